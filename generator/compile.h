@@ -1,0 +1,42 @@
+/* compile.h -- CUDA text -> cubin, through NVRTC, with a deadline; and a pool that keeps all cores busy. */
+#ifndef FAT_COMPILE_H
+#define FAT_COMPILE_H
+
+#include "nvrtc.h"
+#include "status.h"
+#include "text.h"
+#include <stddef.h>
+
+enum { FAT_COMPILE_ENTRIES = 8, FAT_COMPILE_ENTRY_NAME = 64 };
+
+/* What the compiler says of one __global__ function. */
+typedef struct fat_entry {
+  char name[FAT_COMPILE_ENTRY_NAME];
+  int registers; /* of a thread */
+  int stack;     /* bytes of local memory of a thread */
+  int spills;    /* bytes of spill stores + spill loads */
+  int shared;    /* static shared memory, bytes */
+} fat_entry;
+
+typedef struct fat_binary {
+  unsigned char *cubin;
+  size_t size;
+  char hash[FAT_HASH_SIZE]; /* SHA-256 of the cubin */
+  fat_text log;             /* NVRTC's and ptxas's words, whole */
+  fat_entry entry[FAT_COMPILE_ENTRIES];
+  int entries;
+  double seconds; /* the compile took */
+} fat_binary;
+
+/* Compiles `source` for `target` ("sm_75"). FAT_E_COMPILE: the text is the first error with its line as
+ * NVRTC gives it (template file and line), binary->log holds everything. FAT_E_TIMEOUT after `deadline`
+ * seconds. FAT_E_CANCELLED once *cancel (may be NULL) is not 0. FAT_E_NVRTC for its internal failures. */
+fat_status fat_compile(fat_nvrtc *nvrtc, const char *source, const char *name, const char *target,
+                       double deadline, const volatile int *cancel, fat_binary *binary, fat_error *err);
+void fat_binary_free(fat_binary *binary);
+
+/* What decides NVRTC's output beside source and target: options and the environment variables it reads, as
+ * one text for the key of a trial. */
+fat_status fat_compile_key(const fat_nvrtc *nvrtc, fat_text *key, fat_error *err);
+
+#endif

@@ -1,0 +1,34 @@
+/* nvrtc.h -- finding and loading libnvrtc at run time (never linked), and which of several to use.
+ *
+ * Looked for, in this order: FATUNE_NVRTC (a file or a folder; nothing else then), the CUDA toolkit
+ * (CUDA_HOME, CUDA_PATH, /usr/local/cuda*), NVIDIA's Python wheels (VIRTUAL_ENV, CONDA_PREFIX, the prefixes
+ * of python3 on PATH, ~/.local, /usr/local/lib/python3*, /usr/lib/python3*), the linker's cache, and what
+ * set-up fetched ($XDG_DATA_HOME/fatune/nvrtc, and nvrtc/ beside the program). Of all found the newest is
+ * used whose CUDA major is at most `cuda`. */
+#ifndef FAT_NVRTC_H
+#define FAT_NVRTC_H
+
+#include "status.h"
+#include <stdbool.h>
+
+typedef struct fat_nvrtc fat_nvrtc;
+
+typedef struct fat_nvrtc_found {
+  char path[1024];
+  char where[32];   /* "FATUNE_NVRTC", "toolkit", "wheel", "linker cache", "fetched" */
+  int major, minor; /* as nvrtcVersion says; 0 if it could not be loaded */
+  char problem[256]; /* why it cannot be used; "" if it can */
+} fat_nvrtc_found;
+
+/* Lists every libnvrtc found, in order of preference for `cuda` (12, 13; 0: no limit). For doctor. */
+fat_status fat_nvrtc_list(int cuda, fat_nvrtc_found *found, int room, int *count, fat_error *err);
+
+/* Loads the preferred one. FAT_E_NVRTC says where was looked and how to get one. */
+fat_status fat_nvrtc_open(int cuda, fat_nvrtc **nvrtc, fat_error *err);
+void fat_nvrtc_close(fat_nvrtc *nvrtc);
+
+const char *fat_nvrtc_version(const fat_nvrtc *nvrtc); /* "13.0" */
+const char *fat_nvrtc_path(const fat_nvrtc *nvrtc);
+bool fat_nvrtc_targets(const fat_nvrtc *nvrtc, int sm); /* whether it can compile for this architecture */
+
+#endif

@@ -1,0 +1,97 @@
+/* problem.h -- what is asked: one attention call, as a struct and as one canonical line of text.
+ *
+ *   fwd-f16-b2-h16k4-q4096-k4096-d128-causal
+ *   op  dtype  b  h (kN: KV heads)  q  k  d (vN: V's dim)  features...
+ *
+ * The text is the same on the command line, in the database, in tests, dumps, errors and logs. The half
+ * that decides the code (op, dtype, d, features) is the family: `fwd-f16-d128-causal`. */
+#ifndef FAT_PROBLEM_H
+#define FAT_PROBLEM_H
+
+#include "status.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum fat_op { FAT_FWD, FAT_BWD, FAT_OP_COUNT } fat_op;                                  /* ORDER OP */
+typedef enum fat_dtype { FAT_F16, FAT_BF16, FAT_F32, FAT_TF32, FAT_F32X3, FAT_DTYPE_COUNT } fat_dtype; /* ORDER DTYPE */
+
+/* Features in the order of the canonical text. ORDER FEATURE */
+typedef enum fat_feature {
+  FAT_CAUSAL,      /* causal: bottom-right aligned */
+  FAT_CAUSAL_TL,   /* causaltl: top-left aligned; not together with causal */
+  FAT_WINDOW,      /* wL.R */
+  FAT_CHUNK,       /* chunkN */
+  FAT_VARLEN,      /* varlen */
+  FAT_PAGED,       /* pagedN */
+  FAT_BLOCKSPARSE, /* bsRxC */
+  FAT_BIAS,        /* bias */
+  FAT_ALIBI,       /* alibi */
+  FAT_SOFTCAP,     /* softcap */
+  FAT_SINK,        /* sink */
+  FAT_MOD,         /* modHASH: 16 hex digits of a score mod, in arg[0] */
+  FAT_DROP,        /* drop */
+  FAT_DET,         /* det */
+  FAT_SPLIT,       /* splitN */
+  FAT_PARTIAL,     /* partial */
+  FAT_FEATURE_COUNT
+} fat_feature;
+
+typedef struct fat_problem {
+  fat_op op;
+  fat_dtype dtype;
+  int64_t b;     /* batch */
+  int64_t h, hk; /* query heads; KV heads, a divisor of h */
+  int64_t q, k;  /* rows of Q; rows of K and V */
+  int32_t d, dv; /* head dimension of Q and K; of V and O */
+  uint32_t features;                    /* bit 1u << fat_feature */
+  uint64_t arg[FAT_FEATURE_COUNT][2];   /* numbers of wL.R, chunkN, pagedN, bsRxC, modHASH, splitN */
+} fat_problem;
+
+enum {
+  FAT_PROBLEM_TEXT = 256,      /* a buffer of this size holds any canonical text */
+  FAT_PROBLEM_D_MAX = 256,     /* d and dv: multiples of 8 up to this */
+};
+#define FAT_PROBLEM_SIZE_MAX INT64_C(2147483647) /* b, h, q, k each; int32 inside a kernel */
+
+typedef struct fat_dtype_info {
+  const char *name;
+  int bytes;           /* of one element of Q, K, V, O in device memory */
+  const char *element; /* the tensors' element type: "f16", "bf16", "f32" */
+} fat_dtype_info;
+extern const fat_dtype_info fat_dtypes[FAT_DTYPE_COUNT];
+extern const char *const fat_ops[FAT_OP_COUNT];
+
+/* Text to struct. Errors are FAT_E_INPUT with the position marked:
+ *   problem 'fwd-f15-b1...': 'f15' at column 5 is no dtype: f16, bf16, f32, tf32, f32x3
+ * Accepts what the grammar reads (`h16k16`) beside what is written (`h16`). Calls fat_problem_check. */
+fat_status fat_problem_parse(const char *text, fat_problem *p, fat_error *err);
+
+/* The same for a family text: sizes are left at b = h = hk = q = k = 1. */
+fat_status fat_problem_parse_family(const char *text, fat_problem *p, fat_error *err);
+
+/* Ranges and combinations: d and dv, heads divisible, lengths not negative, features that exclude each
+ * other (causal and causaltl). FAT_E_INPUT with the argument, its value and what is allowed. */
+fat_status fat_problem_check(const fat_problem *p, fat_error *err);
+
+/* Struct to canonical text; the result is `buffer`. */
+const char *fat_problem_print(const fat_problem *p, char buffer[FAT_PROBLEM_TEXT]);
+const char *fat_problem_family(const fat_problem *p, char buffer[FAT_PROBLEM_TEXT]);
+
+static inline bool fat_problem_has(const fat_problem *p, fat_feature f)
+{
+  return (p->features >> f & 1u) != 0;
+}
+
+/* Name of one feature as it stands in the text, without numbers ("causal", "w", "chunk", ...). */
+const char *fat_problem_feature_name(fat_feature f);
+
+/* Floating-point operations by the field's convention: 2*b*h*q*k*(d+dv), half of it if causal, 2.5 times
+ * that for the backward. It counts the algorithm, not what a kernel does on masked tiles. */
+double fat_problem_flops(const fat_problem *p);
+
+/* A dtype or op by name; -1 if there is none. */
+int fat_problem_dtype(const char *name);
+int fat_problem_op(const char *name);
+
+#endif

@@ -1,0 +1,81 @@
+/* recipe.h -- how a compiled kernel is launched: a few steps over one workspace, as data.
+ *
+ *   workspace 8*b*h*q
+ *   clear 0 4*b*h*q
+ *   launch fa1_0123456789abcdef grid b*h block 128 shared 49152 args call ws(0) ws(4*b*h*q)
+ *
+ * One step a line. Expressions: whole numbers, the names b h hk q k SMs, + - * and ceildiv(x,y), min(x,y),
+ * max(x,y), parentheses. Arguments: `call` is the struct of templates/lib/args.h by value, `ws(e)` a pointer
+ * e bytes into the workspace, `int(e)` a 32-bit number. Written by X.lua when the source is rendered, stored
+ * beside the cubin, evaluated at launch: a kernel tuned at one shape launches at another, without Lua.
+ * The order of lines is: at most one `workspace` (first), then `clear` and `launch` steps in their order. */
+#ifndef FAT_RECIPE_H
+#define FAT_RECIPE_H
+
+#include "problem.h"
+#include "status.h"
+#include "text.h"
+#include <stdint.h>
+
+enum {
+  FAT_RECIPE_STEPS = 8,  /* steps of one recipe */
+  FAT_RECIPE_ARGS = 6,   /* arguments of one launch */
+  FAT_RECIPE_CODE = 48,  /* operations of one expression */
+  FAT_RECIPE_ENTRY = 64, /* bytes of an entry name with its zero */
+};
+
+/* An expression, ready to evaluate: postfix operations on a small stack. */
+typedef struct fat_expr {
+  int count;
+  struct {
+    unsigned char op; /* private to recipe.c */
+    int64_t value;    /* of a number; index of a name */
+  } code[FAT_RECIPE_CODE];
+} fat_expr;
+
+typedef enum fat_arg_kind { FAT_ARG_CALL, FAT_ARG_WS, FAT_ARG_INT } fat_arg_kind;
+typedef enum fat_step_kind { FAT_STEP_CLEAR, FAT_STEP_LAUNCH } fat_step_kind;
+
+typedef struct fat_step {
+  fat_step_kind kind;
+  fat_expr offset, bytes;           /* clear: where in the workspace, how much */
+  char entry[FAT_RECIPE_ENTRY];     /* launch */
+  fat_expr grid, block, shared;     /* launch: blocks (x only), threads, dynamic shared bytes */
+  int args;
+  struct {
+    fat_arg_kind kind;
+    fat_expr value;
+  } arg[FAT_RECIPE_ARGS];
+} fat_step;
+
+typedef struct fat_recipe {
+  fat_expr workspace; /* count 0: none */
+  int steps;
+  fat_step step[FAT_RECIPE_STEPS];
+} fat_recipe;
+
+/* The numbers an expression may name. */
+typedef struct fat_sizes {
+  int64_t b, h, hk, q, k, sms;
+} fat_sizes;
+
+/* One step with its numbers. */
+typedef struct fat_step_values {
+  int64_t offset, bytes;
+  int64_t grid, block, shared;
+  int64_t arg[FAT_RECIPE_ARGS];
+} fat_step_values;
+
+/* Text to struct and back; FAT_E_INPUT with line and column. Printing gives the canonical text (no blanks
+ * inside expressions, only needed parentheses), which parses to the same struct. */
+fat_status fat_recipe_parse(const char *text, fat_recipe *r, fat_error *err);
+void fat_recipe_print(const fat_recipe *r, fat_text *out);
+
+/* Evaluation. FAT_E_INPUT on overflow of int64, on division by zero, and on a negative or senseless result
+ * (grid or block below 1 where the problem has work; block above 1024; anything above what a launch takes). */
+fat_status fat_expr_eval(const fat_expr *e, const fat_sizes *sizes, int64_t *value, fat_error *err);
+fat_status fat_recipe_workspace(const fat_recipe *r, const fat_sizes *sizes, int64_t *bytes, fat_error *err);
+fat_status fat_recipe_step(const fat_recipe *r, int step, const fat_sizes *sizes, fat_step_values *values,
+                           fat_error *err);
+
+#endif

@@ -1,0 +1,39 @@
+/* text.h -- a growing piece of text, always ended by a zero byte.
+ *
+ * Adding never fails in the middle: when memory runs out the text is marked `failed`, later additions do
+ * nothing, and the one check is made at the end with fat_text_status. Start with `fat_text t = {0}`. */
+#ifndef FAT_TEXT_H
+#define FAT_TEXT_H
+
+#include "status.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct fat_text {
+  char *data;    /* NULL while nothing was added */
+  size_t length; /* bytes before the closing zero */
+  size_t room;
+  bool failed; /* out of memory somewhere on the way */
+} fat_text;
+
+void fat_text_add(fat_text *t, const char *s);
+void fat_text_add_bytes(fat_text *t, const void *bytes, size_t n);
+void fat_text_format(fat_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The text so far; "" while nothing was added. Valid until the next addition. */
+const char *fat_text_get(const fat_text *t);
+
+/* FAT_E_NOMEM if any addition failed, else FAT_OK. */
+fat_status fat_text_status(const fat_text *t, fat_error *err);
+
+void fat_text_clear(fat_text *t); /* empty again, keeps its memory */
+void fat_text_free(fat_text *t);  /* back to {0} */
+
+/* Reads a whole file (regular, at most `limit` bytes) and appends it. */
+fat_status fat_text_read_file(fat_text *t, const char *path, size_t limit, fat_error *err);
+
+/* SHA-256 of bytes as 64 lower-case hex digits and a zero. */
+#define FAT_HASH_SIZE 65
+void fat_text_hash(const void *bytes, size_t n, char hash[FAT_HASH_SIZE]);
+
+#endif
