@@ -4,31 +4,36 @@
  * (CUDA_HOME, CUDA_PATH, /usr/local/cuda*), NVIDIA's Python wheels (VIRTUAL_ENV, CONDA_PREFIX, the prefixes
  * of python3 on PATH, ~/.local, /usr/local/lib/python3*, /usr/lib/python3*), the linker's cache, and what
  * set-up fetched ($XDG_DATA_HOME/fatune/nvrtc, and nvrtc/ beside the program). Of all found the newest is
- * used whose CUDA major is at most `cuda`. */
+ * used whose CUDA major is at most `cuda`; of equals the one found first. */
 #ifndef FAT_NVRTC_H
 #define FAT_NVRTC_H
 
+#include "cuda_abi.h"
 #include "status.h"
 #include <stdbool.h>
 
 typedef struct fat_nvrtc fat_nvrtc;
 
+enum { FAT_NVRTC_OLDEST = 12 }; /* the oldest CUDA major our kernels are compiled with */
+
 typedef struct fat_nvrtc_found {
-  char path[1024];
-  char where[32];   /* "FATUNE_NVRTC", "toolkit", "wheel", "linker cache", "fetched" */
-  int major, minor; /* as nvrtcVersion says; 0 if it could not be loaded */
+  char path[1024];   /* with links resolved: no file is listed twice */
+  char where[32];    /* "FATUNE_NVRTC", "toolkit", "wheel", "linker cache", "fetched" */
+  int major, minor;  /* as nvrtcVersion says; where it could not be loaded, as its files say, or 0 */
   char problem[256]; /* why it cannot be used; "" if it can */
 } fat_nvrtc_found;
 
-/* Lists every libnvrtc found, in order of preference for `cuda` (12, 13; 0: no limit). For doctor. */
+/* Lists the libnvrtc found, at most `room`, in order of preference for `cuda` (12, 13; 0: no limit), those
+ * with a problem last. Loads each of them. For doctor. */
 fat_status fat_nvrtc_list(int cuda, fat_nvrtc_found *found, int room, int *count, fat_error *err);
 
-/* Loads the preferred one. FAT_E_NVRTC says where was looked and how to get one. */
+/* Loads the preferred one. FAT_E_NVRTC says where was looked and how to get one. May be shared by threads. */
 fat_status fat_nvrtc_open(int cuda, fat_nvrtc **nvrtc, fat_error *err);
 void fat_nvrtc_close(fat_nvrtc *nvrtc);
 
 const char *fat_nvrtc_version(const fat_nvrtc *nvrtc); /* "13.0" */
 const char *fat_nvrtc_path(const fat_nvrtc *nvrtc);
 bool fat_nvrtc_targets(const fat_nvrtc *nvrtc, int sm); /* whether it can compile for this architecture */
+const fat_nvrtc_calls *fat_nvrtc_table(const fat_nvrtc *nvrtc); /* its functions, for compile.c */
 
 #endif

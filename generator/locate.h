@@ -1,0 +1,12 @@
+/* locate.h -- where a libnvrtc may lie on this machine: the search of nvrtc.h, without loading what it finds.
+ */
+#ifndef FAT_LOCATE_H
+#define FAT_LOCATE_H
+
+#include "nvrtc.h"
+
+/* Fills `found` (at most `room`) with every libnvrtc there is, in the order of the search, each file once.
+ * major and minor are what the names of the files say (0: they say nothing); problem is "". */
+fat_status fat_locate_nvrtc(fat_nvrtc_found *found, int room, int *count, fat_error *err);
+
+#endif
