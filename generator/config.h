@@ -8,7 +8,7 @@
 #include "status.h"
 #include <stdint.h>
 
-enum { FAT_CONFIG_VALUES = 24, FAT_CONFIG_NAME = 12, FAT_CONFIG_KERNEL = 20, FAT_CONFIG_TEXT = 400 };
+enum { FAT_CONFIG_VALUES = 24, FAT_CONFIG_NAME = 12, FAT_CONFIG_KERNEL = 20, FAT_CONFIG_TEXT = 560 };
 
 typedef struct fat_config {
   char kernel[FAT_CONFIG_KERNEL];

@@ -42,7 +42,8 @@ typedef struct fat_error {
 const char *fat_status_name(fat_status status);
 
 /* Fills `err` (if any) with `status` and the formatted text, and returns `status`:
- *   return fat_status_fail(err, FAT_E_INPUT, "d is %d: allowed are multiples of 8 up to 256", d); */
+ *   return fat_status_fail(err, FAT_E_INPUT, "d is %d: allowed are multiples of 8 up to 256", d);
+ * err->text itself may be an argument, to put words around it. Control bytes become '?'. */
 fat_status fat_status_fail(fat_error *err, fat_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

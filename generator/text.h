@@ -29,11 +29,16 @@ fat_status fat_text_status(const fat_text *t, fat_error *err);
 void fat_text_clear(fat_text *t); /* empty again, keeps its memory */
 void fat_text_free(fat_text *t);  /* back to {0} */
 
-/* Reads a whole file (regular, at most `limit` bytes) and appends it. */
+/* Reads a whole file (regular, at most `limit` bytes) and appends it; on failure the text is as before.
+ * FAT_E_NOT_FOUND where there is no file, FAT_E_IO where it is no regular file, too long or unreadable. */
 fat_status fat_text_read_file(fat_text *t, const char *path, size_t limit, fat_error *err);
 
 /* SHA-256 of bytes as 64 lower-case hex digits and a zero. */
 #define FAT_HASH_SIZE 65
 void fat_text_hash(const void *bytes, size_t n, char hash[FAT_HASH_SIZE]);
+
+/* How many letters must be added, dropped, replaced or swapped with their neighbour to turn one word into
+ * the other; for "did you mean". Letters beyond the 40th are not looked at. */
+int fat_text_distance(const char *a, const char *b);
 
 #endif
