@@ -11,10 +11,11 @@
 #include "gpu.h"
 #include "problem.h"
 #include "script.h"
+#include "text.h"
 
 enum { FAT_SPACE_LAUNCHES = 4, FAT_SPACE_KERNELS = 16 };
 
-/* The work of one launch, as X.lua counts it. Per-block figures are averages over the grid. */
+/* The work of one launch, as X.lua counts it. Per-block figures are averages over the grid. ORDER WORK */
 typedef struct fat_work {
   double blocks;       /* blocks of the grid */
   double threads;      /* threads of a block */
@@ -48,6 +49,9 @@ typedef struct fat_space {
   int rejection_count;
   long walked; /* points of the whole product */
 } fat_space;
+
+/* Problem and GPU as the text that engine functions take ("p.d=64" lines); source.c passes the same. */
+fat_status fat_space_facts(const fat_problem *p, const fat_gpu *gpu, fat_text *facts, fat_error *err);
 
 /* Names of the kernels the templates offer, sorted; e.g. "fa1", "fwd", "standard". */
 fat_status fat_space_kernels(fat_script *script, char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL], int *count,

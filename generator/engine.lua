@@ -1,0 +1,294 @@
+-- engine.lua -- the template engine: a kernel's two files and a config become one CUDA text.
+--
+-- A template is CUDA text. A line whose first mark is `%` is Lua, `$(e)` is a hole, all else is output. In
+-- lib/ and arch/ a line `//: name -- meaning` opens a section; a section is emitted on first use, in front of
+-- what uses it. A template is turned into Lua line for line, so Lua's own messages name the template's line,
+-- and each output line remembers where it came from, for `#line` marks.
+-- Runs inside script.c, which passes `host`: read(name), names(), and hands text in and out.
+
+local host = ...
+local engine = {}
+
+-- The string metatable is narrowed for templates below, so nothing here calls a string's method.
+local find, match, gmatch, gsub, sub, rep = string.find, string.match, string.gmatch, string.gsub, string.sub, string.rep
+
+-- Raises an error whose kind the host turns into a status: "template", "unsupported" or "input".
+local function fail(kind, format, ...)
+  error("\1" .. kind .. "\1" .. string.format(format, ...), 0)
+end
+
+-- The words a template may use. No pairs and no randomness: a render is the same every time.
+local safe_string = {}
+for _, name in ipairs { "format", "sub", "byte", "char", "len", "lower", "upper" } do
+  safe_string[name] = string[name]
+end
+function safe_string.rep(s, n, separator)
+  if (#s + #(separator or "")) * n > 65536 then error("string.rep: result above 65536 bytes", 2) end
+  return rep(s, n, separator)
+end
+local safe_table = {}
+for _, name in ipairs { "concat", "insert", "remove", "sort", "unpack" } do safe_table[name] = table[name] end
+local safe_math = {}
+for _, name in ipairs { "abs", "ceil", "floor", "fmod", "huge", "log", "max", "maxinteger", "min", "mininteger", "modf",
+  "sqrt", "tointeger", "type", "ult" } do
+  safe_math[name] = math[name]
+end
+host.protect_strings(safe_string)
+
+local function ceil_div(x, y) return (x + y - 1) // y end
+
+-- A fresh environment: reading an unknown name and making a global are errors.
+local function environment(words)
+  local env = {
+    string = safe_string, table = safe_table, math = safe_math,
+    assert = assert, error = error, ipairs = ipairs, select = select, tonumber = tonumber, tostring = tostring,
+    type = type, ceil_div = ceil_div,
+  }
+  for name, value in pairs(words) do env[name] = value end
+  return setmetatable(env, {
+    __index = function(_, name) error(string.format("undefined name '%s'", tostring(name)), 2) end,
+    __newindex = function(_, name) error(string.format("'%s' is no local: write `local %s`", tostring(name),
+      tostring(name)), 2) end,
+    __metatable = false,
+  })
+end
+
+local function load_lua(text, name, env)
+  local chunk, message = load(text, "@" .. name, "t", env or _G)
+  if not chunk then fail("template", "%s", message) end
+  return chunk
+end
+
+local function read(name)
+  local text = host.read(name)
+  if not text then fail("template", "%s: there is no such file", name) end
+  return text
+end
+
+---- Lua files of templates/ ----------------------------------------------------------------------------------------
+
+local included = {}
+local function include(name)
+  if included[name] == nil then
+    local path = "templates/" .. name
+    included[name] = load_lua(read(path), path, environment { include = include })()
+    if included[name] == nil then fail("template", "%s returns nothing", path) end
+  end
+  return included[name]
+end
+
+local kernels = {}
+-- The table that templates/<name>.lua returns, with its shape checked once.
+function engine.kernel(name)
+  if kernels[name] then return kernels[name] end
+  local path = "templates/" .. name .. ".lua"
+  if not match(name, "^%l[%l%d_]*$") or not host.read(path) then
+    fail("unsupported", "there is no kernel '%s': the templates have %s", name, table.concat(engine.kernels(), ", "))
+  end
+  local k = include(name .. ".lua")
+  local shape = { about = "string", picked = "boolean", serves = "table", tunables = "table", defaults = "table",
+    constants = "function", constraints = "table", shared = "function", registers = "function", work = "function",
+    recipe = "function" }
+  for field, kind in pairs(shape) do
+    if type(k) ~= "table" or type(k[field]) ~= kind then fail("template", "%s: '%s' is no %s", path, field, kind) end
+  end
+  k.name, k.path = name, path
+  kernels[name] = k
+  return k
+end
+
+-- Names of all kernels: the Lua files directly in templates/.
+function engine.kernels()
+  local list = {}
+  for _, name in ipairs(host.names()) do
+    local kernel = match(name, "^templates/([%l%d_]+)%.lua$")
+    if kernel then list[#list + 1] = kernel end
+  end
+  table.sort(list)
+  return list
+end
+
+---- Templates --------------------------------------------------------------------------------------------------------
+
+-- The Lua statement for one line of text: _o(line, "text", hole, "text", ...).
+local function text_statement(line, number, path)
+  local parts, at = { "_o(" .. number }, 1
+  while true do
+    local open = find(line, "$(", at, true)
+    parts[#parts + 1] = string.format("%q", sub(line, at, (open or 0) - 1))
+    if not open then break end
+    local close = match(line, "^%b()()", open + 1)
+    if not close then fail("template", "%s:%d: a hole $( is not closed", path, number) end
+    local hole = sub(line, open + 2, close - 2)
+    if not find(hole, "%S") then fail("template", "%s:%d: empty hole $()", path, number) end
+    parts[#parts + 1] = "(" .. hole .. ")"
+    at = close
+  end
+  return table.concat(parts, ",") .. ") "
+end
+
+-- A file as a list of sections { name, path, chunk }; what precedes the first mark is the section "".
+local files = {}
+local function template(path)
+  if files[path] then return files[path] end
+  local sections, current, number = {}, nil, 0
+  local function open(name)
+    current = { name = name, path = path, code = { "local _ENV, _o = ... ", rep("\n", number - 1) } }
+    sections[#sections + 1] = current
+  end
+  for line in gmatch(read(path) .. "\n", "(.-)\r?\n") do
+    number = number + 1
+    local mark = match(line, "^//: ([%a_][%w_]*)")
+    if mark or number == 1 then open(mark or "") end
+    local lua = match(line, "^%s*%%(.*)$")
+    local code = current.code
+    code[#code + 1] = (lua or text_statement(gsub(line, "%s+$", ""), number, path)) .. "\n"
+  end
+  for _, section in ipairs(sections) do
+    section.chunk = load_lua(table.concat(section.code), path)
+    section.code = nil
+  end
+  files[path] = sections
+  return sections
+end
+
+-- Runs one section; returns its lines as { text, path, number }.
+local function run(section, env)
+  local lines = {}
+  local function emit(number, ...)
+    local parts = {}
+    for i = 1, select("#", ...) do
+      local value = (select(i, ...))
+      if value == nil then error("a hole is nil", 2) end
+      if i % 2 == 0 and math.type(value) ~= "integer" and type(value) ~= "string" then
+        error(string.format("a hole is a %s; a hole takes a string or a whole number",
+          math.type(value) or type(value)), 2)
+      end
+      parts[i] = tostring(value)
+    end
+    lines[#lines + 1] = { table.concat(parts), section.path, number }
+  end
+  section.chunk(env, emit)
+  return lines
+end
+
+-- Identifiers of a piece of text, in order, without comments and strings.
+local function identifiers(lines)
+  local list = {}
+  for _, line in ipairs(lines) do
+    local code = gsub(gsub(line[1], '"[^"]*"', " "), "//.*", "")
+    for name in gmatch(code, "[%a_][%w_]*") do list[#list + 1] = name end
+  end
+  return list
+end
+
+-- The arch files that a GPU understands, newest first.
+local function arch_files(sm)
+  local list = {}
+  for _, name in ipairs(host.names()) do
+    local number = tonumber(match(name, "^templates/arch/sm(%d+)%.cuh$") or "")
+    if number and number <= sm then list[#list + 1] = { number, name } end
+  end
+  table.sort(list, function(x, y) return x[1] > y[1] end)
+  return list
+end
+
+-- Makes the sections of a lib file known under their names; a name stands in one lib file only.
+local function index_lib(index, path)
+  for _, section in ipairs(template(path)) do
+    local old = index[section.name]
+    if section.name ~= "" then
+      if old and old.path ~= path then
+        fail("template", "%s: '%s' stands in %s already", path, section.name, old.path)
+      end
+      index[section.name] = section
+    end
+  end
+end
+
+-- Makes each constant of X.lua a section of one line.
+local function index_constants(index, kernel, constants)
+  for number, row in ipairs(constants) do
+    local name, value, meaning = row[1], row[2], row[3]
+    if math.type(value) ~= "integer" then
+      fail("template", "%s: constant %s is no whole number", kernel.path, tostring(name))
+    end
+    local text = string.format("%-28s // %s", string.format("constexpr i32 %s = %d;", name, value), meaning)
+    index[name] = { name = name, path = kernel.path, lines = { { text, kernel.path, number } } }
+  end
+end
+
+-- All lines of a kernel's text: sections in order of first use, then the kernel itself.
+local function assemble(kernel, words, sm, constants)
+  local index, out, state = {}, {}, {}
+  for _, file in ipairs(arch_files(sm)) do
+    for _, section in ipairs(template(file[2])) do
+      if section.name ~= "" and not index[section.name] then index[section.name] = section end
+    end
+  end
+  index_constants(index, kernel, constants)
+  words.use = function(name) index_lib(index, "templates/" .. name) end
+  local env = environment(words)
+  local function need(lines)
+    for _, name in ipairs(identifiers(lines)) do
+      local section = index[name]
+      if section and not state[name] then
+        state[name] = true
+        local own = section.lines or run(section, env)
+        need(own)
+        for _, line in ipairs(own) do out[#out + 1] = line end
+      end
+    end
+  end
+  local main = run(template("templates/" .. kernel.name .. ".cu")[1], env)
+  need(main)
+  for _, line in ipairs(main) do out[#out + 1] = line end
+  return out
+end
+
+-- Text with a #line mark wherever the origin is not simply the next line. Runs of blank lines become one.
+local function with_marks(lines)
+  local parts, path, number, blank = {}, nil, 0, true
+  for _, line in ipairs(lines) do
+    local empty = line[1] == ""
+    if not (empty and blank) then
+      if line[2] ~= path or line[3] ~= number then
+        parts[#parts + 1] = string.format("#line %d \"%s\"", line[3], line[2])
+      end
+      parts[#parts + 1] = line[1]
+      path, number = line[2], line[3] + 1
+    end
+    blank = empty
+  end
+  return table.concat(parts, "\n") .. "\n"
+end
+
+-- Recipe, form feed, code. The 16 zeros in entry names stand for the hash that script's caller fills in.
+function engine.render(kernel_name, facts, config)
+  local space = engine.space
+  local kernel = engine.kernel(kernel_name)
+  local p, g = space.facts(facts)
+  local c = space.config(kernel, config)
+  space.demand(kernel, c, p, g)
+  local function entry(name)
+    return (name == kernel.name and name or kernel.name .. "_" .. name) .. "_0000000000000000"
+  end
+  local words = { entry = entry, sm = g.sm, causal = p.causal, scored = p.scored }
+  for name, value in pairs(c) do words[name] = value end
+  local lines = assemble(kernel, words, g.sm, kernel.constants(c, p))
+  local recipe = kernel.recipe(c, p, entry)
+  if type(recipe) ~= "string" then fail("template", "%s: recipe gives no text", kernel.path) end
+  return recipe .. "\f" .. with_marks(lines)
+end
+
+engine.fail = fail
+engine.space = load_lua(read "generator/space.lua", "generator/space.lua")(engine)
+
+-- What script.c may call: every argument and result is text.
+return {
+  kernels = function() return table.concat(engine.kernels(), "\n") end,
+  render = engine.render,
+  applies = function(kernel, facts) return engine.space.applies(kernel, facts) end,
+  space = function(kernel, facts) return engine.space.list(kernel, facts) end,
+  point = function(kernel, facts, config) return engine.space.point(kernel, facts, config) end,
+}

@@ -1,0 +1,132 @@
+/* source.c -- one rendered kernel: the engine's code, hashed, with the hash in its entry names, under a header
+ * comment that says what it is and how to rebuild it. */
+#include "source.h"
+#include "recipe.h"
+#include "space.h"
+#include <stdlib.h>
+#include <string.h>
+
+const char *const fat_source_options[] = {"--std=c++17"};
+const int fat_source_option_count = sizeof fat_source_options / sizeof fat_source_options[0];
+
+/* What engine.lua writes where 16 digits of the hash belong. */
+static const char placeholder[] = "_0000000000000000";
+enum { HASH_DIGITS = 16 };
+
+static bool is_mark(const char *line)
+{
+  return strncmp(line, "#line ", 6) == 0;
+}
+
+/* Copies code without its #line marks. */
+static void add_unmarked(fat_text *out, const char *code)
+{
+  while (*code != '\0') {
+    const char *end = strchr(code, '\n');
+    size_t length = end != NULL ? (size_t)(end - code) + 1 : strlen(code);
+    if (!is_mark(code))
+      fat_text_add_bytes(out, code, length);
+    code += length;
+  }
+}
+
+/* Puts the hash into every entry name, in place: the placeholder has its length. */
+static void name_entries(char *text, const char *hash)
+{
+  for (char *at = text; (at = strstr(at, placeholder)) != NULL; at += sizeof placeholder - 1)
+    memcpy(at + 1, hash, HASH_DIGITS);
+}
+
+/* The recipe in canonical form, checked by the parser that will read it at launch. */
+static fat_status canonical_recipe(const char *text, fat_text *out, fat_error *err)
+{
+  fat_recipe *recipe = malloc(sizeof *recipe);
+  if (recipe == NULL)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory");
+  fat_status status = fat_recipe_parse(text, recipe, err);
+  if (status == FAT_OK) {
+    fat_recipe_print(recipe, out);
+    status = fat_text_status(out, err);
+  }
+  free(recipe);
+  return status;
+}
+
+static void add_header(fat_source *s, const fat_problem *p, const fat_arch *arch, const fat_config *config,
+                       const char *templates)
+{
+  char family[FAT_PROBLEM_TEXT], text[FAT_CONFIG_TEXT];
+  fat_text *out = &s->text;
+  fat_text_add(out, "// Attention kernel written by fatune " FATUNE_VERSION ".\n");
+  fat_text_format(out, "//   family     %s\n", fat_problem_family(p, family));
+  fat_text_format(out, "//   config     %s\n", fat_config_print(config, text));
+  fat_text_format(out, "//   source     %s\n//   templates  %s\n", s->hash, templates);
+  fat_text_format(out, "//   target     %s\n//   options   ", arch->target);
+  for (int i = 0; i < fat_source_option_count; i++)
+    fat_text_format(out, " %s", fat_source_options[i]);
+  fat_text_format(out, "\n//   rebuild    nvcc -cubin -arch=%s", arch->target);
+  for (int i = 0; i < fat_source_option_count; i++)
+    fat_text_format(out, " %s", fat_source_options[i]);
+  fat_text_add(out, " -o kernel.cubin kernel.cu\n");
+  for (const char *line = fat_text_get(&s->recipe); *line != '\0';) {
+    size_t length = strcspn(line, "\n");
+    fat_text_format(out, "//   recipe     %.*s\n", (int)length, line);
+    line += length + (line[length] == '\n');
+  }
+  fat_text_add(out, "\n");
+}
+
+/* Splits the engine's answer, hashes the code and fills the source. `answer` is changed. */
+static fat_status fill(char *answer, const fat_problem *p, const fat_arch *arch, const fat_config *config,
+                       const char *templates, fat_lines lines, fat_source *s, fat_error *err)
+{
+  char *code = strchr(answer, '\f');
+  if (code == NULL)
+    return fat_status_fail(err, FAT_E_TEMPLATE, "kernel %s: the engine gave a recipe but no code", config->kernel);
+  *code++ = '\0';
+  fat_text unmarked = {0};
+  add_unmarked(&unmarked, code);
+  fat_status status = fat_text_status(&unmarked, err);
+  if (status == FAT_OK) {
+    fat_text_hash(unmarked.data, unmarked.length, s->hash);
+    name_entries(answer, s->hash);
+    name_entries(code, s->hash);
+    name_entries(unmarked.data, s->hash);
+    status = canonical_recipe(answer, &s->recipe, err);
+  }
+  if (status == FAT_OK) {
+    add_header(s, p, arch, config, templates);
+    fat_text_add(&s->text, lines == FAT_LINES_TEMPLATE ? code : unmarked.data);
+    status = fat_text_status(&s->text, err);
+  }
+  fat_text_free(&unmarked);
+  return status;
+}
+
+fat_status fat_source_render(fat_script *script, const fat_problem *p, const fat_gpu *gpu, const fat_config *config,
+                             fat_lines lines, fat_source *source, fat_error *err)
+{
+  memset(source, 0, sizeof *source);
+  const fat_arch *arch = fat_gpu_arch(gpu->sm);
+  fat_text facts = {0}, answer = {0};
+  fat_status status = fat_space_facts(p, gpu, &facts, err);
+  if (status == FAT_OK) {
+    char text[FAT_CONFIG_TEXT];
+    const char *args[] = {config->kernel, fat_text_get(&facts), fat_config_print(config, text)};
+    status = fat_script_call(script, "render", 3, args, &answer, err);
+  }
+  if (status == FAT_OK)
+    status = fill(answer.data, p, arch, config, fat_script_templates_hash(script), lines, source, err);
+  fat_text_free(&facts);
+  fat_text_free(&answer);
+  if (status != FAT_OK)
+    fat_source_free(source);
+  return status;
+}
+
+void fat_source_free(fat_source *source)
+{
+  fat_text_free(&source->text);
+  fat_text_free(&source->recipe);
+  memset(source, 0, sizeof *source);
+}

@@ -1,0 +1,177 @@
+-- space.lua -- problem + gpu + a kernel's table -> its valid configs, default first, and why others are not.
+--
+-- Walks the product of all tunables in the order of the table; the first constraint that says no gives the
+-- reason. After the kernel's own constraints come those of every kernel: it must fit the GPU. Results leave as
+-- lines of tab-separated text, read by space.c.
+
+local engine = ...
+local fail = engine.fail
+local space = {}
+
+-- "key=value" lines -> the problem p and the GPU g, numbers as whole numbers, features as true or false.
+function space.facts(text)
+  local p, g = { causal = false, scored = false, features = {} }, {}
+  for where, key, value in string.gmatch(text, "(%l)%.([%w_]+)=([^\n]*)\n") do
+    local into = where == "p" and p or g
+    into[key] = math.tointeger(tonumber(value)) or value
+  end
+  for feature in string.gmatch(p.feature_list or "", "%S+") do
+    p.features[#p.features + 1] = feature
+    if feature == "causal" then p.causal = true end
+  end
+  return p, g
+end
+
+-- "fwd:Br128-Bc64" -> a table of values; every name and value must be in the kernel's table.
+function space.config(kernel, text)
+  local name, rest = string.match(text, "^([%w_]+):(.*)$")
+  if name ~= kernel.name then fail("input", "config '%s' is not one of kernel %s", text, kernel.name) end
+  local c, known = {}, {}
+  for _, row in ipairs(kernel.tunables) do known[row[1]] = row[2] end
+  for part in string.gmatch(rest .. "-", "(.-)%-") do
+    local key, value = string.match(part, "^(%a+)(%d+)$")
+    value = math.tointeger(tonumber(value))
+    if not key or not known[key] then fail("input", "config '%s': '%s' is no tunable of %s", text, part, kernel.name) end
+    local allowed = {}
+    for _, v in ipairs(known[key]) do allowed[v] = true end
+    if not allowed[value] then
+      fail("input", "config '%s': %s is %d; allowed are %s", text, key, value, table.concat(known[key], ", "))
+    end
+    c[key] = value
+  end
+  for _, row in ipairs(kernel.tunables) do
+    if not c[row[1]] then fail("input", "config '%s' says nothing of %s (%s)", text, row[1], row[3]) end
+  end
+  return c
+end
+
+local function config_text(kernel, c)
+  local parts = {}
+  for i, row in ipairs(kernel.tunables) do parts[i] = row[1] .. c[row[1]] end
+  return kernel.name .. ":" .. table.concat(parts, "-")
+end
+
+-- The constraints of every kernel, in the form of X.lua's own.
+local function common(kernel, g)
+  return {
+    { function(c, p) return kernel.shared(c, p, g) <= g.shared_block end,
+      string.format("the tiles fit the %d KB of shared memory that a block may have", g.shared_block // 1024) },
+    { function(c, p) return (c.T or 1) * kernel.registers(c, p, g) <= g.regs_sm end,
+      string.format("the threads of a block fit the %d registers of an SM", g.regs_sm) },
+  }
+end
+
+-- The reason why a config is not valid, or nil.
+local function rejected(kernel, c, p, g, also)
+  for _, list in ipairs { kernel.constraints, also } do
+    for _, constraint in ipairs(list) do
+      if not constraint[1](c, p, g) then return constraint[2] end
+    end
+  end
+end
+
+-- Whether a kernel serves the family on this GPU at all; the reason if not.
+local function unserved(kernel, p, g)
+  local serves = kernel.serves
+  if p.op ~= serves.op then return string.format("kernel %s does %s, not %s", kernel.name, serves.op, p.op) end
+  local dtypes = table.concat(serves.dtypes, " ")
+  if not string.find(" " .. g.dtypes .. " ", " " .. p.dtype .. " ", 1, true) then
+    return string.format("%s (sm_%d) has no %s arithmetic; it has %s", g.name, g.sm, p.dtype, g.dtypes)
+  end
+  if not string.find(" " .. dtypes .. " ", " " .. p.dtype .. " ", 1, true) then
+    return string.format("kernel %s has no %s; it has %s", kernel.name, p.dtype, dtypes)
+  end
+  if g.sm < serves.sm then return string.format("kernel %s needs sm_%d", kernel.name, serves.sm) end
+  local features = " " .. table.concat(serves.features, " ") .. " "
+  for _, feature in ipairs(p.features) do
+    if not string.find(features, " " .. feature .. " ", 1, true) then
+      return string.format("kernel %s has no '%s'", kernel.name, feature)
+    end
+  end
+end
+
+function space.applies(kernel_name, facts)
+  local kernel = engine.kernel(kernel_name)
+  local reason = unserved(kernel, space.facts(facts))
+  if reason then fail("unsupported", "%s", reason) end
+  return kernel.picked and "1" or "0"
+end
+
+-- Fails unless the config is valid: for renders of one given config.
+function space.demand(kernel, c, p, g)
+  local reason = unserved(kernel, p, g)
+  if reason then fail("unsupported", "%s", reason) end
+  reason = rejected(kernel, c, p, g, common(kernel, g))
+  if reason then fail("unsupported", "%s does not fit: %s", config_text(kernel, c), reason) end
+end
+
+local fields = { "blocks", "threads", "shared", "registers", "fma", "tensor", "ex2", "shared_bytes", "issue", "steps",
+  "dram", "l2" } -- ORDER WORK: as in struct fat_work
+
+-- "P config launches" and one line of numbers for each launch.
+local function point_lines(kernel, c, p, g, out)
+  local launches = kernel.work(c, p, g)
+  out[#out + 1] = string.format("P\t%s\t%d", config_text(kernel, c), #launches)
+  for _, launch in ipairs(launches) do
+    local numbers = {}
+    for i, field in ipairs(fields) do numbers[i] = string.format("%.17g", launch[field] or 0) end
+    out[#out + 1] = table.concat(numbers, "\t")
+  end
+end
+
+function space.point(kernel_name, facts, config)
+  local kernel = engine.kernel(kernel_name)
+  local p, g = space.facts(facts)
+  local c, out = space.config(kernel, config), {}
+  space.demand(kernel, c, p, g)
+  point_lines(kernel, c, p, g, out)
+  return table.concat(out, "\n") .. "\n"
+end
+
+-- The first of the kernel's defaults that is valid; nil if none is.
+local function default_of(kernel, p, g, also)
+  for _, c in ipairs(kernel.defaults) do
+    if not rejected(kernel, c, p, g, also) then return c end
+  end
+end
+
+function space.list(kernel_name, facts)
+  local kernel = engine.kernel(kernel_name)
+  local p, g = space.facts(facts)
+  local reason = unserved(kernel, p, g)
+  if reason then fail("unsupported", "%s", reason) end
+  local also, out, counts, walked = common(kernel, g), {}, {}, 0
+  local default = default_of(kernel, p, g, also)
+  local default_text = default and config_text(kernel, default)
+  if default then point_lines(kernel, default, p, g, out) end
+
+  local function walk(i, c)
+    local row = kernel.tunables[i]
+    if row then
+      for _, value in ipairs(row[2]) do
+        c[row[1]] = value
+        walk(i + 1, c)
+      end
+      return
+    end
+    walked = walked + 1
+    local why = rejected(kernel, c, p, g, also)
+    if why then
+      counts[why] = (counts[why] or 0) + 1
+    elseif config_text(kernel, c) ~= default_text then
+      point_lines(kernel, c, p, g, out)
+    end
+  end
+  walk(1, {})
+
+  for _, list in ipairs { kernel.constraints, also } do
+    for _, constraint in ipairs(list) do
+      local count = counts[constraint[2]]
+      if count then out[#out + 1] = string.format("R\t%d\t%s", count, constraint[2]) end
+    end
+  end
+  out[#out + 1] = string.format("W\t%d", walked)
+  return table.concat(out, "\n") .. "\n"
+end
+
+return space

@@ -1,0 +1,77 @@
+// hooks.cuh -- the only places where a feature of the problem reaches a kernel:
+//   rows    where the rows of one batch and head lie      (varlen, paged change it)
+//   range   which KV tiles a tile of Q visits             (causal, window, block-sparse, split)
+//   score   a product becomes a score                     (bias, ALiBi, softcap, score mod)
+//   keep    which pairs (i, j) count                      (masks, dropout)
+//   finish  from m and l to the row's factor and its LSE  (sinks, partial)
+// `score` has no section yet: a kernel calls it only where `scored` holds, which no family of today sets.
+
+//: place -- the rows of one batch and head
+struct place {
+  const float *Q, *K, *V; // row 0
+  float *O, *LSE;         // LSE null: not wanted
+  i64 Qn, Kn, Vn, On;     // from row to row
+  i32 nq, nk;             // how many rows
+};
+
+//: rows -- hook: `head` counts the query heads of all batches; heads that share K and V lie side by side
+__device__ __forceinline__ place rows(const call &a, i32 head)
+{
+  const i64 b = head / a.h, h = head % a.h, hk = h / (a.h / a.hk);
+  return {
+      (const float *)a.Q.data + b * a.Q.b + h * a.Q.h,
+      (const float *)a.K.data + b * a.K.b + hk * a.K.h,
+      (const float *)a.V.data + b * a.V.b + hk * a.V.h,
+      (float *)a.O.data + b * a.O.b + h * a.O.h,
+      a.LSE.data ? a.LSE.data + b * a.LSE.b + h * a.LSE.h : a.LSE.data,
+      a.Q.n, a.K.n, a.V.n, a.O.n,
+      a.q, a.k,
+  };
+}
+
+//: ceil_div
+__device__ __forceinline__ i32 ceil_div(i32 x, i32 y)
+{
+  return x / y + (x % y > 0);
+}
+
+//: tiles -- KV tiles [first, full) that no mask touches, then [full, last) that one does
+struct tiles {
+  i32 first, full, last;
+};
+
+//: range -- hook: the KV tiles that rows [i0, i0 + Br) visit
+__device__ __forceinline__ tiles range(const place &at, i32 i0)
+{
+% if causal then
+  // Row i sees keys 0 .. i + nk - nq: the last row sees the last key.
+  const i32 first_sees = max(0, i0 + 1 + at.nk - at.nq);
+  const i32 last_sees = max(0, min(i0 + Br, at.nq) + at.nk - at.nq);
+  return {0, first_sees / Bc, ceil_div(last_sees, Bc)};
+% else
+  return {0, at.nk / Bc, ceil_div(at.nk, Bc)};
+% end
+}
+
+//: keep -- hook: whether row i may see key j
+__device__ __forceinline__ bool keep(const place &at, i32 i, i32 j)
+{
+% if causal then
+  return j <= i + at.nk - at.nq; // and so j < nk for every row there is
+% else
+  return j < at.nk;
+% end
+}
+
+//: inverse -- 1 / l; a row that sees no key has l = 0 and gives O = 0
+__device__ __forceinline__ float inverse(float l)
+{
+  return l == 0.f ? 0.f : 1.f / l;
+}
+
+//: finish -- hook: LSE = scale m + ln l; +inf for a row that sees no key
+__device__ __forceinline__ float finish(float m, float l, float c)
+{
+  constexpr float ln2 = 0.693147180559945f;
+  return l == 0.f ? -minus_inf() : (c * m + lg2(l)) * ln2;
+}

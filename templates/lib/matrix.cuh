@@ -1,0 +1,39 @@
+// matrix.cuh -- S and P in device memory, for the algorithm that keeps them there.
+
+//: matrix -- the nq x row matrix of one batch and head; `row` is nk rounded up to whole tiles
+struct matrix {
+  float *data;
+  i64 row;
+};
+
+//: matrix_of -- that of one batch and head
+__device__ __forceinline__ matrix matrix_of(float *all, i32 head, const place &at)
+{
+  const i64 row = i64(ceil_div(at.nk, Bc)) * Bc;
+  return {all + head * row * at.nq, row};
+}
+
+//: load_scores -- the tile at (i0, j0); rows beyond nq are -inf
+__device__ __forceinline__ scores load_scores(const matrix &from, i32 i0, i32 j0, i32 nq)
+{
+  scores S;
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+#pragma unroll
+    for (i32 c = 0; c < C; c++)
+      S.at[r][c] = row_of(r) < nq - i0 ? from.data[(i64(i0) + row_of(r)) * from.row + j0 + column_of(c)]
+                                       : minus_inf();
+  return S;
+}
+
+//: store_scores -- the tile at (i0, j0)
+__device__ __forceinline__ void store_scores(const scores &S, const matrix &to, i32 i0, i32 j0, i32 nq)
+{
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+    if (row_of(r) < nq - i0) {
+#pragma unroll
+      for (i32 c = 0; c < C; c++)
+        to.data[(i64(i0) + row_of(r)) * to.row + j0 + column_of(c)] = S.at[r][c];
+    }
+}

@@ -1,0 +1,102 @@
+-- simt.lua -- what the kernels on CUDA cores have in common: their tunables, how threads share a tile, and the
+-- arithmetic of work that the model turns into time. Goes with simt.cuh.
+local simt = {}
+
+local function ceil_div(x, y) return (x + y - 1) // y end
+
+simt.tunables = {
+  { "Br", { 16, 32, 64, 128 }, "rows of Q of one tile" },
+  { "Bc", { 16, 32, 64, 128 }, "rows of K and V of one tile" },
+  { "T", { 64, 128, 256 }, "threads of a block" },
+  { "R", { 1, 2, 4, 8 }, "rows of a tile that one thread works on" },
+  { "W", { 1, 2, 4 }, "floats moved at once" },
+}
+
+-- Lanes that share a row, columns of S of a thread, chunks of O of a thread, padded width of V.
+function simt.lanes(c) return c.T * c.R // c.Br end
+function simt.columns(c) return c.Bc // simt.lanes(c) end
+function simt.chunks(c, p) return ceil_div(p.dv, simt.lanes(c) * c.W) end
+function simt.padded(c, p) return simt.chunks(c, p) * simt.lanes(c) * c.W end
+
+-- Numbers that the CUDA text uses by name; each is written once, on first use.
+function simt.constants(c, p)
+  return {
+    { "Br", c.Br, "rows of Q of one tile" },
+    { "Bc", c.Bc, "rows of K and V of one tile" },
+    { "T", c.T, "threads of a block" },
+    { "R", c.R, "rows of a tile that one thread works on" },
+    { "W", c.W, "floats moved at once" },
+    { "D", p.d, "head dimension of Q and K" },
+    { "Dv", p.dv, "head dimension of V and O" },
+    { "Dp", simt.padded(c, p), "columns of V as they lie in shared memory" },
+    { "X", simt.lanes(c), "lanes that share a row" },
+    { "C", simt.columns(c), "columns of S of one thread" },
+    { "E", simt.chunks(c, p), "chunks of W columns of O of one thread" },
+  }
+end
+
+-- Bytes of the tiles in shared memory, as simt.cuh lays them out.
+function simt.rows_tile(rows, columns, pad) return 4 * rows * (columns + pad) end
+function simt.tiles_QPKV(c, p, buffers)
+  local Q = simt.rows_tile(c.Br, p.d, c.W)
+  local P = simt.rows_tile(c.Br, c.Bc, simt.lanes(c))
+  local K = simt.rows_tile(c.Bc, p.d, c.W)
+  local V = simt.rows_tile(c.Bc, simt.padded(c, p), 0)
+  return Q + P + (buffers == 2 and K + V or math.max(K, V))
+end
+
+-- Registers of a thread: accumulators of S and O, the operands of one step, and about 40 for the rest
+-- (addresses, loop counters, m and l). An estimate for pruning; the compiler's figure replaces it.
+function simt.registers(c, p)
+  local S, O = c.R * simt.columns(c), c.R * simt.chunks(c, p) * c.W
+  local operands = math.max((c.R + simt.columns(c)) * c.W, c.R * c.W + simt.chunks(c, p) * c.W)
+  return S + O + operands + 40
+end
+
+simt.constraints = {
+  { function(c) return c.T * c.R % c.Br == 0 and simt.lanes(c) >= 4 and simt.lanes(c) <= 32 end,
+    "4 to 32 lanes share a row (T*R/Br), so that a row lives in one warp" },
+  { function(c) return simt.lanes(c) & (simt.lanes(c) - 1) == 0 end,
+    "the lanes of a row are a power of two, for butterfly sums" },
+  { function(c) return c.Bc % simt.lanes(c) == 0 end, "Bc is a multiple of the lanes of a row" },
+  { function(c) return simt.lanes(c) >= c.W end, "a row of P is padded by its lanes, in whole vectors" },
+  { function(c, p) return simt.padded(c, p) < p.dv + math.max(16, p.dv // 4) end,
+    "padding V to whole chunks wastes less than a quarter of the work" },
+  { function(c, p) return simt.registers(c, p) <= 232 end,
+    "accumulators and operands of a thread fit 255 registers" },
+}
+
+-- KV tiles visited by each tile of Q on average, and the share of them that a mask touches.
+function simt.visits(c, p)
+  if not p.causal then return ceil_div(p.k, c.Bc) end
+  local all, Tr = 0, ceil_div(p.q, c.Br)
+  for i = 0, Tr - 1 do
+    local sees = math.min((i + 1) * c.Br, p.q) + p.k - p.q
+    all = all + ceil_div(math.max(0, sees), c.Bc)
+  end
+  return all / Tr
+end
+
+-- Bytes that cross shared memory for the two products of one visit. A warp reads R rows of Q for each of its
+-- 32/X groups and C columns of K for each lane; equal addresses are one read, and a read of W floats by every
+-- lane takes at least W*16 bytes of the 128 a clock delivers (a quarter warp at a time for W = 4).
+function simt.product_bytes(c, rows, columns, depth, vectors_a, vectors_b)
+  local warps, steps = c.T // 32, depth // c.W
+  local groups = 32 // simt.lanes(c)
+  local a = vectors_a * math.max(groups * c.W * 4, 128)
+  local b = vectors_b * math.max(simt.lanes(c) * c.W * 4, 128)
+  return warps * steps * (a + b)
+end
+function simt.QK_bytes(c, p)
+  return simt.product_bytes(c, c.Br, c.Bc, p.d, c.R, simt.columns(c))
+end
+function simt.PV_bytes(c, p)
+  return simt.product_bytes(c, c.Br, simt.padded(c, p), c.Bc, c.R, c.W * simt.chunks(c, p))
+end
+
+-- Instructions of a visit beside the products, in lanes: mask, max, subtract, sum and conversion of a score
+-- (6 each), loads and stores of tiles, and the loop.
+function simt.score_issue(c, p) return 6 * c.Br * c.Bc end
+function simt.load_issue(c, words) return 6 * words // c.W end
+
+return simt

@@ -1,0 +1,79 @@
+// standard.cu -- Algorithm 0 as it stands: S and P go through device memory, one launch for each line.
+//   1: S = Q K^T    2: P = softmax(S), in the place of S    3: O = P V
+// S has, for each batch and head, q rows of `row` floats: k rounded up to whole tiles.
+%  use "lib/args.h"; use "lib/hooks.cuh"; use "lib/softmax.cuh"; use "lib/simt.cuh"; use "lib/matrix.cuh"
+extern "C" __global__ void __launch_bounds__(T, 1)
+$(entry "scores")(const call a, float *S_all)
+{
+  const i32 Tr = ceil_div(a.q, Br), Tc = ceil_div(a.k, Bc);
+  const i32 j = i32(block_id() % Tc), i = i32(block_id() / Tc % Tr), head = i32(block_id() / Tc / Tr);
+  const place at = rows(a, head);
+  const tiles visit = range(at, i * Br);
+  if (j < visit.first || j >= visit.last)
+    return;                                             // no row of this tile sees a key of that one
+
+  tile<Br, D, W> Q(shared_memory());
+  tile<Bc, D, W> K(Q.end());
+  load_tile<D>(Q, at.Q, at.Qn, i * Br, at.nq);
+  load_tile<D>(K, at.K, at.Kn, j * Bc, at.nk);
+  block_sync();
+  scores S = {};
+  mma_ABt(S, Q, K);
+  orient(S, a.scale);
+%  if scored then
+  score(S, a, at, i * Br, j * Bc);
+%  end
+  if (j >= visit.full)
+    mask(S, at, i * Br, j * Bc);
+  store_scores(S, matrix_of(S_all, head, at), i * Br, j * Bc, at.nq);
+}
+
+extern "C" __global__ void __launch_bounds__(T, 1)
+$(entry "softmax")(const call a, float *S_all)
+{
+  const float c = base2(a.scale);
+  const i32 Tr = ceil_div(a.q, Br);
+  const place at = rows(a, i32(block_id() / Tr));
+  const i32 i0 = Br * i32(block_id() % Tr);
+  const tiles visit = range(at, i0);
+  const matrix S = matrix_of(S_all, i32(block_id() / Tr), at);
+
+  rowvec m = row_fill(minus_inf()), l = row_fill(0.f);
+  for (i32 j = visit.first; j < visit.last; j++)
+    m = row_max(m, load_scores(S, i0, j * Bc, at.nq));
+  for (i32 j = visit.first; j < visit.last; j++) {
+    scores P = load_scores(S, i0, j * Bc, at.nq);
+    exp2_rows(P, m, c);
+    l = row_sum(l, P);
+  }
+  l = row_total(l);
+  for (i32 j = visit.first; j < visit.last; j++) {
+    scores P = load_scores(S, i0, j * Bc, at.nq);
+    exp2_rows(P, m, c);
+    scale_scores(P, row_inverse(l));
+    store_scores(P, S, i0, j * Bc, at.nq);
+  }
+  if (at.LSE)
+    store_rowvec(row_finish(m, l, c), at.LSE, i0, at.nq);
+}
+
+extern "C" __global__ void __launch_bounds__(T, 1)
+$(entry "output")(const call a, float *S_all)
+{
+  const i32 Tr = ceil_div(a.q, Br);
+  const place at = rows(a, i32(block_id() / Tr));
+  const i32 i0 = Br * i32(block_id() % Tr);
+  const tiles visit = range(at, i0);
+
+  tile<Br, Bc, X> P(shared_memory());
+  tile<Bc, Dp, 0> V(P.end());
+  outputs O = {};
+  for (i32 j = visit.first; j < visit.last; j++) {
+    put_scores(P, load_scores(matrix_of(S_all, i32(block_id() / Tr), at), i0, j * Bc, at.nq));
+    load_tile<Dv>(V, at.V, at.Vn, j * Bc, at.nk);
+    block_sync();
+    mma_AB(O, P, V);
+    block_sync();                                       // all have read P and V
+  }
+  store_outputs(O, at, i0);
+}
