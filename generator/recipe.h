@@ -12,7 +12,7 @@
 #ifndef FAT_RECIPE_H
 #define FAT_RECIPE_H
 
-#include "problem.h"
+#include "expr.h"
 #include "status.h"
 #include "text.h"
 #include <stdint.h>
@@ -20,27 +20,17 @@
 enum {
   FAT_RECIPE_STEPS = 8,  /* steps of one recipe */
   FAT_RECIPE_ARGS = 6,   /* arguments of one launch */
-  FAT_RECIPE_CODE = 48,  /* operations of one expression */
   FAT_RECIPE_ENTRY = 64, /* bytes of an entry name with its zero */
 };
-
-/* An expression, ready to evaluate: postfix operations on a small stack. */
-typedef struct fat_expr {
-  int count;
-  struct {
-    unsigned char op; /* private to recipe.c */
-    int64_t value;    /* of a number; index of a name */
-  } code[FAT_RECIPE_CODE];
-} fat_expr;
 
 typedef enum fat_arg_kind { FAT_ARG_CALL, FAT_ARG_WS, FAT_ARG_INT } fat_arg_kind;
 typedef enum fat_step_kind { FAT_STEP_CLEAR, FAT_STEP_LAUNCH } fat_step_kind;
 
 typedef struct fat_step {
   fat_step_kind kind;
-  fat_expr offset, bytes;           /* clear: where in the workspace, how much */
-  char entry[FAT_RECIPE_ENTRY];     /* launch */
-  fat_expr grid, block, shared;     /* launch: blocks (x only), threads, dynamic shared bytes */
+  fat_expr offset, bytes;       /* clear: where in the workspace, how much */
+  char entry[FAT_RECIPE_ENTRY]; /* launch */
+  fat_expr grid, block, shared; /* launch: blocks (x only), threads, dynamic shared bytes */
   int args;
   struct {
     fat_arg_kind kind;
@@ -54,11 +44,6 @@ typedef struct fat_recipe {
   fat_step step[FAT_RECIPE_STEPS];
 } fat_recipe;
 
-/* The numbers an expression may name. */
-typedef struct fat_sizes {
-  int64_t b, h, hk, q, k, sms;
-} fat_sizes;
-
 /* One step with its numbers. */
 typedef struct fat_step_values {
   int64_t offset, bytes;
@@ -71,9 +56,9 @@ typedef struct fat_step_values {
 fat_status fat_recipe_parse(const char *text, fat_recipe *r, fat_error *err);
 void fat_recipe_print(const fat_recipe *r, fat_text *out);
 
-/* Evaluation. FAT_E_INPUT on overflow of int64, on division by zero, and on a negative or senseless result
- * (grid or block below 1 where the problem has work; block above 1024; anything above what a launch takes). */
-fat_status fat_expr_eval(const fat_expr *e, const fat_sizes *sizes, int64_t *value, fat_error *err);
+/* Evaluation. FAT_E_INPUT where an expression fails (fat_expr_eval) and on a senseless result: grid below 1
+ * where the problem has work or above 2^31 - 1, block above 1024, shared above 1 MiB, a negative number of
+ * bytes, a clear or a pointer beyond the workspace, an int beyond 32 bits. */
 fat_status fat_recipe_workspace(const fat_recipe *r, const fat_sizes *sizes, int64_t *bytes, fat_error *err);
 fat_status fat_recipe_step(const fat_recipe *r, int step, const fat_sizes *sizes, fat_step_values *values,
                            fat_error *err);

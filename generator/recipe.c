@@ -1,0 +1,259 @@
+/* recipe.c -- the recipe: lines to steps and back, and the numbers of a launch.
+ *
+ * Reading takes one step a line and names line and column of what is wrong. Printing gives the canonical
+ * text, which reads back to the same struct. Numbers of a step are checked for the range of what they are
+ * used as before anything is launched with them. */
+#include "recipe.h"
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { BLOCK_MOST = 1024, SHARED_MOST = 1 << 20 };
+
+static const char *const arg_names[] = {"call", "ws", "int"}; /* in the order of fat_arg_kind */
+
+/* Where reading stands. */
+typedef struct cursor {
+  const char *line; /* first byte of the present line, for the column */
+  const char *at;
+  int number; /* of the line, from 1 */
+  fat_error *err;
+} cursor;
+
+/* Fails here; `why` begins with "expected". */
+static fat_status fail(const cursor *c, const char *why)
+{
+  int shown = (int)strcspn(c->at, "\n");
+  return fat_status_fail(c->err, FAT_E_INPUT, "recipe line %d, column %d: %s %s%.*s%s", c->number,
+                         (int)(c->at - c->line) + 1, why, shown > 0 ? "before '" : "at the end of the line",
+                         shown < 24 ? shown : 24, c->at, shown > 0 ? "'" : "");
+}
+
+static bool is_word(char c)
+{
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c >= '0' && c <= '9');
+}
+
+static size_t word_length(const cursor *c)
+{
+  size_t n = 0;
+  while (is_word(c->at[n]))
+    n++;
+  return n;
+}
+
+static void skip_blanks(cursor *c)
+{
+  while (*c->at == ' ' || *c->at == '\t')
+    c->at++;
+}
+
+static bool ends_word(char c)
+{
+  return c == ' ' || c == '\t' || c == '\n' || c == 0;
+}
+
+/* Whether this word stands here; moves behind it and the blanks after it if so. */
+static bool take_word(cursor *c, const char *word)
+{
+  size_t n = strlen(word);
+  if (word_length(c) != n || memcmp(c->at, word, n) != 0)
+    return false;
+  c->at += n;
+  skip_blanks(c);
+  return true;
+}
+
+/* An expression that ends at `end`, or with end 0 at a blank or the end of the line; moves behind both. */
+static fat_status parse_value(cursor *c, fat_expr *e, char end)
+{
+  fat_error why = {0};
+  if (fat_expr_parse(&c->at, e, &why) != FAT_OK)
+    return fail(c, why.text);
+  if (end != 0 ? *c->at != end : !ends_word(*c->at))
+    return fail(c, end != 0 ? "expected an operator or ')'" : "expected an operator or a blank");
+  c->at += end != 0;
+  skip_blanks(c);
+  return FAT_OK;
+}
+
+static fat_status parse_arg(cursor *c, fat_step *step)
+{
+  if (step->args == FAT_RECIPE_ARGS)
+    return fail(c, "expected no more arguments");
+  size_t n = word_length(c);
+  int kind = FAT_ARG_CALL;
+  while (kind <= FAT_ARG_INT && (strlen(arg_names[kind]) != n || memcmp(c->at, arg_names[kind], n) != 0))
+    kind++;
+  char behind = c->at[n];
+  if (kind > FAT_ARG_INT || (kind == FAT_ARG_CALL ? !ends_word(behind) : behind != '('))
+    return fail(c, "expected an argument: call, ws(BYTES) or int(VALUE)");
+  step->arg[step->args].kind = (fat_arg_kind)kind;
+  c->at += n;
+  if (kind == FAT_ARG_CALL)
+    skip_blanks(c);
+  else {
+    c->at++;
+    FAT_TRY(parse_value(c, &step->arg[step->args].value, ')'));
+    if (!ends_word(*c->at) && c->at[-1] == ')')
+      return fail(c, "expected a blank");
+  }
+  step->args++;
+  return FAT_OK;
+}
+
+/* NAME grid E block E shared E args A... */
+static fat_status parse_launch(cursor *c, fat_step *step)
+{
+  const struct {
+    const char *name, *expected;
+    fat_expr *value;
+  } parts[] = {{"grid", "expected 'grid'", &step->grid},
+               {"block", "expected 'block'", &step->block},
+               {"shared", "expected 'shared'", &step->shared}};
+  size_t n = word_length(c);
+  if (n == 0 || n >= sizeof step->entry || (*c->at >= '0' && *c->at <= '9'))
+    return fail(c, "expected the name of an entry, at most 63 letters, digits and '_',");
+  memcpy(step->entry, c->at, n);
+  c->at += n;
+  skip_blanks(c);
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    if (!take_word(c, parts[i].name))
+      return fail(c, parts[i].expected);
+    FAT_TRY(parse_value(c, parts[i].value, 0));
+  }
+  if (!take_word(c, "args"))
+    return fail(c, "expected 'args'");
+  while (*c->at != '\n' && *c->at != 0)
+    FAT_TRY(parse_arg(c, step));
+  return FAT_OK;
+}
+
+static fat_status parse_line(cursor *c, fat_recipe *r)
+{
+  bool first = r->steps == 0 && r->workspace.count == 0;
+  if (first && take_word(c, "workspace"))
+    return parse_value(c, &r->workspace, 0);
+  if (r->steps == FAT_RECIPE_STEPS)
+    return fail(c, "expected no more steps");
+  fat_step *step = &r->step[r->steps];
+  if (take_word(c, "launch")) {
+    step->kind = FAT_STEP_LAUNCH;
+    FAT_TRY(parse_launch(c, step));
+  } else if (take_word(c, "clear")) {
+    step->kind = FAT_STEP_CLEAR;
+    FAT_TRY(parse_value(c, &step->offset, 0));
+    FAT_TRY(parse_value(c, &step->bytes, 0));
+  } else
+    return fail(c, first ? "expected 'workspace', 'clear' or 'launch'" : "expected 'clear' or 'launch'");
+  r->steps++;
+  return FAT_OK;
+}
+
+static fat_status parse(cursor *c, fat_recipe *r)
+{
+  for (; *c->at != 0; c->number++) {
+    c->line = c->at;
+    skip_blanks(c);
+    if (*c->at != '\n' && *c->at != 0) /* empty lines mean nothing */
+      FAT_TRY(parse_line(c, r));
+    if (*c->at != '\n' && *c->at != 0)
+      return fail(c, "expected the end of the line");
+    c->at += *c->at == '\n';
+  }
+  for (int i = 0; i < r->steps; i++)
+    if (r->step[i].kind == FAT_STEP_LAUNCH)
+      return FAT_OK;
+  return fat_status_fail(c->err, FAT_E_INPUT, "the recipe launches nothing: expected a 'launch' line");
+}
+
+fat_status fat_recipe_parse(const char *text, fat_recipe *r, fat_error *err)
+{
+  cursor c = {.line = text, .at = text, .number = 1, .err = err};
+  memset(r, 0, sizeof *r);
+  fat_status status = parse(&c, r);
+  if (status != FAT_OK)
+    memset(r, 0, sizeof *r); /* half a recipe is none */
+  return status;
+}
+
+static void print_value(const char *before, const fat_expr *e, const char *after, fat_text *out)
+{
+  fat_text_add(out, before);
+  fat_expr_print(e, out);
+  fat_text_add(out, after);
+}
+
+void fat_recipe_print(const fat_recipe *r, fat_text *out)
+{
+  if (r->workspace.count > 0)
+    print_value("workspace ", &r->workspace, "\n", out);
+  for (int i = 0; i < r->steps; i++) {
+    const fat_step *step = &r->step[i];
+    if (step->kind == FAT_STEP_CLEAR) {
+      print_value("clear ", &step->offset, " ", out);
+      print_value("", &step->bytes, "\n", out);
+      continue;
+    }
+    fat_text_format(out, "launch %s", step->entry);
+    print_value(" grid ", &step->grid, "", out);
+    print_value(" block ", &step->block, "", out);
+    print_value(" shared ", &step->shared, " args", out);
+    for (int a = 0; a < step->args; a++) {
+      fat_text_format(out, " %s", arg_names[step->arg[a].kind]);
+      if (step->arg[a].kind != FAT_ARG_CALL)
+        print_value("(", &step->arg[a].value, ")", out);
+    }
+    fat_text_add(out, "\n");
+  }
+}
+
+/* Evaluates one value of a step and checks its range. `what` names it in an error. */
+static fat_status bounded(const fat_expr *e, const fat_sizes *sizes, const char *what, int64_t least,
+                          int64_t most, int64_t *value, fat_error *err)
+{
+  fat_error why = {0};
+  if (fat_expr_eval(e, sizes, value, &why) != FAT_OK)
+    return fat_status_fail(err, FAT_E_INPUT, "recipe: %s: %s", what, why.text);
+  if (*value < least || *value > most)
+    return fat_status_fail(err, FAT_E_INPUT, "recipe: %s is %" PRId64 ": allowed are %" PRId64 " to %" PRId64,
+                           what, *value, least, most);
+  return FAT_OK;
+}
+
+fat_status fat_recipe_workspace(const fat_recipe *r, const fat_sizes *sizes, int64_t *bytes, fat_error *err)
+{
+  *bytes = 0;
+  return r->workspace.count > 0 ? bounded(&r->workspace, sizes, "workspace", 0, INT64_MAX, bytes, err)
+                                : FAT_OK;
+}
+
+fat_status fat_recipe_step(const fat_recipe *r, int step, const fat_sizes *sizes, fat_step_values *values,
+                           fat_error *err)
+{
+  if (step < 0 || step >= r->steps)
+    return fat_status_fail(err, FAT_E_INPUT, "recipe: step %d of %d does not exist", step, r->steps);
+  const fat_step *s = &r->step[step];
+  int64_t workspace;
+  *values = (fat_step_values){0};
+  FAT_TRY(fat_recipe_workspace(r, sizes, &workspace, err));
+  if (s->kind == FAT_STEP_CLEAR) {
+    FAT_TRY(bounded(&s->offset, sizes, "the offset of a clear", 0, workspace, &values->offset, err));
+    return bounded(&s->bytes, sizes, "the bytes of a clear", 0, workspace - values->offset, &values->bytes,
+                   err);
+  }
+  /* A problem with a zero length has nothing to launch: an empty grid is no error then. */
+  int64_t least = sizes->b > 0 && sizes->h > 0 && sizes->q > 0 && sizes->k > 0;
+  FAT_TRY(bounded(&s->grid, sizes, "grid", least, INT32_MAX, &values->grid, err));
+  FAT_TRY(bounded(&s->block, sizes, "block", least, BLOCK_MOST, &values->block, err));
+  FAT_TRY(bounded(&s->shared, sizes, "shared", 0, SHARED_MOST, &values->shared, err));
+  for (int a = 0; a < s->args; a++) {
+    const fat_expr *value = &s->arg[a].value;
+    if (s->arg[a].kind == FAT_ARG_WS)
+      FAT_TRY(bounded(value, sizes, "a workspace argument", 0, workspace, &values->arg[a], err));
+    else if (s->arg[a].kind == FAT_ARG_INT)
+      FAT_TRY(bounded(value, sizes, "an int argument", INT32_MIN, INT32_MAX, &values->arg[a], err));
+  }
+  return FAT_OK;
+}
