@@ -1,4 +1,4 @@
-# embed.cmake -- writes embedded.c: every file named in FILES (below ROOT) as an array, sorted by name.
+# embed.cmake -- writes OUT (embedded.c): every file named in FILES (below ROOT) as an array, sorted by name.
 list(SORT FILES)
 set(arrays "")
 set(rows "")
@@ -9,8 +9,8 @@ foreach(file IN LISTS FILES)
   string(LENGTH "${hex}" digits)
   math(EXPR length "${digits} / 2")
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
-  string(APPEND arrays "static const char file${count}[] = {${bytes}0};\n")
-  string(APPEND rows "  {\"${name}\", file${count}, ${length}},\n")
+  string(APPEND arrays "static const unsigned char file${count}[] = {${bytes}0};\n")
+  string(APPEND rows "  {\"${name}\", (const char *)file${count}, ${length}},\n")
   math(EXPR count "${count} + 1")
 endforeach()
 file(WRITE ${OUT}.tmp "/* Written by setup/embed.cmake. */

@@ -1,0 +1,83 @@
+/* test_cuda_abi.cpp -- our declarations of libcuda and libnvrtc against NVIDIA's own headers.
+ *
+ * For each function of generator/cuda_abi.h the compiler compares, parameter by parameter, what crosses the
+ * boundary: an enumeration is its integer, a pointer to an opaque struct is `void *`. Values are compared
+ * too. Where the headers are not installed the test is skipped (exit 77). */
+#include <cstdio>
+
+#if __has_include(<cuda.h>) && __has_include(<nvrtc.h>)
+#include "../generator/cuda_abi.h"
+#include <cuda.h>
+#include <nvrtc.h>
+#include <type_traits>
+
+/* What a type is on the wire. */
+template <class T, class = void> struct wire {
+  using type = T;
+};
+template <class T> struct wire<T, std::enable_if_t<std::is_enum_v<T>>> {
+  static_assert(sizeof(T) == sizeof(int), "an enumeration that is no int");
+  using type = int;
+};
+template <class T> struct wire<T *, std::enable_if_t<std::is_class_v<T>>> {
+  using type = void *;
+};
+template <class T> struct wire<const T, std::enable_if_t<!std::is_function_v<T>>> {
+  using type = const typename wire<T>::type;
+};
+template <class T> struct wire<T *, std::enable_if_t<!std::is_class_v<T>>> {
+  using type = typename wire<T>::type *;
+};
+template <class R, class... A> struct wire<R(A...)> {
+  using type = typename wire<R>::type(typename wire<A>::type...);
+};
+
+template <class Ours, class Theirs> constexpr bool same = std::is_same_v<Ours, typename wire<Theirs>::type>;
+
+/* cuda.h and nvrtc.h may rename a symbol to its newest version; so does the preprocessor here. */
+#define CHECK(table, field, symbol)                                                                          \
+  static_assert(same<std::remove_pointer_t<decltype(table::field)>, decltype(symbol)>, #symbol);
+#define CHECK_NVRTC(field, symbol, parameters) CHECK(fat_nvrtc_calls, field, symbol)
+#define CHECK_CUDA(field, symbol, parameters)  CHECK(fat_cuda_calls, field, symbol)
+FAT_NVRTC_CALLS(CHECK_NVRTC)
+CHECK(fat_nvrtc_calls, error_text, nvrtcGetErrorString)
+#if CUDA_VERSION >= 12080
+FAT_NVRTC_OPTIONAL(CHECK_NVRTC)
+static_assert(int(FAT_NVRTC_CANCELLED) == NVRTC_ERROR_CANCELLED, "NVRTC_ERROR_CANCELLED");
+#endif
+FAT_CUDA_CALLS(CHECK_CUDA)
+
+#define VALUE(ours, theirs) static_assert(int(ours) == int(theirs), #theirs);
+VALUE(FAT_NVRTC_SUCCESS, NVRTC_SUCCESS)
+VALUE(FAT_NVRTC_OUT_OF_MEMORY, NVRTC_ERROR_OUT_OF_MEMORY)
+VALUE(FAT_NVRTC_COMPILATION, NVRTC_ERROR_COMPILATION)
+VALUE(FAT_CUDA_SUCCESS, CUDA_SUCCESS)
+VALUE(FAT_CUDA_STUB, CUDA_ERROR_STUB_LIBRARY)
+VALUE(FAT_CUDA_NO_DEVICE, CUDA_ERROR_NO_DEVICE)
+VALUE(FAT_CUDA_CLOCK, CU_DEVICE_ATTRIBUTE_CLOCK_RATE)
+VALUE(FAT_CUDA_SM_COUNT, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+VALUE(FAT_CUDA_MEMORY_CLOCK, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)
+VALUE(FAT_CUDA_BUS_WIDTH, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)
+VALUE(FAT_CUDA_L2_SIZE, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)
+VALUE(FAT_CUDA_SM_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
+VALUE(FAT_CUDA_SM_MINOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
+VALUE(FAT_CUDA_SHARED_SM, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)
+VALUE(FAT_CUDA_SHARED_BLOCK, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
+
+/* The comparison itself can fail: a missing parameter, a narrower one, a pointer less. */
+static_assert(!same<int(int *), CUresult(int *, int)>, "count");
+static_assert(!same<int(size_t), CUresult(int)>, "width");
+static_assert(!same<int(void *), CUresult(nvrtcProgram *)>, "depth");
+
+int main()
+{
+  std::printf("declarations agree with cuda.h %d\n", CUDA_VERSION);
+  return 0;
+}
+#else
+int main()
+{
+  std::printf("skipped: cuda.h and nvrtc.h are not installed\n");
+  return 77;
+}
+#endif
