@@ -1,0 +1,98 @@
+/* emu.h -- runs the rendered text of a kernel on the host and watches every access it makes.
+ *
+ * A text (with its #line marks) is loaded into a module; tensors are laid out in the memory of an emu, where
+ * only their logical elements may be touched; a recipe is run over them as the runtime would launch it. What
+ * was wrong comes back as findings with the template's file and line. Not for several threads at once. */
+#ifndef EMU_EMU_H
+#define EMU_EMU_H
+
+#include "hot.h"
+#include "recipe.h"
+#include "status.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- kernels ---- */
+
+typedef struct emu_module emu_module;
+
+/* Compiles a text (kept by its hash in the cache folder, FATUNE_EMU_CACHE if set) and loads it. Errors:
+ * FAT_E_TEMPLATE for an arch function without a twin, FAT_E_COMPILE with the compiler's first error. */
+fat_status emu_module_load(const char *text, emu_module **module, fat_error *err);
+void emu_module_free(emu_module *module);
+
+/* ---- memory ---- */
+
+typedef struct emu emu;
+
+fat_status emu_open(emu **e, fat_error *err);
+void emu_close(emu *e);
+/* Forgets all memory. */
+void emu_reset(emu *e);
+/* Bytes that can be laid out; tens of GiB, of which only touched pages exist. */
+uint64_t emu_room(const emu *e);
+
+enum { EMU_DIMS = 4 };
+
+/* A tensor: EMU_DIMS sizes and strides in elements, the last stride 1. */
+typedef struct emu_layout {
+  const char *name; /* kept by reference */
+  int64_t size[EMU_DIMS];
+  int64_t stride[EMU_DIMS];
+  int element; /* bytes: a multiple of 4 */
+  int shift;   /* bytes by which its first element misses an alignment of 256 */
+} emu_layout;
+
+/* Memory for it: every byte is EMU_POISON, a NaN. Elements are open for writing, and for reading once written
+ * or declared filled. NULL where there is no room. */
+#define EMU_POISON UINT32_C(0x7fedbeef)
+void *emu_tensor(emu *e, const emu_layout *layout);
+/* Declares the elements of the tensor at `data` filled by the host. */
+void emu_filled(emu *e, const void *data);
+/* Poisons its elements and declares them empty again. */
+void emu_emptied(emu *e, const void *data);
+
+/* ---- runs ---- */
+
+typedef enum emu_order { EMU_IN_ORDER, EMU_REVERSED, EMU_RANDOM } emu_order;
+
+typedef struct emu_options {
+  emu_order order;    /* of blocks, warps and lanes, wherever several could go on */
+  uint64_t seed;      /* of EMU_RANDOM */
+  int resident;       /* blocks that run interleaved; 0: two */
+  uint64_t accesses;  /* more than these count as endless; 0: 2^34 */
+  bool one_workspace; /* the pointers into the workspace are parts of one array, not arrays of their own */
+} emu_options;
+
+enum { EMU_FINDINGS = 16 };
+
+typedef struct emu_finding {
+  emu_kind kind;
+  char file[96]; /* template, as in the #line mark; "" if the place is none of the text's */
+  int line;
+  char other_file[96]; /* of a race: the other access; of a barrier: where others wait */
+  int other_line;
+  char entry[FAT_RECIPE_ENTRY];
+  int64_t block;
+  int thread;
+  long count;     /* times the same was found at the same place */
+  char text[512]; /* all of it as one sentence */
+} emu_finding;
+
+typedef struct emu_report {
+  int findings; /* at most EMU_FINDINGS are kept, the first ones */
+  emu_finding finding[EMU_FINDINGS];
+  long long launches, blocks, accesses, barriers, shuffles;
+} emu_report;
+
+/* Runs all steps of a recipe. `call` is handed to the kernels where the recipe says so. What a kernel does
+ * wrong is a finding; a status other than FAT_OK is for what never came to run (an entry that is not there,
+ * arguments of other sizes than the kernel's). After a finding that would crash, the rest is not run. */
+fat_status emu_run(emu *e, const emu_module *module, const fat_recipe *recipe, const fat_sizes *sizes,
+                   const void *call, size_t call_size, const emu_options *options, emu_report *report,
+                   fat_error *err);
+
+const char *emu_kind_name(emu_kind kind);
+
+#endif

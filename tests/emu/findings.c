@@ -1,0 +1,189 @@
+/* findings.c -- what was found, from the event in the running kernel to a sentence with template lines.
+ *
+ * While a kernel runs an event is only noted, once per kind and place; the search for lines comes at the end.
+ * Noting runs on a kernel thread's own small stack. */
+#include "grid.h"
+#include <stdio.h>
+#include <string.h>
+
+/* ORDER KIND */
+static const char *const kinds[EMU_KIND_COUNT] = {
+    "race",
+    "out of bounds",
+    "uninitialised read",
+    "misaligned access",
+    "divergent barrier",
+    "missing lanes",
+    "register array out of bounds",
+    "arithmetic",
+    "endless",
+    "padding overwritten",
+};
+
+/* After so many events a kernel is not worth running on. */
+enum { EVENTS_MAX = 20000 };
+
+const char *emu_kind_name(emu_kind kind)
+{
+  return (unsigned)kind < EMU_KIND_COUNT ? kinds[kind] : "unknown";
+}
+
+/* Whether the access itself would crash the host, or go on for ever. */
+static bool is_fatal(const emu_event *e)
+{
+  const emu_hot *hot = &emu_now->memory->hot;
+  if (e->kind == EMU_OUT_OF_BOUNDS)
+    return e->address - hot->arena >= hot->arena_size;
+  return e->kind == EMU_MISALIGNED || e->kind == EMU_REGISTER_BOUNDS || e->kind == EMU_ARITHMETIC ||
+         e->kind == EMU_ENDLESS;
+}
+
+static emu_raw *find(const emu_event *e, uint32_t pc)
+{
+  emu_grid *g = emu_now;
+  for (int i = 0; i < g->raws; i++) {
+    emu_raw *r = &g->raw[i];
+    if (r->event.kind == e->kind && r->event.is_write == e->is_write && r->pc == pc &&
+        r->event.file == e->file && r->event.line == e->line)
+      return r;
+  }
+  return NULL;
+}
+
+static emu_raw *add(const emu_event *e, uint32_t pc, uint64_t me)
+{
+  emu_grid *g = emu_now;
+  emu_raw *r = find(e, pc);
+  if (r) {
+    r->count++;
+    return NULL;
+  }
+  if (g->raws == EMU_FINDINGS)
+    return NULL;
+  r = &g->raw[g->raws++];
+  *r = (emu_raw){.event = *e, .pc = pc, .other_pc = e->other_pc, .me = me, .count = 1};
+  r->first_block = g->memory->hot.first_block;
+  snprintf(r->entry, sizeof r->entry, "%s", g->entry_name);
+  emu_memory_describe(g->memory, e->address, r->where, sizeof r->where);
+  return r;
+}
+
+void emu_findings_add(const emu_event *e)
+{
+  emu_grid *g = emu_now;
+  emu_thread *self = g->self;
+  add(e, e->pc ? (uint32_t)(e->pc - g->module->image) : 0, self ? self->me.who : 0);
+  if (!self || (!is_fatal(e) && ++g->events < EVENTS_MAX))
+    return;
+  g->fatal = true;
+  g->self = NULL;
+  emu_fiber_switch(&self->fiber, &g->main);
+}
+
+void emu_findings_stuck(const emu_block *b)
+{
+  const emu_thread *waits = NULL, *lacks = NULL, *other = NULL;
+  for (int i = 0; i < b->threads; i++) {
+    const emu_thread *t = &b->thread[i];
+    if (!t->done && t->waits != EMU_WAIT_BLOCK && !lacks)
+      lacks = t;
+    if (!t->done && t->waits == EMU_WAIT_BLOCK && !waits)
+      waits = t;
+  }
+  emu_event e = {.kind = lacks ? EMU_MISSING_LANES : EMU_DIVERGENT_BARRIER};
+  const emu_thread *t = lacks ? lacks : waits;
+  if (!t)
+    return;
+  int first = lacks ? t->me.thread / EMU_WARP * EMU_WARP : 0, count = lacks ? EMU_WARP : b->threads;
+  for (int i = first; i < first + count && i < b->threads && !other; i++)
+    if (b->thread[i].done || b->thread[i].waits != t->waits)
+      other = &b->thread[i];
+  e.other_pc = other && !other->done ? other->wait_pc : 0;
+  emu_raw *r = add(&e, t->wait_pc, t->me.who);
+  if (!r)
+    return;
+  if (!other)
+    snprintf(r->where, sizeof r->where, "the warp has fewer than %d threads", EMU_WARP);
+  else
+    snprintf(r->where, sizeof r->where, "thread %d %s", other->me.thread,
+             other->done ? "has ended" : "waits");
+}
+
+/* `templates/x.cu:7`, or words where the place is unknown. */
+static void print_place(const emu_place *p, char *text, size_t room)
+{
+  if (p->line)
+    snprintf(text, room, "%s:%d", p->file, p->line);
+  else
+    snprintf(text, room, "an unknown line");
+}
+
+static void write_text(const emu_raw *r, const emu_place *at, const emu_place *other, emu_finding *f)
+{
+  char place[EMU_FILE + 16], other_place[EMU_FILE + 16];
+  print_place(at, place, sizeof place);
+  print_place(other, other_place, sizeof other_place);
+  const char *verb = r->event.is_write ? "writes" : "reads";
+  const uint64_t threads = (UINT64_C(1) << EMU_THREAD_BITS) - 1;
+  int n = snprintf(f->text, sizeof f->text, "%s: %s, thread %d of block %lld of %s", kinds[f->kind], place,
+                   f->thread, (long long)f->block, r->entry);
+  char *rest = f->text + n;
+  size_t room = sizeof f->text - (size_t)n;
+  if (f->kind == EMU_RACE) {
+    uint64_t who = r->event.other << 2 >> 2 >> EMU_EPOCH_BITS;
+    snprintf(rest, room,
+             " %s %s, which thread %d of block %lld %s at %s with nothing in between that orders them", verb,
+             r->where, (int)(who & threads), (long long)((who >> EMU_THREAD_BITS) - r->first_block),
+             r->event.other_is_write ? "wrote" : "read", other_place);
+  } else if (f->kind == EMU_OUT_OF_BOUNDS || f->kind == EMU_UNINITIALISED) {
+    snprintf(rest, room, " %s %s", verb, r->where);
+  } else if (f->kind == EMU_DIVERGENT_BARRIER || f->kind == EMU_MISSING_LANES) {
+    snprintf(rest, room, " waits for others, but %s%s%s", r->where, r->other_pc ? " at " : "",
+             r->other_pc ? other_place : "");
+  } else if (f->kind == EMU_MISALIGNED) {
+    snprintf(rest, room, " reaches %s by a pointer of a type that needs more alignment", r->where);
+  } else if (f->kind == EMU_PADDING) {
+    snprintf(rest, room, ": %s", r->where);
+  } else if (f->kind == EMU_ENDLESS) {
+    snprintf(rest, room, " makes more accesses than the run allows");
+  }
+}
+
+/* The place that the compiler gave: its file is one of the text's, perhaps behind a folder. */
+static void given_place(const emu_grid *g, const emu_event *e, emu_place *p)
+{
+  for (int i = 0; i < g->module->files.count; i++) {
+    const char *name = g->module->files.name[i];
+    size_t n = strlen(name), length = strlen(e->file);
+    if (n <= length && !strcmp(e->file + length - n, name)) {
+      snprintf(p->file, sizeof p->file, "%s", name);
+      p->line = (int)e->line;
+    }
+  }
+}
+
+void emu_findings_finish(emu_grid *g)
+{
+  uint32_t offsets[2 * EMU_FINDINGS];
+  emu_place places[2 * EMU_FINDINGS] = {{{0}, 0}};
+  const uint64_t threads = (UINT64_C(1) << EMU_THREAD_BITS) - 1;
+  for (int i = 0; i < g->raws; i++) {
+    offsets[2 * i] = g->raw[i].pc;
+    offsets[2 * i + 1] = g->raw[i].other_pc;
+  }
+  emu_lines_find(g->module, offsets, 2 * g->raws, places);
+  for (int i = 0; i < g->raws; i++) {
+    const emu_raw *r = &g->raw[i];
+    emu_place *at = &places[2 * i], *other = at + 1;
+    if (r->event.file)
+      given_place(g, &r->event, at);
+    emu_finding *f = &g->report->finding[g->report->findings++];
+    *f = (emu_finding){.kind = r->event.kind, .line = at->line, .other_line = other->line, .count = r->count};
+    snprintf(f->file, sizeof f->file, "%s", at->file);
+    snprintf(f->other_file, sizeof f->other_file, "%s", other->file);
+    snprintf(f->entry, sizeof f->entry, "%s", r->entry);
+    f->block = (int64_t)(r->me >> EMU_THREAD_BITS) - (int64_t)r->first_block;
+    f->thread = (int)(r->me & threads);
+    write_text(r, at, other, f);
+  }
+}

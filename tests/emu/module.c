@@ -1,0 +1,278 @@
+/* module.c -- compiles a filtered text with the host C++ compiler and loads it.
+ *
+ * The compiler is $CXX, else c++. Its own instrumentation of memory accesses and arithmetic calls what hot.c
+ * defines; the sanitizers' libraries are not linked. A compiled text is kept under a hash of everything that
+ * went into it, written under another name first, so that several tests may share a folder. */
+#include "module.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* -O1 with inlining is the fastest sum of compiling and running. Loops stay loops: a memset made of one would
+ * be an access that nobody sees. Products and sums are not fused but where the text says fmaf. */
+static const char *const options[] = {
+    "-x",
+    "c++",
+    "-std=c++17",
+    "-O1",
+    "-g",
+    "-fPIC",
+    "-w",
+    "-march=native",
+    "-ffp-contract=off",
+    "-fno-builtin-memset",
+    "-fno-builtin-memcpy",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fno-strict-aliasing",
+    "-fsanitize=thread",
+    "-fsanitize=alignment,bounds,signed-integer-overflow,integer-divide-by-zero,shift",
+};
+enum { OPTIONS = sizeof options / sizeof *options };
+
+static const char *compiler(void)
+{
+  const char *cxx = getenv("CXX");
+  return cxx && *cxx ? cxx : "c++";
+}
+
+static const char *cache(void)
+{
+  const char *folder = getenv("FATUNE_EMU_CACHE");
+  return folder && *folder ? folder : EMU_CACHE;
+}
+
+/* Runs a program with its output in `log`; its exit status, -1 if it did not start or end by itself. */
+static int run(char *const argv[], const char *log, pid_t *child)
+{
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+  int failed = posix_spawnp(child, argv[0], &actions, NULL, argv, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  return failed ? -1 : 0;
+}
+
+static int wait_for(pid_t child)
+{
+  int status;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR)
+      return -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* The first line of a compiler's output that says error. */
+static void first_error(const char *log, char *text, size_t room)
+{
+  FILE *f = fopen(log, "r");
+  snprintf(text, room, "no message");
+  char line[512];
+  while (f && fgets(line, sizeof line, f))
+    if (strstr(line, "error")) {
+      line[strcspn(line, "\n")] = 0;
+      snprintf(text, room, "%s", line);
+      break;
+    }
+  if (f)
+    fclose(f);
+}
+
+/* What is compiled and where to. */
+typedef struct plan {
+  fat_text code;
+  emu_names files;
+  char stem[900]; /* path without suffix, of the finished object */
+  char work[940]; /* the same for what this process writes on the way */
+} plan;
+
+static fat_status plan_make(const char *text, plan *p, fat_error *err)
+{
+  fat_text prelude = {0}, all = {0}, object = {0};
+  struct stat folder;
+  char hash[FAT_HASH_SIZE];
+  static long number;
+  fat_status status = fat_text_read_file(&prelude, EMU_DIR "/prelude.hpp", 1 << 20, err);
+  if (status == FAT_OK)
+    status = fat_text_read_file(&object, EMU_HOT, 1 << 24, err);
+  if (status == FAT_OK)
+    status = emu_filter(text, fat_text_get(&prelude), &p->code, &p->files, err);
+  if (status != FAT_OK)
+    goto done;
+  fat_text_add(&all, compiler());
+  for (int i = 0; i < OPTIONS; i++)
+    fat_text_add(&all, options[i]);
+  fat_text_add_bytes(&all, object.data, object.length);
+  fat_text_add(&all, fat_text_get(&p->code));
+  status = fat_text_status(&all, err);
+  if (status != FAT_OK)
+    goto done;
+  if (stat(cache(), &folder) && mkdir(cache(), 0700) && errno != EEXIST) {
+    status = fat_status_fail(err, FAT_E_IO, "the emulator's cache folder '%s': %s", cache(), strerror(errno));
+    goto done;
+  }
+  fat_text_hash(all.data, all.length, hash);
+  snprintf(p->stem, sizeof p->stem, "%s/%.32s", cache(), hash);
+  snprintf(p->work, sizeof p->work, "%s.%ld.%ld", p->stem, (long)getpid(), number++);
+done:
+  fat_text_free(&prelude);
+  fat_text_free(&object);
+  fat_text_free(&all);
+  return status;
+}
+
+static bool is_there(const plan *p)
+{
+  char path[1024];
+  snprintf(path, sizeof path, "%s.so", p->stem);
+  return access(path, R_OK) == 0;
+}
+
+static void path_of(const char *stem, const char *suffix, char path[1024])
+{
+  snprintf(path, 1024, "%s%s", stem, suffix);
+}
+
+/* Writes the C++ and starts the compiler on it. Compiling and linking are one command; the sanitizers are
+ * asked for by the compiler proper alone (-Xlinker would bring their libraries). */
+static fat_status start_compile(const plan *p, pid_t *child, fat_error *err)
+{
+  char cpp[1024], object[1024], log[1024];
+  path_of(p->work, ".cpp", cpp);
+  path_of(p->work, ".o", object);
+  path_of(p->work, ".log", log);
+  FILE *f = fopen(cpp, "w");
+  bool written = f && fwrite(p->code.data, 1, p->code.length, f) == p->code.length;
+  if ((f && fclose(f)) || !written)
+    return fat_status_fail(err, FAT_E_IO, "cannot write '%s'", cpp);
+  char *argv[OPTIONS + 8];
+  int n = 0;
+  argv[n++] = (char *)compiler();
+  for (int i = 0; i < OPTIONS; i++)
+    argv[n++] = (char *)options[i];
+  argv[n++] = "-c";
+  argv[n++] = cpp;
+  argv[n++] = "-o";
+  argv[n++] = object;
+  argv[n] = NULL;
+  if (run(argv, log, child))
+    return fat_status_fail(err, FAT_E_IO, "cannot run the C++ compiler '%s'", compiler());
+  return FAT_OK;
+}
+
+static fat_status finish_compile(const plan *p, pid_t child, fat_error *err)
+{
+  char cpp[1024], object[1024], log[1024], made[1024], so[1024], message[512];
+  path_of(p->work, ".cpp", cpp);
+  path_of(p->work, ".o", object);
+  path_of(p->work, ".log", log);
+  path_of(p->work, ".so", made);
+  path_of(p->stem, ".so", so);
+  fat_status status = FAT_OK;
+  int failed = wait_for(child);
+  if (!failed) {
+    char *link[] = {(char *)compiler(), "-shared", object, EMU_HOT, "-lm", "-o", made, NULL};
+    failed = run(link, log, &child) ? -1 : wait_for(child);
+  }
+  if (failed) {
+    first_error(log, message, sizeof message);
+    status = fat_status_fail(err, FAT_E_COMPILE, "the host compiler '%s' refuses the kernel: %s", compiler(),
+                             message);
+  } else if (rename(made, so)) {
+    status = fat_status_fail(err, FAT_E_IO, "cannot name '%s': %s", so, strerror(errno));
+  }
+  unlink(cpp);
+  unlink(object);
+  unlink(log);
+  return status;
+}
+
+static int find_image(struct dl_phdr_info *info, size_t size, void *user)
+{
+  emu_module *m = user;
+  (void)size;
+  if (info->dlpi_addr != m->image)
+    return 0;
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    uintptr_t end = info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
+    if (info->dlpi_phdr[i].p_type == PT_LOAD && end > m->image_size)
+      m->image_size = end;
+  }
+  return 1;
+}
+
+static fat_status open_object(const plan *p, emu_module *m, fat_error *err)
+{
+  path_of(p->stem, ".so", m->path);
+  m->files = p->files;
+  m->handle = dlopen(m->path, RTLD_NOW | RTLD_LOCAL);
+  void *attach = m->handle ? dlsym(m->handle, "emu_hot_attach") : NULL;
+  Dl_info info;
+  if (!attach || !dladdr(attach, &info))
+    return fat_status_fail(err, FAT_E_IO, "cannot load '%s': %s", m->path, dlerror());
+  memcpy(&m->attach, &attach, sizeof attach);
+  m->image = (uintptr_t)info.dli_fbase;
+  dl_iterate_phdr(find_image, m);
+  return FAT_OK;
+}
+
+fat_status emu_module_load(const char *text, emu_module **module, fat_error *err)
+{
+  plan p = {0};
+  pid_t child;
+  *module = NULL;
+  emu_module *m = calloc(1, sizeof *m);
+  fat_status status =
+      m ? plan_make(text, &p, err) : fat_status_fail(err, FAT_E_NOMEM, "no memory for a module");
+  if (status == FAT_OK && !is_there(&p)) {
+    status = start_compile(&p, &child, err);
+    if (status == FAT_OK)
+      status = finish_compile(&p, child, err);
+  }
+  if (status == FAT_OK)
+    status = open_object(&p, m, err);
+  fat_text_free(&p.code);
+  if (status == FAT_OK)
+    *module = m;
+  else
+    emu_module_free(m);
+  return status;
+}
+
+void emu_module_free(emu_module *m)
+{
+  if (m && m->handle)
+    dlclose(m->handle);
+  free(m);
+}
+
+fat_status emu_module_entry(const emu_module *m, const char *name, emu_entry *entry, fat_error *err)
+{
+  static const char *const prefix[3] = {"emu_call_", "emu_args_", "emu_bounds_"};
+  void *found[3];
+  for (int i = 0; i < 3; i++) {
+    char symbol[FAT_RECIPE_ENTRY + 16];
+    snprintf(symbol, sizeof symbol, "%s%s", prefix[i], name);
+    found[i] = dlsym(m->handle, symbol);
+    if (!found[i])
+      return fat_status_fail(err, FAT_E_NOT_FOUND, "the kernel text has no entry '%s'", name);
+  }
+  int (*args)(unsigned long *), (*bounds)(void);
+  memcpy(&entry->call, &found[0], sizeof found[0]);
+  memcpy(&args, &found[1], sizeof found[1]);
+  memcpy(&bounds, &found[2], sizeof found[2]);
+  entry->args = args(entry->size);
+  entry->bounds = bounds();
+  return FAT_OK;
+}

@@ -1,0 +1,252 @@
+/* run.c -- a recipe, step by step: workspace, clears, launches; the grid of a launch, block by block. */
+#include "grid.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Arrays of the workspace: from each offset that a step names to the next one. */
+enum { ARRAYS = FAT_RECIPE_STEPS * FAT_RECIPE_ARGS + 2 };
+typedef struct workspace {
+  int count;
+  int64_t at[ARRAYS + 1]; /* ascending; at[count] is the end */
+  char *data[ARRAYS];
+  char name[ARRAYS][32];
+} workspace;
+
+static void add_offset(workspace *w, int64_t offset)
+{
+  int i = w->count;
+  for (int j = 0; j < w->count; j++)
+    if (w->at[j] == offset)
+      return;
+  for (; i > 0 && w->at[i - 1] > offset; i--)
+    w->at[i] = w->at[i - 1];
+  w->at[i] = offset;
+  w->count++;
+}
+
+static fat_status lay_workspace(emu_grid *g, const fat_recipe *recipe, const fat_sizes *sizes, workspace *w,
+                                fat_error *err)
+{
+  int64_t bytes = 0;
+  fat_step_values v;
+  if (recipe->workspace.count == 0)
+    return FAT_OK;
+  FAT_TRY(fat_recipe_workspace(recipe, sizes, &bytes, err));
+  add_offset(w, 0);
+  for (int i = 0; i < recipe->steps && !g->options->one_workspace; i++) {
+    FAT_TRY(fat_recipe_step(recipe, i, sizes, &v, err));
+    for (int j = 0; j < recipe->step[i].args; j++)
+      if (recipe->step[i].kind == FAT_STEP_LAUNCH && recipe->step[i].arg[j].kind == FAT_ARG_WS)
+        add_offset(w, v.arg[j]);
+  }
+  w->at[w->count] = bytes;
+  for (int i = 0; i < w->count; i++) {
+    int64_t size = w->at[i + 1] - w->at[i];
+    snprintf(w->name[i], sizeof w->name[i], i ? "workspace(%lld)" : "workspace", (long long)w->at[i]);
+    w->data[i] = emu_memory_array(g->memory, w->name[i], (uint64_t)size, 0);
+    if (!w->data[i])
+      return fat_status_fail(err, FAT_E_NOMEM, "no room for a workspace of %lld bytes", (long long)bytes);
+  }
+  return FAT_OK;
+}
+
+static char *workspace_at(const workspace *w, int64_t offset)
+{
+  for (int i = w->count - 1; i >= 0; i--)
+    if (offset >= w->at[i])
+      return w->data[i] + (offset - w->at[i]);
+  return NULL;
+}
+
+static void clear(emu_grid *g, const workspace *w, int64_t offset, int64_t bytes)
+{
+  for (int i = 0; i < w->count; i++) {
+    int64_t from = offset > w->at[i] ? offset : w->at[i];
+    int64_t to = offset + bytes < w->at[i + 1] ? offset + bytes : w->at[i + 1];
+    if (from >= to)
+      continue;
+    memset(w->data[i] + (from - w->at[i]), 0, (size_t)(to - from));
+    emu_memory_mark(g->memory, w->data[i] + (from - w->at[i]), (uint64_t)(to - from), EMU_FILLED);
+  }
+}
+
+/* The i-th block to begin, of `grid`. `step` has no factor in common with grid. */
+static int64_t block_of(int64_t i, int64_t grid, emu_order order, int64_t step)
+{
+  if (order == EMU_IN_ORDER)
+    return i;
+  return order == EMU_REVERSED ? grid - 1 - i : (int64_t)((__int128)i * step % grid);
+}
+
+static int64_t random_step(int64_t grid)
+{
+  int64_t step = (int64_t)(emu_grid_random() % (uint64_t)grid);
+  for (;; step++) {
+    int64_t a = step, b = grid;
+    while (b) {
+      int64_t rest = a % b;
+      a = b;
+      b = rest;
+    }
+    if (a == 1)
+      return step;
+  }
+}
+
+/* All blocks of one launch. */
+static void run_grid(emu_grid *g, int64_t grid)
+{
+  int64_t step = random_step(grid), begun = 0;
+  int left = 0;
+  g->turn = 0;
+  g->warp = -1;
+  do {
+    for (int i = 0; i < g->resident; i++)
+      if (!g->block[i].active && begun < grid) {
+        emu_grid_begin(&g->block[i], block_of(begun++, grid, g->options->order, step));
+        g->report->blocks++;
+      }
+    emu_grid_go();
+    left = 0;
+    for (int i = 0; i < g->resident; i++)
+      left += g->block[i].active;
+    if (!g->changed && !g->fatal) {
+      for (int i = 0; i < g->resident; i++)
+        if (g->block[i].active)
+          emu_findings_stuck(&g->block[i]);
+      g->fatal = true;
+    }
+  } while (!g->fatal && (left > 0 || begun < grid));
+}
+
+static fat_status lay_blocks(emu_grid *g, const fat_step_values *v, fat_error *err)
+{
+  g->resident = g->options->resident > 0 ? g->options->resident : 2;
+  if (g->resident > EMU_RESIDENT_MAX)
+    g->resident = EMU_RESIDENT_MAX;
+  for (int i = 0; i < g->resident; i++) {
+    emu_block *b = &g->block[i];
+    *b = (emu_block){.threads = (int)v->block, .thread = g->threads + i * EMU_THREADS_MAX};
+    /* The hardware promises 16 bytes of alignment and no more. */
+    b->shared = emu_memory_array(g->memory, "shared memory", (uint64_t)v->shared, 16);
+    if (!b->shared)
+      return fat_status_fail(err, FAT_E_NOMEM, "no room for %lld bytes of shared memory",
+                             (long long)v->shared);
+  }
+  return FAT_OK;
+}
+
+static fat_status launch(emu_grid *g, const fat_step *s, const fat_step_values *v, const workspace *w,
+                         const void *call, size_t call_size, fat_error *err)
+{
+  emu_entry entry;
+  FAT_TRY(emu_module_entry(g->module, s->entry, &entry, err));
+  if (entry.args != s->args)
+    return fat_status_fail(err, FAT_E_INPUT, "the recipe gives '%s' %d arguments, it takes %d", s->entry,
+                           s->args, entry.args);
+  if (v->block > entry.bounds || v->block > EMU_THREADS_MAX)
+    return fat_status_fail(err, FAT_E_INPUT, "the recipe gives '%s' blocks of %lld threads, its bound is %d",
+                           s->entry, (long long)v->block, entry.bounds);
+  uint64_t first = g->memory->hot.first_block;
+  if (first + (uint64_t)v->grid >= UINT64_C(1) << EMU_BLOCK_BITS)
+    return fat_status_fail(err, FAT_E_INPUT, "a grid of %lld blocks is more than the emulator can tell apart",
+                           (long long)v->grid);
+  void *args[FAT_RECIPE_ARGS];
+  char *pointer[FAT_RECIPE_ARGS];
+  int32_t number[FAT_RECIPE_ARGS];
+  for (int i = 0; i < s->args; i++) {
+    size_t size = s->arg[i].kind == FAT_ARG_CALL ? call_size : s->arg[i].kind == FAT_ARG_WS ? 8 : 4;
+    if (size != entry.size[i])
+      return fat_status_fail(err, FAT_E_INPUT, "argument %d of '%s' has %zu bytes, the kernel takes %lu",
+                             i + 1, s->entry, size, entry.size[i]);
+    pointer[i] = s->arg[i].kind == FAT_ARG_WS ? workspace_at(w, v->arg[i]) : NULL;
+    number[i] = (int32_t)v->arg[i];
+    args[i] = s->arg[i].kind == FAT_ARG_CALL ? (void *)call
+              : s->arg[i].kind == FAT_ARG_WS ? (void *)&pointer[i]
+                                             : (void *)&number[i];
+  }
+  int regions = g->memory->count;
+  fat_status status = lay_blocks(g, v, err);
+  if (status == FAT_OK) {
+    g->entry = &entry;
+    g->entry_name = s->entry;
+    g->args = args;
+    g->report->launches++;
+    run_grid(g, v->grid);
+    g->memory->hot.first_block = first + (uint64_t)v->grid;
+  }
+  emu_memory_cut(g->memory, regions);
+  return status;
+}
+
+/* Looks at the bytes around and between the elements of every tensor. */
+static void check_padding(emu_grid *g)
+{
+  for (int i = 0; i < g->memory->count; i++) {
+    const char *byte = emu_memory_spoiled(g->memory, &g->memory->region[i]);
+    emu_event event = {.kind = EMU_PADDING, .address = (uintptr_t)byte, .line = (uint32_t)i};
+    if (byte)
+      emu_findings_add(&event);
+  }
+}
+
+static fat_status run_steps(emu_grid *g, const fat_recipe *recipe, const fat_sizes *sizes, const void *call,
+                            size_t call_size, fat_error *err)
+{
+  workspace w = {0};
+  fat_step_values v;
+  int regions = g->memory->count;
+  fat_status status = lay_workspace(g, recipe, sizes, &w, err);
+  for (int i = 0; status == FAT_OK && i < recipe->steps && !g->fatal; i++) {
+    status = fat_recipe_step(recipe, i, sizes, &v, err);
+    if (status != FAT_OK)
+      break;
+    if (recipe->step[i].kind == FAT_STEP_CLEAR)
+      clear(g, &w, v.offset, v.bytes);
+    else
+      status = launch(g, &recipe->step[i], &v, &w, call, call_size, err);
+  }
+  check_padding(g);
+  emu_memory_cut(g->memory, regions);
+  return status;
+}
+
+fat_status emu_run(emu *e, const emu_module *module, const fat_recipe *recipe, const fat_sizes *sizes,
+                   const void *call, size_t call_size, const emu_options *options, emu_report *report,
+                   fat_error *err)
+{
+  static const emu_options plain;
+  int stacks = EMU_RESIDENT_MAX * EMU_THREADS_MAX;
+  *report = (emu_report){0};
+  emu_grid *g = calloc(1, sizeof *g);
+  emu_thread *threads = calloc((size_t)stacks, sizeof *threads);
+  fat_status status = FAT_E_NOMEM;
+  static char *shared_stacks; /* kept for the next run: making them costs more than a small run */
+  if (!shared_stacks)
+    shared_stacks = emu_fiber_stacks(stacks);
+  if (!g || !threads || !shared_stacks) {
+    fat_status_fail(err, FAT_E_NOMEM, "no memory for the threads of a grid");
+    goto done;
+  }
+  *g = (emu_grid){.memory = e, .module = module, .options = options ? options : &plain, .report = report};
+  g->threads = threads;
+  g->stacks = shared_stacks;
+  g->random = g->options->seed;
+  e->hot.accesses = 0;
+  e->hot.budget = g->options->accesses ? g->options->accesses : UINT64_C(1) << 34;
+  e->hot.image = module->image;
+  e->hot.image_size = module->image_size;
+  e->hot.found = emu_findings_add;
+  e->hot.wait = emu_grid_wait;
+  module->attach(&e->hot);
+  emu_now = g;
+  status = run_steps(g, recipe, sizes, call, call_size, err);
+  report->accesses = (long long)e->hot.accesses;
+  emu_findings_finish(g);
+done:
+  emu_now = NULL;
+  free(threads);
+  free(g);
+  return status;
+}
