@@ -108,8 +108,11 @@ typedef struct fat_artifact {
 
 /* Stores a trial, its artifacts and, where it wins, the winner row of (family, anchor, device) in one
  * transaction, committed on return. The same (problem, device, config, source, compile key, driver, origin)
- * replaces its earlier row. Rules: measured beats predicted; lower ms wins; an incumbent keeps a tie. */
-fat_status fat_db_put(fat_db *db, const fat_trial *trial, const fat_artifact *artifact, fat_error *err);
+ * replaces its earlier row and keeps its id, which is set in `trial`. Rules: only a kernel that is eligible,
+ * with outcome ok, wins; measured beats predicted; lower ms wins; an incumbent keeps a tie. Of the rows of one
+ * (problem, device, config, origin) only the latest counts: what was tried with older source or tools stays
+ * readable but cannot win. FAT_E_INPUT names a value that no trial can have. */
+fat_status fat_db_put(fat_db *db, fat_trial *trial, const fat_artifact *artifact, fat_error *err);
 
 /* Attaches artifacts to a trial that is stored already (the cubins of the best, kept at the end). */
 fat_status fat_db_put_artifact(fat_db *db, int64_t trial, const fat_artifact *artifact, fat_error *err);

@@ -63,9 +63,9 @@ static fat_status list_folder(fat_library *library, const char *below, fat_error
   fat_status status = fat_text_status(&path, err);
   DIR *directory = status == FAT_OK ? opendir(fat_text_get(&path)) : NULL;
   if (status == FAT_OK && directory == NULL)
-    status = fat_status_fail(err, FAT_E_IO,
-                             "templates folder: '%s' cannot be read; it must hold the kernels, lib/ and arch/",
-                             fat_text_get(&path));
+    status = fat_status_fail(
+        err, FAT_E_IO, "templates folder: '%s' cannot be read; it must hold the kernels, lib/ and arch/",
+        fat_text_get(&path));
   for (struct dirent *entry; status == FAT_OK && (entry = readdir(directory)) != NULL;)
     if (is_template(entry->d_name))
       status = add_name(library, below, entry->d_name, err);

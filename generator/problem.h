@@ -13,8 +13,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum fat_op { FAT_FWD, FAT_BWD, FAT_OP_COUNT } fat_op;                                  /* ORDER OP */
-typedef enum fat_dtype { FAT_F16, FAT_BF16, FAT_F32, FAT_TF32, FAT_F32X3, FAT_DTYPE_COUNT } fat_dtype; /* ORDER DTYPE */
+typedef enum fat_op { FAT_FWD, FAT_BWD, FAT_OP_COUNT } fat_op; /* ORDER OP */
+typedef enum fat_dtype {
+  FAT_F16,
+  FAT_BF16,
+  FAT_F32,
+  FAT_TF32,
+  FAT_F32X3,
+  FAT_DTYPE_COUNT
+} fat_dtype; /* ORDER DTYPE */
 
 /* Features in the order of the canonical text. ORDER FEATURE */
 typedef enum fat_feature {
@@ -40,17 +47,17 @@ typedef enum fat_feature {
 typedef struct fat_problem {
   fat_op op;
   fat_dtype dtype;
-  int64_t b;     /* batch */
-  int64_t h, hk; /* query heads; KV heads, a divisor of h */
-  int64_t q, k;  /* rows of Q; rows of K and V */
-  int32_t d, dv; /* head dimension of Q and K; of V and O */
-  uint32_t features;                    /* bit 1u << fat_feature */
-  uint64_t arg[FAT_FEATURE_COUNT][2];   /* numbers of wL.R, chunkN, pagedN, bsRxC, modHASH, splitN */
+  int64_t b;                          /* batch */
+  int64_t h, hk;                      /* query heads; KV heads, a divisor of h */
+  int64_t q, k;                       /* rows of Q; rows of K and V */
+  int32_t d, dv;                      /* head dimension of Q and K; of V and O */
+  uint32_t features;                  /* bit 1u << fat_feature */
+  uint64_t arg[FAT_FEATURE_COUNT][2]; /* numbers of wL.R, chunkN, pagedN, bsRxC, modHASH, splitN */
 } fat_problem;
 
 enum {
-  FAT_PROBLEM_TEXT = 256,      /* a buffer of this size holds any canonical text */
-  FAT_PROBLEM_D_MAX = 256,     /* d and dv: multiples of 8 up to this */
+  FAT_PROBLEM_TEXT = 256,  /* a buffer of this size holds any canonical text */
+  FAT_PROBLEM_D_MAX = 256, /* d and dv: multiples of 8 up to this */
 };
 #define FAT_PROBLEM_SIZE_MAX INT64_C(2147483647) /* b, h, q, k each; int32 inside a kernel */
 

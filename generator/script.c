@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HOOK_STEP = 1000 }; /* instructions between looks at the limit */
+enum { HOOK_STEP = 1000 };                                   /* instructions between looks at the limit */
 static const long default_instructions = 400L * 1000 * 1000; /* walking a whole space takes about 5 million */
 static const long default_bytes = 96L * 1024 * 1024;
 
@@ -62,18 +62,20 @@ static void *limited_alloc(void *user, void *old, size_t old_size, size_t size)
 
 static void count_hook(lua_State *lua, lua_Debug *record)
 {
-  (void)record;
   fat_script *s = *(fat_script **)lua_getextraspace(lua);
   s->instructions += HOOK_STEP;
   if (s->instructions < s->instructions_limit)
     return;
   s->tripped = true;
   lua_sethook(lua, count_hook, LUA_MASKCOUNT, 1);
-  luaL_error(lua, "more than %d million instructions: an endless loop?",
-             (int)(s->instructions_limit / 1000000));
+  lua_getinfo(lua, "Sl", record); /* of the function that was interrupted */
+  lua_pushfstring(lua, "%s:%d: more than %d million instructions: an endless loop?", record->short_src,
+                  record->currentline, (int)(s->instructions_limit / 1000000));
+  lua_error(lua);
 }
 
-/* ---- what the engine may ask of the host ------------------------------------------------------------------ */
+/* ---- what the engine may ask of the host ------------------------------------------------------------------
+ */
 
 static int host_read(lua_State *lua)
 {
@@ -121,9 +123,10 @@ static void push_host(lua_State *lua)
 /* Libraries for the engine: no io, os, package, debug; base without what reads files or prints. */
 static void open_libraries(lua_State *lua)
 {
-  static const luaL_Reg libraries[] = {
-      {LUA_GNAME, luaopen_base}, {LUA_TABLIBNAME, luaopen_table}, {LUA_STRLIBNAME, luaopen_string},
-      {LUA_MATHLIBNAME, luaopen_math}};
+  static const luaL_Reg libraries[] = {{LUA_GNAME, luaopen_base},
+                                       {LUA_TABLIBNAME, luaopen_table},
+                                       {LUA_STRLIBNAME, luaopen_string},
+                                       {LUA_MATHLIBNAME, luaopen_math}};
   for (size_t i = 0; i < sizeof libraries / sizeof libraries[0]; i++) {
     luaL_requiref(lua, libraries[i].name, libraries[i].func, 1);
     lua_pop(lua, 1);
@@ -176,8 +179,10 @@ static fat_status explain(const fat_script *s, int code, fat_error *err)
   static const struct {
     const char *mark;
     fat_status status;
-  } kinds[] = {{"\1template\1", FAT_E_TEMPLATE}, {"\1unsupported\1", FAT_E_UNSUPPORTED}, {"\1input\1", FAT_E_INPUT}};
-  const char *message = lua_type(s->lua, -1) == LUA_TSTRING ? lua_tostring(s->lua, -1) : "an error without words";
+  } kinds[] = {
+      {"\1template\1", FAT_E_TEMPLATE}, {"\1unsupported\1", FAT_E_UNSUPPORTED}, {"\1input\1", FAT_E_INPUT}};
+  const char *message =
+      lua_type(s->lua, -1) == LUA_TSTRING ? lua_tostring(s->lua, -1) : "an error without words";
   if (s->tripped)
     return fat_status_fail(err, FAT_E_LIMIT, "%s", message);
   if (code == LUA_ERRMEM && s->capped)

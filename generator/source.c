@@ -1,5 +1,5 @@
-/* source.c -- one rendered kernel: the engine's code, hashed, with the hash in its entry names, under a header
- * comment that says what it is and how to rebuild it. */
+/* source.c -- one rendered kernel: the engine's code, hashed, with the hash in its entry names, under a
+ * header comment that says what it is and how to rebuild it. */
 #include "source.h"
 #include "recipe.h"
 #include "space.h"
@@ -82,7 +82,8 @@ static fat_status fill(char *answer, const fat_problem *p, const fat_arch *arch,
 {
   char *code = strchr(answer, '\f');
   if (code == NULL)
-    return fat_status_fail(err, FAT_E_TEMPLATE, "kernel %s: the engine gave a recipe but no code", config->kernel);
+    return fat_status_fail(err, FAT_E_TEMPLATE, "kernel %s: the engine gave a recipe but no code",
+                           config->kernel);
   *code++ = '\0';
   fat_text unmarked = {0};
   add_unmarked(&unmarked, code);
@@ -103,8 +104,8 @@ static fat_status fill(char *answer, const fat_problem *p, const fat_arch *arch,
   return status;
 }
 
-fat_status fat_source_render(fat_script *script, const fat_problem *p, const fat_gpu *gpu, const fat_config *config,
-                             fat_lines lines, fat_source *source, fat_error *err)
+fat_status fat_source_render(fat_script *script, const fat_problem *p, const fat_gpu *gpu,
+                             const fat_config *config, fat_lines lines, fat_source *source, fat_error *err)
 {
   memset(source, 0, sizeof *source);
   const fat_arch *arch = fat_gpu_arch(gpu->sm);

@@ -9,12 +9,13 @@ static void put_facts(const fat_problem *p, const fat_gpu *gpu, const fat_arch *
 {
   fat_text_format(out, "p.op=%s\np.dtype=%s\n", fat_ops[p->op], fat_dtypes[p->dtype].name);
   fat_text_format(out, "p.b=%lld\np.h=%lld\np.hk=%lld\np.q=%lld\np.k=%lld\np.d=%d\np.dv=%d\np.feature_list=",
-                  (long long)p->b, (long long)p->h, (long long)p->hk, (long long)p->q, (long long)p->k, p->d, p->dv);
+                  (long long)p->b, (long long)p->h, (long long)p->hk, (long long)p->q, (long long)p->k, p->d,
+                  p->dv);
   for (int f = 0; f < FAT_FEATURE_COUNT; f++)
     if (fat_problem_has(p, f))
       fat_text_format(out, "%s ", fat_problem_feature_name(f));
-  fat_text_format(out, "\ng.name=%s\ng.sm=%d\ng.sms=%d\ng.shared_block=%d\ng.shared_sm=%d\ng.regs_sm=%d\n", gpu->name,
-                  gpu->sm, gpu->sms, gpu->shared_block, gpu->shared_sm, arch->regs_sm);
+  fat_text_format(out, "\ng.name=%s\ng.sm=%d\ng.sms=%d\ng.shared_block=%d\ng.shared_sm=%d\ng.regs_sm=%d\n",
+                  gpu->name, gpu->sm, gpu->sms, gpu->shared_block, gpu->shared_sm, arch->regs_sm);
   fat_text_add(out, "g.dtypes=");
   for (int d = 0, some = 0; d < FAT_DTYPE_COUNT; d++)
     if (arch->dtypes >> d & 1u)
@@ -26,7 +27,8 @@ fat_status fat_space_facts(const fat_problem *p, const fat_gpu *gpu, fat_text *f
 {
   const fat_arch *arch = fat_gpu_arch(gpu->sm);
   if (arch == NULL)
-    return fat_status_fail(err, FAT_E_UNSUPPORTED, "%s: fatune knows no architecture sm_%d", gpu->name, gpu->sm);
+    return fat_status_fail(err, FAT_E_UNSUPPORTED, "%s: fatune knows no architecture sm_%d", gpu->name,
+                           gpu->sm);
   put_facts(p, gpu, arch, facts);
   return fat_text_status(facts, err);
 }
@@ -56,8 +58,9 @@ fat_status fat_space_kernels(fat_script *script, char names[FAT_SPACE_KERNELS][F
     for (char *name = strtok_r(list.data, "\n", &rest); name != NULL && status == FAT_OK;
          name = strtok_r(NULL, "\n", &rest)) {
       if (*count == FAT_SPACE_KERNELS || strlen(name) >= FAT_CONFIG_KERNEL)
-        status = fat_status_fail(err, FAT_E_TEMPLATE, "kernel '%s': more than %d kernels, or a name above %d letters",
-                                 name, FAT_SPACE_KERNELS, FAT_CONFIG_KERNEL - 1);
+        status = fat_status_fail(err, FAT_E_TEMPLATE,
+                                 "kernel '%s': more than %d kernels, or a name above %d letters", name,
+                                 FAT_SPACE_KERNELS, FAT_CONFIG_KERNEL - 1);
       else
         strcpy(names[(*count)++], name);
     }
@@ -76,7 +79,8 @@ fat_status fat_space_applies(fat_script *script, const char *kernel, const fat_p
   return status;
 }
 
-/* ---- reading lines ---------------------------------------------------------------------------------------- */
+/* ---- reading lines ----------------------------------------------------------------------------------------
+ */
 
 /* The next line of *at, cut off; NULL at the end. */
 static char *next_line(char **at)
@@ -183,8 +187,10 @@ fat_status fat_space_list(fat_script *script, const char *kernel, const fat_prob
     for (int i = 0; i < space->rejection_count; i++)
       if (most == NULL || space->rejections[i].count > most->count)
         most = &space->rejections[i];
-    status = fat_status_fail(err, FAT_E_UNSUPPORTED, "kernel %s has no config for this problem on %s: most of %ld "
-                             "fail this: %s", kernel, gpu->name, space->walked, most != NULL ? most->reason : "-");
+    status = fat_status_fail(err, FAT_E_UNSUPPORTED,
+                             "kernel %s has no config for this problem on %s: most of %ld "
+                             "fail this: %s",
+                             kernel, gpu->name, space->walked, most != NULL ? most->reason : "-");
   }
   if (status != FAT_OK)
     fat_space_free(space);
@@ -198,12 +204,13 @@ void fat_space_free(fat_space *space)
   memset(space, 0, sizeof *space);
 }
 
-fat_status fat_space_point(fat_script *script, const fat_config *config, const fat_problem *p, const fat_gpu *gpu,
-                           fat_point *point, fat_error *err)
+fat_status fat_space_point(fat_script *script, const fat_config *config, const fat_problem *p,
+                           const fat_gpu *gpu, fat_point *point, fat_error *err)
 {
   char text[FAT_CONFIG_TEXT];
   fat_text answer = {0};
-  fat_status status = ask(script, "point", config->kernel, p, gpu, fat_config_print(config, text), &answer, err);
+  fat_status status =
+      ask(script, "point", config->kernel, p, gpu, fat_config_print(config, text), &answer, err);
   if (status == FAT_OK) {
     char *at = answer.data, *line = next_line(&at);
     status = line != NULL && strncmp(line, "P\t", 2) == 0

@@ -48,11 +48,11 @@ fat_status fat_status_fail(fat_error *err, fat_status status, const char *format
     __attribute__((format(printf, 3, 4)));
 
 /* The one error macro: leaves the function with the status of a call that failed. */
-#define FAT_TRY(call)                                                                                       \
-  do {                                                                                                      \
-    fat_status fat_try_ = (call);                                                                           \
-    if (fat_try_ != FAT_OK)                                                                                 \
-      return fat_try_;                                                                                      \
+#define FAT_TRY(call)                                                                                        \
+  do {                                                                                                       \
+    fat_status fat_try_ = (call);                                                                            \
+    if (fat_try_ != FAT_OK)                                                                                  \
+      return fat_try_;                                                                                       \
   } while (0)
 
 #endif

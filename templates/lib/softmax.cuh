@@ -15,8 +15,8 @@ __device__ __forceinline__ float base2(float scale)
   return fmaxf(fabsf(scale) * log2e, least);
 }
 
-//: finite -- a maximum to subtract: -inf (no key seen yet) counts as 0, so that -inf - m stays -inf
-__device__ __forceinline__ float finite(float m)
+//: origin -- a maximum to subtract: -inf (no key seen yet) counts as 0, so that -inf - m stays -inf
+__device__ __forceinline__ float origin(float m)
 {
   return m == minus_inf() ? 0.f : m;
 }
@@ -89,7 +89,7 @@ __device__ __forceinline__ void exp2_rows(scores &S, const rowvec &m, float c)
 {
 #pragma unroll
   for (i32 r = 0; r < R; r++) {
-    const float cm = c * finite(m.at[r]);
+    const float cm = c * origin(m.at[r]);
 #pragma unroll
     for (i32 x = 0; x < C; x++)
       S.at[r][x] = ex2(fmaf(c, S.at[r][x], -cm));
@@ -136,7 +136,7 @@ __device__ __forceinline__ rowvec decay(const rowvec &m_old, const rowvec &m_new
   rowvec v;
 #pragma unroll
   for (i32 r = 0; r < R; r++)
-    v.at[r] = ex2(c * m_old.at[r] - c * finite(m_new.at[r]));
+    v.at[r] = ex2(c * m_old.at[r] - c * origin(m_new.at[r]));
   return v;
 }
 

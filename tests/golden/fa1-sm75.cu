@@ -1,0 +1,650 @@
+// Attention kernel written by fatune 0.1.0.
+//   family     fwd-f32-d64-causal
+//   config     fa1:Br64-Bc32-T128-R4-W4
+//   source     84644add4ba4cb89e18581f3d1bd3dab25f2e1afd230bde276652e953568530a
+//   target     sm_75
+//   options    --std=c++17
+//   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
+//   recipe     workspace 8*b*h*q
+//   recipe     launch fa1_84644add4ba4cb89 grid b*h block 128 shared 44544 args call ws(0) ws(4*b*h*q)
+
+#line 4 "templates/lib/args.h"
+//: i32
+typedef int i32;
+
+#line 3 "templates/fa1.lua"
+constexpr i32 T = 128;       // threads of a block
+#line 7 "templates/lib/args.h"
+//: i64
+typedef long long i64;
+
+//: tensor -- rows of contiguous elements; strides in elements: from batch to batch, head to head, row to row
+typedef struct tensor {
+  void *data;
+  i64 b, h, n;
+} tensor;
+
+//: lse_tensor -- one float a row; rows are contiguous; data may be null: not wanted
+typedef struct lse_tensor {
+  float *data;
+  i64 b, h;
+} lse_tensor;
+
+//: call -- the arguments of one attention call
+typedef struct call {
+  tensor Q, K, V, O;
+  lse_tensor LSE;
+  i32 b, h, hk; // batch, query heads, KV heads
+  i32 q, k;     // rows of Q and O; rows of K and V
+  float scale;  // S = scale * Q K^T
+} call;
+typedef char call_is_176_bytes[sizeof(call) == 176 ? 1 : -1]; // the host lays out the same struct
+
+#line 9 "templates/lib/hooks.cuh"
+//: place -- the rows of one batch and head
+struct place {
+  const float *Q, *K, *V; // row 0
+  float *O, *LSE;         // LSE null: not wanted
+  i64 Qn, Kn, Vn, On;     // from row to row
+  i32 nq, nk;             // how many rows
+};
+
+//: rows -- hook: `head` counts the query heads of all batches; heads that share K and V lie side by side
+__device__ __forceinline__ place rows(const call &a, i32 head)
+{
+  const i64 b = head / a.h, h = head % a.h, hk = h / (a.h / a.hk);
+  return {
+      (const float *)a.Q.data + b * a.Q.b + h * a.Q.h,
+      (const float *)a.K.data + b * a.K.b + hk * a.K.h,
+      (const float *)a.V.data + b * a.V.b + hk * a.V.h,
+      (float *)a.O.data + b * a.O.b + h * a.O.h,
+      a.LSE.data ? a.LSE.data + b * a.LSE.b + h * a.LSE.h : a.LSE.data,
+      a.Q.n, a.K.n, a.V.n, a.O.n,
+      a.q, a.k,
+  };
+}
+
+#line 11 "templates/arch/sm75.cuh"
+//: block_id -- index of the block in the grid [Special Registers: %ctaid]
+__device__ __forceinline__ i64 block_id()
+{
+  return blockIdx.x;
+}
+
+#line 32 "templates/lib/hooks.cuh"
+//: ceil_div
+__device__ __forceinline__ i32 ceil_div(i32 x, i32 y)
+{
+  return x / y + (x % y > 0);
+}
+
+#line 1 "templates/fa1.lua"
+constexpr i32 Br = 64;       // rows of Q of one tile
+constexpr i32 Bc = 32;       // rows of K and V of one tile
+#line 11 "templates/lib/softmax.cuh"
+//: base2 -- the factor c; never 0, because c * -inf must stay -inf (scale 0 weighs all keys alike either way)
+__device__ __forceinline__ float base2(float scale)
+{
+  constexpr float log2e = 1.44269504088896f, least = 1.17549435e-38f;
+  return fmaxf(fabsf(scale) * log2e, least);
+}
+
+#line 35 "templates/lib/simt.cuh"
+//: tile -- rows x columns in shared memory; `pad` floats behind each row spread neighbours over the banks
+template <i32 rows_, i32 columns_, i32 pad_> struct tile {
+  static constexpr i32 count = rows_, columns = columns_, stride = columns_ + pad_;
+  float *data;
+  __device__ __forceinline__ explicit tile(void *at) : data((float *)at) {}
+  __device__ __forceinline__ float *row(i32 i) const { return data + i * stride; }
+  __device__ __forceinline__ void *end() const { return data + count * stride; }
+};
+
+#line 6 "templates/fa1.lua"
+constexpr i32 D = 64;        // head dimension of Q and K
+#line 5 "templates/fa1.lua"
+constexpr i32 W = 4;         // floats moved at once
+#line 51 "templates/arch/sm75.cuh"
+//: shared_memory -- the block's dynamic shared memory, aligned to 16 bytes [.shared state space]
+__device__ __forceinline__ char *shared_memory()
+{
+  extern __shared__ float4 shared_memory_[];
+  return (char *)shared_memory_;
+}
+
+#line 9 "templates/fa1.lua"
+constexpr i32 X = 8;         // lanes that share a row
+#line 8 "templates/fa1.lua"
+constexpr i32 Dp = 64;       // columns of V as they lie in shared memory
+#line 30 "templates/lib/simt.cuh"
+//: vec -- W floats, moved as one
+struct alignas(4 * W) vec {
+  float at[W];
+};
+
+#line 4 "templates/fa1.lua"
+constexpr i32 R = 4;         // rows of a tile that one thread works on
+#line 11 "templates/fa1.lua"
+constexpr i32 E = 2;         // chunks of W columns of O of one thread
+#line 64 "templates/lib/simt.cuh"
+//: outputs -- a thread's part of O
+struct outputs {
+  vec at[R][E];
+};
+
+#line 5 "templates/arch/sm75.cuh"
+//: thread_id -- index of the thread in its block [Special Registers: %tid]
+__device__ __forceinline__ i32 thread_id()
+{
+  return threadIdx.x;
+}
+
+#line 6 "templates/lib/simt.cuh"
+//: row_of -- the r-th row of this thread in its tile; neighbouring groups hold neighbouring rows
+__device__ __forceinline__ i32 row_of(i32 r)
+{
+  return thread_id() / X + r * (T / X);
+}
+
+//: lane_of -- which of the X lanes of its rows this thread is
+__device__ __forceinline__ i32 lane_of()
+{
+  return thread_id() % X;
+}
+
+#line 24 "templates/lib/simt.cuh"
+//: chunk_of -- first column of the e-th chunk of O of this thread
+__device__ __forceinline__ i32 chunk_of(i32 e)
+{
+  return (lane_of() + e * X) * W;
+}
+
+#line 7 "templates/fa1.lua"
+constexpr i32 Dv = 64;       // head dimension of V and O
+#line 152 "templates/lib/simt.cuh"
+//: store_outputs -- rows i0.. of O
+__device__ __forceinline__ void store_outputs(const outputs &O, const place &at, i32 i0)
+{
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+#pragma unroll
+    for (i32 e = 0; e < E; e++)
+      if (row_of(r) < at.nq - i0 && chunk_of(e) < Dv)
+        *(vec *)(at.O + (i64(i0) + row_of(r)) * at.On + chunk_of(e)) = O.at[r][e];
+}
+
+#line 24 "templates/lib/softmax.cuh"
+//: rowvec -- one number for each row of a thread
+struct rowvec {
+  float at[R];
+};
+
+#line 173 "templates/lib/simt.cuh"
+//: store_rowvec -- one number a row to device memory, written by the first lane of the row
+__device__ __forceinline__ void store_rowvec(const rowvec &v, float *to, i32 i0, i32 n)
+{
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+    if (lane_of() == 0 && row_of(r) < n - i0)
+      to[i64(i0) + row_of(r)] = v.at[r];
+}
+
+#line 29 "templates/lib/softmax.cuh"
+//: row_fill -- the same number for each row
+__device__ __forceinline__ rowvec row_fill(float x)
+{
+  rowvec v;
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+    v.at[r] = x;
+  return v;
+}
+
+#line 5 "templates/lib/softmax.cuh"
+//: minus_inf
+__device__ __forceinline__ float minus_inf()
+{
+  return __int_as_float(0xff800000);
+}
+
+#line 17 "templates/arch/sm75.cuh"
+//: block_sync -- all threads of the block meet, and see what the others wrote before [bar.sync]
+__device__ __forceinline__ void block_sync()
+{
+  __syncthreads();
+}
+
+#line 44 "templates/lib/simt.cuh"
+//: load_tile -- rows i0.. of a matrix of n rows and d columns; what lies beyond either becomes 0
+template <i32 d, class Tile>
+__device__ __forceinline__ void load_tile(Tile to, const float *from, i64 stride, i32 i0, i32 n)
+{
+  constexpr i32 chunks = Tile::columns / W; // of a row
+#pragma unroll 4
+  for (i32 x = thread_id(); x < Tile::count * chunks; x += T) {
+    const i32 i = x / chunks, column = x % chunks * W;
+    vec value = {};
+    if (i < n - i0 && column < d)
+      value = *(const vec *)(from + (i64(i0) + i) * stride + column);
+    *(vec *)(to.row(i) + column) = value;
+  }
+}
+
+#line 38 "templates/lib/hooks.cuh"
+//: tiles -- KV tiles [first, full) that no mask touches, then [full, last) that one does
+struct tiles {
+  i32 first, full, last;
+};
+
+//: range -- hook: the KV tiles that rows [i0, i0 + Br) visit
+__device__ __forceinline__ tiles range(const place &at, i32 i0)
+{
+#line 47 "templates/lib/hooks.cuh"
+  // Row i sees keys 0 .. i + nk - nq: the last row sees the last key.
+  const i32 first_sees = max(0, i0 + 1 + at.nk - at.nq);
+  const i32 last_sees = max(0, min(i0 + Br, at.nq) + at.nk - at.nq);
+  return {0, first_sees / Bc, ceil_div(last_sees, Bc)};
+#line 54 "templates/lib/hooks.cuh"
+}
+
+#line 139 "templates/lib/simt.cuh"
+//: load_outputs -- rows i0.. of O
+__device__ __forceinline__ outputs load_outputs(const place &at, i32 i0)
+{
+  outputs O = {};
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+#pragma unroll
+    for (i32 e = 0; e < E; e++)
+      if (row_of(r) < at.nq - i0 && chunk_of(e) < Dv)
+        O.at[r][e] = *(const vec *)(at.O + (i64(i0) + row_of(r)) * at.On + chunk_of(e));
+  return O;
+}
+
+#line 163 "templates/lib/simt.cuh"
+//: load_rowvec -- one number a row from device memory, read by every lane of the row; 0 beyond n rows
+__device__ __forceinline__ rowvec load_rowvec(const float *from, i32 i0, i32 n)
+{
+  rowvec v;
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+    v.at[r] = row_of(r) < n - i0 ? from[i64(i0) + row_of(r)] : 0.f;
+  return v;
+}
+
+#line 10 "templates/fa1.lua"
+constexpr i32 C = 4;         // columns of S of one thread
+#line 59 "templates/lib/simt.cuh"
+//: scores -- a thread's part of S or P
+struct scores {
+  float at[R][C];
+};
+
+#line 18 "templates/lib/simt.cuh"
+//: column_of -- the c-th column of S of this thread
+__device__ __forceinline__ i32 column_of(i32 c)
+{
+  return lane_of() + c * X;
+}
+
+#line 69 "templates/lib/simt.cuh"
+//: mma_ABt -- S += Q K^T
+template <class A, class B> __device__ __forceinline__ void mma_ABt(scores &S, A Q, B K)
+{
+#pragma unroll 2
+  for (i32 x = 0; x < D; x += W) {
+    vec q[R], k[C];
+#pragma unroll
+    for (i32 r = 0; r < R; r++)
+      q[r] = *(const vec *)(Q.row(row_of(r)) + x);
+#pragma unroll
+    for (i32 c = 0; c < C; c++)
+      k[c] = *(const vec *)(K.row(column_of(c)) + x);
+#pragma unroll
+    for (i32 w = 0; w < W; w++)
+#pragma unroll
+      for (i32 r = 0; r < R; r++)
+#pragma unroll
+        for (i32 c = 0; c < C; c++)
+          S.at[r][c] = fmaf(q[r].at[w], k[c].at[w], S.at[r][c]);
+  }
+}
+
+#line 39 "templates/lib/softmax.cuh"
+//: orient -- a negative scale turns the order of the scores round; negated, their maximum is a maximum again
+__device__ __forceinline__ void orient(scores &S, float scale)
+{
+  if (scale < 0.f) {
+#pragma unroll
+    for (i32 r = 0; r < R; r++)
+#pragma unroll
+      for (i32 c = 0; c < C; c++)
+        S.at[r][c] = -S.at[r][c];
+  }
+}
+
+#line 56 "templates/lib/hooks.cuh"
+//: keep -- hook: whether row i may see key j
+__device__ __forceinline__ bool keep(const place &at, i32 i, i32 j)
+{
+#line 60 "templates/lib/hooks.cuh"
+  return j <= i + at.nk - at.nq; // and so j < nk for every row there is
+#line 64 "templates/lib/hooks.cuh"
+}
+
+#line 51 "templates/lib/softmax.cuh"
+//: mask -- S = -inf where `keep` says no; by select, so that a NaN there is gone too
+__device__ __forceinline__ void mask(scores &S, const place &at, i32 i0, i32 j0)
+{
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+#pragma unroll
+    for (i32 c = 0; c < C; c++)
+      S.at[r][c] = keep(at, i0 + row_of(r), j0 + column_of(c)) ? S.at[r][c] : minus_inf();
+}
+
+#line 29 "templates/arch/sm75.cuh"
+//: shfl_xor -- x of the thread whose lane number differs in the bits `lanes` [shfl.sync.bfly]
+__device__ __forceinline__ float shfl_xor(float x, i32 lanes)
+{
+  return __shfl_xor_sync(0xffffffffu, x, lanes);
+}
+
+#line 61 "templates/lib/softmax.cuh"
+//: row_max -- max(m, rowmax(S)), the same in all X lanes of a row
+__device__ __forceinline__ rowvec row_max(const rowvec &m, const scores &S)
+{
+  rowvec v = m;
+#pragma unroll
+  for (i32 r = 0; r < R; r++) {
+#pragma unroll
+    for (i32 c = 0; c < C; c++)
+      v.at[r] = fmaxf(v.at[r], S.at[r][c]);
+#pragma unroll
+    for (i32 lanes = 1; lanes < X; lanes *= 2)
+      v.at[r] = fmaxf(v.at[r], shfl_xor(v.at[r], lanes));
+  }
+  return v;
+}
+
+#line 18 "templates/lib/softmax.cuh"
+//: origin -- a maximum to subtract: -inf (no key seen yet) counts as 0, so that -inf - m stays -inf
+__device__ __forceinline__ float origin(float m)
+{
+  return m == minus_inf() ? 0.f : m;
+}
+
+#line 35 "templates/arch/sm75.cuh"
+//: ex2 -- 2^x, relative error 2^-22; -inf gives 0 [ex2.approx.ftz.f32]
+__device__ __forceinline__ float ex2(float x)
+{
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+#line 87 "templates/lib/softmax.cuh"
+//: exp2_rows -- S becomes P = 2^(c S - c m)
+__device__ __forceinline__ void exp2_rows(scores &S, const rowvec &m, float c)
+{
+#pragma unroll
+  for (i32 r = 0; r < R; r++) {
+    const float cm = c * origin(m.at[r]);
+#pragma unroll
+    for (i32 x = 0; x < C; x++)
+      S.at[r][x] = ex2(fmaf(c, S.at[r][x], -cm));
+  }
+}
+
+#line 121 "templates/lib/softmax.cuh"
+//: row_total -- the sum over all X lanes of a row
+__device__ __forceinline__ rowvec row_total(const rowvec &l)
+{
+  rowvec v = l;
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+#pragma unroll
+    for (i32 lanes = 1; lanes < X; lanes *= 2)
+      v.at[r] += shfl_xor(v.at[r], lanes);
+  return v;
+}
+
+#line 109 "templates/lib/softmax.cuh"
+//: row_sum -- l + rowsum(P) over this thread's own columns
+__device__ __forceinline__ rowvec row_sum(const rowvec &l, const scores &P)
+{
+  rowvec v = l;
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+#pragma unroll
+    for (i32 c = 0; c < C; c++)
+      v.at[r] += P.at[r][c];
+  return v;
+}
+
+#line 77 "templates/lib/softmax.cuh"
+//: row_larger -- the larger of two, row by row
+__device__ __forceinline__ rowvec row_larger(const rowvec &x, const rowvec &y)
+{
+  rowvec v;
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+    v.at[r] = fmaxf(x.at[r], y.at[r]);
+  return v;
+}
+
+#line 133 "templates/lib/softmax.cuh"
+//: decay -- 2^(c m_old - c m_new): what has been gathered under an old maximum, seen from the new one
+__device__ __forceinline__ rowvec decay(const rowvec &m_old, const rowvec &m_new, float c)
+{
+  rowvec v;
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+    v.at[r] = ex2(c * m_old.at[r] - c * origin(m_new.at[r]));
+  return v;
+}
+
+#line 163 "templates/lib/softmax.cuh"
+//: plus -- elementwise sum
+__device__ __forceinline__ rowvec plus(const rowvec &x, const rowvec &y)
+{
+  rowvec v;
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+    v.at[r] = x.at[r] + y.at[r];
+  return v;
+}
+
+#line 153 "templates/lib/softmax.cuh"
+//: times -- elementwise product
+__device__ __forceinline__ rowvec times(const rowvec &x, const rowvec &y)
+{
+  rowvec v;
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+    v.at[r] = x.at[r] * y.at[r];
+  return v;
+}
+
+#line 127 "templates/lib/simt.cuh"
+//: scale_rows -- O = diag(f) O
+__device__ __forceinline__ void scale_rows(outputs &O, const rowvec &f)
+{
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+#pragma unroll
+    for (i32 e = 0; e < E; e++)
+#pragma unroll
+      for (i32 u = 0; u < W; u++)
+        O.at[r][e].at[u] *= f.at[r];
+}
+
+#line 99 "templates/lib/softmax.cuh"
+//: scale_scores -- P = diag(f) P
+__device__ __forceinline__ void scale_scores(scores &P, const rowvec &f)
+{
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+#pragma unroll
+    for (i32 c = 0; c < C; c++)
+      P.at[r][c] *= f.at[r];
+}
+
+#line 91 "templates/lib/simt.cuh"
+//: put_scores -- P to shared memory, where the other lanes of its rows read it
+template <class Tile> __device__ __forceinline__ void put_scores(Tile P, const scores &S)
+{
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+#pragma unroll
+    for (i32 c = 0; c < C; c++)
+      P.row(row_of(r))[column_of(c)] = S.at[r][c];
+}
+
+#line 23 "templates/arch/sm75.cuh"
+//: warp_sync -- the 32 threads of the warp meet, and see what the others wrote before [bar.warp.sync]
+__device__ __forceinline__ void warp_sync()
+{
+  __syncwarp();
+}
+
+#line 101 "templates/lib/simt.cuh"
+//: mma_AB -- O += P V
+template <class A, class B> __device__ __forceinline__ void mma_AB(outputs &O, A P, B V)
+{
+#pragma unroll 1
+  for (i32 j = 0; j < Bc; j += W) {
+    vec p[R];
+#pragma unroll
+    for (i32 r = 0; r < R; r++)
+      p[r] = *(const vec *)(P.row(row_of(r)) + j);
+#pragma unroll
+    for (i32 w = 0; w < W; w++) {
+      vec v[E];
+#pragma unroll
+      for (i32 e = 0; e < E; e++)
+        v[e] = *(const vec *)(V.row(j + w) + chunk_of(e));
+#pragma unroll
+      for (i32 r = 0; r < R; r++)
+#pragma unroll
+        for (i32 e = 0; e < E; e++)
+#pragma unroll
+          for (i32 u = 0; u < W; u++)
+            O.at[r][e].at[u] = fmaf(p[r].at[w], v[e].at[u], O.at[r][e].at[u]);
+    }
+  }
+}
+
+#line 66 "templates/lib/hooks.cuh"
+//: inverse -- 1 / l; a row that sees no key has l = 0 and gives O = 0
+__device__ __forceinline__ float inverse(float l)
+{
+  return l == 0.f ? 0.f : 1.f / l;
+}
+
+#line 143 "templates/lib/softmax.cuh"
+//: row_inverse -- 1 / l for each row
+__device__ __forceinline__ rowvec row_inverse(const rowvec &l)
+{
+  rowvec v;
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+    v.at[r] = inverse(l.at[r]);
+  return v;
+}
+
+#line 43 "templates/arch/sm75.cuh"
+//: lg2 -- log2 x, absolute error 2^-22 near 1 [lg2.approx.ftz.f32]
+__device__ __forceinline__ float lg2(float x)
+{
+  float y;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+#line 72 "templates/lib/hooks.cuh"
+//: finish -- hook: LSE = scale m + ln l; +inf for a row that sees no key
+__device__ __forceinline__ float finish(float m, float l, float c)
+{
+  constexpr float ln2 = 0.693147180559945f;
+  return l == 0.f ? -minus_inf() : (c * m + lg2(l)) * ln2;
+}
+
+#line 182 "templates/lib/simt.cuh"
+//: row_finish -- the LSE of each row
+__device__ __forceinline__ rowvec row_finish(const rowvec &m, const rowvec &l, float c)
+{
+  rowvec v;
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+    v.at[r] = finish(m.at[r], l.at[r], c);
+  return v;
+}
+
+#line 1 "templates/fa1.cu"
+// fa1.cu -- FlashAttention, Algorithms 1 and 2 of the first paper: the outer loop goes over K and V, the inner
+// one over Q; O, l and m live in device memory and are read, rescaled and written at each step.
+// One block for each batch and head. Numbers on the right are the lines of Algorithm 1.
+#line 5 "templates/fa1.cu"
+extern "C" __global__ void __launch_bounds__(T, 1)
+fa1_84644add4ba4cb89(const call a, float *l_all, float *m_all)
+{
+  const place at = rows(a, i32(block_id()));
+  float *const l_head = l_all + block_id() * a.q, *const m_head = m_all + block_id() * a.q;
+  const i32 Tr = ceil_div(at.nq, Br), Tc = ceil_div(at.nk, Bc);               // 3, 4
+  const float c = base2(a.scale);
+
+  tile<Br, D, W> Q(shared_memory());
+  tile<Br, Bc, X> P(Q.end());
+  tile<Bc, D, W> K(P.end());
+  tile<Bc, Dp, 0> V(K.end());
+
+  for (i32 i = 0; i < Tr; i++) {                                               // 2
+    store_outputs({}, at, i * Br);
+    store_rowvec(row_fill(0.f), l_head, i * Br, at.nq);
+    store_rowvec(row_fill(minus_inf()), m_head, i * Br, at.nq);
+  }
+  for (i32 j = 0; j < Tc; j++) {                                               // 5
+    block_sync();                                       // all are done with the last K, V
+    load_tile<D>(K, at.K, at.Kn, j * Bc, at.nk);                               // 6
+    load_tile<Dv>(V, at.V, at.Vn, j * Bc, at.nk);
+    for (i32 i = 0; i < Tr; i++) {                                             // 7
+      const tiles visit = range(at, i * Br);
+      if (j < visit.first || j >= visit.last)
+        continue;                                       // no row of this tile sees a key of that one
+      block_sync();                                     // all are done with the last Q; its O, l, m are written
+      load_tile<D>(Q, at.Q, at.Qn, i * Br, at.nq);                             // 8
+      outputs O = load_outputs(at, i * Br);
+      const rowvec l = load_rowvec(l_head, i * Br, at.nq), m = load_rowvec(m_head, i * Br, at.nq);
+      block_sync();
+      scores S = {};
+      mma_ABt(S, Q, K);                                                        // 9: S = Q K^T
+      orient(S, a.scale);
+#line 42 "templates/fa1.cu"
+      if (j >= visit.full)
+        mask(S, at, i * Br, j * Bc);
+      const rowvec m_ij = row_max(row_fill(minus_inf()), S);                   // 10: m_ij = rowmax(S)
+      exp2_rows(S, m_ij, c);                                                   //     P = exp(S - m_ij)
+      const rowvec l_ij = row_total(row_sum(row_fill(0.f), S));                //     l_ij = rowsum(P)
+      const rowvec m_new = row_larger(m, m_ij);                                // 11
+      const rowvec f = decay(m, m_new, c), f_ij = decay(m_ij, m_new, c);
+      const rowvec l_new = plus(times(f, l), times(f_ij, l_ij));
+      scale_rows(O, times(f, l));                                              // 12: O = diag(l_new)^-1
+      scale_scores(S, f_ij);                                                   //     (diag(l) exp(m - m_new) O
+      put_scores(P, S);                                                        //      + exp(m_ij - m_new) P V)
+      warp_sync();                                      // P of a row is written and read by one warp
+      mma_AB(O, P, V);
+      scale_rows(O, row_inverse(l_new));
+      store_outputs(O, at, i * Br);
+      store_rowvec(l_new, l_head, i * Br, at.nq);                              // 13
+      store_rowvec(m_new, m_head, i * Br, at.nq);
+    }
+  }
+  if (at.LSE) {
+    block_sync();
+    for (i32 i = 0; i < Tr; i++) {
+      const rowvec l = load_rowvec(l_head, i * Br, at.nq), m = load_rowvec(m_head, i * Br, at.nq);
+      store_rowvec(row_finish(m, l, c), at.LSE, i * Br, at.nq);
+    }
+  }
+}
+

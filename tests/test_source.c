@@ -1,0 +1,238 @@
+/* test_source.c -- rendered kernels: the same text each time, a hash that means the code, one recipe, a
+ * header that rebuilds it; and the golden renders.
+ *
+ * tests/golden/ holds, for each template and each file of templates/arch, one whole render, so that a change
+ * of a template is seen as a change of CUDA; and hashes.txt with the source hash of each kernel on each
+ * architecture. FATUNE_GOLDEN=update rewrites them. */
+#include "recipe.h"
+#include "source.h"
+#include "space.h"
+#include <ctype.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static fat_script *script;
+
+static fat_problem problem_of(const char *text)
+{
+  fat_problem p;
+  assert_int_equal(fat_problem_parse(text, &p, NULL), FAT_OK);
+  return p;
+}
+
+/* The first GPU of the table with this architecture. */
+static const fat_gpu *gpu_with(int sm)
+{
+  int count;
+  const fat_gpu *list = fat_gpu_list(&count);
+  for (int i = 0; i < count; i++)
+    if (list[i].sm == sm)
+      return &list[i];
+  fail_msg("no GPU of sm_%d in the table", sm);
+  return NULL;
+}
+
+/* A kernel's default config, rendered. */
+static fat_source render(const char *kernel, const char *problem, const fat_gpu *gpu, fat_lines lines)
+{
+  fat_problem p = problem_of(problem);
+  fat_space space;
+  fat_source source;
+  fat_error err = {0};
+  if (fat_space_list(script, kernel, &p, gpu, &space, &err) != FAT_OK ||
+      fat_source_render(script, &p, gpu, &space.points[0].config, lines, &source, &err) != FAT_OK)
+    fail_msg("%s", err.text);
+  fat_space_free(&space);
+  return source;
+}
+
+static void same_text_each_time(void **state)
+{
+  (void)state;
+  fat_source a = render("fwd", "fwd-f32-b1-h1-q64-k64-d64-causal", gpu_with(75), FAT_LINES_TEMPLATE);
+  fat_script *first = script;
+  assert_int_equal(fat_script_open(NULL, &script, NULL), FAT_OK);
+  fat_source b = render("fwd", "fwd-f32-b3-h8k2-q999-k1-d64-causal", gpu_with(75), FAT_LINES_TEMPLATE);
+  assert_string_equal(fat_text_get(&a.text), fat_text_get(&b.text)); /* sizes are no part of it */
+  assert_string_equal(fat_text_get(&a.recipe), fat_text_get(&b.recipe));
+  fat_script_close(script);
+  script = first;
+  fat_source_free(&a);
+  fat_source_free(&b);
+}
+
+static void the_hash_means_the_code(void **state)
+{
+  (void)state;
+  fat_source a = render("fwd", "fwd-f32-b1-h1-q64-k64-d64", gpu_with(75), FAT_LINES_TEMPLATE);
+  fat_source b = render("fwd", "fwd-f32-b1-h1-q64-k64-d64", gpu_with(75), FAT_LINES_GENERATED);
+  fat_source c = render("fwd", "fwd-f32-b1-h1-q64-k64-d72", gpu_with(75), FAT_LINES_TEMPLATE);
+  assert_string_equal(a.hash, b.hash); /* marks do not count */
+  assert_string_not_equal(a.hash, c.hash);
+  assert_null(strstr(fat_text_get(&b.text), "#line"));
+  assert_non_null(strstr(fat_text_get(&a.text), "#line"));
+  /* The digest again, from the text alone: code without marks, entry names back to zeros. */
+  char entry[32];
+  snprintf(entry, sizeof entry, "_%.16s", a.hash);
+  char *code = strstr(b.text.data, "\n\n") + 2;
+  for (char *at = code; (at = strstr(at, entry)) != NULL; at++)
+    memset(at + 1, '0', 16);
+  char hash[FAT_HASH_SIZE];
+  fat_text_hash(code, strlen(code), hash);
+  assert_string_equal(hash, a.hash);
+  fat_source_free(&a);
+  fat_source_free(&b);
+  fat_source_free(&c);
+}
+
+static void recipes_launch_what_there_is(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *kernel;
+    int launches;
+  } kernels[] = {{"fwd", 1}, {"fa1", 1}, {"standard", 3}};
+  for (int i = 0; i < 3; i++) {
+    fat_source s = render(kernels[i].kernel, "fwd-f32-b2-h4-q100-k200-d64", gpu_with(80), FAT_LINES_TEMPLATE);
+    fat_recipe *r = malloc(sizeof *r);
+    assert_int_equal(fat_recipe_parse(fat_text_get(&s.recipe), r, NULL), FAT_OK);
+    int launches = 0;
+    for (int k = 0; k < r->steps; k++)
+      if (r->step[k].kind == FAT_STEP_LAUNCH) {
+        char opening[FAT_RECIPE_ENTRY + 1], tail[20];
+        snprintf(opening, sizeof opening, "%s(", r->step[k].entry);
+        snprintf(tail, sizeof tail, "_%.16s", s.hash);
+        assert_non_null(strstr(fat_text_get(&s.text), opening));
+        assert_non_null(strstr(r->step[k].entry, tail));
+        fat_step_values values;
+        fat_sizes sizes = {2, 4, 4, 100, 200, 108};
+        assert_int_equal(fat_recipe_step(r, k, &sizes, &values, NULL), FAT_OK);
+        assert_true(values.grid >= 1 && values.block >= 32 && values.block <= 1024);
+        launches++;
+      }
+    assert_int_equal(launches, kernels[i].launches);
+    free(r);
+    fat_source_free(&s);
+  }
+}
+
+static void the_text_stands_alone(void **state)
+{
+  (void)state;
+  static const char *const kernels[] = {"fwd", "fa1", "standard"};
+  for (int i = 0; i < 3; i++) {
+    fat_source s = render(kernels[i], "fwd-f32-b1-h1-q64-k64-d64", gpu_with(90), FAT_LINES_TEMPLATE);
+    const char *text = fat_text_get(&s.text);
+    assert_null(strstr(text, "#include"));
+    assert_null(strstr(text, "__CUDA_ARCH__"));
+    assert_null(strstr(text, "$("));
+    assert_null(strstr(text, "0000000000000000"));
+    assert_non_null(strstr(text, "//   rebuild    nvcc -cubin -arch=sm_90a --std=c++17"));
+    assert_non_null(strstr(text, s.hash));
+    assert_null(strstr(text, "scored"));
+    fat_source_free(&s);
+  }
+}
+
+/* ---- golden
+ * ------------------------------------------------------------------------------------------------- */
+
+static bool updating(void)
+{
+  const char *value = getenv("FATUNE_GOLDEN");
+  return value != NULL && strcmp(value, "update") == 0;
+}
+
+/* The header names the hash over all templates; a golden text leaves that line out. */
+static void cut_line(char *text, const char *start)
+{
+  char *line = strstr(text, start);
+  if (line != NULL) {
+    char *next = strchr(line, '\n') + 1;
+    memmove(line, next, strlen(next) + 1);
+  }
+}
+
+static void compare_or_write(const char *path, const char *text)
+{
+  if (updating()) {
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+    return;
+  }
+  fat_text golden = {0};
+  fat_error err = {0};
+  if (fat_text_read_file(&golden, path, 1 << 20, &err) != FAT_OK)
+    fail_msg("%s (FATUNE_GOLDEN=update writes it)", err.text);
+  if (strcmp(fat_text_get(&golden), text) != 0)
+    fail_msg("%s is no longer what is rendered: if the change is meant, run this test with "
+             "FATUNE_GOLDEN=update and "
+             "look at the diff",
+             path);
+  fat_text_free(&golden);
+}
+
+static void golden_renders(void **state)
+{
+  (void)state;
+  static const char *const kernels[] = {"fwd", "fa1", "standard"};
+  static const int arch_files[] = {75};
+  for (size_t a = 0; a < sizeof arch_files / sizeof arch_files[0]; a++)
+    for (int i = 0; i < 3; i++) {
+      fat_source s =
+          render(kernels[i], "fwd-f32-b1-h1-q64-k64-d64-causal", gpu_with(arch_files[a]), FAT_LINES_TEMPLATE);
+      char path[200];
+      snprintf(path, sizeof path, "tests/golden/%s-sm%d.cu", kernels[i], arch_files[a]);
+      cut_line(s.text.data, "//   templates ");
+      compare_or_write(path, fat_text_get(&s.text));
+      fat_source_free(&s);
+    }
+}
+
+static void golden_hashes(void **state)
+{
+  (void)state;
+  static const char *const kernels[] = {"fwd", "fa1", "standard"};
+  static const char *const families[] = {"d64", "d64-causal", "d40v72", "d128", "d256-causal"};
+  static const int sms[] = {75, 80, 86, 89, 90, 100, 120};
+  fat_text all = {0};
+  for (size_t f = 0; f < sizeof families / sizeof families[0]; f++)
+    for (int i = 0; i < 3; i++)
+      for (size_t a = 0; a < sizeof sms / sizeof sms[0]; a++) {
+        char problem[FAT_PROBLEM_TEXT];
+        snprintf(problem, sizeof problem, "fwd-f32-b1-h1-q64-k64-%s", families[f]);
+        fat_source s = render(kernels[i], problem, gpu_with(sms[a]), FAT_LINES_TEMPLATE);
+        fat_text_format(&all, "%s %s sm%d %.16s\n", kernels[i], families[f], sms[a], s.hash);
+        fat_source_free(&s);
+      }
+  compare_or_write("tests/golden/hashes.txt", fat_text_get(&all));
+  fat_text_free(&all);
+}
+
+int main(void)
+{
+  fat_error err = {0};
+  if (fat_script_open(NULL, &script, &err) != FAT_OK) {
+    fprintf(stderr, "%s\n", err.text);
+    return 1;
+  }
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(same_text_each_time),
+      cmocka_unit_test(the_hash_means_the_code),
+      cmocka_unit_test(recipes_launch_what_there_is),
+      cmocka_unit_test(the_text_stands_alone),
+      cmocka_unit_test(golden_renders),
+      cmocka_unit_test(golden_hashes),
+  };
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  fat_script_close(script);
+  return failed;
+}

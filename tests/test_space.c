@@ -1,0 +1,198 @@
+/* test_space.c -- the spaces of the kernels in the program: every family has configs, defaults come first and
+ * are valid, rejections add up, and what does not apply says why. */
+#include "space.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+static fat_script *script;
+
+static fat_problem problem_of(const char *text)
+{
+  fat_problem p;
+  fat_error err = {0};
+  if (fat_problem_parse(text, &p, &err) != FAT_OK)
+    fail_msg("%s", err.text);
+  return p;
+}
+
+static const fat_gpu *gpu_of(const char *name)
+{
+  const fat_gpu *gpu;
+  assert_int_equal(fat_gpu_find(name, &gpu, NULL), FAT_OK);
+  return gpu;
+}
+
+static void kernels_are_listed(void **state)
+{
+  (void)state;
+  char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
+  int count;
+  assert_int_equal(fat_space_kernels(script, names, &count, NULL), FAT_OK);
+  assert_int_equal(count, 3);
+  assert_string_equal(names[0], "fa1");
+  assert_string_equal(names[1], "fwd");
+  assert_string_equal(names[2], "standard");
+}
+
+/* Each d and each dv, on the GPU with the least shared memory, for every kernel. */
+static void every_dimension_has_a_default(void **state)
+{
+  (void)state;
+  const fat_gpu *t4 = gpu_of("T4");
+  static const char *const kernels[] = {"fwd", "fa1", "standard"};
+  for (int d = 8; d <= 256; d += 8)
+    for (int other = 0; other < 3; other++)
+      for (int k = 0; k < 3; k++) {
+        const int dv[] = {d, 8, 256};
+        char text[FAT_PROBLEM_TEXT];
+        snprintf(text, sizeof text, "fwd-f32-b1-h1-q100-k100-d%dv%d-causal", d, dv[other]);
+        fat_problem p = problem_of(text);
+        fat_space space;
+        fat_error err = {0};
+        if (fat_space_list(script, kernels[k], &p, t4, &space, &err) != FAT_OK)
+          fail_msg("%s %s: %s", kernels[k], text, err.text);
+        long rejected = 0;
+        for (int i = 0; i < space.rejection_count; i++)
+          rejected += space.rejections[i].count;
+        assert_int_equal(space.count + rejected, space.walked);
+        fat_space_free(&space);
+      }
+}
+
+/* What a config claims can be asked for one by one, and no config stands twice. */
+static void points_agree_with_the_space(void **state)
+{
+  (void)state;
+  fat_problem p = problem_of("fwd-f32-b2-h8k2-q1000-k1500-d64-causal");
+  const fat_gpu *gpu = gpu_of("A100");
+  fat_space space;
+  assert_int_equal(fat_space_list(script, "fwd", &p, gpu, &space, NULL), FAT_OK);
+  assert_true(space.count > 100);
+  for (int i = 0; i < space.count; i++) {
+    char text[FAT_CONFIG_TEXT], other[FAT_CONFIG_TEXT];
+    fat_point point;
+    fat_error err = {0};
+    fat_config_print(&space.points[i].config, text);
+    if (fat_space_point(script, &space.points[i].config, &p, gpu, &point, &err) != FAT_OK)
+      fail_msg("%s", err.text);
+    assert_string_equal(fat_config_print(&point.config, other), text);
+    assert_int_equal(point.launches, space.points[i].launches);
+    assert_memory_equal(&point.work[0], &space.points[i].work[0], sizeof point.work[0]);
+    assert_true(point.work[0].shared <= gpu->shared_block);
+    for (int j = 0; j < i && i < 60; j++)
+      assert_string_not_equal(fat_config_print(&space.points[j].config, other), text);
+  }
+  fat_space_free(&space);
+}
+
+/* Work counted by the template against work counted here, for one config by hand:
+ * q = k = 128, Br 64, Bc 32, d 64, 2 heads: 4 blocks; full: 4 visits of 64x32 scores, d + dv + 1 each. */
+static void work_is_counted_right(void **state)
+{
+  (void)state;
+  fat_config c;
+  assert_int_equal(fat_config_parse("fwd:Br64-Bc32-T128-R4-W4-B2", &c, NULL), FAT_OK);
+  fat_problem p = problem_of("fwd-f32-b1-h2-q128-k128-d64");
+  fat_point point;
+  assert_int_equal(fat_space_point(script, &c, &p, gpu_of("T4"), &point, NULL), FAT_OK);
+  const fat_work *w = &point.work[0];
+  assert_true(w->blocks == 4 && w->threads == 128);
+  assert_true(w->fma == 4 * 64 * 32 * (64 + 64 + 1) + 4 * 64 * 64);
+  assert_true(w->dram == 4.0 * 2 * 128 * 64 * 4);
+  assert_true(w->shared == 4 * (64 * 68 + 64 * 40 + 32 * 68 + 32 * 64));
+  p = problem_of("fwd-f32-b1-h2-q128-k128-d64-causal");
+  assert_int_equal(fat_space_point(script, &c, &p, gpu_of("T4"), &point, NULL), FAT_OK);
+  assert_true(w->fma == 3 * 64 * 32 * (64 + 64 + 1) + 3 * 64 * 64); /* tiles of rows 0-63: 2, 64-127: 4 */
+}
+
+static void what_does_not_apply_says_why(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *problem, *gpu, *words;
+  } cases[] = {
+      {"fwd-bf16-b1-h1-q64-k64-d64", "T4", "T4 (sm_75) has no bf16 arithmetic; it has f16 f32"},
+      {"fwd-f16-b1-h1-q64-k64-d64", "T4", "kernel fwd has no f16; it has f32"},
+      {"bwd-f32-b1-h1-q64-k64-d64", "T4", "kernel fwd does fwd, not bwd"},
+      {"fwd-f32-b1-h1-q64-k64-d64-alibi", "H200", "kernel fwd has no 'alibi'"},
+      {"fwd-f32-b1-h1-q64-k64-d64-causal-softcap", "H200", "kernel fwd has no 'softcap'"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    fat_problem p = problem_of(cases[i].problem);
+    fat_space space;
+    fat_error err = {0};
+    int picked;
+    assert_int_equal(fat_space_applies(script, "fwd", &p, gpu_of(cases[i].gpu), &picked, &err),
+                     FAT_E_UNSUPPORTED);
+    if (strstr(err.text, cases[i].words) == NULL)
+      fail_msg("'%s' does not hold '%s'", err.text, cases[i].words);
+    assert_int_equal(fat_space_list(script, "fwd", &p, gpu_of(cases[i].gpu), &space, &err),
+                     FAT_E_UNSUPPORTED);
+  }
+}
+
+static void configs_that_are_wrong_say_why(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *config, *words;
+    fat_status status;
+  } cases[] = {
+      {"fwd:Br65-Bc32-T128-R4-W4-B2", "Br is 65; allowed are 16, 32, 64, 128", FAT_E_INPUT},
+      {"fwd:Br64-Bc32-T128-R4-W4", "says nothing of B", FAT_E_INPUT},
+      {"fwd:Br64-Bc32-T128-R4-W4-Z2", "'Z2' is no tunable of fwd", FAT_E_INPUT},
+      {"fwd:Br128-Bc128-T128-R8-W4-B1", "fit 255 registers", FAT_E_UNSUPPORTED},
+      {"fwd:Br128-Bc64-T256-R4-W4-B2", "64 KB of shared memory", FAT_E_UNSUPPORTED},
+      {"fwd:Br16-Bc16-T256-R8-W4-B2", "4 to 32 lanes", FAT_E_UNSUPPORTED},
+  };
+  fat_problem p = problem_of("fwd-f32-b1-h1-q64-k64-d64");
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    fat_config c;
+    fat_point point;
+    fat_error err = {0};
+    assert_int_equal(fat_config_parse(cases[i].config, &c, NULL), FAT_OK);
+    fat_status status = fat_space_point(script, &c, &p, gpu_of("T4"), &point, &err);
+    if (status != cases[i].status || strstr(err.text, cases[i].words) == NULL)
+      fail_msg("%s: '%s' does not hold '%s'", cases[i].config, err.text, cases[i].words);
+  }
+}
+
+static void who_may_be_picked(void **state)
+{
+  (void)state;
+  fat_problem p = problem_of("fwd-f32-b1-h1-q64-k64-d64");
+  int picked;
+  assert_int_equal(fat_space_applies(script, "fwd", &p, gpu_of("T4"), &picked, NULL), FAT_OK);
+  assert_int_equal(picked, 1);
+  assert_int_equal(fat_space_applies(script, "fa1", &p, gpu_of("T4"), &picked, NULL), FAT_OK);
+  assert_int_equal(picked, 0);
+  assert_int_equal(fat_space_applies(script, "standard", &p, gpu_of("T4"), &picked, NULL), FAT_OK);
+  assert_int_equal(picked, 0);
+}
+
+int main(void)
+{
+  fat_error err = {0};
+  if (fat_script_open(NULL, &script, &err) != FAT_OK) {
+    fprintf(stderr, "%s\n", err.text);
+    return 1;
+  }
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(kernels_are_listed),
+      cmocka_unit_test(every_dimension_has_a_default),
+      cmocka_unit_test(points_agree_with_the_space),
+      cmocka_unit_test(work_is_counted_right),
+      cmocka_unit_test(what_does_not_apply_says_why),
+      cmocka_unit_test(configs_that_are_wrong_say_why),
+      cmocka_unit_test(who_may_be_picked),
+  };
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  fat_script_close(script);
+  return failed;
+}
