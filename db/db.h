@@ -1,8 +1,9 @@
 /* db.h -- the tuning database: trials in, best out. The only folder with SQL.
  *
  * One SQLite file (schema.sql), rollback journal, one transaction per trial. A handle is the user's own file
- * and, under it, the read-only system file; reads look at both and the user's wins. Damage is a miss for
- * readers, a clear status for commands. A handle belongs to one thread and is refused in a forked child. */
+ * and, under it, the read-only system file; reads look at both and the user's wins, except that a predicted
+ * row never wins over a measured one. Damage is a miss for readers, a clear status for commands. A handle
+ * belongs to one thread and is refused in a forked child. */
 #ifndef FAT_DB_H
 #define FAT_DB_H
 
@@ -16,18 +17,19 @@
 
 typedef struct fat_db fat_db;
 
-typedef enum fat_outcome { /* ORDER OUTCOME, names as in DESIGN: "ok", "wrong", "spills", "compile-failed", ... */
-  FAT_OUT_OK,
-  FAT_OUT_WRONG,
-  FAT_OUT_SPILLS,
-  FAT_OUT_COMPILE_FAILED,
-  FAT_OUT_LAUNCH_FAILED,
-  FAT_OUT_FAULT,
-  FAT_OUT_TIMEOUT,
-  FAT_OUT_OOM,
-  FAT_OUT_UNFIT,
-  FAT_OUT_SLOW,
-  FAT_OUTCOME_COUNT
+typedef enum fat_outcome { /* ORDER OUTCOME, names as in DESIGN: "ok", "wrong", "spills", "compile-failed",
+                              ... */
+                           FAT_OUT_OK,
+                           FAT_OUT_WRONG,
+                           FAT_OUT_SPILLS,
+                           FAT_OUT_COMPILE_FAILED,
+                           FAT_OUT_LAUNCH_FAILED,
+                           FAT_OUT_FAULT,
+                           FAT_OUT_TIMEOUT,
+                           FAT_OUT_OOM,
+                           FAT_OUT_UNFIT,
+                           FAT_OUT_SLOW,
+                           FAT_OUTCOME_COUNT
 } fat_outcome;
 typedef enum fat_origin { FAT_MEASURED, FAT_PREDICTED, FAT_ORIGIN_COUNT } fat_origin; /* ORDER ORIGIN */
 const char *fat_db_outcome_name(fat_outcome o);
@@ -35,7 +37,8 @@ const char *fat_db_origin_name(fat_origin o);
 
 /* How to open. */
 typedef enum fat_db_mode {
-  FAT_DB_READ,  /* never writes, never creates; FAT_E_NOT_FOUND where there is no file */
+  FAT_DB_READ,  /* never writes but to undo what a killed writer left half done; never creates:
+                   FAT_E_NOT_FOUND where there is neither a file nor a system file */
   FAT_DB_WRITE, /* creates file (0600) and folders (0700) if missing, migrates an older version */
 } fat_db_mode;
 
@@ -68,50 +71,51 @@ fat_status fat_db_run_begin(fat_db *db, const fat_run *run, int64_t *id, fat_err
 /* status: "done", "interrupted", "budget", "failed". A run that never ended reads as "broken off". */
 fat_status fat_db_run_end(fat_db *db, int64_t id, const char *status, fat_error *err);
 
-/* One trial, whole. Strings are borrowed. Times are milliseconds; NAN or 0 samples where nothing was timed. */
+/* One trial, whole. Strings are borrowed. Times are milliseconds; NAN or 0 samples where nothing was timed.
+ */
 typedef struct fat_trial {
-  int64_t id;     /* set by put and by readers */
+  int64_t id; /* set by put and by readers */
   int64_t run;
   fat_problem problem;
   fat_gpu gpu;
   fat_config config;
-  int eligible;   /* whether this kernel may win unasked (fat_space_applies) */
+  int eligible; /* whether this kernel may win unasked (fat_space_applies) */
   const char *source_hash;
-  const char *templates;    /* hash over all templates when it was made */
-  const char *compile_key;  /* NVRTC version, options, environment */
+  const char *templates;   /* hash over all templates when it was made */
+  const char *compile_key; /* NVRTC version, options, environment */
   const char *driver;
   fat_outcome outcome;
   fat_origin origin;
-  double ms, p20, p80;      /* measured: of the samples; predicted: ms alone */
-  const double *samples;    /* milliseconds, in order of measurement */
-  const double *clocks;     /* effective SM MHz of each sample */
+  double ms, p20, p80;   /* measured: of the samples; predicted: ms alone */
+  const double *samples; /* milliseconds, in order of measurement */
+  const double *clocks;  /* effective SM MHz of each sample */
   int sample_count;
-  double clock_mhz;         /* median of clocks */
+  double clock_mhz;                /* median of clocks */
   double error_max, error_allowed; /* of verification */
-  const char *limit;        /* what binds, by the model: "fma", "shared", "dram", ... */
+  const char *limit;               /* what binds, by the model: "fma", "shared", "dram", ... */
   int registers, stack, spills, shared, blocks_per_sm; /* worst entry; shared = static + dynamic of a block */
   double compile_seconds;
-  const char *detail;       /* why it failed; "" otherwise */
-  const char *log;          /* compiler log of a failed one; "" otherwise */
-  const char *date;         /* set by readers: UTC, ISO 8601 */
+  const char *detail; /* why it failed; "" otherwise */
+  const char *log;    /* compiler log of a failed one; "" otherwise */
+  const char *date;   /* set by readers: UTC, ISO 8601 */
 } fat_trial;
 
 /* What is stored beside a trial; any may be NULL. Content is kept once per hash. */
 typedef struct fat_artifact {
-  const char *source;       /* text */
-  const char *recipe;       /* canonical text */
+  const char *source; /* text */
+  const char *recipe; /* canonical text */
   const unsigned char *cubin;
   size_t cubin_size;
   const char *cubin_hash;
-  const char *target;       /* "sm_75" */
+  const char *target; /* "sm_75" */
 } fat_artifact;
 
 /* Stores a trial, its artifacts and, where it wins, the winner row of (family, anchor, device) in one
  * transaction, committed on return. The same (problem, device, config, source, compile key, driver, origin)
  * replaces its earlier row and keeps its id, which is set in `trial`. Rules: only a kernel that is eligible,
- * with outcome ok, wins; measured beats predicted; lower ms wins; an incumbent keeps a tie. Of the rows of one
- * (problem, device, config, origin) only the latest counts: what was tried with older source or tools stays
- * readable but cannot win. FAT_E_INPUT names a value that no trial can have. */
+ * with outcome ok, wins; measured beats predicted; lower ms wins; an incumbent keeps a tie. Of the rows of
+ * one (problem, device, config, origin) only the latest counts: what was tried with older source or tools
+ * stays readable but cannot win. FAT_E_INPUT names a value that no trial can have. */
 fat_status fat_db_put(fat_db *db, fat_trial *trial, const fat_artifact *artifact, fat_error *err);
 
 /* Attaches artifacts to a trial that is stored already (the cubins of the best, kept at the end). */
@@ -120,11 +124,11 @@ fat_status fat_db_put_artifact(fat_db *db, int64_t trial, const fat_artifact *ar
 /* Reading. The callback returns false to stop; strings live until it returns. */
 typedef bool (*fat_db_trial_fn)(const fat_trial *trial, void *user);
 typedef struct fat_db_filter { /* NULL or 0: any */
-  const char *problem; /* canonical text */
+  const char *problem;         /* canonical text */
   const char *family;
-  const char *gpu;     /* facts text of the device */
+  const char *gpu; /* facts text of the device */
   const char *kernel;
-  int outcome_plus_1;  /* 1 + fat_outcome */
+  int outcome_plus_1; /* 1 + fat_outcome */
   int origin_plus_1;
 } fat_db_filter;
 fat_status fat_db_trials(fat_db *db, const fat_db_filter *filter, fat_db_trial_fn fn, void *user,
@@ -134,16 +138,16 @@ fat_status fat_db_trials(fat_db *db, const fat_db_filter *filter, fat_db_trial_f
  * kernel. FAT_E_NOT_FOUND. The result is owned: free it with fat_db_best_free. */
 typedef struct fat_best {
   fat_trial trial;
-  bool system;         /* it came from the system file */
+  bool system; /* it came from the system file */
   char *source, *recipe;
   unsigned char *cubin; /* checked against its hash; NULL if none is kept or it is damaged (see note) */
   size_t cubin_size;
   char cubin_hash[FAT_HASH_SIZE];
   char target[16];
-  void *memory;        /* private */
+  void *memory; /* private */
 } fat_best;
-fat_status fat_db_best(fat_db *db, const fat_problem *p, const fat_gpu *gpu, const char *kernel, bool with_cubin,
-                       fat_best *best, fat_error *err);
+fat_status fat_db_best(fat_db *db, const fat_problem *p, const fat_gpu *gpu, const char *kernel,
+                       bool with_cubin, fat_best *best, fat_error *err);
 void fat_db_best_free(fat_best *best);
 
 /* All winners of a family, on any device, for `why` and nearest-shape picks: callback per winner row. */
@@ -161,7 +165,8 @@ typedef struct fat_import {
   char first_refusal[256];
 } fat_import;
 fat_status fat_db_export(fat_db *db, fat_text *out, fat_error *err);
-fat_status fat_db_import(fat_db *db, const char *json_lines, size_t length, fat_import *counts, fat_error *err);
+fat_status fat_db_import(fat_db *db, const char *json_lines, size_t length, fat_import *counts,
+                         fat_error *err);
 /* The same from another database file, opened with everything hostile in mind. */
 fat_status fat_db_merge(fat_db *db, const char *other_path, fat_import *counts, fat_error *err);
 

@@ -1,0 +1,201 @@
+/* best.c -- the one row that a pick asks for, with its content, owned by the caller.
+ *
+ * In: problem, device, perhaps a kernel. Out: the winner (or the best trial of that kernel), its source,
+ * recipe and binary. Every content is checked against its hash first; one that fails is left out with a
+ * remark: a damaged binary can crash the driver, so it never leaves this file. */
+#include "private.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct kind { /* a table of content: its bytes, the hash they must have, a label */
+  const char *columns, *table;
+} kind;
+static const kind SOURCE = {"text, text_hash, ''", "source"};
+static const kind RECIPE = {"text, hash, ''", "recipe"};
+static const kind BINARY = {"cubin, hash, target", "binary"};
+
+/* Strings and samples of a row into one block of memory. */
+static fat_status keep(fat_best *best, const fat_db_row *row, fat_error *err)
+{
+  const fat_trial *t = &row->trial;
+  const char *from[] = {t->source_hash, t->templates, t->compile_key, t->driver,
+                        t->limit,       t->detail,    t->log,         t->date};
+  const char **to[] = {&best->trial.source_hash, &best->trial.templates, &best->trial.compile_key,
+                       &best->trial.driver,      &best->trial.limit,     &best->trial.detail,
+                       &best->trial.log,         &best->trial.date};
+  size_t numbers = 2 * (size_t)t->sample_count * sizeof(double), bytes = numbers;
+  for (size_t i = 0; i < sizeof from / sizeof *from; i++)
+    bytes += strlen(from[i]) + 1;
+  best->memory = malloc(bytes);
+  if (!best->memory)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a row");
+  best->trial = *t;
+  double *samples = best->memory;
+  if (numbers) {
+    memcpy(samples, t->samples, numbers / 2);
+    memcpy(samples + t->sample_count, t->clocks, numbers / 2);
+  }
+  best->trial.samples = numbers ? samples : NULL;
+  best->trial.clocks = numbers ? samples + t->sample_count : NULL;
+  char *text = (char *)best->memory + numbers;
+  for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
+    *to[i] = text;
+    text = stpcpy(text, from[i]) + 1;
+  }
+  return FAT_OK;
+}
+
+/* Looks up one content. *bytes stays NULL where nothing is kept or what is kept is damaged. */
+static fat_status content(fat_db *db, const char *schema, const kind *k, const char *hash,
+                          unsigned char **bytes, size_t *size, char target[16], fat_error *err)
+{
+  char sql[160], found[FAT_HASH_SIZE];
+  sqlite3_stmt *stmt = NULL;
+  bool row;
+  *bytes = NULL;
+  *size = 0;
+  if (!*hash)
+    return FAT_OK;
+  snprintf(sql, sizeof sql, "SELECT %s FROM %s.%s WHERE hash = ?1", k->columns, schema, k->table);
+  FAT_TRY(fat_db_prepare(db, db->sql, sql, &stmt, err));
+  fat_status status = fat_db_bind(db, stmt, err, "t", hash);
+  if (status == FAT_OK)
+    status = fat_db_step(db, stmt, &row, err);
+  if (status != FAT_OK || !row)
+    goto done;
+  const void *data = sqlite3_column_blob(stmt, 0);
+  size_t length = (size_t)sqlite3_column_bytes(stmt, 0);
+  const char *must = (const char *)sqlite3_column_text(stmt, 1),
+             *label = (const char *)sqlite3_column_text(stmt, 2);
+  if (sqlite3_errcode(db->sql) == SQLITE_NOMEM) {
+    status = fat_status_fail(err, FAT_E_NOMEM, "out of memory for content");
+    goto done;
+  }
+  fat_text_hash(data ? data : "", length, found);
+  if (!data || !must || strcmp(found, must) != 0) {
+    fat_db_remark(db, "%s %.16s is damaged and left out", k->table, hash);
+    goto done;
+  }
+  *bytes = malloc(length + 1);
+  if (!*bytes) {
+    status = fat_status_fail(err, FAT_E_NOMEM, "out of memory for %zu bytes of content", length);
+    goto done;
+  }
+  memcpy(*bytes, data, length);
+  (*bytes)[length] = 0;
+  *size = length;
+  if (target)
+    snprintf(target, 16, "%s", label ? label : "");
+done:
+  sqlite3_finalize(stmt);
+  return status;
+}
+
+static fat_status contents(fat_db *db, const char *schema, const fat_db_row *row, bool with_cubin,
+                           fat_best *best, fat_error *err)
+{
+  unsigned char *text;
+  size_t size;
+  FAT_TRY(content(db, schema, &SOURCE, row->trial.source_hash, &text, &size, NULL, err));
+  best->source = (char *)text;
+  FAT_TRY(content(db, schema, &RECIPE, row->recipe, &text, &size, NULL, err));
+  best->recipe = (char *)text;
+  if (with_cubin)
+    FAT_TRY(content(db, schema, &BINARY, row->binary, &best->cubin, &best->cubin_size, best->target, err));
+  if (best->cubin || !with_cubin)
+    snprintf(best->cubin_hash, sizeof best->cubin_hash, "%s", row->binary);
+  return FAT_OK;
+}
+
+/* The row of one file. FAT_E_NOT_FOUND also where what is there is damaged. */
+static fat_status best_of(fat_db *db, const char *schema, const char *problem, const char *facts,
+                          const char *kernel, bool with_cubin, fat_best *best, fat_error *err)
+{
+  char times[80];
+  fat_text sql = {0};
+  sqlite3_stmt *stmt = NULL, *samples = NULL;
+  fat_db_row row = {0};
+  bool found = false;
+  fat_error why = {0};
+  fat_db_row_select(&sql, schema);
+  if (!kernel)
+    fat_text_format(&sql, " JOIN %s.winner w ON w.trial = t.id AND w.problem = p.id AND w.device = d.id",
+                    schema);
+  fat_text_add(&sql,
+               " WHERE p.text = ?1 AND d.facts = ?2 AND t.current = 1 AND t.outcome = 'ok' AND t.ms > 0");
+  if (kernel)
+    fat_text_add(&sql, " AND t.kernel = ?3 ORDER BY t.origin, t.ms, t.id LIMIT 1");
+  snprintf(times, sizeof times, "SELECT ms, clock FROM %s.sample WHERE trial = ?1 ORDER BY n", schema);
+  fat_status status = fat_text_status(&sql, &why);
+  if (status == FAT_OK)
+    status = fat_db_prepare(db, db->sql, fat_text_get(&sql), &stmt, &why);
+  if (status == FAT_OK)
+    status = fat_db_prepare(db, db->sql, times, &samples, &why);
+  if (status == FAT_OK)
+    status = fat_db_bind(db, stmt, &why, kernel ? "ttt" : "tt", problem, facts, kernel);
+  if (status == FAT_OK)
+    status = fat_db_step(db, stmt, &found, &why);
+  if (status == FAT_OK && found)
+    status = fat_db_row_whole(db, stmt, samples, &row, &why);
+  if (status == FAT_OK && found)
+    status = keep(best, &row, &why);
+  if (status == FAT_OK && found)
+    status = contents(db, schema, &row, with_cubin, best, &why);
+  if (status == FAT_E_CORRUPT)
+    fat_db_remark(db, "%s", why.text);
+  if (status == FAT_E_CORRUPT || (status == FAT_OK && !found))
+    status = FAT_E_NOT_FOUND;
+  else if (status != FAT_OK)
+    fat_status_fail(err, status, "%s", why.text);
+  sqlite3_finalize(stmt);
+  sqlite3_finalize(samples);
+  fat_db_row_free(&row);
+  fat_text_free(&sql);
+  if (status != FAT_OK)
+    fat_db_best_free(best);
+  return status;
+}
+
+fat_status fat_db_best(fat_db *db, const fat_problem *p, const fat_gpu *gpu, const char *kernel,
+                       bool with_cubin, fat_best *best, fat_error *err)
+{
+  char problem[FAT_PROBLEM_TEXT], facts[FAT_GPU_FACTS];
+  fat_best below;
+  memset(best, 0, sizeof *best);
+  memset(&below, 0, sizeof below);
+  FAT_TRY(fat_db_ready(db, false, err));
+  fat_problem_print(p, problem);
+  fat_gpu_facts(gpu, facts);
+  fat_status status = best_of(db, "main", problem, facts, kernel, with_cubin, best, err);
+  bool enough = status == FAT_OK && best->trial.origin == FAT_MEASURED;
+  if ((status != FAT_OK && status != FAT_E_NOT_FOUND) || enough || !db->system)
+    goto done;
+  /* The user's row wins, but a prediction does not win over a measurement. */
+  fat_status other = best_of(db, "system", problem, facts, kernel, with_cubin, &below, err);
+  if (other == FAT_OK && (status != FAT_OK || below.trial.origin == FAT_MEASURED)) {
+    fat_db_best_free(best);
+    *best = below;
+    best->system = true;
+    return FAT_OK;
+  }
+  fat_db_best_free(&below);
+  if (other == FAT_E_NOMEM) {
+    fat_db_best_free(best);
+    return other;
+  }
+done:
+  if (status == FAT_E_NOT_FOUND)
+    return fat_status_fail(err, status, "no %s%sfor %s on %s is stored", kernel ? kernel : "winner",
+                           kernel ? " trial that works " : " ", problem, gpu->name);
+  return status;
+}
+
+void fat_db_best_free(fat_best *best)
+{
+  free(best->source);
+  free(best->recipe);
+  free(best->cubin);
+  free(best->memory);
+  memset(best, 0, sizeof *best);
+}

@@ -1,0 +1,259 @@
+/* open.c -- from a path to a handle that can be trusted, and back.
+ *
+ * In order: who may touch the file (access.c), the settings for untrusted content, whether it is ours and of
+ * which version, migration, then the system file attached below it. Invariant: a file that is not ours, or
+ * newer, is never written; a failed open leaves nothing behind but, for a new database, an empty file. */
+#include "private.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { APPLICATION_ID = 0x6661746e }; /* "fatn" */
+
+/* Every table that a file of ours has, and how many those are. */
+#define COUNT_TABLES                                                                                         \
+  "SELECT count(*) FROM %s.sqlite_schema WHERE type = 'table' AND name IN ('problem', 'device', "            \
+  "'toolchain',"                                                                                             \
+  " 'run', 'source', 'recipe', 'binary', 'trial', 'sample', 'winner')"
+enum { TABLES = 10 };
+
+static fat_status connect(fat_db *db, fat_error *err)
+{
+  int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_PRIVATECACHE;
+  /* Also for reading: only a connection that may write can undo what a killed writer left half done. SQLite
+   * falls back to reading by itself where the file cannot be written; query_only keeps our hands off. */
+  if (db->memory)
+    flags |= SQLITE_OPEN_CREATE;
+  else
+    flags |= SQLITE_OPEN_NOFOLLOW;
+  int rc = sqlite3_open_v2(db->memory ? ":memory:" : db->path, &db->sql, flags, NULL);
+  if (rc != SQLITE_OK)
+    return fat_db_fail(db, db->sql, "opening", err);
+  return fat_db_configure(db, db->sql, err);
+}
+
+static void disconnect(fat_db *db)
+{
+  for (int i = 0; i < FAT_SQL_COUNT; i++) {
+    sqlite3_finalize(db->kept[i]);
+    db->kept[i] = NULL;
+  }
+  sqlite3_close_v2(db->sql);
+  db->sql = NULL;
+}
+
+/* What `schema` ("main", "system") holds: *version 0 is an empty file. FAT_E_FOREIGN, FAT_E_NEWER. */
+static fat_status identify(fat_db *db, const char *schema, const char *path, int target, int *version,
+                           fat_error *err)
+{
+  char sql[512];
+  int64_t pages, id, number;
+  *version = 0;
+  snprintf(sql, sizeof sql, "PRAGMA %s.page_count", schema);
+  FAT_TRY(fat_db_number(db, db->sql, sql, &pages, err));
+  if (pages == 0)
+    return FAT_OK;
+  snprintf(sql, sizeof sql, "PRAGMA %s.application_id", schema);
+  FAT_TRY(fat_db_number(db, db->sql, sql, &id, err));
+  snprintf(sql, sizeof sql, "PRAGMA %s.user_version", schema);
+  FAT_TRY(fat_db_number(db, db->sql, sql, &number, err));
+  if (id != APPLICATION_ID || number <= 0)
+    return fat_status_fail(
+        err, FAT_E_FOREIGN,
+        "database %s is an SQLite file of another program: it is left as it is, name another one", path);
+  if (number / 1000 > target / 1000)
+    return fat_status_fail(
+        err, FAT_E_NEWER,
+        "database %s has version %d.%d, this fatune reads up to %d.x: update fatune or name"
+        " another database",
+        path, (int)(number / 1000), (int)(number % 1000), target / 1000);
+  *version = (int)number;
+  return FAT_OK;
+}
+
+/* Whether the tables are there and, for a writer, whether the pages hold together. */
+static fat_status probe(fat_db *db, const char *schema, const char *path, bool thorough, fat_error *err)
+{
+  char sql[512];
+  int64_t tables = 0, sound = 1;
+  snprintf(sql, sizeof sql, COUNT_TABLES, schema);
+  FAT_TRY(fat_db_number(db, db->sql, sql, &tables, err));
+  if (thorough)
+    FAT_TRY(fat_db_number(db, db->sql, "SELECT quick_check = 'ok' FROM pragma_quick_check(1)", &sound, err));
+  if (tables == TABLES && sound)
+    return FAT_OK;
+  return fat_status_fail(err, FAT_E_CORRUPT,
+                         "database %s is damaged: see `fatune doctor`, or move it away to begin a new one",
+                         path);
+}
+
+/* Replaces main by a database in memory: a copy of the file, or empty where `empty`. */
+static fat_status into_memory(fat_db *db, bool empty, fat_error *err)
+{
+  sqlite3 *file = db->sql;
+  fat_status status;
+  db->sql = NULL;
+  db->memory = true;
+  status = connect(db, err);
+  if (status == FAT_OK && !empty) {
+    sqlite3_backup *backup = sqlite3_backup_init(db->sql, "main", file, "main");
+    int rc = SQLITE_ERROR;
+    if (backup) {
+      sqlite3_backup_step(backup, -1);
+      rc = sqlite3_backup_finish(backup);
+    }
+    if (rc != SQLITE_OK)
+      status = fat_db_fail(db, db->sql, "reading an older version", err);
+  }
+  sqlite3_close_v2(file);
+  return status;
+}
+
+/* "file:<path>?mode=ro&immutable=1" with what means something in a URI written as %XX. */
+static void uri_of(const char *path, fat_text *uri)
+{
+  fat_text_add(uri, "file:");
+  for (const char *p = path; *p; p++)
+    if (strchr("?#%&", *p))
+      fat_text_format(uri, "%%%02X", (unsigned)(unsigned char)*p);
+    else
+      fat_text_add_bytes(uri, p, 1);
+  fat_text_add(uri, "?mode=ro&immutable=1");
+}
+
+static fat_status attach(fat_db *db, const char *path, int target, fat_error *err)
+{
+  char real[FAT_DB_PATH];
+  bool exists;
+  int version = 0;
+  sqlite3_stmt *stmt = NULL;
+  fat_text uri = {0};
+  FAT_TRY(fat_db_access(path, FAT_DB_READ, real, &exists, err));
+  if (strcmp(real, db->path) == 0)
+    return FAT_OK;
+  uri_of(real, &uri);
+  fat_status status = fat_text_status(&uri, err);
+  if (status == FAT_OK)
+    status = fat_db_prepare(db, db->sql, "ATTACH ?1 AS system", &stmt, err);
+  if (status == FAT_OK)
+    status = fat_db_bind(db, stmt, err, "t", fat_text_get(&uri));
+  if (status == FAT_OK)
+    status = fat_db_finish(db, stmt, NULL, err);
+  sqlite3_finalize(stmt);
+  fat_text_free(&uri);
+  if (status != FAT_OK)
+    return status;
+  status = identify(db, "system", real, target, &version, err);
+  if (status == FAT_OK && version < target)
+    status = fat_status_fail(err, FAT_E_DB, "it has the older version %d.%d", version / 1000, version % 1000);
+  if (status == FAT_OK)
+    status = probe(db, "system", real, false, err);
+  db->system = status == FAT_OK;
+  if (!db->system)
+    sqlite3_exec(db->sql, "DETACH system", NULL, NULL, NULL);
+  return status;
+}
+
+/* The user's file, ready for use. FAT_E_NOT_FOUND: there is nothing to read. */
+static fat_status open_main(fat_db *db, const char *path, fat_db_mode mode, const fat_db_migration *steps,
+                            int count, int target, fat_error *err)
+{
+  bool exists = false;
+  FAT_TRY(fat_db_access(path, mode, db->path, &exists, err));
+  FAT_TRY(connect(db, err));
+  FAT_TRY(identify(db, "main", db->path, target, &db->version, err));
+  if (db->version == 0 && mode == FAT_DB_READ)
+    return fat_status_fail(err, FAT_E_NOT_FOUND, "database %s is empty", db->path);
+  if (db->version > target && mode == FAT_DB_WRITE)
+    return fat_db_refuse_newer(db, target, err);
+  if (db->version > target)
+    fat_db_remark(db, "the database has the newer version %d.%d: only what version %d.%d knows is read",
+                  db->version / 1000, db->version % 1000, target / 1000, target % 1000);
+  if (db->version < target && mode == FAT_DB_READ)
+    FAT_TRY(into_memory(db, false, err));
+  if (mode == FAT_DB_WRITE) {
+    if (sqlite3_db_readonly(db->sql, "main") == 1)
+      return fat_status_fail(err, FAT_E_READONLY, "database %s cannot be written", db->path);
+    FAT_TRY(fat_db_run_sql(db, "PRAGMA main.journal_mode = DELETE; PRAGMA main.synchronous = FULL", err));
+  }
+  if (db->version < target)
+    FAT_TRY(fat_db_migrate(db, steps, count, target, err));
+  return probe(db, "main", db->path, mode == FAT_DB_WRITE, err);
+}
+
+/* The system's file under it; one that cannot be used is left out, with a remark. */
+static fat_status open_system(fat_db *db, const char *system, int target, fat_error *err)
+{
+  fat_error why = {0};
+  fat_status status = attach(db, system, target, &why);
+  if (status == FAT_E_NOMEM)
+    return fat_status_fail(err, status, "%s", why.text);
+  bool expected = status != FAT_E_NOT_FOUND || strcmp(system, FATUNE_SYSTEM_DB) != 0;
+  if (status != FAT_OK && expected)
+    fat_db_remark(db, "the system database %s is left out: %s", system, why.text);
+  return FAT_OK;
+}
+
+fat_status fat_db_open_version(const char *path, const char *system, fat_db_mode mode,
+                               const fat_db_migration *steps, int count, int target, fat_db **out,
+                               fat_error *err)
+{
+  fat_error why = {0};
+  fat_db *db = calloc(1, sizeof *db);
+  *out = NULL;
+  if (!db)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a database handle");
+  db->pid = getpid();
+  db->writable = mode == FAT_DB_WRITE;
+  bool layered = system && *system;
+  fat_status status = open_main(db, path, mode, steps, count, target, &why);
+  bool nothing = status == FAT_E_NOT_FOUND && mode == FAT_DB_READ && layered;
+  if (nothing) { /* the system's file alone may still answer, below an empty one */
+    fat_error *aside = NULL;
+    status = into_memory(db, true, aside);
+    if (status == FAT_OK)
+      status = fat_db_migrate(db, steps, count, target, aside);
+  }
+  if (status == FAT_OK && layered)
+    status = open_system(db, system, target, &why);
+  if (status == FAT_OK && nothing && !db->system)
+    status = FAT_E_NOT_FOUND;
+  if (status == FAT_OK && mode == FAT_DB_READ)
+    status = fat_db_run_sql(db, "PRAGMA query_only = ON", &why);
+  if (status != FAT_OK) {
+    fat_db_close(db);
+    return fat_status_fail(err, status, "%s", why.text);
+  }
+  const char *network = nothing ? NULL : fat_db_network_of(db->path);
+  if (network)
+    fat_db_remark(db,
+                  "the database lies on a network file system (%s), where locks may fail: tune into a local"
+                  " file and use `fatune merge`",
+                  network);
+  *out = db;
+  return FAT_OK;
+}
+
+fat_status fat_db_open(const char *path, const char *system, fat_db_mode mode, fat_db **db, fat_error *err)
+{
+  return fat_db_open_version(path, system, mode, fat_db_migrations, fat_db_migration_count, FAT_DB_VERSION,
+                             db, err);
+}
+
+void fat_db_close(fat_db *db)
+{
+  if (!db)
+    return;
+  fat_db_unlock(db);
+  /* In a forked child the connection is the parent's: closing it could undo the parent's transaction. */
+  if (db->pid == getpid())
+    disconnect(db);
+  free(db);
+}
+
+const char *fat_db_note(const fat_db *db)
+{
+  return db->note;
+}

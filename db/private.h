@@ -1,0 +1,223 @@
+/* private.h -- what the files of db/ share: the handle, statements, rows, migration steps.
+ *
+ * A handle is one SQLite connection: `main` is the user's file (or an empty database in memory where there
+ * is none to read), `system` the read-only file below it, attached only when it is usable. */
+#ifndef FAT_DB_PRIVATE_H
+#define FAT_DB_PRIVATE_H
+
+#include "db.h"
+#include <sqlite3.h>
+#include <sys/types.h>
+
+enum {
+  FAT_DB_VERSION = 1000, /* major * 1000 + minor of the schema this program knows */
+  FAT_DB_PATH = 4096,
+  FAT_DB_SAMPLES = 100000, /* of one trial */
+  FAT_DB_LENGTH = 1 << 28, /* bytes of one value or row */
+  FAT_DB_LOG = 1 << 16,    /* bytes kept of a compiler log, a detail, a compile key */
+  FAT_DB_WORD = 128,       /* bytes of a hash, a version, a date, a name */
+};
+#define FAT_DB_MS 1e8 /* longest time of a trial: more than a day */
+
+#ifndef FATUNE_SYSTEM_DB /* where a package puts its database */
+#define FATUNE_SYSTEM_DB "/usr/share/fatune/fatune.db"
+#endif
+
+/* Statements kept prepared; their texts are in sql.c. ORDER SQL */
+typedef enum fat_db_sql {
+  FAT_SQL_BEGIN,
+  FAT_SQL_COMMIT,
+  FAT_SQL_ROLLBACK,
+  FAT_SQL_PROBLEM_FIND,
+  FAT_SQL_PROBLEM_ADD,
+  FAT_SQL_DEVICE_FIND,
+  FAT_SQL_DEVICE_ADD,
+  FAT_SQL_TOOLCHAIN_FIND,
+  FAT_SQL_TOOLCHAIN_ADD,
+  FAT_SQL_RUN_FIND,
+  FAT_SQL_RUN_ADD,
+  FAT_SQL_RUN_END,
+  FAT_SQL_SOURCE_ADD,
+  FAT_SQL_RECIPE_ADD,
+  FAT_SQL_BINARY_ADD,
+  FAT_SQL_TRIAL_ADD,
+  FAT_SQL_TRIAL_SOURCE,
+  FAT_SQL_TRIAL_CONTENT,
+  FAT_SQL_TRIAL_SAME,
+  FAT_SQL_TRIAL_LATER,
+  FAT_SQL_TRIAL_RETIRE,
+  FAT_SQL_SAMPLE_CLEAR,
+  FAT_SQL_SAMPLE_ADD,
+  FAT_SQL_WINNER_CHOOSE,
+  FAT_SQL_WINNER_SET,
+  FAT_SQL_WINNER_CLEAR,
+  FAT_SQL_COUNT
+} fat_db_sql;
+
+typedef struct fat_db_hold { /* a tuning lock */
+  int fd;
+  char path[FAT_DB_PATH + 32];
+  struct fat_db_hold *next;
+} fat_db_hold;
+
+struct fat_db {
+  sqlite3 *sql;
+  sqlite3_stmt *kept[FAT_SQL_COUNT];
+  pid_t pid; /* of the process that opened it */
+  bool writable;
+  bool memory; /* main is in memory: there is no user's file, or it is older and was migrated there */
+  bool system; /* a system file is attached */
+  int version; /* of the user's file as it was found */
+  char path[FAT_DB_PATH]; /* of the user's file, without links */
+  fat_db_hold *holds;
+  char note[640];
+};
+
+/* -- sql.c: statements, transactions, errors */
+
+/* Every public call starts here: FAT_E_DB in a forked child, FAT_E_READONLY where `write` cannot be. */
+fat_status fat_db_ready(const fat_db *db, bool write, fat_error *err);
+fat_status fat_db_refuse_newer(const fat_db *db, int target, fat_error *err);
+/* The status of the connection's last error, with a sentence about `what` ("storing a trial"). */
+fat_status fat_db_fail(const fat_db *db, sqlite3 *sql, const char *what, fat_error *err);
+fat_status fat_db_prepare(fat_db *db, sqlite3 *sql, const char *text, sqlite3_stmt **stmt, fat_error *err);
+fat_status fat_db_kept(fat_db *db, fat_db_sql which, sqlite3_stmt **stmt, fat_error *err);
+/* Binds from the first parameter on: t text (NULL is NULL), d double (NAN is NULL), i int64_t, n int. */
+fat_status fat_db_bind(fat_db *db, sqlite3_stmt *stmt, fat_error *err, const char *types, ...);
+/* One step. *row says whether a row stands; else the statement is reset and free of its parameters. */
+fat_status fat_db_step(fat_db *db, sqlite3_stmt *stmt, bool *row, fat_error *err);
+/* Steps a kept statement to its end; *value (may be NULL) is the first column of its first row, else 0. */
+fat_status fat_db_finish(fat_db *db, sqlite3_stmt *stmt, int64_t *value, fat_error *err);
+void fat_db_release(sqlite3_stmt *stmt); /* reset, parameters cleared */
+/* Runs SQL of ours that gives no rows. */
+fat_status fat_db_run_sql(fat_db *db, const char *text, fat_error *err);
+fat_status fat_db_number(fat_db *db, sqlite3 *sql, const char *text, int64_t *value, fat_error *err);
+fat_status fat_db_begin(fat_db *db, fat_error *err);
+fat_status fat_db_commit(fat_db *db, fat_error *err); /* what fails is rolled back */
+void fat_db_rollback(fat_db *db);
+void fat_db_remark(fat_db *db, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A copy that any reader and JSON can take: cut at `most`, control bytes and broken UTF-8 become '?'. NULL
+ * where there is no memory. */
+char *fat_db_clean(const char *text, size_t most);
+/* The settings every connection gets before the first byte of its file is trusted. */
+fat_status fat_db_configure(fat_db *db, sqlite3 *sql, fat_error *err);
+
+/* -- access.c: who may touch the file */
+
+/* Finds the user's file without links and checks owner and modes of file, journal and folder. With
+ * FAT_DB_WRITE missing folders and the file are made. *exists says whether there is a file with content to
+ * read. */
+fat_status fat_db_access(const char *path, fat_db_mode mode, char real[FAT_DB_PATH], bool *exists,
+                         fat_error *err);
+/* "NFS", "Lustre", ... of a statfs magic; NULL if the file system is no network's. */
+const char *fat_db_network(long magic);
+const char *fat_db_network_of(const char *path);
+
+/* -- lock.c */
+void fat_db_unlock(fat_db *db); /* gives back every tuning lock */
+
+/* -- migrate.c */
+
+typedef struct fat_db_migration {
+  int from, to;
+  const char *file; /* an embedded file, or NULL: */
+  const char *text;
+} fat_db_migration;
+extern const fat_db_migration fat_db_migrations[];
+extern const int fat_db_migration_count;
+/* Brings main from its version to `target` in one transaction, after a copy beside the file where it has
+ * content. The path of the copy is part of the note. */
+fat_status fat_db_migrate(fat_db *db, const fat_db_migration *steps, int count, int target, fat_error *err);
+
+/* -- open.c: fat_db_open with another list of steps and another version, for tests */
+fat_status fat_db_open_version(const char *path, const char *system, fat_db_mode mode,
+                               const fat_db_migration *steps, int count, int target, fat_db **db,
+                               fat_error *err);
+
+/* -- row.c: a trial as a row of a statement */
+
+/* The columns of a row, in order; import and merge deliver the same. ORDER ROW */
+typedef enum fat_db_column {
+  FAT_ROW_ID,
+  FAT_ROW_RUN,
+  FAT_ROW_PROBLEM,
+  FAT_ROW_FACTS,
+  FAT_ROW_GPU,
+  FAT_ROW_SM,
+  FAT_ROW_SMS,
+  FAT_ROW_SHARED_BLOCK,
+  FAT_ROW_SHARED_SM,
+  FAT_ROW_L2,
+  FAT_ROW_BUS,
+  FAT_ROW_CLOCK,
+  FAT_ROW_MEMORY_CLOCK,
+  FAT_ROW_DRAM,
+  FAT_ROW_MEMORY,
+  FAT_ROW_CONFIG,
+  FAT_ROW_ELIGIBLE,
+  FAT_ROW_SOURCE,
+  FAT_ROW_TEMPLATES,
+  FAT_ROW_COMPILE_KEY,
+  FAT_ROW_DRIVER,
+  FAT_ROW_OUTCOME,
+  FAT_ROW_ORIGIN,
+  FAT_ROW_MS,
+  FAT_ROW_P20,
+  FAT_ROW_P80,
+  FAT_ROW_CLOCK_MHZ,
+  FAT_ROW_ERROR_MAX,
+  FAT_ROW_ERROR_ALLOWED,
+  FAT_ROW_LIMIT,
+  FAT_ROW_REGISTERS,
+  FAT_ROW_STACK,
+  FAT_ROW_SPILLS,
+  FAT_ROW_SHARED,
+  FAT_ROW_BLOCKS,
+  FAT_ROW_COMPILE_SECONDS,
+  FAT_ROW_SAMPLES,
+  FAT_ROW_DETAIL,
+  FAT_ROW_LOG,
+  FAT_ROW_DATE,
+  FAT_ROW_NVRTC,
+  FAT_ROW_VERSION,
+  FAT_ROW_RECIPE,
+  FAT_ROW_BINARY, /* hashes; not in imports */
+  FAT_ROW_COUNT
+} fat_db_column;
+
+/* "SELECT <columns> FROM <schema>.trial t JOIN ..."; what follows is the caller's. */
+void fat_db_row_select(fat_text *sql, const char *schema);
+
+typedef struct fat_db_row {
+  fat_trial trial; /* strings are the statement's, samples this row's */
+  const char *nvrtc, *version, *recipe, *binary;
+  double *times, *clocks;
+  int room;
+} fat_db_row;
+
+/* Statement -> row, every value checked: FAT_E_CORRUPT with what is wrong, FAT_E_NOMEM. Samples stay out. */
+fat_status fat_db_row_read(sqlite3_stmt *stmt, fat_db_row *row, fat_error *err);
+/* Fills the samples from a statement of (ms, clock) rows; resets it. */
+fat_status fat_db_row_samples(sqlite3_stmt *stmt, fat_db_row *row, fat_error *err);
+/* Both, read.c: what is damaged is remarked. `samples` takes the trial's id. */
+fat_status fat_db_row_whole(fat_db *db, sqlite3_stmt *stmt, sqlite3_stmt *samples, fat_db_row *row,
+                            fat_error *err);
+void fat_db_row_free(fat_db_row *row);
+/* What a trial must be to be stored: FAT_E_INPUT with the value that is wrong. */
+fat_status fat_db_trial_check(const fat_trial *trial, fat_error *err);
+
+/* -- run.c */
+
+/* A run row; `status` NULL: begun, else ended at once. */
+fat_status fat_db_run_add(fat_db *db, const char *status, const fat_run *run, int64_t *id, fat_error *err);
+
+/* -- put.c */
+
+/* fat_db_put inside a transaction that is open. `date` NULL: now, and the trial is the current one of its
+ * config; else it is current only if none of its config is later. */
+fat_status fat_db_put_row(fat_db *db, fat_trial *trial, const fat_artifact *artifact, const char *date,
+                          fat_error *err);
+/* A row from elsewhere, inside an open transaction: stored unless we have the same or better. */
+fat_status fat_db_put_foreign(fat_db *db, fat_db_row *row, fat_import *counts, fat_error *err);
+
+#endif

@@ -1,0 +1,266 @@
+/* put.c -- a trial into the file: its problem, device, toolchain, content, samples and the winner, at once.
+ *
+ * In: a trial and what was made for it. Out: one committed transaction, or none. Invariant: after each commit
+ * the winner row of (problem, device) names the best of the trials that may win, and nothing else does. */
+#include "private.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *or_empty(const char *text)
+{
+  return text ? text : "";
+}
+
+static fat_status problem_id(fat_db *db, const fat_problem *p, int64_t *id, fat_error *err)
+{
+  char text[FAT_PROBLEM_TEXT], family[FAT_PROBLEM_TEXT];
+  sqlite3_stmt *stmt;
+  fat_problem_print(p, text);
+  FAT_TRY(fat_db_kept(db, FAT_SQL_PROBLEM_FIND, &stmt, err));
+  FAT_TRY(fat_db_bind(db, stmt, err, "t", text));
+  FAT_TRY(fat_db_finish(db, stmt, id, err));
+  if (*id)
+    return FAT_OK;
+  FAT_TRY(fat_db_kept(db, FAT_SQL_PROBLEM_ADD, &stmt, err));
+  FAT_TRY(fat_db_bind(db, stmt, err, "ttttiiiiinnd", text, fat_problem_family(p, family), fat_ops[p->op],
+                      fat_dtypes[p->dtype].name, p->b, p->h, p->hk, p->q, p->k, (int)p->d, (int)p->dv,
+                      fat_problem_flops(p)));
+  return fat_db_finish(db, stmt, id, err);
+}
+
+static fat_status device_id(fat_db *db, const fat_gpu *g, int64_t *id, fat_error *err)
+{
+  char facts[FAT_GPU_FACTS];
+  sqlite3_stmt *stmt;
+  fat_gpu_facts(g, facts);
+  FAT_TRY(fat_db_kept(db, FAT_SQL_DEVICE_FIND, &stmt, err));
+  FAT_TRY(fat_db_bind(db, stmt, err, "t", facts));
+  FAT_TRY(fat_db_finish(db, stmt, id, err));
+  if (*id)
+    return FAT_OK;
+  FAT_TRY(fat_db_kept(db, FAT_SQL_DEVICE_ADD, &stmt, err));
+  FAT_TRY(fat_db_bind(db, stmt, err, "ttnnnninnndd", facts, g->name, g->sm, g->sms, g->shared_block,
+                      g->shared_sm, g->l2, g->bus, g->clock, g->memory_clock, g->dram, g->memory));
+  return fat_db_finish(db, stmt, id, err);
+}
+
+static fat_status toolchain_id(fat_db *db, const fat_trial *t, int64_t *id, fat_error *err)
+{
+  sqlite3_stmt *stmt;
+  for (int add = 0; add < 2; add++) {
+    FAT_TRY(fat_db_kept(db, add ? FAT_SQL_TOOLCHAIN_ADD : FAT_SQL_TOOLCHAIN_FIND, &stmt, err));
+    FAT_TRY(fat_db_bind(db, stmt, err, "tt", or_empty(t->compile_key), or_empty(t->driver)));
+    FAT_TRY(fat_db_finish(db, stmt, id, err));
+    if (*id)
+      break;
+  }
+  return FAT_OK;
+}
+
+/* -- content */
+
+typedef struct content { /* hashes of what is stored; "" where nothing is */
+  char recipe[FAT_HASH_SIZE];
+  char binary[FAT_HASH_SIZE];
+} content;
+
+static fat_status put_binary(fat_db *db, const fat_artifact *a, content *c, fat_error *err)
+{
+  sqlite3_stmt *stmt;
+  fat_text_hash(a->cubin, a->cubin_size, c->binary);
+  if (a->cubin_hash && strcmp(a->cubin_hash, c->binary) != 0)
+    return fat_status_fail(err, FAT_E_INPUT, "a binary's hash is %.64s, but %.64s was given: it is damaged",
+                           c->binary, a->cubin_hash);
+  if (a->cubin_size > FAT_DB_LENGTH / 2)
+    return fat_status_fail(err, FAT_E_INPUT, "a binary of %zu bytes is too large to be stored",
+                           a->cubin_size);
+  FAT_TRY(fat_db_kept(db, FAT_SQL_BINARY_ADD, &stmt, err));
+  FAT_TRY(fat_db_bind(db, stmt, err, "tt", c->binary, or_empty(a->target)));
+  if (sqlite3_bind_blob(stmt, 3, a->cubin, (int)a->cubin_size, SQLITE_STATIC) != SQLITE_OK) {
+    fat_status status = fat_db_fail(db, db->sql, "storing a binary", err);
+    fat_db_release(stmt);
+    return status;
+  }
+  return fat_db_finish(db, stmt, NULL, err);
+}
+
+static fat_status put_content(fat_db *db, const char *source_hash, const fat_artifact *a, content *c,
+                              fat_error *err)
+{
+  char text_hash[FAT_HASH_SIZE];
+  sqlite3_stmt *stmt;
+  memset(c, 0, sizeof *c);
+  if (!a)
+    return FAT_OK;
+  if (a->source && !*source_hash)
+    return fat_status_fail(err, FAT_E_INPUT, "a source is given, but the trial has no hash of it");
+  if (a->source) {
+    fat_text_hash(a->source, strlen(a->source), text_hash);
+    FAT_TRY(fat_db_kept(db, FAT_SQL_SOURCE_ADD, &stmt, err));
+    FAT_TRY(fat_db_bind(db, stmt, err, "ttt", source_hash, a->source, text_hash));
+    FAT_TRY(fat_db_finish(db, stmt, NULL, err));
+  }
+  if (a->recipe) {
+    fat_text_hash(a->recipe, strlen(a->recipe), c->recipe);
+    FAT_TRY(fat_db_kept(db, FAT_SQL_RECIPE_ADD, &stmt, err));
+    FAT_TRY(fat_db_bind(db, stmt, err, "tt", c->recipe, a->recipe));
+    FAT_TRY(fat_db_finish(db, stmt, NULL, err));
+  }
+  return a->cubin && a->cubin_size ? put_binary(db, a, c, err) : FAT_OK;
+}
+
+/* -- the trial */
+
+/* JSON has no infinity: an endless error is stored as a huge one. */
+static double bounded(double value)
+{
+  return value > 1e300 ? 1e300 : value;
+}
+
+static int samples_of(const fat_trial *t)
+{
+  return t->samples ? t->sample_count : 0;
+}
+
+static fat_status put_samples(fat_db *db, const fat_trial *t, fat_error *err)
+{
+  sqlite3_stmt *stmt;
+  FAT_TRY(fat_db_kept(db, FAT_SQL_SAMPLE_CLEAR, &stmt, err));
+  FAT_TRY(fat_db_bind(db, stmt, err, "i", t->id));
+  FAT_TRY(fat_db_finish(db, stmt, NULL, err));
+  for (int i = 0; i < samples_of(t); i++) {
+    FAT_TRY(fat_db_kept(db, FAT_SQL_SAMPLE_ADD, &stmt, err));
+    FAT_TRY(fat_db_bind(db, stmt, err, "indd", t->id, i, t->samples[i], t->clocks ? t->clocks[i] : NAN));
+    FAT_TRY(fat_db_finish(db, stmt, NULL, err));
+  }
+  return FAT_OK;
+}
+
+typedef struct keys {
+  int64_t problem, device, toolchain;
+  char config[FAT_CONFIG_TEXT];
+} keys;
+
+static fat_status put_trial(fat_db *db, fat_trial *t, const keys *k, const content *c, const char *date,
+                            fat_error *err)
+{
+  sqlite3_stmt *stmt;
+  char *detail = fat_db_clean(t->detail, FAT_DB_LOG), *log = fat_db_clean(t->log, FAT_DB_LOG);
+  fat_status status = FAT_OK;
+  if (!detail || !log) {
+    status = fat_status_fail(err, FAT_E_NOMEM, "out of memory for a trial");
+    goto done;
+  }
+  status = fat_db_kept(db, FAT_SQL_TRIAL_ADD, &stmt, err);
+  if (status != FAT_OK)
+    goto done;
+  status = fat_db_bind(db, stmt, err,
+                       "iiiittttttndddd"
+                       "ddtnnnnndnttttt",
+                       t->run, k->problem, k->device, k->toolchain, t->config.kernel, k->config,
+                       or_empty(t->source_hash), or_empty(t->templates), fat_db_origin_name(t->origin),
+                       fat_db_outcome_name(t->outcome), t->eligible, t->ms, t->p20, t->p80, t->clock_mhz,
+                       bounded(t->error_max), bounded(t->error_allowed), or_empty(t->limit), t->registers,
+                       t->stack, t->spills, t->shared, t->blocks_per_sm, t->compile_seconds, samples_of(t),
+                       detail, log, date, *c->recipe ? c->recipe : NULL, *c->binary ? c->binary : NULL);
+  if (status == FAT_OK && t->run == 0) /* of no run: NULL */
+    sqlite3_bind_null(stmt, 1);
+  if (status == FAT_OK)
+    status = fat_db_finish(db, stmt, &t->id, err);
+done:
+  free(detail);
+  free(log);
+  return status;
+}
+
+/* Of one config only the latest row counts. A put is the latest; a row from elsewhere goes by its date. */
+static fat_status retire(fat_db *db, const fat_trial *t, const keys *k, bool by_date, fat_error *err)
+{
+  sqlite3_stmt *stmt;
+  int64_t later = 0;
+  if (by_date) {
+    FAT_TRY(fat_db_kept(db, FAT_SQL_TRIAL_LATER, &stmt, err));
+    FAT_TRY(fat_db_bind(db, stmt, err, "i", t->id));
+    FAT_TRY(fat_db_finish(db, stmt, &later, err));
+  }
+  FAT_TRY(fat_db_kept(db, FAT_SQL_TRIAL_RETIRE, &stmt, err));
+  FAT_TRY(fat_db_bind(db, stmt, err, "iitint", k->problem, k->device, k->config, t->id, later == 0,
+                      fat_db_origin_name(t->origin)));
+  return fat_db_finish(db, stmt, NULL, err);
+}
+
+static fat_status choose_winner(fat_db *db, const keys *k, fat_error *err)
+{
+  sqlite3_stmt *stmt;
+  int64_t trial;
+  FAT_TRY(fat_db_kept(db, FAT_SQL_WINNER_CHOOSE, &stmt, err));
+  FAT_TRY(fat_db_bind(db, stmt, err, "ii", k->problem, k->device));
+  FAT_TRY(fat_db_finish(db, stmt, &trial, err));
+  FAT_TRY(fat_db_kept(db, trial ? FAT_SQL_WINNER_SET : FAT_SQL_WINNER_CLEAR, &stmt, err));
+  FAT_TRY(fat_db_bind(db, stmt, err, trial ? "iii" : "ii", k->problem, k->device, trial));
+  return fat_db_finish(db, stmt, NULL, err);
+}
+
+static fat_status find_keys(fat_db *db, const fat_trial *t, keys *k, fat_error *err)
+{
+  fat_config_print(&t->config, k->config);
+  FAT_TRY(problem_id(db, &t->problem, &k->problem, err));
+  FAT_TRY(device_id(db, &t->gpu, &k->device, err));
+  return toolchain_id(db, t, &k->toolchain, err);
+}
+
+fat_status fat_db_put_row(fat_db *db, fat_trial *t, const fat_artifact *artifact, const char *date,
+                          fat_error *err)
+{
+  keys k;
+  content c;
+  FAT_TRY(fat_db_trial_check(t, err));
+  FAT_TRY(find_keys(db, t, &k, err));
+  FAT_TRY(put_content(db, or_empty(t->source_hash), artifact, &c, err));
+  FAT_TRY(put_trial(db, t, &k, &c, date, err));
+  FAT_TRY(put_samples(db, t, err));
+  FAT_TRY(retire(db, t, &k, date != NULL, err));
+  return choose_winner(db, &k, err);
+}
+
+fat_status fat_db_put(fat_db *db, fat_trial *trial, const fat_artifact *artifact, fat_error *err)
+{
+  FAT_TRY(fat_db_ready(db, true, err));
+  FAT_TRY(fat_db_begin(db, err));
+  fat_status status = fat_db_put_row(db, trial, artifact, NULL, err);
+  if (status == FAT_OK)
+    return fat_db_commit(db, err);
+  fat_db_rollback(db);
+  return status;
+}
+
+static fat_status attach_content(fat_db *db, int64_t trial, const fat_artifact *artifact, fat_error *err)
+{
+  char source[FAT_DB_WORD + 1] = "";
+  sqlite3_stmt *stmt;
+  content c;
+  bool row;
+  FAT_TRY(fat_db_kept(db, FAT_SQL_TRIAL_SOURCE, &stmt, err));
+  FAT_TRY(fat_db_bind(db, stmt, err, "i", trial));
+  FAT_TRY(fat_db_step(db, stmt, &row, err));
+  if (!row)
+    return fat_status_fail(err, FAT_E_NOT_FOUND, "database %s has no trial %lld", db->path, (long long)trial);
+  strncpy(source, or_empty((const char *)sqlite3_column_text(stmt, 0)), sizeof source - 1);
+  FAT_TRY(fat_db_finish(db, stmt, NULL, err));
+  FAT_TRY(put_content(db, source, artifact, &c, err));
+  FAT_TRY(fat_db_kept(db, FAT_SQL_TRIAL_CONTENT, &stmt, err));
+  FAT_TRY(fat_db_bind(db, stmt, err, "itt", trial, *c.recipe ? c.recipe : NULL, *c.binary ? c.binary : NULL));
+  return fat_db_finish(db, stmt, NULL, err);
+}
+
+fat_status fat_db_put_artifact(fat_db *db, int64_t trial, const fat_artifact *artifact, fat_error *err)
+{
+  FAT_TRY(fat_db_ready(db, true, err));
+  FAT_TRY(fat_db_begin(db, err));
+  fat_status status = attach_content(db, trial, artifact, err);
+  if (status == FAT_OK)
+    return fat_db_commit(db, err);
+  fat_db_rollback(db);
+  return status;
+}

@@ -1,0 +1,130 @@
+/* read.c -- trials and winners, row by row, from the user's file and then from the system's below it.
+ *
+ * A row of the system's file is left out where the user's has one of the same key. A damaged row is a miss:
+ * it is left out and named in the note. Strings of a row live until the callback returns. */
+#include "private.h"
+
+/* The user's file has a row for the same trial. */
+#define HIDDEN_TRIAL                                                                                         \
+  " AND NOT EXISTS (SELECT 1 FROM main.trial u JOIN main.problem up ON up.id = u.problem"                    \
+  " JOIN main.device ud ON ud.id = u.device JOIN main.toolchain uk ON uk.id = u.toolchain"                   \
+  " WHERE up.text = p.text AND ud.facts = d.facts AND uk.compile_key = k.compile_key"                        \
+  " AND uk.driver = k.driver AND u.config = t.config AND u.source = t.source AND u.origin = t.origin)"
+
+/* The user's file has a winner for the same problem and device, and it is not a prediction beside a
+ * measurement: a measured row counts more than where it lies. */
+#define HIDDEN_WINNER                                                                                        \
+  " AND NOT EXISTS (SELECT 1 FROM main.winner uw JOIN main.problem up ON up.id = uw.problem"                 \
+  " JOIN main.device ud ON ud.id = uw.device JOIN main.trial u ON u.id = uw.trial"                           \
+  " WHERE up.text = p.text AND ud.facts = d.facts AND u.origin <= t.origin)"
+#define OVERRULED_WINNER                                                                                     \
+  " AND NOT EXISTS (SELECT 1 FROM system.winner sw JOIN system.problem sp ON sp.id = sw.problem"             \
+  " JOIN system.device sd ON sd.id = sw.device JOIN system.trial s ON s.id = sw.trial"                       \
+  " WHERE sp.text = p.text AND sd.facts = d.facts AND s.origin < t.origin)"
+
+typedef struct clause {
+  const char *sql;
+  const char *value; /* NULL: the clause is left out */
+} clause;
+
+/* All rows of one file that meet the clauses. *stop: the callback has seen enough. */
+static fat_status rows_of(fat_db *db, const char *schema, const char *from, const clause *clauses, int count,
+                          const char *rest, fat_db_trial_fn fn, void *user, bool *stop, fat_error *err)
+{
+  fat_text sql = {0}, times = {0};
+  sqlite3_stmt *stmt = NULL, *samples = NULL;
+  fat_db_row row = {0};
+  int bound = 0;
+  bool more = true;
+  fat_db_row_select(&sql, schema);
+  fat_text_format(&sql, "%s WHERE true", from);
+  for (int i = 0; i < count; i++)
+    if (clauses[i].value)
+      fat_text_add(&sql, clauses[i].sql);
+  fat_text_add(&sql, rest);
+  fat_text_format(&times, "SELECT ms, clock FROM %s.sample WHERE trial = ?1 ORDER BY n", schema);
+  fat_status status = fat_text_status(&sql, err);
+  if (status == FAT_OK)
+    status = fat_text_status(&times, err);
+  if (status == FAT_OK)
+    status = fat_db_prepare(db, db->sql, fat_text_get(&sql), &stmt, err);
+  if (status == FAT_OK)
+    status = fat_db_prepare(db, db->sql, fat_text_get(&times), &samples, err);
+  for (int i = 0; i < count && status == FAT_OK; i++)
+    if (clauses[i].value &&
+        sqlite3_bind_text(stmt, ++bound, clauses[i].value, -1, SQLITE_STATIC) != SQLITE_OK)
+      status = fat_db_fail(db, db->sql, "reading trials", err);
+  while (status == FAT_OK && !*stop) {
+    status = fat_db_step(db, stmt, &more, err);
+    if (status != FAT_OK || !more)
+      break;
+    status = fat_db_row_whole(db, stmt, samples, &row, err);
+    if (status == FAT_OK)
+      *stop = !fn(&row.trial, user);
+    else if (status == FAT_E_CORRUPT) /* a miss, with a remark */
+      status = FAT_OK;
+  }
+  sqlite3_finalize(stmt);
+  sqlite3_finalize(samples);
+  fat_db_row_free(&row);
+  fat_text_free(&sql);
+  fat_text_free(&times);
+  return status;
+}
+
+fat_status fat_db_row_whole(fat_db *db, sqlite3_stmt *stmt, sqlite3_stmt *samples, fat_db_row *row,
+                            fat_error *err)
+{
+  fat_error why = {0};
+  fat_status status = fat_db_row_read(stmt, row, &why);
+  if (status == FAT_OK && row->trial.sample_count > 0) {
+    status = fat_db_bind(db, samples, &why, "i", row->trial.id);
+    if (status == FAT_OK)
+      status = fat_db_row_samples(samples, row, &why);
+  }
+  if (status == FAT_OK)
+    return FAT_OK;
+  if (status == FAT_E_CORRUPT)
+    fat_db_remark(db, "trial %lld is damaged and left out: %s", (long long)row->trial.id, why.text);
+  return fat_status_fail(err, status, "%s", why.text);
+}
+
+fat_status fat_db_trials(fat_db *db, const fat_db_filter *filter, fat_db_trial_fn fn, void *user,
+                         fat_error *err)
+{
+  static const fat_db_filter all = {0};
+  bool stop = false;
+  FAT_TRY(fat_db_ready(db, false, err));
+  if (!filter)
+    filter = &all;
+  const clause clauses[] = {
+      {" AND p.text = ?", filter->problem},
+      {" AND p.family = ?", filter->family},
+      {" AND d.facts = ?", filter->gpu},
+      {" AND t.kernel = ?", filter->kernel},
+      {" AND t.outcome = ?",
+       filter->outcome_plus_1 ? fat_db_outcome_name((fat_outcome)(filter->outcome_plus_1 - 1)) : NULL},
+      {" AND t.origin = ?",
+       filter->origin_plus_1 ? fat_db_origin_name((fat_origin)(filter->origin_plus_1 - 1)) : NULL},
+  };
+  int count = sizeof clauses / sizeof *clauses;
+  FAT_TRY(rows_of(db, "main", "", clauses, count, " ORDER BY t.id", fn, user, &stop, err));
+  if (!db->system || stop)
+    return FAT_OK;
+  return rows_of(db, "system", "", clauses, count, HIDDEN_TRIAL " ORDER BY t.id", fn, user, &stop, err);
+}
+
+fat_status fat_db_winners(fat_db *db, const fat_problem *family, fat_db_trial_fn fn, void *user,
+                          fat_error *err)
+{
+  char text[FAT_PROBLEM_TEXT];
+  bool stop = false;
+  FAT_TRY(fat_db_ready(db, false, err));
+  const clause clauses[] = {{" AND p.family = ?", fat_problem_family(family, text)}};
+  FAT_TRY(rows_of(db, "main", " JOIN main.winner w ON w.trial = t.id", clauses, 1,
+                  db->system ? OVERRULED_WINNER : "", fn, user, &stop, err));
+  if (!db->system || stop)
+    return FAT_OK;
+  return rows_of(db, "system", " JOIN system.winner w ON w.trial = t.id", clauses, 1, HIDDEN_WINNER, fn, user,
+                 &stop, err);
+}

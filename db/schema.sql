@@ -1,0 +1,173 @@
+-- schema.sql -- the tuning database, version 1.0 (user_version 1000). A person may open this file with any
+-- SQLite viewer; start with the views: best, trials, failures, runs. Their columns are stable within a major
+-- version. Times are milliseconds, sizes are bytes, dates are UTC in ISO 8601. Hashes are SHA-256 in hex.
+--
+-- Rows are written by one transaction per trial. `PRAGMA user_version` is set by migrate.c, not here.
+
+PRAGMA application_id = 0x6661746e; -- "fatn"
+
+CREATE TABLE problem ( -- what was asked, one row per shape ("anchor")
+  id     INTEGER PRIMARY KEY,
+  text   TEXT NOT NULL UNIQUE, -- canonical: fwd-f16-b2-h16k4-q4096-k4096-d128-causal
+  family TEXT NOT NULL,        -- the half that decides the code: fwd-f16-d128-causal
+  op     TEXT NOT NULL,        -- fwd, bwd
+  dtype  TEXT NOT NULL,        -- f16, bf16, f32, tf32, f32x3
+  b      INTEGER NOT NULL,     -- batch
+  h      INTEGER NOT NULL,     -- query heads
+  hk     INTEGER NOT NULL,     -- key and value heads
+  q      INTEGER NOT NULL,     -- rows of Q
+  k      INTEGER NOT NULL,     -- rows of K and V
+  d      INTEGER NOT NULL,     -- head dimension of Q and K
+  dv     INTEGER NOT NULL,     -- head dimension of V and O
+  flops  REAL NOT NULL         -- floating-point operations of one call, by the usual convention
+) STRICT;
+CREATE INDEX problem_family ON problem(family);
+
+CREATE TABLE device ( -- a GPU, known by what its driver reports, never by its name
+  id           INTEGER PRIMARY KEY,
+  facts        TEXT NOT NULL UNIQUE, -- what a pick must agree with: sm75-40SM-65536S-4194304L2-256b-1590MHz
+  name         TEXT NOT NULL,        -- a label: T4
+  sm           INTEGER NOT NULL,     -- compute capability: 75 is 7.5
+  sms          INTEGER NOT NULL,     -- streaming multiprocessors
+  shared_block INTEGER NOT NULL,     -- most shared memory of one block
+  shared_sm    INTEGER NOT NULL,     -- shared memory of one SM
+  l2           INTEGER NOT NULL,     -- L2 cache
+  bus          INTEGER NOT NULL,     -- memory bus, bits
+  clock        INTEGER NOT NULL,     -- maximum SM clock, MHz
+  memory_clock INTEGER NOT NULL,     -- maximum memory clock, MHz; 0 unknown
+  dram         REAL NOT NULL,        -- peak memory bandwidth, GB/s
+  memory       REAL NOT NULL         -- device memory, GiB
+) STRICT;
+
+CREATE TABLE toolchain ( -- what turned source into times, beside the source itself
+  id          INTEGER PRIMARY KEY,
+  compile_key TEXT NOT NULL, -- NVRTC version, options and the environment variables it reads
+  driver      TEXT NOT NULL, -- '' where nothing was launched
+  UNIQUE (compile_key, driver)
+) STRICT;
+
+CREATE TABLE run ( -- one command that made trials
+  id        INTEGER PRIMARY KEY,
+  begun     TEXT NOT NULL,
+  ended     TEXT, -- NULL: still running, or broken off
+  status    TEXT, -- done, interrupted, budget, failed, imported; NULL as above
+  command   TEXT NOT NULL,
+  version   TEXT NOT NULL, -- of fatune
+  driver    TEXT NOT NULL,
+  nvrtc     TEXT NOT NULL,
+  templates TEXT NOT NULL, -- hash over all templates
+  host      TEXT NOT NULL
+) STRICT;
+
+-- Content, kept once per hash. It may be absent for a trial: only what is worth launching again is kept.
+CREATE TABLE source (
+  hash      TEXT PRIMARY KEY NOT NULL, -- of the code without its header and #line marks: trial.source
+  text      TEXT NOT NULL,             -- the whole text, as NVRTC takes it
+  text_hash TEXT NOT NULL              -- of the whole text: damage is found by it
+) STRICT;
+CREATE TABLE recipe ( -- how a binary is launched
+  hash TEXT PRIMARY KEY NOT NULL,
+  text TEXT NOT NULL
+) STRICT;
+CREATE TABLE binary ( -- code: its hash is checked before every load
+  hash   TEXT PRIMARY KEY NOT NULL,
+  target TEXT NOT NULL, -- sm_75
+  cubin  BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE trial ( -- one config of one kernel through all stages, and how that ended
+  id              INTEGER PRIMARY KEY,
+  run             INTEGER REFERENCES run(id),
+  problem         INTEGER NOT NULL REFERENCES problem(id),
+  device          INTEGER NOT NULL REFERENCES device(id),
+  toolchain       INTEGER NOT NULL REFERENCES toolchain(id),
+  kernel          TEXT NOT NULL,    -- fwd
+  config          TEXT NOT NULL,    -- fwd:Br128-Bc64-t256
+  source          TEXT NOT NULL,    -- hash of the generated code; its text may be in table source
+  templates       TEXT NOT NULL,    -- hash over all templates when it was made
+  origin          TEXT NOT NULL CHECK (origin IN ('measured', 'predicted')),
+  outcome         TEXT NOT NULL,    -- ok, wrong, spills, compile-failed, launch-failed, fault, timeout, oom, unfit, slow
+  eligible        INTEGER NOT NULL, -- 1: this kernel may be picked unasked
+  current         INTEGER NOT NULL, -- 0: the same config was tried again later, with other source or tools
+  ms              REAL,             -- measured: median of the samples; predicted: by the model; NULL: no time
+  p20             REAL,
+  p80             REAL,
+  clock_mhz       REAL,             -- median effective SM clock
+  error_max       REAL,             -- verification: largest error seen
+  error_allowed   REAL,             -- and the largest allowed
+  limit_by        TEXT NOT NULL,    -- what binds, by the model: fma, shared, dram, ...
+  registers       INTEGER NOT NULL, -- of a thread, worst entry
+  stack           INTEGER NOT NULL, -- local memory of a thread
+  spills          INTEGER NOT NULL, -- spill stores and loads
+  shared          INTEGER NOT NULL, -- shared memory of a block, static and dynamic
+  blocks_per_sm   INTEGER NOT NULL,
+  compile_seconds REAL,
+  samples         INTEGER NOT NULL, -- how many rows of table sample belong to it
+  detail          TEXT NOT NULL,    -- why it failed
+  log             TEXT NOT NULL,    -- compiler log of a failed one
+  date            TEXT NOT NULL,
+  recipe          TEXT REFERENCES recipe(hash),
+  binary          TEXT REFERENCES binary(hash),
+  UNIQUE (problem, device, config, source, toolchain, origin)
+) STRICT;
+-- 'measured' sorts before 'predicted': the first row of a range is the best of its kind.
+CREATE INDEX trial_winner ON trial(problem, device, origin, ms)
+  WHERE eligible = 1 AND current = 1 AND outcome = 'ok' AND ms > 0;
+CREATE INDEX trial_kernel ON trial(problem, device, kernel, origin, ms)
+  WHERE current = 1 AND outcome = 'ok' AND ms > 0;
+CREATE INDEX trial_run ON trial(run);
+
+CREATE TABLE sample ( -- every timing, in order of measurement
+  trial INTEGER NOT NULL REFERENCES trial(id) ON DELETE CASCADE,
+  n     INTEGER NOT NULL,
+  ms    REAL NOT NULL,
+  clock REAL, -- effective SM clock, MHz
+  PRIMARY KEY (trial, n)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE winner ( -- the one to pick for a problem on a device; chosen in the trial's own transaction
+  problem INTEGER NOT NULL REFERENCES problem(id),
+  device  INTEGER NOT NULL REFERENCES device(id),
+  trial   INTEGER NOT NULL REFERENCES trial(id),
+  date    TEXT NOT NULL, -- when it became the winner
+  PRIMARY KEY (problem, device)
+) STRICT, WITHOUT ROWID;
+
+CREATE VIEW best AS
+SELECT d.name AS gpu, d.sm AS sm, p.text AS problem, p.family AS family, t.kernel AS kernel, t.config AS config,
+       t.origin AS origin, t.ms AS ms, p.flops / t.ms / 1e9 AS tflops, t.registers AS registers,
+       t.spills AS spills, t.shared AS shared, t.blocks_per_sm AS blocks_per_sm, t.limit_by AS limit_by,
+       t.p20 AS p20, t.p80 AS p80, t.samples AS samples, t.clock_mhz AS clock_mhz,
+       t.error_max AS error_max, t.error_allowed AS error_allowed, t.source AS source,
+       k.compile_key AS compile_key, k.driver AS driver, coalesce(r.nvrtc, '') AS nvrtc, t.date AS date,
+       d.facts AS device
+FROM winner w JOIN trial t ON t.id = w.trial JOIN problem p ON p.id = w.problem
+     JOIN device d ON d.id = w.device JOIN toolchain k ON k.id = t.toolchain LEFT JOIN run r ON r.id = t.run;
+
+CREATE VIEW trials AS
+SELECT t.id AS id, t.run AS run, d.name AS gpu, d.sm AS sm, p.text AS problem, p.family AS family,
+       t.kernel AS kernel, t.config AS config, t.origin AS origin, t.outcome AS outcome, t.ms AS ms,
+       p.flops / t.ms / 1e9 AS tflops, t.registers AS registers, t.stack AS stack, t.spills AS spills,
+       t.shared AS shared, t.blocks_per_sm AS blocks_per_sm, t.limit_by AS limit_by, t.p20 AS p20, t.p80 AS p80,
+       t.samples AS samples, t.clock_mhz AS clock_mhz, t.error_max AS error_max,
+       t.error_allowed AS error_allowed, t.compile_seconds AS compile_seconds, t.detail AS detail,
+       t.eligible AS eligible, t.current AS current, t.source AS source, k.compile_key AS compile_key,
+       k.driver AS driver, coalesce(r.nvrtc, '') AS nvrtc, t.date AS date, d.facts AS device
+FROM trial t JOIN problem p ON p.id = t.problem JOIN device d ON d.id = t.device
+     JOIN toolchain k ON k.id = t.toolchain LEFT JOIN run r ON r.id = t.run;
+
+CREATE VIEW failures AS
+SELECT t.id AS id, t.run AS run, d.name AS gpu, d.sm AS sm, p.text AS problem, p.family AS family,
+       t.kernel AS kernel, t.config AS config, t.outcome AS outcome, t.detail AS detail, t.origin AS origin,
+       t.log AS log, t.source AS source, k.compile_key AS compile_key, k.driver AS driver,
+       coalesce(r.nvrtc, '') AS nvrtc, t.date AS date, d.facts AS device
+FROM trial t JOIN problem p ON p.id = t.problem JOIN device d ON d.id = t.device
+     JOIN toolchain k ON k.id = t.toolchain LEFT JOIN run r ON r.id = t.run
+WHERE t.outcome <> 'ok';
+
+CREATE VIEW runs AS
+SELECT r.id AS id, r.begun AS begun, r.ended AS ended, coalesce(r.status, 'broken off') AS status,
+       r.command AS command, (SELECT count(*) FROM trial t WHERE t.run = r.id) AS trials,
+       (SELECT count(*) FROM trial t WHERE t.run = r.id AND t.outcome <> 'ok') AS failures,
+       r.version AS version, r.driver AS driver, r.nvrtc AS nvrtc, r.templates AS templates, r.host AS host
+FROM run r;

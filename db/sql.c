@@ -1,0 +1,337 @@
+/* sql.c -- statements, transactions and errors of one database handle.
+ *
+ * In: SQL text and values. Out: rows, or a fat_status with a sentence that names the file and what to do.
+ * Invariant: no public call returns with a transaction open or a kept statement that still holds a row. */
+#include "private.h"
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NOW "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
+
+static const char *const texts[FAT_SQL_COUNT] = {
+    /* ORDER SQL */
+    [FAT_SQL_BEGIN] = "BEGIN IMMEDIATE",
+    [FAT_SQL_COMMIT] = "COMMIT",
+    [FAT_SQL_ROLLBACK] = "ROLLBACK",
+    [FAT_SQL_PROBLEM_FIND] = "SELECT id FROM main.problem WHERE text = ?1",
+    [FAT_SQL_PROBLEM_ADD] = "INSERT INTO main.problem (text, family, op, dtype, b, h, hk, q, k, d, dv, flops)"
+                            " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) RETURNING id",
+    [FAT_SQL_DEVICE_FIND] = "SELECT id FROM main.device WHERE facts = ?1",
+    [FAT_SQL_DEVICE_ADD] =
+        "INSERT INTO main.device (facts, name, sm, sms, shared_block, shared_sm, l2, bus, clock,"
+        " memory_clock, dram, memory)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) RETURNING id",
+    [FAT_SQL_TOOLCHAIN_FIND] = "SELECT id FROM main.toolchain WHERE compile_key = ?1 AND driver = ?2",
+    [FAT_SQL_TOOLCHAIN_ADD] = "INSERT INTO main.toolchain (compile_key, driver) VALUES (?1, ?2) RETURNING id",
+    [FAT_SQL_RUN_FIND] = "SELECT id FROM main.run WHERE status = 'imported' AND version = ?1 AND driver = ?2"
+                         " AND nvrtc = ?3 AND templates = ?4",
+    [FAT_SQL_RUN_ADD] =
+        "INSERT INTO main.run (begun, ended, status, command, version, driver, nvrtc, templates,"
+        " host) VALUES (" NOW ", iif(?1 IS NULL, NULL, " NOW "), ?1, ?2, ?3, ?4, ?5, ?6, ?7)"
+        " RETURNING id",
+    [FAT_SQL_RUN_END] = "UPDATE main.run SET ended = " NOW ", status = ?2 WHERE id = ?1 RETURNING id",
+    [FAT_SQL_SOURCE_ADD] =
+        "INSERT INTO main.source (hash, text, text_hash) VALUES (?1, ?2, ?3)"
+        " ON CONFLICT (hash) DO UPDATE SET text = excluded.text, text_hash = excluded.text_hash"
+        " WHERE text <> excluded.text OR text_hash <> excluded.text_hash",
+    [FAT_SQL_RECIPE_ADD] =
+        "INSERT INTO main.recipe (hash, text) VALUES (?1, ?2)"
+        " ON CONFLICT (hash) DO UPDATE SET text = excluded.text WHERE text <> excluded.text",
+    [FAT_SQL_BINARY_ADD] =
+        "INSERT INTO main.binary (hash, target, cubin) VALUES (?1, ?2, ?3)"
+        " ON CONFLICT (hash) DO UPDATE SET target = excluded.target, cubin = excluded.cubin"
+        " WHERE cubin <> excluded.cubin OR target <> excluded.target",
+    /* The same key keeps its id, so a winner row that names it stays true; content that is known is kept. */
+    [FAT_SQL_TRIAL_ADD] =
+        "INSERT INTO main.trial (run, problem, device, toolchain, kernel, config, source, templates, origin,"
+        " outcome, eligible, current, ms, p20, p80, clock_mhz, error_max, error_allowed, limit_by, registers,"
+        " stack, spills, shared, blocks_per_sm, compile_seconds, samples, detail, log, date, recipe, binary)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 1, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, "
+        "?20,"
+        " ?21, ?22, ?23, ?24, ?25, ?26, ?27, coalesce(?28, " NOW "), ?29, ?30)"
+        " ON CONFLICT (problem, device, config, source, toolchain, origin) DO UPDATE SET run = excluded.run,"
+        " kernel = excluded.kernel, templates = excluded.templates, outcome = excluded.outcome,"
+        " eligible = excluded.eligible, current = 1, ms = excluded.ms, p20 = excluded.p20, p80 = "
+        "excluded.p80,"
+        " clock_mhz = excluded.clock_mhz, error_max = excluded.error_max,"
+        " error_allowed = excluded.error_allowed, limit_by = excluded.limit_by,"
+        " registers = excluded.registers, stack = excluded.stack, spills = excluded.spills,"
+        " shared = excluded.shared, blocks_per_sm = excluded.blocks_per_sm,"
+        " compile_seconds = excluded.compile_seconds, samples = excluded.samples, detail = excluded.detail,"
+        " log = excluded.log, date = excluded.date, recipe = coalesce(excluded.recipe, recipe),"
+        " binary = coalesce(excluded.binary, binary) RETURNING id",
+    [FAT_SQL_TRIAL_SOURCE] = "SELECT source FROM main.trial WHERE id = ?1",
+    [FAT_SQL_TRIAL_CONTENT] =
+        "UPDATE main.trial SET recipe = coalesce(?2, recipe), binary = coalesce(?3, binary)"
+        " WHERE id = ?1",
+    [FAT_SQL_TRIAL_SAME] =
+        "SELECT outcome, ms FROM main.trial WHERE problem = ?1 AND device = ?2 AND config = ?3"
+        " AND source = ?4 AND toolchain = ?5 AND origin = ?6",
+    [FAT_SQL_TRIAL_LATER] =
+        "SELECT count(*) FROM main.trial t JOIN main.trial o ON o.problem = t.problem AND o.device = t.device"
+        " AND o.config = t.config AND o.origin = t.origin AND o.date > t.date WHERE t.id = ?1",
+    [FAT_SQL_TRIAL_RETIRE] = /* ?5 1: the trial ?4 is the current one of its config; 0: the others stay */
+    "UPDATE main.trial SET current = ((id = ?4) = ?5) WHERE problem = ?1 AND device = ?2 AND config = ?3"
+    " AND origin = ?6 AND (id = ?4 OR (?5 = 1 AND current = 1))",
+    [FAT_SQL_SAMPLE_CLEAR] = "DELETE FROM main.sample WHERE trial = ?1",
+    [FAT_SQL_SAMPLE_ADD] = "INSERT INTO main.sample (trial, n, ms, clock) VALUES (?1, ?2, ?3, ?4)",
+    /* Measured before predicted, then the lower time, then the incumbent, then the earlier one. */
+    [FAT_SQL_WINNER_CHOOSE] =
+        "SELECT id FROM main.trial WHERE problem = ?1 AND device = ?2 AND eligible = 1 AND current = 1"
+        " AND outcome = 'ok' AND ms > 0 ORDER BY origin, ms, id <> coalesce((SELECT trial FROM main.winner"
+        " WHERE problem = ?1 AND device = ?2), 0), id LIMIT 1",
+    [FAT_SQL_WINNER_SET] =
+        "INSERT INTO main.winner (problem, device, trial, date) VALUES (?1, ?2, ?3, " NOW ")"
+        " ON CONFLICT (problem, device) DO UPDATE SET trial = excluded.trial, date = excluded.date"
+        " WHERE trial <> excluded.trial",
+    [FAT_SQL_WINNER_CLEAR] = "DELETE FROM main.winner WHERE problem = ?1 AND device = ?2",
+};
+
+static const struct {
+  int code; /* SQLite's primary code */
+  fat_status status;
+  const char *advice;
+} failures[] = {
+    {SQLITE_NOMEM, FAT_E_NOMEM, "out of memory"},
+    {SQLITE_FULL, FAT_E_FULL,
+     "no space left: make room and run the same command again, what was stored is safe"},
+    {SQLITE_READONLY, FAT_E_READONLY, "the file or its folder cannot be written"},
+    {SQLITE_PERM, FAT_E_READONLY, "the file or its folder cannot be written"},
+    {SQLITE_CANTOPEN, FAT_E_IO, "the file or its journal cannot be opened"},
+    {SQLITE_AUTH, FAT_E_CORRUPT, "it asks for more than reading its own tables"},
+    {SQLITE_BUSY, FAT_E_BUSY, "another process has held it for more than 5 seconds: try again"},
+    {SQLITE_LOCKED, FAT_E_BUSY, "another part of this process holds it"},
+    {SQLITE_NOTADB, FAT_E_FOREIGN,
+     "the file is not a fatune database: it is left as it is, name another one"},
+    {SQLITE_CORRUPT, FAT_E_CORRUPT,
+     "the file is damaged: see `fatune doctor`, or move it away to begin a new one"},
+    {SQLITE_INTERRUPT, FAT_E_LIMIT, "reading it takes too long"},
+    {SQLITE_TOOBIG, FAT_E_INPUT, "a value is too large to be stored"},
+    {SQLITE_IOERR, FAT_E_IO, "reading or writing the file failed"},
+};
+
+fat_status fat_db_fail(const fat_db *db, sqlite3 *sql, const char *what, fat_error *err)
+{
+  int code = sql ? sqlite3_extended_errcode(sql) : SQLITE_NOMEM;
+  int os = sql ? sqlite3_system_errno(sql) : 0;
+  int primary = code & 0xff;
+  if (code == SQLITE_IOERR_NOMEM)
+    primary = SQLITE_NOMEM;
+  /* A quota or a file-size limit reads as a plain write error. */
+  if (primary == SQLITE_IOERR && (os == ENOSPC || os == EFBIG || os == EDQUOT))
+    primary = SQLITE_FULL;
+  if (primary == SQLITE_CANTOPEN && (os == EACCES || os == EROFS || os == EPERM))
+    primary = SQLITE_READONLY;
+  const char *path = db->path[0] ? db->path : "(in memory)";
+  if (code == SQLITE_READONLY_ROLLBACK || code == SQLITE_READONLY_RECOVERY)
+    return fat_status_fail(
+        err, FAT_E_READONLY,
+        "database %s: a broken-off transaction must be undone first, which needs write access:"
+        " open it once with an account that may write",
+        path);
+  for (size_t i = 0; i < sizeof failures / sizeof *failures; i++)
+    if (failures[i].code == primary)
+      return fat_status_fail(err, failures[i].status, "database %s: %s: %s", path, what, failures[i].advice);
+  return fat_status_fail(err, FAT_E_DB, "database %s: %s: %s", path, what, sql ? sqlite3_errmsg(sql) : "");
+}
+
+fat_status fat_db_refuse_newer(const fat_db *db, int target, fat_error *err)
+{
+  return fat_status_fail(
+      err, FAT_E_NEWER,
+      "database %s has version %d.%d, this fatune writes %d.%d: it can be read, not written;"
+      " update fatune or name another database",
+      db->path, db->version / 1000, db->version % 1000, target / 1000, target % 1000);
+}
+
+fat_status fat_db_ready(const fat_db *db, bool write, fat_error *err)
+{
+  if (db->pid != getpid())
+    return fat_status_fail(
+        err, FAT_E_DB, "database %s was opened by process %ld before a fork: open it again in this process",
+        db->path, (long)db->pid);
+  if (!write || db->writable)
+    return FAT_OK;
+  if (db->version > FAT_DB_VERSION)
+    return fat_db_refuse_newer(db, FAT_DB_VERSION, err);
+  return fat_status_fail(err, FAT_E_READONLY, "database %s was opened for reading only", db->path);
+}
+
+void fat_db_remark(fat_db *db, const char *format, ...)
+{
+  char text[512];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  size_t used = strlen(db->note);
+  if (strstr(db->note, text) || used + strlen(text) + 3 > sizeof db->note)
+    return;
+  snprintf(db->note + used, sizeof db->note - used, "%s%s", used ? "; " : "", text);
+}
+
+fat_status fat_db_prepare(fat_db *db, sqlite3 *sql, const char *text, sqlite3_stmt **stmt, fat_error *err)
+{
+  if (sqlite3_prepare_v2(sql, text, -1, stmt, NULL) != SQLITE_OK)
+    return fat_db_fail(db, sql, "reading", err);
+  return FAT_OK;
+}
+
+fat_status fat_db_kept(fat_db *db, fat_db_sql which, sqlite3_stmt **stmt, fat_error *err)
+{
+  if (!db->kept[which] && sqlite3_prepare_v3(db->sql, texts[which], -1, SQLITE_PREPARE_PERSISTENT,
+                                             &db->kept[which], NULL) != SQLITE_OK)
+    return fat_db_fail(db, db->sql, "preparing a statement", err);
+  *stmt = db->kept[which];
+  fat_db_release(*stmt);
+  return FAT_OK;
+}
+
+fat_status fat_db_bind(fat_db *db, sqlite3_stmt *stmt, fat_error *err, const char *types, ...)
+{
+  int rc = SQLITE_OK;
+  va_list args;
+  va_start(args, types);
+  for (int i = 0; types[i] && rc == SQLITE_OK; i++) {
+    if (types[i] == 't') {
+      rc = sqlite3_bind_text(stmt, i + 1, va_arg(args, const char *), -1, SQLITE_STATIC);
+    } else if (types[i] == 'd') { /* SQLite stores NAN as NULL */
+      rc = sqlite3_bind_double(stmt, i + 1, va_arg(args, double));
+    } else if (types[i] == 'i') {
+      rc = sqlite3_bind_int64(stmt, i + 1, va_arg(args, int64_t));
+    } else {
+      rc = sqlite3_bind_int(stmt, i + 1, va_arg(args, int));
+    }
+  }
+  va_end(args);
+  if (rc == SQLITE_OK)
+    return FAT_OK;
+  fat_status status = fat_db_fail(db, sqlite3_db_handle(stmt), "binding values", err);
+  fat_db_release(stmt);
+  return status;
+}
+
+fat_status fat_db_step(fat_db *db, sqlite3_stmt *stmt, bool *row, fat_error *err)
+{
+  int rc = sqlite3_step(stmt);
+  *row = rc == SQLITE_ROW;
+  if (*row)
+    return FAT_OK;
+  fat_status status = FAT_OK;
+  if (rc != SQLITE_DONE)
+    status =
+        fat_db_fail(db, sqlite3_db_handle(stmt), sqlite3_stmt_readonly(stmt) ? "reading" : "writing", err);
+  fat_db_release(stmt);
+  return status;
+}
+
+fat_status fat_db_finish(fat_db *db, sqlite3_stmt *stmt, int64_t *value, fat_error *err)
+{
+  bool row = true, first = true;
+  if (value)
+    *value = 0;
+  while (row) {
+    FAT_TRY(fat_db_step(db, stmt, &row, err));
+    if (row && first && value)
+      *value = sqlite3_column_int64(stmt, 0);
+    first = false;
+  }
+  return FAT_OK;
+}
+
+void fat_db_release(sqlite3_stmt *stmt)
+{
+  sqlite3_reset(stmt);
+  sqlite3_clear_bindings(stmt);
+}
+
+fat_status fat_db_run_sql(fat_db *db, const char *text, fat_error *err)
+{
+  if (sqlite3_exec(db->sql, text, NULL, NULL, NULL) != SQLITE_OK)
+    return fat_db_fail(db, db->sql, "preparing the file", err);
+  return FAT_OK;
+}
+
+fat_status fat_db_number(fat_db *db, sqlite3 *sql, const char *text, int64_t *value, fat_error *err)
+{
+  sqlite3_stmt *stmt = NULL;
+  FAT_TRY(fat_db_prepare(db, sql, text, &stmt, err));
+  fat_status status = fat_db_finish(db, stmt, value, err);
+  sqlite3_finalize(stmt);
+  return status;
+}
+
+fat_status fat_db_begin(fat_db *db, fat_error *err)
+{
+  sqlite3_stmt *stmt;
+  /* Prepared now: undoing must not need memory. */
+  FAT_TRY(fat_db_kept(db, FAT_SQL_ROLLBACK, &stmt, err));
+  FAT_TRY(fat_db_kept(db, FAT_SQL_COMMIT, &stmt, err));
+  fat_db_rollback(db);
+  FAT_TRY(fat_db_kept(db, FAT_SQL_BEGIN, &stmt, err));
+  return fat_db_finish(db, stmt, NULL, err);
+}
+
+fat_status fat_db_commit(fat_db *db, fat_error *err)
+{
+  sqlite3_stmt *stmt = NULL;
+  fat_status status = fat_db_kept(db, FAT_SQL_COMMIT, &stmt, err);
+  if (status == FAT_OK)
+    status = fat_db_finish(db, stmt, NULL, err);
+  if (status != FAT_OK)
+    fat_db_rollback(db);
+  return status;
+}
+
+void fat_db_rollback(fat_db *db)
+{
+  sqlite3_stmt *stmt = db->kept[FAT_SQL_ROLLBACK];
+  if (!stmt || sqlite3_get_autocommit(db->sql))
+    return;
+  fat_db_release(stmt);
+  sqlite3_step(stmt);
+  fat_db_release(stmt);
+}
+
+fat_status fat_db_configure(fat_db *db, sqlite3 *sql, fat_error *err)
+{
+  sqlite3_db_config(sql, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+  sqlite3_db_config(sql, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+  sqlite3_db_config(sql, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+  sqlite3_db_config(sql, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
+  sqlite3_limit(sql, SQLITE_LIMIT_LENGTH, FAT_DB_LENGTH);
+  sqlite3_limit(sql, SQLITE_LIMIT_ATTACHED, 1);
+  sqlite3_busy_timeout(sql, 5000);
+  if (sqlite3_exec(sql, "PRAGMA cell_size_check = ON; PRAGMA temp_store = MEMORY; PRAGMA mmap_size = 0;",
+                   NULL, NULL, NULL) != SQLITE_OK)
+    return fat_db_fail(db, sql, "opening", err);
+  return FAT_OK;
+}
+
+char *fat_db_clean(const char *text, size_t most)
+{
+  size_t n = strnlen(text ? text : "", most);
+  char *copy = malloc(n + 1);
+  if (!copy)
+    return NULL;
+  for (size_t i = 0; i < n;) {
+    unsigned char c = (unsigned char)text[i];
+    size_t more = c < 0x80                ? 0
+                  : c >= 0xC2 && c < 0xE0 ? 1
+                  : c >= 0xE0 && c < 0xF0 ? 2
+                  : c >= 0xF0 && c < 0xF5 ? 3
+                                          : n;
+    bool good = (c >= ' ' && c != 127) || c == '\n' || c == '\t';
+    for (size_t j = 1; j <= more && good; j++)
+      good = i + j < n && ((unsigned char)text[i + j] & 0xC0) == 0x80;
+    memcpy(copy + i, good ? text + i : "?", good ? more + 1 : 1);
+    i += good ? more + 1 : 1;
+  }
+  copy[n] = 0;
+  return copy;
+}

@@ -1,0 +1,145 @@
+/* view.c -- the documented views as text: one JSON array of objects, or tab-separated lines with a header.
+ *
+ * The columns are those the file itself has, so a newer minor version shows what it knows. JSON is written by
+ * SQLite; only the brackets and commas between objects are ours. */
+#include "private.h"
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+  const char *name;
+  const char *hide_main;   /* rows of the user's file to leave out where a system file lies below */
+  const char *hide_system; /* rows of the system's file that the user's hides */
+  const char *order;
+} views[] = {
+    /* A prediction does not win over a measurement, wherever that lies. */
+    {"best",
+     "NOT EXISTS (SELECT 1 FROM system.best o WHERE o.problem = v.problem AND o.device = v.device"
+     " AND o.origin < v.origin)",
+     "NOT EXISTS (SELECT 1 FROM main.best o WHERE o.problem = v.problem AND o.device = v.device"
+     " AND o.origin <= v.origin)",
+     "sm, gpu, family, problem"},
+    {"trials", "true",
+     "NOT EXISTS (SELECT 1 FROM main.trials o WHERE o.problem = v.problem AND o.device = v.device"
+     " AND o.config = v.config AND o.source = v.source AND o.compile_key = v.compile_key AND o.driver = "
+     "v.driver"
+     " AND o.origin = v.origin)",
+     "id"},
+    {"failures", "true",
+     "NOT EXISTS (SELECT 1 FROM main.trials o WHERE o.problem = v.problem AND o.device = v.device"
+     " AND o.config = v.config AND o.source = v.source AND o.compile_key = v.compile_key AND o.driver = "
+     "v.driver"
+     " AND o.origin = v.origin)",
+     "id"},
+    {"runs", "true", "true", "id"},
+};
+enum { VIEWS = sizeof views / sizeof *views };
+
+static void cell(fat_text *out, const char *text)
+{
+  for (const char *p = text ? text : ""; *p; p++) {
+    char c = (unsigned char)*p < ' ' ? ' ' : *p; /* a tab or line end would break the table */
+    fat_text_add_bytes(out, &c, 1);
+  }
+}
+
+/* "json_object('a', v.\"a\", ...)" or "v.*", with the file it came from as the last column. */
+static fat_status columns_of(fat_db *db, int view, const char *schema, const char *label, bool json,
+                             fat_text *sql, fat_error *err)
+{
+  char probe[80];
+  sqlite3_stmt *stmt = NULL;
+  snprintf(probe, sizeof probe, "SELECT * FROM %s.%s LIMIT 0", schema, views[view].name);
+  FAT_TRY(fat_db_prepare(db, db->sql, probe, &stmt, err));
+  fat_text_add(sql, json ? "json_object(" : "");
+  for (int i = 0; i < sqlite3_column_count(stmt); i++) {
+    const char *name = sqlite3_column_name(stmt, i);
+    if (!name) {
+      sqlite3_finalize(stmt);
+      return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a view");
+    }
+    if (strpbrk(name, "'\"")) {
+      sqlite3_finalize(stmt);
+      return fat_status_fail(err, FAT_E_CORRUPT, "view %s has a column that is no name", views[view].name);
+    }
+    if (json)
+      fat_text_format(sql, "'%s', v.\"%s\", ", name, name);
+    else
+      fat_text_format(sql, "v.\"%s\", ", name);
+  }
+  fat_text_format(sql, json ? "'database', '%s')" : "'%s' AS database", label);
+  sqlite3_finalize(stmt);
+  return FAT_OK;
+}
+
+static fat_status rows_of(fat_db *db, const char *sql, bool json, bool *first, fat_text *out, fat_error *err)
+{
+  sqlite3_stmt *stmt = NULL;
+  bool row = true;
+  FAT_TRY(fat_db_prepare(db, db->sql, sql, &stmt, err));
+  int columns = sqlite3_column_count(stmt);
+  for (int i = 0; i < columns && *first && !json; i++) {
+    cell(out, sqlite3_column_name(stmt, i));
+    fat_text_add(out, i + 1 < columns ? "\t" : "\n");
+  }
+  fat_status status = FAT_OK;
+  while (status == FAT_OK && !out->failed) {
+    status = fat_db_step(db, stmt, &row, err);
+    if (status != FAT_OK || !row)
+      break;
+    if (json) {
+      fat_text_add(out, *first ? "\n" : ",\n");
+      fat_text_add(out, (const char *)sqlite3_column_text(stmt, 0));
+    }
+    for (int i = 0; i < columns && !json; i++) {
+      cell(out, (const char *)sqlite3_column_text(stmt, i));
+      fat_text_add(out, i + 1 < columns ? "\t" : "\n");
+    }
+    if (sqlite3_errcode(db->sql) == SQLITE_NOMEM)
+      status = fat_db_fail(db, db->sql, "reading a view", err);
+    *first = false;
+  }
+  if (!json)
+    *first = false; /* the header stands, also over no rows */
+  sqlite3_finalize(stmt);
+  return status;
+}
+
+static fat_status view_of(fat_db *db, int view, const char *schema, bool json, bool *first, fat_text *out,
+                          fat_error *err)
+{
+  bool system = strcmp(schema, "system") == 0;
+  const char *where = !db->system ? "true" : system ? views[view].hide_system : views[view].hide_main;
+  fat_text sql = {0};
+  fat_text_add(&sql, "SELECT ");
+  fat_status status = columns_of(db, view, schema, system ? "system" : "user", json, &sql, err);
+  if (status == FAT_OK) {
+    fat_text_format(&sql, " FROM %s.%s v WHERE %s ORDER BY %s", schema, views[view].name, where,
+                    views[view].order);
+    status = fat_text_status(&sql, err);
+  }
+  if (status == FAT_OK)
+    status = rows_of(db, fat_text_get(&sql), json, first, out, err);
+  fat_text_free(&sql);
+  return status;
+}
+
+fat_status fat_db_view(fat_db *db, const char *view, bool json, fat_text *out, fat_error *err)
+{
+  int which = 0;
+  bool first = true;
+  FAT_TRY(fat_db_ready(db, false, err));
+  while (which < VIEWS && strcmp(views[which].name, view) != 0)
+    which++;
+  if (which == VIEWS)
+    return fat_status_fail(err, FAT_E_INPUT, "view '%s' is unknown: allowed are best, trials, failures, runs",
+                           view);
+  if (json)
+    fat_text_add(out, "[");
+  FAT_TRY(view_of(db, which, "main", json, &first, out, err));
+  if (db->system)
+    FAT_TRY(view_of(db, which, "system", json, &first, out, err));
+  if (json)
+    fat_text_add(out, first ? "]\n" : "\n]\n");
+  return fat_text_status(out, err);
+}

@@ -1,0 +1,231 @@
+/* test_db.c -- a database from making it to reading its best row: one trial through every public call. */
+#include "db_fixture.h"
+
+static const double times[] = {1.25, 1.5, 1.375};
+static const double clocks[] = {1500, NAN, 1490.5};
+
+static fat_artifact artifact_of(const char *cubin)
+{
+  fat_artifact a = {.source = "// header\n__global__ void k() {}\n",
+                    .recipe = "launch k grid b block 128 shared 0",
+                    .cubin = (const unsigned char *)cubin,
+                    .cubin_size = strlen(cubin),
+                    .target = "sm_75"};
+  return a;
+}
+
+static void a_trial_is_read_back_as_it_was_stored(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  fat_run run = {"fatune --gpu T4", "0.1.0", "580.1", "13.0", HASH_B, "box"};
+  fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br64-Bc32", 1.375);
+  fat_artifact a = artifact_of("cubin bytes");
+  fat_best best;
+  MUST(fat_db_run_begin(db, &run, &t.run, err));
+  t.origin = FAT_MEASURED;
+  t.driver = "580.1";
+  t.p20 = 1.3, t.p80 = 1.45, t.clock_mhz = 1495.25, t.error_max = 1e-3, t.error_allowed = 2e-3;
+  t.samples = times, t.clocks = clocks, t.sample_count = 3;
+  MUST(fat_db_put(db, &t, &a, err));
+  assert_true(t.id > 0);
+  MUST(fat_db_run_end(db, t.run, "done", err));
+  fat_db_close(db);
+
+  db = fixture_db(*state, FAT_DB_READ);
+  MUST(fat_db_best(db, &t.problem, &t.gpu, NULL, true, &best, err));
+  assert_int_equal(best.trial.id, t.id);
+  assert_int_equal(best.trial.run, t.run);
+  assert_memory_equal(&best.trial.problem, &t.problem, sizeof t.problem);
+  assert_string_equal(best.trial.gpu.name, "T4");
+  assert_int_equal(best.trial.gpu.l2, t.gpu.l2);
+  assert_int_equal(best.trial.config.values[1].value, 32);
+  assert_int_equal(best.trial.origin, FAT_MEASURED);
+  assert_int_equal(best.trial.outcome, FAT_OUT_OK);
+  assert_true(best.trial.ms == 1.375 && best.trial.p20 == 1.3 && best.trial.p80 == 1.45);
+  assert_true(best.trial.clock_mhz == 1495.25 && best.trial.error_max == 1e-3);
+  assert_int_equal(best.trial.sample_count, 3);
+  assert_memory_equal(best.trial.samples, times, sizeof times);
+  assert_true(best.trial.clocks[0] == 1500 && isnan(best.trial.clocks[1]) && best.trial.clocks[2] == 1490.5);
+  assert_string_equal(best.trial.driver, "580.1");
+  assert_string_equal(best.trial.limit, "fma");
+  assert_string_equal(best.trial.source_hash, HASH_A);
+  assert_int_equal(strlen(best.trial.date), strlen("2025-11-21T03:07:00.000Z"));
+  assert_string_equal(best.source, a.source);
+  assert_string_equal(best.recipe, a.recipe);
+  assert_int_equal(best.cubin_size, a.cubin_size);
+  assert_memory_equal(best.cubin, a.cubin, a.cubin_size);
+  assert_string_equal(best.target, "sm_75");
+  assert_false(best.system);
+  assert_string_equal(fat_db_note(db), "");
+  fat_db_best_free(&best);
+  fat_db_close(db);
+}
+
+static bool count_trial(const fat_trial *t, void *user)
+{
+  (void)t;
+  ++*(int *)user;
+  return true;
+}
+
+static void filters_choose_trials(void **state)
+{
+  static const struct {
+    fat_db_filter filter;
+    int count;
+  } cases[] = {
+      {{0}, 5},
+      {{.problem = PROBLEM}, 4},
+      {{.family = "fwd-f32-d64"}, 4},
+      {{.family = "fwd-f32-d64-causal"}, 1},
+      {{.kernel = "fa1"}, 1},
+      {{.outcome_plus_1 = 1 + FAT_OUT_SPILLS}, 1},
+      {{.origin_plus_1 = 1 + FAT_MEASURED}, 1},
+      {{.problem = PROBLEM, .origin_plus_1 = 1 + FAT_PREDICTED, .kernel = "fwd"}, 2},
+      {{.gpu = "no such device"}, 0},
+  };
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  fixture_put(db, "fwd:Br64", FAT_PREDICTED, 2);
+  fixture_put(db, "fwd:Br64", FAT_MEASURED, 2);
+  fixture_put(db, "fa1:Br64", FAT_PREDICTED, 2);
+  fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br128", NAN);
+  t.outcome = FAT_OUT_SPILLS;
+  MUST(fat_db_put(db, &t, NULL, err));
+  t = fixture_trial(PROBLEM "-causal", "T4", "fwd:Br64", 3);
+  MUST(fat_db_put(db, &t, NULL, err));
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    int count = 0;
+    MUST(fat_db_trials(db, &cases[i].filter, count_trial, &count, err));
+    if (count != cases[i].count)
+      fail_msg("filter %zu: %d trials, not %d", i, count, cases[i].count);
+  }
+  char facts[FAT_GPU_FACTS];
+  fat_db_filter here = {.gpu = fat_gpu_facts(fixture_gpu("T4"), facts)};
+  int count = 0;
+  MUST(fat_db_trials(db, &here, count_trial, &count, err));
+  assert_int_equal(count, 5);
+  fat_db_close(db);
+}
+
+static bool stop_at_two(const fat_trial *t, void *user)
+{
+  (void)t;
+  return ++*(int *)user < 2;
+}
+
+static void a_callback_can_stop_and_can_write(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  int count = 0;
+  for (int i = 1; i < 6; i++) {
+    char config[32];
+    snprintf(config, sizeof config, "fwd:Br%d", i * 16);
+    fixture_put(db, config, FAT_PREDICTED, i);
+  }
+  MUST(fat_db_trials(db, NULL, stop_at_two, &count, err));
+  assert_int_equal(count, 2);
+  fixture_put(db, "fwd:Br256", FAT_PREDICTED, 9);
+  fat_db_close(db);
+}
+
+static void views_have_their_columns(void **state)
+{
+  static const char *const keys[] = {"gpu",           "sm",       "problem", "kernel",    "config", "origin",
+                                     "family",        "ms",       "tflops",  "registers", "spills", "shared",
+                                     "blocks_per_sm", "limit_by", "source",  "driver",    "nvrtc",  "date"};
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  fat_text json = {0}, table = {0};
+  fixture_put(db, "fwd:Br64", FAT_PREDICTED, 2);
+  MUST(fat_db_view(db, "best", true, &json, err));
+  MUST(fat_db_view(db, "best", false, &table, err));
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+    char quoted[40];
+    snprintf(quoted, sizeof quoted, "\"%s\":", keys[i]);
+    if (!strstr(json.data, quoted) || !strstr(table.data, keys[i]))
+      fail_msg("no column %s in %s", keys[i], json.data);
+  }
+  assert_non_null(strstr(json.data, "\"gpu\":\"T4\",\"sm\":75,\"problem\":\"" PROBLEM "\""));
+  assert_non_null(strstr(json.data, "\"origin\":\"predicted\",\"ms\":2.0"));
+  /* 2*b*h*q*k*(d+dv) = 4*16*4096^2*128*2 operations in 2 ms */
+  assert_non_null(strstr(json.data, "\"tflops\":137.438953472"));
+  assert_memory_equal(table.data, "gpu\tsm\tproblem\t", 15);
+  fat_text_free(&json);
+  fat_text_free(&table);
+  fat_error err = {0};
+  assert_int_equal(fat_db_view(db, "bests", true, &json, &err), FAT_E_INPUT);
+  assert_non_null(strstr(err.text, "'bests'"));
+  fat_db_close(db);
+}
+
+static void runs_that_never_end_read_as_broken_off(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  fat_run run = {.command = "fatune \t\xff\x01", .version = "0.1.0"};
+  fat_text text = {0};
+  int64_t first, second;
+  fat_error err = {0};
+  MUST(fat_db_run_begin(db, &run, &first, err));
+  MUST(fat_db_run_begin(db, &run, &second, err));
+  MUST(fat_db_run_end(db, second, "interrupted", err));
+  MUST(fat_db_view(db, "runs", true, &text, err));
+  assert_non_null(strstr(text.data, "\"status\":\"broken off\",\"command\":\"fatune \\t??\""));
+  assert_non_null(strstr(text.data, "\"status\":\"interrupted\""));
+  fat_text_free(&text);
+  assert_int_equal(fat_db_run_end(db, 77, "done", &err), FAT_E_NOT_FOUND);
+  fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br64", 1);
+  t.run = 77; /* no such run */
+  assert_int_not_equal(fat_db_put(db, &t, NULL, &err), FAT_OK);
+  fat_db_close(db);
+}
+
+static void values_that_no_trial_has_are_refused(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  fat_trial bad[8];
+  for (int i = 0; i < 8; i++)
+    bad[i] = fixture_trial(PROBLEM, "T4", "fwd:Br64", 1);
+  bad[0].ms = -1;
+  bad[1].ms = INFINITY;
+  bad[2].registers = -2;
+  bad[3].problem.d = 63;
+  bad[4].outcome = (fat_outcome)77;
+  bad[5].origin = FAT_MEASURED, bad[5].ms = NAN;
+  bad[6].source_hash = "line\nend";
+  bad[7].sample_count = 1 << 30, bad[7].samples = times;
+  for (int i = 0; i < 8; i++) {
+    fat_error err = {0};
+    if (fat_db_put(db, &bad[i], NULL, &err) != FAT_E_INPUT || !err.text[0])
+      fail_msg("value %d was taken", i);
+  }
+  int count = 0;
+  MUST(fat_db_trials(db, NULL, count_trial, &count, err));
+  assert_int_equal(count, 0);
+  fat_db_close(db);
+}
+
+static void names_stand_in_their_order(void **state)
+{
+  (void)state;
+  assert_string_equal(fat_db_outcome_name(FAT_OUT_OK), "ok");
+  assert_string_equal(fat_db_outcome_name(FAT_OUT_SLOW), "slow");
+  assert_string_equal(fat_db_outcome_name(FAT_OUT_COMPILE_FAILED), "compile-failed");
+  assert_string_equal(fat_db_outcome_name(FAT_OUTCOME_COUNT), "unknown");
+  assert_string_equal(fat_db_origin_name(FAT_PREDICTED), "predicted");
+  assert_string_equal(fat_db_origin_name((fat_origin)9), "unknown");
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, fixture_open, fixture_close)
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      TEST(a_trial_is_read_back_as_it_was_stored),
+      TEST(filters_choose_trials),
+      TEST(a_callback_can_stop_and_can_write),
+      TEST(views_have_their_columns),
+      TEST(runs_that_never_end_read_as_broken_off),
+      TEST(values_that_no_trial_has_are_refused),
+      TEST(names_stand_in_their_order),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
