@@ -1,0 +1,212 @@
+/* test_templates.c -- every template through the real NVRTC for every architecture, no GPU needed: it compiles,
+ * without spills, with the shared memory and threads that its recipe asks for; a mistake in a template is
+ * told with the template's line; nvcc takes a rendered text as it stands.
+ *
+ * Skipped (exit 77) where there is no libnvrtc. FATUNE_FULL=1 compiles every default of every dimension. */
+#include "compile.h"
+#include "embed.h"
+#include "folder.h"
+#include "source.h"
+#include "space.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static fat_nvrtc *nvrtc;
+static fat_script *script;
+static const char *const kernels[] = {"fwd", "fa1", "standard"};
+static const int sms[] = {75, 80, 86, 89, 90, 100, 120};
+
+static const fat_gpu *gpu_with(int sm)
+{
+  int count;
+  const fat_gpu *list = fat_gpu_list(&count);
+  for (int i = 0; i < count; i++)
+    if (list[i].sm == sm)
+      return &list[i];
+  fail_msg("no GPU of sm_%d in the table", sm);
+  return NULL;
+}
+
+static fat_source render(fat_script *from, const char *kernel, const char *problem, const fat_gpu *gpu)
+{
+  fat_problem p;
+  fat_space space;
+  fat_source source;
+  fat_error err = {0};
+  if (fat_problem_parse(problem, &p, &err) != FAT_OK ||
+      fat_space_list(from, kernel, &p, gpu, &space, &err) != FAT_OK ||
+      fat_source_render(from, &p, gpu, &space.points[0].config, FAT_LINES_TEMPLATE, &source, &err) != FAT_OK)
+    fail_msg("%s %s: %s", kernel, problem, err.text);
+  fat_space_free(&space);
+  return source;
+}
+
+/* Compiles one default config and holds the compiler's figures against the limits of the GPU. */
+static void compile_one(const char *kernel, const char *problem, int sm)
+{
+  if (!fat_nvrtc_targets(nvrtc, sm))
+    return;
+  const fat_gpu *gpu = gpu_with(sm);
+  const fat_arch *arch = fat_gpu_arch(sm);
+  fat_source s = render(script, kernel, problem, gpu);
+  fat_binary binary;
+  fat_error err = {0};
+  if (fat_compile(nvrtc, fat_text_get(&s.text), "kernel.cu", arch->target, 120, NULL, &binary, &err) != FAT_OK)
+    fail_msg("%s %s %s: %s", kernel, problem, arch->target, err.text);
+  assert_int_equal(binary.entries, strcmp(kernel, "standard") == 0 ? 3 : 1);
+  for (int i = 0; i < binary.entries; i++) {
+    const fat_entry *e = &binary.entry[i];
+    if (e->spills != 0 || e->stack != 0)
+      fail_msg("%s %s %s: %d bytes of spills, %d of stack", e->name, problem, arch->target, e->spills, e->stack);
+    assert_in_range(e->registers, 16, arch->regs_thread);
+    char tail[20];
+    snprintf(tail, sizeof tail, "_%.16s", s.hash);
+    assert_non_null(strstr(e->name, tail));
+  }
+  fat_binary_free(&binary);
+  fat_source_free(&s);
+}
+
+static void every_template_on_every_architecture(void **state)
+{
+  (void)state;
+  for (size_t a = 0; a < sizeof sms / sizeof sms[0]; a++)
+    for (int i = 0; i < 3; i++)
+      compile_one(kernels[i], "fwd-f32-b1-h1-q64-k64-d64-causal", sms[a]);
+}
+
+static void dimensions(void **state)
+{
+  (void)state;
+  bool full = getenv("FATUNE_FULL") != NULL;
+  static const int some[] = {8, 40, 96, 128, 192, 256};
+  for (int d = 8; d <= 256; d += 8) {
+    bool chosen = full;
+    for (size_t i = 0; i < sizeof some / sizeof some[0]; i++)
+      chosen = chosen || d == some[i];
+    for (int i = 0; i < 3 && chosen; i++) {
+      char problem[FAT_PROBLEM_TEXT];
+      snprintf(problem, sizeof problem, "fwd-f32-b1-h1-q64-k64-d%d", d);
+      compile_one(kernels[i], problem, 75);
+    }
+  }
+  compile_one("fwd", "fwd-f32-b1-h1-q64-k64-d192v128-causal", 80);
+  compile_one("fwd", "fwd-f32-b1-h1-q64-k64-d64v256", 75);
+}
+
+/* The embedded templates written to a folder, one piece of text of one file changed. */
+static folder changed_templates(const char *file, const char *old, const char *fresh)
+{
+  folder f = folder_make();
+  for (int i = 0; i < fat_embed_count; i++) {
+    const char *name = fat_embed_files[i].name;
+    if (strncmp(name, "templates/", 10) != 0)
+      continue;
+    const char *text = fat_embed_files[i].text, *at = NULL;
+    fat_text out = {0};
+    if (strcmp(name + 10, file) == 0) {
+      at = strstr(text, old);
+      assert_non_null(at);
+      fat_text_add_bytes(&out, text, (size_t)(at - text));
+      fat_text_add(&out, fresh);
+      text = at + strlen(old);
+    }
+    fat_text_add(&out, text);
+    folder_write(&f, name + 10, fat_text_get(&out));
+    fat_text_free(&out);
+  }
+  return f;
+}
+
+static int line_of(const char *file, const char *piece)
+{
+  char name[100];
+  snprintf(name, sizeof name, "templates/%s", file);
+  const char *text = fat_embed_find(name)->text, *at = strstr(text, piece);
+  int line = 1;
+  for (const char *c = text; c < at; c++)
+    line += *c == '\n';
+  return line;
+}
+
+static void mistakes_point_at_the_template(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *file, *old, *fresh;
+  } cases[] = {
+      {"fwd.cu", "mma_AB(O, P, V);", "mma_AB(O, P, Vx);"},
+      {"lib/simt.cuh", "S.at[r][c] = fmaf(q[r].at[w]", "S.at[r][c] = fmaff(q[r].at[w]"},
+      {"lib/hooks.cuh", "return j <= i + at.nk", "return j <= ii + at.nk"},
+      {"arch/sm75.cuh", "return threadIdx.x;", "return threadIdxx.x;"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    folder f = changed_templates(cases[i].file, cases[i].old, cases[i].fresh);
+    fat_script *own;
+    assert_int_equal(fat_script_open(f.path, &own, NULL), FAT_OK);
+    fat_source s = render(own, "fwd", "fwd-f32-b1-h1-q64-k64-d64-causal", gpu_with(75));
+    fat_binary binary;
+    fat_error err = {0};
+    assert_int_equal(fat_compile(nvrtc, fat_text_get(&s.text), "kernel.cu", "sm_75", 60, NULL, &binary, &err),
+                     FAT_E_COMPILE);
+    char where[100];
+    snprintf(where, sizeof where, "templates/%s(%d): error", cases[i].file, line_of(cases[i].file, cases[i].old));
+    if (strstr(err.text, where) == NULL)
+      fail_msg("'%s' does not hold '%s'", err.text, where);
+    fat_binary_free(&binary);
+    fat_source_free(&s);
+    fat_script_close(own);
+    folder_remove(&f);
+  }
+}
+
+static void nvcc_takes_a_render_as_it_stands(void **state)
+{
+  (void)state;
+  if (system("nvcc --version > /dev/null 2>&1") != 0) {
+    print_message("nvcc is not installed: skipped\n");
+    skip();
+  }
+  for (int i = 0; i < 3; i++) {
+    folder f = folder_make();
+    fat_source s = render(script, kernels[i], "fwd-f32-b1-h1-q64-k64-d64", gpu_with(75));
+    folder_write(&f, "kernel.cu", fat_text_get(&s.text));
+    /* The line that the header of the text gives, run in its folder. */
+    const char *line = strstr(fat_text_get(&s.text), "nvcc -cubin");
+    assert_non_null(line);
+    char command[1000];
+    snprintf(command, sizeof command, "cd %s && %.*s && test -s kernel.cubin", f.path, (int)strcspn(line, "\n"), line);
+    assert_int_equal(system(command), 0);
+    fat_source_free(&s);
+    folder_remove(&f);
+  }
+}
+
+int main(void)
+{
+  fat_error err = {0};
+  if (fat_nvrtc_open(0, &nvrtc, &err) != FAT_OK) {
+    printf("skipped: %s\n", err.text);
+    return 77;
+  }
+  if (fat_script_open(NULL, &script, &err) != FAT_OK) {
+    fprintf(stderr, "%s\n", err.text);
+    return 1;
+  }
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_template_on_every_architecture),
+      cmocka_unit_test(dimensions),
+      cmocka_unit_test(mistakes_point_at_the_template),
+      cmocka_unit_test(nvcc_takes_a_render_as_it_stands),
+  };
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  fat_script_close(script);
+  fat_nvrtc_close(nvrtc);
+  return failed;
+}
