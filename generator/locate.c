@@ -47,12 +47,15 @@ typedef struct search {
   int room, count;
 } search;
 
-/* Numbers after `stem` in a file's name: "libnvrtc.so.13" gives 13 and 0. */
-static void read_version(const char *name, const char *stem, int *major, int *minor)
+/* Numbers after `stem` in a file's name, and how many they are: "libnvrtc.so.13" gives 13, 0 and returns 1.
+ */
+static int read_version(const char *name, const char *stem, int *major, int *minor)
 {
   *major = *minor = 0;
-  if (strncmp(name, stem, strlen(stem)) == 0)
-    sscanf(name + strlen(stem), ".%d.%d", major, minor);
+  if (strncmp(name, stem, strlen(stem)) != 0)
+    return 0;
+  int numbers = sscanf(name + strlen(stem), ".%d.%d", major, minor);
+  return numbers > 0 ? numbers : 0;
 }
 
 /* Copies `text` so that glob takes every character of it as itself. */
@@ -113,8 +116,8 @@ static fat_status keep(search *s, const char *where, const char *path, fat_error
   memset(f, 0, sizeof *f);
   memcpy(f->path, real, strlen(real) + 1);
   snprintf(f->where, sizeof f->where, "%s", where);
-  read_version(strrchr(real, '/') + 1, "libnvrtc.so", &f->major, &f->minor);
-  return f->major && f->minor == 0 ? read_companion(f, err) : FAT_OK;
+  int numbers = read_version(strrchr(real, '/') + 1, "libnvrtc.so", &f->major, &f->minor);
+  return numbers == 1 ? read_companion(f, err) : FAT_OK;
 }
 
 /* Every file below the folder `base` (taken literally) that matches `rest`. */

@@ -43,8 +43,8 @@ static int clean(void **state)
   for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
     unsetenv(variables[i]);
   setenv("HOME", root, 1);
-  snprintf(folder, sizeof folder, "%s/%d a[b]{c,d}*", root,
-           number++); /* a name full of glob's own characters */
+  /* A name full of glob's own characters. */
+  snprintf(folder, sizeof folder, "%s/%d a[b]{c,d}*", root, number++);
   return mkdir(folder, 0700);
 }
 
@@ -57,8 +57,10 @@ static const char *place(const char *fake, const char *path)
   char *name = full[turn++ % 8], command[2400];
   snprintf(name, 512, "%s/%s", folder, path);
   if (fake)
-    snprintf(command, sizeof command, "mkdir -p \"$(dirname '%s')\" && cp '%s/fake_nvrtc_%s.so' '%s'", name,
-             FAKES, fake, name);
+    snprintf(command, sizeof command,
+             "mkdir -p \"$(dirname '%s')\" && cp '%s/fake_nvrtc_%s.so' '%s' && "
+             ": > \"$(dirname '%s')/libnvrtc-builtins.so.%s.900\"",
+             name, FAKES, fake, name, name, fake);
   else
     snprintf(command, sizeof command, "mkdir -p \"$(dirname '%s')\" && : > '%s'", name, name);
   assert_int_equal(system(command), 0);
