@@ -1,8 +1,7 @@
 /* problem.c -- the problem: canonical text to struct and back, its ranges, its count of operations.
  *
  * The grammar is two tables: one row per size (b h q k d) and one per feature, each in the order of the
- * text. Reading takes words between '-' from left to right against those rows, printing walks the same rows,
- * so what is printed is read back to the same struct. */
+ * text. Reading takes the words between '-' against these rows, printing walks the same rows. */
 #include "problem.h"
 #include "text.h"
 #include <inttypes.h>
