@@ -152,7 +152,8 @@ static const defect defects[] = {
     /* int32 where int64 is needed */
     {KERNEL("") "i32 n = 1 << 30;\nfor (i32 i = 0; i < 2; i++)\n  n += n;\na.y[thread_id()] = n;\n}",
      one_block, EMU_ARITHMETIC, "templates/t.cu", 4, "arithmetic"},
-    {KERNEL("") "while (a.x[1] == 1.f)\n  ;\n}", one_block, EMU_ENDLESS, "templates/t.cu", 2, "endless"},
+    {KERNEL("") "while (a.x[1] == 1.f) a.y[thread_id()] = 0.f;\n}", one_block, EMU_ENDLESS, "templates/t.cu",
+     2, "endless"},
 };
 
 static void every_defect_is_found_on_its_line(void **state)

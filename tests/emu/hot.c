@@ -82,8 +82,10 @@ static void add_reader(emu_cell *cell, const emu_me *me, uintptr_t pc)
 static inline void read_cell(emu_cell *cell, const emu_me *me, uintptr_t a, uint32_t size, uintptr_t pc)
 {
   if (__builtin_expect(cell->write >> EMU_TAG_SHIFT != EMU_FILLED, 0)) {
-    report(cell->write >> EMU_TAG_SHIFT == EMU_EMPTY ? EMU_UNINITIALISED : EMU_OUT_OF_BOUNDS, 0, a, size, pc);
-    return;
+    int empty = cell->write >> EMU_TAG_SHIFT == EMU_EMPTY;
+    report(empty ? EMU_UNINITIALISED : EMU_OUT_OF_BOUNDS, 0, a, size, pc);
+    if (!empty)
+      return;
   }
   if (__builtin_expect(!before(cell->write, EMU_ONE, me), 0))
     report_race(cell, 1, 0, a, size, pc);
@@ -191,33 +193,55 @@ void __tsan_write_range(void *p, unsigned long size)
     access((uintptr_t)p, (uint32_t)size, 1, PC);
 }
 
-void *__tsan_memcpy(void *to, const void *from, unsigned long size);
-void *__tsan_memcpy(void *to, const void *from, unsigned long size)
+/* Copies and fills that a compiler made calls of. Written so that none of these loops becomes such a call. */
+#define KEEP __asm__ volatile("" ::: "memory")
+
+static void *copy(void *to, const void *from, unsigned long size, uintptr_t pc)
 {
+  char *t = to;
+  const char *f = from;
+  int down = t > f;
   if (size) {
-    access((uintptr_t)from, (uint32_t)size, 0, PC);
-    access((uintptr_t)to, (uint32_t)size, 1, PC);
+    access((uintptr_t)from, (uint32_t)size, 0, pc);
+    access((uintptr_t)to, (uint32_t)size, 1, pc);
   }
-  return __builtin_memcpy(to, from, size);
+  for (unsigned long i = 0; i < size; i++) {
+    unsigned long at = down ? size - 1 - i : i;
+    t[at] = f[at];
+    KEEP;
+  }
+  return to;
 }
 
-void *__tsan_memmove(void *to, const void *from, unsigned long size);
-void *__tsan_memmove(void *to, const void *from, unsigned long size)
-{
-  if (size) {
-    access((uintptr_t)from, (uint32_t)size, 0, PC);
-    access((uintptr_t)to, (uint32_t)size, 1, PC);
-  }
-  return __builtin_memmove(to, from, size);
-}
-
-void *__tsan_memset(void *to, int byte, unsigned long size);
-void *__tsan_memset(void *to, int byte, unsigned long size)
+static void *fill(void *to, int byte, unsigned long size, uintptr_t pc)
 {
   if (size)
-    access((uintptr_t)to, (uint32_t)size, 1, PC);
-  return __builtin_memset(to, byte, size);
+    access((uintptr_t)to, (uint32_t)size, 1, pc);
+  for (unsigned long i = 0; i < size; i++) {
+    ((char *)to)[i] = (char)byte;
+    KEEP;
+  }
+  return to;
 }
+
+#define COPIES(name)                                                                                         \
+  void *name(void *to, const void *from, unsigned long size);                                                \
+  void *name(void *to, const void *from, unsigned long size)                                                 \
+  {                                                                                                          \
+    return copy(to, from, size, PC);                                                                         \
+  }
+#define FILLS(name)                                                                                          \
+  void *name(void *to, int byte, unsigned long size);                                                        \
+  void *name(void *to, int byte, unsigned long size)                                                         \
+  {                                                                                                          \
+    return fill(to, byte, size, PC);                                                                         \
+  }
+COPIES(memcpy)
+COPIES(memmove)
+COPIES(__tsan_memcpy)
+COPIES(__tsan_memmove)
+FILLS(memset)
+FILLS(__tsan_memset)
 
 #define IGNORED(name)                                                                                        \
   void name(void);                                                                                           \

@@ -1,8 +1,9 @@
 /* module.c -- compiles a filtered text with the host C++ compiler and loads it.
  *
- * The compiler is $CXX, else c++. Its own instrumentation of memory accesses and arithmetic calls what hot.c
- * defines; the sanitizers' libraries are not linked. A compiled text is kept under a hash of everything that
- * went into it, written under another name first, so that several tests may share a folder. */
+ * The compiler is $FATUNE_EMU_CXX, else g++, else c++. Its own instrumentation of memory accesses and
+ * arithmetic calls what hot.c defines; the sanitizers' libraries are not linked. A compiled text is kept
+ * under a hash of everything that went into it, written under another name first, so that several tests may
+ * share a folder. */
 #include "module.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -18,8 +19,8 @@
 
 extern char **environ;
 
-/* -O1 with inlining is the fastest sum of compiling and running. Loops stay loops: a memset made of one would
- * be an access that nobody sees. Products and sums are not fused but where the text says fmaf. */
+/* -O1 with inlining is the fastest sum of compiling and running. Products and sums are not fused but where
+ * the text says fmaf. */
 static const char *const options[] = {
     "-x",
     "c++",
@@ -30,8 +31,6 @@ static const char *const options[] = {
     "-w",
     "-march=native",
     "-ffp-contract=off",
-    "-fno-builtin-memset",
-    "-fno-builtin-memcpy",
     "-fno-exceptions",
     "-fno-rtti",
     "-fno-strict-aliasing",
@@ -40,10 +39,19 @@ static const char *const options[] = {
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 
+/* For clang alone, which takes a read for seen where a write of the same element follows. */
+static const char *const clang_options[] = {"-mllvm", "-tsan-instrument-read-before-write=1"};
+
+/* g++ where there is one: clang++ works too, but does not check the alignment of copied structs. */
 static const char *compiler(void)
 {
-  const char *cxx = getenv("CXX");
-  return cxx && *cxx ? cxx : "c++";
+  static const char *known;
+  const char *asked = getenv("FATUNE_EMU_CXX");
+  if (asked && *asked)
+    return asked;
+  if (!known)
+    known = system("g++ --version >/dev/null 2>&1") == 0 ? "g++" : "c++";
+  return known;
 }
 
 static const char *cache(void)
@@ -52,8 +60,23 @@ static const char *cache(void)
   return folder && *folder ? folder : EMU_CACHE;
 }
 
-/* Runs a program with its output in `log`; its exit status, -1 if it did not start or end by itself. */
-static int run(char *const argv[], const char *log, pid_t *child)
+/* Whether the compiler is clang, by its own word; asked once. */
+static bool is_clang(void)
+{
+  static int known = -1;
+  char command[1024], line[256];
+  if (known < 0) {
+    snprintf(command, sizeof command, "%s --version", compiler());
+    FILE *f = popen(command, "r");
+    known = f && fgets(line, sizeof line, f) && strstr(line, "clang");
+    if (f)
+      pclose(f);
+  }
+  return known > 0;
+}
+
+/* Starts a program with its output in `log`; 0, or -1 if it did not start. */
+static int start(char *const argv[], const char *log, pid_t *child)
 {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -144,8 +167,7 @@ static void path_of(const char *stem, const char *suffix, char path[1024])
   snprintf(path, 1024, "%s%s", stem, suffix);
 }
 
-/* Writes the C++ and starts the compiler on it. Compiling and linking are one command; the sanitizers are
- * asked for by the compiler proper alone (-Xlinker would bring their libraries). */
+/* Writes the C++ and starts the compiler on it. */
 static fat_status start_compile(const plan *p, pid_t *child, fat_error *err)
 {
   char cpp[1024], object[1024], log[1024];
@@ -156,17 +178,19 @@ static fat_status start_compile(const plan *p, pid_t *child, fat_error *err)
   bool written = f && fwrite(p->code.data, 1, p->code.length, f) == p->code.length;
   if ((f && fclose(f)) || !written)
     return fat_status_fail(err, FAT_E_IO, "cannot write '%s'", cpp);
-  char *argv[OPTIONS + 8];
+  char *argv[OPTIONS + 10];
   int n = 0;
   argv[n++] = (char *)compiler();
   for (int i = 0; i < OPTIONS; i++)
     argv[n++] = (char *)options[i];
+  for (int i = 0; i < 2 && is_clang(); i++)
+    argv[n++] = (char *)clang_options[i];
   argv[n++] = "-c";
   argv[n++] = cpp;
   argv[n++] = "-o";
   argv[n++] = object;
   argv[n] = NULL;
-  if (run(argv, log, child))
+  if (start(argv, log, child))
     return fat_status_fail(err, FAT_E_IO, "cannot run the C++ compiler '%s'", compiler());
   return FAT_OK;
 }
@@ -183,7 +207,7 @@ static fat_status finish_compile(const plan *p, pid_t child, fat_error *err)
   int failed = wait_for(child);
   if (!failed) {
     char *link[] = {(char *)compiler(), "-shared", object, EMU_HOT, "-lm", "-o", made, NULL};
-    failed = run(link, log, &child) ? -1 : wait_for(child);
+    failed = start(link, log, &child) ? -1 : wait_for(child);
   }
   if (failed) {
     first_error(log, message, sizeof message);
