@@ -17,19 +17,19 @@
 
 typedef struct fat_db fat_db;
 
-typedef enum fat_outcome { /* ORDER OUTCOME, names as in DESIGN: "ok", "wrong", "spills", "compile-failed",
-                              ... */
-                           FAT_OUT_OK,
-                           FAT_OUT_WRONG,
-                           FAT_OUT_SPILLS,
-                           FAT_OUT_COMPILE_FAILED,
-                           FAT_OUT_LAUNCH_FAILED,
-                           FAT_OUT_FAULT,
-                           FAT_OUT_TIMEOUT,
-                           FAT_OUT_OOM,
-                           FAT_OUT_UNFIT,
-                           FAT_OUT_SLOW,
-                           FAT_OUTCOME_COUNT
+/* Names as in DESIGN: "ok", "wrong", "spills", "compile-failed", ... ORDER OUTCOME */
+typedef enum fat_outcome {
+  FAT_OUT_OK,
+  FAT_OUT_WRONG,
+  FAT_OUT_SPILLS,
+  FAT_OUT_COMPILE_FAILED,
+  FAT_OUT_LAUNCH_FAILED,
+  FAT_OUT_FAULT,
+  FAT_OUT_TIMEOUT,
+  FAT_OUT_OOM,
+  FAT_OUT_UNFIT,
+  FAT_OUT_SLOW,
+  FAT_OUTCOME_COUNT
 } fat_outcome;
 typedef enum fat_origin { FAT_MEASURED, FAT_PREDICTED, FAT_ORIGIN_COUNT } fat_origin; /* ORDER ORIGIN */
 const char *fat_db_outcome_name(fat_outcome o);

@@ -4,17 +4,19 @@
  * which version, migration, then the system file attached below it. Invariant: a file that is not ours, or
  * newer, is never written; a failed open leaves nothing behind but, for a new database, an empty file. */
 #include "private.h"
-#include <fcntl.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { APPLICATION_ID = 0x6661746e }; /* "fatn" */
 
 /* Every table that a file of ours has, and how many those are. */
 #define COUNT_TABLES                                                                                         \
-  "SELECT count(*) FROM %s.sqlite_schema WHERE type = 'table' AND name IN ('problem', 'device', "            \
+  "SELECT count(*) FROM %s.sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name IN ('problem', "     \
+  "'device', "                                                                                               \
   "'toolchain',"                                                                                             \
   " 'run', 'source', 'recipe', 'binary', 'trial', 'sample', 'winner')"
 enum { TABLES = 10 };
@@ -240,6 +242,64 @@ fat_status fat_db_open(const char *path, const char *system, fat_db_mode mode, f
 {
   return fat_db_open_version(path, system, mode, fat_db_migrations, fat_db_migration_count, FAT_DB_VERSION,
                              db, err);
+}
+
+/* -- a file made by anybody */
+
+/* Reading plain tables is all that a foreign file may make us do. */
+static int only_reading(void *user, int action, const char *a, const char *b, const char *c, const char *d)
+{
+  (void)user, (void)a, (void)b, (void)c, (void)d;
+  return action == SQLITE_SELECT || action == SQLITE_READ || action == SQLITE_FUNCTION ? SQLITE_OK
+                                                                                       : SQLITE_DENY;
+}
+
+static int count_down(void *left)
+{
+  return --*(long *)left < 0;
+}
+
+fat_status fat_db_open_foreign(const char *path, fat_db **out, fat_error *err)
+{
+  struct stat s;
+  *out = NULL;
+  if (stat(path, &s) != 0)
+    return fat_status_fail(err, errno == ENOENT ? FAT_E_NOT_FOUND : FAT_E_DENIED, "database %s: %s", path,
+                           strerror(errno));
+  if (!S_ISREG(s.st_mode))
+    return fat_status_fail(err, FAT_E_FOREIGN, "database %s is no regular file", path);
+  fat_db *db = calloc(1, sizeof *db);
+  if (!db || !realpath(path, db->path)) {
+    free(db);
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a database handle");
+  }
+  db->pid = getpid();
+  db->patience = 3000;
+  fat_status status = FAT_OK;
+  if (sqlite3_open_v2(db->path, &db->sql, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
+                      NULL) != SQLITE_OK)
+    status = fat_db_fail(db, db->sql, "opening", err);
+  if (status == FAT_OK)
+    status = fat_db_configure(db, db->sql, err);
+  if (status == FAT_OK) {
+    sqlite3_progress_handler(db->sql, 1000000, count_down, &db->patience);
+    status = identify(db, "main", db->path, FAT_DB_VERSION, &db->version, err);
+  }
+  if (status == FAT_OK && db->version > 0)
+    status = probe(db, "main", db->path, true, err);
+  if (status == FAT_OK && db->version < FAT_DB_VERSION) {
+    status = into_memory(db, db->version == 0, err);
+    if (status == FAT_OK)
+      status = fat_db_migrate(db, fat_db_migrations, fat_db_migration_count, FAT_DB_VERSION, err);
+  }
+  if (status != FAT_OK) {
+    fat_db_close(db);
+    return status;
+  }
+  sqlite3_progress_handler(db->sql, 1000000, count_down, &db->patience);
+  sqlite3_set_authorizer(db->sql, only_reading, NULL);
+  *out = db;
+  return FAT_OK;
 }
 
 void fat_db_close(fat_db *db)

@@ -70,6 +70,7 @@ struct fat_db {
   int version; /* of the user's file as it was found */
   char path[FAT_DB_PATH]; /* of the user's file, without links */
   fat_db_hold *holds;
+  long patience; /* of a foreign file: millions of steps left */
   char note[640];
 };
 
@@ -133,6 +134,10 @@ fat_status fat_db_migrate(fat_db *db, const fat_db_migration *steps, int count, 
 fat_status fat_db_open_version(const char *path, const char *system, fat_db_mode mode,
                                const fat_db_migration *steps, int count, int target, fat_db **db,
                                fat_error *err);
+
+/* A file made by anybody, for merging: no check of its owner, but nothing in it is run, written or followed,
+ * and reading it ends after a bounded amount of work. */
+fat_status fat_db_open_foreign(const char *path, fat_db **db, fat_error *err);
 
 /* -- row.c: a trial as a row of a statement */
 
@@ -217,7 +222,7 @@ fat_status fat_db_run_add(fat_db *db, const char *status, const fat_run *run, in
  * config; else it is current only if none of its config is later. */
 fat_status fat_db_put_row(fat_db *db, fat_trial *trial, const fat_artifact *artifact, const char *date,
                           fat_error *err);
-/* A row from elsewhere, inside an open transaction: stored unless we have the same or better. */
-fat_status fat_db_put_foreign(fat_db *db, fat_db_row *row, fat_import *counts, fat_error *err);
+/* Whether a trial from elsewhere is better than ours of the same key, or we have none. */
+fat_status fat_db_put_compare(fat_db *db, const fat_trial *trial, bool *better, fat_error *err);
 
 #endif

@@ -210,6 +210,27 @@ static fat_status find_keys(fat_db *db, const fat_trial *t, keys *k, fat_error *
   return toolchain_id(db, t, &k->toolchain, err);
 }
 
+fat_status fat_db_put_compare(fat_db *db, const fat_trial *t, bool *better, fat_error *err)
+{
+  keys k;
+  sqlite3_stmt *stmt;
+  bool row;
+  FAT_TRY(find_keys(db, t, &k, err));
+  FAT_TRY(fat_db_kept(db, FAT_SQL_TRIAL_SAME, &stmt, err));
+  FAT_TRY(fat_db_bind(db, stmt, err, "iittit", k.problem, k.device, k.config, or_empty(t->source_hash),
+                      k.toolchain, fat_db_origin_name(t->origin)));
+  FAT_TRY(fat_db_step(db, stmt, &row, err));
+  *better = !row;
+  if (!row)
+    return FAT_OK;
+  const char *outcome = (const char *)sqlite3_column_text(stmt, 0);
+  bool works = outcome && strcmp(outcome, "ok") == 0;
+  /* A text form has 15 digits: what differs behind them is the same. */
+  double ms = sqlite3_column_double(stmt, 1) * (1 - 1e-12);
+  *better = t->outcome == FAT_OUT_OK && (!works || t->ms < ms);
+  return fat_db_finish(db, stmt, NULL, err);
+}
+
 fat_status fat_db_put_row(fat_db *db, fat_trial *t, const fat_artifact *artifact, const char *date,
                           fat_error *err)
 {

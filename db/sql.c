@@ -137,6 +137,8 @@ fat_status fat_db_fail(const fat_db *db, sqlite3 *sql, const char *what, fat_err
   for (size_t i = 0; i < sizeof failures / sizeof *failures; i++)
     if (failures[i].code == primary)
       return fat_status_fail(err, failures[i].status, "database %s: %s: %s", path, what, failures[i].advice);
+  if (code == SQLITE_CONSTRAINT_FOREIGNKEY)
+    return fat_status_fail(err, FAT_E_INPUT, "database %s: %s: it names a run that is not there", path, what);
   return fat_status_fail(err, FAT_E_DB, "database %s: %s: %s", path, what, sql ? sqlite3_errmsg(sql) : "");
 }
 
