@@ -1,6 +1,6 @@
-/* test_templates.c -- every template through the real NVRTC for every architecture, no GPU needed: it compiles,
- * without spills, with the shared memory and threads that its recipe asks for; a mistake in a template is
- * told with the template's line; nvcc takes a rendered text as it stands.
+/* test_templates.c -- every template through the real NVRTC for every architecture, no GPU needed: it
+ * compiles, without spills, with the shared memory and threads that its recipe asks for; a mistake in a
+ * template is told with the template's line; nvcc takes a rendered text as it stands.
  *
  * Skipped (exit 77) where there is no libnvrtc. FATUNE_FULL=1 compiles every default of every dimension. */
 #include "compile.h"
@@ -57,13 +57,15 @@ static void compile_one(const char *kernel, const char *problem, int sm)
   fat_source s = render(script, kernel, problem, gpu);
   fat_binary binary;
   fat_error err = {0};
-  if (fat_compile(nvrtc, fat_text_get(&s.text), "kernel.cu", arch->target, 120, NULL, &binary, &err) != FAT_OK)
+  if (fat_compile(nvrtc, fat_text_get(&s.text), "kernel.cu", arch->target, 120, NULL, &binary, &err) !=
+      FAT_OK)
     fail_msg("%s %s %s: %s", kernel, problem, arch->target, err.text);
   assert_int_equal(binary.entries, strcmp(kernel, "standard") == 0 ? 3 : 1);
   for (int i = 0; i < binary.entries; i++) {
     const fat_entry *e = &binary.entry[i];
     if (e->spills != 0 || e->stack != 0)
-      fail_msg("%s %s %s: %d bytes of spills, %d of stack", e->name, problem, arch->target, e->spills, e->stack);
+      fail_msg("%s %s %s: %d bytes of spills, %d of stack", e->name, problem, arch->target, e->spills,
+               e->stack);
     assert_in_range(e->registers, 16, arch->regs_thread);
     char tail[20];
     snprintf(tail, sizeof tail, "_%.16s", s.hash);
@@ -156,7 +158,8 @@ static void mistakes_point_at_the_template(void **state)
     assert_int_equal(fat_compile(nvrtc, fat_text_get(&s.text), "kernel.cu", "sm_75", 60, NULL, &binary, &err),
                      FAT_E_COMPILE);
     char where[100];
-    snprintf(where, sizeof where, "templates/%s(%d): error", cases[i].file, line_of(cases[i].file, cases[i].old));
+    snprintf(where, sizeof where, "templates/%s(%d): error", cases[i].file,
+             line_of(cases[i].file, cases[i].old));
     if (strstr(err.text, where) == NULL)
       fail_msg("'%s' does not hold '%s'", err.text, where);
     fat_binary_free(&binary);
@@ -181,7 +184,8 @@ static void nvcc_takes_a_render_as_it_stands(void **state)
     const char *line = strstr(fat_text_get(&s.text), "nvcc -cubin");
     assert_non_null(line);
     char command[1000];
-    snprintf(command, sizeof command, "cd %s && %.*s && test -s kernel.cubin", f.path, (int)strcspn(line, "\n"), line);
+    snprintf(command, sizeof command, "cd %s && %.*s && test -s kernel.cubin", f.path,
+             (int)strcspn(line, "\n"), line);
     assert_int_equal(system(command), 0);
     fat_source_free(&s);
     folder_remove(&f);

@@ -1,0 +1,124 @@
+/* test_generator_oom.c -- every allocation of the generator's calls, ours and Lua's, fails in turn (by
+ * __wrap_malloc): the call says so, loses nothing, and the next one works. Run under AddressSanitizer too. */
+#include "source.h"
+#include "space.h"
+#include "starve.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const char problem_text[] = "fwd-f32-b1-h1-q64-k64-d256-causal";
+
+typedef fat_status (*step)(fat_script **script, fat_error *err);
+
+static fat_status open_script(fat_script **script, fat_error *err)
+{
+  return fat_script_open(NULL, script, err);
+}
+
+static fat_status list_space(fat_script **script, fat_error *err)
+{
+  fat_problem p;
+  const fat_gpu *gpu;
+  fat_space space;
+  fat_status status = fat_problem_parse(problem_text, &p, err);
+  if (status == FAT_OK)
+    status = fat_gpu_find("T4", &gpu, err);
+  if (status == FAT_OK)
+    status = fat_space_list(*script, "fa1", &p, gpu, &space, err);
+  if (status == FAT_OK)
+    fat_space_free(&space);
+  return status;
+}
+
+static fat_status render_source(fat_script **script, fat_error *err)
+{
+  fat_problem p;
+  const fat_gpu *gpu;
+  fat_config config;
+  fat_source source;
+  FAT_TRY(fat_problem_parse(problem_text, &p, err));
+  FAT_TRY(fat_gpu_find("T4", &gpu, err));
+  FAT_TRY(fat_config_parse("fwd:Br32-Bc16-T128-R2-W4-B1", &config, err));
+  FAT_TRY(fat_source_render(*script, &p, gpu, &config, FAT_LINES_TEMPLATE, &source, err));
+  fat_source_free(&source);
+  return FAT_OK;
+}
+
+static fat_status list_kernels(fat_script **script, fat_error *err)
+{
+  char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
+  int count;
+  return fat_space_kernels(*script, names, &count, err);
+}
+
+/* Fails the first few hundred allocations one by one, later ones at growing distances, until none is left to
+ * fail. A call may succeed in spite of a refusal (Lua collects garbage and asks again) but never lie. */
+static void starve_step(step make, bool needs_script, bool all_that_follow)
+{
+  long failures = 0;
+  for (long n = 0;; n += 1 + n / 40) {
+    fat_script *script = NULL;
+    fat_error err = {0};
+    if (needs_script)
+      assert_int_equal(fat_script_open(NULL, &script, &err), FAT_OK);
+    starve_after(n, all_that_follow);
+    fat_status status = make(&script, &err);
+    bool refused = starve_end();
+    if (status != FAT_OK) {
+      assert_true(refused);
+      if (status != FAT_E_NOMEM)
+        fail_msg("allocation %ld refused: status %d, '%s'", n, status, err.text);
+      assert_string_not_equal(err.text, "");
+      failures++;
+      if (needs_script) /* the same script serves the next call */
+        assert_int_equal(make(&script, &err), FAT_OK);
+    }
+    fat_script_close(script);
+    if (!refused)
+      break;
+  }
+  /* One refusal is mostly mended by Lua's collector; none at all after it is not. */
+  assert_true(failures > (all_that_follow ? 5 : 0));
+}
+
+static void opening(void **state)
+{
+  (void)state;
+  starve_step(open_script, false, true);
+  starve_step(open_script, false, false);
+}
+
+static void listing_kernels(void **state)
+{
+  (void)state;
+  starve_step(list_kernels, true, true);
+}
+
+static void listing_a_space(void **state)
+{
+  (void)state;
+  starve_step(list_space, true, true);
+  starve_step(list_space, true, false);
+}
+
+static void rendering(void **state)
+{
+  (void)state;
+  starve_step(render_source, true, true);
+  starve_step(render_source, true, false);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(opening),
+      cmocka_unit_test(listing_kernels),
+      cmocka_unit_test(listing_a_space),
+      cmocka_unit_test(rendering),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
