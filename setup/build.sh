@@ -12,7 +12,7 @@ say() { echo "fatune: $*"; }
 # Runs a step; where it fails, shows what it said last.
 step() {
   "$@" >>"$log" 2>&1 && return
-  grep -nE 'error|Error|FAILED' "$log" | tail -n 20
+  grep -nE -A 3 'error:|Error|FAILED' "$log" | head -n 40
   say "this failed: $*"
   say "everything it said is in $log"
   exit 3
@@ -34,10 +34,10 @@ touch "$build/.began" # an edit during the build is newer than this, and built b
 
 # A build folder that came from elsewhere (a copied checkout) is configured anew.
 if [ -f "$build/CMakeCache.txt" ] && ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$build/CMakeCache.txt"; then
-  rm -rf "$build/CMakeCache.txt" "$build/CMakeFiles"
+  rm -rf "$build/CMakeCache.txt" "$build/CMakeFiles" "$build/build.ninja" "$build/Makefile"
 fi
 # Configured once; for the tests again where cmocka was not there the first time.
-if [ ! -f "$build/CMakeCache.txt" ]; then
+if [ ! -f "$build/build.ninja" ] && [ ! -f "$build/Makefile" ]; then
   say "configuring"
   step cmake -G Ninja -S "$root" -B "$build"
 elif [ "$target" = all ] && grep -q '^CMOCKA.*-NOTFOUND' "$build/CMakeCache.txt"; then
