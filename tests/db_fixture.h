@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <sqlite3.h>
 #include <unistd.h>
 
 #define HASH_A  "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -128,6 +129,54 @@ static inline const char *fixture_winner(fat_db *db)
     fat_db_best_free(&best);
   }
   return text;
+}
+
+/* The status of opening alone; whatever fails must say why. */
+static inline fat_status fixture_try(const char *path, fat_db_mode mode, fat_error *err)
+{
+  fat_db *db = NULL;
+  memset(err, 0, sizeof *err);
+  fat_status status = fat_db_open(path, NULL, mode, &db, err);
+  fat_db_close(db);
+  if (status != FAT_OK && !err->text[0])
+    fail_msg("no sentence for status %d", (int)status);
+  return status;
+}
+
+/* A file of these bytes, for its owner alone. */
+static inline void fixture_write(const char *path, const char *bytes, size_t n)
+{
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  assert_int_equal(fwrite(bytes, 1, n, file), n);
+  fclose(file);
+  chmod(path, 0600);
+}
+
+/* SQL by a connection of its own, as another program would do it. */
+static inline void fixture_sql(const char *path, const char *text)
+{
+  sqlite3 *db = NULL;
+  char *message = NULL;
+  assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+  if (sqlite3_exec(db, text, NULL, NULL, &message) != SQLITE_OK)
+    fail_msg("%s: %s", text, message);
+  sqlite3_close(db);
+  chmod(path, 0600);
+}
+
+static inline int64_t fixture_number(const char *path, const char *text)
+{
+  sqlite3 *db = NULL;
+  sqlite3_stmt *stmt = NULL;
+  assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+  if (sqlite3_prepare_v2(db, text, -1, &stmt, NULL) != SQLITE_OK)
+    fail_msg("%s: %s", text, sqlite3_errmsg(db));
+  assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+  int64_t value = sqlite3_column_int64(stmt, 0);
+  sqlite3_finalize(stmt);
+  sqlite3_close(db);
+  return value;
 }
 
 #endif

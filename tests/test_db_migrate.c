@@ -1,0 +1,145 @@
+/* test_db_migrate.c -- files that are not ours, empty, newer, and older ones brought forward. */
+#include "db_fixture.h"
+#include "../db/private.h"
+
+static void foreign_files_are_left_as_they_are(void **state)
+{
+  const fixture *f = *state;
+  fat_error err;
+  char before[64] = "this is a letter, not a database, and longer than a header..";
+  fixture_write(f->path, before, sizeof before);
+  for (int mode = FAT_DB_READ; mode <= FAT_DB_WRITE; mode++)
+    assert_int_equal(fixture_try(f->path, (fat_db_mode)mode, &err), FAT_E_FOREIGN);
+  fat_text text = {0};
+  MUST(fat_text_read_file(&text, f->path, 1000, err));
+  assert_int_equal(text.length, sizeof before);
+  assert_memory_equal(text.data, before, sizeof before);
+  fat_text_free(&text);
+  unlink(f->path);
+  fixture_sql(f->path, "CREATE TABLE mine (x); PRAGMA user_version = 1000;"); /* another program's */
+  for (int mode = FAT_DB_READ; mode <= FAT_DB_WRITE; mode++)
+    assert_int_equal(fixture_try(f->path, (fat_db_mode)mode, &err), FAT_E_FOREIGN);
+  assert_non_null(strstr(err.text, f->path));
+}
+
+static void an_empty_file_is_a_new_one(void **state)
+{
+  const fixture *f = *state;
+  fat_error err;
+  fixture_write(f->path, "", 0);
+  assert_int_equal(fixture_try(f->path, FAT_DB_READ, &err), FAT_E_NOT_FOUND);
+  assert_int_equal(fixture_try(f->path, FAT_DB_WRITE, &err), FAT_OK);
+  assert_int_equal(fixture_try(f->path, FAT_DB_READ, &err), FAT_OK);
+}
+
+static void a_newer_minor_version_is_read_and_not_written(void **state)
+{
+  const fixture *f = *state;
+  fat_error err;
+  fat_db *db = fixture_db(f, FAT_DB_WRITE);
+  fixture_put(db, "fwd:Br16", FAT_PREDICTED, 1);
+  fat_db_close(db);
+  fixture_sql(f->path, "ALTER TABLE trial ADD COLUMN joules REAL; CREATE TABLE later (x TEXT) STRICT;"
+                       "PRAGMA user_version = 1007;");
+  assert_int_equal(fixture_try(f->path, FAT_DB_WRITE, &err), FAT_E_NEWER);
+  assert_non_null(strstr(err.text, "1.7"));
+  assert_non_null(strstr(err.text, "1.0"));
+  db = fixture_db(f, FAT_DB_READ);
+  assert_string_equal(fixture_winner(db), "fwd:Br16");
+  assert_non_null(strstr(fat_db_note(db), "1.7"));
+  fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br16", 1);
+  assert_int_equal(fat_db_put(db, &t, NULL, &err), FAT_E_NEWER);
+  fat_db_close(db);
+  fixture_sql(f->path, "PRAGMA user_version = 2000");
+  for (int mode = FAT_DB_READ; mode <= FAT_DB_WRITE; mode++)
+    assert_int_equal(fixture_try(f->path, (fat_db_mode)mode, &err), FAT_E_NEWER);
+  assert_non_null(strstr(err.text, "2.0"));
+}
+
+/* What a next version would do: rebuild a table that others name, add a column, fill it. */
+static const fat_db_migration next[] = {
+    {0, 1000, "db/schema.sql", NULL},
+    {1000, 1001, NULL, "ALTER TABLE trial ADD COLUMN joules REAL; UPDATE trial SET joules = ms * 2;"},
+    {1001, 1002, NULL,
+     "CREATE TABLE run2 (id INTEGER PRIMARY KEY, begun TEXT NOT NULL, ended TEXT, status TEXT, command TEXT "
+     "NOT NULL,"
+     " version TEXT NOT NULL, driver TEXT NOT NULL, nvrtc TEXT NOT NULL, templates TEXT NOT NULL,"
+     " host TEXT NOT NULL, watts REAL) STRICT;"
+     "INSERT INTO run2 SELECT *, 70 FROM run; DROP VIEW runs; DROP VIEW best; DROP VIEW trials; DROP VIEW "
+     "failures;"
+     "DROP TABLE run; ALTER TABLE run2 RENAME TO run;"},
+};
+static const fat_db_migration broken[] = {
+    {1000, 1001, NULL, "ALTER TABLE trial ADD COLUMN joules REAL;"},
+    {1001, 1002, NULL, "DELETE FROM device"}, /* trials name it */
+};
+
+static void an_older_file_is_brought_forward_beside_a_copy(void **state)
+{
+  const fixture *f = *state;
+  char copy[300];
+  struct stat s;
+  fat_run run = {.command = "old"};
+  fat_db *db = fixture_db(f, FAT_DB_WRITE);
+  fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br16", 2);
+  MUST(fat_db_run_begin(db, &run, &t.run, err));
+  MUST(fat_db_put(db, &t, NULL, err));
+  fat_db_close(db);
+  /* A reader brings it forward in memory: the file stays as it is. */
+  MUST(fat_db_open_version(f->path, NULL, FAT_DB_READ, next, 3, 1002, &db, err));
+  assert_string_equal(fixture_winner(db), "fwd:Br16");
+  fat_db_close(db);
+  assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), 1000);
+  MUST(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1002, &db, err));
+  assert_string_equal(fixture_winner(db), "fwd:Br16");
+  snprintf(copy, sizeof copy, "%s.v1000.bak", f->path);
+  assert_non_null(strstr(fat_db_note(db), copy));
+  fat_db_close(db);
+  assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), 1002);
+  assert_int_equal(fixture_number(f->path, "SELECT joules FROM trial"), 4);
+  assert_int_equal(fixture_number(f->path, "SELECT watts FROM run"), 70);
+  assert_int_equal(fixture_number(copy, "PRAGMA user_version"), 1000);
+  assert_int_equal(fixture_number(copy, "SELECT count(*) FROM trial"), 1);
+  assert_int_equal(stat(copy, &s), 0);
+  assert_int_equal(s.st_mode & 0777, 0600);
+  /* Again: nothing is to be done and no second copy is made. */
+  MUST(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1002, &db, err));
+  assert_string_equal(fat_db_note(db), "");
+  fat_db_close(db);
+}
+
+static void a_migration_that_fails_changes_nothing(void **state)
+{
+  const fixture *f = *state;
+  char copy[300];
+  fat_error err = {0};
+  fat_db *db = fixture_db(f, FAT_DB_WRITE);
+  fixture_put(db, "fwd:Br16", FAT_PREDICTED, 1);
+  fat_db_close(db);
+  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, broken, 2, 1002, &db, &err),
+                   FAT_E_CORRUPT);
+  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, broken, 1, 1002, &db, &err), FAT_E_DB);
+  assert_non_null(strstr(err.text, "1.1"));
+  assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), 1000);
+  assert_int_equal(
+      fixture_number(f->path, "SELECT count(*) FROM pragma_table_info('trial') WHERE name = 'joules'"), 0);
+  snprintf(copy, sizeof copy, "%s.v1000.2.bak", f->path); /* the first copy was not overwritten */
+  assert_int_equal(fixture_number(copy, "PRAGMA user_version"), 1000);
+  db = fixture_db(f, FAT_DB_WRITE);
+  assert_string_equal(fixture_winner(db), "fwd:Br16");
+  fat_db_close(db);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, fixture_open, fixture_close)
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      TEST(foreign_files_are_left_as_they_are),
+      TEST(an_empty_file_is_a_new_one),
+      TEST(a_newer_minor_version_is_read_and_not_written),
+      TEST(an_older_file_is_brought_forward_beside_a_copy),
+      TEST(a_migration_that_fails_changes_nothing),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

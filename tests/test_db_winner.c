@@ -1,0 +1,202 @@
+/* test_db_winner.c -- who wins: each rule as a short story of puts and the winner after each. */
+#include "db_fixture.h"
+
+typedef struct step {
+  const char *config;
+  fat_origin origin;
+  fat_outcome outcome;
+  double ms;
+  int eligible;
+  const char *source;
+  const char *winner; /* after it */
+} step;
+
+#define OK FAT_OUT_OK
+#define M  FAT_MEASURED
+#define P  FAT_PREDICTED
+
+static const struct {
+  const char *rule;
+  step steps[5];
+} stories[] = {
+    {"lower wins",
+     {{"fwd:Br16", P, OK, 3, 1, HASH_A, "fwd:Br16"},
+      {"fwd:Br32", P, OK, 2, 1, HASH_A, "fwd:Br32"},
+      {"fwd:Br64", P, OK, 4, 1, HASH_A, "fwd:Br32"}}},
+    {"the incumbent keeps a tie",
+     {{"fwd:Br32", P, OK, 2, 1, HASH_A, "fwd:Br32"}, {"fwd:Br16", P, OK, 2, 1, HASH_A, "fwd:Br32"}}},
+    {"the incumbent keeps a tie with an earlier row that comes back",
+     {{"fwd:Br16", P, OK, 3, 1, HASH_A, "fwd:Br16"},
+      {"fwd:Br32", P, OK, 2, 1, HASH_A, "fwd:Br32"},
+      {"fwd:Br16", P, OK, 2, 1, HASH_A, "fwd:Br32"}}},
+    {"measured beats predicted",
+     {{"fwd:Br16", P, OK, 1, 1, HASH_A, "fwd:Br16"},
+      {"fwd:Br32", M, OK, 9, 1, HASH_A, "fwd:Br32"},
+      {"fwd:Br64", P, OK, 0.5, 1, HASH_A, "fwd:Br32"}}},
+    {"failures never win",
+     {{"fwd:Br16", P, FAT_OUT_SPILLS, 1, 1, HASH_A, ""},
+      {"fwd:Br32", P, OK, 5, 1, HASH_A, "fwd:Br32"},
+      {"fwd:Br64", M, FAT_OUT_WRONG, 1, 1, HASH_A, "fwd:Br32"},
+      {"fwd:Br128", M, FAT_OUT_SLOW, 1, 1, HASH_A, "fwd:Br32"}}},
+    {"no time, no win", {{"fwd:Br16", P, OK, NAN, 1, HASH_A, ""}, {"fwd:Br32", P, OK, 0, 1, HASH_A, ""}}},
+    {"only eligible kernels win",
+     {{"fa1:Br16", P, OK, 1, 0, HASH_A, ""},
+      {"fwd:Br32", P, OK, 2, 1, HASH_A, "fwd:Br32"},
+      {"standard:t128", M, OK, 0.1, 0, HASH_A, "fwd:Br32"}}},
+    {"a winner that is replaced by a worse row gives way",
+     {{"fwd:Br16", P, OK, 1, 1, HASH_A, "fwd:Br16"},
+      {"fwd:Br32", P, OK, 2, 1, HASH_A, "fwd:Br16"},
+      {"fwd:Br16", P, OK, 3, 1, HASH_A, "fwd:Br32"}}},
+    {"a winner that is replaced by a failure gives way",
+     {{"fwd:Br16", P, OK, 1, 1, HASH_A, "fwd:Br16"},
+      {"fwd:Br32", P, OK, 2, 1, HASH_A, "fwd:Br16"},
+      {"fwd:Br16", P, FAT_OUT_FAULT, NAN, 1, HASH_A, "fwd:Br32"},
+      {"fwd:Br32", P, FAT_OUT_OOM, NAN, 1, HASH_A, ""}}},
+    {"a winner whose kernel may no longer be picked gives way",
+     {{"fwd:Br16", P, OK, 1, 1, HASH_A, "fwd:Br16"}, {"fwd:Br16", P, OK, 1, 0, HASH_A, ""}}},
+    {"a later source of the same config counts alone",
+     {{"fwd:Br16", P, OK, 1, 1, HASH_A, "fwd:Br16"},
+      {"fwd:Br32", P, OK, 2, 1, HASH_A, "fwd:Br16"},
+      {"fwd:Br16", P, OK, 3, 1, HASH_B, "fwd:Br32"},
+      {"fwd:Br16", P, OK, 1, 1, HASH_A, "fwd:Br16"}}},
+    {"a prediction retires no measurement",
+     {{"fwd:Br16", M, OK, 4, 1, HASH_A, "fwd:Br16"},
+      {"fwd:Br16", P, OK, 5, 1, HASH_B, "fwd:Br16"},
+      {"fwd:Br32", P, OK, 1, 1, HASH_B, "fwd:Br16"}}},
+};
+
+static void each_rule_holds(void **state)
+{
+  const fixture *f = *state;
+  for (size_t i = 0; i < sizeof stories / sizeof *stories; i++) {
+    unlink(f->path);
+    fat_db *db = fixture_db(f, FAT_DB_WRITE);
+    for (int j = 0; j < 5 && stories[i].steps[j].config; j++) {
+      const step *s = &stories[i].steps[j];
+      fat_trial t = fixture_trial(PROBLEM, "T4", s->config, s->ms);
+      t.origin = s->origin, t.outcome = s->outcome, t.eligible = s->eligible, t.source_hash = s->source;
+      MUST(fat_db_put(db, &t, NULL, err));
+      if (strcmp(fixture_winner(db), s->winner) != 0)
+        fail_msg("%s: after step %d '%s' wins, not '%s'", stories[i].rule, j + 1, fixture_winner(db),
+                 s->winner);
+    }
+    fat_text findings = {0};
+    MUST(fat_db_check(db, &findings, err));
+    assert_string_equal(fat_text_get(&findings), "");
+    fat_text_free(&findings);
+    fat_db_close(db);
+  }
+}
+
+static bool count_trial(const fat_trial *t, void *user)
+{
+  (void)t;
+  ++*(int *)user;
+  return true;
+}
+
+static void the_same_key_replaces_its_row(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  double times[] = {1, 2, 3};
+  int count = 0;
+  fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br16", 2);
+  fat_artifact a = {.cubin = (const unsigned char *)"bytes", .cubin_size = 5, .target = "sm_75"};
+  t.samples = times, t.sample_count = 3;
+  MUST(fat_db_put(db, &t, &a, err));
+  int64_t id = t.id;
+  t.ms = 1, t.sample_count = 2;
+  MUST(fat_db_put(db, &t, NULL, err));
+  assert_int_equal(t.id, id);
+  MUST(fat_db_trials(db, NULL, count_trial, &count, err));
+  assert_int_equal(count, 1);
+  fat_best best;
+  MUST(fat_db_best(db, &t.problem, &t.gpu, NULL, true, &best, err));
+  assert_int_equal(best.trial.sample_count, 2);
+  assert_true(best.trial.ms == 1);
+  assert_non_null(best.cubin); /* what was stored for the key stays */
+  fat_db_best_free(&best);
+  /* Every part of the key makes another row. */
+  static const char *const sources[] = {HASH_A, HASH_B}, *const keys[] = {"13.0", "12.9"},
+                           *const drivers[] = {"", "1"};
+  for (int i = 0; i < 16; i++) {
+    t = fixture_trial(PROBLEM, "T4", "fwd:Br32", 2);
+    t.source_hash = sources[i & 1], t.compile_key = keys[i >> 1 & 1], t.driver = drivers[i >> 2 & 1];
+    t.origin = i & 8 ? M : P;
+    MUST(fat_db_put(db, &t, NULL, err));
+  }
+  count = 0;
+  MUST(fat_db_trials(db, NULL, count_trial, &count, err));
+  assert_int_equal(count, 17);
+  fat_db_close(db);
+}
+
+static void each_problem_and_device_has_its_own(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  static const char *const gpus[] = {"T4", "A100"}, *const problems[] = {PROBLEM, PROBLEM "-causal"};
+  for (int i = 0; i < 4; i++) {
+    char config[32];
+    snprintf(config, sizeof config, "fwd:Br%d", 16 << i);
+    const fat_gpu *rows = NULL;
+    int count;
+    rows = fat_gpu_list(&count);
+    fat_trial t = fixture_trial(problems[i & 1], "T4", config, 10 - i);
+    for (int j = 0; j < count; j++)
+      if (strncmp(rows[j].name, gpus[i >> 1], strlen(gpus[i >> 1])) == 0)
+        t.gpu = rows[j];
+    MUST(fat_db_put(db, &t, NULL, err));
+    fat_best best;
+    MUST(fat_db_best(db, &t.problem, &t.gpu, NULL, false, &best, err));
+    assert_int_equal(best.trial.id, t.id);
+    fat_db_best_free(&best);
+  }
+  assert_string_equal(fixture_winner(db), "fwd:Br16");
+  fat_text text = {0};
+  MUST(fat_db_view(db, "best", false, &text, err));
+  int lines = 0;
+  for (const char *p = text.data; *p; p++)
+    lines += *p == '\n';
+  assert_int_equal(lines, 5);
+  fat_text_free(&text);
+  int count = 0;
+  fat_problem p;
+  MUST(fat_problem_parse(PROBLEM, &p, err));
+  MUST(fat_db_winners(db, &p, count_trial, &count, err));
+  assert_int_equal(count, 2);
+  fat_db_close(db);
+}
+
+static void a_kernel_asked_for_by_name_is_its_best_trial(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  fat_best best;
+  fat_error err = {0};
+  fat_trial t = fixture_trial(PROBLEM, "T4", "fa1:Br16", 3);
+  t.eligible = 0;
+  MUST(fat_db_put(db, &t, NULL, err));
+  t = fixture_trial(PROBLEM, "T4", "fa1:Br32", 2);
+  t.eligible = 0;
+  MUST(fat_db_put(db, &t, NULL, err));
+  fixture_put(db, "fwd:Br16", P, 1);
+  MUST(fat_db_best(db, &t.problem, &t.gpu, "fa1", false, &best, err));
+  assert_int_equal(best.trial.id, t.id);
+  fat_db_best_free(&best);
+  assert_int_equal(fat_db_best(db, &t.problem, &t.gpu, "standard", false, &best, &err), FAT_E_NOT_FOUND);
+  assert_non_null(strstr(err.text, "standard"));
+  assert_null(best.memory);
+  fat_db_close(db);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, fixture_open, fixture_close)
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      TEST(each_rule_holds),
+      TEST(the_same_key_replaces_its_row),
+      TEST(each_problem_and_device_has_its_own),
+      TEST(a_kernel_asked_for_by_name_is_its_best_trial),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
