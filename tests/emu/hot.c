@@ -17,6 +17,12 @@ OPEN void emu_hot_attach(emu_hot *state)
 }
 
 static const uint64_t epoch_mask = (UINT64_C(1) << EMU_EPOCH_BITS) - 1;
+enum { block_shift = EMU_EPOCH_BITS + EMU_THREAD_BITS };
+static const uint64_t block_mask = (UINT64_C(1) << EMU_BLOCK_BITS) - 1;
+/* The bits in which two stamps of one block and epoch agree. */
+static const uint64_t same_block_epoch = ((UINT64_C(1) << EMU_BLOCK_BITS) - 1)
+                                             << (EMU_EPOCH_BITS + EMU_THREAD_BITS) |
+                                         ((UINT64_C(1) << EMU_EPOCH_BITS) - 1);
 static const uint64_t who_mask = (UINT64_C(1) << (EMU_BLOCK_BITS + EMU_THREAD_BITS)) - 1;
 
 /* Whether the accesses that a stamp stands for came before the present of thread `me`. `span` says of how
@@ -81,6 +87,9 @@ static void add_reader(emu_cell *cell, const emu_me *me, uintptr_t pc)
 
 static inline void read_cell(emu_cell *cell, const emu_me *me, uintptr_t a, uint32_t size, uintptr_t pc)
 {
+  /* A write would have taken this thread's mark away: all was checked when it was set. */
+  if (cell->read == me->stamp)
+    return;
   if (__builtin_expect(cell->write >> EMU_TAG_SHIFT != EMU_FILLED, 0)) {
     int empty = cell->write >> EMU_TAG_SHIFT == EMU_EMPTY;
     report(empty ? EMU_UNINITIALISED : EMU_OUT_OF_BOUNDS, 0, a, size, pc);
@@ -89,8 +98,15 @@ static inline void read_cell(emu_cell *cell, const emu_me *me, uintptr_t a, uint
   }
   if (__builtin_expect(!before(cell->write, EMU_ONE, me), 0))
     report_race(cell, 1, 0, a, size, pc);
-  if (cell->read != me->stamp)
-    add_reader(cell, me, pc);
+  /* Most reads: of inputs by many blocks, of shared memory by a whole block. The set holds this one already.
+   */
+  uint64_t other = cell->read ^ me->stamp;
+  unsigned span = cell->read >> EMU_TAG_SHIFT;
+  if (span == EMU_OF_GRID && (cell->read >> block_shift & block_mask) >= hot->first_block)
+    return;
+  if (span == EMU_OF_BLOCK && (other & same_block_epoch) == 0)
+    return;
+  add_reader(cell, me, pc);
 }
 
 static inline void write_cell(emu_cell *cell, const emu_me *me, uintptr_t a, uint32_t size, uintptr_t pc)
@@ -108,13 +124,14 @@ static inline void write_cell(emu_cell *cell, const emu_me *me, uintptr_t a, uin
   cell->write_pc = (uint32_t)(pc - hot->image);
 }
 
-/* An address outside the arena: a thread's own stack is its registers, the module's constants may be read. */
+/* An address outside the arena: a thread's own stack is its registers, constants and arguments may be read.
+ */
 static void outside(uintptr_t a, uint32_t size, int is_write, uintptr_t pc)
 {
   const emu_me *me = hot->me;
   if (a - me->stack < me->stack_size)
     return;
-  if (!is_write && a - hot->image < hot->image_size)
+  if (!is_write && (a - hot->image < hot->image_size || a - hot->call < hot->call_size))
     return;
   report(EMU_OUT_OF_BOUNDS, is_write, a, size, pc);
 }

@@ -86,6 +86,7 @@ typedef struct emu_hot {
   emu_cell *shadow;
   uint64_t accesses, budget;
   uintptr_t image, image_size;           /* the module in memory: constants may be read there */
+  uintptr_t call, call_size;             /* the launch's argument struct: each thread copies it from there */
   void (*found)(const emu_event *event); /* does not return where going on would crash */
   void (*wait)(emu_wait kind, uintptr_t pc);
 } emu_hot;

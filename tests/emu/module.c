@@ -26,7 +26,7 @@ static const char *const options[] = {
     "c++",
     "-std=c++17",
     "-O1",
-    "-g",
+    "-g1",
     "-fPIC",
     "-w",
     "-march=native",

@@ -237,6 +237,8 @@ fat_status emu_run(emu *e, const emu_module *module, const fat_recipe *recipe, c
   e->hot.budget = g->options->accesses ? g->options->accesses : UINT64_C(1) << 34;
   e->hot.image = module->image;
   e->hot.image_size = module->image_size;
+  e->hot.call = (uintptr_t)call;
+  e->hot.call_size = call_size;
   e->hot.found = emu_findings_add;
   e->hot.wait = emu_grid_wait;
   module->attach(&e->hot);

@@ -1,0 +1,186 @@
+/* attention.c -- lays out one attention call in the emulator's memory, runs a kernel on it, reads the result.
+ *
+ * Everything that is no element of a tensor is NaN and closed, O and LSE are NaN before the run. */
+#include "attention.h"
+#include "args.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+fat_status emu_kernel_render(fat_script *script, const fat_problem *p, const fat_config *config,
+                             fat_source *source, fat_error *err)
+{
+  const fat_gpu *gpu;
+  FAT_TRY(fat_gpu_find("T4", &gpu, err));
+  return fat_source_render(script, p, gpu, config, FAT_LINES_TEMPLATE, source, err);
+}
+
+fat_status emu_kernel_load(const char *text, const char *recipe, const fat_config *config, emu_kernel *kernel,
+                           fat_error *err)
+{
+  *kernel = (emu_kernel){0};
+  FAT_TRY(fat_recipe_parse(recipe, &kernel->recipe, err));
+  if (fat_config_get(config, "W", &kernel->W) != FAT_OK)
+    kernel->W = 4;
+  return emu_module_load(text, &kernel->module, err);
+}
+
+void emu_kernel_free(emu_kernel *kernel)
+{
+  emu_module_free(kernel->module);
+  kernel->module = NULL;
+}
+
+/* Strides of a tensor of b batches, h heads, n rows, d columns. `which` counts the tensors of a call. */
+static emu_layout lay_out(const char *name, emu_lay lay, int which, int32_t W, int64_t b, int64_t h,
+                          int64_t n, int64_t d)
+{
+  emu_layout l = {name, {b, h, n, d}, {h * n * d, n * d, d, 1}, 4, 0};
+  if (lay == EMU_MIXED)
+    lay = (emu_lay)((which + 1) % 3);
+  if (lay == EMU_BSHD) {
+    l.stride[0] = n * h * d;
+    l.stride[1] = d;
+    l.stride[2] = h * d;
+  } else if (lay == EMU_PADDED) {
+    l.stride[2] = d + (1 + which) * W;
+    l.stride[1] = n * l.stride[2] + 3 * W;
+    l.stride[0] = h * l.stride[1] + 5 * W;
+    l.shift = 4 * W;
+  } else if (lay == EMU_FAR) {
+    /* Half of the tensors have far rows, the others far heads and batches. */
+    int64_t far = INT64_C(1) << 31, rows = n > 1 ? n - 1 : 1;
+    if (which % 2)
+      l.stride[2] = (far / rows + d) / 4 * 4 + 4;
+    else
+      l.stride[1] = h > 1 ? far / (h - 1) / 4 * 4 + n * d : n * d;
+    l.stride[0] = b > 1 ? far / (b - 1) / 4 * 4 + 64 + l.stride[1] : l.stride[0];
+    if (which % 2) {
+      l.stride[1] = d;
+      l.stride[0] = h * d;
+    }
+  }
+  return l;
+}
+
+static float *element(float *data, const emu_layout *l, int64_t b, int64_t h, int64_t n)
+{
+  return data + b * l->stride[0] + h * l->stride[1] + n * l->stride[2];
+}
+
+/* Copies rows between a packed array and a tensor. */
+static void move(const emu_layout *l, float *data, float *packed, bool in)
+{
+  for (int64_t b = 0; b < l->size[0]; b++)
+    for (int64_t h = 0; h < l->size[1]; h++)
+      for (int64_t n = 0; n < l->size[2]; n++) {
+        float *row = element(data, l, b, h, n),
+              *flat = packed + ((b * l->size[1] + h) * l->size[2] + n) * l->size[3];
+        memcpy(in ? row : flat, in ? flat : row, (size_t)l->size[3] * sizeof *row);
+      }
+}
+
+static tensor argument(const emu_layout *l, float *data)
+{
+  return (tensor){data, l->stride[0], l->stride[1], l->stride[2]};
+}
+
+enum { Q, K, V, O, LSE, TENSORS };
+
+static void all_layouts(const emu_case *c, int32_t W, emu_layout l[TENSORS])
+{
+  const fat_problem *p = &c->problem;
+  l[Q] = lay_out("Q", c->lay, 0, W, p->b, p->h, p->q, p->d);
+  l[K] = lay_out("K", c->lay, 1, W, p->b, p->hk, p->k, p->d);
+  l[V] = lay_out("V", c->lay, 2, W, p->b, p->hk, p->k, p->dv);
+  l[O] = lay_out("O", c->lay, 3, W, p->b, p->h, p->q, p->dv);
+  int64_t pad = c->lay == EMU_PADDED ? 5 : 0;
+  l[LSE] = (emu_layout){"LSE", {1, p->b, p->h, p->q}, {0, p->h * (p->q + pad), p->q + pad, 1}, 4, 0};
+}
+
+fat_status emu_attention_run(emu *e, const emu_kernel *kernel, const emu_case *c, const emu_truth *t,
+                             const emu_options *options, emu_result *r, fat_error *err)
+{
+  const fat_problem *p = &c->problem;
+  emu_layout l[TENSORS];
+  float *data[TENSORS] = {NULL}, *packed[3] = {t->q, t->k, t->v};
+  *r = (emu_result){0};
+  all_layouts(c, kernel->W, l);
+  emu_reset(e);
+  for (int i = 0; i < (c->no_lse ? LSE : TENSORS); i++) {
+    data[i] = emu_tensor(e, &l[i]);
+    if (!data[i])
+      return fat_status_fail(err, FAT_E_NOMEM, "no room for tensor %s", l[i].name);
+    if (i <= V) {
+      move(&l[i], data[i], packed[i], true);
+      emu_filled(e, data[i]);
+    }
+  }
+  call a = {.Q = argument(&l[Q], data[Q]),
+            .K = argument(&l[K], data[K]),
+            .V = argument(&l[V], data[V]),
+            .O = argument(&l[O], data[O]),
+            .LSE = {data[LSE], l[LSE].stride[1], l[LSE].stride[2]},
+            .b = (i32)p->b,
+            .h = (i32)p->h,
+            .hk = (i32)p->hk,
+            .q = (i32)p->q,
+            .k = (i32)p->k,
+            .scale = c->scale};
+  fat_sizes sizes = {p->b, p->h, p->hk, p->q, p->k, 40};
+  FAT_TRY(emu_run(e, kernel->module, &kernel->recipe, &sizes, &a, sizeof a, options, &r->report, err));
+  int64_t rows = p->b * p->h * p->q;
+  r->o = malloc((size_t)(rows * p->dv) * sizeof *r->o);
+  r->lse = c->no_lse ? NULL : malloc((size_t)rows * sizeof *r->lse);
+  if (!r->o || (!r->lse && !c->no_lse)) {
+    emu_result_free(r);
+    return fat_status_fail(err, FAT_E_NOMEM, "no memory for a result");
+  }
+  move(&l[O], data[O], r->o, false);
+  if (r->lse)
+    move(&l[LSE], data[LSE], r->lse, false);
+  return FAT_OK;
+}
+
+void emu_result_free(emu_result *r)
+{
+  free(r->o);
+  free(r->lse);
+  r->o = r->lse = NULL;
+}
+
+/* The worst element of one output; false where one is too far off, is NaN, or is finite where it may not be.
+ */
+static bool near(const char *name, const double *right, const float *got, int64_t count, int64_t width,
+                 const emu_case *c, double allowed, char *why, size_t room)
+{
+  int64_t worst = -1;
+  double most = allowed;
+  for (int64_t i = 0; i < count; i++) {
+    bool special = !isfinite(right[i]) || isnan(got[i]);
+    double off = special ? ((double)got[i] == right[i] ? 0 : INFINITY) : fabs((double)got[i] - right[i]);
+    if (off > most) {
+      most = off;
+      worst = i;
+    }
+  }
+  if (worst < 0)
+    return true;
+  int64_t row = worst / width;
+  snprintf(
+      why, room,
+      "%s[batch %lld, head %lld, row %lld, column %lld] is %.9g, right is %.9g: off by %.3g, allowed %.3g",
+      name, (long long)(row / c->problem.q / c->problem.h), (long long)(row / c->problem.q % c->problem.h),
+      (long long)(row % c->problem.q), (long long)(worst % width), (double)got[worst], right[worst], most,
+      allowed);
+  return false;
+}
+
+bool emu_attention_right(const emu_case *c, const emu_truth *t, const emu_result *r, char *why, size_t room)
+{
+  const fat_problem *p = &c->problem;
+  int64_t rows = p->b * p->h * p->q;
+  return near("O", t->o, r->o, rows * p->dv, p->dv, c, t->allowed_o, why, room) &&
+         (!r->lse || near("LSE", t->lse, r->lse, rows, 1, c, t->allowed_lse, why, room));
+}

@@ -1,0 +1,86 @@
+/* attention.h -- attention problems on the emulator: inputs, layouts, a run of a rendered kernel, a verdict.
+ *
+ * What test_kernels and test_bites share. Renders come from the generator, for a T4. Failures of the
+ * machinery itself (a template that does not render, a text that does not compile) are statuses. */
+#ifndef EMU_ATTENTION_H
+#define EMU_ATTENTION_H
+
+#include "config.h"
+#include "emu.h"
+#include "gpu.h"
+#include "reference.h"
+#include "source.h"
+#include "space.h"
+
+/* Where the rows of a tensor lie. Every layout but the first has something between rows or heads. ORDER
+ * LAYOUT */
+typedef enum emu_lay {
+  EMU_BHSD,   /* packed */
+  EMU_BSHD,   /* rows of all heads side by side */
+  EMU_PADDED, /* packed, with some numbers behind each row, head and batch; the first element off 256 bytes */
+  EMU_MIXED,  /* each tensor another of the three */
+  EMU_FAR,    /* heads or rows more than 2^31 elements from the first */
+  EMU_LAYS
+} emu_lay;
+
+/* ORDER DATA */
+typedef enum emu_data {
+  EMU_NORMAL,
+  EMU_LARGE,   /* scores in the thousands */
+  EMU_RISING,  /* the row maximum grows with every tile */
+  EMU_FALLING, /* the first key outweighs all others */
+  EMU_EQUAL,   /* all keys alike */
+  EMU_DATAS
+} emu_data;
+
+extern const char *const emu_lay_names[EMU_LAYS];
+extern const char *const emu_data_names[EMU_DATAS];
+
+typedef struct emu_case {
+  fat_problem problem;
+  float scale;
+  emu_lay lay;
+  emu_data data;
+  bool no_lse;
+  uint64_t seed;
+} emu_case;
+
+/* Reads a line `PROBLEM KERNELS [scale=X] [lay=NAME] [data=NAME] [nolse]`; `kernels` gets the second word. */
+fat_status emu_case_parse(const char *line, emu_case *c, char kernels[FAT_CONFIG_TEXT], fat_error *err);
+/* 1 / sqrt(d), and the rest as in an ordinary call. */
+void emu_case_plain(emu_case *c, const fat_problem *p);
+
+/* Inputs and what is right for them: packed arrays, owned. */
+typedef struct emu_truth {
+  float *q, *k, *v;
+  double *o, *lse;
+  double allowed_o, allowed_lse;
+} emu_truth;
+fat_status emu_truth_make(const emu_case *c, emu_truth *t, fat_error *err);
+void emu_truth_free(emu_truth *t);
+
+/* A kernel ready to run. */
+typedef struct emu_kernel {
+  emu_module *module;
+  fat_recipe recipe;
+  int32_t W; /* floats that it moves at once: what strides and addresses are multiples of */
+} emu_kernel;
+fat_status emu_kernel_render(fat_script *script, const fat_problem *p, const fat_config *config,
+                             fat_source *source, fat_error *err);
+fat_status emu_kernel_load(const char *text, const char *recipe, const fat_config *config, emu_kernel *kernel,
+                           fat_error *err);
+void emu_kernel_free(emu_kernel *kernel);
+
+/* What a run gave: packed, owned. `lse` is NULL where it was not asked for. */
+typedef struct emu_result {
+  float *o, *lse;
+  emu_report report;
+} emu_result;
+fat_status emu_attention_run(emu *e, const emu_kernel *kernel, const emu_case *c, const emu_truth *t,
+                             const emu_options *options, emu_result *r, fat_error *err);
+void emu_result_free(emu_result *r);
+
+/* Whether a result is right; else `why` says what is wrong and where. Findings are no part of it. */
+bool emu_attention_right(const emu_case *c, const emu_truth *t, const emu_result *r, char *why, size_t room);
+
+#endif
