@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <sys/mman.h>
 
 /* The test's own allocator: once `budget` allocations were made, every further one fails. -1: no limit. */
 static long budget = -1;
@@ -158,12 +159,31 @@ static void what_is_no_file_is_refused_and_leaves_the_text(void **state)
     assert_non_null(strstr(err.text, path));
     assert_string_equal(fat_text_get(&t), "kept");
   }
-  /* /proc files say 0 bytes and give more: the limit holds for what is read, too */
-  assert_int_equal(fat_text_read_file(&t, "/proc/self/maps", 10, &err), FAT_E_IO);
-  assert_non_null(strstr(err.text, "longer than the 10 bytes"));
-  assert_string_equal(fat_text_get(&t), "kept");
   fat_text_free(&t);
   folder_remove(&at);
+}
+
+static void a_file_that_grows_while_it_is_read_is_refused(void **state)
+{
+  (void)state;
+  /* /proc files say 0 bytes and give more. Pages of alternating rights make this one long: a line for each.
+   */
+  enum { PAGES = 400, PAGE = 4096, LIMIT = 6000 };
+  char *pages = mmap(NULL, PAGES * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  fat_text t = {0};
+  fat_error err = {0};
+  assert_true(pages != MAP_FAILED);
+  for (int i = 0; i < PAGES; i += 2)
+    assert_int_equal(mprotect(pages + i * PAGE, PAGE, PROT_READ), 0);
+  fat_text_add(&t, "kept");
+  assert_int_equal(fat_text_read_file(&t, "/proc/self/maps", LIMIT, &err), FAT_E_IO);
+  assert_non_null(strstr(err.text, "longer than the 6000 bytes"));
+  assert_string_equal(fat_text_get(&t), "kept");
+  assert_int_equal(t.length, 4);
+  assert_int_equal(fat_text_read_file(&t, "/proc/self/maps", 10000000, &err), FAT_OK);
+  assert_true(t.length > LIMIT);
+  munmap(pages, PAGES * PAGE);
+  fat_text_free(&t);
 }
 
 static void reading_a_file_survives_every_allocation_failing(void **state)
@@ -246,6 +266,7 @@ int main(void)
       cmocka_unit_test(a_failed_text_keeps_what_it_held),
       cmocka_unit_test(a_file_is_appended_whole),
       cmocka_unit_test(what_is_no_file_is_refused_and_leaves_the_text),
+      cmocka_unit_test(a_file_that_grows_while_it_is_read_is_refused),
       cmocka_unit_test(reading_a_file_survives_every_allocation_failing),
       cmocka_unit_test(sha256_gives_the_answers_of_the_standard),
       cmocka_unit_test(distance_counts_single_letter_changes),
