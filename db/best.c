@@ -142,9 +142,12 @@ static fat_status best_of(fat_db *db, const char *schema, const char *problem, c
     status = keep(best, &row, &why);
   if (status == FAT_OK && found)
     status = contents(db, schema, &row, with_cubin, best, &why);
-  if (status == FAT_E_CORRUPT)
+  /* What is not a want of memory or of a lock is damage, and damage is a miss. */
+  bool damage =
+      status == FAT_E_CORRUPT || status == FAT_E_DB || status == FAT_E_FOREIGN || status == FAT_E_INPUT;
+  if (damage)
     fat_db_remark(db, "%s", why.text);
-  if (status == FAT_E_CORRUPT || (status == FAT_OK && !found))
+  if (damage || (status == FAT_OK && !found))
     status = FAT_E_NOT_FOUND;
   else if (status != FAT_OK)
     fat_status_fail(err, status, "%s", why.text);

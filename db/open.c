@@ -75,20 +75,28 @@ static fat_status identify(fat_db *db, const char *schema, const char *path, int
   return FAT_OK;
 }
 
-/* Whether the tables are there and, for a writer, whether the pages hold together. */
+/* Whether tables and columns are there and, for a writer, whether the pages hold together. */
 static fat_status probe(fat_db *db, const char *schema, const char *path, bool thorough, fat_error *err)
 {
   char sql[512];
   int64_t tables = 0, sound = 1;
+  sqlite3_stmt *stmt = NULL;
+  fat_text row = {0};
   snprintf(sql, sizeof sql, COUNT_TABLES, schema);
   FAT_TRY(fat_db_number(db, db->sql, sql, &tables, err));
   if (thorough)
     FAT_TRY(fat_db_number(db, db->sql, "SELECT quick_check = 'ok' FROM pragma_quick_check(1)", &sound, err));
-  if (tables == TABLES && sound)
-    return FAT_OK;
-  return fat_status_fail(err, FAT_E_CORRUPT,
-                         "database %s is damaged: see `fatune doctor`, or move it away to begin a new one",
-                         path);
+  fat_db_row_select(&row, schema);
+  fat_status status = fat_text_status(&row, err);
+  if (status == FAT_OK && tables == TABLES)
+    status = fat_db_prepare(db, db->sql, fat_text_get(&row), &stmt, err);
+  sqlite3_finalize(stmt);
+  fat_text_free(&row);
+  if (status == FAT_E_DB || tables != TABLES || !sound)
+    return fat_status_fail(err, FAT_E_CORRUPT,
+                           "database %s is damaged: see `fatune doctor`, or move it away to begin a new one",
+                           path);
+  return status;
 }
 
 /* Replaces main by a database in memory: a copy of the file, or empty where `empty`. */
@@ -282,6 +290,7 @@ fat_status fat_db_open_foreign(const char *path, fat_db **out, fat_error *err)
   if (status == FAT_OK)
     status = fat_db_configure(db, db->sql, err);
   if (status == FAT_OK) {
+    sqlite3_limit(db->sql, SQLITE_LIMIT_LENGTH, FAT_DB_FOREIGN);
     sqlite3_progress_handler(db->sql, 1000000, count_down, &db->patience);
     status = identify(db, "main", db->path, FAT_DB_VERSION, &db->version, err);
   }

@@ -12,10 +12,11 @@
 enum {
   FAT_DB_VERSION = 1000, /* major * 1000 + minor of the schema this program knows */
   FAT_DB_PATH = 4096,
-  FAT_DB_SAMPLES = 100000, /* of one trial */
-  FAT_DB_LENGTH = 1 << 28, /* bytes of one value or row */
-  FAT_DB_LOG = 1 << 16,    /* bytes kept of a compiler log, a detail, a compile key */
-  FAT_DB_WORD = 128,       /* bytes of a hash, a version, a date, a name */
+  FAT_DB_SAMPLES = 100000,  /* of one trial */
+  FAT_DB_LENGTH = 1 << 28,  /* bytes of one value or row */
+  FAT_DB_FOREIGN = 1 << 24, /* the same, of a foreign file */
+  FAT_DB_LOG = 1 << 16,     /* bytes kept of a compiler log, a detail, a compile key */
+  FAT_DB_WORD = 128,        /* bytes of a hash, a version, a date, a name */
 };
 #define FAT_DB_MS 1e8 /* longest time of a trial: more than a day */
 

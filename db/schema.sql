@@ -25,7 +25,7 @@ CREATE INDEX problem_family ON problem(family);
 
 CREATE TABLE device ( -- a GPU, known by what its driver reports, never by its name
   id           INTEGER PRIMARY KEY,
-  facts        TEXT NOT NULL UNIQUE, -- what a pick must agree with: sm75-40SM-65536S-4194304L2-256b-1590MHz
+  facts        TEXT NOT NULL UNIQUE, -- what a pick must agree with: sm75-40SM-65536S-4194304L2-256b-1590+5001MHz
   name         TEXT NOT NULL,        -- a label: T4
   sm           INTEGER NOT NULL,     -- compute capability: 75 is 7.5
   sms          INTEGER NOT NULL,     -- streaming multiprocessors

@@ -1,0 +1,229 @@
+/* test_db_damage.c -- damaged files: a reader misses what is damaged and nothing else, a check names it, and
+ * no damaged binary ever leaves the database. */
+#include "db_fixture.h"
+
+static const char CUBIN[] = "\177ELF 0123456789 a binary of some length, each byte of which counts";
+
+static fat_trial stored(const fixture *f)
+{
+  fat_db *db = fixture_db(f, FAT_DB_WRITE);
+  fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br16", 1);
+  fat_artifact a = {.source = "__global__ void k();",
+                    .recipe = "launch k grid b block 128 shared 0",
+                    .target = "sm_75",
+                    .cubin = (const unsigned char *)CUBIN,
+                    .cubin_size = sizeof CUBIN};
+  double times[] = {1, 2};
+  t.samples = times, t.sample_count = 2;
+  MUST(fat_db_put(db, &t, &a, err));
+  fixture_put(db, "fwd:Br32", FAT_PREDICTED, 2);
+  fat_db_close(db);
+  t.samples = NULL;
+  return t;
+}
+
+static void assert_finding(const fixture *f, const char *words)
+{
+  fat_db *db = fixture_db(f, FAT_DB_READ);
+  fat_text findings = {0};
+  MUST(fat_db_check(db, &findings, err));
+  if (!strstr(fat_text_get(&findings), words))
+    fail_msg("'%s' is not in: %s", words, fat_text_get(&findings));
+  fat_text_free(&findings);
+  fat_db_close(db);
+}
+
+static void a_damaged_binary_is_never_handed_out(void **state)
+{
+  const fixture *f = *state;
+  fat_trial t = stored(f);
+  fat_best best;
+  char sql[256];
+  for (size_t i = 0; i <= sizeof CUBIN; i++) { /* each byte changed; at last the whole cut short */
+    snprintf(sql, sizeof sql,
+             i < sizeof CUBIN ? "UPDATE binary SET cubin = CAST(substr(cubin, 1, %zu) || x'ff' ||"
+                                " substr(cubin, %zu) AS BLOB)"
+                              : "UPDATE binary SET cubin = substr(cubin, 1, length(cubin) - 1)",
+             i, i + 2);
+    fixture_sql(f->path, sql);
+    fat_db *db = fixture_db(f, FAT_DB_READ);
+    MUST(fat_db_best(db, &t.problem, &t.gpu, NULL, true, &best, err));
+    assert_null(best.cubin);
+    assert_int_equal(best.cubin_size, 0);
+    assert_non_null(best.source); /* it can be built again */
+    assert_non_null(strstr(fat_db_note(db), "binary"));
+    fat_db_best_free(&best);
+    fat_db_close(db);
+    assert_finding(f, "main: binary");
+    fat_db *writer = fixture_db(f, FAT_DB_WRITE); /* the same content again repairs it */
+    fat_artifact a = {.cubin = (const unsigned char *)CUBIN, .cubin_size = sizeof CUBIN, .target = "sm_75"};
+    MUST(fat_db_put_artifact(writer, t.id, &a, err));
+    MUST(fat_db_best(writer, &t.problem, &t.gpu, NULL, true, &best, err));
+    assert_int_equal(best.cubin_size, sizeof CUBIN);
+    assert_memory_equal(best.cubin, CUBIN, sizeof CUBIN);
+    fat_db_best_free(&best);
+    fat_db_close(writer);
+  }
+  fat_db *db = fixture_db(f, FAT_DB_WRITE);
+  fat_error err = {0};
+  fat_artifact wrong = {.cubin = (const unsigned char *)CUBIN, .cubin_size = 9, .cubin_hash = HASH_A};
+  assert_int_equal(fat_db_put_artifact(db, t.id, &wrong, &err), FAT_E_INPUT);
+  assert_int_equal(fat_db_put_artifact(db, 999, &wrong, &err), FAT_E_NOT_FOUND);
+  fat_db_close(db);
+}
+
+static void damaged_text_is_left_out(void **state)
+{
+  const fixture *f = *state;
+  fat_trial t = stored(f);
+  fat_best best;
+  fixture_sql(f->path, "UPDATE source SET text = text || ' '; UPDATE recipe SET text = 'launch evil'");
+  fat_db *db = fixture_db(f, FAT_DB_READ);
+  MUST(fat_db_best(db, &t.problem, &t.gpu, NULL, true, &best, err));
+  assert_null(best.source);
+  assert_null(best.recipe);
+  assert_non_null(best.cubin);
+  fat_db_best_free(&best);
+  fat_db_close(db);
+  assert_finding(f, "main: source");
+  assert_finding(f, "main: recipe");
+}
+
+static bool count_trial(const fat_trial *t, void *user)
+{
+  (void)t;
+  ++*(int *)user;
+  return true;
+}
+
+static void a_damaged_row_is_a_miss(void **state)
+{
+  static const struct {
+    const char *sql, *finding;
+    int left; /* trials that are still read */
+    bool best;
+  } cases[] = {
+      {"UPDATE trial SET config = 'fwd:Br16-Br16' WHERE id = 1", "trial 1", 1, false},
+      {"UPDATE trial SET samples = 3 WHERE id = 1", "trial 1", 1, false},
+      {"UPDATE trial SET registers = -9 WHERE id = 1", "trial 1", 1, false},
+      {"UPDATE trial SET outcome = 'marvellous' WHERE id = 2", "trial 2", 1, true},
+      {"UPDATE device SET sms = 4", "device", 0, false},
+      {"UPDATE problem SET text = 'fwd-f33-b1-h1-q1-k1-d64'", "f33", 0, false},
+      {"UPDATE winner SET trial = 2", "better", 2, true},
+      {"DELETE FROM winner", "no winner", 2, false},
+      {"UPDATE trial SET current = 0 WHERE id = 1", "may not be", 2, false},
+      {"DELETE FROM device", "is not there", 0, false},
+  };
+  const fixture *f = *state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    unlink(f->path);
+    fat_trial t = stored(f);
+    fixture_sql(f->path, cases[i].sql);
+    fat_db *db = fixture_db(f, FAT_DB_READ);
+    fat_best best;
+    fat_error err = {0};
+    int count = 0;
+    fat_status status = fat_db_best(db, &t.problem, &t.gpu, NULL, true, &best, &err);
+    if (status != (cases[i].best ? FAT_OK : FAT_E_NOT_FOUND))
+      fail_msg("%s: best has status %d", cases[i].sql, (int)status);
+    fat_db_best_free(&best);
+    MUST(fat_db_trials(db, NULL, count_trial, &count, err));
+    if (count != cases[i].left)
+      fail_msg("%s: %d trials are read", cases[i].sql, count);
+    fat_db_close(db);
+    assert_finding(f, cases[i].finding);
+  }
+}
+
+/* Everything a command does with a file, whatever state it is in. */
+static void use(const char *path, const fat_trial *asked, long *opened, long *served)
+{
+  for (int mode = FAT_DB_READ; mode <= FAT_DB_WRITE; mode++) {
+    fat_db *db = NULL;
+    fat_error err = {0};
+    fat_best best;
+    fat_text text = {0};
+    int count = 0;
+    if (fat_db_open(path, NULL, (fat_db_mode)mode, &db, &err) != FAT_OK) {
+      assert_null(db);
+      assert_string_not_equal(err.text, "");
+      continue;
+    }
+    ++*opened;
+    fat_status status = fat_db_best(db, &asked->problem, &asked->gpu, NULL, true, &best, &err);
+    if (status != FAT_OK && status != FAT_E_NOT_FOUND)
+      fail_msg("damage is no miss: status %d, %s", (int)status, err.text);
+    if (status == FAT_OK && best.cubin) {
+      assert_memory_equal(best.cubin, CUBIN, sizeof CUBIN);
+      ++*served;
+    }
+    fat_db_best_free(&best);
+    fat_db_trials(db, NULL, count_trial, &count, &err);
+    fat_db_view(db, "best", true, &text, &err);
+    fat_db_view(db, "runs", false, &text, &err);
+    fat_db_export(db, &text, &err);
+    fat_db_check(db, &text, &err);
+    if (mode == FAT_DB_WRITE) {
+      fat_trial t = *asked;
+      fat_db_put(db, &t, NULL, &err);
+    }
+    fat_text_free(&text);
+    fat_db_close(db);
+  }
+}
+
+static uint64_t next_random(uint64_t *state) /* xorshift64 */
+{
+  *state ^= *state << 13;
+  *state ^= *state >> 7;
+  *state ^= *state << 17;
+  return *state;
+}
+
+static void random_bytes_crash_nothing(void **state)
+{
+  const fixture *f = *state;
+  fat_trial t = stored(f);
+  fat_text whole = {0};
+  uint64_t seed = 0x9E3779B97F4A7C15u;
+  long opened = 0, served = 0;
+  MUST(fat_text_read_file(&whole, f->path, 1 << 22, err));
+  char *bytes = malloc(whole.length);
+  assert_non_null(bytes);
+  for (int round = 0; round < 250; round++) {
+    memcpy(bytes, whole.data, whole.length);
+    int changes = 1 + (int)(next_random(&seed) % 8);
+    /* Half of the rounds aim at the head of a page, where the structure is. */
+    for (int i = 0; i < changes; i++) {
+      size_t at = next_random(&seed) % whole.length;
+      if (round & 1)
+        at = at / 4096 * 4096 + next_random(&seed) % 64;
+      bytes[at < whole.length ? at : 0] = (char)next_random(&seed);
+    }
+    unlink(f->path);
+    fixture_write(f->path, bytes, whole.length);
+    use(f->path, &t, &opened, &served);
+  }
+  for (size_t n = 0; n < whole.length; n += n < 600 ? 37 : 4096 + 13) { /* cut short */
+    unlink(f->path);
+    fixture_write(f->path, whole.data, n);
+    use(f->path, &t, &opened, &served);
+  }
+  /* The test bites: some were opened and served, and some were not. */
+  assert_true(opened > 50 && served > 20 && served < opened);
+  free(bytes);
+  fat_text_free(&whole);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, fixture_open, fixture_close)
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      TEST(a_damaged_binary_is_never_handed_out),
+      TEST(damaged_text_is_left_out),
+      TEST(a_damaged_row_is_a_miss),
+      TEST(random_bytes_crash_nothing),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,292 @@
+/* test_db_transfer.c -- rows out and in: export, import, merge; what is refused, kept, and never taken. */
+#include "db_fixture.h"
+#include "../db/private.h"
+
+static fat_text export_of(fat_db *db)
+{
+  fat_text text = {0};
+  MUST(fat_db_export(db, &text, err));
+  return text;
+}
+
+static fat_import import_of(fat_db *db, const char *lines)
+{
+  fat_import counts;
+  MUST(fat_db_import(db, lines, strlen(lines), &counts, err));
+  return counts;
+}
+
+static void assert_counts(fat_import c, long added, long kept, long refused)
+{
+  if (c.added != added || c.kept != kept || c.refused != refused)
+    fail_msg("%ld added, %ld kept, %ld refused (%s)", c.added, c.kept, c.refused, c.first_refusal);
+}
+
+/* A few trials of every kind, one with samples and content. */
+static void fill(fat_db *db)
+{
+  static const double times[] = {1.1, 1.2, 1.3}, clocks[] = {1500, NAN, 1400};
+  fat_run run = {"fatune secret-folder", "0.1.0", "580.1", "13.0", HASH_B, "secret-host"};
+  fat_artifact a = {.source = "text",
+                    .recipe = "launch k grid b block 128 shared 0",
+                    .cubin_size = 4,
+                    .cubin = (const unsigned char *)"\177ELF",
+                    .target = "sm_75"};
+  int64_t id;
+  MUST(fat_db_run_begin(db, &run, &id, err));
+  fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br16", 1.2);
+  t.run = id, t.origin = FAT_MEASURED, t.samples = times, t.clocks = clocks, t.sample_count = 3;
+  t.error_max = INFINITY, t.error_allowed = 1e-3;
+  t.driver = "580.1";
+  MUST(fat_db_put(db, &t, &a, err));
+  t = fixture_trial(PROBLEM "-causal", "T4", "fwd:Br32", 0.7);
+  t.run = id;
+  MUST(fat_db_put(db, &t, NULL, err));
+  t = fixture_trial(PROBLEM, "T4", "fa1:Br16", NAN);
+  t.run = id, t.outcome = FAT_OUT_COMPILE_FAILED, t.detail = "line 3: \"no\" \\ \xff\x01\n",
+  t.log = "secret-log";
+  t.eligible = 0;
+  MUST(fat_db_put(db, &t, NULL, err));
+}
+
+static void an_export_comes_back_as_it_was(void **state)
+{
+  const fixture *f = *state;
+  char path[300];
+  fat_db *here = fixture_db(f, FAT_DB_WRITE), *there = NULL;
+  snprintf(path, sizeof path, "%s/there.db", f->folder);
+  fill(here);
+  MUST(fat_db_open(path, NULL, FAT_DB_WRITE, &there, err));
+  fat_text first = export_of(here);
+  assert_null(strstr(first.data, "secret"));
+  assert_null(strstr(first.data, "ELF"));
+  assert_counts(import_of(there, first.data), 3, 0, 0);
+  assert_counts(import_of(there, first.data), 0, 3, 0);
+  assert_counts(import_of(here, first.data), 0, 3, 0);
+  fat_text second = export_of(there);
+  assert_string_equal(first.data, second.data);
+  fat_best best;
+  fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br16", 1);
+  MUST(fat_db_best(there, &t.problem, &t.gpu, NULL, true, &best, err));
+  assert_int_equal(best.trial.origin, FAT_MEASURED);
+  assert_int_equal(best.trial.sample_count, 3);
+  assert_true(best.trial.samples[1] == 1.2 && isnan(best.trial.clocks[1]));
+  assert_null(best.cubin);
+  assert_null(best.source);
+  fat_db_best_free(&best);
+  fat_text view = {0};
+  MUST(fat_db_view(there, "best", true, &view, err));
+  assert_non_null(strstr(view.data, "\"nvrtc\":\"13.0\"")); /* facts of the run travel with its rows */
+  fat_text_free(&view);
+  fat_text findings = {0};
+  MUST(fat_db_check(there, &findings, err));
+  assert_string_equal(fat_text_get(&findings), "");
+  fat_text_free(&first);
+  fat_text_free(&second);
+  fat_db_close(here);
+  fat_db_close(there);
+}
+
+/* `line` with the first `from` replaced by `to`. */
+static void replaced(const char *line, const char *from, const char *to, fat_text *out)
+{
+  const char *at = strstr(line, from);
+  if (!at)
+    fail_msg("no %s in %s", from, line);
+  fat_text_clear(out);
+  fat_text_add_bytes(out, line, (size_t)(at - line));
+  fat_text_add(out, to);
+  fat_text_add(out, at + strlen(from));
+}
+
+static void every_value_is_checked(void **state)
+{
+  static const struct {
+    const char *from, *to, *why;
+  } cases[] = {
+      {"\"problem\":\"fwd-f32", "\"problem\":\"fwd-f31", "f31"},
+      {"\"problem\":\"fwd-f32-b4-h16-q4096-k4096-d64\"", "\"problem\":7", "problem"},
+      {"\"problem\"", "\"question\"", "problem"},
+      {"-d64", "-d63", "63"},
+      {"\"config\":\"fwd:Br16\"", "\"config\":\"fwd:Br16; rm -rf\"", "rm"},
+      {"\"config\":\"fwd:Br16\"", "\"config\":\"fwd\\u0001:Br16\"", "config"},
+      {"\"sm\":75", "\"sm\":\"75\"", "sm"},
+      {"\"sm\":75", "\"sm\":1e300", "sm"},
+      {"\"sms\":40", "\"sms\":-40", "sms"},
+      {"\"sms\":40", "\"sms\":99999999999999999999", "sms"},
+      {"\"name\":\"T4\"", "\"name\":\"a name that is longer than any name of a GPU could be\"", "gpu"},
+      {"\"name\":\"T4\"", "\"name\":\"\\u001b[31m\"", "gpu"},
+      {"\"l2\":", "\"l2\":-", "l2"},
+      {"\"outcome\":\"ok\"", "\"outcome\":\"great\"", "outcome"},
+      {"\"origin\":\"predicted\"", "\"origin\":\"dreamt\"", "origin"},
+      {"\"eligible\":1", "\"eligible\":2", "eligible"},
+      {"\"ms\":2.0", "\"ms\":-2.0", "ms"},
+      {"\"ms\":2.0", "\"ms\":1e999", "ms"},
+      {"\"ms\":2.0", "\"ms\":\"2\"", "ms"},
+      {"\"ms\":2.0", "\"ms\":[2]", "ms"},
+      {"\"registers\":64", "\"registers\":null", "registers"},
+      {"\"registers\":64", "\"registers\":64.5", "registers"},
+      {"\"registers\":64", "\"registers\":1000000", "registers"},
+      {"\"date\":\"20", "\"date\":\"90", "future"},
+      {"\"date\":\"20", "\"date\":\"now", "date"},
+      {"\"source\":\"a", "\"source\":\"\\n", "plain text"},
+      {"\"samples\":[]", "\"samples\":[1,\"x\"]", "samples"},
+      {"\"samples\":[]", "\"samples\":[1,-1]", "samples"},
+      {"{\"fatune\"", "[{\"fatune\"", "JSON"},
+      {"{\"fatune\"", "{\"fatune", "JSON"},
+  };
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  fixture_put(db, "fwd:Br16", FAT_PREDICTED, 2);
+  fat_text good = export_of(db), bad = {0};
+  fat_db_close(db);
+  unlink(((fixture *)*state)->path);
+  db = fixture_db(*state, FAT_DB_WRITE);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    replaced(good.data, cases[i].from, cases[i].to, &bad);
+    fat_import c = import_of(db, bad.data);
+    if (c.added != 0 || c.refused != 1 || !strstr(c.first_refusal, cases[i].why))
+      fail_msg("%s: %ld added, refused: %s", cases[i].to, c.added, c.first_refusal);
+  }
+  assert_counts(import_of(db, ""), 0, 0, 0);
+  assert_counts(import_of(db, "\n \n\t\r\n"), 0, 0, 0);
+  /* One bad line does not keep the good ones out; its number is named. */
+  fat_text_clear(&bad);
+  fat_text_format(&bad, "\nnull\n%s{}\n", good.data);
+  fat_import c = import_of(db, bad.data);
+  assert_counts(c, 1, 0, 2);
+  assert_non_null(strstr(c.first_refusal, "line 2"));
+  assert_string_equal(fixture_winner(db), "fwd:Br16");
+  fat_text_free(&good);
+  fat_text_free(&bad);
+  fat_db_close(db);
+}
+
+static void better_rows_replace_and_older_ones_do_not_retire(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  fat_text line, other = {0};
+  fixture_put(db, "fwd:Br16", FAT_PREDICTED, 2);
+  line = export_of(db);
+  replaced(line.data, "\"ms\":2.0", "\"ms\":1.5", &other);
+  assert_counts(import_of(db, other.data), 1, 0, 0);
+  replaced(line.data, "\"ms\":2.0", "\"ms\":3.5", &other);
+  assert_counts(import_of(db, other.data), 0, 1, 0);
+  replaced(line.data, "\"outcome\":\"ok\"", "\"outcome\":\"oom\"", &other);
+  assert_counts(import_of(db, other.data), 0, 1, 0);
+  /* Another source of the same config, made long ago: it is added, but ours stays the one that counts. */
+  fat_text old = {0};
+  replaced(line.data, "\"source\":\"a", "\"source\":\"b", &other);
+  replaced(other.data, "\"ms\":2.0", "\"ms\":0.1", &old);
+  char *date = strstr(old.data, "\"date\":\"20");
+  memcpy(date + strlen("\"date\":\""), "2001", 4);
+  assert_counts(import_of(db, old.data), 1, 0, 0);
+  fat_best best;
+  fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br16", 1);
+  MUST(fat_db_best(db, &t.problem, &t.gpu, NULL, false, &best, err));
+  assert_true(best.trial.ms == 1.5);
+  fat_db_best_free(&best);
+  fat_text findings = {0};
+  MUST(fat_db_check(db, &findings, err));
+  assert_string_equal(fat_text_get(&findings), "");
+  fat_text_free(&line);
+  fat_text_free(&other);
+  fat_text_free(&old);
+  fat_db_close(db);
+}
+
+static void a_merge_takes_rows_and_no_content(void **state)
+{
+  const fixture *f = *state;
+  char path[300];
+  fat_import c;
+  fat_error err = {0};
+  fat_db *here = fixture_db(f, FAT_DB_WRITE), *there = NULL;
+  fill(here);
+  fat_text first = export_of(here);
+  fat_db_close(here);
+  snprintf(path, sizeof path, "%s/there.db", f->folder);
+  MUST(fat_db_open(path, NULL, FAT_DB_WRITE, &there, err));
+  chmod(f->path, 0666); /* as downloaded: nothing in it is run, so its owner does not matter */
+  MUST(fat_db_merge(there, f->path, &c, err));
+  assert_counts(c, 3, 0, 0);
+  MUST(fat_db_merge(there, f->path, &c, err));
+  assert_counts(c, 0, 3, 0);
+  fat_text second = export_of(there);
+  assert_string_equal(first.data, second.data);
+  MUST(fat_db_merge(there, path, &c, err)); /* into itself */
+  assert_counts(c, 0, 3, 0);
+  assert_int_equal(fixture_number(path, "SELECT count(*) FROM binary"), 0);
+  assert_int_equal(fixture_number(path, "SELECT count(*) FROM source"), 0);
+  assert_int_equal(fixture_number(path, "SELECT count(*) FROM trial WHERE log <> ''"), 0);
+  char missing[320];
+  snprintf(missing, sizeof missing, "%s/missing.db", f->folder);
+  assert_int_equal(fat_db_merge(there, missing, &c, &err), FAT_E_NOT_FOUND);
+  assert_int_equal(fat_db_merge(there, f->folder, &c, &err), FAT_E_FOREIGN);
+  assert_int_equal(fat_db_merge(there, "/dev/zero", &c, &err), FAT_E_FOREIGN);
+  fat_text_free(&first);
+  fat_text_free(&second);
+  fat_db_close(there);
+}
+
+static void a_hostile_database_is_only_read(void **state)
+{
+  static const struct {
+    const char *sql;
+    fat_status status; /* of the merge */
+    long refused;      /* where it succeeds */
+  } cases[] = {
+      /* A view in place of the table. */
+      {"DROP VIEW best; DROP VIEW trials; DROP VIEW failures; DROP VIEW runs; DROP TABLE winner; DROP TABLE "
+       "sample;"
+       "ALTER TABLE trial RENAME TO real; CREATE VIEW trial AS SELECT * FROM real",
+       FAT_E_CORRUPT, 0},
+      /* Columns that call functions: one is not read, one is endless. */
+      {"ALTER TABLE problem ADD COLUMN evil TEXT AS (upper(text))", FAT_OK, 0},
+      {"ALTER TABLE problem RENAME COLUMN text TO t2; ALTER TABLE problem ADD COLUMN text TEXT AS"
+       " (hex(zeroblob(100000000)))",
+       FAT_E_INPUT, 0},
+      /* Values that no reader takes. */
+      {"UPDATE trial SET ms = -1", FAT_OK, 3},
+      {"UPDATE trial SET config = 'fwd:Br16-' || hex(zeroblob(10000))", FAT_OK, 3},
+      {"UPDATE problem SET text = text || char(0) || id", FAT_OK, 3},
+      {"UPDATE device SET sms = 41", FAT_OK, 3},
+      {"UPDATE trial SET samples = 2147483647", FAT_OK, 3},
+      {"UPDATE trial SET samples = 2; DELETE FROM sample", FAT_OK, 3},
+      {"PRAGMA user_version = 3000", FAT_E_NEWER, 0},
+      {"PRAGMA application_id = 1", FAT_E_FOREIGN, 0},
+      {"DROP TABLE binary", FAT_E_CORRUPT, 0},
+  };
+  const fixture *f = *state;
+  char path[300];
+  fat_db *there = NULL;
+  snprintf(path, sizeof path, "%s/there.db", f->folder);
+  MUST(fat_db_open(path, NULL, FAT_DB_WRITE, &there, err));
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    fat_import c;
+    fat_error err = {0};
+    unlink(f->path);
+    fat_db *here = fixture_db(f, FAT_DB_WRITE);
+    fill(here);
+    fat_db_close(here);
+    fixture_sql(f->path, cases[i].sql);
+    fat_status status = fat_db_merge(there, f->path, &c, &err);
+    if (status != cases[i].status || (status == FAT_OK && c.refused != cases[i].refused))
+      fail_msg("%s: status %d (%s), %ld refused (%s)", cases[i].sql, (int)status, err.text, c.refused,
+               c.first_refusal);
+  }
+  fat_db_close(there);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, fixture_open, fixture_close)
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      TEST(an_export_comes_back_as_it_was),
+      TEST(every_value_is_checked),
+      TEST(better_rows_replace_and_older_ones_do_not_retire),
+      TEST(a_merge_takes_rows_and_no_content),
+      TEST(a_hostile_database_is_only_read),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
