@@ -1,8 +1,8 @@
 /* gpu.c -- the rows: what an architecture can do, and the GPU models that people own.
  *
  * Figures of a model are those the driver reports (L2, bus, clocks) where it does, else the maker's data
- * sheet; `dram` is the peak of the data sheet. A new GPU is one line here. Models that differ only in memory
- * or in name have equal facts: they are one GPU to a kernel, and the memory clock tells them apart. */
+ * sheet; `dram` is the peak of the data sheet. A new GPU is one line here. Models that differ only in the
+ * size of their memory or in name have equal facts: they are one GPU to a kernel. */
 #include "gpu.h"
 #include "text.h"
 #include <inttypes.h>
@@ -73,7 +73,7 @@ static const fat_gpu models[] = {
     ROW("GTX 1660", 75, 22, 1536, 192, 1785, 4001, 192, 6),
     ROW("GTX 1660 Super", 75, 22, 1536, 192, 1785, 7001, 336, 6),
     ROW("GTX 1660 Ti", 75, 24, 1536, 192, 1770, 6001, 288, 6),
-    /* Ampere, data centre. All four A100 have one set of facts. */
+    /* Ampere, data centre. An A100 of 40 GB differs in its memory clock. */
     ROW("A100 80GB SXM", 80, 108, 40960, 5120, 1410, 1593, 2039, 80),
     ROW("A100 80GB PCIe", 80, 108, 40960, 5120, 1410, 1512, 1935, 80),
     ROW("A100 40GB SXM", 80, 108, 40960, 5120, 1410, 1215, 1555, 40),
@@ -290,7 +290,7 @@ const fat_gpu *fat_gpu_match(const fat_gpu *device)
 
 const char *fat_gpu_facts(const fat_gpu *gpu, char buffer[FAT_GPU_FACTS])
 {
-  snprintf(buffer, FAT_GPU_FACTS, "sm%d-%dSM-%dS-%" PRId64 "L2-%db-%dMHz", gpu->sm, gpu->sms,
-           gpu->shared_block, gpu->l2, gpu->bus, gpu->clock);
+  snprintf(buffer, FAT_GPU_FACTS, "sm%d-%dSM-%dS-%" PRId64 "L2-%db-%d+%dMHz", gpu->sm, gpu->sms,
+           gpu->shared_block, gpu->l2, gpu->bus, gpu->clock, gpu->memory_clock);
   return buffer;
 }

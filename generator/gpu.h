@@ -54,7 +54,7 @@ fat_status fat_gpu_find(const char *name, const fat_gpu **gpu, fat_error *err);
  * the nearest in memory clock and size where several do; NULL if no row does (the device is then used as it
  * is). */
 const fat_gpu *fat_gpu_match(const fat_gpu *device);
-/* The facts a pick must agree with, as text: "sm75-40SM-65536S-4194304L2-256b-1590MHz". */
+/* The facts a pick must agree with, as text: "sm75-40SM-65536S-4194304L2-256b-1590+5001MHz". */
 enum { FAT_GPU_FACTS = 128 };
 const char *fat_gpu_facts(const fat_gpu *gpu, char buffer[FAT_GPU_FACTS]);
 

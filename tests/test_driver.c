@@ -40,7 +40,7 @@ static void lists_devices(void **state)
   assert_string_equal(d[2].gpu.name, "H200");
   assert_int_equal(d[3].ordinal, 3);
   char facts[FAT_GPU_FACTS];
-  assert_string_equal(fat_gpu_facts(&d[0].gpu, facts), "sm75-40SM-65536S-4194304L2-256b-1590MHz");
+  assert_string_equal(fat_gpu_facts(&d[0].gpu, facts), "sm75-40SM-65536S-4194304L2-256b-1590+5001MHz");
   assert_int_equal(d[2].gpu.sm, 90);
   assert_int_equal(d[2].gpu.shared_sm, 233472);
   assert_int_equal(d[2].gpu.memory_clock, 3201);
