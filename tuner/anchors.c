@@ -1,0 +1,227 @@
+/* anchors.c -- options -> problems.
+ *
+ * In: what was typed, the GPU, the templates. Out: the list of (problem, kernels) a tune works through, in
+ * the order typed. Every problem in it is checked and served by at least one kernel. */
+#include "anchors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TOKENS = 16384, WIDTH = 2048, DEFAULT_LENGTH = 4096 };
+static const int64_t default_dims[] = {64, 128};
+
+/* ORDER DTYPE: since which architecture the arithmetic exists, and how to say so. */
+static const struct {
+  int since;
+  const char *why;
+} dtype_facts[FAT_DTYPE_COUNT] = {
+    {75, "f16 came to these GPUs with Turing (sm_75)"},
+    {80, "bf16 arithmetic came with Ampere's tensor cores (sm_80), Turing's know f16 only"},
+    {75, "f32 is everywhere"},
+    {80, "TF32 arithmetic came with Ampere's tensor cores (sm_80)"},
+    {80, "f32x3 is made of TF32 products, which came with Ampere's tensor cores (sm_80)"},
+};
+
+fat_status fat_anchors_kernels(const fat_options *options, fat_script *script,
+                               char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL], int *count, fat_error *err)
+{
+  char all[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
+  const char *known[FAT_SPACE_KERNELS];
+  int n;
+  FAT_TRY(fat_space_kernels(script, all, &n, err));
+  for (int i = 0; i < n; i++)
+    known[i] = all[i];
+  *count = options->kernel_count ? options->kernel_count : n;
+  for (int i = 0; i < *count; i++) {
+    const char *name = options->kernel_count ? options->kernels[i] : all[i];
+    uint32_t mask;
+    FAT_TRY(fat_list_names("--kernel", name, known, n, &mask, err));
+    strcpy(names[i], name);
+  }
+  return FAT_OK;
+}
+
+fat_status fat_anchors_dtype(const char *argument, fat_dtype dtype, const fat_gpu *gpu, fat_error *err)
+{
+  const fat_arch *arch = fat_gpu_arch(gpu->sm);
+  if (!arch)
+    return fat_status_fail(err, FAT_E_UNSUPPORTED, "%s: fatune knows no architecture sm_%d", gpu->name,
+                           gpu->sm);
+  if (arch->dtypes >> dtype & 1u)
+    return FAT_OK;
+  fat_text allowed = {0};
+  for (int i = 0; i < FAT_DTYPE_COUNT; i++)
+    if (arch->dtypes >> i & 1u)
+      fat_text_format(&allowed, "%s%s", allowed.length ? ", " : "", fat_dtypes[i].name);
+  fat_status status = fat_status_fail(
+      err, FAT_E_INPUT, "%s: the %s (sm_%d) cannot compute in %s: %s; it has %s", argument, gpu->name,
+      gpu->sm, fat_dtypes[dtype].name, dtype_facts[dtype].why, fat_text_get(&allowed));
+  fat_text_free(&allowed);
+  return status;
+}
+
+/* Bytes of Q, K, V, O, the row sums, and one score matrix. In double: a product of five lengths. */
+static double bytes_needed(const fat_problem *p)
+{
+  double rows = (double)p->b * p->h, kv_rows = (double)p->b * p->hk;
+  double element = fat_dtypes[p->dtype].bytes;
+  double tensors = element * (rows * p->q * (p->d + p->dv) + kv_rows * p->k * (p->d + p->dv));
+  return tensors + 4.0 * rows * p->q + 4.0 * rows * p->q * p->k;
+}
+
+void fat_anchors_shape(fat_problem *p, const fat_gpu *gpu)
+{
+  double memory = gpu->memory * 1024 * 1024 * 1024;
+  p->b = p->q < TOKENS ? TOKENS / (p->q > 0 ? p->q : 1) : 1;
+  p->h = p->hk = p->d < WIDTH ? WIDTH / p->d : 1;
+  while (p->b > 1 && memory > 0 && bytes_needed(p) > memory)
+    p->b /= 2;
+}
+
+/* Fills in the kernels that serve the problem; kernel_count 0 where none does, with the last reason. */
+static fat_status serve(const fat_options *options, const fat_gpu *gpu, fat_script *script, fat_ask *ask,
+                        fat_error *why, fat_error *err)
+{
+  char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
+  int count;
+  FAT_TRY(fat_anchors_kernels(options, script, names, &count, err));
+  ask->kernel_count = 0;
+  for (int i = 0; i < count; i++) {
+    int picked;
+    fat_error inner;
+    fat_status status = fat_space_applies(script, names[i], &ask->problem, gpu, &picked, &inner);
+    if (status == FAT_E_UNSUPPORTED) {
+      if (why->status == FAT_OK)
+        *why = inner;
+      continue;
+    }
+    if (status != FAT_OK)
+      return fat_status_fail(err, status, "%s", inner.text);
+    fat_ask_kernel *k = &ask->kernels[ask->kernel_count++];
+    strcpy(k->name, names[i]);
+    k->picked = picked;
+  }
+  return FAT_OK;
+}
+
+static fat_status append(fat_asks *asks, const fat_ask *ask, fat_error *err)
+{
+  fat_ask *larger = realloc(asks->list, (size_t)(asks->count + 1) * sizeof *larger);
+  if (!larger)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the list of problems");
+  asks->list = larger;
+  asks->list[asks->count++] = *ask;
+  return FAT_OK;
+}
+
+/* One problem: served and appended; where no kernel serves it, left out, with the reason kept in *why. */
+static fat_status consider(const fat_options *options, const fat_gpu *gpu, fat_script *script,
+                           const fat_problem *problem, fat_asks *asks, fat_error *why, fat_error *err)
+{
+  fat_ask ask = {.problem = *problem};
+  fat_error reason = {0};
+  FAT_TRY(fat_problem_check(problem, err));
+  FAT_TRY(serve(options, gpu, script, &ask, &reason, err));
+  if (ask.kernel_count > 0)
+    return append(asks, &ask, err);
+  if (why->status == FAT_OK)
+    *why = reason;
+  return FAT_OK;
+}
+
+static fat_status list_typed(const fat_options *options, const fat_gpu *gpu, fat_script *script,
+                             fat_asks *asks, fat_error *err)
+{
+  for (int i = 0; i < options->arg_count; i++) {
+    fat_problem p;
+    fat_error why = {0};
+    int before = asks->count;
+    FAT_TRY(fat_problem_parse(options->args[i], &p, err));
+    FAT_TRY(fat_anchors_dtype(options->args[i], p.dtype, gpu, err));
+    FAT_TRY(consider(options, gpu, script, &p, asks, &why, err));
+    if (asks->count == before)
+      return fat_status_fail(err, FAT_E_UNSUPPORTED, "%s: %s", options->args[i], why.text);
+  }
+  return FAT_OK;
+}
+
+/* All lengths and masks of one op, dtype and d. */
+static fat_status list_dim(const fat_options *options, const fat_gpu *gpu, fat_script *script,
+                           const fat_problem *family, fat_asks *asks, fat_error *why, fat_error *err)
+{
+  static const fat_numbers one_length = {1, {DEFAULT_LENGTH}};
+  const fat_numbers *lengths = options->seqlens.count ? &options->seqlens : &one_length;
+  uint32_t masks = options->causal ? options->causal : 3;
+  for (int causal = 0; causal < 2; causal++)
+    for (int i = 0; i < lengths->count; i++) {
+      if (!(masks >> causal & 1u))
+        continue;
+      fat_problem p = *family;
+      p.q = p.k = lengths->value[i];
+      p.features = causal ? 1u << FAT_CAUSAL : 0;
+      fat_anchors_shape(&p, gpu);
+      FAT_TRY(consider(options, gpu, script, &p, asks, why, err));
+    }
+  return FAT_OK;
+}
+
+static fat_status list_dtype(const fat_options *options, const fat_gpu *gpu, fat_script *script, fat_op op,
+                             fat_dtype dtype, fat_asks *asks, fat_error *why, fat_error *err)
+{
+  int dims = options->dims.count ? options->dims.count : (int)(sizeof default_dims / sizeof default_dims[0]);
+  for (int i = 0; i < dims; i++) {
+    int32_t d = (int32_t)(options->dims.count ? options->dims.value[i] : default_dims[i]);
+    fat_problem family = {.op = op, .dtype = dtype, .d = d, .dv = d};
+    FAT_TRY(list_dim(options, gpu, script, &family, asks, why, err));
+  }
+  return FAT_OK;
+}
+
+static fat_status list_families(const fat_options *options, const fat_gpu *gpu, fat_script *script,
+                                fat_asks *asks, fat_error *err)
+{
+  fat_error why = {0};
+  uint32_t ops = options->ops ? options->ops : 1u << FAT_FWD;
+  for (int op = 0; op < FAT_OP_COUNT; op++)
+    for (int dtype = 0; dtype < FAT_DTYPE_COUNT; dtype++) {
+      char argument[32] = "--dtypes ";
+      fat_error none = {0};
+      bool given = options->dtypes >> dtype & 1u;
+      int before = asks->count;
+      if (!(ops >> op & 1u) || (options->dtypes && !given))
+        continue;
+      strcat(argument, fat_dtypes[dtype].name);
+      if (fat_anchors_dtype(argument, (fat_dtype)dtype, gpu, given ? err : NULL) != FAT_OK) {
+        if (given)
+          return err ? err->status : FAT_E_INPUT;
+        continue;
+      }
+      FAT_TRY(list_dtype(options, gpu, script, (fat_op)op, (fat_dtype)dtype, asks, &none, err));
+      if (given && asks->count == before && none.status)
+        return fat_status_fail(err, ops == 1u << FAT_FWD ? FAT_E_INPUT : FAT_E_UNSUPPORTED, "%s: %s",
+                               argument, none.text);
+      if (why.status == FAT_OK)
+        why = none;
+    }
+  if (asks->count == 0)
+    return fat_status_fail(err, FAT_E_UNSUPPORTED, "no kernel of these templates serves what was asked: %s",
+                           why.text);
+  return FAT_OK;
+}
+
+fat_status fat_anchors_list(const fat_options *options, const fat_gpu *gpu, fat_script *script,
+                            fat_asks *asks, fat_error *err)
+{
+  *asks = (fat_asks){0};
+  fat_status status = options->arg_count ? list_typed(options, gpu, script, asks, err)
+                                         : list_families(options, gpu, script, asks, err);
+  if (status != FAT_OK)
+    fat_anchors_free(asks);
+  return status;
+}
+
+void fat_anchors_free(fat_asks *asks)
+{
+  free(asks->list);
+  *asks = (fat_asks){0};
+}

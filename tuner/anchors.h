@@ -1,0 +1,47 @@
+/* anchors.h -- what a tune is asked for: families times anchor shapes, each with the kernels that serve it.
+ */
+#ifndef FAT_ANCHORS_H
+#define FAT_ANCHORS_H
+
+#include "gpu.h"
+#include "options.h"
+#include "problem.h"
+#include "script.h"
+#include "space.h"
+
+typedef struct fat_ask_kernel {
+  char name[FAT_CONFIG_KERNEL];
+  int picked; /* whether it may win unasked */
+} fat_ask_kernel;
+
+typedef struct fat_ask {
+  fat_problem problem;
+  fat_ask_kernel kernels[FAT_SPACE_KERNELS];
+  int kernel_count; /* at least 1 */
+} fat_ask;
+
+typedef struct fat_asks {
+  fat_ask *list;
+  int count;
+} fat_asks;
+
+/* Names of the kernels a command works with: those of --kernel, checked, or all of the templates. */
+fat_status fat_anchors_kernels(const fat_options *options, fat_script *script,
+                               char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL], int *count, fat_error *err);
+
+/* FAT_E_INPUT with the reason where the GPU's arithmetic has no such type (bf16 on a T4). */
+fat_status fat_anchors_dtype(const char *argument, fat_dtype dtype, const fat_gpu *gpu, fat_error *err);
+
+/* The problems of a tune: those typed in full, else ops x dtypes x dims x causal x lengths. A family's anchor
+ * has B*N = 16k tokens and H*d = 2048; B is halved until the tensors and one score matrix (what the standard
+ * algorithm keeps, which every other is compared with) fit the GPU's memory. FAT_E_INPUT, FAT_E_UNSUPPORTED.
+ */
+fat_status fat_anchors_list(const fat_options *options, const fat_gpu *gpu, fat_script *script,
+                            fat_asks *asks, fat_error *err);
+void fat_anchors_free(fat_asks *asks);
+
+/* Batch and heads of an anchor, and the clip to memory; for one problem whose op, dtype, d, q and k are set.
+ */
+void fat_anchors_shape(fat_problem *p, const fat_gpu *gpu);
+
+#endif

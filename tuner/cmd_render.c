@@ -1,0 +1,97 @@
+/* cmd_render.c -- `fatune render PROBLEM`: the CUDA text of one kernel, on stdout, without any GPU.
+ *
+ * In: a problem, a GPU, maybe a kernel or a config. Out: the text exactly as tune compiles it (with
+ * --lines generated: without its #line marks), which nvcc takes as it stands. */
+#include "anchors.h"
+#include "commands.h"
+#include "exit.h"
+#include "open.h"
+#include "source.h"
+#include "space.h"
+
+#include <string.h>
+
+/* The kernel meant: that of --config, else of --kernel, else the one a call would be given. */
+static fat_status choose_kernel(const fat_options *o, fat_script *script, const fat_problem *p,
+                                const fat_gpu *gpu, char kernel[FAT_CONFIG_KERNEL], fat_error *err)
+{
+  char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
+  fat_error first = {0};
+  int count, picked;
+  if (o->kernel_count > 1)
+    return fat_status_fail(err, FAT_E_INPUT, "--kernel: render takes one name, not %d", o->kernel_count);
+  FAT_TRY(fat_anchors_kernels(o, script, names, &count, err));
+  for (int i = 0; i < count; i++) {
+    fat_error why = {0};
+    fat_status status = fat_space_applies(script, names[i], p, gpu, &picked, &why);
+    if (status == FAT_OK && (picked || o->kernel_count)) {
+      strcpy(kernel, names[i]);
+      return FAT_OK;
+    }
+    if (status != FAT_OK && status != FAT_E_UNSUPPORTED)
+      return fat_status_fail(err, status, "%s", why.text);
+    if (status != FAT_OK && !first.status)
+      first = why;
+  }
+  return fat_status_fail(err, FAT_E_UNSUPPORTED, "%s", first.text);
+}
+
+static fat_status choose_config(const fat_options *o, fat_script *script, const fat_problem *p,
+                                const fat_gpu *gpu, fat_config *config, fat_error *err)
+{
+  char kernel[FAT_CONFIG_KERNEL];
+  fat_space space;
+  if (o->config) {
+    FAT_TRY(fat_config_parse(o->config, config, err));
+    if (o->kernel_count && strcmp(o->kernels[0], config->kernel) != 0)
+      return fat_status_fail(err, FAT_E_INPUT, "--config %s is not one of --kernel %s", o->config,
+                             o->kernels[0]);
+    return FAT_OK;
+  }
+  FAT_TRY(choose_kernel(o, script, p, gpu, kernel, err));
+  FAT_TRY(fat_space_list(script, kernel, p, gpu, &space, err));
+  *config = space.points[0].config;
+  fat_space_free(&space);
+  return FAT_OK;
+}
+
+static fat_status render_text(const fat_options *o, fat_source *source, fat_error *err)
+{
+  fat_script *script = NULL;
+  fat_problem problem;
+  fat_target target;
+  fat_config config;
+  FAT_TRY(fat_problem_parse(o->args[0], &problem, err));
+  FAT_TRY(fat_open_gpu(o, &target, err));
+  FAT_TRY(fat_anchors_dtype(o->args[0], problem.dtype, &target.gpu, err));
+  FAT_TRY(fat_open_script(o, &script, err));
+  fat_status status = choose_config(o, script, &problem, &target.gpu, &config, err);
+  if (status == FAT_OK)
+    status = fat_source_render(script, &problem, &target.gpu, &config, o->lines, source, err);
+  fat_script_close(script);
+  return status;
+}
+
+static int render(const fat_options *options, const char *command_line)
+{
+  fat_source source = {0};
+  fat_error err = {0};
+  (void)command_line;
+  fat_status status = render_text(options, &source, &err);
+  int code = status == FAT_OK ? fat_exit_print(fat_text_get(&source.text)) : fat_exit_fail(&err);
+  fat_source_free(&source);
+  return code;
+}
+
+const fat_command fat_cmd_render = {
+    .name = "render",
+    .args = "PROBLEM",
+    .about = "print the CUDA text of one kernel",
+    .more = "PROBLEM is like fwd-f32-b1-h1-q64-k64-d64 or fwd-f32-b2-h16k4-q4096-k4096-d128-causal. The "
+            "first lines "
+            "of the text say how nvcc compiles it.\n\n" FAT_EXIT_HELP,
+    .uses = FAT_USE(GPU) | FAT_USE(KERNEL) | FAT_USE(CONFIG) | FAT_USE(LINES) | FAT_USE(TEMPLATES),
+    .least = 1,
+    .most = 1,
+    .run = render,
+};

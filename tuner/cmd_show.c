@@ -1,0 +1,233 @@
+/* cmd_show.c -- `fatune show [best|trials|failures|runs|gpus]`: what is stored, and which GPUs can be named.
+ *
+ * In: a view of the database as tab-separated text, or the GPU table. Out: an aligned table of its most
+ * telling columns, or all columns as JSON. The same views can be read with any SQLite viewer. */
+#include "commands.h"
+#include "exit.h"
+#include "gpu.h"
+#include "json.h"
+#include "open.h"
+#include "table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { VIEW_COLUMNS = 64 };
+
+/* The columns a person sees, by their names in the view, with how long each stays on a narrow terminal. */
+typedef struct shown {
+  const char *view;
+  fat_column columns[14];
+} shown;
+
+static const shown tables[] = {
+    {"best",
+     {{"gpu", false, 9, false},
+      {"problem", false, 12, true},
+      {"kernel", false, 10, false},
+      {"config", false, 11, false},
+      {"origin", false, 13, false},
+      {"ms", true, 14, false},
+      {"tflops", true, 8, false},
+      {"limit_by", false, 7, false},
+      {"registers", true, 3, false},
+      {"spills", true, 2, false},
+      {"shared", true, 1, false},
+      {"blocks_per_sm", true, 4, false},
+      {"date", false, 0, false}}},
+    {"trials",
+     {{"id", true, 3, false},
+      {"gpu", false, 7, false},
+      {"problem", false, 11, true},
+      {"config", false, 12, false},
+      {"origin", false, 9, false},
+      {"outcome", false, 10, false},
+      {"ms", true, 13, false},
+      {"limit_by", false, 6, false},
+      {"registers", true, 5, false},
+      {"spills", true, 4, false},
+      {"shared", true, 2, false},
+      {"blocks_per_sm", true, 8, false},
+      {"date", false, 1, false}}},
+    {"failures",
+     {{"id", true, 2, false},
+      {"gpu", false, 3, false},
+      {"problem", false, 7, true},
+      {"config", false, 6, false},
+      {"outcome", false, 8, false},
+      {"detail", false, 5, false},
+      {"date", false, 1, false}}},
+    {"runs",
+     {{"id", true, 8, false},
+      {"begun", false, 7, false},
+      {"ended", false, 2, false},
+      {"status", false, 6, false},
+      {"trials", true, 5, false},
+      {"failures", true, 4, false},
+      {"nvrtc", false, 1, false},
+      {"command", false, 3, false}}},
+};
+
+/* Splits a line of tab-separated text in place. */
+static int split(char *line, char *fields[VIEW_COLUMNS])
+{
+  int n = 0;
+  for (char *s = line; s && n < VIEW_COLUMNS;) {
+    fields[n++] = s;
+    s = strchr(s, '\t');
+    if (s)
+      *s++ = 0;
+  }
+  return n;
+}
+
+/* A number as people read it: view columns carry all digits. */
+static void add_cell(fat_table *t, const fat_column *column, const char *text)
+{
+  char *end;
+  double value = strtod(text, &end);
+  if (column->right && *text && !*end && strpbrk(text, ".e"))
+    fat_table_addf(t, "%.4g", value);
+  else
+    fat_table_add(t, text);
+}
+
+static void add_line(fat_table *t, char *line, const int *places)
+{
+  char *fields[VIEW_COLUMNS];
+  int n = split(line, fields);
+  for (int c = 0; c < t->column_count; c++)
+    add_cell(t, &t->columns[c], places[c] >= 0 && places[c] < n ? fields[places[c]] : "");
+}
+
+/* Lays out a view's text; its first line names the columns. The text is taken apart on the way. */
+static fat_status lay_out(const shown *view, char *text, fat_text *out, fat_error *err)
+{
+  fat_table t = {.columns = view->columns};
+  char *names[VIEW_COLUMNS], *rest = text;
+  int places[FAT_TABLE_COLUMNS];
+  char *line = strsep(&rest, "\n");
+  int count = line ? split(line, names) : 0;
+  while (t.column_count < (int)(sizeof view->columns / sizeof view->columns[0]) &&
+         view->columns[t.column_count].title) {
+    int c = t.column_count++;
+    places[c] = -1;
+    for (int i = 0; i < count; i++)
+      if (strcmp(names[i], view->columns[c].title) == 0)
+        places[c] = i;
+  }
+  while ((line = strsep(&rest, "\n")))
+    if (*line)
+      add_line(&t, line, places);
+  fat_status status = fat_table_print(&t, fat_table_width(STDOUT_FILENO), out, err);
+  fat_table_free(&t);
+  return status;
+}
+
+static fat_status show_view(const fat_options *o, const shown *view, fat_text *out, fat_error *err)
+{
+  fat_db *db = NULL;
+  fat_text path = {0}, rows = {0};
+  fat_status status = fat_open_db(o, FAT_DB_READ, &db, &path, err);
+  if (status == FAT_OK)
+    status = fat_db_view(db, view->view, o->json, o->json ? out : &rows, err);
+  if (status == FAT_OK)
+    status = fat_text_status(o->json ? out : &rows, err);
+  if (status == FAT_OK && !o->json && rows.data)
+    status = lay_out(view, rows.data, out, err);
+  fat_db_close(db);
+  fat_text_free(&path);
+  fat_text_free(&rows);
+  return status;
+}
+
+static void gpus_json(const fat_gpu *list, int count, fat_text *out)
+{
+  char facts[FAT_GPU_FACTS];
+  fat_json j = {.out = out};
+  fat_json_open(&j, NULL, '[');
+  for (int i = 0; i < count; i++) {
+    fat_json_open(&j, NULL, '{');
+    fat_json_string(&j, "gpu", list[i].name);
+    fat_json_int(&j, "sm", list[i].sm);
+    fat_json_int(&j, "sms", list[i].sms);
+    fat_json_int(&j, "shared_block", list[i].shared_block);
+    fat_json_int(&j, "shared_sm", list[i].shared_sm);
+    fat_json_int(&j, "l2", list[i].l2);
+    fat_json_int(&j, "bus", list[i].bus);
+    fat_json_int(&j, "clock", list[i].clock);
+    fat_json_double(&j, "dram", list[i].dram);
+    fat_json_double(&j, "memory", list[i].memory);
+    fat_json_string(&j, "device", fat_gpu_facts(&list[i], facts));
+    fat_json_close(&j, '}');
+  }
+  fat_json_close(&j, ']');
+}
+
+static fat_status show_gpus(const fat_options *o, fat_text *out, fat_error *err)
+{
+  static const fat_column columns[] = {
+      {"gpu", false, 9, false},      {"sm", true, 8, false},         {"SMs", true, 7, false},
+      {"KB/block", true, 4, false},  {"L2 MB", true, 3, false},      {"MHz", true, 6, false},
+      {"DRAM GB/s", true, 5, false}, {"memory GiB", true, 2, false}, {"bus", true, 1, false},
+  };
+  int count;
+  const fat_gpu *list = fat_gpu_list(&count);
+  if (o->json) {
+    gpus_json(list, count, out);
+    return fat_text_status(out, err);
+  }
+  fat_table t = {.columns = columns, .column_count = (int)(sizeof columns / sizeof columns[0])};
+  for (int i = 0; i < count; i++) {
+    fat_table_add(&t, list[i].name);
+    fat_table_addf(&t, "%d", list[i].sm);
+    fat_table_addf(&t, "%d", list[i].sms);
+    fat_table_addf(&t, "%d", list[i].shared_block / 1024);
+    fat_table_addf(&t, "%.3g", (double)list[i].l2 / (1024 * 1024));
+    fat_table_addf(&t, "%d", list[i].clock);
+    fat_table_addf(&t, "%.0f", list[i].dram);
+    fat_table_addf(&t, "%.3g", list[i].memory);
+    fat_table_addf(&t, "%d", list[i].bus);
+  }
+  fat_status status = fat_table_print(&t, fat_table_width(STDOUT_FILENO), out, err);
+  fat_table_free(&t);
+  return status;
+}
+
+static int show(const fat_options *options, const char *command_line)
+{
+  const char *what = options->arg_count ? options->args[0] : "best";
+  fat_text out = {0};
+  fat_error err = {0};
+  fat_status status = FAT_OK;
+  const shown *view = NULL;
+  (void)command_line;
+  for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
+    if (strcmp(what, tables[i].view) == 0)
+      view = &tables[i];
+  if (view)
+    status = show_view(options, view, &out, &err);
+  else if (strcmp(what, "gpus") == 0)
+    status = show_gpus(options, &out, &err);
+  else
+    status =
+        fat_status_fail(&err, FAT_E_INPUT, "show '%s': allowed are best, trials, failures, runs, gpus", what);
+  int code = status == FAT_OK ? fat_exit_print(fat_text_get(&out)) : fat_exit_fail(&err);
+  fat_text_free(&out);
+  return code;
+}
+
+const fat_command fat_cmd_show = {
+    .name = "show",
+    .args = "[best|trials|failures|runs|gpus]",
+    .about = "print what is stored, or the GPUs that can be named",
+    .more = "best: the winner of each problem and device (the default). trials: every config tried. "
+            "failures: those "
+            "that do not work, and why. runs: the commands that made them. gpus: names for "
+            "--gpu.\n\n" FAT_EXIT_HELP,
+    .uses = FAT_USE(DB) | FAT_USE(JSON) | FAT_USE(QUIET),
+    .most = 1,
+    .run = show,
+};

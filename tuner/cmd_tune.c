@@ -1,0 +1,162 @@
+/* cmd_tune.c -- `fatune [tune]`: from what was typed to the printed table.
+ *
+ * In: options. Out: rows in the database, progress on stderr, a table (or JSON) on stdout, and one sentence
+ * on what was and was not measured. Everything is opened here, in the order in which it can be wrong. */
+#include "commands.h"
+#include "exit.h"
+#include "open.h"
+#include "results.h"
+#include "table.h"
+#include "tune.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const double compile_deadline = 60; /* seconds: slower code is a trial's outcome, "timeout" */
+
+/* What the command opens, closed together. */
+typedef struct shop {
+  const fat_options *options;
+  fat_target target;
+  fat_script *script;
+  fat_asks asks;
+  fat_nvrtc *nvrtc;
+  fat_text key, path;
+  fat_db *db;
+} shop;
+
+static fat_status open_shop(shop *s, fat_error *err)
+{
+  FAT_TRY(fat_open_script(s->options, &s->script, err));
+  FAT_TRY(fat_open_gpu(s->options, &s->target, err));
+  FAT_TRY(fat_anchors_list(s->options, &s->target.gpu, s->script, &s->asks, err));
+  FAT_TRY(fat_open_nvrtc(s->options, &s->target, &s->nvrtc, err));
+  FAT_TRY(fat_compile_key(s->nvrtc, &s->key, err));
+  FAT_TRY(fat_open_db(s->options, FAT_DB_WRITE, &s->db, &s->path, err));
+  return fat_db_lock_tuning(s->db, &s->target.gpu, err);
+}
+
+static void close_shop(shop *s)
+{
+  fat_db_close(s->db);
+  fat_text_free(&s->path);
+  fat_text_free(&s->key);
+  fat_nvrtc_close(s->nvrtc);
+  fat_anchors_free(&s->asks);
+  fat_script_close(s->script);
+}
+
+static void say_ending(const shop *s, const fat_outturn *out)
+{
+  if (s->options->quiet)
+    return;
+  if (out->signal || out->out_of_budget)
+    fprintf(stderr, "fatune: %s; all that ended is stored, the same command goes on from there\n",
+            out->signal ? "stopped by a signal" : "the budget is used up");
+  for (int i = 0; i < out->line_count; i++)
+    if (out->lines[i].search.count == 0 && out->lines[i].why.text[0])
+      fprintf(stderr, "fatune: %s: %s\n", out->lines[i].kernel->name, out->lines[i].why.text);
+}
+
+/* One sentence on what was and was not measured. */
+static void say_measured(const shop *s, FILE *to)
+{
+  const char *gpu = s->target.gpu.name;
+  if (s->target.at_hand)
+    fprintf(to,
+            "Nothing was measured: this version of fatune times no kernels, also not on the %s at hand; the "
+            "times "
+            "are predictions of a model from kernels compiled for it, stored in %s.\n",
+            gpu, fat_text_get(&s->path));
+  else
+    fprintf(
+        to,
+        "Nothing was measured: no %s is at hand; the times are predictions of a model from kernels compiled "
+        "for it. Results and the best kernels' binaries are in %s, which can be carried to a %s.\n",
+        gpu, fat_text_get(&s->path), gpu);
+}
+
+static fat_status report(const shop *s, const fat_outturn *out, const fat_tools *tools, int *code,
+                         fat_error *err)
+{
+  fat_results results;
+  fat_text text = {0};
+  FAT_TRY(fat_results_read(s->db, out, &s->target.gpu, tools, &results, err));
+  fat_status status = s->options->json
+                          ? fat_results_json(&results, &s->target.gpu, &text, err)
+                          : fat_results_table(&results, fat_table_width(STDOUT_FILENO), &text, err);
+  if (status == FAT_OK) {
+    *code = fat_exit_print(fat_text_get(&text));
+    if (!s->options->json)
+      say_measured(s, stdout);
+    else if (!s->options->quiet)
+      say_measured(s, stderr);
+    if (results.waiting && !s->options->quiet)
+      fprintf(stderr, "fatune: %d of %d problems and kernels were not reached yet\n", results.waiting,
+              out->line_count);
+    if (*code == FAT_EXIT_FINE && results.missing > 0)
+      *code = FAT_EXIT_NO_KERNEL;
+  }
+  fat_results_free(&results);
+  fat_text_free(&text);
+  return status;
+}
+
+static int tune(const fat_options *options, const char *command_line)
+{
+  shop s = {.options = options};
+  fat_error err = {0};
+  fat_outturn out = {0};
+  int code = FAT_EXIT_FINE;
+  fat_status status = open_shop(&s, &err);
+  if (status != FAT_OK)
+    goto done;
+  fat_order order = {
+      .options = options,
+      .gpu = &s.target.gpu,
+      .asks = &s.asks,
+      .templates = fat_open_templates(options),
+      .script = s.script,
+      .bench = {.nvrtc = s.nvrtc,
+                .tools = {fat_script_templates_hash(s.script), fat_text_get(&s.key), FAT_MODEL_VERSION},
+                .dump = fat_open_dump(options),
+                .deadline = compile_deadline},
+      .db = s.db,
+      .command = command_line};
+  status = fat_tune_run(&order, &out, &err);
+  if (status != FAT_OK)
+    goto done;
+  say_ending(&s, &out);
+  status = report(&s, &out, &order.bench.tools, &code, &err);
+done:
+  if (status != FAT_OK)
+    code = fat_exit_fail(&err);
+  else if (out.signal)
+    code = FAT_EXIT_SIGNAL + out.signal;
+  fat_tune_free(&out);
+  close_shop(&s);
+  return code;
+}
+
+const fat_command fat_cmd_tune = {
+    .name = "tune",
+    .args = "[PROBLEM...]",
+    .about = "choose, compile, rank and store kernels for a GPU",
+    .more =
+        "Without PROBLEMs (like fwd-f32-b4-h32-q4096-k4096-d64-causal) the families are ops x dtypes x dims "
+        "x "
+        "causal, each at B*N = 16k tokens and H*d = 2048, with B halved until all fits the GPU's memory.\n\n"
+        "Lists are like 64,128 or 512:16384 (doubling) or 64:256:64 (in steps).\n\n"
+        "--effort quick compiles at most 64 configs of a problem, full some hundreds, exhaustive all.\n\n"
+        "Each trial is stored as it ends. Ctrl-C keeps all and prints the best so far; the same command "
+        "again "
+        "goes on from there. Progress goes to stderr, results to stdout.\n\n" FAT_EXIT_HELP
+        " Stopped by SIGINT or SIGTERM: 130 or 143.",
+    .uses = FAT_USE(GPU) | FAT_USE(OPS) | FAT_USE(DTYPES) | FAT_USE(DIMS) | FAT_USE(CAUSAL) |
+            FAT_USE(SEQLENS) | FAT_USE(KERNEL) | FAT_USE(EFFORT) | FAT_USE(BUDGET) | FAT_USE(JOBS) |
+            FAT_USE(CUDA) | FAT_USE(DB) | FAT_USE(TEMPLATES) | FAT_USE(DUMP) | FAT_USE(JSON) | FAT_USE(QUIET),
+    .most = FAT_OPTIONS_ARGS,
+    .run = tune,
+};

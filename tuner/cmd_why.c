@@ -1,0 +1,215 @@
+/* cmd_why.c -- `fatune why PROBLEM`: which stored kernel a call would get, and why that one.
+ *
+ * In: a problem, a GPU, the database. Out: the steps of the pick (runtime/pick), each with the row it found
+ * or why it found none. Rows made with other templates are rendered again here, to say whether their source
+ * would still be the same. */
+#include "anchors.h"
+#include "commands.h"
+#include "compile.h"
+#include "exit.h"
+#include "json.h"
+#include "open.h"
+#include "pick.h"
+#include "source.h"
+#include "space.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct answer {
+  const fat_options *options;
+  fat_problem problem;
+  fat_target target;
+  fat_script *script;
+  fat_db *db; /* NULL: there is none */
+  fat_text path, key;
+  fat_pick pick;
+  char fallback[FAT_CONFIG_TEXT]; /* the default config, "" if not asked */
+  const char *source;             /* "same", "changed" or NULL: not compared */
+} answer;
+
+/* Which kernel would serve, by its default config; FAT_E_UNSUPPORTED where none does. */
+static fat_status find_default(answer *a, fat_error *err)
+{
+  char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
+  fat_error first = {0};
+  int count, picked;
+  FAT_TRY(fat_anchors_kernels(a->options, a->script, names, &count, err));
+  for (int i = 0; i < count; i++) {
+    fat_error why = {0};
+    fat_space space;
+    fat_status status = fat_space_applies(a->script, names[i], &a->problem, &a->target.gpu, &picked, &why);
+    if (status == FAT_OK && !picked && !a->options->kernel_count)
+      continue;
+    if (status == FAT_OK)
+      status = fat_space_list(a->script, names[i], &a->problem, &a->target.gpu, &space, &why);
+    if (status == FAT_OK) {
+      fat_config_print(&space.points[0].config, a->fallback);
+      fat_space_free(&space);
+      return FAT_OK;
+    }
+    if (status != FAT_E_UNSUPPORTED)
+      return fat_status_fail(err, status, "%s", why.text);
+    if (!first.status)
+      first = why;
+  }
+  return fat_status_fail(err, FAT_E_UNSUPPORTED, "%s",
+                         first.status ? first.text : "no kernel may be picked for it");
+}
+
+/* Whether the chosen row's config renders to the source it was made from. */
+static const char *compare_source(answer *a)
+{
+  const fat_pick_row *row = &a->pick.row[a->pick.step];
+  fat_config config;
+  fat_source source = {0};
+  const char *result = NULL;
+  if (!row->found || fat_config_parse(row->config, &config, NULL) != FAT_OK)
+    return NULL;
+  if (fat_source_render(a->script, &a->problem, &a->target.gpu, &config, FAT_LINES_TEMPLATE, &source, NULL) ==
+      FAT_OK)
+    result = strcmp(source.hash, row->source_hash) == 0 ? "same" : "changed";
+  fat_source_free(&source);
+  return result;
+}
+
+/* What compiles now; an absent NVRTC is no obstacle to an answer. */
+static const char *compile_key(answer *a)
+{
+  fat_nvrtc *nvrtc;
+  if (fat_open_nvrtc(a->options, &a->target, &nvrtc, NULL) != FAT_OK)
+    return NULL;
+  fat_status status = fat_compile_key(nvrtc, &a->key, NULL);
+  fat_nvrtc_close(nvrtc);
+  return status == FAT_OK ? fat_text_get(&a->key) : NULL;
+}
+
+static fat_status find_answer(answer *a, fat_error *err)
+{
+  fat_error unserved = {0};
+  FAT_TRY(fat_problem_parse(a->options->args[0], &a->problem, err));
+  if (a->options->kernel_count > 1)
+    return fat_status_fail(err, FAT_E_INPUT, "--kernel: why takes one name, not %d",
+                           a->options->kernel_count);
+  FAT_TRY(fat_open_gpu(a->options, &a->target, err));
+  FAT_TRY(fat_anchors_dtype(a->options->args[0], a->problem.dtype, &a->target.gpu, err));
+  FAT_TRY(fat_open_script(a->options, &a->script, err));
+  fat_status status = find_default(a, &unserved);
+  if (status != FAT_OK && status != FAT_E_UNSUPPORTED)
+    return fat_status_fail(err, status, "%s", unserved.text);
+  status = fat_open_db(a->options, FAT_DB_READ, &a->db, &a->path, err);
+  if (status != FAT_OK && status != FAT_E_NOT_FOUND)
+    return status;
+  fat_pick_question question = {.problem = &a->problem,
+                                .gpu = &a->target.gpu,
+                                .kernel = a->options->kernel_count ? a->options->kernels[0] : NULL,
+                                .unserved = unserved.status ? unserved.text : NULL,
+                                .driver = a->target.at_hand ? a->target.driver : NULL,
+                                .compile_key = compile_key(a),
+                                .templates = fat_script_templates_hash(a->script),
+                                .now = (int64_t)time(NULL)};
+  FAT_TRY(fat_pick_answer(a->db, &question, &a->pick, err));
+  a->source = compare_source(a);
+  return FAT_OK;
+}
+
+static void print_text(const answer *a, fat_text *out)
+{
+  char problem[FAT_PROBLEM_TEXT];
+  fat_text_format(out, "%s on %s\n", fat_problem_print(&a->problem, problem), a->target.gpu.name);
+  for (int step = 0; step < FAT_PICK_STEPS; step++) {
+    if (!a->pick.why[step][0])
+      continue;
+    bool chosen = step == (int)a->pick.step;
+    fat_text_format(out, "%s %-11s %s", chosen ? "->" : "  ", fat_pick_step_name((fat_pick_step)step),
+                    a->pick.why[step]);
+    if (chosen && step == FAT_PICK_DEFAULT)
+      fat_text_format(out, ", %s", a->fallback);
+    if (chosen && a->source)
+      fat_text_add(out, strcmp(a->source, "same") == 0 ? "; its source is that of today's templates"
+                                                       : "; today's templates give another source");
+    fat_text_add(out, "\n");
+  }
+}
+
+static void print_row(fat_json *j, const fat_pick_row *row)
+{
+  fat_json_string(j, "problem", row->problem);
+  fat_json_string(j, "gpu", row->gpu);
+  fat_json_string(j, "device", row->facts);
+  fat_json_string(j, "config", row->config);
+  fat_json_string(j, "origin", fat_db_origin_name(row->origin));
+  fat_json_double(j, "ms", row->ms);
+  fat_json_double(j, "distance", row->distance);
+  fat_json_double(j, "age_days", row->age_days);
+  fat_json_string(j, "differences", row->differences);
+}
+
+static void print_json(const answer *a, fat_text *out)
+{
+  char problem[FAT_PROBLEM_TEXT];
+  fat_json j = {.out = out};
+  fat_json_open(&j, NULL, '{');
+  fat_json_string(&j, "asked", fat_problem_print(&a->problem, problem));
+  fat_json_string(&j, "asked_gpu", a->target.gpu.name);
+  fat_json_string(&j, "step", fat_pick_step_name(a->pick.step));
+  fat_json_string(&j, "why", a->pick.why[a->pick.step]);
+  fat_json_string(&j, "source", a->source);
+  if (a->pick.step == FAT_PICK_DEFAULT)
+    fat_json_string(&j, "config", a->fallback);
+  if (a->pick.row[a->pick.step].found)
+    print_row(&j, &a->pick.row[a->pick.step]);
+  fat_json_open(&j, "steps", '[');
+  for (int step = 0; step <= (int)a->pick.step; step++) {
+    if (!a->pick.why[step][0])
+      continue;
+    fat_json_open(&j, NULL, '{');
+    fat_json_string(&j, "step", fat_pick_step_name((fat_pick_step)step));
+    fat_json_string(&j, "why", a->pick.why[step]);
+    fat_json_close(&j, '}');
+  }
+  fat_json_close(&j, ']');
+  fat_json_close(&j, '}');
+}
+
+static int why(const fat_options *options, const char *command_line)
+{
+  answer a = {.options = options};
+  fat_text out = {0};
+  fat_error err = {0};
+  (void)command_line;
+  fat_status status = find_answer(&a, &err);
+  if (status == FAT_OK) {
+    if (options->json)
+      print_json(&a, &out);
+    else
+      print_text(&a, &out);
+    status = fat_text_status(&out, &err);
+  }
+  int code = status == FAT_OK ? fat_exit_print(fat_text_get(&out)) : fat_exit_fail(&err);
+  if (code == FAT_EXIT_FINE && a.pick.step == FAT_PICK_UNSUPPORTED)
+    code = FAT_EXIT_NO_KERNEL;
+  fat_text_free(&out);
+  fat_text_free(&a.path);
+  fat_text_free(&a.key);
+  fat_db_close(a.db);
+  fat_script_close(a.script);
+  return code;
+}
+
+const fat_command fat_cmd_why = {
+    .name = "why",
+    .args = "PROBLEM",
+    .about = "say which stored kernel a call would get, and why",
+    .more = "The order is: exact (measured for this problem and device), nearest (measured for another "
+            "shape), arch "
+            "(measured on another GPU of the architecture), predicted, default, unsupported. Distance counts "
+            "doublings of q and k, and half of those of batch x heads and of heads per KV "
+            "head.\n\n" FAT_EXIT_HELP,
+    .uses = FAT_USE(GPU) | FAT_USE(KERNEL) | FAT_USE(CUDA) | FAT_USE(DB) | FAT_USE(TEMPLATES) |
+            FAT_USE(JSON) | FAT_USE(QUIET),
+    .least = 1,
+    .most = 1,
+    .run = why,
+};

@@ -1,0 +1,16 @@
+/* commands.h -- the commands of the program; each is one file, cmd_<name>.c. */
+#ifndef FAT_COMMANDS_H
+#define FAT_COMMANDS_H
+
+#include "options.h"
+
+extern const fat_command fat_cmd_tune;   /* cmd_tune.c */
+extern const fat_command fat_cmd_show;   /* cmd_show.c */
+extern const fat_command fat_cmd_why;    /* cmd_why.c */
+extern const fat_command fat_cmd_render; /* cmd_render.c */
+extern const fat_command fat_cmd_export; /* cmd_share.c */
+extern const fat_command fat_cmd_import;
+extern const fat_command fat_cmd_merge;
+extern const fat_command fat_cmd_doctor; /* cmd_doctor.c */
+
+#endif

@@ -1,0 +1,50 @@
+/* dump.c -- files of one trial in a folder of the user's.
+ *
+ * In: a job that was made. Out: up to three files; one that has nothing to hold is not written. Names are
+ * made of canonical texts, so no byte in them can leave the folder. */
+#include "dump.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static fat_status write_file(const char *folder, const char *key, const char *ending, const void *bytes,
+                             size_t size, fat_error *err)
+{
+  fat_text path = {0};
+  if (!bytes || size == 0)
+    return FAT_OK;
+  fat_text_format(&path, "%s/%s.%s", folder, key, ending);
+  fat_status status = fat_text_status(&path, err);
+  if (status != FAT_OK)
+    goto done;
+  FILE *f = fopen(fat_text_get(&path), "wb");
+  bool written = f && fwrite(bytes, 1, size, f) == size;
+  if (f && fclose(f) != 0)
+    written = false;
+  if (!written)
+    status = fat_status_fail(err, FAT_E_IO, "--dump: %s cannot be written: %s", fat_text_get(&path),
+                             strerror(errno));
+done:
+  fat_text_free(&path);
+  return status;
+}
+
+fat_status fat_dump_write(const char *folder, const fat_job *job, fat_error *err)
+{
+  char problem[FAT_PROBLEM_TEXT], config[FAT_CONFIG_TEXT];
+  char key[FAT_PROBLEM_TEXT + FAT_CONFIG_TEXT + 32];
+  const fat_text *source = &job->source.text, *log = &job->binary.log;
+  if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+    return fat_status_fail(err, FAT_E_IO, "--dump: folder %s cannot be made: %s", folder, strerror(errno));
+  fat_config_print(&job->point->config, config);
+  for (char *s = config; *s; s++)
+    if (*s == ':')
+      *s = '-';
+  snprintf(key, sizeof key, "%s@%s-%s", fat_problem_print(job->problem, problem),
+           fat_gpu_arch(job->gpu->sm)->target, config);
+  FAT_TRY(write_file(folder, key, "cu", fat_text_get(source), source->length, err));
+  FAT_TRY(write_file(folder, key, "cubin", job->binary.cubin, job->binary.size, err));
+  return write_file(folder, key, "log", fat_text_get(log), log->length, err);
+}

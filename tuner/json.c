@@ -1,0 +1,121 @@
+/* json.c -- the JSON writer of json.h.
+ *
+ * In: values in the order they shall stand. Out: well-formed JSON, as long as opens and closes match. Bytes
+ * that are no UTF-8 are written as U+FFFD, so a hostile name cannot break a reader. */
+#include "json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { ROW_DEPTH = 2 }; /* from this depth on values share a line */
+
+/* Length of the UTF-8 sequence at s, 0 if there is none. */
+static int sequence(const unsigned char *s)
+{
+  int n = s[0] < 0x80                   ? 1
+          : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
+          : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
+          : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+                                        : 0;
+  for (int i = 1; i < n; i++)
+    if ((s[i] & 0xc0) != 0x80)
+      return 0;
+  bool overlong = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90);
+  bool beyond = (s[0] == 0xed && s[1] >= 0xa0) || (s[0] == 0xf4 && s[1] >= 0x90);
+  return overlong || beyond ? 0 : n;
+}
+
+static void quote(fat_text *out, const char *value)
+{
+  fat_text_add(out, "\"");
+  for (const unsigned char *s = (const unsigned char *)value; *s;) {
+    int n = sequence(s);
+    if (*s == '"' || *s == '\\')
+      fat_text_format(out, "\\%c", *s);
+    else if (*s == '\n')
+      fat_text_add(out, "\\n");
+    else if (*s == '\t')
+      fat_text_add(out, "\\t");
+    else if (*s < 0x20 || *s == 0x7f)
+      fat_text_format(out, "\\u%04x", *s);
+    else if (n == 0)
+      fat_text_add(out, "\\ufffd");
+    else
+      fat_text_add_bytes(out, s, (size_t)n);
+    s += n ? n : 1;
+  }
+  fat_text_add(out, "\"");
+}
+
+/* The comma, the line or blank, and the key before a value. */
+static void separate(fat_json *j, const char *key)
+{
+  if (j->begun >> j->depth & 1u)
+    fat_text_add(j->out, ",");
+  if (j->depth > 0 && j->depth < ROW_DEPTH)
+    fat_text_format(j->out, "\n%*s", 2 * j->depth, "");
+  else if (j->begun >> j->depth & 1u)
+    fat_text_add(j->out, " ");
+  j->begun |= 1u << j->depth;
+  if (key) {
+    quote(j->out, key);
+    fat_text_add(j->out, ": ");
+  }
+}
+
+void fat_json_open(fat_json *j, const char *key, char bracket)
+{
+  separate(j, key);
+  fat_text_format(j->out, "%c", bracket);
+  j->depth++;
+  j->begun &= ~(1u << j->depth);
+}
+
+void fat_json_close(fat_json *j, char bracket)
+{
+  bool filled = j->begun >> j->depth & 1u;
+  j->depth--;
+  if (filled && j->depth + 1 < ROW_DEPTH)
+    fat_text_format(j->out, "\n%*s", 2 * j->depth, "");
+  fat_text_format(j->out, "%c", bracket);
+  if (j->depth == 0)
+    fat_text_add(j->out, "\n");
+}
+
+void fat_json_string(fat_json *j, const char *key, const char *value)
+{
+  separate(j, key);
+  if (value)
+    quote(j->out, value);
+  else
+    fat_text_add(j->out, "null");
+}
+
+void fat_json_int(fat_json *j, const char *key, int64_t value)
+{
+  separate(j, key);
+  fat_text_format(j->out, "%lld", (long long)value);
+}
+
+void fat_json_double(fat_json *j, const char *key, double value)
+{
+  char digits[40];
+  separate(j, key);
+  if (!isfinite(value)) {
+    fat_text_add(j->out, "null");
+    return;
+  }
+  for (int precision = 6; precision <= 17; precision++) {
+    snprintf(digits, sizeof digits, "%.*g", precision, value);
+    if (strtod(digits, NULL) == value)
+      break;
+  }
+  fat_text_add(j->out, digits);
+}
+
+void fat_json_bool(fat_json *j, const char *key, bool value)
+{
+  separate(j, key);
+  fat_text_add(j->out, value ? "true" : "false");
+}

@@ -1,0 +1,95 @@
+/* keep.c -- so that the file can be carried to the GPU: the best of each kernel lie in it as cubins.
+ *
+ * In: trials as they end, then the database. Out: artifacts of one row per line. Rows of a run that was
+ * killed may lack theirs; the next run finds that and compiles those few again. */
+#include "keep.h"
+
+#include "rows.h"
+
+#include <math.h>
+#include <string.h>
+
+bool fat_keep_offer(fat_keep *keep, fat_job *job)
+{
+  bool clean = job->outcome == FAT_OUT_OK && isfinite(job->forecast.ms);
+  if (!clean || (keep->held && keep->job.forecast.ms <= job->forecast.ms))
+    return false;
+  fat_keep_free(keep);
+  keep->held = true;
+  keep->job = *job;
+  job->source = (fat_source){0};
+  job->binary = (fat_binary){0};
+  return true;
+}
+
+/* Whether the stored best of the line's kernel is `row` and has its cubin. */
+static fat_status is_stored(const fat_line *line, const fat_order *order, const fat_row *row, bool *stored,
+                            fat_error *err)
+{
+  fat_best best;
+  fat_status status =
+      fat_db_best(order->db, &line->ask->problem, order->gpu, line->kernel->name, true, &best, err);
+  *stored = false;
+  if (status == FAT_E_NOT_FOUND)
+    return FAT_OK;
+  FAT_TRY(status);
+  *stored = best.trial.id == row->id && best.cubin;
+  fat_db_best_free(&best);
+  return FAT_OK;
+}
+
+static bool holds(const fat_keep *keep, const fat_row *row)
+{
+  char config[FAT_CONFIG_TEXT];
+  return keep->held && keep->job.binary.cubin && strcmp(keep->job.source.hash, row->source_hash) == 0 &&
+         strcmp(fat_config_print(&keep->job.point->config, config), row->config) == 0;
+}
+
+/* Makes the row's trial again and attaches it, if its source is still the same. */
+static fat_status make_again(const fat_line *line, const fat_order *order, const fat_row *row, fat_error *err)
+{
+  char config[FAT_CONFIG_TEXT];
+  const fat_space *space = &line->search.space;
+  for (int i = 0; i < space->count; i++) {
+    if (strcmp(fat_config_print(&space->points[i].config, config), row->config) != 0)
+      continue;
+    fat_job job = {.problem = &line->ask->problem, .gpu = order->gpu, .point = &space->points[i]};
+    fat_trial_make(&job, &order->bench, order->script);
+    fat_status status = job.status;
+    if (status != FAT_OK)
+      fat_status_fail(err, status, "%s", job.error.text);
+    else if (job.binary.cubin && strcmp(job.source.hash, row->source_hash) == 0)
+      status = fat_trial_attach(&job, order->db, row->id, err);
+    fat_trial_free(&job);
+    return status;
+  }
+  return FAT_OK;
+}
+
+fat_status fat_keep_store(fat_keep *keep, const fat_line *line, const fat_order *order, bool hurried,
+                          fat_error *err)
+{
+  fat_rows rows;
+  bool stored;
+  FAT_TRY(fat_rows_read(order->db, &line->ask->problem, order->gpu, &order->bench.tools, &rows, err));
+  const fat_row *row = fat_rows_best(&rows, line->kernel->name);
+  fat_status status = FAT_OK;
+  if (!row || row->origin != FAT_PREDICTED)
+    goto done;
+  if (holds(keep, row)) {
+    status = fat_trial_attach(&keep->job, order->db, row->id, err);
+    goto done;
+  }
+  status = is_stored(line, order, row, &stored, err);
+  if (status == FAT_OK && !stored && !hurried)
+    status = make_again(line, order, row, err);
+done:
+  fat_rows_free(&rows);
+  return status;
+}
+
+void fat_keep_free(fat_keep *keep)
+{
+  fat_trial_free(&keep->job);
+  *keep = (fat_keep){0};
+}

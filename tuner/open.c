@@ -1,0 +1,121 @@
+/* open.c -- opens templates, GPU, database and NVRTC for a command.
+ *
+ * In: options, then environment variables, then defaults. Out: handles the caller closes. A missing driver is
+ * no error here: everything but timing works without one, as long as a GPU is named. */
+#include "open.h"
+
+#include "device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEVICES = 16 };
+
+static const char *given(const char *option, const char *variable)
+{
+  const char *value = option ? option : getenv(variable);
+  return value && *value ? value : NULL;
+}
+
+const char *fat_open_templates(const fat_options *options)
+{
+  return given(options->templates, "FATUNE_TEMPLATES");
+}
+
+const char *fat_open_dump(const fat_options *options)
+{
+  return given(options->dump, "FATUNE_DUMP");
+}
+
+fat_status fat_open_script(const fat_options *options, fat_script **script, fat_error *err)
+{
+  return fat_script_open(fat_open_templates(options), script, err);
+}
+
+/* The devices at hand, and what the driver says of itself; none without a driver. */
+static fat_status look_around(fat_target *target, fat_device *devices, int *count, fat_error *err)
+{
+  fat_driver *driver;
+  *count = 0;
+  FAT_TRY(fat_driver_open(&driver, err));
+  fat_status status = fat_device_list(driver, devices, DEVICES, count, err);
+  if (status == FAT_OK) {
+    target->cuda = fat_driver_cuda(driver);
+    snprintf(target->driver, sizeof target->driver, "%s", fat_driver_text(driver));
+  }
+  fat_driver_close(driver);
+  return status;
+}
+
+/* What a device reports, under the name of its row in the table where it has one. */
+static fat_gpu known(const fat_gpu *device)
+{
+  fat_gpu gpu = *device;
+  const fat_gpu *row = fat_gpu_match(device);
+  if (row)
+    memcpy(gpu.name, row->name, sizeof gpu.name);
+  return gpu;
+}
+
+fat_status fat_open_gpu(const fat_options *options, fat_target *target, fat_error *err)
+{
+  fat_device devices[DEVICES];
+  int count;
+  *target = (fat_target){0};
+  fat_status found = look_around(target, devices, &count, NULL);
+  if (!options->gpu && found != FAT_OK)
+    return fat_status_fail(
+        err, found,
+        "no GPU is at hand: name one with --gpu, like --gpu T4 (`fatune show gpus` lists them; "
+        "`fatune doctor` says what stands in the way of one here)");
+  if (!options->gpu) {
+    target->gpu = known(&devices[0].gpu);
+    target->at_hand = true;
+  } else {
+    const fat_gpu *row;
+    FAT_TRY(fat_gpu_find(options->gpu, &row, err));
+    target->gpu = *row;
+    for (int i = 0; i < count && !target->at_hand; i++) {
+      const fat_gpu *match = fat_gpu_match(&devices[i].gpu);
+      target->at_hand = match && strcmp(match->name, row->name) == 0;
+      if (target->at_hand)
+        target->gpu = known(&devices[i].gpu);
+    }
+  }
+  if (fat_gpu_arch(target->gpu.sm))
+    return FAT_OK;
+  return fat_status_fail(err, FAT_E_UNSUPPORTED,
+                         "%s has compute capability %d.%d: fatune has no kernels for it", target->gpu.name,
+                         target->gpu.sm / 10, target->gpu.sm % 10);
+}
+
+fat_status fat_open_db(const fat_options *options, fat_db_mode mode, fat_db **db, fat_text *path,
+                       fat_error *err)
+{
+  FAT_TRY(fat_db_path(options->db, path, err));
+  fat_status status = fat_db_open(fat_text_get(path), fat_db_system_path(), mode, db, err);
+  if (status ==
+      FAT_E_IO) /* a path that cannot be had is a wrong argument, like one that may not be written */
+    return fat_status_fail(err, FAT_E_READONLY, "%s", err ? err->text : "");
+  FAT_TRY(status);
+  if (!options->quiet && *fat_db_note(*db))
+    fprintf(stderr, "fatune: note: %s\n", fat_db_note(*db));
+  return FAT_OK;
+}
+
+fat_status fat_open_nvrtc(const fat_options *options, const fat_target *target, fat_nvrtc **nvrtc,
+                          fat_error *err)
+{
+  FAT_TRY(fat_nvrtc_open(options->cuda ? options->cuda : target->cuda, nvrtc, err));
+  if (fat_nvrtc_targets(*nvrtc, target->gpu.sm))
+    return FAT_OK;
+  fat_status status =
+      fat_status_fail(err, FAT_E_NVRTC,
+                      "NVRTC %s (%s) cannot compile for sm_%d, which the %s needs; "
+                      "another CUDA major may: --cuda 12 or --cuda 13",
+                      fat_nvrtc_version(*nvrtc), fat_nvrtc_path(*nvrtc), target->gpu.sm, target->gpu.name);
+  fat_nvrtc_close(*nvrtc);
+  *nvrtc = NULL;
+  return status;
+}

@@ -1,0 +1,36 @@
+/* open.h -- what commands work with, opened as the options and the environment say. */
+#ifndef FAT_OPEN_H
+#define FAT_OPEN_H
+
+#include "db.h"
+#include "gpu.h"
+#include "nvrtc.h"
+#include "options.h"
+#include "script.h"
+
+/* Folder of templates: --templates, else FATUNE_TEMPLATES, else NULL (those inside the program). */
+const char *fat_open_templates(const fat_options *options);
+/* Folder for dumps: --dump, else FATUNE_DUMP, else NULL. */
+const char *fat_open_dump(const fat_options *options);
+
+fat_status fat_open_script(const fat_options *options, fat_script **script, fat_error *err);
+
+/* The GPU of --gpu, else the first device at hand. *at_hand: such a device is in this machine. */
+typedef struct fat_target {
+  fat_gpu gpu;
+  bool at_hand;
+  int cuda;        /* CUDA major of the driver; 0 where there is none */
+  char driver[48]; /* its version; "" where there is none */
+} fat_target;
+fat_status fat_open_gpu(const fat_options *options, fat_target *target, fat_error *err);
+
+/* The user's database over the system's; *path is where the user's lies. Says on stderr what fat_db_note has
+ * to say, unless --quiet. */
+fat_status fat_open_db(const fat_options *options, fat_db_mode mode, fat_db **db, fat_text *path,
+                       fat_error *err);
+
+/* NVRTC for --cuda, else for the driver's CUDA. FAT_E_NVRTC also where it cannot compile for `gpu`. */
+fat_status fat_open_nvrtc(const fat_options *options, const fat_target *target, fat_nvrtc **nvrtc,
+                          fat_error *err);
+
+#endif

@@ -1,0 +1,77 @@
+/* options.h -- what may be typed after a command: one table of options, of which each command uses some. */
+#ifndef FAT_OPTIONS_H
+#define FAT_OPTIONS_H
+
+#include "list.h"
+#include "source.h"
+#include "space.h"
+#include <stdbool.h>
+
+/* ORDER OPTION */
+typedef enum fat_option {
+  FAT_OPT_GPU,
+  FAT_OPT_OPS,
+  FAT_OPT_DTYPES,
+  FAT_OPT_DIMS,
+  FAT_OPT_CAUSAL,
+  FAT_OPT_SEQLENS,
+  FAT_OPT_KERNEL,
+  FAT_OPT_CONFIG,
+  FAT_OPT_LINES,
+  FAT_OPT_EFFORT,
+  FAT_OPT_BUDGET,
+  FAT_OPT_JOBS,
+  FAT_OPT_CUDA,
+  FAT_OPT_DB,
+  FAT_OPT_TEMPLATES,
+  FAT_OPT_DUMP,
+  FAT_OPT_JSON,
+  FAT_OPT_QUIET,
+  FAT_OPTION_COUNT
+} fat_option;
+#define FAT_USE(option) (1u << FAT_OPT_##option)
+
+typedef enum fat_effort {
+  FAT_QUICK,
+  FAT_FULL,
+  FAT_EXHAUSTIVE,
+  FAT_EFFORT_COUNT
+} fat_effort; /* ORDER EFFORT */
+
+enum { FAT_OPTIONS_ARGS = 64 };
+
+typedef struct fat_options {
+  const char *gpu;      /* NULL: the device at hand */
+  uint32_t ops, dtypes; /* bit 1u << fat_op, fat_dtype; 0: not given */
+  uint32_t causal;      /* bit 0: no, bit 1: yes */
+  fat_numbers dims, seqlens;
+  char kernels[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL]; /* --kernel, each once; none: all */
+  int kernel_count;
+  const char *config; /* NULL: the default one */
+  fat_lines lines;
+  fat_effort effort;
+  double budget;                     /* seconds; 0: none */
+  int jobs;                          /* threads that compile; 0: all cores */
+  int cuda;                          /* 12, 13; 0: as the driver says */
+  const char *db, *templates, *dump; /* NULL: as the environment says */
+  bool json, quiet;
+  int arg_count;
+  const char *args[FAT_OPTIONS_ARGS];
+} fat_options;
+
+typedef struct fat_command {
+  const char *name;
+  const char *args;  /* "PROBLEM", "[best|trials]", NULL */
+  const char *about; /* one line for the overview */
+  const char *more;  /* paragraphs below the options in --help */
+  uint32_t uses;     /* FAT_USE(GPU) | ... */
+  int least, most;   /* arguments beside options */
+  int (*run)(const fat_options *options, const char *command_line); /* returns the exit code */
+} fat_command;
+
+/* Reads a command's options; --help, --usage, --version and unknown options end the program (codes 0 and 2),
+ * as argp does. A value that is wrong is FAT_E_INPUT. */
+fat_status fat_options_read(const fat_command *command, int argc, char **argv, fat_options *options,
+                            fat_error *err);
+
+#endif

@@ -1,0 +1,174 @@
+/* results.c -- the last page of a tune, read back from what was stored.
+ *
+ * In: the lines of a tune and the database. Out: a table or JSON. Since it reads rows, a second run that
+ * tries nothing prints the same. Gains are ratios of times: 1.50x is two thirds of the time. */
+#include "results.h"
+
+#include "json.h"
+#include "table.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char baseline[] = "standard";
+
+static double ms_of(const fat_row *row)
+{
+  return row && isfinite(row->ms) && row->ms > 0 ? row->ms : NAN;
+}
+
+/* Whether anything of the line was tried, or nothing can be. */
+static bool was_tried(const fat_rows *rows, const fat_line *line)
+{
+  for (int i = 0; i < rows->count; i++)
+    if (rows->list[i].same_templates && strcmp(rows->list[i].kernel, line->kernel->name) == 0)
+      return true;
+  return line->search.count == 0 && line->why.status != FAT_OK;
+}
+
+static void fill(const fat_rows *rows, const fat_line *line, fat_result *result)
+{
+  char config[FAT_CONFIG_TEXT];
+  const fat_row *best = fat_rows_best(rows, line->kernel->name);
+  *result = (fat_result){.line = line, .default_ms = NAN};
+  if (best)
+    result->row = *best;
+  if (line->search.count > 0)
+    result->default_ms =
+        ms_of(fat_rows_find(rows, fat_config_print(&line->search.space.points[0].config, config)));
+  result->standard_ms = ms_of(fat_rows_best(rows, baseline));
+}
+
+fat_status fat_results_read(fat_db *db, const fat_outturn *outturn, const fat_gpu *gpu,
+                            const fat_tools *tools, fat_results *results, fat_error *err)
+{
+  fat_rows rows = {0};
+  const fat_ask *read = NULL;
+  fat_status status = FAT_OK;
+  *results = (fat_results){0};
+  results->list = calloc((size_t)outturn->line_count + 1, sizeof *results->list);
+  if (!results->list)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the results");
+  for (int i = 0; i < outturn->line_count; i++) {
+    const fat_line *line = &outturn->lines[i];
+    if (line->ask != read) {
+      fat_rows_free(&rows);
+      status = fat_rows_read(db, &line->ask->problem, gpu, tools, &rows, err);
+      if (status != FAT_OK)
+        goto done;
+      read = line->ask;
+    }
+    if (!was_tried(&rows, line)) {
+      results->waiting++;
+      continue;
+    }
+    fat_result *result = &results->list[results->count++];
+    fill(&rows, line, result);
+    results->missing += result->row.id == 0;
+  }
+done:
+  fat_rows_free(&rows);
+  if (status != FAT_OK)
+    fat_results_free(results);
+  return status;
+}
+
+void fat_results_free(fat_results *results)
+{
+  free(results->list);
+  *results = (fat_results){0};
+}
+
+static double tflops(const fat_result *r)
+{
+  return fat_problem_flops(&r->line->ask->problem) / (r->row.ms * 1e9);
+}
+
+static void add_gain(fat_table *t, double other_ms, double ms)
+{
+  if (isfinite(other_ms / ms))
+    fat_table_addf(t, "%.2fx", other_ms / ms);
+  else
+    fat_table_add(t, NULL);
+}
+
+/* "fwd:Br64-Bc32" without its kernel, which has a column of its own. */
+static const char *values_of(const char *config)
+{
+  const char *colon = strchr(config, ':');
+  return colon ? colon + 1 : config;
+}
+
+static void add_row(fat_table *t, const fat_result *r)
+{
+  char problem[FAT_PROBLEM_TEXT];
+  fat_table_add(t, fat_problem_print(&r->line->ask->problem, problem));
+  fat_table_add(t, r->line->kernel->name);
+  if (r->row.id == 0) {
+    fat_table_add(t, r->line->search.count == 0 ? "(no valid config)" : "(none works)");
+    for (int i = 3; i < t->column_count; i++)
+      fat_table_add(t, NULL);
+    return;
+  }
+  fat_table_add(t, values_of(r->row.config));
+  fat_table_addf(t, "%.4g", r->row.ms);
+  fat_table_add(t, r->row.limit);
+  fat_table_addf(t, "%.3g", tflops(r));
+  fat_table_addf(t, "%d", r->row.registers);
+  fat_table_addf(t, "%d", r->row.spills);
+  fat_table_addf(t, "%d", r->row.shared);
+  fat_table_addf(t, "%d", r->row.blocks_per_sm);
+  add_gain(t, r->default_ms, r->row.ms);
+  add_gain(t, r->standard_ms, r->row.ms);
+  fat_table_add(t, fat_db_origin_name(r->row.origin));
+}
+
+fat_status fat_results_table(const fat_results *results, int width, fat_text *out, fat_error *err)
+{
+  static const fat_column columns[] = {
+      {"problem", false, 12, true}, {"kernel", false, 13, false},   {"config", false, 11, false},
+      {"ms", true, 10, false},      {"limit", false, 9, false},     {"TFLOP/s", true, 6, false},
+      {"regs", true, 4, false},     {"spills", true, 3, false},     {"shared", true, 2, false},
+      {"blk/SM", true, 5, false},   {"vs default", true, 7, false}, {"vs standard", true, 8, false},
+      {"origin", false, 1, false},
+  };
+  fat_table t = {.columns = columns, .column_count = (int)(sizeof columns / sizeof columns[0])};
+  for (int i = 0; i < results->count; i++)
+    add_row(&t, &results->list[i]);
+  fat_status status = fat_table_print(&t, width, out, err);
+  fat_table_free(&t);
+  return status;
+}
+
+fat_status fat_results_json(const fat_results *results, const fat_gpu *gpu, fat_text *out, fat_error *err)
+{
+  char problem[FAT_PROBLEM_TEXT];
+  fat_json j = {.out = out};
+  fat_json_open(&j, NULL, '[');
+  for (int i = 0; i < results->count; i++) {
+    const fat_result *r = &results->list[i];
+    if (r->row.id == 0)
+      continue;
+    fat_json_open(&j, NULL, '{');
+    fat_json_string(&j, "gpu", gpu->name);
+    fat_json_int(&j, "sm", gpu->sm);
+    fat_json_string(&j, "problem", fat_problem_print(&r->line->ask->problem, problem));
+    fat_json_string(&j, "kernel", r->row.kernel);
+    fat_json_string(&j, "config", r->row.config);
+    fat_json_string(&j, "origin", fat_db_origin_name(r->row.origin));
+    fat_json_double(&j, "ms", r->row.ms);
+    fat_json_double(&j, "tflops", tflops(r));
+    fat_json_int(&j, "registers", r->row.registers);
+    fat_json_int(&j, "spills", r->row.spills);
+    fat_json_int(&j, "shared", r->row.shared);
+    fat_json_int(&j, "blocks_per_sm", r->row.blocks_per_sm);
+    fat_json_string(&j, "limit", r->row.limit);
+    fat_json_double(&j, "gain_default", r->default_ms / r->row.ms);
+    fat_json_double(&j, "gain_standard", r->standard_ms / r->row.ms);
+    fat_json_close(&j, '}');
+  }
+  fat_json_close(&j, ']');
+  return fat_text_status(out, err);
+}

@@ -1,0 +1,32 @@
+/* results.h -- what a tune found: one row per problem and kernel, for people and for programs. */
+#ifndef FAT_RESULTS_H
+#define FAT_RESULTS_H
+
+#include "rows.h"
+#include "tune.h"
+
+typedef struct fat_result {
+  const fat_line *line;
+  fat_row row;        /* the best one; id 0 where no config works */
+  double default_ms;  /* of the kernel's default config; NAN unknown */
+  double standard_ms; /* of the best config of `standard`; NAN unknown */
+} fat_result;
+
+typedef struct fat_results {
+  fat_result *list;
+  int count;
+  int missing; /* lines of which all that was tried fails */
+  int waiting; /* lines that have no row yet: a signal or the budget came first; not in the list */
+} fat_results;
+
+/* Reads the best rows back from the database, one per line of the tune. */
+fat_status fat_results_read(fat_db *db, const fat_outturn *outturn, const fat_gpu *gpu,
+                            const fat_tools *tools, fat_results *results, fat_error *err);
+void fat_results_free(fat_results *results);
+
+/* The table; `width` as in table.h. */
+fat_status fat_results_table(const fat_results *results, int width, fat_text *out, fat_error *err);
+/* An array of objects with the keys of `show best --json`, and limit, gain_default, gain_standard. */
+fat_status fat_results_json(const fat_results *results, const fat_gpu *gpu, fat_text *out, fat_error *err);
+
+#endif

@@ -1,0 +1,130 @@
+/* rows.c -- rows of the database, copied out of its callback.
+ *
+ * In: a problem, a device and the tools in use. Out: an array that outlives the query. Of a config there may
+ * be several rows (other source, measured beside predicted); finders prefer those of the templates in use. */
+#include "rows.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct reading {
+  fat_rows *rows;
+  const fat_tools *tools;
+  int room;
+  bool failed;
+} reading;
+
+/* A text of the database into a fixed place: cut, never overrun. */
+static void keep(char *to, size_t room, const char *from)
+{
+  size_t n = from ? strlen(from) : 0;
+  if (n >= room)
+    n = room - 1;
+  if (n)
+    memcpy(to, from, n);
+  to[n] = 0;
+}
+
+static bool same(const char *a, const char *b)
+{
+  return strcmp(a ? a : "", b ? b : "") == 0;
+}
+
+static void copy(const fat_trial *t, const fat_tools *tools, fat_row *row)
+{
+  char config[FAT_CONFIG_TEXT];
+  *row = (fat_row){.id = t->id,
+                   .same_templates = same(t->templates, tools->templates),
+                   .outcome = t->outcome,
+                   .origin = t->origin,
+                   .ms = t->ms,
+                   .eligible = t->eligible,
+                   .registers = t->registers,
+                   .stack = t->stack,
+                   .spills = t->spills,
+                   .shared = t->shared,
+                   .blocks_per_sm = t->blocks_per_sm};
+  keep(row->config, sizeof row->config, fat_config_print(&t->config, config));
+  keep(row->kernel, sizeof row->kernel, t->config.kernel);
+  keep(row->source_hash, sizeof row->source_hash, t->source_hash);
+  keep(row->limit, sizeof row->limit, t->limit);
+  keep(row->detail, sizeof row->detail, t->detail);
+}
+
+static bool take(const fat_trial *t, void *user)
+{
+  reading *r = user;
+  bool other_model = t->origin == FAT_PREDICTED && !same(t->driver, r->tools->model);
+  if (!same(t->compile_key, r->tools->compile_key) || other_model)
+    return true;
+  if (r->rows->count == r->room) {
+    int room = r->room ? 2 * r->room : 64;
+    fat_row *larger = realloc(r->rows->list, (size_t)room * sizeof *larger);
+    if (!larger) {
+      r->failed = true;
+      return false;
+    }
+    r->rows->list = larger;
+    r->room = room;
+  }
+  copy(t, r->tools, &r->rows->list[r->rows->count++]);
+  return true;
+}
+
+fat_status fat_rows_read(fat_db *db, const fat_problem *p, const fat_gpu *gpu, const fat_tools *tools,
+                         fat_rows *rows, fat_error *err)
+{
+  char problem[FAT_PROBLEM_TEXT], facts[FAT_GPU_FACTS];
+  fat_db_filter filter = {.problem = fat_problem_print(p, problem), .gpu = fat_gpu_facts(gpu, facts)};
+  reading r = {.rows = rows, .tools = tools};
+  *rows = (fat_rows){0};
+  fat_status status = fat_db_trials(db, &filter, take, &r, err);
+  if (status == FAT_E_NOT_FOUND)
+    status = FAT_OK;
+  if (status == FAT_OK && r.failed)
+    status = fat_status_fail(err, FAT_E_NOMEM, "out of memory for the rows of %s", problem);
+  if (status != FAT_OK)
+    fat_rows_free(rows);
+  return status;
+}
+
+void fat_rows_free(fat_rows *rows)
+{
+  free(rows->list);
+  *rows = (fat_rows){0};
+}
+
+const fat_row *fat_rows_find(const fat_rows *rows, const char *config)
+{
+  const fat_row *found = NULL;
+  for (int i = 0; i < rows->count; i++) {
+    const fat_row *row = &rows->list[i];
+    if (strcmp(row->config, config) == 0 && (!found || (row->same_templates && !found->same_templates)))
+      found = row;
+  }
+  return found;
+}
+
+/* Whether a comes before b: clean before spilling, measured before predicted, faster, then tried earlier. */
+static bool better(const fat_row *a, const fat_row *b)
+{
+  if (a->outcome != b->outcome)
+    return a->outcome == FAT_OUT_OK;
+  if (a->origin != b->origin)
+    return a->origin == FAT_MEASURED;
+  return a->ms != b->ms ? a->ms < b->ms : a->id < b->id;
+}
+
+const fat_row *fat_rows_best(const fat_rows *rows, const char *kernel)
+{
+  const fat_row *best = NULL;
+  for (int i = 0; i < rows->count; i++) {
+    const fat_row *row = &rows->list[i];
+    bool usable = row->same_templates && (row->outcome == FAT_OUT_OK || row->outcome == FAT_OUT_SPILLS);
+    bool asked = kernel ? strcmp(row->kernel, kernel) == 0 : row->eligible != 0;
+    if (usable && asked && isfinite(row->ms) && row->ms > 0 && (!best || better(row, best)))
+      best = row;
+  }
+  return best;
+}

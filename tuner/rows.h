@@ -1,0 +1,48 @@
+/* rows.h -- what the database holds of one problem on one device, as the tuner needs it in memory. */
+#ifndef FAT_ROWS_H
+#define FAT_ROWS_H
+
+#include "compile.h"
+#include "config.h"
+#include "db.h"
+#include "gpu.h"
+#include "problem.h"
+
+/* The tools a row must have been made with to count as tried: another NVRTC or option makes other code. */
+typedef struct fat_tools {
+  const char *templates;   /* hash over all templates */
+  const char *compile_key; /* fat_compile_key */
+  const char *model;       /* FAT_MODEL_VERSION: stands where measured rows have the driver */
+} fat_tools;
+
+typedef struct fat_row {
+  int64_t id;
+  char config[FAT_CONFIG_TEXT], kernel[FAT_CONFIG_KERNEL];
+  char source_hash[FAT_HASH_SIZE];
+  bool same_templates; /* made with the templates in use: its source is known to be the same */
+  fat_outcome outcome;
+  fat_origin origin;
+  double ms;
+  char limit[16];
+  int eligible, registers, stack, spills, shared, blocks_per_sm;
+  char detail[1024]; /* why it failed */
+} fat_row;
+
+typedef struct fat_rows {
+  fat_row *list; /* those made with the same compile key, and by the same model where predicted */
+  int count;
+} fat_rows;
+
+/* Reads the rows of a problem on a device. Rows of other compile keys or models are left out. */
+fat_status fat_rows_read(fat_db *db, const fat_problem *p, const fat_gpu *gpu, const fat_tools *tools,
+                         fat_rows *rows, fat_error *err);
+void fat_rows_free(fat_rows *rows);
+
+/* The row of a config: one with the same templates if there is one, else any; NULL if it was never tried. */
+const fat_row *fat_rows_find(const fat_rows *rows, const char *config);
+
+/* The fastest row of a kernel (NULL: of all that may win unasked) among those with the same templates: a
+ * clean one if any is, else one that spills, else NULL. Measured rows come before predicted ones. */
+const fat_row *fat_rows_best(const fat_rows *rows, const char *kernel);
+
+#endif

@@ -1,0 +1,115 @@
+/* search.c -- the order in which a kernel's valid configs are tried.
+ *
+ * In: the space with the work of each point. Out: places of the chosen points. The default comes first. Half
+ * of the room then goes to breadth: every value of every tunable that no chosen config has yet brings in its
+ * most promising config, since an estimate that is wrong about one value must not hide it. The rest are the
+ * most promising of all. The same inputs choose the same configs, so a second run finds them stored. */
+#include "search.h"
+
+#include "model.h"
+#include "occupancy.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+/* Time before any compile: registers as the template estimates them, at most what a thread may have. */
+static double estimate_ms(const fat_point *point, const fat_gpu *gpu, const fat_arch *arch)
+{
+  fat_resident resident[FAT_SPACE_LAUNCHES] = {0};
+  for (int i = 0; i < point->launches; i++) {
+    const fat_work *w = &point->work[i];
+    fat_footprint f = {(int)w->threads, (int)fmin(w->registers, arch->regs_thread), (int)w->shared};
+    resident[i].blocks = fat_occupancy_blocks(arch, &f, NULL);
+    if (resident[i].blocks == 0)
+      return INFINITY;
+  }
+  return fat_model_predict(gpu, point->work, resident, point->launches).ms;
+}
+
+typedef struct ranked {
+  double ms;
+  int place;
+} ranked;
+
+static int by_time(const void *a, const void *b)
+{
+  const ranked *x = a, *y = b;
+  if (x->ms != y->ms)
+    return x->ms < y->ms ? -1 : 1;
+  return x->place < y->place ? -1 : 1; /* places differ: the order is total */
+}
+
+static bool has_value(const fat_config *c, const char *name, int32_t value)
+{
+  int32_t v;
+  return fat_config_get(c, name, &v) == FAT_OK && v == value;
+}
+
+static void choose(fat_search *s, bool *taken, int place)
+{
+  taken[place] = true;
+  s->chosen[s->count++] = place;
+}
+
+/* Whether a point brings a value that none of the chosen has. */
+static bool brings_new(const fat_search *s, int place)
+{
+  const fat_config *c = &s->space.points[place].config;
+  for (int v = 0; v < c->count; v++) {
+    bool seen = false;
+    for (int i = 0; i < s->count && !seen; i++)
+      seen = has_value(&s->space.points[s->chosen[i]].config, c->values[v].name, c->values[v].value);
+    if (!seen)
+      return true;
+  }
+  return false;
+}
+
+fat_status fat_search_choose(fat_script *script, const char *kernel, const fat_problem *p, const fat_gpu *gpu,
+                             int most, fat_search *search, fat_error *err)
+{
+  ranked *order = NULL;
+  bool *taken = NULL;
+  const fat_arch *arch = fat_gpu_arch(gpu->sm);
+  *search = (fat_search){0};
+  fat_status status = arch ? fat_space_list(script, kernel, p, gpu, &search->space, err)
+                           : fat_status_fail(err, FAT_E_UNSUPPORTED, "fatune knows no sm_%d", gpu->sm);
+  if (status != FAT_OK)
+    goto done;
+  int n = search->space.count;
+  order = malloc((size_t)n * sizeof *order);
+  taken = calloc((size_t)n, sizeof *taken);
+  search->chosen = malloc((size_t)n * sizeof *search->chosen);
+  search->estimate = malloc((size_t)n * sizeof *search->estimate);
+  if (!order || !taken || !search->chosen || !search->estimate) {
+    status = fat_status_fail(err, FAT_E_NOMEM, "out of memory for %d configs of %s", n, kernel);
+    goto done;
+  }
+  for (int i = 0; i < n; i++) {
+    search->estimate[i] = estimate_ms(&search->space.points[i], gpu, arch);
+    order[i] = (ranked){search->estimate[i], i};
+  }
+  qsort(order, (size_t)n, sizeof *order, by_time);
+  if (most > n)
+    most = n;
+  choose(search, taken, 0);
+  for (int i = 0; i < n && search->count < most / 2; i++)
+    if (!taken[order[i].place] && isfinite(order[i].ms) && brings_new(search, order[i].place))
+      choose(search, taken, order[i].place);
+  for (int i = 0; i < n && search->count < most; i++)
+    if (!taken[order[i].place])
+      choose(search, taken, order[i].place);
+done:
+  free(order);
+  free(taken);
+  return status;
+}
+
+void fat_search_free(fat_search *search)
+{
+  fat_space_free(&search->space);
+  free(search->chosen);
+  free(search->estimate);
+  *search = (fat_search){0};
+}

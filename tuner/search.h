@@ -1,0 +1,23 @@
+/* search.h -- which configs of a kernel are worth a compile: the default, some of every value, the best. */
+#ifndef FAT_SEARCH_H
+#define FAT_SEARCH_H
+
+#include "gpu.h"
+#include "problem.h"
+#include "script.h"
+#include "space.h"
+
+typedef struct fat_search {
+  fat_space space; /* all valid configs and why others are not */
+  int *chosen;     /* places in space.points, in the order to try; the default first */
+  int count;
+  double *estimate; /* of each point: milliseconds with the template's own register estimate */
+} fat_search;
+
+/* Lists the space of one kernel and chooses at most `most` configs (at least 1). FAT_E_UNSUPPORTED where no
+ * config is valid; search->space.rejections then says why. */
+fat_status fat_search_choose(fat_script *script, const char *kernel, const fat_problem *p, const fat_gpu *gpu,
+                             int most, fat_search *search, fat_error *err);
+void fat_search_free(fat_search *search);
+
+#endif
