@@ -182,10 +182,11 @@ static fat_status look_beside_program(search *s, const char *where, const char *
   return look(s, where, self, rest, err);
 }
 
-/* The linker's cache (and LD_LIBRARY_PATH) can only be asked by loading. */
+/* The linker's cache (and LD_LIBRARY_PATH) can only be asked by loading. What is loaded stays: each libnvrtc
+ * takes memory when it is loaded that it does not give back when it is unloaded. */
 static fat_status look_linker(search *s, const char *where, const char *name, fat_error *err)
 {
-  void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+  void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
   if (!library)
     return FAT_OK;
   struct link_map *map = NULL;

@@ -2,8 +2,8 @@
  *
  * In: the candidates of locate.c and the highest CUDA major allowed. Out: an open library behind a table of
  * functions, or one sentence about what stood in the way. The names of the files only order the candidates;
- * what counts is what the loaded library says of itself. Once open it stays mapped until the process ends:
- * its threads' own destructors may outlive a close. */
+ * what counts is what the loaded library says of itself. Once loaded it stays mapped until the process ends:
+ * it does not give back all it took, and its threads' own destructors may outlive a close. */
 #include "nvrtc.h"
 
 #include "locate.h"
@@ -88,12 +88,12 @@ static bool allowed(fat_nvrtc_found *f, int cuda)
 }
 
 /* Loads one candidate into `n` and writes its true version, or its problem, into `f`. */
-static bool load(fat_nvrtc *n, fat_nvrtc_found *f, int cuda, int flags)
+static bool load(fat_nvrtc *n, fat_nvrtc_found *f, int cuda)
 {
   memset(n, 0, sizeof *n);
   if (!allowed(f, cuda))
     return false;
-  n->library = dlopen(f->path, RTLD_NOW | RTLD_LOCAL | flags);
+  n->library = dlopen(f->path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!n->library)
     return unfit(f, "it cannot be loaded: %.200s", dlerror());
   if (!read_symbols(n, f) || !read_version(n, f) || !allowed(f, cuda) || !read_targets(n, f)) {
@@ -148,7 +148,7 @@ fat_status fat_nvrtc_list(int cuda, fat_nvrtc_found *found, int room, int *count
   FAT_TRY(locate(&all, &total, err));
   for (int i = 0; i < total; i++) {
     fat_nvrtc probe;
-    if (load(&probe, &all[i], cuda, 0))
+    if (load(&probe, &all[i], cuda))
       dlclose(probe.library);
   }
   sort(all, total);
@@ -192,7 +192,7 @@ fat_status fat_nvrtc_open(int cuda, fat_nvrtc **nvrtc, fat_error *err)
   if (status != FAT_OK)
     goto done;
   for (int i = 0; i < count && !opened; i++)
-    opened = load(n, &found[i], cuda, RTLD_NODELETE);
+    opened = load(n, &found[i], cuda);
   if (opened)
     *nvrtc = n;
   else
