@@ -115,16 +115,29 @@ static const struct {
     {SQLITE_IOERR, FAT_E_IO, "reading or writing the file failed"},
 };
 
+/* A quota or a file-size limit reads as a plain write error: what the system said is in one of three places,
+ * depending on which file it was and what SQLite did since. */
+static bool no_room(sqlite3 *sql, int recent)
+{
+  int codes[] = {recent, sqlite3_system_errno(sql), 0};
+  sqlite3_file_control(sql, "main", SQLITE_FCNTL_LAST_ERRNO, &codes[2]);
+  for (int i = 0; i < 3; i++)
+    if (codes[i] == ENOSPC || codes[i] == EFBIG || codes[i] == EDQUOT)
+      return true;
+  return false;
+}
+
 fat_status fat_db_fail(const fat_db *db, sqlite3 *sql, const char *what, fat_error *err)
 {
+  int os = errno;
   int code = sql ? sqlite3_extended_errcode(sql) : SQLITE_NOMEM;
-  int os = sql ? sqlite3_system_errno(sql) : 0;
   int primary = code & 0xff;
   if (code == SQLITE_IOERR_NOMEM)
     primary = SQLITE_NOMEM;
-  /* A quota or a file-size limit reads as a plain write error. */
-  if (primary == SQLITE_IOERR && (os == ENOSPC || os == EFBIG || os == EDQUOT))
+  if (primary == SQLITE_IOERR && no_room(sql, os))
     primary = SQLITE_FULL;
+  if (sql && sqlite3_system_errno(sql))
+    os = sqlite3_system_errno(sql);
   if (primary == SQLITE_CANTOPEN && (os == EACCES || os == EROFS || os == EPERM))
     primary = SQLITE_READONLY;
   const char *path = db->path[0] ? db->path : "(in memory)";

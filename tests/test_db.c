@@ -7,7 +7,7 @@ static const double clocks[] = {1500, NAN, 1490.5};
 static fat_artifact artifact_of(const char *cubin)
 {
   fat_artifact a = {.source = "// header\n__global__ void k() {}\n",
-                    .recipe = "launch k grid b block 128 shared 0",
+                    .recipe = "launch k grid b block 128 shared 0 args call",
                     .cubin = (const unsigned char *)cubin,
                     .cubin_size = strlen(cubin),
                     .target = "sm_75"};

@@ -9,7 +9,7 @@ static fat_trial stored(const fixture *f)
   fat_db *db = fixture_db(f, FAT_DB_WRITE);
   fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br16", 1);
   fat_artifact a = {.source = "__global__ void k();",
-                    .recipe = "launch k grid b block 128 shared 0",
+                    .recipe = "launch k grid b block 128 shared 0 args call",
                     .target = "sm_75",
                     .cubin = (const unsigned char *)CUBIN,
                     .cubin_size = sizeof CUBIN};

@@ -28,7 +28,7 @@ static void fill(fat_db *db)
   static const double times[] = {1.1, 1.2, 1.3}, clocks[] = {1500, NAN, 1400};
   fat_run run = {"fatune secret-folder", "0.1.0", "580.1", "13.0", HASH_B, "secret-host"};
   fat_artifact a = {.source = "text",
-                    .recipe = "launch k grid b block 128 shared 0",
+                    .recipe = "launch k grid b block 128 shared 0 args call",
                     .cubin_size = 4,
                     .cubin = (const unsigned char *)"\177ELF",
                     .target = "sm_75"};
