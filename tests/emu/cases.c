@@ -119,10 +119,10 @@ fat_status emu_truth_make(const emu_case *c, emu_truth *t, fat_error *err)
   }
   bend(c, t);
   const emu_inputs in = {t->q, t->k, t->v, c->scale};
-  emu_reference_double(p, &in, t->o, t->lse);
+  double score = emu_reference_double(p, &in, t->o, t->lse);
   emu_reference_float(p, &in, plain, plain + rows * p->dv);
-  t->allowed_o = emu_reference_allowed(t->o, plain, rows * p->dv);
-  t->allowed_lse = emu_reference_allowed(t->lse, plain + rows * p->dv, rows);
+  t->allowed_o = emu_reference_allowed(t->o, plain, rows * p->dv, score);
+  t->allowed_lse = emu_reference_allowed(t->lse, plain + rows * p->dv, rows, 0) + 4 * 0x1p-24 * score;
 done:
   free(plain);
   return status;

@@ -12,13 +12,16 @@ typedef struct emu_inputs {
   float scale;
 } emu_inputs;
 
-void emu_reference_double(const fat_problem *p, const emu_inputs *in, double *o, double *lse);
+/* Returns the largest size of a score. */
+double emu_reference_double(const fat_problem *p, const emu_inputs *in, double *o, double *lse);
 
 /* The same with every product, sum, S and P rounded to float: an honest plain computation. */
-void emu_reference_float(const fat_problem *p, const emu_inputs *in, float *o, float *lse);
+double emu_reference_float(const fat_problem *p, const emu_inputs *in, float *o, float *lse);
 
-/* How far results may be from `right`: twice as far as `plain` is, and a little for what few elements hide:
- * twice the rounding of adding 0.3 and taking it away. Elements that are not finite do not count. */
-double emu_reference_allowed(const double *right, const float *plain, int64_t count);
+/* How far results may be from `right`: twice as far as `plain` is, plus the roundings that so few elements
+ * may have been spared by luck: four of the largest result, and four of the largest score, whose error e^S
+ * turns into as large a relative one (`score`: its size for O, 0 for LSE, which has it as a summand).
+ * Elements that are not finite do not count. */
+double emu_reference_allowed(const double *right, const float *plain, int64_t count, double score);
 
 #endif

@@ -1,0 +1,40 @@
+/* check.h -- runs kernels on the emulator inside a cmocka test: what goes wrong fails the test with its
+ * words.
+ *
+ * One script, one emu and every kernel compiled so far are kept for the whole program. */
+#ifndef EMU_CHECK_H
+#define EMU_CHECK_H
+
+#include "attention.h"
+
+enum { EMU_KERNELS = 3 };
+extern const char *const emu_kernel_names[EMU_KERNELS];
+
+/* Group fixtures: open and close what is kept. */
+int emu_check_open(void **state);
+int emu_check_close(void **state);
+fat_script *emu_check_script(void);
+emu *emu_check_machine(void);
+
+/* FATUNE_FULL is set: the long form of a test is wanted. */
+bool emu_check_full(void);
+
+/* The valid configs on a T4; free it. */
+fat_space emu_check_space(const char *kernel, const fat_problem *p);
+/* "fwd" is its default config, "fwd:Br16-..." that one. */
+fat_config emu_check_config(const char *word, const fat_problem *p);
+/* Problem text to case, with all else as in an ordinary call. */
+emu_case emu_check_case(const char *problem);
+emu_truth emu_check_truth(const emu_case *c);
+
+/* The case and config in words, for messages; overwritten by the next call. */
+const char *emu_check_title(const emu_case *c, const fat_config *config);
+
+/* Runs, and wants no finding. Free the result. */
+emu_result emu_check_run(const emu_case *c, const emu_truth *t, const fat_config *config, emu_order order,
+                         uint64_t seed);
+/* Runs, and wants a right result. */
+void emu_check_solves(const emu_case *c, const emu_truth *t, const fat_config *config, emu_order order,
+                      uint64_t seed);
+
+#endif

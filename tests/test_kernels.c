@@ -1,0 +1,315 @@
+/* test_kernels.c -- the numbers of every kernel, on the emulator, against a reference in double.
+ *
+ * problems.txt names problems and the kernels that solve them. Beside it: configs that together hold every
+ * value of every tunable, at lengths around the edges of their tiles; results that must not depend on order,
+ * layout or neighbours, bit for bit; tensors that reach past 2^31 elements. Wherever a kernel runs, the
+ * emulator watches: any finding fails. FATUNE_FULL=1 runs the long form. */
+#include "check.h"
+#include <stdarg.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- problems.txt ---- */
+
+static void line_is_solved(const char *line, uint64_t number)
+{
+  char kernels[FAT_CONFIG_TEXT], *rest = kernels, *word;
+  emu_case c;
+  fat_error err = {0};
+  if (emu_case_parse(line, &c, kernels, &err) != FAT_OK)
+    fail_msg("problems.txt: %s", err.text);
+  c.seed = number;
+  if (!strcmp(kernels, "all"))
+    strcpy(kernels, "standard,fa1,fwd");
+  emu_truth t = emu_check_truth(&c);
+  while ((word = strtok_r(rest, ",", &rest))) {
+    fat_config config = emu_check_config(word, &c.problem);
+    emu_check_solves(&c, &t, &config, (emu_order)(number % 3), number);
+  }
+  emu_truth_free(&t);
+}
+
+static void every_problem_is_solved(void **state)
+{
+  (void)state;
+  char line[1024];
+  uint64_t number = 0;
+  FILE *f = fopen("tests/problems.txt", "r");
+  assert_non_null(f);
+  while (fgets(line, sizeof line, f)) {
+    if (!strncmp(line, "# full", 6) && !emu_check_full())
+      break;
+    if (line[0] != '#' && line[0] != '\n')
+      line_is_solved(line, ++number);
+  }
+  fclose(f);
+  assert_true(number >= 40);
+}
+
+/* ---- configs at the edges of their tiles ---- */
+
+enum { COVER = 64 };
+
+/* Configs of a space that together hold every value that a tunable has in it: each taken for the most values
+ * not seen yet. The bits of `seen` stand for (tunable, value) pairs in the order they turn up. */
+typedef struct values {
+  int count;
+  char name[COVER][FAT_CONFIG_NAME];
+  int32_t value[COVER];
+  bool seen[COVER];
+} values;
+
+static int value_at(values *v, const char *name, int32_t value)
+{
+  for (int i = 0; i < v->count; i++)
+    if (v->value[i] == value && !strcmp(v->name[i], name))
+      return i;
+  assert_true(v->count < COVER);
+  strcpy(v->name[v->count], name);
+  v->value[v->count] = value;
+  return v->count++;
+}
+
+static int unseen(values *v, const fat_config *c, bool take)
+{
+  int count = 0;
+  for (int i = 0; i < c->count; i++) {
+    int at = value_at(v, c->values[i].name, c->values[i].value);
+    count += !v->seen[at];
+    v->seen[at] = v->seen[at] || take;
+  }
+  return count;
+}
+
+static int covering(const fat_space *space, fat_config *picked, int room)
+{
+  values v = {0};
+  int count = 0;
+  for (;;) {
+    int best = 0, most = 0;
+    for (int i = 0; i < space->count; i++) {
+      int n = unseen(&v, &space->points[i].config, false);
+      if (n > most) {
+        most = n;
+        best = i;
+      }
+    }
+    if (most == 0 || count == room)
+      return count;
+    picked[count] = space->points[best].config;
+    unseen(&v, &picked[count++], true);
+  }
+}
+
+static void edges_are_solved(const char *family, const fat_config *config, uint64_t number)
+{
+  int32_t Br, Bc;
+  assert_int_equal(fat_config_get(config, "Br", &Br), FAT_OK);
+  assert_int_equal(fat_config_get(config, "Bc", &Bc), FAT_OK);
+  const int64_t lengths[][2] = {{1, 1},           {Br - 1, Bc + 1}, {Br, Bc},
+                                {Br + 1, Bc - 1}, {1, 2 * Bc + 1},  {2 * Br + 1, 2 * Bc - 1},
+                                {2 * Br - 1, 1},  {Br + 1, 3 * Bc}, {3 * Br, Bc + 1}};
+  for (unsigned i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    emu_case c;
+    fat_problem p;
+    assert_int_equal(fat_problem_parse_family(family, &p, NULL), FAT_OK);
+    p.h = 2;
+    p.q = lengths[i][0];
+    p.k = lengths[i][1];
+    emu_case_plain(&c, &p);
+    c.seed = number + i;
+    c.lay = (emu_lay)(c.seed % EMU_FAR);
+    c.data = (emu_data)(c.seed % EMU_DATAS);
+    emu_truth t = emu_check_truth(&c);
+    emu_check_solves(&c, &t, config, (emu_order)(i % 3), c.seed);
+    emu_truth_free(&t);
+  }
+}
+
+static void every_tunable_value_works_at_tile_edges(void **state)
+{
+  (void)state;
+  static const char *const families[] = {"fwd-f32-d40", "fwd-f32-d40-causal"};
+  int configs = 0;
+  for (int k = 0; k < EMU_KERNELS; k++) {
+    fat_problem p;
+    fat_config picked[COVER];
+    assert_int_equal(fat_problem_parse_family(families[0], &p, NULL), FAT_OK);
+    p.q = p.k = 128;
+    fat_space space = emu_check_space(emu_kernel_names[k], &p);
+    int count = covering(&space, picked, COVER);
+    /* The short form takes the masks in turn. */
+    for (int i = 0; i < count; i++)
+      for (int f = 0; f < 2; f++)
+        if (emu_check_full() || (i + k) % 2 == f)
+          edges_are_solved(families[f], &picked[i], (uint64_t)(31 * i + 7 * k + f));
+    configs += count;
+    fat_space_free(&space);
+  }
+  assert_true(configs >= 12);
+}
+
+/* ---- what results must not depend on ---- */
+
+static void same_bits(const emu_case *c, const fat_config *config, const char *what, const float *a,
+                      const float *b, int64_t count)
+{
+  for (int64_t i = 0; i < count; i++)
+    if (memcmp(&a[i], &b[i], sizeof *a) != 0)
+      fail_msg("%s: %s: element %lld is %.9g and %.9g", emu_check_title(c, config), what, (long long)i,
+               (double)a[i], (double)b[i]);
+}
+
+static void results_do_not_depend_on_order_or_layout(void **state)
+{
+  (void)state;
+  for (int k = 0; k < EMU_KERNELS; k++) {
+    emu_case c = emu_check_case("fwd-f32-b2-h2k1-q67-k70-d64-causal");
+    fat_config config = emu_check_config(emu_kernel_names[k], &c.problem);
+    emu_truth t = emu_check_truth(&c);
+    int64_t rows = c.problem.b * c.problem.h * c.problem.q;
+    emu_result first = emu_check_run(&c, &t, &config, EMU_IN_ORDER, 0);
+    for (int run = 0; run < 6; run++) {
+      c.lay = (emu_lay)(run % EMU_FAR);
+      c.no_lse = run == 5;
+      emu_result r = emu_check_run(&c, &t, &config, run == 0 ? EMU_REVERSED : EMU_RANDOM, (uint64_t)run);
+      same_bits(&c, &config, "O under another order or layout", first.o, r.o, rows * c.problem.dv);
+      if (r.lse)
+        same_bits(&c, &config, "LSE under another order or layout", first.lse, r.lse, rows);
+      emu_result_free(&r);
+    }
+    emu_result_free(&first);
+    emu_truth_free(&t);
+  }
+}
+
+static void swap(float *a, float *b, int64_t count)
+{
+  for (int64_t i = 0; i < count; i++) {
+    float x = a[i];
+    a[i] = b[i];
+    b[i] = x;
+  }
+}
+
+static void batches_do_not_know_each_other(void **state)
+{
+  (void)state;
+  for (int k = 0; k < EMU_KERNELS; k++) {
+    emu_case c = emu_check_case("fwd-f32-b2-h2k1-q33-k70-d64-causal");
+    const fat_problem *p = &c.problem;
+    fat_config config = emu_check_config(emu_kernel_names[k], p);
+    emu_truth t = emu_check_truth(&c);
+    emu_result before = emu_check_run(&c, &t, &config, EMU_IN_ORDER, 0);
+    int64_t q = p->h * p->q * p->d, kk = p->hk * p->k * p->d, v = p->hk * p->k * p->dv,
+            o = p->h * p->q * p->dv;
+    swap(t.q, t.q + q, q);
+    swap(t.k, t.k + kk, kk);
+    swap(t.v, t.v + v, v);
+    emu_result after = emu_check_run(&c, &t, &config, EMU_RANDOM, 3);
+    swap(after.o, after.o + o, o);
+    swap(after.lse, after.lse + p->h * p->q, p->h * p->q);
+    same_bits(&c, &config, "O with batches swapped", before.o, after.o, 2 * o);
+    same_bits(&c, &config, "LSE with batches swapped", before.lse, after.lse, 2 * p->h * p->q);
+    emu_result_free(&before);
+    emu_result_free(&after);
+    emu_truth_free(&t);
+  }
+}
+
+/* Repeats each KV head of a packed array `times` times. */
+static float *repeated(const float *x, int64_t heads, int64_t head, int64_t times)
+{
+  float *all = malloc((size_t)(heads * head * times) * sizeof *all);
+  assert_non_null(all);
+  for (int64_t i = 0; i < heads * times; i++)
+    memcpy(all + i * head, x + i / times * head, (size_t)head * sizeof *all);
+  return all;
+}
+
+static void shared_heads_equal_repeated_heads(void **state)
+{
+  (void)state;
+  for (int k = 0; k < EMU_KERNELS; k++) {
+    emu_case c = emu_check_case("fwd-f32-b2-h6k2-q21-k39-d64");
+    fat_problem *p = &c.problem;
+    fat_config config = emu_check_config(emu_kernel_names[k], p);
+    emu_truth t = emu_check_truth(&c);
+    emu_result shared = emu_check_run(&c, &t, &config, EMU_IN_ORDER, 0);
+    emu_truth many = t;
+    many.k = repeated(t.k, p->b * p->hk, p->k * p->d, p->h / p->hk);
+    many.v = repeated(t.v, p->b * p->hk, p->k * p->dv, p->h / p->hk);
+    p->hk = p->h;
+    emu_result own = emu_check_run(&c, &many, &config, EMU_IN_ORDER, 0);
+    same_bits(&c, &config, "O with heads repeated", shared.o, own.o, p->b * p->h * p->q * p->dv);
+    same_bits(&c, &config, "LSE with heads repeated", shared.lse, own.lse, p->b * p->h * p->q);
+    emu_result_free(&shared);
+    emu_result_free(&own);
+    free(many.k);
+    free(many.v);
+    emu_truth_free(&t);
+  }
+}
+
+static void tensors_reach_past_two_to_the_31(void **state)
+{
+  (void)state;
+  emu_reset(emu_check_machine());
+  if (emu_room(emu_check_machine()) < UINT64_C(64) << 30) {
+    print_message("skipped: this machine has too few addresses for tensors of 20 GB\n");
+    skip();
+  }
+  for (int k = 0; k < EMU_KERNELS; k++) {
+    emu_case c = emu_check_case("fwd-f32-b2-h4k2-q33-k70-d64-causal");
+    c.lay = EMU_FAR;
+    fat_config config = emu_check_config(emu_kernel_names[k], &c.problem);
+    emu_truth t = emu_check_truth(&c);
+    emu_check_solves(&c, &t, &config, EMU_IN_ORDER, 1);
+    emu_truth_free(&t);
+  }
+}
+
+/* ---- the judge itself ---- */
+
+static void a_wrong_element_is_noticed(void **state)
+{
+  (void)state;
+  char why[512];
+  emu_case c = emu_check_case("fwd-f32-b1-h2-q40-k20-d64-causal");
+  fat_config config = emu_check_config("fwd", &c.problem);
+  emu_truth t = emu_check_truth(&c);
+  emu_result r = emu_check_run(&c, &t, &config, EMU_IN_ORDER, 0);
+  assert_true(emu_attention_right(&c, &t, &r, why, sizeof why));
+  int64_t last = c.problem.h * c.problem.q * c.problem.dv - 1;
+  float good = r.o[last];
+  r.o[last] = good + (float)(2 * t.allowed_o);
+  assert_false(emu_attention_right(&c, &t, &r, why, sizeof why));
+  assert_non_null(strstr(why, "O[batch 0, head 1, row 39, column 63]"));
+  r.o[last] = NAN;
+  assert_false(emu_attention_right(&c, &t, &r, why, sizeof why));
+  r.o[last] = good;
+  assert_true(isinf(r.lse[0])); /* row 0 sees no key */
+  r.lse[0] = -INFINITY;
+  assert_false(emu_attention_right(&c, &t, &r, why, sizeof why));
+  assert_true(t.allowed_o < 1e-5 && t.allowed_lse < 1e-5);
+  emu_result_free(&r);
+  emu_truth_free(&t);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_wrong_element_is_noticed),
+      cmocka_unit_test(every_problem_is_solved),
+      cmocka_unit_test(every_tunable_value_works_at_tile_edges),
+      cmocka_unit_test(results_do_not_depend_on_order_or_layout),
+      cmocka_unit_test(batches_do_not_know_each_other),
+      cmocka_unit_test(shared_heads_equal_repeated_heads),
+      cmocka_unit_test(tensors_reach_past_two_to_the_31),
+  };
+  return cmocka_run_group_tests(tests, emu_check_open, emu_check_close);
+}
