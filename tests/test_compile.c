@@ -126,8 +126,8 @@ static void keeps_the_deadline(void **state)
   double start = now();
   assert_int_equal(fat_compile(fake13, "fake wait 5000", "x.cu", "sm_75", 0.1, NULL, &b, &err),
                    FAT_E_TIMEOUT);
-  assert_true(now() - start < 1);
-  assert_true(b.seconds >= 0.1 && b.seconds < 1);
+  assert_true(now() - start < 4);
+  assert_true(b.seconds >= 0.1 && b.seconds < 4);
   assert_non_null(strstr(err.text, "0.1 s"));
   fat_binary_free(&b);
   /* An older library cannot be stopped; its late result counts as none. */
@@ -166,7 +166,7 @@ static void can_be_cancelled(void **state)
   assert_int_equal(fat_compile(fake13, "fake wait 5000", "x.cu", "sm_75", 0, &cancel, &b, NULL),
                    FAT_E_CANCELLED);
   fat_binary_free(&b);
-  assert_true(now() - start < 2);
+  assert_true(now() - start < 4);
 }
 
 static void refuses_unknown_targets(void **state)

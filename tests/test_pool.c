@@ -146,7 +146,7 @@ static void withdraws_in_order(void **state)
 
 static void *open_gate(void *gate)
 {
-  usleep(50000);
+  usleep(300000);
   sem_post(gate);
   return NULL;
 }
