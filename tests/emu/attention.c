@@ -96,7 +96,7 @@ static void all_layouts(const emu_case *c, int32_t W, emu_layout l[TENSORS])
   l[V] = lay_out("V", c->lay, 2, W, p->b, p->hk, p->k, p->dv);
   l[O] = lay_out("O", c->lay, 3, W, p->b, p->h, p->q, p->dv);
   int64_t pad = c->lay == EMU_PADDED ? 5 : 0;
-  l[LSE] = (emu_layout){"LSE", {1, p->b, p->h, p->q}, {0, p->h * (p->q + pad), p->q + pad, 1}, 4, 0};
+  l[LSE] = (emu_layout){"LSE", {p->b, p->h, p->q, 1}, {p->h * (p->q + pad), p->q + pad, 1, 1}, 4, 0};
 }
 
 fat_status emu_attention_run(emu *e, const emu_kernel *kernel, const emu_case *c, const emu_truth *t,
@@ -121,7 +121,7 @@ fat_status emu_attention_run(emu *e, const emu_kernel *kernel, const emu_case *c
             .K = argument(&l[K], data[K]),
             .V = argument(&l[V], data[V]),
             .O = argument(&l[O], data[O]),
-            .LSE = {data[LSE], l[LSE].stride[1], l[LSE].stride[2]},
+            .LSE = {data[LSE], l[LSE].stride[0], l[LSE].stride[1]},
             .b = (i32)p->b,
             .h = (i32)p->h,
             .hk = (i32)p->hk,
