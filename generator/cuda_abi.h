@@ -28,16 +28,71 @@
 #define FAT_NVRTC_OPTIONAL(X)                                                                                \
   X(watch, nvrtcSetFlowCallback, (void *program, int (*callback)(void *, void *), void *payload))
 
+/* An address in device memory: CUdeviceptr. */
+typedef unsigned long long fat_cuda_address;
+
 #define FAT_CUDA_CALLS(X)                                                                                    \
   X(init, cuInit, (unsigned int flags))                                                                      \
   X(driver_version, cuDriverGetVersion, (int *version))                                                      \
+  X(error_name, cuGetErrorName, (int result, const char **name))                                             \
+  X(error_string, cuGetErrorString, (int result, const char **text))                                         \
   X(device_count, cuDeviceGetCount, (int *count))                                                            \
   X(device, cuDeviceGet, (int *device, int ordinal))                                                         \
   X(device_name, cuDeviceGetName, (char *name, int room, int device))                                        \
   X(device_attribute, cuDeviceGetAttribute, (int *value, int attribute, int device))                         \
   X(device_memory, cuDeviceTotalMem_v2, (size_t * bytes, int device))                                        \
-  X(error_name, cuGetErrorName, (int result, const char **name))                                             \
-  X(error_string, cuGetErrorString, (int result, const char **text))
+  X(primary_retain, cuDevicePrimaryCtxRetain, (void **context, int device))                                  \
+  X(primary_release, cuDevicePrimaryCtxRelease_v2, (int device))                                             \
+  X(context_get, cuCtxGetCurrent, (void **context))                                                          \
+  X(context_set, cuCtxSetCurrent, (void *context))                                                           \
+  X(context_push, cuCtxPushCurrent_v2, (void *context))                                                      \
+  X(context_pop, cuCtxPopCurrent_v2, (void **context))                                                       \
+  X(context_device, cuCtxGetDevice, (int *device))                                                           \
+  X(context_sync, cuCtxSynchronize, (void))                                                                  \
+  X(module_load, cuModuleLoadData, (void **module, const void *image))                                       \
+  X(module_unload, cuModuleUnload, (void *module))                                                           \
+  X(module_function, cuModuleGetFunction, (void **function, void *module, const char *name))                 \
+  X(function_set, cuFuncSetAttribute, (void *function, int attribute, int value))                            \
+  X(function_get, cuFuncGetAttribute, (int *value, int attribute, void *function))                           \
+  X(function_blocks, cuOccupancyMaxActiveBlocksPerMultiprocessor,                                            \
+    (int *blocks, void *function, int threads, size_t shared))                                               \
+  X(launch, cuLaunchKernel,                                                                                  \
+    (void *function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,    \
+     unsigned int block_y, unsigned int block_z, unsigned int shared, void *stream, void **arguments,        \
+     void **extra))                                                                                          \
+  X(memory_alloc, cuMemAlloc_v2, (fat_cuda_address * address, size_t bytes))                                 \
+  X(memory_free, cuMemFree_v2, (fat_cuda_address address))                                                   \
+  X(memory_info, cuMemGetInfo_v2, (size_t * free, size_t * total))                                           \
+  X(copy_in, cuMemcpyHtoD_v2, (fat_cuda_address to, const void *from, size_t bytes))                         \
+  X(copy_out, cuMemcpyDtoH_v2, (void *to, fat_cuda_address from, size_t bytes))                              \
+  X(copy_in_async, cuMemcpyHtoDAsync_v2,                                                                     \
+    (fat_cuda_address to, const void *from, size_t bytes, void *stream))                                     \
+  X(copy_out_async, cuMemcpyDtoHAsync_v2, (void *to, fat_cuda_address from, size_t bytes, void *stream))     \
+  X(copy_async, cuMemcpyDtoDAsync_v2,                                                                        \
+    (fat_cuda_address to, fat_cuda_address from, size_t bytes, void *stream))                                \
+  X(fill8, cuMemsetD8_v2, (fat_cuda_address to, unsigned char value, size_t count))                          \
+  X(fill32, cuMemsetD32_v2, (fat_cuda_address to, unsigned int value, size_t count))                         \
+  X(fill8_async, cuMemsetD8Async, (fat_cuda_address to, unsigned char value, size_t count, void *stream))    \
+  X(fill32_async, cuMemsetD32Async, (fat_cuda_address to, unsigned int value, size_t count, void *stream))   \
+  X(fill2d_async, cuMemsetD2D32Async,                                                                        \
+    (fat_cuda_address to, size_t pitch, unsigned int value, size_t width, size_t height, void *stream))      \
+  X(stream_create, cuStreamCreate, (void **stream, unsigned int flags))                                      \
+  X(stream_destroy, cuStreamDestroy_v2, (void *stream))                                                      \
+  X(stream_sync, cuStreamSynchronize, (void *stream))                                                        \
+  X(stream_capturing, cuStreamIsCapturing, (void *stream, int *capturing))                                   \
+  X(event_create, cuEventCreate, (void **event, unsigned int flags))                                         \
+  X(event_destroy, cuEventDestroy_v2, (void *event))                                                         \
+  X(event_record, cuEventRecord, (void *event, void *stream))                                                \
+  X(event_sync, cuEventSynchronize, (void *event))                                                           \
+  X(event_query, cuEventQuery, (void *event))                                                                \
+  X(event_ms, cuEventElapsedTime, (float *milliseconds, void *start, void *end))
+
+/* Functions that drivers for CUDA 12.0 lack: the pointer is NULL there. A context's number tells it from a
+ * later one at the same address. */
+#define FAT_CUDA_OPTIONAL(X)                                                                                 \
+  X(context_id, cuCtxGetId, (void *context, unsigned long long *id))                                         \
+  X(function_load, cuFuncLoad, (void *function))                                                             \
+  X(capture_mode, cuThreadExchangeStreamCaptureMode, (int *mode))
 
 #define FAT_ABI_POINTER(field, symbol, parameters) int(*field) parameters;
 
@@ -49,6 +104,7 @@ typedef struct fat_nvrtc_calls {
 
 typedef struct fat_cuda_calls {
   FAT_CUDA_CALLS(FAT_ABI_POINTER)
+  FAT_CUDA_OPTIONAL(FAT_ABI_POINTER)
 } fat_cuda_calls;
 
 /* Result codes that we tell apart; every other one is reported by its name. */
@@ -60,12 +116,20 @@ enum {
   FAT_NVRTC_CANCELLED = 16
 };
 
-enum { FAT_CUDA_SUCCESS = 0, FAT_CUDA_STUB = 34, FAT_CUDA_NO_DEVICE = 100 };
+/* What they mean to us is said in runtime/cuda_error.c. */
+enum {
+  FAT_CUDA_SUCCESS = 0,
+  FAT_CUDA_OUT_OF_MEMORY = 2,
+  FAT_CUDA_STUB = 34,
+  FAT_CUDA_NO_DEVICE = 100,
+  FAT_CUDA_NOT_READY = 600
+};
 
 /* Attributes of a device (clocks in kHz, sizes in bytes, bus width in bits). */
 enum {
   FAT_CUDA_CLOCK = 13,
   FAT_CUDA_SM_COUNT = 16,
+  FAT_CUDA_COMPUTE_MODE = 20,
   FAT_CUDA_MEMORY_CLOCK = 36,
   FAT_CUDA_BUS_WIDTH = 37,
   FAT_CUDA_L2_SIZE = 38,
@@ -74,5 +138,17 @@ enum {
   FAT_CUDA_SHARED_SM = 81,
   FAT_CUDA_SHARED_BLOCK = 97
 };
+
+/* Attributes of a function. */
+enum {
+  FAT_CUDA_FUNCTION_THREADS = 0,       /* most threads of a block */
+  FAT_CUDA_FUNCTION_SHARED = 1,        /* static shared memory */
+  FAT_CUDA_FUNCTION_LOCAL = 3,         /* local memory of a thread */
+  FAT_CUDA_FUNCTION_REGISTERS = 4,     /* of a thread */
+  FAT_CUDA_FUNCTION_DYNAMIC_SHARED = 8 /* most dynamic shared memory a launch may ask for */
+};
+
+/* Flags of streams and events. */
+enum { FAT_CUDA_STREAM_NON_BLOCKING = 1, FAT_CUDA_EVENT_DEFAULT = 0, FAT_CUDA_CAPTURE_RELAXED = 2 };
 
 #endif

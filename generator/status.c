@@ -30,6 +30,16 @@ static const char *const names[FAT_STATUS_COUNT] = {
     [FAT_E_NOT_FOUND] = "not found",
     [FAT_E_NO_DRIVER] = "no CUDA driver",
     [FAT_E_NO_DEVICE] = "no GPU",
+    [FAT_E_NO_CONTEXT] = "no CUDA context",
+    [FAT_E_DEVICE_MEMORY] = "out of GPU memory",
+    [FAT_E_LAUNCH] = "launch refused",
+    [FAT_E_IMAGE] = "cubin not loadable",
+    [FAT_E_CAPTURE] = "not allowed in stream capture",
+    [FAT_E_CONTEXT_DEAD] = "CUDA context is dead",
+    [FAT_E_DEVICE_LOST] = "GPU lost",
+    [FAT_E_CUDA] = "CUDA failure",
+    [FAT_E_ALIGNMENT] = "misaligned tensors",
+    [FAT_E_FORKED] = "used after fork",
 };
 
 const char *fat_status_name(fat_status status)

@@ -3,6 +3,7 @@
  * In: the system's library, or another one for tests. Out: its functions, its version and the CUDA version
  * it supports. Once open the library stays mapped until the process ends: it keeps threads of its own. */
 #include "driver.h"
+#include "cuda_error.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -21,10 +22,17 @@ struct fat_driver {
 };
 
 #define FIELD(field, symbol, parameters) {#symbol, offsetof(fat_cuda_calls, field)},
-static const struct {
+static const struct symbol {
   const char *symbol;
   size_t offset;
-} symbols[] = {FAT_CUDA_CALLS(FIELD)};
+} symbols[] = {FAT_CUDA_CALLS(FIELD)}, optional[] = {FAT_CUDA_OPTIONAL(FIELD)};
+
+static void *find(fat_driver *d, const struct symbol *s)
+{
+  void *address = dlsym(d->library, s->symbol);
+  memcpy((char *)&d->calls + s->offset, &address, sizeof address);
+  return address;
+}
 
 static fat_status load(fat_driver *d, const char *name, fat_error *err)
 {
@@ -35,14 +43,13 @@ static fat_status load(fat_driver *d, const char *name, fat_error *err)
         "no NVIDIA driver here (%.300s): without one fatune predicts for a GPU named with --gpu; "
         "to measure, install the driver (in a container: start it with --gpus all)",
         dlerror());
-  for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
-    void *address = dlsym(d->library, symbols[i].symbol);
-    if (!address)
+  for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++)
+    if (!find(d, &symbols[i]))
       return fat_status_fail(err, FAT_E_NO_DRIVER,
                              "%.300s has no function %s: a newer NVIDIA driver is needed", name,
                              symbols[i].symbol);
-    memcpy((char *)&d->calls + symbols[i].offset, &address, sizeof address);
-  }
+  for (size_t i = 0; i < sizeof optional / sizeof optional[0]; i++)
+    find(d, &optional[i]);
   return FAT_OK;
 }
 
@@ -144,6 +151,14 @@ fat_status fat_driver_fail(const fat_driver *driver, fat_status status, const ch
   const char *name = NULL, *text = NULL; /* both stay NULL for codes the driver does not know */
   driver->calls.error_name(result, &name);
   driver->calls.error_string(result, &text);
+  if (!name && fat_cuda_error_name(result)[0])
+    name = fat_cuda_error_name(result);
   return fat_status_fail(err, status, "%s fails with %s (%d): %s", call, name ? name : "an unknown code",
                          result, text ? text : "the driver has no words for it");
+}
+
+fat_status fat_driver_check(const fat_driver *driver, const char *call, int result, fat_error *err)
+{
+  fat_status status = fat_cuda_error_status(result);
+  return status == FAT_OK ? FAT_OK : fat_driver_fail(driver, status, call, result, err);
 }

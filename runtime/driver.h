@@ -23,4 +23,8 @@ const fat_cuda_calls *fat_driver_table(const fat_driver *driver);
 fat_status fat_driver_fail(const fat_driver *driver, fat_status status, const char *call, int result,
                            fat_error *err);
 
+/* FAT_OK where `result` is success, else the status that runtime/cuda_error.c has for the code, with the same
+ * sentence. */
+fat_status fat_driver_check(const fat_driver *driver, const char *call, int result, fat_error *err);
+
 #endif

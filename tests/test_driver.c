@@ -95,8 +95,8 @@ static void says_what_stands_in_the_way(void **state)
   refuse(FAT_E_NO_DRIVER, "stub");
   setenv("FAKE_CUDA_FAIL", "cuInit=999", 1);
   refuse(FAT_E_NO_DRIVER, "CUDA_ERROR_UNKNOWN (999)");
-  setenv("FAKE_CUDA_FAIL", "cuDriverGetVersion=803", 1);
-  refuse(FAT_E_NO_DRIVER, "cuDriverGetVersion fails with an unknown code (803)");
+  setenv("FAKE_CUDA_FAIL", "cuDriverGetVersion=5555", 1);
+  refuse(FAT_E_NO_DRIVER, "cuDriverGetVersion fails with an unknown code (5555)");
 }
 
 static void every_call_may_fail(void **state)
