@@ -8,24 +8,24 @@ export LC_ALL=C
 # purpose  package (or: the first of several that apt knows)  program that replaces it (- none)  what for
 table() {
   cat <<'EOF'
-build  gcc                                              cc            compiling C
-build  libc6-dev                                        -             compiling C
-build  cmake                                            cmake         configuring the build
-build  ninja-build                                      ninja         running the build
-build  pkg-config                                       pkg-config    finding the libraries
-build  liblua5.4-dev                                    -             running kernel templates
-build  libsqlite3-dev                                   -             the tuning database
-build  libmd-dev                                        -             SHA-256
-check  libcmocka-dev                                    -             unit tests
-check  g++                                              c++           kernels on the host
-check  clang                                            clang         the second compiler, fuzzing
-check  libclang-rt-dev|libclang-rt-14-dev               -             sanitizers of clang
-check  clang-format-14|clang-format                     clang-format  the layout of the sources
-check  git                                              git           telling which files are ours
-check  python3                                          python3       reading JSON in tests
-check  sqlite3                                          sqlite3       looking into databases in tests
-fetch  python3                                          python3       fetching NVRTC
-fetch  python3-pip                                      -             fetching NVRTC
+build  gcc                                                    cc          compiling C
+build  libc6-dev                                              -           compiling C
+build  cmake                                                  cmake       configuring the build
+build  ninja-build                                            ninja       running the build
+build  pkg-config                                             pkg-config  finding the libraries
+build  liblua5.4-dev                                          -           running kernel templates
+build  libsqlite3-dev                                         -           the tuning database
+build  libmd-dev                                              -           SHA-256
+check  libcmocka-dev                                          -           unit tests
+check  g++                                                    c++         kernels on the host
+check  clang                                                  clang       the second compiler, fuzzing
+check  libclang-rt-dev|libclang-rt-18-dev|libclang-rt-14-dev  -           sanitizers of clang
+check  clang-format-14                                        -           the layout of the sources
+check  git                                                    git         telling which files are ours
+check  python3                                                python3     reading JSON in tests
+check  sqlite3                                                sqlite3     looking into databases in tests
+fetch  python3                                                python3     fetching NVRTC
+fetch  python3-pip                                            -           fetching NVRTC
 EOF
 }
 
@@ -76,7 +76,7 @@ as_root() {
 }
 
 install() { # the packages in $*; what apt says goes to $log
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y \
+  as_root env DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 apt-get -o DPkg::Lock::Timeout=300 install -y \
     --no-install-recommends "$@" >"$log" 2>&1
 }
 
