@@ -20,7 +20,7 @@ check  libcmocka-dev                                          -           unit t
 check  g++                                                    c++         kernels on the host
 check  clang                                                  clang       the second compiler, fuzzing
 check  libclang-rt-dev|libclang-rt-18-dev|libclang-rt-14-dev  -           sanitizers of clang
-check  clang-format-14                                        -           the layout of the sources
+check  clang-format-14|clang-format                           -           the layout of the sources
 check  git                                                    git         telling which files are ours
 check  python3                                                python3     reading JSON in tests
 check  sqlite3                                                sqlite3     looking into databases in tests
