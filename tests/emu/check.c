@@ -59,7 +59,7 @@ static const emu_kernel *kernel_for(const fat_problem *p, const fat_config *conf
 fat_space emu_check_space(const char *name, const fat_problem *p)
 {
   const fat_gpu *gpu;
-  fat_space space;
+  fat_space space = {0};
   fat_error err = {0};
   if (fat_gpu_find("T4", &gpu, &err) != FAT_OK ||
       fat_space_list(script, name, p, gpu, &space, &err) != FAT_OK)

@@ -10,6 +10,8 @@
 
 #if !defined(__x86_64__) && !defined(__aarch64__)
 #define EMU_FIBER_PORTABLE
+#endif
+#ifdef EMU_FIBER_PORTABLE
 #include <ucontext.h>
 #endif
 

@@ -29,7 +29,6 @@ static const char *const options[] = {
     "-g1",
     "-fPIC",
     "-w",
-    "-march=native",
     "-ffp-contract=off",
     "-fno-exceptions",
     "-fno-rtti",
@@ -39,8 +38,10 @@ static const char *const options[] = {
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 
-/* For clang alone, which takes a read for seen where a write of the same element follows. */
+/* What depends on the compiler and on the machine. clang takes a read for seen where a write of the same
+ * element follows; fmaf is a slow function where the compiler may not use the instruction. */
 static const char *const clang_options[] = {"-mllvm", "-tsan-instrument-read-before-write=1"};
+enum { EXTRA_OPTIONS = 4 };
 
 /* g++ where there is one: clang++ works too, but does not check the alignment of copied structs. */
 static const char *compiler(void)
@@ -73,6 +74,27 @@ static bool is_clang(void)
       pclose(f);
   }
   return known > 0;
+}
+
+static bool has_fma_option(void)
+{
+#ifdef __x86_64__
+  return __builtin_cpu_supports("fma");
+#else
+  return false;
+#endif
+}
+
+/* All options in order, from argv[n] on; returns where they end. */
+static int add_options(const char **argv, int n)
+{
+  for (int i = 0; i < OPTIONS; i++)
+    argv[n++] = options[i];
+  for (int i = 0; i < 2 && is_clang(); i++)
+    argv[n++] = clang_options[i];
+  if (has_fma_option())
+    argv[n++] = "-mfma";
+  return n;
 }
 
 /* Starts a program with its output in `log`; 0, or -1 if it did not start. */
@@ -134,8 +156,9 @@ static fat_status plan_make(const char *text, plan *p, fat_error *err)
   if (status != FAT_OK)
     goto done;
   fat_text_add(&all, compiler());
-  for (int i = 0; i < OPTIONS; i++)
-    fat_text_add(&all, options[i]);
+  const char *words[OPTIONS + EXTRA_OPTIONS];
+  for (int i = 0, n = add_options(words, 0); i < n; i++)
+    fat_text_add(&all, words[i]);
   fat_text_add_bytes(&all, object.data, object.length);
   fat_text_add(&all, fat_text_get(&p->code));
   status = fat_text_status(&all, err);
@@ -178,19 +201,12 @@ static fat_status start_compile(const plan *p, pid_t *child, fat_error *err)
   bool written = f && fwrite(p->code.data, 1, p->code.length, f) == p->code.length;
   if ((f && fclose(f)) || !written)
     return fat_status_fail(err, FAT_E_IO, "cannot write '%s'", cpp);
-  char *argv[OPTIONS + 10];
-  int n = 0;
-  argv[n++] = (char *)compiler();
-  for (int i = 0; i < OPTIONS; i++)
-    argv[n++] = (char *)options[i];
-  for (int i = 0; i < 2 && is_clang(); i++)
-    argv[n++] = (char *)clang_options[i];
-  argv[n++] = "-c";
-  argv[n++] = cpp;
-  argv[n++] = "-o";
-  argv[n++] = object;
-  argv[n] = NULL;
-  if (start(argv, log, child))
+  const char *argv[OPTIONS + EXTRA_OPTIONS + 6];
+  argv[0] = compiler();
+  int n = add_options(argv, 1);
+  const char *const rest[] = {"-c", cpp, "-o", object, NULL};
+  memcpy(argv + n, rest, sizeof rest);
+  if (start((char *const *)argv, log, child))
     return fat_status_fail(err, FAT_E_IO, "cannot run the C++ compiler '%s'", compiler());
   return FAT_OK;
 }
