@@ -74,7 +74,9 @@ typedef unsigned long long fat_cuda_address;
   X(fill32, cuMemsetD32_v2, (fat_cuda_address to, unsigned int value, size_t count))                         \
   X(fill8_async, cuMemsetD8Async, (fat_cuda_address to, unsigned char value, size_t count, void *stream))    \
   X(fill32_async, cuMemsetD32Async, (fat_cuda_address to, unsigned int value, size_t count, void *stream))   \
-  X(fill2d_async, cuMemsetD2D32Async,                                                                        \
+  X(fill2d8_async, cuMemsetD2D8Async,                                                                        \
+    (fat_cuda_address to, size_t pitch, unsigned char value, size_t width, size_t height, void *stream))     \
+  X(fill2d32_async, cuMemsetD2D32Async,                                                                      \
     (fat_cuda_address to, size_t pitch, unsigned int value, size_t width, size_t height, void *stream))      \
   X(stream_create, cuStreamCreate, (void **stream, unsigned int flags))                                      \
   X(stream_destroy, cuStreamDestroy_v2, (void *stream))                                                      \
