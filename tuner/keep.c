@@ -74,7 +74,7 @@ fat_status fat_keep_store(fat_keep *keep, const fat_line *line, const fat_order 
   FAT_TRY(fat_rows_read(order->db, &line->ask->problem, order->gpu, &order->bench.tools, &rows, err));
   const fat_row *row = fat_rows_best(&rows, line->kernel->name);
   fat_status status = FAT_OK;
-  if (!row || row->origin != FAT_PREDICTED)
+  if (!row || row->origin != FAT_PREDICTED || row->outcome != FAT_OUT_OK)
     goto done;
   if (holds(keep, row)) {
     status = fat_trial_attach(&keep->job, order->db, row->id, err);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ITEM_ROOM = 32 };
+enum { ITEM_ROOM = 64 };
 
 /* Digits only, so no sign, blank or overflow slips through; *end is behind them. */
 static bool read_digits(const char *s, int64_t *value, const char **end)

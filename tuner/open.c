@@ -95,8 +95,12 @@ fat_status fat_open_db(const fat_options *options, fat_db_mode mode, fat_db **db
 {
   FAT_TRY(fat_db_path(options->db, path, err));
   fat_status status = fat_db_open(fat_text_get(path), fat_db_system_path(), mode, db, err);
-  if (status ==
-      FAT_E_IO) /* a path that cannot be had is a wrong argument, like one that may not be written */
+  if (status == FAT_E_NOT_FOUND)
+    return fat_status_fail(err, status,
+                           "there is no tuning database %s yet: a tune makes it (fatune --gpu T4)",
+                           fat_text_get(path));
+  /* A path that cannot be had is a wrong argument, like one that may not be written. */
+  if (status == FAT_E_IO)
     return fat_status_fail(err, FAT_E_READONLY, "%s", err ? err->text : "");
   FAT_TRY(status);
   if (!options->quiet && *fat_db_note(*db))

@@ -1,0 +1,392 @@
+#!/usr/bin/env bash
+# run.sh FATUNE -- the command line end to end: what is typed, what is printed, exit codes, interruptions.
+#
+# Works in a folder of its own with a database of its own and without any GPU. Parts that need libnvrtc or nvcc
+# are left out, with a word, where there is none. Prints `N passed, N failed`; the exit code says the same.
+set -u
+
+fatune=$(realpath "${1:?run.sh needs the program}")
+root=$(realpath "$(dirname "$0")/../..")
+work=$(mktemp -d "${TMPDIR:-/tmp}/fatune-cli-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+unset FATUNE_DB FATUNE_TEMPLATES FATUNE_DUMP FATUNE_NVRTC
+export XDG_DATA_HOME=$work/share FATUNE_LIBCUDA=$work/no-such-libcuda.so FATUNE_SYSTEM_DB=
+mkdir -p "$XDG_DATA_HOME"
+passed=0 failed=0
+out='' err='' code=0
+
+pass() { passed=$((passed + 1)); }
+fail() {
+  failed=$((failed + 1))
+  printf 'FAILED: %s\n  stdout: %s\n  stderr: %s\n' "$1" "${out:0:400}" "${err:0:400}"
+}
+
+# Runs the program; leaves code, out and err.
+run() {
+  "$fatune" "$@" >"$work/out" 2>"$work/err" </dev/null
+  code=$?
+  out=$(<"$work/out") err=$(<"$work/err")
+}
+
+# code_is CODE WHAT -- of the last run.
+code_is() { if [ "$code" = "$1" ]; then pass; else fail "$2: exit code $code, expected $1"; fi; }
+out_has() { if [[ $out == *"$1"* ]]; then pass; else fail "${2:-stdout} lacks '$1'"; fi; }
+out_lacks() { if [[ $out != *"$1"* ]]; then pass; else fail "${2:-stdout} has '$1'"; fi; }
+err_has() { if [[ $err == *"$1"* ]]; then pass; else fail "${2:-stderr} lacks '$1'"; fi; }
+
+# refuses CODE 'TEXT' ARGS... -- one line on stderr with TEXT, nothing on stdout.
+refuses() {
+  local expected=$1 text=$2
+  shift 2
+  run "$@"
+  if [ "$code" != "$expected" ]; then fail "$*: exit code $code, expected $expected"
+  elif [[ $err != *"$text"* ]]; then fail "$*: stderr lacks '$text'"
+  elif [ -n "$out" ]; then fail "$*: something on stdout"
+  elif [ "$(wc -l <"$work/err")" -gt 1 ]; then fail "$*: more than one line"
+  else pass; fi
+}
+
+# json_ok WHAT -- the last stdout parses, where there is something to parse it with.
+json_ok() {
+  if ! command -v python3 >/dev/null; then return; fi
+  if python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$work/out" 2>/dev/null; then pass
+  else fail "$1: stdout is no JSON"; fi
+}
+
+test_overview() {
+  run --help
+  code_is 0 --help
+  local overview=$out
+  for command in tune show why render export import merge doctor; do
+    out=$overview
+    out_has "  $command " "the overview"
+    run "$command" --help
+    code_is 0 "$command --help"
+    out_has "Usage: fatune $command" "$command --help"
+    out_has "Exit codes: 0 fine" "$command --help"
+  done
+  run --version
+  code_is 0 --version
+  out_has "fatune "
+}
+
+test_usage() {
+  refuses 2 "is no command; did you mean 'tune'" tuen
+  refuses 2 "is no command; fatune --help" nonsense
+  refuses 2 "unknown GPU 'T44': the nearest known are T4" --gpu T44
+  refuses 2 "--dims '100': allowed are multiples of 8" --gpu T4 --dims 100
+  refuses 2 "--dims '264'" --gpu T4 --dims 64,264
+  refuses 2 "--seqlens '-5'" --gpu T4 --seqlens -5
+  refuses 2 "--dtypes 'f15': allowed are f16" --gpu T4 --dtypes f15
+  refuses 2 "--dtypes bf16: the T4 (sm_75) cannot compute in bf16" --gpu T4 --dtypes bf16
+  refuses 2 "Turing" --gpu T4 --dtypes bf16
+  refuses 2 "--causal 'maybe': allowed are no, yes" --gpu T4 --causal maybe
+  refuses 2 "--kernel 'foo': allowed are" --gpu T4 --kernel foo
+  refuses 2 "--effort 'fast': allowed are quick, full, exhaustive" --gpu T4 --effort fast
+  refuses 2 "--budget '10d'" --gpu T4 --budget 10d
+  refuses 2 "--jobs '0': allowed are whole numbers from 1" --gpu T4 --jobs 0
+  refuses 2 "--cuda '11': allowed are 12 and 13" --gpu T4 --cuda 11
+  refuses 2 "--db is empty" show --db ''
+  refuses 1 "no kernel" --gpu T4 --ops bwd
+  refuses 2 "d is 63" tune fwd-f32-b1-h1-q64-k64-d63 --gpu T4
+  refuses 2 "fwd-bf16-b1-h1-q64-k64-d64: the T4" render fwd-bf16-b1-h1-q64-k64-d64 --gpu T4
+  refuses 2 "column 15" render fwd-f32-b1-h1-q-64-k64-d64 --gpu T4
+  refuses 2 "KV heads must divide" render fwd-f32-b1-h3k2-q64-k64-d64 --gpu T4
+  refuses 2 "'f15' at column 5" why fwd-f15-b1-h1-q64-k64-d64 --gpu T4
+  refuses 2 "needs PROBLEM" render
+  refuses 2 "one argument too many" why fwd-f32-b1-h1-q64-k64-d64 another
+  refuses 2 "allowed are best, trials" show nothing
+  run tune --no-such-option
+  code_is 2 "an unknown option"
+  err_has "no-such-option"
+}
+
+test_no_gpu() {
+  for command in "" "why fwd-f32-b1-h1-q64-k64-d64" "render fwd-f32-b1-h1-q64-k64-d64"; do
+    # shellcheck disable=SC2086
+    refuses 3 "name one with --gpu" $command
+  done
+}
+
+test_show_gpus() {
+  run show gpus
+  code_is 0 "show gpus"
+  out_has "RTX 4090"
+  run show gpus --json
+  json_ok "show gpus --json"
+  out_has '"gpu": "T4", "sm": 75, "sms": 40'
+}
+
+test_render() {
+  local problem=fwd-f32-b1-h1-q64-k64-d64
+  run render $problem --gpu T4
+  code_is 0 render
+  out_has "fwd-f32-d64" "the header"
+  out_has "nvcc" "the header"
+  out_has "__global__"
+  out_has "#line"
+  cp "$work/out" "$work/first.cu"
+  run render $problem --gpu t4
+  if cmp -s "$work/out" "$work/first.cu"; then pass; else fail "two renders differ"; fi
+  run render $problem --gpu T4 --lines generated
+  out_lacks "#line" "--lines generated"
+  run render $problem --gpu T4 --kernel standard
+  code_is 0 "render --kernel standard"
+  out_has "standard"
+  local config
+  config=$(sed -n 's/.*\(fa1:[A-Za-z0-9-]*\).*/\1/p' <("$fatune" render $problem --gpu T4 --kernel fa1) | head -1)
+  run render $problem --gpu T4 --config "$config"
+  code_is 0 "render --config $config"
+  out_has "$config"
+  refuses 2 "is not one of --kernel fwd" render $problem --gpu T4 --config "$config" --kernel fwd
+  refuses 2 "fwd:" render $problem --gpu T4 --config fwd:Br7
+  refuses 1 "no 'alibi'" render $problem-alibi --gpu T4
+  if ! command -v nvcc >/dev/null && [ -x /usr/local/cuda/bin/nvcc ]; then PATH=$PATH:/usr/local/cuda/bin; fi
+  if command -v nvcc >/dev/null; then
+    if nvcc -arch=sm_75 -cubin -o "$work/first.cubin" "$work/first.cu" >"$work/err" 2>&1; then pass
+    else err=$(<"$work/err") && fail "nvcc refuses the rendered text"; fi
+  else
+    echo "left out: nvcc is not installed"
+  fi
+}
+
+test_empty_database() {
+  refuses 3 "there is no tuning database $XDG_DATA_HOME/fatune/fatune.db yet" show
+  run why fwd-f32-b1-h1-q64-k64-d64 --gpu T4
+  code_is 0 "why without a database"
+  out_has "-> default"
+  run doctor --json
+  json_ok "doctor --json"
+  out_has '"what": "driver", "verdict": "note"'
+}
+
+# A tune small enough to take seconds.
+small=(--gpu T4 --dims 16 --causal no --seqlens 256)
+
+test_tune() {
+  run "${small[@]}" --json
+  code_is 0 "tune --json"
+  json_ok "tune --json"
+  for key in gpu sm problem kernel config origin ms tflops registers spills shared blocks_per_sm limit gain_default \
+    gain_standard; do
+    out_has "\"$key\":" "tune --json"
+  done
+  err_has "rejected"
+  err_has "Nothing was measured: no T4 is at hand"
+  local begun=$EPOCHREALTIME
+  run "${small[@]}"
+  local took=$(((${EPOCHREALTIME/[.,]/} - ${begun/[.,]/}) / 1000))
+  code_is 0 "the second tune"
+  out_has "vs standard" "the table"
+  out_has "predicted" "the table"
+  out_has "Nothing was measured: no T4 is at hand"
+  if [ "$took" -lt 1000 ]; then pass; else fail "the second tune took $took ms"; fi
+  if [[ $err != *compiled* ]]; then pass; else fail "the second tune compiled something"; fi
+  cp "$work/out" "$work/table"
+  run "${small[@]}" --quiet
+  if [ -z "$err" ] && cmp -s "$work/out" "$work/table"; then pass; else fail "--quiet prints something else"; fi
+}
+
+test_show() {
+  run show best --json
+  code_is 0 "show best --json"
+  json_ok "show best --json"
+  for pair in '"gpu":"T4"' '"sm":75' '"problem":"fwd-f32-b64-h128-q256-k256-d16"' '"origin":"predicted"' '"ms":' \
+    '"tflops":' '"kernel":"fwd"' '"config":"fwd:' '"registers":' '"spills":' '"shared":' '"blocks_per_sm":'; do
+    out_has "$pair" "show best --json"
+  done
+  for view in best trials failures runs; do
+    run show $view
+    code_is 0 "show $view"
+    run show $view --json
+    json_ok "show $view --json"
+  done
+  run show runs
+  out_has done "show runs"
+  out_has "--dims 16" "show runs"
+  run show
+  out_has "fwd-f32-b64-h128-q256-k256-d16" show
+}
+
+test_why() {
+  run why fwd-f32-b64-h128-q256-k256-d16 --gpu T4
+  code_is 0 why
+  out_has "-> predicted" why
+  out_has "its source is that of today's templates" why
+  run why fwd-f32-b1-h1-q300-k256-d16 --gpu T4 --json
+  json_ok "why --json"
+  out_has '"step": "predicted"' "why --json"
+  out_has '"distance":' "why --json"
+  run why fwd-f32-b1-h1-q300-k256-d16 --gpu T4 --kernel fa1
+  out_has "fa1:" "why --kernel fa1"
+  run why fwd-f32-b1-h1-q300-k256-d24 --gpu T4
+  out_has "-> default" "why for another family"
+  run why fwd-f32-b1-h1-q300-k256-d16-alibi --gpu T4
+  code_is 1 "why for what no kernel serves"
+  out_has "-> unsupported"
+}
+
+test_share() {
+  run export
+  code_is 0 export
+  cp "$work/out" "$work/rows.jsonl"
+  local rows
+  rows=$("$fatune" show trials | tail -n +2 | wc -l)
+  run import "$work/rows.jsonl" --db "$work/second.db" --json
+  code_is 0 import
+  out_has "\"added\": $rows" import
+  run import "$work/rows.jsonl" --db "$work/second.db" --json
+  out_has "\"kept\": $rows" "the second import"
+  run merge "$work/second.db" --db "$work/third.db" --json
+  code_is 0 merge
+  out_has "\"added\": $rows" merge
+  run show best --db "$work/third.db"
+  out_has "fwd-f32-b64-h128-q256-k256-d16" "the merged database"
+  "$fatune" export "$work/file.jsonl" --db "$work/third.db"
+  if [ "$(wc -l <"$work/file.jsonl")" = "$(wc -l <"$work/rows.jsonl")" ]; then pass; else fail "rows got lost"; fi
+  echo '{"not": "a row"}' >"$work/wrong.jsonl"
+  run import "$work/wrong.jsonl" --db "$work/third.db"
+  code_is 2 "import of what is no row"
+  out_has "1 refused"
+  refuses 2 "no-such-file" import "$work/no-such-file"
+  refuses 2 "no-such.db" merge "$work/no-such.db"
+}
+
+test_databases() {
+  echo "something else" >"$work/foreign.db"
+  refuses 2 "foreign.db" "${small[@]}" --db "$work/foreign.db" --quiet
+  if [ "$(<"$work/foreign.db")" = "something else" ]; then pass; else fail "a foreign file was changed"; fi
+  refuses 2 "/proc/" "${small[@]}" --db /proc/no/such.db --quiet
+  cp "$XDG_DATA_HOME/fatune/fatune.db" "$work/open.db"
+  chmod 666 "$work/open.db"
+  refuses 2 "open.db" show --db "$work/open.db"
+  run doctor --db "$work/open.db"
+  code_is 3 "doctor with a database that others may write"
+  out_has "problem"
+  run doctor
+  code_is 0 doctor
+  out_has "its content is sound" doctor
+}
+
+# The PID of a tune in the background that has stored something, in $tuner.
+start_tune() {
+  "$fatune" --gpu T4 --dims 32,40,48 --db "$1" >"$work/bg.out" 2>"$work/bg.err" &
+  tuner=$!
+  for _ in $(seq 200); do
+    if [ "$("$fatune" show trials --db "$1" 2>/dev/null | wc -l)" -gt 3 ]; then return; fi
+    sleep 0.1
+  done
+  fail "a tune stored nothing within 20 s"
+}
+
+test_two_tuners() {
+  start_tune "$work/two.db"
+  refuses 3 "$tuner" --gpu T4 --dims 64 --db "$work/two.db" --quiet
+  kill -TERM "$tuner"
+  wait "$tuner"
+  code=$?
+  code_is 143 "a tune stopped by SIGTERM"
+}
+
+test_interrupt() {
+  start_tune "$work/stop.db"
+  kill -INT "$tuner"
+  local begun=$SECONDS
+  wait "$tuner"
+  code=$?
+  out=$(<"$work/bg.out") err=$(<"$work/bg.err")
+  code_is 130 "a tune stopped by SIGINT"
+  if [ $((SECONDS - begun)) -lt 5 ]; then pass; else fail "stopping took $((SECONDS - begun)) s"; fi
+  out_has "vs standard" "the best so far"
+  err_has "goes on from there"
+  local stored
+  stored=$("$fatune" show trials --db "$work/stop.db" | tail -n +2 | wc -l)
+  run --gpu T4 --dims 32,40,48 --db "$work/stop.db" --budget 1s
+  code_is 0 "the same command again"
+  err_has "$stored of them stored"
+  run show runs --db "$work/stop.db"
+  out_has interrupted "show runs"
+  out_has budget "show runs"
+}
+
+test_kill() {
+  start_tune "$work/kill.db"
+  kill -KILL "$tuner"
+  wait "$tuner" 2>/dev/null
+  run doctor --db "$work/kill.db"
+  out_has "its content is sound" "after a kill"
+  run show runs --db "$work/kill.db"
+  out_has "broken off" "show runs"
+  run --gpu T4 --dims 32,40,48 --db "$work/kill.db" --budget 1s --quiet
+  code_is 0 "a tune after a kill"
+}
+
+test_dump() {
+  run "${small[@]}" --kernel fwd --effort quick --db "$work/dump.db" --dump "$work/dump" --quiet
+  code_is 0 "tune --dump"
+  if ls "$work/dump"/fwd-f32-b64-h128-q256-k256-d16@sm_75-fwd-*.cu >/dev/null 2>&1; then pass
+  else fail "--dump wrote no .cu"; fi
+  if ls "$work/dump"/*.cubin >/dev/null 2>&1; then pass; else fail "--dump wrote no .cubin"; fi
+}
+
+# A copy of the templates with one line more somewhere.
+broken_templates() {
+  rm -rf "$work/templates"
+  cp -r "$root/templates" "$work/templates"
+  printf '%s\n' "$2" >>"$work/templates/$1"
+}
+
+test_templates() {
+  local tune=(--gpu T4 --dims 16 --causal no --seqlens 256 --kernel fwd --db "$work/templates.db")
+  broken_templates fwd.cu '$(no_such_name)'
+  run render fwd-f32-b1-h1-q64-k64-d64 --gpu T4 --templates "$work/templates"
+  code_is 3 "a hole that is no name"
+  err_has "fwd.cu:"
+  err_has "no_such_name"
+  run doctor --templates "$work/templates"
+  code_is 3 "doctor with a broken template"
+  broken_templates fwd.lua 'while true do end'
+  run render fwd-f32-b1-h1-q64-k64-d64 --gpu T4 --templates "$work/templates"
+  code_is 3 "endless Lua"
+  err_has "fwd.lua"
+  refuses 3 "no-such-folder" render fwd-f32-b1-h1-q64-k64-d64 --gpu T4 --templates "$work/no-such-folder"
+  if ! has_nvrtc; then return; fi
+  broken_templates fwd.cu 'this is no CUDA;'
+  FATUNE_TEMPLATES=$work/templates run "${tune[@]}" --quiet
+  code_is 1 "templates that do not compile"
+  out_has "(none works)"
+  run show failures --db "$work/templates.db"
+  out_has compile-failed "show failures"
+  out_has "fwd.cu($(wc -l <"$work/templates/fwd.cu"))" "show failures"
+  run "${tune[@]}" --quiet
+  code_is 0 "the same with good templates"
+  run "${tune[@]}"
+  if [[ $err != *compiled* ]]; then pass; else fail "the third tune compiled something"; fi
+}
+
+test_nvrtc() {
+  FATUNE_NVRTC=$work/none run "${small[@]}"
+  code_is 3 "tune without NVRTC"
+  err_has "FATUNE_NVRTC"
+  FATUNE_NVRTC=$work/none run doctor
+  code_is 3 "doctor without NVRTC"
+  FATUNE_NVRTC=$work/none run show
+  code_is 0 "show without NVRTC"
+  FATUNE_NVRTC=$work/none run why fwd-f32-b64-h128-q256-k256-d16 --gpu T4
+  code_is 0 "why without NVRTC"
+}
+
+has_nvrtc() { "$fatune" doctor --json --db "$work/none.db" | grep -q '"what": "NVRTC", "verdict": "ok"'; }
+
+tests=(overview usage no_gpu show_gpus render empty_database)
+if has_nvrtc; then
+  tests+=(tune show why share databases nvrtc two_tuners interrupt kill dump)
+else
+  echo "left out: there is no usable libnvrtc, so nothing can be tuned"
+fi
+tests+=(templates)
+for name in "${tests[@]}"; do
+  "test_$name"
+done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,159 @@
+/* test_anchors.c -- which problems a tune is asked for: defaults, lists, the clip to memory, refusals. */
+#include "anchors.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+
+static fat_script *script;
+
+static int open_script(void **state)
+{
+  fat_error err = {0};
+  (void)state;
+  if (fat_script_open(NULL, &script, &err) != FAT_OK)
+    fail_msg("%s", err.text);
+  return 0;
+}
+
+static int close_script(void **state)
+{
+  (void)state;
+  fat_script_close(script);
+  return 0;
+}
+
+static const fat_gpu *gpu_named(const char *name)
+{
+  const fat_gpu *gpu = NULL;
+  assert_int_equal(fat_gpu_find(name, &gpu, NULL), FAT_OK);
+  return gpu;
+}
+
+/* All problems of the list, a space after each. */
+static const char *problems(const fat_options *options, const char *gpu)
+{
+  static char text[4096];
+  char one[FAT_PROBLEM_TEXT];
+  fat_asks asks;
+  fat_error err = {0};
+  text[0] = 0;
+  if (fat_anchors_list(options, gpu_named(gpu), script, &asks, &err) != FAT_OK)
+    fail_msg("%s", err.text);
+  for (int i = 0; i < asks.count; i++) {
+    strcat(text, fat_problem_print(&asks.list[i].problem, one));
+    strcat(text, " ");
+    assert_true(asks.list[i].kernel_count >= 1);
+  }
+  fat_anchors_free(&asks);
+  return text;
+}
+
+static fat_status refused(const fat_options *options, const char *gpu, fat_error *err)
+{
+  fat_asks asks;
+  *err = (fat_error){0};
+  fat_status status = fat_anchors_list(options, gpu_named(gpu), script, &asks, err);
+  assert_int_equal(asks.count, 0);
+  return status;
+}
+
+static void defaults(void **state)
+{
+  fat_options o = {0};
+  (void)state;
+  assert_string_equal(problems(&o, "T4"),
+                      "fwd-f32-b4-h32-q4096-k4096-d64 fwd-f32-b4-h32-q4096-k4096-d64-causal "
+                      "fwd-f32-b4-h16-q4096-k4096-d128 fwd-f32-b4-h16-q4096-k4096-d128-causal ");
+}
+
+static void lists(void **state)
+{
+  fat_options o = {.dims = {2, {40, 256}}, .seqlens = {2, {1, 1000}}, .causal = 2, .dtypes = 1u << FAT_F32};
+  (void)state;
+  assert_string_equal(problems(&o, "T4"),
+                      "fwd-f32-b16384-h51-q1-k1-d40-causal fwd-f32-b16-h51-q1000-k1000-d40-causal "
+                      "fwd-f32-b16384-h8-q1-k1-d256-causal fwd-f32-b16-h8-q1000-k1000-d256-causal ");
+}
+
+static void typed_in_full(void **state)
+{
+  fat_options o = {.arg_count = 2,
+                   .args = {"fwd-f32-b1-h4k2-q100-k200-d72v64-causal", "fwd-f32-b1-h1-q1-k1-d8"}};
+  (void)state;
+  assert_string_equal(problems(&o, "T4"), "fwd-f32-b1-h4k2-q100-k200-d72v64-causal fwd-f32-b1-h1-q1-k1-d8 ");
+}
+
+/* One score matrix of d 64 at 16k tokens and N = 16384 is 34 GB: more than a T4 has at b 1 already, so b
+ * stays 1; at N = 8192 b 2 needs 17 GB of scores and is halved. An H200 takes all. */
+static void clipped_to_memory(void **state)
+{
+  fat_options o = {.dims = {1, {64}}, .seqlens = {2, {8192, 16384}}, .causal = 1};
+  (void)state;
+  assert_string_equal(problems(&o, "T4"), "fwd-f32-b1-h32-q8192-k8192-d64 fwd-f32-b1-h32-q16384-k16384-d64 ");
+  assert_string_equal(problems(&o, "H200"),
+                      "fwd-f32-b2-h32-q8192-k8192-d64 fwd-f32-b1-h32-q16384-k16384-d64 ");
+}
+
+static void dtypes_that_cannot(void **state)
+{
+  fat_options bf16 = {.dtypes = 1u << FAT_BF16}, tf32 = {.dtypes = 1u << FAT_TF32};
+  fat_options typed = {.arg_count = 1, .args = {"fwd-bf16-b1-h1-q64-k64-d64"}};
+  fat_error err;
+  (void)state;
+  assert_int_equal(refused(&bf16, "T4", &err), FAT_E_INPUT);
+  assert_non_null(strstr(err.text, "--dtypes bf16: the T4 (sm_75) cannot compute in bf16"));
+  assert_non_null(strstr(err.text, "sm_80"));
+  assert_int_equal(refused(&tf32, "RTX 2080 Ti", &err), FAT_E_INPUT);
+  assert_non_null(strstr(err.text, "TF32"));
+  assert_int_equal(refused(&typed, "T4", &err), FAT_E_INPUT);
+  assert_non_null(strstr(err.text, "fwd-bf16-b1-h1-q64-k64-d64: the T4"));
+}
+
+static void nothing_serves(void **state)
+{
+  fat_options bwd = {.ops = 1u << FAT_BWD},
+              typed = {.arg_count = 1, .args = {"fwd-f32-b1-h1-q64-k64-d64-alibi"}};
+  fat_options typo = {.arg_count = 1, .args = {"fwd-f32-b1-h1-q64-k64-d65"}};
+  fat_error err;
+  (void)state;
+  assert_int_equal(refused(&bwd, "T4", &err), FAT_E_UNSUPPORTED);
+  assert_int_equal(refused(&typed, "T4", &err), FAT_E_UNSUPPORTED);
+  assert_non_null(strstr(err.text, "alibi"));
+  assert_int_equal(refused(&typo, "T4", &err), FAT_E_INPUT);
+}
+
+static void kernels(void **state)
+{
+  char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
+  fat_options all = {0}, two = {.kernel_count = 2, .kernels = {"standard", "fwd"}},
+              wrong = {.kernel_count = 1, .kernels = {"fwt"}};
+  fat_error err = {0};
+  int count;
+  (void)state;
+  assert_int_equal(fat_anchors_kernels(&all, script, names, &count, &err), FAT_OK);
+  assert_true(count >= 3);
+  assert_int_equal(fat_anchors_kernels(&two, script, names, &count, &err), FAT_OK);
+  assert_int_equal(count, 2);
+  assert_string_equal(names[0], "standard");
+  assert_string_equal(names[1], "fwd");
+  assert_int_equal(fat_anchors_kernels(&wrong, script, names, &count, &err), FAT_E_INPUT);
+  assert_non_null(strstr(err.text, "--kernel 'fwt': allowed are"));
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(defaults),
+      cmocka_unit_test(lists),
+      cmocka_unit_test(typed_in_full),
+      cmocka_unit_test(clipped_to_memory),
+      cmocka_unit_test(dtypes_that_cannot),
+      cmocka_unit_test(nothing_serves),
+      cmocka_unit_test(kernels),
+  };
+  return cmocka_run_group_tests(tests, open_script, close_script);
+}

@@ -1,0 +1,199 @@
+/* test_pick.c -- the pick order step by step, what is nearest, and what the answer says. */
+#include "db_fixture.h"
+#include "pick.h"
+#include <time.h>
+
+#define ASKED "fwd-f32-b4-h16-q4096-k4096-d64"
+
+static fat_problem parsed(const char *text)
+{
+  fat_problem p;
+  MUST(fat_problem_parse(text, &p, err));
+  return p;
+}
+
+/* What a pick is asked in these tests: today, with the tools of the fixture's rows. */
+static fat_pick ask(fat_db *db, const char *problem, const char *gpu, const char *kernel)
+{
+  fat_problem p = parsed(problem);
+  fat_pick pick;
+  fat_pick_question q = {.problem = &p,
+                         .gpu = fixture_gpu(gpu),
+                         .kernel = kernel,
+                         .driver = "580.1",
+                         .compile_key = "NVRTC 13.0 --std=c++17",
+                         .templates = HASH_B,
+                         .now = (int64_t)time(NULL)};
+  MUST(fat_pick_answer(db, &q, &pick, err));
+  return pick;
+}
+
+static void put(fat_db *db, const char *problem, const char *gpu, const char *config, fat_origin origin,
+                double ms)
+{
+  fat_trial t = fixture_trial(problem, gpu, config, ms);
+  double samples[] = {ms}, clocks[] = {1500};
+  t.origin = origin;
+  if (origin == FAT_MEASURED) {
+    t.driver = "580.1";
+    t.samples = samples;
+    t.clocks = clocks;
+    t.sample_count = 1;
+    t.p20 = t.p80 = ms;
+    t.clock_mhz = 1500;
+  }
+  MUST(fat_db_put(db, &t, NULL, err));
+}
+
+static void expect(const fat_pick *pick, fat_pick_step step, const char *config)
+{
+  if (pick->step != step || (config && strcmp(pick->row[step].config, config) != 0))
+    fail_msg("%s: %s; expected %s: %s", fat_pick_step_name(pick->step), pick->why[pick->step],
+             fat_pick_step_name(step), config ? config : "");
+}
+
+/* Rows are added from the last resort upwards; each new one is preferred to all before. */
+static void the_order(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  fat_pick pick = ask(db, ASKED, "T4", NULL);
+  expect(&pick, FAT_PICK_DEFAULT, NULL);
+  for (int step = 0; step < FAT_PICK_DEFAULT; step++)
+    assert_int_not_equal(pick.why[step][0], 0);
+
+  put(db, "fwd-f32-b1-h1-q64-k64-d64", "RTX 2080 Ti", "fwd:Br1", FAT_PREDICTED, 1);
+  pick = ask(db, ASKED, "T4", NULL);
+  expect(&pick, FAT_PICK_PREDICTED, "fwd:Br1");
+  put(db, ASKED, "T4", "fwd:Br2", FAT_PREDICTED, 9);
+  pick = ask(db, ASKED, "T4", NULL);
+  expect(&pick, FAT_PICK_PREDICTED, "fwd:Br2");
+
+  put(db, "fwd-f32-b4-h16-q512-k512-d64", "RTX 2080 Ti", "fwd:Br3", FAT_MEASURED, 1);
+  pick = ask(db, ASKED, "T4", NULL);
+  expect(&pick, FAT_PICK_ARCH, "fwd:Br3");
+  assert_non_null(strstr(pick.why[FAT_PICK_ARCH], "RTX 2080 Ti"));
+  assert_non_null(strstr(pick.why[FAT_PICK_ARCH], "distance 6"));
+
+  put(db, "fwd-f32-b4-h16-q512-k512-d64", "T4", "fwd:Br4", FAT_MEASURED, 1);
+  pick = ask(db, ASKED, "T4", NULL);
+  expect(&pick, FAT_PICK_NEAREST, "fwd:Br4");
+  put(db, ASKED, "T4", "fwd:Br5", FAT_MEASURED, 5);
+  pick = ask(db, ASKED, "T4", NULL);
+  expect(&pick, FAT_PICK_EXACT, "fwd:Br5");
+  assert_non_null(strstr(pick.why[FAT_PICK_EXACT], "this device"));
+  assert_null(strstr(pick.why[FAT_PICK_EXACT], "distance"));
+  fat_db_close(db);
+}
+
+static void the_nearest_shape(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  put(db, "fwd-f32-b4-h16-q1024-k1024-d64", "T4", "fwd:Br1", FAT_MEASURED, 1);
+  put(db, "fwd-f32-b4-h16-q8192-k8192-d64", "T4", "fwd:Br2", FAT_MEASURED, 1);
+  put(db, "fwd-f32-b1-h16-q4096-k4096-d64", "T4", "fwd:Br3", FAT_MEASURED, 1);
+  fat_pick pick = ask(db, ASKED, "T4", NULL);
+  expect(&pick, FAT_PICK_NEAREST, "fwd:Br3"); /* batch 4 times smaller: 1; lengths doubled: 2 */
+  pick = ask(db, "fwd-f32-b4-h16-q7000-k7000-d64", "T4", NULL);
+  expect(&pick, FAT_PICK_NEAREST, "fwd:Br2");
+  pick = ask(db, "fwd-f32-b4-h16-q0-k0-d64", "T4", NULL); /* no rows at all is like one */
+  expect(&pick, FAT_PICK_NEAREST, "fwd:Br1");
+  fat_db_close(db);
+}
+
+/* A family is the code: another d, mask or architecture never serves. */
+static void other_families_never_serve(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  put(db, "fwd-f32-b4-h16-q4096-k4096-d128", "T4", "fwd:Br1", FAT_MEASURED, 1);
+  put(db, "fwd-f32-b4-h16-q4096-k4096-d64-causal", "T4", "fwd:Br2", FAT_MEASURED, 1);
+  put(db, ASKED, "A100", "fwd:Br3", FAT_MEASURED, 1);
+  fat_pick pick = ask(db, ASKED, "T4", NULL);
+  expect(&pick, FAT_PICK_DEFAULT, NULL);
+  fat_db_close(db);
+}
+
+/* Baselines are found only when named, and a failed trial is never found. */
+static void asked_kernels(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  fat_trial t = fixture_trial(ASKED, "T4", "fa1:Br1", 3);
+  t.eligible = 0;
+  MUST(fat_db_put(db, &t, NULL, err));
+  t = fixture_trial(ASKED, "T4", "fa1:Br2", 1);
+  t.eligible = 0;
+  t.outcome = FAT_OUT_SPILLS;
+  MUST(fat_db_put(db, &t, NULL, err));
+  t = fixture_trial(ASKED, "T4", "fa1:Br3", 4);
+  t.eligible = 0;
+  MUST(fat_db_put(db, &t, NULL, err));
+  fat_pick pick = ask(db, ASKED, "T4", NULL);
+  expect(&pick, FAT_PICK_DEFAULT, NULL);
+  pick = ask(db, ASKED, "T4", "fa1");
+  expect(&pick, FAT_PICK_PREDICTED, "fa1:Br1");
+  fat_db_close(db);
+}
+
+static void differences_are_named(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  fat_problem p = parsed(ASKED);
+  fat_pick pick;
+  fat_pick_question q = {.problem = &p,
+                         .gpu = fixture_gpu("T4"),
+                         .driver = "590.2",
+                         .compile_key = "NVRTC 12.4",
+                         .templates = HASH_A,
+                         .now = (int64_t)time(NULL) + 10 * 24 * 3600};
+  put(db, ASKED, "T4", "fwd:Br1", FAT_MEASURED, 1);
+  MUST(fat_pick_answer(db, &q, &pick, err));
+  expect(&pick, FAT_PICK_EXACT, "fwd:Br1");
+  const char *why = pick.why[FAT_PICK_EXACT];
+  assert_non_null(strstr(why, "driver '580.1', now '590.2'"));
+  assert_non_null(strstr(why, "now 'NVRTC 12.4'"));
+  assert_non_null(strstr(why, "templates have changed"));
+  assert_non_null(strstr(why, "10 days old"));
+  q.driver = q.compile_key = q.templates = NULL; /* not known now: not compared */
+  MUST(fat_pick_answer(db, &q, &pick, err));
+  assert_string_equal(pick.row[FAT_PICK_EXACT].differences, "");
+  fat_db_close(db);
+}
+
+static void without_rows(void **state)
+{
+  fat_problem p = parsed(ASKED);
+  fat_pick pick;
+  fat_pick_question q = {.problem = &p, .gpu = fixture_gpu("T4")};
+  (void)state;
+  MUST(fat_pick_answer(NULL, &q, &pick, err));
+  expect(&pick, FAT_PICK_DEFAULT, NULL);
+  assert_string_equal(pick.why[FAT_PICK_EXACT], "there is no database");
+  q.unserved = "no kernel does this";
+  MUST(fat_pick_answer(NULL, &q, &pick, err));
+  expect(&pick, FAT_PICK_UNSUPPORTED, NULL);
+  assert_string_equal(pick.why[FAT_PICK_UNSUPPORTED], "no kernel does this");
+}
+
+static void distances(void **state)
+{
+  fat_problem a = parsed("fwd-f32-b1-h8-q1024-k1024-d64"), b = a;
+  (void)state;
+  assert_true(fat_pick_distance(&a, &a) == 0);
+  b.q = 4096;
+  assert_true(fat_pick_distance(&a, &b) == 2);
+  b.b = 4;
+  assert_true(fat_pick_distance(&a, &b) == 3);
+  b.hk = 2;
+  assert_true(fat_pick_distance(&a, &b) == 4);
+  assert_true(fat_pick_distance(&a, &b) == fat_pick_distance(&b, &a));
+}
+
+int main(void)
+{
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, fixture_open, fixture_close)
+  const struct CMUnitTest tests[] = {
+      IN_FOLDER(the_order),        IN_FOLDER(the_nearest_shape),     IN_FOLDER(other_families_never_serve),
+      IN_FOLDER(asked_kernels),    IN_FOLDER(differences_are_named), cmocka_unit_test(without_rows),
+      cmocka_unit_test(distances),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

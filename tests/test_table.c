@@ -1,0 +1,115 @@
+/* test_table.c -- tables: aligned, never cut, narrower by dropping what matters least. */
+#include "table.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+
+static const fat_column columns[] = {
+    {"problem", false, 9, true},
+    {"kernel", false, 8, false},
+    {"ms", true, 7, false},
+    {"date", false, 1, false},
+};
+
+static void fill(fat_table *t)
+{
+  *t = (fat_table){.columns = columns, .column_count = 4};
+  fat_table_add(t, "fwd-f32-d64");
+  fat_table_add(t, "fwd");
+  fat_table_addf(t, "%.2f", 9.5);
+  fat_table_add(t, "2026-11-21");
+  fat_table_add(t, "fwd-f32-d64");
+  fat_table_add(t, "standard");
+  fat_table_addf(t, "%.2f", 123.25);
+  fat_table_add(t, NULL);
+  fat_table_add(t, "fwd-f32-d128");
+  fat_table_add(t, "h\xc3\xa9");
+  fat_table_add(t, "");
+  fat_table_add(t, "a\tb");
+}
+
+static void expect(int width, const char *expected)
+{
+  fat_table t;
+  fat_text out = {0};
+  fat_error err = {0};
+  fill(&t);
+  assert_int_equal(fat_table_print(&t, width, &out, &err), FAT_OK);
+  assert_string_equal(fat_text_get(&out), expected);
+  fat_text_free(&out);
+  fat_table_free(&t);
+}
+
+static const char whole[] = "problem       kernel        ms  date\n"
+                            "fwd-f32-d64   fwd         9.50  2026-11-21\n"
+                            "fwd-f32-d64   standard  123.25  -\n"
+                            "fwd-f32-d128  h\xc3\xa9             -  a b\n";
+
+static void wide(void **state)
+{
+  (void)state;
+  expect(0, whole);
+  expect(200, whole);
+  expect(42, whole); /* as wide as the text */
+}
+
+static void headings(void **state)
+{
+  (void)state;
+  const char *text = "  kernel        ms  date\n"
+                     "fwd-f32-d64\n"
+                     "  fwd         9.50  2026-11-21\n"
+                     "  standard  123.25  -\n"
+                     "fwd-f32-d128\n"
+                     "  h\xc3\xa9             -  a b\n";
+  expect(41, text);
+  expect(30, text);
+}
+
+static void dropped(void **state)
+{
+  (void)state;
+  expect(29, "  kernel        ms\n"
+             "fwd-f32-d64\n"
+             "  fwd         9.50\n"
+             "  standard  123.25\n"
+             "fwd-f32-d128\n"
+             "  h\xc3\xa9             -\n"
+             "(no room for: date; a wider terminal or --json has all)\n");
+}
+
+/* However narrow, the column that matters most stays, and whole. */
+static void narrowest(void **state)
+{
+  (void)state;
+  expect(3, "  kernel\n"
+            "fwd-f32-d64\n"
+            "  fwd\n"
+            "  standard\n"
+            "fwd-f32-d128\n"
+            "  h\xc3\xa9\n"
+            "(no room for: ms, date; a wider terminal or --json has all)\n");
+}
+
+static void no_rows(void **state)
+{
+  fat_table t = {.columns = columns, .column_count = 4};
+  fat_text out = {0};
+  (void)state;
+  assert_int_equal(fat_table_print(&t, 0, &out, NULL), FAT_OK);
+  assert_string_equal(fat_text_get(&out), "problem  kernel  ms  date\n");
+  fat_text_free(&out);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(wide),      cmocka_unit_test(headings), cmocka_unit_test(dropped),
+      cmocka_unit_test(narrowest), cmocka_unit_test(no_rows),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
