@@ -300,14 +300,17 @@ static const struct {
     {IN_TRIAL(gpu.memory_clock), 0, 1 << 20},
 };
 
-static const struct { /* 0 to `high`, or NAN: unknown */
+static const struct { /* 0 to `high`; NAN, for unknown, only in results */
   const char *name;
   size_t offset;
   double high;
+  bool known;
 } numbers[] = {
-    {IN_TRIAL(ms), FAT_DB_MS},        {IN_TRIAL(p20), FAT_DB_MS},      {IN_TRIAL(p80), FAT_DB_MS},
-    {IN_TRIAL(clock_mhz), 1e6},       {IN_TRIAL(error_max), INFINITY}, {IN_TRIAL(error_allowed), INFINITY},
-    {IN_TRIAL(compile_seconds), 1e7}, {IN_TRIAL(gpu.dram), 1e9},       {IN_TRIAL(gpu.memory), 1e9},
+    {IN_TRIAL(ms), FAT_DB_MS, false},        {IN_TRIAL(p20), FAT_DB_MS, false},
+    {IN_TRIAL(p80), FAT_DB_MS, false},       {IN_TRIAL(clock_mhz), 1e6, false},
+    {IN_TRIAL(error_max), INFINITY, false},  {IN_TRIAL(error_allowed), INFINITY, false},
+    {IN_TRIAL(compile_seconds), 1e7, false}, {IN_TRIAL(gpu.dram), 1e9, true},
+    {IN_TRIAL(gpu.memory), 1e9, true},
 };
 
 static fat_status check_numbers(const fat_trial *t, fat_error *err)
@@ -320,7 +323,7 @@ static fat_status check_numbers(const fat_trial *t, fat_error *err)
   }
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
     double value = *(const double *)((const char *)t + numbers[i].offset);
-    if (value < 0 || value > numbers[i].high)
+    if (value < 0 || value > numbers[i].high || (numbers[i].known && isnan(value)))
       return fat_status_fail(err, FAT_E_INPUT, "%s of a trial is %g: allowed are 0 to %g", numbers[i].name,
                              value, numbers[i].high);
   }

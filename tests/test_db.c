@@ -107,25 +107,32 @@ static void filters_choose_trials(void **state)
   fat_db_close(db);
 }
 
-static bool stop_at_two(const fat_trial *t, void *user)
+typedef struct visit {
+  fat_db *db;
+  int count, stop_at;
+} visit;
+
+static bool put_at_the_first(const fat_trial *t, void *user)
 {
+  visit *v = user;
   (void)t;
-  return ++*(int *)user < 2;
+  if (v->count++ == 0)
+    fixture_put(v->db, "fwd:Br256", FAT_PREDICTED, 9);
+  return v->count < v->stop_at;
 }
 
 static void a_callback_can_stop_and_can_write(void **state)
 {
-  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
-  int count = 0;
+  visit v = {fixture_db(*state, FAT_DB_WRITE), 0, 2};
   for (int i = 1; i < 6; i++) {
     char config[32];
     snprintf(config, sizeof config, "fwd:Br%d", i * 16);
-    fixture_put(db, config, FAT_PREDICTED, i);
+    fixture_put(v.db, config, FAT_PREDICTED, i);
   }
-  MUST(fat_db_trials(db, NULL, stop_at_two, &count, err));
-  assert_int_equal(count, 2);
-  fixture_put(db, "fwd:Br256", FAT_PREDICTED, 9);
-  fat_db_close(db);
+  MUST(fat_db_trials(v.db, NULL, put_at_the_first, &v, err));
+  assert_int_equal(v.count, 2);
+  fat_db_close(v.db);
+  assert_int_equal(fixture_number(((fixture *)*state)->path, "SELECT count(*) FROM trial"), 6);
 }
 
 static void views_have_their_columns(void **state)

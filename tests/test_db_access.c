@@ -203,6 +203,71 @@ static void a_read_only_place_can_be_read(void **state)
   assert_int_equal(chmod(f->folder, 0700), 0);
 }
 
+/* Leaves a transaction half in the file, as a writer that is killed does. */
+static void break_off(const fixture *f)
+{
+  fflush(NULL);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    sqlite3 *db = NULL;
+    sqlite3_open(f->path, &db);
+    _exit(sqlite3_exec(
+              db,
+              "PRAGMA cache_size = 2; BEGIN; CREATE TABLE junk (x); WITH RECURSIVE n(i) AS (VALUES(1) UNION"
+              " ALL SELECT i + 1 FROM n WHERE i < 500) INSERT INTO junk SELECT zeroblob(3000) FROM n",
+              NULL, NULL, NULL) != SQLITE_OK);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  assert_int_equal(status, 0);
+}
+
+static void need_a_writer(const fixture *f)
+{
+  fat_db *db = NULL;
+  fat_error err = {0};
+  if (fat_db_open(f->path, NULL, FAT_DB_READ, &db, &err) != FAT_E_READONLY || !strstr(err.text, "broken-off"))
+    _exit(3);
+}
+
+static void a_broken_off_transaction_is_undone_by_who_may(void **state)
+{
+  const fixture *f = *state;
+  char journal[300];
+  struct stat s;
+  fat_db *db = fixture_db(f, FAT_DB_WRITE);
+  fixture_put(db, "fwd:Br16", FAT_PREDICTED, 1);
+  fat_db_close(db);
+  break_off(f);
+  snprintf(journal, sizeof journal, "%s-journal", f->path);
+  assert_int_equal(stat(journal, &s), 0);
+  assert_true(s.st_size > 0);
+  chmod(journal, 0444), chmod(f->path, 0444), chmod(f->folder, 0555);
+  assert_int_equal(as_nobody(need_a_writer, f), 0);
+  chmod(journal, 0600), chmod(f->path, 0600), chmod(f->folder, 0700);
+  db = fixture_db(f, FAT_DB_READ);
+  assert_string_equal(fixture_winner(db), "fwd:Br16");
+  fat_db_close(db);
+  assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM sqlite_schema WHERE name = 'junk'"), 0);
+}
+
+static void another_journal_mode_is_set_back(void **state)
+{
+  const fixture *f = *state;
+  char wal[300];
+  fat_db_close(fixture_db(f, FAT_DB_WRITE));
+  fixture_sql(f->path, "PRAGMA journal_mode = WAL");
+  fat_db *db = fixture_db(f, FAT_DB_WRITE);
+  fixture_put(db, "fwd:Br16", FAT_PREDICTED, 1);
+  snprintf(wal, sizeof wal, "%s-wal", f->path);
+  assert_int_not_equal(access(wal, F_OK), 0);
+  fat_db_close(db);
+  db = fixture_db(f, FAT_DB_READ);
+  assert_string_equal(fixture_winner(db), "fwd:Br16");
+  fat_db_close(db);
+}
+
 static void a_reader_cannot_write(void **state)
 {
   fat_error err = {0};
@@ -238,6 +303,8 @@ int main(void)
       TEST(what_belongs_to_others_is_refused),
       TEST(a_link_counts_by_what_it_leads_to),
       TEST(a_read_only_place_can_be_read),
+      TEST(a_broken_off_transaction_is_undone_by_who_may),
+      TEST(another_journal_mode_is_set_back),
       TEST(a_reader_cannot_write),
       TEST(network_file_systems_are_known),
   };

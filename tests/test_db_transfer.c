@@ -117,6 +117,7 @@ static void every_value_is_checked(void **state)
       {"\"name\":\"T4\"", "\"name\":\"a name that is longer than any name of a GPU could be\"", "gpu"},
       {"\"name\":\"T4\"", "\"name\":\"\\u001b[31m\"", "gpu"},
       {"\"l2\":", "\"l2\":-", "l2"},
+      {"\"dram\"", "\"drum\"", "dram"},
       {"\"outcome\":\"ok\"", "\"outcome\":\"great\"", "outcome"},
       {"\"origin\":\"predicted\"", "\"origin\":\"dreamt\"", "origin"},
       {"\"eligible\":1", "\"eligible\":2", "eligible"},
