@@ -8,12 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct kind { /* a table of content: its bytes, the hash they must have, a label */
+/* A table of content: its bytes, the hash they must have, a label. ORDER CONTENT */
+static const struct {
   const char *columns, *table;
-} kind;
-static const kind SOURCE = {"text, text_hash, ''", "source"};
-static const kind RECIPE = {"text, hash, ''", "recipe"};
-static const kind BINARY = {"cubin, hash, target", "binary"};
+} contents_of[] = {
+    {"text, text_hash, ''", "source"}, {"text, hash, ''", "recipe"}, {"cubin, hash, target", "binary"}};
 
 /* Strings and samples of a row into one block of memory. */
 static fat_status keep(fat_best *best, const fat_db_row *row, fat_error *err)
@@ -46,8 +45,7 @@ static fat_status keep(fat_best *best, const fat_db_row *row, fat_error *err)
   return FAT_OK;
 }
 
-/* Looks up one content. *bytes stays NULL where nothing is kept or what is kept is damaged. */
-static fat_status content(fat_db *db, const char *schema, const kind *k, const char *hash,
+fat_status fat_db_content(fat_db *db, const char *schema, fat_db_kind kind, const char *hash,
                           unsigned char **bytes, size_t *size, char target[16], fat_error *err)
 {
   char sql[160], found[FAT_HASH_SIZE];
@@ -57,7 +55,8 @@ static fat_status content(fat_db *db, const char *schema, const kind *k, const c
   *size = 0;
   if (!*hash)
     return FAT_OK;
-  snprintf(sql, sizeof sql, "SELECT %s FROM %s.%s WHERE hash = ?1", k->columns, schema, k->table);
+  snprintf(sql, sizeof sql, "SELECT %s FROM %s.%s WHERE hash = ?1", contents_of[kind].columns, schema,
+           contents_of[kind].table);
   FAT_TRY(fat_db_prepare(db, db->sql, sql, &stmt, err));
   fat_status status = fat_db_bind(db, stmt, err, "t", hash);
   if (status == FAT_OK)
@@ -74,7 +73,7 @@ static fat_status content(fat_db *db, const char *schema, const kind *k, const c
   }
   fat_text_hash(data ? data : "", length, found);
   if (!data || !must || strcmp(found, must) != 0) {
-    fat_db_remark(db, "%s %.16s is damaged and left out", k->table, hash);
+    fat_db_remark(db, "%s %.16s is damaged and left out", contents_of[kind].table, hash);
     goto done;
   }
   *bytes = malloc(length + 1);
@@ -97,12 +96,13 @@ static fat_status contents(fat_db *db, const char *schema, const fat_db_row *row
 {
   unsigned char *text;
   size_t size;
-  FAT_TRY(content(db, schema, &SOURCE, row->trial.source_hash, &text, &size, NULL, err));
+  FAT_TRY(fat_db_content(db, schema, FAT_DB_SOURCE, row->trial.source_hash, &text, &size, NULL, err));
   best->source = (char *)text;
-  FAT_TRY(content(db, schema, &RECIPE, row->recipe, &text, &size, NULL, err));
+  FAT_TRY(fat_db_content(db, schema, FAT_DB_RECIPE, row->recipe, &text, &size, NULL, err));
   best->recipe = (char *)text;
   if (with_cubin)
-    FAT_TRY(content(db, schema, &BINARY, row->binary, &best->cubin, &best->cubin_size, best->target, err));
+    FAT_TRY(fat_db_content(db, schema, FAT_DB_BINARY, row->binary, &best->cubin, &best->cubin_size,
+                           best->target, err));
   if (best->cubin || !with_cubin)
     snprintf(best->cubin_hash, sizeof best->cubin_hash, "%s", row->binary);
   return FAT_OK;

@@ -150,6 +150,25 @@ fat_status fat_db_best(fat_db *db, const fat_problem *p, const fat_gpu *gpu, con
                        bool with_cubin, fat_best *best, fat_error *err);
 void fat_db_best_free(fat_best *best);
 
+/* Code that is stored for a config: it depends on family, config and architecture alone, so any trial of them
+ * may hold it. */
+typedef struct fat_code_filter {
+  const fat_problem *problem; /* its family; a trial of this very problem is preferred */
+  const fat_gpu *gpu;         /* its architecture; a trial on this very device is preferred */
+  const char *config;
+  const char *source_hash; /* NULL: any, the latest */
+} fat_code_filter;
+typedef struct fat_code {
+  char *source, *recipe; /* NULL: not kept, or damaged */
+  unsigned char *cubin;  /* checked against its hash; NULL likewise */
+  size_t cubin_size;
+  char source_hash[FAT_HASH_SIZE], cubin_hash[FAT_HASH_SIZE];
+} fat_code;
+/* The code that can be launched (cubin and recipe), else what can be made again (source and recipe). Owned:
+ * fat_db_code_free. FAT_E_NOT_FOUND where neither is stored; damage is a miss. */
+fat_status fat_db_code(fat_db *db, const fat_code_filter *filter, fat_code *code, fat_error *err);
+void fat_db_code_free(fat_code *code);
+
 /* All winners of a family, on any device, for `why` and nearest-shape picks: callback per winner row. */
 fat_status fat_db_winners(fat_db *db, const fat_problem *family, fat_db_trial_fn fn, void *user,
                           fat_error *err);

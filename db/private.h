@@ -91,6 +91,12 @@ fat_status fat_db_step(fat_db *db, sqlite3_stmt *stmt, bool *row, fat_error *err
 /* Steps a kept statement to its end; *value (may be NULL) is the first column of its first row, else 0. */
 fat_status fat_db_finish(fat_db *db, sqlite3_stmt *stmt, int64_t *value, fat_error *err);
 void fat_db_release(sqlite3_stmt *stmt); /* reset, parameters cleared */
+/* A stored content. ORDER CONTENT */
+typedef enum fat_db_kind { FAT_DB_SOURCE, FAT_DB_RECIPE, FAT_DB_BINARY } fat_db_kind;
+/* Looks up one content: *bytes, from malloc and ended by a zero, stays NULL where nothing is kept or what is
+ * kept is damaged (a remark). `target` (may be NULL) is the label of a binary. */
+fat_status fat_db_content(fat_db *db, const char *schema, fat_db_kind kind, const char *hash,
+                          unsigned char **bytes, size_t *size, char target[16], fat_error *err);
 /* Runs SQL of ours that gives no rows. */
 fat_status fat_db_run_sql(fat_db *db, const char *text, fat_error *err);
 fat_status fat_db_number(fat_db *db, sqlite3 *sql, const char *text, int64_t *value, fat_error *err);
@@ -98,6 +104,9 @@ fat_status fat_db_begin(fat_db *db, fat_error *err);
 fat_status fat_db_commit(fat_db *db, fat_error *err); /* what fails is rolled back */
 void fat_db_rollback(fat_db *db);
 void fat_db_remark(fat_db *db, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Whether any reader and JSON can take it: at most `most` bytes of UTF-8, no control bytes but line ends and
+ * tabs. */
+bool fat_db_is_text(const char *text, size_t most);
 /* A copy that any reader and JSON can take: cut at `most`, control bytes and broken UTF-8 become '?'. NULL
  * where there is no memory. */
 char *fat_db_clean(const char *text, size_t most);

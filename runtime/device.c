@@ -37,7 +37,7 @@ static void shorten(char *name, size_t room, const char *full)
   snprintf(name, room, "%.*s", (int)room - 1, full);
 }
 
-static fat_status read_facts(const fat_driver *driver, int device, fat_gpu *gpu, fat_error *err)
+fat_status fat_device_facts(const fat_driver *driver, int device, fat_gpu *gpu, fat_error *err)
 {
   const fat_cuda_calls *cuda = fat_driver_table(driver);
   char name[256] = "";
@@ -85,7 +85,7 @@ fat_status fat_device_list(const fat_driver *driver, fat_device *devices, int ro
     if (result != FAT_CUDA_SUCCESS)
       return fat_driver_fail(driver, FAT_E_NO_DEVICE, "cuDeviceGet", result, err);
     devices[i].ordinal = i;
-    FAT_TRY(read_facts(driver, device, &devices[i].gpu, err));
+    FAT_TRY(fat_device_facts(driver, device, &devices[i].gpu, err));
     *count = i + 1;
   }
   return FAT_OK;

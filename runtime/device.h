@@ -14,4 +14,7 @@ typedef struct fat_device {
 fat_status fat_device_list(const fat_driver *driver, fat_device *devices, int room, int *count,
                            fat_error *err);
 
+/* The facts of one device by its handle (CUdevice); ordinal is not asked for. */
+fat_status fat_device_facts(const fat_driver *driver, int device, fat_gpu *gpu, fat_error *err);
+
 #endif

@@ -117,11 +117,20 @@ static bool before(const fat_pick_row *a, const fat_pick_row *b, int sms)
   return a->ms != b->ms ? a->ms < b->ms : strcmp(a->config, b->config) < 0;
 }
 
+static bool is_refused(const fat_pick_question *q, const char *source_hash)
+{
+  for (int i = 0; i < q->refused_count; i++)
+    if (source_hash && strcmp(q->refused[i], source_hash) == 0)
+      return true;
+  return false;
+}
+
 static bool weigh(const fat_trial *t, void *user)
 {
   pass *p = user;
   fat_pick_row row;
-  bool usable = t->outcome == FAT_OUT_OK && isfinite(t->ms) && t->ms > 0;
+  bool usable =
+      t->outcome == FAT_OUT_OK && isfinite(t->ms) && t->ms > 0 && !is_refused(p->question, t->source_hash);
   if (!usable || t->gpu.sm != p->question->gpu->sm)
     return true;
   fill(p, t, &row);

@@ -28,6 +28,9 @@ typedef struct fat_pick_question {
    */
   const char *driver, *compile_key, *templates;
   int64_t now; /* seconds since 1970 */
+  /* Source hashes of rows that are no answer: their code turned out not to be there or not to load. */
+  const char (*refused)[FAT_HASH_SIZE];
+  int refused_count;
 } fat_pick_question;
 
 /* A row as the pick weighs it; texts are copies. */
