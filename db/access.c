@@ -203,6 +203,8 @@ fat_status fat_db_access(const char *path, fat_db_mode mode, char real[FAT_DB_PA
     return fat_status_fail(err, FAT_E_FOREIGN, "database %s is no regular file", real);
   FAT_TRY(judge(real, &s, err));
   FAT_TRY(judge_journal(real, err));
+  if (faccessat(AT_FDCWD, real, R_OK, AT_EACCESS) != 0)
+    return fat_status_fail(err, FAT_E_DENIED, "database %s cannot be read: %s", real, strerror(errno));
   /* An empty file is what is left where a first transaction was broken off: it holds nothing yet. */
   *exists = s.st_size > 0;
   if (mode == FAT_DB_READ && !*exists)

@@ -89,17 +89,10 @@ static const char *text_of(reader *r, fat_db_column column, size_t most)
       wrong(r, column, "is no text");
     return "";
   }
-  size_t length = strlen(text);
-  if (length != (size_t)sqlite3_column_bytes(r->stmt, column) || length > most) {
-    wrong(r, column, "is too long or has a zero byte");
-    return "";
-  }
-  for (const char *p = text; *p; p++)
-    if ((unsigned char)*p < ' ' && *p != '\n' && *p != '\t') {
-      wrong(r, column, "has a control character");
-      return "";
-    }
-  return text;
+  if (strlen(text) == (size_t)sqlite3_column_bytes(r->stmt, column) && fat_db_is_text(text, most))
+    return text;
+  wrong(r, column, "is too long or has bytes that are no text");
+  return "";
 }
 
 /* Ranges are fat_db_trial_check's; here only what an int holds. */
@@ -359,6 +352,10 @@ fat_status fat_db_trial_check(const fat_trial *t, fat_error *err)
                            (int)t->origin);
   FAT_TRY(check_numbers(t, err));
   FAT_TRY(check_words(t, err));
+  if (t->compile_key && !fat_db_is_text(t->compile_key, FAT_DB_LOG))
+    return fat_status_fail(err, FAT_E_INPUT,
+                           "the compile key of a trial is too long or no text: see the variables"
+                           " NVRTC_* of the environment");
   if (t->outcome == FAT_OUT_OK && t->origin == FAT_MEASURED && !(t->ms > 0))
     return fat_status_fail(err, FAT_E_INPUT, "a measured trial with outcome ok has no time: ms is %g", t->ms);
   return FAT_OK;

@@ -187,9 +187,11 @@ static void runs_that_never_end_read_as_broken_off(void **state)
 
 static void values_that_no_trial_has_are_refused(void **state)
 {
+  enum { BAD = 13 };
+  static const double backwards[] = {1, -1, 2};
   fat_db *db = fixture_db(*state, FAT_DB_WRITE);
-  fat_trial bad[8];
-  for (int i = 0; i < 8; i++)
+  fat_trial bad[BAD];
+  for (int i = 0; i < BAD; i++)
     bad[i] = fixture_trial(PROBLEM, "T4", "fwd:Br64", 1);
   bad[0].ms = -1;
   bad[1].ms = INFINITY;
@@ -199,15 +201,29 @@ static void values_that_no_trial_has_are_refused(void **state)
   bad[5].origin = FAT_MEASURED, bad[5].ms = NAN;
   bad[6].source_hash = "line\nend";
   bad[7].sample_count = 1 << 30, bad[7].samples = times;
-  for (int i = 0; i < 8; i++) {
+  bad[8].sample_count = 3, bad[8].samples = backwards;
+  bad[9].compile_key = "13.0 \xC3( \xE2\x82";
+  bad[10].gpu.l2 = -1;
+  bad[11].config.count = 0, strcpy(bad[11].config.kernel, "no kernel");
+  bad[12].eligible = 2;
+  for (int i = 0; i < BAD; i++) {
     fat_error err = {0};
     if (fat_db_put(db, &bad[i], NULL, &err) != FAT_E_INPUT || !err.text[0])
       fail_msg("value %d was taken", i);
   }
-  int count = 0;
-  MUST(fat_db_trials(db, NULL, count_trial, &count, err));
-  assert_int_equal(count, 0);
+  fat_error err = {0};
+  fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br64", 1);
+  fat_artifact wrong = artifact_of("cubin");
+  wrong.cubin_hash = HASH_A;
+  assert_int_equal(fat_db_put(db, &t, &wrong, &err), FAT_E_INPUT);
+  wrong = artifact_of("cubin");
+  t.source_hash = "";
+  assert_int_equal(fat_db_put(db, &t, &wrong, &err), FAT_E_INPUT);
   fat_db_close(db);
+  const char *path = ((fixture *)*state)->path;
+  assert_int_equal(fixture_number(path, "SELECT count(*) FROM trial"), 0);
+  assert_int_equal(fixture_number(path, "SELECT count(*) FROM problem"), 0); /* nothing of them was kept */
+  assert_int_equal(fixture_number(path, "SELECT count(*) FROM source"), 0);
 }
 
 static void names_stand_in_their_order(void **state)

@@ -203,6 +203,30 @@ static void a_read_only_place_can_be_read(void **state)
   assert_int_equal(chmod(f->folder, 0700), 0);
 }
 
+static void be_shut_out(const fixture *f)
+{
+  fat_db *db = NULL;
+  fat_error err = {0};
+  for (int mode = FAT_DB_READ; mode <= FAT_DB_WRITE; mode++) {
+    fat_status status = fat_db_open(f->path, NULL, (fat_db_mode)mode, &db, &err);
+    if ((status != FAT_E_DENIED && status != FAT_E_READONLY) || !strstr(err.text, f->folder))
+      _exit(3 + mode);
+  }
+}
+
+static void a_closed_folder_or_file_is_said_to_be_closed(void **state)
+{
+  const fixture *f = *state;
+  if (geteuid() != 0) {
+    print_message("only root can shut somebody else out: skipped\n");
+    skip();
+  }
+  fat_db_close(fixture_db(f, FAT_DB_WRITE));
+  assert_int_equal(as_nobody(be_shut_out, f), 0); /* the folder is 0700 */
+  chmod(f->folder, 0755);
+  assert_int_equal(as_nobody(be_shut_out, f), 0); /* the file is 0600 */
+}
+
 /* Leaves a transaction half in the file, as a writer that is killed does. */
 static void break_off(const fixture *f)
 {
@@ -305,6 +329,7 @@ int main(void)
       TEST(a_read_only_place_can_be_read),
       TEST(a_broken_off_transaction_is_undone_by_who_may),
       TEST(another_journal_mode_is_set_back),
+      TEST(a_closed_folder_or_file_is_said_to_be_closed),
       TEST(a_reader_cannot_write),
       TEST(network_file_systems_are_known),
   };

@@ -99,54 +99,57 @@ static void replaced(const char *line, const char *from, const char *to, fat_tex
   fat_text_add(out, at + strlen(from));
 }
 
+/* One value of a good line replaced, and a word of the refusal. */
+static const struct {
+  const char *from, *to, *why;
+} lies[] = {
+    {"\"problem\":\"fwd-f32", "\"problem\":\"fwd-f31", "f31"},
+    {"\"problem\":\"fwd-f32-b4-h16-q4096-k4096-d64\"", "\"problem\":7", "problem"},
+    {"\"problem\"", "\"question\"", "problem"},
+    {"-d64", "-d63", "63"},
+    {"\"config\":\"fwd:Br16\"", "\"config\":\"fwd:Br16; rm -rf\"", "rm"},
+    {"\"config\":\"fwd:Br16\"", "\"config\":\"fwd\\u0001:Br16\"", "config"},
+    {"\"sm\":75", "\"sm\":\"75\"", "sm"},
+    {"\"sm\":75", "\"sm\":1e300", "sm"},
+    {"\"sms\":40", "\"sms\":-40", "sms"},
+    {"\"sms\":40", "\"sms\":99999999999999999999", "sms"},
+    {"\"name\":\"T4\"", "\"name\":\"a name that is longer than any name of a GPU could be\"", "gpu"},
+    {"\"name\":\"T4\"", "\"name\":\"\\u001b[31m\"", "gpu"},
+    {"\"l2\":", "\"l2\":-", "l2"},
+    {"\"compile_key\":\"", "\"compile_key\":\"\xff", "compile_key"},
+    {"\"dram\"", "\"drum\"", "dram"},
+    {"\"outcome\":\"ok\"", "\"outcome\":\"great\"", "outcome"},
+    {"\"origin\":\"predicted\"", "\"origin\":\"dreamt\"", "origin"},
+    {"\"eligible\":1", "\"eligible\":2", "eligible"},
+    {"\"ms\":2.0", "\"ms\":-2.0", "ms"},
+    {"\"ms\":2.0", "\"ms\":1e999", "ms"},
+    {"\"ms\":2.0", "\"ms\":\"2\"", "ms"},
+    {"\"ms\":2.0", "\"ms\":[2]", "ms"},
+    {"\"registers\":64", "\"registers\":null", "registers"},
+    {"\"registers\":64", "\"registers\":64.5", "registers"},
+    {"\"registers\":64", "\"registers\":1000000", "registers"},
+    {"\"date\":\"20", "\"date\":\"90", "future"},
+    {"\"date\":\"20", "\"date\":\"now", "date"},
+    {"\"source\":\"a", "\"source\":\"\\n", "plain text"},
+    {"\"samples\":[]", "\"samples\":[1,\"x\"]", "samples"},
+    {"\"samples\":[]", "\"samples\":[1,-1]", "samples"},
+    {"{\"fatune\"", "[{\"fatune\"", "JSON"},
+    {"{\"fatune\"", "{\"fatune", "JSON"},
+};
+
 static void every_value_is_checked(void **state)
 {
-  static const struct {
-    const char *from, *to, *why;
-  } cases[] = {
-      {"\"problem\":\"fwd-f32", "\"problem\":\"fwd-f31", "f31"},
-      {"\"problem\":\"fwd-f32-b4-h16-q4096-k4096-d64\"", "\"problem\":7", "problem"},
-      {"\"problem\"", "\"question\"", "problem"},
-      {"-d64", "-d63", "63"},
-      {"\"config\":\"fwd:Br16\"", "\"config\":\"fwd:Br16; rm -rf\"", "rm"},
-      {"\"config\":\"fwd:Br16\"", "\"config\":\"fwd\\u0001:Br16\"", "config"},
-      {"\"sm\":75", "\"sm\":\"75\"", "sm"},
-      {"\"sm\":75", "\"sm\":1e300", "sm"},
-      {"\"sms\":40", "\"sms\":-40", "sms"},
-      {"\"sms\":40", "\"sms\":99999999999999999999", "sms"},
-      {"\"name\":\"T4\"", "\"name\":\"a name that is longer than any name of a GPU could be\"", "gpu"},
-      {"\"name\":\"T4\"", "\"name\":\"\\u001b[31m\"", "gpu"},
-      {"\"l2\":", "\"l2\":-", "l2"},
-      {"\"dram\"", "\"drum\"", "dram"},
-      {"\"outcome\":\"ok\"", "\"outcome\":\"great\"", "outcome"},
-      {"\"origin\":\"predicted\"", "\"origin\":\"dreamt\"", "origin"},
-      {"\"eligible\":1", "\"eligible\":2", "eligible"},
-      {"\"ms\":2.0", "\"ms\":-2.0", "ms"},
-      {"\"ms\":2.0", "\"ms\":1e999", "ms"},
-      {"\"ms\":2.0", "\"ms\":\"2\"", "ms"},
-      {"\"ms\":2.0", "\"ms\":[2]", "ms"},
-      {"\"registers\":64", "\"registers\":null", "registers"},
-      {"\"registers\":64", "\"registers\":64.5", "registers"},
-      {"\"registers\":64", "\"registers\":1000000", "registers"},
-      {"\"date\":\"20", "\"date\":\"90", "future"},
-      {"\"date\":\"20", "\"date\":\"now", "date"},
-      {"\"source\":\"a", "\"source\":\"\\n", "plain text"},
-      {"\"samples\":[]", "\"samples\":[1,\"x\"]", "samples"},
-      {"\"samples\":[]", "\"samples\":[1,-1]", "samples"},
-      {"{\"fatune\"", "[{\"fatune\"", "JSON"},
-      {"{\"fatune\"", "{\"fatune", "JSON"},
-  };
   fat_db *db = fixture_db(*state, FAT_DB_WRITE);
   fixture_put(db, "fwd:Br16", FAT_PREDICTED, 2);
   fat_text good = export_of(db), bad = {0};
   fat_db_close(db);
   unlink(((fixture *)*state)->path);
   db = fixture_db(*state, FAT_DB_WRITE);
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    replaced(good.data, cases[i].from, cases[i].to, &bad);
+  for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+    replaced(good.data, lies[i].from, lies[i].to, &bad);
     fat_import c = import_of(db, bad.data);
-    if (c.added != 0 || c.refused != 1 || !strstr(c.first_refusal, cases[i].why))
-      fail_msg("%s: %ld added, refused: %s", cases[i].to, c.added, c.first_refusal);
+    if (c.added != 0 || c.refused != 1 || !strstr(c.first_refusal, lies[i].why))
+      fail_msg("%s: %ld added, refused: %s", lies[i].to, c.added, c.first_refusal);
   }
   assert_counts(import_of(db, ""), 0, 0, 0);
   assert_counts(import_of(db, "\n \n\t\r\n"), 0, 0, 0);
@@ -223,6 +226,11 @@ static void a_merge_takes_rows_and_no_content(void **state)
   snprintf(missing, sizeof missing, "%s/missing.db", f->folder);
   assert_int_equal(fat_db_merge(there, missing, &c, &err), FAT_E_NOT_FOUND);
   assert_int_equal(fat_db_merge(there, f->folder, &c, &err), FAT_E_FOREIGN);
+  fixture_write(missing, "", 0); /* an empty file holds nothing to merge */
+  MUST(fat_db_merge(there, missing, &c, err));
+  assert_counts(c, 0, 0, 0);
+  fixture_write(missing, "words and words, but no database", 32);
+  assert_int_equal(fat_db_merge(there, missing, &c, &err), FAT_E_FOREIGN);
   assert_int_equal(fat_db_merge(there, "/dev/zero", &c, &err), FAT_E_FOREIGN);
   fat_text_free(&first);
   fat_text_free(&second);
