@@ -87,6 +87,17 @@ static bool allowed(fat_nvrtc_found *f, int cuda)
   return true;
 }
 
+/* NVRTC opens its companion by bare name at the first compile, found by the run path of whoever calls dlopen.
+ * A sanitizer that stands in between loses that path; once the companion is loaded, the name is enough. */
+static void load_companion(const fat_nvrtc *n)
+{
+  char path[sizeof n->path + 64];
+  const char *slash = strrchr(n->path, '/');
+  snprintf(path, sizeof path, "%.*s/libnvrtc-builtins.so.%s", (int)(slash ? slash - n->path : 0), n->path,
+           n->version);
+  dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE); /* absent: NVRTC looks for itself */
+}
+
 /* Loads one candidate into `n` and writes its true version, or its problem, into `f`. */
 static bool load(fat_nvrtc *n, fat_nvrtc_found *f, int cuda)
 {
@@ -193,9 +204,10 @@ fat_status fat_nvrtc_open(int cuda, fat_nvrtc **nvrtc, fat_error *err)
     goto done;
   for (int i = 0; i < count && !opened; i++)
     opened = load(n, &found[i], cuda);
-  if (opened)
+  if (opened) {
+    load_companion(n);
     *nvrtc = n;
-  else
+  } else
     status = refuse(cuda, found, count, err);
 done:
   free(found);

@@ -258,6 +258,7 @@ rm "$tree/templates/new.cu" # gone is changed too
 : >"$calls"
 run "$tree/fatune"
 called "build.sh fatune"
+sleep 0.02
 : >"$work/broken"
 touch "$tree/generator/a.c"
 run "$tree/fatune" x
