@@ -8,14 +8,15 @@
 
 #include "db.h"
 
-typedef enum fat_pick_step { /* ORDER PICK */
-                             FAT_PICK_EXACT,
-                             FAT_PICK_NEAREST,
-                             FAT_PICK_ARCH,
-                             FAT_PICK_PREDICTED,
-                             FAT_PICK_DEFAULT,
-                             FAT_PICK_UNSUPPORTED,
-                             FAT_PICK_STEPS
+/* ORDER PICK */
+typedef enum fat_pick_step {
+  FAT_PICK_EXACT,
+  FAT_PICK_NEAREST,
+  FAT_PICK_ARCH,
+  FAT_PICK_PREDICTED,
+  FAT_PICK_DEFAULT,
+  FAT_PICK_UNSUPPORTED,
+  FAT_PICK_STEPS
 } fat_pick_step;
 const char *fat_pick_step_name(fat_pick_step step); /* "exact", "nearest", "arch", ... */
 

@@ -91,7 +91,8 @@ static void small_blocks(void **state)
   near(predict(&gpu, &work, 2).ms, 2000e-6 + fat_model_launch_ms);
 }
 
-/* 1000 steps expose 1000 latencies while a block is alone; three other blocks of 100,000 clocks cover them. */
+/* 1000 steps expose 1000 latencies while a block is alone; three other blocks of 100,000 clocks cover them.
+ */
 static void latency(void **state)
 {
   (void)state;

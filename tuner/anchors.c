@@ -78,18 +78,19 @@ void fat_anchors_shape(fat_problem *p, const fat_gpu *gpu)
     p->b /= 2;
 }
 
-/* Fills in the kernels that serve the problem; kernel_count 0 where none does, with the last reason. */
+/* Fills in the kernels that serve the problem, those that may be picked unasked first; kernel_count 0 where
+ * none does, with the first reason. */
 static fat_status serve(const fat_options *options, const fat_gpu *gpu, fat_script *script, fat_ask *ask,
                         fat_error *why, fat_error *err)
 {
   char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
-  int count;
+  int count, front = 0;
   FAT_TRY(fat_anchors_kernels(options, script, names, &count, err));
   ask->kernel_count = 0;
   for (int i = 0; i < count; i++) {
-    int picked;
-    fat_error inner;
-    fat_status status = fat_space_applies(script, names[i], &ask->problem, gpu, &picked, &inner);
+    fat_ask_kernel one = {0};
+    fat_error inner = {0};
+    fat_status status = fat_space_applies(script, names[i], &ask->problem, gpu, &one.picked, &inner);
     if (status == FAT_E_UNSUPPORTED) {
       if (why->status == FAT_OK)
         *why = inner;
@@ -97,9 +98,12 @@ static fat_status serve(const fat_options *options, const fat_gpu *gpu, fat_scri
     }
     if (status != FAT_OK)
       return fat_status_fail(err, status, "%s", inner.text);
-    fat_ask_kernel *k = &ask->kernels[ask->kernel_count++];
-    strcpy(k->name, names[i]);
-    k->picked = picked;
+    memcpy(one.name, names[i], sizeof one.name);
+    int place = one.picked ? front++ : ask->kernel_count;
+    memmove(&ask->kernels[place + 1], &ask->kernels[place],
+            (size_t)(ask->kernel_count - place) * sizeof ask->kernels[0]);
+    ask->kernels[place] = one;
+    ask->kernel_count++;
   }
   return FAT_OK;
 }

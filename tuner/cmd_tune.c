@@ -54,10 +54,7 @@ static void say_ending(const shop *s, const fat_outturn *out)
     return;
   if (out->signal || out->out_of_budget)
     fprintf(stderr, "fatune: %s; all that ended is stored, the same command goes on from there\n",
-            out->signal ? "stopped by a signal" : "the budget is used up");
-  for (int i = 0; i < out->line_count; i++)
-    if (out->lines[i].search.count == 0 && out->lines[i].why.text[0])
-      fprintf(stderr, "fatune: %s: %s\n", out->lines[i].kernel->name, out->lines[i].why.text);
+            out->signal ? "interrupted" : "the budget is used up");
 }
 
 /* One sentence on what was and was not measured. */
@@ -78,12 +75,25 @@ static void say_measured(const shop *s, FILE *to)
         gpu, fat_text_get(&s->path), gpu);
 }
 
+/* Why lines have no working kernel: the first failure of each. */
+static void say_failures(const shop *s, const fat_results *results)
+{
+  char problem[FAT_PROBLEM_TEXT];
+  for (int i = 0; i < results->count && !s->options->quiet; i++) {
+    const fat_result *r = &results->list[i];
+    if (!r->works)
+      fprintf(stderr, "fatune: %s for %s: %s\n", r->line->kernel->name,
+              fat_problem_print(&r->line->ask->problem, problem),
+              r->row.id ? r->row.detail : r->line->why.text);
+  }
+}
+
 static fat_status report(const shop *s, const fat_outturn *out, const fat_tools *tools, int *code,
                          fat_error *err)
 {
   fat_results results;
   fat_text text = {0};
-  FAT_TRY(fat_results_read(s->db, out, &s->target.gpu, tools, &results, err));
+  FAT_TRY(fat_results_read(s->db, out, &s->target.gpu, tools, s->options->kernel_count > 0, &results, err));
   fat_status status = s->options->json
                           ? fat_results_json(&results, &s->target.gpu, &text, err)
                           : fat_results_table(&results, fat_table_width(STDOUT_FILENO), &text, err);
@@ -93,6 +103,7 @@ static fat_status report(const shop *s, const fat_outturn *out, const fat_tools 
       say_measured(s, stdout);
     else if (!s->options->quiet)
       say_measured(s, stderr);
+    say_failures(s, &results);
     if (results.waiting && !s->options->quiet)
       fprintf(stderr, "fatune: %d of %d problems and kernels were not reached yet\n", results.waiting,
               out->line_count);

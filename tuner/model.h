@@ -34,17 +34,18 @@
 #include "gpu.h"
 #include "space.h"
 
-typedef enum fat_limit { /* ORDER LIMIT */
-                         FAT_LIMIT_FMA,
-                         FAT_LIMIT_TENSOR,
-                         FAT_LIMIT_EX2,
-                         FAT_LIMIT_SHARED,
-                         FAT_LIMIT_ISSUE,
-                         FAT_LIMIT_LATENCY,
-                         FAT_LIMIT_DRAM,
-                         FAT_LIMIT_L2,
-                         FAT_LIMIT_LAUNCH,
-                         FAT_LIMIT_COUNT
+/* ORDER LIMIT */
+typedef enum fat_limit {
+  FAT_LIMIT_FMA,
+  FAT_LIMIT_TENSOR,
+  FAT_LIMIT_EX2,
+  FAT_LIMIT_SHARED,
+  FAT_LIMIT_ISSUE,
+  FAT_LIMIT_LATENCY,
+  FAT_LIMIT_DRAM,
+  FAT_LIMIT_L2,
+  FAT_LIMIT_LAUNCH,
+  FAT_LIMIT_COUNT
 } fat_limit;
 
 /* Names these formulas and constants; predicted rows carry it, so that a change of the model predicts anew.

@@ -32,7 +32,10 @@ static void fill(const fat_rows *rows, const fat_line *line, fat_result *result)
 {
   char config[FAT_CONFIG_TEXT];
   const fat_row *best = fat_rows_best(rows, line->kernel->name);
-  *result = (fat_result){.line = line, .default_ms = NAN};
+  *result = (fat_result){.line = line, .works = best != NULL, .default_ms = NAN};
+  for (int i = 0; i < rows->count && !best; i++)
+    if (rows->list[i].same_templates && strcmp(rows->list[i].kernel, line->kernel->name) == 0)
+      best = &rows->list[i];
   if (best)
     result->row = *best;
   if (line->search.count > 0)
@@ -42,7 +45,7 @@ static void fill(const fat_rows *rows, const fat_line *line, fat_result *result)
 }
 
 fat_status fat_results_read(fat_db *db, const fat_outturn *outturn, const fat_gpu *gpu,
-                            const fat_tools *tools, fat_results *results, fat_error *err)
+                            const fat_tools *tools, bool named, fat_results *results, fat_error *err)
 {
   fat_rows rows = {0};
   const fat_ask *read = NULL;
@@ -66,7 +69,7 @@ fat_status fat_results_read(fat_db *db, const fat_outturn *outturn, const fat_gp
     }
     fat_result *result = &results->list[results->count++];
     fill(&rows, line, result);
-    results->missing += result->row.id == 0;
+    results->missing += !result->works && (named || line->kernel->picked);
   }
 done:
   fat_rows_free(&rows);
@@ -106,8 +109,11 @@ static void add_row(fat_table *t, const fat_result *r)
   char problem[FAT_PROBLEM_TEXT];
   fat_table_add(t, fat_problem_print(&r->line->ask->problem, problem));
   fat_table_add(t, r->line->kernel->name);
-  if (r->row.id == 0) {
-    fat_table_add(t, r->line->search.count == 0 ? "(no valid config)" : "(none works)");
+  if (!r->works) {
+    if (r->row.id == 0)
+      fat_table_add(t, "(no valid config)");
+    else
+      fat_table_addf(t, "(none works: %s)", fat_db_outcome_name(r->row.outcome));
     for (int i = 3; i < t->column_count; i++)
       fat_table_add(t, NULL);
     return;
@@ -128,11 +134,11 @@ static void add_row(fat_table *t, const fat_result *r)
 fat_status fat_results_table(const fat_results *results, int width, fat_text *out, fat_error *err)
 {
   static const fat_column columns[] = {
-      {"problem", false, 12, true}, {"kernel", false, 13, false},   {"config", false, 11, false},
+      {"problem", false, 14, true}, {"kernel", false, 13, false},   {"config", false, 11, false},
       {"ms", true, 10, false},      {"limit", false, 9, false},     {"TFLOP/s", true, 6, false},
       {"regs", true, 4, false},     {"spills", true, 3, false},     {"shared", true, 2, false},
       {"blk/SM", true, 5, false},   {"vs default", true, 7, false}, {"vs standard", true, 8, false},
-      {"origin", false, 1, false},
+      {"origin", false, 12, false},
   };
   fat_table t = {.columns = columns, .column_count = (int)(sizeof columns / sizeof columns[0])};
   for (int i = 0; i < results->count; i++)
@@ -149,7 +155,7 @@ fat_status fat_results_json(const fat_results *results, const fat_gpu *gpu, fat_
   fat_json_open(&j, NULL, '[');
   for (int i = 0; i < results->count; i++) {
     const fat_result *r = &results->list[i];
-    if (r->row.id == 0)
+    if (!r->works)
       continue;
     fat_json_open(&j, NULL, '{');
     fat_json_string(&j, "gpu", gpu->name);

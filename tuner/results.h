@@ -7,7 +7,8 @@
 
 typedef struct fat_result {
   const fat_line *line;
-  fat_row row;        /* the best one; id 0 where no config works */
+  bool works;
+  fat_row row;        /* the best one; where none works the first failure, if any was tried */
   double default_ms;  /* of the kernel's default config; NAN unknown */
   double standard_ms; /* of the best config of `standard`; NAN unknown */
 } fat_result;
@@ -15,13 +16,14 @@ typedef struct fat_result {
 typedef struct fat_results {
   fat_result *list;
   int count;
-  int missing; /* lines of which all that was tried fails */
+  int missing; /* lines without a working kernel, of kernels that were named or may be picked */
   int waiting; /* lines that have no row yet: a signal or the budget came first; not in the list */
 } fat_results;
 
-/* Reads the best rows back from the database, one per line of the tune. */
+/* Reads the best rows back from the database, one per line of the tune. `named`: the kernels were named with
+ * --kernel, so that a baseline that does not work is missing, too. */
 fat_status fat_results_read(fat_db *db, const fat_outturn *outturn, const fat_gpu *gpu,
-                            const fat_tools *tools, fat_results *results, fat_error *err);
+                            const fat_tools *tools, bool named, fat_results *results, fat_error *err);
 void fat_results_free(fat_results *results);
 
 /* The table; `width` as in table.h. */

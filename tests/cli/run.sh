@@ -354,7 +354,7 @@ test_templates() {
   broken_templates fwd.cu 'this is no CUDA;'
   FATUNE_TEMPLATES=$work/templates run "${tune[@]}" --quiet
   code_is 1 "templates that do not compile"
-  out_has "(none works)"
+  out_has "(none works: compile-failed)"
   run show failures --db "$work/templates.db"
   out_has compile-failed "show failures"
   out_has "fwd.cu($(wc -l <"$work/templates/fwd.cu"))" "show failures"
