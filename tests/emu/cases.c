@@ -118,11 +118,11 @@ fat_status emu_truth_make(const emu_case *c, emu_truth *t, fat_error *err)
     goto done;
   }
   bend(c, t);
-  const emu_inputs in = {t->q, t->k, t->v, c->scale};
-  double score = emu_reference_double(p, &in, t->o, t->lse);
-  emu_reference_float(p, &in, plain, plain + rows * p->dv);
-  t->allowed_o = emu_reference_allowed(t->o, plain, rows * p->dv, score);
-  t->allowed_lse = emu_reference_allowed(t->lse, plain + rows * p->dv, rows, 0) + 4 * 0x1p-24 * score;
+  const fat_reference_inputs in = {t->q, t->k, t->v, c->scale};
+  double score = fat_reference_double(p, &in, t->o, t->lse);
+  fat_reference_float(p, &in, plain, plain + rows * p->dv);
+  t->allowed_o = fat_reference_allowed(t->o, plain, rows * p->dv, score);
+  t->allowed_lse = fat_reference_allowed_lse(t->lse, plain + rows * p->dv, rows, score);
 done:
   free(plain);
   return status;
