@@ -5,60 +5,25 @@
  * of a template is seen as a change of CUDA; and hashes.txt with the source hash of each kernel on each
  * architecture. FATUNE_GOLDEN=update rewrites them. */
 #include "recipe.h"
-#include "source.h"
-#include "space.h"
-#include <ctype.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "render.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 static fat_script *script;
 
-static fat_problem problem_of(const char *text)
-{
-  fat_problem p;
-  assert_int_equal(fat_problem_parse(text, &p, NULL), FAT_OK);
-  return p;
-}
-
-/* The first GPU of the table with this architecture. */
-static const fat_gpu *gpu_with(int sm)
-{
-  int count;
-  const fat_gpu *list = fat_gpu_list(&count);
-  for (int i = 0; i < count; i++)
-    if (list[i].sm == sm)
-      return &list[i];
-  fail_msg("no GPU of sm_%d in the table", sm);
-  return NULL;
-}
-
-/* A kernel's default config, rendered. */
 static fat_source render(const char *kernel, const char *problem, const fat_gpu *gpu, fat_lines lines)
 {
-  fat_problem p = problem_of(problem);
-  fat_space space;
-  fat_source source;
-  fat_error err = {0};
-  if (fat_space_list(script, kernel, &p, gpu, &space, &err) != FAT_OK ||
-      fat_source_render(script, &p, gpu, &space.points[0].config, lines, &source, &err) != FAT_OK)
-    fail_msg("%s", err.text);
-  fat_space_free(&space);
-  return source;
+  return render_default(script, kernel, problem, gpu, lines);
 }
 
 static void same_text_each_time(void **state)
 {
   (void)state;
-  fat_source a = render("fwd", "fwd-f32-b1-h1-q64-k64-d64-causal", gpu_with(75), FAT_LINES_TEMPLATE);
+  fat_source a = render("fwd", "fwd-f32-b1-h1-q64-k64-d64-causal", render_gpu(75), FAT_LINES_TEMPLATE);
   fat_script *first = script;
   assert_int_equal(fat_script_open(NULL, &script, NULL), FAT_OK);
-  fat_source b = render("fwd", "fwd-f32-b3-h8k2-q999-k1-d64-causal", gpu_with(75), FAT_LINES_TEMPLATE);
+  fat_source b = render("fwd", "fwd-f32-b3-h8k2-q999-k1-d64-causal", render_gpu(75), FAT_LINES_TEMPLATE);
   assert_string_equal(fat_text_get(&a.text), fat_text_get(&b.text)); /* sizes are no part of it */
   assert_string_equal(fat_text_get(&a.recipe), fat_text_get(&b.recipe));
   fat_script_close(script);
@@ -70,9 +35,9 @@ static void same_text_each_time(void **state)
 static void the_hash_means_the_code(void **state)
 {
   (void)state;
-  fat_source a = render("fwd", "fwd-f32-b1-h1-q64-k64-d64", gpu_with(75), FAT_LINES_TEMPLATE);
-  fat_source b = render("fwd", "fwd-f32-b1-h1-q64-k64-d64", gpu_with(75), FAT_LINES_GENERATED);
-  fat_source c = render("fwd", "fwd-f32-b1-h1-q64-k64-d72", gpu_with(75), FAT_LINES_TEMPLATE);
+  fat_source a = render("fwd", "fwd-f32-b1-h1-q64-k64-d64", render_gpu(75), FAT_LINES_TEMPLATE);
+  fat_source b = render("fwd", "fwd-f32-b1-h1-q64-k64-d64", render_gpu(75), FAT_LINES_GENERATED);
+  fat_source c = render("fwd", "fwd-f32-b1-h1-q64-k64-d72", render_gpu(75), FAT_LINES_TEMPLATE);
   assert_string_equal(a.hash, b.hash); /* marks do not count */
   assert_string_not_equal(a.hash, c.hash);
   assert_null(strstr(fat_text_get(&b.text), "#line"));
@@ -99,7 +64,8 @@ static void recipes_launch_what_there_is(void **state)
     int launches;
   } kernels[] = {{"fwd", 1}, {"fa1", 1}, {"standard", 3}};
   for (int i = 0; i < 3; i++) {
-    fat_source s = render(kernels[i].kernel, "fwd-f32-b2-h4-q100-k200-d64", gpu_with(80), FAT_LINES_TEMPLATE);
+    fat_source s =
+        render(kernels[i].kernel, "fwd-f32-b2-h4-q100-k200-d64", render_gpu(80), FAT_LINES_TEMPLATE);
     fat_recipe *r = malloc(sizeof *r);
     assert_int_equal(fat_recipe_parse(fat_text_get(&s.recipe), r, NULL), FAT_OK);
     int launches = 0;
@@ -127,7 +93,7 @@ static void the_text_stands_alone(void **state)
   (void)state;
   static const char *const kernels[] = {"fwd", "fa1", "standard"};
   for (int i = 0; i < 3; i++) {
-    fat_source s = render(kernels[i], "fwd-f32-b1-h1-q64-k64-d64", gpu_with(90), FAT_LINES_TEMPLATE);
+    fat_source s = render(kernels[i], "fwd-f32-b1-h1-q64-k64-d64", render_gpu(90), FAT_LINES_TEMPLATE);
     const char *text = fat_text_get(&s.text);
     assert_null(strstr(text, "#include"));
     assert_null(strstr(text, "__CUDA_ARCH__"));
@@ -187,8 +153,8 @@ static void golden_renders(void **state)
   static const int arch_files[] = {75};
   for (size_t a = 0; a < sizeof arch_files / sizeof arch_files[0]; a++)
     for (int i = 0; i < 3; i++) {
-      fat_source s =
-          render(kernels[i], "fwd-f32-b1-h1-q64-k64-d64-causal", gpu_with(arch_files[a]), FAT_LINES_TEMPLATE);
+      fat_source s = render(kernels[i], "fwd-f32-b1-h1-q64-k64-d64-causal", render_gpu(arch_files[a]),
+                            FAT_LINES_TEMPLATE);
       char path[200];
       snprintf(path, sizeof path, "tests/golden/%s-sm%d.cu", kernels[i], arch_files[a]);
       cut_line(s.text.data, "//   templates ");
@@ -209,7 +175,7 @@ static void golden_hashes(void **state)
       for (size_t a = 0; a < sizeof sms / sizeof sms[0]; a++) {
         char problem[FAT_PROBLEM_TEXT];
         snprintf(problem, sizeof problem, "fwd-f32-b1-h1-q64-k64-%s", families[f]);
-        fat_source s = render(kernels[i], problem, gpu_with(sms[a]), FAT_LINES_TEMPLATE);
+        fat_source s = render(kernels[i], problem, render_gpu(sms[a]), FAT_LINES_TEMPLATE);
         fat_text_format(&all, "%s %s sm%d %.16s\n", kernels[i], families[f], sms[a], s.hash);
         fat_source_free(&s);
       }

@@ -2,49 +2,24 @@
  * compiles, without spills, with the shared memory and threads that its recipe asks for; a mistake in a
  * template is told with the template's line; nvcc takes a rendered text as it stands.
  *
- * Skipped (exit 77) where there is no libnvrtc. FATUNE_FULL=1 compiles every default of every dimension. */
+ * Skipped (exit 77) where there is no libnvrtc. FATUNE_FULL=1 compiles every default of every dimension.
+ */
 #include "compile.h"
 #include "embed.h"
 #include "folder.h"
-#include "source.h"
-#include "space.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "render.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 static fat_nvrtc *nvrtc;
 static fat_script *script;
 static const char *const kernels[] = {"fwd", "fa1", "standard"};
 static const int sms[] = {75, 80, 86, 89, 90, 100, 120};
 
-static const fat_gpu *gpu_with(int sm)
-{
-  int count;
-  const fat_gpu *list = fat_gpu_list(&count);
-  for (int i = 0; i < count; i++)
-    if (list[i].sm == sm)
-      return &list[i];
-  fail_msg("no GPU of sm_%d in the table", sm);
-  return NULL;
-}
-
 static fat_source render(fat_script *from, const char *kernel, const char *problem, const fat_gpu *gpu)
 {
-  fat_problem p;
-  fat_space space;
-  fat_source source;
-  fat_error err = {0};
-  if (fat_problem_parse(problem, &p, &err) != FAT_OK ||
-      fat_space_list(from, kernel, &p, gpu, &space, &err) != FAT_OK ||
-      fat_source_render(from, &p, gpu, &space.points[0].config, FAT_LINES_TEMPLATE, &source, &err) != FAT_OK)
-    fail_msg("%s %s: %s", kernel, problem, err.text);
-  fat_space_free(&space);
-  return source;
+  return render_default(from, kernel, problem, gpu, FAT_LINES_TEMPLATE);
 }
 
 /* Compiles one default config and holds the compiler's figures against the limits of the GPU. */
@@ -52,7 +27,7 @@ static void compile_one(const char *kernel, const char *problem, int sm)
 {
   if (!fat_nvrtc_targets(nvrtc, sm))
     return;
-  const fat_gpu *gpu = gpu_with(sm);
+  const fat_gpu *gpu = render_gpu(sm);
   const fat_arch *arch = fat_gpu_arch(sm);
   fat_source s = render(script, kernel, problem, gpu);
   fat_binary binary;
@@ -152,7 +127,7 @@ static void mistakes_point_at_the_template(void **state)
     folder f = changed_templates(cases[i].file, cases[i].old, cases[i].fresh);
     fat_script *own;
     assert_int_equal(fat_script_open(f.path, &own, NULL), FAT_OK);
-    fat_source s = render(own, "fwd", "fwd-f32-b1-h1-q64-k64-d64-causal", gpu_with(75));
+    fat_source s = render(own, "fwd", "fwd-f32-b1-h1-q64-k64-d64-causal", render_gpu(75));
     fat_binary binary;
     fat_error err = {0};
     assert_int_equal(fat_compile(nvrtc, fat_text_get(&s.text), "kernel.cu", "sm_75", 60, NULL, &binary, &err),
@@ -178,7 +153,7 @@ static void nvcc_takes_a_render_as_it_stands(void **state)
   }
   for (int i = 0; i < 3; i++) {
     folder f = folder_make();
-    fat_source s = render(script, kernels[i], "fwd-f32-b1-h1-q64-k64-d64", gpu_with(75));
+    fat_source s = render(script, kernels[i], "fwd-f32-b1-h1-q64-k64-d64", render_gpu(75));
     folder_write(&f, "kernel.cu", fat_text_get(&s.text));
     /* The line that the header of the text gives, run in its folder. */
     const char *line = strstr(fat_text_get(&s.text), "nvcc -cubin");
