@@ -58,7 +58,9 @@ static void check_devices(checkup *c)
     return;
   }
   c->cuda = fat_driver_cuda(driver);
-  snprintf(text, sizeof text, "%s, CUDA up to %s", fat_driver_text(driver), fat_driver_cuda_text(driver));
+  const char *version = fat_driver_text(driver);
+  snprintf(text, sizeof text, "%s, CUDA up to %s", *version ? version : "of unknown version",
+           fat_driver_cuda_text(driver));
   add(c, FINE, "driver", text, NULL);
   if (fat_device_list(driver, devices, DEVICES, &count, &err) != FAT_OK)
     add(c, NOTE, "device", err.text, NULL);
@@ -84,8 +86,7 @@ static void check_nvrtc(checkup *c)
   fat_status listed = fat_nvrtc_list(cuda, found, NVRTC_MOST, &count, &err);
   fat_status opened = listed == FAT_OK ? fat_nvrtc_open(cuda, &nvrtc, &err) : listed;
   if (opened != FAT_OK)
-    add(c, PROBLEM, "NVRTC", err.text,
-        "install the CUDA toolkit's libnvrtc, or `pip install nvidia-cuda-nvrtc`");
+    add(c, PROBLEM, "NVRTC", err.text, NULL); /* it says how to get one */
   for (int i = 0; i < count; i++) {
     bool chosen = nvrtc && strcmp(found[i].path, fat_nvrtc_path(nvrtc)) == 0;
     snprintf(text, sizeof text, "%d.%d, %s: %s%s%s", found[i].major, found[i].minor, found[i].where,

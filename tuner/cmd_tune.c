@@ -60,19 +60,16 @@ static void say_ending(const shop *s, const fat_outturn *out)
 /* One sentence on what was and was not measured. */
 static void say_measured(const shop *s, FILE *to)
 {
-  const char *gpu = s->target.gpu.name;
-  if (s->target.at_hand)
-    fprintf(to,
-            "Nothing was measured: this version of fatune times no kernels, also not on the %s at hand; the "
-            "times "
-            "are predictions of a model from kernels compiled for it, stored in %s.\n",
-            gpu, fat_text_get(&s->path));
-  else
-    fprintf(
-        to,
-        "Nothing was measured: no %s is at hand; the times are predictions of a model from kernels compiled "
-        "for it. Results and the best kernels' binaries are in %s, which can be carried to a %s.\n",
-        gpu, fat_text_get(&s->path), gpu);
+  const char *gpu = s->target.gpu.name, *path = fat_text_get(&s->path);
+  const char *format =
+      s->target.at_hand
+          ? "Nothing was measured: this version of fatune times no kernels, also not on the %s at "
+            "hand. The times are predictions of a model from kernels compiled for it; they and the "
+            "best kernels' binaries are in %s.\n"
+          : "Nothing was measured: no %s is at hand. The times are predictions of a model from "
+            "kernels compiled for it; they and the best kernels' binaries are in %s, which can be "
+            "carried to that GPU.\n";
+  fprintf(to, format, gpu, path);
 }
 
 /* Why lines have no working kernel: the first failure of each. */
