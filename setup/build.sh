@@ -52,4 +52,5 @@ else
 fi
 say "built in $(($(date +%s) - start)) s"
 mv "$build/.began" "$build/.stamp"
-"$root/setup/nvrtc.sh" "$build/probe" || true # without NVRTC all but compiling works, and that says so
+# Without NVRTC all but compiling works; what compiles asks again (see ./fatune).
+if "$root/setup/nvrtc.sh" "$build/probe"; then rm -f "$build/.no-nvrtc"; else touch "$build/.no-nvrtc"; fi
