@@ -1,5 +1,6 @@
 // args.h -- what a kernel is called with: the one definition, for the kernels and for the host. Plain C.
 // A line `//: name -- meaning` opens a section; a render takes the sections that it uses.
+#pragma once
 
 //: i32
 typedef int i32;
