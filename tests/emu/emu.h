@@ -93,6 +93,20 @@ fat_status emu_run(emu *e, const emu_module *module, const fat_recipe *recipe, c
                    const void *call, size_t call_size, const emu_options *options, emu_report *report,
                    fat_error *err);
 
+/* One launch, as the driver is given it: blocks of x alone, arguments at offsets of one piece of memory. */
+typedef struct emu_call {
+  const char *entry;
+  int64_t grid, block, shared;
+  int args;
+  const void *memory;
+  size_t bytes;
+  const int *offset;
+} emu_call;
+
+/* Runs it on memory that was laid out before. */
+fat_status emu_launch(emu *e, const emu_module *module, const emu_call *call, const emu_options *options,
+                      emu_report *report, fat_error *err);
+
 const char *emu_kind_name(emu_kind kind);
 
 #endif

@@ -137,21 +137,45 @@ static fat_status lay_blocks(emu_grid *g, const fat_step_values *v, fat_error *e
   return FAT_OK;
 }
 
+/* All of one launch. Its arguments have the sizes that the entry takes. */
+static fat_status run_entry(emu_grid *g, const char *name, const emu_entry *entry, const fat_step_values *v,
+                            void **args, fat_error *err)
+{
+  if (v->block > entry->bounds || v->block > EMU_THREADS_MAX)
+    return fat_status_fail(err, FAT_E_INPUT, "the recipe gives '%s' blocks of %lld threads, its bound is %d",
+                           name, (long long)v->block, entry->bounds);
+  uint64_t first = g->memory->hot.first_block;
+  if (first + (uint64_t)v->grid >= UINT64_C(1) << EMU_BLOCK_BITS)
+    return fat_status_fail(err, FAT_E_INPUT, "a grid of %lld blocks is more than the emulator can tell apart",
+                           (long long)v->grid);
+  int regions = g->memory->count;
+  fat_status status = lay_blocks(g, v, err);
+  if (status == FAT_OK) {
+    g->entry = entry;
+    g->entry_name = name;
+    g->args = args;
+    g->report->launches++;
+    run_grid(g, v->grid);
+    g->memory->hot.first_block = first + (uint64_t)v->grid;
+  }
+  emu_memory_cut(g->memory, regions);
+  return status;
+}
+
+static fat_status check_args(const emu_entry *entry, const char *name, int args, fat_error *err)
+{
+  if (entry->args == args)
+    return FAT_OK;
+  return fat_status_fail(err, FAT_E_INPUT, "the recipe gives '%s' %d arguments, it takes %d", name, args,
+                         entry->args);
+}
+
 static fat_status launch(emu_grid *g, const fat_step *s, const fat_step_values *v, const workspace *w,
                          const void *call, size_t call_size, fat_error *err)
 {
   emu_entry entry;
   FAT_TRY(emu_module_entry(g->module, s->entry, &entry, err));
-  if (entry.args != s->args)
-    return fat_status_fail(err, FAT_E_INPUT, "the recipe gives '%s' %d arguments, it takes %d", s->entry,
-                           s->args, entry.args);
-  if (v->block > entry.bounds || v->block > EMU_THREADS_MAX)
-    return fat_status_fail(err, FAT_E_INPUT, "the recipe gives '%s' blocks of %lld threads, its bound is %d",
-                           s->entry, (long long)v->block, entry.bounds);
-  uint64_t first = g->memory->hot.first_block;
-  if (first + (uint64_t)v->grid >= UINT64_C(1) << EMU_BLOCK_BITS)
-    return fat_status_fail(err, FAT_E_INPUT, "a grid of %lld blocks is more than the emulator can tell apart",
-                           (long long)v->grid);
+  FAT_TRY(check_args(&entry, s->entry, s->args, err));
   void *args[FAT_RECIPE_ARGS];
   char *pointer[FAT_RECIPE_ARGS];
   int32_t number[FAT_RECIPE_ARGS];
@@ -166,18 +190,7 @@ static fat_status launch(emu_grid *g, const fat_step *s, const fat_step_values *
               : s->arg[i].kind == FAT_ARG_WS ? (void *)&pointer[i]
                                              : (void *)&number[i];
   }
-  int regions = g->memory->count;
-  fat_status status = lay_blocks(g, v, err);
-  if (status == FAT_OK) {
-    g->entry = &entry;
-    g->entry_name = s->entry;
-    g->args = args;
-    g->report->launches++;
-    run_grid(g, v->grid);
-    g->memory->hot.first_block = first + (uint64_t)v->grid;
-  }
-  emu_memory_cut(g->memory, regions);
-  return status;
+  return run_entry(g, s->entry, &entry, v, args, err);
 }
 
 /* Looks at the bytes around and between the elements of every tensor. */
@@ -212,22 +225,22 @@ static fat_status run_steps(emu_grid *g, const fat_recipe *recipe, const fat_siz
   return status;
 }
 
-fat_status emu_run(emu *e, const emu_module *module, const fat_recipe *recipe, const fat_sizes *sizes,
-                   const void *call, size_t call_size, const emu_options *options, emu_report *report,
-                   fat_error *err)
+/* A grid that is ready to run kernels which may read `bytes` bytes at `arguments`; NULL without memory. */
+static emu_grid *open_grid(emu *e, const emu_module *module, const void *arguments, size_t bytes,
+                           const emu_options *options, emu_report *report)
 {
   static const emu_options plain;
+  static char *shared_stacks; /* kept for the next run: making them costs more than a small run */
   int stacks = EMU_RESIDENT_MAX * EMU_THREADS_MAX;
   *report = (emu_report){0};
   emu_grid *g = calloc(1, sizeof *g);
   emu_thread *threads = calloc((size_t)stacks, sizeof *threads);
-  fat_status status = FAT_E_NOMEM;
-  static char *shared_stacks; /* kept for the next run: making them costs more than a small run */
   if (!shared_stacks)
     shared_stacks = emu_fiber_stacks(stacks);
   if (!g || !threads || !shared_stacks) {
-    fat_status_fail(err, FAT_E_NOMEM, "no memory for the threads of a grid");
-    goto done;
+    free(threads);
+    free(g);
+    return NULL;
   }
   *g = (emu_grid){.memory = e, .module = module, .options = options ? options : &plain, .report = report};
   g->threads = threads;
@@ -237,18 +250,55 @@ fat_status emu_run(emu *e, const emu_module *module, const fat_recipe *recipe, c
   e->hot.budget = g->options->accesses ? g->options->accesses : UINT64_C(1) << 34;
   e->hot.image = module->image;
   e->hot.image_size = module->image_size;
-  e->hot.call = (uintptr_t)call;
-  e->hot.call_size = call_size;
+  e->hot.call = (uintptr_t)arguments;
+  e->hot.call_size = bytes;
   e->hot.found = emu_findings_add;
   e->hot.wait = emu_grid_wait;
   module->attach(&e->hot);
   emu_now = g;
-  status = run_steps(g, recipe, sizes, call, call_size, err);
-  report->accesses = (long long)e->hot.accesses;
+  return g;
+}
+
+static void close_grid(emu_grid *g)
+{
+  g->report->accesses = (long long)g->memory->hot.accesses;
   emu_findings_finish(g);
-done:
   emu_now = NULL;
-  free(threads);
+  free(g->threads);
   free(g);
+}
+
+fat_status emu_run(emu *e, const emu_module *module, const fat_recipe *recipe, const fat_sizes *sizes,
+                   const void *call, size_t call_size, const emu_options *options, emu_report *report,
+                   fat_error *err)
+{
+  emu_grid *g = open_grid(e, module, call, call_size, options, report);
+  if (!g)
+    return fat_status_fail(err, FAT_E_NOMEM, "no memory for the threads of a grid");
+  fat_status status = run_steps(g, recipe, sizes, call, call_size, err);
+  close_grid(g);
+  return status;
+}
+
+fat_status emu_launch(emu *e, const emu_module *module, const emu_call *call, const emu_options *options,
+                      emu_report *report, fat_error *err)
+{
+  const fat_step_values v = {.grid = call->grid, .block = call->block, .shared = call->shared};
+  void *args[64];
+  emu_entry entry;
+  FAT_TRY(emu_module_entry(module, call->entry, &entry, err));
+  FAT_TRY(check_args(&entry, call->entry, call->args, err));
+  for (int i = 0; i < call->args; i++) {
+    if ((size_t)call->offset[i] + entry.size[i] > call->bytes)
+      return fat_status_fail(err, FAT_E_INPUT, "argument %d of '%s' reaches beyond the %zu bytes given",
+                             i + 1, call->entry, call->bytes);
+    args[i] = (char *)call->memory + call->offset[i];
+  }
+  emu_grid *g = open_grid(e, module, call->memory, call->bytes, options, report);
+  if (!g)
+    return fat_status_fail(err, FAT_E_NOMEM, "no memory for the threads of a grid");
+  fat_status status = run_entry(g, call->entry, &entry, &v, args, err);
+  check_padding(g);
+  close_grid(g);
   return status;
 }

@@ -1,0 +1,50 @@
+/* effect.c -- results that are wrong: what a faulty kernel leaves in memory.
+ *
+ * The result of an attention kernel is the tensor O of its `call` struct; of any other kernel it is where its
+ * first pointer into device memory points. Only the first word is touched (FAKE_STRAY: the last one of the
+ * allocation): a checker that looks everywhere sees it, one that samples may not. */
+#include "fake.h"
+#include "../../templates/lib/args.h"
+#include <string.h>
+
+static char *result_of(const fake_work *w, char **data, size_t *bytes)
+{
+  const fake_function *f = w->function;
+  fat_cuda_address address;
+  if (f->params > 0 && f->size[0] == (int)sizeof(call)) {
+    memcpy(&address, w->params + f->offset[0] + offsetof(call, O.data), sizeof address);
+    return fake_memory_around(address, data, bytes) ? (char *)(uintptr_t)address : NULL;
+  }
+  for (int i = 0; i < f->params; i++) {
+    if (f->size[i] != (int)sizeof address)
+      continue;
+    memcpy(&address, w->params + f->offset[i], sizeof address);
+    if (fake_memory_around(address, data, bytes))
+      return (char *)(uintptr_t)address;
+  }
+  return NULL;
+}
+
+void fake_effect_apply(const fake_work *w, fake_effect effect)
+{
+  const uint32_t garbage = 0x447a0000, nan = 0x7fc07fc0; /* 1000; a NaN of every width */
+  char *data;
+  size_t bytes;
+  uint32_t word;
+  if (effect != FAKE_WRONG && effect != FAKE_NAN && effect != FAKE_UNSTABLE && effect != FAKE_STRAY)
+    return;
+  char *at = result_of(w, &data, &bytes);
+  if (!at || (size_t)(at - data) + sizeof word > bytes) {
+    fake_found("%s has no result in device memory that a fault could change", w->function->name);
+    return;
+  }
+  memcpy(&word, at, sizeof word);
+  if (effect == FAKE_UNSTABLE)
+    word = (word & ~UINT32_C(1)) | (atomic_load_explicit(&w->function->launches, memory_order_relaxed) & 1);
+  else
+    word = effect == FAKE_NAN ? nan : garbage;
+  if (effect == FAKE_STRAY)
+    at = data + (bytes / sizeof word - 1) * sizeof word;
+  memcpy(at, &word, sizeof word);
+  fake_memory_written(at, sizeof word);
+}

@@ -1,0 +1,97 @@
+/* reference.c -- a launch as numbers, the short way: what an attention kernel should compute, in double.
+ *
+ * For tests of the tuner and the runtime that need right results and not the kernel's own arithmetic: no
+ * compiler runs, thousands of launches are cheap. The family (head dimension, causal) is read from the header
+ * of the entry's source, the rest from the `call` struct. Each launch of a kernel of several steps writes the
+ * whole result. */
+#include "fake.h"
+#include "../../templates/lib/args.h"
+#include "reference.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool inside(const tensor *t, const fat_problem *p, int64_t heads, int64_t rows, int64_t width)
+{
+  char *data;
+  size_t bytes;
+  if (p->b * heads * rows * width == 0)
+    return true;
+  int64_t last = (p->b - 1) * t->b + (heads - 1) * t->h + (rows - 1) * t->n + width;
+  return fake_memory_around((uintptr_t)t->data, &data, &bytes) && t->b >= 0 && t->h >= 0 && t->n >= 0 &&
+         last * (int64_t)sizeof(float) <= (int64_t)bytes - ((char *)t->data - data);
+}
+
+/* A packed copy of a tensor. */
+static float *packed(const tensor *t, const fat_problem *p, int64_t heads, int64_t rows, int64_t width)
+{
+  float *copy = malloc((size_t)(p->b * heads * rows * width + 1) * sizeof *copy), *to = copy;
+  for (int64_t b = 0; copy && b < p->b; b++)
+    for (int64_t h = 0; h < heads; h++)
+      for (int64_t n = 0; n < rows; n++, to += width)
+        memcpy(to, (const float *)t->data + b * t->b + h * t->h + n * t->n, (size_t)width * sizeof *to);
+  return copy;
+}
+
+static void write_results(const call *c, const fat_problem *p, const double *o, const double *lse)
+{
+  for (int64_t b = 0; b < p->b; b++)
+    for (int64_t h = 0; h < p->h; h++)
+      for (int64_t i = 0; i < p->q; i++) {
+        int64_t row = (b * p->h + h) * p->q + i;
+        float *to = (float *)c->O.data + b * c->O.b + h * c->O.h + i * c->O.n;
+        for (int64_t j = 0; j < p->dv; j++)
+          to[j] = (float)o[row * p->dv + j];
+        fake_memory_written(to, (size_t)p->dv * sizeof *to);
+        if (!c->LSE.data)
+          continue;
+        to = c->LSE.data + b * c->LSE.b + h * c->LSE.h + i;
+        *to = (float)lse[row];
+        fake_memory_written(to, sizeof *to);
+      }
+}
+
+static int attend(const call *c, const fat_problem *p)
+{
+  int64_t rows = p->b * p->h * p->q;
+  float *q = packed(&c->Q, p, p->h, p->q, p->d), *k = packed(&c->K, p, p->hk, p->k, p->d);
+  float *v = packed(&c->V, p, p->hk, p->k, p->dv);
+  double *o = malloc((size_t)(rows * p->dv + 1) * sizeof *o), *lse = malloc((size_t)(rows + 1) * sizeof *lse);
+  const fat_reference_inputs in = {q, k, v, c->scale};
+  bool done = q && k && v && o && lse && fat_reference_double(p, &in, o, lse) >= 0;
+  if (done)
+    write_results(c, p, o, lse);
+  free(q);
+  free(k);
+  free(v);
+  free(o);
+  free(lse);
+  return done ? 0 : 719;
+}
+
+int fake_reference(const fake_work *w)
+{
+  const fake_function *f = w->function;
+  const char *family = fake_source_family(f->name);
+  fat_problem p;
+  call c;
+  if (f->params < 1 || f->size[0] != (int)sizeof c)
+    return 0; /* a kernel of another kind leaves memory as it is */
+  if (!family || fat_problem_parse_family(family, &p, NULL) != FAT_OK ||
+      strcmp(fat_dtypes[p.dtype].element, "f32") != 0) {
+    fake_found("%s: only attention of f32 tensors with a known source has a reference", f->name);
+    return 719;
+  }
+  memcpy(&c, w->params + f->offset[0], sizeof c);
+  p.b = c.b;
+  p.h = c.h;
+  p.hk = c.hk;
+  p.q = c.q;
+  p.k = c.k;
+  if (!inside(&c.Q, &p, p.h, p.q, p.d) || !inside(&c.K, &p, p.hk, p.k, p.d) ||
+      !inside(&c.V, &p, p.hk, p.k, p.dv) || !inside(&c.O, &p, p.h, p.q, p.dv)) {
+    fake_found("%s is given a tensor that reaches beyond its allocation", f->name);
+    return 700;
+  }
+  return attend(&c, &p);
+}
