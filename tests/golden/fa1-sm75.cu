@@ -8,13 +8,13 @@
 //   recipe     workspace 8*b*h*q
 //   recipe     launch fa1_84644add4ba4cb89 grid b*h block 128 shared 44544 args call ws(0) ws(4*b*h*q)
 
-#line 4 "templates/lib/args.h"
+#line 5 "templates/lib/args.h"
 //: i32
 typedef int i32;
 
 #line 3 "templates/fa1.lua"
 constexpr i32 T = 128;       // threads of a block
-#line 7 "templates/lib/args.h"
+#line 8 "templates/lib/args.h"
 //: i64
 typedef long long i64;
 

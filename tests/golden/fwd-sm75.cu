@@ -7,13 +7,13 @@
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
 //   recipe     launch fwd_ddadf3bea8b1408c grid ceildiv(q,64)*b*h block 128 shared 44544 args call
 
-#line 4 "templates/lib/args.h"
+#line 5 "templates/lib/args.h"
 //: i32
 typedef int i32;
 
 #line 3 "templates/fwd.lua"
 constexpr i32 T = 128;       // threads of a block
-#line 7 "templates/lib/args.h"
+#line 8 "templates/lib/args.h"
 //: i64
 typedef long long i64;
 

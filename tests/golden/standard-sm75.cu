@@ -10,13 +10,13 @@
 //   recipe     launch standard_softmax_a08bdf92852b2db1 grid ceildiv(q,64)*b*h block 256 shared 0 args call ws(0)
 //   recipe     launch standard_output_a08bdf92852b2db1 grid ceildiv(q,64)*b*h block 256 shared 36864 args call ws(0)
 
-#line 4 "templates/lib/args.h"
+#line 5 "templates/lib/args.h"
 //: i32
 typedef int i32;
 
 #line 3 "templates/standard.lua"
 constexpr i32 T = 256;       // threads of a block
-#line 7 "templates/lib/args.h"
+#line 8 "templates/lib/args.h"
 //: i64
 typedef long long i64;
 
