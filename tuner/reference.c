@@ -81,3 +81,10 @@ double fat_reference_allowed_lse(const double *right, const float *plain, int64_
 {
   return fat_reference_allowed(right, plain, count, 0) + 4 * epsilon * score;
 }
+
+double fat_reference_off(double right, float got)
+{
+  if (isfinite(right) && isfinite(got))
+    return fabs((double)got - right);
+  return (double)got == right ? 0 : INFINITY;
+}

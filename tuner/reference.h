@@ -37,4 +37,7 @@ double fat_reference_allowed(const double *right, const float *plain, int64_t co
 /* The same for LSE, of which the score is a summand. */
 double fat_reference_allowed_lse(const double *right, const float *plain, int64_t count, double score);
 
+/* How far off a result is: infinitely where it is not finite and should be, or the other way round. */
+double fat_reference_off(double right, float got);
+
 #endif

@@ -1,0 +1,70 @@
+/* inputs.h -- what kernels are tried on: small cases around every tile edge, and the anchor shape itself.
+ *
+ * A tensor lies in an image: 32-bit words, of which only the elements of the logical tensors hold numbers.
+ * All else, and every output before a run, is one NaN with a payload of its own: a read of it shows in the
+ * result, a write to it shows in the image. What is right is computed once, by reference.h. */
+#ifndef FAT_INPUTS_H
+#define FAT_INPUTS_H
+
+#include "problem.h"
+
+enum { FAT_Q, FAT_K, FAT_V, FAT_O, FAT_LSE, FAT_TENSORS }; /* ORDER TENSOR */
+
+#define FAT_INPUTS_POISON UINT32_C(0x7fc5a5a5) /* a quiet NaN that no arithmetic makes */
+
+/* One tensor in an image; sizes, strides and places count elements. */
+typedef struct fat_slot {
+  int64_t size[4];   /* batches, heads, rows, columns */
+  int64_t stride[3]; /* from batch to batch, head to head, row to row */
+  int64_t at;        /* of the first element */
+} fat_slot;
+
+typedef struct fat_case {
+  fat_problem problem;
+  float scale;
+  int unit; /* strides and addresses are multiples of so many elements: what a kernel may move at once */
+  char title[FAT_PROBLEM_TEXT + 64]; /* for messages */
+  fat_slot slot[FAT_TENSORS];
+  double *o, *lse; /* what is right, packed */
+  double allowed_o, allowed_lse;
+} fat_case;
+
+typedef struct fat_cases {
+  char family[FAT_PROBLEM_TEXT];
+  fat_case *list;
+  int count;
+  float *image; /* all tensors of all cases, with guards between them */
+  int64_t words;
+} fat_cases;
+
+/* The cases of a problem's family; the same seed gives the same numbers on every machine. FAT_E_UNSUPPORTED
+ * for element types that have no reference yet. */
+fat_status fat_inputs_cases(const fat_problem *p, uint64_t seed, fat_cases *cases, fat_error *err);
+void fat_inputs_cases_free(fat_cases *cases);
+
+/* The anchor: too large to be made on the host, so its image is one block of random numbers over and over
+ * (word w is block[w % length]; the length is prime, so no two heads are alike), with poison laid over what
+ * is no input. A few of its rows are known. */
+enum { FAT_INPUTS_BLOCK = 1048583, FAT_INPUTS_ROWS = 12 };
+typedef struct fat_anchor {
+  fat_problem problem;
+  float scale;
+  fat_slot slot[FAT_TENSORS];
+  int64_t words; /* of one image */
+  int rows;      /* known ones */
+  struct {
+    int64_t b, h, i;
+  } row[FAT_INPUTS_ROWS];
+  double *o, *lse; /* of the known rows */
+  double allowed_o, allowed_lse;
+} fat_anchor;
+
+/* The block, of FAT_INPUTS_BLOCK numbers; NULL without memory. */
+float *fat_inputs_block(uint64_t seed);
+fat_status fat_inputs_anchor(const fat_problem *p, const float *block, fat_anchor *anchor, fat_error *err);
+void fat_inputs_anchor_free(fat_anchor *anchor);
+
+/* Words of an image that hold elements of a tensor or its paddings: from slot.at, so many. */
+int64_t fat_inputs_span(const fat_slot *slot);
+
+#endif

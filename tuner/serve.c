@@ -1,0 +1,209 @@
+/* serve.c -- takes assignments, tries kernels, answers with verdicts.
+ *
+ * In: messages of wire.h. Out: the same. A failure that is the kernel's own becomes an outcome, one that
+ * would hit all of them a status. After an error that kills the context the worker says so and waits to be
+ * ended: what a process can still do then is not known. */
+#include "serve.h"
+
+#include "context.h"
+#include "verify.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const double slow_factor = 3; /* of the best so far */
+enum { STAMP_ROOM = 64 };
+
+typedef struct server {
+  int fd;
+  const fat_driver *driver;
+  fat_stand stand;
+  fat_timer timer;
+  fat_module *clock;
+} server;
+
+/* What a failure means for the config that was tried; every other status is nobody's fault in particular. */
+static const struct {
+  fat_status status;
+  fat_outcome outcome;
+} outcomes[] = {
+    {FAT_E_DEVICE_MEMORY, FAT_OUT_OOM},   {FAT_E_LAUNCH, FAT_OUT_LAUNCH_FAILED},
+    {FAT_E_IMAGE, FAT_OUT_LAUNCH_FAILED}, {FAT_E_CUDA, FAT_OUT_LAUNCH_FAILED},
+    {FAT_E_CONTEXT_DEAD, FAT_OUT_FAULT},
+};
+
+static void classify(fat_status status, const fat_error *err, fat_verdict *v)
+{
+  v->status = status;
+  for (size_t i = 0; i < sizeof outcomes / sizeof outcomes[0]; i++)
+    if (outcomes[i].status == status) {
+      v->outcome = outcomes[i].outcome;
+      if (status != FAT_E_CONTEXT_DEAD) /* that one the tuner must see: this worker is spent */
+        v->status = FAT_OK;
+    }
+  if (status != FAT_OK)
+    snprintf(v->detail, sizeof v->detail, "%s", err->text);
+}
+
+/* -- candidates */
+
+static fat_status load(server *s, const fat_entrant *e, fat_candidate *c, fat_error *err)
+{
+  fat_config config;
+  int32_t unit = 0;
+  *c = (fat_candidate){.unit = 4};
+  FAT_TRY(fat_config_parse(e->config, &config, err));
+  if (fat_config_get(&config, "W", &unit) == FAT_OK && unit > 0)
+    c->unit = unit;
+  FAT_TRY(fat_recipe_parse(e->recipe, &c->recipe, err));
+  return fat_module_load(s->driver, e->cubin, e->cubin_size, e->cubin_hash, &c->module, err);
+}
+
+/* The clock tool is loaded once; without it samples have no clock, and nothing else is lost. */
+static void load_clock(server *s, const fat_assignment *a)
+{
+  const fat_cuda_calls *cuda = fat_driver_table(s->driver);
+  void *entry;
+  if (s->clock || !a->clock.cubin)
+    return;
+  if (fat_module_load(s->driver, a->clock.cubin, a->clock.cubin_size, a->clock.cubin_hash, &s->clock, NULL) !=
+          FAT_OK ||
+      fat_module_entry(s->clock, "fat_stamp", 0, &entry, NULL) != FAT_OK ||
+      cuda->memory_alloc(&s->timer.stamps, STAMP_ROOM) != FAT_CUDA_SUCCESS ||
+      cuda->fill8(s->timer.stamps, 0, STAMP_ROOM) != FAT_CUDA_SUCCESS)
+    return;
+  s->timer.stamp = entry;
+  s->timer.stamp_blocks = a->sms;
+}
+
+/* -- tasks */
+
+static fat_status measure(server *s, const fat_assignment *a, const fat_candidate *c, fat_verdict *v,
+                          fat_error *err)
+{
+  fat_anchored anchored;
+  double probe;
+  FAT_TRY(fat_verify_cases(&s->stand, a, c, v, err));
+  if (v->outcome != FAT_OUT_OK || a->bare)
+    return FAT_OK;
+  FAT_TRY(fat_verify_launch(&s->stand, a, c, &anchored, err));
+  FAT_TRY(fat_verify_probe(&anchored, &s->timer, v, &probe, err));
+  if (v->outcome == FAT_OUT_OK && a->task == FAT_TASK_MEASURE && a->best_ms > 0 &&
+      probe > slow_factor * a->best_ms) {
+    v->outcome = FAT_OUT_SLOW;
+    v->timing = (fat_timing){.count = 1, .ms = {probe}, .mhz = {NAN}};
+    fat_timer_figures(&v->timing);
+    snprintf(v->detail, sizeof v->detail, "its first run took %.4g ms, %.1f times the best so far", probe,
+             probe / a->best_ms);
+    return FAT_OK;
+  }
+  if (v->outcome == FAT_OUT_OK)
+    FAT_TRY(fat_verify_repeat(&anchored, v, err));
+  if (v->outcome != FAT_OUT_OK || a->task == FAT_TASK_CHECK)
+    return FAT_OK;
+  const fat_runner runner = {fat_verify_work, &anchored};
+  return fat_timer_run(&s->timer, &runner, &probe, 1, a->seconds, &v->timing, err);
+}
+
+static fat_status race(server *s, const fat_assignment *a, const fat_candidate *c, fat_verdict *v,
+                       fat_error *err)
+{
+  fat_anchored anchored[FAT_WIRE_ENTRANTS];
+  fat_runner runners[FAT_WIRE_ENTRANTS];
+  fat_timing timings[FAT_WIRE_ENTRANTS];
+  double probe[FAT_WIRE_ENTRANTS];
+  for (int i = 0; i < a->count; i++) {
+    FAT_TRY(fat_verify_launch(&s->stand, a, &c[i], &anchored[i], err));
+    runners[i] = (fat_runner){fat_verify_work, &anchored[i]};
+  }
+  for (int i = 0; i < a->count; i++)
+    FAT_TRY(fat_timer_probe(&s->timer, &runners[i], &probe[i], err));
+  FAT_TRY(fat_timer_run(&s->timer, runners, probe, a->count, a->seconds, timings, err));
+  for (int i = 0; i < a->count; i++)
+    v[i].timing = timings[i];
+  return FAT_OK;
+}
+
+static fat_status try_all(server *s, const fat_assignment *a, fat_candidate *c, fat_verdict *v,
+                          fat_error *err)
+{
+  for (int i = 0; i < a->count; i++)
+    FAT_TRY(load(s, &a->entrant[i], &c[i], err));
+  load_clock(s, a);
+  return a->task == FAT_TASK_RACE ? race(s, a, c, v, err) : measure(s, a, c, v, err);
+}
+
+/* One assignment: its verdicts, whatever comes. */
+static void work(server *s, const fat_assignment *a, fat_verdict *v)
+{
+  fat_candidate candidates[FAT_WIRE_ENTRANTS] = {0};
+  fat_error err = {0};
+  fat_status status = fat_stand_prepare(&s->stand, a, &err);
+  if (status == FAT_OK)
+    status = fat_wire_send(s->fd, FAT_WIRE_PREPARED, NULL, 0, &err);
+  if (status == FAT_OK)
+    status = try_all(s, a, candidates, v, &err);
+  for (int i = 0; i < a->count; i++) {
+    classify(status, &err, &v[i]);
+    if (v[i].status == FAT_OK)
+      fat_module_free(candidates[i].module);
+  }
+}
+
+static fat_status answer(server *s, const fat_inbox *message, fat_error *err)
+{
+  static fat_verdict verdicts[FAT_WIRE_ENTRANTS];
+  fat_assignment a;
+  if (message->head.kind != FAT_WIRE_ASSIGN)
+    return fat_status_fail(err, FAT_E_IO, "message %u is no assignment", message->head.kind);
+  FAT_TRY(fat_wire_unpack(message->data, message->head.bytes, &a, err));
+  for (int i = 0; i < FAT_WIRE_ENTRANTS; i++)
+    verdicts[i] = (fat_verdict){.timing = {.median = NAN, .p20 = NAN, .p80 = NAN, .clock = NAN}};
+  work(s, &a, verdicts);
+  return fat_wire_send(s->fd, FAT_WIRE_DONE, verdicts, (size_t)a.count * sizeof *verdicts, err);
+}
+
+/* Opens the device; its primary context stays until the process ends. */
+static fat_status open_device(server *s, int ordinal, fat_driver **driver, fat_error *err)
+{
+  int device;
+  void *context;
+  FAT_TRY(fat_driver_open(driver, err));
+  const fat_cuda_calls *cuda = fat_driver_table(*driver);
+  FAT_TRY(fat_driver_check(*driver, "cuDeviceGet", cuda->device(&device, ordinal), err));
+  FAT_TRY(fat_driver_check(*driver, "cuDevicePrimaryCtxRetain", cuda->primary_retain(&context, device), err));
+  FAT_TRY(fat_driver_check(*driver, "cuCtxSetCurrent", cuda->context_set(context), err));
+  s->driver = s->stand.driver = *driver;
+  return fat_timer_open(*driver, &s->timer, err);
+}
+
+int fat_serve_main(int argc, char **argv)
+{
+  server s = {.fd = FAT_SERVE_FD};
+  fat_driver *driver = NULL;
+  fat_wire_hello hello = {{0}};
+  fat_inbox inbox = {0};
+  bool whole = false;
+  signal(SIGPIPE, SIG_IGN);
+  fat_status status = open_device(&s, argc > 2 ? atoi(argv[2]) : 0, &driver, &hello.error);
+  hello.error.status = status;
+  if (fat_wire_send(s.fd, FAT_WIRE_HELLO, &hello, sizeof hello, NULL) != FAT_OK || status != FAT_OK)
+    return 1;
+  while (status == FAT_OK) {
+    status = fat_inbox_read(&inbox, s.fd, &whole, NULL);
+    if (status != FAT_OK || !whole)
+      continue;
+    status = answer(&s, &inbox, NULL);
+    fat_inbox_clear(&inbox);
+  }
+  fat_inbox_clear(&inbox);
+  fat_stand_close(&s.stand);
+  fat_timer_close(&s.timer);
+  fat_module_free(s.clock);
+  fat_driver_close(driver);
+  return status == FAT_E_NOT_FOUND ? 0 : 1; /* not found: the tuner has closed its end */
+}

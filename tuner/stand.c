@@ -1,0 +1,258 @@
+/* stand.c -- device memory of a worker and what lies in it.
+ *
+ * In: an assignment. Out: images on the device. Invariant: whatever fails, what is held stays consistent, so
+ * that the next assignment finds either what it needs or nothing. */
+#include "stand.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { GUARD = 1024, WORD = 4, SETS_MOST = 64, L2_TIMES = 5 }; /* guard: words behind a workspace */
+
+static void room_free(const fat_driver *driver, fat_room *room)
+{
+  if (room->bytes)
+    fat_driver_table(driver)->memory_free(room->at);
+  *room = (fat_room){0};
+}
+
+static fat_status room_grow(const fat_driver *driver, fat_room *room, size_t bytes, const char *what,
+                            fat_error *err)
+{
+  const fat_cuda_calls *cuda = fat_driver_table(driver);
+  size_t free = 0, total = 0;
+  if (room->bytes >= bytes)
+    return FAT_OK;
+  room_free(driver, room);
+  int result = cuda->memory_alloc(&room->at, bytes);
+  if (result == FAT_CUDA_OUT_OF_MEMORY) {
+    cuda->memory_info(&free, &total);
+    return fat_status_fail(err, FAT_E_DEVICE_MEMORY, "%s needs %.1f MiB, and %.1f of the GPU's %.1f are free",
+                           what, (double)bytes / 1048576, (double)free / 1048576, (double)total / 1048576);
+  }
+  FAT_TRY(fat_driver_check(driver, "cuMemAlloc", result, err));
+  room->bytes = bytes;
+  return FAT_OK;
+}
+
+static fat_status fill(const fat_driver *driver, fat_cuda_address base, int64_t from, int64_t to,
+                       fat_error *err)
+{
+  if (to <= from)
+    return FAT_OK;
+  return fat_driver_check(driver, "cuMemsetD32Async",
+                          fat_driver_table(driver)->fill32_async(base + (fat_cuda_address)from * WORD,
+                                                                 FAT_INPUTS_POISON, (size_t)(to - from),
+                                                                 NULL),
+                          err);
+}
+
+/* -- the cases of the family */
+
+static fat_status prepare_cases(fat_stand *s, const fat_assignment *a, fat_error *err)
+{
+  char family[FAT_PROBLEM_TEXT];
+  if (s->cases.list && strcmp(s->cases.family, fat_problem_family(&a->problem, family)) == 0)
+    return FAT_OK;
+  fat_inputs_cases_free(&s->cases);
+  free(s->got);
+  free(s->before);
+  s->got = s->before = NULL;
+  FAT_TRY(fat_inputs_cases(&a->problem, a->seed, &s->cases, err));
+  size_t bytes = (size_t)s->cases.words * WORD;
+  s->got = malloc(bytes);
+  s->before = malloc(bytes);
+  fat_status status = s->got && s->before
+                          ? room_grow(s->driver, &s->image, bytes, "verifying", err)
+                          : fat_status_fail(err, FAT_E_NOMEM, "out of memory for copies of the cases");
+  if (status != FAT_OK)
+    fat_inputs_cases_free(&s->cases);
+  return status;
+}
+
+/* -- the anchor */
+
+/* Words behind a tensor up to the next one. */
+static int64_t behind(const fat_anchor *a, int t)
+{
+  return a->slot[t].at + fat_inputs_span(&a->slot[t]);
+}
+
+static int64_t next_of(const fat_anchor *a, int t)
+{
+  return t + 1 < FAT_TENSORS ? a->slot[t + 1].at : a->words;
+}
+
+/* The block over and over, then poison over all that is no input. */
+static fat_status fill_set(const fat_stand *s, int set, fat_error *err)
+{
+  const fat_cuda_calls *cuda = fat_driver_table(s->driver);
+  const fat_anchor *a = &s->anchor;
+  fat_cuda_address base = s->sets.at + (fat_cuda_address)set * (fat_cuda_address)a->words * WORD;
+  int64_t inputs = behind(a, FAT_V), filled = inputs < FAT_INPUTS_BLOCK ? inputs : FAT_INPUTS_BLOCK;
+  FAT_TRY(
+      fat_driver_check(s->driver, "cuMemcpyHtoD", cuda->copy_in(base, s->block, (size_t)filled * WORD), err));
+  while (filled < inputs) {
+    int64_t more = inputs - filled < filled ? inputs - filled : filled;
+    FAT_TRY(fat_driver_check(
+        s->driver, "cuMemcpyDtoDAsync",
+        cuda->copy_async(base + (fat_cuda_address)filled * WORD, base, (size_t)more * WORD, NULL), err));
+    filled += more;
+  }
+  FAT_TRY(fill(s->driver, base, 0, a->slot[FAT_Q].at, err));
+  for (int t = FAT_Q; t < FAT_V; t++)
+    FAT_TRY(fill(s->driver, base, behind(a, t), next_of(a, t), err));
+  return fat_stand_clear(s, set, err);
+}
+
+fat_status fat_stand_clear(const fat_stand *stand, int set, fat_error *err)
+{
+  const fat_anchor *a = &stand->anchor;
+  fat_cuda_address base = stand->sets.at + (fat_cuda_address)set * (fat_cuda_address)a->words * WORD;
+  return fill(stand->driver, base, behind(a, FAT_V), a->words, err);
+}
+
+/* So many sets that they fill the L2 cache several times, as memory allows; at least one. */
+static fat_status grow_sets(fat_stand *s, int64_t l2, fat_error *err)
+{
+  size_t one = (size_t)s->anchor.words * WORD;
+  size_t sets = ((size_t)l2 * L2_TIMES + one - 1) / one;
+  sets = sets < 1 ? 1 : sets > SETS_MOST ? SETS_MOST : sets;
+  fat_status status;
+  for (;; sets /= 2) {
+    fat_error why = {0};
+    status = room_grow(s->driver, &s->sets, sets * one, "the problem's tensors", &why);
+    if (status != FAT_E_DEVICE_MEMORY || sets == 1) {
+      if (status != FAT_OK)
+        fat_status_fail(err, status, "%s", why.text);
+      break;
+    }
+  }
+  s->set_count = (int)sets;
+  return status;
+}
+
+static bool same_problem(const fat_problem *a, const fat_problem *b)
+{
+  char x[FAT_PROBLEM_TEXT], y[FAT_PROBLEM_TEXT];
+  return strcmp(fat_problem_print(a, x), fat_problem_print(b, y)) == 0;
+}
+
+static fat_status fill_sets(fat_stand *s, fat_error *err)
+{
+  for (int i = 0; i < s->set_count; i++)
+    FAT_TRY(fill_set(s, i, err));
+  return fat_driver_check(s->driver, "cuCtxSynchronize", fat_driver_table(s->driver)->context_sync(), err);
+}
+
+static fat_status prepare_anchor(fat_stand *s, const fat_assignment *a, fat_error *err)
+{
+  if (s->anchored && same_problem(&s->anchor.problem, &a->problem))
+    return FAT_OK;
+  s->anchored = false;
+  fat_inputs_anchor_free(&s->anchor);
+  if (!s->block && !(s->block = fat_inputs_block(a->seed)))
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for random numbers");
+  FAT_TRY(fat_inputs_anchor(&a->problem, s->block, &s->anchor, err));
+  fat_status status = grow_sets(s, a->l2, err);
+  if (status == FAT_E_DEVICE_MEMORY &&
+      s->workspace.bytes) { /* the workspace of another problem is in the way */
+    room_free(s->driver, &s->workspace);
+    status = grow_sets(s, a->l2, err);
+  }
+  FAT_TRY(status);
+  FAT_TRY(fill_sets(s, err));
+  s->anchored = true;
+  return FAT_OK;
+}
+
+fat_status fat_stand_prepare(fat_stand *stand, const fat_assignment *a, fat_error *err)
+{
+  if (a->task != FAT_TASK_RACE)
+    FAT_TRY(prepare_cases(stand, a, err));
+  return a->bare ? FAT_OK : prepare_anchor(stand, a, err);
+}
+
+void fat_stand_close(fat_stand *stand)
+{
+  room_free(stand->driver, &stand->image);
+  room_free(stand->driver, &stand->sets);
+  room_free(stand->driver, &stand->workspace);
+  fat_inputs_cases_free(&stand->cases);
+  fat_inputs_anchor_free(&stand->anchor);
+  free(stand->got);
+  free(stand->before);
+  free(stand->block);
+  *stand = (fat_stand){0};
+}
+
+/* -- calls */
+
+call fat_stand_call(const fat_problem *p, float scale, const fat_slot slot[FAT_TENSORS],
+                    fat_cuda_address base)
+{
+  tensor t[FAT_TENSORS];
+  for (int i = 0; i < FAT_TENSORS; i++) {
+    fat_cuda_address at = base + (fat_cuda_address)slot[i].at * WORD;
+    t[i] = (tensor){(void *)(uintptr_t)at, slot[i].stride[0], slot[i].stride[1], slot[i].stride[2]};
+  }
+  return (call){.Q = t[FAT_Q],
+                .K = t[FAT_K],
+                .V = t[FAT_V],
+                .O = t[FAT_O],
+                .LSE = {t[FAT_LSE].data, t[FAT_LSE].b, t[FAT_LSE].h},
+                .b = (i32)p->b,
+                .h = (i32)p->h,
+                .hk = (i32)p->hk,
+                .q = (i32)p->q,
+                .k = (i32)p->k,
+                .scale = scale};
+}
+
+call fat_stand_anchor(const fat_stand *stand, int set)
+{
+  const fat_anchor *a = &stand->anchor;
+  return fat_stand_call(&a->problem, a->scale, a->slot,
+                        stand->sets.at + (fat_cuda_address)set * (fat_cuda_address)a->words * WORD);
+}
+
+/* -- workspace */
+
+fat_status fat_stand_workspace(fat_stand *stand, int64_t bytes, fat_error *err)
+{
+  if (bytes == 0)
+    return FAT_OK;
+  size_t need = (size_t)bytes + GUARD * WORD;
+  fat_status status = room_grow(stand->driver, &stand->workspace, need, "its workspace", err);
+  if (status != FAT_E_DEVICE_MEMORY || !stand->anchored || stand->set_count == 1)
+    return status;
+  /* Fewer copies of the tensors make room: one, in memory of its own size. */
+  stand->anchored = false;
+  room_free(stand->driver, &stand->sets);
+  stand->set_count = 1;
+  FAT_TRY(room_grow(stand->driver, &stand->sets, (size_t)stand->anchor.words * WORD, "the problem's tensors",
+                    err));
+  FAT_TRY(fill_sets(stand, err));
+  stand->anchored = true;
+  return room_grow(stand->driver, &stand->workspace, need, "its workspace", err);
+}
+
+fat_status fat_stand_poison(const fat_stand *stand, int64_t bytes, fat_error *err)
+{
+  return bytes == 0 ? FAT_OK
+                    : fill(stand->driver, stand->workspace.at, 0, (bytes + WORD - 1) / WORD + GUARD - 1, err);
+}
+
+fat_status fat_stand_intact(const fat_stand *stand, int64_t bytes, bool *intact, fat_error *err)
+{
+  uint32_t guard[GUARD - 1];
+  *intact = true;
+  if (bytes == 0)
+    return FAT_OK;
+  fat_cuda_address at = stand->workspace.at + (fat_cuda_address)((bytes + WORD - 1) / WORD * WORD);
+  FAT_TRY(fat_driver_check(stand->driver, "cuMemcpyDtoH",
+                           fat_driver_table(stand->driver)->copy_out(guard, at, sizeof guard), err));
+  for (int i = 0; i < GUARD - 1; i++)
+    *intact = *intact && guard[i] == FAT_INPUTS_POISON;
+  return FAT_OK;
+}

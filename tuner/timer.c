@@ -1,0 +1,195 @@
+/* timer.c -- rounds of samples by events.
+ *
+ * In: runners. Out: every sample with its clock, and their figures. A sample is bracketed by two stamps of
+ * the SM's clock and the global timer, which are read back once at the end, so nothing but the events is
+ * waited for in between. */
+#include "timer.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ENOUGH = 10, CALLS_MOST = 64, STAMP_BYTES = 16, RUNNERS = 16 };
+static const double stable_width = 0.005; /* of the median */
+static const double short_ms = 0.1;       /* a sample is made at least so long; events tell 0.5 us */
+static const double warm_ms = 3;          /* of work before the first sample: clocks rise */
+static const double clock_ns = 20000;     /* the global timer may tick only every microsecond */
+
+fat_status fat_timer_open(const fat_driver *driver, fat_timer *timer, fat_error *err)
+{
+  const fat_cuda_calls *cuda = fat_driver_table(driver);
+  *timer = (fat_timer){.driver = driver};
+  FAT_TRY(fat_driver_check(driver, "cuEventCreate", cuda->event_create(&timer->begin, FAT_CUDA_EVENT_DEFAULT),
+                           err));
+  return fat_driver_check(driver, "cuEventCreate", cuda->event_create(&timer->end, FAT_CUDA_EVENT_DEFAULT),
+                          err);
+}
+
+void fat_timer_close(fat_timer *timer)
+{
+  const fat_cuda_calls *cuda = timer->driver ? fat_driver_table(timer->driver) : NULL;
+  if (timer->begin)
+    cuda->event_destroy(timer->begin);
+  if (timer->end)
+    cuda->event_destroy(timer->end);
+  *timer = (fat_timer){0};
+}
+
+/* `calls` calls between the events, in milliseconds of one. */
+static fat_status time_calls(fat_timer *t, const fat_runner *r, int calls, int *turn, double *ms,
+                             fat_error *err)
+{
+  const fat_cuda_calls *cuda = fat_driver_table(t->driver);
+  float all = 0;
+  FAT_TRY(fat_driver_check(t->driver, "cuEventRecord", cuda->event_record(t->begin, NULL), err));
+  for (int i = 0; i < calls; i++)
+    FAT_TRY(r->work(r->user, (*turn)++, err));
+  FAT_TRY(fat_driver_check(t->driver, "cuEventRecord", cuda->event_record(t->end, NULL), err));
+  *ms = 0;
+  FAT_TRY(fat_driver_check(t->driver, "cuEventSynchronize", cuda->event_sync(t->end), err));
+  FAT_TRY(fat_driver_check(t->driver, "cuEventElapsedTime", cuda->event_ms(&all, t->begin, t->end), err));
+  *ms = (double)all / calls;
+  return FAT_OK;
+}
+
+fat_status fat_timer_probe(fat_timer *timer, const fat_runner *runner, double *ms, fat_error *err)
+{
+  int turn = 0;
+  return time_calls(timer, runner, 1, &turn, ms, err);
+}
+
+static fat_status stamp(fat_timer *t, int slot, fat_error *err)
+{
+  if (!t->stamp)
+    return FAT_OK;
+  fat_cuda_address to = t->stamps + (fat_cuda_address)slot * STAMP_BYTES;
+  void *arguments[] = {&to};
+  return fat_driver_check(t->driver, "cuLaunchKernel",
+                          fat_driver_table(t->driver)->launch(t->stamp, (unsigned)t->stamp_blocks, 1, 1, 32,
+                                                              1, 1, 0, NULL, arguments, NULL),
+                          err);
+}
+
+/* One sample of one runner, between two stamps. */
+static fat_status sample(fat_timer *t, const fat_runner *r, int calls, int *turn, fat_timing *timing,
+                         fat_error *err)
+{
+  unsigned long long stamps[2][2] = {{0}};
+  double ms;
+  FAT_TRY(stamp(t, 0, err));
+  FAT_TRY(time_calls(t, r, calls, turn, &ms, err));
+  FAT_TRY(stamp(t, 1, err));
+  if (t->stamp)
+    FAT_TRY(fat_driver_check(t->driver, "cuMemcpyDtoH",
+                             fat_driver_table(t->driver)->copy_out(stamps, t->stamps, sizeof stamps), err));
+  timing->mhz[timing->count] = fat_timer_mhz(stamps[0], stamps[1]);
+  timing->ms[timing->count++] = ms;
+  return FAT_OK;
+}
+
+double fat_timer_mhz(const unsigned long long before[2], const unsigned long long after[2])
+{
+  double ns = (double)(after[0] - before[0]), clocks = (double)(after[1] - before[1]);
+  bool sane = after[0] > before[0] && after[1] > before[1] && ns >= clock_ns;
+  return sane ? clocks / ns * 1000 : NAN;
+}
+
+/* Calls until clocks and caches are as in a row of calls. */
+static fat_status warm_up(fat_timer *t, const fat_runner *r, double probe, int *turn, fat_error *err)
+{
+  double ms;
+  int calls = probe > 0 ? (int)fmin(ceil(warm_ms / probe), CALLS_MOST) : 1;
+  return time_calls(t, r, calls > 1 ? calls : 1, turn, &ms, err);
+}
+
+static int calls_of(double probe)
+{
+  double calls = probe > 0 ? ceil(short_ms / probe) : 1;
+  return (int)fmax(1, fmin(calls, CALLS_MOST));
+}
+
+static bool wants_more(const fat_timing *timing, double spent_ms, double seconds)
+{
+  if (timing->count < FAT_TIMER_LEAST)
+    return true;
+  bool stable = timing->count >= ENOUGH && fat_timer_stable(timing);
+  return timing->count < FAT_TIMER_MOST && !stable && spent_ms < 1000 * seconds;
+}
+
+fat_status fat_timer_run(fat_timer *timer, const fat_runner *runners, const double *probe, int count,
+                         double seconds, fat_timing *timings, fat_error *err)
+{
+  double spent[RUNNERS] = {0};
+  int turn[RUNNERS] = {0};
+  bool more = true;
+  if (count > RUNNERS)
+    return fat_status_fail(err, FAT_E_INPUT, "%d kernels cannot be timed in turns: at most %d", count,
+                           RUNNERS);
+  for (int i = 0; i < count; i++) {
+    timings[i] = (fat_timing){0};
+    FAT_TRY(warm_up(timer, &runners[i], probe[i], &turn[i], err));
+  }
+  for (int round = 0; more; round++) {
+    more = false;
+    for (int k = 0; k < count; k++) {
+      int i = (k + round) % count; /* nobody always comes after the same one */
+      fat_timing *t = &timings[i];
+      if (!wants_more(t, spent[i], seconds))
+        continue;
+      int calls = calls_of(probe[i]);
+      FAT_TRY(sample(timer, &runners[i], calls, &turn[i], t, err));
+      spent[i] += calls * t->ms[t->count - 1];
+      more = true;
+    }
+  }
+  for (int i = 0; i < count; i++)
+    fat_timer_figures(&timings[i]);
+  return FAT_OK;
+}
+
+static int by_size(const void *a, const void *b)
+{
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+double fat_timer_quantile(const double *sorted, int n, double part)
+{
+  if (n <= 0)
+    return NAN;
+  double place = part * (n - 1);
+  int below = (int)place;
+  return below + 1 < n ? sorted[below] + (place - below) * (sorted[below + 1] - sorted[below])
+                       : sorted[n - 1];
+}
+
+/* The known ones, sorted; returns how many. */
+static int sort_known(const double *from, int count, double *to)
+{
+  int n = 0;
+  for (int i = 0; i < count; i++)
+    if (isfinite(from[i]))
+      to[n++] = from[i];
+  qsort(to, (size_t)n, sizeof *to, by_size);
+  return n;
+}
+
+void fat_timer_figures(fat_timing *timing)
+{
+  double sorted[FAT_TIMER_MOST];
+  int n = sort_known(timing->ms, timing->count, sorted);
+  timing->median = fat_timer_quantile(sorted, n, 0.5);
+  timing->p20 = fat_timer_quantile(sorted, n, 0.2);
+  timing->p80 = fat_timer_quantile(sorted, n, 0.8);
+  n = sort_known(timing->mhz, timing->count, sorted);
+  timing->clock = fat_timer_quantile(sorted, n, 0.5);
+}
+
+int fat_timer_stable(const fat_timing *timing)
+{
+  double sorted[FAT_TIMER_MOST];
+  int n = sort_known(timing->ms, timing->count, sorted);
+  double width = fat_timer_quantile(sorted, n, 0.8) - fat_timer_quantile(sorted, n, 0.2);
+  return n > 0 && width <= stable_width * fat_timer_quantile(sorted, n, 0.5);
+}

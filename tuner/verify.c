@@ -1,0 +1,184 @@
+/* verify.c -- runs the small cases, and judges whole images.
+ *
+ * In: a loaded config. Out: a verdict. All cases lie in one image: it is copied in, every case launched, and
+ * copied out, in a few rounds. The first round is judged; the others must equal it to the bit. */
+#include "verify.h"
+
+#include "reference.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ROUNDS = 3, CASES_MOST = 32, WORD = 4 };
+
+/* The workspace that the largest case needs, and what is launched for each. */
+typedef struct plan {
+  fat_launch launch[CASES_MOST];
+  int64_t workspace;
+} plan;
+
+static __attribute__((format(printf, 2, 3))) void wrong(fat_verdict *v, const char *format, ...)
+{
+  va_list arguments;
+  v->outcome = FAT_OUT_WRONG;
+  va_start(arguments, format);
+  vsnprintf(v->detail, sizeof v->detail, format, arguments);
+  va_end(arguments);
+}
+
+static bool takes(const fat_candidate *candidate, const fat_case *c)
+{
+  return c->unit % candidate->unit == 0;
+}
+
+static fat_status make_plan(fat_stand *s, const fat_assignment *a, const fat_candidate *candidate, plan *p,
+                            fat_error *err)
+{
+  p->workspace = 0;
+  for (int i = 0; i < s->cases.count && i < CASES_MOST; i++) {
+    const fat_problem *q = &s->cases.list[i].problem;
+    const fat_sizes sizes = {q->b, q->h, q->hk, q->q, q->k, a->sms};
+    if (!takes(candidate, &s->cases.list[i]))
+      continue;
+    FAT_TRY(fat_launch_prepare(&candidate->recipe, &sizes, candidate->module, &p->launch[i], err));
+    if (p->launch[i].workspace > p->workspace)
+      p->workspace = p->launch[i].workspace;
+  }
+  return fat_stand_workspace(s, p->workspace, err);
+}
+
+/* All cases once; the image as it is afterwards lies in s->got. */
+static fat_status run_round(fat_stand *s, const fat_candidate *candidate, const plan *p, bool bare,
+                            fat_error *err)
+{
+  const fat_cuda_calls *cuda = fat_driver_table(s->driver);
+  size_t bytes = (size_t)s->cases.words * WORD;
+  FAT_TRY(
+      fat_driver_check(s->driver, "cuMemcpyHtoD", cuda->copy_in(s->image.at, s->cases.image, bytes), err));
+  for (int i = 0; i < s->cases.count; i++) {
+    const fat_case *c = &s->cases.list[i];
+    const call args = fat_stand_call(&c->problem, c->scale, c->slot, s->image.at);
+    if (!takes(candidate, c))
+      continue;
+    if (!bare)
+      FAT_TRY(fat_stand_poison(s, p->workspace, err));
+    FAT_TRY(fat_launch_run(s->driver, &p->launch[i], &args, s->workspace.at, NULL, err));
+  }
+  FAT_TRY(fat_driver_check(s->driver, "cuCtxSynchronize", cuda->context_sync(), err));
+  return fat_driver_check(s->driver, "cuMemcpyDtoH", cuda->copy_out(s->got, s->image.at, bytes), err);
+}
+
+/* The larger share of what is allowed. */
+static void note_error(fat_verdict *v, double most, double allowed)
+{
+  if (most / allowed > v->error_max / v->error_allowed || !(v->error_allowed > 0)) {
+    v->error_max = most;
+    v->error_allowed = allowed;
+  }
+}
+
+/* One output of one case. */
+static bool judge(const fat_case *c, int tensor, const double *right, double allowed, const float *image,
+                  fat_verdict *v)
+{
+  const fat_slot *s = &c->slot[tensor];
+  double most = 0;
+  for (int64_t b = 0; b < s->size[0]; b++)
+    for (int64_t h = 0; h < s->size[1]; h++)
+      for (int64_t n = 0; n < s->size[2]; n++)
+        for (int64_t x = 0; x < s->size[3]; x++, right++) {
+          float got = image[s->at + b * s->stride[0] + h * s->stride[1] + n * s->stride[2] + x];
+          double off = fat_reference_off(*right, got);
+          most = off > most ? off : most;
+          if (off <= allowed)
+            continue;
+          wrong(v,
+                "%s: %s[batch %lld, head %lld, row %lld, column %lld] is %.9g, right is %.9g: off by %.3g, "
+                "allowed %.3g",
+                c->title, tensor == FAT_O ? "O" : "LSE", (long long)b, (long long)h, (long long)n,
+                (long long)x, (double)got, *right, off, allowed);
+          v->error_max = off;
+          v->error_allowed = allowed;
+          return false;
+        }
+  note_error(v, most, allowed);
+  return true;
+}
+
+/* Poison over the elements of an output, row by row, so that what is left can be compared with the original.
+ */
+static void blot(const fat_slot *s, float *image)
+{
+  const uint32_t poison = FAT_INPUTS_POISON;
+  for (int64_t b = 0; b < s->size[0]; b++)
+    for (int64_t h = 0; h < s->size[1]; h++)
+      for (int64_t n = 0; n < s->size[2]; n++)
+        for (int64_t x = 0; x < s->size[3]; x++)
+          memcpy(&image[s->at + b * s->stride[0] + h * s->stride[1] + n * s->stride[2] + x], &poison,
+                 sizeof poison);
+}
+
+/* Which tensor a word lies in or behind. */
+static void say_stray(const fat_cases *cases, int64_t word, fat_verdict *v)
+{
+  static const char *const names[] = {"Q", "K", "V", "O", "LSE"}; /* ORDER TENSOR */
+  const char *title = "", *name = "Q";
+  int64_t at = 0;
+  for (int i = 0; i < cases->count; i++)
+    for (int t = 0; t < FAT_TENSORS; t++)
+      if (cases->list[i].slot[t].at <= word) {
+        title = cases->list[i].title;
+        name = names[t];
+        at = word - cases->list[i].slot[t].at;
+      }
+  wrong(v, "%s: a word that is no element of O or LSE was written: %lld elements behind the first of %s",
+        title, (long long)at, name);
+}
+
+static void judge_image(fat_stand *s, const fat_candidate *candidate, fat_verdict *v)
+{
+  for (int i = 0; i < s->cases.count; i++) {
+    const fat_case *c = &s->cases.list[i];
+    if (takes(candidate, c) && (!judge(c, FAT_O, c->o, c->allowed_o, s->got, v) ||
+                                !judge(c, FAT_LSE, c->lse, c->allowed_lse, s->got, v)))
+      return;
+  }
+  for (int i = 0; i < s->cases.count; i++) {
+    blot(&s->cases.list[i].slot[FAT_O], s->got);
+    blot(&s->cases.list[i].slot[FAT_LSE], s->got);
+  }
+  for (int64_t w = 0; w < s->cases.words; w++)
+    if (memcmp(&s->got[w], &s->cases.image[w], WORD) != 0) {
+      say_stray(&s->cases, w, v);
+      return;
+    }
+}
+
+fat_status fat_verify_cases(fat_stand *stand, const fat_assignment *a, const fat_candidate *candidate,
+                            fat_verdict *verdict, fat_error *err)
+{
+  plan p;
+  bool intact;
+  size_t bytes = (size_t)stand->cases.words * WORD;
+  verdict->outcome = FAT_OUT_OK;
+  verdict->error_max = verdict->error_allowed = 0;
+  FAT_TRY(make_plan(stand, a, candidate, &p, err));
+  for (int round = 0; round < (a->bare ? 1 : ROUNDS) && verdict->outcome == FAT_OUT_OK; round++) {
+    FAT_TRY(run_round(stand, candidate, &p, a->bare, err));
+    if (round == 0)
+      memcpy(stand->before, stand->got, bytes);
+    else if (memcmp(stand->before, stand->got, bytes) != 0)
+      wrong(verdict, "%s: the same call gave other bits in run %d", stand->cases.family, round + 1);
+    if (round == 0)
+      judge_image(stand, candidate, verdict);
+  }
+  if (a->bare || verdict->outcome != FAT_OUT_OK)
+    return FAT_OK;
+  FAT_TRY(fat_stand_intact(stand, p.workspace, &intact, err));
+  if (!intact)
+    wrong(verdict, "%s: something was written behind the workspace of %lld bytes", stand->cases.family,
+          (long long)p.workspace);
+  return FAT_OK;
+}

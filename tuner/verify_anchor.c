@@ -1,0 +1,189 @@
+/* verify_anchor.c -- the anchor shape itself: its known rows, its guards, its bits.
+ *
+ * In: a config that is right on the small cases. Out: a verdict. The outputs are too large to be known, so a
+ * few rows are judged, all of what is looked at must have been written, and a second run must agree. */
+#include "verify.h"
+
+#include "reference.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORD = 4, GUARD = 8192, PIECES = 32, PIECE = 1 << 18 /* words: 1 MiB */ };
+
+fat_status fat_verify_launch(fat_stand *stand, const fat_assignment *a, const fat_candidate *candidate,
+                             fat_anchored *anchored, fat_error *err)
+{
+  const fat_problem *p = &a->problem;
+  const fat_sizes sizes = {p->b, p->h, p->hk, p->q, p->k, a->sms};
+  anchored->stand = stand;
+  FAT_TRY(fat_launch_prepare(&candidate->recipe, &sizes, candidate->module, &anchored->launch, err));
+  return fat_stand_workspace(stand, anchored->launch.workspace, err);
+}
+
+fat_status fat_verify_work(void *user, int turn, fat_error *err)
+{
+  const fat_anchored *x = user;
+  const call args = fat_stand_anchor(x->stand, turn % x->stand->set_count);
+  return fat_launch_run(x->stand->driver, &x->launch, &args, x->stand->workspace.at, NULL, err);
+}
+
+static fat_status copy_out(const fat_stand *s, int64_t word, int64_t count, void *to, fat_error *err)
+{
+  return fat_driver_check(s->driver, "cuMemcpyDtoH",
+                          fat_driver_table(s->driver)->copy_out(
+                              to, s->sets.at + (fat_cuda_address)word * WORD, (size_t)count * WORD),
+                          err);
+}
+
+/* Evenly spread pieces of an output: the i-th of them; its words, and where it begins. */
+static int64_t piece(const fat_slot *slot, int i, int64_t *from)
+{
+  int64_t span = fat_inputs_span(slot), each = (span + PIECES - 1) / PIECES, begin = each * i;
+  int64_t words = begin + each <= span ? each : span - begin;
+  *from = slot->at + begin;
+  return words < 0 ? 0 : words > PIECE ? PIECE : words;
+}
+
+/* The pieces of both outputs, one behind the other; owned by the caller. */
+static fat_status read_outputs(const fat_stand *s, float **data, size_t *words, fat_error *err)
+{
+  int64_t from, total = 0;
+  const fat_slot *outputs = &s->anchor.slot[FAT_O];
+  for (int t = 0; t < 2; t++)
+    for (int i = 0; i < PIECES; i++)
+      total += piece(&outputs[t], i, &from);
+  *words = 0;
+  *data = malloc(((size_t)total + 1) * sizeof **data);
+  if (!*data)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a copy of O");
+  for (int t = 0; t < 2; t++)
+    for (int i = 0; i < PIECES; i++) {
+      int64_t n = piece(&outputs[t], i, &from);
+      if (n > 0)
+        FAT_TRY(copy_out(s, from, n, *data + *words, err));
+      *words += (size_t)n;
+    }
+  return FAT_OK;
+}
+
+static void wrong_row(const fat_anchor *a, int r, const char *name, double off, double allowed,
+                      fat_verdict *v)
+{
+  char text[FAT_PROBLEM_TEXT];
+  v->outcome = FAT_OUT_WRONG;
+  v->error_max = off;
+  v->error_allowed = allowed;
+  snprintf(v->detail, sizeof v->detail,
+           "%s: %s of batch %lld, head %lld, row %lld is off by %.3g, allowed is %.3g",
+           fat_problem_print(&a->problem, text), name, (long long)a->row[r].b, (long long)a->row[r].h,
+           (long long)a->row[r].i, off, allowed);
+}
+
+static fat_status judge_rows(const fat_stand *s, fat_verdict *v, fat_error *err)
+{
+  const fat_anchor *a = &s->anchor;
+  const fat_slot *o = &a->slot[FAT_O], *l = &a->slot[FAT_LSE];
+  float row[FAT_PROBLEM_D_MAX], lse;
+  int32_t dv = a->problem.dv;
+  for (int r = 0; r < a->rows && v->outcome == FAT_OUT_OK; r++) {
+    int64_t b = a->row[r].b, h = a->row[r].h, i = a->row[r].i;
+    double off = 0;
+    FAT_TRY(copy_out(s, o->at + b * o->stride[0] + h * o->stride[1] + i * o->stride[2], dv, row, err));
+    FAT_TRY(copy_out(s, l->at + b * l->stride[0] + h * l->stride[1] + i, 1, &lse, err));
+    for (int32_t x = 0; x < dv; x++)
+      off = fmax(off, fat_reference_off(a->o[r * dv + x], row[x]));
+    double lse_off = fat_reference_off(a->lse[r], lse);
+    if (!(off <= a->allowed_o))
+      wrong_row(a, r, "O", off, a->allowed_o, v);
+    else if (!(lse_off <= a->allowed_lse))
+      wrong_row(a, r, "LSE", lse_off, a->allowed_lse, v);
+    else if (off / a->allowed_o > v->error_max / v->error_allowed) {
+      v->error_max = off;
+      v->error_allowed = a->allowed_o;
+    }
+  }
+  return FAT_OK;
+}
+
+/* The words right behind each tensor, as far as a guard reaches. */
+static fat_status judge_guards(const fat_stand *s, fat_verdict *v, fat_error *err)
+{
+  static const char *const names[] = {"Q", "K", "V", "O", "LSE"}; /* ORDER TENSOR */
+  const uint32_t poison = FAT_INPUTS_POISON;
+  uint32_t guard[GUARD];
+  for (int t = 0; t < FAT_TENSORS && v->outcome == FAT_OUT_OK; t++) {
+    const fat_slot *slot = &s->anchor.slot[t];
+    FAT_TRY(copy_out(s, slot->at + fat_inputs_span(slot), GUARD, guard, err));
+    for (int i = 0; i < GUARD; i++)
+      if (guard[i] != poison) {
+        v->outcome = FAT_OUT_WRONG;
+        snprintf(v->detail, sizeof v->detail, "at the anchor: a word was written %d elements behind %s", i,
+                 names[t]);
+        break;
+      }
+  }
+  return FAT_OK;
+}
+
+static void judge_written(const float *data, size_t words, fat_verdict *v)
+{
+  const uint32_t poison = FAT_INPUTS_POISON;
+  for (size_t i = 0; i < words; i++)
+    if (memcmp(&data[i], &poison, sizeof poison) == 0) {
+      v->outcome = FAT_OUT_WRONG;
+      snprintf(v->detail, sizeof v->detail, "at the anchor: some elements of O or LSE are left unwritten");
+      return;
+    }
+}
+
+fat_status fat_verify_probe(fat_anchored *anchored, fat_timer *timer, fat_verdict *verdict, double *ms,
+                            fat_error *err)
+{
+  fat_stand *s = anchored->stand;
+  const fat_runner runner = {fat_verify_work, anchored};
+  bool intact;
+  FAT_TRY(fat_stand_clear(s, 0, err));
+  FAT_TRY(fat_stand_poison(s, anchored->launch.workspace, err));
+  FAT_TRY(fat_timer_probe(timer, &runner, ms, err));
+  FAT_TRY(judge_rows(s, verdict, err));
+  FAT_TRY(judge_guards(s, verdict, err));
+  FAT_TRY(fat_stand_intact(s, anchored->launch.workspace, &intact, err));
+  if (!intact && verdict->outcome == FAT_OUT_OK) {
+    verdict->outcome = FAT_OUT_WRONG;
+    snprintf(verdict->detail, sizeof verdict->detail,
+             "at the anchor: something was written behind the workspace of %lld bytes",
+             (long long)anchored->launch.workspace);
+  }
+  return FAT_OK;
+}
+
+fat_status fat_verify_repeat(fat_anchored *anchored, fat_verdict *verdict, fat_error *err)
+{
+  fat_stand *s = anchored->stand;
+  size_t words, again;
+  float *first = NULL, *second = NULL;
+  fat_status status = read_outputs(s, &first, &words, err);
+  if (status == FAT_OK)
+    judge_written(first, words, verdict);
+  if (status != FAT_OK || verdict->outcome != FAT_OUT_OK)
+    goto done;
+  status = fat_stand_clear(s, 0, err);
+  if (status == FAT_OK)
+    status = fat_stand_poison(s, anchored->launch.workspace, err);
+  if (status == FAT_OK)
+    status = fat_verify_work(anchored, 0, err);
+  if (status == FAT_OK)
+    status = read_outputs(s, &second, &again, err);
+  if (status == FAT_OK && memcmp(first, second, words * sizeof *first) != 0) {
+    verdict->outcome = FAT_OUT_WRONG;
+    snprintf(verdict->detail, sizeof verdict->detail,
+             "at the anchor: the same call gave other bits in run 2");
+  }
+done:
+  free(first);
+  free(second);
+  return status;
+}
