@@ -44,7 +44,7 @@ static bool rebuilds(const fat_code *code)
 static fat_status look_in(fat_db *db, const char *schema, const fat_code_filter *f, fat_code *code,
                           fat_error *err)
 {
-  char sql[900], family[FAT_PROBLEM_TEXT], problem[FAT_PROBLEM_TEXT], facts[FAT_GPU_FACTS];
+  char sql[900], family[FAT_PROBLEM_TEXT], problem[FAT_PROBLEM_TEXT];
   sqlite3_stmt *stmt = NULL;
   bool row;
   snprintf(sql, sizeof sql,
@@ -55,12 +55,11 @@ static fat_status look_in(fat_db *db, const char *schema, const fat_code_filter 
            " t.current DESC, t.origin, t.id DESC LIMIT %2$d",
            schema, TRIED);
   char sm[16];
-  snprintf(sm, sizeof sm, "%d", f->gpu->sm);
+  snprintf(sm, sizeof sm, "%d", f->sm);
   fat_status status = fat_db_prepare(db, db->sql, sql, &stmt, err);
   if (status == FAT_OK)
-    status =
-        fat_db_bind(db, stmt, err, "tttttt", fat_problem_family(f->problem, family), sm, f->config,
-                    f->source_hash, fat_problem_print(f->problem, problem), fat_gpu_facts(f->gpu, facts));
+    status = fat_db_bind(db, stmt, err, "tttttt", fat_problem_family(f->problem, family), sm, f->config,
+                         f->source_hash, fat_problem_print(f->problem, problem), f->facts);
   while (status == FAT_OK && !launches(code)) {
     fat_code next = {0};
     status = fat_db_step(db, stmt, &row, err);
@@ -96,7 +95,7 @@ fat_status fat_db_code(fat_db *db, const fat_code_filter *filter, fat_code *code
     return FAT_OK;
   fat_db_code_free(code);
   return fat_status_fail(err, FAT_E_NOT_FOUND, "no code of %s is stored for sm_%d", filter->config,
-                         filter->gpu->sm);
+                         filter->sm);
 }
 
 void fat_db_code_free(fat_code *code)

@@ -48,8 +48,9 @@ fat_status fat_db_path(const char *given, fat_text *path, fat_error *err);
 /* Path of the system file: FATUNE_SYSTEM_DB, else the one compiled in. */
 const char *fat_db_system_path(void);
 
-/* `system` NULL: no system file. A system file that is missing or unusable is left out, with the reason kept
- * for fat_db_note. Errors of the user's file: FOREIGN, NEWER, CORRUPT, DENIED, READONLY, BUSY, FULL. */
+/* `system` NULL: no system file. `path` NULL: no user's file, for reading alone. A system file that is
+ * missing or unusable is left out, with the reason kept for fat_db_note. Errors of the user's file: FOREIGN,
+ * NEWER, CORRUPT, DENIED, READONLY, BUSY, FULL. */
 fat_status fat_db_open(const char *path, const char *system, fat_db_mode mode, fat_db **db, fat_error *err);
 void fat_db_close(fat_db *db);
 const char *fat_db_note(const fat_db *db); /* "" or one sentence worth telling a person */
@@ -154,7 +155,8 @@ void fat_db_best_free(fat_best *best);
  * may hold it. */
 typedef struct fat_code_filter {
   const fat_problem *problem; /* its family; a trial of this very problem is preferred */
-  const fat_gpu *gpu;         /* its architecture; a trial on this very device is preferred */
+  int sm;
+  const char *facts; /* NULL, or of a device whose trial is preferred */
   const char *config;
   const char *source_hash; /* NULL: any, the latest */
 } fat_code_filter;

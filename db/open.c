@@ -218,7 +218,8 @@ fat_status fat_db_open_version(const char *path, const char *system, fat_db_mode
   db->pid = getpid();
   db->writable = mode == FAT_DB_WRITE;
   bool layered = system && *system;
-  fat_status status = open_main(db, path, mode, steps, count, target, &why);
+  fat_status status = path ? open_main(db, path, mode, steps, count, target, &why)
+                           : fat_status_fail(&why, FAT_E_NOT_FOUND, "no database is named");
   bool nothing = status == FAT_E_NOT_FOUND && mode == FAT_DB_READ && layered;
   if (nothing) { /* the system's file alone may still answer, below an empty one */
     fat_error *aside = NULL;
