@@ -20,6 +20,8 @@
 FAT_CUDA_CALLS(FAKE_DECLARE)
 FAT_CUDA_OPTIONAL(FAKE_DECLARE)
 #include "more_calls.h"
+#define FAKE_DECLARE_MORE(symbol, parameters) int symbol parameters;
+FAKE_MORE_CALLS(FAKE_DECLARE_MORE)
 #pragma GCC visibility pop
 
 /* ---- handles ---- */
