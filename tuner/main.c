@@ -7,6 +7,7 @@
 #include "text.h"
 
 #include <argp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,7 @@ static int run(const fat_command *command, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+  signal(SIGXFSZ, SIG_IGN); /* a file-size limit is then a failed write, which the database reports */
   argp_err_exit_status = FAT_EXIT_USAGE;
   argp_program_version = "fatune " FATUNE_VERSION;
   if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0))
