@@ -321,6 +321,22 @@ test_kill() {
   code_is 0 "a tune after a kill"
 }
 
+# A limit on the size of files stands for a full disk.
+test_full_disk() {
+  (
+    ulimit -f 250
+    exec "$fatune" --gpu T4 --dims 64 --causal no --db "$work/full.db" --quiet
+  ) >"$work/out" 2>"$work/err" </dev/null
+  code=$? out=$(<"$work/out") err=$(<"$work/err")
+  code_is 3 "a full disk"
+  err_has "no space left"
+  err_has "run the same command again"
+  run doctor --db "$work/full.db"
+  out_has "its content is sound" "after a full disk"
+  run --gpu T4 --dims 64 --causal no --db "$work/full.db" --budget 1s --quiet
+  code_is 0 "a tune after a full disk"
+}
+
 test_dump() {
   run "${small[@]}" --kernel fwd --effort quick --db "$work/dump.db" --dump "$work/dump" --quiet
   code_is 0 "tune --dump"
@@ -380,7 +396,7 @@ has_nvrtc() { "$fatune" doctor --json --db "$work/none.db" | grep -q '"what": "N
 
 tests=(overview usage no_gpu show_gpus render empty_database)
 if has_nvrtc; then
-  tests+=(tune show why share databases nvrtc two_tuners interrupt kill dump)
+  tests+=(tune show why share databases nvrtc two_tuners interrupt kill full_disk dump)
 else
   echo "left out: there is no usable libnvrtc, so nothing can be tuned"
 fi
