@@ -11,11 +11,13 @@
 #include <sys/mman.h>
 
 typedef struct loaded {
-  const char *text; /* compared with the text of the entry's source */
-  char *copy;
+  char *text; /* a source in two places is one module */
   emu_module *module;
   struct loaded *next;
 } loaded;
+
+/* Blocks after which their numbers begin again: the emulator can tell 2^EMU_BLOCK_BITS apart. */
+enum { RENUMBER = 1024 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static emu *machine;
@@ -51,13 +53,13 @@ static emu_module *module_of(const char *entry)
   if (!text)
     return NULL;
   for (loaded *l = all; l; l = l->next)
-    if (!strcmp(l->copy, text))
+    if (!strcmp(l->text, text))
       return l->module;
   loaded *l = calloc(1, sizeof *l);
-  if (!l || !(l->copy = strdup(text)) || emu_module_load(text, &l->module, &err) != FAT_OK) {
+  if (!l || !(l->text = strdup(text)) || emu_module_load(text, &l->module, &err) != FAT_OK) {
     fake_found("%s cannot be emulated: %.500s", entry, err.text);
     if (l)
-      free(l->copy);
+      free(l->text);
     free(l);
     return NULL;
   }
@@ -74,7 +76,7 @@ static void show_memory(const fake_work *w)
     memcpy(&address, w->params + i, sizeof address);
     fake_memory_show(machine, address);
   }
-  bool old = machine->hot.first_block > UINT64_C(1) << (EMU_BLOCK_BITS - 2);
+  bool old = machine->hot.first_block > RENUMBER;
   if (old)
     machine->hot.first_block = 1;
   fake_memory_regions(machine, old);

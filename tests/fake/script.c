@@ -90,7 +90,7 @@ static fake_strike parse_effect(const char *word)
     if (!strcmp(word, names[i].name))
       return (fake_strike){.effect = names[i].effect};
   double ms = strncmp(word, "slow:", 5) ? NAN : strtod(word + 5, &end);
-  if (!(ms >= 0) || *end)
+  if (!(ms >= 0) || end == word + 5 || *end)
     wrong(word);
   return (fake_strike){.effect = FAKE_SLOW, .ms = ms};
 }
