@@ -1,0 +1,42 @@
+/* choose.h -- from a problem to a kernel that is loaded: the pick, what the policy allows, and the twin. */
+#ifndef FAT_CHOOSE_H
+#define FAT_CHOOSE_H
+
+#include "handle.h"
+#include "launch.h"
+#include "pick.h"
+
+typedef struct fat_ask {
+  fatune *handle; /* locked for making */
+  const fat_problem *problem;
+  const fat_gpu *device; /* as the driver reports it */
+  const char *kernel;    /* NULL: any */
+  fatune_policy policy;
+  bool aligned; /* no twin is wanted */
+  bool look;    /* only say what would be chosen: nothing is loaded, compiled or launched */
+} fat_ask;
+
+/* One kernel, ready to run. */
+typedef struct fat_loaded {
+  char config[FAT_CONFIG_TEXT];
+  char from[32];      /* "stored", "rebuilt from its source", "compiled now" */
+  unsigned alignment; /* bytes that addresses and strides must be a multiple of */
+  fat_launch launch;
+} fat_loaded;
+
+typedef struct fat_choice {
+  fat_gpu gpu; /* what was asked for in the database: the GPU table's row of the device, or the device */
+  fat_pick_step step;
+  fat_pick_row row; /* found: the stored row behind the choice */
+  fat_loaded main, twin;
+  bool has_twin;
+  fat_text why; /* lines: each step and what it found, rows that were left out, why there is no twin */
+} fat_choice;
+
+/* FAT_E_NOT_FOUND: nothing is stored that the policy lets us take, and it does not let us compile.
+ * FAT_E_UNSUPPORTED: compiling was allowed, but no kernel does this. choice->why is filled in any case and to
+ * be freed by fat_choice_free. */
+fat_status fat_choose(const fat_ask *ask, fat_choice *choice, fat_error *err);
+void fat_choice_free(fat_choice *choice);
+
+#endif

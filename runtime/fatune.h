@@ -1,0 +1,151 @@
+/* fatune.h -- libfatune: attention kernels chosen by what was measured on this GPU, launched on your stream.
+ *
+ *   open -> plan a problem -> ask for its workspace -> run, as often as you like -> free the plan -> close
+ *
+ * Only fatune_plan_make reads files, loads code, allocates or compiles. fatune_run queues launches on the
+ * stream it is given and does nothing else: no lock, no allocation, no wait; it may be captured into a CUDA
+ * graph and called from many threads with one plan. Nothing here prints, exits or aborts. Tensors are device
+ * memory; this header needs no CUDA header. Every struct begins with its size, so that it may grow. */
+#ifndef FATUNE_H
+#define FATUNE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FATUNE_API         __attribute__((visibility("default")))
+#define FATUNE_ABI_VERSION 0 /* as in libfatune.so.0 */
+
+/* ---- results ---- */
+
+/* ORDER STATUS */
+typedef enum fatune_status {
+  FATUNE_OK = 0,
+  FATUNE_ERR_INPUT,       /* an argument is wrong; the detail names it, its value and what is allowed */
+  FATUNE_ERR_MEMORY,      /* out of host memory */
+  FATUNE_ERR_UNSUPPORTED, /* no kernel can do this problem, or this library is too old for the request */
+  FATUNE_ERR_MISS,        /* nothing stored serves the problem, and the policy does not let us compile */
+  FATUNE_ERR_COMPILE,   /* compiling was allowed and failed: no libfatune-jit, no NVRTC, an error of theirs */
+  FATUNE_ERR_NO_DRIVER, /* no NVIDIA driver, or one that does not start */
+  FATUNE_ERR_NO_DEVICE, /* no GPU */
+  FATUNE_ERR_NO_CONTEXT,    /* no CUDA context is current in this thread, or the plan's is gone */
+  FATUNE_ERR_DEVICE_MEMORY, /* out of GPU memory */
+  FATUNE_ERR_LAUNCH,        /* the driver refused a launch; the context lives on */
+  FATUNE_ERR_CAPTURE,       /* the driver refused something while a stream is captured */
+  FATUNE_ERR_CONTEXT_DEAD,  /* a fault, perhaps of other code: every later CUDA call of this process fails */
+  FATUNE_ERR_DEVICE_LOST,   /* the GPU itself failed or is gone */
+  FATUNE_ERR_CUDA,          /* any other failure of the driver */
+  FATUNE_ERR_ALIGNMENT,     /* tensors (or a workspace) that no loaded kernel can take */
+  FATUNE_ERR_FORKED,        /* made before fork() and used in the child: open again there */
+  FATUNE_ERR_INTERNAL,      /* a defect of fatune or of what it was installed with */
+  FATUNE_STATUS_COUNT
+} fatune_status;
+
+/* A short fixed text for a status; never NULL. */
+FATUNE_API const char *fatune_status_text(fatune_status status);
+
+/* One sentence about the last call of this thread that failed; "" before any did. Valid until the next call
+ * of this thread that fails. */
+FATUNE_API const char *fatune_detail(void);
+
+FATUNE_API const char *fatune_version(void); /* "0.1.0" */
+FATUNE_API int fatune_abi_version(void);     /* FATUNE_ABI_VERSION of the library that is loaded */
+
+/* ---- open ---- */
+
+typedef struct fatune fatune;
+
+typedef struct fatune_options {
+  size_t size;                 /* sizeof(fatune_options) */
+  const char *database;        /* NULL: FATUNE_DB, else $XDG_DATA_HOME/fatune/fatune.db; "": none */
+  const char *system_database; /* read under it; NULL: FATUNE_SYSTEM_DB, else the installed one; "": none */
+} fatune_options;
+
+/* Finds and starts the driver; `options` may be NULL. No file is opened here but the driver's: a database
+ * that is missing, busy or damaged is a miss when a plan looks into it, never an error. Any thread may use
+ * the handle. */
+FATUNE_API fatune_status fatune_open(const fatune_options *options, fatune **handle);
+
+/* Gives up the handle; NULL is allowed. Plans stay good until they are freed: the last one takes all along.
+ * What was loaded in the context that is current then is unloaded; what lies in another context goes with
+ * that context. */
+FATUNE_API void fatune_close(fatune *handle);
+
+/* ---- plan ---- */
+
+typedef struct fatune_plan fatune_plan;
+
+/* What to do where this very problem was not measured on this very GPU. ORDER POLICY */
+typedef enum fatune_policy {
+  FATUNE_FALLBACK = 0, /* take the nearest that is stored: nearest shape, same architecture, predicted */
+  FATUNE_FAIL,         /* FATUNE_ERR_MISS */
+  FATUNE_COMPILE, /* as FATUNE_FALLBACK; where nothing is stored, compile the default now (seconds), unless
+                     the environment says FATUNE_DISABLE_JIT=1 */
+} fatune_policy;
+
+enum {
+  FATUNE_ALIGNED = 1 /* tensors will always be 16-byte aligned, rows too: no twin for others is wanted */
+};
+
+typedef struct fatune_request {
+  size_t size; /* sizeof(fatune_request) */
+  const char
+      *problem; /* "fwd-f32-b2-h16k4-q4096-k4096-d128-causal": operation, element type, batch, query heads
+                   (k: KV heads), rows of Q, rows of K and V, head dimension (v: that of V), mask */
+  const char *kernel; /* NULL: the fastest known; "standard", "fa1", "fwd": that one */
+  uint32_t policy;    /* fatune_policy */
+  uint32_t flags;     /* FATUNE_ALIGNED, or 0 */
+} fatune_request;
+
+/* Chooses and loads a kernel for the CUDA context that is current in this thread (primary or not) and leaves
+ * that current. A plan is immutable; asking again for the same problem in the same context gives the same
+ * plan. A plan must not outlive its context. */
+FATUNE_API fatune_status fatune_plan_make(fatune *handle, const fatune_request *request, fatune_plan **plan);
+FATUNE_API void fatune_plan_free(fatune_plan *plan); /* NULL is allowed */
+
+/* Bytes that fatune_run needs beside the tensors; may be 0. */
+FATUNE_API fatune_status fatune_workspace(const fatune_plan *plan, size_t *bytes);
+
+/* What the plan is: lines of `name value` (problem, device, pick, kernel, origin, ...). Lives with the plan.
+ */
+FATUNE_API const char *fatune_describe(const fatune_plan *plan);
+
+/* FATUNE_OK if a plan of the request would find a kernel: asks device and database, loads and compiles
+ * nothing. The device is that of the current context, else the first. */
+FATUNE_API fatune_status fatune_supported(fatune *handle, const fatune_request *request);
+
+/* The steps of the choice, one line each, into `text` (at most `room` bytes with the closing zero; a text
+ * that is longer is cut). Same status as fatune_supported. */
+FATUNE_API fatune_status fatune_why(fatune *handle, const fatune_request *request, char *text, size_t room);
+
+/* ---- run ---- */
+
+typedef struct fatune_tensor {
+  void *data;        /* device memory of the first element */
+  int64_t stride[3]; /* in elements: from batch to batch, head to head, row to row; a row is contiguous */
+} fatune_tensor;
+
+typedef struct fatune_tensors {
+  size_t size;                    /* sizeof(fatune_tensors) */
+  const fatune_tensor *Q, *K, *V; /* [b][h][q][d], [b][hk][k][d], [b][hk][k][dv] */
+  const fatune_tensor *O;         /* [b][h][q][dv]; must not overlap with the others */
+  const fatune_tensor
+      *LSE;          /* [b][h][q] of float, rows contiguous (stride[2] is not read); NULL: not wanted */
+  float scale;       /* O = softmax(scale Q K^T + mask) V; no default: usual is 1/sqrt(d) */
+  uint32_t reserved; /* 0 */
+} fatune_tensors;
+
+/* Queues the attention call on `stream` (a CUstream or cudaStream_t of the plan's context; NULL: its default
+ * stream). `workspace` is fatune_workspace bytes of device memory at a multiple of 16 (NULL where 0), not
+ * used by another stream meanwhile. Rows that see no key get O = 0 and LSE = +inf, also where k is 0; where
+ * b or q is 0 there is nothing to do. Errors of the GPU itself show in later CUDA calls, as always. */
+FATUNE_API fatune_status fatune_run(const fatune_plan *plan, const fatune_tensors *tensors, void *workspace,
+                                    void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

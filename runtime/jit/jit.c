@@ -1,0 +1,216 @@
+/* jit.c -- libfatune-jit: a kernel made on demand, while a plan waits for it.
+ *
+ * In: a problem and a GPU, or a stored source. Out: a cubin with its recipe. Nothing is measured, and nothing
+ * is kept between two requests. Any thread may ask; each request has its own Lua. */
+#include "../jit_abi.h"
+#include "compile.h"
+#include "source.h"
+#include "space.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORT                            __attribute__((visibility("default")))
+#define DECLARE(result, name, parameters) EXPORT result name parameters;
+FATUNE_JIT_CALLS(DECLARE)
+
+/* Longest compile that a plan waits for, in seconds. */
+static const double deadline = 120;
+
+/* The tunable that says how many elements are moved at once; a kernel without it needs no twin. */
+static const char width[] = "W";
+
+int fatune_jit_abi(void)
+{
+  return FATUNE_JIT_ABI;
+}
+
+/* The kernel that was asked for, or the first that may be picked unasked and serves the problem. */
+static fat_status find_kernel(fat_script *script, const fatune_jit_request *r, const fat_problem *p,
+                              char kernel[FAT_CONFIG_KERNEL], fat_error *err)
+{
+  char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
+  fat_error first = {0};
+  int count, picked;
+  FAT_TRY(fat_space_kernels(script, names, &count, err));
+  for (int i = 0; i < count; i++) {
+    fat_error why = {0};
+    if (r->kernel && strcmp(r->kernel, names[i]) != 0)
+      continue;
+    fat_status status = fat_space_applies(script, names[i], p, r->gpu, &picked, &why);
+    if (status == FAT_OK && (picked || r->kernel)) {
+      memcpy(kernel, names[i], FAT_CONFIG_KERNEL);
+      return FAT_OK;
+    }
+    if (status != FAT_OK && status != FAT_E_UNSUPPORTED)
+      return fat_status_fail(err, status, "%s", why.text);
+    if (status != FAT_OK && !first.status)
+      first = why;
+  }
+  if (first.status)
+    return fat_status_fail(err, FAT_E_UNSUPPORTED, "%s", first.text);
+  return r->kernel ? fat_status_fail(err, FAT_E_UNSUPPORTED, "there is no kernel '%.40s'", r->kernel)
+                   : fat_status_fail(err, FAT_E_UNSUPPORTED, "no kernel may be picked for it");
+}
+
+/* How many values two configs of one kernel differ in. */
+static int difference(const fat_config *a, const fat_config *b)
+{
+  int count = 0;
+  for (int i = 0; i < a->count; i++) {
+    int32_t value;
+    if (fat_config_get(b, a->values[i].name, &value) != FAT_OK || value != a->values[i].value)
+      count++;
+  }
+  return count;
+}
+
+static void set_width(fat_config *config, int32_t value)
+{
+  for (int i = 0; i < config->count; i++)
+    if (strcmp(config->values[i].name, width) == 0)
+      config->values[i].value = value;
+}
+
+/* The same config with one element moved at once; where a constraint forbids that, the nearest that may. */
+static fat_status narrow(fat_script *script, const fatune_jit_request *r, const fat_problem *p,
+                         fat_config *config, fat_error *err)
+{
+  fat_point *point = malloc(sizeof *point);
+  fat_space space = {0};
+  int best = -1, nearest = 0;
+  if (!point)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a config");
+  set_width(config, 1);
+  fat_status status = fat_space_point(script, config, p, r->gpu, point, err);
+  if (status != FAT_E_UNSUPPORTED)
+    goto done;
+  status = fat_space_list(script, config->kernel, p, r->gpu, &space, err);
+  for (int i = 0; i < space.count; i++) {
+    int32_t value = 1;
+    fat_config_get(&space.points[i].config, width, &value);
+    int far = difference(config, &space.points[i].config);
+    if (value == 1 && (best < 0 || far < nearest)) {
+      best = i;
+      nearest = far;
+    }
+  }
+  if (status == FAT_OK && best < 0)
+    status = fat_status_fail(err, FAT_E_UNSUPPORTED, "kernel %s has no config that moves one element at once",
+                             config->kernel);
+  if (status == FAT_OK)
+    *config = space.points[best].config;
+done:
+  fat_space_free(&space);
+  free(point);
+  return status;
+}
+
+static fat_status find_config(fat_script *script, const fatune_jit_request *r, const fat_problem *p,
+                              fat_config *config, fat_error *err)
+{
+  char kernel[FAT_CONFIG_KERNEL];
+  if (r->config) {
+    FAT_TRY(fat_config_parse(r->config, config, err));
+  } else {
+    fat_space space;
+    FAT_TRY(find_kernel(script, r, p, kernel, err));
+    FAT_TRY(fat_space_list(script, kernel, p, r->gpu, &space, err));
+    *config = space.points[0].config;
+    fat_space_free(&space);
+  }
+  return r->narrow ? narrow(script, r, p, config, err) : FAT_OK;
+}
+
+/* Whether there is an NVRTC that could compile for this GPU. */
+static fat_status check_nvrtc(const fatune_jit_request *r, fat_error *err)
+{
+  fat_nvrtc *nvrtc = NULL;
+  FAT_TRY(fat_nvrtc_open(r->cuda, &nvrtc, err));
+  fat_status status = FAT_OK;
+  if (!fat_nvrtc_targets(nvrtc, r->gpu->sm))
+    status = fat_status_fail(err, FAT_E_NVRTC, "NVRTC %s cannot compile for sm_%d", fat_nvrtc_version(nvrtc),
+                             r->gpu->sm);
+  fat_nvrtc_close(nvrtc);
+  return status;
+}
+
+static fat_status compile(const fatune_jit_request *r, const char *source, const char *name,
+                          fatune_jit_answer *answer, fat_error *err)
+{
+  fat_nvrtc *nvrtc = NULL;
+  fat_binary binary = {0};
+  FAT_TRY(fat_nvrtc_open(r->cuda, &nvrtc, err));
+  fat_status status =
+      fat_compile(nvrtc, source, name, fat_gpu_arch(r->gpu->sm)->target, deadline, NULL, &binary, err);
+  if (status == FAT_OK) {
+    answer->cubin = binary.cubin;
+    answer->cubin_size = binary.size;
+    memcpy(answer->cubin_hash, binary.hash, sizeof answer->cubin_hash);
+    binary.cubin = NULL;
+  }
+  fat_binary_free(&binary);
+  fat_nvrtc_close(nvrtc);
+  return status;
+}
+
+static fat_status make(fat_script *script, const fatune_jit_request *r, const fat_problem *p,
+                       const fat_config *config, fatune_jit_answer *answer, fat_error *err)
+{
+  fat_source source = {0};
+  FAT_TRY(fat_source_render(script, p, r->gpu, config, FAT_LINES_TEMPLATE, &source, err));
+  fat_status status = compile(r, fat_text_get(&source.text), config->kernel, answer, err);
+  if (status == FAT_OK) {
+    memcpy(answer->source_hash, source.hash, sizeof answer->source_hash);
+    answer->recipe = strdup(fat_text_get(&source.recipe));
+    if (!answer->recipe)
+      status = fat_status_fail(err, FAT_E_NOMEM, "out of memory for a recipe");
+  }
+  fat_source_free(&source);
+  return status;
+}
+
+static fat_status answer_from_templates(const fatune_jit_request *r, fatune_jit_answer *answer,
+                                        fat_error *err)
+{
+  fat_script *script = NULL;
+  fat_problem p;
+  fat_config config;
+  FAT_TRY(fat_problem_parse(r->problem, &p, err));
+  FAT_TRY(fat_script_open(NULL, &script, err));
+  fat_status status = find_config(script, r, &p, &config, err);
+  if (status == FAT_OK)
+    fat_config_print(&config, answer->config);
+  if (status == FAT_OK && r->task == FATUNE_JIT_NAME)
+    status = check_nvrtc(r, err);
+  if (status == FAT_OK && r->task == FATUNE_JIT_MAKE)
+    status = make(script, r, &p, &config, answer, err);
+  fat_script_close(script);
+  return status;
+}
+
+fat_status fatune_jit_answer_request(const fatune_jit_request *request, fatune_jit_answer *answer)
+{
+  fat_status status;
+  memset(answer, 0, sizeof *answer);
+  if (!fat_gpu_arch(request->gpu->sm))
+    status = fat_status_fail(&answer->error, FAT_E_UNSUPPORTED, "no kernels are written for sm_%d",
+                             request->gpu->sm);
+  else if (request->task == FATUNE_JIT_REBUILD)
+    status = compile(request, request->source, "stored", answer, &answer->error);
+  else
+    status = answer_from_templates(request, answer, &answer->error);
+  if (status != FAT_OK) {
+    free(answer->cubin);
+    free(answer->recipe);
+    answer->cubin = answer->recipe = NULL;
+  }
+  return status;
+}
+
+void fatune_jit_free(fatune_jit_answer *answer)
+{
+  free(answer->cubin);
+  free(answer->recipe);
+  memset(answer, 0, sizeof *answer);
+}

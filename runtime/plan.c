@@ -1,0 +1,280 @@
+/* plan.c -- makes plans and keeps them known.
+ *
+ * In: a request and the context that is current. Out: a plan with one more reference. A known problem costs a
+ * look into a short list; a new one is made under the lock for making, so that threads that ask for the same
+ * get the same. Invariant: a plan is written before anybody but its maker can see it, and never after. */
+#include "plan.h"
+#include "device.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static fat_status read_request(const fatune_request *r, fatune_plan *plan, fat_error *err)
+{
+  if (!r->problem)
+    return fat_status_fail(err, FAT_E_INPUT,
+                           "fatune_request.problem is NULL: name one, such as "
+                           "fwd-f32-b1-h16-q1024-k1024-d64-causal");
+  FAT_TRY(fat_problem_parse(r->problem, &plan->problem, err));
+  if (r->policy > FATUNE_COMPILE)
+    return fat_status_fail(err, FAT_E_INPUT, "fatune_request.policy is %u: allowed are 0 to %d", r->policy,
+                           FATUNE_COMPILE);
+  if (r->flags & ~(uint32_t)FATUNE_ALIGNED)
+    return fat_status_fail(err, FAT_E_INPUT, "fatune_request.flags is %u: allowed is FATUNE_ALIGNED (%d)",
+                           r->flags, FATUNE_ALIGNED);
+  plan->kernel = r->kernel ? strdup(r->kernel) : NULL;
+  if (r->kernel && !plan->kernel)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a plan");
+  plan->policy = r->policy;
+  plan->flags = r->flags;
+  return FAT_OK;
+}
+
+/* -- known plans */
+
+static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
+{
+  for (size_t i = 0; i < n; i++)
+    hash = (hash ^ ((const unsigned char *)bytes)[i]) * UINT64_C(0x100000001b3);
+  return hash;
+}
+
+static uint64_t key_of(const fatune_plan *p)
+{
+  char text[FAT_PROBLEM_TEXT];
+  const char *kernel = p->kernel ? p->kernel : "";
+  uint64_t hash = UINT64_C(0xcbf29ce484222325);
+  fat_problem_print(&p->problem, text);
+  hash = mix(hash, text, strlen(text) + 1);
+  hash = mix(hash, kernel, strlen(kernel) + 1);
+  hash = mix(hash, &p->policy, sizeof p->policy);
+  hash = mix(hash, &p->flags, sizeof p->flags);
+  hash = mix(hash, &p->context.handle, sizeof p->context.handle);
+  return mix(hash, &p->context.id, sizeof p->context.id);
+}
+
+static bool is_same(const fatune_plan *a, const fatune_plan *b)
+{
+  char x[FAT_PROBLEM_TEXT], y[FAT_PROBLEM_TEXT];
+  return a->key == b->key && a->policy == b->policy && a->flags == b->flags &&
+         fat_context_same(&a->context, &b->context) && !a->kernel == !b->kernel &&
+         (!a->kernel || strcmp(a->kernel, b->kernel) == 0) &&
+         strcmp(fat_problem_print(&a->problem, x), fat_problem_print(&b->problem, y)) == 0;
+}
+
+static void hold(fatune_plan *plan)
+{
+  atomic_fetch_add_explicit(&plan->references, 1, memory_order_relaxed);
+}
+
+/* The known plan that equals `draft`, with one more reference; NULL if there is none. */
+static fatune_plan *find(fatune *h, const fatune_plan *draft)
+{
+  fatune_plan *found = NULL;
+  pthread_mutex_lock(&h->lookup);
+  for (int i = 0; i < h->count && !found; i++)
+    if (is_same(h->known[i], draft))
+      found = h->known[i];
+  if (found)
+    hold(found);
+  pthread_mutex_unlock(&h->lookup);
+  return found;
+}
+
+static void remember(fatune *h, fatune_plan *plan)
+{
+  fatune_plan *forgotten = NULL;
+  hold(plan);
+  pthread_mutex_lock(&h->lookup);
+  if (h->count < FAT_HANDLE_PLANS)
+    h->known[h->count++] = plan;
+  else {
+    forgotten = h->known[h->next];
+    h->known[h->next] = plan;
+    h->next = (h->next + 1) % FAT_HANDLE_PLANS;
+  }
+  pthread_mutex_unlock(&h->lookup);
+  fat_plan_release(forgotten);
+}
+
+void fat_plan_release(fatune_plan *plan)
+{
+  if (!plan || atomic_fetch_sub_explicit(&plan->references, 1, memory_order_acq_rel) != 1)
+    return;
+  free(plan->kernel);
+  free(plan->text);
+  free(plan);
+}
+
+/* -- making */
+
+static void describe_kernel(fat_text *out, const char *what, const fat_loaded *k)
+{
+  fat_text_format(out, "%s %s\n%s-from %s\n%s-alignment %u\n", what, k->config, what, k->from, what,
+                  k->alignment);
+}
+
+static fat_status describe(const fatune_plan *plan, const fat_choice *c, fat_text *out, fat_error *err)
+{
+  char problem[FAT_PROBLEM_TEXT], facts[FAT_GPU_FACTS];
+  fat_text_format(out, "problem %s\n", fat_problem_print(&plan->problem, problem));
+  fat_text_format(out, "device %s %s\n", c->gpu.name, fat_gpu_facts(&c->gpu, facts));
+  fat_text_format(out, "pick %s\n", fat_pick_step_name(c->step));
+  describe_kernel(out, "kernel", &c->main);
+  if (c->row.found)
+    fat_text_format(out, "row-problem %s\nrow-device %s %s\nrow-origin %s\nrow-ms %.6g\nrow-date %s\n",
+                    c->row.problem, c->row.gpu, c->row.facts, fat_db_origin_name(c->row.origin), c->row.ms,
+                    c->row.date);
+  if (c->row.found && c->row.differences[0])
+    fat_text_format(out, "row-differences %s\n", c->row.differences);
+  if (c->has_twin)
+    describe_kernel(out, "twin", &c->twin);
+  fat_text_format(out, "workspace %" PRId64 "\n", plan->workspace);
+  for (const char *line = fat_text_get(&c->why); *line;) {
+    int n = (int)strcspn(line, "\n");
+    fat_text_format(out, "why %.*s\n", n, line);
+    line += n + (line[n] == '\n');
+  }
+  return fat_text_status(out, err);
+}
+
+static fat_ask ask_of(fatune *h, const fatune_plan *plan, const fat_gpu *device)
+{
+  return (fat_ask){.handle = h,
+                   .problem = &plan->problem,
+                   .device = device,
+                   .kernel = plan->kernel,
+                   .policy = (fatune_policy)plan->policy,
+                   .aligned = (plan->flags & FATUNE_ALIGNED) != 0};
+}
+
+/* A zero length: fatune_run fills or does nothing, and no kernel is needed. */
+static bool is_empty(const fat_problem *p)
+{
+  return p->b == 0 || p->q == 0 || p->k == 0;
+}
+
+static fat_status make_empty(fatune_plan *plan, fat_text *text, fat_error *err)
+{
+  char problem[FAT_PROBLEM_TEXT];
+  fat_text_format(text, "problem %s\npick none\nworkspace 0\nwhy a length is 0: no kernel is launched\n",
+                  fat_problem_print(&plan->problem, problem));
+  return fat_text_status(text, err);
+}
+
+/* Fills the rest of a draft. */
+static fat_status make(fatune *h, fatune_plan *plan, fat_error *err)
+{
+  fat_gpu device;
+  fat_choice choice;
+  fat_text text = {0};
+  if (is_empty(&plan->problem)) {
+    fat_status made = make_empty(plan, &text, err);
+    plan->text = text.data;
+    return made;
+  }
+  FAT_TRY(fat_device_facts(h->driver, plan->context.device, &device, err));
+  const fat_ask ask = ask_of(h, plan, &device);
+  fat_status status = fat_choose(&ask, &choice, err);
+  if (status == FAT_OK) {
+    plan->main = choice.main.launch;
+    plan->alignment = choice.main.alignment;
+    plan->workspace = plan->main.workspace;
+    if (choice.has_twin) {
+      plan->twin = choice.twin.launch;
+      plan->twin_alignment = choice.twin.alignment;
+      if (plan->twin.workspace > plan->workspace)
+        plan->workspace = plan->twin.workspace;
+    }
+    status = describe(plan, &choice, &text, err);
+  }
+  plan->text = text.data;
+  fat_choice_free(&choice);
+  return status;
+}
+
+static fat_status make_or_find(fatune *h, fatune_plan **draft, fat_error *err)
+{
+  pthread_mutex_lock(&h->making);
+  fatune_plan *known = find(h, *draft); /* made while we waited */
+  fat_status status = known ? FAT_OK : make(h, *draft, err);
+  if (known) {
+    fat_plan_release(*draft);
+    *draft = known;
+  } else if (status == FAT_OK)
+    remember(h, *draft);
+  pthread_mutex_unlock(&h->making);
+  return status;
+}
+
+fat_status fat_plan_make(fatune *h, const fatune_request *request, fatune_plan **plan, fat_error *err)
+{
+  *plan = NULL;
+  fatune_plan *draft = calloc(1, sizeof *draft);
+  if (!draft)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a plan");
+  atomic_init(&draft->references, 1);
+  draft->handle = h;
+  draft->forks = h->forks;
+  fat_status status = read_request(request, draft, err);
+  if (status == FAT_OK)
+    status = fat_context_current(h->driver, &draft->context, err);
+  if (status != FAT_OK) {
+    fat_plan_release(draft);
+    return status;
+  }
+  draft->key = key_of(draft);
+  fatune_plan *known = find(h, draft);
+  if (known) {
+    fat_plan_release(draft);
+    draft = known;
+  } else
+    status = make_or_find(h, &draft, err);
+  if (status != FAT_OK) {
+    fat_plan_release(draft);
+    return status;
+  }
+  fat_handle_hold(h);
+  *plan = draft;
+  return FAT_OK;
+}
+
+/* The device of the current context, else the first one. */
+static fat_status find_device(const fatune *h, fat_gpu *device, fat_error *err)
+{
+  fat_context context;
+  if (fat_context_current(h->driver, &context, NULL) == FAT_OK)
+    return fat_device_facts(h->driver, context.device, device, err);
+  fat_device first;
+  int count;
+  FAT_TRY(fat_device_list(h->driver, &first, 1, &count, err));
+  *device = first.gpu;
+  return FAT_OK;
+}
+
+fat_status fat_plan_look(fatune *h, const fatune_request *request, fat_text *why, fat_error *err)
+{
+  fat_gpu device;
+  fat_choice choice = {0};
+  fatune_plan draft = {0};
+  fat_status status = read_request(request, &draft, err);
+  if (status == FAT_OK && is_empty(&draft.problem)) {
+    fat_text_add(why, "none: a length is 0, no kernel is needed\n");
+    goto done;
+  }
+  if (status == FAT_OK)
+    status = find_device(h, &device, err);
+  if (status == FAT_OK) {
+    fat_ask ask = ask_of(h, &draft, &device);
+    ask.look = true;
+    pthread_mutex_lock(&h->making);
+    status = fat_choose(&ask, &choice, err);
+    pthread_mutex_unlock(&h->making);
+    fat_text_add(why, fat_text_get(&choice.why));
+  }
+done:
+  fat_choice_free(&choice);
+  free(draft.kernel);
+  return status;
+}

@@ -1,0 +1,28 @@
+/* plan.h -- an immutable launchable choice for one problem in one context. */
+#ifndef FAT_PLAN_H
+#define FAT_PLAN_H
+
+#include "choose.h"
+
+struct fatune_plan {
+  atomic_int references; /* callers, and the handle's list of known plans */
+  fatune *handle;
+  unsigned forks;
+  uint64_t key; /* hash of what follows, for the list of known plans */
+  fat_problem problem;
+  char *kernel; /* or NULL */
+  uint32_t policy, flags;
+  fat_context context;
+  fat_launch main, twin;
+  unsigned alignment, twin_alignment; /* bytes; twin_alignment 0: there is no twin */
+  int64_t workspace;                  /* of whichever kernel needs more */
+  char *text;                         /* for fatune_describe */
+};
+
+/* The known plan, or a new one; one more reference for the caller. */
+fat_status fat_plan_make(fatune *handle, const fatune_request *request, fatune_plan **plan, fat_error *err);
+/* The choice alone, as lines of text; the status says whether there is one. */
+fat_status fat_plan_look(fatune *handle, const fatune_request *request, fat_text *why, fat_error *err);
+void fat_plan_release(fatune_plan *plan);
+
+#endif
