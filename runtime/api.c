@@ -1,11 +1,11 @@
-/* api.c -- the public calls: arguments are checked, the work is done by plan, call, launch and empty.
+/* api.c -- the public calls: arguments are checked, the work is done by make, call, launch and empty.
  *
  * Every failure keeps its sentence for the calling thread. Invariant of fatune_run: it reads the plan and the
  * arguments and writes its own stack; the context that was current stays current. */
 #include "call.h"
 #include "detail.h"
 #include "empty.h"
-#include "plan.h"
+#include "make.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -63,7 +63,7 @@ fatune_status fatune_plan_make(fatune *handle, const fatune_request *request, fa
   *plan = NULL;
   fat_status status = check_request(handle, request, &err);
   if (status == FAT_OK)
-    status = fat_plan_make(handle, request, plan, &err);
+    status = fat_make_plan(handle, request, plan, &err);
   return say(status, &err);
 }
 
@@ -72,7 +72,7 @@ void fatune_plan_free(fatune_plan *plan)
   if (!plan || plan->forks != fat_handle_forks())
     return;
   fatune *handle = plan->handle;
-  fat_plan_release(plan);
+  fat_make_release(plan);
   fat_handle_release(handle);
 }
 
@@ -114,7 +114,7 @@ fatune_status fatune_why(fatune *handle, const fatune_request *request, char *te
     *text = 0;
   fat_status status = check_request(handle, request, &err);
   if (status == FAT_OK)
-    status = fat_plan_look(handle, request, &why, &err);
+    status = fat_make_look(handle, request, &why, &err);
   if (text && room > 0)
     snprintf(text, room, "%s", fat_text_get(&why));
   fat_text_free(&why);

@@ -50,7 +50,7 @@ static int fill_one(const fat_cuda_calls *cuda, const region *r, fat_cuda_addres
     return word ? cuda->fill32_async(at, word, (size_t)r->run / 4, stream)
                 : cuda->fill8_async(at, 0, (size_t)r->run, stream);
   return word ? cuda->fill2d32_async(at, (size_t)pitch, word, (size_t)r->run / 4, (size_t)height, stream)
-                  : cuda->fill2d8_async(at, (size_t)pitch, 0, (size_t)r->run, (size_t)height, stream);
+              : cuda->fill2d8_async(at, (size_t)pitch, 0, (size_t)r->run, (size_t)height, stream);
 }
 
 static fat_status fill(const fat_driver *driver, region *r, unsigned word, void *stream, fat_error *err)

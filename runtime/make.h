@@ -1,6 +1,6 @@
-/* plan.h -- an immutable launchable choice for one problem in one context. */
-#ifndef FAT_PLAN_H
-#define FAT_PLAN_H
+/* make.h -- an immutable launchable choice for one problem in one context. */
+#ifndef FAT_MAKE_H
+#define FAT_MAKE_H
 
 #include "choose.h"
 
@@ -20,9 +20,9 @@ struct fatune_plan {
 };
 
 /* The known plan, or a new one; one more reference for the caller. */
-fat_status fat_plan_make(fatune *handle, const fatune_request *request, fatune_plan **plan, fat_error *err);
+fat_status fat_make_plan(fatune *handle, const fatune_request *request, fatune_plan **plan, fat_error *err);
 /* The choice alone, as lines of text; the status says whether there is one. */
-fat_status fat_plan_look(fatune *handle, const fatune_request *request, fat_text *why, fat_error *err);
-void fat_plan_release(fatune_plan *plan);
+fat_status fat_make_look(fatune *handle, const fatune_request *request, fat_text *why, fat_error *err);
+void fat_make_release(fatune_plan *plan);
 
 #endif

@@ -1,9 +1,9 @@
-/* plan.c -- makes plans and keeps them known.
+/* make.c -- makes plans and keeps them known.
  *
  * In: a request and the context that is current. Out: a plan with one more reference. A known problem costs a
  * look into a short list; a new one is made under the lock for making, so that threads that ask for the same
  * get the same. Invariant: a plan is written before anybody but its maker can see it, and never after. */
-#include "plan.h"
+#include "make.h"
 #include "device.h"
 
 #include <inttypes.h>
@@ -95,10 +95,10 @@ static void remember(fatune *h, fatune_plan *plan)
     h->next = (h->next + 1) % FAT_HANDLE_PLANS;
   }
   pthread_mutex_unlock(&h->lookup);
-  fat_plan_release(forgotten);
+  fat_make_release(forgotten);
 }
 
-void fat_plan_release(fatune_plan *plan)
+void fat_make_release(fatune_plan *plan)
 {
   if (!plan || atomic_fetch_sub_explicit(&plan->references, 1, memory_order_acq_rel) != 1)
     return;
@@ -200,7 +200,7 @@ static fat_status make_or_find(fatune *h, fatune_plan **draft, fat_error *err)
   fatune_plan *known = find(h, *draft); /* made while we waited */
   fat_status status = known ? FAT_OK : make(h, *draft, err);
   if (known) {
-    fat_plan_release(*draft);
+    fat_make_release(*draft);
     *draft = known;
   } else if (status == FAT_OK)
     remember(h, *draft);
@@ -208,7 +208,7 @@ static fat_status make_or_find(fatune *h, fatune_plan **draft, fat_error *err)
   return status;
 }
 
-fat_status fat_plan_make(fatune *h, const fatune_request *request, fatune_plan **plan, fat_error *err)
+fat_status fat_make_plan(fatune *h, const fatune_request *request, fatune_plan **plan, fat_error *err)
 {
   *plan = NULL;
   fatune_plan *draft = calloc(1, sizeof *draft);
@@ -221,18 +221,18 @@ fat_status fat_plan_make(fatune *h, const fatune_request *request, fatune_plan *
   if (status == FAT_OK)
     status = fat_context_current(h->driver, &draft->context, err);
   if (status != FAT_OK) {
-    fat_plan_release(draft);
+    fat_make_release(draft);
     return status;
   }
   draft->key = key_of(draft);
   fatune_plan *known = find(h, draft);
   if (known) {
-    fat_plan_release(draft);
+    fat_make_release(draft);
     draft = known;
   } else
     status = make_or_find(h, &draft, err);
   if (status != FAT_OK) {
-    fat_plan_release(draft);
+    fat_make_release(draft);
     return status;
   }
   fat_handle_hold(h);
@@ -253,7 +253,7 @@ static fat_status find_device(const fatune *h, fat_gpu *device, fat_error *err)
   return FAT_OK;
 }
 
-fat_status fat_plan_look(fatune *h, const fatune_request *request, fat_text *why, fat_error *err)
+fat_status fat_make_look(fatune *h, const fatune_request *request, fat_text *why, fat_error *err)
 {
   fat_gpu device;
   fat_choice choice = {0};
