@@ -122,6 +122,11 @@ fat_status fat_db_put(fat_db *db, fat_trial *trial, const fat_artifact *artifact
 /* Attaches artifacts to a trial that is stored already (the cubins of the best, kept at the end). */
 fat_status fat_db_put_artifact(fat_db *db, int64_t trial, const fat_artifact *artifact, fat_error *err);
 
+/* Makes a measured trial that may win the winner of its problem and device: one of those whose times are
+ * within noise of the best, as a fixed rule chose it. It stays until the next trial of that problem is put.
+ * FAT_E_NOT_FOUND where there is no such trial, or it is the winner already. */
+fat_status fat_db_prefer(fat_db *db, int64_t trial, fat_error *err);
+
 /* Reading. The callback returns false to stop; strings live until it returns. */
 typedef bool (*fat_db_trial_fn)(const fat_trial *trial, void *user);
 typedef struct fat_db_filter { /* NULL or 0: any */

@@ -52,6 +52,7 @@ typedef enum fat_db_sql {
   FAT_SQL_WINNER_CHOOSE,
   FAT_SQL_WINNER_SET,
   FAT_SQL_WINNER_CLEAR,
+  FAT_SQL_WINNER_PREFER,
   FAT_SQL_COUNT
 } fat_db_sql;
 

@@ -285,3 +285,27 @@ fat_status fat_db_put_artifact(fat_db *db, int64_t trial, const fat_artifact *ar
   fat_db_rollback(db);
   return status;
 }
+
+static fat_status prefer(fat_db *db, int64_t trial, fat_error *err)
+{
+  sqlite3_stmt *stmt;
+  int64_t chosen = 0;
+  FAT_TRY(fat_db_kept(db, FAT_SQL_WINNER_PREFER, &stmt, err));
+  FAT_TRY(fat_db_bind(db, stmt, err, "i", trial));
+  FAT_TRY(fat_db_finish(db, stmt, &chosen, err));
+  if (chosen == 0)
+    return fat_status_fail(err, FAT_E_NOT_FOUND, "database %s: trial %lld cannot win, or has won already",
+                           db->path, (long long)trial);
+  return FAT_OK;
+}
+
+fat_status fat_db_prefer(fat_db *db, int64_t trial, fat_error *err)
+{
+  FAT_TRY(fat_db_ready(db, true, err));
+  FAT_TRY(fat_db_begin(db, err));
+  fat_status status = prefer(db, trial, err);
+  if (status == FAT_OK)
+    return fat_db_commit(db, err);
+  fat_db_rollback(db);
+  return status;
+}

@@ -90,6 +90,11 @@ static const char *const texts[FAT_SQL_COUNT] = {
         " ON CONFLICT (problem, device) DO UPDATE SET trial = excluded.trial, date = excluded.date"
         " WHERE trial <> excluded.trial",
     [FAT_SQL_WINNER_CLEAR] = "DELETE FROM main.winner WHERE problem = ?1 AND device = ?2",
+    [FAT_SQL_WINNER_PREFER] =
+        "INSERT INTO main.winner (problem, device, trial, date) SELECT problem, device, id, " NOW
+        " FROM main.trial WHERE id = ?1 AND eligible = 1 AND current = 1 AND outcome = 'ok' AND ms > 0"
+        " AND origin = 'measured' ON CONFLICT (problem, device) DO UPDATE SET trial = excluded.trial,"
+        " date = excluded.date WHERE trial <> excluded.trial RETURNING trial",
 };
 
 static const struct {

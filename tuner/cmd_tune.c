@@ -4,6 +4,7 @@
  * on what was and was not measured. Everything is opened here, in the order in which it can be wrong. */
 #include "commands.h"
 #include "exit.h"
+#include "measure.h"
 #include "open.h"
 #include "results.h"
 #include "table.h"
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 static const double compile_deadline = 60; /* seconds: slower code is a trial's outcome, "timeout" */
+static const double gpu_deadline = 2; /* seconds that any trial may take on the GPU; slow ones get more */
 
 /* What the command opens, closed together. */
 typedef struct shop {
@@ -25,6 +27,8 @@ typedef struct shop {
   fat_nvrtc *nvrtc;
   fat_text key, path;
   fat_db *db;
+  fat_bench bench;
+  fat_measure measure; /* worker NULL: no such GPU is at hand */
 } shop;
 
 static fat_status open_shop(shop *s, fat_error *err)
@@ -35,11 +39,23 @@ static fat_status open_shop(shop *s, fat_error *err)
   FAT_TRY(fat_open_nvrtc(s->options, &s->target, &s->nvrtc, err));
   FAT_TRY(fat_compile_key(s->nvrtc, &s->key, err));
   FAT_TRY(fat_open_db(s->options, FAT_DB_WRITE, &s->db, &s->path, err));
-  return fat_db_lock_tuning(s->db, &s->target.gpu, err);
+  FAT_TRY(fat_db_lock_tuning(s->db, &s->target.gpu, err));
+  s->bench = (fat_bench){.nvrtc = s->nvrtc,
+                         .tools = {.templates = fat_script_templates_hash(s->script),
+                                   .compile_key = fat_text_get(&s->key),
+                                   .model = FAT_MODEL_VERSION,
+                                   .driver = s->target.at_hand ? s->target.driver : NULL},
+                         .dump = fat_open_dump(s->options),
+                         .deadline = compile_deadline};
+  double least = s->options->deadline > 0 ? s->options->deadline : gpu_deadline;
+  return s->target.at_hand
+             ? fat_measure_open(s->target.ordinal, &s->bench, &s->target.gpu, least, &s->measure, err)
+             : FAT_OK;
 }
 
 static void close_shop(shop *s)
 {
+  fat_measure_close(&s->measure);
   fat_db_close(s->db);
   fat_text_free(&s->path);
   fat_text_free(&s->key);
@@ -61,15 +77,17 @@ static void say_ending(const shop *s, const fat_outturn *out)
 static void say_measured(const shop *s, FILE *to)
 {
   const char *gpu = s->target.gpu.name, *path = fat_text_get(&s->path);
-  const char *format =
-      s->target.at_hand
-          ? "Nothing was measured: this version of fatune times no kernels, also not on the %s at "
-            "hand. The times are predictions of a model from kernels compiled for it; they and the "
-            "best kernels' binaries are in %s.\n"
-          : "Nothing was measured: no %s is at hand. The times are predictions of a model from "
-            "kernels compiled for it; they and the best kernels' binaries are in %s, which can be "
-            "carried to that GPU.\n";
-  fprintf(to, format, gpu, path);
+  if (s->target.at_hand)
+    fprintf(to,
+            "Measured on the %s at hand (driver %s): each kernel was verified first. The times and the best "
+            "kernels' binaries are in %s.\n",
+            gpu, s->target.driver, path);
+  else
+    fprintf(
+        to,
+        "Nothing was measured: no %s is at hand. The times are predictions of a model from kernels compiled "
+        "for it; they and the best kernels' binaries are in %s, which can be carried to that GPU.\n",
+        gpu, path);
 }
 
 /* Why lines have no working kernel: the first failure of each. */
@@ -121,23 +139,21 @@ static int tune(const fat_options *options, const char *command_line)
   fat_status status = open_shop(&s, &err);
   if (status != FAT_OK)
     goto done;
-  fat_order order = {
-      .options = options,
-      .gpu = &s.target.gpu,
-      .asks = &s.asks,
-      .templates = fat_open_templates(options),
-      .script = s.script,
-      .bench = {.nvrtc = s.nvrtc,
-                .tools = {fat_script_templates_hash(s.script), fat_text_get(&s.key), FAT_MODEL_VERSION},
-                .dump = fat_open_dump(options),
-                .deadline = compile_deadline},
-      .db = s.db,
-      .command = command_line};
+  fat_order order = {.options = options,
+                     .gpu = &s.target.gpu,
+                     .asks = &s.asks,
+                     .templates = fat_open_templates(options),
+                     .script = s.script,
+                     .bench = s.bench,
+                     .db = s.db,
+                     .command = command_line,
+                     .measure = s.measure.worker ? &s.measure : NULL};
   status = fat_tune_run(&order, &out, &err);
-  if (status != FAT_OK)
+  if (status != FAT_OK && status != FAT_E_DEVICE_LOST)
     goto done;
   say_ending(&s, &out);
-  status = report(&s, &out, &order.bench.tools, &code, &err);
+  fat_status reported = report(&s, &out, &order.bench.tools, &code, status == FAT_OK ? &err : NULL);
+  status = status == FAT_OK ? reported : status;
 done:
   if (status != FAT_OK)
     code = fat_exit_fail(&err);
@@ -151,20 +167,26 @@ done:
 const fat_command fat_cmd_tune = {
     .name = "tune",
     .args = "[PROBLEM...]",
-    .about = "choose, compile, rank and store kernels for a GPU",
+    .about = "choose, compile, verify, time and store kernels for a GPU",
     .more =
         "Without PROBLEMs (like fwd-f32-b4-h32-q4096-k4096-d64-causal) the families are ops x dtypes x dims "
         "x "
         "causal, each at B*N = 16k tokens and H*d = 2048, with B halved until all fits the GPU's memory.\n\n"
         "Lists are like 64,128 or 512:16384 (doubling) or 64:256:64 (in steps).\n\n"
-        "--effort quick compiles at most 64 configs of a problem, full some hundreds, exhaustive all.\n\n"
+        "Where that GPU is at hand each config is verified against a reference in double and timed, in a "
+        "worker "
+        "process that is killed when a kernel hangs or faults; the nearest of each problem are timed again "
+        "in "
+        "turns. Where it is not, times are predicted by a model, and say so.\n\n"
+        "--effort quick tries at most 64 configs of a problem, full some hundreds, exhaustive all.\n\n"
         "Each trial is stored as it ends. Ctrl-C keeps all and prints the best so far; the same command "
         "again "
         "goes on from there. Progress goes to stderr, results to stdout.\n\n" FAT_EXIT_HELP
         " Stopped by SIGINT or SIGTERM: 130 or 143.",
     .uses = FAT_USE(GPU) | FAT_USE(OPS) | FAT_USE(DTYPES) | FAT_USE(DIMS) | FAT_USE(CAUSAL) |
-            FAT_USE(SEQLENS) | FAT_USE(KERNEL) | FAT_USE(EFFORT) | FAT_USE(BUDGET) | FAT_USE(JOBS) |
-            FAT_USE(CUDA) | FAT_USE(DB) | FAT_USE(TEMPLATES) | FAT_USE(DUMP) | FAT_USE(JSON) | FAT_USE(QUIET),
+            FAT_USE(SEQLENS) | FAT_USE(KERNEL) | FAT_USE(EFFORT) | FAT_USE(BUDGET) | FAT_USE(DEADLINE) |
+            FAT_USE(JOBS) | FAT_USE(CUDA) | FAT_USE(DB) | FAT_USE(TEMPLATES) | FAT_USE(DUMP) | FAT_USE(JSON) |
+            FAT_USE(QUIET),
     .most = FAT_OPTIONS_ARGS,
     .run = tune,
 };

@@ -4,6 +4,7 @@
  * is none, the command is `tune`. */
 #include "commands.h"
 #include "exit.h"
+#include "serve.h"
 #include "text.h"
 
 #include <argp.h>
@@ -75,6 +76,8 @@ static int run(const fat_command *command, int argc, char **argv)
 int main(int argc, char **argv)
 {
   signal(SIGXFSZ, SIG_IGN); /* a file-size limit is then a failed write, which the database reports */
+  if (argc > 1 && strcmp(argv[1], FAT_SERVE_WORD) == 0)
+    return fat_serve_main(argc, argv);
   argp_err_exit_status = FAT_EXIT_USAGE;
   argp_program_version = "fatune " FATUNE_VERSION;
   if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0))

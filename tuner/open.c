@@ -42,20 +42,19 @@ static fat_status look_around(fat_target *target, fat_device *devices, int *coun
   fat_status status = fat_device_list(driver, devices, DEVICES, count, err);
   if (status == FAT_OK) {
     target->cuda = fat_driver_cuda(driver);
-    snprintf(target->driver, sizeof target->driver, "%s", fat_driver_text(driver));
+    const char *text = fat_driver_text(driver);
+    snprintf(target->driver, sizeof target->driver, "%s%s", *text ? "" : "CUDA ",
+             *text ? text : fat_driver_cuda_text(driver));
   }
   fat_driver_close(driver);
   return status;
 }
 
-/* What a device reports, under the name of its row in the table where it has one. */
+/* The row of the table that a device's facts agree with, else the device as it reports itself. */
 static fat_gpu known(const fat_gpu *device)
 {
-  fat_gpu gpu = *device;
   const fat_gpu *row = fat_gpu_match(device);
-  if (row)
-    memcpy(gpu.name, row->name, sizeof gpu.name);
-  return gpu;
+  return row ? *row : *device;
 }
 
 fat_status fat_open_gpu(const fat_options *options, fat_target *target, fat_error *err)
@@ -71,6 +70,7 @@ fat_status fat_open_gpu(const fat_options *options, fat_target *target, fat_erro
         "`fatune doctor` says what stands in the way of one here)");
   if (!options->gpu) {
     target->gpu = known(&devices[0].gpu);
+    target->ordinal = devices[0].ordinal;
     target->at_hand = true;
   } else {
     const fat_gpu *row;
@@ -79,8 +79,10 @@ fat_status fat_open_gpu(const fat_options *options, fat_target *target, fat_erro
     for (int i = 0; i < count && !target->at_hand; i++) {
       const fat_gpu *match = fat_gpu_match(&devices[i].gpu);
       target->at_hand = match && strcmp(match->name, row->name) == 0;
-      if (target->at_hand)
+      if (target->at_hand) {
         target->gpu = known(&devices[i].gpu);
+        target->ordinal = devices[i].ordinal;
+      }
     }
   }
   if (fat_gpu_arch(target->gpu.sm))

@@ -17,8 +17,10 @@ fat_status fat_open_script(const fat_options *options, fat_script **script, fat_
 
 /* The GPU of --gpu, else the first device at hand. *at_hand: such a device is in this machine. */
 typedef struct fat_target {
-  fat_gpu gpu;
+  fat_gpu gpu; /* the row of the table where its facts have one: what is predicted for it and what is measured
+                  on it then meet */
   bool at_hand;
+  int ordinal;     /* of the device at hand */
   int cuda;        /* CUDA major of the driver; 0 where there is none */
   char driver[48]; /* its version; "" where there is none */
 } fat_target;

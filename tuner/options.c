@@ -116,6 +116,11 @@ static fat_status read_budget(fat_options *o, const char *text, fat_error *err)
   return fat_list_seconds("--budget", text, &o->budget, err);
 }
 
+static fat_status read_deadline(fat_options *o, const char *text, fat_error *err)
+{
+  return fat_list_seconds("--deadline", text, &o->deadline, err);
+}
+
 static fat_status read_jobs(fat_options *o, const char *text, fat_error *err)
 {
   int64_t n;
@@ -188,6 +193,8 @@ static const struct { /* ORDER OPTION */
     {"lines", "KIND", "#line marks of the 'template' (default), or none: 'generated'", read_lines},
     {"effort", "HOW", "quick (default), full or exhaustive", read_effort},
     {"budget", "TIME", "stop feeding new trials after 90s, 10m, 2h", read_budget},
+    {"deadline", "TIME", "what a trial may take on the GPU at least before it is killed (default: 2s)",
+     read_deadline},
     {"jobs", "N", "compile with N threads (default: all cores)", read_jobs},
     {"cuda", "MAJOR", "12 or 13: NVRTC's newest CUDA major (default: as the driver allows)", read_cuda},
     {"db", "FILE", "the tuning database (else FATUNE_DB, else ~/.local/share/fatune/fatune.db)", read_db},

@@ -20,6 +20,7 @@ typedef enum fat_option {
   FAT_OPT_LINES,
   FAT_OPT_EFFORT,
   FAT_OPT_BUDGET,
+  FAT_OPT_DEADLINE,
   FAT_OPT_JOBS,
   FAT_OPT_CUDA,
   FAT_OPT_DB,
@@ -51,6 +52,7 @@ typedef struct fat_options {
   fat_lines lines;
   fat_effort effort;
   double budget;                     /* seconds; 0: none */
+  double deadline;                   /* seconds that any trial may take on the GPU; 0: the default */
   int jobs;                          /* threads that compile; 0: all cores */
   int cuda;                          /* 12, 13; 0: as the driver says */
   const char *db, *templates, *dump; /* NULL: as the environment says */

@@ -23,9 +23,9 @@ double fat_progress_now(void)
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-void fat_progress_begin(fat_progress *p, bool on, const char *gpu, int total)
+void fat_progress_begin(fat_progress *p, bool on, const char *gpu, int total, bool measures)
 {
-  *p = (fat_progress){.on = on, .live = isatty(STDERR_FILENO) == 1, .total = total};
+  *p = (fat_progress){.on = on, .live = isatty(STDERR_FILENO) == 1, .total = total, .measures = measures};
   snprintf(p->gpu, sizeof p->gpu, "%s", gpu);
   p->begun = p->shown = fat_progress_now();
 }
@@ -87,8 +87,9 @@ static void line_text(const fat_progress *p, char *line, size_t room)
     clock_text((p->total - p->done) / rate, time, sizeof time);
     snprintf(left, sizeof left, ", %s left", time);
   }
-  snprintf(line, room, "%s: %d of %d compiled (%.1f/s)%s%s, %ld rejected%s%s", p->gpu, p->done, p->total,
-           rate, left, failures, p->rejected, p->best[0] ? "; best " : "", p->best);
+  snprintf(line, room, "%s: %d of %d %s (%.1f/s)%s%s, %ld rejected%s%s", p->gpu, p->done, p->total,
+           p->measures ? "tried" : "compiled", rate, left, failures, p->rejected, p->best[0] ? "; best " : "",
+           p->best);
 }
 
 static void draw(fat_progress *p)

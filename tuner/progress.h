@@ -6,9 +6,10 @@
 #include <stdbool.h>
 
 typedef struct fat_progress {
-  bool on;    /* off: says nothing at all */
-  bool live;  /* stderr is a terminal */
-  bool drawn; /* the live line stands there */
+  bool on;       /* off: says nothing at all */
+  bool live;     /* stderr is a terminal */
+  bool drawn;    /* the live line stands there */
+  bool measures; /* trials are measured, not only compiled */
   char gpu[32];
   int total, done; /* trials of this run */
   long rejected;   /* configs that constraints rejected */
@@ -19,7 +20,7 @@ typedef struct fat_progress {
 
 double fat_progress_now(void); /* monotonic seconds */
 
-void fat_progress_begin(fat_progress *p, bool on, const char *gpu, int total);
+void fat_progress_begin(fat_progress *p, bool on, const char *gpu, int total, bool measures);
 /* A line that stays. */
 void fat_progress_say(fat_progress *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* One trial ended. */

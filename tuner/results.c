@@ -44,6 +44,25 @@ static void fill(const fat_rows *rows, const fat_line *line, fat_result *result)
   result->standard_ms = ms_of(fat_rows_best(rows, baseline));
 }
 
+/* The stored winner of the line's problem, where its kernel is one that may win: of configs within noise that
+ * is not always the fastest row. */
+static fat_status take_winner(fat_db *db, const fat_gpu *gpu, const fat_rows *rows, fat_result *result,
+                              fat_error *err)
+{
+  fat_best best;
+  if (!result->works || !result->line->kernel->picked)
+    return FAT_OK;
+  fat_status status = fat_db_best(db, &result->line->ask->problem, gpu, NULL, false, &best, err);
+  if (status == FAT_E_NOT_FOUND)
+    return FAT_OK;
+  FAT_TRY(status);
+  for (int i = 0; i < rows->count; i++)
+    if (rows->list[i].id == best.trial.id && strcmp(rows->list[i].kernel, result->line->kernel->name) == 0)
+      result->row = rows->list[i];
+  fat_db_best_free(&best);
+  return FAT_OK;
+}
+
 fat_status fat_results_read(fat_db *db, const fat_outturn *outturn, const fat_gpu *gpu,
                             const fat_tools *tools, bool named, fat_results *results, fat_error *err)
 {
@@ -69,6 +88,9 @@ fat_status fat_results_read(fat_db *db, const fat_outturn *outturn, const fat_gp
     }
     fat_result *result = &results->list[results->count++];
     fill(&rows, line, result);
+    status = take_winner(db, gpu, &rows, result, err);
+    if (status != FAT_OK)
+      goto done;
     results->missing += !result->works && (named || line->kernel->picked);
   }
 done:

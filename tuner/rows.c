@@ -31,6 +31,20 @@ static bool same(const char *a, const char *b)
   return strcmp(a ? a : "", b ? b : "") == 0;
 }
 
+static void copy_times(const fat_trial *t, fat_row *row)
+{
+  fat_timing *timing = &row->timing;
+  timing->count = !t->samples ? 0 : t->sample_count < FAT_TIMER_MOST ? t->sample_count : FAT_TIMER_MOST;
+  for (int i = 0; i < timing->count; i++) {
+    timing->ms[i] = t->samples[i];
+    timing->mhz[i] = t->clocks ? t->clocks[i] : NAN;
+  }
+  timing->median = t->ms;
+  timing->p20 = t->p20;
+  timing->p80 = t->p80;
+  timing->clock = t->clock_mhz;
+}
+
 static void copy(const fat_trial *t, const fat_tools *tools, fat_row *row)
 {
   char config[FAT_CONFIG_TEXT];
@@ -44,7 +58,11 @@ static void copy(const fat_trial *t, const fat_tools *tools, fat_row *row)
                    .stack = t->stack,
                    .spills = t->spills,
                    .shared = t->shared,
-                   .blocks_per_sm = t->blocks_per_sm};
+                   .blocks_per_sm = t->blocks_per_sm,
+                   .error_max = t->error_max,
+                   .error_allowed = t->error_allowed,
+                   .compile_seconds = t->compile_seconds};
+  copy_times(t, row);
   keep(row->config, sizeof row->config, fat_config_print(&t->config, config));
   keep(row->kernel, sizeof row->kernel, t->config.kernel);
   keep(row->source_hash, sizeof row->source_hash, t->source_hash);
@@ -52,11 +70,20 @@ static void copy(const fat_trial *t, const fat_tools *tools, fat_row *row)
   keep(row->detail, sizeof row->detail, t->detail);
 }
 
+/* Whether a trial says something to who works with these tools. */
+static bool counts(const fat_trial *t, const fat_tools *tools)
+{
+  if (!same(t->compile_key, tools->compile_key))
+    return false;
+  if (t->origin == FAT_PREDICTED)
+    return !tools->driver && same(t->driver, tools->model);
+  return !tools->driver || same(t->driver, tools->driver);
+}
+
 static bool take(const fat_trial *t, void *user)
 {
   reading *r = user;
-  bool other_model = t->origin == FAT_PREDICTED && !same(t->driver, r->tools->model);
-  if (!same(t->compile_key, r->tools->compile_key) || other_model)
+  if (!counts(t, r->tools))
     return true;
   if (r->rows->count == r->room) {
     int room = r->room ? 2 * r->room : 64;
@@ -127,4 +154,44 @@ const fat_row *fat_rows_best(const fat_rows *rows, const char *kernel)
       best = row;
   }
   return best;
+}
+
+const char fat_rows_finalist[] = "finalist: timed in turns with ";
+
+bool fat_rows_is_finalist(const fat_row *row)
+{
+  return strncmp(row->detail, fat_rows_finalist, strlen(fat_rows_finalist)) == 0;
+}
+
+fat_status fat_rows_trial(const fat_row *row, const fat_problem *p, const fat_gpu *gpu,
+                          const fat_tools *tools, fat_trial *trial, fat_error *err)
+{
+  *trial = (fat_trial){.problem = *p,
+                       .gpu = *gpu,
+                       .eligible = row->eligible,
+                       .source_hash = row->source_hash,
+                       .templates = tools->templates,
+                       .compile_key = tools->compile_key,
+                       .driver = tools->driver,
+                       .outcome = row->outcome,
+                       .origin = FAT_MEASURED,
+                       .ms = row->timing.median,
+                       .p20 = row->timing.p20,
+                       .p80 = row->timing.p80,
+                       .samples = row->timing.ms,
+                       .clocks = row->timing.mhz,
+                       .sample_count = row->timing.count,
+                       .clock_mhz = row->timing.clock,
+                       .error_max = row->error_max,
+                       .error_allowed = row->error_allowed,
+                       .limit = row->limit,
+                       .registers = row->registers,
+                       .stack = row->stack,
+                       .spills = row->spills,
+                       .shared = row->shared,
+                       .blocks_per_sm = row->blocks_per_sm,
+                       .compile_seconds = row->compile_seconds,
+                       .detail = row->detail,
+                       .log = ""};
+  return fat_config_parse(row->config, &trial->config, err);
 }

@@ -7,12 +7,14 @@
 #include "db.h"
 #include "gpu.h"
 #include "problem.h"
+#include "timer.h"
 
 /* The tools a row must have been made with to count as tried: another NVRTC or option makes other code. */
 typedef struct fat_tools {
   const char *templates;   /* hash over all templates */
   const char *compile_key; /* fat_compile_key */
   const char *model;       /* FAT_MODEL_VERSION: stands where measured rows have the driver */
+  const char *driver;      /* the driver's version where trials are measured; NULL where they are predicted */
 } fat_tools;
 
 typedef struct fat_row {
@@ -25,15 +27,18 @@ typedef struct fat_row {
   double ms;
   char limit[16];
   int eligible, registers, stack, spills, shared, blocks_per_sm;
-  char detail[1024]; /* why it failed */
+  char detail[1024]; /* why it failed; of a finalist: fat_rows_finalist */
+  fat_timing timing; /* measured */
+  double error_max, error_allowed, compile_seconds;
 } fat_row;
 
 typedef struct fat_rows {
-  fat_row *list; /* those made with the same compile key, and by the same model where predicted */
+  fat_row *list; /* made with the same compile key; where trials are measured: with this driver, none
+                    predicted; else: measured ones, and those predicted by the same model */
   int count;
 } fat_rows;
 
-/* Reads the rows of a problem on a device. Rows of other compile keys or models are left out. */
+/* Reads the rows of a problem on a device that count with these tools. */
 fat_status fat_rows_read(fat_db *db, const fat_problem *p, const fat_gpu *gpu, const fat_tools *tools,
                          fat_rows *rows, fat_error *err);
 void fat_rows_free(fat_rows *rows);
@@ -44,5 +49,13 @@ const fat_row *fat_rows_find(const fat_rows *rows, const char *config);
 /* The fastest row of a kernel (NULL: of all that may win unasked) among those with the same templates: a
  * clean one if any is, else one that spills, else NULL. Measured rows come before predicted ones. */
 const fat_row *fat_rows_best(const fat_rows *rows, const char *kernel);
+
+/* Begins the detail of a trial that was timed a second time, in turns with the others that came near it. */
+extern const char fat_rows_finalist[];
+bool fat_rows_is_finalist(const fat_row *row);
+
+/* A measured row as it would be put again; its strings are borrowed from the row, the tools and ''. */
+fat_status fat_rows_trial(const fat_row *row, const fat_problem *p, const fat_gpu *gpu,
+                          const fat_tools *tools, fat_trial *trial, fat_error *err);
 
 #endif

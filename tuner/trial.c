@@ -1,4 +1,5 @@
-/* trial.c -- the tuner on one page: a config is rendered, compiled, inspected, predicted and stored.
+/* trial.c -- the tuner on one page: a config is rendered, compiled, inspected, predicted; where the GPU is at
+ * hand verified and timed; stored.
  *
  * In: a problem, a GPU and a point of a kernel's space. Out: an outcome with its figures, and its row. Each
  * stage is one call of the file that owns it. What a stage says against this one config (its source does not
@@ -97,10 +98,12 @@ static fat_status inspect(fat_job *job, fat_resident resident[FAT_SPACE_LAUNCHES
 }
 
 /* The earlier row's figures stand: its source is this one, made before some other template changed. */
-static bool reuse(fat_job *job)
+static bool reuse(fat_job *job, const fat_tools *tools)
 {
   const fat_row *row = job->earlier;
-  if (!row || row->origin != FAT_PREDICTED || strcmp(row->source_hash, job->source.hash) != 0)
+  fat_origin wanted = tools->driver ? FAT_MEASURED : FAT_PREDICTED;
+  if (!row || row->origin != wanted || strcmp(row->source_hash, job->source.hash) != 0 ||
+      row->outcome == FAT_OUT_OOM)
     return false;
   job->outcome = row->outcome;
   job->forecast.ms = row->ms;
@@ -112,6 +115,9 @@ static bool reuse(fat_job *job)
   job->spills = row->spills;
   job->shared = row->shared;
   job->blocks_per_sm = row->blocks_per_sm;
+  job->timing = row->timing;
+  job->error_max = row->error_max;
+  job->error_allowed = row->error_allowed;
   snprintf(job->detail, sizeof job->detail, "%s", row->detail);
   return true;
 }
@@ -124,10 +130,11 @@ void fat_trial_make(fat_job *job, const fat_bench *bench, fat_script *script)
   fat_error *err = &job->error;
 
   job->outcome = FAT_OUT_OK;
-  job->forecast.ms = NAN;
+  job->forecast.ms = job->error_max = job->error_allowed = NAN;
+  job->timing = (fat_timing){.median = NAN, .p20 = NAN, .p80 = NAN, .clock = NAN};
   job->status =
       fat_source_render(script, job->problem, job->gpu, config, FAT_LINES_TEMPLATE, &job->source, err);
-  if (job->status != FAT_OK || reuse(job))
+  if (job->status != FAT_OK || reuse(job, &bench->tools))
     return;
 
   fat_status compiled = fat_compile(bench->nvrtc, fat_text_get(&job->source.text), config->kernel, target,
@@ -145,6 +152,42 @@ void fat_trial_make(fat_job *job, const fat_bench *bench, fat_script *script)
     job->status = fat_dump_write(bench->dump, job, err);
 }
 
+bool fat_trial_runs(const fat_job *job)
+{
+  bool made = job->outcome == FAT_OUT_OK || job->outcome == FAT_OUT_SPILLS;
+  return job->status == FAT_OK && made && job->binary.cubin && job->timing.count == 0;
+}
+
+void fat_trial_assign(const fat_job *job, fat_assignment *a)
+{
+  a->problem = *job->problem;
+  a->sms = job->gpu->sms;
+  a->l2 = job->gpu->l2;
+  a->count = 1;
+  a->entrant[0] = (fat_entrant){.recipe = fat_text_get(&job->source.recipe),
+                                .cubin_hash = job->binary.hash,
+                                .cubin = job->binary.cubin,
+                                .cubin_size = job->binary.size};
+}
+
+void fat_trial_judge(fat_job *job, const fat_verdict *verdict)
+{
+  job->outcome = verdict->outcome;
+  job->timing = verdict->timing;
+  if (verdict->error_allowed > 0) {
+    job->error_max = verdict->error_max;
+    job->error_allowed = verdict->error_allowed;
+  }
+  snprintf(job->detail, sizeof job->detail, "%s", verdict->detail);
+}
+
+double fat_trial_ms(const fat_job *job)
+{
+  if (job->outcome != FAT_OUT_OK)
+    return NAN;
+  return job->timing.count > 0 ? job->timing.median : job->forecast.ms;
+}
+
 static fat_artifact artifact_of(const fat_job *job)
 {
   return (fat_artifact){.source = fat_text_get(&job->source.text),
@@ -159,7 +202,7 @@ fat_status fat_trial_store(const fat_job *job, const fat_bench *bench, fat_db *d
                            fat_error *err)
 {
   bool failed = job->outcome == FAT_OUT_COMPILE_FAILED || job->outcome == FAT_OUT_TIMEOUT;
-  bool timed = isfinite(job->forecast.ms) && job->forecast.ms > 0;
+  bool forecast = isfinite(job->forecast.ms) && job->forecast.ms > 0, measured = bench->tools.driver != NULL;
   fat_trial trial = {.run = run,
                      .problem = *job->problem,
                      .gpu = *job->gpu,
@@ -168,16 +211,21 @@ fat_status fat_trial_store(const fat_job *job, const fat_bench *bench, fat_db *d
                      .source_hash = job->source.hash,
                      .templates = bench->tools.templates,
                      .compile_key = bench->tools.compile_key,
-                     .driver = bench->tools.model,
+                     .driver = measured ? bench->tools.driver : bench->tools.model,
                      .outcome = job->outcome,
-                     .origin = FAT_PREDICTED,
-                     .ms = timed ? job->forecast.ms : NAN,
-                     .p20 = NAN,
-                     .p80 = NAN,
-                     .clock_mhz = NAN,
-                     .error_max = NAN,
-                     .error_allowed = NAN,
-                     .limit = timed ? fat_model_limit_name(job->forecast.limit) : "",
+                     .origin = measured ? FAT_MEASURED : FAT_PREDICTED,
+                     .ms = measured   ? job->timing.median
+                           : forecast ? job->forecast.ms
+                                      : NAN,
+                     .p20 = job->timing.p20,
+                     .p80 = job->timing.p80,
+                     .samples = job->timing.ms,
+                     .clocks = job->timing.mhz,
+                     .sample_count = job->timing.count,
+                     .clock_mhz = job->timing.clock,
+                     .error_max = job->error_max,
+                     .error_allowed = job->error_allowed,
+                     .limit = forecast ? fat_model_limit_name(job->forecast.limit) : "",
                      .registers = job->registers,
                      .stack = job->stack,
                      .spills = job->spills,

@@ -10,6 +10,7 @@
 #include "script.h"
 #include "source.h"
 #include "space.h"
+#include "wire.h"
 
 /* What all trials of one command share; read only. */
 typedef struct fat_bench {
@@ -36,11 +37,23 @@ typedef struct fat_job {
   fat_forecast forecast;
   int registers, stack, spills, shared, blocks_per_sm; /* worst entry */
   char detail[1024];                                   /* why it failed */
+  fat_timing timing;                                   /* count 0: not timed */
+  double error_max, error_allowed;                     /* of verification; NAN: not verified */
 } fat_job;
 
-/* render -> compile -> inspect -> predict -> dump. Runs on any thread, with that thread's own script. A
- * config that does not work is an outcome; job->status tells of what stands in the way of all of them. */
+/* The first half: render -> compile -> inspect -> predict -> dump. Runs on any thread, with that thread's own
+ * script. A config that does not work is an outcome; job->status tells of what stands in the way of all of
+ * them. */
 void fat_trial_make(fat_job *job, const fat_bench *bench, fat_script *script);
+
+/* The second half, where a GPU is at hand: verify -> time, by a worker. Whether there is anything to measure;
+ * what the worker is given, borrowed from the job; what it found. */
+bool fat_trial_runs(const fat_job *job);
+void fat_trial_assign(const fat_job *job, fat_assignment *a);
+void fat_trial_judge(fat_job *job, const fat_verdict *verdict);
+
+/* Milliseconds: measured, else predicted; NAN where there are none or the trial failed. */
+double fat_trial_ms(const fat_job *job);
 
 /* Stores the row, with source, recipe and cubin where `whole`. */
 fat_status fat_trial_store(const fat_job *job, const fat_bench *bench, fat_db *db, int64_t run, bool whole,

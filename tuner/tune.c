@@ -1,14 +1,16 @@
-/* tune.c -- the loop around trials: plan, feed, store, keep the best.
+/* tune.c -- the loop around trials: feed, measure, store, keep the best.
  *
  * In: problems with their kernels, a database, a bench. Out: a row for every config that was chosen. Only
- * this thread touches the database; pool threads render and compile. A row is committed before the next
- * finished trial is looked at, so whatever ends the process, what was counted is stored. What is stored with
- * the same templates and tools is not tried again. */
+ * this thread touches the database; pool threads render and compile; a worker process has the GPU, where one
+ * is at hand. A row is committed before the next finished trial is looked at, so whatever ends the process,
+ * what was counted is stored. What is stored with the same source and tools is not tried again. */
 #include "tune.h"
 
-#include "keep.h"
+#include "plan.h"
 #include "pool.h"
+#include "race.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,101 +50,22 @@ static void watch_signals(bool on, struct sigaction before[2])
       sigaction(numbers[i], &before[i], NULL);
 }
 
-enum { REASONS = 32 };
-
-/* A job with its place in the plan. */
-typedef struct task {
-  fat_job job; /* first: the pool carries job pointers */
-  fat_line *line;
-  fat_keep *keep;
-  int rank; /* in its line's order; 0 is the default config */
-} task;
+enum { AHEAD = 16 /* compiled jobs that may wait for the GPU */ };
+static const double worth_keeping = 1.05; /* times the best of a line so far: it may come to a race */
 
 typedef struct tuning {
   const fat_order *order;
   fat_outturn *out;
-  fat_rows *rows;  /* of each ask */
-  fat_keep *keeps; /* of each line */
-  task *tasks;
-  int task_count;
+  fat_plan plan;
+  double *best;                       /* of each line: measured milliseconds so far, 0: none */
+  char (*incumbent)[FAT_CONFIG_TEXT]; /* of each ask */
+  int fed;                            /* tasks given to the pool */
+  fat_job *waiting[AHEAD + FAT_TUNE_JOBS];
+  int waits; /* compiled, in order */
+  double begun;
   int64_t run;
   fat_progress progress;
 } tuning;
-
-static fat_status plan_line(tuning *t, fat_line *line, fat_error *err)
-{
-  int cap = fat_tune_most(t->order->options->effort, line->kernel->picked);
-  fat_status status = fat_search_choose(t->order->script, line->kernel->name, &line->ask->problem,
-                                        t->order->gpu, cap, &line->search, &line->why);
-  if (status == FAT_OK || status == FAT_E_UNSUPPORTED)
-    return FAT_OK;
-  return fat_status_fail(err, status, "%s", line->why.text);
-}
-
-static fat_status plan_tasks(tuning *t, fat_line *line, const fat_rows *rows, fat_keep *keep, fat_error *err)
-{
-  char config[FAT_CONFIG_TEXT];
-  task *larger = realloc(t->tasks, (size_t)(t->task_count + line->search.count + 1) * sizeof *larger);
-  if (!larger)
-    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the plan");
-  t->tasks = larger;
-  for (int i = 0; i < line->search.count; i++) {
-    const fat_point *point = &line->search.space.points[line->search.chosen[i]];
-    const fat_row *row = fat_rows_find(rows, fat_config_print(&point->config, config));
-    t->out->chosen++;
-    if (row && row->same_templates) {
-      t->out->stored++;
-      continue;
-    }
-    t->tasks[t->task_count++] = (task){.job = {.problem = &line->ask->problem,
-                                               .gpu = t->order->gpu,
-                                               .point = point,
-                                               .eligible = line->kernel->picked,
-                                               .earlier = row},
-                                       .line = line,
-                                       .keep = keep,
-                                       .rank = i};
-  }
-  return FAT_OK;
-}
-
-/* Defaults of all problems first, then the most promising of each in turn: whenever it ends, every problem
- * has its share. Tasks lie in the order of lines, so ties keep that order. */
-static int by_rank(const void *a, const void *b)
-{
-  const task *x = a, *y = b;
-  if (x->rank != y->rank)
-    return x->rank - y->rank;
-  return x->line < y->line ? -1 : x->line > y->line;
-}
-
-static fat_status plan(tuning *t, fat_error *err)
-{
-  const fat_asks *asks = t->order->asks;
-  size_t lines = 0;
-  for (int a = 0; a < asks->count; a++)
-    lines += (size_t)asks->list[a].kernel_count;
-  t->out->lines = calloc(lines, sizeof *t->out->lines);
-  t->keeps = calloc(lines, sizeof *t->keeps);
-  t->rows = calloc(lines, sizeof *t->rows); /* an ask has at least one line */
-  if (!t->out->lines || !t->keeps || !t->rows)
-    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the plan");
-  for (int a = 0; a < asks->count; a++) {
-    const fat_ask *ask = &asks->list[a];
-    FAT_TRY(
-        fat_rows_read(t->order->db, &ask->problem, t->order->gpu, &t->order->bench.tools, &t->rows[a], err));
-    for (int k = 0; k < ask->kernel_count && !stop; k++) {
-      int i = t->out->line_count++;
-      fat_line *line = &t->out->lines[i];
-      line->ask = ask;
-      line->kernel = &ask->kernels[k];
-      FAT_TRY(plan_line(t, line, err));
-      FAT_TRY(plan_tasks(t, line, &t->rows[a], &t->keeps[i], err));
-    }
-  }
-  qsort(t->tasks, (size_t)t->task_count, sizeof *t->tasks, by_rank);
-  return FAT_OK;
-}
 
 /* A pool thread's own script; `error` where it could not be opened. */
 typedef struct hand {
@@ -182,110 +105,172 @@ static void hand_end(void *state)
   free(h);
 }
 
+/* The binary is worth keeping: it may be launched again, or come to a race. */
+static bool keeps_binary(const tuning *t, const fat_task_job *done)
+{
+  double best = t->best[done->line - t->out->lines];
+  return done->rank == 0 || (t->order->measure && done->job.outcome == FAT_OUT_OK &&
+                             (best == 0 || fat_trial_ms(&done->job) <= worth_keeping * best));
+}
+
+static void note_best(tuning *t, fat_task_job *done)
+{
+  const fat_job *job = &done->job;
+  double ms = fat_trial_ms(job), *best = &t->best[done->line - t->out->lines];
+  bool leads =
+      t->order->measure ? isfinite(ms) && (*best == 0 || ms < *best) : fat_keep_offer(done->keep, &done->job);
+  if (!leads)
+    return;
+  *best = ms;
+  if (job->eligible) {
+    char family[FAT_PROBLEM_TEXT];
+    snprintf(t->progress.best, sizeof t->progress.best, "%.100s %.4g ms",
+             fat_problem_family(job->problem, family), ms);
+  }
+}
+
 /* One finished trial: counted, stored, kept if it is the best of its line so far. */
-static fat_status finish(tuning *t, task *done, fat_error *err)
+static fat_status finish(tuning *t, fat_task_job *done, fat_error *err)
 {
   fat_job *job = &done->job;
   if (job->status == FAT_E_CANCELLED)
     return FAT_OK;
   if (job->status != FAT_OK)
     return fat_status_fail(err, job->status, "%s", job->error.text);
-  FAT_TRY(fat_trial_store(job, &t->order->bench, t->order->db, t->run, done->rank == 0, err));
+  FAT_TRY(fat_trial_store(job, &t->order->bench, t->order->db, t->run, keeps_binary(t, done), err));
   t->out->tried++;
   fat_progress_count(&t->progress, job->outcome);
-  if (fat_keep_offer(done->keep, job) && job->eligible) {
-    char family[FAT_PROBLEM_TEXT];
-    snprintf(t->progress.best, sizeof t->progress.best, "%.100s %.4g ms",
-             fat_problem_family(job->problem, family), job->forecast.ms);
-  }
+  note_best(t, done);
   return FAT_OK;
 }
 
-/* Takes back what has not begun; what runs goes on, unless a signal or an error has set `stop`. */
-static void withdraw(fat_pool *pool)
+static bool late(const tuning *t)
+{
+  double budget = t->order->options->budget;
+  return budget > 0 && fat_progress_now() - t->begun > budget;
+}
+
+static bool ending(const tuning *t)
+{
+  return stop || t->out->out_of_budget;
+}
+
+/* Gives the pool as much as it can work on, but no more than the GPU's queue has room for. */
+static fat_status feed(tuning *t, fat_pool *pool, int threads, fat_error *err)
+{
+  int room = t->order->measure ? AHEAD + threads - t->waits : t->plan.task_count;
+  while (!ending(t) && t->fed < t->plan.task_count && fat_pool_pending(pool) < room)
+    FAT_TRY(fat_pool_put(pool, &t->plan.tasks[t->fed++].job, err));
+  return FAT_OK;
+}
+
+/* A job that the pool is done with: to the GPU's queue, or stored. */
+static fat_status compiled(tuning *t, fat_job *job, fat_error *err)
+{
+  if (t->order->measure && fat_trial_runs(job)) {
+    t->waiting[t->waits++] = job;
+    return FAT_OK;
+  }
+  fat_status status = finish(t, (fat_task_job *)job, err);
+  fat_trial_free(job);
+  return status;
+}
+
+/* Keeps the GPU busy: the next job to it, the last one from it. */
+static fat_status serve(tuning *t, double seconds, fat_error *err)
+{
+  fat_measure *m = t->order->measure;
+  fat_job *done;
+  if (!m->job && t->waits > 0 && !ending(t)) {
+    fat_job *next = t->waiting[0];
+    memmove(t->waiting, t->waiting + 1, (size_t)--t->waits * sizeof *t->waiting);
+    FAT_TRY(fat_measure_begin(m, next, t->best[((fat_task_job *)next)->line - t->out->lines], err));
+  }
+  if (!m->job)
+    return FAT_OK;
+  FAT_TRY(fat_measure_step(m, seconds, &done, err));
+  if (!done)
+    return FAT_OK;
+  fat_status status = finish(t, (fat_task_job *)done, err);
+  fat_trial_free(done);
+  return status;
+}
+
+/* What has not begun is left for the next run. What runs on the GPU goes on to its end. */
+static void drop(tuning *t, fat_pool *pool)
 {
   while (fat_pool_withdraw(pool))
     ;
+  for (int i = 0; i < t->waits; i++)
+    fat_trial_free(t->waiting[i]);
+  t->waits = 0;
+  t->fed = t->plan.task_count;
 }
 
-/* Takes finished trials until none is left, or a signal, the budget or an error ends it. */
-static fat_status drain(tuning *t, fat_pool *pool, fat_error *err)
+static bool is_working(const tuning *t, const fat_pool *pool)
 {
-  const double budget = t->order->options->budget, begun = fat_progress_now();
+  bool measuring = t->order->measure && (t->order->measure->job || t->waits > 0);
+  return fat_pool_pending(pool) > 0 || measuring || t->fed < t->plan.task_count;
+}
+
+/* Until all tasks have ended, or a signal, the budget or an error ends it. */
+static fat_status drain(tuning *t, fat_pool *pool, int threads, fat_error *err)
+{
   fat_status status = FAT_OK;
-  while (fat_pool_pending(pool) > 0) {
-    void *job = fat_pool_take(pool, 0.1);
-    if (job && status == FAT_OK) {
-      status = finish(t, job, err);
-      if (status != FAT_OK)
-        stop = stop ? stop : -1;
-    }
+  while (status == FAT_OK && is_working(t, pool)) {
+    bool gpu = t->order->measure && (t->order->measure->job || (t->waits > 0 && !ending(t)));
+    status = feed(t, pool, threads, err);
+    void *job = status == FAT_OK ? fat_pool_take(pool, gpu ? 0 : 0.1) : NULL;
     if (job)
-      fat_trial_free(job);
-    if (stop)
-      withdraw(pool);
-    if (budget > 0 && fat_progress_now() - begun > budget && !t->out->out_of_budget) {
+      status = compiled(t, job, err);
+    if (status == FAT_OK && gpu)
+      status = serve(t, job ? 0 : 0.1, err);
+    if (late(t))
       t->out->out_of_budget = true;
-      withdraw(pool);
-    }
+    if (ending(t))
+      drop(t, pool);
     fat_progress_show(&t->progress);
   }
+  if (status == FAT_OK)
+    return FAT_OK;
+  stop = stop ? stop : -1; /* compiles are given up */
+  drop(t, pool);
+  for (void *job; fat_pool_pending(pool) > 0;)
+    if ((job = fat_pool_take(pool, 0.1)))
+      fat_trial_free(job);
+  if (t->order->measure && t->order->measure->job)
+    fat_trial_free(t->order->measure->job);
   return status;
 }
 
 static fat_status work(tuning *t, fat_error *err)
 {
   fat_pool *pool;
-  int cores = t->order->options->jobs ? t->order->options->jobs : fat_pool_cores();
-  if (cores > t->task_count)
-    cores = t->task_count;
-  FAT_TRY(fat_pool_open(cores, hand_begin, hand_work, hand_end, t, &pool, err));
-  fat_status status = FAT_OK;
-  for (int i = 0; i < t->task_count && status == FAT_OK; i++)
-    status = fat_pool_put(pool, &t->tasks[i].job, err);
-  if (status != FAT_OK)
-    stop = stop ? stop : -1;
-  fat_status drained = drain(t, pool, status == FAT_OK ? err : NULL);
+  int threads = t->order->options->jobs ? t->order->options->jobs : fat_pool_cores();
+  threads = threads > t->plan.task_count ? t->plan.task_count
+            : threads > FAT_TUNE_JOBS    ? FAT_TUNE_JOBS
+                                         : threads;
+  FAT_TRY(fat_pool_open(threads, hand_begin, hand_work, hand_end, t, &pool, err));
+  fat_status status = drain(t, pool, threads, err);
   fat_pool_close(pool);
-  return status == FAT_OK ? drained : status;
+  return status;
 }
 
-/* All rejections, summed up over the lines by their reason; returns how many reasons there are. */
-static int sum_reasons(const fat_outturn *out, fat_rejection sums[REASONS])
+/* Times the finalists of each line in turns. A race is due once: what it finds due again, noise has moved,
+ * and after a few of them that is left alone. */
+static fat_status hold_races(tuning *t, fat_error *err)
 {
-  int count = 0;
-  for (int i = 0; i < out->line_count; i++)
-    for (int r = 0; r < out->lines[i].search.space.rejection_count; r++) {
-      const fat_rejection *one = &out->lines[i].search.space.rejections[r];
-      int at = 0;
-      while (at < count && strcmp(sums[at].reason, one->reason) != 0)
-        at++;
-      if (at == REASONS || one->count == 0)
-        continue;
-      if (at == count)
-        sums[count++] = (fat_rejection){0};
-      memcpy(sums[at].reason, one->reason, sizeof one->reason);
-      sums[at].count += one->count;
+  enum { RACES = 3 };
+  for (int i = 0; i < t->out->line_count && !ending(t); i++)
+    for (int n = 0; n < RACES && !ending(t); n++) {
+      fat_status status =
+          fat_race_hold(t->order, t->order->measure, &t->out->lines[i], t->run, &stop, &t->progress, err);
+      if (status == FAT_E_CANCELLED)
+        return FAT_OK;
+      FAT_TRY(status);
+      fat_progress_show(&t->progress);
     }
-  return count;
-}
-
-/* Says what was walked and by which rules the rest fell. */
-static void say_plan(tuning *t)
-{
-  fat_rejection sums[REASONS];
-  int reasons = sum_reasons(t->out, sums);
-  long walked = 0, valid = 0;
-  for (int i = 0; i < t->out->line_count; i++) {
-    walked += t->out->lines[i].search.space.walked;
-    valid += t->out->lines[i].search.space.count;
-  }
-  t->progress.rejected = walked - valid;
-  fat_progress_say(&t->progress,
-                   "%s: %ld configs of %d kernels and problems, %ld valid, %d chosen, %d of them stored",
-                   t->order->gpu->name, walked, t->out->line_count, valid, t->out->chosen, t->out->stored);
-  for (int i = 0; i < reasons; i++)
-    fat_progress_say(&t->progress, "%8ld rejected by the rule: %s", sums[i].count, sums[i].reason);
+  return FAT_OK;
 }
 
 static fat_status run_trials(tuning *t, fat_error *err)
@@ -295,14 +280,20 @@ static fat_status run_trials(tuning *t, fat_error *err)
   gethostname(host, sizeof host - 1);
   fat_run run = {.command = order->command,
                  .version = FATUNE_VERSION,
-                 .driver = "",
+                 .driver = order->bench.tools.driver ? order->bench.tools.driver : "",
                  .nvrtc = fat_nvrtc_version(order->bench.nvrtc),
                  .templates = order->bench.tools.templates,
                  .host = host};
   FAT_TRY(fat_db_run_begin(order->db, &run, &t->run, err));
-  fat_progress_begin(&t->progress, !order->options->quiet, order->gpu->name, t->task_count);
-  say_plan(t);
-  fat_status status = work(t, err);
+  if (order->measure)
+    order->measure->seed = (uint64_t)t->run;
+  fat_progress_begin(&t->progress, !order->options->quiet, order->gpu->name, t->plan.task_count,
+                     order->measure != NULL);
+  fat_plan_say(order, t->out, &t->progress);
+  t->begun = fat_progress_now();
+  fat_status status = t->plan.task_count > 0 ? work(t, err) : FAT_OK;
+  if (status == FAT_OK && order->measure)
+    status = hold_races(t, err);
   t->out->signal = stop > 0 ? stop : 0;
   fat_progress_end(&t->progress);
   const char *how = status != FAT_OK        ? "failed"
@@ -313,28 +304,66 @@ static fat_status run_trials(tuning *t, fat_error *err)
   return status == FAT_OK ? ended : status;
 }
 
+/* Whether a measuring tune has anything to do beside trials. */
+static fat_status race_is_due(const tuning *t, bool *due, fat_error *err)
+{
+  *due = false;
+  for (int i = 0; i < t->out->line_count && !*due && t->order->measure; i++)
+    FAT_TRY(fat_race_due(t->order, &t->out->lines[i], due, err));
+  return FAT_OK;
+}
+
+/* Winners before and after. */
+static fat_status read_incumbents(tuning *t, fat_error *err)
+{
+  const fat_asks *asks = t->order->asks;
+  t->best = calloc((size_t)t->out->line_count + 1, sizeof *t->best);
+  t->incumbent = calloc((size_t)asks->count + 1, sizeof *t->incumbent);
+  if (!t->best || !t->incumbent)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the plan");
+  for (int i = 0; i < t->out->line_count; i++) {
+    const fat_row *row =
+        fat_rows_best(&t->plan.rows[t->out->lines[i].ask - asks->list], t->out->lines[i].kernel->name);
+    t->best[i] = row && t->order->measure && isfinite(row->ms) ? row->ms : 0;
+  }
+  for (int a = 0; a < asks->count && t->order->measure; a++)
+    FAT_TRY(fat_race_incumbent(t->order, &asks->list[a].problem, t->incumbent[a], err));
+  return FAT_OK;
+}
+
+static fat_status keep_results(tuning *t, fat_error *err)
+{
+  const fat_asks *asks = t->order->asks;
+  for (int a = 0; a < asks->count && t->order->measure; a++)
+    FAT_TRY(fat_race_crown(t->order, &asks->list[a].problem, t->incumbent[a], err));
+  for (int i = 0; i < t->out->line_count && !t->order->measure; i++)
+    FAT_TRY(fat_keep_store(&t->plan.keeps[i], &t->out->lines[i], t->order, stop != 0, err));
+  return FAT_OK;
+}
+
 fat_status fat_tune_run(const fat_order *given, fat_outturn *outturn, fat_error *err)
 {
   fat_order order = *given;
   tuning t = {.order = &order, .out = outturn};
   struct sigaction before[2];
+  bool due = false;
   *outturn = (fat_outturn){0};
   order.bench.cancel = &stop;
   stop = 0;
   watch_signals(true, before);
-  fat_status status = plan(&t, err);
-  if (status == FAT_OK && t.task_count > 0)
+  fat_status status = fat_plan_make(&order, &stop, outturn, &t.plan, err);
+  if (status == FAT_OK)
+    status = read_incumbents(&t, err);
+  if (status == FAT_OK)
+    status = race_is_due(&t, &due, err);
+  if (status == FAT_OK && (t.plan.task_count > 0 || due))
     status = run_trials(&t, err);
-  for (int i = 0; i < outturn->line_count && status == FAT_OK; i++)
-    status = fat_keep_store(&t.keeps[i], &outturn->lines[i], &order, stop != 0, err);
+  if (status == FAT_OK)
+    status = keep_results(&t, err);
   watch_signals(false, before);
-  for (int i = 0; t.keeps && i < outturn->line_count; i++)
-    fat_keep_free(&t.keeps[i]);
-  for (int a = 0; t.rows && a < order.asks->count; a++)
-    fat_rows_free(&t.rows[a]);
-  free(t.keeps);
-  free(t.rows);
-  free(t.tasks);
+  fat_plan_free(&t.plan, outturn);
+  free(t.best);
+  free(t.incumbent);
   return status;
 }
 

@@ -26,8 +26,11 @@ typedef struct fat_order {
   fat_script *script;    /* the main thread's */
   fat_bench bench;
   fat_db *db;
-  const char *command; /* as typed */
+  const char *command;         /* as typed */
+  struct fat_measure *measure; /* the GPU at hand, or NULL: trials are predicted */
 } fat_order;
+
+enum { FAT_TUNE_JOBS = 256 }; /* threads that compile, at most */
 
 typedef struct fat_outturn {
   fat_line *lines; /* in the order of asks and their kernels */

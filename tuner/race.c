@@ -1,0 +1,239 @@
+/* race.c -- who is in the last round, the round, and who wins.
+ *
+ * In: measured rows. Out: rows with the times of the race, and the winner. Near ties are decided by a fixed
+ * rule and not by noise, so that the same GPU is given the same kernel again tomorrow. */
+#include "race.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const double near_best = 1.05, tie = 1.01; /* times the best */
+
+static bool works(const fat_row *row, const char *kernel)
+{
+  bool asked = kernel ? strcmp(row->kernel, kernel) == 0 : row->eligible != 0;
+  return asked && row->same_templates && row->origin == FAT_MEASURED && row->outcome == FAT_OUT_OK &&
+         isfinite(row->ms) && row->ms > 0;
+}
+
+static const fat_row *fastest(const fat_rows *rows, const char *kernel)
+{
+  const fat_row *best = NULL;
+  for (int i = 0; i < rows->count; i++) {
+    const fat_row *row = &rows->list[i];
+    if (works(row, kernel) && (!best || row->ms < best->ms || (row->ms == best->ms && row->id < best->id)))
+      best = row;
+  }
+  return best;
+}
+
+/* Keeps the fastest, sorted; the last place is kept free for the default. */
+static void insert(const fat_row *finalists[FAT_RACE_MOST], int *count, const fat_row *row)
+{
+  int at = *count;
+  while (at > 0 && finalists[at - 1]->ms > row->ms)
+    at--;
+  if (at >= FAT_RACE_MOST - 1)
+    return;
+  int end = *count < FAT_RACE_MOST - 1 ? (*count)++ : FAT_RACE_MOST - 2;
+  memmove(&finalists[at + 1], &finalists[at], (size_t)(end - at) * sizeof *finalists);
+  finalists[at] = row;
+}
+
+int fat_race_finalists(const fat_rows *rows, const char *kernel, const char *default_config,
+                       const fat_row *finalists[FAT_RACE_MOST])
+{
+  const fat_row *best = fastest(rows, kernel), *standard = NULL;
+  int count = 0;
+  if (!best)
+    return 0;
+  for (int i = 0; i < rows->count; i++) {
+    const fat_row *row = &rows->list[i];
+    if (!works(row, kernel))
+      continue;
+    if (row->ms <= near_best * best->ms)
+      insert(finalists, &count, row);
+    if (strcmp(row->config, default_config) == 0)
+      standard = row;
+  }
+  bool entered = !standard;
+  for (int i = 0; i < count; i++)
+    entered = entered || finalists[i] == standard;
+  if (!entered)
+    finalists[count++] = standard;
+  bool held = fat_rows_is_finalist(best) && (!standard || fat_rows_is_finalist(standard));
+  return count < 2 || held ? 0 : count;
+}
+
+/* Code of the entrants that is stored; without it one cannot run. */
+typedef struct field {
+  const fat_row *row[FAT_RACE_MOST];
+  fat_code code[FAT_RACE_MOST];
+  fat_entrant entrant[FAT_RACE_MOST];
+  int count;
+} field;
+
+static fat_status gather(const fat_order *order, const fat_problem *p, const fat_row *const *rows, int count,
+                         field *f, fat_error *err)
+{
+  char facts[FAT_GPU_FACTS];
+  fat_gpu_facts(order->gpu, facts);
+  for (int i = 0; i < count; i++) {
+    fat_code *code = &f->code[f->count];
+    const fat_code_filter filter = {p, order->gpu->sm, facts, rows[i]->config, rows[i]->source_hash};
+    fat_status status = fat_db_code(order->db, &filter, code, err);
+    if (status == FAT_E_NOT_FOUND)
+      continue;
+    FAT_TRY(status);
+    f->row[f->count] = rows[i];
+    f->entrant[f->count++] = (fat_entrant){.config = rows[i]->config,
+                                           .recipe = code->recipe,
+                                           .cubin_hash = code->cubin_hash,
+                                           .cubin = code->cubin,
+                                           .cubin_size = code->cubin_size};
+    if (!code->cubin || !code->recipe)
+      fat_db_code_free(&f->code[--f->count]);
+  }
+  return FAT_OK;
+}
+
+/* The row again, with the times of the race. */
+static fat_status store(const fat_order *order, const fat_problem *p, const fat_row *row, int64_t run,
+                        const fat_timing *timing, int others, fat_error *err)
+{
+  fat_row copy = *row;
+  fat_trial trial;
+  copy.timing = *timing;
+  snprintf(copy.detail, sizeof copy.detail, "%s%d %s", fat_rows_finalist, others,
+           others == 1 ? "other" : "others");
+  FAT_TRY(fat_rows_trial(&copy, p, order->gpu, &order->bench.tools, &trial, err));
+  trial.run = run;
+  return fat_db_put(order->db, &trial, NULL, err);
+}
+
+static fat_status run_field(const fat_order *order, fat_measure *measure, const fat_problem *p, field *f,
+                            int64_t run, const volatile int *stop, fat_progress *progress, fat_error *err)
+{
+  static fat_verdict verdicts[FAT_WIRE_ENTRANTS];
+  double expected = 0;
+  for (int i = 0; i < f->count; i++)
+    expected = fmax(expected, f->row[i]->ms);
+  FAT_TRY(fat_measure_run(measure, FAT_TASK_RACE, p, order->gpu, f->entrant, f->count, expected, stop,
+                          verdicts, err));
+  if (verdicts[0].outcome != FAT_OUT_OK) {
+    fat_progress_say(progress, "the last round was broken off (%s: %s); the first times stand",
+                     fat_db_outcome_name(verdicts[0].outcome), verdicts[0].detail);
+    return FAT_OK;
+  }
+  for (int i = 0; i < f->count; i++)
+    FAT_TRY(store(order, p, f->row[i], run, &verdicts[i].timing, f->count - 1, err));
+  return FAT_OK;
+}
+
+/* The finalists of a line; `rows` hold them and are to be freed. */
+static fat_status read_finalists(const fat_order *order, const fat_line *line, fat_rows *rows,
+                                 const fat_row *finalists[FAT_RACE_MOST], int *count, fat_error *err)
+{
+  const char *kernel = line->kernel->picked ? NULL : line->kernel->name;
+  char standard[FAT_CONFIG_TEXT] = "";
+  *rows = (fat_rows){0};
+  *count = 0;
+  if (line->search.count == 0)
+    return FAT_OK;
+  fat_config_print(&line->search.space.points[0].config, standard);
+  FAT_TRY(fat_rows_read(order->db, &line->ask->problem, order->gpu, &order->bench.tools, rows, err));
+  *count = fat_race_finalists(rows, kernel, standard, finalists);
+  return FAT_OK;
+}
+
+fat_status fat_race_due(const fat_order *order, const fat_line *line, bool *due, fat_error *err)
+{
+  const fat_row *finalists[FAT_RACE_MOST];
+  fat_rows rows;
+  int count;
+  FAT_TRY(read_finalists(order, line, &rows, finalists, &count, err));
+  *due = count > 0;
+  fat_rows_free(&rows);
+  return FAT_OK;
+}
+
+fat_status fat_race_hold(const fat_order *order, fat_measure *measure, const fat_line *line, int64_t run,
+                         const volatile int *stop, fat_progress *progress, fat_error *err)
+{
+  const fat_problem *p = &line->ask->problem;
+  const fat_row *finalists[FAT_RACE_MOST];
+  fat_rows rows;
+  int count;
+  field f = {.count = 0};
+  FAT_TRY(read_finalists(order, line, &rows, finalists, &count, err));
+  fat_status status = count ? gather(order, p, finalists, count, &f, err) : FAT_OK;
+  if (status == FAT_OK && f.count > 1)
+    status = run_field(order, measure, p, &f, run, stop, progress, err);
+  for (int i = 0; i < f.count; i++)
+    fat_db_code_free(&f.code[i]);
+  fat_rows_free(&rows);
+  return status;
+}
+
+/* Whether noise may have decided between two that were in a race. */
+static bool ties(const fat_row *row, const fat_row *best)
+{
+  if (row == best)
+    return true;
+  bool raced = fat_rows_is_finalist(row) && fat_rows_is_finalist(best);
+  return raced && (row->ms <= tie * best->ms || row->timing.p20 <= best->timing.p80);
+}
+
+static bool preferred(const fat_row *a, const fat_row *b, const char *incumbent)
+{
+  if (strcmp(a->config, b->config) == 0)
+    return false;
+  if (strcmp(a->config, incumbent) == 0 || strcmp(b->config, incumbent) == 0)
+    return strcmp(a->config, incumbent) == 0;
+  if (a->shared != b->shared)
+    return a->shared < b->shared;
+  if (a->registers != b->registers)
+    return a->registers < b->registers;
+  return strcmp(a->config, b->config) < 0;
+}
+
+const fat_row *fat_race_winner(const fat_rows *rows, const char *incumbent)
+{
+  const fat_row *best = fastest(rows, NULL), *winner = best;
+  for (int i = 0; best && i < rows->count; i++) {
+    const fat_row *row = &rows->list[i];
+    if (works(row, NULL) && ties(row, best) && preferred(row, winner, incumbent))
+      winner = row;
+  }
+  return winner;
+}
+
+fat_status fat_race_incumbent(const fat_order *order, const fat_problem *p, char config[FAT_CONFIG_TEXT],
+                              fat_error *err)
+{
+  fat_best best;
+  fat_status status = fat_db_best(order->db, p, order->gpu, NULL, false, &best, err);
+  config[0] = 0;
+  if (status == FAT_E_NOT_FOUND)
+    return FAT_OK;
+  FAT_TRY(status);
+  if (best.trial.origin == FAT_MEASURED)
+    fat_config_print(&best.trial.config, config);
+  fat_db_best_free(&best);
+  return FAT_OK;
+}
+
+fat_status fat_race_crown(const fat_order *order, const fat_problem *p, const char *incumbent, fat_error *err)
+{
+  char now[FAT_CONFIG_TEXT];
+  fat_rows rows;
+  fat_status status = FAT_OK;
+  FAT_TRY(fat_race_incumbent(order, p, now, err));
+  FAT_TRY(fat_rows_read(order->db, p, order->gpu, &order->bench.tools, &rows, err));
+  const fat_row *winner = fat_race_winner(&rows, incumbent);
+  if (winner && strcmp(winner->config, now) != 0)
+    status = fat_db_prefer(order->db, winner->id, err);
+  fat_rows_free(&rows);
+  return status;
+}
