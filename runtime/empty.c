@@ -30,15 +30,27 @@ static void add(region *r, int64_t count, int64_t stride)
   r->d[at] = (dimension){count, stride};
 }
 
-/* Dimensions that continue the run become part of it. */
+/* Takes the dimension at `at` out. */
+static void drop(region *r, int at)
+{
+  r->dims--;
+  for (int i = at; i < r->dims; i++)
+    r->d[i] = r->d[i + 1];
+}
+
+/* Dimensions that continue the run become part of it; one that continues the one before it, part of that. */
 static void merge(region *r)
 {
   while (r->dims > 0 && r->d[0].stride == r->run) {
     r->run *= r->d[0].count;
-    r->dims--;
-    for (int i = 0; i < r->dims; i++)
-      r->d[i] = r->d[i + 1];
+    drop(r, 0);
   }
+  for (int i = 0; i + 1 < r->dims;)
+    if (r->d[i + 1].stride == r->d[i].stride * r->d[i].count) {
+      r->d[i].count *= r->d[i + 1].count;
+      drop(r, i + 1);
+    } else
+      i++;
 }
 
 /* `word`: 0, or the bits of a float. */
