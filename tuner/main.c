@@ -14,7 +14,7 @@
 #include <string.h>
 
 static const fat_command *const commands[] = {
-    &fat_cmd_tune,   &fat_cmd_show,   &fat_cmd_why,   &fat_cmd_render,
+    &fat_cmd_tune,   &fat_cmd_show,   &fat_cmd_why,   &fat_cmd_render, &fat_cmd_verify,
     &fat_cmd_export, &fat_cmd_import, &fat_cmd_merge, &fat_cmd_doctor,
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0], NEAR = 2, NAME_ROOM = 32 };
@@ -78,6 +78,8 @@ int main(int argc, char **argv)
   signal(SIGXFSZ, SIG_IGN); /* a file-size limit is then a failed write, which the database reports */
   if (argc > 1 && strcmp(argv[1], FAT_SERVE_WORD) == 0)
     return fat_serve_main(argc, argv);
+  if (argc > 1 && strcmp(argv[1], FAT_SERVE_CHECK) == 0)
+    return fat_serve_check(argc, argv);
   argp_err_exit_status = FAT_EXIT_USAGE;
   argp_program_version = "fatune " FATUNE_VERSION;
   if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0))

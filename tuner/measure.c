@@ -37,7 +37,8 @@ fat_status fat_measure_open(int ordinal, const fat_bench *bench, const fat_gpu *
 {
   *measure = (fat_measure){.least = least, .seed = 1};
   FAT_TRY(fat_worker_open(ordinal, &measure->worker, err));
-  compile_clock(bench, gpu, &measure->clock);
+  if (bench)
+    compile_clock(bench, gpu, &measure->clock);
   return FAT_OK;
 }
 

@@ -16,7 +16,8 @@ struct fat_measure {
 };
 typedef struct fat_measure fat_measure;
 
-/* Starts the worker of a device and compiles the clock tool meanwhile. */
+/* Starts the worker of a device and compiles the clock tool meanwhile; without a bench (NULL) there is none.
+ */
 fat_status fat_measure_open(int ordinal, const fat_bench *bench, const fat_gpu *gpu, double least,
                             fat_measure *measure, fat_error *err);
 void fat_measure_close(fat_measure *measure);

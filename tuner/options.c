@@ -169,6 +169,14 @@ static fat_status read_json(fat_options *o, const char *text, fat_error *err)
   return FAT_OK;
 }
 
+static fat_status read_sanitize(fat_options *o, const char *text, fat_error *err)
+{
+  (void)text;
+  (void)err;
+  o->sanitize = true;
+  return FAT_OK;
+}
+
 static fat_status read_quiet(fat_options *o, const char *text, fat_error *err)
 {
   (void)text;
@@ -196,6 +204,7 @@ static const struct { /* ORDER OPTION */
     {"deadline", "TIME", "what a trial may take on the GPU at least before it is killed (default: 2s)",
      read_deadline},
     {"jobs", "N", "compile with N threads (default: all cores)", read_jobs},
+    {"sanitize", NULL, "run them under the four tools of compute-sanitizer, too", read_sanitize},
     {"cuda", "MAJOR", "12 or 13: NVRTC's newest CUDA major (default: as the driver allows)", read_cuda},
     {"db", "FILE", "the tuning database (else FATUNE_DB, else ~/.local/share/fatune/fatune.db)", read_db},
     {"templates", "DIR", "templates to use instead of those inside (else FATUNE_TEMPLATES)", read_templates},

@@ -22,6 +22,7 @@ typedef enum fat_option {
   FAT_OPT_BUDGET,
   FAT_OPT_DEADLINE,
   FAT_OPT_JOBS,
+  FAT_OPT_SANITIZE,
   FAT_OPT_CUDA,
   FAT_OPT_DB,
   FAT_OPT_TEMPLATES,
@@ -56,6 +57,7 @@ typedef struct fat_options {
   int jobs;                          /* threads that compile; 0: all cores */
   int cuda;                          /* 12, 13; 0: as the driver says */
   const char *db, *templates, *dump; /* NULL: as the environment says */
+  bool sanitize;
   bool json, quiet;
   int arg_count;
   const char *args[FAT_OPTIONS_ARGS];

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 static const double slow_factor = 3; /* of the best so far */
-enum { STAMP_ROOM = 64 };
+enum { STAMP_ROOM = 64, FILE_MOST = 1 << 28 };
 
 typedef struct server {
   int fd;
@@ -143,7 +143,7 @@ static void work(server *s, const fat_assignment *a, fat_verdict *v)
   fat_candidate candidates[FAT_WIRE_ENTRANTS] = {0};
   fat_error err = {0};
   fat_status status = fat_stand_prepare(&s->stand, a, &err);
-  if (status == FAT_OK)
+  if (status == FAT_OK && s->fd >= 0)
     status = fat_wire_send(s->fd, FAT_WIRE_PREPARED, NULL, 0, &err);
   if (status == FAT_OK)
     status = try_all(s, a, candidates, v, &err);
@@ -154,6 +154,8 @@ static void work(server *s, const fat_assignment *a, fat_verdict *v)
   }
 }
 
+static const fat_verdict nothing = {.timing = {.median = NAN, .p20 = NAN, .p80 = NAN, .clock = NAN}};
+
 static fat_status answer(server *s, const fat_inbox *message, fat_error *err)
 {
   static fat_verdict verdicts[FAT_WIRE_ENTRANTS];
@@ -162,7 +164,7 @@ static fat_status answer(server *s, const fat_inbox *message, fat_error *err)
     return fat_status_fail(err, FAT_E_IO, "message %u is no assignment", message->head.kind);
   FAT_TRY(fat_wire_unpack(message->data, message->head.bytes, &a, err));
   for (int i = 0; i < FAT_WIRE_ENTRANTS; i++)
-    verdicts[i] = (fat_verdict){.timing = {.median = NAN, .p20 = NAN, .p80 = NAN, .clock = NAN}};
+    verdicts[i] = nothing;
   work(s, &a, verdicts);
   return fat_wire_send(s->fd, FAT_WIRE_DONE, verdicts, (size_t)a.count * sizeof *verdicts, err);
 }
@@ -181,6 +183,38 @@ static fat_status open_device(server *s, int ordinal, fat_driver **driver, fat_e
   return fat_timer_open(*driver, &s->timer, err);
 }
 
+static void close_server(server *s, fat_driver *driver)
+{
+  fat_stand_close(&s->stand);
+  fat_timer_close(&s->timer);
+  fat_module_free(s->clock);
+  fat_driver_close(driver);
+}
+
+int fat_serve_check(int argc, char **argv)
+{
+  server s = {.fd = -1};
+  fat_driver *driver = NULL;
+  fat_text bytes = {0};
+  fat_assignment a;
+  fat_verdict verdict = nothing;
+  fat_error err = {0};
+  fat_status status = argc < 4 ? FAT_E_INPUT : fat_text_read_file(&bytes, argv[3], FILE_MOST, &err);
+  if (status == FAT_OK)
+    status = fat_wire_unpack(bytes.data, bytes.length, &a, &err);
+  if (status == FAT_OK)
+    status = open_device(&s, atoi(argv[2]), &driver, &err);
+  if (status == FAT_OK) {
+    work(&s, &a, &verdict);
+    close_server(&s, driver);
+  }
+  fat_text_free(&bytes);
+  bool right = status == FAT_OK && verdict.status == FAT_OK && verdict.outcome == FAT_OUT_OK;
+  if (!right)
+    printf("%s\n", status == FAT_OK ? verdict.detail : err.text);
+  return right ? 0 : 1;
+}
+
 int fat_serve_main(int argc, char **argv)
 {
   server s = {.fd = FAT_SERVE_FD};
@@ -191,8 +225,8 @@ int fat_serve_main(int argc, char **argv)
   signal(SIGPIPE, SIG_IGN);
   fat_status status = open_device(&s, argc > 2 ? atoi(argv[2]) : 0, &driver, &hello.error);
   hello.error.status = status;
-  if (fat_wire_send(s.fd, FAT_WIRE_HELLO, &hello, sizeof hello, NULL) != FAT_OK || status != FAT_OK)
-    return 1;
+  if (fat_wire_send(s.fd, FAT_WIRE_HELLO, &hello, sizeof hello, NULL) != FAT_OK && status == FAT_OK)
+    status = FAT_E_IO;
   while (status == FAT_OK) {
     status = fat_inbox_read(&inbox, s.fd, &whole, NULL);
     if (status != FAT_OK || !whole)
@@ -201,9 +235,7 @@ int fat_serve_main(int argc, char **argv)
     fat_inbox_clear(&inbox);
   }
   fat_inbox_clear(&inbox);
-  fat_stand_close(&s.stand);
-  fat_timer_close(&s.timer);
-  fat_module_free(s.clock);
-  fat_driver_close(driver);
+  if (driver)
+    close_server(&s, driver);
   return status == FAT_E_NOT_FOUND ? 0 : 1; /* not found: the tuner has closed its end */
 }

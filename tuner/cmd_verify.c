@@ -1,0 +1,236 @@
+/* cmd_verify.c -- `fatune verify`: the winners of a database, checked again on the GPU at hand.
+ *
+ * In: a database, perhaps problems. Out: one line for each winner: right or not, how near to its bound; with
+ * --sanitize what the tools say. Exit code 1 where one is not right. Nothing is stored. */
+#include "commands.h"
+#include "exit.h"
+#include "json.h"
+#include "measure.h"
+#include "open.h"
+#include "sanitize.h"
+#include "table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const double gpu_deadline = 10; /* seconds: winners are known to be quick */
+
+/* The problems that have measured rows on the device, each once. */
+typedef struct problems {
+  fat_problem *list;
+  int count;
+  bool failed;
+} problems;
+
+typedef struct checking {
+  const fat_options *options;
+  fat_target target;
+  fat_db *db;
+  fat_text path, sanitizer, json_text;
+  fat_measure measure;
+  fat_table table;
+  fat_json json;
+  int checked, bad;
+} checking;
+
+static bool collect(const fat_trial *t, void *user)
+{
+  problems *p = user;
+  char a[FAT_PROBLEM_TEXT], b[FAT_PROBLEM_TEXT];
+  fat_problem_print(&t->problem, a);
+  for (int i = 0; i < p->count; i++)
+    if (strcmp(a, fat_problem_print(&p->list[i], b)) == 0)
+      return true;
+  fat_problem *larger = realloc(p->list, (size_t)(p->count + 1) * sizeof *larger);
+  p->failed = !larger;
+  if (larger) {
+    p->list = larger;
+    p->list[p->count++] = t->problem;
+  }
+  return larger != NULL;
+}
+
+static fat_status list_problems(checking *c, problems *p, fat_error *err)
+{
+  char facts[FAT_GPU_FACTS];
+  const fat_db_filter filter = {.gpu = fat_gpu_facts(&c->target.gpu, facts),
+                                .outcome_plus_1 = 1 + FAT_OUT_OK,
+                                .origin_plus_1 = 1 + FAT_MEASURED};
+  for (int i = 0; i < c->options->arg_count; i++) {
+    fat_trial typed = {0};
+    FAT_TRY(fat_problem_parse(c->options->args[i], &typed.problem, err));
+    collect(&typed, p);
+  }
+  if (c->options->arg_count == 0)
+    FAT_TRY(fat_db_trials(c->db, &filter, collect, p, err));
+  return p->failed ? fat_status_fail(err, FAT_E_NOMEM, "out of memory for the list of problems") : FAT_OK;
+}
+
+/* The four tools; the first that complains ends it. */
+static fat_status sanitize(checking *c, const fat_best *best, const fat_entrant *entrant, fat_verdict *v,
+                           fat_error *err)
+{
+  fat_assignment a = {.task = FAT_TASK_CHECK,
+                      .problem = best->trial.problem,
+                      .sms = c->target.gpu.sms,
+                      .l2 = c->target.gpu.l2,
+                      .seed = 1,
+                      .bare = true,
+                      .count = 1,
+                      .entrant = {*entrant}};
+  for (int i = 0; fat_sanitize_tools[i] && v->outcome == FAT_OUT_OK; i++) {
+    fat_text log = {0};
+    bool clean;
+    fat_status status = fat_sanitize_run(fat_text_get(&c->sanitizer), fat_sanitize_tools[i],
+                                         c->target.ordinal, &a, &clean, &log, err);
+    if (status == FAT_OK && !clean) {
+      v->outcome = FAT_OUT_WRONG;
+      snprintf(v->detail, sizeof v->detail, "%s: %.900s", fat_sanitize_tools[i], fat_text_get(&log));
+    }
+    fat_text_free(&log);
+    FAT_TRY(status);
+  }
+  return FAT_OK;
+}
+
+static void add_row(checking *c, const fat_best *best, const fat_verdict *v)
+{
+  char problem[FAT_PROBLEM_TEXT], config[FAT_CONFIG_TEXT];
+  fat_problem_print(&best->trial.problem, problem);
+  fat_config_print(&best->trial.config, config);
+  bool right = v->outcome == FAT_OUT_OK;
+  if (c->options->json) {
+    fat_json_open(&c->json, NULL, '{');
+    fat_json_string(&c->json, "problem", problem);
+    fat_json_string(&c->json, "config", config);
+    fat_json_bool(&c->json, "right", right);
+    fat_json_string(&c->json, "outcome", fat_db_outcome_name(v->outcome));
+    fat_json_double(&c->json, "error", v->error_max);
+    fat_json_double(&c->json, "allowed", v->error_allowed);
+    fat_json_string(&c->json, "detail", v->detail);
+    fat_json_close(&c->json, '}');
+    return;
+  }
+  fat_table_add(&c->table, problem);
+  fat_table_add(&c->table, config);
+  fat_table_add(&c->table, right ? "right" : fat_db_outcome_name(v->outcome));
+  fat_table_addf(&c->table, "%.3g", v->error_max);
+  fat_table_addf(&c->table, "%.3g", v->error_allowed);
+  if (!right && !c->options->quiet)
+    fprintf(stderr, "fatune: %s %s: %s\n", problem, config, v->detail);
+}
+
+/* One stored row: the winner, or the best of a kernel. One that is not stored is left out. */
+static fat_status check(checking *c, const fat_problem *p, const char *kernel, fat_error *err)
+{
+  char config[FAT_CONFIG_TEXT];
+  fat_best best;
+  fat_verdict v = {.outcome = FAT_OUT_COMPILE_FAILED};
+  fat_status status = fat_db_best(c->db, p, &c->target.gpu, kernel, true, &best, err);
+  if (status == FAT_E_NOT_FOUND && c->options->arg_count == 0)
+    return FAT_OK;
+  FAT_TRY(status);
+  snprintf(v.detail, sizeof v.detail, "its binary is not stored: the next tune makes it again");
+  const fat_entrant entrant = {fat_config_print(&best.trial.config, config), best.recipe, best.cubin_hash,
+                               best.cubin, best.cubin_size};
+  if (best.cubin && best.recipe)
+    status = fat_measure_run(&c->measure, FAT_TASK_CHECK, p, &c->target.gpu, &entrant, 1, best.trial.ms, NULL,
+                             &v, err);
+  if (status == FAT_OK && v.outcome == FAT_OUT_OK && c->options->sanitize)
+    status = sanitize(c, &best, &entrant, &v, err);
+  if (status == FAT_OK) {
+    c->checked++;
+    c->bad += v.outcome != FAT_OUT_OK;
+    add_row(c, &best, &v);
+  }
+  fat_db_best_free(&best);
+  return status;
+}
+
+static fat_status check_all(checking *c, fat_error *err)
+{
+  problems p = {0};
+  fat_status status = list_problems(c, &p, err);
+  for (int i = 0; i < p.count && status == FAT_OK; i++) {
+    if (c->options->kernel_count == 0)
+      status = check(c, &p.list[i], NULL, err);
+    for (int k = 0; k < c->options->kernel_count && status == FAT_OK; k++)
+      status = check(c, &p.list[i], c->options->kernels[k], err);
+  }
+  free(p.list);
+  return status;
+}
+
+static fat_status open_all(checking *c, fat_error *err)
+{
+  FAT_TRY(fat_open_gpu(c->options, &c->target, err));
+  if (!c->target.at_hand)
+    return fat_status_fail(err, FAT_E_NO_DEVICE, "no %s is at hand: kernels are verified on the GPU itself",
+                           c->target.gpu.name);
+  if (c->options->sanitize)
+    FAT_TRY(fat_sanitize_find(&c->sanitizer, err));
+  FAT_TRY(fat_open_db(c->options, FAT_DB_READ, &c->db, &c->path, err));
+  double least = c->options->deadline > 0 ? c->options->deadline : gpu_deadline;
+  return fat_measure_open(c->target.ordinal, NULL, &c->target.gpu, least, &c->measure, err);
+}
+
+static int print(checking *c, fat_error *err)
+{
+  fat_text text = {0};
+  fat_status status = FAT_OK;
+  if (c->options->json) {
+    fat_json_close(&c->json, ']');
+    status = fat_text_status(&c->json_text, err);
+  } else {
+    status = fat_table_print(&c->table, fat_table_width(STDOUT_FILENO), &text, err);
+    fat_text_format(&text, "%d of %d kernels are right on the %s at hand.\n", c->checked - c->bad, c->checked,
+                    c->target.gpu.name);
+  }
+  int code = status == FAT_OK ? fat_exit_print(fat_text_get(c->options->json ? &c->json_text : &text))
+                              : fat_exit_fail(err);
+  fat_text_free(&text);
+  return code == FAT_EXIT_FINE && c->bad > 0 ? FAT_EXIT_NO_KERNEL : code;
+}
+
+static int verify(const fat_options *options, const char *command_line)
+{
+  static const fat_column columns[] = {{"problem", false, 4, true},
+                                       {"config", false, 5, false},
+                                       {"verdict", false, 6, false},
+                                       {"error", true, 3, false},
+                                       {"allowed", true, 2, false}};
+  checking c = {.options = options, .table = {.columns = columns, .column_count = 5}};
+  fat_error err = {0};
+  (void)command_line;
+  c.json = (fat_json){.out = &c.json_text};
+  if (options->json)
+    fat_json_open(&c.json, NULL, '[');
+  fat_status status = open_all(&c, &err);
+  if (status == FAT_OK)
+    status = check_all(&c, &err);
+  int code = status == FAT_OK ? print(&c, &err) : fat_exit_fail(&err);
+  fat_measure_close(&c.measure);
+  fat_db_close(c.db);
+  fat_table_free(&c.table);
+  fat_text_free(&c.path);
+  fat_text_free(&c.sanitizer);
+  fat_text_free(&c.json_text);
+  return code;
+}
+
+const fat_command fat_cmd_verify = {
+    .name = "verify",
+    .args = "[PROBLEM...]",
+    .about = "check the stored winners again on the GPU at hand",
+    .more = "Runs each winner (or with --kernel the best of those kernels) on small shapes around every tile "
+            "edge and "
+            "at its own shape, against a reference in double: random, large and adversarial inputs, poison "
+            "around "
+            "the tensors, repeated runs. Stores nothing.\n\n" FAT_EXIT_HELP,
+    .uses = FAT_USE(GPU) | FAT_USE(KERNEL) | FAT_USE(SANITIZE) | FAT_USE(DEADLINE) | FAT_USE(DB) |
+            FAT_USE(JSON) | FAT_USE(QUIET),
+    .most = FAT_OPTIONS_ARGS,
+    .run = verify,
+};

@@ -1,0 +1,144 @@
+/* sanitize.c -- starts compute-sanitizer on this program, with an assignment in a file.
+ *
+ * In: an assignment and a tool's name. Out: whether both are content. The tool changes how a process starts,
+ * so the assignment does not come through a socket: the child reads the file, tries the kernel, and ends. */
+#include "sanitize.h"
+
+#include "serve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+const char *const fat_sanitize_tools[] = {"memcheck", "racecheck", "initcheck", "synccheck", NULL};
+
+enum { FOUND_CODE = 86, TICK_NS = 20000000, PATIENCE_TICKS = 600 * 50, LOG_MOST = 1 << 20 };
+
+static bool is_there(fat_text *path, const char *folder, size_t length, const char *below)
+{
+  fat_text_clear(path);
+  fat_text_format(path, "%.*s%s/compute-sanitizer", (int)length, folder, below);
+  return !path->failed && access(fat_text_get(path), X_OK) == 0;
+}
+
+fat_status fat_sanitize_find(fat_text *path, fat_error *err)
+{
+  static const char usual[] = "/usr/local/cuda";
+  const char *home = getenv("CUDA_HOME"), *folders = getenv("PATH");
+  for (const char *at = folders ? folders : ""; *at; at += strcspn(at, ":"), at += *at == ':')
+    if (is_there(path, at, strcspn(at, ":"), ""))
+      return FAT_OK;
+  if ((home && is_there(path, home, strlen(home), "/bin")) || is_there(path, usual, strlen(usual), "/bin"))
+    return FAT_OK;
+  return fat_status_fail(err, FAT_E_NOT_FOUND,
+                         "compute-sanitizer is neither in PATH nor below CUDA_HOME or %s: it comes with the "
+                         "CUDA toolkit",
+                         usual);
+}
+
+/* An empty file in the folder for such; its name in `path`. */
+static int temporary(fat_text *path, fat_error *err)
+{
+  const char *folder = getenv("TMPDIR");
+  fat_text_clear(path);
+  fat_text_format(path, "%s/fatune-XXXXXX", folder && *folder ? folder : "/tmp");
+  int fd = path->failed ? -1 : mkostemp(path->data, O_CLOEXEC);
+  if (fd < 0)
+    fat_status_fail(err, FAT_E_IO, "a file %s cannot be made: %s", fat_text_get(path), strerror(errno));
+  return fd;
+}
+
+static fat_status write_all(int fd, const fat_text *bytes, fat_error *err)
+{
+  for (size_t done = 0; done < bytes->length;) {
+    ssize_t n = write(fd, bytes->data + done, bytes->length - done);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0)
+      return fat_status_fail(err, FAT_E_IO, "an assignment cannot be written: %s", strerror(errno));
+    done += (size_t)n;
+  }
+  return FAT_OK;
+}
+
+static _Noreturn void become(const char *sanitizer, char *const arguments[], int log)
+{
+  setpgid(0, 0);
+  dup2(log, STDOUT_FILENO);
+  dup2(log, STDERR_FILENO);
+  execv(sanitizer, arguments);
+  _exit(127);
+}
+
+/* Waits for the process; kills its group where it takes too long. */
+static fat_status wait_for(pid_t pid, int *how, fat_error *err)
+{
+  for (int tick = 0; tick < PATIENCE_TICKS; tick++) {
+    pid_t ended = waitpid(pid, how, WNOHANG);
+    if (ended == pid)
+      return FAT_OK;
+    if (ended < 0 && errno != EINTR)
+      return fat_status_fail(err, FAT_E_IO, "compute-sanitizer is gone: %s", strerror(errno));
+    nanosleep(&(struct timespec){0, TICK_NS}, NULL);
+  }
+  kill(-pid, SIGKILL);
+  waitpid(pid, how, 0);
+  return fat_status_fail(err, FAT_E_TIMEOUT, "compute-sanitizer did not end within %d s",
+                         PATIENCE_TICKS / (1000000000 / TICK_NS));
+}
+
+static fat_status run(const char *sanitizer, const char *tool, int ordinal, const char *file, int log_file,
+                      bool *clean, fat_error *err)
+{
+  char number[16], code[16], self[4096];
+  ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+  int how = 0;
+  if (n <= 0)
+    return fat_status_fail(err, FAT_E_IO, "this program cannot find itself: %s", strerror(errno));
+  self[n] = 0;
+  snprintf(number, sizeof number, "%d", ordinal);
+  snprintf(code, sizeof code, "%d", FOUND_CODE);
+  const char *const arguments[] = {sanitizer, "--tool", tool, "--error-exitcode", code, self, FAT_SERVE_CHECK,
+                                   number,    file,     NULL};
+  pid_t pid = fork();
+  if (pid == 0)
+    become(sanitizer, (char *const *)arguments, log_file);
+  if (pid < 0)
+    return fat_status_fail(err, FAT_E_IO, "compute-sanitizer cannot be started: %s", strerror(errno));
+  FAT_TRY(wait_for(pid, &how, err));
+  *clean = WIFEXITED(how) && WEXITSTATUS(how) == 0;
+  return FAT_OK;
+}
+
+fat_status fat_sanitize_run(const char *sanitizer, const char *tool, int ordinal, const fat_assignment *a,
+                            bool *clean, fat_text *log, fat_error *err)
+{
+  fat_text bytes = {0}, file = {0}, said = {0};
+  int in = temporary(&file, err), out = in < 0 ? -1 : temporary(&said, err);
+  fat_status status = out < 0 ? FAT_E_IO : fat_wire_pack(a, &bytes, err);
+  *clean = false;
+  if (status == FAT_OK)
+    status = write_all(in, &bytes, err);
+  if (status == FAT_OK)
+    status = run(sanitizer, tool, ordinal, fat_text_get(&file), out, clean, err);
+  if (status == FAT_OK)
+    status = fat_text_read_file(log, fat_text_get(&said), LOG_MOST, err);
+  if (in >= 0) {
+    close(in);
+    unlink(fat_text_get(&file));
+  }
+  if (out >= 0) {
+    close(out);
+    unlink(fat_text_get(&said));
+  }
+  fat_text_free(&bytes);
+  fat_text_free(&file);
+  fat_text_free(&said);
+  return status;
+}
