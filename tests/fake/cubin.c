@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CUDA_MACHINE = 190, SECTIONS = 4096, FILE_MAX = 1 << 28 };
+enum { CUDA_MACHINE = 190, SECTIONS = 4096, FILE_MAX = 1 << 28, RESERVED = 1024 };
 
 typedef struct image {
   const char *bytes;
@@ -28,8 +28,7 @@ static bool is_sound(image *m)
   const Elf64_Ehdr *h = m->head;
   uint64_t end = h->e_shoff + (uint64_t)h->e_shnum * sizeof(Elf64_Shdr);
   if (h->e_shoff < sizeof *h || h->e_shoff > FILE_MAX || h->e_shoff % 8 || h->e_shnum > SECTIONS ||
-      h->e_shentsize != sizeof(Elf64_Shdr) || h->e_shstrndx >= h->e_shnum ||
-      (h->e_phnum ? h->e_phoff != end : h->e_phoff != 0))
+      h->e_shentsize != sizeof(Elf64_Shdr) || h->e_shstrndx >= h->e_shnum || h->e_phoff != end)
     return false;
   m->section = (const Elf64_Shdr *)(const void *)(m->bytes + h->e_shoff);
   for (int i = 0; i < h->e_shnum; i++) {
@@ -45,11 +44,14 @@ static bool is_sound(image *m)
   return names->sh_size > 0 && !m->names[names->sh_size - 1];
 }
 
+/* Shared memory alone has no bits in the file. */
 static int find_section(const image *m, const char *prefix, const char *name)
 {
   size_t n = strlen(prefix);
+  bool bits = strncmp(prefix, ".nv.shared", 10) != 0;
   for (int i = 1; i < m->head->e_shnum; i++)
-    if (!strncmp(name_of(m, i), prefix, n) && !strcmp(name_of(m, i) + n, name))
+    if ((m->section[i].sh_type != SHT_NOBITS) == bits && !strncmp(name_of(m, i), prefix, n) &&
+        !strcmp(name_of(m, i) + n, name))
       return i;
   return -1;
 }
@@ -119,8 +121,11 @@ static int add_function(const image *m, fake_module *module, const char *name, u
   f->module = module;
   snprintf(f->name, sizeof f->name, "%s", name);
   f->threads = 1024;
+  /* From sm_90 on the driver's own share of a block stands in the file, in front of the kernel's. */
   int shared = find_section(m, ".nv.shared.", name);
+  int reserved = find_section(m, ".nv.shared.reserved.0", "") < 0 ? 0 : RESERVED;
   f->shared = shared < 0 ? 0 : (int)m->section[shared].sh_size;
+  f->shared = f->shared > reserved ? f->shared - reserved : 0;
   each_info(m, find_section(m, ".nv.info.", name), take_own, f);
   each_info(m, find_section(m, ".nv.info", ""), take_common, &(about){f, symbol});
   atomic_store_explicit(&f->dynamic, 49152 - f->shared, memory_order_relaxed);

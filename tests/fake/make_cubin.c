@@ -1,7 +1,7 @@
 /* make_cubin.c -- cubins without a compiler: what a loader reads of one, and no code.
  *
  * For tests of loading and launching on machines that have no CUDA toolkit. The layout is that of NVIDIA's
- * tools: names, symbols, one set of sections for each kernel, section headers. */
+ * tools: names, symbols, one set of sections for each kernel, section headers, a program header. */
 #include "fake.h"
 #include <elf.h>
 #include <stdlib.h>
@@ -120,6 +120,9 @@ void *fake_cubin(int sm, int count, const fake_kernel *kernels, size_t *size)
                      .e_machine = 190,
                      .e_version = 1,
                      .e_shoff = w->size,
+                     .e_phoff = w->size + (size_t)w->sections * sizeof *w->section,
+                     .e_phentsize = sizeof(Elf64_Phdr),
+                     .e_phnum = 1,
                      .e_flags = 0x6000000u | (uint32_t)sm << 8 | 4,
                      .e_ehsize = sizeof head,
                      .e_shentsize = sizeof(Elf64_Shdr),
@@ -127,6 +130,7 @@ void *fake_cubin(int sm, int count, const fake_kernel *kernels, size_t *size)
                      .e_shstrndx = (uint16_t)names};
   memcpy(w->bytes, &head, sizeof head);
   add_bytes(w, w->section, (size_t)w->sections * sizeof *w->section);
+  add_bytes(w, &(Elf64_Phdr){0}, sizeof(Elf64_Phdr));
   char *bytes = w->bytes;
   *size = w->size;
   free(w);
