@@ -267,7 +267,7 @@ static void facts_are_one_text(void **state)
   assert_int_equal(fat_gpu_find("T4", &g, NULL), FAT_OK);
   assert_string_equal(fat_gpu_facts(g, facts), "sm75-40SM-65536S-4194304L2-256b-1590+5001MHz");
   assert_int_equal(fat_gpu_find("H200", &g, NULL), FAT_OK);
-  assert_string_equal(fat_gpu_facts(g, facts), "sm90-132SM-232448S-62914560L2-6144b-1980+3201MHz");
+  assert_string_equal(fat_gpu_facts(g, facts), "sm90-132SM-232448S-62914560L2-6016b-1980+3201MHz");
 }
 
 int main(void)
