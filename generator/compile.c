@@ -32,7 +32,7 @@ static double now(void)
 
 static bool cancelled(const watch *w)
 {
-  return w->cancel && *w->cancel;
+  return w->cancel && __atomic_load_n(w->cancel, __ATOMIC_RELAXED);
 }
 
 static bool late(const watch *w)
