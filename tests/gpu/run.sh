@@ -1,0 +1,189 @@
+#!/bin/bash
+# run.sh BUILD RESULTS -- fatune on the GPU of this machine: tunes, stops and goes on, verifies, meets bad kernels.
+# BUILD holds the built program (no compiler is needed here), RESULTS gets the database, tables and logs. Options by
+# environment: TUNE (arguments of the long tune), PROBLEM (small things are tried on it), STAGES (names as below).
+# Ends with a table; exit 1 where a stage failed.
+set -u
+[ $# = 2 ] || { echo "usage: tests/gpu/run.sh BUILD RESULTS" >&2; exit 2; }
+root=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
+build=$(cd "$1" && pwd) || exit 2
+mkdir -p "$2" && out=$(cd "$2" && pwd) || exit 2
+fatune=$build/fatune
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+problem=${PROBLEM:-fwd-f32-b4-h16-q2048-k2048-d64}
+read -ra tune <<<"${TUNE:---dims 64,128 --dtypes f32}"
+unset FATUNE_DB FATUNE_TEMPLATES
+export FATUNE_SYSTEM_DB= XDG_DATA_HOME=$work
+rows=()
+bad=0
+
+say() { printf '%s\n' "$*" >>"$log"; }
+need() { # WHAT CONDITION...: the condition holds
+  local what=$1
+  shift
+  if "$@"; then return 0; fi
+  why=${why:-$what}
+  say "FAILED: $what"
+  return 1
+}
+same() { [ "$1" = "$2" ]; }
+below() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < b) }'; }
+trials() { "$fatune" show trials --db "$1" --json 2>/dev/null | grep -c '"config"'; }
+field() { grep -o "\"$1\":[^,}]*" | sed 's/^[^:]*://; s/"//g'; } # NAME: values of a JSON key, one a line
+ended() { [ -z "$1" ] || [ ! -e "/proc/$1" ] || grep -q '^State:.Z' "/proc/$1/status"; } # PID
+now() { date +%s.%N; }
+seconds() { date -d "$1" +%s.%N; }
+
+stage_doctor() {
+  "$fatune" doctor >"$out/doctor.txt" 2>&1
+  cat "$out/doctor.txt" >>"$log"
+  need "doctor sees no GPU" grep -q '^ok *device' "$out/doctor.txt"
+}
+
+stage_tune() {
+  local begun=$(now)
+  "$fatune" tune "${tune[@]}" --db "$out/tune.db" >"$out/tune.txt" 2>"$out/tune.err"
+  local code=$?
+  took "$begun"
+  cat "$out/tune.txt" "$out/tune.err" >>"$log"
+  need "tune ended with $code" same $code 0 || return
+  need "something is not measured" same "$("$fatune" show best --db "$out/tune.db" --json | field origin | sort -u)" measured
+  need "an error is above its bound" awk '{ exit !($1 <= $2) }' <(paste <("$fatune" show best --db "$out/tune.db" --json | field error_max) \
+    <("$fatune" show best --db "$out/tune.db" --json | field error_allowed))
+  for view in best trials failures runs; do
+    "$fatune" show $view --db "$out/tune.db" --json >"$out/$view.json" 2>/dev/null
+  done
+  note="$(trials "$out/tune.db") trials, $("$fatune" show failures --db "$out/tune.db" --json 2>/dev/null | grep -c '"config"') no good"
+}
+
+stage_again() {
+  local before=$(trials "$out/tune.db") begun=$(now)
+  "$fatune" tune "${tune[@]}" --db "$out/tune.db" >"$work/again.txt" 2>>"$log"
+  took "$begun"
+  need "the table differs" cmp -s "$out/tune.txt" "$work/again.txt"
+  need "trials were made" same "$(trials "$out/tune.db")" "$before"
+  need "a run was recorded" same "$("$fatune" show runs --db "$out/tune.db" --json | grep -c '"command"')" \
+    "$(grep -c '"command"' "$out/runs.json")"
+}
+
+stage_kill() {
+  local db=$work/kill.db
+  "$fatune" tune "$problem" --kernel fwd --db "$db" >>"$log" 2>&1 &
+  local tuner=$! worker stored
+  for _ in $(seq 600); do
+    [ "$(trials "$db")" -ge 5 ] && break
+    sleep 0.05
+  done
+  worker=$(pgrep -P $tuner | head -n 1)
+  kill -KILL $tuner
+  wait $tuner 2>/dev/null
+  sleep 0.5
+  need "the worker outlived its parent" ended "$worker"
+  stored=$(trials "$db")
+  "$fatune" show trials --db "$db" --json >"$work/before.json"
+  "$fatune" tune "$problem" --kernel fwd --db "$db" >"$work/kill.txt" 2>"$work/kill.log"
+  need "the run after the kill failed" same $? 0
+  cat "$work/kill.txt" "$work/kill.log" >>"$log"
+  need "it did not find what was stored" grep -q "$stored of them stored" "$work/kill.log"
+  need "a config was tried twice" test -z "$("$fatune" show trials --db "$db" --json | field config | sort | uniq -d)"
+  need "the database is not sound" "$fatune" doctor --db "$db" >>"$log" 2>&1
+  note="$stored stored before, $(trials "$db") in all"
+}
+
+stage_verify() {
+  "$fatune" verify --db "$out/tune.db" >"$out/verify.txt" 2>>"$log"
+  need "a winner is not right" same $? 0
+  "$fatune" verify --db "$out/tune.db" --kernel standard,fa1 >>"$out/verify.txt" 2>>"$log"
+  need "a baseline is not right" same $? 0
+  cat "$out/verify.txt" >>"$log"
+}
+
+stage_sanitize() {
+  "$fatune" verify --sanitize --db "$out/tune.db" >"$out/sanitize.txt" 2>&1
+  local code=$?
+  cat "$out/sanitize.txt" >>"$log"
+  if [ $code = 3 ]; then
+    skip=$(tail -n 1 "$out/sanitize.txt")
+    return
+  fi
+  need "a tool found something" same $code 0
+}
+
+# A tune of one kernel whose configs with Br = 64 do something bad at their start: spoil NAME OUTCOME LIMIT TEXT.
+spoil() {
+  local name=$1 outcome=$2 limit=$3 db=$work/$1.db
+  cp -r "$root/templates" "$work/templates-$name"
+  sed -i "s|^  const float c = base2(a.scale);|&\n%  if Br == 64 then\n  $4\n%  end|" "$work/templates-$name/fwd.cu"
+  need "the template has another form now" grep -q '^%  if Br == 64' "$work/templates-$name/fwd.cu" || return
+  "$fatune" tune "$problem" --kernel fwd --templates "$work/templates-$name" --db "$db" --quiet >>"$log" 2>&1
+  need "the tune failed" same $? 0
+  "$fatune" show trials --db "$db" --json >"$work/$name.json"
+  "$fatune" show trials --db "$db" >>"$log"
+  "$fatune" show failures --db "$db" >>"$log"
+  need "bad configs are not all '$outcome'" same "$(grep ':Br64-' "$work/$name.json" | field outcome | sort -u)" "$outcome" || return
+  need "a good config failed" test -z "$(grep -v ':Br64-' "$work/$name.json" | field outcome | grep -vE '^(ok|slow|)$')"
+  need "the winner is a bad one" test -z "$("$fatune" show best --db "$db" --json | grep ':Br64-')"
+  # What each bad one cost: the time since the trial before it, unless that was timed again later.
+  local before="" most=0 counted=0 cost config date detail
+  while IFS=$'\t' read -r config date detail; do
+    if [[ $config == *:Br64-* && -n $before ]]; then
+      cost=$(awk -v a="$(seconds "$before")" -v b="$(seconds "$date")" 'BEGIN { printf "%.2f", b - a }')
+      say "$config cost $cost s"
+      counted=$((counted + 1))
+      if below "$most" "$cost"; then most=$cost; fi
+    fi
+    before=$date
+    if [[ $detail == finalist* ]]; then before=""; fi
+  done < <(paste <(field config <"$work/$name.json") <(field date <"$work/$name.json") <(field detail <"$work/$name.json"))
+  note="$counted of them cost at most $most s each"
+  need "a bad one cost $most s" below "$most" "$limit"
+}
+# Where others shared the worker before, the trial runs a second time to confirm the blame: twice the cost, and the
+# measurement of the one before belongs to it too.
+stage_endless() { spoil endless timeout 6 'if (block_id() == 0) { const i64 t0 = clock64(); while (clock64() - t0 < 50000000000ll) { } }'; }
+stage_outside() { spoil outside fault 3 '*(volatile float *)16 = 1.f;'; }
+stage_misaligned() { spoil misaligned fault 3 '*(volatile float *)((char *)a.O.data + 1) = 1.f;'; }
+stage_stray() { spoil stray wrong 3 '((volatile float *)a.O.data)[-1] = 1.f;'; }
+
+stage_memory() {
+  local db=$work/memory.db hog=$build/tests/gpu/hog
+  [ -x "$hog" ] || { skip="there is no $hog"; return; }
+  coproc HOG { "$hog" 256; }
+  local line
+  read -r -t 60 line <&"${HOG[0]}"
+  need "no process could hold the memory" same "$line" holding || return
+  "$fatune" tune "$problem" --kernel standard --db "$db" --quiet >>"$log" 2>&1
+  local code=$?
+  "$fatune" show failures --db "$db" >>"$log" 2>&1
+  need "without memory the outcome is not oom" same "$("$fatune" show trials --db "$db" --json | field outcome | sort -u)" oom
+  need "the exit code is $code" same $code 1
+  local in=${HOG[1]} pid=$HOG_PID
+  exec {in}>&-
+  wait "$pid" 2>/dev/null
+  "$fatune" tune "$problem" --kernel standard --db "$db" >>"$log" 2>&1
+  need "it does not work when the memory is free again" same $? 0
+}
+
+took() { spent=$(awk -v a="$1" -v b="$(now)" 'BEGIN { printf "%.1f", b - a }'); }
+for name in ${STAGES:-doctor tune again kill verify sanitize endless outside misaligned stray memory}; do
+  log=$out/$name.log
+  : >"$log"
+  why="" note="" skip="" spent=""
+  begun=$(now)
+  "stage_$name"
+  [ -n "$spent" ] || took "$begun"
+  if [ -n "$why" ]; then
+    verdict=FAILED note=$why bad=1
+  elif [ -n "$skip" ]; then
+    verdict=skipped note=$skip
+  else
+    verdict=passed
+  fi
+  rows+=("$(printf '%-11s %-8s %7s s  %s' "$name" "$verdict" "$spent" "$note")")
+  echo "${rows[-1]}"
+done
+echo
+[ -f "$out/tune.txt" ] && cat "$out/tune.txt"
+printf '%s\n' "${rows[@]}" | tee "$out/summary.txt"
+exit $bad
