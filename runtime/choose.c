@@ -188,10 +188,11 @@ static void tell(choosing *c, const fat_pick *pick)
 /* Takes the first stored row that loads. *found false: there is none that may be taken. */
 static fat_status take_stored(choosing *c, fat_pick *pick, bool *found, fat_error *err)
 {
+  const char *driver = fat_driver_text(handle_of(c)->driver); /* "": the system does not tell */
   fat_pick_question q = {.problem = c->ask->problem,
                          .gpu = &c->out->gpu,
                          .kernel = c->ask->kernel,
-                         .driver = fat_driver_text(handle_of(c)->driver),
+                         .driver = *driver ? driver : NULL,
                          .now = (int64_t)time(NULL),
                          .refused = c->refused};
   *found = false;
