@@ -149,7 +149,8 @@ stage_stray() { spoil stray wrong 3 '((volatile float *)a.O.data)[-1] = 1.f;'; }
 stage_memory() {
   local db=$work/memory.db hog=$build/tests/gpu/hog
   [ -x "$hog" ] || { skip="there is no $hog"; return; }
-  coproc HOG { "$hog" 256; }
+  local problem=fwd-f32-b4-h16-q4096-k4096-d64 # 4 GiB of scores; a context takes about half of one
+  coproc HOG { "$hog" 2048; }
   local line
   read -r -t 60 line <&"${HOG[0]}"
   need "no process could hold the memory" same "$line" holding || return
