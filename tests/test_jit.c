@@ -1,0 +1,162 @@
+/* test_jit.c -- compile on miss: libfatune-jit writes and compiles what nothing stored serves. Needs an
+ * NVRTC. */
+#include "jit.h"
+#include "nvrtc.h"
+#include "runtime_fixture.h"
+
+#define JIT FAKES "/../runtime/libfatune-jit.so.0"
+
+static int begin_jit(void **state)
+{
+  begin(state);
+  setenv("FATUNE_JIT", JIT, 1);
+  return 0;
+}
+
+/* The source of a config, where the fake driver finds it. */
+static void give_source(const char *problem, const char *gpu, const char *config)
+{
+  char name[64];
+  fat_source source;
+  fat_trial t = fixture_trial(problem, gpu, config, 1);
+  MUST(fat_source_render(script, &t.problem, &t.gpu, &t.config, FAT_LINES_TEMPLATE, &source, err));
+  snprintf(name, sizeof name, "%.16s.cu", source.hash);
+  folder_write(&files, name, fat_text_get(&source.text));
+  fat_source_free(&source);
+}
+
+/* The rest of the line `name ` of a description. */
+static const char *value_of(const fatune_plan *plan, const char *name)
+{
+  static char value[FAT_CONFIG_TEXT];
+  char start[64];
+  snprintf(start, sizeof start, "\n%s ", name);
+  const char *at = strstr(fatune_describe(plan), start);
+  assert_non_null(at);
+  at += strlen(start);
+  snprintf(value, sizeof value, "%.*s", (int)strcspn(at, "\n"), at);
+  return value;
+}
+
+static fatune_plan *compiled(fatune *h, const char *kernel)
+{
+  fatune_plan *plan = NULL;
+  fatune_request r = request_of(ASKED, FATUNE_COMPILE);
+  r.kernel = kernel;
+  MUST_RUN(fatune_supported(h, &r));
+  MUST_RUN(fatune_plan_make(h, &r, &plan));
+  return plan;
+}
+
+/* Nothing is stored: the default and its twin are compiled, and compute. */
+static void the_default_is_compiled(void **state)
+{
+  (void)state;
+  fatune *h = open_usual();
+  fatune_plan *plan = compiled(h, NULL);
+  describes(plan, "pick default");
+  describes(plan, "kernel fwd:");
+  describes(plan, "kernel-from compiled now");
+  describes(plan, "twin-from compiled now");
+  describes(plan, "twin-alignment 4");
+  give_source(ASKED, "H200", value_of(plan, "kernel"));
+  give_source(ASKED, "H200", value_of(plan, "twin"));
+  for (int off = 0; off < 2; off++) {
+    attention a = attention_make(ASKED, 0, off);
+    MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, NULL));
+    is_right(&a);
+    attention_free(&a);
+  }
+  assert_int_equal(access(path, F_OK), -1); /* nothing was written */
+  fatune_plan_free(plan);
+  fatune_close(h);
+}
+
+static void an_asked_kernel_is_compiled(void **state)
+{
+  (void)state;
+  fatune *h = open_usual();
+  fatune_plan *plan = compiled(h, "standard");
+  describes(plan, "kernel standard:");
+  fatune_plan_free(plan);
+  fatune_request r = request_of(ASKED, FATUNE_COMPILE);
+  r.kernel = "flash9";
+  EXPECT(FATUNE_ERR_UNSUPPORTED, "no kernel 'flash9'", fatune_plan_make(h, &r, &plan));
+  EXPECT(FATUNE_ERR_UNSUPPORTED, "no kernel 'flash9'", fatune_supported(h, &r));
+  r = request_of("bwd-f16-b1-h1-q64-k64-d64", FATUNE_COMPILE);
+  EXPECT(FATUNE_ERR_UNSUPPORTED, "bwd-f16", fatune_plan_make(h, &r, &plan));
+  assert_null(plan);
+  fatune_close(h);
+}
+
+/* What is stored is preferred to compiling; only its twin is made. */
+static void stored_code_is_preferred(void **state)
+{
+  (void)state;
+  store((stored){.problem = NEAR, .gpu = "H200", .config = WIDE, .ms = 1, .origin = FAT_PREDICTED});
+  fatune *h = open_usual();
+  fatune_plan *plan = compiled(h, NULL);
+  describes(plan, "pick predicted");
+  describes(plan, "kernel-from stored");
+  describes(plan, "twin " NARROW);
+  describes(plan, "twin-from compiled now");
+  fatune_plan_free(plan);
+  fatune_close(h);
+}
+
+/* A stored source stands for a cubin that is not there or does not load. */
+static void stored_source_is_rebuilt(void **state)
+{
+  for (int i = 0; i < 2; i++) {
+    begin_jit(state);
+    stored s = {.problem = ASKED, .gpu = "H200", .config = WIDE, .ms = 1, .origin = FAT_MEASURED};
+    s.no_cubin = i == 0;
+    s.sm = i == 1 ? 75 : 0;
+    store(s);
+    fatune *h = open_usual();
+    fatune_plan *plan = compiled(h, NULL);
+    describes(plan, "pick exact");
+    describes(plan, "kernel " WIDE);
+    describes(plan, "kernel-from rebuilt from its source");
+    attention a = attention_make(ASKED, 0, 0);
+    MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, NULL));
+    is_right(&a);
+    attention_free(&a);
+    fatune_plan_free(plan);
+    fatune_close(h);
+  }
+}
+
+/* No NVRTC for what the driver supports: the error says where was looked. */
+static void without_nvrtc(void **state)
+{
+  (void)state;
+  fatune *h = open_usual();
+  fatune_plan *plan = NULL;
+  fatune_request r = request_of(ASKED, FATUNE_COMPILE);
+  setenv("FATUNE_NVRTC", "/nowhere", 1);
+  EXPECT(FATUNE_ERR_COMPILE, "/nowhere", fatune_plan_make(h, &r, &plan));
+  EXPECT(FATUNE_ERR_COMPILE, "/nowhere", fatune_supported(h, &r));
+  unsetenv("FATUNE_NVRTC");
+  assert_null(plan);
+  fatune_close(h);
+}
+
+int main(void)
+{
+  fat_nvrtc *nvrtc = NULL;
+  fat_error err = {0};
+  if (fat_nvrtc_open(13, &nvrtc, &err) != FAT_OK) {
+    printf("skipped: %s\n", err.text);
+    return 77;
+  }
+  fat_nvrtc_close(nvrtc);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup(the_default_is_compiled, begin_jit),
+      cmocka_unit_test_setup(an_asked_kernel_is_compiled, begin_jit),
+      cmocka_unit_test_setup(stored_code_is_preferred, begin_jit),
+      cmocka_unit_test_setup(stored_source_is_rebuilt, begin_jit),
+      cmocka_unit_test_setup(without_nvrtc, begin_jit),
+  };
+  return cmocka_run_group_tests(tests, group_open, group_close);
+}
