@@ -11,7 +11,8 @@
 
 /* Queries whose every row is a finding. %1$s: the schema. */
 static const char *const findings_of[] = {
-    "SELECT integrity_check FROM pragma_integrity_check(100, '%1$s') WHERE integrity_check <> 'ok'",
+    "SELECT integrity_check FROM pragma_integrity_check WHERE schema = '%1$s' AND integrity_check <> 'ok' "
+    "LIMIT 100",
     "SELECT 'a row of ' || \"table\" || ' names a row of ' || parent || ' that is not there'"
     " FROM pragma_foreign_key_check(NULL, '%1$s') LIMIT 100",
     "SELECT 'trial ' || t.id || ' is the winner, but trial ' || b.id || ' is better' FROM %1$s.winner w"

@@ -85,7 +85,8 @@ static fat_status probe(fat_db *db, const char *schema, const char *path, bool t
   snprintf(sql, sizeof sql, COUNT_TABLES, schema);
   FAT_TRY(fat_db_number(db, db->sql, sql, &tables, err));
   if (thorough)
-    FAT_TRY(fat_db_number(db, db->sql, "SELECT quick_check = 'ok' FROM pragma_quick_check(1)", &sound, err));
+    FAT_TRY(
+        fat_db_number(db, db->sql, "SELECT quick_check = 'ok' FROM pragma_quick_check LIMIT 1", &sound, err));
   fat_db_row_select(&row, schema);
   fat_status status = fat_text_status(&row, err);
   if (status == FAT_OK && tables == TABLES)

@@ -43,7 +43,7 @@ $(entry "fa1")(const call a, float *l_all, float *m_all)
         mask(S, at, i * Br, j * Bc);
       const rowvec m_ij = row_max(row_fill(minus_inf()), S);                   // 10: m_ij = rowmax(S)
       exp2_rows(S, m_ij, c);                                                   //     P = exp(S - m_ij)
-      const rowvec l_ij = row_total(row_sum(row_fill(0.f), S));                //     l_ij = rowsum(P)
+      const rowvec l_ij = row_total(row_sum(S));                              //     l_ij = rowsum(P)
       const rowvec m_new = row_larger(m, m_ij);                                // 11
       const rowvec f = decay(m, m_new, c), f_ij = decay(m_ij, m_new, c);
       const rowvec l_new = plus(times(f, l), times(f_ij, l_ij));

@@ -38,7 +38,7 @@ $(entry "fwd")(const call a)
     m = row_max(m, S);                                  // m = max(m, rowmax(S))
     exp2_rows(S, m, c);                                 // P = exp(S - m)
     const rowvec f = decay(m_old, m, c);
-    l = row_sum(times(f, l), S);                        // l = exp(m_old - m) l + rowsum(P)
+    l = plus(times(f, l), row_sum(S));                  // l = exp(m_old - m) l + rowsum(P)
     scale_rows(O, f);                                   // O = exp(m_old - m) O
     put_scores(P, S);
 %    if B == 1 then

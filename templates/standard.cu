@@ -44,7 +44,7 @@ $(entry "softmax")(const call a, float *S_all)
   for (i32 j = visit.first; j < visit.last; j++) {
     scores P = load_scores(S, i0, j * Bc, at.nq);
     exp2_rows(P, m, c);
-    l = row_sum(l, P);
+    l = plus(l, row_sum(P));
   }
   l = row_total(l);
   for (i32 j = visit.first; j < visit.last; j++) {

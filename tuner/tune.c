@@ -34,7 +34,7 @@ _Static_assert(sizeof(sig_atomic_t) == sizeof(int), "fat_bench.cancel points at 
 
 static void on_signal(int number)
 {
-  stop = number;
+  __atomic_store_n(&stop, number, __ATOMIC_RELAXED); /* pool threads read it meanwhile */
 }
 
 /* The first signal stops the tune in good order, a second one ends the process at once. */
@@ -233,7 +233,8 @@ static fat_status drain(tuning *t, fat_pool *pool, int threads, fat_error *err)
   }
   if (status == FAT_OK)
     return FAT_OK;
-  stop = stop ? stop : -1; /* compiles are given up */
+  if (!stop)
+    __atomic_store_n(&stop, -1, __ATOMIC_RELAXED); /* compiles are given up */
   drop(t, pool);
   for (void *job; fat_pool_pending(pool) > 0;)
     if ((job = fat_pool_take(pool, 0.1)))

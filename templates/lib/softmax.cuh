@@ -106,10 +106,11 @@ __device__ __forceinline__ void scale_scores(scores &P, const rowvec &f)
       P.at[r][c] *= f.at[r];
 }
 
-//: row_sum -- l + rowsum(P) over this thread's own columns
-__device__ __forceinline__ rowvec row_sum(const rowvec &l, const scores &P)
+//: row_sum -- rowsum(P) over this thread's own columns. A tile is summed by itself before it is added to l:
+// beside one large P, many small ones would be lost one by one.
+__device__ __forceinline__ rowvec row_sum(const scores &P)
 {
-  rowvec v = l;
+  rowvec v = row_fill(0.f);
 #pragma unroll
   for (i32 r = 0; r < R; r++)
 #pragma unroll

@@ -1,12 +1,12 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     fwd-f32-d64-causal
 //   config     fa1:Br64-Bc32-T128-R4-W4
-//   source     84644add4ba4cb89e18581f3d1bd3dab25f2e1afd230bde276652e953568530a
+//   source     fba9da326abb4cdf4a13afe2fd3b3fef293cf3597b02939d8d298fed1f08e1f7
 //   target     sm_75
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
 //   recipe     workspace 8*b*h*q
-//   recipe     launch fa1_84644add4ba4cb89 grid b*h block 128 shared 44544 args call ws(0) ws(4*b*h*q)
+//   recipe     launch fa1_fba9da326abb4cdf grid b*h block 128 shared 44544 args call ws(0) ws(4*b*h*q)
 
 #line 5 "templates/lib/args.h"
 //: i32
@@ -395,7 +395,7 @@ __device__ __forceinline__ void exp2_rows(scores &S, const rowvec &m, float c)
   }
 }
 
-#line 121 "templates/lib/softmax.cuh"
+#line 122 "templates/lib/softmax.cuh"
 //: row_total -- the sum over all X lanes of a row
 __device__ __forceinline__ rowvec row_total(const rowvec &l)
 {
@@ -409,10 +409,11 @@ __device__ __forceinline__ rowvec row_total(const rowvec &l)
 }
 
 #line 109 "templates/lib/softmax.cuh"
-//: row_sum -- l + rowsum(P) over this thread's own columns
-__device__ __forceinline__ rowvec row_sum(const rowvec &l, const scores &P)
+//: row_sum -- rowsum(P) over this thread's own columns. A tile is summed by itself before it is added to l:
+// beside one large P, many small ones would be lost one by one.
+__device__ __forceinline__ rowvec row_sum(const scores &P)
 {
-  rowvec v = l;
+  rowvec v = row_fill(0.f);
 #pragma unroll
   for (i32 r = 0; r < R; r++)
 #pragma unroll
@@ -432,7 +433,7 @@ __device__ __forceinline__ rowvec row_larger(const rowvec &x, const rowvec &y)
   return v;
 }
 
-#line 133 "templates/lib/softmax.cuh"
+#line 134 "templates/lib/softmax.cuh"
 //: decay -- 2^(c m_old - c m_new): what has been gathered under an old maximum, seen from the new one
 __device__ __forceinline__ rowvec decay(const rowvec &m_old, const rowvec &m_new, float c)
 {
@@ -443,7 +444,7 @@ __device__ __forceinline__ rowvec decay(const rowvec &m_old, const rowvec &m_new
   return v;
 }
 
-#line 163 "templates/lib/softmax.cuh"
+#line 164 "templates/lib/softmax.cuh"
 //: plus -- elementwise sum
 __device__ __forceinline__ rowvec plus(const rowvec &x, const rowvec &y)
 {
@@ -454,7 +455,7 @@ __device__ __forceinline__ rowvec plus(const rowvec &x, const rowvec &y)
   return v;
 }
 
-#line 153 "templates/lib/softmax.cuh"
+#line 154 "templates/lib/softmax.cuh"
 //: times -- elementwise product
 __device__ __forceinline__ rowvec times(const rowvec &x, const rowvec &y)
 {
@@ -541,7 +542,7 @@ __device__ __forceinline__ float inverse(float l)
   return l == 0.f ? 0.f : 1.f / l;
 }
 
-#line 143 "templates/lib/softmax.cuh"
+#line 144 "templates/lib/softmax.cuh"
 //: row_inverse -- 1 / l for each row
 __device__ __forceinline__ rowvec row_inverse(const rowvec &l)
 {
@@ -586,7 +587,7 @@ __device__ __forceinline__ rowvec row_finish(const rowvec &m, const rowvec &l, f
 // One block for each batch and head. Numbers on the right are the lines of Algorithm 1.
 #line 5 "templates/fa1.cu"
 extern "C" __global__ void __launch_bounds__(T, 1)
-fa1_84644add4ba4cb89(const call a, float *l_all, float *m_all)
+fa1_fba9da326abb4cdf(const call a, float *l_all, float *m_all)
 {
   const place at = rows(a, i32(block_id()));
   float *const l_head = l_all + block_id() * a.q, *const m_head = m_all + block_id() * a.q;
@@ -624,7 +625,7 @@ fa1_84644add4ba4cb89(const call a, float *l_all, float *m_all)
         mask(S, at, i * Br, j * Bc);
       const rowvec m_ij = row_max(row_fill(minus_inf()), S);                   // 10: m_ij = rowmax(S)
       exp2_rows(S, m_ij, c);                                                   //     P = exp(S - m_ij)
-      const rowvec l_ij = row_total(row_sum(row_fill(0.f), S));                //     l_ij = rowsum(P)
+      const rowvec l_ij = row_total(row_sum(S));                                  //     l_ij = rowsum(P)
       const rowvec m_new = row_larger(m, m_ij);                                // 11
       const rowvec f = decay(m, m_new, c), f_ij = decay(m_ij, m_new, c);
       const rowvec l_new = plus(times(f, l), times(f_ij, l_ij));

@@ -1,11 +1,11 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     fwd-f32-d64-causal
 //   config     fwd:Br64-Bc32-T128-R4-W4-B2
-//   source     ddadf3bea8b1408cbdc70c3df7d7e764ea0475543a30050d0e6e0c383b3e2990
+//   source     6ca88113609db71640dbbff1dfd7f46abe9b4731da03169311783d4098acf7f8
 //   target     sm_75
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
-//   recipe     launch fwd_ddadf3bea8b1408c grid ceildiv(q,64)*b*h block 128 shared 44544 args call
+//   recipe     launch fwd_6ca88113609db716 grid ceildiv(q,64)*b*h block 128 shared 44544 args call
 
 #line 5 "templates/lib/args.h"
 //: i32
@@ -319,7 +319,7 @@ __device__ __forceinline__ void exp2_rows(scores &S, const rowvec &m, float c)
   }
 }
 
-#line 133 "templates/lib/softmax.cuh"
+#line 134 "templates/lib/softmax.cuh"
 //: decay -- 2^(c m_old - c m_new): what has been gathered under an old maximum, seen from the new one
 __device__ __forceinline__ rowvec decay(const rowvec &m_old, const rowvec &m_new, float c)
 {
@@ -330,20 +330,18 @@ __device__ __forceinline__ rowvec decay(const rowvec &m_old, const rowvec &m_new
   return v;
 }
 
-#line 109 "templates/lib/softmax.cuh"
-//: row_sum -- l + rowsum(P) over this thread's own columns
-__device__ __forceinline__ rowvec row_sum(const rowvec &l, const scores &P)
+#line 164 "templates/lib/softmax.cuh"
+//: plus -- elementwise sum
+__device__ __forceinline__ rowvec plus(const rowvec &x, const rowvec &y)
 {
-  rowvec v = l;
+  rowvec v;
 #pragma unroll
   for (i32 r = 0; r < R; r++)
-#pragma unroll
-    for (i32 c = 0; c < C; c++)
-      v.at[r] += P.at[r][c];
+    v.at[r] = x.at[r] + y.at[r];
   return v;
 }
 
-#line 153 "templates/lib/softmax.cuh"
+#line 154 "templates/lib/softmax.cuh"
 //: times -- elementwise product
 __device__ __forceinline__ rowvec times(const rowvec &x, const rowvec &y)
 {
@@ -351,6 +349,20 @@ __device__ __forceinline__ rowvec times(const rowvec &x, const rowvec &y)
 #pragma unroll
   for (i32 r = 0; r < R; r++)
     v.at[r] = x.at[r] * y.at[r];
+  return v;
+}
+
+#line 109 "templates/lib/softmax.cuh"
+//: row_sum -- rowsum(P) over this thread's own columns. A tile is summed by itself before it is added to l:
+// beside one large P, many small ones would be lost one by one.
+__device__ __forceinline__ rowvec row_sum(const scores &P)
+{
+  rowvec v = row_fill(0.f);
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+#pragma unroll
+    for (i32 c = 0; c < C; c++)
+      v.at[r] += P.at[r][c];
   return v;
 }
 
@@ -439,7 +451,7 @@ __device__ __forceinline__ void mask(scores &S, const place &at, i32 i0, i32 j0)
       S.at[r][c] = keep(at, i0 + row_of(r), j0 + column_of(c)) ? S.at[r][c] : minus_inf();
 }
 
-#line 121 "templates/lib/softmax.cuh"
+#line 122 "templates/lib/softmax.cuh"
 //: row_total -- the sum over all X lanes of a row
 __device__ __forceinline__ rowvec row_total(const rowvec &l)
 {
@@ -459,7 +471,7 @@ __device__ __forceinline__ float inverse(float l)
   return l == 0.f ? 0.f : 1.f / l;
 }
 
-#line 143 "templates/lib/softmax.cuh"
+#line 144 "templates/lib/softmax.cuh"
 //: row_inverse -- 1 / l for each row
 __device__ __forceinline__ rowvec row_inverse(const rowvec &l)
 {
@@ -526,7 +538,7 @@ __device__ __forceinline__ rowvec row_finish(const rowvec &m, const rowvec &l, f
 // m, l and O stay on chip; when the maximum m of a row grows, l and O are scaled down to it.
 #line 5 "templates/fwd.cu"
 extern "C" __global__ void __launch_bounds__(T, 1)
-fwd_ddadf3bea8b1408c(const call a)
+fwd_6ca88113609db716(const call a)
 {
   const i32 Tr = ceil_div(a.q, Br);
   const place at = rows(a, i32(block_id() / Tr));       // one batch, one head
@@ -559,7 +571,7 @@ fwd_ddadf3bea8b1408c(const call a)
     m = row_max(m, S);                                  // m = max(m, rowmax(S))
     exp2_rows(S, m, c);                                 // P = exp(S - m)
     const rowvec f = decay(m_old, m, c);
-    l = row_sum(times(f, l), S);                        // l = exp(m_old - m) l + rowsum(P)
+    l = plus(times(f, l), row_sum(S));                  // l = exp(m_old - m) l + rowsum(P)
     scale_rows(O, f);                                   // O = exp(m_old - m) O
     put_scores(P, S);
 #line 49 "templates/fwd.cu"
@@ -586,7 +598,7 @@ fwd_ddadf3bea8b1408c(const call a)
     m = row_max(m, S);                                  // m = max(m, rowmax(S))
     exp2_rows(S, m, c);                                 // P = exp(S - m)
     const rowvec f = decay(m_old, m, c);
-    l = row_sum(times(f, l), S);                        // l = exp(m_old - m) l + rowsum(P)
+    l = plus(times(f, l), row_sum(S));                  // l = exp(m_old - m) l + rowsum(P)
     scale_rows(O, f);                                   // O = exp(m_old - m) O
     put_scores(P, S);
 #line 49 "templates/fwd.cu"

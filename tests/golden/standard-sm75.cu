@@ -1,14 +1,14 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     fwd-f32-d64-causal
 //   config     standard:Br64-Bc64-T256-R4-W4
-//   source     a08bdf92852b2db19f99f5606f102facb75c81e7c71b42a94ea029cfb1350905
+//   source     756dfbc917d45dfe07f644f56e6a797a411c90ed86e9a1c2bbca4d33484148e4
 //   target     sm_75
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
 //   recipe     workspace 4*b*h*q*ceildiv(k,64)*64
-//   recipe     launch standard_scores_a08bdf92852b2db1 grid ceildiv(q,64)*b*h*ceildiv(k,64) block 256 shared 34816 args call ws(0)
-//   recipe     launch standard_softmax_a08bdf92852b2db1 grid ceildiv(q,64)*b*h block 256 shared 0 args call ws(0)
-//   recipe     launch standard_output_a08bdf92852b2db1 grid ceildiv(q,64)*b*h block 256 shared 36864 args call ws(0)
+//   recipe     launch standard_scores_756dfbc917d45dfe grid ceildiv(q,64)*b*h*ceildiv(k,64) block 256 shared 34816 args call ws(0)
+//   recipe     launch standard_softmax_756dfbc917d45dfe grid ceildiv(q,64)*b*h block 256 shared 0 args call ws(0)
+//   recipe     launch standard_output_756dfbc917d45dfe grid ceildiv(q,64)*b*h block 256 shared 36864 args call ws(0)
 
 #line 5 "templates/lib/args.h"
 //: i32
@@ -371,11 +371,23 @@ __device__ __forceinline__ void exp2_rows(scores &S, const rowvec &m, float c)
   }
 }
 
-#line 109 "templates/lib/softmax.cuh"
-//: row_sum -- l + rowsum(P) over this thread's own columns
-__device__ __forceinline__ rowvec row_sum(const rowvec &l, const scores &P)
+#line 164 "templates/lib/softmax.cuh"
+//: plus -- elementwise sum
+__device__ __forceinline__ rowvec plus(const rowvec &x, const rowvec &y)
 {
-  rowvec v = l;
+  rowvec v;
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+    v.at[r] = x.at[r] + y.at[r];
+  return v;
+}
+
+#line 109 "templates/lib/softmax.cuh"
+//: row_sum -- rowsum(P) over this thread's own columns. A tile is summed by itself before it is added to l:
+// beside one large P, many small ones would be lost one by one.
+__device__ __forceinline__ rowvec row_sum(const scores &P)
+{
+  rowvec v = row_fill(0.f);
 #pragma unroll
   for (i32 r = 0; r < R; r++)
 #pragma unroll
@@ -414,7 +426,7 @@ __device__ __forceinline__ float inverse(float l)
   return l == 0.f ? 0.f : 1.f / l;
 }
 
-#line 143 "templates/lib/softmax.cuh"
+#line 144 "templates/lib/softmax.cuh"
 //: row_inverse -- 1 / l for each row
 __device__ __forceinline__ rowvec row_inverse(const rowvec &l)
 {
@@ -538,7 +550,7 @@ __device__ __forceinline__ void store_outputs(const outputs &O, const place &at,
 // S has, for each batch and head, q rows of `row` floats: k rounded up to whole tiles.
 #line 5 "templates/standard.cu"
 extern "C" __global__ void __launch_bounds__(T, 1)
-standard_scores_a08bdf92852b2db1(const call a, float *S_all)
+standard_scores_756dfbc917d45dfe(const call a, float *S_all)
 {
   const i32 Tr = ceil_div(a.q, Br), Tc = ceil_div(a.k, Bc);
   const i32 j = i32(block_id() % Tc), i = i32(block_id() / Tc % Tr), head = i32(block_id() / Tc / Tr);
@@ -562,7 +574,7 @@ standard_scores_a08bdf92852b2db1(const call a, float *S_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T, 1)
-standard_softmax_a08bdf92852b2db1(const call a, float *S_all)
+standard_softmax_756dfbc917d45dfe(const call a, float *S_all)
 {
   const float c = base2(a.scale);
   const i32 Tr = ceil_div(a.q, Br);
@@ -577,7 +589,7 @@ standard_softmax_a08bdf92852b2db1(const call a, float *S_all)
   for (i32 j = visit.first; j < visit.last; j++) {
     scores P = load_scores(S, i0, j * Bc, at.nq);
     exp2_rows(P, m, c);
-    l = row_sum(l, P);
+    l = plus(l, row_sum(P));
   }
   l = row_total(l);
   for (i32 j = visit.first; j < visit.last; j++) {
@@ -591,7 +603,7 @@ standard_softmax_a08bdf92852b2db1(const call a, float *S_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T, 1)
-standard_output_a08bdf92852b2db1(const call a, float *S_all)
+standard_output_756dfbc917d45dfe(const call a, float *S_all)
 {
   const i32 Tr = ceil_div(a.q, Br);
   const place at = rows(a, i32(block_id() / Tr));
