@@ -5,6 +5,7 @@
  * Several threads may compile with one library at a time. */
 #include "compile.h"
 
+#include "cubin.h"
 #include "ptxas.h"
 #include "source.h"
 #include <stdio.h>
@@ -90,6 +91,25 @@ static fat_status read_cubin(const fat_nvrtc_calls *nvrtc, void *program, const 
   return FAT_OK;
 }
 
+/* The entries as the cubin has them. The log adds spills, which no cubin tells; but when many threads compile
+ * at once, NVRTC 13.0 may leave a kernel out of its log (seen with 16 threads): then all of its stack counts
+ * as spilled, as rendered kernels have no other use for one. */
+static void read_entries(fat_binary *binary)
+{
+  fat_entry own[FAT_COMPILE_ENTRIES];
+  int count = fat_cubin_entries(binary->cubin, binary->size, own, FAT_COMPILE_ENTRIES);
+  for (int i = 0; i < count; i++) {
+    own[i].spills = own[i].stack;
+    for (int k = 0; k < binary->entries; k++)
+      if (strcmp(binary->entry[k].name, own[i].name) == 0)
+        own[i] = binary->entry[k];
+  }
+  if (count > 0) { /* else the log is all there is */
+    memcpy(binary->entry, own, (size_t)count * sizeof own[0]);
+    binary->entries = count;
+  }
+}
+
 /* The sentence for a compile that NVRTC refused. ptxas may refuse without a word (too much static shared
  * memory, CUDA 12 and 13): its figures are all there is to tell then. */
 static fat_status refused(const fat_binary *binary, const char *name, const char *target, const char *code,
@@ -120,8 +140,11 @@ static fat_status conclude(const fat_nvrtc_calls *nvrtc, void *program, int resu
    * its end, and a result that comes late counts as none. */
   if (result == FAT_NVRTC_CANCELLED || (result == FAT_NVRTC_SUCCESS && (cancelled(w) || late(w))))
     return interrupted(w, name, target, err);
-  if (result == FAT_NVRTC_SUCCESS)
-    return read_cubin(nvrtc, program, target, binary, err);
+  if (result == FAT_NVRTC_SUCCESS) {
+    FAT_TRY(read_cubin(nvrtc, program, target, binary, err));
+    read_entries(binary);
+    return FAT_OK;
+  }
   const char *code = nvrtc->error_text(result);
   if (result == FAT_NVRTC_COMPILATION)
     return refused(binary, name, target, code, err);

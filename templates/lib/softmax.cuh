@@ -131,13 +131,15 @@ __device__ __forceinline__ rowvec row_total(const rowvec &l)
   return v;
 }
 
-//: decay -- 2^(c m_old - c m_new): what has been gathered under an old maximum, seen from the new one
+//: decay -- 2^(c (m_old - m_new)): what was gathered under an old maximum, seen from the new one. The difference
+// comes first: it makes exactly 1 where m did not grow. A multiply-add of c m_old and c m_new does not, and its
+// rounding error, always of one sign, would count again with every tile.
 __device__ __forceinline__ rowvec decay(const rowvec &m_old, const rowvec &m_new, float c)
 {
   rowvec v;
 #pragma unroll
   for (i32 r = 0; r < R; r++)
-    v.at[r] = ex2(c * m_old.at[r] - c * origin(m_new.at[r]));
+    v.at[r] = ex2(c * (m_old.at[r] - origin(m_new.at[r])));
   return v;
 }
 

@@ -1,12 +1,12 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     fwd-f32-d64-causal
 //   config     fa1:Br64-Bc32-T128-R4-W4
-//   source     fba9da326abb4cdf4a13afe2fd3b3fef293cf3597b02939d8d298fed1f08e1f7
+//   source     258ab246faff9fda272238465163bb6150f12182f1640fc1120d79f27665e286
 //   target     sm_75
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
 //   recipe     workspace 8*b*h*q
-//   recipe     launch fa1_fba9da326abb4cdf grid b*h block 128 shared 44544 args call ws(0) ws(4*b*h*q)
+//   recipe     launch fa1_258ab246faff9fda grid b*h block 128 shared 44544 args call ws(0) ws(4*b*h*q)
 
 #line 5 "templates/lib/args.h"
 //: i32
@@ -434,17 +434,19 @@ __device__ __forceinline__ rowvec row_larger(const rowvec &x, const rowvec &y)
 }
 
 #line 134 "templates/lib/softmax.cuh"
-//: decay -- 2^(c m_old - c m_new): what has been gathered under an old maximum, seen from the new one
+//: decay -- 2^(c (m_old - m_new)): what was gathered under an old maximum, seen from the new one. The difference
+// comes first: it makes exactly 1 where m did not grow. A multiply-add of c m_old and c m_new does not, and its
+// rounding error, always of one sign, would count again with every tile.
 __device__ __forceinline__ rowvec decay(const rowvec &m_old, const rowvec &m_new, float c)
 {
   rowvec v;
 #pragma unroll
   for (i32 r = 0; r < R; r++)
-    v.at[r] = ex2(c * m_old.at[r] - c * origin(m_new.at[r]));
+    v.at[r] = ex2(c * (m_old.at[r] - origin(m_new.at[r])));
   return v;
 }
 
-#line 164 "templates/lib/softmax.cuh"
+#line 166 "templates/lib/softmax.cuh"
 //: plus -- elementwise sum
 __device__ __forceinline__ rowvec plus(const rowvec &x, const rowvec &y)
 {
@@ -455,7 +457,7 @@ __device__ __forceinline__ rowvec plus(const rowvec &x, const rowvec &y)
   return v;
 }
 
-#line 154 "templates/lib/softmax.cuh"
+#line 156 "templates/lib/softmax.cuh"
 //: times -- elementwise product
 __device__ __forceinline__ rowvec times(const rowvec &x, const rowvec &y)
 {
@@ -542,7 +544,7 @@ __device__ __forceinline__ float inverse(float l)
   return l == 0.f ? 0.f : 1.f / l;
 }
 
-#line 144 "templates/lib/softmax.cuh"
+#line 146 "templates/lib/softmax.cuh"
 //: row_inverse -- 1 / l for each row
 __device__ __forceinline__ rowvec row_inverse(const rowvec &l)
 {
@@ -587,7 +589,7 @@ __device__ __forceinline__ rowvec row_finish(const rowvec &m, const rowvec &l, f
 // One block for each batch and head. Numbers on the right are the lines of Algorithm 1.
 #line 5 "templates/fa1.cu"
 extern "C" __global__ void __launch_bounds__(T, 1)
-fa1_fba9da326abb4cdf(const call a, float *l_all, float *m_all)
+fa1_258ab246faff9fda(const call a, float *l_all, float *m_all)
 {
   const place at = rows(a, i32(block_id()));
   float *const l_head = l_all + block_id() * a.q, *const m_head = m_all + block_id() * a.q;
@@ -625,7 +627,7 @@ fa1_fba9da326abb4cdf(const call a, float *l_all, float *m_all)
         mask(S, at, i * Br, j * Bc);
       const rowvec m_ij = row_max(row_fill(minus_inf()), S);                   // 10: m_ij = rowmax(S)
       exp2_rows(S, m_ij, c);                                                   //     P = exp(S - m_ij)
-      const rowvec l_ij = row_total(row_sum(S));                                  //     l_ij = rowsum(P)
+      const rowvec l_ij = row_total(row_sum(S));                              //     l_ij = rowsum(P)
       const rowvec m_new = row_larger(m, m_ij);                                // 11
       const rowvec f = decay(m, m_new, c), f_ij = decay(m_ij, m_new, c);
       const rowvec l_new = plus(times(f, l), times(f_ij, l_ij));

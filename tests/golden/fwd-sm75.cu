@@ -1,11 +1,11 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     fwd-f32-d64-causal
 //   config     fwd:Br64-Bc32-T128-R4-W4-B2
-//   source     6ca88113609db71640dbbff1dfd7f46abe9b4731da03169311783d4098acf7f8
+//   source     1f3103752577910c71b878484f8ea1f4cdde1992422ad752ec1f841945776c3c
 //   target     sm_75
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
-//   recipe     launch fwd_6ca88113609db716 grid ceildiv(q,64)*b*h block 128 shared 44544 args call
+//   recipe     launch fwd_1f3103752577910c grid ceildiv(q,64)*b*h block 128 shared 44544 args call
 
 #line 5 "templates/lib/args.h"
 //: i32
@@ -320,17 +320,19 @@ __device__ __forceinline__ void exp2_rows(scores &S, const rowvec &m, float c)
 }
 
 #line 134 "templates/lib/softmax.cuh"
-//: decay -- 2^(c m_old - c m_new): what has been gathered under an old maximum, seen from the new one
+//: decay -- 2^(c (m_old - m_new)): what was gathered under an old maximum, seen from the new one. The difference
+// comes first: it makes exactly 1 where m did not grow. A multiply-add of c m_old and c m_new does not, and its
+// rounding error, always of one sign, would count again with every tile.
 __device__ __forceinline__ rowvec decay(const rowvec &m_old, const rowvec &m_new, float c)
 {
   rowvec v;
 #pragma unroll
   for (i32 r = 0; r < R; r++)
-    v.at[r] = ex2(c * m_old.at[r] - c * origin(m_new.at[r]));
+    v.at[r] = ex2(c * (m_old.at[r] - origin(m_new.at[r])));
   return v;
 }
 
-#line 164 "templates/lib/softmax.cuh"
+#line 166 "templates/lib/softmax.cuh"
 //: plus -- elementwise sum
 __device__ __forceinline__ rowvec plus(const rowvec &x, const rowvec &y)
 {
@@ -341,7 +343,7 @@ __device__ __forceinline__ rowvec plus(const rowvec &x, const rowvec &y)
   return v;
 }
 
-#line 154 "templates/lib/softmax.cuh"
+#line 156 "templates/lib/softmax.cuh"
 //: times -- elementwise product
 __device__ __forceinline__ rowvec times(const rowvec &x, const rowvec &y)
 {
@@ -471,7 +473,7 @@ __device__ __forceinline__ float inverse(float l)
   return l == 0.f ? 0.f : 1.f / l;
 }
 
-#line 144 "templates/lib/softmax.cuh"
+#line 146 "templates/lib/softmax.cuh"
 //: row_inverse -- 1 / l for each row
 __device__ __forceinline__ rowvec row_inverse(const rowvec &l)
 {
@@ -538,7 +540,7 @@ __device__ __forceinline__ rowvec row_finish(const rowvec &m, const rowvec &l, f
 // m, l and O stay on chip; when the maximum m of a row grows, l and O are scaled down to it.
 #line 5 "templates/fwd.cu"
 extern "C" __global__ void __launch_bounds__(T, 1)
-fwd_6ca88113609db716(const call a)
+fwd_1f3103752577910c(const call a)
 {
   const i32 Tr = ceil_div(a.q, Br);
   const place at = rows(a, i32(block_id() / Tr));       // one batch, one head
