@@ -1,0 +1,73 @@
+"""use.py -- attention through the binding, against loops in Python: layouts, LSE, GQA, a workspace, errors."""
+
+import math
+import random
+import sys
+
+import torch
+import fatune
+
+torch.cuda.current_stream().synchronize()
+
+
+def expect(q, k, v, causal, scale):
+    """O and LSE by loops, from lists [b][h][n][d]."""
+    out, lse = [], []
+    for qb, kb, vb in zip(q, k, v):
+        for head, rows in enumerate(qb):
+            keys, values = kb[head * len(kb) // len(qb)], vb[head * len(kb) // len(qb)]
+            for i, row in enumerate(rows):
+                seen = [j for j in range(len(keys)) if not causal or j <= i + len(keys) - len(rows)]
+                p = [math.exp(scale * sum(x * y for x, y in zip(row, keys[j]))) for j in seen]
+                lse.append(math.log(sum(p)) if p else math.inf)
+                out.append([sum(w * values[j][x] for w, j in zip(p, seen)) / (sum(p) or 1) for x in range(len(values[0]))])
+    return out, lse
+
+
+def numbers(*shape):
+    if not shape:
+        return random.uniform(-1, 1)
+    return [numbers(*shape[1:]) for _ in range(shape[0])]
+
+
+def flat(x):
+    return [x] if isinstance(x, float) else [y for part in x for y in flat(part)]
+
+
+def check(b, h, hk, n, m, d, causal, kernel=None, transposed=False):
+    q, k, v = numbers(b, h, n, d), numbers(b, hk, m, d), numbers(b, hk, m, d)
+    Q, K, V = torch.tensor(flat(q), (b, h, n, d)), torch.tensor(flat(k), (b, hk, m, d)), torch.tensor(flat(v), (b, hk, m, d))
+    out = torch.empty((b, n, h, d)).transpose(1, 2) if transposed else None
+    O, LSE = fatune.attention(Q, K, V, causal=causal, out=out, return_lse=True, kernel=kernel)
+    right, lse = expect(q, k, v, causal, 1 / math.sqrt(d))
+    for row in range(b * h * n):
+        index = (row // (h * n), row // n % h, row % n)
+        assert abs(LSE.at_index(index) - lse[row]) < 1e-4 or LSE.at_index(index) == lse[row], (index, lse[row])
+        for x in range(d):
+            assert abs(O.at_index((*index, x)) - right[row][x]) < 1e-4, (index, x)
+
+
+random.seed(1)
+check(1, 4, 2, 5, 7, 64, True)
+check(2, 2, 2, 3, 4, 64, True, transposed=True)
+check(1, 2, 1, 4, 4, 64, True, kernel="standard")  # takes a workspace
+assert "kernel standard:" in fatune.describe(fatune.problem_text(*[torch.empty((1, 1, 4, 64))] * 3, causal=True), kernel="standard")
+small = torch.empty((1, 2, 4, 64))
+for wrong, word in ((lambda: fatune.attention(small, small, torch.empty((1, 2, 5, 64))), "fit together"),
+                    (lambda: fatune.attention(small.transpose(2, 3), small, small), "fit together"),
+                    (lambda: fatune.attention(*[small.transpose(2, 3)] * 3), "contiguous"),
+                    (lambda: fatune.attention(*[torch.empty((4, 64))] * 3), "4 are needed"),
+                    (lambda: fatune.attention(small, small, small, out=torch.empty((1, 2, 4, 32))), "does not fit")):
+    try:
+        wrong()
+    except ValueError as e:
+        assert word in str(e), e
+    else:
+        sys.exit(f"no error that says '{word}'")
+try:
+    fatune.attention(small, small, small, kernel="flash9")
+except fatune.Error as e:
+    assert e.status == 3 and "flash9" in str(e), (e.status, e)
+else:
+    sys.exit("an unknown kernel is no error")
+print("binding: right,", fatune.version())
