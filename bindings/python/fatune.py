@@ -4,10 +4,10 @@
     o = fatune.attention(q, k, v, causal=True)            # [b, h, n, d], as PyTorch's SDPA takes them
     o, lse = fatune.attention(q, k, v, return_lse=True)
 
-Forward only: no gradient flows through it. Work is queued on torch's current stream; strides are taken as they are, so
-views need no copy. The library is
-libfatune.so.0 where the linker finds it, or the file that FATUNE_LIBRARY names. What is stored in the tuning
-database serves; by default a problem that nothing stored serves has its kernel compiled once, now.
+Forward only: no gradient flows through it. Work is queued on torch's current stream; strides are taken as they
+are, so views need no copy. The library is libfatune.so.0 where the linker finds it, or the file that
+FATUNE_LIBRARY names. What is stored in the tuning database serves; by default a problem that nothing stored
+serves has its kernel compiled once, now.
 """
 
 import ctypes
