@@ -45,6 +45,43 @@ static void one_call_from_end_to_end(void **state)
   fatune_close(h);
 }
 
+/* The kernels' own text, run by the emulator: what they are called with is what they need, several steps over
+ * a workspace and the twin included. */
+static void kernels_get_what_they_need(void **state)
+{
+  (void)state;
+  const char *const problem = "fwd-f32-b1-h2k1-q5-k33-d64-causal";
+  const struct {
+    const char *kernel, *config;
+    int64_t pad;
+  } runs[] = {{"fwd", WIDE, 0},
+              {"fwd", WIDE, 1},
+              {"standard", "standard:Br32-Bc32-T128-R4-W2", 0},
+              {"fa1", "fa1:Br64-Bc32-T128-R4-W4", 0}};
+  store((stored){.problem = problem, .gpu = "H200", .config = NARROW, .ms = 2, .origin = FAT_MEASURED});
+  cu.fake_compute(FAKE_EMULATE);
+  for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+    store((stored){
+        .problem = problem, .gpu = "H200", .config = runs[i].config, .ms = 1, .origin = FAT_MEASURED});
+    fatune *h = open_usual();
+    fatune_plan *plan = NULL;
+    fatune_request r = request_of(problem, FATUNE_FAIL);
+    size_t bytes;
+    r.kernel = runs[i].kernel;
+    MUST_RUN(fatune_plan_make(h, &r, &plan));
+    MUST_RUN(fatune_workspace(plan, &bytes));
+    attention a = attention_make(problem, runs[i].pad, 0);
+    MUST_RUN(fatune_run(plan, tensors_of(&a), bytes ? device_memory(bytes) : NULL, NULL));
+    assert_int_equal(cu.cuCtxSynchronize(), 0);
+    is_right(&a);
+    if (cu.fake_findings())
+      fail_msg("%s: %s", runs[i].config, cu.fake_finding(0));
+    attention_free(&a);
+    fatune_plan_free(plan);
+    fatune_close(h);
+  }
+}
+
 /* Kernels of several steps with a workspace are given it, and refuse to run without. */
 static void workspace(void **state)
 {
@@ -376,6 +413,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(texts_and_versions, begin),
       cmocka_unit_test_setup(one_call_from_end_to_end, begin),
+      cmocka_unit_test_setup(kernels_get_what_they_need, begin),
       cmocka_unit_test_setup(workspace, begin),
       cmocka_unit_test_setup(pick_order, begin),
       cmocka_unit_test_setup(a_miss, begin),

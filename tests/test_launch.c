@@ -1,0 +1,145 @@
+/* test_launch.c -- a recipe's numbers frozen for sizes, and what a run then passes to the driver. */
+#include "launch.h"
+#include "runtime_fixture.h"
+
+static fat_driver *driver;
+
+static int begin_driver(void **state)
+{
+  begin(state);
+  cu.fake_compute(FAKE_NOTHING);
+  MUST(fat_driver_open(&driver, err));
+  return 0;
+}
+
+static int end_driver(void **state)
+{
+  (void)state;
+  fat_driver_close(driver);
+  return 0;
+}
+
+/* A module with the entries of a recipe. */
+static fat_module *module_for(const char *text, fat_recipe *recipe)
+{
+  char hash[FAT_HASH_SIZE];
+  size_t size;
+  fat_module *m;
+  MUST(fat_recipe_parse(text, recipe, err));
+  void *cubin = cubin_for(text, 90, &size);
+  fat_text_hash(cubin, size, hash);
+  MUST(fat_module_load(driver, cubin, size, hash, &m, err));
+  free(cubin);
+  return m;
+}
+
+static const char two_steps[] =
+    "workspace 8*b*h*q\n"
+    "clear 4*b*h*q 4*b*h*q\n"
+    "launch a_0123456789abcdef grid b*h*ceildiv(q,32) block 64 shared 2048 args call ws(0) int(q)\n"
+    "launch b_0123456789abcdef grid b*h block 32 shared 0 args ws(4*b*h*q) call\n";
+
+static void numbers_are_frozen(void **state)
+{
+  (void)state;
+  static fat_recipe recipe;
+  fat_launch l;
+  const fat_sizes sizes = {.b = 2, .h = 3, .hk = 1, .q = 33, .k = 40, .sms = 132};
+  fat_module *m = module_for(two_steps, &recipe);
+  MUST(fat_launch_prepare(&recipe, &sizes, m, &l, err));
+  memset(&recipe, 0xff, sizeof recipe); /* not needed any more */
+  assert_int_equal(l.workspace, 8 * 2 * 3 * 33);
+  assert_int_equal(l.steps, 3);
+  assert_int_equal(l.step[0].offset, 4 * 2 * 3 * 33);
+  assert_int_equal(l.step[0].bytes, 4 * 2 * 3 * 33);
+  assert_int_equal(l.step[1].grid, 12);
+  assert_int_equal(l.step[1].block, 64);
+  assert_int_equal(l.step[1].shared, 2048);
+  assert_int_equal(l.step[1].args, 3);
+  assert_int_equal(l.step[1].arg[2].value, 33);
+  assert_int_equal(l.step[2].arg[0].value, 4 * 2 * 3 * 33);
+  fat_module_free(m);
+}
+
+/* The clear reaches its bytes and no others; a failing step is named. */
+static void steps_run_in_order(void **state)
+{
+  (void)state;
+  static fat_recipe recipe;
+  fat_launch l;
+  const fat_sizes sizes = {.b = 1, .h = 1, .hk = 1, .q = 8, .k = 8, .sms = 132};
+  const call args = {.b = 1, .h = 1, .hk = 1, .q = 8, .k = 8};
+  unsigned char bytes[64];
+  fat_error err = {0};
+  fat_module *m = module_for(two_steps, &recipe);
+  MUST(fat_launch_prepare(&recipe, &sizes, m, &l, err));
+  fat_cuda_address ws = (uintptr_t)device_memory(64);
+  assert_int_equal(cu.cuMemsetD8_v2(ws, 7, 64), 0);
+  MUST(fat_launch_run(driver, &l, &args, ws, NULL, err));
+  assert_int_equal(cu.fake_launches("a_*"), 1);
+  assert_int_equal(cu.fake_launches("b_*"), 1);
+  assert_int_equal(cu.cuMemcpyDtoH_v2(bytes, ws, 64), 0);
+  for (int i = 0; i < 64; i++)
+    assert_int_equal(bytes[i], i < 32 ? 7 : 0);
+  const struct {
+    const char *plan, *word;
+  } faults[] = {{"cuMemsetD8Async=1", "step 1 of 3: cuMemsetD8Async"},
+                {"cuLaunchKernel#1=701", "step 2 of 3: cuLaunchKernel"},
+                {"cuLaunchKernel#2=701", "step 3 of 3: cuLaunchKernel"}};
+  for (int i = 0; i < 3; i++) {
+    cu.fake_fault(faults[i].plan);
+    assert_int_equal(fat_launch_run(driver, &l, &args, ws, NULL, &err), i == 0 ? FAT_E_CUDA : FAT_E_LAUNCH);
+    if (!strstr(err.text, faults[i].word))
+      fail_msg("'%s' does not say '%s'", err.text, faults[i].word);
+  }
+  cu.fake_fault(NULL);
+  fat_module_free(m);
+}
+
+/* A zero length leaves nothing to launch or to clear. */
+static void empty_steps_are_left_out(void **state)
+{
+  (void)state;
+  static fat_recipe recipe;
+  fat_launch l;
+  const fat_sizes sizes = {.b = 0, .h = 1, .hk = 1, .q = 8, .k = 8, .sms = 132};
+  const call args = {0};
+  long launches = cu.fake_calls("cuLaunchKernel"), fills = cu.fake_calls("cuMemsetD8Async");
+  fat_module *m = module_for(two_steps, &recipe);
+  MUST(fat_launch_prepare(&recipe, &sizes, m, &l, err));
+  MUST(fat_launch_run(driver, &l, &args, 0, NULL, err));
+  assert_int_equal(cu.fake_calls("cuLaunchKernel"), launches);
+  assert_int_equal(cu.fake_calls("cuMemsetD8Async"), fills);
+  fat_module_free(m);
+}
+
+static void what_cannot_be_prepared(void **state)
+{
+  (void)state;
+  static fat_recipe recipe, other;
+  fat_launch l;
+  fat_error err = {0};
+  const fat_sizes sizes = {.b = 1, .h = 1, .hk = 1, .q = 8, .k = 8, .sms = 132};
+  fat_module *m = module_for(two_steps, &recipe);
+  MUST(fat_recipe_parse("launch c_0123456789abcdef grid 1 block 32 shared 0 args call\n", &other, err));
+  assert_int_equal(fat_launch_prepare(&other, &sizes, m, &l, &err), FAT_E_IMAGE);
+  MUST(fat_recipe_parse("launch a_0123456789abcdef grid b-1 block 32 shared 0 args call\n", &other, err));
+  assert_int_equal(fat_launch_prepare(&other, &sizes, m, &l, &err), FAT_E_INPUT);
+  assert_non_null(strstr(err.text, "grid is 0"));
+  MUST(fat_recipe_parse("workspace k-9\nlaunch a_0123456789abcdef grid 1 block 32 shared 0 args call\n",
+                        &other, err));
+  assert_int_equal(fat_launch_prepare(&other, &sizes, m, &l, &err), FAT_E_INPUT);
+  fat_module_free(m);
+}
+
+int main(void)
+{
+#define WITH_DRIVER(test) cmocka_unit_test_setup_teardown(test, begin_driver, end_driver)
+  const struct CMUnitTest tests[] = {
+      WITH_DRIVER(numbers_are_frozen),
+      WITH_DRIVER(steps_run_in_order),
+      WITH_DRIVER(empty_steps_are_left_out),
+      WITH_DRIVER(what_cannot_be_prepared),
+  };
+  return cmocka_run_group_tests(tests, group_open, group_close);
+}
