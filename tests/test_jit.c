@@ -142,6 +142,35 @@ static void without_nvrtc(void **state)
   fatune_close(h);
 }
 
+/* Asked for directly: what a plan's twin is where a constraint forbids the very config with W = 1, and what
+ * cannot be made at all. */
+static void requests(void **state)
+{
+  (void)state;
+  fat_jit jit = {0};
+  fatune_jit_answer answer;
+  fat_error err = {0};
+  fat_gpu gpu = *fixture_gpu("H200");
+  fatune_jit_request r = {.task = FATUNE_JIT_NAME, .problem = ASKED, .gpu = &gpu, .cuda = 13, .narrow = 1};
+  r.config = "fwd:Br16-Bc32-T256-R8-W4-B2"; /* 128 lanes a row: no config of the space */
+  MUST(fat_jit_ask(&jit, &r, &answer, err));
+  assert_string_equal(answer.config, "fwd:Br16-Bc32-T64-R8-W1-B2"); /* T alone differs */
+  fat_jit_free(&jit, &answer);
+  r.config = "fwd:Br16-Bc32-T256-R9-W4-B2"; /* 9 is no value of R */
+  assert_int_equal(fat_jit_ask(&jit, &r, &answer, &err), FAT_E_INPUT);
+  fat_jit_free(&jit, &answer);
+  gpu.sm = 60;
+  assert_int_equal(fat_jit_ask(&jit, &r, &answer, &err), FAT_E_UNSUPPORTED);
+  assert_non_null(strstr(err.text, "sm_60"));
+  fat_jit_free(&jit, &answer);
+  gpu.sm = 90;
+  r = (fatune_jit_request){.task = FATUNE_JIT_REBUILD, .gpu = &gpu, .cuda = 13, .source = "this is no CUDA"};
+  assert_int_equal(fat_jit_ask(&jit, &r, &answer, &err), FAT_E_COMPILE);
+  assert_null(answer.cubin);
+  fat_jit_free(&jit, &answer);
+  fat_jit_close(&jit);
+}
+
 int main(void)
 {
   fat_nvrtc *nvrtc = NULL;
@@ -157,6 +186,7 @@ int main(void)
       cmocka_unit_test_setup(stored_code_is_preferred, begin_jit),
       cmocka_unit_test_setup(stored_source_is_rebuilt, begin_jit),
       cmocka_unit_test_setup(without_nvrtc, begin_jit),
+      cmocka_unit_test_setup(requests, begin_jit),
   };
   return cmocka_run_group_tests(tests, group_open, group_close);
 }
