@@ -1,0 +1,431 @@
+/* contract.c -- the contract of libfatune on the GPU of this machine: right numbers for any layout, bit-equal
+ * repeats, graphs, threads and streams, contexts, far strides, host time.
+ *
+ * Kernels come from the tuning database where it has them, else they are compiled (FATUNE_JIT names
+ * libfatune-jit). One line each; exit 1 where one fails, 77 where there is no GPU. */
+#include "driver.h"
+#include "fatune.h"
+#include "problem.h"
+#include "reference.h"
+#include <dlfcn.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static fat_driver *driver;
+static const fat_cuda_calls *cu;
+static void *primary;
+static fatune *library;
+
+/* Calls of the driver that only this test makes. */
+static struct {
+  int (*create)(void **, unsigned, int), (*destroy)(void *), (*begin)(void *, int), (*end)(void *, void **);
+  int (*instantiate)(void **, void *, unsigned long long), (*replay)(void *, void *);
+} more;
+
+#define MUST(call)                                                                                           \
+  do {                                                                                                       \
+    int must_ = (int)(call);                                                                                 \
+    if (must_ != 0) {                                                                                        \
+      printf("  line %d: %s gives %d: %s\n", __LINE__, #call, must_, fatune_detail());                       \
+      return false;                                                                                          \
+    }                                                                                                        \
+  } while (0)
+
+/* -- calls */
+
+typedef struct attention {
+  fat_problem p;
+  fatune_tensor Q, K, V, O, LSE;
+  fatune_tensors all;
+  fatune_plan *plan;
+  void *workspace;
+  float *q, *k, *v, *o, *lse;
+  int64_t pad, gap; /* elements behind each row, behind each head */
+} attention;
+
+static float *numbers(int64_t count, unsigned seed)
+{
+  float *x = malloc((size_t)(count + 1) * sizeof *x);
+  for (int64_t i = 0; x && i < count; i++) {
+    seed = seed * 1664525u + 1013904223u;
+    x[i] = (float)(seed >> 8) / (float)(1 << 23) - 1;
+  }
+  return x;
+}
+
+/* Memory for heads of n rows, NaN up to the first 64 MiB, with the rows of `from` in it. */
+static bool place(const attention *a, const float *from, int64_t heads, int64_t n, int64_t d, int64_t off,
+                  fatune_tensor *t)
+{
+  int64_t row = d + a->pad, head = n * row + a->gap, bytes = (a->p.b * heads * head + off) * 4;
+  fat_cuda_address at;
+  MUST(cu->memory_alloc(&at, (size_t)bytes));
+  MUST(cu->fill32(at, 0x7fc00000, (size_t)(bytes < 1 << 26 ? bytes : 1 << 26) / 4));
+  at += (fat_cuda_address)off * 4;
+  for (int64_t h = 0; from && h < a->p.b * heads; h++)
+    for (int64_t i = 0; i < n; i += a->pad ? 1 : n)
+      MUST(cu->copy_in(at + (fat_cuda_address)(h * head + i * row) * 4, from + (h * n + i) * d,
+                       (size_t)(a->pad ? d : n * d) * 4));
+  *t = (fatune_tensor){(void *)(uintptr_t)at, {heads * head, head, row}};
+  return true;
+}
+
+static bool prepare(attention *a, const char *problem, int64_t pad, int64_t gap, int64_t off)
+{
+  fatune_request r = {.size = sizeof r, .problem = problem, .policy = FATUNE_COMPILE};
+  fat_cuda_address at = 0;
+  size_t bytes;
+  *a = (attention){.pad = pad, .gap = gap};
+  MUST(fat_problem_parse(problem, &a->p, NULL));
+  const fat_problem *p = &a->p;
+  a->q = numbers(p->b * p->h * p->q * p->d, 1);
+  a->k = numbers(p->b * p->hk * p->k * p->d, 2);
+  a->v = numbers(p->b * p->hk * p->k * p->dv, 3);
+  a->o = numbers(p->b * p->h * p->q * p->dv, 4);
+  a->lse = numbers(p->b * p->h * p->q, 5);
+  if (!place(a, a->q, p->h, p->q, p->d, off, &a->Q) || !place(a, a->k, p->hk, p->k, p->d, off, &a->K) ||
+      !place(a, a->v, p->hk, p->k, p->dv, off, &a->V) || !place(a, NULL, p->h, p->q, p->dv, off, &a->O))
+    return false;
+  MUST(cu->memory_alloc(&at, (size_t)(p->b * p->h * p->q) * 4));
+  a->LSE = (fatune_tensor){(void *)(uintptr_t)at, {p->h * p->q, p->q, 1}};
+  MUST(fatune_plan_make(library, &r, &a->plan));
+  MUST(fatune_workspace(a->plan, &bytes));
+  if (bytes > 0)
+    MUST(cu->memory_alloc(&at, bytes));
+  a->workspace = bytes > 0 ? (void *)(uintptr_t)at : NULL;
+  a->all = (fatune_tensors){.size = sizeof a->all,
+                            .Q = &a->Q,
+                            .K = &a->K,
+                            .V = &a->V,
+                            .O = &a->O,
+                            .LSE = &a->LSE,
+                            .scale = 1 / sqrtf((float)p->d)};
+  return true;
+}
+
+static bool fetch(attention *a)
+{
+  const fat_problem *p = &a->p;
+  MUST(cu->context_sync());
+  for (int64_t row = 0; row < p->b * p->h * p->q; row++) {
+    int64_t head = row / p->q, i = row % p->q;
+    fat_cuda_address at = (uintptr_t)((float *)a->O.data + head * a->O.stride[1] + i * a->O.stride[2]);
+    MUST(cu->copy_out(a->o + row * p->dv, at, (size_t)p->dv * 4));
+  }
+  MUST(cu->copy_out(a->lse, (uintptr_t)a->LSE.data, (size_t)(p->b * p->h * p->q) * 4));
+  return true;
+}
+
+static bool is_right(attention *a)
+{
+  const fat_problem *p = &a->p;
+  int64_t rows = p->b * p->h * p->q;
+  double *o = calloc((size_t)(rows * p->dv), sizeof *o), *lse = calloc((size_t)rows, sizeof *lse), worst = 0;
+  const fat_reference_inputs in = {a->q, a->k, a->v, a->all.scale};
+  if (!o || !lse || !fetch(a) || fat_reference_double(p, &in, o, lse) < 0)
+    return false;
+  for (int64_t i = 0; i < rows * p->dv; i++)
+    worst = fabs(a->o[i] - o[i]) <= worst ? worst : fabs(a->o[i] - o[i]);
+  for (int64_t i = 0; i < rows; i++)
+    if ((double)a->lse[i] != lse[i])
+      worst = fabs(a->lse[i] - lse[i]) <= worst ? worst : fabs(a->lse[i] - lse[i]);
+  free(o);
+  free(lse);
+  if (!(worst < 1e-5))
+    printf("  largest error %g\n", worst);
+  return worst < 1e-5;
+}
+
+static void forget(attention *a)
+{
+  fatune_plan_free(a->plan);
+  free(a->q);
+  free(a->k);
+  free(a->v);
+  free(a->o);
+  free(a->lse);
+}
+
+/* -- tests */
+
+static bool right_numbers(void)
+{
+  static const char *const problems[] = {
+      "fwd-f32-b2-h4k2-q200-k330-d64-causal", "fwd-f32-b1-h3-q331-k129-d128",
+      "fwd-f32-b1-h2k1-q1-k1000-d128",        "fwd-f32-b2-h2-q65-k1-d40",
+      "fwd-f32-b1-h2-q100-k50-d64-causal",    "fwd-f32-b1-h2-q77-k99-d72v40"};
+  static const struct {
+    int64_t pad, gap, off;
+  } lays[] = {{0, 0, 0}, {4, 8, 4}, {1, 0, 0}, {2, 3, 2}, {0, 0, 1}}; /* off by 4, 8 and 16 bytes */
+  for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
+    for (size_t l = 0; l < sizeof lays / sizeof *lays; l++) {
+      attention a;
+      if (!prepare(&a, problems[i], lays[l].pad, lays[l].gap, lays[l].off))
+        return false;
+      MUST(fatune_run(a.plan, &a.all, a.workspace, NULL));
+      if (!is_right(&a)) {
+        printf("  %s, layout %d\n", problems[i], (int)l);
+        return false;
+      }
+      forget(&a);
+    }
+  return true;
+}
+
+static bool misaligned_is_an_error(void)
+{
+  attention a;
+  if (!prepare(&a, "fwd-f32-b1-h1-q64-k64-d64", 0, 0, 0))
+    return false;
+  a.Q.data = (char *)a.Q.data + 2;
+  if (fatune_run(a.plan, &a.all, a.workspace, NULL) != FATUNE_ERR_ALIGNMENT)
+    return false;
+  MUST(cu->context_sync()); /* nothing was launched */
+  forget(&a);
+  return true;
+}
+
+static bool no_keys(void)
+{
+  attention a;
+  if (!prepare(&a, "fwd-f32-b2-h3-q5-k0-d64", 4, 12, 0))
+    return false;
+  a.K.data = a.V.data = NULL;
+  MUST(fatune_run(a.plan, &a.all, a.workspace, NULL));
+  return is_right(&a);
+}
+
+static bool repeats_are_bit_equal(void)
+{
+  attention a;
+  if (!prepare(&a, "fwd-f32-b8-h8k2-q333-k555-d64-causal", 0, 0, 0))
+    return false;
+  int64_t count = a.p.b * a.p.h * a.p.q * a.p.dv;
+  float *first = malloc((size_t)count * 4), *now = malloc((size_t)count * 4);
+  for (int i = 0; i < 250; i++) {
+    MUST(cu->fill32((uintptr_t)a.O.data, 0x7fc00000, (size_t)count));
+    MUST(fatune_run(a.plan, &a.all, a.workspace, NULL));
+    MUST(cu->copy_out(i == 0 ? first : now, (uintptr_t)a.O.data, (size_t)count * 4));
+    if (i > 0 && memcmp(first, now, (size_t)count * 4) != 0)
+      return false;
+  }
+  free(first);
+  free(now);
+  return is_right(&a);
+}
+
+static bool graph_replays(void)
+{
+  attention a;
+  void *stream, *graph, *exec;
+  if (!prepare(&a, "fwd-f32-b2-h4k2-q200-k330-d64-causal", 0, 0, 0))
+    return false;
+  MUST(cu->stream_create(&stream, FAT_CUDA_STREAM_NON_BLOCKING));
+  MUST(more.begin(stream, 0)); /* global mode: the strictest */
+  MUST(fatune_run(a.plan, &a.all, a.workspace, stream));
+  attention other; /* a plan made meanwhile does not break the capture; allocating would */
+  fatune_request r = {
+      .size = sizeof r, .problem = "fwd-f32-b1-h1-q99-k99-d64-causal", .policy = FATUNE_COMPILE};
+  MUST(fatune_plan_make(library, &r, &other.plan));
+  MUST(more.end(stream, &graph));
+  MUST(more.instantiate(&exec, graph, 0));
+  for (int i = 0; i < 3; i++) {
+    MUST(cu->fill32((uintptr_t)a.O.data, 0x7fc00000, (size_t)(a.p.b * a.p.h * a.p.q * a.p.dv)));
+    MUST(cu->context_sync());
+    MUST(more.replay(exec, stream));
+    MUST(cu->stream_sync(stream));
+    if (!is_right(&a))
+      return false;
+  }
+  fatune_plan_free(other.plan);
+  return true;
+}
+
+enum { THREADS = 16, STREAMS = 4 };
+typedef struct worker {
+  pthread_t thread;
+  attention a;
+  void *stream[STREAMS];
+  bool fine;
+} worker;
+
+/* Without a current context of its own, as a new thread begins. */
+static void *run_on_streams(void *user)
+{
+  worker *w = user;
+  w->fine = true;
+  for (int i = 0; i < 50; i++)
+    for (int s = 0; s < STREAMS; s++)
+      w->fine &= fatune_run(w->a.plan, &w->a.all, w->a.workspace, w->stream[s]) == FATUNE_OK;
+  return NULL;
+}
+
+static bool threads_and_streams(void)
+{
+  static worker w[THREADS];
+  const char *problem = "fwd-f32-b2-h4k2-q200-k330-d64-causal";
+  for (int i = 0; i < THREADS; i++) {
+    if (!prepare(&w[i].a, problem, 0, 0, 0))
+      return false;
+    for (int s = 0; s < STREAMS; s++)
+      MUST(cu->stream_create(&w[i].stream[s], FAT_CUDA_STREAM_NON_BLOCKING));
+  }
+  for (int i = 0; i < THREADS; i++)
+    MUST(pthread_create(&w[i].thread, NULL, run_on_streams, &w[i]));
+  for (int i = 0; i < THREADS; i++)
+    pthread_join(w[i].thread, NULL);
+  for (int i = 0; i < THREADS; i++) {
+    if (!w[i].fine || !fetch(&w[i].a) ||
+        memcmp(w[i].a.o, w[0].a.o, (size_t)(w[0].a.p.b * w[0].a.p.h * w[0].a.p.q * w[0].a.p.dv) * 4) != 0)
+      return false;
+  }
+  return is_right(&w[0].a);
+}
+
+/* Heads more than 2^31 elements apart: 70 GB of addresses, few of them touched. */
+static bool far_strides(void)
+{
+  attention a;
+  size_t free_bytes, total;
+  MUST(cu->memory_info(&free_bytes, &total));
+  if (free_bytes < (size_t)75 << 30) {
+    printf("  left out: %zu GiB of GPU memory are free, 75 are needed\n", free_bytes >> 30);
+    return true;
+  }
+  if (!prepare(&a, "fwd-f32-b1-h2-q70-k70-d64-causal", 0, (INT64_C(1) << 31) + 16, 0))
+    return false;
+  MUST(fatune_run(a.plan, &a.all, a.workspace, NULL));
+  return is_right(&a);
+}
+
+static bool own_context(void)
+{
+  attention a;
+  void *own, *now;
+  int device;
+  MUST(cu->device(&device, 0));
+  MUST(more.create(&own, 0, device));
+  if (!prepare(&a, "fwd-f32-b2-h4k2-q200-k330-d64-causal", 0, 0, 0))
+    return false;
+  MUST(cu->context_set(primary));
+  MUST(fatune_run(a.plan, &a.all, a.workspace, NULL));
+  MUST(cu->context_get(&now));
+  if (now != primary)
+    return false;
+  MUST(cu->context_set(own));
+  bool right = is_right(&a);
+  forget(&a);
+  MUST(more.destroy(own));
+  MUST(cu->context_set(primary));
+  return right;
+}
+
+static bool a_fork_is_told(void)
+{
+  int status;
+  pid_t child = fork();
+  if (child == 0)
+    _exit(fatune_supported(library, NULL) == FATUNE_ERR_FORKED ? 0 : 1);
+  return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static double now(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Microseconds of one call while the GPU keeps up: the best of many short bursts. */
+static bool host_time(void)
+{
+  attention a;
+  enum { BURST = 50, ROUNDS = 200 };
+  double run = 1, first, asked = 1;
+  void *context;
+  if (!prepare(&a, "fwd-f32-b1-h1-q1-k1-d64", 0, 0, 0))
+    return false;
+  for (int i = 0; i < ROUNDS; i++) {
+    MUST(cu->context_sync());
+    first = now();
+    for (int k = 0; k < BURST; k++)
+      MUST(fatune_run(a.plan, &a.all, a.workspace, NULL));
+    run = fmin(run, (now() - first) / BURST);
+    first = now();
+    for (int k = 0; k < BURST; k++)
+      MUST(cu->context_get(&context));
+    asked = fmin(asked, (now() - first) / BURST);
+  }
+  printf("  fatune_run %.2f us; of it cuCtxGetCurrent %.3f us\n", 1e6 * run, 1e6 * asked);
+  forget(&a);
+  return true;
+}
+
+static bool begin(void)
+{
+  int device;
+  MUST(cu->device(&device, 0));
+  MUST(cu->primary_retain(&primary, device));
+  MUST(cu->context_set(primary));
+  MUST(fatune_open(NULL, &library));
+  void *handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  static const struct {
+    const char *name;
+    size_t offset;
+  } calls[] = {{"cuCtxCreate_v2", offsetof(__typeof__(more), create)},
+               {"cuCtxDestroy_v2", offsetof(__typeof__(more), destroy)},
+               {"cuStreamBeginCapture_v2", offsetof(__typeof__(more), begin)},
+               {"cuStreamEndCapture", offsetof(__typeof__(more), end)},
+               {"cuGraphInstantiateWithFlags", offsetof(__typeof__(more), instantiate)},
+               {"cuGraphLaunch", offsetof(__typeof__(more), replay)}};
+  for (size_t i = 0; handle && i < sizeof calls / sizeof *calls; i++) {
+    void *address = dlsym(handle, calls[i].name);
+    memcpy((char *)&more + calls[i].offset, &address, sizeof address);
+    if (!address)
+      return false;
+  }
+  return handle != NULL;
+}
+
+int main(void)
+{
+  static const struct {
+    const char *name;
+    bool (*test)(void);
+  } tests[] = {{"right numbers in every layout", right_numbers},
+               {"off by 2 bytes is an error, not a fault", misaligned_is_an_error},
+               {"no keys", no_keys},
+               {"250 repeats bit-equal", repeats_are_bit_equal},
+               {"a captured run replays", graph_replays},
+               {"16 threads x 4 streams, bit-equal", threads_and_streams},
+               {"heads more than 2^31 elements apart", far_strides},
+               {"a context of one's own", own_context},
+               {"a forked child gets an error", a_fork_is_told},
+               {"host time", host_time}};
+  fat_error err = {0};
+  int failed = 0;
+  if (fat_driver_open(&driver, &err) != FAT_OK) {
+    printf("skipped: %s\n", err.text);
+    return 77;
+  }
+  cu = fat_driver_table(driver);
+  if (!begin()) {
+    printf("the driver's own calls cannot be found\n");
+    return 1;
+  }
+  for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+    double start = now();
+    bool fine = tests[i].test();
+    printf("%-42s %s, %.1f s\n", tests[i].name, fine ? "ok" : "FAILED", now() - start);
+    fflush(stdout);
+    failed += !fine;
+  }
+  fatune_close(library);
+  return failed ? 1 : 0;
+}
