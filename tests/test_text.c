@@ -1,6 +1,7 @@
-/* test_text.c -- the growing text keeps what it held when memory runs out, files are read whole or not at
- * all, SHA-256 gives the standard's answers. */
+/* test_text.c -- the growing text keeps what it held when memory runs out (by __wrap_malloc), files are read
+ * whole or not at all, SHA-256 gives the standard's answers. */
 #include "folder.h"
+#include "starve.h"
 #include "text.h"
 #include <errno.h>
 #include <setjmp.h>
@@ -9,46 +10,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <sys/mman.h>
-
-/* The test's own allocator: once `budget` allocations were made, every further one fails. -1: no limit. */
-static long budget = -1;
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-char *__real_strdup(const char *s);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-char *__wrap_strdup(const char *s);
-
-static bool refused(void)
-{
-  if (budget == 0)
-    return true;
-  budget -= budget > 0;
-  return false;
-}
-
-void *__wrap_malloc(size_t n)
-{
-  return refused() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-  return refused() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-  return refused() ? NULL : __real_realloc(p, n);
-}
-
-char *__wrap_strdup(const char *s)
-{
-  return refused() ? NULL : __real_strdup(s);
-}
 
 static void adding_grows_the_text(void **state)
 {
@@ -85,14 +46,14 @@ static void a_failed_text_keeps_what_it_held(void **state)
     fat_text t = {0};
     fat_error err = {0};
     fat_text_add(&t, "before");
-    budget = 0;
+    starve_after(0, true);
     if (way == 0)
       fat_text_add_bytes(&t, wide, sizeof wide);
     else if (way == 1)
       fat_text_format(&t, "%500d", 7);
     else
       fat_text_add_bytes(&t, wide, SIZE_MAX - 3); /* refused by arithmetic, before memory is asked */
-    budget = -1;
+    starve_end();
     assert_true(t.failed);
     assert_string_equal(fat_text_get(&t), "before");
     fat_text_add(&t, "after"); /* memory is back, but a text with a hole in it is of no use */
@@ -197,9 +158,9 @@ static void reading_a_file_survives_every_allocation_failing(void **state)
   for (long n = 0;; n++) {
     fat_text t = {0};
     fat_error err = {0};
-    budget = n;
+    starve_after(n, true);
     fat_status status = fat_text_read_file(&t, path, 100, &err);
-    budget = -1;
+    starve_end();
     if (status == FAT_OK)
       assert_string_equal(fat_text_get(&t), "0123456789");
     else {
