@@ -294,6 +294,30 @@ static void a_missing_source_is_told(void **state)
   job_free(&j);
 }
 
+/* A tool's kernel, like one that reads a clock, has no source anywhere: it runs and changes nothing. */
+static void an_entry_without_a_hash_leaves_memory_alone(void **state)
+{
+  (void)state;
+  const fake_kernel tool = {.name = "fat_stamp", .registers = 16, .params = 1, .size = {8}};
+  const uint64_t before = 0x0123456789abcdef;
+  uint64_t after = 0;
+  fat_cuda_address stamp;
+  size_t size;
+  void *module, *function, *arguments[] = {&stamp};
+  void *image = cu.fake_cubin(75, 1, &tool, &size);
+  assert_int_equal(cu.cuModuleLoadData(&module, image), 0);
+  free(image);
+  assert_int_equal(cu.cuModuleGetFunction(&function, module, tool.name), 0);
+  assert_int_equal(cu.cuMemAlloc_v2(&stamp, sizeof before), 0);
+  assert_int_equal(cu.cuMemcpyHtoD_v2(stamp, &before, sizeof before), 0);
+  assert_int_equal(cu.cuLaunchKernel(function, 40, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL), 0);
+  assert_int_equal(cu.cuCtxSynchronize(), 0);
+  assert_int_equal(cu.cuMemcpyDtoH_v2(&after, stamp, sizeof after), 0);
+  assert_true(after == before);
+  assert_int_equal(cu.fake_launches("fat_stamp"), 1);
+  assert_int_equal(cu.fake_findings(), 0);
+}
+
 /* The way of a tuned kernel: its source lies in the database. */
 static void a_source_is_found_in_a_database(void **state)
 {
@@ -354,6 +378,7 @@ int main(void)
       cmocka_unit_test_setup(faults_of_a_kernel_are_found, begin),
       cmocka_unit_test_setup(the_reference_stays_in_bounds, begin),
       cmocka_unit_test_setup(a_missing_source_is_told, begin),
+      cmocka_unit_test_setup(an_entry_without_a_hash_leaves_memory_alone, begin),
       cmocka_unit_test_setup(a_source_is_found_in_a_database, begin),
       cmocka_unit_test_setup(many_launches_do_not_mix, begin),
   };

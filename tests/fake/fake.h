@@ -255,6 +255,8 @@ int fake_capture_break(struct fake_capture *capture);
 
 /* ---- numbers ---- */
 
+/* Whether an entry's name ends with the hash of a source. One that does not is a tool's, like a clock's. */
+bool fake_source_is_named(const char *entry);
 /* The text of the source whose hash is in an entry's name; NULL where none is found (a finding). It lives
  * until fake_reset. */
 const char *fake_source_text(const char *entry);

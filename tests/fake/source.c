@@ -165,13 +165,26 @@ static known *find(const char *digits)
   return k;
 }
 
-static const known *of_entry(const char *entry)
+/* The hash at the end of an entry's name; NULL where there is none. */
+static const char *hash_of(const char *entry)
 {
   const char *digits = strrchr(entry, '_');
-  if (!digits || strspn(digits + 1, "0123456789abcdef") != DIGITS || digits[1 + DIGITS])
+  bool named = digits && strspn(digits + 1, "0123456789abcdef") == DIGITS && !digits[1 + DIGITS];
+  return named ? digits + 1 : NULL;
+}
+
+bool fake_source_is_named(const char *entry)
+{
+  return hash_of(entry) != NULL;
+}
+
+static const known *of_entry(const char *entry)
+{
+  const char *digits = hash_of(entry);
+  if (!digits)
     return NULL;
   pthread_mutex_lock(&lock);
-  const known *k = find(digits + 1);
+  const known *k = find(digits);
   pthread_mutex_unlock(&lock);
   return k && k->text ? k : NULL;
 }

@@ -1,0 +1,234 @@
+#!/usr/bin/env bash
+# gpu.sh FATUNE FAKE_CUDA -- `fatune tune` and `fatune verify` where a GPU is at hand, end to end.
+#
+# The GPU is the fake T4 of tests/fake: kernels are compiled by the real NVRTC, their results come from the
+# reference in double, their times and faults from a script. Prints `N passed, N failed`; the exit code says the
+# same, or 77 with a word where nothing can be compiled.
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+
+fake=$(realpath "${2:?the second argument is fake_cuda.so}")
+if ! has_nvrtc; then
+  echo "skipped: there is no usable libnvrtc, so nothing can be tuned"
+  exit 77
+fi
+export FATUNE_LIBCUDA=$fake FAKE_CUDA_DEVICES=T4 FAKE_CUDA_EMULATE=reference FAKE_CUDA_SOURCES=$work/dump
+export FATUNE_DUMP=$work/dump FAKE_CUDA_LOG=$work/log
+unset CUDA_VISIBLE_DEVICES FAKE_CUDA_FAULT FAKE_CUDA_FAIL FAKE_CUDA_TIMES FAKE_CUDA_STATE FAKE_CUDA_NOISE
+mkdir "$work/dump"
+
+problem=fwd-f32-b1-h2-q64-k64-d16
+configs=() # of a tune of that problem, in the order of trials: one thread compiles, so that it is always the same
+
+# tune DB ARGS... -- runs it to its end; stored DB -- prints how many rows there are.
+tune() { run tune $problem --kernel fwd --effort quick --jobs 1 --db "$work/$1" "${@:2}"; }
+stored() { "$fatune" show trials --db "$work/$1" 2>/dev/null | tail -n +2 | wc -l; }
+
+# column DB CONFIG NAME -- one value of a stored row, by its name in `show trials --json`.
+column() {
+  "$fatune" show trials --json --db "$work/$1" | grep -F "\"config\":\"$2\"" |
+    sed -n "s/.*\"$3\":\(\"[^\"]*\"\|[^,}]*\).*/\1/p" | tr -d '"'
+}
+
+# is ACTUAL EXPECTED WHAT
+is() { if [ "$1" = "$2" ]; then pass; else fail "$3: '$1', expected '$2'"; fi; }
+at_most() { if [ "$1" -le "$2" ]; then pass; else fail "$3: $1, at most $2 expected"; fi; }
+
+# A process that has ended may still wait to be reaped by whoever adopted it.
+is_gone() { [ ! -e "/proc/$1/stat" ] || [ "$(sed 's/.*) \(.\).*/\1/' "/proc/$1/stat" 2>/dev/null)" = Z ]; }
+
+# workers_are_gone WHAT -- all processes that ever opened the GPU have ended.
+workers_are_gone() {
+  local pids pid left=''
+  pids=$(sed -n 's/^\([0-9]*\) context .*/\1/p' "$work/log" | sort -u)
+  if [ -z "$pids" ]; then fail "$1: no worker ever opened the GPU"; fi
+  for _ in $(seq 50); do
+    left=
+    for pid in $pids; do
+      if ! is_gone "$pid"; then left=$pid; fi
+    done
+    if [ -z "$left" ]; then break; fi
+    sleep 0.1
+  done
+  if [ -z "$left" ]; then pass; else fail "$1: worker $left lives on"; fi
+}
+
+# start_tune DB ROWS -- the PID of a tune in the background that has stored so many, in $tuner.
+start_tune() {
+  "$fatune" tune $problem --kernel fwd --effort quick --jobs 1 --db "$work/$1" "${@:3}" \
+    >"$work/bg.out" 2>"$work/bg.err" &
+  tuner=$!
+  for _ in $(seq 300); do
+    if [ "$(stored "$1")" -ge "$2" ]; then return; fi
+    sleep 0.1
+  done
+  fail "a tune stored less than $2 trials within 30 s"
+}
+
+# start_hanging CONFIG ROWS DB -- the same, and its worker has launched a kernel that never ends.
+start_hanging() {
+  : >"$work/log"
+  FAKE_CUDA_FAULT="$1=hang" start_tune "$3" "$2" --deadline 60s
+  for _ in $(seq 300); do
+    if grep -q "^[0-9]* fault in" "$work/log"; then return; fi
+    sleep 0.1
+  done
+  fail "$1 was not launched within 30 s"
+}
+
+# end_tune CODE WHAT -- waits for it.
+end_tune() {
+  wait "$tuner" 2>/dev/null
+  code=$? out=$(<"$work/bg.out") err=$(<"$work/bg.err")
+  code_is "$1" "$2"
+}
+
+# goes_on DB WHAT -- what is stored is kept and not tried again; the rest is tried.
+goes_on() {
+  local before rows=${#configs[@]}
+  before=$(stored "$1")
+  "$fatune" show trials --db "$work/$1" | awk 'NR > 1 { print $1, $4 }' >"$work/before"
+  tune "$1" --jobs 2
+  code_is 0 "$2"
+  err_has "$before of them stored" "$2"
+  err_has "$((rows - before)) of $((rows - before)) tried" "$2"
+  is "$(stored "$1")" "$rows" "$2: rows"
+  "$fatune" show trials --db "$work/$1" | awk 'NR > 1 { print $1, $4 }' >"$work/after"
+  if [ "$(head -n "$before" "$work/after")" = "$(<"$work/before")" ]; then pass; else fail "$2: rows were lost"; fi
+  is "$(cut -d ' ' -f 2 "$work/after" | sort | uniq -d)" "" "$2: configs measured twice"
+  run doctor --db "$work/$1"
+  out_has "its content is sound" "$2"
+}
+
+test_measured() {
+  tune first.db --json
+  code_is 0 "tune --json"
+  json_ok "tune --json"
+  out_has '"origin": "measured"' "tune --json"
+  err_has "Measured on the T4 at hand"
+  workers_are_gone "a tune that is done"
+  mapfile -t configs < <("$fatune" show trials --db "$work/first.db" | awk 'NR > 1 { print $4 }')
+  if [ ${#configs[@]} -lt 12 ]; then fail "only ${#configs[@]} configs were tried"; fi
+  local launches
+  launches=$(grep -c launch "$work/log")
+  tune first.db
+  code_is 0 "the second tune"
+  out_has "  measured"
+  out_has "Measured on the T4 at hand"
+  if [[ $err != *tried* ]]; then pass; else fail "the second tune tried something"; fi
+  is "$(grep -c launch "$work/log")" "$launches" "launches after a second tune"
+  cp "$work/out" "$work/table"
+  tune first.db --quiet
+  if cmp -s "$work/out" "$work/table"; then pass; else fail "the third tune prints something else"; fi
+  run why $problem --db "$work/first.db"
+  out_has "-> exact" why
+  out_has ", measured " why
+}
+
+test_verify() {
+  run verify --db "$work/first.db"
+  code_is 0 verify
+  out_has "right"
+  out_has "1 of 1 kernels are right"
+  FAKE_CUDA_FAULT='fwd_*=wrong' run verify --db "$work/first.db"
+  code_is 1 "verify of a wrong kernel"
+  out_has "0 of 1 kernels are right"
+  err_has "is 1000, right is"
+  FAKE_CUDA_FAULT='fwd_*=700' run verify --db "$work/first.db" --json
+  code_is 1 "verify of a kernel that faults"
+  json_ok "verify --json"
+  out_has '"outcome": "fault"' "verify --json"
+}
+
+# Milliseconds since the epoch at which a config was stored.
+stored_at() { date -d "$(column faults.db "$1" date)" +%s%3N; }
+
+# Everything that can be wrong with a kernel, in one tune.
+test_faults() {
+  local best=${configs[3]} faulty=${configs[5]} hanging=${configs[8]} wrong=${configs[10]}
+  local unstable=${configs[11]} slow=${configs[${#configs[@]} - 1]} nan=${configs[6]} stray=${configs[7]}
+  export FAKE_CUDA_TIMES="$best=0.005,$slow=0.5,fwd:*=0.012"
+  FAKE_CUDA_FAULT="$hanging=hang,$faulty=700,$wrong=wrong,$unstable=unstable,$nan=nan,$stray=stray" \
+    tune faults.db --deadline 1s
+  unset FAKE_CUDA_TIMES
+  code_is 0 "a tune with faults"
+  out_has "${best#fwd:}" "the winner"
+  out_has " 0.005 " "its time"
+  err_has "1 fault"
+  err_has "1 timeout"
+  is "$(column faults.db "$best" outcome)" ok "the best"
+  is "$(column faults.db "$best" origin)" measured "the best"
+  is "$(column faults.db "$faulty" outcome)" fault "one that faults"
+  is "$(column faults.db "$hanging" outcome)" timeout "one that hangs"
+  is "$(column faults.db "$wrong" outcome)" wrong "a wrong one"
+  is "$(column faults.db "$unstable" outcome)" wrong "an unstable one"
+  is "$(column faults.db "$nan" outcome)" wrong "one that gives a NaN"
+  is "$(column faults.db "$stray" outcome)" wrong "one that writes beside its result"
+  is "$(column faults.db "$slow" outcome)" slow "a slow one"
+  is "$("$fatune" show trials --db "$work/faults.db" | grep -c ' ok ')" $((${#configs[@]} - 7)) "others that work"
+  run show failures --db "$work/faults.db"
+  out_has "CUDA_ERROR_ILLEGAL_ADDRESS (700)" "show failures"
+  out_has "the same call gave other bits" "show failures"
+  out_has "is 1000, right is" "show failures"
+  # A worker that others used is not proof enough: the config hangs twice, each time for its deadline.
+  local deadline took
+  deadline=$(column faults.db "$hanging" detail | sed -n 's/.*deadline of \([0-9.]*\) s.*/\1/p')
+  deadline=$(awk "BEGIN { print int(1000 * ${deadline:-0}) }")
+  took=$(($(stored_at "$hanging") - $(stored_at "${configs[7]}")))
+  if [ "$deadline" -ge 1000 ]; then pass; else fail "the deadline was $deadline ms"; fi
+  at_most "$took" $((3 * 2 * (deadline + 500))) "milliseconds of a config that hangs"
+  workers_are_gone "a tune with faults"
+}
+
+# The third config never ends and has a minute: whoever is asked to end meanwhile has a worker that is busy.
+test_two_tuners_and_kill() {
+  start_hanging "${configs[2]}" 2 kill.db
+  refuses 3 "$tuner" tune $problem --kernel fwd --db "$work/kill.db" --quiet
+  kill -KILL "$tuner"
+  end_tune 137 "a tune that is killed"
+  workers_are_gone "a tune that is killed"
+  run show runs --db "$work/kill.db"
+  out_has "broken off" "show runs"
+  goes_on kill.db "a tune after a kill"
+}
+
+test_interrupt() {
+  start_tune stop.db 3
+  kill -INT "$tuner"
+  end_tune 130 "a tune stopped by SIGINT"
+  out_has "  measured" "the best so far"
+  err_has "the same command goes on from there"
+  workers_are_gone "a tune stopped by SIGINT"
+  local before
+  before=$(stored stop.db)
+  tune stop.db --budget 1s
+  code_is 0 "a tune after SIGINT"
+  err_has "$before of them stored" "a tune after SIGINT"
+}
+
+# The first signal lets the trial end, which takes too long; the second does not.
+test_interrupt_twice() {
+  start_hanging "${configs[1]}" 1 twice.db
+  kill -INT "$tuner"
+  sleep 0.5
+  if is_gone "$tuner"; then fail "the first SIGINT did not wait for the trial"; else pass; fi
+  local begun=$SECONDS
+  kill -INT "$tuner"
+  end_tune 130 "a tune stopped by two SIGINT"
+  at_most $((SECONDS - begun)) 5 "seconds after the second SIGINT"
+  workers_are_gone "a tune stopped by two SIGINT"
+  is "$(stored twice.db)" 1 "rows after two SIGINT"
+}
+
+# A fault after which no process can open the GPU again. The first two that do are the program and its worker.
+test_device_lost() {
+  FAKE_CUDA_STATE=$work/count FAKE_CUDA_FAULT="cuInit#3+=999,${configs[1]}=700" tune lost.db
+  code_is 4 "a tune whose GPU is lost"
+  err_has "cuInit"
+  out_has "measured" "what was measured before"
+  at_most 1 "$(stored lost.db)" "one row at least"
+  run doctor --db "$work/lost.db"
+  out_has "its content is sound" "after a lost device"
+}
+
+run_tests measured verify faults two_tuners_and_kill interrupt interrupt_twice device_lost
