@@ -79,12 +79,20 @@ void fat_inbox_clear(fat_inbox *inbox)
   *inbox = (fat_inbox){0};
 }
 
+/* Each part begins at a multiple of eight bytes: a binary is read where it lies, as structs. */
+static size_t padding(size_t size)
+{
+  return -size % 8;
+}
+
 /* A length, then the bytes; texts with their zero. */
 static void add(fat_text *out, const void *bytes, size_t size)
 {
+  static const char zeros[8] = {0};
   fat_text_add_bytes(out, &size, sizeof size);
   if (size)
     fat_text_add_bytes(out, bytes, size);
+  fat_text_add_bytes(out, zeros, padding(size));
 }
 
 static void add_text(fat_text *out, const char *text)
@@ -123,12 +131,13 @@ static const void *take(reading *r, size_t *size)
   }
   memcpy(size, r->at, sizeof *size);
   r->at += sizeof *size;
-  if (*size > (size_t)(r->end - r->at)) {
+  size_t left = (size_t)(r->end - r->at);
+  if (*size > left || padding(*size) > left - *size) {
     r->bad = true;
     *size = 0;
   }
   const void *bytes = *size ? r->at : NULL;
-  r->at += *size;
+  r->at += *size + padding(*size);
   return bytes;
 }
 
