@@ -8,6 +8,12 @@ typedef int i32;
 //: i64
 typedef long long i64;
 
+//: u32
+typedef unsigned int u32;
+
+//: u16
+typedef unsigned short u16;
+
 //: tensor -- rows of contiguous elements; strides in elements: from batch to batch, head to head, row to row
 typedef struct tensor {
   void *data;
