@@ -20,6 +20,7 @@ constexpr i32 T = 256;       // threads of a block
 //: i64
 typedef long long i64;
 
+#line 17 "templates/lib/args.h"
 //: tensor -- rows of contiguous elements; strides in elements: from batch to batch, head to head, row to row
 typedef struct tensor {
   void *data;
