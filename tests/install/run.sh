@@ -28,8 +28,11 @@ readelf -d "$library" | grep -q 'SONAME.*\[libfatune.so.0\]' || fail "its soname
 cp "$library" "$root/stripped"
 strip "$root/stripped"
 if ! nm "$library" 2>/dev/null | grep -qE '__(asan|tsan)_init'; then
-  needed=$(readelf -d "$library" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | grep -vE '^lib(c|m|dl|pthread)\.so|^ld-' || true)
-  [ -z "$needed" ] || fail "it needs $needed"
+  for file in "$library" "$lib/libfatune-jit.so.0"; do
+    needed=$(readelf -d "$file" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | grep -vE '^lib(c|m|dl|pthread)\.so|^ld-' || true)
+    [ -z "$needed" ] || fail "$file needs $needed"
+    ! readelf -d "$file" | grep -q TEXTREL || fail "$file has code that is changed when it is loaded"
+  done
   [ "$(wc -c <"$root/stripped")" -lt 2000000 ] || fail "it has $(wc -c <"$root/stripped") bytes"
 else
   leave_out "sanitizer build: its size and what it needs"
