@@ -231,4 +231,23 @@ test_device_lost() {
   out_has "its content is sound" "after a lost device"
 }
 
-run_tests measured verify faults two_tuners_and_kill interrupt interrupt_twice device_lost
+# ./check --gpu: its runner takes the fake for a GPU in the stages that run no kernel of the runner's own.
+test_check() {
+  TUNE="$problem --kernel fwd --jobs 1" PROBLEM=$problem RESULTS=$work/results \
+    "$root/check" --gpu --build "$(dirname "$fatune")" doctor tune again verify >"$work/out" 2>"$work/err"
+  code=$? out=$(<"$work/out") err=$(<"$work/err")
+  code_is 0 "check --gpu"
+  out_has "4 passed, 0 failed" "check --gpu"
+  FAKE_CUDA_FAULT='fwd_*=wrong' RESULTS=$work/results \
+    "$root/check" --gpu --build "$(dirname "$fatune")" doctor verify >"$work/out" 2>"$work/err"
+  code=$? out=$(<"$work/out")
+  code_is 1 "check --gpu where kernels are wrong"
+  out_has "1 passed, 1 failed" "check --gpu where kernels are wrong"
+  FAKE_CUDA_DEVICES='' RESULTS=$work/results \
+    "$root/check" --gpu --build "$(dirname "$fatune")" >"$work/out" 2>"$work/err"
+  code=$? out=$(<"$work/out")
+  code_is 3 "check --gpu without a GPU"
+  out_has "there is no GPU that fatune can use" "check --gpu without a GPU"
+}
+
+run_tests measured verify faults two_tuners_and_kill interrupt interrupt_twice device_lost check

@@ -1,8 +1,8 @@
 #!/bin/bash
 # run.sh BUILD RESULTS -- fatune on the GPU of this machine: tunes, stops and goes on, verifies, meets bad kernels.
 # BUILD holds the built program (no compiler is needed here), RESULTS gets the database, tables and logs. Options by
-# environment: TUNE (arguments of the long tune), PROBLEM (small things are tried on it), STAGES (names as below).
-# Ends with a table; exit 1 where a stage failed.
+# environment: TUNE (arguments of the long tune), PROBLEM (small things are tried on it), STAGES (some of the names
+# below). Ends with a table and "N passed, N failed"; exit 1 where a stage failed, 2 for usage, 3 without a GPU.
 set -u
 [ $# = 2 ] || { echo "usage: tests/gpu/run.sh BUILD RESULTS" >&2; exit 2; }
 root=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
@@ -16,7 +16,11 @@ read -ra tune <<<"${TUNE:---dims 64,128 --dtypes f32}"
 unset FATUNE_DB FATUNE_TEMPLATES
 export FATUNE_SYSTEM_DB= XDG_DATA_HOME=$work
 rows=()
-bad=0
+passed=0 failed=0 skipped=0
+all="doctor tune again kill verify sanitize endless outside misaligned stray memory contract"
+for name in ${STAGES:-}; do
+  [[ " $all " == *" $name "* ]] || { echo "run.sh: there is no stage '$name': $all" >&2; exit 2; }
+done
 
 say() { printf '%s\n' "$*" >>"$log"; }
 need() { # WHAT CONDITION...: the condition holds
@@ -166,8 +170,28 @@ stage_memory() {
   need "it does not work when the memory is free again" same $? 0
 }
 
+# libfatune's contract, with the kernels of this tune and others compiled now.
+stage_contract() {
+  local contract=$build/tests/gpu/contract
+  [ -x "$contract" ] || { skip="there is no $contract"; return; }
+  FATUNE_DB=$out/tune.db FATUNE_JIT=$build/runtime/libfatune-jit.so "$contract" >"$out/contract.txt" 2>&1
+  local code=$?
+  cat "$out/contract.txt" >>"$log"
+  need "$(grep FAILED "$out/contract.txt" | head -n 1)" same $code 0
+  note="$(grep -c ' ok, ' "$out/contract.txt") promises$(sed -n 's/^  left out: /, left out: /p' "$out/contract.txt")"
+}
+
+# Without a device nothing below means anything.
+"$fatune" doctor >"$work/doctor.txt" 2>&1
+if ! grep -q '^ok *device' "$work/doctor.txt"; then
+  grep -E '^[a-z]+ +(driver|device) ' "$work/doctor.txt"
+  echo "there is no GPU that fatune can use on this machine"
+  echo "0 passed, 1 failed"
+  exit 3
+fi
+
 took() { spent=$(awk -v a="$1" -v b="$(now)" 'BEGIN { printf "%.1f", b - a }'); }
-for name in ${STAGES:-doctor tune again kill verify sanitize endless outside misaligned stray memory}; do
+for name in ${STAGES:-$all}; do
   log=$out/$name.log
   : >"$log"
   why="" note="" skip="" spent=""
@@ -175,16 +199,20 @@ for name in ${STAGES:-doctor tune again kill verify sanitize endless outside mis
   "stage_$name"
   [ -n "$spent" ] || took "$begun"
   if [ -n "$why" ]; then
-    verdict=FAILED note=$why bad=1
+    verdict=FAILED note=$why failed=$((failed + 1))
   elif [ -n "$skip" ]; then
-    verdict=skipped note=$skip
+    verdict=skipped note=$skip skipped=$((skipped + 1))
   else
-    verdict=passed
+    verdict=passed passed=$((passed + 1))
   fi
   rows+=("$(printf '%-11s %-8s %7s s  %s' "$name" "$verdict" "$spent" "$note")")
   echo "${rows[-1]}"
+  if [ $verdict = FAILED ]; then tail -n 20 "$log" | sed 's/^/  | /'; fi
 done
 echo
 [ -f "$out/tune.txt" ] && cat "$out/tune.txt"
-printf '%s\n' "${rows[@]}" | tee "$out/summary.txt"
-exit $bad
+last="$passed passed, $failed failed"
+[ $skipped = 0 ] || last="$last, $skipped skipped"
+printf '%s\n' "${rows[@]}" "$last" >"$out/summary.txt"
+echo "$last"
+[ $failed = 0 ]
