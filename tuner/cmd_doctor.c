@@ -5,6 +5,7 @@
  * made. */
 #include "commands.h"
 #include "device.h"
+#include "doctor.h"
 #include "exit.h"
 #include "json.h"
 #include "open.h"
@@ -14,39 +15,24 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-enum { FINDINGS = 64, NVRTC_MOST = 16, DEVICES = 16 };
+enum { NVRTC_MOST = 16, DEVICES = 16 };
 
-typedef enum verdict { FINE, NOTE, PROBLEM } verdict; /* ORDER VERDICT */
-static const char *const verdicts[] = {"ok", "note", "problem"};
+static const char *const verdicts[] = {"ok", "note", "problem"}; /* ORDER VERDICT */
 
-typedef struct finding {
-  verdict verdict;
-  const char *what;
-  char found[1200], todo[300];
-} finding;
-
-typedef struct checkup {
-  const fat_options *options;
-  finding list[FINDINGS];
-  int count;
-  int cuda; /* the driver's CUDA major; 0 without one */
-} checkup;
-
-static void add(checkup *c, verdict v, const char *what, const char *found, const char *todo)
+void fat_doctor_add(fat_checkup *c, fat_doctor_verdict v, const char *what, const char *found,
+                    const char *todo)
 {
-  if (c->count == FINDINGS)
+  if (c->count == FAT_DOCTOR_FINDINGS)
     return;
-  finding *f = &c->list[c->count++];
+  fat_finding *f = &c->list[c->count++];
   f->verdict = v;
   f->what = what;
   snprintf(f->found, sizeof f->found, "%s", found);
   snprintf(f->todo, sizeof f->todo, "%s", todo ? todo : "");
 }
 
-static void check_devices(checkup *c)
+static void check_devices(fat_checkup *c)
 {
   fat_driver *driver = NULL;
   fat_device devices[DEVICES];
@@ -54,29 +40,30 @@ static void check_devices(checkup *c)
   char text[400], facts[FAT_GPU_FACTS];
   int count = 0;
   if (fat_driver_open(&driver, &err) != FAT_OK) {
-    add(c, NOTE, "driver", err.text, "only timing needs a GPU: name one with --gpu for everything else");
+    fat_doctor_add(c, FAT_NOTE, "driver", err.text,
+                   "only timing needs a GPU: name one with --gpu for everything else");
     return;
   }
   c->cuda = fat_driver_cuda(driver);
   const char *version = fat_driver_text(driver);
   snprintf(text, sizeof text, "%s, CUDA up to %s", *version ? version : "of unknown version",
            fat_driver_cuda_text(driver));
-  add(c, FINE, "driver", text, NULL);
+  fat_doctor_add(c, FAT_FINE, "driver", text, NULL);
   if (fat_device_list(driver, devices, DEVICES, &count, &err) != FAT_OK)
-    add(c, NOTE, "device", err.text, NULL);
+    fat_doctor_add(c, FAT_NOTE, "device", err.text, NULL);
   for (int i = 0; i < count; i++) {
     const fat_gpu *row = fat_gpu_match(&devices[i].gpu);
     snprintf(text, sizeof text, "%d: %s (%s)%s%s", devices[i].ordinal, devices[i].gpu.name,
              fat_gpu_facts(&devices[i].gpu, facts),
              row ? ", known as " : ", not in the table: used as it reports itself", row ? row->name : "");
     bool served = fat_gpu_arch(devices[i].gpu.sm) != NULL;
-    add(c, served ? FINE : PROBLEM, "device", text,
-        served ? NULL : "fatune has no kernels for this architecture");
+    fat_doctor_add(c, served ? FAT_FINE : FAT_PROBLEM, "device", text,
+                   served ? NULL : "fatune has no kernels for this architecture");
   }
   fat_driver_close(driver);
 }
 
-static void check_nvrtc(checkup *c)
+static void check_nvrtc(fat_checkup *c)
 {
   static fat_nvrtc_found found[NVRTC_MOST];
   fat_error err = {0};
@@ -86,56 +73,41 @@ static void check_nvrtc(checkup *c)
   fat_status listed = fat_nvrtc_list(cuda, found, NVRTC_MOST, &count, &err);
   fat_status opened = listed == FAT_OK ? fat_nvrtc_open(cuda, &nvrtc, &err) : listed;
   if (opened != FAT_OK)
-    add(c, PROBLEM, "NVRTC", err.text, NULL); /* it says how to get one */
+    fat_doctor_add(c, FAT_PROBLEM, "NVRTC", err.text, NULL); /* it says how to get one */
   for (int i = 0; i < count; i++) {
     bool chosen = nvrtc && strcmp(found[i].path, fat_nvrtc_path(nvrtc)) == 0;
     snprintf(text, sizeof text, "%d.%d, %s: %s%s%s", found[i].major, found[i].minor, found[i].where,
              found[i].path, chosen ? " (used)" : "", found[i].problem[0] ? "; cannot be used: " : "");
     size_t n = strlen(text);
     snprintf(text + n, sizeof text - n, "%s", found[i].problem);
-    add(c, found[i].problem[0] ? NOTE : FINE, "NVRTC", text, NULL);
+    fat_doctor_add(c, found[i].problem[0] ? FAT_NOTE : FAT_FINE, "NVRTC", text, NULL);
   }
   fat_nvrtc_close(nvrtc);
 }
 
-/* One line about the file itself, before anything is read from it. */
-static void check_file(checkup *c, const char *path)
-{
-  struct stat info;
-  char text[1200];
-  if (stat(path, &info) != 0)
-    return;
-  snprintf(text, sizeof text, "%s, %.1f MB, mode %04o", path, (double)info.st_size / 1e6,
-           info.st_mode & 07777);
-  bool closed = (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-  add(c, closed ? FINE : PROBLEM, "database", text, closed ? NULL : "others may write it: chmod 600 it");
-}
-
-static void check_db(checkup *c)
+static void check_db(fat_checkup *c)
 {
   fat_db *db = NULL;
   fat_text path = {0}, findings = {0};
   fat_error err = {0};
   fat_status status = fat_db_path(c->options->db, &path, &err);
-  if (status == FAT_OK) {
-    check_file(c, fat_text_get(&path));
+  if (status == FAT_OK)
     status = fat_db_open(fat_text_get(&path), fat_db_system_path(), FAT_DB_READ, &db, &err);
-  }
   if (status == FAT_E_NOT_FOUND) {
-    add(c, NOTE, "database", err.text, "the first tune makes it");
+    fat_doctor_add(c, FAT_NOTE, "database", err.text, "the first tune makes it");
   } else if (status != FAT_OK) {
-    add(c, PROBLEM, "database", err.text, "move the file away, or name another with --db");
+    fat_doctor_add(c, FAT_PROBLEM, "database", err.text, "move the file away, or name another with --db");
   } else {
     if (*fat_db_note(db))
-      add(c, NOTE, "database", fat_db_note(db), NULL);
+      fat_doctor_add(c, FAT_NOTE, "database", fat_db_note(db), NULL);
     status = fat_db_check(db, &findings, &err);
     if (status != FAT_OK)
-      add(c, PROBLEM, "database", err.text, NULL);
+      fat_doctor_add(c, FAT_PROBLEM, "database", err.text, NULL);
     else if (findings.length)
-      add(c, PROBLEM, "database", fat_text_get(&findings),
-          "export what can be read, then move the file away");
+      fat_doctor_add(c, FAT_PROBLEM, "database", fat_text_get(&findings),
+                     "export what can be read, then move the file away");
     else
-      add(c, FINE, "database", "its content is sound", NULL);
+      fat_doctor_add(c, FAT_FINE, "database", "its content is sound", NULL);
   }
   fat_db_close(db);
   fat_text_free(&path);
@@ -167,7 +139,7 @@ static fat_status render_kernel(fat_script *script, const char *kernel, const fa
   return status;
 }
 
-static void check_templates(checkup *c)
+static void check_templates(fat_checkup *c)
 {
   const char *folder = fat_open_templates(c->options);
   fat_script *script = NULL;
@@ -179,22 +151,24 @@ static void check_templates(checkup *c)
   if (status == FAT_OK)
     status = fat_space_kernels(script, names, &count, &err);
   if (status != FAT_OK)
-    add(c, PROBLEM, "templates", err.text, folder ? "see --templates and FATUNE_TEMPLATES" : NULL);
+    fat_doctor_add(c, FAT_PROBLEM, "templates", err.text,
+                   folder ? "see --templates and FATUNE_TEMPLATES" : NULL);
   for (int i = 0; i < count; i++)
     if (render_kernel(script, names[i], gpu, &err) != FAT_OK) {
-      add(c, PROBLEM, "templates", err.text, "correct the template it names");
+      fat_doctor_add(c, FAT_PROBLEM, "templates", err.text, "correct the template it names");
       broken++;
     }
   if (status == FAT_OK && !broken) {
     int n = snprintf(text, sizeof text, "%s, all render:", folder ? folder : "those inside the program");
     for (int i = 0; i < count && n > 0 && (size_t)n < sizeof text; i++)
       n += snprintf(text + n, sizeof text - (size_t)n, " %s", names[i]);
-    add(c, count ? FINE : PROBLEM, "templates", text, count ? NULL : "there is no kernel among them");
+    fat_doctor_add(c, count ? FAT_FINE : FAT_PROBLEM, "templates", text,
+                   count ? NULL : "there is no kernel among them");
   }
   fat_script_close(script);
 }
 
-static void print_json(const checkup *c, fat_text *out)
+static void print_json(const fat_checkup *c, fat_text *out)
 {
   fat_json j = {.out = out};
   fat_json_open(&j, NULL, '[');
@@ -209,30 +183,32 @@ static void print_json(const checkup *c, fat_text *out)
   fat_json_close(&j, ']');
 }
 
-static void print_text(const checkup *c, fat_text *out)
+static void print_text(const fat_checkup *c, fat_text *out)
 {
   for (int i = 0; i < c->count; i++) {
-    const finding *f = &c->list[i];
-    fat_text_format(out, "%-8s %-10s %s\n", verdicts[f->verdict], f->what, f->found);
+    const fat_finding *f = &c->list[i];
+    fat_text_format(out, "%-8s %-11s %s\n", verdicts[f->verdict], f->what, f->found);
     if (f->todo[0])
-      fat_text_format(out, "%-19s -> %s\n", "", f->todo);
+      fat_text_format(out, "%-20s -> %s\n", "", f->todo);
   }
 }
 
 static int doctor(const fat_options *options, const char *command_line)
 {
-  static checkup c; /* large, and made once */
+  static fat_checkup c; /* large, and made once */
   fat_text out = {0};
   fat_error err = {0};
   int problems = 0;
   (void)command_line;
-  c = (checkup){.options = options};
+  c = (fat_checkup){.options = options};
   check_devices(&c);
+  fat_doctor_gpus(&c);
   check_nvrtc(&c);
+  fat_doctor_files(&c);
   check_db(&c);
   check_templates(&c);
   for (int i = 0; i < c.count; i++)
-    problems += c.list[i].verdict == PROBLEM;
+    problems += c.list[i].verdict == FAT_PROBLEM;
   if (options->json)
     print_json(&c, &out);
   else
@@ -245,9 +221,10 @@ static int doctor(const fat_options *options, const char *command_line)
 const fat_command fat_cmd_doctor = {
     .name = "doctor",
     .about = "look for what tuning needs, and say what to do",
-    .more = "Looks at the driver and its devices, every libnvrtc it can find, the database and the "
-            "templates. Changes "
-            "nothing.\n\n" FAT_EXIT_HELP,
-    .uses = FAT_USE(CUDA) | FAT_USE(DB) | FAT_USE(TEMPLATES) | FAT_USE(JSON),
+    .more =
+        "Looks at the driver and its devices; by NVML, where it is there, at the mode, MIG, clocks and other "
+        "users of each GPU; at every libnvrtc it can find, the database, who may write where it lies, and "
+        "the templates. Changes nothing.\n\n" FAT_EXIT_HELP,
+    .uses = FAT_USE(CUDA) | FAT_USE(DB) | FAT_USE(TEMPLATES) | FAT_USE(DUMP) | FAT_USE(JSON),
     .run = doctor,
 };
