@@ -4,6 +4,8 @@
  * stored row that cannot serve (no cubin, a damaged one, one for another driver) is left out and the next one
  * taken; so is a database that cannot be read. Only want of memory and a failing GPU are errors. */
 #include "choose.h"
+#include "kept.h"
+#include "width.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,22 +71,6 @@ static void leave_db(choosing *c, const char *reason)
 
 /* -- loading */
 
-/* "fwd:...-W4-..." with W = 1; false where the kernel has no such value. *width is what it was. */
-static bool narrow_config(const char *config, char narrow[FAT_CONFIG_TEXT], int32_t *width)
-{
-  fat_config c;
-  if (fat_config_parse(config, &c, NULL) != FAT_OK)
-    return false;
-  for (int i = 0; i < c.count; i++)
-    if (strcmp(c.values[i].name, "W") == 0) {
-      *width = c.values[i].value;
-      c.values[i].value = 1;
-      fat_config_print(&c, narrow);
-      return true;
-    }
-  return false;
-}
-
 static fat_status load(const choosing *c, const char *recipe_text, const void *cubin, size_t size,
                        const char *hash, fat_launch *launch, fat_error *err)
 {
@@ -105,13 +91,12 @@ static fat_status load(const choosing *c, const char *recipe_text, const void *c
 
 static void name(fat_loaded *to, const fat_problem *p, const char *config, const char *from)
 {
-  char narrow[FAT_CONFIG_TEXT];
-  int32_t width;
+  fat_config parsed;
   snprintf(to->config, sizeof to->config, "%s", config);
   snprintf(to->from, sizeof to->from, "%s", from);
   to->alignment = FAT_LAUNCH_ALIGN;
-  if (narrow_config(config, narrow, &width))
-    to->alignment = (unsigned)(width * fat_dtypes[p->dtype].bytes);
+  if (fat_config_parse(config, &parsed, NULL) == FAT_OK && fat_width_get(&parsed) > 0)
+    to->alignment = (unsigned)(fat_width_get(&parsed) * fat_dtypes[p->dtype].bytes);
 }
 
 /* Asks libfatune-jit and loads its answer. `rebuilt`: a stored source with its recipe, or NULL. */
@@ -249,25 +234,54 @@ static fat_status take_default(choosing *c, const fat_pick *pick, fat_error *err
   return FAT_OK;
 }
 
+/* The main config with W = 1, else another twin of its kernel that is stored. */
+static fat_status take_stored_twin(choosing *c, const fat_config *config, fat_error *err)
+{
+  fat_choice *out = c->out;
+  char text[FAT_CONFIG_TEXT], problem[FAT_PROBLEM_TEXT];
+  fat_config same = *config;
+  fat_width_narrow(&same);
+  fat_code_filter filter = {
+      .problem = c->ask->problem, .sm = out->gpu.sm, .config = fat_config_print(&same, text)};
+  if (!c->db)
+    return fat_status_fail(err, FAT_E_NOT_FOUND, "there is no database");
+  fat_status status = load_stored(c, &filter, &out->twin, err);
+  if (status == FAT_OK || is_fatal(status))
+    return status;
+  fat_kept *kept = malloc(sizeof *kept);
+  if (!kept)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for twins");
+  const char *of = out->row.found ? out->row.problem : fat_problem_print(c->ask->problem, problem);
+  fat_status read = fat_kept_twins(c->db, of, out->gpu.sm, config, kept, NULL);
+  if (read == FAT_E_NOMEM)
+    status = fat_status_fail(err, read, "out of memory for twins");
+  for (int i = 0; i < kept->count && status != FAT_OK && !is_fatal(status); i++) {
+    fat_error why = {0};
+    filter.config = kept->row[i].config;
+    filter.source_hash = kept->row[i].source_hash;
+    status = load_stored(c, &filter, &out->twin, &why);
+    if (is_fatal(status))
+      fat_status_fail(err, status, "%s", why.text);
+  }
+  free(kept);
+  return status;
+}
+
 /* The same kernel for tensors that are not aligned. That there is none is no error. */
 static fat_status take_twin(choosing *c, fat_error *err)
 {
   fat_choice *out = c->out;
-  char config[FAT_CONFIG_TEXT];
-  int32_t width = 0;
+  fat_config config;
   fat_error why = {0};
-  fat_status status;
   if (c->ask->aligned || c->ask->look)
     return FAT_OK;
-  if (!narrow_config(out->main.config, config, &width)) {
+  if (fat_config_parse(out->main.config, &config, NULL) != FAT_OK || fat_width_get(&config) == 0) {
     fat_text_format(&out->why, "twin: kernel %s has none\n", out->main.config);
     return FAT_OK;
   }
-  if (width == 1) /* the kernel itself takes any tensors */
+  if (fat_width_get(&config) == 1) /* the kernel itself takes any tensors */
     return FAT_OK;
-  const fat_code_filter filter = {.problem = c->ask->problem, .sm = out->gpu.sm, .config = config};
-  status = c->db ? load_stored(c, &filter, &out->twin, &why)
-                 : fat_status_fail(&why, FAT_E_NOT_FOUND, "there is no database");
+  fat_status status = take_stored_twin(c, &config, &why);
   if (status != FAT_OK && !is_fatal(status) && c->may_compile) {
     fatune_jit_request r = {.config = out->main.config, .narrow = 1};
     status = compile(c, &r, NULL, &out->twin, &why);

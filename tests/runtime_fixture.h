@@ -92,6 +92,7 @@ typedef struct stored {
   bool no_content;  /* not even those */
   int sm;           /* of the cubin; 0: the GPU's */
   const char *into; /* NULL: the user's database */
+  const char *detail;
 } stored;
 
 /* Stores a trial with its code, as the tuner would. */
@@ -110,6 +111,7 @@ static inline void store(stored s)
   fat_text_hash(cubin, size, cubin_hash);
   t.source_hash = source.hash;
   t.origin = s.origin;
+  t.detail = s.detail ? s.detail : "";
   t.eligible = strncmp(s.config, "fwd:", 4) == 0;
   if (s.origin == FAT_MEASURED) {
     t.driver = "580.1";

@@ -154,9 +154,16 @@ static void requests(void **state)
   fatune_jit_request r = {.task = FATUNE_JIT_NAME, .problem = ASKED, .gpu = &gpu, .cuda = 13, .narrow = 1};
   r.config = "fwd:Br16-Bc32-T256-R8-W4-B2"; /* 128 lanes a row: no config of the space */
   MUST(fat_jit_ask(&jit, &r, &answer, err));
-  assert_string_equal(answer.config, "fwd:Br16-Bc32-T64-R8-W1-B2"); /* T alone differs */
+  assert_string_equal(answer.config, NARROW); /* the default, with W = 1 */
   fat_jit_free(&jit, &answer);
-  r.config = "fwd:Br16-Bc32-T256-R9-W4-B2"; /* 9 is no value of R */
+  r.config = NARROW; /* its own twin */
+  MUST(fat_jit_ask(&jit, &r, &answer, err));
+  assert_string_equal(answer.config, NARROW);
+  fat_jit_free(&jit, &answer);
+  r.config = "fwd:Br16-Bc32"; /* without W */
+  assert_int_equal(fat_jit_ask(&jit, &r, &answer, &err), FAT_E_UNSUPPORTED);
+  fat_jit_free(&jit, &answer);
+  r.config = "fwd:16";
   assert_int_equal(fat_jit_ask(&jit, &r, &answer, &err), FAT_E_INPUT);
   fat_jit_free(&jit, &answer);
   gpu.sm = 60;

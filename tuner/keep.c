@@ -45,8 +45,7 @@ static bool holds(const fat_keep *keep, const fat_row *row)
          strcmp(fat_config_print(&keep->job.point->config, config), row->config) == 0;
 }
 
-/* Makes the row's trial again and attaches it, if its source is still the same. */
-static fat_status make_again(const fat_line *line, const fat_order *order, const fat_row *row, fat_error *err)
+fat_status fat_keep_again(const fat_line *line, const fat_order *order, const fat_row *row, fat_error *err)
 {
   char config[FAT_CONFIG_TEXT];
   const fat_space *space = &line->search.space;
@@ -82,7 +81,7 @@ fat_status fat_keep_store(fat_keep *keep, const fat_line *line, const fat_order 
   }
   status = is_stored(line, order, row, &stored, err);
   if (status == FAT_OK && !stored && !hurried)
-    status = make_again(line, order, row, err);
+    status = fat_keep_again(line, order, row, err);
 done:
   fat_rows_free(&rows);
   return status;

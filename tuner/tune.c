@@ -9,6 +9,7 @@
 #include "plan.h"
 #include "pool.h"
 #include "race.h"
+#include "twins.h"
 
 #include <math.h>
 #include <signal.h>
@@ -293,8 +294,11 @@ static fat_status run_trials(tuning *t, fat_error *err)
   fat_plan_say(order, t->out, &t->progress);
   t->begun = fat_progress_now();
   fat_status status = t->plan.task_count > 0 ? work(t, err) : FAT_OK;
-  if (status == FAT_OK && order->measure)
-    status = hold_races(t, err);
+  for (int i = 0; i < 2 && status == FAT_OK; i++) { /* twins may race too; then those of who leads since */
+    status = fat_twins_make(order, t->out, t->incumbent, t->run, &stop, err);
+    if (i == 0 && status == FAT_OK && order->measure)
+      status = hold_races(t, err);
+  }
   t->out->signal = stop > 0 ? stop : 0;
   fat_progress_end(&t->progress);
   const char *how = status != FAT_OK        ? "failed"
@@ -305,12 +309,16 @@ static fat_status run_trials(tuning *t, fat_error *err)
   return status == FAT_OK ? ended : status;
 }
 
-/* Whether a measuring tune has anything to do beside trials. */
-static fat_status race_is_due(const tuning *t, bool *due, fat_error *err)
+/* Whether there is anything to do beside trials. */
+static fat_status more_is_due(const tuning *t, bool *due, fat_error *err)
 {
   *due = false;
-  for (int i = 0; i < t->out->line_count && !*due && t->order->measure; i++)
-    FAT_TRY(fat_race_due(t->order, &t->out->lines[i], due, err));
+  for (int i = 0; i < t->out->line_count && !*due; i++) {
+    const fat_line *line = &t->out->lines[i];
+    FAT_TRY(fat_twins_due(t->order, line, t->incumbent, due, err));
+    if (!*due && t->order->measure)
+      FAT_TRY(fat_race_due(t->order, line, due, err));
+  }
   return FAT_OK;
 }
 
@@ -356,7 +364,7 @@ fat_status fat_tune_run(const fat_order *given, fat_outturn *outturn, fat_error 
   if (status == FAT_OK)
     status = read_incumbents(&t, err);
   if (status == FAT_OK)
-    status = race_is_due(&t, &due, err);
+    status = more_is_due(&t, &due, err);
   if (status == FAT_OK && (t.plan.task_count > 0 || due))
     status = run_trials(&t, err);
   if (status == FAT_OK)

@@ -6,6 +6,8 @@
 #include "compile.h"
 #include "source.h"
 #include "space.h"
+#include "twin.h"
+#include "width.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +18,6 @@ FATUNE_JIT_CALLS(DECLARE)
 
 /* Longest compile that a plan waits for, in seconds. */
 static const double deadline = 120;
-
-/* The tunable that says how many elements are moved at once; a kernel without it needs no twin. */
-static const char width[] = "W";
 
 int fatune_jit_abi(void)
 {
@@ -53,56 +52,22 @@ static fat_status find_kernel(fat_script *script, const fatune_jit_request *r, c
                    : fat_status_fail(err, FAT_E_UNSUPPORTED, "no kernel may be picked for it");
 }
 
-/* How many values two configs of one kernel differ in. */
-static int difference(const fat_config *a, const fat_config *b)
-{
-  int count = 0;
-  for (int i = 0; i < a->count; i++) {
-    int32_t value;
-    if (fat_config_get(b, a->values[i].name, &value) != FAT_OK || value != a->values[i].value)
-      count++;
-  }
-  return count;
-}
-
-static void set_width(fat_config *config, int32_t value)
-{
-  for (int i = 0; i < config->count; i++)
-    if (strcmp(config->values[i].name, width) == 0)
-      config->values[i].value = value;
-}
-
-/* The same config with one element moved at once; where a constraint forbids that, the nearest that may. */
+/* The twin of a config; itself where it takes any tensors. */
 static fat_status narrow(fat_script *script, const fatune_jit_request *r, const fat_problem *p,
                          fat_config *config, fat_error *err)
 {
-  fat_point *point = malloc(sizeof *point);
-  fat_space space = {0};
-  int best = -1, nearest = 0;
-  if (!point)
-    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a config");
-  set_width(config, 1);
-  fat_status status = fat_space_point(script, config, p, r->gpu, point, err);
-  if (status != FAT_E_UNSUPPORTED)
-    goto done;
-  status = fat_space_list(script, config->kernel, p, r->gpu, &space, err);
-  for (int i = 0; i < space.count; i++) {
-    int32_t value = 1;
-    fat_config_get(&space.points[i].config, width, &value);
-    int far = difference(config, &space.points[i].config);
-    if (value == 1 && (best < 0 || far < nearest)) {
-      best = i;
-      nearest = far;
-    }
-  }
-  if (status == FAT_OK && best < 0)
+  int places[FAT_TWIN_MOST];
+  fat_space space;
+  if (fat_width_get(config) == 1)
+    return FAT_OK;
+  FAT_TRY(fat_space_list(script, config->kernel, p, r->gpu, &space, err));
+  fat_status status = FAT_OK;
+  if (fat_twin_places(&space, config, places) > 0)
+    *config = space.points[places[0]].config;
+  else
     status = fat_status_fail(err, FAT_E_UNSUPPORTED, "kernel %s has no config that moves one element at once",
                              config->kernel);
-  if (status == FAT_OK)
-    *config = space.points[best].config;
-done:
   fat_space_free(&space);
-  free(point);
   return status;
 }
 

@@ -20,9 +20,11 @@ mkdir "$work/dump"
 problem=fwd-f32-b1-h2-q64-k64-d16
 configs=() # of a tune of that problem, in the order of trials: one thread compiles, so that it is always the same
 
-# tune DB ARGS... -- runs it to its end; stored DB -- prints how many rows there are.
+# tune DB ARGS... -- runs it to its end; searched DB -- its rows, but for twins that were made beside the search;
+# stored DB -- how many they are.
 tune() { run tune $problem --kernel fwd --effort quick --jobs 1 --db "$work/$1" "${@:2}"; }
-stored() { "$fatune" show trials --db "$work/$1" 2>/dev/null | tail -n +2 | wc -l; }
+searched() { "$fatune" show trials --json --db "$work/$1" 2>/dev/null | grep '"config"' | grep -v '"detail":"twin of '; }
+stored() { searched "$1" | wc -l; }
 
 # column DB CONFIG NAME -- one value of a stored row, by its name in `show trials --json`.
 column() {
@@ -107,7 +109,7 @@ test_measured() {
   out_has '"origin": "measured"' "tune --json"
   err_has "Measured on the T4 at hand"
   workers_are_gone "a tune that is done"
-  mapfile -t configs < <("$fatune" show trials --db "$work/first.db" | awk 'NR > 1 { print $4 }')
+  mapfile -t configs < <(searched first.db | sed 's/.*"config":"\([^"]*\)".*/\1/')
   if [ ${#configs[@]} -lt 12 ]; then fail "only ${#configs[@]} configs were tried"; fi
   local launches
   launches=$(grep -c launch "$work/log")
@@ -123,6 +125,30 @@ test_measured() {
   run why $problem --db "$work/first.db"
   out_has "-> exact" why
   out_has ", measured " why
+}
+
+twins() { "$fatune" show trials --json --db "$work/$1" | sed -n 's/.*"config":"\([^"]*\)".*"detail":"twin of .*/\1/p'; }
+
+# Beside the winner lies its twin; where that is wrong, another one.
+test_twins() {
+  local twin other launches
+  twin=$(twins first.db)
+  case $twin in
+    *-W1-*) pass ;;
+    *) fail "the winner's twin is '$twin'" ;;
+  esac
+  is "$(column first.db "$twin" origin)" measured "a twin"
+  FAKE_CUDA_FAULT="$twin=wrong" tune twins.db
+  code_is 0 "a tune with a wrong twin"
+  is "$(column twins.db "$twin" outcome)" wrong "a wrong twin"
+  other=$(twins twins.db)
+  case $other in
+    *-W1-*) pass ;;
+    *) fail "instead of a wrong twin there is '$other'" ;;
+  esac
+  launches=$(grep -c launch "$work/log")
+  tune twins.db
+  is "$(grep -c launch "$work/log")" "$launches" "launches after a tune that had a wrong twin"
 }
 
 test_verify() {
@@ -165,7 +191,7 @@ test_faults() {
   is "$(column faults.db "$nan" outcome)" wrong "one that gives a NaN"
   is "$(column faults.db "$stray" outcome)" wrong "one that writes beside its result"
   is "$(column faults.db "$slow" outcome)" slow "a slow one"
-  is "$("$fatune" show trials --db "$work/faults.db" | grep -c ' ok ')" $((${#configs[@]} - 7)) "others that work"
+  is "$(searched faults.db | grep -c '"outcome":"ok"')" $((${#configs[@]} - 7)) "others that work"
   run show failures --db "$work/faults.db"
   out_has "CUDA_ERROR_ILLEGAL_ADDRESS (700)" "show failures"
   out_has "the same call gave other bits" "show failures"
@@ -250,4 +276,4 @@ test_check() {
   out_has "there is no GPU that fatune can use" "check --gpu without a GPU"
 }
 
-run_tests measured verify faults two_tuners_and_kill interrupt interrupt_twice device_lost check
+run_tests measured twins verify faults two_tuners_and_kill interrupt interrupt_twice device_lost check

@@ -1,0 +1,226 @@
+/* test_twin.c -- twins for tensors that are not aligned: which config is one, how a plan finds it, and from a
+ * tune of the program to a call of the library. The tunes need an NVRTC. */
+#include "nvrtc.h"
+#include "runtime_fixture.h"
+#include "twin.h"
+#include "width.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+static fat_config config_of(const char *text)
+{
+  fat_config c;
+  MUST(fat_config_parse(text, &c, err));
+  return c;
+}
+
+static void widths(void **state)
+{
+  (void)state;
+  char text[FAT_CONFIG_TEXT];
+  fat_config wide = config_of(WIDE), narrow = wide, without = config_of("fwd:Br64");
+  fat_width_narrow(&narrow);
+  assert_string_equal(fat_config_print(&narrow, text), NARROW);
+  assert_int_equal(fat_width_get(&wide), 4);
+  assert_int_equal(fat_width_get(&narrow), 1);
+  assert_int_equal(fat_width_get(&without), 0);
+  fat_width_narrow(&without);
+  assert_string_equal(fat_config_print(&without, text), "fwd:Br64");
+  assert_int_equal(fat_width_distance(&wide, &narrow), 1);
+  assert_int_equal(fat_width_distance(&wide, &without), 5);
+  assert_int_equal(fat_width_distance(&wide, &wide), 0);
+}
+
+/* The places of the twins of a config, as text: "2 0". */
+static const char *twins_of(const char *config, int count, const char *const *configs)
+{
+  static char text[40];
+  fat_point points[8] = {0};
+  int places[FAT_TWIN_MOST];
+  for (int i = 0; i < count; i++)
+    points[i].config = config_of(configs[i]);
+  const fat_space space = {.points = points, .count = count};
+  const fat_config c = config_of(config);
+  int found = fat_twin_places(&space, &c, places), n = 0;
+  text[0] = 0;
+  for (int i = 0; i < found; i++)
+    n += snprintf(text + n, sizeof text - (size_t)n, "%s%d", i ? " " : "", places[i]);
+  return text;
+}
+
+static void places(void **state)
+{
+  (void)state;
+  static const char *const space[] = {"k:A1-B1-W8", "k:A1-B1-W1", "k:A2-B2-W8",
+                                      "k:A2-B2-W1", "k:A3-B2-W8", "k:A3-B3-W4"};
+  assert_string_equal(twins_of("k:A2-B2-W8", 6, space), "3 1"); /* itself, else the default */
+  assert_string_equal(twins_of("k:A1-B1-W8", 6, space), "1");   /* is the default */
+  assert_string_equal(twins_of("k:A3-B2-W8", 6, space), "1 3"); /* not valid; default, then the nearest */
+  assert_string_equal(twins_of("k:A2-B2-W1", 6, space), "");    /* takes any tensors */
+  assert_string_equal(twins_of("k:A2-B2", 6, space), "");       /* there is no W */
+  assert_string_equal(twins_of("k:A3-B3-W4", 1, space), "");    /* none has W = 1 */
+  assert_string_equal(twins_of("k:A3-B3-W4", 0, space), "");
+}
+
+static void runs(const fatune_plan *plan)
+{
+  for (int off = 0; off < 2; off++) {
+    attention a = attention_make(ASKED, 0, off);
+    MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, NULL));
+    is_right(&a);
+    attention_free(&a);
+  }
+}
+
+#define OTHER  "fwd:Br32-Bc32-T128-R4-W1-B1" /* a twin that differs in more than W */
+#define NEARER "fwd:Br64-Bc32-T128-R4-W1-B1"
+
+static fatune_plan *plan_with_twin(fatune *h, const char *twin)
+{
+  char line[FAT_CONFIG_TEXT + 8];
+  fatune_plan *plan = plan_of(h, ASKED);
+  describes(plan, "kernel " WIDE);
+  snprintf(line, sizeof line, "twin %s\n", twin);
+  describes(plan, line);
+  return plan;
+}
+
+/* Where the config itself has no twin, that which was made as its twin comes before those that are nearer. */
+static void a_stored_twin_is_found(void **state)
+{
+  (void)state;
+  store((stored){.problem = NEAR, .gpu = "H200", .config = WIDE, .ms = 1, .origin = FAT_MEASURED});
+  store((stored){.problem = NEAR,
+                 .gpu = "H200",
+                 .config = OTHER,
+                 .ms = 3,
+                 .origin = FAT_MEASURED,
+                 .detail = FAT_WIDTH_TWIN WIDE ", for tensors that are not aligned"});
+  store((stored){.problem = NEAR, .gpu = "H200", .config = NEARER, .ms = 2, .origin = FAT_MEASURED});
+  fatune *h = open_usual();
+  fatune_plan *plan = plan_with_twin(h, OTHER);
+  describes(plan, "pick nearest");
+  runs(plan);
+  fatune_plan_free(plan);
+  fatune_close(h);
+}
+
+/* The nearest whose code is there; with none the call is refused, and the plan says why. */
+static void the_nearest_with_code(void **state)
+{
+  (void)state;
+  store((stored){.problem = ASKED, .gpu = "H200", .config = WIDE, .ms = 1, .origin = FAT_MEASURED});
+  store((stored){.problem = ASKED,
+                 .gpu = "H200",
+                 .config = NEARER,
+                 .ms = 2,
+                 .origin = FAT_MEASURED,
+                 .no_content = true});
+  fatune *h = open_usual();
+  fatune_plan *plan = plan_of(h, ASKED);
+  attention a = attention_make(ASKED, 0, 1);
+  describes(plan, "why twin: none for tensors that are not 16-byte aligned: no code of " NARROW);
+  EXPECT(FATUNE_ERR_ALIGNMENT, "no multiple of 16 bytes", fatune_run(plan, tensors_of(&a), NULL, NULL));
+  attention_free(&a);
+  fatune_plan_free(plan);
+  fatune_close(h);
+  store((stored){.problem = ASKED, .gpu = "H200", .config = OTHER, .ms = 3, .origin = FAT_MEASURED});
+  h = open_usual();
+  plan = plan_with_twin(h, OTHER);
+  runs(plan);
+  fatune_plan_free(plan);
+  fatune_close(h);
+}
+
+/* -- from the program to the library */
+
+/* Runs `fatune tune` on the fake driver, or without one. Its dump is where the fake finds sources. */
+static void tune(const char *driver, const char *gpu)
+{
+  char libcuda[300], dump[300], sources[300];
+  char *argv[] = {"env",
+                  libcuda,
+                  dump,
+                  sources,
+                  "FAKE_CUDA_DEVICES=H200",
+                  "FAKE_CUDA_EMULATE=reference",
+                  FAKES "/../fatune",
+                  "tune",
+                  ASKED,
+                  "--kernel",
+                  "fwd",
+                  "--budget",
+                  "5s",
+                  "--quiet",
+                  gpu ? "--gpu" : NULL,
+                  (char *)gpu,
+                  NULL};
+  posix_spawn_file_actions_t silent;
+  pid_t pid;
+  int how;
+  snprintf(libcuda, sizeof libcuda, "FATUNE_LIBCUDA=%s", driver);
+  snprintf(dump, sizeof dump, "FATUNE_DUMP=%s", files.path);
+  snprintf(sources, sizeof sources, "FAKE_CUDA_SOURCES=%s", files.path);
+  posix_spawn_file_actions_init(&silent);
+  posix_spawn_file_actions_addopen(&silent, 1, "/dev/null", O_WRONLY, 0);
+  assert_int_equal(posix_spawnp(&pid, argv[0], &silent, NULL, argv, environ), 0);
+  posix_spawn_file_actions_destroy(&silent);
+  assert_int_equal(waitpid(pid, &how, 0), pid);
+  assert_int_equal(how, 0);
+}
+
+static void need_nvrtc(void)
+{
+  fat_nvrtc *nvrtc = NULL;
+  if (fat_nvrtc_open(13, &nvrtc, NULL) != FAT_OK)
+    skip();
+  fat_nvrtc_close(nvrtc);
+}
+
+/* What was tuned serves tensors of any alignment, with nothing to compile. */
+static void is_served(const char *pick)
+{
+  setenv("FATUNE_DISABLE_JIT", "1", 1);
+  fatune *h = open_usual();
+  fatune_plan *plan = plan_of(h, ASKED);
+  describes(plan, pick);
+  describes(plan, "kernel-from stored");
+  if (strstr(fatune_describe(plan), "kernel-alignment 4\n") == NULL)
+    describes(plan, "twin-from stored");
+  runs(plan);
+  fatune_plan_free(plan);
+  fatune_close(h);
+}
+
+static void tuned_on_a_gpu(void **state)
+{
+  (void)state;
+  need_nvrtc();
+  tune(FAKES "/fake_cuda.so", NULL);
+  is_served("pick exact");
+}
+
+static void tuned_without_a_gpu(void **state)
+{
+  (void)state;
+  need_nvrtc();
+  tune("/nowhere/libcuda.so", "H200");
+  is_served("pick predicted");
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(widths),
+      cmocka_unit_test(places),
+      cmocka_unit_test_setup(a_stored_twin_is_found, begin),
+      cmocka_unit_test_setup(the_nearest_with_code, begin),
+      cmocka_unit_test_setup(tuned_on_a_gpu, begin),
+      cmocka_unit_test_setup(tuned_without_a_gpu, begin),
+  };
+  return cmocka_run_group_tests(tests, group_open, group_close);
+}
