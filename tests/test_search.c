@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 static fat_script *script;
@@ -31,11 +32,16 @@ static int close_script(void **state)
   return 0;
 }
 
-static void choose(int most, fat_search *s)
+static void choose_by(fat_search_rule rule, fat_search *s)
 {
   fat_error err = {0};
-  if (fat_search_choose(script, "fwd", &problem, t4, most, s, &err) != FAT_OK)
+  if (fat_search_choose(script, "fwd", &problem, t4, rule, s, &err) != FAT_OK)
     fail_msg("%s", err.text);
+}
+
+static void choose(int most, fat_search *s)
+{
+  choose_by((fat_search_rule){most, 0}, s);
 }
 
 static bool is_chosen(const fat_search *s, int place)
@@ -119,12 +125,61 @@ static void the_same_twice(void **state)
   fat_search_free(&b);
 }
 
+static void one_seed_one_order(void **state)
+{
+  fat_search a, b, other;
+  (void)state;
+  choose_by((fat_search_rule){24, 7}, &a);
+  choose_by((fat_search_rule){24, 7}, &b);
+  choose_by((fat_search_rule){24, 8}, &other);
+  assert_int_equal(a.count, 24);
+  assert_int_equal(a.chosen[0], 0);
+  assert_memory_equal(a.chosen, b.chosen, 24 * sizeof *a.chosen);
+  assert_memory_not_equal(a.chosen, other.chosen, 24 * sizeof *a.chosen);
+  fat_search_free(&b);
+  choose_by((fat_search_rule){1 << 30, 7}, &b); /* more room: the same ones first */
+  assert_memory_equal(a.chosen, b.chosen, 24 * sizeof *a.chosen);
+  fat_search_free(&a);
+  fat_search_free(&b);
+  fat_search_free(&other);
+}
+
+/* All of them, each once; and at the second place, over many seeds, any part of the space. */
+static void random_is_fair(void **state)
+{
+  enum { SEEDS = 400, PARTS = 4 };
+  fat_search s;
+  int hits[PARTS] = {0};
+  (void)state;
+  choose_by((fat_search_rule){1 << 30, 3}, &s);
+  assert_int_equal(s.count, s.space.count);
+  bool *seen = calloc((size_t)s.count, sizeof *seen);
+  assert_non_null(seen);
+  int sorted = 0;
+  for (int i = 0; i < s.count; i++) {
+    assert_false(seen[s.chosen[i]]);
+    seen[s.chosen[i]] = true;
+    sorted += i > 0 && s.estimate[s.chosen[i]] >= s.estimate[s.chosen[i - 1]];
+  }
+  assert_in_range(sorted, s.count * 3 / 10, s.count * 7 / 10);
+  free(seen);
+  fat_search_free(&s);
+  for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+    choose_by((fat_search_rule){2, seed}, &s);
+    hits[(s.chosen[1] - 1) * PARTS / (s.space.count - 1)]++;
+    fat_search_free(&s);
+  }
+  for (int p = 0; p < PARTS; p++)
+    assert_in_range(hits[p], SEEDS / PARTS * 6 / 10, SEEDS / PARTS * 14 / 10);
+}
+
 static void unknown_kernel(void **state)
 {
   fat_search s;
   fat_error err = {0};
   (void)state;
-  assert_int_not_equal(fat_search_choose(script, "nothing", &problem, t4, 8, &s, &err), FAT_OK);
+  assert_int_not_equal(fat_search_choose(script, "nothing", &problem, t4, (fat_search_rule){8, 0}, &s, &err),
+                       FAT_OK);
   assert_int_not_equal(err.text[0], 0);
   fat_search_free(&s);
 }
@@ -134,7 +189,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_once_default_first), cmocka_unit_test(the_most_promising_is_among_them),
       cmocka_unit_test(every_value_is_tried),    cmocka_unit_test(one_and_all),
-      cmocka_unit_test(the_same_twice),          cmocka_unit_test(unknown_kernel),
+      cmocka_unit_test(the_same_twice),          cmocka_unit_test(one_seed_one_order),
+      cmocka_unit_test(random_is_fair),          cmocka_unit_test(unknown_kernel),
   };
   return cmocka_run_group_tests(tests, open_script, close_script);
 }

@@ -178,15 +178,17 @@ const fat_command fat_cmd_tune = {
         "process that is killed when a kernel hangs or faults; the nearest of each problem are timed again "
         "in "
         "turns. Where it is not, times are predicted by a model, and say so.\n\n"
-        "--effort quick tries at most 64 configs of a problem, full some hundreds, exhaustive all.\n\n"
+        "--effort quick tries at most 64 configs of a problem, full some hundreds, exhaustive all. "
+        "--order random takes them by lot instead of the most promising first, the same ones for the same "
+        "SEED.\n\n"
         "Each trial is stored as it ends. Ctrl-C keeps all and prints the best so far; the same command "
         "again "
         "goes on from there. Progress goes to stderr, results to stdout.\n\n" FAT_EXIT_HELP
         " Stopped by SIGINT or SIGTERM: 130 or 143.",
     .uses = FAT_USE(GPU) | FAT_USE(OPS) | FAT_USE(DTYPES) | FAT_USE(DIMS) | FAT_USE(CAUSAL) |
-            FAT_USE(SEQLENS) | FAT_USE(KERNEL) | FAT_USE(EFFORT) | FAT_USE(BUDGET) | FAT_USE(DEADLINE) |
-            FAT_USE(JOBS) | FAT_USE(CUDA) | FAT_USE(DB) | FAT_USE(TEMPLATES) | FAT_USE(DUMP) | FAT_USE(JSON) |
-            FAT_USE(QUIET),
+            FAT_USE(SEQLENS) | FAT_USE(KERNEL) | FAT_USE(EFFORT) | FAT_USE(ORDER) | FAT_USE(BUDGET) |
+            FAT_USE(DEADLINE) | FAT_USE(JOBS) | FAT_USE(CUDA) | FAT_USE(DB) | FAT_USE(TEMPLATES) |
+            FAT_USE(DUMP) | FAT_USE(JSON) | FAT_USE(QUIET),
     .most = FAT_OPTIONS_ARGS,
     .run = tune,
 };

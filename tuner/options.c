@@ -111,6 +111,26 @@ static fat_status read_effort(fat_options *o, const char *text, fat_error *err)
   return FAT_OK;
 }
 
+/* Without a seed it is always the same one: the same command goes on where it stopped. */
+static fat_status read_order(fat_options *o, const char *text, fat_error *err)
+{
+  static const char word[] = "random";
+  int64_t seed = 1;
+  if (strcmp(text, "promising") == 0) {
+    o->shuffle = 0;
+    return FAT_OK;
+  }
+  size_t n = strlen(word);
+  bool random = strncmp(text, word, n) == 0 && (text[n] == 0 || text[n] == ':');
+  if (!random || (text[n] && fat_list_number("--order", text + n + 1, 1, INT64_MAX, &seed, NULL) != FAT_OK))
+    return fat_status_fail(err, FAT_E_INPUT,
+                           "--order '%s': allowed are promising, random and random:SEED with a whole number "
+                           "from 1",
+                           text);
+  o->shuffle = (uint64_t)seed;
+  return FAT_OK;
+}
+
 static fat_status read_budget(fat_options *o, const char *text, fat_error *err)
 {
   return fat_list_seconds("--budget", text, &o->budget, err);
@@ -200,6 +220,7 @@ static const struct { /* ORDER OPTION */
     {"config", "TEXT", "the config, like fwd:Br64-Bc32-... (default: the kernel's default)", read_config},
     {"lines", "KIND", "#line marks of the 'template' (default), or none: 'generated'", read_lines},
     {"effort", "HOW", "quick (default), full or exhaustive", read_effort},
+    {"order", "HOW", "promising (default), random or random:SEED: which configs first", read_order},
     {"budget", "TIME", "stop feeding new trials after 90s, 10m, 2h", read_budget},
     {"deadline", "TIME", "what a trial may take on the GPU at least before it is killed (default: 2s)",
      read_deadline},

@@ -19,6 +19,7 @@ typedef enum fat_option {
   FAT_OPT_CONFIG,
   FAT_OPT_LINES,
   FAT_OPT_EFFORT,
+  FAT_OPT_ORDER,
   FAT_OPT_BUDGET,
   FAT_OPT_DEADLINE,
   FAT_OPT_JOBS,
@@ -52,6 +53,7 @@ typedef struct fat_options {
   const char *config; /* NULL: the default one */
   fat_lines lines;
   fat_effort effort;
+  uint64_t shuffle;                  /* seed of a random order of trials; 0: the most promising first */
   double budget;                     /* seconds; 0: none */
   double deadline;                   /* seconds that any trial may take on the GPU; 0: the default */
   int jobs;                          /* threads that compile; 0: all cores */

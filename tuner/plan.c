@@ -11,9 +11,10 @@ enum { REASONS = 32 };
 
 static fat_status plan_line(const fat_order *order, fat_line *line, fat_error *err)
 {
-  int cap = fat_tune_most(order->options->effort, line->kernel->picked);
+  const fat_search_rule rule = {fat_tune_most(order->options->effort, line->kernel->picked),
+                                order->options->shuffle};
   fat_status status = fat_search_choose(order->script, line->kernel->name, &line->ask->problem, order->gpu,
-                                        cap, &line->search, &line->why);
+                                        rule, &line->search, &line->why);
   if (status == FAT_OK || status == FAT_E_UNSUPPORTED)
     return FAT_OK;
   return fat_status_fail(err, status, "%s", line->why.text);

@@ -3,7 +3,9 @@
  * In: the space with the work of each point. Out: places of the chosen points. The default comes first. Half
  * of the room then goes to breadth: every value of every tunable that no chosen config has yet brings in its
  * most promising config, since an estimate that is wrong about one value must not hide it. The rest are the
- * most promising of all. The same inputs choose the same configs, so a second run finds them stored. */
+ * most promising of all. In a random order each config but the default is as likely as any other at each
+ * place, so what is found says something of the whole space and of the model. The same inputs choose the same
+ * configs, so a second run finds them stored. */
 #include "search.h"
 
 #include "model.h"
@@ -66,8 +68,43 @@ static bool brings_new(const fat_search *s, int place)
   return false;
 }
 
+/* The estimates decide. */
+static void choose_promising(fat_search *s, int most, const ranked *order, bool *taken)
+{
+  int n = s->space.count;
+  for (int i = 0; i < n && s->count < most / 2; i++)
+    if (!taken[order[i].place] && isfinite(order[i].ms) && brings_new(s, order[i].place))
+      choose(s, taken, order[i].place);
+  for (int i = 0; i < n && s->count < most; i++)
+    if (!taken[order[i].place])
+      choose(s, taken, order[i].place);
+}
+
+/* The next of a row of 64-bit numbers that the seed determines (splitmix64's constants). */
+static uint64_t next_number(uint64_t *state)
+{
+  uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
+  x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+  x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+  return x ^ x >> 31;
+}
+
+/* Places 1 to n-1, each time one of those left. */
+static void choose_randomly(fat_search *s, int most, uint64_t seed, ranked *order, bool *taken)
+{
+  int n = s->space.count;
+  for (int i = 0; i < n; i++)
+    order[i].place = i;
+  for (int i = 1; i < n && s->count < most; i++) {
+    int j = i + (int)(next_number(&seed) % (uint64_t)(n - i));
+    int place = order[j].place;
+    order[j].place = order[i].place;
+    choose(s, taken, place);
+  }
+}
+
 fat_status fat_search_choose(fat_script *script, const char *kernel, const fat_problem *p, const fat_gpu *gpu,
-                             int most, fat_search *search, fat_error *err)
+                             fat_search_rule rule, fat_search *search, fat_error *err)
 {
   ranked *order = NULL;
   bool *taken = NULL;
@@ -77,7 +114,7 @@ fat_status fat_search_choose(fat_script *script, const char *kernel, const fat_p
                            : fat_status_fail(err, FAT_E_UNSUPPORTED, "fatune knows no sm_%d", gpu->sm);
   if (status != FAT_OK)
     goto done;
-  int n = search->space.count;
+  int n = search->space.count, most = rule.most < n ? rule.most : n;
   order = malloc((size_t)n * sizeof *order);
   taken = calloc((size_t)n, sizeof *taken);
   search->chosen = malloc((size_t)n * sizeof *search->chosen);
@@ -91,15 +128,11 @@ fat_status fat_search_choose(fat_script *script, const char *kernel, const fat_p
     order[i] = (ranked){search->estimate[i], i};
   }
   qsort(order, (size_t)n, sizeof *order, by_time);
-  if (most > n)
-    most = n;
   choose(search, taken, 0);
-  for (int i = 0; i < n && search->count < most / 2; i++)
-    if (!taken[order[i].place] && isfinite(order[i].ms) && brings_new(search, order[i].place))
-      choose(search, taken, order[i].place);
-  for (int i = 0; i < n && search->count < most; i++)
-    if (!taken[order[i].place])
-      choose(search, taken, order[i].place);
+  if (rule.shuffle)
+    choose_randomly(search, most, rule.shuffle, order, taken);
+  else
+    choose_promising(search, most, order, taken);
 done:
   free(order);
   free(taken);

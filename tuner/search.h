@@ -14,10 +14,16 @@ typedef struct fat_search {
   double *estimate; /* of each point: milliseconds with the template's own register estimate */
 } fat_search;
 
-/* Lists the space of one kernel and chooses at most `most` configs (at least 1). FAT_E_UNSUPPORTED where no
- * config is valid; search->space.rejections then says why. */
+/* How many configs at most (at least 1), and which first. */
+typedef struct fat_search_rule {
+  int most;
+  uint64_t shuffle; /* 0: the most promising; else the seed of a random order, whatever the model says */
+} fat_search_rule;
+
+/* Lists the space of one kernel and chooses. FAT_E_UNSUPPORTED where no config is valid;
+ * search->space.rejections then says why. */
 fat_status fat_search_choose(fat_script *script, const char *kernel, const fat_problem *p, const fat_gpu *gpu,
-                             int most, fat_search *search, fat_error *err);
+                             fat_search_rule rule, fat_search *search, fat_error *err);
 void fat_search_free(fat_search *search);
 
 #endif

@@ -36,6 +36,9 @@ test_usage() {
   refuses 2 "--causal 'maybe': allowed are no, yes" --gpu T4 --causal maybe
   refuses 2 "--kernel 'foo': allowed are" --gpu T4 --kernel foo
   refuses 2 "--effort 'fast': allowed are quick, full, exhaustive" --gpu T4 --effort fast
+  refuses 2 "--order 'best': allowed are promising, random and random:SEED" --gpu T4 --order best
+  refuses 2 "--order 'random:0'" --gpu T4 --order random:0
+  refuses 2 "--order 'randomly'" --gpu T4 --order randomly
   refuses 2 "--budget '10d'" --gpu T4 --budget 10d
   refuses 2 "--jobs '0': allowed are whole numbers from 1" --gpu T4 --jobs 0
   refuses 2 "--cuda '11': allowed are 12 and 13" --gpu T4 --cuda 11
@@ -138,6 +141,34 @@ test_tune() {
   cp "$work/out" "$work/table"
   run "${small[@]}" --quiet
   if [ -z "$err" ] && cmp -s "$work/out" "$work/table"; then pass; else fail "--quiet prints something else"; fi
+}
+
+# The configs that another command searched, in the order in which they were tried; not the twins made beside them.
+tried() {
+  "$fatune" "${small[@]}" --kernel fwd --jobs 1 --db "$work/$1" --quiet "${@:2}" >"$work/out" 2>"$work/err"
+  "$fatune" show trials --json --db "$work/$1" | grep -v '"detail":"twin of ' |
+    sed -n 's/.*"config":"\([^"]*\)".*/\1/p' >"$work/$1.tried"
+}
+
+test_order() {
+  tried plain.db
+  tried random.db --order random
+  tried same.db --order random:1
+  tried other.db --order random:2
+  local count
+  count=$(wc -l <"$work/plain.db.tried")
+  if [ "$count" -ge 12 ]; then pass; else fail "only $count configs were tried"; fi
+  if [ "$(wc -l <"$work/random.db.tried")" = "$count" ]; then pass; else fail "--order changes how many are tried"; fi
+  if cmp -s "$work/random.db.tried" "$work/same.db.tried"; then pass; else fail "random:1 is another order"; fi
+  if cmp -s "$work/random.db.tried" "$work/plain.db.tried"; then fail "random is the usual order"; else pass; fi
+  if cmp -s "$work/random.db.tried" "$work/other.db.tried"; then fail "random:2 is the order of random:1"; else pass; fi
+  if [ "$(head -n 1 "$work/other.db.tried")" = "$(head -n 1 "$work/plain.db.tried")" ]; then pass
+  else fail "the default does not come first"; fi
+  run "${small[@]}" --kernel fwd --jobs 1 --db "$work/random.db" --order random
+  if [[ $err != *compiled* ]]; then pass; else fail "the second random tune compiled something"; fi
+  run "${small[@]}" --kernel fwd --db "$work/all.db" --effort exhaustive --budget 1s
+  if [[ $err =~ ([0-9]+)\ valid,\ ([0-9]+)\ chosen ]] && [ "${BASH_REMATCH[1]}" = "${BASH_REMATCH[2]}" ]; then pass
+  else fail "--effort exhaustive does not choose all"; fi
 }
 
 test_show() {
@@ -347,7 +378,7 @@ test_nvrtc() {
 
 tests=(overview usage no_gpu show_gpus render empty_database)
 if has_nvrtc; then
-  tests+=(tune show why share databases nvrtc two_tuners interrupt kill full_disk dump)
+  tests+=(tune order show why share databases nvrtc two_tuners interrupt kill full_disk dump)
 else
   echo "left out: there is no usable libnvrtc, so nothing can be tuned"
 fi
