@@ -63,9 +63,9 @@ static victim victim_of(const char *kernel, const char *line)
   fat_error err = {0};
   if (emu_case_parse(line, &v.c, kernels, &err) != FAT_OK)
     fail_msg("%s", err.text);
-  v.config = emu_check_config(kernel, &v.c.problem);
+  v.config = emu_check_config(kernel, &v.c);
   v.truth = emu_check_truth(&v.c);
-  if (emu_kernel_render(emu_check_script(), &v.c.problem, &v.config, &v.source, &err) != FAT_OK)
+  if (emu_kernel_render(emu_check_script(), &v.c.problem, v.c.gpu, &v.config, &v.source, &err) != FAT_OK)
     fail_msg("%s", err.text);
   return v;
 }

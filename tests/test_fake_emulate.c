@@ -47,8 +47,8 @@ static job job_render(const char *kernel, const char *problem)
   job j = {.c = emu_check_case(problem)};
   j.c.seed = 5;
   j.truth = emu_check_truth(&j.c);
-  j.config = emu_check_config(kernel, &j.c.problem);
-  MUST(emu_kernel_render(emu_check_script(), &j.c.problem, &j.config, &j.source, err));
+  j.config = emu_check_config(kernel, &j.c);
+  MUST(emu_kernel_render(emu_check_script(), &j.c.problem, j.c.gpu, &j.config, &j.source, err));
   MUST(fat_recipe_parse(fat_text_get(&j.source.recipe), &j.recipe, err));
   return j;
 }

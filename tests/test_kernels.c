@@ -27,7 +27,7 @@ static void line_is_solved(const char *line, uint64_t number)
     strcpy(kernels, "standard,fa1,fwd");
   emu_truth t = emu_check_truth(&c);
   while ((word = strtok_r(rest, ",", &rest))) {
-    fat_config config = emu_check_config(word, &c.problem);
+    fat_config config = emu_check_config(word, &c);
     emu_check_solves(&c, &t, &config, (emu_order)(number % 3), number);
   }
   emu_truth_free(&t);
@@ -135,10 +135,12 @@ static int covered_edges(const char *family, int number)
   int configs = 0;
   for (int k = 0; k < EMU_KERNELS; k++) {
     fat_problem p;
+    emu_case c;
     fat_config picked[COVER];
     assert_int_equal(fat_problem_parse_family(family, &p, NULL), FAT_OK);
     p.q = p.k = 128;
-    fat_space space = emu_check_space(emu_kernel_names[k], &p);
+    emu_case_plain(&c, &p);
+    fat_space space = emu_check_space(emu_kernel_names[k], &c);
     int count = covering(&space, picked, COVER);
     for (int i = 0; i < count; i++)
       edges_are_solved(family, &picked[i], (uint64_t)(31 * i + 7 * k + number));
@@ -173,7 +175,7 @@ static void results_do_not_depend_on_order_or_layout(void **state)
   (void)state;
   for (int k = 0; k < EMU_KERNELS; k++) {
     emu_case c = emu_check_case("fwd-f32-b2-h2k1-q67-k70-d64-causal");
-    fat_config config = emu_check_config(emu_kernel_names[k], &c.problem);
+    fat_config config = emu_check_config(emu_kernel_names[k], &c);
     emu_truth t = emu_check_truth(&c);
     int64_t rows = c.problem.b * c.problem.h * c.problem.q;
     emu_result first = emu_check_run(&c, &t, &config, EMU_IN_ORDER, 0);
@@ -206,7 +208,7 @@ static void batches_do_not_know_each_other(void **state)
   for (int k = 0; k < EMU_KERNELS; k++) {
     emu_case c = emu_check_case("fwd-f32-b2-h2k1-q33-k70-d64-causal");
     const fat_problem *p = &c.problem;
-    fat_config config = emu_check_config(emu_kernel_names[k], p);
+    fat_config config = emu_check_config(emu_kernel_names[k], &c);
     emu_truth t = emu_check_truth(&c);
     emu_result before = emu_check_run(&c, &t, &config, EMU_IN_ORDER, 0);
     int64_t q = p->h * p->q * p->d, kk = p->hk * p->k * p->d, v = p->hk * p->k * p->dv,
@@ -241,7 +243,7 @@ static void shared_heads_equal_repeated_heads(void **state)
   for (int k = 0; k < EMU_KERNELS; k++) {
     emu_case c = emu_check_case("fwd-f32-b2-h6k2-q21-k39-d64");
     fat_problem *p = &c.problem;
-    fat_config config = emu_check_config(emu_kernel_names[k], p);
+    fat_config config = emu_check_config(emu_kernel_names[k], &c);
     emu_truth t = emu_check_truth(&c);
     emu_result shared = emu_check_run(&c, &t, &config, EMU_IN_ORDER, 0);
     emu_truth many = t;
@@ -270,7 +272,7 @@ static void tensors_reach_past_two_to_the_31(void **state)
   for (int k = 0; k < EMU_KERNELS; k++) {
     emu_case c = emu_check_case("fwd-f32-b2-h4k2-q33-k70-d64-causal");
     c.lay = EMU_FAR;
-    fat_config config = emu_check_config(emu_kernel_names[k], &c.problem);
+    fat_config config = emu_check_config(emu_kernel_names[k], &c);
     emu_truth t = emu_check_truth(&c);
     emu_check_solves(&c, &t, &config, EMU_IN_ORDER, 1);
     emu_truth_free(&t);
@@ -284,7 +286,7 @@ static void a_wrong_element_is_noticed(void **state)
   (void)state;
   char why[512];
   emu_case c = emu_check_case("fwd-f32-b1-h2-q40-k20-d64-causal");
-  fat_config config = emu_check_config("fwd", &c.problem);
+  fat_config config = emu_check_config("fwd", &c);
   emu_truth t = emu_check_truth(&c);
   emu_result r = emu_check_run(&c, &t, &config, EMU_IN_ORDER, 0);
   assert_true(emu_attention_right(&c, &t, &r, why, sizeof why));

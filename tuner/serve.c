@@ -51,11 +51,12 @@ static void classify(fat_status status, const fat_error *err, fat_verdict *v)
 
 /* -- candidates */
 
-static fat_status load(server *s, const fat_entrant *e, fat_candidate *c, fat_error *err)
+static fat_status load(server *s, const fat_entrant *e, const fat_problem *p, fat_candidate *c,
+                       fat_error *err)
 {
   fat_config config;
   int32_t unit = 0;
-  *c = (fat_candidate){.unit = 4};
+  *c = (fat_candidate){.unit = FAT_LAUNCH_ALIGN / fat_dtypes[p->dtype].bytes};
   FAT_TRY(fat_config_parse(e->config, &config, err));
   if (fat_config_get(&config, "W", &unit) == FAT_OK && unit > 0)
     c->unit = unit;
@@ -132,7 +133,7 @@ static fat_status try_all(server *s, const fat_assignment *a, fat_candidate *c, 
                           fat_error *err)
 {
   for (int i = 0; i < a->count; i++)
-    FAT_TRY(load(s, &a->entrant[i], &c[i], err));
+    FAT_TRY(load(s, &a->entrant[i], &a->problem, &c[i], err));
   load_clock(s, a);
   return a->task == FAT_TASK_RACE ? race(s, a, c, v, err) : measure(s, a, c, v, err);
 }

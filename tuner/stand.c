@@ -4,6 +4,8 @@
  * that the next assignment finds either what it needs or nothing. */
 #include "stand.h"
 
+#include "half.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,15 +37,16 @@ static fat_status room_grow(const fat_driver *driver, fat_room *room, size_t byt
   return FAT_OK;
 }
 
+/* Poison over bytes `from` to `to` of an image, both multiples of a word. */
 static fat_status fill(const fat_driver *driver, fat_cuda_address base, int64_t from, int64_t to,
                        fat_error *err)
 {
   if (to <= from)
     return FAT_OK;
   return fat_driver_check(driver, "cuMemsetD32Async",
-                          fat_driver_table(driver)->fill32_async(base + (fat_cuda_address)from * WORD,
-                                                                 FAT_INPUTS_POISON, (size_t)(to - from),
-                                                                 NULL),
+                          fat_driver_table(driver)->fill32_async(base + (fat_cuda_address)from,
+                                                                 FAT_INPUTS_POISON,
+                                                                 (size_t)(to - from) / WORD, NULL),
                           err);
 }
 
@@ -59,7 +62,7 @@ static fat_status prepare_cases(fat_stand *s, const fat_assignment *a, fat_error
   free(s->before);
   s->got = s->before = NULL;
   FAT_TRY(fat_inputs_cases(&a->problem, a->seed, &s->cases, err));
-  size_t bytes = (size_t)s->cases.words * WORD;
+  size_t bytes = (size_t)s->cases.bytes;
   s->got = malloc(bytes);
   s->before = malloc(bytes);
   fat_status status = s->got && s->before
@@ -72,31 +75,36 @@ static fat_status prepare_cases(fat_stand *s, const fat_assignment *a, fat_error
 
 /* -- the anchor */
 
-/* Words behind a tensor up to the next one. */
+/* Bytes behind a tensor up to the next one. */
 static int64_t behind(const fat_anchor *a, int t)
 {
   return a->slot[t].at + fat_inputs_span(&a->slot[t]);
 }
 
-static int64_t next_of(const fat_anchor *a, int t)
+static fat_cuda_address set_at(const fat_stand *s, int set)
 {
-  return t + 1 < FAT_TENSORS ? a->slot[t + 1].at : a->words;
+  return s->sets.at + (fat_cuda_address)set * (fat_cuda_address)s->anchor.bytes;
 }
 
-/* The block over and over, then poison over all that is no input. */
-static fat_status fill_set(const fat_stand *s, int set, fat_error *err)
+static int64_t next_of(const fat_anchor *a, int t)
+{
+  return t + 1 < FAT_TENSORS ? a->slot[t + 1].at : a->bytes;
+}
+
+/* The block of elements over and over, then poison over all that is no input. */
+static fat_status fill_set(const fat_stand *s, int set, const void *block, fat_error *err)
 {
   const fat_cuda_calls *cuda = fat_driver_table(s->driver);
   const fat_anchor *a = &s->anchor;
-  fat_cuda_address base = s->sets.at + (fat_cuda_address)set * (fat_cuda_address)a->words * WORD;
-  int64_t inputs = behind(a, FAT_V), filled = inputs < FAT_INPUTS_BLOCK ? inputs : FAT_INPUTS_BLOCK;
-  FAT_TRY(
-      fat_driver_check(s->driver, "cuMemcpyHtoD", cuda->copy_in(base, s->block, (size_t)filled * WORD), err));
+  fat_cuda_address base = set_at(s, set);
+  int64_t inputs = behind(a, FAT_V), filled = (int64_t)FAT_INPUTS_BLOCK * a->slot[FAT_Q].bytes;
+  filled = inputs < filled ? inputs : filled;
+  FAT_TRY(fat_driver_check(s->driver, "cuMemcpyHtoD", cuda->copy_in(base, block, (size_t)filled), err));
   while (filled < inputs) {
     int64_t more = inputs - filled < filled ? inputs - filled : filled;
-    FAT_TRY(fat_driver_check(
-        s->driver, "cuMemcpyDtoDAsync",
-        cuda->copy_async(base + (fat_cuda_address)filled * WORD, base, (size_t)more * WORD, NULL), err));
+    FAT_TRY(fat_driver_check(s->driver, "cuMemcpyDtoDAsync",
+                             cuda->copy_async(base + (fat_cuda_address)filled, base, (size_t)more, NULL),
+                             err));
     filled += more;
   }
   FAT_TRY(fill(s->driver, base, 0, a->slot[FAT_Q].at, err));
@@ -108,14 +116,13 @@ static fat_status fill_set(const fat_stand *s, int set, fat_error *err)
 fat_status fat_stand_clear(const fat_stand *stand, int set, fat_error *err)
 {
   const fat_anchor *a = &stand->anchor;
-  fat_cuda_address base = stand->sets.at + (fat_cuda_address)set * (fat_cuda_address)a->words * WORD;
-  return fill(stand->driver, base, behind(a, FAT_V), a->words, err);
+  return fill(stand->driver, set_at(stand, set), behind(a, FAT_V), a->bytes, err);
 }
 
 /* So many sets that they fill the L2 cache several times, as memory allows; at least one. */
 static fat_status grow_sets(fat_stand *s, int64_t l2, fat_error *err)
 {
-  size_t one = (size_t)s->anchor.words * WORD;
+  size_t one = (size_t)s->anchor.bytes;
   size_t sets = ((size_t)l2 * L2_TIMES + one - 1) / one;
   sets = sets < 1 ? 1 : sets > SETS_MOST ? SETS_MOST : sets;
   fat_status status;
@@ -140,8 +147,16 @@ static bool same_problem(const fat_problem *a, const fat_problem *b)
 
 static fat_status fill_sets(fat_stand *s, fat_error *err)
 {
-  for (int i = 0; i < s->set_count; i++)
-    FAT_TRY(fill_set(s, i, err));
+  const fat_slot *q = &s->anchor.slot[FAT_Q];
+  void *block = malloc((size_t)FAT_INPUTS_BLOCK * (size_t)q->bytes);
+  if (!block)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for random numbers");
+  fat_half_store(q->type, block, s->block, FAT_INPUTS_BLOCK);
+  fat_status status = FAT_OK;
+  for (int i = 0; i < s->set_count && status == FAT_OK; i++)
+    status = fill_set(s, i, block, err);
+  free(block);
+  FAT_TRY(status);
   return fat_driver_check(s->driver, "cuCtxSynchronize", fat_driver_table(s->driver)->context_sync(), err);
 }
 
@@ -193,7 +208,7 @@ call fat_stand_call(const fat_problem *p, float scale, const fat_slot slot[FAT_T
 {
   tensor t[FAT_TENSORS];
   for (int i = 0; i < FAT_TENSORS; i++) {
-    fat_cuda_address at = base + (fat_cuda_address)slot[i].at * WORD;
+    fat_cuda_address at = base + (fat_cuda_address)slot[i].at;
     t[i] = (tensor){(void *)(uintptr_t)at, slot[i].stride[0], slot[i].stride[1], slot[i].stride[2]};
   }
   return (call){.Q = t[FAT_Q],
@@ -212,8 +227,7 @@ call fat_stand_call(const fat_problem *p, float scale, const fat_slot slot[FAT_T
 call fat_stand_anchor(const fat_stand *stand, int set)
 {
   const fat_anchor *a = &stand->anchor;
-  return fat_stand_call(&a->problem, a->scale, a->slot,
-                        stand->sets.at + (fat_cuda_address)set * (fat_cuda_address)a->words * WORD);
+  return fat_stand_call(&a->problem, a->scale, a->slot, set_at(stand, set));
 }
 
 /* -- workspace */
@@ -230,8 +244,7 @@ fat_status fat_stand_workspace(fat_stand *stand, int64_t bytes, fat_error *err)
   stand->anchored = false;
   room_free(stand->driver, &stand->sets);
   stand->set_count = 1;
-  FAT_TRY(room_grow(stand->driver, &stand->sets, (size_t)stand->anchor.words * WORD, "the problem's tensors",
-                    err));
+  FAT_TRY(room_grow(stand->driver, &stand->sets, (size_t)stand->anchor.bytes, "the problem's tensors", err));
   FAT_TRY(fill_sets(stand, err));
   stand->anchored = true;
   return room_grow(stand->driver, &stand->workspace, need, "its workspace", err);
@@ -239,8 +252,8 @@ fat_status fat_stand_workspace(fat_stand *stand, int64_t bytes, fat_error *err)
 
 fat_status fat_stand_poison(const fat_stand *stand, int64_t bytes, fat_error *err)
 {
-  return bytes == 0 ? FAT_OK
-                    : fill(stand->driver, stand->workspace.at, 0, (bytes + WORD - 1) / WORD + GUARD - 1, err);
+  int64_t words = (bytes + WORD - 1) / WORD + GUARD - 1;
+  return bytes == 0 ? FAT_OK : fill(stand->driver, stand->workspace.at, 0, words * WORD, err);
 }
 
 fat_status fat_stand_intact(const fat_stand *stand, int64_t bytes, bool *intact, fat_error *err)

@@ -19,8 +19,8 @@ typedef struct fat_stand {
   const fat_driver *driver;
   float *block; /* of inputs.h; its seed is that of the first assignment */
   fat_cases cases;
-  fat_room image;      /* of the cases */
-  float *got, *before; /* host copies of that image: after the latest round, after the first */
+  fat_room image;     /* of the cases */
+  char *got, *before; /* host copies of that image: after the latest round, after the first */
   fat_anchor anchor;
   bool anchored; /* the anchor is that of the latest problem and lies in `sets` */
   fat_room sets; /* images of the anchor, set_count of them */

@@ -4,6 +4,7 @@
  * copied out, in a few rounds. The first round is judged; the others must equal it to the bit. */
 #include "verify.h"
 
+#include "half.h"
 #include "reference.h"
 
 #include <math.h>
@@ -11,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROUNDS = 3, CASES_MOST = 32, WORD = 4 };
+enum { ROUNDS = 3, CASES_MOST = 32 };
 
 /* The workspace that the largest case needs, and what is launched for each. */
 typedef struct plan {
@@ -54,7 +55,7 @@ static fat_status run_round(fat_stand *s, const fat_candidate *candidate, const 
                             fat_error *err)
 {
   const fat_cuda_calls *cuda = fat_driver_table(s->driver);
-  size_t bytes = (size_t)s->cases.words * WORD;
+  size_t bytes = (size_t)s->cases.bytes;
   FAT_TRY(
       fat_driver_check(s->driver, "cuMemcpyHtoD", cuda->copy_in(s->image.at, s->cases.image, bytes), err));
   for (int i = 0; i < s->cases.count; i++) {
@@ -80,7 +81,7 @@ static void note_error(fat_verdict *v, double most, double allowed)
 }
 
 /* One output of one case. */
-static bool judge(const fat_case *c, int tensor, const double *right, double allowed, const float *image,
+static bool judge(const fat_case *c, int tensor, const double *right, double allowed, const char *image,
                   fat_verdict *v)
 {
   const fat_slot *s = &c->slot[tensor];
@@ -89,7 +90,8 @@ static bool judge(const fat_case *c, int tensor, const double *right, double all
     for (int64_t h = 0; h < s->size[1]; h++)
       for (int64_t n = 0; n < s->size[2]; n++)
         for (int64_t x = 0; x < s->size[3]; x++, right++) {
-          float got = image[s->at + b * s->stride[0] + h * s->stride[1] + n * s->stride[2] + x];
+          float got;
+          fat_half_load(s->type, &got, image + fat_inputs_row(s, b, h, n) + x * s->bytes, 1);
           double off = fat_reference_off(*right, got);
           most = off > most ? off : most;
           if (off <= allowed)
@@ -109,31 +111,30 @@ static bool judge(const fat_case *c, int tensor, const double *right, double all
 
 /* Poison over the elements of an output, row by row, so that what is left can be compared with the original.
  */
-static void blot(const fat_slot *s, float *image)
+static void blot(const fat_slot *s, char *image)
 {
   const uint32_t poison = FAT_INPUTS_POISON;
   for (int64_t b = 0; b < s->size[0]; b++)
     for (int64_t h = 0; h < s->size[1]; h++)
       for (int64_t n = 0; n < s->size[2]; n++)
         for (int64_t x = 0; x < s->size[3]; x++)
-          memcpy(&image[s->at + b * s->stride[0] + h * s->stride[1] + n * s->stride[2] + x], &poison,
-                 sizeof poison);
+          memcpy(image + fat_inputs_row(s, b, h, n) + x * s->bytes, &poison, (size_t)s->bytes);
 }
 
-/* Which tensor a word lies in or behind. */
-static void say_stray(const fat_cases *cases, int64_t word, fat_verdict *v)
+/* Which tensor a byte lies in or behind. */
+static void say_stray(const fat_cases *cases, int64_t byte, fat_verdict *v)
 {
   static const char *const names[] = {"Q", "K", "V", "O", "LSE"}; /* ORDER TENSOR */
   const char *title = "", *name = "Q";
   int64_t at = 0;
   for (int i = 0; i < cases->count; i++)
     for (int t = 0; t < FAT_TENSORS; t++)
-      if (cases->list[i].slot[t].at <= word) {
+      if (cases->list[i].slot[t].at <= byte) {
         title = cases->list[i].title;
         name = names[t];
-        at = word - cases->list[i].slot[t].at;
+        at = (byte - cases->list[i].slot[t].at) / cases->list[i].slot[t].bytes;
       }
-  wrong(v, "%s: a word that is no element of O or LSE was written: %lld elements behind the first of %s",
+  wrong(v, "%s: memory that is no element of O or LSE was written: %lld elements behind the first of %s",
         title, (long long)at, name);
 }
 
@@ -149,9 +150,9 @@ static void judge_image(fat_stand *s, const fat_candidate *candidate, fat_verdic
     blot(&s->cases.list[i].slot[FAT_O], s->got);
     blot(&s->cases.list[i].slot[FAT_LSE], s->got);
   }
-  for (int64_t w = 0; w < s->cases.words; w++)
-    if (memcmp(&s->got[w], &s->cases.image[w], WORD) != 0) {
-      say_stray(&s->cases, w, v);
+  for (int64_t at = 0; at < s->cases.bytes; at++)
+    if (s->got[at] != s->cases.image[at]) {
+      say_stray(&s->cases, at, v);
       return;
     }
 }
@@ -161,7 +162,7 @@ fat_status fat_verify_cases(fat_stand *stand, const fat_assignment *a, const fat
 {
   plan p;
   bool intact;
-  size_t bytes = (size_t)stand->cases.words * WORD;
+  size_t bytes = (size_t)stand->cases.bytes;
   verdict->outcome = FAT_OUT_OK;
   verdict->error_max = verdict->error_allowed = 0;
   FAT_TRY(make_plan(stand, a, candidate, &p, err));

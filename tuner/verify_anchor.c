@@ -4,6 +4,7 @@
  * few rows are judged, all of what is looked at must have been written, and a second run must agree. */
 #include "verify.h"
 
+#include "half.h"
 #include "reference.h"
 
 #include <math.h>
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORD = 4, GUARD = 8192, PIECES = 32, PIECE = 1 << 18 /* words: 1 MiB */ };
+enum { PIECES = 32, PIECE = 1 << 20 /* bytes */ };
 
 fat_status fat_verify_launch(fat_stand *stand, const fat_assignment *a, const fat_candidate *candidate,
                              fat_anchored *anchored, fat_error *err)
@@ -30,41 +31,44 @@ fat_status fat_verify_work(void *user, int turn, fat_error *err)
   return fat_launch_run(x->stand->driver, &x->launch, &args, x->stand->workspace.at, NULL, err);
 }
 
-static fat_status copy_out(const fat_stand *s, int64_t word, int64_t count, void *to, fat_error *err)
+static fat_status copy_out(const fat_stand *s, int64_t from, int64_t bytes, void *to, fat_error *err)
 {
-  return fat_driver_check(s->driver, "cuMemcpyDtoH",
-                          fat_driver_table(s->driver)->copy_out(
-                              to, s->sets.at + (fat_cuda_address)word * WORD, (size_t)count * WORD),
-                          err);
+  return fat_driver_check(
+      s->driver, "cuMemcpyDtoH",
+      fat_driver_table(s->driver)->copy_out(to, s->sets.at + (fat_cuda_address)from, (size_t)bytes), err);
 }
 
-/* Evenly spread pieces of an output: the i-th of them; its words, and where it begins. */
+/* Evenly spread pieces of an output: the i-th of them; its bytes, whole elements, and where it begins. */
 static int64_t piece(const fat_slot *slot, int i, int64_t *from)
 {
-  int64_t span = fat_inputs_span(slot), each = (span + PIECES - 1) / PIECES, begin = each * i;
-  int64_t words = begin + each <= span ? each : span - begin;
-  *from = slot->at + begin;
-  return words < 0 ? 0 : words > PIECE ? PIECE : words;
+  int64_t span = fat_inputs_span(slot) / slot->bytes, each = (span + PIECES - 1) / PIECES, begin = each * i;
+  int64_t count = begin + each <= span ? each : span - begin, most = PIECE / slot->bytes;
+  *from = slot->at + begin * slot->bytes;
+  return count < 0 ? 0 : (count > most ? most : count) * slot->bytes;
 }
 
-/* The pieces of both outputs, one behind the other; owned by the caller. */
-static fat_status read_outputs(const fat_stand *s, float **data, size_t *words, fat_error *err)
+/* What was read of both outputs: the pieces of O, then those of LSE; `data` is owned by the caller. */
+typedef struct outputs {
+  char *data;
+  size_t bytes[2];
+} outputs;
+
+static fat_status read_outputs(const fat_stand *s, outputs *out, fat_error *err)
 {
   int64_t from, total = 0;
-  const fat_slot *outputs = &s->anchor.slot[FAT_O];
+  const fat_slot *slots = &s->anchor.slot[FAT_O];
   for (int t = 0; t < 2; t++)
     for (int i = 0; i < PIECES; i++)
-      total += piece(&outputs[t], i, &from);
-  *words = 0;
-  *data = malloc(((size_t)total + 1) * sizeof **data);
-  if (!*data)
+      total += piece(&slots[t], i, &from);
+  *out = (outputs){.data = malloc((size_t)total + 1)};
+  if (!out->data)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a copy of O");
   for (int t = 0; t < 2; t++)
     for (int i = 0; i < PIECES; i++) {
-      int64_t n = piece(&outputs[t], i, &from);
+      int64_t n = piece(&slots[t], i, &from);
       if (n > 0)
-        FAT_TRY(copy_out(s, from, n, *data + *words, err));
-      *words += (size_t)n;
+        FAT_TRY(copy_out(s, from, n, out->data + out->bytes[0] + out->bytes[1], err));
+      out->bytes[t] += (size_t)n;
     }
   return FAT_OK;
 }
@@ -86,13 +90,14 @@ static fat_status judge_rows(const fat_stand *s, fat_verdict *v, fat_error *err)
 {
   const fat_anchor *a = &s->anchor;
   const fat_slot *o = &a->slot[FAT_O], *l = &a->slot[FAT_LSE];
-  float row[FAT_PROBLEM_D_MAX], lse;
+  float row[FAT_PROBLEM_D_MAX], elements[FAT_PROBLEM_D_MAX], lse;
   int32_t dv = a->problem.dv;
   for (int r = 0; r < a->rows && v->outcome == FAT_OUT_OK; r++) {
     int64_t b = a->row[r].b, h = a->row[r].h, i = a->row[r].i;
     double off = 0;
-    FAT_TRY(copy_out(s, o->at + b * o->stride[0] + h * o->stride[1] + i * o->stride[2], dv, row, err));
-    FAT_TRY(copy_out(s, l->at + b * l->stride[0] + h * l->stride[1] + i, 1, &lse, err));
+    FAT_TRY(copy_out(s, fat_inputs_row(o, b, h, i), dv * o->bytes, elements, err));
+    FAT_TRY(copy_out(s, fat_inputs_row(l, b, h, i), l->bytes, &lse, err));
+    fat_half_load(o->type, row, elements, dv);
     for (int32_t x = 0; x < dv; x++)
       off = fmax(off, fat_reference_off(a->o[r * dv + x], row[x]));
     double lse_off = fat_reference_off(a->lse[r], lse);
@@ -108,35 +113,36 @@ static fat_status judge_rows(const fat_stand *s, fat_verdict *v, fat_error *err)
   return FAT_OK;
 }
 
-/* The words right behind each tensor, as far as a guard reaches. */
+/* The memory right behind each tensor, as far as a guard reaches. */
 static fat_status judge_guards(const fat_stand *s, fat_verdict *v, fat_error *err)
 {
   static const char *const names[] = {"Q", "K", "V", "O", "LSE"}; /* ORDER TENSOR */
-  const uint32_t poison = FAT_INPUTS_POISON;
-  uint32_t guard[GUARD];
+  char guard[FAT_INPUTS_GUARD];
   for (int t = 0; t < FAT_TENSORS && v->outcome == FAT_OUT_OK; t++) {
     const fat_slot *slot = &s->anchor.slot[t];
-    FAT_TRY(copy_out(s, slot->at + fat_inputs_span(slot), GUARD, guard, err));
-    for (int i = 0; i < GUARD; i++)
-      if (guard[i] != poison) {
+    FAT_TRY(copy_out(s, slot->at + fat_inputs_span(slot), FAT_INPUTS_GUARD, guard, err));
+    for (int at = 0; at < FAT_INPUTS_GUARD && v->outcome == FAT_OUT_OK; at += slot->bytes)
+      if (!fat_inputs_poisoned(slot, guard + at)) {
         v->outcome = FAT_OUT_WRONG;
-        snprintf(v->detail, sizeof v->detail, "at the anchor: a word was written %d elements behind %s", i,
-                 names[t]);
-        break;
+        snprintf(v->detail, sizeof v->detail, "at the anchor: memory was written %d elements behind %s",
+                 at / slot->bytes, names[t]);
       }
   }
   return FAT_OK;
 }
 
-static void judge_written(const float *data, size_t words, fat_verdict *v)
+static void judge_written(const fat_stand *s, const outputs *out, fat_verdict *v)
 {
-  const uint32_t poison = FAT_INPUTS_POISON;
-  for (size_t i = 0; i < words; i++)
-    if (memcmp(&data[i], &poison, sizeof poison) == 0) {
-      v->outcome = FAT_OUT_WRONG;
-      snprintf(v->detail, sizeof v->detail, "at the anchor: some elements of O or LSE are left unwritten");
-      return;
-    }
+  const char *at = out->data;
+  for (int t = 0; t < 2; t++) {
+    const fat_slot *slot = &s->anchor.slot[FAT_O + t];
+    for (const char *end = at + out->bytes[t]; at < end; at += slot->bytes)
+      if (fat_inputs_poisoned(slot, at)) {
+        v->outcome = FAT_OUT_WRONG;
+        snprintf(v->detail, sizeof v->detail, "at the anchor: some elements of O or LSE are left unwritten");
+        return;
+      }
+  }
 }
 
 fat_status fat_verify_probe(fat_anchored *anchored, fat_timer *timer, fat_verdict *verdict, double *ms,
@@ -163,11 +169,10 @@ fat_status fat_verify_probe(fat_anchored *anchored, fat_timer *timer, fat_verdic
 fat_status fat_verify_repeat(fat_anchored *anchored, fat_verdict *verdict, fat_error *err)
 {
   fat_stand *s = anchored->stand;
-  size_t words, again;
-  float *first = NULL, *second = NULL;
-  fat_status status = read_outputs(s, &first, &words, err);
+  outputs first = {0}, second = {0};
+  fat_status status = read_outputs(s, &first, err);
   if (status == FAT_OK)
-    judge_written(first, words, verdict);
+    judge_written(s, &first, verdict);
   if (status != FAT_OK || verdict->outcome != FAT_OUT_OK)
     goto done;
   status = fat_stand_clear(s, 0, err);
@@ -176,14 +181,14 @@ fat_status fat_verify_repeat(fat_anchored *anchored, fat_verdict *verdict, fat_e
   if (status == FAT_OK)
     status = fat_verify_work(anchored, 0, err);
   if (status == FAT_OK)
-    status = read_outputs(s, &second, &again, err);
-  if (status == FAT_OK && memcmp(first, second, words * sizeof *first) != 0) {
+    status = read_outputs(s, &second, err);
+  if (status == FAT_OK && memcmp(first.data, second.data, first.bytes[0] + first.bytes[1]) != 0) {
     verdict->outcome = FAT_OUT_WRONG;
     snprintf(verdict->detail, sizeof verdict->detail,
              "at the anchor: the same call gave other bits in run 2");
   }
 done:
-  free(first);
-  free(second);
+  free(first.data);
+  free(second.data);
   return status;
 }

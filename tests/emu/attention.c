@@ -3,16 +3,15 @@
  * Everything that is no element of a tensor is NaN and closed, O and LSE are NaN before the run. */
 #include "attention.h"
 #include "args.h"
+#include "half.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-fat_status emu_kernel_render(fat_script *script, const fat_problem *p, const fat_config *config,
-                             fat_source *source, fat_error *err)
+fat_status emu_kernel_render(fat_script *script, const fat_problem *p, const fat_gpu *gpu,
+                             const fat_config *config, fat_source *source, fat_error *err)
 {
-  const fat_gpu *gpu;
-  FAT_TRY(fat_gpu_find("T4", &gpu, err));
   return fat_source_render(script, p, gpu, config, FAT_LINES_TEMPLATE, source, err);
 }
 
@@ -22,7 +21,7 @@ fat_status emu_kernel_load(const char *text, const char *recipe, const fat_confi
   *kernel = (emu_kernel){0};
   FAT_TRY(fat_recipe_parse(recipe, &kernel->recipe, err));
   if (fat_config_get(config, "W", &kernel->W) != FAT_OK)
-    kernel->W = 4;
+    kernel->W = 0;
   return emu_module_load(text, &kernel->module, err);
 }
 
@@ -32,11 +31,20 @@ void emu_kernel_free(emu_kernel *kernel)
   kernel->module = NULL;
 }
 
+/* What all tensors of a call have in common. */
+typedef struct laying {
+  emu_lay lay;
+  int element; /* bytes */
+  int32_t W;
+} laying;
+
 /* Strides of a tensor of b batches, h heads, n rows, d columns. `which` counts the tensors of a call. */
-static emu_layout lay_out(const char *name, emu_lay lay, int which, int32_t W, int64_t b, int64_t h,
-                          int64_t n, int64_t d)
+static emu_layout lay_out(const char *name, const laying *how, int which, int64_t b, int64_t h, int64_t n,
+                          int64_t d)
 {
-  emu_layout l = {name, {b, h, n, d}, {h * n * d, n * d, d, 1}, 4, 0};
+  emu_layout l = {name, {b, h, n, d}, {h * n * d, n * d, d, 1}, how->element, 0};
+  emu_lay lay = how->lay;
+  int32_t W = how->W;
   if (lay == EMU_MIXED)
     lay = (emu_lay)((which + 1) % 3);
   if (lay == EMU_BSHD) {
@@ -47,15 +55,15 @@ static emu_layout lay_out(const char *name, emu_lay lay, int which, int32_t W, i
     l.stride[2] = d + (1 + which) * W;
     l.stride[1] = n * l.stride[2] + 3 * W;
     l.stride[0] = h * l.stride[1] + 5 * W;
-    l.shift = 4 * W;
+    l.shift = how->element * W;
   } else if (lay == EMU_FAR) {
     /* Half of the tensors have far rows, the others far heads and batches. */
     int64_t far = INT64_C(1) << 31, rows = n > 1 ? n - 1 : 1;
     if (which % 2)
-      l.stride[2] = (far / rows + d) / 4 * 4 + 4;
+      l.stride[2] = (far / rows + d) / 8 * 8 + 8;
     else
-      l.stride[1] = h > 1 ? far / (h - 1) / 4 * 4 + n * d : n * d;
-    l.stride[0] = b > 1 ? far / (b - 1) / 4 * 4 + 64 + l.stride[1] : l.stride[0];
+      l.stride[1] = h > 1 ? far / (h - 1) / 8 * 8 + n * d : n * d;
+    l.stride[0] = b > 1 ? far / (b - 1) / 8 * 8 + 64 + l.stride[1] : l.stride[0];
     if (which % 2) {
       l.stride[1] = d;
       l.stride[0] = h * d;
@@ -64,24 +72,22 @@ static emu_layout lay_out(const char *name, emu_lay lay, int which, int32_t W, i
   return l;
 }
 
-static float *element(float *data, const emu_layout *l, int64_t b, int64_t h, int64_t n)
-{
-  return data + b * l->stride[0] + h * l->stride[1] + n * l->stride[2];
-}
-
 /* Copies rows between a packed array and a tensor. */
-static void move(const emu_layout *l, float *data, float *packed, bool in)
+static void move(fat_dtype type, const emu_layout *l, char *data, float *packed, bool in)
 {
   for (int64_t b = 0; b < l->size[0]; b++)
     for (int64_t h = 0; h < l->size[1]; h++)
       for (int64_t n = 0; n < l->size[2]; n++) {
-        float *row = element(data, l, b, h, n),
-              *flat = packed + ((b * l->size[1] + h) * l->size[2] + n) * l->size[3];
-        memcpy(in ? row : flat, in ? flat : row, (size_t)l->size[3] * sizeof *row);
+        char *row = data + (b * l->stride[0] + h * l->stride[1] + n * l->stride[2]) * l->element;
+        float *flat = packed + ((b * l->size[1] + h) * l->size[2] + n) * l->size[3];
+        if (in)
+          fat_half_store(type, row, flat, l->size[3]);
+        else
+          fat_half_load(type, flat, row, l->size[3]);
       }
 }
 
-static tensor argument(const emu_layout *l, float *data)
+static tensor argument(const emu_layout *l, void *data)
 {
   return (tensor){data, l->stride[0], l->stride[1], l->stride[2]};
 }
@@ -91,10 +97,12 @@ enum { Q, K, V, O, LSE, TENSORS };
 static void all_layouts(const emu_case *c, int32_t W, emu_layout l[TENSORS])
 {
   const fat_problem *p = &c->problem;
-  l[Q] = lay_out("Q", c->lay, 0, W, p->b, p->h, p->q, p->d);
-  l[K] = lay_out("K", c->lay, 1, W, p->b, p->hk, p->k, p->d);
-  l[V] = lay_out("V", c->lay, 2, W, p->b, p->hk, p->k, p->dv);
-  l[O] = lay_out("O", c->lay, 3, W, p->b, p->h, p->q, p->dv);
+  const int element = fat_dtypes[p->dtype].bytes;
+  const laying how = {c->lay, element, W > 0 ? W : 16 / element};
+  l[Q] = lay_out("Q", &how, 0, p->b, p->h, p->q, p->d);
+  l[K] = lay_out("K", &how, 1, p->b, p->hk, p->k, p->d);
+  l[V] = lay_out("V", &how, 2, p->b, p->hk, p->k, p->dv);
+  l[O] = lay_out("O", &how, 3, p->b, p->h, p->q, p->dv);
   int64_t pad = c->lay == EMU_PADDED ? 5 : 0;
   l[LSE] = (emu_layout){"LSE", {p->b, p->h, p->q, 1}, {p->h * (p->q + pad), p->q + pad, 1, 1}, 4, 0};
 }
@@ -104,7 +112,8 @@ fat_status emu_attention_run(emu *e, const emu_kernel *kernel, const emu_case *c
 {
   const fat_problem *p = &c->problem;
   emu_layout l[TENSORS];
-  float *data[TENSORS] = {NULL}, *packed[3] = {t->q, t->k, t->v};
+  char *data[TENSORS] = {NULL};
+  float *packed[3] = {t->q, t->k, t->v};
   *r = (emu_result){0};
   all_layouts(c, kernel->W, l);
   emu_reset(e);
@@ -113,7 +122,7 @@ fat_status emu_attention_run(emu *e, const emu_kernel *kernel, const emu_case *c
     if (!data[i])
       return fat_status_fail(err, FAT_E_NOMEM, "no room for tensor %s", l[i].name);
     if (i <= V) {
-      move(&l[i], data[i], packed[i], true);
+      move(p->dtype, &l[i], data[i], packed[i], true);
       emu_filled(e, data[i]);
     }
   }
@@ -121,7 +130,7 @@ fat_status emu_attention_run(emu *e, const emu_kernel *kernel, const emu_case *c
             .K = argument(&l[K], data[K]),
             .V = argument(&l[V], data[V]),
             .O = argument(&l[O], data[O]),
-            .LSE = {data[LSE], l[LSE].stride[0], l[LSE].stride[1]},
+            .LSE = {(float *)(void *)data[LSE], l[LSE].stride[0], l[LSE].stride[1]},
             .b = (i32)p->b,
             .h = (i32)p->h,
             .hk = (i32)p->hk,
@@ -137,9 +146,9 @@ fat_status emu_attention_run(emu *e, const emu_kernel *kernel, const emu_case *c
     emu_result_free(r);
     return fat_status_fail(err, FAT_E_NOMEM, "no memory for a result");
   }
-  move(&l[O], data[O], r->o, false);
+  move(p->dtype, &l[O], data[O], r->o, false);
   if (r->lse)
-    move(&l[LSE], data[LSE], r->lse, false);
+    move(FAT_F32, &l[LSE], data[LSE], r->lse, false);
   return FAT_OK;
 }
 

@@ -1,6 +1,7 @@
 /* attention.h -- attention problems on the emulator: inputs, layouts, a run of a rendered kernel, a verdict.
  *
- * What test_kernels and test_bites share. Renders come from the generator, for a T4. Failures of the
+ * What test_kernels and test_bites share. Renders come from the generator, for the GPU that a case names; the
+ * packed arrays are floats, whatever the tensors' elements are. Failures of the
  * machinery itself (a template that does not render, a text that does not compile) are statuses. */
 #ifndef EMU_ATTENTION_H
 #define EMU_ATTENTION_H
@@ -30,6 +31,7 @@ typedef enum emu_data {
   EMU_RISING,  /* the row maximum grows with every tile */
   EMU_FALLING, /* the first key outweighs all others */
   EMU_EQUAL,   /* all keys alike */
+  EMU_HUGE,    /* scores beyond what f16 can hold, and sums of rows of V that it cannot */
   EMU_DATAS
 } emu_data;
 
@@ -38,6 +40,7 @@ extern const char *const emu_data_names[EMU_DATAS];
 
 typedef struct emu_case {
   fat_problem problem;
+  const fat_gpu *gpu; /* whose architecture the kernel is rendered for */
   float scale;
   emu_lay lay;
   emu_data data;
@@ -45,9 +48,10 @@ typedef struct emu_case {
   uint64_t seed;
 } emu_case;
 
-/* Reads a line `PROBLEM KERNELS [scale=X] [lay=NAME] [data=NAME] [nolse]`; `kernels` gets the second word. */
+/* Reads a line `PROBLEM KERNELS [gpu=NAME] [scale=X] [lay=NAME] [data=NAME] [nolse]`; `kernels` gets the
+ * second word. */
 fat_status emu_case_parse(const char *line, emu_case *c, char kernels[FAT_CONFIG_TEXT], fat_error *err);
-/* 1 / sqrt(d), and the rest as in an ordinary call. */
+/* 1 / sqrt(d), a T4 where it has the type and an A100 elsewhere, and the rest as in an ordinary call. */
 void emu_case_plain(emu_case *c, const fat_problem *p);
 
 /* Inputs and what is right for them: packed arrays, owned. */
@@ -63,10 +67,10 @@ void emu_truth_free(emu_truth *t);
 typedef struct emu_kernel {
   emu_module *module;
   fat_recipe recipe;
-  int32_t W; /* floats that it moves at once: what strides and addresses are multiples of */
+  int32_t W; /* elements that it moves at once, what strides and addresses are multiples of; 0: 16 bytes */
 } emu_kernel;
-fat_status emu_kernel_render(fat_script *script, const fat_problem *p, const fat_config *config,
-                             fat_source *source, fat_error *err);
+fat_status emu_kernel_render(fat_script *script, const fat_problem *p, const fat_gpu *gpu,
+                             const fat_config *config, fat_source *source, fat_error *err);
 fat_status emu_kernel_load(const char *text, const char *recipe, const fat_config *config, emu_kernel *kernel,
                            fat_error *err);
 void emu_kernel_free(emu_kernel *kernel);

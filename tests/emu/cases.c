@@ -1,5 +1,6 @@
 /* cases.c -- attention cases as lines of text, and the numbers that go into them. */
 #include "attention.h"
+#include "half.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,11 +9,14 @@
 /* ORDER LAYOUT */
 const char *const emu_lay_names[EMU_LAYS] = {"bhsd", "bshd", "padded", "mixed", "far"};
 /* ORDER DATA */
-const char *const emu_data_names[EMU_DATAS] = {"normal", "large", "rising", "falling", "equal"};
+const char *const emu_data_names[EMU_DATAS] = {"normal", "large", "rising", "falling", "equal", "huge"};
 
 void emu_case_plain(emu_case *c, const fat_problem *p)
 {
   *c = (emu_case){.problem = *p, .scale = 1.0f / sqrtf((float)p->d), .seed = 1};
+  fat_gpu_find("T4", &c->gpu, NULL);
+  if (!(fat_gpu_arch(c->gpu->sm)->dtypes >> p->dtype & 1u))
+    fat_gpu_find("A100", &c->gpu, NULL);
 }
 
 static int find(const char *const *names, int count, const char *name)
@@ -31,6 +35,8 @@ static fat_status option(emu_case *c, const char *word, fat_error *err)
     c->scale = strtof(word + 6, &end);
     if (end != word + 6 && !*end)
       return FAT_OK;
+  } else if (!strncmp(word, "gpu=", 4)) {
+    return fat_gpu_find(word + 4, &c->gpu, err);
   } else if (!strncmp(word, "lay=", 4) && (at = find(emu_lay_names, EMU_LAYS, word + 4)) >= 0) {
     c->lay = (emu_lay)at;
     return FAT_OK;
@@ -41,7 +47,8 @@ static fat_status option(emu_case *c, const char *word, fat_error *err)
     c->no_lse = true;
     return FAT_OK;
   }
-  return fat_status_fail(err, FAT_E_INPUT, "'%s' is no option of a case: scale=X, lay=, data=, nolse", word);
+  return fat_status_fail(err, FAT_E_INPUT, "'%s' is no option of a case: gpu=, scale=X, lay=, data=, nolse",
+                         word);
 }
 
 fat_status emu_case_parse(const char *line, emu_case *c, char kernels[FAT_CONFIG_TEXT], fat_error *err)
@@ -82,16 +89,31 @@ static float *numbers(int64_t count, uint64_t seed)
   return x;
 }
 
+static void stretch(float *x, int64_t count, float by)
+{
+  for (int64_t i = 0; i < count; i++)
+    x[i] *= by;
+}
+
+/* To what a tensor of the type holds. */
+static void round_all(fat_dtype type, float *x, int64_t count)
+{
+  for (int64_t i = 0; i < count; i++)
+    x[i] = fat_half_round(type, x[i]);
+}
+
 /* Bends the numbers to what the case is about. Keys rise or fall along the first column, which Q has at 1. */
 static void bend(const emu_case *c, emu_truth *t)
 {
   const fat_problem *p = &c->problem;
   int64_t rows = p->b * p->h * p->q, keys = p->b * p->hk * p->k;
-  for (int64_t i = 0; c->data == EMU_LARGE && i < rows * p->d; i++)
-    t->q[i] *= 200;
+  if (c->data == EMU_LARGE || c->data == EMU_HUGE)
+    stretch(t->q, rows * p->d, c->data == EMU_LARGE ? 200 : 2000);
+  if (c->data == EMU_HUGE)
+    stretch(t->v, keys * p->dv, 4096);
   for (int64_t i = 0; (c->data == EMU_RISING || c->data == EMU_FALLING) && i < rows; i++)
     t->q[i * p->d] = c->scale < 0 ? -1 : 1;
-  for (int64_t j = 0; c->data >= EMU_RISING && j < keys; j++) {
+  for (int64_t j = 0; c->data >= EMU_RISING && c->data <= EMU_EQUAL && j < keys; j++) {
     float along = (float)(j % p->k);
     if (c->data == EMU_EQUAL)
       memcpy(t->k + j * p->d, t->k, (size_t)p->d * sizeof *t->k);
@@ -99,33 +121,32 @@ static void bend(const emu_case *c, emu_truth *t)
       t->k[j * p->d] = c->data == EMU_RISING ? along * 0.5f * sqrtf((float)p->d)
                                              : (along == 0 ? 8 * sqrtf((float)p->d) : 0);
   }
+  round_all(p->dtype, t->q, rows * p->d);
+  round_all(p->dtype, t->k, keys * p->d);
+  round_all(p->dtype, t->v, keys * p->dv);
 }
 
 fat_status emu_truth_make(const emu_case *c, emu_truth *t, fat_error *err)
 {
   const fat_problem *p = &c->problem;
   int64_t rows = p->b * p->h * p->q, keys = p->b * p->hk * p->k;
-  float *plain = malloc((size_t)(rows * p->dv + rows) * sizeof *plain);
+  fat_reference_bound bound;
   *t = (emu_truth){.q = numbers(rows * p->d, c->seed * 3),
                    .k = numbers(keys * p->d, c->seed * 3 + 1),
                    .v = numbers(keys * p->dv, c->seed * 3 + 2),
                    .o = malloc((size_t)(rows * p->dv) * sizeof *t->o),
                    .lse = malloc((size_t)rows * sizeof *t->lse)};
-  fat_status status = FAT_OK;
-  if (!plain || !t->q || !t->k || !t->v || !t->o || !t->lse) {
-    emu_truth_free(t);
-    status = fat_status_fail(err, FAT_E_NOMEM, "no memory for the inputs of a case");
-    goto done;
-  }
-  bend(c, t);
   const fat_reference_inputs in = {t->q, t->k, t->v, c->scale};
-  double score = fat_reference_double(p, &in, t->o, t->lse);
-  fat_reference_float(p, &in, plain, plain + rows * p->dv);
-  t->allowed_o = fat_reference_allowed(t->o, plain, rows * p->dv, score);
-  t->allowed_lse = fat_reference_allowed_lse(t->lse, plain + rows * p->dv, rows, score);
-done:
-  free(plain);
-  return status;
+  bool done = t->q && t->k && t->v && t->o && t->lse;
+  if (done)
+    bend(c, t);
+  if (!done || !fat_reference_solve(p, &in, t->o, t->lse, &bound)) {
+    emu_truth_free(t);
+    return fat_status_fail(err, FAT_E_NOMEM, "no memory for the inputs of a case");
+  }
+  t->allowed_o = fat_reference_allowed_o(p, &bound);
+  t->allowed_lse = fat_reference_allowed_lse(p, &bound);
+  return FAT_OK;
 }
 
 void emu_truth_free(emu_truth *t)

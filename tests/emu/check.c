@@ -29,16 +29,17 @@ bool emu_check_full(void)
 
 /* Kernels, each compiled once. */
 typedef struct made {
-  char key[FAT_PROBLEM_TEXT + FAT_CONFIG_TEXT];
+  char key[FAT_PROBLEM_TEXT + FAT_CONFIG_TEXT + 16];
   emu_kernel kernel;
 } made;
 static made *all_made;
 static int made_count;
 
-static const emu_kernel *kernel_for(const fat_problem *p, const fat_config *config)
+static const emu_kernel *kernel_for(const emu_case *c, const fat_config *config)
 {
   char key[sizeof all_made->key], family[FAT_PROBLEM_TEXT], text[FAT_CONFIG_TEXT];
-  snprintf(key, sizeof key, "%s %s", fat_problem_family(p, family), fat_config_print(config, text));
+  snprintf(key, sizeof key, "%s %s sm_%d", fat_problem_family(&c->problem, family),
+           fat_config_print(config, text), c->gpu->sm);
   for (int i = 0; i < made_count; i++)
     if (!strcmp(all_made[i].key, key))
       return &all_made[i].kernel;
@@ -48,7 +49,7 @@ static const emu_kernel *kernel_for(const fat_problem *p, const fat_config *conf
   strcpy(m->key, key);
   fat_source source;
   fat_error err = {0};
-  if (emu_kernel_render(script, p, config, &source, &err) != FAT_OK ||
+  if (emu_kernel_render(script, &c->problem, c->gpu, config, &source, &err) != FAT_OK ||
       emu_kernel_load(fat_text_get(&source.text), fat_text_get(&source.recipe), config, &m->kernel, &err) !=
           FAT_OK)
     fail_msg("%s: %s", key, err.text);
@@ -56,19 +57,17 @@ static const emu_kernel *kernel_for(const fat_problem *p, const fat_config *conf
   return &m->kernel;
 }
 
-fat_space emu_check_space(const char *name, const fat_problem *p)
+fat_space emu_check_space(const char *name, const emu_case *c)
 {
-  const fat_gpu *gpu;
   fat_space space = {0};
   fat_error err = {0};
-  if (fat_gpu_find("T4", &gpu, &err) != FAT_OK ||
-      fat_space_list(script, name, p, gpu, &space, &err) != FAT_OK)
+  if (fat_space_list(script, name, &c->problem, c->gpu, &space, &err) != FAT_OK)
     fail_msg("%s: %s", name, err.text);
   return space;
 }
 
 /* "fwd" or "fwd:Br16-...": the config that it stands for. */
-fat_config emu_check_config(const char *word, const fat_problem *p)
+fat_config emu_check_config(const char *word, const emu_case *c)
 {
   fat_config config;
   fat_error err = {0};
@@ -77,7 +76,7 @@ fat_config emu_check_config(const char *word, const fat_problem *p)
       fail_msg("%s", err.text);
     return config;
   }
-  fat_space space = emu_check_space(word, p);
+  fat_space space = emu_check_space(word, c);
   config = space.points[0].config;
   fat_space_free(&space);
   return config;
@@ -87,9 +86,9 @@ const char *emu_check_title(const emu_case *c, const fat_config *config)
 {
   static char text[FAT_PROBLEM_TEXT + FAT_CONFIG_TEXT + 100];
   char problem[FAT_PROBLEM_TEXT], name[FAT_CONFIG_TEXT];
-  snprintf(text, sizeof text, "%s %s scale=%g lay=%s data=%s%s", fat_problem_print(&c->problem, problem),
-           fat_config_print(config, name), (double)c->scale, emu_lay_names[c->lay], emu_data_names[c->data],
-           c->no_lse ? " nolse" : "");
+  snprintf(text, sizeof text, "%s %s gpu=%s scale=%g lay=%s data=%s%s",
+           fat_problem_print(&c->problem, problem), fat_config_print(config, name), c->gpu->name,
+           (double)c->scale, emu_lay_names[c->lay], emu_data_names[c->data], c->no_lse ? " nolse" : "");
   return text;
 }
 
@@ -109,7 +108,7 @@ emu_result emu_check_run(const emu_case *c, const emu_truth *t, const fat_config
   emu_result r;
   fat_error err = {0};
   const emu_options options = {.order = order, .seed = seed, .resident = 2 + (int)(seed % 3)};
-  if (emu_attention_run(machine, kernel_for(&c->problem, config), c, t, &options, &r, &err) != FAT_OK)
+  if (emu_attention_run(machine, kernel_for(c, config), c, t, &options, &r, &err) != FAT_OK)
     fail_msg("%s: %s", emu_check_title(c, config), err.text);
   if (r.report.findings)
     fail_msg("%s: %s", emu_check_title(c, config), r.report.finding[0].text);

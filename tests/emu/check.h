@@ -19,10 +19,10 @@ emu *emu_check_machine(void);
 /* FATUNE_FULL is set: the long form of a test is wanted. */
 bool emu_check_full(void);
 
-/* The valid configs on a T4; free it. */
-fat_space emu_check_space(const char *kernel, const fat_problem *p);
+/* The valid configs on the case's GPU; free it. */
+fat_space emu_check_space(const char *kernel, const emu_case *c);
 /* "fwd" is its default config, "fwd:Br16-..." that one. */
-fat_config emu_check_config(const char *word, const fat_problem *p);
+fat_config emu_check_config(const char *word, const emu_case *c);
 /* Problem text to case, with all else as in an ordinary call. */
 emu_case emu_check_case(const char *problem);
 emu_truth emu_check_truth(const emu_case *c);

@@ -1,4 +1,5 @@
-/* reference.c -- a launch as numbers, the short way: what an attention kernel should compute, in double.
+/* reference.c -- a launch as numbers, the short way: what an attention kernel should compute, in double, for
+ * tensors of every element type.
  *
  * For tests of the tuner and the runtime that need right results and not the kernel's own arithmetic: no
  * compiler runs, thousands of launches are cheap. The family (head dimension, causal) is read from the header
@@ -6,6 +7,7 @@
  * whole result. */
 #include "fake.h"
 #include "../../templates/lib/args.h"
+#include "half.h"
 #include "reference.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -19,7 +21,13 @@ static bool inside(const tensor *t, const fat_problem *p, int64_t heads, int64_t
     return true;
   int64_t last = (p->b - 1) * t->b + (heads - 1) * t->h + (rows - 1) * t->n + width;
   return fake_memory_around((uintptr_t)t->data, &data, &bytes) && t->b >= 0 && t->h >= 0 && t->n >= 0 &&
-         last * (int64_t)sizeof(float) <= (int64_t)bytes - ((char *)t->data - data);
+         last * fat_dtypes[p->dtype].bytes <= (int64_t)bytes - ((char *)t->data - data);
+}
+
+/* Where a row of a tensor begins. */
+static char *row_of(const tensor *t, const fat_problem *p, int64_t b, int64_t h, int64_t n)
+{
+  return (char *)t->data + (b * t->b + h * t->h + n * t->n) * fat_dtypes[p->dtype].bytes;
 }
 
 /* A packed copy of a tensor. */
@@ -29,7 +37,7 @@ static float *packed(const tensor *t, const fat_problem *p, int64_t heads, int64
   for (int64_t b = 0; copy && b < p->b; b++)
     for (int64_t h = 0; h < heads; h++)
       for (int64_t n = 0; n < rows; n++, to += width)
-        memcpy(to, (const float *)t->data + b * t->b + h * t->h + n * t->n, (size_t)width * sizeof *to);
+        fat_half_load(p->dtype, to, row_of(t, p, b, h, n), width);
   return copy;
 }
 
@@ -39,10 +47,12 @@ static void write_results(const call *c, const fat_problem *p, const double *o, 
     for (int64_t h = 0; h < p->h; h++)
       for (int64_t i = 0; i < p->q; i++) {
         int64_t row = (b * p->h + h) * p->q + i;
-        float *to = (float *)c->O.data + b * c->O.b + h * c->O.h + i * c->O.n;
+        float results[FAT_PROBLEM_D_MAX], *to;
+        char *elements = row_of(&c->O, p, b, h, i);
         for (int64_t j = 0; j < p->dv; j++)
-          to[j] = (float)o[row * p->dv + j];
-        fake_memory_written(to, (size_t)p->dv * sizeof *to);
+          results[j] = (float)o[row * p->dv + j];
+        fat_half_store(p->dtype, elements, results, p->dv);
+        fake_memory_written(elements, (size_t)(p->dv * fat_dtypes[p->dtype].bytes));
         if (!c->LSE.data)
           continue;
         to = c->LSE.data + b * c->LSE.b + h * c->LSE.h + i;
@@ -77,9 +87,8 @@ int fake_reference(const fake_work *w)
   call c;
   if (f->params < 1 || f->size[0] != (int)sizeof c)
     return 0; /* a kernel of another kind leaves memory as it is */
-  if (!family || fat_problem_parse_family(family, &p, NULL) != FAT_OK ||
-      strcmp(fat_dtypes[p.dtype].element, "f32") != 0) {
-    fake_found("%s: only attention of f32 tensors with a known source has a reference", f->name);
+  if (!family || fat_problem_parse_family(family, &p, NULL) != FAT_OK) {
+    fake_found("%s: only attention with a known source has a reference", f->name);
     return 719;
   }
   memcpy(&c, w->params + f->offset[0], sizeof c);

@@ -1,0 +1,312 @@
+/* test_reference.c -- the rule by which kernels are judged: honest computations pass it in every precision,
+ * those with a defect do not.
+ *
+ * A kernel is played by a plain FlashAttention loop whose roundings, sums and defects are chosen. */
+#include "half.h"
+#include "reference.h"
+#include <stdarg.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { Bc = 32 };
+
+/* How the played kernel computes. */
+typedef struct ways {
+  bool cut_sums;         /* sums are cut to a float after each step of 8, as tensor cores do */
+  bool rounded_scores;   /* S goes through the element type */
+  bool narrow_sums;      /* O is added up in the element type */
+  bool lost_key, lost_v; /* the last key is left out; a row of V is the next one's */
+  bool single_pass;      /* of f32x3: only the first of its three products */
+  bool no_decay;         /* O is not scaled down when the maximum grows */
+  fat_dtype stored;      /* what O is rounded to */
+} ways;
+
+typedef struct played {
+  fat_problem p;
+  float *q, *k, *v, scale;
+  double *o, *lse;
+  double allowed_o, allowed_lse;
+} played;
+
+static uint64_t seed;
+
+static float number(void)
+{
+  int sum = 0;
+  for (int i = 0; i < 4; i++) {
+    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    sum += (int)(seed >> 44) - (1 << 19);
+  }
+  return (float)sum / (float)(1 << 19) * 0.866f;
+}
+
+static float *numbers(fat_dtype type, int64_t count, float size)
+{
+  float *x = malloc((size_t)count * sizeof *x);
+  assert_non_null(x);
+  for (int64_t i = 0; i < count; i++)
+    x[i] = fat_half_round(type, number() * size);
+  return x;
+}
+
+static played play(const char *problem, float size_q, float size_v)
+{
+  played g = {0};
+  fat_reference_bound bound;
+  assert_int_equal(fat_problem_parse(problem, &g.p, NULL), FAT_OK);
+  const fat_problem *p = &g.p;
+  int64_t rows = p->b * p->h * p->q, keys = p->b * p->hk * p->k;
+  seed = 7;
+  g.scale = 1 / sqrtf((float)p->d);
+  g.q = numbers(p->dtype, rows * p->d, size_q);
+  g.k = numbers(p->dtype, keys * p->d, 1);
+  g.v = numbers(p->dtype, keys * p->dv, size_v);
+  g.o = malloc((size_t)(rows * p->dv) * sizeof *g.o);
+  g.lse = malloc((size_t)rows * sizeof *g.lse);
+  const fat_reference_inputs in = {g.q, g.k, g.v, g.scale};
+  assert_true(g.o && g.lse && fat_reference_solve(p, &in, g.o, g.lse, &bound));
+  g.allowed_o = fat_reference_allowed_o(p, &bound);
+  g.allowed_lse = fat_reference_allowed_lse(p, &bound);
+  return g;
+}
+
+static void put_away(played *g)
+{
+  free(g->q);
+  free(g->k);
+  free(g->v);
+  free(g->o);
+  free(g->lse);
+}
+
+/* A double to a float by cutting, as tensor cores do; or to the nearest. */
+static float to_float(double x, bool cut)
+{
+  float f = (float)x;
+  return cut && fabs((double)f) > fabs(x) ? nextafterf(f, 0) : f;
+}
+
+/* One product of operands, exact enough in double: in the type's own way. */
+static double product(const played *g, const ways *w, float a, float b)
+{
+  if (g->p.dtype == FAT_F16 || g->p.dtype == FAT_BF16 || g->p.dtype == FAT_F32)
+    return (double)a * (double)b;
+  float ah = fat_half_tf32(a), bh = fat_half_tf32(b);
+  if (g->p.dtype == FAT_TF32 || w->single_pass)
+    return (double)ah * (double)bh;
+  float al = fat_half_tf32(a - ah), bl = fat_half_tf32(b - bh);
+  return (double)ah * (double)bh + (double)ah * (double)bl + (double)al * (double)bh;
+}
+
+/* Sum of x[i step_x] y[i step_y], `n` of them, onto `sum`, in steps of 8. */
+static float dot(const played *g, const ways *w, float sum, const float *x, int64_t step_x, const float *y,
+                 int64_t step_y, int64_t n)
+{
+  for (int64_t i = 0; i < n; i += 8) {
+    double step = (double)sum;
+    for (int64_t j = i; j < n && j < i + 8; j++)
+      step += product(g, w, x[j * step_x], y[j * step_y]);
+    sum = to_float(step, w->cut_sums);
+    if (w->narrow_sums)
+      sum = fat_half_round(g->p.dtype, sum);
+  }
+  return sum;
+}
+
+/* One row: S, m, l and O tile by tile; then the errors. */
+static void row(const played *g, const ways *w, int64_t head, int64_t i, double *off_o, double *off_lse)
+{
+  const fat_problem *p = &g->p;
+  ways scores = *w;
+  int64_t keys = fat_reference_keys(p, i) - w->lost_key, at = head * p->q + i;
+  float o[FAT_PROBLEM_D_MAX] = {0}, s[Bc], m = -INFINITY, l = 0;
+  scores.narrow_sums = false;
+  for (int64_t j0 = 0; j0 < keys; j0 += Bc) {
+    int64_t n = keys - j0 < Bc ? keys - j0 : Bc;
+    float m_old = m, sum = 0;
+    for (int64_t j = 0; j < n; j++) {
+      s[j] =
+          g->scale * dot(g, &scores, 0, g->q + at * p->d, 1, g->k + (head * p->k + j0 + j) * p->d, 1, p->d);
+      s[j] = w->rounded_scores ? fat_half_round(p->dtype, s[j]) : s[j];
+      m = fmaxf(m, s[j]);
+    }
+    for (int64_t j = 0; j < n; j++) {
+      s[j] = expf(s[j] - m);
+      sum += s[j];
+      s[j] = p->dtype == FAT_TF32 ? s[j] : fat_half_round(p->dtype, s[j]);
+    }
+    float decay = m_old == m || w->no_decay ? 1 : expf(m_old - m);
+    l = l * (m_old == m ? 1 : expf(m_old - m)) + sum;
+    for (int32_t c = 0; c < p->dv; c++)
+      o[c] = dot(g, w, o[c] * decay, s, 1, g->v + (head * p->k + j0 + w->lost_v) * p->dv + c, p->dv,
+                 w->lost_v && j0 + n == p->k ? n - 1 : n);
+  }
+  float lse = m + logf(l);
+  for (int32_t c = 0; c < p->dv; c++)
+    *off_o = fmax(*off_o, fat_reference_off(g->o[at * p->dv + c], fat_half_round(w->stored, o[c] / l)));
+  *off_lse = fmax(*off_lse, fat_reference_off(g->lse[at], lse));
+}
+
+typedef struct verdict {
+  bool o, lse;
+} verdict;
+
+static verdict judge(const played *g, const ways *w)
+{
+  double off_o = 0, off_lse = 0;
+  for (int64_t head = 0; head < g->p.b * g->p.h; head++)
+    for (int64_t i = 0; i < g->p.q; i++)
+      row(g, w, head, i, &off_o, &off_lse);
+  return (verdict){off_o <= g->allowed_o, off_lse <= g->allowed_lse};
+}
+
+static const char *const problems[] = {
+    "fwd-f16-b1-h1-q33-k150-d64",   "fwd-bf16-b1-h1-q33-k150-d64",   "fwd-f32-b1-h1-q33-k150-d64",
+    "fwd-tf32-b1-h1-q33-k150-d64",  "fwd-f32x3-b1-h1-q33-k150-d64",  "fwd-f16-b1-h2-q20-k20-d128-causal",
+    "fwd-tf32-b1-h1-q8-k1500-d256", "fwd-f32x3-b1-h1-q8-k1500-d256", "fwd-bf16-b1-h1-q40-k1-d32",
+};
+enum { PROBLEMS = sizeof problems / sizeof *problems };
+
+static ways honest(const played *g)
+{
+  return (ways){.stored = g->p.dtype, .cut_sums = g->p.dtype != FAT_F32};
+}
+
+/* Ordinary numbers, scores in the thousands and tens of thousands, large values. */
+static void honest_kernels_are_right(void **state)
+{
+  (void)state;
+  static const float sizes[][2] = {{1, 1}, {200, 1}, {2000, 4096}, {0.01f, 1e-3f}};
+  for (int i = 0; i < PROBLEMS; i++)
+    for (unsigned s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+      played g = play(problems[i], sizes[s][0], sizes[s][1]);
+      const ways w = honest(&g);
+      verdict v = judge(&g, &w);
+      if (!v.o || !v.lse)
+        fail_msg("%s, q times %g: %s is refused", problems[i], (double)sizes[s][0], v.o ? "LSE" : "O");
+      assert_true(isfinite(g.allowed_o) && isfinite(g.allowed_lse));
+      put_away(&g);
+    }
+}
+
+/* The bound of O is about what the type resolves, not more. */
+static void bounds_are_of_the_types_size(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *problem;
+    double most_o, most_lse;
+  } bounds[] = {{"fwd-f16-b1-h1-q33-k150-d64", 4e-3, 5e-5},
+                {"fwd-bf16-b1-h1-q33-k150-d64", 3e-2, 5e-5},
+                {"fwd-f32-b1-h1-q33-k150-d64", 3e-6, 5e-6},
+                {"fwd-tf32-b1-h1-q33-k150-d64", 3e-3, 5e-3},
+                {"fwd-f32x3-b1-h1-q33-k150-d64", 1e-4, 1.5e-4}};
+  for (unsigned i = 0; i < sizeof bounds / sizeof *bounds; i++) {
+    played g = play(bounds[i].problem, 1, 1);
+    if (!(g.allowed_o < bounds[i].most_o && g.allowed_lse < bounds[i].most_lse))
+      fail_msg("%s: O may be off by %.3g, LSE by %.3g", bounds[i].problem, g.allowed_o, g.allowed_lse);
+    put_away(&g);
+  }
+}
+
+static void defects_are_found(void **state)
+{
+  (void)state;
+  for (int i = 0; i < 5; i++) {
+    played g = play(problems[i], 1, 1);
+    const ways good = honest(&g);
+    ways w = good;
+    w.lost_key = true;
+    verdict v = judge(&g, &w);
+    assert_false(v.lse);
+    assert_false(v.o);
+    w = good;
+    w.lost_v = true;
+    v = judge(&g, &w);
+    assert_true(v.lse && !v.o);
+    w = good;
+    w.no_decay = true;
+    v = judge(&g, &w);
+    assert_true(v.lse && !v.o);
+    put_away(&g);
+  }
+}
+
+/* Computing in a coarser way than the type promises. */
+static void coarser_arithmetic_is_found(void **state)
+{
+  (void)state;
+  static const char *const long_rows[] = {"fwd-f16-b1-h1-q8-k4000-d16", "fwd-bf16-b1-h1-q8-k4000-d16"};
+  for (int i = 0; i < 2; i++) { /* sums of P V that are not kept in float, S that is not */
+    played g = play(long_rows[i], 1, 1);
+    ways w = honest(&g);
+    assert_true(judge(&g, &w).o);
+    w.narrow_sums = true;
+    assert_false(judge(&g, &w).o);
+    w = honest(&g);
+    w.rounded_scores = true;
+    assert_false(judge(&g, &w).lse);
+    put_away(&g);
+  }
+  played g = play("fwd-f16-b1-h1-q33-k150-d64", 1, 1);
+  ways w = honest(&g);
+  w.stored = FAT_BF16;
+  assert_false(judge(&g, &w).o);
+  put_away(&g);
+  g = play("fwd-f32x3-b1-h1-q33-k150-d64", 1, 1);
+  w = honest(&g);
+  w.single_pass = true;
+  verdict v = judge(&g, &w);
+  assert_true(!v.o && !v.lse);
+  put_away(&g);
+}
+
+/* Scores that f16 cannot hold are ordinary numbers for a kernel that keeps them in float; S in f16 is
+ * infinite there, and its row NaN. */
+static void scores_beyond_f16_have_a_finite_bound(void **state)
+{
+  (void)state;
+  played g = play("fwd-f16-b1-h1-q16-k40-d64", 8000, 1);
+  g.scale = 1;
+  const fat_reference_inputs in = {g.q, g.k, g.v, g.scale};
+  fat_reference_bound bound;
+  assert_true(fat_reference_solve(&g.p, &in, g.o, g.lse, &bound));
+  assert_true(bound.score > 65520);
+  g.allowed_o = fat_reference_allowed_o(&g.p, &bound);
+  g.allowed_lse = fat_reference_allowed_lse(&g.p, &bound);
+  assert_true(isfinite(g.allowed_o) && isfinite(g.allowed_lse));
+  ways w = honest(&g);
+  verdict v = judge(&g, &w);
+  assert_true(v.o && v.lse);
+  w.rounded_scores = true;
+  v = judge(&g, &w);
+  assert_true(!v.o && !v.lse);
+  put_away(&g);
+}
+
+static void rows_without_keys_have_no_part(void **state)
+{
+  (void)state;
+  played g = play("fwd-f16-b1-h1-q5-k2-d16-causal", 1, 1);
+  assert_true(isinf(g.lse[0]) && g.lse[0] > 0 && g.o[0] == 0);
+  assert_true(isfinite(g.allowed_o) && isfinite(g.allowed_lse) && g.allowed_o > 0);
+  assert_true(fat_reference_off(INFINITY, INFINITY) == 0 && isinf(fat_reference_off(INFINITY, -INFINITY)));
+  assert_true(isinf(fat_reference_off(1, NAN)) && isinf(fat_reference_off(INFINITY, NAN)));
+  put_away(&g);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(honest_kernels_are_right),
+      cmocka_unit_test(bounds_are_of_the_types_size),
+      cmocka_unit_test(defects_are_found),
+      cmocka_unit_test(coarser_arithmetic_is_found),
+      cmocka_unit_test(scores_beyond_f16_have_a_finite_bound),
+      cmocka_unit_test(rows_without_keys_have_no_part),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

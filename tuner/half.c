@@ -1,0 +1,115 @@
+/* half.c -- conversions between float and the element types of tensors, bit by bit.
+ *
+ * In and out: IEEE 754 numbers. Nothing depends on the machine's rounding mode or on its own conversions. */
+#include "half.h"
+
+#include <string.h>
+
+enum {
+  F32_INFINITY = 0x7f800000,
+  F16_OVERFLOW = 0x477ff000, /* 65520: halfway from the largest f16 to the next power of two */
+  F16_NORMAL = 0x38800000,   /* 2^-14: the smallest that is not subnormal */
+  F16_BIAS = 0x38000000,     /* the difference of the exponents' biases, 127 - 15 */
+  F16_LEAST = 0x33000000,    /* 2^-25: halfway from zero to the smallest f16 */
+};
+
+static uint32_t bits_of(float x)
+{
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+static float float_of(uint32_t bits)
+{
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+/* Drops the low `count` bits, to nearest, ties to even; a carry goes into the exponent, where it belongs. */
+static uint32_t shortened(uint32_t bits, int count)
+{
+  uint32_t odd = bits >> count & 1;
+  return (bits + (1u << (count - 1)) - 1 + odd) >> count;
+}
+
+uint16_t fat_half_to_f16(float x)
+{
+  uint32_t bits = bits_of(x), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
+  if (size > F32_INFINITY)
+    return (uint16_t)(sign | 0x7e00 | (size >> 13 & 0x1ff));
+  if (size >= F16_OVERFLOW)
+    return (uint16_t)(sign | 0x7c00);
+  if (size >= F16_NORMAL)
+    return (uint16_t)(sign | shortened(size - F16_BIAS, 13));
+  if (size <= F16_LEAST)
+    return (uint16_t)sign;
+  uint32_t digits = (size & 0x7fffff) | 0x800000; /* in units of 2^(exponent - 150) */
+  return (uint16_t)(sign | shortened(digits, 126 - (int)(size >> 23)));
+}
+
+float fat_half_from_f16(uint16_t bits)
+{
+  uint32_t sign = (uint32_t)(bits & 0x8000) << 16, exponent = bits >> 10 & 31, digits = bits & 0x3ff;
+  if (exponent == 31)
+    return float_of(sign | F32_INFINITY | digits << 13);
+  if (exponent == 0) {
+    float size = (float)digits * 0x1p-24f;
+    return sign ? -size : size;
+  }
+  return float_of(sign | ((exponent << 23) + F16_BIAS) | digits << 13);
+}
+
+uint16_t fat_half_to_bf16(float x)
+{
+  uint32_t bits = bits_of(x);
+  if ((bits & 0x7fffffff) > F32_INFINITY)
+    return (uint16_t)(bits >> 16 | 0x40);
+  return (uint16_t)shortened(bits, 16);
+}
+
+float fat_half_from_bf16(uint16_t bits)
+{
+  return float_of((uint32_t)bits << 16);
+}
+
+float fat_half_tf32(float x)
+{
+  uint32_t bits = bits_of(x);
+  return (bits & F32_INFINITY) == F32_INFINITY ? x : float_of((bits + 0x1000) & ~UINT32_C(0x1fff));
+}
+
+float fat_half_round(fat_dtype type, float x)
+{
+  if (type == FAT_F16)
+    return fat_half_from_f16(fat_half_to_f16(x));
+  return type == FAT_BF16 ? fat_half_from_bf16(fat_half_to_bf16(x)) : x;
+}
+
+void fat_half_store(fat_dtype type, void *elements, const float *from, int64_t count)
+{
+  char *to = elements;
+  if (type != FAT_F16 && type != FAT_BF16) {
+    memcpy(to, from, (size_t)count * sizeof *from);
+    return;
+  }
+  for (int64_t i = 0; i < count; i++) {
+    uint16_t bits = type == FAT_F16 ? fat_half_to_f16(from[i]) : fat_half_to_bf16(from[i]);
+    memcpy(to + 2 * i, &bits, sizeof bits);
+  }
+}
+
+void fat_half_load(fat_dtype type, float *to, const void *elements, int64_t count)
+{
+  const char *from = elements;
+  if (type != FAT_F16 && type != FAT_BF16) {
+    memcpy(to, from, (size_t)count * sizeof *to);
+    return;
+  }
+  for (int64_t i = 0; i < count; i++) {
+    uint16_t bits;
+    memcpy(&bits, from + 2 * i, sizeof bits);
+    to[i] = type == FAT_F16 ? fat_half_from_f16(bits) : fat_half_from_bf16(bits);
+  }
+}

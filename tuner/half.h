@@ -1,0 +1,23 @@
+/* half.h -- short floating-point numbers on the host: f16, bf16, and the f32 that TF32 products read.
+ *
+ * Rounding is to the nearest, ties to even; for TF32 ties away from zero, as the GPU's conversion does. What
+ * is too large becomes infinite, NaN stays NaN, subnormal numbers are numbers. */
+#ifndef FAT_HALF_H
+#define FAT_HALF_H
+
+#include "problem.h"
+
+uint16_t fat_half_to_f16(float x);
+float fat_half_from_f16(uint16_t bits);
+uint16_t fat_half_to_bf16(float x);
+float fat_half_from_bf16(uint16_t bits);
+float fat_half_tf32(float x); /* 10 bits behind the point */
+
+/* The nearest number that an element of such a tensor holds: x itself for those of f32. */
+float fat_half_round(fat_dtype type, float x);
+
+/* `count` elements of a tensor; `elements` may lie at any address. */
+void fat_half_store(fat_dtype type, void *elements, const float *from, int64_t count);
+void fat_half_load(fat_dtype type, float *to, const void *elements, int64_t count);
+
+#endif
