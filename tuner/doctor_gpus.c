@@ -143,7 +143,8 @@ void fat_doctor_gpus(fat_checkup *c)
   int count;
   bool any_open = false;
   if (fat_nvml_list(gpus, GPUS, &count, &err) != FAT_OK) {
-    snprintf(text, sizeof text, "%.700s: modes, clocks and other users of a GPU cannot be looked at", err.text);
+    snprintf(text, sizeof text, "%.700s: modes, clocks and other users of a GPU cannot be looked at",
+             err.text);
     fat_doctor_add(c, FAT_NOTE, "NVML", text, "nothing else needs it; it comes with NVIDIA's driver");
     return;
   }
