@@ -77,6 +77,18 @@ local function include(name)
   return included[name]
 end
 
+-- What X.lua says of a kernel, and what it says of it on the units that a problem is solved on: the latter stands
+-- beside the former, or is what its function `on(p)` returns.
+local of_kernel = { about = "string", picked = "boolean", serves = "table", recipe = "function" }
+local of_units = { tunables = "table", defaults = "table", words = "function", constants = "function",
+  constraints = "table", threads = "function", shared = "function", registers = "function", work = "function" }
+local function check_shape(path, k, shape)
+  for field, kind in pairs(shape) do
+    if type(k) ~= "table" or type(k[field]) ~= kind then fail("template", "%s: '%s' is no %s", path, field, kind) end
+  end
+  return k
+end
+
 local kernels = {}
 -- The table that templates/<name>.lua returns, with its shape checked once.
 function engine.kernel(name)
@@ -86,15 +98,25 @@ function engine.kernel(name)
     fail("unsupported", "there is no kernel '%s': the templates have %s", name, table.concat(engine.kernels(), ", "))
   end
   local k = include(name .. ".lua")
-  local shape = { about = "string", picked = "boolean", serves = "table", tunables = "table", defaults = "table",
-    constants = "function", constraints = "table", shared = "function", registers = "function", work = "function",
-    recipe = "function" }
-  for field, kind in pairs(shape) do
-    if type(k) ~= "table" or type(k[field]) ~= kind then fail("template", "%s: '%s' is no %s", path, field, kind) end
-  end
+  check_shape(path, k, of_kernel)
   k.name, k.path = name, path
   kernels[name] = k
   return k
+end
+
+-- The same with the half that serves a problem.
+local halves = {}
+function engine.kernel_for(name, p)
+  local k = engine.kernel(name)
+  local units = k.on and k.on(p) or k
+  if not halves[units] then
+    check_shape(k.path, units, of_units)
+    halves[units] = setmetatable({}, { __index = function(_, key)
+      if units[key] ~= nil then return units[key] end
+      return k[key]
+    end })
+  end
+  return halves[units]
 end
 
 -- Names of all kernels: the Lua files directly in templates/.
@@ -266,17 +288,18 @@ end
 -- Recipe, form feed, code. The 16 zeros in entry names stand for the hash that script's caller fills in.
 function engine.render(kernel_name, facts, config)
   local space = engine.space
-  local kernel = engine.kernel(kernel_name)
   local p, g = space.facts(facts)
+  local kernel = engine.kernel_for(kernel_name, p)
   local c = space.config(kernel, config)
   space.demand(kernel, c, p, g)
   local function entry(name)
     return (name == kernel.name and name or kernel.name .. "_" .. name) .. "_0000000000000000"
   end
   local words = { entry = entry, sm = g.sm, causal = p.causal, scored = p.scored }
+  for name, value in pairs(kernel.words(c, p, g)) do words[name] = value end
   for name, value in pairs(c) do words[name] = value end
   local lines = assemble(kernel, words, g.sm, kernel.constants(c, p))
-  local recipe = kernel.recipe(c, p, entry)
+  local recipe = kernel.recipe(c, p, g, entry)
   if type(recipe) ~= "string" then fail("template", "%s: recipe gives no text", kernel.path) end
   return recipe .. "\f" .. with_marks(lines)
 end

@@ -56,7 +56,7 @@ local function common(kernel, g)
   return {
     { function(c, p) return kernel.shared(c, p, g) <= g.shared_block end,
       string.format("the tiles fit the %d KB of shared memory that a block may have", g.shared_block // 1024) },
-    { function(c, p) return (c.T or 1) * kernel.registers(c, p, g) <= g.regs_sm end,
+    { function(c, p) return kernel.threads(c) * math.min(255, kernel.registers(c, p, g)) <= g.regs_sm end,
       string.format("the threads of a block fit the %d registers of an SM", g.regs_sm) },
   }
 end
@@ -120,8 +120,8 @@ local function point_lines(kernel, c, p, g, out)
 end
 
 function space.point(kernel_name, facts, config)
-  local kernel = engine.kernel(kernel_name)
   local p, g = space.facts(facts)
+  local kernel = engine.kernel_for(kernel_name, p)
   local c, out = space.config(kernel, config), {}
   space.demand(kernel, c, p, g)
   point_lines(kernel, c, p, g, out)
@@ -136,8 +136,8 @@ local function default_of(kernel, p, g, also)
 end
 
 function space.list(kernel_name, facts)
-  local kernel = engine.kernel(kernel_name)
   local p, g = space.facts(facts)
+  local kernel = engine.kernel_for(kernel_name, p)
   local reason = unserved(kernel, p, g)
   if reason then fail("unsupported", "%s", reason) end
   local also, out, counts, walked = common(kernel, g), {}, {}, 0

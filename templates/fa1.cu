@@ -1,38 +1,46 @@
 // fa1.cu -- FlashAttention, Algorithms 1 and 2 of the first paper: the outer loop goes over K and V, the inner
 // one over Q; O, l and m live in device memory and are read, rescaled and written at each step.
 // One block for each batch and head. Numbers on the right are the lines of Algorithm 1.
-%  use "lib/args.h"; use "lib/hooks.cuh"; use "lib/softmax.cuh"; use "lib/simt.cuh"
-extern "C" __global__ void __launch_bounds__(T, 1)
-$(entry "fa1")(const call a, float *l_all, float *m_all)
+%  for _, file in ipairs(libs) do use(file) end
+extern "C" __global__ void __launch_bounds__(T, $(b))
+$(entry "fa1")(const call a, float *l_all, float *m_all$(O_apart and ", float *O_all" or ""))
 {
   const place at = rows(a, i32(block_id()));
   float *const l_head = l_all + block_id() * a.q, *const m_head = m_all + block_id() * a.q;
+%  if O_apart then
+  const sums_at O_head = {O_all + block_id() * a.q * Dv, Dv}; // in fp32 while it grows
+%  else
+  const sums_at O_head = {at.O, at.On};
+%  end
   const i32 Tr = ceil_div(at.nq, Br), Tc = ceil_div(at.nk, Bc);               // 3, 4
   const float c = base2(a.scale);
 
-  tile<Br, D, W> Q(shared_memory());
-  tile<Br, Bc, X> P(Q.end());
-  tile<Bc, D, W> K(P.end());
-  tile<Bc, Dp, 0> V(K.end());
+  const Q_tile Q_place(shared_memory());
+  const K_tile K(shared_memory() + at_K);
+  const V_tile V(shared_memory() + at_V);
 
   for (i32 i = 0; i < Tr; i++) {                                               // 2
-    store_outputs({}, at, i * Br);
+    store_sums({}, O_head, i * Br, at.nq);
     store_rowvec(row_fill(0.f), l_head, i * Br, at.nq);
     store_rowvec(row_fill(minus_inf()), m_head, i * Br, at.nq);
   }
   for (i32 j = 0; j < Tc; j++) {                                               // 5
     block_sync();                                       // all are done with the last K, V
-    load_tile<D>(K, at.K, at.Kn, j * Bc, at.nk);                               // 6
-    load_tile<Dv>(V, at.V, at.Vn, j * Bc, at.nk);
+    const auto K_next = depart<D>(K, at.K, at.Kn, j * Bc, at.nk);              // 6
+    land(K, K_next);
+    const auto V_next = depart<Dv>(V, at.V, at.Vn, j * Bc, at.nk);
+    land(V, V_next);
     for (i32 i = 0; i < Tr; i++) {                                             // 7
       const tiles visit = range(at, i * Br);
       if (j < visit.first || j >= visit.last)
         continue;                                       // no row of this tile sees a key of that one
       block_sync();                                     // all are done with the last Q; its O, l, m are written
-      load_tile<D>(Q, at.Q, at.Qn, i * Br, at.nq);                             // 8
-      outputs O = load_outputs(at, i * Br);
+      const auto Q_next = depart<D>(Q_place, at.Q, at.Qn, i * Br, at.nq);      // 8
+      outputs O = load_sums(O_head, i * Br, at.nq);
       const rowvec l = load_rowvec(l_head, i * Br, at.nq), m = load_rowvec(m_head, i * Br, at.nq);
+      land(Q_place, Q_next);
       block_sync();
+      const query Q(Q_place);
       scores S = {};
       mma_ABt(S, Q, K);                                                        // 9: S = Q K^T
       orient(S, a.scale);
@@ -49,15 +57,19 @@ $(entry "fa1")(const call a, float *l_all, float *m_all)
       const rowvec l_new = plus(times(f, l), times(f_ij, l_ij));
       scale_rows(O, times(f, l));                                              // 12: O = diag(l_new)^-1
       scale_scores(S, f_ij);                                                   //     (diag(l) exp(m - m_new) O
-      put_scores(P, S);                                                        //      + exp(m_ij - m_new) P V)
-      warp_sync();                                      // P of a row is written and read by one warp
+      const weights P = weigh(S);                                              //      + exp(m_ij - m_new) P V)
       mma_AB(O, P, V);
       scale_rows(O, row_inverse(l_new));
-      store_outputs(O, at, i * Br);
+      store_sums(O, O_head, i * Br, at.nq);
       store_rowvec(l_new, l_head, i * Br, at.nq);                              // 13
       store_rowvec(m_new, m_head, i * Br, at.nq);
     }
   }
+%  if O_apart then
+  block_sync();
+  for (i32 i = 0; i < Tr; i++)
+    store_outputs(load_sums(O_head, i * Br, at.nq), at, i * Br);
+%  end
   if (at.LSE) {
     block_sync();
     for (i32 i = 0; i < Tr; i++) {

@@ -1,50 +1,78 @@
 -- fwd.lua -- the space, the needs and the launch of fwd.cu.
-local simt = include "lib/simt.lua"
+local simt, mma = include "lib/simt.lua", include "lib/mma.lua"
 
-local tunables = { table.unpack(simt.tunables) }
-tunables[#tunables + 1] = { "B", { 1, 2 }, "buffers of K and V: 1 = V takes the place of K, 2 = one each" }
+-- The work of a launch, of which `of` says what differs by the units that do it.
+local function launch(c, p, bytes, row, of)
+  local Tr = ceil_div(p.q, c.Br)
+  of.blocks = Tr * p.b * p.h
+  of.l2 = bytes * of.blocks * (of.visits * c.Bc + c.Br) * row
+  of.dram = bytes * (p.b * p.h * p.q + p.b * p.hk * p.k) * row
+  return { of }
+end
 
-local function shared(c, p) return simt.tiles_QPKV(c, p, c.B) end
+local cores = {
+  tunables = simt.tunables_and { "s", { 0, 1 }, "tiles of K and of V in shared memory; 0 = they take turns in one place" },
+  -- The first that fits: d up to 96; d 128 and 192; d that X*W = 32 would pad too much; d up to 256; the rest.
+  defaults = {
+    { Br = 64, Bc = 32, T = 128, R = 4, W = 4, s = 1 },
+    { Br = 32, Bc = 32, T = 128, R = 4, W = 4, s = 0 },
+    { Br = 64, Bc = 32, T = 128, R = 2, W = 4, s = 0 },
+    { Br = 32, Bc = 16, T = 128, R = 2, W = 4, s = 0 },
+    { Br = 16, Bc = 16, T = 64, R = 1, W = 4, s = 0 },
+  },
+  words = simt.words,
+  constants = simt.constants,
+  constraints = simt.constraints,
+  threads = simt.threads,
+  shared = simt.tiles_QPKV,
+  registers = simt.registers,
+
+  work = function(c, p)
+    local visits, Dp, row = simt.visits(c, p), simt.padded(c, p), p.d + p.dv
+    local tile_words = c.Bc * row
+    return launch(c, p, 4, row, {
+      visits = visits, threads = c.T, shared = simt.tiles_QPKV(c, p), registers = simt.registers(c, p),
+      fma = visits * c.Br * c.Bc * (p.d + Dp + 1) + visits * c.Br * Dp,
+      ex2 = visits * c.Br * (c.Bc + simt.lanes(c)),
+      shared_bytes = visits * (simt.QK_bytes(c, p) + simt.PV_bytes(c, p) + 4 * (tile_words + c.Br * c.Bc)),
+      issue = visits * (simt.score_issue(c, p) + simt.load_issue(c, tile_words)),
+      steps = visits * (c.s == 0 and 4 or 2),
+    })
+  end,
+}
+
+local tensor = {
+  tunables = mma.tunables,
+  defaults = mma.defaults,
+  words = mma.words,
+  constants = mma.constants,
+  constraints = mma.constraints,
+  threads = mma.threads,
+  shared = mma.shared,
+  registers = mma.registers,
+
+  work = function(c, p, g)
+    local visits, row = simt.visits(c, p), p.d + p.dv
+    return launch(c, p, mma.bytes(p), row, {
+      visits = visits, threads = mma.threads(c), shared = mma.shared(c, p), registers = mma.registers(c, p, g),
+      tensor = visits * mma.flop(c, p, g),
+      fma = visits * c.Br * (c.Bc + p.dv),
+      ex2 = visits * c.Br * (c.Bc + 4),
+      shared_bytes = visits * mma.tile_bytes(c, p),
+      issue = visits * mma.tile_issue(c, p, g),
+      steps = visits * (c.s == 0 and 4 or c.s == 1 and 2 or 1),
+    })
+  end,
+}
 
 return {
   about = "FlashAttention-2 forward: one tile of Q a block, one pass over K and V",
   picked = true, -- a call may be given this kernel unasked
-  serves = { op = "fwd", dtypes = { "f32" }, features = { "causal" }, sm = 75 },
-  tunables = tunables,
-  -- The first that fits: d up to 96; d 128 and 192; d that X*W = 32 would pad too much; d up to 256; the rest.
-  defaults = {
-    { Br = 64, Bc = 32, T = 128, R = 4, W = 4, B = 2 },
-    { Br = 32, Bc = 32, T = 128, R = 4, W = 4, B = 1 },
-    { Br = 64, Bc = 32, T = 128, R = 2, W = 4, B = 1 },
-    { Br = 32, Bc = 16, T = 128, R = 2, W = 4, B = 1 },
-    { Br = 16, Bc = 16, T = 64, R = 1, W = 4, B = 1 },
-  },
-  constants = simt.constants,
-  constraints = simt.constraints,
-  shared = shared,
-  registers = simt.registers,
-
-  work = function(c, p)
-    local visits, Tr = simt.visits(c, p), ceil_div(p.q, c.Br)
-    local blocks = Tr * p.b * p.h
-    local Dp, row = simt.padded(c, p), p.d + p.dv
-    local tile_words = c.Bc * row
-    return {
-      {
-        blocks = blocks, threads = c.T, shared = shared(c, p), registers = simt.registers(c, p),
-        fma = visits * c.Br * c.Bc * (p.d + Dp + 1) + visits * c.Br * Dp,
-        ex2 = visits * c.Br * (c.Bc + simt.lanes(c)),
-        shared_bytes = visits * (simt.QK_bytes(c, p) + simt.PV_bytes(c, p) + 4 * (tile_words + c.Br * c.Bc)),
-        issue = visits * (simt.score_issue(c, p) + simt.load_issue(c, tile_words)),
-        steps = visits * (c.B == 1 and 4 or 2),
-        l2 = 4 * blocks * (visits * tile_words + c.Br * row),
-        dram = 4 * (p.b * p.h * p.q * row + p.b * p.hk * p.k * row),
-      },
-    }
-  end,
-
-  recipe = function(c, p, entry)
-    return string.format("launch %s grid ceildiv(q,%d)*b*h block %d shared %d args call\n", entry "fwd", c.Br, c.T,
-      shared(c, p))
+  serves = { op = "fwd", dtypes = { "f16", "bf16", "f32", "tf32", "f32x3" }, features = { "causal" }, sm = 75 },
+  on = function(p) return p.dtype == "f32" and cores or tensor end,
+  recipe = function(c, p, g, entry)
+    local half = p.dtype == "f32" and cores or tensor
+    return string.format("launch %s grid ceildiv(q,%d)*b*h block %d shared %d args call\n", entry "fwd", c.Br,
+      half.threads(c), half.shared(c, p, g))
   end,
 }

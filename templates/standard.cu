@@ -1,9 +1,10 @@
 // standard.cu -- Algorithm 0 as it stands: S and P go through device memory, one launch for each line.
 //   1: S = Q K^T    2: P = softmax(S), in the place of S    3: O = P V
-// S has, for each batch and head, q rows of `row` floats: k rounded up to whole tiles.
-%  use "lib/args.h"; use "lib/hooks.cuh"; use "lib/softmax.cuh"; use "lib/simt.cuh"; use "lib/matrix.cuh"
-extern "C" __global__ void __launch_bounds__(T, 1)
-$(entry "scores")(const call a, float *S_all)
+// S has, for each batch and head, q rows of `row` elements: k rounded up to whole tiles. It is kept in base 2,
+// S = c Q K^T: smaller than Q K^T, so that 16 bits hold it where they hold the scaled scores.
+%  for _, file in ipairs(libs) do use(file) end
+extern "C" __global__ void __launch_bounds__(T, $(b))
+$(entry "scores")(const call a, elem *S_all)
 {
   const i32 Tr = ceil_div(a.q, Br), Tc = ceil_div(a.k, Bc);
   const i32 j = i32(block_id() % Tc), i = i32(block_id() / Tc % Tr), head = i32(block_id() / Tc / Tr);
@@ -12,26 +13,30 @@ $(entry "scores")(const call a, float *S_all)
   if (j < visit.first || j >= visit.last)
     return;                                             // no row of this tile sees a key of that one
 
-  tile<Br, D, W> Q(shared_memory());
-  tile<Bc, D, W> K(Q.end());
-  load_tile<D>(Q, at.Q, at.Qn, i * Br, at.nq);
-  load_tile<D>(K, at.K, at.Kn, j * Bc, at.nk);
+  const Q_tile Q_place(shared_memory());
+  const K_tile K(shared_memory() + at_K);
+  const auto Q_next = depart<D>(Q_place, at.Q, at.Qn, i * Br, at.nq);
+  const auto K_next = depart<D>(K, at.K, at.Kn, j * Bc, at.nk);
+  land(Q_place, Q_next);
+  land(K, K_next);
   block_sync();
+  const query Q(Q_place);
   scores S = {};
   mma_ABt(S, Q, K);
   orient(S, a.scale);
 %  if scored then
   score(S, a, at, i * Br, j * Bc);
 %  end
+  scale_scores(S, row_fill(base2(a.scale)));
   if (j >= visit.full)
     mask(S, at, i * Br, j * Bc);
   store_scores(S, matrix_of(S_all, head, at), i * Br, j * Bc, at.nq);
 }
 
-extern "C" __global__ void __launch_bounds__(T, 1)
-$(entry "softmax")(const call a, float *S_all)
+extern "C" __global__ void __launch_bounds__(T, $(b))
+$(entry "softmax")(const call a, elem *S_all)
 {
-  const float c = base2(a.scale);
+  const float c = 1.f;                                  // S is in base 2 already
   const i32 Tr = ceil_div(a.q, Br);
   const place at = rows(a, i32(block_id() / Tr));
   const i32 i0 = Br * i32(block_id() % Tr);
@@ -57,21 +62,22 @@ $(entry "softmax")(const call a, float *S_all)
     store_rowvec(row_finish(m, l, c), at.LSE, i0, at.nq);
 }
 
-extern "C" __global__ void __launch_bounds__(T, 1)
-$(entry "output")(const call a, float *S_all)
+extern "C" __global__ void __launch_bounds__(T, $(b))
+$(entry "output")(const call a, elem *S_all)
 {
   const i32 Tr = ceil_div(a.q, Br);
   const place at = rows(a, i32(block_id() / Tr));
   const i32 i0 = Br * i32(block_id() % Tr);
   const tiles visit = range(at, i0);
 
-  tile<Br, Bc, X> P(shared_memory());
-  tile<Bc, Dp, 0> V(P.end());
+  const V_tile V(shared_memory() + at_V);
   outputs O = {};
   for (i32 j = visit.first; j < visit.last; j++) {
-    put_scores(P, load_scores(matrix_of(S_all, i32(block_id() / Tr), at), i0, j * Bc, at.nq));
-    load_tile<Dv>(V, at.V, at.Vn, j * Bc, at.nk);
+    const auto V_next = depart<Dv>(V, at.V, at.Vn, j * Bc, at.nk);
+    const scores S = load_scores(matrix_of(S_all, i32(block_id() / Tr), at), i0, j * Bc, at.nq);
+    land(V, V_next);
     block_sync();
+    const weights P = weigh(S);
     mma_AB(O, P, V);
     block_sync();                                       // all have read P and V
   }

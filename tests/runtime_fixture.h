@@ -18,8 +18,8 @@
 
 #define ASKED  "fwd-f32-b2-h4k2-q33-k65-d64-causal"
 #define NEAR   "fwd-f32-b2-h4k2-q64-k64-d64-causal"
-#define WIDE   "fwd:Br64-Bc32-T128-R4-W4-B2"
-#define NARROW "fwd:Br64-Bc32-T128-R4-W1-B2"
+#define WIDE   "fwd:Br64-Bc32-T128-R4-W4-s1"
+#define NARROW "fwd:Br64-Bc32-T128-R4-W1-s1"
 
 static fake_bench bench;
 static folder files;

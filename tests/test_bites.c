@@ -146,8 +146,8 @@ static int barriers_of(const char *kernel)
 static void every_barrier_is_missed(void **state)
 {
   (void)state;
-  static const char *const kernels[] = {"standard", "fa1", "fwd:Br64-Bc32-T128-R2-W4-B1",
-                                        "fwd:Br64-Bc32-T128-R2-W4-B2"};
+  static const char *const kernels[] = {"standard", "fa1", "fwd:Br64-Bc32-T128-R2-W4-s0",
+                                        "fwd:Br64-Bc32-T128-R2-W4-s1"};
   for (unsigned i = 0; i < sizeof kernels / sizeof *kernels; i++)
     assert_true(barriers_of(kernels[i]) >= 3);
 }
@@ -193,18 +193,19 @@ static const defect defects[] = {
     {"fwd", "return m == minus_inf() ? 0.f : m;", "return m;", "fwd-f32-b1-h1-q70-k20-d40-causal all", WRONG,
      NULL, NULL},
     /* indices */
-    {"standard,fa1,fwd", "load_tile<D>(K, at.K, at.Kn, j * Bc, at.nk)",
-     "load_tile<D>(K, at.K, at.Kn, j * Bc + 1, at.nk)", MANY_TILES, WRONG, NULL, NULL},
+    {"standard,fa1", "depart<D>(K, at.K, at.Kn, j * Bc, at.nk)", "depart<D>(K, at.K, at.Kn, j * Bc + 1, at.nk)",
+     MANY_TILES, WRONG, NULL, NULL},
+    {"fwd", "at.K, at.Kn, (j + 1) * Bc, at.nk)", "at.K, at.Kn, j * Bc, at.nk)", MANY_TILES, WRONG, NULL, NULL},
     {"fwd", "h / (a.h / a.hk)", "h % a.hk", "fwd-f32-b1-h4k2-q20-k35-d40 all", WRONG, NULL, NULL},
     {"fwd", "b * a.V.b", "b * a.K.b", "fwd-f32-b2-h1-q20-k35-d40v16 all lay=mixed", EMU_OUT_OF_BOUNDS,
-     "templates/lib/simt.cuh", "(const vec *)(from"},
-    {"standard,fa1,fwd", "if (i < n - i0 && column < d)", "if (i <= n - i0 && column < d)", MANY_TILES,
-     EMU_OUT_OF_BOUNDS, "templates/lib/simt.cuh", "(const vec *)(from"},
-    {"fwd", "if (i < n - i0 && column < d)", "if (i < n - i0)", MANY_TILES, EMU_OUT_OF_BOUNDS,
-     "templates/lib/simt.cuh", "(const vec *)(from"},
-    {"fwd", "at.nq - i0 && chunk_of(e) < Dv)\n        *(vec *)",
-     "at.nq + 1 - i0 && chunk_of(e) < Dv)\n        *(vec *)", MANY_TILES, EMU_OUT_OF_BOUNDS,
-     "templates/lib/simt.cuh", "*(vec *)(at.O"},
+     "templates/lib/simt.cuh", "(const vec *)(f.from"},
+    {"standard,fa1,fwd", "if (i < f.n - f.i0 && column < f.d)", "if (i <= f.n - f.i0 && column < f.d)", MANY_TILES,
+     EMU_OUT_OF_BOUNDS, "templates/lib/simt.cuh", "(const vec *)(f.from"},
+    {"fwd", "if (i < f.n - f.i0 && column < f.d)", "if (i < f.n - f.i0)", MANY_TILES, EMU_OUT_OF_BOUNDS,
+     "templates/lib/simt.cuh", "(const vec *)(f.from"},
+    {"fwd", "row_of(r) < n - i0 && chunk_of(e) < Dv)\n        *(vec *)",
+     "row_of(r) < n + 1 - i0 && chunk_of(e) < Dv)\n        *(vec *)", MANY_TILES, EMU_OUT_OF_BOUNDS,
+     "templates/lib/simt.cuh", "*(vec *)(to.data"},
     {"fwd", "lane_of() == 0 && row_of(r) < n - i0", "lane_of() == 0", MANY_TILES, EMU_OUT_OF_BOUNDS,
      "templates/lib/simt.cuh", "to[i64(i0)"},
     {"fa1,fwd", "lane_of() == 0 && row_of(r) < n - i0", "row_of(r) < n - i0", MANY_TILES, EMU_RACE,
@@ -213,7 +214,7 @@ static const defect defects[] = {
      "store_scores(S, matrix_of(S_all, head, at), Br", MANY_TILES, EMU_RACE, "templates/lib/matrix.cuh",
      "to.data["},
     /* rows of V beyond the end must be zero: 0 x NaN is NaN */
-    {"standard,fa1,fwd", "vec value = {};", "vec value = {}; if (i >= n - i0 || column >= d) continue;",
+    {"standard,fa1,fwd", "vec value = {};", "vec value = {}; if (i >= f.n - f.i0 || column >= f.d) continue;",
      MANY_TILES, EMU_UNINITIALISED, "templates/lib/simt.cuh", "row("},
     /* threads that do not come */
     {"fwd", "outputs O = {};", "outputs O = {}; if (row_of(0) >= at.nq - i0) return;", MANY_TILES,
@@ -222,8 +223,8 @@ static const defect defects[] = {
      "if (lane_of() != 3) v.at[r] += shfl_xor(v.at[r], lanes);", MANY_TILES, EMU_MISSING_LANES,
      "templates/lib/softmax.cuh", "shfl_xor"},
     /* a pointer that is aligned for less */
-    {"fwd", "(const float *)a.V.data", "(const float *)a.V.data + 1", MANY_TILES, EMU_MISALIGNED,
-     "templates/lib/simt.cuh", "(const vec *)(from"},
+    {"fwd", "(const elem *)a.V.data", "(const elem *)a.V.data + 1", MANY_TILES, EMU_MISALIGNED,
+     "templates/lib/simt.cuh", "(const vec *)(f.from"},
 };
 
 /* The text with every occurrence of a piece replaced. */

@@ -42,7 +42,7 @@ static fat_status render_source(fat_script **script, fat_error *err)
   fat_source source;
   FAT_TRY(fat_problem_parse(problem_text, &p, err));
   FAT_TRY(fat_gpu_find("T4", &gpu, err));
-  FAT_TRY(fat_config_parse("fwd:Br32-Bc16-T128-R2-W4-B1", &config, err));
+  FAT_TRY(fat_config_parse("fwd:Br32-Bc16-T128-R2-W4-s0", &config, err));
   FAT_TRY(fat_source_render(*script, &p, gpu, &config, FAT_LINES_TEMPLATE, &source, err));
   fat_source_free(&source);
   return FAT_OK;

@@ -48,7 +48,62 @@ static fatune_plan *compiled(fatune *h, const char *kernel)
   return plan;
 }
 
-/* Nothing is stored: the default and its twin are compiled, and compute. */
+static void computes(const fatune_plan *plan)
+{
+  size_t bytes = 0;
+  MUST_RUN(fatune_workspace(plan, &bytes));
+  void *workspace = bytes ? device_memory(bytes) : NULL;
+  for (int off = 0; off < 2; off++) {
+    attention a = attention_make(ASKED, 0, off);
+    MUST_RUN(fatune_run(plan, tensors_of(&a), workspace, NULL));
+    is_right(&a);
+    attention_free(&a);
+  }
+}
+
+/* A process that cannot compile is served from what is stored by now. */
+static void is_kept(const char *problem, const char *kernel)
+{
+  fatune_plan *plan = NULL;
+  setenv("FATUNE_JIT", "/nowhere/libfatune-jit.so.0", 1);
+  fatune *h = open_usual();
+  fatune_request r = request_of(problem, FATUNE_FALLBACK);
+  r.kernel = kernel;
+  MUST_RUN(fatune_supported(h, &r));
+  MUST_RUN(fatune_plan_make(h, &r, &plan));
+  describes(plan, "kernel-from stored");
+  describes(plan, "twin-from stored");
+  if (strcmp(problem, ASKED) == 0)
+    computes(plan);
+  fatune_plan_free(plan);
+  fatune_close(h);
+  setenv("FATUNE_JIT", JIT, 1);
+}
+
+static bool count_rows(const fat_trial *t, void *user)
+{
+  assert_int_equal(t->origin, FAT_PREDICTED);
+  assert_true(isnan(t->ms));
+  ++*(int *)user;
+  return true;
+}
+
+/* What was compiled on demand is no measurement, and no winner. */
+static void is_no_measurement(int rows)
+{
+  fat_db *db = NULL;
+  fat_best best;
+  fat_problem p;
+  int count = 0;
+  MUST(fat_problem_parse(ASKED, &p, err));
+  MUST(fat_db_open(path, NULL, FAT_DB_READ, &db, err));
+  MUST(fat_db_trials(db, NULL, count_rows, &count, err));
+  assert_int_equal(count, rows);
+  assert_int_equal(fat_db_best(db, &p, fixture_gpu("H200"), NULL, false, &best, NULL), FAT_E_NOT_FOUND);
+  fat_db_close(db);
+}
+
+/* Nothing is stored: the default and its twin are compiled, compute, and are kept. */
 static void the_default_is_compiled(void **state)
 {
   (void)state;
@@ -61,15 +116,33 @@ static void the_default_is_compiled(void **state)
   describes(plan, "twin-alignment 4");
   give_source(ASKED, "H200", value_of(plan, "kernel"));
   give_source(ASKED, "H200", value_of(plan, "twin"));
-  for (int off = 0; off < 2; off++) {
-    attention a = attention_make(ASKED, 0, off);
-    MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, NULL));
-    is_right(&a);
-    attention_free(&a);
-  }
-  assert_int_equal(access(path, F_OK), -1); /* nothing was written */
+  computes(plan);
   fatune_plan_free(plan);
   fatune_close(h);
+  is_no_measurement(2);
+  is_kept(ASKED, NULL);
+  is_kept(NEAR, NULL); /* of the same family */
+  is_kept(ASKED, "fwd");
+  h = open_usual();
+  fatune_request r = request_of(ASKED, FATUNE_FAIL);
+  EXPECT(FATUNE_ERR_MISS, "nothing stored serves it", fatune_plan_make(h, &r, &plan));
+  fatune_close(h);
+}
+
+/* A database that cannot be written costs nothing but the next compile. */
+static void no_place_to_keep_it(void **state)
+{
+  (void)state;
+  setenv("FATUNE_DB", "/dev/null/fatune.db", 1);
+  fatune *h = open_usual();
+  fatune_plan *plan = compiled(h, NULL);
+  describes(plan, "kernel-from compiled now");
+  describes(plan, "twin-from compiled now");
+  describes(plan, "why kept: fwd:");
+  assert_non_null(strstr(fatune_describe(plan), " is not stored: "));
+  fatune_plan_free(plan);
+  fatune_close(h);
+  setenv("FATUNE_DB", "", 1);
 }
 
 static void an_asked_kernel_is_compiled(void **state)
@@ -79,6 +152,10 @@ static void an_asked_kernel_is_compiled(void **state)
   fatune_plan *plan = compiled(h, "standard");
   describes(plan, "kernel standard:");
   fatune_plan_free(plan);
+  is_kept(ASKED, "standard");
+  fatune_request unasked =
+      request_of(ASKED, FATUNE_FALLBACK); /* a kernel that is only given when asked for */
+  EXPECT(FATUNE_ERR_MISS, "nothing stored serves it", fatune_plan_make(h, &unasked, &plan));
   fatune_request r = request_of(ASKED, FATUNE_COMPILE);
   r.kernel = "flash9";
   EXPECT(FATUNE_ERR_UNSUPPORTED, "no kernel 'flash9'", fatune_plan_make(h, &r, &plan));
@@ -102,6 +179,7 @@ static void stored_code_is_preferred(void **state)
   describes(plan, "twin-from compiled now");
   fatune_plan_free(plan);
   fatune_close(h);
+  is_kept(NEAR, NULL);
 }
 
 /* A stored source stands for a cubin that is not there or does not load. */
@@ -124,6 +202,7 @@ static void stored_source_is_rebuilt(void **state)
     attention_free(&a);
     fatune_plan_free(plan);
     fatune_close(h);
+    is_kept(ASKED, NULL);
   }
 }
 
@@ -152,7 +231,7 @@ static void requests(void **state)
   fat_error err = {0};
   fat_gpu gpu = *fixture_gpu("H200");
   fatune_jit_request r = {.task = FATUNE_JIT_NAME, .problem = ASKED, .gpu = &gpu, .cuda = 13, .narrow = 1};
-  r.config = "fwd:Br16-Bc32-T256-R8-W4-B2"; /* 128 lanes a row: no config of the space */
+  r.config = "fwd:Br16-Bc32-T256-R8-W4-s1"; /* 128 lanes a row: no config of the space */
   MUST(fat_jit_ask(&jit, &r, &answer, err));
   assert_string_equal(answer.config, NARROW); /* the default, with W = 1 */
   fat_jit_free(&jit, &answer);
@@ -189,6 +268,7 @@ int main(void)
   fat_nvrtc_close(nvrtc);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(the_default_is_compiled, begin_jit),
+      cmocka_unit_test_setup(no_place_to_keep_it, begin_jit),
       cmocka_unit_test_setup(an_asked_kernel_is_compiled, begin_jit),
       cmocka_unit_test_setup(stored_code_is_preferred, begin_jit),
       cmocka_unit_test_setup(stored_source_is_rebuilt, begin_jit),

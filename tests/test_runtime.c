@@ -120,11 +120,11 @@ static void pick_order(void **state)
     stored row;
     const char *pick;
   } steps[] = {
-      {{.problem = NEAR, .gpu = "H200", .config = "fwd:Br32-Bc32-T128-R4-W4-B1", .origin = FAT_PREDICTED},
+      {{.problem = NEAR, .gpu = "H200", .config = "fwd:Br32-Bc32-T128-R4-W4-s0", .origin = FAT_PREDICTED},
        "pick predicted"},
-      {{.problem = NEAR, .gpu = "H100", .config = "fwd:Br16-Bc32-T64-R2-W4-B1", .origin = FAT_MEASURED},
+      {{.problem = NEAR, .gpu = "H100", .config = "fwd:Br16-Bc32-T64-R2-W4-s0", .origin = FAT_MEASURED},
        "pick arch"},
-      {{.problem = NEAR, .gpu = "H200", .config = "fwd:Br16-Bc16-T64-R1-W4-B1", .origin = FAT_MEASURED},
+      {{.problem = NEAR, .gpu = "H200", .config = "fwd:Br16-Bc16-T64-R1-W4-s0", .origin = FAT_MEASURED},
        "pick nearest"},
       {{.problem = ASKED, .gpu = "H200", .config = WIDE, .origin = FAT_MEASURED}, "pick exact"},
   };

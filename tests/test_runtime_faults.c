@@ -142,7 +142,7 @@ static void expect_pick(const char *pick, const char *kernel, const char *word)
   fatune_close(h);
 }
 
-#define SECOND "fwd:Br32-Bc32-T128-R4-W4-B1"
+#define SECOND "fwd:Br32-Bc32-T128-R4-W4-s0"
 
 /* A row whose code cannot be loaded is left out, the next best serves, and describe says so. */
 static void unusable_code_is_left_out(void **state)

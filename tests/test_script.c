@@ -16,11 +16,12 @@ static const char lua_head[] =
     "return { about = 'probe', picked = true,\n"
     "  serves = { op = 'fwd', dtypes = { 'f32' }, features = {}, sm = 75 },\n"
     "  tunables = { { 'Br', { 16, 32 }, 'rows' } }, defaults = { { Br = 16 } },\n"
+    "  words = function() return {} end, threads = function() return 32 end,\n"
     "  constants = function(c, p) return { { 'Br', c.Br, 'rows' } } end,\n"
     "  constraints = {}, shared = function() return 0 end,\n"
     "  registers = function() return 32 end,\n"
     "  work = function(c, p) try() return { { blocks = 1, threads = 32 } } end,\n"
-    "  recipe = function(c, p, entry) return 'launch ' .. entry 'probe' .. ' grid 1 block "
+    "  recipe = function(c, p, g, entry) return 'launch ' .. entry 'probe' .. ' grid 1 block "
     "32 shared 0 args call' end }\n";
 static const char cu_text[] = "extern \"C\" __global__ void $(entry \"probe\")() { int x = Br; }\n";
 static const char facts[] = "p.op=fwd\np.dtype=f32\np.b=1\np.h=1\np.hk=1\np.q=64\np.k=64\np.d=64\np.dv=64\n"

@@ -97,7 +97,7 @@ static void work_is_counted_right(void **state)
 {
   (void)state;
   fat_config c;
-  assert_int_equal(fat_config_parse("fwd:Br64-Bc32-T128-R4-W4-B2", &c, NULL), FAT_OK);
+  assert_int_equal(fat_config_parse("fwd:Br64-Bc32-T128-R4-W4-s1", &c, NULL), FAT_OK);
   fat_problem p = problem_of("fwd-f32-b1-h2-q128-k128-d64");
   fat_point point;
   assert_int_equal(fat_space_point(script, &c, &p, gpu_of("T4"), &point, NULL), FAT_OK);
@@ -118,7 +118,7 @@ static void what_does_not_apply_says_why(void **state)
     const char *problem, *gpu, *words;
   } cases[] = {
       {"fwd-bf16-b1-h1-q64-k64-d64", "T4", "T4 (sm_75) has no bf16 arithmetic; it has f16 f32"},
-      {"fwd-f16-b1-h1-q64-k64-d64", "T4", "kernel fwd has no f16; it has f32"},
+      {"fwd-tf32-b1-h1-q64-k64-d64", "T4", "T4 (sm_75) has no tf32 arithmetic; it has f16 f32"},
       {"bwd-f32-b1-h1-q64-k64-d64", "T4", "kernel fwd does fwd, not bwd"},
       {"fwd-f32-b1-h1-q64-k64-d64-alibi", "H200", "kernel fwd has no 'alibi'"},
       {"fwd-f32-b1-h1-q64-k64-d64-causal-softcap", "H200", "kernel fwd has no 'softcap'"},
@@ -144,12 +144,12 @@ static void configs_that_are_wrong_say_why(void **state)
     const char *config, *words;
     fat_status status;
   } cases[] = {
-      {"fwd:Br65-Bc32-T128-R4-W4-B2", "Br is 65; allowed are 16, 32, 64, 128", FAT_E_INPUT},
-      {"fwd:Br64-Bc32-T128-R4-W4", "says nothing of B", FAT_E_INPUT},
+      {"fwd:Br65-Bc32-T128-R4-W4-s1", "Br is 65; allowed are 16, 32, 64, 128", FAT_E_INPUT},
+      {"fwd:Br64-Bc32-T128-R4-W4", "says nothing of s", FAT_E_INPUT},
       {"fwd:Br64-Bc32-T128-R4-W4-Z2", "'Z2' is no tunable of fwd", FAT_E_INPUT},
-      {"fwd:Br128-Bc128-T128-R8-W4-B1", "fit 255 registers", FAT_E_UNSUPPORTED},
-      {"fwd:Br128-Bc64-T256-R4-W4-B2", "64 KB of shared memory", FAT_E_UNSUPPORTED},
-      {"fwd:Br16-Bc16-T256-R8-W4-B2", "4 to 32 lanes", FAT_E_UNSUPPORTED},
+      {"fwd:Br128-Bc128-T128-R8-W4-s0", "fit 255 registers", FAT_E_UNSUPPORTED},
+      {"fwd:Br128-Bc64-T256-R4-W4-s1", "64 KB of shared memory", FAT_E_UNSUPPORTED},
+      {"fwd:Br16-Bc16-T256-R8-W4-s1", "4 to 32 lanes", FAT_E_UNSUPPORTED},
   };
   fat_problem p = problem_of("fwd-f32-b1-h1-q64-k64-d64");
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

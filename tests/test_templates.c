@@ -118,7 +118,7 @@ static void mistakes_point_at_the_template(void **state)
   static const struct {
     const char *file, *old, *fresh;
   } cases[] = {
-      {"fwd.cu", "mma_AB(O, P, V);", "mma_AB(O, P, Vx);"},
+      {"fwd.cu", "mma_AB(O, P, V.slot(j));", "mma_AB(O, P, Vx.slot(j));"},
       {"lib/simt.cuh", "S.at[r][c] = fmaf(q[r].at[w]", "S.at[r][c] = fmaff(q[r].at[w]"},
       {"lib/hooks.cuh", "return j <= i + at.nk", "return j <= ii + at.nk"},
       {"arch/sm75.cuh", "return threadIdx.x;", "return threadIdxx.x;"},

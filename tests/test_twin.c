@@ -61,7 +61,7 @@ static void places(void **state)
   assert_string_equal(twins_of("k:A1-B1-W8", 6, space), "1");   /* is the default */
   assert_string_equal(twins_of("k:A3-B2-W8", 6, space), "1 3"); /* not valid; default, then the nearest */
   assert_string_equal(twins_of("k:A2-B2-W1", 6, space), "");    /* takes any tensors */
-  assert_string_equal(twins_of("k:A2-B2", 6, space), "");       /* there is no W */
+  assert_string_equal(twins_of("k:A2-s1", 6, space), "");       /* there is no W */
   assert_string_equal(twins_of("k:A3-B3-W4", 1, space), "");    /* none has W = 1 */
   assert_string_equal(twins_of("k:A3-B3-W4", 0, space), "");
 }
@@ -76,8 +76,8 @@ static void runs(const fatune_plan *plan)
   }
 }
 
-#define OTHER  "fwd:Br32-Bc32-T128-R4-W1-B1" /* a twin that differs in more than W */
-#define NEARER "fwd:Br64-Bc32-T128-R4-W1-B1"
+#define OTHER  "fwd:Br32-Bc32-T128-R4-W1-s0" /* a twin that differs in more than W */
+#define NEARER "fwd:Br64-Bc32-T128-R4-W1-s0"
 
 static fatune_plan *plan_with_twin(fatune *h, const char *twin)
 {

@@ -8,10 +8,11 @@
 
 //: place -- the rows of one batch and head
 struct place {
-  const float *Q, *K, *V; // row 0
-  float *O, *LSE;         // LSE null: not wanted
-  i64 Qn, Kn, Vn, On;     // from row to row
-  i32 nq, nk;             // how many rows
+  const elem *Q, *K, *V; // row 0
+  elem *O;
+  float *LSE;         // null: not wanted
+  i64 Qn, Kn, Vn, On; // from row to row
+  i32 nq, nk;         // how many rows
 };
 
 //: rows -- hook: `head` counts the query heads of all batches; heads that share K and V lie side by side
@@ -19,10 +20,10 @@ __device__ __forceinline__ place rows(const call &a, i32 head)
 {
   const i64 b = head / a.h, h = head % a.h, hk = h / (a.h / a.hk);
   return {
-      (const float *)a.Q.data + b * a.Q.b + h * a.Q.h,
-      (const float *)a.K.data + b * a.K.b + hk * a.K.h,
-      (const float *)a.V.data + b * a.V.b + hk * a.V.h,
-      (float *)a.O.data + b * a.O.b + h * a.O.h,
+      (const elem *)a.Q.data + b * a.Q.b + h * a.Q.h,
+      (const elem *)a.K.data + b * a.K.b + hk * a.K.h,
+      (const elem *)a.V.data + b * a.V.b + hk * a.V.h,
+      (elem *)a.O.data + b * a.O.b + h * a.O.h,
       a.LSE.data ? a.LSE.data + b * a.LSE.b + h * a.LSE.h : a.LSE.data,
       a.Q.n, a.K.n, a.V.n, a.O.n,
       a.q, a.k,
@@ -33,6 +34,21 @@ __device__ __forceinline__ place rows(const call &a, i32 head)
 __device__ __forceinline__ i32 ceil_div(i32 x, i32 y)
 {
   return x / y + (x % y > 0);
+}
+
+//: turn -- what one block does: a tile of Q of one head; `head` counts the query heads of all batches
+struct turn {
+  i32 head, i0;
+};
+
+//: turn_of -- blocks start in the order of their numbers: Z heads together, of these the last tiles of Q, the
+// longest under a causal mask, first. Heads together share L2; the longest first leaves short ones for the end.
+__device__ __forceinline__ turn turn_of(const call &a, i64 block)
+{
+  const i32 Tr = ceil_div(a.q, Br);
+  const i32 first = i32(block / (i64(Tr) * Z)) * Z, x = i32(block - i64(Tr) * first);
+  const i32 together = min(Z, a.b * a.h - first);
+  return {first + x % together, Br * (Tr - 1 - x / together)};
 }
 
 //: tiles -- KV tiles [first, full) that no mask touches, then [full, last) that one does

@@ -2,12 +2,12 @@
 
 //: matrix -- the nq x row matrix of one batch and head; `row` is nk rounded up to whole tiles
 struct matrix {
-  float *data;
+  elem *data;
   i64 row;
 };
 
 //: matrix_of -- that of one batch and head
-__device__ __forceinline__ matrix matrix_of(float *all, i32 head, const place &at)
+__device__ __forceinline__ matrix matrix_of(elem *all, i32 head, const place &at)
 {
   const i64 row = i64(ceil_div(at.nk, Bc)) * Bc;
   return {all + head * row * at.nq, row};
@@ -18,11 +18,16 @@ __device__ __forceinline__ scores load_scores(const matrix &from, i32 i0, i32 j0
 {
   scores S;
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
+  for (i32 r = 0; r < R; r++) {
+    const elem *row = from.data + (i64(i0) + row_of(r)) * from.row + j0;
+    const bool real = row_of(r) < nq - i0;
 #pragma unroll
-    for (i32 c = 0; c < C; c++)
-      S.at[r][c] = row_of(r) < nq - i0 ? from.data[(i64(i0) + row_of(r)) * from.row + j0 + column_of(c)]
-                                       : minus_inf();
+    for (i32 c = 0; c < C; c += group)
+      if (real)
+        get_group(&S.at[r][c], row + column_of(c));
+      else
+        fill_group(&S.at[r][c], minus_inf());
+  }
   return S;
 }
 
@@ -32,8 +37,23 @@ __device__ __forceinline__ void store_scores(const scores &S, const matrix &to, 
 #pragma unroll
   for (i32 r = 0; r < R; r++)
     if (row_of(r) < nq - i0) {
+      elem *row = to.data + (i64(i0) + row_of(r)) * to.row + j0;
 #pragma unroll
-      for (i32 c = 0; c < C; c++)
-        to.data[(i64(i0) + row_of(r)) * to.row + j0 + column_of(c)] = S.at[r][c];
+      for (i32 c = 0; c < C; c += group)
+        put_group(row + column_of(c), &S.at[r][c]);
     }
 }
+
+//: fill_group
+__device__ __forceinline__ void fill_group(float *to, float x)
+{
+#pragma unroll
+  for (i32 c = 0; c < group; c++)
+    to[c] = x;
+}
+
+//: sums_at -- where the rows of O lie while they grow: floats, `row` from one to the next
+struct sums_at {
+  float *data;
+  i64 row;
+};

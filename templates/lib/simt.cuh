@@ -3,6 +3,9 @@
 // rows, C columns of S (every X-th) and E chunks of W columns of O (every X-th chunk). So a row lives inside
 // one warp, and S, P and O of a row never leave it.
 
+//: elem
+typedef float elem;
+
 //: row_of -- the r-th row of this thread in its tile; neighbouring groups hold neighbouring rows
 __device__ __forceinline__ i32 row_of(i32 r)
 {
@@ -41,17 +44,49 @@ template <i32 rows_, i32 columns_, i32 pad_> struct tile {
   __device__ __forceinline__ void *end() const { return data + count * stride; }
 };
 
-//: load_tile -- rows i0.. of a matrix of n rows and d columns; what lies beyond either becomes 0
+//: Q_tile
+typedef tile<Br, D, W> Q_tile;
+
+//: K_tile
+typedef tile<Bc, D, W> K_tile;
+
+//: V_tile
+typedef tile<Bc, Dp, 0> V_tile;
+
+//: query -- Q as the left operand of a product
+typedef Q_tile query;
+
+//: ring -- the one tile of K or of V
+template <class Tile> struct ring {
+  Tile only;
+  __device__ __forceinline__ explicit ring(void *at) : only(at) {}
+  __device__ __forceinline__ Tile slot(i32) const { return only; }
+};
+
+//: flight -- which rows a tile waits for; nothing is on its way before it lands
+struct flight {
+  const elem *from;
+  i64 stride;
+  i32 i0, n, d;
+};
+
+//: depart -- rows i0.. of a matrix of n rows and d columns are meant for a tile
 template <i32 d, class Tile>
-__device__ __forceinline__ void load_tile(Tile to, const float *from, i64 stride, i32 i0, i32 n)
+__device__ __forceinline__ flight depart(Tile, const elem *from, i64 stride, i32 i0, i32 n)
+{
+  return {from, stride, i0, n, d};
+}
+
+//: land -- the tile is filled; what lies beyond the rows or columns of the matrix becomes 0
+template <class Tile> __device__ __forceinline__ void land(Tile to, const flight &f)
 {
   constexpr i32 chunks = Tile::columns / W; // of a row
 #pragma unroll 4
   for (i32 x = thread_id(); x < Tile::count * chunks; x += T) {
     const i32 i = x / chunks, column = x % chunks * W;
     vec value = {};
-    if (i < n - i0 && column < d)
-      value = *(const vec *)(from + (i64(i0) + i) * stride + column);
+    if (i < f.n - f.i0 && column < f.d)
+      value = *(const vec *)(f.from + (i64(f.i0) + i) * f.stride + column);
     *(vec *)(to.row(i) + column) = value;
   }
 }
@@ -88,14 +123,20 @@ template <class A, class B> __device__ __forceinline__ void mma_ABt(scores &S, A
   }
 }
 
-//: put_scores -- P to shared memory, where the other lanes of its rows read it
-template <class Tile> __device__ __forceinline__ void put_scores(Tile P, const scores &S)
+//: weights -- P in shared memory, where the other lanes of its rows read it
+typedef tile<Br, Bc, X> weights;
+
+//: weigh -- P of a row is written and read by one warp
+__device__ __forceinline__ weights weigh(const scores &S)
 {
+  const weights P(shared_memory() + at_P);
 #pragma unroll
   for (i32 r = 0; r < R; r++)
 #pragma unroll
     for (i32 c = 0; c < C; c++)
       P.row(row_of(r))[column_of(c)] = S.at[r][c];
+  warp_sync();
+  return P;
 }
 
 //: mma_AB -- O += P V
@@ -136,55 +177,47 @@ __device__ __forceinline__ void scale_rows(outputs &O, const rowvec &f)
         O.at[r][e].at[u] *= f.at[r];
 }
 
-//: load_outputs -- rows i0.. of O
-__device__ __forceinline__ outputs load_outputs(const place &at, i32 i0)
+//: load_sums -- rows i0.. of O; what lies beyond n is 0
+__device__ __forceinline__ outputs load_sums(const sums_at &from, i32 i0, i32 n)
 {
   outputs O = {};
 #pragma unroll
   for (i32 r = 0; r < R; r++)
 #pragma unroll
     for (i32 e = 0; e < E; e++)
-      if (row_of(r) < at.nq - i0 && chunk_of(e) < Dv)
-        O.at[r][e] = *(const vec *)(at.O + (i64(i0) + row_of(r)) * at.On + chunk_of(e));
+      if (row_of(r) < n - i0 && chunk_of(e) < Dv)
+        O.at[r][e] = *(const vec *)(from.data + (i64(i0) + row_of(r)) * from.row + chunk_of(e));
   return O;
 }
 
-//: store_outputs -- rows i0.. of O
-__device__ __forceinline__ void store_outputs(const outputs &O, const place &at, i32 i0)
+//: store_sums -- rows i0.. of O
+__device__ __forceinline__ void store_sums(const outputs &O, const sums_at &to, i32 i0, i32 n)
 {
 #pragma unroll
   for (i32 r = 0; r < R; r++)
 #pragma unroll
     for (i32 e = 0; e < E; e++)
-      if (row_of(r) < at.nq - i0 && chunk_of(e) < Dv)
-        *(vec *)(at.O + (i64(i0) + row_of(r)) * at.On + chunk_of(e)) = O.at[r][e];
+      if (row_of(r) < n - i0 && chunk_of(e) < Dv)
+        *(vec *)(to.data + (i64(i0) + row_of(r)) * to.row + chunk_of(e)) = O.at[r][e];
 }
 
-//: load_rowvec -- one number a row from device memory, read by every lane of the row; 0 beyond n rows
-__device__ __forceinline__ rowvec load_rowvec(const float *from, i32 i0, i32 n)
+//: store_outputs -- the same into the caller's tensor
+__device__ __forceinline__ void store_outputs(const outputs &O, const place &at, i32 i0)
 {
-  rowvec v;
-#pragma unroll
-  for (i32 r = 0; r < R; r++)
-    v.at[r] = row_of(r) < n - i0 ? from[i64(i0) + row_of(r)] : 0.f;
-  return v;
+  store_sums(O, {at.O, at.On}, i0, at.nq);
 }
 
-//: store_rowvec -- one number a row to device memory, written by the first lane of the row
-__device__ __forceinline__ void store_rowvec(const rowvec &v, float *to, i32 i0, i32 n)
+//: group -- columns of S that lie side by side in a thread
+constexpr i32 group = 1;
+
+//: get_group
+__device__ __forceinline__ void get_group(float *to, const elem *from)
 {
-#pragma unroll
-  for (i32 r = 0; r < R; r++)
-    if (lane_of() == 0 && row_of(r) < n - i0)
-      to[i64(i0) + row_of(r)] = v.at[r];
+  *to = *from;
 }
 
-//: row_finish -- the LSE of each row
-__device__ __forceinline__ rowvec row_finish(const rowvec &m, const rowvec &l, float c)
+//: put_group
+__device__ __forceinline__ void put_group(elem *to, const float *from)
 {
-  rowvec v;
-#pragma unroll
-  for (i32 r = 0; r < R; r++)
-    v.at[r] = finish(m.at[r], l.at[r], c);
-  return v;
+  *to = *from;
 }

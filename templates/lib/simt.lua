@@ -12,6 +12,16 @@ simt.tunables = {
   { "W", { 1, 2, 4 }, "floats moved at once" },
 }
 
+function simt.tunables_and(row)
+  local all = { table.unpack(simt.tunables) }
+  all[#all + 1] = row
+  return all
+end
+function simt.threads(c) return c.T end
+
+local libs = { "lib/args.h", "lib/hooks.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/simt.cuh" }
+function simt.words(c, p) return { libs = libs, dtype = p.dtype, Q = 0, b = 1, O_apart = false } end
+
 -- Lanes that share a row, columns of S of a thread, chunks of O of a thread, padded width of V.
 function simt.lanes(c) return c.T * c.R // c.Br end
 function simt.columns(c) return c.Bc // simt.lanes(c) end
@@ -32,17 +42,21 @@ function simt.constants(c, p)
     { "X", simt.lanes(c), "lanes that share a row" },
     { "C", simt.columns(c), "columns of S of one thread" },
     { "E", simt.chunks(c, p), "chunks of W columns of O of one thread" },
+    { "at_P", simt.at_P(c, p), "where P lies in shared memory, bytes" },
+    { "at_K", simt.at_K(c, p), "where K lies in shared memory, bytes" },
+    { "at_V", simt.at_V(c, p), "where V lies in shared memory, bytes" },
+    { "Z", c.Z or 1, "heads whose tiles of Q start together" },
   }
 end
 
 -- Bytes of the tiles in shared memory, as simt.cuh lays them out.
 function simt.rows_tile(rows, columns, pad) return 4 * rows * (columns + pad) end
-function simt.tiles_QPKV(c, p, buffers)
-  local Q = simt.rows_tile(c.Br, p.d, c.W)
-  local P = simt.rows_tile(c.Br, c.Bc, simt.lanes(c))
-  local K = simt.rows_tile(c.Bc, p.d, c.W)
-  local V = simt.rows_tile(c.Bc, simt.padded(c, p), 0)
-  return Q + P + (buffers == 2 and K + V or math.max(K, V))
+function simt.at_P(c, p) return simt.rows_tile(c.Br, p.d, c.W) end
+function simt.at_K(c, p) return simt.at_P(c, p) + simt.rows_tile(c.Br, c.Bc, simt.lanes(c)) end
+function simt.at_V(c, p) return simt.at_K(c, p) + (c.s == 0 and 0 or simt.rows_tile(c.Bc, p.d, c.W)) end
+function simt.tiles_QPKV(c, p)
+  local K, V = simt.rows_tile(c.Bc, p.d, c.W), simt.rows_tile(c.Bc, simt.padded(c, p), 0)
+  return math.max(simt.at_K(c, p) + K, simt.at_V(c, p) + V)
 end
 
 -- Registers of a thread: accumulators of S and O, the operands of one step, and about 40 for the rest

@@ -172,3 +172,32 @@ __device__ __forceinline__ rowvec plus(const rowvec &x, const rowvec &y)
     v.at[r] = x.at[r] + y.at[r];
   return v;
 }
+
+//: load_rowvec -- one number a row from device memory, read by every lane of the row; 0 beyond n rows
+__device__ __forceinline__ rowvec load_rowvec(const float *from, i32 i0, i32 n)
+{
+  rowvec v;
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+    v.at[r] = row_of(r) < n - i0 ? from[i64(i0) + row_of(r)] : 0.f;
+  return v;
+}
+
+//: store_rowvec -- one number a row to device memory, written by the first lane of the row
+__device__ __forceinline__ void store_rowvec(const rowvec &v, float *to, i32 i0, i32 n)
+{
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+    if (lane_of() == 0 && row_of(r) < n - i0)
+      to[i64(i0) + row_of(r)] = v.at[r];
+}
+
+//: row_finish -- the LSE of each row
+__device__ __forceinline__ rowvec row_finish(const rowvec &m, const rowvec &l, float c)
+{
+  rowvec v;
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+    v.at[r] = finish(m.at[r], l.at[r], c);
+  return v;
+}

@@ -1,12 +1,12 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     fwd-f32-d64-causal
 //   config     fa1:Br64-Bc32-T128-R4-W4
-//   source     258ab246faff9fda272238465163bb6150f12182f1640fc1120d79f27665e286
+//   source     893be786e91952629f04a8e311e035636a409bf86ee6b66eccb4223e8c410b20
 //   target     sm_75
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
 //   recipe     workspace 8*b*h*q
-//   recipe     launch fa1_258ab246faff9fda grid b*h block 128 shared 44544 args call ws(0) ws(4*b*h*q)
+//   recipe     launch fa1_893be786e9195262 grid b*h block 128 shared 44544 args call ws(0) ws(4*b*h*q)
 
 #line 5 "templates/lib/args.h"
 //: i32
@@ -41,13 +41,18 @@ typedef struct call {
 } call;
 typedef char call_is_176_bytes[sizeof(call) == 176 ? 1 : -1]; // the host lays out the same struct
 
+#line 6 "templates/lib/simt.cuh"
+//: elem
+typedef float elem;
+
 #line 9 "templates/lib/hooks.cuh"
 //: place -- the rows of one batch and head
 struct place {
-  const float *Q, *K, *V; // row 0
-  float *O, *LSE;         // LSE null: not wanted
-  i64 Qn, Kn, Vn, On;     // from row to row
-  i32 nq, nk;             // how many rows
+  const elem *Q, *K, *V; // row 0
+  elem *O;
+  float *LSE;         // null: not wanted
+  i64 Qn, Kn, Vn, On; // from row to row
+  i32 nq, nk;         // how many rows
 };
 
 //: rows -- hook: `head` counts the query heads of all batches; heads that share K and V lie side by side
@@ -55,10 +60,10 @@ __device__ __forceinline__ place rows(const call &a, i32 head)
 {
   const i64 b = head / a.h, h = head % a.h, hk = h / (a.h / a.hk);
   return {
-      (const float *)a.Q.data + b * a.Q.b + h * a.Q.h,
-      (const float *)a.K.data + b * a.K.b + hk * a.K.h,
-      (const float *)a.V.data + b * a.V.b + hk * a.V.h,
-      (float *)a.O.data + b * a.O.b + h * a.O.h,
+      (const elem *)a.Q.data + b * a.Q.b + h * a.Q.h,
+      (const elem *)a.K.data + b * a.K.b + hk * a.K.h,
+      (const elem *)a.V.data + b * a.V.b + hk * a.V.h,
+      (elem *)a.O.data + b * a.O.b + h * a.O.h,
       a.LSE.data ? a.LSE.data + b * a.LSE.b + h * a.LSE.h : a.LSE.data,
       a.Q.n, a.K.n, a.V.n, a.O.n,
       a.q, a.k,
@@ -72,7 +77,14 @@ __device__ __forceinline__ i64 block_id()
   return blockIdx.x;
 }
 
-#line 32 "templates/lib/hooks.cuh"
+#line 55 "templates/lib/matrix.cuh"
+//: sums_at -- where the rows of O lie while they grow: floats, `row` from one to the next
+struct sums_at {
+  float *data;
+  i64 row;
+};
+
+#line 33 "templates/lib/hooks.cuh"
 //: ceil_div
 __device__ __forceinline__ i32 ceil_div(i32 x, i32 y)
 {
@@ -90,7 +102,7 @@ __device__ __forceinline__ float base2(float scale)
   return fmaxf(fabsf(scale) * log2e, least);
 }
 
-#line 35 "templates/lib/simt.cuh"
+#line 38 "templates/lib/simt.cuh"
 //: tile -- rows x columns in shared memory; `pad` floats behind each row spread neighbours over the banks
 template <i32 rows_, i32 columns_, i32 pad_> struct tile {
   static constexpr i32 count = rows_, columns = columns_, stride = columns_ + pad_;
@@ -104,6 +116,10 @@ template <i32 rows_, i32 columns_, i32 pad_> struct tile {
 constexpr i32 D = 64;        // head dimension of Q and K
 #line 5 "templates/fa1.lua"
 constexpr i32 W = 4;         // floats moved at once
+#line 47 "templates/lib/simt.cuh"
+//: Q_tile
+typedef tile<Br, D, W> Q_tile;
+
 #line 51 "templates/arch/sm75.cuh"
 //: shared_memory -- the block's dynamic shared memory, aligned to 16 bytes [.shared state space]
 __device__ __forceinline__ char *shared_memory()
@@ -112,11 +128,21 @@ __device__ __forceinline__ char *shared_memory()
   return (char *)shared_memory_;
 }
 
-#line 9 "templates/fa1.lua"
-constexpr i32 X = 8;         // lanes that share a row
+#line 50 "templates/lib/simt.cuh"
+//: K_tile
+typedef tile<Bc, D, W> K_tile;
+
+#line 13 "templates/fa1.lua"
+constexpr i32 at_K = 27648;  // where K lies in shared memory, bytes
 #line 8 "templates/fa1.lua"
 constexpr i32 Dp = 64;       // columns of V as they lie in shared memory
-#line 30 "templates/lib/simt.cuh"
+#line 53 "templates/lib/simt.cuh"
+//: V_tile
+typedef tile<Bc, Dp, 0> V_tile;
+
+#line 14 "templates/fa1.lua"
+constexpr i32 at_V = 36352;  // where V lies in shared memory, bytes
+#line 33 "templates/lib/simt.cuh"
 //: vec -- W floats, moved as one
 struct alignas(4 * W) vec {
   float at[W];
@@ -126,7 +152,7 @@ struct alignas(4 * W) vec {
 constexpr i32 R = 4;         // rows of a tile that one thread works on
 #line 11 "templates/fa1.lua"
 constexpr i32 E = 2;         // chunks of W columns of O of one thread
-#line 64 "templates/lib/simt.cuh"
+#line 99 "templates/lib/simt.cuh"
 //: outputs -- a thread's part of O
 struct outputs {
   vec at[R][E];
@@ -139,7 +165,9 @@ __device__ __forceinline__ i32 thread_id()
   return threadIdx.x;
 }
 
-#line 6 "templates/lib/simt.cuh"
+#line 9 "templates/fa1.lua"
+constexpr i32 X = 8;         // lanes that share a row
+#line 9 "templates/lib/simt.cuh"
 //: row_of -- the r-th row of this thread in its tile; neighbouring groups hold neighbouring rows
 __device__ __forceinline__ i32 row_of(i32 r)
 {
@@ -152,7 +180,7 @@ __device__ __forceinline__ i32 lane_of()
   return thread_id() % X;
 }
 
-#line 24 "templates/lib/simt.cuh"
+#line 27 "templates/lib/simt.cuh"
 //: chunk_of -- first column of the e-th chunk of O of this thread
 __device__ __forceinline__ i32 chunk_of(i32 e)
 {
@@ -161,16 +189,16 @@ __device__ __forceinline__ i32 chunk_of(i32 e)
 
 #line 7 "templates/fa1.lua"
 constexpr i32 Dv = 64;       // head dimension of V and O
-#line 152 "templates/lib/simt.cuh"
-//: store_outputs -- rows i0.. of O
-__device__ __forceinline__ void store_outputs(const outputs &O, const place &at, i32 i0)
+#line 193 "templates/lib/simt.cuh"
+//: store_sums -- rows i0.. of O
+__device__ __forceinline__ void store_sums(const outputs &O, const sums_at &to, i32 i0, i32 n)
 {
 #pragma unroll
   for (i32 r = 0; r < R; r++)
 #pragma unroll
     for (i32 e = 0; e < E; e++)
-      if (row_of(r) < at.nq - i0 && chunk_of(e) < Dv)
-        *(vec *)(at.O + (i64(i0) + row_of(r)) * at.On + chunk_of(e)) = O.at[r][e];
+      if (row_of(r) < n - i0 && chunk_of(e) < Dv)
+        *(vec *)(to.data + (i64(i0) + row_of(r)) * to.row + chunk_of(e)) = O.at[r][e];
 }
 
 #line 24 "templates/lib/softmax.cuh"
@@ -179,7 +207,7 @@ struct rowvec {
   float at[R];
 };
 
-#line 173 "templates/lib/simt.cuh"
+#line 186 "templates/lib/softmax.cuh"
 //: store_rowvec -- one number a row to device memory, written by the first lane of the row
 __device__ __forceinline__ void store_rowvec(const rowvec &v, float *to, i32 i0, i32 n)
 {
@@ -214,23 +242,36 @@ __device__ __forceinline__ void block_sync()
   __syncthreads();
 }
 
-#line 44 "templates/lib/simt.cuh"
-//: load_tile -- rows i0.. of a matrix of n rows and d columns; what lies beyond either becomes 0
+#line 66 "templates/lib/simt.cuh"
+//: flight -- which rows a tile waits for; nothing is on its way before it lands
+struct flight {
+  const elem *from;
+  i64 stride;
+  i32 i0, n, d;
+};
+
+//: depart -- rows i0.. of a matrix of n rows and d columns are meant for a tile
 template <i32 d, class Tile>
-__device__ __forceinline__ void load_tile(Tile to, const float *from, i64 stride, i32 i0, i32 n)
+__device__ __forceinline__ flight depart(Tile, const elem *from, i64 stride, i32 i0, i32 n)
+{
+  return {from, stride, i0, n, d};
+}
+
+//: land -- the tile is filled; what lies beyond the rows or columns of the matrix becomes 0
+template <class Tile> __device__ __forceinline__ void land(Tile to, const flight &f)
 {
   constexpr i32 chunks = Tile::columns / W; // of a row
 #pragma unroll 4
   for (i32 x = thread_id(); x < Tile::count * chunks; x += T) {
     const i32 i = x / chunks, column = x % chunks * W;
     vec value = {};
-    if (i < n - i0 && column < d)
-      value = *(const vec *)(from + (i64(i0) + i) * stride + column);
+    if (i < f.n - f.i0 && column < f.d)
+      value = *(const vec *)(f.from + (i64(f.i0) + i) * f.stride + column);
     *(vec *)(to.row(i) + column) = value;
   }
 }
 
-#line 38 "templates/lib/hooks.cuh"
+#line 54 "templates/lib/hooks.cuh"
 //: tiles -- KV tiles [first, full) that no mask touches, then [full, last) that one does
 struct tiles {
   i32 first, full, last;
@@ -239,29 +280,29 @@ struct tiles {
 //: range -- hook: the KV tiles that rows [i0, i0 + Br) visit
 __device__ __forceinline__ tiles range(const place &at, i32 i0)
 {
-#line 47 "templates/lib/hooks.cuh"
+#line 63 "templates/lib/hooks.cuh"
   // Row i sees keys 0 .. i + nk - nq: the last row sees the last key.
   const i32 first_sees = max(0, i0 + 1 + at.nk - at.nq);
   const i32 last_sees = max(0, min(i0 + Br, at.nq) + at.nk - at.nq);
   return {0, first_sees / Bc, ceil_div(last_sees, Bc)};
-#line 54 "templates/lib/hooks.cuh"
+#line 70 "templates/lib/hooks.cuh"
 }
 
-#line 139 "templates/lib/simt.cuh"
-//: load_outputs -- rows i0.. of O
-__device__ __forceinline__ outputs load_outputs(const place &at, i32 i0)
+#line 180 "templates/lib/simt.cuh"
+//: load_sums -- rows i0.. of O; what lies beyond n is 0
+__device__ __forceinline__ outputs load_sums(const sums_at &from, i32 i0, i32 n)
 {
   outputs O = {};
 #pragma unroll
   for (i32 r = 0; r < R; r++)
 #pragma unroll
     for (i32 e = 0; e < E; e++)
-      if (row_of(r) < at.nq - i0 && chunk_of(e) < Dv)
-        O.at[r][e] = *(const vec *)(at.O + (i64(i0) + row_of(r)) * at.On + chunk_of(e));
+      if (row_of(r) < n - i0 && chunk_of(e) < Dv)
+        O.at[r][e] = *(const vec *)(from.data + (i64(i0) + row_of(r)) * from.row + chunk_of(e));
   return O;
 }
 
-#line 163 "templates/lib/simt.cuh"
+#line 176 "templates/lib/softmax.cuh"
 //: load_rowvec -- one number a row from device memory, read by every lane of the row; 0 beyond n rows
 __device__ __forceinline__ rowvec load_rowvec(const float *from, i32 i0, i32 n)
 {
@@ -272,22 +313,26 @@ __device__ __forceinline__ rowvec load_rowvec(const float *from, i32 i0, i32 n)
   return v;
 }
 
+#line 56 "templates/lib/simt.cuh"
+//: query -- Q as the left operand of a product
+typedef Q_tile query;
+
 #line 10 "templates/fa1.lua"
 constexpr i32 C = 4;         // columns of S of one thread
-#line 59 "templates/lib/simt.cuh"
+#line 94 "templates/lib/simt.cuh"
 //: scores -- a thread's part of S or P
 struct scores {
   float at[R][C];
 };
 
-#line 18 "templates/lib/simt.cuh"
+#line 21 "templates/lib/simt.cuh"
 //: column_of -- the c-th column of S of this thread
 __device__ __forceinline__ i32 column_of(i32 c)
 {
   return lane_of() + c * X;
 }
 
-#line 69 "templates/lib/simt.cuh"
+#line 104 "templates/lib/simt.cuh"
 //: mma_ABt -- S += Q K^T
 template <class A, class B> __device__ __forceinline__ void mma_ABt(scores &S, A Q, B K)
 {
@@ -323,13 +368,13 @@ __device__ __forceinline__ void orient(scores &S, float scale)
   }
 }
 
-#line 56 "templates/lib/hooks.cuh"
+#line 72 "templates/lib/hooks.cuh"
 //: keep -- hook: whether row i may see key j
 __device__ __forceinline__ bool keep(const place &at, i32 i, i32 j)
 {
-#line 60 "templates/lib/hooks.cuh"
+#line 76 "templates/lib/hooks.cuh"
   return j <= i + at.nk - at.nq; // and so j < nk for every row there is
-#line 64 "templates/lib/hooks.cuh"
+#line 80 "templates/lib/hooks.cuh"
 }
 
 #line 51 "templates/lib/softmax.cuh"
@@ -469,7 +514,7 @@ __device__ __forceinline__ rowvec times(const rowvec &x, const rowvec &y)
   return v;
 }
 
-#line 127 "templates/lib/simt.cuh"
+#line 168 "templates/lib/simt.cuh"
 //: scale_rows -- O = diag(f) O
 __device__ __forceinline__ void scale_rows(outputs &O, const rowvec &f)
 {
@@ -493,17 +538,12 @@ __device__ __forceinline__ void scale_scores(scores &P, const rowvec &f)
       P.at[r][c] *= f.at[r];
 }
 
-#line 91 "templates/lib/simt.cuh"
-//: put_scores -- P to shared memory, where the other lanes of its rows read it
-template <class Tile> __device__ __forceinline__ void put_scores(Tile P, const scores &S)
-{
-#pragma unroll
-  for (i32 r = 0; r < R; r++)
-#pragma unroll
-    for (i32 c = 0; c < C; c++)
-      P.row(row_of(r))[column_of(c)] = S.at[r][c];
-}
+#line 126 "templates/lib/simt.cuh"
+//: weights -- P in shared memory, where the other lanes of its rows read it
+typedef tile<Br, Bc, X> weights;
 
+#line 12 "templates/fa1.lua"
+constexpr i32 at_P = 17408;  // where P lies in shared memory, bytes
 #line 23 "templates/arch/sm75.cuh"
 //: warp_sync -- the 32 threads of the warp meet, and see what the others wrote before [bar.warp.sync]
 __device__ __forceinline__ void warp_sync()
@@ -511,7 +551,20 @@ __device__ __forceinline__ void warp_sync()
   __syncwarp();
 }
 
-#line 101 "templates/lib/simt.cuh"
+#line 129 "templates/lib/simt.cuh"
+//: weigh -- P of a row is written and read by one warp
+__device__ __forceinline__ weights weigh(const scores &S)
+{
+  const weights P(shared_memory() + at_P);
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+#pragma unroll
+    for (i32 c = 0; c < C; c++)
+      P.row(row_of(r))[column_of(c)] = S.at[r][c];
+  warp_sync();
+  return P;
+}
+
 //: mma_AB -- O += P V
 template <class A, class B> __device__ __forceinline__ void mma_AB(outputs &O, A P, B V)
 {
@@ -538,7 +591,7 @@ template <class A, class B> __device__ __forceinline__ void mma_AB(outputs &O, A
   }
 }
 
-#line 66 "templates/lib/hooks.cuh"
+#line 82 "templates/lib/hooks.cuh"
 //: inverse -- 1 / l; a row that sees no key has l = 0 and gives O = 0
 __device__ __forceinline__ float inverse(float l)
 {
@@ -565,7 +618,7 @@ __device__ __forceinline__ float lg2(float x)
   return y;
 }
 
-#line 72 "templates/lib/hooks.cuh"
+#line 88 "templates/lib/hooks.cuh"
 //: finish -- hook: LSE = scale m + ln l; +inf for a row that sees no key
 __device__ __forceinline__ float finish(float m, float l, float c)
 {
@@ -573,7 +626,7 @@ __device__ __forceinline__ float finish(float m, float l, float c)
   return l == 0.f ? -minus_inf() : (c * m + lg2(l)) * ln2;
 }
 
-#line 182 "templates/lib/simt.cuh"
+#line 195 "templates/lib/softmax.cuh"
 //: row_finish -- the LSE of each row
 __device__ __forceinline__ rowvec row_finish(const rowvec &m, const rowvec &l, float c)
 {
@@ -590,40 +643,46 @@ __device__ __forceinline__ rowvec row_finish(const rowvec &m, const rowvec &l, f
 // One block for each batch and head. Numbers on the right are the lines of Algorithm 1.
 #line 5 "templates/fa1.cu"
 extern "C" __global__ void __launch_bounds__(T, 1)
-fa1_258ab246faff9fda(const call a, float *l_all, float *m_all)
+fa1_893be786e9195262(const call a, float *l_all, float *m_all)
 {
   const place at = rows(a, i32(block_id()));
   float *const l_head = l_all + block_id() * a.q, *const m_head = m_all + block_id() * a.q;
+#line 13 "templates/fa1.cu"
+  const sums_at O_head = {at.O, at.On};
+#line 15 "templates/fa1.cu"
   const i32 Tr = ceil_div(at.nq, Br), Tc = ceil_div(at.nk, Bc);               // 3, 4
   const float c = base2(a.scale);
 
-  tile<Br, D, W> Q(shared_memory());
-  tile<Br, Bc, X> P(Q.end());
-  tile<Bc, D, W> K(P.end());
-  tile<Bc, Dp, 0> V(K.end());
+  const Q_tile Q_place(shared_memory());
+  const K_tile K(shared_memory() + at_K);
+  const V_tile V(shared_memory() + at_V);
 
   for (i32 i = 0; i < Tr; i++) {                                               // 2
-    store_outputs({}, at, i * Br);
+    store_sums({}, O_head, i * Br, at.nq);
     store_rowvec(row_fill(0.f), l_head, i * Br, at.nq);
     store_rowvec(row_fill(minus_inf()), m_head, i * Br, at.nq);
   }
   for (i32 j = 0; j < Tc; j++) {                                               // 5
     block_sync();                                       // all are done with the last K, V
-    load_tile<D>(K, at.K, at.Kn, j * Bc, at.nk);                               // 6
-    load_tile<Dv>(V, at.V, at.Vn, j * Bc, at.nk);
+    const auto K_next = depart<D>(K, at.K, at.Kn, j * Bc, at.nk);              // 6
+    land(K, K_next);
+    const auto V_next = depart<Dv>(V, at.V, at.Vn, j * Bc, at.nk);
+    land(V, V_next);
     for (i32 i = 0; i < Tr; i++) {                                             // 7
       const tiles visit = range(at, i * Br);
       if (j < visit.first || j >= visit.last)
         continue;                                       // no row of this tile sees a key of that one
       block_sync();                                     // all are done with the last Q; its O, l, m are written
-      load_tile<D>(Q, at.Q, at.Qn, i * Br, at.nq);                             // 8
-      outputs O = load_outputs(at, i * Br);
+      const auto Q_next = depart<D>(Q_place, at.Q, at.Qn, i * Br, at.nq);      // 8
+      outputs O = load_sums(O_head, i * Br, at.nq);
       const rowvec l = load_rowvec(l_head, i * Br, at.nq), m = load_rowvec(m_head, i * Br, at.nq);
+      land(Q_place, Q_next);
       block_sync();
+      const query Q(Q_place);
       scores S = {};
       mma_ABt(S, Q, K);                                                        // 9: S = Q K^T
       orient(S, a.scale);
-#line 42 "templates/fa1.cu"
+#line 50 "templates/fa1.cu"
       if (j >= visit.full)
         mask(S, at, i * Br, j * Bc);
       const rowvec m_ij = row_max(row_fill(minus_inf()), S);                   // 10: m_ij = rowmax(S)
@@ -634,15 +693,15 @@ fa1_258ab246faff9fda(const call a, float *l_all, float *m_all)
       const rowvec l_new = plus(times(f, l), times(f_ij, l_ij));
       scale_rows(O, times(f, l));                                              // 12: O = diag(l_new)^-1
       scale_scores(S, f_ij);                                                   //     (diag(l) exp(m - m_new) O
-      put_scores(P, S);                                                        //      + exp(m_ij - m_new) P V)
-      warp_sync();                                      // P of a row is written and read by one warp
+      const weights P = weigh(S);                                              //      + exp(m_ij - m_new) P V)
       mma_AB(O, P, V);
       scale_rows(O, row_inverse(l_new));
-      store_outputs(O, at, i * Br);
+      store_sums(O, O_head, i * Br, at.nq);
       store_rowvec(l_new, l_head, i * Br, at.nq);                              // 13
       store_rowvec(m_new, m_head, i * Br, at.nq);
     }
   }
+#line 73 "templates/fa1.cu"
   if (at.LSE) {
     block_sync();
     for (i32 i = 0; i < Tr; i++) {

@@ -1,11 +1,11 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     fwd-f32-d64-causal
-//   config     fwd:Br64-Bc32-T128-R4-W4-B2
-//   source     1f3103752577910c71b878484f8ea1f4cdde1992422ad752ec1f841945776c3c
+//   config     fwd:Br64-Bc32-T128-R4-W4-s1
+//   source     08680217d34453ee19e020fb69b04e5eafd0a81bf775393b0be4ad1181e6de4b
 //   target     sm_75
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
-//   recipe     launch fwd_1f3103752577910c grid ceildiv(q,64)*b*h block 128 shared 44544 args call
+//   recipe     launch fwd_08680217d34453ee grid ceildiv(q,64)*b*h block 128 shared 44544 args call
 
 #line 5 "templates/lib/args.h"
 //: i32
@@ -40,7 +40,13 @@ typedef struct call {
 } call;
 typedef char call_is_176_bytes[sizeof(call) == 176 ? 1 : -1]; // the host lays out the same struct
 
-#line 32 "templates/lib/hooks.cuh"
+#line 39 "templates/lib/hooks.cuh"
+//: turn -- what one block does: a tile of Q of one head; `head` counts the query heads of all batches
+struct turn {
+  i32 head, i0;
+};
+
+#line 33 "templates/lib/hooks.cuh"
 //: ceil_div
 __device__ __forceinline__ i32 ceil_div(i32 x, i32 y)
 {
@@ -49,28 +55,17 @@ __device__ __forceinline__ i32 ceil_div(i32 x, i32 y)
 
 #line 1 "templates/fwd.lua"
 constexpr i32 Br = 64;       // rows of Q of one tile
-#line 9 "templates/lib/hooks.cuh"
-//: place -- the rows of one batch and head
-struct place {
-  const float *Q, *K, *V; // row 0
-  float *O, *LSE;         // LSE null: not wanted
-  i64 Qn, Kn, Vn, On;     // from row to row
-  i32 nq, nk;             // how many rows
-};
-
-//: rows -- hook: `head` counts the query heads of all batches; heads that share K and V lie side by side
-__device__ __forceinline__ place rows(const call &a, i32 head)
+#line 15 "templates/fwd.lua"
+constexpr i32 Z = 1;         // heads whose tiles of Q start together
+#line 44 "templates/lib/hooks.cuh"
+//: turn_of -- blocks start in the order of their numbers: Z heads together, of these the last tiles of Q, the
+// longest under a causal mask, first. Heads together share L2; the longest first leaves short ones for the end.
+__device__ __forceinline__ turn turn_of(const call &a, i64 block)
 {
-  const i64 b = head / a.h, h = head % a.h, hk = h / (a.h / a.hk);
-  return {
-      (const float *)a.Q.data + b * a.Q.b + h * a.Q.h,
-      (const float *)a.K.data + b * a.K.b + hk * a.K.h,
-      (const float *)a.V.data + b * a.V.b + hk * a.V.h,
-      (float *)a.O.data + b * a.O.b + h * a.O.h,
-      a.LSE.data ? a.LSE.data + b * a.LSE.b + h * a.LSE.h : a.LSE.data,
-      a.Q.n, a.K.n, a.V.n, a.O.n,
-      a.q, a.k,
-  };
+  const i32 Tr = ceil_div(a.q, Br);
+  const i32 first = i32(block / (i64(Tr) * Z)) * Z, x = i32(block - i64(Tr) * first);
+  const i32 together = min(Z, a.b * a.h - first);
+  return {first + x % together, Br * (Tr - 1 - x / together)};
 }
 
 #line 11 "templates/arch/sm75.cuh"
@@ -78,6 +73,55 @@ __device__ __forceinline__ place rows(const call &a, i32 head)
 __device__ __forceinline__ i64 block_id()
 {
   return blockIdx.x;
+}
+
+#line 6 "templates/lib/simt.cuh"
+//: elem
+typedef float elem;
+
+#line 9 "templates/lib/hooks.cuh"
+//: place -- the rows of one batch and head
+struct place {
+  const elem *Q, *K, *V; // row 0
+  elem *O;
+  float *LSE;         // null: not wanted
+  i64 Qn, Kn, Vn, On; // from row to row
+  i32 nq, nk;         // how many rows
+};
+
+//: rows -- hook: `head` counts the query heads of all batches; heads that share K and V lie side by side
+__device__ __forceinline__ place rows(const call &a, i32 head)
+{
+  const i64 b = head / a.h, h = head % a.h, hk = h / (a.h / a.hk);
+  return {
+      (const elem *)a.Q.data + b * a.Q.b + h * a.Q.h,
+      (const elem *)a.K.data + b * a.K.b + hk * a.K.h,
+      (const elem *)a.V.data + b * a.V.b + hk * a.V.h,
+      (elem *)a.O.data + b * a.O.b + h * a.O.h,
+      a.LSE.data ? a.LSE.data + b * a.LSE.b + h * a.LSE.h : a.LSE.data,
+      a.Q.n, a.K.n, a.V.n, a.O.n,
+      a.q, a.k,
+  };
+}
+
+#line 54 "templates/lib/hooks.cuh"
+//: tiles -- KV tiles [first, full) that no mask touches, then [full, last) that one does
+struct tiles {
+  i32 first, full, last;
+};
+
+#line 2 "templates/fwd.lua"
+constexpr i32 Bc = 32;       // rows of K and V of one tile
+#line 59 "templates/lib/hooks.cuh"
+//: range -- hook: the KV tiles that rows [i0, i0 + Br) visit
+__device__ __forceinline__ tiles range(const place &at, i32 i0)
+{
+#line 63 "templates/lib/hooks.cuh"
+  // Row i sees keys 0 .. i + nk - nq: the last row sees the last key.
+  const i32 first_sees = max(0, i0 + 1 + at.nk - at.nq);
+  const i32 last_sees = max(0, min(i0 + Br, at.nq) + at.nk - at.nq);
+  return {0, first_sees / Bc, ceil_div(last_sees, Bc)};
+#line 70 "templates/lib/hooks.cuh"
 }
 
 #line 11 "templates/lib/softmax.cuh"
@@ -88,7 +132,7 @@ __device__ __forceinline__ float base2(float scale)
   return fmaxf(fabsf(scale) * log2e, least);
 }
 
-#line 35 "templates/lib/simt.cuh"
+#line 38 "templates/lib/simt.cuh"
 //: tile -- rows x columns in shared memory; `pad` floats behind each row spread neighbours over the banks
 template <i32 rows_, i32 columns_, i32 pad_> struct tile {
   static constexpr i32 count = rows_, columns = columns_, stride = columns_ + pad_;
@@ -102,6 +146,10 @@ template <i32 rows_, i32 columns_, i32 pad_> struct tile {
 constexpr i32 D = 64;        // head dimension of Q and K
 #line 5 "templates/fwd.lua"
 constexpr i32 W = 4;         // floats moved at once
+#line 47 "templates/lib/simt.cuh"
+//: Q_tile
+typedef tile<Br, D, W> Q_tile;
+
 #line 51 "templates/arch/sm75.cuh"
 //: shared_memory -- the block's dynamic shared memory, aligned to 16 bytes [.shared state space]
 __device__ __forceinline__ char *shared_memory()
@@ -110,13 +158,29 @@ __device__ __forceinline__ char *shared_memory()
   return (char *)shared_memory_;
 }
 
-#line 2 "templates/fwd.lua"
-constexpr i32 Bc = 32;       // rows of K and V of one tile
-#line 9 "templates/fwd.lua"
-constexpr i32 X = 8;         // lanes that share a row
+#line 59 "templates/lib/simt.cuh"
+//: ring -- the one tile of K or of V
+template <class Tile> struct ring {
+  Tile only;
+  __device__ __forceinline__ explicit ring(void *at) : only(at) {}
+  __device__ __forceinline__ Tile slot(i32) const { return only; }
+};
+
+#line 50 "templates/lib/simt.cuh"
+//: K_tile
+typedef tile<Bc, D, W> K_tile;
+
+#line 13 "templates/fwd.lua"
+constexpr i32 at_K = 27648;  // where K lies in shared memory, bytes
 #line 8 "templates/fwd.lua"
 constexpr i32 Dp = 64;       // columns of V as they lie in shared memory
-#line 30 "templates/lib/simt.cuh"
+#line 53 "templates/lib/simt.cuh"
+//: V_tile
+typedef tile<Bc, Dp, 0> V_tile;
+
+#line 14 "templates/fwd.lua"
+constexpr i32 at_V = 36352;  // where V lies in shared memory, bytes
+#line 33 "templates/lib/simt.cuh"
 //: vec -- W floats, moved as one
 struct alignas(4 * W) vec {
   float at[W];
@@ -126,7 +190,7 @@ struct alignas(4 * W) vec {
 constexpr i32 R = 4;         // rows of a tile that one thread works on
 #line 11 "templates/fwd.lua"
 constexpr i32 E = 2;         // chunks of W columns of O of one thread
-#line 64 "templates/lib/simt.cuh"
+#line 99 "templates/lib/simt.cuh"
 //: outputs -- a thread's part of O
 struct outputs {
   vec at[R][E];
@@ -155,6 +219,21 @@ __device__ __forceinline__ float minus_inf()
   return __int_as_float(0xff800000);
 }
 
+#line 66 "templates/lib/simt.cuh"
+//: flight -- which rows a tile waits for; nothing is on its way before it lands
+struct flight {
+  const elem *from;
+  i64 stride;
+  i32 i0, n, d;
+};
+
+//: depart -- rows i0.. of a matrix of n rows and d columns are meant for a tile
+template <i32 d, class Tile>
+__device__ __forceinline__ flight depart(Tile, const elem *from, i64 stride, i32 i0, i32 n)
+{
+  return {from, stride, i0, n, d};
+}
+
 #line 5 "templates/arch/sm75.cuh"
 //: thread_id -- index of the thread in its block [Special Registers: %tid]
 __device__ __forceinline__ i32 thread_id()
@@ -162,41 +241,21 @@ __device__ __forceinline__ i32 thread_id()
   return threadIdx.x;
 }
 
-#line 44 "templates/lib/simt.cuh"
-//: load_tile -- rows i0.. of a matrix of n rows and d columns; what lies beyond either becomes 0
-template <i32 d, class Tile>
-__device__ __forceinline__ void load_tile(Tile to, const float *from, i64 stride, i32 i0, i32 n)
+#line 80 "templates/lib/simt.cuh"
+//: land -- the tile is filled; what lies beyond the rows or columns of the matrix becomes 0
+template <class Tile> __device__ __forceinline__ void land(Tile to, const flight &f)
 {
   constexpr i32 chunks = Tile::columns / W; // of a row
 #pragma unroll 4
   for (i32 x = thread_id(); x < Tile::count * chunks; x += T) {
     const i32 i = x / chunks, column = x % chunks * W;
     vec value = {};
-    if (i < n - i0 && column < d)
-      value = *(const vec *)(from + (i64(i0) + i) * stride + column);
+    if (i < f.n - f.i0 && column < f.d)
+      value = *(const vec *)(f.from + (i64(f.i0) + i) * f.stride + column);
     *(vec *)(to.row(i) + column) = value;
   }
 }
 
-#line 38 "templates/lib/hooks.cuh"
-//: tiles -- KV tiles [first, full) that no mask touches, then [full, last) that one does
-struct tiles {
-  i32 first, full, last;
-};
-
-//: range -- hook: the KV tiles that rows [i0, i0 + Br) visit
-__device__ __forceinline__ tiles range(const place &at, i32 i0)
-{
-#line 47 "templates/lib/hooks.cuh"
-  // Row i sees keys 0 .. i + nk - nq: the last row sees the last key.
-  const i32 first_sees = max(0, i0 + 1 + at.nk - at.nq);
-  const i32 last_sees = max(0, min(i0 + Br, at.nq) + at.nk - at.nq);
-  return {0, first_sees / Bc, ceil_div(last_sees, Bc)};
-#line 54 "templates/lib/hooks.cuh"
-}
-
-#line 7 "templates/fwd.lua"
-constexpr i32 Dv = 64;       // head dimension of V and O
 #line 17 "templates/arch/sm75.cuh"
 //: block_sync -- all threads of the block meet, and see what the others wrote before [bar.sync]
 __device__ __forceinline__ void block_sync()
@@ -204,15 +263,23 @@ __device__ __forceinline__ void block_sync()
   __syncthreads();
 }
 
+#line 56 "templates/lib/simt.cuh"
+//: query -- Q as the left operand of a product
+typedef Q_tile query;
+
+#line 7 "templates/fwd.lua"
+constexpr i32 Dv = 64;       // head dimension of V and O
 #line 10 "templates/fwd.lua"
 constexpr i32 C = 4;         // columns of S of one thread
-#line 59 "templates/lib/simt.cuh"
+#line 94 "templates/lib/simt.cuh"
 //: scores -- a thread's part of S or P
 struct scores {
   float at[R][C];
 };
 
-#line 6 "templates/lib/simt.cuh"
+#line 9 "templates/fwd.lua"
+constexpr i32 X = 8;         // lanes that share a row
+#line 9 "templates/lib/simt.cuh"
 //: row_of -- the r-th row of this thread in its tile; neighbouring groups hold neighbouring rows
 __device__ __forceinline__ i32 row_of(i32 r)
 {
@@ -231,7 +298,7 @@ __device__ __forceinline__ i32 column_of(i32 c)
   return lane_of() + c * X;
 }
 
-#line 69 "templates/lib/simt.cuh"
+#line 104 "templates/lib/simt.cuh"
 //: mma_ABt -- S += Q K^T
 template <class A, class B> __device__ __forceinline__ void mma_ABt(scores &S, A Q, B K)
 {
@@ -369,7 +436,7 @@ __device__ __forceinline__ rowvec row_sum(const scores &P)
   return v;
 }
 
-#line 127 "templates/lib/simt.cuh"
+#line 168 "templates/lib/simt.cuh"
 //: scale_rows -- O = diag(f) O
 __device__ __forceinline__ void scale_rows(outputs &O, const rowvec &f)
 {
@@ -382,17 +449,12 @@ __device__ __forceinline__ void scale_rows(outputs &O, const rowvec &f)
         O.at[r][e].at[u] *= f.at[r];
 }
 
-#line 91 "templates/lib/simt.cuh"
-//: put_scores -- P to shared memory, where the other lanes of its rows read it
-template <class Tile> __device__ __forceinline__ void put_scores(Tile P, const scores &S)
-{
-#pragma unroll
-  for (i32 r = 0; r < R; r++)
-#pragma unroll
-    for (i32 c = 0; c < C; c++)
-      P.row(row_of(r))[column_of(c)] = S.at[r][c];
-}
+#line 126 "templates/lib/simt.cuh"
+//: weights -- P in shared memory, where the other lanes of its rows read it
+typedef tile<Br, Bc, X> weights;
 
+#line 12 "templates/fwd.lua"
+constexpr i32 at_P = 17408;  // where P lies in shared memory, bytes
 #line 23 "templates/arch/sm75.cuh"
 //: warp_sync -- the 32 threads of the warp meet, and see what the others wrote before [bar.warp.sync]
 __device__ __forceinline__ void warp_sync()
@@ -400,14 +462,28 @@ __device__ __forceinline__ void warp_sync()
   __syncwarp();
 }
 
-#line 24 "templates/lib/simt.cuh"
+#line 129 "templates/lib/simt.cuh"
+//: weigh -- P of a row is written and read by one warp
+__device__ __forceinline__ weights weigh(const scores &S)
+{
+  const weights P(shared_memory() + at_P);
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+#pragma unroll
+    for (i32 c = 0; c < C; c++)
+      P.row(row_of(r))[column_of(c)] = S.at[r][c];
+  warp_sync();
+  return P;
+}
+
+#line 27 "templates/lib/simt.cuh"
 //: chunk_of -- first column of the e-th chunk of O of this thread
 __device__ __forceinline__ i32 chunk_of(i32 e)
 {
   return (lane_of() + e * X) * W;
 }
 
-#line 101 "templates/lib/simt.cuh"
+#line 142 "templates/lib/simt.cuh"
 //: mma_AB -- O += P V
 template <class A, class B> __device__ __forceinline__ void mma_AB(outputs &O, A P, B V)
 {
@@ -434,13 +510,13 @@ template <class A, class B> __device__ __forceinline__ void mma_AB(outputs &O, A
   }
 }
 
-#line 56 "templates/lib/hooks.cuh"
+#line 72 "templates/lib/hooks.cuh"
 //: keep -- hook: whether row i may see key j
 __device__ __forceinline__ bool keep(const place &at, i32 i, i32 j)
 {
-#line 60 "templates/lib/hooks.cuh"
+#line 76 "templates/lib/hooks.cuh"
   return j <= i + at.nk - at.nq; // and so j < nk for every row there is
-#line 64 "templates/lib/hooks.cuh"
+#line 80 "templates/lib/hooks.cuh"
 }
 
 #line 51 "templates/lib/softmax.cuh"
@@ -467,7 +543,7 @@ __device__ __forceinline__ rowvec row_total(const rowvec &l)
   return v;
 }
 
-#line 66 "templates/lib/hooks.cuh"
+#line 82 "templates/lib/hooks.cuh"
 //: inverse -- 1 / l; a row that sees no key has l = 0 and gives O = 0
 __device__ __forceinline__ float inverse(float l)
 {
@@ -485,19 +561,32 @@ __device__ __forceinline__ rowvec row_inverse(const rowvec &l)
   return v;
 }
 
-#line 152 "templates/lib/simt.cuh"
-//: store_outputs -- rows i0.. of O
-__device__ __forceinline__ void store_outputs(const outputs &O, const place &at, i32 i0)
+#line 55 "templates/lib/matrix.cuh"
+//: sums_at -- where the rows of O lie while they grow: floats, `row` from one to the next
+struct sums_at {
+  float *data;
+  i64 row;
+};
+
+#line 193 "templates/lib/simt.cuh"
+//: store_sums -- rows i0.. of O
+__device__ __forceinline__ void store_sums(const outputs &O, const sums_at &to, i32 i0, i32 n)
 {
 #pragma unroll
   for (i32 r = 0; r < R; r++)
 #pragma unroll
     for (i32 e = 0; e < E; e++)
-      if (row_of(r) < at.nq - i0 && chunk_of(e) < Dv)
-        *(vec *)(at.O + (i64(i0) + row_of(r)) * at.On + chunk_of(e)) = O.at[r][e];
+      if (row_of(r) < n - i0 && chunk_of(e) < Dv)
+        *(vec *)(to.data + (i64(i0) + row_of(r)) * to.row + chunk_of(e)) = O.at[r][e];
 }
 
-#line 173 "templates/lib/simt.cuh"
+//: store_outputs -- the same into the caller's tensor
+__device__ __forceinline__ void store_outputs(const outputs &O, const place &at, i32 i0)
+{
+  store_sums(O, {at.O, at.On}, i0, at.nq);
+}
+
+#line 186 "templates/lib/softmax.cuh"
 //: store_rowvec -- one number a row to device memory, written by the first lane of the row
 __device__ __forceinline__ void store_rowvec(const rowvec &v, float *to, i32 i0, i32 n)
 {
@@ -516,7 +605,7 @@ __device__ __forceinline__ float lg2(float x)
   return y;
 }
 
-#line 72 "templates/lib/hooks.cuh"
+#line 88 "templates/lib/hooks.cuh"
 //: finish -- hook: LSE = scale m + ln l; +inf for a row that sees no key
 __device__ __forceinline__ float finish(float m, float l, float c)
 {
@@ -524,7 +613,7 @@ __device__ __forceinline__ float finish(float m, float l, float c)
   return l == 0.f ? -minus_inf() : (c * m + lg2(l)) * ln2;
 }
 
-#line 182 "templates/lib/simt.cuh"
+#line 195 "templates/lib/softmax.cuh"
 //: row_finish -- the LSE of each row
 __device__ __forceinline__ rowvec row_finish(const rowvec &m, const rowvec &l, float c)
 {
@@ -541,76 +630,89 @@ __device__ __forceinline__ rowvec row_finish(const rowvec &m, const rowvec &l, f
 // m, l and O stay on chip; when the maximum m of a row grows, l and O are scaled down to it.
 #line 5 "templates/fwd.cu"
 extern "C" __global__ void __launch_bounds__(T, 1)
-fwd_1f3103752577910c(const call a)
+fwd_08680217d34453ee(const call a)
 {
-  const i32 Tr = ceil_div(a.q, Br);
-  const place at = rows(a, i32(block_id() / Tr));       // one batch, one head
-  const i32 i0 = Br * (Tr - 1 - i32(block_id() % Tr));  // its tile of Q: the last, longest under causal, first
+  const turn my = turn_of(a, block_id());
+  const i32 i0 = my.i0;
+  const place at = rows(a, my.head);                    // one batch, one head
+  const tiles visit = range(at, i0);
   const float c = base2(a.scale);
 
-  tile<Br, D, W> Q(shared_memory());
-  tile<Br, Bc, X> P(Q.end());
-  tile<Bc, D, W> K(P.end());
-  tile<Bc, Dp, 0> V(K.end());
+  const Q_tile Q_place(shared_memory());
+  const ring<K_tile> K(shared_memory() + at_K);
+  const ring<V_tile> V(shared_memory() + at_V);
   outputs O = {};
   rowvec m = row_fill(minus_inf()), l = row_fill(0.f);
 
-  load_tile<D>(Q, at.Q, at.Qn, i0, at.nq);
-  const tiles visit = range(at, i0);
-#line 54 "templates/fwd.cu"
+  auto Q_next = depart<D>(Q_place, at.Q, at.Qn, i0, at.nq);
+#line 28 "templates/fwd.cu"
+  auto K_next = depart<D>(K.slot(0), at.K, at.Kn, visit.first * Bc, at.nk);
+#line 30 "templates/fwd.cu"
+  land(Q_place, Q_next);
+#line 32 "templates/fwd.cu"
+  land(K.slot(0), K_next);
+  block_sync();
+#line 40 "templates/fwd.cu"
+  const query Q(Q_place);
+#line 88 "templates/fwd.cu"
   i32 j = visit.first;
   for (; j < visit.full; j++) {                         // tiles that no mask touches
-#line 23 "templates/fwd.cu"
-    load_tile<D>(K, at.K, at.Kn, j * Bc, at.nk);
-#line 25 "templates/fwd.cu"
-    load_tile<Dv>(V, at.V, at.Vn, j * Bc, at.nk);
-#line 27 "templates/fwd.cu"
-    block_sync();
+#line 44 "templates/fwd.cu"
+    auto V_next = depart<Dv>(V.slot(j), at.V, at.Vn, j * Bc, at.nk); // travels while S is made
+#line 50 "templates/fwd.cu"
     scores S = {};
-    mma_ABt(S, Q, K);                                   // S = Q K^T
+    mma_ABt(S, Q, K.slot(j));                           // S = Q K^T
     orient(S, a.scale);
-#line 37 "templates/fwd.cu"
+#line 63 "templates/fwd.cu"
+    land(V.slot(j), V_next);
+    block_sync();
+#line 66 "templates/fwd.cu"
+    K_next = depart<D>(K.slot(j), at.K, at.Kn, (j + 1) * Bc, at.nk); // travels while O is made
+#line 69 "templates/fwd.cu"
     const rowvec m_old = m;
     m = row_max(m, S);                                  // m = max(m, rowmax(S))
     exp2_rows(S, m, c);                                 // P = exp(S - m)
     const rowvec f = decay(m_old, m, c);
     l = plus(times(f, l), row_sum(S));                  // l = exp(m_old - m) l + rowsum(P)
     scale_rows(O, f);                                   // O = exp(m_old - m) O
-    put_scores(P, S);
-#line 49 "templates/fwd.cu"
-    warp_sync();                                        // P of a row is written and read by one warp
-#line 51 "templates/fwd.cu"
-    mma_AB(O, P, V);                                    // O = O + P V
-    block_sync();                                       // all have read K, V and P
-#line 57 "templates/fwd.cu"
+    const weights P = weigh(S);
+#line 79 "templates/fwd.cu"
+    mma_AB(O, P, V.slot(j));                            // O = O + P V
+#line 84 "templates/fwd.cu"
+    land(K.slot(j), K_next);
+    block_sync();
+#line 91 "templates/fwd.cu"
   }
   for (; j < visit.last; j++) {                         // the diagonal, the ragged end
-#line 23 "templates/fwd.cu"
-    load_tile<D>(K, at.K, at.Kn, j * Bc, at.nk);
-#line 25 "templates/fwd.cu"
-    load_tile<Dv>(V, at.V, at.Vn, j * Bc, at.nk);
-#line 27 "templates/fwd.cu"
-    block_sync();
+#line 44 "templates/fwd.cu"
+    auto V_next = depart<Dv>(V.slot(j), at.V, at.Vn, j * Bc, at.nk); // travels while S is made
+#line 50 "templates/fwd.cu"
     scores S = {};
-    mma_ABt(S, Q, K);                                   // S = Q K^T
+    mma_ABt(S, Q, K.slot(j));                           // S = Q K^T
     orient(S, a.scale);
-#line 35 "templates/fwd.cu"
+#line 57 "templates/fwd.cu"
     mask(S, at, i0, j * Bc);
-#line 37 "templates/fwd.cu"
+#line 63 "templates/fwd.cu"
+    land(V.slot(j), V_next);
+    block_sync();
+#line 66 "templates/fwd.cu"
+    K_next = depart<D>(K.slot(j), at.K, at.Kn, (j + 1) * Bc, at.nk); // travels while O is made
+#line 69 "templates/fwd.cu"
     const rowvec m_old = m;
     m = row_max(m, S);                                  // m = max(m, rowmax(S))
     exp2_rows(S, m, c);                                 // P = exp(S - m)
     const rowvec f = decay(m_old, m, c);
     l = plus(times(f, l), row_sum(S));                  // l = exp(m_old - m) l + rowsum(P)
     scale_rows(O, f);                                   // O = exp(m_old - m) O
-    put_scores(P, S);
-#line 49 "templates/fwd.cu"
-    warp_sync();                                        // P of a row is written and read by one warp
-#line 51 "templates/fwd.cu"
-    mma_AB(O, P, V);                                    // O = O + P V
-    block_sync();                                       // all have read K, V and P
-#line 60 "templates/fwd.cu"
+    const weights P = weigh(S);
+#line 79 "templates/fwd.cu"
+    mma_AB(O, P, V.slot(j));                            // O = O + P V
+#line 84 "templates/fwd.cu"
+    land(K.slot(j), K_next);
+    block_sync();
+#line 94 "templates/fwd.cu"
   }
+#line 101 "templates/fwd.cu"
   l = row_total(l);
   scale_rows(O, row_inverse(l));                        // O = diag(l)^-1 O
   store_outputs(O, at, i0);

@@ -1,21 +1,21 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     fwd-f32-d64-causal
-//   config     standard:Br64-Bc64-T256-R4-W4
-//   source     756dfbc917d45dfe07f644f56e6a797a411c90ed86e9a1c2bbca4d33484148e4
+//   config     standard:Br64-Bc32-T128-R4-W4
+//   source     caf34ead8aaf80d0613f169231a2f15300e0273d39f82b5ded9ec0ebc1cdfd00
 //   target     sm_75
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
-//   recipe     workspace 4*b*h*q*ceildiv(k,64)*64
-//   recipe     launch standard_scores_756dfbc917d45dfe grid ceildiv(q,64)*b*h*ceildiv(k,64) block 256 shared 34816 args call ws(0)
-//   recipe     launch standard_softmax_756dfbc917d45dfe grid ceildiv(q,64)*b*h block 256 shared 0 args call ws(0)
-//   recipe     launch standard_output_756dfbc917d45dfe grid ceildiv(q,64)*b*h block 256 shared 36864 args call ws(0)
+//   recipe     workspace 4*b*h*q*ceildiv(k,32)*32
+//   recipe     launch standard_scores_caf34ead8aaf80d0 grid ceildiv(q,64)*b*h*ceildiv(k,32) block 128 shared 44544 args call ws(0)
+//   recipe     launch standard_softmax_caf34ead8aaf80d0 grid ceildiv(q,64)*b*h block 128 shared 0 args call ws(0)
+//   recipe     launch standard_output_caf34ead8aaf80d0 grid ceildiv(q,64)*b*h block 128 shared 44544 args call ws(0)
 
 #line 5 "templates/lib/args.h"
 //: i32
 typedef int i32;
 
 #line 3 "templates/standard.lua"
-constexpr i32 T = 256;       // threads of a block
+constexpr i32 T = 128;       // threads of a block
 #line 8 "templates/lib/args.h"
 //: i64
 typedef long long i64;
@@ -43,7 +43,11 @@ typedef struct call {
 } call;
 typedef char call_is_176_bytes[sizeof(call) == 176 ? 1 : -1]; // the host lays out the same struct
 
-#line 32 "templates/lib/hooks.cuh"
+#line 6 "templates/lib/simt.cuh"
+//: elem
+typedef float elem;
+
+#line 33 "templates/lib/hooks.cuh"
 //: ceil_div
 __device__ __forceinline__ i32 ceil_div(i32 x, i32 y)
 {
@@ -52,7 +56,7 @@ __device__ __forceinline__ i32 ceil_div(i32 x, i32 y)
 
 #line 1 "templates/standard.lua"
 constexpr i32 Br = 64;       // rows of Q of one tile
-constexpr i32 Bc = 64;       // rows of K and V of one tile
+constexpr i32 Bc = 32;       // rows of K and V of one tile
 #line 11 "templates/arch/sm75.cuh"
 //: block_id -- index of the block in the grid [Special Registers: %ctaid]
 __device__ __forceinline__ i64 block_id()
@@ -63,10 +67,11 @@ __device__ __forceinline__ i64 block_id()
 #line 9 "templates/lib/hooks.cuh"
 //: place -- the rows of one batch and head
 struct place {
-  const float *Q, *K, *V; // row 0
-  float *O, *LSE;         // LSE null: not wanted
-  i64 Qn, Kn, Vn, On;     // from row to row
-  i32 nq, nk;             // how many rows
+  const elem *Q, *K, *V; // row 0
+  elem *O;
+  float *LSE;         // null: not wanted
+  i64 Qn, Kn, Vn, On; // from row to row
+  i32 nq, nk;         // how many rows
 };
 
 //: rows -- hook: `head` counts the query heads of all batches; heads that share K and V lie side by side
@@ -74,17 +79,17 @@ __device__ __forceinline__ place rows(const call &a, i32 head)
 {
   const i64 b = head / a.h, h = head % a.h, hk = h / (a.h / a.hk);
   return {
-      (const float *)a.Q.data + b * a.Q.b + h * a.Q.h,
-      (const float *)a.K.data + b * a.K.b + hk * a.K.h,
-      (const float *)a.V.data + b * a.V.b + hk * a.V.h,
-      (float *)a.O.data + b * a.O.b + h * a.O.h,
+      (const elem *)a.Q.data + b * a.Q.b + h * a.Q.h,
+      (const elem *)a.K.data + b * a.K.b + hk * a.K.h,
+      (const elem *)a.V.data + b * a.V.b + hk * a.V.h,
+      (elem *)a.O.data + b * a.O.b + h * a.O.h,
       a.LSE.data ? a.LSE.data + b * a.LSE.b + h * a.LSE.h : a.LSE.data,
       a.Q.n, a.K.n, a.V.n, a.O.n,
       a.q, a.k,
   };
 }
 
-#line 38 "templates/lib/hooks.cuh"
+#line 54 "templates/lib/hooks.cuh"
 //: tiles -- KV tiles [first, full) that no mask touches, then [full, last) that one does
 struct tiles {
   i32 first, full, last;
@@ -93,15 +98,15 @@ struct tiles {
 //: range -- hook: the KV tiles that rows [i0, i0 + Br) visit
 __device__ __forceinline__ tiles range(const place &at, i32 i0)
 {
-#line 47 "templates/lib/hooks.cuh"
+#line 63 "templates/lib/hooks.cuh"
   // Row i sees keys 0 .. i + nk - nq: the last row sees the last key.
   const i32 first_sees = max(0, i0 + 1 + at.nk - at.nq);
   const i32 last_sees = max(0, min(i0 + Br, at.nq) + at.nk - at.nq);
   return {0, first_sees / Bc, ceil_div(last_sees, Bc)};
-#line 54 "templates/lib/hooks.cuh"
+#line 70 "templates/lib/hooks.cuh"
 }
 
-#line 35 "templates/lib/simt.cuh"
+#line 38 "templates/lib/simt.cuh"
 //: tile -- rows x columns in shared memory; `pad` floats behind each row spread neighbours over the banks
 template <i32 rows_, i32 columns_, i32 pad_> struct tile {
   static constexpr i32 count = rows_, columns = columns_, stride = columns_ + pad_;
@@ -115,12 +120,37 @@ template <i32 rows_, i32 columns_, i32 pad_> struct tile {
 constexpr i32 D = 64;        // head dimension of Q and K
 #line 5 "templates/standard.lua"
 constexpr i32 W = 4;         // floats moved at once
+#line 47 "templates/lib/simt.cuh"
+//: Q_tile
+typedef tile<Br, D, W> Q_tile;
+
 #line 51 "templates/arch/sm75.cuh"
 //: shared_memory -- the block's dynamic shared memory, aligned to 16 bytes [.shared state space]
 __device__ __forceinline__ char *shared_memory()
 {
   extern __shared__ float4 shared_memory_[];
   return (char *)shared_memory_;
+}
+
+#line 50 "templates/lib/simt.cuh"
+//: K_tile
+typedef tile<Bc, D, W> K_tile;
+
+#line 13 "templates/standard.lua"
+constexpr i32 at_K = 27648;  // where K lies in shared memory, bytes
+#line 66 "templates/lib/simt.cuh"
+//: flight -- which rows a tile waits for; nothing is on its way before it lands
+struct flight {
+  const elem *from;
+  i64 stride;
+  i32 i0, n, d;
+};
+
+//: depart -- rows i0.. of a matrix of n rows and d columns are meant for a tile
+template <i32 d, class Tile>
+__device__ __forceinline__ flight depart(Tile, const elem *from, i64 stride, i32 i0, i32 n)
+{
+  return {from, stride, i0, n, d};
 }
 
 #line 5 "templates/arch/sm75.cuh"
@@ -130,24 +160,23 @@ __device__ __forceinline__ i32 thread_id()
   return threadIdx.x;
 }
 
-#line 30 "templates/lib/simt.cuh"
+#line 33 "templates/lib/simt.cuh"
 //: vec -- W floats, moved as one
 struct alignas(4 * W) vec {
   float at[W];
 };
 
-#line 44 "templates/lib/simt.cuh"
-//: load_tile -- rows i0.. of a matrix of n rows and d columns; what lies beyond either becomes 0
-template <i32 d, class Tile>
-__device__ __forceinline__ void load_tile(Tile to, const float *from, i64 stride, i32 i0, i32 n)
+#line 80 "templates/lib/simt.cuh"
+//: land -- the tile is filled; what lies beyond the rows or columns of the matrix becomes 0
+template <class Tile> __device__ __forceinline__ void land(Tile to, const flight &f)
 {
   constexpr i32 chunks = Tile::columns / W; // of a row
 #pragma unroll 4
   for (i32 x = thread_id(); x < Tile::count * chunks; x += T) {
     const i32 i = x / chunks, column = x % chunks * W;
     vec value = {};
-    if (i < n - i0 && column < d)
-      value = *(const vec *)(from + (i64(i0) + i) * stride + column);
+    if (i < f.n - f.i0 && column < f.d)
+      value = *(const vec *)(f.from + (i64(f.i0) + i) * f.stride + column);
     *(vec *)(to.row(i) + column) = value;
   }
 }
@@ -159,19 +188,23 @@ __device__ __forceinline__ void block_sync()
   __syncthreads();
 }
 
+#line 56 "templates/lib/simt.cuh"
+//: query -- Q as the left operand of a product
+typedef Q_tile query;
+
 #line 4 "templates/standard.lua"
 constexpr i32 R = 4;         // rows of a tile that one thread works on
 #line 10 "templates/standard.lua"
 constexpr i32 C = 4;         // columns of S of one thread
-#line 59 "templates/lib/simt.cuh"
+#line 94 "templates/lib/simt.cuh"
 //: scores -- a thread's part of S or P
 struct scores {
   float at[R][C];
 };
 
 #line 9 "templates/standard.lua"
-constexpr i32 X = 16;        // lanes that share a row
-#line 6 "templates/lib/simt.cuh"
+constexpr i32 X = 8;         // lanes that share a row
+#line 9 "templates/lib/simt.cuh"
 //: row_of -- the r-th row of this thread in its tile; neighbouring groups hold neighbouring rows
 __device__ __forceinline__ i32 row_of(i32 r)
 {
@@ -190,7 +223,7 @@ __device__ __forceinline__ i32 column_of(i32 c)
   return lane_of() + c * X;
 }
 
-#line 69 "templates/lib/simt.cuh"
+#line 104 "templates/lib/simt.cuh"
 //: mma_ABt -- S += Q K^T
 template <class A, class B> __device__ __forceinline__ void mma_ABt(scores &S, A Q, B K)
 {
@@ -226,13 +259,49 @@ __device__ __forceinline__ void orient(scores &S, float scale)
   }
 }
 
-#line 56 "templates/lib/hooks.cuh"
+#line 24 "templates/lib/softmax.cuh"
+//: rowvec -- one number for each row of a thread
+struct rowvec {
+  float at[R];
+};
+
+#line 99 "templates/lib/softmax.cuh"
+//: scale_scores -- P = diag(f) P
+__device__ __forceinline__ void scale_scores(scores &P, const rowvec &f)
+{
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+#pragma unroll
+    for (i32 c = 0; c < C; c++)
+      P.at[r][c] *= f.at[r];
+}
+
+#line 29 "templates/lib/softmax.cuh"
+//: row_fill -- the same number for each row
+__device__ __forceinline__ rowvec row_fill(float x)
+{
+  rowvec v;
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+    v.at[r] = x;
+  return v;
+}
+
+#line 11 "templates/lib/softmax.cuh"
+//: base2 -- the factor c; never 0, because c * -inf must stay -inf (scale 0 weighs all keys alike either way)
+__device__ __forceinline__ float base2(float scale)
+{
+  constexpr float log2e = 1.44269504088896f, least = 1.17549435e-38f;
+  return fmaxf(fabsf(scale) * log2e, least);
+}
+
+#line 72 "templates/lib/hooks.cuh"
 //: keep -- hook: whether row i may see key j
 __device__ __forceinline__ bool keep(const place &at, i32 i, i32 j)
 {
-#line 60 "templates/lib/hooks.cuh"
+#line 76 "templates/lib/hooks.cuh"
   return j <= i + at.nk - at.nq; // and so j < nk for every row there is
-#line 64 "templates/lib/hooks.cuh"
+#line 80 "templates/lib/hooks.cuh"
 }
 
 #line 5 "templates/lib/softmax.cuh"
@@ -256,53 +325,41 @@ __device__ __forceinline__ void mask(scores &S, const place &at, i32 i0, i32 j0)
 #line 3 "templates/lib/matrix.cuh"
 //: matrix -- the nq x row matrix of one batch and head; `row` is nk rounded up to whole tiles
 struct matrix {
-  float *data;
+  elem *data;
   i64 row;
 };
 
-#line 29 "templates/lib/matrix.cuh"
+#line 210 "templates/lib/simt.cuh"
+//: group -- columns of S that lie side by side in a thread
+constexpr i32 group = 1;
+
+#line 219 "templates/lib/simt.cuh"
+//: put_group
+__device__ __forceinline__ void put_group(elem *to, const float *from)
+{
+  *to = *from;
+}
+
+#line 34 "templates/lib/matrix.cuh"
 //: store_scores -- the tile at (i0, j0)
 __device__ __forceinline__ void store_scores(const scores &S, const matrix &to, i32 i0, i32 j0, i32 nq)
 {
 #pragma unroll
   for (i32 r = 0; r < R; r++)
     if (row_of(r) < nq - i0) {
+      elem *row = to.data + (i64(i0) + row_of(r)) * to.row + j0;
 #pragma unroll
-      for (i32 c = 0; c < C; c++)
-        to.data[(i64(i0) + row_of(r)) * to.row + j0 + column_of(c)] = S.at[r][c];
+      for (i32 c = 0; c < C; c += group)
+        put_group(row + column_of(c), &S.at[r][c]);
     }
 }
 
 #line 9 "templates/lib/matrix.cuh"
 //: matrix_of -- that of one batch and head
-__device__ __forceinline__ matrix matrix_of(float *all, i32 head, const place &at)
+__device__ __forceinline__ matrix matrix_of(elem *all, i32 head, const place &at)
 {
   const i64 row = i64(ceil_div(at.nk, Bc)) * Bc;
   return {all + head * row * at.nq, row};
-}
-
-#line 11 "templates/lib/softmax.cuh"
-//: base2 -- the factor c; never 0, because c * -inf must stay -inf (scale 0 weighs all keys alike either way)
-__device__ __forceinline__ float base2(float scale)
-{
-  constexpr float log2e = 1.44269504088896f, least = 1.17549435e-38f;
-  return fmaxf(fabsf(scale) * log2e, least);
-}
-
-#line 24 "templates/lib/softmax.cuh"
-//: rowvec -- one number for each row of a thread
-struct rowvec {
-  float at[R];
-};
-
-//: row_fill -- the same number for each row
-__device__ __forceinline__ rowvec row_fill(float x)
-{
-  rowvec v;
-#pragma unroll
-  for (i32 r = 0; r < R; r++)
-    v.at[r] = x;
-  return v;
 }
 
 #line 29 "templates/arch/sm75.cuh"
@@ -329,17 +386,38 @@ __device__ __forceinline__ rowvec row_max(const rowvec &m, const scores &S)
   return v;
 }
 
+#line 213 "templates/lib/simt.cuh"
+//: get_group
+__device__ __forceinline__ void get_group(float *to, const elem *from)
+{
+  *to = *from;
+}
+
+#line 47 "templates/lib/matrix.cuh"
+//: fill_group
+__device__ __forceinline__ void fill_group(float *to, float x)
+{
+#pragma unroll
+  for (i32 c = 0; c < group; c++)
+    to[c] = x;
+}
+
 #line 16 "templates/lib/matrix.cuh"
 //: load_scores -- the tile at (i0, j0); rows beyond nq are -inf
 __device__ __forceinline__ scores load_scores(const matrix &from, i32 i0, i32 j0, i32 nq)
 {
   scores S;
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
+  for (i32 r = 0; r < R; r++) {
+    const elem *row = from.data + (i64(i0) + row_of(r)) * from.row + j0;
+    const bool real = row_of(r) < nq - i0;
 #pragma unroll
-    for (i32 c = 0; c < C; c++)
-      S.at[r][c] = row_of(r) < nq - i0 ? from.data[(i64(i0) + row_of(r)) * from.row + j0 + column_of(c)]
-                                       : minus_inf();
+    for (i32 c = 0; c < C; c += group)
+      if (real)
+        get_group(&S.at[r][c], row + column_of(c));
+      else
+        fill_group(&S.at[r][c], minus_inf());
+  }
   return S;
 }
 
@@ -409,18 +487,7 @@ __device__ __forceinline__ rowvec row_total(const rowvec &l)
   return v;
 }
 
-#line 99 "templates/lib/softmax.cuh"
-//: scale_scores -- P = diag(f) P
-__device__ __forceinline__ void scale_scores(scores &P, const rowvec &f)
-{
-#pragma unroll
-  for (i32 r = 0; r < R; r++)
-#pragma unroll
-    for (i32 c = 0; c < C; c++)
-      P.at[r][c] *= f.at[r];
-}
-
-#line 66 "templates/lib/hooks.cuh"
+#line 82 "templates/lib/hooks.cuh"
 //: inverse -- 1 / l; a row that sees no key has l = 0 and gives O = 0
 __device__ __forceinline__ float inverse(float l)
 {
@@ -438,7 +505,7 @@ __device__ __forceinline__ rowvec row_inverse(const rowvec &l)
   return v;
 }
 
-#line 173 "templates/lib/simt.cuh"
+#line 186 "templates/lib/softmax.cuh"
 //: store_rowvec -- one number a row to device memory, written by the first lane of the row
 __device__ __forceinline__ void store_rowvec(const rowvec &v, float *to, i32 i0, i32 n)
 {
@@ -457,7 +524,7 @@ __device__ __forceinline__ float lg2(float x)
   return y;
 }
 
-#line 72 "templates/lib/hooks.cuh"
+#line 88 "templates/lib/hooks.cuh"
 //: finish -- hook: LSE = scale m + ln l; +inf for a row that sees no key
 __device__ __forceinline__ float finish(float m, float l, float c)
 {
@@ -465,7 +532,7 @@ __device__ __forceinline__ float finish(float m, float l, float c)
   return l == 0.f ? -minus_inf() : (c * m + lg2(l)) * ln2;
 }
 
-#line 182 "templates/lib/simt.cuh"
+#line 195 "templates/lib/softmax.cuh"
 //: row_finish -- the LSE of each row
 __device__ __forceinline__ rowvec row_finish(const rowvec &m, const rowvec &l, float c)
 {
@@ -478,35 +545,57 @@ __device__ __forceinline__ rowvec row_finish(const rowvec &m, const rowvec &l, f
 
 #line 8 "templates/standard.lua"
 constexpr i32 Dp = 64;       // columns of V as they lie in shared memory
+#line 53 "templates/lib/simt.cuh"
+//: V_tile
+typedef tile<Bc, Dp, 0> V_tile;
+
+#line 14 "templates/standard.lua"
+constexpr i32 at_V = 36352;  // where V lies in shared memory, bytes
 #line 11 "templates/standard.lua"
-constexpr i32 E = 1;         // chunks of W columns of O of one thread
-#line 64 "templates/lib/simt.cuh"
+constexpr i32 E = 2;         // chunks of W columns of O of one thread
+#line 99 "templates/lib/simt.cuh"
 //: outputs -- a thread's part of O
 struct outputs {
   vec at[R][E];
 };
 
-#line 91 "templates/lib/simt.cuh"
-//: put_scores -- P to shared memory, where the other lanes of its rows read it
-template <class Tile> __device__ __forceinline__ void put_scores(Tile P, const scores &S)
+#line 7 "templates/standard.lua"
+constexpr i32 Dv = 64;       // head dimension of V and O
+#line 126 "templates/lib/simt.cuh"
+//: weights -- P in shared memory, where the other lanes of its rows read it
+typedef tile<Br, Bc, X> weights;
+
+#line 12 "templates/standard.lua"
+constexpr i32 at_P = 17408;  // where P lies in shared memory, bytes
+#line 23 "templates/arch/sm75.cuh"
+//: warp_sync -- the 32 threads of the warp meet, and see what the others wrote before [bar.warp.sync]
+__device__ __forceinline__ void warp_sync()
 {
+  __syncwarp();
+}
+
+#line 129 "templates/lib/simt.cuh"
+//: weigh -- P of a row is written and read by one warp
+__device__ __forceinline__ weights weigh(const scores &S)
+{
+  const weights P(shared_memory() + at_P);
 #pragma unroll
   for (i32 r = 0; r < R; r++)
 #pragma unroll
     for (i32 c = 0; c < C; c++)
       P.row(row_of(r))[column_of(c)] = S.at[r][c];
+  warp_sync();
+  return P;
 }
 
-#line 7 "templates/standard.lua"
-constexpr i32 Dv = 64;       // head dimension of V and O
-#line 24 "templates/lib/simt.cuh"
+#line 27 "templates/lib/simt.cuh"
 //: chunk_of -- first column of the e-th chunk of O of this thread
 __device__ __forceinline__ i32 chunk_of(i32 e)
 {
   return (lane_of() + e * X) * W;
 }
 
-#line 101 "templates/lib/simt.cuh"
+#line 142 "templates/lib/simt.cuh"
 //: mma_AB -- O += P V
 template <class A, class B> __device__ __forceinline__ void mma_AB(outputs &O, A P, B V)
 {
@@ -533,25 +622,39 @@ template <class A, class B> __device__ __forceinline__ void mma_AB(outputs &O, A
   }
 }
 
-#line 152 "templates/lib/simt.cuh"
-//: store_outputs -- rows i0.. of O
-__device__ __forceinline__ void store_outputs(const outputs &O, const place &at, i32 i0)
+#line 55 "templates/lib/matrix.cuh"
+//: sums_at -- where the rows of O lie while they grow: floats, `row` from one to the next
+struct sums_at {
+  float *data;
+  i64 row;
+};
+
+#line 193 "templates/lib/simt.cuh"
+//: store_sums -- rows i0.. of O
+__device__ __forceinline__ void store_sums(const outputs &O, const sums_at &to, i32 i0, i32 n)
 {
 #pragma unroll
   for (i32 r = 0; r < R; r++)
 #pragma unroll
     for (i32 e = 0; e < E; e++)
-      if (row_of(r) < at.nq - i0 && chunk_of(e) < Dv)
-        *(vec *)(at.O + (i64(i0) + row_of(r)) * at.On + chunk_of(e)) = O.at[r][e];
+      if (row_of(r) < n - i0 && chunk_of(e) < Dv)
+        *(vec *)(to.data + (i64(i0) + row_of(r)) * to.row + chunk_of(e)) = O.at[r][e];
+}
+
+//: store_outputs -- the same into the caller's tensor
+__device__ __forceinline__ void store_outputs(const outputs &O, const place &at, i32 i0)
+{
+  store_sums(O, {at.O, at.On}, i0, at.nq);
 }
 
 #line 1 "templates/standard.cu"
 // standard.cu -- Algorithm 0 as it stands: S and P go through device memory, one launch for each line.
 //   1: S = Q K^T    2: P = softmax(S), in the place of S    3: O = P V
-// S has, for each batch and head, q rows of `row` floats: k rounded up to whole tiles.
-#line 5 "templates/standard.cu"
+// S has, for each batch and head, q rows of `row` elements: k rounded up to whole tiles. It is kept in base 2,
+// S = c Q K^T: smaller than Q K^T, so that 16 bits hold it where they hold the scaled scores.
+#line 6 "templates/standard.cu"
 extern "C" __global__ void __launch_bounds__(T, 1)
-standard_scores_756dfbc917d45dfe(const call a, float *S_all)
+standard_scores_caf34ead8aaf80d0(const call a, elem *S_all)
 {
   const i32 Tr = ceil_div(a.q, Br), Tc = ceil_div(a.k, Bc);
   const i32 j = i32(block_id() % Tc), i = i32(block_id() / Tc % Tr), head = i32(block_id() / Tc / Tr);
@@ -560,24 +663,28 @@ standard_scores_756dfbc917d45dfe(const call a, float *S_all)
   if (j < visit.first || j >= visit.last)
     return;                                             // no row of this tile sees a key of that one
 
-  tile<Br, D, W> Q(shared_memory());
-  tile<Bc, D, W> K(Q.end());
-  load_tile<D>(Q, at.Q, at.Qn, i * Br, at.nq);
-  load_tile<D>(K, at.K, at.Kn, j * Bc, at.nk);
+  const Q_tile Q_place(shared_memory());
+  const K_tile K(shared_memory() + at_K);
+  const auto Q_next = depart<D>(Q_place, at.Q, at.Qn, i * Br, at.nq);
+  const auto K_next = depart<D>(K, at.K, at.Kn, j * Bc, at.nk);
+  land(Q_place, Q_next);
+  land(K, K_next);
   block_sync();
+  const query Q(Q_place);
   scores S = {};
   mma_ABt(S, Q, K);
   orient(S, a.scale);
-#line 26 "templates/standard.cu"
+#line 30 "templates/standard.cu"
+  scale_scores(S, row_fill(base2(a.scale)));
   if (j >= visit.full)
     mask(S, at, i * Br, j * Bc);
   store_scores(S, matrix_of(S_all, head, at), i * Br, j * Bc, at.nq);
 }
 
 extern "C" __global__ void __launch_bounds__(T, 1)
-standard_softmax_756dfbc917d45dfe(const call a, float *S_all)
+standard_softmax_caf34ead8aaf80d0(const call a, elem *S_all)
 {
-  const float c = base2(a.scale);
+  const float c = 1.f;                                  // S is in base 2 already
   const i32 Tr = ceil_div(a.q, Br);
   const place at = rows(a, i32(block_id() / Tr));
   const i32 i0 = Br * i32(block_id() % Tr);
@@ -604,20 +711,21 @@ standard_softmax_756dfbc917d45dfe(const call a, float *S_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T, 1)
-standard_output_756dfbc917d45dfe(const call a, float *S_all)
+standard_output_caf34ead8aaf80d0(const call a, elem *S_all)
 {
   const i32 Tr = ceil_div(a.q, Br);
   const place at = rows(a, i32(block_id() / Tr));
   const i32 i0 = Br * i32(block_id() % Tr);
   const tiles visit = range(at, i0);
 
-  tile<Br, Bc, X> P(shared_memory());
-  tile<Bc, Dp, 0> V(P.end());
+  const V_tile V(shared_memory() + at_V);
   outputs O = {};
   for (i32 j = visit.first; j < visit.last; j++) {
-    put_scores(P, load_scores(matrix_of(S_all, i32(block_id() / Tr), at), i0, j * Bc, at.nq));
-    load_tile<Dv>(V, at.V, at.Vn, j * Bc, at.nk);
+    const auto V_next = depart<Dv>(V, at.V, at.Vn, j * Bc, at.nk);
+    const scores S = load_scores(matrix_of(S_all, i32(block_id() / Tr), at), i0, j * Bc, at.nq);
+    land(V, V_next);
     block_sync();
+    const weights P = weigh(S);
     mma_AB(O, P, V);
     block_sync();                                       // all have read P and V
   }

@@ -1,0 +1,293 @@
+// mma.cuh -- tiles and products on tensor cores, with fp32 accumulators; half.cuh and tf32.cuh know the elements.
+// A warp owns 16 M rows of a tile, M blocks of 16. In each 16x8 block of S or O a thread holds, with g = lane / 4
+// and t = lane % 4, the elements (g, 2t), (g, 2t + 1) and (g + 8, 2t), (g + 8, 2t + 1): R = 2 M rows, X = 4 lanes
+// a row. A tile lies in shared memory in chunks of 16 bytes; a row's chunks are permuted so that the 8 rows that
+// one instruction reads lie in different banks, whatever the length of a row.
+
+//: warp_of -- which warp of the block
+__device__ __forceinline__ i32 warp_of()
+{
+  return thread_id() / 32;
+}
+
+//: row_of -- the r-th row of this thread in its tile
+__device__ __forceinline__ i32 row_of(i32 r)
+{
+  return warp_of() * (16 * M) + r / 2 * 16 + r % 2 * 8 + thread_id() % 32 / 4;
+}
+
+//: lane_of -- which of the X lanes of its rows this thread is
+__device__ __forceinline__ i32 lane_of()
+{
+  return thread_id() % 4;
+}
+
+//: column_of -- the c-th column of this thread in S or O
+__device__ __forceinline__ i32 column_of(i32 c)
+{
+  return c / 2 * 8 + lane_of() * 2 + c % 2;
+}
+
+//: scores -- a thread's part of S or P
+struct scores {
+  float at[R][C];
+};
+
+//: outputs -- a thread's part of O
+struct outputs {
+  float at[R][E];
+};
+
+//: tile -- rows x columns in shared memory
+template <i32 rows_, i32 columns_> struct tile {
+  static constexpr i32 count = rows_, columns = columns_;
+  static constexpr i32 chunks = columns_ / A;                    // of a row
+  static constexpr i32 turn = chunks % 8 == 0 ? 8 : chunks % 4 == 0 ? 4 : 2; // chunks that change places
+  static constexpr i32 row = 16 * chunks, bytes = rows_ * row;
+  u32 data;
+  __device__ __forceinline__ explicit tile(void *p) : data(shared_address(p)) {}
+  __device__ __forceinline__ explicit tile(u32 address) : data(address) {}
+  // Rows 8 / turn apart start in the same bank, so every 8 / turn rows take the next of `turn` orders.
+  static __device__ __forceinline__ i32 order(i32 i) { return i / (8 / turn) % turn; }
+  __device__ __forceinline__ u32 chunk(i32 i, i32 x) const { return data + i * row + (x ^ order(i)) * 16; }
+};
+
+//: lane_view -- an address in a tile that a lane reads with every block of 16 rows and every pair of chunks:
+// the pair only flips bits that are the lane's own, because rows start at multiples of 16 `turn` bytes
+template <class Tile> struct lane_view {
+  u32 base;
+  __device__ __forceinline__ u32 at(i32 i, i32 pair) const
+  {
+    constexpr i32 flips = 16 * Tile::turn - 1;
+    return (base ^ (pair * 32 & flips)) + (pair * 32 & ~flips) + i * Tile::row;
+  }
+};
+
+//: view_down -- for ldmatrix: lanes 0-15 name the 16 rows of a pair's first chunk, lanes 16-31 those of the second
+template <class Tile> __device__ __forceinline__ lane_view<Tile> view_down(Tile from, i32 i)
+{
+  const i32 lane = thread_id() % 32;
+  return {from.chunk(i + lane % 16, lane / 16)};
+}
+
+//: view_across -- for ldmatrix: lanes 0-7 name 8 rows of the first chunk, 8-15 of the second; 16-31 the next 8 rows
+template <class Tile> __device__ __forceinline__ lane_view<Tile> view_across(Tile from)
+{
+  const i32 lane = thread_id() % 32;
+  return {from.chunk(lane / 16 * 8 + lane % 8, lane / 8 % 2)};
+}
+
+//: share -- how the threads of a block divide the chunks of a tile: each keeps its chunk of a row, every `step` rows
+template <class Tile> struct share {
+  static constexpr i32 step = T / Tile::chunks, count = (Tile::count + step - 1) / step;
+  i32 i, x; // first row, chunk
+  __device__ __forceinline__ share() : i(thread_id() / Tile::chunks), x(thread_id() % Tile::chunks) {}
+  // Whether the k-th is one of the tile; decided by the compiler where the shares are even.
+  __device__ __forceinline__ bool has(i32 k) const
+  {
+    return (T % Tile::chunks == 0 || i < step) && ((k + 1) * step <= Tile::count || i + k * step < Tile::count);
+  }
+};
+
+//: flight -- a thread's share of a tile on its way from device memory: in registers, or copies that do without it
+template <class Tile> struct flight {
+% if travels then
+  quad chunk[share<Tile>::count];
+% end
+};
+
+//: depart -- rows i0.. of a matrix of n rows and d columns set out for a tile; what lies beyond either is 0
+template <i32 d, class Tile>
+__device__ __forceinline__ flight<Tile> depart(Tile to, const elem *from, i64 stride, i32 i0, i32 n)
+{
+% if travels then
+  flight<Tile> f;
+  const share<Tile> my;
+  const elem *p = from + (i64(i0) + my.i) * stride + my.x * A;
+#pragma unroll
+  for (i32 k = 0; k < share<Tile>::count; k++) {
+    f.chunk[k] = {};
+    if (my.has(k) && my.i + k * share<Tile>::step < n - i0 && my.x * A < d)
+      f.chunk[k] = get_chunk(p);
+    p += stride * share<Tile>::step;
+  }
+  return f;
+% else
+  send<d>(to, from, stride, i0, n);
+  copy_commit();
+  return {};
+% end
+}
+
+//: land -- the tile is written; or all copies of this thread have landed
+template <class Tile> __device__ __forceinline__ void land(Tile to, const flight<Tile> &f)
+{
+% if travels then
+  const share<Tile> my;
+#pragma unroll
+  for (i32 k = 0; k < share<Tile>::count; k++)
+    if (my.has(k))
+      put16(to.chunk(my.i + k * share<Tile>::step, my.x), f.chunk[k]);
+% else
+  copy_wait<0>();
+% end
+}
+
+//: send -- starts the copies of rows i0.. of a matrix of n rows and d columns to a tile
+template <i32 d, class Tile>
+__device__ __forceinline__ void send(Tile to, const elem *from, i64 stride, i32 i0, i32 n)
+{
+  const share<Tile> my;
+  const elem *p = from + (i64(i0) + my.i) * stride + my.x * A;
+#pragma unroll
+  for (i32 k = 0; k < share<Tile>::count; k++) {
+    const i32 i = my.i + k * share<Tile>::step;
+    if (my.has(k))
+      copy_async(to.chunk(i, my.x), p, i < n - i0 && my.x * A < d);
+    p += stride * share<Tile>::step;
+  }
+}
+
+//: send_both -- tile j of K and of V, as one group; an empty one beyond the last tile, so that groups count tiles
+__device__ __forceinline__ void send_both(const ring<K_tile> &K, const ring<V_tile> &V, const place &at, i32 j, i32 last)
+{
+  if (j < last) {
+    send<D>(K.slot(j), at.K, at.Kn, j * Bc, at.nk);
+    send<Dv>(V.slot(j), at.V, at.Vn, j * Bc, at.nk);
+  }
+  copy_commit();
+}
+
+//: get_chunk -- 16 bytes of device memory
+__device__ __forceinline__ quad get_chunk(const elem *p)
+{
+% if W == 1 then
+  union {
+    elem part[A];
+    quad whole;
+  } u;
+#pragma unroll
+  for (i32 x = 0; x < A; x++)
+    u.part[x] = p[x];
+  return u.whole;
+% else
+  return *(const quad *)p;
+% end
+}
+
+//: ring -- tiles one behind the other; step j uses tile j % stages
+template <class Tile> struct ring {
+  u32 data;
+  __device__ __forceinline__ explicit ring(void *p) : data(shared_address(p)) {}
+  __device__ __forceinline__ Tile slot(i32 j) const { return Tile(data + u32(j) % stages * Tile::bytes); }
+};
+
+//: Q_tile
+typedef tile<Br, Dp> Q_tile;
+
+//: K_tile
+typedef tile<Bc, Dp> K_tile;
+
+//: V_tile
+typedef tile<Bc, Dw> V_tile;
+
+//: query -- Q as the left operand of a product
+struct query {
+% if Q == 1 then
+  quad held[Dp / (2 * A)][M];
+  __device__ __forceinline__ explicit query(Q_tile from)
+  {
+    const lane_view<Q_tile> view = view_down(from, warp_of() * (16 * M));
+#pragma unroll
+    for (i32 k = 0; k < Dp / (2 * A); k++)
+#pragma unroll
+      for (i32 m = 0; m < M; m++)
+        held[k][m] = ldmatrix(view.at(16 * m, k));
+  }
+  __device__ __forceinline__ left at(i32 k, i32 m) const { return as_left(held[k][m]); }
+% else
+  lane_view<Q_tile> view;
+  __device__ __forceinline__ explicit query(Q_tile from) : view(view_down(from, warp_of() * (16 * M))) {}
+  __device__ __forceinline__ left at(i32 k, i32 m) const { return as_left(ldmatrix(view.at(16 * m, k))); }
+% end
+};
+
+//: mma_block -- one 16x8 block: rows 16 m.., columns 8 n.. of S or O gain a b
+template <class Sums>
+__device__ __forceinline__ void mma_block(Sums &S, i32 m, i32 n, const left &a, const right &b)
+{
+  product(S.at[2 * m][2 * n], S.at[2 * m][2 * n + 1], S.at[2 * m + 1][2 * n], S.at[2 * m + 1][2 * n + 1], a, b);
+}
+
+//: mma_ABt -- S += Q K^T
+template <class Tile> __device__ __forceinline__ void mma_ABt(scores &S, const query &Q, Tile K)
+{
+  const lane_view<Tile> view = view_across(K);
+#pragma unroll
+  for (i32 k = 0; k < Dp / (2 * A); k++) {
+    left q[M];
+#pragma unroll
+    for (i32 m = 0; m < M; m++)
+      q[m] = Q.at(k, m);
+#pragma unroll
+    for (i32 n = 0; n < Bc / 16; n++) {
+      const quad x = ldmatrix(view.at(16 * n, k));
+      const right b0 = as_right(x.at[0], x.at[1]), b1 = as_right(x.at[2], x.at[3]);
+#pragma unroll
+      for (i32 m = 0; m < M; m++) {
+        mma_block(S, m, 2 * n, q[m], b0);
+        mma_block(S, m, 2 * n + 1, q[m], b1);
+      }
+    }
+  }
+}
+
+//: scale_rows -- O = diag(f) O
+__device__ __forceinline__ void scale_rows(outputs &O, const rowvec &f)
+{
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+#pragma unroll
+    for (i32 e = 0; e < E; e++)
+      O.at[r][e] *= f.at[r];
+}
+
+//: group -- columns of S that lie side by side in a thread
+constexpr i32 group = 2;
+
+//: load_sums -- rows i0.. of O; what lies beyond n is 0
+__device__ __forceinline__ outputs load_sums(const sums_at &from, i32 i0, i32 n)
+{
+  outputs O = {};
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+    if (row_of(r) < n - i0) {
+      const float *row = from.data + (i64(i0) + row_of(r)) * from.row;
+#pragma unroll
+      for (i32 e = 0; e < E; e++)
+        if (column_of(e) < Dv)
+          O.at[r][e] = row[column_of(e)];
+    }
+  return O;
+}
+
+//: store_sums -- rows i0.. of O
+__device__ __forceinline__ void store_sums(const outputs &O, const sums_at &to, i32 i0, i32 n)
+{
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+    if (row_of(r) < n - i0) {
+      float *row = to.data + (i64(i0) + row_of(r)) * to.row;
+#pragma unroll
+      for (i32 e = 0; e < E; e += 2)
+        if (column_of(e) < Dv) {
+% if W == 1 then
+          row[column_of(e)] = O.at[r][e];
+          if (column_of(e) + 1 < Dv)
+            row[column_of(e) + 1] = O.at[r][e + 1];
+% else
+          *(float2 *)(row + column_of(e)) = {O.at[r][e], O.at[r][e + 1]};
+% end
+        }
+    }
+}

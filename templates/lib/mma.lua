@@ -1,0 +1,156 @@
+-- mma.lua -- what the kernels on tensor cores have in common: tunables, what a thread holds, and the arithmetic of
+-- work that the model turns into time. Goes with mma.cuh, half.cuh and tf32.cuh.
+local mma = {}
+
+local function ceil_div(x, y) return (x + y - 1) // y end
+local function up(x, y) return ceil_div(x, y) * y end
+
+mma.libs = function(p)
+  return { "lib/args.h", "lib/hooks.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/mma.cuh",
+    mma.bytes(p) == 2 and "lib/half.cuh" or "lib/tf32.cuh" }
+end
+
+mma.tunables = {
+  { "Br", { 16, 32, 64, 96, 128, 192, 256 }, "rows of Q of one tile" },
+  { "Bc", { 16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256 }, "rows of K and V of one tile" },
+  { "w", { 1, 2, 4, 6, 8 }, "warps of a block; they share the rows of Q" },
+  { "s", { 0, 1, 2, 3, 4 }, "tiles of K and of V in shared memory; 0 = they take turns in one place" },
+  { "Q", { 0, 1 }, "Q is read from 0 = shared memory, 1 = registers, and K and V lie where it lay" },
+  { "b", { 1, 2, 3, 4 }, "blocks of an SM that the registers of a thread must leave room for" },
+  { "Z", { 1, 8, 64 }, "heads whose tiles of Q start together, the longest first" },
+  { "W", { 1, 16 }, "bytes that tensors are aligned to: 16, or 1 = elements one by one" },
+}
+
+function mma.bytes(p) return (p.dtype == "f16" or p.dtype == "bf16") and 2 or 4 end
+function mma.chunk(p) return 16 // mma.bytes(p) end
+function mma.rows(c) return c.Br // c.w end -- of a warp
+function mma.threads(c) return 32 * c.w end
+-- Tiles travel through registers where there is no asynchronous copy, or nothing aligned to copy.
+function mma.travels(c, p, g) return g.sm < 80 or c.W == 1 end
+-- Columns of Q and K, of V as they lie in shared memory, and of O as a thread holds it.
+function mma.Dp(p) return up(p.d, 16) end
+function mma.Dw(p) return up(p.dv, 16) end
+function mma.Do(p) return up(p.dv, 8) end
+
+function mma.constants(c, p)
+  return {
+    { "Br", c.Br, "rows of Q of one tile" },
+    { "Bc", c.Bc, "rows of K and V of one tile" },
+    { "T", mma.threads(c), "threads of a block" },
+    { "M", mma.rows(c) // 16, "blocks of 16 rows of one warp" },
+    { "R", mma.rows(c) // 8, "rows of one thread" },
+    { "X", 4, "lanes that share a row" },
+    { "C", c.Bc // 4, "columns of S of one thread" },
+    { "E", mma.Do(p) // 4, "columns of O of one thread" },
+    { "A", mma.chunk(p), "elements of a chunk of 16 bytes" },
+    { "D", p.d, "head dimension of Q and K" },
+    { "Dv", p.dv, "head dimension of V and O" },
+    { "Dp", mma.Dp(p), "columns of Q and K in shared memory" },
+    { "Dw", mma.Dw(p), "columns of V in shared memory" },
+    { "stages", math.max(1, c.s), "tiles of K and of V in shared memory" },
+    { "at_K", mma.at_K(c, p), "where K lies in shared memory, bytes" },
+    { "at_V", mma.at_V(c, p), "where V lies in shared memory, bytes" },
+    { "Z", c.Z, "heads whose tiles of Q start together" },
+  }
+end
+
+-- What the CUDA text asks for in its Lua lines.
+function mma.words(c, p, g) return { libs = mma.libs(p), travels = mma.travels(c, p, g), dtype = p.dtype } end
+
+-- Bytes of tiles in shared memory.
+function mma.Q_bytes(c, p) return c.Br * math.max(mma.Dp(p), mma.Dw(p)) * mma.bytes(p) end
+function mma.KV_bytes(c, p)
+  local K, V = c.Bc * mma.Dp(p) * mma.bytes(p), c.Bc * mma.Dw(p) * mma.bytes(p)
+  return c.s == 0 and math.max(K, V) or c.s * (K + V)
+end
+function mma.at_K(c, p) return c.Q == 1 and 0 or mma.Q_bytes(c, p) end
+function mma.at_V(c, p) return mma.at_K(c, p) + c.s * c.Bc * mma.Dp(p) * mma.bytes(p) end
+function mma.shared(c, p)
+  local Q, KV = mma.Q_bytes(c, p), mma.KV_bytes(c, p)
+  return c.Q == 1 and math.max(Q, KV) or Q + KV
+end
+
+-- Registers of a thread: the accumulators of S and O; Q where it is held; a tile on its way; and about 40 for the
+-- rest (operands, addresses, m and l). An estimate for pruning; the compiler's figure replaces it.
+function mma.registers(c, p, g)
+  local R = mma.rows(c) // 8
+  local S, O = R * (c.Bc // 4), R * (mma.Do(p) // 4)
+  local Q = c.Q == 1 and R * mma.Dp(p) * mma.bytes(p) // 16 or R * 2
+  local travels = mma.travels(c, p, g) and c.Bc * mma.Dp(p) * mma.bytes(p) // (4 * mma.threads(c)) or 0
+  return S + O + Q + travels + (mma.bytes(p) == 4 and 16 or 0) + 36
+end
+
+-- Tensor-core operations of a visit of one tile, counted as 16-bit ones: tf32 has half their rate, and 3xTF32
+-- does three. From Hopper on mma.sync reaches half of the rate that the architecture's row names.
+function mma.flop(c, p, g)
+  local factor = mma.bytes(p) == 2 and 1 or p.dtype == "tf32" and 2 or 6
+  local half = g.sm >= 90 and g.sm < 120 and 2 or 1
+  return 2 * c.Br * c.Bc * (mma.Dp(p) + mma.Do(p)) * factor * half
+end
+
+-- Bytes that cross shared memory with it: each warp reads all of K and V, and Q where it is not held.
+function mma.tile_bytes(c, p)
+  local KV = c.Bc * (mma.Dp(p) + mma.Dw(p)) * mma.bytes(p)
+  return (c.w + 1) * KV + (c.Q == 0 and c.Br * mma.Dp(p) * mma.bytes(p) or 0)
+end
+
+-- Instructions, in lanes: the products; of a score the maximum, the sum, half a conversion and its moves; copies;
+-- conversions to tf32.
+function mma.tile_issue(c, p, g)
+  local deep = mma.bytes(p) == 4 and 8 or g.sm < 80 and 8 or 16
+  local products = c.Br * c.Bc * (mma.Dp(p) + mma.Do(p)) // (16 * 8 * deep) * 32 * (p.dtype == "f32x3" and 3 or 1)
+  local KV = c.Bc * (mma.Dp(p) + mma.Dw(p))
+  local copies = KV // mma.chunk(p) * (c.W == 1 and 40 or 4)
+  local conversions = mma.bytes(p) == 2 and 0 or (p.dtype == "f32x3" and 2 or 1) * (c.w * KV + c.Br * (c.Bc + mma.Dp(p)))
+  return products + 4 * c.Br * c.Bc + copies + conversions
+end
+
+-- The first that fits: d up to 64, 128, 192, 256; where shared memory is small; the rest.
+mma.defaults = {}
+for _, row in ipairs { { 128, 64, 4, 1, 0 }, { 64, 64, 4, 1, 0 }, { 64, 32, 4, 1, 0 }, { 64, 64, 4, 0, 1 }, { 64, 32, 4, 0, 1 },
+  { 64, 16, 4, 0, 1 }, { 32, 16, 2, 0, 1 }, { 64, 16, 4, 0, 0 }, { 32, 16, 2, 0, 0 } } do
+  mma.defaults[#mma.defaults + 1] =
+    { Br = row[1], Bc = row[2], w = row[3], s = row[4], Q = row[5], b = 1, Z = 1, W = 16 }
+end
+
+mma.constraints = {
+  { function(c) return c.Br % c.w == 0 and (mma.rows(c) == 16 or mma.rows(c) == 32) end,
+    "a warp owns 16 or 32 rows of Q (Br/w)" },
+  { function(c, p, g) return c.s <= 1 or not mma.travels(c, p, g) end,
+    "more than one tile ahead needs asynchronous copies: sm_80, and tensors aligned to 16 bytes" },
+  { function(c, p, g) return c.s ~= 0 or mma.travels(c, p, g) or c.W == 16 end,
+    "K and V take turns in one place" },
+  { function(c, p) return math.max(mma.Dp(p), mma.Dw(p)) // mma.chunk(p) <= mma.threads(c) end,
+    "a row of a tile has at most one chunk of 16 bytes for each thread" },
+  { function(c, p) return p.causal or c.Z == 1 end, "tiles of Q differ in length only under a causal mask" },
+  { function(c, p, g) return mma.registers(c, p, g) <= 65536 // (c.b * mma.threads(c)) + 24 and mma.registers(c, p, g) <= 280 end,
+    "accumulators and operands of a thread fit its registers" },
+  { function(c, p, g) return c.b * (mma.shared(c, p) + g.shared_reserved) <= g.shared_sm end,
+    "the blocks of an SM fit its shared memory" },
+  { function(c, p, g) return c.b * mma.threads(c) <= g.threads_sm end,
+    "the blocks of an SM fit its threads" },
+}
+
+-- The kernels without a pipeline, fa1 and standard, have fewer choices: one tile of K and of V, Q in shared memory.
+mma.plain_tunables = {}
+for _, row in ipairs(mma.tunables) do
+  if row[1] ~= "s" and row[1] ~= "Q" and row[1] ~= "Z" then mma.plain_tunables[#mma.plain_tunables + 1] = row end
+end
+local function whole(c) return { Br = c.Br, Bc = c.Bc, w = c.w, b = c.b, W = c.W, s = 1, Q = 0, Z = 1 } end
+function mma.plain(of) return function(c, p, g) return of(whole(c), p, g) end end
+mma.plain_constants = mma.plain(mma.constants)
+mma.plain_constraints = {}
+for i, row in ipairs(mma.constraints) do mma.plain_constraints[i] = { mma.plain(row[1]), row[2] } end
+mma.plain_defaults = {}
+for i, row in ipairs { { 64, 64, 4 }, { 64, 32, 4 }, { 64, 16, 4 }, { 32, 16, 2 } } do
+  mma.plain_defaults[i] = { Br = row[1], Bc = row[2], w = row[3], b = 1, W = 16 }
+end
+-- O grows in fp32, which 16-bit tensors do not hold.
+function mma.O_apart(p) return mma.bytes(p) == 2 end
+function mma.plain_words(c, p, g)
+  local words = mma.words(c, p, g)
+  words.Q, words.O_apart = 0, mma.O_apart(p)
+  return words
+end
+
+return mma
