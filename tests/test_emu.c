@@ -1,89 +1,7 @@
 /* test_emu.c -- the emulator itself: small kernels, each with one defect that must be found on its line, and
  * sound ones in which nothing may be found under any order.
- *
- * Every kernel has x (2 rows of 12 floats, 16 apart, filled with 0, 1, 2 ...), y (256 floats, empty), z (one
- * float, empty), a workspace of 64 floats, and shared memory for 64. Its first line counts as line 1. */
-#include "emu.h"
-#include <stdarg.h>
-#include <setjmp.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static const char head[] = "#line 1 \"templates/arch/sm75.cuh\"\n"
-                           "__device__ __forceinline__ i32 thread_id()\n"
-                           "{\n"
-                           "  return threadIdx.x;\n"
-                           "}\n"
-                           "#line 1 \"templates/lib/args.h\"\n"
-                           "typedef int i32;\n"
-                           "typedef long long i64;\n"
-                           "struct call { float *x, *y, *z; };\n"
-                           "#line 1 \"templates/lib/tools.cuh\"\n"
-                           "__device__ __forceinline__ void put(float *to, float x)\n"
-                           "{\n"
-                           "  *to = x;\n"
-                           "}\n"
-                           "#line 1 \"templates/t.cu\"\n";
-
-typedef struct call {
-  float *x, *y, *z;
-} call;
-
-typedef struct bench {
-  emu *e;
-  call a;
-} bench;
-
-static bench set_up(void)
-{
-  bench b;
-  fat_error err;
-  assert_int_equal(emu_open(&b.e, &err), FAT_OK);
-  emu_layout x = {"x", {1, 1, 2, 12}, {32, 32, 16, 1}, 4, 0},
-             y = {"y", {1, 1, 1, 256}, {256, 256, 256, 1}, 4, 0};
-  emu_layout z = {"z", {1, 1, 1, 1}, {1, 1, 1, 1}, 4, 0};
-  b.a = (call){emu_tensor(b.e, &x), emu_tensor(b.e, &y), emu_tensor(b.e, &z)};
-  assert_true(b.a.x && b.a.y && b.a.z);
-  for (int i = 0; i < 24; i++)
-    b.a.x[i / 12 * 16 + i % 12] = (float)i;
-  emu_filled(b.e, b.a.x);
-  return b;
-}
-
-static emu_report run_with(bench *b, const char *kernel, const char *steps, const emu_options *options)
-{
-  static emu_report report;
-  char text[8192];
-  fat_error err = {0};
-  emu_module *m;
-  fat_recipe recipe;
-  fat_sizes sizes = {1, 1, 1, 1, 1, 1};
-  snprintf(text, sizeof text, "%s%s", head, kernel);
-  if (emu_module_load(text, &m, &err) != FAT_OK)
-    fail_msg("%s", err.text);
-  if (fat_recipe_parse(steps, &recipe, &err) != FAT_OK)
-    fail_msg("%s", err.text);
-  if (emu_run(b->e, m, &recipe, &sizes, &b->a, sizeof b->a, options, &report, &err) != FAT_OK)
-    fail_msg("%s", err.text);
-  emu_module_free(m);
-  return report;
-}
-
-#define KERNEL(line)                                                                                         \
-  "extern \"C\" __global__ void __launch_bounds__(64) k(const call a, float *w) {" line "\n"
-#define S64 "float *const s = (float *)shared_memory();"
-static const char one_block[] = "workspace 256\nlaunch k grid 1 block 64 shared 256 args call ws(0)\n";
-static const char four_blocks[] = "workspace 256\nlaunch k grid 4 block 64 shared 256 args call ws(0)\n";
-
-typedef struct defect {
-  const char *kernel, *steps;
-  emu_kind kind;
-  const char *file;
-  int line;
-  const char *words; /* in the finding's text */
-} defect;
+ * The bench is that of emu_bench.h. */
+#include "emu_bench.h"
 
 static const defect defects[] = {
     /* a neighbour's element, read with no barrier in between */
@@ -167,17 +85,10 @@ static void every_defect_is_found_on_its_line(void **state)
       if (d->kind == EMU_MISALIGNED && cxx && strstr(cxx, "clang"))
         continue; /* clang does not check copies of structs */
       emu_options options = {.order = (emu_order)order, .seed = i, .accesses = 100000};
-      b = set_up();
-      emu_report r = run_with(&b, d->kernel, d->steps, &options);
+      b = bench_open();
+      emu_report r = bench_run(&b, d->kernel, d->steps, &options);
       emu_close(b.e);
-      bool found = false;
-      /* Of two accesses that race either may come first. */
-      for (int f = 0; f < r.findings; f++)
-        found = found || (r.finding[f].kind == d->kind &&
-                          ((r.finding[f].line == d->line && !strcmp(r.finding[f].file, d->file)) ||
-                           (d->kind == EMU_RACE && r.finding[f].other_line == d->line)) &&
-                          (order != EMU_IN_ORDER || strstr(r.finding[f].text, d->words)));
-      if (!found)
+      if (!bench_finds(d, &r, order == EMU_IN_ORDER))
         fail_msg("defect %u, order %d: want %s at %s:%d with '%s', got %d findings, first: %s", i, order,
                  emu_kind_name(d->kind), d->file, d->line, d->words, r.findings,
                  r.findings ? r.finding[0].text : "-");
@@ -250,8 +161,8 @@ static void sound_kernels_give_no_finding(void **state)
     for (int order = EMU_IN_ORDER; order <= EMU_RANDOM; order++)
       for (int resident = 1; resident <= 3; resident++) {
         emu_options options = {.order = (emu_order)order, .seed = 7 + i, .resident = resident};
-        bench b = set_up();
-        emu_report r = run_with(&b, sounds[i].kernel, sounds[i].steps, &options);
+        bench b = bench_open();
+        emu_report r = bench_run(&b, sounds[i].kernel, sounds[i].steps, &options);
         if (r.findings)
           fail_msg("sound kernel %u, order %d: %s", i, order, r.finding[0].text);
         static const int at[4] = {0, 1, 33, 63};
@@ -265,8 +176,8 @@ static void sound_kernels_give_no_finding(void **state)
 static void counts_are_kept(void **state)
 {
   (void)state;
-  bench b = set_up();
-  emu_report r = run_with(&b, sounds[1].kernel, four_blocks, NULL);
+  bench b = bench_open();
+  emu_report r = bench_run(&b, sounds[1].kernel, four_blocks, NULL);
   assert_int_equal(r.launches, 1);
   assert_int_equal(r.blocks, 4);
   assert_int_equal(r.barriers, 4 * 2 * 10);
@@ -280,9 +191,9 @@ static void counts_are_kept(void **state)
 static void spoiled_padding_is_noticed(void **state)
 {
   (void)state;
-  bench b = set_up();
+  bench b = bench_open();
   b.a.x[13] = 0;
-  emu_report r = run_with(&b, KERNEL("") "a.y[thread_id()] = 0.f;\n}", one_block, NULL);
+  emu_report r = bench_run(&b, KERNEL("") "a.y[thread_id()] = 0.f;\n}", one_block, NULL);
   assert_int_equal(r.findings, 1);
   assert_int_equal(r.finding[0].kind, EMU_PADDING);
   assert_non_null(strstr(r.finding[0].text, "x at byte 52"));
@@ -333,8 +244,8 @@ static void wrong_launches_are_refused(void **state)
   fat_recipe recipe;
   fat_sizes sizes = {1, 1, 1, 1, 1, 1};
   emu_report report;
-  bench b = set_up();
-  snprintf(text, sizeof text, "%s%s", head, KERNEL("") "}");
+  bench b = bench_open();
+  snprintf(text, sizeof text, "%s%s", bench_head, KERNEL("") "}");
   assert_int_equal(emu_module_load(text, &m, &err), FAT_OK);
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
     assert_int_equal(fat_recipe_parse(cases[i].steps, &recipe, &err), FAT_OK);

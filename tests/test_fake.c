@@ -241,7 +241,7 @@ static void memory_is_poisoned_copied_and_filled(void **state)
   assert_int_equal(a % 512, 0);
   assert_int_equal(cu.cuMemcpyDtoH_v2(host, a, sizeof host), 0);
   for (int i = 0; i < N; i++)
-    assert_int_equal(host[i], 0x7fedbeef);
+    assert_int_equal(host[i], 0x7fed7fed);
   for (int i = 0; i < N; i++)
     host[i] = (uint32_t)i;
   assert_int_equal(cu.cuMemcpyHtoD_v2(a, host, sizeof host), 0);

@@ -40,13 +40,12 @@ typedef struct emu_layout {
   const char *name; /* kept by reference */
   int64_t size[EMU_DIMS];
   int64_t stride[EMU_DIMS];
-  int element; /* bytes: a multiple of 4 */
-  int shift;   /* bytes by which its first element misses an alignment of 256 */
+  int element; /* bytes: a multiple of 2 */
+  int shift;   /* bytes by which its first element misses an alignment of 256; a multiple of 2 */
 } emu_layout;
 
-/* Memory for it: every byte is EMU_POISON, a NaN. Elements are open for writing, and for reading once written
- * or declared filled. NULL where there is no room. */
-#define EMU_POISON UINT32_C(0x7fedbeef)
+/* Memory for it: every byte is EMU_POISON, NaN in every type. Elements are open for writing, and for reading
+ * once written or declared filled. NULL where there is no room. */
 void *emu_tensor(emu *e, const emu_layout *layout);
 /* Declares the elements of the tensor at `data` filled by the host. */
 void emu_filled(emu *e, const void *data);
@@ -57,9 +56,14 @@ void emu_emptied(emu *e, const void *data);
 
 typedef enum emu_order { EMU_IN_ORDER, EMU_REVERSED, EMU_RANDOM } emu_order;
 
+/* When a copy that runs on by itself moves its bytes: at the wait that covers it, at once, or at any time in
+ * between by the run's seed. */
+typedef enum emu_landing { EMU_LAND_LATE, EMU_LAND_EARLY, EMU_LAND_RANDOM } emu_landing;
+
 typedef struct emu_options {
-  emu_order order;    /* of blocks, warps and lanes, wherever several could go on */
-  uint64_t seed;      /* of EMU_RANDOM */
+  emu_order order; /* of blocks, warps and lanes, wherever several could go on */
+  emu_landing landing;
+  uint64_t seed;      /* of EMU_RANDOM and EMU_LAND_RANDOM */
   int resident;       /* blocks that run interleaved; 0: two */
   uint64_t accesses;  /* more than these count as endless; 0: 2^34 */
   bool one_workspace; /* the pointers into the workspace are parts of one array, not arrays of their own */
@@ -84,6 +88,8 @@ typedef struct emu_report {
   int findings; /* at most EMU_FINDINGS are kept, the first ones */
   emu_finding finding[EMU_FINDINGS];
   long long launches, blocks, accesses, barriers, shuffles;
+  long long together; /* products and loads of matrices, each of a whole warp */
+  long long copies;   /* of 16 bytes, asynchronous */
 } emu_report;
 
 /* Runs all steps of a recipe. `call` is handed to the kernels where the recipe says so. What a kernel does

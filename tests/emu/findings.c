@@ -18,6 +18,7 @@ static const char *const kinds[EMU_KIND_COUNT] = {
     "arithmetic",
     "endless",
     "padding overwritten",
+    "copy never awaited",
 };
 
 /* After so many events a kernel is not worth running on. */
@@ -33,7 +34,7 @@ static bool is_fatal(const emu_event *e)
 {
   const emu_hot *hot = &emu_now->memory->hot;
   if (e->kind == EMU_OUT_OF_BOUNDS)
-    return e->address - hot->arena >= hot->arena_size;
+    return !e->in_shared && e->address - hot->arena >= hot->arena_size;
   return e->kind == EMU_MISALIGNED || e->kind == EMU_REGISTER_BOUNDS || e->kind == EMU_ARITHMETIC ||
          e->kind == EMU_ENDLESS;
 }
@@ -64,7 +65,11 @@ static emu_raw *add(const emu_event *e, uint32_t pc, uint64_t me)
   *r = (emu_raw){.event = *e, .pc = pc, .other_pc = e->other_pc, .me = me, .count = 1};
   r->first_block = g->memory->hot.first_block;
   snprintf(r->entry, sizeof r->entry, "%s", g->entry_name);
-  emu_memory_describe(g->memory, e->address, r->where, sizeof r->where);
+  if (e->in_shared)
+    snprintf(r->where, sizeof r->where, "shared memory at byte %d, outside its elements",
+             (int)(uint32_t)e->address);
+  else
+    emu_memory_describe(g->memory, e->address, r->where, sizeof r->where);
   return r;
 }
 
@@ -80,6 +85,27 @@ void emu_findings_add(const emu_event *e)
   emu_fiber_switch(&self->fiber, &g->main);
 }
 
+/* `t` waits for others, of which `other` is one (NULL: there are too few). */
+static void add_waiting(emu_kind kind, const emu_thread *t, const emu_thread *other)
+{
+  emu_event e = {.kind = kind};
+  e.other_pc = other && !other->done ? other->wait_pc : 0;
+  emu_raw *r = add(&e, t->wait_pc, t->me.who);
+  if (!r)
+    return;
+  if (!other)
+    snprintf(r->where, sizeof r->where, "the warp has fewer than %d threads", EMU_WARP);
+  else
+    snprintf(r->where, sizeof r->where, "thread %d %s", other->me.thread,
+             other->done ? "has ended" : "waits");
+}
+
+void emu_findings_apart(const emu_thread *t, const emu_thread *other)
+{
+  add_waiting(EMU_MISSING_LANES, t, other);
+  emu_now->fatal = true;
+}
+
 void emu_findings_stuck(const emu_block *b)
 {
   const emu_thread *waits = NULL, *lacks = NULL, *other = NULL;
@@ -90,7 +116,6 @@ void emu_findings_stuck(const emu_block *b)
     if (!t->done && t->waits == EMU_WAIT_BLOCK && !waits)
       waits = t;
   }
-  emu_event e = {.kind = lacks ? EMU_MISSING_LANES : EMU_DIVERGENT_BARRIER};
   const emu_thread *t = lacks ? lacks : waits;
   if (!t)
     return;
@@ -98,15 +123,7 @@ void emu_findings_stuck(const emu_block *b)
   for (int i = first; i < first + count && i < b->threads && !other; i++)
     if (b->thread[i].done || b->thread[i].waits != t->waits)
       other = &b->thread[i];
-  e.other_pc = other && !other->done ? other->wait_pc : 0;
-  emu_raw *r = add(&e, t->wait_pc, t->me.who);
-  if (!r)
-    return;
-  if (!other)
-    snprintf(r->where, sizeof r->where, "the warp has fewer than %d threads", EMU_WARP);
-  else
-    snprintf(r->where, sizeof r->where, "thread %d %s", other->me.thread,
-             other->done ? "has ended" : "waits");
+  add_waiting(lacks ? EMU_MISSING_LANES : EMU_DIVERGENT_BARRIER, t, other);
 }
 
 /* `templates/x.cu:7`, or words where the place is unknown. */
@@ -131,10 +148,15 @@ static void write_text(const emu_raw *r, const emu_place *at, const emu_place *o
   size_t room = sizeof f->text - (size_t)n;
   if (f->kind == EMU_RACE) {
     uint64_t who = r->event.other << 2 >> 2 >> EMU_EPOCH_BITS;
-    snprintf(rest, room,
-             " %s %s, which thread %d of block %lld %s at %s with nothing in between that orders them", verb,
-             r->where, (int)(who & threads), (long long)((who >> EMU_THREAD_BITS) - r->first_block),
-             r->event.other_is_write ? "wrote" : "read", other_place);
+    const char *form = (r->event.other & EMU_EPOCH_MASK) == EMU_IN_FLIGHT
+                           ? " %s %s, which a copy may still be writing that thread %d of block %lld %s at %s"
+                           : " %s %s, which thread %d of block %lld %s at %s with nothing in between that "
+                             "orders them";
+    const char *other_verb = (r->event.other & EMU_EPOCH_MASK) == EMU_IN_FLIGHT ? "began"
+                             : r->event.other_is_write                          ? "wrote"
+                                                                                : "read";
+    snprintf(rest, room, form, verb, r->where, (int)(who & threads),
+             (long long)((who >> EMU_THREAD_BITS) - r->first_block), other_verb, other_place);
   } else if (f->kind == EMU_OUT_OF_BOUNDS || f->kind == EMU_UNINITIALISED) {
     snprintf(rest, room, " %s %s", verb, r->where);
   } else if (f->kind == EMU_DIVERGENT_BARRIER || f->kind == EMU_MISSING_LANES) {
@@ -142,6 +164,8 @@ static void write_text(const emu_raw *r, const emu_place *at, const emu_place *o
              r->other_pc ? other_place : "");
   } else if (f->kind == EMU_MISALIGNED) {
     snprintf(rest, room, " reaches %s by a pointer of a type that needs more alignment", r->where);
+  } else if (f->kind == EMU_NEVER_AWAITED) {
+    snprintf(rest, room, " ends while this copy to %s may still run", r->where);
   } else if (f->kind == EMU_PADDING) {
     snprintf(rest, room, ": %s", r->where);
   } else if (f->kind == EMU_ENDLESS) {

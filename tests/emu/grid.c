@@ -2,7 +2,9 @@
  *
  * A thread runs until it waits or ends; then the next of its warp goes on, then a warp of the next block. The
  * order of warps and lanes is the run's option. A barrier gives each thread that took part its tick (hot.h
- * says what for). A shuffle exchanges values and orders nothing, as the PTX manual has it. */
+ * says what for). A shuffle exchanges values and orders nothing, as the PTX manual has it; nor does a
+ * product.
+ */
 #include "grid.h"
 #include <string.h>
 
@@ -87,6 +89,7 @@ static void body(void *argument)
 {
   emu_thread *t = argument;
   emu_now->entry->call(emu_now->args);
+  emu_copies_end(t);
   t->done = true;
   stop(t);
   if (--t->home->left == 0) {
@@ -119,13 +122,16 @@ void emu_grid_begin(emu_block *b, int64_t index)
     char *stack = emu_fiber_stack(g->stacks, (int)(t - g->threads), &size);
     t->home = b;
     t->done = false;
+    t->flights = 0;
+    t->groups = 0;
     t->me = (emu_me){.who = (g->memory->hot.first_block + (uint64_t)index) << EMU_THREAD_BITS | (unsigned)i,
                      .seen_block = 1,
                      .stack = (uintptr_t)stack,
                      .stack_size = size,
                      .block = index,
                      .thread = i,
-                     .shared = b->shared};
+                     .shared = b->shared,
+                     .shared_size = b->shared_size};
     stamp(t, 1);
     resume(t);
     emu_fiber_set(&t->fiber, stack, size, body, t);
@@ -147,17 +153,22 @@ static void block_met(emu_block *b)
 static void warp_met(emu_block *b, int warp, emu_wait kind)
 {
   emu_thread *lane = &b->thread[warp * EMU_WARP];
+  const emu_thread *apart = kind == EMU_WAIT_TOGETHER ? emu_together(lane) : NULL;
   b->waiting[warp][kind] = 0;
+  if (apart)
+    emu_findings_apart(lane, apart);
   if (kind == EMU_WAIT_WARP) {
     emu_now->report->barriers++;
     b->tick++;
-  } else {
+  } else if (kind == EMU_WAIT_SHUFFLE) {
     emu_now->report->shuffles++;
+  } else {
+    emu_now->report->together++;
   }
   for (int i = 0; i < EMU_WARP; i++) {
     if (kind == EMU_WAIT_WARP)
       stamp(&lane[i], b->tick);
-    else
+    else if (kind == EMU_WAIT_SHUFFLE)
       lane[i].me.got = lane[(i ^ lane[i].me.lanes) & (EMU_WARP - 1)].me.given;
     resume(&lane[i]);
   }
@@ -168,6 +179,7 @@ void emu_grid_wait(emu_wait kind, uintptr_t pc)
   emu_thread *t = emu_now->self;
   emu_block *b = t->home;
   int warp = t->me.thread / EMU_WARP;
+  emu_copies_pass(t);
   t->waits = kind;
   t->wait_pc = (uint32_t)(pc - emu_now->module->image);
   stop(t);

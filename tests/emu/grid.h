@@ -1,7 +1,8 @@
 /* grid.h -- the threads of the blocks that run now, who of them may go on, and what each waits for. Private.
  *
- * grid.c switches between threads and lets barriers and shuffles happen; run.c fills the blocks and reads
- * what is left; findings.c collects. All of it works on the one grid that runs. */
+ * grid.c switches between threads and lets barriers and shuffles happen; together.c has the products of a
+ * warp; copies.c the copies that run on by themselves; run.c fills the blocks and reads what is left;
+ * findings.c collects. All of it works on the one grid that runs. */
 #ifndef EMU_GRID_H
 #define EMU_GRID_H
 
@@ -11,6 +12,17 @@
 
 enum { EMU_RESIDENT_MAX = 8, EMU_WARPS_MAX = EMU_THREADS_MAX / EMU_WARP };
 
+/* A copy that a thread has begun and not yet waited for. */
+typedef struct emu_flight {
+  char *to;
+  const char *from; /* NULL: zeros */
+  uintptr_t pc;
+  uint64_t group; /* how many groups were closed before it */
+  bool landed;    /* its bytes have been moved */
+  uint64_t stamp; /* what the thread had seen when it began */
+  uint32_t seen_block, seen_warp;
+} emu_flight;
+
 typedef struct emu_thread {
   emu_me me;
   emu_fiber fiber;
@@ -18,6 +30,9 @@ typedef struct emu_thread {
   emu_wait waits;
   uint32_t wait_pc;
   bool done;
+  uint64_t groups; /* of copies, closed so far */
+  int flights, flight_room;
+  emu_flight *flight; /* by age */
 } emu_thread;
 
 typedef struct emu_block {
@@ -29,6 +44,7 @@ typedef struct emu_block {
   uint32_t runnable[EMU_WARPS_MAX]; /* lanes that may go on */
   int waiting[EMU_WARPS_MAX][EMU_WAIT_COUNT];
   char *shared;
+  uint32_t shared_size;
   emu_thread *thread;
 } emu_block;
 
@@ -78,7 +94,21 @@ uint64_t emu_grid_random(void);
 /* The callbacks of emu_hot. */
 void emu_grid_wait(emu_wait kind, uintptr_t pc);
 void emu_findings_add(const emu_event *event);
+void emu_copies_begin(char *to, const char *from, int real, uintptr_t pc);
+void emu_copies_commit(void);
+void emu_copies_wait(int left);
 
+/* The present thread waits or begins another copy: some copies may land. */
+void emu_copies_pass(emu_thread *t);
+/* The present thread ends. */
+void emu_copies_end(emu_thread *t);
+
+/* What the lanes of a warp, all of which have come, do together. NULL; or a lane that came for another thing
+ * than the first one did. */
+const emu_thread *emu_together(emu_thread *lanes);
+
+/* Threads of a warp that do different things where one is to be done together. Fatal. */
+void emu_findings_apart(const emu_thread *t, const emu_thread *other);
 /* Of a block in which nobody can go on: who waits where. */
 void emu_findings_stuck(const emu_block *b);
 /* Raw findings become those of the report. */

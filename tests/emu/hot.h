@@ -1,14 +1,20 @@
 /* hot.h -- what a running kernel and the scheduler share: the current thread, the arena and its shadow.
  *
- * Each kernel is a shared object with hot.c linked into it; `emu_hot_attach` gives it the one state it works
- * on. The shadow has one cell for every 4 bytes of the arena, so an access finds its cells by arithmetic.
+ * Each kernel is a shared object with hot.c and twins.c linked into it; `emu_hot_attach` gives it the one
+ * state it works on. The shadow has one cell for every 4 bytes of the arena, so an access finds its cells by
+ * arithmetic. Where the two halves of a word were not always treated alike its cell is split: it names a pair
+ * of cells, one for each half.
  *
  * Order. Within a launch only two things order the accesses of different threads: a barrier of the whole
  * block and a barrier of a whole warp. So a thread's vector clock has just three different entries (itself,
  * its warp, the rest of its block; nothing of other blocks) and is kept as three numbers. Each barrier of a
  * block takes the next tick of that block; a thread's epoch is the tick of its last barrier. An access (u, e)
- * came before thread t's present exactly when u is t, or e < t.seen_block and both are of one block, or
- * e < t.seen_warp and both are of one warp, or it was made in an earlier launch. */
+ * came before thread t's present exactly when u is t and e is no later than its own epoch, or e <
+ * t.seen_block and both are of one block, or e < t.seen_warp and both are of one warp, or it was made in an
+ * earlier launch.
+ *
+ * A copy that runs on by itself has the epoch EMU_IN_FLIGHT, which comes before nobody's present, its own
+ * thread's neither; the wait that covers it makes it a write of that moment (copies.c). */
 #ifndef EMU_HOT_H
 #define EMU_HOT_H
 
@@ -16,11 +22,17 @@
 
 enum { EMU_WARP = 32, EMU_THREADS_MAX = 1024 };
 
+/* What memory holds that nobody has written: a NaN as f32, each half of it one as f16 and as bf16. */
+#define EMU_POISON UINT32_C(0x7fed7fed)
+
 /* A stamp: tag 2 bits, block 24, thread 10, epoch 28. Blocks count from 1 over all launches of a run. */
 enum { EMU_EPOCH_BITS = 28, EMU_THREAD_BITS = 10, EMU_BLOCK_BITS = 24, EMU_TAG_SHIFT = 62 };
+#define EMU_EPOCH_MASK ((UINT64_C(1) << EMU_EPOCH_BITS) - 1)
 
-/* Tag of `write`: what the cell is. */
-enum { EMU_CLOSED, EMU_EMPTY, EMU_FILLED };
+#define EMU_IN_FLIGHT EMU_EPOCH_MASK
+
+/* Tag of `write`: what the cell is. Of a split one the rest of `write` is the index of its halves. */
+enum { EMU_CLOSED, EMU_EMPTY, EMU_FILLED, EMU_SPLIT };
 /* Tag of `read`: who read since the last write. The epoch is the greatest of all of them. */
 enum { EMU_ONE, EMU_OF_WARP, EMU_OF_BLOCK, EMU_OF_GRID };
 
@@ -28,6 +40,36 @@ typedef struct emu_cell {
   uint64_t write, read;       /* stamps; 0: nobody in this run */
   uint32_t write_pc, read_pc; /* where, as offsets into the module */
 } emu_cell;
+
+/* The two cells of a word whose cell is split. */
+typedef struct emu_halves {
+  emu_cell half[2];
+  emu_cell *of;  /* the split cell; NULL: not in use */
+  uint32_t next; /* not in use: the next such one */
+} emu_halves;
+
+/* Shared memory has addresses of its own: the block's first byte has this one. Its alignment is the one that
+ * the hardware promises: 16 and no more. */
+enum { EMU_SHARED_BASE = 1040 };
+
+/* What a whole warp does together. ORDER OP */
+typedef enum emu_op {
+  EMU_LDMATRIX,
+  EMU_LDMATRIX_TRANS,
+  EMU_MMA_F16_K8,
+  EMU_MMA_F16,
+  EMU_MMA_BF16,
+  EMU_MMA_TF32,
+  EMU_OPS
+} emu_op;
+
+/* A lane's part in it. */
+typedef struct emu_part {
+  int32_t place; /* EMU_OPS * line of the call + the op: the same in all lanes */
+  uint32_t a[4], b[2];
+  float c[4];      /* products: what is added to, then the sum */
+  uint32_t got[4]; /* matrices: what comes out */
+} emu_part;
 
 /* A thread as the callbacks see it. */
 typedef struct emu_me {
@@ -38,8 +80,10 @@ typedef struct emu_me {
   int64_t block; /* blockIdx.x */
   int32_t thread;
   char *shared;
+  uint32_t shared_size;
   int32_t lanes; /* of a shuffle: the argument, the value given, the value got */
   float given, got;
+  emu_part part;
 } emu_me;
 
 /* ORDER KIND: names in findings.c */
@@ -54,6 +98,7 @@ typedef enum emu_kind {
   EMU_ARITHMETIC,
   EMU_ENDLESS,
   EMU_PADDING,
+  EMU_NEVER_AWAITED,
   EMU_KIND_COUNT
 } emu_kind;
 
@@ -62,12 +107,14 @@ typedef enum emu_wait {
   EMU_WAIT_BLOCK,
   EMU_WAIT_WARP,
   EMU_WAIT_SHUFFLE,
+  EMU_WAIT_TOGETHER, /* emu_op */
   EMU_WAIT_COUNT
 } emu_wait;
 
 typedef struct emu_event {
   emu_kind kind;
   int is_write;
+  int in_shared; /* `address` is one of shared memory's own, outside of it */
   uintptr_t address;
   uint32_t size;
   uintptr_t pc;     /* in the kernel; 0 where `file` says it */
@@ -84,11 +131,19 @@ typedef struct emu_hot {
   uintptr_t arena;
   uint64_t arena_size;
   emu_cell *shadow;
+  emu_halves *halves; /* [0] is the head of those not in use */
   uint64_t accesses, budget;
   uintptr_t image, image_size;           /* the module in memory: constants may be read there */
   uintptr_t call, call_size;             /* the launch's argument struct: each thread copies it from there */
   void (*found)(const emu_event *event); /* does not return where going on would crash */
   void (*wait)(emu_wait kind, uintptr_t pc);
+  void (*split)(emu_cell *cell);
+  void (*copy)(char *to, const char *from, int real, uintptr_t pc);
+  void (*copy_commit)(void);
+  void (*copy_wait)(int left);
 } emu_hot;
+
+/* Of the module that a file is linked into. */
+extern emu_hot *emu_hot_state __attribute__((visibility("hidden")));
 
 #endif

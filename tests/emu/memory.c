@@ -1,8 +1,10 @@
-/* memory.c -- lays tensors out in one reserved range of addresses, with a shadow cell for each 4 bytes.
+/* memory.c -- lays tensors out in one reserved range of addresses, with a shadow cell for each 4 bytes (of
+ * which the halves may differ).
  *
  * Nearly all of the range is never touched, so tensors whose strides reach past 2^31 elements cost no more
  * than their rows. Invariant: what is not an element of a region is EMU_CLOSED and EMU_POISON. */
 #include "memory.h"
+#include "shadow.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +12,8 @@
 
 /* Regions above this are poisoned and checked only around their rows. */
 #define LARGE (UINT64_C(64) << 20)
+/* Words that may be split at a time; only the pages that are used exist. */
+#define HALVES (UINT32_C(1) << 24)
 
 static void *reserve(uint64_t bytes)
 {
@@ -55,6 +59,8 @@ void emu_close(emu *e)
     return;
   munmap((void *)e->hot.arena, e->hot.arena_size);
   munmap(e->hot.shadow, shadow_bytes(e->hot.arena_size));
+  if (e->hot.halves)
+    munmap(e->hot.halves, HALVES * sizeof *e->hot.halves);
   free(e);
 }
 
@@ -68,6 +74,9 @@ static void forget(emu *e, uint64_t from)
 {
   const uint64_t page = UINT64_C(1) << 16;
   uint64_t begin = (from + page - 1) / page * page, end = (e->used + page) / page * page;
+  for (uint32_t i = 1; i < e->halves; i++)
+    if (e->hot.halves[i].of && e->hot.halves[i].of >= e->hot.shadow + from / 4)
+      emu_join(&e->hot, e->hot.halves[i].of, (emu_cell){0});
   if (end > e->hot.arena_size)
     end = e->hot.arena_size;
   memset(e->hot.shadow + from / 4, 0, shadow_bytes((begin < e->used ? begin : e->used) - from));
@@ -95,19 +104,76 @@ void emu_memory_cut(emu *e, int regions)
   forget(e, from);
 }
 
+/* Who runs out of them has no use for the run: there is no sound way on. */
+void emu_memory_split(emu *e, emu_cell *cell)
+{
+  emu_hot *hot = &e->hot;
+  if (!hot->halves) {
+    hot->halves = reserve(HALVES * sizeof *hot->halves);
+    e->halves = 1;
+  }
+  uint32_t index = hot->halves ? hot->halves[0].next : 0;
+  if (index)
+    hot->halves[0].next = hot->halves[index].next;
+  else if (hot->halves && e->halves < HALVES)
+    index = e->halves++;
+  else
+    abort();
+  hot->halves[index] = (emu_halves){.half = {*cell, *cell}, .of = cell};
+  *cell = (emu_cell){.write = (uint64_t)EMU_SPLIT << EMU_TAG_SHIFT | index};
+}
+
+static bool is_split(const emu_cell *cell)
+{
+  return cell->write >> EMU_TAG_SHIFT == EMU_SPLIT;
+}
+
+static void mark_half(emu *e, emu_cell *cell, int which, emu_cell fresh)
+{
+  if (!is_split(cell))
+    emu_memory_split(e, cell);
+  emu_halves *h = emu_halves_of(&e->hot, cell);
+  h->half[which] = fresh;
+  if (!memcmp(&h->half[0], &h->half[1], sizeof h->half[0]))
+    emu_join(&e->hot, cell, fresh);
+}
+
 void emu_memory_mark(emu *e, const void *data, uint64_t bytes, int tag)
 {
-  emu_cell *cell = e->hot.shadow + ((uintptr_t)data - e->hot.arena) / 4;
+  uint64_t half = ((uintptr_t)data - e->hot.arena) / 2, end = half + (bytes + 1) / 2;
   const emu_cell fresh = {.write = (uint64_t)tag << EMU_TAG_SHIFT};
-  for (uint64_t i = 0; i < (bytes + 3) / 4; i++)
-    cell[i] = fresh;
+  while (half < end) {
+    emu_cell *cell = e->hot.shadow + half / 2;
+    if (half % 2 || half + 1 == end) {
+      mark_half(e, cell, half % 2, fresh);
+      half++;
+      continue;
+    }
+    if (is_split(cell))
+      emu_join(&e->hot, cell, fresh);
+    *cell = fresh;
+    half += 2;
+  }
+}
+
+void emu_memory_age(emu *e, const void *data, uint64_t bytes)
+{
+  emu_cell *cell = e->hot.shadow + ((uintptr_t)data - e->hot.arena) / 4;
+  for (uint64_t i = 0; i < (bytes + 3) / 4; i++) {
+    bool split = is_split(&cell[i]);
+    emu_cell *part = split ? emu_halves_of(&e->hot, &cell[i])->half : &cell[i];
+    for (int j = 0; j < 1 + split; j++)
+      part[j] = (emu_cell){.write = part[j].write >> EMU_TAG_SHIFT << EMU_TAG_SHIFT};
+    if (split && part[0].write == part[1].write)
+      emu_join(&e->hot, &cell[i], part[0]);
+  }
 }
 
 void emu_memory_poison(void *data, uint64_t bytes)
 {
-  uint32_t *word = data;
-  for (uint64_t i = 0; i < (bytes + 3) / 4; i++)
-    word[i] = EMU_POISON;
+  uint16_t *half = data;
+  for (uint64_t i = 0; i < (bytes + 1) / 2; i++)
+    half[i] = EMU_POISON & 0xffff;
 }
 
 static uint64_t span(const emu_layout *l)
@@ -240,12 +306,14 @@ const char *emu_memory_spoiled(const emu *e, const emu_region *r)
 {
   if (r->bytes > LARGE)
     return NULL;
-  const char *from = r->data - EMU_GUARD;
-  const emu_cell *cell = e->hot.shadow + ((uintptr_t)from - e->hot.arena) / 4;
-  uint64_t words = (r->bytes + 3) / 4 + 2 * EMU_GUARD / 4;
-  for (uint64_t i = 0; i < words; i++)
-    if (cell[i].write >> EMU_TAG_SHIFT == EMU_CLOSED &&
-        ((const uint32_t *)(const void *)from)[i] != EMU_POISON)
-      return from + 4 * i;
+  uint64_t from = (uintptr_t)r->data - EMU_GUARD - e->hot.arena;
+  const uint16_t *half = (const uint16_t *)e->hot.arena;
+  for (uint64_t i = from / 2; i < (from + r->bytes) / 2 + EMU_GUARD; i++) {
+    const emu_cell *cell = e->hot.shadow + i / 2;
+    if (is_split(cell))
+      cell = &emu_halves_of(&e->hot, cell)->half[i % 2];
+    if (cell->write >> EMU_TAG_SHIFT == EMU_CLOSED && half[i] != (EMU_POISON & 0xffff))
+      return (const char *)&half[i];
+  }
   return NULL;
 }

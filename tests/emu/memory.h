@@ -17,6 +17,7 @@ struct emu {
   uint64_t used;
   int count;
   emu_region region[EMU_REGIONS];
+  uint32_t halves; /* of hot.halves, that were ever in use */
 };
 
 /* A plain array of bytes; NULL where there is no room. */
@@ -25,6 +26,10 @@ char *emu_memory_array(emu *e, const char *name, uint64_t bytes, int shift);
 void emu_memory_cut(emu *e, int regions);
 /* Sets what the cells of some bytes are: EMU_CLOSED, EMU_EMPTY or EMU_FILLED. */
 void emu_memory_mark(emu *e, const void *data, uint64_t bytes, int tag);
+/* Forgets who wrote and read them in earlier runs. */
+void emu_memory_age(emu *e, const void *data, uint64_t bytes);
+/* Gives each half of a word a cell of its own. */
+void emu_memory_split(emu *e, emu_cell *cell);
 /* Bytes become EMU_POISON. */
 void emu_memory_poison(void *data, uint64_t bytes);
 /* An address as a person reads it: "K[batch 0, head 1, row 3, column 5]". */

@@ -1,9 +1,9 @@
 /* module.c -- compiles a filtered text with the host C++ compiler and loads it.
  *
  * The compiler is $FATUNE_EMU_CXX, else g++, else c++. Its own instrumentation of memory accesses and
- * arithmetic calls what hot.c defines; the sanitizers' libraries are not linked. A compiled text is kept
- * under a hash of everything that went into it, written under another name first, so that several tests may
- * share a folder. */
+ * arithmetic calls what hot.c and twins.c define; the sanitizers' libraries are not linked. A compiled text
+ * is kept under a hash of everything that went into it, written under another name first, so that several
+ * tests may share a folder. */
 #include "module.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -18,6 +18,10 @@
 #include <unistd.h>
 
 extern char **environ;
+
+/* Objects that are linked into every kernel: hot.c, twins.c. */
+static const char *const linked[] = {EMU_HOT};
+enum { LINKED = sizeof linked / sizeof *linked };
 
 /* -O1 with inlining is the fastest sum of compiling and running. Products and sums are not fused but where
  * the text says fmaf. */
@@ -142,6 +146,19 @@ typedef struct plan {
   char work[940]; /* the same for what this process writes on the way */
 } plan;
 
+static fat_status read_linked(fat_text *all, fat_error *err)
+{
+  for (int i = 0; i < LINKED; i++) {
+    fat_text one = {0};
+    fat_status status = fat_text_read_file(&one, linked[i], 1 << 24, err);
+    if (status == FAT_OK)
+      fat_text_add_bytes(all, one.data, one.length);
+    fat_text_free(&one);
+    FAT_TRY(status);
+  }
+  return FAT_OK;
+}
+
 static fat_status plan_make(const char *text, plan *p, fat_error *err)
 {
   fat_text prelude = {0}, all = {0}, object = {0};
@@ -150,7 +167,7 @@ static fat_status plan_make(const char *text, plan *p, fat_error *err)
   static long number;
   fat_status status = fat_text_read_file(&prelude, EMU_DIR "/prelude.hpp", 1 << 20, err);
   if (status == FAT_OK)
-    status = fat_text_read_file(&object, EMU_HOT, 1 << 24, err);
+    status = read_linked(&object, err);
   if (status == FAT_OK)
     status = emu_filter(text, fat_text_get(&prelude), &p->code, &p->files, err);
   if (status != FAT_OK)
@@ -222,8 +239,10 @@ static fat_status finish_compile(const plan *p, pid_t child, fat_error *err)
   fat_status status = FAT_OK;
   int failed = wait_for(child);
   if (!failed) {
-    char *link[] = {(char *)compiler(), "-shared", object, EMU_HOT, "-lm", "-o", made, NULL};
-    failed = start(link, log, &child) ? -1 : wait_for(child);
+    const char *link[LINKED + 8] = {compiler(), "-shared", "-o", made, object};
+    memcpy(link + 5, linked, sizeof linked);
+    link[5 + LINKED] = "-lm";
+    failed = start((char *const *)link, log, &child) ? -1 : wait_for(child);
   }
   if (failed) {
     first_error(log, message, sizeof message);

@@ -88,6 +88,23 @@ char *emu_shared_memory(void);
 void emu_block_sync(void);
 void emu_warp_sync(void);
 float emu_shfl_xor(float x, int lanes);
+struct emu_words {
+  unsigned at[4];
+};
+struct emu_floats {
+  float at[4];
+};
+unsigned emu_shared_address(const void *p);
+void emu_put16(unsigned to, unsigned a, unsigned b, unsigned c, unsigned d);
+emu_words emu_get16(unsigned from);
+void emu_put4(unsigned to, unsigned x);
+unsigned emu_get4(unsigned from);
+emu_words emu_ldmatrix(unsigned row, int place);
+emu_floats emu_mma(float c0, float c1, float c2, float c3, unsigned a0, unsigned a1, unsigned a2, unsigned a3,
+                   unsigned b0, unsigned b1, int place);
+void emu_copy_async(unsigned to, const void *from, int real);
+void emu_copy_commit(void);
+void emu_copy_wait(int left);
 }
 
 #define TWIN static inline __attribute__((always_inline))
@@ -129,6 +146,126 @@ TWIN float ex2(float x)
 TWIN float lg2(float x)
 {
   return __builtin_log2f(emu_flush(x));
+}
+
+struct alignas(16) quad {
+  unsigned at[4];
+};
+TWIN unsigned shared_address(const void *p)
+{
+  return emu_shared_address(p);
+}
+TWIN void put16(unsigned to, const quad &x)
+{
+  emu_put16(to, x.at[0], x.at[1], x.at[2], x.at[3]);
+}
+TWIN quad get16(unsigned from)
+{
+  const emu_words x = emu_get16(from);
+  return quad{{x.at[0], x.at[1], x.at[2], x.at[3]}};
+}
+TWIN void put4(unsigned to, unsigned x)
+{
+  emu_put4(to, x);
+}
+TWIN unsigned get4(unsigned from)
+{
+  return emu_get4(from);
+}
+
+/* What a warp does together: all lanes come from the same line, which is where the twin was called, for the
+ * same op (ORDER OP, hot.h). */
+enum { EMU_LDMATRIX, EMU_LDMATRIX_TRANS, EMU_MMA_F16_K8, EMU_MMA_F16, EMU_MMA_BF16, EMU_MMA_TF32, EMU_OPS };
+TWIN quad ldmatrix(unsigned row, int line = __builtin_LINE())
+{
+  const emu_words x = emu_ldmatrix(row, line * EMU_OPS + EMU_LDMATRIX);
+  return quad{{x.at[0], x.at[1], x.at[2], x.at[3]}};
+}
+TWIN quad ldmatrix_trans(unsigned row, int line = __builtin_LINE())
+{
+  const emu_words x = emu_ldmatrix(row, line * EMU_OPS + EMU_LDMATRIX_TRANS);
+  return quad{{x.at[0], x.at[1], x.at[2], x.at[3]}};
+}
+static inline __attribute__((always_inline)) void emu_mma_into(float &c0, float &c1, float &c2, float &c3,
+                                                               const quad &a, unsigned b0, unsigned b1,
+                                                               int place)
+{
+  const emu_floats c = emu_mma(c0, c1, c2, c3, a.at[0], a.at[1], a.at[2], a.at[3], b0, b1, place);
+  c0 = c.at[0], c1 = c.at[1], c2 = c.at[2], c3 = c.at[3];
+}
+TWIN void mma_f16_k8(float &c0, float &c1, float &c2, float &c3, unsigned a0, unsigned a1, unsigned b,
+                     int line = __builtin_LINE())
+{
+  emu_mma_into(c0, c1, c2, c3, quad{{a0, a1, 0, 0}}, b, 0, line * EMU_OPS + EMU_MMA_F16_K8);
+}
+/* One product of depth 16, also for what sm75.cuh makes of two of depth 8: the same but for a rounding. */
+TWIN void mma_f16(float &c0, float &c1, float &c2, float &c3, const quad &a, unsigned b0, unsigned b1,
+                  int line = __builtin_LINE())
+{
+  emu_mma_into(c0, c1, c2, c3, a, b0, b1, line * EMU_OPS + EMU_MMA_F16);
+}
+TWIN void mma_bf16(float &c0, float &c1, float &c2, float &c3, const quad &a, unsigned b0, unsigned b1,
+                   int line = __builtin_LINE())
+{
+  emu_mma_into(c0, c1, c2, c3, a, b0, b1, line * EMU_OPS + EMU_MMA_BF16);
+}
+TWIN void mma_tf32(float &c0, float &c1, float &c2, float &c3, const quad &a, unsigned b0, unsigned b1,
+                   int line = __builtin_LINE())
+{
+  emu_mma_into(c0, c1, c2, c3, a, b0, b1, line * EMU_OPS + EMU_MMA_TF32);
+}
+
+/* cvt.rn.f16.f32: to the nearest, halves to even; a NaN becomes the one that the instruction gives. */
+TWIN unsigned short f16_bits(float x)
+{
+  const unsigned bits = __builtin_bit_cast(unsigned, x), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
+  if (size > 0x7f800000)
+    return 0x7fff;
+  if (size >= 0x477ff000) /* 65520, halfway between the greatest f16 and what would be the next */
+    return sign | 0x7c00;
+  if (size < 0x38800000) /* below 2^-14; beside 0.5 the last bit of an f32 is 2^-24, as of a small f16 */
+    return sign | (__builtin_bit_cast(unsigned, __builtin_bit_cast(float, size) + 0.5f) - 0x3f000000);
+  return sign | (size + 0xfff + (size >> 13 & 1) - 0x38000000) >> 13;
+}
+TWIN float float_of_f16(unsigned short x)
+{
+  const unsigned sign = (x & 0x8000u) << 16, rest = (x & 0x7fffu) << 13;
+  if ((x & 0x7c00) == 0x7c00)
+    return __builtin_bit_cast(float, (rest & 0x7fffff) ? 0x7fffffffu : sign | 0x7f800000);
+  return __builtin_copysignf(__builtin_bit_cast(float, rest) * 0x1p112f, __builtin_bit_cast(float, sign));
+}
+TWIN unsigned pack_f16(float low, float high)
+{
+  return f16_bits(low) | (unsigned)f16_bits(high) << 16;
+}
+static inline unsigned emu_bf16_bits(float x)
+{
+  const unsigned bits = __builtin_bit_cast(unsigned, x);
+  return x != x ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+TWIN unsigned pack_bf16(float low, float high)
+{
+  return emu_bf16_bits(low) | emu_bf16_bits(high) << 16;
+}
+/* cvt.rna.tf32.f32: to the nearest, halves away from zero. */
+TWIN unsigned round_tf32(float x)
+{
+  const unsigned bits = __builtin_bit_cast(unsigned, x);
+  return x != x ? 0x7fffffff : (bits + 0x1000) & 0xffffe000;
+}
+
+TWIN void copy_async(unsigned to, const void *from, bool real)
+{
+  emu_copy_async(to, from, real);
+}
+TWIN void copy_commit()
+{
+  emu_copy_commit();
+}
+template <int left>
+TWIN void copy_wait()
+{
+  emu_copy_wait(left);
 }
 
 /* The first number of __launch_bounds__. */

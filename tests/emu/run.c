@@ -127,7 +127,9 @@ static fat_status lay_blocks(emu_grid *g, const fat_step_values *v, fat_error *e
     g->resident = EMU_RESIDENT_MAX;
   for (int i = 0; i < g->resident; i++) {
     emu_block *b = &g->block[i];
-    *b = (emu_block){.threads = (int)v->block, .thread = g->threads + i * EMU_THREADS_MAX};
+    *b = (emu_block){.threads = (int)v->block,
+                     .thread = g->threads + i * EMU_THREADS_MAX,
+                     .shared_size = (uint32_t)v->shared};
     /* The hardware promises 16 bytes of alignment and no more. */
     b->shared = emu_memory_array(g->memory, "shared memory", (uint64_t)v->shared, 16);
     if (!b->shared)
@@ -225,6 +227,11 @@ static fat_status run_steps(emu_grid *g, const fat_recipe *recipe, const fat_siz
   return status;
 }
 
+static void split(emu_cell *cell)
+{
+  emu_memory_split(emu_now->memory, cell);
+}
+
 /* A grid that is ready to run kernels which may read `bytes` bytes at `arguments`; NULL without memory. */
 static emu_grid *open_grid(emu *e, const emu_module *module, const void *arguments, size_t bytes,
                            const emu_options *options, emu_report *report)
@@ -254,6 +261,10 @@ static emu_grid *open_grid(emu *e, const emu_module *module, const void *argumen
   e->hot.call_size = bytes;
   e->hot.found = emu_findings_add;
   e->hot.wait = emu_grid_wait;
+  e->hot.split = split;
+  e->hot.copy = emu_copies_begin;
+  e->hot.copy_commit = emu_copies_commit;
+  e->hot.copy_wait = emu_copies_wait;
   module->attach(&e->hot);
   emu_now = g;
   return g;
@@ -264,6 +275,8 @@ static void close_grid(emu_grid *g)
   g->report->accesses = (long long)g->memory->hot.accesses;
   emu_findings_finish(g);
   emu_now = NULL;
+  for (int i = 0; i < EMU_RESIDENT_MAX * EMU_THREADS_MAX; i++)
+    free(g->threads[i].flight);
   free(g->threads);
   free(g);
 }

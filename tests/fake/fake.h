@@ -200,7 +200,7 @@ void fake_module_bury(fake_module *m);
 /* ---- memory ---- */
 
 enum { FAKE_GUARD = 512 };
-#define FAKE_POISON UINT32_C(0x7fedbeef)
+#define FAKE_POISON UINT32_C(0x7fed7fed)
 /* Whether bytes lie inside one allocation of the context's device. */
 bool fake_memory_holds(const fake_context *c, fat_cuda_address address, size_t bytes);
 /* The allocation around an address: its first byte and size; false if there is none. */

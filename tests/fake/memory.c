@@ -302,14 +302,6 @@ void fake_memory_show(emu *e, fat_cuda_address address)
   pthread_rwlock_unlock(&lock);
 }
 
-/* The n-th cell's tag stays, who wrote and read it is forgotten. */
-static void age(emu *e, const block *b)
-{
-  emu_cell *cell = e->hot.shadow + (size_t)(b->data - arena) / 4;
-  for (size_t i = 0; i < rounded(b->bytes) / 4; i++)
-    cell[i] = (emu_cell){.write = cell[i].write >> EMU_TAG_SHIFT << EMU_TAG_SHIFT};
-}
-
 void fake_memory_regions(emu *e, bool forget)
 {
   enum { OWN = 8 }; /* left for the emulator's arrays */
@@ -321,7 +313,7 @@ void fake_memory_regions(emu *e, bool forget)
     if (!b->observed)
       continue;
     if (forget)
-      age(e, b);
+      emu_memory_age(e, b->data, rounded(b->bytes));
     if (e->count < EMU_REGIONS - OWN)
       e->region[e->count++] = (emu_region){.layout = {.name = "an allocation",
                                                       .size = {1, 1, 1, words},

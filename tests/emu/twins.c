@@ -1,0 +1,199 @@
+/* twins.c -- what the twins of the arch functions call (prelude.hpp): special registers, the addresses of
+ * shared memory, and the ways to the scheduler.
+ *
+ * Linked into every kernel's shared object, beside hot.c. Arguments and results travel in registers, so that
+ * none of them looks like an access of the kernel. */
+#include "shadow.h"
+
+#define PC ((uintptr_t)__builtin_return_address(0))
+
+int emu_thread_id(void);
+int emu_thread_id(void)
+{
+  return emu_hot_state->me->thread;
+}
+
+long long emu_block_id(void);
+long long emu_block_id(void)
+{
+  return emu_hot_state->me->block;
+}
+
+char *emu_shared_memory(void);
+char *emu_shared_memory(void)
+{
+  return emu_hot_state->me->shared;
+}
+
+void emu_block_sync(void);
+void emu_block_sync(void)
+{
+  emu_hot_state->wait(EMU_WAIT_BLOCK, PC);
+}
+
+void emu_warp_sync(void);
+void emu_warp_sync(void)
+{
+  emu_hot_state->wait(EMU_WAIT_WARP, PC);
+}
+
+float emu_shfl_xor(float x, int lanes);
+float emu_shfl_xor(float x, int lanes)
+{
+  emu_me *me = emu_hot_state->me;
+  me->given = x;
+  me->lanes = lanes;
+  emu_hot_state->wait(EMU_WAIT_SHUFFLE, PC);
+  return me->got;
+}
+
+/* ---- shared memory by its own addresses ---- */
+
+/* The bytes at an address of shared memory, as they are accessed; NULL where there are none. */
+static char *shared_at(uint32_t address, uint32_t size, int is_write, uintptr_t pc)
+{
+  emu_hot *hot = emu_hot_state;
+  const emu_me *me = hot->me;
+  uint32_t at = address - EMU_SHARED_BASE;
+  if (at > me->shared_size || size > me->shared_size - at) {
+    emu_event event = {.kind = EMU_OUT_OF_BOUNDS,
+                       .is_write = is_write,
+                       .in_shared = 1,
+                       .address = at,
+                       .size = size,
+                       .pc = pc};
+    hot->found(&event);
+    return NULL;
+  }
+  if (address % size)
+    emu_report_access(hot, EMU_MISALIGNED, is_write, (uintptr_t)me->shared + at, size, pc);
+  return me->shared + at;
+}
+
+uint32_t emu_shared_address(const char *p);
+uint32_t emu_shared_address(const char *p)
+{
+  return (uint32_t)((uintptr_t)p - (uintptr_t)emu_hot_state->me->shared) + EMU_SHARED_BASE;
+}
+
+typedef struct words {
+  uint32_t at[4];
+} words;
+
+static words poison(void)
+{
+  return (words){{EMU_POISON, EMU_POISON, EMU_POISON, EMU_POISON}};
+}
+
+void emu_put16(uint32_t to, uint32_t a, uint32_t b, uint32_t c, uint32_t d);
+void emu_put16(uint32_t to, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
+{
+  uint32_t *p = (uint32_t *)(void *)shared_at(to, 16, 1, PC);
+  if (!p)
+    return;
+  emu_access(emu_hot_state, (uintptr_t)p, 16, 1, PC);
+  p[0] = a;
+  p[1] = b;
+  p[2] = c;
+  p[3] = d;
+}
+
+static words read16(uint32_t from, uintptr_t pc)
+{
+  const words *p = (const words *)(const void *)shared_at(from, 16, 0, pc);
+  if (!p)
+    return poison();
+  emu_access(emu_hot_state, (uintptr_t)p, 16, 0, pc);
+  return *p;
+}
+
+words emu_get16(uint32_t from);
+words emu_get16(uint32_t from)
+{
+  return read16(from, PC);
+}
+
+void emu_put4(uint32_t to, uint32_t x);
+void emu_put4(uint32_t to, uint32_t x)
+{
+  uint32_t *p = (uint32_t *)(void *)shared_at(to, 4, 1, PC);
+  if (!p)
+    return;
+  emu_access(emu_hot_state, (uintptr_t)p, 4, 1, PC);
+  *p = x;
+}
+
+uint32_t emu_get4(uint32_t from);
+uint32_t emu_get4(uint32_t from)
+{
+  const uint32_t *p = (const uint32_t *)(const void *)shared_at(from, 4, 0, PC);
+  if (!p)
+    return EMU_POISON;
+  emu_access(emu_hot_state, (uintptr_t)p, 4, 0, PC);
+  return *p;
+}
+
+/* ---- what a warp does together ---- */
+
+/* Each lane reads its row when it comes; the meeting hands the elements out. */
+words emu_ldmatrix(uint32_t row, int32_t place);
+words emu_ldmatrix(uint32_t row, int32_t place)
+{
+  emu_me *me = emu_hot_state->me;
+  words x = read16(row, PC);
+  me->part.place = place;
+  for (int i = 0; i < 4; i++)
+    me->part.a[i] = x.at[i];
+  emu_hot_state->wait(EMU_WAIT_TOGETHER, PC);
+  for (int i = 0; i < 4; i++)
+    x.at[i] = me->part.got[i];
+  return x;
+}
+
+typedef struct floats {
+  float at[4];
+} floats;
+
+floats emu_mma(float c0, float c1, float c2, float c3, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+               uint32_t b0, uint32_t b1, int32_t place);
+floats emu_mma(float c0, float c1, float c2, float c3, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+               uint32_t b0, uint32_t b1, int32_t place)
+{
+  emu_me *me = emu_hot_state->me;
+  emu_count_access(emu_hot_state, 0, 0, 0, PC);
+  me->part = (emu_part){.place = place, .a = {a0, a1, a2, a3}, .b = {b0, b1}, .c = {c0, c1, c2, c3}};
+  emu_hot_state->wait(EMU_WAIT_TOGETHER, PC);
+  return (floats){{me->part.c[0], me->part.c[1], me->part.c[2], me->part.c[3]}};
+}
+
+/* ---- copies that run on by themselves ---- */
+
+void emu_copy_async(uint32_t to, const char *from, int real);
+void emu_copy_async(uint32_t to, const char *from, int real)
+{
+  emu_hot *hot = emu_hot_state;
+  uintptr_t source = (uintptr_t)from;
+  char *target = shared_at(to, 16, 1, PC);
+  if (source % 16)
+    emu_report_access(hot, EMU_MISALIGNED, 0, source, 16, PC);
+  /* The source is of global memory: neither shared nor a thread's own nor an argument. */
+  if (real && (source - hot->arena >= hot->arena_size ||
+               source - (uintptr_t)hot->me->shared < hot->me->shared_size)) {
+    emu_report_access(hot, EMU_OUT_OF_BOUNDS, 0, source, 16, PC);
+    return;
+  }
+  if (target)
+    hot->copy(target, from, real, PC);
+}
+
+void emu_copy_commit(void);
+void emu_copy_commit(void)
+{
+  emu_hot_state->copy_commit();
+}
+
+void emu_copy_wait(int left);
+void emu_copy_wait(int left)
+{
+  emu_hot_state->copy_wait(left);
+}
