@@ -21,6 +21,8 @@ typedef struct choosing {
   char refused[REFUSED][FAT_HASH_SIZE];
   int refused_count;
   bool may_compile;
+  fat_made made[2]; /* the main kernel and the twin, where they were compiled */
+  int made_count;
 } choosing;
 
 static fatune *handle_of(const choosing *c)
@@ -99,8 +101,28 @@ static void name(fat_loaded *to, const fat_problem *p, const char *config, const
     to->alignment = (unsigned)(fat_width_get(&parsed) * fat_dtypes[p->dtype].bytes);
 }
 
+/* Takes over an answer, and the content it was rebuilt from, to be stored when all is loaded. */
+static void hold_made(choosing *c, const fatune_jit_request *r, fat_code *rebuilt, const char *config,
+                      fatune_jit_answer *answer)
+{
+  fat_made *made = &c->made[c->made_count++];
+  *made = (fat_made){.problem = *c->ask->problem, .usual = !r->config, .answer = *answer};
+  *answer = (fatune_jit_answer){0};
+  snprintf(made->config, sizeof made->config, "%s", config);
+  if (r->narrow)
+    snprintf(made->twin_of, sizeof made->twin_of, "%s", r->config);
+  if (r->narrow && c->out->row.found) /* where twins are looked for */
+    fat_problem_parse(c->out->row.problem, &made->problem, NULL);
+  if (rebuilt) {
+    memcpy(made->answer.source_hash, rebuilt->source_hash, sizeof made->answer.source_hash);
+    made->answer.source = rebuilt->source;
+    made->answer.recipe = rebuilt->recipe;
+    rebuilt->source = rebuilt->recipe = NULL;
+  }
+}
+
 /* Asks libfatune-jit and loads its answer. `rebuilt`: a stored source with its recipe, or NULL. */
-static fat_status compile(choosing *c, fatune_jit_request *r, const fat_code *rebuilt, fat_loaded *to,
+static fat_status compile(choosing *c, fatune_jit_request *r, fat_code *rebuilt, fat_loaded *to,
                           fat_error *err)
 {
   char problem[FAT_PROBLEM_TEXT];
@@ -118,6 +140,8 @@ static fat_status compile(choosing *c, fatune_jit_request *r, const fat_code *re
   if (status == FAT_OK)
     name(to, c->ask->problem, rebuilt ? r->config : answer.config,
          rebuilt ? "rebuilt from its source" : "compiled now");
+  if (status == FAT_OK && !c->ask->look)
+    hold_made(c, r, rebuilt, to->config, &answer);
   fat_jit_free(jit, &answer);
   return status;
 }
@@ -140,6 +164,8 @@ static fat_status load_stored(choosing *c, const fat_code_filter *filter, fat_lo
     fatune_jit_request r = {.config = filter->config};
     fat_text_format(&c->out->why, "rebuild: %s: %s\n", filter->config, err->text);
     status = compile(c, &r, &code, to, err);
+    if (status == FAT_OK && !c->ask->look) /* where it belongs */
+      c->made[c->made_count - 1].problem = *filter->problem;
   }
   fat_db_code_free(&code);
   return status;
@@ -207,6 +233,34 @@ static fat_status take_stored(choosing *c, fat_pick *pick, bool *found, fat_erro
   }
   tell(c, pick);
   return FAT_OK;
+}
+
+/* A default that was compiled on demand before. */
+static fat_status take_kept(choosing *c, bool *found, fat_error *err)
+{
+  if (!c->db || c->ask->policy == FATUNE_FAIL)
+    return FAT_OK;
+  fat_status status = FAT_E_NOT_FOUND;
+  fat_kept *kept = calloc(1, sizeof *kept);
+  if (!kept ||
+      fat_kept_defaults(c->db, c->ask->problem, &c->out->gpu, c->ask->kernel, kept, NULL) == FAT_E_NOMEM) {
+    free(kept);
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for rows");
+  }
+  for (int i = 0; i < kept->count && status != FAT_OK && !is_fatal(status); i++) {
+    const fat_code_filter filter = {.problem = c->ask->problem,
+                                    .sm = c->out->gpu.sm,
+                                    .config = kept->row[i].config,
+                                    .source_hash = kept->row[i].source_hash};
+    status = load_stored(c, &filter, &c->out->main, err);
+    *found = status == FAT_OK;
+    if (*found)
+      fat_text_format(&c->out->why, "default: %s, compiled for %s before\n", kept->row[i].config,
+                      kept->row[i].problem);
+  }
+  c->out->step = *found ? FAT_PICK_DEFAULT : c->out->step;
+  free(kept);
+  return is_fatal(status) ? status : FAT_OK;
 }
 
 /* What the policy says where nothing stored may be taken. */
@@ -295,6 +349,19 @@ static fat_status take_twin(choosing *c, fat_error *err)
   return FAT_OK;
 }
 
+/* So that the next process needs no compiler. What stands in the way is said and is no error. */
+static void store_made(choosing *c)
+{
+  const fatune *h = handle_of(c);
+  for (int i = 0; i < c->made_count; i++) {
+    fat_made *made = &c->made[i];
+    fat_error why = {0};
+    if (h->database && fat_kept_put(h->database, &c->out->gpu, made, &why) != FAT_OK)
+      fat_text_format(&c->out->why, "kept: %s is not stored: %s\n", made->config, why.text);
+    fat_jit_free(&handle_of(c)->jit, &made->answer);
+  }
+}
+
 fat_status fat_choose(const fat_ask *ask, fat_choice *choice, fat_error *err)
 {
   const char *off = getenv("FATUNE_DISABLE_JIT");
@@ -310,11 +377,14 @@ fat_status fat_choose(const fat_ask *ask, fat_choice *choice, fat_error *err)
   fat_status status = open_db(&c, err);
   if (status == FAT_OK)
     status = take_stored(&c, pick, &found, err);
+  if (status == FAT_OK && !found && pick->step == FAT_PICK_DEFAULT)
+    status = take_kept(&c, &found, err);
   if (status == FAT_OK && !found)
     status = take_default(&c, pick, err);
   if (status == FAT_OK)
     status = take_twin(&c, err);
   leave_db(&c, "");
+  store_made(&c);
   if (status == FAT_OK)
     status = fat_text_status(&choice->why, err);
   free(pick);

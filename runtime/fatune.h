@@ -82,8 +82,9 @@ typedef struct fatune_plan fatune_plan;
 typedef enum fatune_policy {
   FATUNE_FALLBACK = 0, /* take the nearest that is stored: nearest shape, same architecture, predicted */
   FATUNE_FAIL,         /* FATUNE_ERR_MISS */
-  FATUNE_COMPILE, /* as FATUNE_FALLBACK; where nothing is stored, compile the default now (seconds), unless
-                     the environment says FATUNE_DISABLE_JIT=1 */
+  FATUNE_COMPILE, /* as FATUNE_FALLBACK; where nothing is stored, compile the default now (seconds) and keep
+                     it in the user's database, if that can be written, for the next process; not where the
+                     environment says FATUNE_DISABLE_JIT=1 */
 } fatune_policy;
 
 enum {
@@ -102,7 +103,9 @@ typedef struct fatune_request {
 
 /* Chooses and loads a kernel for the CUDA context that is current in this thread (primary or not) and leaves
  * that current. A plan is immutable; asking again for the same problem in the same context gives the same
- * plan. A plan must not outlive its context. */
+ * plan, however the database has changed since: what was tuned later is seen by handles opened later. A plan
+ * must not outlive its context. Any thread may ask; known plans are given at once, new ones are made one
+ * after the other within a handle. */
 FATUNE_API fatune_status fatune_plan_make(fatune *handle, const fatune_request *request, fatune_plan **plan);
 FATUNE_API void fatune_plan_free(fatune_plan *plan); /* NULL is allowed */
 

@@ -10,7 +10,7 @@
 #include "status.h"
 #include "text.h"
 
-enum { FATUNE_JIT_ABI = 1 };
+enum { FATUNE_JIT_ABI = 2 };
 
 typedef enum fatune_jit_task {
   FATUNE_JIT_NAME,   /* say which config would be made; nothing is compiled */
@@ -34,9 +34,14 @@ typedef struct fatune_jit_answer {
   fat_error error; /* where the result is not FAT_OK */
   char config[FAT_CONFIG_TEXT];
   char source_hash[FAT_HASH_SIZE], cubin_hash[FAT_HASH_SIZE];
-  char *recipe; /* NULL after FATUNE_JIT_REBUILD */
+  char *source, *recipe; /* NULL after FATUNE_JIT_REBUILD */
   void *cubin;
   size_t cubin_size;
+  char *compile_key;             /* as fat_compile_key says */
+  char templates[FAT_HASH_SIZE]; /* hash over all of them */
+  int picked;                    /* the kernel may be picked unasked; known where no config was asked for */
+  int registers, stack, spills;  /* worst entry */
+  double seconds;                /* the compile took */
 } fatune_jit_answer;
 
 /* What libfatune-jit exports. Rows: result, name, parameters. */

@@ -1,12 +1,19 @@
-/* kept.c -- finds twins by what is stored of them.
+/* kept.c -- finds what the pick does not weigh, and stores what was compiled on demand.
  *
- * In: a config. Out: configs in the order to try; whether their code is there, loading them tells. */
+ * In: a config, or a problem. Out: configs in the order to try; whether their code is there, loading them
+ * tells. In: a compiled kernel. Out: a row with its code, or the code beside the row of the same source. */
 #include "kept.h"
 
+#include "pick.h"
 #include "width.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+/* Stands where measured rows have the driver. Code of another version is not taken for today's default. */
+static const char maker[] = "on demand, libfatune " FATUNE_VERSION;
+static const char usual[] = "compiled on demand: the default config";
 
 typedef struct search {
   fat_kept *kept;
@@ -58,4 +65,113 @@ fat_status fat_kept_twins(fat_db *db, const char *problem, int sm, const fat_con
   snprintf(s.mark, sizeof s.mark, FAT_WIDTH_TWIN "%s,", fat_config_print(config, text));
   fat_status status = fat_db_trials(db, &filter, take_twin, &s, err);
   return status == FAT_E_NOT_FOUND ? FAT_OK : status;
+}
+
+/* -- compiled on demand */
+
+typedef struct wanted {
+  fat_kept *kept;
+  const fat_problem *problem;
+  const fat_gpu *gpu;
+  const char *kernel;
+} wanted;
+
+static bool take_default(const fat_trial *t, void *user)
+{
+  const wanted *w = user;
+  bool fits = t->gpu.sm == w->gpu->sm && (w->kernel || t->eligible);
+  if (fits && strcmp(t->driver, maker) == 0 && strcmp(t->detail, usual) == 0)
+    insert(w->kept, t, fat_pick_distance(w->problem, &t->problem));
+  return true;
+}
+
+fat_status fat_kept_defaults(fat_db *db, const fat_problem *p, const fat_gpu *gpu, const char *kernel,
+                             fat_kept *kept, fat_error *err)
+{
+  char family[FAT_PROBLEM_TEXT];
+  wanted w = {kept, p, gpu, kernel};
+  const fat_db_filter filter = {.family = fat_problem_family(p, family),
+                                .kernel = kernel,
+                                .outcome_plus_1 = 1 + FAT_OUT_OK,
+                                .origin_plus_1 = 1 + FAT_PREDICTED};
+  kept->count = 0;
+  fat_status status = fat_db_trials(db, &filter, take_default, &w, err);
+  return status == FAT_E_NOT_FOUND ? FAT_OK : status;
+}
+
+typedef struct owner {
+  const fat_trial *trial;
+  bool rebuilt; /* its cubin does not serve: another compiler's may take its place */
+  int64_t id;   /* 0: none */
+} owner;
+
+/* A row that this very code belongs to. */
+static bool take_owner(const fat_trial *t, void *user)
+{
+  char a[FAT_CONFIG_TEXT], b[FAT_CONFIG_TEXT];
+  owner *o = user;
+  if (strcmp(t->source_hash, o->trial->source_hash) == 0 && t->gpu.sm == o->trial->gpu.sm &&
+      (o->rebuilt || strcmp(t->compile_key, o->trial->compile_key) == 0) &&
+      strcmp(fat_config_print(&t->config, a), fat_config_print(&o->trial->config, b)) == 0)
+    o->id = t->id;
+  return o->id == 0;
+}
+
+static fat_status put(fat_db *db, fat_trial *trial, bool rebuilt, const fat_artifact *artifact,
+                      fat_error *err)
+{
+  char problem[FAT_PROBLEM_TEXT], facts[FAT_GPU_FACTS];
+  owner o = {.trial = trial, .rebuilt = rebuilt};
+  const fat_db_filter filter = {.problem = fat_problem_print(&trial->problem, problem),
+                                .gpu = rebuilt ? NULL : fat_gpu_facts(&trial->gpu, facts),
+                                .kernel = trial->config.kernel,
+                                .outcome_plus_1 = 1 + FAT_OUT_OK};
+  fat_status status = fat_db_trials(db, &filter, take_owner, &o, err);
+  if (status != FAT_OK && status != FAT_E_NOT_FOUND)
+    return status;
+  return o.id ? fat_db_put_artifact(db, o.id, artifact, err) : fat_db_put(db, trial, artifact, err);
+}
+
+fat_status fat_kept_put(const char *path, const fat_gpu *gpu, const fat_made *made, fat_error *err)
+{
+  const fatune_jit_answer *a = &made->answer;
+  char detail[FAT_CONFIG_TEXT + 64];
+  fat_db *db = NULL;
+  fat_trial trial = {.problem = made->problem,
+                     .gpu = *gpu,
+                     .eligible = made->usual && a->picked,
+                     .source_hash = a->source_hash,
+                     .templates = a->templates,
+                     .compile_key = a->compile_key,
+                     .driver = maker,
+                     .outcome = FAT_OUT_OK,
+                     .origin = FAT_PREDICTED,
+                     .ms = NAN,
+                     .p20 = NAN,
+                     .p80 = NAN,
+                     .clock_mhz = NAN,
+                     .error_max = NAN,
+                     .error_allowed = NAN,
+                     .limit = "",
+                     .registers = a->registers,
+                     .stack = a->stack,
+                     .spills = a->spills,
+                     .compile_seconds = a->seconds,
+                     .detail = detail,
+                     .log = ""};
+  const fat_artifact artifact = {.source = a->source,
+                                 .recipe = a->recipe,
+                                 .cubin = a->cubin,
+                                 .cubin_size = a->cubin_size,
+                                 .cubin_hash = a->cubin_hash,
+                                 .target = fat_gpu_arch(gpu->sm)->target};
+  if (made->twin_of[0])
+    snprintf(detail, sizeof detail, FAT_WIDTH_TWIN "%s, compiled on demand", made->twin_of);
+  else
+    snprintf(detail, sizeof detail, "%s", made->usual ? usual : "compiled on demand from its stored source");
+  FAT_TRY(fat_config_parse(made->config, &trial.config, err));
+  FAT_TRY(fat_db_open(path, NULL, FAT_DB_WRITE, &db, err));
+  fat_status status = put(db, &trial, !made->usual && !made->twin_of[0], &artifact, err);
+  fat_db_close(db);
+  return status;
 }

@@ -26,18 +26,18 @@ int fatune_jit_abi(void)
 
 /* The kernel that was asked for, or the first that may be picked unasked and serves the problem. */
 static fat_status find_kernel(fat_script *script, const fatune_jit_request *r, const fat_problem *p,
-                              char kernel[FAT_CONFIG_KERNEL], fat_error *err)
+                              char kernel[FAT_CONFIG_KERNEL], int *picked, fat_error *err)
 {
   char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
   fat_error first = {0};
-  int count, picked;
+  int count;
   FAT_TRY(fat_space_kernels(script, names, &count, err));
   for (int i = 0; i < count; i++) {
     fat_error why = {0};
     if (r->kernel && strcmp(r->kernel, names[i]) != 0)
       continue;
-    fat_status status = fat_space_applies(script, names[i], p, r->gpu, &picked, &why);
-    if (status == FAT_OK && (picked || r->kernel)) {
+    fat_status status = fat_space_applies(script, names[i], p, r->gpu, picked, &why);
+    if (status == FAT_OK && (*picked || r->kernel)) {
       memcpy(kernel, names[i], FAT_CONFIG_KERNEL);
       return FAT_OK;
     }
@@ -72,14 +72,14 @@ static fat_status narrow(fat_script *script, const fatune_jit_request *r, const 
 }
 
 static fat_status find_config(fat_script *script, const fatune_jit_request *r, const fat_problem *p,
-                              fat_config *config, fat_error *err)
+                              fat_config *config, int *picked, fat_error *err)
 {
   char kernel[FAT_CONFIG_KERNEL];
   if (r->config) {
     FAT_TRY(fat_config_parse(r->config, config, err));
   } else {
     fat_space space;
-    FAT_TRY(find_kernel(script, r, p, kernel, err));
+    FAT_TRY(find_kernel(script, r, p, kernel, picked, err));
     FAT_TRY(fat_space_list(script, kernel, p, r->gpu, &space, err));
     *config = space.points[0].config;
     fat_space_free(&space);
@@ -100,6 +100,30 @@ static fat_status check_nvrtc(const fatune_jit_request *r, fat_error *err)
   return status;
 }
 
+static void keep_figures(const fat_binary *binary, fatune_jit_answer *answer)
+{
+  answer->seconds = binary->seconds;
+  for (int i = 0; i < binary->entries; i++) {
+    const fat_entry *e = &binary->entry[i];
+    answer->registers = e->registers > answer->registers ? e->registers : answer->registers;
+    answer->stack = e->stack > answer->stack ? e->stack : answer->stack;
+    answer->spills = e->spills > answer->spills ? e->spills : answer->spills;
+  }
+}
+
+/* The key as a text of its own. */
+static fat_status keep_key(const fat_nvrtc *nvrtc, fatune_jit_answer *answer, fat_error *err)
+{
+  fat_text key = {0};
+  fat_status status = fat_compile_key(nvrtc, &key, err);
+  if (status == FAT_OK) {
+    answer->compile_key = key.data;
+    return FAT_OK;
+  }
+  fat_text_free(&key);
+  return status;
+}
+
 static fat_status compile(const fatune_jit_request *r, const char *source, const char *name,
                           fatune_jit_answer *answer, fat_error *err)
 {
@@ -108,7 +132,10 @@ static fat_status compile(const fatune_jit_request *r, const char *source, const
   FAT_TRY(fat_nvrtc_open(r->cuda, &nvrtc, err));
   fat_status status =
       fat_compile(nvrtc, source, name, fat_gpu_arch(r->gpu->sm)->target, deadline, NULL, &binary, err);
+  if (status == FAT_OK)
+    status = keep_key(nvrtc, answer, err);
   if (status == FAT_OK) {
+    keep_figures(&binary, answer);
     answer->cubin = binary.cubin;
     answer->cubin_size = binary.size;
     memcpy(answer->cubin_hash, binary.hash, sizeof answer->cubin_hash);
@@ -127,9 +154,10 @@ static fat_status make(fat_script *script, const fatune_jit_request *r, const fa
   fat_status status = compile(r, fat_text_get(&source.text), config->kernel, answer, err);
   if (status == FAT_OK) {
     memcpy(answer->source_hash, source.hash, sizeof answer->source_hash);
-    answer->recipe = strdup(fat_text_get(&source.recipe));
-    if (!answer->recipe)
-      status = fat_status_fail(err, FAT_E_NOMEM, "out of memory for a recipe");
+    memcpy(answer->templates, fat_script_templates_hash(script), sizeof answer->templates);
+    answer->source = source.text.data; /* taken over */
+    answer->recipe = source.recipe.data;
+    source.text = source.recipe = (fat_text){0};
   }
   fat_source_free(&source);
   return status;
@@ -143,7 +171,7 @@ static fat_status answer_from_templates(const fatune_jit_request *r, fatune_jit_
   fat_config config;
   FAT_TRY(fat_problem_parse(r->problem, &p, err));
   FAT_TRY(fat_script_open(NULL, &script, err));
-  fat_status status = find_config(script, r, &p, &config, err);
+  fat_status status = find_config(script, r, &p, &config, &answer->picked, err);
   if (status == FAT_OK)
     fat_config_print(&config, answer->config);
   if (status == FAT_OK && r->task == FATUNE_JIT_NAME)
@@ -166,9 +194,9 @@ fat_status fatune_jit_answer_request(const fatune_jit_request *request, fatune_j
   else
     status = answer_from_templates(request, answer, &answer->error);
   if (status != FAT_OK) {
-    free(answer->cubin);
-    free(answer->recipe);
-    answer->cubin = answer->recipe = NULL;
+    const fat_error why = answer->error;
+    fatune_jit_free(answer);
+    answer->error = why;
   }
   return status;
 }
@@ -176,6 +204,8 @@ fat_status fatune_jit_answer_request(const fatune_jit_request *request, fatune_j
 void fatune_jit_free(fatune_jit_answer *answer)
 {
   free(answer->cubin);
+  free(answer->source);
   free(answer->recipe);
+  free(answer->compile_key);
   memset(answer, 0, sizeof *answer);
 }
