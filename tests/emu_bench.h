@@ -96,6 +96,12 @@ BENCH emu_report bench_run(bench *b, const char *kernel, const char *steps, cons
 #define S64 "float *const s = (float *)shared_memory();"
 /* The address of shared memory's first byte. */
 #define AT "const u32 at = shared_address(shared_memory());"
+/* Four matrices lie behind one another, row r of matrix i at 16 (8 i + r), element (r, c) being 8 r + c. */
+#define MATRICES                                                                                             \
+  KERNEL(AT)                                                                                                 \
+  "const i32 l = thread_id();\nquad q;\n"                                                                    \
+  "for (i32 i = 0; i < 4; i++) q.at[i] = (8 * l + 2 * i) | (8 * l + 2 * i + 1) << 16;\n"                     \
+  "put16(at + 16 * l, q);\nwarp_sync();\n"
 BENCH const char one_block[] = "workspace 256\nlaunch k grid 1 block 64 shared 256 args call ws(0)\n";
 BENCH const char one_warp[] = "workspace 256\nlaunch k grid 1 block 32 shared 512 args call ws(0)\n";
 BENCH const char four_blocks[] = "workspace 256\nlaunch k grid 4 block 64 shared 256 args call ws(0)\n";
