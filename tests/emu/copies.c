@@ -23,6 +23,17 @@ static emu_cell *cell_of(uintptr_t address)
   return hot()->shadow + (address - hot()->arena) / 4;
 }
 
+/* A cell, or those of its halves: how many. */
+static int parts_of(emu_cell *cell, emu_cell *part[2])
+{
+  part[0] = cell;
+  if (cell->write >> EMU_TAG_SHIFT != EMU_SPLIT)
+    return 1;
+  part[0] = emu_halves_of(hot(), cell)->half;
+  part[1] = part[0] + 1;
+  return 2;
+}
+
 static void land(emu_flight *f)
 {
   if (f->landed)
@@ -100,13 +111,10 @@ static void check_source(const emu_thread *t, const emu_flight *f)
       .who = t->me.who, .stamp = f->stamp, .seen_block = f->seen_block, .seen_warp = f->seen_warp};
   uintptr_t a = (uintptr_t)f->from;
   for (int i = 0; i < WORDS; i++, a += 4) {
-    emu_cell *cell = cell_of(a);
-    bool split = cell->write >> EMU_TAG_SHIFT == EMU_SPLIT;
-    for (int j = 0; j < 1 + split; j++) {
-      emu_cell *part = split ? &emu_halves_of(hot(), cell)->half[j] : cell;
-      if (!emu_before(hot(), part->write, EMU_ONE, &then))
-        emu_report_race(hot(), part, 1, 0, a, BYTES, f->pc);
-    }
+    emu_cell *cell = cell_of(a), *part[2];
+    for (int j = parts_of(cell, part); j-- > 0;)
+      if (!emu_before(hot(), part[j]->write, EMU_ONE, &then))
+        emu_report_race(hot(), part[j], 1, 0, a, BYTES, f->pc);
     emu_read_cell(hot(), cell, a, BYTES, f->pc);
   }
 }
@@ -116,13 +124,14 @@ static void finish(const emu_thread *t, emu_flight *f)
   land(f);
   if (f->from)
     check_source(t, f);
-  emu_cell *cell = cell_of((uintptr_t)f->to);
+  emu_cell *cell = cell_of((uintptr_t)f->to), *part[2];
   const uint64_t done = (uint64_t)EMU_FILLED << EMU_TAG_SHIFT | t->me.stamp;
   for (int i = 0; i < WORDS; i++)
-    if (cell[i].write == (done | EMU_IN_FLIGHT)) {
-      cell[i].write = done;
-      cell[i].read = 0;
-    }
+    for (int j = parts_of(&cell[i], part); j-- > 0;)
+      if (part[j]->write == (done | EMU_IN_FLIGHT)) {
+        part[j]->write = done;
+        part[j]->read = 0;
+      }
 }
 
 void emu_copies_wait(int left)
