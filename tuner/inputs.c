@@ -34,7 +34,7 @@ static const struct {
     {1, 2, 1, 259, 67, NORMAL, FAT_PADDED, -1},   {1, 1, 1, 256, 256, LARGE, FAT_BHSD, 1},
     {1, 1, 1, 65, 150, HUGE_SCORES, FAT_BSHD, 1}, {1, 2, 1, 127, 255, RISING, FAT_PADDED, 1},
     {1, 1, 1, 129, 257, FALLING, FAT_BHSD, 1},    {1, 1, 1, 64, 130, EQUAL, FAT_BHSD, -1},
-    {3, 2, 1, 1, 97, NORMAL, FAT_PADDED, 1},      {1, 1, 1, 65, 1, NORMAL, FAT_BSHD, 1},
+    {3, 4, 2, 1, 97, NORMAL, FAT_PADDED, 1},      {1, 1, 1, 65, 1, NORMAL, FAT_BSHD, 1},
     {2, 2, 2, 33, 47, NORMAL, FAT_ODD, 1},
 };
 enum { CASES = sizeof plan / sizeof plan[0] };

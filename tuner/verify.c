@@ -50,9 +50,23 @@ static fat_status make_plan(fat_stand *s, const fat_assignment *a, const fat_can
   return fat_stand_workspace(s, p->workspace, err);
 }
 
+/* One case, over a workspace of poison that ends where it says it needs no more. */
+static fat_status run_guarded(fat_stand *s, const fat_case *c, const fat_launch *launch, const call *args,
+                              fat_verdict *v, fat_error *err)
+{
+  bool intact;
+  FAT_TRY(fat_stand_poison(s, launch->workspace, err));
+  FAT_TRY(fat_launch_run(s->driver, launch, args, s->workspace.at, NULL, err));
+  FAT_TRY(fat_stand_intact(s, launch->workspace, &intact, err)); /* the next case lays its guard elsewhere */
+  if (!intact)
+    wrong(v, "%s: something was written behind the workspace of %lld bytes", c->title,
+          (long long)launch->workspace);
+  return FAT_OK;
+}
+
 /* All cases once; the image as it is afterwards lies in s->got. */
 static fat_status run_round(fat_stand *s, const fat_candidate *candidate, const plan *p, bool bare,
-                            fat_error *err)
+                            fat_verdict *v, fat_error *err)
 {
   const fat_cuda_calls *cuda = fat_driver_table(s->driver);
   size_t bytes = (size_t)s->cases.bytes;
@@ -63,9 +77,12 @@ static fat_status run_round(fat_stand *s, const fat_candidate *candidate, const 
     const call args = fat_stand_call(&c->problem, c->scale, c->slot, s->image.at);
     if (!takes(candidate, c))
       continue;
-    if (!bare)
-      FAT_TRY(fat_stand_poison(s, p->workspace, err));
-    FAT_TRY(fat_launch_run(s->driver, &p->launch[i], &args, s->workspace.at, NULL, err));
+    if (bare)
+      FAT_TRY(fat_launch_run(s->driver, &p->launch[i], &args, s->workspace.at, NULL, err));
+    else
+      FAT_TRY(run_guarded(s, c, &p->launch[i], &args, v, err));
+    if (v->outcome != FAT_OUT_OK)
+      return FAT_OK;
   }
   FAT_TRY(fat_driver_check(s->driver, "cuCtxSynchronize", cuda->context_sync(), err));
   return fat_driver_check(s->driver, "cuMemcpyDtoH", cuda->copy_out(s->got, s->image.at, bytes), err);
@@ -161,13 +178,14 @@ fat_status fat_verify_cases(fat_stand *stand, const fat_assignment *a, const fat
                             fat_verdict *verdict, fat_error *err)
 {
   plan p;
-  bool intact;
   size_t bytes = (size_t)stand->cases.bytes;
   verdict->outcome = FAT_OUT_OK;
   verdict->error_max = verdict->error_allowed = 0;
   FAT_TRY(make_plan(stand, a, candidate, &p, err));
   for (int round = 0; round < (a->bare ? 1 : ROUNDS) && verdict->outcome == FAT_OUT_OK; round++) {
-    FAT_TRY(run_round(stand, candidate, &p, a->bare, err));
+    FAT_TRY(run_round(stand, candidate, &p, a->bare, verdict, err));
+    if (verdict->outcome != FAT_OUT_OK)
+      break;
     if (round == 0)
       memcpy(stand->before, stand->got, bytes);
     else if (memcmp(stand->before, stand->got, bytes) != 0)
@@ -175,11 +193,5 @@ fat_status fat_verify_cases(fat_stand *stand, const fat_assignment *a, const fat
     if (round == 0)
       judge_image(stand, candidate, verdict);
   }
-  if (a->bare || verdict->outcome != FAT_OUT_OK)
-    return FAT_OK;
-  FAT_TRY(fat_stand_intact(stand, p.workspace, &intact, err));
-  if (!intact)
-    wrong(verdict, "%s: something was written behind the workspace of %lld bytes", stand->cases.family,
-          (long long)p.workspace);
   return FAT_OK;
 }

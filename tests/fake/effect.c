@@ -25,6 +25,16 @@ static char *result_of(const fake_work *w, char **data, size_t *bytes)
   return NULL;
 }
 
+/* 1 and 0 in turn for each place, however many launches lie between two to the same one. */
+static uint32_t turn_of(const char *at)
+{
+  enum { PLACES = 4096 };
+  static _Atomic unsigned turns[PLACES];
+  return ~atomic_fetch_add_explicit(&turns[(uintptr_t)at / sizeof(uint32_t) % PLACES], 1,
+                                    memory_order_relaxed) &
+         1;
+}
+
 void fake_effect_apply(const fake_work *w, fake_effect effect)
 {
   const uint32_t garbage = 0x447a0000, nan = 0x7fc07fc0; /* 1000; a NaN of every width */
@@ -40,7 +50,7 @@ void fake_effect_apply(const fake_work *w, fake_effect effect)
   }
   memcpy(&word, at, sizeof word);
   if (effect == FAKE_UNSTABLE)
-    word = (word & ~UINT32_C(1)) | (atomic_load_explicit(&w->function->launches, memory_order_relaxed) & 1);
+    word = (word & ~UINT32_C(1)) | turn_of(at);
   else
     word = effect == FAKE_NAN ? nan : garbage;
   if (effect == FAKE_STRAY)

@@ -1,0 +1,320 @@
+/* test_verify.c -- verification bites: a kernel that is wrong in one place comes out `wrong`, with the place
+ * in words; the kernel as it stands comes out `ok`.
+ *
+ * The kernels' own text runs in the emulator, on the memory of the fake driver, as it is rendered or with one
+ * piece of it changed. A piece that the text no longer has fails the test: the table then needs a look. What
+ * kernels write beside their results, and results that change, are scripted faults of the fake. */
+#include "render.h"
+#include "runtime_fixture.h"
+#include "verify.h"
+
+#define CAUSAL "fwd-f32-b1-h2-q40-k40-d8-causal"
+#define FULL   "fwd-f32-b1-h2-q40-k40-d8"
+
+static fat_driver *driver;
+static fat_stand stand;
+
+static int open_all(void **state)
+{
+  group_open(state);
+  MUST(fat_driver_open(&driver, err));
+  return 0;
+}
+
+static int close_all(void **state)
+{
+  fat_driver_close(driver);
+  return group_close(state);
+}
+
+/* A T4 that runs what is written into the folder of sources. */
+static int begin_t4(void **state)
+{
+  (void)state;
+  fake_bench_clean(&bench, "T4");
+  fake_bench_begin(&bench, 75);
+  cu.fake_compute(FAKE_EMULATE);
+  cu.fake_sources(files.path);
+  stand = (fat_stand){.driver = driver};
+  return 0;
+}
+
+static int end_t4(void **state)
+{
+  (void)state;
+  fat_stand_close(&stand);
+  return 0;
+}
+
+/* The text with every occurrence of a piece replaced; from malloc. */
+static char *changed(const char *text, const char *piece, const char *instead)
+{
+  fat_text out = {0};
+  if (!strstr(text, piece))
+    fail_msg("the text has no '%s'", piece);
+  for (const char *at; (at = strstr(text, piece)) != NULL; text = at + strlen(piece)) {
+    fat_text_add_bytes(&out, text, (size_t)(at - text));
+    fat_text_add(&out, instead);
+  }
+  fat_text_add(&out, text);
+  MUST(fat_text_status(&out, err));
+  return out.data;
+}
+
+/* A kernel's default config, its sources written; with `piece` (if any) replaced. */
+static fat_candidate candidate_of(const char *kernel, const char *problem, const char *piece,
+                                  const char *instead)
+{
+  fat_candidate c = {.unit = 4};
+  char name[64], hash[FAT_HASH_SIZE];
+  size_t size;
+  fat_source source = render_default(script, kernel, problem, render_gpu(75), FAT_LINES_TEMPLATE);
+  char *text = piece ? changed(fat_text_get(&source.text), piece, instead) : NULL;
+  snprintf(name, sizeof name, "%.16s.cu", source.hash);
+  folder_write(&files, name, text ? text : fat_text_get(&source.text));
+  void *cubin = cubin_for(fat_text_get(&source.recipe), 75, &size);
+  fat_text_hash(cubin, size, hash);
+  MUST(fat_recipe_parse(fat_text_get(&source.recipe), &c.recipe, err));
+  MUST(fat_module_load(driver, cubin, size, hash, &c.module, err));
+  free(cubin);
+  free(text);
+  fat_source_free(&source);
+  return c;
+}
+
+static fat_assignment assignment_of(const char *problem, bool bare)
+{
+  fat_assignment a = {.task = FAT_TASK_CHECK, .sms = 40, .l2 = 4096, .seed = 1, .bare = bare};
+  MUST(fat_problem_parse(problem, &a.problem, err));
+  return a;
+}
+
+static fat_verdict verify(const fat_candidate *c, const char *problem, bool bare)
+{
+  fat_verdict v = {0};
+  fat_assignment a = assignment_of(problem, bare);
+  MUST(fat_stand_prepare(&stand, &a, err));
+  MUST(fat_verify_cases(&stand, &a, c, &v, err));
+  return v;
+}
+
+/* The shape that is timed: its probe, and a second run. */
+static fat_verdict verify_anchor(const fat_candidate *c, const char *problem)
+{
+  fat_verdict v = {0};
+  fat_assignment a = assignment_of(problem, false);
+  fat_timer timer;
+  fat_anchored anchored;
+  double ms;
+  MUST(fat_stand_prepare(&stand, &a, err));
+  MUST(fat_timer_open(driver, &timer, err));
+  MUST(fat_verify_launch(&stand, &a, c, &anchored, err));
+  MUST(fat_verify_probe(&anchored, &timer, &v, &ms, err));
+  if (v.outcome == FAT_OUT_OK)
+    MUST(fat_verify_repeat(&anchored, &v, err));
+  fat_timer_close(&timer);
+  return v;
+}
+
+/* ---- kernels that are wrong ---- */
+
+static const struct {
+  const char *problem, *piece, *instead;
+  const char *word; /* of the verdict's detail */
+} mutants[] = {
+    /* masks and tiles */
+    {CAUSAL, "return j <= i + at.nk - at.nq;", "return j < at.nk;", "O[batch"},
+    {CAUSAL, "return j <= i + at.nk - at.nq;", "return j <= i;", "O[batch"},
+    {CAUSAL, "return j <= i + at.nk - at.nq;", "return j < i + at.nk - at.nq;", "O[batch"},
+    {CAUSAL, "ceil_div(last_sees, Bc)", "last_sees / Bc", "O[batch"},
+    {FULL, "return j < at.nk;", "return true;", "O[batch"},
+    /* the online softmax */
+    {FULL, "scale_rows(O, f);", ";", "O[batch"},
+    {FULL, "plus(times(f, l), row_sum(S))", "plus(l, row_sum(S))", "O[batch"},
+    {FULL, "orient(S, a.scale);", ";", "negative scale"},
+    {FULL, "scale_rows(O, row_inverse(l));", "", "O[batch"},
+    {CAUSAL, "l == 0.f ? 0.f : 1.f / l", "1.f / l", "O[batch"},
+    {CAUSAL, "l == 0.f ? -minus_inf()", "l == 0.f ? minus_inf()", "LSE[batch"},
+    {FULL, "(c * m + lg2(l)) * ln2", "lg2(l) * ln2", "LSE[batch"},
+    {FULL, "(c * m + lg2(l)) * ln2", "c * m + lg2(l)", "LSE[batch"},
+    /* figures that are nearly right */
+    {FULL, "1.f / l", "1.00002f / l", "O[batch"},
+    {FULL, "(c * m + lg2(l)) * ln2", "(c * m + lg2(l)) * 0.69313f", "LSE[batch"},
+    /* indices */
+    {FULL, "h / (a.h / a.hk)", "h % a.hk", "O[batch"},
+    {FULL, "hk * a.V.h", "hk * a.K.h", "O[batch"},
+    {FULL, "h * a.Q.h", "h * a.O.h", "O[batch"},
+    /* what is not its own */
+    {FULL, "lane_of() == 0 && row_of(r) < n - i0", "lane_of() == 0 && row_of(r) < n + 1 - i0",
+     "no element of O or LSE"},
+    {FULL, "if (at.LSE)", "if (false)", "LSE[batch"},
+};
+
+static void every_mutant_is_wrong(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < sizeof mutants / sizeof *mutants; i++) {
+    begin_t4(state);
+    fat_candidate c = candidate_of("fwd", mutants[i].problem, mutants[i].piece, mutants[i].instead);
+    fat_verdict v = verify(&c, mutants[i].problem, true);
+    if (v.outcome != FAT_OUT_WRONG || !strstr(v.detail, mutants[i].word))
+      fail_msg("'%s' for '%s': outcome %d, '%s'", mutants[i].instead, mutants[i].piece, (int)v.outcome,
+               v.detail);
+    print_message("'%s' for '%s': %s\n", mutants[i].instead, mutants[i].piece, v.detail);
+    fat_module_free(c.module);
+    end_t4(state);
+  }
+}
+
+/* ---- kernels that are right ---- */
+
+/* In all rounds, over poison, with the shape that would be timed. */
+static void the_kernels_are_right(void **state)
+{
+  static const char *const kernels[] = {"fwd", "standard", "fa1"};
+  for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+    begin_t4(state);
+    const char *problem = i == 1 ? FULL : CAUSAL;
+    fat_candidate c = candidate_of(kernels[i], problem, NULL, NULL);
+    fat_verdict v = verify(&c, problem, false);
+    if (v.outcome != FAT_OUT_OK)
+      fail_msg("%s: %s", kernels[i], v.detail);
+    assert_true(v.error_max > 0 && v.error_max <= v.error_allowed);
+    v = verify_anchor(&c, problem);
+    if (v.outcome != FAT_OUT_OK)
+      fail_msg("%s: %s", kernels[i], v.detail);
+    fat_module_free(c.module);
+    if (cu.fake_findings())
+      fail_msg("%s: %s", kernels[i], cu.fake_finding(0));
+    end_t4(state);
+  }
+}
+
+/* ---- what only the shape that is timed shows ---- */
+
+static const struct {
+  const char *piece, *instead, *word;
+} at_anchor[] = {
+    {"if (at.LSE)", "if (at.LSE && at.nq != 40)", "LSE of batch 0, head 0, row 0"},
+    {"scale_rows(O, row_inverse(l));", "if (at.nq != 40) scale_rows(O, row_inverse(l));", "O of batch 0"},
+    {"row_of(r) < n - i0)\n      to[", "row_of(r) < n + (n == 40) - i0)\n      to[", "behind LSE"},
+};
+
+static void the_anchor_is_looked_at(void **state)
+{
+  for (size_t i = 0; i < sizeof at_anchor / sizeof *at_anchor; i++) {
+    begin_t4(state);
+    fat_candidate c = candidate_of("fwd", FULL, at_anchor[i].piece, at_anchor[i].instead);
+    fat_verdict v = verify(&c, FULL, true);
+    if (v.outcome != FAT_OUT_OK)
+      fail_msg("'%s' shows in the small cases: %s", at_anchor[i].instead, v.detail);
+    v = verify_anchor(&c, FULL);
+    if (v.outcome != FAT_OUT_WRONG || !strstr(v.detail, at_anchor[i].word))
+      fail_msg("'%s': outcome %d, '%s'", at_anchor[i].instead, (int)v.outcome, v.detail);
+    fat_module_free(c.module);
+    end_t4(state);
+  }
+}
+
+/* Rows that nobody knows are looked at too: they must have been written, and be the same again. */
+static void all_of_the_anchor_is_written_and_stays(void **state)
+{
+  static const char problem[] = "fwd-f32-b1-h2-q300-k8-d8";
+  (void)state;
+  fat_candidate c = candidate_of("fwd", problem, "row_of(r) < n - i0)\n      to[",
+                                 "row_of(r) < n - i0 && (n != 300 || i0 + row_of(r) != 77))\n      to[");
+  fat_verdict v = verify_anchor(&c, problem);
+  if (v.outcome != FAT_OUT_WRONG || !strstr(v.detail, "unwritten"))
+    fail_msg("outcome %d, '%s'", (int)v.outcome, v.detail);
+  fat_module_free(c.module);
+  c = candidate_of("fwd", CAUSAL, NULL, NULL);
+  cu.fake_fault("fwd_*=unstable");
+  v = verify_anchor(&c, CAUSAL);
+  if (v.outcome != FAT_OUT_WRONG || !strstr(v.detail, "other bits in run 2"))
+    fail_msg("outcome %d, '%s'", (int)v.outcome, v.detail);
+  fat_module_free(c.module);
+}
+
+/* A recipe that asks for less workspace than its kernels write: the guard behind it shows it. */
+static void the_workspace_is_guarded(void **state)
+{
+  (void)state;
+  fat_candidate c = candidate_of("fa1", FULL, NULL, NULL);
+  fat_source source = render_default(script, "fa1", FULL, render_gpu(75), FAT_LINES_TEMPLATE);
+  char *less = changed(fat_text_get(&source.recipe), "workspace ", "workspace 0-8+");
+  MUST(fat_recipe_parse(less, &c.recipe, err));
+  fat_verdict v = verify(&c, FULL, false);
+  if (v.outcome != FAT_OUT_WRONG || !strstr(v.detail, "behind the workspace"))
+    fail_msg("outcome %d, '%s'", (int)v.outcome, v.detail);
+  free(less);
+  fat_source_free(&source);
+  fat_module_free(c.module);
+}
+
+/* ---- what a device does wrong ---- */
+
+static void results_that_change_are_wrong(void **state)
+{
+  static const struct {
+    const char *fault, *word;
+  } faults[] = {{"fwd_*=unstable", "other bits"},
+                {"fwd_*=wrong", "is 1000, right is"},
+                {"fwd_*=nan", "off by inf"},
+                {"fwd_*=stray", "no element of O or LSE"}};
+  (void)state;
+  cu.fake_compute(FAKE_REFERENCE);
+  fat_candidate c = candidate_of("fwd", CAUSAL, NULL, NULL);
+  assert_int_equal(verify(&c, CAUSAL, false).outcome, FAT_OUT_OK);
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+    cu.fake_fault(faults[i].fault);
+    fat_verdict v = verify(&c, CAUSAL, false);
+    if (v.outcome != FAT_OUT_WRONG || !strstr(v.detail, faults[i].word))
+      fail_msg("%s: outcome %d, '%s'", faults[i].fault, (int)v.outcome, v.detail);
+  }
+  cu.fake_fault("");
+  assert_int_equal(verify(&c, CAUSAL, false).outcome, FAT_OUT_OK);
+  fat_module_free(c.module);
+}
+
+/* A failing call is a status, not an outcome: who is to blame for it is decided elsewhere. */
+static void failing_calls_are_told(void **state)
+{
+  static const struct {
+    const char *fault;
+    fat_status status;
+  } faults[] = {{"cuMemcpyHtoD#1=1", FAT_E_CUDA},
+                {"cuMemcpyDtoH#1=1", FAT_E_CUDA},
+                {"fwd_*=701", FAT_E_LAUNCH},
+                {"fwd_*=700", FAT_E_CONTEXT_DEAD}};
+  fat_verdict v = {0};
+  fat_assignment a = assignment_of(CAUSAL, false);
+  (void)state;
+  cu.fake_compute(FAKE_REFERENCE);
+  fat_candidate c = candidate_of("fwd", CAUSAL, NULL, NULL);
+  MUST(fat_stand_prepare(&stand, &a, err));
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+    fat_error err = {0};
+    cu.fake_fault(faults[i].fault);
+    if (fat_verify_cases(&stand, &a, &c, &v, &err) != faults[i].status)
+      fail_msg("%s: status %d: %s", faults[i].fault, (int)err.status, err.text);
+    assert_string_not_equal(err.text, "");
+  }
+  cu.fake_fault("");
+  fat_module_free(c.module);
+}
+
+#define ON_T4(test) cmocka_unit_test_setup_teardown(test, begin_t4, end_t4)
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_kernels_are_right),
+      cmocka_unit_test(every_mutant_is_wrong),
+      cmocka_unit_test(the_anchor_is_looked_at),
+      ON_T4(all_of_the_anchor_is_written_and_stays),
+      ON_T4(the_workspace_is_guarded),
+      ON_T4(results_that_change_are_wrong),
+      ON_T4(failing_calls_are_told),
+  };
+  return cmocka_run_group_tests(tests, open_all, close_all);
+}
