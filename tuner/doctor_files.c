@@ -16,7 +16,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { PATH = 1024, TEXT = 1200, TODO = 300 };
+enum { PATH = 1024, TEXT = 1200, ADVICE = 300 };
 static const double room_least = 64e6; /* bytes: a tune of a few families stores some tens of megabytes */
 
 /* "." where the path has no folder in it. */
@@ -37,7 +37,7 @@ static bool may(const char *path, int what)
 /* Code in a place that others own or write would run as this user. Returns false after a finding. */
 static bool check_rights(fat_checkup *c, const char *what, const char *path, const struct stat *s)
 {
-  char text[TEXT], todo[TODO];
+  char text[TEXT], todo[ADVICE];
   const char *trust = getenv("FATUNE_TRUST_DB");
   fat_doctor_verdict v = trust && strcmp(trust, "1") == 0 ? FAT_NOTE : FAT_PROBLEM;
   if (s->st_uid != geteuid() && s->st_uid != 0) {
@@ -102,7 +102,7 @@ static void check_folder(fat_checkup *c, const char *what, const char *folder, b
 
 static void check_file(fat_checkup *c, const char *path)
 {
-  char text[TEXT], todo[TODO];
+  char text[TEXT], todo[ADVICE];
   struct stat s;
   if (stat(path, &s) != 0 || !check_rights(c, "database", path, &s))
     return;

@@ -8,12 +8,12 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-enum { GPUS = 16, TEXT = 800, TODO = 300 };
+enum { GPUS = 16, TEXT = 800, ADVICE = 300 };
 static const double mib = 1048576;
 
 static void check_mig(fat_checkup *c, int i, const fat_nvml_gpu *g)
 {
-  char text[TEXT], todo[TODO] = "";
+  char text[TEXT], todo[ADVICE] = "";
   if (g->mig == FAT_NVML_UNKNOWN)
     return; /* most GPUs have none */
   snprintf(text, sizeof text, "%d: MIG is %s%s", i, g->mig ? "on" : "off",
@@ -33,7 +33,7 @@ static void check_mig(fat_checkup *c, int i, const fat_nvml_gpu *g)
 
 static void check_mode(fat_checkup *c, int i, const fat_nvml_gpu *g, bool any_open)
 {
-  char text[TEXT], todo[TODO] = "";
+  char text[TEXT], todo[ADVICE] = "";
   snprintf(text, sizeof text, "%d: %s", i,
            g->mode == FAT_NVML_SHARED       ? "open to all processes"
            : g->mode == FAT_NVML_EXCLUSIVE  ? "exclusive: one process at a time"
@@ -97,7 +97,7 @@ static void check_clocks(fat_checkup *c, int i, const fat_nvml_gpu *g)
 
 static void check_persistence(fat_checkup *c, int i, const fat_nvml_gpu *g)
 {
-  char text[TEXT], todo[TODO] = "";
+  char text[TEXT], todo[ADVICE] = "";
   if (g->persistent == FAT_NVML_UNKNOWN)
     return;
   snprintf(text, sizeof text, "%d: the driver %s when nobody uses the GPU", i,
