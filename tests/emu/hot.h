@@ -48,9 +48,9 @@ typedef struct emu_halves {
   uint32_t next; /* not in use: the next such one */
 } emu_halves;
 
-/* Shared memory has addresses of its own: the block's first byte has this one. Its alignment is the one that
- * the hardware promises: 16 and no more. */
-enum { EMU_SHARED_BASE = 1040 };
+/* Shared memory has addresses of its own: the block's first byte has this one. It is aligned to what kernels may
+ * count on (the swizzle of lib/mma.cuh does) and to no more. */
+enum { EMU_SHARED_ALIGN = 128, EMU_SHARED_BASE = 1024 + EMU_SHARED_ALIGN };
 
 /* What a whole warp does together. ORDER OP */
 typedef enum emu_op {

@@ -49,6 +49,10 @@ static inline int __float_as_int(float x)
 {
   return __builtin_bit_cast(int, x);
 }
+static inline unsigned __float_as_uint(float x)
+{
+  return __builtin_bit_cast(unsigned, x);
+}
 
 /* The greater (smaller) operand; the other one where one is NaN. */
 static inline float fmaxf(float a, float b)

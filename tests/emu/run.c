@@ -130,8 +130,7 @@ static fat_status lay_blocks(emu_grid *g, const fat_step_values *v, fat_error *e
     *b = (emu_block){.threads = (int)v->block,
                      .thread = g->threads + i * EMU_THREADS_MAX,
                      .shared_size = (uint32_t)v->shared};
-    /* The hardware promises 16 bytes of alignment and no more. */
-    b->shared = emu_memory_array(g->memory, "shared memory", (uint64_t)v->shared, 16);
+    b->shared = emu_memory_array(g->memory, "shared memory", (uint64_t)v->shared, EMU_SHARED_ALIGN);
     if (!b->shared)
       return fat_status_fail(err, FAT_E_NOMEM, "no room for %lld bytes of shared memory",
                              (long long)v->shared);
