@@ -1,0 +1,82 @@
+/* test_chain.c -- the whole way without a GPU: the program tunes (render, NVRTC, load, verify, time, store),
+ * the library plans and runs what was stored, and the result is compared with the reference in double.
+ *
+ * On the fake driver, whose launches run the kernel's text in the emulator: the numbers that verification
+ * judges and those of the last call are the kernel's own. Exit code 77, with a word, where nothing can be
+ * compiled. */
+#include "nvrtc.h"
+#include "runtime_fixture.h"
+
+#define TUNED   "fwd-f32-b1-h2k1-q37-k50-d8-causal"
+#define NEARBY  "fwd-f32-b2-h4k2-q33-k65-d8-causal"
+#define PROGRAM FAKES "/../fatune"
+
+static int begin_t4(void **state)
+{
+  (void)state;
+  setenv("FATUNE_DB", path, 1);
+  setenv("FATUNE_SYSTEM_DB", "", 1);
+  unsetenv("FATUNE_JIT");
+  fake_bench_clean(&bench, "T4");
+  return 0;
+}
+
+/* Runs the program to its end; its words are shown where it fails. */
+static void tune(const char *arguments)
+{
+  char command[2000];
+  snprintf(command, sizeof command,
+           "FAKE_CUDA_DEVICES=T4 FAKE_CUDA_EMULATE=1 FAKE_CUDA_SOURCES=%s FATUNE_DUMP=%s %s tune %s --db %s "
+           "--jobs 1 >%s/words 2>&1 || { cat %s/words; false; }",
+           files.path, files.path, PROGRAM, arguments, path, files.path, files.path);
+  assert_int_equal(system(command), 0);
+}
+
+/* Plans with what is stored; runs; compares. */
+static void solves(fatune *h, const char *problem, fatune_policy policy, const char *pick)
+{
+  fatune_plan *plan = NULL;
+  fatune_request r = request_of(problem, policy);
+  size_t bytes;
+  MUST_RUN(fatune_plan_make(h, &r, &plan));
+  describes(plan, pick);
+  describes(plan, "row-origin measured");
+  MUST_RUN(fatune_workspace(plan, &bytes));
+  attention a = attention_make(problem, 0, 0);
+  MUST_RUN(fatune_run(plan, tensors_of(&a), bytes ? device_memory(bytes) : NULL, NULL));
+  assert_int_equal(cu.cuCtxSynchronize(), 0);
+  is_right(&a);
+  if (cu.fake_findings())
+    fail_msg("%s: %s", problem, cu.fake_finding(0));
+  attention_free(&a);
+  fatune_plan_free(plan);
+}
+
+static void what_is_tuned_is_planned_and_right(void **state)
+{
+  (void)state;
+  tune(TUNED " --kernel fwd --budget 8s --deadline 60s");
+  fake_bench_begin(&bench, 75);
+  cu.fake_compute(FAKE_EMULATE);
+  setenv("FAKE_CUDA_DB", path,
+         1); /* the dump is out of reach: sources come from where the library's code does */
+  fatune *h = open_usual();
+  solves(h, TUNED, FATUNE_FAIL, "pick exact");
+  solves(h, NEARBY, FATUNE_FALLBACK, "pick nearest");
+  fatune_close(h);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup(what_is_tuned_is_planned_and_right, begin_t4),
+  };
+  fat_nvrtc *nvrtc = NULL;
+  fat_error err = {0};
+  if (fat_nvrtc_open(13, &nvrtc, &err) != FAT_OK) {
+    printf("skipped: nothing can be compiled here: %s\n", err.text);
+    return 77;
+  }
+  fat_nvrtc_close(nvrtc);
+  return cmocka_run_group_tests(tests, group_open, group_close);
+}
