@@ -1,0 +1,356 @@
+/* test_timer.c -- samples, rounds and figures, on the fake driver whose times are scripted. */
+#include "fake/bench.h"
+#include "folder.h"
+#include "timer.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+
+static fake_bench b;
+static fat_driver *driver;
+static fat_timer timer;
+static fat_error err;
+#define MUST(call)                                                                                           \
+  do {                                                                                                       \
+    if ((call) != FAT_OK)                                                                                    \
+      fail_msg("%s: %s", #call, err.text);                                                                   \
+  } while (0)
+
+static int begin(void **state)
+{
+  (void)state;
+  fake_bench_clean(&b, "T4");
+  fake_bench_begin(&b, 75);
+  MUST(fat_timer_open(driver, &timer, &err));
+  return 0;
+}
+
+static int end(void **state)
+{
+  (void)state;
+  fat_timer_close(&timer);
+  return 0;
+}
+
+/* One launch of a kernel of its own name for each runner; it notes the turns it was given. */
+typedef struct worker {
+  void *function;
+  int calls, last;
+  int fail_at; /* the call with this number fails; 0: none */
+  char *log;   /* of all runners: one letter a call */
+  char letter;
+} worker;
+
+static fat_status launch(void *user, int turn, fat_error *e)
+{
+  worker *w = user;
+  fat_cuda_address at = 0;
+  int number = 0;
+  void *arguments[] = {&at, &at, &number};
+  w->calls++;
+  w->last = turn;
+  if (w->log)
+    strncat(w->log, &w->letter, 1);
+  if (w->calls == w->fail_at)
+    return fat_status_fail(e, FAT_E_LAUNCH, "as the test wants it");
+  return fat_driver_check(driver, "cuLaunchKernel",
+                          b.cu.cuLaunchKernel(w->function, 4, 1, 1, 128, 1, 1, 0, NULL, arguments, NULL), e);
+}
+
+/* Kernels "a_<hash>", "b_<hash>", ... */
+static void make_workers(worker *w, int count)
+{
+  static char names[16][32];
+  fake_kernel kernels[16];
+  void *module;
+  size_t size;
+  for (int i = 0; i < count; i++) {
+    snprintf(names[i], sizeof names[i], "%c_kernel", 'a' + i);
+    kernels[i] = fake_copy_kernel;
+    kernels[i].name = names[i];
+  }
+  void *image = b.cu.fake_cubin(75, count, kernels, &size);
+  assert_int_equal(b.cu.cuModuleLoadData(&module, image), 0);
+  free(image);
+  for (int i = 0; i < count; i++) {
+    w[i] = (worker){.letter = (char)('a' + i)};
+    assert_int_equal(b.cu.cuModuleGetFunction(&w[i].function, module, names[i]), 0);
+  }
+}
+
+/* ---- figures ---- */
+
+static void quantiles(void **state)
+{
+  const double x[] = {1, 2, 3, 4, 10};
+  (void)state;
+  assert_true(fat_timer_quantile(x, 5, 0.5) == 3);
+  assert_true(fat_timer_quantile(x, 5, 0) == 1);
+  assert_true(fat_timer_quantile(x, 5, 1) == 10);
+  assert_true(fabs(fat_timer_quantile(x, 5, 0.2) - 1.8) < 1e-12);
+  assert_true(fabs(fat_timer_quantile(x, 4, 0.5) - 2.5) < 1e-12);
+  assert_true(fat_timer_quantile(x, 1, 0.8) == 1);
+  assert_true(isnan(fat_timer_quantile(x, 0, 0.5)));
+}
+
+/* The order of samples does not matter, and clocks that are unknown do not count. */
+static void figures(void **state)
+{
+  fat_timing t = {.count = 5, .ms = {5, 1, 4, 2, 3}, .mhz = {NAN, 1500, NAN, 1400, 1450}};
+  (void)state;
+  fat_timer_figures(&t);
+  assert_true(t.median == 3);
+  assert_true(fabs(t.p20 - 1.8) < 1e-12 && fabs(t.p80 - 4.2) < 1e-12);
+  assert_true(t.clock == 1450);
+  assert_true(t.ms[0] == 5); /* samples stay in the order in which they were taken */
+  t = (fat_timing){.count = 1, .ms = {2}, .mhz = {NAN}};
+  fat_timer_figures(&t);
+  assert_true(t.median == 2 && t.p20 == 2 && t.p80 == 2 && isnan(t.clock));
+  t = (fat_timing){0};
+  fat_timer_figures(&t);
+  assert_true(isnan(t.median) && isnan(t.clock));
+}
+
+static void stability(void **state)
+{
+  fat_timing t = {.count = 10, .ms = {1, 1.001, 1.002, 1.001, 1, 1.002, 1.001, 1, 9, 0.1}};
+  (void)state;
+  assert_true(fat_timer_stable(&t)); /* outliers at both ends are no news */
+  t.ms[1] = t.ms[2] = t.ms[3] = 1.02;
+  assert_false(fat_timer_stable(&t));
+  t.count = 0;
+  assert_false(fat_timer_stable(&t));
+}
+
+/* 1500 cycles a microsecond are 1500 MHz; nothing is made of stamps that stand still or run back. */
+static void clocks_from_stamps(void **state)
+{
+  const unsigned long long from[2] = {1000, 5000}, later[2] = {101000, 155000}, soon[2] = {1500, 5750},
+                           still[2] = {101000, 5000}, back[2] = {500, 155000};
+  (void)state;
+  assert_true(fabs(fat_timer_mhz(from, later) - 1500) < 1e-9);
+  assert_true(isnan(fat_timer_mhz(from, soon)));
+  assert_true(isnan(fat_timer_mhz(from, still)));
+  assert_true(isnan(fat_timer_mhz(from, back)));
+  assert_true(isnan(fat_timer_mhz(from, from)));
+}
+
+/* ---- samples ---- */
+
+static void a_probe_is_one_call(void **state)
+{
+  worker w;
+  double ms;
+  (void)state;
+  make_workers(&w, 1);
+  b.cu.fake_times("a_*=0.75");
+  const fat_runner runner = {launch, &w};
+  MUST(fat_timer_probe(&timer, &runner, &ms, &err));
+  assert_int_equal(w.calls, 1);
+  assert_true(fabs(ms - 0.75) < 1e-6);
+}
+
+/* Steady times: few samples, and those are right. */
+static void steady_times_take_ten_samples(void **state)
+{
+  worker w;
+  fat_timing t;
+  const double probe = 2;
+  (void)state;
+  make_workers(&w, 1);
+  b.cu.fake_times("a_*=2");
+  const fat_runner runner = {launch, &w};
+  MUST(fat_timer_run(&timer, &runner, &probe, 1, 10, &t, &err));
+  assert_int_equal(t.count, 10);
+  assert_true(fabs(t.median - 2) < 1e-5 && fabs(t.p20 - 2) < 1e-5 && fabs(t.p80 - 2) < 1e-5);
+  assert_true(isnan(t.clock));           /* no tool that reads it */
+  assert_int_equal(w.calls, 10 + 2);     /* 3 ms of warming up */
+  assert_int_equal(w.last, w.calls - 1); /* turns count up from 0, warming up included */
+}
+
+static void noisy_times_take_all_they_may(void **state)
+{
+  worker w;
+  fat_timing t;
+  const double probe = 2;
+  (void)state;
+  make_workers(&w, 1);
+  b.cu.fake_times("a_*=2");
+  setenv("FAKE_CUDA_NOISE", "0.2", 1);
+  const fat_runner runner = {launch, &w};
+  MUST(fat_timer_run(&timer, &runner, &probe, 1, 10, &t, &err));
+  assert_int_equal(t.count, FAT_TIMER_MOST);
+  assert_true(t.p20 < t.median && t.median < t.p80);
+  assert_true(t.p20 > 1.5 && t.p80 < 2.5);
+  MUST(fat_timer_run(&timer, &runner, &probe, 1, 0.02, &t, &err)); /* 20 ms are spent after ten */
+  assert_in_range(t.count, 9, 12);
+  MUST(fat_timer_run(&timer, &runner, &probe, 1, 0, &t, &err));
+  assert_int_equal(t.count, FAT_TIMER_LEAST);
+  unsetenv("FAKE_CUDA_NOISE");
+}
+
+/* What is shorter than events can tell is called several times a sample; the time is that of one call. */
+static void short_kernels_are_called_in_rows(void **state)
+{
+  worker w;
+  fat_timing t;
+  const double probe = 0.01;
+  (void)state;
+  make_workers(&w, 1);
+  b.cu.fake_times("a_*=0.01");
+  const fat_runner runner = {launch, &w};
+  MUST(fat_timer_run(&timer, &runner, &probe, 1, 10, &t, &err));
+  assert_int_equal(t.count, 10);
+  assert_true(fabs(t.median - 0.01) < 1e-5);
+  assert_int_equal(w.calls, 64 + 10 * 10); /* warming up: at most 64 calls; then 0.1 ms a sample */
+}
+
+/* In each round another one begins, so that nobody always comes behind the same one. */
+static void runners_take_turns(void **state)
+{
+  enum { RUNNERS = 3 };
+  worker w[RUNNERS];
+  fat_runner runners[RUNNERS];
+  fat_timing t[RUNNERS];
+  const double probe[RUNNERS] = {4, 4, 4};
+  char log[1000] = "";
+  (void)state;
+  make_workers(w, RUNNERS);
+  b.cu.fake_times("a_*=4,b_*=5,c_*=6");
+  for (int i = 0; i < RUNNERS; i++) {
+    w[i].log = log;
+    runners[i] = (fat_runner){launch, &w[i]};
+  }
+  MUST(fat_timer_run(&timer, runners, probe, RUNNERS, 10, t, &err));
+  assert_true(strncmp(log,
+                      "abc"
+                      "abc"
+                      "bca"
+                      "cab"
+                      "abc",
+                      15) == 0);
+  for (int i = 0; i < RUNNERS; i++)
+    assert_true(fabs(t[i].median - (4 + i)) < 1e-5);
+}
+
+static void too_many_runners(void **state)
+{
+  fat_runner runners[17] = {{0}};
+  fat_timing t[17];
+  const double probe[17] = {0};
+  (void)state;
+  err.text[0] = 0;
+  assert_int_equal(fat_timer_run(&timer, runners, probe, 17, 1, t, &err), FAT_E_INPUT);
+  assert_string_not_equal(err.text, "");
+}
+
+/* ---- stamps ---- */
+
+/* The kernel that stamps runs before and after each sample; the fake's leaves memory as it is. */
+static void samples_lie_between_stamps(void **state)
+{
+  worker w;
+  fat_timing t;
+  const double probe = 2;
+  const unsigned long long stamps[2][2] = {{1000, 2000}, {1001000, 1602000}};
+  (void)state;
+  const fake_kernel tool = {.name = "stamp", .registers = 16, .params = 1, .size = {8}};
+  size_t size;
+  void *module, *image = b.cu.fake_cubin(75, 1, &tool, &size);
+  make_workers(&w, 1);
+  assert_int_equal(b.cu.cuModuleLoadData(&module, image), 0);
+  free(image);
+  assert_int_equal(b.cu.cuModuleGetFunction(&timer.stamp, module, tool.name), 0);
+  b.cu.fake_times("a_*=2,stamp=0.001");
+  assert_int_equal(b.cu.cuMemAlloc_v2(&timer.stamps, 64), 0);
+  assert_int_equal(b.cu.cuMemcpyHtoD_v2(timer.stamps, stamps, sizeof stamps), 0);
+  timer.stamp_blocks = 40;
+  const fat_runner runner = {launch, &w};
+  MUST(fat_timer_run(&timer, &runner, &probe, 1, 10, &t, &err));
+  assert_int_equal(b.cu.fake_launches("stamp"), 2 * t.count);
+  assert_true(fabs(t.median - 2) < 1e-5); /* stamps lie outside of what is timed */
+  assert_true(fabs(t.clock - 1600) < 1e-9);
+  assert_true(fabs(t.mhz[t.count - 1] - 1600) < 1e-9);
+}
+
+/* ---- failures ---- */
+
+static void each_failing_call_is_told(void **state)
+{
+  static const char *const calls[] = {"cuEventRecord", "cuEventSynchronize", "cuEventElapsedTime",
+                                      "cuLaunchKernel"};
+  worker w;
+  fat_timing t;
+  const double probe = 2;
+  (void)state;
+  make_workers(&w, 1);
+  const fat_runner runner = {launch, &w};
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    char fault[64];
+    snprintf(fault, sizeof fault, "%s#3=719", calls[i]);
+    begin(NULL);
+    make_workers(&w, 1);
+    b.cu.fake_fault(fault);
+    err = (fat_error){0};
+    assert_int_equal(fat_timer_run(&timer, &runner, &probe, 1, 1, &t, &err), FAT_E_CONTEXT_DEAD);
+    if (!strstr(err.text, calls[i]))
+      fail_msg("'%s' does not name %s", err.text, calls[i]);
+    end(NULL);
+  }
+  begin(NULL);
+  make_workers(&w, 1);
+  w.fail_at = 5;
+  assert_int_equal(fat_timer_run(&timer, &runner, &probe, 1, 1, &t, &err), FAT_E_LAUNCH);
+  assert_int_equal(w.calls, 5);
+}
+
+/* Half made is closed all the same. */
+static void a_timer_that_cannot_be_made(void **state)
+{
+  fat_timer half;
+  (void)state;
+  b.cu.fake_fault("cuEventCreate#2=2");
+  assert_int_equal(fat_timer_open(driver, &half, &err), FAT_E_DEVICE_MEMORY);
+  fat_timer_close(&half);
+  fat_timer_close(&half);
+}
+
+static int open_driver(void **state)
+{
+  (void)state;
+  setenv("FATUNE_LIBCUDA", FAKES "/fake_cuda.so", 1);
+  fake_bench_clean(&b, "T4");
+  MUST(fat_driver_open(&driver, &err));
+  return 0;
+}
+
+static int close_driver(void **state)
+{
+  (void)state;
+  fat_driver_close(driver);
+  return 0;
+}
+
+#define TIMED(test) cmocka_unit_test_setup_teardown(test, begin, end)
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(quantiles),
+      cmocka_unit_test(figures),
+      cmocka_unit_test(stability),
+      cmocka_unit_test(clocks_from_stamps),
+      TIMED(a_probe_is_one_call),
+      TIMED(steady_times_take_ten_samples),
+      TIMED(noisy_times_take_all_they_may),
+      TIMED(short_kernels_are_called_in_rows),
+      TIMED(runners_take_turns),
+      TIMED(too_many_runners),
+      TIMED(samples_lie_between_stamps),
+      TIMED(each_failing_call_is_told),
+      TIMED(a_timer_that_cannot_be_made),
+  };
+  return cmocka_run_group_tests(tests, open_driver, close_driver);
+}
