@@ -14,8 +14,8 @@ static void put_facts(const fat_problem *p, const fat_gpu *gpu, const fat_arch *
   for (int f = 0; f < FAT_FEATURE_COUNT; f++)
     if (fat_problem_has(p, f))
       fat_text_format(out, "%s ", fat_problem_feature_name(f));
-  fat_text_format(out, "\ng.name=%s\ng.sm=%d\ng.sms=%d\ng.shared_block=%d\ng.shared_sm=%d\n",
-                  gpu->name, gpu->sm, gpu->sms, gpu->shared_block, gpu->shared_sm);
+  fat_text_format(out, "\ng.name=%s\ng.sm=%d\ng.sms=%d\ng.shared_block=%d\ng.shared_sm=%d\n", gpu->name,
+                  gpu->sm, gpu->sms, gpu->shared_block, gpu->shared_sm);
   fat_text_format(out, "g.shared_reserved=%d\ng.regs_sm=%d\ng.threads_sm=%d\n", arch->shared_reserved,
                   arch->regs_sm, arch->threads_sm);
   fat_text_add(out, "g.dtypes=");

@@ -5,7 +5,7 @@
 extern "C" __global__ void __launch_bounds__(T, $(b))
 $(entry "fwd")(const call a)
 {
-  const turn my = turn_of(a, block_id());
+  const turn my = turn_of(a, i32(block_id()));
   const i32 i0 = my.i0;
   const place at = rows(a, my.head);                    // one batch, one head
   const tiles visit = range(at, i0);

@@ -43,11 +43,11 @@ struct turn {
 
 //: turn_of -- blocks start in the order of their numbers: Z heads together, of these the last tiles of Q, the
 // longest under a causal mask, first. Heads together share L2; the longest first leaves short ones for the end.
-__device__ __forceinline__ turn turn_of(const call &a, i64 block)
+__device__ __forceinline__ turn turn_of(const call &a, i32 block)
 {
-  const i32 Tr = ceil_div(a.q, Br);
-  const i32 first = i32(block / (i64(Tr) * Z)) * Z, x = i32(block - i64(Tr) * first);
-  const i32 together = min(Z, a.b * a.h - first);
+  const i32 Tr = ceil_div(a.q, Br), heads = a.b * a.h, most = min(Z, heads);
+  const i32 first = block / (Tr * most) * most, x = block - Tr * first;
+  const i32 together = min(most, heads - first);
   return {first + x % together, Br * (Tr - 1 - x / together)};
 }
 

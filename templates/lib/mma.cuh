@@ -77,15 +77,24 @@ template <class Tile> __device__ __forceinline__ lane_view<Tile> view_across(Til
   return {from.chunk(lane / 16 * 8 + lane % 8, lane / 8 % 2)};
 }
 
-//: share -- how the threads of a block divide the chunks of a tile: each keeps its chunk of a row, every `step` rows
+//: share -- how the threads of a block divide the chunks of a tile: each keeps its chunk of a row, every `step`
+// rows. With a step of 4 rows or a multiple, the order of a row's chunks changes by a constant from step to step.
 template <class Tile> struct share {
-  static constexpr i32 step = T / Tile::chunks, count = (Tile::count + step - 1) / step;
+  static constexpr i32 most = T / Tile::chunks, step = most >= 4 ? most / 4 * 4 : most;
+  static constexpr i32 count = (Tile::count + step - 1) / step;
   i32 i, x; // first row, chunk
   __device__ __forceinline__ share() : i(thread_id() / Tile::chunks), x(thread_id() % Tile::chunks) {}
   // Whether the k-th is one of the tile; decided by the compiler where the shares are even.
   __device__ __forceinline__ bool has(i32 k) const
   {
-    return (T % Tile::chunks == 0 || i < step) && ((k + 1) * step <= Tile::count || i + k * step < Tile::count);
+    return (T == step * Tile::chunks || i < step) && ((k + 1) * step <= Tile::count || i + k * step < Tile::count);
+  }
+  // Where the k-th lies.
+  __device__ __forceinline__ u32 at(Tile to, i32 k) const
+  {
+    if (step % 4)
+      return to.chunk(i + k * step, x);
+    return to.chunk(i, x ^ Tile::order(k * step)) + k * step * Tile::row;
   }
 };
 
@@ -107,7 +116,7 @@ __device__ __forceinline__ flight<Tile> depart(Tile to, const elem *from, i64 st
 #pragma unroll
   for (i32 k = 0; k < share<Tile>::count; k++) {
     f.chunk[k] = {};
-    if (my.has(k) && my.i + k * share<Tile>::step < n - i0 && my.x * A < d)
+    if (my.has(k) && my.i < n - i0 - k * share<Tile>::step && my.x * A < d)
       f.chunk[k] = get_chunk(p);
     p += stride * share<Tile>::step;
   }
@@ -127,7 +136,7 @@ template <class Tile> __device__ __forceinline__ void land(Tile to, const flight
 #pragma unroll
   for (i32 k = 0; k < share<Tile>::count; k++)
     if (my.has(k))
-      put16(to.chunk(my.i + k * share<Tile>::step, my.x), f.chunk[k]);
+      put16(my.at(to, k), f.chunk[k]);
 % else
   copy_wait<0>();
 % end
@@ -141,9 +150,8 @@ __device__ __forceinline__ void send(Tile to, const elem *from, i64 stride, i32 
   const elem *p = from + (i64(i0) + my.i) * stride + my.x * A;
 #pragma unroll
   for (i32 k = 0; k < share<Tile>::count; k++) {
-    const i32 i = my.i + k * share<Tile>::step;
     if (my.has(k))
-      copy_async(to.chunk(i, my.x), p, i < n - i0 && my.x * A < d);
+      copy_async(my.at(to, k), p, my.i < n - i0 - k * share<Tile>::step && my.x * A < d);
     p += stride * share<Tile>::step;
   }
 }

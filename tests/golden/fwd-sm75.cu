@@ -1,11 +1,11 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     fwd-f32-d64-causal
 //   config     fwd:Br64-Bc32-T128-R4-W4-s1
-//   source     08680217d34453ee19e020fb69b04e5eafd0a81bf775393b0be4ad1181e6de4b
+//   source     7bf94003db65a029f094a37c2953bd46f3496e595e76dcab5bebc671a5191886
 //   target     sm_75
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
-//   recipe     launch fwd_08680217d34453ee grid ceildiv(q,64)*b*h block 128 shared 44544 args call
+//   recipe     launch fwd_7bf94003db65a029 grid ceildiv(q,64)*b*h block 128 shared 44544 args call
 
 #line 5 "templates/lib/args.h"
 //: i32
@@ -60,11 +60,11 @@ constexpr i32 Z = 1;         // heads whose tiles of Q start together
 #line 44 "templates/lib/hooks.cuh"
 //: turn_of -- blocks start in the order of their numbers: Z heads together, of these the last tiles of Q, the
 // longest under a causal mask, first. Heads together share L2; the longest first leaves short ones for the end.
-__device__ __forceinline__ turn turn_of(const call &a, i64 block)
+__device__ __forceinline__ turn turn_of(const call &a, i32 block)
 {
-  const i32 Tr = ceil_div(a.q, Br);
-  const i32 first = i32(block / (i64(Tr) * Z)) * Z, x = i32(block - i64(Tr) * first);
-  const i32 together = min(Z, a.b * a.h - first);
+  const i32 Tr = ceil_div(a.q, Br), heads = a.b * a.h, most = min(Z, heads);
+  const i32 first = block / (Tr * most) * most, x = block - Tr * first;
+  const i32 together = min(most, heads - first);
   return {first + x % together, Br * (Tr - 1 - x / together)};
 }
 
@@ -630,9 +630,9 @@ __device__ __forceinline__ rowvec row_finish(const rowvec &m, const rowvec &l, f
 // m, l and O stay on chip; when the maximum m of a row grows, l and O are scaled down to it.
 #line 5 "templates/fwd.cu"
 extern "C" __global__ void __launch_bounds__(T, 1)
-fwd_08680217d34453ee(const call a)
+fwd_7bf94003db65a029(const call a)
 {
-  const turn my = turn_of(a, block_id());
+  const turn my = turn_of(a, i32(block_id()));
   const i32 i0 = my.i0;
   const place at = rows(a, my.head);                    // one batch, one head
   const tiles visit = range(at, i0);
