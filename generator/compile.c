@@ -1,4 +1,4 @@
-/* compile.c -- one CUDA text to one cubin, through NVRTC, within a deadline.
+/* compile.c -- one CUDA text to one cubin (or PTX), through NVRTC, within a deadline.
  *
  * In: a self-contained source and a target. Out: the cubin with its hash, the whole log, and what ptxas says
  * of each entry. The same source, target, options and environment (fat_compile_key) give the same cubin.
@@ -71,20 +71,26 @@ static fat_status read_log(const fat_nvrtc_calls *nvrtc, void *program, fat_text
   return fat_text_status(log, err);
 }
 
-static fat_status read_cubin(const fat_nvrtc_calls *nvrtc, void *program, const char *target,
-                             fat_binary *binary, fat_error *err)
+static bool is_virtual(const char *target)
+{
+  return strncmp(target, "compute_", 8) == 0;
+}
+
+static fat_status read_code(const fat_nvrtc_calls *nvrtc, void *program, const char *target,
+                            fat_binary *binary, fat_error *err)
 {
   size_t size = 0;
-  int result = nvrtc->cubin_size(program, &size);
+  bool ptx = is_virtual(target);
+  int result = ptx ? nvrtc->ptx_size(program, &size) : nvrtc->cubin_size(program, &size);
   if (result != FAT_NVRTC_SUCCESS || size == 0)
-    return fat_status_fail(err, FAT_E_NVRTC, "NVRTC gives no machine code for %s: %s", target,
+    return fat_status_fail(err, FAT_E_NVRTC, "NVRTC gives no code for %s: %s", target,
                            nvrtc->error_text(result));
   binary->cubin = malloc(size);
   if (!binary->cubin)
-    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for machine code of %zu bytes", size);
-  result = nvrtc->cubin(program, (char *)binary->cubin);
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for code of %zu bytes", size);
+  result = ptx ? nvrtc->ptx(program, (char *)binary->cubin) : nvrtc->cubin(program, (char *)binary->cubin);
   if (result != FAT_NVRTC_SUCCESS)
-    return fat_status_fail(err, FAT_E_NVRTC, "NVRTC does not hand out its machine code for %s: %s", target,
+    return fat_status_fail(err, FAT_E_NVRTC, "NVRTC does not hand out its code for %s: %s", target,
                            nvrtc->error_text(result));
   binary->size = size;
   fat_text_hash(binary->cubin, size, binary->hash);
@@ -141,7 +147,7 @@ static fat_status conclude(const fat_nvrtc_calls *nvrtc, void *program, int resu
   if (result == FAT_NVRTC_CANCELLED || (result == FAT_NVRTC_SUCCESS && (cancelled(w) || late(w))))
     return interrupted(w, name, target, err);
   if (result == FAT_NVRTC_SUCCESS) {
-    FAT_TRY(read_cubin(nvrtc, program, target, binary, err));
+    FAT_TRY(read_code(nvrtc, program, target, binary, err));
     read_entries(binary);
     return FAT_OK;
   }
@@ -157,8 +163,9 @@ static fat_status conclude(const fat_nvrtc_calls *nvrtc, void *program, int resu
 static fat_status check_target(const fat_nvrtc *nvrtc, const char *target, fat_error *err)
 {
   int sm = 0;
-  if (sscanf(target, "sm_%d", &sm) != 1)
-    return fat_status_fail(err, FAT_E_INPUT, "target '%s' is none: it reads like sm_75 or sm_90a", target);
+  if (sscanf(target, is_virtual(target) ? "compute_%d" : "sm_%d", &sm) != 1)
+    return fat_status_fail(err, FAT_E_INPUT,
+                           "target '%s' is none: it reads like sm_75, sm_90a, or compute_75 for PTX", target);
   if (!fat_nvrtc_targets(nvrtc, sm))
     return fat_status_fail(
         err, FAT_E_NVRTC,

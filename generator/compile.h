@@ -1,4 +1,4 @@
-/* compile.h -- CUDA text -> cubin, through NVRTC, with a deadline. */
+/* compile.h -- CUDA text -> cubin or PTX, through NVRTC, with a deadline. */
 #ifndef FAT_COMPILE_H
 #define FAT_COMPILE_H
 
@@ -28,10 +28,11 @@ typedef struct fat_binary {
   double seconds; /* the compile took */
 } fat_binary;
 
-/* Compiles `source` for `target` ("sm_75"). FAT_E_COMPILE: the text is the first error with its line as
- * NVRTC gives it (template file and line), binary->log holds everything. FAT_E_TIMEOUT after `deadline`
- * seconds (0: none). FAT_E_CANCELLED once *cancel (may be NULL) is not 0. FAT_E_NVRTC for its internal
- * failures and for a target it does not know. The binary is to be freed whatever the status. */
+/* Compiles `source` for `target`: "sm_75", or "compute_75", which gives PTX in place of a cubin: a text, its
+ * closing zero included, that says nothing of entries. FAT_E_COMPILE: the text is the first error with its
+ * line as NVRTC gives it (template file and line), binary->log holds everything. FAT_E_TIMEOUT after
+ * `deadline` seconds (0: none). FAT_E_CANCELLED once *cancel (may be NULL) is not 0. FAT_E_NVRTC for its
+ * internal failures and for a target it does not know. The binary is to be freed whatever the status. */
 fat_status fat_compile(fat_nvrtc *nvrtc, const char *source, const char *name, const char *target,
                        double deadline, const volatile int *cancel, fat_binary *binary, fat_error *err);
 void fat_binary_free(fat_binary *binary);

@@ -21,6 +21,8 @@
   X(compile, nvrtcCompileProgram, (void *program, int count, const char *const *options))                    \
   X(cubin_size, nvrtcGetCUBINSize, (void *program, size_t *size))                                            \
   X(cubin, nvrtcGetCUBIN, (void *program, char *cubin))                                                      \
+  X(ptx_size, nvrtcGetPTXSize, (void *program, size_t *size))                                                \
+  X(ptx, nvrtcGetPTX, (void *program, char *ptx))                                                            \
   X(log_size, nvrtcGetProgramLogSize, (void *program, size_t *size))                                         \
   X(log, nvrtcGetProgramLog, (void *program, char *log))
 

@@ -174,7 +174,9 @@ static void refuses_unknown_targets(void **state)
   (void)state;
   fat_binary b;
   fat_error err;
-  assert_int_equal(fat_compile(fake13, "", "x.cu", "compute_75", 0, NULL, &b, &err), FAT_E_INPUT);
+  assert_int_equal(fat_compile(fake13, "", "x.cu", "arch_75", 0, NULL, &b, &err), FAT_E_INPUT);
+  fat_binary_free(&b);
+  assert_int_equal(fat_compile(fake13, "", "x.cu", "compute_120", 0, NULL, &b, &err), FAT_E_NVRTC);
   fat_binary_free(&b);
   assert_int_equal(fat_compile(fake13, "", "x.cu", "sm_120", 0, NULL, &b, &err), FAT_E_NVRTC);
   assert_non_null(strstr(err.text, "13.900"));
@@ -235,6 +237,25 @@ static const fat_entry *entry_of(const fat_binary *b, const char *name)
       return &b->entry[i];
   fail_msg("no entry %s in:\n%s", name, fat_text_get(&b->log));
   return NULL;
+}
+
+/* PTX is a text: its zero comes along, and it says nothing of entries. */
+static void hands_out_ptx(void **state)
+{
+  (void)state;
+  fat_binary b;
+  assert_int_equal(fat_compile(fake13, "text", "x.cu", "compute_75", 10, NULL, &b, NULL), FAT_OK);
+  assert_int_equal(b.size, sizeof "compute_75 text");
+  assert_string_equal((const char *)b.cubin, "compute_75 text");
+  fat_binary_free(&b);
+  if (!real)
+    return;
+  assert_int_equal(fat_compile(real, sample, "sample.cu", "compute_75", 60, NULL, &b, NULL), FAT_OK);
+  assert_int_equal(b.entries, 0);
+  assert_int_equal(b.size, strlen((const char *)b.cubin) + 1);
+  assert_non_null(strstr((const char *)b.cubin, "\n.target sm_75\n"));
+  assert_non_null(strstr((const char *)b.cubin, ".entry k_large("));
+  fat_binary_free(&b);
 }
 
 static void real_figures_agree_with_the_cubin(void **state)
@@ -313,6 +334,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(hands_out_the_cubin),
+      cmocka_unit_test(hands_out_ptx),
       cmocka_unit_test(maps_every_result),
       cmocka_unit_test(keeps_the_deadline),
       cmocka_unit_test(can_be_cancelled),

@@ -169,9 +169,10 @@ static void cubins_are_for_one_architecture(void **state)
   assert_int_equal(load(75), 0);
   assert_int_equal(load(80), 209);
   assert_int_equal(load(70), 0); /* of the same major number, and not newer */
-  char text[64] = ".version 9.0 // PTX";
+  char text[64] = "neither ELF nor PTX", ptx[64] = ".version 9.0 // for no architecture";
   void *module;
   assert_int_equal(cu.cuModuleLoadData(&module, text), 200);
+  assert_int_equal(cu.cuModuleLoadData(&module, ptx), 218);
   assert_int_equal(cu.cuModuleLoadData(&module, NULL), 1);
 }
 

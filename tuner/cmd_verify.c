@@ -1,4 +1,5 @@
-/* cmd_verify.c -- `fatune verify`: the winners of a database, checked again on the GPU at hand.
+/* cmd_verify.c -- `fatune verify`: the winners of a database, checked again on the GPU at hand; with --as the
+ * kernels of another GPU.
  *
  * In: a database, perhaps problems. Out: one line for each winner: right or not, how near to its bound; with
  * --sanitize what the tools say. Exit code 1 where one is not right. Nothing is stored. */
@@ -7,15 +8,18 @@
 #include "json.h"
 #include "measure.h"
 #include "open.h"
+#include "proxy.h"
 #include "sanitize.h"
 #include "table.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static const double gpu_deadline = 10; /* seconds: winners are known to be quick */
+static const double gpu_deadline = 10;   /* seconds: winners are known to be quick */
+static const double proxy_deadline = 60; /* the driver compiles the PTX first; how quick it is nobody knows */
 
 /* The problems that have measured rows on the device, each once. */
 typedef struct problems {
@@ -27,6 +31,7 @@ typedef struct problems {
 typedef struct checking {
   const fat_options *options;
   fat_target target;
+  const fat_gpu *as; /* whose kernels they are, where that is not the GPU at hand */
   fat_db *db;
   fat_text path, sanitizer, json_text;
   fat_measure measure;
@@ -69,13 +74,14 @@ static fat_status list_problems(checking *c, problems *p, fat_error *err)
 }
 
 /* The four tools; the first that complains ends it. */
-static fat_status sanitize(checking *c, const fat_best *best, const fat_entrant *entrant, fat_verdict *v,
+static fat_status sanitize(checking *c, const fat_problem *p, const fat_entrant *entrant, fat_verdict *v,
                            fat_error *err)
 {
+  const fat_gpu *gpu = c->as ? c->as : &c->target.gpu;
   fat_assignment a = {.task = FAT_TASK_CHECK,
-                      .problem = best->trial.problem,
-                      .sms = c->target.gpu.sms,
-                      .l2 = c->target.gpu.l2,
+                      .problem = *p,
+                      .sms = gpu->sms,
+                      .l2 = gpu->l2,
                       .seed = 1,
                       .bare = true,
                       .count = 1,
@@ -95,20 +101,25 @@ static fat_status sanitize(checking *c, const fat_best *best, const fat_entrant 
   return FAT_OK;
 }
 
-static void add_row(checking *c, const fat_best *best, const fat_verdict *v)
+static void add_row(checking *c, const fat_problem *p, const char *config, const fat_verdict *v)
 {
-  char problem[FAT_PROBLEM_TEXT], config[FAT_CONFIG_TEXT];
-  fat_problem_print(&best->trial.problem, problem);
-  fat_config_print(&best->trial.config, config);
+  char problem[FAT_PROBLEM_TEXT];
+  fat_problem_print(p, problem);
   bool right = v->outcome == FAT_OUT_OK;
+  c->checked++;
+  c->bad += !right;
   if (c->options->json) {
     fat_json_open(&c->json, NULL, '{');
     fat_json_string(&c->json, "problem", problem);
     fat_json_string(&c->json, "config", config);
+    if (c->as)
+      fat_json_string(&c->json, "as", c->as->name);
     fat_json_bool(&c->json, "right", right);
     fat_json_string(&c->json, "outcome", fat_db_outcome_name(v->outcome));
     fat_json_double(&c->json, "error", v->error_max);
     fat_json_double(&c->json, "allowed", v->error_allowed);
+    if (c->as)
+      fat_json_double(&c->json, "proxy_ms", v->timing.median);
     fat_json_string(&c->json, "detail", v->detail);
     fat_json_close(&c->json, '}');
     return;
@@ -118,6 +129,10 @@ static void add_row(checking *c, const fat_best *best, const fat_verdict *v)
   fat_table_add(&c->table, right ? "right" : fat_db_outcome_name(v->outcome));
   fat_table_addf(&c->table, "%.3g", v->error_max);
   fat_table_addf(&c->table, "%.3g", v->error_allowed);
+  if (c->as && isfinite(v->timing.median))
+    fat_table_addf(&c->table, "%.4g", v->timing.median);
+  else if (c->as)
+    fat_table_add(&c->table, "-");
   if (!right && !c->options->quiet)
     fprintf(stderr, "fatune: %s %s: %s\n", problem, config, v->detail);
 }
@@ -139,19 +154,35 @@ static fat_status check(checking *c, const fat_problem *p, const char *kernel, f
     status = fat_measure_run(&c->measure, FAT_TASK_CHECK, p, &c->target.gpu, &entrant, 1, best.trial.ms, NULL,
                              &v, err);
   if (status == FAT_OK && v.outcome == FAT_OUT_OK && c->options->sanitize)
-    status = sanitize(c, &best, &entrant, &v, err);
-  if (status == FAT_OK) {
-    c->checked++;
-    c->bad += v.outcome != FAT_OUT_OK;
-    add_row(c, &best, &v);
-  }
+    status = sanitize(c, p, &entrant, &v, err);
+  if (status == FAT_OK)
+    add_row(c, p, config, &v);
   fat_db_best_free(&best);
   return status;
+}
+
+/* A kernel of the GPU that is not at hand; see proxy.h. It is timed too: what it takes here. */
+static fat_status check_proxy(const fat_problem *p, const fat_entrant *entrant, const char *failed,
+                              void *user, fat_error *err)
+{
+  checking *c = user;
+  fat_verdict v = {.outcome = FAT_OUT_COMPILE_FAILED, .timing = {.median = NAN}};
+  if (failed)
+    snprintf(v.detail, sizeof v.detail, "%s", failed);
+  else
+    FAT_TRY(fat_measure_run(&c->measure, FAT_TASK_MEASURE, p, c->as, entrant, 1, NAN, NULL, &v, err));
+  if (v.outcome == FAT_OUT_OK && c->options->sanitize)
+    FAT_TRY(sanitize(c, p, entrant, &v, err));
+  add_row(c, p, entrant->config, &v);
+  return FAT_OK;
 }
 
 static fat_status check_all(checking *c, fat_error *err)
 {
   problems p = {0};
+  const fat_proxy proxy = {c->options, c->as, &c->target, c->db, check_proxy, c};
+  if (c->as)
+    return fat_proxy_each(&proxy, err);
   fat_status status = list_problems(c, &p, err);
   for (int i = 0; i < p.count && status == FAT_OK; i++) {
     if (c->options->kernel_count == 0)
@@ -163,16 +194,45 @@ static fat_status check_all(checking *c, fat_error *err)
   return status;
 }
 
+/* What only another GPU's kernels are chosen by. */
+static fat_status read_as(checking *c, fat_error *err)
+{
+  const fat_options *o = c->options;
+  char target[FAT_PROXY_TARGET];
+  if (!o->as &&
+      (o->ops || o->dtypes || o->dims.count || o->causal || o->seqlens.count || o->config || o->top))
+    return fat_status_fail(err, FAT_E_INPUT,
+                           "--ops, --dtypes, --dims, --causal, --seqlens, --config and --top choose kernels "
+                           "for --as; winners are chosen by their problems and --kernel");
+  if (!o->as)
+    return FAT_OK;
+  FAT_TRY(fat_gpu_find(o->as, &c->as, err));
+  return fat_proxy_target(c->as, &c->target.gpu, target, err);
+}
+
+/* The database; for another GPU's kernels there need not be one. */
+static fat_status open_db(checking *c, fat_error *err)
+{
+  fat_error why = {0};
+  fat_status status = fat_open_db(c->options, FAT_DB_READ, &c->db, &c->path, &why);
+  if (status == FAT_OK || (status == FAT_E_NOT_FOUND && c->as && !c->options->db))
+    return FAT_OK;
+  return fat_status_fail(err, status, "%s", why.text);
+}
+
 static fat_status open_all(checking *c, fat_error *err)
 {
   FAT_TRY(fat_open_gpu(c->options, &c->target, err));
   if (!c->target.at_hand)
     return fat_status_fail(err, FAT_E_NO_DEVICE, "no %s is at hand: kernels are verified on the GPU itself",
                            c->target.gpu.name);
+  FAT_TRY(read_as(c, err));
   if (c->options->sanitize)
     FAT_TRY(fat_sanitize_find(&c->sanitizer, err));
-  FAT_TRY(fat_open_db(c->options, FAT_DB_READ, &c->db, &c->path, err));
-  double least = c->options->deadline > 0 ? c->options->deadline : gpu_deadline;
+  FAT_TRY(open_db(c, err));
+  double least = c->as ? proxy_deadline : gpu_deadline;
+  if (c->options->deadline > 0)
+    least = c->options->deadline;
   return fat_measure_open(c->target.ordinal, NULL, &c->target.gpu, least, &c->measure, err);
 }
 
@@ -187,6 +247,11 @@ static int print(checking *c, fat_error *err)
     status = fat_table_print(&c->table, fat_table_width(STDOUT_FILENO), &text, err);
     fat_text_format(&text, "%d of %d kernels are right on the %s at hand.\n", c->checked - c->bad, c->checked,
                     c->target.gpu.name);
+    if (c->as)
+      fat_text_format(&text,
+                      "They are the %s's, as PTX that the driver compiled for the %s: the %s's machine code "
+                      "and speed are not seen.\n",
+                      c->as->name, c->target.gpu.name, c->as->name);
   }
   int code = status == FAT_OK ? fat_exit_print(fat_text_get(c->options->json ? &c->json_text : &text))
                               : fat_exit_fail(err);
@@ -196,12 +261,10 @@ static int print(checking *c, fat_error *err)
 
 static int verify(const fat_options *options, const char *command_line)
 {
-  static const fat_column columns[] = {{"problem", false, 4, true},
-                                       {"config", false, 5, false},
-                                       {"verdict", false, 6, false},
-                                       {"error", true, 3, false},
-                                       {"allowed", true, 2, false}};
-  checking c = {.options = options, .table = {.columns = columns, .column_count = 5}};
+  static const fat_column columns[] = {{"problem", false, 4, true},  {"config", false, 5, false},
+                                       {"verdict", false, 6, false}, {"error", true, 3, false},
+                                       {"allowed", true, 2, false},  {"proxy ms", true, 1, false}};
+  checking c = {.options = options, .table = {.columns = columns, .column_count = options->as ? 6 : 5}};
   fat_error err = {0};
   (void)command_line;
   c.json = (fat_json){.out = &c.json_text};
@@ -224,12 +287,18 @@ const fat_command fat_cmd_verify = {
     .name = "verify",
     .args = "[PROBLEM...]",
     .about = "check the stored winners again on the GPU at hand",
-    .more = "Runs each winner (or with --kernel the best of those kernels) on small shapes around every tile "
-            "edge and "
-            "at its own shape, against a reference in double: random, large and adversarial inputs, poison "
-            "around "
-            "the tensors, repeated runs. Stores nothing.\n\n" FAT_EXIT_HELP,
-    .uses = FAT_USE(GPU) | FAT_USE(KERNEL) | FAT_USE(SANITIZE) | FAT_USE(DEADLINE) | FAT_USE(DB) |
+    .more =
+        "Runs each winner (or with --kernel the best of those kernels) on small shapes around every tile "
+        "edge and "
+        "at its own shape, against a reference in double: random, large and adversarial inputs, poison "
+        "around "
+        "the tensors, repeated runs. Stores nothing.\n\nWith --as T4 the kernels are those that a T4 would "
+        "be given (of the problems typed or chosen as for tune: what the database knows as best, else the "
+        "defaults), as PTX that the driver of a newer GPU compiles for itself: a check of all but the T4's "
+        "machine code. Times are those of the GPU at hand.\n\n" FAT_EXIT_HELP,
+    .uses = FAT_USE(GPU) | FAT_USE(OPS) | FAT_USE(DTYPES) | FAT_USE(DIMS) | FAT_USE(CAUSAL) |
+            FAT_USE(SEQLENS) | FAT_USE(KERNEL) | FAT_USE(CONFIG) | FAT_USE(SANITIZE) | FAT_USE(AS) |
+            FAT_USE(TOP) | FAT_USE(DEADLINE) | FAT_USE(CUDA) | FAT_USE(DB) | FAT_USE(TEMPLATES) |
             FAT_USE(JSON) | FAT_USE(QUIET),
     .most = FAT_OPTIONS_ARGS,
     .run = verify,

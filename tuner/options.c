@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_KEY = 0x100, JOBS_MOST = 256, SEQLEN_MOST = 1 << 24, DIM_UNIT = 8 };
+enum { FIRST_KEY = 0x100, JOBS_MOST = 256, TOP_MOST = 100000, SEQLEN_MOST = 1 << 24, DIM_UNIT = 8 };
 
 typedef fat_status (*reader)(fat_options *o, const char *text, fat_error *err);
 
@@ -197,6 +197,21 @@ static fat_status read_sanitize(fat_options *o, const char *text, fat_error *err
   return FAT_OK;
 }
 
+static fat_status read_as(fat_options *o, const char *text, fat_error *err)
+{
+  (void)err;
+  o->as = text;
+  return FAT_OK;
+}
+
+static fat_status read_top(fat_options *o, const char *text, fat_error *err)
+{
+  int64_t n;
+  FAT_TRY(fat_list_number("--top", text, 1, TOP_MOST, &n, err));
+  o->top = (int)n;
+  return FAT_OK;
+}
+
 static fat_status read_quiet(fat_options *o, const char *text, fat_error *err)
 {
   (void)text;
@@ -226,6 +241,8 @@ static const struct { /* ORDER OPTION */
      read_deadline},
     {"jobs", "N", "compile with N threads (default: all cores)", read_jobs},
     {"sanitize", NULL, "run them under the four tools of compute-sanitizer, too", read_sanitize},
+    {"as", "NAME", "check here the kernels of a GPU that is not at hand, like T4, by their PTX", read_as},
+    {"top", "N", "with --as: of each kernel the first N configs that a tune would try", read_top},
     {"cuda", "MAJOR", "12 or 13: NVRTC's newest CUDA major (default: as the driver allows)", read_cuda},
     {"db", "FILE", "the tuning database (else FATUNE_DB, else ~/.local/share/fatune/fatune.db)", read_db},
     {"templates", "DIR", "templates to use instead of those inside (else FATUNE_TEMPLATES)", read_templates},

@@ -24,6 +24,8 @@ typedef enum fat_option {
   FAT_OPT_DEADLINE,
   FAT_OPT_JOBS,
   FAT_OPT_SANITIZE,
+  FAT_OPT_AS,
+  FAT_OPT_TOP,
   FAT_OPT_CUDA,
   FAT_OPT_DB,
   FAT_OPT_TEMPLATES,
@@ -60,6 +62,8 @@ typedef struct fat_options {
   int cuda;                          /* 12, 13; 0: as the driver says */
   const char *db, *templates, *dump; /* NULL: as the environment says */
   bool sanitize;
+  const char *as; /* NULL, or a GPU that is not at hand */
+  int top;        /* so many configs of each kernel; 0: not given */
   bool json, quiet;
   int arg_count;
   const char *args[FAT_OPTIONS_ARGS];

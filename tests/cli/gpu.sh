@@ -166,6 +166,39 @@ test_verify() {
   out_has '"outcome": "fault"' "verify --json"
 }
 
+# Kernels of a T4 on an A100, by their PTX. The reference finds their sources in the dump.
+test_verify_as() {
+  local before best
+  before=$(stored first.db)
+  best=$("$fatune" show best --json --db "$work/first.db" | sed -n 's/.*"config": *"fwd:\([^"]*\)".*/\1/p' | head -n 1)
+  for kernel in fwd standard; do
+    run render $problem --gpu T4 --kernel $kernel
+    printf '%s\n' "$out" >"$work/dump/$kernel.cu"
+  done
+  export FAKE_CUDA_DEVICES=A100
+  XDG_DATA_HOME=$work/nobody run verify --as T4 $problem
+  code_is 0 "verify --as T4 without a database"
+  out_has "1 of 1 kernels are right on the A100"
+  out_has "the T4's machine code and speed are not seen"
+  run verify --as T4 $problem --kernel fwd,standard --json
+  code_is 0 "verify --as T4 of two kernels"
+  json_ok "verify --as T4 --json"
+  is "$(grep -o '"as": "T4"' "$work/out" | wc -l)" 2 "rows of two kernels"
+  run verify --as T4 $problem --config "${configs[4]}" --db "$work/first.db"
+  code_is 0 "verify --as T4 of a config"
+  out_has "${configs[4]#fwd:}" "verify --as T4 of a config"
+  run verify --as T4 $problem --db "$work/first.db"
+  code_is 0 "verify --as T4 of what a database knows"
+  out_has "$best" "verify --as T4 of what a database knows (${best:?no winner})"
+  FAKE_CUDA_FAULT='fwd_*=wrong' run verify --as T4 $problem --top 3
+  code_is 1 "verify --as T4 of wrong kernels"
+  out_has "0 of 3 kernels are right"
+  is "$(stored first.db)" "$before" "rows after verify --as"
+  refuses 2 "choose kernels for --as" verify --dims 64 --db "$work/first.db"
+  refuses 2 "at hand is older (sm_80) than its PTX (sm_89)" verify --as L4 $problem
+  export FAKE_CUDA_DEVICES=T4
+}
+
 # Milliseconds since the epoch at which a config was stored.
 stored_at() { date -d "$(column faults.db "$1" date)" +%s%3N; }
 
@@ -276,4 +309,4 @@ test_check() {
   out_has "there is no GPU that fatune can use" "check --gpu without a GPU"
 }
 
-run_tests measured twins verify faults two_tuners_and_kill interrupt interrupt_twice device_lost check
+run_tests measured twins verify verify_as faults two_tuners_and_kill interrupt interrupt_twice device_lost check

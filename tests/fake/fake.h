@@ -195,6 +195,9 @@ typedef struct fake_module {
 /* Reads a cubin's kernels; 0, 200 for no cubin, 1000 for a damaged one. Its functions are handles. */
 enum { FAKE_DAMAGED = 1000 };
 int fake_cubin_read(const void *image, fake_module *module);
+/* The same of PTX, a text that ends with a zero. *alone: it is for its architecture and no later one. */
+bool fake_ptx_is(const void *image);
+int fake_ptx_read(const void *image, fake_module *module, bool *alone);
 void fake_module_bury(fake_module *m);
 
 /* ---- memory ---- */

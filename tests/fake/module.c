@@ -1,4 +1,4 @@
-/* module.c -- modules and functions: loading cubins, looking kernels up, their attributes, occupancy.
+/* module.c -- modules and functions: loading cubins and PTX, looking kernels up, their attributes, occupancy.
  *
  * A cubin that is damaged in a way that can be seen ends the process by SIGSEGV, as the real driver does;
  * with FAKE_CUDA_DAMAGE=code it is error 200. */
@@ -14,19 +14,32 @@ static bool runs_on(int sm, const fake_row *row)
   return sm / 10 == row->major && (sm >= 90 ? sm % 10 == row->minor : sm % 10 <= row->minor);
 }
 
+/* PTX runs on every device from its architecture on; that of sm_90a and its like on that architecture alone.
+ */
+static int load_ptx(fake_context *c, fake_module *m, const void *bytes)
+{
+  const fake_row *row = fake_device_row(c->ordinal);
+  bool alone = false;
+  int result = fake_ptx_read(bytes, m, &alone), sm = 10 * row->major + row->minor;
+  if (result == 0 && (alone ? sm != m->sm : sm < m->sm))
+    return 209;
+  return result;
+}
+
 static int load(fake_context *c, void **handle, const void *bytes)
 {
   const char *damage = getenv("FAKE_CUDA_DAMAGE");
   if (!bytes)
     return 1;
   fake_module *m = fake_handle_make(sizeof *m, FAKE_MODULE, c);
-  int result = m ? fake_cubin_read(bytes, m) : 2;
+  bool ptx = fake_ptx_is(bytes);
+  int result = !m ? 2 : ptx ? load_ptx(c, m, bytes) : fake_cubin_read(bytes, m);
   if (result == FAKE_DAMAGED) {
     if (!damage || strcmp(damage, "code") != 0)
       fake_script_die(SIGSEGV);
     result = 200;
   }
-  if (result == 0 && !runs_on(m->sm, fake_device_row(c->ordinal)))
+  if (result == 0 && !ptx && !runs_on(m->sm, fake_device_row(c->ordinal)))
     result = 209;
   if (result && m)
     fake_module_bury(m);

@@ -5,7 +5,7 @@
  *   "fake result 11"    the compile ends with that code
  *   "fake wait 300"     it takes that many milliseconds, asking the callback meanwhile
  *   "fake log TEXT"     TEXT goes into the log ("|" for a new line)
- * The cubin is the architecture option followed by the source. */
+ * The cubin is the architecture option followed by the source, and so is the PTX. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +118,18 @@ int nvrtcGetCUBIN(void *handle, char *cubin)
   return 0;
 }
 #endif
+
+int nvrtcGetPTXSize(void *handle, size_t *size)
+{
+  *size = strlen(((program *)handle)->cubin) + 1;
+  return 0;
+}
+
+int nvrtcGetPTX(void *handle, char *ptx)
+{
+  strcpy(ptx, ((program *)handle)->cubin);
+  return 0;
+}
 
 int nvrtcGetProgramLogSize(void *handle, size_t *size)
 {

@@ -1,0 +1,135 @@
+/* proxy.c -- renders and compiles kernels of one GPU for the driver of another.
+ *
+ * In: options, both GPUs. Out: each kernel as an entrant whose binary is PTX. */
+#include "proxy.h"
+
+#include "anchors.h"
+#include "compile.h"
+#include "search.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double compile_deadline = 120; /* seconds */
+
+/* What all kernels have in common. */
+typedef struct making {
+  const fat_proxy *proxy;
+  fat_script *script;
+  fat_nvrtc *nvrtc;
+  char target[FAT_PROXY_TARGET];
+} making;
+
+fat_status fat_proxy_target(const fat_gpu *as, const fat_gpu *hand, char target[FAT_PROXY_TARGET],
+                            fat_error *err)
+{
+  const char *name = fat_gpu_arch(as->sm)->target; /* "sm_75", "sm_90a" */
+  bool alone = name[strlen(name) - 1] == 'a';
+  snprintf(target, FAT_PROXY_TARGET, "compute_%s", name + strlen("sm_"));
+  if (as->sm > hand->sm)
+    return fat_status_fail(err, FAT_E_INPUT, "--as %s: the %s at hand is older (sm_%d) than its PTX (sm_%d)",
+                           as->name, hand->name, hand->sm, as->sm);
+  if (alone && as->sm != hand->sm)
+    return fat_status_fail(err, FAT_E_INPUT,
+                           "--as %s: PTX of %s runs on that architecture alone, not on sm_%d", as->name,
+                           target, hand->sm);
+  return FAT_OK;
+}
+
+/* One config: rendered, compiled, handed over. */
+static fat_status make(const making *m, const fat_problem *p, const fat_config *config, fat_error *err)
+{
+  char text[FAT_CONFIG_TEXT];
+  fat_source source;
+  fat_binary binary;
+  fat_error why = {0};
+  FAT_TRY(fat_source_render(m->script, p, m->proxy->as, config, FAT_LINES_TEMPLATE, &source, err));
+  fat_status status = fat_compile(m->nvrtc, fat_text_get(&source.text), config->kernel, m->target,
+                                  compile_deadline, NULL, &binary, &why);
+  const fat_entrant entrant = {.config = fat_config_print(config, text),
+                               .recipe = fat_text_get(&source.recipe),
+                               .cubin_hash = binary.hash,
+                               .cubin = binary.cubin,
+                               .cubin_size = binary.size};
+  if (status == FAT_OK || status == FAT_E_COMPILE || status == FAT_E_TIMEOUT)
+    status = m->proxy->take(p, &entrant, status == FAT_OK ? NULL : why.text, m->proxy->user, err);
+  else
+    fat_status_fail(err, status, "%s", why.text);
+  fat_binary_free(&binary);
+  fat_source_free(&source);
+  return status;
+}
+
+/* The best that is stored, where it still is a config of this kernel. */
+static bool is_stored(const making *m, const fat_problem *p, const char *kernel, fat_config *config)
+{
+  fat_best best;
+  fat_point point;
+  if (!m->proxy->db || fat_db_best(m->proxy->db, p, m->proxy->as, kernel, false, &best, NULL) != FAT_OK)
+    return false;
+  *config = best.trial.config;
+  fat_db_best_free(&best);
+  return fat_space_point(m->script, config, p, m->proxy->as, &point, NULL) == FAT_OK;
+}
+
+/* The configs that a tune would try first, at most `most`. */
+static fat_status make_first(const making *m, const fat_problem *p, const char *kernel, int most,
+                             fat_error *err)
+{
+  const fat_search_rule rule = {.most = most};
+  fat_search search;
+  fat_status status = fat_search_choose(m->script, kernel, p, m->proxy->as, rule, &search, err);
+  for (int i = 0; i < search.count && status == FAT_OK; i++)
+    status = make(m, p, &search.space.points[search.chosen[i]].config, err);
+  fat_search_free(&search);
+  return status;
+}
+
+static fat_status make_line(const making *m, const fat_problem *p, const fat_ask_kernel *kernel,
+                            fat_error *err)
+{
+  const fat_options *o = m->proxy->options;
+  fat_config config;
+  if (o->config) {
+    fat_point point;
+    FAT_TRY(fat_config_parse(o->config, &config, err));
+    if (strcmp(config.kernel, kernel->name) != 0)
+      return FAT_OK;
+    FAT_TRY(fat_space_point(m->script, &config, p, m->proxy->as, &point, err));
+    return make(m, p, &config, err);
+  }
+  if (!kernel->picked && o->kernel_count == 0)
+    return FAT_OK;
+  if (o->top == 0 && is_stored(m, p, kernel->name, &config))
+    return make(m, p, &config, err);
+  return make_first(m, p, kernel->name, o->top > 0 ? o->top : 1, err);
+}
+
+static fat_status make_all(const making *m, fat_error *err)
+{
+  fat_asks asks;
+  FAT_TRY(fat_anchors_list(m->proxy->options, m->proxy->as, m->script, &asks, err));
+  fat_status status = FAT_OK;
+  for (int i = 0; i < asks.count; i++)
+    for (int k = 0; k < asks.list[i].kernel_count && status == FAT_OK; k++)
+      status = make_line(m, &asks.list[i].problem, &asks.list[i].kernels[k], err);
+  fat_anchors_free(&asks);
+  return status;
+}
+
+fat_status fat_proxy_each(const fat_proxy *proxy, fat_error *err)
+{
+  making m = {.proxy = proxy};
+  fat_target as = *proxy->hand; /* its driver, the other's architecture */
+  as.gpu = *proxy->as;
+  FAT_TRY(fat_proxy_target(proxy->as, &proxy->hand->gpu, m.target, err));
+  fat_status status = fat_open_script(proxy->options, &m.script, err);
+  if (status == FAT_OK)
+    status = fat_open_nvrtc(proxy->options, &as, &m.nvrtc, err);
+  if (status == FAT_OK)
+    status = make_all(&m, err);
+  fat_nvrtc_close(m.nvrtc);
+  fat_script_close(m.script);
+  return status;
+}
