@@ -11,6 +11,13 @@ int32_t fat_width_get(const fat_config *config)
   return fat_config_get(config, name, &width) == FAT_OK ? width : 0;
 }
 
+unsigned fat_width_alignment(const fat_config *config, int element)
+{
+  enum { WIDEST = 16 };
+  int32_t width = fat_width_get(config);
+  return width <= 0 || width > WIDEST / element ? WIDEST : (unsigned)(width * element);
+}
+
 void fat_width_narrow(fat_config *config)
 {
   for (int i = 0; i < config->count; i++)

@@ -1,7 +1,7 @@
-/* width.h -- the tunable W: how many elements a kernel moves at once, which decides what tensors it takes.
+/* width.h -- the tunable W: how much a kernel moves at once, which decides what tensors it takes.
  *
- * A kernel with W = 1 takes any; one with a larger W needs pointers and strides at multiples of W elements.
- * It is the one tunable whose name has a meaning outside the templates. */
+ * A kernel with W = 1 moves element by element and takes any tensors; one with a larger W needs pointers and
+ * strides at multiples of what it moves. It is the one tunable whose name has a meaning outside templates. */
 #ifndef FAT_WIDTH_H
 #define FAT_WIDTH_H
 
@@ -12,6 +12,10 @@
 
 /* W of a config; 0 where it has none: then it takes only what is 16-byte aligned and there is no other. */
 int32_t fat_width_get(const fat_config *config);
+
+/* Bytes that addresses and strides of tensors must be a multiple of. W counts elements, or bytes where it is
+ * 16; nothing moves more than 16 bytes at once. */
+unsigned fat_width_alignment(const fat_config *config, int element);
 
 /* The same config with W = 1; unchanged where it has no W. */
 void fat_width_narrow(fat_config *config);

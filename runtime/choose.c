@@ -97,8 +97,8 @@ static void name(fat_loaded *to, const fat_problem *p, const char *config, const
   snprintf(to->config, sizeof to->config, "%s", config);
   snprintf(to->from, sizeof to->from, "%s", from);
   to->alignment = FAT_LAUNCH_ALIGN;
-  if (fat_config_parse(config, &parsed, NULL) == FAT_OK && fat_width_get(&parsed) > 0)
-    to->alignment = (unsigned)(fat_width_get(&parsed) * fat_dtypes[p->dtype].bytes);
+  if (fat_config_parse(config, &parsed, NULL) == FAT_OK)
+    to->alignment = fat_width_alignment(&parsed, fat_dtypes[p->dtype].bytes);
 }
 
 /* Takes over an answer, and the content it was rebuilt from, to be stored when all is loaded. */
