@@ -1,0 +1,439 @@
+/* test_worker.c -- the worker and who watches it: verdicts, deadlines, faults, blame, processes that end or
+ * talk nonsense.
+ *
+ * A worker is the program itself again, so this test is one when its first argument says so; TEST_WORKER
+ * makes it one that misbehaves. Kernels run on the fake driver of that process, by the reference in double.
+ */
+#include "render.h"
+#include "runtime_fixture.h"
+#include "serve.h"
+#include "worker.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#define TINY "fwd-f32-b1-h2-q40-k40-d8-causal"
+enum { KERNELS = 2 };
+
+static struct {
+  char config[FAT_CONFIG_TEXT], hash[FAT_HASH_SIZE];
+  fat_source source;
+  void *cubin;
+  size_t size;
+} made[KERNELS];
+static fat_worker *worker;
+
+static double now(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Two configs of the kernel, compiled by nobody. */
+static int make_kernels(void **state)
+{
+  fat_space space = {0};
+  fat_problem p;
+  char name[64];
+  group_open(state);
+  fake_bench_clean(&bench, "T4");
+  MUST(fat_problem_parse(TINY, &p, err));
+  MUST(fat_space_list(script, "fwd", &p, render_gpu(75), &space, err));
+  for (int i = 0; i < KERNELS; i++) {
+    MUST(fat_source_render(script, &p, render_gpu(75), &space.points[i].config, FAT_LINES_TEMPLATE,
+                           &made[i].source, err));
+    fat_config_print(&space.points[i].config, made[i].config);
+    snprintf(name, sizeof name, "%.16s.cu", made[i].source.hash);
+    folder_write(&files, name, fat_text_get(&made[i].source.text));
+    made[i].cubin = cubin_for(fat_text_get(&made[i].source.recipe), 75, &made[i].size);
+    fat_text_hash(made[i].cubin, made[i].size, made[i].hash);
+  }
+  fat_space_free(&space);
+  return 0;
+}
+
+static int free_kernels(void **state)
+{
+  for (int i = 0; i < KERNELS; i++) {
+    fat_source_free(&made[i].source);
+    free(made[i].cubin);
+  }
+  return group_close(state);
+}
+
+/* What worker processes find in their environment. */
+static int begin_world(void **state)
+{
+  (void)state;
+  fake_bench_clean(&bench, "T4");
+  setenv("FATUNE_LIBCUDA", FAKES "/fake_cuda.so", 1);
+  setenv("FAKE_CUDA_EMULATE", "reference", 1);
+  setenv("FAKE_CUDA_SOURCES", files.path, 1);
+  unsetenv("TEST_WORKER");
+  worker = NULL;
+  return 0;
+}
+
+static int end_world(void **state)
+{
+  (void)state;
+  fat_worker_close(worker);
+  worker = NULL;
+  return 0;
+}
+
+static fat_assignment assignment(fat_task task, int first, int count)
+{
+  fat_assignment a = {.task = task, .sms = 40, .l2 = 4096, .seed = 1, .seconds = 0.1, .count = count};
+  MUST(fat_problem_parse(TINY, &a.problem, err));
+  for (int i = 0; i < count; i++)
+    a.entrant[i] = (fat_entrant){made[first + i].config, fat_text_get(&made[first + i].source.recipe),
+                                 made[first + i].hash, made[first + i].cubin, made[first + i].size};
+  return a;
+}
+
+static void open_worker(void)
+{
+  MUST(fat_worker_open(0, &worker, err));
+}
+
+/* Steps until the assignment has ended or failed. */
+static fat_status finish(fat_verdict *v, fat_error *e)
+{
+  bool done = false;
+  double until = now() + 100;
+  while (!done) {
+    fat_status status = fat_worker_step(worker, 0.2, v, &done, e);
+    if (status != FAT_OK)
+      return status;
+    if (now() > until)
+      fail_msg("the worker does not end");
+  }
+  return FAT_OK;
+}
+
+static fat_status run_task(const fat_assignment *a, double deadline, fat_verdict *v, fat_error *e)
+{
+  fat_status status = fat_worker_begin(worker, a, deadline, e);
+  assert_true(status != FAT_OK || fat_worker_busy(worker));
+  if (status == FAT_OK)
+    status = finish(v, e);
+  return status;
+}
+
+static fat_verdict measure(int kernel, double deadline)
+{
+  fat_verdict v = {0};
+  fat_assignment a = assignment(FAT_TASK_MEASURE, kernel, 1);
+  MUST(run_task(&a, deadline, &v, err));
+  assert_false(fat_worker_busy(worker));
+  return v;
+}
+
+static void is_fine(int kernel)
+{
+  fat_verdict v = measure(kernel, 60);
+  if (v.outcome != FAT_OUT_OK)
+    fail_msg("outcome %d: %s", (int)v.outcome, v.detail);
+  assert_true(v.timing.count >= FAT_TIMER_LEAST && v.timing.median > 0);
+  assert_true(v.error_max > 0 && v.error_max <= v.error_allowed);
+}
+
+/* A plan of faults for one of the kernels. */
+static void fault(int kernel, const char *what)
+{
+  char plan[200];
+  snprintf(plan, sizeof plan, "*_%.16s%s", made[kernel].source.hash, what);
+  setenv("FAKE_CUDA_FAULT", plan, 1);
+}
+
+/* ---- kernels ---- */
+
+static void one_process_tries_many(void **state)
+{
+  (void)state;
+  open_worker();
+  is_fine(0);
+  is_fine(1);
+  is_fine(0);
+  assert_int_equal(fat_worker_started(worker), 1);
+  assert_true(fat_worker_pid(worker) > 0);
+}
+
+static void a_race_times_all(void **state)
+{
+  fat_verdict v[KERNELS] = {{0}};
+  fat_assignment a = assignment(FAT_TASK_RACE, 0, KERNELS);
+  (void)state;
+  setenv("FAKE_CUDA_TIMES", "*=0.5", 1);
+  open_worker();
+  MUST(run_task(&a, 60, v, err));
+  for (int i = 0; i < KERNELS; i++) {
+    assert_int_equal(v[i].outcome, FAT_OUT_OK);
+    assert_true(fabs(v[i].timing.median - 0.5) < 1e-4);
+  }
+}
+
+static void a_check_takes_no_time(void **state)
+{
+  fat_verdict v = {0};
+  fat_assignment a = assignment(FAT_TASK_CHECK, 0, 1);
+  (void)state;
+  open_worker();
+  MUST(run_task(&a, 60, &v, err));
+  assert_int_equal(v.outcome, FAT_OUT_OK);
+  assert_int_equal(v.timing.count, 0);
+  fault(0, "=wrong");
+  fat_worker_close(worker);
+  open_worker();
+  MUST(run_task(&a, 60, &v, err));
+  assert_int_equal(v.outcome, FAT_OUT_WRONG);
+}
+
+static void far_slower_than_the_best(void **state)
+{
+  fat_verdict v = {0};
+  fat_assignment a = assignment(FAT_TASK_MEASURE, 0, 1);
+  (void)state;
+  setenv("FAKE_CUDA_TIMES", "*=4", 1);
+  a.best_ms = 1;
+  open_worker();
+  MUST(run_task(&a, 60, &v, err));
+  assert_int_equal(v.outcome, FAT_OUT_SLOW);
+  assert_int_equal(v.timing.count, 1);
+  assert_non_null(strstr(v.detail, "4.0 times the best"));
+}
+
+/* Failures that leave the process as it was: it goes on. */
+static void outcomes_without_a_death(void **state)
+{
+  static const struct {
+    const char *fault;
+    fat_outcome outcome;
+  } faults[] = {{"=701", FAT_OUT_LAUNCH_FAILED}, {"=wrong", FAT_OUT_WRONG}, {"=nan", FAT_OUT_WRONG}};
+  (void)state;
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+    fault(0, faults[i].fault);
+    open_worker();
+    fat_verdict v = measure(0, 60);
+    if (v.outcome != faults[i].outcome)
+      fail_msg("%s: outcome %d, %s", faults[i].fault, (int)v.outcome, v.detail);
+    is_fine(1);
+    assert_int_equal(fat_worker_started(worker), 1);
+    end_world(NULL);
+  }
+  setenv("FAKE_CUDA_FAULT", "cuMemAlloc#1=2", 1);
+  open_worker();
+  assert_int_equal(measure(0, 60).outcome, FAT_OUT_OOM);
+  is_fine(0);
+}
+
+/* ---- deaths ---- */
+
+/* The first of a process is to blame at once; what others went before is tried again alone. */
+static void a_fault_costs_a_process(void **state)
+{
+  static const char *const faults[] = {"=700", "=716", "=segv", "=kill"};
+  (void)state;
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+    fault(1, faults[i]);
+    open_worker();
+    fat_verdict v = measure(1, 60);
+    if (v.outcome != FAT_OUT_FAULT || !v.detail[0])
+      fail_msg("%s: outcome %d, '%s'", faults[i], (int)v.outcome, v.detail);
+    assert_true(isnan(v.timing.median));
+    assert_int_equal(fat_worker_started(worker), 2);
+    is_fine(0);
+    assert_int_equal(measure(1, 60).outcome, FAT_OUT_FAULT);
+    assert_int_equal(fat_worker_started(worker), 4);
+    is_fine(0);
+    end_world(NULL);
+  }
+}
+
+static void a_hang_costs_its_deadline(void **state)
+{
+  (void)state;
+  fault(1, "=hang");
+  open_worker();
+  double start = now();
+  fat_verdict v = measure(1, 0.5);
+  double took = now() - start;
+  assert_int_equal(v.outcome, FAT_OUT_TIMEOUT);
+  assert_non_null(strstr(v.detail, "deadline of 0.5 s"));
+  assert_true(took >= 0.5);
+  is_fine(0);
+  int before = fat_worker_started(worker);
+  v = measure(1, 0.5);
+  assert_int_equal(v.outcome, FAT_OUT_TIMEOUT);
+  assert_int_equal(fat_worker_started(worker), before + 2); /* the second one ran it alone */
+  is_fine(0);
+}
+
+/* Somebody else's fault: alone it does not come again. */
+static void blame_is_confirmed(void **state)
+{
+  char counts[400];
+  (void)state;
+  snprintf(counts, sizeof counts, "%s/counts", files.path);
+  unlink(counts);
+  setenv("FAKE_CUDA_STATE", counts, 1);
+  fault(1, "#1=700");
+  open_worker();
+  is_fine(0);
+  is_fine(1);
+  assert_int_equal(fat_worker_started(worker), 2);
+}
+
+/* One that dies while it has nothing to do is missed by nobody. */
+static void an_idle_worker_may_die(void **state)
+{
+  bool done;
+  fat_verdict v;
+  (void)state;
+  open_worker();
+  is_fine(0);
+  int pid = fat_worker_pid(worker);
+  assert_int_equal(kill(pid, SIGKILL), 0);
+  nanosleep(&(struct timespec){0, 50000000}, NULL);
+  is_fine(0);
+  assert_int_not_equal(fat_worker_pid(worker), pid);
+  assert_int_equal(kill(fat_worker_pid(worker), SIGKILL), 0);
+  for (int i = 0; i < 20 && fat_worker_pid(worker); i++) /* it is noticed between assignments, too */
+    MUST(fat_worker_step(worker, 0.1, &v, &done, err));
+  assert_int_equal(fat_worker_pid(worker), 0);
+  is_fine(1);
+}
+
+static void closing_ends_it(void **state)
+{
+  fat_assignment a = assignment(FAT_TASK_MEASURE, 1, 1);
+  fat_verdict v;
+  bool done;
+  (void)state;
+  fault(1, "=hang");
+  open_worker();
+  MUST(fat_worker_begin(worker, &a, 60, err));
+  for (int i = 0; i < 10; i++)
+    MUST(fat_worker_step(worker, 0.1, &v, &done, err));
+  int pid = fat_worker_pid(worker);
+  assert_true(pid > 0);
+  end_world(NULL);
+  assert_int_equal(kill(pid, 0), -1);
+  assert_int_equal(errno, ESRCH);
+  fat_worker_close(NULL);
+}
+
+/* ---- GPUs that cannot be used ---- */
+
+static void fails_with(fat_status status, const char *word)
+{
+  fat_verdict v;
+  fat_error e = {0};
+  fat_assignment a = assignment(FAT_TASK_MEASURE, 0, 1);
+  open_worker();
+  fat_status got = run_task(&a, 60, &v, &e);
+  if (got != status || !strstr(e.text, word))
+    fail_msg("status %d, expected %d with '%s': %s", (int)got, (int)status, word, e.text);
+  end_world(NULL);
+}
+
+static void no_gpu_is_told(void **state)
+{
+  (void)state;
+  setenv("FATUNE_LIBCUDA", "/no/such/libcuda.so", 1);
+  fails_with(FAT_E_NO_DRIVER, "/no/such/libcuda.so");
+  begin_world(NULL);
+  setenv("FAKE_CUDA_MODE", "2", 1);
+  fails_with(FAT_E_BUSY, "");
+}
+
+/* After a fault no process can open it any more. */
+static void a_lost_device_is_told(void **state)
+{
+  char counts[400], plan[300];
+  fat_verdict v;
+  fat_error e = {0};
+  (void)state;
+  snprintf(counts, sizeof counts, "%s/lost", files.path);
+  unlink(counts);
+  setenv("FAKE_CUDA_STATE", counts, 1);
+  snprintf(plan, sizeof plan, "cuInit#2+=999,*_%.16s=700", made[1].source.hash);
+  setenv("FAKE_CUDA_FAULT", plan, 1);
+  open_worker();
+  fat_assignment a = assignment(FAT_TASK_MEASURE, 1, 1), b = assignment(FAT_TASK_MEASURE, 0, 1);
+  MUST(run_task(&a, 60, &v, err));
+  assert_int_equal(v.outcome, FAT_OUT_FAULT);
+  assert_int_equal(run_task(&b, 60, &v, &e), FAT_E_DEVICE_LOST);
+  assert_string_not_equal(e.text, "");
+}
+
+/* ---- processes that talk nonsense ---- */
+
+static void nonsense_is_refused(void **state)
+{
+  static const struct {
+    const char *how;
+    fat_status status;
+    const char *word;
+  } rows[] = {{"die", FAT_E_DEVICE_LOST, "ended with code 9 while it started"},
+              {"signal", FAT_E_DEVICE_LOST, "signal 6"},
+              {"short hello", FAT_E_IO, "greeting is malformed"},
+              {"no message", FAT_E_IO, "no message"},
+              {"out of turn", FAT_E_IO, "out of turn"},
+              {"short verdict", FAT_E_IO, "verdict is malformed"},
+              {"status", FAT_E_NOMEM, "as the test wants it"},
+              {"die before inputs", FAT_E_DEVICE_LOST, "ended with code 8"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    begin_world(state);
+    setenv("TEST_WORKER", rows[i].how, 1);
+    fails_with(rows[i].status, rows[i].word);
+  }
+}
+
+static int misbehave(const char *how)
+{
+  const uint32_t junk[2] = {77, 12};
+  fat_wire_hello hello = {{0}};
+  fat_verdict v = {.status = FAT_E_NOMEM, .detail = "as the test wants it"};
+  fat_inbox inbox = {0};
+  bool whole = false;
+  if (!strcmp(how, "die"))
+    return 9;
+  if (!strcmp(how, "signal"))
+    abort();
+  if (!strcmp(how, "no message"))
+    return send(FAT_SERVE_FD, junk, sizeof junk, 0) < 0;
+  if (!strcmp(how, "out of turn"))
+    return (int)fat_wire_send(FAT_SERVE_FD, FAT_WIRE_DONE, &v, sizeof v, NULL);
+  fat_wire_send(FAT_SERVE_FD, FAT_WIRE_HELLO, &hello, sizeof hello - !strcmp(how, "short hello"), NULL);
+  while (!whole && fat_inbox_read(&inbox, FAT_SERVE_FD, &whole, NULL) == FAT_OK)
+    ;
+  fat_inbox_clear(&inbox);
+  if (!strcmp(how, "die before inputs"))
+    return 8;
+  fat_wire_send(FAT_SERVE_FD, FAT_WIRE_DONE, &v, !strcmp(how, "status") ? sizeof v : sizeof v / 2, NULL);
+  while (fat_inbox_read(&inbox, FAT_SERVE_FD, &whole, NULL) == FAT_OK)
+    ;
+  return 0;
+}
+
+#define WORLD(test) cmocka_unit_test_setup_teardown(test, begin_world, end_world)
+
+int main(int argc, char **argv)
+{
+  const struct CMUnitTest tests[] = {
+      WORLD(one_process_tries_many),    WORLD(a_race_times_all),         WORLD(a_check_takes_no_time),
+      WORLD(far_slower_than_the_best),  WORLD(outcomes_without_a_death), WORLD(a_fault_costs_a_process),
+      WORLD(a_hang_costs_its_deadline), WORLD(blame_is_confirmed),       WORLD(an_idle_worker_may_die),
+      WORLD(closing_ends_it),           WORLD(no_gpu_is_told),           WORLD(a_lost_device_is_told),
+      WORLD(nonsense_is_refused),
+  };
+  if (argc > 1 && strcmp(argv[1], FAT_SERVE_WORD) == 0)
+    return getenv("TEST_WORKER") ? misbehave(getenv("TEST_WORKER")) : fat_serve_main(argc, argv);
+  return cmocka_run_group_tests(tests, make_kernels, free_kernels);
+}
