@@ -107,7 +107,10 @@ emu_result emu_check_run(const emu_case *c, const emu_truth *t, const fat_config
 {
   emu_result r;
   fat_error err = {0};
-  const emu_options options = {.order = order, .seed = seed, .resident = 2 + (int)(seed % 3)};
+  const emu_options options = {.order = order,
+                               .landing = (emu_landing)((seed + seed / 3) % 3),
+                               .seed = seed,
+                               .resident = 2 + (int)(seed % 3)};
   if (emu_attention_run(machine, kernel_for(c, config), c, t, &options, &r, &err) != FAT_OK)
     fail_msg("%s: %s", emu_check_title(c, config), err.text);
   if (r.report.findings)
