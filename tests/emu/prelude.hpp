@@ -85,13 +85,19 @@ EMU_MIN_MAX(unsigned)
 EMU_MIN_MAX(long)
 EMU_MIN_MAX(long long)
 
+/* Two calls stay two: each has its line. */
+#ifdef __clang__
+#define EMU_CALL __attribute__((nomerge))
+#else
+#define EMU_CALL
+#endif
 extern "C" {
 int emu_thread_id(void);
 long long emu_block_id(void);
 char *emu_shared_memory(void);
-void emu_block_sync(void);
-void emu_warp_sync(void);
-float emu_shfl_xor(float x, int lanes);
+EMU_CALL void emu_block_sync(void);
+EMU_CALL void emu_warp_sync(void);
+EMU_CALL float emu_shfl_xor(float x, int lanes);
 struct emu_words {
   unsigned at[4];
 };
@@ -99,14 +105,14 @@ struct emu_floats {
   float at[4];
 };
 unsigned emu_shared_address(const void *p);
-void emu_put16(unsigned to, unsigned a, unsigned b, unsigned c, unsigned d);
-emu_words emu_get16(unsigned from);
-void emu_put4(unsigned to, unsigned x);
-unsigned emu_get4(unsigned from);
-emu_words emu_ldmatrix(unsigned row, int place);
-emu_floats emu_mma(float c0, float c1, float c2, float c3, unsigned a0, unsigned a1, unsigned a2, unsigned a3,
+EMU_CALL void emu_put16(unsigned to, unsigned a, unsigned b, unsigned c, unsigned d);
+EMU_CALL emu_words emu_get16(unsigned from);
+EMU_CALL void emu_put4(unsigned to, unsigned x);
+EMU_CALL unsigned emu_get4(unsigned from);
+EMU_CALL emu_words emu_ldmatrix(unsigned row, int place);
+EMU_CALL emu_floats emu_mma(float c0, float c1, float c2, float c3, unsigned a0, unsigned a1, unsigned a2, unsigned a3,
                    unsigned b0, unsigned b1, int place);
-void emu_copy_async(unsigned to, const void *from, int real);
+EMU_CALL void emu_copy_async(unsigned to, const void *from, int real);
 void emu_copy_commit(void);
 void emu_copy_wait(int left);
 }
