@@ -65,7 +65,7 @@ static char *changed(const char *text, const char *piece, const char *instead)
 static fat_candidate candidate_of(const char *kernel, const char *problem, const char *piece,
                                   const char *instead)
 {
-  fat_candidate c = {.unit = 4};
+  fat_candidate c = {.unit = 16};
   char name[64], hash[FAT_HASH_SIZE];
   size_t size;
   fat_source source = render_default(script, kernel, problem, render_gpu(75), FAT_LINES_TEMPLATE);

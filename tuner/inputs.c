@@ -226,7 +226,7 @@ static void plan_cases(const fat_problem *family, fat_cases *cases)
     c->problem.q = plan[i].q;
     c->problem.k = plan[i].k;
     c->scale = plan[i].sign / sqrtf((float)family->d);
-    c->unit = plan[i].lay == FAT_ODD ? 1 : WIDE / fat_dtypes[family->dtype].bytes;
+    c->unit = plan[i].lay == FAT_ODD ? fat_dtypes[family->dtype].bytes : WIDE;
     snprintf(c->title, sizeof c->title, "%s (%s, %s%s)", fat_problem_print(&c->problem, text),
              data_names[plan[i].data], lay_names[plan[i].lay], plan[i].sign < 0 ? ", negative scale" : "");
     cases->bytes = fat_inputs_place(&c->problem, plan[i].lay, cases->bytes, c->slot);

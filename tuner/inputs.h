@@ -25,7 +25,7 @@ typedef struct fat_slot {
 typedef struct fat_case {
   fat_problem problem;
   float scale;
-  int unit; /* strides and addresses are multiples of so many elements: what a kernel may move at once */
+  int unit; /* strides and addresses are multiples of so many bytes: what a kernel may move at once */
   char title[FAT_PROBLEM_TEXT + 64]; /* for messages */
   fat_slot slot[FAT_TENSORS];
   double *o, *lse; /* what is right, packed */

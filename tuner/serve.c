@@ -7,6 +7,7 @@
 
 #include "context.h"
 #include "verify.h"
+#include "width.h"
 
 #include <math.h>
 #include <signal.h>
@@ -55,11 +56,8 @@ static fat_status load(server *s, const fat_entrant *e, const fat_problem *p, fa
                        fat_error *err)
 {
   fat_config config;
-  int32_t unit = 0;
-  *c = (fat_candidate){.unit = FAT_LAUNCH_ALIGN / fat_dtypes[p->dtype].bytes};
   FAT_TRY(fat_config_parse(e->config, &config, err));
-  if (fat_config_get(&config, "W", &unit) == FAT_OK && unit > 0)
-    c->unit = unit;
+  *c = (fat_candidate){.unit = (int)fat_width_alignment(&config, fat_dtypes[p->dtype].bytes)};
   FAT_TRY(fat_recipe_parse(e->recipe, &c->recipe, err));
   return fat_module_load(s->driver, e->cubin, e->cubin_size, e->cubin_hash, &c->module, err);
 }

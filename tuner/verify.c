@@ -37,16 +37,21 @@ static bool takes(const fat_candidate *candidate, const fat_case *c)
 static fat_status make_plan(fat_stand *s, const fat_assignment *a, const fat_candidate *candidate, plan *p,
                             fat_error *err)
 {
+  int taken = 0;
   p->workspace = 0;
   for (int i = 0; i < s->cases.count && i < CASES_MOST; i++) {
     const fat_problem *q = &s->cases.list[i].problem;
     const fat_sizes sizes = {q->b, q->h, q->hk, q->q, q->k, a->sms};
     if (!takes(candidate, &s->cases.list[i]))
       continue;
+    taken++;
     FAT_TRY(fat_launch_prepare(&candidate->recipe, &sizes, candidate->module, &p->launch[i], err));
     if (p->launch[i].workspace > p->workspace)
       p->workspace = p->launch[i].workspace;
   }
+  if (taken == 0)
+    return fat_status_fail(err, FAT_E_ALIGNMENT, "%s: no case has tensors at multiples of %d bytes",
+                           s->cases.family, candidate->unit);
   return fat_stand_workspace(s, p->workspace, err);
 }
 

@@ -12,7 +12,7 @@
 typedef struct fat_candidate {
   fat_recipe recipe;
   fat_module *module;
-  int unit; /* elements it moves at once: strides must be multiples of it */
+  int unit; /* bytes it moves at once: what strides and addresses must be multiples of */
 } fat_candidate;
 
 /* Runs the small cases: FAT_OK with verdict->outcome ok or wrong, and the largest error of the case that is

@@ -4,6 +4,7 @@
 #include "attention.h"
 #include "args.h"
 #include "half.h"
+#include "width.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +21,7 @@ fat_status emu_kernel_load(const char *text, const char *recipe, const fat_confi
 {
   *kernel = (emu_kernel){0};
   FAT_TRY(fat_recipe_parse(recipe, &kernel->recipe, err));
-  if (fat_config_get(config, "W", &kernel->W) != FAT_OK)
-    kernel->W = 0;
+  kernel->config = *config;
   return emu_module_load(text, &kernel->module, err);
 }
 
@@ -34,8 +34,7 @@ void emu_kernel_free(emu_kernel *kernel)
 /* What all tensors of a call have in common. */
 typedef struct laying {
   emu_lay lay;
-  int element; /* bytes */
-  int32_t W;
+  int element, unit; /* bytes: of an element; of what strides and addresses are multiples of */
 } laying;
 
 /* Strides of a tensor of b batches, h heads, n rows, d columns. `which` counts the tensors of a call. */
@@ -44,7 +43,7 @@ static emu_layout lay_out(const char *name, const laying *how, int which, int64_
 {
   emu_layout l = {name, {b, h, n, d}, {h * n * d, n * d, d, 1}, how->element, 0};
   emu_lay lay = how->lay;
-  int32_t W = how->W;
+  const int W = how->unit / how->element;
   if (lay == EMU_MIXED)
     lay = (emu_lay)((which + 1) % 3);
   if (lay == EMU_BSHD) {
@@ -55,7 +54,7 @@ static emu_layout lay_out(const char *name, const laying *how, int which, int64_
     l.stride[2] = d + (1 + which) * W;
     l.stride[1] = n * l.stride[2] + 3 * W;
     l.stride[0] = h * l.stride[1] + 5 * W;
-    l.shift = how->element * W;
+    l.shift = how->unit;
   } else if (lay == EMU_FAR) {
     /* Half of the tensors have far rows, the others far heads and batches. */
     int64_t far = INT64_C(1) << 31, rows = n > 1 ? n - 1 : 1;
@@ -94,11 +93,11 @@ static tensor argument(const emu_layout *l, void *data)
 
 enum { Q, K, V, O, LSE, TENSORS };
 
-static void all_layouts(const emu_case *c, int32_t W, emu_layout l[TENSORS])
+static void all_layouts(const emu_case *c, const fat_config *config, emu_layout l[TENSORS])
 {
   const fat_problem *p = &c->problem;
   const int element = fat_dtypes[p->dtype].bytes;
-  const laying how = {c->lay, element, W > 0 ? W : 16 / element};
+  const laying how = {c->lay, element, (int)fat_width_alignment(config, element)};
   l[Q] = lay_out("Q", &how, 0, p->b, p->h, p->q, p->d);
   l[K] = lay_out("K", &how, 1, p->b, p->hk, p->k, p->d);
   l[V] = lay_out("V", &how, 2, p->b, p->hk, p->k, p->dv);
@@ -115,7 +114,7 @@ fat_status emu_attention_run(emu *e, const emu_kernel *kernel, const emu_case *c
   char *data[TENSORS] = {NULL};
   float *packed[3] = {t->q, t->k, t->v};
   *r = (emu_result){0};
-  all_layouts(c, kernel->W, l);
+  all_layouts(c, &kernel->config, l);
   emu_reset(e);
   for (int i = 0; i < (c->no_lse ? LSE : TENSORS); i++) {
     data[i] = emu_tensor(e, &l[i]);

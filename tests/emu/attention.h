@@ -67,7 +67,7 @@ void emu_truth_free(emu_truth *t);
 typedef struct emu_kernel {
   emu_module *module;
   fat_recipe recipe;
-  int32_t W; /* elements that it moves at once, what strides and addresses are multiples of; 0: 16 bytes */
+  fat_config config; /* its W decides what strides and addresses are multiples of */
 } emu_kernel;
 fat_status emu_kernel_render(fat_script *script, const fat_problem *p, const fat_gpu *gpu,
                              const fat_config *config, fat_source *source, fat_error *err);
