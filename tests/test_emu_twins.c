@@ -266,6 +266,7 @@ static void matrices_are_handed_out(void **state)
     emu_report r = bench_run(&b, kernel, one_warp, NULL);
     if (r.findings)
       fail_msg("%s: %s", lines[trans], r.finding[0].text);
+    assert_int_equal(r.conflicts, 0);
     for (int lane = 0; lane < 32; lane++)
       for (int i = 0; i < 4; i++) {
         uint32_t g = (uint32_t)lane / 4, t = (uint32_t)lane % 4, first = 64 * (uint32_t)i;
@@ -279,13 +280,28 @@ static void matrices_are_handed_out(void **state)
   }
 }
 
+/* Rows 128 bytes apart lie in the same banks, 32 bytes apart in those of every fourth. */
+static void conflicts_are_counted(void **state)
+{
+  (void)state;
+  static const char kernel[] = KERNEL(AT) "const i32 l = thread_id();\n"
+                                          "for (i32 i = l; i < 64; i += 32) put16(at + 16 * i, quad{});\n"
+                                          "warp_sync();\n"
+                                          "ldmatrix(at + (l < 8 ? 128 * l : l < 16 ? 32 * l : 0));\n}";
+  bench b = bench_open();
+  emu_report r =
+      bench_run(&b, kernel, "workspace 256\nlaunch k grid 1 block 32 shared 1024 args call ws(0)\n", NULL);
+  assert_int_equal(r.findings, 0);
+  assert_int_equal(r.conflicts, 7 + 1);
+  emu_close(b.e);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(f16_becomes_f32),
-      cmocka_unit_test(numbers_are_rounded),
-      cmocka_unit_test(products_are_right),
-      cmocka_unit_test(matrices_are_handed_out),
+      cmocka_unit_test(f16_becomes_f32),       cmocka_unit_test(numbers_are_rounded),
+      cmocka_unit_test(products_are_right),    cmocka_unit_test(matrices_are_handed_out),
+      cmocka_unit_test(conflicts_are_counted),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

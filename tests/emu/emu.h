@@ -88,8 +88,9 @@ typedef struct emu_report {
   int findings; /* at most EMU_FINDINGS are kept, the first ones */
   emu_finding finding[EMU_FINDINGS];
   long long launches, blocks, accesses, barriers, shuffles;
-  long long together; /* products and loads of matrices, each of a whole warp */
-  long long copies;   /* of 16 bytes, asynchronous */
+  long long together;  /* products and loads of matrices, each of a whole warp */
+  long long conflicts; /* of the rows of a matrix with one another, for the banks of shared memory */
+  long long copies;    /* of 16 bytes, asynchronous */
 } emu_report;
 
 /* Runs all steps of a recipe. `call` is handed to the kernels where the recipe says so. What a kernel does

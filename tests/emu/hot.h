@@ -48,8 +48,8 @@ typedef struct emu_halves {
   uint32_t next; /* not in use: the next such one */
 } emu_halves;
 
-/* Shared memory has addresses of its own: the block's first byte has this one. It is aligned to what kernels may
- * count on (the swizzle of lib/mma.cuh does) and to no more. */
+/* Shared memory has addresses of its own: the block's first byte has this one. It is aligned to what kernels
+ * may count on (the swizzle of lib/mma.cuh does) and to no more. */
 enum { EMU_SHARED_ALIGN = 128, EMU_SHARED_BASE = 1024 + EMU_SHARED_ALIGN };
 
 /* What a whole warp does together. ORDER OP */
@@ -66,6 +66,7 @@ typedef enum emu_op {
 /* A lane's part in it. */
 typedef struct emu_part {
   int32_t place; /* EMU_OPS * line of the call + the op: the same in all lanes */
+  uint32_t row;  /* matrices: the lane's address */
   uint32_t a[4], b[2];
   float c[4];      /* products: what is added to, then the sum */
   uint32_t got[4]; /* matrices: what comes out */

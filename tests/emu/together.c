@@ -75,6 +75,22 @@ static void multiply(emu_op op, emu_thread *lanes)
     }
 }
 
+/* The 8 rows of a matrix are read at once where they lie in different banks, 16 bytes being 4 of 32: how many
+ * times one more turn is needed. */
+static int conflicts(const emu_thread *rows)
+{
+  int most = 1;
+  for (int i = 0; i < 8; i++) {
+    int together = 1;
+    for (int j = 0; j < i; j++) {
+      uint32_t one = rows[i].me.part.row, other = rows[j].me.part.row;
+      together += one != other && one / 16 % 8 == other / 16 % 8;
+    }
+    most = together > most ? together : most;
+  }
+  return most - 1;
+}
+
 /* Row r of matrix i is what lane 8 i + r has read. */
 static void hand_out(emu_op op, emu_thread *lanes)
 {
@@ -98,9 +114,12 @@ const emu_thread *emu_together(emu_thread *lanes)
     if (lanes[i].me.part.place != place)
       return &lanes[i];
   emu_op op = (emu_op)(place % EMU_OPS);
-  if (op == EMU_LDMATRIX || op == EMU_LDMATRIX_TRANS)
-    hand_out(op, lanes);
-  else
+  if (op != EMU_LDMATRIX && op != EMU_LDMATRIX_TRANS) {
     multiply(op, lanes);
+    return NULL;
+  }
+  hand_out(op, lanes);
+  for (int i = 0; i < 4; i++)
+    emu_now->report->conflicts += conflicts(lanes + 8 * i);
   return NULL;
 }

@@ -142,6 +142,7 @@ words emu_ldmatrix(uint32_t row, int32_t place)
   emu_me *me = emu_hot_state->me;
   words x = read16(row, PC);
   me->part.place = place;
+  me->part.row = row;
   for (int i = 0; i < 4; i++)
     me->part.a[i] = x.at[i];
   emu_hot_state->wait(EMU_WAIT_TOGETHER, PC);
