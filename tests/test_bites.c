@@ -1,114 +1,13 @@
-/* test_bites.c -- the emulator bites: each kernel is spoiled in one place after another, and each must be
- * found.
+/* test_bites.c -- the emulator bites: each kernel of the ordinary cores is spoiled in one place after
+ * another, and each must be found.
  *
- * Every barrier of every kernel is taken out in turn; a table holds other defects, as a piece of the rendered
- * text and what stands there instead. A race or a bound must be found as such, on the line of the template
- * where it happens; the others by a wrong result. A piece that the text no longer has fails the test: the
- * table then needs a look. Each find is printed, one line each. */
-#include "check.h"
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
-/* Where a byte of the rendered text comes from, by its #line marks. */
-static emu_finding place_of(const char *text, const char *at)
-{
-  emu_finding place = {.line = 1};
-  for (const char *line = text; line <= at;) {
-    const char *end = line + strcspn(line, "\n");
-    if (sscanf(line, "#line %d \"%95[^\"]\"", &place.line, place.file) != 2) {
-      if (at <= end)
-        break;
-      place.line++;
-    }
-    line = end + 1;
-  }
-  return place;
-}
-
-/* The rendered text of a template line (its first rendering); "" if there is none. */
-static const char *line_text(const char *text, const char *file, int number, char *buffer, size_t room)
-{
-  char in[96] = "";
-  int at = 1;
-  buffer[0] = 0;
-  for (const char *line = text; *line;) {
-    size_t length = strcspn(line, "\n");
-    if (sscanf(line, "#line %d \"%95[^\"]\"", &at, in) != 2) {
-      if (at == number && !strcmp(in, file)) {
-        snprintf(buffer, room, "%.*s", (int)length, line);
-        return buffer;
-      }
-      at++;
-    }
-    line += length + (line[length] == '\n');
-  }
-  return buffer;
-}
-
-typedef struct victim {
-  emu_case c;
-  fat_config config;
-  fat_source source;
-  emu_truth truth;
-} victim;
-
-static victim victim_of(const char *kernel, const char *line)
-{
-  victim v;
-  char kernels[FAT_CONFIG_TEXT];
-  fat_error err = {0};
-  if (emu_case_parse(line, &v.c, kernels, &err) != FAT_OK)
-    fail_msg("%s", err.text);
-  v.config = emu_check_config(kernel, &v.c);
-  v.truth = emu_check_truth(&v.c);
-  if (emu_kernel_render(emu_check_script(), &v.c.problem, v.c.gpu, &v.config, &v.source, &err) != FAT_OK)
-    fail_msg("%s", err.text);
-  return v;
-}
-
-static void victim_free(victim *v)
-{
-  fat_source_free(&v->source);
-  emu_truth_free(&v->truth);
-}
-
-/* Runs a spoiled text; true if the result is wrong. */
-static bool run_spoiled(const victim *v, const char *text, const char *recipe, emu_report *report, char *why,
-                        size_t room)
-{
-  emu_kernel kernel;
-  emu_result r;
-  fat_error err = {0};
-  const emu_options options = {.accesses = 200000000};
-  why[0] = 0;
-  if (emu_kernel_load(text, recipe, &v->config, &kernel, &err) != FAT_OK ||
-      emu_attention_run(emu_check_machine(), &kernel, &v->c, &v->truth, &options, &r, &err) != FAT_OK)
-    fail_msg("%s: %s", emu_check_title(&v->c, &v->config), err.text);
-  bool wrong = !emu_attention_right(&v->c, &v->truth, &r, why, room);
-  *report = r.report;
-  emu_result_free(&r);
-  emu_kernel_free(&kernel);
-  return wrong;
-}
+ * Every barrier of every kernel is taken out in turn; a table holds other defects (bites.h says how). */
+#include "bites.h"
 
 /* ---- every barrier ---- */
 
 /* Causal, with tiles no mask touches and tiles of both kinds of edges, several of each. */
 #define MANY_TILES "fwd-f32-b1-h2k1-q150-k170-d40-causal all lay=padded"
-
-/* A line on which memory is read or written. */
-static bool has_access(const char *line)
-{
-  static const char *const marks[] = {"vec *)", "row(", "from[", "to[", ".data["};
-  for (unsigned i = 0; i < sizeof marks / sizeof *marks; i++)
-    if (strstr(line, marks[i]))
-      return true;
-  return false;
-}
 
 static int barriers_of(const char *kernel)
 {
@@ -154,16 +53,6 @@ static void every_barrier_is_missed(void **state)
 
 /* ---- other defects ---- */
 
-#define WRONG EMU_KIND_COUNT /* found by the result */
-
-typedef struct defect {
-  const char *kernels; /* with commas between */
-  const char *piece, *instead;
-  const char *line; /* the case */
-  emu_kind kind;
-  const char *file, *on; /* a finding: its file, and what stands on its line */
-} defect;
-
 static const defect defects[] = {
     /* masks and tiles */
     {"standard,fa1,fwd", "keep(at, i0 + row_of(r), j0 + column_of(c)) ? S.at[r][c] : minus_inf()",
@@ -193,26 +82,27 @@ static const defect defects[] = {
     {"fwd", "return m == minus_inf() ? 0.f : m;", "return m;", "fwd-f32-b1-h1-q70-k20-d40-causal all", WRONG,
      NULL, NULL},
     /* indices */
-    {"standard,fa1", "depart<D>(K, at.K, at.Kn, j * Bc, at.nk)", "depart<D>(K, at.K, at.Kn, j * Bc + 1, at.nk)",
-     MANY_TILES, WRONG, NULL, NULL},
-    {"fwd", "at.K, at.Kn, (j + 1) * Bc, at.nk)", "at.K, at.Kn, j * Bc, at.nk)", MANY_TILES, WRONG, NULL, NULL},
+    {"standard,fa1", "depart<D>(K, at.K, at.Kn, j * Bc, at.nk)",
+     "depart<D>(K, at.K, at.Kn, j * Bc + 1, at.nk)", MANY_TILES, WRONG, NULL, NULL},
+    {"fwd", "at.K, at.Kn, (j + 1) * Bc, at.nk)", "at.K, at.Kn, j * Bc, at.nk)", MANY_TILES, WRONG, NULL,
+     NULL},
     {"fwd", "h / (a.h / a.hk)", "h % a.hk", "fwd-f32-b1-h4k2-q20-k35-d40 all", WRONG, NULL, NULL},
     {"fwd", "b * a.V.b", "b * a.K.b", "fwd-f32-b2-h1-q20-k35-d40v16 all lay=mixed", EMU_OUT_OF_BOUNDS,
      "templates/lib/simt.cuh", "(const vec *)(f.from"},
-    {"standard,fa1,fwd", "if (i < f.n - f.i0 && column < f.d)", "if (i <= f.n - f.i0 && column < f.d)", MANY_TILES,
-     EMU_OUT_OF_BOUNDS, "templates/lib/simt.cuh", "(const vec *)(f.from"},
+    {"standard,fa1,fwd", "if (i < f.n - f.i0 && column < f.d)", "if (i <= f.n - f.i0 && column < f.d)",
+     MANY_TILES, EMU_OUT_OF_BOUNDS, "templates/lib/simt.cuh", "(const vec *)(f.from"},
     {"fwd", "if (i < f.n - f.i0 && column < f.d)", "if (i < f.n - f.i0)", MANY_TILES, EMU_OUT_OF_BOUNDS,
      "templates/lib/simt.cuh", "(const vec *)(f.from"},
     {"fwd", "row_of(r) < n - i0 && chunk_of(e) < Dv)\n        *(vec *)",
      "row_of(r) < n + 1 - i0 && chunk_of(e) < Dv)\n        *(vec *)", MANY_TILES, EMU_OUT_OF_BOUNDS,
      "templates/lib/simt.cuh", "*(vec *)(to.data"},
     {"fwd", "lane_of() == 0 && row_of(r) < n - i0", "lane_of() == 0", MANY_TILES, EMU_OUT_OF_BOUNDS,
-     "templates/lib/simt.cuh", "to[i64(i0)"},
+     "templates/lib/softmax.cuh", "to[i64(i0)"},
     {"fa1,fwd", "lane_of() == 0 && row_of(r) < n - i0", "row_of(r) < n - i0", MANY_TILES, EMU_RACE,
-     "templates/lib/simt.cuh", "to[i64(i0)"},
+     "templates/lib/softmax.cuh", "to[i64(i0)"},
     {"standard", "store_scores(S, matrix_of(S_all, head, at), i * Br",
-     "store_scores(S, matrix_of(S_all, head, at), Br", MANY_TILES, EMU_RACE, "templates/lib/matrix.cuh",
-     "to.data["},
+     "store_scores(S, matrix_of(S_all, head, at), Br", MANY_TILES, EMU_RACE, "templates/lib/simt.cuh",
+     "*to = *from"},
     /* rows of V beyond the end must be zero: 0 x NaN is NaN */
     {"standard,fa1,fwd", "vec value = {};", "vec value = {}; if (i >= f.n - f.i0 || column >= f.d) continue;",
      MANY_TILES, EMU_UNINITIALISED, "templates/lib/simt.cuh", "row("},
@@ -226,54 +116,6 @@ static const defect defects[] = {
     {"fwd", "(const elem *)a.V.data", "(const elem *)a.V.data + 1", MANY_TILES, EMU_MISALIGNED,
      "templates/lib/simt.cuh", "(const vec *)(f.from"},
 };
-
-/* The text with every occurrence of a piece replaced. */
-static char *spoiled(const char *text, const char *piece, const char *instead, int *count)
-{
-  fat_text out = {0};
-  *count = 0;
-  for (const char *at; (at = strstr(text, piece)) != NULL; text = at + strlen(piece)) {
-    fat_text_add_bytes(&out, text, (size_t)(at - text));
-    fat_text_add(&out, instead);
-    ++*count;
-  }
-  fat_text_add(&out, text);
-  assert_int_equal(fat_text_status(&out, NULL), FAT_OK);
-  return out.data;
-}
-
-static const emu_finding *match(const emu_report *report, const defect *d, const char *text)
-{
-  char line[512];
-  for (int f = 0; f < report->findings; f++) {
-    const emu_finding *found = &report->finding[f];
-    if (found->kind == d->kind && !strcmp(found->file, d->file) &&
-        strstr(line_text(text, found->file, found->line, line, sizeof line), d->on))
-      return found;
-  }
-  return NULL;
-}
-
-static void defect_is_found(const defect *d, const char *kernel)
-{
-  char why[512];
-  int count;
-  emu_report report;
-  victim v = victim_of(kernel, d->line);
-  char *text = spoiled(fat_text_get(&v.source.text), d->piece, d->instead, &count);
-  if (count == 0)
-    fail_msg("%s has no '%s': the table of defects needs a look", kernel, d->piece);
-  bool wrong = run_spoiled(&v, text, fat_text_get(&v.source.recipe), &report, why, sizeof why);
-  const emu_finding *found = d->kind == WRONG ? NULL : match(&report, d, text);
-  if (d->kind == WRONG ? !wrong : !found)
-    fail_msg("%s with '%s' for '%s': want %s%s%s, result %s, %d findings, first: %s", kernel, d->instead,
-             d->piece, d->kind == WRONG ? "a wrong result" : emu_kind_name(d->kind), d->file ? " in " : "",
-             d->file ? d->file : "", wrong ? "wrong" : "right", report.findings,
-             report.findings ? report.finding[0].text : "-");
-  print_message("%s with '%s': %s\n", kernel, d->instead, found ? found->text : why);
-  free(text);
-  victim_free(&v);
-}
 
 static void every_defect_is_found(void **state)
 {

@@ -1,0 +1,169 @@
+/* bites.h -- spoiled kernels in the emulator: what test_bites and test_bites_mma share.
+ *
+ * A defect is a piece of the rendered text and what stands there instead. A race or a bound must be found as
+ * such, on the line of the template where it happens; others by a wrong result. A piece that the text no
+ * longer has fails the test: the table then needs a look. Each find is printed, one line each. */
+#ifndef BITES_H
+#define BITES_H
+
+#include "check.h"
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+/* Where a byte of the rendered text comes from, by its #line marks. */
+static emu_finding place_of(const char *text, const char *at)
+{
+  emu_finding place = {.line = 1};
+  for (const char *line = text; line <= at;) {
+    const char *end = line + strcspn(line, "\n");
+    if (sscanf(line, "#line %d \"%95[^\"]\"", &place.line, place.file) != 2) {
+      if (at <= end)
+        break;
+      place.line++;
+    }
+    line = end + 1;
+  }
+  return place;
+}
+
+/* The rendered text of a template line (its first rendering); "" if there is none. */
+static const char *line_text(const char *text, const char *file, int number, char *buffer, size_t room)
+{
+  char in[96] = "";
+  int at = 1;
+  buffer[0] = 0;
+  for (const char *line = text; *line;) {
+    size_t length = strcspn(line, "\n");
+    if (sscanf(line, "#line %d \"%95[^\"]\"", &at, in) != 2) {
+      if (at == number && !strcmp(in, file)) {
+        snprintf(buffer, room, "%.*s", (int)length, line);
+        return buffer;
+      }
+      at++;
+    }
+    line += length + (line[length] == '\n');
+  }
+  return buffer;
+}
+
+typedef struct victim {
+  emu_case c;
+  fat_config config;
+  fat_source source;
+  emu_truth truth;
+} victim;
+
+static victim victim_of(const char *kernel, const char *line)
+{
+  victim v;
+  char kernels[FAT_CONFIG_TEXT];
+  fat_error err = {0};
+  if (emu_case_parse(line, &v.c, kernels, &err) != FAT_OK)
+    fail_msg("%s", err.text);
+  v.config = emu_check_config(kernel, &v.c);
+  v.truth = emu_check_truth(&v.c);
+  if (emu_kernel_render(emu_check_script(), &v.c.problem, v.c.gpu, &v.config, &v.source, &err) != FAT_OK)
+    fail_msg("%s", err.text);
+  return v;
+}
+
+static void victim_free(victim *v)
+{
+  fat_source_free(&v->source);
+  emu_truth_free(&v->truth);
+}
+
+/* Runs a spoiled text; true if the result is wrong. */
+static bool run_spoiled(const victim *v, const char *text, const char *recipe, emu_report *report, char *why,
+                        size_t room)
+{
+  emu_kernel kernel;
+  emu_result r;
+  fat_error err = {0};
+  const emu_options options = {.accesses = 200000000};
+  why[0] = 0;
+  if (emu_kernel_load(text, recipe, &v->config, &kernel, &err) != FAT_OK ||
+      emu_attention_run(emu_check_machine(), &kernel, &v->c, &v->truth, &options, &r, &err) != FAT_OK)
+    fail_msg("%s: %s", emu_check_title(&v->c, &v->config), err.text);
+  bool wrong = !emu_attention_right(&v->c, &v->truth, &r, why, room);
+  *report = r.report;
+  emu_result_free(&r);
+  emu_kernel_free(&kernel);
+  return wrong;
+}
+
+/* A line on which memory is read or written. */
+static bool has_access(const char *line)
+{
+  static const char *const marks[] = {"vec *)",  "row(",   "from[",  "to[",      ".data[",
+                                      "quad *)", "u32 *)", "row[",   "ldmatrix", "copy_async(",
+                                      "get4(",   "put4(",  "get16(", "put16("};
+  for (unsigned i = 0; i < sizeof marks / sizeof *marks; i++)
+    if (strstr(line, marks[i]))
+      return true;
+  return false;
+}
+
+#define WRONG EMU_KIND_COUNT /* found by the result */
+
+typedef struct defect {
+  const char *kernels; /* with commas between */
+  const char *piece, *instead;
+  const char *line; /* the case */
+  emu_kind kind;
+  const char *file, *on; /* a finding: its file, and what stands on its line */
+} defect;
+
+/* The text with every occurrence of a piece replaced. */
+static char *spoiled(const char *text, const char *piece, const char *instead, int *count)
+{
+  fat_text out = {0};
+  *count = 0;
+  for (const char *at; (at = strstr(text, piece)) != NULL; text = at + strlen(piece)) {
+    fat_text_add_bytes(&out, text, (size_t)(at - text));
+    fat_text_add(&out, instead);
+    ++*count;
+  }
+  fat_text_add(&out, text);
+  assert_int_equal(fat_text_status(&out, NULL), FAT_OK);
+  return out.data;
+}
+
+static const emu_finding *match(const emu_report *report, const defect *d, const char *text)
+{
+  char line[512];
+  for (int f = 0; f < report->findings; f++) {
+    const emu_finding *found = &report->finding[f];
+    if (found->kind == d->kind && !strcmp(found->file, d->file) &&
+        strstr(line_text(text, found->file, found->line, line, sizeof line), d->on))
+      return found;
+  }
+  return NULL;
+}
+
+static void defect_is_found(const defect *d, const char *kernel)
+{
+  char why[512];
+  int count;
+  emu_report report;
+  victim v = victim_of(kernel, d->line);
+  char *text = spoiled(fat_text_get(&v.source.text), d->piece, d->instead, &count);
+  if (count == 0)
+    fail_msg("%s has no '%s': the table of defects needs a look", kernel, d->piece);
+  bool wrong = run_spoiled(&v, text, fat_text_get(&v.source.recipe), &report, why, sizeof why);
+  const emu_finding *found = d->kind == WRONG ? NULL : match(&report, d, text);
+  if (d->kind == WRONG ? !wrong : !found)
+    fail_msg("%s with '%s' for '%s': want %s%s%s, result %s, %d findings, first: %s", kernel, d->instead,
+             d->piece, d->kind == WRONG ? "a wrong result" : emu_kind_name(d->kind), d->file ? " in " : "",
+             d->file ? d->file : "", wrong ? "wrong" : "right", report.findings,
+             report.findings ? report.finding[0].text : "-");
+  print_message("%s with '%s': %s\n", kernel, d->instead, found ? found->text : why);
+  free(text);
+  victim_free(&v);
+}
+
+#endif
