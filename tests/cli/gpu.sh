@@ -4,6 +4,7 @@
 # The GPU is the fake T4 of tests/fake: kernels are compiled by the real NVRTC, their results come from the
 # reference in double, their times and faults from a script. Prints `N passed, N failed`; the exit code says the
 # same, or 77 with a word where nothing can be compiled.
+# PATIENCE is how many times longer things may take, for a program that a sanitizer slows down.
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -16,13 +17,16 @@ export FATUNE_LIBCUDA=$fake FAKE_CUDA_DEVICES=T4 FAKE_CUDA_EMULATE=reference FAK
 export FATUNE_DUMP=$work/dump FAKE_CUDA_LOG=$work/log
 unset CUDA_VISIBLE_DEVICES FAKE_CUDA_FAULT FAKE_CUDA_FAIL FAKE_CUDA_TIMES FAKE_CUDA_STATE FAKE_CUDA_NOISE
 mkdir "$work/dump"
+patience=${PATIENCE:-1}
 
 problem=fwd-f32-b1-h2-q64-k64-d16
 configs=() # of a tune of that problem, in the order of trials: one thread compiles, so that it is always the same
 
 # tune DB ARGS... -- runs it to its end; searched DB -- its rows, but for twins that were made beside the search;
 # stored DB -- how many they are.
-tune() { run tune $problem --kernel fwd --effort quick --jobs 1 --db "$work/$1" "${@:2}"; }
+tune() {
+  run tune $problem --kernel fwd --effort quick --jobs 1 --deadline $((2 * patience))s --db "$work/$1" "${@:2}"
+}
 searched() { "$fatune" show trials --json --db "$work/$1" 2>/dev/null | grep '"config"' | grep -v '"detail":"twin of '; }
 stored() { searched "$1" | wc -l; }
 
@@ -208,7 +212,7 @@ test_faults() {
   local unstable=${configs[11]} slow=${configs[${#configs[@]} - 1]} nan=${configs[6]} stray=${configs[7]}
   export FAKE_CUDA_TIMES="$best=0.005,$slow=0.5,fwd:*=0.012"
   FAKE_CUDA_FAULT="$hanging=hang,$faulty=700,$wrong=wrong,$unstable=unstable,$nan=nan,$stray=stray" \
-    tune faults.db --deadline 1s
+    tune faults.db --deadline "${patience}s"
   unset FAKE_CUDA_TIMES
   code_is 0 "a tune with faults"
   out_has "${best#fwd:}" "the winner"
