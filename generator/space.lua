@@ -1,8 +1,10 @@
 -- space.lua -- problem + gpu + a kernel's table -> its valid configs, default first, and why others are not.
 --
--- Walks the product of all tunables in the order of the table; the first constraint that says no gives the
--- reason. After the kernel's own constraints come those of every kernel: it must fit the GPU. Results leave as
--- lines of tab-separated text, read by space.c.
+-- Walks the product of all tunables in the order of the table. A row of the table may name, after its meaning,
+-- the values to walk; the others are valid but only for who asks for them. A constraint is asked as soon as
+-- the values that it reads are set, and a no cuts off all that would follow; it gives the reason. After the
+-- kernel's own constraints come those of every kernel: it must fit the GPU. Results leave as lines of
+-- tab-separated text, read by space.c.
 
 local engine = ...
 local fail = engine.fail
@@ -135,34 +137,77 @@ local function default_of(kernel, p, g, also)
   end
 end
 
+-- The tunables in the order in which they are walked, those with one value first: all constraints can be asked
+-- of them at once. And how many points lie below the first i of them.
+local function walked_rows(kernel)
+  local rows, below, total = {}, {}, 1
+  for pass = 1, 2 do
+    for _, row in ipairs(kernel.tunables) do
+      local values = row[4] or row[2]
+      if (#values == 1) == (pass == 1) then rows[#rows + 1] = { name = row[1], values = values } end
+    end
+  end
+  for i = #rows, 0, -1 do
+    below[i] = total
+    total = total * (i > 0 and #rows[i].values or 1)
+  end
+  return rows, below
+end
+
+-- A config without values. Reading one of its tunables before it is set ends the question.
+local later = {}
+local function blank(rows)
+  local is_tunable = {}
+  for _, row in ipairs(rows) do is_tunable[row.name] = true end
+  return setmetatable({}, { __index = function(_, name) if is_tunable[name] then error(later, 0) end end })
+end
+
+-- The constraints of a list that cannot be asked yet; nil where one says no, which counts for all points below.
+local function undecided(list, c, p, g, counts, points)
+  local open = {}
+  for _, constraint in ipairs(list) do
+    local asked, yes = pcall(constraint[1], c, p, g)
+    if not asked and yes ~= later then error(yes, 0) end
+    if not asked then
+      open[#open + 1] = constraint
+    elseif not yes then
+      counts[constraint[2]] = (counts[constraint[2]] or 0) + points
+      return nil
+    end
+  end
+  return open
+end
+
 function space.list(kernel_name, facts)
   local p, g = space.facts(facts)
   local kernel = engine.kernel_for(kernel_name, p)
   local reason = unserved(kernel, p, g)
   if reason then fail("unsupported", "%s", reason) end
-  local also, out, counts, walked = common(kernel, g), {}, {}, 0
+  local also, out, counts = common(kernel, g), {}, {}
   local default = default_of(kernel, p, g, also)
   local default_text = default and config_text(kernel, default)
   if default then point_lines(kernel, default, p, g, out) end
 
-  local function walk(i, c)
-    local row = kernel.tunables[i]
+  local rows, below = walked_rows(kernel)
+  local total = below[0]
+  local c = blank(rows)
+  local function walk(i, open)
+    open = undecided(open, c, p, g, counts, below[i])
+    if not open then return end
+    local row = rows[i + 1]
     if row then
-      for _, value in ipairs(row[2]) do
-        c[row[1]] = value
-        walk(i + 1, c)
+      for _, value in ipairs(row.values) do
+        c[row.name] = value
+        walk(i + 1, open)
       end
-      return
-    end
-    walked = walked + 1
-    local why = rejected(kernel, c, p, g, also)
-    if why then
-      counts[why] = (counts[why] or 0) + 1
+      c[row.name] = nil
     elseif config_text(kernel, c) ~= default_text then
       point_lines(kernel, c, p, g, out)
     end
   end
-  walk(1, {})
+  local open = {}
+  for _, list in ipairs { kernel.constraints, also } do table.move(list, 1, #list, #open + 1, open) end
+  walk(0, open)
 
   for _, list in ipairs { kernel.constraints, also } do
     for _, constraint in ipairs(list) do
@@ -170,7 +215,7 @@ function space.list(kernel_name, facts)
       if count then out[#out + 1] = string.format("R\t%d\t%s", count, constraint[2]) end
     end
   end
-  out[#out + 1] = string.format("W\t%d", walked)
+  out[#out + 1] = string.format("W\t%d", total)
   return table.concat(out, "\n") .. "\n"
 end
 

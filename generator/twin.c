@@ -1,7 +1,7 @@
-/* twin.c -- finds twins in a space.
+/* twin.c -- finds twins of a config.
  *
- * In: the valid configs of a kernel, one of them. Out: places. The first place is the twin; the others stand
- * in for one that turns out not to work. */
+ * In: a config, the points of its kernel. Out: valid points with W = 1. The first is the twin; the others
+ * stand in for one that turns out not to work. */
 #include "twin.h"
 
 #include "width.h"
@@ -9,46 +9,69 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* The place of a config; -1 where it is not valid. */
-static int find(const fat_space *space, const fat_config *config)
+enum { ASKED = 64 }; /* configs near to one, at most, that are asked for */
+
+typedef struct finding {
+  fat_script *script;
+  const fat_problem *problem;
+  const fat_gpu *gpu;
+  fat_point *twins;
+  int count;
+} finding;
+
+/* Adds the config with W = 1, if it is valid and new; *valid says whether it is valid. */
+static fat_status add(finding *f, const fat_config *config, bool *valid, fat_error *err)
 {
-  char wanted[FAT_CONFIG_TEXT], text[FAT_CONFIG_TEXT];
-  fat_config_print(config, wanted);
-  for (int i = 0; i < space->count; i++)
-    if (strcmp(fat_config_print(&space->points[i].config, text), wanted) == 0)
-      return i;
-  return -1;
+  fat_point point;
+  fat_config narrow = *config;
+  fat_error why = {0};
+  fat_width_narrow(&narrow);
+  fat_status status = fat_width_get(&narrow) == 1
+                          ? fat_space_point(f->script, &narrow, f->problem, f->gpu, &point, &why)
+                          : FAT_E_UNSUPPORTED;
+  *valid = status == FAT_OK;
+  if (status == FAT_E_UNSUPPORTED || status == FAT_E_INPUT)
+    return FAT_OK;
+  if (status != FAT_OK)
+    return fat_status_fail(err, status, "%s", why.text);
+  for (int i = 0; i < f->count; i++)
+    if (fat_width_distance(&f->twins[i].config, &narrow) == 0)
+      return FAT_OK;
+  f->twins[f->count++] = point;
+  return FAT_OK;
 }
 
-static int nearest(const fat_space *space, const fat_config *config)
+/* The first valid one among the points in the order of their distance. */
+static fat_status add_nearest(finding *f, const fat_space *space, const fat_config *config, fat_error *err)
 {
-  int best = -1, distance = 0;
-  for (int i = 0; i < space->count; i++) {
-    const fat_config *other = &space->points[i].config;
-    int far = fat_width_distance(config, other);
-    if (fat_width_get(other) == 1 && (best < 0 || far < distance)) {
-      best = i;
-      distance = far;
-    }
-  }
-  return best;
-}
-
-int fat_twin_places(const fat_space *space, const fat_config *config, int places[FAT_TWIN_MOST])
-{
-  int count = 0;
-  if (fat_width_get(config) <= 1 || space->count == 0)
-    return 0;
-  fat_config same = *config, usual = space->points[0].config;
+  fat_config same = *config;
+  bool valid = false;
+  int asked = 0;
   fat_width_narrow(&same);
-  fat_width_narrow(&usual);
-  const int found[FAT_TWIN_MOST] = {find(space, &same), find(space, &usual), nearest(space, &same)};
-  for (int i = 0; i < FAT_TWIN_MOST; i++) {
-    bool new = found[i] >= 0;
-    for (int k = 0; k < count; k++)
-      new = new &&places[k] != found[i];
-    if (new)
-      places[count++] = found[i];
-  }
-  return count;
+  for (int far = 0; far <= same.count; far++)
+    for (int i = 0; i < space->count && asked < ASKED && !valid; i++) {
+      fat_config narrow = space->points[i].config;
+      fat_width_narrow(&narrow);
+      if (fat_width_distance(&same, &narrow) != far)
+        continue;
+      asked++;
+      FAT_TRY(add(f, &narrow, &valid, err));
+    }
+  return FAT_OK;
+}
+
+fat_status fat_twin_find(fat_script *script, const fat_space *space, const fat_config *config,
+                         const fat_problem *p, const fat_gpu *gpu, fat_point twins[FAT_TWIN_MOST], int *count,
+                         fat_error *err)
+{
+  finding f = {script, p, gpu, twins, 0};
+  bool valid;
+  *count = 0;
+  if (fat_width_get(config) <= 1 || space->count == 0)
+    return FAT_OK;
+  FAT_TRY(add(&f, config, &valid, err));
+  FAT_TRY(add(&f, &space->points[0].config, &valid, err));
+  FAT_TRY(add_nearest(&f, space, config, err));
+  *count = f.count;
+  return FAT_OK;
 }

@@ -3,10 +3,12 @@
 #include "space.h"
 #include <math.h>
 #include <setjmp.h>
+#include <stdbool.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -88,6 +90,59 @@ static void points_agree_with_the_space(void **state)
     for (int j = 0; j < i && i < 60; j++)
       assert_string_not_equal(fat_config_print(&space.points[j].config, other), text);
   }
+  fat_space_free(&space);
+}
+
+/* All configs of a space, as texts; to be freed. */
+static char (*texts_of(const fat_space *space))[FAT_CONFIG_TEXT]
+{
+  char(*texts)[FAT_CONFIG_TEXT] = malloc((size_t)space->count * sizeof *texts);
+  assert_non_null(texts);
+  for (int i = 0; i < space->count; i++)
+    fat_config_print(&space->points[i].config, texts[i]);
+  return texts;
+}
+
+static bool holds(char (*texts)[FAT_CONFIG_TEXT], int count, const char *config)
+{
+  for (int i = 0; i < count; i++)
+    if (strcmp(texts[i], config) == 0)
+      return true;
+  return false;
+}
+
+/* What the walk cuts off early is not valid: a config by lot is listed exactly where it can be asked for.
+ * Those that move single elements can be asked for as well, and are not walked. */
+static void nothing_valid_is_cut_off(void **state)
+{
+  (void)state;
+  static const int Br[] = {16, 32, 64, 96, 128, 192, 256}, Bc[] = {16, 32, 48, 64, 80, 96, 128},
+                   w[] = {1, 2, 4, 8}, Z[] = {1, 8, 64};
+  fat_problem p = problem_of("fwd-f16-b1-h2-q1000-k1500-d64-causal");
+  const fat_gpu *gpu = gpu_of("A100");
+  fat_space space;
+  uint32_t lot = 1;
+  int listed = 0, narrow = 0;
+  assert_int_equal(fat_space_list(script, "fwd", &p, gpu, &space, NULL), FAT_OK);
+  char(*texts)[FAT_CONFIG_TEXT] = texts_of(&space);
+  for (int i = 0; i < 3000; i++) {
+    char text[FAT_CONFIG_TEXT];
+    fat_config c;
+    fat_point point;
+    uint32_t r = lot = lot * 1664525u + 1013904223u;
+    snprintf(text, sizeof text, "fwd:Br%d-Bc%d-w%d-s%d-Q%d-b%d-Z%d-W%d", Br[(r >> 8) % 7], Bc[(r >> 11) % 7],
+             w[(r >> 14) % 4], (int)(r >> 16) % 5, (int)(r >> 19) % 2, 1 + (int)(r >> 20) % 4,
+             Z[(r >> 22) % 3], (r >> 24) % 8 ? 16 : 1);
+    assert_int_equal(fat_config_parse(text, &c, NULL), FAT_OK);
+    bool valid = fat_space_point(script, &c, &p, gpu, &point, NULL) == FAT_OK,
+         wide = strstr(text, "-W16") != NULL;
+    if (holds(texts, space.count, text) != (valid && wide))
+      fail_msg("%s: %s", text, valid ? "valid, and not listed" : "listed, and not valid");
+    listed += valid && wide;
+    narrow += valid && !wide;
+  }
+  assert_true(listed > 200 && narrow > 20);
+  free(texts);
   fat_space_free(&space);
 }
 
@@ -187,6 +242,7 @@ int main(void)
       cmocka_unit_test(kernels_are_listed),
       cmocka_unit_test(every_dimension_has_a_default),
       cmocka_unit_test(points_agree_with_the_space),
+      cmocka_unit_test(nothing_valid_is_cut_off),
       cmocka_unit_test(work_is_counted_right),
       cmocka_unit_test(what_does_not_apply_says_why),
       cmocka_unit_test(configs_that_are_wrong_say_why),

@@ -43,35 +43,52 @@ static void widths(void **state)
   assert_int_equal(fat_width_distance(&wide, &wide), 0);
 }
 
-/* The places of the twins of a config, as text: "2 0". */
-static const char *twins_of(const char *config, int count, const char *const *configs)
+/* The twins of a config of fwd on an H200, as text. */
+static const char *twins_of(const char *problem, const char *config)
 {
-  static char text[40];
-  fat_point points[8] = {0};
-  int places[FAT_TWIN_MOST];
-  for (int i = 0; i < count; i++)
-    points[i].config = config_of(configs[i]);
-  const fat_space space = {.points = points, .count = count};
+  static char text[FAT_TWIN_MOST * (FAT_CONFIG_TEXT + 1)];
+  char one[FAT_CONFIG_TEXT];
+  fat_point twins[FAT_TWIN_MOST];
+  fat_script *script;
+  fat_problem p;
+  fat_space space;
+  const fat_gpu *gpu;
+  int count;
   const fat_config c = config_of(config);
-  int found = fat_twin_places(&space, &c, places), n = 0;
+  MUST(fat_script_open(NULL, &script, err));
+  MUST(fat_problem_parse(problem, &p, err));
+  MUST(fat_gpu_find("H200", &gpu, err));
+  MUST(fat_space_list(script, "fwd", &p, gpu, &space, err));
+  MUST(fat_twin_find(script, &space, &c, &p, gpu, twins, &count, err));
   text[0] = 0;
-  for (int i = 0; i < found; i++)
-    n += snprintf(text + n, sizeof text - (size_t)n, "%s%d", i ? " " : "", places[i]);
+  for (int i = 0; i < count; i++) {
+    strcat(text, i ? " " : "");
+    strcat(text, fat_config_print(&twins[i].config, one) + strlen("fwd:"));
+  }
+  fat_space_free(&space);
+  fat_script_close(script);
   return text;
 }
 
-static void places(void **state)
+static void twins_of_configs(void **state)
 {
+  static const char f32[] = "fwd-f32-b4-h32-q4096-k4096-d64", f16[] = "fwd-f16-b4-h32-q4096-k4096-d64";
   (void)state;
-  static const char *const space[] = {"k:A1-B1-W8", "k:A1-B1-W1", "k:A2-B2-W8",
-                                      "k:A2-B2-W1", "k:A3-B2-W8", "k:A3-B3-W4"};
-  assert_string_equal(twins_of("k:A2-B2-W8", 6, space), "3 1"); /* itself, else the default */
-  assert_string_equal(twins_of("k:A1-B1-W8", 6, space), "1");   /* is the default */
-  assert_string_equal(twins_of("k:A3-B2-W8", 6, space), "1 3"); /* not valid; default, then the nearest */
-  assert_string_equal(twins_of("k:A2-B2-W1", 6, space), "");    /* takes any tensors */
-  assert_string_equal(twins_of("k:A2-s1", 6, space), "");       /* there is no W */
-  assert_string_equal(twins_of("k:A3-B3-W4", 1, space), "");    /* none has W = 1 */
-  assert_string_equal(twins_of("k:A3-B3-W4", 0, space), "");
+  /* itself, then the default */
+  assert_string_equal(twins_of(f32, "fwd:Br128-Bc32-T128-R8-W2-s1"),
+                      "Br128-Bc32-T128-R8-W1-s1 Br64-Bc32-T128-R4-W1-s1");
+  /* is the default */
+  assert_string_equal(twins_of(f32, WIDE), "Br64-Bc32-T128-R4-W1-s1");
+  /* takes any tensors */
+  assert_string_equal(twins_of(f32, NARROW), "");
+  /* points that no search walks */
+  const char *found = twins_of(f16, "fwd:Br128-Bc64-w4-s1-Q1-b1-Z1-W16");
+  assert_memory_equal(found, "Br128-Bc64-w4-s1-Q1-b1-Z1-W1 ", strlen("Br128-Bc64-w4-s1-Q1-b1-Z1-W1 "));
+  /* a ring of copies is not for them: the default, then the nearest */
+  found = twins_of(f16, "fwd:Br128-Bc32-w4-s3-Q1-b1-Z1-W16");
+  assert_null(strstr(found, "-s3-"));
+  assert_null(strstr(found, "-W16"));
+  assert_non_null(strstr(found, " Br128-Bc32-w4-"));
 }
 
 static void runs(const fatune_plan *plan)
@@ -258,7 +275,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(widths),
-      cmocka_unit_test(places),
+      cmocka_unit_test(twins_of_configs),
       cmocka_unit_test_setup(a_stored_twin_is_found, begin),
       cmocka_unit_test_setup(the_nearest_with_code, begin),
       cmocka_unit_test_setup(tuned_on_a_gpu, begin),

@@ -15,8 +15,9 @@
 
 /* What is to be done for a line. */
 typedef struct need {
-  const fat_point *point; /* NULL: nothing */
-  const fat_row *row;     /* it works, its code is to be made again; NULL: it is to be tried */
+  bool due;
+  fat_point point;
+  const fat_row *row; /* it works, its code is to be made again; NULL: it is to be tried */
   char of[FAT_CONFIG_TEXT];
 } need;
 
@@ -55,27 +56,29 @@ static fat_status find(const fat_order *order, const fat_line *line, const char 
                        const fat_rows *rows, need *n, fat_error *err)
 {
   char text[FAT_CONFIG_TEXT];
-  int places[FAT_TWIN_MOST];
+  fat_point twins[FAT_TWIN_MOST];
   fat_config config;
+  int count;
   const fat_row *best = leader(order, line, incumbent, rows);
   *n = (need){0};
   if (!best)
     return FAT_OK;
   FAT_TRY(fat_config_parse(best->config, &config, err));
   snprintf(n->of, sizeof n->of, "%s", best->config);
-  int count = fat_twin_places(&line->search.space, &config, places);
+  FAT_TRY(fat_twin_find(order->script, &line->search.space, &config, &line->ask->problem, order->gpu, twins,
+                        &count, err));
   for (int i = 0; i < count; i++) {
-    const fat_point *point = &line->search.space.points[places[i]];
-    const fat_row *row = fat_rows_find(rows, fat_config_print(&point->config, text));
+    const fat_row *row = fat_rows_find(rows, fat_config_print(&twins[i].config, text));
     bool has = false;
+    n->point = twins[i];
     if (is_open(row)) {
-      n->point = point;
+      n->due = true;
       return FAT_OK;
     }
     if (row->outcome != FAT_OUT_OK)
       continue;
     FAT_TRY(has_code(order, &line->ask->problem, row, &has, err));
-    n->point = has ? NULL : point;
+    n->due = !has;
     n->row = has ? NULL : row;
     return FAT_OK;
   }
@@ -97,7 +100,7 @@ fat_status fat_twins_due(const fat_order *order, const fat_line *line, char (*in
   fat_rows rows = {0};
   need n = {0};
   fat_status status = look(order, line, incumbents, &rows, &n, err);
-  *due = status == FAT_OK && n.point;
+  *due = status == FAT_OK && n.due;
   fat_rows_free(&rows);
   return status;
 }
@@ -115,8 +118,10 @@ static fat_status measure(fat_measure *m, fat_job *job, fat_error *err)
 static fat_status try(const fat_order *order, const fat_line *line, const need *n, int64_t run, int *tried,
                       fat_error *err)
 {
-  fat_job job = {
-      .problem = &line->ask->problem, .gpu = order->gpu, .point = n->point, .eligible = line->kernel->picked};
+  fat_job job = {.problem = &line->ask->problem,
+                 .gpu = order->gpu,
+                 .point = &n->point,
+                 .eligible = line->kernel->picked};
   fat_trial_make(&job, &order->bench, order->script);
   fat_status status = job.status;
   if (status != FAT_OK && status != FAT_E_CANCELLED)
@@ -148,9 +153,9 @@ fat_status fat_twins_make(const fat_order *order, fat_outturn *out, char (*incum
       fat_rows rows = {0};
       need n = {0};
       status = look(order, &out->lines[i], incumbents, &rows, &n, err);
-      if (status == FAT_OK && n.point)
+      if (status == FAT_OK && n.due)
         status = make(order, &out->lines[i], &n, run, &out->tried, err);
-      more = n.point && !n.row;
+      more = n.due && !n.row;
       fat_rows_free(&rows);
     }
   }

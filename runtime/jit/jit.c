@@ -56,15 +56,16 @@ static fat_status find_kernel(fat_script *script, const fatune_jit_request *r, c
 static fat_status narrow(fat_script *script, const fatune_jit_request *r, const fat_problem *p,
                          fat_config *config, fat_error *err)
 {
-  int places[FAT_TWIN_MOST];
+  fat_point twins[FAT_TWIN_MOST];
   fat_space space;
+  int count;
   if (fat_width_get(config) == 1)
     return FAT_OK;
   FAT_TRY(fat_space_list(script, config->kernel, p, r->gpu, &space, err));
-  fat_status status = FAT_OK;
-  if (fat_twin_places(&space, config, places) > 0)
-    *config = space.points[places[0]].config;
-  else
+  fat_status status = fat_twin_find(script, &space, config, p, r->gpu, twins, &count, err);
+  if (status == FAT_OK && count > 0)
+    *config = twins[0].config;
+  else if (status == FAT_OK)
     status = fat_status_fail(err, FAT_E_UNSUPPORTED, "kernel %s has no config that moves one element at once",
                              config->kernel);
   fat_space_free(&space);

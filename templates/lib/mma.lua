@@ -18,7 +18,8 @@ mma.tunables = {
   { "Q", { 0, 1 }, "Q is read from 0 = shared memory, 1 = registers, and K and V lie where it lay" },
   { "b", { 1, 2, 3, 4 }, "blocks of an SM that the registers of a thread must leave room for" },
   { "Z", { 1, 8, 64 }, "heads whose tiles of Q start together, the longest first" },
-  { "W", { 1, 16 }, "bytes that tensors are aligned to: 16, or 1 = elements one by one" },
+  -- Elements one by one are for tensors that allow nothing else: never faster, so not worth a walk.
+  { "W", { 1, 16 }, "bytes that tensors are aligned to: 16, or 1 = elements one by one", { 16 } },
 }
 
 function mma.bytes(p) return (p.dtype == "f16" or p.dtype == "bf16") and 2 or 4 end

@@ -80,8 +80,16 @@ simt.constraints = {
     "accumulators and operands of a thread fit 255 registers" },
 }
 
--- KV tiles visited by each tile of Q on average, and the share of them that a mask touches.
+-- KV tiles visited by each tile of Q on average. A sum over all tiles of Q, so kept: a space asks for it with
+-- the same tiles many times.
+local kept = {}
 function simt.visits(c, p)
+  if kept.p ~= p then kept = { p = p } end
+  local tiles = c.Br * 65536 + c.Bc
+  kept[tiles] = kept[tiles] or simt.count_visits(c, p)
+  return kept[tiles]
+end
+function simt.count_visits(c, p)
   if not p.causal then return ceil_div(p.k, c.Bc) end
   local all, Tr = 0, ceil_div(p.q, c.Br)
   for i = 0, Tr - 1 do
