@@ -9,9 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BLOCK_MOST = 1024, SHARED_MOST = 1 << 20 };
+enum { BLOCK_MOST = 1024, SHARED_MOST = 1 << 20, BOX_MOST = 256 };
 
-static const char *const arg_names[] = {"call", "ws", "int"}; /* in the order of fat_arg_kind */
+/* ORDER ARG */
+static const char *const arg_names[FAT_ARG_COUNT] = {"call", "ws", "int", "mapQ", "mapK", "mapV", "mapO"};
 
 /* Where reading stands. */
 typedef struct cursor {
@@ -84,11 +85,11 @@ static fat_status parse_arg(cursor *c, fat_step *step)
     return fail(c, "expected no more arguments");
   size_t n = word_length(c);
   int kind = FAT_ARG_CALL;
-  while (kind <= FAT_ARG_INT && (strlen(arg_names[kind]) != n || memcmp(c->at, arg_names[kind], n) != 0))
+  while (kind < FAT_ARG_COUNT && (strlen(arg_names[kind]) != n || memcmp(c->at, arg_names[kind], n) != 0))
     kind++;
   char behind = c->at[n];
-  if (kind > FAT_ARG_INT || (kind == FAT_ARG_CALL ? !ends_word(behind) : behind != '('))
-    return fail(c, "expected an argument: call, ws(BYTES) or int(VALUE)");
+  if (kind == FAT_ARG_COUNT || (kind == FAT_ARG_CALL ? !ends_word(behind) : behind != '('))
+    return fail(c, "expected an argument: call, ws(BYTES), int(VALUE) or mapQ(ROWS) to mapO(ROWS)");
   step->arg[step->args].kind = (fat_arg_kind)kind;
   c->at += n;
   if (kind == FAT_ARG_CALL)
@@ -254,6 +255,8 @@ fat_status fat_recipe_step(const fat_recipe *r, int step, const fat_sizes *sizes
       FAT_TRY(bounded(value, sizes, "a workspace argument", 0, workspace, &values->arg[a], err));
     else if (s->arg[a].kind == FAT_ARG_INT)
       FAT_TRY(bounded(value, sizes, "an int argument", INT32_MIN, INT32_MAX, &values->arg[a], err));
+    else if (s->arg[a].kind != FAT_ARG_CALL)
+      FAT_TRY(bounded(value, sizes, "the height of a tensor map's box", 1, BOX_MOST, &values->arg[a], err));
   }
   return FAT_OK;
 }

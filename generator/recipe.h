@@ -6,9 +6,11 @@
  *
  * One step a line. Expressions: whole numbers, the names b h hk q k SMs, + - * and ceildiv(x,y), min(x,y),
  * max(x,y), parentheses. Arguments: `call` is the struct of templates/lib/args.h by value, `ws(e)` a pointer
- * e bytes into the workspace, `int(e)` a 32-bit number. Written by X.lua when the source is rendered, stored
- * beside the cubin, evaluated at launch: a kernel tuned at one shape launches at another, without Lua.
- * The order of lines is: at most one `workspace` (first), then `clear` and `launch` steps in their order. */
+ * e bytes into the workspace, `int(e)` a 32-bit number, `mapQ(e)`, `mapK(e)`, `mapV(e)`, `mapO(e)` a tensor
+ * map of that tensor by value, whose boxes are 128 bytes of e rows, swizzled over 128 bytes. Written by X.lua
+ * when the source is rendered, stored beside the cubin, evaluated at launch: a kernel tuned at one shape
+ * launches at another, without Lua. The order of lines is: at most one `workspace` (first), then `clear` and
+ * `launch` steps in their order. */
 #ifndef FAT_RECIPE_H
 #define FAT_RECIPE_H
 
@@ -23,7 +25,18 @@ enum {
   FAT_RECIPE_ENTRY = 64, /* bytes of an entry name with its zero */
 };
 
-typedef enum fat_arg_kind { FAT_ARG_CALL, FAT_ARG_WS, FAT_ARG_INT } fat_arg_kind;
+/* ORDER ARG */
+typedef enum fat_arg_kind {
+  FAT_ARG_CALL,
+  FAT_ARG_WS,
+  FAT_ARG_INT,
+  FAT_ARG_MAP_Q,
+  FAT_ARG_MAP_K,
+  FAT_ARG_MAP_V,
+  FAT_ARG_MAP_O,
+  FAT_ARG_COUNT
+} fat_arg_kind;
+enum { FAT_RECIPE_TENSORS = FAT_ARG_COUNT - FAT_ARG_MAP_Q /* that a map may be of: Q, K, V, O */ };
 typedef enum fat_step_kind { FAT_STEP_CLEAR, FAT_STEP_LAUNCH } fat_step_kind;
 
 typedef struct fat_step {
@@ -58,7 +71,8 @@ void fat_recipe_print(const fat_recipe *r, fat_text *out);
 
 /* Evaluation. FAT_E_INPUT where an expression fails (fat_expr_eval) and on a senseless result: grid below 1
  * where the problem has work or above 2^31 - 1, block above 1024, shared above 1 MiB, a negative number of
- * bytes, a clear or a pointer beyond the workspace, an int beyond 32 bits. */
+ * bytes, a clear or a pointer beyond the workspace, an int beyond 32 bits, a box of a tensor map without rows
+ * or with more than 256. */
 fat_status fat_recipe_workspace(const fat_recipe *r, const fat_sizes *sizes, int64_t *bytes, fat_error *err);
 fat_status fat_recipe_step(const fat_recipe *r, int step, const fat_sizes *sizes, fat_step_values *values,
                            fat_error *err);

@@ -11,11 +11,12 @@
 #include <cmocka.h>
 
 static const fat_sizes sizes = {.b = 2, .h = 16, .hk = 4, .q = 100, .k = 257, .sms = 40};
-static const char three[] =
+static const char usual[] = /* kernels, with every kind of argument */
     "workspace 8*b*h*q\n"
     "clear 4*b*h*q 4*b*h*q\n"
     "launch fa1_0123456789abcdef grid b*h block 128 shared 49152 args call ws(0) ws(4*b*h*q)\n"
-    "launch last grid ceildiv(q,64)*b*h block min(q,256) shared 0 args int(SMs) call int(0-k)\n";
+    "launch last grid ceildiv(q,64)*b*h block min(q,256) shared 0 args int(SMs) call int(0-k)\n"
+    "launch maps grid 1 block 128 shared 0 args mapQ(64) mapK(min(q,256)) mapV(b) mapO(1) call\n";
 
 /* Recipes are large: one for all tests. */
 static fat_recipe recipe, other;
@@ -30,8 +31,8 @@ static void read_text(const char *text)
 static void every_part_is_read_into_its_field(void **state)
 {
   (void)state;
-  read_text(three);
-  assert_int_equal(recipe.steps, 3);
+  read_text(usual);
+  assert_int_equal(recipe.steps, 4);
   assert_true(recipe.workspace.count > 0);
   assert_int_equal(recipe.step[0].kind, FAT_STEP_CLEAR);
   assert_int_equal(recipe.step[1].kind, FAT_STEP_LAUNCH);
@@ -40,6 +41,9 @@ static void every_part_is_read_into_its_field(void **state)
   assert_int_equal(recipe.step[1].arg[0].kind, FAT_ARG_CALL);
   assert_int_equal(recipe.step[1].arg[1].kind, FAT_ARG_WS);
   assert_int_equal(recipe.step[2].arg[0].kind, FAT_ARG_INT);
+  for (int i = 0; i < FAT_RECIPE_TENSORS; i++)
+    assert_int_equal(recipe.step[3].arg[i].kind, FAT_ARG_MAP_Q + i);
+  assert_int_equal(recipe.step[3].arg[4].kind, FAT_ARG_CALL);
   read_text("launch x grid 1 block 1 shared 0 args");
   assert_int_equal(recipe.workspace.count, 0);
   assert_int_equal(recipe.step[0].args, 0);
@@ -51,7 +55,7 @@ static void numbers_follow_the_sizes(void **state)
   fat_error err = {0};
   fat_step_values v;
   int64_t bytes = -1;
-  read_text(three);
+  read_text(usual);
   assert_int_equal(fat_recipe_workspace(&recipe, &sizes, &bytes, &err), FAT_OK);
   assert_int_equal(bytes, 25600);
   assert_int_equal(fat_recipe_step(&recipe, 0, &sizes, &v, &err), FAT_OK);
@@ -62,6 +66,8 @@ static void numbers_follow_the_sizes(void **state)
   assert_int_equal(fat_recipe_step(&recipe, 2, &sizes, &v, &err), FAT_OK);
   assert_true(v.grid == 64 && v.block == 100 && v.shared == 0);
   assert_true(v.arg[0] == 40 && v.arg[1] == 0 && v.arg[2] == -257);
+  assert_int_equal(fat_recipe_step(&recipe, 3, &sizes, &v, &err), FAT_OK);
+  assert_true(v.arg[0] == 64 && v.arg[1] == 100 && v.arg[2] == 2 && v.arg[3] == 1 && v.arg[4] == 0);
   read_text("launch x grid 1 block 1 shared 0 args");
   assert_int_equal(fat_recipe_workspace(&recipe, &sizes, &bytes, &err), FAT_OK);
   assert_int_equal(bytes, 0);
@@ -71,7 +77,7 @@ static void texts_become_canonical(void **state)
 {
   (void)state;
   static const char *const cases[][2] = {
-      {three, three},
+      {usual, usual},
       {"launch x grid 1 block 32 shared 0 args", "launch x grid 1 block 32 shared 0 args\n"},
       {"\n\n  workspace   (8*b)\t\n\n\tclear 0  (b)\nlaunch  x grid (h)*2 block 32   shared 0 args  call  "
        "\n\n",
@@ -115,7 +121,12 @@ static void mistakes_are_told_with_line_and_column(void **state)
       {"launch x grid 1 block 1 shared 0", "line 1, column 33: expected 'args' at the end of the line"},
       {"launch x grid 1 block 1 shared 0\nargs call", "line 1, column 33: expected 'args'"},
       {"launch x grid 1 block 1 shared 0 args foo",
-       "column 39: expected an argument: call, ws(BYTES) or int(VALUE)"},
+       "column 39: expected an argument: call, ws(BYTES), int(VALUE) or mapQ(ROWS) to mapO(ROWS)"},
+      {"launch x grid 1 block 1 shared 0 args mapQ", "column 39: expected an argument"},
+      {"launch x grid 1 block 1 shared 0 args map(64)", "column 39: expected an argument"},
+      {"launch x grid 1 block 1 shared 0 args mapX(64)", "column 39: expected an argument"},
+      {"launch x grid 1 block 1 shared 0 args mapq(64)", "column 39: expected an argument"},
+      {"launch x grid 1 block 1 shared 0 args mapK()", "column 44: expected a whole number"},
       {"launch x grid 1 block 1 shared 0 args ws", "column 39: expected an argument"},
       {"launch x grid 1 block 1 shared 0 args call(1)", "column 39: expected an argument"},
       {"launch x grid 1 block 1 shared 0 args ws(1", "column 43: expected an operator or ')'"},
@@ -170,6 +181,11 @@ static void senseless_numbers_are_errors(void **state)
       {"launch x grid 1 block 1 shared 0 args int(2147483648)", "an int argument is 2147483648: allowed are "
                                                                 "-2147483648 to 2147483647"},
       {"launch x grid 1 block 1 shared 0 args int(0-2147483649)", "an int argument is -2147483649"},
+      {"launch x grid 1 block 1 shared 0 args mapQ(0)",
+       "the height of a tensor map's box is 0: allowed are 1 to 256"},
+      {"launch x grid 1 block 1 shared 0 args call mapO(257)", "map's box is 257: allowed are 1 to 256"},
+      {"launch x grid 1 block 1 shared 0 args mapV(k)", "map's box is 257: allowed are 1 to 256"},
+      {"launch x grid 1 block 1 shared 0 args mapK(0-1)", "map's box is -1: allowed are 1 to 256"},
       {"launch x grid ceildiv(q,b-2) block 1 shared 0 args",
        "grid: ceildiv(100,0): the divisor must be positive"},
       {"workspace 8*9223372036854775807\nlaunch x grid 1 block 1 shared 0 args", "workspace: 8 * 922"},
@@ -195,10 +211,11 @@ static void the_largest_allowed_numbers_are_fine(void **state)
   fat_error err = {0};
   fat_step_values v;
   read_text("workspace 8\nlaunch x grid 2147483647 block 1024 shared 1048576 args ws(8) int(2147483647) "
-            "int(0-2147483648)");
+            "int(0-2147483648) mapQ(256) mapO(1)");
   assert_int_equal(fat_recipe_step(&recipe, 0, &sizes, &v, &err), FAT_OK);
   assert_true(v.grid == INT32_MAX && v.block == 1024 && v.shared == 1 << 20);
   assert_true(v.arg[0] == 8 && v.arg[1] == INT32_MAX && v.arg[2] == INT32_MIN);
+  assert_true(v.arg[3] == 256 && v.arg[4] == 1);
   assert_int_equal(fat_recipe_step(&recipe, 1, &sizes, &v, &err), FAT_E_INPUT);
   assert_int_equal(fat_recipe_step(&recipe, -1, &sizes, &v, &err), FAT_E_INPUT);
 }
@@ -224,12 +241,12 @@ static void a_problem_without_work_has_an_empty_grid(void **state)
 static void no_beginning_of_a_text_is_read_beyond_its_end(void **state)
 {
   (void)state;
-  for (size_t n = 0; n < sizeof three; n++) {
-    char *part = strndup(three, n); /* of its exact size, so that a sanitizer sees the byte behind it */
+  for (size_t n = 0; n < sizeof usual; n++) {
+    char *part = strndup(usual, n); /* of its exact size, so that a sanitizer sees the byte behind it */
     assert_non_null(part);
     fat_status status = fat_recipe_parse(part, &recipe, NULL);
     assert_true(status == FAT_OK || status == FAT_E_INPUT);
-    assert_true(status == FAT_OK || n < sizeof three - 1);
+    assert_true(status == FAT_OK || n < sizeof usual - 1);
     free(part);
   }
 }

@@ -33,8 +33,11 @@ static void try_sizes(const fat_recipe *r, const fat_sizes *sizes)
     require(v.offset >= 0 && v.bytes >= 0 && v.offset + v.bytes <= workspace);
     require(v.grid >= 0 && v.grid <= INT32_MAX && v.block >= 0 && v.block <= 1024);
     require(v.shared >= 0 && v.shared <= 1 << 20);
-    for (int a = 0; a < r->step[i].args; a++)
-      require(r->step[i].arg[a].kind != FAT_ARG_WS || (v.arg[a] >= 0 && v.arg[a] <= workspace));
+    for (int a = 0; a < r->step[i].args; a++) {
+      fat_arg_kind kind = r->step[i].arg[a].kind;
+      require(kind != FAT_ARG_WS || (v.arg[a] >= 0 && v.arg[a] <= workspace));
+      require(kind < FAT_ARG_MAP_Q || (v.arg[a] >= 1 && v.arg[a] <= 256));
+    }
   }
 }
 
