@@ -27,7 +27,7 @@ static void tune(const char *arguments)
   char command[2000];
   snprintf(command, sizeof command,
            "FAKE_CUDA_DEVICES=T4 FAKE_CUDA_EMULATE=1 FAKE_CUDA_SOURCES=%s FATUNE_DUMP=%s %s tune %s --db %s "
-           "--jobs 1 >%s/words 2>&1 || { cat %s/words; false; }",
+           "--jobs 2 >%s/words 2>&1 || { cat %s/words; false; }",
            files.path, files.path, PROGRAM, arguments, path, files.path, files.path);
   assert_int_equal(system(command), 0);
 }
