@@ -28,7 +28,7 @@ typedef struct played {
   fat_problem p;
   float *q, *k, *v, scale;
   double *o, *lse;
-  double allowed_o, allowed_lse;
+  double allowed_o, allowed_lse, allowed_lse_stored;
 } played;
 
 static uint64_t seed;
@@ -69,7 +69,8 @@ static played play(const char *problem, float size_q, float size_v)
   const fat_reference_inputs in = {g.q, g.k, g.v, g.scale};
   assert_true(g.o && g.lse && fat_reference_solve(p, &in, g.o, g.lse, &bound));
   g.allowed_o = fat_reference_allowed_o(p, &bound);
-  g.allowed_lse = fat_reference_allowed_lse(p, &bound);
+  g.allowed_lse = fat_reference_allowed_lse(p, &bound, false);
+  g.allowed_lse_stored = fat_reference_allowed_lse(p, &bound, true);
   return g;
 }
 
@@ -151,7 +152,7 @@ static void row(const played *g, const ways *w, int64_t head, int64_t i, double 
 }
 
 typedef struct verdict {
-  bool o, lse;
+  bool o, lse, stored; /* right; LSE as that of a kernel that keeps S in memory */
 } verdict;
 
 static verdict judge(const played *g, const ways *w)
@@ -160,7 +161,7 @@ static verdict judge(const played *g, const ways *w)
   for (int64_t head = 0; head < g->p.b * g->p.h; head++)
     for (int64_t i = 0; i < g->p.q; i++)
       row(g, w, head, i, &off_o, &off_lse);
-  return (verdict){off_o <= g->allowed_o, off_lse <= g->allowed_lse};
+  return (verdict){off_o <= g->allowed_o, off_lse <= g->allowed_lse, off_lse <= g->allowed_lse_stored};
 }
 
 static const char *const problems[] = {
@@ -235,6 +236,24 @@ static void defects_are_found(void **state)
   }
 }
 
+/* The standard algorithm keeps S in memory, rounded, and is no worse than PyTorch for it. */
+static void stored_scores_have_a_bound_of_their_own(void **state)
+{
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    played g = play(problems[i], 1, 1);
+    ways w = honest(&g);
+    w.rounded_scores = true;
+    verdict v = judge(&g, &w);
+    assert_true(v.o && v.stored && !v.lse);
+    w.lost_key = true;
+    assert_false(judge(&g, &w).o);
+    put_away(&g);
+  }
+  assert_true(fat_reference_stores("standard") && !fat_reference_stores("fwd") &&
+              !fat_reference_stores("fa1"));
+}
+
 /* Computing in a coarser way than the type promises. */
 static void coarser_arithmetic_is_found(void **state)
 {
@@ -276,7 +295,7 @@ static void scores_beyond_f16_have_a_finite_bound(void **state)
   assert_true(fat_reference_solve(&g.p, &in, g.o, g.lse, &bound));
   assert_true(bound.score > 65520);
   g.allowed_o = fat_reference_allowed_o(&g.p, &bound);
-  g.allowed_lse = fat_reference_allowed_lse(&g.p, &bound);
+  g.allowed_lse = fat_reference_allowed_lse(&g.p, &bound, false);
   assert_true(isfinite(g.allowed_o) && isfinite(g.allowed_lse));
   ways w = honest(&g);
   verdict v = judge(&g, &w);
@@ -305,6 +324,7 @@ int main(void)
       cmocka_unit_test(bounds_are_of_the_types_size),
       cmocka_unit_test(defects_are_found),
       cmocka_unit_test(coarser_arithmetic_is_found),
+      cmocka_unit_test(stored_scores_have_a_bound_of_their_own),
       cmocka_unit_test(scores_beyond_f16_have_a_finite_bound),
       cmocka_unit_test(rows_without_keys_have_no_part),
   };

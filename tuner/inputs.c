@@ -188,7 +188,8 @@ static fat_status solve(fat_case *c, const packed *in, fat_error *err)
   if (!c->o || !c->lse || !fat_reference_solve(p, &inputs, c->o, c->lse, &bound))
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the case %s", c->title);
   c->allowed_o = fat_reference_allowed_o(p, &bound);
-  c->allowed_lse = fat_reference_allowed_lse(p, &bound);
+  for (int stored = 0; stored < 2; stored++)
+    c->allowed_lse[stored] = fat_reference_allowed_lse(p, &bound, stored);
   return FAT_OK;
 }
 

@@ -29,7 +29,8 @@ typedef struct fat_case {
   char title[FAT_PROBLEM_TEXT + 64]; /* for messages */
   fat_slot slot[FAT_TENSORS];
   double *o, *lse; /* what is right, packed */
-  double allowed_o, allowed_lse;
+  double allowed_o;
+  double allowed_lse[2]; /* [fat_reference_stores] */
 } fat_case;
 
 typedef struct fat_cases {
@@ -59,7 +60,8 @@ typedef struct fat_anchor {
     int64_t b, h, i;
   } row[FAT_INPUTS_ROWS];
   double *o, *lse; /* of the known rows */
-  double allowed_o, allowed_lse;
+  double allowed_o;
+  double allowed_lse[2]; /* [fat_reference_stores] */
 } fat_anchor;
 
 /* The block, of FAT_INPUTS_BLOCK numbers; NULL without memory. */

@@ -73,7 +73,8 @@ fat_status fat_inputs_anchor(const fat_problem *p, const float *block, fat_ancho
   for (int r = 0; r < a->rows; r++)
     solve_row(a, r, block, room, scores, &bound);
   a->allowed_o = fat_reference_allowed_o(p, &bound);
-  a->allowed_lse = fat_reference_allowed_lse(p, &bound);
+  for (int stored = 0; stored < 2; stored++)
+    a->allowed_lse[stored] = fat_reference_allowed_lse(p, &bound, stored);
 done:
   free(room);
   free(scores);

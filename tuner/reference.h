@@ -21,6 +21,7 @@ double fat_reference_double(const fat_problem *p, const fat_reference_inputs *in
  * not count. */
 typedef struct fat_reference_bound {
   double off_o, off_lse;   /* of a computation in the problem's own precision, see reference.c */
+  double off_lse_stored;   /* of one whose LSE comes of rounded scores */
   double most_o, most_lse; /* the largest sizes of what is right */
   double score;            /* the largest size of a score */
   double sum;              /* the largest sum of the sizes of a score's summands */
@@ -39,9 +40,13 @@ int64_t fat_reference_keys(const fat_problem *p, int64_t i);
 void fat_reference_row(const fat_problem *p, int64_t keys, const fat_reference_inputs *in, double *scores,
                        double *o, double *lse, fat_reference_bound *bound);
 
-/* How far results may be from what is right. */
+/* How far results may be from what is right. `stored`: by a kernel that keeps S in memory. */
 double fat_reference_allowed_o(const fat_problem *p, const fat_reference_bound *bound);
-double fat_reference_allowed_lse(const fat_problem *p, const fat_reference_bound *bound);
+double fat_reference_allowed_lse(const fat_problem *p, const fat_reference_bound *bound, bool stored);
+
+/* Whether a kernel keeps S in memory as elements of the problem's type, as PyTorch does: the standard
+ * algorithm alone. All others keep it in float, and are held to it. */
+bool fat_reference_stores(const char *kernel);
 
 /* How far off a result is: infinitely where it is not finite and should be, or the other way round. */
 double fat_reference_off(double right, float got);

@@ -165,7 +165,7 @@ static void judge_image(fat_stand *s, const fat_candidate *candidate, fat_verdic
   for (int i = 0; i < s->cases.count; i++) {
     const fat_case *c = &s->cases.list[i];
     if (takes(candidate, c) && (!judge(c, FAT_O, c->o, c->allowed_o, s->got, v) ||
-                                !judge(c, FAT_LSE, c->lse, c->allowed_lse, s->got, v)))
+                                !judge(c, FAT_LSE, c->lse, c->allowed_lse[candidate->stores], s->got, v)))
       return;
   }
   for (int i = 0; i < s->cases.count; i++) {

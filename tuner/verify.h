@@ -12,7 +12,8 @@
 typedef struct fat_candidate {
   fat_recipe recipe;
   fat_module *module;
-  int unit; /* bytes it moves at once: what strides and addresses must be multiples of */
+  bool stores; /* it keeps S in memory: fat_reference_stores */
+  int unit;    /* bytes it moves at once: what strides and addresses must be multiples of */
 } fat_candidate;
 
 /* Runs the small cases: FAT_OK with verdict->outcome ok or wrong, and the largest error of the case that is
@@ -23,6 +24,7 @@ fat_status fat_verify_cases(fat_stand *stand, const fat_assignment *a, const fat
 /* A config ready to run at the anchor. */
 typedef struct fat_anchored {
   fat_stand *stand;
+  bool stores; /* as of the candidate */
   fat_launch launch;
 } fat_anchored;
 fat_status fat_verify_launch(fat_stand *stand, const fat_assignment *a, const fat_candidate *candidate,

@@ -20,6 +20,7 @@ fat_status fat_verify_launch(fat_stand *stand, const fat_assignment *a, const fa
   const fat_problem *p = &a->problem;
   const fat_sizes sizes = {p->b, p->h, p->hk, p->q, p->k, a->sms};
   anchored->stand = stand;
+  anchored->stores = candidate->stores;
   FAT_TRY(fat_launch_prepare(&candidate->recipe, &sizes, candidate->module, &anchored->launch, err));
   return fat_stand_workspace(stand, anchored->launch.workspace, err);
 }
@@ -86,9 +87,11 @@ static void wrong_row(const fat_anchor *a, int r, const char *name, double off, 
            (long long)a->row[r].i, off, allowed);
 }
 
-static fat_status judge_rows(const fat_stand *s, fat_verdict *v, fat_error *err)
+static fat_status judge_rows(const fat_anchored *anchored, fat_verdict *v, fat_error *err)
 {
+  const fat_stand *s = anchored->stand;
   const fat_anchor *a = &s->anchor;
+  double allowed_lse = a->allowed_lse[anchored->stores];
   const fat_slot *o = &a->slot[FAT_O], *l = &a->slot[FAT_LSE];
   float row[FAT_PROBLEM_D_MAX], elements[FAT_PROBLEM_D_MAX], lse;
   int32_t dv = a->problem.dv;
@@ -103,8 +106,8 @@ static fat_status judge_rows(const fat_stand *s, fat_verdict *v, fat_error *err)
     double lse_off = fat_reference_off(a->lse[r], lse);
     if (!(off <= a->allowed_o))
       wrong_row(a, r, "O", off, a->allowed_o, v);
-    else if (!(lse_off <= a->allowed_lse))
-      wrong_row(a, r, "LSE", lse_off, a->allowed_lse, v);
+    else if (!(lse_off <= allowed_lse))
+      wrong_row(a, r, "LSE", lse_off, allowed_lse, v);
     else if (off / a->allowed_o > v->error_max / v->error_allowed) {
       v->error_max = off;
       v->error_allowed = a->allowed_o;
@@ -154,7 +157,7 @@ fat_status fat_verify_probe(fat_anchored *anchored, fat_timer *timer, fat_verdic
   FAT_TRY(fat_stand_clear(s, 0, err));
   FAT_TRY(fat_stand_poison(s, anchored->launch.workspace, err));
   FAT_TRY(fat_timer_probe(timer, &runner, ms, err));
-  FAT_TRY(judge_rows(s, verdict, err));
+  FAT_TRY(judge_rows(anchored, verdict, err));
   FAT_TRY(judge_guards(s, verdict, err));
   FAT_TRY(fat_stand_intact(s, anchored->launch.workspace, &intact, err));
   if (!intact && verdict->outcome == FAT_OUT_OK) {

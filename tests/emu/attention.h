@@ -59,6 +59,7 @@ typedef struct emu_truth {
   float *q, *k, *v;
   double *o, *lse;
   double allowed_o, allowed_lse;
+  double allowed_lse_stored; /* of a kernel that keeps S in memory: fat_reference_stores */
 } emu_truth;
 fat_status emu_truth_make(const emu_case *c, emu_truth *t, fat_error *err);
 void emu_truth_free(emu_truth *t);
@@ -78,6 +79,7 @@ void emu_kernel_free(emu_kernel *kernel);
 /* What a run gave: packed, owned. `lse` is NULL where it was not asked for. */
 typedef struct emu_result {
   float *o, *lse;
+  bool stored; /* the kernel keeps S in memory */
   emu_report report;
 } emu_result;
 fat_status emu_attention_run(emu *e, const emu_kernel *kernel, const emu_case *c, const emu_truth *t,

@@ -145,7 +145,8 @@ fat_status emu_truth_make(const emu_case *c, emu_truth *t, fat_error *err)
     return fat_status_fail(err, FAT_E_NOMEM, "no memory for the inputs of a case");
   }
   t->allowed_o = fat_reference_allowed_o(p, &bound);
-  t->allowed_lse = fat_reference_allowed_lse(p, &bound);
+  t->allowed_lse = fat_reference_allowed_lse(p, &bound, false);
+  t->allowed_lse_stored = fat_reference_allowed_lse(p, &bound, true);
   return FAT_OK;
 }
 
