@@ -1,0 +1,248 @@
+/* test_bites_mma.c -- the emulator bites kernels on tensor cores: each is spoiled in one place after another,
+ * and each must be found.
+ *
+ * Every barrier, wait and commit is taken out in turn, in the configs where it is needed: what one schedule
+ * waits for, another has waited for already. A table holds other defects (bites.h says how). A tile without
+ * its swizzle is right, but slow: its bank conflicts are counted. */
+#include "bites.h"
+
+/* Causal, with tiles no mask touches and tiles of both kinds of edges, several of each. */
+#define SHAPE   "-b1-h2k1-q150-k170-d40-causal all lay=padded"
+#define F16_T4  "fwd-f16" SHAPE " gpu=T4"
+#define F16     "fwd-f16" SHAPE " gpu=A100"
+#define BF16    "fwd-bf16" SHAPE " gpu=A100"
+#define TF32    "fwd-tf32" SHAPE " gpu=A100"
+#define F32X3   "fwd-f32x3" SHAPE " gpu=A100"
+#define WIDE_V  "fwd-f16-b1-h2k1-q150-k170-d40v96 all gpu=T4"
+#define NO_KEYS "fwd-f16-b1-h1-q150-k20-d40-causal all gpu=A100" /* for two tiles of Q of three */
+
+#define FWD(rest) "fwd:Br64-Bc32-w4-" rest "-b1-Z1-W16"
+#define APIECE    "fwd:Br64-Bc32-w4-s1-Q0-b1-Z1-W1"
+
+/* ---- every barrier, wait and commit ---- */
+
+static const struct {
+  const char *kernel, *line;
+} schedules[] = {
+    {FWD("s0-Q0"), F16_T4},  {FWD("s0-Q1"), F16_T4}, {FWD("s1-Q0"), F16_T4}, {FWD("s1-Q1"), F16_T4},
+    {FWD("s1-Q1"), F16},     {FWD("s2-Q0"), BF16},   {FWD("s2-Q1"), F16},    {FWD("s3-Q0"), TF32},
+    {FWD("s3-Q0"), NO_KEYS}, {"fa1", F16_T4},        {"standard", F16_T4},   {"fa1", F16},
+    {"standard", F16},       {"fa1", TF32},          {"fa1", WIDE_V},
+};
+
+/* A call, by its place in the templates and by how many times its line was rendered before. */
+typedef struct call {
+  emu_finding place;
+  int rendering;
+  bool found;
+} call;
+
+enum { CALLS = 100 };
+static call calls[CALLS];
+static int call_count;
+
+static call *call_at(const emu_finding *place, int rendering)
+{
+  for (int i = 0; i < call_count; i++)
+    if (calls[i].place.line == place->line && calls[i].rendering == rendering &&
+        !strcmp(calls[i].place.file, place->file))
+      return &calls[i];
+  assert_true(call_count < CALLS);
+  calls[call_count] = (call){.place = *place, .rendering = rendering};
+  return &calls[call_count++];
+}
+
+/* Whether the text without this call races or leaves a copy behind. */
+static bool is_missed(const victim *v, const char *text, const call *of, const char *name)
+{
+  emu_report report;
+  char line[512], why[512];
+  run_spoiled(v, text, fat_text_get(&v->source.recipe), &report, why, sizeof why);
+  for (int f = 0; f < report.findings; f++) {
+    const emu_finding *found = &report.finding[f];
+    if (found->kind != EMU_RACE && found->kind != EMU_NEVER_AWAITED)
+      continue;
+    if (!has_access(line_text(text, found->file, found->line, line, sizeof line)))
+      fail_msg("without the %s of %s:%d: no access stands on the line of '%s'", name, of->place.file,
+               of->place.line, found->text);
+    print_message("%s without %s:%d: %s\n", emu_check_title(&v->c, &v->config), of->place.file,
+                  of->place.line, found->text);
+    return true;
+  }
+  return false;
+}
+
+/* Takes every call of a name out of one config's text that no config has missed before. */
+static void take_out(const victim *v, const char *name)
+{
+  char *text = strdup(fat_text_get(&v->source.text));
+  emu_finding last = {0};
+  int rendering = 0, lines[CALLS] = {0}, count = 0;
+  assert_non_null(text);
+  for (char *at = strstr(text, name); at; at = strstr(at + 1, name)) {
+    emu_finding place = place_of(text, at);
+    const size_t length = strcspn(at, ";");
+    if (strstr(place.file, "templates/arch/") || at[length] != ';')
+      continue;
+    if (strcmp(place.file, last.file))
+      count = 0;
+    rendering = 0;
+    for (int i = 0; i < count; i++)
+      rendering += lines[i] == place.line;
+    assert_true(count < CALLS);
+    lines[count++] = place.line;
+    last = place;
+    call *c = call_at(&place, rendering);
+    if (c->found)
+      continue;
+    char kept[64];
+    assert_true(length < sizeof kept);
+    memcpy(kept, at, length);
+    memset(at, ' ', length);
+    c->found = is_missed(v, text, c, name);
+    memcpy(at, kept, length);
+  }
+  free(text);
+}
+
+static void every_call_is_missed(void **state)
+{
+  (void)state;
+  static const char *const names[] = {"block_sync()", "warp_sync()", "copy_wait<", "copy_commit()"};
+  for (unsigned i = 0; i < sizeof schedules / sizeof *schedules; i++) {
+    victim v = victim_of(schedules[i].kernel, schedules[i].line);
+    for (unsigned j = 0; j < sizeof names / sizeof *names; j++)
+      take_out(&v, names[j]);
+    victim_free(&v);
+  }
+  assert_true(call_count >= 20);
+  int never = 0;
+  for (int i = 0; i < call_count; i++)
+    if (!calls[i].found) {
+      print_message("never missed: %s:%d, rendering %d\n", calls[i].place.file, calls[i].place.line,
+                    calls[i].rendering + 1);
+      never++;
+    }
+  assert_int_equal(never, 0);
+}
+
+/* ---- other defects ---- */
+
+#define MMA  "templates/lib/mma.cuh"
+#define HALF "templates/lib/half.cuh"
+
+static const defect defects[] = {
+    /* masks and tiles */
+    {FWD("s1-Q0"), "keep(at, i0 + row_of(r), j0 + column_of(c)) ? S.at[r][c] : minus_inf()", "S.at[r][c]",
+     F16_T4, WRONG, NULL, NULL},
+    {FWD("s2-Q1"), "keep(at, i0 + row_of(r), j0 + column_of(c)) ? S.at[r][c] : minus_inf()", "S.at[r][c]",
+     "fwd-bf16-b1-h1-q20-k35-d40 all gpu=A100", WRONG, NULL, NULL},
+    {FWD("s1-Q0"), "j <= i + at.nk - at.nq", "j <= i + 1 + at.nk - at.nq", F16_T4, WRONG, NULL, NULL},
+    {FWD("s2-Q0"), "ceil_div(last_sees, Bc)", "last_sees / Bc", F16, WRONG, NULL, NULL},
+    /* the swizzle: of what is written, of what is read, of a pair's second chunk */
+    {FWD("s1-Q0"), "x ^ Tile::order(k * step)", "x", F16_T4, WRONG, NULL, NULL},
+    {FWD("s2-Q0"), "x ^ Tile::order(k * step)", "x", F16, WRONG, NULL, NULL},
+    {FWD("s1-Q0"), "(base ^ (pair * 32 & flips))", "(base + (pair * 32 & flips))",
+     "fwd-f16-b1-h1-q40-k50-d64 all", WRONG, NULL, NULL},
+    {FWD("s2-Q0"), "return {from.chunk(i + lane % 16, lane / 16)};",
+     "return {from.data + (i + lane % 16) * Tile::row + lane / 16 * 16};", F16, WRONG, NULL, NULL},
+    {FWD("s3-Q0"), "V.chunk(2 * t + 1, g / 4)", "V.chunk(2 * t, g / 4)", TF32, WRONG, NULL, NULL},
+    /* fragments: halves of a register, registers, a matrix that is not turned over, a depth in another order
+     */
+    {FWD("s1-Q0"), "pack_f16(pair[0], pair[1])", "pack_f16(pair[1], pair[0])", F16_T4, WRONG, NULL, NULL},
+    {FWD("s1-Q0"), "as_right(x.at[0], x.at[1])", "as_right(x.at[1], x.at[0])", F16, WRONG, NULL, NULL},
+    {FWD("s1-Q0"), "ldmatrix_trans(view.at(16 * k, n))", "ldmatrix(view.at(16 * k, n))", F16_T4, WRONG, NULL,
+     NULL},
+    {FWD("s1-Q0"), "mma_f16(c0, c1, c2, c3, a,", "mma_bf16(c0, c1, c2, c3, a,", F16, WRONG, NULL, NULL},
+    {FWD("s1-Q0"), "round_tf32(__uint_as_float(a.at[x]))", "a.at[x]", "fwd-tf32-b1-h1-q64-k64-d128 all",
+     WRONG, NULL, NULL},
+    {FWD("s1-Q0"), "mma_tf32(c0, c1, c2, c3, a.big, b.small[0], b.small[1]);", ";", F32X3, WRONG, NULL, NULL},
+    /* the ring */
+    {FWD("s2-Q0"), "copy_wait<stages - 2>", "copy_wait<stages - 1>", F16, EMU_RACE, MMA, "ldmatrix("},
+    {FWD("s3-Q0"), "copy_wait<stages - 2>", "copy_wait<stages - 1>", TF32, EMU_RACE, MMA, "ldmatrix("},
+    {FWD("s3-Q0"), "send_both(K, V, at, j + stages - 1", "send_both(K, V, at, j + stages", BF16, EMU_RACE,
+     MMA, "ldmatrix("},
+    {FWD("s3-Q0"), "mma_ABt(S, Q, K.slot(j))", "mma_ABt(S, Q, K.slot(j + 1))", BF16, EMU_RACE, MMA,
+     "ldmatrix("},
+    {FWD("s2-Q1"), "u32(j) % stages", "u32(j) % 1", F16, EMU_RACE, MMA, "copy_async("},
+    /* bounds; what lies beyond them is zero: 0 x NaN is NaN */
+    {FWD("s1-Q0"), "my.i < n - i0 - k * share<Tile>::step && my.x * A < d", "my.x * A < d", F16_T4,
+     EMU_OUT_OF_BOUNDS, MMA, "return *(const quad *)p"},
+    {FWD("s2-Q0"), "my.i < n - i0 - k * share<Tile>::step && my.x * A < d",
+     "my.i <= n - i0 - k * share<Tile>::step && my.x * A < d", F16, EMU_OUT_OF_BOUNDS, MMA, "copy_async("},
+    {FWD("s2-Q0"), "&& my.x * A < d)", ")", F16, EMU_OUT_OF_BOUNDS, MMA, "copy_async("},
+    {FWD("s1-Q0"), "f.chunk[k] = {};", "f.chunk[k] = {{~0u, ~0u, ~0u, ~0u}};", F16_T4, WRONG, NULL, NULL},
+    {APIECE, "if (row_of(r) < at.nq - i0) {", "if (row_of(r) <= at.nq - i0) {",
+     "fwd-f16-b1-h1-q20-k35-d40v24 all lay=padded", EMU_OUT_OF_BOUNDS, HALF, "to[column_of(e)]"},
+    {FWD("s1-Q0"), "if (i < at.nq - i0 && chunk * A < Dv)", "if (chunk * A < Dv)", F16, EMU_OUT_OF_BOUNDS,
+     HALF, "*(quad *)(at.O"},
+    /* lanes that do not come; an address that is aligned for less; a block's tile that another wrote */
+    {FWD("s1-Q0"), "const quad x = ldmatrix(view.at(16 * n, k));",
+     "quad x = {}; if (thread_id() % 32 != 3) x = ldmatrix(view.at(16 * n, k));", F16_T4, EMU_MISSING_LANES,
+     MMA, "ldmatrix("},
+    {FWD("s1-Q0"), "mma_f16(c0, c1, c2, c3, a,", "if (thread_id() % 32 != 3) mma_f16(c0, c1, c2, c3, a,", F16,
+     EMU_MISSING_LANES, HALF, "mma_f16("},
+    {FWD("s1-Q0"), "(const elem *)a.V.data", "(const elem *)a.V.data + 1", F16_T4, EMU_MISALIGNED, MMA,
+     "return *(const quad *)p"},
+    {FWD("s2-Q0"), "(const elem *)a.V.data", "(const elem *)a.V.data + 1", F16, EMU_MISALIGNED, MMA,
+     "copy_async("},
+    {FWD("s2-Q0"), "x ^ Tile::order(k * step)) + k * step * Tile::row",
+     "x ^ Tile::order(k * step)) + k * step * Tile::row + 8", F16, EMU_MISALIGNED, MMA, "copy_async("},
+    {"standard", "store_scores(S, matrix_of(S_all, head, at), i * Br",
+     "store_scores(S, matrix_of(S_all, head, at), Br", F16, EMU_RACE, HALF, "*(u32 *)to ="},
+};
+
+static void every_defect_is_found(void **state)
+{
+  (void)state;
+  for (unsigned i = 0; i < sizeof defects / sizeof *defects; i++)
+    defect_is_found(&defects[i], defects[i].kernels);
+}
+
+/* ---- banks ---- */
+
+static long long conflicts_of(const victim *v, const char *text)
+{
+  char why[512];
+  emu_report report;
+  if (run_spoiled(v, text, fat_text_get(&v->source.recipe), &report, why, sizeof why))
+    fail_msg("%s: %s", emu_check_title(&v->c, &v->config), why);
+  if (report.findings)
+    fail_msg("%s: %s", emu_check_title(&v->c, &v->config), report.finding[0].text);
+  assert_true(report.together > 0);
+  return report.conflicts;
+}
+
+/* Rows of 2, 4, 6, 8, 10, 12 and 16 chunks. */
+static void no_matrix_has_bank_conflicts_but_without_swizzle(void **state)
+{
+  (void)state;
+  static const char *const lines[] = {
+      "fwd-f16-b1-h1-q40-k50-d16 all",     "fwd-f16-b1-h1-q40-k50-d32v48 all",
+      "fwd-f16-b1-h1-q40-k50-d64v80 all",  "fwd-bf16-b1-h1-q40-k50-d96v128 all",
+      "fwd-tf32-b1-h1-q40-k50-d40v64 all",
+  };
+  for (unsigned i = 0; i < sizeof lines / sizeof *lines; i++) {
+    int count;
+    victim v = victim_of(FWD("s1-Q0"), lines[i]);
+    char *text = spoiled(fat_text_get(&v.source.text), "(x ^ order(i)) * 16", "x * 16", &count);
+    char *plain = spoiled(text, "x ^ Tile::order(k * step)", "x", &count);
+    assert_int_equal(conflicts_of(&v, fat_text_get(&v.source.text)), 0);
+    long long without = conflicts_of(&v, plain);
+    assert_true(without > 0);
+    print_message("%s without its swizzle: %lld bank conflicts\n", lines[i], without);
+    free(plain);
+    free(text);
+    victim_free(&v);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_call_is_missed),
+      cmocka_unit_test(every_defect_is_found),
+      cmocka_unit_test(no_matrix_has_bank_conflicts_but_without_swizzle),
+  };
+  return cmocka_run_group_tests(tests, emu_check_open, emu_check_close);
+}
