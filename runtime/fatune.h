@@ -92,13 +92,13 @@ enum {
 };
 
 typedef struct fatune_request {
-  size_t size; /* sizeof(fatune_request) */
-  const char
-      *problem; /* "fwd-f32-b2-h16k4-q4096-k4096-d128-causal": operation, element type, batch, query heads
-                   (k: KV heads), rows of Q, rows of K and V, head dimension (v: that of V), mask */
-  const char *kernel; /* NULL: the fastest known; "standard", "fa1", "fwd": that one */
-  uint32_t policy;    /* fatune_policy */
-  uint32_t flags;     /* FATUNE_ALIGNED, or 0 */
+  size_t size;         /* sizeof(fatune_request) */
+  const char *problem; /* "fwd-f16-b2-h16k4-q4096-k4096-d128-causal": operation, type (f16, bf16, f32: that of
+                          Q, K, V and O; tf32, f32x3: f32 tensors in that arithmetic), batch, query heads (k:
+                          KV heads), rows of Q, rows of K and V, head dimension (v: that of V), mask */
+  const char *kernel;  /* NULL: the fastest known; "standard", "fa1", "fwd": that one */
+  uint32_t policy;     /* fatune_policy */
+  uint32_t flags;      /* FATUNE_ALIGNED, or 0 */
 } fatune_request;
 
 /* Chooses and loads a kernel for the CUDA context that is current in this thread (primary or not) and leaves

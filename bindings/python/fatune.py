@@ -75,8 +75,9 @@ def version():
     return _lib.fatune_version().decode()
 
 
-def problem_text(q, k, v, causal=False):
-    """The canonical text of a forward call: `fwd-f32-b2-h16k4-q4096-k4096-d128-causal`."""
+def problem_text(q, k, v, causal=False, arithmetic=None):
+    """The canonical text of a forward call: `fwd-f32-b2-h16k4-q4096-k4096-d128-causal`. `arithmetic`: how float32
+    tensors are multiplied, "f32" (the default), "tf32" or "f32x3" (three products of TF32, nearly as exact as f32)."""
     if q.dim() != 4 or k.dim() != 4 or v.dim() != 4:
         raise ValueError(f"q, k, v have {q.dim()}, {k.dim()}, {v.dim()} dimensions: 4 are needed, [b, h, n, d]")
     b, h, n, d = q.shape
@@ -85,9 +86,12 @@ def problem_text(q, k, v, causal=False):
         raise ValueError(f"shapes {tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)} do not fit together")
     if q.dtype not in _DTYPES or k.dtype != q.dtype or v.dtype != q.dtype:
         raise ValueError(f"dtypes {q.dtype}, {k.dtype}, {v.dtype}: one of {list(_DTYPES.values())} for all is needed")
+    dtype = arithmetic or _DTYPES[q.dtype]
+    if dtype != _DTYPES[q.dtype] and (q.dtype != torch.float32 or dtype not in ("tf32", "f32x3")):
+        raise ValueError(f"arithmetic {arithmetic} of {q.dtype} tensors: there are tf32 and f32x3, both of float32")
     heads = f"h{h}" if hk == h else f"h{h}k{hk}"
     dims = f"d{d}" if dv == d else f"d{d}v{dv}"
-    return f"fwd-{_DTYPES[q.dtype]}-b{b}-{heads}-q{n}-k{nk}-{dims}" + ("-causal" if causal else "")
+    return f"fwd-{dtype}-b{b}-{heads}-q{n}-k{nk}-{dims}" + ("-causal" if causal else "")
 
 
 def plan(problem, device=None, kernel=None, policy=COMPILE):
@@ -121,9 +125,10 @@ def _rows(tensor):
     return _Tensor(tensor.data_ptr(), (ctypes.c_int64 * 3)(*strides[:3]))
 
 
-def attention(q, k, v, causal=False, scale=None, out=None, return_lse=False, kernel=None, policy=COMPILE):
+def attention(q, k, v, causal=False, scale=None, out=None, return_lse=False, kernel=None, policy=COMPILE,
+              arithmetic=None):
     """softmax(scale q k^T + mask) v for [b, h, n, d] tensors on one GPU; k and v may have fewer heads."""
-    problem = problem_text(q, k, v, causal)
+    problem = problem_text(q, k, v, causal, arithmetic)
     if not (q.is_cuda and k.device == q.device and v.device == q.device):
         raise ValueError(f"devices {q.device}, {k.device}, {v.device}: one GPU for all is needed")
     if out is None:

@@ -53,10 +53,15 @@ check(2, 2, 2, 3, 4, 64, True, transposed=True)
 check(1, 2, 1, 4, 4, 64, True, kernel="standard")  # takes a workspace
 assert "kernel standard:" in fatune.describe(fatune.problem_text(*[torch.empty((1, 1, 4, 64))] * 3, causal=True), kernel="standard")
 small = torch.empty((1, 2, 4, 64))
+half = [torch.empty((1, 2, 4, 64), dtype=torch.float16)] * 3
+assert fatune.problem_text(*half) == "fwd-f16-b1-h2-q4-k4-d64"
+assert fatune.problem_text(small, small, small, arithmetic="f32x3") == "fwd-f32x3-b1-h2-q4-k4-d64"
 for wrong, word in ((lambda: fatune.attention(small, small, torch.empty((1, 2, 5, 64))), "fit together"),
                     (lambda: fatune.attention(small.transpose(2, 3), small, small), "fit together"),
                     (lambda: fatune.attention(*[small.transpose(2, 3)] * 3), "contiguous"),
                     (lambda: fatune.attention(*[torch.empty((4, 64))] * 3), "4 are needed"),
+                    (lambda: fatune.attention(*half, arithmetic="tf32"), "both of float32"),
+                    (lambda: fatune.attention(small, small, small, arithmetic="f16"), "both of float32"),
                     (lambda: fatune.attention(small, small, small, out=torch.empty((1, 2, 4, 32))), "does not fit")):
     try:
         wrong()
