@@ -8,6 +8,7 @@
 #define FAT_CUDA_ABI_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* One row per function: its name without the library's prefix, its name as a symbol, its parameters. */
 #define FAT_NVRTC_CALLS(X)                                                                                   \
@@ -91,12 +92,15 @@ typedef unsigned long long fat_cuda_address;
   X(event_query, cuEventQuery, (void *event))                                                                \
   X(event_ms, cuEventElapsedTime, (float *milliseconds, void *start, void *end))
 
-/* Functions that drivers for CUDA 12.0 lack: the pointer is NULL there. A context's number tells it from a
- * later one at the same address. */
+/* Functions that older drivers lack, the last one those before CUDA 12.0: the pointer is NULL there. A
+ * context's number tells it from a later one at the same address. */
 #define FAT_CUDA_OPTIONAL(X)                                                                                 \
   X(context_id, cuCtxGetId, (void *context, unsigned long long *id))                                         \
   X(function_load, cuFuncLoad, (void *function))                                                             \
-  X(capture_mode, cuThreadExchangeStreamCaptureMode, (int *mode))
+  X(capture_mode, cuThreadExchangeStreamCaptureMode, (int *mode))                                            \
+  X(map_tiled, cuTensorMapEncodeTiled,                                                                       \
+    (void *map, int type, uint32_t rank, void *base, const uint64_t *size, const uint64_t *stride,           \
+     const uint32_t *box, const uint32_t *step, int interleave, int swizzle, int promotion, int fill))
 
 #define FAT_ABI_POINTER(field, symbol, parameters) int(*field) parameters;
 
@@ -150,6 +154,19 @@ enum {
   FAT_CUDA_FUNCTION_LOCAL = 3,         /* local memory of a thread */
   FAT_CUDA_FUNCTION_REGISTERS = 4,     /* of a thread */
   FAT_CUDA_FUNCTION_DYNAMIC_SHARED = 8 /* most dynamic shared memory a launch may ask for */
+};
+
+/* Tensor maps: element types, layouts, and their own size and alignment in bytes. */
+enum {
+  FAT_CUDA_MAP_F16 = 6,
+  FAT_CUDA_MAP_F32 = 7,
+  FAT_CUDA_MAP_BF16 = 9,
+  FAT_CUDA_MAP_PLAIN = 0, /* no interleave */
+  FAT_CUDA_MAP_SWIZZLE_128 = 3,
+  FAT_CUDA_MAP_L2_256 = 3,
+  FAT_CUDA_MAP_ZEROS = 0, /* what lies outside reads as 0 */
+  FAT_CUDA_MAP_BYTES = 128,
+  FAT_CUDA_MAP_ALIGN = 64
 };
 
 /* Flags of streams and events. */

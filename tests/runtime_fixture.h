@@ -6,6 +6,7 @@
 #ifndef FAT_TESTS_RUNTIME_FIXTURE_H
 #define FAT_TESTS_RUNTIME_FIXTURE_H
 
+#include "arguments.h"
 #include "db_fixture.h"
 #include "fake/bench.h"
 #include "fatune.h"
@@ -76,9 +77,7 @@ static inline void *cubin_for(const char *recipe_text, int sm, size_t *size)
       continue;
     kernels[count] = (fake_kernel){.name = s->entry, .registers = 64, .params = s->args};
     for (int a = 0; a < s->args; a++)
-      kernels[count].size[a] = s->arg[a].kind == FAT_ARG_CALL ? (int)sizeof(call)
-                               : s->arg[a].kind == FAT_ARG_WS ? 8
-                                                              : 4;
+      kernels[count].size[a] = (int)argument_size(s->arg[a].kind, sizeof(call));
     count++;
   }
   return cu.fake_cubin(sm, count, kernels, size);

@@ -3,11 +3,13 @@
  * Rendered kernels, one recipe step after the other as a runtime takes them, on memory of the fake; the
  * result is compared with the reference in double. The cubin is one without code: the numbers come from the
  * source, found by the hash in the entry's name. */
+#include "arguments.h"
 #include "db_fixture.h"
 #include "fake/bench.h"
 #include "folder.h"
 #include "check.h"
 #include "args.h"
+#include "map.h"
 
 static fake_bench b;
 static folder files;
@@ -72,9 +74,7 @@ static void job_load(job *j)
       continue;
     kernels[count] = (fake_kernel){.name = s->entry, .registers = 64, .params = s->args};
     for (int a = 0; a < s->args; a++)
-      kernels[count].size[a] = s->arg[a].kind == FAT_ARG_CALL ? (int)sizeof(call)
-                               : s->arg[a].kind == FAT_ARG_WS ? 8
-                                                              : 4;
+      kernels[count].size[a] = (int)argument_size(s->arg[a].kind, sizeof(call));
     count++;
   }
   void *image = cu.fake_cubin(75, count, kernels, &size);
@@ -122,17 +122,27 @@ static void job_allocate(job *j)
                    .scale = j->c.scale};
 }
 
+static void job_map(const job *j, fat_arg_kind kind, int64_t rows, void *map)
+{
+  const fat_cuda_calls calls = {.map_tiled = cu.cuTensorMapEncodeTiled};
+  const fat_map_shape shape = fat_map_shape_of(&j->c.problem, kind);
+  assert_int_equal(fat_map_encode(&calls, &shape, fat_map_tensor(&j->args, kind), rows, map), 0);
+}
+
 static void job_launch(job *j, const fat_step *s, const fat_step_values *v, void *stream)
 {
   void *function, *arguments[FAT_RECIPE_ARGS];
-  fat_cuda_address pointer[FAT_RECIPE_ARGS];
-  int32_t number[FAT_RECIPE_ARGS];
+  argument value[FAT_RECIPE_ARGS];
   for (int a = 0; a < s->args; a++) {
-    pointer[a] = j->workspace + (uint64_t)v->arg[a];
-    number[a] = (int32_t)v->arg[a];
-    arguments[a] = s->arg[a].kind == FAT_ARG_CALL ? (void *)&j->args
-                   : s->arg[a].kind == FAT_ARG_WS ? (void *)&pointer[a]
-                                                  : (void *)&number[a];
+    arguments[a] = &value[a];
+    if (s->arg[a].kind == FAT_ARG_CALL)
+      arguments[a] = &j->args;
+    else if (s->arg[a].kind == FAT_ARG_WS)
+      value[a].pointer = (void *)(uintptr_t)(j->workspace + (uint64_t)v->arg[a]);
+    else if (s->arg[a].kind == FAT_ARG_INT)
+      value[a].number = (int32_t)v->arg[a];
+    else
+      job_map(j, s->arg[a].kind, v->arg[a], value[a].map);
   }
   assert_int_equal(cu.cuModuleGetFunction(&function, j->module, s->entry), 0);
   assert_int_equal(cu.cuFuncSetAttribute(function, FAT_CUDA_FUNCTION_DYNAMIC_SHARED, (int)v->shared), 0);

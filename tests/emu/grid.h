@@ -1,8 +1,8 @@
 /* grid.h -- the threads of the blocks that run now, who of them may go on, and what each waits for. Private.
  *
  * grid.c switches between threads and lets barriers and shuffles happen; together.c has the products of a
- * warp; copies.c the copies that run on by themselves; run.c fills the blocks and reads what is left;
- * findings.c collects. All of it works on the one grid that runs. */
+ * warp; copies.c the copies that run on by themselves; maps.c the tensor maps; run.c fills the blocks and
+ * reads what is left; findings.c collects. All of it works on the one grid that runs. */
 #ifndef EMU_GRID_H
 #define EMU_GRID_H
 
@@ -106,6 +106,11 @@ void emu_copies_end(emu_thread *t);
 /* What the lanes of a warp, all of which have come, do together. NULL; or a lane that came for another thing
  * than the first one did. */
 const emu_thread *emu_together(emu_thread *lanes);
+
+/* The map of a tensor of the struct `call` that kernels are given, whose sizes are those it was laid out
+ * with. FAT_E_INPUT where that is no tensor's first element, or it cannot be mapped. */
+fat_status emu_map_fill(const emu *e, fat_arg_kind kind, int64_t rows, const void *call, size_t call_size,
+                        void *map, fat_error *err);
 
 /* Threads of a warp that do different things where one is to be done together. Fatal. */
 void emu_findings_apart(const emu_thread *t, const emu_thread *other);

@@ -1,5 +1,6 @@
 /* run.c -- a recipe, step by step: workspace, clears, launches; the grid of a launch, block by block. */
 #include "grid.h"
+#include "../arguments.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,18 +179,20 @@ static fat_status launch(emu_grid *g, const fat_step *s, const fat_step_values *
   FAT_TRY(emu_module_entry(g->module, s->entry, &entry, err));
   FAT_TRY(check_args(&entry, s->entry, s->args, err));
   void *args[FAT_RECIPE_ARGS];
-  char *pointer[FAT_RECIPE_ARGS];
-  int32_t number[FAT_RECIPE_ARGS];
+  argument value[FAT_RECIPE_ARGS];
   for (int i = 0; i < s->args; i++) {
-    size_t size = s->arg[i].kind == FAT_ARG_CALL ? call_size : s->arg[i].kind == FAT_ARG_WS ? 8 : 4;
+    fat_arg_kind kind = s->arg[i].kind;
+    size_t size = argument_size(kind, call_size);
     if (size != entry.size[i])
       return fat_status_fail(err, FAT_E_INPUT, "argument %d of '%s' has %zu bytes, the kernel takes %lu",
                              i + 1, s->entry, size, entry.size[i]);
-    pointer[i] = s->arg[i].kind == FAT_ARG_WS ? workspace_at(w, v->arg[i]) : NULL;
-    number[i] = (int32_t)v->arg[i];
-    args[i] = s->arg[i].kind == FAT_ARG_CALL ? (void *)call
-              : s->arg[i].kind == FAT_ARG_WS ? (void *)&pointer[i]
-                                             : (void *)&number[i];
+    args[i] = kind == FAT_ARG_CALL ? (void *)call : &value[i];
+    if (kind == FAT_ARG_WS)
+      value[i].pointer = workspace_at(w, v->arg[i]);
+    else if (kind == FAT_ARG_INT)
+      value[i].number = (int32_t)v->arg[i];
+    else if (kind != FAT_ARG_CALL)
+      FAT_TRY(emu_map_fill(g->memory, kind, v->arg[i], call, call_size, value[i].map, err));
   }
   return run_entry(g, s->entry, &entry, v, args, err);
 }

@@ -18,7 +18,7 @@ typedef struct fake_kernel {
   const char *name;
   int registers, shared, threads; /* of a thread; static bytes; most threads of a block, 0: any */
   int params;
-  int size[8]; /* bytes of each parameter */
+  int size[8]; /* bytes of each parameter; those of FAT_CUDA_MAP_BYTES lie as tensor maps must */
 } fake_kernel;
 
 typedef enum fake_numbers {

@@ -55,7 +55,8 @@ static int append(graph *g, const fake_work *w)
   copy->next = NULL;
   copy->params = NULL;
   if (w->kind == FAKE_WORK_LAUNCH && w->function->bytes > 0) {
-    copy->params = malloc((size_t)w->function->bytes);
+    size_t units = ((size_t)w->function->bytes + FAT_CUDA_MAP_ALIGN - 1) / FAT_CUDA_MAP_ALIGN;
+    copy->params = aligned_alloc(FAT_CUDA_MAP_ALIGN, units * FAT_CUDA_MAP_ALIGN);
     if (!copy->params) {
       free(copy);
       return 2;

@@ -53,7 +53,7 @@ int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned gr
                    void **extra)
 {
   FAKE_ENTER_CONTEXT(cuLaunchKernel, c);
-  unsigned char params[FAKE_PARAM_BYTES];
+  _Alignas(FAT_CUDA_MAP_ALIGN) unsigned char params[FAKE_PARAM_BYTES];
   fake_function *f = function;
   fake_stream *s;
   if (!fake_handle_is(f, FAKE_FUNCTION, c) || fake_stream_find(c, stream, &s))

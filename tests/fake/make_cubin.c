@@ -57,7 +57,10 @@ static void add_kernel(writer *w, const fake_kernel *k)
   begin_section(w, SHT_LOPROC, ".nv.info.", k->name);
   uint32_t offset = 0;
   for (int i = 0; i < k->params; i++) {
-    uint32_t size = (uint32_t)k->size[i], unit = size >= 8 ? 8 : size >= 4 ? 4 : 1;
+    uint32_t size = (uint32_t)k->size[i], unit = size == FAT_CUDA_MAP_BYTES ? FAT_CUDA_MAP_ALIGN
+                                                 : size >= 8                ? 8
+                                                 : size >= 4                ? 4
+                                                                            : 1;
     offset = (offset + unit - 1) / unit * unit;
     add_info(w, 0x17, 3, (uint32_t[]){0, (uint32_t)i | offset << 16, size << 18 | 0x1f000});
     offset += size;

@@ -8,6 +8,8 @@
 #include "fake.h"
 #include "../../templates/lib/args.h"
 #include "half.h"
+#include "map.h"
+#include "maps.h"
 #include "reference.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -79,6 +81,42 @@ static int attend(const call *c, const fat_problem *p)
   return done ? 0 : 719;
 }
 
+/* Whether it is the map of this tensor, with boxes of 128 swizzled bytes of some rows. */
+static bool is_map_of(const emu_tensor_map *m, const fat_map_shape *shape, const tensor *t)
+{
+  const int64_t strides[] = {t->n, t->h, t->b};
+  if (m->magic != EMU_MAP_MAGIC || m->rank != FAT_MAP_DIMS || m->type != shape->type ||
+      m->base != (uintptr_t)t->data || m->swizzle != FAT_CUDA_MAP_SWIZZLE_128 ||
+      m->box[0] * m->element != FAT_MAP_BOX || m->box[2] != 1 || m->box[3] != 1)
+    return false;
+  for (int i = 0; i < FAT_MAP_DIMS; i++)
+    if (m->size[i] != shape->size[i] || m->step[i] != 1 ||
+        (i > 0 && shape->size[i] > 1 && m->stride[i - 1] != (uint64_t)(strides[i - 1] * shape->element)))
+      return false;
+  return true;
+}
+
+/* Every map that a kernel takes is one of the call's tensors. */
+static bool check_maps(const fake_work *w, const call *c, const fat_problem *p)
+{
+  const fake_function *f = w->function;
+  for (int i = 0; i < f->params; i++) {
+    emu_tensor_map map;
+    bool found = f->size[i] != (int)sizeof map;
+    if (!found)
+      memcpy(&map, w->params + f->offset[i], sizeof map);
+    for (int kind = FAT_ARG_MAP_Q; kind < FAT_ARG_COUNT && !found; kind++) {
+      const fat_map_shape shape = fat_map_shape_of(p, (fat_arg_kind)kind);
+      found = is_map_of(&map, &shape, fat_map_tensor(c, (fat_arg_kind)kind));
+    }
+    if (!found) {
+      fake_found("%s: argument %d is no map of a tensor of the call", f->name, i + 1);
+      return false;
+    }
+  }
+  return true;
+}
+
 int fake_reference(const fake_work *w)
 {
   const fake_function *f = w->function;
@@ -102,5 +140,5 @@ int fake_reference(const fake_work *w)
     fake_found("%s is given a tensor that reaches beyond its allocation", f->name);
     return 700;
   }
-  return attend(&c, &p);
+  return check_maps(w, &c, &p) ? attend(&c, &p) : 719;
 }
