@@ -126,12 +126,30 @@ fatune_status fatune_supported(fatune *handle, const fatune_request *request)
   return fatune_why(handle, request, NULL, 0);
 }
 
+static bool takes(const fat_launch *launch, unsigned alignment, const call *args, uint64_t bits)
+{
+  return (bits & (alignment - 1)) == 0 && fat_launch_takes(launch, args);
+}
+
 /* Which kernel takes tensors with these low bits; NULL: none. */
-static const fat_launch *launch_for(const fatune_plan *plan, uint64_t bits)
+static const fat_launch *launch_for(const fatune_plan *plan, const call *args, uint64_t bits)
+{
+  if (takes(&plan->main, plan->alignment, args, bits))
+    return &plan->main;
+  return plan->twin_alignment && takes(&plan->twin, plan->twin_alignment, args, bits) ? &plan->twin : NULL;
+}
+
+static fat_status fail_to_choose(const fatune_plan *plan, uint64_t bits, fat_error *err)
 {
   if ((bits & (plan->alignment - 1)) == 0)
-    return &plan->main;
-  return plan->twin_alignment && (bits & (plan->twin_alignment - 1)) == 0 ? &plan->twin : NULL;
+    return fat_status_fail(err, FAT_E_UNSUPPORTED,
+                           "a stride of Q, K, V or O is negative or reaches 2^40 bytes, and the plan has no "
+                           "kernel for that: see fatune_describe for why it has none");
+  return fat_status_fail(
+      err, FAT_E_ALIGNMENT,
+      "a pointer or stride of Q, K, V or O is no multiple of %u bytes, and the plan has no "
+      "kernel for that: align the tensors, or see fatune_describe for why it has none",
+      plan->alignment);
 }
 
 static fat_status launch(const fatune_plan *plan, const call *args, uint64_t bits, void *workspace,
@@ -140,13 +158,9 @@ static fat_status launch(const fatune_plan *plan, const call *args, uint64_t bit
   const fat_driver *driver = plan->handle->driver;
   if (plan->problem.k == 0)
     return fat_empty_write(driver, &plan->problem, args, stream, err);
-  const fat_launch *chosen = launch_for(plan, bits);
+  const fat_launch *chosen = launch_for(plan, args, bits);
   if (!chosen)
-    return fat_status_fail(
-        err, FAT_E_ALIGNMENT,
-        "a pointer or stride of Q, K, V or O is no multiple of %u bytes, and the plan has no "
-        "kernel for that: align the tensors, or see fatune_describe for why it has none",
-        plan->alignment);
+    return fail_to_choose(plan, bits, err);
   if (chosen->workspace > 0 && !workspace)
     return fat_status_fail(err, FAT_E_INPUT, "the workspace is NULL: the plan needs %lld bytes",
                            (long long)plan->workspace);

@@ -76,8 +76,6 @@ static void leave_db(choosing *c, const char *reason)
 static fat_status load(const choosing *c, const char *recipe_text, const void *cubin, size_t size,
                        const char *hash, fat_launch *launch, fat_error *err)
 {
-  const fat_problem *p = c->ask->problem;
-  const fat_sizes sizes = {p->b, p->h, p->hk, p->q, p->k, c->ask->device->sms};
   fat_module *module;
   fat_recipe *recipe = malloc(sizeof *recipe);
   if (!recipe)
@@ -86,7 +84,7 @@ static fat_status load(const choosing *c, const char *recipe_text, const void *c
   if (status == FAT_OK)
     status = fat_modules_get(&handle_of(c)->modules, handle_of(c)->driver, cubin, size, hash, &module, err);
   if (status == FAT_OK)
-    status = fat_launch_prepare(recipe, &sizes, module, launch, err);
+    status = fat_launch_prepare(recipe, c->ask->problem, c->ask->device->sms, module, launch, err);
   free(recipe);
   return status;
 }

@@ -89,6 +89,11 @@ const fat_context *fat_module_context(const fat_module *module)
   return &module->context;
 }
 
+const fat_driver *fat_module_driver(const fat_module *module)
+{
+  return module->driver;
+}
+
 static entry *find(const fat_module *m, const char *name)
 {
   for (int i = 0; i < m->count; i++)

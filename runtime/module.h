@@ -27,6 +27,7 @@ fat_status fat_module_entry(fat_module *module, const char *name, int64_t shared
 
 const char *fat_module_hash(const fat_module *module);
 const fat_context *fat_module_context(const fat_module *module);
+const fat_driver *fat_module_driver(const fat_module *module);
 
 /* The modules of one library handle: each cubin once per context. */
 typedef struct fat_modules {

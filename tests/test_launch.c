@@ -44,9 +44,9 @@ static void numbers_are_frozen(void **state)
   (void)state;
   static fat_recipe recipe;
   fat_launch l;
-  const fat_sizes sizes = {.b = 2, .h = 3, .hk = 1, .q = 33, .k = 40, .sms = 132};
+  const fat_problem p = {.b = 2, .h = 3, .hk = 1, .q = 33, .k = 40, .d = 64, .dv = 64};
   fat_module *m = module_for(two_steps, &recipe);
-  MUST(fat_launch_prepare(&recipe, &sizes, m, &l, err));
+  MUST(fat_launch_prepare(&recipe, &p, 132, m, &l, err));
   memset(&recipe, 0xff, sizeof recipe); /* not needed any more */
   assert_int_equal(l.workspace, 8 * 2 * 3 * 33);
   assert_int_equal(l.steps, 3);
@@ -67,12 +67,12 @@ static void steps_run_in_order(void **state)
   (void)state;
   static fat_recipe recipe;
   fat_launch l;
-  const fat_sizes sizes = {.b = 1, .h = 1, .hk = 1, .q = 8, .k = 8, .sms = 132};
+  const fat_problem p = {.b = 1, .h = 1, .hk = 1, .q = 8, .k = 8, .d = 64, .dv = 64};
   const call args = {.b = 1, .h = 1, .hk = 1, .q = 8, .k = 8};
   unsigned char bytes[64];
   fat_error err = {0};
   fat_module *m = module_for(two_steps, &recipe);
-  MUST(fat_launch_prepare(&recipe, &sizes, m, &l, err));
+  MUST(fat_launch_prepare(&recipe, &p, 132, m, &l, err));
   fat_cuda_address ws = (uintptr_t)device_memory(64);
   assert_int_equal(cu.cuMemsetD8_v2(ws, 7, 64), 0);
   MUST(fat_launch_run(driver, &l, &args, ws, NULL, err));
@@ -102,11 +102,11 @@ static void empty_steps_are_left_out(void **state)
   (void)state;
   static fat_recipe recipe;
   fat_launch l;
-  const fat_sizes sizes = {.b = 0, .h = 1, .hk = 1, .q = 8, .k = 8, .sms = 132};
+  const fat_problem p = {.b = 0, .h = 1, .hk = 1, .q = 8, .k = 8, .d = 64, .dv = 64};
   const call args = {0};
   long launches = cu.fake_calls("cuLaunchKernel"), fills = cu.fake_calls("cuMemsetD8Async");
   fat_module *m = module_for(two_steps, &recipe);
-  MUST(fat_launch_prepare(&recipe, &sizes, m, &l, err));
+  MUST(fat_launch_prepare(&recipe, &p, 132, m, &l, err));
   MUST(fat_launch_run(driver, &l, &args, 0, NULL, err));
   assert_int_equal(cu.fake_calls("cuLaunchKernel"), launches);
   assert_int_equal(cu.fake_calls("cuMemsetD8Async"), fills);
@@ -119,16 +119,16 @@ static void what_cannot_be_prepared(void **state)
   static fat_recipe recipe, other;
   fat_launch l;
   fat_error err = {0};
-  const fat_sizes sizes = {.b = 1, .h = 1, .hk = 1, .q = 8, .k = 8, .sms = 132};
+  const fat_problem p = {.b = 1, .h = 1, .hk = 1, .q = 8, .k = 8, .d = 64, .dv = 64};
   fat_module *m = module_for(two_steps, &recipe);
   MUST(fat_recipe_parse("launch c_0123456789abcdef grid 1 block 32 shared 0 args call\n", &other, err));
-  assert_int_equal(fat_launch_prepare(&other, &sizes, m, &l, &err), FAT_E_IMAGE);
+  assert_int_equal(fat_launch_prepare(&other, &p, 132, m, &l, &err), FAT_E_IMAGE);
   MUST(fat_recipe_parse("launch a_0123456789abcdef grid b-1 block 32 shared 0 args call\n", &other, err));
-  assert_int_equal(fat_launch_prepare(&other, &sizes, m, &l, &err), FAT_E_INPUT);
+  assert_int_equal(fat_launch_prepare(&other, &p, 132, m, &l, &err), FAT_E_INPUT);
   assert_non_null(strstr(err.text, "grid is 0"));
   MUST(fat_recipe_parse("workspace k-9\nlaunch a_0123456789abcdef grid 1 block 32 shared 0 args call\n",
                         &other, err));
-  assert_int_equal(fat_launch_prepare(&other, &sizes, m, &l, &err), FAT_E_INPUT);
+  assert_int_equal(fat_launch_prepare(&other, &p, 132, m, &l, &err), FAT_E_INPUT);
   fat_module_free(m);
 }
 

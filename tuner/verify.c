@@ -41,11 +41,10 @@ static fat_status make_plan(fat_stand *s, const fat_assignment *a, const fat_can
   p->workspace = 0;
   for (int i = 0; i < s->cases.count && i < CASES_MOST; i++) {
     const fat_problem *q = &s->cases.list[i].problem;
-    const fat_sizes sizes = {q->b, q->h, q->hk, q->q, q->k, a->sms};
     if (!takes(candidate, &s->cases.list[i]))
       continue;
     taken++;
-    FAT_TRY(fat_launch_prepare(&candidate->recipe, &sizes, candidate->module, &p->launch[i], err));
+    FAT_TRY(fat_launch_prepare(&candidate->recipe, q, a->sms, candidate->module, &p->launch[i], err));
     if (p->launch[i].workspace > p->workspace)
       p->workspace = p->launch[i].workspace;
   }

@@ -17,11 +17,10 @@ enum { PIECES = 32, PIECE = 1 << 20 /* bytes */ };
 fat_status fat_verify_launch(fat_stand *stand, const fat_assignment *a, const fat_candidate *candidate,
                              fat_anchored *anchored, fat_error *err)
 {
-  const fat_problem *p = &a->problem;
-  const fat_sizes sizes = {p->b, p->h, p->hk, p->q, p->k, a->sms};
   anchored->stand = stand;
   anchored->stores = candidate->stores;
-  FAT_TRY(fat_launch_prepare(&candidate->recipe, &sizes, candidate->module, &anchored->launch, err));
+  FAT_TRY(
+      fat_launch_prepare(&candidate->recipe, &a->problem, a->sms, candidate->module, &anchored->launch, err));
   return fat_stand_workspace(stand, anchored->launch.workspace, err);
 }
 
