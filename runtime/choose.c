@@ -20,6 +20,7 @@ typedef struct choosing {
   fat_db *db; /* NULL: none */
   char refused[REFUSED][FAT_HASH_SIZE];
   int refused_count;
+  fat_error unable; /* FAT_E_UNSUPPORTED: what this machine lacks for one of them */
   bool may_compile;
   fat_made made[2]; /* the main kernel and the twin, where they were compiled */
   int made_count;
@@ -227,6 +228,7 @@ static fat_status take_stored(choosing *c, fat_pick *pick, bool *found, fat_erro
       continue;
     }
     fat_text_format(&c->out->why, "left out: %s of %s: %s\n", row->config, row->problem, why.text);
+    c->unable = status == FAT_E_UNSUPPORTED ? why : c->unable;
     memcpy(c->refused[c->refused_count++], row->source_hash, FAT_HASH_SIZE);
   }
   tell(c, pick);
@@ -267,6 +269,8 @@ static fat_status take_default(choosing *c, const fat_pick *pick, fat_error *err
   char problem[FAT_PROBLEM_TEXT];
   fat_error why = {0};
   fat_problem_print(c->ask->problem, problem);
+  if (!c->may_compile && c->unable.status != FAT_OK)
+    return fat_status_fail(err, c->unable.status, "%s on %s: %s", problem, c->out->gpu.name, c->unable.text);
   if (!c->may_compile)
     return fat_status_fail(
         err, FAT_E_NOT_FOUND, "%s on %s: %s%s; tune it with the program fatune, or let %s", problem,

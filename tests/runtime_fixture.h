@@ -90,9 +90,18 @@ typedef struct stored {
   bool no_cubin;    /* source and recipe alone */
   bool no_content;  /* not even those */
   int sm;           /* of the cubin; 0: the GPU's */
+  bool maps;        /* the kernel takes tensor maps too, behind its other arguments */
   const char *into; /* NULL: the user's database */
   const char *detail;
 } stored;
+
+static inline void add_maps(fat_text *recipe)
+{
+  fat_text more = {0};
+  fat_text_format(&more, "%.*s mapQ(64) mapK(32) mapV(32) mapO(64)\n", (int)recipe->length - 1, recipe->data);
+  fat_text_free(recipe);
+  *recipe = more;
+}
 
 /* Stores a trial with its code, as the tuner would. */
 static inline void store(stored s)
@@ -106,6 +115,8 @@ static inline void store(stored s)
   MUST(fat_source_render(script, &t.problem, &t.gpu, &t.config, FAT_LINES_TEMPLATE, &source, err));
   snprintf(name, sizeof name, "%.16s.cu", source.hash);
   folder_write(&files, name, fat_text_get(&source.text));
+  if (s.maps)
+    add_maps(&source.recipe);
   void *cubin = cubin_for(fat_text_get(&source.recipe), s.sm ? s.sm : t.gpu.sm, &size);
   fat_text_hash(cubin, size, cubin_hash);
   t.source_hash = source.hash;

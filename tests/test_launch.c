@@ -1,5 +1,6 @@
 /* test_launch.c -- a recipe's numbers frozen for sizes, and what a run then passes to the driver. */
 #include "launch.h"
+#include "emu/maps.h"
 #include "runtime_fixture.h"
 
 static fat_driver *driver;
@@ -132,6 +133,114 @@ static void what_cannot_be_prepared(void **state)
   fat_module_free(m);
 }
 
+/* -- tensor maps */
+
+static const fat_problem mapped = {
+    .dtype = FAT_F16, .b = 2, .h = 3, .hk = 1, .q = 33, .k = 40, .d = 64, .dv = 40};
+static const char with_maps[] =
+    "launch a_0123456789abcdef grid b*h block 64 shared 0 args mapO(96) call mapK(64)\n";
+
+static void maps_are_prepared(void **state)
+{
+  (void)state;
+  static fat_recipe recipe;
+  fat_launch l;
+  fat_module *m = module_for(with_maps, &recipe);
+  MUST(fat_launch_prepare(&recipe, &mapped, 132, m, &l, err));
+  const bool takes[] = {false, true, false, true};
+  assert_memory_equal(l.mapped, takes, sizeof takes);
+  assert_int_equal(l.step[0].arg[0].kind, FAT_ARG_MAP_O);
+  assert_int_equal(l.step[0].arg[0].value, 96);
+  assert_int_equal(l.shape[1].size[0], 64);
+  assert_int_equal(l.shape[3].size[0], 40);
+  /* Of the tensors that are mapped, and of no others. */
+  void *odd = (void *)(uintptr_t)0x10008, *even = (void *)(uintptr_t)0x10000;
+  call c = {.Q = {odd, 1, 1, 1}, .K = {even, 2560, 0, 64}, .V = {odd, 1, 1, 1}, .O = {even, 3960, 1320, 40}};
+  assert_true(fat_launch_takes(&l, &c));
+  c.O.n = -40;
+  assert_false(fat_launch_takes(&l, &c));
+  c.O.n = 40;
+  c.K.data = odd;
+  assert_false(fat_launch_takes(&l, &c));
+  fat_module_free(m);
+}
+
+/* A kernel that stores what it is given: a map behind another one and in a parameter's own alignment. */
+static void kernels_get_the_maps(void **state)
+{
+  (void)state;
+  static fat_recipe recipe;
+  static const char text[] = "#line 1 \"maps.cu\"\n"
+                             "typedef unsigned int u32;\n"
+                             "struct alignas(64) map { u32 word[32]; };\n"
+                             "struct tensor { void *data; long long b, h, n; };\n"
+                             "struct call { tensor Q, K, V, O; float *LSE; long long LSE_b, LSE_h; int b, h, "
+                             "hk, q, k; float scale; };\n"
+                             "extern \"C\" __global__ void __launch_bounds__(64)\n"
+                             "a_0123456789abcdef(const map O, const call a, const map K)\n"
+                             "{\n"
+                             "  u32 *to = (u32 *)a.Q.data;\n"
+                             "  if (thread_id() < 32 && block_id() == 0) {\n"
+                             "    to[thread_id()] = O.word[thread_id()];\n"
+                             "    to[32 + thread_id()] = K.word[thread_id()];\n"
+                             "  }\n"
+                             "}\n";
+  emu_tensor_map got[2];
+  fat_launch l;
+  folder_write(&files, "0123456789abcdef.cu", text);
+  cu.fake_compute(FAKE_EMULATE);
+  fat_module *m = module_for(with_maps, &recipe);
+  MUST(fat_launch_prepare(&recipe, &mapped, 132, m, &l, err));
+  void *to = device_memory(sizeof got), *keys = device_memory(64 * 1024), *o = device_memory(64 * 1024);
+  const call c = {.Q = {to, 1, 1, 1}, .K = {keys, 2560, 7, 64}, .O = {o, 3960, 1320, 40}};
+  MUST(fat_launch_run(driver, &l, &c, 0, NULL, err));
+  assert_int_equal(cu.cuCtxSynchronize(), 0);
+  if (cu.fake_findings())
+    fail_msg("%s", cu.fake_finding(0));
+  assert_int_equal(cu.cuMemcpyDtoH_v2(got, (uintptr_t)to, sizeof got), 0);
+  assert_true(got[0].magic == EMU_MAP_MAGIC && got[1].magic == EMU_MAP_MAGIC);
+  assert_true(got[0].base == (uintptr_t)o && got[1].base == (uintptr_t)keys);
+  assert_true(got[0].box[1] == 96 && got[1].box[1] == 64);
+  assert_true(got[0].stride[2] == 2 * 3960 && got[1].stride[2] == 2 * 2560);
+  assert_int_equal(got[1].stride[1], 128); /* one head: its stride means nothing */
+  fat_module_free(m);
+}
+
+static void a_map_that_is_refused_is_told(void **state)
+{
+  (void)state;
+  static fat_recipe recipe;
+  fat_error err = {0};
+  fat_launch l;
+  fat_module *m = module_for(with_maps, &recipe);
+  MUST(fat_launch_prepare(&recipe, &mapped, 132, m, &l, err));
+  const call c = {.K = {(void *)(uintptr_t)0x10000, 2560, 0, 64}, .O = {(void *)(uintptr_t)0x10008, 1, 1, 1}};
+  assert_int_equal(fat_launch_run(driver, &l, &c, 0, NULL, &err), FAT_E_CUDA);
+  assert_non_null(
+      strstr(err.text, "step 1 of 1: cuTensorMapEncodeTiled fails with CUDA_ERROR_INVALID_VALUE"));
+  assert_int_equal(cu.fake_launches("*"), 0);
+  fat_module_free(m);
+}
+
+/* Drivers before CUDA 12.0 have no such function. */
+static void a_driver_without_maps(void **state)
+{
+  (void)state;
+  static fat_recipe recipe, plain;
+  fat_error err = {0};
+  fat_launch l;
+  fat_cuda_calls *calls = (fat_cuda_calls *)fat_driver_table(driver);
+  assert_non_null(calls->map_tiled);
+  calls->map_tiled = NULL;
+  fat_module *m = module_for(with_maps, &recipe);
+  assert_int_equal(fat_launch_prepare(&recipe, &mapped, 132, m, &l, &err), FAT_E_UNSUPPORTED);
+  assert_non_null(strstr(err.text, "a_0123456789abcdef takes tensor maps"));
+  assert_non_null(strstr(err.text, "CUDA 12.0"));
+  MUST(fat_recipe_parse("launch a_0123456789abcdef grid 1 block 32 shared 0 args call\n", &plain, err));
+  MUST(fat_launch_prepare(&plain, &mapped, 132, m, &l, err));
+  fat_module_free(m);
+}
+
 int main(void)
 {
 #define WITH_DRIVER(test) cmocka_unit_test_setup_teardown(test, begin_driver, end_driver)
@@ -140,6 +249,10 @@ int main(void)
       WITH_DRIVER(steps_run_in_order),
       WITH_DRIVER(empty_steps_are_left_out),
       WITH_DRIVER(what_cannot_be_prepared),
+      WITH_DRIVER(maps_are_prepared),
+      WITH_DRIVER(kernels_get_the_maps),
+      WITH_DRIVER(a_map_that_is_refused_is_told),
+      WITH_DRIVER(a_driver_without_maps),
   };
   return cmocka_run_group_tests(tests, group_open, group_close);
 }

@@ -22,7 +22,8 @@ static bool inside(const tensor *t, const fat_problem *p, int64_t heads, int64_t
   if (p->b * heads * rows * width == 0)
     return true;
   int64_t last = (p->b - 1) * t->b + (heads - 1) * t->h + (rows - 1) * t->n + width;
-  return fake_memory_around((uintptr_t)t->data, &data, &bytes) && t->b >= 0 && t->h >= 0 && t->n >= 0 &&
+  return fake_memory_around((uintptr_t)t->data, &data, &bytes) && (p->b == 1 || t->b >= 0) &&
+         (heads == 1 || t->h >= 0) && (rows == 1 || t->n >= 0) &&
          last * fat_dtypes[p->dtype].bytes <= (int64_t)bytes - ((char *)t->data - data);
 }
 
