@@ -90,15 +90,19 @@ typedef struct stored {
   bool no_cubin;    /* source and recipe alone */
   bool no_content;  /* not even those */
   int sm;           /* of the cubin; 0: the GPU's */
-  bool maps;        /* the kernel takes tensor maps too, behind its other arguments */
+  int maps;         /* the kernel takes so many tensor maps too, behind its other arguments */
   const char *into; /* NULL: the user's database */
   const char *detail;
 } stored;
 
-static inline void add_maps(fat_text *recipe)
+static inline void add_maps(fat_text *recipe, int count)
 {
+  static const char *const maps[] = {"mapQ(64)", "mapK(32)", "mapV(32)", "mapO(64)"};
   fat_text more = {0};
-  fat_text_format(&more, "%.*s mapQ(64) mapK(32) mapV(32) mapO(64)\n", (int)recipe->length - 1, recipe->data);
+  fat_text_add_bytes(&more, recipe->data, recipe->length - 1); /* up to the end of its line */
+  for (int i = 0; i < count; i++)
+    fat_text_format(&more, " %s", maps[i]);
+  fat_text_add(&more, "\n");
   fat_text_free(recipe);
   *recipe = more;
 }
@@ -116,7 +120,7 @@ static inline void store(stored s)
   snprintf(name, sizeof name, "%.16s.cu", source.hash);
   folder_write(&files, name, fat_text_get(&source.text));
   if (s.maps)
-    add_maps(&source.recipe);
+    add_maps(&source.recipe, s.maps);
   void *cubin = cubin_for(fat_text_get(&source.recipe), s.sm ? s.sm : t.gpu.sm, &size);
   fat_text_hash(cubin, size, cubin_hash);
   t.source_hash = source.hash;

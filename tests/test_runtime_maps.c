@@ -14,8 +14,8 @@ static fatune_plan *plan;
 static int begin_planned(void **state)
 {
   begin(state);
-  store((stored){
-      .problem = ASKED, .gpu = "H200", .config = WIDE, .ms = 1, .origin = FAT_MEASURED, .maps = true});
+  store(
+      (stored){.problem = ASKED, .gpu = "H200", .config = WIDE, .ms = 1, .origin = FAT_MEASURED, .maps = 4});
   store((stored){.problem = ASKED, .gpu = "H200", .config = NARROW, .ms = 2, .origin = FAT_MEASURED});
   h = open_usual();
   plan = plan_of(h, ASKED);
@@ -67,8 +67,7 @@ static void strides_that_mean_nothing(void **state)
 {
   (void)state;
   static const char one[] = "fwd-f32-b1-h1-q1-k1-d64-causal";
-  store(
-      (stored){.problem = one, .gpu = "H200", .config = WIDE, .ms = 1, .origin = FAT_MEASURED, .maps = true});
+  store((stored){.problem = one, .gpu = "H200", .config = WIDE, .ms = 1, .origin = FAT_MEASURED, .maps = 4});
   fatune_plan *p = plan_of(h, one);
   const int64_t strides[] = {7, 0, -64, INT64_MAX, INT64_MIN};
   attention a = attention_make(one, 0, 0);
