@@ -84,6 +84,9 @@ local function unserved(kernel, p, g)
     return string.format("kernel %s has no %s; it has %s", kernel.name, p.dtype, dtypes)
   end
   if g.sm < serves.sm then return string.format("kernel %s needs sm_%d", kernel.name, serves.sm) end
+  if g.sm > (serves.sm_last or g.sm) then
+    return string.format("kernel %s is made of instructions that sm_%d alone has", kernel.name, serves.sm_last)
+  end
   local features = " " .. table.concat(serves.features, " ") .. " "
   for _, feature in ipairs(p.features) do
     if not string.find(features, " " .. feature .. " ", 1, true) then

@@ -68,10 +68,13 @@ $(entry "fwd")(const call a)
 %    end
     const rowvec m_old = m;
     m = row_max(m, S);                                  // m = max(m, rowmax(S))
+    if (settle(m, m_old, c)) {
+      const rowvec f = decay(m_old, m, c);
+      l = times(f, l);                                  // l = exp(m_old - m) l
+      scale_rows(O, f);                                 // O = exp(m_old - m) O
+    }
     exp2_rows(S, m, c);                                 // P = exp(S - m)
-    const rowvec f = decay(m_old, m, c);
-    l = plus(times(f, l), row_sum(S));                  // l = exp(m_old - m) l + rowsum(P)
-    scale_rows(O, f);                                   // O = exp(m_old - m) O
+    l = plus(l, row_sum(S));                            // l = l + rowsum(P)
     const weights P = weigh(S);
 %    if s == 0 then
     K_next = depart<D>(K.slot(j), at.K, at.Kn, (j + 1) * Bc, at.nk);
@@ -94,9 +97,7 @@ $(entry "fwd")(const call a)
   }
 %  if s >= 2 then
   copy_wait<0>();
-%    if Q == 1 then
-  block_sync();                                         // all have read K and V: O takes their place
-%    end
+  block_sync();                                         // all have read Q, K and V: O takes their place
 %  end
   l = row_total(l);
   scale_rows(O, row_inverse(l));                        // O = diag(l)^-1 O

@@ -130,7 +130,7 @@ static const struct {
     {FULL, "return j < at.nk;", "return true;", "O[batch"},
     /* the online softmax */
     {FULL, "scale_rows(O, f);", ";", "O[batch"},
-    {FULL, "plus(times(f, l), row_sum(S))", "plus(l, row_sum(S))", "O[batch"},
+    {FULL, "l = times(f, l);", ";", "O[batch"},
     {FULL, "orient(S, a.scale);", ";", "negative scale"},
     {FULL, "scale_rows(O, row_inverse(l));", "", "O[batch"},
     {CAUSAL, "l == 0.f ? 0.f : 1.f / l", "1.f / l", "O[batch"},

@@ -32,6 +32,12 @@ __device__ __forceinline__ float shfl_xor(float x, i32 lanes)
   return __shfl_xor_sync(0xffffffffu, x, lanes);
 }
 
+//: any_lane -- whether x holds in one of the 32 threads of the warp [vote.sync.any]
+__device__ __forceinline__ bool any_lane(bool x)
+{
+  return __any_sync(0xffffffffu, x);
+}
+
 //: ex2 -- 2^x, relative error 2^-22; -inf gives 0 [ex2.approx.ftz.f32]
 __device__ __forceinline__ float ex2(float x)
 {
@@ -48,11 +54,12 @@ __device__ __forceinline__ float lg2(float x)
   return y;
 }
 
-//: shared_memory -- the block's dynamic shared memory, aligned to 16 bytes [.shared state space]
+//: shared_memory -- the block's dynamic shared memory; swizzled tiles begin at multiples of 1024 bytes
+// [.shared state space]
 __device__ __forceinline__ char *shared_memory()
 {
-  extern __shared__ float4 shared_memory_[];
-  return (char *)shared_memory_;
+  extern __shared__ __align__(1024) char shared_memory_[];
+  return shared_memory_;
 }
 
 //: quad -- four registers of 32 bits: what one lane moves at once

@@ -11,6 +11,9 @@ typedef long long i64;
 //: u32
 typedef unsigned int u32;
 
+//: u64
+typedef unsigned long long u64;
+
 //: u16
 typedef unsigned short u16;
 

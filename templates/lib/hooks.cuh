@@ -15,10 +15,34 @@ struct place {
   i32 nq, nk;         // how many rows
 };
 
-//: rows -- hook: `head` counts the query heads of all batches; heads that share K and V lie side by side
+//: heads -- one batch, one query head and the head of K and V that it shares
+struct heads {
+  i32 b, h, hk;
+};
+
+//: heads_of -- `head` counts the query heads of all batches; heads that share K and V lie side by side
+__device__ __forceinline__ heads heads_of(const call &a, i32 head)
+{
+  const i32 h = head % a.h;
+  return {head / a.h, h, h / (a.h / a.hk)};
+}
+
+//: lengths -- how many rows Q and K have
+struct lengths {
+  i32 nq, nk;
+};
+
+//: lengths_of
+__device__ __forceinline__ lengths lengths_of(const call &a)
+{
+  return {a.q, a.k};
+}
+
+//: rows -- hook
 __device__ __forceinline__ place rows(const call &a, i32 head)
 {
-  const i64 b = head / a.h, h = head % a.h, hk = h / (a.h / a.hk);
+  const heads at = heads_of(a, head);
+  const i64 b = at.b, h = at.h, hk = at.hk;
   return {
       (const elem *)a.Q.data + b * a.Q.b + h * a.Q.h,
       (const elem *)a.K.data + b * a.K.b + hk * a.K.h,
@@ -51,13 +75,27 @@ __device__ __forceinline__ turn turn_of(const call &a, i32 block)
   return {first + x % together, Br * (Tr - 1 - x / together)};
 }
 
+//: nth_block -- the n-th number of a block that stays: forth and back over the grid, so that who began with a
+// long one ends with a short one
+__device__ __forceinline__ i32 nth_block(i32 n)
+{
+  const i32 me = i32(block_id());
+  return n * grid_size() + (n % 2 ? grid_size() - 1 - me : me);
+}
+
+//: blocks_of -- tiles of Q of all heads
+__device__ __forceinline__ i32 blocks_of(const call &a)
+{
+  return ceil_div(a.q, Br) * a.b * a.h;
+}
+
 //: tiles -- KV tiles [first, full) that no mask touches, then [full, last) that one does
 struct tiles {
   i32 first, full, last;
 };
 
 //: range -- hook: the KV tiles that rows [i0, i0 + Br) visit
-__device__ __forceinline__ tiles range(const place &at, i32 i0)
+template <class Lengths> __device__ __forceinline__ tiles range(const Lengths &at, i32 i0)
 {
 % if causal then
   // Row i sees keys 0 .. i + nk - nq: the last row sees the last key.
@@ -70,7 +108,7 @@ __device__ __forceinline__ tiles range(const place &at, i32 i0)
 }
 
 //: keep -- hook: whether row i may see key j
-__device__ __forceinline__ bool keep(const place &at, i32 i, i32 j)
+template <class Lengths> __device__ __forceinline__ bool keep(const Lengths &at, i32 i, i32 j)
 {
 % if causal then
   return j <= i + at.nk - at.nq; // and so j < nk for every row there is

@@ -6,7 +6,8 @@ local function ceil_div(x, y) return (x + y - 1) // y end
 local function up(x, y) return ceil_div(x, y) * y end
 
 mma.libs = function(p)
-  return { "lib/args.h", "lib/hooks.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/mma.cuh",
+  return { "lib/args.h", "lib/hooks.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/fragments.cuh",
+    "lib/mma.cuh",
     mma.bytes(p) == 2 and "lib/half.cuh" or "lib/tf32.cuh" }
 end
 
@@ -119,8 +120,8 @@ mma.constraints = {
     "a warp owns 16 or 32 rows of Q (Br/w)" },
   { function(c, p, g) return c.s <= 1 or not mma.travels(c, p, g) end,
     "more than one tile ahead needs asynchronous copies: sm_80, and tensors aligned to 16 bytes" },
-  { function(c, p, g) return c.s ~= 0 or mma.travels(c, p, g) or c.W == 16 end,
-    "K and V take turns in one place" },
+  { function(c, p, g) return c.s ~= 0 or mma.travels(c, p, g) end,
+    "K and V take turns in one place only as they travel through registers: a copy would not wait for its turn" },
   { function(c, p) return math.max(mma.Dp(p), mma.Dw(p)) // mma.chunk(p) <= mma.threads(c) end,
     "a row of a tile has at most one chunk of 16 bytes for each thread" },
   { function(c, p) return p.causal or c.Z == 1 end, "tiles of Q differ in length only under a causal mask" },

@@ -49,7 +49,7 @@ __device__ __forceinline__ void orient(scores &S, float scale)
 }
 
 //: mask -- S = -inf where `keep` says no; by select, so that a NaN there is gone too
-__device__ __forceinline__ void mask(scores &S, const place &at, i32 i0, i32 j0)
+template <class Lengths> __device__ __forceinline__ void mask(scores &S, const Lengths &at, i32 i0, i32 j0)
 {
 #pragma unroll
   for (i32 r = 0; r < R; r++)
@@ -82,6 +82,20 @@ __device__ __forceinline__ rowvec row_larger(const rowvec &x, const rowvec &y)
   for (i32 r = 0; r < R; r++)
     v.at[r] = fmaxf(x.at[r], y.at[r]);
   return v;
+}
+
+//: settle -- takes m back to what it was unless a row of this warp has outgrown that by 2^8; whether one has. Any
+// number near the maximum serves as origin: P then stays below 256, and most tiles need no rescaling of O and l
+__device__ __forceinline__ bool settle(rowvec &m, const rowvec &m_old, float c)
+{
+  bool outgrown = false;
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+    outgrown = outgrown || c * (m.at[r] - m_old.at[r]) > 8.f;
+  if (any_lane(outgrown))
+    return true;
+  m = m_old;
+  return false;
 }
 
 //: exp2_rows -- S becomes P = 2^(c S - c m)

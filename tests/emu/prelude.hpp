@@ -139,6 +139,13 @@ TWIN float shfl_xor(float x, int lanes)
 {
   return emu_shfl_xor(x, lanes);
 }
+TWIN bool any_lane(bool x)
+{
+  float some = x ? 1.0f : 0.0f;
+  for (int lanes = 1; lanes < 32; lanes *= 2)
+    some = some > 0 ? emu_shfl_xor(some, lanes), some : emu_shfl_xor(some, lanes);
+  return some > 0;
+}
 TWIN char *shared_memory()
 {
   return emu_shared_memory();

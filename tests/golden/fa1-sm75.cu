@@ -1,12 +1,12 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     fwd-f32-d64-causal
 //   config     fa1:Br64-Bc32-T128-R4-W4
-//   source     893be786e91952629f04a8e311e035636a409bf86ee6b66eccb4223e8c410b20
+//   source     9216681b883d06606ee7c94f9dbad76f3daa082aadc76eeb5eef1fb5e753b3d5
 //   target     sm_75
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
 //   recipe     workspace 8*b*h*q
-//   recipe     launch fa1_893be786e9195262 grid b*h block 128 shared 44544 args call ws(0) ws(4*b*h*q)
+//   recipe     launch fa1_9216681b883d0660 grid b*h block 128 shared 44544 args call ws(0) ws(4*b*h*q)
 
 #line 5 "templates/lib/args.h"
 //: i32
@@ -18,7 +18,7 @@ constexpr i32 T = 128;       // threads of a block
 //: i64
 typedef long long i64;
 
-#line 17 "templates/lib/args.h"
+#line 20 "templates/lib/args.h"
 //: tensor -- rows of contiguous elements; strides in elements: from batch to batch, head to head, row to row
 typedef struct tensor {
   void *data;
@@ -55,10 +55,24 @@ struct place {
   i32 nq, nk;         // how many rows
 };
 
-//: rows -- hook: `head` counts the query heads of all batches; heads that share K and V lie side by side
+//: heads -- one batch, one query head and the head of K and V that it shares
+struct heads {
+  i32 b, h, hk;
+};
+
+//: heads_of -- `head` counts the query heads of all batches; heads that share K and V lie side by side
+__device__ __forceinline__ heads heads_of(const call &a, i32 head)
+{
+  const i32 h = head % a.h;
+  return {head / a.h, h, h / (a.h / a.hk)};
+}
+
+#line 41 "templates/lib/hooks.cuh"
+//: rows -- hook
 __device__ __forceinline__ place rows(const call &a, i32 head)
 {
-  const i64 b = head / a.h, h = head % a.h, hk = h / (a.h / a.hk);
+  const heads at = heads_of(a, head);
+  const i64 b = at.b, h = at.h, hk = at.hk;
   return {
       (const elem *)a.Q.data + b * a.Q.b + h * a.Q.h,
       (const elem *)a.K.data + b * a.K.b + hk * a.K.h,
@@ -84,7 +98,7 @@ struct sums_at {
   i64 row;
 };
 
-#line 33 "templates/lib/hooks.cuh"
+#line 57 "templates/lib/hooks.cuh"
 //: ceil_div
 __device__ __forceinline__ i32 ceil_div(i32 x, i32 y)
 {
@@ -120,12 +134,13 @@ constexpr i32 W = 4;         // floats moved at once
 //: Q_tile
 typedef tile<Br, D, W> Q_tile;
 
-#line 51 "templates/arch/sm75.cuh"
-//: shared_memory -- the block's dynamic shared memory, aligned to 16 bytes [.shared state space]
+#line 57 "templates/arch/sm75.cuh"
+//: shared_memory -- the block's dynamic shared memory; swizzled tiles begin at multiples of 1024 bytes
+// [.shared state space]
 __device__ __forceinline__ char *shared_memory()
 {
-  extern __shared__ float4 shared_memory_[];
-  return (char *)shared_memory_;
+  extern __shared__ __align__(1024) char shared_memory_[];
+  return shared_memory_;
 }
 
 #line 50 "templates/lib/simt.cuh"
@@ -207,7 +222,7 @@ struct rowvec {
   float at[R];
 };
 
-#line 186 "templates/lib/softmax.cuh"
+#line 200 "templates/lib/softmax.cuh"
 //: store_rowvec -- one number a row to device memory, written by the first lane of the row
 __device__ __forceinline__ void store_rowvec(const rowvec &v, float *to, i32 i0, i32 n)
 {
@@ -271,21 +286,21 @@ template <class Tile> __device__ __forceinline__ void land(Tile to, const flight
   }
 }
 
-#line 54 "templates/lib/hooks.cuh"
+#line 92 "templates/lib/hooks.cuh"
 //: tiles -- KV tiles [first, full) that no mask touches, then [full, last) that one does
 struct tiles {
   i32 first, full, last;
 };
 
 //: range -- hook: the KV tiles that rows [i0, i0 + Br) visit
-__device__ __forceinline__ tiles range(const place &at, i32 i0)
+template <class Lengths> __device__ __forceinline__ tiles range(const Lengths &at, i32 i0)
 {
-#line 63 "templates/lib/hooks.cuh"
+#line 101 "templates/lib/hooks.cuh"
   // Row i sees keys 0 .. i + nk - nq: the last row sees the last key.
   const i32 first_sees = max(0, i0 + 1 + at.nk - at.nq);
   const i32 last_sees = max(0, min(i0 + Br, at.nq) + at.nk - at.nq);
   return {0, first_sees / Bc, ceil_div(last_sees, Bc)};
-#line 70 "templates/lib/hooks.cuh"
+#line 108 "templates/lib/hooks.cuh"
 }
 
 #line 180 "templates/lib/simt.cuh"
@@ -302,7 +317,7 @@ __device__ __forceinline__ outputs load_sums(const sums_at &from, i32 i0, i32 n)
   return O;
 }
 
-#line 176 "templates/lib/softmax.cuh"
+#line 190 "templates/lib/softmax.cuh"
 //: load_rowvec -- one number a row from device memory, read by every lane of the row; 0 beyond n rows
 __device__ __forceinline__ rowvec load_rowvec(const float *from, i32 i0, i32 n)
 {
@@ -368,18 +383,18 @@ __device__ __forceinline__ void orient(scores &S, float scale)
   }
 }
 
-#line 72 "templates/lib/hooks.cuh"
+#line 110 "templates/lib/hooks.cuh"
 //: keep -- hook: whether row i may see key j
-__device__ __forceinline__ bool keep(const place &at, i32 i, i32 j)
+template <class Lengths> __device__ __forceinline__ bool keep(const Lengths &at, i32 i, i32 j)
 {
-#line 76 "templates/lib/hooks.cuh"
+#line 114 "templates/lib/hooks.cuh"
   return j <= i + at.nk - at.nq; // and so j < nk for every row there is
-#line 80 "templates/lib/hooks.cuh"
+#line 118 "templates/lib/hooks.cuh"
 }
 
 #line 51 "templates/lib/softmax.cuh"
 //: mask -- S = -inf where `keep` says no; by select, so that a NaN there is gone too
-__device__ __forceinline__ void mask(scores &S, const place &at, i32 i0, i32 j0)
+template <class Lengths> __device__ __forceinline__ void mask(scores &S, const Lengths &at, i32 i0, i32 j0)
 {
 #pragma unroll
   for (i32 r = 0; r < R; r++)
@@ -419,7 +434,7 @@ __device__ __forceinline__ float origin(float m)
   return m == minus_inf() ? 0.f : m;
 }
 
-#line 35 "templates/arch/sm75.cuh"
+#line 41 "templates/arch/sm75.cuh"
 //: ex2 -- 2^x, relative error 2^-22; -inf gives 0 [ex2.approx.ftz.f32]
 __device__ __forceinline__ float ex2(float x)
 {
@@ -428,7 +443,7 @@ __device__ __forceinline__ float ex2(float x)
   return y;
 }
 
-#line 87 "templates/lib/softmax.cuh"
+#line 101 "templates/lib/softmax.cuh"
 //: exp2_rows -- S becomes P = 2^(c S - c m)
 __device__ __forceinline__ void exp2_rows(scores &S, const rowvec &m, float c)
 {
@@ -441,7 +456,7 @@ __device__ __forceinline__ void exp2_rows(scores &S, const rowvec &m, float c)
   }
 }
 
-#line 122 "templates/lib/softmax.cuh"
+#line 136 "templates/lib/softmax.cuh"
 //: row_total -- the sum over all X lanes of a row
 __device__ __forceinline__ rowvec row_total(const rowvec &l)
 {
@@ -454,7 +469,7 @@ __device__ __forceinline__ rowvec row_total(const rowvec &l)
   return v;
 }
 
-#line 109 "templates/lib/softmax.cuh"
+#line 123 "templates/lib/softmax.cuh"
 //: row_sum -- rowsum(P) over this thread's own columns. A tile is summed by itself before it is added to l:
 // beside one large P, many small ones would be lost one by one.
 __device__ __forceinline__ rowvec row_sum(const scores &P)
@@ -479,7 +494,7 @@ __device__ __forceinline__ rowvec row_larger(const rowvec &x, const rowvec &y)
   return v;
 }
 
-#line 134 "templates/lib/softmax.cuh"
+#line 148 "templates/lib/softmax.cuh"
 //: decay -- 2^(c (m_old - m_new)): what was gathered under an old maximum, seen from the new one. The difference
 // comes first: it makes exactly 1 where m did not grow. A multiply-add of c m_old and c m_new does not, and its
 // rounding error, always of one sign, would count again with every tile.
@@ -492,7 +507,7 @@ __device__ __forceinline__ rowvec decay(const rowvec &m_old, const rowvec &m_new
   return v;
 }
 
-#line 166 "templates/lib/softmax.cuh"
+#line 180 "templates/lib/softmax.cuh"
 //: plus -- elementwise sum
 __device__ __forceinline__ rowvec plus(const rowvec &x, const rowvec &y)
 {
@@ -503,7 +518,7 @@ __device__ __forceinline__ rowvec plus(const rowvec &x, const rowvec &y)
   return v;
 }
 
-#line 156 "templates/lib/softmax.cuh"
+#line 170 "templates/lib/softmax.cuh"
 //: times -- elementwise product
 __device__ __forceinline__ rowvec times(const rowvec &x, const rowvec &y)
 {
@@ -527,7 +542,7 @@ __device__ __forceinline__ void scale_rows(outputs &O, const rowvec &f)
         O.at[r][e].at[u] *= f.at[r];
 }
 
-#line 99 "templates/lib/softmax.cuh"
+#line 113 "templates/lib/softmax.cuh"
 //: scale_scores -- P = diag(f) P
 __device__ __forceinline__ void scale_scores(scores &P, const rowvec &f)
 {
@@ -591,14 +606,14 @@ template <class A, class B> __device__ __forceinline__ void mma_AB(outputs &O, A
   }
 }
 
-#line 82 "templates/lib/hooks.cuh"
+#line 120 "templates/lib/hooks.cuh"
 //: inverse -- 1 / l; a row that sees no key has l = 0 and gives O = 0
 __device__ __forceinline__ float inverse(float l)
 {
   return l == 0.f ? 0.f : 1.f / l;
 }
 
-#line 146 "templates/lib/softmax.cuh"
+#line 160 "templates/lib/softmax.cuh"
 //: row_inverse -- 1 / l for each row
 __device__ __forceinline__ rowvec row_inverse(const rowvec &l)
 {
@@ -609,7 +624,7 @@ __device__ __forceinline__ rowvec row_inverse(const rowvec &l)
   return v;
 }
 
-#line 43 "templates/arch/sm75.cuh"
+#line 49 "templates/arch/sm75.cuh"
 //: lg2 -- log2 x, absolute error 2^-22 near 1 [lg2.approx.ftz.f32]
 __device__ __forceinline__ float lg2(float x)
 {
@@ -618,7 +633,7 @@ __device__ __forceinline__ float lg2(float x)
   return y;
 }
 
-#line 88 "templates/lib/hooks.cuh"
+#line 126 "templates/lib/hooks.cuh"
 //: finish -- hook: LSE = scale m + ln l; +inf for a row that sees no key
 __device__ __forceinline__ float finish(float m, float l, float c)
 {
@@ -626,7 +641,7 @@ __device__ __forceinline__ float finish(float m, float l, float c)
   return l == 0.f ? -minus_inf() : (c * m + lg2(l)) * ln2;
 }
 
-#line 195 "templates/lib/softmax.cuh"
+#line 209 "templates/lib/softmax.cuh"
 //: row_finish -- the LSE of each row
 __device__ __forceinline__ rowvec row_finish(const rowvec &m, const rowvec &l, float c)
 {
@@ -643,7 +658,7 @@ __device__ __forceinline__ rowvec row_finish(const rowvec &m, const rowvec &l, f
 // One block for each batch and head. Numbers on the right are the lines of Algorithm 1.
 #line 5 "templates/fa1.cu"
 extern "C" __global__ void __launch_bounds__(T, 1)
-fa1_893be786e9195262(const call a, float *l_all, float *m_all)
+fa1_9216681b883d0660(const call a, float *l_all, float *m_all)
 {
   const place at = rows(a, i32(block_id()));
   float *const l_head = l_all + block_id() * a.q, *const m_head = m_all + block_id() * a.q;

@@ -1,11 +1,11 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     fwd-f32-d64-causal
 //   config     fwd:Br64-Bc32-T128-R4-W4-s1
-//   source     7bf94003db65a029f094a37c2953bd46f3496e595e76dcab5bebc671a5191886
+//   source     cb422009e98cbac335f25d15b019d28a38ad92cfe19b9e5d7b3f40cb2b035ce5
 //   target     sm_75
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
-//   recipe     launch fwd_7bf94003db65a029 grid ceildiv(q,64)*b*h block 128 shared 44544 args call
+//   recipe     launch fwd_cb422009e98cbac3 grid ceildiv(q,64)*b*h block 128 shared 44544 args call
 
 #line 5 "templates/lib/args.h"
 //: i32
@@ -17,7 +17,7 @@ constexpr i32 T = 128;       // threads of a block
 //: i64
 typedef long long i64;
 
-#line 17 "templates/lib/args.h"
+#line 20 "templates/lib/args.h"
 //: tensor -- rows of contiguous elements; strides in elements: from batch to batch, head to head, row to row
 typedef struct tensor {
   void *data;
@@ -40,13 +40,13 @@ typedef struct call {
 } call;
 typedef char call_is_176_bytes[sizeof(call) == 176 ? 1 : -1]; // the host lays out the same struct
 
-#line 39 "templates/lib/hooks.cuh"
+#line 63 "templates/lib/hooks.cuh"
 //: turn -- what one block does: a tile of Q of one head; `head` counts the query heads of all batches
 struct turn {
   i32 head, i0;
 };
 
-#line 33 "templates/lib/hooks.cuh"
+#line 57 "templates/lib/hooks.cuh"
 //: ceil_div
 __device__ __forceinline__ i32 ceil_div(i32 x, i32 y)
 {
@@ -55,9 +55,15 @@ __device__ __forceinline__ i32 ceil_div(i32 x, i32 y)
 
 #line 1 "templates/fwd.lua"
 constexpr i32 Br = 64;       // rows of Q of one tile
+#line 18 "templates/lib/hooks.cuh"
+//: heads -- one batch, one query head and the head of K and V that it shares
+struct heads {
+  i32 b, h, hk;
+};
+
 #line 15 "templates/fwd.lua"
 constexpr i32 Z = 1;         // heads whose tiles of Q start together
-#line 44 "templates/lib/hooks.cuh"
+#line 68 "templates/lib/hooks.cuh"
 //: turn_of -- blocks start in the order of their numbers: Z heads together, of these the last tiles of Q, the
 // longest under a causal mask, first. Heads together share L2; the longest first leaves short ones for the end.
 __device__ __forceinline__ turn turn_of(const call &a, i32 block)
@@ -89,10 +95,20 @@ struct place {
   i32 nq, nk;         // how many rows
 };
 
-//: rows -- hook: `head` counts the query heads of all batches; heads that share K and V lie side by side
+#line 23 "templates/lib/hooks.cuh"
+//: heads_of -- `head` counts the query heads of all batches; heads that share K and V lie side by side
+__device__ __forceinline__ heads heads_of(const call &a, i32 head)
+{
+  const i32 h = head % a.h;
+  return {head / a.h, h, h / (a.h / a.hk)};
+}
+
+#line 41 "templates/lib/hooks.cuh"
+//: rows -- hook
 __device__ __forceinline__ place rows(const call &a, i32 head)
 {
-  const i64 b = head / a.h, h = head % a.h, hk = h / (a.h / a.hk);
+  const heads at = heads_of(a, head);
+  const i64 b = at.b, h = at.h, hk = at.hk;
   return {
       (const elem *)a.Q.data + b * a.Q.b + h * a.Q.h,
       (const elem *)a.K.data + b * a.K.b + hk * a.K.h,
@@ -104,7 +120,7 @@ __device__ __forceinline__ place rows(const call &a, i32 head)
   };
 }
 
-#line 54 "templates/lib/hooks.cuh"
+#line 92 "templates/lib/hooks.cuh"
 //: tiles -- KV tiles [first, full) that no mask touches, then [full, last) that one does
 struct tiles {
   i32 first, full, last;
@@ -112,16 +128,16 @@ struct tiles {
 
 #line 2 "templates/fwd.lua"
 constexpr i32 Bc = 32;       // rows of K and V of one tile
-#line 59 "templates/lib/hooks.cuh"
+#line 97 "templates/lib/hooks.cuh"
 //: range -- hook: the KV tiles that rows [i0, i0 + Br) visit
-__device__ __forceinline__ tiles range(const place &at, i32 i0)
+template <class Lengths> __device__ __forceinline__ tiles range(const Lengths &at, i32 i0)
 {
-#line 63 "templates/lib/hooks.cuh"
+#line 101 "templates/lib/hooks.cuh"
   // Row i sees keys 0 .. i + nk - nq: the last row sees the last key.
   const i32 first_sees = max(0, i0 + 1 + at.nk - at.nq);
   const i32 last_sees = max(0, min(i0 + Br, at.nq) + at.nk - at.nq);
   return {0, first_sees / Bc, ceil_div(last_sees, Bc)};
-#line 70 "templates/lib/hooks.cuh"
+#line 108 "templates/lib/hooks.cuh"
 }
 
 #line 11 "templates/lib/softmax.cuh"
@@ -150,12 +166,13 @@ constexpr i32 W = 4;         // floats moved at once
 //: Q_tile
 typedef tile<Br, D, W> Q_tile;
 
-#line 51 "templates/arch/sm75.cuh"
-//: shared_memory -- the block's dynamic shared memory, aligned to 16 bytes [.shared state space]
+#line 57 "templates/arch/sm75.cuh"
+//: shared_memory -- the block's dynamic shared memory; swizzled tiles begin at multiples of 1024 bytes
+// [.shared state space]
 __device__ __forceinline__ char *shared_memory()
 {
-  extern __shared__ float4 shared_memory_[];
-  return (char *)shared_memory_;
+  extern __shared__ __align__(1024) char shared_memory_[];
+  return shared_memory_;
 }
 
 #line 59 "templates/lib/simt.cuh"
@@ -358,14 +375,29 @@ __device__ __forceinline__ rowvec row_max(const rowvec &m, const scores &S)
   return v;
 }
 
-#line 18 "templates/lib/softmax.cuh"
-//: origin -- a maximum to subtract: -inf (no key seen yet) counts as 0, so that -inf - m stays -inf
-__device__ __forceinline__ float origin(float m)
+#line 35 "templates/arch/sm75.cuh"
+//: any_lane -- whether x holds in one of the 32 threads of the warp [vote.sync.any]
+__device__ __forceinline__ bool any_lane(bool x)
 {
-  return m == minus_inf() ? 0.f : m;
+  return __any_sync(0xffffffffu, x);
 }
 
-#line 35 "templates/arch/sm75.cuh"
+#line 87 "templates/lib/softmax.cuh"
+//: settle -- takes m back to what it was unless a row of this warp has outgrown that by 2^8; whether one has. Any
+// number near the maximum serves as origin: P then stays below 256, and most tiles need no rescaling of O and l
+__device__ __forceinline__ bool settle(rowvec &m, const rowvec &m_old, float c)
+{
+  bool outgrown = false;
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+    outgrown = outgrown || c * (m.at[r] - m_old.at[r]) > 8.f;
+  if (any_lane(outgrown))
+    return true;
+  m = m_old;
+  return false;
+}
+
+#line 41 "templates/arch/sm75.cuh"
 //: ex2 -- 2^x, relative error 2^-22; -inf gives 0 [ex2.approx.ftz.f32]
 __device__ __forceinline__ float ex2(float x)
 {
@@ -374,20 +406,14 @@ __device__ __forceinline__ float ex2(float x)
   return y;
 }
 
-#line 87 "templates/lib/softmax.cuh"
-//: exp2_rows -- S becomes P = 2^(c S - c m)
-__device__ __forceinline__ void exp2_rows(scores &S, const rowvec &m, float c)
+#line 18 "templates/lib/softmax.cuh"
+//: origin -- a maximum to subtract: -inf (no key seen yet) counts as 0, so that -inf - m stays -inf
+__device__ __forceinline__ float origin(float m)
 {
-#pragma unroll
-  for (i32 r = 0; r < R; r++) {
-    const float cm = c * origin(m.at[r]);
-#pragma unroll
-    for (i32 x = 0; x < C; x++)
-      S.at[r][x] = ex2(fmaf(c, S.at[r][x], -cm));
-  }
+  return m == minus_inf() ? 0.f : m;
 }
 
-#line 134 "templates/lib/softmax.cuh"
+#line 148 "templates/lib/softmax.cuh"
 //: decay -- 2^(c (m_old - m_new)): what was gathered under an old maximum, seen from the new one. The difference
 // comes first: it makes exactly 1 where m did not grow. A multiply-add of c m_old and c m_new does not, and its
 // rounding error, always of one sign, would count again with every tile.
@@ -400,18 +426,7 @@ __device__ __forceinline__ rowvec decay(const rowvec &m_old, const rowvec &m_new
   return v;
 }
 
-#line 166 "templates/lib/softmax.cuh"
-//: plus -- elementwise sum
-__device__ __forceinline__ rowvec plus(const rowvec &x, const rowvec &y)
-{
-  rowvec v;
-#pragma unroll
-  for (i32 r = 0; r < R; r++)
-    v.at[r] = x.at[r] + y.at[r];
-  return v;
-}
-
-#line 156 "templates/lib/softmax.cuh"
+#line 170 "templates/lib/softmax.cuh"
 //: times -- elementwise product
 __device__ __forceinline__ rowvec times(const rowvec &x, const rowvec &y)
 {
@@ -419,20 +434,6 @@ __device__ __forceinline__ rowvec times(const rowvec &x, const rowvec &y)
 #pragma unroll
   for (i32 r = 0; r < R; r++)
     v.at[r] = x.at[r] * y.at[r];
-  return v;
-}
-
-#line 109 "templates/lib/softmax.cuh"
-//: row_sum -- rowsum(P) over this thread's own columns. A tile is summed by itself before it is added to l:
-// beside one large P, many small ones would be lost one by one.
-__device__ __forceinline__ rowvec row_sum(const scores &P)
-{
-  rowvec v = row_fill(0.f);
-#pragma unroll
-  for (i32 r = 0; r < R; r++)
-#pragma unroll
-    for (i32 c = 0; c < C; c++)
-      v.at[r] += P.at[r][c];
   return v;
 }
 
@@ -447,6 +448,44 @@ __device__ __forceinline__ void scale_rows(outputs &O, const rowvec &f)
 #pragma unroll
       for (i32 u = 0; u < W; u++)
         O.at[r][e].at[u] *= f.at[r];
+}
+
+#line 101 "templates/lib/softmax.cuh"
+//: exp2_rows -- S becomes P = 2^(c S - c m)
+__device__ __forceinline__ void exp2_rows(scores &S, const rowvec &m, float c)
+{
+#pragma unroll
+  for (i32 r = 0; r < R; r++) {
+    const float cm = c * origin(m.at[r]);
+#pragma unroll
+    for (i32 x = 0; x < C; x++)
+      S.at[r][x] = ex2(fmaf(c, S.at[r][x], -cm));
+  }
+}
+
+#line 180 "templates/lib/softmax.cuh"
+//: plus -- elementwise sum
+__device__ __forceinline__ rowvec plus(const rowvec &x, const rowvec &y)
+{
+  rowvec v;
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+    v.at[r] = x.at[r] + y.at[r];
+  return v;
+}
+
+#line 123 "templates/lib/softmax.cuh"
+//: row_sum -- rowsum(P) over this thread's own columns. A tile is summed by itself before it is added to l:
+// beside one large P, many small ones would be lost one by one.
+__device__ __forceinline__ rowvec row_sum(const scores &P)
+{
+  rowvec v = row_fill(0.f);
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+#pragma unroll
+    for (i32 c = 0; c < C; c++)
+      v.at[r] += P.at[r][c];
+  return v;
 }
 
 #line 126 "templates/lib/simt.cuh"
@@ -510,18 +549,18 @@ template <class A, class B> __device__ __forceinline__ void mma_AB(outputs &O, A
   }
 }
 
-#line 72 "templates/lib/hooks.cuh"
+#line 110 "templates/lib/hooks.cuh"
 //: keep -- hook: whether row i may see key j
-__device__ __forceinline__ bool keep(const place &at, i32 i, i32 j)
+template <class Lengths> __device__ __forceinline__ bool keep(const Lengths &at, i32 i, i32 j)
 {
-#line 76 "templates/lib/hooks.cuh"
+#line 114 "templates/lib/hooks.cuh"
   return j <= i + at.nk - at.nq; // and so j < nk for every row there is
-#line 80 "templates/lib/hooks.cuh"
+#line 118 "templates/lib/hooks.cuh"
 }
 
 #line 51 "templates/lib/softmax.cuh"
 //: mask -- S = -inf where `keep` says no; by select, so that a NaN there is gone too
-__device__ __forceinline__ void mask(scores &S, const place &at, i32 i0, i32 j0)
+template <class Lengths> __device__ __forceinline__ void mask(scores &S, const Lengths &at, i32 i0, i32 j0)
 {
 #pragma unroll
   for (i32 r = 0; r < R; r++)
@@ -530,7 +569,7 @@ __device__ __forceinline__ void mask(scores &S, const place &at, i32 i0, i32 j0)
       S.at[r][c] = keep(at, i0 + row_of(r), j0 + column_of(c)) ? S.at[r][c] : minus_inf();
 }
 
-#line 122 "templates/lib/softmax.cuh"
+#line 136 "templates/lib/softmax.cuh"
 //: row_total -- the sum over all X lanes of a row
 __device__ __forceinline__ rowvec row_total(const rowvec &l)
 {
@@ -543,14 +582,14 @@ __device__ __forceinline__ rowvec row_total(const rowvec &l)
   return v;
 }
 
-#line 82 "templates/lib/hooks.cuh"
+#line 120 "templates/lib/hooks.cuh"
 //: inverse -- 1 / l; a row that sees no key has l = 0 and gives O = 0
 __device__ __forceinline__ float inverse(float l)
 {
   return l == 0.f ? 0.f : 1.f / l;
 }
 
-#line 146 "templates/lib/softmax.cuh"
+#line 160 "templates/lib/softmax.cuh"
 //: row_inverse -- 1 / l for each row
 __device__ __forceinline__ rowvec row_inverse(const rowvec &l)
 {
@@ -586,7 +625,7 @@ __device__ __forceinline__ void store_outputs(const outputs &O, const place &at,
   store_sums(O, {at.O, at.On}, i0, at.nq);
 }
 
-#line 186 "templates/lib/softmax.cuh"
+#line 200 "templates/lib/softmax.cuh"
 //: store_rowvec -- one number a row to device memory, written by the first lane of the row
 __device__ __forceinline__ void store_rowvec(const rowvec &v, float *to, i32 i0, i32 n)
 {
@@ -596,7 +635,7 @@ __device__ __forceinline__ void store_rowvec(const rowvec &v, float *to, i32 i0,
       to[i64(i0) + row_of(r)] = v.at[r];
 }
 
-#line 43 "templates/arch/sm75.cuh"
+#line 49 "templates/arch/sm75.cuh"
 //: lg2 -- log2 x, absolute error 2^-22 near 1 [lg2.approx.ftz.f32]
 __device__ __forceinline__ float lg2(float x)
 {
@@ -605,7 +644,7 @@ __device__ __forceinline__ float lg2(float x)
   return y;
 }
 
-#line 88 "templates/lib/hooks.cuh"
+#line 126 "templates/lib/hooks.cuh"
 //: finish -- hook: LSE = scale m + ln l; +inf for a row that sees no key
 __device__ __forceinline__ float finish(float m, float l, float c)
 {
@@ -613,7 +652,7 @@ __device__ __forceinline__ float finish(float m, float l, float c)
   return l == 0.f ? -minus_inf() : (c * m + lg2(l)) * ln2;
 }
 
-#line 195 "templates/lib/softmax.cuh"
+#line 209 "templates/lib/softmax.cuh"
 //: row_finish -- the LSE of each row
 __device__ __forceinline__ rowvec row_finish(const rowvec &m, const rowvec &l, float c)
 {
@@ -630,7 +669,7 @@ __device__ __forceinline__ rowvec row_finish(const rowvec &m, const rowvec &l, f
 // m, l and O stay on chip; when the maximum m of a row grows, l and O are scaled down to it.
 #line 5 "templates/fwd.cu"
 extern "C" __global__ void __launch_bounds__(T, 1)
-fwd_7bf94003db65a029(const call a)
+fwd_cb422009e98cbac3(const call a)
 {
   const turn my = turn_of(a, i32(block_id()));
   const i32 i0 = my.i0;
@@ -654,7 +693,7 @@ fwd_7bf94003db65a029(const call a)
   block_sync();
 #line 40 "templates/fwd.cu"
   const query Q(Q_place);
-#line 88 "templates/fwd.cu"
+#line 91 "templates/fwd.cu"
   i32 j = visit.first;
   for (; j < visit.full; j++) {                         // tiles that no mask touches
 #line 44 "templates/fwd.cu"
@@ -671,17 +710,20 @@ fwd_7bf94003db65a029(const call a)
 #line 69 "templates/fwd.cu"
     const rowvec m_old = m;
     m = row_max(m, S);                                  // m = max(m, rowmax(S))
+    if (settle(m, m_old, c)) {
+      const rowvec f = decay(m_old, m, c);
+      l = times(f, l);                                  // l = exp(m_old - m) l
+      scale_rows(O, f);                                 // O = exp(m_old - m) O
+    }
     exp2_rows(S, m, c);                                 // P = exp(S - m)
-    const rowvec f = decay(m_old, m, c);
-    l = plus(times(f, l), row_sum(S));                  // l = exp(m_old - m) l + rowsum(P)
-    scale_rows(O, f);                                   // O = exp(m_old - m) O
+    l = plus(l, row_sum(S));                            // l = l + rowsum(P)
     const weights P = weigh(S);
-#line 79 "templates/fwd.cu"
+#line 82 "templates/fwd.cu"
     mma_AB(O, P, V.slot(j));                            // O = O + P V
-#line 84 "templates/fwd.cu"
+#line 87 "templates/fwd.cu"
     land(K.slot(j), K_next);
     block_sync();
-#line 91 "templates/fwd.cu"
+#line 94 "templates/fwd.cu"
   }
   for (; j < visit.last; j++) {                         // the diagonal, the ragged end
 #line 44 "templates/fwd.cu"
@@ -700,19 +742,22 @@ fwd_7bf94003db65a029(const call a)
 #line 69 "templates/fwd.cu"
     const rowvec m_old = m;
     m = row_max(m, S);                                  // m = max(m, rowmax(S))
+    if (settle(m, m_old, c)) {
+      const rowvec f = decay(m_old, m, c);
+      l = times(f, l);                                  // l = exp(m_old - m) l
+      scale_rows(O, f);                                 // O = exp(m_old - m) O
+    }
     exp2_rows(S, m, c);                                 // P = exp(S - m)
-    const rowvec f = decay(m_old, m, c);
-    l = plus(times(f, l), row_sum(S));                  // l = exp(m_old - m) l + rowsum(P)
-    scale_rows(O, f);                                   // O = exp(m_old - m) O
+    l = plus(l, row_sum(S));                            // l = l + rowsum(P)
     const weights P = weigh(S);
-#line 79 "templates/fwd.cu"
+#line 82 "templates/fwd.cu"
     mma_AB(O, P, V.slot(j));                            // O = O + P V
-#line 84 "templates/fwd.cu"
+#line 87 "templates/fwd.cu"
     land(K.slot(j), K_next);
     block_sync();
-#line 94 "templates/fwd.cu"
+#line 97 "templates/fwd.cu"
   }
-#line 101 "templates/fwd.cu"
+#line 102 "templates/fwd.cu"
   l = row_total(l);
   scale_rows(O, row_inverse(l));                        // O = diag(l)^-1 O
   store_outputs(O, at, i0);

@@ -1,14 +1,14 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     fwd-f32-d64-causal
 //   config     standard:Br64-Bc32-T128-R4-W4
-//   source     caf34ead8aaf80d0613f169231a2f15300e0273d39f82b5ded9ec0ebc1cdfd00
+//   source     204183dba7ad84a4a9da60e4377f10c775abbdc0dd733c9fc7319afbfe9e0784
 //   target     sm_75
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
 //   recipe     workspace 4*b*h*q*ceildiv(k,32)*32
-//   recipe     launch standard_scores_caf34ead8aaf80d0 grid ceildiv(q,64)*b*h*ceildiv(k,32) block 128 shared 44544 args call ws(0)
-//   recipe     launch standard_softmax_caf34ead8aaf80d0 grid ceildiv(q,64)*b*h block 128 shared 0 args call ws(0)
-//   recipe     launch standard_output_caf34ead8aaf80d0 grid ceildiv(q,64)*b*h block 128 shared 44544 args call ws(0)
+//   recipe     launch standard_scores_204183dba7ad84a4 grid ceildiv(q,64)*b*h*ceildiv(k,32) block 128 shared 44544 args call ws(0)
+//   recipe     launch standard_softmax_204183dba7ad84a4 grid ceildiv(q,64)*b*h block 128 shared 0 args call ws(0)
+//   recipe     launch standard_output_204183dba7ad84a4 grid ceildiv(q,64)*b*h block 128 shared 44544 args call ws(0)
 
 #line 5 "templates/lib/args.h"
 //: i32
@@ -20,7 +20,7 @@ constexpr i32 T = 128;       // threads of a block
 //: i64
 typedef long long i64;
 
-#line 17 "templates/lib/args.h"
+#line 20 "templates/lib/args.h"
 //: tensor -- rows of contiguous elements; strides in elements: from batch to batch, head to head, row to row
 typedef struct tensor {
   void *data;
@@ -47,7 +47,7 @@ typedef char call_is_176_bytes[sizeof(call) == 176 ? 1 : -1]; // the host lays o
 //: elem
 typedef float elem;
 
-#line 33 "templates/lib/hooks.cuh"
+#line 57 "templates/lib/hooks.cuh"
 //: ceil_div
 __device__ __forceinline__ i32 ceil_div(i32 x, i32 y)
 {
@@ -74,10 +74,24 @@ struct place {
   i32 nq, nk;         // how many rows
 };
 
-//: rows -- hook: `head` counts the query heads of all batches; heads that share K and V lie side by side
+//: heads -- one batch, one query head and the head of K and V that it shares
+struct heads {
+  i32 b, h, hk;
+};
+
+//: heads_of -- `head` counts the query heads of all batches; heads that share K and V lie side by side
+__device__ __forceinline__ heads heads_of(const call &a, i32 head)
+{
+  const i32 h = head % a.h;
+  return {head / a.h, h, h / (a.h / a.hk)};
+}
+
+#line 41 "templates/lib/hooks.cuh"
+//: rows -- hook
 __device__ __forceinline__ place rows(const call &a, i32 head)
 {
-  const i64 b = head / a.h, h = head % a.h, hk = h / (a.h / a.hk);
+  const heads at = heads_of(a, head);
+  const i64 b = at.b, h = at.h, hk = at.hk;
   return {
       (const elem *)a.Q.data + b * a.Q.b + h * a.Q.h,
       (const elem *)a.K.data + b * a.K.b + hk * a.K.h,
@@ -89,21 +103,21 @@ __device__ __forceinline__ place rows(const call &a, i32 head)
   };
 }
 
-#line 54 "templates/lib/hooks.cuh"
+#line 92 "templates/lib/hooks.cuh"
 //: tiles -- KV tiles [first, full) that no mask touches, then [full, last) that one does
 struct tiles {
   i32 first, full, last;
 };
 
 //: range -- hook: the KV tiles that rows [i0, i0 + Br) visit
-__device__ __forceinline__ tiles range(const place &at, i32 i0)
+template <class Lengths> __device__ __forceinline__ tiles range(const Lengths &at, i32 i0)
 {
-#line 63 "templates/lib/hooks.cuh"
+#line 101 "templates/lib/hooks.cuh"
   // Row i sees keys 0 .. i + nk - nq: the last row sees the last key.
   const i32 first_sees = max(0, i0 + 1 + at.nk - at.nq);
   const i32 last_sees = max(0, min(i0 + Br, at.nq) + at.nk - at.nq);
   return {0, first_sees / Bc, ceil_div(last_sees, Bc)};
-#line 70 "templates/lib/hooks.cuh"
+#line 108 "templates/lib/hooks.cuh"
 }
 
 #line 38 "templates/lib/simt.cuh"
@@ -124,12 +138,13 @@ constexpr i32 W = 4;         // floats moved at once
 //: Q_tile
 typedef tile<Br, D, W> Q_tile;
 
-#line 51 "templates/arch/sm75.cuh"
-//: shared_memory -- the block's dynamic shared memory, aligned to 16 bytes [.shared state space]
+#line 57 "templates/arch/sm75.cuh"
+//: shared_memory -- the block's dynamic shared memory; swizzled tiles begin at multiples of 1024 bytes
+// [.shared state space]
 __device__ __forceinline__ char *shared_memory()
 {
-  extern __shared__ float4 shared_memory_[];
-  return (char *)shared_memory_;
+  extern __shared__ __align__(1024) char shared_memory_[];
+  return shared_memory_;
 }
 
 #line 50 "templates/lib/simt.cuh"
@@ -265,7 +280,7 @@ struct rowvec {
   float at[R];
 };
 
-#line 99 "templates/lib/softmax.cuh"
+#line 113 "templates/lib/softmax.cuh"
 //: scale_scores -- P = diag(f) P
 __device__ __forceinline__ void scale_scores(scores &P, const rowvec &f)
 {
@@ -295,13 +310,13 @@ __device__ __forceinline__ float base2(float scale)
   return fmaxf(fabsf(scale) * log2e, least);
 }
 
-#line 72 "templates/lib/hooks.cuh"
+#line 110 "templates/lib/hooks.cuh"
 //: keep -- hook: whether row i may see key j
-__device__ __forceinline__ bool keep(const place &at, i32 i, i32 j)
+template <class Lengths> __device__ __forceinline__ bool keep(const Lengths &at, i32 i, i32 j)
 {
-#line 76 "templates/lib/hooks.cuh"
+#line 114 "templates/lib/hooks.cuh"
   return j <= i + at.nk - at.nq; // and so j < nk for every row there is
-#line 80 "templates/lib/hooks.cuh"
+#line 118 "templates/lib/hooks.cuh"
 }
 
 #line 5 "templates/lib/softmax.cuh"
@@ -313,7 +328,7 @@ __device__ __forceinline__ float minus_inf()
 
 #line 51 "templates/lib/softmax.cuh"
 //: mask -- S = -inf where `keep` says no; by select, so that a NaN there is gone too
-__device__ __forceinline__ void mask(scores &S, const place &at, i32 i0, i32 j0)
+template <class Lengths> __device__ __forceinline__ void mask(scores &S, const Lengths &at, i32 i0, i32 j0)
 {
 #pragma unroll
   for (i32 r = 0; r < R; r++)
@@ -428,7 +443,7 @@ __device__ __forceinline__ float origin(float m)
   return m == minus_inf() ? 0.f : m;
 }
 
-#line 35 "templates/arch/sm75.cuh"
+#line 41 "templates/arch/sm75.cuh"
 //: ex2 -- 2^x, relative error 2^-22; -inf gives 0 [ex2.approx.ftz.f32]
 __device__ __forceinline__ float ex2(float x)
 {
@@ -437,7 +452,7 @@ __device__ __forceinline__ float ex2(float x)
   return y;
 }
 
-#line 87 "templates/lib/softmax.cuh"
+#line 101 "templates/lib/softmax.cuh"
 //: exp2_rows -- S becomes P = 2^(c S - c m)
 __device__ __forceinline__ void exp2_rows(scores &S, const rowvec &m, float c)
 {
@@ -450,7 +465,7 @@ __device__ __forceinline__ void exp2_rows(scores &S, const rowvec &m, float c)
   }
 }
 
-#line 166 "templates/lib/softmax.cuh"
+#line 180 "templates/lib/softmax.cuh"
 //: plus -- elementwise sum
 __device__ __forceinline__ rowvec plus(const rowvec &x, const rowvec &y)
 {
@@ -461,7 +476,7 @@ __device__ __forceinline__ rowvec plus(const rowvec &x, const rowvec &y)
   return v;
 }
 
-#line 109 "templates/lib/softmax.cuh"
+#line 123 "templates/lib/softmax.cuh"
 //: row_sum -- rowsum(P) over this thread's own columns. A tile is summed by itself before it is added to l:
 // beside one large P, many small ones would be lost one by one.
 __device__ __forceinline__ rowvec row_sum(const scores &P)
@@ -487,14 +502,14 @@ __device__ __forceinline__ rowvec row_total(const rowvec &l)
   return v;
 }
 
-#line 82 "templates/lib/hooks.cuh"
+#line 120 "templates/lib/hooks.cuh"
 //: inverse -- 1 / l; a row that sees no key has l = 0 and gives O = 0
 __device__ __forceinline__ float inverse(float l)
 {
   return l == 0.f ? 0.f : 1.f / l;
 }
 
-#line 146 "templates/lib/softmax.cuh"
+#line 160 "templates/lib/softmax.cuh"
 //: row_inverse -- 1 / l for each row
 __device__ __forceinline__ rowvec row_inverse(const rowvec &l)
 {
@@ -505,7 +520,7 @@ __device__ __forceinline__ rowvec row_inverse(const rowvec &l)
   return v;
 }
 
-#line 186 "templates/lib/softmax.cuh"
+#line 200 "templates/lib/softmax.cuh"
 //: store_rowvec -- one number a row to device memory, written by the first lane of the row
 __device__ __forceinline__ void store_rowvec(const rowvec &v, float *to, i32 i0, i32 n)
 {
@@ -515,7 +530,7 @@ __device__ __forceinline__ void store_rowvec(const rowvec &v, float *to, i32 i0,
       to[i64(i0) + row_of(r)] = v.at[r];
 }
 
-#line 43 "templates/arch/sm75.cuh"
+#line 49 "templates/arch/sm75.cuh"
 //: lg2 -- log2 x, absolute error 2^-22 near 1 [lg2.approx.ftz.f32]
 __device__ __forceinline__ float lg2(float x)
 {
@@ -524,7 +539,7 @@ __device__ __forceinline__ float lg2(float x)
   return y;
 }
 
-#line 88 "templates/lib/hooks.cuh"
+#line 126 "templates/lib/hooks.cuh"
 //: finish -- hook: LSE = scale m + ln l; +inf for a row that sees no key
 __device__ __forceinline__ float finish(float m, float l, float c)
 {
@@ -532,7 +547,7 @@ __device__ __forceinline__ float finish(float m, float l, float c)
   return l == 0.f ? -minus_inf() : (c * m + lg2(l)) * ln2;
 }
 
-#line 195 "templates/lib/softmax.cuh"
+#line 209 "templates/lib/softmax.cuh"
 //: row_finish -- the LSE of each row
 __device__ __forceinline__ rowvec row_finish(const rowvec &m, const rowvec &l, float c)
 {
@@ -654,7 +669,7 @@ __device__ __forceinline__ void store_outputs(const outputs &O, const place &at,
 // S = c Q K^T: smaller than Q K^T, so that 16 bits hold it where they hold the scaled scores.
 #line 6 "templates/standard.cu"
 extern "C" __global__ void __launch_bounds__(T, 1)
-standard_scores_caf34ead8aaf80d0(const call a, elem *S_all)
+standard_scores_204183dba7ad84a4(const call a, elem *S_all)
 {
   const i32 Tr = ceil_div(a.q, Br), Tc = ceil_div(a.k, Bc);
   const i32 j = i32(block_id() % Tc), i = i32(block_id() / Tc % Tr), head = i32(block_id() / Tc / Tr);
@@ -682,7 +697,7 @@ standard_scores_caf34ead8aaf80d0(const call a, elem *S_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T, 1)
-standard_softmax_caf34ead8aaf80d0(const call a, elem *S_all)
+standard_softmax_204183dba7ad84a4(const call a, elem *S_all)
 {
   const float c = 1.f;                                  // S is in base 2 already
   const i32 Tr = ceil_div(a.q, Br);
@@ -711,7 +726,7 @@ standard_softmax_caf34ead8aaf80d0(const call a, elem *S_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T, 1)
-standard_output_caf34ead8aaf80d0(const call a, elem *S_all)
+standard_output_204183dba7ad84a4(const call a, elem *S_all)
 {
   const i32 Tr = ceil_div(a.q, Br);
   const place at = rows(a, i32(block_id() / Tr));

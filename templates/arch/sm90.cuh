@@ -1,0 +1,174 @@
+// sm90.cuh -- what Hopper added: barriers that count bytes, tiles copied by the tensor memory accelerator (TMA),
+// products of a whole warpgroup on tiles in shared memory, and registers that move between warpgroups.
+// As sm75.cuh: one instruction per function; sections of the PTX ISA manual in brackets.
+
+//: tensor_map -- a tensor, its strides and the box of one copy, encoded by the driver
+struct alignas(64) tensor_map {
+  u64 opaque[16];
+};
+
+//: grid_size -- blocks of the grid [Special Registers: %nctaid]
+__device__ __forceinline__ i32 grid_size()
+{
+  return gridDim.x;
+}
+
+//: barrier_init -- a phase ends when `count` arrivals and all announced bytes have come [mbarrier.init]
+__device__ __forceinline__ void barrier_init(u32 barrier, i32 count)
+{
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
+}
+
+//: barrier_init_fence -- what follows, copies too, sees the barriers as initialised [fence.mbarrier_init]
+__device__ __forceinline__ void barrier_init_fence()
+{
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+//: barrier_arrive -- one arrival [mbarrier.arrive]
+__device__ __forceinline__ void barrier_arrive(u32 barrier)
+{
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+//: barrier_expect -- one arrival that announces bytes [mbarrier.arrive.expect_tx]
+__device__ __forceinline__ void barrier_expect(u32 barrier, i32 bytes)
+{
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+//: barrier_passed -- whether the phase of this parity has ended; waits a while for it [mbarrier.try_wait.parity]
+__device__ __forceinline__ bool barrier_passed(u32 barrier, u32 parity)
+{
+  u32 passed;
+  asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
+               : "=r"(passed)
+               : "r"(barrier), "r"(parity)
+               : "memory");
+  return passed;
+}
+
+//: copy_box -- starts to copy a box of a tensor to shared memory, which then arrives at a barrier with its bytes;
+// what lies outside the tensor comes as zeros [cp.async.bulk.tensor.4d]
+__device__ __forceinline__ void copy_box(u32 to, const tensor_map &from, i32 column, i32 row, i32 head, i32 batch,
+                                         u32 barrier)
+{
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, "
+               "%5}], [%6];" ::"r"(to),
+               "l"(&from), "r"(column), "r"(row), "r"(head), "r"(batch), "r"(barrier)
+               : "memory");
+}
+
+//: store_box -- starts to copy a box from shared memory to a tensor; what lies outside the tensor is left out
+// [cp.async.bulk.tensor.4d]
+__device__ __forceinline__ void store_box(const tensor_map &to, i32 column, i32 row, i32 head, i32 batch, u32 from)
+{
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&to),
+               "r"(from), "r"(column), "r"(row), "r"(head), "r"(batch)
+               : "memory");
+}
+
+//: store_commit -- this thread's stores since the last call are one group [cp.async.bulk.commit_group]
+__device__ __forceinline__ void store_commit()
+{
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+//: store_wait -- until this thread's stores have read shared memory [cp.async.bulk.wait_group.read]
+__device__ __forceinline__ void store_wait()
+{
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+//: copies_fence -- what this thread wrote to shared memory is seen by copies that start later [fence.proxy.async]
+__device__ __forceinline__ void copies_fence()
+{
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+//: stmatrix -- four 8x8 matrices of 16-bit elements; lane 8 i + r names row r of matrix i; the opposite of ldmatrix
+// [stmatrix.sync.aligned.m8n8.x4]
+__device__ __forceinline__ void stmatrix(u32 row, u32 x0, u32 x1, u32 x2, u32 x3)
+{
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row), "r"(x0), "r"(x1), "r"(x2),
+               "r"(x3)
+               : "memory");
+}
+
+//: named_sync -- `threads` threads, some by named_arrive, meet at one of the block's 16 barriers [barrier.cta.sync]
+__device__ __forceinline__ void named_sync(i32 name, i32 threads)
+{
+  asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(name), "r"(threads) : "memory");
+}
+
+//: named_arrive -- the same without waiting for the others [barrier.cta.arrive]
+__device__ __forceinline__ void named_arrive(i32 name, i32 threads)
+{
+  asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(name), "r"(threads) : "memory");
+}
+
+//: registers_more -- this warpgroup takes registers, waiting until they are free [setmaxnreg.inc]
+template <i32 count> __device__ __forceinline__ void registers_more()
+{
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
+}
+
+//: registers_less -- this warpgroup gives registers away [setmaxnreg.dec]
+template <i32 count> __device__ __forceinline__ void registers_less()
+{
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
+}
+
+//: products_fence -- registers written so far may be read and written by products [wgmma.fence]
+__device__ __forceinline__ void products_fence()
+{
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+//: products_commit -- the products since the last call are one group [wgmma.commit_group]
+__device__ __forceinline__ void products_commit()
+{
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+//: products_wait -- until all but the `left` youngest groups are done [wgmma.wait_group]
+template <i32 left> __device__ __forceinline__ void products_wait()
+{
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(left) : "memory");
+}
+%
+% -- The operands of an accumulator of n columns: %0 to %(n/2 - 1), in blocks of 8 columns as ws.cuh names them.
+% -- (Printed by the two sections below, for the one shape in use.)
+
+//: wgmma_S -- S (64 rows, Bc columns) = A B^T or += with `add`; A and B in shared memory, 16 deep
+// [wgmma.mma_async.sync.aligned.m64n$(Bc)k16]
+__device__ __forceinline__ void wgmma_S(scores &S, u64 a, u64 b, i32 add)
+{
+% local n, list, registers = Bc, {}, {}
+% for i = 0, n // 2 - 1 do list[#list + 1] = "%" .. i end
+% for i = 0, n // 8 - 1 do
+%   registers[#registers + 1] = string.format('"+f"(S.at[0][%d]), "+f"(S.at[0][%d]), "+f"(S.at[1][%d]), "+f"(S.at[1][%d])', 2 * i, 2 * i + 1, 2 * i, 2 * i + 1)
+% end
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %$(n // 2 + 2), 0;\n"
+               "wgmma.mma_async.sync.aligned.m64n$(n)k16.f32.$(dtype).$(dtype) "
+               "{$(table.concat(list, ", "))}, "
+               "%$(n // 2), %$(n // 2 + 1), p, 1, 1, 0, 0;\n}"
+               : $(table.concat(registers, ", "))
+               : "l"(a), "l"(b), "r"(add));
+}
+
+//: wgmma_O -- O (64 rows, $(Do) columns) += A B; A in registers, B in shared memory with its columns contiguous
+// [wgmma.mma_async.sync.aligned.m64n$(Do)k16]
+__device__ __forceinline__ void wgmma_O(outputs &O, const quad &a, u64 b)
+{
+% local n, list, registers = Do, {}, {}
+% for i = 0, n // 2 - 1 do list[#list + 1] = "%" .. i end
+% for i = 0, n // 8 - 1 do
+%   registers[#registers + 1] = string.format('"+f"(O.at[0][%d]), "+f"(O.at[0][%d]), "+f"(O.at[1][%d]), "+f"(O.at[1][%d])', 2 * i, 2 * i + 1, 2 * i, 2 * i + 1)
+% end
+  asm volatile("wgmma.mma_async.sync.aligned.m64n$(n)k16.f32.$(dtype).$(dtype) "
+               "{$(table.concat(list, ", "))}, "
+               "{%$(n // 2), %$(n // 2 + 1), %$(n // 2 + 2), %$(n // 2 + 3)}, %$(n // 2 + 4), 1, 1, 1, 1;\n"
+               : $(table.concat(registers, ", "))
+               : "r"(a.at[0]), "r"(a.at[1]), "r"(a.at[2]), "r"(a.at[3]), "l"(b));
+}

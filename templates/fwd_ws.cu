@@ -1,0 +1,172 @@
+// fwd_ws.cu -- FlashAttention-3, forward: a warpgroup that copies, and warpgroups that compute, each 64 rows of Q.
+//   O = softmax(scale Q K^T + mask) V,  LSE = log of the row sums of exp(scale Q K^T + mask)
+// A block stays on its SM and does one tile of Q after another. K and V come through rings of `stages` tiles, whose
+// barriers say full (bytes have come) and free (all have read). The next S = Q K^T and O += P V run on the tensor
+// cores while the softmax of S is computed.
+%  for _, file in ipairs(libs) do use(file) end
+%  local grown = L == 1 and "        if (grown) " or "        "
+
+// One thread: Q of each tile, and K and V of each step, K a step ahead.
+__device__ __forceinline__ void produce(const call &a, const tensor_map &Q_map, const tensor_map &K_map,
+                                        const tensor_map &V_map)
+{
+  i32 n = 0, round = 0;                                 // tiles of K and V; tiles of Q
+  for (i32 x = 0; nth_block(x) < blocks_of(a); x++) {
+    const turn my = turn_of(a, nth_block(x));
+    const heads at = heads_of(a, my.head);
+    const tiles visit = range(lengths_of(a), my.i0);
+    if (visit.first >= visit.last)
+      continue;
+    const step_of<Q_stages> Q(round);
+    wait(Q_free + Q.slot, Q.parity ^ 1);
+    copy_tile<boxes, Br>(Q_place(Q.slot), Q_map, my.i0, at.h, at.b, Q_full + Q.slot);
+    for (i32 j = visit.first; j <= visit.last; j++, n++) {
+      if (j < visit.last) {
+        const step_of<stages> K(n);
+        wait(K_free + K.slot, K.parity ^ 1);
+        copy_tile<boxes, Bc>(K_place(K.slot), K_map, j * Bc, at.hk, at.b, K_full + K.slot);
+      }
+      if (j > visit.first) {
+        const step_of<stages> V(n - 1);
+        wait(V_free + V.slot, V.parity ^ 1);
+        copy_tile<V_boxes, Bc>(V_place(V.slot), V_map, (j - 1) * Bc, at.hk, at.b, V_full + V.slot);
+      }
+    }
+    n--;
+    round++;
+  }
+}
+
+__device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
+{
+  const float c = base2(a.scale);
+  i32 n = 0, round = 0;
+%  if P == 1 then
+  first_turn();
+%  end
+  for (i32 x = 0; nth_block(x) < blocks_of(a); x++) {
+    const turn my = turn_of(a, nth_block(x));
+    const i32 i0 = my.i0;
+    const heads at = heads_of(a, my.head);
+    const lengths len = lengths_of(a);
+    const tiles visit = range(len, i0);
+    const step_of<Q_stages> Q(round);
+    outputs O = {};
+    rowvec m = row_fill(minus_inf()), l = row_fill(0.f);
+    if (visit.first < visit.last) {
+      wait(Q_full + Q.slot, Q.parity);
+      i32 j = visit.first;
+      scores S;
+      weights P;
+%  local function softmax(masked)
+      orient(S, a.scale);
+%    if scored then
+      score(S, a, at, i0, j * Bc);
+%    end
+%    if masked then
+      mask(S, len, i0, j * Bc);
+%    end
+      const rowvec m_old = m;
+      m = row_max(m, S);                                // m = max(m, rowmax(S))
+%    if L == 1 then
+      const bool grown = settle(m, m_old, c);
+%    end
+      const rowvec f = decay(m_old, m, c);
+$(grown)l = times(f, l);                                // l = exp(m_old - m) l
+      exp2_rows(S, m, c);                               // P = exp(S - m)
+      l = plus(l, row_sum(S));                          // l = l + rowsum(P)
+%  end
+%  local function first(masked)
+        const step_of<stages> K(n);
+        wait(K_full + K.slot, K.parity);
+        start_S(S, Q_place(Q.slot), K_place(K.slot));           // S = Q K^T
+        products_wait<0>();
+        release(K_free + K.slot);
+%  softmax(masked)
+        P = weigh(S);
+%  end
+%  local function step(masked)
+%    if I == 0 then
+        const step_of<stages> V(n), K(n + 1);
+        wait(V_full + V.slot, V.parity);
+        start_O(O, P, V_place(V.slot));                 // O = O + P V
+        wait(K_full + K.slot, K.parity);
+        start_S(S, Q_place(Q.slot), K_place(K.slot));           // the next S = Q K^T
+        products_wait<0>();
+        release(V_free + V.slot);
+        release(K_free + K.slot);
+%      if P == 1 then
+        take_turn();                                    // one warpgroup computes exponentials at a time
+%      end
+%      softmax(masked)
+$(grown)scale_rows(O, f);                               // O = exp(m_old - m) O
+        P = weigh(S);
+%      if P == 1 then
+        pass_turn();
+%      end
+        n++;
+%    else
+        const step_of<stages> K(n + 1), V(n);
+        wait(K_full + K.slot, K.parity);
+%    if P == 1 then
+        take_turn();
+%    end
+        start_S(S, Q_place(Q.slot), K_place(K.slot));           // the next S = Q K^T
+        wait(V_full + V.slot, V.parity);
+        start_O(O, P, V_place(V.slot));                 // O = O + P V
+%    if P == 1 then
+        pass_turn();
+%    end
+        products_wait<1>();                             // S is there
+        release(K_free + K.slot);
+%  softmax(masked)
+        products_wait<0>();                             // O is there
+        release(V_free + V.slot);
+$(grown)scale_rows(O, f);                               // O = exp(m_old - m) O
+        P = weigh(S);
+        n++;
+%    end
+%  end
+      if (j < visit.full) {
+%  first(false)
+      } else {
+%  first(true)
+      }
+      for (j++; j < visit.full; j++) {                  // tiles that no mask touches
+%  step(false)
+      }
+      for (; j < visit.last; j++) {                     // the diagonal, the ragged end
+%  step(true)
+      }
+      const step_of<stages> V(n);
+      wait(V_full + V.slot, V.parity);
+      start_O(O, P, V_place(V.slot));
+      products_wait<0>();
+      release(V_free + V.slot);
+      n++;
+      round++;
+      l = row_total(l);
+      scale_rows(O, row_inverse(l));                    // O = diag(l)^-1 O
+      store_outputs_from(Q_place(Q.slot), O, O_map, at, i0);
+      release(Q_free + Q.slot);
+    } else
+      store_zeros(rows(a, my.head), i0);                // no key is seen
+    if (a.LSE.data)
+      store_rowvec(row_finish(m, l, c), rows(a, my.head).LSE, i0, a.q);
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(T, 1)
+$(entry "fwd_ws")(const call a, const __grid_constant__ tensor_map Q_map, const __grid_constant__ tensor_map K_map,
+  const __grid_constant__ tensor_map V_map, const __grid_constant__ tensor_map O_map)
+{
+  set_up();
+  if (warp_of() < 4) {
+    registers_less<$(producer_registers)>();
+    if (thread_id() == 0)
+      produce(a, Q_map, K_map, V_map);
+  } else {
+    registers_more<$(consumer_registers)>();
+    consume(a, O_map);
+  }
+}

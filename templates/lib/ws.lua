@@ -1,0 +1,101 @@
+-- ws.lua -- the space of the kernels for warpgroups: tunables, what lies where in shared memory, registers, and the
+-- arithmetic of work that the model turns into time. Goes with ws.cuh.
+local ws = {}
+
+local function ceil_div(x, y) return (x + y - 1) // y end
+local function up(x, y) return ceil_div(x, y) * y end
+
+ws.libs = { "lib/args.h", "lib/hooks.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/fragments.cuh", "lib/ws.cuh",
+  "lib/half.cuh" }
+
+local Bc_values = {}
+for Bc = 32, 256, 16 do Bc_values[#Bc_values + 1] = Bc end
+
+ws.tunables = {
+  { "Br", { 64, 128, 192 }, "rows of Q of one tile: 64 for each warpgroup that computes" },
+  { "Bc", Bc_values, "rows of K and V of one tile" },
+  { "s", { 1, 2, 3, 4 }, "tiles of K and of V in shared memory" },
+  { "q", { 1, 2 }, "tiles of Q in shared memory: with 2 the next one comes while this one is worked on" },
+  { "I", { 0, 1 }, "1 = a warpgroup starts the next S = Q K^T before the softmax of this one" },
+  { "P", { 0, 1 }, "1 = the warpgroups that compute start their products in turns: one's softmax, the other's products" },
+  { "L", { 0, 1 }, "O and l are scaled down 0 = with every tile, 1 = when a maximum has outgrown the last by 2^8" },
+  { "Z", { 1, 2, 4, 8, 16, 64 }, "heads whose tiles of Q start together, the longest first" },
+}
+
+function ws.consumers(c) return c.Br // 64 end
+function ws.threads(c) return 128 * (1 + ws.consumers(c)) end
+function ws.boxes(d) return ceil_div(d, 64) end
+function ws.Do(p) return up(p.dv, 8) end
+-- Registers of a thread that copies and of one that computes: 64 K of an SM, in steps of 8, at most 240 of use.
+local registers_of = { { 56, 240 }, { 24, 240 }, { 32, 160 } }
+
+-- O is laid where Q was.
+function ws.Q_boxes(p) return math.max(ws.boxes(p.d), ws.boxes(p.dv)) end
+function ws.at_K(c, p) return c.q * ws.Q_boxes(p) * 128 * c.Br end
+function ws.at_V(c, p) return ws.at_K(c, p) + c.s * ws.boxes(p.d) * 128 * c.Bc end
+function ws.at_signals(c, p) return ws.at_V(c, p) + c.s * ws.boxes(p.dv) * 128 * c.Bc end
+function ws.shared(c, p) return ws.at_signals(c, p) + 8 * (2 * c.q + 4 * c.s) end
+
+function ws.words(c, p)
+  local r = registers_of[ws.consumers(c)]
+  return { libs = ws.libs, dtype = p.dtype, W = 16, Do = ws.Do(p), producer_registers = r[1], consumer_registers = r[2] }
+end
+
+function ws.constants(c, p)
+  return {
+    { "Br", c.Br, "rows of Q of one tile" },
+    { "Bc", c.Bc, "rows of K and V of one tile" },
+    { "T", ws.threads(c), "threads of a block" },
+    { "consumers", ws.consumers(c), "warpgroups that compute" },
+    { "M", 1, "blocks of 16 rows of one warp" },
+    { "R", 2, "rows of one thread" },
+    { "X", 4, "lanes that share a row" },
+    { "C", c.Bc // 4, "columns of S of one thread" },
+    { "E", ws.Do(p) // 4, "columns of O of one thread" },
+    { "A", 8, "elements of a chunk of 16 bytes" },
+    { "D", p.d, "head dimension of Q and K" },
+    { "Dv", p.dv, "head dimension of V and O" },
+    { "Dp", up(p.d, 16), "columns of Q and K that products read" },
+    { "boxes", ws.boxes(p.d), "boxes of 64 columns of Q and K" },
+    { "V_boxes", ws.boxes(p.dv), "boxes of 64 columns of V" },
+    { "Q_boxes", ws.Q_boxes(p), "boxes of the place of Q, which O takes over" },
+    { "Q_stages", c.q, "tiles of Q in shared memory" },
+    { "stages", c.s, "tiles of K and of V in shared memory" },
+    { "at_K", ws.at_K(c, p), "where K lies in shared memory, bytes" },
+    { "at_V", ws.at_V(c, p), "where V lies in shared memory, bytes" },
+    { "at_signals", ws.at_signals(c, p), "where the barriers lie in shared memory, bytes" },
+    -- Barriers: `full` = the bytes have come, `free` = all consumers have read them.
+    { "Q_full", 0, "barrier of the first tile of the ring" },
+    { "K_full", c.q, "barrier of the first tile of the ring" },
+    { "V_full", c.q + c.s, "barrier of the first tile of the ring" },
+    { "first_free", c.q + 2 * c.s, "from this barrier on consumers arrive" },
+    { "Q_free", c.q + 2 * c.s, "barrier of the first tile of the ring" },
+    { "K_free", 2 * c.q + 2 * c.s, "barrier of the first tile of the ring" },
+    { "V_free", 2 * c.q + 3 * c.s, "barrier of the first tile of the ring" },
+    { "signals", 2 * c.q + 4 * c.s, "barriers" },
+    { "Z", c.Z, "heads whose tiles of Q start together" },
+  }
+end
+
+-- The accumulators S and O, P, and about 24 for the rest: what a thread that computes needs.
+function ws.needs(c, p) return c.Bc // 2 + ws.Do(p) // 2 + c.I * (c.Bc // 4) + 24 end
+-- What the compiler reports is the share of a thread before registers move.
+function ws.registers(c) return 65536 // ws.threads(c) // 8 * 8 end
+
+ws.constraints = {
+  { function(c, p) return ws.needs(c, p) <= registers_of[ws.consumers(c)][2] end,
+    "accumulators and operands of a thread fit its registers" },
+  { function(c) return c.P == 0 or ws.consumers(c) > 1 end, "it takes two to take turns" },
+  { function(c, p) return p.causal or c.Z == 1 end, "tiles of Q differ in length only under a causal mask" },
+}
+
+-- The first that fits: d up to 64, 128, 192, 256.
+ws.defaults = {
+  { Br = 128, Bc = 128, s = 2, q = 1, I = 1, P = 1, L = 0, Z = 1 },
+  { Br = 128, Bc = 96, s = 2, q = 1, I = 1, P = 1, L = 0, Z = 1 },
+  { Br = 128, Bc = 80, s = 2, q = 1, I = 1, P = 1, L = 0, Z = 1 },
+  { Br = 128, Bc = 64, s = 2, q = 1, I = 1, P = 1, L = 0, Z = 1 },
+  { Br = 64, Bc = 64, s = 2, q = 1, I = 1, P = 0, L = 0, Z = 1 },
+}
+
+return ws
