@@ -3,6 +3,8 @@
     import fatune
     o = fatune.attention(q, k, v, causal=True)            # [b, h, n, d], as PyTorch's SDPA takes them
     o, lse = fatune.attention(q, k, v, return_lse=True)
+    call = fatune.prepare(q, k, v, causal=True)           # the same in two steps: checks and plan now,
+    o = call()                                            # and each call only queues the work
 
 Forward only: no gradient flows through it. Work is queued on torch's current stream; strides are taken as they
 are, so views need no copy. The library is libfatune.so.0 where the linker finds it, or the file that
@@ -53,8 +55,9 @@ _lib.fatune_why.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Request), ctypes.c_
 _lib.fatune_run.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Tensors), ctypes.c_void_p, ctypes.c_void_p]
 
 _DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
+ALIGNED = 1  # a flag of fatune_request
 _handle = None
-_plans = {}  # (device, problem, kernel, policy) -> (plan, bytes of workspace); kept until the process ends
+_plans = {}  # (device, problem, kernel, policy, flags) -> (plan, bytes of workspace); kept until the process ends
 
 
 def _check(status):
@@ -94,12 +97,13 @@ def problem_text(q, k, v, causal=False, arithmetic=None):
     return f"fwd-{dtype}-b{b}-{heads}-q{n}-k{nk}-{dims}" + ("-causal" if causal else "")
 
 
-def plan(problem, device=None, kernel=None, policy=COMPILE):
-    """The plan of a problem on a device, and the bytes of workspace it needs."""
+def plan(problem, device=None, kernel=None, policy=COMPILE, aligned=False):
+    """The plan of a problem on a device, and the bytes of workspace it needs. `aligned`: no tensor will ever begin
+    a row elsewhere than at a multiple of 16 bytes, so no second kernel for such is wanted."""
     device = torch.cuda.current_device() if device is None else torch.device(device).index or 0
-    key = (device, problem, kernel, policy)
+    key = (device, problem, kernel, policy, ALIGNED if aligned else 0)
     if key not in _plans:
-        request = _Request(ctypes.sizeof(_Request), problem.encode(), kernel and kernel.encode(), policy, 0)
+        request = _Request(ctypes.sizeof(_Request), problem.encode(), kernel and kernel.encode(), policy, key[4])
         made, size = ctypes.c_void_p(), ctypes.c_size_t()
         with torch.cuda.device(device):
             status = _lib.fatune_plan_make(_open(), ctypes.byref(request), ctypes.byref(made))
@@ -112,9 +116,9 @@ def plan(problem, device=None, kernel=None, policy=COMPILE):
     return _plans[key]
 
 
-def describe(problem, device=None, kernel=None, policy=COMPILE):
+def describe(problem, device=None, kernel=None, policy=COMPILE, aligned=False):
     """What serves a problem and why, as lines of `name value`."""
-    return _lib.fatune_describe(plan(problem, device, kernel, policy)[0]).decode()
+    return _lib.fatune_describe(plan(problem, device, kernel, policy, aligned)[0]).decode()
 
 
 def _rows(tensor):
@@ -125,9 +129,11 @@ def _rows(tensor):
     return _Tensor(tensor.data_ptr(), (ctypes.c_int64 * 3)(*strides[:3]))
 
 
-def attention(q, k, v, causal=False, scale=None, out=None, return_lse=False, kernel=None, policy=COMPILE,
-              arithmetic=None):
-    """softmax(scale q k^T + mask) v for [b, h, n, d] tensors on one GPU; k and v may have fewer heads."""
+def prepare(q, k, v, causal=False, scale=None, out=None, lse=None, kernel=None, policy=COMPILE, aligned=False,
+            arithmetic=None):
+    """A function that queues this very call on torch's current stream, as often as wanted, and returns `out`.
+    The log-sum-exps of the rows go to `lse` where one is given. Not to be queued on two streams at once: its calls
+    share a workspace."""
     problem = problem_text(q, k, v, causal, arithmetic)
     if not (q.is_cuda and k.device == q.device and v.device == q.device):
         raise ValueError(f"devices {q.device}, {k.device}, {v.device}: one GPU for all is needed")
@@ -135,14 +141,28 @@ def attention(q, k, v, causal=False, scale=None, out=None, return_lse=False, ker
         out = torch.empty((*q.shape[:3], v.shape[3]), dtype=q.dtype, device=q.device)
     elif tuple(out.shape) != (*q.shape[:3], v.shape[3]) or out.dtype != q.dtype or out.device != q.device:
         raise ValueError(f"out is {tuple(out.shape)} {out.dtype} on {out.device}: it does not fit q and v")
+    if lse is not None and (tuple(lse.shape) != tuple(q.shape[:3]) or lse.dtype != torch.float32
+                            or lse.device != q.device or (lse.shape[2] > 1 and lse.stride(2) != 1)):
+        raise ValueError(f"lse is {tuple(lse.shape)} {lse.dtype} on {lse.device}: it does not fit q")
     Q, K, V, O = _rows(q), _rows(k), _rows(v), _rows(out)
-    made, size = plan(problem, q.device, kernel, policy)
-    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device) if return_lse else None
+    made, size = plan(problem, q.device, kernel, policy, aligned)
     workspace = torch.empty(size, dtype=torch.uint8, device=q.device) if size else None
-    LSE = ctypes.pointer(_rows(lse)) if return_lse else None
     tensors = _Tensors(ctypes.sizeof(_Tensors), ctypes.pointer(Q), ctypes.pointer(K), ctypes.pointer(V), ctypes.pointer(O),
-                       LSE, 1 / math.sqrt(q.shape[3]) if scale is None else scale, 0)
-    with torch.cuda.device(q.device):
-        stream = torch.cuda.current_stream().cuda_stream
-        _check(_lib.fatune_run(made, ctypes.byref(tensors), workspace.data_ptr() if size else None, stream))
+                       ctypes.pointer(_rows(lse)) if lse is not None else None,
+                       1 / math.sqrt(q.shape[3]) if scale is None else scale, 0)
+    held = (q, k, v, out, lse, workspace)  # their memory is in `tensors`
+
+    def call():
+        with torch.cuda.device(q.device):
+            stream = torch.cuda.current_stream().cuda_stream
+            _check(_lib.fatune_run(made, ctypes.byref(tensors), held[5].data_ptr() if size else None, stream))
+        return held[3]
+    return call
+
+
+def attention(q, k, v, causal=False, scale=None, out=None, return_lse=False, kernel=None, policy=COMPILE,
+              arithmetic=None):
+    """softmax(scale q k^T + mask) v for [b, h, n, d] tensors on one GPU; k and v may have fewer heads."""
+    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device) if return_lse else None
+    out = prepare(q, k, v, causal, scale, out, lse, kernel, policy, arithmetic=arithmetic)()
     return (out, lse) if return_lse else out
