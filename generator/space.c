@@ -100,8 +100,9 @@ static char *next_line(char **at)
 /* Numbers of one launch, in the order of struct fat_work. ORDER WORK */
 static bool read_work(char *line, fat_work *w)
 {
-  double *const fields[] = {&w->blocks, &w->threads,      &w->shared, &w->registers, &w->fma,  &w->tensor,
-                            &w->ex2,    &w->shared_bytes, &w->issue,  &w->steps,     &w->dram, &w->l2};
+  double *const fields[] = {&w->blocks, &w->threads, &w->shared,       &w->registers, &w->fma,
+                            &w->tensor, &w->ex2,     &w->shared_bytes, &w->issue,     &w->visits,
+                            &w->steps,  &w->uneven,  &w->spills,       &w->dram,      &w->l2};
   for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
     char *end;
     *fields[i] = strtod(line, &end);

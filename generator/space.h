@@ -26,9 +26,13 @@ typedef struct fat_work {
   double ex2;          /* per block: exponentials */
   double shared_bytes; /* per block: shared memory traffic, bytes, bank conflicts counted in */
   double issue;        /* per block: instructions issued beside fma, ex2 and shared accesses, in lanes */
+  double visits;       /* per block: tiles of K and V that it works on */
   double steps;        /* per block: rounds between barriers, each exposing a latency */
-  double dram;         /* whole launch: bytes that must cross device memory */
-  double l2;           /* whole launch: bytes that cross L2 (every tile load) */
+  double uneven; /* what the block with most work has above the mean, as a part of it; 0: all the same, or
+                    sorted so that it does not matter */
+  double spills; /* estimated bytes of a thread, stores and loads (the compiler's figure replaces it) */
+  double dram;   /* whole launch: bytes that must cross device memory */
+  double l2;     /* whole launch: bytes that cross L2 (every tile load) */
 } fat_work;
 
 typedef struct fat_point {

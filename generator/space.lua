@@ -110,8 +110,8 @@ function space.demand(kernel, c, p, g)
   if reason then fail("unsupported", "%s does not fit: %s", config_text(kernel, c), reason) end
 end
 
-local fields = { "blocks", "threads", "shared", "registers", "fma", "tensor", "ex2", "shared_bytes", "issue", "steps",
-  "dram", "l2" } -- ORDER WORK: as in struct fat_work
+local fields = { "blocks", "threads", "shared", "registers", "fma", "tensor", "ex2", "shared_bytes", "issue", "visits",
+  "steps", "uneven", "spills", "dram", "l2" } -- ORDER WORK: as in struct fat_work
 
 -- "P config launches" and one line of numbers for each launch.
 local function point_lines(kernel, c, p, g, out)

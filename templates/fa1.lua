@@ -61,11 +61,12 @@ local tensor = {
     local visits = visits_of(c, p)
     return launch(c, p, mma.bytes(p), {
       visits = visits, threads = mma.threads(c), shared = mma.shared(c, p), registers = mma.registers(c, p, g),
+      spills = mma.spills(c, p, g),
       tensor = visits * mma.flop(c, p, g),
       fma = visits * c.Br * (c.Bc + 2 * p.dv),
       ex2 = visits * c.Br * (c.Bc + 8),
       shared_bytes = visits * mma.tile_bytes(c, p),
-      issue = visits * (mma.tile_issue(c, p, g) + 2 * c.Br * p.dv),
+      issue = visits * (mma.tile_issue(c, p) + 2 * c.Br * p.dv),
     })
   end),
 }

@@ -55,12 +55,13 @@ local tensor = {
     local visits, row = simt.visits(c, p), p.d + p.dv
     return launch(c, p, mma.bytes(p), row, {
       visits = visits, threads = mma.threads(c), shared = mma.shared(c, p), registers = mma.registers(c, p, g),
+      spills = mma.spills(c, p, g), uneven = simt.uneven(c, p) / math.sqrt(c.Z),
       tensor = visits * mma.flop(c, p, g),
       fma = visits * c.Br * (c.Bc + p.dv),
       ex2 = visits * c.Br * (c.Bc + 4),
       shared_bytes = visits * mma.tile_bytes(c, p),
-      issue = visits * mma.tile_issue(c, p, g),
-      steps = visits * (c.s == 0 and 4 or c.s == 1 and 2 or 1),
+      issue = visits * mma.tile_issue(c, p),
+      steps = visits * mma.steps(c),
     })
   end,
 }

@@ -8,24 +8,25 @@ local function launches(c, p, bytes, of)
   local tile = c.Br * c.Bc
   local S_bytes = bytes * blocks * visits * tile
   local function launch(fields)
-    fields.threads, fields.registers = of.threads, of.registers
+    fields.threads, fields.registers, fields.spills = of.threads, of.registers, of.spills
     return fields
   end
   return {
     launch { -- S = Q K^T: one block for each tile of S
       blocks = blocks * visits, shared = of.shared, fma = of.QK_fma, tensor = of.QK_tensor,
-      shared_bytes = of.QK_bytes, issue = of.QK_issue, steps = 1,
+      shared_bytes = of.QK_bytes, issue = of.QK_issue, visits = 1, steps = 1,
       l2 = bytes * blocks * visits * (c.Br + c.Bc) * p.d + S_bytes,
       dram = bytes * (heads * p.q + p.b * p.hk * p.k) * p.d + S_bytes,
     },
     launch { -- P = softmax(S): S is read three times (the later two from L2 where a tile's rows fit), written once
       blocks = blocks, shared = 0,
-      fma = 2 * visits * tile, ex2 = 2 * visits * tile, issue = 12 * visits * tile, steps = 3 * visits,
+      fma = 2 * visits * tile, ex2 = 2 * visits * tile, issue = 12 * visits * tile, visits = visits,
+      steps = 3 * visits,
       l2 = 4 * S_bytes, dram = 2 * S_bytes,
     },
     launch { -- O = P V
       blocks = blocks, shared = of.shared, fma = visits * of.PV_fma, tensor = visits * of.PV_tensor,
-      shared_bytes = visits * of.PV_bytes, issue = visits * of.PV_issue, steps = 2 * visits,
+      shared_bytes = visits * of.PV_bytes, issue = visits * of.PV_issue, visits = visits, steps = 2 * visits,
       l2 = S_bytes + bytes * blocks * (visits * c.Bc + c.Br) * p.dv,
       dram = S_bytes + bytes * (heads * p.q + p.b * p.hk * p.k) * p.dv,
     },
@@ -75,9 +76,10 @@ local tensor = {
 
   work = mma.plain(function(c, p, g)
     local tile = c.Br * c.Bc
-    local flop, bytes, issue = mma.flop(c, p, g), mma.tile_bytes(c, p), mma.tile_issue(c, p, g)
+    local flop, bytes, issue = mma.flop(c, p, g), mma.tile_bytes(c, p), mma.tile_issue(c, p)
     return launches(c, p, mma.bytes(p), { -- each product is half of a visit of the fused kernel
-      threads = mma.threads(c), registers = mma.registers(c, p, g), shared = mma.shared(c, p),
+      threads = mma.threads(c), registers = mma.registers(c, p, g), spills = mma.spills(c, p, g),
+      shared = mma.shared(c, p),
       QK_fma = tile, QK_tensor = flop / 2, QK_bytes = bytes / 2, QK_issue = issue / 2,
       PV_fma = tile, PV_tensor = flop / 2, PV_bytes = bytes / 2, PV_issue = issue / 2,
     })

@@ -112,6 +112,7 @@ static void latency(void **state)
   assert_int_equal(covered.limit, FAT_LIMIT_FMA);
 }
 
+/* A part of them with each visit. */
 static void spills_pass_the_shared_pipe(void **state)
 {
   (void)state;
@@ -119,12 +120,57 @@ static void spills_pass_the_shared_pipe(void **state)
   fat_work work = plain_work();
   fat_resident resident = {.blocks = 1, .spills = 100};
   work.blocks = 10;
-  work.steps = 5;
+  work.visits = 5;
   work.fma = 64; /* next to nothing */
   fat_forecast f = fat_model_predict(&gpu, &work, &resident, 1);
-  /* 256 threads x 5 steps x 100 bytes at 64 a clock, then the FMA and the latencies on top */
-  near(f.ms,
-       ((2000 + 1) * 4 / 8.0 + 2000 * 4 / 8.0 + 5 * fat_model_step_clocks) * 1e-6 + fat_model_launch_ms);
+  /* 256 threads x 5 visits x 100 bytes at 64 a clock, then the FMA on top */
+  double clocks = 2000 * fat_model_spills_moved;
+  near(f.ms, ((clocks + 1) * 4 / 8.0 + clocks * 4 / 8.0) * 1e-6 + fat_model_launch_ms);
+}
+
+/* Fourth powers of what works and what waits, and what a block costs beside. */
+static double tensor_round(double pipe, double alone, double waiting)
+{
+  double wait = fat_model_work_before * alone + waiting;
+  return pow(pow(pipe, fat_model_sharpness) + pow(wait, fat_model_sharpness), 1 / fat_model_sharpness) +
+         fat_model_block_clocks;
+}
+
+/* 1024e3 operations at 1024 a clock: 1000 clocks; 32e3 + 32e3 lanes at 128: 500; 64e3 bytes at 64: 1000, of
+ * which a part shows. Two blocks take twice that, and wait for 3 steps. */
+static void products_and_softmax_take_turns(void **state)
+{
+  (void)state;
+  fat_gpu gpu = small_gpu();
+  fat_work w = {
+      .blocks = 20, .threads = 128, .tensor = 1024e3, .fma = 32e3, .issue = 32e3, .shared_bytes = 64e3};
+  double turns = 1000 + 500 + 1000 * fat_model_shared_shown;
+  fat_forecast f = predict(&gpu, &w, 2);
+  near(f.ms, tensor_round(2 * turns, turns, 0) * 1e-6 + fat_model_launch_ms);
+  assert_int_equal(f.limit, FAT_LIMIT_TENSOR);
+  w.steps = 3;
+  near(predict(&gpu, &w, 2).ms,
+       tensor_round(2 * turns, turns, 3 * fat_model_copy_clocks) * 1e-6 + fat_model_launch_ms);
+  w.steps = 30;
+  assert_int_equal(predict(&gpu, &w, 2).limit, FAT_LIMIT_LATENCY);
+  w.steps = 0;
+  w.threads = 64; /* half of the schedulers: a block alone takes twice as long, two take no longer */
+  near(predict(&gpu, &w, 2).ms, tensor_round(2 * turns, 2 * turns, 0) * 1e-6 + fat_model_launch_ms);
+  w.threads = 128;
+  w.shared_bytes = 640e3; /* nothing hides it */
+  f = predict(&gpu, &w, 2);
+  near(f.ms, tensor_round(2 * 10000, 10000, 0) * 1e-6 + fat_model_launch_ms);
+  assert_int_equal(f.limit, FAT_LIMIT_SHARED);
+}
+
+/* Blocks of which some have twice the work of the mean end later. */
+static void uneven_blocks_end_later(void **state)
+{
+  (void)state;
+  fat_gpu gpu = small_gpu();
+  fat_work w = {.blocks = 100, .threads = 128, .tensor = 1024e3, .uneven = 1};
+  near(predict(&gpu, &w, 2).ms,
+       (5 + fat_model_uneven) * tensor_round(2000, 1000, 0) * 1e-6 + fat_model_launch_ms);
 }
 
 /* Each unit binds when it has most to do, under its own name. */
@@ -189,6 +235,15 @@ static void never_turns_round(void **state)
     more.steps += 1;
     more.shared_bytes *= 1.1;
     assert_true(predict(&gpu, &more, blocks).ms >= ms);
+    w.tensor = r[2] * 1e7; /* and so on tensor cores */
+    ms = predict(&gpu, &w, blocks).ms;
+    more = w;
+    more.tensor *= 1.5;
+    more.steps += 1;
+    more.shared_bytes *= 1.1;
+    more.uneven += 0.1;
+    assert_true(predict(&gpu, &more, blocks).ms >= ms);
+    assert_true(predict(&fast, &w, blocks).ms <= ms);
     assert_true(isfinite(ms) && ms > 0);
   }
 }
@@ -214,6 +269,8 @@ int main(void)
       cmocka_unit_test(small_blocks),
       cmocka_unit_test(latency),
       cmocka_unit_test(spills_pass_the_shared_pipe),
+      cmocka_unit_test(products_and_softmax_take_turns),
+      cmocka_unit_test(uneven_blocks_end_later),
       cmocka_unit_test(limits_have_names),
       cmocka_unit_test(launches_add_up),
       cmocka_unit_test(never_turns_round),

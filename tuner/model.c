@@ -14,6 +14,22 @@ const double fat_model_l2_bytes = 25.6;
 /* Clocks exposed by one step between barriers: a tile comes from L2 (236 on an sm_75, by public
  * microbenchmarks), passes shared memory (23) and is read from there (23). */
 const double fat_model_step_clocks = 236 + 23 + 23;
+/* What follows was fitted to 1,400 timings of fwd's tensor-core kernels on an H200 (2026-11-21); bench_model
+ * says how well it ranks those that were left out of the fit. */
+/* The part of its time on shared memory that a launch with tensor-core products does not hide. */
+const double fat_model_shared_shown = 0.25;
+/* The part of its work that a block does before it waits for the next tile. */
+const double fat_model_work_before = 0.4;
+/* Clocks of one step of a launch with products on tensor cores: copies by way of L2, a barrier, fragments. */
+const double fat_model_copy_clocks = 760;
+/* Clocks of a block beside its steps: it starts, waits for its first tiles, stores what it made. */
+const double fat_model_block_clocks = 5900;
+/* How sharply the longer of work and waiting decides: the sum of their fourth powers. */
+const double fat_model_sharpness = 4;
+/* Part of a round that the last blocks add where some have twice the work of the mean. */
+const double fat_model_uneven = 0.4;
+/* Part of the bytes spilled that are moved again with each tile; the rest are moved once. */
+const double fat_model_spills_moved = 0.34;
 /* Launches queued back to back took 3.3 to 4.4 microseconds each on an H200's host. */
 const double fat_model_launch_ms = 4e-3;
 
@@ -32,16 +48,19 @@ const char *fat_model_limit_name(fat_limit limit)
   return limit_names[limit];
 }
 
-/* Clocks of one block on the units of its SM. */
+/* Clocks of one block on the units of its SM: of n warps a scheduler each but one takes `busy`, and one
+ * `sum`. */
 typedef struct usage {
   double busy, sum;
-  fat_limit limit; /* the unit of `busy` */
+  fat_limit limit; /* the unit with most to do */
 } usage;
 
-static usage use_units(const fat_arch *arch, const fat_work *w, int spills)
+static usage use_units(const fat_arch *arch, const fat_work *w, double spills)
 {
-  double shared_bytes = w->shared_bytes + w->threads * w->steps * spills;
-  double lanes = w->fma + w->ex2 + w->issue + shared_bytes / SHARED_ACCESS_BYTES;
+  double spilled = w->threads * w->visits * spills * fat_model_spills_moved;
+  double shared_bytes = w->shared_bytes + spilled;
+  bool tensor = w->tensor > 0;
+  double lanes = w->fma + w->ex2 + w->issue + (tensor ? 0 : shared_bytes / SHARED_ACCESS_BYTES);
   const struct {
     fat_limit limit;
     double work, rate;
@@ -51,15 +70,21 @@ static usage use_units(const fat_arch *arch, const fat_work *w, int spills)
       {FAT_LIMIT_ISSUE, lanes, SCHEDULERS * WARP},
   };
   usage u = {.limit = FAT_LIMIT_FMA};
+  double clocks[FAT_LIMIT_COUNT] = {0};
   for (int i = 0; i < (int)(sizeof units / sizeof units[0]); i++) {
     /* A unit that an architecture lacks counts only when it is asked for, and then without end. */
-    double clocks = units[i].work > 0 ? units[i].work / units[i].rate : 0;
+    clocks[i] = units[i].work > 0 ? units[i].work / units[i].rate : 0;
     if (units[i].limit != FAT_LIMIT_ISSUE)
-      u.sum += clocks;
-    if (clocks > u.busy) {
-      u.busy = clocks;
+      u.sum += clocks[i];
+    if (clocks[i] > u.busy) {
+      u.busy = clocks[i];
       u.limit = units[i].limit;
     }
+  }
+  if (tensor) {
+    double moved = spilled / arch->shared_bytes;
+    double turns = clocks[1] + clocks[4] + fat_model_shared_shown * (clocks[3] - moved) + moved;
+    u.busy = u.sum = fmax(turns, u.busy);
   }
   u.sum = fmax(u.sum, u.busy);
   return u;
@@ -76,10 +101,13 @@ static double pipe_clocks(const fat_work *w, const usage *u, double r)
 /* Clocks of one round of r resident blocks; *exposed says whether latency decides it. */
 static double round_clocks(const fat_work *w, const usage *u, double r, bool *exposed)
 {
-  double pipe = pipe_clocks(w, u, r);
-  double alone = pipe_clocks(w, u, 1) + w->steps * fat_model_step_clocks;
+  double pipe = pipe_clocks(w, u, r), alone = pipe_clocks(w, u, 1), p = fat_model_sharpness;
+  bool tensor = w->tensor > 0;
+  alone = tensor ? fat_model_work_before * alone + w->steps * fat_model_copy_clocks
+                 : alone + w->steps * fat_model_step_clocks;
   *exposed = alone > pipe;
-  return fmax(pipe, alone);
+  double more = fmax(pipe, alone), less = fmin(pipe, alone);
+  return tensor ? more * pow(1 + pow(less / more, p), 1 / p) + fat_model_block_clocks : more;
 }
 
 static double launch_ms(const fat_gpu *gpu, const fat_arch *arch, const fat_work *w,
@@ -92,17 +120,18 @@ static double launch_ms(const fat_gpu *gpu, const fat_arch *arch, const fat_work
   double rounds = floor(w->blocks / (gpu->sms * r));
   double left = ceil((w->blocks - rounds * gpu->sms * r) / gpu->sms);
   bool exposed_full, exposed_tail;
-  double full = rounds * round_clocks(w, &u, r, &exposed_full);
+  double one = round_clocks(w, &u, r, &exposed_full), full = rounds * one;
   double tail = left > 0 ? round_clocks(w, &u, left, &exposed_tail) : 0;
   if (left <= 0)
     exposed_tail = exposed_full;
   bool exposed = full >= tail ? exposed_full : exposed_tail;
+  double clocks = full + tail + fat_model_uneven * w->uneven * one;
 
   const struct {
     fat_limit limit;
     double ms;
   } limits[] = {
-      {exposed ? FAT_LIMIT_LATENCY : u.limit, (full + tail) / clocks_per_ms},
+      {exposed ? FAT_LIMIT_LATENCY : u.limit, clocks / clocks_per_ms},
       {FAT_LIMIT_DRAM, w->dram / (gpu->dram * 1e6 * fat_model_dram_reached)},
       {FAT_LIMIT_L2, w->l2 / (fat_model_l2_bytes * gpu->sms * clocks_per_ms)},
   };

@@ -16,13 +16,24 @@
  *   fma      fused multiply-adds               arch->fma
  *   tensor   tensor-core operations            arch->tensor
  *   ex2      exponentials                      arch->ex2
- *   shared   shared bytes + spilled bytes      arch->shared_bytes     (spills pass the same L1)
+ *   shared   shared bytes + spilled bytes      arch->shared_bytes     (spills pass the same L1,
+ *                                                              0.34 of their bytes with each tile)
  *   issue    lanes of all instructions         128: four schedulers, one instruction of 32 lanes each; counts
  *                                              for busy, not for sum: what is issued runs meanwhile
  *
  * So with many warps a launch takes what its busiest unit takes; with few, the units wait for each other. The
  * other term of round(r) is latency: while one block waits at a barrier for its tile, the others work; what
- * they cannot cover is exposed, all of it when a block is alone. The whole launch is never faster than
+ * they cannot cover is exposed, all of it when a block is alone.
+ *
+ * A launch with products on tensor cores has few warps with much work each, and these take turns with it: S
+ * by the products, P by the schedulers, O by the products. Then
+ *
+ *   busy = sum = max(tensor + issue + shared / 4, largest)      fma and ex2 are part of issue
+ *   wait(r)  = 0.4 pipe(1) + steps * 760
+ *   round(r) = (pipe(r)^4 + wait(r)^4)^(1/4) + 5900
+ *
+ * and where blocks differ in work, the last ones add 0.4 * uneven of a round. The whole launch is never
+ * faster than
  *
  *   dram = bytes / (peak * 0.89)        l2 = bytes / (25.6 * S * f)
  *
@@ -50,10 +61,13 @@ typedef enum fat_limit {
 
 /* Names these formulas and constants; predicted rows carry it, so that a change of the model predicts anew.
  */
-#define FAT_MODEL_VERSION "model 1"
+#define FAT_MODEL_VERSION "model 2"
 
 /* Constants of the model that are no fact of a GPU row; model.c says where each comes from. */
 extern const double fat_model_dram_reached, fat_model_l2_bytes, fat_model_step_clocks, fat_model_launch_ms;
+extern const double fat_model_shared_shown, fat_model_work_before, fat_model_copy_clocks,
+    fat_model_block_clocks;
+extern const double fat_model_sharpness, fat_model_uneven, fat_model_spills_moved;
 
 /* What is known of a launch beside its work. */
 typedef struct fat_resident {

@@ -3,7 +3,8 @@
  * In: the space with the work of each point. Out: places of the chosen points. The default comes first. Half
  * of the room then goes to breadth: every value of every tunable that no chosen config has yet brings in its
  * most promising config, since an estimate that is wrong about one value must not hide it. The rest are the
- * most promising of all. In a random order each config but the default is as likely as any other at each
+ * most promising of all, one of those with equal estimates before their like: they differ in what the model
+ * does not see, and little. In a random order each config but the default is as likely as any other at each
  * place, so what is found says something of the whole space and of the model. The same inputs choose the same
  * configs, so a second run finds them stored. */
 #include "search.h"
@@ -23,6 +24,7 @@ static double estimate_ms(const fat_point *point, const fat_gpu *gpu, const fat_
     const fat_work *w = &point->work[i];
     fat_footprint f = {(int)w->threads, (int)fmin(w->registers, arch->regs_thread), (int)w->shared};
     resident[i].blocks = fat_occupancy_blocks(arch, &f, NULL);
+    resident[i].spills = (int)w->spills;
     if (resident[i].blocks == 0)
       return INFINITY;
   }
@@ -68,12 +70,24 @@ static bool brings_new(const fat_search *s, int place)
   return false;
 }
 
+/* Whether one with the same estimate is chosen. */
+static bool has_like(const fat_search *s, double ms)
+{
+  for (int i = 0; i < s->count; i++)
+    if (s->estimate[s->chosen[i]] == ms)
+      return true;
+  return false;
+}
+
 /* The estimates decide. */
 static void choose_promising(fat_search *s, int most, const ranked *order, bool *taken)
 {
   int n = s->space.count;
   for (int i = 0; i < n && s->count < most / 2; i++)
     if (!taken[order[i].place] && isfinite(order[i].ms) && brings_new(s, order[i].place))
+      choose(s, taken, order[i].place);
+  for (int i = 0; i < n && s->count < most; i++)
+    if (!taken[order[i].place] && !has_like(s, order[i].ms))
       choose(s, taken, order[i].place);
   for (int i = 0; i < n && s->count < most; i++)
     if (!taken[order[i].place])

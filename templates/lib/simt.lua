@@ -89,6 +89,8 @@ function simt.visits(c, p)
   kept[tiles] = kept[tiles] or simt.count_visits(c, p)
   return kept[tiles]
 end
+-- What the tile with the most visits has above the mean, as a part of the mean.
+function simt.uneven(c, p) return p.causal and ceil_div(p.k, c.Bc) / math.max(simt.visits(c, p), 1) - 1 or 0 end
 function simt.count_visits(c, p)
   if not p.causal then return ceil_div(p.k, c.Bc) end
   local all, Tr = 0, ceil_div(p.q, c.Br)
