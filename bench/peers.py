@@ -168,8 +168,8 @@ def compare(args):
                 add_clocks(facts, rows)
                 table.save(args.output, name, rows, facts, absent)
         add_ceilings(facts, gpu.ceilings(100, board))
-    except gpu.Dead as error:
-        print(f"the GPU's context is gone: {error}", file=sys.stderr)
+    except RuntimeError as error:  # a dead context; what was measured before is still good
+        print(f"stopped: {gpu.reason(error)}", file=sys.stderr)
         code = 4
     except KeyboardInterrupt:
         code = 130

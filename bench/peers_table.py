@@ -130,8 +130,8 @@ def summary(rows, dtype, cublas=None):
             "below_1": sum(1 for v, _ in bars if v < 1), "below_0.95": sum(1 for v, _ in bars if v < 0.95),
             "worst": [{"cell": label(r["cell"]), "ratio": v} for v, r in sorted(bars, key=lambda p: p[0])[:3]],
             "length_of_shares": longest, "share_of_cublas": shares,
-            "error_of_pytorch": {name: max((r["peers"][name]["error"] / r["error_pytorch"] for r in rows
-                                            if "error" in r["peers"].get(name, {}) and r["error_pytorch"] > 0), default=None)
+            "error_of_pytorch": {name: largest(*[r["peers"][name]["error"] / r["error_pytorch"] for r in rows
+                                            if "error" in r["peers"].get(name, {}) and r["error_pytorch"] > 0] or [0.0])
                                  for name in names_in(rows)},
             "errors_above_twice_pytorch": sum(1 for r in rows if is_inaccurate(r))}
 
@@ -223,7 +223,7 @@ def summary_lines(s):
     if s["share_of_cublas"]:
         lines.append(f"  share of cuBLAS at N = {s['length_of_shares']}: "
                      + ", ".join(f"{k} {v:.2f}" for k, v in s["share_of_cublas"].items()))
-    errors = ", ".join(f"{shown(n)} {v:.2f}" for n, v in s["error_of_pytorch"].items() if v is not None)
+    errors = ", ".join(f"{shown(n)} {v:.2f}" for n, v in s["error_of_pytorch"].items() if v)
     if errors:
         lines.append(f"  largest error as a multiple of plain PyTorch's in the same dtype: {errors}")
     if s["errors_above_twice_pytorch"]:
@@ -369,6 +369,11 @@ def svg(rows, facts):
             f'font-size="11">\n<rect width="100%" height="100%" fill="white"/>\n'
             f'<text x="{LEFT}" y="22" font-size="14">{escape(title)}</text>\n'
             f'<text x="{LEFT}" y="40">{escape(under)}</text>\n' + "\n".join(out) + "\n</svg>\n")
+
+
+def largest(*errors):
+    """The maximum; NaN, the worst of errors, where there is one."""
+    return math.nan if any(math.isnan(e) for e in errors) else max(errors)
 
 
 def median(values):

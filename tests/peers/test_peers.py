@@ -140,6 +140,8 @@ class Comparisons(unittest.TestCase):
         for error, wrong in ((0.02, False), (0.0201, True), (math.nan, True), (math.inf, True)):
             r["peers"]["fatune"]["error"] = error
             self.assertIs(table.is_inaccurate(r), wrong, error)
+        self.assertEqual(table.largest(0.1, 0.3, 0.2), 0.3)
+        self.assertTrue(math.isnan(table.largest(0.1, math.nan, 0.2)))
         r["cell"] = {**c, "dtype": "tf32"}
         self.assertFalse(table.is_inaccurate(r))
 
