@@ -15,20 +15,20 @@ return {
   registers = ws.registers,
 
   work = function(c, p, g)
-    local visits, row, Tr = simt.visits(c, p), p.d + p.dv, ceil_div(p.q, c.Br)
-    local blocks = Tr * p.b * p.h
+    local visits, row = simt.visits(c, p), p.d + p.dv
+    local tiles = ceil_div(p.q, c.Br) * p.b * p.h
+    local blocks = math.min(tiles, g.sms) -- each does its share of the tiles, one after another
+    local share = p.causal and tiles / blocks or ceil_div(tiles, blocks)
     local Dp, Do = ceil_div(p.d, 16) * 16, ws.Do(p)
-    local products = c.Br // 64 * (Dp // 16 * (64 + c.Bc) * 32 + c.Bc // 16 * Do * 32) -- bytes read by them
+    local scores = share * visits * c.Br * c.Bc
     return {
       {
         blocks = blocks, threads = ws.threads(c), shared = ws.shared(c, p), registers = ws.registers(c),
-        tensor = visits * 2 * c.Br * c.Bc * (Dp + Do),
-        fma = visits * c.Br * (c.Bc + p.dv),
-        ex2 = visits * c.Br * (c.Bc + 4),
-        shared_bytes = visits * (products + 2 * c.Bc * row),
-        issue = visits * 4 * c.Br * c.Bc,
-        steps = visits,
-        l2 = 2 * blocks * (visits * c.Bc + c.Br) * row,
+        visits = share * visits,
+        tensor = 2 * scores * (Dp + Do) * ws.slack(c, p, visits),
+        fma = scores, ex2 = scores, steps = 0,
+        shared_bytes = share * visits * 2 * (c.Br // 64 + 1) * c.Bc * row,
+        l2 = 2 * tiles * (visits * c.Bc + c.Br) * row,
         dram = 2 * (p.b * p.h * p.q + p.b * p.hk * p.k) * row,
       },
     }
