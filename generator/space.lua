@@ -133,10 +133,12 @@ function space.point(kernel_name, facts, config)
   return table.concat(out, "\n") .. "\n"
 end
 
--- The first of the kernel's defaults that is valid; nil if none is.
+-- The first of the kernel's defaults that is valid, and meant for heads of this dimension (`most` is the largest,
+-- where it has one); nil if none is.
 local function default_of(kernel, p, g, also)
   for _, c in ipairs(kernel.defaults) do
-    if not rejected(kernel, c, p, g, also) then return c end
+    local meant = not c.most or math.max(p.d, p.dv) <= c.most
+    if meant and not rejected(kernel, c, p, g, also) then return c end
   end
 end
 

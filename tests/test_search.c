@@ -41,7 +41,7 @@ static void choose_by(fat_search_rule rule, fat_search *s)
 
 static void choose(int most, fat_search *s)
 {
-  choose_by((fat_search_rule){most, 0}, s);
+  choose_by((fat_search_rule){.most = most}, s);
 }
 
 static bool is_chosen(const fat_search *s, int place)
@@ -125,19 +125,41 @@ static void the_same_twice(void **state)
   fat_search_free(&b);
 }
 
+/* Without breadth the chosen are the default and the first by estimate, one of each estimate. */
+static void a_trusting_choice_takes_the_best(void **state)
+{
+  fat_search s;
+  (void)state;
+  choose_by((fat_search_rule){.most = 8, .trusting = true}, &s);
+  assert_int_equal(s.count, 8);
+  double worst = 0;
+  for (int i = 1; i < s.count; i++) {
+    worst = s.estimate[s.chosen[i]] > worst ? s.estimate[s.chosen[i]] : worst;
+    for (int k = 0; k < i; k++)
+      assert_true(s.estimate[s.chosen[i]] != s.estimate[s.chosen[k]]);
+  }
+  for (int p = 0; p < s.space.count; p++) {
+    bool like = is_chosen(&s, p);
+    for (int i = 0; i < s.count && !like; i++)
+      like = s.estimate[s.chosen[i]] == s.estimate[p];
+    assert_true(like || s.estimate[p] >= worst);
+  }
+  fat_search_free(&s);
+}
+
 static void one_seed_one_order(void **state)
 {
   fat_search a, b, other;
   (void)state;
-  choose_by((fat_search_rule){24, 7}, &a);
-  choose_by((fat_search_rule){24, 7}, &b);
-  choose_by((fat_search_rule){24, 8}, &other);
+  choose_by((fat_search_rule){.most = 24, .shuffle = 7}, &a);
+  choose_by((fat_search_rule){.most = 24, .shuffle = 7}, &b);
+  choose_by((fat_search_rule){.most = 24, .shuffle = 8}, &other);
   assert_int_equal(a.count, 24);
   assert_int_equal(a.chosen[0], 0);
   assert_memory_equal(a.chosen, b.chosen, 24 * sizeof *a.chosen);
   assert_memory_not_equal(a.chosen, other.chosen, 24 * sizeof *a.chosen);
   fat_search_free(&b);
-  choose_by((fat_search_rule){1 << 30, 7}, &b); /* more room: the same ones first */
+  choose_by((fat_search_rule){.most = 1 << 30, .shuffle = 7}, &b); /* more room: the same ones first */
   assert_memory_equal(a.chosen, b.chosen, 24 * sizeof *a.chosen);
   fat_search_free(&a);
   fat_search_free(&b);
@@ -151,7 +173,7 @@ static void random_is_fair(void **state)
   fat_search s;
   int hits[PARTS] = {0};
   (void)state;
-  choose_by((fat_search_rule){1 << 30, 3}, &s);
+  choose_by((fat_search_rule){.most = 1 << 30, .shuffle = 3}, &s);
   assert_int_equal(s.count, s.space.count);
   bool *seen = calloc((size_t)s.count, sizeof *seen);
   assert_non_null(seen);
@@ -165,7 +187,7 @@ static void random_is_fair(void **state)
   free(seen);
   fat_search_free(&s);
   for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-    choose_by((fat_search_rule){2, seed}, &s);
+    choose_by((fat_search_rule){.most = 2, .shuffle = seed}, &s);
     hits[(s.chosen[1] - 1) * PARTS / (s.space.count - 1)]++;
     fat_search_free(&s);
   }
@@ -178,8 +200,8 @@ static void unknown_kernel(void **state)
   fat_search s;
   fat_error err = {0};
   (void)state;
-  assert_int_not_equal(fat_search_choose(script, "nothing", &problem, t4, (fat_search_rule){8, 0}, &s, &err),
-                       FAT_OK);
+  assert_int_not_equal(
+      fat_search_choose(script, "nothing", &problem, t4, (fat_search_rule){.most = 8}, &s, &err), FAT_OK);
   assert_int_not_equal(err.text[0], 0);
   fat_search_free(&s);
 }
@@ -189,8 +211,9 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_once_default_first), cmocka_unit_test(the_most_promising_is_among_them),
       cmocka_unit_test(every_value_is_tried),    cmocka_unit_test(one_and_all),
-      cmocka_unit_test(the_same_twice),          cmocka_unit_test(one_seed_one_order),
-      cmocka_unit_test(random_is_fair),          cmocka_unit_test(unknown_kernel),
+      cmocka_unit_test(the_same_twice),          cmocka_unit_test(a_trusting_choice_takes_the_best),
+      cmocka_unit_test(one_seed_one_order),      cmocka_unit_test(random_is_fair),
+      cmocka_unit_test(unknown_kernel),
   };
   return cmocka_run_group_tests(tests, open_script, close_script);
 }

@@ -1,19 +1,18 @@
 /* search.c -- the order in which a kernel's valid configs are tried.
  *
- * In: the space with the work of each point. Out: places of the chosen points. The default comes first. Half
- * of the room then goes to breadth: every value of every tunable that no chosen config has yet brings in its
- * most promising config, since an estimate that is wrong about one value must not hide it. The rest are the
- * most promising of all, one of those with equal estimates before their like: they differ in what the model
- * does not see, and little. In a random order each config but the default is as likely as any other at each
- * place, so what is found says something of the whole space and of the model. The same inputs choose the same
- * configs, so a second run finds them stored. */
+ * In: the space with the work of each point. Out: places of the chosen points. The default comes first. Where
+ * the choice will be measured, half of the room then goes to breadth: every value of every tunable that no
+ * chosen config has yet brings in its most promising config, since an estimate that is wrong about one value
+ * must not hide it. The rest are the most promising of all, one of those with equal estimates before their
+ * like: they differ in what the model does not see, and little. In a random order each config but the default
+ * is as likely as any other at each place, so what is found says something of the whole space and of the
+ * model. The same inputs choose the same configs, so a second run finds them stored. */
 #include "search.h"
 
 #include "model.h"
 #include "occupancy.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 /* Time before any compile: registers as the template estimates them, at most what a thread may have. */
@@ -80,10 +79,11 @@ static bool has_like(const fat_search *s, double ms)
 }
 
 /* The estimates decide. */
-static void choose_promising(fat_search *s, int most, const ranked *order, bool *taken)
+static void choose_promising(fat_search *s, const fat_search_rule *rule, int most, const ranked *order,
+                             bool *taken)
 {
-  int n = s->space.count;
-  for (int i = 0; i < n && s->count < most / 2; i++)
+  int n = s->space.count, breadth = rule->trusting ? 0 : most / 2;
+  for (int i = 0; i < n && s->count < breadth; i++)
     if (!taken[order[i].place] && isfinite(order[i].ms) && brings_new(s, order[i].place))
       choose(s, taken, order[i].place);
   for (int i = 0; i < n && s->count < most; i++)
@@ -146,7 +146,7 @@ fat_status fat_search_choose(fat_script *script, const char *kernel, const fat_p
   if (rule.shuffle)
     choose_randomly(search, most, rule.shuffle, order, taken);
   else
-    choose_promising(search, most, order, taken);
+    choose_promising(search, &rule, most, order, taken);
 done:
   free(order);
   free(taken);

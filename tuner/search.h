@@ -6,6 +6,7 @@
 #include "problem.h"
 #include "script.h"
 #include "space.h"
+#include <stdbool.h>
 
 typedef struct fat_search {
   fat_space space; /* all valid configs and why others are not */
@@ -18,6 +19,7 @@ typedef struct fat_search {
 typedef struct fat_search_rule {
   int most;
   uint64_t shuffle; /* 0: the most promising; else the seed of a random order, whatever the model says */
+  bool trusting;    /* the model has the last word as well: no room for values that it thinks little of */
 } fat_search_rule;
 
 /* Lists the space of one kernel and chooses. FAT_E_UNSUPPORTED where no config is valid;

@@ -15,10 +15,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes of spill stores and loads of a thread above which a config is marked. Fewer are mostly moved before or
- * after the loop over tiles: of 518 tensor-core configs of d 64, 96 and 128 timed on an H200 (2026-11-21) the
- * fastest stored 88, 196 and 108 bytes and loaded about as many; of the 17 that stored more than 256 the best
- * came to 0.79, 0.83 and 0.84 of the fastest, half of them to less than 0.73. */
+/* Bytes of spill stores and loads of a thread above which a config is marked. Fewer are mostly moved before
+ * or after the loop over tiles: of 518 tensor-core configs of d 64, 96 and 128 timed on an H200 (2026-11-21)
+ * the fastest stored 88, 196 and 108 bytes and loaded about as many; of the 17 that stored more than 256 the
+ * best came to 0.79, 0.83 and 0.84 of the fastest, half of them to less than 0.73. */
 static const int heavy_spills = 512;
 
 /* Which failures of a compile are this config's own. */
