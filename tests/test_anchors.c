@@ -66,8 +66,51 @@ static void defaults(void **state)
   fat_options o = {0};
   (void)state;
   assert_string_equal(problems(&o, "T4"),
+                      "fwd-f16-b4-h32-q4096-k4096-d64 fwd-f16-b4-h32-q4096-k4096-d64-causal "
+                      "fwd-f16-b4-h16-q4096-k4096-d128 fwd-f16-b4-h16-q4096-k4096-d128-causal "
                       "fwd-f32-b4-h32-q4096-k4096-d64 fwd-f32-b4-h32-q4096-k4096-d64-causal "
                       "fwd-f32-b4-h16-q4096-k4096-d128 fwd-f32-b4-h16-q4096-k4096-d128-causal ");
+}
+
+/* A family's other anchors stand after all main ones, know which is theirs, and are not for kernels that are
+ * only used when asked for. Those that a GPU has no memory for are made smaller. */
+static void grid(void **state)
+{
+  static const char *const expected[] = {
+      "fwd-f16-b4-h16-q4096-k4096-d128",
+      "fwd-f16-b4-h16-q4096-k4096-d128-causal",
+      "fwd-f16-b32-h16-q512-k512-d128",
+      "fwd-f16-b1-h16-q16384-k16384-d128",
+      "fwd-f16-b1-h4-q2048-k2048-d128",
+      "fwd-f16-b16-h16-q1-k4096-d128",
+      "fwd-f16-b1-h16-q16-k8192-d128",
+      "fwd-f16-b32-h16-q512-k512-d128-causal",
+      "fwd-f16-b1-h16-q16384-k16384-d128-causal",
+  };
+  char text[FAT_PROBLEM_TEXT];
+  fat_options o = {.dims = {1, {128}}, .dtypes = 1u << FAT_F16};
+  fat_asks asks;
+  (void)state;
+  assert_int_equal(fat_anchors_list(&o, gpu_named("T4"), script, &asks, NULL), FAT_OK);
+  assert_int_equal(asks.count, 2);
+  assert_int_equal(asks.list[1].main_plus_1, 0);
+  assert_true(asks.list[0].kernel_count > 1);
+  assert_int_equal(fat_anchors_grid(&o, gpu_named("T4"), script, &asks, NULL), FAT_OK);
+  assert_int_equal(asks.count, 2 + 2 * FAT_ANCHORS_OTHERS);
+  for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
+    assert_string_equal(fat_problem_print(&asks.list[i].problem, text), expected[i]);
+  for (int i = 2; i < asks.count; i++) {
+    assert_int_equal(asks.list[i].main_plus_1, i < 2 + FAT_ANCHORS_OTHERS ? 1 : 2);
+    for (int k = 0; k < asks.list[i].kernel_count; k++)
+      assert_int_equal(asks.list[i].kernels[k].picked, 1);
+  }
+  fat_anchors_free(&asks);
+  fat_options asked = {
+      .dims = {1, {128}}, .dtypes = 1u << FAT_F16, .kernel_count = 1, .kernels = {"standard"}};
+  assert_int_equal(fat_anchors_list(&asked, gpu_named("T4"), script, &asks, NULL), FAT_OK);
+  assert_int_equal(fat_anchors_grid(&asked, gpu_named("T4"), script, &asks, NULL), FAT_OK);
+  assert_int_equal(asks.count, 2);
+  fat_anchors_free(&asks);
 }
 
 static void lists(void **state)
@@ -91,7 +134,7 @@ static void typed_in_full(void **state)
  * stays 1; at N = 8192 b 2 needs 17 GB of scores and is halved. An H200 takes all. */
 static void clipped_to_memory(void **state)
 {
-  fat_options o = {.dims = {1, {64}}, .seqlens = {2, {8192, 16384}}, .causal = 1};
+  fat_options o = {.dims = {1, {64}}, .seqlens = {2, {8192, 16384}}, .causal = 1, .dtypes = 1u << FAT_F32};
   (void)state;
   assert_string_equal(problems(&o, "T4"), "fwd-f32-b1-h32-q8192-k8192-d64 fwd-f32-b1-h32-q16384-k16384-d64 ");
   assert_string_equal(problems(&o, "H200"),
@@ -148,6 +191,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(defaults),
+      cmocka_unit_test(grid),
       cmocka_unit_test(lists),
       cmocka_unit_test(typed_in_full),
       cmocka_unit_test(clipped_to_memory),

@@ -224,6 +224,51 @@ fat_status fat_anchors_list(const fat_options *options, const fat_gpu *gpu, fat_
   return status;
 }
 
+/* What the grid has beside the main anchor, q = k = 4096 with 16k tokens and H*d = 2048. In tokens of Q or,
+ * where these are few, of K and V; in columns. Few heads fill half of a large GPU with tiles of 128 rows. */
+static const struct {
+  int64_t q, k, tokens;
+  int32_t width;
+} others[FAT_ANCHORS_OTHERS] = {
+    {512, 512, TOKENS, WIDTH},   {16384, 16384, TOKENS, WIDTH}, {2048, 2048, 2048, 512},
+    {1, 4096, 16 * 4096, WIDTH}, {16, 8192, 8192, WIDTH},
+};
+
+static fat_problem other_anchor(const fat_problem *central, int n, const fat_gpu *gpu)
+{
+  double memory = gpu->memory * 1024 * 1024 * 1024;
+  fat_problem p = *central;
+  p.q = others[n].q;
+  p.k = others[n].k;
+  p.b = others[n].tokens / p.k;
+  p.h = p.hk = p.d < others[n].width ? others[n].width / p.d : 1;
+  while (p.b > 1 && memory > 0 && bytes_needed(&p) > memory)
+    p.b /= 2;
+  return p;
+}
+
+fat_status fat_anchors_grid(const fat_options *options, const fat_gpu *gpu, fat_script *script,
+                            fat_asks *asks, fat_error *err)
+{
+  int mains = asks->count;
+  for (int i = 0; i < mains; i++)
+    for (int n = 0; n < FAT_ANCHORS_OTHERS; n++) {
+      fat_problem p = other_anchor(&asks->list[i].problem, n, gpu);
+      fat_error why = {0};
+      int before = asks->count, picked = 0;
+      FAT_TRY(consider(options, gpu, script, &p, asks, &why, err));
+      if (asks->count == before)
+        continue;
+      fat_ask *ask = &asks->list[before];
+      while (picked < ask->kernel_count && ask->kernels[picked].picked)
+        picked++;
+      ask->kernel_count = picked;
+      ask->main_plus_1 = 1 + i;
+      asks->count -= picked == 0;
+    }
+  return FAT_OK;
+}
+
 void fat_anchors_free(fat_asks *asks)
 {
   free(asks->list);

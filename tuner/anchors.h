@@ -18,6 +18,7 @@ typedef struct fat_ask {
   fat_problem problem;
   fat_ask_kernel kernels[FAT_SPACE_KERNELS];
   int kernel_count; /* at least 1 */
+  int main_plus_1; /* of an anchor of a grid: 1 + the place of the family's main anchor in the list; else 0 */
 } fat_ask;
 
 typedef struct fat_asks {
@@ -39,6 +40,13 @@ fat_status fat_anchors_dtype(const char *argument, fat_dtype dtype, const fat_gp
 fat_status fat_anchors_list(const fat_options *options, const fat_gpu *gpu, fat_script *script,
                             fat_asks *asks, fat_error *err);
 void fat_anchors_free(fat_asks *asks);
+
+/* The grid: after the problems of a list, which are the main anchors of their families, it puts each family's
+ * other anchors: short and long sequences, few heads, and few rows of Q, as decoding has them. Only kernels
+ * that may win unasked are tried there, since a call is given the winner of the nearest anchor. */
+enum { FAT_ANCHORS_OTHERS = 5 };
+fat_status fat_anchors_grid(const fat_options *options, const fat_gpu *gpu, fat_script *script,
+                            fat_asks *asks, fat_error *err);
 
 /* Batch and heads of an anchor, and the clip to memory; for one problem whose op, dtype, d, q and k are set.
  */

@@ -36,6 +36,8 @@ static fat_status open_shop(shop *s, fat_error *err)
   FAT_TRY(fat_open_script(s->options, &s->script, err));
   FAT_TRY(fat_open_gpu(s->options, &s->target, err));
   FAT_TRY(fat_anchors_list(s->options, &s->target.gpu, s->script, &s->asks, err));
+  if (s->target.at_hand && s->options->arg_count == 0 && s->options->seqlens.count == 0)
+    FAT_TRY(fat_anchors_grid(s->options, &s->target.gpu, s->script, &s->asks, err));
   FAT_TRY(fat_open_nvrtc(s->options, &s->target, &s->nvrtc, err));
   FAT_TRY(fat_compile_key(s->nvrtc, &s->key, err));
   FAT_TRY(fat_open_db(s->options, FAT_DB_WRITE, &s->db, &s->path, err));

@@ -4,6 +4,8 @@
  * come first, then the most promising of each in turn: whenever it ends, every problem has its share. */
 #include "plan.h"
 
+#include "effort.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,8 +13,8 @@ enum { REASONS = 32 };
 
 static fat_status plan_line(const fat_order *order, fat_line *line, fat_error *err)
 {
-  const fat_search_rule rule = {fat_tune_most(order->options->effort, line->kernel->picked),
-                                order->options->shuffle};
+  const fat_search_rule rule =
+      fat_effort_rule(order->options, line->ask, line->kernel, order->measure != NULL);
   fat_status status = fat_search_choose(order->script, line->kernel->name, &line->ask->problem, order->gpu,
                                         rule, &line->search, &line->why);
   if (status == FAT_OK || status == FAT_E_UNSUPPORTED)

@@ -9,6 +9,7 @@
 #include "plan.h"
 #include "pool.h"
 #include "race.h"
+#include "share.h"
 #include "twins.h"
 
 #include <math.h>
@@ -17,17 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* The most configs of one kernel and problem. A compile takes half a second of a core: quick's 30 of a family
- * with two baselines take 8 s on two cores. */
-static const struct { /* ORDER EFFORT */
-  int picked, asked;  /* kernels that may be picked unasked; those only used when asked for */
-} most[FAT_EFFORT_COUNT] = {{18, 6}, {256, 64}, {1 << 30, 1 << 30}};
-
-int fat_tune_most(fat_effort effort, bool picked)
-{
-  return picked ? most[effort].picked : most[effort].asked;
-}
 
 /* 0: go on; a signal's number: it asked to stop; -1: an error did. Compiles read it as their cancel flag. */
 static volatile sig_atomic_t stop;
@@ -275,6 +265,16 @@ static fat_status hold_races(tuning *t, fat_error *err)
   return FAT_OK;
 }
 
+/* The other anchors of families try what their main one found. */
+static fat_status work_shared(tuning *t, fat_error *err)
+{
+  int added = 0;
+  if (!ending(t))
+    FAT_TRY(fat_share_plan(t->order, t->out, &t->plan, &added, err));
+  t->progress.total += added;
+  return added > 0 ? work(t, err) : FAT_OK;
+}
+
 static fat_status run_trials(tuning *t, fat_error *err)
 {
   const fat_order *order = t->order;
@@ -294,9 +294,12 @@ static fat_status run_trials(tuning *t, fat_error *err)
   fat_plan_say(order, t->out, &t->progress);
   t->begun = fat_progress_now();
   fat_status status = t->plan.task_count > 0 ? work(t, err) : FAT_OK;
-  for (int i = 0; i < 2 && status == FAT_OK; i++) { /* twins may race too; then those of who leads since */
-    status = fat_twins_make(order, t->out, t->incumbent, t->run, &stop, err);
-    if (i == 0 && status == FAT_OK && order->measure)
+  for (int i = 0; i < 3 && status == FAT_OK;
+       i++) { /* a race may bring forth what is shared, and whose twin is due */
+    status = work_shared(t, err);
+    if (status == FAT_OK)
+      status = fat_twins_make(order, t->out, t->incumbent, t->run, &stop, err);
+    if (i < 2 && status == FAT_OK && order->measure)
       status = hold_races(t, err);
   }
   t->out->signal = stop > 0 ? stop : 0;
@@ -309,10 +312,12 @@ static fat_status run_trials(tuning *t, fat_error *err)
   return status == FAT_OK ? ended : status;
 }
 
-/* Whether there is anything to do beside trials. */
-static fat_status more_is_due(const tuning *t, bool *due, fat_error *err)
+/* Whether there is anything to do beside the trials of the plan, to which shared ones are added. */
+static fat_status more_is_due(tuning *t, bool *due, fat_error *err)
 {
+  int added;
   *due = false;
+  FAT_TRY(fat_share_plan(t->order, t->out, &t->plan, &added, err));
   for (int i = 0; i < t->out->line_count && !*due; i++) {
     const fat_line *line = &t->out->lines[i];
     FAT_TRY(fat_twins_due(t->order, line, t->incumbent, due, err));

@@ -44,7 +44,4 @@ typedef struct fat_outturn {
 fat_status fat_tune_run(const fat_order *given, fat_outturn *outturn, fat_error *err);
 void fat_tune_free(fat_outturn *outturn);
 
-/* The most configs of a kernel that an effort tries for one problem. */
-int fat_tune_most(fat_effort effort, bool picked);
-
 #endif
