@@ -6,19 +6,30 @@
 %  for _, file in ipairs(libs) do use(file) end
 %  local grown = L == 1 and "        if (grown) " or "        "
 
-// One thread: Q of each tile, and K and V of each step, K a step ahead.
-__device__ __forceinline__ void produce(const call &a, const tensor_map &Q_map, const tensor_map &K_map,
-                                        const tensor_map &V_map)
+// One thread: the number and Q of each tile, and K and V of each step, K a step ahead.
+__device__ __forceinline__ void produce(const call &a, $(t == 1 and "i32 *counter, " or "")const tensor_map &Q_map,
+                                        const tensor_map &K_map, const tensor_map &V_map)
 {
-  i32 n = 0, round = 0;                                 // tiles of K and V; tiles of Q
-  for (i32 x = 0; nth_block(x) < blocks_of(a); x++) {
-    const turn my = turn_of(a, nth_block(x));
-    const heads at = heads_of(a, my.head);
-    const tiles visit = range(lengths_of(a), my.i0);
-    if (visit.first >= visit.last)
-      continue;
+  i32 n = 0;                                            // tiles of K and V
+  for (i32 round = 0;; round++) {                       // tiles of Q
+%  if t == 1 then
+    const i32 block = round == 0 ? i32(block_id()) : grid_size() + atomic_add(counter, 1);
+%  else
+    const i32 block = nth_block(round);
+%  end
+    const bool last = block >= blocks_of(a);
     const step_of<Q_stages> Q(round);
     wait(Q_free + Q.slot, Q.parity ^ 1);
+    put4(turn_place(Q.slot), last ? -1 : block);
+    const turn my = turn_of(a, last ? 0 : block);
+    const heads at = heads_of(a, my.head);
+    const tiles visit = range(lengths_of(a), my.i0);
+    if (last || visit.first >= visit.last) {            // nothing to copy
+      barrier_arrive(barrier_at(Q_full + Q.slot));
+      if (last)
+        return;
+      continue;
+    }
     copy_tile<boxes, Br>(Q_place(Q.slot), Q_map, my.i0, at.h, at.b, Q_full + Q.slot);
     for (i32 j = visit.first; j <= visit.last; j++, n++) {
       if (j < visit.last) {
@@ -33,28 +44,30 @@ __device__ __forceinline__ void produce(const call &a, const tensor_map &Q_map, 
       }
     }
     n--;
-    round++;
   }
 }
 
 __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
 {
   const float c = base2(a.scale);
-  i32 n = 0, round = 0;
+  i32 n = 0;
 %  if P == 1 then
   first_turn();
 %  end
-  for (i32 x = 0; nth_block(x) < blocks_of(a); x++) {
-    const turn my = turn_of(a, nth_block(x));
+  for (i32 round = 0;; round++) {
+    const step_of<Q_stages> Q(round);
+    wait(Q_full + Q.slot, Q.parity);
+    const i32 block = i32(get4(turn_place(Q.slot)));
+    if (block < 0)
+      return;
+    const turn my = turn_of(a, block);
     const i32 i0 = my.i0;
     const heads at = heads_of(a, my.head);
     const lengths len = lengths_of(a);
     const tiles visit = range(len, i0);
-    const step_of<Q_stages> Q(round);
     outputs O = {};
     rowvec m = row_fill(minus_inf()), l = row_fill(0.f);
     if (visit.first < visit.last) {
-      wait(Q_full + Q.slot, Q.parity);
       i32 j = visit.first;
       scores S;
       weights P;
@@ -144,27 +157,26 @@ $(grown)scale_rows(O, f);                               // O = exp(m_old - m) O
       products_wait<0>();
       release(V_free + V.slot);
       n++;
-      round++;
       l = row_total(l);
       scale_rows(O, row_inverse(l));                    // O = diag(l)^-1 O
       store_outputs_from(Q_place(Q.slot), O, O_map, at, i0);
-      release(Q_free + Q.slot);
     } else
       store_zeros(rows(a, my.head), i0);                // no key is seen
+    release(Q_free + Q.slot);
     if (a.LSE.data)
       store_rowvec(row_finish(m, l, c), rows(a, my.head).LSE, i0, a.q);
   }
 }
 
 extern "C" __global__ void __launch_bounds__(T, 1)
-$(entry "fwd_ws")(const call a, const __grid_constant__ tensor_map Q_map, const __grid_constant__ tensor_map K_map,
+$(entry "fwd_ws")(const call a, $(t == 1 and "i32 *counter, " or "")const __grid_constant__ tensor_map Q_map, const __grid_constant__ tensor_map K_map,
   const __grid_constant__ tensor_map V_map, const __grid_constant__ tensor_map O_map)
 {
   set_up();
   if (warp_of() < 4) {
     registers_less<$(producer_registers)>();
     if (thread_id() == 0)
-      produce(a, Q_map, K_map, V_map);
+      produce(a, $(t == 1 and "counter, " or "")Q_map, K_map, V_map);
   } else {
     registers_more<$(consumer_registers)>();
     consume(a, O_map);

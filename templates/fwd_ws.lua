@@ -35,8 +35,9 @@ return {
   end,
 
   recipe = function(c, p, g, entry)
-    return string.format(
-      "launch %s grid min(SMs,ceildiv(q,%d)*b*h) block %d shared %d args call mapQ(%d) mapK(%d) mapV(%d) mapO(16)\n",
-      entry "fwd_ws", c.Br, ws.threads(c), ws.shared(c, p), c.Br, c.Bc, c.Bc)
+    return (c.t == 1 and "workspace 4\nclear 0 4\n" or "") .. string.format(
+      "launch %s grid min(SMs,ceildiv(q,%d)*b*h) block %d shared %d args call%s mapQ(%d) mapK(%d) mapV(%d) mapO(16)\n",
+      entry "fwd_ws", c.Br, ws.threads(c), ws.shared(c, p), c.t == 1 and " ws(0)" or "", c.Br, c.Bc,
+      c.Bc)
   end,
 }

@@ -32,6 +32,12 @@ __device__ __forceinline__ float shfl_xor(float x, i32 lanes)
   return __shfl_xor_sync(0xffffffffu, x, lanes);
 }
 
+//: atomic_add -- adds to a number in device memory; what it was before [atom.global.add]
+__device__ __forceinline__ i32 atomic_add(i32 *to, i32 x)
+{
+  return atomicAdd(to, x);
+}
+
 //: any_lane -- whether x holds in one of the 32 threads of the warp [vote.sync.any]
 __device__ __forceinline__ bool any_lane(bool x)
 {

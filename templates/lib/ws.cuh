@@ -36,6 +36,12 @@ __device__ __forceinline__ u32 barrier_at(i32 which)
   return shared_address(shared_memory()) + at_signals + 8 * which;
 }
 
+//: turn_place -- where the number of the tile of Q in a slot stands; -1 behind the last
+__device__ __forceinline__ u32 turn_place(i32 slot)
+{
+  return shared_address(shared_memory()) + at_turns + 4 * slot;
+}
+
 //: set_up -- one thread prepares the barriers: a copy arrives once, of the consumers each warp
 __device__ __forceinline__ void set_up()
 {

@@ -19,6 +19,7 @@ ws.tunables = {
   { "I", { 0, 1 }, "1 = a warpgroup starts the next S = Q K^T before the softmax of this one" },
   { "P", { 0, 1 }, "1 = the warpgroups that compute start their products in turns: one's softmax, the other's products" },
   { "L", { 0, 1 }, "O and l are scaled down 0 = with every tile, 1 = when a maximum has outgrown the last by 2^8" },
+  { "t", { 0, 1 }, "a block's next tile of Q is told by 0 = its number, to and fro over the grid, 1 = a counter of all" },
   { "Z", { 1, 2, 4, 8, 16, 64 }, "heads whose tiles of Q start together, the longest first" },
 }
 
@@ -34,7 +35,8 @@ function ws.Q_boxes(p) return math.max(ws.boxes(p.d), ws.boxes(p.dv)) end
 function ws.at_K(c, p) return c.q * ws.Q_boxes(p) * 128 * c.Br end
 function ws.at_V(c, p) return ws.at_K(c, p) + c.s * ws.boxes(p.d) * 128 * c.Bc end
 function ws.at_signals(c, p) return ws.at_V(c, p) + c.s * ws.boxes(p.dv) * 128 * c.Bc end
-function ws.shared(c, p) return ws.at_signals(c, p) + 8 * (2 * c.q + 4 * c.s) end
+function ws.signals_bytes(c) return 8 * (2 * c.q + 4 * c.s) end
+function ws.shared(c, p) return ws.at_signals(c, p) + ws.signals_bytes(c) + 8 * c.q end
 
 function ws.words(c, p)
   local r = registers_of[ws.consumers(c)]
@@ -73,6 +75,7 @@ function ws.constants(c, p)
     { "K_free", 2 * c.q + 2 * c.s, "barrier of the first tile of the ring" },
     { "V_free", 2 * c.q + 3 * c.s, "barrier of the first tile of the ring" },
     { "signals", 2 * c.q + 4 * c.s, "barriers" },
+    { "at_turns", ws.at_signals(c, p) + ws.signals_bytes(c), "where the numbers of the tiles of Q lie, bytes" },
     { "Z", c.Z, "heads whose tiles of Q start together" },
   }
 end
@@ -96,7 +99,11 @@ function ws.slack(c, p, visits)
   if p.d <= 64 then x = x + 0.32 + (c.L == 1 and 0.09 or 0) end
   if c.Br == 192 then x = x + (p.d <= 64 and -0.15 or 0.13) end
   if wide then x = x + 0.02 - 0.08 * short - (c.L == 1 and 0.06 or 0) end
-  if p.causal then x = x + (c.Z == 1 and (long and 0.15 or -0.08) or c.Z == 8 and long and -0.08 or 0) end
+  if p.causal and c.t == 1 then
+    x = x + ((c.Z == 1 or c.Z == 64) and -0.06 or -0.1)
+  elseif p.causal then
+    x = x + (c.Z == 1 and (long and 0.15 or -0.08) or c.Z == 8 and long and -0.08 or 0)
+  end
   return 2.0 ^ (x / 0.6931)
 end
 
@@ -106,17 +113,17 @@ ws.constraints = {
   { function(c, p) return math.max(c.Bc, ws.Do(p)) // 2 + 8 <= ws.registers(c) end,
     "what one product writes fits the registers of a thread before they move" },
   { function(c) return c.P == 0 or ws.consumers(c) > 1 end, "it takes two to take turns" },
-  { function(c, p) return p.causal or c.Z == 1 end, "tiles of Q differ in length only under a causal mask" },
+  { function(c, p) return p.causal or c.Z == 1 and c.t == 0 end, "tiles of Q differ in length only under a causal mask" },
 }
 
--- The first that fits: d up to 64, 128, 192, 256, the rest.
-ws.defaults = {
-  { Br = 192, Bc = 128, s = 2, q = 2, I = 1, P = 1, L = 0, Z = 1 },
-  { Br = 128, Bc = 128, s = 2, q = 2, I = 1, P = 1, L = 0, Z = 1 },
-  { Br = 128, Bc = 112, s = 2, q = 1, I = 1, P = 1, L = 1, Z = 1 },
-  { Br = 128, Bc = 80, s = 2, q = 1, I = 1, P = 1, L = 1, Z = 1 },
-  { Br = 128, Bc = 64, s = 2, q = 1, I = 1, P = 1, L = 1, Z = 1 },
-  { Br = 64, Bc = 64, s = 2, q = 1, I = 1, P = 0, L = 1, Z = 1 },
-}
+-- The first that fits: d up to 64, 128, 192, 256, the rest; of each the first under a causal mask.
+ws.defaults = {}
+for _, row in ipairs { { 192, 128, 2, 1, 0 }, { 128, 128, 2, 1, 0 }, { 128, 112, 1, 1, 1 }, { 128, 80, 1, 1, 1 },
+  { 128, 64, 1, 1, 1 }, { 64, 64, 1, 0, 1 } } do
+  for t = 1, 0, -1 do
+    ws.defaults[#ws.defaults + 1] =
+      { Br = row[1], Bc = row[2], s = 2, q = row[3], I = 1, P = row[4], L = row[5], t = t, Z = t == 1 and 8 or 1 }
+  end
+end
 
 return ws

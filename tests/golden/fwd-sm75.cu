@@ -166,7 +166,7 @@ constexpr i32 W = 4;         // floats moved at once
 //: Q_tile
 typedef tile<Br, D, W> Q_tile;
 
-#line 57 "templates/arch/sm75.cuh"
+#line 63 "templates/arch/sm75.cuh"
 //: shared_memory -- the block's dynamic shared memory; swizzled tiles begin at multiples of 1024 bytes
 // [.shared state space]
 __device__ __forceinline__ char *shared_memory()
@@ -375,7 +375,7 @@ __device__ __forceinline__ rowvec row_max(const rowvec &m, const scores &S)
   return v;
 }
 
-#line 35 "templates/arch/sm75.cuh"
+#line 41 "templates/arch/sm75.cuh"
 //: any_lane -- whether x holds in one of the 32 threads of the warp [vote.sync.any]
 __device__ __forceinline__ bool any_lane(bool x)
 {
@@ -397,7 +397,7 @@ __device__ __forceinline__ bool settle(rowvec &m, const rowvec &m_old, float c)
   return false;
 }
 
-#line 41 "templates/arch/sm75.cuh"
+#line 47 "templates/arch/sm75.cuh"
 //: ex2 -- 2^x, relative error 2^-22; -inf gives 0 [ex2.approx.ftz.f32]
 __device__ __forceinline__ float ex2(float x)
 {
@@ -635,7 +635,7 @@ __device__ __forceinline__ void store_rowvec(const rowvec &v, float *to, i32 i0,
       to[i64(i0) + row_of(r)] = v.at[r];
 }
 
-#line 49 "templates/arch/sm75.cuh"
+#line 55 "templates/arch/sm75.cuh"
 //: lg2 -- log2 x, absolute error 2^-22 near 1 [lg2.approx.ftz.f32]
 __device__ __forceinline__ float lg2(float x)
 {

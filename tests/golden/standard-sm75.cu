@@ -138,7 +138,7 @@ constexpr i32 W = 4;         // floats moved at once
 //: Q_tile
 typedef tile<Br, D, W> Q_tile;
 
-#line 57 "templates/arch/sm75.cuh"
+#line 63 "templates/arch/sm75.cuh"
 //: shared_memory -- the block's dynamic shared memory; swizzled tiles begin at multiples of 1024 bytes
 // [.shared state space]
 __device__ __forceinline__ char *shared_memory()
@@ -443,7 +443,7 @@ __device__ __forceinline__ float origin(float m)
   return m == minus_inf() ? 0.f : m;
 }
 
-#line 41 "templates/arch/sm75.cuh"
+#line 47 "templates/arch/sm75.cuh"
 //: ex2 -- 2^x, relative error 2^-22; -inf gives 0 [ex2.approx.ftz.f32]
 __device__ __forceinline__ float ex2(float x)
 {
@@ -530,7 +530,7 @@ __device__ __forceinline__ void store_rowvec(const rowvec &v, float *to, i32 i0,
       to[i64(i0) + row_of(r)] = v.at[r];
 }
 
-#line 49 "templates/arch/sm75.cuh"
+#line 55 "templates/arch/sm75.cuh"
 //: lg2 -- log2 x, absolute error 2^-22 near 1 [lg2.approx.ftz.f32]
 __device__ __forceinline__ float lg2(float x)
 {
