@@ -114,7 +114,8 @@ static void check_db(fat_checkup *c)
   fat_text_free(&findings);
 }
 
-/* Every kernel, by the first problem it serves on the GPU: does its default config render? */
+/* A kernel, by the first problem it serves on the GPU: does its default config render? FAT_E_UNSUPPORTED
+ * where it serves none there. */
 static fat_status render_kernel(fat_script *script, const char *kernel, const fat_gpu *gpu, fat_error *err)
 {
   static const char *const problems[] = {"fwd-f32-b1-h1-q64-k64-d64", "fwd-f16-b1-h1-q64-k64-d64",
@@ -139,14 +140,25 @@ static fat_status render_kernel(fat_script *script, const char *kernel, const fa
   return status;
 }
 
+/* The same on the first GPU it serves: some kernels are for one architecture alone. */
+static fat_status render_somewhere(fat_script *script, const char *kernel, fat_error *err)
+{
+  int count;
+  const fat_gpu *gpus = fat_gpu_list(&count);
+  fat_status status = FAT_E_UNSUPPORTED;
+  for (int i = 0; i < count && status == FAT_E_UNSUPPORTED; i++)
+    if (i == 0 || gpus[i].sm != gpus[i - 1].sm)
+      status = render_kernel(script, kernel, &gpus[i], err);
+  return status;
+}
+
 static void check_templates(fat_checkup *c)
 {
   const char *folder = fat_open_templates(c->options);
   fat_script *script = NULL;
   fat_error err = {0};
   char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL], text[1200];
-  int count = 0, gpus, broken = 0;
-  const fat_gpu *gpu = fat_gpu_list(&gpus);
+  int count = 0, broken = 0;
   fat_status status = fat_open_script(c->options, &script, &err);
   if (status == FAT_OK)
     status = fat_space_kernels(script, names, &count, &err);
@@ -154,7 +166,7 @@ static void check_templates(fat_checkup *c)
     fat_doctor_add(c, FAT_PROBLEM, "templates", err.text,
                    folder ? "see --templates and FATUNE_TEMPLATES" : NULL);
   for (int i = 0; i < count; i++)
-    if (render_kernel(script, names[i], gpu, &err) != FAT_OK) {
+    if (render_somewhere(script, names[i], &err) != FAT_OK) {
       fat_doctor_add(c, FAT_PROBLEM, "templates", err.text, "correct the template it names");
       broken++;
     }
