@@ -19,7 +19,9 @@ static const char *const findings_of[] = {
     " JOIN %1$s.trial b ON b.id = (SELECT t.id FROM %1$s.trial t WHERE t.problem = w.problem"
     " AND t.device = w.device AND " RUNNING
     " ORDER BY t.origin, t.ms LIMIT 1) JOIN %1$s.trial t ON t.id = w.trial"
-    " WHERE b.origin < t.origin OR (b.origin = t.origin AND b.ms < t.ms) LIMIT 100",
+    /* Measured ones within noise of each other are ties, between which fat_db_prefer may have decided. */
+    " WHERE b.origin < t.origin OR (b.origin = t.origin AND b.ms < t.ms AND NOT (t.origin = 'measured'"
+    " AND (t.ms <= 1.01 * b.ms OR coalesce(t.p20 <= b.p80, 0)))) LIMIT 100",
     "SELECT 'trial ' || t.id || ' is a winner and may not be' FROM %1$s.winner w JOIN %1$s.trial t ON t.id = "
     "w.trial"
     " WHERE NOT (" RUNNING ") OR t.problem <> w.problem OR t.device <> w.device LIMIT 100",

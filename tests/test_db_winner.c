@@ -188,6 +188,35 @@ static void a_kernel_asked_for_by_name_is_its_best_trial(void **state)
   fat_db_close(db);
 }
 
+static void expect_findings(fat_db *db, const char *words)
+{
+  fat_text findings = {0};
+  MUST(fat_db_check(db, &findings, err));
+  if (words ? strstr(fat_text_get(&findings), words) == NULL : findings.length > 0)
+    fail_msg("found '%s', expected '%s'", fat_text_get(&findings), words ? words : "nothing");
+  fat_text_free(&findings);
+}
+
+/* Of two within noise the slower may be preferred; the check takes that, but no more. */
+static void a_tie_may_be_decided_otherwise(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  fixture_put(db, "fwd:Br16", FAT_MEASURED, 10);
+  int64_t near = fixture_put(db, "fwd:Br32", FAT_MEASURED, 10.05);
+  int64_t far = fixture_put(db, "fwd:Br64", FAT_MEASURED, 12);
+  assert_string_equal(fixture_winner(db), "fwd:Br16");
+  MUST(fat_db_prefer(db, near, err));
+  assert_string_equal(fixture_winner(db), "fwd:Br32");
+  expect_findings(db, NULL);
+  assert_int_equal(fat_db_prefer(db, near, NULL), FAT_E_NOT_FOUND); /* it is already */
+  MUST(fat_db_prefer(db, far, err));
+  expect_findings(db, "is better");
+  fixture_put(db, "fwd:Br128", FAT_MEASURED, 11); /* the next trial ends it */
+  assert_string_equal(fixture_winner(db), "fwd:Br16");
+  expect_findings(db, NULL);
+  fat_db_close(db);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, fixture_open, fixture_close)
 
 int main(void)
@@ -197,6 +226,7 @@ int main(void)
       TEST(the_same_key_replaces_its_row),
       TEST(each_problem_and_device_has_its_own),
       TEST(a_kernel_asked_for_by_name_is_its_best_trial),
+      TEST(a_tie_may_be_decided_otherwise),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
