@@ -80,6 +80,9 @@ end
 -- What X.lua says of a kernel, and what it says of it on the units that a problem is solved on: the latter stands
 -- beside the former, or is what its function `on(p)` returns.
 local of_kernel = { about = "string", picked = "boolean", serves = "table", recipe = "function" }
+-- And what it may say: where several may be picked, those that prefer more come first; and which kernel takes the
+-- tensors that it cannot take.
+local of_some = { prefer = "number", twin = "string" }
 local of_units = { tunables = "table", defaults = "table", words = "function", constants = "function",
   constraints = "table", threads = "function", shared = "function", registers = "function", work = "function" }
 local function check_shape(path, k, shape)
@@ -99,6 +102,9 @@ function engine.kernel(name)
   end
   local k = include(name .. ".lua")
   check_shape(path, k, of_kernel)
+  for field, kind in pairs(of_some) do
+    if k[field] ~= nil then check_shape(path, k, { [field] = kind }) end
+  end
   k.name, k.path = name, path
   kernels[name] = k
   return k
@@ -312,6 +318,8 @@ return {
   kernels = function() return table.concat(engine.kernels(), "\n") end,
   render = engine.render,
   applies = function(kernel, facts) return engine.space.applies(kernel, facts) end,
+  twin = function(kernel) return engine.kernel(kernel).twin or "" end,
+  default = function(kernel, facts) return engine.space.default(kernel, facts) end,
   space = function(kernel, facts) return engine.space.list(kernel, facts) end,
   point = function(kernel, facts, config) return engine.space.point(kernel, facts, config) end,
 }

@@ -76,7 +76,21 @@ fat_status fat_space_applies(fat_script *script, const char *kernel, const fat_p
   fat_text answer = {0};
   fat_status status = ask(script, "applies", kernel, p, gpu, NULL, &answer, err);
   if (status == FAT_OK)
-    *picked = strcmp(fat_text_get(&answer), "1") == 0;
+    *picked = atoi(fat_text_get(&answer));
+  fat_text_free(&answer);
+  return status;
+}
+
+fat_status fat_space_twin(fat_script *script, const char *kernel, char twin[FAT_CONFIG_KERNEL],
+                          fat_error *err)
+{
+  fat_text answer = {0};
+  fat_status status = fat_script_call(script, "twin", 1, &kernel, &answer, err);
+  if (status == FAT_OK && strlen(fat_text_get(&answer)) >= FAT_CONFIG_KERNEL)
+    status = fat_status_fail(err, FAT_E_TEMPLATE, "the twin of kernel %s has a name above %d letters", kernel,
+                             FAT_CONFIG_KERNEL - 1);
+  if (status == FAT_OK)
+    strcpy(twin, fat_text_get(&answer));
   fat_text_free(&answer);
   return status;
 }
@@ -207,6 +221,15 @@ void fat_space_free(fat_space *space)
   memset(space, 0, sizeof *space);
 }
 
+/* The point in an answer of one. */
+static fat_status read_one(fat_text *answer, const char *of, fat_point *point, fat_error *err)
+{
+  char *at = answer->data, *line = next_line(&at);
+  return line != NULL && strncmp(line, "P\t", 2) == 0
+             ? read_point(line + 2, &at, point, err)
+             : fat_status_fail(err, FAT_E_TEMPLATE, "the engine gave no point for %s", of);
+}
+
 fat_status fat_space_point(fat_script *script, const fat_config *config, const fat_problem *p,
                            const fat_gpu *gpu, fat_point *point, fat_error *err)
 {
@@ -214,12 +237,26 @@ fat_status fat_space_point(fat_script *script, const fat_config *config, const f
   fat_text answer = {0};
   fat_status status =
       ask(script, "point", config->kernel, p, gpu, fat_config_print(config, text), &answer, err);
-  if (status == FAT_OK) {
-    char *at = answer.data, *line = next_line(&at);
-    status = line != NULL && strncmp(line, "P\t", 2) == 0
-                 ? read_point(line + 2, &at, point, err)
-                 : fat_status_fail(err, FAT_E_TEMPLATE, "the engine gave no point for %s", text);
-  }
+  if (status == FAT_OK)
+    status = read_one(&answer, text, point, err);
   fat_text_free(&answer);
   return status;
+}
+
+fat_status fat_space_default(fat_script *script, const char *kernel, const fat_problem *p, const fat_gpu *gpu,
+                             fat_point *point, fat_error *err)
+{
+  fat_text answer = {0};
+  fat_space space;
+  fat_status status = ask(script, "default", kernel, p, gpu, NULL, &answer, err);
+  bool valid = answer.length > 0;
+  if (status == FAT_OK && valid)
+    status = read_one(&answer, kernel, point, err);
+  fat_text_free(&answer);
+  if (status != FAT_OK || valid)
+    return status;
+  FAT_TRY(fat_space_list(script, kernel, p, gpu, &space, err));
+  *point = space.points[0];
+  fat_space_free(&space);
+  return FAT_OK;
 }

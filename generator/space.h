@@ -62,7 +62,8 @@ fat_status fat_space_kernels(fat_script *script, char names[FAT_SPACE_KERNELS][F
                              fat_error *err);
 
 /* Whether a kernel can serve a family on a GPU at all: FAT_OK, or FAT_E_UNSUPPORTED with the reason. Sets
- * *picked to whether a call may be given this kernel unasked (`standard` and `fa1` only when asked for). */
+ * *picked to whether a call may be given this kernel unasked (`standard` and `fa1` only when asked for: 0);
+ * of several such the one with the most is preferred where nothing is known. */
 fat_status fat_space_applies(fat_script *script, const char *kernel, const fat_problem *p, const fat_gpu *gpu,
                              int *picked, fat_error *err);
 
@@ -70,6 +71,14 @@ fat_status fat_space_applies(fat_script *script, const char *kernel, const fat_p
 fat_status fat_space_list(fat_script *script, const char *kernel, const fat_problem *p, const fat_gpu *gpu,
                           fat_space *space, fat_error *err);
 void fat_space_free(fat_space *space);
+
+/* The first of these, without walking the space where a default is valid. FAT_E_UNSUPPORTED. */
+fat_status fat_space_default(fat_script *script, const char *kernel, const fat_problem *p, const fat_gpu *gpu,
+                             fat_point *point, fat_error *err);
+
+/* The kernel that takes the tensors which this one cannot take in any config; "" where none is named. */
+fat_status fat_space_twin(fat_script *script, const char *kernel, char twin[FAT_CONFIG_KERNEL],
+                          fat_error *err);
 
 /* One given config: FAT_OK with its point, FAT_E_INPUT if a value is not in the table, FAT_E_UNSUPPORTED with
  * the constraint's reason. */

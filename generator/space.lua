@@ -99,7 +99,7 @@ function space.applies(kernel_name, facts)
   local kernel = engine.kernel(kernel_name)
   local reason = unserved(kernel, space.facts(facts))
   if reason then fail("unsupported", "%s", reason) end
-  return kernel.picked and "1" or "0"
+  return string.format("%d", kernel.picked and 1 + (kernel.prefer or 0) or 0)
 end
 
 -- Fails unless the config is valid: for renders of one given config.
@@ -140,6 +140,18 @@ local function default_of(kernel, p, g, also)
     local meant = not c.most or math.max(p.d, p.dv) <= c.most
     if meant and not rejected(kernel, c, p, g, also) then return c end
   end
+end
+
+-- The default as a point; nothing where none of the defaults is valid.
+function space.default(kernel_name, facts)
+  local p, g = space.facts(facts)
+  local kernel = engine.kernel_for(kernel_name, p)
+  local reason = unserved(kernel, p, g)
+  if reason then fail("unsupported", "%s", reason) end
+  local default, out = default_of(kernel, p, g, common(kernel, g)), {}
+  if not default then return "" end
+  point_lines(kernel, default, p, g, out)
+  return table.concat(out, "\n") .. "\n"
 end
 
 -- The tunables in the order in which they are walked, those with one value first: all constraints can be asked

@@ -1,7 +1,7 @@
 /* twin.c -- finds twins of a config.
  *
- * In: a config, the points of its kernel. Out: valid points with W = 1. The first is the twin; the others
- * stand in for one that turns out not to work. */
+ * In: a config, the points of its kernel or of the kernel that stands in for it. Out: valid points with W
+ * = 1. The first is the twin; the others are there for when one turns out not to work. */
 #include "twin.h"
 
 #include "width.h"
@@ -60,18 +60,51 @@ static fat_status add_nearest(finding *f, const fat_space *space, const fat_conf
   return FAT_OK;
 }
 
+/* The twins of a config that has W, in its kernel's space. */
+static fat_status find_in(finding *f, const fat_space *space, const fat_config *config, fat_error *err)
+{
+  bool valid;
+  FAT_TRY(add(f, config, &valid, err));
+  FAT_TRY(add(f, &space->points[0].config, &valid, err));
+  return add_nearest(f, space, config, err);
+}
+
+/* The kernel whose configs are the twins: the config's own, or the one it names; "" for none. */
+static fat_status find_kernel(const finding *f, const fat_config *config, char kernel[FAT_CONFIG_KERNEL],
+                              fat_error *err)
+{
+  if (fat_width_get(config) == 0)
+    return fat_space_twin(f->script, config->kernel, kernel, err);
+  strcpy(kernel, config->kernel);
+  return FAT_OK;
+}
+
 fat_status fat_twin_find(fat_script *script, const fat_space *space, const fat_config *config,
                          const fat_problem *p, const fat_gpu *gpu, fat_point twins[FAT_TWIN_MOST], int *count,
                          fat_error *err)
 {
   finding f = {script, p, gpu, twins, 0};
-  bool valid;
+  char kernel[FAT_CONFIG_KERNEL] = "";
+  fat_space listed = {0};
+  fat_error why = {0};
+  int width = fat_width_get(config);
   *count = 0;
-  if (fat_width_get(config) <= 1 || space->count == 0)
+  if (width != 1)
+    FAT_TRY(find_kernel(&f, config, kernel, err));
+  if (!*kernel)
     return FAT_OK;
-  FAT_TRY(add(&f, config, &valid, err));
-  FAT_TRY(add(&f, &space->points[0].config, &valid, err));
-  FAT_TRY(add_nearest(&f, space, config, err));
-  *count = f.count;
-  return FAT_OK;
+  if (!space || width == 0) {
+    fat_status listing = fat_space_list(script, kernel, p, gpu, &listed, &why);
+    if (listing == FAT_E_UNSUPPORTED)
+      return FAT_OK;
+    if (listing != FAT_OK)
+      return fat_status_fail(err, listing, "%s", why.text);
+    space = &listed;
+  }
+  fat_status status = FAT_OK;
+  if (space->count > 0)
+    status = find_in(&f, space, width ? config : &space->points[0].config, err);
+  fat_space_free(&listed);
+  *count = status == FAT_OK ? f.count : 0;
+  return status;
 }

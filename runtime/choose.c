@@ -22,7 +22,8 @@ typedef struct choosing {
   int refused_count;
   fat_error unable; /* FAT_E_UNSUPPORTED: what this machine lacks for one of them */
   bool may_compile;
-  fat_made made[2]; /* the main kernel and the twin, where they were compiled */
+  char of[FAT_PROBLEM_TEXT]; /* the problem whose row was taken; "": none was */
+  fat_made made[2];          /* the main kernel and the twin, where they were compiled */
   int made_count;
 } choosing;
 
@@ -110,8 +111,8 @@ static void hold_made(choosing *c, const fatune_jit_request *r, fat_code *rebuil
   snprintf(made->config, sizeof made->config, "%s", config);
   if (r->narrow)
     snprintf(made->twin_of, sizeof made->twin_of, "%s", r->config);
-  if (r->narrow && c->out->row.found) /* where twins are looked for */
-    fat_problem_parse(c->out->row.problem, &made->problem, NULL);
+  if (r->narrow && c->of[0]) /* where twins are looked for */
+    fat_problem_parse(c->of, &made->problem, NULL);
   if (rebuilt) {
     memcpy(made->answer.source_hash, rebuilt->source_hash, sizeof made->answer.source_hash);
     made->answer.source = rebuilt->source;
@@ -218,6 +219,7 @@ static fat_status take_stored(choosing *c, fat_pick *pick, bool *found, fat_erro
     if (status == FAT_OK) {
       c->out->step = pick->step;
       c->out->row = *row;
+      memcpy(c->of, row->problem, sizeof c->of);
       *found = true;
       break;
     }
@@ -254,9 +256,10 @@ static fat_status take_kept(choosing *c, bool *found, fat_error *err)
                                     .source_hash = kept->row[i].source_hash};
     status = load_stored(c, &filter, &c->out->main, err);
     *found = status == FAT_OK;
-    if (*found)
-      fat_text_format(&c->out->why, "default: %s, compiled for %s before\n", kept->row[i].config,
-                      kept->row[i].problem);
+    if (!*found)
+      continue;
+    memcpy(c->of, kept->row[i].problem, sizeof c->of);
+    fat_text_format(&c->out->why, "default: %s, compiled for %s before\n", kept->row[i].config, c->of);
   }
   c->out->step = *found ? FAT_PICK_DEFAULT : c->out->step;
   free(kept);
@@ -290,7 +293,7 @@ static fat_status take_default(choosing *c, const fat_pick *pick, fat_error *err
   return FAT_OK;
 }
 
-/* The main config with W = 1, else another twin of its kernel that is stored. */
+/* The main config with W = 1, else another twin that is stored. */
 static fat_status take_stored_twin(choosing *c, const fat_config *config, fat_error *err)
 {
   fat_choice *out = c->out;
@@ -301,13 +304,15 @@ static fat_status take_stored_twin(choosing *c, const fat_config *config, fat_er
       .problem = c->ask->problem, .sm = out->gpu.sm, .config = fat_config_print(&same, text)};
   if (!c->db)
     return fat_status_fail(err, FAT_E_NOT_FOUND, "there is no database");
-  fat_status status = load_stored(c, &filter, &out->twin, err);
+  fat_status status = fat_width_get(config) > 0
+                          ? load_stored(c, &filter, &out->twin, err)
+                          : fat_status_fail(err, FAT_E_NOT_FOUND, "kernel %s has none", config->kernel);
   if (status == FAT_OK || is_fatal(status))
     return status;
   fat_kept *kept = malloc(sizeof *kept);
   if (!kept)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for twins");
-  const char *of = out->row.found ? out->row.problem : fat_problem_print(c->ask->problem, problem);
+  const char *of = c->of[0] ? c->of : fat_problem_print(c->ask->problem, problem);
   fat_status read = fat_kept_twins(c->db, of, out->gpu.sm, config, kept, NULL);
   if (read == FAT_E_NOMEM)
     status = fat_status_fail(err, read, "out of memory for twins");
@@ -323,7 +328,7 @@ static fat_status take_stored_twin(choosing *c, const fat_config *config, fat_er
   return status;
 }
 
-/* The same kernel for tensors that are not aligned. That there is none is no error. */
+/* What takes tensors that are not aligned. That there is none is no error. */
 static fat_status take_twin(choosing *c, fat_error *err)
 {
   fat_choice *out = c->out;
@@ -331,12 +336,8 @@ static fat_status take_twin(choosing *c, fat_error *err)
   fat_error why = {0};
   if (c->ask->aligned || c->ask->look)
     return FAT_OK;
-  if (fat_config_parse(out->main.config, &config, NULL) != FAT_OK || fat_width_get(&config) == 0) {
-    fat_text_format(&out->why, "twin: kernel %s has none\n", out->main.config);
-    return FAT_OK;
-  }
-  if (fat_width_get(&config) == 1) /* the kernel itself takes any tensors */
-    return FAT_OK;
+  if (fat_config_parse(out->main.config, &config, NULL) != FAT_OK || fat_width_get(&config) == 1)
+    return FAT_OK; /* the kernel itself takes any tensors */
   fat_status status = take_stored_twin(c, &config, &why);
   if (status != FAT_OK && !is_fatal(status) && c->may_compile) {
     fatune_jit_request r = {.config = out->main.config, .narrow = 1};

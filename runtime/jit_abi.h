@@ -23,7 +23,7 @@ typedef struct fatune_jit_request {
   const char *problem; /* canonical text */
   const fat_gpu *gpu;
   int cuda;           /* the CUDA major of the driver */
-  const char *kernel; /* NULL: the first that may be picked unasked */
+  const char *kernel; /* NULL: the one preferred of those that may be picked unasked */
   const char *config; /* NULL: the kernel's default for the problem */
   int narrow;         /* the config, but moving one element at once: any alignment will do */
   const char *source; /* for FATUNE_JIT_REBUILD */
@@ -39,9 +39,10 @@ typedef struct fatune_jit_answer {
   size_t cubin_size;
   char *compile_key;             /* as fat_compile_key says */
   char templates[FAT_HASH_SIZE]; /* hash over all of them */
-  int picked;                    /* the kernel may be picked unasked; known where no config was asked for */
-  int registers, stack, spills;  /* worst entry */
-  double seconds;                /* the compile took */
+  int picked; /* above 0: a default that a request without kernel is answered with, a twin that a call may be
+                 given unasked */
+  int registers, stack, spills; /* worst entry */
+  double seconds;               /* the compile took */
 } fatune_jit_answer;
 
 /* What libfatune-jit exports. Rows: result, name, parameters. */

@@ -19,6 +19,7 @@ typedef struct search {
   fat_kept *kept;
   const fat_config *config;
   char mark[FAT_CONFIG_TEXT + 32]; /* how the detail of its own twin begins */
+  size_t kernel_mark;              /* so much of it begins those of all twins of its kernel */
   int sm;
 } search;
 
@@ -44,13 +45,28 @@ static void insert(fat_kept *kept, const fat_trial *t, double rank)
   kept->row[at].rank = rank;
 }
 
+/* How a row with W = 1 ranks as the twin; less than -1: not at all. Another kernel's stands in where it was
+ * made for that, else where calls may be given it; of such the fastest. */
+static double rank_twin(const search *s, const fat_trial *t)
+{
+  if (strncmp(t->detail, s->mark, strlen(s->mark)) == 0)
+    return -1;
+  if (strcmp(t->config.kernel, s->config->kernel) == 0)
+    return fat_width_distance(s->config, &t->config);
+  bool made = strncmp(t->detail, s->mark, s->kernel_mark) == 0;
+  if (!made && !t->eligible)
+    return -2;
+  return (made ? 0 : 2) + (isfinite(t->ms) ? t->ms / (1 + t->ms) : 1);
+}
+
 static bool take_twin(const fat_trial *t, void *user)
 {
   const search *s = user;
   if (t->gpu.sm != s->sm || fat_width_get(&t->config) != 1)
     return true;
-  bool own = strncmp(t->detail, s->mark, strlen(s->mark)) == 0;
-  insert(s->kept, t, own ? -1 : fat_width_distance(s->config, &t->config));
+  double rank = rank_twin(s, t);
+  if (rank >= -1)
+    insert(s->kept, t, rank);
   return true;
 }
 
@@ -59,10 +75,12 @@ fat_status fat_kept_twins(fat_db *db, const char *problem, int sm, const fat_con
 {
   char text[FAT_CONFIG_TEXT];
   search s = {.kept = kept, .config = config, .sm = sm};
-  const fat_db_filter filter = {
-      .problem = problem, .kernel = config->kernel, .outcome_plus_1 = 1 + FAT_OUT_OK};
+  const fat_db_filter filter = {.problem = problem,
+                                .kernel = fat_width_get(config) > 0 ? config->kernel : NULL,
+                                .outcome_plus_1 = 1 + FAT_OUT_OK};
   kept->count = 0;
   snprintf(s.mark, sizeof s.mark, FAT_WIDTH_TWIN "%s,", fat_config_print(config, text));
+  s.kernel_mark = strlen(FAT_WIDTH_TWIN) + strlen(config->kernel) + 1; /* with the colon */
   fat_status status = fat_db_trials(db, &filter, take_twin, &s, err);
   return status == FAT_E_NOT_FOUND ? FAT_OK : status;
 }
@@ -139,7 +157,7 @@ fat_status fat_kept_put(const char *path, const fat_gpu *gpu, const fat_made *ma
   fat_db *db = NULL;
   fat_trial trial = {.problem = made->problem,
                      .gpu = *gpu,
-                     .eligible = made->usual && a->picked,
+                     .eligible = (made->usual || made->twin_of[0]) && a->picked > 0,
                      .source_hash = a->source_hash,
                      .templates = a->templates,
                      .compile_key = a->compile_key,

@@ -19,8 +19,9 @@ typedef struct fat_kept {
   } row[FAT_KEPT_MOST];
 } fat_kept;
 
-/* Configs with W = 1 of the same kernel that worked for a problem on devices of this architecture: those made
- * as the twin of this very config, then the nearest. */
+/* Configs with W = 1 that worked for a problem on devices of this architecture: those made as the twin of
+ * this very config, then the nearest of the same kernel. Where that has no W, other kernels stand in: what
+ * was made as the twin of any of its configs, then what may be picked unasked. */
 fat_status fat_kept_twins(fat_db *db, const char *problem, int sm, const fat_config *config, fat_kept *kept,
                           fat_error *err);
 

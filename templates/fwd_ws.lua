@@ -4,6 +4,8 @@ local simt, ws = include "lib/simt.lua", include "lib/ws.lua"
 return {
   about = "FlashAttention-3 forward: one warpgroup copies, the others compute; for Hopper",
   picked = true, -- a call may be given this kernel unasked
+  prefer = 1, -- before the others that may, where nothing is measured
+  twin = "fwd", -- TMA reads only what is 16-byte aligned: other tensors are that kernel's
   serves = { op = "fwd", dtypes = { "f16", "bf16" }, features = { "causal" }, sm = 90, sm_last = 90 },
   tunables = ws.tunables,
   defaults = ws.defaults,

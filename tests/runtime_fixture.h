@@ -11,6 +11,7 @@
 #include "fake/bench.h"
 #include "fatune.h"
 #include "folder.h"
+#include "half.h"
 #include "recipe.h"
 #include "reference.h"
 #include "source.h"
@@ -126,7 +127,7 @@ static inline void store(stored s)
   t.source_hash = source.hash;
   t.origin = s.origin;
   t.detail = s.detail ? s.detail : "";
-  t.eligible = strncmp(s.config, "fwd:", 4) == 0;
+  t.eligible = strncmp(s.config, "fwd", 3) == 0;
   if (s.origin == FAT_MEASURED) {
     t.driver = "580.1";
     t.samples = samples;
@@ -210,7 +211,7 @@ typedef struct attention {
   fatune_tensor Q, K, V, O, LSE;
   fatune_tensors all;
   void *workspace;
-  float *q, *k, *v; /* packed */
+  float *q, *k, *v; /* packed, as the tensors' type holds them */
   int64_t pad;      /* elements behind each row */
 } attention;
 
@@ -221,26 +222,28 @@ static inline void *device_memory(size_t bytes)
   return (void *)(uintptr_t)a;
 }
 
-static inline float *random_numbers(int64_t count, unsigned seed)
+static inline float *random_numbers(fat_dtype type, int64_t count, unsigned seed)
 {
   float *x = malloc((size_t)(count + 1) * sizeof *x);
   assert_non_null(x);
   for (int64_t i = 0; i < count; i++) {
     seed = seed * 1664525u + 1013904223u;
-    x[i] = (float)(seed >> 8) / (float)(1 << 23) - 1;
+    x[i] = fat_half_round(type, (float)(seed >> 8) / (float)(1 << 23) - 1);
   }
   return x;
 }
 
 /* A tensor whose rows have `pad` elements behind them and which begins `off` elements into its memory. */
-static inline fatune_tensor upload(const float *from, int64_t b, int64_t h, int64_t n, int64_t d, int64_t pad,
-                                   int64_t off)
+static inline fatune_tensor upload(fat_dtype type, const float *from, int64_t b, int64_t h, int64_t n,
+                                   int64_t d, int64_t pad, int64_t off)
 {
-  int64_t row = d + pad;
-  float *at = (float *)device_memory((size_t)(b * h * n * row + off) * sizeof(float)) + off;
-  for (int64_t i = 0; from && i < b * h * n; i++)
-    assert_int_equal(cu.cuMemcpyHtoD_v2((uintptr_t)(at + i * row), from + i * d, (size_t)d * sizeof(float)),
-                     0);
+  float elements[FAT_PROBLEM_D_MAX];
+  int64_t row = d + pad, bytes = fat_dtypes[type].bytes;
+  char *at = (char *)device_memory((size_t)((b * h * n * row + off) * bytes)) + off * bytes;
+  for (int64_t i = 0; from && i < b * h * n; i++) {
+    fat_half_store(type, elements, from + i * d, d);
+    assert_int_equal(cu.cuMemcpyHtoD_v2((uintptr_t)(at + i * row * bytes), elements, (size_t)(d * bytes)), 0);
+  }
   return (fatune_tensor){at, {h * n * row, n * row, row}};
 }
 
@@ -249,14 +252,14 @@ static inline attention attention_make(const char *problem, int64_t pad, int64_t
   attention a = {.pad = pad};
   MUST(fat_problem_parse(problem, &a.p, err));
   const fat_problem *p = &a.p;
-  a.q = random_numbers(p->b * p->h * p->q * p->d, 1);
-  a.k = random_numbers(p->b * p->hk * p->k * p->d, 2);
-  a.v = random_numbers(p->b * p->hk * p->k * p->dv, 3);
-  a.Q = upload(a.q, p->b, p->h, p->q, p->d, pad, off);
-  a.K = upload(a.k, p->b, p->hk, p->k, p->d, pad, off);
-  a.V = upload(a.v, p->b, p->hk, p->k, p->dv, pad, off);
-  a.O = upload(NULL, p->b, p->h, p->q, p->dv, pad, off);
-  a.LSE = upload(NULL, p->b, p->h, p->q, 1, 0, off);
+  a.q = random_numbers(p->dtype, p->b * p->h * p->q * p->d, 1);
+  a.k = random_numbers(p->dtype, p->b * p->hk * p->k * p->d, 2);
+  a.v = random_numbers(p->dtype, p->b * p->hk * p->k * p->dv, 3);
+  a.Q = upload(p->dtype, a.q, p->b, p->h, p->q, p->d, pad, off);
+  a.K = upload(p->dtype, a.k, p->b, p->hk, p->k, p->d, pad, off);
+  a.V = upload(p->dtype, a.v, p->b, p->hk, p->k, p->dv, pad, off);
+  a.O = upload(p->dtype, NULL, p->b, p->h, p->q, p->dv, pad, off);
+  a.LSE = upload(FAT_F32, NULL, p->b, p->h, p->q, 1, 0, off);
   a.LSE.stride[0] = p->h * p->q;
   a.LSE.stride[1] = p->q;
   return a;
@@ -275,14 +278,17 @@ static inline void is_right(const attention *a)
   const fat_problem *p = &a->p;
   int64_t rows = p->b * p->h * p->q;
   double *o = malloc((size_t)(rows * p->dv + 1) * sizeof *o), *lse = malloc((size_t)(rows + 1) * sizeof *lse);
-  float *row = malloc((size_t)p->dv * sizeof *row), value;
+  double near = fat_dtypes[p->dtype].bytes == 2 ? 1e-2 : 1e-5; /* O is rounded to the tensors' type */
+  int64_t bytes = fat_dtypes[p->dtype].bytes;
+  float *row = malloc((size_t)p->dv * sizeof *row), elements[FAT_PROBLEM_D_MAX], value;
   const fat_reference_inputs in = {a->q, a->k, a->v, 0.125f};
   assert_true(o && lse && row && fat_reference_double(p, &in, o, lse) >= 0);
   for (int64_t i = 0; i < rows; i++) {
-    const float *at = (const float *)a->O.data + i * a->O.stride[2];
-    assert_int_equal(cu.cuMemcpyDtoH_v2(row, (uintptr_t)at, (size_t)p->dv * sizeof *row), 0);
+    const char *at = (const char *)a->O.data + i * a->O.stride[2] * bytes;
+    assert_int_equal(cu.cuMemcpyDtoH_v2(elements, (uintptr_t)at, (size_t)(p->dv * bytes)), 0);
+    fat_half_load(p->dtype, row, elements, p->dv);
     for (int64_t j = 0; j < p->dv; j++)
-      if (!(fabs(row[j] - o[i * p->dv + j]) < 1e-5))
+      if (!(fabs(row[j] - o[i * p->dv + j]) < near))
         fail_msg("O[%ld][%ld] is %g, not %g", (long)i, (long)j, (double)row[j], o[i * p->dv + j]);
     assert_int_equal(cu.cuMemcpyDtoH_v2(&value, (uintptr_t)((float *)a->LSE.data + i), sizeof value), 0);
     if (!(value == lse[i] || fabs(value - lse[i]) < 1e-5))

@@ -78,13 +78,13 @@ void fat_anchors_shape(fat_problem *p, const fat_gpu *gpu)
     p->b /= 2;
 }
 
-/* Fills in the kernels that serve the problem, those that may be picked unasked first; kernel_count 0 where
- * none does, with the first reason. */
+/* Fills in the kernels that serve the problem, the preferred ones first; kernel_count 0 where none does, with
+ * the first reason. */
 static fat_status serve(const fat_options *options, const fat_gpu *gpu, fat_script *script, fat_ask *ask,
                         fat_error *why, fat_error *err)
 {
   char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
-  int count, front = 0;
+  int count;
   FAT_TRY(fat_anchors_kernels(options, script, names, &count, err));
   ask->kernel_count = 0;
   for (int i = 0; i < count; i++) {
@@ -99,7 +99,9 @@ static fat_status serve(const fat_options *options, const fat_gpu *gpu, fat_scri
     if (status != FAT_OK)
       return fat_status_fail(err, status, "%s", inner.text);
     memcpy(one.name, names[i], sizeof one.name);
-    int place = one.picked ? front++ : ask->kernel_count;
+    int place = ask->kernel_count;
+    while (place > 0 && ask->kernels[place - 1].picked < one.picked)
+      place--;
     memmove(&ask->kernels[place + 1], &ask->kernels[place],
             (size_t)(ask->kernel_count - place) * sizeof ask->kernels[0]);
     ask->kernels[place] = one;

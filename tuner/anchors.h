@@ -11,13 +11,13 @@
 
 typedef struct fat_ask_kernel {
   char name[FAT_CONFIG_KERNEL];
-  int picked; /* whether it may win unasked */
+  int picked; /* 0: it may not win unasked; the preferred one has the most (fat_space_applies) */
 } fat_ask_kernel;
 
 typedef struct fat_ask {
   fat_problem problem;
-  fat_ask_kernel kernels[FAT_SPACE_KERNELS];
-  int kernel_count; /* at least 1 */
+  fat_ask_kernel kernels[FAT_SPACE_KERNELS]; /* the preferred ones first */
+  int kernel_count;                          /* at least 1 */
   int main_plus_1; /* of an anchor of a grid: 1 + the place of the family's main anchor in the list; else 0 */
 } fat_ask;
 

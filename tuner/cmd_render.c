@@ -7,40 +7,28 @@
 #include "exit.h"
 #include "open.h"
 #include "source.h"
-#include "space.h"
+#include "usual.h"
 
 #include <string.h>
 
-/* The kernel meant: that of --config, else of --kernel, else the one a call would be given. */
-static fat_status choose_kernel(const fat_options *o, fat_script *script, const fat_problem *p,
-                                const fat_gpu *gpu, char kernel[FAT_CONFIG_KERNEL], fat_error *err)
+/* The default config of --kernel, else that which a call is given where nothing is measured. */
+static fat_status choose_default(const fat_options *o, fat_script *script, const fat_problem *p,
+                                 const fat_gpu *gpu, fat_config *config, fat_error *err)
 {
   char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
-  fat_error first = {0};
-  int count, picked;
+  fat_point point;
+  int count, unasked;
   if (o->kernel_count > 1)
     return fat_status_fail(err, FAT_E_INPUT, "--kernel: render takes one name, not %d", o->kernel_count);
   FAT_TRY(fat_anchors_kernels(o, script, names, &count, err));
-  for (int i = 0; i < count; i++) {
-    fat_error why = {0};
-    fat_status status = fat_space_applies(script, names[i], p, gpu, &picked, &why);
-    if (status == FAT_OK && (picked || o->kernel_count)) {
-      strcpy(kernel, names[i]);
-      return FAT_OK;
-    }
-    if (status != FAT_OK && status != FAT_E_UNSUPPORTED)
-      return fat_status_fail(err, status, "%s", why.text);
-    if (status != FAT_OK && !first.status)
-      first = why;
-  }
-  return fat_status_fail(err, FAT_E_UNSUPPORTED, "%s", first.text);
+  FAT_TRY(fat_usual_find(script, o->kernel_count ? names[0] : NULL, p, gpu, &point, &unasked, err));
+  *config = point.config;
+  return FAT_OK;
 }
 
 static fat_status choose_config(const fat_options *o, fat_script *script, const fat_problem *p,
                                 const fat_gpu *gpu, fat_config *config, fat_error *err)
 {
-  char kernel[FAT_CONFIG_KERNEL];
-  fat_space space;
   if (o->config) {
     FAT_TRY(fat_config_parse(o->config, config, err));
     if (o->kernel_count && strcmp(o->kernels[0], config->kernel) != 0)
@@ -48,11 +36,7 @@ static fat_status choose_config(const fat_options *o, fat_script *script, const 
                              o->kernels[0]);
     return FAT_OK;
   }
-  FAT_TRY(choose_kernel(o, script, p, gpu, kernel, err));
-  FAT_TRY(fat_space_list(script, kernel, p, gpu, &space, err));
-  *config = space.points[0].config;
-  fat_space_free(&space);
-  return FAT_OK;
+  return choose_default(o, script, p, gpu, config, err);
 }
 
 static fat_status render_text(const fat_options *o, fat_source *source, fat_error *err)

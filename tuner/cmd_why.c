@@ -11,7 +11,7 @@
 #include "open.h"
 #include "pick.h"
 #include "source.h"
-#include "space.h"
+#include "usual.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -33,29 +33,13 @@ typedef struct answer {
 static fat_status find_default(answer *a, fat_error *err)
 {
   char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
-  fat_error first = {0};
-  int count, picked;
+  fat_point point;
+  int count, unasked;
   FAT_TRY(fat_anchors_kernels(a->options, a->script, names, &count, err));
-  for (int i = 0; i < count; i++) {
-    fat_error why = {0};
-    fat_space space;
-    fat_status status = fat_space_applies(a->script, names[i], &a->problem, &a->target.gpu, &picked, &why);
-    if (status == FAT_OK && !picked && !a->options->kernel_count)
-      continue;
-    if (status == FAT_OK)
-      status = fat_space_list(a->script, names[i], &a->problem, &a->target.gpu, &space, &why);
-    if (status == FAT_OK) {
-      fat_config_print(&space.points[0].config, a->fallback);
-      fat_space_free(&space);
-      return FAT_OK;
-    }
-    if (status != FAT_E_UNSUPPORTED)
-      return fat_status_fail(err, status, "%s", why.text);
-    if (!first.status)
-      first = why;
-  }
-  return fat_status_fail(err, FAT_E_UNSUPPORTED, "%s",
-                         first.status ? first.text : "no kernel may be picked for it");
+  FAT_TRY(fat_usual_find(a->script, a->options->kernel_count ? names[0] : NULL, &a->problem, &a->target.gpu,
+                         &point, &unasked, err));
+  fat_config_print(&point.config, a->fallback);
+  return FAT_OK;
 }
 
 /* Whether the chosen row's config renders to the source it was made from. */

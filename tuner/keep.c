@@ -45,24 +45,26 @@ static bool holds(const fat_keep *keep, const fat_row *row)
          strcmp(fat_config_print(&keep->job.point->config, config), row->config) == 0;
 }
 
-fat_status fat_keep_again(const fat_line *line, const fat_order *order, const fat_row *row, fat_error *err)
+fat_status fat_keep_again(const fat_problem *p, const fat_order *order, const fat_row *row, fat_error *err)
 {
-  char config[FAT_CONFIG_TEXT];
-  const fat_space *space = &line->search.space;
-  for (int i = 0; i < space->count; i++) {
-    if (strcmp(fat_config_print(&space->points[i].config, config), row->config) != 0)
-      continue;
-    fat_job job = {.problem = &line->ask->problem, .gpu = order->gpu, .point = &space->points[i]};
-    fat_trial_make(&job, &order->bench, order->script);
-    fat_status status = job.status;
-    if (status != FAT_OK)
-      fat_status_fail(err, status, "%s", job.error.text);
-    else if (job.binary.cubin && strcmp(job.source.hash, row->source_hash) == 0)
-      status = fat_trial_attach(&job, order->db, row->id, err);
-    fat_trial_free(&job);
-    return status;
-  }
-  return FAT_OK;
+  fat_config config;
+  fat_point point;
+  fat_error why = {0};
+  FAT_TRY(fat_config_parse(row->config, &config, err));
+  fat_status status = fat_space_point(order->script, &config, p, order->gpu, &point, &why);
+  if (status == FAT_E_INPUT || status == FAT_E_UNSUPPORTED)
+    return FAT_OK; /* the templates have changed: it is none of theirs */
+  if (status != FAT_OK)
+    return fat_status_fail(err, status, "%s", why.text);
+  fat_job job = {.problem = p, .gpu = order->gpu, .point = &point};
+  fat_trial_make(&job, &order->bench, order->script);
+  status = job.status;
+  if (status != FAT_OK)
+    fat_status_fail(err, status, "%s", job.error.text);
+  else if (job.binary.cubin && strcmp(job.source.hash, row->source_hash) == 0)
+    status = fat_trial_attach(&job, order->db, row->id, err);
+  fat_trial_free(&job);
+  return status;
 }
 
 fat_status fat_keep_store(fat_keep *keep, const fat_line *line, const fat_order *order, bool hurried,
@@ -81,7 +83,7 @@ fat_status fat_keep_store(fat_keep *keep, const fat_line *line, const fat_order 
   }
   status = is_stored(line, order, row, &stored, err);
   if (status == FAT_OK && !stored && !hurried)
-    status = fat_keep_again(line, order, row, err);
+    status = fat_keep_again(&line->ask->problem, order, row, err);
 done:
   fat_rows_free(&rows);
   return status;

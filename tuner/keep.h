@@ -18,7 +18,7 @@ bool fat_keep_offer(fat_keep *keep, fat_job *job);
 fat_status fat_keep_store(fat_keep *keep, const fat_line *line, const fat_order *order, bool hurried,
                           fat_error *err);
 /* Makes the code of a row again and attaches it, if its source is still the same. */
-fat_status fat_keep_again(const fat_line *line, const fat_order *order, const fat_row *row, fat_error *err);
+fat_status fat_keep_again(const fat_problem *p, const fat_order *order, const fat_row *row, fat_error *err);
 void fat_keep_free(fat_keep *keep);
 
 #endif

@@ -48,7 +48,7 @@ static fat_status plan_tasks(const fat_order *order, fat_plan *plan, fat_line *l
     plan->tasks[plan->task_count++] = (fat_task_job){.job = {.problem = &line->ask->problem,
                                                              .gpu = order->gpu,
                                                              .point = point,
-                                                             .eligible = line->kernel->picked,
+                                                             .eligible = line->kernel->picked > 0,
                                                              .earlier = row},
                                                      .line = line,
                                                      .keep = keep,

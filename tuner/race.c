@@ -135,7 +135,9 @@ static fat_status run_field(const fat_order *order, fat_measure *measure, const 
 static fat_status read_finalists(const fat_order *order, const fat_line *line, fat_rows *rows,
                                  const fat_row *finalists[FAT_RACE_MOST], int *count, fat_error *err)
 {
-  const char *kernel = line->kernel->picked ? NULL : line->kernel->name;
+  /* One line races for all that may win unasked: that of the default which a call is given untuned. */
+  bool first = line->kernel->picked && line->kernel == line->ask->kernels;
+  const char *kernel = first ? NULL : line->kernel->name;
   char standard[FAT_CONFIG_TEXT] = "";
   *rows = (fat_rows){0};
   *count = 0;

@@ -15,7 +15,8 @@ enum { FAT_RACE_MOST = 9 };
 int fat_race_finalists(const fat_rows *rows, const char *kernel, const char *default_config,
                        const fat_row *finalists[FAT_RACE_MOST]);
 
-/* Whether a race is due for a line: its kernel's, or, where that may win unasked, that of all such. */
+/* Whether a race is due for a line: that of its kernel, or, for the line of the kernel that is preferred
+ * among those that may win unasked, that of all such. */
 fat_status fat_race_due(const fat_order *order, const fat_line *line, bool *due, fat_error *err);
 
 /* Holds the race if it is due, and stores its times. FAT_E_CANCELLED once *stop is not 0. */

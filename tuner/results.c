@@ -91,7 +91,9 @@ fat_status fat_results_read(fat_db *db, const fat_outturn *outturn, const fat_gp
     status = take_winner(db, gpu, &rows, result, err);
     if (status != FAT_OK)
       goto done;
-    results->missing += !result->works && (named || line->kernel->picked);
+    /* Where a kernel that may be picked fails, another may serve. */
+    bool wanted = named || (line->kernel->picked && !fat_rows_best(&rows, NULL));
+    results->missing += !result->works && wanted;
   }
 done:
   fat_rows_free(&rows);

@@ -16,7 +16,7 @@ typedef struct fat_result {
 typedef struct fat_results {
   fat_result *list;
   int count;
-  int missing; /* lines without a working kernel, of kernels that were named or may be picked */
+  int missing; /* lines without a working kernel, of those named, or where none that may be picked works */
   int waiting; /* lines that have no row yet: a signal or the budget came first; not in the list */
 } fat_results;
 

@@ -68,7 +68,7 @@ static fat_status add(const fat_order *order, fat_outturn *outturn, fat_plan *pl
       (fat_task_job){.job = {.problem = &line->ask->problem,
                              .gpu = order->gpu,
                              .point = point,
-                             .eligible = line->kernel->picked,
+                             .eligible = line->kernel->picked > 0,
                              .earlier = fat_rows_find(&plan->rows[line->ask - order->asks->list], config)},
                      .line = line,
                      .keep = &plan->keeps[line_at],

@@ -121,7 +121,7 @@ static fat_status try(const fat_order *order, const fat_line *line, const need *
   fat_job job = {.problem = &line->ask->problem,
                  .gpu = order->gpu,
                  .point = &n->point,
-                 .eligible = line->kernel->picked};
+                 .eligible = line->kernel->picked > 0};
   fat_trial_make(&job, &order->bench, order->script);
   fat_status status = job.status;
   if (status != FAT_OK && status != FAT_E_CANCELLED)
@@ -140,7 +140,8 @@ static fat_status try(const fat_order *order, const fat_line *line, const need *
 static fat_status make(const fat_order *order, const fat_line *line, const need *n, int64_t run, int *tried,
                        fat_error *err)
 {
-  return n->row ? fat_keep_again(line, order, n->row, err) : try(order, line, n, run, tried, err);
+  return n->row ? fat_keep_again(&line->ask->problem, order, n->row, err)
+                : try(order, line, n, run, tried, err);
 }
 
 fat_status fat_twins_make(const fat_order *order, fat_outturn *out, char (*incumbents)[FAT_CONFIG_TEXT],

@@ -5,8 +5,8 @@
 #include "../jit_abi.h"
 #include "compile.h"
 #include "source.h"
-#include "space.h"
 #include "twin.h"
+#include "usual.h"
 #include "width.h"
 
 #include <stdlib.h>
@@ -24,68 +24,37 @@ int fatune_jit_abi(void)
   return FATUNE_JIT_ABI;
 }
 
-/* The kernel that was asked for, or the first that may be picked unasked and serves the problem. */
-static fat_status find_kernel(fat_script *script, const fatune_jit_request *r, const fat_problem *p,
-                              char kernel[FAT_CONFIG_KERNEL], int *picked, fat_error *err)
-{
-  char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
-  fat_error first = {0};
-  int count;
-  FAT_TRY(fat_space_kernels(script, names, &count, err));
-  for (int i = 0; i < count; i++) {
-    fat_error why = {0};
-    if (r->kernel && strcmp(r->kernel, names[i]) != 0)
-      continue;
-    fat_status status = fat_space_applies(script, names[i], p, r->gpu, picked, &why);
-    if (status == FAT_OK && (*picked || r->kernel)) {
-      memcpy(kernel, names[i], FAT_CONFIG_KERNEL);
-      return FAT_OK;
-    }
-    if (status != FAT_OK && status != FAT_E_UNSUPPORTED)
-      return fat_status_fail(err, status, "%s", why.text);
-    if (status != FAT_OK && !first.status)
-      first = why;
-  }
-  if (first.status)
-    return fat_status_fail(err, FAT_E_UNSUPPORTED, "%s", first.text);
-  return r->kernel ? fat_status_fail(err, FAT_E_UNSUPPORTED, "there is no kernel '%.40s'", r->kernel)
-                   : fat_status_fail(err, FAT_E_UNSUPPORTED, "no kernel may be picked for it");
-}
-
 /* The twin of a config; itself where it takes any tensors. */
 static fat_status narrow(fat_script *script, const fatune_jit_request *r, const fat_problem *p,
                          fat_config *config, fat_error *err)
 {
   fat_point twins[FAT_TWIN_MOST];
-  fat_space space;
   int count;
   if (fat_width_get(config) == 1)
     return FAT_OK;
-  FAT_TRY(fat_space_list(script, config->kernel, p, r->gpu, &space, err));
-  fat_status status = fat_twin_find(script, &space, config, p, r->gpu, twins, &count, err);
-  if (status == FAT_OK && count > 0)
-    *config = twins[0].config;
-  else if (status == FAT_OK)
-    status = fat_status_fail(err, FAT_E_UNSUPPORTED, "kernel %s has no config that moves one element at once",
-                             config->kernel);
-  fat_space_free(&space);
-  return status;
+  FAT_TRY(fat_twin_find(script, NULL, config, p, r->gpu, twins, &count, err));
+  if (count == 0)
+    return fat_status_fail(err, FAT_E_UNSUPPORTED,
+                           "kernel %s has no config that moves one element at once, nor has it a stand-in",
+                           config->kernel);
+  *config = twins[0].config;
+  return FAT_OK;
 }
 
 static fat_status find_config(fat_script *script, const fatune_jit_request *r, const fat_problem *p,
                               fat_config *config, int *picked, fat_error *err)
 {
-  char kernel[FAT_CONFIG_KERNEL];
+  fat_point point;
   if (r->config) {
     FAT_TRY(fat_config_parse(r->config, config, err));
   } else {
-    fat_space space;
-    FAT_TRY(find_kernel(script, r, p, kernel, picked, err));
-    FAT_TRY(fat_space_list(script, kernel, p, r->gpu, &space, err));
-    *config = space.points[0].config;
-    fat_space_free(&space);
+    FAT_TRY(fat_usual_find(script, r->kernel, p, r->gpu, &point, picked, err));
+    *config = point.config;
   }
-  return r->narrow ? narrow(script, r, p, config, err) : FAT_OK;
+  if (!r->narrow)
+    return FAT_OK;
+  FAT_TRY(narrow(script, r, p, config, err));
+  return fat_space_applies(script, config->kernel, p, r->gpu, picked, err);
 }
 
 /* Whether there is an NVRTC that could compile for this GPU. */

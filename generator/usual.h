@@ -1,0 +1,13 @@
+/* usual.h -- what a call is given where nothing is known of it: a kernel's default config. */
+#ifndef FAT_USUAL_H
+#define FAT_USUAL_H
+
+#include "space.h"
+
+/* The default config of `kernel`, or, where that is NULL, of the kernel preferred among those that may be
+ * picked unasked and have a config for the problem. *unasked: whether it is what NULL is answered with.
+ * FAT_E_UNSUPPORTED with the first reason where there is none. */
+fat_status fat_usual_find(fat_script *script, const char *kernel, const fat_problem *p, const fat_gpu *gpu,
+                          fat_point *point, int *unasked, fat_error *err);
+
+#endif
