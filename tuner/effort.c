@@ -3,26 +3,53 @@
  * Where trials are measured a compile, half a second to a second of a core, goes beside them. Where they are
  * predicted it is all that a trial takes, and only corrects the figures by which the model has ranked the
  * space already: few of the best are enough. The other anchors of a grid try a few that the model favours
- * there, and the best of the main one. */
+ * there, and the best of the main one. A kernel made for one architecture has a larger space than others, and
+ * is worth most of quick's 64 configs there: 40, beside 12 of the other that may be picked and two baselines.
+ */
 #include "effort.h"
 
 enum { ALL = 1 << 30 };
 
-static const struct {             /* ORDER EFFORT */
-  int picked, asked;              /* kernels that may be picked unasked; those only used when asked for */
-  int predicted, asked_predicted; /* the same where nothing is measured */
-  int other, shared;              /* at the other anchors: of the model's, of the main anchor's */
-} most[FAT_EFFORT_COUNT] = {{18, 6, 6, 2, 4, 4}, {256, 64, 64, 16, 32, 16}, {ALL, ALL, ALL, ALL, ALL, 0}};
+/* ORDER EFFORT */
+static const struct {
+  int special; /* kernels that may be picked unasked and are preferred to others that may */
+  int usual;   /* that may be picked */
+  int second;  /* that may be, where a special one is tried too */
+  int asked;   /* only used when asked for */
+  int predicted_special, predicted, asked_predicted; /* the same where nothing is measured */
+  int other, shared; /* at the other anchors: of the model's, of the main anchor's */
+} most[FAT_EFFORT_COUNT] = {{40, 18, 12, 6, 12, 6, 2, 4, 4},
+                            {256, 256, 64, 64, 64, 64, 16, 32, 16},
+                            {ALL, ALL, ALL, ALL, ALL, ALL, ALL, ALL, 0}};
+
+/* Whether a kernel that is preferred to this one is tried too. */
+static bool is_second(const fat_ask *ask, const fat_ask_kernel *kernel)
+{
+  for (int i = 0; i < ask->kernel_count; i++)
+    if (ask->kernels[i].picked > kernel->picked)
+      return true;
+  return false;
+}
+
+static int room_for(fat_effort e, const fat_ask *ask, const fat_ask_kernel *kernel, bool measured)
+{
+  bool special = kernel->picked > 1;
+  if (!measured)
+    return !kernel->picked ? most[e].asked_predicted
+           : special       ? most[e].predicted_special
+                           : most[e].predicted;
+  if (ask->main_plus_1 > 0)
+    return most[e].other;
+  if (!kernel->picked)
+    return most[e].asked;
+  return special ? most[e].special : is_second(ask, kernel) ? most[e].second : most[e].usual;
+}
 
 fat_search_rule fat_effort_rule(const fat_options *options, const fat_ask *ask, const fat_ask_kernel *kernel,
                                 bool measured)
 {
-  fat_effort e = options->effort;
-  bool other = ask->main_plus_1 > 0;
-  int room = !measured ? (kernel->picked ? most[e].predicted : most[e].asked_predicted)
-             : other   ? most[e].other
-                       : (kernel->picked ? most[e].picked : most[e].asked);
-  return (fat_search_rule){room, options->shuffle, !measured || other};
+  int room = room_for(options->effort, ask, kernel, measured);
+  return (fat_search_rule){room, options->shuffle, !measured || ask->main_plus_1 > 0};
 }
 
 int fat_effort_shared(fat_effort effort)

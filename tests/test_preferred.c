@@ -1,0 +1,361 @@
+/* test_preferred.c -- two kernels that a call may be given: which one it is given untuned, which one tuned,
+ * and what takes the tensors that the one for tensor maps cannot take. What tunes or compiles needs an NVRTC.
+ */
+#include "anchors.h"
+#include "effort.h"
+#include "nvrtc.h"
+#include "runtime_fixture.h"
+#include "twin.h"
+#include "usual.h"
+#include "width.h"
+
+#define HALF    "fwd-f16-b1-h2-q64-k64-d64"
+#define JIT     FAKES "/../runtime/libfatune-jit.so.0"
+#define PROGRAM FAKES "/../fatune"
+#define STANDIN "fwd:Br128-Bc32-w4-s1-Q1-b1-Z1-W1"
+#define FASTER  "fwd:Br64-Bc32-w4-s1-Q1-b1-Z1-W1"
+
+/* The default config of a kernel for HALF on an H200. */
+static fat_config default_of(const char *kernel)
+{
+  fat_problem p;
+  fat_point point;
+  MUST(fat_problem_parse(HALF, &p, err));
+  MUST(fat_space_default(script, kernel, &p, fixture_gpu("H200"), &point, err));
+  return point.config;
+}
+
+/* -- what the templates say */
+
+static void defaults_of_gpus(void **state)
+{
+  static const struct {
+    const char *problem, *gpu, *asked, *kernel;
+    int unasked;
+  } rows[] = {
+      {HALF, "H200", NULL, "fwd_ws", 1},
+      {HALF, "H100 SXM", NULL, "fwd_ws", 1},
+      {HALF, "A100 40GB SXM", NULL, "fwd", 1},
+      {HALF, "T4", NULL, "fwd", 1},
+      {"fwd-bf16-b1-h2-q64-k64-d128-causal", "H200", NULL, "fwd_ws", 1},
+      {ASKED, "H200", NULL, "fwd", 1},
+      {HALF, "H200", "fwd", "fwd", 0},
+      {HALF, "H200", "fwd_ws", "fwd_ws", 1},
+      {HALF, "A100 40GB SXM", "fwd", "fwd", 1},
+      {HALF, "H200", "standard", "standard", 0},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    fat_problem p;
+    fat_point point;
+    int unasked;
+    MUST(fat_problem_parse(rows[i].problem, &p, err));
+    MUST(fat_usual_find(script, rows[i].asked, &p, fixture_gpu(rows[i].gpu), &point, &unasked, err));
+    if (strcmp(point.config.kernel, rows[i].kernel) != 0 || unasked != rows[i].unasked)
+      fail_msg("row %zu: kernel %s, unasked %d", i, point.config.kernel, unasked);
+  }
+}
+
+static fat_ask ask_of(const char *gpu, const char *kernel)
+{
+  fat_options o = {.arg_count = 1, .args = {HALF}, .kernel_count = kernel ? 1 : 0};
+  fat_asks asks;
+  if (kernel)
+    snprintf(o.kernels[0], sizeof o.kernels[0], "%s", kernel);
+  MUST(fat_anchors_list(&o, fixture_gpu(gpu), script, &asks, err));
+  fat_ask ask = asks.list[0];
+  fat_anchors_free(&asks);
+  return ask;
+}
+
+static void the_preferred_is_tried_first(void **state)
+{
+  (void)state;
+  fat_ask hopper = ask_of("H200", NULL), ampere = ask_of("A100 40GB SXM", NULL);
+  assert_string_equal(hopper.kernels[0].name, "fwd_ws");
+  assert_string_equal(hopper.kernels[1].name, "fwd");
+  assert_true(hopper.kernels[0].picked > hopper.kernels[1].picked && hopper.kernels[1].picked > 0);
+  for (int i = 2; i < hopper.kernel_count; i++)
+    assert_int_equal(hopper.kernels[i].picked, 0);
+  assert_string_equal(ampere.kernels[0].name, "fwd");
+  assert_int_equal(ampere.kernels[1].picked, 0);
+}
+
+static int room(const fat_ask *ask, int kernel, bool measured)
+{
+  const fat_options quick = {.effort = FAT_QUICK};
+  return fat_effort_rule(&quick, ask, &ask->kernels[kernel], measured).most;
+}
+
+/* Most of what quick may try is the preferred kernel's, where there is one; all is 64 at most. */
+static void quick_is_split(void **state)
+{
+  (void)state;
+  const fat_ask hopper = ask_of("H200", NULL), ampere = ask_of("A100 40GB SXM", NULL);
+  const fat_ask one = ask_of("H200", "fwd");
+  int all = 0;
+  for (int i = 0; i < hopper.kernel_count; i++)
+    all += room(&hopper, i, true);
+  assert_int_equal(all, 64);
+  assert_int_equal(room(&hopper, 0, true), 40);
+  assert_int_equal(room(&hopper, 1, true), 12);
+  assert_true(room(&ampere, 0, true) > 12);
+  assert_int_equal(one.kernel_count, 1);
+  assert_int_equal(room(&one, 0, true), room(&ampere, 0, true));
+  assert_true(room(&hopper, 0, false) > room(&hopper, 1, false));
+}
+
+/* The default of the other kernel, moving one element at once, where that is a config of it. */
+static void twins_of_another_kernel(void **state)
+{
+  (void)state;
+  char a[FAT_CONFIG_TEXT], b[FAT_CONFIG_TEXT];
+  fat_point twins[FAT_TWIN_MOST], point;
+  fat_problem p;
+  int count;
+  const fat_gpu *gpu = fixture_gpu("H200");
+  fat_config hopper = default_of("fwd_ws"), narrow = default_of("fwd");
+  MUST(fat_problem_parse(HALF, &p, err));
+  MUST(fat_twin_find(script, NULL, &hopper, &p, gpu, twins, &count, err));
+  assert_true(count >= 1);
+  for (int i = 0; i < count; i++) {
+    assert_string_equal(twins[i].config.kernel, "fwd");
+    assert_int_equal(fat_width_get(&twins[i].config), 1);
+  }
+  fat_width_narrow(&narrow);
+  if (fat_space_point(script, &narrow, &p, gpu, &point, NULL) == FAT_OK)
+    assert_string_equal(fat_config_print(&twins[0].config, a), fat_config_print(&narrow, b));
+}
+
+/* -- what is stored */
+
+static void runs(const fatune_plan *plan, const char *problem)
+{
+  for (int off = 0; off < 2; off++) {
+    attention a = attention_make(problem, 0, off);
+    size_t bytes;
+    MUST_RUN(fatune_workspace(plan, &bytes));
+    MUST_RUN(fatune_run(plan, tensors_of(&a), bytes ? device_memory(bytes) : NULL, NULL));
+    assert_int_equal(cu.cuCtxSynchronize(), 0);
+    if (cu.fake_findings())
+      fail_msg("%s", cu.fake_finding(0));
+    is_right(&a);
+    attention_free(&a);
+  }
+}
+
+static fatune_plan *plan_with(fatune *h, const char *kernel, fatune_policy policy)
+{
+  fatune_plan *plan = NULL;
+  fatune_request r = request_of(HALF, policy);
+  r.kernel = kernel;
+  MUST_RUN(fatune_plan_make(h, &r, &plan));
+  return plan;
+}
+
+/* Each launch is of the kernel that takes such tensors. */
+static void launches_both(const fatune_plan *plan)
+{
+  long first = cu.fake_launches("fwd_ws_*"), all = cu.fake_launches("*");
+  runs(plan, HALF);
+  assert_int_equal(cu.fake_launches("fwd_ws_*"), first + 1);
+  assert_int_equal(cu.fake_launches("*"), all + 2);
+}
+
+/* A row of the other kernel that may win stands in; what was made for it comes before one that is faster. */
+static void another_kernel_stands_in(void **state)
+{
+  (void)state;
+  char hopper[FAT_CONFIG_TEXT], line[FAT_CONFIG_TEXT + 8];
+  const fat_config best = default_of("fwd_ws");
+  const stored rows[] = {
+      {.problem = HALF,
+       .gpu = "H200",
+       .config = fat_config_print(&best, hopper),
+       .ms = 1,
+       .origin = FAT_MEASURED},
+      {.problem = HALF, .gpu = "H200", .config = FASTER, .ms = 2, .origin = FAT_MEASURED},
+      {.problem = HALF,
+       .gpu = "H200",
+       .config = STANDIN,
+       .ms = 3,
+       .origin = FAT_MEASURED,
+       .detail = FAT_WIDTH_TWIN "fwd_ws:Br64, for tensors that are not aligned"},
+  };
+  static const char *const twins[] = {"why twin: none", "twin " FASTER, "twin " STANDIN};
+  snprintf(line, sizeof line, "kernel %s", hopper);
+  for (int i = 0; i < 3; i++) {
+    store(rows[i]);
+    fatune *h = open_usual();
+    fatune_plan *plan = plan_with(h, NULL, FATUNE_FALLBACK);
+    describes(plan, line);
+    describes(plan, twins[i]);
+    if (i > 0)
+      launches_both(plan);
+    fatune_plan_free(plan);
+    fatune_close(h);
+  }
+  fatune *h = open_usual();
+  fatune_plan *plan = plan_with(h, "fwd", FATUNE_FALLBACK);
+  describes(plan, "kernel " FASTER);
+  fatune_plan_free(plan);
+  fatune_close(h);
+}
+
+/* -- compiled on demand */
+
+/* The source of a plan's kernel, where the fake driver finds it. */
+static void give_source(const fatune_plan *plan, const char *name)
+{
+  char start[32], config[FAT_CONFIG_TEXT], file[64];
+  fat_source source;
+  snprintf(start, sizeof start, "\n%s ", name);
+  const char *at = strstr(fatune_describe(plan), start);
+  assert_non_null(at);
+  at += strlen(start);
+  snprintf(config, sizeof config, "%.*s", (int)strcspn(at, "\n"), at);
+  fat_trial t = fixture_trial(HALF, "H200", config, 1);
+  MUST(fat_source_render(script, &t.problem, &t.gpu, &t.config, FAT_LINES_TEMPLATE, &source, err));
+  snprintf(file, sizeof file, "%.16s.cu", source.hash);
+  folder_write(&files, file, fat_text_get(&source.text));
+  fat_source_free(&source);
+}
+
+static void need_nvrtc(void)
+{
+  fat_nvrtc *nvrtc = NULL;
+  if (fat_nvrtc_open(13, &nvrtc, NULL) != FAT_OK)
+    skip();
+  fat_nvrtc_close(nvrtc);
+}
+
+static void is_compiled(const char *kernel, const char *starts)
+{
+  fatune *h = open_usual();
+  fatune_plan *plan = plan_with(h, kernel, FATUNE_COMPILE);
+  describes(plan, starts);
+  describes(plan, "kernel-from compiled now");
+  give_source(plan, "kernel");
+  give_source(plan, "twin");
+  describes(plan, "twin fwd:");
+  describes(plan, "twin-alignment 2");
+  runs(plan, HALF);
+  fatune_plan_free(plan);
+  fatune_close(h);
+}
+
+/* What was compiled because it was asked for is not the default of those that ask for none. */
+static void the_preferred_is_compiled(void **state)
+{
+  (void)state;
+  need_nvrtc();
+  setenv("FATUNE_JIT", JIT, 1);
+  is_compiled("fwd", "kernel fwd:");
+  fatune *h = open_usual();
+  fatune_request r = request_of(HALF, FATUNE_FALLBACK);
+  fatune_plan *plan = NULL;
+  EXPECT(FATUNE_ERR_MISS, "nothing stored serves it", fatune_plan_make(h, &r, &plan));
+  fatune_close(h);
+  is_compiled(NULL, "kernel fwd_ws:");
+  setenv("FATUNE_JIT", "/nowhere/libfatune-jit.so.0", 1);
+  static const char *const asked[] = {NULL, "fwd_ws", "fwd"};
+  for (int i = 0; i < 3; i++) {
+    h = open_usual();
+    plan = plan_with(h, asked[i], FATUNE_FALLBACK);
+    describes(plan, i == 2 ? "kernel fwd:" : "kernel fwd_ws:");
+    describes(plan, "kernel-from stored");
+    describes(plan, "twin-from stored");
+    runs(plan, HALF);
+    fatune_plan_free(plan);
+    fatune_close(h);
+  }
+}
+
+/* -- tuned */
+
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ || defined __clang__
+#define BUDGET "60s" /* a sanitized worker takes its time */
+#else
+#define BUDGET "6s"
+#endif
+
+static void tune(const char *times)
+{
+  char command[2000];
+  snprintf(command, sizeof command,
+           "FAKE_CUDA_DEVICES=H200 FAKE_CUDA_EMULATE=reference FAKE_CUDA_SOURCES=%s FATUNE_DUMP=%s "
+           "FAKE_CUDA_TIMES='%s' %s tune " HALF " --budget " BUDGET " --db %s >%s/words 2>&1 || "
+           "{ cat %s/words; false; }",
+           files.path, files.path, times, PROGRAM, path, files.path, files.path);
+  assert_int_equal(system(command), 0);
+}
+
+static bool count_row(const fat_trial *t, void *user)
+{
+  int *counts = user;
+  counts[0] += strcmp(t->config.kernel, "fwd_ws") == 0;
+  counts[1] += strcmp(t->config.kernel, "fwd") == 0;
+  assert_int_equal(t->eligible, strncmp(t->config.kernel, "fwd", 3) == 0);
+  return true;
+}
+
+/* Both have run, one won, and nothing is left to compile. */
+static void is_tuned(const char *winner)
+{
+  static const char *const asked[] = {NULL, "fwd", "fwd_ws"};
+  int counts[2] = {0, 0};
+  char best[64], line[64];
+  fat_db *db = NULL;
+  fat_best row;
+  fat_problem p;
+  const fat_db_filter filter = {.problem = HALF, .outcome_plus_1 = 1 + FAT_OUT_OK};
+  MUST(fat_problem_parse(HALF, &p, err));
+  MUST(fat_db_open(path, NULL, FAT_DB_READ, &db, err));
+  MUST(fat_db_trials(db, &filter, count_row, counts, err));
+  assert_true(counts[0] >= 1 && counts[1] >= 1);
+  MUST(fat_db_best(db, &p, fixture_gpu("H200"), NULL, false, &row, err));
+  snprintf(best, sizeof best, "%s", row.trial.config.kernel);
+  assert_string_equal(best, winner);
+  fat_db_best_free(&row);
+  fat_db_close(db);
+  setenv("FATUNE_DISABLE_JIT", "1", 1);
+  for (int i = 0; i < 3; i++) {
+    fatune *h = open_usual();
+    fatune_plan *plan = plan_with(h, asked[i], FATUNE_FAIL);
+    snprintf(line, sizeof line, "kernel %s:", asked[i] ? asked[i] : winner);
+    describes(plan, line);
+    describes(plan, "pick exact");
+    if (strcmp(line, "kernel fwd_ws:") == 0) {
+      describes(plan, "twin fwd:");
+      launches_both(plan);
+    } else
+      runs(plan, HALF);
+    fatune_plan_free(plan);
+    fatune_close(h);
+  }
+}
+
+static void both_are_tuned(void **state)
+{
+  static const char *const times[] = {"fwd_ws_*=0.2,fwd_*=0.5,*=2", "fwd_ws_*=0.7,fwd_*=0.3,*=2"};
+  need_nvrtc();
+  for (int i = 0; i < 2; i++) {
+    begin(state);
+    tune(times[i]);
+    is_tuned(i == 0 ? "fwd_ws" : "fwd");
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(defaults_of_gpus),
+      cmocka_unit_test(the_preferred_is_tried_first),
+      cmocka_unit_test(quick_is_split),
+      cmocka_unit_test(twins_of_another_kernel),
+      cmocka_unit_test_setup(another_kernel_stands_in, begin),
+      cmocka_unit_test_setup(the_preferred_is_compiled, begin),
+      cmocka_unit_test_setup(both_are_tuned, begin),
+  };
+  return cmocka_run_group_tests(tests, group_open, group_close);
+}
