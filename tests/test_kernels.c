@@ -52,59 +52,6 @@ static void every_problem_is_solved(void **state)
 
 /* ---- configs at the edges of their tiles ---- */
 
-enum { COVER = 64 };
-
-/* Configs of a space that together hold every value that a tunable has in it: each taken for the most values
- * not seen yet. The bits of `seen` stand for (tunable, value) pairs in the order they turn up. */
-typedef struct values {
-  int count;
-  char name[COVER][FAT_CONFIG_NAME];
-  int32_t value[COVER];
-  bool seen[COVER];
-} values;
-
-static int value_at(values *v, const char *name, int32_t value)
-{
-  for (int i = 0; i < v->count; i++)
-    if (v->value[i] == value && !strcmp(v->name[i], name))
-      return i;
-  assert_true(v->count < COVER);
-  strcpy(v->name[v->count], name);
-  v->value[v->count] = value;
-  return v->count++;
-}
-
-static int unseen(values *v, const fat_config *c, bool take)
-{
-  int count = 0;
-  for (int i = 0; i < c->count; i++) {
-    int at = value_at(v, c->values[i].name, c->values[i].value);
-    count += !v->seen[at];
-    v->seen[at] = v->seen[at] || take;
-  }
-  return count;
-}
-
-static int covering(const fat_space *space, fat_config *picked, int room)
-{
-  values v = {0};
-  int count = 0;
-  for (;;) {
-    int best = 0, most = 0;
-    for (int i = 0; i < space->count; i++) {
-      int n = unseen(&v, &space->points[i].config, false);
-      if (n > most) {
-        most = n;
-        best = i;
-      }
-    }
-    if (most == 0 || count == room)
-      return count;
-    picked[count] = space->points[best].config;
-    unseen(&v, &picked[count++], true);
-  }
-}
-
 static void edges_are_solved(const char *family, const fat_config *config, uint64_t number)
 {
   int32_t Br, Bc;
@@ -136,12 +83,12 @@ static int covered_edges(const char *family, int number)
   for (int k = 0; k < EMU_KERNELS; k++) {
     fat_problem p;
     emu_case c;
-    fat_config picked[COVER];
+    fat_config picked[EMU_COVER];
     assert_int_equal(fat_problem_parse_family(family, &p, NULL), FAT_OK);
     p.q = p.k = 128;
     emu_case_plain(&c, &p);
     fat_space space = emu_check_space(emu_kernel_names[k], &c);
-    int count = covering(&space, picked, COVER);
+    int count = emu_check_covering(&space, picked);
     for (int i = 0; i < count; i++)
       edges_are_solved(family, &picked[i], (uint64_t)(31 * i + 7 * k + number));
     configs += count;

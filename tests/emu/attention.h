@@ -45,11 +45,12 @@ typedef struct emu_case {
   emu_lay lay;
   emu_data data;
   bool no_lse;
+  int sms; /* of the GPU: what a grid that stays is launched with */
   uint64_t seed;
 } emu_case;
 
-/* Reads a line `PROBLEM KERNELS [gpu=NAME] [scale=X] [lay=NAME] [data=NAME] [nolse]`; `kernels` gets the
- * second word. */
+/* Reads a line `PROBLEM KERNELS [gpu=NAME] [scale=X] [lay=NAME] [data=NAME] [sms=N] [nolse]`; `kernels` gets
+ * the second word. */
 fat_status emu_case_parse(const char *line, emu_case *c, char kernels[FAT_CONFIG_TEXT], fat_error *err);
 /* 1 / sqrt(d), a T4 where it has the type and an A100 elsewhere, and the rest as in an ordinary call. */
 void emu_case_plain(emu_case *c, const fat_problem *p);

@@ -13,7 +13,7 @@ const char *const emu_data_names[EMU_DATAS] = {"normal", "large", "rising", "fal
 
 void emu_case_plain(emu_case *c, const fat_problem *p)
 {
-  *c = (emu_case){.problem = *p, .scale = 1.0f / sqrtf((float)p->d), .seed = 1};
+  *c = (emu_case){.problem = *p, .scale = 1.0f / sqrtf((float)p->d), .sms = 40, .seed = 1};
   fat_gpu_find("T4", &c->gpu, NULL);
   if (!(fat_gpu_arch(c->gpu->sm)->dtypes >> p->dtype & 1u))
     fat_gpu_find("A100", &c->gpu, NULL);
@@ -43,12 +43,16 @@ static fat_status option(emu_case *c, const char *word, fat_error *err)
   } else if (!strncmp(word, "data=", 5) && (at = find(emu_data_names, EMU_DATAS, word + 5)) >= 0) {
     c->data = (emu_data)at;
     return FAT_OK;
+  } else if (!strncmp(word, "sms=", 4)) {
+    c->sms = (int)strtol(word + 4, &end, 10);
+    if (end != word + 4 && !*end && c->sms > 0)
+      return FAT_OK;
   } else if (!strcmp(word, "nolse")) {
     c->no_lse = true;
     return FAT_OK;
   }
-  return fat_status_fail(err, FAT_E_INPUT, "'%s' is no option of a case: gpu=, scale=X, lay=, data=, nolse",
-                         word);
+  return fat_status_fail(err, FAT_E_INPUT,
+                         "'%s' is no option of a case: gpu=, scale=X, lay=, data=, sms=N, nolse", word);
 }
 
 fat_status emu_case_parse(const char *line, emu_case *c, char kernels[FAT_CONFIG_TEXT], fat_error *err)

@@ -21,6 +21,9 @@ bool emu_check_full(void);
 
 /* The valid configs on the case's GPU; free it. */
 fat_space emu_check_space(const char *kernel, const emu_case *c);
+/* Configs of it that together hold every value of every tunable; -1 where there are too many values. */
+enum { EMU_COVER = 64 };
+int emu_check_covering(const fat_space *space, fat_config picked[EMU_COVER]);
 /* "fwd" is its default config, "fwd:Br16-..." that one. */
 fat_config emu_check_config(const char *word, const emu_case *c);
 /* Problem text to case, with all else as in an ordinary call. */

@@ -6,8 +6,8 @@
  * the wait. The source is read at the issue and again at the wait: a write that the issue had not seen before
  * is a race. When the bytes move is the run's option. A wait covers the groups that were closed before, but
  * for the youngest ones; a copy in no closed group is covered by none. */
-#include "grid.h"
 #include "shadow.h"
+#include "side.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,7 +96,7 @@ void emu_copies_begin(char *to, const char *from, int real, uintptr_t pc)
   if (emu_now->options->landing == EMU_LAND_EARLY)
     land(f);
   /* What the thread itself does from here on is later than the issue. */
-  t->me.stamp = t->me.who << EMU_EPOCH_BITS | ++t->home->tick;
+  emu_clocks_advance(t);
 }
 
 void emu_copies_commit(void)
@@ -107,8 +107,12 @@ void emu_copies_commit(void)
 /* The source has not changed since the issue, and is read up to now. */
 static void check_source(const emu_thread *t, const emu_flight *f)
 {
-  const emu_me then = {
-      .who = t->me.who, .stamp = f->stamp, .seen_block = f->seen_block, .seen_warp = f->seen_warp};
+  const emu_me then = {.who = t->me.who,
+                       .stamp = f->stamp,
+                       .seen_block = f->seen_block,
+                       .seen_warp = f->seen_warp,
+                       .seen = t->me.seen,
+                       .threads = t->me.threads};
   uintptr_t a = (uintptr_t)f->from;
   for (int i = 0; i < WORDS; i++, a += 4) {
     emu_cell *cell = cell_of(a), *part[2];

@@ -91,6 +91,7 @@ typedef struct emu_report {
   long long together;  /* products and loads of matrices, each of a whole warp */
   long long conflicts; /* of the rows of a matrix with one another, for the banks of shared memory */
   long long copies;    /* of 16 bytes, asynchronous */
+  long long boxes;     /* of tensor maps, copied either way */
 } emu_report;
 
 /* Runs all steps of a recipe. `call` is handed to the kernels where the recipe says so. What a kernel does

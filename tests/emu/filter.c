@@ -113,6 +113,7 @@ fat_status emu_filter(const char *text, const char *prelude, fat_text *out, emu_
   char file[EMU_FILE] = "";
   bool in_arch = false;
   *files = (emu_names){0};
+  fat_text_format(out, "#define EMU_PRODUCTS_OF_BF16 %d\n", strstr(text, "k16.f32.bf16.bf16") != NULL);
   fat_text_add(out, "#line 1 \"prelude.hpp\"\n");
   fat_text_add(out, prelude);
   fat_text_add(out, "\n#line 1 \"rendered\"\n");

@@ -2,7 +2,8 @@
  *
  * While a kernel runs an event is only noted, once per kind and place; the search for lines comes at the end.
  * Noting runs on a kernel thread's own small stack. */
-#include "grid.h"
+#include "side.h"
+#include "shadow.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -19,6 +20,10 @@ static const char *const kinds[EMU_KIND_COUNT] = {
     "endless",
     "padding overwritten",
     "copy never awaited",
+    "deadlock",
+    "unfenced",
+    "registers of a running product",
+    "misuse",
 };
 
 /* After so many events a kernel is not worth running on. */
@@ -36,7 +41,7 @@ static bool is_fatal(const emu_event *e)
   if (e->kind == EMU_OUT_OF_BOUNDS)
     return !e->in_shared && e->address - hot->arena >= hot->arena_size;
   return e->kind == EMU_MISALIGNED || e->kind == EMU_REGISTER_BOUNDS || e->kind == EMU_ARITHMETIC ||
-         e->kind == EMU_ENDLESS;
+         e->kind == EMU_ENDLESS || e->kind == EMU_MISUSE;
 }
 
 static emu_raw *find(const emu_event *e, uint32_t pc)
@@ -45,7 +50,7 @@ static emu_raw *find(const emu_event *e, uint32_t pc)
   for (int i = 0; i < g->raws; i++) {
     emu_raw *r = &g->raw[i];
     if (r->event.kind == e->kind && r->event.is_write == e->is_write && r->pc == pc &&
-        r->event.file == e->file && r->event.line == e->line)
+        r->event.file == e->file && r->event.line == e->line && r->event.words == e->words)
       return r;
   }
   return NULL;
@@ -73,10 +78,61 @@ static emu_raw *add(const emu_event *e, uint32_t pc, uint64_t me)
   return r;
 }
 
-void emu_findings_add(const emu_event *e)
+/* The stamp of one reader out of a set, of one that the present access has not seen. */
+static uint64_t one_of(uint64_t stamp, const emu_hot *hot)
+{
+  const uint64_t block = stamp >> (EMU_EPOCH_BITS + EMU_THREAD_BITS) & EMU_BLOCK_MASK;
+  if (stamp >> EMU_TAG_SHIFT != EMU_OF_BLOCK || (stamp >> EMU_EPOCH_BITS & EMU_SET) != EMU_SET)
+    return stamp;
+  const emu_readers *set = hot->sets + (stamp & EMU_EPOCH_MASK);
+  for (int i = 0; i < set->count; i++)
+    for (unsigned lane = 0; lane < EMU_WARP; lane++) {
+      unsigned thread = set[i].warp * (unsigned)EMU_WARP + lane;
+      if (set[i].lanes >> lane & 1 && set[i].epoch >= hot->me->seen[emu_seen_at(thread)])
+        return (block << EMU_THREAD_BITS | thread) << EMU_EPOCH_BITS | set[i].epoch;
+    }
+  return stamp;
+}
+
+/* A copy or product that reads what a thread wrote races with it or is just missing a fence. */
+static void look_closer(emu_event *e)
+{
+  const emu_hot *hot = &emu_now->memory->hot;
+  if (e->kind != EMU_RACE || !hot->me->seen)
+    return;
+  unsigned me = hot->me->who & EMU_SET, other = e->other >> EMU_EPOCH_BITS & EMU_SET;
+  if (!e->other_is_write)
+    e->other = one_of(e->other, hot);
+  if (me < EMU_THREADS_MAX || e->is_write || other >= EMU_THREADS_MAX)
+    return;
+  const emu_thread *self = emu_now->self;
+  emu_me as = *hot->me;
+  as.seen = me - EMU_THREADS_MAX < EMU_AGENT_STORES
+                ? self->home->side->group[self->me.thread / EMU_GROUP].clock.seen
+                : self->clock.seen;
+  if (emu_before(hot, e->other, EMU_ONE, &as))
+    e->kind = EMU_UNFENCED;
+}
+
+void emu_findings_misuse(const char *words, uintptr_t pc)
+{
+  const emu_event e = {.kind = EMU_MISUSE, .pc = pc, .words = words};
+  emu_findings_add(&e);
+}
+
+void emu_findings_unfenced(const char *words, uintptr_t pc)
+{
+  const emu_event e = {.kind = EMU_UNFENCED, .pc = pc, .words = words};
+  emu_findings_add(&e);
+}
+
+void emu_findings_add(const emu_event *event)
 {
   emu_grid *g = emu_now;
   emu_thread *self = g->self;
+  emu_event closer = *event;
+  const emu_event *e = &closer;
+  look_closer(&closer);
   add(e, e->pc ? (uint32_t)(e->pc - g->module->image) : 0, self ? self->me.who : 0);
   if (!self || (!is_fatal(e) && ++g->events < EVENTS_MAX))
     return;
@@ -106,8 +162,24 @@ void emu_findings_apart(const emu_thread *t, const emu_thread *other)
   emu_now->fatal = true;
 }
 
+/* A thread that waits at a barrier in shared memory or a named one. */
+static bool add_deadlock(const emu_block *b)
+{
+  const emu_thread *t = NULL;
+  for (int i = 0; i < b->threads && !t; i++)
+    if (!b->thread[i].done && (b->thread[i].waits == EMU_WAIT_SIGNAL || b->thread[i].waits == EMU_WAIT_NAMED))
+      t = &b->thread[i];
+  emu_event e = {.kind = EMU_DEADLOCK};
+  emu_raw *r = t ? add(&e, t->wait_pc, t->me.who) : NULL;
+  if (r)
+    emu_signals_describe(t, r->where, sizeof r->where);
+  return t != NULL;
+}
+
 void emu_findings_stuck(const emu_block *b)
 {
+  if (add_deadlock(b))
+    return;
   const emu_thread *waits = NULL, *lacks = NULL, *other = NULL;
   for (int i = 0; i < b->threads; i++) {
     const emu_thread *t = &b->thread[i];
@@ -119,7 +191,8 @@ void emu_findings_stuck(const emu_block *b)
   const emu_thread *t = lacks ? lacks : waits;
   if (!t)
     return;
-  int first = lacks ? t->me.thread / EMU_WARP * EMU_WARP : 0, count = lacks ? EMU_WARP : b->threads;
+  const int size = t->waits == EMU_WAIT_PRODUCT ? EMU_GROUP : EMU_WARP;
+  int first = lacks ? t->me.thread / size * size : 0, count = lacks ? size : b->threads;
   for (int i = first; i < first + count && i < b->threads && !other; i++)
     if (b->thread[i].done || b->thread[i].waits != t->waits)
       other = &b->thread[i];
@@ -135,28 +208,58 @@ static void print_place(const emu_place *p, char *text, size_t room)
     snprintf(text, room, "an unknown line");
 }
 
+/* What an agent is doing, or a copy that no wait has covered; and where it began. */
+static bool write_agent(const emu_raw *r, unsigned agent, const char *place, char *text, size_t room)
+{
+  const char *verb = r->event.is_write ? "writes" : "reads";
+  if (agent < EMU_AGENT_PRODUCTS)
+    snprintf(text, room, " %s %s, which a copy may still be %s that arrives at a barrier and began at %s",
+             verb, r->where, r->event.other_is_write ? "writing" : "reading", place);
+  else if (agent < EMU_AGENT_STORES)
+    snprintf(text, room, " %s %s, which a product of warpgroup %u may still be reading that began at %s",
+             verb, r->where, agent - EMU_AGENT_PRODUCTS, place);
+  else
+    snprintf(text, room, " %s %s, which a copy to device memory may still be %s that began at %s", verb,
+             r->where, r->event.other_is_write ? "writing" : "reading", place);
+  return true;
+}
+
+static void write_race(const emu_raw *r, const char *place, char *text, size_t room)
+{
+  const uint64_t who = r->event.other << 2 >> 2 >> EMU_EPOCH_BITS;
+  const unsigned thread = who & EMU_SET;
+  const long long block = (long long)((who >> EMU_THREAD_BITS) - r->first_block);
+  const char *verb = r->event.is_write ? "writes" : "reads";
+  if (thread >= EMU_THREADS_MAX && thread < EMU_SET) {
+    write_agent(r, thread - EMU_THREADS_MAX, place, text, room);
+    return;
+  }
+  const char *form =
+      r->event.kind == EMU_UNFENCED
+          ? " %s %s beside the threads, which thread %d of block %lld %s at %s with no fence for "
+            "copies since"
+      : (r->event.other & EMU_EPOCH_MASK) == EMU_IN_FLIGHT
+          ? " %s %s, which a copy may still be writing that thread %d of block %lld %s at %s"
+          : " %s %s, which thread %d of block %lld %s at %s with nothing in between that "
+            "orders them";
+  const char *other_verb = (r->event.other & EMU_EPOCH_MASK) == EMU_IN_FLIGHT ? "began"
+                           : r->event.other_is_write                          ? "wrote"
+                                                                              : "read";
+  snprintf(text, room, form, verb, r->where, (int)thread, block, other_verb, place);
+}
+
 static void write_text(const emu_raw *r, const emu_place *at, const emu_place *other, emu_finding *f)
 {
   char place[EMU_FILE + 16], other_place[EMU_FILE + 16];
   print_place(at, place, sizeof place);
   print_place(other, other_place, sizeof other_place);
   const char *verb = r->event.is_write ? "writes" : "reads";
-  const uint64_t threads = (UINT64_C(1) << EMU_THREAD_BITS) - 1;
   int n = snprintf(f->text, sizeof f->text, "%s: %s, thread %d of block %lld of %s", kinds[f->kind], place,
                    f->thread, (long long)f->block, r->entry);
   char *rest = f->text + n;
   size_t room = sizeof f->text - (size_t)n;
-  if (f->kind == EMU_RACE) {
-    uint64_t who = r->event.other << 2 >> 2 >> EMU_EPOCH_BITS;
-    const char *form = (r->event.other & EMU_EPOCH_MASK) == EMU_IN_FLIGHT
-                           ? " %s %s, which a copy may still be writing that thread %d of block %lld %s at %s"
-                           : " %s %s, which thread %d of block %lld %s at %s with nothing in between that "
-                             "orders them";
-    const char *other_verb = (r->event.other & EMU_EPOCH_MASK) == EMU_IN_FLIGHT ? "began"
-                             : r->event.other_is_write                          ? "wrote"
-                                                                                : "read";
-    snprintf(rest, room, form, verb, r->where, (int)(who & threads),
-             (long long)((who >> EMU_THREAD_BITS) - r->first_block), other_verb, other_place);
+  if (f->kind == EMU_RACE || (f->kind == EMU_UNFENCED && !r->event.words)) {
+    write_race(r, other_place, rest, room);
   } else if (f->kind == EMU_OUT_OF_BOUNDS || f->kind == EMU_UNINITIALISED) {
     snprintf(rest, room, " %s %s", verb, r->where);
   } else if (f->kind == EMU_DIVERGENT_BARRIER || f->kind == EMU_MISSING_LANES) {
@@ -168,6 +271,12 @@ static void write_text(const emu_raw *r, const emu_place *at, const emu_place *o
     snprintf(rest, room, " ends while this copy to %s may still run", r->where);
   } else if (f->kind == EMU_PADDING) {
     snprintf(rest, room, ": %s", r->where);
+  } else if (f->kind == EMU_DEADLOCK) {
+    snprintf(rest, room, " waits for %s", r->where);
+  } else if (r->event.words) {
+    snprintf(rest, room, ": %s", r->event.words);
+  } else if (f->kind == EMU_PRODUCT_REGISTERS) {
+    snprintf(rest, room, " %s registers of a product that may still run and began at %s", verb, other_place);
   } else if (f->kind == EMU_ENDLESS) {
     snprintf(rest, room, " makes more accesses than the run allows");
   }

@@ -5,7 +5,7 @@
  * says what for). A shuffle exchanges values and orders nothing, as the PTX manual has it; nor does a
  * product.
  */
-#include "grid.h"
+#include "side.h"
 #include <string.h>
 
 emu_grid *emu_now;
@@ -67,6 +67,11 @@ void emu_grid_go(void)
   leave();
 }
 
+void emu_grid_leave(void)
+{
+  leave();
+}
+
 static void stop(emu_thread *t)
 {
   emu_block *b = t->home;
@@ -76,7 +81,7 @@ static void stop(emu_thread *t)
     b->ready &= ~(UINT32_C(1) << warp);
 }
 
-static void resume(emu_thread *t)
+void emu_grid_resume(emu_thread *t)
 {
   emu_block *b = t->home;
   int warp = t->me.thread / EMU_WARP;
@@ -90,6 +95,10 @@ static void body(void *argument)
   emu_thread *t = argument;
   emu_now->entry->call(emu_now->args);
   emu_copies_end(t);
+  emu_boxes_end(t);
+  emu_products_end(t);
+  if (t->home->left == 1)
+    emu_signals_end(t->home);
   t->done = true;
   stop(t);
   if (--t->home->left == 0) {
@@ -110,6 +119,7 @@ void emu_grid_begin(emu_block *b, int64_t index)
   emu_grid *g = emu_now;
   emu_emptied(g->memory, b->shared);
   b->active = true;
+  emu_side_reset(b);
   b->left = b->threads;
   b->at_barrier = 0;
   b->tick = 1;
@@ -120,20 +130,18 @@ void emu_grid_begin(emu_block *b, int64_t index)
     emu_thread *t = &b->thread[i];
     size_t size;
     char *stack = emu_fiber_stack(g->stacks, (int)(t - g->threads), &size);
-    t->home = b;
-    t->done = false;
-    t->flights = 0;
-    t->groups = 0;
+    *t = (emu_thread){.home = b, .flight = t->flight, .flight_room = t->flight_room};
     t->me = (emu_me){.who = (g->memory->hot.first_block + (uint64_t)index) << EMU_THREAD_BITS | (unsigned)i,
                      .seen_block = 1,
                      .stack = (uintptr_t)stack,
                      .stack_size = size,
                      .block = index,
+                     .grid = g->blocks,
                      .thread = i,
                      .shared = b->shared,
                      .shared_size = b->shared_size};
     stamp(t, 1);
-    resume(t);
+    emu_grid_resume(t);
     emu_fiber_set(&t->fiber, stack, size, body, t);
   }
 }
@@ -146,8 +154,10 @@ static void block_met(emu_block *b)
   for (int i = 0; i < b->threads; i++) {
     b->thread[i].me.seen_block = b->tick;
     stamp(&b->thread[i], b->tick);
-    resume(&b->thread[i]);
+    emu_grid_resume(&b->thread[i]);
   }
+  if (b->side && b->side->in_use)
+    emu_clocks_met(b, 0, b->threads, b->tick);
 }
 
 static void warp_met(emu_block *b, int warp, emu_wait kind)
@@ -160,18 +170,44 @@ static void warp_met(emu_block *b, int warp, emu_wait kind)
   if (kind == EMU_WAIT_WARP) {
     emu_now->report->barriers++;
     b->tick++;
-  } else if (kind == EMU_WAIT_SHUFFLE) {
+  } else if (kind == EMU_WAIT_SHUFFLE || kind == EMU_WAIT_VOTE) {
     emu_now->report->shuffles++;
   } else {
     emu_now->report->together++;
   }
+  float votes = 0;
+  for (int i = 0; i < EMU_WARP && kind == EMU_WAIT_VOTE; i++)
+    votes += lane[i].me.given;
   for (int i = 0; i < EMU_WARP; i++) {
+    if (kind == EMU_WAIT_VOTE)
+      lane[i].me.got = votes;
     if (kind == EMU_WAIT_WARP)
       stamp(&lane[i], b->tick);
     else if (kind == EMU_WAIT_SHUFFLE)
       lane[i].me.got = lane[(i ^ lane[i].me.lanes) & (EMU_WARP - 1)].me.given;
-    resume(&lane[i]);
+    emu_grid_resume(&lane[i]);
   }
+  if (kind == EMU_WAIT_WARP && b->side && b->side->in_use)
+    emu_clocks_met(b, warp * EMU_WARP, EMU_WARP, b->tick);
+}
+
+static void group_met(emu_block *b, int group)
+{
+  const emu_thread *apart = emu_products_meet(b, group);
+  if (apart)
+    emu_findings_apart(b->thread + group * EMU_GROUP, apart);
+  b->side->group[group].come = 0;
+  emu_now->report->together++;
+  for (int i = 0; i < EMU_GROUP; i++)
+    emu_grid_resume(&b->thread[group * EMU_GROUP + i]);
+}
+
+void emu_grid_pause(emu_wait kind, uintptr_t pc)
+{
+  emu_thread *t = emu_now->self;
+  t->waits = kind;
+  t->wait_pc = (uint32_t)(pc - emu_now->module->image);
+  stop(t);
 }
 
 void emu_grid_wait(emu_wait kind, uintptr_t pc)
@@ -180,12 +216,16 @@ void emu_grid_wait(emu_wait kind, uintptr_t pc)
   emu_block *b = t->home;
   int warp = t->me.thread / EMU_WARP;
   emu_copies_pass(t);
-  t->waits = kind;
-  t->wait_pc = (uint32_t)(pc - emu_now->module->image);
-  stop(t);
+  emu_boxes_pass(b);
+  emu_products_pass(b);
+  emu_grid_pause(kind, pc);
   if (kind == EMU_WAIT_BLOCK) {
     if (++b->at_barrier == b->threads)
       block_met(b);
+  } else if (kind == EMU_WAIT_PRODUCT) {
+    int group = t->me.thread / EMU_GROUP;
+    if (++b->side->group[group].come == EMU_GROUP)
+      group_met(b, group);
   } else if (++b->waiting[warp][kind] == EMU_WARP) {
     warp_met(b, warp, kind);
   }

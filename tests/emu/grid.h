@@ -1,8 +1,9 @@
 /* grid.h -- the threads of the blocks that run now, who of them may go on, and what each waits for. Private.
  *
  * grid.c switches between threads and lets barriers and shuffles happen; together.c has the products of a
- * warp; copies.c the copies that run on by themselves; maps.c the tensor maps; run.c fills the blocks and
- * reads what is left; findings.c collects. All of it works on the one grid that runs. */
+ * warp; copies.c the copies that run on by themselves; side.h has what Hopper added; maps.c the tensor maps;
+ * run.c fills the blocks and reads what is left; findings.c collects. All of it works on the one grid that
+ * runs. */
 #ifndef EMU_GRID_H
 #define EMU_GRID_H
 
@@ -23,6 +24,23 @@ typedef struct emu_flight {
   uint32_t seen_block, seen_warp;
 } emu_flight;
 
+/* Registers of a thread that products use: an array of sums or of left operands. */
+typedef struct emu_registers {
+  uintptr_t from, to;
+  bool sums;
+  bool dirty;       /* written since the last fence */
+  uint32_t product; /* the latest that uses them, counted from 1 */
+  uintptr_t pc;
+} emu_registers;
+
+enum { EMU_REGISTER_ARRAYS = 8, EMU_PRODUCT_GROUPS = 32 };
+
+/* What is known of each thread and agent: `seen` by accesses of a thread, `async` by those that the hardware
+ * makes beside it. They differ in what threads have stored without a fence since. */
+typedef struct emu_clock {
+  uint32_t *seen, *async;
+} emu_clock;
+
 typedef struct emu_thread {
   emu_me me;
   emu_fiber fiber;
@@ -33,6 +51,18 @@ typedef struct emu_thread {
   uint64_t groups; /* of copies, closed so far */
   int flights, flight_room;
   emu_flight *flight; /* by age */
+  /* What follows is side.h's. */
+  emu_clock clock;
+  uint32_t waits_for, parity;  /* a barrier and its phase */
+  uint32_t stores, last_store; /* of its groups of boxes: closed; the last that has one */
+  unsigned store_agent;        /* 0: it has none */
+  uintptr_t store_pc;
+  uint32_t products, products_done; /* begun; awaited */
+  bool fenced;                      /* registers, once at least */
+  int product_groups, register_arrays;
+  uint32_t
+      product_group[EMU_PRODUCT_GROUPS]; /* products of each closed group and those before, the last ones */
+  emu_registers registers[EMU_REGISTER_ARRAYS];
 } emu_thread;
 
 typedef struct emu_block {
@@ -46,6 +76,7 @@ typedef struct emu_block {
   char *shared;
   uint32_t shared_size;
   emu_thread *thread;
+  struct emu_side *side; /* NULL: not needed so far */
 } emu_block;
 
 /* What a finding is before its places are known. */
@@ -72,8 +103,9 @@ typedef struct emu_grid {
   bool fatal;       /* what was found makes going on senseless */
   bool changed;     /* a block has ended: its place may be filled */
   int resident;
-  int turn; /* the block that runs */
-  int warp; /* and its warp; -1: to be chosen */
+  int64_t blocks; /* of the launch */
+  int turn;       /* the block that runs */
+  int warp;       /* and its warp; -1: to be chosen */
   uint64_t random;
   emu_block block[EMU_RESIDENT_MAX];
   emu_thread *threads;
@@ -90,6 +122,10 @@ void emu_grid_begin(emu_block *b, int64_t index);
 /* Runs threads until a block has ended, nobody can go on, or something fatal was found. */
 void emu_grid_go(void);
 uint64_t emu_grid_random(void);
+/* The present thread is to wait; it runs on until it leaves. */
+void emu_grid_pause(emu_wait kind, uintptr_t pc);
+void emu_grid_leave(void);
+void emu_grid_resume(emu_thread *t);
 
 /* The callbacks of emu_hot. */
 void emu_grid_wait(emu_wait kind, uintptr_t pc);

@@ -14,22 +14,40 @@
  * earlier launch.
  *
  * A copy that runs on by itself has the epoch EMU_IN_FLIGHT, which comes before nobody's present, its own
- * thread's neither; the wait that covers it makes it a write of that moment (copies.c). */
+ * thread's neither; the wait that covers it makes it a write of that moment (copies.c).
+ *
+ * Where a block uses barriers in shared memory or named ones, three numbers are too few: from the first such
+ * call on each of its threads has a clock with an entry for every thread of the block and for every agent
+ * (clocks.c). An agent is what runs on by itself and is awaited as one: the copies that arrive at a barrier,
+ * a warpgroup's products, a thread's stores. Its epochs count its phases, products or groups, and nobody has
+ * seen one who has not waited for it. An entry above an access's epoch: the access came before. Readers of a
+ * word whose reads nothing orders are then kept one by one, in sets (EMU_SET). */
 #ifndef EMU_HOT_H
 #define EMU_HOT_H
 
 #include <stdint.h>
 
-enum { EMU_WARP = 32, EMU_THREADS_MAX = 1024 };
+enum { EMU_WARP = 32, EMU_THREADS_MAX = 1024, EMU_GROUP = 128 };
 
 /* What memory holds that nobody has written: a NaN as f32, each half of it one as f16 and as bf16. */
 #define EMU_POISON UINT32_C(0x7fed7fed)
 
-/* A stamp: tag 2 bits, block 24, thread 10, epoch 28. Blocks count from 1 over all launches of a run. */
-enum { EMU_EPOCH_BITS = 28, EMU_THREAD_BITS = 10, EMU_BLOCK_BITS = 24, EMU_TAG_SHIFT = 62 };
+/* A stamp: tag 2 bits, block 23, thread 11, epoch 28. Blocks count from 1 over all launches of a run. */
+enum { EMU_EPOCH_BITS = 28, EMU_THREAD_BITS = 11, EMU_BLOCK_BITS = 23, EMU_TAG_SHIFT = 62 };
 #define EMU_EPOCH_MASK ((UINT64_C(1) << EMU_EPOCH_BITS) - 1)
 
 #define EMU_IN_FLIGHT EMU_EPOCH_MASK
+
+/* "Threads" of a stamp that are none: agents; EMU_SET, whose epoch is the index of a set of readers; and
+ * EMU_ATOMIC, all that change a number as one, which nobody else's access comes after in a launch. */
+enum { EMU_AGENTS = 128, EMU_SET = (1 << EMU_THREAD_BITS) - 1, EMU_ATOMIC = EMU_SET - 1 };
+
+/* Readers of one warp, or an agent in the place of a lane, at one epoch. A set is a run of these; the first
+ * says how many. */
+typedef struct emu_readers {
+  uint32_t lanes, epoch;
+  uint16_t warp, count;
+} emu_readers;
 
 /* Tag of `write`: what the cell is. Of a split one the rest of `write` is the index of its halves. */
 enum { EMU_CLOSED, EMU_EMPTY, EMU_FILLED, EMU_SPLIT };
@@ -49,8 +67,8 @@ typedef struct emu_halves {
 } emu_halves;
 
 /* Shared memory has addresses of its own: the block's first byte has this one. It is aligned to what kernels
- * may count on (the swizzle of lib/mma.cuh does) and to no more. */
-enum { EMU_SHARED_ALIGN = 128, EMU_SHARED_BASE = 1024 + EMU_SHARED_ALIGN };
+ * may count on (the swizzle of 1024 bytes does) and to no more. As a pointer it is aligned to less. */
+enum { EMU_SHARED_ALIGN = 128, EMU_SHARED_BASE = 3 * 1024 };
 
 /* What a whole warp does together. ORDER OP */
 typedef enum emu_op {
@@ -60,8 +78,20 @@ typedef enum emu_op {
   EMU_MMA_F16,
   EMU_MMA_BF16,
   EMU_MMA_TF32,
+  EMU_STMATRIX,
+  EMU_WGMMA_S,
+  EMU_WGMMA_O,
   EMU_OPS
 } emu_op;
+
+/* Of a warpgroup. */
+typedef struct emu_product {
+  float *c;          /* registers that are added to, those of the thread */
+  int32_t columns;   /* of the product */
+  const uint32_t *a; /* registers of the left operand; NULL: it lies in shared memory */
+  uint64_t left, right;
+  int32_t add, is_bf16;
+} emu_product;
 
 /* A lane's part in it. */
 typedef struct emu_part {
@@ -70,6 +100,7 @@ typedef struct emu_part {
   uint32_t a[4], b[2];
   float c[4];      /* products: what is added to, then the sum */
   uint32_t got[4]; /* matrices: what comes out */
+  emu_product product;
 } emu_part;
 
 /* A thread as the callbacks see it. */
@@ -78,7 +109,10 @@ typedef struct emu_me {
   uint64_t stamp; /* who << EMU_EPOCH_BITS | epoch */
   uint32_t seen_block, seen_warp;
   uintptr_t stack, stack_size;
-  int64_t block; /* blockIdx.x */
+  const uint32_t *seen;  /* its clock, where there is one: emu_seen_at */
+  int32_t threads;       /* of its block */
+  uintptr_t known, last; /* registers that products use lie from here to there; 0: none do */
+  int64_t block, grid;   /* blockIdx.x, gridDim.x */
   int32_t thread;
   char *shared;
   uint32_t shared_size;
@@ -100,6 +134,10 @@ typedef enum emu_kind {
   EMU_ENDLESS,
   EMU_PADDING,
   EMU_NEVER_AWAITED,
+  EMU_DEADLOCK,
+  EMU_UNFENCED,
+  EMU_PRODUCT_REGISTERS,
+  EMU_MISUSE,
   EMU_KIND_COUNT
 } emu_kind;
 
@@ -108,7 +146,11 @@ typedef enum emu_wait {
   EMU_WAIT_BLOCK,
   EMU_WAIT_WARP,
   EMU_WAIT_SHUFFLE,
+  EMU_WAIT_VOTE,
   EMU_WAIT_TOGETHER, /* emu_op */
+  EMU_WAIT_PRODUCT,  /* a warpgroup */
+  EMU_WAIT_SIGNAL,   /* a barrier in shared memory */
+  EMU_WAIT_NAMED,
   EMU_WAIT_COUNT
 } emu_wait;
 
@@ -124,6 +166,7 @@ typedef struct emu_event {
   uint64_t other; /* a race: the other stamp and its place */
   uint32_t other_pc;
   int other_is_write;
+  const char *words; /* a misuse: what is wrong */
 } emu_event;
 
 typedef struct emu_hot {
@@ -142,6 +185,27 @@ typedef struct emu_hot {
   void (*copy)(char *to, const char *from, int real, uintptr_t pc);
   void (*copy_commit)(void);
   void (*copy_wait)(int left);
+  /* Barriers of 8 bytes at an address of shared memory; `bytes` < 0: none are announced. */
+  void (*signal_init)(uint32_t at, int32_t count, uintptr_t pc);
+  void (*signal_fence)(void);
+  void (*signal_arrive)(uint32_t at, int32_t bytes, uintptr_t pc);
+  int (*signal_passed)(uint32_t at, uint32_t parity, uintptr_t pc);
+  void (*named)(int name, int threads, int waits, uintptr_t pc);
+  void (*own_registers)(int count, int more, uintptr_t pc);
+  /* Boxes of tensor maps; `signal` is of a copy to shared memory alone. */
+  void (*box_load)(uint32_t to, const void *map, const int32_t at[4], uint32_t signal, uintptr_t pc);
+  void (*box_store)(const void *map, const int32_t at[4], uint32_t from, uintptr_t pc);
+  void (*store_commit)(void);
+  void (*store_wait)(void);
+  void (*copies_fence)(void);
+  /* Products of warpgroups: `part` of the present thread says which. */
+  void (*product)(uintptr_t pc);
+  void (*products_fence)(void);
+  void (*products_commit)(void);
+  void (*products_wait)(int left);
+  void (*registers)(uintptr_t address, uint32_t size, int is_write, uintptr_t pc);
+  void (*add_reader)(emu_cell *cell, const emu_me *me);
+  const emu_readers *sets;
 } emu_hot;
 
 /* Of the module that a file is linked into. */

@@ -11,6 +11,7 @@
 #define __noinline__ __attribute__((noinline))
 #define __restrict__ __restrict
 #define __launch_bounds__(...)
+#define __grid_constant__
 
 struct alignas(8) float2 {
   float x, y;
@@ -115,6 +116,29 @@ EMU_CALL emu_floats emu_mma(float c0, float c1, float c2, float c3, unsigned a0,
 EMU_CALL void emu_copy_async(unsigned to, const void *from, int real);
 void emu_copy_commit(void);
 void emu_copy_wait(int left);
+long long emu_grid_size(void);
+EMU_CALL int emu_any_lane(int x);
+EMU_CALL int emu_atomic_add(int *to, int x);
+EMU_CALL void emu_barrier_init(unsigned at, int count);
+void emu_barrier_init_fence(void);
+EMU_CALL void emu_barrier_arrive(unsigned at, int bytes);
+EMU_CALL int emu_barrier_passed(unsigned at, unsigned parity);
+EMU_CALL void emu_named(int name, int threads, int waits);
+EMU_CALL void emu_registers(int count, int more);
+EMU_CALL void emu_copy_box(unsigned to, const void *map, unsigned long long low, unsigned long long high,
+                           unsigned barrier);
+EMU_CALL void emu_store_box(const void *map, unsigned long long low, unsigned long long high, unsigned from);
+void emu_store_commit(void);
+void emu_store_wait(void);
+void emu_copies_fence(void);
+EMU_CALL void emu_stmatrix(unsigned row, unsigned a, unsigned b, unsigned c, unsigned d, int place);
+EMU_CALL void emu_wgmma_S(float *c, int columns, unsigned long long a, unsigned long long b, int add_bf16,
+                          int place);
+EMU_CALL void emu_wgmma_O(float *c, int columns, const unsigned *a, unsigned long long b, int add_bf16,
+                          int place);
+void emu_wgmma_fence(void);
+void emu_wgmma_commit(void);
+void emu_wgmma_wait(int left);
 }
 
 #define TWIN static inline __attribute__((always_inline))
@@ -141,10 +165,11 @@ TWIN float shfl_xor(float x, int lanes)
 }
 TWIN bool any_lane(bool x)
 {
-  float some = x ? 1.0f : 0.0f;
-  for (int lanes = 1; lanes < 32; lanes *= 2)
-    some = some > 0 ? emu_shfl_xor(some, lanes), some : emu_shfl_xor(some, lanes);
-  return some > 0;
+  return emu_any_lane(x);
+}
+TWIN int atomic_add(int *to, int x)
+{
+  return emu_atomic_add(to, x);
 }
 TWIN char *shared_memory()
 {
@@ -192,7 +217,8 @@ TWIN unsigned get4(unsigned from)
 
 /* What a warp does together: all lanes come from the same line, which is where the twin was called, for the
  * same op (ORDER OP, hot.h). */
-enum { EMU_LDMATRIX, EMU_LDMATRIX_TRANS, EMU_MMA_F16_K8, EMU_MMA_F16, EMU_MMA_BF16, EMU_MMA_TF32, EMU_OPS };
+enum { EMU_LDMATRIX, EMU_LDMATRIX_TRANS, EMU_MMA_F16_K8, EMU_MMA_F16, EMU_MMA_BF16, EMU_MMA_TF32,
+       EMU_STMATRIX, EMU_WGMMA_S, EMU_WGMMA_O, EMU_OPS };
 TWIN quad ldmatrix(unsigned row, int line = __builtin_LINE())
 {
   const emu_words x = emu_ldmatrix(row, line * EMU_OPS + EMU_LDMATRIX);
@@ -283,6 +309,107 @@ template <int left>
 TWIN void copy_wait()
 {
   emu_copy_wait(left);
+}
+
+/* ---- Hopper ---- */
+
+struct alignas(64) tensor_map {
+  unsigned long long opaque[16];
+};
+TWIN int grid_size()
+{
+  return (int)emu_grid_size();
+}
+TWIN void barrier_init(unsigned barrier, int count)
+{
+  emu_barrier_init(barrier, count);
+}
+TWIN void barrier_init_fence()
+{
+  emu_barrier_init_fence();
+}
+TWIN void barrier_arrive(unsigned barrier)
+{
+  emu_barrier_arrive(barrier, -1);
+}
+TWIN void barrier_expect(unsigned barrier, int bytes)
+{
+  emu_barrier_arrive(barrier, bytes);
+}
+TWIN bool barrier_passed(unsigned barrier, unsigned parity)
+{
+  return emu_barrier_passed(barrier, parity);
+}
+static constexpr unsigned long long emu_pair(int low, int high)
+{
+  return (unsigned)low | (unsigned long long)(unsigned)high << 32;
+}
+TWIN void copy_box(unsigned to, const tensor_map &from, int column, int row, int head, int batch, unsigned barrier)
+{
+  emu_copy_box(to, &from, emu_pair(column, row), emu_pair(head, batch), barrier);
+}
+TWIN void store_box(const tensor_map &to, int column, int row, int head, int batch, unsigned from)
+{
+  emu_store_box(&to, emu_pair(column, row), emu_pair(head, batch), from);
+}
+TWIN void store_commit()
+{
+  emu_store_commit();
+}
+TWIN void store_wait()
+{
+  emu_store_wait();
+}
+TWIN void copies_fence()
+{
+  emu_copies_fence();
+}
+TWIN void stmatrix(unsigned row, unsigned x0, unsigned x1, unsigned x2, unsigned x3, int line = __builtin_LINE())
+{
+  emu_stmatrix(row, x0, x1, x2, x3, line * EMU_OPS + EMU_STMATRIX);
+}
+TWIN void named_sync(int name, int threads)
+{
+  emu_named(name, threads, 1);
+}
+TWIN void named_arrive(int name, int threads)
+{
+  emu_named(name, threads, 0);
+}
+template <int count>
+TWIN void registers_more()
+{
+  emu_registers(count, 1);
+}
+template <int count>
+TWIN void registers_less()
+{
+  emu_registers(count, 0);
+}
+TWIN void products_fence()
+{
+  emu_wgmma_fence();
+}
+TWIN void products_commit()
+{
+  emu_wgmma_commit();
+}
+template <int left>
+TWIN void products_wait()
+{
+  emu_wgmma_wait(left);
+}
+/* The shape is the accumulator's: 64 rows, each thread of 128 two of them and a quarter of the columns. The
+ * type is that of the instruction in the text (filter.c). */
+template <class Sums>
+TWIN void wgmma_S(Sums &S, unsigned long long a, unsigned long long b, int add, int line = __builtin_LINE())
+{
+  emu_wgmma_S(&S.at[0][0], sizeof(S) / 2, a, b, (add != 0) | EMU_PRODUCTS_OF_BF16 * 2, line * EMU_OPS + EMU_WGMMA_S);
+}
+template <class Sums>
+TWIN void wgmma_O(Sums &O, const quad &a, unsigned long long b, int line = __builtin_LINE())
+{
+  emu_wgmma_O(&O.at[0][0], sizeof(O) / 2, a.at, b, 1 | EMU_PRODUCTS_OF_BF16 * 2, line * EMU_OPS + EMU_WGMMA_O);
 }
 
 /* The first number of __launch_bounds__. */

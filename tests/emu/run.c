@@ -1,5 +1,5 @@
 /* run.c -- a recipe, step by step: workspace, clears, launches; the grid of a launch, block by block. */
-#include "grid.h"
+#include "side.h"
 #include "../arguments.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,6 +100,7 @@ static void run_grid(emu_grid *g, int64_t grid)
 {
   int64_t step = random_step(grid), begun = 0;
   int left = 0;
+  g->blocks = grid;
   g->turn = 0;
   g->warp = -1;
   do {
@@ -112,7 +113,7 @@ static void run_grid(emu_grid *g, int64_t grid)
     left = 0;
     for (int i = 0; i < g->resident; i++)
       left += g->block[i].active;
-    if (!g->changed && !g->fatal) {
+    if (!g->changed && !g->fatal && !emu_boxes_stalled(g)) {
       for (int i = 0; i < g->resident; i++)
         if (g->block[i].active)
           emu_findings_stuck(&g->block[i]);
@@ -160,6 +161,8 @@ static fat_status run_entry(emu_grid *g, const char *name, const emu_entry *entr
     run_grid(g, v->grid);
     g->memory->hot.first_block = first + (uint64_t)v->grid;
   }
+  for (int i = 0; i < EMU_RESIDENT_MAX; i++)
+    emu_clocks_free(&g->block[i]);
   emu_memory_cut(g->memory, regions);
   return status;
 }
@@ -267,6 +270,24 @@ static emu_grid *open_grid(emu *e, const emu_module *module, const void *argumen
   e->hot.copy = emu_copies_begin;
   e->hot.copy_commit = emu_copies_commit;
   e->hot.copy_wait = emu_copies_wait;
+  e->hot.signal_init = emu_signals_init;
+  e->hot.signal_fence = emu_signals_fence;
+  e->hot.signal_arrive = emu_signals_arrive;
+  e->hot.signal_passed = emu_signals_passed;
+  e->hot.named = emu_signals_named;
+  e->hot.own_registers = emu_signals_registers;
+  e->hot.box_load = emu_boxes_load;
+  e->hot.box_store = emu_boxes_store;
+  e->hot.store_commit = emu_boxes_commit;
+  e->hot.store_wait = emu_boxes_wait;
+  e->hot.copies_fence = emu_clocks_fence;
+  e->hot.product = emu_products_begin;
+  e->hot.products_fence = emu_products_fence;
+  e->hot.products_commit = emu_products_commit;
+  e->hot.products_wait = emu_products_wait;
+  e->hot.registers = emu_products_registers;
+  e->hot.add_reader = emu_clocks_add_reader;
+  emu_clocks_open(&e->hot);
   module->attach(&e->hot);
   emu_now = g;
   return g;

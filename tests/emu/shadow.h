@@ -17,6 +17,43 @@ enum { EMU_BLOCK_SHIFT = EMU_EPOCH_BITS + EMU_THREAD_BITS };
 /* The bits in which two stamps of one block and epoch agree. */
 #define EMU_BLOCK_EPOCH (EMU_BLOCK_MASK << EMU_BLOCK_SHIFT | EMU_EPOCH_MASK)
 
+/* Where the entry of a thread or an agent lies in a clock. */
+static inline unsigned emu_seen_at(unsigned thread)
+{
+  return thread < EMU_THREADS_MAX ? thread + EMU_AGENTS : thread - EMU_THREADS_MAX;
+}
+
+static inline int emu_seen_lanes(const emu_me *me, unsigned warp, uint32_t lanes, uint64_t epoch)
+{
+  const uint32_t *seen = me->seen + emu_seen_at(warp * EMU_WARP);
+  for (; lanes; lanes &= lanes - 1)
+    if (epoch >= seen[__builtin_ctz(lanes)])
+      return 0;
+  return 1;
+}
+
+/* emu_before for one block's own accesses, by a clock. */
+__attribute__((noinline, unused)) static int
+emu_before_by_clock(const emu_hot *hot, uint64_t who, uint64_t epoch, unsigned span, const emu_me *me)
+{
+  unsigned thread = who & ((1u << EMU_THREAD_BITS) - 1);
+  if (span == EMU_ONE)
+    return thread != EMU_ATOMIC && epoch < me->seen[emu_seen_at(thread)];
+  if (span == EMU_OF_WARP)
+    return emu_seen_lanes(me, thread / EMU_WARP, UINT32_MAX, epoch);
+  if (thread == EMU_SET) {
+    const emu_readers *set = hot->sets + epoch;
+    for (int i = 0; i < set->count; i++)
+      if (!emu_seen_lanes(me, set[i].warp, set[i].lanes, set[i].epoch))
+        return 0;
+    return 1;
+  }
+  for (int i = 0; i < me->threads; i++)
+    if (epoch >= me->seen[emu_seen_at((unsigned)i)])
+      return 0;
+  return 1;
+}
+
 /* Whether the accesses that a stamp stands for came before the present of thread `me`. `span` says of how
  * many threads they are: EMU_ONE ... EMU_OF_GRID. */
 static inline int emu_before(const emu_hot *hot, uint64_t stamp, unsigned span, const emu_me *me)
@@ -25,6 +62,9 @@ static inline int emu_before(const emu_hot *hot, uint64_t stamp, unsigned span, 
   uint64_t block = who >> EMU_THREAD_BITS;
   if (block < hot->first_block)
     return 1;
+  if (__builtin_expect(me->seen != NULL, 0))
+    return span != EMU_OF_GRID && block == me->who >> EMU_THREAD_BITS &&
+           emu_before_by_clock(hot, who, stamp & EMU_EPOCH_MASK, span, me);
   if (span == EMU_ONE && who == me->who)
     return (stamp & EMU_STAMP_MASK) <= me->stamp;
   if (span == EMU_OF_GRID || block != me->who >> EMU_THREAD_BITS)
@@ -68,6 +108,10 @@ static inline void emu_add_reader(const emu_hot *hot, emu_cell *cell, const emu_
     return;
   }
   uint64_t old_who = old >> EMU_EPOCH_BITS & EMU_WHO_MASK;
+  if (me->seen && span != EMU_OF_GRID && old_who >> EMU_THREAD_BITS == me->who >> EMU_THREAD_BITS) {
+    hot->add_reader(cell, me);
+    return;
+  }
   uint64_t epoch = me->stamp & EMU_EPOCH_MASK;
   if ((old & EMU_EPOCH_MASK) > epoch)
     epoch = old & EMU_EPOCH_MASK;
@@ -120,7 +164,7 @@ static inline void emu_read_cell(emu_hot *hot, emu_cell *cell, uintptr_t a, uint
   unsigned span = cell->read >> EMU_TAG_SHIFT;
   if (span == EMU_OF_GRID && (cell->read >> EMU_BLOCK_SHIFT & EMU_BLOCK_MASK) >= hot->first_block)
     return;
-  if (span == EMU_OF_BLOCK && (other & EMU_BLOCK_EPOCH) == 0)
+  if (span == EMU_OF_BLOCK && (other & EMU_BLOCK_EPOCH) == 0 && !me->seen)
     return;
   emu_add_reader(hot, cell, me, pc);
 }
@@ -141,6 +185,28 @@ static inline void emu_write_cell(emu_hot *hot, emu_cell *cell, uintptr_t a, uin
   if (__builtin_expect(!emu_before(hot, cell->read, cell->read >> EMU_TAG_SHIFT, me), 0))
     emu_report_race(hot, cell, 0, 1, a, size, pc);
   cell->write = (uint64_t)EMU_FILLED << EMU_TAG_SHIFT | me->stamp;
+  cell->read = 0;
+  cell->write_pc = (uint32_t)(pc - hot->image);
+}
+
+/* Changes of one number by one another's leave are no race: none of them is between another's read and write.
+ */
+static inline void emu_atomic_cell(emu_hot *hot, emu_cell *cell, uintptr_t a, uintptr_t pc)
+{
+  const emu_me *me = hot->me;
+  const uint64_t atomic = (uint64_t)EMU_FILLED << EMU_TAG_SHIFT |
+                          (me->who >> EMU_THREAD_BITS << EMU_THREAD_BITS | EMU_ATOMIC) << EMU_EPOCH_BITS |
+                          (EMU_EPOCH_MASK - 1);
+  if (cell->write >> EMU_TAG_SHIFT != EMU_FILLED) {
+    emu_report_access(hot, cell->write >> EMU_TAG_SHIFT == EMU_EMPTY ? EMU_UNINITIALISED : EMU_OUT_OF_BOUNDS,
+                      0, a, 4, pc);
+    return;
+  }
+  if ((cell->write >> EMU_EPOCH_BITS & EMU_SET) != EMU_ATOMIC && !emu_before(hot, cell->write, EMU_ONE, me))
+    emu_report_race(hot, cell, 1, 1, a, 4, pc);
+  if (!emu_before(hot, cell->read, cell->read >> EMU_TAG_SHIFT, me))
+    emu_report_race(hot, cell, 0, 1, a, 4, pc);
+  cell->write = atomic;
   cell->read = 0;
   cell->write_pc = (uint32_t)(pc - hot->image);
 }
@@ -192,8 +258,11 @@ __attribute__((noinline, unused)) static void emu_access_parts(emu_hot *hot, uin
 static inline void emu_access_outside(emu_hot *hot, uintptr_t a, uint32_t size, int is_write, uintptr_t pc)
 {
   const emu_me *me = hot->me;
-  if (a - me->stack < me->stack_size)
+  if (a - me->stack < me->stack_size) {
+    if (__builtin_expect(a < me->last && a + size > me->known, 0))
+      hot->registers(a, size, is_write, pc);
     return;
+  }
   if (!is_write && (a - hot->image < hot->image_size || a - hot->call < hot->call_size))
     return;
   emu_report_access(hot, EMU_OUT_OF_BOUNDS, is_write, a, size, pc);

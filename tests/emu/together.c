@@ -107,6 +107,14 @@ static void hand_out(emu_op op, emu_thread *lanes)
     }
 }
 
+/* The row that lane 8 i + r writes is row r of matrix i. */
+static void gather_rows(emu_thread *lanes)
+{
+  for (int lane = 0; lane < EMU_WARP; lane++)
+    for (int t = 0; t < 4; t++)
+      lanes[lane].me.part.got[t] = lanes[lane % 8 * 4 + t].me.part.a[lane / 8];
+}
+
 const emu_thread *emu_together(emu_thread *lanes)
 {
   int32_t place = lanes[0].me.part.place;
@@ -114,11 +122,14 @@ const emu_thread *emu_together(emu_thread *lanes)
     if (lanes[i].me.part.place != place)
       return &lanes[i];
   emu_op op = (emu_op)(place % EMU_OPS);
-  if (op != EMU_LDMATRIX && op != EMU_LDMATRIX_TRANS) {
+  if (op != EMU_LDMATRIX && op != EMU_LDMATRIX_TRANS && op != EMU_STMATRIX) {
     multiply(op, lanes);
     return NULL;
   }
-  hand_out(op, lanes);
+  if (op == EMU_STMATRIX)
+    gather_rows(lanes);
+  else
+    hand_out(op, lanes);
   for (int i = 0; i < 4; i++)
     emu_now->report->conflicts += conflicts(lanes + 8 * i);
   return NULL;

@@ -133,6 +133,25 @@ uint32_t emu_get4(uint32_t from)
   return *p;
 }
 
+/* In global memory alone. */
+int32_t emu_atomic_add(int32_t *to, int32_t x);
+int32_t emu_atomic_add(int32_t *to, int32_t x)
+{
+  emu_hot *hot = emu_hot_state;
+  const uintptr_t a = (uintptr_t)to;
+  if (a % 4)
+    emu_report_access(hot, EMU_MISALIGNED, 1, a, 4, PC);
+  if (a - hot->arena >= hot->arena_size || a - (uintptr_t)hot->me->shared < hot->me->shared_size) {
+    emu_report_access(hot, EMU_OUT_OF_BOUNDS, 1, a, 4, PC);
+    return 0;
+  }
+  emu_count_access(hot, 1, a, 4, PC);
+  emu_atomic_cell(hot, hot->shadow + (a - hot->arena) / 4, a, PC);
+  const int32_t before = *to;
+  *to = (int32_t)((uint32_t)before + (uint32_t)x);
+  return before;
+}
+
 /* ---- what a warp does together ---- */
 
 /* Each lane reads its row when it comes; the meeting hands the elements out. */
@@ -197,4 +216,146 @@ void emu_copy_wait(int left);
 void emu_copy_wait(int left)
 {
   emu_hot_state->copy_wait(left);
+}
+
+/* ---- what Hopper added ---- */
+
+long long emu_grid_size(void);
+long long emu_grid_size(void)
+{
+  return emu_hot_state->me->grid;
+}
+
+int emu_any_lane(int x);
+int emu_any_lane(int x)
+{
+  emu_me *me = emu_hot_state->me;
+  me->given = x ? 1 : 0;
+  emu_hot_state->wait(EMU_WAIT_VOTE, PC);
+  return me->got > 0;
+}
+
+void emu_barrier_init(uint32_t at, int32_t count);
+void emu_barrier_init(uint32_t at, int32_t count)
+{
+  char *p = shared_at(at, 8, 1, PC);
+  if (!p)
+    return;
+  emu_access(emu_hot_state, (uintptr_t)p, 8, 1, PC);
+  emu_hot_state->signal_init(at, count, PC);
+}
+
+void emu_barrier_init_fence(void);
+void emu_barrier_init_fence(void)
+{
+  emu_hot_state->signal_fence();
+}
+
+void emu_barrier_arrive(uint32_t at, int32_t bytes);
+void emu_barrier_arrive(uint32_t at, int32_t bytes)
+{
+  emu_hot_state->signal_arrive(at, bytes, PC);
+}
+
+int emu_barrier_passed(uint32_t at, uint32_t parity);
+int emu_barrier_passed(uint32_t at, uint32_t parity)
+{
+  emu_count_access(emu_hot_state, 0, 0, 0, PC);
+  return emu_hot_state->signal_passed(at, parity, PC);
+}
+
+void emu_named(int name, int threads, int waits);
+void emu_named(int name, int threads, int waits)
+{
+  emu_hot_state->named(name, threads, waits, PC);
+}
+
+void emu_registers(int count, int more);
+void emu_registers(int count, int more)
+{
+  emu_hot_state->own_registers(count, more, PC);
+}
+
+/* Four coordinates in two words. */
+void emu_copy_box(uint32_t to, const void *map, uint64_t low, uint64_t high, uint32_t barrier);
+void emu_copy_box(uint32_t to, const void *map, uint64_t low, uint64_t high, uint32_t barrier)
+{
+  const int32_t at[4] = {(int32_t)low, (int32_t)(low >> 32), (int32_t)high, (int32_t)(high >> 32)};
+  emu_hot_state->box_load(to, map, at, barrier, PC);
+}
+
+void emu_store_box(const void *map, uint64_t low, uint64_t high, uint32_t from);
+void emu_store_box(const void *map, uint64_t low, uint64_t high, uint32_t from)
+{
+  const int32_t at[4] = {(int32_t)low, (int32_t)(low >> 32), (int32_t)high, (int32_t)(high >> 32)};
+  emu_hot_state->box_store(map, at, from, PC);
+}
+
+void emu_store_commit(void);
+void emu_store_commit(void)
+{
+  emu_hot_state->store_commit();
+}
+
+void emu_store_wait(void);
+void emu_store_wait(void)
+{
+  emu_hot_state->store_wait();
+}
+
+void emu_copies_fence(void);
+void emu_copies_fence(void)
+{
+  emu_hot_state->copies_fence();
+}
+
+/* The meeting says what this lane's row is; the lane writes it. */
+void emu_stmatrix(uint32_t row, uint32_t a, uint32_t b, uint32_t c, uint32_t d, int32_t place);
+void emu_stmatrix(uint32_t row, uint32_t a, uint32_t b, uint32_t c, uint32_t d, int32_t place)
+{
+  emu_me *me = emu_hot_state->me;
+  me->part = (emu_part){.place = place, .row = row, .a = {a, b, c, d}};
+  emu_hot_state->wait(EMU_WAIT_TOGETHER, PC);
+  uint32_t *p = (uint32_t *)(void *)shared_at(row, 16, 1, PC);
+  if (!p)
+    return;
+  emu_access(emu_hot_state, (uintptr_t)p, 16, 1, PC);
+  for (int i = 0; i < 4; i++)
+    p[i] = me->part.got[i];
+}
+
+void emu_wgmma_S(float *c, int columns, uint64_t a, uint64_t b, int add_bf16, int32_t place);
+void emu_wgmma_S(float *c, int columns, uint64_t a, uint64_t b, int add_bf16, int32_t place)
+{
+  emu_me *me = emu_hot_state->me;
+  me->part.place = place;
+  me->part.product = (emu_product){c, columns, 0, a, b, add_bf16 & 1, add_bf16 >> 1};
+  emu_hot_state->product(PC);
+}
+
+void emu_wgmma_O(float *c, int columns, const uint32_t *a, uint64_t b, int add_bf16, int32_t place);
+void emu_wgmma_O(float *c, int columns, const uint32_t *a, uint64_t b, int add_bf16, int32_t place)
+{
+  emu_me *me = emu_hot_state->me;
+  me->part.place = place;
+  me->part.product = (emu_product){c, columns, a, 0, b, add_bf16 & 1, add_bf16 >> 1};
+  emu_hot_state->product(PC);
+}
+
+void emu_wgmma_fence(void);
+void emu_wgmma_fence(void)
+{
+  emu_hot_state->products_fence();
+}
+
+void emu_wgmma_commit(void);
+void emu_wgmma_commit(void)
+{
+  emu_hot_state->products_commit();
+}
+
+void emu_wgmma_wait(int left);
+void emu_wgmma_wait(int left)
+{
+  emu_hot_state->products_wait(left);
 }
