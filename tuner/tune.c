@@ -104,6 +104,16 @@ static bool keeps_binary(const tuning *t, const fat_task_job *done)
                              (best == 0 || fat_trial_ms(&done->job) <= worth_keeping * best));
 }
 
+/* Whether no other kernel that may win has a better time for the line's problem. */
+static bool leads_all(const tuning *t, const fat_line *line, double ms)
+{
+  const fat_line *other = t->out->lines;
+  for (int i = 0; i < t->out->line_count; i++)
+    if (other[i].ask == line->ask && other[i].kernel->picked && t->best[i] > 0 && t->best[i] < ms)
+      return false;
+  return true;
+}
+
 static void note_best(tuning *t, fat_task_job *done)
 {
   const fat_job *job = &done->job;
@@ -113,7 +123,7 @@ static void note_best(tuning *t, fat_task_job *done)
   if (!leads)
     return;
   *best = ms;
-  if (job->eligible) {
+  if (job->eligible && leads_all(t, done->line, ms)) {
     char family[FAT_PROBLEM_TEXT];
     snprintf(t->progress.best, sizeof t->progress.best, "%.100s %.4g ms",
              fat_problem_family(job->problem, family), ms);
