@@ -44,13 +44,14 @@ static bool rebuilds(const fat_code *code)
 static fat_status look_in(fat_db *db, const char *schema, const fat_code_filter *f, fat_code *code,
                           fat_error *err)
 {
-  char sql[900], family[FAT_PROBLEM_TEXT], problem[FAT_PROBLEM_TEXT];
+  char sql[1000], family[FAT_PROBLEM_TEXT], problem[FAT_PROBLEM_TEXT];
   sqlite3_stmt *stmt = NULL;
   bool row;
   snprintf(sql, sizeof sql,
            "SELECT t.source, t.recipe, t.binary FROM %1$s.problem p JOIN %1$s.trial t ON t.problem = p.id"
            " JOIN %1$s.device d ON d.id = t.device WHERE p.family = ?1 AND d.sm = CAST(?2 AS INTEGER)"
            " AND t.config = ?3 AND t.outcome = 'ok' AND t.source = coalesce(?4, t.source)"
+           " AND (?7 IS NULL OR t.toolchain IN (SELECT id FROM %1$s.toolchain WHERE compile_key = ?7))"
            " AND t.recipe IS NOT NULL ORDER BY t.binary IS NULL, (p.text = ?5 AND d.facts = ?6) DESC,"
            " t.current DESC, t.origin, t.id DESC LIMIT %2$d",
            schema, TRIED);
@@ -58,8 +59,8 @@ static fat_status look_in(fat_db *db, const char *schema, const fat_code_filter 
   snprintf(sm, sizeof sm, "%d", f->sm);
   fat_status status = fat_db_prepare(db, db->sql, sql, &stmt, err);
   if (status == FAT_OK)
-    status = fat_db_bind(db, stmt, err, "tttttt", fat_problem_family(f->problem, family), sm, f->config,
-                         f->source_hash, fat_problem_print(f->problem, problem), f->facts);
+    status = fat_db_bind(db, stmt, err, "ttttttt", fat_problem_family(f->problem, family), sm, f->config,
+                         f->source_hash, fat_problem_print(f->problem, problem), f->facts, f->compile_key);
   while (status == FAT_OK && !launches(code)) {
     fat_code next = {0};
     status = fat_db_step(db, stmt, &row, err);

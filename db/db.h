@@ -45,7 +45,8 @@ typedef enum fat_db_mode {
 /* Path of the user's file: `given` (--db), else FATUNE_DB, else $XDG_DATA_HOME/fatune/fatune.db, else
  * ~/.local/share/fatune/fatune.db. FAT_E_INPUT if none of them can be formed. */
 fat_status fat_db_path(const char *given, fat_text *path, fat_error *err);
-/* Path of the system file: FATUNE_SYSTEM_DB, else the one compiled in. */
+/* Path of the system file: FATUNE_SYSTEM_DB, else share/fatune/fatune.db beside the folder of the program or
+ * library that holds this code, or one or two above, else the one compiled in. */
 const char *fat_db_system_path(void);
 
 /* `system` NULL: no system file. `path` NULL: no user's file, for reading alone. A system file that is
@@ -75,7 +76,7 @@ fat_status fat_db_run_end(fat_db *db, int64_t id, const char *status, fat_error 
 /* One trial, whole. Strings are borrowed. Times are milliseconds; NAN or 0 samples where nothing was timed.
  */
 typedef struct fat_trial {
-  int64_t id; /* set by put and by readers */
+  int64_t id; /* set by put and by readers; negative: of the system's file, which nothing writes */
   int64_t run;
   fat_problem problem;
   fat_gpu gpu;
@@ -164,6 +165,7 @@ typedef struct fat_code_filter {
   const char *facts; /* NULL, or of a device whose trial is preferred */
   const char *config;
   const char *source_hash; /* NULL: any, the latest */
+  const char *compile_key; /* NULL: any */
 } fat_code_filter;
 typedef struct fat_code {
   char *source, *recipe; /* NULL: not kept, or damaged */
@@ -189,10 +191,18 @@ fat_status fat_db_view(fat_db *db, const char *view, bool json, fat_text *out, f
 typedef struct fat_import {
   long added, kept, refused; /* kept: we had the same or better */
   char first_refusal[256];
+  bool any_date; /* private */
 } fat_import;
 fat_status fat_db_export(fat_db *db, fat_text *out, fat_error *err);
+/* Of what was measured, on the GPU of these facts (NULL: any), only what is worth shipping: winners, the best
+ * of each kernel, their twins. Read by import too; the same rows give the same text. */
+fat_status fat_db_export_winners(fat_db *db, const char *gpu, fat_text *out, fat_error *err);
 fat_status fat_db_import(fat_db *db, const char *json_lines, size_t length, fat_import *counts,
                          fat_error *err);
+/* The same into a database made of such rows alone, where a date ahead of the clock outranks nothing: the
+ * clock of who builds a package may be behind that of who measured. */
+fat_status fat_db_import_shipped(fat_db *db, const char *json_lines, size_t length, fat_import *counts,
+                                 fat_error *err);
 /* The same from another database file, opened with everything hostile in mind. */
 fat_status fat_db_merge(fat_db *db, const char *other_path, fat_import *counts, fat_error *err);
 

@@ -2,7 +2,9 @@
  *
  * Every value goes through the same readers as a stored row or a word on the command line (row.c), so a line
  * or a file made by anybody can at worst claim times that are not true. Source and binaries are made here,
- * by our own templates and compiler. One transaction: all of an import counts, or nothing of it. */
+ * by our own templates and compiler. One transaction: all of an import counts, or nothing of it. A line
+ * {"shared": {...}} is no row: the rows below it, up to the next such line, have what it says and they do
+ * not. */
 #include "private.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,15 +13,18 @@
 
 enum { LINE_MAX_BYTES = 1 << 24 };
 
-#define JSON(path) "json_extract(?1, '$." path "')"
+#define JSON(path) "json_extract(j, '$." path "')"
 
-/* A line as a row. ORDER ROW */
+/* A line ?1 as a row, over what the lines above share, ?2. ORDER ROW */
 static const char LINE[] = "SELECT 0, NULL, " JSON(
     "problem") ", NULL, " JSON("gpu.name") ", " JSON("gpu.sm") ", " JSON("gp"
                                                                          "u."
                                                                          "sm"
                                                                          "s") ", " JSON("gpu.shared_block") ", " JSON("gpu.shared_sm") ", " JSON("gpu.l2") ", " JSON("gpu.bus") ", " JSON("gpu.clock") ", " JSON("gpu.memory_clock") ", " JSON("gpu.dram") ", " JSON("gpu.memory") ", " JSON("config") ", " JSON("eligible") ", " JSON("source") ", " JSON("templates") ", " JSON("compile_key") ", " JSON("driver") ", " JSON("outcome") ", " JSON("origin") ", " JSON("ms") ", " JSON("p20") ", " JSON("p80") ", " JSON("clock"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                          "_mhz") ", " JSON("error_max") ", " JSON("error_allowed") ", " JSON("limit_by") ", " JSON("registers") ", " JSON("stack") ", " JSON("spills") ", " JSON("shared") ", " JSON("blocks_per_sm") ", " JSON("compile_seconds") ", coalesce(json_array_length(?1, '$.samples'), 0), " JSON("detail") ", NULL, " JSON("date") ", " JSON("nvrtc") ", " JSON("version") ", NULL, NULL WHERE json_valid(?1) AND json_type(?1) = 'object'";
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                          "_mhz") ", " JSON("error_max") ", " JSON("error_allowed") ", " JSON("limit_by") ", " JSON("registers") ", " JSON("stack") ", " JSON("spills") ", " JSON("shared") ", " JSON("blocks_per_sm") ", " JSON("compile_seconds") ", coalesce(json_array_length(?1, '$.samples'), 0), " JSON("detail") ", NULL, " JSON("date") ", " JSON("nvrtc") ", " JSON("version") ", NULL, NULL FROM (SELECT json_patch(coalesce(?2, '{}'), ?1) AS j WHERE json_valid(?1)"
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                         " AND json_type(?1) = 'object')";
+static const char LINE_SHARED[] = "SELECT json_extract(?1, '$.shared') WHERE json_valid(?1)"
+                                  " AND json_type(?1) = 'object' AND json_type(?1, '$.shared') = 'object'";
 static const char LINE_SAMPLES[] = "SELECT s.value, c.value FROM json_each(?1, '$.samples') s"
                                    " LEFT JOIN json_each(?1, '$.clocks') c ON c.key = s.key WHERE "
                                    "json_type(?1, '$.samples') = 'array' ORDER BY s.key";
@@ -77,7 +82,7 @@ static fat_status take(fat_db *db, sqlite3_stmt *stmt, sqlite3_stmt *samples, fa
 {
   fat_error why = {0};
   fat_status status = fat_db_row_read(stmt, row, &why);
-  if (status == FAT_OK && is_future(row->trial.date))
+  if (status == FAT_OK && !counts->any_date && is_future(row->trial.date))
     status = fat_status_fail(&why, FAT_E_CORRUPT, "date %s is in the future", row->trial.date);
   if (status == FAT_OK)
     status = fat_db_row_samples(samples, row, &why);
@@ -92,27 +97,69 @@ static fat_status take(fat_db *db, sqlite3_stmt *stmt, sqlite3_stmt *samples, fa
 
 /* -- JSON lines */
 
-static fat_status take_line(fat_db *db, sqlite3_stmt *stmt, sqlite3_stmt *samples, const char *line,
-                            size_t length, long number, fat_db_row *row, fat_import *counts, fat_error *err)
+typedef struct reading {
+  fat_db *db;
+  sqlite3_stmt *row, *samples, *shared;
+  fat_text common; /* what the rows share; empty: nothing */
+  fat_db_row space;
+  fat_import *counts;
+} reading;
+
+static fat_status bind_line(reading *r, sqlite3_stmt *stmt, const char *line, size_t length, fat_error *err)
+{
+  if (sqlite3_bind_text(stmt, 1, line, (int)length, SQLITE_STATIC) == SQLITE_OK)
+    return FAT_OK;
+  return fat_db_fail(r->db, r->db->sql, "importing", err);
+}
+
+/* *found: the line says what the rows below it share, and is done with. */
+static fat_status take_shared(reading *r, const char *line, size_t length, bool *found, fat_error *err)
+{
+  FAT_TRY(bind_line(r, r->shared, line, length, err));
+  fat_status status = fat_db_step(r->db, r->shared, found, err);
+  if (status == FAT_OK && *found) {
+    const char *text = (const char *)sqlite3_column_text(r->shared, 0);
+    fat_text_clear(&r->common);
+    fat_text_add(&r->common, text ? text : "");
+    status = text ? fat_text_status(&r->common, err)
+                  : fat_status_fail(err, FAT_E_NOMEM, "out of memory for a line");
+  }
+  fat_db_release(r->shared);
+  return status;
+}
+
+static fat_status take_row(reading *r, const char *line, size_t length, long number, fat_error *err)
 {
   bool found = false;
+  FAT_TRY(bind_line(r, r->row, line, length, err));
+  FAT_TRY(bind_line(r, r->samples, line, length, err));
+  if (r->common.length && sqlite3_bind_text(r->row, 2, fat_text_get(&r->common), (int)r->common.length,
+                                            SQLITE_STATIC) != SQLITE_OK)
+    return fat_db_fail(r->db, r->db->sql, "importing", err);
+  FAT_TRY(fat_db_step(r->db, r->row, &found, err));
+  if (found)
+    return take(r->db, r->row, r->samples, &r->space, "line", number, r->counts, err);
+  refuse(r->counts, "line", number, "no JSON object");
+  return FAT_OK;
+}
+
+static fat_status take_line(reading *r, const char *line, size_t length, long number, fat_error *err)
+{
+  bool shared = false;
+  fat_error why = {0};
   if (length > LINE_MAX_BYTES) {
-    refuse(counts, "line", number, "longer than 16 MiB");
+    refuse(r->counts, "line", number, "longer than 16 MiB");
     return FAT_OK;
   }
-  if (sqlite3_bind_text(stmt, 1, line, (int)length, SQLITE_STATIC) != SQLITE_OK ||
-      sqlite3_bind_text(samples, 1, line, (int)length, SQLITE_STATIC) != SQLITE_OK)
-    return fat_db_fail(db, db->sql, "importing", err);
-  fat_error why = {0};
-  fat_status status = fat_db_step(db, stmt, &found, &why);
-  if (status == FAT_OK && found)
-    status = take(db, stmt, samples, row, "line", number, counts, &why);
-  else if (status == FAT_OK || status == FAT_E_DB) { /* FAT_E_DB: SQLite's "malformed JSON" */
-    refuse(counts, "line", number, "no JSON object");
+  fat_status status = take_shared(r, line, length, &shared, &why);
+  if (status == FAT_OK && !shared)
+    status = take_row(r, line, length, number, &why);
+  if (status == FAT_E_DB) { /* SQLite's "malformed JSON" */
+    refuse(r->counts, "line", number, "no JSON object");
     status = FAT_OK;
   }
-  fat_db_release(stmt);
-  fat_db_release(samples);
+  fat_db_release(r->row);
+  fat_db_release(r->samples);
   return status == FAT_OK ? status : fat_status_fail(err, status, "%s", why.text);
 }
 
@@ -126,31 +173,34 @@ static bool is_blank(const char *text, size_t length)
 
 static fat_status take_lines(fat_db *db, const char *text, size_t length, fat_import *counts, fat_error *err)
 {
-  sqlite3_stmt *stmt = NULL, *samples = NULL;
-  fat_db_row row = {0};
+  reading r = {.db = db, .counts = counts};
   const char *end = text + length;
   long number = 0;
-  fat_status status = fat_db_prepare(db, db->sql, LINE, &stmt, err);
+  fat_status status = fat_db_prepare(db, db->sql, LINE, &r.row, err);
   if (status == FAT_OK)
-    status = fat_db_prepare(db, db->sql, LINE_SAMPLES, &samples, err);
+    status = fat_db_prepare(db, db->sql, LINE_SAMPLES, &r.samples, err);
+  if (status == FAT_OK)
+    status = fat_db_prepare(db, db->sql, LINE_SHARED, &r.shared, err);
   while (status == FAT_OK && text < end) {
     const char *stop = memchr(text, '\n', (size_t)(end - text));
     size_t n = (size_t)((stop ? stop : end) - text);
     number++;
     if (!is_blank(text, n))
-      status = take_line(db, stmt, samples, text, n, number, &row, counts, err);
+      status = take_line(&r, text, n, number, err);
     text = stop ? stop + 1 : end;
   }
-  sqlite3_finalize(stmt);
-  sqlite3_finalize(samples);
-  fat_db_row_free(&row);
+  sqlite3_finalize(r.row);
+  sqlite3_finalize(r.samples);
+  sqlite3_finalize(r.shared);
+  fat_db_row_free(&r.space);
+  fat_text_free(&r.common);
   return status;
 }
 
-fat_status fat_db_import(fat_db *db, const char *json_lines, size_t length, fat_import *counts,
+static fat_status import(fat_db *db, const char *json_lines, size_t length, bool any_date, fat_import *counts,
                          fat_error *err)
 {
-  memset(counts, 0, sizeof *counts);
+  *counts = (fat_import){.any_date = any_date};
   FAT_TRY(fat_db_ready(db, true, err));
   FAT_TRY(fat_db_begin(db, err));
   fat_status status = take_lines(db, json_lines, length, counts, err);
@@ -160,6 +210,18 @@ fat_status fat_db_import(fat_db *db, const char *json_lines, size_t length, fat_
   if (status != FAT_OK)
     memset(counts, 0, sizeof *counts);
   return status;
+}
+
+fat_status fat_db_import(fat_db *db, const char *json_lines, size_t length, fat_import *counts,
+                         fat_error *err)
+{
+  return import(db, json_lines, length, false, counts, err);
+}
+
+fat_status fat_db_import_shipped(fat_db *db, const char *json_lines, size_t length, fat_import *counts,
+                                 fat_error *err)
+{
+  return import(db, json_lines, length, true, counts, err);
 }
 
 /* -- another database */

@@ -3,6 +3,7 @@
  * A row of the system's file is left out where the user's has one of the same key. A damaged row is a miss:
  * it is left out and named in the note. Strings of a row live until the callback returns. */
 #include "private.h"
+#include <string.h>
 
 /* The user's file has a row for the same trial. */
 #define HIDDEN_TRIAL                                                                                         \
@@ -35,7 +36,7 @@ static fat_status rows_of(fat_db *db, const char *schema, const char *from, cons
   sqlite3_stmt *stmt = NULL, *samples = NULL;
   fat_db_row row = {0};
   int bound = 0;
-  bool more = true;
+  bool more = true, below = strcmp(schema, "system") == 0;
   fat_db_row_select(&sql, schema);
   fat_text_format(&sql, "%s WHERE true", from);
   for (int i = 0; i < count; i++)
@@ -59,6 +60,8 @@ static fat_status rows_of(fat_db *db, const char *schema, const char *from, cons
     if (status != FAT_OK || !more)
       break;
     status = fat_db_row_whole(db, stmt, samples, &row, err);
+    if (status == FAT_OK && below)
+      row.trial.id = -row.trial.id;
     if (status == FAT_OK)
       *stop = !fn(&row.trial, user);
     else if (status == FAT_E_CORRUPT) /* a miss, with a remark */

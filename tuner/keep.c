@@ -61,8 +61,12 @@ fat_status fat_keep_again(const fat_problem *p, const fat_order *order, const fa
   status = job.status;
   if (status != FAT_OK)
     fat_status_fail(err, status, "%s", job.error.text);
-  else if (job.binary.cubin && strcmp(job.source.hash, row->source_hash) == 0)
-    status = fat_trial_attach(&job, order->db, row->id, err);
+  else if (job.binary.cubin && strcmp(job.source.hash, row->source_hash) == 0) {
+    int64_t id;
+    status = fat_rows_own(order->db, row, p, order->gpu, &order->bench.tools, 0, &id, err);
+    if (status == FAT_OK)
+      status = fat_trial_attach(&job, order->db, id, err);
+  }
   fat_trial_free(&job);
   return status;
 }

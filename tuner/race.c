@@ -81,7 +81,11 @@ static fat_status gather(const fat_order *order, const fat_problem *p, const fat
   fat_gpu_facts(order->gpu, facts);
   for (int i = 0; i < count; i++) {
     fat_code *code = &f->code[f->count];
-    const fat_code_filter filter = {p, order->gpu->sm, facts, rows[i]->config, rows[i]->source_hash};
+    const fat_code_filter filter = {.problem = p,
+                                    .sm = order->gpu->sm,
+                                    .facts = facts,
+                                    .config = rows[i]->config,
+                                    .source_hash = rows[i]->source_hash};
     fat_status status = fat_db_code(order->db, &filter, code, err);
     if (status == FAT_E_NOT_FOUND)
       continue;
@@ -226,6 +230,16 @@ fat_status fat_race_incumbent(const fat_order *order, const fat_problem *p, char
   return FAT_OK;
 }
 
+/* What is put becomes the winner by its time alone where it is the fastest; then there is nothing to prefer.
+ */
+static fat_status prefer(const fat_order *order, const fat_problem *p, const fat_row *winner, fat_error *err)
+{
+  int64_t id;
+  FAT_TRY(fat_rows_own(order->db, winner, p, order->gpu, &order->bench.tools, 0, &id, err));
+  fat_status status = fat_db_prefer(order->db, id, err);
+  return status == FAT_E_NOT_FOUND && winner->id < 0 ? FAT_OK : status;
+}
+
 fat_status fat_race_crown(const fat_order *order, const fat_problem *p, const char *incumbent, fat_error *err)
 {
   char now[FAT_CONFIG_TEXT];
@@ -235,7 +249,7 @@ fat_status fat_race_crown(const fat_order *order, const fat_problem *p, const ch
   FAT_TRY(fat_rows_read(order->db, p, order->gpu, &order->bench.tools, &rows, err));
   const fat_row *winner = fat_race_winner(&rows, incumbent);
   if (winner && strcmp(winner->config, now) != 0)
-    status = fat_db_prefer(order->db, winner->id, err);
+    status = prefer(order, p, winner, err);
   fat_rows_free(&rows);
   return status;
 }

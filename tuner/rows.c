@@ -195,3 +195,17 @@ fat_status fat_rows_trial(const fat_row *row, const fat_problem *p, const fat_gp
                        .log = ""};
   return fat_config_parse(row->config, &trial->config, err);
 }
+
+fat_status fat_rows_own(fat_db *db, const fat_row *row, const fat_problem *p, const fat_gpu *gpu,
+                        const fat_tools *tools, int64_t run, int64_t *id, fat_error *err)
+{
+  fat_trial copy;
+  *id = row->id;
+  if (row->id >= 0)
+    return FAT_OK;
+  FAT_TRY(fat_rows_trial(row, p, gpu, tools, &copy, err));
+  copy.run = run;
+  FAT_TRY(fat_db_put(db, &copy, NULL, err));
+  *id = copy.id;
+  return FAT_OK;
+}

@@ -18,7 +18,7 @@ typedef struct fat_tools {
 } fat_tools;
 
 typedef struct fat_row {
-  int64_t id;
+  int64_t id; /* negative: of the system's file */
   char config[FAT_CONFIG_TEXT], kernel[FAT_CONFIG_KERNEL];
   char source_hash[FAT_HASH_SIZE];
   bool same_templates; /* made with the templates in use: its source is known to be the same */
@@ -57,5 +57,10 @@ bool fat_rows_is_finalist(const fat_row *row);
 /* A measured row as it would be put again; its strings are borrowed from the row, the tools and ''. */
 fat_status fat_rows_trial(const fat_row *row, const fat_problem *p, const fat_gpu *gpu,
                           const fat_tools *tools, fat_trial *trial, fat_error *err);
+
+/* The id of a row that may be written to: its own, or that of its copy in the user's file, where it lies in
+ * the system's. */
+fat_status fat_rows_own(fat_db *db, const fat_row *row, const fat_problem *p, const fat_gpu *gpu,
+                        const fat_tools *tools, int64_t run, int64_t *id, fat_error *err);
 
 #endif

@@ -37,8 +37,11 @@ static fat_status has_code(const fat_order *order, const fat_problem *p, const f
 {
   char facts[FAT_GPU_FACTS];
   fat_code code;
-  const fat_code_filter filter = {p, order->gpu->sm, fat_gpu_facts(order->gpu, facts), row->config,
-                                  row->source_hash};
+  const fat_code_filter filter = {.problem = p,
+                                  .sm = order->gpu->sm,
+                                  .facts = fat_gpu_facts(order->gpu, facts),
+                                  .config = row->config,
+                                  .source_hash = row->source_hash};
   fat_status status = fat_db_code(order->db, &filter, &code, err);
   *has = status == FAT_OK && code.cubin;
   if (status == FAT_OK)
