@@ -1,7 +1,9 @@
 /* cmd_share.c -- `fatune export`, `import`, `merge`: results between databases.
  *
  * In and out: JSON lines of parameters and results, or another database file. Binaries never travel by these:
- * a cubin is code; what comes in is compiled again before it runs. */
+ * a cubin is code; what comes in is compiled again before it runs. The database of a package is made here:
+ * its rows from text (`export --winners`), its code by this program (`import --code`). */
+#include "code.h"
 #include "commands.h"
 #include "exit.h"
 #include "json.h"
@@ -24,6 +26,19 @@ static fat_status write_file(const char *path, const fat_text *text, fat_error *
   return fat_status_fail(err, FAT_E_IO, "%s cannot be written: %s", path, strerror(errno));
 }
 
+static fat_status export_winners(const fat_options *options, fat_db *db, fat_text *out, fat_error *err)
+{
+  char facts[FAT_GPU_FACTS];
+  const fat_gpu *gpu = NULL;
+  if (options->gpu)
+    FAT_TRY(fat_gpu_find(options->gpu, &gpu, err));
+  FAT_TRY(fat_db_export_winners(db, gpu ? fat_gpu_facts(gpu, facts) : NULL, out, err));
+  if (out->length == 0)
+    return fat_status_fail(err, FAT_E_INPUT, "nothing was measured%s%s: there is no winner to export",
+                           gpu ? " on the " : "", gpu ? gpu->name : "");
+  return FAT_OK;
+}
+
 static int export_rows(const fat_options *options, const char *command_line)
 {
   fat_db *db = NULL;
@@ -33,7 +48,7 @@ static int export_rows(const fat_options *options, const char *command_line)
   (void)command_line;
   fat_status status = fat_open_db(options, FAT_DB_READ, &db, &path, &err);
   if (status == FAT_OK)
-    status = fat_db_export(db, &out, &err);
+    status = options->winners ? export_winners(options, db, &out, &err) : fat_db_export(db, &out, &err);
   if (status == FAT_OK && options->arg_count)
     status = write_file(options->args[0], &out, &err);
   else if (status == FAT_OK)
@@ -60,49 +75,118 @@ static fat_status read_stdin(fat_text *text, fat_error *err)
   return fat_text_status(text, err);
 }
 
-static int print_counts(const fat_options *options, const fat_import *counts)
+static void counts_json(const fat_import *counts, const fat_code_counts *code, fat_text *out)
+{
+  fat_json j = {.out = out};
+  fat_json_open(&j, NULL, '{');
+  fat_json_int(&j, "added", counts->added);
+  fat_json_int(&j, "kept", counts->kept);
+  fat_json_int(&j, "refused", counts->refused);
+  fat_json_string(&j, "first_refusal", counts->refused ? counts->first_refusal : NULL);
+  if (code) {
+    fat_json_int(&j, "rows", code->rows);
+    fat_json_int(&j, "compiled", code->compiled);
+    fat_json_int(&j, "copied", code->copied);
+    fat_json_int(&j, "changed", code->changed);
+    fat_json_int(&j, "lost", code->lost);
+    fat_json_string(&j, "first_lost", code->lost ? code->first_lost : NULL);
+  }
+  fat_json_close(&j, '}');
+}
+
+static void counts_text(const fat_import *counts, const fat_code_counts *code, fat_text *out)
+{
+  fat_text_format(out, "%ld rows added, %ld known already, %ld refused%s%s\n", counts->added, counts->kept,
+                  counts->refused, counts->refused ? "; the first: " : "",
+                  counts->refused ? counts->first_refusal : "");
+  if (!code)
+    return;
+  fat_text_format(out, "%d rows measured: %d cubins compiled, %d of the last build\n", code->rows,
+                  code->compiled, code->copied);
+  if (code->changed)
+    fat_text_format(out, "%d rows were measured with other templates: a new tune on that GPU is due\n",
+                    code->changed);
+  if (code->lost)
+    fat_text_format(out, "%d rows have no code by these templates; the first: %s\n", code->lost,
+                    code->first_lost);
+}
+
+/* `code` NULL: none was asked for. */
+static int print_counts(const fat_options *options, const fat_import *counts, const fat_code_counts *code)
 {
   fat_text out = {0};
-  if (options->json) {
-    fat_json j = {.out = &out};
-    fat_json_open(&j, NULL, '{');
-    fat_json_int(&j, "added", counts->added);
-    fat_json_int(&j, "kept", counts->kept);
-    fat_json_int(&j, "refused", counts->refused);
-    fat_json_string(&j, "first_refusal", counts->refused ? counts->first_refusal : NULL);
-    fat_json_close(&j, '}');
-  } else {
-    fat_text_format(&out, "%ld rows added, %ld known already, %ld refused%s%s\n", counts->added, counts->kept,
-                    counts->refused, counts->refused ? "; the first: " : "",
-                    counts->refused ? counts->first_refusal : "");
-  }
+  if (options->json)
+    counts_json(counts, code, &out);
+  else
+    counts_text(counts, code, &out);
   fat_error err = {0};
-  int code = fat_text_status(&out, &err) == FAT_OK ? fat_exit_print(fat_text_get(&out)) : fat_exit_fail(&err);
+  int exit_code =
+      fat_text_status(&out, &err) == FAT_OK ? fat_exit_print(fat_text_get(&out)) : fat_exit_fail(&err);
   fat_text_free(&out);
-  return code == FAT_EXIT_FINE && counts->refused > 0 ? FAT_EXIT_USAGE : code;
+  return exit_code == FAT_EXIT_FINE && counts->refused > 0 ? FAT_EXIT_USAGE : exit_code;
+}
+
+/* All files one behind the other; a refusal tells which. */
+static fat_status import_files(const fat_options *options, fat_db *db, fat_import *counts, fat_error *err)
+{
+  fat_status status = FAT_OK;
+  for (int i = 0; i < (options->arg_count ? options->arg_count : 1) && status == FAT_OK; i++) {
+    const char *name = options->arg_count ? options->args[i] : "-";
+    fat_text text = {0};
+    fat_import one = {0};
+    status =
+        strcmp(name, "-") == 0 ? read_stdin(&text, err) : fat_text_read_file(&text, name, IMPORT_MOST, err);
+    if (status == FAT_E_NOT_FOUND)
+      status = err->status = FAT_E_INPUT;
+    if (status == FAT_OK)
+      status = options->code ? fat_db_import_shipped(db, fat_text_get(&text), text.length, &one, err)
+                             : fat_db_import(db, fat_text_get(&text), text.length, &one, err);
+    counts->added += one.added;
+    counts->kept += one.kept;
+    if (one.refused && !counts->refused)
+      snprintf(counts->first_refusal, sizeof counts->first_refusal, "%.80s%s%.160s",
+               options->arg_count > 1 ? name : "", options->arg_count > 1 ? ": " : "", one.first_refusal);
+    counts->refused += one.refused;
+    fat_text_free(&text);
+  }
+  return status;
+}
+
+/* A machine without NVRTC builds a package's database without cubins. */
+static fat_status make_code(const fat_options *options, fat_db *db, fat_code_counts *counts, fat_error *err)
+{
+  fat_script *script = NULL;
+  fat_nvrtc *nvrtc = NULL;
+  fat_error why = {0};
+  FAT_TRY(fat_open_script(options, &script, err));
+  fat_status status = fat_nvrtc_open(options->cuda, &nvrtc, &why);
+  if (status != FAT_OK && !options->quiet)
+    fprintf(stderr, "fatune: no cubins are made: %s\n", why.text);
+  status = fat_code_make(db, script, status == FAT_OK ? nvrtc : NULL, options->jobs, counts, err);
+  fat_nvrtc_close(nvrtc);
+  fat_script_close(script);
+  return status;
 }
 
 static int import_rows(const fat_options *options, const char *command_line)
 {
   fat_db *db = NULL;
-  fat_text path = {0}, text = {0};
+  fat_text path = {0};
   fat_import counts = {0};
+  fat_code_counts code;
   fat_error err = {0};
-  bool from_stdin = options->arg_count == 0 || strcmp(options->args[0], "-") == 0;
   (void)command_line;
-  fat_status status =
-      from_stdin ? read_stdin(&text, &err) : fat_text_read_file(&text, options->args[0], IMPORT_MOST, &err);
-  if (status == FAT_E_NOT_FOUND)
-    status = err.status = FAT_E_INPUT;
+  fat_status status = fat_open_db(options, FAT_DB_WRITE, &db, &path, &err);
   if (status == FAT_OK)
-    status = fat_open_db(options, FAT_DB_WRITE, &db, &path, &err);
-  if (status == FAT_OK)
-    status = fat_db_import(db, fat_text_get(&text), text.length, &counts, &err);
-  int code = status == FAT_OK ? print_counts(options, &counts) : fat_exit_fail(&err);
+    status = import_files(options, db, &counts, &err);
+  if (status == FAT_OK && options->code && counts.refused == 0)
+    status = make_code(options, db, &code, &err);
+  int exit_code = status == FAT_OK
+                      ? print_counts(options, &counts, options->code && counts.refused == 0 ? &code : NULL)
+                      : fat_exit_fail(&err);
   fat_db_close(db);
   fat_text_free(&path);
-  fat_text_free(&text);
-  return code;
+  return exit_code;
 }
 
 static int merge_file(const fat_options *options, const char *command_line)
@@ -117,7 +201,7 @@ static int merge_file(const fat_options *options, const char *command_line)
     status = fat_db_merge(db, options->args[0], &counts, &err);
   if (status == FAT_E_NOT_FOUND)
     err.status = FAT_E_INPUT;
-  int code = status == FAT_OK ? print_counts(options, &counts) : fat_exit_fail(&err);
+  int code = status == FAT_OK ? print_counts(options, &counts, NULL) : fat_exit_fail(&err);
   fat_db_close(db);
   fat_text_free(&path);
   return code;
@@ -128,21 +212,26 @@ const fat_command fat_cmd_export = {
     .args = "[FILE]",
     .about = "write all results as JSON lines",
     .more =
-        "Without FILE to stdout. Parameters and results only: no source and no binaries.\n\n" FAT_EXIT_HELP,
-    .uses = FAT_USE(DB) | FAT_USE(QUIET),
+        "Without FILE to stdout. Parameters and results only: no source and no binaries. With --winners only "
+        "what was measured and is worth shipping, in the form of db/tuned: the winner of each problem, the "
+        "best "
+        "of each kernel, their twins; with --gpu of that GPU alone.\n\n" FAT_EXIT_HELP,
+    .uses = FAT_USE(WINNERS) | FAT_USE(GPU) | FAT_USE(DB) | FAT_USE(QUIET),
     .most = 1,
     .run = export_rows,
 };
 
 const fat_command fat_cmd_import = {
     .name = "import",
-    .args = "[FILE]",
+    .args = "[FILE...]",
     .about = "read results that export wrote",
     .more = "Without FILE, or with '-', from stdin. Every value is checked; lines that are refused are "
             "counted, the "
-            "first is shown, and the exit code is 2.\n\n" FAT_EXIT_HELP,
-    .uses = FAT_USE(DB) | FAT_USE(JSON) | FAT_USE(QUIET),
-    .most = 1,
+            "first is shown, and the exit code is 2. With --code the rows also get their sources, and the "
+            "winners their cubins where there is an NVRTC.\n\n" FAT_EXIT_HELP,
+    .uses = FAT_USE(CODE) | FAT_USE(JOBS) | FAT_USE(CUDA) | FAT_USE(DB) | FAT_USE(TEMPLATES) | FAT_USE(JSON) |
+            FAT_USE(QUIET),
+    .most = FAT_OPTIONS_ARGS,
     .run = import_rows,
 };
 

@@ -197,6 +197,22 @@ static fat_status read_sanitize(fat_options *o, const char *text, fat_error *err
   return FAT_OK;
 }
 
+static fat_status read_winners(fat_options *o, const char *text, fat_error *err)
+{
+  (void)text;
+  (void)err;
+  o->winners = true;
+  return FAT_OK;
+}
+
+static fat_status read_code(fat_options *o, const char *text, fat_error *err)
+{
+  (void)text;
+  (void)err;
+  o->code = true;
+  return FAT_OK;
+}
+
 static fat_status read_as(fat_options *o, const char *text, fat_error *err)
 {
   (void)err;
@@ -247,6 +263,8 @@ static const struct { /* ORDER OPTION */
     {"db", "FILE", "the tuning database (else FATUNE_DB, else ~/.local/share/fatune/fatune.db)", read_db},
     {"templates", "DIR", "templates to use instead of those inside (else FATUNE_TEMPLATES)", read_templates},
     {"dump", "DIR", "write each trial's .cu, .cubin and .log there (else FATUNE_DUMP)", read_dump},
+    {"winners", NULL, "only what was measured and won, as db/tuned keeps it", read_winners},
+    {"code", NULL, "make the code of the rows too, as a package's database has it", read_code},
     {"json", NULL, "print JSON", read_json},
     {"quiet", NULL, "no progress on stderr", read_quiet},
 };

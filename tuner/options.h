@@ -30,6 +30,8 @@ typedef enum fat_option {
   FAT_OPT_DB,
   FAT_OPT_TEMPLATES,
   FAT_OPT_DUMP,
+  FAT_OPT_WINNERS,
+  FAT_OPT_CODE,
   FAT_OPT_JSON,
   FAT_OPT_QUIET,
   FAT_OPTION_COUNT
@@ -62,6 +64,8 @@ typedef struct fat_options {
   int cuda;                          /* 12, 13; 0: as the driver says */
   const char *db, *templates, *dump; /* NULL: as the environment says */
   bool sanitize;
+  bool winners;   /* export: them alone */
+  bool code;      /* import: makes the code of the rows, too */
   const char *as; /* NULL, or a GPU that is not at hand */
   int top;        /* so many configs of each kernel; 0: not given */
   bool json, quiet;

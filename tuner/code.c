@@ -1,0 +1,289 @@
+/* code.c -- the code of rows that came as parameters.
+ *
+ * In: measured rows of the user's file. Out: their sources and recipes, and the cubins of those that a call
+ * may be given unasked. Rendering is this thread's, compiling a pool's. Each source is compiled once, and not
+ * at all where the system's file below holds a cubin of the same source by the same compiler: a package's
+ * database is built again on top of the last one. */
+#include "code.h"
+
+#include "compile.h"
+#include "pool.h"
+#include "source.h"
+#include "space.h"
+#include "width.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double deadline = 120; /* seconds of one compile */
+
+/* A row and what is made for it. */
+typedef struct piece {
+  int64_t id;
+  fat_problem problem;
+  fat_gpu gpu;
+  fat_config config;
+  char hash[FAT_HASH_SIZE], compile_key[256], detail[256];
+  bool wanted;            /* a cubin, too */
+  fat_source source;      /* empty: these templates do not have the config */
+  struct piece *original; /* an earlier one of the same source, or NULL */
+  fat_nvrtc *nvrtc;
+  fat_binary binary;
+  fat_status status;
+  fat_error error;
+} piece;
+
+typedef struct making {
+  fat_db *db;
+  fat_script *script;
+  fat_nvrtc *nvrtc;
+  fat_text key; /* of the compiler */
+  piece *list;
+  int count, room;
+  fat_code_counts *counts;
+} making;
+
+static bool collect(const fat_trial *t, void *user)
+{
+  making *m = user;
+  if (t->id <= 0) /* of the database below */
+    return true;
+  if (m->count == m->room) {
+    int room = m->room ? 2 * m->room : 64;
+    piece *larger = realloc(m->list, (size_t)room * sizeof *larger);
+    if (!larger)
+      return false;
+    m->list = larger;
+    m->room = room;
+  }
+  piece *p = &m->list[m->count++];
+  *p = (piece){.id = t->id, .problem = t->problem, .gpu = t->gpu, .config = t->config, .nvrtc = m->nvrtc};
+  p->wanted = t->eligible && fat_width_get(&t->config) == 1;
+  snprintf(p->hash, sizeof p->hash, "%s", t->source_hash);
+  snprintf(p->compile_key, sizeof p->compile_key, "%s", t->compile_key);
+  snprintf(p->detail, sizeof p->detail, "%s", t->detail);
+  m->counts->rows++;
+  return true;
+}
+
+static fat_status read_rows(making *m, fat_error *err)
+{
+  const fat_db_filter filter = {.outcome_plus_1 = 1 + FAT_OUT_OK, .origin_plus_1 = 1 + FAT_MEASURED};
+  int before = m->count;
+  FAT_TRY(fat_db_trials(m->db, &filter, collect, m, err));
+  if (m->counts->rows != m->count - before)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for rows");
+  for (int i = 0; i < m->count; i++) {
+    fat_best best;
+    fat_status status = fat_db_best(m->db, &m->list[i].problem, &m->list[i].gpu, NULL, false, &best, err);
+    if (status == FAT_OK) {
+      m->list[i].wanted = m->list[i].wanted || best.trial.id == m->list[i].id;
+      fat_db_best_free(&best);
+    } else if (status != FAT_E_NOT_FOUND)
+      return status;
+  }
+  return FAT_OK;
+}
+
+static void lose(making *m, piece *p, const char *why)
+{
+  char problem[FAT_PROBLEM_TEXT], config[FAT_CONFIG_TEXT];
+  fat_source_free(&p->source);
+  p->source = (fat_source){0};
+  if (m->counts->lost++ == 0)
+    snprintf(m->counts->first_lost, sizeof m->counts->first_lost, "%.80s for %.80s: %.80s",
+             fat_config_print(&p->config, config), fat_problem_print(&p->problem, problem), why);
+}
+
+/* A config from before its kernel had some tunable: with the default's value of that. */
+static fat_status complete(making *m, const piece *p, fat_config *config, fat_error *err)
+{
+  fat_space space;
+  FAT_TRY(fat_space_list(m->script, p->config.kernel, &p->problem, &p->gpu, &space, err));
+  *config = space.points[0].config;
+  int known = 0;
+  for (int i = 0; i < config->count; i++) {
+    int32_t value;
+    if (fat_config_get(&p->config, config->values[i].name, &value) != FAT_OK)
+      continue;
+    config->values[i].value = value;
+    known++;
+  }
+  fat_space_free(&space);
+  if (known < p->config.count)
+    return fat_status_fail(err, FAT_E_UNSUPPORTED, "it has a tunable that the kernel lost");
+  return FAT_OK;
+}
+
+/* Whose configs these templates have is theirs to say: a row that cannot be rendered is no error. */
+static fat_status render(making *m, piece *p, fat_error *err)
+{
+  fat_point point;
+  fat_error why = {0}, more = {0};
+  fat_config config = p->config;
+  fat_status status = fat_space_point(m->script, &config, &p->problem, &p->gpu, &point, &why);
+  if (status == FAT_E_INPUT && complete(m, p, &config, &more) == FAT_OK)
+    status = fat_space_point(m->script, &config, &p->problem, &p->gpu, &point, &why);
+  if (status == FAT_OK)
+    status =
+        fat_source_render(m->script, &p->problem, &p->gpu, &config, FAT_LINES_TEMPLATE, &p->source, &why);
+  if (status == FAT_E_NOMEM)
+    return fat_status_fail(err, status, "%s", why.text);
+  if (status != FAT_OK) {
+    lose(m, p, why.text);
+    return FAT_OK;
+  }
+  m->counts->changed += strcmp(p->source.hash, p->hash) != 0;
+  for (piece *q = m->list; q < p && !p->original; q++)
+    if (q->wanted && q->source.text.length && q->gpu.sm == p->gpu.sm &&
+        strcmp(q->source.hash, p->source.hash) == 0)
+      p->original = q;
+  return FAT_OK;
+}
+
+/* -- cubins */
+
+static void compile(void *job, void *shared)
+{
+  piece *p = job;
+  (void)shared;
+  p->status = fat_compile(p->nvrtc, fat_text_get(&p->source.text), p->config.kernel,
+                          fat_gpu_arch(p->gpu.sm)->target, deadline, NULL, &p->binary, &p->error);
+}
+
+/* The cubin of the last build, where it is the same. */
+static fat_status copy_binary(making *m, piece *p, bool *found, fat_error *err)
+{
+  char config[FAT_CONFIG_TEXT];
+  fat_code code;
+  const fat_code_filter filter = {.problem = &p->problem,
+                                  .sm = p->gpu.sm,
+                                  .config = fat_config_print(&p->config, config),
+                                  .source_hash = p->source.hash,
+                                  .compile_key = fat_text_get(&m->key)};
+  *found = false;
+  fat_status status = fat_db_code(m->db, &filter, &code, err);
+  if (status == FAT_E_NOT_FOUND)
+    return FAT_OK;
+  FAT_TRY(status);
+  if (code.cubin) {
+    p->binary.cubin = code.cubin;
+    p->binary.size = code.cubin_size;
+    memcpy(p->binary.hash, code.cubin_hash, sizeof p->binary.hash);
+    code.cubin = NULL;
+    *found = true;
+  }
+  fat_db_code_free(&code);
+  return FAT_OK;
+}
+
+/* Gives the pool what no other source is the same as. */
+static fat_status feed(making *m, fat_pool *pool, fat_error *err)
+{
+  for (piece *p = m->list; p < m->list + m->count; p++) {
+    bool found = false;
+    if (!p->wanted || p->original || !p->source.text.length || !fat_nvrtc_targets(m->nvrtc, p->gpu.sm))
+      continue;
+    FAT_TRY(copy_binary(m, p, &found, err));
+    m->counts->copied += found;
+    if (!found)
+      FAT_TRY(fat_pool_put(pool, p, err));
+  }
+  return FAT_OK;
+}
+
+static fat_status compile_all(making *m, int jobs, fat_error *err)
+{
+  fat_pool *pool;
+  FAT_TRY(fat_pool_open(jobs ? jobs : fat_pool_cores(), NULL, compile, NULL, NULL, &pool, err));
+  fat_status status = feed(m, pool, err);
+  while (fat_pool_pending(pool) > 0) {
+    piece *p = fat_pool_take(pool, 1);
+    if (!p)
+      continue;
+    m->counts->compiled += p->status == FAT_OK;
+    if (p->status == FAT_E_COMPILE || p->status == FAT_E_TIMEOUT)
+      lose(m, p, p->error.text);
+    else if (p->status != FAT_OK && status == FAT_OK)
+      status = fat_status_fail(err, p->status, "%s", p->error.text);
+  }
+  fat_pool_close(pool);
+  return status;
+}
+
+/* -- storing */
+
+/* Code that is not what was measured: the row that holds it claims no time. It stands under the config as
+ * that was measured, by which a pick asks for it; the source itself says which one it is of. */
+static fat_status put_beside(const making *m, const piece *p, const fat_artifact *artifact, fat_error *err)
+{
+  fat_trial t = {.problem = p->problem,
+                 .gpu = p->gpu,
+                 .config = p->config,
+                 .source_hash = p->source.hash,
+                 .templates = fat_script_templates_hash(m->script),
+                 .compile_key = artifact->cubin ? fat_text_get(&m->key) : "",
+                 .driver = "made for a package, fatune " FATUNE_VERSION,
+                 .outcome = FAT_OUT_OK,
+                 .origin = FAT_PREDICTED,
+                 .ms = NAN,
+                 .p20 = NAN,
+                 .p80 = NAN,
+                 .clock_mhz = NAN,
+                 .error_max = NAN,
+                 .error_allowed = NAN,
+                 .compile_seconds = NAN,
+                 .limit = "",
+                 .detail = strncmp(p->detail, FAT_WIDTH_TWIN, strlen(FAT_WIDTH_TWIN)) == 0
+                               ? p->detail
+                               : "code of a config that was measured with other templates or another NVRTC",
+                 .log = ""};
+  return fat_db_put(m->db, &t, artifact, err);
+}
+
+static fat_status store(const making *m, const piece *p, fat_error *err)
+{
+  const fat_binary *binary = p->original ? &p->original->binary : &p->binary;
+  bool cubin = p->wanted && binary->cubin;
+  const fat_artifact artifact = {.source = fat_text_get(&p->source.text),
+                                 .recipe = fat_text_get(&p->source.recipe),
+                                 .cubin = cubin ? binary->cubin : NULL,
+                                 .cubin_size = cubin ? binary->size : 0,
+                                 .cubin_hash = cubin ? binary->hash : NULL,
+                                 .target = fat_gpu_arch(p->gpu.sm)->target};
+  bool same_key = !cubin || strcmp(p->compile_key, fat_text_get(&m->key)) == 0;
+  if (strcmp(p->source.hash, p->hash) == 0 && same_key)
+    return fat_db_put_artifact(m->db, p->id, &artifact, err);
+  return put_beside(m, p, &artifact, err);
+}
+
+static void release(making *m)
+{
+  for (int i = 0; i < m->count; i++) {
+    fat_source_free(&m->list[i].source);
+    fat_binary_free(&m->list[i].binary);
+  }
+  free(m->list);
+  fat_text_free(&m->key);
+}
+
+fat_status fat_code_make(fat_db *db, fat_script *script, fat_nvrtc *nvrtc, int jobs, fat_code_counts *counts,
+                         fat_error *err)
+{
+  making m = {.db = db, .script = script, .nvrtc = nvrtc, .counts = counts};
+  *counts = (fat_code_counts){0};
+  fat_status status = read_rows(&m, err);
+  for (int i = 0; i < m.count && status == FAT_OK; i++)
+    status = render(&m, &m.list[i], err);
+  if (status == FAT_OK && nvrtc)
+    status = fat_compile_key(nvrtc, &m.key, err);
+  if (status == FAT_OK && nvrtc)
+    status = compile_all(&m, jobs, err);
+  for (int i = 0; i < m.count && status == FAT_OK; i++)
+    if (m.list[i].source.text.length)
+      status = store(&m, &m.list[i], err);
+  release(&m);
+  return status;
+}
