@@ -48,7 +48,7 @@ say "building"
 if [ "$target" = all ]; then
   step cmake --build "$build"
 else
-  step cmake --build "$build" --target "$target" --target probe
+  step cmake --build "$build" --target "$target" --target probe --target system_db
 fi
 say "built in $(($(date +%s) - start)) s"
 mv "$build/.began" "$build/.stamp"

@@ -39,8 +39,10 @@ static void the_path_comes_from_the_first_that_names_one(void **state)
   }
   setenv("FATUNE_SYSTEM_DB", "/s.db", 1);
   assert_string_equal(fat_db_system_path(), "/s.db");
-  unsetenv("FATUNE_SYSTEM_DB");
-  assert_string_equal(fat_db_system_path(), FATUNE_SYSTEM_DB);
+  unsetenv("FATUNE_SYSTEM_DB"); /* this program lies two folders below what a build makes */
+  const char *path = fat_db_system_path(), *built = strstr(path, "/share/fatune/fatune.db");
+  if (strcmp(path, FATUNE_SYSTEM_DB) != 0 && (!built || strlen(built) != 23 || access(path, F_OK) != 0))
+    fail_msg("%s", path);
 }
 
 /* -- access.c */

@@ -42,6 +42,19 @@ fi
 nm -D --defined-only "$lib/libfatune-jit.so.0" | awk '$2 != "A" { print $3 }' | grep -v '^fatune_jit_' && fail "libfatune-jit exports more"
 echo "libfatune.so.0: $(wc -c <"$root/stripped") bytes"
 
+# -- the system database, found beside the program wherever the tree lies
+if [ -n "$(find "$source/db/tuned" -name '*.jsonl')" ]; then
+  system=$root/usr/share/fatune/fatune.db
+  [ -f "$system" ] || fail "no system database is installed"
+  [ "$(stat -c %a "$system")" = 644 ] || fail "the system database has mode $(stat -c %a "$system")"
+  "$root/usr/bin/fatune" show best --json --db "$root/none.db" >"$root/best" || fail "show best: $(cat "$root/best")"
+  grep -q '"database":"system"' "$root/best" || fail "show best has no row of the system's"
+  problem=$(sed -n 's/.*"problem":"\([^"]*\)".*"origin":"measured".*/\1/p' "$root/best" | head -1)
+  gpu=$(sed -n 's/.*"gpu":"\([^"]*\)".*/\1/p' "$root/best" | head -1)
+  "$root/usr/bin/fatune" why "$problem" --gpu "$gpu" --db "$root/none.db" | grep -q '^-> exact .*measured' || fail "why $problem"
+  echo "fatune.db: $(wc -c <"$system") bytes, $(grep -c '"database":"system"' "$root/best") winners"
+fi
+
 # -- the header alone
 echo '#include <fatune.h>' >"$root/alone.c"
 cc -std=c11 -pedantic -Wall -Wextra -Werror -I"$root/usr/include" -fsyntax-only "$root/alone.c" || fail "fatune.h as C11"
