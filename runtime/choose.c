@@ -4,6 +4,7 @@
  * stored row that cannot serve (no cubin, a damaged one, one for another driver) is left out and the next one
  * taken; so is a database that cannot be read. Only want of memory and a failing GPU are errors. */
 #include "choose.h"
+#include "cuda_error.h"
 #include "kept.h"
 #include "width.h"
 
@@ -30,17 +31,6 @@ typedef struct choosing {
 static fatune *handle_of(const choosing *c)
 {
   return c->ask->handle;
-}
-
-/* Whether trying another kernel is pointless. */
-static bool is_fatal(fat_status status)
-{
-  static const bool fatal[FAT_STATUS_COUNT] = {
-      [FAT_E_NOMEM] = true,     [FAT_E_NO_CONTEXT] = true,   [FAT_E_DEVICE_MEMORY] = true,
-      [FAT_E_CAPTURE] = true,   [FAT_E_CONTEXT_DEAD] = true, [FAT_E_DEVICE_LOST] = true,
-      [FAT_E_NO_DRIVER] = true, [FAT_E_NO_DEVICE] = true,    [FAT_E_CUDA] = true,
-  };
-  return fatal[status];
 }
 
 /* -- the database */
@@ -160,7 +150,7 @@ static fat_status load_stored(choosing *c, const fat_code_filter *filter, fat_lo
     fat_status_fail(err, status, "its cubin is not stored, or damaged");
   if (status == FAT_OK)
     name(to, c->ask->problem, filter->config, "stored");
-  else if (!is_fatal(status) && c->may_compile && code.source && code.recipe) {
+  else if (!fat_cuda_error_is_fatal(status) && c->may_compile && code.source && code.recipe) {
     fatune_jit_request r = {.config = filter->config};
     fat_text_format(&c->out->why, "rebuild: %s: %s\n", filter->config, err->text);
     status = compile(c, &r, &code, to, err);
@@ -177,12 +167,19 @@ static fat_status take_row(choosing *c, const fat_pick_row *row, fat_error *err)
 {
   fat_problem stored;
   FAT_TRY(fat_problem_parse(row->problem, &stored, err));
-  const fat_code_filter filter = {.problem = &stored,
-                                  .sm = c->out->gpu.sm,
-                                  .facts = row->facts,
-                                  .config = row->config,
-                                  .source_hash = row->source_hash};
-  return load_stored(c, &filter, &c->out->main, err);
+  fat_code_filter filter = {.problem = &stored,
+                            .sm = c->out->gpu.sm,
+                            .facts = row->facts,
+                            .config = row->config,
+                            .source_hash = row->source_hash};
+  fat_status status = load_stored(c, &filter, &c->out->main, err);
+  if (status != FAT_E_NOT_FOUND)
+    return status;
+  /* A package's row may have been measured with other templates than those its code is of. */
+  filter.source_hash = NULL;
+  FAT_TRY(load_stored(c, &filter, &c->out->main, err));
+  fat_text_add(&c->out->why, "source: the row was measured with other templates\n");
+  return FAT_OK;
 }
 
 static bool is_allowed(const choosing *c, fat_pick_step step)
@@ -223,7 +220,7 @@ static fat_status take_stored(choosing *c, fat_pick *pick, bool *found, fat_erro
       *found = true;
       break;
     }
-    if (is_fatal(status))
+    if (fat_cuda_error_is_fatal(status))
       return fat_status_fail(err, status, "%s", why.text);
     if (status == FAT_E_BUSY || !row) { /* the database itself */
       leave_db(c, why.text);
@@ -249,7 +246,7 @@ static fat_status take_kept(choosing *c, bool *found, fat_error *err)
     free(kept);
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for rows");
   }
-  for (int i = 0; i < kept->count && status != FAT_OK && !is_fatal(status); i++) {
+  for (int i = 0; i < kept->count && status != FAT_OK && !fat_cuda_error_is_fatal(status); i++) {
     const fat_code_filter filter = {.problem = c->ask->problem,
                                     .sm = c->out->gpu.sm,
                                     .config = kept->row[i].config,
@@ -263,7 +260,7 @@ static fat_status take_kept(choosing *c, bool *found, fat_error *err)
   }
   c->out->step = *found ? FAT_PICK_DEFAULT : c->out->step;
   free(kept);
-  return is_fatal(status) ? status : FAT_OK;
+  return fat_cuda_error_is_fatal(status) ? status : FAT_OK;
 }
 
 /* What the policy says where nothing stored may be taken. */
@@ -307,7 +304,7 @@ static fat_status take_stored_twin(choosing *c, const fat_config *config, fat_er
   fat_status status = fat_width_get(config) > 0
                           ? load_stored(c, &filter, &out->twin, err)
                           : fat_status_fail(err, FAT_E_NOT_FOUND, "kernel %s has none", config->kernel);
-  if (status == FAT_OK || is_fatal(status))
+  if (status == FAT_OK || fat_cuda_error_is_fatal(status))
     return status;
   fat_kept *kept = malloc(sizeof *kept);
   if (!kept)
@@ -316,12 +313,12 @@ static fat_status take_stored_twin(choosing *c, const fat_config *config, fat_er
   fat_status read = fat_kept_twins(c->db, of, out->gpu.sm, config, kept, NULL);
   if (read == FAT_E_NOMEM)
     status = fat_status_fail(err, read, "out of memory for twins");
-  for (int i = 0; i < kept->count && status != FAT_OK && !is_fatal(status); i++) {
+  for (int i = 0; i < kept->count && status != FAT_OK && !fat_cuda_error_is_fatal(status); i++) {
     fat_error why = {0};
     filter.config = kept->row[i].config;
     filter.source_hash = kept->row[i].source_hash;
     status = load_stored(c, &filter, &out->twin, &why);
-    if (is_fatal(status))
+    if (fat_cuda_error_is_fatal(status))
       fat_status_fail(err, status, "%s", why.text);
   }
   free(kept);
@@ -339,12 +336,12 @@ static fat_status take_twin(choosing *c, fat_error *err)
   if (fat_config_parse(out->main.config, &config, NULL) != FAT_OK || fat_width_get(&config) == 1)
     return FAT_OK; /* the kernel itself takes any tensors */
   fat_status status = take_stored_twin(c, &config, &why);
-  if (status != FAT_OK && !is_fatal(status) && c->may_compile) {
+  if (status != FAT_OK && !fat_cuda_error_is_fatal(status) && c->may_compile) {
     fatune_jit_request r = {.config = out->main.config, .narrow = 1};
     status = compile(c, &r, NULL, &out->twin, &why);
   }
   out->has_twin = status == FAT_OK;
-  if (is_fatal(status))
+  if (fat_cuda_error_is_fatal(status))
     return fat_status_fail(err, status, "%s", why.text);
   if (status != FAT_OK)
     fat_text_format(&out->why, "twin: none for tensors that are not %u-byte aligned: %s\n",

@@ -42,3 +42,13 @@ const char *fat_cuda_error_name(int code)
   const row *r = find(code);
   return r ? r->name : "";
 }
+
+bool fat_cuda_error_is_fatal(fat_status status)
+{
+  static const bool fatal[FAT_STATUS_COUNT] = {
+      [FAT_E_NOMEM] = true,     [FAT_E_NO_CONTEXT] = true,   [FAT_E_DEVICE_MEMORY] = true,
+      [FAT_E_CAPTURE] = true,   [FAT_E_CONTEXT_DEAD] = true, [FAT_E_DEVICE_LOST] = true,
+      [FAT_E_NO_DRIVER] = true, [FAT_E_NO_DEVICE] = true,    [FAT_E_CUDA] = true,
+  };
+  return fatal[status];
+}

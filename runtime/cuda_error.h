@@ -15,4 +15,7 @@ bool fat_cuda_error_sticky(int code);
  */
 const char *fat_cuda_error_name(int code);
 
+/* Whether trying another kernel after this status is pointless: the GPU, its context or memory failed. */
+bool fat_cuda_error_is_fatal(fat_status status);
+
 #endif
