@@ -50,7 +50,8 @@ static emu_raw *find(const emu_event *e, uint32_t pc)
   for (int i = 0; i < g->raws; i++) {
     emu_raw *r = &g->raw[i];
     if (r->event.kind == e->kind && r->event.is_write == e->is_write && r->pc == pc &&
-        r->event.file == e->file && r->event.line == e->line && r->event.words == e->words)
+        r->event.file == e->file && r->event.line == e->line && r->event.words == e->words &&
+        (e->kind != EMU_DEADLOCK || r->event.address == e->address))
       return r;
   }
   return NULL;
@@ -162,23 +163,26 @@ void emu_findings_apart(const emu_thread *t, const emu_thread *other)
   emu_now->fatal = true;
 }
 
-/* A thread that waits at a barrier in shared memory or a named one. */
-static bool add_deadlock(const emu_block *b)
+/* One finding for each barrier in shared memory and each named one that a thread waits at. */
+static bool add_deadlocks(const emu_block *b)
 {
-  const emu_thread *t = NULL;
-  for (int i = 0; i < b->threads && !t; i++)
-    if (!b->thread[i].done && (b->thread[i].waits == EMU_WAIT_SIGNAL || b->thread[i].waits == EMU_WAIT_NAMED))
-      t = &b->thread[i];
-  emu_event e = {.kind = EMU_DEADLOCK};
-  emu_raw *r = t ? add(&e, t->wait_pc, t->me.who) : NULL;
-  if (r)
-    emu_signals_describe(t, r->where, sizeof r->where);
-  return t != NULL;
+  bool any = false;
+  for (int i = 0; i < b->threads; i++) {
+    const emu_thread *t = &b->thread[i];
+    if (t->done || (t->waits != EMU_WAIT_SIGNAL && t->waits != EMU_WAIT_NAMED))
+      continue;
+    any = true;
+    const emu_event e = {.kind = EMU_DEADLOCK, .address = t->waits_for};
+    emu_raw *r = add(&e, t->wait_pc, t->me.who);
+    if (r)
+      emu_signals_describe(t, r->where, sizeof r->where);
+  }
+  return any;
 }
 
 void emu_findings_stuck(const emu_block *b)
 {
-  if (add_deadlock(b))
+  if (add_deadlocks(b))
     return;
   const emu_thread *waits = NULL, *lacks = NULL, *other = NULL;
   for (int i = 0; i < b->threads; i++) {
