@@ -4,6 +4,8 @@
  * come first, then the most promising of each in turn: whenever it ends, every problem has its share. */
 #include "plan.h"
 
+#include "race.h"
+
 #include "effort.h"
 
 #include <stdlib.h>
@@ -28,17 +30,39 @@ static bool is_done(const fat_row *row)
   return row && row->same_templates && row->outcome != FAT_OUT_OOM;
 }
 
+/* The incumbent, as the system's database or other tools knew it, is tried again beside what the search
+ * chose: nothing tuned is slower than what a package shipped. -1: there is none, it is chosen already or is
+ * none of the kernel's points any more. */
+static fat_status find_incumbent(const fat_order *order, const fat_line *line, int *place, fat_error *err)
+{
+  char incumbent[FAT_CONFIG_TEXT] = "", config[FAT_CONFIG_TEXT];
+  const fat_search *search = &line->search;
+  *place = -1;
+  if (order->measure && line->kernel->picked)
+    FAT_TRY(fat_race_incumbent(order, &line->ask->problem, incumbent, err));
+  for (int i = 0; *incumbent && i < search->space.count && *place < 0; i++)
+    if (strcmp(fat_config_print(&search->space.points[i].config, config), incumbent) == 0)
+      *place = i;
+  for (int i = 0; i < search->count; i++)
+    if (search->chosen[i] == *place)
+      *place = -1;
+  return FAT_OK;
+}
+
 static fat_status plan_tasks(const fat_order *order, fat_plan *plan, fat_line *line, const fat_rows *rows,
                              fat_keep *keep, fat_outturn *outturn, fat_error *err)
 {
   char config[FAT_CONFIG_TEXT];
+  int incumbent;
+  FAT_TRY(find_incumbent(order, line, &incumbent, err));
   fat_task_job *larger =
       realloc(plan->tasks, (size_t)(plan->task_count + line->search.count + 1) * sizeof *larger);
   if (!larger)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the plan");
   plan->tasks = larger;
-  for (int i = 0; i < line->search.count; i++) {
-    const fat_point *point = &line->search.space.points[line->search.chosen[i]];
+  for (int i = 0; i < line->search.count + (incumbent >= 0); i++) {
+    int place = i < line->search.count ? line->search.chosen[i] : incumbent;
+    const fat_point *point = &line->search.space.points[place];
     const fat_row *row = fat_rows_find(rows, fat_config_print(&point->config, config));
     outturn->chosen++;
     if (is_done(row)) {
@@ -52,7 +76,7 @@ static fat_status plan_tasks(const fat_order *order, fat_plan *plan, fat_line *l
                                                              .earlier = row},
                                                      .line = line,
                                                      .keep = keep,
-                                                     .rank = i};
+                                                     .rank = i < line->search.count ? i : 1};
   }
   return FAT_OK;
 }

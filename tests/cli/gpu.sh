@@ -131,6 +131,39 @@ test_measured() {
   out_has ", measured " why
 }
 
+# What a package ships is tried again beside what the search chooses, whatever driver it was measured with; a text that
+# is damaged is refused.
+test_shipped() {
+  local winner other=''
+  winner=$("$fatune" show best --json --db "$work/first.db" | sed -n 's/.*"config":"\([^"]*\)".*/\1/p')
+  for other in "${winner/Br[0-9]*-Bc/Br16-Bc}" "${winner/-Bc[0-9]*-T/-Bc16-T}" "${winner/-Bc[0-9]*-T/-Bc64-T}" \
+    "${winner/-R[0-9]*-W/-R1-W}" "${winner/-R[0-9]*-W/-R2-W}" ''; do
+    if [[ " ${configs[*]} " != *" $other "* ]] && "$fatune" render $problem --gpu T4 --config "$other" >/dev/null 2>&1; then break; fi
+  done
+  if [ -z "$other" ]; then fail "no config is left that the search has not chosen"; fi
+  run export --winners --gpu T4 --db "$work/first.db" "$work/t4.jsonl"
+  code_is 0 "export --winners"
+  sed -i "s/\"config\":\"$winner\"/\"config\":\"$other\"/; s/\"driver\":\"[^\"]*\"/\"driver\":\"1.2\"/" "$work/t4.jsonl"
+  run import --code "$work/t4.jsonl" --db "$work/system.db"
+  code_is 0 "import --code"
+  out_has "measured with other templates" "import --code of another config's source"
+  run export --winners --db "$work/system.db"
+  if cmp -s "$work/out" "$work/t4.jsonl"; then pass; else fail "the text does not come back as it was"; fi
+  chmod 444 "$work/system.db"
+  FATUNE_SYSTEM_DB=$work/system.db run why $problem --gpu T4 --db "$work/none.db"
+  out_has "-> exact       $other" "why, of the system's file"
+  out_has "driver '1.2'" "why, of the system's file"
+  FATUNE_SYSTEM_DB=$work/system.db tune shipped.db
+  code_is 0 "a tune above a system's file"
+  is "$(column shipped.db "$other" origin)" measured "what a package ships"
+  sed -i '2s/"ms":/"ms":-/' "$work/t4.jsonl"
+  run import --code "$work/t4.jsonl" --db "$work/damaged.db"
+  code_is 2 "import --code of a damaged text"
+  out_has "line 2: ms of a trial is -" "import --code of a damaged text"
+  run export --winners --gpu H200 --db "$work/first.db"
+  code_is 2 "export --winners of a GPU that was not measured"
+}
+
 twins() { "$fatune" show trials --json --db "$work/$1" | sed -n 's/.*"config":"\([^"]*\)".*"detail":"twin of .*/\1/p'; }
 
 # Beside the winner lies its twin; where that is wrong, another one.
@@ -313,4 +346,4 @@ test_check() {
   out_has "there is no GPU that fatune can use" "check --gpu without a GPU"
 }
 
-run_tests measured twins verify verify_as faults two_tuners_and_kill interrupt interrupt_twice device_lost check
+run_tests measured shipped twins verify verify_as faults two_tuners_and_kill interrupt interrupt_twice device_lost check
