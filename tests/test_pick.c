@@ -72,7 +72,7 @@ static void the_order(void **state)
   pick = ask(db, ASKED, "T4", NULL);
   expect(&pick, FAT_PICK_ARCH, "fwd:Br3");
   assert_non_null(strstr(pick.why[FAT_PICK_ARCH], "RTX 2080 Ti"));
-  assert_non_null(strstr(pick.why[FAT_PICK_ARCH], "distance 6"));
+  assert_non_null(strstr(pick.why[FAT_PICK_ARCH], "distance 5.5"));
 
   put(db, "fwd-f32-b4-h16-q512-k512-d64", "T4", "fwd:Br4", FAT_MEASURED, 1);
   pick = ask(db, ASKED, "T4", NULL);
@@ -178,12 +178,14 @@ static void distances(void **state)
   fat_problem a = parsed("fwd-f32-b1-h8-q1024-k1024-d64"), b = a;
   (void)state;
   assert_true(fat_pick_distance(&a, &a) == 0);
-  b.q = 4096;
-  assert_true(fat_pick_distance(&a, &b) == 2);
-  b.b = 4;
+  b.q = 4096; /* 2^13 rows become 2^15 */
   assert_true(fat_pick_distance(&a, &b) == 3);
-  b.hk = 2;
+  b.b = 8; /* 2^18 count as 2^16 */
   assert_true(fat_pick_distance(&a, &b) == 4);
+  b.k = 2048;
+  assert_true(fat_pick_distance(&a, &b) == 5);
+  b.hk = 2;
+  assert_true(fat_pick_distance(&a, &b) == 6);
   assert_true(fat_pick_distance(&a, &b) == fat_pick_distance(&b, &a));
 }
 

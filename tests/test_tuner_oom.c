@@ -160,7 +160,8 @@ static fat_status send_and_receive(fat_error *err)
 static fat_status choose(fat_error *err)
 {
   fat_search search;
-  fat_status status = fat_search_choose(script, "fwd", &problem, t4, (fat_search_rule){.most = 20}, &search, err);
+  fat_status status =
+      fat_search_choose(script, "fwd", &problem, t4, (fat_search_rule){.most = 20}, &search, err);
   fat_search_free(&search);
   return status;
 }
