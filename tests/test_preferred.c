@@ -274,7 +274,7 @@ static void the_preferred_is_compiled(void **state)
 /* -- tuned */
 
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ || defined __clang__
-#define BUDGET "60s" /* a sanitized worker takes its time */
+#define BUDGET "25s" /* a sanitized worker takes its time */
 #else
 #define BUDGET "6s"
 #endif
@@ -284,7 +284,8 @@ static void tune(const char *times)
   char command[2000];
   snprintf(command, sizeof command,
            "FAKE_CUDA_DEVICES=H200 FAKE_CUDA_EMULATE=reference FAKE_CUDA_SOURCES=%s FATUNE_DUMP=%s "
-           "FAKE_CUDA_TIMES='%s' %s tune " HALF " --budget " BUDGET " --db %s >%s/words 2>&1 || "
+           "FAKE_CUDA_TIMES='%s' %s tune " HALF " --deadline 60s --budget " BUDGET
+           " --db %s >%s/words 2>&1 || "
            "{ cat %s/words; false; }",
            files.path, files.path, times, PROGRAM, path, files.path, files.path);
   assert_int_equal(system(command), 0);
