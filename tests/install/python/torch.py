@@ -30,8 +30,8 @@ class Tensor:
     def dim(self):
         return len(self.shape)
 
-    def stride(self):
-        return self._strides
+    def stride(self, dim=None):
+        return self._strides if dim is None else self._strides[dim]
 
     def data_ptr(self):
         return self.at
