@@ -97,7 +97,7 @@ static bool run_spoiled(const victim *v, const char *text, const char *recipe, e
 }
 
 /* A line on which memory is read or written. */
-static bool has_access(const char *line)
+__attribute__((unused)) static bool has_access(const char *line)
 {
   static const char *const marks[] = {"vec *)",  "row(",   "from[",  "to[",      ".data[",
                                       "quad *)", "u32 *)", "row[",   "ldmatrix", "copy_async(",
@@ -145,7 +145,7 @@ static const emu_finding *match(const emu_report *report, const defect *d, const
   return NULL;
 }
 
-static void defect_is_found(const defect *d, const char *kernel)
+__attribute__((unused)) static void defect_is_found(const defect *d, const char *kernel)
 {
   char why[512];
   int count;

@@ -180,20 +180,25 @@ static bool add_deadlocks(const emu_block *b)
   return any;
 }
 
+/* Whether a thread waits for others of its warp or warpgroup, which do not come. */
+static bool lacks_lanes(const emu_thread *t)
+{
+  return !t->done && t->waits != EMU_WAIT_BLOCK && t->waits != EMU_WAIT_SIGNAL && t->waits != EMU_WAIT_NAMED;
+}
+
 void emu_findings_stuck(const emu_block *b)
 {
-  if (add_deadlocks(b))
-    return;
   const emu_thread *waits = NULL, *lacks = NULL, *other = NULL;
   for (int i = 0; i < b->threads; i++) {
     const emu_thread *t = &b->thread[i];
-    if (!t->done && t->waits != EMU_WAIT_BLOCK && !lacks)
+    if (lacks_lanes(t) && !lacks)
       lacks = t;
     if (!t->done && t->waits == EMU_WAIT_BLOCK && !waits)
       waits = t;
   }
+  const bool deadlock = add_deadlocks(b);
   const emu_thread *t = lacks ? lacks : waits;
-  if (!t)
+  if (!t || (deadlock && !lacks))
     return;
   const int size = t->waits == EMU_WAIT_PRODUCT ? EMU_GROUP : EMU_WARP;
   int first = lacks ? t->me.thread / size * size : 0, count = lacks ? size : b->threads;

@@ -1,0 +1,232 @@
+/* test_bites_ws.c -- the emulator bites kernels for warpgroups: each is spoiled in one place after another,
+ * and each must be found.
+ *
+ * Every wait, release, fence and commit is taken out in turn, in the configs where it is needed: a finding of
+ * any kind counts, a block in which nobody can go on, or a wrong result. Of a line that is rendered twice the
+ * second one is for FATUNE_FULL=1. A table holds other defects (bites.h says how). */
+#include "bites.h"
+#include <ctype.h>
+
+/* Causal, several tiles of Q for a block, tiles that no mask touches and tiles of both kinds of edges. */
+#define F16  "fwd-f16-b1-h2k1-q300-k330-d40-causal all gpu=H200 sms=2 lay=padded"
+#define BF16 "fwd-bf16-b1-h2k1-q300-k330-d40v72-causal all gpu=H200 sms=2 lay=padded"
+
+#define WS(rest) "fwd_ws:Br128-Bc32-" rest
+
+static const struct {
+  const char *kernel, *line;
+} schedules[] = {
+    {WS("s2-q1-I1-P1-L0-t0-Z1"), F16},
+    {WS("s2-q2-I0-P1-L1-t1-Z2"), BF16},
+    {WS("s1-q1-I0-P0-L0-t0-Z1"), F16},
+};
+enum { SCHEDULES = sizeof schedules / sizeof *schedules };
+
+/* What is taken out. Not take_turn, whose turns shape the schedule alone, and not registers_more, whose
+ * absence is slow at the worst. */
+static const char *const names[] = {
+    "wait",
+    "release",
+    "barrier_expect",
+    "barrier_arrive",
+    "barrier_init",
+    "block_sync",
+    "copies_fence",
+    "store_commit",
+    "barrier_init_fence",
+    "store_wait",
+    "first_turn",
+    "pass_turn",
+    "products_fence",
+    "products_commit",
+    "products_wait<0>",
+    "products_wait<1>",
+    "registers_less<24>",
+    "copy_box",
+    "store_box",
+    "named_arrive",
+    "put4",
+    "mask",
+    "scale_rows",
+    "stmatrix",
+};
+
+enum { CALLS = 100 };
+
+/* A call, by its place in the templates and by how many times its line was rendered before. */
+typedef struct call {
+  emu_finding place;
+  int rendering;
+  const char *name;
+  bool found;
+} call;
+
+static call calls[CALLS];
+static int call_count;
+
+static call *call_at(const char *name, const emu_finding *place, int rendering)
+{
+  for (int i = 0; i < call_count; i++)
+    if (calls[i].place.line == place->line && calls[i].rendering == rendering && calls[i].name == name &&
+        !strcmp(calls[i].place.file, place->file))
+      return &calls[i];
+  assert_true(call_count < CALLS);
+  calls[call_count] = (call){.place = *place, .rendering = rendering, .name = name};
+  return &calls[call_count++];
+}
+
+/* The length of a call that is a statement: its name, brackets, a semicolon behind them; else 0. */
+static size_t statement(const char *text, const char *at, const char *name)
+{
+  const char *end = at + strlen(name);
+  int depth = 0;
+  if (at > text && (isalnum((unsigned char)at[-1]) || at[-1] == '_'))
+    return 0;
+  if (*end != '(')
+    return 0;
+  do {
+    depth += *end == '(';
+    depth -= *end == ')';
+  } while (*end++ && depth > 0);
+  return *end == ';' ? (size_t)(end - at) : 0;
+}
+
+/* Whether the text without this call is found out. */
+static bool is_missed(const victim *v, const char *text, const call *of)
+{
+  emu_report report;
+  char why[512];
+  bool wrong = run_spoiled(v, text, fat_text_get(&v->source.recipe), &report, why, sizeof why);
+  if (report.findings || wrong)
+    print_message("%s without %s of %s:%d: %s\n", emu_check_title(&v->c, &v->config), of->name,
+                  of->place.file, of->place.line, report.findings ? report.finding[0].text : why);
+  return report.findings || wrong;
+}
+
+/* What is found in a spoiled text is not in the text itself. */
+static void is_sound(const victim *v)
+{
+  emu_report report;
+  char why[512];
+  if (run_spoiled(v, fat_text_get(&v->source.text), fat_text_get(&v->source.recipe), &report, why,
+                  sizeof why))
+    fail_msg("%s: %s", emu_check_title(&v->c, &v->config), why);
+  if (report.findings)
+    fail_msg("%s: %s", emu_check_title(&v->c, &v->config), report.finding[0].text);
+}
+
+/* Takes every call of a name out of one config's text that no config has missed before. */
+static void take_out(const victim *v, const char *name)
+{
+  char *text = strdup(fat_text_get(&v->source.text));
+  assert_non_null(text);
+  emu_finding before[CALLS];
+  int count = 0;
+  for (char *at = strstr(text, name); at; at = strstr(at + 1, name)) {
+    const size_t length = statement(text, at, name);
+    emu_finding place = place_of(text, at);
+    if (!length || strstr(place.file, "templates/arch/"))
+      continue;
+    int rendering = 0;
+    for (int i = 0; i < count; i++)
+      rendering += before[i].line == place.line && !strcmp(before[i].file, place.file);
+    assert_true(count < CALLS);
+    before[count++] = place;
+    if (rendering && !emu_check_full())
+      continue;
+    call *c = call_at(name, &place, rendering);
+    if (c->found)
+      continue;
+    char kept[256];
+    assert_true(length < sizeof kept);
+    memcpy(kept, at, length);
+    memset(at, ' ', length);
+    c->found = is_missed(v, text, c);
+    memcpy(at, kept, length);
+  }
+  free(text);
+}
+
+static void every_call_is_missed(void **state)
+{
+  (void)state;
+  for (unsigned i = 0; i < SCHEDULES; i++) {
+    victim v = victim_of(schedules[i].kernel, schedules[i].line);
+    is_sound(&v);
+    for (unsigned j = 0; j < sizeof names / sizeof *names; j++)
+      take_out(&v, names[j]);
+    victim_free(&v);
+  }
+  assert_true(call_count >= 30);
+  int never = 0;
+  for (int i = 0; i < call_count; i++)
+    if (!calls[i].found) {
+      print_message("never missed: %s of %s:%d, rendering %d\n", calls[i].name, calls[i].place.file,
+                    calls[i].place.line, calls[i].rendering + 1);
+      never++;
+    }
+  assert_int_equal(never, 0);
+}
+
+/* ---- other defects ---- */
+
+#define WS_LIB  "templates/lib/ws.cuh"
+#define SOFTMAX "templates/lib/softmax.cuh"
+#define KERNEL  "templates/fwd_ws.cu"
+#define PLAIN   WS("s2-q1-I1-P1-L0-t0-Z1")
+#define COUNTED WS("s2-q2-I0-P1-L1-t1-Z2")
+
+static const defect defects[] = {
+    /* masks, tiles, what a tile of Q is */
+    {PLAIN, "keep(at, i0 + row_of(r), j0 + column_of(c)) ? S.at[r][c] : minus_inf()", "S.at[r][c]", F16,
+     WRONG, NULL, NULL},
+    {PLAIN, "j <= i + at.nk - at.nq", "j <= i + 1 + at.nk - at.nq", F16, WRONG, NULL, NULL},
+    {PLAIN, "at.hk, at.b, K_full", "at.h, at.b, K_full", F16, WRONG, NULL, NULL},
+    {PLAIN, "i0 + first, at.h, at.b", "i0, at.h, at.b", F16, WRONG, NULL, NULL},
+    /* swizzles: of what is written, of what is read, and how many bytes lie from one row of 8 to the next */
+    {PLAIN, "((n % 8 + lane / 16) ^ row % 8)", "(n % 8 + lane / 16)", F16, WRONG, NULL, NULL},
+    {PLAIN, "u64(1) << 62", "u64(0) << 62", F16, EMU_MISUSE, WS_LIB, "wgmma_S("},
+    {PLAIN, "x % 64 * 2, 16, 1024)", "x % 64, 16, 1024)", F16, WRONG, NULL, NULL},
+    {PLAIN, "box_bytes<Bc>, 1024)", "box_bytes<Bc>, 2048)", F16, EMU_RACE, WS_LIB, "wgmma_O("},
+    {COUNTED, "box_bytes<Bc>, 1024)", "1024, 1024)", BF16, WRONG, NULL, NULL},
+    /* products: what is added to, which operand, three warps of four */
+    {PLAIN, ", x > 0);", ", true);", F16, WRONG, NULL, NULL},
+    {PLAIN, "Q += (warp_of() / 4 - 1) * 64 * 128;", "", F16, WRONG, NULL, NULL},
+    {PLAIN, "P.at[j / 16][0], desc", "P.at[0][0], desc", F16, WRONG, NULL, NULL},
+    {PLAIN, "wgmma_O(O,", "if (warp_of() % 4) wgmma_O(O,", F16, EMU_MISSING_LANES, WS_LIB, "wgmma_O("},
+    {PLAIN, "products_wait<1>()", "products_wait<2>()", F16, EMU_PRODUCT_REGISTERS, SOFTMAX, "S.at[r][c]"},
+    /* rings: who arrives, with how many bytes, in which phase, at which slot */
+    {PLAIN, ": 4 * consumers);", ": 4 * consumers - 1);", F16, EMU_RACE, WS_LIB, "copy_box("},
+    {PLAIN, ": 4 * consumers);", ": 4 * consumers + 1);", F16, EMU_DEADLOCK, WS_LIB, "barrier_passed("},
+    {PLAIN, "if (thread_id() % 32 == 0)", "", F16, EMU_DEADLOCK, WS_LIB, "barrier_passed("},
+    {PLAIN, "boxes_ * box_bytes<rows_>)", "boxes_ * box_bytes<rows_> - 16)", F16, EMU_DEADLOCK, WS_LIB,
+     "barrier_passed("},
+    {PLAIN, "V.parity ^ 1", "V.parity", F16, EMU_DEADLOCK, WS_LIB, "barrier_passed("},
+    {PLAIN, "parity(n / slots % 2)", "parity(n % 2)", F16, EMU_DEADLOCK, WS_LIB, "barrier_passed("},
+    {PLAIN, "K_place(K.slot)", "K_place(0)", F16, EMU_RACE, WS_LIB, "copy_box("},
+    {PLAIN, "start_S(S, Q_place(Q.slot), K_place(K.slot));", "start_S(S, Q_place(Q.slot), K_place(0));", F16,
+     EMU_RACE, WS_LIB, "wgmma_S("},
+    /* O is stored: the fence behind the barrier, by one lane for all; before the rows are there */
+    {PLAIN, "copies_fence();\n  warp_sync();", "warp_sync();\n  copies_fence();", F16, EMU_UNFENCED, WS_LIB,
+     "store_box("},
+    {PLAIN, "to, 64 * x, i0 + first", "to, 64 * x + 64, i0 + first", F16, WRONG, NULL, NULL},
+    /* a counter that is no longer changed as one; registers that are not there */
+    {COUNTED, "atomic_add(counter, 1)", "(*counter)++", BF16, EMU_RACE, KERNEL, "(*counter)++"},
+    {PLAIN, "registers_more<240>", "registers_more<248>", F16, EMU_MISUSE, KERNEL, ""},
+};
+
+static void every_defect_is_found(void **state)
+{
+  (void)state;
+  for (unsigned i = 0; i < sizeof defects / sizeof *defects; i++)
+    defect_is_found(&defects[i], defects[i].kernels);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_call_is_missed),
+      cmocka_unit_test(every_defect_is_found),
+  };
+  return cmocka_run_group_tests(tests, emu_check_open, emu_check_close);
+}

@@ -1,0 +1,91 @@
+/* test_kernels_ws.c -- the numbers of the kernels for warpgroups, on the emulator: configs that together hold
+ * every value of every tunable, at lengths around the edges of their tiles, with so few SMs that a block does
+ * several tiles; and what results must not depend on.
+ *
+ * Beside this, problems.txt names problems for them (test_kernels.c). FATUNE_FULL=1 runs the long form. */
+#include "check.h"
+#include <stdarg.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <string.h>
+
+enum { LENGTHS = 9 };
+
+static void edges_are_solved(const char *problem, const fat_config *config, int first, int count)
+{
+  int32_t Br, Bc;
+  assert_int_equal(fat_config_get(config, "Br", &Br), FAT_OK);
+  assert_int_equal(fat_config_get(config, "Bc", &Bc), FAT_OK);
+  const int64_t lengths[LENGTHS][2] = {
+      {Br + 1, 3 * Bc - 1}, {2 * Br + 1, Bc + 1}, {2 * Br - 1, 1}, {Br, 2 * Bc},
+      {1, 2 * Bc + 1},      {Br - 1, Bc},         {1, 1},          {3 * Br, Bc - 1},
+      {Br + 1, 5 * Bc}};
+  for (int i = first; i < first + count; i++) {
+    emu_case c = emu_check_case(problem);
+    assert_int_equal(fat_gpu_find("H200", &c.gpu, NULL), FAT_OK);
+    c.problem.q = lengths[i % LENGTHS][0];
+    c.problem.k = lengths[i % LENGTHS][1];
+    if (c.problem.q - c.problem.k >= Br)
+      continue;
+    c.sms = 1 + i % 3;
+    c.seed = (uint64_t)i;
+    c.lay = (emu_lay)(i % EMU_FAR);
+    c.data = (emu_data)(i % EMU_DATAS);
+    emu_truth t = emu_check_truth(&c);
+    emu_check_solves(&c, &t, config, (emu_order)(i / 2 % 3), c.seed);
+    emu_truth_free(&t);
+  }
+}
+
+static void every_tunable_value_works_at_tile_edges(void **state)
+{
+  (void)state;
+  static const char *const problems[] = {
+      "fwd-f16-b1-h2k1-q128-k128-d64-causal", "fwd-bf16-b1-h2-q128-k128-d40",
+      "fwd-bf16-b1-h2-q128-k128-d128-causal", "fwd-f16-b1-h2k1-q128-k128-d96v192-causal",
+      "fwd-f16-b1-h2-q128-k128-d256-causal",  "fwd-bf16-b1-h2-q128-k128-d192v128"};
+  const int each = emu_check_full() ? LENGTHS : 2;
+  for (int f = 0; f < (emu_check_full() ? 6 : 1); f++) {
+    fat_config picked[EMU_COVER];
+    emu_case c = emu_check_case(problems[f]);
+    assert_int_equal(fat_gpu_find("H200", &c.gpu, NULL), FAT_OK);
+    fat_space space = emu_check_space("fwd_ws", &c);
+    int count = emu_check_covering(&space, picked);
+    assert_true(count >= 6);
+    print_message("%s: %d configs of %d\n", problems[f], count, space.count);
+    for (int i = 0; i < count; i++)
+      edges_are_solved(problems[f], &picked[i], each == LENGTHS ? 0 : i, each);
+    fat_space_free(&space);
+  }
+}
+
+static void results_do_not_depend_on_order_layout_or_grid(void **state)
+{
+  (void)state;
+  emu_case c = emu_check_case("fwd-f16-b2-h2k1-q150-k170-d64-causal");
+  assert_int_equal(fat_gpu_find("H200", &c.gpu, NULL), FAT_OK);
+  fat_config config = emu_check_config("fwd_ws", &c);
+  emu_truth t = emu_check_truth(&c);
+  size_t rows = (size_t)(c.problem.b * c.problem.h * c.problem.q);
+  emu_result first = emu_check_run(&c, &t, &config, EMU_IN_ORDER, 0);
+  assert_true(first.report.boxes > 0 && first.report.together > 0);
+  for (int run = 0; run < 9; run++) {
+    c.lay = (emu_lay)(run % EMU_FAR);
+    c.sms = 1 + run % 5;
+    emu_result r = emu_check_run(&c, &t, &config, (emu_order)(run / 3), (uint64_t)run);
+    assert_memory_equal(r.o, first.o, rows * (size_t)c.problem.dv * sizeof *r.o);
+    assert_memory_equal(r.lse, first.lse, rows * sizeof *r.lse);
+    emu_result_free(&r);
+  }
+  emu_result_free(&first);
+  emu_truth_free(&t);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_tunable_value_works_at_tile_edges),
+      cmocka_unit_test(results_do_not_depend_on_order_layout_or_grid),
+  };
+  return cmocka_run_group_tests(tests, emu_check_open, emu_check_close);
+}
