@@ -162,6 +162,7 @@ $(grown)scale_rows(O, f);                               // O = exp(m_old - m) O
       store_outputs_from(Q_place(Q.slot), O, O_map, at, i0);
     } else
       store_zeros(rows(a, my.head), i0);                // no key is seen
+    warp_sync();                                        // all lanes have read which tile this was
     release(Q_free + Q.slot);
     if (a.LSE.data)
       store_rowvec(row_finish(m, l, c), rows(a, my.head).LSE, i0, a.q);

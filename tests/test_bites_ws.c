@@ -1,15 +1,20 @@
-/* test_bites_ws.c -- the emulator bites kernels for warpgroups: each is spoiled in one place after another,
- * and each must be found.
+/* test_bites_ws.c -- the emulator bites kernels for warpgroups: each is spoiled
+ * in one place after another, and each must be found.
  *
- * Every wait, release, fence and commit is taken out in turn, in the configs where it is needed: a finding of
- * any kind counts, a block in which nobody can go on, or a wrong result. Of a line that is rendered twice the
- * second one is for FATUNE_FULL=1. A table holds other defects (bites.h says how). */
+ * Every wait, release, fence and commit is taken out in turn, in the configs
+ * where it is needed: a finding of any kind counts, a block in which nobody can
+ * go on, or a wrong result. Of a line that is rendered twice the second one is
+ * for FATUNE_FULL=1. A table holds other defects (bites.h says how). */
 #include "bites.h"
 #include <ctype.h>
 
-/* Causal, several tiles of Q for a block, tiles that no mask touches and tiles of both kinds of edges. */
+/* Causal, several tiles of Q for a block, tiles that no mask touches and tiles
+ * of both kinds of edges. */
 #define F16  "fwd-f16-b1-h2k1-q300-k330-d40-causal all gpu=H200 sms=2 lay=padded"
 #define BF16 "fwd-bf16-b1-h2k1-q300-k330-d40v72-causal all gpu=H200 sms=2 lay=padded"
+#define NO_KEYS                                                                                              \
+  "fwd-f16-b1-h1-q600-k37-d40-causal all gpu=H200 sms=1" /* for most tiles of                                \
+                                                            Q */
 
 #define WS(rest) "fwd_ws:Br128-Bc32-" rest
 
@@ -19,11 +24,12 @@ static const struct {
     {WS("s2-q1-I1-P1-L0-t0-Z1"), F16},
     {WS("s2-q2-I0-P1-L1-t1-Z2"), BF16},
     {WS("s1-q1-I0-P0-L0-t0-Z1"), F16},
+    {WS("s2-q1-I1-P0-L0-t0-Z1"), NO_KEYS},
 };
 enum { SCHEDULES = sizeof schedules / sizeof *schedules };
 
-/* What is taken out. Not take_turn, whose turns shape the schedule alone, and not registers_more, whose
- * absence is slow at the worst. */
+/* What is taken out. Not take_turn, whose turns shape the schedule alone, and
+ * not registers_more, whose absence is slow at the worst. */
 static const char *const names[] = {
     "wait",
     "release",
@@ -31,6 +37,7 @@ static const char *const names[] = {
     "barrier_arrive",
     "barrier_init",
     "block_sync",
+    "warp_sync",
     "copies_fence",
     "store_commit",
     "barrier_init_fence",
@@ -53,7 +60,8 @@ static const char *const names[] = {
 
 enum { CALLS = 100 };
 
-/* A call, by its place in the templates and by how many times its line was rendered before. */
+/* A call, by its place in the templates and by how many times its line was
+ * rendered before. */
 typedef struct call {
   emu_finding place;
   int rendering;
@@ -75,7 +83,8 @@ static call *call_at(const char *name, const emu_finding *place, int rendering)
   return &calls[call_count++];
 }
 
-/* The length of a call that is a statement: its name, brackets, a semicolon behind them; else 0. */
+/* The length of a call that is a statement: its name, brackets, a semicolon
+ * behind them; else 0. */
 static size_t statement(const char *text, const char *at, const char *name)
 {
   const char *end = at + strlen(name);
@@ -115,7 +124,8 @@ static void is_sound(const victim *v)
     fail_msg("%s: %s", emu_check_title(&v->c, &v->config), report.finding[0].text);
 }
 
-/* Takes every call of a name out of one config's text that no config has missed before. */
+/* Takes every call of a name out of one config's text that no config has missed
+ * before. */
 static void take_out(const victim *v, const char *name)
 {
   char *text = strdup(fat_text_get(&v->source.text));
@@ -183,7 +193,8 @@ static const defect defects[] = {
     {PLAIN, "j <= i + at.nk - at.nq", "j <= i + 1 + at.nk - at.nq", F16, WRONG, NULL, NULL},
     {PLAIN, "at.hk, at.b, K_full", "at.h, at.b, K_full", F16, WRONG, NULL, NULL},
     {PLAIN, "i0 + first, at.h, at.b", "i0, at.h, at.b", F16, WRONG, NULL, NULL},
-    /* swizzles: of what is written, of what is read, and how many bytes lie from one row of 8 to the next */
+    /* swizzles: of what is written, of what is read, and how many bytes lie
+       from one row of 8 to the next */
     {PLAIN, "((n % 8 + lane / 16) ^ row % 8)", "(n % 8 + lane / 16)", F16, WRONG, NULL, NULL},
     {PLAIN, "u64(1) << 62", "u64(0) << 62", F16, EMU_MISUSE, WS_LIB, "wgmma_S("},
     {PLAIN, "x % 64 * 2, 16, 1024)", "x % 64, 16, 1024)", F16, WRONG, NULL, NULL},
@@ -206,11 +217,13 @@ static const defect defects[] = {
     {PLAIN, "K_place(K.slot)", "K_place(0)", F16, EMU_RACE, WS_LIB, "copy_box("},
     {PLAIN, "start_S(S, Q_place(Q.slot), K_place(K.slot));", "start_S(S, Q_place(Q.slot), K_place(0));", F16,
      EMU_RACE, WS_LIB, "wgmma_S("},
-    /* O is stored: the fence behind the barrier, by one lane for all; before the rows are there */
+    /* O is stored: the fence behind the barrier, by one lane for all; before
+       the rows are there */
     {PLAIN, "copies_fence();\n  warp_sync();", "warp_sync();\n  copies_fence();", F16, EMU_UNFENCED, WS_LIB,
      "store_box("},
     {PLAIN, "to, 64 * x, i0 + first", "to, 64 * x + 64, i0 + first", F16, WRONG, NULL, NULL},
-    /* a counter that is no longer changed as one; registers that are not there */
+    /* a counter that is no longer changed as one; registers that are not there
+     */
     {COUNTED, "atomic_add(counter, 1)", "(*counter)++", BF16, EMU_RACE, KERNEL, "(*counter)++"},
     {PLAIN, "registers_more<240>", "registers_more<248>", F16, EMU_MISUSE, KERNEL, ""},
 };

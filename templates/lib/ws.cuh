@@ -134,7 +134,7 @@ __device__ __forceinline__ void start_O(outputs &O, const weights &P, u32 V)
 }
 
 //: store_outputs_from -- rows i0.. of O. A warp lays its 16 rows where its rows of Q lay and has them copied from
-// there; returns when they have been read
+// there; the first lane returns when they have been read
 __device__ __forceinline__ void store_outputs_from(u32 place, const outputs &O, const tensor_map &to, const heads &at,
                                                    i32 i0)
 {
@@ -158,7 +158,6 @@ __device__ __forceinline__ void store_outputs_from(u32 place, const outputs &O, 
     store_commit();
     store_wait();
   }
-  warp_sync();
 }
 
 //: store_zeros -- rows i0.. of O where no key is seen
