@@ -146,8 +146,8 @@ static const field gpu_fields[] = {
 static const char *const forms[] = {
     [AS_IT_IS] = "%s",
     [SHORT] = "iif(%1$s IS NULL, NULL, CAST(PRINTF('%%.6g', %1$s) AS REAL))",
-    [SAMPLES] = "iif(kept.wins, json((SELECT json_group_array(x) FROM (SELECT CAST(PRINTF('%%.6g', %1$s) AS"
-                " REAL) AS x FROM main.sample WHERE trial = t.id ORDER BY n))), NULL)",
+    [SAMPLES] = ("iif(kept.wins, json((SELECT json_group_array(x) FROM (SELECT CAST(PRINTF('%%.6g', %1$s) AS"
+                 " REAL) AS x FROM main.sample WHERE trial = t.id ORDER BY n))), NULL)"),
 };
 
 /* 'name', expression, ... */
