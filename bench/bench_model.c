@@ -2,12 +2,14 @@
  *
  *   bench_model [GPU FILE...]     default: H200 and the files of bench/results/
  *
- * In: rows of problem, config, registers of each launch, spills, milliseconds. A line "#fitted d64 d96" names
- * the families that the model's constants were fitted to; all others were kept from the fit. For each problem
- * and kernel it prints the rank correlation (Spearman) of predicted and measured times, the measured loss of
- * the config that the model puts first and of the best among its first 8, the latter also as the search sees
- * it before anything is compiled, and how far off its milliseconds are. Ends with 1 where the first 8 hold
- * none within 5 % of the best, in more than a tenth of the groups that were kept from the fit. */
+ * In: rows of problem, config, registers of each launch, spills, milliseconds and, where it is known, the
+ * SMs' clock meanwhile: milliseconds are then compared at one clock, that of the GPU's row, since a power cap
+ * lowers it by how long a kernel was timed. A line "#fitted d64 d96" names the families that the model's
+ * constants were fitted to; all others were kept from the fit. For each problem and kernel it prints the rank
+ * correlation (Spearman) of predicted and measured times, the measured loss of the config that the model puts
+ * first and of the best among its first 8, the latter also as the search sees it before anything is compiled,
+ * and how far off its milliseconds are. Ends with 1 where the first 8 hold none within 5 % of the best, in
+ * more than a tenth of the groups that were kept from the fit. */
 #include "model.h"
 #include "occupancy.h"
 #include "space.h"
@@ -20,6 +22,7 @@ enum { ROWS = 65536, TOP = 8, FEW = 16, DIMS = 16 }; /* FEW: groups of fewer row
 
 typedef struct row {
   char group[FAT_PROBLEM_TEXT + FAT_CONFIG_KERNEL]; /* problem and kernel */
+  int file;                                         /* its times were measured together */
   double measured, predicted, guessed;              /* guessed: before a compile */
   bool fitted;
 } row;
@@ -30,10 +33,15 @@ typedef struct summary {
   double correlation;
 } summary;
 
+static int by_group(const row *a, const row *b)
+{
+  return a->file != b->file ? a->file - b->file : strcmp(a->group, b->group);
+}
+
 static int by_measured(const void *x, const void *y)
 {
   const row *a = x, *b = y;
-  int order = strcmp(a->group, b->group);
+  int order = by_group(a, b);
   return order != 0 ? order : (a->measured > b->measured) - (a->measured < b->measured);
 }
 
@@ -89,10 +97,20 @@ static int read_fitted(char *line, int dims[DIMS])
   return count;
 }
 
+/* Milliseconds at the clock of the GPU's row. A row of a file with clocks that has none was timed too briefly
+ * for it, being slow: it takes that of the row before. */
+static double at_one_clock(double ms, const char *mhz, const fat_gpu *gpu, double *clock)
+{
+  double read = atof(mhz);
+  *clock = read > 0 ? read : *clock;
+  return *mhz && *clock > 0 ? ms * *clock / gpu->clock : ms;
+}
+
 static int read_rows(const char *path, fat_script *script, const fat_gpu *gpu, row *rows, int count)
 {
   char line[1024], problem[FAT_PROBLEM_TEXT], config[FAT_CONFIG_TEXT], registers[100];
   int spills, dims[DIMS], fitted = 0, left_out = 0;
+  double ms, clock = 0;
   fat_error first = {0};
   FILE *file = fopen(path, "r");
   if (file == NULL)
@@ -100,12 +118,14 @@ static int read_rows(const char *path, fat_script *script, const fat_gpu *gpu, r
   while (file != NULL && count < ROWS && fgets(line, sizeof line, file) != NULL) {
     fat_error err = {0};
     fat_problem p;
+    char mhz[20] = "";
     row *r = &rows[count];
     if (strncmp(line, "#fitted", 7) == 0)
       fitted = read_fitted(line + 7, dims);
     if (line[0] == '#' ||
-        sscanf(line, "%255s %399s %99s %d %lf", problem, config, registers, &spills, &r->measured) != 5)
+        sscanf(line, "%255s %399s %99s %d %lf %19s", problem, config, registers, &spills, &ms, mhz) < 5)
       continue;
+    r->measured = at_one_clock(ms, mhz, gpu, &clock);
     if (predict(script, gpu, problem, config, registers, spills, r, &p, &err) != FAT_OK) {
       first = left_out++ == 0 ? err : first;
       continue;
@@ -169,8 +189,8 @@ static void say(const char *what, const summary *s)
 int main(int argc, char **argv)
 {
   static row rows[ROWS];
-  static const char *const kept[] = {"bench/results/h200-f32-configs.tsv",
-                                     "bench/results/h200-mma-probe.tsv"};
+  static const char *const kept[] = {"bench/results/h200-f32-configs.tsv", "bench/results/h200-mma-probe.tsv",
+                                     "bench/results/h200-mma-random.tsv"};
   const fat_gpu *gpu;
   fat_script *script;
   fat_error err = {0};
@@ -181,8 +201,12 @@ int main(int argc, char **argv)
     return 2;
   }
   int count = 0, files = argc > 2 ? argc - 2 : (int)(sizeof kept / sizeof kept[0]);
-  for (int i = 0; i < files; i++)
+  for (int i = 0; i < files; i++) {
+    int from = count;
     count = read_rows(argc > 2 ? argv[2 + i] : kept[i], script, gpu, rows, count);
+    for (; from < count; from++)
+      rows[from].file = i;
+  }
   fat_script_close(script);
   qsort(rows, (size_t)count, sizeof *rows, by_measured);
   printf("%-48s %-5s %5s  %8s  %9s  %9s  %9s  %9s\n", "problem, kernel", "fit", "rows", "spearman",
@@ -190,7 +214,7 @@ int main(int argc, char **argv)
   printf("%-48s %-5s %5s  %8s  %9s  %9s  %9s  %9s\n", "", "", "", "", "off by", "off by", "off by",
          "predicted");
   for (int from = 0, to; from < count; from = to) {
-    for (to = from; to < count && strcmp(rows[to].group, rows[from].group) == 0;)
+    for (to = from; to < count && by_group(&rows[to], &rows[from]) == 0;)
       to++;
     report(rows + from, to - from, &sums[rows[from].fitted]);
   }

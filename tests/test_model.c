@@ -189,6 +189,26 @@ static void limits_have_names(void **state)
   }
 }
 
+/* The data centre's GPUs from the A100 on have the wider way to L2. */
+static void l2_is_wider_in_the_data_centre(void **state)
+{
+  (void)state;
+  static const struct {
+    int sm;
+    bool wide;
+  } of[] = {{75, false}, {80, true}, {86, false}, {89, false}, {90, true}, {100, true}, {120, false}};
+  fat_work work = plain_work();
+  work.l2 = 1e9;
+  for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+    fat_gpu gpu = small_gpu();
+    gpu.sm = of[i].sm;
+    fat_forecast f = predict(&gpu, &work, 2);
+    near(f.ms, 1e9 / ((of[i].wide ? fat_model_l2_bytes_large : fat_model_l2_bytes) * 10 * 1e6) +
+                   fat_model_launch_ms);
+    assert_int_equal(f.limit, FAT_LIMIT_L2);
+  }
+}
+
 /* Several launches add up; the limit is the one with the largest share of the whole. */
 static void launches_add_up(void **state)
 {
@@ -272,6 +292,7 @@ int main(void)
       cmocka_unit_test(products_and_softmax_take_turns),
       cmocka_unit_test(uneven_blocks_end_later),
       cmocka_unit_test(limits_have_names),
+      cmocka_unit_test(l2_is_wider_in_the_data_centre),
       cmocka_unit_test(launches_add_up),
       cmocka_unit_test(never_turns_round),
       cmocka_unit_test(unknown_gpu),

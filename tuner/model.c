@@ -8,28 +8,29 @@
 
 /* A device copy on an H200 moved 4265 GB/s of its 4800 GB/s peak. */
 const double fat_model_dram_reached = 0.89;
-/* Bytes per SM and clock from L2: NVIDIA states 2048 per clock for the V100's 80 SMs (and 5120 for the A100's
- * 108); the lower of the two stands for all. */
-const double fat_model_l2_bytes = 25.6;
+/* Bytes per SM and clock from L2: NVIDIA states 2048 per clock for the V100's 80 SMs and 5120 for the A100's
+ * 108. The latter stands for the A100 and the data centre's GPUs after it, the former for all others. */
+const double fat_model_l2_bytes = 25.6, fat_model_l2_bytes_large = 47.4;
 /* Clocks exposed by one step between barriers: a tile comes from L2 (236 on an sm_75, by public
  * microbenchmarks), passes shared memory (23) and is read from there (23). */
 const double fat_model_step_clocks = 236 + 23 + 23;
-/* What follows was fitted to 1,400 timings of fwd's tensor-core kernels on an H200 (2026-11-21); bench_model
- * says how well it ranks those that were left out of the fit. */
+/* What follows was fitted to 2,136 timings of fwd's tensor-core kernels with d 64, 96 and 192 on an H200,
+ * 1,242 of them of configs by lot (2026-11-21): least squares of the logarithms, the fast ones weighing most.
+ * bench_model says how well it ranks those of other d. */
 /* The part of its time on shared memory that a launch with tensor-core products does not hide. */
-const double fat_model_shared_shown = 0.25;
+const double fat_model_shared_shown = 0.1;
 /* The part of its work that a block does before it waits for the next tile. */
-const double fat_model_work_before = 0.4;
+const double fat_model_work_before = 0.7;
 /* Clocks of one step of a launch with products on tensor cores: copies by way of L2, a barrier, fragments. */
-const double fat_model_copy_clocks = 760;
+const double fat_model_copy_clocks = 550;
 /* Clocks of a block beside its steps: it starts, waits for its first tiles, stores what it made. */
-const double fat_model_block_clocks = 5900;
+const double fat_model_block_clocks = 5800;
 /* How sharply the longer of work and waiting decides: the sum of their fourth powers. */
 const double fat_model_sharpness = 4;
 /* Part of a round that the last blocks add where some have twice the work of the mean. */
-const double fat_model_uneven = 0.4;
+const double fat_model_uneven = 0.5;
 /* Part of the bytes spilled that are moved again with each tile; the rest are moved once. */
-const double fat_model_spills_moved = 0.34;
+const double fat_model_spills_moved = 0.36;
 /* Launches queued back to back took 3.3 to 4.4 microseconds each on an H200's host. */
 const double fat_model_launch_ms = 4e-3;
 
@@ -110,6 +111,11 @@ static double round_clocks(const fat_work *w, const usage *u, double r, bool *ex
   return tensor ? more * pow(1 + pow(less / more, p), 1 / p) + fat_model_block_clocks : more;
 }
 
+static double l2_bytes(int sm)
+{
+  return sm == 80 || (sm >= 90 && sm < 120) ? fat_model_l2_bytes_large : fat_model_l2_bytes;
+}
+
 static double launch_ms(const fat_gpu *gpu, const fat_arch *arch, const fat_work *w,
                         const fat_resident *resident, fat_limit *limit)
 {
@@ -133,7 +139,7 @@ static double launch_ms(const fat_gpu *gpu, const fat_arch *arch, const fat_work
   } limits[] = {
       {exposed ? FAT_LIMIT_LATENCY : u.limit, clocks / clocks_per_ms},
       {FAT_LIMIT_DRAM, w->dram / (gpu->dram * 1e6 * fat_model_dram_reached)},
-      {FAT_LIMIT_L2, w->l2 / (fat_model_l2_bytes * gpu->sms * clocks_per_ms)},
+      {FAT_LIMIT_L2, w->l2 / (l2_bytes(gpu->sm) * gpu->sms * clocks_per_ms)},
   };
   int most = 0;
   for (int i = 1; i < (int)(sizeof limits / sizeof limits[0]); i++)

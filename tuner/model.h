@@ -17,7 +17,7 @@
  *   tensor   tensor-core operations            arch->tensor
  *   ex2      exponentials                      arch->ex2
  *   shared   shared bytes + spilled bytes      arch->shared_bytes     (spills pass the same L1,
- *                                                              0.34 of their bytes with each tile)
+ *                                                              0.36 of their bytes with each tile)
  *   issue    lanes of all instructions         128: four schedulers, one instruction of 32 lanes each; counts
  *                                              for busy, not for sum: what is issued runs meanwhile
  *
@@ -28,14 +28,14 @@
  * A launch with products on tensor cores has few warps with much work each, and these take turns with it: S
  * by the products, P by the schedulers, O by the products. Then
  *
- *   busy = sum = max(tensor + issue + shared / 4, largest)      fma and ex2 are part of issue
- *   wait(r)  = 0.4 pipe(1) + steps * 760
- *   round(r) = (pipe(r)^4 + wait(r)^4)^(1/4) + 5900
+ *   busy = sum = max(tensor + issue + shared / 10, largest)   fma and ex2 are part of issue
+ *   wait(r)  = 0.7 pipe(1) + steps * 550
+ *   round(r) = (pipe(r)^4 + wait(r)^4)^(1/4) + 5800
  *
- * and where blocks differ in work, the last ones add 0.4 * uneven of a round. The whole launch is never
+ * and where blocks differ in work, the last ones add 0.5 * uneven of a round. The whole launch is never
  * faster than
  *
- *   dram = bytes / (peak * 0.89)        l2 = bytes / (25.6 * S * f)
+ *   dram = bytes / (peak * 0.89)        l2 = bytes / (25.6 * S * f)      47.4: sm_80, 90 to 119
  *
  * and each launch adds 4 microseconds. The time is the sum over launches; its limit is the one with the
  * largest share. Clocks are the maximum the GPU reports: a power cap (a T4's 70 W) makes the truth slower. */
@@ -61,10 +61,11 @@ typedef enum fat_limit {
 
 /* Names these formulas and constants; predicted rows carry it, so that a change of the model predicts anew.
  */
-#define FAT_MODEL_VERSION "model 2"
+#define FAT_MODEL_VERSION "model 3"
 
 /* Constants of the model that are no fact of a GPU row; model.c says where each comes from. */
-extern const double fat_model_dram_reached, fat_model_l2_bytes, fat_model_step_clocks, fat_model_launch_ms;
+extern const double fat_model_dram_reached, fat_model_step_clocks, fat_model_launch_ms;
+extern const double fat_model_l2_bytes, fat_model_l2_bytes_large;
 extern const double fat_model_shared_shown, fat_model_work_before, fat_model_copy_clocks,
     fat_model_block_clocks;
 extern const double fat_model_sharpness, fat_model_uneven, fat_model_spills_moved;

@@ -103,11 +103,20 @@ function mma.tile_bytes(c, p)
   return (c.w + 1) * KV + (c.Q == 0 and c.Br * mma.Dp(p) * mma.bytes(p) or 0)
 end
 
+-- Lanes of the instructions that copy a tile, as mma.cuh's `share` divides it: every thread takes a chunk of each
+-- step's rows, idle or not. Where the order of a row's chunks changes otherwise than by a constant from step to step
+-- each address is worked out anew: 12 instructions a chunk, fitted with the model's constants.
+local function copy_lanes(c, p, columns)
+  local most = mma.threads(c) // (columns // mma.chunk(p))
+  local step = most >= 4 and most // 4 * 4 or math.max(most, 1)
+  return ceil_div(c.Bc, step) * mma.threads(c) * (c.W == 1 and 40 or step % 4 == 0 and 4 or 12)
+end
+
 -- Instructions beside fma and ex2, in lanes: of a score the maximum, the sum, and half a conversion with its move;
 -- copies; conversions to tf32. Products are issued while tensor cores work.
 function mma.tile_issue(c, p)
   local KV = c.Bc * (mma.Dp(p) + mma.Dw(p))
-  local copies = KV // mma.chunk(p) * (c.W == 1 and 40 or 4)
+  local copies = copy_lanes(c, p, mma.Dp(p)) + copy_lanes(c, p, mma.Dw(p))
   local conversions = mma.bytes(p) == 2 and 0 or (p.dtype == "f32x3" and 2 or 1) * (c.w * KV + c.Br * (c.Bc + mma.Dp(p)))
   return 2 * c.Br * c.Bc + copies + conversions
 end
