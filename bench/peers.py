@@ -12,6 +12,9 @@ rounds, SM clocks read under load, errors against a reference, and the cuBLAS ra
 Where FlashAttention-3 is not installed and the GPU is the one its ratios were measured on (peers_fa3.tsv), its time is
 cuDNN's of this run divided by the ratio, and marked as derived.
 
+--proxy T4 times beside them the kernels that a T4 would be given, as PTX of its architecture (peers_proxy.py): how they do
+on another GPU, labelled as that.
+
 --fa2-tests, --fa3-tests and --repeats run those projects' own forward tests through libfatune instead of timing.
 """
 
@@ -60,6 +63,10 @@ def arguments():
                         help="of libfatune where nothing stored serves (default: compile)")
     parser.add_argument("--peers", type=names_of(PEERS + ("math",)), default=list(PEERS), metavar="P,...",
                         help=f"of {', '.join(PEERS)} and math (default: all but math)")
+    parser.add_argument("--proxy", metavar="GPU", help="beside the peers, the kernels of a GPU that is not at hand, such as T4, by "
+                        "their PTX (FATUNE_PROGRAM names the program that renders them, else build/fatune)")
+    parser.add_argument("--proxy-configs", metavar="FILE", help="what `fatune verify --as GPU --top N --json` wrote: of each family "
+                        "the fastest config there, at one length, is taken at all (default: the kernel's default on that GPU)")
     parser.add_argument("--flex", action="store_true", help="FlexAttention too; it compiles for seconds at each shape")
     parser.add_argument("--flex-lengths", type=numbers, default=[8192], metavar="N,...", help="its lengths (default: 8192)")
     parser.add_argument("--layout", choices=("bhnd", "bnhd"), default="bhnd", help="of the tensors in memory (default: bhnd)")
@@ -76,6 +83,8 @@ def arguments():
         parser.error("--rounds and --ms must be above 0")
     if any(d < 1 or table.WIDTH % d for d in args.dims) or any(n < 1 for n in args.lengths):
         parser.error(f"--dims must divide {table.WIDTH}, --lengths must be above 0")
+    if args.proxy_configs and not args.proxy:
+        parser.error("--proxy-configs goes with --proxy")
     args.kernels = [] if args.kernel == "none" else args.kernel.split(",")
     return args
 
@@ -145,7 +154,8 @@ def compare(args):
     board = gpu.Board()
     facts = facts_of(torch, board, args)
     try:
-        everyone, absent = gpu.peers(args.peers + (["flex"] if args.flex else []), args.kernels, args.policy, args.flex_lengths)
+        everyone, absent = gpu.peers(args.peers + (["flex"] if args.flex else []), args.kernels, args.policy, args.flex_lengths,
+                                     args.proxy, args.proxy_configs)
     except OSError as error:  # ctypes: the library is not there
         return leave(f"peers.py needs libfatune: {error} (FATUNE_LIBRARY names it; --kernel none goes without)")
     if args.kernels:
@@ -177,7 +187,8 @@ def compare(args):
     if args.output and rows:
         table.save(args.output, name, rows, facts, absent)
     print("\n".join(table.report(rows, facts, absent)))
-    return code or (1 if any(table.is_inaccurate(r) for r in rows) else 0)
+    ours = [table.OURS] + [name for name in everyone if name.startswith(table.PROXY)]
+    return code or (1 if any(table.is_inaccurate(r, name) for r in rows for name in ours) else 0)
 
 
 def main():

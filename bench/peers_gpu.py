@@ -270,8 +270,40 @@ class Ours(Peer):
                 "plan_seconds": round(self.plans.get(table.label(c), 0.0), 4)}
 
 
-def peers(wanted, kernels, policy, flex_lengths):
-    """({name: Peer}, {name: why it is absent}), ours first."""
+class Proxy(Peer):
+    """The kernels of a GPU that is not at hand, as PTX of its architecture."""
+
+    dtypes = table.HALVES + table.SINGLES
+
+    def __init__(self, gpu, configs):
+        import peers_proxy
+        self.maker = peers_proxy.Maker(gpu, peers_proxy.read_configs(configs) if configs else None)
+        self.sms = torch.cuda.get_device_properties(0).multi_processor_count
+
+    @staticmethod
+    def problem(c):
+        return (f"fwd-{c['dtype']}-b{c['b']}-h{c['h']}-q{c['n']}-k{c['n']}-d{c['d']}" + ("-causal" if c["causal"] else ""))
+
+    def make(self, c, q, k, v):
+        out = torch.empty_strided(q.shape, q.stride(), dtype=q.dtype, device=q.device)
+        out.fill_(math.nan)
+        torch.cuda.current_stream().synchronize()  # makes the context current for the driver's calls
+        sizes = {"b": c["b"], "h": c["h"], "hk": c["h"], "q": c["n"], "k": c["n"], "SMs": self.sms}
+        launch = self.maker.launcher(self.problem(c), [(t.data_ptr(), t.stride()[:3]) for t in (q, k, v, out)], sizes,
+                                     1 / math.sqrt(c["d"]))
+
+        def call():
+            launch(torch.cuda.current_stream().cuda_stream)
+            return out
+        return call
+
+    def about(self, c):
+        return dict(zip(("kernel", "note"), self.maker.used[self.problem(c)]))
+
+
+def peers(wanted, kernels, policy, flex_lengths, proxy=None, configs=None):
+    """({name: Peer}, {name: why it is absent}), ours first. `proxy`: a GPU whose kernels run as a proxy, `configs` a file
+    that says which."""
     makers = {"cudnn": lambda: Sdpa(SDPBackend.CUDNN_ATTENTION, table.HALVES),
               "fa2": lambda: Sdpa(SDPBackend.FLASH_ATTENTION, table.HALVES),
               "memeff": lambda: Sdpa(SDPBackend.EFFICIENT_ATTENTION, table.HALVES + table.SINGLES),
@@ -285,6 +317,9 @@ def peers(wanted, kernels, policy, flex_lengths):
         import fatune
         for i, kernel in enumerate(kernels):
             found[table.OURS if i == 0 else f"{table.OURS}:{kernel}"] = Ours(fatune, None if kernel == "best" else kernel, policy)
+    if proxy:
+        makers[table.PROXY + proxy] = lambda: Proxy(proxy, configs)
+        wanted = wanted + [table.PROXY + proxy]
     for name in wanted:
         try:
             found[name] = makers[name]()

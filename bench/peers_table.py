@@ -10,6 +10,7 @@ import os
 import statistics
 
 OURS = "fatune"
+PROXY = "proxy:"  # before the name of the GPU whose kernels run as a proxy
 NAMES = {OURS: "fatune", "cudnn": "cuDNN", "fa2": "FlashAttention-2", "memeff": "mem-efficient", "flex": "FlexAttention",
          "math": "plain PyTorch", "fa3": "FlashAttention-3", "fa4": "FlashAttention-4", "flashinfer": "FlashInfer"}
 SHORT = {"cudnn": "cuDNN", "fa2": "FA2", "memeff": "mem-eff", "flex": "Flex", "math": "PyTorch", "fa3": "FA3", "fa4": "FA4"}
@@ -90,7 +91,7 @@ def names_in(rows):
 
 
 def shown(name):
-    return NAMES.get(name, name)
+    return NAMES.get(name, name[len(PROXY):] + "'s kernels (proxy)" if name.startswith(PROXY) else name)
 
 
 def ratio(row, peer):
@@ -136,10 +137,10 @@ def summary(rows, dtype, cublas=None):
             "errors_above_twice_pytorch": sum(1 for r in rows if is_inaccurate(r))}
 
 
-def is_inaccurate(row):
+def is_inaccurate(row, name=OURS):
     """FlashAttention's rule: at most twice the error of PyTorch in the same dtype. For halves only: tf32 is another
     arithmetic, and single precision has no dtype to be compared in."""
-    ours = row["peers"].get(OURS, {})
+    ours = row["peers"].get(name, {})
     if row["cell"]["dtype"] not in HALVES or "error" not in ours or "error_pytorch" not in row:
         return False
     return not ours["error"] <= 2 * row["error_pytorch"] + 1e-5  # NaN is an error too
@@ -151,6 +152,22 @@ def summaries(rows, cublas=None):
         if r["cell"]["set"] == "grid" and r["cell"]["dtype"] not in dtypes:
             dtypes.append(r["cell"]["dtype"])
     return [summary(rows, t, cublas if t in HALVES else None) for t in dtypes]
+
+
+def proxies(rows):
+    """For each proxy and dtype of the grid: its speed beside all others, their time / its time."""
+    found = []
+    for name in (n for n in names_in(rows) if n.startswith(PROXY)):
+        for dtype in dict.fromkeys(r["cell"]["dtype"] for r in rows if r["cell"]["set"] == "grid"):
+            mine = [r for r in rows if r["cell"]["set"] == "grid" and r["cell"]["dtype"] == dtype and name in r["peers"]]
+            ratios = {peer: [(r["peers"][peer]["ms"] / r["peers"][name]["ms"], label(r["cell"])) for r in mine if peer in r["peers"]]
+                      for peer in names_in(mine) if peer != name}
+            if mine:
+                found.append({"proxy": name, "dtype": dtype, "cells": len(mine), "wrong": sum(is_inaccurate(r, name) for r in mine),
+                              "geomean": {peer: geomean(v for v, _ in of) for peer, of in ratios.items() if of},
+                              "geomean_cells": {peer: len(of) for peer, of in ratios.items()},
+                              "least": {peer: min(of) for peer, of in ratios.items() if of}})
+    return found
 
 
 def half_against_half(rows):
@@ -231,6 +248,17 @@ def summary_lines(s):
     return lines
 
 
+def proxy_lines(s, gpu):
+    """What a proxy is, before what it did."""
+    return [f"PROXY, {s['dtype']}: the {s['proxy'][len(PROXY):]}'s kernels as PTX that the driver compiled for the {gpu}; the "
+            f"{s['proxy'][len(PROXY):]}'s own machine code and speed are not seen",
+            f"  geometric means over {s['cells']} cells: "
+            + (", ".join(f"{v:.3f} x {shown(p)}" + (f" ({s['geomean_cells'][p]} cells)" if s["geomean_cells"][p] < s["cells"] else "")
+                         for p, v in s["geomean"].items()) or "nothing to compare")] + [
+            f"  least: {v:.2f} x {shown(p)} ({cell})" for p, (v, cell) in s["least"].items() if p in ("memeff", "fa2")] + (
+            [f"  WRONG: {s['wrong']} cells with more than twice PyTorch's error"] if s["wrong"] else [])
+
+
 def report(rows, facts, absent):
     """What stdout gets, the most important last."""
     lines = [" | ".join(f"{k} {facts[k]}" for k in ("gpu", "driver", "cuda", "torch", "cudnn", "fatune", "commit", "date")
@@ -256,6 +284,8 @@ def report(rows, facts, absent):
         lines.append("* FlashAttention-3 did not run: its time is cuDNN's of this run over a ratio measured before (bf16)")
     for s in all_of:
         lines += summary_lines({**s, "fa3_derived": derived})
+    for s in proxies(rows):
+        lines += proxy_lines(s, facts.get("gpu", "GPU at hand"))
     both = half_against_half(rows)
     if both:
         lines.append(f"f16 is {both:.3f} x as fast as bf16 (fatune, geometric mean of the cells with both)")
@@ -286,7 +316,8 @@ def tsv(rows):
 def save(folder, name, rows, facts, absent):
     """Writes NAME.tsv, NAME.json, NAME.svg and NAME.txt."""
     os.makedirs(folder, exist_ok=True)
-    whole = {"facts": facts, "absent": absent, "summaries": summaries(rows, facts.get("cublas_tflops")), "rows": rows}
+    whole = {"facts": facts, "absent": absent, "summaries": summaries(rows, facts.get("cublas_tflops")),
+             "proxies": proxies(rows), "rows": rows}
     for end, content in (("tsv", tsv(rows)), ("json", json.dumps(whole, indent=1) + "\n"), ("svg", svg(rows, facts)),
                          ("txt", "\n".join(report(rows, facts, absent)) + "\n")):
         with open(os.path.join(folder, f"{name}.{end}"), "w", encoding="utf-8") as file:

@@ -248,7 +248,8 @@ class Program(unittest.TestCase):
             self.assertIn(option, done.stdout)
 
     def test_wrong_use(self):
-        for arguments in (["--dtypes", "fp8"], ["--dims", "100"], ["--rounds", "0"], ["--masks", "left"]):
+        for arguments in (["--dtypes", "fp8"], ["--dims", "100"], ["--rounds", "0"], ["--masks", "left"],
+                          ["--proxy-configs", "x.json"]):
             done = self.run_it(*arguments)
             self.assertEqual(done.returncode, 2, arguments)
             self.assertIn("peers.py: error:", done.stderr)
