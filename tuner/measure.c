@@ -17,7 +17,7 @@ enum { CALLS = 12 };                       /* at the anchor: verifying, warming 
 double fat_measure_deadline(double least, double expected_ms, int entrants)
 {
   double calls = isfinite(expected_ms) ? CALLS * expected_ms / 1000 : 0;
-  return fmax(least, patience * (overhead + (calls + sample_seconds) * entrants));
+  return fmax(least * entrants, patience * (overhead + (calls + sample_seconds) * entrants));
 }
 
 /* Without the tool samples have no clock; nothing else is lost, so its failure is none of the tune. */

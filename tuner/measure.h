@@ -9,7 +9,8 @@ struct fat_measure {
   fat_worker *worker;
   fat_binary clock; /* the tool that reads the SM clock; empty where it does not compile */
   uint64_t seed;
-  double least; /* seconds that every trial may take on the GPU */
+  double least; /* seconds that every trial may take on the GPU, and as many times that a race as it has
+                   entrants */
   fat_job *job; /* with the worker, or NULL */
   char config[FAT_WIRE_ENTRANTS][FAT_CONFIG_TEXT];
   fat_assignment assignment;

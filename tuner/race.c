@@ -102,36 +102,45 @@ static fat_status gather(const fat_order *order, const fat_problem *p, const fat
   return FAT_OK;
 }
 
-/* The row again, with the times of the race. */
+/* The row again, with these times and how the race went. */
 static fat_status store(const fat_order *order, const fat_problem *p, const fat_row *row, int64_t run,
-                        const fat_timing *timing, int others, fat_error *err)
+                        const fat_timing *timing, const char *how, fat_error *err)
 {
   fat_row copy = *row;
   fat_trial trial;
   copy.timing = *timing;
-  snprintf(copy.detail, sizeof copy.detail, "%s%d %s", fat_rows_finalist, others,
-           others == 1 ? "other" : "others");
+  snprintf(copy.detail, sizeof copy.detail, "%s%s", fat_rows_finalist, how);
   FAT_TRY(fat_rows_trial(&copy, p, order->gpu, &order->bench.tools, &trial, err));
   trial.run = run;
   return fat_db_put(order->db, &trial, NULL, err);
 }
 
+/* A race that was broken off is stored as one too, so that no later tune holds it again; but for want of
+ * memory, which there may be more of in the next run. */
 static fat_status run_field(const fat_order *order, fat_measure *measure, const fat_problem *p, field *f,
-                            int64_t run, const volatile int *stop, fat_progress *progress, fat_error *err)
+                            int64_t run, const volatile int *stop, fat_progress *progress, bool *held,
+                            fat_error *err)
 {
   static fat_verdict verdicts[FAT_WIRE_ENTRANTS];
   double expected = 0;
+  char how[1000]; /* fits a row's detail */
   for (int i = 0; i < f->count; i++)
     expected = fmax(expected, f->row[i]->ms);
-  FAT_TRY(fat_measure_run(measure, FAT_TASK_RACE, p, order->gpu, f->entrant, f->count, expected, stop,
-                          verdicts, err));
-  if (verdicts[0].outcome != FAT_OUT_OK) {
-    fat_progress_say(progress, "the last round was broken off (%s: %s); the first times stand",
-                     fat_db_outcome_name(verdicts[0].outcome), verdicts[0].detail);
+  fat_status status = fat_measure_run(measure, FAT_TASK_RACE, p, order->gpu, f->entrant, f->count, expected,
+                                      stop, verdicts, err);
+  if (status == FAT_E_CANCELLED)
     return FAT_OK;
+  FAT_TRY(status);
+  fat_outcome outcome = verdicts[0].outcome;
+  *held = outcome == FAT_OUT_OK;
+  snprintf(how, sizeof how, "%s%d %s", fat_rows_timed, f->count - 1, f->count == 2 ? "other" : "others");
+  if (!*held) {
+    snprintf(how, sizeof how, "the last round was broken off (%s: %.900s); the first times stand",
+             fat_db_outcome_name(outcome), verdicts[0].detail);
+    fat_progress_say(progress, "%s", how);
   }
-  for (int i = 0; i < f->count; i++)
-    FAT_TRY(store(order, p, f->row[i], run, &verdicts[i].timing, f->count - 1, err));
+  for (int i = 0; i < f->count && outcome != FAT_OUT_OOM; i++)
+    FAT_TRY(store(order, p, f->row[i], run, *held ? &verdicts[i].timing : &f->row[i]->timing, how, err));
   return FAT_OK;
 }
 
@@ -165,29 +174,30 @@ fat_status fat_race_due(const fat_order *order, const fat_line *line, bool *due,
 }
 
 fat_status fat_race_hold(const fat_order *order, fat_measure *measure, const fat_line *line, int64_t run,
-                         const volatile int *stop, fat_progress *progress, fat_error *err)
+                         const volatile int *stop, fat_progress *progress, bool *held, fat_error *err)
 {
   const fat_problem *p = &line->ask->problem;
   const fat_row *finalists[FAT_RACE_MOST];
   fat_rows rows;
   int count;
   field f = {.count = 0};
+  *held = false;
   FAT_TRY(read_finalists(order, line, &rows, finalists, &count, err));
   fat_status status = count ? gather(order, p, finalists, count, &f, err) : FAT_OK;
   if (status == FAT_OK && f.count > 1)
-    status = run_field(order, measure, p, &f, run, stop, progress, err);
+    status = run_field(order, measure, p, &f, run, stop, progress, held, err);
   for (int i = 0; i < f.count; i++)
     fat_db_code_free(&f.code[i]);
   fat_rows_free(&rows);
   return status;
 }
 
-/* Whether noise may have decided between two that were in a race. */
+/* Whether noise may have decided between two that were timed in a race. */
 static bool ties(const fat_row *row, const fat_row *best)
 {
   if (row == best)
     return true;
-  bool raced = fat_rows_is_finalist(row) && fat_rows_is_finalist(best);
+  bool raced = fat_rows_is_timed(row) && fat_rows_is_timed(best);
   return raced && (row->ms <= tie * best->ms || row->timing.p20 <= best->timing.p80);
 }
 

@@ -19,9 +19,10 @@ int fat_race_finalists(const fat_rows *rows, const char *kernel, const char *def
  * among those that may win unasked, that of all such. */
 fat_status fat_race_due(const fat_order *order, const fat_line *line, bool *due, fat_error *err);
 
-/* Holds the race if it is due, and stores its times. FAT_E_CANCELLED once *stop is not 0. */
+/* Holds the race if it is due, and stores its times. *held: it came to its end; not where it was broken off,
+ * or *stop was set meanwhile. */
 fat_status fat_race_hold(const fat_order *order, fat_measure *measure, const fat_line *line, int64_t run,
-                         const volatile int *stop, fat_progress *progress, fat_error *err);
+                         const volatile int *stop, fat_progress *progress, bool *held, fat_error *err);
 
 /* Of the rows that may win unasked, the one that should: the fastest, or one within noise of it: the
  * incumbent, else the smallest in shared memory, then in registers, then the first in the alphabet. NULL

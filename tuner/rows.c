@@ -156,11 +156,17 @@ const fat_row *fat_rows_best(const fat_rows *rows, const char *kernel)
   return best;
 }
 
-const char fat_rows_finalist[] = "finalist: timed in turns with ";
+const char fat_rows_finalist[] = "finalist: ", fat_rows_timed[] = "timed in turns with ";
 
 bool fat_rows_is_finalist(const fat_row *row)
 {
   return strncmp(row->detail, fat_rows_finalist, strlen(fat_rows_finalist)) == 0;
+}
+
+bool fat_rows_is_timed(const fat_row *row)
+{
+  const char *rest = row->detail + strlen(fat_rows_finalist);
+  return fat_rows_is_finalist(row) && strncmp(rest, fat_rows_timed, strlen(fat_rows_timed)) == 0;
 }
 
 fat_status fat_rows_trial(const fat_row *row, const fat_problem *p, const fat_gpu *gpu,

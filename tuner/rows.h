@@ -50,9 +50,11 @@ const fat_row *fat_rows_find(const fat_rows *rows, const char *config);
  * clean one if any is, else one that spills, else NULL. Measured rows come before predicted ones. */
 const fat_row *fat_rows_best(const fat_rows *rows, const char *kernel);
 
-/* Begins the detail of a trial that was timed a second time, in turns with the others that came near it. */
-extern const char fat_rows_finalist[];
+/* Begins the detail of a trial that was in a race; fat_rows_timed follows where that came to its end, with
+ * times taken in turns with the others that came near it. */
+extern const char fat_rows_finalist[], fat_rows_timed[];
 bool fat_rows_is_finalist(const fat_row *row);
+bool fat_rows_is_timed(const fat_row *row);
 
 /* A measured row as it would be put again; its strings are borrowed from the row, the tools and ''. */
 fat_status fat_rows_trial(const fat_row *row, const fat_problem *p, const fat_gpu *gpu,

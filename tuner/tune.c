@@ -263,15 +263,14 @@ static fat_status work(tuning *t, fat_error *err)
 static fat_status hold_races(tuning *t, fat_error *err)
 {
   enum { RACES = 3 };
-  for (int i = 0; i < t->out->line_count && !ending(t); i++)
-    for (int n = 0; n < RACES && !ending(t); n++) {
-      fat_status status =
-          fat_race_hold(t->order, t->order->measure, &t->out->lines[i], t->run, &stop, &t->progress, err);
-      if (status == FAT_E_CANCELLED)
-        return FAT_OK;
-      FAT_TRY(status);
+  for (int i = 0; i < t->out->line_count && !ending(t); i++) {
+    bool again = true;
+    for (int n = 0; n < RACES && again && !ending(t); n++) {
+      FAT_TRY(fat_race_hold(t->order, t->order->measure, &t->out->lines[i], t->run, &stop, &t->progress,
+                            &again, err));
       fat_progress_show(&t->progress);
     }
+  }
   return FAT_OK;
 }
 

@@ -112,6 +112,7 @@ test_measured() {
   json_ok "tune --json"
   out_has '"origin": "measured"' "tune --json"
   err_has "Measured on the T4 at hand"
+  cp "$work/log" "$work/first.log"
   workers_are_gone "a tune that is done"
   mapfile -t configs < <(searched first.db | sed 's/.*"config":"\([^"]*\)".*/\1/')
   if [ ${#configs[@]} -lt 12 ]; then fail "only ${#configs[@]} configs were tried"; fi
@@ -186,6 +187,28 @@ test_twins() {
   launches=$(grep -c launch "$work/log")
   tune twins.db
   is "$(grep -c launch "$work/log")" "$launches" "launches after a tune that had a wrong twin"
+}
+
+runs() { "$fatune" show runs --json --db "$work/$1" | grep -c '"command"'; }
+
+# The last round goes wrong: the first times stand, and no later tune holds it again.
+test_broken_race() {
+  local winner entry count launches
+  winner=$("$fatune" show best --json --db "$work/first.db" | sed -n 's/.*"config":"\([^"]*\)".*/\1/p')
+  entry=fwd_$(column first.db "$winner" source | cut -c 1-16)
+  count=$(grep -c "launch $entry" "$work/first.log")
+  FAKE_CUDA_STATE=$work/race FAKE_CUDA_FAULT="$winner#$count+=700" tune race.db
+  code_is 0 "a tune with a race that faults"
+  err_has "the last round was broken off (fault: " "a tune with a race that faults"
+  is "$(grep -o "broken off" "$work/err" | wc -l)" 1 "races that were broken off"
+  is "$(column race.db "$winner" outcome)" ok "the winner of a race that faults"
+  is "$("$fatune" show trials --json --db "$work/race.db" | grep -c '"detail":"finalist: the last round was broken off')" \
+    "$("$fatune" show trials --json --db "$work/first.db" | grep -c '"detail":"finalist: timed')" "rows of a race that faults"
+  launches=$(grep -c launch "$work/log")
+  tune race.db
+  code_is 0 "a tune after a race that faults"
+  is "$(grep -c launch "$work/log")" "$launches" "launches after a race that was broken off"
+  is "$(runs race.db)" 1 "runs after a race that was broken off"
 }
 
 test_verify() {
@@ -329,7 +352,7 @@ test_device_lost() {
 
 # ./check --gpu: its runner takes the fake for a GPU in the stages that run no kernel of the runner's own.
 test_check() {
-  TUNE="$problem --kernel fwd --jobs 1" PROBLEM=$problem RESULTS=$work/results \
+  TUNE="$problem --kernel fwd --jobs 1 --deadline $((2 * patience))s" PROBLEM=$problem RESULTS=$work/results \
     "$root/check" --gpu --build "$(dirname "$fatune")" doctor tune again verify >"$work/out" 2>"$work/err"
   code=$? out=$(<"$work/out") err=$(<"$work/err")
   code_is 0 "check --gpu"
@@ -346,4 +369,4 @@ test_check() {
   out_has "there is no GPU that fatune can use" "check --gpu without a GPU"
 }
 
-run_tests measured shipped twins verify verify_as faults two_tuners_and_kill interrupt interrupt_twice device_lost check
+run_tests measured shipped twins broken_race verify verify_as faults two_tuners_and_kill interrupt interrupt_twice device_lost check

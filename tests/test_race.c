@@ -1,0 +1,158 @@
+/* test_race.c -- the last round: who is in it, when it is due, who wins, how long it may take. */
+#include "db_fixture.h"
+#include "race.h"
+
+#include <math.h>
+
+enum { MOST = 16 };
+
+static fat_row list[MOST];
+static fat_rows rows;
+
+static int begin(void **state)
+{
+  (void)state;
+  rows = (fat_rows){list, 0};
+  return 0;
+}
+
+/* A measured row whose samples lie within 0.1 % of its time. */
+static fat_row *add(const char *config, double ms, int shared)
+{
+  fat_row *row = &list[rows.count++];
+  *row = (fat_row){.id = rows.count,
+                   .same_templates = true,
+                   .outcome = FAT_OUT_OK,
+                   .origin = FAT_MEASURED,
+                   .ms = ms,
+                   .eligible = 1,
+                   .shared = shared,
+                   .timing = {.median = ms, .p20 = 0.999 * ms, .p80 = 1.001 * ms}};
+  snprintf(row->config, sizeof row->config, "%s", config);
+  snprintf(row->kernel, sizeof row->kernel, "fwd");
+  return row;
+}
+
+static void timed(fat_row *row)
+{
+  snprintf(row->detail, sizeof row->detail, "%s%s2 others", fat_rows_finalist, fat_rows_timed);
+}
+
+static void broken_off(fat_row *row)
+{
+  snprintf(row->detail, sizeof row->detail, "%sthe last round was broken off", fat_rows_finalist);
+}
+
+/* The configs in a race, as text. */
+static const char *finalists(void)
+{
+  static char text[MOST * FAT_CONFIG_TEXT];
+  const fat_row *in[FAT_RACE_MOST];
+  int count = fat_race_finalists(&rows, NULL, "fwd:Br64", in);
+  text[0] = 0;
+  for (int i = 0; i < count; i++)
+    snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", i ? " " : "", in[i]->config);
+  return text;
+}
+
+static void those_near_the_best(void **state)
+{
+  (void)state;
+  assert_string_equal(finalists(), "");
+  add("fwd:Br16", 1.04, 0);
+  assert_string_equal(finalists(), ""); /* alone */
+  add("fwd:Br32", 1, 0);
+  add("fwd:Br48", 1.06, 0);
+  add("fwd:Br80", 0.5, 0)->outcome = FAT_OUT_WRONG;
+  assert_string_equal(finalists(), "fwd:Br32 fwd:Br16");
+  add("fwd:Br64", 3, 0); /* the default, however slow */
+  assert_string_equal(finalists(), "fwd:Br32 fwd:Br16 fwd:Br64");
+}
+
+static void the_fastest_where_many_are_near(void **state)
+{
+  (void)state;
+  char config[FAT_CONFIG_TEXT], last[FAT_CONFIG_TEXT];
+  const fat_row *in[FAT_RACE_MOST];
+  for (int i = 0; i < 12; i++) {
+    snprintf(config, sizeof config, "fwd:Br%d", 100 + i);
+    add(config, 1.04 - 0.001 * i, 0);
+  }
+  assert_int_equal(fat_race_finalists(&rows, NULL, "fwd:Br100", in), FAT_RACE_MOST);
+  for (int i = 0; i < FAT_RACE_MOST - 1; i++) {
+    snprintf(last, sizeof last, "fwd:Br%d", 111 - i);
+    assert_string_equal(in[i]->config, last);
+  }
+  assert_string_equal(in[FAT_RACE_MOST - 1]->config, "fwd:Br100");
+}
+
+/* Once, however it ended; again where another config has become the best. */
+static void due_once(void **state)
+{
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    rows.count = 0;
+    fat_row *best = add("fwd:Br16", 1, 0), *standard = add("fwd:Br64", 2, 0);
+    void (*end)(fat_row *) = i ? broken_off : timed;
+    end(best);
+    assert_string_equal(finalists(), "fwd:Br16 fwd:Br64");
+    end(standard);
+    assert_string_equal(finalists(), "");
+    add("fwd:Br32", 0.99, 0);
+    assert_string_equal(finalists(), "fwd:Br32 fwd:Br16 fwd:Br64");
+  }
+}
+
+static void wins(const char *config, const char *incumbent)
+{
+  const fat_row *winner = fat_race_winner(&rows, incumbent);
+  assert_non_null(winner);
+  assert_string_equal(winner->config, config);
+}
+
+/* Times that were not taken in turns differ for other reasons than noise. */
+static void ties_of_a_race(void **state)
+{
+  (void)state;
+  assert_null(fat_race_winner(&rows, ""));
+  fat_row *fast = add("fwd:Br16", 1, 20), *small = add("fwd:Br32", 1.005, 10),
+          *old = add("fwd:Br48", 1.009, 30);
+  wins("fwd:Br16", "fwd:Br48");
+  timed(fast);
+  wins("fwd:Br16", "fwd:Br48");
+  broken_off(fast);
+  broken_off(small);
+  broken_off(old);
+  wins("fwd:Br16", "fwd:Br48");
+  timed(fast);
+  timed(small);
+  timed(old);
+  wins("fwd:Br32", "");
+  wins("fwd:Br48", "fwd:Br48");
+  small->ms = old->ms = 1.02;
+  small->timing.p20 = old->timing.p20 = 1.01;
+  wins("fwd:Br16", "fwd:Br48");
+}
+
+/* What each may take alone, they may take in turns. */
+static void as_long_as_its_entrants(void **state)
+{
+  (void)state;
+  assert_true(fat_measure_deadline(2, 0.1, 1) == 2);
+  assert_true(fat_measure_deadline(2, NAN, 1) == 2);
+  assert_true(fat_measure_deadline(2, 0.1, 9) == 18);
+  assert_true(fat_measure_deadline(2, 1000, 1) > 60);
+  assert_true(fat_measure_deadline(2, 1000, 2) > 120);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup(those_near_the_best, begin),
+      cmocka_unit_test_setup(the_fastest_where_many_are_near, begin),
+      cmocka_unit_test_setup(due_once, begin),
+      cmocka_unit_test_setup(ties_of_a_race, begin),
+      cmocka_unit_test_setup(as_long_as_its_entrants, begin),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
