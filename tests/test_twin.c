@@ -168,6 +168,7 @@ static void the_nearest_with_code(void **state)
 #else
 #define BUDGET "5s"
 #endif
+#define DEADLINE "60s" /* nothing hangs here, but the fake may be slow: it computes what kernels would */
 
 /* Runs `fatune tune` on the fake driver, or without one. Its dump is where the fake finds sources. */
 static void tune(const char *problem, const char *driver, const char *gpu)
@@ -186,6 +187,8 @@ static void tune(const char *problem, const char *driver, const char *gpu)
                   "fwd",
                   "--budget",
                   BUDGET,
+                  "--deadline",
+                  DEADLINE,
                   "--quiet",
                   gpu ? "--gpu" : NULL,
                   (char *)gpu,
