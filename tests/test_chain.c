@@ -53,10 +53,10 @@ static void solves(fatune *h, const char *problem, fatune_policy policy, const c
   MUST_RUN(fatune_workspace(plan, &bytes));
   attention a = attention_make(problem, 0, 0);
   MUST_RUN(fatune_run(plan, tensors_of(&a), bytes ? device_memory(bytes) : NULL, NULL));
-  assert_int_equal(cu.cuCtxSynchronize(), 0);
+  int code = cu.cuCtxSynchronize();
+  if (code || cu.fake_findings())
+    fail_msg("%s: %d: %s", problem, code, cu.fake_findings() ? cu.fake_finding(0) : "nothing was found");
   is_right(&a);
-  if (cu.fake_findings())
-    fail_msg("%s: %s", problem, cu.fake_finding(0));
   attention_free(&a);
   fatune_plan_free(plan);
 }

@@ -23,7 +23,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static emu *machine;
 static loaded *all;
 
-/* An emu over the fake's arena. */
+/* An emu over the fake's arena, or over as much of its beginning as the address space has room to shadow:
+ * beside ThreadSanitizer's own there is not always room for all. */
 static bool open_machine(void)
 {
   size_t bytes;
@@ -31,9 +32,14 @@ static bool open_machine(void)
   if (machine || !arena)
     return machine != NULL;
   emu *e = calloc(1, sizeof *e);
-  void *shadow = mmap(NULL, bytes / 4 * sizeof(emu_cell), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (!e || shadow == MAP_FAILED) {
+  void *shadow = MAP_FAILED;
+  for (bytes *= 2; e && shadow == MAP_FAILED && bytes > (size_t)1 << 30;) {
+    bytes /= 2;
+    shadow = mmap(NULL, bytes / 4 * sizeof(emu_cell), PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  }
+  if (shadow == MAP_FAILED) {
+    fake_found("nothing can be emulated: there is no room for a shadow of the memory");
     free(e);
     return false;
   }

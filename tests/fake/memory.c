@@ -295,7 +295,8 @@ void fake_memory_show(emu *e, fat_cuda_address address)
   pthread_rwlock_wrlock(&lock);
   watcher = e;
   block *b = holder((void *)(uintptr_t)address, 0);
-  if (b && !b->observed) {
+  bool shadowed = b && (uintptr_t)b->data - e->hot.arena + b->bytes <= e->hot.arena_size;
+  if (shadowed && !b->observed) {
     b->observed = true;
     emu_memory_mark(e, b->data, b->bytes, b->written ? EMU_FILLED : EMU_EMPTY);
   }
