@@ -102,6 +102,10 @@ typedef struct fat_trial {
   const char *date;   /* set by readers: UTC, ISO 8601 */
 } fat_trial;
 
+/* A trial that works and claims no time, for code that was compiled and not tried: predicted, all figures
+ * unknown. What it is of and how it was made is left to the caller. */
+fat_trial fat_db_untimed(void);
+
 /* What is stored beside a trial; any may be NULL. Content is kept once per hash. */
 typedef struct fat_artifact {
   const char *source; /* text */

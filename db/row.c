@@ -25,6 +25,22 @@ const char *fat_db_origin_name(fat_origin o)
   return (unsigned)o < FAT_ORIGIN_COUNT ? origins[o] : "unknown";
 }
 
+fat_trial fat_db_untimed(void)
+{
+  return (fat_trial){.outcome = FAT_OUT_OK,
+                     .origin = FAT_PREDICTED,
+                     .ms = NAN,
+                     .p20 = NAN,
+                     .p80 = NAN,
+                     .clock_mhz = NAN,
+                     .error_max = NAN,
+                     .error_allowed = NAN,
+                     .compile_seconds = NAN,
+                     .limit = "",
+                     .detail = "",
+                     .log = ""};
+}
+
 static int index_of(const char *const *names, int count, const char *name)
 {
   for (int i = 0; i < count; i++)

@@ -155,34 +155,25 @@ fat_status fat_kept_put(const char *path, const fat_gpu *gpu, const fat_made *ma
   const fatune_jit_answer *a = &made->answer;
   char detail[FAT_CONFIG_TEXT + 64];
   fat_db *db = NULL;
-  fat_trial trial = {.problem = made->problem,
-                     .gpu = *gpu,
-                     .eligible = (made->usual || made->twin_of[0]) && a->picked > 0,
-                     .source_hash = a->source_hash,
-                     .templates = a->templates,
-                     .compile_key = a->compile_key,
-                     .driver = maker,
-                     .outcome = FAT_OUT_OK,
-                     .origin = FAT_PREDICTED,
-                     .ms = NAN,
-                     .p20 = NAN,
-                     .p80 = NAN,
-                     .clock_mhz = NAN,
-                     .error_max = NAN,
-                     .error_allowed = NAN,
-                     .limit = "",
-                     .registers = a->registers,
-                     .stack = a->stack,
-                     .spills = a->spills,
-                     .compile_seconds = a->seconds,
-                     .detail = detail,
-                     .log = ""};
+  fat_trial trial = fat_db_untimed();
   const fat_artifact artifact = {.source = a->source,
                                  .recipe = a->recipe,
                                  .cubin = a->cubin,
                                  .cubin_size = a->cubin_size,
                                  .cubin_hash = a->cubin_hash,
                                  .target = fat_gpu_arch(gpu->sm)->target};
+  trial.problem = made->problem;
+  trial.gpu = *gpu;
+  trial.eligible = (made->usual || made->twin_of[0]) && a->picked > 0;
+  trial.source_hash = a->source_hash;
+  trial.templates = a->templates;
+  trial.compile_key = a->compile_key;
+  trial.driver = maker;
+  trial.registers = a->registers;
+  trial.stack = a->stack;
+  trial.spills = a->spills;
+  trial.compile_seconds = a->seconds;
+  trial.detail = detail;
   if (made->twin_of[0])
     snprintf(detail, sizeof detail, FAT_WIDTH_TWIN "%s, compiled on demand", made->twin_of);
   else

@@ -77,8 +77,7 @@ static inline const fat_gpu *fixture_gpu(const char *name)
 
 static inline fat_trial fixture_trial(const char *problem, const char *gpu, const char *config, double ms)
 {
-  fat_trial t;
-  memset(&t, 0, sizeof t);
+  fat_trial t = fat_db_untimed();
   MUST(fat_problem_parse(problem, &t.problem, err));
   MUST(fat_config_parse(config, &t.config, err));
   t.gpu = *fixture_gpu(gpu);
@@ -87,16 +86,12 @@ static inline fat_trial fixture_trial(const char *problem, const char *gpu, cons
   t.templates = HASH_B;
   t.compile_key = "NVRTC 13.0 --std=c++17";
   t.driver = "";
-  t.outcome = FAT_OUT_OK;
-  t.origin = FAT_PREDICTED;
   t.ms = ms;
-  t.p20 = t.p80 = t.clock_mhz = t.error_max = t.error_allowed = NAN;
   t.limit = "fma";
   t.registers = 64;
   t.shared = 32768;
   t.blocks_per_sm = 2;
   t.compile_seconds = 0.5;
-  t.detail = t.log = "";
   return t;
 }
 

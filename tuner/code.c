@@ -12,7 +12,6 @@
 #include "space.h"
 #include "width.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -219,27 +218,16 @@ static fat_status compile_all(making *m, int jobs, fat_error *err)
  * that was measured, by which a pick asks for it; the source itself says which one it is of. */
 static fat_status put_beside(const making *m, const piece *p, const fat_artifact *artifact, fat_error *err)
 {
-  fat_trial t = {.problem = p->problem,
-                 .gpu = p->gpu,
-                 .config = p->config,
-                 .source_hash = p->source.hash,
-                 .templates = fat_script_templates_hash(m->script),
-                 .compile_key = artifact->cubin ? fat_text_get(&m->key) : "",
-                 .driver = "made for a package, fatune " FATUNE_VERSION,
-                 .outcome = FAT_OUT_OK,
-                 .origin = FAT_PREDICTED,
-                 .ms = NAN,
-                 .p20 = NAN,
-                 .p80 = NAN,
-                 .clock_mhz = NAN,
-                 .error_max = NAN,
-                 .error_allowed = NAN,
-                 .compile_seconds = NAN,
-                 .limit = "",
-                 .detail = strncmp(p->detail, FAT_WIDTH_TWIN, strlen(FAT_WIDTH_TWIN)) == 0
-                               ? p->detail
-                               : "code of a config that was measured with other templates or another NVRTC",
-                 .log = ""};
+  bool twin = strncmp(p->detail, FAT_WIDTH_TWIN, strlen(FAT_WIDTH_TWIN)) == 0;
+  fat_trial t = fat_db_untimed();
+  t.problem = p->problem;
+  t.gpu = p->gpu;
+  t.config = p->config;
+  t.source_hash = p->source.hash;
+  t.templates = fat_script_templates_hash(m->script);
+  t.compile_key = artifact->cubin ? fat_text_get(&m->key) : "";
+  t.driver = "made for a package, fatune " FATUNE_VERSION;
+  t.detail = twin ? p->detail : "code of a config that was measured with other templates or another NVRTC";
   return fat_db_put(m->db, &t, artifact, err);
 }
 
