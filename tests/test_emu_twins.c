@@ -1,24 +1,11 @@
 /* test_emu_twins.c -- the numbers of the emulator's twins for tensor cores: conversions, products, matrices
  * out of shared memory, against plain arithmetic in double. The bench is that of emu_bench.h. */
 #include "emu_bench.h"
+#include "half.h"
 #include <float.h>
 #include <math.h>
 
 /* ---- conversions ---- */
-
-static float of_bits(uint32_t bits)
-{
-  float x;
-  memcpy(&x, &bits, sizeof x);
-  return x;
-}
-
-static uint32_t bits_of(float x)
-{
-  uint32_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
 
 /* The value of an f16. */
 static double f16(uint32_t h)
@@ -68,8 +55,8 @@ static void f16_becomes_f32(void **state)
   bench b = bench_open();
   convert(&b, "y = __float_as_int(float_of_f16(u16(x)));");
   for (uint32_t h = 0; h < 65536; h++)
-    if (!same((double)of_bits(b.a.v[h]), f16(h)))
-      fail_msg("f16 %04x becomes %g", h, (double)of_bits(b.a.v[h]));
+    if (!same((double)fat_half_of_bits(b.a.v[h]), f16(h)))
+      fail_msg("f16 %04x becomes %g", h, (double)fat_half_of_bits(b.a.v[h]));
   emu_close(b.e);
 }
 
@@ -87,7 +74,7 @@ static void between_f16(uint32_t *u)
                                   : NAN;
     float x = (float)middle;
     x = i % 3 == 1 ? nextafterf(x, 0) : i % 3 == 2 ? nextafterf(x, INFINITY) : x;
-    u[i] = bits_of(i & 0x8000 ? -x : x);
+    u[i] = fat_half_bits(i & 0x8000 ? -x : x);
   }
 }
 
@@ -116,7 +103,7 @@ static void numbers_are_rounded(void **state)
   between_f16(b.a.u);
   convert(&b, "y = f16_bits(__uint_as_float(x)) | pack_f16(1.f, __uint_as_float(x)) & 0xffff0000u;");
   for (uint32_t i = 0; i < BENCH_WORDS; i++) {
-    double x = (double)of_bits(b.a.u[i]), want = rounded(x, 11, -14, 16, false);
+    double x = (double)fat_half_of_bits(b.a.u[i]), want = rounded(x, 11, -14, 16, false);
     uint32_t low = b.a.v[i] & 0xffff, high = b.a.v[i] >> 16;
     if (!same(f16(low), want) || low != high || (isnan(x) && low != 0x7fff))
       fail_msg("%a as f16 is %04x (%g), right is %g", x, low, f16(low), want);
@@ -124,17 +111,18 @@ static void numbers_are_rounded(void **state)
   of_every_size(b.a.u, 16);
   convert(&b, "y = pack_bf16(__uint_as_float(x), __uint_as_float(x ^ 0x80000000u));");
   for (uint32_t i = 0; i < BENCH_WORDS; i++) {
-    double x = (double)of_bits(b.a.u[i]), want = rounded(x, 8, -126, 128, false);
-    double low = (double)of_bits(b.a.v[i] << 16), high = (double)of_bits(b.a.v[i] & 0xffff0000);
+    double x = (double)fat_half_of_bits(b.a.u[i]), want = rounded(x, 8, -126, 128, false);
+    double low = (double)fat_half_of_bits(b.a.v[i] << 16),
+           high = (double)fat_half_of_bits(b.a.v[i] & 0xffff0000);
     if (!same(low, want) || !same(high, -want))
       fail_msg("%a as bf16 is %a, right is %a", x, low, want);
   }
   of_every_size(b.a.u, 19);
   convert(&b, "y = round_tf32(__uint_as_float(x));");
   for (uint32_t i = 0; i < BENCH_WORDS; i++) {
-    double x = (double)of_bits(b.a.u[i]), want = rounded(x, 11, -126, 128, true);
-    if (!same((double)of_bits(b.a.v[i]), want) || (!isnan(x) && b.a.v[i] % 8192))
-      fail_msg("%a as tf32 is %a, right is %a", x, (double)of_bits(b.a.v[i]), want);
+    double x = (double)fat_half_of_bits(b.a.u[i]), want = rounded(x, 11, -126, 128, true);
+    if (!same((double)fat_half_of_bits(b.a.v[i]), want) || (!isnan(x) && b.a.v[i] % 8192))
+      fail_msg("%a as tf32 is %a, right is %a", x, (double)fat_half_of_bits(b.a.v[i]), want);
   }
   emu_close(b.e);
 }
@@ -159,12 +147,12 @@ typedef struct product {
 
 static double bf16(uint32_t x)
 {
-  return (double)of_bits(x << 16);
+  return (double)fat_half_of_bits(x << 16);
 }
 
 static double tf32(uint32_t x)
 {
-  return (double)of_bits(x & 0xffffe000);
+  return (double)fat_half_of_bits(x & 0xffffe000);
 }
 
 static const product products[] = {

@@ -7,20 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static float of_bits(uint32_t bits)
-{
-  float x;
-  memcpy(&x, &bits, sizeof x);
-  return x;
-}
-
-static uint32_t bits_of(float x)
-{
-  uint32_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
-
 /* The value of a short float from its three fields, as IEEE 754 has it: nothing of the code under test. */
 static double value(uint16_t bits, int exponent_bits, int digit_bits)
 {
@@ -106,21 +92,22 @@ static void nan_stays_nan(void **state)
   (void)state;
   const uint32_t nans[] = {0x7f800001, 0x7f801fff, 0xff80ffff, 0x7fffffff, 0xffc00000};
   for (size_t i = 0; i < sizeof nans / sizeof *nans; i++) {
-    assert_true(isnan(fat_half_round(FAT_F16, of_bits(nans[i]))));
-    assert_true(isnan(fat_half_round(FAT_BF16, of_bits(nans[i]))));
-    assert_true(isnan(fat_half_tf32(of_bits(nans[i]))));
+    assert_true(isnan(fat_half_round(FAT_F16, fat_half_of_bits(nans[i]))));
+    assert_true(isnan(fat_half_round(FAT_BF16, fat_half_of_bits(nans[i]))));
+    assert_true(isnan(fat_half_tf32(fat_half_of_bits(nans[i]))));
   }
 }
 
 static void tf32_keeps_ten_bits(void **state)
 {
   (void)state;
-  assert_int_equal(bits_of(fat_half_tf32(of_bits(0x3f800fff))), 0x3f800000);
-  assert_int_equal(bits_of(fat_half_tf32(of_bits(0x3f801000))), 0x3f802000); /* a tie, away from zero */
-  assert_int_equal(bits_of(fat_half_tf32(of_bits(0xbf801000))), 0xbf802000);
-  assert_int_equal(bits_of(fat_half_tf32(of_bits(0x3ffff000))), 0x40000000);
-  assert_int_equal(bits_of(fat_half_tf32(of_bits(0x80000fff))), 0x80000000);
-  assert_true(isinf(fat_half_tf32(INFINITY)) && isinf(fat_half_tf32(of_bits(0x7f7fffff))));
+  assert_int_equal(fat_half_bits(fat_half_tf32(fat_half_of_bits(0x3f800fff))), 0x3f800000);
+  assert_int_equal(fat_half_bits(fat_half_tf32(fat_half_of_bits(0x3f801000))),
+                   0x3f802000); /* a tie, away from zero */
+  assert_int_equal(fat_half_bits(fat_half_tf32(fat_half_of_bits(0xbf801000))), 0xbf802000);
+  assert_int_equal(fat_half_bits(fat_half_tf32(fat_half_of_bits(0x3ffff000))), 0x40000000);
+  assert_int_equal(fat_half_bits(fat_half_tf32(fat_half_of_bits(0x80000fff))), 0x80000000);
+  assert_true(isinf(fat_half_tf32(INFINITY)) && isinf(fat_half_tf32(fat_half_of_bits(0x7f7fffff))));
 }
 
 static void tensors_are_stored_and_loaded_at_any_address(void **state)
@@ -134,7 +121,7 @@ static void tensors_are_stored_and_loaded_at_any_address(void **state)
     fat_half_store((fat_dtype)type, room + 1, from, 5);
     fat_half_load((fat_dtype)type, to, room + 1, 5);
     for (int i = 0; i < 5; i++)
-      assert_int_equal(bits_of(to[i]), bits_of(fat_half_round((fat_dtype)type, from[i])));
+      assert_int_equal(fat_half_bits(to[i]), fat_half_bits(fat_half_round((fat_dtype)type, from[i])));
     assert_int_equal(room[0], 0x55);
     assert_int_equal(room[1 + 5 * fat_dtypes[type].bytes], 0x55);
   }

@@ -3,8 +3,6 @@
  * In and out: IEEE 754 numbers. Nothing depends on the machine's rounding mode or on its own conversions. */
 #include "half.h"
 
-#include <string.h>
-
 enum {
   F32_INFINITY = 0x7f800000,
   F16_OVERFLOW = 0x477ff000, /* 65520: halfway from the largest f16 to the next power of two */
@@ -12,20 +10,6 @@ enum {
   F16_BIAS = 0x38000000,     /* the difference of the exponents' biases, 127 - 15 */
   F16_LEAST = 0x33000000,    /* 2^-25: halfway from zero to the smallest f16 */
 };
-
-static uint32_t bits_of(float x)
-{
-  uint32_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
-
-static float float_of(uint32_t bits)
-{
-  float x;
-  memcpy(&x, &bits, sizeof x);
-  return x;
-}
 
 /* Drops the low `count` bits, to nearest, ties to even; a carry goes into the exponent, where it belongs. */
 static uint32_t shortened(uint32_t bits, int count)
@@ -36,7 +20,7 @@ static uint32_t shortened(uint32_t bits, int count)
 
 uint16_t fat_half_to_f16(float x)
 {
-  uint32_t bits = bits_of(x), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
+  uint32_t bits = fat_half_bits(x), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
   if (size > F32_INFINITY)
     return (uint16_t)(sign | 0x7e00 | (size >> 13 & 0x1ff));
   if (size >= F16_OVERFLOW)
@@ -53,17 +37,17 @@ float fat_half_from_f16(uint16_t bits)
 {
   uint32_t sign = (uint32_t)(bits & 0x8000) << 16, exponent = bits >> 10 & 31, digits = bits & 0x3ff;
   if (exponent == 31)
-    return float_of(sign | F32_INFINITY | digits << 13);
+    return fat_half_of_bits(sign | F32_INFINITY | digits << 13);
   if (exponent == 0) {
     float size = (float)digits * 0x1p-24f;
     return sign ? -size : size;
   }
-  return float_of(sign | ((exponent << 23) + F16_BIAS) | digits << 13);
+  return fat_half_of_bits(sign | ((exponent << 23) + F16_BIAS) | digits << 13);
 }
 
 uint16_t fat_half_to_bf16(float x)
 {
-  uint32_t bits = bits_of(x);
+  uint32_t bits = fat_half_bits(x);
   if ((bits & 0x7fffffff) > F32_INFINITY)
     return (uint16_t)(bits >> 16 | 0x40);
   return (uint16_t)shortened(bits, 16);
@@ -71,13 +55,13 @@ uint16_t fat_half_to_bf16(float x)
 
 float fat_half_from_bf16(uint16_t bits)
 {
-  return float_of((uint32_t)bits << 16);
+  return fat_half_of_bits((uint32_t)bits << 16);
 }
 
 float fat_half_tf32(float x)
 {
-  uint32_t bits = bits_of(x);
-  return (bits & F32_INFINITY) == F32_INFINITY ? x : float_of((bits + 0x1000) & ~UINT32_C(0x1fff));
+  uint32_t bits = fat_half_bits(x);
+  return (bits & F32_INFINITY) == F32_INFINITY ? x : fat_half_of_bits((bits + 0x1000) & ~UINT32_C(0x1fff));
 }
 
 float fat_half_round(fat_dtype type, float x)
@@ -85,6 +69,12 @@ float fat_half_round(fat_dtype type, float x)
   if (type == FAT_F16)
     return fat_half_from_f16(fat_half_to_f16(x));
   return type == FAT_BF16 ? fat_half_from_bf16(fat_half_to_bf16(x)) : x;
+}
+
+void fat_half_round_all(fat_dtype type, float *x, int64_t count)
+{
+  for (int64_t i = 0; i < count; i++)
+    x[i] = fat_half_round(type, x[i]);
 }
 
 void fat_half_store(fat_dtype type, void *elements, const float *from, int64_t count)

@@ -7,6 +7,22 @@
 
 #include "problem.h"
 
+#include <string.h>
+
+static inline uint32_t fat_half_bits(float x)
+{
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+static inline float fat_half_of_bits(uint32_t bits)
+{
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
 uint16_t fat_half_to_f16(float x);
 float fat_half_from_f16(uint16_t bits);
 uint16_t fat_half_to_bf16(float x);
@@ -15,6 +31,7 @@ float fat_half_tf32(float x); /* 10 bits behind the point */
 
 /* The nearest number that an element of such a tensor holds: x itself for those of f32. */
 float fat_half_round(fat_dtype type, float x);
+void fat_half_round_all(fat_dtype type, float *x, int64_t count);
 
 /* `count` elements of a tensor; `elements` may lie at any address. */
 void fat_half_store(fat_dtype type, void *elements, const float *from, int64_t count);

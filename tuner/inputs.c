@@ -143,13 +143,6 @@ static void stretch(float *x, int64_t count, float by)
     x[i] *= by;
 }
 
-/* To what a tensor of the type holds. */
-static void round_all(fat_dtype type, float *x, int64_t count)
-{
-  for (int64_t i = 0; i < count; i++)
-    x[i] = fat_half_round(type, x[i]);
-}
-
 /* Bends the numbers to what the case is about. Keys rise or fall along the first column, which Q has at 1. */
 static void bend(const fat_case *c, data kind, packed *in)
 {
@@ -171,9 +164,9 @@ static void bend(const fat_case *c, data kind, packed *in)
     else
       in->k[j * p->d] = along == 0 ? 8 * unit : 0;
   }
-  round_all(p->dtype, in->q, rows * p->d);
-  round_all(p->dtype, in->k, keys * p->d);
-  round_all(p->dtype, in->v, keys * p->dv);
+  fat_half_round_all(p->dtype, in->q, rows * p->d);
+  fat_half_round_all(p->dtype, in->k, keys * p->d);
+  fat_half_round_all(p->dtype, in->v, keys * p->dv);
 }
 
 /* Results and bounds from packed inputs. */

@@ -99,13 +99,6 @@ static void stretch(float *x, int64_t count, float by)
     x[i] *= by;
 }
 
-/* To what a tensor of the type holds. */
-static void round_all(fat_dtype type, float *x, int64_t count)
-{
-  for (int64_t i = 0; i < count; i++)
-    x[i] = fat_half_round(type, x[i]);
-}
-
 /* Bends the numbers to what the case is about. Keys rise or fall along the first column, which Q has at 1. */
 static void bend(const emu_case *c, emu_truth *t)
 {
@@ -125,9 +118,9 @@ static void bend(const emu_case *c, emu_truth *t)
       t->k[j * p->d] = c->data == EMU_RISING ? along * 0.5f * sqrtf((float)p->d)
                                              : (along == 0 ? 8 * sqrtf((float)p->d) : 0);
   }
-  round_all(p->dtype, t->q, rows * p->d);
-  round_all(p->dtype, t->k, keys * p->d);
-  round_all(p->dtype, t->v, keys * p->dv);
+  fat_half_round_all(p->dtype, t->q, rows * p->d);
+  fat_half_round_all(p->dtype, t->k, keys * p->d);
+  fat_half_round_all(p->dtype, t->v, keys * p->dv);
 }
 
 fat_status emu_truth_make(const emu_case *c, emu_truth *t, fat_error *err)
