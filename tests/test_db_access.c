@@ -2,6 +2,7 @@
  * places. */
 #include "db_fixture.h"
 #include "../db/private.h"
+#include <errno.h>
 #include <fcntl.h>
 
 /* -- path.c */
@@ -70,6 +71,38 @@ static void folders_and_file_are_made_for_the_owner_alone(void **state)
   assert_int_equal(fixture_try(path, FAT_DB_WRITE, &err), FAT_E_FOREIGN);
   snprintf(path, sizeof path, "%s/a/b/c.db/d.db", f->folder); /* a file in place of a folder */
   assert_int_not_equal(fixture_try(path, FAT_DB_WRITE, &err), FAT_OK);
+}
+
+static void paths_that_are_too_long_are_refused(void **state)
+{
+  const fixture *f = *state;
+  char path[5001], name[600];
+  fat_error err;
+  memset(path, 'x', sizeof path - 1);
+  path[0] = '/';
+  path[sizeof path - 1] = 0;
+  for (int mode = FAT_DB_READ; mode <= FAT_DB_WRITE; mode++)
+    assert_int_equal(fixture_try(path, (fat_db_mode)mode, &err), FAT_E_INPUT);
+  assert_non_null(strstr(err.text, "longer than 4095"));
+  snprintf(name, sizeof name, "%s/%.300s", f->folder, path + 1); /* a name has at most 255 bytes */
+  assert_int_equal(fixture_try(name, FAT_DB_READ, &err), FAT_E_DENIED);
+  assert_non_null(strstr(err.text, strerror(ENAMETOOLONG)));
+}
+
+/* What SQLite would take for its journal must be a file. */
+static void a_journal_that_is_no_file_is_refused(void **state)
+{
+  const fixture *f = *state;
+  char journal[300];
+  fat_error err;
+  fat_db_close(fixture_db(f, FAT_DB_WRITE));
+  snprintf(journal, sizeof journal, "%s-journal", f->path);
+  assert_int_equal(mkdir(journal, 0700), 0);
+  for (int mode = FAT_DB_READ; mode <= FAT_DB_WRITE; mode++)
+    assert_int_equal(fixture_try(f->path, (fat_db_mode)mode, &err), FAT_E_DENIED);
+  assert_non_null(strstr(err.text, journal));
+  assert_int_equal(rmdir(journal), 0);
+  assert_int_equal(fixture_try(f->path, FAT_DB_WRITE, &err), FAT_OK);
 }
 
 static void what_others_may_write_is_refused(void **state)
@@ -155,42 +188,41 @@ static void a_link_counts_by_what_it_leads_to(void **state)
   assert_int_not_equal(access(target, F_OK), 0);
 }
 
-/* Runs `body` in a child of another user where this one is root: to root every file can be written. */
-static int as_nobody(void (*body)(const fixture *), const fixture *f)
+/* Runs `body` as another user where this one is root: to root every file can be written. It says by a number
+ * where it failed, since whoever fails a test must be who removes its files. */
+static int as_nobody(int (*body)(const fixture *), const fixture *f)
 {
-  fflush(NULL);
-  pid_t child = fork();
-  assert_true(child >= 0);
-  if (child == 0) {
-    if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0))
-      _exit(2);
-    body(f);
-    _exit(0);
-  }
-  int status = 0;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  const uid_t nobody = 65534;
+  if (geteuid() != 0)
+    return body(f);
+  assert_int_equal(setresgid(nobody, nobody, 0), 0);
+  assert_int_equal(setresuid(nobody, nobody, 0), 0);
+  int failed = body(f);
+  assert_int_equal(setresuid(0, 0, 0), 0);
+  assert_int_equal(setresgid(0, 0, 0), 0);
+  return failed;
 }
 
-static void read_and_fail_to_write(const fixture *f)
+static int read_and_fail_to_write(const fixture *f)
 {
   fat_db *db = NULL;
   fat_error err = {0};
   fat_text text = {0};
   if (fat_db_open(f->path, NULL, FAT_DB_READ, &db, &err) != FAT_OK ||
       strcmp(fixture_winner(db), "fwd:Br16") != 0 || fat_db_view(db, "best", true, &text, &err) != FAT_OK)
-    _exit(3);
+    return 3;
   fat_db_close(db);
   fat_text_free(&text);
   if (fat_db_open(f->path, NULL, FAT_DB_WRITE, &db, &err) != FAT_E_READONLY || !strstr(err.text, f->path))
-    _exit(4);
+    return 4;
   char other[300];
   snprintf(other, sizeof other, "%s/new/n.db", f->folder);
   if (fat_db_open(other, NULL, FAT_DB_WRITE, &db, &err) != FAT_E_READONLY)
-    _exit(5);
+    return 5;
   snprintf(other, sizeof other, "%s/n.db", f->folder);
   if (fat_db_open(other, NULL, FAT_DB_WRITE, &db, &err) != FAT_E_READONLY)
-    _exit(6);
+    return 6;
+  return 0;
 }
 
 static void a_read_only_place_can_be_read(void **state)
@@ -205,15 +237,16 @@ static void a_read_only_place_can_be_read(void **state)
   assert_int_equal(chmod(f->folder, 0700), 0);
 }
 
-static void be_shut_out(const fixture *f)
+static int be_shut_out(const fixture *f)
 {
   fat_db *db = NULL;
   fat_error err = {0};
   for (int mode = FAT_DB_READ; mode <= FAT_DB_WRITE; mode++) {
     fat_status status = fat_db_open(f->path, NULL, (fat_db_mode)mode, &db, &err);
     if ((status != FAT_E_DENIED && status != FAT_E_READONLY) || !strstr(err.text, f->folder))
-      _exit(3 + mode);
+      return 3 + mode;
   }
+  return 0;
 }
 
 static void a_closed_folder_or_file_is_said_to_be_closed(void **state)
@@ -249,12 +282,13 @@ static void break_off(const fixture *f)
   assert_int_equal(status, 0);
 }
 
-static void need_a_writer(const fixture *f)
+static int need_a_writer(const fixture *f)
 {
   fat_db *db = NULL;
   fat_error err = {0};
   if (fat_db_open(f->path, NULL, FAT_DB_READ, &db, &err) != FAT_E_READONLY || !strstr(err.text, "broken-off"))
-    _exit(3);
+    return 3;
+  return 0;
 }
 
 static void a_broken_off_transaction_is_undone_by_who_may(void **state)
@@ -308,6 +342,23 @@ static void a_reader_cannot_write(void **state)
   fat_db_close(db);
 }
 
+static void a_lock_that_cannot_be_made_is_named(void **state)
+{
+  const fixture *f = *state;
+  char facts[FAT_GPU_FACTS], hash[FAT_HASH_SIZE], lock[400];
+  fat_error err = {0};
+  fat_db *db = fixture_db(f, FAT_DB_WRITE);
+  fat_gpu_facts(fixture_gpu("T4"), facts);
+  fat_text_hash(facts, strlen(facts), hash);
+  snprintf(lock, sizeof lock, "%s.lock-%.16s", f->path, hash);
+  assert_int_equal(mkdir(lock, 0700), 0);
+  assert_int_equal(fat_db_lock_tuning(db, fixture_gpu("T4"), &err), FAT_E_IO);
+  assert_non_null(strstr(err.text, lock));
+  assert_int_equal(rmdir(lock), 0);
+  MUST(fat_db_lock_tuning(db, fixture_gpu("T4"), err));
+  fat_db_close(db);
+}
+
 static void network_file_systems_are_known(void **state)
 {
   (void)state;
@@ -325,6 +376,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       TEST(the_path_comes_from_the_first_that_names_one),
       TEST(folders_and_file_are_made_for_the_owner_alone),
+      TEST(paths_that_are_too_long_are_refused),
+      TEST(a_journal_that_is_no_file_is_refused),
       TEST(what_others_may_write_is_refused),
       TEST(what_belongs_to_others_is_refused),
       TEST(a_link_counts_by_what_it_leads_to),
@@ -333,6 +386,7 @@ int main(void)
       TEST(another_journal_mode_is_set_back),
       TEST(a_closed_folder_or_file_is_said_to_be_closed),
       TEST(a_reader_cannot_write),
+      TEST(a_lock_that_cannot_be_made_is_named),
       TEST(network_file_systems_are_known),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -130,6 +130,58 @@ static void a_migration_that_fails_changes_nothing(void **state)
   fat_db_close(db);
 }
 
+/* Copies that stand there are kept, however many: without room for another one nothing is changed. */
+static void without_a_copy_nothing_is_changed(void **state)
+{
+  const fixture *f = *state;
+  char copy[300];
+  fat_error err = {0};
+  fat_db *db = fixture_db(f, FAT_DB_WRITE);
+  fat_db_close(db);
+  for (int i = 1; i < 100; i++) {
+    snprintf(copy, sizeof copy, i > 1 ? "%s.v1000.%d.bak" : "%s.v1000.bak", f->path, i);
+    fixture_write(copy, "", 0);
+  }
+  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1002, &db, &err),
+                   FAT_E_READONLY);
+  assert_non_null(strstr(err.text, "cannot be made"));
+  assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), 1000);
+  unlink(copy);
+  MUST(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1002, &db, err));
+  assert_non_null(strstr(fat_db_note(db), copy));
+  fat_db_close(db);
+}
+
+static void a_step_that_the_program_lacks_is_named(void **state)
+{
+  static const fat_db_migration lacking[] = {{1000, 1001, "db/lacking.sql", NULL}};
+  const fixture *f = *state;
+  fat_error err = {0};
+  fat_db *db = fixture_db(f, FAT_DB_WRITE);
+  fat_db_close(db);
+  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, lacking, 1, 1001, &db, &err), FAT_E_DB);
+  assert_non_null(strstr(err.text, "db/lacking.sql"));
+  assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), 1000);
+}
+
+/* Nobody may write the system's file, so it is not brought forward. */
+static void an_older_system_file_is_left_out(void **state)
+{
+  const fixture *f = *state;
+  char system[300];
+  fat_db *db = NULL;
+  snprintf(system, sizeof system, "%s/system.db", f->folder);
+  MUST(fat_db_open(system, NULL, FAT_DB_WRITE, &db, err));
+  fixture_put(db, "fwd:Br16", FAT_PREDICTED, 1);
+  fat_db_close(db);
+  MUST(fat_db_open_version(f->path, system, FAT_DB_WRITE, next, 3, 1002, &db, err));
+  assert_non_null(strstr(fat_db_note(db), "left out"));
+  assert_non_null(strstr(fat_db_note(db), "older version 1.0"));
+  assert_string_equal(fixture_winner(db), "");
+  fat_db_close(db);
+  assert_int_equal(fixture_number(system, "PRAGMA user_version"), 1000);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, fixture_open, fixture_close)
 
 int main(void)
@@ -140,6 +192,9 @@ int main(void)
       TEST(a_newer_minor_version_is_read_and_not_written),
       TEST(an_older_file_is_brought_forward_beside_a_copy),
       TEST(a_migration_that_fails_changes_nothing),
+      TEST(without_a_copy_nothing_is_changed),
+      TEST(a_step_that_the_program_lacks_is_named),
+      TEST(an_older_system_file_is_left_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

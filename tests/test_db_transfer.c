@@ -137,6 +137,21 @@ static const struct {
     {"{\"fatune\"", "{\"fatune", "JSON"},
 };
 
+static void endless_lines_are_refused(void **state)
+{
+  enum { BYTES = (16 << 20) + 100 };
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  char *line = malloc(BYTES + 1);
+  assert_non_null(line);
+  memset(line, 'x', BYTES);
+  line[BYTES] = 0;
+  fat_import c = import_of(db, line);
+  free(line);
+  assert_counts(c, 0, 0, 1);
+  assert_non_null(strstr(c.first_refusal, "longer than 16 MiB"));
+  fat_db_close(db);
+}
+
 static void every_value_is_checked(void **state)
 {
   fat_db *db = fixture_db(*state, FAT_DB_WRITE);
@@ -292,6 +307,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       TEST(an_export_comes_back_as_it_was),
+      TEST(endless_lines_are_refused),
       TEST(every_value_is_checked),
       TEST(better_rows_replace_and_older_ones_do_not_retire),
       TEST(a_merge_takes_rows_and_no_content),
