@@ -26,7 +26,7 @@ static fat_row *add(const char *config, double ms, int shared)
                    .origin = FAT_MEASURED,
                    .ms = ms,
                    .eligible = 1,
-                   .shared = shared,
+                   .figures = {.shared = shared},
                    .timing = {.median = ms, .p20 = 0.999 * ms, .p80 = 1.001 * ms}};
   snprintf(row->config, sizeof row->config, "%s", config);
   snprintf(row->kernel, sizeof row->kernel, "fwd");

@@ -112,8 +112,9 @@ static void figures_survive(void **state)
   fat_rows rows = read_rows(db);
   const fat_row *r = fat_rows_find(&rows, "fwd:Br1-Bc2");
   assert_non_null(r);
-  assert_true(r->ms == 2.5 && r->registers == 64 && r->spills == 16 && r->stack == 48 && r->shared == 32768);
-  assert_int_equal(r->blocks_per_sm, 2);
+  assert_true(r->ms == 2.5 && r->figures.registers == 64 && r->figures.spills == 16 &&
+              r->figures.stack == 48 && r->figures.shared == 32768);
+  assert_int_equal(r->figures.blocks_per_sm, 2);
   assert_int_equal(r->origin, FAT_PREDICTED);
   assert_string_equal(r->limit, "fma");
   assert_string_equal(r->source_hash, HASH_A);

@@ -207,10 +207,10 @@ static bool preferred(const fat_row *a, const fat_row *b, const char *incumbent)
     return false;
   if (strcmp(a->config, incumbent) == 0 || strcmp(b->config, incumbent) == 0)
     return strcmp(a->config, incumbent) == 0;
-  if (a->shared != b->shared)
-    return a->shared < b->shared;
-  if (a->registers != b->registers)
-    return a->registers < b->registers;
+  if (a->figures.shared != b->figures.shared)
+    return a->figures.shared < b->figures.shared;
+  if (a->figures.registers != b->figures.registers)
+    return a->figures.registers < b->figures.registers;
   return strcmp(a->config, b->config) < 0;
 }
 

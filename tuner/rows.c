@@ -54,13 +54,13 @@ static void copy(const fat_trial *t, const fat_tools *tools, fat_row *row)
                    .origin = t->origin,
                    .ms = t->ms,
                    .eligible = t->eligible,
-                   .registers = t->registers,
-                   .stack = t->stack,
-                   .spills = t->spills,
-                   .shared = t->shared,
-                   .blocks_per_sm = t->blocks_per_sm,
-                   .error_max = t->error_max,
-                   .error_allowed = t->error_allowed,
+                   .figures = {.registers = t->registers,
+                               .stack = t->stack,
+                               .spills = t->spills,
+                               .shared = t->shared,
+                               .blocks_per_sm = t->blocks_per_sm,
+                               .error_max = t->error_max,
+                               .error_allowed = t->error_allowed},
                    .compile_seconds = t->compile_seconds};
   copy_times(t, row);
   keep(row->config, sizeof row->config, fat_config_print(&t->config, config));
@@ -169,6 +169,23 @@ bool fat_rows_is_timed(const fat_row *row)
   return fat_rows_is_finalist(row) && strncmp(rest, fat_rows_timed, strlen(fat_rows_timed)) == 0;
 }
 
+void fat_rows_fill(fat_trial *trial, const fat_figures *figures, const fat_timing *timing)
+{
+  trial->p20 = timing->p20;
+  trial->p80 = timing->p80;
+  trial->samples = timing->ms;
+  trial->clocks = timing->mhz;
+  trial->sample_count = timing->count;
+  trial->clock_mhz = timing->clock;
+  trial->error_max = figures->error_max;
+  trial->error_allowed = figures->error_allowed;
+  trial->registers = figures->registers;
+  trial->stack = figures->stack;
+  trial->spills = figures->spills;
+  trial->shared = figures->shared;
+  trial->blocks_per_sm = figures->blocks_per_sm;
+}
+
 fat_status fat_rows_trial(const fat_row *row, const fat_problem *p, const fat_gpu *gpu,
                           const fat_tools *tools, fat_trial *trial, fat_error *err)
 {
@@ -182,23 +199,11 @@ fat_status fat_rows_trial(const fat_row *row, const fat_problem *p, const fat_gp
                        .outcome = row->outcome,
                        .origin = FAT_MEASURED,
                        .ms = row->timing.median,
-                       .p20 = row->timing.p20,
-                       .p80 = row->timing.p80,
-                       .samples = row->timing.ms,
-                       .clocks = row->timing.mhz,
-                       .sample_count = row->timing.count,
-                       .clock_mhz = row->timing.clock,
-                       .error_max = row->error_max,
-                       .error_allowed = row->error_allowed,
                        .limit = row->limit,
-                       .registers = row->registers,
-                       .stack = row->stack,
-                       .spills = row->spills,
-                       .shared = row->shared,
-                       .blocks_per_sm = row->blocks_per_sm,
                        .compile_seconds = row->compile_seconds,
                        .detail = row->detail,
                        .log = ""};
+  fat_rows_fill(trial, &row->figures, &row->timing);
   return fat_config_parse(row->config, &trial->config, err);
 }
 

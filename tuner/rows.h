@@ -17,6 +17,12 @@ typedef struct fat_tools {
   const char *driver;      /* the driver's version where trials are measured; NULL where they are predicted */
 } fat_tools;
 
+/* What a trial found beside times: by the compiler, of the worst entry, and by verification. */
+typedef struct fat_figures {
+  int registers, stack, spills, shared, blocks_per_sm;
+  double error_max, error_allowed; /* NAN: not verified */
+} fat_figures;
+
 typedef struct fat_row {
   int64_t id; /* negative: of the system's file */
   char config[FAT_CONFIG_TEXT], kernel[FAT_CONFIG_KERNEL];
@@ -26,10 +32,11 @@ typedef struct fat_row {
   fat_origin origin;
   double ms;
   char limit[16];
-  int eligible, registers, stack, spills, shared, blocks_per_sm;
+  int eligible;
+  fat_figures figures;
   char detail[1024]; /* why it failed; of a finalist: fat_rows_finalist */
   fat_timing timing; /* measured */
-  double error_max, error_allowed, compile_seconds;
+  double compile_seconds;
 } fat_row;
 
 typedef struct fat_rows {
@@ -55,6 +62,9 @@ const fat_row *fat_rows_best(const fat_rows *rows, const char *kernel);
 extern const char fat_rows_finalist[], fat_rows_timed[];
 bool fat_rows_is_finalist(const fat_row *row);
 bool fat_rows_is_timed(const fat_row *row);
+
+/* Fills in what was found and the times of its samples; those are borrowed. */
+void fat_rows_fill(fat_trial *trial, const fat_figures *figures, const fat_timing *timing);
 
 /* A measured row as it would be put again; its strings are borrowed from the row, the tools and ''. */
 fat_status fat_rows_trial(const fat_row *row, const fat_problem *p, const fat_gpu *gpu,

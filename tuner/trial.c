@@ -68,12 +68,12 @@ static fat_status inspect_launch(fat_job *job, const fat_recipe *recipe, int ste
              "shared memory; %s bind",
              entry->name, f.threads, f.registers, f.shared, binding);
   }
-  job->registers = larger(job->registers, entry->registers);
-  job->stack = larger(job->stack, entry->stack);
-  job->spills = larger(job->spills, entry->spills);
-  job->shared = larger(job->shared, f.shared);
-  if (job->blocks_per_sm < 0 || resident->blocks < job->blocks_per_sm)
-    job->blocks_per_sm = resident->blocks;
+  job->figures.registers = larger(job->figures.registers, entry->registers);
+  job->figures.stack = larger(job->figures.stack, entry->stack);
+  job->figures.spills = larger(job->figures.spills, entry->spills);
+  job->figures.shared = larger(job->figures.shared, f.shared);
+  if (job->figures.blocks_per_sm < 0 || resident->blocks < job->figures.blocks_per_sm)
+    job->figures.blocks_per_sm = resident->blocks;
   return FAT_OK;
 }
 
@@ -85,7 +85,7 @@ static fat_status inspect(fat_job *job, fat_resident resident[FAT_SPACE_LAUNCHES
   int launches = 0;
   FAT_TRY(fat_recipe_parse(fat_text_get(&job->source.recipe), &recipe, err));
   FAT_TRY(fat_recipe_workspace(&recipe, &sizes, &workspace, err));
-  job->blocks_per_sm = -1;
+  job->figures.blocks_per_sm = -1;
   for (int i = 0; i < recipe.steps; i++)
     if (recipe.step[i].kind == FAT_STEP_LAUNCH && launches < job->point->launches)
       FAT_TRY(inspect_launch(job, &recipe, i, &resident[launches++], err));
@@ -98,7 +98,7 @@ static fat_status inspect(fat_job *job, fat_resident resident[FAT_SPACE_LAUNCHES
     snprintf(job->detail, sizeof job->detail, "its workspace of %.1f GiB exceeds the %.1f GiB of the %s",
              (double)workspace / (1024.0 * 1024 * 1024), job->gpu->memory, job->gpu->name);
   }
-  if (job->outcome == FAT_OUT_OK && job->spills > heavy_spills)
+  if (job->outcome == FAT_OUT_OK && job->figures.spills > heavy_spills)
     job->outcome = FAT_OUT_SPILLS;
   return FAT_OK;
 }
@@ -116,14 +116,8 @@ static bool reuse(fat_job *job, const fat_tools *tools)
   for (int i = 0; i < FAT_LIMIT_COUNT; i++)
     if (strcmp(fat_model_limit_name((fat_limit)i), row->limit) == 0)
       job->forecast.limit = (fat_limit)i;
-  job->registers = row->registers;
-  job->stack = row->stack;
-  job->spills = row->spills;
-  job->shared = row->shared;
-  job->blocks_per_sm = row->blocks_per_sm;
+  job->figures = row->figures;
   job->timing = row->timing;
-  job->error_max = row->error_max;
-  job->error_allowed = row->error_allowed;
   snprintf(job->detail, sizeof job->detail, "%s", row->detail);
   return true;
 }
@@ -136,7 +130,8 @@ void fat_trial_make(fat_job *job, const fat_bench *bench, fat_script *script)
   fat_error *err = &job->error;
 
   job->outcome = FAT_OUT_OK;
-  job->forecast.ms = job->error_max = job->error_allowed = NAN;
+  job->figures = (fat_figures){.error_max = NAN, .error_allowed = NAN};
+  job->forecast.ms = NAN;
   job->timing = (fat_timing){.median = NAN, .p20 = NAN, .p80 = NAN, .clock = NAN};
   job->status =
       fat_source_render(script, job->problem, job->gpu, config, FAT_LINES_TEMPLATE, &job->source, err);
@@ -181,8 +176,8 @@ void fat_trial_judge(fat_job *job, const fat_verdict *verdict)
   job->outcome = verdict->outcome;
   job->timing = verdict->timing;
   if (verdict->error_allowed > 0) {
-    job->error_max = verdict->error_max;
-    job->error_allowed = verdict->error_allowed;
+    job->figures.error_max = verdict->error_max;
+    job->figures.error_allowed = verdict->error_allowed;
   }
   snprintf(job->detail, sizeof job->detail, "%s", verdict->detail);
 }
@@ -223,24 +218,12 @@ fat_status fat_trial_store(const fat_job *job, const fat_bench *bench, fat_db *d
                      .ms = measured   ? job->timing.median
                            : forecast ? job->forecast.ms
                                       : NAN,
-                     .p20 = job->timing.p20,
-                     .p80 = job->timing.p80,
-                     .samples = job->timing.ms,
-                     .clocks = job->timing.mhz,
-                     .sample_count = job->timing.count,
-                     .clock_mhz = job->timing.clock,
-                     .error_max = job->error_max,
-                     .error_allowed = job->error_allowed,
                      .limit = forecast ? fat_model_limit_name(job->forecast.limit) : "",
-                     .registers = job->registers,
-                     .stack = job->stack,
-                     .spills = job->spills,
-                     .shared = job->shared,
-                     .blocks_per_sm = job->blocks_per_sm > 0 ? job->blocks_per_sm : 0,
                      .compile_seconds = job->binary.seconds,
                      .detail = job->detail,
                      .log = failed ? fat_text_get(&job->binary.log) : ""};
   fat_artifact artifact = artifact_of(job);
+  fat_rows_fill(&trial, &job->figures, &job->timing);
   return fat_db_put(db, &trial, whole && job->binary.cubin ? &artifact : NULL, err);
 }
 

@@ -35,10 +35,9 @@ typedef struct fat_job {
   fat_binary binary; /* empty where the source is that of the earlier row */
   fat_outcome outcome;
   fat_forecast forecast;
-  int registers, stack, spills, shared, blocks_per_sm; /* worst entry */
-  char detail[1024];                                   /* why it failed */
-  fat_timing timing;                                   /* count 0: not timed */
-  double error_max, error_allowed;                     /* of verification; NAN: not verified */
+  fat_figures figures;
+  char detail[1024]; /* why it failed */
+  fat_timing timing; /* count 0: not timed */
 } fat_job;
 
 /* The first half: render -> compile -> inspect -> predict -> dump. Runs on any thread, with that thread's own
