@@ -306,4 +306,15 @@ static inline void attention_free(attention *a)
   free(a->v);
 }
 
+/* One call of packed tensors that begin `off` elements into their memory gives what is right. */
+static inline void computes(const fatune_plan *plan, const char *problem, int64_t off)
+{
+  size_t bytes = 0;
+  attention a = attention_make(problem, 0, off);
+  MUST_RUN(fatune_workspace(plan, &bytes));
+  MUST_RUN(fatune_run(plan, tensors_of(&a), bytes ? device_memory(bytes) : NULL, NULL));
+  is_right(&a);
+  attention_free(&a);
+}
+
 #endif

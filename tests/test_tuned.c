@@ -156,7 +156,6 @@ static void a_package_may_be_built_by_a_slow_clock(void **state)
 static void is_served(const char *kernel, const char *why)
 {
   fatune_plan *plan = NULL;
-  size_t bytes = 0;
   fatune *h = open_usual();
   fatune_request r = request_of(ASKED, FATUNE_FAIL); /* what is not measured is refused */
   MUST_RUN(fatune_plan_make(h, &r, &plan));
@@ -166,14 +165,8 @@ static void is_served(const char *kernel, const char *why)
   describes(plan, "twin-from stored");
   if (why)
     describes(plan, why);
-  MUST_RUN(fatune_workspace(plan, &bytes));
-  void *workspace = bytes ? device_memory(bytes) : NULL;
-  for (int off = 0; off < 2; off++) {
-    attention a = attention_make(ASKED, 0, off);
-    MUST_RUN(fatune_run(plan, tensors_of(&a), workspace, NULL));
-    is_right(&a);
-    attention_free(&a);
-  }
+  computes(plan, ASKED, 0);
+  computes(plan, ASKED, 1);
   fatune_plan_free(plan);
   fatune_close(h);
   assert_int_not_equal(access(path, F_OK), 0);

@@ -93,12 +93,8 @@ static void twins_of_configs(void **state)
 
 static void runs(const fatune_plan *plan)
 {
-  for (int off = 0; off < 2; off++) {
-    attention a = attention_make(ASKED, 0, off);
-    MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, NULL));
-    is_right(&a);
-    attention_free(&a);
-  }
+  computes(plan, ASKED, 0);
+  computes(plan, ASKED, 1);
 }
 
 #define OTHER  "fwd:Br32-Bc32-T128-R4-W1-s0" /* a twin that differs in more than W */
