@@ -2,69 +2,68 @@
 //   O = softmax(scale Q K^T + mask) V,  LSE = log of the row sums of exp(scale Q K^T + mask)
 // A block stays on its SM and does one tile of Q after another. K and V come through rings of `stages` tiles, whose
 // barriers say full (bytes have come) and free (all have read). The next S = Q K^T and O += P V run on the tensor
-// cores while the softmax of S is computed.
+// cores while the softmax of S is computed. Each warpgroup goes on to the next tile of Q when its rows are done.
 %  for _, file in ipairs(libs) do use(file) end
 %  local grown = L == 1 and "        if (grown) " or "        "
 
-// One thread: the number and Q of each tile, and K and V of each step, K a step ahead.
-__device__ __forceinline__ void produce(const call &a, $(t == 1 and "i32 *counter, " or "")const tensor_map &Q_map,
+// One thread: which tile comes next, its Q for each warpgroup, and K and V of each step, K a step ahead. Under a
+// causal mask blocks draw their tiles from a counter, the longest first: an order fixed beforehand was up to 7 % slower.
+__device__ __forceinline__ void produce(const call &a, $(causal and "i32 *counter, " or "")const tensor_map &Q_map,
                                         const tensor_map &K_map, const tensor_map &V_map)
 {
   i32 n = 0;                                            // tiles of K and V
   for (i32 round = 0;; round++) {                       // tiles of Q
-%  if t == 1 then
+%  if causal then
     const i32 block = round == 0 ? i32(block_id()) : grid_size() + atomic_add(counter, 1);
 %  else
     const i32 block = nth_block(round);
 %  end
     const bool last = block >= blocks_of(a);
-    const step_of<Q_stages> Q(round);
-    wait(Q_free + Q.slot, Q.parity ^ 1);
-    put4(turn_place(Q.slot), last ? -1 : block);
     const turn my = turn_of(a, last ? 0 : block);
     const heads at = heads_of(a, my.head);
-    const tiles visit = range(lengths_of(a), my.i0);
-    if (last || visit.first >= visit.last) {            // nothing to copy
-      barrier_arrive(barrier_at(Q_full + Q.slot));
-      if (last)
-        return;
-      continue;
-    }
-    copy_tile<boxes, Br>(Q_place(Q.slot), Q_map, my.i0, at.h, at.b, Q_full + Q.slot);
-    for (i32 j = visit.first; j <= visit.last; j++, n++) {
-      if (j < visit.last) {
-        const step_of<stages> K(n);
-        wait(K_free + K.slot, K.parity ^ 1);
-        copy_tile<boxes, Bc>(K_place(K.slot), K_map, j * Bc, at.hk, at.b, K_full + K.slot);
+    const tiles visit = last ? tiles{} : range(lengths_of(a), my.i0);
+    for (i32 x = 0; x < consumers; x++) {
+      const step_of<Q_stages> Q(round);
+      const i32 place = Q.slot * consumers + x;
+      wait(Q_free + place, Q.parity ^ 1);
+      put_turn(place, {last ? -1 : my.head, my.i0});
+      if (visit.first >= visit.last) {
+        barrier_arrive(barrier_at(Q_full + place));     // nothing to copy
+        continue;
       }
-      if (j > visit.first) {
-        const step_of<stages> V(n - 1);
-        wait(V_free + V.slot, V.parity ^ 1);
-        copy_tile<V_boxes, Bc>(V_place(V.slot), V_map, (j - 1) * Bc, at.hk, at.b, V_full + V.slot);
-      }
+      copy_tile<boxes, 64>(Q_place(place), Q_map, my.i0 + 64 * x, at.h, at.b, Q_full + place);
+      if (x == 0)
+        copy_K(K_map, n, visit.first * Bc, at);         // while the other warpgroups finish
     }
-    n--;
+    if (last)
+      return;
+    for (i32 j = visit.first; j < visit.last; j++, n++) {
+      if (j + 1 < visit.last)
+        copy_K(K_map, n + 1, (j + 1) * Bc, at);
+      copy_V(V_map, n, j * Bc, at);
+    }
   }
 }
 
 __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
 {
   const float c = base2(a.scale);
+  const i32 me = own_group();
   i32 n = 0;
 %  if P == 1 then
-  first_turn();
+  first_turn(me);
 %  end
   for (i32 round = 0;; round++) {
-    const step_of<Q_stages> Q(round);
-    wait(Q_full + Q.slot, Q.parity);
-    const i32 block = i32(get4(turn_place(Q.slot)));
-    if (block < 0)
+    const step_of<Q_stages> slot(round);
+    const i32 Q = slot.slot * consumers + me;           // the place of this warpgroup's rows
+    wait(Q_full + Q, slot.parity);
+    const turn my = get_turn(Q);
+    if (my.head < 0)
       return;
-    const turn my = turn_of(a, block);
     const i32 i0 = my.i0;
     const heads at = heads_of(a, my.head);
     const lengths len = lengths_of(a);
-    const tiles visit = range(len, i0);
+    const tiles visit = range<64>(len, i0 + 64 * me);
     outputs O = {};
     rowvec m = row_fill(minus_inf()), l = row_fill(0.f);
     if (visit.first < visit.last) {
@@ -92,7 +91,7 @@ $(grown)l = times(f, l);                                // l = exp(m_old - m) l
 %  local function first(masked)
         const step_of<stages> K(n);
         wait(K_full + K.slot, K.parity);
-        start_S(S, Q_place(Q.slot), K_place(K.slot));           // S = Q K^T
+        start_S(S, Q_place(Q), K_place(K.slot));        // S = Q K^T
         products_wait<0>();
         release(K_free + K.slot);
 %  softmax(masked)
@@ -104,35 +103,38 @@ $(grown)l = times(f, l);                                // l = exp(m_old - m) l
         wait(V_full + V.slot, V.parity);
         start_O(O, P, V_place(V.slot));                 // O = O + P V
         wait(K_full + K.slot, K.parity);
-        start_S(S, Q_place(Q.slot), K_place(K.slot));           // the next S = Q K^T
+        start_S(S, Q_place(Q), K_place(K.slot));        // the next S = Q K^T
         products_wait<0>();
         release(V_free + V.slot);
         release(K_free + K.slot);
 %      if P == 1 then
-        take_turn();                                    // one warpgroup computes exponentials at a time
+        take_turn(me);                                  // one warpgroup computes exponentials at a time
 %      end
 %      softmax(masked)
 $(grown)scale_rows(O, f);                               // O = exp(m_old - m) O
         P = weigh(S);
 %      if P == 1 then
-        pass_turn();
+        pass_turn(me);
 %      end
         n++;
 %    else
         const step_of<stages> K(n + 1), V(n);
         wait(K_full + K.slot, K.parity);
 %    if P == 1 then
-        take_turn();
+        take_turn(me);
 %    end
-        start_S(S, Q_place(Q.slot), K_place(K.slot));           // the next S = Q K^T
+        start_S(S, Q_place(Q), K_place(K.slot));        // the next S = Q K^T
         wait(V_full + V.slot, V.parity);
         start_O(O, P, V_place(V.slot));                 // O = O + P V
 %    if P == 1 then
-        pass_turn();
+        pass_turn(me);
 %    end
         products_wait<1>();                             // S is there
         release(K_free + K.slot);
 %  softmax(masked)
+%    if I == 2 then
+        hold(l);                                        // while O + P V runs
+%    end
         products_wait<0>();                             // O is there
         release(V_free + V.slot);
 $(grown)scale_rows(O, f);                               // O = exp(m_old - m) O
@@ -159,25 +161,36 @@ $(grown)scale_rows(O, f);                               // O = exp(m_old - m) O
       n++;
       l = row_total(l);
       scale_rows(O, row_inverse(l));                    // O = diag(l)^-1 O
-      store_outputs_from(Q_place(Q.slot), O, O_map, at, i0);
+      store_outputs_from(Q_place(Q), O, O_map, at, i0 + 64 * me);
     } else
       store_zeros(rows(a, my.head), i0);                // no key is seen
     warp_sync();                                        // all lanes have read which tile this was
-    release(Q_free + Q.slot);
+    release(Q_free + Q);
     if (a.LSE.data)
       store_rowvec(row_finish(m, l, c), rows(a, my.head).LSE, i0, a.q);
+    const tiles all = range(len, my.i0);
+    for (i32 j = max(visit.last, all.first); j < all.last; j++, n++) {
+%  if P == 1 then
+      if (j > all.first) {
+        take_turn(me);
+        pass_turn(me);
+      }
+%  end
+      pass_by(n);                                       // other rows of the tile see more keys
+    }
   }
 }
 
 extern "C" __global__ void __launch_bounds__(T, 1)
-$(entry "fwd_ws")(const call a, $(t == 1 and "i32 *counter, " or "")const __grid_constant__ tensor_map Q_map, const __grid_constant__ tensor_map K_map,
-  const __grid_constant__ tensor_map V_map, const __grid_constant__ tensor_map O_map)
+$(entry "fwd_ws")(const call a, $(causal and "i32 *counter, " or "")const __grid_constant__ tensor_map Q_map,
+  const __grid_constant__ tensor_map K_map, const __grid_constant__ tensor_map V_map,
+  const __grid_constant__ tensor_map O_map)
 {
   set_up();
   if (warp_of() < 4) {
     registers_less<$(producer_registers)>();
     if (thread_id() == 0)
-      produce(a, $(t == 1 and "counter, " or "")Q_map, K_map, V_map);
+      produce(a, $(causal and "counter, " or "")Q_map, K_map, V_map);
   } else {
     registers_more<$(consumer_registers)>();
     consume(a, O_map);

@@ -37,9 +37,9 @@ return {
   end,
 
   recipe = function(c, p, g, entry)
-    return (c.t == 1 and "workspace 4\nclear 0 4\n" or "") .. string.format(
+    return (p.causal and "workspace 4\nclear 0 4\n" or "") .. string.format(
       "launch %s grid min(SMs,ceildiv(q,%d)*b*h) block %d shared %d args call%s mapQ(%d) mapK(%d) mapV(%d) mapO(16)\n",
-      entry "fwd_ws", c.Br, ws.threads(c), ws.shared(c, p), c.t == 1 and " ws(0)" or "", c.Br, c.Bc,
+      entry "fwd_ws", c.Br, ws.threads(c), ws.shared(c, p), p.causal and " ws(0)" or "", 64, c.Bc,
       c.Bc)
   end,
 }

@@ -32,6 +32,12 @@ __device__ __forceinline__ float shfl_xor(float x, i32 lanes)
   return __shfl_xor_sync(0xffffffffu, x, lanes);
 }
 
+//: shfl_first -- x of the first thread of the warp: compilers see that it is one number for all [shfl.sync.idx]
+__device__ __forceinline__ i32 shfl_first(i32 x)
+{
+  return __shfl_sync(0xffffffffu, x, 0);
+}
+
 //: atomic_add -- adds to a number in device memory; what it was before [atom.global.add]
 __device__ __forceinline__ i32 atomic_add(i32 *to, i32 x)
 {

@@ -131,6 +131,12 @@ __device__ __forceinline__ void products_commit()
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
+//: nap_if_negative -- an instruction that cannot be moved, with x as its condition [nanosleep]
+__device__ __forceinline__ void nap_if_negative(float x)
+{
+  asm volatile("{\n.reg .pred p;\nsetp.lt.f32 p, %0, 0f00000000;\n@p nanosleep.u32 0;\n}" ::"f"(x) : "memory");
+}
+
 //: products_wait -- until all but the `left` youngest groups are done [wgmma.wait_group]
 template <i32 left> __device__ __forceinline__ void products_wait()
 {

@@ -94,13 +94,15 @@ struct tiles {
   i32 first, full, last;
 };
 
-//: range -- hook: the KV tiles that rows [i0, i0 + Br) visit
-template <class Lengths> __device__ __forceinline__ tiles range(const Lengths &at, i32 i0)
+//: range -- hook: the KV tiles that rows [i0, i0 + rows_) visit; none where no such row is
+template <i32 rows_ = Br, class Lengths> __device__ __forceinline__ tiles range(const Lengths &at, i32 i0)
 {
+  if (i0 >= at.nq)
+    return {0, 0, 0};
 % if causal then
   // Row i sees keys 0 .. i + nk - nq: the last row sees the last key.
   const i32 first_sees = max(0, i0 + 1 + at.nk - at.nq);
-  const i32 last_sees = max(0, min(i0 + Br, at.nq) + at.nk - at.nq);
+  const i32 last_sees = max(0, min(i0 + rows_, at.nq) + at.nk - at.nq);
   return {0, first_sees / Bc, ceil_div(last_sees, Bc)};
 % else
   return {0, at.nk / Bc, ceil_div(at.nk, Bc)};

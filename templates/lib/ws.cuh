@@ -12,10 +12,10 @@ __device__ __forceinline__ i32 row_of(i32 r)
 //: box_bytes -- of one box of a tile
 template <i32 rows_> constexpr i32 box_bytes = 128 * rows_;
 
-//: Q_place
-__device__ __forceinline__ u32 Q_place(i32 slot)
+//: Q_place -- 64 rows of Q, later of O; x counts the warpgroups of all slots
+__device__ __forceinline__ u32 Q_place(i32 x)
 {
-  return shared_address(shared_memory()) + slot * (Q_boxes * box_bytes<Br>);
+  return shared_address(shared_memory()) + x * (Q_boxes * box_bytes<64>);
 }
 
 //: K_place
@@ -36,18 +36,31 @@ __device__ __forceinline__ u32 barrier_at(i32 which)
   return shared_address(shared_memory()) + at_signals + 8 * which;
 }
 
-//: turn_place -- where the number of the tile of Q in a slot stands; -1 behind the last
-__device__ __forceinline__ u32 turn_place(i32 slot)
+//: turn_place -- where it stands which tile the rows in a place of Q are of
+__device__ __forceinline__ u32 turn_place(i32 x)
 {
-  return shared_address(shared_memory()) + at_turns + 4 * slot;
+  return shared_address(shared_memory()) + at_turns + 8 * x;
 }
 
-//: set_up -- one thread prepares the barriers: a copy arrives once, of the consumers each warp
+//: put_turn -- tells it; behind the last there is head -1
+__device__ __forceinline__ void put_turn(i32 x, const turn &my)
+{
+  put4(turn_place(x), my.head);
+  put4(turn_place(x) + 4, my.i0);
+}
+
+//: get_turn
+__device__ __forceinline__ turn get_turn(i32 x)
+{
+  return {shfl_first(i32(get4(turn_place(x)))), shfl_first(i32(get4(turn_place(x) + 4)))};
+}
+
+//: set_up -- one thread prepares the barriers. A copy arrives once; who has read it, with each of its warps
 __device__ __forceinline__ void set_up()
 {
   if (thread_id() == 0) {
     for (i32 x = 0; x < signals; x++)
-      barrier_init(barrier_at(x), x < first_free ? 1 : 4 * consumers);
+      barrier_init(barrier_at(x), x < Q_free ? 1 : x < K_free ? 4 : 4 * consumers);
     barrier_init_fence();
   }
   block_sync();
@@ -74,24 +87,47 @@ __device__ __forceinline__ void release(i32 which)
     barrier_arrive(barrier_at(which));
 }
 
-//: first_turn -- the last warpgroup gives the first one the word
-__device__ __forceinline__ void first_turn()
+//: pass_by -- the n-th tile of K and V, of which the rows of this warpgroup see no key
+__device__ __forceinline__ void pass_by(i32 n)
 {
-  if (warp_of() / 4 == consumers)
+  const step_of<stages> at(n);
+  wait(K_full + at.slot, at.parity);
+  release(K_free + at.slot);
+  wait(V_full + at.slot, at.parity);
+  release(V_free + at.slot);
+}
+
+//: own_group -- which of the warpgroups that compute this one is. What is made of it is the same for a whole warp, and
+// computed once for it, not by each thread
+__device__ __forceinline__ i32 own_group()
+{
+  return shfl_first(warp_of() / 4 - 1);
+}
+
+//: first_turn -- the last warpgroup gives the first one the word
+__device__ __forceinline__ void first_turn(i32 me)
+{
+  if (me == consumers - 1)
     named_arrive(1, 256);
 }
 
-//: take_turn -- until the warpgroup before has given this one the word
-__device__ __forceinline__ void take_turn()
+//: hold -- what comes next waits until l has been computed; ptxas, which knows of no reason, would put a wait for
+// products before the exponentials that are to run beside them
+__device__ __forceinline__ void hold(const rowvec &l)
 {
-  named_sync(warp_of() / 4, 256);
+  nap_if_negative(l.at[0] + l.at[1]); // never
+}
+
+//: take_turn -- until the warpgroup before has given this one the word
+__device__ __forceinline__ void take_turn(i32 me)
+{
+  named_sync(1 + me, 256);
 }
 
 //: pass_turn -- to the next warpgroup
-__device__ __forceinline__ void pass_turn()
+__device__ __forceinline__ void pass_turn(i32 me)
 {
-  const i32 me = warp_of() / 4;
-  named_arrive(me == consumers ? 1 : me + 1, 256);
+  named_arrive(me == consumers - 1 ? 1 : me + 2, 256);
 }
 
 //: copy_tile -- all boxes of a tile: `rows_` rows from `row` on
@@ -104,44 +140,65 @@ __device__ __forceinline__ void copy_tile(u32 to, const tensor_map &from, i32 ro
     copy_box(to + x * box_bytes<rows_>, from, 64 * x, row, head, batch, barrier_at(full));
 }
 
-//: descriptor -- how a product finds an operand: address, strides, 128-byte swizzle
+//: operand -- how a product finds a tile: address, strides, 128-byte swizzle
 // [Matrix-descriptor: start address, leading dimension byte offset, stride dimension byte offset, swizzle mode]
-__device__ __forceinline__ u64 descriptor(u32 address, u32 leading, u32 stride)
-{
-  return u64((address & 0x3ffff) >> 4) | u64(leading >> 4) << 16 | u64(stride >> 4) << 32 | u64(1) << 62;
-}
+struct operand {
+  u32 start, rest;
+  __device__ __forceinline__ operand(u32 address, u32 leading, u32 stride)
+      : start((address & 0x3ffff) >> 4 | (leading >> 4) << 16), rest(stride >> 4 | 1u << 30)
+  {
+  }
+  // The same, `bytes` further on.
+  __device__ __forceinline__ u64 at(u32 bytes) const { return u64(rest) << 32 | (start + (bytes >> 4)); }
+};
 
 //: start_S -- S = Q K^T begins. Rows of Q and K are the contiguous ones: 8 rows are 1024 bytes, 16 columns 32
-__device__ __forceinline__ void start_S(scores &S, u32 Q, u32 K)
+__device__ __forceinline__ void start_S(scores &S, u32 Q_address, u32 K_address)
 {
-  Q += (warp_of() / 4 - 1) * 64 * 128;
+  const operand Q(Q_address, 16, 1024), K(K_address, 16, 1024);
   products_fence();
 #pragma unroll
   for (i32 x = 0; x < Dp; x += 16)
-    wgmma_S(S, descriptor(Q + x / 64 * box_bytes<Br> + x % 64 * 2, 16, 1024),
-            descriptor(K + x / 64 * box_bytes<Bc> + x % 64 * 2, 16, 1024), x > 0);
+    wgmma_S(S, Q.at(x / 64 * box_bytes<64> + x % 64 * 2), K.at(x / 64 * box_bytes<Bc> + x % 64 * 2), x > 0);
   products_commit();
 }
 
 //: start_O -- O += P V begins. Of V the columns are contiguous: 64 of them to a box, 8 rows are 1024 bytes
-__device__ __forceinline__ void start_O(outputs &O, const weights &P, u32 V)
+__device__ __forceinline__ void start_O(outputs &O, const weights &P, u32 V_address)
 {
+  const operand V(V_address, box_bytes<Bc>, 1024);
   products_fence();
 #pragma unroll
   for (i32 j = 0; j < Bc; j += 16)
-    wgmma_O(O, P.at[j / 16][0], descriptor(V + j * 128, box_bytes<Bc>, 1024));
+    wgmma_O(O, P.at[j / 16][0], V.at(j * 128));
   products_commit();
 }
 
-//: store_outputs_from -- rows i0.. of O. A warp lays its 16 rows where its rows of Q lay and has them copied from
+//: copy_K -- the n-th tile of K, when its place is free
+__device__ __forceinline__ void copy_K(const tensor_map &K_map, i32 n, i32 j0, const heads &at)
+{
+  const step_of<stages> K(n);
+  wait(K_free + K.slot, K.parity ^ 1);
+  copy_tile<boxes, Bc>(K_place(K.slot), K_map, j0, at.hk, at.b, K_full + K.slot);
+}
+
+//: copy_V -- the n-th tile of V, when its place is free
+__device__ __forceinline__ void copy_V(const tensor_map &V_map, i32 n, i32 j0, const heads &at)
+{
+  const step_of<stages> V(n);
+  wait(V_free + V.slot, V.parity ^ 1);
+  copy_tile<V_boxes, Bc>(V_place(V.slot), V_map, j0, at.hk, at.b, V_full + V.slot);
+}
+
+//: store_outputs_from -- the 64 rows of O from i0 on. A warp lays its 16 rows where its rows of Q lay and has them copied from
 // there; the first lane returns when they have been read
 __device__ __forceinline__ void store_outputs_from(u32 place, const outputs &O, const tensor_map &to, const heads &at,
                                                    i32 i0)
 {
-  const i32 first = (warp_of() - 4) * 16, lane = thread_id() % 32, row = first + lane % 16;
+  const i32 first = warp_of() % 4 * 16, lane = thread_id() % 32, row = first + lane % 16;
 #pragma unroll
   for (i32 n = 0; n < V_boxes * 8; n += 2) {
-    const u32 chunk = place + n / 8 * box_bytes<Br> + row * 128 + ((n % 8 + lane / 16) ^ row % 8) * 16;
+    const u32 chunk = place + n / 8 * box_bytes<64> + row * 128 + ((n % 8 + lane / 16) ^ row % 8) * 16;
     u32 x[4];
 #pragma unroll
     for (i32 y = 0; y < 4; y++)
@@ -154,7 +211,7 @@ __device__ __forceinline__ void store_outputs_from(u32 place, const outputs &O, 
   if (lane == 0) {
 #pragma unroll
     for (i32 x = 0; x < V_boxes; x++)
-      store_box(to, 64 * x, i0 + first, at.h, at.b, place + x * box_bytes<Br> + first * 128);
+      store_box(to, 64 * x, i0 + first, at.h, at.b, place + x * box_bytes<64> + first * 128);
     store_commit();
     store_wait();
   }

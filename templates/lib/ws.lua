@@ -16,27 +16,27 @@ ws.tunables = {
   { "Bc", Bc_values, "rows of K and V of one tile" },
   { "s", { 1, 2, 3, 4 }, "tiles of K and of V in shared memory" },
   { "q", { 1, 2 }, "tiles of Q in shared memory: with 2 the next one comes while this one is worked on" },
-  { "I", { 0, 1 }, "1 = a warpgroup starts the next S = Q K^T before the softmax of this one" },
+  { "I", { 0, 1, 2 }, "1 = the next S = Q K^T starts before the softmax of this one, 2 = which ptxas is held to run beside O + P V" },
   { "P", { 0, 1 }, "1 = the warpgroups that compute start their products in turns: one's softmax, the other's products" },
   { "L", { 0, 1 }, "O and l are scaled down 0 = with every tile, 1 = when a maximum has outgrown the last by 2^8" },
-  { "t", { 0, 1 }, "a block's next tile of Q is told by 0 = its number, to and fro over the grid, 1 = a counter of all" },
   { "Z", { 1, 2, 4, 8, 16, 64 }, "heads whose tiles of Q start together, the longest first" },
 }
 
 function ws.consumers(c) return c.Br // 64 end
+function ws.Q_places(c) return c.q * ws.consumers(c) end -- of 64 rows, one for each warpgroup
 function ws.threads(c) return 128 * (1 + ws.consumers(c)) end
 function ws.boxes(d) return ceil_div(d, 64) end
 function ws.Do(p) return up(p.dv, 8) end
 -- Registers of a thread that copies and of one that computes: 64 K of an SM, in steps of 8, at most 240 of use.
-local registers_of = { { 56, 240 }, { 24, 240 }, { 32, 160 } }
+local registers_of = { { 56, 240 }, { 40, 232 }, { 32, 160 } }
 
 -- O is laid where Q was.
 function ws.Q_boxes(p) return math.max(ws.boxes(p.d), ws.boxes(p.dv)) end
 function ws.at_K(c, p) return c.q * ws.Q_boxes(p) * 128 * c.Br end
 function ws.at_V(c, p) return ws.at_K(c, p) + c.s * ws.boxes(p.d) * 128 * c.Bc end
 function ws.at_signals(c, p) return ws.at_V(c, p) + c.s * ws.boxes(p.dv) * 128 * c.Bc end
-function ws.signals_bytes(c) return 8 * (2 * c.q + 4 * c.s) end
-function ws.shared(c, p) return ws.at_signals(c, p) + ws.signals_bytes(c) + 8 * c.q end
+function ws.signals_bytes(c) return 8 * (2 * ws.Q_places(c) + 4 * c.s) end
+function ws.shared(c, p) return ws.at_signals(c, p) + ws.signals_bytes(c) + 8 * ws.Q_places(c) end
 
 function ws.words(c, p)
   local r = registers_of[ws.consumers(c)]
@@ -44,6 +44,7 @@ function ws.words(c, p)
 end
 
 function ws.constants(c, p)
+  local Q = ws.Q_places(c)
   return {
     { "Br", c.Br, "rows of Q of one tile" },
     { "Bc", c.Bc, "rows of K and V of one tile" },
@@ -66,22 +67,21 @@ function ws.constants(c, p)
     { "at_K", ws.at_K(c, p), "where K lies in shared memory, bytes" },
     { "at_V", ws.at_V(c, p), "where V lies in shared memory, bytes" },
     { "at_signals", ws.at_signals(c, p), "where the barriers lie in shared memory, bytes" },
-    -- Barriers: `full` = the bytes have come, `free` = all consumers have read them.
-    { "Q_full", 0, "barrier of the first tile of the ring" },
-    { "K_full", c.q, "barrier of the first tile of the ring" },
-    { "V_full", c.q + c.s, "barrier of the first tile of the ring" },
-    { "first_free", c.q + 2 * c.s, "from this barrier on consumers arrive" },
-    { "Q_free", c.q + 2 * c.s, "barrier of the first tile of the ring" },
-    { "K_free", 2 * c.q + 2 * c.s, "barrier of the first tile of the ring" },
-    { "V_free", 2 * c.q + 3 * c.s, "barrier of the first tile of the ring" },
-    { "signals", 2 * c.q + 4 * c.s, "barriers" },
-    { "at_turns", ws.at_signals(c, p) + ws.signals_bytes(c), "where the numbers of the tiles of Q lie, bytes" },
+    -- Barriers: `full` = the bytes have come, `free` = all who read them have done so.
+    { "Q_full", 0, "barrier of the first place of Q" },
+    { "K_full", Q, "barrier of the first tile of the ring" },
+    { "V_full", Q + c.s, "barrier of the first tile of the ring" },
+    { "Q_free", Q + 2 * c.s, "barrier of the first place of Q" },
+    { "K_free", 2 * Q + 2 * c.s, "barrier of the first tile of the ring" },
+    { "V_free", 2 * Q + 3 * c.s, "barrier of the first tile of the ring" },
+    { "signals", 2 * Q + 4 * c.s, "barriers" },
+    { "at_turns", ws.at_signals(c, p) + ws.signals_bytes(c), "where it stands which tiles the rows of Q are of, bytes" },
     { "Z", c.Z, "heads whose tiles of Q start together" },
   }
 end
 
 -- The accumulators S and O, P, and about 24 for the rest: what a thread that computes needs.
-function ws.needs(c, p) return c.Bc // 2 + ws.Do(p) // 2 + c.I * (c.Bc // 4) + 24 end
+function ws.needs(c, p) return c.Bc // 2 + ws.Do(p) // 2 + (c.I > 0 and c.Bc // 4 or 0) + 24 end
 -- What the compiler reports is the share of a thread before registers move.
 function ws.registers(c) return 65536 // ws.threads(c) // 8 * 8 end
 
@@ -90,20 +90,17 @@ function ws.registers(c) return 65536 // ws.threads(c) // 8 * 8 end
 -- 11 % off in the mean, and among the 8 shortest predicted there was one within 5 % of the best in 34 of 38
 -- families and lengths.
 function ws.slack(c, p, visits)
-  local short, wide, long = 128 / c.Bc, p.dv > 192, p.causal and p.k >= 8192
+  local short, wide = 128 / c.Bc, p.dv > 192
   local x = 0.18 + 0.14 * short + 0.02 * short * short + (1 + (c.q == 1 and 0.41 or 0)) / math.max(visits, 1)
   if c.I == 0 then x = x + 0.05 end
+  if c.I == 2 then x = x + (p.d <= 64 and 0.04 or -0.02) end
   if c.P == 0 then x = x + (c.I == 0 and -0.01 or 0.02) end
   if c.q == 1 then x = x + 0.01 end
   if c.s == 1 then x = x + 0.1 end
   if p.d <= 64 then x = x + 0.32 + (c.L == 1 and 0.09 or 0) end
   if c.Br == 192 then x = x + (p.d <= 64 and -0.15 or 0.13) end
   if wide then x = x + 0.02 - 0.08 * short - (c.L == 1 and 0.06 or 0) end
-  if p.causal and c.t == 1 then
-    x = x + ((c.Z == 1 or c.Z == 64) and -0.06 or -0.1)
-  elseif p.causal then
-    x = x + (c.Z == 1 and (long and 0.15 or -0.08) or c.Z == 8 and long and -0.08 or 0)
-  end
+  if p.causal then x = x + ((c.Z == 1 or c.Z == 64) and -0.06 or -0.1) end
   return 2.0 ^ (x / 0.6931)
 end
 
@@ -113,16 +110,15 @@ ws.constraints = {
   { function(c, p) return math.max(c.Bc, ws.Do(p)) // 2 + 8 <= ws.registers(c) end,
     "what one product writes fits the registers of a thread before they move" },
   { function(c) return c.P == 0 or ws.consumers(c) > 1 end, "it takes two to take turns" },
-  { function(c, p) return p.causal or c.Z == 1 and c.t == 0 end, "tiles of Q differ in length only under a causal mask" },
+  { function(c, p) return p.causal or c.Z == 1 end, "tiles of Q differ in length only under a causal mask" },
 }
 
 -- The first that fits: d up to 64, 128, 192, 256, the rest; of each the first under a causal mask.
 ws.defaults = {}
-for _, row in ipairs { { 192, 128, 2, 1, 0 }, { 128, 128, 2, 1, 0 }, { 128, 112, 1, 1, 1 }, { 128, 80, 1, 1, 1 },
-  { 128, 64, 1, 1, 1 }, { 64, 64, 1, 0, 1 } } do
-  for t = 1, 0, -1 do
-    ws.defaults[#ws.defaults + 1] =
-      { Br = row[1], Bc = row[2], s = 2, q = row[3], I = 1, P = row[4], L = row[5], t = t, Z = t == 1 and 8 or 1 }
+for _, row in ipairs { { 192, 128, 2, 1, 1, 0 }, { 128, 128, 2, 2, 1, 0 }, { 128, 112, 1, 2, 1, 1 }, { 128, 80, 1, 2, 1, 1 },
+  { 128, 64, 1, 2, 1, 1 }, { 64, 64, 1, 2, 0, 1 } } do
+  for _, Z in ipairs { 8, 1 } do
+    ws.defaults[#ws.defaults + 1] = { Br = row[1], Bc = row[2], s = 2, q = row[3], I = row[4], P = row[5], L = row[6], Z = Z }
   end
 end
 

@@ -99,6 +99,7 @@ char *emu_shared_memory(void);
 EMU_CALL void emu_block_sync(void);
 EMU_CALL void emu_warp_sync(void);
 EMU_CALL float emu_shfl_xor(float x, int lanes);
+EMU_CALL int emu_shfl_first(int x);
 struct emu_words {
   unsigned at[4];
 };
@@ -162,6 +163,10 @@ TWIN void warp_sync()
 TWIN float shfl_xor(float x, int lanes)
 {
   return emu_shfl_xor(x, lanes);
+}
+TWIN int shfl_first(int x)
+{
+  return emu_shfl_first(x);
 }
 TWIN bool any_lane(bool x)
 {
@@ -393,6 +398,10 @@ TWIN void products_fence()
 TWIN void products_commit()
 {
   emu_wgmma_commit();
+}
+TWIN void nap_if_negative(float x)
+{
+  (void)x; // keeps instructions in their order, which is the text's here
 }
 template <int left>
 TWIN void products_wait()

@@ -4,6 +4,7 @@
  * Linked into every kernel's shared object, beside hot.c. Arguments and results travel in registers, so that
  * none of them looks like an access of the kernel. */
 #include "shadow.h"
+#include <string.h>
 
 #define PC ((uintptr_t)__builtin_return_address(0))
 
@@ -45,6 +46,18 @@ float emu_shfl_xor(float x, int lanes)
   me->lanes = lanes;
   emu_hot_state->wait(EMU_WAIT_SHUFFLE, PC);
   return me->got;
+}
+
+/* A shuffle in which each lane differs from the first by its own number. */
+int emu_shfl_first(int x);
+int emu_shfl_first(int x)
+{
+  emu_me *me = emu_hot_state->me;
+  memcpy(&me->given, &x, sizeof x);
+  me->lanes = me->thread % 32;
+  emu_hot_state->wait(EMU_WAIT_SHUFFLE, PC);
+  memcpy(&x, &me->got, sizeof x);
+  return x;
 }
 
 /* ---- shared memory by its own addresses ---- */
