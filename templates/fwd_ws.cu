@@ -4,6 +4,7 @@
 // barriers say full (bytes have come) and free (all have read). The next S = Q K^T and O += P V run on the tensor
 // cores while the softmax of S is computed. Each warpgroup goes on to the next tile of Q when its rows are done.
 %  for _, file in ipairs(libs) do use(file) end
+%  local next_block = causal and "round == 0 ? i32(block_id()) : grid_size() + atomic_add(counter, 1)" or "nth_block(round)"
 %  local grown = L == 1 and "        if (grown) " or "        "
 
 // One thread: which tile comes next, its Q for each warpgroup, and K and V of each step, K a step ahead. Under a
@@ -13,11 +14,7 @@ __device__ __forceinline__ void produce(const call &a, $(causal and "i32 *counte
 {
   i32 n = 0;                                            // tiles of K and V
   for (i32 round = 0;; round++) {                       // tiles of Q
-%  if causal then
-    const i32 block = round == 0 ? i32(block_id()) : grid_size() + atomic_add(counter, 1);
-%  else
-    const i32 block = nth_block(round);
-%  end
+    const i32 block = $(next_block);
     const bool last = block >= blocks_of(a);
     const turn my = turn_of(a, last ? 0 : block);
     const heads at = heads_of(a, my.head);
@@ -107,15 +104,9 @@ $(grown)l = times(f, l);                                // l = exp(m_old - m) l
         products_wait<0>();
         release(V_free + V.slot);
         release(K_free + K.slot);
-%      if P == 1 then
-        take_turn(me);                                  // one warpgroup computes exponentials at a time
-%      end
 %      softmax(masked)
 $(grown)scale_rows(O, f);                               // O = exp(m_old - m) O
         P = weigh(S);
-%      if P == 1 then
-        pass_turn(me);
-%      end
         n++;
 %    else
         const step_of<stages> K(n + 1), V(n);

@@ -110,7 +110,8 @@ ws.constraints = {
     "accumulators and operands of a thread fit its registers" },
   { function(c, p) return math.max(c.Bc, ws.Do(p)) // 2 + 26 <= ws.registers(c) end,
     "what one product writes fits the registers of a thread before they move" },
-  { function(c) return c.P == 0 or ws.consumers(c) > 1 end, "it takes two to take turns" },
+  { function(c) return c.P == 0 or ws.consumers(c) > 1 and c.I > 0 end,
+    "it takes two to take turns, and products that run beside a softmax" },
   { function(c, p) return p.causal or c.Z == 1 end, "tiles of Q differ in length only under a causal mask" },
 }
 
