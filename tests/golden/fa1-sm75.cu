@@ -1,12 +1,12 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     fwd-f32-d64-causal
 //   config     fa1:Br64-Bc32-T128-R4-W4
-//   source     9216681b883d06606ee7c94f9dbad76f3daa082aadc76eeb5eef1fb5e753b3d5
+//   source     88331f0512624bd2669f8595b5ba62cfe2ca28ccec99a063c2196148c7500659
 //   target     sm_75
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
 //   recipe     workspace 8*b*h*q
-//   recipe     launch fa1_9216681b883d0660 grid b*h block 128 shared 44544 args call ws(0) ws(4*b*h*q)
+//   recipe     launch fa1_88331f0512624bd2 grid b*h block 128 shared 44544 args call ws(0) ws(4*b*h*q)
 
 #line 5 "templates/lib/args.h"
 //: i32
@@ -134,7 +134,7 @@ constexpr i32 W = 4;         // floats moved at once
 //: Q_tile
 typedef tile<Br, D, W> Q_tile;
 
-#line 63 "templates/arch/sm75.cuh"
+#line 69 "templates/arch/sm75.cuh"
 //: shared_memory -- the block's dynamic shared memory; swizzled tiles begin at multiples of 1024 bytes
 // [.shared state space]
 __device__ __forceinline__ char *shared_memory()
@@ -292,15 +292,17 @@ struct tiles {
   i32 first, full, last;
 };
 
-//: range -- hook: the KV tiles that rows [i0, i0 + Br) visit
-template <class Lengths> __device__ __forceinline__ tiles range(const Lengths &at, i32 i0)
+//: range -- hook: the KV tiles that rows [i0, i0 + rows_) visit; none where no such row is
+template <i32 rows_ = Br, class Lengths> __device__ __forceinline__ tiles range(const Lengths &at, i32 i0)
 {
-#line 101 "templates/lib/hooks.cuh"
+  if (i0 >= at.nq)
+    return {0, 0, 0};
+#line 103 "templates/lib/hooks.cuh"
   // Row i sees keys 0 .. i + nk - nq: the last row sees the last key.
   const i32 first_sees = max(0, i0 + 1 + at.nk - at.nq);
-  const i32 last_sees = max(0, min(i0 + Br, at.nq) + at.nk - at.nq);
+  const i32 last_sees = max(0, min(i0 + rows_, at.nq) + at.nk - at.nq);
   return {0, first_sees / Bc, ceil_div(last_sees, Bc)};
-#line 108 "templates/lib/hooks.cuh"
+#line 110 "templates/lib/hooks.cuh"
 }
 
 #line 180 "templates/lib/simt.cuh"
@@ -383,13 +385,13 @@ __device__ __forceinline__ void orient(scores &S, float scale)
   }
 }
 
-#line 110 "templates/lib/hooks.cuh"
+#line 112 "templates/lib/hooks.cuh"
 //: keep -- hook: whether row i may see key j
 template <class Lengths> __device__ __forceinline__ bool keep(const Lengths &at, i32 i, i32 j)
 {
-#line 114 "templates/lib/hooks.cuh"
+#line 116 "templates/lib/hooks.cuh"
   return j <= i + at.nk - at.nq; // and so j < nk for every row there is
-#line 118 "templates/lib/hooks.cuh"
+#line 120 "templates/lib/hooks.cuh"
 }
 
 #line 51 "templates/lib/softmax.cuh"
@@ -434,7 +436,7 @@ __device__ __forceinline__ float origin(float m)
   return m == minus_inf() ? 0.f : m;
 }
 
-#line 47 "templates/arch/sm75.cuh"
+#line 53 "templates/arch/sm75.cuh"
 //: ex2 -- 2^x, relative error 2^-22; -inf gives 0 [ex2.approx.ftz.f32]
 __device__ __forceinline__ float ex2(float x)
 {
@@ -606,7 +608,7 @@ template <class A, class B> __device__ __forceinline__ void mma_AB(outputs &O, A
   }
 }
 
-#line 120 "templates/lib/hooks.cuh"
+#line 122 "templates/lib/hooks.cuh"
 //: inverse -- 1 / l; a row that sees no key has l = 0 and gives O = 0
 __device__ __forceinline__ float inverse(float l)
 {
@@ -624,7 +626,7 @@ __device__ __forceinline__ rowvec row_inverse(const rowvec &l)
   return v;
 }
 
-#line 55 "templates/arch/sm75.cuh"
+#line 61 "templates/arch/sm75.cuh"
 //: lg2 -- log2 x, absolute error 2^-22 near 1 [lg2.approx.ftz.f32]
 __device__ __forceinline__ float lg2(float x)
 {
@@ -633,7 +635,7 @@ __device__ __forceinline__ float lg2(float x)
   return y;
 }
 
-#line 126 "templates/lib/hooks.cuh"
+#line 128 "templates/lib/hooks.cuh"
 //: finish -- hook: LSE = scale m + ln l; +inf for a row that sees no key
 __device__ __forceinline__ float finish(float m, float l, float c)
 {
@@ -658,7 +660,7 @@ __device__ __forceinline__ rowvec row_finish(const rowvec &m, const rowvec &l, f
 // One block for each batch and head. Numbers on the right are the lines of Algorithm 1.
 #line 5 "templates/fa1.cu"
 extern "C" __global__ void __launch_bounds__(T, 1)
-fa1_9216681b883d0660(const call a, float *l_all, float *m_all)
+fa1_88331f0512624bd2(const call a, float *l_all, float *m_all)
 {
   const place at = rows(a, i32(block_id()));
   float *const l_head = l_all + block_id() * a.q, *const m_head = m_all + block_id() * a.q;

@@ -1,11 +1,11 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     fwd-f32-d64-causal
 //   config     fwd:Br64-Bc32-T128-R4-W4-s1
-//   source     cb422009e98cbac335f25d15b019d28a38ad92cfe19b9e5d7b3f40cb2b035ce5
+//   source     fb4315540f99b27fbbc2d522e28f75c12a31098914fa398cc38ab54d618d64d5
 //   target     sm_75
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
-//   recipe     launch fwd_cb422009e98cbac3 grid ceildiv(q,64)*b*h block 128 shared 44544 args call
+//   recipe     launch fwd_fb4315540f99b27f grid ceildiv(q,64)*b*h block 128 shared 44544 args call
 
 #line 5 "templates/lib/args.h"
 //: i32
@@ -129,15 +129,17 @@ struct tiles {
 #line 2 "templates/fwd.lua"
 constexpr i32 Bc = 32;       // rows of K and V of one tile
 #line 97 "templates/lib/hooks.cuh"
-//: range -- hook: the KV tiles that rows [i0, i0 + Br) visit
-template <class Lengths> __device__ __forceinline__ tiles range(const Lengths &at, i32 i0)
+//: range -- hook: the KV tiles that rows [i0, i0 + rows_) visit; none where no such row is
+template <i32 rows_ = Br, class Lengths> __device__ __forceinline__ tiles range(const Lengths &at, i32 i0)
 {
-#line 101 "templates/lib/hooks.cuh"
+  if (i0 >= at.nq)
+    return {0, 0, 0};
+#line 103 "templates/lib/hooks.cuh"
   // Row i sees keys 0 .. i + nk - nq: the last row sees the last key.
   const i32 first_sees = max(0, i0 + 1 + at.nk - at.nq);
-  const i32 last_sees = max(0, min(i0 + Br, at.nq) + at.nk - at.nq);
+  const i32 last_sees = max(0, min(i0 + rows_, at.nq) + at.nk - at.nq);
   return {0, first_sees / Bc, ceil_div(last_sees, Bc)};
-#line 108 "templates/lib/hooks.cuh"
+#line 110 "templates/lib/hooks.cuh"
 }
 
 #line 11 "templates/lib/softmax.cuh"
@@ -166,7 +168,7 @@ constexpr i32 W = 4;         // floats moved at once
 //: Q_tile
 typedef tile<Br, D, W> Q_tile;
 
-#line 63 "templates/arch/sm75.cuh"
+#line 69 "templates/arch/sm75.cuh"
 //: shared_memory -- the block's dynamic shared memory; swizzled tiles begin at multiples of 1024 bytes
 // [.shared state space]
 __device__ __forceinline__ char *shared_memory()
@@ -375,7 +377,7 @@ __device__ __forceinline__ rowvec row_max(const rowvec &m, const scores &S)
   return v;
 }
 
-#line 41 "templates/arch/sm75.cuh"
+#line 47 "templates/arch/sm75.cuh"
 //: any_lane -- whether x holds in one of the 32 threads of the warp [vote.sync.any]
 __device__ __forceinline__ bool any_lane(bool x)
 {
@@ -397,7 +399,7 @@ __device__ __forceinline__ bool settle(rowvec &m, const rowvec &m_old, float c)
   return false;
 }
 
-#line 47 "templates/arch/sm75.cuh"
+#line 53 "templates/arch/sm75.cuh"
 //: ex2 -- 2^x, relative error 2^-22; -inf gives 0 [ex2.approx.ftz.f32]
 __device__ __forceinline__ float ex2(float x)
 {
@@ -549,13 +551,13 @@ template <class A, class B> __device__ __forceinline__ void mma_AB(outputs &O, A
   }
 }
 
-#line 110 "templates/lib/hooks.cuh"
+#line 112 "templates/lib/hooks.cuh"
 //: keep -- hook: whether row i may see key j
 template <class Lengths> __device__ __forceinline__ bool keep(const Lengths &at, i32 i, i32 j)
 {
-#line 114 "templates/lib/hooks.cuh"
+#line 116 "templates/lib/hooks.cuh"
   return j <= i + at.nk - at.nq; // and so j < nk for every row there is
-#line 118 "templates/lib/hooks.cuh"
+#line 120 "templates/lib/hooks.cuh"
 }
 
 #line 51 "templates/lib/softmax.cuh"
@@ -582,7 +584,7 @@ __device__ __forceinline__ rowvec row_total(const rowvec &l)
   return v;
 }
 
-#line 120 "templates/lib/hooks.cuh"
+#line 122 "templates/lib/hooks.cuh"
 //: inverse -- 1 / l; a row that sees no key has l = 0 and gives O = 0
 __device__ __forceinline__ float inverse(float l)
 {
@@ -635,7 +637,7 @@ __device__ __forceinline__ void store_rowvec(const rowvec &v, float *to, i32 i0,
       to[i64(i0) + row_of(r)] = v.at[r];
 }
 
-#line 55 "templates/arch/sm75.cuh"
+#line 61 "templates/arch/sm75.cuh"
 //: lg2 -- log2 x, absolute error 2^-22 near 1 [lg2.approx.ftz.f32]
 __device__ __forceinline__ float lg2(float x)
 {
@@ -644,7 +646,7 @@ __device__ __forceinline__ float lg2(float x)
   return y;
 }
 
-#line 126 "templates/lib/hooks.cuh"
+#line 128 "templates/lib/hooks.cuh"
 //: finish -- hook: LSE = scale m + ln l; +inf for a row that sees no key
 __device__ __forceinline__ float finish(float m, float l, float c)
 {
@@ -669,7 +671,7 @@ __device__ __forceinline__ rowvec row_finish(const rowvec &m, const rowvec &l, f
 // m, l and O stay on chip; when the maximum m of a row grows, l and O are scaled down to it.
 #line 5 "templates/fwd.cu"
 extern "C" __global__ void __launch_bounds__(T, 1)
-fwd_cb422009e98cbac3(const call a)
+fwd_fb4315540f99b27f(const call a)
 {
   const turn my = turn_of(a, i32(block_id()));
   const i32 i0 = my.i0;

@@ -1,14 +1,14 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     fwd-f32-d64-causal
 //   config     standard:Br64-Bc32-T128-R4-W4
-//   source     204183dba7ad84a4a9da60e4377f10c775abbdc0dd733c9fc7319afbfe9e0784
+//   source     32e5b3604b1d4bc7c6bad5c6b270fb872dac0f951959c3be93274acc9ab0fd03
 //   target     sm_75
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
 //   recipe     workspace 4*b*h*q*ceildiv(k,32)*32
-//   recipe     launch standard_scores_204183dba7ad84a4 grid ceildiv(q,64)*b*h*ceildiv(k,32) block 128 shared 44544 args call ws(0)
-//   recipe     launch standard_softmax_204183dba7ad84a4 grid ceildiv(q,64)*b*h block 128 shared 0 args call ws(0)
-//   recipe     launch standard_output_204183dba7ad84a4 grid ceildiv(q,64)*b*h block 128 shared 44544 args call ws(0)
+//   recipe     launch standard_scores_32e5b3604b1d4bc7 grid ceildiv(q,64)*b*h*ceildiv(k,32) block 128 shared 44544 args call ws(0)
+//   recipe     launch standard_softmax_32e5b3604b1d4bc7 grid ceildiv(q,64)*b*h block 128 shared 0 args call ws(0)
+//   recipe     launch standard_output_32e5b3604b1d4bc7 grid ceildiv(q,64)*b*h block 128 shared 44544 args call ws(0)
 
 #line 5 "templates/lib/args.h"
 //: i32
@@ -109,15 +109,17 @@ struct tiles {
   i32 first, full, last;
 };
 
-//: range -- hook: the KV tiles that rows [i0, i0 + Br) visit
-template <class Lengths> __device__ __forceinline__ tiles range(const Lengths &at, i32 i0)
+//: range -- hook: the KV tiles that rows [i0, i0 + rows_) visit; none where no such row is
+template <i32 rows_ = Br, class Lengths> __device__ __forceinline__ tiles range(const Lengths &at, i32 i0)
 {
-#line 101 "templates/lib/hooks.cuh"
+  if (i0 >= at.nq)
+    return {0, 0, 0};
+#line 103 "templates/lib/hooks.cuh"
   // Row i sees keys 0 .. i + nk - nq: the last row sees the last key.
   const i32 first_sees = max(0, i0 + 1 + at.nk - at.nq);
-  const i32 last_sees = max(0, min(i0 + Br, at.nq) + at.nk - at.nq);
+  const i32 last_sees = max(0, min(i0 + rows_, at.nq) + at.nk - at.nq);
   return {0, first_sees / Bc, ceil_div(last_sees, Bc)};
-#line 108 "templates/lib/hooks.cuh"
+#line 110 "templates/lib/hooks.cuh"
 }
 
 #line 38 "templates/lib/simt.cuh"
@@ -138,7 +140,7 @@ constexpr i32 W = 4;         // floats moved at once
 //: Q_tile
 typedef tile<Br, D, W> Q_tile;
 
-#line 63 "templates/arch/sm75.cuh"
+#line 69 "templates/arch/sm75.cuh"
 //: shared_memory -- the block's dynamic shared memory; swizzled tiles begin at multiples of 1024 bytes
 // [.shared state space]
 __device__ __forceinline__ char *shared_memory()
@@ -310,13 +312,13 @@ __device__ __forceinline__ float base2(float scale)
   return fmaxf(fabsf(scale) * log2e, least);
 }
 
-#line 110 "templates/lib/hooks.cuh"
+#line 112 "templates/lib/hooks.cuh"
 //: keep -- hook: whether row i may see key j
 template <class Lengths> __device__ __forceinline__ bool keep(const Lengths &at, i32 i, i32 j)
 {
-#line 114 "templates/lib/hooks.cuh"
+#line 116 "templates/lib/hooks.cuh"
   return j <= i + at.nk - at.nq; // and so j < nk for every row there is
-#line 118 "templates/lib/hooks.cuh"
+#line 120 "templates/lib/hooks.cuh"
 }
 
 #line 5 "templates/lib/softmax.cuh"
@@ -443,7 +445,7 @@ __device__ __forceinline__ float origin(float m)
   return m == minus_inf() ? 0.f : m;
 }
 
-#line 47 "templates/arch/sm75.cuh"
+#line 53 "templates/arch/sm75.cuh"
 //: ex2 -- 2^x, relative error 2^-22; -inf gives 0 [ex2.approx.ftz.f32]
 __device__ __forceinline__ float ex2(float x)
 {
@@ -502,7 +504,7 @@ __device__ __forceinline__ rowvec row_total(const rowvec &l)
   return v;
 }
 
-#line 120 "templates/lib/hooks.cuh"
+#line 122 "templates/lib/hooks.cuh"
 //: inverse -- 1 / l; a row that sees no key has l = 0 and gives O = 0
 __device__ __forceinline__ float inverse(float l)
 {
@@ -530,7 +532,7 @@ __device__ __forceinline__ void store_rowvec(const rowvec &v, float *to, i32 i0,
       to[i64(i0) + row_of(r)] = v.at[r];
 }
 
-#line 55 "templates/arch/sm75.cuh"
+#line 61 "templates/arch/sm75.cuh"
 //: lg2 -- log2 x, absolute error 2^-22 near 1 [lg2.approx.ftz.f32]
 __device__ __forceinline__ float lg2(float x)
 {
@@ -539,7 +541,7 @@ __device__ __forceinline__ float lg2(float x)
   return y;
 }
 
-#line 126 "templates/lib/hooks.cuh"
+#line 128 "templates/lib/hooks.cuh"
 //: finish -- hook: LSE = scale m + ln l; +inf for a row that sees no key
 __device__ __forceinline__ float finish(float m, float l, float c)
 {
@@ -669,7 +671,7 @@ __device__ __forceinline__ void store_outputs(const outputs &O, const place &at,
 // S = c Q K^T: smaller than Q K^T, so that 16 bits hold it where they hold the scaled scores.
 #line 6 "templates/standard.cu"
 extern "C" __global__ void __launch_bounds__(T, 1)
-standard_scores_204183dba7ad84a4(const call a, elem *S_all)
+standard_scores_32e5b3604b1d4bc7(const call a, elem *S_all)
 {
   const i32 Tr = ceil_div(a.q, Br), Tc = ceil_div(a.k, Bc);
   const i32 j = i32(block_id() % Tc), i = i32(block_id() / Tc % Tr), head = i32(block_id() / Tc / Tr);
@@ -697,7 +699,7 @@ standard_scores_204183dba7ad84a4(const call a, elem *S_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T, 1)
-standard_softmax_204183dba7ad84a4(const call a, elem *S_all)
+standard_softmax_32e5b3604b1d4bc7(const call a, elem *S_all)
 {
   const float c = 1.f;                                  // S is in base 2 already
   const i32 Tr = ceil_div(a.q, Br);
@@ -726,7 +728,7 @@ standard_softmax_204183dba7ad84a4(const call a, elem *S_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T, 1)
-standard_output_204183dba7ad84a4(const call a, elem *S_all)
+standard_output_32e5b3604b1d4bc7(const call a, elem *S_all)
 {
   const i32 Tr = ceil_div(a.q, Br);
   const place at = rows(a, i32(block_id() / Tr));
