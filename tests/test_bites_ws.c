@@ -16,6 +16,10 @@
   "fwd-f16-b1-h1-q600-k37-d40-causal all gpu=H200 sms=1" /* for most tiles of                                \
                                                             Q */
 
+/* The last row of a warpgroup is the first that sees a tile of 32 keys (k = 301), or the last that does not
+ * see the next (k = 332). */
+#define LAST_ROW(k) "fwd-f16-b1-h1-q300-k" #k "-d40-causal all gpu=H200 sms=1"
+
 #define WS(rest) "fwd_ws:Br128-Bc32-" rest
 
 static const struct {
@@ -24,7 +28,7 @@ static const struct {
     {WS("s2-q1-I1-P1-L0-Z1"), F16},
     {WS("s2-q2-I0-P1-L1-Z2"), BF16},
     {WS("s1-q1-I0-P0-L0-Z1"), F16},
-    {WS("s2-q1-I1-P0-L0-Z1"), NO_KEYS},
+    {WS("s2-q1-I2-P0-L0-Z1"), NO_KEYS},
 };
 enum { SCHEDULES = sizeof schedules / sizeof *schedules };
 
@@ -65,7 +69,7 @@ static const char *const names[] = {
     "stmatrix",
 };
 
-enum { CALLS = 100 };
+enum { CALLS = 200 };
 
 /* A call, by its place in the templates and by how many times its line was
  * rendered before. */
@@ -207,6 +211,7 @@ static const defect defects[] = {
     {PLAIN, "+ x % 64 * 2)", "+ x % 64)", F16, WRONG, NULL, NULL},
     {PLAIN, "box_bytes<Bc>, 1024)", "box_bytes<Bc>, 2048)", F16, EMU_RACE, WS_LIB, "wgmma_O("},
     {COUNTED, "box_bytes<Bc>, 1024)", "1024, 1024)", BF16, WRONG, NULL, NULL},
+    {PLAIN, "(start + (bytes >> 4))", "start", F16, WRONG, NULL, NULL},
     /* products: what is added to, which operand, three warps of four */
     {PLAIN, ", x > 0);", ", true);", F16, WRONG, NULL, NULL},
     {PLAIN, "P.at[j / 16][0], V", "P.at[0][0], V", F16, WRONG, NULL, NULL},
@@ -223,6 +228,32 @@ static const defect defects[] = {
     {PLAIN, "K_place(K.slot)", "K_place(0)", F16, EMU_RACE, WS_LIB, "copy_box("},
     {PLAIN, "start_S(S, Q_place(Q), K_place(K.slot));", "start_S(S, Q_place(Q), K_place(0));", F16, EMU_RACE,
      WS_LIB, "wgmma_S("},
+    /* whose rows: each warpgroup has its own places, 64 rows of the tile, a barrier for its 4 warps, and the
+       word of which tile they are */
+    {PLAIN, "shfl_first(warp_of() / 4 - 1)", "shfl_first(warp_of() / 4 % 2)", F16, WRONG, NULL, NULL},
+    {PLAIN, "shfl_first(warp_of() / 4 - 1)", "shfl_first(0)", F16, EMU_DEADLOCK, WS_LIB, "barrier_passed("},
+    {PLAIN, "Q_map, my.i0 + 64 * x", "Q_map, my.i0", F16, WRONG, NULL, NULL},
+    {PLAIN, "O_map, at, i0 + 64 * me", "O_map, at, i0", F16, WRONG, NULL, NULL},
+    {PLAIN, "x < K_free ? 4 :", "x < K_free ? 3 :", F16, EMU_RACE, WS_LIB, "stmatrix("},
+    {PLAIN, "x < K_free ? 4 :", "x < K_free ? 5 :", F16, EMU_DEADLOCK, WS_LIB, "barrier_passed("},
+    {COUNTED, "i32 place = Q.slot * consumers + x", "i32 place = Q.slot + x", BF16, EMU_DEADLOCK, WS_LIB,
+     "barrier_passed("},
+    {COUNTED, "get_turn(Q)", "get_turn(me)", BF16, EMU_RACE, WS_LIB, "put4("},
+    {PLAIN, "turn_place(x) + 4)))", "turn_place(x))))", F16, WRONG, NULL, NULL},
+    {PLAIN, "last ? -1 : my.head", "my.head", F16, EMU_DEADLOCK, WS_LIB, "barrier_passed("},
+    /* which tiles they see, to the row: one too few is wrong, one too many is a tile that nobody copies, as
+       are those of rows that are not there */
+    {PLAIN, "range<64>(len, i0 + 64 * me)", "range<64>(len, i0)", F16, WRONG, NULL, NULL},
+    {PLAIN, "range<64>(len", "range<63>(len", LAST_ROW(301), WRONG, NULL, NULL},
+    {PLAIN, "range<64>(len", "range<65>(len", LAST_ROW(332), EMU_DEADLOCK, WS_LIB, "barrier_passed("},
+    {PLAIN, "i0 >= at.nq", "false", "fwd-f16-b1-h1-q260-k330-d40-causal all gpu=H200 sms=1", EMU_DEADLOCK,
+     WS_LIB, "barrier_passed("},
+    /* tiles that others see: how many, in which slots, with a turn for each but the first */
+    {PLAIN, "range(len, my.i0)", "range<64>(len, my.i0)", F16, EMU_DEADLOCK, WS_LIB, "barrier_passed("},
+    {PLAIN, "j < all.last; j++, n++", "j < all.last; j++", F16, EMU_DEADLOCK, WS_LIB, "barrier_passed("},
+    {PLAIN, "> at(n);", "> at(0);", F16, EMU_DEADLOCK, WS_LIB, "barrier_passed("},
+    {PLAIN, "if (j > all.first)", "if (true)", F16, EMU_DEADLOCK, WS_LIB, "named_sync("},
+    {PLAIN, "take_turn(me);\n        pass", "pass", F16, EMU_DEADLOCK, WS_LIB, "named_sync("},
     /* O is stored: the fence behind the barrier, by one lane for all; before
        the rows are there */
     {PLAIN, "copies_fence();\n  warp_sync();", "warp_sync();\n  copies_fence();", F16, EMU_UNFENCED, WS_LIB,

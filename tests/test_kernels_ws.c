@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { LENGTHS = 9 };
@@ -57,6 +58,47 @@ static void every_tunable_value_works_at_tile_edges(void **state)
   }
 }
 
+/* A tile of Q whose warpgroups see other numbers of tiles of K: causal rows on either side of a tile's edge,
+ * rows that see no key beside rows that do (k < q), warpgroups without any row at the ragged end. */
+static void warpgroups_see_tiles_of_their_own(void **state)
+{
+  (void)state;
+  static const char *const configs[] = {
+      "fwd_ws:Br128-Bc32-s1-q1-I0-P0-L0-Z1", "fwd_ws:Br128-Bc32-s2-q2-I1-P1-L1-Z2",
+      "fwd_ws:Br128-Bc48-s3-q1-I2-P1-L0-Z1", "fwd_ws:Br192-Bc32-s3-q2-I2-P0-L1-Z1",
+      "fwd_ws:Br192-Bc48-s2-q1-I0-P1-L0-Z2", "fwd_ws:Br192-Bc32-s1-q2-I1-P1-L0-Z1",
+      "fwd_ws:Br128-Bc32-s2-q1-I2-P0-L1-Z1", "fwd_ws:Br192-Bc64-s1-q1-I2-P1-L0-Z1"};
+  static const struct {
+    const char *problem;
+    int q, k;
+  } shapes[] = {
+      {"fwd-f16-b1-h2k1-q1-k1-d40-causal", 1, 97},    /* the other warpgroups have no rows */
+      {"fwd-f16-b1-h2k1-q1-k1-d40-causal", 257, 321}, /* those of the last tile of Q, of either Br */
+      {"fwd-f16-b1-h2k1-q1-k1-d40-causal", 300, 70},  /* one sees no key, the next does */
+      {"fwd-f16-b1-h2k1-q1-k1-d40-causal", 192, 1},   /* only the last row sees one */
+      {"fwd-f16-b1-h2-q1-k1-d40", 200, 97}};          /* no mask: none or all tiles */
+  const int count = (int)(sizeof shapes / sizeof *shapes);
+  for (int i = 0; i < count; i++)
+    for (int j = 0; j < (int)(sizeof configs / sizeof *configs); j++) {
+      emu_case c = emu_check_case(shapes[i].problem);
+      assert_int_equal(fat_gpu_find("H200", &c.gpu, NULL), FAT_OK);
+      c.problem.q = shapes[i].q;
+      c.problem.k = shapes[i].k;
+      c.sms = 1 + (i + j) % 2;
+      c.seed = (uint64_t)(i * 8 + j);
+      c.lay = (emu_lay)(j % EMU_FAR);
+      fat_config config;
+      char word[FAT_CONFIG_TEXT];
+      snprintf(word, sizeof word, "%s", configs[j]);
+      if (i == count - 1) /* tiles of one length go one head after another */
+        word[strlen(word) - 1] = '1';
+      config = emu_check_config(word, &c);
+      emu_truth t = emu_check_truth(&c);
+      emu_check_solves(&c, &t, &config, (emu_order)((i + j) % 3), c.seed);
+      emu_truth_free(&t);
+    }
+}
+
 static void results_do_not_depend_on_order_layout_or_grid(void **state)
 {
   (void)state;
@@ -83,6 +125,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_tunable_value_works_at_tile_edges),
+      cmocka_unit_test(warpgroups_see_tiles_of_their_own),
       cmocka_unit_test(results_do_not_depend_on_order_layout_or_grid),
   };
   return cmocka_run_group_tests(tests, emu_check_open, emu_check_close);
