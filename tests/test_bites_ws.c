@@ -12,9 +12,8 @@
  * of both kinds of edges. */
 #define F16  "fwd-f16-b1-h2k1-q300-k330-d40-causal all gpu=H200 sms=2 lay=padded"
 #define BF16 "fwd-bf16-b1-h2k1-q300-k330-d40v72-causal all gpu=H200 sms=2 lay=padded"
-#define NO_KEYS                                                                                              \
-  "fwd-f16-b1-h1-q600-k37-d40-causal all gpu=H200 sms=1" /* for most tiles of                                \
-                                                            Q */
+/* Most tiles of Q see no key. */
+#define NO_KEYS "fwd-f16-b1-h1-q600-k37-d40-causal all gpu=H200 sms=1"
 
 /* The last row of a warpgroup is the first that sees a tile of 32 keys (k = 301), or the last that does not
  * see the next (k = 332). */
@@ -26,7 +25,7 @@ static const struct {
   const char *kernel, *line;
 } schedules[] = {
     {WS("s2-q1-I1-P1-L0-Z1"), F16},
-    {WS("s2-q2-I0-P1-L1-Z2"), BF16},
+    {WS("s2-q2-I2-P1-L1-Z2"), BF16},
     {WS("s1-q1-I0-P0-L0-Z1"), F16},
     {WS("s2-q1-I2-P0-L0-Z1"), NO_KEYS},
 };
@@ -195,7 +194,7 @@ static void every_call_is_missed(void **state)
 #define SOFTMAX "templates/lib/softmax.cuh"
 #define KERNEL  "templates/fwd_ws.cu"
 #define PLAIN   WS("s2-q1-I1-P1-L0-Z1")
-#define COUNTED WS("s2-q2-I0-P1-L1-Z2")
+#define COUNTED WS("s2-q2-I2-P1-L1-Z2")
 
 static const defect defects[] = {
     /* masks, tiles, what a tile of Q is */
@@ -238,7 +237,7 @@ static const defect defects[] = {
     {PLAIN, "x < K_free ? 4 :", "x < K_free ? 5 :", F16, EMU_DEADLOCK, WS_LIB, "barrier_passed("},
     {COUNTED, "i32 place = Q.slot * consumers + x", "i32 place = Q.slot + x", BF16, EMU_DEADLOCK, WS_LIB,
      "barrier_passed("},
-    {COUNTED, "get_turn(Q)", "get_turn(me)", BF16, EMU_RACE, WS_LIB, "put4("},
+    {COUNTED, "get_turn(Q)", "get_turn(me)", BF16, EMU_DEADLOCK, WS_LIB, "barrier_passed("},
     {PLAIN, "turn_place(x) + 4)))", "turn_place(x))))", F16, WRONG, NULL, NULL},
     {PLAIN, "last ? -1 : my.head", "my.head", F16, EMU_DEADLOCK, WS_LIB, "barrier_passed("},
     /* which tiles they see, to the row: one too few is wrong, one too many is a tile that nobody copies, as
