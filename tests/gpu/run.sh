@@ -1,5 +1,6 @@
 #!/bin/bash
-# run.sh BUILD RESULTS -- fatune on the GPU of this machine: tunes, stops and goes on, verifies, meets bad kernels.
+# run.sh BUILD RESULTS -- fatune on the GPU of this machine: tunes, stops and goes on, verifies, meets bad kernels, is timed
+# on the host.
 # BUILD holds the built program (no compiler is needed here), RESULTS gets the database, tables and logs. Options by
 # environment: TUNE (arguments of the long tune), PROBLEM (small things are tried on it), STAGES (some of the names
 # below). Ends with a table and "N passed, N failed"; exit 1 where a stage failed, 2 for usage, 3 without a GPU.
@@ -17,14 +18,14 @@ unset FATUNE_DB FATUNE_TEMPLATES
 export FATUNE_SYSTEM_DB= XDG_DATA_HOME=$work
 rows=()
 passed=0 failed=0 skipped=0
-all="doctor tune again kill verify sanitize endless outside misaligned stray memory contract"
+all="doctor tune again kill verify sanitize endless outside misaligned stray memory contract host"
 for name in ${STAGES:-}; do
   [[ " $all " == *" $name "* ]] || { echo "run.sh: there is no stage '$name': $all" >&2; exit 2; }
 done
 
 say() { printf '%s\n' "$*" >>"$log"; }
 need() { # WHAT CONDITION...: the condition holds
-  local what=$1
+  local what=${1:-it ended without a word}
   shift
   if "$@"; then return 0; fi
   why=${why:-$what}
@@ -179,6 +180,24 @@ stage_contract() {
   cat "$out/contract.txt" >>"$log"
   need "$(grep FAILED "$out/contract.txt" | head -n 1)" same $code 0
   note="$(grep -c ' ok, ' "$out/contract.txt") promises$(sed -n 's/^  left out: /, left out: /p' "$out/contract.txt")"
+}
+
+# Host time of a call above that of its launch, with kernels tuned for problems that the GPU answers at once.
+stage_host() {
+  local host=$build/tests/gpu/host db=$work/host.db
+  local pointers=fwd-f32-b1-h1-q64-k64-d64 maps=fwd-bf16-b1-h1-q128-k128-d64
+  [ -x "$host" ] || { skip="there is no $host"; return; }
+  "$fatune" tune $pointers --kernel fwd --budget 6s --db "$db" --quiet >>"$log" 2>&1
+  need "the tune of $pointers failed" same $? 0
+  if grep -q '^ok *device *0: .*(sm90-' "$work/doctor.txt"; then
+    "$fatune" tune $maps --kernel fwd_ws --budget 6s --db "$db" --quiet >>"$log" 2>&1
+    need "the tune of $maps failed" same $? 0
+  fi
+  FATUNE_DB=$db FATUNE_JIT=$build/runtime/libfatune-jit.so "$host" $pointers $maps >"$out/host.txt" 2>&1
+  local code=$?
+  cat "$out/host.txt" >>"$log"
+  note="above the launch: $(sed -n 's/^above the launch: \([0-9.-]* us\),.*/\1/p' "$out/host.txt" | paste -sd, | sed 's/us/& with pointers/; s/,\(.*\)/, \1 with maps/')"
+  need "$(grep -E ' MORE|^line' "$out/host.txt" | head -n 1)" same $code 0
 }
 
 # Without a device nothing below means anything.
