@@ -72,18 +72,6 @@ static bool is_missed(const victim *v, const char *text, const call *of, const c
   return false;
 }
 
-/* What is found in a spoiled text is not in the text itself. */
-static void is_sound(const victim *v)
-{
-  emu_report report;
-  char why[512];
-  if (run_spoiled(v, fat_text_get(&v->source.text), fat_text_get(&v->source.recipe), &report, why,
-                  sizeof why))
-    fail_msg("%s: %s", emu_check_title(&v->c, &v->config), why);
-  if (report.findings)
-    fail_msg("%s: %s", emu_check_title(&v->c, &v->config), report.finding[0].text);
-}
-
 /* Takes every call of a name out of one config's text that no config has missed before. */
 static void take_out(const victim *v, const char *name)
 {
