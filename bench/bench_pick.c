@@ -4,12 +4,12 @@
  *
  * In: measured rows of problem, config, registers, spills, milliseconds, as bench_model reads them. A problem
  * of a file is an anchor where the tuner's grid has it, else held out. Each held-out one is given what
- * fat_pick_distance gives it: the fastest config of the nearest anchor of its family that was measured, among
- * the configs that were measured for both. Printed is how much slower that is than the best config measured
- * for the problem itself, beside the same for the family's main anchor alone; then median and worst. Ends
- * with 1 where the median is above 5 %, or nothing is held out. */
+ * fat_candidate_distance gives it: the fastest config of the nearest anchor of its family that was measured,
+ * among the configs that were measured for both. Printed is how much slower that is than the best config
+ * measured for the problem itself, beside the same for the family's main anchor alone; then median and worst.
+ * Ends with 1 where the median is above 5 %, or nothing is held out. */
 #include "anchors.h"
-#include "pick.h"
+#include "candidate.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,7 +131,7 @@ static int nearest(int held, bool central)
   double least = INFINITY;
   for (int i = 0; i < all.shape_count; i++) {
     const shape *s = &all.shapes[i], *h = &all.shapes[held];
-    double distance = fat_pick_distance(&h->problem, &s->problem);
+    double distance = fat_candidate_distance(&h->problem, &s->problem);
     if (!s->anchor || (central && !s->central) || strcmp(s->family, h->family) != 0 || distance >= least ||
         isnan(loss(held, i)))
       continue;
@@ -160,7 +160,7 @@ static int report(void)
     int central = nearest(i, true);
     losses[count] = loss(i, anchor);
     printf("%-44s %-44s %8.2f  %6.1f %%", all.shapes[i].text, all.shapes[anchor].text,
-           fat_pick_distance(&all.shapes[i].problem, &all.shapes[anchor].problem), 100 * losses[count]);
+           fat_candidate_distance(&all.shapes[i].problem, &all.shapes[anchor].problem), 100 * losses[count]);
     count++;
     if (central >= 0)
       printf("  %10.1f %%", 100 * loss(i, central));

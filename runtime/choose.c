@@ -163,7 +163,7 @@ static fat_status load_stored(choosing *c, const fat_code_filter *filter, fat_lo
 
 /* -- the steps */
 
-static fat_status take_row(choosing *c, const fat_pick_row *row, fat_error *err)
+static fat_status take_row(choosing *c, const fat_candidate *row, fat_error *err)
 {
   fat_problem stored;
   FAT_TRY(fat_problem_parse(row->problem, &stored, err));
@@ -200,6 +200,7 @@ static fat_status take_stored(choosing *c, fat_pick *pick, bool *found, fat_erro
   fat_pick_question q = {.problem = c->ask->problem,
                          .gpu = &c->out->gpu,
                          .kernel = c->ask->kernel,
+                         .exact = c->ask->policy == FATUNE_FAIL,
                          .driver = *driver ? driver : NULL,
                          .now = (int64_t)time(NULL),
                          .refused = c->refused};
@@ -210,7 +211,7 @@ static fat_status take_stored(choosing *c, fat_pick *pick, bool *found, fat_erro
     fat_status status = fat_pick_answer(c->db, &q, pick, &why);
     if (status == FAT_OK && !is_allowed(c, pick->step))
       break;
-    const fat_pick_row *row = status == FAT_OK ? &pick->row[pick->step] : NULL;
+    const fat_candidate *row = status == FAT_OK ? &pick->row[pick->step] : NULL;
     if (row)
       status = take_row(c, row, &why);
     if (status == FAT_OK) {

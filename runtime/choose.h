@@ -27,7 +27,7 @@ typedef struct fat_loaded {
 typedef struct fat_choice {
   fat_gpu gpu; /* what was asked for in the database: the GPU table's row of the device, or the device */
   fat_pick_step step;
-  fat_pick_row row; /* found: the stored row behind the choice */
+  fat_candidate row; /* found: the stored row behind the choice */
   fat_loaded main, twin;
   bool has_twin;
   fat_text why; /* lines: each step and what it found, rows that were left out, why there is no twin */

@@ -4,7 +4,7 @@
  * tells. In: a compiled kernel. Out: a row with its code, or the code beside the row of the same source. */
 #include "kept.h"
 
-#include "pick.h"
+#include "candidate.h"
 #include "width.h"
 
 #include <math.h>
@@ -99,7 +99,7 @@ static bool take_default(const fat_trial *t, void *user)
   const wanted *w = user;
   bool fits = t->gpu.sm == w->gpu->sm && (w->kernel || t->eligible);
   if (fits && strcmp(t->driver, maker) == 0 && strcmp(t->detail, usual) == 0)
-    insert(w->kept, t, fat_pick_distance(w->problem, &t->problem));
+    insert(w->kept, t, fat_candidate_distance(w->problem, &t->problem));
   return true;
 }
 

@@ -2,11 +2,16 @@
  *
  * The order: exact (measured, this problem, this device) -> nearest measured shape of the family on this
  * device -> the same on another device of this architecture -> predicted -> the default config ->
- * unsupported. Every step says what it found or why it found nothing, so the answer explains itself. */
+ * unsupported. Every step says what it found or why it found nothing, so the answer explains itself.
+ *
+ * A measured row has beaten the kernels that were tried at its problem, and no other. So the row of the first
+ * two steps yields to the nearest row of a kernel that was never tried at its problem, where that lies within
+ * a doubling of all lengths and promises less time there (fat_candidate_promise). Not so where one kernel is
+ * asked for, or the exact row alone will do. */
 #ifndef FAT_PICK_H
 #define FAT_PICK_H
 
-#include "db.h"
+#include "candidate.h"
 
 /* ORDER PICK */
 typedef enum fat_pick_step {
@@ -25,6 +30,7 @@ typedef struct fat_pick_question {
   const fat_gpu *gpu;
   const char *kernel;   /* NULL: one that may be picked unasked */
   const char *unserved; /* NULL: some kernel serves the family here; else why none does */
+  bool exact;           /* a row of this very problem yields to none */
   /* What is in use now; a row made with something else is named as such, but is no miss. NULL: not compared.
    */
   const char *driver, *compile_key, *templates;
@@ -34,33 +40,14 @@ typedef struct fat_pick_question {
   int refused_count;
 } fat_pick_question;
 
-/* A row as the pick weighs it; texts are copies. */
-typedef struct fat_pick_row {
-  bool found;
-  char problem[FAT_PROBLEM_TEXT], gpu[32], facts[FAT_GPU_FACTS];
-  char config[FAT_CONFIG_TEXT], source_hash[FAT_HASH_SIZE], date[40];
-  fat_origin origin;
-  double ms, distance;
-  bool same_device;
-  double age_days;       /* NAN: its date cannot be read */
-  char differences[400]; /* "driver 580.1, now 590.2; ..."; "" if none */
-  int sms;
-} fat_pick_row;
-
 typedef struct fat_pick {
-  fat_pick_step step; /* the first that found something */
-  fat_pick_row row[FAT_PICK_STEPS];
+  fat_pick_step step; /* the first that found something, or the nearest, to which it yielded */
+  fat_candidate row[FAT_PICK_STEPS];
   char why[FAT_PICK_STEPS][1024]; /* one sentence for each step, up to the chosen one */
 } fat_pick;
 
-/* Answers. `db` NULL: there is no database, the first four steps say so. */
+/* Answers; one that yielded stays in `row` of its step. `db` NULL: there is no database, the first four steps
+ * say so. */
 fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pick *pick, fat_error *err);
-
-/* How far two problems of one family lie apart: the doublings between their rows of Q in all heads, counted
- * up to 2^16, and between their k, and half of those between their q and between their heads per KV head.
- * Rows of all heads say whether the GPU is full, k how long each tile works; a config for few heads, of small
- * tiles, is slow at the same length with many (0.6 of cuDNN's rate where the right neighbour's gives 1.0, d
- * 128 on an H200). */
-double fat_pick_distance(const fat_problem *a, const fat_problem *b);
 
 #endif

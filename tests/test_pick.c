@@ -112,6 +112,108 @@ static void other_families_never_serve(void **state)
   fat_db_close(db);
 }
 
+/* -- kernels that never met */
+
+#define HALF(n) "fwd-f16-b1-h8-q" #n "-k" #n "-d256"
+
+/* At 1024 only `fwd` was measured; `fwd_ws` at half and twice the length, where it is twice as fast. */
+static fat_db *put_strangers(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  put(db, HALF(1024), "H200", "fwd:Br1", FAT_MEASURED, 1.0);
+  put(db, HALF(512), "H200", "fwd_ws:Br2", FAT_MEASURED, 0.2);
+  put(db, HALF(2048), "H200", "fwd_ws:Br3", FAT_MEASURED, 1.8);
+  return db;
+}
+
+static void an_untried_kernel_that_promises_more(void **state)
+{
+  fat_db *db = put_strangers(state);
+  put(db, HALF(1024), "H200", "fwd_ws:Br2", FAT_PREDICTED, 0.5); /* is not tried */
+  fat_pick pick = ask(db, HALF(1024), "H200", NULL);
+  expect(&pick, FAT_PICK_NEAREST, "fwd_ws:Br2");
+  assert_non_null(strstr(pick.why[FAT_PICK_EXACT], "fwd:Br1 for " HALF(1024) " on this device"));
+  const char *why = pick.why[FAT_PICK_NEAREST];
+  assert_non_null(strstr(why, "fwd_ws:Br2 for " HALF(512) " on this device"));
+  assert_non_null(
+      strstr(why, "promises 0.8 ms for " HALF(1024) ", where fwd_ws was never tried and fwd:Br1 takes 1 ms"));
+  put(db, HALF(512), "H200", "standard:Br1", FAT_MEASURED, 0.1); /* the nearest row is another's */
+  pick = ask(db, HALF(1024), "H200", NULL);
+  expect(&pick, FAT_PICK_NEAREST, "standard:Br1");
+  pick = ask(db, HALF(1024), "H200", "fwd");
+  expect(&pick, FAT_PICK_EXACT, "fwd:Br1");
+  fat_db_close(db);
+}
+
+/* The same where the question lies beside the row that was measured alone. */
+static void the_nearest_yields_too(void **state)
+{
+  fat_db *db = put_strangers(state);
+  fat_pick pick = ask(db, HALF(1000), "H200", NULL);
+  expect(&pick, FAT_PICK_NEAREST, "fwd_ws:Br2");
+  assert_string_equal(pick.why[FAT_PICK_EXACT], "no measurement of this problem on this device");
+  assert_non_null(strstr(pick.why[FAT_PICK_NEAREST], "promises 0.8 ms for " HALF(1024)));
+  fat_db_close(db);
+}
+
+static void only_the_exact_row_will_do(void **state)
+{
+  fat_db *db = put_strangers(state);
+  fat_problem p = parsed(HALF(1024)), beside = parsed(HALF(1000));
+  fat_pick pick;
+  fat_pick_question q = {.problem = &p, .gpu = fixture_gpu("H200"), .exact = true};
+  MUST(fat_pick_answer(db, &q, &pick, err));
+  expect(&pick, FAT_PICK_EXACT, "fwd:Br1");
+  q.problem = &beside;
+  MUST(fat_pick_answer(db, &q, &pick, err));
+  expect(&pick, FAT_PICK_NEAREST, "fwd_ws:Br2");
+  fat_db_close(db);
+}
+
+/* It was beaten where it was tried, with whatever outcome. */
+static void a_tried_kernel_is_beaten(void **state)
+{
+  static const fat_outcome outcomes[] = {FAT_OUT_OK, FAT_OUT_WRONG, FAT_OUT_TIMEOUT};
+  for (int i = 0; i < 3; i++) {
+    fixture_close(state);
+    fixture_open(state);
+    fat_db *db = put_strangers(state);
+    fat_trial t = fixture_trial(HALF(1024), "H200", "fwd_ws:Br2", 1.1);
+    t.driver = "580.1";
+    t.origin = FAT_MEASURED;
+    t.outcome = outcomes[i];
+    MUST(fat_db_put(db, &t, NULL, err));
+    fat_pick pick = ask(db, HALF(1024), "H200", NULL);
+    expect(&pick, FAT_PICK_EXACT, "fwd:Br1");
+    fat_db_close(db);
+  }
+}
+
+/* Rows that promise no more, of a far shape, of another device, of what fills the GPU far more. */
+static void what_promises_less(void **state)
+{
+  static const struct {
+    const char *problem, *gpu;
+    double ms;
+  } rows[] = {
+      {HALF(512), "H200", 0.26},
+      {HALF(256), "H200", 0.01},
+      {HALF(4096), "H200", 1.1},
+      {HALF(512), "H100 SXM", 0.1},
+      {"fwd-f16-b4-h8-q1024-k1024-d256", "H200", 1.1},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    fixture_close(state);
+    fixture_open(state);
+    fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+    put(db, HALF(1024), "H200", "fwd:Br1", FAT_MEASURED, 1.0);
+    put(db, rows[i].problem, rows[i].gpu, "fwd_ws:Br2", FAT_MEASURED, rows[i].ms);
+    fat_pick pick = ask(db, HALF(1024), "H200", NULL);
+    expect(&pick, FAT_PICK_EXACT, "fwd:Br1");
+    fat_db_close(db);
+  }
+}
+
 /* Baselines are found only when named, and a failed trial is never found. */
 static void asked_kernels(void **state)
 {
@@ -177,25 +279,50 @@ static void distances(void **state)
 {
   fat_problem a = parsed("fwd-f32-b1-h8-q1024-k1024-d64"), b = a;
   (void)state;
-  assert_true(fat_pick_distance(&a, &a) == 0);
+  assert_true(fat_candidate_distance(&a, &a) == 0);
   b.q = 4096; /* 2^13 rows become 2^15 */
-  assert_true(fat_pick_distance(&a, &b) == 3);
+  assert_true(fat_candidate_distance(&a, &b) == 3);
   b.b = 8; /* 2^18 count as 2^16 */
-  assert_true(fat_pick_distance(&a, &b) == 4);
+  assert_true(fat_candidate_distance(&a, &b) == 4);
   b.k = 2048;
-  assert_true(fat_pick_distance(&a, &b) == 5);
+  assert_true(fat_candidate_distance(&a, &b) == 5);
   b.hk = 2;
-  assert_true(fat_pick_distance(&a, &b) == 6);
-  assert_true(fat_pick_distance(&a, &b) == fat_pick_distance(&b, &a));
+  assert_true(fat_candidate_distance(&a, &b) == 6);
+  assert_true(fat_candidate_distance(&a, &b) == fat_candidate_distance(&b, &a));
+}
+
+static void promises(void **state)
+{
+  fat_problem a = parsed("fwd-f32-b1-h8-q1024-k1024-d64"), b = a;
+  (void)state;
+  assert_true(fat_candidate_promise(3, &a, &a) == 3);
+  b.k = 2048;
+  assert_true(fat_candidate_promise(3, &a, &b) == 6 && fat_candidate_promise(3, &b, &a) == 1.5);
+  b = a;
+  b.q = 2048; /* half the work, in a GPU that is half as full */
+  assert_true(fat_candidate_promise(3, &a, &b) == 6 && fat_candidate_promise(3, &b, &a) == 3);
+  a.b = 32;
+  b.b = 64; /* full either way */
+  assert_true(fat_candidate_promise(4, &b, &a) == 1);
 }
 
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, fixture_open, fixture_close)
   const struct CMUnitTest tests[] = {
-      IN_FOLDER(the_order),        IN_FOLDER(the_nearest_shape),     IN_FOLDER(other_families_never_serve),
-      IN_FOLDER(asked_kernels),    IN_FOLDER(differences_are_named), cmocka_unit_test(without_rows),
+      IN_FOLDER(the_order),
+      IN_FOLDER(the_nearest_shape),
+      IN_FOLDER(other_families_never_serve),
+      IN_FOLDER(asked_kernels),
+      IN_FOLDER(differences_are_named),
+      cmocka_unit_test(without_rows),
       cmocka_unit_test(distances),
+      cmocka_unit_test(promises),
+      IN_FOLDER(an_untried_kernel_that_promises_more),
+      IN_FOLDER(the_nearest_yields_too),
+      IN_FOLDER(only_the_exact_row_will_do),
+      IN_FOLDER(a_tried_kernel_is_beaten),
+      IN_FOLDER(what_promises_less),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -202,6 +202,30 @@ static void another_kernel_stands_in(void **state)
   fatune_close(h);
 }
 
+/* At HALF only `fwd` was measured, near it only the other, which promises more; where nothing but the row of
+ * the problem is allowed, that serves. */
+static void measured_worth(void **state)
+{
+  (void)state;
+  char hopper[FAT_CONFIG_TEXT];
+  const fat_config best = default_of("fwd_ws");
+  store((stored){.problem = HALF, .gpu = "H200", .config = FASTER, .ms = 1, .origin = FAT_MEASURED});
+  store((stored){.problem = "fwd-f16-b1-h2-q128-k128-d64",
+                 .gpu = "H200",
+                 .config = fat_config_print(&best, hopper),
+                 .ms = 1.9,
+                 .origin = FAT_MEASURED});
+  fatune *h = open_usual();
+  for (int policy = FATUNE_FAIL; policy <= FATUNE_FALLBACK; policy++) {
+    fatune_plan *plan = plan_with(h, NULL, (fatune_policy)policy);
+    describes(plan, policy == FATUNE_FAIL ? "kernel " FASTER : "kernel fwd_ws:");
+    describes(plan, policy == FATUNE_FAIL ? "pick exact" : "pick nearest");
+    describes(plan, "why exact: " FASTER " for " HALF);
+    fatune_plan_free(plan);
+  }
+  fatune_close(h);
+}
+
 /* -- compiled on demand */
 
 /* The source of a plan's kernel, where the fake driver finds it. */
@@ -355,6 +379,7 @@ int main(void)
       cmocka_unit_test(quick_is_split),
       cmocka_unit_test(twins_of_another_kernel),
       cmocka_unit_test_setup(another_kernel_stands_in, begin),
+      cmocka_unit_test_setup(measured_worth, begin),
       cmocka_unit_test_setup(the_preferred_is_compiled, begin),
       cmocka_unit_test_setup(both_are_tuned, begin),
   };

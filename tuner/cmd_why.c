@@ -45,7 +45,7 @@ static fat_status find_default(answer *a, fat_error *err)
 /* Whether the chosen row's config renders to the source it was made from. */
 static const char *compare_source(answer *a)
 {
-  const fat_pick_row *row = &a->pick.row[a->pick.step];
+  const fat_candidate *row = &a->pick.row[a->pick.step];
   fat_config config;
   fat_source source = {0};
   const char *result = NULL;
@@ -117,7 +117,7 @@ static void print_text(const answer *a, fat_text *out)
   }
 }
 
-static void print_row(fat_json *j, const fat_pick_row *row)
+static void print_row(fat_json *j, const fat_candidate *row)
 {
   fat_json_string(j, "problem", row->problem);
   fat_json_string(j, "gpu", row->gpu);
@@ -189,8 +189,9 @@ const fat_command fat_cmd_why = {
     .more = "The order is: exact (measured for this problem and device), nearest (measured for another "
             "shape), arch "
             "(measured on another GPU of the architecture), predicted, default, unsupported. Distance counts "
-            "doublings of q and k, and half of those of batch x heads and of heads per KV "
-            "head.\n\n" FAT_EXIT_HELP,
+            "doublings of the rows of Q in all heads and of k, and half of those of q and of heads per KV "
+            "head. A row of the first two steps yields to a kernel that was never tried at its problem and, "
+            "measured within a doubling of all lengths, promises less time there.\n\n" FAT_EXIT_HELP,
     .uses = FAT_USE(GPU) | FAT_USE(KERNEL) | FAT_USE(CUDA) | FAT_USE(DB) | FAT_USE(TEMPLATES) |
             FAT_USE(JSON) | FAT_USE(QUIET),
     .least = 1,

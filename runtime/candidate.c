@@ -1,0 +1,116 @@
+/* candidate.c -- one row of the database against one question.
+ *
+ * In: a trial, a problem, a device, what is in use now. Out: copies of what an answer says of it, how far it
+ * lies from what is asked, and what differs since it was made. */
+#include "candidate.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static double doublings(double a, double b)
+{
+  return fabs(log2(fmax(a, 1)) - log2(fmax(b, 1)));
+}
+
+/* Rows of Q of all heads; more than 512 tiles of 128 keep any GPU of today busy, and differ no further. */
+static double rows_of(const fat_problem *p)
+{
+  const double plenty = 512 * 128;
+  return fmin((double)p->b * (double)p->h * (double)p->q, plenty);
+}
+
+double fat_candidate_distance(const fat_problem *a, const fat_problem *b)
+{
+  double group_a = (double)a->h / (double)(a->hk > 0 ? a->hk : 1);
+  double group_b = (double)b->h / (double)(b->hk > 0 ? b->hk : 1);
+  return doublings(rows_of(a), rows_of(b)) + doublings((double)a->k, (double)b->k) +
+         0.5 * doublings((double)a->q, (double)b->q) + 0.5 * doublings(group_a, group_b);
+}
+
+double fat_candidate_promise(double ms, const fat_problem *from, const fat_problem *to)
+{
+  return ms * fat_problem_flops(to) / fat_problem_flops(from) * fmax(1, rows_of(from) / rows_of(to));
+}
+
+static void keep(char *to, size_t room, const char *from)
+{
+  snprintf(to, room, "%s", from ? from : "");
+}
+
+static double age_days(const char *date, int64_t now)
+{
+  struct tm t = {0};
+  int year, month;
+  if (!date ||
+      sscanf(date, "%d-%d-%d%*c%d:%d:%d", &year, &month, &t.tm_mday, &t.tm_hour, &t.tm_min, &t.tm_sec) != 6)
+    return NAN;
+  t.tm_year = year - 1900;
+  t.tm_mon = month - 1;
+  return (double)(now - (int64_t)timegm(&t)) / (24 * 3600);
+}
+
+static void add_difference(fat_candidate *row, const char *what, const char *then, const char *now)
+{
+  size_t n = strlen(row->differences);
+  then = then ? then : "";
+  if (!now || strcmp(then, now) == 0)
+    return;
+  snprintf(row->differences + n, sizeof row->differences - n, "%s%s '%.60s', now '%.60s'", n ? "; " : "",
+           what, then, now);
+}
+
+void fat_candidate_read(const fat_trial *t, const fat_candidate_scale *scale, fat_candidate *row)
+{
+  char text[FAT_PROBLEM_TEXT], config[FAT_CONFIG_TEXT], facts[FAT_GPU_FACTS];
+  *row = (fat_candidate){
+      .found = true, .shape = t->problem, .origin = t->origin, .ms = t->ms, .sms = t->gpu.sms};
+  keep(row->problem, sizeof row->problem, fat_problem_print(&t->problem, text));
+  keep(row->gpu, sizeof row->gpu, t->gpu.name);
+  keep(row->facts, sizeof row->facts, fat_gpu_facts(&t->gpu, facts));
+  keep(row->config, sizeof row->config, fat_config_print(&t->config, config));
+  keep(row->kernel, sizeof row->kernel, t->config.kernel);
+  keep(row->source_hash, sizeof row->source_hash, t->source_hash);
+  keep(row->date, sizeof row->date, t->date);
+  row->same_device = strcmp(row->facts, fat_gpu_facts(scale->gpu, facts)) == 0;
+  row->distance = fat_candidate_distance(scale->problem, &t->problem);
+  row->age_days = age_days(t->date, scale->now);
+  if (t->origin == FAT_MEASURED)
+    add_difference(row, "driver", t->driver, scale->driver);
+  add_difference(row, "compiled by", t->compile_key, scale->compile_key);
+  if (scale->templates && t->templates && strcmp(t->templates, scale->templates) != 0) {
+    size_t n = strlen(row->differences);
+    snprintf(row->differences + n, sizeof row->differences - n, "%stemplates have changed since",
+             n ? "; " : "");
+  }
+}
+
+bool fat_candidate_before(const fat_candidate *a, const fat_candidate *b, const fat_candidate_scale *scale)
+{
+  int sms = scale->gpu->sms;
+  if (!b->found || a->same_device != b->same_device)
+    return !b->found || a->same_device;
+  if (a->distance != b->distance)
+    return a->distance < b->distance;
+  int far_a = a->sms > sms ? a->sms - sms : sms - a->sms;
+  int far_b = b->sms > sms ? b->sms - sms : sms - b->sms;
+  if (far_a != far_b)
+    return far_a < far_b;
+  return a->ms != b->ms ? a->ms < b->ms : strcmp(a->config, b->config) < 0;
+}
+
+void fat_candidate_explain(const fat_candidate *row, char *why, size_t room)
+{
+  int n = snprintf(why, room, "%s for %s on %s, %s %.4g ms", row->config, row->problem,
+                   row->same_device ? "this device" : row->gpu, fat_db_origin_name(row->origin), row->ms);
+  if (row->distance > 0 && n > 0 && (size_t)n < room)
+    n += snprintf(why + n, room - (size_t)n, "; distance %.2g", row->distance);
+  if (!row->same_device && n > 0 && (size_t)n < room)
+    n += snprintf(why + n, room - (size_t)n, "; %d SMs there", row->sms);
+  if (isfinite(row->age_days) && n > 0 && (size_t)n < room)
+    n += row->age_days < 1 ? snprintf(why + n, room - (size_t)n, "; made within a day")
+                           : snprintf(why + n, room - (size_t)n, "; %.0f days old", row->age_days);
+  if (row->differences[0] && n > 0 && (size_t)n < room)
+    snprintf(why + n, room - (size_t)n, "; %s", row->differences);
+}

@@ -1,0 +1,51 @@
+/* candidate.h -- a stored row as the pick weighs it: what it is of, how far it lies, what it promises. */
+#ifndef FAT_CANDIDATE_H
+#define FAT_CANDIDATE_H
+
+#include "db.h"
+
+/* A row as the pick weighs it; texts are copies. */
+typedef struct fat_candidate {
+  bool found;
+  fat_problem shape;
+  char problem[FAT_PROBLEM_TEXT], gpu[32], facts[FAT_GPU_FACTS]; /* problem: the shape's text */
+  char config[FAT_CONFIG_TEXT], kernel[FAT_CONFIG_KERNEL], source_hash[FAT_HASH_SIZE], date[40];
+  fat_origin origin;
+  double ms, distance;
+  bool same_device;
+  double age_days;       /* NAN: its date cannot be read */
+  char differences[400]; /* "driver 580.1, now 590.2; ..."; "" if none */
+  int sms;
+} fat_candidate;
+
+/* What rows are held against: what is asked for and what is in use now. */
+typedef struct fat_candidate_scale {
+  const fat_problem *problem;
+  const fat_gpu *gpu;
+  const char *driver, *compile_key, *templates; /* NULL: not compared */
+  int64_t now;                                  /* seconds since 1970 */
+} fat_candidate_scale;
+
+void fat_candidate_read(const fat_trial *trial, const fat_candidate_scale *scale, fat_candidate *row);
+
+/* Whether a comes before b, of one step: this device, then the nearest shape, then the nearest SM count, then
+ * the faster row (several configs of an asked kernel), then the text, so that the answer is always one. */
+bool fat_candidate_before(const fat_candidate *a, const fat_candidate *b, const fat_candidate_scale *scale);
+
+/* One sentence: what it is and where from. */
+void fat_candidate_explain(const fat_candidate *row, char *why, size_t room);
+
+/* How far two problems of one family lie apart: the doublings between their rows of Q in all heads, counted
+ * up to 2^16, and between their k, and half of those between their q and between their heads per KV head.
+ * Rows of all heads say whether the GPU is full, k how long each tile works; a config for few heads, of small
+ * tiles, is slow at the same length with many (0.6 of cuDNN's rate where the right neighbour's gives 1.0, d
+ * 128 on an H200). */
+double fat_candidate_distance(const fat_problem *a, const fat_problem *b);
+
+/* What a kernel that takes `ms` for a problem may be expected to take for another of its family: as long for
+ * each operation, and longer by as much as the other fills the GPU less. Within a doubling of all lengths
+ * this told which of two kernels is faster in 303 of 308 cases, and erred for the one that was measured there
+ * (d 64 to 256 on an H200). */
+double fat_candidate_promise(double ms, const fat_problem *from, const fat_problem *to);
+
+#endif
