@@ -2,8 +2,7 @@
 #ifndef FAT_CHOOSE_H
 #define FAT_CHOOSE_H
 
-#include "handle.h"
-#include "launch.h"
+#include "load.h"
 #include "pick.h"
 
 typedef struct fat_ask {
@@ -15,14 +14,6 @@ typedef struct fat_ask {
   bool aligned; /* no twin is wanted */
   bool look;    /* only say what would be chosen: nothing is loaded, compiled or launched */
 } fat_ask;
-
-/* One kernel, ready to run. */
-typedef struct fat_loaded {
-  char config[FAT_CONFIG_TEXT];
-  char from[32];      /* "stored", "rebuilt from its source", "compiled now" */
-  unsigned alignment; /* bytes that addresses and strides must be a multiple of */
-  fat_launch launch;
-} fat_loaded;
 
 typedef struct fat_choice {
   fat_gpu gpu; /* what was asked for in the database: the GPU table's row of the device, or the device */

@@ -1,0 +1,44 @@
+/* load.h -- the code of a config, ready to run: as it is stored, made again from its source, or compiled now.
+ */
+#ifndef FAT_LOAD_H
+#define FAT_LOAD_H
+
+#include "handle.h"
+#include "kept.h"
+#include "launch.h"
+
+/* One kernel, ready to run. */
+typedef struct fat_loaded {
+  char config[FAT_CONFIG_TEXT];
+  char from[32];      /* "stored", "rebuilt from its source", "compiled now" */
+  unsigned alignment; /* bytes that addresses and strides must be a multiple of */
+  fat_launch launch;
+} fat_loaded;
+
+/* What one plan loads its kernels with. */
+typedef struct fat_loader {
+  fatune *handle; /* locked for making */
+  const fat_problem *problem;
+  const fat_gpu *gpu; /* what the database and the compiler are asked for */
+  int sms;            /* of the device at hand */
+  bool may_compile;
+  bool look;                 /* only say what would be: nothing is loaded or compiled */
+  fat_db *db;                /* NULL: none */
+  fat_text *why;             /* takes what is worth saying, a line each */
+  char of[FAT_PROBLEM_TEXT]; /* the problem whose row was taken; "": none was */
+  fat_made made[2];          /* the main kernel and the twin, where they were compiled */
+  int made_count;
+} fat_loader;
+
+/* The stored code of a config: loaded as it is, or rebuilt where that is allowed. FAT_E_NOT_FOUND: neither.
+ */
+fat_status fat_load_stored(fat_loader *l, const fat_code_filter *filter, fat_loaded *to, fat_error *err);
+
+/* What libfatune-jit answers; the request says which kernel or config, the rest is filled in here. */
+fat_status fat_load_compiled(fat_loader *l, fatune_jit_request *request, fat_loaded *to, fat_error *err);
+
+/* Stores what was compiled, so that the next process needs no compiler. What stands in the way is said and is
+ * no error. Once, in the end. */
+void fat_load_keep(fat_loader *l);
+
+#endif
