@@ -90,6 +90,13 @@ static void tell(choosing *c, const fat_pick *pick)
     fat_text_format(&c->out->why, "%s: %s\n", fat_pick_step_name((fat_pick_step)i), pick->why[i]);
 }
 
+static void settle(choosing *c, fat_pick_step step, const fat_candidate *row)
+{
+  c->out->step = step;
+  c->out->row = *row;
+  memcpy(c->loader.of, row->problem, sizeof c->loader.of);
+}
+
 /* Takes the first stored row that loads. *found false: there is none that may be taken. */
 static fat_status take_stored(choosing *c, fat_pick *pick, bool *found, fat_error *err)
 {
@@ -112,9 +119,7 @@ static fat_status take_stored(choosing *c, fat_pick *pick, bool *found, fat_erro
     if (row)
       status = take_row(c, row, &why);
     if (status == FAT_OK) {
-      c->out->step = pick->step;
-      c->out->row = *row;
-      memcpy(c->loader.of, row->problem, sizeof c->loader.of);
+      settle(c, pick->step, row);
       *found = true;
       break;
     }
@@ -186,6 +191,28 @@ static fat_status take_default(choosing *c, const fat_pick *pick, fat_error *err
   fat_text_format(&c->out->why, "default: %s, compiled because nothing stored serves it\n",
                   c->out->main.config);
   return FAT_OK;
+}
+
+/* Where there is no default either: the kernel's row for tensors that are not aligned. */
+static fat_status take_default_or_twin(choosing *c, const fat_pick *pick, fat_error *err)
+{
+  const fat_pick_twin *twin = &pick->twin;
+  fat_error why = {0}, unread = {0};
+  fat_status status = take_default(c, pick, &why);
+  if (status == FAT_OK)
+    return FAT_OK;
+  if (!fat_cuda_error_is_fatal(status) && twin->row.found && is_allowed(c, twin->step)) {
+    fat_status other = take_row(c, &twin->row, &unread);
+    if (other == FAT_OK) {
+      settle(c, twin->step, &twin->row);
+      fat_text_format(&c->out->why, "default: %s\n%s: %s for %s, which takes any tensors, slowly\n", why.text,
+                      fat_pick_step_name(twin->step), twin->row.config, twin->row.problem);
+      return FAT_OK;
+    }
+    if (fat_cuda_error_is_fatal(other))
+      return fat_status_fail(err, other, "%s", unread.text);
+  }
+  return fat_status_fail(err, status, "%s", why.text);
 }
 
 /* The main config with W = 1, else another twin that is stored. */
@@ -272,7 +299,7 @@ fat_status fat_choose(const fat_ask *ask, fat_choice *choice, fat_error *err)
   if (status == FAT_OK && !found && pick->step == FAT_PICK_DEFAULT)
     status = take_kept(&c, &found, err);
   if (status == FAT_OK && !found)
-    status = take_default(&c, pick, err);
+    status = take_default_or_twin(&c, pick, err);
   if (status == FAT_OK)
     status = take_twin(&c, err);
   leave_db(&c, "");

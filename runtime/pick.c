@@ -5,6 +5,7 @@
  * another kernel promises more is the database asked again, whether that kernel was tried. Rows of another
  * architecture never serve: their cubins cannot be loaded. */
 #include "pick.h"
+#include "width.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -66,6 +67,21 @@ static void note_near(pass *p, const fat_candidate *row)
   }
 }
 
+/* Timed where it stands in for another config; of winners it is the better one for any tensors. */
+static bool is_twin(const pass *p, const fat_trial *t)
+{
+  return p->question->kernel && fat_width_get(&t->config) == 1 &&
+         strncmp(t->detail, FAT_WIDTH_TWIN, strlen(FAT_WIDTH_TWIN)) == 0;
+}
+
+static void note_twin(pass *p, const fat_candidate *row, fat_pick_step step)
+{
+  fat_pick_twin *twin = &p->pick->twin;
+  if (!twin->row.found || step < twin->step ||
+      (step == twin->step && fat_candidate_before(row, &twin->row, &p->scale)))
+    *twin = (fat_pick_twin){*row, step};
+}
+
 static bool weigh(const fat_trial *t, void *user)
 {
   pass *p = user;
@@ -76,6 +92,10 @@ static bool weigh(const fat_trial *t, void *user)
     return true;
   fat_candidate_read(t, &p->scale, &row);
   fat_pick_step step = step_of(p, &row);
+  if (is_twin(p, t)) {
+    note_twin(p, &row, step);
+    return true;
+  }
   if (fat_candidate_before(&row, &p->pick->row[step], &p->scale))
     p->pick->row[step] = row;
   if (step == FAT_PICK_NEAREST)
@@ -188,6 +208,9 @@ fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pi
     say(pick, step, db ? nothing[step] : "there is no database");
   }
   pick->step = FAT_PICK_DEFAULT;
-  say(pick, FAT_PICK_DEFAULT, "nothing stored serves it: the kernel's default config");
+  say(pick, FAT_PICK_DEFAULT,
+      pick->twin.row.found
+          ? "only a twin for tensors that are not aligned is stored: the kernel's default config"
+          : "nothing stored serves it: the kernel's default config");
   return FAT_OK;
 }

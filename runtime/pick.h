@@ -40,9 +40,17 @@ typedef struct fat_pick_question {
   int refused_count;
 } fat_pick_question;
 
+/* What is left where no step has a row and no default can be made: a row of the kernel that is wanted, but
+ * made for tensors that are not aligned. It takes any tensors, and is slow. */
+typedef struct fat_pick_twin {
+  fat_candidate row;
+  fat_pick_step step; /* that a row of its problem and device belongs to */
+} fat_pick_twin;
+
 typedef struct fat_pick {
   fat_pick_step step; /* the first that found something, or the nearest, to which it yielded */
   fat_candidate row[FAT_PICK_STEPS];
+  fat_pick_twin twin;
   char why[FAT_PICK_STEPS][1024]; /* one sentence for each step, up to the chosen one */
 } fat_pick;
 

@@ -1,6 +1,7 @@
 /* test_pick.c -- the pick order step by step, what is nearest, and what the answer says. */
 #include "db_fixture.h"
 #include "pick.h"
+#include "width.h"
 #include <time.h>
 
 #define ASKED "fwd-f32-b4-h16-q4096-k4096-d64"
@@ -235,6 +236,41 @@ static void asked_kernels(void **state)
   fat_db_close(db);
 }
 
+/* A row of the asked kernel that was made to stand in for another config is left for the last. */
+static void twins_are_the_last(void **state)
+{
+  static const char narrow[] = "fwd:Br1-W1", other[] = "fwd:Br2-W1";
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  const struct {
+    const char *problem, *gpu, *config;
+    fat_pick_step twin;
+  } rows[] = {
+      {"fwd-f32-b4-h16-q512-k512-d64", "RTX 2080 Ti", narrow, FAT_PICK_ARCH},
+      {"fwd-f32-b4-h16-q512-k512-d64", "T4", other, FAT_PICK_NEAREST},
+      {ASKED, "T4", narrow, FAT_PICK_EXACT},
+  };
+  for (int i = 0; i < 3; i++) {
+    fat_trial t = fixture_trial(rows[i].problem, rows[i].gpu, rows[i].config, 9);
+    t.origin = FAT_MEASURED;
+    t.detail = FAT_WIDTH_TWIN "fwd_ws:Br64, for tensors that are not aligned";
+    MUST(fat_db_put(db, &t, NULL, err));
+    fat_pick pick = ask(db, ASKED, "T4", "fwd");
+    expect(&pick, FAT_PICK_DEFAULT, NULL);
+    assert_non_null(strstr(pick.why[FAT_PICK_DEFAULT], "only a twin"));
+    assert_true(pick.twin.row.found && pick.twin.step == rows[i].twin);
+    assert_string_equal(pick.twin.row.config, rows[i].config);
+  }
+  fat_pick pick = ask(db, ASKED, "T4", NULL); /* unasked it has won */
+  expect(&pick, FAT_PICK_EXACT, narrow);
+  put(db, "fwd-f32-b4-h16-q1024-k1024-d64", "T4", "fwd:Br1-W4", FAT_MEASURED, 1);
+  pick = ask(db, ASKED, "T4", "fwd");
+  expect(&pick, FAT_PICK_NEAREST, "fwd:Br1-W4");
+  put(db, ASKED, "T4", "fwd:Br3-W1", FAT_MEASURED, 10); /* no twin */
+  pick = ask(db, ASKED, "T4", "fwd");
+  expect(&pick, FAT_PICK_EXACT, "fwd:Br3-W1");
+  fat_db_close(db);
+}
+
 static void differences_are_named(void **state)
 {
   fat_db *db = fixture_db(*state, FAT_DB_WRITE);
@@ -318,6 +354,7 @@ int main(void)
       cmocka_unit_test(without_rows),
       cmocka_unit_test(distances),
       cmocka_unit_test(promises),
+      IN_FOLDER(twins_are_the_last),
       IN_FOLDER(an_untried_kernel_that_promises_more),
       IN_FOLDER(the_nearest_yields_too),
       IN_FOLDER(only_the_exact_row_will_do),

@@ -295,6 +295,43 @@ static void the_preferred_is_compiled(void **state)
   }
 }
 
+/* Of the asked kernel nothing is stored but the twin of another: its own default is compiled; where that
+ * cannot be, the twin serves after all. */
+static void only_a_twin_of_the_asked(void **state)
+{
+  (void)state;
+  char hopper[FAT_CONFIG_TEXT], line[FAT_CONFIG_TEXT + 8], usual[FAT_CONFIG_TEXT];
+  const fat_config best = default_of("fwd_ws"), own = default_of("fwd");
+  need_nvrtc();
+  store((stored){.problem = HALF,
+                 .gpu = "H200",
+                 .config = fat_config_print(&best, hopper),
+                 .ms = 1,
+                 .origin = FAT_MEASURED});
+  store((stored){.problem = HALF,
+                 .gpu = "H200",
+                 .config = STANDIN,
+                 .ms = 3,
+                 .origin = FAT_MEASURED,
+                 .detail = FAT_WIDTH_TWIN "fwd_ws:Br64, for tensors that are not aligned"});
+  setenv("FATUNE_JIT", "/nowhere/libfatune-jit.so.0", 1);
+  for (int policy = FATUNE_FAIL; policy <= FATUNE_COMPILE; policy++) {
+    fatune *h = open_usual();
+    fatune_plan *plan = plan_with(h, "fwd", (fatune_policy)policy);
+    describes(plan, "kernel " STANDIN);
+    describes(plan, "pick exact");
+    describes(plan, policy == FATUNE_COMPILE ? "why default: "
+                                             : "why exact: " STANDIN " for " HALF ", which takes any");
+    runs(plan, HALF);
+    fatune_plan_free(plan);
+    fatune_close(h);
+  }
+  setenv("FATUNE_JIT", JIT, 1);
+  snprintf(line, sizeof line, "kernel %s", fat_config_print(&own, usual));
+  assert_int_not_equal(fat_width_get(&own), 1);
+  is_compiled("fwd", line);
+}
+
 /* -- tuned */
 
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ || defined __clang__
@@ -381,6 +418,7 @@ int main(void)
       cmocka_unit_test_setup(another_kernel_stands_in, begin),
       cmocka_unit_test_setup(measured_worth, begin),
       cmocka_unit_test_setup(the_preferred_is_compiled, begin),
+      cmocka_unit_test_setup(only_a_twin_of_the_asked, begin),
       cmocka_unit_test_setup(both_are_tuned, begin),
   };
   return cmocka_run_group_tests(tests, group_open, group_close);
