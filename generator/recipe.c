@@ -223,6 +223,15 @@ static fat_status bounded(const fat_expr *e, const fat_sizes *sizes, const char 
   return FAT_OK;
 }
 
+const char *fat_recipe_mapped(const fat_recipe *r)
+{
+  for (int i = 0; i < r->steps; i++)
+    for (int a = 0; a < r->step[i].args; a++)
+      if (r->step[i].arg[a].kind >= FAT_ARG_MAP_Q)
+        return r->step[i].entry;
+  return NULL;
+}
+
 fat_status fat_recipe_workspace(const fat_recipe *r, const fat_sizes *sizes, int64_t *bytes, fat_error *err)
 {
   *bytes = 0;

@@ -69,6 +69,9 @@ typedef struct fat_step_values {
 fat_status fat_recipe_parse(const char *text, fat_recipe *r, fat_error *err);
 void fat_recipe_print(const fat_recipe *r, fat_text *out);
 
+/* The entry of the first step that takes a tensor map, which not every driver makes; NULL: none does. */
+const char *fat_recipe_mapped(const fat_recipe *r);
+
 /* Evaluation. FAT_E_INPUT where an expression fails (fat_expr_eval) and on a senseless result: grid below 1
  * where the problem has work or above 2^31 - 1, block above 1024, shared above 1 MiB, a negative number of
  * bytes, a clear or a pointer beyond the workspace, an int beyond 32 bits, a box of a tensor map without rows

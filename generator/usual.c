@@ -2,7 +2,10 @@
  *
  * In: the kernels and how much each is preferred. Out: the first default config in that order. */
 #include "usual.h"
+#include "recipe.h"
+#include "source.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct kernels {
@@ -46,14 +49,43 @@ static int next(const kernels *k)
   return best;
 }
 
-static fat_status find_unasked(fat_script *script, const fat_problem *p, const fat_gpu *gpu, fat_point *point,
-                               fat_error *err)
+/* FAT_E_UNSUPPORTED where the config is launched with tensor maps. */
+static fat_status check_mapless(fat_script *script, const fat_problem *p, const fat_gpu *gpu,
+                                const fat_config *config, fat_error *err)
+{
+  fat_source source = {0};
+  fat_recipe *recipe = malloc(sizeof *recipe);
+  if (!recipe)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a recipe");
+  fat_status status = fat_source_render(script, p, gpu, config, FAT_LINES_GENERATED, &source, err);
+  if (status == FAT_OK)
+    status = fat_recipe_parse(fat_text_get(&source.recipe), recipe, err);
+  if (status == FAT_OK && fat_recipe_mapped(recipe))
+    status =
+        fat_status_fail(err, FAT_E_UNSUPPORTED,
+                        "kernel %s takes tensor maps, and this driver makes none: a driver for CUDA 12.0 or "
+                        "later is needed",
+                        config->kernel);
+  fat_source_free(&source);
+  free(recipe);
+  return status;
+}
+
+static fat_status find_default(fat_script *script, const char *kernel, const fat_problem *p,
+                               const fat_gpu *gpu, bool maps, fat_point *point, fat_error *err)
+{
+  FAT_TRY(fat_space_default(script, kernel, p, gpu, point, err));
+  return maps ? FAT_OK : check_mapless(script, p, gpu, &point->config, err);
+}
+
+static fat_status find_unasked(fat_script *script, const fat_problem *p, const fat_gpu *gpu, bool maps,
+                               fat_point *point, fat_error *err)
 {
   kernels k;
   FAT_TRY(read_kernels(script, p, gpu, &k, err));
   for (int i; (i = next(&k)) >= 0;) {
     fat_error why = {0};
-    fat_status status = fat_space_default(script, k.name[i], p, gpu, point, &why);
+    fat_status status = find_default(script, k.name[i], p, gpu, maps, point, &why);
     if (status == FAT_OK)
       return FAT_OK;
     FAT_TRY(note(&k, status, &why, err));
@@ -64,17 +96,18 @@ static fat_status find_unasked(fat_script *script, const fat_problem *p, const f
 }
 
 fat_status fat_usual_find(fat_script *script, const char *kernel, const fat_problem *p, const fat_gpu *gpu,
-                          fat_point *point, int *unasked, fat_error *err)
+                          bool maps, fat_point *point, int *unasked, fat_error *err)
 {
   fat_point other;
-  *unasked = 1;
-  if (!kernel)
-    return find_unasked(script, p, gpu, point, err);
-  FAT_TRY(fat_space_default(script, kernel, p, gpu, point, err));
   fat_error why = {0};
-  fat_status status = find_unasked(script, p, gpu, &other, &why);
+  *unasked = 1;
+  FAT_TRY(kernel ? find_default(script, kernel, p, gpu, maps, point, err)
+                 : find_unasked(script, p, gpu, maps, point, err));
+  if (!kernel && maps)
+    return FAT_OK;
+  fat_status status = find_unasked(script, p, gpu, true, &other, &why);
   if (status != FAT_OK && status != FAT_E_UNSUPPORTED)
     return fat_status_fail(err, status, "%s", why.text);
-  *unasked = status == FAT_OK && strcmp(other.config.kernel, kernel) == 0;
+  *unasked = status == FAT_OK && strcmp(other.config.kernel, point->config.kernel) == 0;
   return FAT_OK;
 }

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { REFUSED = 16 /* rows that are tried before giving up on what is stored */ };
+enum { REFUSED = 16 /* rows that are tried before giving up on what is stored */, UNFIT = 4 };
 
 typedef struct choosing {
   const fat_ask *ask;
@@ -20,7 +20,9 @@ typedef struct choosing {
   fat_loader loader;
   char refused[REFUSED][FAT_HASH_SIZE];
   int refused_count;
-  fat_error unable; /* FAT_E_UNSUPPORTED: what this machine lacks for one of them */
+  char unfit[UNFIT][FAT_CONFIG_KERNEL]; /* kernels that need what this driver lacks */
+  int unfit_count;
+  fat_error unable; /* FAT_E_UNSUPPORTED: what it lacks for one of them */
 } choosing;
 
 static fatune *handle_of(const choosing *c)
@@ -97,6 +99,18 @@ static void settle(choosing *c, fat_pick_step step, const fat_candidate *row)
   memcpy(c->loader.of, row->problem, sizeof c->loader.of);
 }
 
+/* It is no answer, and where this driver lacks something, no other row of its kernel is. */
+static void leave_out(choosing *c, const fat_candidate *row, const fat_error *why)
+{
+  fat_text_format(&c->out->why, "left out: %s of %s: %s\n", row->config, row->problem, why->text);
+  if (why->status == FAT_E_UNSUPPORTED)
+    c->unable = *why;
+  if (why->status == FAT_E_UNSUPPORTED && c->unfit_count < UNFIT)
+    memcpy(c->unfit[c->unfit_count++], row->kernel, FAT_CONFIG_KERNEL);
+  else
+    memcpy(c->refused[c->refused_count++], row->source_hash, FAT_HASH_SIZE);
+}
+
 /* Takes the first stored row that loads. *found false: there is none that may be taken. */
 static fat_status take_stored(choosing *c, fat_pick *pick, bool *found, fat_error *err)
 {
@@ -107,11 +121,13 @@ static fat_status take_stored(choosing *c, fat_pick *pick, bool *found, fat_erro
                          .exact = c->ask->policy == FATUNE_FAIL,
                          .driver = *driver ? driver : NULL,
                          .now = (int64_t)time(NULL),
-                         .refused = c->refused};
+                         .refused = c->refused,
+                         .unfit = c->unfit};
   *found = false;
   while (c->refused_count < REFUSED) {
     fat_error why = {0};
     q.refused_count = c->refused_count;
+    q.unfit_count = c->unfit_count;
     fat_status status = fat_pick_answer(c->loader.db, &q, pick, &why);
     if (status == FAT_OK && !is_allowed(c, pick->step))
       break;
@@ -129,9 +145,7 @@ static fat_status take_stored(choosing *c, fat_pick *pick, bool *found, fat_erro
       leave_db(c, why.text);
       continue;
     }
-    fat_text_format(&c->out->why, "left out: %s of %s: %s\n", row->config, row->problem, why.text);
-    c->unable = status == FAT_E_UNSUPPORTED ? why : c->unable;
-    memcpy(c->refused[c->refused_count++], row->source_hash, FAT_HASH_SIZE);
+    leave_out(c, row, &why);
   }
   tell(c, pick);
   return FAT_OK;
@@ -144,8 +158,9 @@ static fat_status take_kept(choosing *c, bool *found, fat_error *err)
     return FAT_OK;
   fat_status status = FAT_E_NOT_FOUND;
   fat_kept *kept = calloc(1, sizeof *kept);
-  if (!kept || fat_kept_defaults(c->loader.db, c->ask->problem, &c->out->gpu, c->ask->kernel, kept, NULL) ==
-                   FAT_E_NOMEM) {
+  bool maps = fat_driver_maps(handle_of(c)->driver);
+  if (!kept || fat_kept_defaults(c->loader.db, c->ask->problem, &c->out->gpu, c->ask->kernel, maps, kept,
+                                 NULL) == FAT_E_NOMEM) {
     free(kept);
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for rows");
   }

@@ -145,6 +145,11 @@ const fat_cuda_calls *fat_driver_table(const fat_driver *driver)
   return &driver->calls;
 }
 
+bool fat_driver_maps(const fat_driver *driver)
+{
+  return driver->calls.map_tiled;
+}
+
 fat_status fat_driver_fail(const fat_driver *driver, fat_status status, const char *call, int result,
                            fat_error *err)
 {

@@ -6,6 +6,7 @@
 
 #include "cuda_abi.h"
 #include "status.h"
+#include <stdbool.h>
 
 typedef struct fat_driver fat_driver;
 
@@ -18,6 +19,7 @@ const char *fat_driver_text(const fat_driver *driver); /* "580.159.03"; "" where
 int fat_driver_cuda(const fat_driver *driver);         /* the CUDA major it supports: 12, 13 */
 const char *fat_driver_cuda_text(const fat_driver *driver); /* "13.0" */
 const fat_cuda_calls *fat_driver_table(const fat_driver *driver);
+bool fat_driver_maps(const fat_driver *driver); /* whether it makes tensor maps */
 
 /* Fills `err` with a sentence about a call that failed: "cuDeviceGet fails with CUDA_ERROR_X (101): ...". */
 fat_status fat_driver_fail(const fat_driver *driver, fat_status status, const char *call, int result,

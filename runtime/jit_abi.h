@@ -10,7 +10,7 @@
 #include "status.h"
 #include "text.h"
 
-enum { FATUNE_JIT_ABI = 2 };
+enum { FATUNE_JIT_ABI = 3 };
 
 typedef enum fatune_jit_task {
   FATUNE_JIT_NAME,   /* say which config would be made; nothing is compiled */
@@ -26,6 +26,7 @@ typedef struct fatune_jit_request {
   const char *kernel; /* NULL: the one preferred of those that may be picked unasked */
   const char *config; /* NULL: the kernel's default for the problem */
   int narrow;         /* the config, but moving one element at once: any alignment will do */
+  int mapless;        /* the driver makes no tensor maps: a kernel that takes some is no default */
   const char *source; /* for FATUNE_JIT_REBUILD */
 } fatune_jit_request;
 
@@ -39,8 +40,8 @@ typedef struct fatune_jit_answer {
   size_t cubin_size;
   char *compile_key;             /* as fat_compile_key says */
   char templates[FAT_HASH_SIZE]; /* hash over all of them */
-  int picked; /* above 0: a default that a request without kernel is answered with, a twin that a call may be
-                 given unasked */
+  int picked; /* above 0: a default that a request without kernel is answered with where maps are made, a twin
+                 that a call may be given unasked */
   int registers, stack, spills; /* worst entry */
   double seconds;               /* the compile took */
 } fatune_jit_answer;

@@ -14,6 +14,7 @@
 /* Stands where measured rows have the driver. Code of another version is not taken for today's default. */
 static const char maker[] = "on demand, libfatune " FATUNE_VERSION;
 static const char usual[] = "compiled on demand: the default config";
+static const char mapless[] = "compiled on demand: the default config without tensor maps";
 
 typedef struct search {
   fat_kept *kept;
@@ -92,22 +93,24 @@ typedef struct wanted {
   const fat_problem *problem;
   const fat_gpu *gpu;
   const char *kernel;
+  bool maps;
 } wanted;
 
 static bool take_default(const fat_trial *t, void *user)
 {
   const wanted *w = user;
-  bool fits = t->gpu.sm == w->gpu->sm && (w->kernel || t->eligible);
-  if (fits && strcmp(t->driver, maker) == 0 && strcmp(t->detail, usual) == 0)
+  bool fits = (strcmp(t->detail, usual) == 0 && (w->kernel || t->eligible)) ||
+              (strcmp(t->detail, mapless) == 0 && (w->kernel || !w->maps));
+  if (fits && t->gpu.sm == w->gpu->sm && strcmp(t->driver, maker) == 0)
     insert(w->kept, t, fat_candidate_distance(w->problem, &t->problem));
   return true;
 }
 
 fat_status fat_kept_defaults(fat_db *db, const fat_problem *p, const fat_gpu *gpu, const char *kernel,
-                             fat_kept *kept, fat_error *err)
+                             bool maps, fat_kept *kept, fat_error *err)
 {
   char family[FAT_PROBLEM_TEXT];
-  wanted w = {kept, p, gpu, kernel};
+  wanted w = {kept, p, gpu, kernel, maps};
   const fat_db_filter filter = {.family = fat_problem_family(p, family),
                                 .kernel = kernel,
                                 .outcome_plus_1 = 1 + FAT_OUT_OK,
@@ -177,7 +180,10 @@ fat_status fat_kept_put(const char *path, const fat_gpu *gpu, const fat_made *ma
   if (made->twin_of[0])
     snprintf(detail, sizeof detail, FAT_WIDTH_TWIN "%s, compiled on demand", made->twin_of);
   else
-    snprintf(detail, sizeof detail, "%s", made->usual ? usual : "compiled on demand from its stored source");
+    snprintf(detail, sizeof detail, "%s",
+             !made->usual    ? "compiled on demand from its stored source"
+             : made->mapless ? mapless
+                             : usual);
   FAT_TRY(fat_config_parse(made->config, &trial.config, err));
   FAT_TRY(fat_db_open(path, NULL, FAT_DB_WRITE, &db, err));
   fat_status status = put(db, &trial, !made->usual && !made->twin_of[0], &artifact, err);

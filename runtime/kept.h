@@ -26,9 +26,10 @@ fat_status fat_kept_twins(fat_db *db, const char *problem, int sm, const fat_con
                           fat_error *err);
 
 /* Default configs that this version compiled on demand for the family on this architecture, the nearest
- * problem first. `kernel`: the one asked for, or NULL: one that may be picked unasked. */
+ * problem first. `kernel`: the one asked for, or NULL: one that may be picked unasked. `maps`: whether the
+ * driver makes tensor maps; what was the default for want of them is none where they are made. */
 fat_status fat_kept_defaults(fat_db *db, const fat_problem *p, const fat_gpu *gpu, const char *kernel,
-                             fat_kept *kept, fat_error *err);
+                             bool maps, fat_kept *kept, fat_error *err);
 
 /* A kernel that was compiled on demand. */
 typedef struct fat_made {
@@ -36,6 +37,7 @@ typedef struct fat_made {
   char config[FAT_CONFIG_TEXT];
   char twin_of[FAT_CONFIG_TEXT]; /* "": none's */
   bool usual;                    /* the default; neither: rebuilt from its stored source */
+  bool mapless;                  /* the default for want of tensor maps alone */
   fatune_jit_answer answer;
 } fat_made;
 

@@ -25,22 +25,26 @@ static fat_status prepare_step(const fat_recipe *recipe, int index, const fat_si
 }
 
 /* What the maps of a step are made from. */
-static fat_status prepare_maps(const fat_step *step, const fat_problem *problem, const fat_driver *driver,
-                               fat_launch *launch, fat_error *err)
+static void prepare_maps(const fat_step *step, const fat_problem *problem, fat_launch *launch)
 {
   for (int a = 0; a < step->args; a++) {
     fat_arg_kind kind = step->arg[a].kind;
     if (kind < FAT_ARG_MAP_Q)
       continue;
-    if (!fat_driver_table(driver)->map_tiled)
-      return fat_status_fail(err, FAT_E_UNSUPPORTED,
-                             "%s takes tensor maps, and this driver (for CUDA %s) makes none: a driver for "
-                             "CUDA 12.0 or later is needed",
-                             step->entry, fat_driver_cuda_text(driver));
     launch->mapped[kind - FAT_ARG_MAP_Q] = true;
     launch->shape[kind - FAT_ARG_MAP_Q] = fat_map_shape_of(problem, kind);
   }
-  return FAT_OK;
+}
+
+fat_status fat_launch_allows(const fat_driver *driver, const fat_recipe *recipe, fat_error *err)
+{
+  const char *entry = fat_recipe_mapped(recipe);
+  if (!entry || fat_driver_maps(driver))
+    return FAT_OK;
+  return fat_status_fail(err, FAT_E_UNSUPPORTED,
+                         "%s takes tensor maps, and this driver (for CUDA %s) makes none: a driver for "
+                         "CUDA 12.0 or later is needed",
+                         entry, fat_driver_cuda_text(driver));
 }
 
 fat_status fat_launch_prepare(const fat_recipe *recipe, const fat_problem *problem, int64_t sms,
@@ -49,9 +53,10 @@ fat_status fat_launch_prepare(const fat_recipe *recipe, const fat_problem *probl
   const fat_problem *p = problem;
   const fat_sizes sizes = {p->b, p->h, p->hk, p->q, p->k, sms};
   *launch = (fat_launch){.steps = recipe->steps};
+  FAT_TRY(fat_launch_allows(fat_module_driver(module), recipe, err));
   FAT_TRY(fat_recipe_workspace(recipe, &sizes, &launch->workspace, err));
   for (int i = 0; i < recipe->steps; i++) {
-    FAT_TRY(prepare_maps(&recipe->step[i], p, fat_module_driver(module), launch, err));
+    prepare_maps(&recipe->step[i], p, launch);
     FAT_TRY(prepare_step(recipe, i, &sizes, module, &launch->step[i], err));
   }
   return FAT_OK;

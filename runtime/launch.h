@@ -34,9 +34,11 @@ typedef struct fat_launch {
 /* The workspace starts at a multiple of this many bytes. */
 enum { FAT_LAUNCH_ALIGN = 16 };
 
+/* FAT_E_UNSUPPORTED: the driver makes no tensor maps, and a step takes one. */
+fat_status fat_launch_allows(const fat_driver *driver, const fat_recipe *recipe, fat_error *err);
+
 /* Evaluates every number of the recipe and finds every entry; `sms` of the GPU. FAT_E_INPUT: a number is
- * senseless for these sizes (recipe.h). FAT_E_IMAGE: the module lacks an entry. FAT_E_UNSUPPORTED: the driver
- * makes no tensor maps, and a step takes one. */
+ * senseless for these sizes (recipe.h). FAT_E_IMAGE: the module lacks an entry. Else as fat_launch_allows. */
 fat_status fat_launch_prepare(const fat_recipe *recipe, const fat_problem *problem, int64_t sms,
                               fat_module *module, fat_launch *launch, fat_error *err);
 

@@ -26,6 +26,19 @@ static fat_status load(const fat_loader *l, const char *recipe_text, const void 
   return status;
 }
 
+/* Whether what a stored recipe launches can run with this driver at all. */
+static fat_status check(const fat_loader *l, const char *recipe_text, fat_error *err)
+{
+  fat_recipe *recipe = malloc(sizeof *recipe);
+  if (!recipe)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a recipe");
+  fat_status status = fat_recipe_parse(recipe_text, recipe, err);
+  if (status == FAT_OK)
+    status = fat_launch_allows(l->handle->driver, recipe, err);
+  free(recipe);
+  return status;
+}
+
 static void name(fat_loaded *to, const fat_problem *p, const char *config, const char *from)
 {
   fat_config parsed;
@@ -41,7 +54,10 @@ static void hold_made(fat_loader *l, const fatune_jit_request *r, fat_code *rebu
                       fatune_jit_answer *answer)
 {
   fat_made *made = &l->made[l->made_count++];
-  *made = (fat_made){.problem = *l->problem, .usual = !r->config, .answer = *answer};
+  *made = (fat_made){.problem = *l->problem,
+                     .usual = !r->config,
+                     .mapless = r->mapless && !r->kernel && answer->picked == 0,
+                     .answer = *answer};
   *answer = (fatune_jit_answer){0};
   snprintf(made->config, sizeof made->config, "%s", config);
   if (r->narrow)
@@ -67,6 +83,7 @@ static fat_status compile(fat_loader *l, fatune_jit_request *r, fat_code *rebuil
   r->problem = fat_problem_print(l->problem, problem);
   r->gpu = l->gpu;
   r->cuda = fat_driver_cuda(l->handle->driver);
+  r->mapless = !fat_driver_maps(l->handle->driver);
   r->source = rebuilt ? rebuilt->source : NULL;
   fat_status status = fat_jit_ask(jit, r, &answer, err);
   if (status == FAT_OK && !l->look)
@@ -85,12 +102,16 @@ fat_status fat_load_stored(fat_loader *l, const fat_code_filter *filter, fat_loa
 {
   fat_code code;
   FAT_TRY(fat_db_code(l->db, filter, &code, err));
-  fat_status status = FAT_E_NOT_FOUND;
+  fat_status status = code.recipe ? check(l, code.recipe, err) : FAT_OK;
+  if (status != FAT_OK) {
+    fat_db_code_free(&code);
+    return status;
+  }
   if (code.cubin && code.recipe)
     status = l->look ? FAT_OK
                      : load(l, code.recipe, code.cubin, code.cubin_size, code.cubin_hash, &to->launch, err);
   else
-    fat_status_fail(err, status, "its cubin is not stored, or damaged");
+    status = fat_status_fail(err, FAT_E_NOT_FOUND, "its cubin is not stored, or damaged");
   if (status == FAT_OK)
     name(to, l->problem, filter->config, "stored");
   else if (!fat_cuda_error_is_fatal(status) && l->may_compile && code.source && code.recipe) {

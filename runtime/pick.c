@@ -67,10 +67,24 @@ static void note_near(pass *p, const fat_candidate *row)
   }
 }
 
+/* Whether losers count too, since not every kernel may win. */
+static bool takes_losers(const fat_pick_question *q)
+{
+  return q->kernel || q->unfit_count > 0;
+}
+
+static bool is_unfit(const fat_pick_question *q, const fat_trial *t)
+{
+  for (int i = 0; i < q->unfit_count; i++)
+    if (strcmp(q->unfit[i], t->config.kernel) == 0)
+      return true;
+  return !q->kernel && !t->eligible;
+}
+
 /* Timed where it stands in for another config; of winners it is the better one for any tensors. */
 static bool is_twin(const pass *p, const fat_trial *t)
 {
-  return p->question->kernel && fat_width_get(&t->config) == 1 &&
+  return takes_losers(p->question) && fat_width_get(&t->config) == 1 &&
          strncmp(t->detail, FAT_WIDTH_TWIN, strlen(FAT_WIDTH_TWIN)) == 0;
 }
 
@@ -86,8 +100,8 @@ static bool weigh(const fat_trial *t, void *user)
 {
   pass *p = user;
   fat_candidate row;
-  bool usable =
-      t->outcome == FAT_OUT_OK && isfinite(t->ms) && t->ms > 0 && !is_refused(p->question, t->source_hash);
+  bool usable = t->outcome == FAT_OUT_OK && isfinite(t->ms) && t->ms > 0 &&
+                !is_refused(p->question, t->source_hash) && !is_unfit(p->question, t);
   if (!usable || t->gpu.sm != p->question->gpu->sm)
     return true;
   fat_candidate_read(t, &p->scale, &row);
@@ -115,9 +129,11 @@ static fat_status read_rows(fat_db *db, pass *p, fat_error *err)
 {
   char family[FAT_PROBLEM_TEXT];
   const fat_pick_question *q = p->question;
-  fat_db_filter filter = {.family = fat_problem_family(q->problem, family), .kernel = q->kernel};
-  fat_status status =
-      q->kernel ? fat_db_trials(db, &filter, weigh, p, err) : fat_db_winners(db, q->problem, weigh, p, err);
+  const fat_db_filter filter = {.family = fat_problem_family(q->problem, family),
+                                .kernel = q->kernel,
+                                .outcome_plus_1 = 1 + FAT_OUT_OK};
+  fat_status status = takes_losers(q) ? fat_db_trials(db, &filter, weigh, p, err)
+                                      : fat_db_winners(db, q->problem, weigh, p, err);
   return status == FAT_E_NOT_FOUND ? FAT_OK : status;
 }
 

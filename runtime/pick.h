@@ -38,6 +38,9 @@ typedef struct fat_pick_question {
   /* Source hashes of rows that are no answer: their code turned out not to be there or not to load. */
   const char (*refused)[FAT_HASH_SIZE];
   int refused_count;
+  const char (
+      *unfit)[FAT_CONFIG_KERNEL]; /* kernels that cannot run here; then others' rows count that lost */
+  int unfit_count;
 } fat_pick_question;
 
 /* What is left where no step has a row and no default can be made: a row of the kernel that is wanted, but

@@ -32,7 +32,7 @@ static char path[300];
 static inline int group_open(void **state)
 {
   (void)state;
-  setenv("FATUNE_LIBCUDA", FAKES "/fake_cuda.so", 1);
+  setenv("FATUNE_LIBCUDA", FAKE_DRIVER, 1);
   files = folder_make();
   snprintf(path, sizeof path, "%s/fatune.db", files.path);
   MUST(fat_script_open(NULL, &script, err));

@@ -50,7 +50,7 @@ static void defaults_of_gpus(void **state)
     fat_point point;
     int unasked;
     MUST(fat_problem_parse(rows[i].problem, &p, err));
-    MUST(fat_usual_find(script, rows[i].asked, &p, fixture_gpu(rows[i].gpu), &point, &unasked, err));
+    MUST(fat_usual_find(script, rows[i].asked, &p, fixture_gpu(rows[i].gpu), true, &point, &unasked, err));
     if (strcmp(point.config.kernel, rows[i].kernel) != 0 || unasked != rows[i].unasked)
       fail_msg("row %zu: kernel %s, unasked %d", i, point.config.kernel, unasked);
   }

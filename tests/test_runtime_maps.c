@@ -1,9 +1,7 @@
-/* test_runtime_maps.c -- fatune_run of a kernel that takes tensor maps: any strides, graphs, threads, drivers
- * that make no maps.
+/* test_runtime_maps.c -- fatune_run of a kernel that takes tensor maps: any strides, graphs, threads.
  *
  * The fake driver looks at every map that a kernel is given: it is one of the call's tensors, or the launch
  * fails. */
-#include "handle.h"
 #include "runtime_fixture.h"
 #include <pthread.h>
 
@@ -211,30 +209,6 @@ static void threads_share_a_plan(void **state)
   free(w);
 }
 
-/* -- old drivers */
-
-/* A row that needs maps is left out and the next best one taken; where there is none, no plan. */
-static void a_driver_without_maps(void **state)
-{
-  (void)state;
-  static const char second[] = "fwd:Br32-Bc32-T128-R4-W4-s0";
-  static const char words[] = "takes tensor maps, and this driver (for CUDA 13.0) makes none";
-  fatune *old = open_usual();
-  fatune_plan *p = NULL;
-  fatune_request r = request_of(ASKED, FATUNE_FALLBACK);
-  ((fat_cuda_calls *)fat_driver_table(old->driver))->map_tiled = NULL;
-  EXPECT(FATUNE_ERR_UNSUPPORTED, words, fatune_plan_make(old, &r, &p));
-  assert_null(p);
-  store((stored){.problem = NEAR, .gpu = "H200", .config = second, .ms = 1, .origin = FAT_MEASURED});
-  p = plan_of(old, ASKED);
-  describes(p, "kernel fwd:Br32-Bc32-T128-R4-W4-s0");
-  describes(p, "why left out: " WIDE " of " ASKED);
-  assert_non_null(strstr(fatune_describe(p), words));
-  computes(p, ASKED, 0);
-  fatune_plan_free(p);
-  fatune_close(old);
-}
-
 #define PLANNED(test) cmocka_unit_test_setup_teardown(test, begin_planned, end_planned)
 
 int main(void)
@@ -246,7 +220,6 @@ int main(void)
       PLANNED(without_a_twin_it_is_an_error),
       PLANNED(a_graph_keeps_its_maps),
       PLANNED(threads_share_a_plan),
-      PLANNED(a_driver_without_maps),
   };
   return cmocka_run_group_tests(tests, group_open, group_close);
 }

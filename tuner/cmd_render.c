@@ -21,7 +21,7 @@ static fat_status choose_default(const fat_options *o, fat_script *script, const
   if (o->kernel_count > 1)
     return fat_status_fail(err, FAT_E_INPUT, "--kernel: render takes one name, not %d", o->kernel_count);
   FAT_TRY(fat_anchors_kernels(o, script, names, &count, err));
-  FAT_TRY(fat_usual_find(script, o->kernel_count ? names[0] : NULL, p, gpu, &point, &unasked, err));
+  FAT_TRY(fat_usual_find(script, o->kernel_count ? names[0] : NULL, p, gpu, true, &point, &unasked, err));
   *config = point.config;
   return FAT_OK;
 }

@@ -37,7 +37,7 @@ static fat_status find_default(answer *a, fat_error *err)
   int count, unasked;
   FAT_TRY(fat_anchors_kernels(a->options, a->script, names, &count, err));
   FAT_TRY(fat_usual_find(a->script, a->options->kernel_count ? names[0] : NULL, &a->problem, &a->target.gpu,
-                         &point, &unasked, err));
+                         true, &point, &unasked, err));
   fat_config_print(&point.config, a->fallback);
   return FAT_OK;
 }

@@ -48,7 +48,7 @@ static fat_status find_config(fat_script *script, const fatune_jit_request *r, c
   if (r->config) {
     FAT_TRY(fat_config_parse(r->config, config, err));
   } else {
-    FAT_TRY(fat_usual_find(script, r->kernel, p, r->gpu, &point, picked, err));
+    FAT_TRY(fat_usual_find(script, r->kernel, p, r->gpu, !r->mapless, &point, picked, err));
     *config = point.config;
   }
   if (!r->narrow)

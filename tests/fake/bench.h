@@ -4,6 +4,10 @@
 
 #include "open.h"
 
+#ifndef FAKE_DRIVER /* which variant the test is of */
+#define FAKE_DRIVER FAKES "/fake_cuda.so"
+#endif
+
 /* All zero before the first use in a test. */
 typedef struct fake_bench {
   fake_table cu;
@@ -37,7 +41,7 @@ static inline void fake_bench_clean(fake_bench *b, const char *devices)
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     unsetenv(names[i]);
   setenv("FAKE_CUDA_DEVICES", devices, 1);
-  fake_open(FAKES "/fake_cuda.so", &b->cu);
+  fake_open(FAKE_DRIVER, &b->cu);
   b->cu.fake_reset();
   b->context = b->module = b->function = NULL;
 }
