@@ -1,7 +1,9 @@
 -- space.lua -- problem + gpu + a kernel's table -> its valid configs, default first, and why others are not.
 --
 -- Walks the product of all tunables in the order of the table. A row of the table may name, after its meaning,
--- the values to walk; the others are valid but only for who asks for them. A constraint is asked as soon as
+-- the values to walk, or a function of the problem that does; the others are valid but only for who asks for them.
+-- A tunable with `unsaid` has that value where a config says nothing of it, and then only: so a kernel can gain
+-- tunables, and the configs from before stay what they were, in words and in code. A constraint is asked as soon as
 -- the values that it reads are set, and a no cuts off all that would follow; it gives the reason. After the
 -- kernel's own constraints come those of every kernel: it must fit the GPU. Results leave as lines of
 -- tab-separated text, read by space.c.
@@ -28,8 +30,8 @@ end
 function space.config(kernel, text)
   local name, rest = string.match(text, "^([%w_]+):(.*)$")
   if name ~= kernel.name then fail("input", "config '%s' is not one of kernel %s", text, kernel.name) end
-  local c, known = {}, {}
-  for _, row in ipairs(kernel.tunables) do known[row[1]] = row[2] end
+  local c, known, unsaid = {}, {}, {}
+  for _, row in ipairs(kernel.tunables) do known[row[1]], unsaid[row[1]] = row[2], row.unsaid end
   for part in string.gmatch(rest .. "-", "(.-)%-") do
     local key, value = string.match(part, "^(%a+)(%d+)$")
     value = math.tointeger(tonumber(value))
@@ -39,9 +41,13 @@ function space.config(kernel, text)
     if not allowed[value] then
       fail("input", "config '%s': %s is %d; allowed are %s", text, key, value, table.concat(known[key], ", "))
     end
+    if value == unsaid[key] then
+      fail("input", "config '%s': %s is %d where nothing is said of it: leave it out", text, key, value)
+    end
     c[key] = value
   end
   for _, row in ipairs(kernel.tunables) do
+    c[row[1]] = c[row[1]] or row.unsaid
     if not c[row[1]] then fail("input", "config '%s' says nothing of %s (%s)", text, row[1], row[3]) end
   end
   return c
@@ -49,7 +55,9 @@ end
 
 local function config_text(kernel, c)
   local parts = {}
-  for i, row in ipairs(kernel.tunables) do parts[i] = row[1] .. c[row[1]] end
+  for _, row in ipairs(kernel.tunables) do
+    if c[row[1]] ~= row.unsaid then parts[#parts + 1] = row[1] .. c[row[1]] end
+  end
   return kernel.name .. ":" .. table.concat(parts, "-")
 end
 
@@ -134,10 +142,10 @@ function space.point(kernel_name, facts, config)
 end
 
 -- The first of the kernel's defaults that is valid, and meant for heads of this dimension (`most` is the largest,
--- where it has one); nil if none is.
+-- where it has one) and for this problem (where `meant` asks); nil if none is.
 local function default_of(kernel, p, g, also)
   for _, c in ipairs(kernel.defaults) do
-    local meant = not c.most or math.max(p.d, p.dv) <= c.most
+    local meant = (not c.most or math.max(p.d, p.dv) <= c.most) and (not c.meant or c.meant(p))
     if meant and not rejected(kernel, c, p, g, also) then return c end
   end
 end
@@ -156,11 +164,11 @@ end
 
 -- The tunables in the order in which they are walked, those with one value first: all constraints can be asked
 -- of them at once. And how many points lie below the first i of them.
-local function walked_rows(kernel)
+local function walked_rows(kernel, p)
   local rows, below, total = {}, {}, 1
   for pass = 1, 2 do
     for _, row in ipairs(kernel.tunables) do
-      local values = row[4] or row[2]
+      local values = type(row[4]) == "function" and row[4](p) or row[4] or row[2]
       if (#values == 1) == (pass == 1) then rows[#rows + 1] = { name = row[1], values = values } end
     end
   end
@@ -205,7 +213,7 @@ function space.list(kernel_name, facts)
   local default_text = default and config_text(kernel, default)
   if default then point_lines(kernel, default, p, g, out) end
 
-  local rows, below = walked_rows(kernel)
+  local rows, below = walked_rows(kernel, p)
   local total = below[0]
   local c = blank(rows)
   local function walk(i, open)

@@ -1,10 +1,10 @@
 -- fwd.lua -- the space, the needs and the launch of fwd.cu.
 local simt, mma = include "lib/simt.lua", include "lib/mma.lua"
 
--- The work of a launch, of which `of` says what differs by the units that do it.
-local function launch(c, p, bytes, row, of)
-  local Tr = ceil_div(p.q, c.Br)
-  of.blocks = Tr * p.b * p.h
+-- The work of a launch, of which `of` says what differs by the units that do it; a tile holds rows of `group` heads.
+local function launch(c, p, bytes, row, group, of)
+  local Tr = ceil_div(p.q * group, c.Br)
+  of.blocks = Tr * p.b * p.h // group
   of.l2 = bytes * of.blocks * (of.visits * c.Bc + c.Br) * row
   of.dram = bytes * (p.b * p.h * p.q + p.b * p.hk * p.k) * row
   return { of }
@@ -30,7 +30,7 @@ local cores = {
   work = function(c, p)
     local visits, Dp, row = simt.visits(c, p), simt.padded(c, p), p.d + p.dv
     local tile_words = c.Bc * row
-    return launch(c, p, 4, row, {
+    return launch(c, p, 4, row, 1, {
       visits = visits, threads = c.T, shared = simt.tiles_QPKV(c, p), registers = simt.registers(c, p),
       fma = visits * c.Br * c.Bc * (p.d + Dp + 1) + visits * c.Br * Dp,
       ex2 = visits * c.Br * (c.Bc + simt.lanes(c)),
@@ -52,10 +52,11 @@ local tensor = {
   registers = mma.registers,
 
   work = function(c, p, g)
-    local visits, row = simt.visits(c, p), p.d + p.dv
-    return launch(c, p, mma.bytes(p), row, {
+    local group, row = mma.group(c, p), p.d + p.dv
+    local visits = simt.visits(c, p, group)
+    return launch(c, p, mma.bytes(p), row, group, {
       visits = visits, threads = mma.threads(c), shared = mma.shared(c, p), registers = mma.registers(c, p, g),
-      spills = mma.spills(c, p, g), uneven = simt.uneven(c, p) / math.sqrt(c.Z),
+      spills = mma.spills(c, p, g), uneven = simt.uneven(c, p, group) / math.sqrt(c.Z),
       tensor = visits * mma.flop(c, p, g),
       fma = visits * c.Br * (c.Bc + p.dv),
       ex2 = visits * c.Br * (c.Bc + 4),
@@ -66,6 +67,13 @@ local tensor = {
   end,
 }
 
+-- Tiles of the rows of all heads that share K and V. The kernel counts these rows in 32 bits: where there are more,
+-- the second term is more than a grid may have, and the launch is refused.
+local function packed_grid(c)
+  local rows = "q*ceildiv(h,hk)"
+  return string.format("max(ceildiv(%s,%d)*b*hk,(ceildiv(%s,2147483647)-1)*2147483648)", rows, c.Br, rows)
+end
+
 return {
   about = "FlashAttention-2 forward: one tile of Q a block, one pass over K and V",
   picked = true, -- a call may be given this kernel unasked
@@ -73,7 +81,7 @@ return {
   on = function(p) return p.dtype == "f32" and cores or tensor end,
   recipe = function(c, p, g, entry)
     local half = p.dtype == "f32" and cores or tensor
-    return string.format("launch %s grid ceildiv(q,%d)*b*h block %d shared %d args call\n", entry "fwd", c.Br,
-      half.threads(c), half.shared(c, p, g))
+    return string.format("launch %s grid %s block %d shared %d args call\n", entry "fwd",
+      c.G == 1 and packed_grid(c) or string.format("ceildiv(q,%d)*b*h", c.Br), half.threads(c), half.shared(c, p, g))
   end,
 }

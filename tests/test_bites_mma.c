@@ -19,6 +19,13 @@
 #define FWD(rest) "fwd:Br64-Bc32-w4-" rest "-b1-Z1-W16"
 #define APIECE    "fwd:Br64-Bc32-w4-s1-Q0-b1-Z1-W1"
 
+/* Tiles that hold rows of three heads: two such tiles, and some rows of a third. */
+#define PACKED(rest) FWD(rest) "-G1"
+#define SHARED       "-b1-h6k2-q50-k70-d40-causal all lay=padded"
+#define SHARED_T4    "fwd-f16" SHARED " gpu=T4"
+#define SHARED_BF16  "fwd-bf16" SHARED " gpu=A100"
+#define SHARED_TF32  "fwd-tf32" SHARED " gpu=A100"
+
 /* ---- every barrier, wait and commit ---- */
 
 static const struct {
@@ -27,7 +34,7 @@ static const struct {
     {FWD("s0-Q0"), F16_T4},  {FWD("s0-Q1"), F16_T4}, {FWD("s1-Q0"), F16_T4}, {FWD("s1-Q1"), F16_T4},
     {FWD("s1-Q1"), F16},     {FWD("s2-Q0"), BF16},   {FWD("s2-Q1"), F16},    {FWD("s3-Q0"), TF32},
     {FWD("s3-Q0"), NO_KEYS}, {"fa1", F16_T4},        {"standard", F16_T4},   {"fa1", F16},
-    {"standard", F16},       {"fa1", TF32},          {"fa1", WIDE_V},
+    {"standard", F16},       {"fa1", TF32},          {"fa1", WIDE_V},        {PACKED("s2-Q1"), SHARED_BF16},
 };
 
 /* A call, by its place in the templates and by how many times its line was rendered before. */
@@ -129,8 +136,9 @@ static void every_call_is_missed(void **state)
 
 /* ---- other defects ---- */
 
-#define MMA  "templates/lib/mma.cuh"
-#define HALF "templates/lib/half.cuh"
+#define MMA     "templates/lib/mma.cuh"
+#define HALF    "templates/lib/half.cuh"
+#define SOFTMAX "templates/lib/softmax.cuh"
 
 static const defect defects[] = {
     /* masks and tiles */
@@ -140,6 +148,23 @@ static const defect defects[] = {
      "fwd-bf16-b1-h1-q20-k35-d40 all gpu=A100", WRONG, NULL, NULL},
     {FWD("s1-Q0"), "j <= i + at.nk - at.nq", "j <= i + 1 + at.nk - at.nq", F16_T4, WRONG, NULL, NULL},
     {FWD("s2-Q0"), "ceil_div(last_sees, Bc)", "last_sees / Bc", F16, WRONG, NULL, NULL},
+    /* rows of several heads in a tile: which keys a row sees, which tiles it does, where it lies */
+    {PACKED("s1-Q0"), "j <= i / at.peers + at.lead", "j <= i + at.lead", SHARED_T4, WRONG, NULL, NULL},
+    {PACKED("s2-Q0"), "i0 / at.peers + 1 + at.lead", "i0 + 1 + at.lead", SHARED_BF16, WRONG, NULL, NULL},
+    {PACKED("s2-Q0"), "(min(i0 + rows_, at.nq) - 1) / at.peers", "i0 / at.peers", SHARED_BF16, WRONG, NULL,
+     NULL},
+    {PACKED("s1-Q0"), "i32(r) % by.peers * by.h", "0", SHARED_T4, WRONG, NULL, NULL},
+    {PACKED("s1-Q0"), "i32(r) / by.peers * by.n", "i32(r) * by.n", SHARED_T4, EMU_OUT_OF_BOUNDS, MMA,
+     "return *(const quad *)p"},
+    {PACKED("s2-Q0"), "{1, a.LSE.h, peers}", "{1, a.LSE.h, 1}", SHARED_BF16, EMU_OUT_OF_BOUNDS, SOFTMAX,
+     "to[i64(i0)"},
+    {PACKED("s2-Q0"), "{a.O.n, a.O.h, peers}", "{a.O.n, a.Q.h, peers}",
+     "fwd-tf32-b1-h6k2-q50-k70-d40v24 all gpu=A100", WRONG, NULL, NULL},
+    {PACKED("s2-Q0"), "hk * peers * a.Q.h", "hk * a.Q.h", SHARED_TF32, WRONG, NULL, NULL},
+    {PACKED("s2-Q0"), "const bool real = i < n - i0 && my.x * A < d;", "const bool real = my.x * A < d;",
+     SHARED_BF16, EMU_OUT_OF_BOUNDS, MMA, "copy_async("},
+    {PACKED("s2-Q0"), "ceil_div(a.q * (a.h / a.hk), Br)", "ceil_div(a.q, Br)", SHARED_BF16, WRONG, NULL,
+     NULL},
     /* the swizzle: of what is written, of what is read, of a pair's second chunk */
     {FWD("s1-Q0"), "x ^ Tile::order(k * step)", "x", F16_T4, WRONG, NULL, NULL},
     {FWD("s2-Q0"), "x ^ Tile::order(k * step)", "x", F16, WRONG, NULL, NULL},

@@ -100,6 +100,29 @@ static void every_value_is_tried(void **state)
   fat_search_free(&s);
 }
 
+/* A value that configs leave unsaid is one too: the default for few rows of shared heads says G1. */
+static void what_is_left_unsaid_is_tried(void **state)
+{
+  static const char *const words[] = {"fwd-f16-b1-h32k8-q1-k8192-d128",
+                                      "fwd-f16-b64-h32k8-q16-k8192-d64-causal"};
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    fat_search s;
+    fat_problem p;
+    int packed = 0;
+    assert_int_equal(fat_problem_parse(words[i], &p, NULL), FAT_OK);
+    assert_int_equal(fat_search_choose(script, "fwd", &p, t4, (fat_search_rule){.most = 12}, &s, NULL),
+                     FAT_OK);
+    assert_int_equal(s.count, 12);
+    for (int n = 0; n < s.count; n++) {
+      int32_t value;
+      packed += fat_config_get(&s.space.points[s.chosen[n]].config, "G", &value) == FAT_OK;
+    }
+    assert_in_range(packed, 1, s.count - 1);
+    fat_search_free(&s);
+  }
+}
+
 static void one_and_all(void **state)
 {
   fat_search s;
@@ -213,7 +236,7 @@ int main(void)
       cmocka_unit_test(every_value_is_tried),    cmocka_unit_test(one_and_all),
       cmocka_unit_test(the_same_twice),          cmocka_unit_test(a_trusting_choice_takes_the_best),
       cmocka_unit_test(one_seed_one_order),      cmocka_unit_test(random_is_fair),
-      cmocka_unit_test(unknown_kernel),
+      cmocka_unit_test(unknown_kernel),          cmocka_unit_test(what_is_left_unsaid_is_tried),
   };
   return cmocka_run_group_tests(tests, open_script, close_script);
 }

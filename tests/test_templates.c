@@ -77,6 +77,21 @@ static void dimensions(void **state)
   compile_one("fwd", "fwd-f32-b1-h1-q64-k64-d64v256", 75);
 }
 
+/* The defaults for few rows of heads that share K and V; none for d 256 does without spills on Turing. */
+static void few_rows_of_shared_heads(void **state)
+{
+  (void)state;
+  static const char *const dims[] = {"d64", "d128-causal", "d192v128", "d256-causal"};
+  for (size_t a = 0; a < sizeof sms / sizeof sms[0]; a++)
+    for (size_t i = 0; i < sizeof dims / sizeof dims[0] - (sms[a] < 80); i++) {
+      char problem[FAT_PROBLEM_TEXT];
+      snprintf(problem, sizeof problem, "fwd-%s-b8-h32k8-q1-k8192-%s", sms[a] < 80 ? "f16" : "bf16", dims[i]);
+      compile_one("fwd", problem, sms[a]);
+    }
+  compile_one("fwd", "fwd-tf32-b8-h32k8-q1-k8192-d64-causal", 80);
+  compile_one("fwd", "fwd-f32x3-b8-h32k8-q1-k8192-d64-causal", 80);
+}
+
 /* The embedded templates written to a folder, one piece of text of one file changed. */
 static folder changed_templates(const char *file, const char *old, const char *fresh)
 {
@@ -181,6 +196,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_template_on_every_architecture),
       cmocka_unit_test(dimensions),
+      cmocka_unit_test(few_rows_of_shared_heads),
       cmocka_unit_test(mistakes_point_at_the_template),
       cmocka_unit_test(nvcc_takes_a_render_as_it_stands),
   };

@@ -227,13 +227,14 @@ fat_status fat_anchors_list(const fat_options *options, const fat_gpu *gpu, fat_
 }
 
 /* What the grid has beside the main anchor, q = k = 4096 with 16k tokens and H*d = 2048. In tokens of Q or,
- * where these are few, of K and V; in columns. Few heads fill half of a large GPU with tiles of 128 rows. */
+ * where these are few, of K and V; in columns of Q; in heads that share one of K and V. Few heads fill half
+ * of a large GPU with tiles of 128 rows. */
 static const struct {
   int64_t q, k, tokens;
-  int32_t width;
+  int32_t width, peers;
 } others[FAT_ANCHORS_OTHERS] = {
-    {512, 512, TOKENS, WIDTH},   {16384, 16384, TOKENS, WIDTH}, {2048, 2048, 2048, 512},
-    {1, 4096, 16 * 4096, WIDTH}, {16, 8192, 8192, WIDTH},
+    {512, 512, TOKENS, WIDTH, 1},   {16384, 16384, TOKENS, WIDTH, 1}, {2048, 2048, 2048, 512, 1},
+    {1, 4096, 16 * 4096, WIDTH, 1}, {16, 8192, 8192, WIDTH, 1},       {1, 8192, 8 * 8192, 2 * WIDTH, 4},
 };
 
 static fat_problem other_anchor(const fat_problem *central, int n, const fat_gpu *gpu)
@@ -243,7 +244,8 @@ static fat_problem other_anchor(const fat_problem *central, int n, const fat_gpu
   p.q = others[n].q;
   p.k = others[n].k;
   p.b = others[n].tokens / p.k;
-  p.h = p.hk = p.d < others[n].width ? others[n].width / p.d : 1;
+  p.hk = p.d * others[n].peers < others[n].width ? others[n].width / others[n].peers / p.d : 1;
+  p.h = p.hk * others[n].peers;
   while (p.b > 1 && memory > 0 && bytes_needed(&p) > memory)
     p.b /= 2;
   return p;

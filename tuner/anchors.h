@@ -42,9 +42,10 @@ fat_status fat_anchors_list(const fat_options *options, const fat_gpu *gpu, fat_
 void fat_anchors_free(fat_asks *asks);
 
 /* The grid: after the problems of a list, which are the main anchors of their families, it puts each family's
- * other anchors: short and long sequences, few heads, and few rows of Q, as decoding has them. Only kernels
- * that may win unasked are tried there, since a call is given the winner of the nearest anchor. */
-enum { FAT_ANCHORS_OTHERS = 5 };
+ * other anchors: short and long sequences, few heads, and few rows of Q, as decoding has them, of heads alone
+ * and of heads that share K and V. Only kernels that may win unasked are tried there, since a call is given
+ * the winner of the nearest anchor. */
+enum { FAT_ANCHORS_OTHERS = 6 };
 fat_status fat_anchors_grid(const fat_options *options, const fat_gpu *gpu, fat_script *script,
                             fat_asks *asks, fat_error *err);
 

@@ -96,11 +96,14 @@ static void lose(making *m, piece *p, const char *why)
              fat_config_print(&p->config, config), fat_problem_print(&p->problem, problem), why);
 }
 
-/* A config from before its kernel had some tunable: with the default's value of that. */
+/* A config from before its kernel had some tunable: with the default's value of that. The default of heads
+ * that share nothing, since what another says and may leave unsaid would change the config. */
 static fat_status complete(making *m, const piece *p, fat_config *config, fat_error *err)
 {
   fat_space space;
-  FAT_TRY(fat_space_list(m->script, p->config.kernel, &p->problem, &p->gpu, &space, err));
+  fat_problem alone = p->problem;
+  alone.hk = alone.h;
+  FAT_TRY(fat_space_list(m->script, p->config.kernel, &alone, &p->gpu, &space, err));
   *config = space.points[0].config;
   int known = 0;
   for (int i = 0; i < config->count; i++) {

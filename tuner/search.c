@@ -55,10 +55,15 @@ static void choose(fat_search *s, bool *taken, int place)
   s->chosen[s->count++] = place;
 }
 
-/* Whether a point brings a value that none of the chosen has. */
+/* Whether a point brings a value that none of the chosen has, or leaves unsaid what all of them say. */
 static bool brings_new(const fat_search *s, int place)
 {
   const fat_config *c = &s->space.points[place].config;
+  bool shorter = true;
+  for (int i = 0; i < s->count; i++)
+    shorter = shorter && c->count < s->space.points[s->chosen[i]].config.count;
+  if (shorter)
+    return true;
   for (int v = 0; v < c->count; v++) {
     bool seen = false;
     for (int i = 0; i < s->count && !seen; i++)

@@ -10,9 +10,19 @@
 struct place {
   const elem *Q, *K, *V; // row 0
   elem *O;
+% if packed then
+  lse_rows LSE;   // null: not wanted
+  packed_rows Qn; // rows of all heads that share K and V
+  i64 Kn, Vn;     // from row to row
+  packed_rows On;
+  i32 nq, nk;     // how many rows
+  i32 peers;      // heads that share K and V
+  i32 lead;       // keys before the one that the first row of each head is aligned with
+% else
   float *LSE;         // null: not wanted
   i64 Qn, Kn, Vn, On; // from row to row
   i32 nq, nk;         // how many rows
+% end
 };
 
 //: heads -- one batch, one query head and the head of K and V that it shares
@@ -41,6 +51,19 @@ __device__ __forceinline__ lengths lengths_of(const call &a)
 //: rows -- hook
 __device__ __forceinline__ place rows(const call &a, i32 head)
 {
+% if packed then
+  const i64 b = head / a.hk, hk = head % a.hk;
+  const i32 peers = a.h / a.hk;
+  return {
+      (const elem *)a.Q.data + b * a.Q.b + hk * peers * a.Q.h,
+      (const elem *)a.K.data + b * a.K.b + hk * a.K.h,
+      (const elem *)a.V.data + b * a.V.b + hk * a.V.h,
+      (elem *)a.O.data + b * a.O.b + hk * peers * a.O.h,
+      {a.LSE.data ? a.LSE.data + b * a.LSE.b + hk * peers * a.LSE.h : a.LSE.data, {1, a.LSE.h, peers}},
+      {a.Q.n, a.Q.h, peers}, a.K.n, a.V.n, {a.O.n, a.O.h, peers},
+      a.q * peers, a.k, peers, a.k - a.q,
+  };
+% else
   const heads at = heads_of(a, head);
   const i64 b = at.b, h = at.h, hk = at.hk;
   return {
@@ -52,6 +75,7 @@ __device__ __forceinline__ place rows(const call &a, i32 head)
       a.Q.n, a.K.n, a.V.n, a.O.n,
       a.q, a.k,
   };
+% end
 }
 
 //: ceil_div
@@ -61,6 +85,9 @@ __device__ __forceinline__ i32 ceil_div(i32 x, i32 y)
 }
 
 //: turn -- what one block does: a tile of Q of one head; `head` counts the query heads of all batches
+% if packed then
+// (those that share K and V being packed, these are the heads of K and V)
+% end
 struct turn {
   i32 head, i0;
 };
@@ -69,7 +96,11 @@ struct turn {
 // longest under a causal mask, first. Heads together share L2; the longest first leaves short ones for the end.
 __device__ __forceinline__ turn turn_of(const call &a, i32 block)
 {
+% if packed then
+  const i32 Tr = ceil_div(a.q * (a.h / a.hk), Br), heads = a.b * a.hk, most = min(Z, heads);
+% else
   const i32 Tr = ceil_div(a.q, Br), heads = a.b * a.h, most = min(Z, heads);
+% end
   const i32 first = block / (Tr * most) * most, x = block - Tr * first;
   const i32 together = min(most, heads - first);
   return {first + x % together, Br * (Tr - 1 - x / together)};
@@ -100,9 +131,15 @@ template <i32 rows_ = Br, class Lengths> __device__ __forceinline__ tiles range(
   if (i0 >= at.nq)
     return {0, 0, 0};
 % if causal then
+%  if packed then
+  // Row i sees keys 0 .. i / peers + lead: the last row of each head sees the last key.
+  const i32 first_sees = max(0, i0 / at.peers + 1 + at.lead);
+  const i32 last_sees = max(0, (min(i0 + rows_, at.nq) - 1) / at.peers + 1 + at.lead);
+%  else
   // Row i sees keys 0 .. i + nk - nq: the last row sees the last key.
   const i32 first_sees = max(0, i0 + 1 + at.nk - at.nq);
   const i32 last_sees = max(0, min(i0 + rows_, at.nq) + at.nk - at.nq);
+%  end
   return {0, first_sees / Bc, ceil_div(last_sees, Bc)};
 % else
   return {0, at.nk / Bc, ceil_div(at.nk, Bc)};
@@ -112,7 +149,9 @@ template <i32 rows_ = Br, class Lengths> __device__ __forceinline__ tiles range(
 //: keep -- hook: whether row i may see key j
 template <class Lengths> __device__ __forceinline__ bool keep(const Lengths &at, i32 i, i32 j)
 {
-% if causal then
+% if causal and packed then
+  return j <= i / at.peers + at.lead; // and so j < nk for every row there is
+% elseif causal then
   return j <= i + at.nk - at.nq; // and so j < nk for every row there is
 % else
   return j < at.nk;

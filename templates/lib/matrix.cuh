@@ -55,5 +55,5 @@ __device__ __forceinline__ void fill_group(float *to, float x)
 //: sums_at -- where the rows of O lie while they grow: floats, `row` from one to the next
 struct sums_at {
   float *data;
-  i64 row;
+  $(packed and "packed_rows" or "i64") row;
 };

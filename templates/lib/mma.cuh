@@ -99,6 +99,32 @@ __device__ __forceinline__ flight<Tile> depart(Tile to, const elem *from, i64 st
   return {};
 % end
 }
+% if packed then
+// The rows of several heads do not lie at one distance: where each is, is worked out by itself.
+template <i32 d, class Tile>
+__device__ __forceinline__ flight<Tile> depart(Tile to, const elem *from, const packed_rows &stride, i32 i0, i32 n)
+{
+  flight<Tile> f;
+  const share<Tile> my;
+#pragma unroll
+  for (i32 k = 0; k < share<Tile>::count; k++) {
+    const i32 i = my.i + k * share<Tile>::step;
+    const bool real = i < n - i0 && my.x * A < d;
+    const elem *p = real ? from + (i64(i0) + i) * stride + my.x * A : from;
+%  if travels then
+    f.chunk[k] = {};
+    if (my.has(k) && real)
+      f.chunk[k] = get_chunk(p);
+  }
+%  else
+    if (my.has(k))
+      copy_async(my.at(to, k), p, real);
+  }
+  copy_commit();
+%  end
+  return f;
+}
+% end
 
 //: land -- the tile is written; or all copies of this thread have landed
 template <class Tile> __device__ __forceinline__ void land(Tile to, const flight<Tile> &f)

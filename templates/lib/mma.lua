@@ -6,7 +6,7 @@ local function ceil_div(x, y) return (x + y - 1) // y end
 local function up(x, y) return ceil_div(x, y) * y end
 
 mma.libs = function(p)
-  return { "lib/args.h", "lib/hooks.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/fragments.cuh",
+  return { "lib/args.h", "lib/hooks.cuh", "lib/packed.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/fragments.cuh",
     "lib/mma.cuh",
     mma.bytes(p) == 2 and "lib/half.cuh" or "lib/tf32.cuh" }
 end
@@ -21,7 +21,14 @@ mma.tunables = {
   { "Z", { 1, 8, 64 }, "heads whose tiles of Q start together, the longest first" },
   -- Elements one by one are for tensors that allow nothing else: never faster, so not worth a walk.
   { "W", { 1, 16 }, "bytes that tensors are aligned to: 16, or 1 = elements one by one", { 16 } },
+  { "G", { 0, 1 }, "tiles of Q hold rows of 0 = one head, 1 = all heads that share K and V",
+    function(p) return mma.has_few_rows(p) and { 1, 0 } or { 0 } end, unsaid = 0 },
 }
+
+-- Heads whose rows lie in one tile of Q, and whether a problem has so few rows of Q that they are worth putting
+-- together: alone, those of a head would fill half of a tile at most.
+function mma.group(c, p) return c.G == 1 and p.h // p.hk or 1 end
+function mma.has_few_rows(p) return p.h > p.hk and p.q <= 32 end
 
 function mma.bytes(p) return (p.dtype == "f16" or p.dtype == "bf16") and 2 or 4 end
 function mma.chunk(p) return 16 // mma.bytes(p) end
@@ -57,7 +64,9 @@ function mma.constants(c, p)
 end
 
 -- What the CUDA text asks for in its Lua lines.
-function mma.words(c, p, g) return { libs = mma.libs(p), travels = mma.travels(c, p, g), dtype = p.dtype } end
+function mma.words(c, p, g)
+  return { libs = mma.libs(p), travels = mma.travels(c, p, g), dtype = p.dtype, packed = c.G == 1 }
+end
 
 -- Bytes of tiles in shared memory.
 function mma.Q_bytes(c, p) return c.Br * math.max(mma.Dp(p), mma.Dw(p)) * mma.bytes(p) end
@@ -128,12 +137,18 @@ function mma.steps(c) return c.s == 0 and 4 or c.s == 1 and 2 or 1.3 end
 -- The first that fits. 32 rows of a warp while d leaves it the registers: on an H200 within a tenth of the best for
 -- d 40 to 128, the rows below for d 192 and 256; the rest are for less shared memory and for f32 tensors.
 mma.defaults = {}
+-- Few rows of heads that share K and V, put together: one tile, and as much of K and V on its way as fits.
+for _, row in ipairs { { 64, 64, 4, 4, 0, 128 }, { 64, 64, 4, 2, 0, 128 }, { 64, 32, 4, 4, 0 }, { 64, 32, 4, 2, 0 },
+  { 64, 64, 4, 1, 0, 128 }, { 64, 32, 4, 1, 0, 192 }, { 64, 16, 4, 1, 0 }, { 32, 16, 2, 1, 0 } } do
+  mma.defaults[#mma.defaults + 1] = { Br = row[1], Bc = row[2], w = row[3], s = row[4], Q = row[5], b = 1, Z = 1,
+    W = 16, G = 1, most = row[6], meant = mma.has_few_rows }
+end
 for _, row in ipairs { { 128, 64, 4, 1, 0, 128 }, { 64, 64, 4, 1, 0 }, { 64, 32, 4, 1, 0 }, { 64, 32, 4, 1, 1 },
   { 64, 16, 4, 1, 1 }, { 32, 16, 2, 1, 0 }, { 64, 64, 4, 0, 1 }, { 64, 32, 4, 0, 1 }, { 64, 16, 4, 0, 1 },
   { 32, 16, 2, 0, 1 }, { 64, 16, 4, 0, 0 }, { 32, 16, 2, 0, 0 } } do
   for _, Z in ipairs { 8, 1 } do -- the former under a causal mask
     mma.defaults[#mma.defaults + 1] =
-      { Br = row[1], Bc = row[2], w = row[3], s = row[4], Q = row[5], b = 1, Z = Z, W = 16, most = row[6] }
+      { Br = row[1], Bc = row[2], w = row[3], s = row[4], Q = row[5], b = 1, Z = Z, W = 16, G = 0, most = row[6] }
   end
 end
 
@@ -158,7 +173,7 @@ mma.constraints = {
 -- The kernels without a pipeline, fa1 and standard, have fewer choices: one tile of K and of V, Q in shared memory.
 mma.plain_tunables = {}
 for _, row in ipairs(mma.tunables) do
-  if row[1] ~= "s" and row[1] ~= "Q" and row[1] ~= "Z" then mma.plain_tunables[#mma.plain_tunables + 1] = row end
+  if row[1] ~= "s" and row[1] ~= "Q" and row[1] ~= "Z" and row[1] ~= "G" then mma.plain_tunables[#mma.plain_tunables + 1] = row end
 end
 local function whole(c) return { Br = c.Br, Bc = c.Bc, w = c.w, b = c.b, W = c.W, s = 1, Q = 0, Z = 1 } end
 function mma.plain(of) return function(c, p, g) return of(whole(c), p, g) end end

@@ -20,7 +20,7 @@ end
 function simt.threads(c) return c.T end
 
 local libs = { "lib/args.h", "lib/hooks.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/simt.cuh" }
-function simt.words(c, p) return { libs = libs, dtype = p.dtype, Q = 0, b = 1, O_apart = false } end
+function simt.words(c, p) return { libs = libs, dtype = p.dtype, packed = false, Q = 0, b = 1, O_apart = false } end
 
 -- Lanes that share a row, columns of S of a thread, chunks of O of a thread, padded width of V.
 function simt.lanes(c) return c.T * c.R // c.Br end
@@ -81,21 +81,23 @@ simt.constraints = {
 }
 
 -- KV tiles visited by each tile of Q on average. A sum over all tiles of Q, so kept: a space asks for it with
--- the same tiles many times.
+-- the same tiles many times. `group`: heads that share the rows of a tile, where not one alone has them.
 local kept = {}
-function simt.visits(c, p)
+function simt.visits(c, p, group)
   if kept.p ~= p then kept = { p = p } end
-  local tiles = c.Br * 65536 + c.Bc
-  kept[tiles] = kept[tiles] or simt.count_visits(c, p)
+  local tiles = ((group or 1) * 65536 + c.Br) * 65536 + c.Bc
+  kept[tiles] = kept[tiles] or simt.count_visits(c, p, group or 1)
   return kept[tiles]
 end
 -- What the tile with the most visits has above the mean, as a part of the mean.
-function simt.uneven(c, p) return p.causal and ceil_div(p.k, c.Bc) / math.max(simt.visits(c, p), 1) - 1 or 0 end
-function simt.count_visits(c, p)
+function simt.uneven(c, p, group)
+  return p.causal and ceil_div(p.k, c.Bc) / math.max(simt.visits(c, p, group), 1) - 1 or 0
+end
+function simt.count_visits(c, p, group)
   if not p.causal then return ceil_div(p.k, c.Bc) end
-  local all, Tr = 0, ceil_div(p.q, c.Br)
+  local all, Tr = 0, ceil_div(p.q * group, c.Br)
   for i = 0, Tr - 1 do
-    local sees = math.min((i + 1) * c.Br, p.q) + p.k - p.q
+    local sees = ceil_div(math.min((i + 1) * c.Br, p.q * group), group) + p.k - p.q
     all = all + ceil_div(math.max(0, sees), c.Bc)
   end
   return all / Tr

@@ -198,7 +198,7 @@ __device__ __forceinline__ rowvec load_rowvec(const float *from, i32 i0, i32 n)
 }
 
 //: store_rowvec -- one number a row to device memory, written by the first lane of the row
-__device__ __forceinline__ void store_rowvec(const rowvec &v, float *to, i32 i0, i32 n)
+__device__ __forceinline__ void store_rowvec(const rowvec &v, $(packed and "const lse_rows &" or "float *")to, i32 i0, i32 n)
 {
 #pragma unroll
   for (i32 r = 0; r < R; r++)

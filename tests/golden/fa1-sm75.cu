@@ -50,9 +50,11 @@ typedef float elem;
 struct place {
   const elem *Q, *K, *V; // row 0
   elem *O;
+#line 22 "templates/lib/hooks.cuh"
   float *LSE;         // null: not wanted
   i64 Qn, Kn, Vn, On; // from row to row
   i32 nq, nk;         // how many rows
+#line 26 "templates/lib/hooks.cuh"
 };
 
 //: heads -- one batch, one query head and the head of K and V that it shares
@@ -67,10 +69,11 @@ __device__ __forceinline__ heads heads_of(const call &a, i32 head)
   return {head / a.h, h, h / (a.h / a.hk)};
 }
 
-#line 41 "templates/lib/hooks.cuh"
+#line 51 "templates/lib/hooks.cuh"
 //: rows -- hook
 __device__ __forceinline__ place rows(const call &a, i32 head)
 {
+#line 67 "templates/lib/hooks.cuh"
   const heads at = heads_of(a, head);
   const i64 b = at.b, h = at.h, hk = at.hk;
   return {
@@ -82,6 +85,7 @@ __device__ __forceinline__ place rows(const call &a, i32 head)
       a.Q.n, a.K.n, a.V.n, a.O.n,
       a.q, a.k,
   };
+#line 79 "templates/lib/hooks.cuh"
 }
 
 #line 11 "templates/arch/sm75.cuh"
@@ -98,7 +102,7 @@ struct sums_at {
   i64 row;
 };
 
-#line 57 "templates/lib/hooks.cuh"
+#line 81 "templates/lib/hooks.cuh"
 //: ceil_div
 __device__ __forceinline__ i32 ceil_div(i32 x, i32 y)
 {
@@ -286,7 +290,7 @@ template <class Tile> __device__ __forceinline__ void land(Tile to, const flight
   }
 }
 
-#line 92 "templates/lib/hooks.cuh"
+#line 123 "templates/lib/hooks.cuh"
 //: tiles -- KV tiles [first, full) that no mask touches, then [full, last) that one does
 struct tiles {
   i32 first, full, last;
@@ -297,12 +301,13 @@ template <i32 rows_ = Br, class Lengths> __device__ __forceinline__ tiles range(
 {
   if (i0 >= at.nq)
     return {0, 0, 0};
-#line 103 "templates/lib/hooks.cuh"
+#line 139 "templates/lib/hooks.cuh"
   // Row i sees keys 0 .. i + nk - nq: the last row sees the last key.
   const i32 first_sees = max(0, i0 + 1 + at.nk - at.nq);
   const i32 last_sees = max(0, min(i0 + rows_, at.nq) + at.nk - at.nq);
+#line 143 "templates/lib/hooks.cuh"
   return {0, first_sees / Bc, ceil_div(last_sees, Bc)};
-#line 110 "templates/lib/hooks.cuh"
+#line 147 "templates/lib/hooks.cuh"
 }
 
 #line 180 "templates/lib/simt.cuh"
@@ -385,13 +390,13 @@ __device__ __forceinline__ void orient(scores &S, float scale)
   }
 }
 
-#line 112 "templates/lib/hooks.cuh"
+#line 149 "templates/lib/hooks.cuh"
 //: keep -- hook: whether row i may see key j
 template <class Lengths> __device__ __forceinline__ bool keep(const Lengths &at, i32 i, i32 j)
 {
-#line 116 "templates/lib/hooks.cuh"
+#line 155 "templates/lib/hooks.cuh"
   return j <= i + at.nk - at.nq; // and so j < nk for every row there is
-#line 120 "templates/lib/hooks.cuh"
+#line 159 "templates/lib/hooks.cuh"
 }
 
 #line 51 "templates/lib/softmax.cuh"
@@ -608,7 +613,7 @@ template <class A, class B> __device__ __forceinline__ void mma_AB(outputs &O, A
   }
 }
 
-#line 122 "templates/lib/hooks.cuh"
+#line 161 "templates/lib/hooks.cuh"
 //: inverse -- 1 / l; a row that sees no key has l = 0 and gives O = 0
 __device__ __forceinline__ float inverse(float l)
 {
@@ -635,7 +640,7 @@ __device__ __forceinline__ float lg2(float x)
   return y;
 }
 
-#line 128 "templates/lib/hooks.cuh"
+#line 167 "templates/lib/hooks.cuh"
 //: finish -- hook: LSE = scale m + ln l; +inf for a row that sees no key
 __device__ __forceinline__ float finish(float m, float l, float c)
 {

@@ -1,0 +1,21 @@
+// packed.cuh -- where the rows of heads that share K and V lie, when tiles of Q hold rows of all of them: for calls
+// with few rows, which then fill a tile and read K and V once for all these heads.
+
+//: packed_rows -- the rows of such heads as rows of one matrix: row r is row r / peers of head r % peers. A row's
+// number times this, as times a stride, is where that row lies.
+struct packed_rows {
+  i64 n, h;  // from row to row, head to head
+  i32 peers; // heads that share K and V
+};
+__device__ __forceinline__ i64 operator*(i64 r, const packed_rows &by)
+{
+  return i32(r) / by.peers * by.n + i32(r) % by.peers * by.h;
+}
+
+//: lse_rows -- the LSE of such rows
+struct lse_rows {
+  float *data;
+  packed_rows by;
+  __device__ __forceinline__ explicit operator bool() const { return data; }
+  __device__ __forceinline__ float &operator[](i64 r) const { return data[r * by]; }
+};
