@@ -6,40 +6,18 @@
  * what was counted is stored. What is stored with the same source and tools is not tried again. */
 #include "tune.h"
 
+#include "hand.h"
 #include "plan.h"
-#include "pool.h"
 #include "race.h"
 #include "share.h"
+#include "stop.h"
 #include "twins.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* 0: go on; a signal's number: it asked to stop; -1: an error did. Compiles read it as their cancel flag. */
-static volatile sig_atomic_t stop;
-_Static_assert(sizeof(sig_atomic_t) == sizeof(int), "fat_bench.cancel points at it");
-
-static void on_signal(int number)
-{
-  __atomic_store_n(&stop, number, __ATOMIC_RELAXED); /* pool threads read it meanwhile */
-}
-
-/* The first signal stops the tune in good order, a second one ends the process at once. */
-static void watch_signals(bool on, struct sigaction before[2])
-{
-  static const int numbers[2] = {SIGINT, SIGTERM};
-  struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-  sigemptyset(&action.sa_mask);
-  for (int i = 0; i < 2; i++)
-    if (on)
-      sigaction(numbers[i], &action, &before[i]);
-    else
-      sigaction(numbers[i], &before[i], NULL);
-}
 
 enum { AHEAD = 16 /* compiled jobs that may wait for the GPU */ };
 static const double worth_keeping = 1.05; /* times the best of a line so far: it may come to a race */
@@ -57,44 +35,6 @@ typedef struct tuning {
   int64_t run;
   fat_progress progress;
 } tuning;
-
-/* A pool thread's own script; `error` where it could not be opened. */
-typedef struct hand {
-  const tuning *t;
-  fat_script *script;
-  fat_error error;
-} hand;
-
-static void *hand_begin(void *shared)
-{
-  hand *h = calloc(1, sizeof *h);
-  if (!h)
-    return NULL;
-  h->t = shared;
-  if (fat_script_open(h->t->order->templates, &h->script, &h->error) != FAT_OK)
-    h->script = NULL;
-  return h;
-}
-
-static void hand_work(void *job, void *state)
-{
-  fat_job *j = job;
-  hand *h = state;
-  if (!h)
-    j->status = fat_status_fail(&j->error, FAT_E_NOMEM, "out of memory for a thread that compiles");
-  else if (!h->script)
-    j->status = fat_status_fail(&j->error, h->error.status, "%s", h->error.text);
-  else
-    fat_trial_make(j, &h->t->order->bench, h->script);
-}
-
-static void hand_end(void *state)
-{
-  hand *h = state;
-  if (h)
-    fat_script_close(h->script);
-  free(h);
-}
 
 /* The binary is worth keeping: it may be launched again, or come to a race. */
 static bool keeps_binary(const tuning *t, const fat_task_job *done)
@@ -153,7 +93,7 @@ static bool late(const tuning *t)
 
 static bool ending(const tuning *t)
 {
-  return stop || t->out->out_of_budget;
+  return fat_stop_asked() || t->out->out_of_budget;
 }
 
 /* Gives the pool as much as it can work on, but no more than the GPU's queue has room for. */
@@ -234,8 +174,7 @@ static fat_status drain(tuning *t, fat_pool *pool, int threads, fat_error *err)
   }
   if (status == FAT_OK)
     return FAT_OK;
-  if (!stop)
-    __atomic_store_n(&stop, -1, __ATOMIC_RELAXED); /* compiles are given up */
+  fat_stop_ask();
   drop(t, pool);
   for (void *job; fat_pool_pending(pool) > 0;)
     if ((job = fat_pool_take(pool, 0.1)))
@@ -252,7 +191,7 @@ static fat_status work(tuning *t, fat_error *err)
   threads = threads > t->plan.task_count ? t->plan.task_count
             : threads > FAT_TUNE_JOBS    ? FAT_TUNE_JOBS
                                          : threads;
-  FAT_TRY(fat_pool_open(threads, hand_begin, hand_work, hand_end, t, &pool, err));
+  FAT_TRY(fat_hand_pool(t->order, threads, &pool, err));
   fat_status status = drain(t, pool, threads, err);
   fat_pool_close(pool);
   return status;
@@ -266,8 +205,8 @@ static fat_status hold_races(tuning *t, fat_error *err)
   for (int i = 0; i < t->out->line_count && !ending(t); i++) {
     bool again = true;
     for (int n = 0; n < RACES && again && !ending(t); n++) {
-      FAT_TRY(fat_race_hold(t->order, t->order->measure, &t->out->lines[i], t->run, &stop, &t->progress,
-                            &again, err));
+      FAT_TRY(fat_race_hold(t->order, t->order->measure, &t->out->lines[i], t->run, t->order->bench.cancel,
+                            &t->progress, &again, err));
       fat_progress_show(&t->progress);
     }
   }
@@ -307,11 +246,11 @@ static fat_status run_trials(tuning *t, fat_error *err)
        i++) { /* a race may bring forth what is shared, and whose twin is due */
     status = work_shared(t, err);
     if (status == FAT_OK)
-      status = fat_twins_make(order, t->out, t->incumbent, t->run, &stop, err);
+      status = fat_twins_make(order, t->out, t->incumbent, t->run, t->order->bench.cancel, err);
     if (i < 2 && status == FAT_OK && order->measure)
       status = hold_races(t, err);
   }
-  t->out->signal = stop > 0 ? stop : 0;
+  t->out->signal = fat_stop_signal();
   fat_progress_end(&t->progress);
   const char *how = status != FAT_OK        ? "failed"
                     : t->out->signal        ? "interrupted"
@@ -360,7 +299,7 @@ static fat_status keep_results(tuning *t, fat_error *err)
   for (int a = 0; a < asks->count && t->order->measure; a++)
     FAT_TRY(fat_race_crown(t->order, &asks->list[a].problem, t->incumbent[a], err));
   for (int i = 0; i < t->out->line_count && !t->order->measure; i++)
-    FAT_TRY(fat_keep_store(&t->plan.keeps[i], &t->out->lines[i], t->order, stop != 0, err));
+    FAT_TRY(fat_keep_store(&t->plan.keeps[i], &t->out->lines[i], t->order, fat_stop_asked(), err));
   return FAT_OK;
 }
 
@@ -368,13 +307,11 @@ fat_status fat_tune_run(const fat_order *given, fat_outturn *outturn, fat_error 
 {
   fat_order order = *given;
   tuning t = {.order = &order, .out = outturn};
-  struct sigaction before[2];
+  fat_stop stops;
   bool due = false;
   *outturn = (fat_outturn){0};
-  order.bench.cancel = &stop;
-  stop = 0;
-  watch_signals(true, before);
-  fat_status status = fat_plan_make(&order, &stop, outturn, &t.plan, err);
+  order.bench.cancel = fat_stop_begin(&stops);
+  fat_status status = fat_plan_make(&order, order.bench.cancel, outturn, &t.plan, err);
   if (status == FAT_OK)
     status = read_incumbents(&t, err);
   if (status == FAT_OK)
@@ -383,7 +320,7 @@ fat_status fat_tune_run(const fat_order *given, fat_outturn *outturn, fat_error 
     status = run_trials(&t, err);
   if (status == FAT_OK)
     status = keep_results(&t, err);
-  watch_signals(false, before);
+  fat_stop_end(&stops);
   fat_plan_free(&t.plan, outturn);
   free(t.best);
   free(t.incumbent);

@@ -1,0 +1,45 @@
+/* stop.c -- one flag for the process, since a signal belongs to the process. */
+#include "stop.h"
+
+/* 0: go on; a signal's number: it asked to stop; -1: an error did. */
+static volatile sig_atomic_t asked;
+_Static_assert(sizeof(sig_atomic_t) == sizeof(int), "read by way of an int pointer");
+
+static const int numbers[2] = {SIGINT, SIGTERM};
+
+static void on_signal(int number)
+{
+  __atomic_store_n(&asked, number, __ATOMIC_RELAXED); /* pool threads read it meanwhile */
+}
+
+const volatile int *fat_stop_begin(fat_stop *stop)
+{
+  struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+  sigemptyset(&action.sa_mask);
+  asked = 0;
+  for (int i = 0; i < 2; i++)
+    sigaction(numbers[i], &action, &stop->before[i]);
+  return &asked;
+}
+
+void fat_stop_end(const fat_stop *stop)
+{
+  for (int i = 0; i < 2; i++)
+    sigaction(numbers[i], &stop->before[i], NULL);
+}
+
+void fat_stop_ask(void)
+{
+  if (!asked)
+    __atomic_store_n(&asked, -1, __ATOMIC_RELAXED);
+}
+
+bool fat_stop_asked(void)
+{
+  return asked != 0;
+}
+
+int fat_stop_signal(void)
+{
+  return asked > 0 ? asked : 0;
+}
