@@ -4,7 +4,7 @@
  * Every barrier, wait and commit is taken out in turn, in the configs where it is needed: what one schedule
  * waits for, another has waited for already. A table holds other defects (bites.h says how). A tile without
  * its swizzle is right, but slow: its bank conflicts are counted. */
-#include "bites.h"
+#include "bites_calls.h"
 
 /* Causal, with tiles no mask touches and tiles of both kinds of edges, several of each. */
 #define SHAPE   "-b1-h2k1-q150-k170-d40-causal all lay=padded"
@@ -37,30 +37,8 @@ static const struct {
     {"standard", F16},       {"fa1", TF32},          {"fa1", WIDE_V},        {PACKED("s2-Q1"), SHARED_BF16},
 };
 
-/* A call, by its place in the templates and by how many times its line was rendered before. */
-typedef struct call {
-  emu_finding place;
-  int rendering;
-  bool found;
-} call;
-
-enum { CALLS = 100 };
-static call calls[CALLS];
-static int call_count;
-
-static call *call_at(const emu_finding *place, int rendering)
-{
-  for (int i = 0; i < call_count; i++)
-    if (calls[i].place.line == place->line && calls[i].rendering == rendering &&
-        !strcmp(calls[i].place.file, place->file))
-      return &calls[i];
-  assert_true(call_count < CALLS);
-  calls[call_count] = (call){.place = *place, .rendering = rendering};
-  return &calls[call_count++];
-}
-
 /* Whether the text without this call races or leaves a copy behind. */
-static bool is_missed(const victim *v, const char *text, const call *of, const char *name)
+static bool is_missed(const victim *v, const char *text, const bites_call *of)
 {
   emu_report report;
   char line[512], why[512];
@@ -70,7 +48,7 @@ static bool is_missed(const victim *v, const char *text, const call *of, const c
     if (found->kind != EMU_RACE && found->kind != EMU_NEVER_AWAITED)
       continue;
     if (!has_access(line_text(text, found->file, found->line, line, sizeof line)))
-      fail_msg("without the %s of %s:%d: no access stands on the line of '%s'", name, of->place.file,
+      fail_msg("without the %s of %s:%d: no access stands on the line of '%s'", of->name, of->place.file,
                of->place.line, found->text);
     print_message("%s without %s:%d: %s\n", emu_check_title(&v->c, &v->config), of->place.file,
                   of->place.line, found->text);
@@ -79,59 +57,18 @@ static bool is_missed(const victim *v, const char *text, const call *of, const c
   return false;
 }
 
-/* Takes every call of a name out of one config's text that no config has missed before. */
-static void take_out(const victim *v, const char *name)
-{
-  char *text = strdup(fat_text_get(&v->source.text));
-  emu_finding last = {0};
-  int rendering = 0, lines[CALLS] = {0}, count = 0;
-  assert_non_null(text);
-  for (char *at = strstr(text, name); at; at = strstr(at + 1, name)) {
-    emu_finding place = place_of(text, at);
-    const size_t length = strcspn(at, ";");
-    if (strstr(place.file, "templates/arch/") || at[length] != ';')
-      continue;
-    if (strcmp(place.file, last.file))
-      count = 0;
-    rendering = 0;
-    for (int i = 0; i < count; i++)
-      rendering += lines[i] == place.line;
-    assert_true(count < CALLS);
-    lines[count++] = place.line;
-    last = place;
-    call *c = call_at(&place, rendering);
-    if (c->found)
-      continue;
-    char kept[64];
-    assert_true(length < sizeof kept);
-    memcpy(kept, at, length);
-    memset(at, ' ', length);
-    c->found = is_missed(v, text, c, name);
-    memcpy(at, kept, length);
-  }
-  free(text);
-}
-
 static void every_call_is_missed(void **state)
 {
   (void)state;
-  static const char *const names[] = {"block_sync()", "warp_sync()", "copy_wait<", "copy_commit()"};
+  static const char *const names[] = {"block_sync", "warp_sync", "copy_wait", "copy_commit"};
   for (unsigned i = 0; i < sizeof schedules / sizeof *schedules; i++) {
     victim v = victim_of(schedules[i].kernel, schedules[i].line);
     is_sound(&v);
     for (unsigned j = 0; j < sizeof names / sizeof *names; j++)
-      take_out(&v, names[j]);
+      take_out(&v, names[j], true, is_missed);
     victim_free(&v);
   }
-  assert_true(call_count >= 20);
-  int never = 0;
-  for (int i = 0; i < call_count; i++)
-    if (!calls[i].found) {
-      print_message("never missed: %s:%d, rendering %d\n", calls[i].place.file, calls[i].place.line,
-                    calls[i].rendering + 1);
-      never++;
-    }
-  assert_int_equal(never, 0);
+  all_were_missed(20);
 }
 
 /* ---- other defects ---- */

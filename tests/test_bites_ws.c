@@ -5,8 +5,7 @@
  * where it is needed: a finding of any kind counts, a block in which nobody can
  * go on, or a wrong result. Of a line that is rendered twice the second one is
  * for FATUNE_FULL=1. A table holds other defects (bites.h says how). */
-#include "bites.h"
-#include <ctype.h>
+#include "bites_calls.h"
 
 /* Causal, several tiles of Q for a block, tiles that no mask touches and tiles
  * of both kinds of edges. */
@@ -68,50 +67,8 @@ static const char *const names[] = {
     "stmatrix",
 };
 
-enum { CALLS = 200 };
-
-/* A call, by its place in the templates and by how many times its line was
- * rendered before. */
-typedef struct call {
-  emu_finding place;
-  int rendering;
-  const char *name;
-  bool found;
-} call;
-
-static call calls[CALLS];
-static int call_count;
-
-static call *call_at(const char *name, const emu_finding *place, int rendering)
-{
-  for (int i = 0; i < call_count; i++)
-    if (calls[i].place.line == place->line && calls[i].rendering == rendering && calls[i].name == name &&
-        !strcmp(calls[i].place.file, place->file))
-      return &calls[i];
-  assert_true(call_count < CALLS);
-  calls[call_count] = (call){.place = *place, .rendering = rendering, .name = name};
-  return &calls[call_count++];
-}
-
-/* The length of a call that is a statement: its name, brackets, a semicolon
- * behind them; else 0. */
-static size_t statement(const char *text, const char *at, const char *name)
-{
-  const char *end = at + strlen(name);
-  int depth = 0;
-  if (at > text && (isalnum((unsigned char)at[-1]) || at[-1] == '_'))
-    return 0;
-  if (*end != '(')
-    return 0;
-  do {
-    depth += *end == '(';
-    depth -= *end == ')';
-  } while (*end++ && depth > 0);
-  return *end == ';' ? (size_t)(end - at) : 0;
-}
-
 /* Whether the text without this call is found out. */
-static bool is_missed(const victim *v, const char *text, const call *of)
+static bool is_missed(const victim *v, const char *text, const bites_call *of)
 {
   emu_report report;
   char why[512];
@@ -122,39 +79,6 @@ static bool is_missed(const victim *v, const char *text, const call *of)
   return report.findings || wrong;
 }
 
-/* Takes every call of a name out of one config's text that no config has missed
- * before. */
-static void take_out(const victim *v, const char *name)
-{
-  char *text = strdup(fat_text_get(&v->source.text));
-  assert_non_null(text);
-  emu_finding before[CALLS];
-  int count = 0;
-  for (char *at = strstr(text, name); at; at = strstr(at + 1, name)) {
-    const size_t length = statement(text, at, name);
-    emu_finding place = place_of(text, at);
-    if (!length || strstr(place.file, "templates/arch/"))
-      continue;
-    int rendering = 0;
-    for (int i = 0; i < count; i++)
-      rendering += before[i].line == place.line && !strcmp(before[i].file, place.file);
-    assert_true(count < CALLS);
-    before[count++] = place;
-    if (rendering && !emu_check_full())
-      continue;
-    call *c = call_at(name, &place, rendering);
-    if (c->found)
-      continue;
-    char kept[256];
-    assert_true(length < sizeof kept);
-    memcpy(kept, at, length);
-    memset(at, ' ', length);
-    c->found = is_missed(v, text, c);
-    memcpy(at, kept, length);
-  }
-  free(text);
-}
-
 static void every_call_is_missed(void **state)
 {
   (void)state;
@@ -162,18 +86,10 @@ static void every_call_is_missed(void **state)
     victim v = victim_of(schedules[i].kernel, schedules[i].line);
     is_sound(&v);
     for (unsigned j = 0; j < sizeof names / sizeof *names; j++)
-      take_out(&v, names[j]);
+      take_out(&v, names[j], emu_check_full(), is_missed);
     victim_free(&v);
   }
-  assert_true(call_count >= 30);
-  int never = 0;
-  for (int i = 0; i < call_count; i++)
-    if (!calls[i].found) {
-      print_message("never missed: %s of %s:%d, rendering %d\n", calls[i].name, calls[i].place.file,
-                    calls[i].place.line, calls[i].rendering + 1);
-      never++;
-    }
-  assert_int_equal(never, 0);
+  all_were_missed(30);
 }
 
 /* ---- other defects ---- */

@@ -5,6 +5,7 @@
  * libfatune-jit). One line each; exit 1 where one fails, 77 where there is no GPU. */
 #include "driver.h"
 #include "fatune.h"
+#include "must.h"
 #include "problem.h"
 #include "reference.h"
 #include <dlfcn.h>
@@ -27,15 +28,6 @@ static struct {
   int (*create)(void **, unsigned, int), (*destroy)(void *), (*begin)(void *, int), (*end)(void *, void **);
   int (*instantiate)(void **, void *, unsigned long long), (*replay)(void *, void *);
 } more;
-
-#define MUST(call)                                                                                           \
-  do {                                                                                                       \
-    int must_ = (int)(call);                                                                                 \
-    if (must_ != 0) {                                                                                        \
-      printf("  line %d: %s gives %d: %s\n", __LINE__, #call, must_, fatune_detail());                       \
-      return false;                                                                                          \
-    }                                                                                                        \
-  } while (0)
 
 /* -- calls */
 

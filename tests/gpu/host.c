@@ -11,6 +11,7 @@
 #include "call.h"
 #include "device.h"
 #include "make.h"
+#include "must.h"
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -24,15 +25,6 @@ static fat_driver *driver;
 static const fat_cuda_calls *cu;
 static void *context;
 static fatune *library;
-
-#define MUST(call)                                                                                           \
-  do {                                                                                                       \
-    int must_ = (int)(call);                                                                                 \
-    if (must_ != 0) {                                                                                        \
-      printf("line %d: %s gives %d: %s\n", __LINE__, #call, must_, fatune_detail());                         \
-      return false;                                                                                          \
-    }                                                                                                        \
-  } while (0)
 
 /* -- what is called */
 
