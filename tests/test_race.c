@@ -86,6 +86,33 @@ static void the_fastest_where_many_are_near(void **state)
   assert_string_equal(in[FAT_RACE_MOST - 1]->config, "fwd:Br100");
 }
 
+/* A GPU at its power limit slows down whoever runs then: what took fewer clocks is the faster. */
+static void near_by_clocks(void **state)
+{
+  (void)state;
+  fat_row *cool = add("fwd:Br16", 1, 0), *hot = add("fwd:Br32", 1.1, 0), *far = add("fwd:Br48", 1.02, 0);
+  cool->timing.clock = far->timing.clock = 1700;
+  hot->timing.clock = 1500;
+  assert_string_equal(finalists(), "fwd:Br32 fwd:Br16");
+  far->timing.clock = NAN; /* not all can be told so */
+  assert_string_equal(finalists(), "fwd:Br16 fwd:Br48");
+}
+
+/* Once timed in turns they are compared by that, and not with what others took in a cooler moment. */
+static void wins_among_the_timed(void **state)
+{
+  (void)state;
+  fat_row *first = add("fwd:Br16", 1.15, 0), *second = add("fwd:Br32", 1.12, 0),
+          *third = add("fwd:Br48", 1.1, 0);
+  first->timing.clock = second->timing.clock = 1500;
+  third->timing.clock = 1700;
+  timed(first);
+  timed(second);
+  assert_string_equal(fat_race_winner(&rows, "")->config, "fwd:Br32");
+  third->ms = 0.98; /* fewer clocks, and no race held with it */
+  assert_string_equal(fat_race_winner(&rows, "")->config, "fwd:Br48");
+}
+
 /* Once, however it ended; again where another config has become the best. */
 static void due_once(void **state)
 {
@@ -150,6 +177,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(those_near_the_best, begin),
       cmocka_unit_test_setup(the_fastest_where_many_are_near, begin),
+      cmocka_unit_test_setup(near_by_clocks, begin),
+      cmocka_unit_test_setup(wins_among_the_timed, begin),
       cmocka_unit_test_setup(due_once, begin),
       cmocka_unit_test_setup(ties_of_a_race, begin),
       cmocka_unit_test_setup(as_long_as_its_entrants, begin),

@@ -17,22 +17,42 @@ static bool works(const fat_row *row, const char *kernel)
          isfinite(row->ms) && row->ms > 0;
 }
 
-static const fat_row *fastest(const fat_rows *rows, const char *kernel)
+/* What rows are compared by: by their clocks where not all were timed in one race. A GPU at its power limit
+ * has up to an eighth fewer clocks in a millisecond than a moment before, whoever's turn it is. */
+typedef enum measure_of { BY_MS, BY_CLOCKS } measure_of;
+
+static double cost(const fat_row *row, measure_of by)
+{
+  return by == BY_CLOCKS ? row->ms * row->timing.clock : row->ms;
+}
+
+static measure_of told_by(const fat_rows *rows, const char *kernel)
+{
+  for (int i = 0; i < rows->count; i++)
+    if (works(&rows->list[i], kernel) && !(rows->list[i].timing.clock > 0))
+      return BY_MS;
+  return BY_CLOCKS;
+}
+
+/* Of all, or of those that a race has timed. */
+static const fat_row *fastest(const fat_rows *rows, const char *kernel, measure_of by, bool timed)
 {
   const fat_row *best = NULL;
   for (int i = 0; i < rows->count; i++) {
     const fat_row *row = &rows->list[i];
-    if (works(row, kernel) && (!best || row->ms < best->ms || (row->ms == best->ms && row->id < best->id)))
+    if (!works(row, kernel) || (timed && !fat_rows_is_timed(row)))
+      continue;
+    if (!best || cost(row, by) < cost(best, by) || (cost(row, by) == cost(best, by) && row->id < best->id))
       best = row;
   }
   return best;
 }
 
 /* Keeps the fastest, sorted; the last place is kept free for the default. */
-static void insert(const fat_row *finalists[FAT_RACE_MOST], int *count, const fat_row *row)
+static void insert(const fat_row *finalists[FAT_RACE_MOST], int *count, const fat_row *row, measure_of by)
 {
   int at = *count;
-  while (at > 0 && finalists[at - 1]->ms > row->ms)
+  while (at > 0 && cost(finalists[at - 1], by) > cost(row, by))
     at--;
   if (at >= FAT_RACE_MOST - 1)
     return;
@@ -44,7 +64,8 @@ static void insert(const fat_row *finalists[FAT_RACE_MOST], int *count, const fa
 int fat_race_finalists(const fat_rows *rows, const char *kernel, const char *default_config,
                        const fat_row *finalists[FAT_RACE_MOST])
 {
-  const fat_row *best = fastest(rows, kernel), *standard = NULL;
+  const measure_of by = told_by(rows, kernel);
+  const fat_row *best = fastest(rows, kernel, by, false), *standard = NULL;
   int count = 0;
   if (!best)
     return 0;
@@ -52,8 +73,8 @@ int fat_race_finalists(const fat_rows *rows, const char *kernel, const char *def
     const fat_row *row = &rows->list[i];
     if (!works(row, kernel))
       continue;
-    if (row->ms <= near_best * best->ms)
-      insert(finalists, &count, row);
+    if (cost(row, by) <= near_best * cost(best, by))
+      insert(finalists, &count, row, by);
     if (strcmp(row->config, default_config) == 0)
       standard = row;
   }
@@ -216,7 +237,10 @@ static bool preferred(const fat_row *a, const fat_row *b, const char *incumbent)
 
 const fat_row *fat_race_winner(const fat_rows *rows, const char *incumbent)
 {
-  const fat_row *best = fastest(rows, NULL), *winner = best;
+  const fat_row *best = fastest(rows, NULL, told_by(rows, NULL), false), *winner;
+  if (best && fat_rows_is_timed(best)) /* times of one race say more than clocks */
+    best = fastest(rows, NULL, BY_MS, true);
+  winner = best;
   for (int i = 0; best && i < rows->count; i++) {
     const fat_row *row = &rows->list[i];
     if (works(row, NULL) && ties(row, best) && preferred(row, winner, incumbent))
