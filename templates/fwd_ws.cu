@@ -52,9 +52,9 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
 %  end
   for (i32 round = 0;; round++) {
     const step_of<Q_stages> slot(round);
-    const i32 Q = slot.slot * consumers + me;           // the place of this warpgroup's rows
-    wait(Q_full + Q, slot.parity);
-    const turn my = get_turn(Q);
+    const i32 place = slot.slot * consumers + me;       // the place of this warpgroup's rows
+    wait(Q_full + place, slot.parity);
+    const turn my = get_turn(place);
     if (my.head < 0)
       return;
     const i32 i0 = my.i0;
@@ -64,6 +64,7 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
     outputs O = {};
     rowvec m = row_fill(minus_inf()), l = row_fill(0.f);
     if (visit.first < visit.last) {
+      const query Q(Q_place(place));
       i32 j = visit.first;
       scores S;
       weights P;
@@ -88,7 +89,7 @@ $(grown)l = times(f, l);                                // l = exp(m_old - m) l
 %  local function first(masked)
         const step_of<stages> K(n);
         wait(K_full + K.slot, K.parity);
-        start_S(S, Q_place(Q), K_place(K.slot));        // S = Q K^T
+        start_S(S, Q, K_place(K.slot));        // S = Q K^T
         products_wait<0>();
         release(K_free + K.slot);
 %  softmax(masked)
@@ -100,7 +101,7 @@ $(grown)l = times(f, l);                                // l = exp(m_old - m) l
         wait(V_full + V.slot, V.parity);
         start_O(O, P, V_place(V.slot));                 // O = O + P V
         wait(K_full + K.slot, K.parity);
-        start_S(S, Q_place(Q), K_place(K.slot));        // the next S = Q K^T
+        start_S(S, Q, K_place(K.slot));        // the next S = Q K^T
         products_wait<0>();
         release(V_free + V.slot);
         release(K_free + K.slot);
@@ -114,7 +115,7 @@ $(grown)scale_rows(O, f);                               // O = exp(m_old - m) O
 %    if P == 1 then
         take_turn(me);
 %    end
-        start_S(S, Q_place(Q), K_place(K.slot));        // the next S = Q K^T
+        start_S(S, Q, K_place(K.slot));        // the next S = Q K^T
         wait(V_full + V.slot, V.parity);
         start_O(O, P, V_place(V.slot));                 // O = O + P V
 %    if P == 1 then
@@ -152,11 +153,11 @@ $(grown)scale_rows(O, f);                               // O = exp(m_old - m) O
       n++;
       l = row_total(l);
       scale_rows(O, row_inverse(l));                    // O = diag(l)^-1 O
-      store_outputs_from(Q_place(Q), O, O_map, at, i0 + 64 * me);
+      store_outputs_from(Q_place(place), O, O_map, at, i0 + 64 * me);
     } else
       store_zeros(rows(a, my.head), i0);                // no key is seen
     warp_sync();                                        // all lanes have read which tile this was
-    release(Q_free + Q);
+    release(Q_free + place);
     if (a.LSE.data)
       store_rowvec(row_finish(m, l, c), rows(a, my.head).LSE, i0, a.q);
     const tiles all = range(len, my.i0);

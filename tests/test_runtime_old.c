@@ -9,7 +9,7 @@
 
 #define HALF    "fwd-f16-b1-h2-q64-k64-d64"
 #define JIT     FAKES "/../runtime/libfatune-jit.so.0"
-#define MAPPED  "fwd_ws:Br128-Bc128-s2-q2-I2-P1-L0-Z1"
+#define MAPPED  "fwd_ws:Br128-Bc128-s2-q2-Q0-I2-P1-L0-Z1"
 #define PLAIN   "fwd:Br128-Bc32-w4-s1-Q1-b1-Z1-W16"
 #define OTHER   "fwd:Br64-Bc32-w4-s1-Q1-b1-Z1-W16"
 #define NARROW1 "fwd:Br64-Bc32-w4-s1-Q1-b1-Z1-W1"

@@ -146,21 +146,23 @@ template <i32 left> __device__ __forceinline__ void products_wait()
 % -- The operands of an accumulator of n columns: %0 to %(n/2 - 1), in blocks of 8 columns as ws.cuh names them.
 % -- (Printed by the two sections below, for the one shape in use.)
 
-//: wgmma_S -- S (64 rows, Bc columns) = A B^T or += with `add`; A and B in shared memory, 16 deep
+//: wgmma_S -- S (64 rows, Bc columns) = A B^T or += with `add`; A and B in shared memory, 16 deep, or A in registers
 // [wgmma.mma_async.sync.aligned.m64n$(Bc)k16]
-__device__ __forceinline__ void wgmma_S(scores &S, u64 a, u64 b, i32 add)
+__device__ __forceinline__ void wgmma_S(scores &S, $(Q == 1 and "const quad &a" or "u64 a"), u64 b, i32 add)
 {
 % local n, list, registers = Bc, {}, {}
 % for i = 0, n // 2 - 1 do list[#list + 1] = "%" .. i end
 % for i = 0, n // 8 - 1 do
 %   registers[#registers + 1] = string.format('"+f"(S.at[0][%d]), "+f"(S.at[0][%d]), "+f"(S.at[1][%d]), "+f"(S.at[1][%d])', 2 * i, 2 * i + 1, 2 * i, 2 * i + 1)
 % end
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %$(n // 2 + 2), 0;\n"
+% local A = Q == 1 and string.format("{%%%d, %%%d, %%%d, %%%d}", n // 2, n // 2 + 1, n // 2 + 2, n // 2 + 3) or "%" .. n // 2
+% local B = n // 2 + (Q == 1 and 4 or 1)
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %$(B + 1), 0;\n"
                "wgmma.mma_async.sync.aligned.m64n$(n)k16.f32.$(dtype).$(dtype) "
                "{$(table.concat(list, ", "))}, "
-               "%$(n // 2), %$(n // 2 + 1), p, 1, 1, 0, 0;\n}"
+               "$(A), %$(B), p, 1, 1, $(Q == 1 and "0" or "0, 0");\n}"
                : $(table.concat(registers, ", "))
-               : "l"(a), "l"(b), "r"(add));
+               : $(Q == 1 and '"r"(a.at[0]), "r"(a.at[1]), "r"(a.at[2]), "r"(a.at[3])' or '"l"(a)'), "l"(b), "r"(add));
 }
 
 //: wgmma_O -- O (64 rows, $(Do) columns) += A B; A in registers, B in shared memory with its columns contiguous

@@ -49,10 +49,13 @@ __device__ __forceinline__ void put_turn(i32 x, const turn &my)
   put4(turn_place(x) + 4, my.i0);
 }
 
-//: get_turn
+//: get_turn -- the first lane, which later says that its warp is done here, reads for all
 __device__ __forceinline__ turn get_turn(i32 x)
 {
-  return {shfl_first(i32(get4(turn_place(x)))), shfl_first(i32(get4(turn_place(x) + 4)))};
+  turn my = {0, 0};
+  if (thread_id() % 32 == 0)
+    my = {i32(get4(turn_place(x))), i32(get4(turn_place(x) + 4))};
+  return {shfl_first(my.head), shfl_first(my.i0)};
 }
 
 //: set_up -- one thread prepares the barriers. A copy arrives once; who has read it, with each of its warps
@@ -152,14 +155,32 @@ struct operand {
   __device__ __forceinline__ u64 at(u32 bytes) const { return u64(rest) << 32 | (start + (bytes >> 4)); }
 };
 
-//: start_S -- S = Q K^T begins. Rows of Q and K are the contiguous ones: 8 rows are 1024 bytes, 16 columns 32
-__device__ __forceinline__ void start_S(scores &S, u32 Q_address, u32 K_address)
+//: query -- the rows of Q of a warpgroup as products read them
+struct query {
+% if Q == 1 then
+  quad at[Dp / 16]; // in registers, a warp its 16 rows
+  __device__ __forceinline__ explicit query(u32 place)
+  {
+    const i32 lane = thread_id() % 32, row = warp_of() % 4 * 16 + lane % 16;
+#pragma unroll
+    for (i32 x = 0; x < Dp; x += 16)
+      at[x / 16] = ldmatrix(place + x / 64 * box_bytes<64> + row * 128 + ((x % 64 / 8 + lane / 16) ^ row % 8) * 16);
+  }
+% else
+  operand rows; // in shared memory; 8 rows are 1024 bytes
+  __device__ __forceinline__ explicit query(u32 place) : rows(place, 16, 1024) {}
+% end
+};
+
+//: start_S -- S = Q K^T begins. Rows of K are the contiguous ones: 8 rows are 1024 bytes, 16 columns 32
+__device__ __forceinline__ void start_S(scores &S, const query &Q, u32 K_address)
 {
-  const operand Q(Q_address, 16, 1024), K(K_address, 16, 1024);
+  const operand K(K_address, 16, 1024);
   products_fence();
 #pragma unroll
   for (i32 x = 0; x < Dp; x += 16)
-    wgmma_S(S, Q.at(x / 64 * box_bytes<64> + x % 64 * 2), K.at(x / 64 * box_bytes<Bc> + x % 64 * 2), x > 0);
+    wgmma_S(S, $(Q == 1 and "Q.at[x / 16]" or "Q.rows.at(x / 64 * box_bytes<64> + x % 64 * 2)"),
+            K.at(x / 64 * box_bytes<Bc> + x % 64 * 2), x > 0);
   products_commit();
 }
 

@@ -12,12 +12,15 @@ local Bc_values = {}
 for Bc = 32, 256, 16 do Bc_values[#Bc_values + 1] = Bc end
 
 -- Tried on an H200 in an earlier form of the kernel and left out, being slower in all shapes: one exponential of 8 by
--- multiply-adds (2 to 6 %; of 4, at d 64: 8 to 13 %), clusters of two blocks that share K and V by multicast (10 to 47 %).
+-- multiply-adds (2 to 6 %; of 4, at d 64: 8 to 13 %), clusters of two blocks that share K and V by multicast (10 to 47 %;
+-- with today's addresses again: 7 to 70 %), and the first S of the next tile of Q beside the last O of this one (4 to
+-- 10 % more clocks, the next tile of Q being known too late).
 ws.tunables = {
   { "Br", { 64, 128, 192 }, "rows of Q of one tile: 64 for each warpgroup that computes" },
   { "Bc", Bc_values, "rows of K and V of one tile" },
   { "s", { 1, 2, 3, 4 }, "tiles of K and of V in shared memory" },
   { "q", { 1, 2 }, "tiles of Q in shared memory: with 2 the next one comes while this one is worked on" },
+  { "Q", { 0, 1 }, "1 = products read Q from registers" },
   { "I", { 0, 1, 2 }, "1 = the next S = Q K^T starts before the softmax of this one, 2 = which ptxas is held to run beside O + P V" },
   { "P", { 0, 1 }, "1 = the warpgroups that compute start their products in turns: one's softmax, the other's products" },
   { "L", { 0, 1 }, "O and l are scaled down 0 = with every tile, 1 = when a maximum has outgrown the last by 2^8" },
@@ -82,21 +85,25 @@ function ws.constants(c, p)
   }
 end
 
--- The accumulators S and O, P, and about 24 for the rest: what a thread that computes needs.
-function ws.needs(c, p) return c.Bc // 2 + ws.Do(p) // 2 + (c.I > 0 and c.Bc // 4 or 0) + 24 end
+-- The accumulators S and O, P, and about 28 for the rest: what a thread that computes needs.
+function ws.needs(c, p) return c.Bc // 2 + ws.Do(p) // 2 + (c.I > 0 and c.Bc // 4 or 0) + c.Q * up(p.d, 16) // 4 + 28 end
 -- What the compiler reports is the share of a thread before registers move.
 function ws.registers(c) return 65536 // ws.threads(c) // 8 * 8 end
 
 -- How much longer a launch takes than its products alone, in tensor cores' time. Logarithms of 808 times of configs on
 -- an H200 (bf16 and f16, d 64, 128 and 256, N = 512 to 16k), as a sum of what a config and a problem bring in: 7 % off
 -- in the mean; among the 8 shortest predicted there was one within 2.1 % of the best in each problem of 12 configs or
--- more. They were the most promising of their spaces, not drawn by lot.
+-- more. They were the most promising of their spaces, not drawn by lot. The terms of Br = 192 and L at wider rows and
+-- that of Q were added by the clocks (not the times) of 246 configs of bf16, d 64 and 128, in a later run.
 function ws.slack(c, p, visits)
   local short, small, wide = 128 / c.Bc, p.d <= 64, p.dv > 192
   local once = 0.1 + (c.q == 1 and 0.08 or 0) + (c.P == 0 and 0.18 or 0) + (p.causal and 0.1 - 0.28 * c.Br / 128 or 0)
   local x = 0.3 - 0.17 * short + 0.085 * short * short + once / math.max(visits, 1)
   if small then x = x + 0.2 + 0.08 * short + (c.L == 1 and 0.04 or 0) + (c.Br == 192 and -0.17 or 0) end
   if wide then x = x + 0 - 0.16 * short end
+  if not small and c.Br == 192 then x = x - 0.06 end
+  if not small and c.L == 1 then x = x - 0.03 end
+  if c.Q == 1 then x = x + (small and 0.02 or -0.025) end
   if c.I == 0 then x = x + 0.08 end
   if c.I == 2 then x = x + (small and 0.03 or -0.04) end
   if c.P == 0 then x = x + (small and -0.02 or -0.05) end
@@ -122,7 +129,7 @@ ws.defaults = {}
 for _, row in ipairs { { 192, 128, 2, 1, 1, 0 }, { 128, 128, 2, 2, 1, 0 }, { 128, 112, 1, 2, 1, 1 }, { 128, 80, 1, 2, 1, 1 },
   { 128, 64, 1, 2, 1, 1 }, { 64, 64, 1, 2, 0, 1 } } do
   for _, Z in ipairs { 8, 1 } do
-    ws.defaults[#ws.defaults + 1] = { Br = row[1], Bc = row[2], s = 2, q = row[3], I = row[4], P = row[5], L = row[6], Z = Z }
+    ws.defaults[#ws.defaults + 1] = { Br = row[1], Bc = row[2], s = 2, q = row[3], Q = 0, I = row[4], P = row[5], L = row[6], Z = Z }
   end
 end
 

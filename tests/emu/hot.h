@@ -90,6 +90,7 @@ typedef struct emu_product {
   int32_t columns;   /* of the product */
   const uint32_t *a; /* registers of the left operand; NULL: it lies in shared memory */
   uint64_t left, right;
+  int32_t by_rows; /* the right operand: its rows are contiguous, else its columns */
   int32_t add, is_bf16;
 } emu_product;
 

@@ -133,8 +133,8 @@ void emu_store_commit(void);
 void emu_store_wait(void);
 void emu_copies_fence(void);
 EMU_CALL void emu_stmatrix(unsigned row, unsigned a, unsigned b, unsigned c, unsigned d, int place);
-EMU_CALL void emu_wgmma_S(float *c, int columns, unsigned long long a, unsigned long long b, int add_bf16,
-                          int place);
+EMU_CALL void emu_wgmma_S(float *c, int columns, const unsigned *a, unsigned long long left, unsigned long long b,
+                          int add_bf16, int place);
 EMU_CALL void emu_wgmma_O(float *c, int columns, const unsigned *a, unsigned long long b, int add_bf16,
                           int place);
 void emu_wgmma_fence(void);
@@ -413,7 +413,14 @@ TWIN void products_wait()
 template <class Sums>
 TWIN void wgmma_S(Sums &S, unsigned long long a, unsigned long long b, int add, int line = __builtin_LINE())
 {
-  emu_wgmma_S(&S.at[0][0], sizeof(S) / 2, a, b, (add != 0) | EMU_PRODUCTS_OF_BF16 * 2, line * EMU_OPS + EMU_WGMMA_S);
+  emu_wgmma_S(&S.at[0][0], sizeof(S) / 2, nullptr, a, b, (add != 0) | EMU_PRODUCTS_OF_BF16 * 2,
+              line * EMU_OPS + EMU_WGMMA_S);
+}
+template <class Sums>
+TWIN void wgmma_S(Sums &S, const quad &a, unsigned long long b, int add, int line = __builtin_LINE())
+{
+  emu_wgmma_S(&S.at[0][0], sizeof(S) / 2, a.at, 0, b, (add != 0) | EMU_PRODUCTS_OF_BF16 * 2,
+              line * EMU_OPS + EMU_WGMMA_S);
 }
 template <class Sums>
 TWIN void wgmma_O(Sums &O, const quad &a, unsigned long long b, int line = __builtin_LINE())

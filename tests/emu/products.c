@@ -66,19 +66,19 @@ static void check(emu_block *b, int group, const emu_product *p, uintptr_t pc)
 {
   const uint32_t *seen = emu_clocks_of_group(b, group);
   const operand right = operand_of(p->right, pc);
-  if (p->a) {
-    for (uint32_t k = 0; k < DEPTH; k++)
-      for (uint32_t n = 0; n < (uint32_t)p->columns; n += 8)
-        read_chunk(b, group, seen, of_columns(&right, k, n), pc);
+  const uint32_t columns = (uint32_t)p->columns;
+  for (uint32_t k = 0; k < DEPTH && !p->by_rows; k++)
+    for (uint32_t n = 0; n < columns; n += 8)
+      read_chunk(b, group, seen, of_columns(&right, k, n), pc);
+  for (uint32_t k = 0; k < DEPTH && p->by_rows; k += 8)
+    for (uint32_t n = 0; n < columns; n++)
+      read_chunk(b, group, seen, of_rows(&right, n, k), pc);
+  if (p->a)
     return;
-  }
   const operand left = operand_of(p->left, pc);
-  for (uint32_t k = 0; k < DEPTH; k += 8) {
+  for (uint32_t k = 0; k < DEPTH; k += 8)
     for (uint32_t r = 0; r < ROWS; r++)
       read_chunk(b, group, seen, of_rows(&left, r, k), pc);
-    for (uint32_t n = 0; n < (uint32_t)p->columns; n++)
-      read_chunk(b, group, seen, of_rows(&right, n, k), pc);
-  }
 }
 
 /* ---- sums ---- */
@@ -116,7 +116,7 @@ static void gather(const emu_block *b, const emu_work *w)
   const operand right = operand_of(p->right, 0), left = p->a ? right : operand_of(p->left, 0);
   for (uint32_t k = 0; k < DEPTH; k++)
     for (uint32_t n = 0; n < (uint32_t)p->columns; n++)
-      B[k][n] = load(b, p->is_bf16, p->a ? of_columns(&right, k, n) : of_rows(&right, n, k));
+      B[k][n] = load(b, p->is_bf16, p->by_rows ? of_rows(&right, n, k) : of_columns(&right, k, n));
   for (uint32_t r = 0; r < ROWS && !p->a; r++)
     for (uint32_t k = 0; k < DEPTH; k++)
       A[r][k] = load(b, p->is_bf16, of_rows(&left, r, k));
