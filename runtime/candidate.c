@@ -97,6 +97,10 @@ bool fat_candidate_before(const fat_candidate *a, const fat_candidate *b, const 
   int far_b = b->sms > sms ? b->sms - sms : sms - b->sms;
   if (far_a != far_b)
     return far_a < far_b;
+  double here_a = fat_candidate_promise(a->ms, &a->shape, scale->problem);
+  double here_b = fat_candidate_promise(b->ms, &b->shape, scale->problem);
+  if (here_a < here_b || here_a > here_b)
+    return here_a < here_b;
   return a->ms != b->ms ? a->ms < b->ms : strcmp(a->config, b->config) < 0;
 }
 

@@ -29,7 +29,9 @@ typedef struct fat_candidate_scale {
 void fat_candidate_read(const fat_trial *trial, const fat_candidate_scale *scale, fat_candidate *row);
 
 /* Whether a comes before b, of one step: this device, then the nearest shape, then the nearest SM count, then
- * the faster row (several configs of an asked kernel), then the text, so that the answer is always one. */
+ * what promises to be faster here (several configs of an asked kernel; several shapes equally near, of which
+ * the smallest took the least time but says the least of a full GPU), then the text, so that the answer is
+ * always one. */
 bool fat_candidate_before(const fat_candidate *a, const fat_candidate *b, const fat_candidate_scale *scale);
 
 /* One sentence: what it is and where from. */

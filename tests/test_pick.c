@@ -101,6 +101,22 @@ static void the_nearest_shape(void **state)
   fat_db_close(db);
 }
 
+/* Shapes that lie equally near: what is faster for each operation serves, not what took less time in all. */
+static void the_better_of_equally_near(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  put(db, "fwd-f32-b2-h16-q4096-k4096-d64", "T4", "fwd:Br1", FAT_MEASURED, 2);
+  put(db, "fwd-f32-b2-h16-q16384-k16384-d64", "T4", "fwd:Br2", FAT_MEASURED, 31);
+  fat_pick pick = ask(db, "fwd-f32-b2-h16-q8192-k8192-d64", "T4", NULL);
+  expect(&pick, FAT_PICK_NEAREST, "fwd:Br2"); /* 16 times the work in 15.5 times the time */
+  put(db, "fwd-f32-b8-h16-q4096-k4096-d64", "T4", "fwd:Br3", FAT_MEASURED, 7);
+  pick = ask(db, "fwd-f32-b2-h16-q8192-k8192-d64", "T4", NULL);
+  expect(&pick, FAT_PICK_NEAREST, "fwd:Br3");
+  pick = ask(db, "fwd-f32-b2-h16-q0-k0-d64", "T4", NULL); /* without any work the time alone is left */
+  expect(&pick, FAT_PICK_NEAREST, "fwd:Br1");
+  fat_db_close(db);
+}
+
 /* A family is the code: another d, mask or architecture never serves. */
 static void other_families_never_serve(void **state)
 {
@@ -348,6 +364,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       IN_FOLDER(the_order),
       IN_FOLDER(the_nearest_shape),
+      IN_FOLDER(the_better_of_equally_near),
       IN_FOLDER(other_families_never_serve),
       IN_FOLDER(asked_kernels),
       IN_FOLDER(differences_are_named),
