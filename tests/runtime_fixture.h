@@ -65,6 +65,14 @@ static inline int begin(void **state)
 
 /* -- what is stored */
 
+/* A rendered source, where the fake driver finds it. */
+static inline void show_source(const fat_source *source)
+{
+  char name[64];
+  snprintf(name, sizeof name, "%.16s.cu", source->hash);
+  folder_write(&files, name, fat_text_get(&source->text));
+}
+
 /* One entry for each launch of a recipe; a cubin without code. */
 static inline void *cubin_for(const char *recipe_text, int sm, size_t *size)
 {
@@ -113,13 +121,12 @@ static inline void store(stored s)
 {
   fat_db *db = NULL;
   fat_source source;
-  char cubin_hash[FAT_HASH_SIZE], name[64];
+  char cubin_hash[FAT_HASH_SIZE];
   double samples[] = {s.ms}, clocks[] = {1500};
   fat_trial t = fixture_trial(s.problem, s.gpu, s.config, s.ms);
   size_t size = 0;
   MUST(fat_source_render(script, &t.problem, &t.gpu, &t.config, FAT_LINES_TEMPLATE, &source, err));
-  snprintf(name, sizeof name, "%.16s.cu", source.hash);
-  folder_write(&files, name, fat_text_get(&source.text));
+  show_source(&source);
   if (s.maps)
     add_maps(&source.recipe, s.maps);
   void *cubin = cubin_for(fat_text_get(&source.recipe), s.sm ? s.sm : t.gpu.sm, &size);
@@ -202,6 +209,23 @@ static inline void describes(const fatune_plan *plan, const char *line)
   snprintf(start, sizeof start, "\n%s", line);
   if (!strstr(fatune_describe(plan), start) && strncmp(fatune_describe(plan), line, strlen(line)) != 0)
     fail_msg("no line '%s' in\n%s", line, fatune_describe(plan));
+}
+
+/* Shows the source of the config in the line `name` of a plan for `problem`: what was compiled on demand
+ * computes only then. */
+static inline void give_source(const fatune_plan *plan, const char *problem, const char *name)
+{
+  char start[32], config[FAT_CONFIG_TEXT];
+  fat_source source;
+  snprintf(start, sizeof start, "\n%s ", name);
+  const char *at = strstr(fatune_describe(plan), start);
+  assert_non_null(at);
+  at += strlen(start);
+  snprintf(config, sizeof config, "%.*s", (int)strcspn(at, "\n"), at);
+  fat_trial t = fixture_trial(problem, "H200", config, 1);
+  MUST(fat_source_render(script, &t.problem, &t.gpu, &t.config, FAT_LINES_TEMPLATE, &source, err));
+  show_source(&source);
+  fat_source_free(&source);
 }
 
 /* -- an attention call in device memory */

@@ -13,31 +13,6 @@ static int begin_jit(void **state)
   return 0;
 }
 
-/* The source of a config, where the fake driver finds it. */
-static void give_source(const char *problem, const char *gpu, const char *config)
-{
-  char name[64];
-  fat_source source;
-  fat_trial t = fixture_trial(problem, gpu, config, 1);
-  MUST(fat_source_render(script, &t.problem, &t.gpu, &t.config, FAT_LINES_TEMPLATE, &source, err));
-  snprintf(name, sizeof name, "%.16s.cu", source.hash);
-  folder_write(&files, name, fat_text_get(&source.text));
-  fat_source_free(&source);
-}
-
-/* The rest of the line `name ` of a description. */
-static const char *value_of(const fatune_plan *plan, const char *name)
-{
-  static char value[FAT_CONFIG_TEXT];
-  char start[64];
-  snprintf(start, sizeof start, "\n%s ", name);
-  const char *at = strstr(fatune_describe(plan), start);
-  assert_non_null(at);
-  at += strlen(start);
-  snprintf(value, sizeof value, "%.*s", (int)strcspn(at, "\n"), at);
-  return value;
-}
-
 static fatune_plan *compiled(fatune *h, const char *kernel)
 {
   fatune_plan *plan = NULL;
@@ -101,8 +76,8 @@ static void the_default_is_compiled(void **state)
   describes(plan, "kernel-from compiled now");
   describes(plan, "twin-from compiled now");
   describes(plan, "twin-alignment 4");
-  give_source(ASKED, "H200", value_of(plan, "kernel"));
-  give_source(ASKED, "H200", value_of(plan, "twin"));
+  give_source(plan, ASKED, "kernel");
+  give_source(plan, ASKED, "twin");
   computes(plan, ASKED, 0);
   computes(plan, ASKED, 1);
   fatune_plan_free(plan);

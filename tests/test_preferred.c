@@ -228,23 +228,6 @@ static void measured_worth(void **state)
 
 /* -- compiled on demand */
 
-/* The source of a plan's kernel, where the fake driver finds it. */
-static void give_source(const fatune_plan *plan, const char *name)
-{
-  char start[32], config[FAT_CONFIG_TEXT], file[64];
-  fat_source source;
-  snprintf(start, sizeof start, "\n%s ", name);
-  const char *at = strstr(fatune_describe(plan), start);
-  assert_non_null(at);
-  at += strlen(start);
-  snprintf(config, sizeof config, "%.*s", (int)strcspn(at, "\n"), at);
-  fat_trial t = fixture_trial(HALF, "H200", config, 1);
-  MUST(fat_source_render(script, &t.problem, &t.gpu, &t.config, FAT_LINES_TEMPLATE, &source, err));
-  snprintf(file, sizeof file, "%.16s.cu", source.hash);
-  folder_write(&files, file, fat_text_get(&source.text));
-  fat_source_free(&source);
-}
-
 static void need_nvrtc(void)
 {
   fat_nvrtc *nvrtc = NULL;
@@ -259,8 +242,8 @@ static void is_compiled(const char *kernel, const char *starts)
   fatune_plan *plan = plan_with(h, kernel, FATUNE_COMPILE);
   describes(plan, starts);
   describes(plan, "kernel-from compiled now");
-  give_source(plan, "kernel");
-  give_source(plan, "twin");
+  give_source(plan, HALF, "kernel");
+  give_source(plan, HALF, "twin");
   describes(plan, "twin fwd:");
   describes(plan, "twin-alignment 2");
   runs(plan, HALF);

@@ -113,21 +113,6 @@ static void nothing_else_is_stored(void **state)
 
 /* -- compiled on demand */
 
-static void give_source(const fatune_plan *plan, const char *start)
-{
-  char config[FAT_CONFIG_TEXT], file[64];
-  fat_source source;
-  const char *at = strstr(fatune_describe(plan), start);
-  assert_non_null(at);
-  at += strlen(start);
-  snprintf(config, sizeof config, "%.*s", (int)strcspn(at, "\n"), at);
-  fat_trial t = fixture_trial(HALF, "H200", config, 1);
-  MUST(fat_source_render(script, &t.problem, &t.gpu, &t.config, FAT_LINES_TEMPLATE, &source, err));
-  snprintf(file, sizeof file, "%.16s.cu", source.hash);
-  folder_write(&files, file, fat_text_get(&source.text));
-  fat_source_free(&source);
-}
-
 static int kept_for(const char *problem, const char *kernel, bool maps)
 {
   static fat_kept kept;
@@ -149,8 +134,8 @@ static void the_plain_default_is_compiled(void **state)
   describes(plan, "pick default");
   describes(plan, "kernel fwd:");
   describes(plan, "kernel-from compiled now");
-  give_source(plan, "\nkernel ");
-  give_source(plan, "\ntwin ");
+  give_source(plan, HALF, "kernel");
+  give_source(plan, HALF, "twin");
   computes(plan, HALF, 0);
   computes(plan, HALF, 1);
   fatune_plan_free(plan);
