@@ -202,6 +202,17 @@ static inline fatune_plan *plan_of(fatune *h, const char *problem)
   return plan;
 }
 
+/* What fatune_supported promises, kept; `kernel` NULL: none is asked for. */
+static inline fatune_plan *plan_for(fatune *h, const char *problem, const char *kernel, fatune_policy policy)
+{
+  fatune_plan *plan = NULL;
+  fatune_request r = request_of(problem, policy);
+  r.kernel = kernel;
+  MUST_RUN(fatune_supported(h, &r));
+  MUST_RUN(fatune_plan_make(h, &r, &plan));
+  return plan;
+}
+
 /* Whether fatune_describe has the line `name value...` with this beginning. */
 static inline void describes(const fatune_plan *plan, const char *line)
 {

@@ -13,26 +13,12 @@ static int begin_jit(void **state)
   return 0;
 }
 
-static fatune_plan *compiled(fatune *h, const char *kernel)
-{
-  fatune_plan *plan = NULL;
-  fatune_request r = request_of(ASKED, FATUNE_COMPILE);
-  r.kernel = kernel;
-  MUST_RUN(fatune_supported(h, &r));
-  MUST_RUN(fatune_plan_make(h, &r, &plan));
-  return plan;
-}
-
 /* A process that cannot compile is served from what is stored by now. */
 static void is_kept(const char *problem, const char *kernel)
 {
-  fatune_plan *plan = NULL;
   setenv("FATUNE_JIT", "/nowhere/libfatune-jit.so.0", 1);
   fatune *h = open_usual();
-  fatune_request r = request_of(problem, FATUNE_FALLBACK);
-  r.kernel = kernel;
-  MUST_RUN(fatune_supported(h, &r));
-  MUST_RUN(fatune_plan_make(h, &r, &plan));
+  fatune_plan *plan = plan_for(h, problem, kernel, FATUNE_FALLBACK);
   describes(plan, "kernel-from stored");
   describes(plan, "twin-from stored");
   computes(plan, problem, 0);
@@ -70,7 +56,7 @@ static void the_default_is_compiled(void **state)
 {
   (void)state;
   fatune *h = open_usual();
-  fatune_plan *plan = compiled(h, NULL);
+  fatune_plan *plan = plan_for(h, ASKED, NULL, FATUNE_COMPILE);
   describes(plan, "pick default");
   describes(plan, "kernel fwd:");
   describes(plan, "kernel-from compiled now");
@@ -98,7 +84,7 @@ static void no_place_to_keep_it(void **state)
   (void)state;
   setenv("FATUNE_DB", "/dev/null/fatune.db", 1);
   fatune *h = open_usual();
-  fatune_plan *plan = compiled(h, NULL);
+  fatune_plan *plan = plan_for(h, ASKED, NULL, FATUNE_COMPILE);
   describes(plan, "kernel-from compiled now");
   describes(plan, "twin-from compiled now");
   describes(plan, "why kept: fwd:");
@@ -112,7 +98,7 @@ static void an_asked_kernel_is_compiled(void **state)
 {
   (void)state;
   fatune *h = open_usual();
-  fatune_plan *plan = compiled(h, "standard");
+  fatune_plan *plan = plan_for(h, ASKED, "standard", FATUNE_COMPILE);
   describes(plan, "kernel standard:");
   fatune_plan_free(plan);
   is_kept(ASKED, "standard");
@@ -135,7 +121,7 @@ static void stored_code_is_preferred(void **state)
   (void)state;
   store((stored){.problem = NEAR, .gpu = "H200", .config = WIDE, .ms = 1, .origin = FAT_PREDICTED});
   fatune *h = open_usual();
-  fatune_plan *plan = compiled(h, NULL);
+  fatune_plan *plan = plan_for(h, ASKED, NULL, FATUNE_COMPILE);
   describes(plan, "pick predicted");
   describes(plan, "kernel-from stored");
   describes(plan, "twin " NARROW);
@@ -155,7 +141,7 @@ static void stored_source_is_rebuilt(void **state)
     s.sm = i == 1 ? 75 : 0;
     store(s);
     fatune *h = open_usual();
-    fatune_plan *plan = compiled(h, NULL);
+    fatune_plan *plan = plan_for(h, ASKED, NULL, FATUNE_COMPILE);
     describes(plan, "pick exact");
     describes(plan, "kernel " WIDE);
     describes(plan, "kernel-from rebuilt from its source");

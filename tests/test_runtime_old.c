@@ -46,21 +46,11 @@ static void store_row(const char *problem, const char *config, double ms, const 
                  .detail = detail});
 }
 
-static fatune_plan *plan_for(fatune *h, const char *kernel, fatune_policy policy)
-{
-  fatune_plan *plan = NULL;
-  fatune_request r = request_of(HALF, policy);
-  r.kernel = kernel;
-  MUST_RUN(fatune_supported(h, &r));
-  MUST_RUN(fatune_plan_make(h, &r, &plan));
-  return plan;
-}
-
 static void serves(const char *kernel, fatune_policy policy, const char *config, const char *pick)
 {
   char line[FAT_CONFIG_TEXT + 16];
   fatune *h = open_usual();
-  fatune_plan *plan = plan_for(h, kernel, policy);
+  fatune_plan *plan = plan_for(h, HALF, kernel, policy);
   snprintf(line, sizeof line, "kernel %s", config);
   describes(plan, line);
   snprintf(line, sizeof line, "pick %s", pick);
@@ -130,7 +120,7 @@ static void the_plain_default_is_compiled(void **state)
 {
   (void)state;
   fatune *h = open_usual();
-  fatune_plan *plan = plan_for(h, NULL, FATUNE_COMPILE);
+  fatune_plan *plan = plan_for(h, HALF, NULL, FATUNE_COMPILE);
   describes(plan, "pick default");
   describes(plan, "kernel fwd:");
   describes(plan, "kernel-from compiled now");
@@ -145,7 +135,7 @@ static void the_plain_default_is_compiled(void **state)
   assert_int_equal(kept_for(HALF, "fwd", true), 1);
   setenv("FATUNE_JIT", "/nowhere/libfatune-jit.so.0", 1);
   h = open_usual();
-  plan = plan_for(h, NULL, FATUNE_FALLBACK);
+  plan = plan_for(h, HALF, NULL, FATUNE_FALLBACK);
   describes(plan, "kernel fwd:");
   describes(plan, "kernel-from stored");
   fatune_plan_free(plan);
@@ -178,7 +168,7 @@ static void no_compile_in_vain(void **state)
   fatune_request r = request_of(HALF, FATUNE_COMPILE);
   r.kernel = "fwd_ws";
   EXPECT(FATUNE_ERR_UNSUPPORTED, "kernel fwd_ws takes tensor maps", fatune_plan_make(h, &r, &plan));
-  plan = plan_for(h, NULL, FATUNE_COMPILE);
+  plan = plan_for(h, HALF, NULL, FATUNE_COMPILE);
   describes(plan, "kernel fwd:");
   describes(plan, "why left out: " MAPPED);
   assert_null(strstr(fatune_describe(plan), "rebuild"));
