@@ -21,6 +21,15 @@ emu *emu_check_machine(void)
   return machine;
 }
 
+void emu_check_far(void)
+{
+  emu_reset(machine);
+  if (emu_room(machine) < UINT64_C(64) << 30) {
+    print_message("skipped: this machine has too few addresses for tensors of 20 GB\n");
+    skip();
+  }
+}
+
 bool emu_check_full(void)
 {
   const char *full = getenv("FATUNE_FULL");

@@ -16,6 +16,9 @@ int emu_check_close(void **state);
 fat_script *emu_check_script(void);
 emu *emu_check_machine(void);
 
+/* Skips the test where this machine has too few addresses for cases that lie EMU_FAR. */
+void emu_check_far(void);
+
 /* FATUNE_FULL is set: the long form of a test is wanted. */
 bool emu_check_full(void);
 
