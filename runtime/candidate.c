@@ -14,11 +14,17 @@ static double doublings(double a, double b)
   return fabs(log2(fmax(a, 1)) - log2(fmax(b, 1)));
 }
 
-/* Rows of Q of all heads; more than 512 tiles of 128 keep any GPU of today busy, and differ no further. */
+/* Rows of Q of all heads. */
+static double all_rows(const fat_problem *p)
+{
+  return (double)p->b * (double)p->h * (double)p->q;
+}
+
+/* The same, as far as they tell GPUs apart: more than 512 tiles of 128 keep any GPU of today busy. */
 static double rows_of(const fat_problem *p)
 {
   const double plenty = 512 * 128;
-  return fmin((double)p->b * (double)p->h * (double)p->q, plenty);
+  return fmin(all_rows(p), plenty);
 }
 
 double fat_candidate_distance(const fat_problem *a, const fat_problem *b)
@@ -93,14 +99,14 @@ bool fat_candidate_before(const fat_candidate *a, const fat_candidate *b, const 
     return !b->found || a->same_device;
   if (a->distance != b->distance)
     return a->distance < b->distance;
+  double rows_a = doublings(all_rows(&a->shape), all_rows(scale->problem));
+  double rows_b = doublings(all_rows(&b->shape), all_rows(scale->problem));
+  if (rows_a != rows_b)
+    return rows_a < rows_b;
   int far_a = a->sms > sms ? a->sms - sms : sms - a->sms;
   int far_b = b->sms > sms ? b->sms - sms : sms - b->sms;
   if (far_a != far_b)
     return far_a < far_b;
-  double here_a = fat_candidate_promise(a->ms, &a->shape, scale->problem);
-  double here_b = fat_candidate_promise(b->ms, &b->shape, scale->problem);
-  if (here_a < here_b || here_a > here_b)
-    return here_a < here_b;
   return a->ms != b->ms ? a->ms < b->ms : strcmp(a->config, b->config) < 0;
 }
 
