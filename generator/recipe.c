@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { BLOCK_MOST = 1024, SHARED_MOST = 1 << 20, BOX_MOST = 256 };
@@ -176,6 +177,20 @@ fat_status fat_recipe_parse(const char *text, fat_recipe *r, fat_error *err)
   fat_status status = parse(&c, r);
   if (status != FAT_OK)
     memset(r, 0, sizeof *r); /* half a recipe is none */
+  return status;
+}
+
+fat_status fat_recipe_make(const char *text, fat_recipe **r, fat_error *err)
+{
+  fat_recipe *made = malloc(sizeof *made);
+  *r = NULL;
+  if (!made)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a recipe");
+  fat_status status = fat_recipe_parse(text, made, err);
+  if (status == FAT_OK)
+    *r = made;
+  else
+    free(made);
   return status;
 }
 

@@ -54,12 +54,10 @@ static fat_status check_mapless(fat_script *script, const fat_problem *p, const 
                                 const fat_config *config, fat_error *err)
 {
   fat_source source = {0};
-  fat_recipe *recipe = malloc(sizeof *recipe);
-  if (!recipe)
-    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a recipe");
+  fat_recipe *recipe = NULL;
   fat_status status = fat_source_render(script, p, gpu, config, FAT_LINES_GENERATED, &source, err);
   if (status == FAT_OK)
-    status = fat_recipe_parse(fat_text_get(&source.recipe), recipe, err);
+    status = fat_recipe_make(fat_text_get(&source.recipe), &recipe, err);
   if (status == FAT_OK && fat_recipe_mapped(recipe))
     status =
         fat_status_fail(err, FAT_E_UNSUPPORTED,

@@ -10,33 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static fat_status load(const fat_loader *l, const char *recipe_text, const void *cubin, size_t size,
+static fat_status load(const fat_loader *l, const fat_recipe *recipe, const void *cubin, size_t size,
                        const char *hash, fat_launch *launch, fat_error *err)
 {
   fat_module *module;
-  fat_recipe *recipe = malloc(sizeof *recipe);
-  if (!recipe)
-    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a recipe");
-  fat_status status = fat_recipe_parse(recipe_text, recipe, err);
-  if (status == FAT_OK)
-    status = fat_modules_get(&l->handle->modules, l->handle->driver, cubin, size, hash, &module, err);
-  if (status == FAT_OK)
-    status = fat_launch_prepare(recipe, l->problem, l->sms, module, launch, err);
-  free(recipe);
-  return status;
-}
-
-/* Whether what a stored recipe launches can run with this driver at all. */
-static fat_status check(const fat_loader *l, const char *recipe_text, fat_error *err)
-{
-  fat_recipe *recipe = malloc(sizeof *recipe);
-  if (!recipe)
-    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a recipe");
-  fat_status status = fat_recipe_parse(recipe_text, recipe, err);
-  if (status == FAT_OK)
-    status = fat_launch_allows(l->handle->driver, recipe, err);
-  free(recipe);
-  return status;
+  FAT_TRY(fat_modules_get(&l->handle->modules, l->handle->driver, cubin, size, hash, &module, err));
+  return fat_launch_prepare(recipe, l->problem, l->sms, module, launch, err);
 }
 
 static void name(fat_loaded *to, const fat_problem *p, const char *config, const char *from)
@@ -72,12 +51,14 @@ static void hold_made(fat_loader *l, const fatune_jit_request *r, fat_code *rebu
   }
 }
 
-/* Asks libfatune-jit and loads its answer. `rebuilt`: a stored source with its recipe, or NULL. */
-static fat_status compile(fat_loader *l, fatune_jit_request *r, fat_code *rebuilt, fat_loaded *to,
-                          fat_error *err)
+/* Asks libfatune-jit and loads its answer. `rebuilt`: a stored source with its recipe, which `recipe` is read
+ * from, or both NULL. */
+static fat_status compile(fat_loader *l, fatune_jit_request *r, fat_code *rebuilt, const fat_recipe *recipe,
+                          fat_loaded *to, fat_error *err)
 {
   char problem[FAT_PROBLEM_TEXT];
   fatune_jit_answer answer;
+  fat_recipe *made = NULL;
   fat_jit *jit = &l->handle->jit;
   r->task = l->look ? FATUNE_JIT_NAME : rebuilt ? FATUNE_JIT_REBUILD : FATUNE_JIT_MAKE;
   r->problem = fat_problem_print(l->problem, problem);
@@ -86,48 +67,60 @@ static fat_status compile(fat_loader *l, fatune_jit_request *r, fat_code *rebuil
   r->mapless = !fat_driver_maps(l->handle->driver);
   r->source = rebuilt ? rebuilt->source : NULL;
   fat_status status = fat_jit_ask(jit, r, &answer, err);
+  if (status == FAT_OK && !l->look && !rebuilt)
+    status = fat_recipe_make(answer.recipe, &made, err);
   if (status == FAT_OK && !l->look)
-    status = load(l, rebuilt ? rebuilt->recipe : answer.recipe, answer.cubin, answer.cubin_size,
-                  answer.cubin_hash, &to->launch, err);
+    status =
+        load(l, made ? made : recipe, answer.cubin, answer.cubin_size, answer.cubin_hash, &to->launch, err);
   if (status == FAT_OK)
     name(to, l->problem, rebuilt ? r->config : answer.config,
          rebuilt ? "rebuilt from its source" : "compiled now");
   if (status == FAT_OK && !l->look)
     hold_made(l, r, rebuilt, to->config, &answer);
+  free(made);
   fat_jit_free(jit, &answer);
+  return status;
+}
+
+/* Loads what is stored, or makes it again; `recipe` is its recipe, NULL where it has none. */
+static fat_status take(fat_loader *l, const fat_code_filter *filter, fat_code *code, const fat_recipe *recipe,
+                       fat_loaded *to, fat_error *err)
+{
+  fat_status status = FAT_OK;
+  if (!code->cubin || !recipe)
+    status = fat_status_fail(err, FAT_E_NOT_FOUND, "its cubin is not stored, or damaged");
+  else if (!l->look)
+    status = load(l, recipe, code->cubin, code->cubin_size, code->cubin_hash, &to->launch, err);
+  if (status == FAT_OK)
+    name(to, l->problem, filter->config, "stored");
+  else if (!fat_cuda_error_is_fatal(status) && l->may_compile && code->source && recipe) {
+    fatune_jit_request r = {.config = filter->config};
+    fat_text_format(l->why, "rebuild: %s: %s\n", filter->config, err->text);
+    status = compile(l, &r, code, recipe, to, err);
+    if (status == FAT_OK && !l->look) /* where it belongs */
+      l->made[l->made_count - 1].problem = *filter->problem;
+  }
   return status;
 }
 
 fat_status fat_load_stored(fat_loader *l, const fat_code_filter *filter, fat_loaded *to, fat_error *err)
 {
   fat_code code;
+  fat_recipe *recipe = NULL;
   FAT_TRY(fat_db_code(l->db, filter, &code, err));
-  fat_status status = code.recipe ? check(l, code.recipe, err) : FAT_OK;
-  if (status != FAT_OK) {
-    fat_db_code_free(&code);
-    return status;
-  }
-  if (code.cubin && code.recipe)
-    status = l->look ? FAT_OK
-                     : load(l, code.recipe, code.cubin, code.cubin_size, code.cubin_hash, &to->launch, err);
-  else
-    status = fat_status_fail(err, FAT_E_NOT_FOUND, "its cubin is not stored, or damaged");
+  fat_status status = code.recipe ? fat_recipe_make(code.recipe, &recipe, err) : FAT_OK;
+  if (status == FAT_OK && recipe) /* what this driver cannot run at all is not made again either */
+    status = fat_launch_allows(l->handle->driver, recipe, err);
   if (status == FAT_OK)
-    name(to, l->problem, filter->config, "stored");
-  else if (!fat_cuda_error_is_fatal(status) && l->may_compile && code.source && code.recipe) {
-    fatune_jit_request r = {.config = filter->config};
-    fat_text_format(l->why, "rebuild: %s: %s\n", filter->config, err->text);
-    status = compile(l, &r, &code, to, err);
-    if (status == FAT_OK && !l->look) /* where it belongs */
-      l->made[l->made_count - 1].problem = *filter->problem;
-  }
+    status = take(l, filter, &code, recipe, to, err);
+  free(recipe);
   fat_db_code_free(&code);
   return status;
 }
 
 fat_status fat_load_compiled(fat_loader *l, fatune_jit_request *request, fat_loaded *to, fat_error *err)
 {
-  return compile(l, request, NULL, to, err);
+  return compile(l, request, NULL, NULL, to, err);
 }
 
 void fat_load_keep(fat_loader *l)

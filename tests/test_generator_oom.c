@@ -1,5 +1,6 @@
 /* test_generator_oom.c -- every allocation of the generator's calls, ours and Lua's, fails in turn (by
  * __wrap_malloc): the call says so, loses nothing, and the next one works. Run under AddressSanitizer too. */
+#include "recipe.h"
 #include "source.h"
 #include "space.h"
 #include "starve.h"
@@ -7,6 +8,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -112,13 +114,29 @@ static void rendering(void **state)
   starve_step(render_source, true, false);
 }
 
+/* Nothing but the recipe itself is allocated. */
+static void making_a_recipe(void **state)
+{
+  (void)state;
+  static const char text[] = "launch x grid 1 block 1 shared 0 args call\n";
+  fat_recipe *recipe = NULL;
+  for (int n = 0; n < 2; n++) {
+    fat_error err = {0};
+    starve_after(n, true);
+    fat_status status = fat_recipe_make(text, &recipe, &err);
+    assert_int_equal(starve_end(), n == 0);
+    assert_int_equal(status, n == 0 ? FAT_E_NOMEM : FAT_OK);
+    assert_int_equal(recipe == NULL, n == 0);
+    assert_int_equal(err.text[0] != 0, n == 0);
+    free(recipe);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(opening),
-      cmocka_unit_test(listing_kernels),
-      cmocka_unit_test(listing_a_space),
-      cmocka_unit_test(rendering),
+      cmocka_unit_test(opening),   cmocka_unit_test(listing_kernels), cmocka_unit_test(listing_a_space),
+      cmocka_unit_test(rendering), cmocka_unit_test(making_a_recipe),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -251,6 +251,20 @@ static void no_beginning_of_a_text_is_read_beyond_its_end(void **state)
   }
 }
 
+static void a_recipe_is_made_on_the_heap(void **state)
+{
+  (void)state;
+  fat_error err = {0};
+  fat_recipe *made = NULL;
+  read_text(usual);
+  assert_int_equal(fat_recipe_make(usual, &made, &err), FAT_OK);
+  assert_memory_equal(made, &recipe, sizeof recipe);
+  free(made);
+  assert_int_equal(fat_recipe_make("clear 0 0", &made, &err), FAT_E_INPUT);
+  assert_null(made);
+  assert_non_null(strstr(err.text, "the recipe launches nothing"));
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -263,6 +277,7 @@ int main(void)
       cmocka_unit_test(the_largest_allowed_numbers_are_fine),
       cmocka_unit_test(a_problem_without_work_has_an_empty_grid),
       cmocka_unit_test(no_beginning_of_a_text_is_read_beyond_its_end),
+      cmocka_unit_test(a_recipe_is_made_on_the_heap),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
