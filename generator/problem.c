@@ -280,14 +280,13 @@ static fat_status check_features(const fat_problem *p, fat_error *err)
                            p->features, FAT_FEATURE_COUNT);
   if (fat_problem_has(p, FAT_CAUSAL) && fat_problem_has(p, FAT_CAUSAL_TL))
     return fat_status_fail(err, FAT_E_INPUT, "causal and causaltl exclude each other: give one of them");
-  for (int f = 0; f < FAT_FEATURE_COUNT; f++) {
+  for (int f = 0; f < FAT_FEATURE_COUNT; f++)
     for (int i = 0; i < features[f].numbers && fat_problem_has(p, (fat_feature)f); i++) {
       uint64_t most = features[f].hash ? UINT64_MAX : (uint64_t)FAT_PROBLEM_SIZE_MAX;
       if (p->arg[f][i] < features[f].least || p->arg[f][i] > most)
         return fat_status_fail(err, FAT_E_INPUT, "%s has %" PRIu64 ": allowed are %" PRIu64 " to %" PRIu64,
                                features[f].name, p->arg[f][i], features[f].least, most);
     }
-  }
   return FAT_OK;
 }
 
@@ -296,24 +295,27 @@ fat_status fat_problem_check(const fat_problem *p, fat_error *err)
   const int64_t most = FAT_PROBLEM_SIZE_MAX, d_most = FAT_PROBLEM_D_MAX;
   const struct {
     const char *name;
-    int64_t value, least, most, step;
+    int64_t value, least, most, step, further; /* further: multiples of FAT_PROBLEM_DV_STEP, up to this */
   } ranges[] = {
-      {"b", p->b, 0, most, 1},
-      {"h", p->h, 1, most, 1},
-      {"KV heads", p->hk, 1, most, 1},
-      {"q", p->q, 0, most, 1},
-      {"k", p->k, 0, most, 1},
-      {"d", p->d, 8, d_most, 8},
-      {"dv", p->dv, 8, d_most, 8},
-      {"op", p->op, 0, FAT_OP_COUNT - 1, 1},
-      {"dtype", p->dtype, 0, FAT_DTYPE_COUNT - 1, 1},
+      {"b", p->b, 0, most, 1, 0},
+      {"h", p->h, 1, most, 1, 0},
+      {"KV heads", p->hk, 1, most, 1, 0},
+      {"q", p->q, 0, most, 1, 0},
+      {"k", p->k, 0, most, 1, 0},
+      {"d", p->d, 8, d_most, 8, 0},
+      {"dv", p->dv, 8, d_most, 8, FAT_PROBLEM_DV_MAX},
+      {"op", p->op, 0, FAT_OP_COUNT - 1, 1, 0},
+      {"dtype", p->dtype, 0, FAT_DTYPE_COUNT - 1, 1, 0},
   };
   for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
     int64_t value = ranges[i].value;
-    if (value < ranges[i].least || value > ranges[i].most || value % ranges[i].step != 0)
-      return fat_status_fail(err, FAT_E_INPUT, "%s is %" PRId64 ": allowed are %s%" PRId64 " to %" PRId64,
-                             ranges[i].name, value, ranges[i].step == 8 ? "multiples of 8 from " : "",
-                             ranges[i].least, ranges[i].most);
+    bool usual = value >= ranges[i].least && value <= ranges[i].most && value % ranges[i].step == 0;
+    bool beyond = value > ranges[i].most && value <= ranges[i].further && value % FAT_PROBLEM_DV_STEP == 0;
+    if (!usual && !beyond)
+      return fat_status_fail(err, FAT_E_INPUT,
+                             "%s is %" PRId64 ": allowed are %s%" PRId64 " to %" PRId64 "%s", ranges[i].name,
+                             value, ranges[i].step == 8 ? "multiples of 8 from " : "", ranges[i].least,
+                             ranges[i].most, ranges[i].further ? ", 384 and 512" : "");
   }
   if (p->h % p->hk != 0)
     return fat_status_fail(err, FAT_E_INPUT,
@@ -377,9 +379,8 @@ const char *fat_problem_feature_name(fat_feature f)
 double fat_problem_flops(const fat_problem *p)
 {
   double forward = 2.0 * (double)p->b * (double)p->h * (double)p->q * (double)p->k * (double)(p->d + p->dv);
-  if (fat_problem_has(p, FAT_CAUSAL) || fat_problem_has(p, FAT_CAUSAL_TL))
-    forward /= 2;
-  return p->op == FAT_BWD ? forward * 2.5 : forward;
+  bool causal = fat_problem_has(p, FAT_CAUSAL) || fat_problem_has(p, FAT_CAUSAL_TL);
+  return forward * (causal ? 0.5 : 1) * (p->op == FAT_BWD ? 2.5 : 1);
 }
 
 int fat_problem_dtype(const char *name)

@@ -58,6 +58,9 @@ typedef struct fat_problem {
 enum {
   FAT_PROBLEM_TEXT = 256,  /* a buffer of this size holds any canonical text */
   FAT_PROBLEM_D_MAX = 256, /* d and dv: multiples of 8 up to this */
+  FAT_PROBLEM_DV_MAX =
+      512, /* dv: beyond that multiples of FAT_PROBLEM_DV_STEP, made in two slices of columns */
+  FAT_PROBLEM_DV_STEP = 128,
 };
 #define FAT_PROBLEM_SIZE_MAX INT64_C(2147483647) /* b, h, q, k each; int32 inside a kernel */
 
@@ -88,6 +91,13 @@ const char *fat_problem_family(const fat_problem *p, char buffer[FAT_PROBLEM_TEX
 static inline bool fat_problem_has(const fat_problem *p, fat_feature f)
 {
   return (p->features >> f & 1u) != 0;
+}
+
+/* In how many slices, side by side, the columns of V and O are made: each by blocks of its own, which make S
+ * anew. */
+static inline int fat_problem_slices(const fat_problem *p)
+{
+  return p->dv > FAT_PROBLEM_D_MAX ? 2 : 1;
 }
 
 /* Name of one feature as it stands in the text, without numbers ("causal", "w", "chunk", ...). */

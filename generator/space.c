@@ -4,13 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Problem and GPU as the lines that space.lua reads: "p.d=64". */
+/* Problem and GPU as the lines that space.lua reads: "p.d=64". There p.dv is what a block makes: all columns
+ * of V, or those of a slice. */
 static void put_facts(const fat_problem *p, const fat_gpu *gpu, const fat_arch *arch, fat_text *out)
 {
+  const int slices = fat_problem_slices(p);
   fat_text_format(out, "p.op=%s\np.dtype=%s\n", fat_ops[p->op], fat_dtypes[p->dtype].name);
-  fat_text_format(out, "p.b=%lld\np.h=%lld\np.hk=%lld\np.q=%lld\np.k=%lld\np.d=%d\np.dv=%d\np.feature_list=",
-                  (long long)p->b, (long long)p->h, (long long)p->hk, (long long)p->q, (long long)p->k, p->d,
-                  p->dv);
+  fat_text_format(
+      out, "p.b=%lld\np.h=%lld\np.hk=%lld\np.q=%lld\np.k=%lld\np.d=%d\np.dv=%d\np.slices=%d\np.feature_list=",
+      (long long)p->b, (long long)p->h, (long long)p->hk, (long long)p->q, (long long)p->k, p->d,
+      p->dv / slices, slices);
   for (int f = 0; f < FAT_FEATURE_COUNT; f++)
     if (fat_problem_has(p, f))
       fat_text_format(out, "%s ", fat_problem_feature_name(f));

@@ -95,6 +95,9 @@ local function unserved(kernel, p, g)
   if g.sm > (serves.sm_last or g.sm) then
     return string.format("kernel %s is made of instructions that sm_%d alone has", kernel.name, serves.sm_last)
   end
+  if p.slices > 1 and not serves.slices then
+    return string.format("kernel %s makes no V of more than 256 columns", kernel.name)
+  end
   local features = " " .. table.concat(serves.features, " ") .. " "
   for _, feature in ipairs(p.features) do
     if not string.find(features, " " .. feature .. " ", 1, true) then

@@ -4,9 +4,9 @@ local simt, mma = include "lib/simt.lua", include "lib/mma.lua"
 -- The work of a launch, of which `of` says what differs by the units that do it; a tile holds rows of `group` heads.
 local function launch(c, p, bytes, row, group, of)
   local Tr = ceil_div(p.q * group, c.Br)
-  of.blocks = Tr * p.b * p.h // group
+  of.blocks = Tr * p.b * p.h // group * p.slices
   of.l2 = bytes * of.blocks * (of.visits * c.Bc + c.Br) * row
-  of.dram = bytes * (p.b * p.h * p.q + p.b * p.hk * p.k) * row
+  of.dram = bytes * (p.b * p.h * p.q + p.b * p.hk * p.k) * (p.d + p.slices * p.dv)
   return { of }
 end
 
@@ -77,11 +77,11 @@ end
 return {
   about = "FlashAttention-2 forward: one tile of Q a block, one pass over K and V",
   picked = true, -- a call may be given this kernel unasked
-  serves = { op = "fwd", dtypes = { "f16", "bf16", "f32", "tf32", "f32x3" }, features = { "causal" }, sm = 75 },
+  serves = { op = "fwd", dtypes = { "f16", "bf16", "f32", "tf32", "f32x3" }, features = { "causal" }, slices = true, sm = 75 },
   on = function(p) return p.dtype == "f32" and cores or tensor end,
   recipe = function(c, p, g, entry)
     local half = p.dtype == "f32" and cores or tensor
     return string.format("launch %s grid %s block %d shared %d args call\n", entry "fwd",
-      c.G == 1 and packed_grid(c) or string.format("ceildiv(q,%d)*b*h", c.Br), half.threads(c), half.shared(c, p, g))
+      c.G == 1 and packed_grid(c) or string.format("ceildiv(q,%d)*b*h%s", c.Br, simt.slices(p)), half.threads(c), half.shared(c, p, g))
   end,
 }

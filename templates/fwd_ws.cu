@@ -158,7 +158,7 @@ $(grown)scale_rows(O, f);                               // O = exp(m_old - m) O
       store_zeros(rows(a, my.head), i0);                // no key is seen
     warp_sync();                                        // all lanes have read which tile this was
     release(Q_free + place);
-    if (a.LSE.data)
+    if ($(slices > 1 and "at.v0 == 0 && " or "")a.LSE.data)
       store_rowvec(row_finish(m, l, c), rows(a, my.head).LSE, i0, a.q);
     const tiles all = range(len, my.i0);
     for (i32 j = max(visit.last, all.first); j < all.last; j++, n++) {

@@ -6,7 +6,7 @@ return {
   picked = true, -- a call may be given this kernel unasked
   prefer = 1, -- before the others that may, where nothing is measured
   twin = "fwd", -- TMA reads only what is 16-byte aligned: other tensors are that kernel's
-  serves = { op = "fwd", dtypes = { "f16", "bf16" }, features = { "causal" }, sm = 90, sm_last = 90 },
+  serves = { op = "fwd", dtypes = { "f16", "bf16" }, features = { "causal" }, slices = true, sm = 90, sm_last = 90 },
   tunables = ws.tunables,
   defaults = ws.defaults,
   words = ws.words,
@@ -18,7 +18,7 @@ return {
 
   work = function(c, p, g)
     local visits, row = simt.visits(c, p), p.d + p.dv
-    local tiles = ceil_div(p.q, c.Br) * p.b * p.h
+    local tiles = ceil_div(p.q, c.Br) * p.b * p.h * p.slices
     local blocks = math.min(tiles, g.sms) -- each does its share of the tiles, one after another
     local share = p.causal and tiles / blocks or ceil_div(tiles, blocks)
     local Dp, Do = ceil_div(p.d, 16) * 16, ws.Do(p)
@@ -31,15 +31,15 @@ return {
         fma = scores, ex2 = scores, steps = 0,
         shared_bytes = share * visits * 2 * (c.Br // 64 + 1) * c.Bc * row,
         l2 = 2 * tiles * (visits * c.Bc + c.Br) * row,
-        dram = 2 * (p.b * p.h * p.q + p.b * p.hk * p.k) * row,
+        dram = 2 * (p.b * p.h * p.q + p.b * p.hk * p.k) * (p.d + p.slices * p.dv),
       },
     }
   end,
 
   recipe = function(c, p, g, entry)
     return (p.causal and "workspace 4\nclear 0 4\n" or "") .. string.format(
-      "launch %s grid min(SMs,ceildiv(q,%d)*b*h) block %d shared %d args call%s mapQ(%d) mapK(%d) mapV(%d) mapO(16)\n",
-      entry "fwd_ws", c.Br, ws.threads(c), ws.shared(c, p), p.causal and " ws(0)" or "", 64, c.Bc,
+      "launch %s grid min(SMs,ceildiv(q,%d)*b*h%s) block %d shared %d args call%s mapQ(%d) mapK(%d) mapV(%d) mapO(16)\n",
+      entry "fwd_ws", c.Br, simt.slices(p), ws.threads(c), ws.shared(c, p), p.causal and " ws(0)" or "", 64, c.Bc,
       c.Bc)
   end,
 }

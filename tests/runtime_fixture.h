@@ -272,7 +272,7 @@ static inline float *random_numbers(fat_dtype type, int64_t count, unsigned seed
 static inline fatune_tensor upload(fat_dtype type, const float *from, int64_t b, int64_t h, int64_t n,
                                    int64_t d, int64_t pad, int64_t off)
 {
-  float elements[FAT_PROBLEM_D_MAX];
+  float elements[FAT_PROBLEM_DV_MAX];
   int64_t row = d + pad, bytes = fat_dtypes[type].bytes;
   char *at = (char *)device_memory((size_t)((b * h * n * row + off) * bytes)) + off * bytes;
   for (int64_t i = 0; from && i < b * h * n; i++) {
@@ -315,7 +315,7 @@ static inline void is_right(const attention *a)
   double *o = malloc((size_t)(rows * p->dv + 1) * sizeof *o), *lse = malloc((size_t)(rows + 1) * sizeof *lse);
   double near = fat_dtypes[p->dtype].bytes == 2 ? 1e-2 : 1e-5; /* O is rounded to the tensors' type */
   int64_t bytes = fat_dtypes[p->dtype].bytes;
-  float *row = malloc((size_t)p->dv * sizeof *row), elements[FAT_PROBLEM_D_MAX], value;
+  float *row = malloc((size_t)p->dv * sizeof *row), elements[FAT_PROBLEM_DV_MAX], value;
   const fat_reference_inputs in = {a->q, a->k, a->v, 0.125f};
   assert_true(o && lse && row && fat_reference_double(p, &in, o, lse) >= 0);
   for (int64_t i = 0; i < rows; i++) {

@@ -18,6 +18,9 @@
  * see the next (k = 332). */
 #define LAST_ROW(k) "fwd-f16-b1-h1-q300-k" #k "-d40-causal all gpu=H200 sms=1"
 
+/* V is made in two slices. */
+#define SLICED "fwd-f16-b1-h2k1-q200-k70-d40v384-causal all gpu=H200 sms=2"
+
 #define WS(rest) "fwd_ws:Br128-Bc32-" rest
 
 static const struct {
@@ -169,6 +172,11 @@ static const defect defects[] = {
     {PLAIN, "copies_fence();\n  warp_sync();", "warp_sync();\n  copies_fence();", F16, EMU_UNFENCED, WS_LIB,
      "store_box("},
     {PLAIN, "to, 64 * x, i0 + first", "to, 64 * x + 64, i0 + first", F16, WRONG, NULL, NULL},
+    /* slices of V: which columns are read, which are written, whose word on the LSE counts */
+    {PLAIN, "head % slices * Dv", "0", SLICED, EMU_RACE, WS_LIB, "store_box("},
+    {PLAIN, "V_full + V.slot, at.v0", "V_full + V.slot", SLICED, WRONG, NULL, NULL},
+    {PLAIN, "to, at.v0 + 64 * x", "to, 64 * x", SLICED, EMU_RACE, WS_LIB, "store_box("},
+    {PLAIN, "at.v0 == 0 && a.LSE", "a.LSE", SLICED, EMU_OUT_OF_BOUNDS, SOFTMAX, "to[i64(i0)"},
     /* a counter that is no longer changed as one; registers that are not there
      */
     {COUNTED, "atomic_add(counter, 1)", "(*counter)++", BF16, EMU_RACE, KERNEL, "(*counter)++"},

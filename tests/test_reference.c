@@ -123,7 +123,7 @@ static void row(const played *g, const ways *w, int64_t head, int64_t i, double 
   const fat_problem *p = &g->p;
   ways scores = *w;
   int64_t keys = fat_reference_keys(p, i) - w->lost_key, at = head * p->q + i;
-  float o[FAT_PROBLEM_D_MAX] = {0}, s[Bc], m = -INFINITY, l = 0;
+  float o[FAT_PROBLEM_DV_MAX] = {0}, s[Bc], m = -INFINITY, l = 0;
   scores.narrow_sums = false;
   for (int64_t j0 = 0; j0 < keys; j0 += Bc) {
     int64_t n = keys - j0 < Bc ? keys - j0 : Bc;

@@ -92,6 +92,15 @@ static void few_rows_of_shared_heads(void **state)
   compile_one("fwd", "fwd-f32x3-b8-h32k8-q1-k8192-d64-causal", 80);
 }
 
+/* V of more columns than a block makes: slices of it, each as good as a V of its own. */
+static void wide_values_are_made_in_slices(void **state)
+{
+  (void)state;
+  compile_one("fwd", "fwd-f16-b1-h2-q64-k64-d64v512", 80);
+  compile_one("fwd", "fwd-f32-b1-h2-q64-k64-d64v384", 80);
+  compile_one("fwd_ws", "fwd-bf16-b1-h2-q64-k64-d64v512-causal", 90);
+}
+
 /* The embedded templates written to a folder, one piece of text of one file changed. */
 static folder changed_templates(const char *file, const char *old, const char *fresh)
 {
@@ -197,6 +206,7 @@ int main(void)
       cmocka_unit_test(every_template_on_every_architecture),
       cmocka_unit_test(dimensions),
       cmocka_unit_test(few_rows_of_shared_heads),
+      cmocka_unit_test(wide_values_are_made_in_slices),
       cmocka_unit_test(mistakes_point_at_the_template),
       cmocka_unit_test(nvcc_takes_a_render_as_it_stands),
   };

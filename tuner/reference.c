@@ -128,7 +128,7 @@ static double last_place(fat_dtype type, double size)
 void fat_reference_row(const fat_problem *p, int64_t keys, const fat_reference_inputs *in, double *scores,
                        double *o, double *lse, fat_reference_bound *bound)
 {
-  float own[FAT_PROBLEM_D_MAX], stored;
+  float own[FAT_PROBLEM_DV_MAX], stored;
   row_double(p, keys, in, scores, o, lse, bound);
   if (keys == 0)
     return;

@@ -28,13 +28,24 @@ struct place {
 //: heads -- one batch, one query head and the head of K and V that it shares
 struct heads {
   i32 b, h, hk;
+% if slices > 1 then
+  i32 v0; // the first column of V and O
+% end
 };
 
 //: heads_of -- `head` counts the query heads of all batches; heads that share K and V lie side by side
+% if slices > 1 then
+// (and each of them counts once for each slice of the columns of V)
+% end
 __device__ __forceinline__ heads heads_of(const call &a, i32 head)
 {
+% if slices > 1 then
+  const i32 h = head / slices % a.h;
+  return {head / slices / a.h, h, h / (a.h / a.hk), head % slices * Dv};
+% else
   const i32 h = head % a.h;
   return {head / a.h, h, h / (a.h / a.hk)};
+% end
 }
 
 //: lengths -- how many rows Q and K have
@@ -64,14 +75,19 @@ __device__ __forceinline__ place rows(const call &a, i32 head)
       a.q * peers, a.k, peers, a.k - a.q,
   };
 % else
+%  local from = slices > 1 and " + at.v0" or ""
   const heads at = heads_of(a, head);
   const i64 b = at.b, h = at.h, hk = at.hk;
   return {
       (const elem *)a.Q.data + b * a.Q.b + h * a.Q.h,
       (const elem *)a.K.data + b * a.K.b + hk * a.K.h,
-      (const elem *)a.V.data + b * a.V.b + hk * a.V.h,
-      (elem *)a.O.data + b * a.O.b + h * a.O.h,
+      (const elem *)a.V.data + b * a.V.b + hk * a.V.h$(from),
+      (elem *)a.O.data + b * a.O.b + h * a.O.h$(from),
+%  if slices > 1 then
+      a.LSE.data && at.v0 == 0 ? a.LSE.data + b * a.LSE.b + h * a.LSE.h : nullptr, // the first slice tells it
+%  else
       a.LSE.data ? a.LSE.data + b * a.LSE.b + h * a.LSE.h : a.LSE.data,
+%  end
       a.Q.n, a.K.n, a.V.n, a.O.n,
       a.q, a.k,
   };
@@ -99,7 +115,7 @@ __device__ __forceinline__ turn turn_of(const call &a, i32 block)
 % if packed then
   const i32 Tr = ceil_div(a.q * (a.h / a.hk), Br), heads = a.b * a.hk, most = min(Z, heads);
 % else
-  const i32 Tr = ceil_div(a.q, Br), heads = a.b * a.h, most = min(Z, heads);
+  const i32 Tr = ceil_div(a.q, Br), heads = a.b * a.h$(slices > 1 and " * slices" or ""), most = min(Z, heads);
 % end
   const i32 first = block / (Tr * most) * most, x = block - Tr * first;
   const i32 together = min(most, heads - first);
@@ -117,7 +133,7 @@ __device__ __forceinline__ i32 nth_block(i32 n)
 //: blocks_of -- tiles of Q of all heads
 __device__ __forceinline__ i32 blocks_of(const call &a)
 {
-  return ceil_div(a.q, Br) * a.b * a.h;
+  return ceil_div(a.q, Br) * a.b * a.h$(slices > 1 and " * slices" or "");
 }
 
 //: tiles -- KV tiles [first, full) that no mask touches, then [full, last) that one does

@@ -28,7 +28,7 @@ mma.tunables = {
 -- Heads whose rows lie in one tile of Q, and whether a problem has so few rows of Q that they are worth putting
 -- together: alone, those of a head would fill half of a tile at most.
 function mma.group(c, p) return c.G == 1 and p.h // p.hk or 1 end
-function mma.has_few_rows(p) return p.h > p.hk and p.q <= 32 end
+function mma.has_few_rows(p) return p.h > p.hk and p.q <= 32 and p.slices == 1 end
 
 function mma.bytes(p) return (p.dtype == "f16" or p.dtype == "bf16") and 2 or 4 end
 function mma.chunk(p) return 16 // mma.bytes(p) end
@@ -60,12 +60,13 @@ function mma.constants(c, p)
     { "at_K", mma.at_K(c, p), "where K lies in shared memory, bytes" },
     { "at_V", mma.at_V(c, p), "where V lies in shared memory, bytes" },
     { "Z", c.Z, "heads whose tiles of Q start together" },
+    { "slices", p.slices, "blocks beside each other that make the columns of O" },
   }
 end
 
 -- What the CUDA text asks for in its Lua lines.
 function mma.words(c, p, g)
-  return { libs = mma.libs(p), travels = mma.travels(c, p, g), dtype = p.dtype, packed = c.G == 1 }
+  return { libs = mma.libs(p), travels = mma.travels(c, p, g), dtype = p.dtype, packed = c.G == 1, slices = p.slices }
 end
 
 -- Bytes of tiles in shared memory.
@@ -162,6 +163,7 @@ mma.constraints = {
   { function(c, p) return math.max(mma.Dp(p), mma.Dw(p)) // mma.chunk(p) <= mma.threads(c) end,
     "a row of a tile has at most one chunk of 16 bytes for each thread" },
   { function(c, p) return p.causal or c.Z == 1 end, "tiles of Q differ in length only under a causal mask" },
+  { function(c, p) return c.G ~= 1 or p.slices == 1 end, "rows of several heads share a tile where V is made at once" },
   { function(c, p, g) return mma.spills(c, p, g) <= 384 end,
     "accumulators and operands of a thread fit its registers, or nearly" },
   { function(c, p, g) return c.b * (mma.shared(c, p) + g.shared_reserved) <= g.shared_sm end,

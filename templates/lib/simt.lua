@@ -20,7 +20,7 @@ end
 function simt.threads(c) return c.T end
 
 local libs = { "lib/args.h", "lib/hooks.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/simt.cuh" }
-function simt.words(c, p) return { libs = libs, dtype = p.dtype, packed = false, Q = 0, b = 1, O_apart = false } end
+function simt.words(c, p) return { libs = libs, dtype = p.dtype, packed = false, slices = p.slices, Q = 0, b = 1, O_apart = false } end
 
 -- Lanes that share a row, columns of S of a thread, chunks of O of a thread, padded width of V.
 function simt.lanes(c) return c.T * c.R // c.Br end
@@ -46,6 +46,7 @@ function simt.constants(c, p)
     { "at_K", simt.at_K(c, p), "where K lies in shared memory, bytes" },
     { "at_V", simt.at_V(c, p), "where V lies in shared memory, bytes" },
     { "Z", c.Z or 1, "heads whose tiles of Q start together" },
+    { "slices", p.slices, "blocks beside each other that make the columns of O" },
   }
 end
 
@@ -79,6 +80,9 @@ simt.constraints = {
   { function(c, p) return simt.registers(c, p) <= 232 end,
     "accumulators and operands of a thread fit 255 registers" },
 }
+
+-- What a grid has more of where V is made in slices.
+function simt.slices(p) return p.slices > 1 and "*" .. p.slices or "" end
 
 -- KV tiles visited by each tile of Q on average. A sum over all tiles of Q, so kept: a space asks for it with
 -- the same tiles many times. `group`: heads that share the rows of a tile, where not one alone has them.

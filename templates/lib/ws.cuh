@@ -135,12 +135,17 @@ __device__ __forceinline__ void pass_turn(i32 me)
 
 //: copy_tile -- all boxes of a tile: `rows_` rows from `row` on
 template <i32 boxes_, i32 rows_>
+% if slices > 1 then
+__device__ __forceinline__ void copy_tile(u32 to, const tensor_map &from, i32 row, i32 head, i32 batch, i32 full,
+                                          i32 column = 0)
+% else
 __device__ __forceinline__ void copy_tile(u32 to, const tensor_map &from, i32 row, i32 head, i32 batch, i32 full)
+% end
 {
   barrier_expect(barrier_at(full), boxes_ * box_bytes<rows_>);
 #pragma unroll
   for (i32 x = 0; x < boxes_; x++)
-    copy_box(to + x * box_bytes<rows_>, from, 64 * x, row, head, batch, barrier_at(full));
+    copy_box(to + x * box_bytes<rows_>, from, $(slices > 1 and "column + " or "")64 * x, row, head, batch, barrier_at(full));
 }
 
 //: operand -- how a product finds a tile: address, strides, 128-byte swizzle
@@ -208,7 +213,7 @@ __device__ __forceinline__ void copy_V(const tensor_map &V_map, i32 n, i32 j0, c
 {
   const step_of<stages> V(n);
   wait(V_free + V.slot, V.parity ^ 1);
-  copy_tile<V_boxes, Bc>(V_place(V.slot), V_map, j0, at.hk, at.b, V_full + V.slot);
+  copy_tile<V_boxes, Bc>(V_place(V.slot), V_map, j0, at.hk, at.b, V_full + V.slot$(slices > 1 and ", at.v0" or ""));
 }
 
 //: store_outputs_from -- the 64 rows of O from i0 on. A warp lays its 16 rows where its rows of Q lay and has them copied from
@@ -232,7 +237,7 @@ __device__ __forceinline__ void store_outputs_from(u32 place, const outputs &O, 
   if (lane == 0) {
 #pragma unroll
     for (i32 x = 0; x < V_boxes; x++)
-      store_box(to, 64 * x, i0 + first, at.h, at.b, place + x * box_bytes<64> + first * 128);
+      store_box(to, $(slices > 1 and "at.v0 + " or "")64 * x, i0 + first, at.h, at.b, place + x * box_bytes<64> + first * 128);
     store_commit();
     store_wait();
   }

@@ -45,7 +45,7 @@ function ws.shared(c, p) return ws.at_signals(c, p) + ws.signals_bytes(c) + 8 * 
 
 function ws.words(c, p)
   local r = registers_of[ws.consumers(c)]
-  return { libs = ws.libs, dtype = p.dtype, packed = false, W = 16, Do = ws.Do(p), producer_registers = r[1], consumer_registers = r[2] }
+  return { libs = ws.libs, dtype = p.dtype, packed = false, slices = p.slices, W = 16, Do = ws.Do(p), producer_registers = r[1], consumer_registers = r[2] }
 end
 
 function ws.constants(c, p)
@@ -82,6 +82,7 @@ function ws.constants(c, p)
     { "signals", 2 * Q + 4 * c.s, "barriers" },
     { "at_turns", ws.at_signals(c, p) + ws.signals_bytes(c), "where it stands which tiles the rows of Q are of, bytes" },
     { "Z", c.Z, "heads whose tiles of Q start together" },
+    { "slices", p.slices, "blocks beside each other that make the columns of O" },
   }
 end
 

@@ -50,7 +50,7 @@ static void write_results(const call *c, const fat_problem *p, const double *o, 
     for (int64_t h = 0; h < p->h; h++)
       for (int64_t i = 0; i < p->q; i++) {
         int64_t row = (b * p->h + h) * p->q + i;
-        float results[FAT_PROBLEM_D_MAX], *to;
+        float results[FAT_PROBLEM_DV_MAX], *to;
         char *elements = row_of(&c->O, p, b, h, i);
         for (int64_t j = 0; j < p->dv; j++)
           results[j] = (float)o[row * p->dv + j];

@@ -47,7 +47,7 @@ typedef char call_is_176_bytes[sizeof(call) == 176 ? 1 : -1]; // the host lays o
 //: elem
 typedef float elem;
 
-#line 81 "templates/lib/hooks.cuh"
+#line 97 "templates/lib/hooks.cuh"
 //: ceil_div
 __device__ __forceinline__ i32 ceil_div(i32 x, i32 y)
 {
@@ -79,20 +79,24 @@ struct place {
 //: heads -- one batch, one query head and the head of K and V that it shares
 struct heads {
   i32 b, h, hk;
+#line 34 "templates/lib/hooks.cuh"
 };
 
 //: heads_of -- `head` counts the query heads of all batches; heads that share K and V lie side by side
+#line 40 "templates/lib/hooks.cuh"
 __device__ __forceinline__ heads heads_of(const call &a, i32 head)
 {
+#line 46 "templates/lib/hooks.cuh"
   const i32 h = head % a.h;
   return {head / a.h, h, h / (a.h / a.hk)};
+#line 49 "templates/lib/hooks.cuh"
 }
 
-#line 51 "templates/lib/hooks.cuh"
+#line 62 "templates/lib/hooks.cuh"
 //: rows -- hook
 __device__ __forceinline__ place rows(const call &a, i32 head)
 {
-#line 67 "templates/lib/hooks.cuh"
+#line 79 "templates/lib/hooks.cuh"
   const heads at = heads_of(a, head);
   const i64 b = at.b, h = at.h, hk = at.hk;
   return {
@@ -100,14 +104,16 @@ __device__ __forceinline__ place rows(const call &a, i32 head)
       (const elem *)a.K.data + b * a.K.b + hk * a.K.h,
       (const elem *)a.V.data + b * a.V.b + hk * a.V.h,
       (elem *)a.O.data + b * a.O.b + h * a.O.h,
+#line 89 "templates/lib/hooks.cuh"
       a.LSE.data ? a.LSE.data + b * a.LSE.b + h * a.LSE.h : a.LSE.data,
+#line 91 "templates/lib/hooks.cuh"
       a.Q.n, a.K.n, a.V.n, a.O.n,
       a.q, a.k,
   };
-#line 79 "templates/lib/hooks.cuh"
+#line 95 "templates/lib/hooks.cuh"
 }
 
-#line 123 "templates/lib/hooks.cuh"
+#line 139 "templates/lib/hooks.cuh"
 //: tiles -- KV tiles [first, full) that no mask touches, then [full, last) that one does
 struct tiles {
   i32 first, full, last;
@@ -118,13 +124,13 @@ template <i32 rows_ = Br, class Lengths> __device__ __forceinline__ tiles range(
 {
   if (i0 >= at.nq)
     return {0, 0, 0};
-#line 139 "templates/lib/hooks.cuh"
+#line 155 "templates/lib/hooks.cuh"
   // Row i sees keys 0 .. i + nk - nq: the last row sees the last key.
   const i32 first_sees = max(0, i0 + 1 + at.nk - at.nq);
   const i32 last_sees = max(0, min(i0 + rows_, at.nq) + at.nk - at.nq);
-#line 143 "templates/lib/hooks.cuh"
+#line 159 "templates/lib/hooks.cuh"
   return {0, first_sees / Bc, ceil_div(last_sees, Bc)};
-#line 147 "templates/lib/hooks.cuh"
+#line 163 "templates/lib/hooks.cuh"
 }
 
 #line 38 "templates/lib/simt.cuh"
@@ -317,13 +323,13 @@ __device__ __forceinline__ float base2(float scale)
   return fmaxf(fabsf(scale) * log2e, least);
 }
 
-#line 149 "templates/lib/hooks.cuh"
+#line 165 "templates/lib/hooks.cuh"
 //: keep -- hook: whether row i may see key j
 template <class Lengths> __device__ __forceinline__ bool keep(const Lengths &at, i32 i, i32 j)
 {
-#line 155 "templates/lib/hooks.cuh"
+#line 171 "templates/lib/hooks.cuh"
   return j <= i + at.nk - at.nq; // and so j < nk for every row there is
-#line 159 "templates/lib/hooks.cuh"
+#line 175 "templates/lib/hooks.cuh"
 }
 
 #line 5 "templates/lib/softmax.cuh"
@@ -509,7 +515,7 @@ __device__ __forceinline__ rowvec row_total(const rowvec &l)
   return v;
 }
 
-#line 161 "templates/lib/hooks.cuh"
+#line 177 "templates/lib/hooks.cuh"
 //: inverse -- 1 / l; a row that sees no key has l = 0 and gives O = 0
 __device__ __forceinline__ float inverse(float l)
 {
@@ -546,7 +552,7 @@ __device__ __forceinline__ float lg2(float x)
   return y;
 }
 
-#line 167 "templates/lib/hooks.cuh"
+#line 183 "templates/lib/hooks.cuh"
 //: finish -- hook: LSE = scale m + ln l; +inf for a row that sees no key
 __device__ __forceinline__ float finish(float m, float l, float c)
 {
