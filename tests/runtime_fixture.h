@@ -163,6 +163,22 @@ static inline void store_usual(void)
   store((stored){.problem = ASKED, .gpu = "H200", .config = NARROW, .ms = 2, .origin = FAT_MEASURED});
 }
 
+/* Whether a tune has come to a kernel with code for the problem. On a busy machine its budget may end before;
+ * the same command goes on from there, FIXTURE_TUNES times at most. */
+enum { FIXTURE_TUNES = 8 };
+static inline bool has_winner(const char *problem, const char *gpu)
+{
+  fat_db *db = NULL;
+  fat_best best = {0};
+  fat_problem p;
+  MUST(fat_problem_parse(problem, &p, err));
+  MUST(fat_db_open(path, NULL, FAT_DB_READ, &db, err));
+  bool found = fat_db_best(db, &p, fixture_gpu(gpu), NULL, true, &best, NULL) == FAT_OK && best.cubin;
+  fat_db_best_free(&best);
+  fat_db_close(db);
+  return found;
+}
+
 /* -- handles and plans */
 
 #define MUST_RUN(call)                                                                                       \

@@ -167,7 +167,7 @@ static void the_nearest_with_code(void **state)
 #define DEADLINE "60s" /* nothing hangs here, but the fake may be slow: it computes what kernels would */
 
 /* Runs `fatune tune` on the fake driver, or without one. Its dump is where the fake finds sources. */
-static void tune(const char *problem, const char *driver, const char *gpu)
+static void tune_once(const char *problem, const char *driver, const char *gpu)
 {
   char libcuda[300], dump[300], sources[300];
   char *argv[] = {"env",
@@ -201,6 +201,14 @@ static void tune(const char *problem, const char *driver, const char *gpu)
   posix_spawn_file_actions_destroy(&silent);
   assert_int_equal(waitpid(pid, &how, 0), pid);
   assert_int_equal(how, 0);
+}
+
+static void tune(const char *problem, const char *driver, const char *gpu)
+{
+  int times = 0;
+  do
+    tune_once(problem, driver, gpu);
+  while (!has_winner(problem, "H200") && ++times < FIXTURE_TUNES);
 }
 
 static void need_nvrtc(void)
