@@ -1,5 +1,6 @@
 /* test_db.c -- a database from making it to reading its best row: one trial through every public call. */
 #include "db_fixture.h"
+#include "../db/private.h"
 
 static const double times[] = {1.25, 1.5, 1.375};
 static const double clocks[] = {1500, NAN, 1490.5};
@@ -164,6 +165,27 @@ static void views_have_their_columns(void **state)
   fat_db_close(db);
 }
 
+/* Whoever may write the file may change what a view is; what is printed stays a table or JSON. */
+static void columns_are_names(void **state)
+{
+  static const char *const columns[] = {"a\"\"b", "a'b"};
+  fat_text text = {0};
+  for (int i = 0; i < 2; i++) {
+    char sql[200];
+    fat_error err = {0};
+    fat_db_close(fixture_db(*state, FAT_DB_WRITE));
+    snprintf(sql, sizeof sql, "DROP VIEW runs; CREATE VIEW runs AS SELECT id, id AS \"%s\" FROM run",
+             columns[i]);
+    fixture_sql(((fixture *)*state)->path, sql);
+    fat_db *db = fixture_db(*state, FAT_DB_READ);
+    for (int json = 0; json < 2; json++)
+      assert_int_equal(fat_db_view(db, "runs", json, &text, &err), FAT_E_CORRUPT);
+    assert_non_null(strstr(err.text, "runs"));
+    fat_db_close(db);
+  }
+  fat_text_free(&text);
+}
+
 static void runs_that_never_end_read_as_broken_off(void **state)
 {
   fat_db *db = fixture_db(*state, FAT_DB_WRITE);
@@ -216,6 +238,13 @@ static void values_that_no_trial_has_are_refused(void **state)
   fat_artifact wrong = artifact_of("cubin");
   wrong.cubin_hash = HASH_A;
   assert_int_equal(fat_db_put(db, &t, &wrong, &err), FAT_E_INPUT);
+  wrong.cubin_hash = NULL;
+  wrong.cubin_size = ((size_t)FAT_DB_LENGTH / 2) + 1;
+  wrong.cubin = calloc(1, wrong.cubin_size);
+  assert_non_null(wrong.cubin);
+  assert_int_equal(fat_db_put(db, &t, &wrong, &err), FAT_E_INPUT);
+  assert_non_null(strstr(err.text, "too large"));
+  free((void *)wrong.cubin);
   wrong = artifact_of("cubin");
   t.source_hash = "";
   assert_int_equal(fat_db_put(db, &t, &wrong, &err), FAT_E_INPUT);
@@ -246,6 +275,7 @@ int main(void)
       TEST(filters_choose_trials),
       TEST(a_callback_can_stop_and_can_write),
       TEST(views_have_their_columns),
+      TEST(columns_are_names),
       TEST(runs_that_never_end_read_as_broken_off),
       TEST(values_that_no_trial_has_are_refused),
       TEST(names_stand_in_their_order),

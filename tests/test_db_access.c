@@ -71,6 +71,9 @@ static void folders_and_file_are_made_for_the_owner_alone(void **state)
   assert_int_equal(fixture_try(path, FAT_DB_WRITE, &err), FAT_E_FOREIGN);
   snprintf(path, sizeof path, "%s/a/b/c.db/d.db", f->folder); /* a file in place of a folder */
   assert_int_not_equal(fixture_try(path, FAT_DB_WRITE, &err), FAT_OK);
+  snprintf(path, sizeof path, "%s/a/b/c.db/e/d.db", f->folder); /* where no folder can be made */
+  assert_int_equal(fixture_try(path, FAT_DB_WRITE, &err), FAT_E_IO);
+  assert_non_null(strstr(err.text, "cannot be made"));
 }
 
 static void paths_that_are_too_long_are_refused(void **state)
@@ -87,6 +90,27 @@ static void paths_that_are_too_long_are_refused(void **state)
   snprintf(name, sizeof name, "%s/%.300s", f->folder, path + 1); /* a name has at most 255 bytes */
   assert_int_equal(fixture_try(name, FAT_DB_READ, &err), FAT_E_DENIED);
   assert_non_null(strstr(err.text, strerror(ENAMETOOLONG)));
+}
+
+/* A path without a folder is of the current one; with that one's own path it may become too long. */
+static void a_bare_name_lies_in_the_current_folder(void **state)
+{
+  const fixture *f = *state;
+  char before[PATH_MAX], path[400], name[4090];
+  fat_error err;
+  snprintf(path, sizeof path, "%s/bare.db", f->folder);
+  memset(name, 'x', sizeof name - 1);
+  name[sizeof name - 1] = 0;
+  assert_non_null(getcwd(before, sizeof before));
+  assert_int_equal(chdir(f->folder), 0);
+  fat_status status = fixture_try("bare.db", FAT_DB_WRITE, &err);
+  fat_status joined = fixture_try(name, FAT_DB_READ, &err);
+  assert_int_equal(chdir(before), 0);
+  assert_int_equal(status, FAT_OK);
+  assert_int_equal(access(path, F_OK), 0);
+  assert_int_equal(joined, FAT_E_INPUT);
+  assert_non_null(strstr(err.text, "longer than 4095"));
+  assert_int_equal(fixture_try("/no-such-database.db", FAT_DB_READ, &err), FAT_E_NOT_FOUND);
 }
 
 /* What SQLite would take for its journal must be a file. */
@@ -377,6 +401,7 @@ int main(void)
       TEST(the_path_comes_from_the_first_that_names_one),
       TEST(folders_and_file_are_made_for_the_owner_alone),
       TEST(paths_that_are_too_long_are_refused),
+      TEST(a_bare_name_lies_in_the_current_folder),
       TEST(a_journal_that_is_no_file_is_refused),
       TEST(what_others_may_write_is_refused),
       TEST(what_belongs_to_others_is_refused),

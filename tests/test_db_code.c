@@ -117,14 +117,36 @@ static void damage_is_a_miss(void **state)
   assert_string_equal(look(f->path, NULL, NULL), "none");
 }
 
+/* The pages of a table are garbage: what lay there is missed, what the system's file has is not. */
+static void damaged_pages_are_a_miss(void **state)
+{
+  const fixture *f = *state;
+  char system[300];
+  fat_db *db = NULL;
+  fat_problem p;
+  fat_code code;
+  fat_error err = {0};
+  snprintf(system, sizeof system, "%s/system.db", f->folder);
+  put(system, (part){PROBLEM, "T4", HASH_A, "text", "system's", FAT_OUT_OK});
+  put(f->path, (part){PROBLEM, "T4", HASH_A, "text", "user's", FAT_OUT_OK});
+  assert_string_equal(look(f->path, system, NULL), "user's");
+  fixture_spoil(f->path, "trial");
+  assert_string_equal(look(f->path, NULL, NULL), "none");
+  assert_string_equal(look(f->path, system, NULL), "system's");
+  MUST(fat_problem_parse(PROBLEM, &p, err));
+  MUST(fat_db_open(f->path, NULL, FAT_DB_READ, &db, err));
+  const fat_code_filter filter = {.problem = &p, .sm = 75, .config = CONFIG};
+  assert_int_equal(fat_db_code(db, &filter, &code, &err), FAT_E_NOT_FOUND);
+  assert_non_null(strstr(fat_db_note(db), "damaged"));
+  fat_db_close(db);
+}
+
 int main(void)
 {
 #define FRESH(test) cmocka_unit_test_setup_teardown(test, fixture_open, fixture_close)
   const struct CMUnitTest tests[] = {
-      FRESH(any_trial_may_hold_it),
-      FRESH(what_does_not_count),
-      FRESH(the_users_file_first),
-      FRESH(damage_is_a_miss),
+      FRESH(any_trial_may_hold_it), FRESH(what_does_not_count),      FRESH(the_users_file_first),
+      FRESH(damage_is_a_miss),      FRESH(damaged_pages_are_a_miss),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,9 @@
 /* test_db_migrate.c -- files that are not ours, empty, newer, and older ones brought forward. */
 #include "db_fixture.h"
 #include "../db/private.h"
+#include <errno.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 static void foreign_files_are_left_as_they_are(void **state)
 {
@@ -152,6 +155,35 @@ static void without_a_copy_nothing_is_changed(void **state)
   fat_db_close(db);
 }
 
+/* A copy that breaks off is taken away again, and one whose name is too long was never there. */
+static void a_copy_that_fails_changes_nothing(void **state)
+{
+  const fixture *f = *state;
+  char copy[300], name[600];
+  fat_error err = {0};
+  struct rlimit before, small;
+  fat_db *db = fixture_db(f, FAT_DB_WRITE);
+  fixture_put(db, "fwd:Br16", FAT_PREDICTED, 1);
+  fat_db_close(db);
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, SIG_IGN);
+  small = (struct rlimit){8192, before.rlim_max};
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+  fat_status status = fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1002, &db, &err);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, SIG_DFL);
+  assert_int_equal(status, FAT_E_FULL);
+  assert_non_null(strstr(err.text, "making a copy"));
+  snprintf(copy, sizeof copy, "%s.v1000.bak", f->path);
+  assert_int_not_equal(access(copy, F_OK), 0);
+  assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), 1000);
+  snprintf(name, sizeof name, "%s/%0246d", f->folder, 1); /* a name has at most 255 bytes */
+  assert_int_equal(rename(f->path, name), 0);
+  assert_int_equal(fat_db_open_version(name, NULL, FAT_DB_WRITE, next, 3, 1002, &db, &err), FAT_E_READONLY);
+  assert_non_null(strstr(err.text, strerror(ENAMETOOLONG)));
+  assert_int_equal(fixture_number(name, "PRAGMA user_version"), 1000);
+}
+
 static void a_step_that_the_program_lacks_is_named(void **state)
 {
   static const fat_db_migration lacking[] = {{1000, 1001, "db/lacking.sql", NULL}};
@@ -193,6 +225,7 @@ int main(void)
       TEST(an_older_file_is_brought_forward_beside_a_copy),
       TEST(a_migration_that_fails_changes_nothing),
       TEST(without_a_copy_nothing_is_changed),
+      TEST(a_copy_that_fails_changes_nothing),
       TEST(a_step_that_the_program_lacks_is_named),
       TEST(an_older_system_file_is_left_out),
   };

@@ -252,6 +252,25 @@ static void a_merge_takes_rows_and_no_content(void **state)
   fat_db_close(there);
 }
 
+/* More than a million of SQLite's steps, after which it is asked whether that is enough. */
+static void a_large_database_is_merged_whole(void **state)
+{
+  const fixture *f = *state;
+  char path[300];
+  fat_import c;
+  fat_db *here = fixture_db(f, FAT_DB_WRITE), *there = NULL;
+  fill(here);
+  fat_db_close(here);
+  fixture_sql(f->path, "CREATE TABLE more (x INTEGER NOT NULL, y TEXT NOT NULL) STRICT;"
+                       "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 300000)"
+                       "INSERT INTO more SELECT i, 'row ' || i FROM n");
+  snprintf(path, sizeof path, "%s/there.db", f->folder);
+  MUST(fat_db_open(path, NULL, FAT_DB_WRITE, &there, err));
+  MUST(fat_db_merge(there, f->path, &c, err));
+  assert_counts(c, 3, 0, 0);
+  fat_db_close(there);
+}
+
 static void a_hostile_database_is_only_read(void **state)
 {
   static const struct {
@@ -311,6 +330,7 @@ int main(void)
       TEST(every_value_is_checked),
       TEST(better_rows_replace_and_older_ones_do_not_retire),
       TEST(a_merge_takes_rows_and_no_content),
+      TEST(a_large_database_is_merged_whole),
       TEST(a_hostile_database_is_only_read),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

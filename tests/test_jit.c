@@ -78,6 +78,30 @@ static void the_default_is_compiled(void **state)
   fatune_close(h);
 }
 
+/* What was kept and is damaged since is compiled again where that may be, and else a miss. */
+static void a_damaged_default_is_a_miss(void **state)
+{
+  (void)state;
+  fatune *h = open_usual();
+  fatune_plan_free(plan_for(h, ASKED, NULL, FATUNE_COMPILE));
+  fatune_close(h);
+  fixture_sql(path, "UPDATE binary SET cubin = zeroblob(9); UPDATE source SET text = 'damaged'");
+  h = open_usual();
+  fatune_plan *plan = NULL;
+  fatune_request r = request_of(ASKED, FATUNE_FALLBACK);
+  EXPECT(FATUNE_ERR_MISS, "nothing stored serves it", fatune_plan_make(h, &r, &plan));
+  assert_null(plan);
+  fatune_close(h);
+  h = open_usual();
+  plan = plan_for(h, ASKED, NULL, FATUNE_COMPILE);
+  describes(plan, "kernel-from compiled now");
+  give_source(plan, ASKED, "kernel");
+  give_source(plan, ASKED, "twin");
+  fatune_plan_free(plan);
+  fatune_close(h);
+  is_kept(ASKED, NULL); /* and put in the place of what was damaged */
+}
+
 /* A database that cannot be written costs nothing but the next compile. */
 static void no_place_to_keep_it(void **state)
 {
@@ -167,6 +191,28 @@ static void without_nvrtc(void **state)
   fatune_close(h);
 }
 
+/* A library that is not of this release is left alone, and what is missing is said. */
+static void another_libfatune_jit(void **state)
+{
+  static const char *const cases[][2] = {
+      {FAKES "/fake_jit.so", "install both from one release"},
+      {FAKES "/fake_nvml.so", "no function fatune_jit_abi"},
+      {"/nowhere/libfatune-jit.so.0", "/nowhere/libfatune-jit.so.0"},
+  };
+  (void)state;
+  for (int i = 0; i < 3; i++) {
+    setenv("FATUNE_JIT", cases[i][0], 1);
+    fatune *h = open_usual();
+    fatune_plan *plan = NULL;
+    fatune_request r = request_of(ASKED, FATUNE_COMPILE);
+    EXPECT(FATUNE_ERR_COMPILE, cases[i][1], fatune_plan_make(h, &r, &plan));
+    assert_null(plan);
+    setenv("FATUNE_JIT", JIT, 1); /* the same handle goes on with the right one */
+    MUST_RUN(fatune_supported(h, &r));
+    fatune_close(h);
+  }
+}
+
 /* Asked for directly: what a plan's twin is where a constraint forbids the very config with W = 1, and what
  * cannot be made at all. */
 static void requests(void **state)
@@ -214,11 +260,13 @@ int main(void)
   fat_nvrtc_close(nvrtc);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(the_default_is_compiled, begin_jit),
+      cmocka_unit_test_setup(a_damaged_default_is_a_miss, begin_jit),
       cmocka_unit_test_setup(no_place_to_keep_it, begin_jit),
       cmocka_unit_test_setup(an_asked_kernel_is_compiled, begin_jit),
       cmocka_unit_test_setup(stored_code_is_preferred, begin_jit),
       cmocka_unit_test_setup(stored_source_is_rebuilt, begin_jit),
       cmocka_unit_test_setup(without_nvrtc, begin_jit),
+      cmocka_unit_test_setup(another_libfatune_jit, begin_jit),
       cmocka_unit_test_setup(requests, begin_jit),
   };
   return cmocka_run_group_tests(tests, group_open, group_close);

@@ -289,6 +289,44 @@ static void twins_are_the_last(void **state)
   fat_db_close(db);
 }
 
+/* Of twins at the same step the nearer shape's stands in, whichever came first. */
+static void the_nearest_twin(void **state)
+{
+  static const char *const rows[][2] = {{"fwd-f32-b4-h16-q1024-k1024-d64", "fwd:Br1-W1"},
+                                        {"fwd-f32-b4-h16-q2048-k2048-d64", "fwd:Br2-W1"},
+                                        {"fwd-f32-b4-h16-q512-k512-d64", "fwd:Br3-W1"}};
+  static const char *const nearest[] = {"fwd:Br1-W1", "fwd:Br2-W1", "fwd:Br2-W1"};
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  for (int i = 0; i < 3; i++) {
+    fat_trial t = fixture_trial(rows[i][0], "T4", rows[i][1], 9);
+    t.origin = FAT_MEASURED;
+    t.detail = FAT_WIDTH_TWIN "fwd_ws:Br64, for tensors that are not aligned";
+    MUST(fat_db_put(db, &t, NULL, err));
+    fat_pick pick = ask(db, ASKED, "T4", "fwd");
+    assert_int_equal(pick.twin.step, FAT_PICK_NEAREST);
+    assert_string_equal(pick.twin.row.config, nearest[i]);
+  }
+  fat_db_close(db);
+}
+
+/* Of other devices with rows of the same shape, the one whose number of SMs is nearer: a T4 has 40. */
+static void the_nearest_device(void **state)
+{
+  static const char *const gpus[] = {"RTX 2080 Ti", "RTX 2060", "RTX 2080 Ti"}; /* 68 and 30 SMs */
+  for (int first = 0; first < 2; first++) {
+    fixture_close(state);
+    fixture_open(state);
+    fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+    assert_true(fixture_gpu(gpus[0])->sms - 40 > 40 - fixture_gpu(gpus[1])->sms);
+    for (int i = first; i < first + 2; i++)
+      put(db, ASKED, gpus[i], strcmp(gpus[i], "RTX 2060") == 0 ? "fwd:Br1" : "fwd:Br2", FAT_MEASURED, 1 + i);
+    fat_pick pick = ask(db, ASKED, "T4", NULL);
+    expect(&pick, FAT_PICK_ARCH, "fwd:Br1");
+    assert_non_null(strstr(pick.why[FAT_PICK_ARCH], "RTX 2060"));
+    fat_db_close(db);
+  }
+}
+
 static void differences_are_named(void **state)
 {
   fat_db *db = fixture_db(*state, FAT_DB_WRITE);
@@ -374,6 +412,8 @@ int main(void)
       cmocka_unit_test(distances),
       cmocka_unit_test(promises),
       IN_FOLDER(twins_are_the_last),
+      IN_FOLDER(the_nearest_twin),
+      IN_FOLDER(the_nearest_device),
       IN_FOLDER(an_untried_kernel_that_promises_more),
       IN_FOLDER(the_nearest_yields_too),
       IN_FOLDER(only_the_exact_row_will_do),

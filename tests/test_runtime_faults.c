@@ -122,6 +122,41 @@ static void a_dead_context_is_told(void **state)
   fatune_close(h);
 }
 
+/* What the GPU dies of while the twin's code is loaded is told, and no miss; what only that code is to blame
+ * for leaves a plan without a twin. */
+static void the_twin_kills_or_is_left_out(void **state)
+{
+  static const struct {
+    const char *fault;
+    fatune_status status;
+  } cases[] = {{"cuModuleLoadData#2=700", FATUNE_ERR_CONTEXT_DEAD},
+               {"cuModuleLoadData#2=2", FATUNE_ERR_DEVICE_MEMORY},
+               {"cuModuleLoadData#2=200,cuModuleLoadData#3=700", FATUNE_ERR_CONTEXT_DEAD},
+               {"cuModuleLoadData#2+=200", FATUNE_OK}};
+  const stored elsewhere = {
+      .problem = ASKED, .gpu = "H100 SXM", .config = NARROW, .ms = 2, .origin = FAT_MEASURED};
+  for (int i = 0; i < 4; i++) {
+    begin(state);
+    store_usual();
+    store(elsewhere); /* the same twin once more */
+    fatune *h = open_usual();
+    fatune_plan *plan = NULL;
+    fatune_request r = request_of(ASKED, FATUNE_FALLBACK);
+    cu.fake_fault(cases[i].fault);
+    if (cases[i].status != FATUNE_OK) {
+      EXPECT(cases[i].status, "cuModuleLoadData fails with", fatune_plan_make(h, &r, &plan));
+      assert_null(plan);
+    } else {
+      MUST_RUN(fatune_plan_make(h, &r, &plan));
+      describes(plan, "kernel " WIDE);
+      describes(plan, "why twin: none");
+      computes(plan, ASKED, 0);
+    }
+    fatune_plan_free(plan);
+    fatune_close(h);
+  }
+}
+
 /* -- stored code */
 
 static void expect_pick(const char *pick, const char *kernel, const char *word)
@@ -212,6 +247,10 @@ static void a_bad_database_is_a_miss(void **state)
   expect_miss("has version 9.0");
   fixture_sql(path, "PRAGMA user_version = 1000; DROP TABLE winner");
   expect_miss("damaged");
+  unlink(path);
+  store_usual();
+  fixture_spoil(path, "trial");
+  expect_miss("is damaged");
   unlink(path);
   mkdir(path, 0700);
   expect_miss("database:");
@@ -335,6 +374,7 @@ int main(void)
       cmocka_unit_test_setup(codes_become_statuses, begin),
       cmocka_unit_test_setup(what_passes_is_forgotten, begin),
       cmocka_unit_test_setup(a_dead_context_is_told, begin),
+      cmocka_unit_test_setup(the_twin_kills_or_is_left_out, begin),
       cmocka_unit_test_setup(unusable_code_is_left_out, begin),
       cmocka_unit_test_setup(a_bad_database_is_a_miss, begin),
       cmocka_unit_test_setup(the_system_file_stands_in, begin),

@@ -270,6 +270,22 @@ static void no_keys(void **state)
   fatune_close(bare);
 }
 
+/* One batch and one head: what their strides are does not matter. */
+static void no_keys_of_one_head(void **state)
+{
+  (void)state;
+  fatune_plan *p = plan_of(h, "fwd-f32-b1-h1-q5-k0-d8");
+  enum { COUNT = 5 * 8 };
+  float *o = device_memory(COUNT * sizeof *o);
+  const fatune_tensor none = {NULL, {0}}, q = {o, {0}};
+  const fatune_tensor O = {o, {1 << 20, -7, 8}}, filled = {o, {40, 40, 8}};
+  const fatune_tensors t = {.size = sizeof t, .Q = &q, .K = &none, .V = &none, .O = &O, .scale = 1};
+  paint(&filled, COUNT);
+  MUST_RUN(fatune_run(p, &t, NULL, NULL));
+  check_filled(&filled, (int64_t[]){1, 1, 5}, 8, COUNT, 0);
+  fatune_plan_free(p);
+}
+
 /* Strides may run backwards. */
 static void no_keys_backwards(void **state)
 {
@@ -573,6 +589,7 @@ int main(void)
       PLANNED(tensors_are_checked),
       PLANNED(strides_are_taken_as_they_are),
       PLANNED(no_keys),
+      PLANNED(no_keys_of_one_head),
       PLANNED(no_keys_backwards),
       PLANNED(nothing_to_do),
       PLANNED(run_does_nothing_else),
