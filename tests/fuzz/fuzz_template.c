@@ -15,9 +15,10 @@ static const char lua_text[] =
     "  work = function() return { { blocks = 1 } } end,\n"
     "  recipe = function(c, p, entry) return 'launch ' .. entry 'probe' .. ' grid 1 block "
     "32 shared 0 args call' end }\n";
-static const char facts[] = "p.op=fwd\np.dtype=f32\np.b=1\np.h=1\np.hk=1\np.q=64\np.k=64\np.d=64\np.dv=64\n"
-                            "p.feature_list=\ng.name=T4\ng.sm=75\ng.sms=40\ng.shared_block=65536\n"
-                            "g.shared_sm=65536\ng.regs_sm=65536\ng.dtypes=f16 f32\n";
+static const char facts[] =
+    "p.op=fwd\np.dtype=f32\np.b=1\np.h=1\np.hk=1\np.q=64\np.k=64\np.d=64\np.dv=64\np.slices=1\n"
+    "p.feature_list=\ng.name=T4\ng.sm=75\ng.sms=40\ng.shared_block=65536\n"
+    "g.shared_sm=65536\ng.regs_sm=65536\ng.dtypes=f16 f32\n";
 
 static folder home;
 
