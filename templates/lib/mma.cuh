@@ -229,7 +229,7 @@ __device__ __forceinline__ void mma_block(Sums &S, i32 m, i32 n, const left &a, 
 template <class Tile> __device__ __forceinline__ void mma_ABt(scores &S, const query &Q, Tile K)
 {
   const lane_view<Tile> view = view_across(K);
-#pragma unroll
+#pragma unroll$(U > 0 and " " .. U or "")
   for (i32 k = 0; k < Dp / (2 * A); k++) {
     left q[M];
 #pragma unroll

@@ -23,6 +23,10 @@ mma.tunables = {
   { "W", { 1, 16 }, "bytes that tensors are aligned to: 16, or 1 = elements one by one", { 16 } },
   { "G", { 0, 1 }, "tiles of Q hold rows of 0 = one head, 1 = all heads that share K and V",
     function(p) return mma.has_few_rows(p) and { 1, 0 } or { 0 } end, unsaid = 0 },
+  -- By the compiler's figures (bf16, sm_90, 12 configs, d 64 to 256) a loop spares 0 to 14 registers and up to 36 bytes
+  -- of spills, or costs 4: too little for a walk, which would show the same configs twice.
+  { "U", { 0, 1, 2 }, "steps of 32 bytes of S = Q K^T that are laid out one after another; 0 = all of them", { 0 },
+    unsaid = 0 },
 }
 
 -- Heads whose rows lie in one tile of Q, and whether a problem has so few rows of Q that they are worth putting
@@ -66,7 +70,7 @@ end
 
 -- What the CUDA text asks for in its Lua lines.
 function mma.words(c, p, g)
-  return { libs = mma.libs(p), travels = mma.travels(c, p, g), dtype = p.dtype, packed = c.G == 1, slices = p.slices }
+  return { libs = mma.libs(p), travels = mma.travels(c, p, g), dtype = p.dtype, packed = c.G == 1, U = c.U or 0, slices = p.slices }
 end
 
 -- Bytes of tiles in shared memory.
@@ -123,12 +127,13 @@ local function copy_lanes(c, p, columns)
 end
 
 -- Instructions beside fma and ex2, in lanes: of a score the maximum, the sum, and half a conversion with its move;
--- copies; conversions to tf32. Products are issued while tensor cores work.
+-- copies; conversions to tf32; the loop over steps of S where there is one. Products are issued while tensor cores work.
 function mma.tile_issue(c, p)
   local KV = c.Bc * (mma.Dp(p) + mma.Dw(p))
   local copies = copy_lanes(c, p, mma.Dp(p)) + copy_lanes(c, p, mma.Dw(p))
   local conversions = mma.bytes(p) == 2 and 0 or (p.dtype == "f32x3" and 2 or 1) * (c.w * KV + c.Br * (c.Bc + mma.Dp(p)))
-  return 2 * c.Br * c.Bc + copies + conversions
+  local loop = c.U > 0 and 4 * mma.threads(c) * ceil_div(mma.Dp(p) * mma.bytes(p), 32 * c.U) or 0
+  return 2 * c.Br * c.Bc + copies + conversions + loop
 end
 
 -- Steps that a visit waits for: with a ring of tiles one barrier, and a third of a load that is under way for a
@@ -142,14 +147,14 @@ mma.defaults = {}
 for _, row in ipairs { { 64, 64, 4, 4, 0, 128 }, { 64, 64, 4, 2, 0, 128 }, { 64, 32, 4, 4, 0 }, { 64, 32, 4, 2, 0 },
   { 64, 64, 4, 1, 0, 128 }, { 64, 32, 4, 1, 0, 192 }, { 64, 16, 4, 1, 0 }, { 32, 16, 2, 1, 0 } } do
   mma.defaults[#mma.defaults + 1] = { Br = row[1], Bc = row[2], w = row[3], s = row[4], Q = row[5], b = 1, Z = 1,
-    W = 16, G = 1, most = row[6], meant = mma.has_few_rows }
+    W = 16, G = 1, U = 0, most = row[6], meant = mma.has_few_rows }
 end
 for _, row in ipairs { { 128, 64, 4, 1, 0, 128 }, { 64, 64, 4, 1, 0 }, { 64, 32, 4, 1, 0 }, { 64, 32, 4, 1, 1 },
   { 64, 16, 4, 1, 1 }, { 32, 16, 2, 1, 0 }, { 64, 64, 4, 0, 1 }, { 64, 32, 4, 0, 1 }, { 64, 16, 4, 0, 1 },
   { 32, 16, 2, 0, 1 }, { 64, 16, 4, 0, 0 }, { 32, 16, 2, 0, 0 } } do
   for _, Z in ipairs { 8, 1 } do -- the former under a causal mask
     mma.defaults[#mma.defaults + 1] =
-      { Br = row[1], Bc = row[2], w = row[3], s = row[4], Q = row[5], b = 1, Z = Z, W = 16, G = 0, most = row[6] }
+      { Br = row[1], Bc = row[2], w = row[3], s = row[4], Q = row[5], b = 1, Z = Z, W = 16, G = 0, U = 0, most = row[6] }
   end
 end
 
@@ -163,6 +168,8 @@ mma.constraints = {
   { function(c, p) return math.max(mma.Dp(p), mma.Dw(p)) // mma.chunk(p) <= mma.threads(c) end,
     "a row of a tile has at most one chunk of 16 bytes for each thread" },
   { function(c, p) return p.causal or c.Z == 1 end, "tiles of Q differ in length only under a causal mask" },
+  { function(c, p) return c.U == 0 or c.Q == 0 and c.U * 32 < mma.Dp(p) * mma.bytes(p) end,
+    "some steps of S = Q K^T in a loop: there are more, and Q is not in registers, which are known by name alone" },
   { function(c, p) return c.G ~= 1 or p.slices == 1 end, "rows of several heads share a tile where V is made at once" },
   { function(c, p, g) return mma.spills(c, p, g) <= 384 end,
     "accumulators and operands of a thread fit its registers, or nearly" },
@@ -175,9 +182,9 @@ mma.constraints = {
 -- The kernels without a pipeline, fa1 and standard, have fewer choices: one tile of K and of V, Q in shared memory.
 mma.plain_tunables = {}
 for _, row in ipairs(mma.tunables) do
-  if row[1] ~= "s" and row[1] ~= "Q" and row[1] ~= "Z" and row[1] ~= "G" then mma.plain_tunables[#mma.plain_tunables + 1] = row end
+  if row[1] ~= "s" and row[1] ~= "Q" and row[1] ~= "Z" and row[1] ~= "G" and row[1] ~= "U" then mma.plain_tunables[#mma.plain_tunables + 1] = row end
 end
-local function whole(c) return { Br = c.Br, Bc = c.Bc, w = c.w, b = c.b, W = c.W, s = 1, Q = 0, Z = 1 } end
+local function whole(c) return { Br = c.Br, Bc = c.Bc, w = c.w, b = c.b, W = c.W, s = 1, Q = 0, Z = 1, G = 0, U = 0 } end
 function mma.plain(of) return function(c, p, g) return of(whole(c), p, g) end end
 mma.plain_constants = mma.plain(mma.constants)
 mma.plain_constraints = {}
