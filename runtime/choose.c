@@ -151,9 +151,39 @@ static fat_status take_stored(choosing *c, fat_pick *pick, bool *found, fat_erro
   return FAT_OK;
 }
 
-/* A default that was compiled on demand before. */
+/* Whether a shape is so unlike the asked one, in its rows of Q or in sharing heads, that its default may be
+ * another. To ask costs 10 ms: too much for each of many lengths. */
+static bool is_apart(const choosing *c, const char *problem)
+{
+  const fat_problem *p = c->ask->problem;
+  fat_problem of;
+  if (fat_problem_parse(problem, &of, NULL) != FAT_OK)
+    return true;
+  return p->q > 4 * of.q || of.q > 4 * p->q || (p->h > p->hk) != (of.h > of.hk);
+}
+
+/* The config that would be compiled for this very shape; "" where nothing can be: then any default will do.
+ */
+static void name_default(choosing *c, char config[FAT_CONFIG_TEXT])
+{
+  fatune_jit_request r = {.kernel = c->ask->kernel};
+  fat_loaded named = {0};
+  fat_error why = {0};
+  const bool look = c->loader.look;
+  *config = 0;
+  if (!c->loader.may_compile)
+    return;
+  c->loader.look = true;
+  if (fat_load_compiled(&c->loader, &r, &named, &why) == FAT_OK)
+    snprintf(config, FAT_CONFIG_TEXT, "%s", named.config);
+  c->loader.look = look;
+}
+
+/* A default that was compiled on demand before: for this shape, or for another that has the same default. */
 static fat_status take_kept(choosing *c, bool *found, fat_error *err)
 {
+  char config[FAT_CONFIG_TEXT];
+  bool asked = false;
   if (!c->loader.db || c->ask->policy == FATUNE_FAIL)
     return FAT_OK;
   fat_status status = FAT_E_NOT_FOUND;
@@ -165,6 +195,13 @@ static fat_status take_kept(choosing *c, bool *found, fat_error *err)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for rows");
   }
   for (int i = 0; i < kept->count && status != FAT_OK && !fat_cuda_error_is_fatal(status); i++) {
+    const bool apart = is_apart(c, kept->row[i].problem);
+    if (apart && !asked) {
+      name_default(c, config);
+      asked = true;
+    }
+    if (apart && *config && strcmp(kept->row[i].config, config) != 0)
+      continue;
     const fat_code_filter filter = {.problem = c->ask->problem,
                                     .sm = c->out->gpu.sm,
                                     .config = kept->row[i].config,

@@ -102,6 +102,27 @@ static void a_damaged_default_is_a_miss(void **state)
   is_kept(ASKED, NULL); /* and put in the place of what was damaged */
 }
 
+/* Another shape of the family may have another default, which is then compiled too. */
+static void each_shape_has_its_own_default(void **state)
+{
+  const char *many = "fwd-f16-b1-h4k1-q64-k64-d64", *few = "fwd-f16-b1-h4k1-q1-k64-d64";
+  fatune_plan *plan;
+  (void)state;
+  for (int i = 0; i < 4; i++) {
+    const bool first = i == 0 || i == 2;
+    fatune *h = open_usual();
+    plan = plan_for(h, i < 2 ? many : few, "fwd", FATUNE_COMPILE);
+    describes(plan, first ? "kernel-from compiled now" : "kernel-from stored");
+    assert_int_equal(strstr(fatune_describe(plan), "-G1\n") != NULL, i >= 2);
+    fatune_plan_free(plan);
+    plan = plan_for(h, "fwd-f16-b2-h4k1-q65-k64-d64", "fwd", FATUNE_COMPILE);
+    describes(plan, "kernel-from stored");
+    fatune_plan_free(plan);
+    fatune_close(h);
+  }
+  is_kept("fwd-f16-b1-h4k1-q2-k64-d64", "fwd");
+}
+
 /* A database that cannot be written costs nothing but the next compile. */
 static void no_place_to_keep_it(void **state)
 {
@@ -261,6 +282,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(the_default_is_compiled, begin_jit),
       cmocka_unit_test_setup(a_damaged_default_is_a_miss, begin_jit),
+      cmocka_unit_test_setup(each_shape_has_its_own_default, begin_jit),
       cmocka_unit_test_setup(no_place_to_keep_it, begin_jit),
       cmocka_unit_test_setup(an_asked_kernel_is_compiled, begin_jit),
       cmocka_unit_test_setup(stored_code_is_preferred, begin_jit),
