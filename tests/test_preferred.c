@@ -278,6 +278,17 @@ static void the_preferred_is_compiled(void **state)
   }
 }
 
+/* A row of fwd that stands in for fwd_ws where tensors are not aligned. */
+static void store_standin(void)
+{
+  store((stored){.problem = HALF,
+                 .gpu = "H200",
+                 .config = STANDIN,
+                 .ms = 3,
+                 .origin = FAT_MEASURED,
+                 .detail = FAT_WIDTH_TWIN "fwd_ws:Br64, for tensors that are not aligned"});
+}
+
 /* Of the asked kernel nothing is stored but the twin of another: its own default is compiled; where that
  * cannot be, the twin serves after all. */
 static void only_a_twin_of_the_asked(void **state)
@@ -291,12 +302,7 @@ static void only_a_twin_of_the_asked(void **state)
                  .config = fat_config_print(&best, hopper),
                  .ms = 1,
                  .origin = FAT_MEASURED});
-  store((stored){.problem = HALF,
-                 .gpu = "H200",
-                 .config = STANDIN,
-                 .ms = 3,
-                 .origin = FAT_MEASURED,
-                 .detail = FAT_WIDTH_TWIN "fwd_ws:Br64, for tensors that are not aligned"});
+  store_standin();
   setenv("FATUNE_JIT", "/nowhere/libfatune-jit.so.0", 1);
   for (int policy = FATUNE_FAIL; policy <= FATUNE_COMPILE; policy++) {
     fatune *h = open_usual();
@@ -322,12 +328,7 @@ static void what_stands_in_kills(void **state)
   fatune_plan *plan = NULL;
   fatune_request r = request_of(HALF, FATUNE_COMPILE);
   r.kernel = "fwd";
-  store((stored){.problem = HALF,
-                 .gpu = "H200",
-                 .config = STANDIN,
-                 .ms = 3,
-                 .origin = FAT_MEASURED,
-                 .detail = FAT_WIDTH_TWIN "fwd_ws:Br64, for tensors that are not aligned"});
+  store_standin();
   setenv("FATUNE_JIT", "/nowhere/libfatune-jit.so.0", 1);
   fatune *h = open_usual();
   cu.fake_fault("cuModuleLoadData=700");

@@ -70,7 +70,8 @@ end
 
 -- What the CUDA text asks for in its Lua lines.
 function mma.words(c, p, g)
-  return { libs = mma.libs(p), travels = mma.travels(c, p, g), dtype = p.dtype, packed = c.G == 1, U = c.U or 0, slices = p.slices }
+  return { libs = mma.libs(p), travels = mma.travels(c, p, g), dtype = p.dtype, packed = c.G == 1, U = c.U or 0,
+    slices = p.slices }
 end
 
 -- Bytes of tiles in shared memory.
@@ -181,10 +182,13 @@ mma.constraints = {
 
 -- The kernels without a pipeline, fa1 and standard, have fewer choices: one tile of K and of V, Q in shared memory.
 mma.plain_tunables = {}
+local fixed = { s = 1, Q = 0, Z = 1, G = 0, U = 0 }
 for _, row in ipairs(mma.tunables) do
-  if row[1] ~= "s" and row[1] ~= "Q" and row[1] ~= "Z" and row[1] ~= "G" and row[1] ~= "U" then mma.plain_tunables[#mma.plain_tunables + 1] = row end
+  if not fixed[row[1]] then mma.plain_tunables[#mma.plain_tunables + 1] = row end
 end
-local function whole(c) return { Br = c.Br, Bc = c.Bc, w = c.w, b = c.b, W = c.W, s = 1, Q = 0, Z = 1, G = 0, U = 0 } end
+local function whole(c)
+  return { Br = c.Br, Bc = c.Bc, w = c.w, b = c.b, W = c.W, s = fixed.s, Q = fixed.Q, Z = fixed.Z, G = fixed.G, U = fixed.U }
+end
 function mma.plain(of) return function(c, p, g) return of(whole(c), p, g) end end
 mma.plain_constants = mma.plain(mma.constants)
 mma.plain_constraints = {}

@@ -45,7 +45,8 @@ function ws.shared(c, p) return ws.at_signals(c, p) + ws.signals_bytes(c) + 8 * 
 
 function ws.words(c, p)
   local r = registers_of[ws.consumers(c)]
-  return { libs = ws.libs, dtype = p.dtype, packed = false, slices = p.slices, W = 16, Do = ws.Do(p), producer_registers = r[1], consumer_registers = r[2] }
+  return { libs = ws.libs, dtype = p.dtype, packed = false, slices = p.slices, W = 16, Do = ws.Do(p),
+    producer_registers = r[1], consumer_registers = r[2] }
 end
 
 function ws.constants(c, p)
