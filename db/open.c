@@ -21,6 +21,13 @@ enum { APPLICATION_ID = 0x6661746e }; /* "fatn" */
   " 'run', 'source', 'recipe', 'binary', 'trial', 'sample', 'winner')"
 enum { TABLES = 10 };
 
+/* 1: all pages hold together; 0: they do not. A page that was not read for lack of memory (7 is SQLITE_NOMEM)
+ * is said among the damages, and is none. */
+#define CHECK                                                                                                \
+  "SELECT CASE WHEN quick_check = 'ok' THEN 1 WHEN quick_check || char(10) LIKE '%error code_7' || char(10)" \
+  " || '%' THEN 2 ELSE 0 END FROM pragma_quick_check LIMIT 1"
+enum { SHORT = 2 };
+
 static fat_status connect(fat_db *db, fat_error *err)
 {
   int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_PRIVATECACHE;
@@ -85,8 +92,9 @@ static fat_status probe(fat_db *db, const char *schema, const char *path, bool t
   snprintf(sql, sizeof sql, COUNT_TABLES, schema);
   FAT_TRY(fat_db_number(db, db->sql, sql, &tables, err));
   if (thorough)
-    FAT_TRY(
-        fat_db_number(db, db->sql, "SELECT quick_check = 'ok' FROM pragma_quick_check LIMIT 1", &sound, err));
+    FAT_TRY(fat_db_number(db, db->sql, CHECK, &sound, err));
+  if (sound == SHORT)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory while database %s was checked", path);
   fat_db_row_select(&row, schema);
   fat_status status = fat_text_status(&row, err);
   if (status == FAT_OK && tables == TABLES)
