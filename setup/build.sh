@@ -48,7 +48,10 @@ say "building"
 if [ "$target" = all ]; then
   step cmake --build "$build"
 else
-  step cmake --build "$build" --target "$target" --target probe --target system_db
+  # Whoever has built all goes on with cubins of the GPUs in db/tuned; for a first call they are not worth the wait.
+  rows=system_rows
+  [ ! -f "$build/share/fatune/fatune.db.code" ] || rows=system_db
+  step cmake --build "$build" --target "$target" --target probe --target $rows
 fi
 say "built in $(($(date +%s) - start)) s"
 mv "$build/.began" "$build/.stamp"

@@ -152,17 +152,16 @@ static fat_status import_files(const fat_options *options, fat_db *db, fat_impor
   return status;
 }
 
-/* A machine without NVRTC builds a package's database without cubins. */
+/* A machine without NVRTC builds a package's database without cubins, and so does who asked for sources. */
 static fat_status make_code(const fat_options *options, fat_db *db, fat_code_counts *counts, fat_error *err)
 {
   fat_script *script = NULL;
   fat_nvrtc *nvrtc = NULL;
   fat_error why = {0};
   FAT_TRY(fat_open_script(options, &script, err));
-  fat_status status = fat_nvrtc_open(options->cuda, &nvrtc, &why);
-  if (status != FAT_OK && !options->quiet)
+  if (!options->sources && fat_nvrtc_open(options->cuda, &nvrtc, &why) != FAT_OK && !options->quiet)
     fprintf(stderr, "fatune: no cubins are made: %s\n", why.text);
-  status = fat_code_make(db, script, status == FAT_OK ? nvrtc : NULL, options->jobs, counts, err);
+  fat_status status = fat_code_make(db, script, nvrtc, options->jobs, counts, err);
   fat_nvrtc_close(nvrtc);
   fat_script_close(script);
   return status;
@@ -228,9 +227,9 @@ const fat_command fat_cmd_import = {
     .more = "Without FILE, or with '-', from stdin. Every value is checked; lines that are refused are "
             "counted, the "
             "first is shown, and the exit code is 2. With --code the rows also get their sources, and the "
-            "winners their cubins where there is an NVRTC.\n\n" FAT_EXIT_HELP,
-    .uses = FAT_USE(CODE) | FAT_USE(JOBS) | FAT_USE(CUDA) | FAT_USE(DB) | FAT_USE(TEMPLATES) | FAT_USE(JSON) |
-            FAT_USE(QUIET),
+            "winners their cubins where there is an NVRTC; with --sources no cubins.\n\n" FAT_EXIT_HELP,
+    .uses = FAT_USE(CODE) | FAT_USE(SOURCES) | FAT_USE(JOBS) | FAT_USE(CUDA) | FAT_USE(DB) |
+            FAT_USE(TEMPLATES) | FAT_USE(JSON) | FAT_USE(QUIET),
     .most = FAT_OPTIONS_ARGS,
     .run = import_rows,
 };

@@ -213,6 +213,12 @@ static fat_status read_code(fat_options *o, const char *text, fat_error *err)
   return FAT_OK;
 }
 
+static fat_status read_sources(fat_options *o, const char *text, fat_error *err)
+{
+  o->sources = true;
+  return read_code(o, text, err);
+}
+
 static fat_status read_as(fat_options *o, const char *text, fat_error *err)
 {
   (void)err;
@@ -265,6 +271,7 @@ static const struct { /* ORDER OPTION */
     {"dump", "DIR", "write each trial's .cu, .cubin and .log there (else FATUNE_DUMP)", read_dump},
     {"winners", NULL, "only what was measured and won, as db/tuned keeps it", read_winners},
     {"code", NULL, "make the code of the rows too, as a package's database has it", read_code},
+    {"sources", NULL, "the same without cubins, which take an NVRTC and a second each", read_sources},
     {"json", NULL, "print JSON", read_json},
     {"quiet", NULL, "no progress on stderr", read_quiet},
 };

@@ -32,6 +32,7 @@ typedef enum fat_option {
   FAT_OPT_DUMP,
   FAT_OPT_WINNERS,
   FAT_OPT_CODE,
+  FAT_OPT_SOURCES,
   FAT_OPT_JSON,
   FAT_OPT_QUIET,
   FAT_OPTION_COUNT
@@ -66,6 +67,7 @@ typedef struct fat_options {
   bool sanitize;
   bool winners;   /* export: them alone */
   bool code;      /* import: makes the code of the rows, too */
+  bool sources;   /* import: the same without cubins */
   const char *as; /* NULL, or a GPU that is not at hand */
   int top;        /* so many configs of each kernel; 0: not given */
   bool json, quiet;

@@ -149,6 +149,9 @@ test_shipped() {
   run import --code "$work/t4.jsonl" --db "$work/system.db"
   code_is 0 "import --code"
   out_has "measured with other templates" "import --code of another config's source"
+  run import --sources "$work/t4.jsonl" --db "$work/sources.db"
+  code_is 0 "import --sources"
+  out_has ": 0 cubins compiled" "import --sources"
   run export --winners --db "$work/system.db"
   if cmp -s "$work/out" "$work/t4.jsonl"; then pass; else fail "the text does not come back as it was"; fi
   chmod 444 "$work/system.db"

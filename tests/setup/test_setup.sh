@@ -265,6 +265,25 @@ run "$tree/fatune" x
 exits 3 # and not the program of before
 rm -f "$work/broken"
 
+# What the first call builds: no cubins of the GPUs in db/tuned, until all was built once.
+machine first_call
+tree=$work/first
+mkdir -p "$tree/setup" "$tree/build/share/fatune"
+cp "$root/setup/build.sh" "$tree/setup/"
+for script in packages nvrtc; do
+  echo '#!/bin/sh' >"$tree/setup/$script.sh"
+  chmod +x "$tree/setup/$script.sh"
+done
+program cmake </dev/null
+run "$tree/setup/build.sh" fatune
+exits 0
+called 'cmake --build .* --target fatune .*--target system_rows'
+never_called system_db
+: >"$tree/build/share/fatune/fatune.db.code"
+run "$tree/setup/build.sh" fatune
+exits 0
+called 'cmake --build .* --target fatune .*--target system_db'
+
 # ./check itself, in a tree of its own; its ctest does what stands in $work/ctest, a line a call: exit code and words.
 machine sanitizer_crashes
 tree=$work/checked
