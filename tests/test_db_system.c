@@ -87,6 +87,23 @@ static void rows_of_both_are_read_once(void **state)
   fat_db_close(db);
 }
 
+/* The user's file named as the system's too: its rows are there once, and are the user's. */
+static void one_file_is_not_two(void **state)
+{
+  const fixture *f = *state;
+  fat_text text = {0};
+  fat_db *db = fixture_db(f, FAT_DB_WRITE);
+  fixture_put(db, "fwd:Br16", FAT_PREDICTED, 1);
+  fat_db_close(db);
+  MUST(fat_db_open(f->path, f->path, FAT_DB_READ, &db, err));
+  assert_string_equal(fat_db_note(db), "");
+  MUST(fat_db_view(db, "trials", true, &text, err));
+  assert_non_null(strstr(text.data, "\"database\":\"user\""));
+  assert_null(strstr(text.data, "\"database\":\"system\""));
+  fat_text_free(&text);
+  fat_db_close(db);
+}
+
 static void an_unusable_system_file_is_left_out(void **state)
 {
   const fixture *f = *state;
@@ -123,6 +140,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       TEST(the_users_rows_lie_over_the_systems),
       TEST(rows_of_both_are_read_once),
+      TEST(one_file_is_not_two),
       TEST(an_unusable_system_file_is_left_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,7 +70,8 @@ static void the_default_is_compiled(void **state)
   fatune_close(h);
   is_no_measurement(2);
   is_kept(ASKED, NULL);
-  is_kept(NEAR, NULL); /* of the same family */
+  is_kept(NEAR, NULL);                                /* of the same family */
+  is_kept("fwd-f32-b2-h4k2-q1-k65-d64-causal", NULL); /* even far away, where nothing can be compiled */
   is_kept(ASKED, "fwd");
   h = open_usual();
   fatune_request r = request_of(ASKED, FATUNE_FAIL);
