@@ -20,13 +20,22 @@ enum { LINE_MAX_BYTES = 1 << 24 };
 #define IS_OBJECT "json_type(?1) = 'object' AND json_valid(?1)"
 
 /* A line ?1 as a row, over what the lines above share, ?2. ORDER ROW */
-static const char LINE[] = "SELECT 0, NULL, " JSON(
-    "problem") ", NULL, " JSON("gpu.name") ", " JSON("gpu.sm") ", " JSON("gp"
-                                                                         "u."
-                                                                         "sm"
-                                                                         "s") ", " JSON("gpu.shared_block") ", " JSON("gpu.shared_sm") ", " JSON("gpu.l2") ", " JSON("gpu.bus") ", " JSON("gpu.clock") ", " JSON("gpu.memory_clock") ", " JSON("gpu.dram") ", " JSON("gpu.memory") ", " JSON("config") ", " JSON("eligible") ", " JSON("source") ", " JSON("templates") ", " JSON("compile_key") ", " JSON("driver") ", " JSON("outcome") ", " JSON("origin") ", " JSON("ms") ", " JSON("p20") ", " JSON("p80") ", " JSON("clock"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                          "_mhz") ", " JSON("error_max") ", " JSON("error_allowed") ", " JSON("limit_by") ", " JSON("registers") ", " JSON("stack") ", " JSON("spills") ", " JSON("shared") ", " JSON("blocks_per_sm") ", " JSON("compile_seconds") ", coalesce(json_array_length(?1, '$.samples'), 0), " JSON("detail") ", NULL, " JSON("date") ", " JSON("nvrtc") ", " JSON("version") ", NULL, NULL FROM (SELECT json_patch(coalesce(?2, '{}'), ?1) AS j WHERE " IS_OBJECT
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                         ")";
+/* clang-format off */
+static const char LINE[] =
+    "SELECT 0, NULL, " JSON("problem") ", NULL, "
+    JSON("gpu.name") ", " JSON("gpu.sm") ", " JSON("gpu.sms") ", " JSON("gpu.shared_block") ", "
+    JSON("gpu.shared_sm") ", " JSON("gpu.l2") ", " JSON("gpu.bus") ", " JSON("gpu.clock") ", "
+    JSON("gpu.memory_clock") ", " JSON("gpu.dram") ", " JSON("gpu.memory") ", "
+    JSON("config") ", " JSON("eligible") ", " JSON("source") ", " JSON("templates") ", "
+    JSON("compile_key") ", " JSON("driver") ", " JSON("outcome") ", " JSON("origin") ", "
+    JSON("ms") ", " JSON("p20") ", " JSON("p80") ", " JSON("clock_mhz") ", "
+    JSON("error_max") ", " JSON("error_allowed") ", " JSON("limit_by") ", "
+    JSON("registers") ", " JSON("stack") ", " JSON("spills") ", " JSON("shared") ", "
+    JSON("blocks_per_sm") ", " JSON("compile_seconds") ", "
+    "coalesce(json_array_length(?1, '$.samples'), 0), " JSON("detail") ", NULL, " JSON("date") ", "
+    JSON("nvrtc") ", " JSON("version") ", NULL, NULL"
+    " FROM (SELECT json_patch(coalesce(?2, '{}'), ?1) AS j WHERE " IS_OBJECT ")";
+/* clang-format on */
 static const char LINE_SHARED[] =
     "SELECT json_extract(?1, '$.shared') WHERE " IS_OBJECT " AND json_type(?1, '$.shared') = 'object'";
 static const char LINE_SAMPLES[] = "SELECT s.value, c.value FROM json_each(?1, '$.samples') s"
