@@ -190,6 +190,20 @@ static void the_kernels_are_right(void **state)
   }
 }
 
+/* Rows of the most columns that V may have, of the widest elements. */
+static void the_widest_rows_are_right(void **state)
+{
+  static const char problem[] = "fwd-f32-b1-h2-q20-k33-d8v512-causal";
+  (void)state;
+  fat_candidate c = candidate_of("fwd", problem, NULL, NULL);
+  fat_verdict v = verify(&c, problem, true);
+  if (v.outcome == FAT_OUT_OK)
+    v = verify_anchor(&c, problem);
+  if (v.outcome != FAT_OUT_OK)
+    fail_msg("%s", v.detail);
+  fat_module_free(c.module);
+}
+
 /* ---- what only the shape that is timed shows ---- */
 
 static const struct {
@@ -310,6 +324,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_kernels_are_right),
       cmocka_unit_test(every_mutant_is_wrong),
+      ON_T4(the_widest_rows_are_right),
       cmocka_unit_test(the_anchor_is_looked_at),
       ON_T4(all_of_the_anchor_is_written_and_stays),
       ON_T4(the_workspace_is_guarded),

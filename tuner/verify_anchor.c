@@ -92,7 +92,7 @@ static fat_status judge_rows(const fat_anchored *anchored, fat_verdict *v, fat_e
   const fat_anchor *a = &s->anchor;
   double allowed_lse = a->allowed_lse[anchored->stores];
   const fat_slot *o = &a->slot[FAT_O], *l = &a->slot[FAT_LSE];
-  float row[FAT_PROBLEM_DV_MAX], elements[FAT_PROBLEM_D_MAX], lse;
+  float row[FAT_PROBLEM_DV_MAX], elements[FAT_PROBLEM_DV_MAX], lse;
   int32_t dv = a->problem.dv;
   for (int r = 0; r < a->rows && v->outcome == FAT_OUT_OK; r++) {
     int64_t b = a->row[r].b, h = a->row[r].h, i = a->row[r].i;
