@@ -40,16 +40,11 @@ static void name_entries(char *text, const char *hash)
 /* The recipe in canonical form, checked by the parser that will read it at launch. */
 static fat_status canonical_recipe(const char *text, fat_text *out, fat_error *err)
 {
-  fat_recipe *recipe = malloc(sizeof *recipe);
-  if (recipe == NULL)
-    return fat_status_fail(err, FAT_E_NOMEM, "out of memory");
-  fat_status status = fat_recipe_parse(text, recipe, err);
-  if (status == FAT_OK) {
-    fat_recipe_print(recipe, out);
-    status = fat_text_status(out, err);
-  }
+  fat_recipe *recipe;
+  FAT_TRY(fat_recipe_make(text, &recipe, err));
+  fat_recipe_print(recipe, out);
   free(recipe);
-  return status;
+  return fat_text_status(out, err);
 }
 
 static void add_header(fat_source *s, const fat_problem *p, const fat_arch *arch, const fat_config *config,
