@@ -99,7 +99,7 @@ static fat_status make_cases(fat_error *err)
 static fat_status prepare_and_verify(fat_error *err)
 {
   fat_stand stand = {.driver = driver};
-  fat_candidate c = {.unit = 4};
+  fat_subject c = {.unit = 4};
   fat_anchored anchored;
   fat_verdict v = {0};
   fat_timer timer = {0};

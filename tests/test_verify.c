@@ -62,10 +62,9 @@ static char *changed(const char *text, const char *piece, const char *instead)
 }
 
 /* A kernel's default config, its sources written; with `piece` (if any) replaced. */
-static fat_candidate candidate_of(const char *kernel, const char *problem, const char *piece,
-                                  const char *instead)
+static fat_subject subject_of(const char *kernel, const char *problem, const char *piece, const char *instead)
 {
-  fat_candidate c = {.unit = 16};
+  fat_subject c = {.unit = 16};
   char name[64], hash[FAT_HASH_SIZE];
   size_t size;
   fat_source source = render_default(script, kernel, problem, render_gpu(75), FAT_LINES_TEMPLATE);
@@ -89,7 +88,7 @@ static fat_assignment assignment_of(const char *problem, bool bare)
   return a;
 }
 
-static fat_verdict verify(const fat_candidate *c, const char *problem, bool bare)
+static fat_verdict verify(const fat_subject *c, const char *problem, bool bare)
 {
   fat_verdict v = {0};
   fat_assignment a = assignment_of(problem, bare);
@@ -99,7 +98,7 @@ static fat_verdict verify(const fat_candidate *c, const char *problem, bool bare
 }
 
 /* The shape that is timed: its probe, and a second run. */
-static fat_verdict verify_anchor(const fat_candidate *c, const char *problem)
+static fat_verdict verify_anchor(const fat_subject *c, const char *problem)
 {
   fat_verdict v = {0};
   fat_assignment a = assignment_of(problem, false);
@@ -155,7 +154,7 @@ static void every_mutant_is_wrong(void **state)
   (void)state;
   for (size_t i = 0; i < sizeof mutants / sizeof *mutants; i++) {
     begin_t4(state);
-    fat_candidate c = candidate_of("fwd", mutants[i].problem, mutants[i].piece, mutants[i].instead);
+    fat_subject c = subject_of("fwd", mutants[i].problem, mutants[i].piece, mutants[i].instead);
     fat_verdict v = verify(&c, mutants[i].problem, true);
     if (v.outcome != FAT_OUT_WRONG || !strstr(v.detail, mutants[i].word))
       fail_msg("'%s' for '%s': outcome %d, '%s'", mutants[i].instead, mutants[i].piece, (int)v.outcome,
@@ -175,7 +174,7 @@ static void the_kernels_are_right(void **state)
   for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
     begin_t4(state);
     const char *problem = i == 1 ? FULL : CAUSAL;
-    fat_candidate c = candidate_of(kernels[i], problem, NULL, NULL);
+    fat_subject c = subject_of(kernels[i], problem, NULL, NULL);
     fat_verdict v = verify(&c, problem, false);
     if (v.outcome != FAT_OUT_OK)
       fail_msg("%s: %s", kernels[i], v.detail);
@@ -195,7 +194,7 @@ static void the_widest_rows_are_right(void **state)
 {
   static const char problem[] = "fwd-f32-b1-h2-q20-k33-d8v512-causal";
   (void)state;
-  fat_candidate c = candidate_of("fwd", problem, NULL, NULL);
+  fat_subject c = subject_of("fwd", problem, NULL, NULL);
   fat_verdict v = verify(&c, problem, true);
   if (v.outcome == FAT_OUT_OK)
     v = verify_anchor(&c, problem);
@@ -218,7 +217,7 @@ static void the_anchor_is_looked_at(void **state)
 {
   for (size_t i = 0; i < sizeof at_anchor / sizeof *at_anchor; i++) {
     begin_t4(state);
-    fat_candidate c = candidate_of("fwd", FULL, at_anchor[i].piece, at_anchor[i].instead);
+    fat_subject c = subject_of("fwd", FULL, at_anchor[i].piece, at_anchor[i].instead);
     fat_verdict v = verify(&c, FULL, true);
     if (v.outcome != FAT_OUT_OK)
       fail_msg("'%s' shows in the small cases: %s", at_anchor[i].instead, v.detail);
@@ -235,13 +234,13 @@ static void all_of_the_anchor_is_written_and_stays(void **state)
 {
   static const char problem[] = "fwd-f32-b1-h2-q300-k8-d8";
   (void)state;
-  fat_candidate c = candidate_of("fwd", problem, "row_of(r) < n - i0)\n      to[",
-                                 "row_of(r) < n - i0 && (n != 300 || i0 + row_of(r) != 77))\n      to[");
+  fat_subject c = subject_of("fwd", problem, "row_of(r) < n - i0)\n      to[",
+                             "row_of(r) < n - i0 && (n != 300 || i0 + row_of(r) != 77))\n      to[");
   fat_verdict v = verify_anchor(&c, problem);
   if (v.outcome != FAT_OUT_WRONG || !strstr(v.detail, "unwritten"))
     fail_msg("outcome %d, '%s'", (int)v.outcome, v.detail);
   fat_module_free(c.module);
-  c = candidate_of("fwd", CAUSAL, NULL, NULL);
+  c = subject_of("fwd", CAUSAL, NULL, NULL);
   cu.fake_fault("fwd_*=unstable");
   v = verify_anchor(&c, CAUSAL);
   if (v.outcome != FAT_OUT_WRONG || !strstr(v.detail, "other bits in run 2"))
@@ -253,7 +252,7 @@ static void all_of_the_anchor_is_written_and_stays(void **state)
 static void the_workspace_is_guarded(void **state)
 {
   (void)state;
-  fat_candidate c = candidate_of("fa1", FULL, NULL, NULL);
+  fat_subject c = subject_of("fa1", FULL, NULL, NULL);
   fat_source source = render_default(script, "fa1", FULL, render_gpu(75), FAT_LINES_TEMPLATE);
   char *less = changed(fat_text_get(&source.recipe), "workspace ", "workspace 0-8+");
   MUST(fat_recipe_parse(less, &c.recipe, err));
@@ -277,7 +276,7 @@ static void results_that_change_are_wrong(void **state)
                 {"fwd_*=stray", "no element of O or LSE"}};
   (void)state;
   cu.fake_compute(FAKE_REFERENCE);
-  fat_candidate c = candidate_of("fwd", CAUSAL, NULL, NULL);
+  fat_subject c = subject_of("fwd", CAUSAL, NULL, NULL);
   assert_int_equal(verify(&c, CAUSAL, false).outcome, FAT_OUT_OK);
   for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
     cu.fake_fault(faults[i].fault);
@@ -304,7 +303,7 @@ static void failing_calls_are_told(void **state)
   fat_assignment a = assignment_of(CAUSAL, false);
   (void)state;
   cu.fake_compute(FAKE_REFERENCE);
-  fat_candidate c = candidate_of("fwd", CAUSAL, NULL, NULL);
+  fat_subject c = subject_of("fwd", CAUSAL, NULL, NULL);
   MUST(fat_stand_prepare(&stand, &a, err));
   for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
     fat_error err = {0};

@@ -51,15 +51,14 @@ static void classify(fat_status status, const fat_error *err, fat_verdict *v)
     snprintf(v->detail, sizeof v->detail, "%s", err->text);
 }
 
-/* -- candidates */
+/* -- subjects */
 
-static fat_status load(server *s, const fat_entrant *e, const fat_problem *p, fat_candidate *c,
-                       fat_error *err)
+static fat_status load(server *s, const fat_entrant *e, const fat_problem *p, fat_subject *c, fat_error *err)
 {
   fat_config config;
   FAT_TRY(fat_config_parse(e->config, &config, err));
-  *c = (fat_candidate){.stores = fat_reference_stores(config.kernel),
-                       .unit = (int)fat_width_alignment(&config, fat_dtypes[p->dtype].bytes)};
+  *c = (fat_subject){.stores = fat_reference_stores(config.kernel),
+                     .unit = (int)fat_width_alignment(&config, fat_dtypes[p->dtype].bytes)};
   FAT_TRY(fat_recipe_parse(e->recipe, &c->recipe, err));
   return fat_module_load(s->driver, e->cubin, e->cubin_size, e->cubin_hash, &c->module, err);
 }
@@ -83,7 +82,7 @@ static void load_clock(server *s, const fat_assignment *a)
 
 /* -- tasks */
 
-static fat_status measure(server *s, const fat_assignment *a, const fat_candidate *c, fat_verdict *v,
+static fat_status measure(server *s, const fat_assignment *a, const fat_subject *c, fat_verdict *v,
                           fat_error *err)
 {
   fat_anchored anchored;
@@ -110,7 +109,7 @@ static fat_status measure(server *s, const fat_assignment *a, const fat_candidat
   return fat_timer_run(&s->timer, &runner, &probe, 1, a->seconds, &v->timing, err);
 }
 
-static fat_status race(server *s, const fat_assignment *a, const fat_candidate *c, fat_verdict *v,
+static fat_status race(server *s, const fat_assignment *a, const fat_subject *c, fat_verdict *v,
                        fat_error *err)
 {
   fat_anchored anchored[FAT_WIRE_ENTRANTS];
@@ -129,8 +128,7 @@ static fat_status race(server *s, const fat_assignment *a, const fat_candidate *
   return FAT_OK;
 }
 
-static fat_status try_all(server *s, const fat_assignment *a, fat_candidate *c, fat_verdict *v,
-                          fat_error *err)
+static fat_status try_all(server *s, const fat_assignment *a, fat_subject *c, fat_verdict *v, fat_error *err)
 {
   for (int i = 0; i < a->count; i++)
     FAT_TRY(load(s, &a->entrant[i], &a->problem, &c[i], err));
@@ -141,17 +139,17 @@ static fat_status try_all(server *s, const fat_assignment *a, fat_candidate *c, 
 /* One assignment: its verdicts, whatever comes. */
 static void work(server *s, const fat_assignment *a, fat_verdict *v)
 {
-  fat_candidate candidates[FAT_WIRE_ENTRANTS] = {0};
+  fat_subject subjects[FAT_WIRE_ENTRANTS] = {0};
   fat_error err = {0};
   fat_status status = fat_stand_prepare(&s->stand, a, &err);
   if (status == FAT_OK && s->fd >= 0)
     status = fat_wire_send(s->fd, FAT_WIRE_PREPARED, NULL, 0, &err);
   if (status == FAT_OK)
-    status = try_all(s, a, candidates, v, &err);
+    status = try_all(s, a, subjects, v, &err);
   for (int i = 0; i < a->count; i++) {
     classify(status, &err, &v[i]);
     if (v[i].status == FAT_OK)
-      fat_module_free(candidates[i].module);
+      fat_module_free(subjects[i].module);
   }
 }
 

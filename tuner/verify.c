@@ -29,28 +29,28 @@ static __attribute__((format(printf, 2, 3))) void wrong(fat_verdict *v, const ch
   va_end(arguments);
 }
 
-static bool takes(const fat_candidate *candidate, const fat_case *c)
+static bool takes(const fat_subject *subject, const fat_case *c)
 {
-  return c->unit % candidate->unit == 0;
+  return c->unit % subject->unit == 0;
 }
 
-static fat_status make_plan(fat_stand *s, const fat_assignment *a, const fat_candidate *candidate, plan *p,
+static fat_status make_plan(fat_stand *s, const fat_assignment *a, const fat_subject *subject, plan *p,
                             fat_error *err)
 {
   int taken = 0;
   p->workspace = 0;
   for (int i = 0; i < s->cases.count && i < CASES_MOST; i++) {
     const fat_problem *q = &s->cases.list[i].problem;
-    if (!takes(candidate, &s->cases.list[i]))
+    if (!takes(subject, &s->cases.list[i]))
       continue;
     taken++;
-    FAT_TRY(fat_launch_prepare(&candidate->recipe, q, a->sms, candidate->module, &p->launch[i], err));
+    FAT_TRY(fat_launch_prepare(&subject->recipe, q, a->sms, subject->module, &p->launch[i], err));
     if (p->launch[i].workspace > p->workspace)
       p->workspace = p->launch[i].workspace;
   }
   if (taken == 0)
     return fat_status_fail(err, FAT_E_ALIGNMENT, "%s: no case has tensors at multiples of %d bytes",
-                           s->cases.family, candidate->unit);
+                           s->cases.family, subject->unit);
   return fat_stand_workspace(s, p->workspace, err);
 }
 
@@ -69,7 +69,7 @@ static fat_status run_guarded(fat_stand *s, const fat_case *c, const fat_launch 
 }
 
 /* All cases once; the image as it is afterwards lies in s->got. */
-static fat_status run_round(fat_stand *s, const fat_candidate *candidate, const plan *p, bool bare,
+static fat_status run_round(fat_stand *s, const fat_subject *subject, const plan *p, bool bare,
                             fat_verdict *v, fat_error *err)
 {
   const fat_cuda_calls *cuda = fat_driver_table(s->driver);
@@ -79,7 +79,7 @@ static fat_status run_round(fat_stand *s, const fat_candidate *candidate, const 
   for (int i = 0; i < s->cases.count; i++) {
     const fat_case *c = &s->cases.list[i];
     const call args = fat_stand_call(&c->problem, c->scale, c->slot, s->image.at);
-    if (!takes(candidate, c))
+    if (!takes(subject, c))
       continue;
     if (bare)
       FAT_TRY(fat_launch_run(s->driver, &p->launch[i], &args, s->workspace.at, NULL, err));
@@ -159,12 +159,12 @@ static void say_stray(const fat_cases *cases, int64_t byte, fat_verdict *v)
         title, (long long)at, name);
 }
 
-static void judge_image(fat_stand *s, const fat_candidate *candidate, fat_verdict *v)
+static void judge_image(fat_stand *s, const fat_subject *subject, fat_verdict *v)
 {
   for (int i = 0; i < s->cases.count; i++) {
     const fat_case *c = &s->cases.list[i];
-    if (takes(candidate, c) && (!judge(c, FAT_O, c->o, c->allowed_o, s->got, v) ||
-                                !judge(c, FAT_LSE, c->lse, c->allowed_lse[candidate->stores], s->got, v)))
+    if (takes(subject, c) && (!judge(c, FAT_O, c->o, c->allowed_o, s->got, v) ||
+                              !judge(c, FAT_LSE, c->lse, c->allowed_lse[subject->stores], s->got, v)))
       return;
   }
   for (int i = 0; i < s->cases.count; i++) {
@@ -178,16 +178,16 @@ static void judge_image(fat_stand *s, const fat_candidate *candidate, fat_verdic
     }
 }
 
-fat_status fat_verify_cases(fat_stand *stand, const fat_assignment *a, const fat_candidate *candidate,
+fat_status fat_verify_cases(fat_stand *stand, const fat_assignment *a, const fat_subject *subject,
                             fat_verdict *verdict, fat_error *err)
 {
   plan p;
   size_t bytes = (size_t)stand->cases.bytes;
   verdict->outcome = FAT_OUT_OK;
   verdict->error_max = verdict->error_allowed = 0;
-  FAT_TRY(make_plan(stand, a, candidate, &p, err));
+  FAT_TRY(make_plan(stand, a, subject, &p, err));
   for (int round = 0; round < (a->bare ? 1 : ROUNDS) && verdict->outcome == FAT_OUT_OK; round++) {
-    FAT_TRY(run_round(stand, candidate, &p, a->bare, verdict, err));
+    FAT_TRY(run_round(stand, subject, &p, a->bare, verdict, err));
     if (verdict->outcome != FAT_OUT_OK)
       break;
     if (round == 0)
@@ -195,7 +195,7 @@ fat_status fat_verify_cases(fat_stand *stand, const fat_assignment *a, const fat
     else if (memcmp(stand->before, stand->got, bytes) != 0)
       wrong(verdict, "%s: the same call gave other bits in run %d", stand->cases.family, round + 1);
     if (round == 0)
-      judge_image(stand, candidate, verdict);
+      judge_image(stand, subject, verdict);
   }
   return FAT_OK;
 }

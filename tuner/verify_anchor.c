@@ -14,13 +14,12 @@
 
 enum { PIECES = 32, PIECE = 1 << 20 /* bytes */ };
 
-fat_status fat_verify_launch(fat_stand *stand, const fat_assignment *a, const fat_candidate *candidate,
+fat_status fat_verify_launch(fat_stand *stand, const fat_assignment *a, const fat_subject *subject,
                              fat_anchored *anchored, fat_error *err)
 {
   anchored->stand = stand;
-  anchored->stores = candidate->stores;
-  FAT_TRY(
-      fat_launch_prepare(&candidate->recipe, &a->problem, a->sms, candidate->module, &anchored->launch, err));
+  anchored->stores = subject->stores;
+  FAT_TRY(fat_launch_prepare(&subject->recipe, &a->problem, a->sms, subject->module, &anchored->launch, err));
   return fat_stand_workspace(stand, anchored->launch.workspace, err);
 }
 
