@@ -17,7 +17,7 @@ SHORT = {"cudnn": "cuDNN", "fa2": "FA2", "memeff": "mem-eff", "flex": "Flex", "m
 HALVES = ("bf16", "f16")
 SINGLES = ("f32", "tf32", "f32x3")  # of f32 tensors
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
-TOKENS, WIDTH = 16384, 2048  # b * n and h * d of the grid
+TOKENS, WIDTH = 16384, 2048  # b * n and h * d of the grid; where d does not divide it, as many heads as fit
 SMALL = (  # b h n d causal
     (1, 8, 128, 64, False), (1, 32, 128, 128, True), (1, 32, 512, 128, True), (8, 12, 128, 64, False),
     (32, 12, 512, 64, False), (1, 32, 1024, 128, True), (1, 32, 2048, 128, True), (1, 8, 4096, 40, False),
@@ -33,7 +33,7 @@ def cell(kind, dtype, b, h, n, d, causal):
 
 def grid(dtypes, dims, masks, lengths):
     """The protocol of the FlashAttention papers: the same tokens and the same width in every cell."""
-    return [cell("grid", t, max(1, TOKENS // n), WIDTH // d, n, d, c)
+    return [cell("grid", t, max(1, TOKENS // n), max(1, WIDTH // d), n, d, c)
             for t in dtypes for d in dims for c in masks for n in lengths]
 
 
@@ -122,11 +122,12 @@ def summary(rows, dtype, cublas=None):
     peers = [name for name in names_in(rows) if name != OURS and any(ratio(r, name) for r in rows)]
     means = {name: geomean(v for v in (ratio(r, name) for r in rows) if v) for name in peers}
     counts = {name: sum(1 for r in rows if ratio(r, name)) for name in peers}
+    least = {name: min((ratio(r, name), label(r["cell"])) for r in rows if ratio(r, name)) for name in peers}
     longest = max((r["cell"]["n"] for r in rows), default=0)
     shares = {f"d{r['cell']['d']} {'causal' if r['cell']['causal'] else 'full'}": r["peers"][OURS]["tflops"] / cublas
               for r in rows if r["cell"]["n"] == longest and OURS in r["peers"]} if cublas else {}
     return {"dtype": dtype, "cells": len(rows), "without_ours": sum(1 for r in rows if OURS not in r["peers"]),
-            "held_against": bar_names({"set": "grid", "dtype": dtype}), "geomean": means, "geomean_cells": counts,
+            "held_against": bar_names({"set": "grid", "dtype": dtype}), "geomean": means, "geomean_cells": counts, "least": least,
             "geomean_bar": geomean(v for v, _ in bars), "bar_cells": len(bars),
             "below_1": sum(1 for v, _ in bars if v < 1), "below_0.95": sum(1 for v, _ in bars if v < 0.95),
             "worst": [{"cell": label(r["cell"]), "ratio": v} for v, r in sorted(bars, key=lambda p: p[0])[:3]],
@@ -231,6 +232,8 @@ def summary_lines(s):
     means = ", ".join(f"{v:.3f} x {names[p]}" + (f" ({s['geomean_cells'][p]} cells)" if s["geomean_cells"][p] < s["cells"] else "")
                       for p, v in s["geomean"].items())
     lines = [f"{s['dtype']} geometric means over {s['cells']} cells: {means or 'nothing to compare'}"]
+    if s["least"]:
+        lines.append("  least: " + ", ".join(f"{v:.2f} x {names[p]} ({cell})" for p, (v, cell) in s["least"].items()))
     if s["without_ours"]:
         lines.append(f"  {s['without_ours']} cells that fatune has no time for")
     if s["geomean_bar"]:

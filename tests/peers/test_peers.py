@@ -43,6 +43,10 @@ class Cells(unittest.TestCase):
         self.assertEqual({c["b"] * c["n"] for c in cells}, {16384})
         self.assertEqual({c["h"] * c["d"] for c in cells}, {2048})
 
+    def test_grid_has_as_many_heads_as_fit(self):
+        cells = table.grid(["f16"], [40, 96, 2056], [False], [512])
+        self.assertEqual([c["h"] for c in cells], [51, 21, 1])
+
     def test_flop(self):
         c = table.cell("grid", "bf16", 4, 16, 4096, 128, False)
         self.assertEqual(table.flop(c), 549755813888)
@@ -128,6 +132,16 @@ class Comparisons(unittest.TestCase):
         self.assertEqual(s["worst"][0]["cell"], "bf16 b4 h8 n4096 d256 causal")
         self.assertAlmostEqual(s["share_of_cublas"]["d128 full"], 600 / 0.9 / 720)
         self.assertAlmostEqual(s["error_of_pytorch"]["fatune"], 0.5)
+
+    def test_summary_names_the_least_cell_of_each_peer(self):
+        rows = whole_grid()
+        rows[7]["peers"]["fa2"]["ms"] /= 4
+        s = table.summary(rows, "bf16", 720.0)
+        least, cell = s["least"]["fa2"]
+        self.assertAlmostEqual(least, 0.5 / 0.9)
+        self.assertEqual(cell, table.label(rows[7]["cell"]))
+        self.assertAlmostEqual(s["least"]["cudnn"][0], 1 / 0.9)
+        self.assertIn(f"0.56 x FlashAttention-2 ({cell})", "\n".join(table.summary_lines(s)))
 
     def test_summary_without_us(self):
         rows = [row(table.cell("grid", "bf16", 4, 16, 4096, 128, False), cudnn=1.0)]
@@ -248,7 +262,7 @@ class Program(unittest.TestCase):
             self.assertIn(option, done.stdout)
 
     def test_wrong_use(self):
-        for arguments in (["--dtypes", "fp8"], ["--dims", "100"], ["--rounds", "0"], ["--masks", "left"],
+        for arguments in (["--dtypes", "fp8"], ["--dims", "0"], ["--rounds", "0"], ["--masks", "left"],
                           ["--proxy-configs", "x.json"]):
             done = self.run_it(*arguments)
             self.assertEqual(done.returncode, 2, arguments)
