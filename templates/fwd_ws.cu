@@ -5,7 +5,7 @@
 // cores while the softmax of S is computed. Each warpgroup goes on to the next tile of Q when its rows are done.
 %  for _, file in ipairs(libs) do use(file) end
 %  local next_block = causal and "round == 0 ? i32(block_id()) : grid_size() + atomic_add(counter, 1)" or "nth_block(round)"
-%  local grown = L == 1 and "        if (grown) " or "        "
+%  local grown, laid = L == 1 and "        if (grown) " or "        ", S == 1 and "lay(P, S)" or "P = weigh(S)"
 
 // One thread: which tile comes next, its Q for each warpgroup, and K and V of each step, K a step ahead. Under a
 // causal mask blocks draw their tiles from a counter, the longest first: an order fixed beforehand was up to 7 % slower.
@@ -67,7 +67,7 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
       const query Q(Q_place(place));
       i32 j = visit.first;
       scores S;
-      weights P;
+      $(S == 1 and "const laid_weights P(me)" or "weights P");
 %  local function softmax(masked)
       orient(S, a.scale);
 %    if scored then
@@ -93,7 +93,7 @@ $(grown)l = times(f, l);                                // l = exp(m_old - m) l
         products_wait<0>();
         release(K_free + K.slot);
 %  softmax(masked)
-        P = weigh(S);
+        $(laid);
 %  end
 %  local function step(masked)
 %    if I == 0 then
@@ -107,7 +107,7 @@ $(grown)l = times(f, l);                                // l = exp(m_old - m) l
         release(K_free + K.slot);
 %      softmax(masked)
 $(grown)scale_rows(O, f);                               // O = exp(m_old - m) O
-        P = weigh(S);
+        $(laid);
         n++;
 %    else
         const step_of<stages> K(n + 1), V(n);
@@ -130,7 +130,7 @@ $(grown)scale_rows(O, f);                               // O = exp(m_old - m) O
         products_wait<0>();                             // O is there
         release(V_free + V.slot);
 $(grown)scale_rows(O, f);                               // O = exp(m_old - m) O
-        P = weigh(S);
+        $(laid);
         n++;
 %    end
 %  end

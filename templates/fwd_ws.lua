@@ -29,7 +29,8 @@ return {
         visits = share * visits,
         tensor = 2 * scores * (Dp + Do) * ws.slack(c, p, visits),
         fma = scores, ex2 = scores, steps = 0,
-        shared_bytes = share * visits * 2 * (c.Br // 64 + 1) * c.Bc * row,
+        -- K and V come once and are read by each warpgroup; where P is laid, it is written and read.
+        shared_bytes = share * visits * 2 * (c.Br // 64 + 1) * c.Bc * row + c.S * 4 * scores,
         l2 = 2 * tiles * (visits * c.Bc + c.Br) * row,
         dram = 2 * (p.b * p.h * p.q + p.b * p.hk * p.k) * (p.d + p.slices * p.dv),
       },

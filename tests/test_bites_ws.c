@@ -26,10 +26,9 @@
 static const struct {
   const char *kernel, *line;
 } schedules[] = {
-    {WS("s2-q1-Q0-I1-P1-L0-Z1"), F16},
-    {WS("s2-q2-Q1-I2-P1-L1-Z2"), BF16},
-    {WS("s1-q1-Q0-I0-P0-L0-Z1"), F16},
-    {WS("s2-q1-Q1-I2-P0-L0-Z1"), NO_KEYS},
+    {WS("s2-q1-Q0-I1-P1-L0-Z1"), F16},    {WS("s2-q2-Q1-I2-P1-L1-Z2"), BF16},
+    {WS("s1-q1-Q0-I0-P0-L0-Z1"), F16},    {WS("s2-q1-Q1-I2-P0-L0-Z1"), NO_KEYS},
+    {WS("s2-q1-Q0-I2-P1-L0-Z1-S1"), F16},
 };
 enum { SCHEDULES = sizeof schedules / sizeof *schedules };
 
@@ -68,6 +67,7 @@ static const char *const names[] = {
     "mask",
     "scale_rows",
     "stmatrix",
+    "lay",
 };
 
 /* Whether the text without this call is found out. */
@@ -106,6 +106,9 @@ static void every_call_is_missed(void **state)
 #define KERNEL  "templates/fwd_ws.cu"
 #define PLAIN   WS("s2-q1-Q0-I1-P1-L0-Z1")
 #define COUNTED WS("s2-q2-Q0-I2-P1-L1-Z2")
+/* P in shared memory: in turns; and with one box of it whole, one begun, no softmax beside the products. */
+#define LAID  WS("s2-q1-Q0-I2-P1-L0-Z1-S1")
+#define BOXES "fwd_ws:Br128-Bc80-s2-q1-Q0-I0-P0-L0-Z1-S1"
 
 static const defect defects[] = {
     /* masks, tiles, what a tile of Q is */
@@ -129,6 +132,25 @@ static const defect defects[] = {
     {PLAIN, "P.at[j / 16][0], V", "P.at[0][0], V", F16, WRONG, NULL, NULL},
     {PLAIN, "wgmma_O(O,", "if (warp_of() % 4) wgmma_O(O,", F16, EMU_MISSING_LANES, WS_LIB, "wgmma_O("},
     {PLAIN, "products_wait<1>()", "products_wait<2>()", F16, EMU_PRODUCT_REGISTERS, SOFTMAX, "S.at[r][c]"},
+    /* P in shared memory: each thread's fence behind what it lays; the meeting of the four warps, of all and
+       of no more; where it lies, swizzled, in how many boxes of one's own; laid again while the products that
+       read the last one are under way */
+    {LAID, "    stmatrix((first", "    if (false) stmatrix((first", F16, EMU_UNINITIALISED, WS_LIB,
+     "wgmma_O("},
+    {LAID, "  }\n  copies_fence();\n}", "  }\n}", F16, EMU_UNFENCED, WS_LIB, "wgmma_O("},
+    {LAID, "named_sync(1 + consumers + P.me, 128);", "", F16, EMU_RACE, WS_LIB, "wgmma_O("},
+    {LAID, "named_sync(1 + consumers + P.me, 128);", "warp_sync();", F16, EMU_RACE, WS_LIB, "wgmma_O("},
+    {BOXES, "named_sync(1 + consumers + P.me, 128);", "", F16, EMU_RACE, WS_LIB, "wgmma_O("},
+    {BOXES, "consumers + P.me, 128", "consumers + P.me, 256", F16, EMU_DEADLOCK, WS_LIB, "named_sync("},
+    {LAID, "(lane / 16 ^ row % 8)", "(lane / 16)", F16, WRONG, NULL, NULL},
+    {LAID, "+ j % 64 * 2)", "+ j % 64)", F16, WRONG, NULL, NULL},
+    {BOXES, "j / 64 * box_bytes<64>", "j / 64 * box_bytes<32>", F16, WRONG, NULL, NULL},
+    {LAID, "at_P + me *", "at_P + 0 *", F16, EMU_RACE, WS_LIB, "stmatrix("},
+    {BOXES, "me * (P_boxes", "me * (1", F16, EMU_RACE, WS_LIB, "stmatrix("},
+    {LAID, "products_wait<0>();                             // O is there", "lay(P, S); products_wait<0>();",
+     F16, EMU_RACE, WS_LIB, "stmatrix("},
+    {BOXES, "start_S(S, Q, K_place(K.slot));        // the next",
+     "lay(P, S); start_S(S, Q, K_place(K.slot)); //", F16, EMU_RACE, WS_LIB, "stmatrix("},
     /* rings: who arrives, with how many bytes, in which phase, at which slot */
     {PLAIN, ": 4 * consumers);", ": 4 * consumers - 1);", F16, EMU_RACE, WS_LIB, "copy_box("},
     {PLAIN, ": 4 * consumers);", ": 4 * consumers + 1);", F16, EMU_DEADLOCK, WS_LIB, "barrier_passed("},

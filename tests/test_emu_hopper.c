@@ -161,6 +161,29 @@ static void products_with_registers_are_right(void **state)
   sound(O_OF("// f16"), 128, O_is_right);
 }
 
+/* A in shared memory: the 64 rows; B the same as before. */
+static void O_of_rows_is_right(const bench *b, const emu_report *r)
+{
+  assert_int_equal(r->together, 1);
+  for (int t = 0; t < 128; t++)
+    for (int i = 0; i < 32; i++) {
+      int row = t / 32 * 16 + t % 32 / 4 + i / 16 * 8, column = i % 16 / 2 * 8 + t % 4 * 2 + i % 2;
+      double sum = i;
+      for (int k = 0; k < 16; k++)
+        sum += tile(b, row, 16 + k) * tile(b, 16 + k, column);
+      near(b, t, i, sum);
+    }
+}
+
+static void products_of_rows_with_columns_are_right(void **state)
+{
+  (void)state;
+  sound(DESCRIPTOR KERNEL(LOAD "products_fence();\n"
+                               "wgmma_O(C, desc(at + 32, 16, 1024), desc(at + 2048, 2048, 1024));\n"
+                               "products_commit();\nproducts_wait<0>();\n" STORE),
+        128, O_of_rows_is_right);
+}
+
 /* bf16: one is 0x3f80, and u's bits are other numbers: sums of products with 0 and 1 alone are compared. */
 static void bf16_is_right(const bench *b, const emu_report *r)
 {
@@ -248,6 +271,7 @@ int main(void)
       cmocka_unit_test(stmatrix_is_the_opposite_of_ldmatrix),
       cmocka_unit_test(products_of_tiles_are_right),
       cmocka_unit_test(products_with_registers_are_right),
+      cmocka_unit_test(products_of_rows_with_columns_are_right),
       cmocka_unit_test(the_type_is_that_of_the_text),
       cmocka_unit_test(warps_meet_at_named_barriers),
       cmocka_unit_test(atomics_count),

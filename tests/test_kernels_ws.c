@@ -99,6 +99,31 @@ static void warpgroups_see_tiles_of_their_own(void **state)
     }
 }
 
+/* P in shared memory, which the walk of a space leaves to who asks for it: a box of it whole, more than one,
+ * one begun; each warpgroup with its own place, in all schedules. */
+static void weights_in_shared_memory(void **state)
+{
+  (void)state;
+  static const char *const cases[][2] = {
+      {"fwd_ws:Br64-Bc64-s2-q1-Q0-I0-P0-L0-Z1-S1", "fwd-f16-b1-h2k1-q128-k128-d64-causal"},
+      {"fwd_ws:Br64-Bc80-s1-q2-Q1-I1-P0-L1-Z1-S1", "fwd-bf16-b1-h2-q128-k128-d40"},
+      {"fwd_ws:Br64-Bc32-s2-q1-Q0-I2-P0-L0-Z2-S1", "fwd-bf16-b1-h2-q128-k128-d40v72-causal"},
+      {"fwd_ws:Br128-Bc48-s2-q1-Q0-I1-P1-L0-Z1-S1", "fwd-f16-b1-h2k1-q128-k128-d40-causal"},
+      {"fwd_ws:Br128-Bc144-s1-q1-Q0-I2-P1-L1-Z1-S1", "fwd-bf16-b1-h1-q128-k128-d64"},
+      {"fwd_ws:Br128-Bc64-s3-q2-Q1-I0-P0-L1-Z2-S1", "fwd-bf16-b1-h2-q128-k128-d40v384-causal"},
+      {"fwd_ws:Br128-Bc112-s1-q1-Q0-I1-P0-L0-Z1-S1", "fwd-f16-b1-h1-q128-k128-d192v128-causal"},
+      {"fwd_ws:Br192-Bc80-s2-q1-Q0-I2-P1-L0-Z1-S1", "fwd-f16-b1-h2-q128-k128-d40-causal"},
+      {"fwd_ws:Br192-Bc32-s3-q2-Q1-I1-P1-L1-Z2-S1", "fwd-bf16-b1-h2k1-q128-k128-d96v72-causal"},
+      {"fwd_ws:Br192-Bc128-s2-q1-Q0-I0-P0-L0-Z1-S1", "fwd-f16-b1-h1-q128-k128-d64"},
+      {"fwd_ws:Br192-Bc160-s2-q1-Q0-I1-P0-L0-Z1-S1", "fwd-bf16-b1-h1-q128-k128-d64-causal"}};
+  for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+    emu_case c = emu_check_case(cases[i][1]);
+    assert_int_equal(fat_gpu_find("H200", &c.gpu, NULL), FAT_OK);
+    fat_config config = emu_check_config(cases[i][0], &c);
+    edges_are_solved(cases[i][1], &config, emu_check_full() ? 0 : i, emu_check_full() ? LENGTHS : 2);
+  }
+}
+
 static void results_do_not_depend_on_order_layout_or_grid(void **state)
 {
   (void)state;
@@ -126,6 +151,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_tunable_value_works_at_tile_edges),
       cmocka_unit_test(warpgroups_see_tiles_of_their_own),
+      cmocka_unit_test(weights_in_shared_memory),
       cmocka_unit_test(results_do_not_depend_on_order_layout_or_grid),
   };
   return cmocka_run_group_tests(tests, emu_check_open, emu_check_close);

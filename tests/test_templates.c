@@ -22,14 +22,10 @@ static fat_source render(fat_script *from, const char *kernel, const char *probl
   return render_default(from, kernel, problem, gpu, FAT_LINES_TEMPLATE);
 }
 
-/* Compiles one default config and holds the compiler's figures against the limits of the GPU. */
-static void compile_one(const char *kernel, const char *problem, int sm)
+/* Compiles a source, frees it, and holds the compiler's figures against the limits of the GPU. */
+static void compile_source(fat_source s, const char *kernel, const char *problem, int sm)
 {
-  if (!fat_nvrtc_targets(nvrtc, sm))
-    return;
-  const fat_gpu *gpu = render_gpu(sm);
   const fat_arch *arch = fat_gpu_arch(sm);
-  fat_source s = render(script, kernel, problem, gpu);
   fat_binary binary;
   fat_error err = {0};
   if (fat_compile(nvrtc, fat_text_get(&s.text), "kernel.cu", arch->target, 120, NULL, &binary, &err) !=
@@ -48,6 +44,13 @@ static void compile_one(const char *kernel, const char *problem, int sm)
   }
   fat_binary_free(&binary);
   fat_source_free(&s);
+}
+
+/* One default config. */
+static void compile_one(const char *kernel, const char *problem, int sm)
+{
+  if (fat_nvrtc_targets(nvrtc, sm))
+    compile_source(render(script, kernel, problem, render_gpu(sm)), kernel, problem, sm);
 }
 
 static void every_template_on_every_architecture(void **state)
@@ -99,6 +102,30 @@ static void wide_values_are_made_in_slices(void **state)
   compile_one("fwd", "fwd-f16-b1-h2-q64-k64-d64v512", 80);
   compile_one("fwd", "fwd-f32-b1-h2-q64-k64-d64v384", 80);
   compile_one("fwd_ws", "fwd-bf16-b1-h2-q64-k64-d64v512-causal", 90);
+}
+
+/* P in shared memory: more of Bc than registers would leave room for. */
+static void weights_in_shared_memory(void **state)
+{
+  (void)state;
+  static const char *const cases[][2] = {
+      {"fwd-bf16-b1-h1-q64-k64-d64", "fwd_ws:Br192-Bc192-s2-q1-Q0-I2-P0-L0-Z1-S1"},
+      {"fwd-f16-b1-h1-q64-k64-d64-causal", "fwd_ws:Br192-Bc160-s2-q1-Q0-I1-P0-L0-Z8-S1"},
+      {"fwd-bf16-b1-h1-q64-k64-d128", "fwd_ws:Br192-Bc128-s2-q1-Q0-I2-P0-L0-Z1-S1"},
+      {"fwd-f16-b1-h1-q64-k64-d256", "fwd_ws:Br128-Bc96-s1-q1-Q0-I2-P1-L1-Z1-S1"}};
+  if (!fat_nvrtc_targets(nvrtc, 90))
+    return;
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    fat_problem p;
+    fat_config c;
+    fat_source s;
+    fat_error err = {0};
+    if (fat_problem_parse(cases[i][0], &p, &err) != FAT_OK ||
+        fat_config_parse(cases[i][1], &c, &err) != FAT_OK ||
+        fat_source_render(script, &p, render_gpu(90), &c, FAT_LINES_TEMPLATE, &s, &err) != FAT_OK)
+      fail_msg("%s", err.text);
+    compile_source(s, "fwd_ws", cases[i][0], 90);
+  }
 }
 
 /* The embedded templates written to a folder, one piece of text of one file changed. */
@@ -207,6 +234,7 @@ int main(void)
       cmocka_unit_test(dimensions),
       cmocka_unit_test(few_rows_of_shared_heads),
       cmocka_unit_test(wide_values_are_made_in_slices),
+      cmocka_unit_test(weights_in_shared_memory),
       cmocka_unit_test(mistakes_point_at_the_template),
       cmocka_unit_test(nvcc_takes_a_render_as_it_stands),
   };

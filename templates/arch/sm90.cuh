@@ -165,9 +165,9 @@ __device__ __forceinline__ void wgmma_S(scores &S, $(Q == 1 and "const quad &a" 
                : $(Q == 1 and '"r"(a.at[0]), "r"(a.at[1]), "r"(a.at[2]), "r"(a.at[3])' or '"l"(a)'), "l"(b), "r"(add));
 }
 
-//: wgmma_O -- O (64 rows, $(Do) columns) += A B; A in registers, B in shared memory with its columns contiguous
+//: wgmma_O -- O (64 rows, $(Do) columns) += A B; $(S == 1 and "A and B in shared memory, B" or "A in registers, B in shared memory") with its columns contiguous
 // [wgmma.mma_async.sync.aligned.m64n$(Do)k16]
-__device__ __forceinline__ void wgmma_O(outputs &O, const quad &a, u64 b)
+__device__ __forceinline__ void wgmma_O(outputs &O, $(S == 1 and "u64 a" or "const quad &a"), u64 b)
 {
 % local n, list, registers = Do, {}, {}
 % for i = 0, n // 2 - 1 do list[#list + 1] = "%" .. i end
@@ -176,7 +176,13 @@ __device__ __forceinline__ void wgmma_O(outputs &O, const quad &a, u64 b)
 % end
   asm volatile("wgmma.mma_async.sync.aligned.m64n$(n)k16.f32.$(dtype).$(dtype) "
                "{$(table.concat(list, ", "))}, "
+% if S == 1 then
+               "%$(n // 2), %$(n // 2 + 1), 1, 1, 1, 0, 1;\n"
+               : $(table.concat(registers, ", "))
+               : "l"(a), "l"(b));
+% else
                "{%$(n // 2), %$(n // 2 + 1), %$(n // 2 + 2), %$(n // 2 + 3)}, %$(n // 2 + 4), 1, 1, 1, 1;\n"
                : $(table.concat(registers, ", "))
                : "r"(a.at[0]), "r"(a.at[1]), "r"(a.at[2]), "r"(a.at[3]), "l"(b));
+% end
 }

@@ -30,6 +30,12 @@ __device__ __forceinline__ u32 V_place(i32 slot)
   return shared_address(shared_memory()) + at_V + slot * (V_boxes * box_bytes<Bc>);
 }
 
+//: P_place -- where a warpgroup lays its rows of P
+__device__ __forceinline__ u32 P_place(i32 me)
+{
+  return shared_address(shared_memory()) + at_P + me * (P_boxes * box_bytes<64>);
+}
+
 //: barrier_at -- where a barrier lies
 __device__ __forceinline__ u32 barrier_at(i32 which)
 {
@@ -189,14 +195,46 @@ __device__ __forceinline__ void start_S(scores &S, const query &Q, u32 K_address
   products_commit();
 }
 
+//: laid_weights -- P of a warpgroup in shared memory, as products read Q
+struct laid_weights {
+  i32 me;
+  operand rows;
+  __device__ __forceinline__ explicit laid_weights(i32 me_) : me(me_), rows(P_place(me_), 16, 1024) {}
+};
+
+//: lay -- P = S, rounded; a warp lays its 16 rows, after its wait for the products that read the last P. These were one
+// group of the whole warpgroup: past that wait nobody's rows are read any more, so the warps need not meet here, and
+// what products have done with shared memory by then needs no fence [wgmma.wait_group, Async Proxy]
+__device__ __forceinline__ void lay(const laid_weights &P, const scores &S)
+{
+  const i32 lane = thread_id() % 32, row = warp_of() % 4 * 16 + lane % 16;
+  const u32 first = P_place(P.me) + row * 128 + (lane / 16 ^ row % 8) * 16; // places begin at 1024 bytes
+#pragma unroll
+  for (i32 n = 0; n < Bc / 8; n += 2) {
+    u32 x[4];
+#pragma unroll
+    for (i32 y = 0; y < 4; y++) // rows g and g + 8 of the left 8 columns, then of the right
+      x[y] = pack_$(dtype)(S.at[y % 2][2 * n + y / 2 * 2], S.at[y % 2][2 * n + y / 2 * 2 + 1]);
+    stmatrix((first ^ n % 8 * 16) + n / 8 * box_bytes<64>, x[0], x[1], x[2], x[3]);
+  }
+  copies_fence();
+}
+
 //: start_O -- O += P V begins. Of V the columns are contiguous: 64 of them to a box, 8 rows are 1024 bytes
-__device__ __forceinline__ void start_O(outputs &O, const weights &P, u32 V_address)
+% if S == 1 then
+// Products are the whole warpgroup's, and may read any row of P: each thread has put a fence behind what it laid, and
+// all 128 meet before the first product. Their barrier is one that no turn uses, another for each warpgroup.
+% end
+__device__ __forceinline__ void start_O(outputs &O, const $(S == 1 and "laid_weights" or "weights") &P, u32 V_address)
 {
   const operand V(V_address, box_bytes<Bc>, 1024);
+% if S == 1 then
+  named_sync(1 + consumers + P.me, 128);
+% end
   products_fence();
 #pragma unroll
   for (i32 j = 0; j < Bc; j += 16)
-    wgmma_O(O, P.at[j / 16][0], V.at(j * 128));
+    wgmma_O(O, $(S == 1 and "P.rows.at(j / 64 * box_bytes<64> + j % 64 * 2)" or "P.at[j / 16][0]"), V.at(j * 128));
   products_commit();
 }
 

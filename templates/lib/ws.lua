@@ -25,6 +25,9 @@ ws.tunables = {
   { "P", { 0, 1 }, "1 = the warpgroups that compute start their products in turns: one's softmax, the other's products" },
   { "L", { 0, 1 }, "O and l are scaled down 0 = with every tile, 1 = when a maximum has outgrown the last by 2^8" },
   { "Z", { 1, 2, 4, 8, 16, 64 }, "heads whose tiles of Q start together, the longest first" },
+  -- Not measured yet, so nothing to walk.
+  { "S", { 0, 1 }, "products read P from 0 = registers, 1 = shared memory, which leaves registers for more of Bc", { 0 },
+    unsaid = 0 },
 }
 
 function ws.consumers(c) return c.Br // 64 end
@@ -39,7 +42,9 @@ local registers_of = { { 56, 240 }, { 40, 232 }, { 32, 160 } }
 function ws.Q_boxes(p) return math.max(ws.boxes(p.d), ws.boxes(p.dv)) end
 function ws.at_K(c, p) return c.q * ws.Q_boxes(p) * 128 * c.Br end
 function ws.at_V(c, p) return ws.at_K(c, p) + c.s * ws.boxes(p.d) * 128 * c.Bc end
-function ws.at_signals(c, p) return ws.at_V(c, p) + c.s * ws.boxes(p.dv) * 128 * c.Bc end
+function ws.at_P(c, p) return ws.at_V(c, p) + c.s * ws.boxes(p.dv) * 128 * c.Bc end
+function ws.P_bytes(c) return c.S * ws.boxes(c.Bc) * 128 * c.Br end
+function ws.at_signals(c, p) return ws.at_P(c, p) + ws.P_bytes(c) end
 function ws.signals_bytes(c) return 8 * (2 * ws.Q_places(c) + 4 * c.s) end
 function ws.shared(c, p) return ws.at_signals(c, p) + ws.signals_bytes(c) + 8 * ws.Q_places(c) end
 
@@ -72,6 +77,8 @@ function ws.constants(c, p)
     { "stages", c.s, "tiles of K and of V in shared memory" },
     { "at_K", ws.at_K(c, p), "where K lies in shared memory, bytes" },
     { "at_V", ws.at_V(c, p), "where V lies in shared memory, bytes" },
+    { "P_boxes", ws.boxes(c.Bc), "boxes of 64 columns of P" },
+    { "at_P", ws.at_P(c, p), "where P lies in shared memory, bytes" },
     { "at_signals", ws.at_signals(c, p), "where the barriers lie in shared memory, bytes" },
     -- Barriers: `full` = the bytes have come, `free` = all who read them have done so.
     { "Q_full", 0, "barrier of the first place of Q" },
@@ -87,8 +94,12 @@ function ws.constants(c, p)
   }
 end
 
--- The accumulators S and O, P, and about 28 for the rest: what a thread that computes needs.
-function ws.needs(c, p) return c.Bc // 2 + ws.Do(p) // 2 + (c.I > 0 and c.Bc // 4 or 0) + c.Q * up(p.d, 16) // 4 + 28 end
+-- The accumulators S and O, P, and about 28 for the rest: what a thread that computes needs. P takes the place of S
+-- unless the next S is there before P has been read.
+function ws.needs(c, p)
+  local P = c.I > 0 and c.S == 0 and c.Bc // 4 or 0
+  return c.Bc // 2 + ws.Do(p) // 2 + P + c.Q * up(p.d, 16) // 4 + 28
+end
 -- What the compiler reports is the share of a thread before registers move.
 function ws.registers(c) return 65536 // ws.threads(c) // 8 * 8 end
 
@@ -131,7 +142,7 @@ ws.defaults = {}
 for _, row in ipairs { { 192, 128, 2, 1, 1, 0 }, { 128, 128, 2, 2, 1, 0 }, { 128, 112, 1, 2, 1, 1 }, { 128, 80, 1, 2, 1, 1 },
   { 128, 64, 1, 2, 1, 1 }, { 64, 64, 1, 2, 0, 1 } } do
   for _, Z in ipairs { 8, 1 } do
-    ws.defaults[#ws.defaults + 1] = { Br = row[1], Bc = row[2], s = 2, q = row[3], Q = 0, I = row[4], P = row[5], L = row[6], Z = Z }
+    ws.defaults[#ws.defaults + 1] = { Br = row[1], Bc = row[2], s = 2, q = row[3], Q = 0, I = row[4], P = row[5], L = row[6], Z = Z, S = 0 }
   end
 end
 

@@ -135,8 +135,8 @@ void emu_copies_fence(void);
 EMU_CALL void emu_stmatrix(unsigned row, unsigned a, unsigned b, unsigned c, unsigned d, int place);
 EMU_CALL void emu_wgmma_S(float *c, int columns, const unsigned *a, unsigned long long left, unsigned long long b,
                           int add_bf16, int place);
-EMU_CALL void emu_wgmma_O(float *c, int columns, const unsigned *a, unsigned long long b, int add_bf16,
-                          int place);
+EMU_CALL void emu_wgmma_O(float *c, int columns, const unsigned *a, unsigned long long left, unsigned long long b,
+                          int add_bf16, int place);
 void emu_wgmma_fence(void);
 void emu_wgmma_commit(void);
 void emu_wgmma_wait(int left);
@@ -425,7 +425,12 @@ TWIN void wgmma_S(Sums &S, const quad &a, unsigned long long b, int add, int lin
 template <class Sums>
 TWIN void wgmma_O(Sums &O, const quad &a, unsigned long long b, int line = __builtin_LINE())
 {
-  emu_wgmma_O(&O.at[0][0], sizeof(O) / 2, a.at, b, 1 | EMU_PRODUCTS_OF_BF16 * 2, line * EMU_OPS + EMU_WGMMA_O);
+  emu_wgmma_O(&O.at[0][0], sizeof(O) / 2, a.at, 0, b, 1 | EMU_PRODUCTS_OF_BF16 * 2, line * EMU_OPS + EMU_WGMMA_O);
+}
+template <class Sums>
+TWIN void wgmma_O(Sums &O, unsigned long long a, unsigned long long b, int line = __builtin_LINE())
+{
+  emu_wgmma_O(&O.at[0][0], sizeof(O) / 2, nullptr, a, b, 1 | EMU_PRODUCTS_OF_BF16 * 2, line * EMU_OPS + EMU_WGMMA_O);
 }
 
 /* The first number of __launch_bounds__. */

@@ -348,12 +348,14 @@ void emu_wgmma_S(float *c, int columns, const uint32_t *a, uint64_t left, uint64
   emu_hot_state->product(PC);
 }
 
-void emu_wgmma_O(float *c, int columns, const uint32_t *a, uint64_t b, int add_bf16, int32_t place);
-void emu_wgmma_O(float *c, int columns, const uint32_t *a, uint64_t b, int add_bf16, int32_t place)
+void emu_wgmma_O(float *c, int columns, const uint32_t *a, uint64_t left, uint64_t b, int add_bf16,
+                 int32_t place);
+void emu_wgmma_O(float *c, int columns, const uint32_t *a, uint64_t left, uint64_t b, int add_bf16,
+                 int32_t place)
 {
   emu_me *me = emu_hot_state->me;
   me->part.place = place;
-  me->part.product = (emu_product){c, columns, a, 0, b, 0, add_bf16 & 1, add_bf16 >> 1};
+  me->part.product = (emu_product){c, columns, a, left, b, 0, add_bf16 & 1, add_bf16 >> 1};
   emu_hot_state->product(PC);
 }
 
