@@ -109,40 +109,37 @@ static int calls_of(double probe)
   return (int)fmax(1, fmin(calls, CALLS_MOST));
 }
 
-static bool wants_more(const fat_timing *timing, double spent_ms, double seconds)
+/* All go on until all are stable: a GPU slows down under load, and who left early would be known by its cool
+ * moments, the others by hot ones. */
+static bool want_more(const fat_timing *timings, int count, double spent_ms, double seconds)
 {
-  if (timing->count < FAT_TIMER_LEAST)
-    return true;
-  bool stable = timing->count >= ENOUGH && fat_timer_stable(timing);
-  return timing->count < FAT_TIMER_MOST && !stable && spent_ms < 1000 * seconds;
+  const int samples = timings[0].count; /* of each */
+  bool stable = samples >= ENOUGH;
+  for (int i = 0; i < count && stable; i++)
+    stable = fat_timer_stable(&timings[i]);
+  return samples < FAT_TIMER_LEAST ||
+         (samples < FAT_TIMER_MOST && !stable && spent_ms < 1000 * seconds * count);
 }
 
 fat_status fat_timer_run(fat_timer *timer, const fat_runner *runners, const double *probe, int count,
                          double seconds, fat_timing *timings, fat_error *err)
 {
-  double spent[RUNNERS] = {0};
+  double spent = 0;
   int turn[RUNNERS] = {0};
-  bool more = true;
-  if (count > RUNNERS)
-    return fat_status_fail(err, FAT_E_INPUT, "%d kernels cannot be timed in turns: at most %d", count,
+  if (count < 1 || count > RUNNERS)
+    return fat_status_fail(err, FAT_E_INPUT, "%d kernels cannot be timed in turns: 1 to %d can", count,
                            RUNNERS);
   for (int i = 0; i < count; i++) {
     timings[i] = (fat_timing){0};
     FAT_TRY(warm_up(timer, &runners[i], probe[i], &turn[i], err));
   }
-  for (int round = 0; more; round++) {
-    more = false;
+  for (int round = 0; want_more(timings, count, spent, seconds); round++)
     for (int k = 0; k < count; k++) {
       int i = (k + round) % count; /* nobody always comes after the same one */
-      fat_timing *t = &timings[i];
-      if (!wants_more(t, spent[i], seconds))
-        continue;
       int calls = calls_of(probe[i]);
-      FAT_TRY(sample(timer, &runners[i], calls, &turn[i], t, err));
-      spent[i] += calls * t->ms[t->count - 1];
-      more = true;
+      FAT_TRY(sample(timer, &runners[i], calls, &turn[i], &timings[i], err));
+      spent += calls * timings[i].ms[timings[i].count - 1];
     }
-  }
   for (int i = 0; i < count; i++)
     fat_timer_figures(&timings[i]);
   return FAT_OK;

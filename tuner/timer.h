@@ -39,9 +39,9 @@ void fat_timer_close(fat_timer *timer);
 /* One call, timed: the first of its kind, so it pays for whatever comes first. */
 fat_status fat_timer_probe(fat_timer *timer, const fat_runner *runner, double *ms, fat_error *err);
 
-/* Times `count` runners in turns, each for about `seconds` in all: at least FAT_TIMER_LEAST samples, at most
- * FAT_TIMER_MOST, fewer once they are stable. `probe` has a first guess of each one's milliseconds: what is
- * too short for the events' resolution is timed several calls at a time. */
+/* Times `count` runners in turns, for about `seconds` each: at least FAT_TIMER_LEAST samples, at most
+ * FAT_TIMER_MOST, fewer once all are stable; of each runner as many. `probe` has a first guess of each one's
+ * milliseconds: what is too short for the events' resolution is timed several calls at a time. */
 fat_status fat_timer_run(fat_timer *timer, const fat_runner *runners, const double *probe, int count,
                          double seconds, fat_timing *timings, fat_error *err);
 
