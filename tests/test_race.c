@@ -38,6 +38,12 @@ static void timed(fat_row *row)
   snprintf(row->detail, sizeof row->detail, "%s%s2 others", fat_rows_finalist, fat_rows_timed);
 }
 
+static void timed_at(fat_row *row, const char *when)
+{
+  timed(row);
+  snprintf(row->detail + strlen(row->detail), 100, "%s%s", fat_rows_since, when);
+}
+
 static void broken_off(fat_row *row)
 {
   snprintf(row->detail, sizeof row->detail, "%sthe last round was broken off", fat_rows_finalist);
@@ -113,6 +119,24 @@ static void wins_among_the_timed(void **state)
   assert_string_equal(fat_race_winner(&rows, "")->config, "fwd:Br48");
 }
 
+/* Times of two races are no more alike than others: only who took fewest clocks of all lends its race. */
+static void wins_its_own_race(void **state)
+{
+  (void)state;
+  fat_row *cool = add("fwd:Br16", 1, 0), *cooler = add("fwd:Br32", 0.99, 0), *hot = add("fwd:Br48", 1.1, 0),
+          *hotter = add("fwd:Br80", 1.08, 0);
+  cool->timing.clock = cooler->timing.clock = 1700;
+  hot->timing.clock = 1500; /* 1650 M, the fewest */
+  hotter->timing.clock = 1535;
+  timed_at(cool, "2026-11-21T19:00:00.000Z");
+  timed_at(cooler, "2026-11-21T19:00:00.000Z");
+  timed_at(hot, "2026-11-21T19:00:00.001Z");
+  timed_at(hotter, "2026-11-21T19:00:00.001Z");
+  assert_string_equal(fat_race_winner(&rows, "fwd:Br32")->config, "fwd:Br80");
+  timed_at(hotter, "2026-11-21T19:00:00.002Z");
+  assert_string_equal(fat_race_winner(&rows, "fwd:Br32")->config, "fwd:Br48");
+}
+
 /* Once, however it ended; again where another config has become the best. */
 static void due_once(void **state)
 {
@@ -157,7 +181,26 @@ static void ties_of_a_race(void **state)
   wins("fwd:Br32", "");
   wins("fwd:Br48", "fwd:Br48");
   small->ms = old->ms = 1.02;
-  small->timing.p20 = old->timing.p20 = 1.01;
+  wins("fwd:Br16", "fwd:Br48");
+}
+
+/* Medians of many samples lie closer to the truth than the samples to each other. */
+static void noise_is_that_of_medians(void **state)
+{
+  (void)state;
+  fat_row *fast = add("fwd:Br16", 1, 20), *old = add("fwd:Br48", 1.02, 30);
+  timed(fast);
+  timed(old);
+  fast->timing.p20 = 0.98, fast->timing.p80 = 1.02;
+  old->timing.p20 = 1, old->timing.p80 = 1.04;
+  fast->timing.count = old->timing.count = 50; /* off by 0.8 % each, 1.2 % between them */
+  wins("fwd:Br16", "fwd:Br48");
+  fast->timing.count = old->timing.count = 10; /* 2.7 % */
+  wins("fwd:Br48", "fwd:Br48");
+  fast->timing.count = old->timing.count = 0; /* as it is where samples are not kept: one */
+  old->ms = 1.08;
+  wins("fwd:Br48", "fwd:Br48");
+  old->ms = 1.09;
   wins("fwd:Br16", "fwd:Br48");
 }
 
@@ -179,8 +222,10 @@ int main(void)
       cmocka_unit_test_setup(the_fastest_where_many_are_near, begin),
       cmocka_unit_test_setup(near_by_clocks, begin),
       cmocka_unit_test_setup(wins_among_the_timed, begin),
+      cmocka_unit_test_setup(wins_its_own_race, begin),
       cmocka_unit_test_setup(due_once, begin),
       cmocka_unit_test_setup(ties_of_a_race, begin),
+      cmocka_unit_test_setup(noise_is_that_of_medians, begin),
       cmocka_unit_test_setup(as_long_as_its_entrants, begin),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,9 +4,12 @@
  * rule and not by noise, so that the same GPU is given the same kernel again tomorrow. */
 #include "race.h"
 
+#include "keep.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 static const double near_best = 1.05, tie = 1.01; /* times the best */
 
@@ -34,13 +37,13 @@ static measure_of told_by(const fat_rows *rows, const char *kernel)
   return BY_CLOCKS;
 }
 
-/* Of all, or of those that a race has timed. */
-static const fat_row *fastest(const fat_rows *rows, const char *kernel, measure_of by, bool timed)
+/* Of all, or of those timed in the race of one of them. */
+static const fat_row *fastest(const fat_rows *rows, const char *kernel, measure_of by, const fat_row *beside)
 {
   const fat_row *best = NULL;
   for (int i = 0; i < rows->count; i++) {
     const fat_row *row = &rows->list[i];
-    if (!works(row, kernel) || (timed && !fat_rows_is_timed(row)))
+    if (!works(row, kernel) || (beside && !fat_rows_raced(row, beside)))
       continue;
     if (!best || cost(row, by) < cost(best, by) || (cost(row, by) == cost(best, by) && row->id < best->id))
       best = row;
@@ -65,7 +68,7 @@ int fat_race_finalists(const fat_rows *rows, const char *kernel, const char *def
                        const fat_row *finalists[FAT_RACE_MOST])
 {
   const measure_of by = told_by(rows, kernel);
-  const fat_row *best = fastest(rows, kernel, by, false), *standard = NULL;
+  const fat_row *best = fastest(rows, kernel, by, NULL), *standard = NULL;
   int count = 0;
   if (!best)
     return 0;
@@ -87,7 +90,7 @@ int fat_race_finalists(const fat_rows *rows, const char *kernel, const char *def
   return count < 2 || held ? 0 : count;
 }
 
-/* Code of the entrants that is stored; without it one cannot run. */
+/* The entrants, with their code. */
 typedef struct field {
   const fat_row *row[FAT_RACE_MOST];
   fat_code code[FAT_RACE_MOST];
@@ -95,19 +98,33 @@ typedef struct field {
   int count;
 } field;
 
+static fat_status read_code(const fat_order *order, const fat_problem *p, const fat_row *row, fat_code *code,
+                            fat_error *err)
+{
+  char facts[FAT_GPU_FACTS];
+  const fat_code_filter filter = {.problem = p,
+                                  .sm = order->gpu->sm,
+                                  .facts = fat_gpu_facts(order->gpu, facts),
+                                  .config = row->config,
+                                  .source_hash = row->source_hash};
+  return fat_db_code(order->db, &filter, code, err);
+}
+
+/* What was stored without its binary, because it did not look like one of the best then, is compiled again.
+ */
 static fat_status gather(const fat_order *order, const fat_problem *p, const fat_row *const *rows, int count,
                          field *f, fat_error *err)
 {
-  char facts[FAT_GPU_FACTS];
-  fat_gpu_facts(order->gpu, facts);
   for (int i = 0; i < count; i++) {
     fat_code *code = &f->code[f->count];
-    const fat_code_filter filter = {.problem = p,
-                                    .sm = order->gpu->sm,
-                                    .facts = facts,
-                                    .config = rows[i]->config,
-                                    .source_hash = rows[i]->source_hash};
-    fat_status status = fat_db_code(order->db, &filter, code, err);
+    fat_status status = read_code(order, p, rows[i], code, err);
+    if (status == FAT_E_NOT_FOUND || (status == FAT_OK && (!code->cubin || !code->recipe))) {
+      fat_db_code_free(code);
+      status = fat_keep_again(p, order, rows[i], err);
+      if (status != FAT_E_CANCELLED) /* or there is no race anyway */
+        FAT_TRY(status);
+      status = read_code(order, p, rows[i], code, err);
+    }
     if (status == FAT_E_NOT_FOUND)
       continue;
     FAT_TRY(status);
@@ -136,6 +153,18 @@ static fat_status store(const fat_order *order, const fat_problem *p, const fat_
   return fat_db_put(order->db, &trial, NULL, err);
 }
 
+/* Now, to the millisecond: what a race is known by. */
+static void name_race(char name[32])
+{
+  struct timespec now;
+  struct tm utc;
+  size_t n = 0;
+  clock_gettime(CLOCK_REALTIME, &now);
+  if (gmtime_r(&now.tv_sec, &utc))
+    n = strftime(name, 32, "%Y-%m-%dT%H:%M:%S", &utc);
+  snprintf(name + n, 32 - n, ".%03dZ", (int)(now.tv_nsec / 1000000));
+}
+
 /* A race that was broken off is stored as one too, so that no later tune holds it again; but for want of
  * memory, which there may be more of in the next run. */
 static fat_status run_field(const fat_order *order, fat_measure *measure, const fat_problem *p, field *f,
@@ -144,7 +173,8 @@ static fat_status run_field(const fat_order *order, fat_measure *measure, const 
 {
   static fat_verdict verdicts[FAT_WIRE_ENTRANTS];
   double expected = 0;
-  char how[1000]; /* fits a row's detail */
+  char how[1000], name[32]; /* `how` fits a row's detail */
+  name_race(name);
   for (int i = 0; i < f->count; i++)
     expected = fmax(expected, f->row[i]->ms);
   fat_status status = fat_measure_run(measure, FAT_TASK_RACE, p, order->gpu, f->entrant, f->count, expected,
@@ -154,7 +184,8 @@ static fat_status run_field(const fat_order *order, fat_measure *measure, const 
   FAT_TRY(status);
   fat_outcome outcome = verdicts[0].outcome;
   *held = outcome == FAT_OUT_OK;
-  snprintf(how, sizeof how, "%s%d %s", fat_rows_timed, f->count - 1, f->count == 2 ? "other" : "others");
+  snprintf(how, sizeof how, "%s%d %s%s%s", fat_rows_timed, f->count - 1, f->count == 2 ? "other" : "others",
+           fat_rows_since, name);
   if (!*held) {
     snprintf(how, sizeof how, "the last round was broken off (%s: %.900s); the first times stand",
              fat_db_outcome_name(outcome), verdicts[0].detail);
@@ -213,13 +244,21 @@ fat_status fat_race_hold(const fat_order *order, fat_measure *measure, const fat
   return status;
 }
 
+/* How far a median of so many samples may be off: twice its standard error, 1.25 times theirs over the root
+ * of their number, if they are normal; the middle 60 % of them are then 1.68 times that wide. */
+static double noise(const fat_timing *t)
+{
+  return 2 * 1.25 / 1.68 * (t->p80 - t->p20) / sqrt(t->count > 0 ? t->count : 1);
+}
+
 /* Whether noise may have decided between two that were timed in a race. */
 static bool ties(const fat_row *row, const fat_row *best)
 {
   if (row == best)
     return true;
-  bool raced = fat_rows_is_timed(row) && fat_rows_is_timed(best);
-  return raced && (row->ms <= tie * best->ms || row->timing.p20 <= best->timing.p80);
+  double lead = row->ms - best->ms;
+  return fat_rows_raced(row, best) &&
+         (row->ms <= tie * best->ms || lead <= hypot(noise(&row->timing), noise(&best->timing)));
 }
 
 static bool preferred(const fat_row *a, const fat_row *b, const char *incumbent)
@@ -237,9 +276,9 @@ static bool preferred(const fat_row *a, const fat_row *b, const char *incumbent)
 
 const fat_row *fat_race_winner(const fat_rows *rows, const char *incumbent)
 {
-  const fat_row *best = fastest(rows, NULL, told_by(rows, NULL), false), *winner;
-  if (best && fat_rows_is_timed(best)) /* times of one race say more than clocks */
-    best = fastest(rows, NULL, BY_MS, true);
+  const fat_row *best = fastest(rows, NULL, told_by(rows, NULL), NULL), *winner;
+  if (best && fat_rows_is_timed(best)) /* times of one race say more than clocks; of two, less */
+    best = fastest(rows, NULL, BY_MS, best);
   winner = best;
   for (int i = 0; best && i < rows->count; i++) {
     const fat_row *row = &rows->list[i];

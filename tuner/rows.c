@@ -156,7 +156,8 @@ const fat_row *fat_rows_best(const fat_rows *rows, const char *kernel)
   return best;
 }
 
-const char fat_rows_finalist[] = "finalist: ", fat_rows_timed[] = "timed in turns with ";
+const char fat_rows_finalist[] = "finalist: ", fat_rows_timed[] = "timed in turns with ",
+           fat_rows_since[] = " from ";
 
 bool fat_rows_is_finalist(const fat_row *row)
 {
@@ -167,6 +168,18 @@ bool fat_rows_is_timed(const fat_row *row)
 {
   const char *rest = row->detail + strlen(fat_rows_finalist);
   return fat_rows_is_finalist(row) && strncmp(rest, fat_rows_timed, strlen(fat_rows_timed)) == 0;
+}
+
+/* When its race began; "" where the row does not say. */
+static const char *race_of(const fat_row *row)
+{
+  const char *since = strstr(row->detail, fat_rows_since);
+  return since ? since + strlen(fat_rows_since) : "";
+}
+
+bool fat_rows_raced(const fat_row *a, const fat_row *b)
+{
+  return fat_rows_is_timed(a) && fat_rows_is_timed(b) && strcmp(race_of(a), race_of(b)) == 0;
 }
 
 void fat_rows_fill(fat_trial *trial, const fat_figures *figures, const fat_timing *timing)

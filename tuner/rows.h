@@ -58,10 +58,12 @@ const fat_row *fat_rows_find(const fat_rows *rows, const char *config);
 const fat_row *fat_rows_best(const fat_rows *rows, const char *kernel);
 
 /* Begins the detail of a trial that was in a race; fat_rows_timed follows where that came to its end, with
- * times taken in turns with the others that came near it. */
-extern const char fat_rows_finalist[], fat_rows_timed[];
+ * times taken in turns with the others that came near it, and behind fat_rows_since when it was. */
+extern const char fat_rows_finalist[], fat_rows_timed[], fat_rows_since[];
 bool fat_rows_is_finalist(const fat_row *row);
 bool fat_rows_is_timed(const fat_row *row);
+/* Whether both were timed in one and the same race. */
+bool fat_rows_raced(const fat_row *a, const fat_row *b);
 
 /* Fills in what was found and the times of its samples; those are borrowed. */
 void fat_rows_fill(fat_trial *trial, const fat_figures *figures, const fat_timing *timing);

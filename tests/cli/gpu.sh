@@ -303,6 +303,26 @@ test_faults() {
   workers_are_gone "a tune with faults"
 }
 
+# What others measured comes without binaries, and that of a race is forgotten here: it is held again, with kernels
+# made again.
+test_race_of_imported_rows() {
+  "$fatune" export --db "$work/first.db" | sed 's/finalist: timed[^"]*//' >"$work/rows.jsonl"
+  run import --db "$work/imported.db" "$work/rows.jsonl"
+  code_is 0 "an import of measured rows"
+  is "$(searched imported.db | grep -c '"detail":"finalist')" 0 "finalists among imported rows"
+  local before
+  before=$(searched imported.db | wc -l)
+  tune imported.db
+  code_is 0 "a tune of imported rows"
+  err_has "$before of them stored" "a tune of imported rows"
+  is "$(searched imported.db | grep -c '"detail":"finalist: timed in turns with [1-8] others\? from 20')" \
+    "$(searched first.db | grep -c '"detail":"finalist: timed in turns')" "finalists of a tune of imported rows"
+  local raced
+  raced=$(searched imported.db | grep -o '"detail":"finalist[^"]*"')
+  tune imported.db
+  is "$(searched imported.db | grep -o '"detail":"finalist[^"]*"')" "$raced" "races after a second tune"
+}
+
 # The third config never ends and has a minute: whoever is asked to end meanwhile has a worker that is busy.
 test_two_tuners_and_kill() {
   start_hanging "${configs[2]}" 2 kill.db
@@ -373,4 +393,4 @@ test_check() {
   out_has "there is no GPU that fatune can use" "check --gpu without a GPU"
 }
 
-run_tests measured shipped twins broken_race verify verify_as faults two_tuners_and_kill interrupt interrupt_twice device_lost check
+run_tests measured shipped twins broken_race verify verify_as faults race_of_imported_rows two_tuners_and_kill interrupt interrupt_twice device_lost check
