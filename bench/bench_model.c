@@ -190,7 +190,8 @@ int main(int argc, char **argv)
 {
   static row rows[ROWS];
   static const char *const kept[] = {"bench/results/h200-f32-configs.tsv", "bench/results/h200-mma-probe.tsv",
-                                     "bench/results/h200-mma-random.tsv", "bench/results/h200-ws-tune.tsv"};
+                                     "bench/results/h200-mma-random.tsv", "bench/results/h200-ws-tune.tsv",
+                                     "bench/results/h200-ws-exhaustive.tsv"};
   const fat_gpu *gpu;
   fat_script *script;
   fat_error err = {0};
