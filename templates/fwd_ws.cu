@@ -47,7 +47,7 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
   const float c = base2(a.scale);
   const i32 me = own_group();
   i32 n = 0;
-%  if P == 1 then
+%  if P > 0 then
   first_turn(me);
 %  end
   for (i32 round = 0;; round++) {
@@ -86,6 +86,9 @@ $(grown)l = times(f, l);                                // l = exp(m_old - m) l
       exp2_rows(S, m, c);                               // P = exp(S - m)
       l = plus(l, row_sum(S));                          // l = l + rowsum(P)
 %  end
+%  local function turn(verb, section) if P == section then
+        $(verb)_turn(me);
+%  end end
 %  local function first(masked)
         const step_of<stages> K(n);
         wait(K_full + K.slot, K.parity);
@@ -112,21 +115,18 @@ $(grown)scale_rows(O, f);                               // O = exp(m_old - m) O
 %    else
         const step_of<stages> K(n + 1), V(n);
         wait(K_full + K.slot, K.parity);
-%    if P == 1 then
-        take_turn(me);
-%    end
+%      turn("take", 1)
         start_S(S, Q, K_place(K.slot));        // the next S = Q K^T
         wait(V_full + V.slot, V.parity);
         start_O(O, P, V_place(V.slot));                 // O = O + P V
-%    if P == 1 then
-        pass_turn(me);
-%    end
+%      turn("pass", 1)
         products_wait<1>();                             // S is there
         release(K_free + K.slot);
-%  softmax(masked)
-%    if I == 2 then
+%      turn("take", 2) softmax(masked)
+%      if I == 2 then
         hold(l);                                        // while O + P V runs
-%    end
+%      end
+%      turn("pass", 2)
         products_wait<0>();                             // O is there
         release(V_free + V.slot);
 $(grown)scale_rows(O, f);                               // O = exp(m_old - m) O
@@ -162,7 +162,7 @@ $(grown)scale_rows(O, f);                               // O = exp(m_old - m) O
       store_rowvec(row_finish(m, l, c), rows(a, my.head).LSE, i0, a.q);
     const tiles all = range(len, my.i0);
     for (i32 j = max(visit.last, all.first); j < all.last; j++, n++) {
-%  if P == 1 then
+%  if P > 0 then
       if (j > all.first) {
         take_turn(me);
         pass_turn(me);

@@ -107,7 +107,9 @@ static void every_call_is_missed(void **state)
 #define PLAIN   WS("s2-q1-Q0-I1-P1-L0-Z1")
 #define COUNTED WS("s2-q2-Q0-I2-P1-L1-Z2")
 /* P in shared memory: in turns; and with one box of it whole, one begun, no softmax beside the products. */
-#define LAID  WS("s2-q1-Q0-I2-P1-L0-Z1-S1")
+#define LAID WS("s2-q1-Q0-I2-P1-L0-Z1-S1")
+/* The softmax in turns. */
+#define SOFT  WS("s2-q1-Q0-I2-P2-L0-Z1")
 #define BOXES "fwd_ws:Br128-Bc80-s2-q1-Q0-I0-P0-L0-Z1-S1"
 
 static const defect defects[] = {
@@ -189,6 +191,9 @@ static const defect defects[] = {
     {PLAIN, "> at(n);", "> at(0);", F16, EMU_DEADLOCK, WS_LIB, "barrier_passed("},
     {PLAIN, "if (j > all.first)", "if (true)", F16, EMU_DEADLOCK, WS_LIB, "named_sync("},
     {PLAIN, "take_turn(me);\n        pass", "pass", F16, EMU_DEADLOCK, WS_LIB, "named_sync("},
+    {SOFT, "take_turn(me);\n        pass", "pass", F16, EMU_DEADLOCK, WS_LIB, "named_sync("},
+    {SOFT, "pass_turn(me);\n#line", "\n#line", F16, EMU_DEADLOCK, WS_LIB, "named_sync("},
+    {SOFT, "  first_turn(me);", "", F16, EMU_DEADLOCK, WS_LIB, "named_sync("},
     /* O is stored: the fence behind the barrier, by one lane for all; before
        the rows are there */
     {PLAIN, "copies_fence();\n  warp_sync();", "warp_sync();\n  copies_fence();", F16, EMU_UNFENCED, WS_LIB,

@@ -67,7 +67,8 @@ static void warpgroups_see_tiles_of_their_own(void **state)
       "fwd_ws:Br128-Bc32-s1-q1-Q0-I0-P0-L0-Z1", "fwd_ws:Br128-Bc32-s2-q2-Q1-I1-P1-L1-Z2",
       "fwd_ws:Br128-Bc48-s3-q1-Q0-I2-P1-L0-Z1", "fwd_ws:Br192-Bc32-s3-q2-Q1-I2-P0-L1-Z1",
       "fwd_ws:Br192-Bc48-s2-q1-Q0-I0-P0-L0-Z2", "fwd_ws:Br192-Bc32-s1-q2-Q1-I1-P1-L0-Z1",
-      "fwd_ws:Br128-Bc32-s2-q1-Q1-I2-P0-L1-Z1", "fwd_ws:Br192-Bc64-s1-q1-Q0-I2-P1-L0-Z1"};
+      "fwd_ws:Br128-Bc32-s2-q1-Q1-I2-P0-L1-Z1", "fwd_ws:Br192-Bc64-s1-q1-Q0-I2-P1-L0-Z1",
+      "fwd_ws:Br128-Bc48-s1-q2-Q0-I2-P2-L1-Z1", "fwd_ws:Br192-Bc32-s2-q1-Q1-I2-P2-L0-Z2"};
   static const struct {
     const char *problem;
     int q, k;
@@ -85,7 +86,7 @@ static void warpgroups_see_tiles_of_their_own(void **state)
       c.problem.q = shapes[i].q;
       c.problem.k = shapes[i].k;
       c.sms = 1 + (i + j) % 2;
-      c.seed = (uint64_t)(i * 8 + j);
+      c.seed = (uint64_t)(i * 16 + j);
       c.lay = (emu_lay)(j % EMU_FAR);
       fat_config config;
       char word[FAT_CONFIG_TEXT];

@@ -22,7 +22,9 @@ ws.tunables = {
   { "q", { 1, 2 }, "tiles of Q in shared memory: with 2 the next one comes while this one is worked on" },
   { "Q", { 0, 1 }, "1 = products read Q from registers" },
   { "I", { 0, 1, 2 }, "1 = the next S = Q K^T starts before the softmax of this one, 2 = which ptxas is held to run beside O + P V" },
-  { "P", { 0, 1 }, "1 = the warpgroups that compute start their products in turns: one's softmax, the other's products" },
+  -- Turns of the softmax have not been timed yet: for who asks.
+  { "P", { 0, 1, 2 }, "the warpgroups that compute take turns 1 = in starting their products, 2 = in their softmax: one's products run "
+    .. "beside the other's softmax", { 0, 1 } },
   { "L", { 0, 1 }, "O and l are scaled down 0 = with every tile, 1 = when a maximum has outgrown the last by 2^8" },
   { "Z", { 1, 2, 4, 8, 16, 64 }, "heads whose tiles of Q start together, the longest first" },
   -- Against P in registers (H200, bf16, full, N = 4096, the best of Br = 192 and, at d 96 and 128, of all Br): 4.6 % slower
@@ -135,6 +137,7 @@ ws.constraints = {
     "what one product writes fits the registers of a thread before they move" },
   { function(c) return c.P == 0 or ws.consumers(c) > 1 and c.I > 0 end,
     "it takes two to take turns, and products that run beside a softmax" },
+  { function(c) return c.P < 2 or c.I == 2 end, "a softmax that is not held to its place would run on beyond its turn" },
   { function(c, p) return p.causal or c.Z == 1 end, "tiles of Q differ in length only under a causal mask" },
 }
 
