@@ -347,15 +347,15 @@ static void what_stands_in_kills(void **state)
 #define BUDGET "6s"
 #endif
 
-static void tune(const char *times)
+static void tune(const char *times, const char *more)
 {
   char command[2000];
   snprintf(command, sizeof command,
            "FAKE_CUDA_DEVICES=H200 FAKE_CUDA_EMULATE=reference FAKE_CUDA_SOURCES=%s FATUNE_DUMP=%s "
            "FAKE_CUDA_TIMES='%s' %s tune " HALF " --deadline 60s --budget " BUDGET
-           " --db %s >%s/words 2>&1 || "
+           " --db %s %s >%s/words 2>&1 || "
            "{ cat %s/words; false; }",
-           files.path, files.path, times, PROGRAM, path, files.path, files.path);
+           files.path, files.path, times, PROGRAM, path, more, files.path, files.path);
   assert_int_equal(system(command), 0);
 }
 
@@ -419,11 +419,33 @@ static void both_are_tuned(void **state)
     int rounds = 0;
     begin(state);
     do /* on a busy machine a budget does not reach both: the same command goes on */
-      tune(times[i]);
+      tune(times[i], "");
     while (!both_have_run() && ++rounds < FIXTURE_TUNES);
     assert_true(both_have_run());
     is_tuned(i == 0 ? "fwd_ws" : "fwd");
   }
+}
+
+static bool is_said(const char *what)
+{
+  char command[600];
+  snprintf(command, sizeof command, "grep -q '%s' %s/words", what, files.path);
+  return system(command) == 0;
+}
+
+/* What is tuned goes before what is known of neighbours, so whoever tunes one kernel alone hears of the
+ * others. */
+static void one_tuned_alone(void **state)
+{
+  static const char times[] = "fwd_ws_*=0.2,fwd_*=0.5,*=2";
+  need_nvrtc();
+  begin(state);
+  tune(times, "--kernel fwd --budget 1s");
+  assert_true(is_said("fwd_ws was not tried for " HALF ", whose calls now get what was"));
+  tune(times, "--kernel standard --budget 1s"); /* which no call gets unasked */
+  assert_false(is_said("was not tried"));
+  tune(times, "--kernel fwd_ws --budget 1s"); /* fwd was */
+  assert_false(is_said("was not tried"));
 }
 
 int main(void)
@@ -439,6 +461,7 @@ int main(void)
       cmocka_unit_test_setup(only_a_twin_of_the_asked, begin),
       cmocka_unit_test_setup(what_stands_in_kills, begin),
       cmocka_unit_test_setup(both_are_tuned, begin),
+      cmocka_unit_test_setup(one_tuned_alone, begin),
   };
   return cmocka_run_group_tests(tests, group_open, group_close);
 }

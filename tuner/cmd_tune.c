@@ -105,6 +105,59 @@ static void say_failures(const shop *s, const fat_results *results)
   }
 }
 
+static bool is_asked(const fat_ask *ask, const char *kernel)
+{
+  for (int i = 0; i < ask->kernel_count; i++)
+    if (strcmp(ask->kernels[i].name, kernel) == 0)
+      return true;
+  return false;
+}
+
+/* A kernel that calls of the problem might be given instead, had it been tried: the first of those not asked
+ * for. */
+static fat_status find_untried(const shop *s, const fat_ask *ask, char name[FAT_CONFIG_KERNEL],
+                               fat_error *err)
+{
+  char all[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
+  int count;
+  name[0] = 0;
+  FAT_TRY(fat_space_kernels(s->script, all, &count, err));
+  for (int i = 0; i < count && !name[0]; i++) {
+    fat_best best;
+    int picked;
+    if (is_asked(ask, all[i]) ||
+        fat_space_applies(s->script, all[i], &ask->problem, &s->target.gpu, &picked, NULL) != FAT_OK ||
+        !picked)
+      continue;
+    fat_status status = fat_db_best(s->db, &ask->problem, &s->target.gpu, all[i], false, &best, err);
+    if (status == FAT_OK)
+      fat_db_best_free(&best);
+    else if (status == FAT_E_NOT_FOUND)
+      memcpy(name, all[i], sizeof all[i]);
+    else
+      return status;
+  }
+  return FAT_OK;
+}
+
+/* What is measured at a problem goes before what is known of its neighbours, so one kernel tuned alone hides
+ * others. */
+static fat_status say_alone(const shop *s, fat_error *err)
+{
+  char problem[FAT_PROBLEM_TEXT], untried[FAT_CONFIG_KERNEL];
+  for (int i = 0; i < s->asks.count; i++) {
+    const fat_ask *ask = &s->asks.list[i];
+    FAT_TRY(find_untried(s, ask, untried, err));
+    if (!ask->kernels[0].picked || !untried[0])
+      continue;
+    fprintf(stderr,
+            "fatune: %s was not tried for %s, whose calls now get what was; without --kernel all are tried\n",
+            untried, fat_problem_print(&ask->problem, problem));
+    break;
+  }
+  return FAT_OK;
+}
+
 static fat_status report(const shop *s, const fat_outturn *out, const fat_tools *tools, int *code,
                          fat_error *err)
 {
@@ -127,6 +180,8 @@ static fat_status report(const shop *s, const fat_outturn *out, const fat_tools 
     if (*code == FAT_EXIT_FINE && results.missing > 0)
       *code = FAT_EXIT_NO_KERNEL;
   }
+  if (status == FAT_OK && s->measure.worker && s->options->kernel_count > 0 && !s->options->quiet)
+    status = say_alone(s, err);
   fat_results_free(&results);
   fat_text_free(&text);
   return status;
