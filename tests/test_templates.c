@@ -118,7 +118,7 @@ static void weights_in_shared_memory(void **state)
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     fat_problem p;
     fat_config c;
-    fat_source s;
+    fat_source s = {0};
     fat_error err = {0};
     if (fat_problem_parse(cases[i][0], &p, &err) != FAT_OK ||
         fat_config_parse(cases[i][1], &c, &err) != FAT_OK ||
