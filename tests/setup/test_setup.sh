@@ -284,45 +284,6 @@ run "$tree/setup/build.sh" fatune
 exits 0
 called 'cmake --build .* --target fatune .*--target system_db'
 
-# ./check itself, in a tree of its own; its ctest does what stands in $work/ctest, a line a call: exit code and words.
-machine sanitizer_crashes
-tree=$work/checked
-mkdir -p "$tree"
-cp "$root/check" "$tree/"
-program_there nproc cmake
-program clang <<'EOF'
-echo 14.0.6
-EOF
-program ctest <<'EOF'
-read -r code words <"$work/ctest"
-sed -i 1d "$work/ctest"
-echo "$words"
-exit "$code"
-EOF
-sanitized() { # LINE...
-  : >"$calls"
-  printf '%s\n' "$@" >"$work/ctest"
-  run "$tree/check" sanitize
-}
-crash='==7==LeakSanitizer has encountered a fatal error.'
-told='^  the tests that failed ran a second time, for LeakSanitizer itself had crashed$'
-sanitized "8 $crash" "0 all passed"
-exits 0
-says "1 passed, 0 failed"
-says "$told"
-called 'ctest --test-dir .*/build/clang .*--output-on-failure .*-E [^ ]*test_.*kernels[^ ]* --rerun-failed$'
-sanitized "8 $crash" "8 $crash" "0 all passed"
-exits 1
-says "0 passed, 1 failed"
-says "$told"
-[ "$(grep -c ctest "$calls")" = 2 ] || fail "it runs more than twice"
-for first in "8 ERROR: LeakSanitizer: detected memory leaks" "0 all passed"; do
-  sanitized "$first" "0 all passed"
-  exits $((${first%% *} > 0))
-  never_called rerun-failed
-  grep -q "a second time" "$work/out" && fail "nothing ran a second time"
-done
-
 if [ $failures -gt 0 ]; then
   echo "$failures failures"
   exit 1
