@@ -451,8 +451,35 @@ static void one_tuned_alone(void **state)
   assert_true(is_said("fwd_ws was not tried for " HALF ", whose calls now get what was"));
   tune(times, "--kernel standard --budget 1s"); /* which no call gets unasked */
   assert_false(is_said("was not tried"));
-  tune(times, "--kernel fwd_ws --budget 1s"); /* fwd was */
+  for (int round = 0; !ran[0] && round < FIXTURE_TUNES; round++) {
+    tune(times, "--kernel fwd_ws --budget 3s"); /* fwd was */
+    read_those_that_ran(ran);
+  }
   assert_false(is_said("was not tried"));
+}
+
+/* So does whoever hides what a package knows; where that was timed with these templates, it runs for itself.
+ */
+static void one_tuned_above_a_package(void **state)
+{
+  char package[320], command[700];
+  sqlite3 *sql = NULL;
+  (void)state;
+  need_nvrtc();
+  snprintf(package, sizeof package, "%s/package.db", files.path);
+  snprintf(command, sizeof command, "mv %s %s", path, package); /* of the test before */
+  assert_int_equal(system(command), 0);
+  setenv("FATUNE_SYSTEM_DB", package, 1);
+  tune("fwd_ws_*=0.2,fwd_*=0.5,*=2", "--kernel fwd --budget 3s");
+  assert_false(is_said("was not tried"));
+  unlink(path);
+  assert_int_equal(sqlite3_open(package, &sql), SQLITE_OK);
+  assert_int_equal(sqlite3_exec(sql, "UPDATE trial SET templates = 'of before'", NULL, NULL, NULL),
+                   SQLITE_OK);
+  assert_int_equal(sqlite3_close(sql), SQLITE_OK);
+  tune("fwd_ws_*=0.2,fwd_*=0.5,*=2", "--kernel fwd --budget 3s");
+  assert_true(is_said("fwd_ws was not tried for " HALF ", whose calls now get what was"));
+  setenv("FATUNE_SYSTEM_DB", "", 1);
 }
 
 int main(void)
@@ -469,6 +496,7 @@ int main(void)
       cmocka_unit_test_setup(what_stands_in_kills, begin),
       cmocka_unit_test_setup(both_are_tuned, begin),
       cmocka_unit_test_setup(one_tuned_alone, begin),
+      cmocka_unit_test(one_tuned_above_a_package),
   };
   return cmocka_run_group_tests(tests, group_open, group_close);
 }

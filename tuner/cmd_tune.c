@@ -113,29 +113,42 @@ static bool is_asked(const fat_ask *ask, const char *kernel)
   return false;
 }
 
-/* A kernel that calls of the problem might be given instead, had it been tried: the first of those not asked
- * for. */
-static fat_status find_untried(const shop *s, const fat_ask *ask, char name[FAT_CONFIG_KERNEL],
-                               fat_error *err)
+/* Whether nothing is known of a kernel here, or what a package knows of it is better than what won. */
+static fat_status is_hidden(const shop *s, const fat_problem *p, const char *kernel, bool *hidden,
+                            fat_error *err)
+{
+  fat_best known, winner;
+  fat_status status = fat_db_best(s->db, p, &s->target.gpu, kernel, false, &known, err);
+  *hidden = status == FAT_E_NOT_FOUND;
+  if (status != FAT_OK)
+    return *hidden ? FAT_OK : status;
+  status =
+      known.trial.id < 0 ? fat_db_best(s->db, p, &s->target.gpu, NULL, false, &winner, err) : FAT_E_NOT_FOUND;
+  if (status == FAT_OK) {
+    *hidden = known.trial.ms < winner.trial.ms;
+    fat_db_best_free(&winner);
+  }
+  fat_db_best_free(&known);
+  return status == FAT_E_NOT_FOUND ? FAT_OK : status;
+}
+
+/* The first kernel that was not asked for, but that calls might have been given. */
+static fat_status find_hidden(const shop *s, const fat_ask *ask, char name[FAT_CONFIG_KERNEL], fat_error *err)
 {
   char all[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
   int count;
   name[0] = 0;
   FAT_TRY(fat_space_kernels(s->script, all, &count, err));
   for (int i = 0; i < count && !name[0]; i++) {
-    fat_best best;
     int picked;
+    bool hidden;
     if (is_asked(ask, all[i]) ||
         fat_space_applies(s->script, all[i], &ask->problem, &s->target.gpu, &picked, NULL) != FAT_OK ||
         !picked)
       continue;
-    fat_status status = fat_db_best(s->db, &ask->problem, &s->target.gpu, all[i], false, &best, err);
-    if (status == FAT_OK)
-      fat_db_best_free(&best);
-    else if (status == FAT_E_NOT_FOUND)
+    FAT_TRY(is_hidden(s, &ask->problem, all[i], &hidden, err));
+    if (hidden)
       memcpy(name, all[i], sizeof all[i]);
-    else
-      return status;
   }
   return FAT_OK;
 }
@@ -144,15 +157,15 @@ static fat_status find_untried(const shop *s, const fat_ask *ask, char name[FAT_
  * others. */
 static fat_status say_alone(const shop *s, fat_error *err)
 {
-  char problem[FAT_PROBLEM_TEXT], untried[FAT_CONFIG_KERNEL];
+  char problem[FAT_PROBLEM_TEXT], hidden[FAT_CONFIG_KERNEL];
   for (int i = 0; i < s->asks.count; i++) {
     const fat_ask *ask = &s->asks.list[i];
-    FAT_TRY(find_untried(s, ask, untried, err));
-    if (!ask->kernels[0].picked || !untried[0])
+    FAT_TRY(find_hidden(s, ask, hidden, err));
+    if (!ask->kernels[0].picked || !hidden[0])
       continue;
     fprintf(stderr,
             "fatune: %s was not tried for %s, whose calls now get what was; without --kernel all are tried\n",
-            untried, fat_problem_print(&ask->problem, problem));
+            hidden, fat_problem_print(&ask->problem, problem));
     break;
   }
   return FAT_OK;
