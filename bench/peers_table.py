@@ -115,19 +115,25 @@ def bar(row):
     return min(found)[1], min(found)[0] / row["peers"][OURS]["ms"]
 
 
+def beside(rows, mine):
+    """How many times as fast `mine` is as each other: the mean, over how many cells, and the least with its cell."""
+    ratios = {peer: [(r["peers"][peer]["ms"] / r["peers"][mine]["ms"], label(r["cell"])) for r in rows
+                     if peer in r["peers"] and mine in r["peers"]] for peer in names_in(rows) if peer != mine}
+    ratios = {peer: of for peer, of in ratios.items() if of}
+    return {"geomean": {peer: geomean(v for v, _ in of) for peer, of in ratios.items()},
+            "geomean_cells": {peer: len(of) for peer, of in ratios.items()},
+            "least": {peer: min(of) for peer, of in ratios.items()}}
+
+
 def summary(rows, dtype, cublas=None):
     """Figures of one dtype's grid."""
     rows = [r for r in rows if r["cell"]["set"] == "grid" and r["cell"]["dtype"] == dtype]
     bars = [(bar(r)[1], r) for r in rows if bar(r)[1]]
-    peers = [name for name in names_in(rows) if name != OURS and any(ratio(r, name) for r in rows)]
-    means = {name: geomean(v for v in (ratio(r, name) for r in rows) if v) for name in peers}
-    counts = {name: sum(1 for r in rows if ratio(r, name)) for name in peers}
-    least = {name: min((ratio(r, name), label(r["cell"])) for r in rows if ratio(r, name)) for name in peers}
     longest = max((r["cell"]["n"] for r in rows), default=0)
     shares = {f"d{r['cell']['d']} {'causal' if r['cell']['causal'] else 'full'}": r["peers"][OURS]["tflops"] / cublas
               for r in rows if r["cell"]["n"] == longest and OURS in r["peers"]} if cublas else {}
     return {"dtype": dtype, "cells": len(rows), "without_ours": sum(1 for r in rows if OURS not in r["peers"]),
-            "held_against": bar_names({"set": "grid", "dtype": dtype}), "geomean": means, "geomean_cells": counts, "least": least,
+            "held_against": bar_names({"set": "grid", "dtype": dtype}), **beside(rows, OURS),
             "geomean_bar": geomean(v for v, _ in bars), "bar_cells": len(bars),
             "below_1": sum(1 for v, _ in bars if v < 1), "below_0.95": sum(1 for v, _ in bars if v < 0.95),
             "worst": [{"cell": label(r["cell"]), "ratio": v} for v, r in sorted(bars, key=lambda p: p[0])[:3]],
@@ -161,13 +167,9 @@ def proxies(rows):
     for name in (n for n in names_in(rows) if n.startswith(PROXY)):
         for dtype in dict.fromkeys(r["cell"]["dtype"] for r in rows if r["cell"]["set"] == "grid"):
             mine = [r for r in rows if r["cell"]["set"] == "grid" and r["cell"]["dtype"] == dtype and name in r["peers"]]
-            ratios = {peer: [(r["peers"][peer]["ms"] / r["peers"][name]["ms"], label(r["cell"])) for r in mine if peer in r["peers"]]
-                      for peer in names_in(mine) if peer != name}
             if mine:
                 found.append({"proxy": name, "dtype": dtype, "cells": len(mine), "wrong": sum(is_inaccurate(r, name) for r in mine),
-                              "geomean": {peer: geomean(v for v, _ in of) for peer, of in ratios.items() if of},
-                              "geomean_cells": {peer: len(of) for peer, of in ratios.items()},
-                              "least": {peer: min(of) for peer, of in ratios.items() if of}})
+                              **beside(mine, name)})
     return found
 
 
@@ -227,11 +229,14 @@ def small_table(rows, dtype):
     return lines
 
 
+def means_text(s, names):
+    return ", ".join(f"{v:.3f} x {names[p]}" + (f" ({s['geomean_cells'][p]} cells)" if s["geomean_cells"][p] < s["cells"] else "")
+                     for p, v in s["geomean"].items()) or "nothing to compare"
+
+
 def summary_lines(s):
     names = {p: shown(p) + ("*" if p == "fa3" and s.get("fa3_derived") else "") for p in s["geomean"]}
-    means = ", ".join(f"{v:.3f} x {names[p]}" + (f" ({s['geomean_cells'][p]} cells)" if s["geomean_cells"][p] < s["cells"] else "")
-                      for p, v in s["geomean"].items())
-    lines = [f"{s['dtype']} geometric means over {s['cells']} cells: {means or 'nothing to compare'}"]
+    lines = [f"{s['dtype']} geometric means over {s['cells']} cells: {means_text(s, names)}"]
     if s["least"]:
         lines.append("  least: " + ", ".join(f"{v:.2f} x {names[p]} ({cell})" for p, (v, cell) in s["least"].items()))
     if s["without_ours"]:
@@ -255,9 +260,7 @@ def proxy_lines(s, gpu):
     """What a proxy is, before what it did."""
     return [f"PROXY, {s['dtype']}: the {s['proxy'][len(PROXY):]}'s kernels as PTX that the driver compiled for the {gpu}; the "
             f"{s['proxy'][len(PROXY):]}'s own machine code and speed are not seen",
-            f"  geometric means over {s['cells']} cells: "
-            + (", ".join(f"{v:.3f} x {shown(p)}" + (f" ({s['geomean_cells'][p]} cells)" if s["geomean_cells"][p] < s["cells"] else "")
-                         for p, v in s["geomean"].items()) or "nothing to compare")] + [
+            f"  geometric means over {s['cells']} cells: {means_text(s, {p: shown(p) for p in s['geomean']})}"] + [
             f"  least: {v:.2f} x {shown(p)} ({cell})" for p, (v, cell) in s["least"].items() if p in ("memeff", "fa2")] + (
             [f"  WRONG: {s['wrong']} cells with more than twice PyTorch's error"] if s["wrong"] else [])
 

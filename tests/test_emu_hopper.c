@@ -112,17 +112,30 @@ static void near(const bench *b, int t, int i, double sum)
     fail_msg("thread %d, register %d: %g, not %g", t, i, (double)got, sum);
 }
 
-static void S_is_right(const bench *b, const emu_report *r)
+/* Every register of the accumulator holds its own number and the sum over k of the terms of its row and
+ * column. */
+typedef int (*term_of)(const bench *b, int row, int column, int k);
+static void sums_are_right(const bench *b, term_of term, int depth)
 {
-  assert_int_equal(r->together, 2);
   for (int t = 0; t < 128; t++)
     for (int i = 0; i < 32; i++) {
       int row = t / 32 * 16 + t % 32 / 4 + i / 16 * 8, column = i % 16 / 2 * 8 + t % 4 * 2 + i % 2;
       double sum = i;
-      for (int k = 0; k < 32; k++)
-        sum += tile(b, row, k) * tile(b, column, k);
+      for (int k = 0; k < depth; k++)
+        sum += term(b, row, column, k);
       near(b, t, i, sum);
     }
+}
+
+static int term_of_S(const bench *b, int row, int column, int k)
+{
+  return tile(b, row, k) * tile(b, column, k);
+}
+
+static void S_is_right(const bench *b, const emu_report *r)
+{
+  assert_int_equal(r->together, 2);
+  sums_are_right(b, term_of_S, 32);
 }
 
 static void products_of_tiles_are_right(void **state)
@@ -139,20 +152,17 @@ static void products_of_tiles_are_right(void **state)
            "wgmma_O(C, A, desc(at + 2048, 2048, 1024));\nproducts_commit();\nproducts_wait<0>();\n" STORE)
 #define ONE "0x3c003c00"
 
+/* Registers x of lane 4 g + y: rows g (x even) and g + 8, columns 2 y + (0, 1), + 8 for x of 2 and 3. */
+static int term_of_O(const bench *b, int row, int column, int k)
+{
+  int lane = k % 8 / 2, x = row % 16 / 8 + k / 8 * 2;
+  return (lane + x) % 2 ? tile(b, 16 + k, column) : 0;
+}
+
 static void O_is_right(const bench *b, const emu_report *r)
 {
   assert_int_equal(r->together, 1);
-  for (int t = 0; t < 128; t++)
-    for (int i = 0; i < 32; i++) {
-      int column = i % 16 / 2 * 8 + t % 4 * 2 + i % 2;
-      double sum = i;
-      /* registers x of lane 4 g + y: rows g (x even) and g + 8, columns 2 y + (0, 1), + 8 for x of 2 and 3 */
-      for (int k = 0; k < 16; k++) {
-        int lane = k % 8 / 2, x = i / 16 + k / 8 * 2;
-        sum += (lane + x) % 2 ? tile(b, 16 + k, column) : 0;
-      }
-      near(b, t, i, sum);
-    }
+  sums_are_right(b, term_of_O, 16);
 }
 
 static void products_with_registers_are_right(void **state)
@@ -162,17 +172,15 @@ static void products_with_registers_are_right(void **state)
 }
 
 /* A in shared memory: the 64 rows; B the same as before. */
+static int term_of_rows(const bench *b, int row, int column, int k)
+{
+  return tile(b, row, 16 + k) * tile(b, 16 + k, column);
+}
+
 static void O_of_rows_is_right(const bench *b, const emu_report *r)
 {
   assert_int_equal(r->together, 1);
-  for (int t = 0; t < 128; t++)
-    for (int i = 0; i < 32; i++) {
-      int row = t / 32 * 16 + t % 32 / 4 + i / 16 * 8, column = i % 16 / 2 * 8 + t % 4 * 2 + i % 2;
-      double sum = i;
-      for (int k = 0; k < 16; k++)
-        sum += tile(b, row, 16 + k) * tile(b, 16 + k, column);
-      near(b, t, i, sum);
-    }
+  sums_are_right(b, term_of_rows, 16);
 }
 
 static void products_of_rows_with_columns_are_right(void **state)

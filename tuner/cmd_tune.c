@@ -155,7 +155,7 @@ static fat_status find_hidden(const shop *s, const fat_ask *ask, char name[FAT_C
 
 /* What is measured at a problem goes before what is known of its neighbours, so one kernel tuned alone hides
  * others. */
-static fat_status say_alone(const shop *s, fat_error *err)
+static fat_status say_hidden(const shop *s, fat_error *err)
 {
   char problem[FAT_PROBLEM_TEXT], hidden[FAT_CONFIG_KERNEL];
   for (int i = 0; i < s->asks.count; i++) {
@@ -194,7 +194,7 @@ static fat_status report(const shop *s, const fat_outturn *out, const fat_tools 
       *code = FAT_EXIT_NO_KERNEL;
   }
   if (status == FAT_OK && s->measure.worker && s->options->kernel_count > 0 && !s->options->quiet)
-    status = say_alone(s, err);
+    status = say_hidden(s, err);
   fat_results_free(&results);
   fat_text_free(&text);
   return status;

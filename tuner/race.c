@@ -98,6 +98,7 @@ typedef struct field {
   int count;
 } field;
 
+/* FAT_E_NOT_FOUND also where what is stored of it cannot be launched. */
 static fat_status read_code(const fat_order *order, const fat_problem *p, const fat_row *row, fat_code *code,
                             fat_error *err)
 {
@@ -107,7 +108,11 @@ static fat_status read_code(const fat_order *order, const fat_problem *p, const 
                                   .facts = fat_gpu_facts(order->gpu, facts),
                                   .config = row->config,
                                   .source_hash = row->source_hash};
-  return fat_db_code(order->db, &filter, code, err);
+  FAT_TRY(fat_db_code(order->db, &filter, code, err));
+  if (code->cubin && code->recipe)
+    return FAT_OK;
+  fat_db_code_free(code);
+  return FAT_E_NOT_FOUND;
 }
 
 /* What was stored without its binary, because it did not look like one of the best then, is compiled again.
@@ -118,8 +123,7 @@ static fat_status gather(const fat_order *order, const fat_problem *p, const fat
   for (int i = 0; i < count; i++) {
     fat_code *code = &f->code[f->count];
     fat_status status = read_code(order, p, rows[i], code, err);
-    if (status == FAT_E_NOT_FOUND || (status == FAT_OK && (!code->cubin || !code->recipe))) {
-      fat_db_code_free(code);
+    if (status == FAT_E_NOT_FOUND) {
       status = fat_keep_again(p, order, rows[i], err);
       if (status != FAT_E_CANCELLED) /* or there is no race anyway */
         FAT_TRY(status);
@@ -134,8 +138,6 @@ static fat_status gather(const fat_order *order, const fat_problem *p, const fat
                                            .cubin_hash = code->cubin_hash,
                                            .cubin = code->cubin,
                                            .cubin_size = code->cubin_size};
-    if (!code->cubin || !code->recipe)
-      fat_db_code_free(&f->code[--f->count]);
   }
   return FAT_OK;
 }

@@ -174,15 +174,11 @@ __device__ __forceinline__ void wgmma_O(outputs &O, $(S == 1 and "u64 a" or "con
 % for i = 0, n // 8 - 1 do
 %   registers[#registers + 1] = string.format('"+f"(O.at[0][%d]), "+f"(O.at[0][%d]), "+f"(O.at[1][%d]), "+f"(O.at[1][%d])', 2 * i, 2 * i + 1, 2 * i, 2 * i + 1)
 % end
+% local A = S == 1 and "%" .. n // 2 or string.format("{%%%d, %%%d, %%%d, %%%d}", n // 2, n // 2 + 1, n // 2 + 2, n // 2 + 3)
+% local B = n // 2 + (S == 1 and 1 or 4)
   asm volatile("wgmma.mma_async.sync.aligned.m64n$(n)k16.f32.$(dtype).$(dtype) "
                "{$(table.concat(list, ", "))}, "
-% if S == 1 then
-               "%$(n // 2), %$(n // 2 + 1), 1, 1, 1, 0, 1;\n"
+               "$(A), %$(B), 1, 1, 1, $(S == 1 and "0, 1" or "1");\n"
                : $(table.concat(registers, ", "))
-               : "l"(a), "l"(b));
-% else
-               "{%$(n // 2), %$(n // 2 + 1), %$(n // 2 + 2), %$(n // 2 + 3)}, %$(n // 2 + 4), 1, 1, 1, 1;\n"
-               : $(table.concat(registers, ", "))
-               : "r"(a.at[0]), "r"(a.at[1]), "r"(a.at[2]), "r"(a.at[3]), "l"(b));
-% end
+               : $(S == 1 and '"l"(a)' or '"r"(a.at[0]), "r"(a.at[1]), "r"(a.at[2]), "r"(a.at[3])'), "l"(b));
 }
