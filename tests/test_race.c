@@ -154,6 +154,23 @@ static void due_once(void **state)
   }
 }
 
+/* What a later, wider search found near the best has yet to meet it; who was there before and stayed out need
+ * not. */
+static void due_with_newcomers(void **state)
+{
+  (void)state;
+  add("fwd:Br32", 1.02, 0);
+  timed(add("fwd:Br16", 1, 0));
+  timed(add("fwd:Br64", 2, 0));
+  assert_string_equal(finalists(), "");
+  add("fwd:Br48", 1.06, 0);
+  assert_string_equal(finalists(), "");
+  fat_row *newcomer = add("fwd:Br80", 1.03, 0);
+  assert_string_equal(finalists(), "fwd:Br16 fwd:Br32 fwd:Br80 fwd:Br64");
+  newcomer->id = -1; /* what a package brought was there before all that the user tried */
+  assert_string_equal(finalists(), "");
+}
+
 static void wins(const char *config, const char *incumbent)
 {
   const fat_row *winner = fat_race_winner(&rows, incumbent);
@@ -224,6 +241,7 @@ int main(void)
       cmocka_unit_test_setup(wins_among_the_timed, begin),
       cmocka_unit_test_setup(wins_its_own_race, begin),
       cmocka_unit_test_setup(due_once, begin),
+      cmocka_unit_test_setup(due_with_newcomers, begin),
       cmocka_unit_test_setup(ties_of_a_race, begin),
       cmocka_unit_test_setup(noise_is_that_of_medians, begin),
       cmocka_unit_test_setup(as_long_as_its_entrants, begin),

@@ -51,6 +51,16 @@ static const fat_row *fastest(const fat_rows *rows, const char *kernel, measure_
   return best;
 }
 
+/* The newest of the user's that was in a race; 0: none. Ids grow with time. */
+static int64_t last_raced(const fat_rows *rows, const char *kernel)
+{
+  int64_t last = 0;
+  for (int i = 0; i < rows->count; i++)
+    if (works(&rows->list[i], kernel) && fat_rows_is_finalist(&rows->list[i]) && rows->list[i].id > last)
+      last = rows->list[i].id;
+  return last;
+}
+
 /* Keeps the fastest, sorted; the last place is kept free for the default. */
 static void insert(const fat_row *finalists[FAT_RACE_MOST], int *count, const fat_row *row, measure_of by)
 {
@@ -87,6 +97,9 @@ int fat_race_finalists(const fat_rows *rows, const char *kernel, const char *def
   if (!entered)
     finalists[count++] = standard;
   bool held = fat_rows_is_finalist(best) && (!standard || fat_rows_is_finalist(standard));
+  const int64_t last = last_raced(rows, kernel);
+  for (int i = 0; i < count; i++)
+    held = held && (fat_rows_is_finalist(finalists[i]) || finalists[i]->id <= last);
   return count < 2 || held ? 0 : count;
 }
 
