@@ -1,7 +1,9 @@
-/* bites_calls.h -- calls taken out of kernels, one after another: what test_bites_mma and test_bites_ws
- * share.
+/* bites_calls.h -- calls taken out of kernels, one after another: what the three tests of bites share.
  *
- * A call counts as missed once the text without it is found out in any config: what one schedule waits for,
+ * Nearly all of the time would go into compiling a text for each call. So one text of a config holds them
+ * all: variant n of it (emu_variant) goes without call n, variant 0 has every call.
+ *
+ * A call counts as missed once the kernel without it is found out in any config: what one schedule waits for,
  * another has waited for already. */
 #ifndef BITES_CALLS_H
 #define BITES_CALLS_H
@@ -51,38 +53,87 @@ static size_t statement(const char *text, const char *at, const char *name)
   return *end == ';' ? (size_t)(end - at) : 0;
 }
 
-/* Takes every call of a name out of one config's text that no config has missed before; `again`: of a line
- * that is rendered more than once not the first call alone. `missed` runs the text without a call. */
-static void take_out(const victim *v, const char *name, bool again,
-                     bool (*missed)(const victim *v, const char *text, const bites_call *of))
+/* Which of the names is called at a place, by a statement of `length`; NULL: none is. */
+static const char *name_at(const char *text, const char *at, const char *const *names, int count,
+                           size_t *length)
 {
-  char *text = strdup(fat_text_get(&v->source.text));
-  emu_finding before[CALLS];
-  int count = 0;
-  assert_non_null(text);
-  for (char *at = strstr(text, name); at; at = strstr(at + 1, name)) {
-    const size_t length = statement(text, at, name);
+  for (int i = 0; i < count; i++)
+    if (!strncmp(at, names[i], strlen(names[i])) && (*length = statement(text, at, names[i])) > 0)
+      return names[i];
+  return NULL;
+}
+
+/* One config's text with its variants. */
+typedef struct bites_text {
+  fat_text text;
+  int variants;
+  bites_call *without[CALLS + 1]; /* by variant */
+} bites_text;
+
+/* The calls that no config has missed before; `again`: of a line that is rendered more than once not the
+ * first call alone. */
+static bites_text text_of_variants(const char *text, const char *const *names, int count, bool again)
+{
+  bites_text all = {0};
+  bites_call before[CALLS];
+  int befores = 0;
+  size_t length;
+  const char *name, *from = text;
+  for (const char *at = text; *at; at++) {
+    if (!(name = name_at(text, at, names, count, &length)))
+      continue;
     emu_finding place = place_of(text, at);
-    if (!length || strstr(place.file, "templates/arch/"))
+    if (strstr(place.file, "templates/arch/"))
       continue;
     int rendering = 0;
-    for (int i = 0; i < count; i++)
-      rendering += before[i].line == place.line && !strcmp(before[i].file, place.file);
-    assert_true(count < CALLS);
-    before[count++] = place;
-    if (rendering && !again)
+    for (int i = 0; i < befores; i++)
+      rendering += before[i].name == name && before[i].place.line == place.line &&
+                   !strcmp(before[i].place.file, place.file);
+    assert_true(befores < CALLS);
+    before[befores++] = (bites_call){.place = place, .name = name};
+    bites_call *c = rendering && !again ? NULL : call_at(name, &place, rendering);
+    if (!c || c->found)
       continue;
-    bites_call *c = call_at(name, &place, rendering);
-    if (c->found)
-      continue;
-    char kept[256];
-    assert_true(length < sizeof kept);
-    memcpy(kept, at, length);
-    memset(at, ' ', length);
-    c->found = missed(v, text, c);
-    memcpy(at, kept, length);
+    all.without[++all.variants] = c;
+    fat_text_add_bytes(&all.text, from, (size_t)(at - from));
+    fat_text_format(&all.text, "(emu_variant() == %d ? (void)0 : (void)%.*s)", all.variants, (int)length, at);
+    from = at + length;
+    at = from - 1;
   }
-  free(text);
+  fat_text_add(&all.text, from);
+  assert_int_equal(fat_text_status(&all.text, NULL), FAT_OK);
+  return all;
+}
+
+/* A run without a call. */
+typedef struct bites_run {
+  const victim *v;
+  const char *text;
+  const bites_call *without;
+  emu_report report;
+  bool wrong;
+  char why[512]; /* it is */
+} bites_run;
+
+/* Runs one config without each call of some names in turn, and first with all of them: what is found without
+ * one is not in the text itself. `missed` judges. */
+static void take_out(const victim *v, const char *const *names, int count, bool again,
+                     bool (*missed)(const bites_run *run))
+{
+  bites_text all = text_of_variants(fat_text_get(&v->source.text), names, count, again);
+  bites_run run = {.v = v, .text = fat_text_get(&all.text)};
+  emu_kernel kernel = load_spoiled(v, run.text, fat_text_get(&v->source.recipe));
+  for (int i = 0; i <= all.variants; i++) {
+    run.wrong = run_variant(v, &kernel, i, &run.report, run.why, sizeof run.why);
+    run.without = all.without[i];
+    if (i > 0)
+      all.without[i]->found = missed(&run);
+    else if (run.wrong || run.report.findings)
+      fail_msg("%s: %s", emu_check_title(&v->c, &v->config),
+               run.report.findings ? run.report.finding[0].text : run.why);
+  }
+  emu_kernel_free(&kernel);
+  fat_text_free(&all.text);
 }
 
 /* Fails where a call was never missed, or where there were fewer than `least`. */

@@ -67,6 +67,7 @@ typedef struct emu_options {
   int resident;       /* blocks that run interleaved; 0: two */
   uint64_t accesses;  /* more than these count as endless; 0: 2^34 */
   bool one_workspace; /* the pointers into the workspace are parts of one array, not arrays of their own */
+  int variant;        /* what emu_variant() says in a text that holds several variants of a kernel */
 } emu_options;
 
 enum { EMU_FINDINGS = 16 };

@@ -178,6 +178,7 @@ typedef struct emu_hot {
   emu_cell *shadow;
   emu_halves *halves; /* [0] is the head of those not in use */
   uint64_t accesses, budget;
+  int variant;                           /* of the text, which this run is of */
   uintptr_t image, image_size;           /* the module in memory: constants may be read there */
   uintptr_t call, call_size;             /* the launch's argument struct: each thread copies it from there */
   void (*found)(const emu_event *event); /* does not return where going on would crash */

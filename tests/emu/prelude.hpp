@@ -96,6 +96,7 @@ extern "C" {
 int emu_thread_id(void);
 long long emu_block_id(void);
 char *emu_shared_memory(void);
+__attribute__((const)) int emu_variant(void); // a text may hold several of a kernel
 EMU_CALL void emu_block_sync(void);
 EMU_CALL void emu_warp_sync(void);
 EMU_CALL float emu_shfl_xor(float x, int lanes);

@@ -260,6 +260,7 @@ static emu_grid *open_grid(emu *e, const emu_module *module, const void *argumen
   g->random = g->options->seed;
   e->hot.accesses = 0;
   e->hot.budget = g->options->accesses ? g->options->accesses : UINT64_C(1) << 34;
+  e->hot.variant = g->options->variant;
   e->hot.image = module->image;
   e->hot.image_size = module->image_size;
   e->hot.call = (uintptr_t)arguments;

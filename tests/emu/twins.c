@@ -26,6 +26,12 @@ char *emu_shared_memory(void)
   return emu_hot_state->me->shared;
 }
 
+int emu_variant(void);
+int emu_variant(void)
+{
+  return emu_hot_state->variant;
+}
+
 void emu_block_sync(void);
 void emu_block_sync(void)
 {
