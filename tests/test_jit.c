@@ -205,10 +205,15 @@ static void without_nvrtc(void **state)
   fatune *h = open_usual();
   fatune_plan *plan = NULL;
   fatune_request r = request_of(ASKED, FATUNE_COMPILE);
+  const char *given = getenv("FATUNE_NVRTC");
+  char *kept = given ? strdup(given) : NULL;
   setenv("FATUNE_NVRTC", "/nowhere", 1);
   EXPECT(FATUNE_ERR_COMPILE, "/nowhere", fatune_plan_make(h, &r, &plan));
   EXPECT(FATUNE_ERR_COMPILE, "/nowhere", fatune_supported(h, &r));
   unsetenv("FATUNE_NVRTC");
+  if (kept)
+    setenv("FATUNE_NVRTC", kept, 1);
+  free(kept);
   assert_null(plan);
   fatune_close(h);
 }

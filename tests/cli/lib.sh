@@ -8,7 +8,7 @@ fatune=$(realpath "${1:?the first argument is the program}")
 root=$(realpath "$(dirname "$0")/../..")
 work=$(mktemp -d "${TMPDIR:-/tmp}/fatune-cli-XXXXXX")
 trap 'rm -rf "$work"' EXIT
-unset FATUNE_DB FATUNE_TEMPLATES FATUNE_DUMP FATUNE_NVRTC
+unset FATUNE_DB FATUNE_TEMPLATES FATUNE_DUMP
 export XDG_DATA_HOME=$work/share FATUNE_LIBCUDA=$work/no-such-libcuda.so FATUNE_LIBNVML=$work/no-such-libnvidia-ml.so \
   FATUNE_SYSTEM_DB=
 mkdir -p "$XDG_DATA_HOME"
