@@ -4,9 +4,10 @@
 -- the values to walk, or a function of the problem that does; the others are valid but only for who asks for them.
 -- A tunable with `unsaid` has that value where a config says nothing of it, and then only: so a kernel can gain
 -- tunables, and the configs from before stay what they were, in words and in code. A constraint is asked as soon as
--- the values that it reads are set, and a no cuts off all that would follow; it gives the reason. After the
--- kernel's own constraints come those of every kernel: it must fit the GPU. Results leave as lines of
--- tab-separated text, read by space.c.
+-- the values that it reads are set, and a no cuts off all that would follow; it gives the reason. One with
+-- `walk = true` only says what is worth a walk: who asks for such a config gets it. After the kernel's own
+-- constraints come those of every kernel: it must fit the GPU. Results leave as lines of tab-separated text, read
+-- by space.c.
 
 local engine = ...
 local fail = engine.fail
@@ -75,7 +76,7 @@ end
 local function rejected(kernel, c, p, g, also)
   for _, list in ipairs { kernel.constraints, also } do
     for _, constraint in ipairs(list) do
-      if not constraint[1](c, p, g) then return constraint[2] end
+      if not constraint.walk and not constraint[1](c, p, g) then return constraint[2] end
     end
   end
 end

@@ -100,7 +100,7 @@ static void warpgroups_see_tiles_of_their_own(void **state)
     }
 }
 
-/* P in shared memory, which the walk of a space leaves to who asks for it: a box of it whole, more than one,
+/* P in shared memory, also where a walk leaves that to who asks for it: a box of it whole, more than one,
  * one begun; each warpgroup with its own place, in all schedules. */
 static void weights_in_shared_memory(void **state)
 {

@@ -147,6 +147,35 @@ static void nothing_valid_is_cut_off(void **state)
   fat_space_free(&space);
 }
 
+/* Values that no walk takes, and those that it takes only beside others: who asks gets them. */
+static void what_is_not_worth_a_walk_can_be_asked_for(void **state)
+{
+  (void)state;
+#define WS "fwd_ws:Br%d-Bc128-s2-q1-Q0-I2-P%d-L1-Z1%s"
+  static const struct {
+    int Br, P;
+    const char *S;
+    bool listed;
+  } cases[] = {{128, 0, "", true}, {128, 2, "", false}, {128, 0, "-S1", false}, {192, 0, "-S1", true}};
+  fat_problem p = problem_of("fwd-bf16-b4-h16-q4096-k4096-d128");
+  const fat_gpu *gpu = gpu_of("H200");
+  fat_space space;
+  assert_int_equal(fat_space_list(script, "fwd_ws", &p, gpu, &space, NULL), FAT_OK);
+  char(*texts)[FAT_CONFIG_TEXT] = texts_of(&space);
+  for (int i = 0; i < 4; i++) {
+    char text[FAT_CONFIG_TEXT];
+    fat_config c;
+    fat_point point;
+    snprintf(text, sizeof text, WS, cases[i].Br, cases[i].P, cases[i].S);
+    assert_int_equal(fat_config_parse(text, &c, NULL), FAT_OK);
+    assert_int_equal(fat_space_point(script, &c, &p, gpu, &point, NULL), FAT_OK);
+    assert_int_equal(holds(texts, space.count, text), cases[i].listed);
+  }
+  free(texts);
+  fat_space_free(&space);
+#undef WS
+}
+
 /* Work counted by the template against work counted here, for one config by hand:
  * q = k = 128, Br 64, Bc 32, d 64, 2 heads: 4 blocks; full: 4 visits of 64x32 scores, d + dv + 1 each. */
 static void work_is_counted_right(void **state)
@@ -244,6 +273,7 @@ int main(void)
       cmocka_unit_test(every_dimension_has_a_default),
       cmocka_unit_test(points_agree_with_the_space),
       cmocka_unit_test(nothing_valid_is_cut_off),
+      cmocka_unit_test(what_is_not_worth_a_walk_can_be_asked_for),
       cmocka_unit_test(work_is_counted_right),
       cmocka_unit_test(what_does_not_apply_says_why),
       cmocka_unit_test(configs_that_are_wrong_say_why),

@@ -22,15 +22,15 @@ ws.tunables = {
   { "q", { 1, 2 }, "tiles of Q in shared memory: with 2 the next one comes while this one is worked on" },
   { "Q", { 0, 1 }, "1 = products read Q from registers" },
   { "I", { 0, 1, 2 }, "1 = the next S = Q K^T starts before the softmax of this one, 2 = which ptxas is held to run beside O + P V" },
-  -- Turns of the softmax have not been timed yet: for who asks.
+  -- Turns of the softmax (H200, bf16, full, N = 4096, I = 2, against the best without): 34 % more clocks at d 64, 9 % at d 128,
+  -- 0.4 % fewer at d 256, within noise. For who asks.
   { "P", { 0, 1, 2 }, "the warpgroups that compute take turns 1 = in starting their products, 2 = in their softmax: one's products run "
     .. "beside the other's softmax", { 0, 1 } },
   { "L", { 0, 1 }, "O and l are scaled down 0 = with every tile, 1 = when a maximum has outgrown the last by 2^8" },
   { "Z", { 1, 2, 4, 8, 16, 64 }, "heads whose tiles of Q start together, the longest first" },
-  -- Against P in registers (H200, bf16, full, N = 4096, the best of Br = 192 and, at d 96 and 128, of all Br): 4.6 % slower
-  -- at d 64, 2.3 % at d 96, as fast at d 128 (1.6 % fewer clocks at a lower clock). Nothing to walk.
-  { "S", { 0, 1 }, "products read P from 0 = registers, 1 = shared memory, which leaves registers for more of Bc", { 0 },
-    unsaid = 0 },
+  -- Against the best with P in registers (H200, bf16, full, N = 4096): 1.4 % faster at d 128 with Br = 192; 4 % slower at d 64, 2.3 % at
+  -- d 96. Of tiles that registers have room for: 3 to 12 % slower throughout (bench/results/h200-ws-turns.tsv).
+  { "S", { 0, 1 }, "products read P from 0 = registers, 1 = shared memory, which leaves registers for more of Bc", unsaid = 0 },
 }
 
 function ws.consumers(c) return c.Br // 64 end
@@ -99,10 +99,11 @@ end
 
 -- The accumulators S and O, P, and about 28 for the rest: what a thread that computes needs. P takes the place of S
 -- unless the next S is there before P has been read.
-function ws.needs(c, p)
-  local P = c.I > 0 and c.S == 0 and c.Bc // 4 or 0
+function ws.needs(c, p, S)
+  local P = c.I > 0 and (S or c.S) == 0 and c.Bc // 4 or 0
   return c.Bc // 2 + ws.Do(p) // 2 + P + c.Q * up(p.d, 16) // 4 + 28
 end
+function ws.fits(c, p, S) return ws.needs(c, p, S) <= registers_of[ws.consumers(c)][2] end
 -- What the compiler reports is the share of a thread before registers move.
 function ws.registers(c) return 65536 // ws.threads(c) // 8 * 8 end
 
@@ -131,8 +132,9 @@ function ws.slack(c, p, visits)
 end
 
 ws.constraints = {
-  { function(c, p) return ws.needs(c, p) <= registers_of[ws.consumers(c)][2] end,
-    "accumulators and operands of a thread fit its registers" },
+  { function(c, p) return ws.fits(c, p) end, "accumulators and operands of a thread fit its registers" },
+  { function(c, p) return c.S == 0 or not ws.fits(c, p, 0) end, "P goes to shared memory where registers have no room for it",
+    walk = true },
   { function(c, p) return math.max(c.Bc, ws.Do(p)) // 2 + 26 <= ws.registers(c) end,
     "what one product writes fits the registers of a thread before they move" },
   { function(c) return c.P == 0 or ws.consumers(c) > 1 and c.I > 0 end,
