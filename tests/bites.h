@@ -1,8 +1,7 @@
-/* bites.h -- spoiled kernels in the emulator: what test_bites and test_bites_mma share.
+/* bites.h -- spoiled kernels in the emulator: what the tests of bites share.
  *
- * A defect is a piece of the rendered text and what stands there instead. A race or a bound must be found as
- * such, on the line of the template where it happens; others by a wrong result. A piece that the text no
- * longer has fails the test: the table then needs a look. Each find is printed, one line each. */
+ * Nearly all of the time would go into compiling a text for each way to spoil a kernel. So a text may hold
+ * many: variant n of it (emu_variant) is spoiled in the n-th way, variant 0 in none. */
 #ifndef BITES_H
 #define BITES_H
 
@@ -103,13 +102,20 @@ static bool run_variant(const victim *v, const emu_kernel *kernel, int variant, 
 }
 
 /* Runs a spoiled text; true if the result is wrong. */
-static bool run_spoiled(const victim *v, const char *text, const char *recipe, emu_report *report, char *why,
-                        size_t room)
+__attribute__((unused)) static bool run_spoiled(const victim *v, const char *text, const char *recipe,
+                                                emu_report *report, char *why, size_t room)
 {
   emu_kernel kernel = load_spoiled(v, text, recipe);
   bool wrong = run_variant(v, &kernel, 0, report, why, room);
   emu_kernel_free(&kernel);
   return wrong;
+}
+
+/* What is found in a spoiled variant is not in the kernel itself. */
+static void is_sound(const victim *v, bool wrong, const emu_report *report, const char *why)
+{
+  if (wrong || report->findings)
+    fail_msg("%s: %s", emu_check_title(&v->c, &v->config), report->findings ? report->finding[0].text : why);
 }
 
 /* A line on which memory is read or written. */
@@ -122,64 +128,6 @@ __attribute__((unused)) static bool has_access(const char *line)
     if (strstr(line, marks[i]))
       return true;
   return false;
-}
-
-#define WRONG EMU_KIND_COUNT /* found by the result */
-
-typedef struct defect {
-  const char *kernels; /* with commas between */
-  const char *piece, *instead;
-  const char *line; /* the case */
-  emu_kind kind;
-  const char *file, *on; /* a finding: its file, and what stands on its line */
-} defect;
-
-/* The text with every occurrence of a piece replaced. */
-static char *spoiled(const char *text, const char *piece, const char *instead, int *count)
-{
-  fat_text out = {0};
-  *count = 0;
-  for (const char *at; (at = strstr(text, piece)) != NULL; text = at + strlen(piece)) {
-    fat_text_add_bytes(&out, text, (size_t)(at - text));
-    fat_text_add(&out, instead);
-    ++*count;
-  }
-  fat_text_add(&out, text);
-  assert_int_equal(fat_text_status(&out, NULL), FAT_OK);
-  return out.data;
-}
-
-static const emu_finding *match(const emu_report *report, const defect *d, const char *text)
-{
-  char line[512];
-  for (int f = 0; f < report->findings; f++) {
-    const emu_finding *found = &report->finding[f];
-    if (found->kind == d->kind && !strcmp(found->file, d->file) &&
-        strstr(line_text(text, found->file, found->line, line, sizeof line), d->on))
-      return found;
-  }
-  return NULL;
-}
-
-__attribute__((unused)) static void defect_is_found(const defect *d, const char *kernel)
-{
-  char why[512];
-  int count;
-  emu_report report;
-  victim v = victim_of(kernel, d->line);
-  char *text = spoiled(fat_text_get(&v.source.text), d->piece, d->instead, &count);
-  if (count == 0)
-    fail_msg("%s has no '%s': the table of defects needs a look", kernel, d->piece);
-  bool wrong = run_spoiled(&v, text, fat_text_get(&v.source.recipe), &report, why, sizeof why);
-  const emu_finding *found = d->kind == WRONG ? NULL : match(&report, d, text);
-  if (d->kind == WRONG ? !wrong : !found)
-    fail_msg("%s with '%s' for '%s': want %s%s%s, result %s, %d findings, first: %s", kernel, d->instead,
-             d->piece, d->kind == WRONG ? "a wrong result" : emu_kind_name(d->kind), d->file ? " in " : "",
-             d->file ? d->file : "", wrong ? "wrong" : "right", report.findings,
-             report.findings ? report.finding[0].text : "-");
-  print_message("%s with '%s': %s\n", kernel, d->instead, found ? found->text : why);
-  free(text);
-  victim_free(&v);
 }
 
 #endif

@@ -1,8 +1,5 @@
 /* bites_calls.h -- calls taken out of kernels, one after another: what the three tests of bites share.
  *
- * Nearly all of the time would go into compiling a text for each call. So one text of a config holds them
- * all: variant n of it (emu_variant) goes without call n, variant 0 has every call.
- *
  * A call counts as missed once the kernel without it is found out in any config: what one schedule waits for,
  * another has waited for already. */
 #ifndef BITES_CALLS_H
@@ -63,7 +60,7 @@ static const char *name_at(const char *text, const char *at, const char *const *
   return NULL;
 }
 
-/* One config's text with its variants. */
+/* One config's text with its variants, each without one call. */
 typedef struct bites_text {
   fat_text text;
   int variants;
@@ -128,9 +125,8 @@ static void take_out(const victim *v, const char *const *names, int count, bool 
     run.without = all.without[i];
     if (i > 0)
       all.without[i]->found = missed(&run);
-    else if (run.wrong || run.report.findings)
-      fail_msg("%s: %s", emu_check_title(&v->c, &v->config),
-               run.report.findings ? run.report.finding[0].text : run.why);
+    else
+      is_sound(v, run.wrong, &run.report, run.why);
   }
   emu_kernel_free(&kernel);
   fat_text_free(&all.text);

@@ -3,6 +3,7 @@
  *
  * Every barrier of every kernel is taken out in turn; a table holds other defects (bites.h says how). */
 #include "bites_calls.h"
+#include "bites_defects.h"
 
 /* ---- every barrier ---- */
 
@@ -112,12 +113,7 @@ static const defect defects[] = {
 static void every_defect_is_found(void **state)
 {
   (void)state;
-  for (unsigned i = 0; i < sizeof defects / sizeof *defects; i++) {
-    char kernels[64], *rest = kernels, *kernel;
-    snprintf(kernels, sizeof kernels, "%s", defects[i].kernels);
-    while ((kernel = strtok_r(rest, ",", &rest)))
-      defect_is_found(&defects[i], kernel);
-  }
+  defects_are_found(defects, sizeof defects / sizeof *defects);
 }
 
 /* ---- recipes that promise too little ---- */

@@ -85,10 +85,10 @@ fat_config emu_check_config(const char *word, const emu_case *c)
       fail_msg("%s", err.text);
     return config;
   }
-  fat_space space = emu_check_space(word, c);
-  config = space.points[0].config;
-  fat_space_free(&space);
-  return config;
+  fat_point first;
+  if (fat_space_default(script, word, &c->problem, c->gpu, &first, &err) != FAT_OK)
+    fail_msg("%s: %s", word, err.text);
+  return first.config;
 }
 
 const char *emu_check_title(const emu_case *c, const fat_config *config)
