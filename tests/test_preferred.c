@@ -341,11 +341,7 @@ static void what_stands_in_kills(void **state)
 
 /* -- tuned */
 
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ || defined __clang__
-enum { BUDGET = 25 }; /* seconds; a sanitized worker takes its time */
-#else
-enum { BUDGET = 6 };
-#endif
+enum { BUDGET = 3 }; /* seconds */
 
 static void tune(const char *times, const char *more, int seconds)
 {
@@ -451,11 +447,11 @@ static void one_tuned_alone(void **state)
 {
   need_nvrtc();
   begin(state);
-  tune_until(ws_is_faster, "--kernel fwd", 3, FWD);
+  tune_until(ws_is_faster, "--kernel fwd", BUDGET, FWD);
   assert_true(is_said("fwd_ws was not tried for " HALF ", whose calls now get what was"));
   tune(ws_is_faster, "--kernel standard", 1); /* which no call gets unasked */
   assert_false(is_said("was not tried"));
-  tune_until(ws_is_faster, "--kernel fwd_ws", 3, WS); /* fwd was */
+  tune_until(ws_is_faster, "--kernel fwd_ws", BUDGET, WS); /* fwd was */
   assert_false(is_said("was not tried"));
 }
 
@@ -470,14 +466,14 @@ static void one_tuned_above_a_package(void **state)
   snprintf(package, sizeof package, "%s/package.db", files.path);
   assert_int_equal(rename(path, package), 0); /* of the test before */
   setenv("FATUNE_SYSTEM_DB", package, 1);
-  tune(ws_is_faster, "--kernel fwd", 3);
+  tune(ws_is_faster, "--kernel fwd", BUDGET);
   assert_false(is_said("was not tried"));
   unlink(path);
   assert_int_equal(sqlite3_open(package, &sql), SQLITE_OK);
   assert_int_equal(sqlite3_exec(sql, "UPDATE trial SET templates = 'of before'", NULL, NULL, NULL),
                    SQLITE_OK);
   assert_int_equal(sqlite3_close(sql), SQLITE_OK);
-  tune_until(ws_is_faster, "--kernel fwd", 3, FWD);
+  tune_until(ws_is_faster, "--kernel fwd", BUDGET, FWD);
   assert_true(is_said("fwd_ws was not tried for " HALF ", whose calls now get what was"));
   setenv("FATUNE_SYSTEM_DB", "", 1);
 }
