@@ -146,10 +146,10 @@ function space.point(kernel_name, facts, config)
 end
 
 -- The first of the kernel's defaults that is valid, and meant for heads of this dimension (`most` is the largest,
--- where it has one) and for this problem (where `meant` asks); nil if none is.
+-- where it has one) and for this problem on this GPU (where `meant` asks); nil if none is.
 local function default_of(kernel, p, g, also)
   for _, c in ipairs(kernel.defaults) do
-    local meant = (not c.most or math.max(p.d, p.dv) <= c.most) and (not c.meant or c.meant(p))
+    local meant = (not c.most or math.max(p.d, p.dv) <= c.most) and (not c.meant or c.meant(p, g))
     if meant and not rejected(kernel, c, p, g, also) then return c end
   end
 end

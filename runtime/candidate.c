@@ -20,8 +20,8 @@ static double all_rows(const fat_problem *p)
   return (double)p->b * (double)p->h * (double)p->q;
 }
 
-/* The same, as far as they tell GPUs apart: more than 512 tiles of 128 keep any GPU of today busy. */
-static double rows_of(const fat_problem *p)
+/* As far as they tell GPUs apart: more than 512 tiles of 128 keep any GPU of today busy. */
+double fat_candidate_rows(const fat_problem *p)
 {
   const double plenty = 512 * 128;
   return fmin(all_rows(p), plenty);
@@ -31,13 +31,14 @@ double fat_candidate_distance(const fat_problem *a, const fat_problem *b)
 {
   double group_a = (double)a->h / (double)(a->hk > 0 ? a->hk : 1);
   double group_b = (double)b->h / (double)(b->hk > 0 ? b->hk : 1);
-  return doublings(rows_of(a), rows_of(b)) + doublings((double)a->k, (double)b->k) +
+  return doublings(fat_candidate_rows(a), fat_candidate_rows(b)) + doublings((double)a->k, (double)b->k) +
          0.5 * doublings((double)a->q, (double)b->q) + 0.5 * doublings(group_a, group_b);
 }
 
 double fat_candidate_promise(double ms, const fat_problem *from, const fat_problem *to)
 {
-  return ms * fat_problem_flops(to) / fat_problem_flops(from) * fmax(1, rows_of(from) / rows_of(to));
+  return ms * fat_problem_flops(to) / fat_problem_flops(from) *
+         fmax(1, fat_candidate_rows(from) / fat_candidate_rows(to));
 }
 
 static void keep(char *to, size_t room, const char *from)

@@ -47,6 +47,8 @@ void fat_candidate_explain(const fat_candidate *row, char *why, size_t room);
  * tiles, is slow at the same length with many (0.6 of cuDNN's rate where the right neighbour's gives 1.0, d
  * 128 on an H200). */
 double fat_candidate_distance(const fat_problem *a, const fat_problem *b);
+/* Those rows of Q of all heads, as they are counted there. */
+double fat_candidate_rows(const fat_problem *p);
 
 /* What a kernel that takes `ms` for a problem may be expected to take for another of its family: as long for
  * each operation, and longer by as much as the other fills the GPU less. Within a doubling of all lengths

@@ -151,15 +151,17 @@ static fat_status take_stored(choosing *c, fat_pick *pick, bool *found, fat_erro
   return FAT_OK;
 }
 
-/* Whether a shape is so unlike the asked one, in its rows of Q or in sharing heads, that its default may be
- * another. To ask costs 10 ms: too much for each of many lengths. */
+/* Whether a shape is so unlike the asked one, in its rows of Q, of one head or of all, or in sharing heads,
+ * that its default may be another. To ask costs 10 ms: too much for each of many lengths. */
 static bool is_apart(const choosing *c, const char *problem)
 {
   const fat_problem *p = c->ask->problem;
   fat_problem of;
   if (fat_problem_parse(problem, &of, NULL) != FAT_OK)
     return true;
-  return p->q > 4 * of.q || of.q > 4 * p->q || (p->h > p->hk) != (of.h > of.hk);
+  double rows = fat_candidate_rows(p), rows_of = fat_candidate_rows(&of);
+  return p->q > 4 * of.q || of.q > 4 * p->q || rows > 2 * rows_of || rows_of > 2 * rows ||
+         (p->h > p->hk) != (of.h > of.hk);
 }
 
 /* The config that would be compiled for this very shape; "" where nothing can be: then any default will do.

@@ -124,6 +124,26 @@ static void each_shape_has_its_own_default(void **state)
   is_kept("fwd-f16-b1-h4k1-q2-k64-d64", "fwd");
 }
 
+/* Few heads are given small tiles, so that they reach all SMs. */
+static void few_heads_have_their_own_default(void **state)
+{
+  static const struct {
+    const char *problem, *from, *config;
+  } calls[] = {{"fwd-f16-b1-h4-q1024-k64-d64", "kernel-from compiled now", "fwd_ws:Br64-"},
+               {"fwd-f16-b8-h64-q1024-k64-d64", "kernel-from compiled now", "fwd_ws:Br192-"},
+               {"fwd-f16-b8-h50-q1024-k64-d64", "kernel-from stored", "fwd_ws:Br192-"},
+               {"fwd-f16-b1-h5-q900-k64-d64", "kernel-from stored", "fwd_ws:Br64-"}};
+  (void)state;
+  for (int i = 0; i < 4; i++) {
+    fatune *h = open_usual();
+    fatune_plan *plan = plan_for(h, calls[i].problem, "fwd_ws", FATUNE_COMPILE);
+    describes(plan, calls[i].from);
+    assert_non_null(strstr(fatune_describe(plan), calls[i].config));
+    fatune_plan_free(plan);
+    fatune_close(h);
+  }
+}
+
 /* A database that cannot be written costs nothing but the next compile. */
 static void no_place_to_keep_it(void **state)
 {
@@ -289,6 +309,7 @@ int main(void)
       cmocka_unit_test_setup(the_default_is_compiled, begin_jit),
       cmocka_unit_test_setup(a_damaged_default_is_a_miss, begin_jit),
       cmocka_unit_test_setup(each_shape_has_its_own_default, begin_jit),
+      cmocka_unit_test_setup(few_heads_have_their_own_default, begin_jit),
       cmocka_unit_test_setup(no_place_to_keep_it, begin_jit),
       cmocka_unit_test_setup(an_asked_kernel_is_compiled, begin_jit),
       cmocka_unit_test_setup(stored_code_is_preferred, begin_jit),

@@ -147,6 +147,31 @@ static void nothing_valid_is_cut_off(void **state)
   fat_space_free(&space);
 }
 
+/* Where few heads were measured, the rows of a tile that won there are those of the default; and with many.
+ */
+static void few_tiles_have_a_default_of_their_own(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *problem;
+    int Br;
+  } measured[] = {{"fwd-bf16-b1-h8-q2048-k2048-d64", 128},  {"fwd-bf16-b1-h8-q4096-k4096-d40", 128},
+                  {"fwd-bf16-b2-h16-q1024-k1024-d80", 128}, {"fwd-bf16-b2-h16-q1024-k1024-d96-causal", 128},
+                  {"fwd-bf16-b1-h4-q2048-k2048-d128", 64},  {"fwd-bf16-b1-h24-q4608-k4608-d128", 128},
+                  {"fwd-bf16-b1-h2-q2048-k2048-d256", 64},  {"fwd-bf16-b1-h2-q2048-k2048-d256-causal", 64},
+                  {"fwd-bf16-b4-h32-q4096-k4096-d64", 192}, {"fwd-bf16-b4-h8-q4096-k4096-d256", 128},
+                  {"fwd-bf16-b16-h32-q1-k4096-d64", 192}};
+  for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {
+    char text[FAT_CONFIG_TEXT], wanted[40];
+    fat_problem p = problem_of(measured[i].problem);
+    fat_point point;
+    assert_int_equal(fat_space_default(script, "fwd_ws", &p, gpu_of("H200"), &point, NULL), FAT_OK);
+    snprintf(wanted, sizeof wanted, "fwd_ws:Br%d-", measured[i].Br);
+    if (strncmp(fat_config_print(&point.config, text), wanted, strlen(wanted)) != 0)
+      fail_msg("%s: %s, where %s... was the fastest", measured[i].problem, text, wanted);
+  }
+}
+
 /* Values that no walk takes, and those that it takes only beside others: who asks gets them. */
 static void what_is_not_worth_a_walk_can_be_asked_for(void **state)
 {
@@ -273,6 +298,7 @@ int main(void)
       cmocka_unit_test(every_dimension_has_a_default),
       cmocka_unit_test(points_agree_with_the_space),
       cmocka_unit_test(nothing_valid_is_cut_off),
+      cmocka_unit_test(few_tiles_have_a_default_of_their_own),
       cmocka_unit_test(what_is_not_worth_a_walk_can_be_asked_for),
       cmocka_unit_test(work_is_counted_right),
       cmocka_unit_test(what_does_not_apply_says_why),
