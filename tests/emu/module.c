@@ -3,7 +3,8 @@
  * The compiler is $FATUNE_EMU_CXX, else g++, else c++. Its own instrumentation of memory accesses and
  * arithmetic calls what hot.c and twins.c define; the sanitizers' libraries are not linked. A compiled text
  * is kept under a hash of everything that went into it, written under another name first, so that several
- * tests may share a folder. */
+ * tests may share a folder: alone, for variants of the build that link their own hot.c and twins.c with it,
+ * and linked. */
 #include "module.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -142,8 +143,9 @@ static void first_error(const char *log, char *text, size_t room)
 typedef struct plan {
   fat_text code;
   emu_names files;
-  char stem[900]; /* path without suffix, of the finished object */
-  char work[940]; /* the same for what this process writes on the way */
+  char text[900]; /* path without suffix, of the compiled text */
+  char stem[900]; /* of what is linked of it */
+  char work[940]; /* of what this process writes on the way */
 } plan;
 
 static fat_status read_linked(fat_text *all, fat_error *err)
@@ -161,13 +163,11 @@ static fat_status read_linked(fat_text *all, fat_error *err)
 
 static fat_status plan_make(const char *text, plan *p, fat_error *err)
 {
-  fat_text prelude = {0}, all = {0}, object = {0};
+  fat_text prelude = {0}, all = {0};
   struct stat folder;
   char hash[FAT_HASH_SIZE];
   static long number;
   fat_status status = fat_text_read_file(&prelude, EMU_DIR "/prelude.hpp", 1 << 20, err);
-  if (status == FAT_OK)
-    status = read_linked(&object, err);
   if (status == FAT_OK)
     status = emu_filter(text, fat_text_get(&prelude), &p->code, &p->files, err);
   if (status != FAT_OK)
@@ -176,9 +176,13 @@ static fat_status plan_make(const char *text, plan *p, fat_error *err)
   const char *words[OPTIONS + EXTRA_OPTIONS];
   for (int i = 0, n = add_options(words, 0); i < n; i++)
     fat_text_add(&all, words[i]);
-  fat_text_add_bytes(&all, object.data, object.length);
   fat_text_add(&all, fat_text_get(&p->code));
   status = fat_text_status(&all, err);
+  if (status != FAT_OK)
+    goto done;
+  fat_text_hash(all.data, all.length, hash);
+  snprintf(p->text, sizeof p->text, "%s/%.32s", cache(), hash);
+  status = read_linked(&all, err);
   if (status != FAT_OK)
     goto done;
   if (stat(cache(), &folder) && mkdir(cache(), 0700) && errno != EEXIST) {
@@ -190,16 +194,8 @@ static fat_status plan_make(const char *text, plan *p, fat_error *err)
   snprintf(p->work, sizeof p->work, "%s.%ld.%ld", p->stem, (long)getpid(), number++);
 done:
   fat_text_free(&prelude);
-  fat_text_free(&object);
   fat_text_free(&all);
   return status;
-}
-
-static bool is_there(const plan *p)
-{
-  char path[1024];
-  snprintf(path, sizeof path, "%s.so", p->stem);
-  return access(path, R_OK) == 0;
 }
 
 static void path_of(const char *stem, const char *suffix, char path[1024])
@@ -207,13 +203,41 @@ static void path_of(const char *stem, const char *suffix, char path[1024])
   snprintf(path, 1024, "%s%s", stem, suffix);
 }
 
-/* Writes the C++ and starts the compiler on it. */
-static fat_status start_compile(const plan *p, pid_t *child, fat_error *err)
+static bool is_there(const char *stem, const char *suffix)
 {
-  char cpp[1024], object[1024], log[1024];
+  char path[1024];
+  path_of(stem, suffix, path);
+  return access(path, R_OK) == 0;
+}
+
+/* Runs the compiler's `argv`, which makes work+suffix, and names that stem+suffix. */
+static fat_status make(const plan *p, const char *const *argv, const char *stem, const char *suffix,
+                       fat_error *err)
+{
+  char made[1024], named[1024], log[1024], message[512];
+  pid_t child;
+  path_of(p->work, suffix, made);
+  path_of(stem, suffix, named);
+  path_of(p->work, ".log", log);
+  fat_status status = FAT_OK;
+  if (start((char *const *)argv, log, &child)) {
+    status = fat_status_fail(err, FAT_E_IO, "cannot run the C++ compiler '%s'", compiler());
+  } else if (wait_for(child)) {
+    first_error(log, message, sizeof message);
+    status = fat_status_fail(err, FAT_E_COMPILE, "the host compiler '%s' refuses the kernel: %s", compiler(),
+                             message);
+  } else if (rename(made, named)) {
+    status = fat_status_fail(err, FAT_E_IO, "cannot name '%s': %s", named, strerror(errno));
+  }
+  unlink(log);
+  return status;
+}
+
+static fat_status compile(const plan *p, fat_error *err)
+{
+  char cpp[1024], object[1024];
   path_of(p->work, ".cpp", cpp);
   path_of(p->work, ".o", object);
-  path_of(p->work, ".log", log);
   FILE *f = fopen(cpp, "w");
   bool written = f && fwrite(p->code.data, 1, p->code.length, f) == p->code.length;
   if ((f && fclose(f)) || !written)
@@ -223,38 +247,20 @@ static fat_status start_compile(const plan *p, pid_t *child, fat_error *err)
   int n = add_options(argv, 1);
   const char *const rest[] = {"-c", cpp, "-o", object, NULL};
   memcpy(argv + n, rest, sizeof rest);
-  if (start((char *const *)argv, log, child))
-    return fat_status_fail(err, FAT_E_IO, "cannot run the C++ compiler '%s'", compiler());
-  return FAT_OK;
+  fat_status status = make(p, argv, p->text, ".o", err);
+  unlink(cpp);
+  return status;
 }
 
-static fat_status finish_compile(const plan *p, pid_t child, fat_error *err)
+static fat_status link_module(const plan *p, fat_error *err)
 {
-  char cpp[1024], object[1024], log[1024], made[1024], so[1024], message[512];
-  path_of(p->work, ".cpp", cpp);
-  path_of(p->work, ".o", object);
-  path_of(p->work, ".log", log);
-  path_of(p->work, ".so", made);
-  path_of(p->stem, ".so", so);
-  fat_status status = FAT_OK;
-  int failed = wait_for(child);
-  if (!failed) {
-    const char *link[LINKED + 8] = {compiler(), "-shared", "-o", made, object};
-    memcpy(link + 5, linked, sizeof linked);
-    link[5 + LINKED] = "-lm";
-    failed = start((char *const *)link, log, &child) ? -1 : wait_for(child);
-  }
-  if (failed) {
-    first_error(log, message, sizeof message);
-    status = fat_status_fail(err, FAT_E_COMPILE, "the host compiler '%s' refuses the kernel: %s", compiler(),
-                             message);
-  } else if (rename(made, so)) {
-    status = fat_status_fail(err, FAT_E_IO, "cannot name '%s': %s", so, strerror(errno));
-  }
-  unlink(cpp);
-  unlink(object);
-  unlink(log);
-  return status;
+  char object[1024], so[1024];
+  path_of(p->text, ".o", object);
+  path_of(p->work, ".so", so);
+  const char *argv[LINKED + 8] = {compiler(), "-shared", "-o", so, object};
+  memcpy(argv + 5, linked, sizeof linked);
+  argv[5 + LINKED] = "-lm";
+  return make(p, argv, p->stem, ".so", err);
 }
 
 static int find_image(struct dl_phdr_info *info, size_t size, void *user)
@@ -289,16 +295,15 @@ static fat_status open_object(const plan *p, emu_module *m, fat_error *err)
 fat_status emu_module_load(const char *text, emu_module **module, fat_error *err)
 {
   plan p = {0};
-  pid_t child;
   *module = NULL;
   emu_module *m = calloc(1, sizeof *m);
   fat_status status =
       m ? plan_make(text, &p, err) : fat_status_fail(err, FAT_E_NOMEM, "no memory for a module");
-  if (status == FAT_OK && !is_there(&p)) {
-    status = start_compile(&p, &child, err);
-    if (status == FAT_OK)
-      status = finish_compile(&p, child, err);
-  }
+  bool linked_before = status == FAT_OK && is_there(p.stem, ".so");
+  if (status == FAT_OK && !linked_before && !is_there(p.text, ".o"))
+    status = compile(&p, err);
+  if (status == FAT_OK && !linked_before)
+    status = link_module(&p, err);
   if (status == FAT_OK)
     status = open_object(&p, m, err);
   fat_text_free(&p.code);
