@@ -26,15 +26,14 @@ static inline fat_source render_default(fat_script *script, const char *kernel, 
                                         const fat_gpu *gpu, fat_lines lines)
 {
   fat_problem p;
-  fat_space space = {0};
+  fat_point usual;
   fat_source source = {0};
   fat_error err = {0};
   fat_status status = fat_problem_parse(problem, &p, &err);
   if (status == FAT_OK)
-    status = fat_space_list(script, kernel, &p, gpu, &space, &err);
+    status = fat_space_default(script, kernel, &p, gpu, &usual, &err);
   if (status == FAT_OK)
-    status = fat_source_render(script, &p, gpu, &space.points[0].config, lines, &source, &err);
-  fat_space_free(&space);
+    status = fat_source_render(script, &p, gpu, &usual.config, lines, &source, &err);
   if (status != FAT_OK)
     fail_msg("%s %s: %s", kernel, problem, err.text);
   return source;

@@ -123,7 +123,7 @@ static fat_status render_kernel(fat_script *script, const char *kernel, const fa
   fat_status status = FAT_OK;
   for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
     fat_problem p;
-    fat_space space;
+    fat_point usual;
     fat_source source = {0};
     int picked;
     FAT_TRY(fat_problem_parse(problems[i], &p, err));
@@ -131,10 +131,9 @@ static fat_status render_kernel(fat_script *script, const char *kernel, const fa
     if (status == FAT_E_UNSUPPORTED)
       continue;
     FAT_TRY(status);
-    FAT_TRY(fat_space_list(script, kernel, &p, gpu, &space, err));
-    status = fat_source_render(script, &p, gpu, &space.points[0].config, FAT_LINES_TEMPLATE, &source, err);
+    FAT_TRY(fat_space_default(script, kernel, &p, gpu, &usual, err));
+    status = fat_source_render(script, &p, gpu, &usual.config, FAT_LINES_TEMPLATE, &source, err);
     fat_source_free(&source);
-    fat_space_free(&space);
     return status;
   }
   return status;

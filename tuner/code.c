@@ -100,11 +100,11 @@ static void lose(making *m, piece *p, const char *why)
  * that share nothing, since what another says and may leave unsaid would change the config. */
 static fat_status complete(making *m, const piece *p, fat_config *config, fat_error *err)
 {
-  fat_space space;
+  fat_point usual;
   fat_problem alone = p->problem;
   alone.hk = alone.h;
-  FAT_TRY(fat_space_list(m->script, p->config.kernel, &alone, &p->gpu, &space, err));
-  *config = space.points[0].config;
+  FAT_TRY(fat_space_default(m->script, p->config.kernel, &alone, &p->gpu, &usual, err));
+  *config = usual.config;
   int known = 0;
   for (int i = 0; i < config->count; i++) {
     int32_t value;
@@ -113,7 +113,6 @@ static fat_status complete(making *m, const piece *p, fat_config *config, fat_er
     config->values[i].value = value;
     known++;
   }
-  fat_space_free(&space);
   if (known < p->config.count)
     return fat_status_fail(err, FAT_E_UNSUPPORTED, "it has a tunable that the kernel lost");
   return FAT_OK;
