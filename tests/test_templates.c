@@ -95,6 +95,21 @@ static void few_rows_of_shared_heads(void **state)
   compile_one("fwd", "fwd-f32x3-b8-h32k8-q1-k8192-d64-causal", 80);
 }
 
+/* The defaults where tiles of fewer rows reach more SMs, one of each row of the table. */
+static void few_tiles(void **state)
+{
+  (void)state;
+  static const char *const shapes[] = {"h8-q2048-k2048-d64-causal",  "h8-q300-k2048-d64",
+                                       "h24-q1024-k1024-d80",        "h128-q2048-k2048-d112",
+                                       "h4-q2048-k2048-d128-causal", "h4-q1024-k1024-d192",
+                                       "h4-q1024-k1024-d256-causal"};
+  for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+    char problem[FAT_PROBLEM_TEXT];
+    snprintf(problem, sizeof problem, "fwd-bf16-b1-%s", shapes[i]);
+    compile_one("fwd_ws", problem, 90);
+  }
+}
+
 /* V of more columns than a block makes: slices of it, each as good as a V of its own. */
 static void wide_values_are_made_in_slices(void **state)
 {
@@ -233,6 +248,7 @@ int main(void)
       cmocka_unit_test(every_template_on_every_architecture),
       cmocka_unit_test(dimensions),
       cmocka_unit_test(few_rows_of_shared_heads),
+      cmocka_unit_test(few_tiles),
       cmocka_unit_test(wide_values_are_made_in_slices),
       cmocka_unit_test(weights_in_shared_memory),
       cmocka_unit_test(mistakes_point_at_the_template),
