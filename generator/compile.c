@@ -15,9 +15,7 @@
 
 enum { OPTIONS = 32 };
 
-/* Environment variables that reach into NVRTC's output (names found in the library, CUDA 12.0 to 13.x). */
-static const char *const variables[] = {"NVRTC_APPEND_FLAGS", "NVRTC_PREPEND_FLAGS",
-                                        "NVRTC_DISABLE_CONCURRENT_NVVM"};
+static const char *const variables[] = FAT_NVRTC_VARIABLES;
 
 typedef struct watch {
   double start, deadline; /* seconds; a deadline of 0 is none */

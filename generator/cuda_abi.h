@@ -115,6 +115,12 @@ typedef struct fat_cuda_calls {
   FAT_CUDA_OPTIONAL(FAT_ABI_POINTER)
 } fat_cuda_calls;
 
+/* Environment variables that reach into NVRTC's output (names found in the library, CUDA 12.0 to 13.x). */
+#define FAT_NVRTC_VARIABLES                                                                                  \
+  {                                                                                                          \
+    "NVRTC_APPEND_FLAGS", "NVRTC_PREPEND_FLAGS", "NVRTC_DISABLE_CONCURRENT_NVVM"                             \
+  }
+
 /* Result codes that we tell apart; every other one is reported by its name. */
 enum {
   FAT_NVRTC_SUCCESS = 0,

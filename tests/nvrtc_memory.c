@@ -81,8 +81,7 @@ static const fat_nvrtc_calls *nvrtc(void)
 /* The file of a compile's answer, or "". */
 static void name_file(const program *p, int count, const char *const *options, char *file, size_t room)
 {
-  static const char *const variables[] = {"NVRTC_APPEND_FLAGS", "NVRTC_PREPEND_FLAGS",
-                                          "NVRTC_DISABLE_CONCURRENT_NVVM"};
+  static const char *const variables[] = FAT_NVRTC_VARIABLES;
   const char *folder = getenv("NVRTC_MEMORY");
   char hash[FAT_HASH_SIZE];
   fat_text key = {0};

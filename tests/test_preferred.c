@@ -379,11 +379,11 @@ static int those_that_ran(void)
 
 /* On a busy machine a budget does not reach all, or not even the first: the same command goes on with twice
  * as much. */
-static void tune_until(const char *times, const char *more, int seconds, int wanted)
+static void tune_until(const char *times, const char *more, int wanted)
 {
   int ran = 0;
   for (int round = 0; (ran & wanted) != wanted && round < FIXTURE_TUNES; round++) {
-    tune(times, more, seconds << round);
+    tune(times, more, BUDGET << round);
     ran = those_that_ran();
   }
   assert_int_equal(ran & wanted, wanted);
@@ -427,7 +427,7 @@ static void both_are_tuned(void **state)
   need_nvrtc();
   for (int i = 0; i < 2; i++) {
     begin(state);
-    tune_until(times[i], "", BUDGET, WS | FWD);
+    tune_until(times[i], "", WS | FWD);
     is_tuned(i == 0 ? "fwd_ws" : "fwd");
   }
 }
@@ -447,11 +447,11 @@ static void one_tuned_alone(void **state)
 {
   need_nvrtc();
   begin(state);
-  tune_until(ws_is_faster, "--kernel fwd", BUDGET, FWD);
+  tune_until(ws_is_faster, "--kernel fwd", FWD);
   assert_true(is_said("fwd_ws was not tried for " HALF ", whose calls now get what was"));
   tune(ws_is_faster, "--kernel standard", 1); /* which no call gets unasked */
   assert_false(is_said("was not tried"));
-  tune_until(ws_is_faster, "--kernel fwd_ws", BUDGET, WS); /* fwd was */
+  tune_until(ws_is_faster, "--kernel fwd_ws", WS); /* fwd was */
   assert_false(is_said("was not tried"));
 }
 
@@ -473,7 +473,7 @@ static void one_tuned_above_a_package(void **state)
   assert_int_equal(sqlite3_exec(sql, "UPDATE trial SET templates = 'of before'", NULL, NULL, NULL),
                    SQLITE_OK);
   assert_int_equal(sqlite3_close(sql), SQLITE_OK);
-  tune_until(ws_is_faster, "--kernel fwd", BUDGET, FWD);
+  tune_until(ws_is_faster, "--kernel fwd", FWD);
   assert_true(is_said("fwd_ws was not tried for " HALF ", whose calls now get what was"));
   setenv("FATUNE_SYSTEM_DB", "", 1);
 }

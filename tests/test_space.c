@@ -112,6 +112,15 @@ static bool holds(char (*texts)[FAT_CONFIG_TEXT], int count, const char *config)
   return false;
 }
 
+/* Whether a config is made, listed or not, where it is asked for. */
+static bool can_be_asked_for(const char *text, const fat_problem *p, const fat_gpu *gpu)
+{
+  fat_config c;
+  fat_point point;
+  assert_int_equal(fat_config_parse(text, &c, NULL), FAT_OK);
+  return fat_space_point(script, &c, p, gpu, &point, NULL) == FAT_OK;
+}
+
 /* What the walk cuts off early is not valid: a config by lot is listed exactly where it can be asked for.
  * Those that move single elements can be asked for as well, and are not walked. */
 static void nothing_valid_is_cut_off(void **state)
@@ -128,15 +137,11 @@ static void nothing_valid_is_cut_off(void **state)
   char(*texts)[FAT_CONFIG_TEXT] = texts_of(&space);
   for (int i = 0; i < 3000; i++) {
     char text[FAT_CONFIG_TEXT];
-    fat_config c;
-    fat_point point;
     uint32_t r = lot = lot * 1664525u + 1013904223u;
     snprintf(text, sizeof text, "fwd:Br%d-Bc%d-w%d-s%d-Q%d-b%d-Z%d-W%d", Br[(r >> 8) % 7], Bc[(r >> 11) % 7],
              w[(r >> 14) % 4], (int)(r >> 16) % 5, (int)(r >> 19) % 2, 1 + (int)(r >> 20) % 4,
              Z[(r >> 22) % 3], (r >> 24) % 8 ? 16 : 1);
-    assert_int_equal(fat_config_parse(text, &c, NULL), FAT_OK);
-    bool valid = fat_space_point(script, &c, &p, gpu, &point, NULL) == FAT_OK,
-         wide = strstr(text, "-W16") != NULL;
+    bool valid = can_be_asked_for(text, &p, gpu), wide = strstr(text, "-W16") != NULL;
     if (holds(texts, space.count, text) != (valid && wide))
       fail_msg("%s: %s", text, valid ? "valid, and not listed" : "listed, and not valid");
     listed += valid && wide;
@@ -189,11 +194,8 @@ static void what_is_not_worth_a_walk_can_be_asked_for(void **state)
   char(*texts)[FAT_CONFIG_TEXT] = texts_of(&space);
   for (int i = 0; i < 4; i++) {
     char text[FAT_CONFIG_TEXT];
-    fat_config c;
-    fat_point point;
     snprintf(text, sizeof text, WS, cases[i].Br, cases[i].P, cases[i].S);
-    assert_int_equal(fat_config_parse(text, &c, NULL), FAT_OK);
-    assert_int_equal(fat_space_point(script, &c, &p, gpu, &point, NULL), FAT_OK);
+    assert_true(can_be_asked_for(text, &p, gpu));
     assert_int_equal(holds(texts, space.count, text), cases[i].listed);
   }
   free(texts);

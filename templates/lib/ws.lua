@@ -162,7 +162,7 @@ local function soonest(p, g)
 end
 
 -- The first that fits, each under a causal mask first. With `most`: for d up to that, where Br is through soonest; each
--- won where it was measured with few heads.
+-- is among the best of its Br at a d where that was measured.
 ws.defaults = {}
 for _, row in ipairs {
   { 128, 128, 2, 1, 1, 0, most = 64 }, { 64, 128, 2, 1, 0, 0, most = 64 },
@@ -170,7 +170,7 @@ for _, row in ipairs {
   { 64, 112, 2, 2, 0, 1, most = 192 }, { 64, 80, 2, 2, 0, 1, most = 256 },
   { 192, 128, 2, 1, 1, 0 }, -- d up to 64
   { 192, 112, 2, 2, 0, 1 }, -- d up to 96: 11 % faster there than the next on an H200
-  { 192, 80, 2, 2, 0, 1 }, -- d up to 128: 5 % faster there than Br = 128 in turns, L = 0
+  { 192, 80, 2, 2, 0, 1 }, -- d up to 128: 5 % faster there than Br = 128 with P = 1, L = 0
   { 128, 112, 1, 2, 1, 1 }, -- d up to 192
   { 128, 80, 1, 2, 1, 1 }, -- d up to 256
   { 128, 64, 1, 2, 1, 1 }, { 64, 64, 1, 2, 0, 1 },
