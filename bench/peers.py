@@ -52,7 +52,7 @@ def arguments():
     parser.add_argument("--sets", type=names_of(("grid", "small")), default=["grid", "small"], metavar="SET,...",
                         help="grid, small (default: both)")
     parser.add_argument("--dtypes", type=names_of(table.HALVES + table.SINGLES), default=list(table.HALVES), metavar="T,...",
-                        help="of bf16, f16, f32, tf32, f32x3 (default: bf16,f16); small shapes run in the first of bf16, f16")
+                        help="of bf16, f16, f32, tf32, f32x3 (default: bf16,f16); small shapes run in bf16 and f16 alone")
     parser.add_argument("--dims", type=numbers, default=[64, 128, 256], metavar="D,...", help="default: 64,128,256")
     parser.add_argument("--masks", type=names_of(("full", "causal")), default=["full", "causal"], metavar="M,...",
                         help="full, causal (default: both)")
@@ -134,7 +134,7 @@ def cells_of(args):
     masks = [mask == "causal" for mask in ("full", "causal") if mask in args.masks]
     halves = [t for t in args.dtypes if t in table.HALVES]
     cells = table.grid(args.dtypes, args.dims, masks, args.lengths) if "grid" in args.sets else []
-    return cells + (table.small(halves[:1]) if "small" in args.sets else [])
+    return cells + (table.small(halves) if "small" in args.sets else [])
 
 
 def add_ceilings(facts, more):
