@@ -68,7 +68,7 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
       i32 j = visit.first;
       scores S;
       $(S == 1 and "const laid_weights P(me)" or "weights P");
-%  local function softmax(masked)
+%  local function see(masked)
       orient(S, a.scale);
 %    if scored then
       score(S, a, at, i0, j * Bc);
@@ -76,6 +76,8 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
 %    if masked then
       mask(S, len, i0, j * Bc);
 %    end
+%  end
+%  local function softmax(masked) see(masked)
       const rowvec m_old = m;
       m = row_max(m, S);                                // m = max(m, rowmax(S))
 %    if L == 1 then
@@ -85,6 +87,18 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
 $(grown)l = times(f, l);                                // l = exp(m_old - m) l
       exp2_rows(S, m, c);                               // P = exp(S - m)
       l = plus(l, row_sum(S));                          // l = l + rowsum(P)
+%  end
+%  local function softmax_by_old_m(masked) see(masked)
+        exp2_rows(S, m, c);                             // P = exp(S - m), whose maximum m need not be
+        const rowvec sums = row_sum(S);
+        if (any_of_group(me, overgrown(m, sums))) {     // too far from it: from S on again
+          start_S(S, Q, K_place(K.slot));
+          products_wait<0>();
+%    softmax(masked)
+          scale_rows(O, f);                             // O = exp(m_old - m) O
+        } else
+          l = plus(l, sums);                            // l = l + rowsum(P)
+        release(K_free + K.slot);
 %  end
 %  local function turn(verb, section) if P == section then
         $(verb)_turn(me);
@@ -107,9 +121,11 @@ $(grown)l = times(f, l);                                // l = exp(m_old - m) l
         start_S(S, Q, K_place(K.slot));        // the next S = Q K^T
         products_wait<0>();
         release(V_free + V.slot);
+%      if L == 2 then softmax_by_old_m(masked) else
         release(K_free + K.slot);
 %      softmax(masked)
 $(grown)scale_rows(O, f);                               // O = exp(m_old - m) O
+%      end
         $(laid);
         n++;
 %    else
@@ -121,15 +137,21 @@ $(grown)scale_rows(O, f);                               // O = exp(m_old - m) O
         start_O(O, P, V_place(V.slot));                 // O = O + P V
 %      turn("pass", 1)
         products_wait<1>();                             // S is there
+%      if L == 2 then
+%      turn("take", 2) softmax_by_old_m(masked)
+%      else
         release(K_free + K.slot);
 %      turn("take", 2) softmax(masked)
+%      end
 %      if I == 2 then
         hold(l);                                        // while O + P V runs
 %      end
 %      turn("pass", 2)
         products_wait<0>();                             // O is there
         release(V_free + V.slot);
+%      if L < 2 then
 $(grown)scale_rows(O, f);                               // O = exp(m_old - m) O
+%      end
         $(laid);
         n++;
 %    end

@@ -68,7 +68,8 @@ static void warpgroups_see_tiles_of_their_own(void **state)
       "fwd_ws:Br128-Bc48-s3-q1-Q0-I2-P1-L0-Z1", "fwd_ws:Br192-Bc32-s3-q2-Q1-I2-P0-L1-Z1",
       "fwd_ws:Br192-Bc48-s2-q1-Q0-I0-P0-L0-Z2", "fwd_ws:Br192-Bc32-s1-q2-Q1-I1-P1-L0-Z1",
       "fwd_ws:Br128-Bc32-s2-q1-Q1-I2-P0-L1-Z1", "fwd_ws:Br192-Bc64-s1-q1-Q0-I2-P1-L0-Z1",
-      "fwd_ws:Br128-Bc48-s1-q2-Q0-I2-P2-L1-Z1", "fwd_ws:Br192-Bc32-s2-q1-Q1-I2-P2-L0-Z2"};
+      "fwd_ws:Br128-Bc48-s1-q2-Q0-I2-P2-L1-Z1", "fwd_ws:Br192-Bc32-s2-q1-Q1-I2-P2-L0-Z2",
+      "fwd_ws:Br128-Bc32-s3-q2-Q0-I1-P1-L2-Z2", "fwd_ws:Br192-Bc48-s1-q1-Q1-I0-P0-L2-Z1"};
   static const struct {
     const char *problem;
     int q, k;
@@ -125,6 +126,32 @@ static void weights_in_shared_memory(void **state)
   }
 }
 
+/* Where no maximum is sought until weights outgrow the last: they do so in the first tiles only, with every
+ * tile, in the rows of one warp of four; beyond what f16 and fp32 hold. */
+static void weights_that_outgrow_a_maximum(void **state)
+{
+  (void)state;
+  static const char *const cases[][2] = {
+      {"fwd_ws:Br64-Bc32-s1-q1-Q0-I0-P0-L2-Z1", "fwd-f16-b1-h2k1-q64-k200-d40"},
+      {"fwd_ws:Br64-Bc48-s3-q2-Q1-I1-P0-L2-Z2", "fwd-bf16-b1-h2-q100-k200-d64-causal"},
+      {"fwd_ws:Br128-Bc32-s2-q1-Q0-I1-P1-L2-Z1", "fwd-bf16-b1-h1-q130-k170-d96v72-causal"},
+      {"fwd_ws:Br128-Bc64-s2-q2-Q0-I2-P2-L2-Z1", "fwd-f16-b1-h1-q200-k330-d64"},
+      {"fwd_ws:Br192-Bc32-s2-q1-Q1-I2-P0-L2-Z8", "fwd-f16-b1-h2-q250-k300-d128-causal"},
+      {"fwd_ws:Br192-Bc128-s2-q1-Q0-I0-P0-L2-Z1-S1", "fwd-bf16-b1-h1-q192-k400-d64"}};
+  for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++)
+    for (int data = 0; data < EMU_DATAS; data++) {
+      emu_case c = emu_check_case(cases[i][1]);
+      assert_int_equal(fat_gpu_find("H200", &c.gpu, NULL), FAT_OK);
+      c.sms = 1;
+      c.seed = (uint64_t)(16 * i + data);
+      c.data = (emu_data)data;
+      fat_config config = emu_check_config(cases[i][0], &c);
+      emu_truth t = emu_check_truth(&c);
+      emu_check_solves(&c, &t, &config, (emu_order)((i + data) % 3), c.seed);
+      emu_truth_free(&t);
+    }
+}
+
 static void results_do_not_depend_on_order_layout_or_grid(void **state)
 {
   (void)state;
@@ -153,6 +180,7 @@ int main(void)
       cmocka_unit_test(every_tunable_value_works_at_tile_edges),
       cmocka_unit_test(warpgroups_see_tiles_of_their_own),
       cmocka_unit_test(weights_in_shared_memory),
+      cmocka_unit_test(weights_that_outgrow_a_maximum),
       cmocka_unit_test(results_do_not_depend_on_order_layout_or_grid),
   };
   return cmocka_run_group_tests(tests, emu_check_open, emu_check_close);

@@ -98,6 +98,17 @@ __device__ __forceinline__ bool settle(rowvec &m, const rowvec &m_old, float c)
   return false;
 }
 
+//: overgrown -- whether the weights of a tile, whose sums these are, were too large for the m they were computed with: a
+// thread's sum over 2^10, or a NaN; or a row had no m yet
+__device__ __forceinline__ bool overgrown(const rowvec &m, const rowvec &sums)
+{
+  bool is = false;
+#pragma unroll
+  for (i32 r = 0; r < R; r++)
+    is = is || !(sums.at[r] <= 1024.f) || m.at[r] == minus_inf();
+  return is;
+}
+
 //: exp2_rows -- S becomes P = 2^(c S - c m)
 __device__ __forceinline__ void exp2_rows(scores &S, const rowvec &m, float c)
 {

@@ -113,6 +113,12 @@ __device__ __forceinline__ i32 own_group()
   return shfl_first(warp_of() / 4 - 1);
 }
 
+//: any_of_group -- whether x holds for one of this warpgroup's threads; at a barrier that nothing else uses
+__device__ __forceinline__ bool any_of_group(i32 me, bool x)
+{
+  return named_any(1 + 2 * consumers + me, 128, x);
+}
+
 //: first_turn -- the last warpgroup gives the first one the word
 __device__ __forceinline__ void first_turn(i32 me)
 {

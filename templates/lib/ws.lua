@@ -26,7 +26,11 @@ ws.tunables = {
   -- 0.4 % fewer at d 256, within noise. For who asks.
   { "P", { 0, 1, 2 }, "the warpgroups that compute take turns 1 = in starting their products, 2 = in their softmax: one's products run "
     .. "beside the other's softmax", { 0, 1 } },
-  { "L", { 0, 1 }, "O and l are scaled down 0 = with every tile, 1 = when a maximum has outgrown the last by 2^8" },
+  -- L = 2 against the best without (H200, bf16, full, N = 4096): 7 % fewer clocks at d 64 and 96, 9 % at d 128, 4 % at d 192, 1 % at
+  -- d 256. A tile that outgrows costs its S twice, so scores that rise with every tile would lose what others gain; and where most
+  -- tiles are the first of their rows or masked (causal, N up to 1024) there is nothing to gain. bench/results/h200-ws-max.tsv.
+  { "L", { 0, 1, 2 }, "O and l are scaled down 0 = with every tile, 1 = when a maximum has outgrown the last by 2^8, 2 = when sums of "
+    .. "weights show that: no maximum is sought until then" },
   { "Z", { 1, 2, 4, 8, 16, 64 }, "heads whose tiles of Q start together, the longest first" },
   -- Against the best with P in registers (H200, bf16, full, N = 4096): 1.4 % faster at d 128 with Br = 192; 4 % slower at d 64, 2.3 % at
   -- d 96. Of tiles that registers have room for: 3 to 12 % slower throughout (bench/results/h200-ws-turns.tsv).
@@ -111,7 +115,8 @@ function ws.registers(c) return 65536 // ws.threads(c) // 8 * 8 end
 -- an H200 (bf16 and f16, d 64, 128 and 256, N = 512 to 16k), as a sum of what a config and a problem bring in: 7 % off
 -- in the mean; among the 8 shortest predicted there was one within 2.1 % of the best in each problem of 12 configs or
 -- more. They were the most promising of their spaces, not drawn by lot. The terms of Br = 192 and L at wider rows and
--- that of Q were added by the clocks (not the times) of 246 configs of bf16, d 64 and 128, in a later run.
+-- that of Q were added by the clocks (not the times) of 246 configs of bf16, d 64 and 128, in a later run; that of L = 2
+-- by those of the best with and without.
 function ws.slack(c, p, visits)
   local short, small, wide = 128 / c.Bc, p.d <= 64, p.dv > 192
   local once = 0.1 + (c.q == 1 and 0.08 or 0) + (c.P == 0 and 0.18 or 0) + (p.causal and 0.1 - 0.28 * c.Br / 128 or 0)
@@ -127,6 +132,7 @@ function ws.slack(c, p, visits)
   if c.q == 1 then x = x + 0.03 end
   if c.s == 1 then x = x + 0.145 end
   if c.Br == 64 then x = x + 0.34 end
+  if c.L == 2 then x = x - (small and 0.08 or p.dv <= 128 and 0.14 or 0.05) end
   if p.causal and (c.Z == 1 or c.Z == 64) then x = x + 0.02 end
   return 2.718281828459045 ^ x
 end
@@ -146,7 +152,7 @@ ws.constraints = {
 -- What a row of Q takes by the best config of each Br, where tiles are many (H200, N = 4096, full).
 local function row_time(Br, d)
   if Br < 192 then return Br == 64 and 1.5 or 1 end
-  return d <= 96 and 0.88 or d <= 128 and 0.98 or math.huge -- wider heads leave it no room
+  return d <= 64 and 0.93 or d <= 96 and 0.88 or d <= 128 and 0.98 or math.huge -- wider heads leave it no room
 end
 
 -- The Br that is through soonest: all SMs take rounds of tiles, and the last round is as long as any. nil for the few
@@ -166,12 +172,12 @@ end
 ws.defaults = {}
 for _, row in ipairs {
   { 128, 128, 2, 1, 1, 0, most = 64 }, { 64, 128, 2, 1, 0, 0, most = 64 },
-  { 128, 128, 2, 2, 0, 0, most = 96 }, { 128, 128, 2, 2, 0, 1, most = 128 }, { 64, 128, 2, 2, 0, 0, most = 128 },
+  { 128, 128, 2, 2, 0, 0, most = 96 }, { 128, 128, 2, 2, 0, 2, most = 128 }, { 64, 128, 2, 2, 0, 0, most = 128 },
   { 64, 112, 2, 2, 0, 1, most = 192 }, { 64, 80, 2, 2, 0, 1, most = 256 },
-  { 192, 128, 2, 1, 1, 0 }, -- d up to 64
-  { 192, 112, 2, 2, 0, 1 }, -- d up to 96: 11 % faster there than the next on an H200
-  { 192, 80, 2, 2, 0, 1 }, -- d up to 128: 5 % faster there than Br = 128 with P = 1, L = 0
-  { 128, 112, 1, 2, 1, 1 }, -- d up to 192
+  { 192, 128, 2, 1, 0, 2 }, -- d up to 64
+  { 192, 112, 2, 2, 0, 2 }, -- d up to 96: 11 % faster there than the next on an H200
+  { 192, 80, 2, 2, 0, 2 }, -- d up to 128
+  { 128, 112, 1, 2, 1, 2 }, -- d up to 192
   { 128, 80, 1, 2, 1, 1 }, -- d up to 256
   { 128, 64, 1, 2, 1, 1 }, { 64, 64, 1, 2, 0, 1 },
 } do
