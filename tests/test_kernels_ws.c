@@ -152,6 +152,34 @@ static void weights_that_outgrow_a_maximum(void **state)
     }
 }
 
+/* The scores of the first two tiles are -inf, so there is no maximum; those of the others are so small that
+ * beside 0 in its place nothing would be left of them. */
+static void rows_whose_first_keys_weigh_nothing(void **state)
+{
+  (void)state;
+  emu_case c = emu_check_case("fwd-bf16-b1-h1-q100-k200-d64");
+  assert_int_equal(fat_gpu_find("H200", &c.gpu, NULL), FAT_OK);
+  fat_config config = emu_check_config("fwd_ws:Br128-Bc32-s2-q1-Q0-I1-P0-L2-Z1", &c);
+  emu_truth t = emu_check_truth(&c);
+  for (int i = 0; i < 100; i++) {
+    t.q[i * 64] = 0x1p100f;
+    t.q[i * 64 + 1] = 1;
+  }
+  for (int j = 0; j < 200; j++) {
+    t.k[j * 64] = j < 64 ? -0x1p100f : 0;
+    t.k[j * 64 + 1] = -4096;
+  }
+  fat_problem others = c.problem;
+  others.k -= 64;
+  const fat_reference_inputs in = {t.q, t.k + 64 * 64, t.v + 64 * 64, c.scale};
+  fat_reference_bound bound;
+  assert_true(fat_reference_solve(&others, &in, t.o, t.lse, &bound));
+  t.allowed_o = fat_reference_allowed_o(&others, &bound);
+  t.allowed_lse = fat_reference_allowed_lse(&others, &bound, false);
+  emu_check_solves(&c, &t, &config, EMU_IN_ORDER, 1);
+  emu_truth_free(&t);
+}
+
 static void results_do_not_depend_on_order_layout_or_grid(void **state)
 {
   (void)state;
@@ -181,6 +209,7 @@ int main(void)
       cmocka_unit_test(warpgroups_see_tiles_of_their_own),
       cmocka_unit_test(weights_in_shared_memory),
       cmocka_unit_test(weights_that_outgrow_a_maximum),
+      cmocka_unit_test(rows_whose_first_keys_weigh_nothing),
       cmocka_unit_test(results_do_not_depend_on_order_layout_or_grid),
   };
   return cmocka_run_group_tests(tests, emu_check_open, emu_check_close);
