@@ -75,8 +75,7 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
 %    end
 %    if masked then
       mask(S, len, i0, j * Bc);
-%    end
-%  end
+%    end end
 %  local function softmax(masked) see(masked)
       const rowvec m_old = m;
       m = row_max(m, S);                                // m = max(m, rowmax(S))
@@ -137,12 +136,9 @@ $(grown)scale_rows(O, f);                               // O = exp(m_old - m) O
         start_O(O, P, V_place(V.slot));                 // O = O + P V
 %      turn("pass", 1)
         products_wait<1>();                             // S is there
-%      if L == 2 then
-%      turn("take", 2) softmax_by_old_m(masked)
-%      else
+%      if L == 2 then turn("take", 2) softmax_by_old_m(masked) else
         release(K_free + K.slot);
-%      turn("take", 2) softmax(masked)
-%      end
+%      turn("take", 2) softmax(masked) end
 %      if I == 2 then
         hold(l);                                        // while O + P V runs
 %      end

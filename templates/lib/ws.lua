@@ -149,10 +149,10 @@ ws.constraints = {
   { function(c, p) return p.causal or c.Z == 1 end, "tiles of Q differ in length only under a causal mask" },
 }
 
--- What a row of Q takes by the best config of each Br, where tiles are many (H200, N = 4096, full).
+-- What a row of Q takes by the best config of each Br, where tiles are many (H200, N = 4096, full, L = 0 and 1).
 local function row_time(Br, d)
   if Br < 192 then return Br == 64 and 1.5 or 1 end
-  return d <= 64 and 0.93 or d <= 96 and 0.88 or d <= 128 and 0.98 or math.huge -- wider heads leave it no room
+  return d <= 96 and 0.88 or d <= 128 and 0.98 or math.huge -- wider heads leave it no room
 end
 
 -- The Br that is through soonest: all SMs take rounds of tiles, and the last round is as long as any. nil for the few
