@@ -12,6 +12,13 @@
 
 enum { LENGTHS = 9 };
 
+static emu_case hopper_case(const char *problem)
+{
+  emu_case c = emu_check_case(problem);
+  assert_int_equal(fat_gpu_find("H200", &c.gpu, NULL), FAT_OK);
+  return c;
+}
+
 static void edges_are_solved(const char *problem, const fat_config *config, int first, int count)
 {
   int32_t Br, Bc;
@@ -22,8 +29,7 @@ static void edges_are_solved(const char *problem, const fat_config *config, int 
       {1, 2 * Bc + 1},      {Br - 1, Bc},         {1, 1},          {3 * Br, Bc - 1},
       {Br + 1, 5 * Bc}};
   for (int i = first; i < first + count; i++) {
-    emu_case c = emu_check_case(problem);
-    assert_int_equal(fat_gpu_find("H200", &c.gpu, NULL), FAT_OK);
+    emu_case c = hopper_case(problem);
     c.problem.q = lengths[i % LENGTHS][0];
     c.problem.k = lengths[i % LENGTHS][1];
     c.sms = 1 + i % 3;
@@ -46,8 +52,7 @@ static void every_tunable_value_works_at_tile_edges(void **state)
   const int each = emu_check_full() ? LENGTHS : 2;
   for (int f = 0; f < (emu_check_full() ? 6 : 1); f++) {
     fat_config picked[EMU_COVER];
-    emu_case c = emu_check_case(problems[f]);
-    assert_int_equal(fat_gpu_find("H200", &c.gpu, NULL), FAT_OK);
+    emu_case c = hopper_case(problems[f]);
     fat_space space = emu_check_space("fwd_ws", &c);
     int count = emu_check_covering(&space, picked);
     assert_true(count >= 6);
@@ -82,8 +87,7 @@ static void warpgroups_see_tiles_of_their_own(void **state)
   const int count = (int)(sizeof shapes / sizeof *shapes);
   for (int i = 0; i < count; i++)
     for (int j = 0; j < (int)(sizeof configs / sizeof *configs); j++) {
-      emu_case c = emu_check_case(shapes[i].problem);
-      assert_int_equal(fat_gpu_find("H200", &c.gpu, NULL), FAT_OK);
+      emu_case c = hopper_case(shapes[i].problem);
       c.problem.q = shapes[i].q;
       c.problem.k = shapes[i].k;
       c.sms = 1 + (i + j) % 2;
@@ -119,15 +123,14 @@ static void weights_in_shared_memory(void **state)
       {"fwd_ws:Br192-Bc128-s2-q1-Q0-I0-P0-L0-Z1-S1", "fwd-f16-b1-h1-q128-k128-d64"},
       {"fwd_ws:Br192-Bc160-s2-q1-Q0-I1-P0-L0-Z1-S1", "fwd-bf16-b1-h1-q128-k128-d64-causal"}};
   for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
-    emu_case c = emu_check_case(cases[i][1]);
-    assert_int_equal(fat_gpu_find("H200", &c.gpu, NULL), FAT_OK);
+    emu_case c = hopper_case(cases[i][1]);
     fat_config config = emu_check_config(cases[i][0], &c);
     edges_are_solved(cases[i][1], &config, emu_check_full() ? 0 : i, emu_check_full() ? LENGTHS : 2);
   }
 }
 
-/* Where no maximum is sought until weights outgrow the last: they do so in the first tiles only, with every
- * tile, in the rows of one warp of four; beyond what f16 and fp32 hold. */
+/* Where no maximum is sought until weights outgrow the last, with every kind of data: they do so never, in
+ * some rows of some tiles, or with every tile, by little or beyond what f16 and fp32 hold. */
 static void weights_that_outgrow_a_maximum(void **state)
 {
   (void)state;
@@ -140,8 +143,7 @@ static void weights_that_outgrow_a_maximum(void **state)
       {"fwd_ws:Br192-Bc128-s2-q1-Q0-I0-P0-L2-Z1-S1", "fwd-bf16-b1-h1-q192-k400-d64"}};
   for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++)
     for (int data = 0; data < EMU_DATAS; data++) {
-      emu_case c = emu_check_case(cases[i][1]);
-      assert_int_equal(fat_gpu_find("H200", &c.gpu, NULL), FAT_OK);
+      emu_case c = hopper_case(cases[i][1]);
       c.sms = 1;
       c.seed = (uint64_t)(16 * i + data);
       c.data = (emu_data)data;
@@ -157,8 +159,7 @@ static void weights_that_outgrow_a_maximum(void **state)
 static void rows_whose_first_keys_weigh_nothing(void **state)
 {
   (void)state;
-  emu_case c = emu_check_case("fwd-bf16-b1-h1-q100-k200-d64");
-  assert_int_equal(fat_gpu_find("H200", &c.gpu, NULL), FAT_OK);
+  emu_case c = hopper_case("fwd-bf16-b1-h1-q100-k200-d64");
   fat_config config = emu_check_config("fwd_ws:Br128-Bc32-s2-q1-Q0-I1-P0-L2-Z1", &c);
   emu_truth t = emu_check_truth(&c);
   for (int i = 0; i < 100; i++) {
@@ -183,8 +184,7 @@ static void rows_whose_first_keys_weigh_nothing(void **state)
 static void results_do_not_depend_on_order_layout_or_grid(void **state)
 {
   (void)state;
-  emu_case c = emu_check_case("fwd-f16-b2-h2k1-q150-k170-d64-causal");
-  assert_int_equal(fat_gpu_find("H200", &c.gpu, NULL), FAT_OK);
+  emu_case c = hopper_case("fwd-f16-b2-h2k1-q150-k170-d64-causal");
   fat_config config = emu_check_config("fwd_ws", &c);
   emu_truth t = emu_check_truth(&c);
   size_t rows = (size_t)(c.problem.b * c.problem.h * c.problem.q);
