@@ -87,14 +87,21 @@ $(grown)l = times(f, l);                                // l = exp(m_old - m) l
       exp2_rows(S, m, c);                               // P = exp(S - m)
       l = plus(l, row_sum(S));                          // l = l + rowsum(P)
 %  end
-%  local function softmax_by_old_m(masked) see(masked)
-        exp2_rows(S, m, c);                             // P = exp(S - m), whose maximum m need not be
+%  local function softmax_by_old_m() see(false)
+        exp2_columns<0, C / 2>(S, m, c);                // P = exp(S - m), whose maximum m need not be
+%    if I == 2 then
+        hold_half(l, S);                                // while O + P V runs
+%    end
+        products_wait<0>();                             // O is there
+        release(V_free + V.slot);
+        exp2_columns<C / 2, C>(S, m, c);
+        $(laid);
         const rowvec sums = row_sum(S);
-        if (any_of_group(me, overgrown(m, sums))) {     // too far from it: from S on again
-          start_S(S, Q, K_place(K.slot));
-          products_wait<0>();
-%    softmax(masked)
+        if (any_lane(overgrown(m, sums))) {             // too far from it: from S on again
+          score_again(S, Q_place(place), K_place(K.slot));
+%    softmax(false)
           scale_rows(O, f);                             // O = exp(m_old - m) O
+          $(laid);
         } else
           l = plus(l, sums);                            // l = l + rowsum(P)
         release(K_free + K.slot);
@@ -111,7 +118,7 @@ $(grown)l = times(f, l);                                // l = exp(m_old - m) l
 %  softmax(masked)
         $(laid);
 %  end
-%  local function step(masked)
+%  local function step(masked) local by_old_m = L == 2 and not masked
 %    if I == 0 then
         const step_of<stages> V(n), K(n + 1);
         wait(V_full + V.slot, V.parity);
@@ -119,14 +126,13 @@ $(grown)l = times(f, l);                                // l = exp(m_old - m) l
         wait(K_full + K.slot, K.parity);
         start_S(S, Q, K_place(K.slot));        // the next S = Q K^T
         products_wait<0>();
+%      if by_old_m then softmax_by_old_m() else
         release(V_free + V.slot);
-%      if L == 2 then softmax_by_old_m(masked) else
         release(K_free + K.slot);
 %      softmax(masked)
 $(grown)scale_rows(O, f);                               // O = exp(m_old - m) O
-%      end
         $(laid);
-        n++;
+%      end
 %    else
         const step_of<stages> K(n + 1), V(n);
         wait(K_full + K.slot, K.parity);
@@ -136,21 +142,18 @@ $(grown)scale_rows(O, f);                               // O = exp(m_old - m) O
         start_O(O, P, V_place(V.slot));                 // O = O + P V
 %      turn("pass", 1)
         products_wait<1>();                             // S is there
-%      if L == 2 then turn("take", 2) softmax_by_old_m(masked) else
+%      turn("take", 2) if by_old_m then softmax_by_old_m() turn("pass", 2) else
         release(K_free + K.slot);
-%      turn("take", 2) softmax(masked) end
+%      softmax(masked)
 %      if I == 2 then
         hold(l);                                        // while O + P V runs
-%      end
-%      turn("pass", 2)
+%      end turn("pass", 2)
         products_wait<0>();                             // O is there
         release(V_free + V.slot);
-%      if L < 2 then
 $(grown)scale_rows(O, f);                               // O = exp(m_old - m) O
-%      end
         $(laid);
+%      end end
         n++;
-%    end
 %  end
       if (j < visit.full) {
 %  first(false)
@@ -174,7 +177,6 @@ $(grown)scale_rows(O, f);                               // O = exp(m_old - m) O
       store_outputs_from(Q_place(place), O, O_map, at, i0 + 64 * me);
     } else
       store_zeros(rows(a, my.head), i0);                // no key is seen
-    warp_sync();                                        // all lanes have read which tile this was
     release(Q_free + place);
     if ($(slices > 1 and "at.v0 == 0 && " or "")a.LSE.data)
       store_rowvec(row_finish(m, l, c), rows(a, my.head).LSE, i0, a.q);

@@ -240,23 +240,6 @@ static void warps_meet_at_named_barriers(void **state)
       128, turns_are_right);
 }
 
-static void answers_are_those_of_each_group(const bench *b, const emu_report *r)
-{
-  (void)r;
-  for (uint32_t t = 0; t < 256; t++) /* of the second group one thread brings something, in the third round */
-    assert_int_equal(b->a.v[t], t < 128 ? 0 : 1 << 2);
-}
-
-static void groups_ask_what_one_brings(void **state)
-{
-  (void)state;
-  sound(KERNEL("u32 seen = 0;\n"
-               "for (i32 round = 0; round < 5; round++)\n"
-               "  seen |= u32(named_any(1 + t / 128, 128, t == 200 && round == 2)) << round;\n"
-               "a.v[t] = seen;\n"),
-        256, answers_are_those_of_each_group);
-}
-
 static void numbers_are_apart(const bench *b, const emu_report *r)
 {
   (void)r;
@@ -299,7 +282,6 @@ int main(void)
       cmocka_unit_test(products_of_rows_with_columns_are_right),
       cmocka_unit_test(the_type_is_that_of_the_text),
       cmocka_unit_test(warps_meet_at_named_barriers),
-      cmocka_unit_test(groups_ask_what_one_brings),
       cmocka_unit_test(atomics_count),
       cmocka_unit_test(registers_move),
   };

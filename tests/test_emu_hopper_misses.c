@@ -93,8 +93,6 @@ static const miss misses[] = {
     {KERNEL("named_sync(1, 100);\n"), 128, EMU_MISUSE, 2, "whole warps"},
     {KERNEL("if (t < 64) named_arrive(1, 128); else named_arrive(1, 96);\n"), 128, EMU_MISUSE, 2,
      "another number"},
-    {KERNEL("if (t < 64) named_any(1, 128, true); else named_sync(1, 128);\n"), 128, EMU_MISUSE, 2,
-     "some ask"},
     /* a number that is changed as one, and beside that */
     {KERNEL("if (t % 32 == 0) atomic_add((i32 *)a.u, 1);\nif (t == 5) a.u[0]++;\n"), 128, EMU_RACE, 3,
      "u[0]"},

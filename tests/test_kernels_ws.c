@@ -140,7 +140,8 @@ static void weights_that_outgrow_a_maximum(void **state)
       {"fwd_ws:Br128-Bc32-s2-q1-Q0-I1-P1-L2-Z1", "fwd-bf16-b1-h1-q130-k170-d96v72-causal"},
       {"fwd_ws:Br128-Bc64-s2-q2-Q0-I2-P2-L2-Z1", "fwd-f16-b1-h1-q200-k330-d64"},
       {"fwd_ws:Br192-Bc32-s2-q1-Q1-I2-P0-L2-Z8", "fwd-f16-b1-h2-q250-k300-d128-causal"},
-      {"fwd_ws:Br192-Bc128-s2-q1-Q0-I0-P0-L2-Z1-S1", "fwd-bf16-b1-h1-q192-k400-d64"}};
+      {"fwd_ws:Br192-Bc128-s2-q1-Q0-I0-P0-L2-Z1-S1", "fwd-bf16-b1-h1-q192-k400-d64"},
+      {"fwd_ws:Br128-Bc80-s2-q1-Q0-I2-P2-L2-Z1-S1", "fwd-f16-b1-h1-q150-k420-d72-causal"}};
   for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++)
     for (int data = 0; data < EMU_DATAS; data++) {
       emu_case c = hopper_case(cases[i][1]);

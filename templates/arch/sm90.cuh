@@ -107,18 +107,6 @@ __device__ __forceinline__ void named_arrive(i32 name, i32 threads)
   asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(name), "r"(threads) : "memory");
 }
 
-//: named_any -- named_sync of threads that all wait; whether x holds for one of them [barrier.cta.red.or]
-__device__ __forceinline__ bool named_any(i32 name, i32 threads, bool x)
-{
-  u32 any;
-  asm volatile("{\n.reg .pred p, q;\nsetp.ne.u32 p, %3, 0;\nbarrier.cta.red.or.aligned.pred q, %1, %2, p;\n"
-               "selp.u32 %0, 1, 0, q;\n}"
-               : "=r"(any)
-               : "r"(name), "r"(threads), "r"(u32(x))
-               : "memory");
-  return any;
-}
-
 //: registers_more -- this warpgroup takes registers, waiting until they are free [setmaxnreg.inc]
 template <i32 count> __device__ __forceinline__ void registers_more()
 {

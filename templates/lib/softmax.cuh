@@ -121,6 +121,18 @@ __device__ __forceinline__ void exp2_rows(scores &S, const rowvec &m, float c)
   }
 }
 
+//: exp2_columns -- the same of the columns from `first` to before `last`
+template <i32 first, i32 last> __device__ __forceinline__ void exp2_columns(scores &S, const rowvec &m, float c)
+{
+#pragma unroll
+  for (i32 r = 0; r < R; r++) {
+    const float cm = c * origin(m.at[r]);
+#pragma unroll
+    for (i32 x = first; x < last; x++)
+      S.at[r][x] = ex2(fmaf(c, S.at[r][x], -cm));
+  }
+}
+
 //: scale_scores -- P = diag(f) P
 __device__ __forceinline__ void scale_scores(scores &P, const rowvec &f)
 {

@@ -1,129 +1,9 @@
-// ws.cuh -- tiles and products of warpgroups. The first warpgroup copies, the others compute: each owns 64 rows of Q,
-// a warp of it 16. A tile lies in shared memory as one box after another, each of 64 columns (128 bytes) and all
-// rows; within a box the 16-byte chunks of a row are permuted by the row's number modulo 8 (the 128-byte swizzle,
-// which copies write and products read).
+// ws.cuh -- what a warpgroup that computes does with the tiles of ring.cuh: products, P and O in shared memory.
 
 //: row_of -- the r-th row of this thread in its tile
 __device__ __forceinline__ i32 row_of(i32 r)
 {
   return (warp_of() - 4) * 16 + r * 8 + thread_id() % 32 / 4;
-}
-
-//: box_bytes -- of one box of a tile
-template <i32 rows_> constexpr i32 box_bytes = 128 * rows_;
-
-//: Q_place -- 64 rows of Q, later of O; x counts the warpgroups of all slots
-__device__ __forceinline__ u32 Q_place(i32 x)
-{
-  return shared_address(shared_memory()) + x * (Q_boxes * box_bytes<64>);
-}
-
-//: K_place
-__device__ __forceinline__ u32 K_place(i32 slot)
-{
-  return shared_address(shared_memory()) + at_K + slot * (boxes * box_bytes<Bc>);
-}
-
-//: V_place
-__device__ __forceinline__ u32 V_place(i32 slot)
-{
-  return shared_address(shared_memory()) + at_V + slot * (V_boxes * box_bytes<Bc>);
-}
-
-//: P_place -- where a warpgroup lays its rows of P
-__device__ __forceinline__ u32 P_place(i32 me)
-{
-  return shared_address(shared_memory()) + at_P + me * (P_boxes * box_bytes<64>);
-}
-
-//: barrier_at -- where a barrier lies
-__device__ __forceinline__ u32 barrier_at(i32 which)
-{
-  return shared_address(shared_memory()) + at_signals + 8 * which;
-}
-
-//: turn_place -- where it stands which tile the rows in a place of Q are of
-__device__ __forceinline__ u32 turn_place(i32 x)
-{
-  return shared_address(shared_memory()) + at_turns + 8 * x;
-}
-
-//: put_turn -- tells it; behind the last there is head -1
-__device__ __forceinline__ void put_turn(i32 x, const turn &my)
-{
-  put4(turn_place(x), my.head);
-  put4(turn_place(x) + 4, my.i0);
-}
-
-//: get_turn -- the first lane, which later says that its warp is done here, reads for all
-__device__ __forceinline__ turn get_turn(i32 x)
-{
-  turn my = {0, 0};
-  if (thread_id() % 32 == 0)
-    my = {i32(get4(turn_place(x))), i32(get4(turn_place(x) + 4))};
-  return {shfl_first(my.head), shfl_first(my.i0)};
-}
-
-//: set_up -- one thread prepares the barriers. A copy arrives once; who has read it, with each of its warps
-__device__ __forceinline__ void set_up()
-{
-  if (thread_id() == 0) {
-    for (i32 x = 0; x < signals; x++)
-      barrier_init(barrier_at(x), x < Q_free ? 1 : x < K_free ? 4 : 4 * consumers);
-    barrier_init_fence();
-  }
-  block_sync();
-}
-
-//: step_of -- where the n-th tile of a ring lies, and the parity of the phase in which it does
-template <i32 slots> struct step_of {
-  i32 slot;
-  u32 parity;
-  __device__ __forceinline__ explicit step_of(i32 n) : slot(n % slots), parity(n / slots % 2) {}
-};
-
-//: wait
-__device__ __forceinline__ void wait(i32 which, u32 parity)
-{
-  while (!barrier_passed(barrier_at(which), parity)) {
-  }
-}
-
-//: release -- this warp has read it
-__device__ __forceinline__ void release(i32 which)
-{
-  if (thread_id() % 32 == 0)
-    barrier_arrive(barrier_at(which));
-}
-
-//: pass_by -- the n-th tile of K and V, of which the rows of this warpgroup see no key
-__device__ __forceinline__ void pass_by(i32 n)
-{
-  const step_of<stages> at(n);
-  wait(K_full + at.slot, at.parity);
-  release(K_free + at.slot);
-  wait(V_full + at.slot, at.parity);
-  release(V_free + at.slot);
-}
-
-//: own_group -- which of the warpgroups that compute this one is. What is made of it is the same for a whole warp, and
-// computed once for it, not by each thread
-__device__ __forceinline__ i32 own_group()
-{
-  return shfl_first(warp_of() / 4 - 1);
-}
-
-//: any_of_group -- whether x holds for one of this warpgroup's threads; at a barrier that nothing else uses
-__device__ __forceinline__ bool any_of_group(i32 me, bool x)
-{
-  return named_any(1 + 2 * consumers + me, 128, x);
-}
-
-//: first_turn -- the last warpgroup gives the first one the word
-__device__ __forceinline__ void first_turn(i32 me)
-{
-  if (me == consumers - 1)
-    named_arrive(1, 256);
 }
 
 //: hold -- what comes next waits until l has been computed; ptxas, which knows of no reason, would put a wait for
@@ -133,31 +13,16 @@ __device__ __forceinline__ void hold(const rowvec &l)
   nap_if_negative(l.at[0] + l.at[1]); // never
 }
 
-//: take_turn -- until the warpgroup before has given this one the word
-__device__ __forceinline__ void take_turn(i32 me)
+//: hold_half -- the same until half the columns of P have been computed
+__device__ __forceinline__ void hold_half(const rowvec &l, const scores &P)
 {
-  named_sync(1 + me, 256);
-}
-
-//: pass_turn -- to the next warpgroup
-__device__ __forceinline__ void pass_turn(i32 me)
-{
-  named_arrive(me == consumers - 1 ? 1 : me + 2, 256);
-}
-
-//: copy_tile -- all boxes of a tile: `rows_` rows from `row` on
-template <i32 boxes_, i32 rows_>
-% if slices > 1 then
-__device__ __forceinline__ void copy_tile(u32 to, const tensor_map &from, i32 row, i32 head, i32 batch, i32 full,
-                                          i32 column = 0)
-% else
-__device__ __forceinline__ void copy_tile(u32 to, const tensor_map &from, i32 row, i32 head, i32 batch, i32 full)
-% end
-{
-  barrier_expect(barrier_at(full), boxes_ * box_bytes<rows_>);
+  rowvec v = row_fill(0.f); // begins as row_sum does
 #pragma unroll
-  for (i32 x = 0; x < boxes_; x++)
-    copy_box(to + x * box_bytes<rows_>, from, $(slices > 1 and "column + " or "")64 * x, row, head, batch, barrier_at(full));
+  for (i32 r = 0; r < R; r++)
+#pragma unroll
+    for (i32 c = 0; c < C / 2; c++)
+      v.at[r] += P.at[r][c];
+  hold(plus(l, v));
 }
 
 //: operand -- how a product finds a tile: address, strides, 128-byte swizzle
@@ -172,16 +37,22 @@ struct operand {
   __device__ __forceinline__ u64 at(u32 bytes) const { return u64(rest) << 32 | (start + (bytes >> 4)); }
 };
 
+//: own_rows -- this warp's 16 rows of Q as the left operand of a product, columns x to x + 15
+__device__ __forceinline__ quad own_rows(u32 place, i32 x)
+{
+  const i32 lane = thread_id() % 32, row = warp_of() % 4 * 16 + lane % 16;
+  return ldmatrix(place + x / 64 * box_bytes<64> + row * 128 + ((x % 64 / 8 + lane / 16) ^ row % 8) * 16);
+}
+
 //: query -- the rows of Q of a warpgroup as products read them
 struct query {
 % if Q == 1 then
   quad at[Dp / 16]; // in registers, a warp its 16 rows
   __device__ __forceinline__ explicit query(u32 place)
   {
-    const i32 lane = thread_id() % 32, row = warp_of() % 4 * 16 + lane % 16;
 #pragma unroll
     for (i32 x = 0; x < Dp; x += 16)
-      at[x / 16] = ldmatrix(place + x / 64 * box_bytes<64> + row * 128 + ((x % 64 / 8 + lane / 16) ^ row % 8) * 16);
+      at[x / 16] = own_rows(place, x);
   }
 % else
   operand rows; // in shared memory; 8 rows are 1024 bytes
@@ -201,6 +72,27 @@ __device__ __forceinline__ void start_S(scores &S, const query &Q, u32 K_address
   products_commit();
 }
 
+//: score_again -- S = Q K^T of this warp's rows alone, by products of a warp, which need no other one's company
+__device__ __forceinline__ void score_again(scores &S, u32 Q_address, u32 K_address)
+{
+  const i32 lane = thread_id() % 32, row = lane / 16 * 8 + lane % 8; // of K: 8 rows and 8, of each two chunks
+  S = {};
+#pragma unroll 1
+  for (i32 x = 0; x < Dp; x += 16) {
+    const quad a = own_rows(Q_address, x);
+#pragma unroll
+    for (i32 j = 0; j < Bc; j += 16) {
+      const quad b = ldmatrix(K_address + x / 64 * box_bytes<Bc> + (j + row) * 128 + ((x % 64 / 8 + lane / 8 % 2) ^ lane % 8) * 16);
+#pragma unroll
+      for (i32 n = 0; n < 2; n++) {
+        const i32 at = j / 4 + 2 * n;
+        mma_$(dtype)(S.at[0][at], S.at[0][at + 1], S.at[1][at], S.at[1][at + 1], a, b.at[2 * n], b.at[2 * n + 1]);
+      }
+    }
+  }
+  warp_sync(); // all lanes have read K
+}
+
 //: laid_weights -- P of a warpgroup in shared memory, as products read Q
 struct laid_weights {
   i32 me;
@@ -215,13 +107,11 @@ __device__ __forceinline__ void lay(const laid_weights &P, const scores &S)
 {
   const i32 lane = thread_id() % 32, row = warp_of() % 4 * 16 + lane % 16;
   const u32 first = P_place(P.me) + row * 128 + (lane / 16 ^ row % 8) * 16; // places begin at 1024 bytes
+  const weights x = weigh(S);
 #pragma unroll
-  for (i32 n = 0; n < Bc / 8; n += 2) {
-    u32 x[4];
-#pragma unroll
-    for (i32 y = 0; y < 4; y++) // rows g and g + 8 of the left 8 columns, then of the right
-      x[y] = pack_$(dtype)(S.at[y % 2][2 * n + y / 2 * 2], S.at[y % 2][2 * n + y / 2 * 2 + 1]);
-    stmatrix((first ^ n % 8 * 16) + n / 8 * box_bytes<64>, x[0], x[1], x[2], x[3]);
+  for (i32 k = 0; k < Bc / 16; k++) {
+    const quad &a = x.at[k][0];
+    stmatrix((first ^ k % 4 * 32) + k / 4 * box_bytes<64>, a.at[0], a.at[1], a.at[2], a.at[3]);
   }
   copies_fence();
 }
@@ -242,22 +132,6 @@ __device__ __forceinline__ void start_O(outputs &O, const $(S == 1 and "laid_wei
   for (i32 j = 0; j < Bc; j += 16)
     wgmma_O(O, $(S == 1 and "P.rows.at(j / 64 * box_bytes<64> + j % 64 * 2)" or "P.at[j / 16][0]"), V.at(j * 128));
   products_commit();
-}
-
-//: copy_K -- the n-th tile of K, when its place is free
-__device__ __forceinline__ void copy_K(const tensor_map &K_map, i32 n, i32 j0, const heads &at)
-{
-  const step_of<stages> K(n);
-  wait(K_free + K.slot, K.parity ^ 1);
-  copy_tile<boxes, Bc>(K_place(K.slot), K_map, j0, at.hk, at.b, K_full + K.slot);
-}
-
-//: copy_V -- the n-th tile of V, when its place is free
-__device__ __forceinline__ void copy_V(const tensor_map &V_map, i32 n, i32 j0, const heads &at)
-{
-  const step_of<stages> V(n);
-  wait(V_free + V.slot, V.parity ^ 1);
-  copy_tile<V_boxes, Bc>(V_place(V.slot), V_map, j0, at.hk, at.b, V_full + V.slot$(slices > 1 and ", at.v0" or ""));
 }
 
 //: store_outputs_from -- the 64 rows of O from i0 on. A warp lays its 16 rows where its rows of Q lay and has them copied from

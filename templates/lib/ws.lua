@@ -1,34 +1,35 @@
 -- ws.lua -- the space of the kernels for warpgroups: tunables, what lies where in shared memory, registers, and the
--- arithmetic of work that the model turns into time. Goes with ws.cuh.
+-- arithmetic of work that the model turns into time. Goes with ring.cuh and ws.cuh.
 local ws = {}
 
 local function ceil_div(x, y) return (x + y - 1) // y end
 local function up(x, y) return ceil_div(x, y) * y end
 
-ws.libs = { "lib/args.h", "lib/hooks.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/fragments.cuh", "lib/ws.cuh",
-  "lib/half.cuh" }
+ws.libs = { "lib/args.h", "lib/hooks.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/fragments.cuh", "lib/ring.cuh",
+  "lib/ws.cuh", "lib/half.cuh" }
 
 local Bc_values = {}
 for Bc = 32, 256, 16 do Bc_values[#Bc_values + 1] = Bc end
 
 -- Tried on an H200 in an earlier form of the kernel and left out, being slower in all shapes: one exponential of 8 by
--- multiply-adds (2 to 6 %; of 4, at d 64: 8 to 13 %), clusters of two blocks that share K and V by multicast (10 to 47 %;
--- with today's addresses again: 7 to 70 %), and the first S of the next tile of Q beside the last O of this one (4 to
--- 10 % more clocks, the next tile of Q being known too late).
+-- multiply-adds (2 to 6 %; of 4, at d 64: 8 to 13 %; with L = 2 as much, and of 16 it is 4 %), clusters of two blocks
+-- that share K and V by multicast (10 to 47 %; with today's addresses again: 7 to 70 %), and the first S of the next tile
+-- of Q beside the last O of this one (4 to 10 % more clocks, the next tile of Q being known too late).
 ws.tunables = {
   { "Br", { 64, 128, 192 }, "rows of Q of one tile: 64 for each warpgroup that computes" },
   { "Bc", Bc_values, "rows of K and V of one tile" },
   { "s", { 1, 2, 3, 4 }, "tiles of K and of V in shared memory" },
   { "q", { 1, 2 }, "tiles of Q in shared memory: with 2 the next one comes while this one is worked on" },
   { "Q", { 0, 1 }, "1 = products read Q from registers" },
-  { "I", { 0, 1, 2 }, "1 = the next S = Q K^T starts before the softmax of this one, 2 = which ptxas is held to run beside O + P V" },
+  { "I", { 0, 1, 2 }, "1 = the next S = Q K^T starts before the softmax of this one, 2 = which ptxas is held to run beside O + P V "
+    .. "(with L = 2 half of it, P being packed meanwhile)" },
   -- Turns of the softmax (H200, bf16, full, N = 4096, I = 2, against the best without): 34 % more clocks at d 64, 9 % at d 128,
   -- 0.4 % fewer at d 256, within noise. For who asks.
   { "P", { 0, 1, 2 }, "the warpgroups that compute take turns 1 = in starting their products, 2 = in their softmax: one's products run "
     .. "beside the other's softmax", { 0, 1 } },
-  -- L = 2 against the best without (H200, bf16, full, N = 4096): 7 % fewer clocks at d 64 and 96, 9 % at d 128, 4 % at d 192, 1 % at
-  -- d 256. A tile that outgrows costs its S twice, so scores that rise with every tile would lose what others gain; and where most
-  -- tiles are the first of their rows or masked (causal, N up to 1024) there is nothing to gain. bench/results/h200-ws-max.tsv.
+  -- L = 2 against the best without (H200, bf16, full, N = 4096): 11 % fewer clocks at d 64, 13 % at d 96 and 128, 5 % at d 192, 2 % at
+  -- d 256. A tile that outgrows costs its S twice, so scores that rise with every tile would lose what others gain; masked tiles seek
+  -- theirs. bench/results/h200-ws-max.tsv.
   { "L", { 0, 1, 2 }, "O and l are scaled down 0 = with every tile, 1 = when a maximum has outgrown the last by 2^8, 2 = when sums of "
     .. "weights show that: no maximum is sought until then" },
   { "Z", { 1, 2, 4, 8, 16, 64 }, "heads whose tiles of Q start together, the longest first" },
@@ -149,10 +150,10 @@ ws.constraints = {
   { function(c, p) return p.causal or c.Z == 1 end, "tiles of Q differ in length only under a causal mask" },
 }
 
--- What a row of Q takes by the best config of each Br, where tiles are many (H200, N = 4096, full, L = 0 and 1).
+-- What a row of Q takes by the best config of each Br, where tiles are many (H200, N = 4096, full).
 local function row_time(Br, d)
   if Br < 192 then return Br == 64 and 1.5 or 1 end
-  return d <= 96 and 0.88 or d <= 128 and 0.98 or math.huge -- wider heads leave it no room
+  return d <= 96 and 0.88 or d <= 128 and 1.04 or math.huge -- wider heads leave it no room
 end
 
 -- The Br that is through soonest: all SMs take rounds of tiles, and the last round is as long as any. nil for the few
@@ -172,14 +173,13 @@ end
 ws.defaults = {}
 for _, row in ipairs {
   { 128, 128, 2, 1, 1, 0, most = 64 }, { 64, 128, 2, 1, 0, 0, most = 64 },
-  { 128, 128, 2, 2, 0, 0, most = 96 }, { 128, 128, 2, 2, 0, 2, most = 128 }, { 64, 128, 2, 2, 0, 0, most = 128 },
-  { 64, 112, 2, 2, 0, 1, most = 192 }, { 64, 80, 2, 2, 0, 1, most = 256 },
-  { 192, 128, 2, 1, 0, 2 }, -- d up to 64
-  { 192, 112, 2, 2, 0, 2 }, -- d up to 96: 11 % faster there than the next on an H200
-  { 192, 80, 2, 2, 0, 2 }, -- d up to 128
-  { 128, 112, 1, 2, 0, 2 }, -- d up to 192; with P = 1 causal kernels spill
-  { 128, 80, 1, 2, 1, 1 }, -- d up to 256
-  { 128, 64, 1, 2, 1, 1 }, { 64, 64, 1, 2, 0, 1 },
+  { 128, 128, 2, 1, 0, 0, most = 96 }, { 64, 128, 2, 2, 0, 2, most = 128 },
+  { 64, 112, 2, 2, 0, 2, most = 192 }, { 64, 80, 1, 2, 0, 2, most = 256 },
+  { 192, 128, 2, 1, 1, 2 }, -- d up to 64
+  { 192, 112, 2, 1, 1, 2 }, -- d up to 96
+  { 128, 128, 2, 2, 0, 2 }, -- d up to 128
+  { 128, 80, 2, 2, 0, 2 }, -- d up to 192
+  { 128, 64, 1, 2, 0, 2 }, { 64, 64, 1, 2, 0, 1 }, -- d up to 256
 } do
   for _, Z in ipairs { 8, 1 } do
     ws.defaults[#ws.defaults + 1] = { Br = row[1], Bc = row[2], s = 2, q = row[3], Q = 0, I = row[4], P = row[5], L = row[6],

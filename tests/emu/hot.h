@@ -192,8 +192,7 @@ typedef struct emu_hot {
   void (*signal_fence)(void);
   void (*signal_arrive)(uint32_t at, int32_t bytes, uintptr_t pc);
   int (*signal_passed)(uint32_t at, uint32_t parity, uintptr_t pc);
-  /* x >= 0: whether one of the threads that meet brings anything but 0; -1 asks nothing. */
-  int (*named)(int name, int threads, int waits, int x, uintptr_t pc);
+  void (*named)(int name, int threads, int waits, uintptr_t pc);
   void (*own_registers)(int count, int more, uintptr_t pc);
   /* Boxes of tensor maps; `signal` is of a copy to shared memory alone. */
   void (*box_load)(uint32_t to, const void *map, const int32_t at[4], uint32_t signal, uintptr_t pc);

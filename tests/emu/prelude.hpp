@@ -125,7 +125,7 @@ EMU_CALL void emu_barrier_init(unsigned at, int count);
 void emu_barrier_init_fence(void);
 EMU_CALL void emu_barrier_arrive(unsigned at, int bytes);
 EMU_CALL int emu_barrier_passed(unsigned at, unsigned parity);
-EMU_CALL int emu_named(int name, int threads, int waits, int x);
+EMU_CALL void emu_named(int name, int threads, int waits);
 EMU_CALL void emu_registers(int count, int more);
 EMU_CALL void emu_copy_box(unsigned to, const void *map, unsigned long long low, unsigned long long high,
                            unsigned barrier);
@@ -376,15 +376,11 @@ TWIN void stmatrix(unsigned row, unsigned x0, unsigned x1, unsigned x2, unsigned
 }
 TWIN void named_sync(int name, int threads)
 {
-  emu_named(name, threads, 1, -1);
-}
-TWIN bool named_any(int name, int threads, bool x)
-{
-  return emu_named(name, threads, 1, x);
+  emu_named(name, threads, 1);
 }
 TWIN void named_arrive(int name, int threads)
 {
-  emu_named(name, threads, 0, -1);
+  emu_named(name, threads, 0);
 }
 template <int count>
 TWIN void registers_more()

@@ -29,7 +29,6 @@ typedef struct emu_signal {
 
 typedef struct emu_name {
   int threads, come;
-  bool asks, brought, any; /* what is asked in this phase, brought so far; the answer of the last one */
   emu_clock gathered;
 } emu_name;
 
@@ -110,7 +109,7 @@ void emu_signals_init(uint32_t at, int32_t count, uintptr_t pc);
 void emu_signals_fence(void);
 void emu_signals_arrive(uint32_t at, int32_t bytes, uintptr_t pc);
 int emu_signals_passed(uint32_t at, uint32_t parity, uintptr_t pc);
-int emu_signals_named(int name, int threads, int waits, int x, uintptr_t pc);
+void emu_signals_named(int name, int threads, int waits, uintptr_t pc);
 void emu_signals_registers(int count, int more, uintptr_t pc);
 /* The barrier at an address; NULL, and a finding, if there is none or the thread does not know of it. */
 emu_signal *emu_signals_at(uint32_t at, uintptr_t pc);

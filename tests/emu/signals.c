@@ -139,7 +139,7 @@ int emu_signals_passed(uint32_t at, uint32_t parity, uintptr_t pc)
 
 /* ---- named barriers ---- */
 
-int emu_signals_named(int name, int threads, int waits, int x, uintptr_t pc)
+void emu_signals_named(int name, int threads, int waits, uintptr_t pc)
 {
   emu_thread *t = emu_now->self;
   emu_block *b = t->home;
@@ -152,11 +152,7 @@ int emu_signals_named(int name, int threads, int waits, int x, uintptr_t pc)
   emu_name *n = &b->side->name[name];
   if (n->come && n->threads != threads)
     emu_findings_misuse("others wait at this barrier for another number of threads", pc);
-  if (n->come && n->asks != (x >= 0))
-    emu_findings_misuse("some ask at this barrier what others bring, and some only meet", pc);
   n->threads = threads;
-  n->asks = x >= 0;
-  n->brought = n->brought || x > 0;
   n->come++;
   emu_clocks_release(t, &n->gathered);
   emu_boxes_pass(b);
@@ -172,13 +168,10 @@ int emu_signals_named(int name, int threads, int waits, int x, uintptr_t pc)
         emu_grid_resume(&b->thread[i]);
       }
     n->come = 0;
-    n->any = n->brought; /* stays until all have come again, so until all have read it */
-    n->brought = false;
     emu_clocks_clear(b->side, &n->gathered);
   }
   if (waits)
     emu_grid_leave();
-  return n->any;
 }
 
 /* ---- registers ---- */

@@ -283,10 +283,10 @@ int emu_barrier_passed(uint32_t at, uint32_t parity)
   return emu_hot_state->signal_passed(at, parity, PC);
 }
 
-int emu_named(int name, int threads, int waits, int x);
-int emu_named(int name, int threads, int waits, int x)
+void emu_named(int name, int threads, int waits);
+void emu_named(int name, int threads, int waits)
 {
-  return emu_hot_state->named(name, threads, waits, x, PC);
+  emu_hot_state->named(name, threads, waits, PC);
 }
 
 void emu_registers(int count, int more);

@@ -232,7 +232,7 @@ struct rowvec {
   float at[R];
 };
 
-#line 211 "templates/lib/softmax.cuh"
+#line 223 "templates/lib/softmax.cuh"
 //: store_rowvec -- one number a row to device memory, written by the first lane of the row
 __device__ __forceinline__ void store_rowvec(const rowvec &v, float *to, i32 i0, i32 n)
 {
@@ -330,7 +330,7 @@ __device__ __forceinline__ outputs load_sums(const sums_at &from, i32 i0, i32 n)
   return O;
 }
 
-#line 201 "templates/lib/softmax.cuh"
+#line 213 "templates/lib/softmax.cuh"
 //: load_rowvec -- one number a row from device memory, read by every lane of the row; 0 beyond n rows
 __device__ __forceinline__ rowvec load_rowvec(const float *from, i32 i0, i32 n)
 {
@@ -469,7 +469,7 @@ __device__ __forceinline__ void exp2_rows(scores &S, const rowvec &m, float c)
   }
 }
 
-#line 147 "templates/lib/softmax.cuh"
+#line 159 "templates/lib/softmax.cuh"
 //: row_total -- the sum over all X lanes of a row
 __device__ __forceinline__ rowvec row_total(const rowvec &l)
 {
@@ -482,7 +482,7 @@ __device__ __forceinline__ rowvec row_total(const rowvec &l)
   return v;
 }
 
-#line 134 "templates/lib/softmax.cuh"
+#line 146 "templates/lib/softmax.cuh"
 //: row_sum -- rowsum(P) over this thread's own columns. A tile is summed by itself before it is added to l:
 // beside one large P, many small ones would be lost one by one.
 __device__ __forceinline__ rowvec row_sum(const scores &P)
@@ -507,7 +507,7 @@ __device__ __forceinline__ rowvec row_larger(const rowvec &x, const rowvec &y)
   return v;
 }
 
-#line 159 "templates/lib/softmax.cuh"
+#line 171 "templates/lib/softmax.cuh"
 //: decay -- 2^(c (m_old - m_new)): what was gathered under an old maximum, seen from the new one. The difference
 // comes first: it makes exactly 1 where m did not grow. A multiply-add of c m_old and c m_new does not, and its
 // rounding error, always of one sign, would count again with every tile.
@@ -520,7 +520,7 @@ __device__ __forceinline__ rowvec decay(const rowvec &m_old, const rowvec &m_new
   return v;
 }
 
-#line 191 "templates/lib/softmax.cuh"
+#line 203 "templates/lib/softmax.cuh"
 //: plus -- elementwise sum
 __device__ __forceinline__ rowvec plus(const rowvec &x, const rowvec &y)
 {
@@ -531,7 +531,7 @@ __device__ __forceinline__ rowvec plus(const rowvec &x, const rowvec &y)
   return v;
 }
 
-#line 181 "templates/lib/softmax.cuh"
+#line 193 "templates/lib/softmax.cuh"
 //: times -- elementwise product
 __device__ __forceinline__ rowvec times(const rowvec &x, const rowvec &y)
 {
@@ -555,7 +555,7 @@ __device__ __forceinline__ void scale_rows(outputs &O, const rowvec &f)
         O.at[r][e].at[u] *= f.at[r];
 }
 
-#line 124 "templates/lib/softmax.cuh"
+#line 136 "templates/lib/softmax.cuh"
 //: scale_scores -- P = diag(f) P
 __device__ __forceinline__ void scale_scores(scores &P, const rowvec &f)
 {
@@ -626,7 +626,7 @@ __device__ __forceinline__ float inverse(float l)
   return l == 0.f ? 0.f : 1.f / l;
 }
 
-#line 171 "templates/lib/softmax.cuh"
+#line 183 "templates/lib/softmax.cuh"
 //: row_inverse -- 1 / l for each row
 __device__ __forceinline__ rowvec row_inverse(const rowvec &l)
 {
@@ -654,7 +654,7 @@ __device__ __forceinline__ float finish(float m, float l, float c)
   return l == 0.f ? -minus_inf() : (c * m + lg2(l)) * ln2;
 }
 
-#line 220 "templates/lib/softmax.cuh"
+#line 232 "templates/lib/softmax.cuh"
 //: row_finish -- the LSE of each row
 __device__ __forceinline__ rowvec row_finish(const rowvec &m, const rowvec &l, float c)
 {

@@ -293,7 +293,7 @@ struct rowvec {
   float at[R];
 };
 
-#line 124 "templates/lib/softmax.cuh"
+#line 136 "templates/lib/softmax.cuh"
 //: scale_scores -- P = diag(f) P
 __device__ __forceinline__ void scale_scores(scores &P, const rowvec &f)
 {
@@ -478,7 +478,7 @@ __device__ __forceinline__ void exp2_rows(scores &S, const rowvec &m, float c)
   }
 }
 
-#line 191 "templates/lib/softmax.cuh"
+#line 203 "templates/lib/softmax.cuh"
 //: plus -- elementwise sum
 __device__ __forceinline__ rowvec plus(const rowvec &x, const rowvec &y)
 {
@@ -489,7 +489,7 @@ __device__ __forceinline__ rowvec plus(const rowvec &x, const rowvec &y)
   return v;
 }
 
-#line 134 "templates/lib/softmax.cuh"
+#line 146 "templates/lib/softmax.cuh"
 //: row_sum -- rowsum(P) over this thread's own columns. A tile is summed by itself before it is added to l:
 // beside one large P, many small ones would be lost one by one.
 __device__ __forceinline__ rowvec row_sum(const scores &P)
@@ -522,7 +522,7 @@ __device__ __forceinline__ float inverse(float l)
   return l == 0.f ? 0.f : 1.f / l;
 }
 
-#line 171 "templates/lib/softmax.cuh"
+#line 183 "templates/lib/softmax.cuh"
 //: row_inverse -- 1 / l for each row
 __device__ __forceinline__ rowvec row_inverse(const rowvec &l)
 {
@@ -533,7 +533,7 @@ __device__ __forceinline__ rowvec row_inverse(const rowvec &l)
   return v;
 }
 
-#line 211 "templates/lib/softmax.cuh"
+#line 223 "templates/lib/softmax.cuh"
 //: store_rowvec -- one number a row to device memory, written by the first lane of the row
 __device__ __forceinline__ void store_rowvec(const rowvec &v, float *to, i32 i0, i32 n)
 {
@@ -560,7 +560,7 @@ __device__ __forceinline__ float finish(float m, float l, float c)
   return l == 0.f ? -minus_inf() : (c * m + lg2(l)) * ln2;
 }
 
-#line 220 "templates/lib/softmax.cuh"
+#line 232 "templates/lib/softmax.cuh"
 //: row_finish -- the LSE of each row
 __device__ __forceinline__ rowvec row_finish(const rowvec &m, const rowvec &l, float c)
 {

@@ -1,0 +1,159 @@
+// ring.cuh -- how the warpgroups of a block work together: where tiles lie in shared memory, the barriers of their rings,
+// copies, and the order in which warpgroups take their turns. The first warpgroup copies, the others compute: each owns 64
+// rows of Q, a warp of it 16. A tile lies in shared memory as one box after another, each of 64 columns (128 bytes) and all
+// rows; within a box the 16-byte chunks of a row are permuted by the row's number modulo 8 (the 128-byte swizzle, which
+// copies write and products read).
+
+//: box_bytes -- of one box of a tile
+template <i32 rows_> constexpr i32 box_bytes = 128 * rows_;
+
+//: Q_place -- 64 rows of Q, later of O; x counts the warpgroups of all slots
+__device__ __forceinline__ u32 Q_place(i32 x)
+{
+  return shared_address(shared_memory()) + x * (Q_boxes * box_bytes<64>);
+}
+
+//: K_place
+__device__ __forceinline__ u32 K_place(i32 slot)
+{
+  return shared_address(shared_memory()) + at_K + slot * (boxes * box_bytes<Bc>);
+}
+
+//: V_place
+__device__ __forceinline__ u32 V_place(i32 slot)
+{
+  return shared_address(shared_memory()) + at_V + slot * (V_boxes * box_bytes<Bc>);
+}
+
+//: P_place -- where a warpgroup lays its rows of P
+__device__ __forceinline__ u32 P_place(i32 me)
+{
+  return shared_address(shared_memory()) + at_P + me * (P_boxes * box_bytes<64>);
+}
+
+//: barrier_at -- where a barrier lies
+__device__ __forceinline__ u32 barrier_at(i32 which)
+{
+  return shared_address(shared_memory()) + at_signals + 8 * which;
+}
+
+//: turn_place -- where it stands which tile the rows in a place of Q are of
+__device__ __forceinline__ u32 turn_place(i32 x)
+{
+  return shared_address(shared_memory()) + at_turns + 8 * x;
+}
+
+//: put_turn -- tells it; behind the last there is head -1
+__device__ __forceinline__ void put_turn(i32 x, const turn &my)
+{
+  put4(turn_place(x), my.head);
+  put4(turn_place(x) + 4, my.i0);
+}
+
+//: get_turn -- the first lane, which later says that its warp is done here, reads for all
+__device__ __forceinline__ turn get_turn(i32 x)
+{
+  turn my = {0, 0};
+  if (thread_id() % 32 == 0)
+    my = {i32(get4(turn_place(x))), i32(get4(turn_place(x) + 4))};
+  return {shfl_first(my.head), shfl_first(my.i0)};
+}
+
+//: set_up -- one thread prepares the barriers. A copy arrives once; who has read it, with each of its warps
+__device__ __forceinline__ void set_up()
+{
+  if (thread_id() == 0) {
+    for (i32 x = 0; x < signals; x++)
+      barrier_init(barrier_at(x), x < Q_free ? 1 : x < K_free ? 4 : 4 * consumers);
+    barrier_init_fence();
+  }
+  block_sync();
+}
+
+//: step_of -- where the n-th tile of a ring lies, and the parity of the phase in which it does
+template <i32 slots> struct step_of {
+  i32 slot;
+  u32 parity;
+  __device__ __forceinline__ explicit step_of(i32 n) : slot(u32(n) % slots), parity(u32(n) / slots % 2) {}
+};
+
+//: wait
+__device__ __forceinline__ void wait(i32 which, u32 parity)
+{
+  while (!barrier_passed(barrier_at(which), parity)) {
+  }
+}
+
+//: release -- this warp has read it
+__device__ __forceinline__ void release(i32 which)
+{
+  if (thread_id() % 32 == 0)
+    barrier_arrive(barrier_at(which));
+}
+
+//: pass_by -- the n-th tile of K and V, of which the rows of this warpgroup see no key
+__device__ __forceinline__ void pass_by(i32 n)
+{
+  const step_of<stages> at(n);
+  wait(K_full + at.slot, at.parity);
+  release(K_free + at.slot);
+  wait(V_full + at.slot, at.parity);
+  release(V_free + at.slot);
+}
+
+//: own_group -- which of the warpgroups that compute this one is. What is made of it is the same for a whole warp, and
+// computed once for it, not by each thread
+__device__ __forceinline__ i32 own_group()
+{
+  return shfl_first(warp_of() / 4 - 1);
+}
+
+//: first_turn -- the last warpgroup gives the first one the word
+__device__ __forceinline__ void first_turn(i32 me)
+{
+  if (me == consumers - 1)
+    named_arrive(1, 256);
+}
+
+//: take_turn -- until the warpgroup before has given this one the word
+__device__ __forceinline__ void take_turn(i32 me)
+{
+  named_sync(1 + me, 256);
+}
+
+//: pass_turn -- to the next warpgroup
+__device__ __forceinline__ void pass_turn(i32 me)
+{
+  named_arrive(me == consumers - 1 ? 1 : me + 2, 256);
+}
+
+//: copy_tile -- all boxes of a tile: `rows_` rows from `row` on
+template <i32 boxes_, i32 rows_>
+% if slices > 1 then
+__device__ __forceinline__ void copy_tile(u32 to, const tensor_map &from, i32 row, i32 head, i32 batch, i32 full,
+                                          i32 column = 0)
+% else
+__device__ __forceinline__ void copy_tile(u32 to, const tensor_map &from, i32 row, i32 head, i32 batch, i32 full)
+% end
+{
+  barrier_expect(barrier_at(full), boxes_ * box_bytes<rows_>);
+#pragma unroll
+  for (i32 x = 0; x < boxes_; x++)
+    copy_box(to + x * box_bytes<rows_>, from, $(slices > 1 and "column + " or "")64 * x, row, head, batch, barrier_at(full));
+}
+
+//: copy_K -- the n-th tile of K, when its place is free
+__device__ __forceinline__ void copy_K(const tensor_map &K_map, i32 n, i32 j0, const heads &at)
+{
+  const step_of<stages> K(n);
+  wait(K_free + K.slot, K.parity ^ 1);
+  copy_tile<boxes, Bc>(K_place(K.slot), K_map, j0, at.hk, at.b, K_full + K.slot);
+}
+
+//: copy_V -- the n-th tile of V, when its place is free
+__device__ __forceinline__ void copy_V(const tensor_map &V_map, i32 n, i32 j0, const heads &at)
+{
+  const step_of<stages> V(n);
+  wait(V_free + V.slot, V.parity ^ 1);
+  copy_tile<V_boxes, Bc>(V_place(V.slot), V_map, j0, at.hk, at.b, V_full + V.slot$(slices > 1 and ", at.v0" or ""));
+}
