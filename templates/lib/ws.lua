@@ -133,7 +133,7 @@ function ws.slack(c, p, visits)
   if c.q == 1 then x = x + 0.03 end
   if c.s == 1 then x = x + 0.145 end
   if c.Br == 64 then x = x + 0.34 end
-  if c.L == 2 then x = x - (small and 0.08 or p.dv <= 128 and 0.14 or 0.05) end
+  if c.L == 2 then x = x - (small and 0.125 or p.dv <= 128 and 0.19 or 0.06) end
   if p.causal and (c.Z == 1 or c.Z == 64) then x = x + 0.02 end
   return 2.718281828459045 ^ x
 end
