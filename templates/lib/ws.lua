@@ -127,7 +127,7 @@ function ws.slack(c, p, visits)
   if not small and c.Br == 192 then x = x - 0.06 end
   if not small and c.L == 1 then x = x - 0.03 end
   if c.Q == 1 then x = x + (small and 0.02 or -0.025) end
-  if c.I == 0 then x = x + 0.08 end
+  if c.I == 0 then x = x + (small and c.Br == 192 and c.L == 2 and -0.03 or 0.08) end
   if c.I == 2 then x = x + (small and 0.03 or -0.04) end
   if c.P == 0 then x = x + (small and -0.02 or -0.05) end
   if c.q == 1 then x = x + 0.03 end
