@@ -49,13 +49,17 @@ fat_status fat_anchors_dtype(const char *argument, fat_dtype dtype, const fat_gp
                            gpu->sm);
   if (arch->dtypes >> dtype & 1u)
     return FAT_OK;
+  if (err == NULL) /* nobody asks what there is */
+    return FAT_E_INPUT;
   fat_text allowed = {0};
   for (int i = 0; i < FAT_DTYPE_COUNT; i++)
     if (arch->dtypes >> i & 1u)
       fat_text_format(&allowed, "%s%s", allowed.length ? ", " : "", fat_dtypes[i].name);
-  fat_status status = fat_status_fail(
-      err, FAT_E_INPUT, "%s: the %s (sm_%d) cannot compute in %s: %s; it has %s", argument, gpu->name,
-      gpu->sm, fat_dtypes[dtype].name, dtype_facts[dtype].why, fat_text_get(&allowed));
+  fat_status status = fat_text_status(&allowed, err);
+  if (status == FAT_OK)
+    status = fat_status_fail(err, FAT_E_INPUT, "%s: the %s (sm_%d) cannot compute in %s: %s; it has %s",
+                             argument, gpu->name, gpu->sm, fat_dtypes[dtype].name, dtype_facts[dtype].why,
+                             fat_text_get(&allowed));
   fat_text_free(&allowed);
   return status;
 }
