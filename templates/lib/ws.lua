@@ -27,9 +27,9 @@ ws.tunables = {
   -- 0.4 % fewer at d 256, within noise. For who asks.
   { "P", { 0, 1, 2 }, "the warpgroups that compute take turns 1 = in starting their products, 2 = in their softmax: one's products run "
     .. "beside the other's softmax", { 0, 1 } },
-  -- L = 2 against the best without (H200, bf16, full, N = 4096): 11 % fewer clocks at d 64, 13 % at d 96 and 128, 5 % at d 192, 2 % at
-  -- d 256. A tile that outgrows costs its S twice, so scores that rise with every tile would lose what others gain; masked tiles seek
-  -- theirs. bench/results/h200-ws-max.tsv.
+  -- L = 2 against the best without (H200, bf16, full, N = 4096): 11 % fewer clocks at d 64, 13 % at d 96 and 128, 5 % at d 192, none
+  -- at d 256. A tile that outgrows costs its S twice, so scores that rise with every tile would lose what others gain; masked tiles
+  -- seek their maxima. bench/results/h200-ws-max.tsv.
   { "L", { 0, 1, 2 }, "O and l are scaled down 0 = with every tile, 1 = when a maximum has outgrown the last by 2^8, 2 = when sums of "
     .. "weights show that: no maximum is sought until then" },
   { "Z", { 1, 2, 4, 8, 16, 64 }, "heads whose tiles of Q start together, the longest first" },
