@@ -301,9 +301,9 @@ function engine.render(kernel_name, facts, config)
   local function entry(name)
     return (name == kernel.name and name or kernel.name .. "_" .. name) .. "_0000000000000000"
   end
-  local words = { entry = entry, sm = g.sm, causal = p.causal, scored = p.scored }
+  local words = { entry = entry, sm = g.sm, has = p.has, uneven = p.uneven, call_members = p.members,
+    call_bytes = p.call_bytes }
   for name, value in pairs(kernel.words(c, p, g)) do words[name] = value end
-  for name, value in pairs(c) do words[name] = value end
   local lines = assemble(kernel, words, g.sm, kernel.constants(c, p))
   local recipe = kernel.recipe(c, p, g, entry)
   if type(recipe) ~= "string" then fail("template", "%s: recipe gives no text", kernel.path) end
@@ -311,6 +311,7 @@ function engine.render(kernel_name, facts, config)
 end
 
 engine.fail = fail
+engine.visits = host.visits
 engine.space = load_lua(read "generator/space.lua", "generator/space.lua")(engine)
 
 -- What script.c may call: every argument and result is text.

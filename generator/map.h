@@ -6,7 +6,7 @@
 #ifndef FAT_MAP_H
 #define FAT_MAP_H
 
-#include "../templates/lib/args.h"
+#include "call_old.h"
 #include "cuda_abi.h"
 #include "problem.h"
 #include "recipe.h"

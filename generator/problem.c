@@ -3,6 +3,7 @@
  * The grammar is two tables: one row per size (b h q k d) and one per feature, each in the order of the
  * text. Reading takes the words between '-' against these rows, printing walks the same rows. */
 #include "problem.h"
+#include "sees.h"
 #include "text.h"
 #include <inttypes.h>
 #include <stdarg.h>
@@ -31,32 +32,63 @@ static const struct size_row {
     {'d', 'v', true, "'d' and the head dimension, as in d128, or d192v128 with another one for V"},
 };
 
+/* What the numbers behind a feature's name are. */
+typedef enum numbers { NONE, ONE, TWO, BLOCK, HASH } numbers;
+
 static const struct feature_row {
   const char *name;
-  int numbers;    /* 0, 1 or 2 behind the name; a hash is one number of 16 hexadecimal digits */
+  numbers numbers;
   char separator; /* between two numbers */
-  bool hash;
   uint64_t least; /* of each number */
   const char *form;
 } features[FAT_FEATURE_COUNT] = {
     /* ORDER FEATURE */
-    {"causal", 0, 0, false, 0, "causal"},
-    {"causaltl", 0, 0, false, 0, "causaltl"},
-    {"w", 2, '.', false, 0, "wL.R, as in w1024.0"},
-    {"chunk", 1, 0, false, 1, "chunkN, as in chunk8192"},
-    {"varlen", 0, 0, false, 0, "varlen"},
-    {"paged", 1, 0, false, 1, "pagedN, as in paged16"},
-    {"bs", 2, 'x', false, 1, "bsRxC, as in bs128x128"},
-    {"bias", 0, 0, false, 0, "bias"},
-    {"alibi", 0, 0, false, 0, "alibi"},
-    {"softcap", 0, 0, false, 0, "softcap"},
-    {"sink", 0, 0, false, 0, "sink"},
-    {"mod", 1, 0, true, 0, "mod and 16 hexadecimal digits in lower case"},
-    {"drop", 0, 0, false, 0, "drop"},
-    {"det", 0, 0, false, 0, "det"},
-    {"split", 1, 0, false, 1, "splitN, as in split8"},
-    {"partial", 0, 0, false, 0, "partial"},
+    {"causal", NONE, 0, 0, "causal"},
+    {"causaltl", NONE, 0, 0, "causaltl"},
+    {"w", TWO, '.', 0, "wL.R, as in w1024.0 or, with x for all, wx.64"},
+    {"chunk", ONE, 0, 1, "chunkN, as in chunk8192"},
+    {"varlen", NONE, 0, 0, "varlen"},
+    {"paged", ONE, 0, 1, "pagedN, as in paged16"},
+    {"used", NONE, 0, 0, "used"},
+    {"prefix", NONE, 0, 0, "prefix"},
+    {"iv", NONE, 0, 0, "iv"},
+    {"lpad", NONE, 0, 0, "lpad"},
+    {"bs", BLOCK, 'x', 1, "bsRxC, as in bs128x128"},
+    {"mask", NONE, 0, 0, "mask"},
+    {"mask", HASH, 0, 0, "mask and 16 hexadecimal digits in lower case"},
+    {"bias", NONE, 0, 0, "bias"},
+    {"alibi", NONE, 0, 0, "alibi"},
+    {"softcap", NONE, 0, 0, "softcap"},
+    {"sink", NONE, 0, 0, "sink"},
+    {"mod", HASH, 0, 0, "mod and 16 hexadecimal digits in lower case"},
+    {"drop", NONE, 0, 0, "drop"},
+    {"dbias", NONE, 0, 0, "dbias"},
+    {"dsink", NONE, 0, 0, "dsink"},
+    {"dlse", NONE, 0, 0, "dlse"},
+    {"det", NONE, 0, 0, "det"},
+    {"split", ONE, 0, 1, "splitN, as in split8"},
+    {"partial", NONE, 0, 0, "partial"},
+    {"append", NONE, 0, 0, "append"},
+    {"rope", NONE, 0, 0, "rope"},
+    {"ropei", NONE, 0, 0, "ropei"},
 };
+
+/* Pairs that exclude each other, and features that mean nothing without another. */
+static const struct rule {
+  fat_feature one, other;
+  bool excludes;
+} rules[] = {
+    {FAT_CAUSAL, FAT_CAUSAL_TL, true}, {FAT_ROPE, FAT_ROPE_I, true},  {FAT_DBIAS, FAT_BIAS, false},
+    {FAT_DSINK, FAT_SINK, false},      {FAT_ROPE, FAT_APPEND, false}, {FAT_ROPE_I, FAT_APPEND, false},
+};
+
+/* Words of backward texts alone. */
+static const fat_feature backward_alone[] = {FAT_DBIAS, FAT_DSINK, FAT_DLSE, FAT_DET};
+
+static int count_of(numbers n)
+{
+  return n == NONE ? 0 : n == TWO || n == BLOCK ? 2 : 1;
+}
 
 /* Where reading stands: a word runs from `word` to `end`, which is '-' or the closing zero. */
 typedef struct cursor {
@@ -147,6 +179,19 @@ static fat_status size_word(const cursor *c, const struct size_row *row, uint64_
   return FAT_OK;
 }
 
+/* One number of a feature; those of a window may be x. */
+static fat_status feature_number(const cursor *c, int f, const char **at, uint64_t *value)
+{
+  if (features[f].numbers == HASH)
+    return hash(c, at, features[f].form, value);
+  if (f == FAT_WINDOW && **at == 'x') {
+    ++*at;
+    *value = (uint64_t)FAT_PROBLEM_ALL;
+    return FAT_OK;
+  }
+  return number(c, at, features[f].form, value);
+}
+
 /* The feature whose name the word has: the whole word, or with numbers any that goes on with no letter. */
 static int find_feature(const cursor *c)
 {
@@ -154,8 +199,10 @@ static int find_feature(const cursor *c)
     size_t n = strlen(features[f].name);
     if (strncmp(c->copy, features[f].name, n) != 0)
       continue;
-    bool letter = (c->copy[n] >= 'a' && c->copy[n] <= 'z') || (c->copy[n] >= 'A' && c->copy[n] <= 'Z');
-    if (c->copy[n] == 0 || features[f].hash || (features[f].numbers > 0 && !letter))
+    char behind = c->copy[n];
+    bool letter = (behind >= 'a' && behind <= 'z') || (behind >= 'A' && behind <= 'Z');
+    bool all = f == FAT_WINDOW && behind == 'x' && (c->copy[n + 1] == '.' || c->copy[n + 1] == 0);
+    if (behind == 0 || features[f].numbers == HASH || (features[f].numbers != NONE && !letter) || all)
       return f;
   }
   return -1;
@@ -188,7 +235,13 @@ static fat_status unknown_feature(const cursor *c)
   return fail(c, *c->word == 0 ? "where a feature is expected: %s" : "is no feature: %s", list);
 }
 
-static fat_status feature_word(const cursor *c, fat_problem *p, int *last)
+/* Whether the numbers of a feature stand in a family text too. */
+static bool in_family(const struct feature_row *row)
+{
+  return row->numbers == HASH || row->numbers == BLOCK;
+}
+
+static fat_status feature_word(const cursor *c, bool family, fat_problem *p, int *last)
 {
   int f = find_feature(c);
   if (f < 0)
@@ -199,16 +252,38 @@ static fat_status feature_word(const cursor *c, fat_problem *p, int *last)
     return fail(c, "must stand before '%s'", features[*last].name);
   const struct feature_row *row = &features[f];
   const char *at = c->word + strlen(row->name);
-  for (int i = 0; i < row->numbers; i++) {
+  for (int i = 0; i < count_of(row->numbers); i++) {
+    p->arg[f][i] = row->least ? row->least : 1;
+    if (family && !in_family(row))
+      continue;
     if (i > 0 && *at++ != row->separator)
       return fail(c, "is not complete or has a wrong letter: expected %s", row->form);
-    FAT_TRY(row->hash ? hash(c, &at, row->form, &p->arg[f][i]) : number(c, &at, row->form, &p->arg[f][i]));
+    FAT_TRY(feature_number(c, f, &at, &p->arg[f][i]));
   }
   if (at != c->end)
     return fail(c, "has '%c' behind it: expected %s", *at, row->form);
   p->features |= 1u << f;
   *last = f;
   return FAT_OK;
+}
+
+/* One text for each mask: a window that ends at the diagonal is causal, one that reaches everything on the
+ * left adds nothing to that, and one that reaches everything is none. */
+static void settle_window(fat_problem *p, bool family)
+{
+  uint64_t *window = p->arg[FAT_WINDOW];
+  if (!fat_problem_has(p, FAT_WINDOW))
+    return;
+  if (fat_problem_has(p, FAT_CAUSAL) || (window[1] == 0 && !family)) {
+    p->features |= 1u << FAT_CAUSAL;
+    window[1] = 0;
+  }
+  const bool all_left = window[0] == (uint64_t)FAT_PROBLEM_ALL;
+  const bool all_right = window[1] == (uint64_t)FAT_PROBLEM_ALL || fat_problem_has(p, FAT_CAUSAL);
+  if (all_left && all_right) {
+    p->features &= ~(1u << FAT_WINDOW);
+    window[0] = window[1] = 0;
+  }
 }
 
 static fat_status op_and_dtype(cursor *c, fat_problem *p)
@@ -247,8 +322,9 @@ static fat_status parse(const char *text, bool family, fat_problem *out, fat_err
   }
   while (*c.end != 0) { /* a '-' with nothing behind it is an empty word, not the end */
     next(&c);
-    FAT_TRY(feature_word(&c, &p, &last));
+    FAT_TRY(feature_word(&c, family, &p, &last));
   }
+  settle_window(&p, family);
   p.b = (int64_t)size[SIZE_B][0];
   p.h = (int64_t)size[SIZE_H][0];
   p.hk = (int64_t)size[SIZE_H][1];
@@ -273,21 +349,38 @@ fat_status fat_problem_parse_family(const char *text, fat_problem *p, fat_error 
   return parse(text, true, p, err);
 }
 
+static fat_status check_rules(const fat_problem *p, fat_error *err)
+{
+  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+    const struct rule *r = &rules[i];
+    if (!fat_problem_has(p, r->one) || fat_problem_has(p, r->other) != r->excludes)
+      continue;
+    if (r->excludes)
+      return fat_status_fail(err, FAT_E_INPUT, "%s and %s exclude each other: give one of them",
+                             fat_problem_feature_form(r->one), fat_problem_feature_form(r->other));
+    return fat_status_fail(err, FAT_E_INPUT, "%s means nothing without %s: give both",
+                           fat_problem_feature_form(r->one), fat_problem_feature_form(r->other));
+  }
+  for (size_t i = 0; i < sizeof backward_alone / sizeof *backward_alone && p->op == FAT_FWD; i++)
+    if (fat_problem_has(p, backward_alone[i]))
+      return fat_status_fail(err, FAT_E_INPUT, "%s is a word of backward problems alone: leave it out",
+                             fat_problem_feature_form(backward_alone[i]));
+  return FAT_OK;
+}
+
 static fat_status check_features(const fat_problem *p, fat_error *err)
 {
   if (p->features >> FAT_FEATURE_COUNT != 0)
     return fat_status_fail(err, FAT_E_INPUT, "features is 0x%x: only the %d lowest bits have a meaning",
                            p->features, FAT_FEATURE_COUNT);
-  if (fat_problem_has(p, FAT_CAUSAL) && fat_problem_has(p, FAT_CAUSAL_TL))
-    return fat_status_fail(err, FAT_E_INPUT, "causal and causaltl exclude each other: give one of them");
   for (int f = 0; f < FAT_FEATURE_COUNT; f++)
-    for (int i = 0; i < features[f].numbers && fat_problem_has(p, (fat_feature)f); i++) {
-      uint64_t most = features[f].hash ? UINT64_MAX : (uint64_t)FAT_PROBLEM_SIZE_MAX;
+    for (int i = 0; i < count_of(features[f].numbers) && fat_problem_has(p, (fat_feature)f); i++) {
+      uint64_t most = features[f].numbers == HASH ? UINT64_MAX : (uint64_t)FAT_PROBLEM_SIZE_MAX;
       if (p->arg[f][i] < features[f].least || p->arg[f][i] > most)
         return fat_status_fail(err, FAT_E_INPUT, "%s has %" PRIu64 ": allowed are %" PRIu64 " to %" PRIu64,
                                features[f].name, p->arg[f][i], features[f].least, most);
     }
-  return FAT_OK;
+  return check_rules(p, err);
 }
 
 fat_status fat_problem_check(const fat_problem *p, fat_error *err)
@@ -353,10 +446,14 @@ static const char *print(const fat_problem *p, bool family, char buffer[FAT_PROB
     if (!fat_problem_has(p, (fat_feature)f))
       continue;
     add(buffer, &used, "-%s", features[f].name);
-    if (features[f].numbers > 0)
-      add(buffer, &used, features[f].hash ? "%016" PRIx64 : "%" PRIu64, p->arg[f][0]);
-    if (features[f].numbers > 1)
-      add(buffer, &used, "%c%" PRIu64, features[f].separator, p->arg[f][1]);
+    for (int i = 0; i < count_of(features[f].numbers) && (!family || in_family(&features[f])); i++) {
+      if (i > 0)
+        add(buffer, &used, "%c", features[f].separator);
+      if (f == FAT_WINDOW && p->arg[f][i] == (uint64_t)FAT_PROBLEM_ALL)
+        add(buffer, &used, "x");
+      else
+        add(buffer, &used, features[f].numbers == HASH ? "%016" PRIx64 : "%" PRIu64, p->arg[f][i]);
+    }
   }
   return buffer;
 }
@@ -376,11 +473,21 @@ const char *fat_problem_feature_name(fat_feature f)
   return (unsigned)f < FAT_FEATURE_COUNT ? features[f].name : "?";
 }
 
+const char *fat_problem_feature_form(fat_feature f)
+{
+  static const char *const hashes[] = {"maskHASH", "modHASH"};
+  return f == FAT_MASK_MOD ? hashes[0] : f == FAT_MOD ? hashes[1] : fat_problem_feature_name(f);
+}
+
+int fat_problem_feature_numbers(fat_feature f)
+{
+  return in_family(&features[f]) ? 0 : count_of(features[f].numbers);
+}
+
 double fat_problem_flops(const fat_problem *p)
 {
-  double forward = 2.0 * (double)p->b * (double)p->h * (double)p->q * (double)p->k * (double)(p->d + p->dv);
-  bool causal = fat_problem_has(p, FAT_CAUSAL) || fat_problem_has(p, FAT_CAUSAL_TL);
-  return forward * (causal ? 0.5 : 1) * (p->op == FAT_BWD ? 2.5 : 1);
+  double forward = 2.0 * (double)p->b * (double)p->h * fat_sees_pairs(p) * (double)(p->d + p->dv);
+  return forward * (p->op == FAT_BWD ? 2.5 : 1);
 }
 
 int fat_problem_dtype(const char *name)

@@ -4,7 +4,8 @@
  *   op  dtype  b  h (kN: KV heads)  q  k  d (vN: V's dim)  features...
  *
  * The text is the same on the command line, in the database, in tests, dumps, errors and logs. The half
- * that decides the code (op, dtype, d, features) is the family: `fwd-f16-d128-causal`. */
+ * that decides the code (op, dtype, d, names of features) is the family: `fwd-f16-d128-causal-w`. Sizes and
+ * the numbers of features (the window in `w1023.0`) are arguments of the kernel and never decide the code. */
 #ifndef FAT_PROBLEM_H
 #define FAT_PROBLEM_H
 
@@ -27,20 +28,32 @@ typedef enum fat_dtype {
 typedef enum fat_feature {
   FAT_CAUSAL,      /* causal: bottom-right aligned */
   FAT_CAUSAL_TL,   /* causaltl: top-left aligned; not together with causal */
-  FAT_WINDOW,      /* wL.R */
+  FAT_WINDOW,      /* wL.R: L keys to the left of the diagonal, R to the right; x: all */
   FAT_CHUNK,       /* chunkN */
   FAT_VARLEN,      /* varlen */
   FAT_PAGED,       /* pagedN */
+  FAT_USED,        /* used: lengths by batch */
+  FAT_PREFIX,      /* prefix */
+  FAT_INTERVAL,    /* iv: a key interval for each row */
+  FAT_LEFTPAD,     /* lpad */
   FAT_BLOCKSPARSE, /* bsRxC */
+  FAT_MASK,        /* mask: one byte for each pair */
+  FAT_MASK_MOD,    /* maskHASH: 16 hex digits of a mask expression, in arg[0] */
   FAT_BIAS,        /* bias */
   FAT_ALIBI,       /* alibi */
   FAT_SOFTCAP,     /* softcap */
   FAT_SINK,        /* sink */
   FAT_MOD,         /* modHASH: 16 hex digits of a score mod, in arg[0] */
   FAT_DROP,        /* drop */
-  FAT_DET,         /* det */
-  FAT_SPLIT,       /* splitN */
+  FAT_DBIAS,       /* dbias: the gradient of the bias too, as the next two: backward alone */
+  FAT_DSINK,       /* dsink */
+  FAT_DLSE,        /* dlse: a gradient of LSE comes in */
+  FAT_DET,         /* det: the same bits every time; backward alone */
+  FAT_SPLIT,       /* splitN: N keys for each split */
   FAT_PARTIAL,     /* partial */
+  FAT_APPEND,      /* append */
+  FAT_ROPE,        /* rope: halves of a row; not together with ropei */
+  FAT_ROPE_I,      /* ropei: interleaved */
   FAT_FEATURE_COUNT
 } fat_feature;
 
@@ -52,7 +65,7 @@ typedef struct fat_problem {
   int64_t q, k;                       /* rows of Q; rows of K and V */
   int32_t d, dv;                      /* head dimension of Q and K; of V and O */
   uint32_t features;                  /* bit 1u << fat_feature */
-  uint64_t arg[FAT_FEATURE_COUNT][2]; /* numbers of wL.R, chunkN, pagedN, bsRxC, modHASH, splitN */
+  uint64_t arg[FAT_FEATURE_COUNT][2]; /* numbers of wL.R, chunkN, pagedN, bsRxC, hashes, splitN */
 } fat_problem;
 
 enum {
@@ -61,7 +74,8 @@ enum {
   FAT_PROBLEM_DV_MAX = 512,  /* dv: beyond that multiples of the step up to this, */
   FAT_PROBLEM_DV_STEP = 128, /* made in two slices of columns */
 };
-#define FAT_PROBLEM_SIZE_MAX INT64_C(2147483647) /* b, h, q, k each; int32 inside a kernel */
+#define FAT_PROBLEM_SIZE_MAX INT64_C(2147483647)  /* b, h, q, k each; int32 inside a kernel */
+#define FAT_PROBLEM_ALL      FAT_PROBLEM_SIZE_MAX /* the x of a window: no key is too far away */
 
 typedef struct fat_dtype_info {
   const char *name;
@@ -73,10 +87,12 @@ extern const char *const fat_ops[FAT_OP_COUNT];
 
 /* Text to struct. Errors are FAT_E_INPUT with the position marked:
  *   problem 'fwd-f15-b1...': 'f15' at column 5 is no dtype: f16, bf16, f32, tf32, f32x3
- * Accepts what the grammar reads (`h16k16`) beside what is written (`h16`). Calls fat_problem_check. */
+ * Accepts what the grammar reads (`h16k16`, `w1023.0`) beside what is written (`h16`, `causal-w1023.0`).
+ * Calls fat_problem_check. */
 fat_status fat_problem_parse(const char *text, fat_problem *p, fat_error *err);
 
-/* The same for a family text: sizes are left at b = h = hk = q = k = 1. */
+/* The same for a family text: sizes are left at b = h = hk = q = k = 1, numbers of features at the least that
+ * they may be, and at 1 where that is 0. */
 fat_status fat_problem_parse_family(const char *text, fat_problem *p, fat_error *err);
 
 /* Ranges and combinations: d and dv, heads divisible, lengths not negative, features that exclude each
@@ -102,8 +118,15 @@ static inline int fat_problem_slices(const fat_problem *p)
 /* Name of one feature as it stands in the text, without numbers ("causal", "w", "chunk", ...). */
 const char *fat_problem_feature_name(fat_feature f);
 
-/* Floating-point operations by the field's convention: 2*b*h*q*k*(d+dv), half of it if causal, 2.5 times
- * that for the backward. It counts the algorithm, not what a kernel does on masked tiles. */
+/* The word that names a feature in a family: "mask" and the hash of a mask expression differ in it. */
+const char *fat_problem_feature_form(fat_feature f);
+
+/* How many numbers of a feature a kernel takes as arguments: of wL.R, chunkN, pagedN, splitN. A hash and the
+ * block of bsRxC decide the code instead, and stand in the family. */
+int fat_problem_feature_numbers(fat_feature f);
+
+/* Floating-point operations: 2 (d + dv) for each pair of a row and a key that it sees, 2.5 times that for the
+ * backward. It counts the algorithm, not what a kernel does on masked tiles. */
 double fat_problem_flops(const fat_problem *p);
 
 /* A dtype or op by name; -1 if there is none. */

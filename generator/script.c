@@ -7,6 +7,7 @@
 #include "script.h"
 #include "embed.h"
 #include "library.h"
+#include "sees.h"
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
@@ -113,10 +114,28 @@ static int host_protect_strings(lua_State *lua)
   return 0;
 }
 
+/* visits(problem, Br, Bc, group): the KV tiles that all tiles of Q visit, and the most that one of them does.
+ */
+static int host_visits(lua_State *lua)
+{
+  fat_problem p;
+  const char *text = luaL_checkstring(lua, 1);
+  const lua_Integer Br = luaL_checkinteger(lua, 2), Bc = luaL_checkinteger(lua, 3);
+  const lua_Integer group = luaL_checkinteger(lua, 4);
+  luaL_argcheck(lua, fat_problem_parse(text, &p, NULL) == FAT_OK, 1, "no problem");
+  luaL_argcheck(lua, Br > 0 && Bc > 0 && group > 0, 2, "tiles have rows");
+  lua_pushnumber(lua, fat_sees_tiles(&p, Br, Bc, group));
+  lua_pushinteger(lua, fat_sees_most_tiles(&p, Br, Bc, group));
+  return 2;
+}
+
 static void push_host(lua_State *lua)
 {
-  static const luaL_Reg functions[] = {
-      {"read", host_read}, {"names", host_names}, {"protect_strings", host_protect_strings}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"read", host_read},
+                                       {"names", host_names},
+                                       {"protect_strings", host_protect_strings},
+                                       {"visits", host_visits},
+                                       {NULL, NULL}};
   luaL_newlib(lua, functions);
 }
 

@@ -1,5 +1,7 @@
 /* space.c -- asks the engine for a kernel's space and reads its lines into structs. */
 #include "space.h"
+#include "sees.h"
+#include "tensors.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,15 +11,19 @@
 static void put_facts(const fat_problem *p, const fat_gpu *gpu, const fat_arch *arch, fat_text *out)
 {
   const int slices = fat_problem_slices(p);
-  fat_text_format(out, "p.op=%s\np.dtype=%s\n", fat_ops[p->op], fat_dtypes[p->dtype].name);
+  char text[FAT_PROBLEM_TEXT];
+  fat_text_format(out, "p.text=%s\np.op=%s\np.dtype=%s\n", fat_problem_print(p, text), fat_ops[p->op],
+                  fat_dtypes[p->dtype].name);
   fat_text_format(
       out, "p.b=%lld\np.h=%lld\np.hk=%lld\np.q=%lld\np.k=%lld\np.d=%d\np.dv=%d\np.slices=%d\np.feature_list=",
       (long long)p->b, (long long)p->h, (long long)p->hk, (long long)p->q, (long long)p->k, p->d,
       p->dv / slices, slices);
   for (int f = 0; f < FAT_FEATURE_COUNT; f++)
     if (fat_problem_has(p, f))
-      fat_text_format(out, "%s ", fat_problem_feature_name(f));
-  fat_text_format(out, "\ng.name=%s\ng.sm=%d\ng.sms=%d\ng.shared_block=%d\ng.shared_sm=%d\n", gpu->name,
+      fat_text_format(out, "%s ", fat_problem_feature_form(f));
+  fat_text_format(out, "\np.uneven=%d\n", fat_sees_uneven(p));
+  fat_tensors_facts(p, out);
+  fat_text_format(out, "g.name=%s\ng.sm=%d\ng.sms=%d\ng.shared_block=%d\ng.shared_sm=%d\n", gpu->name,
                   gpu->sm, gpu->sms, gpu->shared_block, gpu->shared_sm);
   fat_text_format(out, "g.shared_reserved=%d\ng.regs_sm=%d\ng.threads_sm=%d\n", arch->shared_reserved,
                   arch->regs_sm, arch->threads_sm);

@@ -13,17 +13,46 @@ local engine = ...
 local fail = engine.fail
 local space = {}
 
--- "key=value" lines -> the problem p and the GPU g, numbers as whole numbers, features as true or false.
+-- The members of the struct that a kernel takes, of "Q K LSE:row | w:2": C declarations, one a line.
+local function members(text)
+  local lines, numbers = {}, { w = { "L", "R" }, chunk = { "chunk" }, paged = { "page" }, split = { "split" } }
+  local function add(kind, name)
+    local last = lines[#lines]
+    if last and last[1] == kind then last[2] = last[2] .. ", " .. name else lines[#lines + 1] = { kind, name } end
+  end
+  for word in string.gmatch(text, "%S+") do
+    local name, mark = string.match(word, "^([^:]+):?(.*)$")
+    if name == "|" then
+      lines[#lines + 1] = { "i32", "b, h, hk; // batch, query heads, KV heads" }
+      lines[#lines + 1] = { "i32", "q, k;     // rows of Q and O; rows of K and V" }
+      lines[#lines + 1] = { "float", "scale;  // S = scale * Q K^T" }
+    elseif numbers[name] then
+      add("i32", table.concat(numbers[name], ", "))
+    else
+      add(mark == "row" and "row_tensor" or "tensor", name)
+    end
+  end
+  for i, line in ipairs(lines) do
+    lines[i] = line[1] .. " " .. line[2] .. (string.find(line[2], ";", 1, true) and "" or ";")
+  end
+  return lines
+end
+
+-- "key=value" lines -> the problem p and the GPU g, numbers as whole numbers. p.has holds its features by name;
+-- p.visits(Br, Bc, group) are the KV tiles of all tiles of Q, and the most of one.
 function space.facts(text)
-  local p, g = { causal = false, scored = false, features = {} }, {}
+  local p, g = { has = {}, features = {} }, {}
   for where, key, value in string.gmatch(text, "(%l)%.([%w_]+)=([^\n]*)\n") do
     local into = where == "p" and p or g
     into[key] = math.tointeger(tonumber(value)) or value
   end
   for feature in string.gmatch(p.feature_list or "", "%S+") do
     p.features[#p.features + 1] = feature
-    if feature == "causal" then p.causal = true end
+    p.has[feature] = true
   end
+  p.uneven = p.uneven == 1
+  p.members = members(p.call or "")
+  p.visits = function(Br, Bc, group) return engine.visits(p.text, Br, Bc, group) end
   return p, g
 end
 

@@ -2,7 +2,7 @@
 #ifndef FAT_CALL_H
 #define FAT_CALL_H
 
-#include "../templates/lib/args.h"
+#include "call_old.h"
 #include "fatune.h"
 #include "problem.h"
 

@@ -3,7 +3,7 @@
 #ifndef FAT_EMPTY_H
 #define FAT_EMPTY_H
 
-#include "../templates/lib/args.h"
+#include "call_old.h"
 #include "driver.h"
 #include "problem.h"
 

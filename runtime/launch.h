@@ -6,7 +6,7 @@
 #ifndef FAT_LAUNCH_H
 #define FAT_LAUNCH_H
 
-#include "../templates/lib/args.h"
+#include "call_old.h"
 #include "map.h"
 #include "module.h"
 #include "recipe.h"

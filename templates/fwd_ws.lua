@@ -20,7 +20,7 @@ return {
     local visits, row = simt.visits(c, p), p.d + p.dv
     local tiles = ceil_div(p.q, c.Br) * p.b * p.h * p.slices
     local blocks = math.min(tiles, g.sms) -- each does its share of the tiles, one after another
-    local share = p.causal and tiles / blocks or ceil_div(tiles, blocks)
+    local share = p.uneven and tiles / blocks or ceil_div(tiles, blocks)
     local Dp, Do = ceil_div(p.d, 16) * 16, ws.Do(p)
     local scores = share * visits * c.Br * c.Bc
     return {
@@ -38,9 +38,9 @@ return {
   end,
 
   recipe = function(c, p, g, entry)
-    return (p.causal and "workspace 4\nclear 0 4\n" or "") .. string.format(
+    return (p.uneven and "workspace 4\nclear 0 4\n" or "") .. string.format(
       "launch %s grid min(SMs,ceildiv(q,%d)*b*h%s) block %d shared %d args call%s mapQ(%d) mapK(%d) mapV(%d) mapO(16)\n",
-      entry "fwd_ws", c.Br, simt.slices(p), ws.threads(c), ws.shared(c, p), p.causal and " ws(0)" or "", 64, c.Bc,
+      entry "fwd_ws", c.Br, simt.slices(p), ws.threads(c), ws.shared(c, p), p.uneven and " ws(0)" or "", 64, c.Bc,
       c.Bc)
   end,
 }

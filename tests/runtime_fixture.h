@@ -16,7 +16,7 @@
 #include "reference.h"
 #include "source.h"
 #include "space.h"
-#include "../templates/lib/args.h"
+#include "call_old.h"
 
 #define ASKED  "fwd-f32-b2-h4k2-q33-k65-d64-causal"
 #define NEAR   "fwd-f32-b2-h4k2-q64-k64-d64-causal"

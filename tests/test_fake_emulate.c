@@ -8,7 +8,7 @@
 #include "fake/bench.h"
 #include "folder.h"
 #include "check.h"
-#include "args.h"
+#include "call_old.h"
 #include "map.h"
 
 static fake_bench b;

@@ -1,6 +1,6 @@
-// args.h -- what a kernel is called with: the one definition, for the kernels and for the host. Plain C.
-// A line `//: name -- meaning` opens a section; a render takes the sections that it uses.
-#pragma once
+// args.h -- what a kernel is called with. The host writes the same struct, from the same table
+// (generator/tensors.c); both check its size. A line `//: name -- meaning` opens a section; a render takes the
+// sections that it uses.
 
 //: i32
 typedef int i32;
@@ -23,18 +23,16 @@ typedef struct tensor {
   i64 b, h, n;
 } tensor;
 
-//: lse_tensor -- one float a row; rows are contiguous; data may be null: not wanted
-typedef struct lse_tensor {
+//: row_tensor -- one number a row; rows are contiguous; data may be null: not wanted
+typedef struct row_tensor {
   float *data;
   i64 b, h;
-} lse_tensor;
+} row_tensor;
 
-//: call -- the arguments of one attention call
+//: call -- the arguments of one call
 typedef struct call {
-  tensor Q, K, V, O;
-  lse_tensor LSE;
-  i32 b, h, hk; // batch, query heads, KV heads
-  i32 q, k;     // rows of Q and O; rows of K and V
-  float scale;  // S = scale * Q K^T
+% for _, member in ipairs(call_members) do
+  $(member)
+% end
 } call;
-typedef char call_is_176_bytes[sizeof(call) == 176 ? 1 : -1]; // the host lays out the same struct
+typedef char call_is_$(call_bytes)_bytes[sizeof(call) == $(call_bytes) ? 1 : -1]; // as the host lays it out

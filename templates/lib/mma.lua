@@ -71,7 +71,7 @@ end
 -- What the CUDA text asks for in its Lua lines.
 function mma.words(c, p, g)
   return { libs = mma.libs(p), travels = mma.travels(c, p, g), dtype = p.dtype, packed = c.G == 1, U = c.U or 0,
-    slices = p.slices }
+    slices = p.slices, causal = p.has.causal == true, scored = false, Br = c.Br, Bc = c.Bc, w = c.w, s = c.s, Q = c.Q, b = c.b, Z = c.Z, W = c.W, G = c.G }
 end
 
 -- Bytes of tiles in shared memory.
@@ -168,7 +168,7 @@ mma.constraints = {
     "K and V take turns in one place only as they travel through registers: a copy would not wait for its turn" },
   { function(c, p) return math.max(mma.Dp(p), mma.Dw(p)) // mma.chunk(p) <= mma.threads(c) end,
     "a row of a tile has at most one chunk of 16 bytes for each thread" },
-  { function(c, p) return p.causal or c.Z == 1 end, "tiles of Q differ in length only under a causal mask" },
+  { function(c, p) return p.uneven or c.Z == 1 end, "tiles of Q differ in length only under a mask" },
   { function(c, p) return c.U == 0 or c.Q == 0 and c.U * 32 < mma.Dp(p) * mma.bytes(p) end,
     "some steps of S = Q K^T in a loop: there are more, and Q is not in registers, which are known by name alone" },
   { function(c, p) return c.G ~= 1 or p.slices == 1 end, "rows of several heads share a tile where V is made at once" },

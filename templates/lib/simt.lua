@@ -20,7 +20,10 @@ end
 function simt.threads(c) return c.T end
 
 local libs = { "lib/args.h", "lib/hooks.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/simt.cuh" }
-function simt.words(c, p) return { libs = libs, dtype = p.dtype, packed = false, slices = p.slices, Q = 0, b = 1, O_apart = false } end
+function simt.words(c, p)
+  return { libs = libs, dtype = p.dtype, packed = false, slices = p.slices, Q = 0, b = 1, O_apart = false, causal = p.has.causal == true,
+    scored = false, s = c.s or 1, W = c.W }
+end
 
 -- Lanes that share a row, columns of S of a thread, chunks of O of a thread, padded width of V.
 function simt.lanes(c) return c.T * c.R // c.Br end
@@ -84,27 +87,23 @@ simt.constraints = {
 -- What a grid has more of where V is made in slices.
 function simt.slices(p) return p.slices > 1 and "*" .. p.slices or "" end
 
--- KV tiles visited by each tile of Q on average. A sum over all tiles of Q, so kept: a space asks for it with
--- the same tiles many times. `group`: heads that share the rows of a tile, where not one alone has them.
+-- KV tiles visited by each tile of Q on average. Kept: a space asks for it with the same tiles many times. `group`:
+-- heads that share the rows of a tile, where not one alone has them.
 local kept = {}
-function simt.visits(c, p, group)
+local function visits(c, p, group)
   if kept.p ~= p then kept = { p = p } end
-  local tiles = ((group or 1) * 65536 + c.Br) * 65536 + c.Bc
-  kept[tiles] = kept[tiles] or simt.count_visits(c, p, group or 1)
-  return kept[tiles]
+  local key = ((group or 1) * 65536 + c.Br) * 65536 + c.Bc
+  if not kept[key] then
+    local all, most = p.visits(c.Br, c.Bc, group or 1)
+    kept[key] = { all / math.max(ceil_div(p.q * (group or 1), c.Br), 1), most }
+  end
+  return kept[key]
 end
+function simt.visits(c, p, group) return visits(c, p, group)[1] end
 -- What the tile with the most visits has above the mean, as a part of the mean.
 function simt.uneven(c, p, group)
-  return p.causal and ceil_div(p.k, c.Bc) / math.max(simt.visits(c, p, group), 1) - 1 or 0
-end
-function simt.count_visits(c, p, group)
-  if not p.causal then return ceil_div(p.k, c.Bc) end
-  local all, Tr = 0, ceil_div(p.q * group, c.Br)
-  for i = 0, Tr - 1 do
-    local sees = ceil_div(math.min((i + 1) * c.Br, p.q * group), group) + p.k - p.q
-    all = all + ceil_div(math.max(0, sees), c.Bc)
-  end
-  return all / Tr
+  local v = visits(c, p, group)
+  return p.uneven and math.max(v[2] / math.max(v[1], 1) - 1, 0) or 0
 end
 
 -- Bytes that cross shared memory for the two products of one visit. A warp reads R rows of Q for each of its

@@ -59,7 +59,8 @@ function ws.shared(c, p) return ws.at_signals(c, p) + ws.signals_bytes(c) + 8 * 
 function ws.words(c, p)
   local r = registers_of[ws.consumers(c)]
   return { libs = ws.libs, dtype = p.dtype, packed = false, slices = p.slices, W = 16, Do = ws.Do(p),
-    producer_registers = r[1], consumer_registers = r[2] }
+    producer_registers = r[1], consumer_registers = r[2], causal = p.has.causal == true, scored = false, Bc = c.Bc, Q = c.Q, I = c.I,
+    P = c.P, L = c.L, S = c.S }
 end
 
 function ws.constants(c, p)
@@ -120,7 +121,7 @@ function ws.registers(c) return 65536 // ws.threads(c) // 8 * 8 end
 -- by those of the best with and without.
 function ws.slack(c, p, visits)
   local short, small, wide = 128 / c.Bc, p.d <= 64, p.dv > 192
-  local once = 0.1 + (c.q == 1 and 0.08 or 0) + (c.P == 0 and 0.18 or 0) + (p.causal and 0.1 - 0.28 * c.Br / 128 or 0)
+  local once = 0.1 + (c.q == 1 and 0.08 or 0) + (c.P == 0 and 0.18 or 0) + (p.uneven and 0.1 - 0.28 * c.Br / 128 or 0)
   local x = 0.3 - 0.17 * short + 0.085 * short * short + once / math.max(visits, 1)
   if small then x = x + 0.2 + 0.08 * short + (c.L == 1 and 0.04 or 0) + (c.Br == 192 and -0.17 or 0) end
   if wide then x = x + 0 - 0.16 * short end
@@ -134,7 +135,7 @@ function ws.slack(c, p, visits)
   if c.s == 1 then x = x + 0.145 end
   if c.Br == 64 then x = x + 0.34 end
   if c.L == 2 then x = x - (small and 0.125 or p.dv <= 128 and 0.19 or 0.06) end
-  if p.causal and (c.Z == 1 or c.Z == 64) then x = x + 0.02 end
+  if p.uneven and (c.Z == 1 or c.Z == 64) then x = x + 0.02 end
   return 2.718281828459045 ^ x
 end
 
@@ -147,7 +148,7 @@ ws.constraints = {
   { function(c) return c.P == 0 or ws.consumers(c) > 1 and c.I > 0 end,
     "it takes two to take turns, and products that run beside a softmax" },
   { function(c) return c.P < 2 or c.I == 2 end, "a softmax that is not held to its place would run on beyond its turn" },
-  { function(c, p) return p.causal or c.Z == 1 end, "tiles of Q differ in length only under a causal mask" },
+  { function(c, p) return p.uneven or c.Z == 1 end, "tiles of Q differ in length only under a mask" },
 }
 
 -- What a row of Q takes by the best config of each Br, where tiles are many (H200, N = 4096, full).

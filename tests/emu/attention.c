@@ -2,7 +2,7 @@
  *
  * Everything that is no element of a tensor is NaN and closed, O and LSE are NaN before the run. */
 #include "attention.h"
-#include "args.h"
+#include "call_old.h"
 #include "half.h"
 #include "width.h"
 #include <math.h>

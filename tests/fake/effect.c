@@ -4,7 +4,7 @@
  * first pointer into device memory points. Only the first word is touched (FAKE_STRAY: the last one of the
  * allocation): a checker that looks everywhere sees it, one that samples may not. */
 #include "fake.h"
-#include "../../templates/lib/args.h"
+#include "call_old.h"
 #include <string.h>
 
 static char *result_of(const fake_work *w, char **data, size_t *bytes)

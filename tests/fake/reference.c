@@ -6,7 +6,7 @@
  * of the entry's source, the rest from the `call` struct. Each launch of a kernel of several steps writes the
  * whole result. */
 #include "fake.h"
-#include "../../templates/lib/args.h"
+#include "call_old.h"
 #include "half.h"
 #include "map.h"
 #include "maps.h"

@@ -1,0 +1,159 @@
+/* sees.c -- the interval masks in closed form.
+ *
+ * In: a problem. Out: intervals, sums of their lengths, sums of tiles. Both ends of a row's interval are a
+ * line of slope 1 along the rows, cut off at 0 and at k: lo(i) = clamp(i - from), hi(i) = clamp(i + beyond).
+ * All arithmetic is in 64 bits, so that no length and no window overflows it. */
+#include "sees.h"
+
+/* lo(i) = i - from, hi(i) = i + beyond, before they are cut off. */
+typedef struct band {
+  int64_t from, beyond;
+} band;
+
+static const int64_t ALL = INT64_C(1) << 40; /* beyond every length */
+enum { WALK = 4096 };
+
+static band band_of(const fat_problem *p)
+{
+  const int64_t diagonal = p->k - p->q; /* row i stands at key i + diagonal */
+  band b = {ALL, ALL};
+  if (fat_problem_has(p, FAT_WINDOW)) {
+    const int64_t left = (int64_t)p->arg[FAT_WINDOW][0], right = (int64_t)p->arg[FAT_WINDOW][1];
+    b.from = left == FAT_PROBLEM_ALL ? ALL : left - diagonal;
+    b.beyond = right == FAT_PROBLEM_ALL ? ALL : right + diagonal + 1;
+  }
+  if (fat_problem_has(p, FAT_CAUSAL) && diagonal + 1 < b.beyond)
+    b.beyond = diagonal + 1;
+  if (fat_problem_has(p, FAT_CAUSAL_TL) && b.beyond > 1)
+    b.beyond = 1;
+  return b;
+}
+
+static int64_t clamp(int64_t x, int64_t most)
+{
+  return x < 0 ? 0 : x > most ? most : x;
+}
+
+static fat_interval cut(int64_t lo, int64_t hi, int64_t most)
+{
+  fat_interval x = {clamp(lo, most), clamp(hi, most)};
+  if (x.lo > x.hi)
+    x.lo = x.hi;
+  return x;
+}
+
+fat_interval fat_sees(const fat_problem *p, int64_t i)
+{
+  const band b = band_of(p);
+  return cut(i - b.from, i + b.beyond, p->k);
+}
+
+fat_interval fat_sees_rows(const fat_problem *p, int64_t j)
+{
+  const band b = band_of(p); /* i - from <= j < i + beyond */
+  return cut(j - b.beyond + 1, j + b.from + 1, p->q);
+}
+
+/* The sum over i = 0 .. n - 1 of clamp(i + shift) to 0 .. most. */
+static double sum_clamped(int64_t n, int64_t shift, int64_t most)
+{
+  const int64_t first = clamp(-shift, n), full = clamp(most - shift, n); /* 0 before, most from there on */
+  const double rising = (double)(full - first);
+  if (full <= first)
+    return (double)(n - first) * (double)most;
+  return rising * ((double)(first + shift) + (double)(full - 1 + shift)) / 2 +
+         (double)(n - full) * (double)most;
+}
+
+double fat_sees_pairs(const fat_problem *p)
+{
+  const band b = band_of(p);
+  if (p->q <= 0 || p->k <= 0)
+    return 0;
+  /* Where lo would pass hi the row is empty: from + beyond < 0 alone, which no mask of the grammar makes but
+   * causaltl with a window whose rows lie to the right of it. */
+  if (b.from + b.beyond <= 0)
+    return 0;
+  return sum_clamped(p->q, b.beyond, p->k) - sum_clamped(p->q, -b.from, p->k);
+}
+
+/* The sum over t = 0 .. n - 1 of floor((a t + c) / m), a, c >= 0, by Euclid's steps. */
+static double sum_floor(int64_t n, int64_t a, int64_t c, int64_t m)
+{
+  double sum = 0, sign = 1;
+  while (n > 0) {
+    sum += sign * ((double)(a / m) * (double)n * (double)(n - 1) / 2 + (double)(c / m) * (double)n);
+    a %= m;
+    c %= m;
+    const int64_t y = (a * (n - 1) + c) / m; /* the most; n a < 2^31 2^31 */
+    if (y == 0)
+      break;
+    /* Count the points under the line by rows: y (n - 1) less the points above it. */
+    sum += sign * (double)y * (double)(n - 1);
+    sign = -sign;
+    const int64_t old = m;
+    c = m - c - 1;
+    n = y;
+    m = a;
+    a = old;
+  }
+  return sum;
+}
+
+/* The sum over t = 0 .. n - 1 of floor(clamp(a t + c, most) / m). */
+static double sum_tiles(int64_t n, int64_t a, int64_t c, int64_t m, int64_t most)
+{
+  const int64_t first = c >= 0 ? 0 : clamp((-c + a - 1) / a, n);
+  const int64_t full = c >= most ? 0 : clamp((most - c + a - 1) / a, n);
+  const double high = (double)(n - full) * (double)(most / m);
+  return full > first ? sum_floor(full - first, a, a * first + c, m) + high : high;
+}
+
+/* Of tile t: first key of its first row, and the key behind the last of its last row. */
+static fat_interval tile_keys(const fat_problem *p, int64_t t, int64_t Br, int64_t group)
+{
+  const int64_t rows = p->q * group, last = (t + 1) * Br < rows ? (t + 1) * Br - 1 : rows - 1;
+  const fat_interval top = fat_sees(p, t * Br / group), bottom = fat_sees(p, last / group);
+  return (fat_interval){top.lo < bottom.hi ? top.lo : bottom.hi, bottom.hi};
+}
+
+static int64_t visits(const fat_problem *p, int64_t t, int64_t Br, int64_t Bc, int64_t group)
+{
+  const fat_interval keys = tile_keys(p, t, Br, group);
+  return keys.hi > keys.lo ? (keys.hi + Bc - 1) / Bc - keys.lo / Bc : 0;
+}
+
+double fat_sees_tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_t group)
+{
+  const int64_t rows = p->q * group, Tr = (rows + Br - 1) / Br;
+  if (rows <= 0 || p->k <= 0)
+    return 0;
+  const band b = band_of(p);
+  /* Where a tile ends amid the heads of a row, or lo may pass hi, there is no line: tiles are counted one by
+   * one, and beyond so many the first stand for all. */
+  if (Br % group != 0 || b.from + b.beyond <= 0) {
+    const int64_t counted = Tr < WALK ? Tr : WALK;
+    double sum = 0;
+    for (int64_t t = 0; t < counted; t++)
+      sum += (double)visits(p, t, Br, Bc, group);
+    return sum * ((double)Tr / (double)counted);
+  }
+  /* All tiles but the last, which may end early; rows of a tile of one head are Br / group. */
+  const int64_t step = Br / group, n = Tr - 1;
+  const double to = sum_tiles(n, step, step - 1 + b.beyond + Bc - 1, Bc, p->k + Bc - 1);
+  const double from = sum_tiles(n, step, -b.from, Bc, p->k);
+  return to - from + (double)visits(p, Tr - 1, Br, Bc, group);
+}
+
+int64_t fat_sees_most_tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_t group)
+{
+  const band b = band_of(p);
+  const int64_t all = (p->k + Bc - 1) / Bc, keys = (Br + group - 1) / group - 1 + b.from + b.beyond;
+  const int64_t most = keys <= 0 ? 0 : (keys + Bc - 1) / Bc + 1; /* one more where its ends lie amid tiles */
+  return most < all ? most : all;
+}
+
+bool fat_sees_uneven(const fat_problem *p)
+{
+  return (p->features & (1u << FAT_CAUSAL | 1u << FAT_CAUSAL_TL | 1u << FAT_WINDOW)) != 0;
+}

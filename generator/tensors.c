@@ -1,0 +1,165 @@
+/* tensors.c -- the rows, and the struct that a kernel takes.
+ *
+ * In: a problem. Out: extents, roles, offsets, bytes. Packing runs in every fatune_run: a few copies, no
+ * memory, nothing that can fail. */
+#include "tensors.h"
+#include "text.h"
+#include <string.h>
+
+#define OP FAT_FEATURE_COUNT /* the op itself brings it */
+
+/* ORDER TENSOR; roles in ORDER OP */
+const fat_tensor_row fat_tensors[FAT_TENSORS] = {
+    /* name   fwd             bwd          brought by  side      width        f32    lse */
+    {"Q", {FAT_ROLE_IN, FAT_ROLE_IN}, OP, FAT_OF_Q, FAT_WIDE_D, false, false},
+    {"K", {FAT_ROLE_IN, FAT_ROLE_IN}, OP, FAT_OF_K, FAT_WIDE_D, false, false},
+    {"V", {FAT_ROLE_IN, FAT_ROLE_IN}, OP, FAT_OF_K, FAT_WIDE_DV, false, false},
+    {"O", {FAT_ROLE_OUT, FAT_ROLE_IN}, OP, FAT_OF_Q, FAT_WIDE_DV, false, false},
+    {"LSE", {FAT_ROLE_WANTED, FAT_ROLE_IN}, OP, FAT_OF_Q, FAT_WIDE_1, true, true},
+    {"dO", {FAT_ROLE_NONE, FAT_ROLE_IN}, OP, FAT_OF_Q, FAT_WIDE_DV, false, false},
+    {"dQ", {FAT_ROLE_NONE, FAT_ROLE_OUT}, OP, FAT_OF_Q, FAT_WIDE_D, false, false},
+    {"dK", {FAT_ROLE_NONE, FAT_ROLE_OUT}, OP, FAT_OF_K, FAT_WIDE_D, false, false},
+    {"dV", {FAT_ROLE_NONE, FAT_ROLE_OUT}, OP, FAT_OF_K, FAT_WIDE_DV, false, false},
+};
+
+enum { SIZES = 5, WORD = 4, VIEW = 8 };
+
+fat_role fat_tensors_role(const fat_problem *p, int t)
+{
+  const fat_tensor_row *row = &fat_tensors[t];
+  return row->feature == OP || fat_problem_has(p, row->feature) ? row->role[p->op] : FAT_ROLE_NONE;
+}
+
+fat_extent fat_tensors_extent(const fat_problem *p, int t)
+{
+  const fat_tensor_row *row = &fat_tensors[t];
+  const int64_t widths[] = {[FAT_WIDE_D] = p->d, [FAT_WIDE_DV] = p->dv, [FAT_WIDE_1] = 1};
+  if (row->side == FAT_OF_Q)
+    return (fat_extent){{p->b, p->h, p->q, widths[row->width]}};
+  return (fat_extent){{p->b, p->hk, p->k, widths[row->width]}};
+}
+
+fat_dtype fat_tensors_dtype(const fat_problem *p, int t)
+{
+  return fat_tensors[t].is_f32 ? FAT_F32 : p->dtype;
+}
+
+/* -- the struct */
+
+/* Bytes of a tensor in it: an address and strides, of rows too where they have one. */
+static int view_bytes(int t)
+{
+  return fat_tensors[t].width == FAT_WIDE_1 ? 3 * VIEW : 4 * VIEW;
+}
+
+static int up(int at, int to)
+{
+  return (at + to - 1) / to * to;
+}
+
+/* The tensors that one feature brings, or the op. */
+static int place_tensors(const fat_problem *p, fat_feature of, int at, fat_call_layout *l)
+{
+  for (int t = 0; t < FAT_TENSORS; t++) {
+    if (fat_tensors[t].feature != of || fat_tensors_role(p, t) == FAT_ROLE_NONE)
+      continue;
+    l->tensor[t] = at = up(at, VIEW);
+    at += view_bytes(t);
+  }
+  return at;
+}
+
+void fat_tensors_layout(const fat_problem *p, fat_call_layout *layout)
+{
+  fat_call_layout *l = layout;
+  for (int t = 0; t < FAT_TENSORS; t++)
+    l->tensor[t] = -1;
+  l->sizes = place_tensors(p, OP, 0, l);
+  int at = l->sizes + (SIZES + 1) * WORD;
+  for (int f = 0; f < FAT_FEATURE_COUNT; f++) {
+    const bool has = fat_problem_has(p, (fat_feature)f);
+    const int numbers = has ? fat_problem_feature_numbers((fat_feature)f) : 0;
+    l->number[f] = numbers > 0 ? at : -1;
+    at += numbers * WORD;
+    if (has)
+      at = place_tensors(p, (fat_feature)f, at, l);
+  }
+  l->bytes = up(at, VIEW);
+}
+
+static void put(unsigned char *to, int64_t number)
+{
+  const int32_t word = (int32_t)number;
+  memcpy(to, &word, sizeof word);
+}
+
+static int32_t get(const unsigned char *from)
+{
+  int32_t word;
+  memcpy(&word, from, sizeof word);
+  return word;
+}
+
+void fat_tensors_pack(const fat_call_layout *layout, const fat_problem *p, const fat_call *call,
+                      unsigned char bytes[FAT_CALL_BYTES])
+{
+  const fat_call_layout *l = layout;
+  const int64_t sizes[SIZES] = {p->b, p->h, p->hk, p->q, p->k};
+  for (int t = 0; t < FAT_TENSORS; t++)
+    if (l->tensor[t] >= 0)
+      memcpy(bytes + l->tensor[t], &call->tensor[t], (size_t)view_bytes(t));
+  for (int i = 0; i < SIZES; i++)
+    put(bytes + l->sizes + i * WORD, sizes[i]);
+  memcpy(bytes + l->sizes + SIZES * WORD, &call->scale, sizeof call->scale);
+  for (int f = 0; f < FAT_FEATURE_COUNT; f++)
+    for (int i = 0; l->number[f] >= 0 && i < fat_problem_feature_numbers((fat_feature)f); i++)
+      put(bytes + l->number[f] + i * WORD, (int64_t)p->arg[f][i]);
+}
+
+void fat_tensors_unpack(const fat_call_layout *layout, const unsigned char *bytes, fat_problem *p,
+                        fat_call *call)
+{
+  const fat_call_layout *l = layout;
+  int64_t *const sizes[SIZES] = {&p->b, &p->h, &p->hk, &p->q, &p->k};
+  *call = (fat_call){0};
+  for (int t = 0; t < FAT_TENSORS; t++) {
+    if (l->tensor[t] >= 0)
+      memcpy(&call->tensor[t], bytes + l->tensor[t], (size_t)view_bytes(t));
+    if (fat_tensors[t].width == FAT_WIDE_1)
+      call->tensor[t].stride[2] = 1;
+  }
+  for (int i = 0; i < SIZES; i++)
+    *sizes[i] = get(bytes + l->sizes + i * WORD);
+  memcpy(&call->scale, bytes + l->sizes + SIZES * WORD, sizeof call->scale);
+  for (int f = 0; f < FAT_FEATURE_COUNT; f++)
+    for (int i = 0; l->number[f] >= 0 && i < fat_problem_feature_numbers((fat_feature)f); i++)
+      p->arg[f][i] = (uint64_t)get(bytes + l->number[f] + i * WORD);
+}
+
+/* -- what templates are told */
+
+/* "Q LSE:rows": names, those of one number a row marked. */
+static void add_names(const fat_problem *p, fat_feature of, fat_text *out)
+{
+  for (int t = 0; t < FAT_TENSORS; t++)
+    if (fat_tensors[t].feature == of && fat_tensors_role(p, t) != FAT_ROLE_NONE)
+      fat_text_format(out, " %s%s", fat_tensors[t].name, fat_tensors[t].width == FAT_WIDE_1 ? ":row" : "");
+}
+
+/* One word for each member: `Q`, `LSE:row`, `|` where the sizes stand, `w:2` for a feature's numbers. */
+void fat_tensors_facts(const fat_problem *p, fat_text *out)
+{
+  fat_call_layout layout;
+  fat_tensors_layout(p, &layout);
+  fat_text_add(out, "p.call=");
+  add_names(p, OP, out);
+  fat_text_add(out, " |");
+  for (int f = 0; f < FAT_FEATURE_COUNT; f++) {
+    if (layout.number[f] >= 0)
+      fat_text_format(out, " %s:%d", fat_problem_feature_name((fat_feature)f),
+                      fat_problem_feature_numbers((fat_feature)f));
+    if (fat_problem_has(p, (fat_feature)f))
+      add_names(p, (fat_feature)f, out);
+  }
+  fat_text_format(out, "\np.call_bytes=%d\n", layout.bytes);
+}

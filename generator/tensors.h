@@ -1,0 +1,101 @@
+/* tensors.h -- every tensor of every operation, one row each, and how a call of them lies in memory.
+ *
+ * All that is done to tensors loops over this table: arguments, tensor maps, checks, inputs, poison,
+ * references, bindings. A new tensor is a row here and its use in a kernel. A kernel takes one struct by
+ * value, `call`:
+ *
+ *   the op's own tensors in the order of the rows; b h hk q k, scale; then for each feature of the family, in
+ *   the order of the grammar, its numbers and its tensors.
+ *
+ * So a feature's tensor moves nothing in the text of a family without it. templates/lib/args.h prints the
+ * struct from the same rows; fat_tensors_pack writes it. */
+#ifndef FAT_TENSORS_H
+#define FAT_TENSORS_H
+
+#include "problem.h"
+#include "text.h"
+
+/* ORDER TENSOR */
+typedef enum fat_tensor {
+  FAT_Q,
+  FAT_K,
+  FAT_V,
+  FAT_O,
+  FAT_LSE,
+  FAT_DO,
+  FAT_DQ,
+  FAT_DK,
+  FAT_DV,
+  FAT_TENSORS
+} fat_tensor;
+
+typedef enum fat_role {
+  FAT_ROLE_NONE,
+  FAT_ROLE_IN,
+  FAT_ROLE_OUT,
+  FAT_ROLE_WANTED /* an output that a caller may do without */
+} fat_role;
+
+typedef enum fat_side { FAT_OF_Q, FAT_OF_K } fat_side; /* h heads of q rows; hk heads of k rows */
+typedef enum fat_width_of { FAT_WIDE_D, FAT_WIDE_DV, FAT_WIDE_1 } fat_width_of;
+
+typedef struct fat_tensor_row {
+  const char *name;            /* in a kernel, in messages; the member of fatune_tensors */
+  fat_role role[FAT_OP_COUNT]; /* ORDER OP */
+  fat_feature feature;         /* that brings it; FAT_FEATURE_COUNT: the op itself */
+  fat_side side;
+  fat_width_of width; /* FAT_WIDE_1: one number a row, and rows are contiguous */
+  bool is_f32;        /* whatever the problem's dtype is */
+  bool is_lse;        /* an output that is infinite where no key is seen; others are 0 there */
+} fat_tensor_row;
+extern const fat_tensor_row fat_tensors[FAT_TENSORS];
+
+/* The tensor's role in a problem: absent where another op or a feature that is not there has it. */
+fat_role fat_tensors_role(const fat_problem *p, int t);
+static inline bool fat_tensors_is_out(fat_role role)
+{
+  return role == FAT_ROLE_OUT || role == FAT_ROLE_WANTED;
+}
+
+/* Batches, heads, rows and columns of the logical tensor. */
+typedef struct fat_extent {
+  int64_t size[4];
+} fat_extent;
+fat_extent fat_tensors_extent(const fat_problem *p, int t);
+/* The type of its elements. */
+fat_dtype fat_tensors_dtype(const fat_problem *p, int t);
+
+/* A tensor as a caller has it; strides in elements: from batch to batch, head to head, row to row. */
+typedef struct fat_view {
+  void *data;
+  int64_t stride[3];
+} fat_view;
+
+/* One call: its tensors (data NULL: absent) and what is no size. */
+typedef struct fat_call {
+  fat_view tensor[FAT_TENSORS];
+  float scale;
+} fat_call;
+
+enum { FAT_CALL_BYTES = 1024 /* no family's struct is larger; kernels may take 4096 */ };
+
+/* Where the parts of a family's struct lie. */
+typedef struct fat_call_layout {
+  int bytes;
+  int tensor[FAT_TENSORS];       /* -1: absent */
+  int sizes;                     /* b h hk q k, scale */
+  int number[FAT_FEATURE_COUNT]; /* of the feature's first number; -1: none */
+} fat_call_layout;
+void fat_tensors_layout(const fat_problem *p, fat_call_layout *layout);
+
+/* Writes the struct: the problem's sizes and numbers, the call's tensors. And reads a struct back, sizes and
+ * numbers into `p`, which has the family. */
+void fat_tensors_pack(const fat_call_layout *layout, const fat_problem *p, const fat_call *call,
+                      unsigned char bytes[FAT_CALL_BYTES]);
+void fat_tensors_unpack(const fat_call_layout *layout, const unsigned char *bytes, fat_problem *p,
+                        fat_call *call);
+
+/* The table as lines of facts for templates: "p.call=...", see generator/space.lua. */
+void fat_tensors_facts(const fat_problem *p, fat_text *out);
+
+#endif
