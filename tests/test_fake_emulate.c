@@ -40,8 +40,7 @@ static int begin(void **state)
 
 static fat_sizes sizes_of(const job *j)
 {
-  const fat_problem *p = &j->c.problem;
-  return (fat_sizes){p->b, p->h, p->hk, p->q, p->k, 40};
+  return fat_recipe_sizes(&j->c.problem, 40);
 }
 
 static job job_render(const char *kernel, const char *problem)
@@ -122,11 +121,12 @@ static void job_allocate(job *j)
                    .scale = j->c.scale};
 }
 
-static void job_map(const job *j, fat_arg_kind kind, int64_t rows, void *map)
+static void job_map(const job *j, fat_tensor tensor, int64_t rows, void *map)
 {
   const fat_cuda_calls calls = {.map_tiled = cu.cuTensorMapEncodeTiled};
-  const fat_map_shape shape = fat_map_shape_of(&j->c.problem, kind);
-  assert_int_equal(fat_map_encode(&calls, &shape, fat_map_tensor(&j->args, kind), rows, map), 0);
+  const fat_map_shape shape = fat_map_shape_of(&j->c.problem, (int)tensor);
+  const fat_call now = call_old_view(&j->args);
+  assert_int_equal(fat_map_encode(&calls, &shape, &now.tensor[tensor], rows, map), 0);
 }
 
 static void job_launch(job *j, const fat_step *s, const fat_step_values *v, void *stream)
@@ -142,7 +142,7 @@ static void job_launch(job *j, const fat_step *s, const fat_step_values *v, void
     else if (s->arg[a].kind == FAT_ARG_INT)
       value[a].number = (int32_t)v->arg[a];
     else
-      job_map(j, s->arg[a].kind, v->arg[a], value[a].map);
+      job_map(j, s->arg[a].tensor, v->arg[a], value[a].map);
   }
   assert_int_equal(cu.cuModuleGetFunction(&function, j->module, s->entry), 0);
   assert_int_equal(cu.cuFuncSetAttribute(function, FAT_CUDA_FUNCTION_DYNAMIC_SHARED, (int)v->shared), 0);

@@ -142,7 +142,7 @@ static void a_tile_for_all_that_share(void **state)
   assert_int_equal(emu_kernel_render(emu_check_script(), &c.problem, c.gpu, &config, &source, &err), FAT_OK);
   assert_int_equal(fat_recipe_parse(fat_text_get(&source.recipe), &recipe, NULL), FAT_OK);
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
-    const fat_sizes sizes = {2, 32, cases[i].hk, cases[i].q, 100, 40};
+    const fat_sizes sizes = {.b = 2, .h = 32, .hk = cases[i].hk, .q = cases[i].q, .k = 100, .sms = 40};
     fat_problem p = c.problem;
     fat_point point;
     assert_int_equal(fat_recipe_step(&recipe, 0, &sizes, &values, NULL), FAT_OK);
@@ -152,8 +152,8 @@ static void a_tile_for_all_that_share(void **state)
     assert_int_equal(fat_space_point(emu_check_script(), &config, &p, c.gpu, &point, NULL), FAT_OK);
     assert_true(point.work[0].blocks == (double)cases[i].blocks);
   }
-  const fat_sizes most = {1, 16, 1, (INT64_C(1) << 27) - 1, 100, 40},
-                  more = {1, 16, 1, INT64_C(1) << 27, 100, 40};
+  const fat_sizes most = {.b = 1, .h = 16, .hk = 1, .q = (INT64_C(1) << 27) - 1, .k = 100, .sms = 40},
+                  more = {.b = 1, .h = 16, .hk = 1, .q = INT64_C(1) << 27, .k = 100, .sms = 40};
   assert_int_equal(fat_recipe_step(&recipe, 0, &most, &values, NULL), FAT_OK);
   assert_int_equal(fat_recipe_step(&recipe, 0, &more, &values, NULL), FAT_E_INPUT);
   fat_source_free(&source);

@@ -93,7 +93,7 @@ static fat_slot lay_out(fat_dtype type, fat_lay how, int which, int64_t b, int64
   return s;
 }
 
-int64_t fat_inputs_place(const fat_problem *p, fat_lay how, int64_t from, fat_slot slot[FAT_TENSORS])
+int64_t fat_inputs_place(const fat_problem *p, fat_lay how, int64_t from, fat_slot slot[FAT_FORWARD])
 {
   int64_t pad = how == FAT_PADDED || how == FAT_ODD ? 5 : 0, rows = p->q + pad;
   slot[FAT_Q] = lay_out(p->dtype, how, 0, p->b, p->h, p->q, p->d);
@@ -101,7 +101,7 @@ int64_t fat_inputs_place(const fat_problem *p, fat_lay how, int64_t from, fat_sl
   slot[FAT_V] = lay_out(p->dtype, how, 2, p->b, p->hk, p->k, p->dv);
   slot[FAT_O] = lay_out(p->dtype, how, 3, p->b, p->h, p->q, p->dv);
   slot[FAT_LSE] = (fat_slot){FAT_F32, sizeof(float), {p->b, p->h, p->q, 1}, {p->h * rows, rows, 1}, 0};
-  for (int t = 0; t < FAT_TENSORS; t++) {
+  for (int t = 0; t < FAT_FORWARD; t++) {
     slot[t].at = from + FAT_INPUTS_GUARD + (how == FAT_ODD ? (1 + t) * slot[t].bytes : 0);
     from = (slot[t].at + fat_inputs_span(&slot[t]) + APART - 1) / APART * APART;
   }

@@ -6,9 +6,9 @@
 #ifndef FAT_INPUTS_H
 #define FAT_INPUTS_H
 
-#include "problem.h"
+#include "tensors.h"
 
-enum { FAT_Q, FAT_K, FAT_V, FAT_O, FAT_LSE, FAT_TENSORS }; /* ORDER TENSOR */
+enum { FAT_FORWARD = FAT_LSE + 1 /* tensors of the forward */ };
 
 /* A quiet NaN that no arithmetic makes; either half of it is one too, as f16 and as bf16. */
 #define FAT_INPUTS_POISON UINT32_C(0x7fc57fc5)
@@ -27,7 +27,7 @@ typedef struct fat_case {
   float scale;
   int unit; /* strides and addresses are multiples of so many bytes: what a kernel may move at once */
   char title[FAT_PROBLEM_TEXT + 64]; /* for messages */
-  fat_slot slot[FAT_TENSORS];
+  fat_slot slot[FAT_FORWARD];
   double *o, *lse; /* what is right, packed */
   double allowed_o;
   double allowed_lse[2]; /* [fat_reference_stores] */
@@ -53,7 +53,7 @@ enum { FAT_INPUTS_BLOCK = 1048583, FAT_INPUTS_ROWS = 12 };
 typedef struct fat_anchor {
   fat_problem problem;
   float scale;
-  fat_slot slot[FAT_TENSORS];
+  fat_slot slot[FAT_FORWARD];
   int64_t bytes; /* of one image: a multiple of 4, as all places in it are */
   int rows;      /* known ones */
   struct {
@@ -80,7 +80,7 @@ bool fat_inputs_poisoned(const fat_slot *slot, const void *element);
 typedef enum fat_lay { FAT_BHSD, FAT_BSHD, FAT_PADDED, FAT_ODD } fat_lay; /* ORDER LAY */
 enum { FAT_INPUTS_GUARD = 32768 };                                        /* bytes between two tensors */
 /* Places all tensors of a call behind each other; returns the bytes up to the guard behind the last. */
-int64_t fat_inputs_place(const fat_problem *p, fat_lay how, int64_t from, fat_slot slot[FAT_TENSORS]);
+int64_t fat_inputs_place(const fat_problem *p, fat_lay how, int64_t from, fat_slot slot[FAT_FORWARD]);
 /* Roughly normal numbers, the same on every machine; NULL without memory. */
 float *fat_inputs_numbers(int64_t count, uint64_t seed);
 /* FAT_E_UNSUPPORTED for problems that have no reference. */

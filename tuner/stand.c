@@ -88,7 +88,7 @@ static fat_cuda_address set_at(const fat_stand *s, int set)
 
 static int64_t next_of(const fat_anchor *a, int t)
 {
-  return t + 1 < FAT_TENSORS ? a->slot[t + 1].at : a->bytes;
+  return t + 1 < FAT_FORWARD ? a->slot[t + 1].at : a->bytes;
 }
 
 /* The block of elements over and over, then poison over all that is no input. */
@@ -203,11 +203,11 @@ void fat_stand_close(fat_stand *stand)
 
 /* -- calls */
 
-call fat_stand_call(const fat_problem *p, float scale, const fat_slot slot[FAT_TENSORS],
+call fat_stand_call(const fat_problem *p, float scale, const fat_slot slot[FAT_FORWARD],
                     fat_cuda_address base)
 {
-  tensor t[FAT_TENSORS];
-  for (int i = 0; i < FAT_TENSORS; i++) {
+  tensor t[FAT_FORWARD];
+  for (int i = 0; i < FAT_FORWARD; i++) {
     fat_cuda_address at = base + (fat_cuda_address)slot[i].at;
     t[i] = (tensor){(void *)(uintptr_t)at, slot[i].stride[0], slot[i].stride[1], slot[i].stride[2]};
   }

@@ -5,6 +5,7 @@
 #ifndef FAT_STAND_H
 #define FAT_STAND_H
 
+#include "call_old.h"
 #include "inputs.h"
 #include "launch.h"
 #include "wire.h"
@@ -33,7 +34,7 @@ fat_status fat_stand_prepare(fat_stand *stand, const fat_assignment *a, fat_erro
 void fat_stand_close(fat_stand *stand);
 
 /* The argument of a call whose tensors lie in an image at `base`. */
-call fat_stand_call(const fat_problem *p, float scale, const fat_slot slot[FAT_TENSORS],
+call fat_stand_call(const fat_problem *p, float scale, const fat_slot slot[FAT_FORWARD],
                     fat_cuda_address base);
 /* The call of the anchor in one of its sets. */
 call fat_stand_anchor(const fat_stand *stand, int set);

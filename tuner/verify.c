@@ -55,7 +55,7 @@ static fat_status make_plan(fat_stand *s, const fat_assignment *a, const fat_sub
 }
 
 /* One case, over a workspace of poison that ends where it says it needs no more. */
-static fat_status run_guarded(fat_stand *s, const fat_case *c, const fat_launch *launch, const call *args,
+static fat_status run_guarded(fat_stand *s, const fat_case *c, const fat_launch *launch, const fat_call *args,
                               fat_verdict *v, fat_error *err)
 {
   bool intact;
@@ -78,7 +78,8 @@ static fat_status run_round(fat_stand *s, const fat_subject *subject, const plan
       fat_driver_check(s->driver, "cuMemcpyHtoD", cuda->copy_in(s->image.at, s->cases.image, bytes), err));
   for (int i = 0; i < s->cases.count; i++) {
     const fat_case *c = &s->cases.list[i];
-    const call args = fat_stand_call(&c->problem, c->scale, c->slot, s->image.at);
+    const call old = fat_stand_call(&c->problem, c->scale, c->slot, s->image.at);
+    const fat_call args = call_old_view(&old);
     if (!takes(subject, c))
       continue;
     if (bare)
@@ -149,7 +150,7 @@ static void say_stray(const fat_cases *cases, int64_t byte, fat_verdict *v)
   const char *title = "", *name = "Q";
   int64_t at = 0;
   for (int i = 0; i < cases->count; i++)
-    for (int t = 0; t < FAT_TENSORS; t++)
+    for (int t = 0; t < FAT_FORWARD; t++)
       if (cases->list[i].slot[t].at <= byte) {
         title = cases->list[i].title;
         name = names[t];

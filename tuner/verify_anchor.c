@@ -26,7 +26,8 @@ fat_status fat_verify_launch(fat_stand *stand, const fat_assignment *a, const fa
 fat_status fat_verify_work(void *user, int turn, fat_error *err)
 {
   const fat_anchored *x = user;
-  const call args = fat_stand_anchor(x->stand, turn % x->stand->set_count);
+  const call old = fat_stand_anchor(x->stand, turn % x->stand->set_count);
+  const fat_call args = call_old_view(&old);
   return fat_launch_run(x->stand->driver, &x->launch, &args, x->stand->workspace.at, NULL, err);
 }
 
@@ -119,7 +120,7 @@ static fat_status judge_guards(const fat_stand *s, fat_verdict *v, fat_error *er
 {
   static const char *const names[] = {"Q", "K", "V", "O", "LSE"}; /* ORDER TENSOR */
   char guard[FAT_INPUTS_GUARD];
-  for (int t = 0; t < FAT_TENSORS && v->outcome == FAT_OUT_OK; t++) {
+  for (int t = 0; t < FAT_FORWARD && v->outcome == FAT_OUT_OK; t++) {
     const fat_slot *slot = &s->anchor.slot[t];
     FAT_TRY(copy_out(s, slot->at + fat_inputs_span(slot), FAT_INPUTS_GUARD, guard, err));
     for (int at = 0; at < FAT_INPUTS_GUARD && v->outcome == FAT_OUT_OK; at += slot->bytes)

@@ -136,7 +136,7 @@ fat_status emu_attention_run(emu *e, const emu_kernel *kernel, const emu_case *c
             .q = (i32)p->q,
             .k = (i32)p->k,
             .scale = c->scale};
-  fat_sizes sizes = {p->b, p->h, p->hk, p->q, p->k, c->sms};
+  const fat_sizes sizes = fat_recipe_sizes(p, c->sms);
   FAT_TRY(emu_run(e, kernel->module, &kernel->recipe, &sizes, &a, sizeof a, options, &r->report, err));
   int64_t rows = p->b * p->h * p->q;
   r->o = malloc((size_t)(rows * p->dv) * sizeof *r->o);

@@ -229,6 +229,8 @@ typedef struct fake_work {
   /* launch */
   fake_function *function;
   unsigned grid[3], block[3], shared;
+  unsigned cluster; /* blocks of one; 0: none */
+  bool overlap;     /* with the work ahead of it */
   unsigned char *params;
   /* copy and fill */
   void *to;

@@ -178,9 +178,9 @@ static int attend(const call *c, const fat_problem *p)
 }
 
 /* Whether it is the map of this tensor, with boxes of 128 swizzled bytes of some rows. */
-static bool is_map_of(const emu_tensor_map *m, const fat_map_shape *shape, const tensor *t)
+static bool is_map_of(const emu_tensor_map *m, const fat_map_shape *shape, const fat_view *t)
 {
-  const int64_t strides[] = {t->n, t->h, t->b};
+  const int64_t strides[] = {t->stride[2], t->stride[1], t->stride[0]};
   if (m->magic != EMU_MAP_MAGIC || m->rank != FAT_MAP_DIMS || m->type != shape->type ||
       m->base != (uintptr_t)t->data || m->swizzle != FAT_CUDA_MAP_SWIZZLE_128 ||
       m->box[0] * m->element != FAT_MAP_BOX || m->box[2] != 1 || m->box[3] != 1)
@@ -196,14 +196,15 @@ static bool is_map_of(const emu_tensor_map *m, const fat_map_shape *shape, const
 static bool check_maps(const fake_work *w, const call *c, const fat_problem *p)
 {
   const fake_function *f = w->function;
+  const fat_call now = call_old_view(c);
   for (int i = 0; i < f->params; i++) {
     emu_tensor_map map;
     bool found = f->size[i] != (int)sizeof map;
     if (!found)
       memcpy(&map, w->params + f->offset[i], sizeof map);
-    for (int kind = FAT_ARG_MAP_Q; kind < FAT_ARG_COUNT && !found; kind++) {
-      const fat_map_shape shape = fat_map_shape_of(p, (fat_arg_kind)kind);
-      found = is_map_of(&map, &shape, fat_map_tensor(c, (fat_arg_kind)kind));
+    for (int t = 0; t < FAT_TENSORS && !found; t++) {
+      const fat_map_shape shape = fat_map_shape_of(p, t);
+      found = now.tensor[t].data && is_map_of(&map, &shape, &now.tensor[t]);
     }
     if (!found) {
       fake_found("%s: argument %d is no map of a tensor of the call", f->name, i + 1);
