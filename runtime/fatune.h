@@ -5,7 +5,9 @@
  * Only fatune_plan_make reads files, loads code, allocates or compiles. fatune_run queues launches on the
  * stream it is given and does nothing else: no lock, no allocation, no wait; it may be captured into a CUDA
  * graph and called from many threads with one plan. Nothing here prints, exits or aborts. Tensors are device
- * memory; this header needs no CUDA header. Every struct begins with its size, so that it may grow. */
+ * memory; this header needs no CUDA header. Every struct begins with its size, so that it may grow: members
+ * are added at its end, one that is 0 or NULL is as if it was not there, and one that is not 0 and that the
+ * library loaded does not know is FATUNE_ERR_UNSUPPORTED. */
 #ifndef FATUNE_H
 #define FATUNE_H
 
@@ -18,6 +20,11 @@ extern "C" {
 
 #define FATUNE_API         __attribute__((visibility("default")))
 #define FATUNE_ABI_VERSION 0 /* as in libfatune.so.0 */
+
+/* Of this header; fatune_version says that of the library that is loaded. */
+#define FATUNE_VERSION_MAJOR 0
+#define FATUNE_VERSION_MINOR 1
+#define FATUNE_VERSION_PATCH 0
 
 /* ---- results ---- */
 
@@ -131,14 +138,17 @@ typedef struct fatune_tensor {
   int64_t stride[3]; /* in elements: from batch to batch, head to head, row to row; a row is contiguous */
 } fatune_tensor;
 
+/* Those that the operation and its features have; the others are NULL. */
 typedef struct fatune_tensors {
   size_t size;                    /* sizeof(fatune_tensors) */
   const fatune_tensor *Q, *K, *V; /* [b][h][q][d], [b][hk][k][d], [b][hk][k][dv] */
   const fatune_tensor *O;         /* [b][h][q][dv]; must not overlap with the others */
   const fatune_tensor
-      *LSE;          /* [b][h][q] of float, rows contiguous (stride[2] is not read); NULL: not wanted */
-  float scale;       /* O = softmax(scale Q K^T + mask) V; no default: usual is 1/sqrt(d) */
-  uint32_t reserved; /* 0 */
+      *LSE;                /* [b][h][q] of float, rows contiguous (stride[2] is not read); NULL: not wanted */
+  float scale;             /* O = softmax(scale Q K^T + mask) V; no default: usual is 1/sqrt(d) */
+  uint32_t reserved;       /* 0 */
+  const fatune_tensor *dO; /* of backward: the gradient of O; O and LSE are its forward's */
+  const fatune_tensor *dQ, *dK, *dV; /* gradients that it writes, in the shapes of Q, K and V */
 } fatune_tensors;
 
 /* Queues the attention call on `stream` (a CUstream or cudaStream_t of the plan's context; NULL: its default

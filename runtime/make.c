@@ -23,6 +23,7 @@ static fat_status read_request(const fatune_request *r, fatune_plan *plan, fat_e
   if (r->flags & ~(uint32_t)FATUNE_ALIGNED)
     return fat_status_fail(err, FAT_E_INPUT, "fatune_request.flags is %u: allowed is FATUNE_ALIGNED (%d)",
                            r->flags, FATUNE_ALIGNED);
+  fat_call_form_of(&plan->problem, &plan->form);
   plan->kernel = r->kernel ? strdup(r->kernel) : NULL;
   if (r->kernel && !plan->kernel)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a plan");

@@ -2,6 +2,7 @@
 #ifndef FAT_MAKE_H
 #define FAT_MAKE_H
 
+#include "call.h"
 #include "choose.h"
 
 struct fatune_plan {
@@ -10,6 +11,7 @@ struct fatune_plan {
   unsigned forks;
   uint64_t key; /* hash of what follows, for the list of known plans */
   fat_problem problem;
+  fat_call_form form;
   char *kernel; /* or NULL */
   uint32_t policy, flags;
   fat_context context;

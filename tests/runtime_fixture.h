@@ -332,8 +332,9 @@ static inline void is_right(const attention *a)
   double near = fat_dtypes[p->dtype].bytes == 2 ? 1e-2 : 1e-5; /* O is rounded to the tensors' type */
   int64_t bytes = fat_dtypes[p->dtype].bytes;
   float *row = malloc((size_t)p->dv * sizeof *row), elements[FAT_PROBLEM_DV_MAX], value;
-  const fat_reference_inputs in = {a->q, a->k, a->v, 0.125f};
-  assert_true(o && lse && row && fat_reference_double(p, &in, o, lse) >= 0);
+  const fat_reference_inputs in = {.of = {[FAT_Q] = a->q, [FAT_K] = a->k, [FAT_V] = a->v}, .scale = 0.125f};
+  double *right[FAT_TENSORS] = {[FAT_O] = o, [FAT_LSE] = lse};
+  assert_true(o && lse && row && fat_reference_double(p, &in, right));
   for (int64_t i = 0; i < rows; i++) {
     const char *at = (const char *)a->O.data + i * a->O.stride[2] * bytes;
     assert_int_equal(cu.cuMemcpyDtoH_v2(elements, (uintptr_t)at, (size_t)(p->dv * bytes)), 0);

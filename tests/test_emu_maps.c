@@ -63,7 +63,7 @@ static fat_status run(made *m, const char *recipe_text, const void *c, size_t si
                       fat_error *err)
 {
   static fat_recipe recipe;
-  const fat_sizes sizes = {2, 4, 1, 4, 9, 1};
+  const fat_sizes sizes = {.b = 2, .h = 4, .hk = 1, .q = 4, .k = 9, .sms = 1};
   must(fat_recipe_parse(recipe_text, &recipe, err), err);
   return emu_run(m->e, m->module, &recipe, &sizes, c, size, NULL, report, err);
 }

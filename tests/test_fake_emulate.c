@@ -17,7 +17,7 @@ static folder files;
 
 typedef struct job {
   emu_case c;
-  emu_truth truth;
+  fat_truth truth;
   fat_source source;
   fat_config config;
   fat_recipe recipe;
@@ -40,8 +40,7 @@ static int begin(void **state)
 
 static fat_sizes sizes_of(const job *j)
 {
-  const fat_problem *p = &j->c.problem;
-  return (fat_sizes){p->b, p->h, p->hk, p->q, p->k, 40};
+  return fat_recipe_sizes(&j->c.problem, 40);
 }
 
 static job job_render(const char *kernel, const char *problem)
@@ -101,9 +100,9 @@ static void job_allocate(job *j)
   const fat_problem *p = &j->c.problem;
   const fat_sizes sizes = sizes_of(j);
   int64_t bytes = 0;
-  j->q = tensor_of(j->truth.q, p->b * p->h * p->q * p->d);
-  j->k = tensor_of(j->truth.k, p->b * p->hk * p->k * p->d);
-  j->v = tensor_of(j->truth.v, p->b * p->hk * p->k * p->dv);
+  j->q = tensor_of(j->truth.in[FAT_Q], p->b * p->h * p->q * p->d);
+  j->k = tensor_of(j->truth.in[FAT_K], p->b * p->hk * p->k * p->d);
+  j->v = tensor_of(j->truth.in[FAT_V], p->b * p->hk * p->k * p->dv);
   j->o = tensor_of(NULL, p->b * p->h * p->q * p->dv);
   j->lse = tensor_of(NULL, p->b * p->h * p->q);
   if (j->recipe.workspace.count)
@@ -122,11 +121,12 @@ static void job_allocate(job *j)
                    .scale = j->c.scale};
 }
 
-static void job_map(const job *j, fat_arg_kind kind, int64_t rows, void *map)
+static void job_map(const job *j, fat_tensor tensor, int64_t rows, void *map)
 {
   const fat_cuda_calls calls = {.map_tiled = cu.cuTensorMapEncodeTiled};
-  const fat_map_shape shape = fat_map_shape_of(&j->c.problem, kind);
-  assert_int_equal(fat_map_encode(&calls, &shape, fat_map_tensor(&j->args, kind), rows, map), 0);
+  const fat_map_shape shape = fat_map_shape_of(&j->c.problem, (int)tensor);
+  const fat_call now = call_old_view(&j->args);
+  assert_int_equal(fat_map_encode(&calls, &shape, &now.tensor[tensor], rows, map), 0);
 }
 
 static void job_launch(job *j, const fat_step *s, const fat_step_values *v, void *stream)
@@ -142,7 +142,7 @@ static void job_launch(job *j, const fat_step *s, const fat_step_values *v, void
     else if (s->arg[a].kind == FAT_ARG_INT)
       value[a].number = (int32_t)v->arg[a];
     else
-      job_map(j, s->arg[a].kind, v->arg[a], value[a].map);
+      job_map(j, s->arg[a].tensor, v->arg[a], value[a].map);
   }
   assert_int_equal(cu.cuModuleGetFunction(&function, j->module, s->entry), 0);
   assert_int_equal(cu.cuFuncSetAttribute(function, FAT_CUDA_FUNCTION_DYNAMIC_SHARED, (int)v->shared), 0);
@@ -168,10 +168,10 @@ static emu_result job_read(const job *j)
 {
   const fat_problem *p = &j->c.problem;
   size_t rows = (size_t)(p->b * p->h * p->q), bytes = rows * (size_t)p->dv * sizeof(float);
-  emu_result r = {.o = malloc(bytes), .lse = malloc(rows * sizeof(float))};
-  assert_true(r.o && r.lse);
-  assert_int_equal(cu.cuMemcpyDtoH_v2(r.o, j->o, bytes), 0);
-  assert_int_equal(cu.cuMemcpyDtoH_v2(r.lse, j->lse, rows * sizeof(float)), 0);
+  emu_result r = {.out = {[FAT_O] = malloc(bytes), [FAT_LSE] = malloc(rows * sizeof(float))}};
+  assert_true(r.out[FAT_O] && r.out[FAT_LSE]);
+  assert_int_equal(cu.cuMemcpyDtoH_v2(r.out[FAT_O], j->o, bytes), 0);
+  assert_int_equal(cu.cuMemcpyDtoH_v2(r.out[FAT_LSE], j->lse, rows * sizeof(float)), 0);
   return r;
 }
 
@@ -189,7 +189,7 @@ static void job_is_right(const job *j)
 
 static void job_free(job *j)
 {
-  emu_truth_free(&j->truth);
+  fat_truth_free(&j->truth);
   fat_source_free(&j->source);
 }
 
@@ -250,8 +250,8 @@ static void a_graph_gives_the_same_bits(void **state)
     assert_int_equal(cu.cuGraphLaunch(exec, stream), 0);
   assert_int_equal(cu.cuStreamSynchronize(stream), 0);
   again = job_read(&j);
-  assert_memory_equal(first.o, again.o, 4 * 2 * 37 * 64);
-  assert_memory_equal(first.lse, again.lse, 4 * 2 * 37);
+  assert_memory_equal(first.out[FAT_O], again.out[FAT_O], 4 * 2 * 37 * 64);
+  assert_memory_equal(first.out[FAT_LSE], again.out[FAT_LSE], 4 * 2 * 37);
   job_is_right(&j);
   emu_result_free(&first);
   emu_result_free(&again);

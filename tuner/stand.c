@@ -226,18 +226,6 @@ fat_call fat_stand_anchor(const fat_stand *stand, int set)
   return fat_stand_call(stand->anchor.scale, stand->anchor.slot, set_at(stand, set));
 }
 
-fat_status fat_stand_run(const fat_stand *stand, const fat_launch *launch, const fat_problem *p,
-                         const fat_call *c, fat_error *err)
-{
-  fat_call_layout layout;
-  unsigned char bytes[FAT_CALL_BYTES];
-  call args;
-  fat_tensors_layout(p, &layout);
-  fat_tensors_pack(&layout, p, c, bytes);
-  memcpy(&args, bytes, sizeof args);
-  return fat_launch_run(stand->driver, launch, &args, stand->workspace.at, NULL, err);
-}
-
 /* -- workspace */
 
 fat_status fat_stand_workspace(fat_stand *stand, int64_t bytes, fat_error *err)

@@ -36,9 +36,6 @@ void fat_stand_close(fat_stand *stand);
 fat_call fat_stand_call(float scale, const fat_slot slot[FAT_TENSORS], fat_cuda_address base);
 /* The call of the anchor in one of its sets. */
 fat_call fat_stand_anchor(const fat_stand *stand, int set);
-/* Queues a launch that was prepared for the problem, in the stand's workspace. */
-fat_status fat_stand_run(const fat_stand *stand, const fat_launch *launch, const fat_problem *p,
-                         const fat_call *call, fat_error *err);
 
 /* At least `bytes` of workspace, with a guard behind; gives up all sets but one if it must.
  * FAT_E_DEVICE_MEMORY names need and what is free. */

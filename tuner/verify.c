@@ -58,7 +58,7 @@ static fat_status run_guarded(fat_stand *s, const fat_case *c, const fat_launch 
 {
   bool intact;
   FAT_TRY(fat_stand_poison(s, launch->workspace, err));
-  FAT_TRY(fat_stand_run(s, launch, &c->problem, call, err));
+  FAT_TRY(fat_launch_run(s->driver, launch, call, s->workspace.at, NULL, err));
   FAT_TRY(fat_stand_intact(s, launch->workspace, &intact, err)); /* the next case lays its guard elsewhere */
   if (!intact)
     wrong(v, "%s: something was written behind the workspace of %lld bytes", c->title,
@@ -80,7 +80,7 @@ static fat_status run_round(fat_stand *s, const fat_subject *subject, const plan
     if (!takes(subject, c))
       continue;
     if (bare)
-      FAT_TRY(fat_stand_run(s, &p->launch[i], &c->problem, &call, err));
+      FAT_TRY(fat_launch_run(s->driver, &p->launch[i], &call, s->workspace.at, NULL, err));
     else
       FAT_TRY(run_guarded(s, c, &p->launch[i], &call, v, err));
     if (v->outcome != FAT_OUT_OK)

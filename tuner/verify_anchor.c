@@ -25,7 +25,7 @@ fat_status fat_verify_work(void *user, int turn, fat_error *err)
 {
   const fat_anchored *x = user;
   const fat_call call = fat_stand_anchor(x->stand, turn % x->stand->set_count);
-  return fat_stand_run(x->stand, &x->launch, &x->stand->anchor.problem, &call, err);
+  return fat_launch_run(x->stand->driver, &x->launch, &call, x->stand->workspace.at, NULL, err);
 }
 
 static fat_status copy_out(const fat_stand *s, int64_t from, int64_t bytes, void *to, fat_error *err)

@@ -3,6 +3,7 @@
  *
  * What is refused is what the text of cuda.h excludes. Packed types of 4 and 6 bits are unknown here. */
 #include "maps.h"
+#include "call_old.h"
 #include "grid.h"
 #include "map.h"
 #include <string.h>
@@ -87,18 +88,18 @@ static const emu_region *region_of(const emu *e, const void *data)
   return NULL;
 }
 
-fat_status emu_map_fill(const emu *e, fat_arg_kind kind, int64_t rows, const void *args, size_t size,
+fat_status emu_map_fill(const emu *e, fat_tensor tensor, int64_t rows, const void *args, size_t size,
                         void *map, fat_error *err)
 {
   static const fat_cuda_calls calls = {.map_tiled = emu_map_tiled};
-  static const char *const names[FAT_RECIPE_TENSORS] = {"Q", "K", "V", "O"}; /* ORDER ARG */
-  const char *name = names[kind - FAT_ARG_MAP_Q];
+  const char *name = fat_tensors[tensor].name;
   call c;
   if (size != sizeof c)
     return fat_status_fail(err, FAT_E_INPUT, "a tensor map is made of the struct call, not of %zu bytes",
                            size);
   memcpy(&c, args, sizeof c);
-  const tensor *t = fat_map_tensor(&c, kind);
+  const fat_call now = call_old_view(&c);
+  const fat_view *t = &now.tensor[tensor];
   const emu_region *r = region_of(e, t->data);
   if (!r)
     return fat_status_fail(err, FAT_E_INPUT, "%s is to be mapped, and there is no tensor at its address",

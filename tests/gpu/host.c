@@ -34,7 +34,8 @@ typedef struct planned {
   fatune_tensors all;
   fatune_plan *plan;
   const fat_launch_step *step; /* the one launch of a call */
-  call args;
+  fat_call args;
+  unsigned char packed[FAT_CALL_BYTES]; /* as kernels take them */
   bool mapped;
 } planned;
 
@@ -68,14 +69,15 @@ static bool prepare(planned *of, const char *problem, const char *kernel)
                              .V = &of->V,
                              .O = &of->O,
                              .scale = 1 / sqrtf((float)p->d)};
-  MUST(fat_call_fill(p, &of->all, &of->args, &bits, NULL));
+  MUST(fat_call_fill(&of->plan->form, p, &of->all, &of->args, &bits, NULL));
   const fat_launch *launch = &of->plan->main;
+  fat_tensors_pack(&launch->layout, p, &of->args, of->packed);
   of->step = &launch->step[0];
   if (launch->steps != 1 || of->step->grid == 0 || of->plan->workspace > 0) {
     printf("%s by %s is more than one launch, or none: give a problem without mask\n", problem, kernel);
     return false;
   }
-  for (int i = 0; i < FAT_RECIPE_TENSORS; i++)
+  for (int i = 0; i < FAT_TENSORS; i++)
     of->mapped |= launch->mapped[i];
   return true;
 }
@@ -83,7 +85,7 @@ static bool prepare(planned *of, const char *problem, const char *kernel)
 /* The arguments of the launch, made once: what fatune_run makes at each call. */
 typedef struct arguments {
   _Alignas(FAT_CUDA_MAP_ALIGN) unsigned char map[FAT_RECIPE_ARGS][FAT_CUDA_MAP_BYTES];
-  i32 number[FAT_RECIPE_ARGS];
+  int32_t number[FAT_RECIPE_ARGS];
   void *list[FAT_RECIPE_ARGS];
 } arguments;
 
@@ -91,10 +93,10 @@ static int encode(const planned *of, arguments *to)
 {
   int result = 0;
   for (int a = 0; a < of->step->args; a++) {
-    const fat_arg_kind kind = of->step->arg[a].kind;
-    if (kind >= FAT_ARG_MAP_Q)
-      result |= fat_map_encode(cu, &of->plan->main.shape[kind - FAT_ARG_MAP_Q],
-                               fat_map_tensor(&of->args, kind), of->step->arg[a].value, to->map[a]);
+    const fat_tensor t = of->step->arg[a].tensor;
+    if (of->step->arg[a].kind == FAT_ARG_MAP)
+      result |= fat_map_encode(cu, &of->plan->main.shape[t], &of->args.tensor[t], of->step->arg[a].value,
+                               to->map[a]);
   }
   return result;
 }
@@ -103,8 +105,8 @@ static int fill(planned *of, arguments *to)
 {
   for (int a = 0; a < of->step->args; a++) {
     const fat_arg_kind kind = of->step->arg[a].kind;
-    to->number[a] = (i32)of->step->arg[a].value;
-    to->list[a] = kind == FAT_ARG_CALL  ? (void *)&of->args
+    to->number[a] = (int32_t)of->step->arg[a].value;
+    to->list[a] = kind == FAT_ARG_CALL  ? (void *)of->packed
                   : kind == FAT_ARG_INT ? (void *)&to->number[a]
                                         : (void *)to->map[a];
   }
