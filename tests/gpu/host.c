@@ -30,7 +30,7 @@ static fatune *library;
 
 typedef struct planned {
   fat_problem p;
-  fatune_tensor Q, K, V, O;
+  fatune_tensor tensor[FAT_TENSORS];
   fatune_tensors all;
   fatune_plan *plan;
   const fat_launch_step *step; /* the one launch of a call */
@@ -39,13 +39,15 @@ typedef struct planned {
   bool mapped;
 } planned;
 
-static bool place(const planned *of, int64_t heads, int64_t n, int64_t d, fatune_tensor *t)
+static bool place(planned *of, int t)
 {
+  const fat_extent e = fat_tensors_extent(&of->p, t);
+  const int64_t heads = e.size[1], n = e.size[2], d = e.size[3];
+  const size_t bytes = (size_t)(e.size[0] * heads * n * d * fat_dtypes[fat_tensors_dtype(&of->p, t)].bytes);
   fat_cuda_address at;
-  const size_t bytes = (size_t)(of->p.b * heads * n * d * fat_dtypes[of->p.dtype].bytes);
   MUST(cu->memory_alloc(&at, bytes + 4));
   MUST(cu->fill32(at, 0, bytes / 4 + 1));
-  *t = (fatune_tensor){(void *)(uintptr_t)at, {heads * n * d, n * d, d}};
+  of->tensor[t] = (fatune_tensor){(void *)(uintptr_t)at, {heads * n * d, n * d, d}};
   return true;
 }
 
@@ -59,16 +61,17 @@ static bool prepare(planned *of, const char *problem, const char *kernel)
   const fat_problem *p = &of->p;
   uint64_t bits;
   MUST(fat_problem_parse(problem, &of->p, NULL));
-  if (!place(of, p->h, p->q, p->d, &of->Q) || !place(of, p->hk, p->k, p->d, &of->K) ||
-      !place(of, p->hk, p->k, p->dv, &of->V) || !place(of, p->h, p->q, p->dv, &of->O))
-    return false;
+  of->all = (fatune_tensors){.size = sizeof of->all, .scale = 1 / sqrtf((float)p->d)};
   MUST(fatune_plan_make(library, &r, &of->plan));
-  of->all = (fatune_tensors){.size = sizeof of->all,
-                             .Q = &of->Q,
-                             .K = &of->K,
-                             .V = &of->V,
-                             .O = &of->O,
-                             .scale = 1 / sqrtf((float)p->d)};
+  for (int t = 0; t < FAT_TENSORS; t++) {
+    const fat_role role = fat_tensors_role(p, t);
+    const fatune_tensor *tensor = &of->tensor[t];
+    if (role == FAT_ROLE_NONE || role == FAT_ROLE_WANTED)
+      continue;
+    if (!place(of, t))
+      return false;
+    memcpy((char *)&of->all + of->plan->form.tensor[t].place, &tensor, sizeof tensor);
+  }
   MUST(fat_call_fill(&of->plan->form, p, &of->all, &of->args, &bits, NULL));
   const fat_launch *launch = &of->plan->main;
   fat_tensors_pack(&launch->layout, p, &of->args, of->packed);
