@@ -4,6 +4,8 @@
  * the order typed. Every problem in it is checked and served by at least one kernel. */
 #include "anchors.h"
 
+#include "tensors.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,13 +66,18 @@ fat_status fat_anchors_dtype(const char *argument, fat_dtype dtype, const fat_gp
   return status;
 }
 
-/* Bytes of Q, K, V, O, the row sums, and one score matrix. In double: a product of five lengths. */
+/* Bytes of all tensors and one score matrix. In double: a product of five lengths. */
 static double bytes_needed(const fat_problem *p)
 {
-  double rows = (double)p->b * p->h, kv_rows = (double)p->b * p->hk;
-  double element = fat_dtypes[p->dtype].bytes;
-  double tensors = element * (rows * p->q * (p->d + p->dv) + kv_rows * p->k * (p->d + p->dv));
-  return tensors + 4.0 * rows * p->q + 4.0 * rows * p->q * p->k;
+  double bytes = 4.0 * (double)p->b * (double)p->h * (double)p->q * (double)p->k;
+  for (int t = 0; t < FAT_TENSORS; t++) {
+    const fat_extent e = fat_tensors_extent(p, t);
+    double elements = fat_tensors_role(p, t) == FAT_ROLE_NONE ? 0 : 1;
+    for (int i = 0; i < 4; i++)
+      elements *= (double)e.size[i];
+    bytes += elements * fat_dtypes[fat_tensors_dtype(p, t)].bytes;
+  }
+  return bytes;
 }
 
 void fat_anchors_shape(fat_problem *p, const fat_gpu *gpu)
