@@ -362,8 +362,8 @@ static inline void computes(const fatune_plan *plan, const char *problem, int64_
 {
   size_t bytes = 0;
   attention a = attention_make(problem, 0, off);
-  MUST_RUN(fatune_workspace(plan, &bytes));
-  MUST_RUN(fatune_run(plan, tensors_of(&a), bytes ? device_memory(bytes) : NULL, NULL));
+  MUST_RUN(fatune_workspace(plan, NULL, &bytes));
+  MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, bytes ? device_memory(bytes) : NULL, NULL));
   is_right(&a);
   attention_free(&a);
 }
