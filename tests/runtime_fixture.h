@@ -102,6 +102,7 @@ typedef struct stored {
   int maps;         /* the kernel takes so many tensor maps too, behind its other arguments */
   const char *into; /* NULL: the user's database */
   const char *detail;
+  const char *valid; /* NULL, or a line `valid` that its recipe begins with */
 } stored;
 
 static inline void add_maps(fat_text *recipe, int count)
@@ -112,6 +113,15 @@ static inline void add_maps(fat_text *recipe, int count)
   for (int i = 0; i < count; i++)
     fat_text_format(&more, " %s", maps[i]);
   fat_text_add(&more, "\n");
+  fat_text_free(recipe);
+  *recipe = more;
+}
+
+static inline void add_valid(fat_text *recipe, const char *valid)
+{
+  fat_text more = {0};
+  fat_text_format(&more, "valid %s\n", valid);
+  fat_text_add(&more, fat_text_get(recipe));
   fat_text_free(recipe);
   *recipe = more;
 }
@@ -129,6 +139,8 @@ static inline void store(stored s)
   show_source(&source);
   if (s.maps)
     add_maps(&source.recipe, s.maps);
+  if (s.valid)
+    add_valid(&source.recipe, s.valid);
   void *cubin = cubin_for(fat_text_get(&source.recipe), s.sm ? s.sm : t.gpu.sm, &size);
   fat_text_hash(cubin, size, cubin_hash);
   t.source_hash = source.hash;

@@ -1,6 +1,7 @@
 /* test_emu_maps.c -- the tensor maps that a recipe gives to a kernel in the emulator: made of the tensors of
  * its call, or refused. */
 #include "arguments.h"
+#include "call_old.h"
 #include "emu.h"
 #include "map.h"
 #include "maps.h"
