@@ -56,7 +56,7 @@ static void *time_calls(void *user)
     int failed = 0;
     double start = now(CLOCK_THREAD_CPUTIME_ID);
     for (int i = 0; i < CALLS; i++)
-      failed |= s->what == RUN      ? (int)fatune_run(s->of->plan, &s->of->a.all, NULL, stream)
+      failed |= s->what == RUN      ? (int)fatune_run(s->of->plan, &s->of->a.all, NULL, NULL, stream)
                 : s->what == LAUNCH ? cu.cuLaunchKernel(step->function, step->grid, 1, 1, step->block, 1, 1,
                                                         step->shared, stream, arguments, NULL)
                 : s->what == ENCODE ? encode(s->of, &map)

@@ -89,6 +89,9 @@ fat_sizes fat_recipe_sizes(const fat_problem *p, int64_t sms);
  * beyond 64 bits there. */
 fat_status fat_recipe_valid(const fat_recipe *r, const fat_sizes *sizes, fat_error *err);
 
+/* The same where any number of its steps is senseless for these sizes. */
+fat_status fat_recipe_check(const fat_recipe *r, const fat_sizes *sizes, fat_error *err);
+
 /* Evaluation. FAT_E_INPUT where an expression fails (fat_expr_eval) and on a senseless result: grid below 1
  * where the problem has work or above 2^31 - 1, block above 1024, shared above 1 MiB, a negative number of
  * bytes, a clear or a pointer beyond the workspace, an int beyond 32 bits, a box of a tensor map without rows

@@ -1,11 +1,10 @@
-/* api.c -- the public calls: arguments are checked, the work is done by make, call, launch and empty.
+/* api.c -- the public calls: arguments are checked, the work is done by make and run.
  *
  * Every failure keeps its sentence for the calling thread. Invariant of fatune_run: it reads the plan and the
  * arguments and writes its own stack; the context that was current stays current. */
 #include "call.h"
 #include "detail.h"
-#include "empty.h"
-#include "make.h"
+#include "run.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 enum {
   OPTIONS_LEAST = THROUGH(fatune_options, system_database),
   REQUEST_LEAST = THROUGH(fatune_request, flags),
+  SIZES_LEAST = THROUGH(fatune_sizes, chunk),
   TENSORS_LEAST = THROUGH(fatune_tensors, reserved)
 };
 
@@ -98,15 +98,21 @@ static fat_status check_plan(const fatune_plan *plan, fat_error *err)
   return FAT_OK;
 }
 
-fatune_status fatune_workspace(const fatune_plan *plan, size_t *bytes)
+fatune_status fatune_workspace(const fatune_plan *plan, const fatune_sizes *sizes, size_t *bytes)
 {
   fat_error err;
   err.text[0] = 0;
+  fatune_sizes own;
+  int64_t needed = 0;
   fat_status status = check_plan(plan, &err);
   if (status == FAT_OK && !bytes)
     status = fat_status_fail(&err, FAT_E_INPUT, "fatune_workspace: the place for the size is NULL");
+  if (status == FAT_OK && sizes)
+    status = fat_call_struct("fatune_sizes", sizes, SIZES_LEAST, sizeof own, &own, &err);
   if (status == FAT_OK)
-    *bytes = (size_t)plan->workspace;
+    status = fat_run_workspace(plan, sizes ? &own : NULL, &needed, &err);
+  if (status == FAT_OK)
+    *bytes = (size_t)needed;
   return say(status, &err);
 }
 
@@ -137,82 +143,21 @@ fatune_status fatune_supported(fatune *handle, const fatune_request *request)
   return fatune_why(handle, request, NULL, 0);
 }
 
-static bool takes(const fat_launch *launch, unsigned alignment, const fat_call *args, uint64_t bits)
-{
-  return (bits & (alignment - 1)) == 0 && fat_launch_takes(launch, args);
-}
-
-/* Which kernel takes tensors with these low bits; NULL: none. */
-static const fat_launch *launch_for(const fatune_plan *plan, const fat_call *args, uint64_t bits)
-{
-  if (takes(&plan->main, plan->alignment, args, bits))
-    return &plan->main;
-  return plan->twin_alignment && takes(&plan->twin, plan->twin_alignment, args, bits) ? &plan->twin : NULL;
-}
-
-static fat_status fail_to_choose(const fatune_plan *plan, uint64_t bits, fat_error *err)
-{
-  if ((bits & (plan->alignment - 1)) == 0)
-    return fat_status_fail(err, FAT_E_UNSUPPORTED,
-                           "a stride of a tensor is negative or reaches 2^40 bytes, and the plan has no "
-                           "kernel for that: see fatune_describe for why it has none");
-  return fat_status_fail(err, FAT_E_ALIGNMENT,
-                         "a pointer or stride of a tensor is no multiple of %u bytes, and the plan has no "
-                         "kernel for that: align the tensors, or see fatune_describe for why it has none",
-                         plan->alignment);
-}
-
-static fat_status launch(const fatune_plan *plan, const fat_call *args, uint64_t bits, void *workspace,
-                         void *stream, fat_error *err)
-{
-  const fat_driver *driver = plan->handle->driver;
-  if (plan->problem.q == 0 || plan->problem.k == 0)
-    return fat_empty_write(driver, &plan->problem, args, stream, err);
-  const fat_launch *chosen = launch_for(plan, args, bits);
-  if (!chosen)
-    return fail_to_choose(plan, bits, err);
-  if (chosen->workspace > 0 && !workspace)
-    return fat_status_fail(err, FAT_E_INPUT, "the workspace is NULL: the plan needs %lld bytes",
-                           (long long)plan->workspace);
-  if ((uintptr_t)workspace % FAT_LAUNCH_ALIGN != 0 && chosen->workspace > 0)
-    return fat_status_fail(err, FAT_E_ALIGNMENT, "the workspace does not begin at a multiple of %d bytes",
-                           FAT_LAUNCH_ALIGN);
-  return fat_launch_run(driver, chosen, args, (fat_cuda_address)(uintptr_t)workspace, stream, err);
-}
-
-/* The same in the plan's context where another one is current, or none. */
-static fat_status launch_in_context(const fatune_plan *plan, const fat_call *args, uint64_t bits,
-                                    void *workspace, void *stream, fat_error *err)
-{
-  const fat_driver *driver = plan->handle->driver;
-  const fat_cuda_calls *cuda = fat_driver_table(driver);
-  void *current = NULL;
-  int result = cuda->context_get(&current);
-  if (result != FAT_CUDA_SUCCESS || current == plan->context.handle)
-    return result == FAT_CUDA_SUCCESS ? launch(plan, args, bits, workspace, stream, err)
-                                      : fat_driver_check(driver, "cuCtxGetCurrent", result, err);
-  FAT_TRY(fat_driver_check(driver, "cuCtxPushCurrent", cuda->context_push(plan->context.handle), err));
-  fat_status status = launch(plan, args, bits, workspace, stream, err);
-  cuda->context_pop(&current);
-  return status;
-}
-
-fatune_status fatune_run(const fatune_plan *plan, const fatune_tensors *tensors, void *workspace,
-                         void *stream)
+fatune_status fatune_run(const fatune_plan *plan, const fatune_tensors *tensors, const fatune_sizes *sizes,
+                         void *workspace, void *stream)
 {
   fat_error err;
   err.text[0] = 0;
-  fat_call args;
   fatune_tensors own;
-  uint64_t bits;
+  fatune_sizes own_sizes;
   fat_status status = check_plan(plan, &err);
   if (status == FAT_OK && !tensors)
     status = fat_status_fail(&err, FAT_E_INPUT, "fatune_run: the tensors are NULL");
   if (status == FAT_OK)
     status = fat_call_struct("fatune_tensors", tensors, TENSORS_LEAST, sizeof own, &own, &err);
+  if (status == FAT_OK && sizes)
+    status = fat_call_struct("fatune_sizes", sizes, SIZES_LEAST, sizeof own_sizes, &own_sizes, &err);
   if (status == FAT_OK)
-    status = fat_call_fill(&plan->form, &plan->problem, &own, &args, &bits, &err);
-  if (status == FAT_OK && plan->problem.b > 0)
-    status = launch_in_context(plan, &args, bits, workspace, stream, &err);
+    status = fat_run_call(plan, &own, sizes ? &own_sizes : NULL, workspace, stream, &err);
   return say(status, &err);
 }

@@ -102,6 +102,68 @@ fat_status fat_call_fill(const fat_call_form *form, const fat_problem *p, const 
   return FAT_OK;
 }
 
+/* A window's side as a problem has it. */
+static uint64_t side(int64_t given)
+{
+  return given == -1 || given > FAT_PROBLEM_ALL ? (uint64_t)FAT_PROBLEM_ALL : (uint64_t)given;
+}
+
+/* Numbers of features; those of features that the family lacks say nothing. */
+static fat_status take_numbers(const fatune_sizes *s, fat_problem *p, fat_error *err)
+{
+  const bool window = fat_problem_has(p, FAT_WINDOW), causal = fat_problem_has(p, FAT_CAUSAL);
+  const bool chunk = fat_problem_has(p, FAT_CHUNK), ragged = fat_problem_has(p, FAT_VARLEN);
+  const struct {
+    const char *name;
+    int64_t value, least, most;
+  } ranges[] = {
+      {"window_left", s->window_left, -1, window ? INT64_MAX : 0},
+      {"window_right", s->window_right, -1, window && !causal ? INT64_MAX : 0},
+      {"chunk", s->chunk, chunk, chunk ? FAT_PROBLEM_SIZE_MAX : 0},
+      {"total_q", s->total_q, 0, ragged ? INT64_MAX : 0},
+      {"total_k", s->total_k, 0, ragged ? INT64_MAX : 0},
+  };
+  for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+    if (ranges[i].value < ranges[i].least || ranges[i].value > ranges[i].most)
+      return fat_status_fail(err, FAT_E_INPUT, "fatune_sizes.%s is %lld: this family allows %lld to %lld",
+                             ranges[i].name, (long long)ranges[i].value, (long long)ranges[i].least,
+                             (long long)ranges[i].most);
+  if (window) {
+    p->arg[FAT_WINDOW][0] = side(s->window_left);
+    p->arg[FAT_WINDOW][1] = causal ? 0 : side(s->window_right);
+  }
+  if (chunk)
+    p->arg[FAT_CHUNK][0] = (uint64_t)s->chunk;
+  return FAT_OK;
+}
+
+fat_status fat_call_sizes(const fatune_sizes *sizes, const fat_problem *family, fat_problem *p,
+                          fat_error *err)
+{
+  const fatune_sizes *s = sizes;
+  const int64_t hk = s->hk ? s->hk : s->h;
+  const struct {
+    const char *name;
+    int64_t value, least;
+  } lengths[] = {{"b", s->b, 0}, {"h", s->h, 1}, {"hk", hk, 1}, {"q", s->q, 0}, {"k", s->k, 0}};
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+    if (lengths[i].value < lengths[i].least || lengths[i].value > FAT_PROBLEM_SIZE_MAX)
+      return fat_status_fail(err, FAT_E_INPUT, "fatune_sizes.%s is %lld: allowed are %lld to %lld",
+                             lengths[i].name, (long long)lengths[i].value, (long long)lengths[i].least,
+                             (long long)FAT_PROBLEM_SIZE_MAX);
+  if (s->h % hk != 0)
+    return fat_status_fail(
+        err, FAT_E_INPUT, "fatune_sizes has %lld heads and %lld KV heads: the KV heads must divide the heads",
+        (long long)s->h, (long long)hk);
+  *p = *family;
+  p->b = s->b;
+  p->h = s->h;
+  p->hk = hk;
+  p->q = s->q;
+  p->k = s->k;
+  return take_numbers(s, p, err);
+}
+
 fat_status fat_call_struct(const char *name, const void *from, size_t least, size_t known, void *to,
                            fat_error *err)
 {

@@ -24,6 +24,10 @@ void fat_call_form_of(const fat_problem *p, fat_call_form *form);
 fat_status fat_call_fill(const fat_call_form *form, const fat_problem *p, const fatune_tensors *tensors,
                          fat_call *call, uint64_t *bits, fat_error *err);
 
+/* The problem of a call of these sizes: `family` says all else. FAT_E_INPUT names what is wrong. */
+fat_status fat_call_sizes(const fatune_sizes *sizes, const fat_problem *family, fat_problem *p,
+                          fat_error *err);
+
 /* Reads a struct of the caller's that begins with its size, of which we know `known` bytes and whose first
  * version had `least`, into `to`, which has `known` bytes: what the caller's lacks is 0. FAT_E_INPUT:
  * smaller, or larger than FAT_CALL_STRUCT. FAT_E_UNSUPPORTED: what a newer caller added is not 0. */

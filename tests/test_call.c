@@ -160,12 +160,12 @@ static void no_size_is_believed(void **state)
   attention a = attention_make(ASKED, 0, 0);
   fatune_tensors t = *tensors_of(&a);
   t.size = 0x7f0000000000;
-  EXPECT(FATUNE_ERR_INPUT, "fatune_tensors.size", fatune_run(p, &t, NULL, NULL));
+  EXPECT(FATUNE_ERR_INPUT, "fatune_tensors.size", fatune_run(p, &t, NULL, NULL, NULL));
   t.size = offsetof(fatune_tensors, dO); /* the first version's; what lies behind it is not looked at */
   t.dO = t.Q;
-  MUST_RUN(fatune_run(p, &t, NULL, NULL));
+  MUST_RUN(fatune_run(p, &t, NULL, NULL, NULL));
   t.size = sizeof t;
-  EXPECT(FATUNE_ERR_INPUT, "tensor dO is none of this operation", fatune_run(p, &t, NULL, NULL));
+  EXPECT(FATUNE_ERR_INPUT, "tensor dO is none of this operation", fatune_run(p, &t, NULL, NULL, NULL));
   attention_free(&a);
   fatune_plan_free(p);
   fatune_close(h);

@@ -8,7 +8,6 @@
 #include "fake/bench.h"
 #include "folder.h"
 #include "check.h"
-#include "call_old.h"
 #include "map.h"
 
 static fake_bench b;
@@ -22,8 +21,11 @@ typedef struct job {
   fat_config config;
   fat_recipe recipe;
   void *module;
-  fat_cuda_address q, k, v, o, lse, workspace;
-  call args;
+  fat_cuda_address at[FAT_TENSORS], workspace;
+  fat_problem told; /* the sizes that its kernels are told */
+  fat_call call;
+  fat_call_layout layout;
+  unsigned char packed[FAT_CALL_BYTES]; /* of the latest launch */
 } job;
 
 static int begin(void **state)
@@ -73,7 +75,7 @@ static void job_load(job *j)
       continue;
     kernels[count] = (fake_kernel){.name = s->entry, .registers = 64, .params = s->args};
     for (int a = 0; a < s->args; a++)
-      kernels[count].size[a] = (int)argument_size(s->arg[a].kind, sizeof(call));
+      kernels[count].size[a] = (int)argument_size(s->arg[a].kind, (size_t)j->layout.bytes);
     count++;
   }
   void *image = cu.fake_cubin(75, count, kernels, &size);
@@ -90,53 +92,43 @@ static fat_cuda_address tensor_of(const float *data, int64_t count)
   return a;
 }
 
-static tensor packed(fat_cuda_address a, int64_t heads, int64_t rows, int64_t d)
-{
-  return (tensor){(void *)(uintptr_t)a, heads * rows * d, rows * d, d};
-}
-
 static void job_allocate(job *j)
 {
   const fat_problem *p = &j->c.problem;
   const fat_sizes sizes = sizes_of(j);
   int64_t bytes = 0;
-  j->q = tensor_of(j->truth.in[FAT_Q], p->b * p->h * p->q * p->d);
-  j->k = tensor_of(j->truth.in[FAT_K], p->b * p->hk * p->k * p->d);
-  j->v = tensor_of(j->truth.in[FAT_V], p->b * p->hk * p->k * p->dv);
-  j->o = tensor_of(NULL, p->b * p->h * p->q * p->dv);
-  j->lse = tensor_of(NULL, p->b * p->h * p->q);
+  j->told = *p;
+  j->call.scale = j->c.scale;
+  fat_tensors_layout(p, &j->layout);
+  for (int t = 0; t < FAT_TENSORS; t++) {
+    const fat_extent e = fat_tensors_extent(p, t);
+    if (fat_tensors_role(p, t) == FAT_ROLE_NONE)
+      continue;
+    j->at[t] = tensor_of(j->truth.in[t], e.size[0] * e.size[1] * e.size[2] * e.size[3]);
+    j->call.tensor[t].data = (void *)(uintptr_t)j->at[t];
+    fat_truth_lay(p, t, FAT_BHSD, 1, j->call.tensor[t].stride);
+  }
   if (j->recipe.workspace.count)
     MUST(fat_recipe_workspace(&j->recipe, &sizes, &bytes, err));
   j->workspace = bytes ? tensor_of(NULL, (bytes + 3) / 4) : 0;
-  j->args = (call){.Q = packed(j->q, p->h, p->q, p->d),
-                   .K = packed(j->k, p->hk, p->k, p->d),
-                   .V = packed(j->v, p->hk, p->k, p->dv),
-                   .O = packed(j->o, p->h, p->q, p->dv),
-                   .LSE = {(float *)(uintptr_t)j->lse, p->h * p->q, p->q},
-                   .b = (i32)p->b,
-                   .h = (i32)p->h,
-                   .hk = (i32)p->hk,
-                   .q = (i32)p->q,
-                   .k = (i32)p->k,
-                   .scale = j->c.scale};
 }
 
 static void job_map(const job *j, fat_tensor tensor, int64_t rows, void *map)
 {
   const fat_cuda_calls calls = {.map_tiled = cu.cuTensorMapEncodeTiled};
   const fat_map_shape shape = fat_map_shape_of(&j->c.problem, (int)tensor);
-  const fat_call now = call_old_view(&j->args);
-  assert_int_equal(fat_map_encode(&calls, &shape, &now.tensor[tensor], rows, map), 0);
+  assert_int_equal(fat_map_encode(&calls, &shape, &j->call.tensor[tensor], rows, map), 0);
 }
 
 static void job_launch(job *j, const fat_step *s, const fat_step_values *v, void *stream)
 {
   void *function, *arguments[FAT_RECIPE_ARGS];
   argument value[FAT_RECIPE_ARGS];
+  fat_tensors_pack(&j->layout, &j->told, &j->call, j->packed);
   for (int a = 0; a < s->args; a++) {
     arguments[a] = &value[a];
     if (s->arg[a].kind == FAT_ARG_CALL)
-      arguments[a] = &j->args;
+      arguments[a] = j->packed;
     else if (s->arg[a].kind == FAT_ARG_WS)
       value[a].pointer = (void *)(uintptr_t)(j->workspace + (uint64_t)v->arg[a]);
     else if (s->arg[a].kind == FAT_ARG_INT)
@@ -167,11 +159,16 @@ static void job_run(job *j, void *stream)
 static emu_result job_read(const job *j)
 {
   const fat_problem *p = &j->c.problem;
-  size_t rows = (size_t)(p->b * p->h * p->q), bytes = rows * (size_t)p->dv * sizeof(float);
-  emu_result r = {.out = {[FAT_O] = malloc(bytes), [FAT_LSE] = malloc(rows * sizeof(float))}};
-  assert_true(r.out[FAT_O] && r.out[FAT_LSE]);
-  assert_int_equal(cu.cuMemcpyDtoH_v2(r.out[FAT_O], j->o, bytes), 0);
-  assert_int_equal(cu.cuMemcpyDtoH_v2(r.out[FAT_LSE], j->lse, rows * sizeof(float)), 0);
+  emu_result r = {.stored = false};
+  for (int t = 0; t < FAT_TENSORS; t++) {
+    const fat_extent e = fat_tensors_extent(p, t);
+    const size_t bytes = (size_t)(e.size[0] * e.size[1] * e.size[2] * e.size[3]) * sizeof(float);
+    if (!fat_tensors_is_out(fat_tensors_role(p, t)))
+      continue;
+    r.out[t] = malloc(bytes);
+    assert_non_null(r.out[t]);
+    assert_int_equal(cu.cuMemcpyDtoH_v2(r.out[t], j->at[t], bytes), 0);
+  }
   return r;
 }
 
@@ -240,7 +237,7 @@ static void a_graph_gives_the_same_bits(void **state)
   job j = job_make("fa1", "fwd-f32-b1-h2-q37-k50-d64-causal");
   job_run(&j, NULL);
   emu_result first = job_read(&j), again;
-  assert_int_equal(cu.cuMemsetD8_v2(j.o, 0xff, 4 * 2 * 37 * 64), 0);
+  assert_int_equal(cu.cuMemsetD8_v2(j.at[FAT_O], 0xff, 4 * 2 * 37 * 64), 0);
   assert_int_equal(cu.cuStreamCreate(&stream, 1), 0);
   assert_int_equal(cu.cuStreamBeginCapture_v2(stream, 0), 0);
   job_run(&j, stream);
@@ -263,9 +260,9 @@ static void faults_of_a_kernel_are_found(void **state)
 {
   (void)state;
   job j = job_make("fwd", "fwd-f32-b1-h1-q20-k30-d64");
-  assert_int_equal(cu.cuMemFree_v2(j.k), 0);
-  j.k = tensor_of(NULL, 30 * 64); /* nobody fills it */
-  j.args.K.data = (void *)(uintptr_t)j.k;
+  assert_int_equal(cu.cuMemFree_v2(j.at[FAT_K]), 0);
+  j.at[FAT_K] = tensor_of(NULL, 30 * 64); /* nobody fills it */
+  j.call.tensor[FAT_K].data = (void *)(uintptr_t)j.at[FAT_K];
   job_run(&j, NULL);
   assert_int_equal(cu.cuCtxSynchronize(), 0);
   assert_true(cu.fake_findings() > 0);
@@ -273,7 +270,7 @@ static void faults_of_a_kernel_are_found(void **state)
   job_free(&j);
   begin(NULL);
   j = job_make("fwd", "fwd-f32-b1-h1-q20-k30-d64");
-  j.args.k = 31; /* a row more than there is */
+  j.told.k = 31; /* a row more than there is */
   job_run(&j, NULL);
   assert_int_equal(cu.cuCtxSynchronize(), 700);
   assert_int_equal(cu.cuCtxSynchronize(), 700);
@@ -286,7 +283,7 @@ static void the_reference_stays_in_bounds(void **state)
   (void)state;
   cu.fake_compute(FAKE_REFERENCE);
   job j = job_make("fwd", "fwd-f32-b1-h1-q20-k30-d64");
-  j.args.q = 21;
+  j.told.q = 21;
   job_run(&j, NULL);
   assert_int_equal(cu.cuCtxSynchronize(), 700);
   assert_non_null(strstr(cu.fake_finding(0), "beyond its allocation"));

@@ -94,7 +94,7 @@ static bool prepare(attention *a, const char *problem, int64_t pad, int64_t gap,
       a->got[t] = calloc((size_t)elements(&a->p, t) + 1, sizeof *a->got[t]);
   }
   MUST(fatune_plan_make(library, &r, &a->plan));
-  MUST(fatune_workspace(a->plan, &bytes));
+  MUST(fatune_workspace(a->plan, NULL, &bytes));
   if (bytes > 0)
     MUST(cu->memory_alloc(&at, bytes));
   a->workspace = bytes > 0 ? (void *)(uintptr_t)at : NULL;
@@ -154,7 +154,7 @@ static bool right_numbers(void)
       attention a;
       if (!prepare(&a, problems[i], lays[l].pad, lays[l].gap, lays[l].off))
         return false;
-      MUST(fatune_run(a.plan, &a.all, a.workspace, NULL));
+      MUST(fatune_run(a.plan, &a.all, NULL, a.workspace, NULL));
       if (!is_right(&a)) {
         printf("  %s, layout %d\n", problems[i], (int)l);
         return false;
@@ -170,7 +170,7 @@ static bool misaligned_is_an_error(void)
   if (!prepare(&a, "fwd-f32-b1-h1-q64-k64-d64", 0, 0, 0))
     return false;
   a.tensor[FAT_Q].data = (char *)a.tensor[FAT_Q].data + 2;
-  if (fatune_run(a.plan, &a.all, a.workspace, NULL) != FATUNE_ERR_ALIGNMENT)
+  if (fatune_run(a.plan, &a.all, NULL, a.workspace, NULL) != FATUNE_ERR_ALIGNMENT)
     return false;
   MUST(cu->context_sync()); /* nothing was launched */
   forget(&a);
@@ -183,7 +183,7 @@ static bool no_keys(void)
   if (!prepare(&a, "fwd-f32-b2-h3-q5-k0-d64", 4, 12, 0))
     return false;
   a.tensor[FAT_K].data = a.tensor[FAT_V].data = NULL;
-  MUST(fatune_run(a.plan, &a.all, a.workspace, NULL));
+  MUST(fatune_run(a.plan, &a.all, NULL, a.workspace, NULL));
   return is_right(&a);
 }
 
@@ -196,7 +196,7 @@ static bool repeats_are_bit_equal(void)
   float *first = malloc((size_t)count * 4), *now = malloc((size_t)count * 4);
   for (int i = 0; i < 250; i++) {
     MUST(cu->fill32((uintptr_t)a.tensor[FAT_O].data, 0x7fc00000, (size_t)count));
-    MUST(fatune_run(a.plan, &a.all, a.workspace, NULL));
+    MUST(fatune_run(a.plan, &a.all, NULL, a.workspace, NULL));
     MUST(cu->copy_out(i == 0 ? first : now, (uintptr_t)a.tensor[FAT_O].data, (size_t)count * 4));
     if (i > 0 && memcmp(first, now, (size_t)count * 4) != 0)
       return false;
@@ -214,7 +214,7 @@ static bool graph_replays(void)
     return false;
   MUST(cu->stream_create(&stream, FAT_CUDA_STREAM_NON_BLOCKING));
   MUST(more.begin(stream, 0)); /* global mode: the strictest */
-  MUST(fatune_run(a.plan, &a.all, a.workspace, stream));
+  MUST(fatune_run(a.plan, &a.all, NULL, a.workspace, stream));
   attention other; /* a plan made meanwhile does not break the capture; allocating would */
   fatune_request r = {
       .size = sizeof r, .problem = "fwd-f32-b1-h1-q99-k99-d64-causal", .policy = FATUNE_COMPILE};
@@ -248,7 +248,7 @@ static void *run_on_streams(void *user)
   w->fine = true;
   for (int i = 0; i < 50; i++)
     for (int s = 0; s < STREAMS; s++)
-      w->fine &= fatune_run(w->a.plan, &w->a.all, w->a.workspace, w->stream[s]) == FATUNE_OK;
+      w->fine &= fatune_run(w->a.plan, &w->a.all, NULL, w->a.workspace, w->stream[s]) == FATUNE_OK;
   return NULL;
 }
 
@@ -287,7 +287,7 @@ static bool far_strides(void)
   }
   if (!prepare(&a, "fwd-f32-b1-h2-q70-k70-d64-causal", 0, (INT64_C(1) << 31) + 16, 0))
     return false;
-  MUST(fatune_run(a.plan, &a.all, a.workspace, NULL));
+  MUST(fatune_run(a.plan, &a.all, NULL, a.workspace, NULL));
   return is_right(&a);
 }
 
@@ -301,7 +301,7 @@ static bool own_context(void)
   if (!prepare(&a, "fwd-f32-b2-h4k2-q200-k330-d64-causal", 0, 0, 0))
     return false;
   MUST(cu->context_set(primary));
-  MUST(fatune_run(a.plan, &a.all, a.workspace, NULL));
+  MUST(fatune_run(a.plan, &a.all, NULL, a.workspace, NULL));
   MUST(cu->context_get(&now));
   if (now != primary)
     return false;
@@ -342,7 +342,7 @@ static bool host_time(void)
     MUST(cu->context_sync());
     first = now();
     for (int k = 0; k < BURST; k++)
-      MUST(fatune_run(a.plan, &a.all, a.workspace, NULL));
+      MUST(fatune_run(a.plan, &a.all, NULL, a.workspace, NULL));
     run = fmin(run, (now() - first) / BURST);
     first = now();
     for (int k = 0; k < BURST; k++)

@@ -144,7 +144,7 @@ static int call_once(subject what, const planned *of, arguments *args, void *str
 {
   const fat_launch_step *s = of->step;
   if (what == RUN)
-    return (int)fatune_run(of->plan, &of->all, NULL, stream);
+    return (int)fatune_run(of->plan, &of->all, NULL, NULL, stream);
   if (what == ENCODE)
     return encode(of, args);
   return cu->launch(s->function, s->grid, 1, 1, s->block, 1, 1, s->shared, stream, args->list, NULL);
