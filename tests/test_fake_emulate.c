@@ -50,6 +50,7 @@ static job job_render(const char *kernel, const char *problem)
   job j = {.c = emu_check_case(problem)};
   j.c.seed = 5;
   j.truth = emu_check_truth(&j.c);
+  fat_tensors_layout(&j.c.problem, &j.layout);
   j.config = emu_check_config(kernel, &j.c);
   MUST(emu_kernel_render(emu_check_script(), &j.c.problem, j.c.gpu, &j.config, &j.source, err));
   MUST(fat_recipe_parse(fat_text_get(&j.source.recipe), &j.recipe, err));
@@ -99,7 +100,6 @@ static void job_allocate(job *j)
   int64_t bytes = 0;
   j->told = *p;
   j->call.scale = j->c.scale;
-  fat_tensors_layout(p, &j->layout);
   for (int t = 0; t < FAT_TENSORS; t++) {
     const fat_extent e = fat_tensors_extent(p, t);
     if (fat_tensors_role(p, t) == FAT_ROLE_NONE)
