@@ -37,7 +37,8 @@ typedef struct subject {
 static int encode(const planned *of, argument *map)
 {
   const fat_cuda_calls calls = {.map_tiled = cu.cuTensorMapEncodeTiled};
-  const tensor Q = {of->a.Q.data, of->a.Q.stride[0], of->a.Q.stride[1], of->a.Q.stride[2]};
+  const fatune_tensor *t = &of->a.Q;
+  const fat_view Q = {t->data, {t->stride[0], t->stride[1], t->stride[2]}};
   return fat_map_encode(&calls, &of->plan->main.shape[0], &Q, 64, map->map);
 }
 
@@ -45,9 +46,9 @@ static void *time_calls(void *user)
 {
   subject *s = user;
   const fat_launch_step *step = &s->of->plan->main.step[0]; /* the very launch that fatune_run makes */
-  call args = {.b = 1};
+  unsigned char args[FAT_CALL_BYTES] = {0};
   argument map = {{0}};
-  void *arguments[] = {&args, &map, &map, &map}, *stream = NULL, *context = NULL;
+  void *arguments[] = {args, &map, &map, &map}, *stream = NULL, *context = NULL;
   cu.cuCtxSetCurrent(bench.context);
   cu.cuStreamCreate(&stream, FAT_CUDA_STREAM_NON_BLOCKING);
   s->seconds = 1;
@@ -55,7 +56,7 @@ static void *time_calls(void *user)
     int failed = 0;
     double start = now(CLOCK_THREAD_CPUTIME_ID);
     for (int i = 0; i < CALLS; i++)
-      failed |= s->what == RUN      ? (int)fatune_run(s->of->plan, &s->of->a.all, NULL, stream)
+      failed |= s->what == RUN      ? (int)fatune_run(s->of->plan, &s->of->a.all, NULL, NULL, stream)
                 : s->what == LAUNCH ? cu.cuLaunchKernel(step->function, step->grid, 1, 1, step->block, 1, 1,
                                                         step->shared, stream, arguments, NULL)
                 : s->what == ENCODE ? encode(s->of, &map)

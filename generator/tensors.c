@@ -105,6 +105,7 @@ void fat_tensors_pack(const fat_call_layout *layout, const fat_problem *p, const
 {
   const fat_call_layout *l = layout;
   const int64_t sizes[SIZES] = {p->b, p->h, p->hk, p->q, p->k};
+  memset(bytes + l->bytes - VIEW, 0, VIEW); /* what may lie behind the last word */
   for (int t = 0; t < FAT_TENSORS; t++)
     if (l->tensor[t] >= 0)
       memcpy(bytes + l->tensor[t], &call->tensor[t], (size_t)view_bytes(t));

@@ -56,7 +56,7 @@ arrow() { # FOLDER LATER...: headers of the later folders are not included
 arrow generator db runtime tuner
 arrow db runtime tuner
 arrow runtime tuner
-for core in status text problem gpu config width recipe expr map; do # core depends on nothing but itself
+for core in status text words feature problem sees tensors gpu config width recipe recipe_values expr map anchor; do # core depends on nothing but itself
   never "core uses core alone" '#include "(script|space|source|engine|nvrtc|locate|compile|ptxas|pool|embed|library|twin).h"' \
     "generator/$core.[ch]"
 done

@@ -25,9 +25,9 @@ static fatune_status all_calls(attention *a)
   if (status == FATUNE_OK)
     status = fatune_plan_make(h, &r, &plan);
   if (status == FATUNE_OK)
-    status = fatune_workspace(plan, &bytes);
+    status = fatune_workspace(plan, NULL, &bytes);
   if (status == FATUNE_OK)
-    status = fatune_run(plan, tensors_of(a), NULL, NULL);
+    status = fatune_run(plan, tensors_of(a), NULL, NULL, NULL);
   if ((plan != NULL) != (status == FATUNE_OK))
     fail_msg("a plan beside the status '%s'", fatune_status_text(status));
   fatune_plan_free(plan);
