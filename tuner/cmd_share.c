@@ -2,7 +2,7 @@
  *
  * In and out: JSON lines of parameters and results, or another database file. Binaries never travel by these:
  * a cubin is code; what comes in is compiled again before it runs. The database of a package is made here:
- * its rows from text (`export --winners`), its code by this program (`import --code`). */
+ * its rows from text (`export --winners`), its code by this program (`import --cubins`). */
 #include "code.h"
 #include "commands.h"
 #include "exit.h"
@@ -139,8 +139,8 @@ static fat_status import_files(const fat_options *options, fat_db *db, fat_impor
     if (status == FAT_E_NOT_FOUND)
       status = err->status = FAT_E_INPUT;
     if (status == FAT_OK)
-      status = options->code ? fat_db_import_shipped(db, fat_text_get(&text), text.length, &one, err)
-                             : fat_db_import(db, fat_text_get(&text), text.length, &one, err);
+      status = options->sources ? fat_db_import_shipped(db, fat_text_get(&text), text.length, &one, err)
+                                : fat_db_import(db, fat_text_get(&text), text.length, &one, err);
     counts->added += one.added;
     counts->kept += one.kept;
     if (one.refused && !counts->refused)
@@ -152,16 +152,16 @@ static fat_status import_files(const fat_options *options, fat_db *db, fat_impor
   return status;
 }
 
-/* A machine without NVRTC builds a package's database without cubins, and so does who asked for sources. */
+/* A machine without NVRTC makes a package's database without cubins. */
 static fat_status make_code(const fat_options *options, fat_db *db, fat_code_counts *counts, fat_error *err)
 {
   fat_script *script = NULL;
   fat_nvrtc *nvrtc = NULL;
   fat_error why = {0};
   FAT_TRY(fat_open_script(options, &script, err));
-  if (!options->sources && fat_nvrtc_open(options->cuda, &nvrtc, &why) != FAT_OK && !options->quiet)
+  if (options->cubins && fat_nvrtc_open(options->cuda, &nvrtc, &why) != FAT_OK && !options->quiet)
     fprintf(stderr, "fatune: no cubins are made: %s\n", why.text);
-  fat_status status = fat_code_make(db, script, nvrtc, options->jobs, counts, err);
+  fat_status status = fat_code_make(db, script, nvrtc, options->cubins, options->jobs, counts, err);
   fat_nvrtc_close(nvrtc);
   fat_script_close(script);
   return status;
@@ -178,10 +178,10 @@ static int import_rows(const fat_options *options, const char *command_line)
   fat_status status = fat_open_db(options, FAT_DB_WRITE, &db, &path, &err);
   if (status == FAT_OK)
     status = import_files(options, db, &counts, &err);
-  if (status == FAT_OK && options->code && counts.refused == 0)
+  if (status == FAT_OK && options->sources && counts.refused == 0)
     status = make_code(options, db, &code, &err);
   int exit_code = status == FAT_OK
-                      ? print_counts(options, &counts, options->code && counts.refused == 0 ? &code : NULL)
+                      ? print_counts(options, &counts, options->sources && counts.refused == 0 ? &code : NULL)
                       : fat_exit_fail(&err);
   fat_db_close(db);
   fat_text_free(&path);
@@ -225,10 +225,10 @@ const fat_command fat_cmd_import = {
     .args = "[FILE...]",
     .about = "read results that export wrote",
     .more = "Without FILE, or with '-', from stdin. Every value is checked; lines that are refused are "
-            "counted, the "
-            "first is shown, and the exit code is 2. With --code the rows also get their sources, and the "
-            "winners their cubins where there is an NVRTC; with --sources no cubins.\n\n" FAT_EXIT_HELP,
-    .uses = FAT_USE(CODE) | FAT_USE(SOURCES) | FAT_USE(JOBS) | FAT_USE(CUDA) | FAT_USE(DB) |
+            "counted, the first is shown, and the exit code is 2. With --sources the measured rows also get "
+            "their sources, with --cubins the winners of the GPUs named their cubins too, where there is an "
+            "NVRTC.\n\n" FAT_EXIT_HELP,
+    .uses = FAT_USE(SOURCES) | FAT_USE(CUBINS) | FAT_USE(JOBS) | FAT_USE(CUDA) | FAT_USE(DB) |
             FAT_USE(TEMPLATES) | FAT_USE(JSON) | FAT_USE(QUIET),
     .most = FAT_OPTIONS_ARGS,
     .run = import_rows,
