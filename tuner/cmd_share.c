@@ -8,14 +8,18 @@
 #include "exit.h"
 #include "json.h"
 #include "open.h"
+#include "save.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { IMPORT_MOST = 1 << 28, CHUNK = 1 << 16 }; /* bytes */
 
-static fat_status write_file(const char *path, const fat_text *text, fat_error *err)
+/* A device or a pipe, which cannot be replaced. */
+static fat_status write_through(const char *path, const fat_text *text, fat_error *err)
 {
   FILE *f = fopen(path, "wb");
   bool written = f && fwrite(fat_text_get(text), 1, text->length, f) == text->length;
@@ -24,6 +28,34 @@ static fat_status write_file(const char *path, const fat_text *text, fat_error *
   if (written)
     return FAT_OK;
   return fat_status_fail(err, FAT_E_IO, "%s cannot be written: %s", path, strerror(errno));
+}
+
+/* A file of the user's goes only where --force says so; the database itself, by whatever name, never. */
+static fat_status write_file(const char *path, const char *database, bool force, const fat_text *text,
+                             fat_error *err)
+{
+  struct stat there, own;
+  bool known = stat(path, &there) == 0;
+  if (known && stat(database, &own) == 0 && there.st_dev == own.st_dev && there.st_ino == own.st_ino)
+    return fat_status_fail(err, FAT_E_INPUT, "%s is the database itself: name another file", path);
+  if (known && !S_ISREG(there.st_mode))
+    return write_through(path, text, err);
+  if (known && !force)
+    return fat_status_fail(err, FAT_E_INPUT, "%s is there already: --force writes over it", path);
+  char *target = known ? realpath(path, NULL) : NULL; /* a link stays one */
+  fat_status status = fat_save(target ? target : path, fat_text_get(text), text->length, known || force, err);
+  free(target);
+  return status;
+}
+
+/* Rows, not the lines that say what rows share. */
+static long count_rows(const fat_text *text)
+{
+  static const char shared[] = "{\"fatune\":1,\"shared\":";
+  long rows = 0;
+  for (const char *line = fat_text_get(text), *end; (end = strchr(line, '\n')); line = end + 1)
+    rows += strncmp(line, shared, strlen(shared)) != 0;
+  return rows;
 }
 
 static fat_status export_winners(const fat_options *options, fat_db *db, fat_text *out, fat_error *err)
@@ -49,9 +81,12 @@ static int export_rows(const fat_options *options, const char *command_line)
   fat_status status = fat_open_db(options, FAT_DB_READ, &db, &path, &err);
   if (status == FAT_OK)
     status = options->winners ? export_winners(options, db, &out, &err) : fat_db_export(db, &out, &err);
-  if (status == FAT_OK && options->arg_count)
-    status = write_file(options->args[0], &out, &err);
-  else if (status == FAT_OK)
+  const char *name = options->arg_count ? options->args[0] : "-";
+  if (status == FAT_OK && strcmp(name, "-") != 0) {
+    status = write_file(name, fat_text_get(&path), options->force, &out, &err);
+    if (status == FAT_OK && !options->quiet)
+      fprintf(stderr, "fatune: wrote %ld rows to %s\n", count_rows(&out), name);
+  } else if (status == FAT_OK)
     code = fat_exit_print(fat_text_get(&out));
   if (status != FAT_OK)
     code = fat_exit_fail(&err);
@@ -211,11 +246,13 @@ const fat_command fat_cmd_export = {
     .args = "[FILE]",
     .about = "write all results as JSON lines",
     .more =
-        "Without FILE to stdout. Parameters and results only: no source and no binaries. With --winners only "
-        "what was measured and is worth shipping, in the form of db/tuned: the winner of each problem, the "
-        "best "
-        "of each kernel, their twins; with --gpu of that GPU alone.\n\n" FAT_EXIT_HELP,
-    .uses = FAT_USE(WINNERS) | FAT_USE(GPU) | FAT_USE(DB) | FAT_USE(QUIET),
+        "Without FILE, or with '-', to stdout. Parameters and results only: no source and no binaries. A "
+        "FILE that is "
+        "there "
+        "is written over with --force alone, and the database itself never. With --winners only what was "
+        "measured and is worth shipping, in the form of db/tuned: the winner of each problem, the best of "
+        "each kernel, their twins; with --gpu of that GPU alone.\n\n" FAT_EXIT_HELP,
+    .uses = FAT_USE(WINNERS) | FAT_USE(FORCE) | FAT_USE(GPU) | FAT_USE(DB) | FAT_USE(QUIET),
     .most = 1,
     .run = export_rows,
 };

@@ -205,6 +205,14 @@ static fat_status read_winners(fat_options *o, const char *text, fat_error *err)
   return FAT_OK;
 }
 
+static fat_status read_force(fat_options *o, const char *text, fat_error *err)
+{
+  (void)text;
+  (void)err;
+  o->force = true;
+  return FAT_OK;
+}
+
 static fat_status read_sources(fat_options *o, const char *text, fat_error *err)
 {
   (void)text;
@@ -275,6 +283,7 @@ static const struct { /* ORDER OPTION */
     {"sources", NULL, "render the sources of the rows too, as a package's database has them", read_sources},
     {"cubins", "LIST", "the same, and compile the winners of these GPUs, like T4,H200, or of all",
      read_cubins},
+    {"force", NULL, "write over FILE where it is there", read_force},
     {"json", NULL, "print JSON", read_json},
     {"quiet", NULL, "no progress on stderr", read_quiet},
 };

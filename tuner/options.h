@@ -33,6 +33,7 @@ typedef enum fat_option {
   FAT_OPT_WINNERS,
   FAT_OPT_SOURCES,
   FAT_OPT_CUBINS,
+  FAT_OPT_FORCE,
   FAT_OPT_JSON,
   FAT_OPT_QUIET,
   FAT_OPTION_COUNT
@@ -66,6 +67,7 @@ typedef struct fat_options {
   const char *db, *templates, *dump; /* NULL: as the environment says */
   bool sanitize;
   bool winners;       /* export: them alone */
+  bool force;         /* export: over a file that is there */
   bool sources;       /* import: renders the rows' sources, too; --cubins sets it */
   const char *cubins; /* import: the GPUs whose winners are compiled, or "all"; NULL: none */
   const char *as;     /* NULL, or a GPU that is not at hand */
