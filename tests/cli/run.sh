@@ -211,6 +211,34 @@ test_why() {
   out_has "-> unsupported"
 }
 
+# Sizes of 0 are problems like others: no kernel is launched for them, and any can be rendered.
+test_nothing_to_compute() {
+  local size problem kernel
+  for size in b0-h4-q64-k64 b1-h4-q0-k64 b1-h4-q64-k0 b0-h4-q0-k0; do
+    for problem in fwd-bf16-$size-d64 fwd-bf16-$size-d64-causal fwd-f32-$size-d64; do
+      run why $problem --gpu H200
+      code_is 0 "why $problem"
+      out_has "-> none        " "why $problem"
+      out_has "is 0: " "why $problem"
+      for kernel in standard fa1 fwd fwd_ws; do
+        if [[ $kernel-$problem == fwd_ws-fwd-f32* ]]; then continue; fi
+        run why $problem --gpu H200 --kernel $kernel
+        code_is 0 "why $problem --kernel $kernel"
+        out_has "no kernel is needed" "why $problem --kernel $kernel"
+        run render $problem --gpu H200 --kernel $kernel
+        code_is 0 "render $problem --kernel $kernel"
+        out_has "__global__" "render $problem --kernel $kernel"
+      done
+    done
+  done
+  run why fwd-f16-b0-h4-q64-k64-d64 --gpu H200 --json
+  json_ok "why --json of a batch of 0"
+  out_has '"step": "none"' "why --json of a batch of 0"
+  run why fwd-f16-b0-h4-q64-k64-d64-alibi --gpu T4
+  code_is 1 "why for what no kernel serves, of a batch of 0"
+  out_has "-> unsupported" "why for what no kernel serves, of a batch of 0"
+}
+
 test_share() {
   run export
   code_is 0 export
@@ -428,7 +456,7 @@ test_nvrtc() {
   code_is 0 "why without NVRTC"
 }
 
-tests=(overview usage no_gpu show_gpus render empty_database)
+tests=(overview usage no_gpu show_gpus render nothing_to_compute empty_database)
 if has_nvrtc; then
   tests+=(tune order show why share export_keeps_files databases nvrtc two_tuners interrupt kill full_disk dump)
 else
