@@ -226,18 +226,18 @@ static void an_endless_view_is_given_up(void **state)
     char sql[256];
     fat_best best;
     fat_text text = {0};
-    fat_error err = {0};
+    fat_error why = {0};
     snprintf(sql, sizeof sql,
              "DROP VIEW runs; CREATE VIEW runs AS WITH RECURSIVE n (id) AS (VALUES (1) UNION ALL"
              " SELECT id + 1 FROM n) SELECT * FROM n%s",
              ends[i / 2]);
     fixture_sql(f->path, sql);
     fat_db *db = fixture_db(f, FAT_DB_READ);
-    assert_int_equal(fat_db_view(db, "runs", i & 1, &text, &err), FAT_E_LIMIT);
-    assert_non_null(strstr(err.text, "reading it takes too long"));
+    assert_int_equal(fat_db_view(db, "runs", i & 1, &text, &why), FAT_E_LIMIT);
+    assert_non_null(strstr(why.text, "reading it takes too long"));
     fat_text_clear(&text);
-    MUST(fat_db_view(db, "trials", i & 1, &text, &err));
-    MUST(fat_db_best(db, &t.problem, &t.gpu, NULL, true, &best, &err));
+    MUST(fat_db_view(db, "trials", i & 1, &text, err));
+    MUST(fat_db_best(db, &t.problem, &t.gpu, NULL, true, &best, err));
     fat_db_best_free(&best);
     fat_text_free(&text);
     fat_db_close(db);
