@@ -31,7 +31,18 @@ typedef struct answer {
   fat_pick pick;
   char fallback[FAT_CONFIG_TEXT]; /* the default config, "" if not asked */
   const char *source;             /* "same", "changed" or NULL: not compared */
+  const char *empty;              /* why no kernel is needed, or NULL */
 } answer;
+
+/* Calls that launch nothing, whatever is stored. */
+static const char *find_empty(const fat_problem *p)
+{
+  if (p->b == 0)
+    return "b is 0: there is nothing to compute, no kernel is needed";
+  if (p->q == 0)
+    return "q is 0: there is nothing to compute, no kernel is needed";
+  return p->k == 0 ? "k is 0: a call fills O and LSE, no kernel is needed" : NULL;
+}
 
 /* Which kernel would serve, by its default config; FAT_E_UNSUPPORTED where none does. */
 static fat_status find_default(answer *a, fat_error *err)
@@ -117,6 +128,9 @@ static fat_status find_answer(answer *a, fat_error *err)
   fat_status status = find_default(a, &unserved);
   if (status != FAT_OK && status != FAT_E_UNSUPPORTED)
     return fat_status_fail(err, status, "%s", unserved.text);
+  a->empty = status == FAT_OK ? find_empty(&a->problem) : NULL;
+  if (a->empty)
+    return FAT_OK;
   status = fat_open_db(a->options, FAT_DB_READ, &a->db, &a->path, err);
   if (status != FAT_OK && status != FAT_E_NOT_FOUND)
     return status;
@@ -141,7 +155,9 @@ static void print_text(const answer *a, fat_text *out)
     fat_text_format(out, "%s on %s: each call gets the kernel of the nearest shape\n%s", a->options->args[0],
                     a->target.gpu.name, fat_text_get(&a->shapes));
   fat_text_format(out, "%s on %s\n", fat_problem_print(&a->problem, problem), a->target.gpu.name);
-  for (int step = 0; step < FAT_PICK_STEPS; step++) {
+  if (a->empty)
+    fat_text_format(out, "-> %-11s %s\n", "none", a->empty);
+  for (int step = 0; !a->empty && step < FAT_PICK_STEPS; step++) {
     if (!a->pick.why[step][0])
       continue;
     bool chosen = step == (int)a->pick.step;
@@ -195,15 +211,15 @@ static void print_json(const answer *a, fat_text *out)
     print_shapes(a, &j);
   fat_json_string(&j, "asked", fat_problem_print(&a->problem, problem));
   fat_json_string(&j, "asked_gpu", a->target.gpu.name);
-  fat_json_string(&j, "step", fat_pick_step_name(a->pick.step));
-  fat_json_string(&j, "why", a->pick.why[a->pick.step]);
+  fat_json_string(&j, "step", a->empty ? "none" : fat_pick_step_name(a->pick.step));
+  fat_json_string(&j, "why", a->empty ? a->empty : a->pick.why[a->pick.step]);
   fat_json_string(&j, "source", a->source);
-  if (a->pick.step == FAT_PICK_DEFAULT)
+  if (!a->empty && a->pick.step == FAT_PICK_DEFAULT)
     fat_json_string(&j, "config", a->fallback);
   if (a->pick.row[a->pick.step].found)
     print_row(&j, &a->pick.row[a->pick.step]);
   fat_json_open(&j, "steps", '[');
-  for (int step = 0; step <= (int)a->pick.step; step++) {
+  for (int step = 0; !a->empty && step <= (int)a->pick.step; step++) {
     if (!a->pick.why[step][0])
       continue;
     fat_json_open(&j, NULL, '{');
@@ -230,7 +246,7 @@ static int why(const fat_options *options, const char *command_line)
     status = fat_text_status(&out, &err);
   }
   int code = status == FAT_OK ? fat_exit_print(fat_text_get(&out)) : fat_exit_fail(&err);
-  if (code == FAT_EXIT_FINE && a.pick.step == FAT_PICK_UNSUPPORTED)
+  if (code == FAT_EXIT_FINE && !a.empty && a.pick.step == FAT_PICK_UNSUPPORTED)
     code = FAT_EXIT_NO_KERNEL;
   fat_text_free(&out);
   fat_text_free(&a.path);
@@ -249,7 +265,8 @@ const fat_command fat_cmd_why = {
             "shape), arch "
             "(measured on another GPU of the architecture), predicted, default, unsupported. Distance counts "
             "doublings of the rows of Q in all heads and of k, and half of those of q and of heads per KV "
-            "head. A row of the first two steps yields to a kernel that was never tried at its problem and, "
+            "head. Where b, q or k is 0 the answer is none: a call launches nothing. A row of the first two "
+            "steps yields to a kernel that was never tried at its problem and, "
             "measured within a doubling of all lengths, promises less time there.\n\n" FAT_EXIT_HELP,
     .uses = FAT_USE(GPU) | FAT_USE(KERNEL) | FAT_USE(CUDA) | FAT_USE(DB) | FAT_USE(TEMPLATES) |
             FAT_USE(JSON) | FAT_USE(QUIET),
