@@ -72,16 +72,16 @@ static inline void show_source(const fat_source *source)
   folder_write(&files, name, fat_text_get(&source->text));
 }
 
-/* One entry for each launch of a recipe; a cubin without code. */
-static inline void *cubin_for(const char *recipe_text, int sm, size_t *size)
+/* One entry for each launch of a recipe of this family; a cubin without code. */
+static inline void *cubin_of(const char *family, const char *recipe_text, int sm, size_t *size)
 {
   static fat_recipe recipe;
   fake_kernel kernels[FAT_RECIPE_STEPS] = {0};
   int count = 0;
-  fat_problem plain;
+  fat_problem p;
   fat_call_layout layout;
-  MUST(fat_problem_parse_family("fwd-f16-d64", &plain, err));
-  fat_tensors_layout(&plain, &layout);
+  MUST(fat_problem_parse_family(family, &p, err));
+  fat_tensors_layout(&p, &layout);
   MUST(fat_recipe_parse(recipe_text, &recipe, err));
   for (int i = 0; i < recipe.steps; i++) {
     const fat_step *s = &recipe.step[i];
@@ -93,6 +93,12 @@ static inline void *cubin_for(const char *recipe_text, int sm, size_t *size)
     count++;
   }
   return cu.fake_cubin(sm, count, kernels, size);
+}
+
+/* Of a family whose features bring no numbers and no tensors. */
+static inline void *cubin_for(const char *recipe_text, int sm, size_t *size)
+{
+  return cubin_of("fwd-f16-d64", recipe_text, sm, size);
 }
 
 typedef struct stored {
