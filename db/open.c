@@ -264,17 +264,14 @@ fat_status fat_db_open(const char *path, const char *system, fat_db_mode mode, f
 
 /* -- a file made by anybody */
 
+enum { PATIENCE = 3000 }; /* millions of steps */
+
 /* Reading plain tables is all that a foreign file may make us do. */
 static int only_reading(void *user, int action, const char *a, const char *b, const char *c, const char *d)
 {
   (void)user, (void)a, (void)b, (void)c, (void)d;
   return action == SQLITE_SELECT || action == SQLITE_READ || action == SQLITE_FUNCTION ? SQLITE_OK
                                                                                        : SQLITE_DENY;
-}
-
-static int count_down(void *left)
-{
-  return --*(long *)left < 0;
 }
 
 fat_status fat_db_open_foreign(const char *path, fat_db **out, fat_error *err)
@@ -292,7 +289,6 @@ fat_status fat_db_open_foreign(const char *path, fat_db **out, fat_error *err)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a database handle");
   }
   db->pid = getpid();
-  db->patience = 3000;
   fat_status status = FAT_OK;
   if (sqlite3_open_v2(db->path, &db->sql, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
                       NULL) != SQLITE_OK)
@@ -301,7 +297,7 @@ fat_status fat_db_open_foreign(const char *path, fat_db **out, fat_error *err)
     status = fat_db_configure(db, db->sql, err);
   if (status == FAT_OK) {
     sqlite3_limit(db->sql, SQLITE_LIMIT_LENGTH, FAT_DB_FOREIGN);
-    sqlite3_progress_handler(db->sql, 1000000, count_down, &db->patience);
+    fat_db_bound(db, PATIENCE);
     status = identify(db, "main", db->path, FAT_DB_VERSION, &db->version, err);
   }
   if (status == FAT_OK && db->version > 0)
@@ -315,7 +311,7 @@ fat_status fat_db_open_foreign(const char *path, fat_db **out, fat_error *err)
     fat_db_close(db);
     return status;
   }
-  sqlite3_progress_handler(db->sql, 1000000, count_down, &db->patience);
+  fat_db_bound(db, db->patience); /* what is left, of the connection to a copy in memory too */
   sqlite3_set_authorizer(db->sql, only_reading, NULL);
   *out = db;
   return FAT_OK;

@@ -72,7 +72,7 @@ struct fat_db {
   int version; /* of the user's file as it was found */
   char path[FAT_DB_PATH]; /* of the user's file, without links */
   fat_db_hold *holds;
-  long patience; /* of a foreign file: millions of steps left */
+  long patience; /* millions of steps left, where they are bounded (fat_db_bound) */
   char note[640];
 };
 
@@ -113,6 +113,9 @@ bool fat_db_is_text(const char *text, size_t most);
 char *fat_db_clean(const char *text, size_t most);
 /* The settings every connection gets before the first byte of its file is trusted. */
 fat_status fat_db_configure(fat_db *db, sqlite3 *sql, fat_error *err);
+/* From here on the connection's statements may take so many millions of SQLite's steps together, then they
+ * fail with FAT_E_LIMIT; 0: any number. */
+void fat_db_bound(fat_db *db, long millions);
 
 /* -- access.c: who may touch the file */
 

@@ -333,6 +333,17 @@ fat_status fat_db_configure(fat_db *db, sqlite3 *sql, fat_error *err)
   return FAT_OK;
 }
 
+static int count_down(void *left)
+{
+  return --*(long *)left < 0;
+}
+
+void fat_db_bound(fat_db *db, long millions)
+{
+  db->patience = millions;
+  sqlite3_progress_handler(db->sql, millions ? 1000000 : 0, count_down, &db->patience);
+}
+
 /* Bytes of the character at `text`, of `n` that are left; 0 if it is none: a control byte, broken UTF-8. */
 static size_t character(const unsigned char *text, size_t n)
 {

@@ -244,6 +244,10 @@ fat_status fat_expr_eval(const fat_expr *e, const fat_sizes *sizes, int64_t *val
 {
   int64_t stack[FAT_EXPR_CODE];
   int top = 0;
+  if (e->count == 1 && e->op[0] == NUMBER) { /* most are, and calls wait for them */
+    *value = e->value[0];
+    return FAT_OK;
+  }
   for (int i = 0; i < e->count; i++) {
     operation op = (operation)e->op[i];
     if (op == NUMBER)

@@ -39,7 +39,7 @@ void fat_choosing_leave_db(fat_choosing *c, const char *reason)
 
 static void begin(fat_choosing *c, const fat_ask *ask, fat_choice *choice)
 {
-  const char *off = getenv("FATUNE_DISABLE_JIT");
+  const char *off = secure_getenv("FATUNE_DISABLE_JIT");
   const bool jit = !(off && strcmp(off, "1") == 0);
   const fat_gpu *row = fat_gpu_match(ask->device);
   memset(choice, 0, sizeof *choice);

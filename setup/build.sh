@@ -1,5 +1,6 @@
 #!/bin/sh
-# build.sh fatune|all -- from a fresh checkout to a program in build/: packages, CMake, the build, an NVRTC.
+# build.sh fatune|all -- from a fresh checkout to a program in build/: packages, CMake, the build, an NVRTC. `fatune` is
+# the program and what else `cmake --install build` copies; `all` is the tests too.
 # Says what it does in a line each; the words of the tools go to build/setup.log and are shown if one fails.
 set -u
 target=${1:-fatune}
@@ -36,22 +37,19 @@ touch "$build/.began" # an edit during the build is newer than this, and built b
 if [ -f "$build/CMakeCache.txt" ] && ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$build/CMakeCache.txt"; then
   rm -rf "$build/CMakeCache.txt" "$build/CMakeFiles" "$build/build.ninja" "$build/Makefile"
 fi
-# Configured once; for the tests again where cmocka was not there the first time.
+# Configured once; for the tests again where they were left out, or cmocka was not there, the first time.
 if [ ! -f "$build/build.ninja" ] && [ ! -f "$build/Makefile" ]; then
   say "configuring"
   step cmake -G Ninja -S "$root" -B "$build"
-elif [ "$target" = all ] && grep -q '^CMOCKA.*-NOTFOUND' "$build/CMakeCache.txt"; then
-  step cmake -S "$root" -B "$build"
+elif [ "$target" = all ] && grep -qE '^(CMOCKA.*-NOTFOUND|FATUNE_TESTS:.*=(OFF|NO|0))$' "$build/CMakeCache.txt"; then
+  step cmake -S "$root" -B "$build" -DFATUNE_TESTS=ON
 fi
 start=$(date +%s)
 say "building"
 if [ "$target" = all ]; then
   step cmake --build "$build"
 else
-  # Whoever has built all goes on with cubins of the GPUs in db/tuned; for a first call they are not worth the wait.
-  rows=system_rows
-  [ ! -f "$build/share/fatune/fatune.db.code" ] || rows=system_db
-  step cmake --build "$build" --target "$target" --target probe --target $rows
+  step cmake --build "$build" --target installable --target probe
 fi
 say "built in $(($(date +%s) - start)) s"
 mv "$build/.began" "$build/.stamp"

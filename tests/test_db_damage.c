@@ -215,6 +215,35 @@ static void random_bytes_crash_nothing(void **state)
   fat_text_free(&whole);
 }
 
+/* A file's views are its own: one that never ends is given up, whether it gives rows or none, and the handle
+ * goes on. */
+static void an_endless_view_is_given_up(void **state)
+{
+  static const char *const ends[] = {"", " WHERE id < 0"};
+  const fixture *f = *state;
+  fat_trial t = stored(f);
+  for (int i = 0; i < 4; i++) {
+    char sql[256];
+    fat_best best;
+    fat_text text = {0};
+    fat_error why = {0};
+    snprintf(sql, sizeof sql,
+             "DROP VIEW runs; CREATE VIEW runs AS WITH RECURSIVE n (id) AS (VALUES (1) UNION ALL"
+             " SELECT id + 1 FROM n) SELECT * FROM n%s",
+             ends[i / 2]);
+    fixture_sql(f->path, sql);
+    fat_db *db = fixture_db(f, FAT_DB_READ);
+    assert_int_equal(fat_db_view(db, "runs", i & 1, &text, &why), FAT_E_LIMIT);
+    assert_non_null(strstr(why.text, "reading it takes too long"));
+    fat_text_clear(&text);
+    MUST(fat_db_view(db, "trials", i & 1, &text, err));
+    MUST(fat_db_best(db, &t.problem, &t.gpu, NULL, true, &best, err));
+    fat_db_best_free(&best);
+    fat_text_free(&text);
+    fat_db_close(db);
+  }
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, fixture_open, fixture_close)
 
 int main(void)
@@ -223,6 +252,7 @@ int main(void)
       TEST(a_damaged_binary_is_never_handed_out),
       TEST(damaged_text_is_left_out),
       TEST(a_damaged_row_is_a_miss),
+      TEST(an_endless_view_is_given_up),
       TEST(random_bytes_crash_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

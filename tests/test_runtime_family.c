@@ -253,6 +253,37 @@ static void shapes_have_a_limit(void **state)
   fatune_plan_free(plan);
 }
 
+/* More kernels than a plan holds: it has as many as it may, each loaded once. */
+static void cubins_have_a_limit(void **state)
+{
+  (void)state;
+  enum { MORE = FAT_FAMILY_CODES + 4 };
+  fat_space space;
+  fat_problem p;
+  char problem[FAT_PROBLEM_TEXT], config[FAT_CONFIG_TEXT];
+  int stored = 0;
+  MUST(fat_problem_parse(SHORT, &p, err));
+  MUST(fat_space_list(script, "fwd", &p, fixture_gpu("H200"), &space, err));
+  for (int i = 0; i < space.count && stored < MORE; i++) {
+    fat_config_print(&space.points[i].config, config);
+    if (!strstr(config, "-W4"))
+      continue;
+    snprintf(problem, sizeof problem, "fwd-f32-b1-h4k2-q16-k%d-d64-causal", 64 + 7 * stored);
+    store_measured(problem, config, 1);
+    stored++;
+  }
+  assert_int_equal(stored, MORE);
+  fat_space_free(&space);
+  h = open_usual();
+  const long loads = cu.fake_calls("cuModuleLoadData");
+  fatune_plan *plan = plan_of(h, FAMILY);
+  const int codes = plan->family.codes;
+  assert_true(codes > FAT_FAMILY_CODES - 2 && codes <= FAT_FAMILY_CODES);
+  assert_int_equal(cu.fake_calls("cuModuleLoadData"), loads + codes);
+  assert_non_null(strstr(fatune_describe(plan), "why left out: "));
+  fatune_plan_free(plan);
+}
+
 static void why_of_a_family(void **state)
 {
   (void)state;
@@ -492,6 +523,7 @@ int main(void)
       WITH_HANDLE(the_best_origin_alone),
       WITH_HANDLE(a_row_that_does_not_load_is_left_out),
       WITH_HANDLE(shapes_have_a_limit),
+      WITH_HANDLE(cubins_have_a_limit),
       WITH_HANDLE(why_of_a_family),
       WITH_HANDLE(sizes_are_checked),
       cmocka_unit_test(windows_of_a_call),

@@ -56,7 +56,7 @@ static fat_code_counts build(const char *text, fat_nvrtc *nvrtc)
   MUST(fat_db_open(next, access(system_path, F_OK) == 0 ? system_path : NULL, FAT_DB_WRITE, &db, err));
   MUST(fat_db_import_shipped(db, text, strlen(text), &counts, err));
   assert_string_equal(counts.first_refusal, "");
-  MUST(fat_code_make(db, script, nvrtc, 1, &made, err));
+  MUST(fat_code_make(db, script, nvrtc, "all", 1, &made, err));
   fat_db_close(db);
   assert_int_equal(chmod(next, 0444), 0);
   assert_int_equal(rename(next, system_path), 0);

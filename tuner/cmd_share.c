@@ -2,20 +2,24 @@
  *
  * In and out: JSON lines of parameters and results, or another database file. Binaries never travel by these:
  * a cubin is code; what comes in is compiled again before it runs. The database of a package is made here:
- * its rows from text (`export --winners`), its code by this program (`import --code`). */
+ * its rows from text (`export --winners`), its code by this program (`import --cubins`). */
 #include "code.h"
 #include "commands.h"
 #include "exit.h"
 #include "json.h"
 #include "open.h"
+#include "save.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { IMPORT_MOST = 1 << 28, CHUNK = 1 << 16 }; /* bytes */
 
-static fat_status write_file(const char *path, const fat_text *text, fat_error *err)
+/* A device or a pipe, which cannot be replaced. */
+static fat_status write_through(const char *path, const fat_text *text, fat_error *err)
 {
   FILE *f = fopen(path, "wb");
   bool written = f && fwrite(fat_text_get(text), 1, text->length, f) == text->length;
@@ -24,6 +28,34 @@ static fat_status write_file(const char *path, const fat_text *text, fat_error *
   if (written)
     return FAT_OK;
   return fat_status_fail(err, FAT_E_IO, "%s cannot be written: %s", path, strerror(errno));
+}
+
+/* A file of the user's goes only where --force says so; the database itself, by whatever name, never. */
+static fat_status write_file(const char *path, const char *database, bool force, const fat_text *text,
+                             fat_error *err)
+{
+  struct stat there, own;
+  bool known = stat(path, &there) == 0;
+  if (known && stat(database, &own) == 0 && there.st_dev == own.st_dev && there.st_ino == own.st_ino)
+    return fat_status_fail(err, FAT_E_INPUT, "%s is the database itself: name another file", path);
+  if (known && !S_ISREG(there.st_mode))
+    return write_through(path, text, err);
+  if (known && !force)
+    return fat_status_fail(err, FAT_E_INPUT, "%s is there already: --force writes over it", path);
+  char *target = known ? realpath(path, NULL) : NULL; /* a link stays one */
+  fat_status status = fat_save(target ? target : path, fat_text_get(text), text->length, known || force, err);
+  free(target);
+  return status;
+}
+
+/* Rows, not the lines that say what rows share. */
+static long count_rows(const fat_text *text)
+{
+  static const char shared[] = "{\"fatune\":1,\"shared\":";
+  long rows = 0;
+  for (const char *line = fat_text_get(text), *end; (end = strchr(line, '\n')); line = end + 1)
+    rows += strncmp(line, shared, strlen(shared)) != 0;
+  return rows;
 }
 
 static fat_status export_winners(const fat_options *options, fat_db *db, fat_text *out, fat_error *err)
@@ -49,9 +81,12 @@ static int export_rows(const fat_options *options, const char *command_line)
   fat_status status = fat_open_db(options, FAT_DB_READ, &db, &path, &err);
   if (status == FAT_OK)
     status = options->winners ? export_winners(options, db, &out, &err) : fat_db_export(db, &out, &err);
-  if (status == FAT_OK && options->arg_count)
-    status = write_file(options->args[0], &out, &err);
-  else if (status == FAT_OK)
+  const char *name = options->arg_count ? options->args[0] : "-";
+  if (status == FAT_OK && strcmp(name, "-") != 0) {
+    status = write_file(name, fat_text_get(&path), options->force, &out, &err);
+    if (status == FAT_OK && !options->quiet)
+      fprintf(stderr, "fatune: wrote %ld rows to %s\n", count_rows(&out), name);
+  } else if (status == FAT_OK)
     code = fat_exit_print(fat_text_get(&out));
   if (status != FAT_OK)
     code = fat_exit_fail(&err);
@@ -139,8 +174,8 @@ static fat_status import_files(const fat_options *options, fat_db *db, fat_impor
     if (status == FAT_E_NOT_FOUND)
       status = err->status = FAT_E_INPUT;
     if (status == FAT_OK)
-      status = options->code ? fat_db_import_shipped(db, fat_text_get(&text), text.length, &one, err)
-                             : fat_db_import(db, fat_text_get(&text), text.length, &one, err);
+      status = options->sources ? fat_db_import_shipped(db, fat_text_get(&text), text.length, &one, err)
+                                : fat_db_import(db, fat_text_get(&text), text.length, &one, err);
     counts->added += one.added;
     counts->kept += one.kept;
     if (one.refused && !counts->refused)
@@ -152,16 +187,16 @@ static fat_status import_files(const fat_options *options, fat_db *db, fat_impor
   return status;
 }
 
-/* A machine without NVRTC builds a package's database without cubins, and so does who asked for sources. */
+/* A machine without NVRTC makes a package's database without cubins. */
 static fat_status make_code(const fat_options *options, fat_db *db, fat_code_counts *counts, fat_error *err)
 {
   fat_script *script = NULL;
   fat_nvrtc *nvrtc = NULL;
   fat_error why = {0};
   FAT_TRY(fat_open_script(options, &script, err));
-  if (!options->sources && fat_nvrtc_open(options->cuda, &nvrtc, &why) != FAT_OK && !options->quiet)
+  if (options->cubins && fat_nvrtc_open(options->cuda, &nvrtc, &why) != FAT_OK && !options->quiet)
     fprintf(stderr, "fatune: no cubins are made: %s\n", why.text);
-  fat_status status = fat_code_make(db, script, nvrtc, options->jobs, counts, err);
+  fat_status status = fat_code_make(db, script, nvrtc, options->cubins, options->jobs, counts, err);
   fat_nvrtc_close(nvrtc);
   fat_script_close(script);
   return status;
@@ -178,10 +213,10 @@ static int import_rows(const fat_options *options, const char *command_line)
   fat_status status = fat_open_db(options, FAT_DB_WRITE, &db, &path, &err);
   if (status == FAT_OK)
     status = import_files(options, db, &counts, &err);
-  if (status == FAT_OK && options->code && counts.refused == 0)
+  if (status == FAT_OK && options->sources && counts.refused == 0)
     status = make_code(options, db, &code, &err);
   int exit_code = status == FAT_OK
-                      ? print_counts(options, &counts, options->code && counts.refused == 0 ? &code : NULL)
+                      ? print_counts(options, &counts, options->sources && counts.refused == 0 ? &code : NULL)
                       : fat_exit_fail(&err);
   fat_db_close(db);
   fat_text_free(&path);
@@ -211,11 +246,13 @@ const fat_command fat_cmd_export = {
     .args = "[FILE]",
     .about = "write all results as JSON lines",
     .more =
-        "Without FILE to stdout. Parameters and results only: no source and no binaries. With --winners only "
-        "what was measured and is worth shipping, in the form of db/tuned: the winner of each problem, the "
-        "best "
-        "of each kernel, their twins; with --gpu of that GPU alone.\n\n" FAT_EXIT_HELP,
-    .uses = FAT_USE(WINNERS) | FAT_USE(GPU) | FAT_USE(DB) | FAT_USE(QUIET),
+        "Without FILE, or with '-', to stdout. Parameters and results only: no source and no binaries. A "
+        "FILE that is "
+        "there "
+        "is written over with --force alone, and the database itself never. With --winners only what was "
+        "measured and is worth shipping, in the form of db/tuned: the winner of each problem, the best of "
+        "each kernel, their twins; with --gpu of that GPU alone.\n\n" FAT_EXIT_HELP,
+    .uses = FAT_USE(WINNERS) | FAT_USE(FORCE) | FAT_USE(GPU) | FAT_USE(DB) | FAT_USE(QUIET),
     .most = 1,
     .run = export_rows,
 };
@@ -225,10 +262,10 @@ const fat_command fat_cmd_import = {
     .args = "[FILE...]",
     .about = "read results that export wrote",
     .more = "Without FILE, or with '-', from stdin. Every value is checked; lines that are refused are "
-            "counted, the "
-            "first is shown, and the exit code is 2. With --code the rows also get their sources, and the "
-            "winners their cubins where there is an NVRTC; with --sources no cubins.\n\n" FAT_EXIT_HELP,
-    .uses = FAT_USE(CODE) | FAT_USE(SOURCES) | FAT_USE(JOBS) | FAT_USE(CUDA) | FAT_USE(DB) |
+            "counted, the first is shown, and the exit code is 2. With --sources the measured rows also get "
+            "their sources, with --cubins the winners of the GPUs named their cubins too, where there is an "
+            "NVRTC.\n\n" FAT_EXIT_HELP,
+    .uses = FAT_USE(SOURCES) | FAT_USE(CUBINS) | FAT_USE(JOBS) | FAT_USE(CUDA) | FAT_USE(DB) |
             FAT_USE(TEMPLATES) | FAT_USE(JSON) | FAT_USE(QUIET),
     .most = FAT_OPTIONS_ARGS,
     .run = import_rows,

@@ -38,7 +38,8 @@ typedef struct making {
   fat_db *db;
   fat_script *script;
   fat_nvrtc *nvrtc;
-  fat_text key; /* of the compiler */
+  const char *cubins; /* for which GPUs */
+  fat_text key;       /* of the compiler */
   piece *list;
   int count, room;
   fat_code_counts *counts;
@@ -67,6 +68,40 @@ static bool collect(const fat_trial *t, void *user)
   return true;
 }
 
+/* Whether a list "H200,RTX 4090" has the name; "all" has every one. */
+static bool is_listed(const char *list, const char *name)
+{
+  size_t n = strlen(name);
+  if (strcmp(list, "all") == 0)
+    return true;
+  for (const char *word = list;; word++) {
+    size_t length = strcspn(word, ",");
+    if (length == n && strncasecmp(word, name, n) == 0)
+      return true;
+    word += length;
+    if (!*word)
+      return false;
+  }
+}
+
+/* Every GPU that was named has a row. */
+static fat_status check_names(const making *m, fat_error *err)
+{
+  for (const char *word = m->cubins; strcmp(m->cubins, "all") != 0; word++) {
+    int length = (int)strcspn(word, ","), i = 0;
+    while (i < m->count &&
+           (strncasecmp(m->list[i].gpu.name, word, (size_t)length) != 0 || m->list[i].gpu.name[length] != 0))
+      i++;
+    if (i == m->count)
+      return fat_status_fail(err, FAT_E_INPUT, "--cubins '%.*s': no row was measured on a GPU of that name",
+                             length, word);
+    word += length;
+    if (!*word)
+      break;
+  }
+  return FAT_OK;
+}
+
 static fat_status read_rows(making *m, fat_error *err)
 {
   const fat_db_filter filter = {.outcome_plus_1 = 1 + FAT_OUT_OK, .origin_plus_1 = 1 + FAT_MEASURED};
@@ -74,6 +109,8 @@ static fat_status read_rows(making *m, fat_error *err)
   FAT_TRY(fat_db_trials(m->db, &filter, collect, m, err));
   if (m->counts->rows != m->count - before)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for rows");
+  if (m->cubins)
+    FAT_TRY(check_names(m, err));
   for (int i = 0; i < m->count; i++) {
     fat_best best;
     fat_status status = fat_db_best(m->db, &m->list[i].problem, &m->list[i].gpu, NULL, false, &best, err);
@@ -82,6 +119,7 @@ static fat_status read_rows(making *m, fat_error *err)
       fat_db_best_free(&best);
     } else if (status != FAT_E_NOT_FOUND)
       return status;
+    m->list[i].wanted = m->list[i].wanted && m->cubins && is_listed(m->cubins, m->list[i].gpu.name);
   }
   return FAT_OK;
 }
@@ -259,10 +297,10 @@ static void release(making *m)
   fat_text_free(&m->key);
 }
 
-fat_status fat_code_make(fat_db *db, fat_script *script, fat_nvrtc *nvrtc, int jobs, fat_code_counts *counts,
-                         fat_error *err)
+fat_status fat_code_make(fat_db *db, fat_script *script, fat_nvrtc *nvrtc, const char *cubins, int jobs,
+                         fat_code_counts *counts, fat_error *err)
 {
-  making m = {.db = db, .script = script, .nvrtc = nvrtc, .counts = counts};
+  making m = {.db = db, .script = script, .nvrtc = nvrtc, .cubins = cubins, .counts = counts};
   *counts = (fat_code_counts){0};
   fat_status status = read_rows(&m, err);
   for (int i = 0; i < m.count && status == FAT_OK; i++)

@@ -17,9 +17,10 @@ typedef struct fat_code_counts {
 
 /* Renders every row that was measured, by these templates. Winners, and rows that take any tensors for
  * kernels that are picked, also get a cubin, so that a call needs no compiler; the others can be compiled
- * when they are asked for. nvrtc NULL: no cubins. A row was measured with its own source and compiler: code
+ * when they are asked for. `cubins`: the GPUs whose rows get one, "H200,T4" or "all"; FAT_E_INPUT names one
+ * of which there is no row. nvrtc NULL: no cubins. A row was measured with its own source and compiler: code
  * made by others is stored beside it, as a row of origin predicted without a time. */
-fat_status fat_code_make(fat_db *db, fat_script *script, fat_nvrtc *nvrtc, int jobs, fat_code_counts *counts,
-                         fat_error *err);
+fat_status fat_code_make(fat_db *db, fat_script *script, fat_nvrtc *nvrtc, const char *cubins, int jobs,
+                         fat_code_counts *counts, fat_error *err);
 
 #endif

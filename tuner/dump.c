@@ -3,6 +3,7 @@
  * In: a job that was made. Out: up to three files; one that has nothing to hold is not written. Names are
  * made of canonical texts, so no byte in them can leave the folder. */
 #include "dump.h"
+#include "save.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,13 +20,10 @@ static fat_status write_file(const char *folder, const char *key, const char *en
   fat_status status = fat_text_status(&path, err);
   if (status != FAT_OK)
     goto done;
-  FILE *f = fopen(fat_text_get(&path), "wb");
-  bool written = f && fwrite(bytes, 1, size, f) == size;
-  if (f && fclose(f) != 0)
-    written = false;
-  if (!written)
-    status = fat_status_fail(err, FAT_E_IO, "--dump: %s cannot be written: %s", fat_text_get(&path),
-                             strerror(errno));
+  fat_error why = {0};
+  status = fat_save(fat_text_get(&path), bytes, size, true, &why);
+  if (status != FAT_OK)
+    fat_status_fail(err, status, "--dump: %s", why.text);
 done:
   fat_text_free(&path);
   return status;

@@ -5,7 +5,8 @@
 #include "trial.h"
 
 /* Writes the files of one trial into `folder`, which is made if missing. KEY is
- * PROBLEM@TARGET-CONFIG with '-' for ':'. FAT_E_IO names the file and why. */
+ * PROBLEM@TARGET-CONFIG with '-' for ':'. What has such a name is replaced; a link is not followed. FAT_E_IO
+ * names the file and why. */
 fat_status fat_dump_write(const char *folder, const fat_job *job, fat_error *err);
 
 #endif

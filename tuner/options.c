@@ -205,18 +205,28 @@ static fat_status read_winners(fat_options *o, const char *text, fat_error *err)
   return FAT_OK;
 }
 
-static fat_status read_code(fat_options *o, const char *text, fat_error *err)
+static fat_status read_force(fat_options *o, const char *text, fat_error *err)
 {
   (void)text;
   (void)err;
-  o->code = true;
+  o->force = true;
   return FAT_OK;
 }
 
 static fat_status read_sources(fat_options *o, const char *text, fat_error *err)
 {
+  (void)text;
+  (void)err;
   o->sources = true;
-  return read_code(o, text, err);
+  return FAT_OK;
+}
+
+static fat_status read_cubins(fat_options *o, const char *text, fat_error *err)
+{
+  (void)err;
+  o->sources = true;
+  o->cubins = text;
+  return FAT_OK;
 }
 
 static fat_status read_as(fat_options *o, const char *text, fat_error *err)
@@ -270,8 +280,10 @@ static const struct { /* ORDER OPTION */
     {"templates", "DIR", "templates to use instead of those inside (else FATUNE_TEMPLATES)", read_templates},
     {"dump", "DIR", "write each trial's .cu, .cubin and .log there (else FATUNE_DUMP)", read_dump},
     {"winners", NULL, "only what was measured and won, as db/tuned keeps it", read_winners},
-    {"code", NULL, "make the code of the rows too, as a package's database has it", read_code},
-    {"sources", NULL, "the same without cubins, which take an NVRTC and a second each", read_sources},
+    {"sources", NULL, "render the sources of the rows too, as a package's database has them", read_sources},
+    {"cubins", "LIST", "the same, and compile the winners of these GPUs, like T4,H200, or of all",
+     read_cubins},
+    {"force", NULL, "write over FILE where it is there", read_force},
     {"json", NULL, "print JSON", read_json},
     {"quiet", NULL, "no progress on stderr", read_quiet},
 };

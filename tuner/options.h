@@ -31,8 +31,9 @@ typedef enum fat_option {
   FAT_OPT_TEMPLATES,
   FAT_OPT_DUMP,
   FAT_OPT_WINNERS,
-  FAT_OPT_CODE,
   FAT_OPT_SOURCES,
+  FAT_OPT_CUBINS,
+  FAT_OPT_FORCE,
   FAT_OPT_JSON,
   FAT_OPT_QUIET,
   FAT_OPTION_COUNT
@@ -65,11 +66,12 @@ typedef struct fat_options {
   int cuda;                          /* 12, 13; 0: as the driver says */
   const char *db, *templates, *dump; /* NULL: as the environment says */
   bool sanitize;
-  bool winners;   /* export: them alone */
-  bool code;      /* import: makes the code of the rows, too */
-  bool sources;   /* import: the same without cubins */
-  const char *as; /* NULL, or a GPU that is not at hand */
-  int top;        /* so many configs of each kernel; 0: not given */
+  bool winners;       /* export: them alone */
+  bool force;         /* export: over a file that is there */
+  bool sources;       /* import: renders the rows' sources, too; --cubins sets it */
+  const char *cubins; /* import: the GPUs whose winners are compiled, or "all"; NULL: none */
+  const char *as;     /* NULL, or a GPU that is not at hand */
+  int top;            /* so many configs of each kernel; 0: not given */
   bool json, quiet;
   int arg_count;
   const char *args[FAT_OPTIONS_ARGS];

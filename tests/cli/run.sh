@@ -231,6 +231,34 @@ test_why() {
   out_has "-> unsupported"
 }
 
+# Sizes of 0 are problems like others: no kernel is launched for them, and any can be rendered.
+test_nothing_to_compute() {
+  local size problem kernel
+  for size in b0-h4-q64-k64 b1-h4-q0-k64 b1-h4-q64-k0 b0-h4-q0-k0; do
+    for problem in fwd-bf16-$size-d64 fwd-bf16-$size-d64-causal fwd-f32-$size-d64; do
+      run why $problem --gpu H200
+      code_is 0 "why $problem"
+      out_has "-> none        " "why $problem"
+      out_has "is 0: " "why $problem"
+      for kernel in standard fa1 fwd fwd_ws; do
+        if [[ $kernel-$problem == fwd_ws-fwd-f32* ]]; then continue; fi
+        run why $problem --gpu H200 --kernel $kernel
+        code_is 0 "why $problem --kernel $kernel"
+        out_has "no kernel is needed" "why $problem --kernel $kernel"
+        run render $problem --gpu H200 --kernel $kernel
+        code_is 0 "render $problem --kernel $kernel"
+        out_has "__global__" "render $problem --kernel $kernel"
+      done
+    done
+  done
+  run why fwd-f16-b0-h4-q64-k64-d64 --gpu H200 --json
+  json_ok "why --json of a batch of 0"
+  out_has '"step": "none"' "why --json of a batch of 0"
+  run why fwd-f16-b0-h4-q64-k64-d64-alibi --gpu T4
+  code_is 1 "why for what no kernel serves, of a batch of 0"
+  out_has "-> unsupported" "why for what no kernel serves, of a batch of 0"
+}
+
 test_share() {
   run export
   code_is 0 export
@@ -247,7 +275,7 @@ test_share() {
   out_has "\"added\": $rows" merge
   run show best --db "$work/third.db"
   out_has "fwd-f32-b64-h128-q256-k256-d16" "the merged database"
-  "$fatune" export "$work/file.jsonl" --db "$work/third.db"
+  "$fatune" export "$work/file.jsonl" --db "$work/third.db" --quiet
   if [ "$(wc -l <"$work/file.jsonl")" = "$(wc -l <"$work/rows.jsonl")" ]; then pass; else fail "rows got lost"; fi
   echo '{"not": "a row"}' >"$work/wrong.jsonl"
   run import "$work/wrong.jsonl" --db "$work/third.db"
@@ -255,6 +283,46 @@ test_share() {
   out_has "1 refused"
   refuses 2 "no-such-file" import "$work/no-such-file"
   refuses 2 "no-such.db" merge "$work/no-such.db"
+}
+
+# A file that is there is written over only where --force says so, the database by no name, and never in part.
+test_export_keeps_files() {
+  local own=$work/own.db rows
+  cp "$XDG_DATA_HOME/fatune/fatune.db" "$own"
+  cp "$own" "$work/own.before"
+  rows=$("$fatune" export --db "$own" | wc -l)
+  ln -s own.db "$work/own.link"
+  ln "$own" "$work/own.hard"
+  for name in own.db own.link own.hard; do
+    refuses 2 "is the database itself" export "$work/$name" --db "$own"
+    refuses 2 "is the database itself" export "$work/$name" --db "$own" --force
+    refuses 2 "is the database itself" export "$work/$name" --db "$work/own.link" --force
+  done
+  if cmp -s "$own" "$work/own.before"; then pass; else fail "the database was changed"; fi
+  echo precious >"$work/kept.jsonl"
+  ln -s kept.jsonl "$work/kept.link"
+  chmod 640 "$work/kept.jsonl"
+  refuses 2 "is there already: --force" export "$work/kept.jsonl" --db "$own"
+  refuses 2 "is there already: --force" export "$work/kept.link" --db "$own"
+  if [ "$(<"$work/kept.jsonl")" = precious ]; then pass; else fail "a file was written over"; fi
+  run export "$work/kept.link" --db "$own" --force
+  code_is 0 "export --force"
+  err_has "wrote $rows rows to $work/kept.link" "export --force"
+  if [ -L "$work/kept.link" ] && [ "$(wc -l <"$work/kept.jsonl")" = "$rows" ]; then pass; else fail "export --force by a link"; fi
+  if [ "$(stat -c %a "$work/kept.jsonl")" = 640 ]; then pass; else fail "export --force changes a file's mode"; fi
+  run export "$work/new.jsonl" --db "$own" --quiet
+  code_is 0 "export to a new file"
+  if [ -z "$err" ] && cmp -s "$work/new.jsonl" "$work/kept.jsonl"; then pass; else fail "export to a new file"; fi
+  for name in /dev/stdout -; do
+    if "$fatune" export $name --db "$own" 2>/dev/null | cmp -s - "$work/new.jsonl"; then pass; else fail "export to $name"; fi
+  done
+  echo precious >"$work/kept.jsonl"
+  (ulimit -f 1 && exec "$fatune" export "$work/kept.jsonl" --db "$own" --force) >"$work/out" 2>"$work/err" </dev/null
+  code=$? err=$(<"$work/err")
+  code_is 3 "export to a full disk"
+  err_has "cannot be written" "export to a full disk"
+  if [ "$(<"$work/kept.jsonl")" = precious ]; then pass; else fail "a file was lost to a full disk"; fi
+  if [ -z "$(find "$work" -maxdepth 1 -name '.fatune-*')" ]; then pass; else fail "export leaves a file behind"; fi
 }
 
 test_databases() {
@@ -349,6 +417,16 @@ test_dump() {
   if ls "$work/dump"/fwd-f32-b64-h128-q256-k256-d16@sm_75-fwd-*.cu >/dev/null 2>&1; then pass
   else fail "--dump wrote no .cu"; fi
   if ls "$work/dump"/*.cubin >/dev/null 2>&1; then pass; else fail "--dump wrote no .cubin"; fi
+  # Its names can be guessed: a link that somebody has laid there is replaced, and what it points to kept.
+  local name
+  name=$(basename "$(ls "$work/dump"/*.cu | head -1)")
+  mkdir "$work/laid"
+  echo precious >"$work/kept.cu"
+  ln -s "$work/kept.cu" "$work/laid/$name"
+  run "${small[@]}" --kernel fwd --effort quick --db "$work/laid.db" --dump "$work/laid" --quiet
+  code_is 0 "tune --dump over a link"
+  if [ "$(<"$work/kept.cu")" = precious ]; then pass; else fail "--dump follows a link"; fi
+  if [ ! -L "$work/laid/$name" ] && cmp -s "$work/laid/$name" "$work/dump/$name"; then pass; else fail "--dump over a link"; fi
 }
 
 # A copy of the templates with one line more somewhere.
@@ -398,9 +476,9 @@ test_nvrtc() {
   code_is 0 "why without NVRTC"
 }
 
-tests=(overview usage no_gpu show_gpus render long_rows empty_database)
+tests=(overview usage no_gpu show_gpus render long_rows nothing_to_compute empty_database)
 if has_nvrtc; then
-  tests+=(tune tune_long_rows order show why share databases nvrtc two_tuners interrupt kill full_disk dump)
+  tests+=(tune tune_long_rows order show why share export_keeps_files databases nvrtc two_tuners interrupt kill full_disk dump)
 else
   echo "left out: there is no usable libnvrtc, so nothing can be tuned"
 fi

@@ -47,6 +47,7 @@ if [ -n "$(find "$source/db/tuned" -name '*.jsonl')" ]; then
   system=$root/usr/share/fatune/fatune.db
   [ -f "$system" ] || fail "no system database is installed"
   [ "$(stat -c %a "$system")" = 644 ] || fail "the system database has mode $(stat -c %a "$system")"
+  grep -aq __global__ "$system" || fail "the system database has no sources"
   "$root/usr/bin/fatune" show best --json --db "$root/none.db" >"$root/best" || fail "show best: $(cat "$root/best")"
   grep -q '"database":"system"' "$root/best" || fail "show best has no row of the system's"
   problem=$(sed -n 's/.*"problem":"\([^"]*\)".*"origin":"measured".*/\1/p' "$root/best" | head -1)
@@ -54,6 +55,22 @@ if [ -n "$(find "$source/db/tuned" -name '*.jsonl')" ]; then
   "$root/usr/bin/fatune" why "$problem" --gpu "$gpu" --db "$root/none.db" | grep -q '^-> exact .*measured' || fail "why $problem"
   echo "fatune.db: $(wc -c <"$system") bytes, $(grep -c '"database":"system"' "$root/best") winners"
 fi
+
+# -- what ./fatune builds, which is no test, can be installed too, and is all there is
+cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
+configure() { # FOLDER OPTION...
+  folder=$1
+  shift
+  cmake -G "$(cached CMAKE_GENERATOR)" -S "$source" -B "$root/$folder" -DCMAKE_BUILD_TYPE=None -DCMAKE_C_COMPILER="$(cached CMAKE_C_COMPILER)" \
+    -DCMAKE_C_COMPILER_LAUNCHER="$(cached CMAKE_C_COMPILER_LAUNCHER)" -DFATUNE_TESTS=OFF "$@" >"$root/$folder.log" 2>&1
+}
+! configure refused -DFATUNE_CUBINS=H200,T44 || fail "FATUNE_CUBINS takes a GPU of which there are no rows"
+tr '\n' ' ' <"$root/refused.log" | grep -q "no rows of 'T44'; *it has rows of: .*H200" || fail "$(cat "$root/refused.log")"
+configure small && cmake --build "$root/small" --target installable >>"$root/small.log" 2>&1 &&
+  DESTDIR= cmake --install "$root/small" --prefix "$root/second" >>"$root/small.log" 2>&1 || fail "$(tail -n 30 "$root/small.log")"
+(cd "$root/usr" && find . ! -name '*Targets-*' | sort) >"$root/usr.list"
+(cd "$root/second" && find . ! -name '*Targets-*' | sort) | diff "$root/usr.list" - || fail "another build installs other files"
+"$root/second/bin/fatune" show best --json --db "$root/none.db" | cmp - "$root/best" || fail "another build ships other rows"
 
 # -- the header alone
 echo '#include <fatune.h>' >"$root/alone.c"
@@ -115,8 +132,10 @@ if [ $gpu = no ]; then
   # It finds sources by the hash in their headers: those of the kernels that libfatune-jit will make.
   mkdir "$root/sources"
   export FATUNE_LIBCUDA="$driver" FAKE_CUDA_DEVICES=H200 FAKE_CUDA_EMULATE=reference FAKE_CUDA_SOURCES="$root/sources"
+  anchor=fwd-f32-b4-h32-q4096-k4096-d64-causal # the family's: its plan has that kernel
   for kernel in fwd standard; do
     "$root/usr/bin/fatune" render $problem --gpu H200 --kernel $kernel >"$root/sources/$kernel.cu" || fail "render $kernel"
+    "$root/usr/bin/fatune" render $anchor --gpu H200 --kernel $kernel >"$root/sources/$kernel-anchor.cu" || fail "render $kernel"
   done
 fi
 for program in "$root/attention" "$root/examples/attention" "$root/graph" "$root/examples/graph"; do
