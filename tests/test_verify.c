@@ -74,7 +74,7 @@ static fat_subject subject_of(const char *kernel, const char *problem, const cha
   snprintf(name, sizeof name, "%.16s.cu", source.hash);
   folder_write(&files, name, text ? text : fat_text_get(&source.text));
   MUST(fat_problem_parse(problem, &p, err));
-  void *cubin = cubin_of(fat_problem_family(&p, family), fat_text_get(&source.recipe), 75, &size);
+  void *cubin = cubin_of(fat_text_get(&source.recipe), &p, 75, &size);
   fat_text_hash(cubin, size, hash);
   MUST(fat_recipe_parse(fat_text_get(&source.recipe), &c.recipe, err));
   MUST(fat_module_load(driver, cubin, size, hash, &c.module, err));
