@@ -16,7 +16,7 @@ static fatune *h;
 
 /* A plan and what it is called with. */
 typedef struct planned {
-  fatune_plan *plan;
+  fatune_plan *plan, *family;
   attention a;
 } planned;
 
@@ -27,7 +27,7 @@ static double now(clockid_t clock)
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-typedef enum what { LAUNCH, RUN, ASK_CONTEXT, ENCODE } what;
+typedef enum what { LAUNCH, RUN, RUN_SIZES, ASK_CONTEXT, ENCODE } what;
 typedef struct subject {
   what what;
   const planned *of;
@@ -37,7 +37,8 @@ typedef struct subject {
 static int encode(const planned *of, argument *map)
 {
   const fat_cuda_calls calls = {.map_tiled = cu.cuTensorMapEncodeTiled};
-  const tensor Q = {of->a.Q.data, of->a.Q.stride[0], of->a.Q.stride[1], of->a.Q.stride[2]};
+  const fatune_tensor *t = &of->a.Q;
+  const fat_view Q = {t->data, {t->stride[0], t->stride[1], t->stride[2]}};
   return fat_map_encode(&calls, &of->plan->main.shape[0], &Q, 64, map->map);
 }
 
@@ -45,9 +46,11 @@ static void *time_calls(void *user)
 {
   subject *s = user;
   const fat_launch_step *step = &s->of->plan->main.step[0]; /* the very launch that fatune_run makes */
-  call args = {.b = 1};
+  const fat_problem *p = &s->of->a.p;
+  const fatune_sizes sizes = {.size = sizeof sizes, .b = p->b, .h = p->h, .hk = p->hk, .q = p->q, .k = p->k};
+  unsigned char args[FAT_CALL_BYTES] = {0};
   argument map = {{0}};
-  void *arguments[] = {&args, &map, &map, &map}, *stream = NULL, *context = NULL;
+  void *arguments[] = {args, &map, &map, &map}, *stream = NULL, *context = NULL;
   cu.cuCtxSetCurrent(bench.context);
   cu.cuStreamCreate(&stream, FAT_CUDA_STREAM_NON_BLOCKING);
   s->seconds = 1;
@@ -55,7 +58,8 @@ static void *time_calls(void *user)
     int failed = 0;
     double start = now(CLOCK_THREAD_CPUTIME_ID);
     for (int i = 0; i < CALLS; i++)
-      failed |= s->what == RUN      ? (int)fatune_run(s->of->plan, &s->of->a.all, NULL, stream)
+      failed |= s->what == RUN         ? (int)fatune_run(s->of->plan, &s->of->a.all, NULL, NULL, stream)
+                : s->what == RUN_SIZES ? (int)fatune_run(s->of->family, &s->of->a.all, &sizes, NULL, stream)
                 : s->what == LAUNCH ? cu.cuLaunchKernel(step->function, step->grid, 1, 1, step->block, 1, 1,
                                                         step->shared, stream, arguments, NULL)
                 : s->what == ENCODE ? encode(s->of, &map)
@@ -113,6 +117,9 @@ static int compare(const char *name, const planned *of, double allowed)
     const double run = tell("fatune_run", n, in_threads(RUN, of, n));
     snprintf(what, sizeof what, "%2d threads: above the launch", n);
     broken += check(what, run - bare, allowed, "us");
+    const double sizes = tell("fatune_run of a family", n, in_threads(RUN_SIZES, of, n));
+    snprintf(what, sizeof what, "%2d threads: choosing among %d shapes", n, of->family->family.shapes);
+    broken += check(what, sizes - run, 0.25, "us");
   }
   return broken;
 }
@@ -145,9 +152,18 @@ int main(void)
     fatune_plan_free(plan_of(h, ASKED));
   broken += check("plan of a known problem", 1e6 * (now(CLOCK_MONOTONIC) - start) / PLANS, 20, "us");
   mapped.plan = plan_of(h, NEAR);
+  for (int i = 1; i < 12; i++) { /* a family has about as many */
+    char problem[FAT_PROBLEM_TEXT];
+    snprintf(problem, sizeof problem, "fwd-f32-b1-h4k2-q%d-k%d-d64-causal", 512 << i % 4, 512 << i);
+    store((stored){.problem = problem, .gpu = "H200", .config = WIDE, .ms = 1, .origin = FAT_MEASURED});
+  }
+  start = now(CLOCK_MONOTONIC);
+  plain.family = mapped.family = plan_of(h, "fwd-f32-d64-causal");
+  broken += check("plan of a family of 13 shapes", 1e3 * (now(CLOCK_MONOTONIC) - start), 20, "ms");
   broken += compare("a kernel that takes no tensor maps", &plain, 0.5);
   broken += compare("a kernel that takes three", &mapped, 2);
   fatune_plan_free(plain.plan);
+  fatune_plan_free(plain.family);
   fatune_plan_free(mapped.plan);
   fatune_close(h);
   attention_free(&plain.a);

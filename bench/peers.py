@@ -9,6 +9,8 @@ rounds, SM clocks read under load, errors against a reference, and the cuBLAS ra
   grid   16384 tokens, h*d = 2048 (or as many heads as fit), n 512 to 16384, d 64, 128, 256, both masks; 4*b*h*n*n*d
          operations, half if causal
   small  small and odd shapes inside a CUDA graph
+  window causal windows of 64 to 8192 keys at n = 8192, and the causal mask alone there and at n = 2048; the operations that
+         the mask leaves
 
 Where FlashAttention-3 is not installed and the GPU is the one its ratios were measured on (peers_fa3.tsv), its time is
 cuDNN's of this run divided by the ratio, and marked as derived.
@@ -49,8 +51,8 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--output", metavar="FOLDER", help="write NAME.tsv, .json, .svg and .txt there")
     parser.add_argument("--name", help="of the files (default: GPU and date)")
-    parser.add_argument("--sets", type=names_of(("grid", "small")), default=["grid", "small"], metavar="SET,...",
-                        help="grid, small (default: both)")
+    parser.add_argument("--sets", type=names_of(("grid", "small", "window")), default=["grid", "small"], metavar="SET,...",
+                        help="grid, small, window (default: the first two)")
     parser.add_argument("--dtypes", type=names_of(table.HALVES + table.SINGLES), default=list(table.HALVES), metavar="T,...",
                         help="of bf16, f16, f32, tf32, f32x3 (default: bf16,f16); small shapes run in bf16 and f16 alone")
     parser.add_argument("--dims", type=numbers, default=[64, 128, 256], metavar="D,...", help="default: 64,128,256")
@@ -64,6 +66,8 @@ def arguments():
                         help="of libfatune where nothing stored serves (default: compile)")
     parser.add_argument("--peers", type=names_of(PEERS + ("math",)), default=list(PEERS), metavar="P,...",
                         help=f"of {', '.join(PEERS)} and math (default: all but math)")
+    parser.add_argument("--before", metavar="FOLDER", help="a checkout of fatune, with what is built in its build/, timed beside "
+                        "this one in the same turns: what a change did to speed")
     parser.add_argument("--proxy", metavar="GPU", help="beside the peers, the kernels of a GPU that is not at hand, such as T4, by "
                         "their PTX (FATUNE_PROGRAM names the program that renders them, else build/fatune)")
     parser.add_argument("--proxy-configs", metavar="FILE", help="what `fatune verify --as GPU --top N --json` wrote: of each family "
@@ -134,7 +138,8 @@ def cells_of(args):
     masks = [mask == "causal" for mask in ("full", "causal") if mask in args.masks]
     halves = [t for t in args.dtypes if t in table.HALVES]
     cells = table.grid(args.dtypes, args.dims, masks, args.lengths) if "grid" in args.sets else []
-    return cells + (table.small(halves) if "small" in args.sets else [])
+    cells += table.small(halves) if "small" in args.sets else []
+    return cells + (table.window(halves, [d for d in args.dims if d in (64, 128)]) if "window" in args.sets else [])
 
 
 def add_ceilings(facts, more):
@@ -156,7 +161,7 @@ def compare(args):
     facts = facts_of(torch, board, args)
     try:
         everyone, absent = gpu.peers(args.peers + (["flex"] if args.flex else []), args.kernels, args.policy, args.flex_lengths,
-                                     args.proxy, args.proxy_configs)
+                                     args.proxy, args.proxy_configs, args.before)
     except OSError as error:  # ctypes: the library is not there
         return leave(f"peers.py needs libfatune: {error} (FATUNE_LIBRARY names it; --kernel none goes without)")
     if args.kernels:

@@ -6,6 +6,7 @@ is some groups of calls between CUDA events; the SM clock is read while they run
 
 import contextlib
 import importlib
+import importlib.util
 import math
 import os
 import subprocess
@@ -171,8 +172,10 @@ class Peer:
     def context(self):
         return contextlib.nullcontext()
 
+    windows = False  # whether it has them
+
     def wants(self, c):
-        return c["dtype"] in self.dtypes
+        return c["dtype"] in self.dtypes and (self.windows or "keys" not in c)
 
     def about(self, c):
         """Facts for the row."""
@@ -214,14 +217,17 @@ class Flex(Peer):
 class FlashAttention(Peer):
     """FlashAttention-3 or -4 from its own package: tensors are [b, n, h, d], strided as ours are."""
 
+    windows = True
+
     def __init__(self, module):
         self.function = importlib.import_module(module).flash_attn_func
 
     def make(self, c, q, k, v):
         q, k, v, causal = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), c["causal"]
+        window = {"window_size": (c["keys"] - 1, 0)} if "keys" in c else {}
 
         def call():
-            out = self.function(q, k, v, causal=causal)
+            out = self.function(q, k, v, causal=causal, **window)
             return (out[0] if isinstance(out, tuple) else out).transpose(1, 2)
         return call
 
@@ -244,6 +250,7 @@ class FlashInfer(Peer):
 
 class Ours(Peer):
     dtypes = table.HALVES + table.SINGLES
+    windows = True
 
     def __init__(self, fatune, kernel, policy):
         self.fatune, self.kernel = fatune, kernel
@@ -255,19 +262,49 @@ class Ours(Peer):
         out = torch.empty_strided(q.shape, q.stride(), dtype=q.dtype, device=q.device)  # laid out as q is
         out.fill_(math.nan)  # memory used before may hold another peer's right answer
         begun = time.perf_counter()
+        window = {"window": (c["keys"] - 1, 0)} if "keys" in c else {}
         call = self.fatune.prepare(q, k, v, causal=c["causal"], out=out, kernel=self.kernel, policy=self.policy,
-                                   aligned=True, arithmetic=arithmetic)
+                                   aligned=True, arithmetic=arithmetic, **window)
         self.plans[table.label(c)] = time.perf_counter() - begun
         return call
 
     def about(self, c):
         arithmetic = c["dtype"] if c["dtype"] in ("tf32", "f32x3") else None
         like = torch.empty((c["b"], c["h"], c["n"], c["d"]), dtype=dtype_of(c["dtype"]), device="meta")
-        problem = self.fatune.problem_text(like, like, like, c["causal"], arithmetic)
+        window = {"window": (c["keys"] - 1, 0)} if "keys" in c else {}
+        problem = self.fatune.problem_text(like, like, like, c["causal"], arithmetic, **window)
         lines = self.fatune.describe(problem, 0, self.kernel, self.policy, True).splitlines()
         known = dict(line.split(" ", 1) for line in reversed(lines) if " " in line)
         return {"kernel": known.get("kernel"), "note": f"pick {known.get('pick')}, {known.get('kernel-from')}",
                 "plan_seconds": round(self.plans.get(table.label(c), 0.0), 4)}
+
+
+class Before(Ours):
+    """fatune as another checkout has it, with a build of its own and its own package database."""
+
+    windows = False
+
+    def __init__(self, folder, kernel, policy):
+        package = os.path.join(folder, "build", "share", "fatune", "fatune.db")
+        own = {"FATUNE_LIBRARY": os.path.join(folder, "build", "runtime", "libfatune.so.0"), "FATUNE_SYSTEM_DB": package,
+               "FATUNE_DB": ""}
+        kept = {name: os.environ.get(name) for name in own}
+        os.environ.update(own)
+        try:
+            path = os.path.join(folder, "bindings", "python", "fatune.py")
+            spec = importlib.util.spec_from_file_location("fatune_before", path)
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            like = torch.zeros(1, 1, 1, 64, dtype=torch.float16, device="cuda")
+            with contextlib.suppress(module.Error):
+                module.attention(like, like, like)  # opens the library while the environment names it
+        finally:
+            for name, value in kept.items():
+                if value is None:
+                    os.environ.pop(name)
+                else:
+                    os.environ[name] = value
+        super().__init__(module, kernel, policy)
 
 
 class Proxy(Peer):
@@ -301,9 +338,9 @@ class Proxy(Peer):
         return dict(zip(("kernel", "note"), self.maker.used[self.problem(c)]))
 
 
-def peers(wanted, kernels, policy, flex_lengths, proxy=None, configs=None):
+def peers(wanted, kernels, policy, flex_lengths, proxy=None, configs=None, before=None):
     """({name: Peer}, {name: why it is absent}), ours first. `proxy`: a GPU whose kernels run as a proxy, `configs` a file
-    that says which."""
+    that says which. `before`: a checkout of fatune to be timed beside this one."""
     makers = {"cudnn": lambda: Sdpa(SDPBackend.CUDNN_ATTENTION, table.HALVES),
               "fa2": lambda: Sdpa(SDPBackend.FLASH_ATTENTION, table.HALVES),
               "memeff": lambda: Sdpa(SDPBackend.EFFICIENT_ATTENTION, table.HALVES + table.SINGLES),
@@ -317,6 +354,8 @@ def peers(wanted, kernels, policy, flex_lengths, proxy=None, configs=None):
         import fatune
         for i, kernel in enumerate(kernels):
             found[table.OURS if i == 0 else f"{table.OURS}:{kernel}"] = Ours(fatune, None if kernel == "best" else kernel, policy)
+    if before:
+        found[table.BEFORE] = Before(before, None if kernels[0] == "best" else kernels[0], policy)
     if proxy:
         makers[table.PROXY + proxy] = lambda: Proxy(proxy, configs)
         wanted = wanted + [table.PROXY + proxy]
@@ -330,8 +369,9 @@ def peers(wanted, kernels, policy, flex_lengths, proxy=None, configs=None):
 
 # -- correctness
 
-def attend(q, k, v, causal, dtype, scale=None):
-    """Attention as its formula says, all of it in `dtype`, masked bottom-right; k and v may have fewer heads."""
+def attend(q, k, v, causal, dtype, scale=None, keys=None):
+    """Attention as its formula says, all of it in `dtype`, masked bottom-right; k and v may have fewer heads. `keys`: how
+    many a row sees at most, its own the last."""
     q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
     if k.shape[-3] != q.shape[-3]:
         k, v = (t.repeat_interleave(q.shape[-3] // t.shape[-3], dim=-3) for t in (k, v))
@@ -339,6 +379,8 @@ def attend(q, k, v, causal, dtype, scale=None):
     if causal:
         nq, nk = scores.shape[-2:]
         hidden = torch.ones(nq, nk, dtype=torch.bool, device=q.device).triu(nk - nq + 1)
+        if keys:
+            hidden |= torch.ones_like(hidden).tril(nk - nq - keys)
         scores.masked_fill_(hidden, -math.inf)
     p = torch.softmax(scores, dim=-1)
     if causal:
@@ -364,8 +406,8 @@ class Judge:
         self.c = c
         q, k, v = (some_heads(c, t) for t in (q, k, v))
         exact = torch.float32 if c["dtype"] in table.HALVES else torch.float64
-        self.reference = attend(q, k, v, c["causal"], exact)
-        self.pytorch = self.of(attend(q, k, v, c["causal"], q.dtype))
+        self.reference = attend(q, k, v, c["causal"], exact, keys=c.get("keys"))
+        self.pytorch = self.of(attend(q, k, v, c["causal"], q.dtype, keys=c.get("keys")))
 
     def of(self, heads):
         return (heads.to(self.reference.dtype) - self.reference).abs().max().item()

@@ -10,13 +10,15 @@ import os
 import statistics
 
 OURS = "fatune"
+BEFORE = "before"  # fatune as an earlier build has it
 PROXY = "proxy:"  # before the name of the GPU whose kernels run as a proxy
-NAMES = {OURS: "fatune", "cudnn": "cuDNN", "fa2": "FlashAttention-2", "memeff": "mem-efficient", "flex": "FlexAttention",
+NAMES = {OURS: "fatune", BEFORE: "fatune before", "cudnn": "cuDNN", "fa2": "FlashAttention-2", "memeff": "mem-efficient", "flex": "FlexAttention",
          "math": "plain PyTorch", "fa3": "FlashAttention-3", "fa4": "FlashAttention-4", "flashinfer": "FlashInfer"}
 SHORT = {"cudnn": "cuDNN", "fa2": "FA2", "memeff": "mem-eff", "flex": "Flex", "math": "PyTorch", "fa3": "FA3", "fa4": "FA4"}
 HALVES = ("bf16", "f16")
 SINGLES = ("f32", "tf32", "f32x3")  # of f32 tensors
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
+WINDOWS = (64, 128, 256, 512, 1024, 2048, 4096, 8192)  # keys that a row sees, its own with them
 TOKENS, WIDTH = 16384, 2048  # b * n and h * d of the grid; where d does not divide it, as many heads as fit
 SMALL = (  # b h n d causal
     (1, 8, 128, 64, False), (1, 32, 128, 128, True), (1, 32, 512, 128, True), (8, 12, 128, 64, False),
@@ -41,9 +43,20 @@ def small(dtypes):
     return [cell("small", t, *shape) for t in dtypes for shape in SMALL]
 
 
+def window(dtypes, dims, n=8192):
+    """Causal windows of one length, and the causal mask alone there and at a quarter of it."""
+    plain = [cell("window", t, TOKENS // m, WIDTH // d, m, d, True) for t in dtypes for d in dims for m in (n // 4, n)]
+    return plain + [{**cell("window", t, TOKENS // n, WIDTH // d, n, d, True), "keys": keys}
+                    for t in dtypes for d in dims for keys in WINDOWS]
+
+
 def flop(c):
-    """Operations of a forward call: two products of n x n x d for each head; a causal mask halves them."""
-    return 4 * c["b"] * c["h"] * c["n"] ** 2 * c["d"] // (2 if c["causal"] else 1)
+    """Operations of a forward call: two products of n x n x d for each head; a causal mask halves them, of a window those
+    pairs count that it leaves."""
+    n, keys = c["n"], min(c.get("keys", c["n"]), c["n"])
+    if keys < n:
+        return 4 * c["b"] * c["h"] * (keys * (keys + 1) // 2 + (n - keys) * keys) * c["d"]
+    return 4 * c["b"] * c["h"] * n ** 2 * c["d"] // (2 if c["causal"] else 1)
 
 
 def tflops(c, ms):
@@ -51,7 +64,8 @@ def tflops(c, ms):
 
 
 def label(c):
-    return f"{c['dtype']} b{c['b']} h{c['h']} n{c['n']} d{c['d']} {'causal' if c['causal'] else 'full'}"
+    return f"{c['dtype']} b{c['b']} h{c['h']} n{c['n']} d{c['d']} {'causal' if c['causal'] else 'full'}" + (
+        f" window {c['keys']}" if "keys" in c else "")
 
 
 def geomean(values):
@@ -102,8 +116,8 @@ def ratio(row, peer):
 
 def bar_names(c):
     """Whom a cell is held against."""
-    if c["set"] == "small":
-        return [name for name in NAMES if name != OURS]
+    if c["set"] in ("small", "window"):
+        return [name for name in NAMES if name not in (OURS, BEFORE)]
     return ["cudnn", "fa3"] if c["dtype"] in HALVES else ["memeff", "math"]
 
 
@@ -229,6 +243,21 @@ def small_table(rows, dtype):
     return lines
 
 
+def window_table(rows, dtype):
+    """TFLOP/s and milliseconds of causal windows, by the operations that they leave."""
+    rows = [r for r in rows if r["cell"]["set"] == "window" and r["cell"]["dtype"] == dtype]
+    peers = names_in(rows)
+    lines = [f"{dtype}, causal windows: TFLOP/s by the operations that they leave, and our milliseconds",
+             "n d keys".ljust(22) + "".join(SHORT.get(p, p.split(":")[-1])[:10].rjust(11) for p in peers) + "ms".rjust(11)]
+    for r in rows:
+        c = r["cell"]
+        line = f"{c['n']} {c['d']} {c.get('keys', 'all')}".ljust(22)
+        line += "".join(_fixed(r["peers"][p]["tflops"] if p in r["peers"] else None, ".0f", 11) for p in peers)
+        ours = r["peers"].get(OURS, {}).get("ms")
+        lines.append(line + _fixed(ours, ".4f", 11) + (" WRONG" if is_inaccurate(r) else ""))
+    return lines
+
+
 def means_text(s, names):
     return ", ".join(f"{v:.3f} x {names[p]}" + (f" ({s['geomean_cells'][p]} cells)" if s["geomean_cells"][p] < s["cells"] else "")
                      for p, v in s["geomean"].items()) or "nothing to compare"
@@ -281,6 +310,8 @@ def report(rows, facts, absent):
         lines += [""] + grid_table(rows, s["dtype"])
     for dtype in dict.fromkeys(r["cell"]["dtype"] for r in rows if r["cell"]["set"] == "small"):
         lines += [""] + small_table(rows, dtype)
+    for dtype in dict.fromkeys(r["cell"]["dtype"] for r in rows if r["cell"]["set"] == "window"):
+        lines += [""] + window_table(rows, dtype)
     lines.append("")
     if facts.get("cublas_tflops"):
         lines.append(f"cuBLAS bf16 8192^3 {facts['cublas_tflops']:.0f} TFLOP/s, device copy {facts['copy_gbs']:.0f} GB/s, "
@@ -300,7 +331,7 @@ def report(rows, facts, absent):
 
 # -- files
 
-COLUMNS = ("set", "dtype", "b", "h", "n", "d", "causal", "peer", "ms", "ms_low", "ms_high", "tflops", "fatune_ratio", "error",
+COLUMNS = ("set", "dtype", "b", "h", "n", "d", "causal", "keys", "peer", "ms", "ms_low", "ms_high", "tflops", "fatune_ratio", "error",
            "error_pytorch", "clock", "watts", "derived", "kernel", "note")
 
 

@@ -42,7 +42,7 @@ const char *fat_db_network_of(const char *path)
 
 static bool trusted(void)
 {
-  const char *said = getenv("FATUNE_TRUST_DB");
+  const char *said = secure_getenv("FATUNE_TRUST_DB");
   return said && strcmp(said, "1") == 0;
 }
 

@@ -18,9 +18,9 @@ static const char below[] = "/share/fatune/fatune.db";
 
 fat_status fat_db_path(const char *given, fat_text *path, fat_error *err)
 {
-  const char *named = given ? given : getenv("FATUNE_DB");
-  const char *data = getenv("XDG_DATA_HOME");
-  const char *home = getenv("HOME");
+  const char *named = given ? given : secure_getenv("FATUNE_DB");
+  const char *data = secure_getenv("XDG_DATA_HOME");
+  const char *home = secure_getenv("HOME");
   if (given && !*given)
     return fat_status_fail(err, FAT_E_INPUT, "--db is an empty text: name a file");
   if (named && *named) {
@@ -72,7 +72,7 @@ static void find_installed(void)
 
 const char *fat_db_system_path(void)
 {
-  const char *named = getenv("FATUNE_SYSTEM_DB");
+  const char *named = secure_getenv("FATUNE_SYSTEM_DB");
   pthread_once(&once, find_installed);
   return named ? named : installed;
 }

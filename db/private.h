@@ -18,7 +18,7 @@ enum {
   FAT_DB_LOG = 1 << 16,     /* bytes kept of a compiler log, a detail, a compile key */
   FAT_DB_WORD = 128,        /* bytes of a hash, a version, a date, a name */
 };
-#define FAT_DB_MS 1e8 /* longest time of a trial: more than a day */
+#define FAT_DB_MS 1e30 /* longest time of a trial: a forecast of the longest rows of the most heads */
 
 #ifndef FATUNE_SYSTEM_DB /* where a package puts its database */
 #define FATUNE_SYSTEM_DB "/usr/share/fatune/fatune.db"

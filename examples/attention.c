@@ -26,13 +26,13 @@ int main(void)
 
   size_t bytes;
   CUdeviceptr workspace = 0;
-  FATUNE(fatune_workspace(plan, &bytes));
+  FATUNE(fatune_workspace(plan, NULL, &bytes));
   if (bytes > 0)
     CUDA(cuMemAlloc(&workspace, bytes));
 
   float scale = 1 / sqrtf(D);
   fatune_tensors tensors = {.size = sizeof tensors, .Q = &Q, .K = &K, .V = &V, .O = &O, .scale = scale};
-  FATUNE(fatune_run(plan, &tensors, (void *)workspace, NULL));
+  FATUNE(fatune_run(plan, &tensors, NULL, (void *)workspace, NULL));
 
   CUDA(cuMemcpyDtoH(o, (CUdeviceptr)O.data, sizeof(float) * B * H * N * D));
   double error = largest_error(q, k, v, o, scale);

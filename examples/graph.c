@@ -27,14 +27,14 @@ int main(void)
   fatune_request request = {.size = sizeof request, .problem = problem, .policy = FATUNE_COMPILE};
   FATUNE(fatune_open(NULL, &library));
   FATUNE(fatune_plan_make(library, &request, &plan)); /* loading and allocating end here */
-  FATUNE(fatune_workspace(plan, &bytes));
+  FATUNE(fatune_workspace(plan, NULL, &bytes));
   if (bytes > 0)
     CUDA(cuMemAlloc(&workspace, bytes));
 
   float scale = 1 / sqrtf(D);
   fatune_tensors tensors = {.size = sizeof tensors, .Q = &Q, .K = &K, .V = &V, .O = &O, .scale = scale};
   CUDA(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-  FATUNE(fatune_run(plan, &tensors, (void *)workspace, stream));
+  FATUNE(fatune_run(plan, &tensors, NULL, (void *)workspace, stream));
   CUDA(cuStreamEndCapture(stream, &graph));
   CUDA(cuGraphInstantiate(&replay, graph, 0));
 

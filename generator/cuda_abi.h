@@ -34,6 +34,23 @@
 /* An address in device memory: CUdeviceptr. */
 typedef unsigned long long fat_cuda_address;
 
+/* One attribute of a launch: CUlaunchAttribute. And a launch with some: CUlaunchConfig. */
+typedef struct fat_cuda_attribute {
+  int id;
+  int pad;
+  union {
+    unsigned int cluster[3];
+    int overlap;
+    char bytes[64];
+  } value;
+} fat_cuda_attribute;
+typedef struct fat_cuda_launch {
+  unsigned int grid[3], block[3], shared;
+  void *stream;
+  fat_cuda_attribute *attribute;
+  unsigned int attributes;
+} fat_cuda_launch;
+
 #define FAT_CUDA_CALLS(X)                                                                                    \
   X(init, cuInit, (unsigned int flags))                                                                      \
   X(driver_version, cuDriverGetVersion, (int *version))                                                      \
@@ -92,12 +109,14 @@ typedef unsigned long long fat_cuda_address;
   X(event_query, cuEventQuery, (void *event))                                                                \
   X(event_ms, cuEventElapsedTime, (float *milliseconds, void *start, void *end))
 
-/* Functions that older drivers lack, the last one those before CUDA 12.0: the pointer is NULL there. A
- * context's number tells it from a later one at the same address. */
+/* Functions that older drivers lack: launch_with those before CUDA 11.8, map_tiled those before 12.0. The
+ * pointer is NULL there. A context's number tells it from a later one at the same address. launch_with takes
+ * a fat_cuda_launch. */
 #define FAT_CUDA_OPTIONAL(X)                                                                                 \
   X(context_id, cuCtxGetId, (void *context, unsigned long long *id))                                         \
   X(function_load, cuFuncLoad, (void *function))                                                             \
   X(capture_mode, cuThreadExchangeStreamCaptureMode, (int *mode))                                            \
+  X(launch_with, cuLaunchKernelEx, (void *launch, void *function, void **arguments, void **extra))           \
   X(map_tiled, cuTensorMapEncodeTiled,                                                                       \
     (void *map, int type, uint32_t rank, void *base, const uint64_t *size, const uint64_t *stride,           \
      const uint32_t *box, const uint32_t *step, int interleave, int swizzle, int promotion, int fill))
@@ -174,6 +193,9 @@ enum {
   FAT_CUDA_MAP_BYTES = 128,
   FAT_CUDA_MAP_ALIGN = 64
 };
+
+/* Attributes of a launch: its cluster, and leave to begin before the work ahead of it has ended. */
+enum { FAT_CUDA_LAUNCH_CLUSTER = 4, FAT_CUDA_LAUNCH_OVERLAP = 6 };
 
 /* Flags of streams and events. */
 enum { FAT_CUDA_STREAM_NON_BLOCKING = 1, FAT_CUDA_EVENT_DEFAULT = 0, FAT_CUDA_CAPTURE_RELAXED = 2 };

@@ -1,7 +1,7 @@
 /* expr.c -- the arithmetic of a recipe: read by recursive descent, printed, evaluated on a small stack.
  *
  *   expr = term {('+' | '-') term}     term = operand {'*' operand}
- *   operand = number | b h hk q k SMs | (ceildiv | min | max) '(' expr ',' expr ')' | '(' expr ')'
+ *   operand = number | name of a size | (ceildiv | min | max) '(' expr ',' expr ')' | '(' expr ')'
  *
  * Operations stand in postfix order as they were read: a number or name pushes, an operator takes two and
  * pushes one. Evaluation trusts no number: each operation is checked for overflow. */
@@ -28,8 +28,12 @@ static const struct {
   const char *name;
   size_t offset;
 } names[] = {
-    {"b", offsetof(fat_sizes, b)}, {"h", offsetof(fat_sizes, h)}, {"hk", offsetof(fat_sizes, hk)},
-    {"q", offsetof(fat_sizes, q)}, {"k", offsetof(fat_sizes, k)}, {"SMs", offsetof(fat_sizes, sms)},
+    {"b", offsetof(fat_sizes, b)},         {"h", offsetof(fat_sizes, h)},
+    {"hk", offsetof(fat_sizes, hk)},       {"q", offsetof(fat_sizes, q)},
+    {"k", offsetof(fat_sizes, k)},         {"SMs", offsetof(fat_sizes, sms)},
+    {"tq", offsetof(fat_sizes, tq)},       {"tk", offsetof(fat_sizes, tk)},
+    {"L", offsetof(fat_sizes, left)},      {"R", offsetof(fat_sizes, right)},
+    {"chunk", offsetof(fat_sizes, chunk)},
 };
 enum { NAMES = sizeof names / sizeof *names };
 
@@ -62,8 +66,8 @@ static fat_status push(reader *r, operation op, int64_t value)
     return fat_status_fail(r->err, FAT_E_INPUT,
                            "expected an expression of at most %d numbers, names and operators",
                            FAT_EXPR_CODE);
-  e->code[e->count].op = (unsigned char)op;
-  e->code[e->count++].value = value;
+  e->op[e->count] = (unsigned char)op;
+  e->value[e->count++] = value;
   return FAT_OK;
 }
 
@@ -118,7 +122,7 @@ static fat_status read_operand(reader *r)
     FAT_TRY(take(r, ')', "an operator or ')'"));
     return push(r, (operation)op, 0);
   }
-  FAT_TRY(take(r, '(', "a whole number, one of b h hk q k SMs, ceildiv(, min(, max( or '('"));
+  FAT_TRY(take(r, '(', "a whole number, one of " FAT_EXPR_NAMES ", ceildiv(, min(, max( or '('"));
   FAT_TRY(read_level(r, 1));
   return take(r, ')', "an operator or ')'");
 }
@@ -165,7 +169,7 @@ static int begin(const fat_expr *e, int last)
 {
   int i = last;
   for (int missing = 1; i > 0; i--) {
-    missing += e->code[i].op >= ADD ? 1 : -1;
+    missing += e->op[i] >= ADD ? 1 : -1;
     if (missing == 0)
       break;
   }
@@ -178,13 +182,13 @@ static void print(const fat_expr *e, int last, int level, fat_text *out)
 {
   if (last < 0)
     return;
-  int op = e->code[last].op;
+  int op = e->op[last];
   if (op == NUMBER) {
-    fat_text_format(out, "%" PRId64, e->code[last].value);
+    fat_text_format(out, "%" PRId64, e->value[last]);
     return;
   }
   if (op == SIZE || op >= OPERATIONS) {
-    fat_text_add(out, op == SIZE ? names[e->code[last].value].name : "?");
+    fat_text_add(out, op == SIZE ? names[e->value[last]].name : "?");
     return;
   }
   int right = last - 1, left = begin(e, right) - 1, own = operations[op].level;
@@ -240,12 +244,16 @@ fat_status fat_expr_eval(const fat_expr *e, const fat_sizes *sizes, int64_t *val
 {
   int64_t stack[FAT_EXPR_CODE];
   int top = 0;
+  if (e->count == 1 && e->op[0] == NUMBER) { /* most are, and calls wait for them */
+    *value = e->value[0];
+    return FAT_OK;
+  }
   for (int i = 0; i < e->count; i++) {
-    operation op = (operation)e->code[i].op;
+    operation op = (operation)e->op[i];
     if (op == NUMBER)
-      stack[top++] = e->code[i].value;
+      stack[top++] = e->value[i];
     else if (op == SIZE)
-      memcpy(&stack[top++], (const char *)sizes + names[e->code[i].value].offset, sizeof *stack);
+      memcpy(&stack[top++], (const char *)sizes + names[e->value[i]].offset, sizeof *stack);
     else {
       if (top < 2)
         return fat_status_fail(err, FAT_E_INPUT, "the expression is not complete");

@@ -13,17 +13,21 @@ enum { FAT_EXPR_CODE = 48 /* operations of one expression */ };
 
 /* An expression, ready to evaluate: postfix operations on a small stack. */
 typedef struct fat_expr {
-  int count; /* 0: none */
-  struct {
-    unsigned char op; /* private to expr.c */
-    int64_t value;    /* of a number; index of a name */
-  } code[FAT_EXPR_CODE];
+  int count;                       /* 0: none */
+  unsigned char op[FAT_EXPR_CODE]; /* private to expr.c */
+  int64_t value[FAT_EXPR_CODE];    /* of a number; index of a name */
 } fat_expr;
 
-/* The numbers an expression may name, as b h hk q k SMs. */
+/* The numbers an expression may name, as b h hk q k SMs tq tk L R chunk. */
 typedef struct fat_sizes {
   int64_t b, h, hk, q, k, sms;
+  int64_t tq, tk;      /* rows of Q and of K of all batches */
+  int64_t left, right; /* L and R: keys that a row sees to each side of the diagonal; FAT_PROBLEM_ALL: all */
+  int64_t chunk;       /* 0: none */
 } fat_sizes;
+
+/* The names, as an error lists them. */
+#define FAT_EXPR_NAMES "b h hk q k SMs tq tk L R chunk"
 
 /* Reads the longest expression at *at and moves *at behind it. FAT_E_INPUT with what was expected, *at being
  * where it was. */

@@ -153,7 +153,7 @@ static void go_up(char *path, int parts)
  * to (a virtual environment links to its base). */
 static fat_status look_pythons(search *s, const char *where, const char *rest, fat_error *err)
 {
-  const char *path = getenv("PATH");
+  const char *path = secure_getenv("PATH");
   while (path && *path) {
     size_t length = strcspn(path, ":");
     char program[PATH_MAX], real[PATH_MAX];
@@ -211,14 +211,14 @@ static fat_status look_at(search *s, const struct place *p, fat_error *err)
     return look_pythons(s, p->where, rest, err);
   if (strcmp(name, "PROGRAM") == 0)
     return look_beside_program(s, p->where, rest, err);
-  const char *base = getenv(name);
+  const char *base = secure_getenv(name);
   return base && base[0] == '/' ? look(s, p->where, base, rest, err) : FAT_OK;
 }
 
 fat_status fat_locate_nvrtc(fat_nvrtc_found *found, int room, int *count, fat_error *err)
 {
   search s = {found, room, 0};
-  const char *given = getenv("FATUNE_NVRTC");
+  const char *given = secure_getenv("FATUNE_NVRTC");
   *count = 0;
   if (given && given[0]) {
     FAT_TRY(look(&s, "FATUNE_NVRTC", given, UNPACKED, err));

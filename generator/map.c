@@ -10,26 +10,20 @@ static const int types[FAT_DTYPE_COUNT] = {[FAT_F16] = FAT_CUDA_MAP_F16,
                                            [FAT_TF32] = FAT_CUDA_MAP_F32,
                                            [FAT_F32X3] = FAT_CUDA_MAP_F32};
 
-fat_map_shape fat_map_shape_of(const fat_problem *p, fat_arg_kind kind)
+fat_map_shape fat_map_shape_of(const fat_problem *p, int tensor)
 {
-  bool keys = kind == FAT_ARG_MAP_K || kind == FAT_ARG_MAP_V;
-  bool values = kind == FAT_ARG_MAP_V || kind == FAT_ARG_MAP_O;
-  return (fat_map_shape){types[p->dtype],
-                         fat_dtypes[p->dtype].bytes,
-                         {(uint64_t)(values ? p->dv : p->d), (uint64_t)(keys ? p->k : p->q),
-                          (uint64_t)(keys ? p->hk : p->h), (uint64_t)p->b}};
+  const fat_extent extent = fat_tensors_extent(p, tensor);
+  const fat_dtype dtype = fat_tensors_dtype(p, tensor);
+  fat_map_shape shape = {.type = types[dtype], .element = fat_dtypes[dtype].bytes};
+  for (int i = 0; i < FAT_MAP_DIMS; i++)
+    shape.size[i] = (uint64_t)extent.size[FAT_MAP_DIMS - 1 - i];
+  return shape;
 }
 
-const tensor *fat_map_tensor(const call *args, fat_arg_kind kind)
-{
-  const tensor *tensors[FAT_RECIPE_TENSORS] = {&args->Q, &args->K, &args->V, &args->O}; /* ORDER ARG */
-  return tensors[kind - FAT_ARG_MAP_Q];
-}
-
-bool fat_map_fits(const fat_map_shape *shape, const tensor *t)
+bool fat_map_fits(const fat_map_shape *shape, const fat_view *t)
 {
   const uint64_t beyond = (UINT64_C(1) << 40) / (uint64_t)shape->element;
-  const int64_t strides[] = {t->n, t->h, t->b};
+  const int64_t strides[] = {t->stride[2], t->stride[1], t->stride[0]}; /* of rows, heads, batches */
   uint64_t bits = (uint64_t)(uintptr_t)t->data;
   for (int i = 1; i < FAT_MAP_DIMS; i++) {
     uint64_t stride = (uint64_t)strides[i - 1]; /* a negative one is huge */
@@ -40,12 +34,12 @@ bool fat_map_fits(const fat_map_shape *shape, const tensor *t)
   return bits % 16 == 0;
 }
 
-int fat_map_encode(const fat_cuda_calls *cuda, const fat_map_shape *shape, const tensor *t, int64_t rows,
+int fat_map_encode(const fat_cuda_calls *cuda, const fat_map_shape *shape, const fat_view *t, int64_t rows,
                    void *map)
 {
   static const uint32_t step[FAT_MAP_DIMS] = {1, 1, 1, 1};
   const uint64_t element = (uint64_t)shape->element;
-  const int64_t strides[] = {t->n, t->h, t->b};
+  const int64_t strides[] = {t->stride[2], t->stride[1], t->stride[0]}; /* of rows, heads, batches */
   const uint32_t box[] = {FAT_MAP_BOX / (uint32_t)element, (uint32_t)rows, 1, 1};
   uint64_t stride[FAT_MAP_DIMS - 1];
   /* Where nothing is a stride away, any that the driver takes will do: the bytes of a row. */

@@ -1,15 +1,12 @@
-/* map.h -- the tensor maps that a recipe names (mapQ to mapO): what the copies of a TMA unit know of a
- * tensor.
+/* map.h -- the tensor maps that a recipe names (mapQ): what the copies of a TMA unit know of a tensor.
  *
  * A map has 4 dimensions, (d, rows, heads, batch). Its boxes are 128 bytes of so many rows of one head,
  * swizzled over 128 bytes; what of a box lies outside of the tensor reads as 0 and is not written. */
 #ifndef FAT_MAP_H
 #define FAT_MAP_H
 
-#include "call_old.h"
 #include "cuda_abi.h"
-#include "problem.h"
-#include "recipe.h"
+#include "tensors.h"
 
 enum { FAT_MAP_DIMS = 4, FAT_MAP_BOX = 128 /* bytes of a row of a box */ };
 
@@ -20,17 +17,15 @@ typedef struct fat_map_shape {
   uint64_t size[FAT_MAP_DIMS]; /* d, rows, heads, batch */
 } fat_map_shape;
 
-/* Of the tensor that a FAT_ARG_MAP_... is of. */
-fat_map_shape fat_map_shape_of(const fat_problem *p, fat_arg_kind kind);
-const tensor *fat_map_tensor(const call *args, fat_arg_kind kind);
+fat_map_shape fat_map_shape_of(const fat_problem *p, int tensor);
 
 /* Whether there can be a map: 16-byte alignment, and strides neither negative nor of 2^40 bytes or more. A
  * stride of a dimension with one element means nothing and is not looked at. */
-bool fat_map_fits(const fat_map_shape *shape, const tensor *t);
+bool fat_map_fits(const fat_map_shape *shape, const fat_view *t);
 
 /* Writes the map, FAT_CUDA_MAP_BYTES at a multiple of FAT_CUDA_MAP_ALIGN, with boxes of `rows` rows. The
  * driver's result code; cuda->map_tiled must be there, the tensor must fit. */
-int fat_map_encode(const fat_cuda_calls *cuda, const fat_map_shape *shape, const tensor *t, int64_t rows,
+int fat_map_encode(const fat_cuda_calls *cuda, const fat_map_shape *shape, const fat_view *t, int64_t rows,
                    void *map);
 
 #endif

@@ -171,7 +171,7 @@ fat_status fat_nvrtc_list(int cuda, fat_nvrtc_found *found, int room, int *count
 
 static fat_status refuse(int cuda, const fat_nvrtc_found *found, int count, fat_error *err)
 {
-  const char *given = getenv("FATUNE_NVRTC");
+  const char *given = secure_getenv("FATUNE_NVRTC");
   const char *wheel = cuda == 12 ? "nvidia-cuda-nvrtc-cu12" : "nvidia-cuda-nvrtc";
   char what[1024 + 300] = "there is none";
   if (count > 0)

@@ -69,7 +69,7 @@ typedef struct fat_problem {
 } fat_problem;
 
 enum {
-  FAT_PROBLEM_TEXT = 256,    /* a buffer of this size holds any canonical text */
+  FAT_PROBLEM_TEXT = 384,    /* a buffer of this size holds any canonical text */
   FAT_PROBLEM_D_MAX = 256,   /* d and dv: multiples of 8 up to this */
   FAT_PROBLEM_DV_MAX = 512,  /* dv: beyond that multiples of the step up to this, */
   FAT_PROBLEM_DV_STEP = 128, /* made in two slices of columns */

@@ -1,19 +1,15 @@
-/* recipe.c -- the recipe: lines to steps and back, and the numbers of a launch.
+/* recipe.c -- the recipe: lines to steps and back.
  *
  * Reading takes one step a line and names line and column of what is wrong. Printing gives the canonical
- * text, which reads back to the same struct. Numbers of a step are checked for the range of what they are
- * used as before anything is launched with them. */
+ * text, which reads back to the same struct. Its numbers are recipe_values.c's. */
 #include "recipe.h"
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_MOST = 1024, SHARED_MOST = 1 << 20, BOX_MOST = 256 };
-
-/* ORDER ARG */
-static const char *const arg_names[FAT_ARG_COUNT] = {"call", "ws", "int", "mapQ", "mapK", "mapV", "mapO"};
+/* ORDER ARG; a map has its tensor's name behind */
+static const char *const arg_names[FAT_ARG_COUNT] = {"call", "ws", "int", "map"};
 
 /* Where reading stands. */
 typedef struct cursor {
@@ -80,18 +76,39 @@ static fat_status parse_value(cursor *c, fat_expr *e, char end)
   return FAT_OK;
 }
 
+static bool is_name(const char *name, const char *word, size_t n)
+{
+  return strlen(name) == n && memcmp(name, word, n) == 0;
+}
+
+/* Finds which argument a word of n letters names; FAT_ARG_COUNT: none. Tensors of one number a row have no
+ * rows to make a box of. */
+static fat_arg_kind find_arg(const char *word, size_t n, fat_tensor *tensor)
+{
+  const size_t stem = strlen(arg_names[FAT_ARG_MAP]);
+  *tensor = FAT_Q;
+  for (int kind = 0; kind < FAT_ARG_MAP; kind++)
+    if (is_name(arg_names[kind], word, n))
+      return (fat_arg_kind)kind;
+  for (int t = 0; t < FAT_TENSORS && n > stem && is_name(arg_names[FAT_ARG_MAP], word, stem); t++)
+    if (fat_tensors[t].width != FAT_WIDE_1 && is_name(fat_tensors[t].name, word + stem, n - stem)) {
+      *tensor = (fat_tensor)t;
+      return FAT_ARG_MAP;
+    }
+  return FAT_ARG_COUNT;
+}
+
 static fat_status parse_arg(cursor *c, fat_step *step)
 {
   if (step->args == FAT_RECIPE_ARGS)
     return fail(c, "expected no more arguments");
-  size_t n = word_length(c);
-  int kind = FAT_ARG_CALL;
-  while (kind < FAT_ARG_COUNT && (strlen(arg_names[kind]) != n || memcmp(c->at, arg_names[kind], n) != 0))
-    kind++;
-  char behind = c->at[n];
+  const size_t n = word_length(c);
+  const char behind = c->at[n];
+  const fat_arg_kind kind = find_arg(c->at, n, &step->arg[step->args].tensor);
   if (kind == FAT_ARG_COUNT || (kind == FAT_ARG_CALL ? !ends_word(behind) : behind != '('))
-    return fail(c, "expected an argument: call, ws(BYTES), int(VALUE) or mapQ(ROWS) to mapO(ROWS)");
-  step->arg[step->args].kind = (fat_arg_kind)kind;
+    return fail(c, "expected an argument: call, ws(BYTES), int(VALUE) or map and a tensor's name, as in "
+                   "mapQ(ROWS),");
+  step->arg[step->args].kind = kind;
   c->at += n;
   if (kind == FAT_ARG_CALL)
     skip_blanks(c);
@@ -105,7 +122,7 @@ static fat_status parse_arg(cursor *c, fat_step *step)
   return FAT_OK;
 }
 
-/* NAME grid E block E shared E args A... */
+/* NAME grid E block E shared E [cluster E] [overlap] args A... */
 static fat_status parse_launch(cursor *c, fat_step *step)
 {
   const struct {
@@ -125,8 +142,13 @@ static fat_status parse_launch(cursor *c, fat_step *step)
       return fail(c, parts[i].expected);
     FAT_TRY(parse_value(c, parts[i].value, 0));
   }
+  if (take_word(c, "cluster"))
+    FAT_TRY(parse_value(c, &step->cluster, 0));
+  step->overlap = take_word(c, "overlap");
   if (!take_word(c, "args"))
-    return fail(c, "expected 'args'");
+    return fail(c, step->overlap         ? "expected 'args'"
+                   : step->cluster.count ? "expected 'overlap' or 'args'"
+                                         : "expected 'cluster', 'overlap' or 'args'");
   while (*c->at != '\n' && *c->at != 0)
     FAT_TRY(parse_arg(c, step));
   return FAT_OK;
@@ -134,9 +156,12 @@ static fat_status parse_launch(cursor *c, fat_step *step)
 
 static fat_status parse_line(cursor *c, fat_recipe *r)
 {
-  bool first = r->steps == 0 && r->workspace.count == 0;
+  const bool head = r->steps == 0, first = head && r->workspace.count == 0 && r->valids == 0;
   if (first && take_word(c, "workspace"))
     return parse_value(c, &r->workspace, 0);
+  if (head && take_word(c, "valid"))
+    return r->valids == FAT_RECIPE_VALIDS ? fail(c, "expected no more 'valid' lines")
+                                          : parse_value(c, &r->valid[r->valids++], 0);
   if (r->steps == FAT_RECIPE_STEPS)
     return fail(c, "expected no more steps");
   fat_step *step = &r->step[r->steps];
@@ -148,7 +173,9 @@ static fat_status parse_line(cursor *c, fat_recipe *r)
     FAT_TRY(parse_value(c, &step->offset, 0));
     FAT_TRY(parse_value(c, &step->bytes, 0));
   } else
-    return fail(c, first ? "expected 'workspace', 'clear' or 'launch'" : "expected 'clear' or 'launch'");
+    return fail(c, first  ? "expected 'workspace', 'valid', 'clear' or 'launch'"
+                   : head ? "expected 'valid', 'clear' or 'launch'"
+                          : "expected 'clear' or 'launch'");
   r->steps++;
   return FAT_OK;
 }
@@ -187,11 +214,13 @@ fat_status fat_recipe_make(const char *text, fat_recipe **r, fat_error *err)
   if (!made)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a recipe");
   fat_status status = fat_recipe_parse(text, made, err);
-  if (status == FAT_OK)
-    *r = made;
-  else
+  if (status != FAT_OK) {
     free(made);
-  return status;
+    return status;
+  }
+  fat_recipe *less = realloc(made, offsetof(fat_recipe, step) + (size_t)made->steps * sizeof made->step[0]);
+  *r = less ? less : made;
+  return FAT_OK;
 }
 
 static void print_value(const char *before, const fat_expr *e, const char *after, fat_text *out)
@@ -201,86 +230,37 @@ static void print_value(const char *before, const fat_expr *e, const char *after
   fat_text_add(out, after);
 }
 
+static void print_launch(const fat_step *step, fat_text *out)
+{
+  fat_text_format(out, "launch %s", step->entry);
+  print_value(" grid ", &step->grid, "", out);
+  print_value(" block ", &step->block, "", out);
+  print_value(" shared ", &step->shared, "", out);
+  if (step->cluster.count > 0)
+    print_value(" cluster ", &step->cluster, "", out);
+  fat_text_add(out, step->overlap ? " overlap args" : " args");
+  for (int a = 0; a < step->args; a++) {
+    const fat_arg_kind kind = step->arg[a].kind;
+    fat_text_format(out, " %s%s", arg_names[kind],
+                    kind == FAT_ARG_MAP ? fat_tensors[step->arg[a].tensor].name : "");
+    if (kind != FAT_ARG_CALL)
+      print_value("(", &step->arg[a].value, ")", out);
+  }
+  fat_text_add(out, "\n");
+}
+
 void fat_recipe_print(const fat_recipe *r, fat_text *out)
 {
   if (r->workspace.count > 0)
     print_value("workspace ", &r->workspace, "\n", out);
+  for (int i = 0; i < r->valids; i++)
+    print_value("valid ", &r->valid[i], "\n", out);
   for (int i = 0; i < r->steps; i++) {
     const fat_step *step = &r->step[i];
     if (step->kind == FAT_STEP_CLEAR) {
       print_value("clear ", &step->offset, " ", out);
       print_value("", &step->bytes, "\n", out);
-      continue;
-    }
-    fat_text_format(out, "launch %s", step->entry);
-    print_value(" grid ", &step->grid, "", out);
-    print_value(" block ", &step->block, "", out);
-    print_value(" shared ", &step->shared, " args", out);
-    for (int a = 0; a < step->args; a++) {
-      fat_text_format(out, " %s", arg_names[step->arg[a].kind]);
-      if (step->arg[a].kind != FAT_ARG_CALL)
-        print_value("(", &step->arg[a].value, ")", out);
-    }
-    fat_text_add(out, "\n");
+    } else
+      print_launch(step, out);
   }
-}
-
-/* Evaluates one value of a step and checks its range. `what` names it in an error. */
-static fat_status bounded(const fat_expr *e, const fat_sizes *sizes, const char *what, int64_t least,
-                          int64_t most, int64_t *value, fat_error *err)
-{
-  fat_error why = {0};
-  if (fat_expr_eval(e, sizes, value, &why) != FAT_OK)
-    return fat_status_fail(err, FAT_E_INPUT, "recipe: %s: %s", what, why.text);
-  if (*value < least || *value > most)
-    return fat_status_fail(err, FAT_E_INPUT, "recipe: %s is %" PRId64 ": allowed are %" PRId64 " to %" PRId64,
-                           what, *value, least, most);
-  return FAT_OK;
-}
-
-const char *fat_recipe_mapped(const fat_recipe *r)
-{
-  for (int i = 0; i < r->steps; i++)
-    for (int a = 0; a < r->step[i].args; a++)
-      if (r->step[i].arg[a].kind >= FAT_ARG_MAP_Q)
-        return r->step[i].entry;
-  return NULL;
-}
-
-fat_status fat_recipe_workspace(const fat_recipe *r, const fat_sizes *sizes, int64_t *bytes, fat_error *err)
-{
-  *bytes = 0;
-  return r->workspace.count > 0 ? bounded(&r->workspace, sizes, "workspace", 0, INT64_MAX, bytes, err)
-                                : FAT_OK;
-}
-
-fat_status fat_recipe_step(const fat_recipe *r, int step, const fat_sizes *sizes, fat_step_values *values,
-                           fat_error *err)
-{
-  if (step < 0 || step >= r->steps)
-    return fat_status_fail(err, FAT_E_INPUT, "recipe: step %d of %d does not exist", step, r->steps);
-  const fat_step *s = &r->step[step];
-  int64_t workspace;
-  *values = (fat_step_values){0};
-  FAT_TRY(fat_recipe_workspace(r, sizes, &workspace, err));
-  if (s->kind == FAT_STEP_CLEAR) {
-    FAT_TRY(bounded(&s->offset, sizes, "the offset of a clear", 0, workspace, &values->offset, err));
-    return bounded(&s->bytes, sizes, "the bytes of a clear", 0, workspace - values->offset, &values->bytes,
-                   err);
-  }
-  /* A problem with a zero length has nothing to launch: an empty grid is no error then. */
-  int64_t least = sizes->b > 0 && sizes->h > 0 && sizes->q > 0 && sizes->k > 0;
-  FAT_TRY(bounded(&s->grid, sizes, "grid", least, INT32_MAX, &values->grid, err));
-  FAT_TRY(bounded(&s->block, sizes, "block", least, BLOCK_MOST, &values->block, err));
-  FAT_TRY(bounded(&s->shared, sizes, "shared", 0, SHARED_MOST, &values->shared, err));
-  for (int a = 0; a < s->args; a++) {
-    const fat_expr *value = &s->arg[a].value;
-    if (s->arg[a].kind == FAT_ARG_WS)
-      FAT_TRY(bounded(value, sizes, "a workspace argument", 0, workspace, &values->arg[a], err));
-    else if (s->arg[a].kind == FAT_ARG_INT)
-      FAT_TRY(bounded(value, sizes, "an int argument", INT32_MIN, INT32_MAX, &values->arg[a], err));
-    else if (s->arg[a].kind != FAT_ARG_CALL)
-      FAT_TRY(bounded(value, sizes, "the height of a tensor map's box", 1, BOX_MOST, &values->arg[a], err));
-  }
-  return FAT_OK;
 }

@@ -11,7 +11,7 @@ typedef struct band {
 } band;
 
 static const int64_t ALL = INT64_C(1) << 40; /* beyond every length */
-enum { WALK = 4096 };
+enum { WALK = 4096 };                        /* tiles that are counted one by one at most */
 
 static band band_of(const fat_problem *p)
 {
@@ -129,13 +129,15 @@ double fat_sees_tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_t grou
   if (rows <= 0 || p->k <= 0)
     return 0;
   const band b = band_of(p);
-  /* Where a tile ends amid the heads of a row, or lo may pass hi, there is no line: tiles are counted one by
-   * one, and beyond so many the first stand for all. */
-  if (Br % group != 0 || b.from + b.beyond <= 0) {
+  if (b.from + b.beyond <= 0)
+    return 0;
+  /* Where a tile ends amid the heads of a row there is no line: tiles are counted one by one, and of very
+   * many some that lie evenly among them stand for all. */
+  if (Br % group != 0) {
     const int64_t counted = Tr < WALK ? Tr : WALK;
     double sum = 0;
     for (int64_t t = 0; t < counted; t++)
-      sum += (double)visits(p, t, Br, Bc, group);
+      sum += (double)visits(p, (int64_t)(((double)t + 0.5) * (double)Tr / (double)counted), Br, Bc, group);
     return sum * ((double)Tr / (double)counted);
   }
   /* All tiles but the last, which may end early; rows of a tile of one head are Br / group. */
@@ -148,8 +150,13 @@ double fat_sees_tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_t grou
 int64_t fat_sees_most_tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_t group)
 {
   const band b = band_of(p);
-  const int64_t all = (p->k + Bc - 1) / Bc, keys = (Br + group - 1) / group - 1 + b.from + b.beyond;
-  const int64_t most = keys <= 0 ? 0 : (keys + Bc - 1) / Bc + 1; /* one more where its ends lie amid tiles */
+  if (p->q <= 0 || p->k <= 0 || b.from + b.beyond <= 0)
+    return 0;
+  const int64_t first = fat_sees(p, 0).lo, last = fat_sees(p, p->q - 1).hi; /* what all rows together see */
+  const int64_t all = last > first ? (last + Bc - 1) / Bc - first / Bc : 0;
+  const int64_t rows = (Br + group - 2) / group + 1; /* that a tile of Br may have part in */
+  const int64_t keys = rows - 1 + b.from + b.beyond;
+  const int64_t most = (keys + Bc - 2) / Bc + 1; /* its ends may lie amid tiles */
   return most < all ? most : all;
 }
 

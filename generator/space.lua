@@ -13,29 +13,29 @@ local engine = ...
 local fail = engine.fail
 local space = {}
 
--- The members of the struct that a kernel takes, of "Q K LSE:row | w:2": C declarations, one a line.
-local function members(text)
-  local lines, numbers = {}, { w = { "L", "R" }, chunk = { "chunk" }, paged = { "page" }, split = { "split" } }
-  local function add(kind, name)
-    local last = lines[#lines]
-    if last and last[1] == kind then last[2] = last[2] .. ", " .. name else lines[#lines + 1] = { kind, name } end
+-- The tensors of a problem and the members of the struct that a kernel takes, of "Q:q:d:in LSE:q:1:wanted | w/2". A
+-- tensor: name; side "q" or "k"; width "d", "dv" or 1; whether it is written. Members: C declarations, one a line.
+local function tensors_of(text)
+  local tensors, lines, last = {}, {}, nil
+  local numbers = { w = "L, R", chunk = "chunk", paged = "page", split = "split" }
+  local function add(kind, names)
+    if last == kind then lines[#lines] = lines[#lines] .. ", " .. names else lines[#lines + 1] = kind .. " " .. names end
+    last = kind
   end
   for word in string.gmatch(text, "%S+") do
-    local name, mark = string.match(word, "^([^:]+):?(.*)$")
-    if name == "|" then
-      lines[#lines + 1] = { "i32", "b, h, hk; // batch, query heads, KV heads" }
-      lines[#lines + 1] = { "i32", "q, k;     // rows of Q and O; rows of K and V" }
-      lines[#lines + 1] = { "float", "scale;  // S = scale * Q K^T" }
-    elseif numbers[name] then
-      add("i32", table.concat(numbers[name], ", "))
+    local name, side, width, role = string.match(word, "^(%a+):(%a):(%w+):(%a+)$")
+    if name then
+      tensors[#tensors + 1] = { name = name, side = side, width = tonumber(width) or width, is_out = role ~= "in" }
+      add(width == "1" and "row_tensor" or "tensor", name)
+    elseif word == "|" then
+      for _, line in ipairs { "i32 b, h, hk", "i32 q, k", "float scale" } do lines[#lines + 1] = line end
+      last = nil
     else
-      add(mark == "row" and "row_tensor" or "tensor", name)
+      add("i32", numbers[string.match(word, "^%a+")])
     end
   end
-  for i, line in ipairs(lines) do
-    lines[i] = line[1] .. " " .. line[2] .. (string.find(line[2], ";", 1, true) and "" or ";")
-  end
-  return lines
+  for i, line in ipairs(lines) do lines[i] = line .. ";" end
+  return tensors, lines
 end
 
 -- "key=value" lines -> the problem p and the GPU g, numbers as whole numbers. p.has holds its features by name;
@@ -51,7 +51,9 @@ function space.facts(text)
     p.has[feature] = true
   end
   p.uneven = p.uneven == 1
-  p.members = members(p.call or "")
+  -- Which end of a row's keys masks cut: before the first key of all, behind the last.
+  p.cut = { left = p.has.w or false, right = p.has.causal or p.has.causaltl or p.has.w or false }
+  p.tensors, p.members = tensors_of(p.call or "")
   p.visits = function(Br, Bc, group) return engine.visits(p.text, Br, Bc, group) end
   return p, g
 end

@@ -105,6 +105,7 @@ void fat_tensors_pack(const fat_call_layout *layout, const fat_problem *p, const
 {
   const fat_call_layout *l = layout;
   const int64_t sizes[SIZES] = {p->b, p->h, p->hk, p->q, p->k};
+  memset(bytes + l->bytes - VIEW, 0, VIEW); /* what may lie behind the last word */
   for (int t = 0; t < FAT_TENSORS; t++)
     if (l->tensor[t] >= 0)
       memcpy(bytes + l->tensor[t], &call->tensor[t], (size_t)view_bytes(t));
@@ -138,28 +139,32 @@ void fat_tensors_unpack(const fat_call_layout *layout, const unsigned char *byte
 
 /* -- what templates are told */
 
-/* "Q LSE:rows": names, those of one number a row marked. */
-static void add_names(const fat_problem *p, fat_feature of, fat_text *out)
+/* " Q:q:d:in LSE:q:1:wanted": name, side, width, role. */
+static void add_tensors(const fat_problem *p, fat_feature of, fat_text *out)
 {
+  static const char *const widths[] = {[FAT_WIDE_D] = "d", [FAT_WIDE_DV] = "dv", [FAT_WIDE_1] = "1"};
+  static const char *const roles[] = {
+      [FAT_ROLE_NONE] = "", [FAT_ROLE_IN] = "in", [FAT_ROLE_OUT] = "out", [FAT_ROLE_WANTED] = "wanted"};
   for (int t = 0; t < FAT_TENSORS; t++)
     if (fat_tensors[t].feature == of && fat_tensors_role(p, t) != FAT_ROLE_NONE)
-      fat_text_format(out, " %s%s", fat_tensors[t].name, fat_tensors[t].width == FAT_WIDE_1 ? ":row" : "");
+      fat_text_format(out, " %s:%s:%s:%s", fat_tensors[t].name, fat_tensors[t].side == FAT_OF_Q ? "q" : "k",
+                      widths[fat_tensors[t].width], roles[fat_tensors_role(p, t)]);
 }
 
-/* One word for each member: `Q`, `LSE:row`, `|` where the sizes stand, `w:2` for a feature's numbers. */
+/* A word for each member of the struct: a tensor, `|` where the sizes stand, `w/2` for a feature's numbers. */
 void fat_tensors_facts(const fat_problem *p, fat_text *out)
 {
   fat_call_layout layout;
   fat_tensors_layout(p, &layout);
   fat_text_add(out, "p.call=");
-  add_names(p, OP, out);
+  add_tensors(p, OP, out);
   fat_text_add(out, " |");
   for (int f = 0; f < FAT_FEATURE_COUNT; f++) {
     if (layout.number[f] >= 0)
-      fat_text_format(out, " %s:%d", fat_problem_feature_name((fat_feature)f),
+      fat_text_format(out, " %s/%d", fat_problem_feature_name((fat_feature)f),
                       fat_problem_feature_numbers((fat_feature)f));
     if (fat_problem_has(p, (fat_feature)f))
-      add_names(p, (fat_feature)f, out);
+      add_tensors(p, (fat_feature)f, out);
   }
   fat_text_format(out, "\np.call_bytes=%d\n", layout.bytes);
 }

@@ -12,7 +12,7 @@ typedef struct kernels {
   char name[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
   int picked[FAT_SPACE_KERNELS]; /* 0: not unasked, or tried */
   int count;
-  fat_error first; /* why the first that cannot serve cannot */
+  fat_error first; /* why the first that cannot serve cannot; rather of one whose default cannot */
 } kernels;
 
 /* FAT_E_UNSUPPORTED is noted and no error. */
@@ -49,16 +49,20 @@ static int next(const kernels *k)
   return best;
 }
 
-/* FAT_E_UNSUPPORTED where the config is launched with tensor maps. */
-static fat_status check_mapless(fat_script *script, const fat_problem *p, const fat_gpu *gpu,
-                                const fat_config *config, fat_error *err)
+/* FAT_E_UNSUPPORTED where the config is not valid for the sizes, or is launched with tensor maps that there
+ * are none of. */
+static fat_status check_recipe(fat_script *script, const fat_problem *p, const fat_gpu *gpu,
+                               const fat_config *config, bool maps, fat_error *err)
 {
+  const fat_sizes sizes = fat_recipe_sizes(p, gpu->sms);
   fat_source source = {0};
   fat_recipe *recipe = NULL;
   fat_status status = fat_source_render(script, p, gpu, config, FAT_LINES_GENERATED, &source, err);
   if (status == FAT_OK)
     status = fat_recipe_make(fat_text_get(&source.recipe), &recipe, err);
-  if (status == FAT_OK && fat_recipe_mapped(recipe))
+  if (status == FAT_OK)
+    status = fat_recipe_check(recipe, &sizes, err);
+  if (status == FAT_OK && !maps && fat_recipe_mapped(recipe))
     status =
         fat_status_fail(err, FAT_E_UNSUPPORTED,
                         "kernel %s takes tensor maps, and this driver makes none: a driver for CUDA 12.0 or "
@@ -73,19 +77,22 @@ static fat_status find_default(fat_script *script, const char *kernel, const fat
                                const fat_gpu *gpu, bool maps, fat_point *point, fat_error *err)
 {
   FAT_TRY(fat_space_default(script, kernel, p, gpu, point, err));
-  return maps ? FAT_OK : check_mapless(script, p, gpu, &point->config, err);
+  return check_recipe(script, p, gpu, &point->config, maps, err);
 }
 
 static fat_status find_unasked(fat_script *script, const fat_problem *p, const fat_gpu *gpu, bool maps,
                                fat_point *point, fat_error *err)
 {
   kernels k;
+  int defaults = 0;
   FAT_TRY(read_kernels(script, p, gpu, &k, err));
   for (int i; (i = next(&k)) >= 0;) {
     fat_error why = {0};
     fat_status status = find_default(script, k.name[i], p, gpu, maps, point, &why);
     if (status == FAT_OK)
       return FAT_OK;
+    if (!defaults++)
+      k.first.status = FAT_OK; /* says more than why others have no default */
     FAT_TRY(note(&k, status, &why, err));
     k.picked[i] = 0;
   }

@@ -1,91 +1,185 @@
 /* call.c -- checks and translates the tensors of one call.
  *
- * In: a problem and fatune_tensors. Out: the `call` of templates/lib/args.h. Runs in every fatune_run: no
- * loops over data, no memory, nothing but comparisons. A stride of a dimension of one element means nothing
- * and is not looked at. */
+ * In: a family's form, a problem and fatune_tensors. Out: the fat_call of generator/tensors.h. Runs in every
+ * fatune_run: no loops over data, no memory, nothing but comparisons. A stride of a dimension of one element
+ * means nothing and is not looked at. */
 #include "call.h"
 
 #include <math.h>
+#include <string.h>
 
-typedef struct shape {
-  int64_t b, h, n;
-} shape;
+/* ORDER TENSOR: where its pointer stands. The one place that knows a tensor's member by name. */
+static const uint16_t places[] = {
+    offsetof(fatune_tensors, Q),  offsetof(fatune_tensors, K),   offsetof(fatune_tensors, V),
+    offsetof(fatune_tensors, O),  offsetof(fatune_tensors, LSE), offsetof(fatune_tensors, dO),
+    offsetof(fatune_tensors, dQ), offsetof(fatune_tensors, dK),  offsetof(fatune_tensors, dV),
+};
+_Static_assert(sizeof places / sizeof *places == FAT_TENSORS, "every tensor has a place");
 
-static fat_status check_tensor(const char *name, const fatune_tensor *t, shape s, fat_error *err)
+void fat_call_form_of(const fat_problem *p, fat_call_form *form)
 {
-  if (!t)
-    return fat_status_fail(err, FAT_E_INPUT, "tensor %s is NULL", name);
-  if (!t->data && s.b > 0 && s.n > 0)
-    return fat_status_fail(err, FAT_E_INPUT, "tensor %s has no data: its address is NULL", name);
-  return FAT_OK;
+  for (int t = 0; t < FAT_TENSORS; t++) {
+    form->tensor[t].place = places[t];
+    form->tensor[t].role = (uint8_t)fat_tensors_role(p, t);
+    form->tensor[t].element = (uint8_t)fat_dtypes[fat_tensors_dtype(p, t)].bytes;
+    form->tensor[t].of_k = fat_tensors[t].side == FAT_OF_K;
+    form->tensor[t].a_row = fat_tensors[t].width == FAT_WIDE_1;
+  }
 }
 
-/* The bits of the address and of the strides that are walked; `rows`: whether rows have a stride at all. */
-static uint64_t bits_of(const fatune_tensor *t, shape s, uint64_t element, bool rows)
+static const fatune_tensor *tensor_at(const fatune_tensors *tensors, size_t place)
 {
-  uint64_t bits = (uint64_t)(uintptr_t)t->data;
-  bits |= s.b > 1 ? (uint64_t)t->stride[0] * element : 0;
-  bits |= s.h > 1 ? (uint64_t)t->stride[1] * element : 0;
-  bits |= rows && s.n > 1 ? (uint64_t)t->stride[2] * element : 0;
-  return bits;
+  const fatune_tensor *t;
+  memcpy(&t, (const char *)tensors + place, sizeof t);
+  return t;
 }
 
-static tensor translate(const fatune_tensor *t)
+/* A tensor that is not there; `work`: whether the call has any rows of it. */
+static fat_status check_absent(int t, fat_role role, const fatune_tensor *given, bool work, fat_error *err)
 {
-  return (tensor){t->data, t->stride[0], t->stride[1], t->stride[2]};
+  if (role == FAT_ROLE_WANTED || (given && !work))
+    return FAT_OK;
+  if (!given)
+    return fat_status_fail(err, FAT_E_INPUT, "tensor %s is NULL", fat_tensors[t].name);
+  return fat_status_fail(err, FAT_E_INPUT, "tensor %s has no data: its address is NULL", fat_tensors[t].name);
 }
 
-fat_status fat_call_fill(const fat_problem *p, const fatune_tensors *t, call *args, uint64_t *bits,
-                         fat_error *err)
+static fat_status check_scale(const fatune_tensors *t, fat_error *err)
 {
-  const shape rows = {p->b, p->h, p->q}, keys = {p->b, p->hk, p->k};
-  const uint64_t element = (uint64_t)fat_dtypes[p->dtype].bytes;
-  FAT_TRY(check_tensor("Q", t->Q, rows, err));
-  FAT_TRY(check_tensor("K", t->K, keys, err));
-  FAT_TRY(check_tensor("V", t->V, keys, err));
-  FAT_TRY(check_tensor("O", t->O, rows, err));
   if (!isfinite(t->scale))
     return fat_status_fail(err, FAT_E_INPUT, "scale is %g: a finite number is needed, usually 1/sqrt(d)",
                            (double)t->scale);
   if (t->reserved != 0)
     return fat_status_fail(err, FAT_E_INPUT, "the reserved field of fatune_tensors is %u: it must be 0",
                            (unsigned)t->reserved);
-  *args = (call){.Q = translate(t->Q),
-                 .K = translate(t->K),
-                 .V = translate(t->V),
-                 .O = translate(t->O),
-                 .b = (i32)p->b,
-                 .h = (i32)p->h,
-                 .hk = (i32)p->hk,
-                 .q = (i32)p->q,
-                 .k = (i32)p->k,
-                 .scale = t->scale};
-  *bits = bits_of(t->Q, rows, element, true) | bits_of(t->K, keys, element, true) |
-          bits_of(t->V, keys, element, true) | bits_of(t->O, rows, element, true);
-  uint64_t odd = *bits & (element - 1);
-  if (t->LSE && t->LSE->data) {
-    args->LSE = (lse_tensor){t->LSE->data, t->LSE->stride[0], t->LSE->stride[1]};
-    odd |= bits_of(t->LSE, rows, sizeof(float), false) & (sizeof(float) - 1);
-  }
-  if (odd)
-    return fat_status_fail(err, FAT_E_ALIGNMENT,
-                           "a tensor lies at an address that is no multiple of its elements' size (%d bytes "
-                           "for Q, K, V and O, 4 for LSE)",
-                           (int)element);
   return FAT_OK;
 }
 
-fat_status fat_call_struct(const char *name, const void *data, size_t size, size_t least, size_t known,
+/* The bits of the address and of the strides that are walked. */
+static uint64_t bits_of(const fatune_tensor *t, const int64_t size[3], uint64_t element, bool a_row)
+{
+  uint64_t bits = (uint64_t)(uintptr_t)t->data;
+  bits |= size[0] > 1 ? (uint64_t)t->stride[0] * element : 0;
+  bits |= size[1] > 1 ? (uint64_t)t->stride[1] * element : 0;
+  bits |= !a_row && size[2] > 1 ? (uint64_t)t->stride[2] * element : 0;
+  return bits;
+}
+
+fat_status fat_call_fill(const fat_call_form *form, const fat_problem *p, const fatune_tensors *tensors,
+                         fat_call *call, uint64_t *bits, fat_error *err)
+{
+  const int64_t sizes[2][3] = {{p->b, p->h, p->q}, {p->b, p->hk, p->k}};
+  uint64_t all = 0;
+  int odd = -1;
+  for (int t = 0; t < FAT_TENSORS; t++) {
+    const fat_role role = (fat_role)form->tensor[t].role;
+    const fatune_tensor *given = tensor_at(tensors, form->tensor[t].place);
+    const int64_t *size = sizes[form->tensor[t].of_k];
+    const uint64_t element = form->tensor[t].element;
+    call->tensor[t] = (fat_view){0};
+    if (role == FAT_ROLE_NONE && !given)
+      continue;
+    if (role == FAT_ROLE_NONE)
+      return fat_status_fail(err, FAT_E_INPUT, "tensor %s is none of this operation: leave it NULL",
+                             fat_tensors[t].name);
+    if (!given || !given->data) {
+      FAT_TRY(check_absent(t, role, given, size[0] > 0 && size[2] > 0, err));
+      continue;
+    }
+    const uint64_t own = bits_of(given, size, element, form->tensor[t].a_row);
+    call->tensor[t] = (fat_view){given->data, {given->stride[0], given->stride[1], given->stride[2]}};
+    all |= form->tensor[t].a_row ? 0 : own;
+    if ((own & (element - 1)) != 0 && odd < 0)
+      odd = t;
+  }
+  FAT_TRY(check_scale(tensors, err));
+  call->scale = tensors->scale;
+  *bits = all;
+  if (odd >= 0)
+    return fat_status_fail(err, FAT_E_ALIGNMENT,
+                           "tensor %s lies at an address that is no multiple of its elements' size, %d bytes",
+                           fat_tensors[odd].name, form->tensor[odd].element);
+  return FAT_OK;
+}
+
+/* A window's side as a problem has it. */
+static uint64_t side(int64_t given)
+{
+  return given == -1 || given > FAT_PROBLEM_ALL ? (uint64_t)FAT_PROBLEM_ALL : (uint64_t)given;
+}
+
+/* Numbers of features; those of features that the family lacks say nothing. */
+static fat_status take_numbers(const fatune_sizes *s, fat_problem *p, fat_error *err)
+{
+  const bool window = fat_problem_has(p, FAT_WINDOW), causal = fat_problem_has(p, FAT_CAUSAL);
+  const bool chunk = fat_problem_has(p, FAT_CHUNK), ragged = fat_problem_has(p, FAT_VARLEN);
+  const struct {
+    const char *name;
+    int64_t value, least, most;
+  } ranges[] = {
+      {"window_left", s->window_left, -1, window ? INT64_MAX : 0},
+      {"window_right", s->window_right, -1, window && !causal ? INT64_MAX : 0},
+      {"chunk", s->chunk, chunk, chunk ? FAT_PROBLEM_SIZE_MAX : 0},
+      {"total_q", s->total_q, 0, ragged ? INT64_MAX : 0},
+      {"total_k", s->total_k, 0, ragged ? INT64_MAX : 0},
+  };
+  for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+    if (ranges[i].value < ranges[i].least || ranges[i].value > ranges[i].most)
+      return fat_status_fail(err, FAT_E_INPUT, "fatune_sizes.%s is %lld: this family allows %lld to %lld",
+                             ranges[i].name, (long long)ranges[i].value, (long long)ranges[i].least,
+                             (long long)ranges[i].most);
+  if (window) {
+    p->arg[FAT_WINDOW][0] = side(s->window_left);
+    p->arg[FAT_WINDOW][1] = causal ? 0 : side(s->window_right);
+  }
+  if (chunk)
+    p->arg[FAT_CHUNK][0] = (uint64_t)s->chunk;
+  return FAT_OK;
+}
+
+fat_status fat_call_sizes(const fatune_sizes *sizes, const fat_problem *family, fat_problem *p,
+                          fat_error *err)
+{
+  const fatune_sizes *s = sizes;
+  const int64_t hk = s->hk ? s->hk : s->h;
+  const struct {
+    const char *name;
+    int64_t value, least;
+  } lengths[] = {{"b", s->b, 0}, {"h", s->h, 1}, {"hk", hk, 1}, {"q", s->q, 0}, {"k", s->k, 0}};
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+    if (lengths[i].value < lengths[i].least || lengths[i].value > FAT_PROBLEM_SIZE_MAX)
+      return fat_status_fail(err, FAT_E_INPUT, "fatune_sizes.%s is %lld: allowed are %lld to %lld",
+                             lengths[i].name, (long long)lengths[i].value, (long long)lengths[i].least,
+                             (long long)FAT_PROBLEM_SIZE_MAX);
+  if (s->h % hk != 0)
+    return fat_status_fail(
+        err, FAT_E_INPUT, "fatune_sizes has %lld heads and %lld KV heads: the KV heads must divide the heads",
+        (long long)s->h, (long long)hk);
+  *p = *family;
+  p->b = s->b;
+  p->h = s->h;
+  p->hk = hk;
+  p->q = s->q;
+  p->k = s->k;
+  return take_numbers(s, p, err);
+}
+
+fat_status fat_call_struct(const char *name, const void *from, size_t least, size_t known, void *to,
                            fat_error *err)
 {
-  if (size < least)
-    return fat_status_fail(err, FAT_E_INPUT, "%s.size is %zu: set it to sizeof(%s), at least %zu", name, size,
-                           name, least);
+  size_t size;
+  memcpy(&size, from, sizeof size);
+  if (size < least || size > FAT_CALL_STRUCT)
+    return fat_status_fail(err, FAT_E_INPUT,
+                           "%s.size is %zu: set it to sizeof(%s), which is %zu to this libfatune", name, size,
+                           name, known);
   for (size_t i = known; i < size; i++)
-    if (((const unsigned char *)data)[i] != 0)
+    if (((const unsigned char *)from)[i] != 0)
       return fat_status_fail(err, FAT_E_UNSUPPORTED,
                              "%s uses fields that this libfatune (" FATUNE_VERSION ") does not know: install "
                              "a newer one",
                              name);
+  memset(to, 0, known);
+  memcpy(to, from, size < known ? size : known);
   return FAT_OK;
 }

@@ -9,9 +9,10 @@
 #include <string.h>
 #include <time.h>
 
-static double doublings(double a, double b)
+/* Doublings above 1. */
+static double doublings(double a)
 {
-  return fabs(log2(fmax(a, 1)) - log2(fmax(b, 1)));
+  return log2(a > 1 ? a : 1);
 }
 
 /* Rows of Q of all heads. */
@@ -27,12 +28,36 @@ double fat_candidate_rows(const fat_problem *p)
   return fmin(all_rows(p), plenty);
 }
 
+/* Keys that a row may see. */
+static int64_t keys_of(const fat_problem *p)
+{
+  int64_t keys = p->k;
+  if (fat_problem_has(p, FAT_WINDOW)) {
+    const int64_t wide = (int64_t)p->arg[FAT_WINDOW][0] + (int64_t)p->arg[FAT_WINDOW][1] + 1;
+    keys = wide < keys ? wide : keys;
+  }
+  if (fat_problem_has(p, FAT_CHUNK) && (int64_t)p->arg[FAT_CHUNK][0] < keys)
+    keys = (int64_t)p->arg[FAT_CHUNK][0];
+  return keys;
+}
+
+fat_measure fat_candidate_measure(const fat_problem *p)
+{
+  return (fat_measure){doublings(fat_candidate_rows(p)), doublings((double)keys_of(p)),
+                       doublings((double)p->q), doublings((double)p->h / (double)(p->hk > 0 ? p->hk : 1)),
+                       doublings(all_rows(p))};
+}
+
+double fat_candidate_apart(const fat_measure *a, const fat_measure *b)
+{
+  return fabs(a->rows - b->rows) + fabs(a->keys - b->keys) + 0.5 * fabs(a->q - b->q) +
+         0.5 * fabs(a->group - b->group);
+}
+
 double fat_candidate_distance(const fat_problem *a, const fat_problem *b)
 {
-  double group_a = (double)a->h / (double)(a->hk > 0 ? a->hk : 1);
-  double group_b = (double)b->h / (double)(b->hk > 0 ? b->hk : 1);
-  return doublings(fat_candidate_rows(a), fat_candidate_rows(b)) + doublings((double)a->k, (double)b->k) +
-         0.5 * doublings((double)a->q, (double)b->q) + 0.5 * doublings(group_a, group_b);
+  const fat_measure x = fat_candidate_measure(a), y = fat_candidate_measure(b);
+  return fat_candidate_apart(&x, &y);
 }
 
 double fat_candidate_promise(double ms, const fat_problem *from, const fat_problem *to)
@@ -100,8 +125,9 @@ bool fat_candidate_before(const fat_candidate *a, const fat_candidate *b, const 
     return !b->found || a->same_device;
   if (a->distance != b->distance)
     return a->distance < b->distance;
-  double rows_a = doublings(all_rows(&a->shape), all_rows(scale->problem));
-  double rows_b = doublings(all_rows(&b->shape), all_rows(scale->problem));
+  const double rows = doublings(all_rows(scale->problem));
+  const double rows_a = fabs(doublings(all_rows(&a->shape)) - rows);
+  const double rows_b = fabs(doublings(all_rows(&b->shape)) - rows);
   if (rows_a != rows_b)
     return rows_a < rows_b;
   int far_a = a->sms > sms ? a->sms - sms : sms - a->sms;

@@ -41,8 +41,19 @@ bool fat_candidate_before(const fat_candidate *a, const fat_candidate *b, const 
 /* One sentence: what it is and where from. */
 void fat_candidate_explain(const fat_candidate *row, char *why, size_t room);
 
+/* Where a problem lies among those of its family; doublings above 1. */
+typedef struct fat_measure {
+  double rows;  /* of Q in all heads, counted up to 2^16 */
+  double keys;  /* that a row may see: k, or as wide as a window or a chunk is */
+  double q;     /* rows of a head */
+  double group; /* heads that share one of K and V */
+  double all;   /* rows of Q in all heads, all of them */
+} fat_measure;
+fat_measure fat_candidate_measure(const fat_problem *p);
+double fat_candidate_apart(const fat_measure *a, const fat_measure *b);
+
 /* How far two problems of one family lie apart: the doublings between their rows of Q in all heads, counted
- * up to 2^16, and between their k, and half of those between their q and between their heads per KV head.
+ * up to 2^16, and between their keys, and half of those between their q and between their heads per KV head.
  * Rows of all heads say whether the GPU is full, k how long each tile works; a config for few heads, of small
  * tiles, is slow at the same length with many (0.6 of cuDNN's rate where the right neighbour's gives 1.0, d
  * 128 on an H200). */

@@ -1,15 +1,16 @@
-/* choose.h -- from a problem to a kernel that is loaded: the pick, what the policy allows, and the twin. */
+/* choose.h -- from a problem or a family to kernels that are loaded: the pick, what the policy allows, and
+ * the twin. */
 #ifndef FAT_CHOOSE_H
 #define FAT_CHOOSE_H
 
-#include "load.h"
+#include "family.h"
 #include "pick.h"
 
 typedef struct fat_ask {
-  fatune *handle; /* locked for making */
-  const fat_problem *problem;
-  const fat_gpu *device; /* as the driver reports it */
-  const char *kernel;    /* NULL: any */
+  fatune *handle;             /* locked for making */
+  const fat_problem *problem; /* or a family: its sizes mean nothing */
+  const fat_gpu *device;      /* as the driver reports it */
+  const char *kernel;         /* NULL: any */
   fatune_policy policy;
   bool aligned; /* no twin is wanted */
   bool look;    /* only say what would be chosen: nothing is loaded, compiled or launched */
@@ -29,5 +30,11 @@ typedef struct fat_choice {
  * be freed by fat_choice_free. */
 fat_status fat_choose(const fat_ask *ask, fat_choice *choice, fat_error *err);
 void fat_choice_free(fat_choice *choice);
+
+/* The same for every shape that is stored for a family: measured on this device, else on its architecture,
+ * else predicted. Where nothing is stored, for the family's main anchor. FATUNE_FAIL: FAT_E_NOT_FOUND where
+ * that anchor was not measured here. `family` gets the kernels and is to be freed in any case; of `choice`
+ * gpu and why are filled. */
+fat_status fat_choose_family(const fat_ask *ask, fat_choice *choice, fat_family *family, fat_error *err);
 
 #endif

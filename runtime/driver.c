@@ -103,7 +103,7 @@ static fat_status start(fat_driver *d, fat_error *err)
 
 fat_status fat_driver_open(fat_driver **driver, fat_error *err)
 {
-  const char *given = getenv("FATUNE_LIBCUDA");
+  const char *given = secure_getenv("FATUNE_LIBCUDA");
   *driver = NULL;
   fat_driver *d = calloc(1, sizeof *d);
   if (!d)

@@ -73,25 +73,35 @@ static fat_status fill(const fat_driver *driver, region *r, unsigned word, void 
     for (int64_t j = 0; j < x.count; j++) {
       fat_cuda_address at = r->at + (fat_cuda_address)(i * y.stride + j * x.stride);
       int result = fill_one(fat_driver_table(driver), r, at, word, stream);
-      FAT_TRY(fat_driver_check(driver, "filling O and LSE of a call without keys", result, err));
+      FAT_TRY(fat_driver_check(driver, "filling the outputs of a call with a zero length", result, err));
     }
   return FAT_OK;
 }
 
-fat_status fat_empty_write(const fat_driver *driver, const fat_problem *p, const call *args, void *stream,
+/* One output; `word`: 0, or the bits of a float. */
+static fat_status write_tensor(const fat_driver *driver, const fat_problem *p, int t, const fat_view *view,
+                               unsigned word, void *stream, fat_error *err)
+{
+  const fat_extent extent = fat_tensors_extent(p, t);
+  const int64_t element = fat_dtypes[fat_tensors_dtype(p, t)].bytes;
+  const bool a_row = fat_tensors[t].width == FAT_WIDE_1;
+  region r = {.at = (fat_cuda_address)(uintptr_t)view->data, .run = extent.size[3] * element};
+  for (int i = 2; i >= 0; i--)
+    add(&r, extent.size[i], (a_row && i == 2 ? 1 : view->stride[i]) * element);
+  return fill(driver, &r, word, stream, err);
+}
+
+fat_status fat_empty_write(const fat_driver *driver, const fat_problem *p, const fat_call *call, void *stream,
                            fat_error *err)
 {
   const unsigned plus_inf = 0x7f800000, minus_inf = 0xff800000;
-  const int64_t element = fat_dtypes[p->dtype].bytes;
-  region O = {.at = (fat_cuda_address)(uintptr_t)args->O.data, .run = p->dv * element};
-  add(&O, p->q, args->O.n * element);
-  add(&O, p->h, args->O.h * element);
-  add(&O, p->b, args->O.b * element);
-  FAT_TRY(fill(driver, &O, 0, stream, err));
-  if (!args->LSE.data)
-    return FAT_OK;
-  region LSE = {.at = (fat_cuda_address)(uintptr_t)args->LSE.data, .run = p->q * 4};
-  add(&LSE, p->h, args->LSE.h * 4);
-  add(&LSE, p->b, args->LSE.b * 4);
-  return fill(driver, &LSE, fat_problem_has(p, FAT_PARTIAL) ? minus_inf : plus_inf, stream, err);
+  const unsigned unseen = fat_problem_has(p, FAT_PARTIAL) ? minus_inf : plus_inf;
+  for (int t = 0; t < FAT_TENSORS; t++) {
+    const fat_extent extent = fat_tensors_extent(p, t);
+    const bool rows = extent.size[0] > 0 && extent.size[1] > 0 && extent.size[2] > 0;
+    if (!rows || !fat_tensors_is_out(fat_tensors_role(p, t)) || !call->tensor[t].data)
+      continue;
+    FAT_TRY(write_tensor(driver, p, t, &call->tensor[t], fat_tensors[t].is_lse ? unseen : 0, stream, err));
+  }
+  return FAT_OK;
 }

@@ -1,11 +1,14 @@
 /* fatune.h -- libfatune: attention kernels chosen by what was measured on this GPU, launched on your stream.
  *
- *   open -> plan a problem -> ask for its workspace -> run, as often as you like -> free the plan -> close
+ *   open -> plan a problem, or a family of problems -> ask for its workspace -> run, as often as you like,
+ * with any sizes of the family -> free the plan -> close
  *
  * Only fatune_plan_make reads files, loads code, allocates or compiles. fatune_run queues launches on the
  * stream it is given and does nothing else: no lock, no allocation, no wait; it may be captured into a CUDA
  * graph and called from many threads with one plan. Nothing here prints, exits or aborts. Tensors are device
- * memory; this header needs no CUDA header. Every struct begins with its size, so that it may grow. */
+ * memory; this header needs no CUDA header. Every struct begins with its size, so that it may grow: members
+ * are added at its end, one that is 0 or NULL is as if it was not there, and one that is not 0 and that the
+ * library loaded does not know is FATUNE_ERR_UNSUPPORTED. */
 #ifndef FATUNE_H
 #define FATUNE_H
 
@@ -18,6 +21,11 @@ extern "C" {
 
 #define FATUNE_API         __attribute__((visibility("default")))
 #define FATUNE_ABI_VERSION 0 /* as in libfatune.so.0 */
+
+/* Of this header; fatune_version says that of the library that is loaded. */
+#define FATUNE_VERSION_MAJOR 0
+#define FATUNE_VERSION_MINOR 1
+#define FATUNE_VERSION_PATCH 0
 
 /* ---- results ---- */
 
@@ -78,7 +86,10 @@ FATUNE_API void fatune_close(fatune *handle);
 
 typedef struct fatune_plan fatune_plan;
 
-/* What to do where this very problem was not measured on this very GPU. ORDER POLICY */
+/* What to do where this very problem was not measured on this very GPU; of a family, its main anchor: q = k =
+ * 4096, 16384 tokens, heads of 2048 columns. What is stored without a binary that loads is compiled (seconds,
+ * once: it is kept in the user's database, if that can be written) but under FATUNE_FAIL, and not where the
+ * environment says FATUNE_DISABLE_JIT=1. ORDER POLICY */
 typedef enum fatune_policy {
   FATUNE_FALLBACK = 0, /* take the nearest that is stored: nearest shape, same architecture, predicted */
   FATUNE_FAIL,         /* FATUNE_ERR_MISS */
@@ -95,25 +106,39 @@ typedef struct fatune_request {
   size_t size;         /* sizeof(fatune_request) */
   const char *problem; /* "fwd-f16-b2-h16k4-q4096-k4096-d128-causal": operation, type (f16, bf16, f32: that of
                           Q, K, V and O; tf32, f32x3: f32 tensors in that arithmetic), batch, query heads (k:
-                          KV heads), rows of Q, rows of K and V, head dimension (v: that of V), mask */
+                          KV heads), rows of Q, rows of K and V, head dimension (v: that of V), mask. Or a
+                          family, which is that without sizes: "fwd-f16-d128-causal" */
   const char *kernel;  /* NULL: the fastest known; "standard", "fa1", "fwd": that one */
   uint32_t policy;     /* fatune_policy */
   uint32_t flags;      /* FATUNE_ALIGNED, or 0 */
 } fatune_request;
 
-/* Chooses and loads a kernel for the CUDA context that is current in this thread (primary or not) and leaves
- * that current. A plan is immutable; asking again for the same problem in the same context gives the same
- * plan, however the database has changed since: what was tuned later is seen by handles opened later. A plan
- * must not outlive its context. Any thread may ask; known plans are given at once, new ones are made one
- * after the other within a handle. */
+/* Chooses and loads a kernel, for a family those of every shape that is stored (at most 64 shapes and 32
+ * binaries, those nearest to its main anchor), for the CUDA context that is current in this thread (primary
+ * or not) and leaves that current. A plan is immutable; asking again for the same problem in the same context
+ * gives the same plan, however the database has changed since: what was tuned later is seen by handles opened
+ * later. A plan must not outlive its context. Any thread may ask; known plans are given at once, new ones are
+ * made one after the other within a handle. */
 FATUNE_API fatune_status fatune_plan_make(fatune *handle, const fatune_request *request, fatune_plan **plan);
 FATUNE_API void fatune_plan_free(fatune_plan *plan); /* NULL is allowed */
 
-/* Bytes that fatune_run needs beside the tensors; may be 0. */
-FATUNE_API fatune_status fatune_workspace(const fatune_plan *plan, size_t *bytes);
+/* The sizes of one call. */
+typedef struct fatune_sizes {
+  size_t size;                       /* sizeof(fatune_sizes) */
+  int64_t b, h, hk;                  /* batch, query heads, KV heads (0: as many as query heads) */
+  int64_t q, k;                      /* rows of Q; rows of K and V */
+  int64_t total_q, total_k;          /* of ragged batches (varlen): rows of all; else 0 */
+  int64_t window_left, window_right; /* of a window (w): keys to each side of the diagonal, -1: all; else 0 or
+                                        -1. Beside causal the right one is 0 or -1, which is the same there */
+  int64_t chunk;                     /* of chunks (chunk): keys of one; else 0 */
+} fatune_sizes;
 
-/* What the plan is: lines of `name value` (problem, device, pick, kernel, origin, ...). Lives with the plan.
- */
+/* Bytes that fatune_run needs beside the tensors for calls of these sizes, and so for smaller ones; may be 0.
+ * NULL: the sizes of the problem that was planned, and an error where that was a family. */
+FATUNE_API fatune_status fatune_workspace(const fatune_plan *plan, const fatune_sizes *sizes, size_t *bytes);
+
+/* What the plan is: lines of `name value` (problem, device, pick, kernel, origin, ...; of a family: family,
+ * device, variants, and a line `variant PROBLEM STEP CONFIG` for each shape). Lives with the plan. */
 FATUNE_API const char *fatune_describe(const fatune_plan *plan);
 
 /* FATUNE_OK if a plan of the request would find a kernel: asks device and database, loads and compiles
@@ -131,22 +156,28 @@ typedef struct fatune_tensor {
   int64_t stride[3]; /* in elements: from batch to batch, head to head, row to row; a row is contiguous */
 } fatune_tensor;
 
+/* Those that the operation and its features have; the others are NULL. */
 typedef struct fatune_tensors {
   size_t size;                    /* sizeof(fatune_tensors) */
   const fatune_tensor *Q, *K, *V; /* [b][h][q][d], [b][hk][k][d], [b][hk][k][dv] */
   const fatune_tensor *O;         /* [b][h][q][dv]; must not overlap with the others */
   const fatune_tensor
-      *LSE;          /* [b][h][q] of float, rows contiguous (stride[2] is not read); NULL: not wanted */
-  float scale;       /* O = softmax(scale Q K^T + mask) V; no default: usual is 1/sqrt(d) */
-  uint32_t reserved; /* 0 */
+      *LSE;                /* [b][h][q] of float, rows contiguous (stride[2] is not read); NULL: not wanted */
+  float scale;             /* O = softmax(scale Q K^T + mask) V; no default: usual is 1/sqrt(d) */
+  uint32_t reserved;       /* 0 */
+  const fatune_tensor *dO; /* of backward: the gradient of O; O and LSE are its forward's */
+  const fatune_tensor *dQ, *dK, *dV; /* gradients that it writes, in the shapes of Q, K and V */
 } fatune_tensors;
 
 /* Queues the attention call on `stream` (a CUstream or cudaStream_t of the plan's context; NULL: its default
- * stream). `workspace` is fatune_workspace bytes of device memory at a multiple of 16 (NULL where 0), not
- * used by another stream meanwhile. Rows that see no key get O = 0 and LSE = +inf, also where k is 0; where
- * b or q is 0 there is nothing to do. Errors of the GPU itself show in later CUDA calls, as always. */
-FATUNE_API fatune_status fatune_run(const fatune_plan *plan, const fatune_tensors *tensors, void *workspace,
-                                    void *stream);
+ * stream). `sizes`: of this call, NULL: those of the problem that was planned. A family's plan takes the
+ * kernel of the nearest shape that is valid for them, a problem's plan its own; FATUNE_ERR_UNSUPPORTED where
+ * none is valid. `workspace` is fatune_workspace bytes of device memory at a multiple of 16 (NULL where 0),
+ * not used by another stream meanwhile. Rows that see no key get O = 0 and LSE = +inf, also where k is 0;
+ * their gradients are 0. Where b is 0 there is nothing to do. Errors of the GPU itself show in later CUDA
+ * calls, as always. */
+FATUNE_API fatune_status fatune_run(const fatune_plan *plan, const fatune_tensors *tensors,
+                                    const fatune_sizes *sizes, void *workspace, void *stream);
 
 #ifdef __cplusplus
 }

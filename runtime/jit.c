@@ -31,7 +31,7 @@ static void beside_us(char path[PATH_MAX])
 
 static fat_status open_library(fat_jit *jit, fat_error *err)
 {
-  const char *given = getenv("FATUNE_JIT");
+  const char *given = secure_getenv("FATUNE_JIT");
   char beside[PATH_MAX];
   const int how = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
   beside_us(beside);

@@ -1,75 +1,126 @@
-/* launch.c -- freezes a recipe's numbers, and runs the frozen steps.
+/* launch.c -- a recipe's numbers for a problem, and the steps that run with them.
  *
- * In: recipe, problem, module; then, call by call, the struct of templates/lib/args.h, a workspace and a
- * stream. Out: queued work. Invariant: a run reads the fat_launch and writes nothing but its own stack. */
+ * In: recipe, problem, module; then, call by call, tensors, a workspace and a stream. Out: queued work.
+ * Invariant: a run reads the fat_launch and writes nothing but its own stack. */
 #include "launch.h"
-
-static fat_status prepare_step(const fat_recipe *recipe, int index, const fat_sizes *sizes,
-                               fat_module *module, fat_launch_step *step, fat_error *err)
-{
-  const fat_step *from = &recipe->step[index];
-  fat_step_values values;
-  FAT_TRY(fat_recipe_step(recipe, index, sizes, &values, err));
-  *step = (fat_launch_step){.kind = from->kind, .offset = values.offset, .bytes = values.bytes};
-  if (from->kind == FAT_STEP_CLEAR)
-    return FAT_OK;
-  step->grid = (unsigned)values.grid;
-  step->block = (unsigned)values.block;
-  step->shared = (unsigned)values.shared;
-  step->args = from->args;
-  for (int a = 0; a < from->args; a++) {
-    step->arg[a].kind = from->arg[a].kind;
-    step->arg[a].value = values.arg[a];
-  }
-  return fat_module_entry(module, from->entry, values.shared, &step->function, err);
-}
-
-/* What the maps of a step are made from. */
-static void prepare_maps(const fat_step *step, const fat_problem *problem, fat_launch *launch)
-{
-  for (int a = 0; a < step->args; a++) {
-    fat_arg_kind kind = step->arg[a].kind;
-    if (kind < FAT_ARG_MAP_Q)
-      continue;
-    launch->mapped[kind - FAT_ARG_MAP_Q] = true;
-    launch->shape[kind - FAT_ARG_MAP_Q] = fat_map_shape_of(problem, kind);
-  }
-}
 
 fat_status fat_launch_allows(const fat_driver *driver, const fat_recipe *recipe, fat_error *err)
 {
-  const char *entry = fat_recipe_mapped(recipe);
-  if (!entry || fat_driver_maps(driver))
+  const char *mapped = fat_recipe_mapped(recipe), *extended = fat_recipe_extended(recipe);
+  if (mapped && !fat_driver_maps(driver))
+    return fat_status_fail(err, FAT_E_UNSUPPORTED,
+                           "%s takes tensor maps, and this driver (for CUDA %s) makes none: a driver for "
+                           "CUDA 12.0 or later is needed",
+                           mapped, fat_driver_cuda_text(driver));
+  if (extended && !fat_driver_table(driver)->launch_with)
+    return fat_status_fail(err, FAT_E_UNSUPPORTED,
+                           "%s is launched in clusters or beside the launch before it, and this driver (for "
+                           "CUDA %s) has no call for that: a driver for CUDA 11.8 or later is needed",
+                           extended, fat_driver_cuda_text(driver));
+  return FAT_OK;
+}
+
+fat_status fat_launch_find(const fat_recipe *recipe, const fat_sizes *sizes, fat_module *module,
+                           fat_entries *entries, fat_error *err)
+{
+  fat_step_values values;
+  *entries = (fat_entries){0};
+  FAT_TRY(fat_launch_allows(fat_module_driver(module), recipe, err));
+  for (int i = 0; i < recipe->steps; i++) {
+    if (recipe->step[i].kind != FAT_STEP_LAUNCH)
+      continue;
+    FAT_TRY(fat_recipe_step(recipe, i, sizes, &values, err));
+    entries->shared[i] = values.shared;
+    FAT_TRY(fat_module_entry(module, recipe->step[i].entry, values.shared, &entries->function[i], err));
+  }
+  return FAT_OK;
+}
+
+static fat_status evaluate_step(const fat_recipe *recipe, int index, const fat_entries *entries,
+                                const fat_sizes *sizes, fat_launch *launch, fat_error *err)
+{
+  const fat_step *from = &recipe->step[index];
+  fat_launch_step *step = &launch->step[index];
+  fat_step_values values;
+  FAT_TRY(fat_recipe_step(recipe, index, sizes, &values, err));
+  step->kind = from->kind;
+  step->offset = values.offset;
+  step->bytes = values.bytes;
+  step->args = from->args;
+  if (from->kind == FAT_STEP_CLEAR)
     return FAT_OK;
-  return fat_status_fail(err, FAT_E_UNSUPPORTED,
-                         "%s takes tensor maps, and this driver (for CUDA %s) makes none: a driver for "
-                         "CUDA 12.0 or later is needed",
-                         entry, fat_driver_cuda_text(driver));
+  if (values.shared > entries->shared[index])
+    return fat_status_fail(
+        err, FAT_E_UNSUPPORTED,
+        "%s would need %lld bytes of shared memory for these sizes, more than the %lld that "
+        "it was loaded with: make a plan for them",
+        from->entry, (long long)values.shared, (long long)entries->shared[index]);
+  step->function = entries->function[index];
+  step->grid = (unsigned)values.grid;
+  step->block = (unsigned)values.block;
+  step->shared = (unsigned)values.shared;
+  step->cluster = (unsigned)values.cluster;
+  step->overlap = from->overlap;
+  for (int a = 0; a < from->args; a++) {
+    const fat_tensor t = from->arg[a].tensor;
+    step->arg[a].kind = from->arg[a].kind;
+    step->arg[a].tensor = t;
+    step->arg[a].value = values.arg[a];
+    if (from->arg[a].kind != FAT_ARG_MAP || launch->mapped[t])
+      continue;
+    launch->mapped[t] = true;
+    launch->shape[t] = fat_map_shape_of(&launch->problem, (int)t);
+  }
+  return FAT_OK;
+}
+
+fat_status fat_launch_evaluate(const fat_recipe *recipe, const fat_entries *entries,
+                               const fat_problem *problem, const fat_call_layout *layout, int64_t sms,
+                               fat_launch *launch, fat_error *err)
+{
+  const fat_sizes sizes = fat_recipe_sizes(problem, sms);
+  launch->problem = *problem;
+  launch->layout = *layout;
+  launch->steps = recipe->steps;
+  for (int t = 0; t < FAT_TENSORS; t++)
+    launch->mapped[t] = false;
+  FAT_TRY(fat_recipe_valid(recipe, &sizes, err));
+  FAT_TRY(fat_recipe_workspace(recipe, &sizes, &launch->workspace, err));
+  for (int i = 0; i < recipe->steps; i++)
+    FAT_TRY(evaluate_step(recipe, i, entries, &sizes, launch, err));
+  return FAT_OK;
 }
 
 fat_status fat_launch_prepare(const fat_recipe *recipe, const fat_problem *problem, int64_t sms,
                               fat_module *module, fat_launch *launch, fat_error *err)
 {
-  const fat_problem *p = problem;
-  const fat_sizes sizes = {p->b, p->h, p->hk, p->q, p->k, sms};
-  *launch = (fat_launch){.steps = recipe->steps};
-  FAT_TRY(fat_launch_allows(fat_module_driver(module), recipe, err));
-  FAT_TRY(fat_recipe_workspace(recipe, &sizes, &launch->workspace, err));
-  for (int i = 0; i < recipe->steps; i++) {
-    prepare_maps(&recipe->step[i], p, launch);
-    FAT_TRY(prepare_step(recipe, i, &sizes, module, &launch->step[i], err));
-  }
-  return FAT_OK;
+  const fat_sizes sizes = fat_recipe_sizes(problem, sms);
+  fat_call_layout layout;
+  fat_entries entries;
+  fat_tensors_layout(problem, &layout);
+  *launch = (fat_launch){0};
+  FAT_TRY(fat_recipe_valid(recipe, &sizes, err));
+  FAT_TRY(fat_launch_find(recipe, &sizes, module, &entries, err));
+  return fat_launch_evaluate(recipe, &entries, problem, &layout, sms, launch, err);
 }
 
-bool fat_launch_takes(const fat_launch *launch, const call *args)
+bool fat_launch_takes(const fat_launch *launch, const fat_call *call)
 {
-  for (int i = 0; i < FAT_RECIPE_TENSORS; i++)
-    if (launch->mapped[i] &&
-        !fat_map_fits(&launch->shape[i], fat_map_tensor(args, (fat_arg_kind)(FAT_ARG_MAP_Q + i))))
+  for (int t = 0; t < FAT_TENSORS; t++)
+    if (launch->mapped[t] && !fat_map_fits(&launch->shape[t], &call->tensor[t]))
       return false;
   return true;
 }
+
+/* What all steps of a call share. */
+typedef struct running {
+  const fat_cuda_calls *cuda;
+  const fat_launch *launch;
+  const fat_call *call;
+  fat_cuda_address workspace;
+  void *stream;
+  unsigned char *packed; /* the struct that kernels take */
+} running;
 
 /* One call of the driver: its result, and its name for an error. */
 typedef struct outcome {
@@ -77,55 +128,73 @@ typedef struct outcome {
   const char *function;
 } outcome;
 
-static outcome run_launch(const fat_cuda_calls *cuda, const fat_launch *launch, const fat_launch_step *step,
-                          const call *args, fat_cuda_address workspace, void *stream)
+/* With a cluster, or with leave to begin early. */
+static outcome launch_with(const running *r, const fat_launch_step *step, void **argument)
+{
+  fat_cuda_attribute attribute[2];
+  fat_cuda_launch with = {.grid = {step->grid, 1, 1},
+                          .block = {step->block, 1, 1},
+                          .shared = step->shared,
+                          .stream = r->stream,
+                          .attribute = attribute};
+  if (step->cluster > 0)
+    attribute[with.attributes++] =
+        (fat_cuda_attribute){.id = FAT_CUDA_LAUNCH_CLUSTER, .value.cluster = {step->cluster, 1, 1}};
+  if (step->overlap)
+    attribute[with.attributes++] = (fat_cuda_attribute){.id = FAT_CUDA_LAUNCH_OVERLAP, .value.overlap = 1};
+  return (outcome){r->cuda->launch_with(&with, step->function, argument, NULL), "cuLaunchKernelEx"};
+}
+
+static outcome run_launch(const running *r, const fat_launch_step *step)
 {
   union {
     _Alignas(FAT_CUDA_MAP_ALIGN) unsigned char map[FAT_CUDA_MAP_BYTES];
     fat_cuda_address address;
-    i32 number;
+    int32_t number;
   } value[FAT_RECIPE_ARGS];
   void *argument[FAT_RECIPE_ARGS];
   for (int a = 0; a < step->args; a++) {
-    fat_arg_kind kind = step->arg[a].kind;
-    argument[a] = &value[a];
-    if (kind == FAT_ARG_CALL)
-      argument[a] = (void *)args; /* the driver reads it */
-    else if (kind == FAT_ARG_WS)
-      value[a].address = workspace + (fat_cuda_address)step->arg[a].value;
+    const fat_arg_kind kind = step->arg[a].kind;
+    const fat_tensor t = step->arg[a].tensor;
+    argument[a] = kind == FAT_ARG_CALL ? (void *)r->packed : (void *)&value[a];
+    if (kind == FAT_ARG_WS)
+      value[a].address = r->workspace + (fat_cuda_address)step->arg[a].value;
     else if (kind == FAT_ARG_INT)
-      value[a].number = (i32)step->arg[a].value;
-    else {
-      int result = fat_map_encode(cuda, &launch->shape[kind - FAT_ARG_MAP_Q], fat_map_tensor(args, kind),
-                                  step->arg[a].value, value[a].map);
+      value[a].number = (int32_t)step->arg[a].value;
+    else if (kind == FAT_ARG_MAP) {
+      int result = fat_map_encode(r->cuda, &r->launch->shape[t], &r->call->tensor[t], step->arg[a].value,
+                                  value[a].map);
       if (result != FAT_CUDA_SUCCESS)
         return (outcome){result, "cuTensorMapEncodeTiled"};
     }
   }
-  return (outcome){
-      cuda->launch(step->function, step->grid, 1, 1, step->block, 1, 1, step->shared, stream, argument, NULL),
-      "cuLaunchKernel"};
+  if (step->cluster > 0 || step->overlap)
+    return launch_with(r, step, argument);
+  return (outcome){r->cuda->launch(step->function, step->grid, 1, 1, step->block, 1, 1, step->shared,
+                                   r->stream, argument, NULL),
+                   "cuLaunchKernel"};
 }
 
-static outcome run_step(const fat_cuda_calls *cuda, const fat_launch *launch, const fat_launch_step *step,
-                        const call *args, fat_cuda_address workspace, void *stream)
+static outcome run_step(const running *r, const fat_launch_step *step)
 {
   bool clear = step->kind == FAT_STEP_CLEAR;
   if (clear ? step->bytes == 0 : step->grid == 0) /* a zero length */
     return (outcome){FAT_CUDA_SUCCESS, ""};
   if (clear)
-    return (outcome){
-        cuda->fill8_async(workspace + (fat_cuda_address)step->offset, 0, (size_t)step->bytes, stream),
-        "cuMemsetD8Async"};
-  return run_launch(cuda, launch, step, args, workspace, stream);
+    return (outcome){r->cuda->fill8_async(r->workspace + (fat_cuda_address)step->offset, 0,
+                                          (size_t)step->bytes, r->stream),
+                     "cuMemsetD8Async"};
+  return run_launch(r, step);
 }
 
-fat_status fat_launch_run(const fat_driver *driver, const fat_launch *launch, const call *args,
+fat_status fat_launch_run(const fat_driver *driver, const fat_launch *launch, const fat_call *call,
                           fat_cuda_address workspace, void *stream, fat_error *err)
 {
-  const fat_cuda_calls *cuda = fat_driver_table(driver);
+  _Alignas(16) unsigned char packed[FAT_CALL_BYTES];
+  const running r = {fat_driver_table(driver), launch, call, workspace, stream, packed};
+  fat_tensors_pack(&launch->layout, &launch->problem, call, packed);
   for (int i = 0; i < launch->steps; i++) {
-    outcome o = run_step(cuda, launch, &launch->step[i], args, workspace, stream);
+    outcome o = run_step(&r, &launch->step[i]);
     if (o.result == FAT_CUDA_SUCCESS)
       continue;
     fat_error why = {0};

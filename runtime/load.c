@@ -1,7 +1,7 @@
 /* load.c -- loads a kernel from the database, else from libfatune-jit, and keeps what was compiled.
  *
- * In: a config, or a request to the compiler. Out: a launch with frozen numbers. A cubin that is not there or
- * does not load is made again from its source where compiling is allowed. */
+ * In: a config, or a request to the compiler. Out: recipe and functions. A cubin that is not there or does
+ * not load is made again from its source where that is allowed. */
 #include "load.h"
 #include "cuda_error.h"
 #include "width.h"
@@ -10,22 +10,53 @@
 #include <stdlib.h>
 #include <string.h>
 
-static fat_status load(const fat_loader *l, const fat_recipe *recipe, const void *cubin, size_t size,
-                       const char *hash, fat_launch *launch, fat_error *err)
+void fat_loaded_free(fat_loaded *loaded)
 {
-  fat_module *module;
-  FAT_TRY(fat_modules_get(&l->handle->modules, l->handle->driver, cubin, size, hash, &module, err));
-  return fat_launch_prepare(recipe, l->problem, l->sms, module, launch, err);
+  if (!loaded->shared)
+    free(loaded->recipe);
+  loaded->recipe = NULL;
 }
 
-static void name(fat_loaded *to, const fat_problem *p, const char *config, const char *from)
+static fat_status load(const fat_loader *l, const fat_recipe *recipe, const void *cubin, size_t size,
+                       const char *hash, fat_entries *entries, fat_error *err)
+{
+  const fat_sizes sizes = fat_recipe_sizes(l->problem, l->sms);
+  fat_module *module;
+  FAT_TRY(fat_modules_get(&l->handle->modules, l->handle->driver, cubin, size, hash, &module, err));
+  return fat_launch_find(recipe, &sizes, module, entries, err);
+}
+
+/* Whether this driver and these sizes allow it. */
+static fat_status check(fat_loader *l, const fat_recipe *recipe, fat_error *err)
+{
+  const fat_sizes sizes = fat_recipe_sizes(l->problem, l->sms);
+  l->invalid = false;
+  FAT_TRY(fat_launch_allows(l->handle->driver, recipe, err));
+  fat_status status = fat_recipe_check(recipe, &sizes, err);
+  l->invalid = status == FAT_E_UNSUPPORTED;
+  return status;
+}
+
+static void name(fat_loaded *to, const fat_problem *p, const char *config, const char *source_hash,
+                 const char *from)
 {
   fat_config parsed;
   snprintf(to->config, sizeof to->config, "%s", config);
+  snprintf(to->source_hash, sizeof to->source_hash, "%s", source_hash);
   snprintf(to->from, sizeof to->from, "%s", from);
   to->alignment = FAT_LAUNCH_ALIGN;
   if (fat_config_parse(config, &parsed, NULL) == FAT_OK)
     to->alignment = fat_width_alignment(&parsed, fat_dtypes[p->dtype].bytes);
+}
+
+/* Room for one more compiled kernel. */
+static fat_status make_room(fat_loader *l, fat_error *err)
+{
+  fat_made *more = realloc(l->made, (size_t)(l->made_count + 1) * sizeof *more);
+  if (!more)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a compiled kernel");
+  l->made = more;
+  return FAT_OK;
 }
 
 /* Takes over an answer, and the content it was rebuilt from, to be stored when all is loaded. */
@@ -51,15 +82,15 @@ static void hold_made(fat_loader *l, const fatune_jit_request *r, fat_code *rebu
   }
 }
 
-/* Asks libfatune-jit and loads its answer. `rebuilt`: a stored source with its recipe, which `recipe` is read
- * from, or both NULL. */
-static fat_status compile(fat_loader *l, fatune_jit_request *r, fat_code *rebuilt, const fat_recipe *recipe,
-                          fat_loaded *to, fat_error *err)
+/* Asks libfatune-jit and loads its answer. `rebuilt`: a stored source with its recipe, which to->recipe is
+ * read from, or NULL. */
+static fat_status compile(fat_loader *l, fatune_jit_request *r, fat_code *rebuilt, fat_loaded *to,
+                          fat_error *err)
 {
   char problem[FAT_PROBLEM_TEXT];
   fatune_jit_answer answer;
-  fat_recipe *made = NULL;
   fat_jit *jit = &l->handle->jit;
+  FAT_TRY(make_room(l, err));
   r->task = l->look ? FATUNE_JIT_NAME : rebuilt ? FATUNE_JIT_REBUILD : FATUNE_JIT_MAKE;
   r->problem = fat_problem_print(l->problem, problem);
   r->gpu = l->gpu;
@@ -68,59 +99,84 @@ static fat_status compile(fat_loader *l, fatune_jit_request *r, fat_code *rebuil
   r->source = rebuilt ? rebuilt->source : NULL;
   fat_status status = fat_jit_ask(jit, r, &answer, err);
   if (status == FAT_OK && !l->look && !rebuilt)
-    status = fat_recipe_make(answer.recipe, &made, err);
+    status = fat_recipe_make(answer.recipe, &to->recipe, err);
+  if (status == FAT_OK && !l->look && !rebuilt)
+    status = check(l, to->recipe, err);
   if (status == FAT_OK && !l->look)
-    status =
-        load(l, made ? made : recipe, answer.cubin, answer.cubin_size, answer.cubin_hash, &to->launch, err);
+    status = load(l, to->recipe, answer.cubin, answer.cubin_size, answer.cubin_hash, &to->entries, err);
   if (status == FAT_OK)
     name(to, l->problem, rebuilt ? r->config : answer.config,
+         rebuilt ? rebuilt->source_hash : answer.source_hash,
          rebuilt ? "rebuilt from its source" : "compiled now");
   if (status == FAT_OK && !l->look)
     hold_made(l, r, rebuilt, to->config, &answer);
-  free(made);
   fat_jit_free(jit, &answer);
+  if (status != FAT_OK)
+    fat_loaded_free(to);
   return status;
 }
 
-/* Loads what is stored, or makes it again; `recipe` is its recipe, NULL where it has none. */
-static fat_status take(fat_loader *l, const fat_code_filter *filter, fat_code *code, const fat_recipe *recipe,
-                       fat_loaded *to, fat_error *err)
+/* Loads what is stored, or makes it again; to->recipe is its recipe, NULL where it has none. */
+static fat_status take(fat_loader *l, const fat_code_filter *filter, fat_code *code, fat_loaded *to,
+                       fat_error *err)
 {
   fat_status status = FAT_OK;
-  if (!code->cubin || !recipe)
+  if (!code->cubin || !to->recipe)
     status = fat_status_fail(err, FAT_E_NOT_FOUND, "its cubin is not stored, or damaged");
   else if (!l->look)
-    status = load(l, recipe, code->cubin, code->cubin_size, code->cubin_hash, &to->launch, err);
+    status = load(l, to->recipe, code->cubin, code->cubin_size, code->cubin_hash, &to->entries, err);
   if (status == FAT_OK)
-    name(to, l->problem, filter->config, "stored");
-  else if (!fat_cuda_error_is_fatal(status) && l->may_compile && code->source && recipe) {
+    name(to, l->problem, filter->config, code->source_hash, "stored");
+  else if (!fat_cuda_error_is_fatal(status) && l->may_rebuild && code->source && to->recipe) {
     fatune_jit_request r = {.config = filter->config};
-    fat_text_format(l->why, "rebuild: %s: %s\n", filter->config, err->text);
-    status = compile(l, &r, code, recipe, to, err);
+    fat_error why = *err;
+    fat_text_format(l->why, "rebuild: %s: %s\n", filter->config, why.text);
+    status = compile(l, &r, code, to, err);
     if (status == FAT_OK && !l->look) /* where it belongs */
       l->made[l->made_count - 1].problem = *filter->problem;
   }
   return status;
 }
 
+/* What the plan has loaded already, for another shape. */
+static bool find_known(const fat_loader *l, const fat_code_filter *filter, fat_loaded *to)
+{
+  for (int i = 0; i < l->known_count; i++) {
+    if (strcmp(l->known[i].config, filter->config) != 0 ||
+        (filter->source_hash && strcmp(l->known[i].source_hash, filter->source_hash) != 0))
+      continue;
+    *to = l->known[i];
+    to->shared = true;
+    return true;
+  }
+  return false;
+}
+
 fat_status fat_load_stored(fat_loader *l, const fat_code_filter *filter, fat_loaded *to, fat_error *err)
 {
   fat_code code;
-  fat_recipe *recipe = NULL;
+  fat_error unread; /* where the caller wants no sentence */
+  err = err ? err : &unread;
+  *to = (fat_loaded){0};
+  l->invalid = false;
+  if (find_known(l, filter, to))
+    return check(l, to->recipe, err);
   FAT_TRY(fat_db_code(l->db, filter, &code, err));
-  fat_status status = code.recipe ? fat_recipe_make(code.recipe, &recipe, err) : FAT_OK;
-  if (status == FAT_OK && recipe) /* what this driver cannot run at all is not made again either */
-    status = fat_launch_allows(l->handle->driver, recipe, err);
+  fat_status status = code.recipe ? fat_recipe_make(code.recipe, &to->recipe, err) : FAT_OK;
+  if (status == FAT_OK && to->recipe) /* what cannot run at all is not made again either */
+    status = check(l, to->recipe, err);
   if (status == FAT_OK)
-    status = take(l, filter, &code, recipe, to, err);
-  free(recipe);
+    status = take(l, filter, &code, to, err);
+  if (status != FAT_OK || l->look)
+    fat_loaded_free(to);
   fat_db_code_free(&code);
   return status;
 }
 
 fat_status fat_load_compiled(fat_loader *l, fatune_jit_request *request, fat_loaded *to, fat_error *err)
 {
-  return compile(l, request, NULL, NULL, to, err);
+  *to = (fat_loaded){0};
+  return compile(l, request, NULL, to, err);
 }
 
 void fat_load_keep(fat_loader *l)
@@ -132,4 +188,7 @@ void fat_load_keep(fat_loader *l)
       fat_text_format(l->why, "kept: %s is not stored: %s\n", made->config, why.text);
     fat_jit_free(&l->handle->jit, &made->answer);
   }
+  free(l->made);
+  l->made = NULL;
+  l->made_count = 0;
 }

@@ -10,19 +10,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A family's text has no batch: its third word is the head dimension. */
+static fat_status read_problem(const char *text, fatune_plan *plan, fat_error *err)
+{
+  const char *second = strchr(text, '-'), *third = second ? strchr(second + 1, '-') : NULL;
+  plan->is_family = third && third[1] == 'd';
+  return plan->is_family ? fat_problem_parse_family(text, &plan->problem, err)
+                         : fat_problem_parse(text, &plan->problem, err);
+}
+
+static const char *print(const fatune_plan *p, char text[FAT_PROBLEM_TEXT])
+{
+  return p->is_family ? fat_problem_family(&p->problem, text) : fat_problem_print(&p->problem, text);
+}
+
 static fat_status read_request(const fatune_request *r, fatune_plan *plan, fat_error *err)
 {
   if (!r->problem)
     return fat_status_fail(err, FAT_E_INPUT,
                            "fatune_request.problem is NULL: name one, such as "
                            "fwd-f32-b1-h16-q1024-k1024-d64-causal");
-  FAT_TRY(fat_problem_parse(r->problem, &plan->problem, err));
+  FAT_TRY(read_problem(r->problem, plan, err));
   if (r->policy > FATUNE_COMPILE)
     return fat_status_fail(err, FAT_E_INPUT, "fatune_request.policy is %u: allowed are 0 to %d", r->policy,
                            FATUNE_COMPILE);
   if (r->flags & ~(uint32_t)FATUNE_ALIGNED)
     return fat_status_fail(err, FAT_E_INPUT, "fatune_request.flags is %u: allowed is FATUNE_ALIGNED (%d)",
                            r->flags, FATUNE_ALIGNED);
+  fat_call_form_of(&plan->problem, &plan->form);
+  fat_tensors_layout(&plan->problem, &plan->layout);
   plan->kernel = r->kernel ? strdup(r->kernel) : NULL;
   if (r->kernel && !plan->kernel)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a plan");
@@ -45,7 +61,7 @@ static uint64_t key_of(const fatune_plan *p)
   char text[FAT_PROBLEM_TEXT];
   const char *kernel = p->kernel ? p->kernel : "";
   uint64_t hash = UINT64_C(0xcbf29ce484222325);
-  fat_problem_print(&p->problem, text);
+  print(p, text);
   hash = mix(hash, text, strlen(text) + 1);
   hash = mix(hash, kernel, strlen(kernel) + 1);
   hash = mix(hash, &p->policy, sizeof p->policy);
@@ -59,8 +75,7 @@ static bool is_same(const fatune_plan *a, const fatune_plan *b)
   char x[FAT_PROBLEM_TEXT], y[FAT_PROBLEM_TEXT];
   return a->key == b->key && a->policy == b->policy && a->flags == b->flags &&
          fat_context_same(&a->context, &b->context) && !a->kernel == !b->kernel &&
-         (!a->kernel || strcmp(a->kernel, b->kernel) == 0) &&
-         strcmp(fat_problem_print(&a->problem, x), fat_problem_print(&b->problem, y)) == 0;
+         (!a->kernel || strcmp(a->kernel, b->kernel) == 0) && strcmp(print(a, x), print(b, y)) == 0;
 }
 
 static void hold(fatune_plan *plan)
@@ -102,6 +117,7 @@ void fat_make_release(fatune_plan *plan)
 {
   if (!plan || atomic_fetch_sub_explicit(&plan->references, 1, memory_order_acq_rel) != 1)
     return;
+  fat_family_free(&plan->family);
   free(plan->kernel);
   free(plan->text);
   free(plan);
@@ -113,6 +129,15 @@ static void describe_kernel(fat_text *out, const char *what, const fat_loaded *k
 {
   fat_text_format(out, "%s %s\n%s-from %s\n%s-alignment %u\n", what, k->config, what, k->from, what,
                   k->alignment);
+}
+
+static void describe_why(const fat_text *why, fat_text *out)
+{
+  for (const char *line = fat_text_get(why); *line;) {
+    int n = (int)strcspn(line, "\n");
+    fat_text_format(out, "why %.*s\n", n, line);
+    line += n + (line[n] == '\n');
+  }
 }
 
 static fat_status describe(const fatune_plan *plan, const fat_choice *c, fat_text *out, fat_error *err)
@@ -131,11 +156,20 @@ static fat_status describe(const fatune_plan *plan, const fat_choice *c, fat_tex
   if (c->has_twin)
     describe_kernel(out, "twin", &c->twin);
   fat_text_format(out, "workspace %" PRId64 "\n", plan->workspace);
-  for (const char *line = fat_text_get(&c->why); *line;) {
-    int n = (int)strcspn(line, "\n");
-    fat_text_format(out, "why %.*s\n", n, line);
-    line += n + (line[n] == '\n');
-  }
+  describe_why(&c->why, out);
+  return fat_text_status(out, err);
+}
+
+static fat_status describe_family(const fatune_plan *plan, const fat_choice *c, fat_text *out, fat_error *err)
+{
+  char family[FAT_PROBLEM_TEXT], facts[FAT_GPU_FACTS];
+  fat_text_format(out, "family %s\n", print(plan, family));
+  fat_text_format(out, "device %s %s\n", c->gpu.name, fat_gpu_facts(&c->gpu, facts));
+  fat_text_format(out, "variants %d\ncubins %d\n", plan->family.shapes, plan->family.codes);
+  fat_text_add(out, fat_text_get(&plan->family.text));
+  for (int i = 0; i < plan->family.codes; i++)
+    describe_kernel(out, "kernel", &plan->family.code[i]);
+  describe_why(&c->why, out);
   return fat_text_status(out, err);
 }
 
@@ -150,9 +184,10 @@ static fat_ask ask_of(fatune *h, const fatune_plan *plan, const fat_gpu *device)
 }
 
 /* A zero length: fatune_run fills or does nothing, and no kernel is needed. */
-static bool is_empty(const fat_problem *p)
+static bool is_empty(const fatune_plan *plan)
 {
-  return p->b == 0 || p->q == 0 || p->k == 0;
+  const fat_problem *p = &plan->problem;
+  return !plan->is_family && (p->b == 0 || p->q == 0 || p->k == 0);
 }
 
 static fat_status make_empty(fatune_plan *plan, fat_text *text, fat_error *err)
@@ -163,34 +198,60 @@ static fat_status make_empty(fatune_plan *plan, fat_text *text, fat_error *err)
   return fat_text_status(text, err);
 }
 
+/* The numbers of the plan's own sizes. */
+static fat_status freeze(fatune_plan *plan, const fat_loaded *k, fat_launch *launch, unsigned *alignment,
+                         fat_error *err)
+{
+  FAT_TRY(fat_launch_evaluate(k->recipe, &k->entries, &plan->problem, &plan->layout, plan->sms, launch, err));
+  *alignment = k->alignment;
+  if (launch->workspace > plan->workspace)
+    plan->workspace = launch->workspace;
+  return FAT_OK;
+}
+
+static fat_status make_problem(fatune_plan *plan, const fat_ask *ask, fat_text *text, fat_error *err)
+{
+  fat_choice choice;
+  fat_status status = fat_choose(ask, &choice, err);
+  if (status == FAT_OK)
+    status = freeze(plan, &choice.main, &plan->main, &plan->alignment, err);
+  if (status == FAT_OK && choice.has_twin)
+    status = freeze(plan, &choice.twin, &plan->twin, &plan->twin_alignment, err);
+  if (status == FAT_OK)
+    status = describe(plan, &choice, text, err);
+  if (status == FAT_OK)
+    status = fat_family_add(&plan->family, &plan->problem, 0, &choice.main,
+                            choice.has_twin ? &choice.twin : NULL, err);
+  fat_choice_free(&choice);
+  return status;
+}
+
+static fat_status make_family(fatune_plan *plan, const fat_ask *ask, fat_text *text, fat_error *err)
+{
+  fat_choice choice;
+  fat_status status = fat_choose_family(ask, &choice, &plan->family, err);
+  if (status == FAT_OK)
+    status = describe_family(plan, &choice, text, err);
+  fat_choice_free(&choice);
+  return status;
+}
+
 /* Fills the rest of a draft. */
 static fat_status make(fatune *h, fatune_plan *plan, fat_error *err)
 {
   fat_gpu device;
-  fat_choice choice;
   fat_text text = {0};
-  if (is_empty(&plan->problem)) {
-    fat_status made = make_empty(plan, &text, err);
+  fat_status status;
+  if (is_empty(plan)) {
+    status = make_empty(plan, &text, err);
     plan->text = text.data;
-    return made;
+    return status;
   }
   FAT_TRY(fat_device_facts(h->driver, plan->context.device, &device, err));
+  plan->sms = device.sms;
   const fat_ask ask = ask_of(h, plan, &device);
-  fat_status status = fat_choose(&ask, &choice, err);
-  if (status == FAT_OK) {
-    plan->main = choice.main.launch;
-    plan->alignment = choice.main.alignment;
-    plan->workspace = plan->main.workspace;
-    if (choice.has_twin) {
-      plan->twin = choice.twin.launch;
-      plan->twin_alignment = choice.twin.alignment;
-      if (plan->twin.workspace > plan->workspace)
-        plan->workspace = plan->twin.workspace;
-    }
-    status = describe(plan, &choice, &text, err);
-  }
+  status = plan->is_family ? make_family(plan, &ask, &text, err) : make_problem(plan, &ask, &text, err);
   plan->text = text.data;
-  fat_choice_free(&choice);
   return status;
 }
 
@@ -259,7 +320,7 @@ fat_status fat_make_look(fatune *h, const fatune_request *request, fat_text *why
   fat_choice choice = {0};
   fatune_plan draft = {0};
   fat_status status = read_request(request, &draft, err);
-  if (status == FAT_OK && is_empty(&draft.problem)) {
+  if (status == FAT_OK && is_empty(&draft)) {
     fat_text_add(why, "none: a length is 0, no kernel is needed\n");
     goto done;
   }
@@ -269,12 +330,15 @@ fat_status fat_make_look(fatune *h, const fatune_request *request, fat_text *why
     fat_ask ask = ask_of(h, &draft, &device);
     ask.look = true;
     pthread_mutex_lock(&h->making);
-    status = fat_choose(&ask, &choice, err);
+    status = draft.is_family ? fat_choose_family(&ask, &choice, &draft.family, err)
+                             : fat_choose(&ask, &choice, err);
     pthread_mutex_unlock(&h->making);
+    fat_text_add(why, fat_text_get(&draft.family.text));
     fat_text_add(why, fat_text_get(&choice.why));
   }
 done:
   fat_choice_free(&choice);
+  fat_family_free(&draft.family);
   free(draft.kernel);
   return status;
 }

@@ -1,18 +1,25 @@
-/* make.h -- an immutable launchable choice for one problem in one context. */
+/* make.h -- an immutable launchable choice for one problem or family in one context. */
 #ifndef FAT_MAKE_H
 #define FAT_MAKE_H
 
+#include "call.h"
 #include "choose.h"
 
 struct fatune_plan {
   atomic_int references; /* callers, and the handle's list of known plans */
   fatune *handle;
   unsigned forks;
-  uint64_t key; /* hash of what follows, for the list of known plans */
-  fat_problem problem;
+  uint64_t key;        /* hash of what follows, for the list of known plans */
+  fat_problem problem; /* of a family: sizes and numbers mean nothing */
+  bool is_family;
+  fat_call_form form;
+  fat_call_layout layout;
   char *kernel; /* or NULL */
   uint32_t policy, flags;
   fat_context context;
+  int64_t sms;       /* of its device */
+  fat_family family; /* the kernels; of a problem one, and none where a length of it is 0 */
+  /* Of a problem's plan: its kernel and twin with the numbers of its own sizes. */
   fat_launch main, twin;
   unsigned alignment, twin_alignment; /* bytes; twin_alignment 0: there is no twin */
   int64_t workspace;                  /* of whichever kernel needs more */

@@ -1,107 +1,118 @@
 // fwd.cu -- FlashAttention-2, forward: a block holds one tile of Q and passes once over K and V.
 //   O = softmax(scale Q K^T + mask) V,  LSE = log of the row sums of exp(scale Q K^T + mask)
 // m, l and O stay on chip; when the maximum m of a row grows, l and O are scaled down to it.
+// K and V come by one of three schedules: `in_turns` in one place, `alone` one tile of each, `in_flight` some ahead.
 %  for _, file in ipairs(libs) do use(file) end
-extern "C" __global__ void __launch_bounds__(T, $(b))
+extern "C" __global__ void __launch_bounds__(T, $(blocks_of_sm))
 $(entry "fwd")(const call a)
 {
-  const turn my = turn_of(a, i32(block_id()));
+  const task my = task_of(a, i32(block_id()));
   const i32 i0 = my.i0;
   const place at = rows(a, my.head);                    // one batch, one head
-  const tiles visit = range(at, i0);
+  const spans visit = range(a, at, i0);
   const float c = base2(a.scale);
 
   const Q_tile Q_place(shared_memory());
   const ring<K_tile> K(shared_memory() + at_K);
   const ring<V_tile> V(shared_memory() + at_V);
-  outputs O = {};
-  rowvec m = row_fill(minus_inf()), l = row_fill(0.f);
+  sums<Br, Dv> O = {};
+  rowvec<Br> m(minus_inf()), l(0.f);
 
   auto Q_next = depart<D>(Q_place, at.Q, at.Qn, i0, at.nq);
-%  if Q == 1 then
+%  if Q_held then
   land(Q_place, Q_next);
   block_sync();
   const query Q(Q_place);
   block_sync();                                         // all hold their Q: K and V take its place
 %  end
-%  if s <= 1 then
+%  if schedule == "in_flight" then
+#pragma unroll
+  for (i32 j = 0; j < stages - 1; j++)
+    send_both(K, V, at, visit.first + j, visit.last);
+%  else
   auto K_next = depart<D>(K.slot(0), at.K, at.Kn, visit.first * Bc, at.nk);
-%    if Q == 0 then
+%    if not Q_held then
   land(Q_place, Q_next);
 %    end
   land(K.slot(0), K_next);
   block_sync();
-%  else
-#pragma unroll
-  for (i32 j = 0; j < stages - 1; j++)
-    send_both(K, V, at, visit.first + j, visit.last);
 %  end
-%  if Q == 0 then
+%  if not Q_held then
   const query Q(Q_place);
 %  end
-%  local function step(masked)
-%    if s <= 1 then
-    auto V_next = depart<Dv>(V.slot(j), at.V, at.Vn, j * Bc, at.nk); // travels while S is made
-%    else
-    copy_wait<stages - 2>();
-    block_sync();                                       // tile j is here, and all are done with tile j - 1:
-    send_both(K, V, at, j + stages - 1, visit.last);    // another takes its place
-%    end
-    scores S = {};
+%  local function scores(masked)
+    acc<Br, Bc> S = {};
     mma_ABt(S, Q, K.slot(j));                           // S = Q K^T
-    orient(S, a.scale);
-%    if scored then
     score(S, a, at, i0, j * Bc);
-%    end
 %    if masked then
-    mask(S, at, i0, j * Bc);
+    mask(S, a, at, i0, j * Bc);
 %    end
-%    if s == 0 then
-    block_sync();                                       // all have read K: V takes its place
-%    end
-%    if s <= 1 then
-    land(V.slot(j), V_next);
-    block_sync();
-%      if s == 1 then
-    K_next = depart<D>(K.slot(j), at.K, at.Kn, (j + 1) * Bc, at.nk); // travels while O is made
-%      end
-%    end
-    const rowvec m_old = m;
+%  end
+%  local function softmax()
+    const rowvec<Br> m_old = m;
     m = row_max(m, S);                                  // m = max(m, rowmax(S))
     if (settle(m, m_old, c)) {
-      const rowvec f = decay(m_old, m, c);
-      l = times(f, l);                                  // l = exp(m_old - m) l
+      const rowvec<Br> f = decay(m_old, m, c);
+      l = f * l;                                        // l = exp(m_old - m) l
       scale_rows(O, f);                                 // O = exp(m_old - m) O
     }
     exp2_rows(S, m, c);                                 // P = exp(S - m)
-    l = plus(l, row_sum(S));                            // l = l + rowsum(P)
-    const weights P = weigh(S);
-%    if s == 0 then
-    K_next = depart<D>(K.slot(j), at.K, at.Kn, (j + 1) * Bc, at.nk);
-%    end
+    l = l + row_sum(S);                                 // l = l + rowsum(P)
+    weigh(S, a, at, i0, j * Bc);
+    const auto P = operand_of(S);
+%  end
+%  local step = {}
+%  function step.in_turns(masked)
+    auto V_next = depart<Dv>(V.slot(j), at.V, at.Vn, j * Bc, at.nk); // travels while S is made
+%  scores(masked)
+    block_sync();                                       // all have read K: V takes its place
+    land(V.slot(j), V_next);
+    block_sync();
+%  softmax()
+    K_next = depart<D>(K.slot(j), at.K, at.Kn, (j + 1) * Bc, at.nk); // travels while O is made
     mma_AB(O, P, V.slot(j));                            // O = O + P V
-%    if s == 0 then
     block_sync();                                       // all have read V: K takes its place
-%    end
-%    if s <= 1 then
     land(K.slot(j), K_next);
     block_sync();
-%    end
+%  end
+%  function step.alone(masked)
+    auto V_next = depart<Dv>(V.slot(j), at.V, at.Vn, j * Bc, at.nk); // travels while S is made
+%  scores(masked)
+    land(V.slot(j), V_next);
+    block_sync();                                       // V is here, and all have read K
+    K_next = depart<D>(K.slot(j), at.K, at.Kn, (j + 1) * Bc, at.nk); // travels while O is made
+%  softmax()
+    mma_AB(O, P, V.slot(j));                            // O = O + P V
+    land(K.slot(j), K_next);
+    block_sync();                                       // K is here, and all have read V
+%  end
+%  function step.in_flight(masked)
+    copy_wait<stages - 2>();
+    block_sync();                                       // tile j is here, and all are done with tile j - 1:
+    send_both(K, V, at, j + stages - 1, visit.last);    // another takes its place
+%  scores(masked)
+%  softmax()
+    mma_AB(O, P, V.slot(j));                            // O = O + P V
 %  end
   i32 j = visit.first;
+%  if cut.left then
+  for (; j < visit.free; j++) {                         // the left end of the window
+%  step[schedule](true)
+  }
+%  end
   for (; j < visit.full; j++) {                         // tiles that no mask touches
-%  step(false)
+%  step[schedule](false)
   }
   for (; j < visit.last; j++) {                         // the diagonal, the ragged end
-%  step(true)
+%  step[schedule](true)
   }
-%  if s >= 2 then
+%  if schedule == "in_flight" then
   copy_wait<0>();
   block_sync();                                         // all have read Q, K and V: O takes their place
 %  end
-  l = row_total(l);
-  scale_rows(O, row_inverse(l));                        // O = diag(l)^-1 O
-  store_outputs(O, at, i0);
+  const ends<Br> end = finish(m, row_total(l), c);
+  scale_rows(O, end.factor);                            // O = diag(l)^-1 O
+  store(O, O_tile(shared_memory()), at.O, at.On, i0, at.nq);
   if (at.LSE)
-    store_rowvec(row_finish(m, l, c), at.LSE, i0, at.nq);
+    store_rowvec(end.LSE, at.LSE, i0, at.nq);
 }

@@ -6,7 +6,7 @@ return {
   picked = true, -- a call may be given this kernel unasked
   prefer = 1, -- before the others that may, where nothing is measured
   twin = "fwd", -- TMA reads only what is 16-byte aligned: other tensors are that kernel's
-  serves = { op = "fwd", dtypes = { "f16", "bf16" }, features = { "causal" }, slices = true, sm = 90, sm_last = 90 },
+  serves = { op = "fwd", dtypes = { "f16", "bf16" }, features = { "causal", "w" }, slices = true, sm = 90, sm_last = 90 },
   tunables = ws.tunables,
   defaults = ws.defaults,
   words = ws.words,
@@ -19,7 +19,7 @@ return {
   work = function(c, p, g)
     local visits, row = simt.visits(c, p), p.d + p.dv
     local tiles = ceil_div(p.q, c.Br) * p.b * p.h * p.slices
-    local blocks = math.min(tiles, g.sms) -- each does its share of the tiles, one after another
+    local blocks = math.max(math.min(tiles, g.sms), 1) -- each does its share of the tiles, one after another
     local share = p.uneven and tiles / blocks or ceil_div(tiles, blocks)
     local Dp, Do = ceil_div(p.d, 16) * 16, ws.Do(p)
     local scores = share * visits * c.Br * c.Bc
@@ -37,10 +37,12 @@ return {
     }
   end,
 
+  -- The kernel counts tiles in 32 bits, and beyond the last one by as many as there are blocks.
   recipe = function(c, p, g, entry)
-    return (p.uneven and "workspace 4\nclear 0 4\n" or "") .. string.format(
-      "launch %s grid min(SMs,ceildiv(q,%d)*b*h%s) block %d shared %d args call%s mapQ(%d) mapK(%d) mapV(%d) mapO(16)\n",
-      entry "fwd_ws", c.Br, simt.slices(p), ws.threads(c), ws.shared(c, p), p.uneven and " ws(0)" or "", 64, c.Bc,
-      c.Bc)
+    local tiles = string.format("ceildiv(q,%d)*b*h%s", c.Br, simt.slices(p))
+    return (p.uneven and "workspace 4\n" or "") .. string.format("valid 2147483647-SMs-%s\n", tiles)
+      .. (p.uneven and "clear 0 4\n" or "") .. string.format(
+      "launch %s grid min(SMs,%s) block %d shared %d args call%s mapQ(%d) mapK(%d) mapV(%d) mapO(16)\n",
+      entry "fwd_ws", tiles, ws.threads(c), ws.shared(c, p), p.uneven and " ws(0)" or "", 64, c.Bc, c.Bc)
   end,
 }

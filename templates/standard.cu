@@ -3,13 +3,13 @@
 // S has, for each batch and head, q rows of `row` elements: k rounded up to whole tiles. It is kept in base 2,
 // S = c Q K^T: smaller than Q K^T, so that 16 bits hold it where they hold the scaled scores.
 %  for _, file in ipairs(libs) do use(file) end
-extern "C" __global__ void __launch_bounds__(T, $(b))
+extern "C" __global__ void __launch_bounds__(T, $(blocks_of_sm))
 $(entry "scores")(const call a, elem *S_all)
 {
   const i32 Tr = ceil_div(a.q, Br), Tc = ceil_div(a.k, Bc);
   const i32 j = i32(block_id() % Tc), i = i32(block_id() / Tc % Tr), head = i32(block_id() / Tc / Tr);
   const place at = rows(a, head);
-  const tiles visit = range(at, i * Br);
+  const spans visit = range(a, at, i * Br);
   if (j < visit.first || j >= visit.last)
     return;                                             // no row of this tile sees a key of that one
 
@@ -21,65 +21,63 @@ $(entry "scores")(const call a, elem *S_all)
   land(K, K_next);
   block_sync();
   const query Q(Q_place);
-  scores S = {};
+  acc<Br, Bc> S = {};
   mma_ABt(S, Q, K);
-  orient(S, a.scale);
-%  if scored then
   score(S, a, at, i * Br, j * Bc);
-%  end
-  scale_scores(S, row_fill(base2(a.scale)));
-  if (j >= visit.full)
-    mask(S, at, i * Br, j * Bc);
+  scale_rows(S, rowvec<Br>(base2(a.scale)));
+  if (j < visit.free || j >= visit.full)
+    mask(S, a, at, i * Br, j * Bc);
   store_scores(S, matrix_of(S_all, head, at), i * Br, j * Bc, at.nq);
 }
 
-extern "C" __global__ void __launch_bounds__(T, $(b))
+extern "C" __global__ void __launch_bounds__(T, $(blocks_of_sm))
 $(entry "softmax")(const call a, elem *S_all)
 {
   const float c = 1.f;                                  // S is in base 2 already
   const i32 Tr = ceil_div(a.q, Br);
   const place at = rows(a, i32(block_id() / Tr));
   const i32 i0 = Br * i32(block_id() % Tr);
-  const tiles visit = range(at, i0);
+  const spans visit = range(a, at, i0);
   const matrix S = matrix_of(S_all, i32(block_id() / Tr), at);
 
-  rowvec m = row_fill(minus_inf()), l = row_fill(0.f);
+  rowvec<Br> m(minus_inf()), l(0.f);
   for (i32 j = visit.first; j < visit.last; j++)
-    m = row_max(m, load_scores(S, i0, j * Bc, at.nq));
+    m = row_max(m, load_scores<acc<Br, Bc>>(S, i0, j * Bc, at.nq));
   for (i32 j = visit.first; j < visit.last; j++) {
-    scores P = load_scores(S, i0, j * Bc, at.nq);
+    acc<Br, Bc> P = load_scores<acc<Br, Bc>>(S, i0, j * Bc, at.nq);
     exp2_rows(P, m, c);
-    l = plus(l, row_sum(P));
+    l = l + row_sum(P);
   }
-  l = row_total(l);
+  const ends<Br> end = finish(m, row_total(l), c);
   for (i32 j = visit.first; j < visit.last; j++) {
-    scores P = load_scores(S, i0, j * Bc, at.nq);
+    acc<Br, Bc> P = load_scores<acc<Br, Bc>>(S, i0, j * Bc, at.nq);
     exp2_rows(P, m, c);
-    scale_scores(P, row_inverse(l));
+    weigh(P, a, at, i0, j * Bc);
+    scale_rows(P, end.factor);
     store_scores(P, S, i0, j * Bc, at.nq);
   }
   if (at.LSE)
-    store_rowvec(row_finish(m, l, c), at.LSE, i0, at.nq);
+    store_rowvec(end.LSE, at.LSE, i0, at.nq);
 }
 
-extern "C" __global__ void __launch_bounds__(T, $(b))
+extern "C" __global__ void __launch_bounds__(T, $(blocks_of_sm))
 $(entry "output")(const call a, elem *S_all)
 {
   const i32 Tr = ceil_div(a.q, Br);
   const place at = rows(a, i32(block_id() / Tr));
   const i32 i0 = Br * i32(block_id() % Tr);
-  const tiles visit = range(at, i0);
+  const spans visit = range(a, at, i0);
 
   const V_tile V(shared_memory() + at_V);
-  outputs O = {};
+  sums<Br, Dv> O = {};
   for (i32 j = visit.first; j < visit.last; j++) {
     const auto V_next = depart<Dv>(V, at.V, at.Vn, j * Bc, at.nk);
-    const scores S = load_scores(matrix_of(S_all, i32(block_id() / Tr), at), i0, j * Bc, at.nq);
+    const auto S = load_scores<acc<Br, Bc>>(matrix_of(S_all, i32(block_id() / Tr), at), i0, j * Bc, at.nq);
     land(V, V_next);
     block_sync();
-    const weights P = weigh(S);
+    const auto P = operand_of(S);
     mma_AB(O, P, V);
     block_sync();                                       // all have read P and V
   }
-  store_outputs(O, at, i0);
+  store(O, O_tile(shared_memory()), at.O, at.On, i0, at.nq);
 }

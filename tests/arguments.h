@@ -9,9 +9,7 @@
 static inline size_t argument_size(fat_arg_kind kind, size_t call_size)
 {
   static const size_t sizes[FAT_ARG_COUNT] = {
-      [FAT_ARG_WS] = sizeof(void *),        [FAT_ARG_INT] = sizeof(int32_t),
-      [FAT_ARG_MAP_Q] = FAT_CUDA_MAP_BYTES, [FAT_ARG_MAP_K] = FAT_CUDA_MAP_BYTES,
-      [FAT_ARG_MAP_V] = FAT_CUDA_MAP_BYTES, [FAT_ARG_MAP_O] = FAT_CUDA_MAP_BYTES};
+      [FAT_ARG_WS] = sizeof(void *), [FAT_ARG_INT] = sizeof(int32_t), [FAT_ARG_MAP] = FAT_CUDA_MAP_BYTES};
   return kind == FAT_ARG_CALL ? call_size : sizes[kind];
 }
 

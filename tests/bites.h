@@ -53,7 +53,7 @@ typedef struct victim {
   emu_case c;
   fat_config config;
   fat_source source;
-  emu_truth truth;
+  fat_truth truth;
 } victim;
 
 static victim victim_of(const char *kernel, const char *line)
@@ -73,7 +73,7 @@ static victim victim_of(const char *kernel, const char *line)
 static void victim_free(victim *v)
 {
   fat_source_free(&v->source);
-  emu_truth_free(&v->truth);
+  fat_truth_free(&v->truth);
 }
 
 static emu_kernel load_spoiled(const victim *v, const char *text, const char *recipe)

@@ -79,7 +79,7 @@ BENCH emu_report bench_run(bench *b, const char *kernel, const char *steps, cons
   fat_error err = {0};
   emu_module *m;
   fat_recipe recipe;
-  fat_sizes sizes = {1, 1, 1, 1, 1, 1};
+  fat_sizes sizes = {.b = 1, .h = 1, .hk = 1, .q = 1, .k = 1, .sms = 1};
   snprintf(text, sizeof text, "%s%s", bench_head, kernel);
   if (emu_module_load(text, &m, &err) != FAT_OK)
     fail_msg("%s", err.text);

@@ -129,11 +129,12 @@ BENCH emu_options options_of(int run, uint64_t seed)
        "while (!barrier_passed(bar, 0)) {}\n"                                                                \
        "sums C; for (i32 i = 0; i < 32; i++) C.at[i / 16][i % 16] = i;\n" /* 6-8 */
 #define STORE "for (i32 i = 0; i < 32; i++) a.v[32 * t + i] = __float_as_uint(C.at[i / 16][i % 16]);\n"
-/* B: the first 64 rows as well; n rows of it for wgmma_S; 16 rows and columns from 0 on for wgmma_O. */
+/* B: the first 64 rows as well; n rows of it for A B^T; 16 rows and columns from 0 on for A B. */
 #define S_OF(fence, commit, wait)                                                                            \
-  DESCRIPTOR KERNEL(LOAD fence                                                                               \
-                    "\n"                                                                                     \
-                    "wgmma_S(C, desc(at, 16, 1024), desc(at, 16, 1024), 1); wgmma_S(C, desc(at + 32, 16, "   \
-                    "1024), desc(at + 32, 16, 1024), 1);\n" commit "\n" wait "\n" STORE)
+  DESCRIPTOR KERNEL(                                                                                         \
+      LOAD fence                                                                                             \
+      "\n"                                                                                                   \
+      "wgmma<0>(C.at, desc(at, 16, 1024), desc(at, 16, 1024), 1); wgmma<0>(C.at, desc(at + 32, 16, "         \
+      "1024), desc(at + 32, 16, 1024), 1);\n" commit "\n" wait "\n" STORE)
 
 #endif

@@ -16,7 +16,6 @@
 #include "reference.h"
 #include "source.h"
 #include "space.h"
-#include "call_old.h"
 
 #define ASKED  "fwd-f32-b2-h4k2-q33-k65-d64-causal"
 #define NEAR   "fwd-f32-b2-h4k2-q64-k64-d64-causal"
@@ -79,6 +78,10 @@ static inline void *cubin_for(const char *recipe_text, int sm, size_t *size)
   static fat_recipe recipe;
   fake_kernel kernels[FAT_RECIPE_STEPS] = {0};
   int count = 0;
+  fat_problem plain;
+  fat_call_layout layout;
+  MUST(fat_problem_parse_family("fwd-f16-d64", &plain, err));
+  fat_tensors_layout(&plain, &layout);
   MUST(fat_recipe_parse(recipe_text, &recipe, err));
   for (int i = 0; i < recipe.steps; i++) {
     const fat_step *s = &recipe.step[i];
@@ -86,7 +89,7 @@ static inline void *cubin_for(const char *recipe_text, int sm, size_t *size)
       continue;
     kernels[count] = (fake_kernel){.name = s->entry, .registers = 64, .params = s->args};
     for (int a = 0; a < s->args; a++)
-      kernels[count].size[a] = (int)argument_size(s->arg[a].kind, sizeof(call));
+      kernels[count].size[a] = (int)argument_size(s->arg[a].kind, (size_t)layout.bytes);
     count++;
   }
   return cu.fake_cubin(sm, count, kernels, size);
@@ -102,6 +105,7 @@ typedef struct stored {
   int maps;         /* the kernel takes so many tensor maps too, behind its other arguments */
   const char *into; /* NULL: the user's database */
   const char *detail;
+  const char *valid; /* NULL, or a line `valid` that its recipe begins with */
 } stored;
 
 static inline void add_maps(fat_text *recipe, int count)
@@ -112,6 +116,15 @@ static inline void add_maps(fat_text *recipe, int count)
   for (int i = 0; i < count; i++)
     fat_text_format(&more, " %s", maps[i]);
   fat_text_add(&more, "\n");
+  fat_text_free(recipe);
+  *recipe = more;
+}
+
+static inline void add_valid(fat_text *recipe, const char *valid)
+{
+  fat_text more = {0};
+  fat_text_format(&more, "valid %s\n", valid);
+  fat_text_add(&more, fat_text_get(recipe));
   fat_text_free(recipe);
   *recipe = more;
 }
@@ -129,6 +142,8 @@ static inline void store(stored s)
   show_source(&source);
   if (s.maps)
     add_maps(&source.recipe, s.maps);
+  if (s.valid)
+    add_valid(&source.recipe, s.valid);
   void *cubin = cubin_for(fat_text_get(&source.recipe), s.sm ? s.sm : t.gpu.sm, &size);
   fat_text_hash(cubin, size, cubin_hash);
   t.source_hash = source.hash;
@@ -332,8 +347,9 @@ static inline void is_right(const attention *a)
   double near = fat_dtypes[p->dtype].bytes == 2 ? 1e-2 : 1e-5; /* O is rounded to the tensors' type */
   int64_t bytes = fat_dtypes[p->dtype].bytes;
   float *row = malloc((size_t)p->dv * sizeof *row), elements[FAT_PROBLEM_DV_MAX], value;
-  const fat_reference_inputs in = {a->q, a->k, a->v, 0.125f};
-  assert_true(o && lse && row && fat_reference_double(p, &in, o, lse) >= 0);
+  const fat_reference_inputs in = {.of = {[FAT_Q] = a->q, [FAT_K] = a->k, [FAT_V] = a->v}, .scale = 0.125f};
+  double *right[FAT_TENSORS] = {[FAT_O] = o, [FAT_LSE] = lse};
+  assert_true(o && lse && row && fat_reference_double(p, &in, right));
   for (int64_t i = 0; i < rows; i++) {
     const char *at = (const char *)a->O.data + i * a->O.stride[2] * bytes;
     assert_int_equal(cu.cuMemcpyDtoH_v2(elements, (uintptr_t)at, (size_t)(p->dv * bytes)), 0);
@@ -362,8 +378,8 @@ static inline void computes(const fatune_plan *plan, const char *problem, int64_
 {
   size_t bytes = 0;
   attention a = attention_make(problem, 0, off);
-  MUST_RUN(fatune_workspace(plan, &bytes));
-  MUST_RUN(fatune_run(plan, tensors_of(&a), bytes ? device_memory(bytes) : NULL, NULL));
+  MUST_RUN(fatune_workspace(plan, NULL, &bytes));
+  MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, bytes ? device_memory(bytes) : NULL, NULL));
   is_right(&a);
   attention_free(&a);
 }

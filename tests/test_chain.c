@@ -50,9 +50,9 @@ static void solves(fatune *h, const char *problem, fatune_policy policy, const c
   MUST_RUN(fatune_plan_make(h, &r, &plan));
   describes(plan, pick);
   describes(plan, "row-origin measured");
-  MUST_RUN(fatune_workspace(plan, &bytes));
+  MUST_RUN(fatune_workspace(plan, NULL, &bytes));
   attention a = attention_make(problem, 0, 0);
-  MUST_RUN(fatune_run(plan, tensors_of(&a), bytes ? device_memory(bytes) : NULL, NULL));
+  MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, bytes ? device_memory(bytes) : NULL, NULL));
   int code = cu.cuCtxSynchronize();
   if (code || cu.fake_findings())
     fail_msg("%s: %d: %s", problem, code, cu.fake_findings() ? cu.fake_finding(0) : "nothing was found");

@@ -79,6 +79,18 @@ VALUE(FAT_CUDA_FUNCTION_DYNAMIC_SHARED, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZ
 VALUE(FAT_CUDA_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING)
 VALUE(FAT_CUDA_EVENT_DEFAULT, CU_EVENT_DEFAULT)
 VALUE(FAT_CUDA_CAPTURE_RELAXED, CU_STREAM_CAPTURE_MODE_RELAXED)
+#if CUDA_VERSION >= 11080
+VALUE(FAT_CUDA_LAUNCH_CLUSTER, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+VALUE(FAT_CUDA_LAUNCH_OVERLAP, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+VALUE(sizeof(fat_cuda_attribute), sizeof(CUlaunchAttribute))
+VALUE(offsetof(fat_cuda_attribute, value), offsetof(CUlaunchAttribute, value))
+VALUE(sizeof(fat_cuda_launch), sizeof(CUlaunchConfig))
+VALUE(offsetof(fat_cuda_launch, block), offsetof(CUlaunchConfig, blockDimX))
+VALUE(offsetof(fat_cuda_launch, shared), offsetof(CUlaunchConfig, sharedMemBytes))
+VALUE(offsetof(fat_cuda_launch, stream), offsetof(CUlaunchConfig, hStream))
+VALUE(offsetof(fat_cuda_launch, attribute), offsetof(CUlaunchConfig, attrs))
+VALUE(offsetof(fat_cuda_launch, attributes), offsetof(CUlaunchConfig, numAttrs))
+#endif
 #if CUDA_VERSION >= 12000
 VALUE(FAT_CUDA_MAP_F16, CU_TENSOR_MAP_DATA_TYPE_FLOAT16)
 VALUE(FAT_CUDA_MAP_F32, CU_TENSOR_MAP_DATA_TYPE_FLOAT32)

@@ -242,7 +242,7 @@ static void wrong_launches_are_refused(void **state)
   fat_error err = {0};
   emu_module *m;
   fat_recipe recipe;
-  fat_sizes sizes = {1, 1, 1, 1, 1, 1};
+  fat_sizes sizes = {.b = 1, .h = 1, .hk = 1, .q = 1, .k = 1, .sms = 1};
   emu_report report;
   bench b = bench_open();
   snprintf(text, sizeof text, "%s%s", bench_head, KERNEL("") "}");

@@ -147,9 +147,9 @@ static void products_of_tiles_are_right(void **state)
 /* A in registers: the numbers 1, 2, 3 as f16 by row; B 16 rows of 64 columns from row 16 on. */
 #define O_OF(bf16)                                                                                           \
   "#line 1 \"templates/arch/sm90.cuh\"\n" bf16 "\n#line 1 \"templates/t.cu\"\n" DESCRIPTOR KERNEL(           \
-      LOAD "quad A; for (i32 x = 0; x < 4; x++) A.at[x] = (t % 4 + x) % 2 ? " ONE                            \
-           " : 0;\nproducts_fence();\n"                                                                      \
-           "wgmma_O(C, A, desc(at + 2048, 2048, 1024));\nproducts_commit();\nproducts_wait<0>();\n" STORE)
+      LOAD                                                                                                   \
+      "quad A; for (i32 x = 0; x < 4; x++) A.at[x] = (t % 4 + x) % 2 ? " ONE " : 0;\nproducts_fence();\n"    \
+      "wgmma<1>(C.at, A, desc(at + 2048, 2048, 1024), 1);\nproducts_commit();\nproducts_wait<0>();\n" STORE)
 #define ONE "0x3c003c00"
 
 /* Registers x of lane 4 g + y: rows g (x even) and g + 8, columns 2 y + (0, 1), + 8 for x of 2 and 3. */
@@ -187,7 +187,7 @@ static void products_of_rows_with_columns_are_right(void **state)
 {
   (void)state;
   sound(DESCRIPTOR KERNEL(LOAD "products_fence();\n"
-                               "wgmma_O(C, desc(at + 32, 16, 1024), desc(at + 2048, 2048, 1024));\n"
+                               "wgmma<1>(C.at, desc(at + 32, 16, 1024), desc(at + 2048, 2048, 1024), 1);\n"
                                "products_commit();\nproducts_wait<0>();\n" STORE),
         128, O_of_rows_is_right);
 }

@@ -106,8 +106,8 @@ static const miss misses[] = {
      */
     {S_OF("", "products_commit();", "products_wait<0>();"), 128, EMU_UNFENCED, 10,
      "written since the last fence"},
-    {WG("products_fence();\nwgmma_S(C, desc(at, 16, 1024), desc(at, 16, 1024), 1); products_commit(); "
-        "products_wait<0>();\nC.at[0][0] = 1;\nwgmma_S(C, desc(at, 16, 1024), desc(at, 16, 1024), 1); "
+    {WG("products_fence();\nwgmma<0>(C.at, desc(at, 16, 1024), desc(at, 16, 1024), 1); products_commit(); "
+        "products_wait<0>();\nC.at[0][0] = 1;\nwgmma<0>(C.at, desc(at, 16, 1024), desc(at, 16, 1024), 1); "
         "products_commit(); products_wait<0>();\n"),
      128, EMU_UNFENCED, 12, "written since the last fence"},
     {S_OF("products_fence();", "", "products_wait<0>();"), 128, EMU_PRODUCT_REGISTERS, 13, "may still run"},
@@ -120,17 +120,17 @@ static const miss misses[] = {
     {S_OF("products_fence();\nif (t == 5) put4(at + 128, 0);\nblock_sync();", "products_commit();",
           "products_wait<0>();"),
      128, EMU_UNFENCED, 12, "with no fence for copies since"},
-    {WG("products_fence(); if (t < 96)\nwgmma_S(C, desc(at, 16, 1024), desc(at, 16, 1024), 1);\n"), 128,
+    {WG("products_fence(); if (t < 96)\nwgmma<0>(C.at, desc(at, 16, 1024), desc(at, 16, 1024), 1);\n"), 128,
      EMU_MISSING_LANES, 10, "thread 96 has ended"},
-    {WG("products_fence();\nwgmma_S(C, desc(at + t / 64 * 32, 16, 1024), desc(at, 16, 1024), 1);\n"), 128,
+    {WG("products_fence();\nwgmma<0>(C.at, desc(at + t / 64 * 32, 16, 1024), desc(at, 16, 1024), 1);\n"), 128,
      EMU_MISUSE, 10, "different operands"},
-    {WG("products_fence();\nwgmma_S(C, desc(at, 16, 1024) & ~(3ull << 62), desc(at, 16, 1024), 1);\n"), 128,
-     EMU_MISUSE, 10, "swizzle of 128 bytes"},
-    {WG("products_fence();\nwgmma_S(C, desc(at, 16, 1024), desc(at, 16, 8192), 1);\n"), 128,
+    {WG("products_fence();\nwgmma<0>(C.at, desc(at, 16, 1024) & ~(3ull << 62), desc(at, 16, 1024), 1);\n"),
+     128, EMU_MISUSE, 10, "swizzle of 128 bytes"},
+    {WG("products_fence();\nwgmma<0>(C.at, desc(at, 16, 1024), desc(at, 16, 8192), 1);\n"), 128,
      EMU_UNINITIALISED, 10, "reads shared memory["},
-    {WG("products_fence();\nwgmma_S(C, desc(at + 32768, 16, 1024), desc(at, 16, 1024), 1);\n"), 128,
+    {WG("products_fence();\nwgmma<0>(C.at, desc(at + 32768, 16, 1024), desc(at, 16, 1024), 1);\n"), 128,
      EMU_OUT_OF_BOUNDS, 10, "shared memory at byte"},
-    {WG("quad A = {}; products_fence();\nwgmma_O(C, A, desc(at, 2048, 1024));\nA.at[1] = "
+    {WG("quad A = {}; products_fence();\nwgmma<1>(C.at, A, desc(at, 2048, 1024), 1);\nA.at[1] = "
         "7;\nproducts_commit(); "
         "products_wait<0>();\na.v[t] = A.at[1];\n"),
      128, EMU_PRODUCT_REGISTERS, 11, "writes registers"},

@@ -9,6 +9,15 @@
 #include <string.h>
 #include <cmocka.h>
 
+/* The struct of the text below. */
+typedef struct call {
+  fat_view Q, K, V, O;
+  void *LSE;
+  int64_t LSE_b, LSE_h;
+  int32_t b, h, hk, q, k;
+  float scale;
+} call;
+
 static const char text[] = "#line 1 \"maps.cu\"\n"
                            "typedef unsigned int u32;\n"
                            "struct alignas(64) map { u32 word[32]; };\n"
@@ -46,9 +55,9 @@ static made make(void)
   const emu_layout words = {"words", {1, 1, 1, 32}, {32, 32, 32, 1}, 4, 0};
   const emu_layout v = {"V", {2, 1, 9, 40}, {480, 7, 48, 1}, 2, 0};
   const emu_layout o = {"O", {2, 4, 5, 40}, {160, 40, 320, 1}, 2, 0};
-  m.c = (call){.Q = {emu_tensor(m.e, &words), 32, 32, 32},
-               .V = {emu_tensor(m.e, &v), 480, 7, 48},
-               .O = {emu_tensor(m.e, &o), 160, 40, 320}};
+  m.c = (call){.Q = {emu_tensor(m.e, &words), {32, 32, 32}},
+               .V = {emu_tensor(m.e, &v), {480, 7, 48}},
+               .O = {emu_tensor(m.e, &o), {160, 40, 320}}};
   assert_true(m.c.Q.data && m.c.V.data && m.c.O.data);
   return m;
 }
@@ -63,7 +72,7 @@ static fat_status run(made *m, const char *recipe_text, const void *c, size_t si
                       fat_error *err)
 {
   static fat_recipe recipe;
-  const fat_sizes sizes = {2, 4, 1, 4, 9, 1};
+  const fat_sizes sizes = {.b = 2, .h = 4, .hk = 1, .q = 4, .k = 9, .sms = 1};
   must(fat_recipe_parse(recipe_text, &recipe, err), err);
   return emu_run(m->e, m->module, &recipe, &sizes, c, size, NULL, report, err);
 }
@@ -107,7 +116,7 @@ static void what_cannot_be_given(void **state)
       fail_msg("'%s' does not say '%s'", err.text, wrong[i].words);
   }
   call c = m.c;
-  c.O.n = 321;
+  c.O.stride[2] = 321;
   assert_int_equal(run(&m, steps, &c, sizeof c, &report, &err), FAT_E_INPUT);
   assert_non_null(strstr(err.text, "O cannot be mapped"));
   unmake(&m);

@@ -8,7 +8,6 @@
 #include "fake/bench.h"
 #include "folder.h"
 #include "check.h"
-#include "call_old.h"
 #include "map.h"
 
 static fake_bench b;
@@ -17,13 +16,16 @@ static folder files;
 
 typedef struct job {
   emu_case c;
-  emu_truth truth;
+  fat_truth truth;
   fat_source source;
   fat_config config;
   fat_recipe recipe;
   void *module;
-  fat_cuda_address q, k, v, o, lse, workspace;
-  call args;
+  fat_cuda_address at[FAT_TENSORS], workspace;
+  fat_problem told; /* the sizes that its kernels are told */
+  fat_call call;
+  fat_call_layout layout;
+  unsigned char packed[FAT_CALL_BYTES]; /* of the latest launch */
 } job;
 
 static int begin(void **state)
@@ -40,8 +42,7 @@ static int begin(void **state)
 
 static fat_sizes sizes_of(const job *j)
 {
-  const fat_problem *p = &j->c.problem;
-  return (fat_sizes){p->b, p->h, p->hk, p->q, p->k, 40};
+  return fat_recipe_sizes(&j->c.problem, 40);
 }
 
 static job job_render(const char *kernel, const char *problem)
@@ -49,6 +50,7 @@ static job job_render(const char *kernel, const char *problem)
   job j = {.c = emu_check_case(problem)};
   j.c.seed = 5;
   j.truth = emu_check_truth(&j.c);
+  fat_tensors_layout(&j.c.problem, &j.layout);
   j.config = emu_check_config(kernel, &j.c);
   MUST(emu_kernel_render(emu_check_script(), &j.c.problem, j.c.gpu, &j.config, &j.source, err));
   MUST(fat_recipe_parse(fat_text_get(&j.source.recipe), &j.recipe, err));
@@ -74,7 +76,7 @@ static void job_load(job *j)
       continue;
     kernels[count] = (fake_kernel){.name = s->entry, .registers = 64, .params = s->args};
     for (int a = 0; a < s->args; a++)
-      kernels[count].size[a] = (int)argument_size(s->arg[a].kind, sizeof(call));
+      kernels[count].size[a] = (int)argument_size(s->arg[a].kind, (size_t)j->layout.bytes);
     count++;
   }
   void *image = cu.fake_cubin(75, count, kernels, &size);
@@ -91,58 +93,48 @@ static fat_cuda_address tensor_of(const float *data, int64_t count)
   return a;
 }
 
-static tensor packed(fat_cuda_address a, int64_t heads, int64_t rows, int64_t d)
-{
-  return (tensor){(void *)(uintptr_t)a, heads * rows * d, rows * d, d};
-}
-
 static void job_allocate(job *j)
 {
   const fat_problem *p = &j->c.problem;
   const fat_sizes sizes = sizes_of(j);
   int64_t bytes = 0;
-  j->q = tensor_of(j->truth.q, p->b * p->h * p->q * p->d);
-  j->k = tensor_of(j->truth.k, p->b * p->hk * p->k * p->d);
-  j->v = tensor_of(j->truth.v, p->b * p->hk * p->k * p->dv);
-  j->o = tensor_of(NULL, p->b * p->h * p->q * p->dv);
-  j->lse = tensor_of(NULL, p->b * p->h * p->q);
+  j->told = *p;
+  j->call.scale = j->c.scale;
+  for (int t = 0; t < FAT_TENSORS; t++) {
+    const fat_extent e = fat_tensors_extent(p, t);
+    if (fat_tensors_role(p, t) == FAT_ROLE_NONE)
+      continue;
+    j->at[t] = tensor_of(j->truth.in[t], e.size[0] * e.size[1] * e.size[2] * e.size[3]);
+    j->call.tensor[t].data = (void *)(uintptr_t)j->at[t];
+    fat_truth_lay(p, t, FAT_BHSD, 1, j->call.tensor[t].stride);
+  }
   if (j->recipe.workspace.count)
     MUST(fat_recipe_workspace(&j->recipe, &sizes, &bytes, err));
   j->workspace = bytes ? tensor_of(NULL, (bytes + 3) / 4) : 0;
-  j->args = (call){.Q = packed(j->q, p->h, p->q, p->d),
-                   .K = packed(j->k, p->hk, p->k, p->d),
-                   .V = packed(j->v, p->hk, p->k, p->dv),
-                   .O = packed(j->o, p->h, p->q, p->dv),
-                   .LSE = {(float *)(uintptr_t)j->lse, p->h * p->q, p->q},
-                   .b = (i32)p->b,
-                   .h = (i32)p->h,
-                   .hk = (i32)p->hk,
-                   .q = (i32)p->q,
-                   .k = (i32)p->k,
-                   .scale = j->c.scale};
 }
 
-static void job_map(const job *j, fat_arg_kind kind, int64_t rows, void *map)
+static void job_map(const job *j, fat_tensor tensor, int64_t rows, void *map)
 {
   const fat_cuda_calls calls = {.map_tiled = cu.cuTensorMapEncodeTiled};
-  const fat_map_shape shape = fat_map_shape_of(&j->c.problem, kind);
-  assert_int_equal(fat_map_encode(&calls, &shape, fat_map_tensor(&j->args, kind), rows, map), 0);
+  const fat_map_shape shape = fat_map_shape_of(&j->c.problem, (int)tensor);
+  assert_int_equal(fat_map_encode(&calls, &shape, &j->call.tensor[tensor], rows, map), 0);
 }
 
 static void job_launch(job *j, const fat_step *s, const fat_step_values *v, void *stream)
 {
   void *function, *arguments[FAT_RECIPE_ARGS];
   argument value[FAT_RECIPE_ARGS];
+  fat_tensors_pack(&j->layout, &j->told, &j->call, j->packed);
   for (int a = 0; a < s->args; a++) {
     arguments[a] = &value[a];
     if (s->arg[a].kind == FAT_ARG_CALL)
-      arguments[a] = &j->args;
+      arguments[a] = j->packed;
     else if (s->arg[a].kind == FAT_ARG_WS)
       value[a].pointer = (void *)(uintptr_t)(j->workspace + (uint64_t)v->arg[a]);
     else if (s->arg[a].kind == FAT_ARG_INT)
       value[a].number = (int32_t)v->arg[a];
     else
-      job_map(j, s->arg[a].kind, v->arg[a], value[a].map);
+      job_map(j, s->arg[a].tensor, v->arg[a], value[a].map);
   }
   assert_int_equal(cu.cuModuleGetFunction(&function, j->module, s->entry), 0);
   assert_int_equal(cu.cuFuncSetAttribute(function, FAT_CUDA_FUNCTION_DYNAMIC_SHARED, (int)v->shared), 0);
@@ -167,11 +159,16 @@ static void job_run(job *j, void *stream)
 static emu_result job_read(const job *j)
 {
   const fat_problem *p = &j->c.problem;
-  size_t rows = (size_t)(p->b * p->h * p->q), bytes = rows * (size_t)p->dv * sizeof(float);
-  emu_result r = {.o = malloc(bytes), .lse = malloc(rows * sizeof(float))};
-  assert_true(r.o && r.lse);
-  assert_int_equal(cu.cuMemcpyDtoH_v2(r.o, j->o, bytes), 0);
-  assert_int_equal(cu.cuMemcpyDtoH_v2(r.lse, j->lse, rows * sizeof(float)), 0);
+  emu_result r = {.stored = false};
+  for (int t = 0; t < FAT_TENSORS; t++) {
+    const fat_extent e = fat_tensors_extent(p, t);
+    const size_t bytes = (size_t)(e.size[0] * e.size[1] * e.size[2] * e.size[3]) * sizeof(float);
+    if (!fat_tensors_is_out(fat_tensors_role(p, t)))
+      continue;
+    r.out[t] = malloc(bytes);
+    assert_non_null(r.out[t]);
+    assert_int_equal(cu.cuMemcpyDtoH_v2(r.out[t], j->at[t], bytes), 0);
+  }
   return r;
 }
 
@@ -189,7 +186,7 @@ static void job_is_right(const job *j)
 
 static void job_free(job *j)
 {
-  emu_truth_free(&j->truth);
+  fat_truth_free(&j->truth);
   fat_source_free(&j->source);
 }
 
@@ -240,7 +237,7 @@ static void a_graph_gives_the_same_bits(void **state)
   job j = job_make("fa1", "fwd-f32-b1-h2-q37-k50-d64-causal");
   job_run(&j, NULL);
   emu_result first = job_read(&j), again;
-  assert_int_equal(cu.cuMemsetD8_v2(j.o, 0xff, 4 * 2 * 37 * 64), 0);
+  assert_int_equal(cu.cuMemsetD8_v2(j.at[FAT_O], 0xff, 4 * 2 * 37 * 64), 0);
   assert_int_equal(cu.cuStreamCreate(&stream, 1), 0);
   assert_int_equal(cu.cuStreamBeginCapture_v2(stream, 0), 0);
   job_run(&j, stream);
@@ -250,8 +247,8 @@ static void a_graph_gives_the_same_bits(void **state)
     assert_int_equal(cu.cuGraphLaunch(exec, stream), 0);
   assert_int_equal(cu.cuStreamSynchronize(stream), 0);
   again = job_read(&j);
-  assert_memory_equal(first.o, again.o, 4 * 2 * 37 * 64);
-  assert_memory_equal(first.lse, again.lse, 4 * 2 * 37);
+  assert_memory_equal(first.out[FAT_O], again.out[FAT_O], 4 * 2 * 37 * 64);
+  assert_memory_equal(first.out[FAT_LSE], again.out[FAT_LSE], 4 * 2 * 37);
   job_is_right(&j);
   emu_result_free(&first);
   emu_result_free(&again);
@@ -263,9 +260,9 @@ static void faults_of_a_kernel_are_found(void **state)
 {
   (void)state;
   job j = job_make("fwd", "fwd-f32-b1-h1-q20-k30-d64");
-  assert_int_equal(cu.cuMemFree_v2(j.k), 0);
-  j.k = tensor_of(NULL, 30 * 64); /* nobody fills it */
-  j.args.K.data = (void *)(uintptr_t)j.k;
+  assert_int_equal(cu.cuMemFree_v2(j.at[FAT_K]), 0);
+  j.at[FAT_K] = tensor_of(NULL, 30 * 64); /* nobody fills it */
+  j.call.tensor[FAT_K].data = (void *)(uintptr_t)j.at[FAT_K];
   job_run(&j, NULL);
   assert_int_equal(cu.cuCtxSynchronize(), 0);
   assert_true(cu.fake_findings() > 0);
@@ -273,7 +270,7 @@ static void faults_of_a_kernel_are_found(void **state)
   job_free(&j);
   begin(NULL);
   j = job_make("fwd", "fwd-f32-b1-h1-q20-k30-d64");
-  j.args.k = 31; /* a row more than there is */
+  j.told.k = 31; /* a row more than there is */
   job_run(&j, NULL);
   assert_int_equal(cu.cuCtxSynchronize(), 700);
   assert_int_equal(cu.cuCtxSynchronize(), 700);
@@ -286,7 +283,7 @@ static void the_reference_stays_in_bounds(void **state)
   (void)state;
   cu.fake_compute(FAKE_REFERENCE);
   job j = job_make("fwd", "fwd-f32-b1-h1-q20-k30-d64");
-  j.args.q = 21;
+  j.told.q = 21;
   job_run(&j, NULL);
   assert_int_equal(cu.cuCtxSynchronize(), 700);
   assert_non_null(strstr(cu.fake_finding(0), "beyond its allocation"));

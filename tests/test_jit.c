@@ -218,6 +218,80 @@ static void stored_source_is_rebuilt(void **state)
   }
 }
 
+/* What is stored without a cubin is compiled when it is first called, also where nothing else may be; not
+ * under FATUNE_FAIL, nor where compiling is switched off. */
+static void a_stored_config_is_compiled_when_it_is_called(void **state)
+{
+  static const char *const texts[] = {ASKED, "fwd-f32-d64-causal"};
+  for (int i = 0; i < 2; i++) {
+    begin_jit(state);
+    store((stored){
+        .problem = ASKED, .gpu = "H200", .config = WIDE, .ms = 1, .origin = FAT_MEASURED, .no_cubin = true});
+    store((stored){.problem = ASKED,
+                   .gpu = "H200",
+                   .config = NARROW,
+                   .ms = 2,
+                   .origin = FAT_MEASURED,
+                   .no_cubin = true});
+    fatune_request r = request_of(texts[i], FATUNE_FALLBACK);
+    fatune_plan *plan = NULL;
+    fatune *h = open_usual();
+    setenv("FATUNE_DISABLE_JIT", "1", 1);
+    EXPECT(FATUNE_ERR_MISS, "nothing stored serves it", fatune_plan_make(h, &r, &plan));
+    unsetenv("FATUNE_DISABLE_JIT");
+    r.policy = FATUNE_FAIL;
+    EXPECT(FATUNE_ERR_MISS, i ? "not measured itself" : "nothing stored serves it",
+           fatune_plan_make(h, &r, &plan));
+    plan = plan_for(h, texts[i], NULL, FATUNE_FALLBACK);
+    describes(plan, "kernel " WIDE);
+    describes(plan, "kernel-from rebuilt from its source");
+    describes(plan,
+              i ? "variant " ASKED " exact " WIDE " twin " NARROW : "twin-from rebuilt from its source");
+    fatune_plan_free(plan);
+    fatune_close(h);
+    is_kept(ASKED, NULL);
+  }
+  /* Nothing is stored: still a miss. */
+  begin_jit(state);
+  fatune *h = open_usual();
+  fatune_plan *plan = NULL;
+  for (int i = 0; i < 2; i++) {
+    fatune_request r = request_of(texts[i], FATUNE_FALLBACK);
+    EXPECT(FATUNE_ERR_MISS, "nothing stored serves it", fatune_plan_make(h, &r, &plan));
+  }
+  fatune_close(h);
+}
+
+/* Nothing is stored for a family: its main anchor's default. */
+static void a_familys_default_is_compiled(void **state)
+{
+  (void)state;
+  fatune *h = open_usual();
+  fatune_plan *plan = plan_for(h, "fwd-f32-d64-causal", NULL, FATUNE_COMPILE);
+  describes(plan, "variants 1");
+  describes(plan, "variant fwd-f32-b4-h32-q4096-k4096-d64-causal default fwd:");
+  describes(plan, "kernel-from compiled now");
+  fatune_plan_free(plan);
+  fatune_close(h);
+  h = open_usual();
+  plan = plan_for(h, "fwd-f32-d64-causal", NULL, FATUNE_FALLBACK);
+  describes(plan, "kernel-from stored");
+  fatune_plan_free(plan);
+  fatune_close(h);
+}
+
+/* More tiles than any grid has: no default is compiled in vain, and the error says why. */
+static void a_default_that_is_not_valid(void **state)
+{
+  (void)state;
+  fatune *h = open_usual();
+  fatune_plan *plan = NULL;
+  fatune_request r = request_of("fwd-f32-b65536-h65536-q1-k1-d64", FATUNE_COMPILE);
+  EXPECT(FATUNE_ERR_UNSUPPORTED, "grid is 4294967296", fatune_plan_make(h, &r, &plan));
+  EXPECT(FATUNE_ERR_UNSUPPORTED, "grid is 4294967296", fatune_supported(h, &r));
+  fatune_close(h);
+}
+
 /* No NVRTC for what the driver supports: the error says where was looked. */
 static void without_nvrtc(void **state)
 {
@@ -314,6 +388,9 @@ int main(void)
       cmocka_unit_test_setup(an_asked_kernel_is_compiled, begin_jit),
       cmocka_unit_test_setup(stored_code_is_preferred, begin_jit),
       cmocka_unit_test_setup(stored_source_is_rebuilt, begin_jit),
+      cmocka_unit_test_setup(a_stored_config_is_compiled_when_it_is_called, begin_jit),
+      cmocka_unit_test_setup(a_familys_default_is_compiled, begin_jit),
+      cmocka_unit_test_setup(a_default_that_is_not_valid, begin_jit),
       cmocka_unit_test_setup(without_nvrtc, begin_jit),
       cmocka_unit_test_setup(another_libfatune_jit, begin_jit),
       cmocka_unit_test_setup(requests, begin_jit),

@@ -3,7 +3,9 @@
  * problems.txt names problems and the kernels that solve them. Beside it: configs that together hold every
  * value of every tunable, at lengths around the edges of their tiles; results that must not depend on order,
  * layout or neighbours, bit for bit; tensors that reach past 2^31 elements. Wherever a kernel runs, the
- * emulator watches: any finding fails. FATUNE_FULL=1 runs the long form. */
+ * emulator watches: any finding fails. FATUNE_FULL=1 runs the long form. With an argument only lines of
+ * problems.txt run that have it in them, whole or in part, of the long form too:
+ *   build/tests/test_kernels 'q37-k70-d16-causal all' */
 #include "check.h"
 #include <stdarg.h>
 #include <setjmp.h>
@@ -25,29 +27,41 @@ static void line_is_solved(const char *line, uint64_t number)
   c.seed = number;
   if (!strcmp(kernels, "all"))
     strcpy(kernels, "standard,fa1,fwd");
-  emu_truth t = emu_check_truth(&c);
+  fat_truth t = emu_check_truth(&c);
   while ((word = strtok_r(rest, ",", &rest))) {
     fat_config config = emu_check_config(word, &c);
     emu_check_solves(&c, &t, &config, (emu_order)(number % 3), number);
   }
-  emu_truth_free(&t);
+  fat_truth_free(&t);
 }
+
+/* What a line must have in it to run; NULL: all run. */
+static const char *wanted;
 
 static void every_problem_is_solved(void **state)
 {
   (void)state;
   char line[1024];
   uint64_t number = 0;
+  int solved = 0;
   FILE *f = fopen("tests/problems.txt", "r");
   assert_non_null(f);
   while (fgets(line, sizeof line, f)) {
-    if (!strncmp(line, "# full", 6) && !emu_check_full())
+    if (!strncmp(line, "# full", 6) && !emu_check_full() && !wanted)
       break;
-    if (line[0] != '#' && line[0] != '\n')
-      line_is_solved(line, ++number);
+    if (line[0] == '#' || line[0] == '\n')
+      continue;
+    number++; /* the seed: a line by itself has the numbers that it has among all */
+    if (wanted && !strstr(line, wanted))
+      continue;
+    if (wanted)
+      print_message("%s", line);
+    line_is_solved(line, number);
+    solved++;
   }
   fclose(f);
-  assert_true(number >= 40);
+  if (solved < (wanted ? 1 : 40))
+    fail_msg("%d lines of problems.txt were run", solved);
 }
 
 /* ---- configs at the edges of their tiles ---- */
@@ -70,10 +84,10 @@ static void edges_are_solved(const char *family, const fat_config *config, uint6
     emu_case_plain(&c, &p);
     c.seed = number + i;
     c.lay = (emu_lay)(c.seed % EMU_FAR);
-    c.data = (emu_data)(c.seed % EMU_DATAS);
-    emu_truth t = emu_check_truth(&c);
+    c.data = (fat_data)(c.seed % FAT_DATAS);
+    fat_truth t = emu_check_truth(&c);
     emu_check_solves(&c, &t, config, (emu_order)(i % 3), c.seed);
-    emu_truth_free(&t);
+    fat_truth_free(&t);
   }
 }
 
@@ -123,20 +137,21 @@ static void results_do_not_depend_on_order_or_layout(void **state)
   for (int k = 0; k < EMU_KERNELS; k++) {
     emu_case c = emu_check_case("fwd-f32-b2-h2k1-q67-k70-d64-causal");
     fat_config config = emu_check_config(emu_kernel_names[k], &c);
-    emu_truth t = emu_check_truth(&c);
+    fat_truth t = emu_check_truth(&c);
     int64_t rows = c.problem.b * c.problem.h * c.problem.q;
     emu_result first = emu_check_run(&c, &t, &config, EMU_IN_ORDER, 0);
     for (int run = 0; run < 6; run++) {
       c.lay = (emu_lay)(run % EMU_FAR);
       c.no_lse = run == 5;
       emu_result r = emu_check_run(&c, &t, &config, run == 0 ? EMU_REVERSED : EMU_RANDOM, (uint64_t)run);
-      same_bits(&c, &config, "O under another order or layout", first.o, r.o, rows * c.problem.dv);
-      if (r.lse)
-        same_bits(&c, &config, "LSE under another order or layout", first.lse, r.lse, rows);
+      same_bits(&c, &config, "O under another order or layout", first.out[FAT_O], r.out[FAT_O],
+                rows * c.problem.dv);
+      if (r.out[FAT_LSE])
+        same_bits(&c, &config, "LSE under another order or layout", first.out[FAT_LSE], r.out[FAT_LSE], rows);
       emu_result_free(&r);
     }
     emu_result_free(&first);
-    emu_truth_free(&t);
+    fat_truth_free(&t);
   }
 }
 
@@ -156,21 +171,22 @@ static void batches_do_not_know_each_other(void **state)
     emu_case c = emu_check_case("fwd-f32-b2-h2k1-q33-k70-d64-causal");
     const fat_problem *p = &c.problem;
     fat_config config = emu_check_config(emu_kernel_names[k], &c);
-    emu_truth t = emu_check_truth(&c);
+    fat_truth t = emu_check_truth(&c);
     emu_result before = emu_check_run(&c, &t, &config, EMU_IN_ORDER, 0);
     int64_t q = p->h * p->q * p->d, kk = p->hk * p->k * p->d, v = p->hk * p->k * p->dv,
             o = p->h * p->q * p->dv;
-    swap(t.q, t.q + q, q);
-    swap(t.k, t.k + kk, kk);
-    swap(t.v, t.v + v, v);
+    swap(t.in[FAT_Q], t.in[FAT_Q] + q, q);
+    swap(t.in[FAT_K], t.in[FAT_K] + kk, kk);
+    swap(t.in[FAT_V], t.in[FAT_V] + v, v);
     emu_result after = emu_check_run(&c, &t, &config, EMU_RANDOM, 3);
-    swap(after.o, after.o + o, o);
-    swap(after.lse, after.lse + p->h * p->q, p->h * p->q);
-    same_bits(&c, &config, "O with batches swapped", before.o, after.o, 2 * o);
-    same_bits(&c, &config, "LSE with batches swapped", before.lse, after.lse, 2 * p->h * p->q);
+    swap(after.out[FAT_O], after.out[FAT_O] + o, o);
+    swap(after.out[FAT_LSE], after.out[FAT_LSE] + p->h * p->q, p->h * p->q);
+    same_bits(&c, &config, "O with batches swapped", before.out[FAT_O], after.out[FAT_O], 2 * o);
+    same_bits(&c, &config, "LSE with batches swapped", before.out[FAT_LSE], after.out[FAT_LSE],
+              2 * p->h * p->q);
     emu_result_free(&before);
     emu_result_free(&after);
-    emu_truth_free(&t);
+    fat_truth_free(&t);
   }
 }
 
@@ -191,20 +207,22 @@ static void shared_heads_equal_repeated_heads(void **state)
     emu_case c = emu_check_case("fwd-f32-b2-h6k2-q21-k39-d64");
     fat_problem *p = &c.problem;
     fat_config config = emu_check_config(emu_kernel_names[k], &c);
-    emu_truth t = emu_check_truth(&c);
+    fat_truth t = emu_check_truth(&c);
     emu_result shared = emu_check_run(&c, &t, &config, EMU_IN_ORDER, 0);
-    emu_truth many = t;
-    many.k = repeated(t.k, p->b * p->hk, p->k * p->d, p->h / p->hk);
-    many.v = repeated(t.v, p->b * p->hk, p->k * p->dv, p->h / p->hk);
+    fat_truth many = t;
+    many.in[FAT_K] = repeated(t.in[FAT_K], p->b * p->hk, p->k * p->d, p->h / p->hk);
+    many.in[FAT_V] = repeated(t.in[FAT_V], p->b * p->hk, p->k * p->dv, p->h / p->hk);
     p->hk = p->h;
     emu_result own = emu_check_run(&c, &many, &config, EMU_IN_ORDER, 0);
-    same_bits(&c, &config, "O with heads repeated", shared.o, own.o, p->b * p->h * p->q * p->dv);
-    same_bits(&c, &config, "LSE with heads repeated", shared.lse, own.lse, p->b * p->h * p->q);
+    same_bits(&c, &config, "O with heads repeated", shared.out[FAT_O], own.out[FAT_O],
+              p->b * p->h * p->q * p->dv);
+    same_bits(&c, &config, "LSE with heads repeated", shared.out[FAT_LSE], own.out[FAT_LSE],
+              p->b * p->h * p->q);
     emu_result_free(&shared);
     emu_result_free(&own);
-    free(many.k);
-    free(many.v);
-    emu_truth_free(&t);
+    free(many.in[FAT_K]);
+    free(many.in[FAT_V]);
+    fat_truth_free(&t);
   }
 }
 
@@ -216,9 +234,9 @@ static void tensors_reach_past_two_to_the_31(void **state)
     emu_case c = emu_check_case("fwd-f32-b2-h4k2-q33-k70-d64-causal");
     c.lay = EMU_FAR;
     fat_config config = emu_check_config(emu_kernel_names[k], &c);
-    emu_truth t = emu_check_truth(&c);
+    fat_truth t = emu_check_truth(&c);
     emu_check_solves(&c, &t, &config, EMU_IN_ORDER, 1);
-    emu_truth_free(&t);
+    fat_truth_free(&t);
   }
 }
 
@@ -230,27 +248,28 @@ static void a_wrong_element_is_noticed(void **state)
   char why[512];
   emu_case c = emu_check_case("fwd-f32-b1-h2-q40-k20-d64-causal");
   fat_config config = emu_check_config("fwd", &c);
-  emu_truth t = emu_check_truth(&c);
+  fat_truth t = emu_check_truth(&c);
   emu_result r = emu_check_run(&c, &t, &config, EMU_IN_ORDER, 0);
   assert_true(emu_attention_right(&c, &t, &r, why, sizeof why));
   int64_t last = c.problem.h * c.problem.q * c.problem.dv - 1;
-  float good = r.o[last];
-  r.o[last] = good + (float)(2 * t.allowed_o);
+  float good = r.out[FAT_O][last];
+  r.out[FAT_O][last] = good + (float)(2 * t.allowed[FAT_O][0]);
   assert_false(emu_attention_right(&c, &t, &r, why, sizeof why));
   assert_non_null(strstr(why, "O[batch 0, head 1, row 39, column 63]"));
-  r.o[last] = NAN;
+  r.out[FAT_O][last] = NAN;
   assert_false(emu_attention_right(&c, &t, &r, why, sizeof why));
-  r.o[last] = good;
-  assert_true(isinf(r.lse[0])); /* row 0 sees no key */
-  r.lse[0] = -INFINITY;
+  r.out[FAT_O][last] = good;
+  assert_true(isinf(r.out[FAT_LSE][0])); /* row 0 sees no key */
+  r.out[FAT_LSE][0] = -INFINITY;
   assert_false(emu_attention_right(&c, &t, &r, why, sizeof why));
-  assert_true(t.allowed_o < 1e-5 && t.allowed_lse < 1e-5);
+  assert_true(t.allowed[FAT_O][0] < 1e-5 && t.allowed[FAT_LSE][0] < 1e-5);
   emu_result_free(&r);
-  emu_truth_free(&t);
+  fat_truth_free(&t);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+  const struct CMUnitTest lines[] = {cmocka_unit_test(every_problem_is_solved)};
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_wrong_element_is_noticed),
       cmocka_unit_test(every_problem_is_solved),
@@ -260,5 +279,8 @@ int main(void)
       cmocka_unit_test(shared_heads_equal_repeated_heads),
       cmocka_unit_test(tensors_reach_past_two_to_the_31),
   };
+  wanted = argc > 1 ? argv[1] : NULL;
+  if (wanted)
+    return cmocka_run_group_tests(lines, emu_check_open, emu_check_close);
   return cmocka_run_group_tests(tests, emu_check_open, emu_check_close);
 }

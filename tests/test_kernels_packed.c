@@ -42,9 +42,9 @@ static emu_case case_of(const kernel *of, int64_t b, int64_t peers, int64_t hk, 
 static void solves(const kernel *of, const emu_case *c, uint64_t number)
 {
   fat_config config = emu_check_config(of->config, c);
-  emu_truth t = emu_check_truth(c);
+  fat_truth t = emu_check_truth(c);
   emu_check_solves(c, &t, &config, (emu_order)(number % 3), number);
-  emu_truth_free(&t);
+  fat_truth_free(&t);
 }
 
 /* Of 4 x 4 shapes each kernel takes 8, and another 8 than the one before it; the long form takes all. */
@@ -61,7 +61,7 @@ static void rows_of_many_heads_are_solved(void **state)
           case_of(&kernels[i], 1 + s % 2, peers[s / 4], 1 + s / 4 % 2, rows[s % 4], 37 + 33 * (s % 2));
       c.seed = number;
       c.lay = (emu_lay)(number % EMU_FAR);
-      c.data = (emu_data)(number % EMU_DATAS);
+      c.data = (fat_data)(number % FAT_DATAS);
       c.no_lse = s == 5 || s == 6;
       solves(&kernels[i], &c, number);
     }
@@ -142,7 +142,7 @@ static void a_tile_for_all_that_share(void **state)
   assert_int_equal(emu_kernel_render(emu_check_script(), &c.problem, c.gpu, &config, &source, &err), FAT_OK);
   assert_int_equal(fat_recipe_parse(fat_text_get(&source.recipe), &recipe, NULL), FAT_OK);
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
-    const fat_sizes sizes = {2, 32, cases[i].hk, cases[i].q, 100, 40};
+    const fat_sizes sizes = {.b = 2, .h = 32, .hk = cases[i].hk, .q = cases[i].q, .k = 100, .sms = 40};
     fat_problem p = c.problem;
     fat_point point;
     assert_int_equal(fat_recipe_step(&recipe, 0, &sizes, &values, NULL), FAT_OK);
@@ -152,8 +152,8 @@ static void a_tile_for_all_that_share(void **state)
     assert_int_equal(fat_space_point(emu_check_script(), &config, &p, c.gpu, &point, NULL), FAT_OK);
     assert_true(point.work[0].blocks == (double)cases[i].blocks);
   }
-  const fat_sizes most = {1, 16, 1, (INT64_C(1) << 27) - 1, 100, 40},
-                  more = {1, 16, 1, INT64_C(1) << 27, 100, 40};
+  const fat_sizes most = {.b = 1, .h = 16, .hk = 1, .q = (INT64_C(1) << 27) - 1, .k = 100, .sms = 40},
+                  more = {.b = 1, .h = 16, .hk = 1, .q = INT64_C(1) << 27, .k = 100, .sms = 40};
   assert_int_equal(fat_recipe_step(&recipe, 0, &most, &values, NULL), FAT_OK);
   assert_int_equal(fat_recipe_step(&recipe, 0, &more, &values, NULL), FAT_E_INPUT);
   fat_source_free(&source);

@@ -35,10 +35,10 @@ static void edges_are_solved(const char *problem, const fat_config *config, int 
     c.sms = 1 + i % 3;
     c.seed = (uint64_t)i;
     c.lay = (emu_lay)(i % EMU_FAR);
-    c.data = (emu_data)(i % EMU_DATAS);
-    emu_truth t = emu_check_truth(&c);
+    c.data = (fat_data)(i % FAT_DATAS);
+    fat_truth t = emu_check_truth(&c);
     emu_check_solves(&c, &t, config, (emu_order)(i / 2 % 3), c.seed);
-    emu_truth_free(&t);
+    fat_truth_free(&t);
   }
 }
 
@@ -99,9 +99,9 @@ static void warpgroups_see_tiles_of_their_own(void **state)
       if (i == count - 1) /* tiles of one length go one head after another */
         word[strlen(word) - 1] = '1';
       config = emu_check_config(word, &c);
-      emu_truth t = emu_check_truth(&c);
+      fat_truth t = emu_check_truth(&c);
       emu_check_solves(&c, &t, &config, (emu_order)((i + j) % 3), c.seed);
-      emu_truth_free(&t);
+      fat_truth_free(&t);
     }
 }
 
@@ -143,15 +143,15 @@ static void weights_that_outgrow_a_maximum(void **state)
       {"fwd_ws:Br192-Bc128-s2-q1-Q0-I0-P0-L2-Z1-S1", "fwd-bf16-b1-h1-q192-k400-d64"},
       {"fwd_ws:Br128-Bc80-s2-q1-Q0-I2-P2-L2-Z1-S1", "fwd-f16-b1-h1-q150-k420-d72-causal"}};
   for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++)
-    for (int data = 0; data < EMU_DATAS; data++) {
+    for (int data = 0; data < FAT_DATAS; data++) {
       emu_case c = hopper_case(cases[i][1]);
       c.sms = 1;
       c.seed = (uint64_t)(16 * i + data);
-      c.data = (emu_data)data;
+      c.data = (fat_data)data;
       fat_config config = emu_check_config(cases[i][0], &c);
-      emu_truth t = emu_check_truth(&c);
+      fat_truth t = emu_check_truth(&c);
       emu_check_solves(&c, &t, &config, (emu_order)((i + data) % 3), c.seed);
-      emu_truth_free(&t);
+      fat_truth_free(&t);
     }
 }
 
@@ -162,24 +162,24 @@ static void rows_whose_first_keys_weigh_nothing(void **state)
   (void)state;
   emu_case c = hopper_case("fwd-bf16-b1-h1-q100-k200-d64");
   fat_config config = emu_check_config("fwd_ws:Br128-Bc32-s2-q1-Q0-I1-P0-L2-Z1", &c);
-  emu_truth t = emu_check_truth(&c);
+  fat_truth t = emu_check_truth(&c);
   for (int i = 0; i < 100; i++) {
-    t.q[i * 64] = 0x1p100f;
-    t.q[i * 64 + 1] = 1;
+    t.in[FAT_Q][i * 64] = 0x1p100f;
+    t.in[FAT_Q][i * 64 + 1] = 1;
   }
   for (int j = 0; j < 200; j++) {
-    t.k[j * 64] = j < 64 ? -0x1p100f : 0;
-    t.k[j * 64 + 1] = -4096;
+    t.in[FAT_K][j * 64] = j < 64 ? -0x1p100f : 0;
+    t.in[FAT_K][j * 64 + 1] = -4096;
   }
   fat_problem others = c.problem;
   others.k -= 64;
-  const fat_reference_inputs in = {t.q, t.k + 64 * 64, t.v + 64 * 64, c.scale};
-  fat_reference_bound bound;
-  assert_true(fat_reference_solve(&others, &in, t.o, t.lse, &bound));
-  t.allowed_o = fat_reference_allowed_o(&others, &bound);
-  t.allowed_lse = fat_reference_allowed_lse(&others, &bound, false);
+  fat_truth seen = {
+      .in = {[FAT_Q] = t.in[FAT_Q], [FAT_K] = t.in[FAT_K] + 64 * 64, [FAT_V] = t.in[FAT_V] + 64 * 64},
+      .right = {[FAT_O] = t.right[FAT_O], [FAT_LSE] = t.right[FAT_LSE]}};
+  assert_int_equal(fat_truth_solve(&others, c.scale, &seen, NULL), FAT_OK);
+  memcpy(t.allowed, seen.allowed, sizeof t.allowed);
   emu_check_solves(&c, &t, &config, EMU_IN_ORDER, 1);
-  emu_truth_free(&t);
+  fat_truth_free(&t);
 }
 
 static void results_do_not_depend_on_order_layout_or_grid(void **state)
@@ -187,7 +187,7 @@ static void results_do_not_depend_on_order_layout_or_grid(void **state)
   (void)state;
   emu_case c = hopper_case("fwd-f16-b2-h2k1-q150-k170-d64-causal");
   fat_config config = emu_check_config("fwd_ws", &c);
-  emu_truth t = emu_check_truth(&c);
+  fat_truth t = emu_check_truth(&c);
   size_t rows = (size_t)(c.problem.b * c.problem.h * c.problem.q);
   emu_result first = emu_check_run(&c, &t, &config, EMU_IN_ORDER, 0);
   assert_true(first.report.boxes > 0 && first.report.together > 0);
@@ -195,12 +195,12 @@ static void results_do_not_depend_on_order_layout_or_grid(void **state)
     c.lay = (emu_lay)(run % EMU_FAR);
     c.sms = 1 + run % 5;
     emu_result r = emu_check_run(&c, &t, &config, (emu_order)(run / 3), (uint64_t)run);
-    assert_memory_equal(r.o, first.o, rows * (size_t)c.problem.dv * sizeof *r.o);
-    assert_memory_equal(r.lse, first.lse, rows * sizeof *r.lse);
+    assert_memory_equal(r.out[FAT_O], first.out[FAT_O], rows * (size_t)c.problem.dv * sizeof *r.out[FAT_O]);
+    assert_memory_equal(r.out[FAT_LSE], first.out[FAT_LSE], rows * sizeof *r.out[FAT_LSE]);
     emu_result_free(&r);
   }
   emu_result_free(&first);
-  emu_truth_free(&t);
+  fat_truth_free(&t);
 }
 
 int main(void)

@@ -69,7 +69,7 @@ static void steps_run_in_order(void **state)
   static fat_recipe recipe;
   fat_launch l;
   const fat_problem p = {.b = 1, .h = 1, .hk = 1, .q = 8, .k = 8, .d = 64, .dv = 64};
-  const call args = {.b = 1, .h = 1, .hk = 1, .q = 8, .k = 8};
+  const fat_call args = {.scale = 1};
   unsigned char bytes[64];
   fat_error err = {0};
   fat_module *m = module_for(two_steps, &recipe);
@@ -104,7 +104,7 @@ static void empty_steps_are_left_out(void **state)
   static fat_recipe recipe;
   fat_launch l;
   const fat_problem p = {.b = 0, .h = 1, .hk = 1, .q = 8, .k = 8, .d = 64, .dv = 64};
-  const call args = {0};
+  const fat_call args = {0};
   long launches = cu.fake_calls("cuLaunchKernel"), fills = cu.fake_calls("cuMemsetD8Async");
   fat_module *m = module_for(two_steps, &recipe);
   MUST(fat_launch_prepare(&recipe, &p, 132, m, &l, err));
@@ -133,6 +133,98 @@ static void what_cannot_be_prepared(void **state)
   fat_module_free(m);
 }
 
+/* Clusters and overlaps go by cuLaunchKernelEx, all else as it always did. */
+static void clusters_and_overlaps(void **state)
+{
+  (void)state;
+  static fat_recipe recipe;
+  static const char text[] =
+      "launch a_0123456789abcdef grid 4*b block 64 shared 0 cluster 2 overlap args call\n"
+      "launch b_0123456789abcdef grid b block 64 shared 0 overlap args call\n"
+      "launch c_0123456789abcdef grid 4*b block 64 shared 0 cluster 4 args call\n"
+      "launch d_0123456789abcdef grid b block 64 shared 0 args call\n";
+  fat_launch l;
+  fat_error err = {0};
+  const fat_problem p = {.b = 2, .h = 1, .hk = 1, .q = 8, .k = 8, .d = 64, .dv = 64};
+  const fat_call args = {.scale = 1};
+  long plain = cu.fake_calls("cuLaunchKernel"), with = cu.fake_calls("cuLaunchKernelEx");
+  fat_module *m = module_for(text, &recipe);
+  MUST(fat_launch_prepare(&recipe, &p, 132, m, &l, err));
+  assert_true(l.step[0].cluster == 2 && l.step[0].overlap && l.step[1].cluster == 0 && !l.step[2].overlap);
+  MUST(fat_launch_run(driver, &l, &args, 0, NULL, err));
+  assert_int_equal(cu.fake_calls("cuLaunchKernel"), plain + 1);
+  assert_int_equal(cu.fake_calls("cuLaunchKernelEx"), with + 3);
+  assert_int_equal(cu.fake_launches("*"), 4);
+  l.step[2].grid = 6; /* the driver refuses what does not divide */
+  assert_int_equal(fat_launch_run(driver, &l, &args, 0, NULL, &err), FAT_E_LAUNCH);
+  assert_non_null(strstr(err.text, "step 3 of 4: cuLaunchKernelEx fails with"));
+  fat_cuda_calls *calls = (fat_cuda_calls *)fat_driver_table(driver);
+  calls->launch_with = NULL;
+  assert_int_equal(fat_launch_prepare(&recipe, &p, 132, m, &l, &err), FAT_E_UNSUPPORTED);
+  assert_non_null(strstr(err.text, "a_0123456789abcdef is launched in clusters"));
+  assert_non_null(strstr(err.text, "CUDA 11.8"));
+  fat_module_free(m);
+}
+
+/* The fake driver itself: one attribute off at a time. */
+static void the_fake_driver_checks_attributes(void **state)
+{
+  (void)state;
+  fat_cuda_attribute a[2] = {{.id = FAT_CUDA_LAUNCH_CLUSTER, .value.cluster = {2, 1, 1}},
+                             {.id = FAT_CUDA_LAUNCH_OVERLAP, .value.overlap = 1}};
+  fat_cuda_launch l = {.grid = {4, 1, 1}, .block = {32, 1, 1}, .attribute = a, .attributes = 2};
+  void *arguments[] = {a, a, a};
+  assert_int_equal(cu.cuLaunchKernelEx(&l, bench.function, arguments, NULL), 0);
+  assert_int_equal(cu.cuLaunchKernelEx(NULL, bench.function, arguments, NULL), 1);
+  assert_int_equal(cu.cuLaunchKernelEx(&l, NULL, arguments, NULL), 400);
+  a[0].value.cluster[0] = 3;
+  assert_int_equal(cu.cuLaunchKernelEx(&l, bench.function, arguments, NULL), 912);
+  a[0].value.cluster[0] = 0;
+  assert_int_equal(cu.cuLaunchKernelEx(&l, bench.function, arguments, NULL), 912);
+  l.grid[0] = a[0].value.cluster[0] = 16;
+  assert_int_equal(cu.cuLaunchKernelEx(&l, bench.function, arguments, NULL), 912);
+  a[0].value.cluster[0] = 8;
+  a[1].value.overlap = 2;
+  assert_int_equal(cu.cuLaunchKernelEx(&l, bench.function, arguments, NULL), 1);
+  a[1].value.overlap = 0;
+  assert_int_equal(cu.cuLaunchKernelEx(&l, bench.function, arguments, NULL), 0);
+  a[1].id = 3;
+  assert_int_equal(cu.cuLaunchKernelEx(&l, bench.function, arguments, NULL), 1);
+  l.attribute = NULL;
+  assert_int_equal(cu.cuLaunchKernelEx(&l, bench.function, arguments, NULL), 1);
+}
+
+/* What the config is none for, and shared memory beyond what was asked for when it was loaded. */
+static void sizes_that_a_config_is_none_for(void **state)
+{
+  (void)state;
+  static fat_recipe recipe;
+  static const char text[] = "valid 65-q\n"
+                             "launch a_0123456789abcdef grid b block 64 shared 16*k args call\n";
+  fat_launch l;
+  fat_entries entries;
+  fat_call_layout layout;
+  fat_error err = {0};
+  fat_problem p = {.b = 2, .h = 1, .hk = 1, .q = 64, .k = 8, .d = 64, .dv = 64};
+  fat_module *m = module_for(text, &recipe);
+  const fat_sizes sizes = fat_recipe_sizes(&p, 132);
+  fat_tensors_layout(&p, &layout);
+  MUST(fat_launch_find(&recipe, &sizes, m, &entries, err));
+  MUST(fat_launch_evaluate(&recipe, &entries, &p, &layout, 132, &l, err));
+  assert_int_equal(l.step[0].shared, 128);
+  p.k = 4;
+  MUST(fat_launch_evaluate(&recipe, &entries, &p, &layout, 132, &l, err));
+  assert_int_equal(l.step[0].shared, 64);
+  p.k = 9;
+  assert_int_equal(fat_launch_evaluate(&recipe, &entries, &p, &layout, 132, &l, &err), FAT_E_UNSUPPORTED);
+  assert_non_null(strstr(err.text, "144 bytes of shared memory"));
+  p.q = 65;
+  assert_int_equal(fat_launch_evaluate(&recipe, &entries, &p, &layout, 132, &l, &err), FAT_E_UNSUPPORTED);
+  assert_non_null(strstr(err.text, "65-q is 0"));
+  assert_int_equal(fat_launch_prepare(&recipe, &p, 132, m, &l, &err), FAT_E_UNSUPPORTED);
+  fat_module_free(m);
+}
+
 /* -- tensor maps */
 
 static const fat_problem mapped = {
@@ -147,20 +239,24 @@ static void maps_are_prepared(void **state)
   fat_launch l;
   fat_module *m = module_for(with_maps, &recipe);
   MUST(fat_launch_prepare(&recipe, &mapped, 132, m, &l, err));
-  const bool takes[] = {false, true, false, true};
+  const bool takes[FAT_TENSORS] = {[FAT_K] = true, [FAT_O] = true};
   assert_memory_equal(l.mapped, takes, sizeof takes);
-  assert_int_equal(l.step[0].arg[0].kind, FAT_ARG_MAP_O);
+  assert_int_equal(l.step[0].arg[0].kind, FAT_ARG_MAP);
+  assert_int_equal(l.step[0].arg[0].tensor, FAT_O);
   assert_int_equal(l.step[0].arg[0].value, 96);
-  assert_int_equal(l.shape[1].size[0], 64);
-  assert_int_equal(l.shape[3].size[0], 40);
+  assert_int_equal(l.shape[FAT_K].size[0], 64);
+  assert_int_equal(l.shape[FAT_O].size[0], 40);
   /* Of the tensors that are mapped, and of no others. */
   void *odd = (void *)(uintptr_t)0x10008, *even = (void *)(uintptr_t)0x10000;
-  call c = {.Q = {odd, 1, 1, 1}, .K = {even, 2560, 0, 64}, .V = {odd, 1, 1, 1}, .O = {even, 3960, 1320, 40}};
+  fat_call c = {.tensor = {[FAT_Q] = {odd, {1, 1, 1}},
+                           [FAT_K] = {even, {2560, 0, 64}},
+                           [FAT_V] = {odd, {1, 1, 1}},
+                           [FAT_O] = {even, {3960, 1320, 40}}}};
   assert_true(fat_launch_takes(&l, &c));
-  c.O.n = -40;
+  c.tensor[FAT_O].stride[2] = -40;
   assert_false(fat_launch_takes(&l, &c));
-  c.O.n = 40;
-  c.K.data = odd;
+  c.tensor[FAT_O].stride[2] = 40;
+  c.tensor[FAT_K].data = odd;
   assert_false(fat_launch_takes(&l, &c));
   fat_module_free(m);
 }
@@ -192,7 +288,9 @@ static void kernels_get_the_maps(void **state)
   fat_module *m = module_for(with_maps, &recipe);
   MUST(fat_launch_prepare(&recipe, &mapped, 132, m, &l, err));
   void *to = device_memory(sizeof got), *keys = device_memory(64 * 1024), *o = device_memory(64 * 1024);
-  const call c = {.Q = {to, 1, 1, 1}, .K = {keys, 2560, 7, 64}, .O = {o, 3960, 1320, 40}};
+  const fat_call c = {
+      .tensor = {
+          [FAT_Q] = {to, {1, 1, 1}}, [FAT_K] = {keys, {2560, 7, 64}}, [FAT_O] = {o, {3960, 1320, 40}}}};
   MUST(fat_launch_run(driver, &l, &c, 0, NULL, err));
   assert_int_equal(cu.cuCtxSynchronize(), 0);
   if (cu.fake_findings())
@@ -214,7 +312,8 @@ static void a_map_that_is_refused_is_told(void **state)
   fat_launch l;
   fat_module *m = module_for(with_maps, &recipe);
   MUST(fat_launch_prepare(&recipe, &mapped, 132, m, &l, err));
-  const call c = {.K = {(void *)(uintptr_t)0x10000, 2560, 0, 64}, .O = {(void *)(uintptr_t)0x10008, 1, 1, 1}};
+  const fat_call c = {.tensor = {[FAT_K] = {(void *)(uintptr_t)0x10000, {2560, 0, 64}},
+                                 [FAT_O] = {(void *)(uintptr_t)0x10008, {1, 1, 1}}}};
   assert_int_equal(fat_launch_run(driver, &l, &c, 0, NULL, &err), FAT_E_CUDA);
   assert_non_null(
       strstr(err.text, "step 1 of 1: cuTensorMapEncodeTiled fails with CUDA_ERROR_INVALID_VALUE"));
@@ -249,6 +348,9 @@ int main(void)
       WITH_DRIVER(steps_run_in_order),
       WITH_DRIVER(empty_steps_are_left_out),
       WITH_DRIVER(what_cannot_be_prepared),
+      WITH_DRIVER(clusters_and_overlaps),
+      WITH_DRIVER(the_fake_driver_checks_attributes),
+      WITH_DRIVER(sizes_that_a_config_is_none_for),
       WITH_DRIVER(maps_are_prepared),
       WITH_DRIVER(kernels_get_the_maps),
       WITH_DRIVER(a_map_that_is_refused_is_told),

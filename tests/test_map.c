@@ -46,16 +46,17 @@ static void each_tensor_has_its_own_sizes(void **state)
 {
   (void)state;
   const fat_problem p = problem_of("fwd-bf16-b2-h16k4-q100-k257-d192v128-causal");
-  const uint64_t sizes[FAT_RECIPE_TENSORS][FAT_MAP_DIMS] = {
-      {192, 100, 16, 2}, {192, 257, 4, 2}, {128, 257, 4, 2}, {128, 100, 16, 2}};
-  call c = {0};
-  const tensor *const tensors[] = {&c.Q, &c.K, &c.V, &c.O};
-  for (int i = 0; i < FAT_RECIPE_TENSORS; i++) {
-    const fat_map_shape shape = fat_map_shape_of(&p, (fat_arg_kind)(FAT_ARG_MAP_Q + i));
-    assert_memory_equal(shape.size, sizes[i], sizeof sizes[i]);
+  const struct {
+    int tensor;
+    uint64_t size[FAT_MAP_DIMS];
+  } cases[] = {{FAT_Q, {192, 100, 16, 2}}, {FAT_K, {192, 257, 4, 2}},   {FAT_V, {128, 257, 4, 2}},
+               {FAT_O, {128, 100, 16, 2}}, {FAT_DO, {128, 100, 16, 2}}, {FAT_DQ, {192, 100, 16, 2}},
+               {FAT_DK, {192, 257, 4, 2}}, {FAT_DV, {128, 257, 4, 2}}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const fat_map_shape shape = fat_map_shape_of(&p, cases[i].tensor);
+    assert_memory_equal(shape.size, cases[i].size, sizeof cases[i].size);
     assert_int_equal(shape.type, FAT_CUDA_MAP_BF16);
     assert_int_equal(shape.element, 2);
-    assert_ptr_equal(fat_map_tensor(&c, (fat_arg_kind)(FAT_ARG_MAP_Q + i)), tensors[i]);
   }
 }
 
@@ -70,10 +71,10 @@ static void types_follow_the_elements(void **state)
                {"fwd-f32-b1-h1-q1-k1-d64", FAT_CUDA_MAP_F32, 4},
                {"fwd-tf32-b1-h1-q1-k1-d64", FAT_CUDA_MAP_F32, 4},
                {"fwd-f32x3-b1-h1-q1-k1-d64", FAT_CUDA_MAP_F32, 4}};
-  const tensor t = {at(0x10000), 64, 64, 64};
+  const fat_view t = {at(0x10000), {64, 64, 64}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const fat_problem p = problem_of(cases[i].problem);
-    const fat_map_shape shape = fat_map_shape_of(&p, FAT_ARG_MAP_K);
+    const fat_map_shape shape = fat_map_shape_of(&p, FAT_K);
     assert_int_equal(shape.type, cases[i].type);
     assert_int_equal(shape.element, cases[i].element);
     assert_int_equal(fat_map_encode(&calls, &shape, &t, 64, map.bytes), 0);
@@ -123,8 +124,8 @@ static void strides_become_bytes(void **state)
   (void)state;
   for (size_t i = 0; i < sizeof mapped / sizeof *mapped; i++) {
     const fat_problem p = problem_of(mapped[i].problem);
-    const fat_map_shape shape = fat_map_shape_of(&p, FAT_ARG_MAP_K);
-    const tensor t = {at(0x7f0000000010), mapped[i].b, mapped[i].h, mapped[i].n};
+    const fat_map_shape shape = fat_map_shape_of(&p, FAT_K);
+    const fat_view t = {at(0x7f0000000010), {mapped[i].b, mapped[i].h, mapped[i].n}};
     const uint64_t size[] = {(uint64_t)p.d, (uint64_t)p.k, (uint64_t)p.hk, (uint64_t)p.b};
     const uint16_t box[] = {(uint16_t)(128 / shape.element), 96, 1, 1};
     memset(map.bytes, 0xff, sizeof map.bytes);
@@ -169,11 +170,11 @@ static void what_cannot_be_mapped(void **state)
                {0x10000, INT64_C(1) << 62, 4160, 64}, /* 2^63 bytes */
                {0x10000, INT64_MIN, 4160, 64}};       /* as bytes it is 0 again */
   const fat_problem p = problem_of("fwd-f16-b2-h4-q33-k65-d64");
-  const fat_map_shape shape = fat_map_shape_of(&p, FAT_ARG_MAP_V);
-  const tensor good = {at(0x10000), 16640, 4160, 64};
+  const fat_map_shape shape = fat_map_shape_of(&p, FAT_V);
+  const fat_view good = {at(0x10000), {16640, 4160, 64}};
   assert_true(fat_map_fits(&shape, &good));
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    const tensor t = {at(cases[i].data), cases[i].b, cases[i].h, cases[i].n};
+    const fat_view t = {at(cases[i].data), {cases[i].b, cases[i].h, cases[i].n}};
     if (fat_map_fits(&shape, &t))
       fail_msg("case %zu is thought to fit", i);
   }
@@ -204,15 +205,15 @@ static void what_fits_is_what_the_driver_takes(void **state)
     for (size_t x = 0; x < count * count * count; x++)
       for (uintptr_t off = 0; off <= 16; off += 8) {
         const fat_problem p = problem_of(problems[i]);
-        const fat_map_shape shape = fat_map_shape_of(&p, FAT_ARG_MAP_K);
-        const tensor t = {at(0x10000 + off), strides[x % count], strides[x / count % count],
-                          strides[x / count / count]};
+        const fat_map_shape shape = fat_map_shape_of(&p, FAT_K);
+        const fat_view t = {at(0x10000 + off),
+                            {strides[x % count], strides[x / count % count], strides[x / count / count]}};
         bool fit = fat_map_fits(&shape, &t);
         all++;
         fits += fit;
         if (fat_map_encode(&calls, &shape, &t, 64, map.bytes) != (fit ? 0 : 1))
           fail_msg("%s, strides %lld %lld %lld, address %p: the driver says otherwise than %d", problems[i],
-                   (long long)t.b, (long long)t.h, (long long)t.n, t.data, fit);
+                   (long long)t.stride[0], (long long)t.stride[1], (long long)t.stride[2], t.data, fit);
       }
   assert_true(fits > all / 20 && fits < all / 2); /* both happen */
 }

@@ -135,8 +135,8 @@ static void runs(const fatune_plan *plan, const char *problem)
   for (int off = 0; off < 2; off++) {
     attention a = attention_make(problem, 0, off);
     size_t bytes;
-    MUST_RUN(fatune_workspace(plan, &bytes));
-    MUST_RUN(fatune_run(plan, tensors_of(&a), bytes ? device_memory(bytes) : NULL, NULL));
+    MUST_RUN(fatune_workspace(plan, NULL, &bytes));
+    MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, bytes ? device_memory(bytes) : NULL, NULL));
     assert_int_equal(cu.cuCtxSynchronize(), 0);
     if (cu.fake_findings())
       fail_msg("%s", cu.fake_finding(0));

@@ -38,16 +38,22 @@ static fat_problem read_text(const char *text, bool family)
 static void every_part_is_read_into_its_field(void **state)
 {
   (void)state;
-  fat_problem p = read_text("bwd-tf32-b2-h16k4-q4096-k4097-d128v64-causal-w5.6-chunk7-paged8-bs9x10-"
-                            "mod0123456789abcdef-split11-partial",
+  fat_problem p = read_text("bwd-tf32-b2-h16k4-q4096-k4097-d128v64-causaltl-w5.6-chunk7-paged8-bs9x10-"
+                            "maskfedcba9876543210-mod0123456789abcdef-split11-partial",
                             false);
   fat_problem expected = {FAT_BWD, FAT_TF32, 2, 16, 4, 4096, 4097, 128, 64, 0, {{0}}};
   const struct {
     fat_feature feature;
     uint64_t first, second;
-  } features[] = {{FAT_CAUSAL, 0, 0}, {FAT_WINDOW, 5, 6},       {FAT_CHUNK, 7, 0},
-                  {FAT_PAGED, 8, 0},  {FAT_BLOCKSPARSE, 9, 10}, {FAT_MOD, 0x0123456789abcdef, 0},
-                  {FAT_SPLIT, 11, 0}, {FAT_PARTIAL, 0, 0}};
+  } features[] = {{FAT_CAUSAL_TL, 0, 0},
+                  {FAT_WINDOW, 5, 6},
+                  {FAT_CHUNK, 7, 0},
+                  {FAT_PAGED, 8, 0},
+                  {FAT_BLOCKSPARSE, 9, 10},
+                  {FAT_MASK_MOD, 0xfedcba9876543210, 0},
+                  {FAT_MOD, 0x0123456789abcdef, 0},
+                  {FAT_SPLIT, 11, 0},
+                  {FAT_PARTIAL, 0, 0}};
   for (size_t i = 0; i < sizeof features / sizeof *features; i++) {
     expected.features |= 1u << features[i].feature;
     expected.arg[features[i].feature][0] = features[i].first;
@@ -68,9 +74,16 @@ static void texts_are_written_as_they_are_read(void **state)
       {"fwd-f32-b1-h1-q64-k64-d64", NULL, "fwd-f32-d64"},
       {"fwd-bf16-b2-h16k16-q1-k5-d8v8", "fwd-bf16-b2-h16-q1-k5-d8", "fwd-bf16-d8"},
       {"bwd-f32x3-b0-h3k1-q0-k0-d256v248-causaltl-det", NULL, "bwd-f32x3-d256v248-causaltl-det"},
-      {"fwd-f16-b1-h1-q1-k1-d64-w0.0-varlen-bias-alibi-softcap-sink-drop", NULL,
-       "fwd-f16-d64-w0.0-varlen-bias-alibi-softcap-sink-drop"},
-      {"fwd-f16-b1-h1-q1-k1-d64-modabcdef0000000000", NULL, "fwd-f16-d64-modabcdef0000000000"},
+      {"fwd-f16-b1-h1-q1-k1-d64-w9.5-varlen-bias-alibi-softcap-sink-drop", NULL,
+       "fwd-f16-d64-w-varlen-bias-alibi-softcap-sink-drop"},
+      {"fwd-f16-b1-h1-q1-k1-d64-chunk7-paged8-used-prefix-iv-lpad-bs9x10-mask-split11-partial", NULL,
+       "fwd-f16-d64-chunk-paged-used-prefix-iv-lpad-bs9x10-mask-split-partial"},
+      {"bwd-f16-b1-h1-q1-k1-d64-bias-sink-dbias-dsink-dlse-det", NULL,
+       "bwd-f16-d64-bias-sink-dbias-dsink-dlse-det"},
+      {"fwd-f16-b1-h1-q1-k1-d64-append-rope", NULL, "fwd-f16-d64-append-rope"},
+      {"fwd-f16-b1-h1-q1-k1-d64-append-ropei", NULL, "fwd-f16-d64-append-ropei"},
+      {"fwd-f16-b1-h1-q1-k1-d64-mask0123456789abcdef-modabcdef0000000000", NULL,
+       "fwd-f16-d64-mask0123456789abcdef-modabcdef0000000000"},
       {"fwd-f16-b1-h1-q1-k1-d64-mod0000000000000000", NULL, "fwd-f16-d64-mod0000000000000000"},
       {"fwd-f16-b2147483647-h2147483647-q2147483647-k2147483647-d64", NULL, "fwd-f16-d64"},
   };
@@ -83,8 +96,55 @@ static void texts_are_written_as_they_are_read(void **state)
     assert_string_equal(fat_problem_family(&f, again), family);
     assert_true(f.b == 1 && f.h == 1 && f.hk == 1 && f.q == 1 && f.k == 1);
     f.b = p.b, f.h = p.h, f.hk = p.hk, f.q = p.q, f.k = p.k;
+    for (int x = 0; x < FAT_FEATURE_COUNT; x++)
+      for (int n = 0; n < fat_problem_feature_numbers((fat_feature)x); n++) {
+        assert_int_equal(f.arg[x][n], fat_problem_has(&f, (fat_feature)x)); /* the least, or 1 */
+        f.arg[x][n] = p.arg[x][n];
+      }
     assert_same(&f, &p);
   }
+}
+
+/* One text for each mask. */
+static void windows_have_one_text_each(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *read, *written, *family;
+  } cases[] = {
+      {"w1023.0", "causal-w1023.0", "causal-w"},
+      {"causal-w1023.0", NULL, "causal-w"},
+      {"causal-w7.5", "causal-w7.0", "causal-w"},
+      {"causal-w7.x", "causal-w7.0", "causal-w"},
+      {"w0.0", "causal-w0.0", "causal-w"},
+      {"wx.0", "causal", "causal"},
+      {"causal-wx.0", "causal", "causal"},
+      {"causal-wx.9", "causal", "causal"},
+      {"wx.x", "", ""},
+      {"w7.x", NULL, "w"},
+      {"wx.7", NULL, "w"},
+      {"w0.3", NULL, "w"},
+      {"wx.2147483647", "", ""},
+      {"causaltl-w7.0", NULL, "causaltl-w"},
+      {"causaltl-wx.0", NULL, "causaltl-w"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[FAT_PROBLEM_TEXT], written[FAT_PROBLEM_TEXT], expected[FAT_PROBLEM_TEXT];
+    const char *wanted = cases[i].written ? cases[i].written : cases[i].read;
+    snprintf(text, sizeof text, "fwd-f16-b1-h1-q5-k5-d8-%s", cases[i].read);
+    fat_problem p = read_text(text, false);
+    snprintf(expected, sizeof expected, "fwd-f16-b1-h1-q5-k5-d8%s%s", *wanted ? "-" : "", wanted);
+    assert_string_equal(fat_problem_print(&p, written), expected);
+    fat_problem again = read_text(written, false);
+    assert_same(&p, &again);
+    snprintf(expected, sizeof expected, "fwd-f16-d8%s%s", *cases[i].family ? "-" : "", cases[i].family);
+    assert_string_equal(fat_problem_family(&p, written), expected);
+  }
+  /* A family's window has some numbers, and none of them makes it another family. */
+  fat_problem family = read_text("fwd-f16-d8-w", true);
+  assert_true(family.arg[FAT_WINDOW][0] == 1 && family.arg[FAT_WINDOW][1] == 1);
+  family = read_text("fwd-f16-d8-causal-w", true);
+  assert_true(family.arg[FAT_WINDOW][0] == 1 && family.arg[FAT_WINDOW][1] == 0);
 }
 
 /* A small generator of our own: the same numbers on every machine. */
@@ -109,8 +169,17 @@ static fat_problem draw_problem(void)
   p.d = 8 * (1 + (int32_t)draw(32));
   p.dv = draw(2) ? p.d : 8 * (1 + (int32_t)draw(32));
   p.features = (uint32_t)draw(1u << FAT_FEATURE_COUNT);
-  if (fat_problem_has(&p, FAT_CAUSAL))
-    p.features &= ~(1u << FAT_CAUSAL_TL);
+  const struct {
+    fat_feature one, other;
+    bool together; /* one means nothing without the other */
+  } rules[] = {{FAT_CAUSAL_TL, FAT_CAUSAL, false}, {FAT_ROPE_I, FAT_ROPE, false},
+               {FAT_DBIAS, FAT_BIAS, true},        {FAT_DSINK, FAT_SINK, true},
+               {FAT_ROPE, FAT_APPEND, true},       {FAT_ROPE_I, FAT_APPEND, true}};
+  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+    if (fat_problem_has(&p, rules[i].other) != rules[i].together)
+      p.features &= ~(1u << rules[i].one);
+  if (p.op == FAT_FWD)
+    p.features &= ~(1u << FAT_DBIAS | 1u << FAT_DSINK | 1u << FAT_DLSE | 1u << FAT_DET);
   static const fat_feature one[] = {FAT_CHUNK, FAT_PAGED, FAT_SPLIT}, two[] = {FAT_WINDOW, FAT_BLOCKSPARSE};
   for (int i = 0; i < 3; i++)
     if (fat_problem_has(&p, one[i]))
@@ -118,8 +187,19 @@ static fat_problem draw_problem(void)
   for (int i = 0; i < 2; i++)
     for (int j = 0; j < 2 && fat_problem_has(&p, two[i]); j++)
       p.arg[two[i]][j] = 1 + draw(most[draw(4)]);
-  if (fat_problem_has(&p, FAT_MOD))
-    p.arg[FAT_MOD][0] = draw(UINT64_C(1) << 31) << 33 | draw(UINT64_C(1) << 31);
+  if (fat_problem_has(&p, FAT_WINDOW)) {
+    if (draw(4) == 0)
+      p.arg[FAT_WINDOW][1] = (uint64_t)FAT_PROBLEM_ALL;
+    else if (draw(4) == 0 && !fat_problem_has(&p, FAT_CAUSAL))
+      p.arg[FAT_WINDOW][0] = (uint64_t)FAT_PROBLEM_ALL; /* with one on both sides there is no window */
+    if (fat_problem_has(&p, FAT_CAUSAL))
+      p.arg[FAT_WINDOW][1] = 0;
+  }
+  for (int i = 0; i < 2; i++) {
+    const fat_feature hash = i ? FAT_MOD : FAT_MASK_MOD;
+    if (fat_problem_has(&p, hash))
+      p.arg[hash][0] = draw(UINT64_C(1) << 31) << 33 | draw(UINT64_C(1) << 31);
+  }
   return p;
 }
 
@@ -142,17 +222,18 @@ static void the_longest_text_fits_its_buffer(void **state)
   const int64_t most = FAT_PROBLEM_SIZE_MAX;
   fat_problem p = {FAT_BWD, FAT_F32X3, most, most - 1, (most - 1) / 2, most, most, 256, 248, 0, {{0}}};
   char text[FAT_PROBLEM_TEXT];
-  p.features = ((1u << FAT_FEATURE_COUNT) - 1) & ~(1u << FAT_CAUSAL);
+  p.features = ((1u << FAT_FEATURE_COUNT) - 1) & ~(1u << FAT_CAUSAL | 1u << FAT_ROPE);
   for (int f = 0; f < FAT_FEATURE_COUNT; f++) {
     bool two = f == FAT_WINDOW || f == FAT_BLOCKSPARSE,
          one = f == FAT_CHUNK || f == FAT_PAGED || f == FAT_SPLIT;
-    p.arg[f][0] = f == FAT_MOD ? UINT64_MAX : one || two ? (uint64_t)most : 0;
-    p.arg[f][1] = two ? (uint64_t)most : 0;
+    uint64_t size = (uint64_t)most - (f == FAT_WINDOW); /* the most of a window is its x, which is short */
+    p.arg[f][0] = f == FAT_MOD || f == FAT_MASK_MOD ? UINT64_MAX : one || two ? size : 0;
+    p.arg[f][1] = two ? size : 0;
   }
   assert_int_equal(fat_problem_check(&p, NULL), FAT_OK);
   fat_problem again = read_text(fat_problem_print(&p, text), false);
   assert_same(&p, &again);
-  assert_true(strlen(text) > 240);
+  assert_true(strlen(text) > 300);
   /* a struct that no check has passed is cut, not written beyond the buffer */
   memset(&p, 0x5a, sizeof p);
   fat_problem_print(&p, text);
@@ -202,12 +283,28 @@ static void mistakes_are_told_with_their_place(void **state)
       {"fwd-f16-b1-h1-q5-k5-d8-splt8", "'splt8' at column 24 is no feature: did you mean 'split'?"},
       {"fwd-f16-b1-h1-q5-k5-d8-varlen2", "'varlen2' at column 24 is no feature: did you mean 'varlen'?"},
       {"fwd-f16-b1-h1-q5-k5-d8-xyz",
-       "'xyz' at column 24 is no feature: causal, causaltl, w, chunk, varlen, paged"},
+       "'xyz' at column 24 is no feature: causal, causaltl, w, chunk, varlen, paged, used, prefix, iv, lpad, "
+       "bs, mask, maskHASH, bias, alibi, softcap, sink, modHASH, drop, dbias, dsink, dlse, det, split, "
+       "partial, append, rope, ropei"},
       {"fwd-f16-b1-h1-q5-k5-d8-window5", "'window5' at column 24 is no feature"},
       {"fwd-f16-b1-h1-q5-k5-d8-", "the text ends at column 24 where a feature is expected"},
       {"fwd-f16-b1-h1-q5-k5-d8--causal", "'' at column 24 is no feature"},
       {"fwd-f16-b1-h1-q5-k5-d8-causal-causaltl", "causal and causaltl exclude each other"},
-      {"fwd-f16-b1-h1-q5-k5-d8-det-det", "'det' at column 28 stands twice"},
+      {"fwd-f16-b1-h1-q5-k5-d8-causaltl-causal", "'causal' at column 33 must stand before 'causaltl'"},
+      {"bwd-f16-b1-h1-q5-k5-d8-det-det", "'det' at column 28 stands twice"},
+      {"fwd-f16-b1-h1-q5-k5-d8-det", "det is a word of backward problems alone: leave it out"},
+      {"fwd-f16-b1-h1-q5-k5-d8-bias-dbias", "dbias is a word of backward problems alone"},
+      {"fwd-f16-b1-h1-q5-k5-d8-dlse", "dlse is a word of backward problems alone"},
+      {"bwd-f16-b1-h1-q5-k5-d8-dbias", "dbias means nothing without bias: give both"},
+      {"bwd-f16-b1-h1-q5-k5-d8-dsink", "dsink means nothing without sink: give both"},
+      {"fwd-f16-b1-h1-q5-k5-d8-ropei", "ropei means nothing without append: give both"},
+      {"fwd-f16-b1-h1-q5-k5-d8-append-rope-ropei", "rope and ropei exclude each other: give one of them"},
+      {"fwd-f16-b1-h1-q5-k5-d8-mask12", "expected mask and 16 hexadecimal digits in lower case"},
+      {"fwd-f16-b1-h1-q5-k5-d8-w", "'w' at column 24 is not complete"},
+      {"fwd-f16-b1-h1-q5-k5-d8-wx", "'wx' at column 24 is not complete or has a wrong letter: expected wL.R"},
+      {"fwd-f16-b1-h1-q5-k5-d8-wx.y", "'wx.y' at column 24 is not complete"},
+      {"fwd-f16-b1-h1-q5-k5-d8-w5.xx", "'w5.xx' at column 24 has 'x' behind it"},
+      {"fwd-f16-b1-h1-q5-k5-d8-chunkx", "'chunkx' at column 24 is no feature: did you mean 'chunk'?"},
       {"fwd-f16-b1-h1-q5-k5-d8-varlen-causal", "'causal' at column 31 must stand before 'varlen'"},
       {"fwd-f16-b1-h1-q5-k5-d8-w5", "'w5' at column 24 is not complete or has a wrong letter: expected wL.R"},
       {"fwd-f16-b1-h1-q5-k5-d8-w5.", "'w5.' at column 24 is not complete"},
@@ -246,12 +343,15 @@ static void a_family_has_no_sizes(void **state)
   assert_non_null(strstr(err.text, "'b1' at column 9 is not expected here: expected 'd'"));
   assert_int_equal(fat_problem_parse_family("fwd-f16-d9", &p, &err), FAT_E_INPUT);
   assert_int_equal(fat_problem_parse("fwd-f16-d8", &p, &err), FAT_E_INPUT);
+  assert_int_equal(fat_problem_parse_family("fwd-f16-d8-w5.6", &p, &err), FAT_E_INPUT);
+  assert_non_null(strstr(err.text, "'w5.6' at column 12 has '5' behind it"));
+  assert_int_equal(fat_problem_parse_family("fwd-f16-d8-bs", &p, &err), FAT_E_INPUT);
 }
 
 static void no_beginning_of_a_text_is_read_beyond_its_end(void **state)
 {
   (void)state;
-  const char *whole = "fwd-f16-b2-h16k4-q4096-k4096-d128v64-causal-w5.6-bs9x10-mod0123456789abcdef-split11";
+  const char *whole = "fwd-f16-b2-h16k4-q4096-k4096-d128v64-causaltl-w5.6-bs9x10-mod0123456789abcdef-split11";
   for (size_t n = 0; n <= strlen(whole); n++) {
     char *part = strndup(whole, n); /* of its exact size, so that a sanitizer sees the byte behind it */
     fat_problem p;
@@ -271,7 +371,7 @@ static void check_names_value_and_range(void **state)
   const char *says[] = {
       "b is -1: allowed are 0 to",   "h is -4: allowed are 1 to",      "q is 2147483648: allowed are 0",
       "k is -9: allowed are 0 to",   "d is 4: allowed are multiples",  "dv is -8: allowed are multiples",
-      "op is 2: allowed are 0 to 1", "dtype is 5: allowed are 0 to 4", "features is 0x10000: only the 16"};
+      "op is 2: allowed are 0 to 1", "dtype is 5: allowed are 0 to 4", "features is 0x10000000: only the 28"};
   assert_int_equal(fat_problem_check(&good, NULL), FAT_OK);
   bad[0].b = -1;
   bad[1].h = -4;
@@ -299,10 +399,16 @@ static void operations_are_counted_by_convention(void **state)
   } cases[] = {
       {"fwd-f16-b1-h1-q1-k1-d64", 256},
       {"fwd-f16-b4-h16-q4096-k4096-d128", 4.0 * 4 * 16 * 4096 * 4096 * 128},
-      {"fwd-f16-b4-h16k2-q4096-k4096-d128-causal", 2.0 * 4 * 16 * 4096 * 4096 * 128},
-      {"fwd-f16-b4-h16-q10-k20-d64v32-causaltl", 4.0 * 16 * 10 * 20 * 96},
+      {"fwd-f16-b4-h16k2-q4096-k4096-d128-causal", 4.0 * 4 * 16 * (4096.0 * 4097 / 2) * 128},
+      {"fwd-f16-b1-h1-q10-k20-d64-causal", 4.0 * 64 * (11 + 20) * 10 / 2},
+      {"fwd-f16-b1-h1-q20-k10-d64-causal", 4.0 * 64 * (1 + 10) * 10 / 2},
+      {"fwd-f16-b4-h16-q10-k20-d64v32-causaltl", 2.0 * 4 * 16 * 96 * (1 + 10) * 10 / 2},
+      {"fwd-f16-b1-h1-q10-k10-d64-w2.1", 4.0 * 64 * (10 * 4 - 1 - 2 - 1)},
+      {"fwd-f16-b1-h1-q8192-k8192-d128-causal-w1023.0", 4.0 * 128 * (8192.0 * 1024 - 1024 * 1023.0 / 2)},
       {"bwd-f16-b4-h16-q4096-k4096-d128", 10.0 * 4 * 16 * 4096 * 4096 * 128},
+      {"bwd-f16-b1-h1-q10-k10-d64-causal", 10.0 * 64 * 55},
       {"fwd-f16-b0-h16-q4096-k4096-d128", 0},
+      {"fwd-f16-b1-h1-q10-k0-d128-causal", 0},
       {"fwd-f16-b2147483647-h2147483647-q2147483647-k2147483647-d256",
        1024 * 2147483647.0 * 2147483647.0 * 2147483647.0 * 2147483647.0},
   };
@@ -325,6 +431,13 @@ static void names_are_found_both_ways(void **state)
   assert_string_equal(fat_problem_feature_name(FAT_WINDOW), "w");
   assert_string_equal(fat_problem_feature_name(FAT_PARTIAL), "partial");
   assert_string_equal(fat_problem_feature_name(FAT_FEATURE_COUNT), "?");
+  assert_string_equal(fat_problem_feature_form(FAT_MASK), "mask");
+  assert_string_equal(fat_problem_feature_form(FAT_MASK_MOD), "maskHASH");
+  assert_string_equal(fat_problem_feature_form(FAT_MOD), "modHASH");
+  assert_int_equal(fat_problem_feature_numbers(FAT_WINDOW), 2);
+  assert_int_equal(fat_problem_feature_numbers(FAT_SPLIT), 1);
+  assert_int_equal(fat_problem_feature_numbers(FAT_BLOCKSPARSE), 0);
+  assert_int_equal(fat_problem_feature_numbers(FAT_MOD), 0);
   assert_string_equal(fat_dtypes[FAT_TF32].element, "f32");
   assert_int_equal(fat_dtypes[FAT_BF16].bytes, 2);
 }
@@ -334,6 +447,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_part_is_read_into_its_field),
       cmocka_unit_test(texts_are_written_as_they_are_read),
+      cmocka_unit_test(windows_have_one_text_each),
       cmocka_unit_test(any_problem_comes_back_from_its_text),
       cmocka_unit_test(the_longest_text_fits_its_buffer),
       cmocka_unit_test(mistakes_are_told_with_their_place),

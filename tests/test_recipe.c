@@ -10,13 +10,31 @@
 #include <string.h>
 #include <cmocka.h>
 
-static const fat_sizes sizes = {.b = 2, .h = 16, .hk = 4, .q = 100, .k = 257, .sms = 40};
+static const fat_sizes sizes = {.b = 2,
+                                .h = 16,
+                                .hk = 4,
+                                .q = 100,
+                                .k = 257,
+                                .sms = 40,
+                                .tq = 200,
+                                .tk = 514,
+                                .left = 63,
+                                .right = 7,
+                                .chunk = 32};
 static const char usual[] = /* kernels, with every kind of argument */
     "workspace 8*b*h*q\n"
     "clear 4*b*h*q 4*b*h*q\n"
     "launch fa1_0123456789abcdef grid b*h block 128 shared 49152 args call ws(0) ws(4*b*h*q)\n"
     "launch last grid ceildiv(q,64)*b*h block min(q,256) shared 0 args int(SMs) call int(0-k)\n"
     "launch maps grid 1 block 128 shared 0 args mapQ(64) mapK(min(q,256)) mapV(b) mapO(1) call\n";
+static const char every_word[] = /* that came later */
+    "workspace 4*tq\n"
+    "valid 2147483648-tq*h\n"
+    "valid L+R+1\n"
+    "launch one grid 8*b block 128 shared 0 cluster 2*b overlap args mapdO(64) mapdQ(16) mapdK(R+1) "
+    "mapdV(L)\n"
+    "launch two grid b block 128 shared 0 cluster 2 args call int(tk) int(chunk)\n"
+    "launch three grid b block 128 shared 0 overlap args\n";
 
 /* Recipes are large: one for all tests. */
 static fat_recipe recipe, other;
@@ -41,8 +59,10 @@ static void every_part_is_read_into_its_field(void **state)
   assert_int_equal(recipe.step[1].arg[0].kind, FAT_ARG_CALL);
   assert_int_equal(recipe.step[1].arg[1].kind, FAT_ARG_WS);
   assert_int_equal(recipe.step[2].arg[0].kind, FAT_ARG_INT);
-  for (int i = 0; i < FAT_RECIPE_TENSORS; i++)
-    assert_int_equal(recipe.step[3].arg[i].kind, FAT_ARG_MAP_Q + i);
+  for (int i = 0; i < 4; i++) {
+    assert_int_equal(recipe.step[3].arg[i].kind, FAT_ARG_MAP);
+    assert_int_equal(recipe.step[3].arg[i].tensor, FAT_Q + i);
+  }
   assert_int_equal(recipe.step[3].arg[4].kind, FAT_ARG_CALL);
   read_text("launch x grid 1 block 1 shared 0 args");
   assert_int_equal(recipe.workspace.count, 0);
@@ -73,11 +93,88 @@ static void numbers_follow_the_sizes(void **state)
   assert_int_equal(bytes, 0);
 }
 
+static void clusters_overlap_and_totals(void **state)
+{
+  (void)state;
+  fat_error err = {0};
+  fat_step_values v;
+  read_text(every_word);
+  assert_int_equal(recipe.valids, 2);
+  assert_true(recipe.step[0].overlap && !recipe.step[1].overlap && recipe.step[2].overlap);
+  assert_int_equal(recipe.step[0].arg[0].tensor, FAT_DO);
+  assert_int_equal(recipe.step[0].arg[3].tensor, FAT_DV);
+  assert_int_equal(fat_recipe_step(&recipe, 0, &sizes, &v, &err), FAT_OK);
+  assert_true(v.grid == 16 && v.cluster == 4 && v.arg[2] == 8 && v.arg[3] == 63);
+  assert_int_equal(fat_recipe_step(&recipe, 1, &sizes, &v, &err), FAT_OK);
+  assert_true(v.cluster == 2 && v.arg[1] == 514 && v.arg[2] == 32);
+  assert_int_equal(fat_recipe_step(&recipe, 2, &sizes, &v, &err), FAT_OK);
+  assert_int_equal(v.cluster, 0);
+  assert_string_equal(fat_recipe_extended(&recipe), "one");
+  assert_string_equal(fat_recipe_mapped(&recipe), "one");
+  read_text("launch a grid 1 block 1 shared 0 args call\nlaunch b grid 1 block 1 shared 0 overlap args");
+  assert_string_equal(fat_recipe_extended(&recipe), "b");
+  assert_null(fat_recipe_mapped(&recipe));
+  read_text(usual);
+  assert_null(fat_recipe_extended(&recipe));
+}
+
+/* Every line has its say; a number beyond 64 bits is no valid one. */
+static void sizes_are_valid_or_not(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text, *says; /* NULL: valid */
+  } cases[] = {
+      {"valid 1\nlaunch x grid 1 block 1 shared 0 args", NULL},
+      {"launch x grid 1 block 1 shared 0 args", NULL},
+      {"valid 0\nlaunch x grid 1 block 1 shared 0 args", "sizes: 0 is 0, it must be above 0"},
+      {"valid k-q\nvalid q-k\nlaunch x grid 1 block 1 shared 0 args", "sizes: q-k is -157, it must be"},
+      {"valid k-q\nvalid 201-tq\nlaunch x grid 1 block 1 shared 0 args", NULL},
+      {"valid 0-9223372036854775807*k\nlaunch x grid 1 block 1 shared 0 args", "is beyond 64 bits"},
+      {"valid 2147483648-ceildiv(q,64)*b*h*67108864\nlaunch x grid 1 block 1 shared 0 args",
+       "is -2147483648,"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    fat_error err = {0};
+    read_text(cases[i].text);
+    assert_int_equal(fat_recipe_valid(&recipe, &sizes, &err), cases[i].says ? FAT_E_UNSUPPORTED : FAT_OK);
+    if (cases[i].says && !strstr(err.text, cases[i].says))
+      fail_msg("'%s' does not say '%s'", err.text, cases[i].says);
+  }
+}
+
+/* What expressions are told of a problem. */
+static void sizes_follow_the_problem(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text;
+    int64_t left, right, chunk;
+  } cases[] = {{"fwd-f16-b3-h8k2-q100-k257-d64", FAT_PROBLEM_ALL, FAT_PROBLEM_ALL, 0},
+               {"fwd-f16-b3-h8k2-q100-k257-d64-causal", FAT_PROBLEM_ALL, 0, 0},
+               {"fwd-f16-b3-h8k2-q100-k257-d64-causal-w63.0", 63, 0, 0},
+               {"fwd-f16-b3-h8k2-q100-k257-d64-w5.x", 5, FAT_PROBLEM_ALL, 0},
+               {"fwd-f16-b3-h8k2-q100-k257-d64-chunk128", FAT_PROBLEM_ALL, FAT_PROBLEM_ALL, 128}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    fat_problem p;
+    fat_error err = {0};
+    if (fat_problem_parse(cases[i].text, &p, &err) != FAT_OK)
+      fail_msg("%s", err.text);
+    const fat_sizes s = fat_recipe_sizes(&p, 132);
+    assert_true(s.b == 3 && s.h == 8 && s.hk == 2 && s.q == 100 && s.k == 257 && s.sms == 132);
+    assert_true(s.tq == 300 && s.tk == 771);
+    assert_true(s.left == cases[i].left && s.right == cases[i].right && s.chunk == cases[i].chunk);
+  }
+}
+
 static void texts_become_canonical(void **state)
 {
   (void)state;
   static const char *const cases[][2] = {
       {usual, usual},
+      {every_word, every_word},
+      {" valid  (b)\n launch x grid (2) block 32 shared 0 cluster  (1+1)  overlap args  mapdV((3))",
+       "valid b\nlaunch x grid 2 block 32 shared 0 cluster 1+1 overlap args mapdV(3)\n"},
       {"launch x grid 1 block 32 shared 0 args", "launch x grid 1 block 32 shared 0 args\n"},
       {"\n\n  workspace   (8*b)\t\n\n\tclear 0  (b)\nlaunch  x grid (h)*2 block 32   shared 0 args  call  "
        "\n\n",
@@ -102,12 +199,19 @@ static void mistakes_are_told_with_line_and_column(void **state)
       {"", "the recipe launches nothing"},
       {"workspace 4*b\n", "the recipe launches nothing"},
       {"workspace 4\nclear 0 4\n", "the recipe launches nothing"},
-      {"start x", "line 1, column 1: expected 'workspace', 'clear' or 'launch' before 'start x'"},
+      {"start x", "line 1, column 1: expected 'workspace', 'valid', 'clear' or 'launch' before 'start x'"},
+      {"valid 1\nworkspace 4",
+       "line 2, column 1: expected 'valid', 'clear' or 'launch' before 'workspace 4'"},
+      {"workspace 4\nlaunch x grid 1 block 1 shared 0 args\nvalid 1",
+       "line 3, column 1: expected 'clear' or 'launch' before 'valid 1'"},
+      {"valid", "line 1, column 6: expected a whole number"},
+      {"valid 1 2", "line 1, column 9: expected the end of the line"},
+      {"valid 1\nvalid 1\nvalid 1\nvalid 1\nvalid 1", "line 5, column 7: expected no more 'valid' lines"},
       {"clear 0 1\nworkspace 4", "line 2, column 1: expected 'clear' or 'launch' before 'workspace 4'"},
-      {"workspace 4\nworkspace 4", "line 2, column 1: expected 'clear' or 'launch'"},
+      {"workspace 4\nworkspace 4", "line 2, column 1: expected 'valid', 'clear' or 'launch'"},
       {"workspace", "line 1, column 10: expected a whole number"},
       {"workspace 4 5", "line 1, column 13: expected the end of the line before '5'"},
-      {"workspace 4*x", "line 1, column 13: expected a whole number, one of b h hk q k SMs"},
+      {"workspace 4*x", "line 1, column 13: expected a whole number, one of b h hk q k SMs tq tk L R chunk"},
       {"workspace 4/b", "line 1, column 12: expected an operator or a blank before '/b'"},
       {"clear 4", "line 1, column 8: expected a whole number"},
       {"launch", "line 1, column 7: expected the name of an entry"},
@@ -118,10 +222,19 @@ static void mistakes_are_told_with_line_and_column(void **state)
       {"launch x block 1", "line 1, column 10: expected 'grid' before 'block 1'"},
       {"launch x grid 1 shared 0", "line 1, column 17: expected 'block'"},
       {"launch x grid 1 block 1 args", "line 1, column 25: expected 'shared'"},
-      {"launch x grid 1 block 1 shared 0", "line 1, column 33: expected 'args' at the end of the line"},
-      {"launch x grid 1 block 1 shared 0\nargs call", "line 1, column 33: expected 'args'"},
+      {"launch x grid 1 block 1 shared 0",
+       "line 1, column 33: expected 'cluster', 'overlap' or 'args' at the end of the line"},
+      {"launch x grid 1 block 1 shared 0 cluster", "column 41: expected a whole number"},
+      {"launch x grid 1 block 1 shared 0 cluster 2", "column 43: expected 'overlap' or 'args'"},
+      {"launch x grid 1 block 1 shared 0 overlap", "column 41: expected 'args' at the end"},
+      {"launch x grid 1 block 1 shared 0 overlap cluster 2 args", "column 42: expected 'args' before"},
+      {"launch x grid 1 block 1 shared 0\nargs call",
+       "line 1, column 33: expected 'cluster', 'overlap' or 'args'"},
       {"launch x grid 1 block 1 shared 0 args foo",
-       "column 39: expected an argument: call, ws(BYTES), int(VALUE) or mapQ(ROWS) to mapO(ROWS)"},
+       "column 39: expected an argument: call, ws(BYTES), int(VALUE) or map and a tensor's name, as in "
+       "mapQ(ROWS), "
+       "before 'foo'"},
+      {"launch x grid 1 block 1 shared 0 args mapLSE(64)", "column 39: expected an argument"},
       {"launch x grid 1 block 1 shared 0 args mapQ", "column 39: expected an argument"},
       {"launch x grid 1 block 1 shared 0 args map(64)", "column 39: expected an argument"},
       {"launch x grid 1 block 1 shared 0 args mapX(64)", "column 39: expected an argument"},
@@ -131,8 +244,10 @@ static void mistakes_are_told_with_line_and_column(void **state)
       {"launch x grid 1 block 1 shared 0 args call(1)", "column 39: expected an argument"},
       {"launch x grid 1 block 1 shared 0 args ws(1", "column 43: expected an operator or ')'"},
       {"launch x grid 1 block 1 shared 0 args ws(1)call", "column 44: expected a blank before 'call'"},
-      {"launch x grid 1 block 1 shared 0 args call call call call call call call",
-       "column 69: expected no more"},
+      {"launch x grid 1 block 1 shared 0 args call call call call call call call call call call call call "
+       "call "
+       "call call call call",
+       "column 119: expected no more"},
       {"launch abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijkl grid 1",
        "at most 63 letters"},
   };
@@ -186,6 +301,10 @@ static void senseless_numbers_are_errors(void **state)
       {"launch x grid 1 block 1 shared 0 args call mapO(257)", "map's box is 257: allowed are 1 to 256"},
       {"launch x grid 1 block 1 shared 0 args mapV(k)", "map's box is 257: allowed are 1 to 256"},
       {"launch x grid 1 block 1 shared 0 args mapK(0-1)", "map's box is -1: allowed are 1 to 256"},
+      {"launch x grid 8 block 1 shared 0 cluster 0 args", "cluster is 0: allowed are 1 to 8"},
+      {"launch x grid 16 block 1 shared 0 cluster 16 args", "cluster is 16: allowed are 1 to 8"},
+      {"launch x grid 9 block 1 shared 0 cluster 2 args",
+       "a grid of 9 blocks is no multiple of its clusters of 2"},
       {"launch x grid ceildiv(q,b-2) block 1 shared 0 args",
        "grid: ceildiv(100,0): the divisor must be positive"},
       {"workspace 8*9223372036854775807\nlaunch x grid 1 block 1 shared 0 args", "workspace: 8 * 922"},
@@ -258,7 +377,7 @@ static void a_recipe_is_made_on_the_heap(void **state)
   fat_recipe *made = NULL;
   read_text(usual);
   assert_int_equal(fat_recipe_make(usual, &made, &err), FAT_OK);
-  assert_memory_equal(made, &recipe, sizeof recipe);
+  assert_memory_equal(made, &recipe, offsetof(fat_recipe, step) + 4 * sizeof recipe.step[0]);
   free(made);
   assert_int_equal(fat_recipe_make("clear 0 0", &made, &err), FAT_E_INPUT);
   assert_null(made);
@@ -270,6 +389,9 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_part_is_read_into_its_field),
       cmocka_unit_test(numbers_follow_the_sizes),
+      cmocka_unit_test(clusters_overlap_and_totals),
+      cmocka_unit_test(sizes_are_valid_or_not),
+      cmocka_unit_test(sizes_follow_the_problem),
       cmocka_unit_test(texts_become_canonical),
       cmocka_unit_test(mistakes_are_told_with_line_and_column),
       cmocka_unit_test(steps_have_a_limit),

@@ -3,7 +3,8 @@
  *
  * A kernel is played by a plain FlashAttention loop whose roundings, sums and defects are chosen. */
 #include "half.h"
-#include "reference.h"
+#include "sees.h"
+#include "truth.h"
 #include <stdarg.h>
 #include <setjmp.h>
 #include <cmocka.h>
@@ -52,6 +53,16 @@ static float *numbers(fat_dtype type, int64_t count, float size)
   return x;
 }
 
+static void solve(played *g, fat_reference_bound *bound)
+{
+  const fat_reference_inputs in = {.of = {[FAT_Q] = g->q, [FAT_K] = g->k, [FAT_V] = g->v}, .scale = g->scale};
+  double *right[FAT_TENSORS] = {[FAT_O] = g->o, [FAT_LSE] = g->lse};
+  assert_true(fat_reference_solve(&g->p, &in, right, bound));
+  g->allowed_o = fat_reference_allowed(&g->p, bound, FAT_O, false);
+  g->allowed_lse = fat_reference_allowed(&g->p, bound, FAT_LSE, false);
+  g->allowed_lse_stored = fat_reference_allowed(&g->p, bound, FAT_LSE, true);
+}
+
 static played play(const char *problem, float size_q, float size_v)
 {
   played g = {0};
@@ -66,11 +77,8 @@ static played play(const char *problem, float size_q, float size_v)
   g.v = numbers(p->dtype, keys * p->dv, size_v);
   g.o = malloc((size_t)(rows * p->dv) * sizeof *g.o);
   g.lse = malloc((size_t)rows * sizeof *g.lse);
-  const fat_reference_inputs in = {g.q, g.k, g.v, g.scale};
-  assert_true(g.o && g.lse && fat_reference_solve(p, &in, g.o, g.lse, &bound));
-  g.allowed_o = fat_reference_allowed_o(p, &bound);
-  g.allowed_lse = fat_reference_allowed_lse(p, &bound, false);
-  g.allowed_lse_stored = fat_reference_allowed_lse(p, &bound, true);
+  assert_true(g.o && g.lse);
+  solve(&g, &bound);
   return g;
 }
 
@@ -122,10 +130,11 @@ static void row(const played *g, const ways *w, int64_t head, int64_t i, double 
 {
   const fat_problem *p = &g->p;
   ways scores = *w;
-  int64_t keys = fat_reference_keys(p, i) - w->lost_key, at = head * p->q + i;
+  const fat_interval seen = fat_sees(p, i);
+  const int64_t keys = seen.hi - w->lost_key, at = head * p->q + i;
   float o[FAT_PROBLEM_DV_MAX] = {0}, s[Bc], m = -INFINITY, l = 0;
   scores.narrow_sums = false;
-  for (int64_t j0 = 0; j0 < keys; j0 += Bc) {
+  for (int64_t j0 = seen.lo; j0 < keys; j0 += Bc) {
     int64_t n = keys - j0 < Bc ? keys - j0 : Bc;
     float m_old = m, sum = 0;
     for (int64_t j = 0; j < n; j++) {
@@ -165,9 +174,18 @@ static verdict judge(const played *g, const ways *w)
 }
 
 static const char *const problems[] = {
-    "fwd-f16-b1-h1-q33-k150-d64",   "fwd-bf16-b1-h1-q33-k150-d64",   "fwd-f32-b1-h1-q33-k150-d64",
-    "fwd-tf32-b1-h1-q33-k150-d64",  "fwd-f32x3-b1-h1-q33-k150-d64",  "fwd-f16-b1-h2-q20-k20-d128-causal",
-    "fwd-tf32-b1-h1-q8-k1500-d256", "fwd-f32x3-b1-h1-q8-k1500-d256", "fwd-bf16-b1-h1-q40-k1-d32",
+    "fwd-f16-b1-h1-q33-k150-d64",
+    "fwd-bf16-b1-h1-q33-k150-d64",
+    "fwd-f32-b1-h1-q33-k150-d64",
+    "fwd-tf32-b1-h1-q33-k150-d64",
+    "fwd-f32x3-b1-h1-q33-k150-d64",
+    "fwd-f16-b1-h2-q20-k20-d128-causal",
+    "fwd-tf32-b1-h1-q8-k1500-d256",
+    "fwd-f32x3-b1-h1-q8-k1500-d256",
+    "fwd-bf16-b1-h1-q40-k1-d32",
+    "fwd-f16-b1-h1-q50-k70-d32-w9.3",
+    "fwd-f16-b1-h2-q40-k90-d32-causal-w0.0",
+    "fwd-bf16-b1-h1-q40-k70-d32-wx.5",
 };
 enum { PROBLEMS = sizeof problems / sizeof *problems };
 
@@ -290,12 +308,9 @@ static void scores_beyond_f16_have_a_finite_bound(void **state)
   (void)state;
   played g = play("fwd-f16-b1-h1-q16-k40-d64", 8000, 1);
   g.scale = 1;
-  const fat_reference_inputs in = {g.q, g.k, g.v, g.scale};
   fat_reference_bound bound;
-  assert_true(fat_reference_solve(&g.p, &in, g.o, g.lse, &bound));
+  solve(&g, &bound);
   assert_true(bound.score > 65520);
-  g.allowed_o = fat_reference_allowed_o(&g.p, &bound);
-  g.allowed_lse = fat_reference_allowed_lse(&g.p, &bound, false);
   assert_true(isfinite(g.allowed_o) && isfinite(g.allowed_lse));
   ways w = honest(&g);
   verdict v = judge(&g, &w);
@@ -317,6 +332,220 @@ static void rows_without_keys_have_no_part(void **state)
   put_away(&g);
 }
 
+/* ---- masks ---- */
+
+/* A row that sees an interval of keys has the results of a call with those keys alone. */
+static void a_row_is_that_of_its_keys(void **state)
+{
+  static const char *const texts[] = {
+      "fwd-f32-b2-h4k2-q9-k7-d16-w2.1",        "fwd-f32-b1-h2k1-q5-k12-d16-causal-w3.0",
+      "fwd-f32-b1-h1-q12-k5-d16-causal",       "fwd-f32-b1-h1-q5-k9-d16-causaltl",
+      "fwd-f32-b1-h1-q20-k6-d16-w0.0",         "fwd-f32-b1-h1-q6-k20-d16-wx.2",
+      "fwd-f32-b1-h1-q7-k7-d16-w2147483646.0", "fwd-f32-b1-h2-q9-k9-d16-causaltl-w1.5"};
+  int empty = 0;
+  (void)state;
+  for (size_t x = 0; x < sizeof texts / sizeof *texts; x++) {
+    fat_problem p;
+    fat_truth t;
+    assert_int_equal(fat_problem_parse(texts[x], &p, NULL), FAT_OK);
+    assert_int_equal(fat_truth_make(&p, 0.25f, FAT_NORMAL, 16 * x, &t, NULL), FAT_OK);
+    for (int64_t row = 0; row < p.b * p.h * p.q; row++) {
+      const fat_interval keys = fat_sees(&p, row % p.q);
+      const int64_t head = row / p.q, kv = head / (p.h / p.hk) * p.k + keys.lo;
+      fat_problem one = {FAT_FWD, FAT_F32, 1, 1, 1, 1, keys.hi - keys.lo, p.d, p.dv, 0, {{0}}};
+      double o[16], lse, *right[FAT_TENSORS] = {[FAT_O] = o, [FAT_LSE] = &lse};
+      const fat_reference_inputs in = {
+          {t.in[FAT_Q] + row * p.d, t.in[FAT_K] + kv * p.d, t.in[FAT_V] + kv * p.dv}, 0.25f};
+      assert_true(fat_reference_double(&one, &in, right));
+      assert_memory_equal(o, t.right[FAT_O] + row * p.dv, sizeof o);
+      assert_true(lse == t.right[FAT_LSE][row]);
+      empty += keys.hi == keys.lo;
+      assert_true((keys.hi == keys.lo) == (isinf(lse) && lse > 0));
+    }
+    fat_truth_free(&t);
+  }
+  assert_true(empty > 20);
+}
+
+/* ---- gradients ---- */
+
+static const char *const gradient_problems[] = {
+    "bwd-f32-b1-h1-q3-k4-d8",          "bwd-f32-b2-h4k2-q3-k3-d8v16-causal",
+    "bwd-f32-b1-h2k1-q5-k3-d8-causal", "bwd-f32-b1-h2k1-q4-k6-d16v8-w1.1",
+    "bwd-f32-b1-h1-q6-k3-d8-w0.1",     "bwd-f32-b1-h3k1-q3-k5-d8-causal-w1.0",
+    "bwd-f32-b1-h1-q3-k4-d8-causaltl", "bwd-f32-b1-h2-q4-k1-d8",
+};
+
+/* The sum of dO O of a forward call in double: what its gradients are those of. */
+static double loss(const fat_problem *p, const fat_truth *t)
+{
+  fat_problem forward = *p;
+  const fat_reference_inputs in = {{t->in[FAT_Q], t->in[FAT_K], t->in[FAT_V]}, 0.3f};
+  const int64_t count = p->b * p->h * p->q * p->dv;
+  double o[1024], lse[64], *right[FAT_TENSORS] = {[FAT_O] = o, [FAT_LSE] = lse}, sum = 0;
+  assert_true(count <= 1024);
+  forward.op = FAT_FWD;
+  assert_true(fat_reference_double(&forward, &in, right));
+  for (int64_t i = 0; i < count; i++)
+    sum += (double)t->in[FAT_DO][i] * o[i];
+  return sum;
+}
+
+static void gradients_are_slopes(void **state)
+{
+  static const struct {
+    fat_tensor input, gradient;
+  } pairs[] = {{FAT_Q, FAT_DQ}, {FAT_K, FAT_DK}, {FAT_V, FAT_DV}};
+  (void)state;
+  for (size_t x = 0; x < sizeof gradient_problems / sizeof *gradient_problems; x++) {
+    fat_problem p;
+    fat_truth t;
+    assert_int_equal(fat_problem_parse(gradient_problems[x], &p, NULL), FAT_OK);
+    assert_int_equal(fat_truth_make(&p, 0.3f, FAT_NORMAL, 16 * x, &t, NULL), FAT_OK);
+    for (int n = 0; n < 3; n++) {
+      const fat_extent e = fat_tensors_extent(&p, pairs[n].input);
+      double most = 0;
+      for (int64_t i = 0; i < e.size[0] * e.size[1] * e.size[2] * e.size[3]; i++) {
+        float *number = &t.in[pairs[n].input][i], was = *number, step = 0x1p-7f;
+        *number = was + step;
+        const double up = (double)*number, above = loss(&p, &t);
+        *number = was - step;
+        const double slope = (above - loss(&p, &t)) / (up - (double)*number);
+        const double right = t.right[pairs[n].gradient][i];
+        *number = was;
+        if (!(fabs(slope - right) < 2e-4)) /* O and LSE are floats, and the step is no infinitesimal */
+          fail_msg("%s: %s[%d] is %g, the slope is %g", gradient_problems[x],
+                   fat_tensors[pairs[n].gradient].name, (int)i, right, slope);
+        most = fmax(most, fabs(right));
+      }
+      assert_true(most > 0.01 || p.k == 1);
+    }
+    fat_truth_free(&t);
+  }
+}
+
+/* Of the inputs of a backward call O and LSE are what the forward gives, as their tensors hold them. */
+static void a_backward_call_has_the_forwards_results(void **state)
+{
+  fat_problem p;
+  fat_truth t;
+  (void)state;
+  assert_int_equal(fat_problem_parse("bwd-f16-b2-h4k2-q9-k5-d16-causal", &p, NULL), FAT_OK);
+  assert_int_equal(fat_truth_make(&p, 0.25f, FAT_NORMAL, 3, &t, NULL), FAT_OK);
+  fat_problem forward = p;
+  forward.op = FAT_FWD;
+  fat_truth right = {.in = {t.in[FAT_Q], t.in[FAT_K], t.in[FAT_V]}};
+  assert_int_equal(fat_truth_solve(&forward, 0.25f, &right, NULL), FAT_OK);
+  for (int64_t i = 0; i < p.b * p.h * p.q; i++) {
+    assert_true(t.in[FAT_LSE][i] == (float)right.right[FAT_LSE][i]);
+    for (int32_t c = 0; c < p.dv; c++)
+      assert_true(t.in[FAT_O][i * p.dv + c] ==
+                  fat_half_round(FAT_F16, (float)right.right[FAT_O][i * p.dv + c]));
+  }
+  assert_true(isinf(t.in[FAT_LSE][0]) && t.right[FAT_DQ][0] == 0); /* row 0 sees no key */
+  for (int i = 0; i < 3; i++)
+    right.in[i] = NULL;
+  fat_truth_free(&right);
+  fat_truth_free(&t);
+}
+
+/* An honest backward keeps P and dS as elements and adds up in float, tile by tile; a dishonest one leaves
+ * out a row, or adds up in the element type. Returns the share of what is allowed that dV and dQ take. */
+static void play_backward(const fat_problem *p, const fat_truth *t, bool narrow, bool lost, double share[2])
+{
+  const float scale = 0.25f;
+  share[0] = share[1] = 0;
+  for (int64_t j = 0; j < p->k; j++) {
+    const fat_interval rows = fat_sees_rows(p, j);
+    for (int32_t c = 0; c < p->dv; c++) {
+      float sum = 0;
+      for (int64_t i = rows.lo; i < rows.hi - lost; i++) {
+        float s = 0;
+        for (int32_t x = 0; x < p->d; x++)
+          s += t->in[FAT_Q][i * p->d + x] * t->in[FAT_K][j * p->d + x];
+        sum += fat_half_round(p->dtype, expf(scale * s - t->in[FAT_LSE][i])) * t->in[FAT_DO][i * p->dv + c];
+        sum = narrow ? fat_half_round(p->dtype, sum) : sum;
+      }
+      share[0] =
+          fmax(share[0], fat_reference_off(t->right[FAT_DV][j * p->dv + c], fat_half_round(p->dtype, sum)) /
+                             t->allowed[FAT_DV][0]);
+    }
+  }
+  for (int64_t i = 0; i < p->q; i++) {
+    const fat_interval keys = fat_sees(p, i);
+    float dQ[FAT_PROBLEM_D_MAX] = {0};
+    for (int64_t j = keys.lo; j < keys.hi - lost; j++) {
+      float s = 0, dP = 0, D = 0;
+      for (int32_t x = 0; x < p->d; x++)
+        s += t->in[FAT_Q][i * p->d + x] * t->in[FAT_K][j * p->d + x];
+      for (int32_t x = 0; x < p->dv; x++) {
+        dP += t->in[FAT_DO][i * p->dv + x] * t->in[FAT_V][j * p->dv + x];
+        D += t->in[FAT_DO][i * p->dv + x] * t->in[FAT_O][i * p->dv + x];
+      }
+      const float dS = fat_half_round(p->dtype, expf(scale * s - t->in[FAT_LSE][i]) * (dP - D));
+      for (int32_t x = 0; x < p->d; x++)
+        dQ[x] = narrow ? fat_half_round(p->dtype, dQ[x] + dS * t->in[FAT_K][j * p->d + x])
+                       : dQ[x] + dS * t->in[FAT_K][j * p->d + x];
+    }
+    for (int32_t x = 0; x < p->d; x++)
+      share[1] = fmax(share[1], fat_reference_off(t->right[FAT_DQ][i * p->d + x],
+                                                  fat_half_round(p->dtype, scale * dQ[x])) /
+                                    t->allowed[FAT_DQ][0]);
+  }
+}
+
+static void gradients_are_held_to_what_their_type_resolves(void **state)
+{
+  static const struct {
+    const char *problem;
+    double most; /* what is allowed, as a part of the largest element */
+  } cases[] = {{"bwd-f16-b1-h1-q300-k200-d32", 0.01},
+               {"bwd-bf16-b1-h1-q300-k200-d32-causal", 0.06},
+               {"bwd-f32-b1-h1-q100-k90-d32", 2e-5},
+               {"bwd-f16-b1-h1-q100-k300-d32-w20.5", 0.01}};
+  (void)state;
+  for (size_t x = 0; x < sizeof cases / sizeof *cases; x++) {
+    fat_problem p;
+    fat_truth t;
+    double share[2];
+    assert_int_equal(fat_problem_parse(cases[x].problem, &p, NULL), FAT_OK);
+    assert_int_equal(fat_truth_make(&p, 0.25f, FAT_NORMAL, 5, &t, NULL), FAT_OK);
+    play_backward(&p, &t, false, false, share);
+    if (!(share[0] <= 1 && share[1] <= 1))
+      fail_msg("%s: an honest dV has %g of its bound, dQ %g", cases[x].problem, share[0], share[1]);
+    play_backward(&p, &t, false, true, share);
+    if (!(share[0] > 1 && share[1] > 1))
+      fail_msg("%s: a lost row is within %g of dV's bound, a lost key within %g of dQ's", cases[x].problem,
+               share[0], share[1]);
+    play_backward(&p, &t, true, false, share);
+    if (p.dtype != FAT_F32 && !fat_problem_has(&p, FAT_WINDOW) && !(share[0] > 1))
+      fail_msg("%s: a dV added up in its type has %g of its bound", cases[x].problem, share[0]);
+    for (int n = FAT_DQ; n <= FAT_DV; n++) {
+      const fat_extent e = fat_tensors_extent(&p, n);
+      double most = 0;
+      for (int64_t i = 0; i < e.size[0] * e.size[1] * e.size[2] * e.size[3]; i++)
+        most = fmax(most, fabs(t.right[n][i]));
+      if (!(t.allowed[n][0] > 0 && t.allowed[n][0] < cases[x].most * most))
+        fail_msg("%s: %s may be off by %g of %g", cases[x].problem, fat_tensors[n].name, t.allowed[n][0],
+                 most);
+    }
+    fat_truth_free(&t);
+  }
+}
+
+/* Where a row sees one key P is 1 and dS 0, but for roundings: of those there must be room. */
+static void one_key_leaves_room_for_roundings(void **state)
+{
+  fat_problem p;
+  fat_truth t;
+  (void)state;
+  assert_int_equal(fat_problem_parse("bwd-f32-b1-h1-q9-k1-d64", &p, NULL), FAT_OK);
+  assert_int_equal(fat_truth_make(&p, 0.125f, FAT_NORMAL, 5, &t, NULL), FAT_OK);
+  for (int n = FAT_DQ; n <= FAT_DK; n++)
+    assert_true(t.allowed[n][0] > 1e-7 && t.allowed[n][0] < 1e-3);
+  fat_truth_free(&t);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -327,6 +556,11 @@ int main(void)
       cmocka_unit_test(stored_scores_have_a_bound_of_their_own),
       cmocka_unit_test(scores_beyond_f16_have_a_finite_bound),
       cmocka_unit_test(rows_without_keys_have_no_part),
+      cmocka_unit_test(a_row_is_that_of_its_keys),
+      cmocka_unit_test(gradients_are_slopes),
+      cmocka_unit_test(a_backward_call_has_the_forwards_results),
+      cmocka_unit_test(gradients_are_held_to_what_their_type_resolves),
+      cmocka_unit_test(one_key_leaves_room_for_roundings),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,7 @@ static void one_call_from_end_to_end(void **state)
   fatune *h = open_usual();
   fatune_plan *plan = plan_of(h, ASKED);
   size_t bytes = 1;
-  MUST_RUN(fatune_workspace(plan, &bytes));
+  MUST_RUN(fatune_workspace(plan, NULL, &bytes));
   assert_int_equal(bytes, 0);
   describes(plan, "problem " ASKED);
   describes(plan, "device H200 sm90-");
@@ -36,7 +36,7 @@ static void one_call_from_end_to_end(void **state)
   describes(plan, "row-origin measured");
   describes(plan, "row-ms 1\n");
   attention a = attention_make(ASKED, 0, 0);
-  MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, NULL));
+  MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, NULL, NULL));
   assert_int_equal(cu.fake_launches("fwd_*"), 1);
   is_right(&a);
   assert_int_equal(cu.fake_findings(), 0);
@@ -69,9 +69,9 @@ static void kernels_get_what_they_need(void **state)
     size_t bytes;
     r.kernel = runs[i].kernel;
     MUST_RUN(fatune_plan_make(h, &r, &plan));
-    MUST_RUN(fatune_workspace(plan, &bytes));
+    MUST_RUN(fatune_workspace(plan, NULL, &bytes));
     attention a = attention_make(problem, runs[i].pad, 0);
-    MUST_RUN(fatune_run(plan, tensors_of(&a), bytes ? device_memory(bytes) : NULL, NULL));
+    MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, bytes ? device_memory(bytes) : NULL, NULL));
     assert_int_equal(cu.cuCtxSynchronize(), 0);
     is_right(&a);
     if (cu.fake_findings())
@@ -98,13 +98,13 @@ static void workspace(void **state)
   describes(plan, "kernel standard:");
   describes(plan, "kernel-alignment 8\n");
   size_t bytes = 0;
-  MUST_RUN(fatune_workspace(plan, &bytes));
+  MUST_RUN(fatune_workspace(plan, NULL, &bytes));
   assert_int_equal(bytes, 4 * 2 * 4 * 33 * 96); /* S with rows padded to whole tiles */
   attention a = attention_make(ASKED, 0, 0);
-  EXPECT(FATUNE_ERR_INPUT, "workspace is NULL", fatune_run(plan, tensors_of(&a), NULL, NULL));
+  EXPECT(FATUNE_ERR_INPUT, "workspace is NULL", fatune_run(plan, tensors_of(&a), NULL, NULL, NULL));
   char *memory = device_memory(bytes);
-  EXPECT(FATUNE_ERR_ALIGNMENT, "workspace", fatune_run(plan, tensors_of(&a), memory + 8, NULL));
-  MUST_RUN(fatune_run(plan, tensors_of(&a), memory, NULL));
+  EXPECT(FATUNE_ERR_ALIGNMENT, "workspace", fatune_run(plan, tensors_of(&a), NULL, memory + 8, NULL));
+  MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, memory, NULL));
   assert_int_equal(cu.fake_launches("standard_*"), 3);
   is_right(&a);
   attention_free(&a);
@@ -144,7 +144,8 @@ static void pick_order(void **state)
     snprintf(line, sizeof line, "kernel %s", row.config);
     describes(plan, line);
     attention a = attention_make(ASKED, 0, 0);
-    MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, NULL)); /* tuned at one shape, launched at another */
+    MUST_RUN(
+        fatune_run(plan, tensors_of(&a), NULL, NULL, NULL)); /* tuned at one shape, launched at another */
     is_right(&a);
     attention_free(&a);
     fatune_plan_free(plan);
@@ -279,8 +280,8 @@ static void arguments_are_checked(void **state)
   EXPECT(FATUNE_ERR_INPUT, "handle is NULL", fatune_plan_make(NULL, &r, &plan));
   EXPECT(FATUNE_ERR_INPUT, "request is NULL", fatune_plan_make(h, NULL, &plan));
   EXPECT(FATUNE_ERR_INPUT, "place for the plan", fatune_plan_make(h, &r, NULL));
-  EXPECT(FATUNE_ERR_INPUT, "plan is NULL", fatune_workspace(NULL, &bytes));
-  EXPECT(FATUNE_ERR_INPUT, "plan is NULL", fatune_run(NULL, NULL, NULL, NULL));
+  EXPECT(FATUNE_ERR_INPUT, "plan is NULL", fatune_workspace(NULL, NULL, &bytes));
+  EXPECT(FATUNE_ERR_INPUT, "plan is NULL", fatune_run(NULL, NULL, NULL, NULL, NULL));
   assert_string_equal(fatune_describe(NULL), "");
   fatune_plan_free(NULL);
   fatune_close(NULL);
@@ -310,7 +311,7 @@ static void arguments_are_checked(void **state)
   grown.newer = 1;
   EXPECT(FATUNE_ERR_UNSUPPORTED, "fields", fatune_plan_make(h, &grown.r, &plan));
   plan = plan_of(h, ASKED);
-  EXPECT(FATUNE_ERR_INPUT, "place for the size", fatune_workspace(plan, NULL));
+  EXPECT(FATUNE_ERR_INPUT, "place for the size", fatune_workspace(plan, NULL, NULL));
   fatune_plan_free(plan);
   fatune_close(h);
 }
@@ -345,7 +346,7 @@ static void known_plans(void **state)
   fatune_plan_free(again);
   fatune_close(h);
   attention a = attention_make(ASKED, 0, 0);
-  MUST_RUN(fatune_run(first, tensors_of(&a), NULL, NULL));
+  MUST_RUN(fatune_run(first, tensors_of(&a), NULL, NULL, NULL));
   is_right(&a);
   attention_free(&a);
   fatune_plan_free(first);
@@ -366,7 +367,7 @@ static void many_problems(void **state)
     fatune_plan_free(plan_of(h, problem));
   }
   attention a = attention_make(ASKED, 0, 0);
-  MUST_RUN(fatune_run(first, tensors_of(&a), NULL, NULL));
+  MUST_RUN(fatune_run(first, tensors_of(&a), NULL, NULL, NULL));
   is_right(&a);
   attention_free(&a);
   fatune_plan *anew = plan_of(h, ASKED);

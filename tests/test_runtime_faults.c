@@ -77,7 +77,7 @@ static void codes_become_statuses(void **state)
     fatune_plan *plan = plan_of(h, ASKED);
     attention a = attention_make(ASKED, 0, 0);
     cu.fake_fault(at_run[i].plan);
-    EXPECT(at_run[i].status, "fails with", fatune_run(plan, tensors_of(&a), NULL, NULL));
+    EXPECT(at_run[i].status, "fails with", fatune_run(plan, tensors_of(&a), NULL, NULL, NULL));
     attention_free(&a);
     fatune_plan_free(plan);
     fatune_close(h);
@@ -96,8 +96,8 @@ static void what_passes_is_forgotten(void **state)
   assert_int_equal(fatune_plan_make(h, &r, &plan), FATUNE_ERR_DEVICE_MEMORY);
   MUST_RUN(fatune_plan_make(h, &r, &plan));
   attention a = attention_make(ASKED, 0, 0);
-  assert_int_equal(fatune_run(plan, tensors_of(&a), NULL, NULL), FATUNE_ERR_LAUNCH);
-  MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, NULL));
+  assert_int_equal(fatune_run(plan, tensors_of(&a), NULL, NULL, NULL), FATUNE_ERR_LAUNCH);
+  MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, NULL, NULL));
   is_right(&a);
   attention_free(&a);
   fatune_plan_free(plan);
@@ -113,10 +113,10 @@ static void a_dead_context_is_told(void **state)
   fatune_plan *plan = plan_of(h, ASKED);
   attention a = attention_make(ASKED, 0, 0);
   cu.fake_fault("fwd_*#1=700");
-  MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, NULL));
+  MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, NULL, NULL));
   assert_int_equal(cu.cuCtxSynchronize(), 700);
   EXPECT(FATUNE_ERR_CONTEXT_DEAD, "CUDA_ERROR_ILLEGAL_ADDRESS (700)",
-         fatune_run(plan, tensors_of(&a), NULL, NULL));
+         fatune_run(plan, tensors_of(&a), NULL, NULL, NULL));
   attention_free(&a);
   fatune_plan_free(plan);
   fatune_close(h);
@@ -334,9 +334,9 @@ static int child_of(fatune *h, fatune_plan *plan)
     return 1;
   if (!strstr(fatune_detail(), "fork"))
     return 2;
-  if (fatune_run(plan, tensors_of(&a), NULL, NULL) != FATUNE_ERR_FORKED)
+  if (fatune_run(plan, tensors_of(&a), NULL, NULL, NULL) != FATUNE_ERR_FORKED)
     return 3;
-  if (fatune_workspace(plan, &bytes) != FATUNE_ERR_FORKED)
+  if (fatune_workspace(plan, NULL, &bytes) != FATUNE_ERR_FORKED)
     return 4;
   if (fatune_supported(h, &r) != FATUNE_ERR_FORKED || fatune_why(h, &r, why, sizeof why) != FATUNE_ERR_FORKED)
     return 5;
@@ -360,7 +360,7 @@ static void a_forked_child_gets_an_error(void **state)
   assert_true(WIFEXITED(status));
   assert_int_equal(WEXITSTATUS(status), 0);
   attention a = attention_make(ASKED, 0, 0); /* the parent goes on */
-  MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, NULL));
+  MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, NULL, NULL));
   is_right(&a);
   attention_free(&a);
   fatune_plan_free(plan);

@@ -48,7 +48,7 @@ static void a_run_makes_maps(void **state)
                     launches = cu.fake_calls("cuLaunchKernel");
     for (int n = 0; n < 4; n++)
       before[n] = cu.fake_calls(never[n]);
-    MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, NULL));
+    MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, NULL, NULL));
     assert_int_equal(cu.fake_calls("cuTensorMapEncodeTiled"), maps + 4);
     assert_int_equal(cu.fake_calls("cuLaunchKernel"), launches + 1);
     for (int n = 0; n < 4; n++)
@@ -73,7 +73,7 @@ static void strides_that_mean_nothing(void **state)
   for (int i = 0; i < 5; i++) {
     for (int s = 0; s < 3; s++)
       a.Q.stride[s] = a.K.stride[s] = a.V.stride[s] = a.O.stride[s] = strides[i];
-    MUST_RUN(fatune_run(p, tensors_of(&a), NULL, NULL));
+    MUST_RUN(fatune_run(p, tensors_of(&a), NULL, NULL, NULL));
   }
   assert_int_equal(cu.fake_calls("cuTensorMapEncodeTiled"), maps + 5 * 4);
   is_clean();
@@ -95,14 +95,14 @@ static void the_twin_takes_what_cannot_be_mapped(void **state)
       for (int i = 0; i < 3; i++) {
         const fatune_tensor kept = *all[t];
         all[t]->stride[s] = strides[i];
-        MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, NULL));
+        MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, NULL, NULL));
         *all[t] = kept;
       }
   assert_int_equal(cu.fake_launches("*"), launches + 36);
   assert_int_equal(cu.fake_calls("cuTensorMapEncodeTiled"), maps);
   cu.fake_compute(FAKE_REFERENCE);
   attention odd = attention_make(ASKED, 1, 0);
-  MUST_RUN(fatune_run(plan, tensors_of(&odd), NULL, NULL));
+  MUST_RUN(fatune_run(plan, tensors_of(&odd), NULL, NULL, NULL));
   is_right(&odd);
   assert_int_equal(cu.fake_calls("cuTensorMapEncodeTiled"), maps);
   attention_free(&odd);
@@ -119,17 +119,17 @@ static void without_a_twin_it_is_an_error(void **state)
   attention a = attention_make(ASKED, 0, 0);
   long launches = cu.fake_launches("*");
   a.K.stride[2] = -64;
-  EXPECT(FATUNE_ERR_UNSUPPORTED, "negative", fatune_run(aligned, tensors_of(&a), NULL, NULL));
+  EXPECT(FATUNE_ERR_UNSUPPORTED, "negative", fatune_run(aligned, tensors_of(&a), NULL, NULL, NULL));
   a.K.stride[2] = INT64_C(1) << 38;
-  EXPECT(FATUNE_ERR_UNSUPPORTED, "2^40 bytes", fatune_run(aligned, tensors_of(&a), NULL, NULL));
+  EXPECT(FATUNE_ERR_UNSUPPORTED, "2^40 bytes", fatune_run(aligned, tensors_of(&a), NULL, NULL, NULL));
   a.K.stride[2] = 66;
-  EXPECT(FATUNE_ERR_ALIGNMENT, "multiple of 16", fatune_run(aligned, tensors_of(&a), NULL, NULL));
+  EXPECT(FATUNE_ERR_ALIGNMENT, "multiple of 16", fatune_run(aligned, tensors_of(&a), NULL, NULL, NULL));
   a.K.stride[2] = 64;
   cu.fake_fault("cuTensorMapEncodeTiled=1");
-  EXPECT(FATUNE_ERR_CUDA, "cuTensorMapEncodeTiled", fatune_run(aligned, tensors_of(&a), NULL, NULL));
+  EXPECT(FATUNE_ERR_CUDA, "cuTensorMapEncodeTiled", fatune_run(aligned, tensors_of(&a), NULL, NULL, NULL));
   cu.fake_fault(NULL);
   assert_int_equal(cu.fake_launches("*"), launches);
-  MUST_RUN(fatune_run(aligned, tensors_of(&a), NULL, NULL));
+  MUST_RUN(fatune_run(aligned, tensors_of(&a), NULL, NULL, NULL));
   attention_free(&a);
   fatune_plan_free(aligned);
 }
@@ -142,8 +142,8 @@ static void a_graph_keeps_its_maps(void **state)
   attention a = attention_make(ASKED, 4, 0), b = attention_make(ASKED, 0, 4);
   assert_int_equal(cu.cuStreamCreate(&stream, FAT_CUDA_STREAM_NON_BLOCKING), 0);
   assert_int_equal(cu.cuStreamBeginCapture_v2(stream, 0), 0);
-  MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, stream));
-  MUST_RUN(fatune_run(plan, tensors_of(&b), NULL, stream));
+  MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, NULL, stream));
+  MUST_RUN(fatune_run(plan, tensors_of(&b), NULL, NULL, stream));
   assert_int_equal(cu.cuStreamEndCapture(stream, &graph), 0);
   assert_int_equal(cu.cuGraphInstantiateWithFlags(&exec, graph, 0), 0);
   assert_int_equal(cu.cuGraphLaunch(exec, stream), 0);
@@ -174,7 +174,7 @@ static void *run_many(void *user)
   cu.cuCtxSetCurrent(bench.context);
   cu.cuStreamCreate(&stream, FAT_CUDA_STREAM_NON_BLOCKING);
   for (int i = 0; i < CALLS && w->status == FATUNE_OK; i++)
-    w->status = fatune_run(plan, &w->a[i % 2].all, NULL, stream);
+    w->status = fatune_run(plan, &w->a[i % 2].all, NULL, NULL, stream);
   if (w->status != FATUNE_OK)
     snprintf(w->detail, sizeof w->detail, "%s", fatune_detail());
   return NULL;

@@ -51,7 +51,7 @@ static void unaligned_tensors_go_to_the_twin(void **state)
   long ran = 0;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     attention a = attention_make(ASKED, cases[i].pad, cases[i].off);
-    MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, NULL));
+    MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, NULL, NULL));
     is_right(&a);
     attention_free(&a);
     ran += !cases[i].aligned;
@@ -70,24 +70,26 @@ static void each_tensor_is_looked_at(void **state)
   MUST_RUN(fatune_plan_make(h, &r, &aligned));
   attention a = attention_make(ASKED, 4, 0);
   fatune_tensor *all[] = {&a.Q, &a.K, &a.V, &a.O};
-  MUST_RUN(fatune_run(aligned, tensors_of(&a), NULL, NULL));
+  MUST_RUN(fatune_run(aligned, tensors_of(&a), NULL, NULL, NULL));
   for (int i = 0; i < 4; i++) {
     fatune_tensor kept = *all[i];
     all[i]->data = (float *)kept.data + 1;
-    EXPECT(FATUNE_ERR_ALIGNMENT, "multiple of 16 bytes", fatune_run(aligned, tensors_of(&a), NULL, NULL));
+    EXPECT(FATUNE_ERR_ALIGNMENT, "multiple of 16 bytes",
+           fatune_run(aligned, tensors_of(&a), NULL, NULL, NULL));
     *all[i] = kept;
     for (int s = 0; s < 3; s++) {
       all[i]->stride[s] += 2;
-      EXPECT(FATUNE_ERR_ALIGNMENT, "multiple of 16 bytes", fatune_run(aligned, tensors_of(&a), NULL, NULL));
+      EXPECT(FATUNE_ERR_ALIGNMENT, "multiple of 16 bytes",
+             fatune_run(aligned, tensors_of(&a), NULL, NULL, NULL));
       *all[i] = kept;
     }
     all[i]->data = (char *)kept.data + 2; /* not even a float */
-    EXPECT(FATUNE_ERR_ALIGNMENT, "4 bytes", fatune_run(aligned, tensors_of(&a), NULL, NULL));
-    EXPECT(FATUNE_ERR_ALIGNMENT, "4 bytes", fatune_run(plan, tensors_of(&a), NULL, NULL));
+    EXPECT(FATUNE_ERR_ALIGNMENT, "4 bytes", fatune_run(aligned, tensors_of(&a), NULL, NULL, NULL));
+    EXPECT(FATUNE_ERR_ALIGNMENT, "4 bytes", fatune_run(plan, tensors_of(&a), NULL, NULL, NULL));
     *all[i] = kept;
   }
   a.LSE.data = (float *)a.LSE.data + 1; /* a float at any place will do */
-  MUST_RUN(fatune_run(aligned, tensors_of(&a), NULL, NULL));
+  MUST_RUN(fatune_run(aligned, tensors_of(&a), NULL, NULL, NULL));
   attention_free(&a);
   fatune_plan_free(aligned);
 
@@ -97,7 +99,7 @@ static void each_tensor_is_looked_at(void **state)
   a = attention_make("fwd-f32-b1-h1-q1-k1-d64-causal", 0, 0);
   for (int s = 0; s < 3; s++)
     a.Q.stride[s] = a.K.stride[s] = a.V.stride[s] = a.O.stride[s] = 7;
-  MUST_RUN(fatune_run(aligned, tensors_of(&a), NULL, NULL));
+  MUST_RUN(fatune_run(aligned, tensors_of(&a), NULL, NULL, NULL));
   attention_free(&a);
   fatune_plan_free(aligned);
 }
@@ -113,7 +115,7 @@ static void no_twin_is_an_error_not_a_fault(void **state)
                          "why twin: none for tensors that are not 16-byte aligned: no code of " NARROW));
   attention a = attention_make(ASKED, 1, 0);
   long launches = cu.fake_launches("*");
-  EXPECT(FATUNE_ERR_ALIGNMENT, "multiple of 16 bytes", fatune_run(p, tensors_of(&a), NULL, NULL));
+  EXPECT(FATUNE_ERR_ALIGNMENT, "multiple of 16 bytes", fatune_run(p, tensors_of(&a), NULL, NULL, NULL));
   assert_int_equal(cu.fake_launches("*"), launches);
   attention_free(&a);
   fatune_plan_free(p);
@@ -131,32 +133,32 @@ static void tensors_are_checked(void **state)
   fatune_tensors t = good;
   const fatune_tensor **slots[] = {&t.Q, &t.K, &t.V, &t.O};
   const char *const names[] = {"tensor Q", "tensor K", "tensor V", "tensor O"};
-  EXPECT(FATUNE_ERR_INPUT, "tensors are NULL", fatune_run(plan, NULL, NULL, NULL));
+  EXPECT(FATUNE_ERR_INPUT, "tensors are NULL", fatune_run(plan, NULL, NULL, NULL, NULL));
   for (int i = 0; i < 4; i++) {
     *slots[i] = NULL;
-    EXPECT(FATUNE_ERR_INPUT, names[i], fatune_run(plan, &t, NULL, NULL));
+    EXPECT(FATUNE_ERR_INPUT, names[i], fatune_run(plan, &t, NULL, NULL, NULL));
     *slots[i] = &null;
-    EXPECT(FATUNE_ERR_INPUT, names[i], fatune_run(plan, &t, NULL, NULL));
+    EXPECT(FATUNE_ERR_INPUT, names[i], fatune_run(plan, &t, NULL, NULL, NULL));
     t = good;
   }
   t.scale = NAN;
-  EXPECT(FATUNE_ERR_INPUT, "scale is nan", fatune_run(plan, &t, NULL, NULL));
+  EXPECT(FATUNE_ERR_INPUT, "scale is nan", fatune_run(plan, &t, NULL, NULL, NULL));
   t.scale = INFINITY;
-  EXPECT(FATUNE_ERR_INPUT, "scale is inf", fatune_run(plan, &t, NULL, NULL));
+  EXPECT(FATUNE_ERR_INPUT, "scale is inf", fatune_run(plan, &t, NULL, NULL, NULL));
   t = good;
   t.reserved = 1;
-  EXPECT(FATUNE_ERR_INPUT, "reserved", fatune_run(plan, &t, NULL, NULL));
+  EXPECT(FATUNE_ERR_INPUT, "reserved", fatune_run(plan, &t, NULL, NULL, NULL));
   t = good;
   t.size = 8;
-  EXPECT(FATUNE_ERR_INPUT, "fatune_tensors.size is 8", fatune_run(plan, &t, NULL, NULL));
+  EXPECT(FATUNE_ERR_INPUT, "fatune_tensors.size is 8", fatune_run(plan, &t, NULL, NULL, NULL));
   assert_int_equal(cu.fake_launches("*"), 0);
   t = good;
   t.LSE = NULL; /* not wanted */
-  MUST_RUN(fatune_run(plan, &t, NULL, NULL));
+  MUST_RUN(fatune_run(plan, &t, NULL, NULL, NULL));
   t.LSE = &null;
-  MUST_RUN(fatune_run(plan, &t, NULL, NULL));
+  MUST_RUN(fatune_run(plan, &t, NULL, NULL, NULL));
   t.scale = 0; /* a scale like any other */
-  MUST_RUN(fatune_run(plan, &t, NULL, NULL));
+  MUST_RUN(fatune_run(plan, &t, NULL, NULL, NULL));
   assert_int_equal(cu.fake_launches("*"), 3);
   attention_free(&a);
 }
@@ -170,10 +172,10 @@ static void strides_are_taken_as_they_are(void **state)
   a.O.stride[0] = 33 * 4 * 64;
   a.O.stride[1] = 64;
   a.O.stride[2] = 4 * 64;
-  MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, NULL));
+  MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, NULL, NULL));
   float row[64], packed[64];
   attention b = attention_make("fwd-f32-b2-h4k2-q33-k65-d64-causal", 0, 0);
-  MUST_RUN(fatune_run(plan, tensors_of(&b), NULL, NULL));
+  MUST_RUN(fatune_run(plan, tensors_of(&b), NULL, NULL, NULL));
   for (int64_t head = 0; head < 8; head++)
     for (int64_t i = 0; i < 33; i++) {
       const float *x =
@@ -243,7 +245,7 @@ static void no_keys(void **state)
   fatune *bare = open_usual();
   fatune_plan *p = plan_of(bare, "fwd-f32-b3-h4-q5-k0-d8");
   size_t bytes = 1;
-  MUST_RUN(fatune_workspace(p, &bytes));
+  MUST_RUN(fatune_workspace(p, NULL, &bytes));
   assert_int_equal(bytes, 0);
   for (size_t i = 0; i < sizeof lays / sizeof *lays; i++) {
     float *o = device_memory(COUNT * sizeof *o), *lse = device_memory(COUNT * sizeof *lse);
@@ -258,7 +260,7 @@ static void no_keys(void **state)
     paint(&LSE, COUNT);
     for (int c = 0; c < 4; c++)
       fills -= cu.fake_calls(calls[c]);
-    MUST_RUN(fatune_run(p, &t, NULL, NULL));
+    MUST_RUN(fatune_run(p, &t, NULL, NULL, NULL));
     for (int c = 0; c < 4; c++)
       fills += cu.fake_calls(calls[c]);
     assert_int_equal(fills, lays[i].fills);
@@ -281,7 +283,7 @@ static void no_keys_of_one_head(void **state)
   const fatune_tensor O = {o, {1 << 20, -7, 8}}, filled = {o, {40, 40, 8}};
   const fatune_tensors t = {.size = sizeof t, .Q = &q, .K = &none, .V = &none, .O = &O, .scale = 1};
   paint(&filled, COUNT);
-  MUST_RUN(fatune_run(p, &t, NULL, NULL));
+  MUST_RUN(fatune_run(p, &t, NULL, NULL, NULL));
   check_filled(&filled, (int64_t[]){1, 1, 5}, 8, COUNT, 0);
   fatune_plan_free(p);
 }
@@ -297,7 +299,7 @@ static void no_keys_backwards(void **state)
   const fatune_tensor O = {o + COUNT - 8, {-96, -32, -8}}, forwards = {o, {96, 32, 8}};
   const fatune_tensors t = {.size = sizeof t, .Q = &q, .K = &none, .V = &none, .O = &O, .scale = 1};
   paint(&forwards, COUNT);
-  MUST_RUN(fatune_run(p, &t, NULL, NULL));
+  MUST_RUN(fatune_run(p, &t, NULL, NULL, NULL));
   check_filled(&forwards, (int64_t[]){2, 3, 4}, 8, COUNT, 0);
   fatune_plan_free(p);
 }
@@ -319,7 +321,7 @@ static void nothing_to_do(void **state)
     fatune_request r = request_of(problems[i], FATUNE_FAIL);
     MUST_RUN(fatune_supported(h, &r));
     long calls = cu.fake_calls("cuLaunchKernel") + cu.fake_calls("cuMemsetD8Async");
-    MUST_RUN(fatune_run(p, i == 1 ? &with_keys : &t, NULL, NULL));
+    MUST_RUN(fatune_run(p, i == 1 ? &with_keys : &t, NULL, NULL, NULL));
     assert_int_equal(cu.fake_calls("cuLaunchKernel") + cu.fake_calls("cuMemsetD8Async"), calls);
     fatune_plan_free(p);
   }
@@ -340,7 +342,7 @@ static void run_does_nothing_else(void **state)
   for (size_t i = 0; i < sizeof never / sizeof *never; i++)
     before[i] = cu.fake_calls(never[i]);
   for (int i = 0; i < 10; i++)
-    MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, NULL));
+    MUST_RUN(fatune_run(plan, tensors_of(&a), NULL, NULL, NULL));
   for (size_t i = 0; i < sizeof never / sizeof *never; i++)
     assert_int_equal(cu.fake_calls(never[i]), before[i]);
   assert_int_equal(cu.fake_launches("*"), 10);
@@ -363,14 +365,14 @@ static void a_captured_run_replays(void **state)
   r.kernel = "fa1";
   MUST_RUN(fatune_plan_make(h, &r, &fa1));
   size_t bytes = 0;
-  MUST_RUN(fatune_workspace(fa1, &bytes));
+  MUST_RUN(fatune_workspace(fa1, NULL, &bytes));
   assert_true(bytes > 0);
   void *memory = device_memory(bytes);
   attention a = attention_make(ASKED, 0, 0), b = attention_make(ASKED, 1, 0);
   assert_int_equal(cu.cuStreamCreate(&stream, FAT_CUDA_STREAM_NON_BLOCKING), 0);
   assert_int_equal(cu.cuStreamBeginCapture_v2(stream, 0), 0);
-  MUST_RUN(fatune_run(fa1, tensors_of(&a), memory, stream));
-  MUST_RUN(fatune_run(plan, tensors_of(&b), NULL, stream));
+  MUST_RUN(fatune_run(fa1, tensors_of(&a), NULL, memory, stream));
+  MUST_RUN(fatune_run(plan, tensors_of(&b), NULL, NULL, stream));
   /* Even a plan may be made meanwhile: loading does not break the capture. */
   fatune_plan *other = plan_of(h, NEAR);
   assert_int_equal(cu.cuStreamEndCapture(stream, &graph), 0);
@@ -407,21 +409,21 @@ static void any_context(void **state)
   cu.cuCtxGetCurrent(&now);
   assert_ptr_equal(now, own);
   attention a = attention_make(ASKED, 0, 0);
-  MUST_RUN(fatune_run(p, tensors_of(&a), NULL, NULL));
+  MUST_RUN(fatune_run(p, tensors_of(&a), NULL, NULL, NULL));
   is_right(&a);
   /* No context at all, and another one: as a new thread finds it. */
   while (cu.cuCtxGetCurrent(&now) == 0 && now)
     assert_int_equal(cu.cuCtxSetCurrent(NULL), 0); /* takes the top of a stack away */
-  MUST_RUN(fatune_run(p, tensors_of(&a), NULL, NULL));
+  MUST_RUN(fatune_run(p, tensors_of(&a), NULL, NULL, NULL));
   cu.cuCtxGetCurrent(&now);
   assert_null(now);
   assert_int_equal(cu.cuCtxSetCurrent(bench.context), 0);
-  MUST_RUN(fatune_run(p, tensors_of(&a), NULL, NULL));
+  MUST_RUN(fatune_run(p, tensors_of(&a), NULL, NULL, NULL));
   cu.cuCtxGetCurrent(&now);
   assert_ptr_equal(now, bench.context);
   /* An error on the way leaves it too. */
   cu.fake_fault("cuLaunchKernel=701");
-  EXPECT(FATUNE_ERR_LAUNCH, "701", fatune_run(p, tensors_of(&a), NULL, NULL));
+  EXPECT(FATUNE_ERR_LAUNCH, "701", fatune_run(p, tensors_of(&a), NULL, NULL, NULL));
   cu.fake_fault(NULL);
   cu.cuCtxGetCurrent(&now);
   assert_ptr_equal(now, bench.context);
@@ -443,11 +445,11 @@ static void two_devices(void **state)
   fatune_plan *p = plan_of(h, ASKED);
   describes(p, "device T4 sm75-");
   attention there = attention_make(ASKED, 0, 0);
-  MUST_RUN(fatune_run(p, tensors_of(&there), NULL, NULL));
+  MUST_RUN(fatune_run(p, tensors_of(&there), NULL, NULL, NULL));
   is_right(&there);
   assert_int_equal(cu.cuCtxSetCurrent(bench.context), 0);
   attention here = attention_make(ASKED, 0, 0);
-  MUST_RUN(fatune_run(plan, tensors_of(&here), NULL, NULL));
+  MUST_RUN(fatune_run(plan, tensors_of(&here), NULL, NULL, NULL));
   is_right(&here);
   attention_free(&here);
   attention_free(&there);
@@ -466,7 +468,7 @@ static void a_context_that_is_gone(void **state)
   attention a = attention_make(ASKED, 0, 0);
   assert_int_equal(cu.cuCtxDestroy_v2(own), 0);
   assert_int_equal(cu.cuCtxSetCurrent(bench.context), 0);
-  EXPECT(FATUNE_ERR_NO_CONTEXT, "cuCtxPushCurrent", fatune_run(p, tensors_of(&a), NULL, NULL));
+  EXPECT(FATUNE_ERR_NO_CONTEXT, "cuCtxPushCurrent", fatune_run(p, tensors_of(&a), NULL, NULL, NULL));
   attention_free(&a);
   fatune_plan_free(p);
 }
@@ -489,7 +491,7 @@ static void *run_many(void *user)
   cu.cuCtxSetCurrent(bench.context);
   cu.cuStreamCreate(&stream, FAT_CUDA_STREAM_NON_BLOCKING);
   for (int i = 0; i < CALLS && w->status == FATUNE_OK; i++)
-    w->status = fatune_run(plan, &w->a.all, NULL, stream);
+    w->status = fatune_run(plan, &w->a.all, NULL, NULL, stream);
   if (w->status != FATUNE_OK)
     snprintf(w->detail, sizeof w->detail, "%s", fatune_detail());
   return NULL;
@@ -561,7 +563,7 @@ static void threads_plan_at_once(void **state)
 static void *fail_otherwise(void *user)
 {
   char *text = user;
-  if (fatune_detail()[0] == 0 && fatune_run(NULL, NULL, NULL, NULL) == FATUNE_ERR_INPUT)
+  if (fatune_detail()[0] == 0 && fatune_run(NULL, NULL, NULL, NULL, NULL) == FATUNE_ERR_INPUT)
     snprintf(text, 300, "%s", fatune_detail());
   return NULL;
 }

@@ -77,7 +77,7 @@ static void recipes_launch_what_there_is(void **state)
         assert_non_null(strstr(fat_text_get(&s.text), opening));
         assert_non_null(strstr(r->step[k].entry, tail));
         fat_step_values values;
-        fat_sizes sizes = {2, 4, 4, 100, 200, 108};
+        const fat_sizes sizes = {.b = 2, .h = 4, .hk = 4, .q = 100, .k = 200, .sms = 108};
         assert_int_equal(fat_recipe_step(r, k, &sizes, &values, NULL), FAT_OK);
         assert_true(values.grid >= 1 && values.block >= 32 && values.block <= 1024);
         launches++;

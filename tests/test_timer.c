@@ -332,6 +332,31 @@ static void each_failing_call_is_told(void **state)
   assert_int_equal(w.calls, 5);
 }
 
+/* A time that none can be is the kernel's failure, as a launch is, whichever sample it is of; the fake's
+ * clock is never right again once it was infinite, so that what follows is no number. */
+static void times_that_are_none(void **state)
+{
+  static const char *const times[] = {"a_*=0", "a_*=inf"};
+  static const char *const said[] = {"lie 0 ms apart", "lie inf ms apart"};
+  worker w;
+  fat_timing t;
+  double ms;
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    make_workers(&w, 1);
+    b.cu.fake_times(times[i]);
+    const fat_runner runner = {launch, &w};
+    err = (fat_error){0};
+    assert_int_equal(fat_timer_probe(&timer, &runner, &ms, &err), FAT_E_LAUNCH);
+    if (!strstr(err.text, said[i]))
+      fail_msg("'%s' lacks '%s'", err.text, said[i]);
+    const double probe = 2;
+    err = (fat_error){0};
+    assert_int_equal(fat_timer_run(&timer, &runner, &probe, 1, 1, &t, &err), FAT_E_LAUNCH);
+    assert_non_null(strstr(err.text, i ? "nan ms apart" : "lie 0 ms apart"));
+  }
+}
+
 /* Half made is closed all the same. */
 static void a_timer_that_cannot_be_made(void **state)
 {
@@ -377,6 +402,7 @@ int main(void)
       TIMED(too_many_runners),
       TIMED(samples_lie_between_stamps),
       TIMED(each_failing_call_is_told),
+      TIMED(times_that_are_none),
       TIMED(a_timer_that_cannot_be_made),
   };
   return cmocka_run_group_tests(tests, open_driver, close_driver);

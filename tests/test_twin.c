@@ -145,7 +145,7 @@ static void the_nearest_with_code(void **state)
   fatune_plan *plan = plan_of(h, ASKED);
   attention a = attention_make(ASKED, 0, 1);
   describes(plan, "why twin: none for tensors that are not 16-byte aligned: no code of " NARROW);
-  EXPECT(FATUNE_ERR_ALIGNMENT, "no multiple of 16 bytes", fatune_run(plan, tensors_of(&a), NULL, NULL));
+  EXPECT(FATUNE_ERR_ALIGNMENT, "no multiple of 16 bytes", fatune_run(plan, tensors_of(&a), NULL, NULL, NULL));
   attention_free(&a);
   fatune_plan_free(plan);
   fatune_close(h);

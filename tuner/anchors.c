@@ -2,12 +2,13 @@
  *
  * In: what was typed, the GPU, the templates. Out: the list of (problem, kernels) a tune works through, in
  * the order typed. Every problem in it is checked and served by at least one kernel. */
+#include "anchor.h"
 #include "anchors.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOKENS = 16384, WIDTH = 2048, DEFAULT_LENGTH = 4096 };
+enum { TOKENS = FAT_ANCHOR_TOKENS, WIDTH = FAT_ANCHOR_WIDTH };
 static const int64_t default_dims[] = {64, 128};
 
 /* ORDER DTYPE: since which architecture the arithmetic exists, and how to say so. */
@@ -62,24 +63,6 @@ fat_status fat_anchors_dtype(const char *argument, fat_dtype dtype, const fat_gp
                              fat_text_get(&allowed));
   fat_text_free(&allowed);
   return status;
-}
-
-/* Bytes of Q, K, V, O, the row sums, and one score matrix. In double: a product of five lengths. */
-static double bytes_needed(const fat_problem *p)
-{
-  double rows = (double)p->b * p->h, kv_rows = (double)p->b * p->hk;
-  double element = fat_dtypes[p->dtype].bytes;
-  double tensors = element * (rows * p->q * (p->d + p->dv) + kv_rows * p->k * (p->d + p->dv));
-  return tensors + 4.0 * rows * p->q + 4.0 * rows * p->q * p->k;
-}
-
-void fat_anchors_shape(fat_problem *p, const fat_gpu *gpu)
-{
-  double memory = gpu->memory * 1024 * 1024 * 1024;
-  p->b = p->q < TOKENS ? TOKENS / (p->q > 0 ? p->q : 1) : 1;
-  p->h = p->hk = p->d < WIDTH ? WIDTH / p->d : 1;
-  while (p->b > 1 && memory > 0 && bytes_needed(p) > memory)
-    p->b /= 2;
 }
 
 /* Fills in the kernels that serve the problem, the preferred ones first; kernel_count 0 where none does, with
@@ -159,7 +142,7 @@ static fat_status list_typed(const fat_options *options, const fat_gpu *gpu, fat
 static fat_status list_dim(const fat_options *options, const fat_gpu *gpu, fat_script *script,
                            const fat_problem *family, fat_asks *asks, fat_error *why, fat_error *err)
 {
-  static const fat_numbers one_length = {1, {DEFAULT_LENGTH}};
+  static const fat_numbers one_length = {1, {FAT_ANCHOR_LENGTH}};
   const fat_numbers *lengths = options->seqlens.count ? &options->seqlens : &one_length;
   uint32_t masks = options->causal ? options->causal : 3;
   for (int causal = 0; causal < 2; causal++)
@@ -169,7 +152,7 @@ static fat_status list_dim(const fat_options *options, const fat_gpu *gpu, fat_s
       fat_problem p = *family;
       p.q = p.k = lengths->value[i];
       p.features = causal ? 1u << FAT_CAUSAL : 0;
-      fat_anchors_shape(&p, gpu);
+      fat_anchor_shape(&p, gpu);
       FAT_TRY(consider(options, gpu, script, &p, asks, why, err));
     }
   return FAT_OK;
@@ -243,15 +226,13 @@ static const struct {
 
 static fat_problem other_anchor(const fat_problem *central, int n, const fat_gpu *gpu)
 {
-  double memory = gpu->memory * 1024 * 1024 * 1024;
   fat_problem p = *central;
   p.q = others[n].q;
   p.k = others[n].k;
   p.b = others[n].tokens / p.k;
   p.hk = p.d * others[n].peers < others[n].width ? others[n].width / others[n].peers / p.d : 1;
   p.h = p.hk * others[n].peers;
-  while (p.b > 1 && memory > 0 && bytes_needed(&p) > memory)
-    p.b /= 2;
+  fat_anchor_clip(&p, gpu);
   return p;
 }
 

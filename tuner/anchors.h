@@ -49,8 +49,4 @@ enum { FAT_ANCHORS_OTHERS = 6 };
 fat_status fat_anchors_grid(const fat_options *options, const fat_gpu *gpu, fat_script *script,
                             fat_asks *asks, fat_error *err);
 
-/* Batch and heads of an anchor, and the clip to memory; for one problem whose op, dtype, d, q and k are set.
- */
-void fat_anchors_shape(fat_problem *p, const fat_gpu *gpu);
-
 #endif

@@ -1,8 +1,10 @@
-/* cmd_why.c -- `fatune why PROBLEM`: which stored kernel a call would get, and why that one.
+/* cmd_why.c -- `fatune why PROBLEM|FAMILY`: which stored kernel a call would get, and why that one. Of a
+ * family: the shapes that it was measured at here, and the answer for its main anchor.
  *
  * In: a problem, a GPU, the database. Out: the steps of the pick (runtime/pick), each with the row it found
  * or why it found none. Rows made with other templates are rendered again here, to say whether their source
  * would still be the same. */
+#include "anchor.h"
 #include "anchors.h"
 #include "commands.h"
 #include "compile.h"
@@ -19,7 +21,9 @@
 
 typedef struct answer {
   const fat_options *options;
-  fat_problem problem;
+  fat_problem problem; /* of a family its main anchor */
+  bool is_family;
+  fat_text shapes; /* of a family: a line for each that was measured on this GPU */
   fat_target target;
   fat_script *script;
   fat_db *db; /* NULL: there is none */
@@ -80,15 +84,46 @@ static const char *compile_key(answer *a)
   return status == FAT_OK ? fat_text_get(&a->key) : NULL;
 }
 
+/* A family's text has no batch: its third word is the head dimension. */
+static fat_status read_problem(answer *a, fat_error *err)
+{
+  const char *text = a->options->args[0], *second = strchr(text, '-');
+  const char *third = second ? strchr(second + 1, '-') : NULL;
+  a->is_family = third && third[1] == 'd';
+  return a->is_family ? fat_problem_parse_family(text, &a->problem, err)
+                      : fat_problem_parse(text, &a->problem, err);
+}
+
+static bool list_shape(const fat_trial *t, void *user)
+{
+  char there[FAT_GPU_FACTS], here[FAT_GPU_FACTS], problem[FAT_PROBLEM_TEXT], config[FAT_CONFIG_TEXT];
+  answer *a = user;
+  if (t->origin == FAT_MEASURED &&
+      strcmp(fat_gpu_facts(&t->gpu, there), fat_gpu_facts(&a->target.gpu, here)) == 0)
+    fat_text_format(&a->shapes, "%s %s\n", fat_problem_print(&t->problem, problem),
+                    fat_config_print(&t->config, config));
+  return true;
+}
+
+static fat_status find_shapes(answer *a, fat_error *err)
+{
+  if (!a->is_family || !a->db)
+    return FAT_OK;
+  fat_status status = fat_db_winners(a->db, &a->problem, list_shape, a, err);
+  return status == FAT_E_NOT_FOUND ? FAT_OK : status;
+}
+
 static fat_status find_answer(answer *a, fat_error *err)
 {
   fat_error unserved = {0};
-  FAT_TRY(fat_problem_parse(a->options->args[0], &a->problem, err));
+  FAT_TRY(read_problem(a, err));
   if (a->options->kernel_count > 1)
     return fat_status_fail(err, FAT_E_INPUT, "--kernel: why takes one name, not %d",
                            a->options->kernel_count);
   FAT_TRY(fat_open_gpu(a->options, &a->target, err));
   FAT_TRY(fat_anchors_dtype(a->options->args[0], a->problem.dtype, &a->target.gpu, err));
+  if (a->is_family)
+    a->problem = fat_anchor_main(&a->problem, &a->target.gpu);
   FAT_TRY(fat_open_script(a->options, &a->script, err));
   fat_status status = find_default(a, &unserved);
   if (status != FAT_OK && status != FAT_E_UNSUPPORTED)
@@ -108,6 +143,7 @@ static fat_status find_answer(answer *a, fat_error *err)
                                 .templates = fat_script_templates_hash(a->script),
                                 .now = (int64_t)time(NULL)};
   FAT_TRY(fat_pick_answer(a->db, &question, &a->pick, err));
+  FAT_TRY(find_shapes(a, err));
   a->source = compare_source(a);
   return FAT_OK;
 }
@@ -115,6 +151,9 @@ static fat_status find_answer(answer *a, fat_error *err)
 static void print_text(const answer *a, fat_text *out)
 {
   char problem[FAT_PROBLEM_TEXT];
+  if (a->is_family)
+    fat_text_format(out, "%s on %s: each call gets the kernel of the nearest shape\n%s", a->options->args[0],
+                    a->target.gpu.name, fat_text_get(&a->shapes));
   fat_text_format(out, "%s on %s\n", fat_problem_print(&a->problem, problem), a->target.gpu.name);
   if (a->empty)
     fat_text_format(out, "-> %-11s %s\n", "none", a->empty);
@@ -146,11 +185,30 @@ static void print_row(fat_json *j, const fat_candidate *row)
   fat_json_string(j, "differences", row->differences);
 }
 
+static void print_shapes(const answer *a, fat_json *j)
+{
+  fat_json_string(j, "family", a->options->args[0]);
+  fat_json_open(j, "shapes", '[');
+  for (const char *line = fat_text_get(&a->shapes); *line; line += strcspn(line, "\n") + 1) {
+    char problem[FAT_PROBLEM_TEXT], config[FAT_CONFIG_TEXT];
+    const int n = (int)strcspn(line, " "), m = (int)strcspn(line + n + 1, "\n");
+    snprintf(problem, sizeof problem, "%.*s", n, line);
+    snprintf(config, sizeof config, "%.*s", m, line + n + 1);
+    fat_json_open(j, NULL, '{');
+    fat_json_string(j, "problem", problem);
+    fat_json_string(j, "config", config);
+    fat_json_close(j, '}');
+  }
+  fat_json_close(j, ']');
+}
+
 static void print_json(const answer *a, fat_text *out)
 {
   char problem[FAT_PROBLEM_TEXT];
   fat_json j = {.out = out};
   fat_json_open(&j, NULL, '{');
+  if (a->is_family)
+    print_shapes(a, &j);
   fat_json_string(&j, "asked", fat_problem_print(&a->problem, problem));
   fat_json_string(&j, "asked_gpu", a->target.gpu.name);
   fat_json_string(&j, "step", a->empty ? "none" : fat_pick_step_name(a->pick.step));
@@ -192,6 +250,7 @@ static int why(const fat_options *options, const char *command_line)
     code = FAT_EXIT_NO_KERNEL;
   fat_text_free(&out);
   fat_text_free(&a.path);
+  fat_text_free(&a.shapes);
   fat_text_free(&a.key);
   fat_db_close(a.db);
   fat_script_close(a.script);
@@ -200,7 +259,7 @@ static int why(const fat_options *options, const char *command_line)
 
 const fat_command fat_cmd_why = {
     .name = "why",
-    .args = "PROBLEM",
+    .args = "PROBLEM|FAMILY",
     .about = "say which stored kernel a call would get, and why",
     .more = "The order is: exact (measured for this problem and device), nearest (measured for another "
             "shape), arch "

@@ -2,11 +2,10 @@
  *
  * In: a problem, a seed. Out: one image and what is right for it. The lengths of the cases are chosen once
  * for all tile sizes up to 128: one below, one beyond and on multiples of them, with more keys than rows and
- * the other way round. */
+ * the other way round. Where the family has a window, each case has one of its own. */
 #include "inputs.h"
 
 #include "half.h"
-#include "reference.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,44 +13,34 @@
 #include <string.h>
 
 enum { WIDE = 16, APART = 256, SEEDS = 16 }; /* bytes: of the widest move, between aligned tensors */
+#define ALL FAT_PROBLEM_ALL
 
-/* Where the rows of a tensor lie. ORDER LAY */
-static const char *const lay_names[] = {"packed", "BSHD", "padded", "odd strides"};
-/* Large: scores in the thousands, and sums of rows of V that f16 cannot hold. Huge: scores that it cannot.
- * All inputs and results are numbers of every type. ORDER DATA */
-typedef enum data { NORMAL, LARGE, HUGE_SCORES, RISING, FALLING, EQUAL } data;
-static const char *const data_names[] = {
-    "random",    "large scores and values", "huge scores", "rising row maxima", "falling row maxima",
-    "equal keys"};
+/* ORDER LAY */
+static const char *const lay_names[] = {"packed", "BSHD", "padded"};
 
+/* Windows: narrower than a tile and wider than everything, the diagonal alone, open to one side, and of rows
+ * that see no key at all. All inputs and results are numbers of every type. */
 static const struct {
   int b, h, hk, q, k;
-  data data;
+  fat_data data;
   fat_lay lay;
+  bool odd;
   float sign; /* of the scale */
+  int64_t left, right;
 } plan[] = {
-    {2, 2, 1, 131, 131, NORMAL, FAT_BHSD, 1},     {1, 2, 2, 67, 259, NORMAL, FAT_BSHD, 1},
-    {1, 2, 1, 259, 67, NORMAL, FAT_PADDED, -1},   {1, 1, 1, 256, 256, LARGE, FAT_BHSD, 1},
-    {1, 1, 1, 65, 150, HUGE_SCORES, FAT_BSHD, 1}, {1, 2, 1, 127, 255, RISING, FAT_PADDED, 1},
-    {1, 1, 1, 129, 257, FALLING, FAT_BHSD, 1},    {1, 1, 1, 64, 130, EQUAL, FAT_BHSD, -1},
-    {3, 4, 2, 1, 97, NORMAL, FAT_PADDED, 1},      {1, 1, 1, 65, 1, NORMAL, FAT_BSHD, 1},
-    {2, 2, 2, 33, 47, NORMAL, FAT_ODD, 1},
+    {2, 2, 1, 131, 131, FAT_NORMAL, FAT_BHSD, false, 1, 5, 3},
+    {1, 2, 2, 67, 259, FAT_NORMAL, FAT_BSHD, false, 1, 150, 40},
+    {1, 2, 1, 259, 67, FAT_NORMAL, FAT_PADDED, false, -1, 20, 10},
+    {1, 1, 1, 256, 256, FAT_LARGE, FAT_BHSD, false, 1, 64, 64},
+    {1, 1, 1, 65, 150, FAT_HUGE, FAT_BSHD, false, 1, 1000, 1000},
+    {1, 2, 1, 127, 255, FAT_RISING, FAT_PADDED, false, 1, 0, 0},
+    {1, 1, 1, 129, 257, FAT_FALLING, FAT_BHSD, false, 1, ALL, 7},
+    {1, 1, 1, 64, 130, FAT_EQUAL, FAT_BHSD, false, -1, 0, ALL},
+    {3, 4, 2, 1, 97, FAT_NORMAL, FAT_PADDED, false, 1, 16, 2},
+    {1, 1, 1, 65, 1, FAT_NORMAL, FAT_BSHD, false, 1, 3, 30},
+    {2, 2, 2, 33, 47, FAT_NORMAL, FAT_PADDED, true, 1, 7, 1},
 };
 enum { CASES = sizeof plan / sizeof plan[0] };
-
-/* Roughly normal, from whole numbers only: the same on every machine. */
-static float number(uint64_t *state)
-{
-  int64_t sum = 0;
-  for (int i = 0; i < 2; i++) {
-    uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    x ^= x >> 31;
-    sum += (int64_t)(x & 0xfffff) + (int64_t)(x >> 24 & 0xfffff) - (1 << 20);
-  }
-  return (float)sum / (float)(1 << 20) * 1.732f; /* four uniform numbers of variance 1/12 each */
-}
 
 int64_t fat_inputs_span(const fat_slot *slot)
 {
@@ -75,36 +64,44 @@ bool fat_inputs_poisoned(const fat_slot *slot, const void *element)
   return memcmp(element, &poison, (size_t)slot->bytes) == 0;
 }
 
-/* Strides of one tensor; `which` makes the paddings of a call's tensors differ. */
-static fat_slot lay_out(fat_dtype type, fat_lay how, int which, int64_t b, int64_t h, int64_t n, int64_t d)
+const char *fat_inputs_outputs(const fat_problem *p, char names[FAT_INPUTS_NAMES])
 {
-  fat_slot s = {
-      .type = type, .bytes = fat_dtypes[type].bytes, .size = {b, h, n, d}, .stride = {h * n * d, n * d, d}};
-  int unit = how == FAT_ODD ? 1 : WIDE / s.bytes;
-  if (how == FAT_BSHD) {
-    s.stride[0] = n * h * d;
-    s.stride[1] = d;
-    s.stride[2] = h * d;
-  } else if (how == FAT_PADDED || how == FAT_ODD) {
-    s.stride[2] = d + (1 + which) * unit;
-    s.stride[1] = n * s.stride[2] + 3 * unit;
-    s.stride[0] = h * s.stride[1] + 5 * unit;
-  }
-  return s;
+  int left = 0;
+  size_t used = 0;
+  for (int t = 0; t < FAT_TENSORS; t++)
+    left += fat_tensors_is_out(fat_tensors_role(p, t));
+  names[0] = 0;
+  for (int t = 0; t < FAT_TENSORS; t++)
+    if (fat_tensors_is_out(fat_tensors_role(p, t)) && used < FAT_INPUTS_NAMES) {
+      left--;
+      used += (size_t)snprintf(names + used, FAT_INPUTS_NAMES - used, "%s%s", fat_tensors[t].name,
+                               left > 1    ? ", "
+                               : left == 1 ? " or "
+                                           : "");
+    }
+  return names;
 }
 
-int64_t fat_inputs_place(const fat_problem *p, fat_lay how, int64_t from, fat_slot slot[FAT_TENSORS])
+int64_t fat_inputs_place(const fat_problem *p, fat_lay how, bool odd, int64_t from,
+                         fat_slot slot[FAT_TENSORS])
 {
-  int64_t pad = how == FAT_PADDED || how == FAT_ODD ? 5 : 0, rows = p->q + pad;
-  slot[FAT_Q] = lay_out(p->dtype, how, 0, p->b, p->h, p->q, p->d);
-  slot[FAT_K] = lay_out(p->dtype, how, 1, p->b, p->hk, p->k, p->d);
-  slot[FAT_V] = lay_out(p->dtype, how, 2, p->b, p->hk, p->k, p->dv);
-  slot[FAT_O] = lay_out(p->dtype, how, 3, p->b, p->h, p->q, p->dv);
-  slot[FAT_LSE] = (fat_slot){FAT_F32, sizeof(float), {p->b, p->h, p->q, 1}, {p->h * rows, rows, 1}, 0};
-  for (int t = 0; t < FAT_TENSORS; t++) {
-    slot[t].at = from + FAT_INPUTS_GUARD + (how == FAT_ODD ? (1 + t) * slot[t].bytes : 0);
-    from = (slot[t].at + fat_inputs_span(&slot[t]) + APART - 1) / APART * APART;
-  }
+  for (int t = 0; t < FAT_TENSORS; t++)
+    slot[t] = (fat_slot){0};
+  for (int outputs = 0; outputs < 2; outputs++)
+    for (int t = 0; t < FAT_TENSORS; t++) {
+      const fat_role role = fat_tensors_role(p, t);
+      if (role == FAT_ROLE_NONE || fat_tensors_is_out(role) != outputs)
+        continue;
+      const fat_extent e = fat_tensors_extent(p, t);
+      fat_slot *s = &slot[t];
+      s->role = role;
+      s->type = fat_tensors_dtype(p, t);
+      s->bytes = fat_dtypes[s->type].bytes;
+      memcpy(s->size, e.size, sizeof s->size);
+      fat_truth_lay(p, t, how, odd ? 1 : WIDE / s->bytes, s->stride);
+      s->at = from + FAT_INPUTS_GUARD + (odd ? (1 + t) * s->bytes : 0);
+      from = (s->at + fat_inputs_span(s) + APART - 1) / APART * APART;
+    }
   return from + FAT_INPUTS_GUARD;
 }
 
@@ -117,94 +114,34 @@ static void spread(char *image, const fat_slot *s, const float *packed)
         fat_half_store(s->type, image + fat_inputs_row(s, b, h, n), packed, s->size[3]);
 }
 
-/* Packed inputs of one case. */
-typedef struct packed {
-  float *q, *k, *v;
-} packed;
-
-static void packed_free(packed *in)
-{
-  free(in->q);
-  free(in->k);
-  free(in->v);
-}
-
-float *fat_inputs_numbers(int64_t count, uint64_t seed)
-{
-  float *x = malloc((size_t)(count ? count : 1) * sizeof *x);
-  for (int64_t i = 0; x && i < count; i++)
-    x[i] = number(&seed);
-  return x;
-}
-
-static void stretch(float *x, int64_t count, float by)
-{
-  for (int64_t i = 0; i < count; i++)
-    x[i] *= by;
-}
-
-/* Bends the numbers to what the case is about. Keys rise or fall along the first column, which Q has at 1. */
-static void bend(const fat_case *c, data kind, packed *in)
-{
-  const fat_problem *p = &c->problem;
-  int64_t rows = p->b * p->h * p->q, keys = p->b * p->hk * p->k;
-  float unit = sqrtf((float)p->d);
-  if (kind == LARGE)
-    stretch(in->v, keys * p->dv, 4096);
-  if (kind == LARGE || kind == HUGE_SCORES)
-    stretch(in->q, rows * p->d, kind == LARGE ? 200 : 2000);
-  for (int64_t i = 0; (kind == RISING || kind == FALLING) && i < rows; i++)
-    in->q[i * p->d] = c->scale < 0 ? -1 : 1;
-  for (int64_t j = 0; kind >= RISING && j < keys; j++) {
-    int64_t along = j % p->k;
-    if (kind == EQUAL)
-      memmove(in->k + j * p->d, in->k, (size_t)p->d * sizeof *in->k);
-    else if (kind == RISING)
-      in->k[j * p->d] = (float)along * 0.5f * unit;
-    else
-      in->k[j * p->d] = along == 0 ? 8 * unit : 0;
-  }
-  fat_half_round_all(p->dtype, in->q, rows * p->d);
-  fat_half_round_all(p->dtype, in->k, keys * p->d);
-  fat_half_round_all(p->dtype, in->v, keys * p->dv);
-}
-
-/* Results and bounds from packed inputs. */
-static fat_status solve(fat_case *c, const packed *in, fat_error *err)
-{
-  const fat_problem *p = &c->problem;
-  int64_t rows = p->b * p->h * p->q;
-  const fat_reference_inputs inputs = {in->q, in->k, in->v, c->scale};
-  fat_reference_bound bound;
-  c->o = malloc((size_t)(rows * p->dv) * sizeof *c->o);
-  c->lse = malloc((size_t)rows * sizeof *c->lse);
-  if (!c->o || !c->lse || !fat_reference_solve(p, &inputs, c->o, c->lse, &bound))
-    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the case %s", c->title);
-  c->allowed_o = fat_reference_allowed_o(p, &bound);
-  for (int stored = 0; stored < 2; stored++)
-    c->allowed_lse[stored] = fat_reference_allowed_lse(p, &bound, stored);
-  return FAT_OK;
-}
-
 static fat_status make_case(fat_cases *cases, int i, uint64_t seed, fat_error *err)
 {
   fat_case *c = &cases->list[i];
-  const fat_problem *p = &c->problem;
-  packed in = {fat_inputs_numbers(p->b * p->h * p->q * p->d, seed),
-               fat_inputs_numbers(p->b * p->hk * p->k * p->d, seed + 1),
-               fat_inputs_numbers(p->b * p->hk * p->k * p->dv, seed + 2)};
-  fat_status status = FAT_OK;
-  if (in.q && in.k && in.v) {
-    bend(c, plan[i].data, &in);
-    spread(cases->image, &c->slot[FAT_Q], in.q);
-    spread(cases->image, &c->slot[FAT_K], in.k);
-    spread(cases->image, &c->slot[FAT_V], in.v);
-    status = solve(c, &in, err);
-  } else {
-    status = fat_status_fail(err, FAT_E_NOMEM, "out of memory for the case %s", c->title);
+  fat_error why = {0};
+  fat_status status = fat_truth_make(&c->problem, c->scale, plan[i].data, seed, &c->truth, &why);
+  if (status != FAT_OK)
+    return fat_status_fail(err, status, "%s: %s", c->title, why.text);
+  for (int t = 0; t < FAT_TENSORS; t++)
+    if (c->truth.in[t])
+      spread(cases->image, &c->slot[t], c->truth.in[t]);
+  fat_truth_drop_inputs(&c->truth);
+  return FAT_OK;
+}
+
+/* Lengths, heads and the window of one case; all else is the family's. */
+static fat_problem plan_problem(const fat_problem *family, int i)
+{
+  fat_problem p = *family;
+  p.b = plan[i].b;
+  p.h = plan[i].h;
+  p.hk = plan[i].hk;
+  p.q = plan[i].q;
+  p.k = plan[i].k;
+  if (fat_problem_has(&p, FAT_WINDOW)) {
+    p.arg[FAT_WINDOW][0] = (uint64_t)plan[i].left;
+    p.arg[FAT_WINDOW][1] = fat_problem_has(&p, FAT_CAUSAL) ? 0 : (uint64_t)plan[i].right;
   }
-  packed_free(&in);
-  return status;
+  return p;
 }
 
 /* Shapes and places of all cases. */
@@ -213,23 +150,20 @@ static void plan_cases(const fat_problem *family, fat_cases *cases)
   char text[FAT_PROBLEM_TEXT];
   for (int i = 0; i < CASES; i++) {
     fat_case *c = &cases->list[i];
-    c->problem = *family;
-    c->problem.b = plan[i].b;
-    c->problem.h = plan[i].h;
-    c->problem.hk = plan[i].hk;
-    c->problem.q = plan[i].q;
-    c->problem.k = plan[i].k;
+    c->problem = plan_problem(family, i);
     c->scale = plan[i].sign / sqrtf((float)family->d);
-    c->unit = plan[i].lay == FAT_ODD ? fat_dtypes[family->dtype].bytes : WIDE;
-    snprintf(c->title, sizeof c->title, "%s (%s, %s%s)", fat_problem_print(&c->problem, text),
-             data_names[plan[i].data], lay_names[plan[i].lay], plan[i].sign < 0 ? ", negative scale" : "");
-    cases->bytes = fat_inputs_place(&c->problem, plan[i].lay, cases->bytes, c->slot);
+    c->unit = plan[i].odd ? fat_dtypes[family->dtype].bytes : WIDE;
+    snprintf(c->title, sizeof c->title, "%s (%s data, %s%s)", fat_problem_print(&c->problem, text),
+             fat_data_names[plan[i].data], plan[i].odd ? "odd strides" : lay_names[plan[i].lay],
+             plan[i].sign < 0 ? ", negative scale" : "");
+    cases->bytes = fat_inputs_place(&c->problem, plan[i].lay, plan[i].odd, cases->bytes, c->slot);
   }
 }
 
 fat_status fat_inputs_check(const fat_problem *p, fat_error *err)
 {
-  if (p->op == FAT_FWD && (p->features & ~(1u << FAT_CAUSAL)) == 0)
+  const uint32_t known = 1u << FAT_CAUSAL | 1u << FAT_CAUSAL_TL | 1u << FAT_WINDOW;
+  if ((p->features & ~known) == 0)
     return FAT_OK;
   char family[FAT_PROBLEM_TEXT];
   return fat_status_fail(err, FAT_E_UNSUPPORTED, "%s: there is no reference to verify such kernels by",
@@ -265,10 +199,8 @@ done:
 
 void fat_inputs_cases_free(fat_cases *cases)
 {
-  for (int i = 0; cases->list && i < cases->count; i++) {
-    free(cases->list[i].o);
-    free(cases->list[i].lse);
-  }
+  for (int i = 0; cases->list && i < cases->count; i++)
+    fat_truth_free(&cases->list[i].truth);
   free(cases->list);
   free(cases->image);
   *cases = (fat_cases){0};

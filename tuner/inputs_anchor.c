@@ -1,89 +1,151 @@
 /* inputs_anchor.c -- places the anchor, and knows a few of its rows.
  *
- * In: a problem, the block of random numbers. Out: where the tensors lie, and what is right for some rows. */
+ * In: a problem, the block of random numbers. Out: where the tensors lie, and what is right for some rows.
+ * The O and LSE that a backward call takes are no forward call's, which would be too much to compute: its
+ * formulas hold for any, and LSE is about as large as theirs, so that P is. */
 #include "inputs.h"
 
 #include "half.h"
-#include "reference.h"
 
 #include <math.h>
 #include <stdlib.h>
 
+enum { APART = 104729 /* elements by which the tensors' blocks are turned against each other */ };
+
 float *fat_inputs_block(uint64_t seed)
 {
-  return fat_inputs_numbers(FAT_INPUTS_BLOCK, seed);
+  return fat_truth_numbers(FAT_INPUTS_BLOCK, seed);
 }
 
-/* `count` elements of the anchor's image, from a row of a tensor on. */
-static void read_block(const float *block, const fat_slot *s, int64_t row, int64_t count, float *to)
+float fat_inputs_anchor_number(const fat_anchor *anchor, const float *block, int tensor, int64_t element)
 {
-  int64_t from = row / s->bytes;
+  const float x = block[(element + (int64_t)tensor * APART) % FAT_INPUTS_BLOCK];
+  if (!fat_tensors[tensor].is_lse)
+    return fat_half_round(anchor->slot[tensor].type, x);
+  /* Of n keys with normal scores about log(n) + 1/2. */
+  return logf((float)(anchor->problem.k > 0 ? anchor->problem.k : 1)) + 0.5f + 0.1f * x;
+}
+
+/* `count` elements of an input, from a row on. */
+static void read_block(const fat_anchor *a, const float *block, int t, int64_t row, int64_t count, float *to)
+{
+  const int64_t from = (row - a->slot[t].at) / a->slot[t].bytes;
   for (int64_t i = 0; i < count; i++)
-    to[i] = fat_half_round(s->type, block[(from + i) % FAT_INPUTS_BLOCK]);
+    to[i] = fat_inputs_anchor_number(a, block, t, from + i);
+}
+
+static int64_t heads_of(const fat_problem *p, int side)
+{
+  return side == FAT_OF_Q ? p->h : p->hk;
+}
+
+static int64_t rows_of(const fat_problem *p, int side)
+{
+  return side == FAT_OF_Q ? p->q : p->k;
 }
 
 /* The first and the last row of the first and last head, and others in between, as whole numbers scatter. */
-static void choose_rows(fat_anchor *a)
+static void choose_rows(fat_anchor *a, int side)
 {
   const fat_problem *p = &a->problem;
-  int64_t heads = p->b * p->h;
-  a->rows = heads * p->q > FAT_INPUTS_ROWS ? FAT_INPUTS_ROWS : (int)(heads * p->q);
-  for (int r = 0; r < a->rows; r++) {
-    int64_t flat = a->rows == 1 ? 0 : (int64_t)((double)(heads * p->q - 1) * r / (a->rows - 1));
-    a->row[r].b = flat / p->q / p->h;
-    a->row[r].h = flat / p->q % p->h;
-    a->row[r].i = flat % p->q;
+  const int64_t heads = heads_of(p, side), n = rows_of(p, side), all = p->b * heads * n;
+  a->rows[side] = !fat_reference_has(p, (fat_side)side) ? 0
+                  : all > FAT_INPUTS_ROWS               ? FAT_INPUTS_ROWS
+                                                        : (int)all;
+  for (int r = 0; r < a->rows[side]; r++) {
+    int64_t flat = a->rows[side] == 1 ? 0 : (int64_t)((double)(all - 1) * r / (a->rows[side] - 1));
+    a->row[side][r].b = flat / n / heads;
+    a->row[side][r].h = flat / n % heads;
+    a->row[side][r].i = flat % n;
   }
 }
 
-/* One known row: its row of Q and its head of K and V are read out of the block. */
-static void solve_row(const fat_anchor *a, int r, const float *block, float *room, double *scores,
-                      fat_reference_bound *bound)
+/* What one known row depends on: its own row of each input, and of those of the other side the head that it
+ * reads, or all rows of the heads that share it. Read out of the block, into memory of its own; false where
+ * there is none. */
+static bool read_inputs(const fat_anchor *a, int side, int r, const float *block, fat_reference_inputs *in,
+                        float *made[FAT_TENSORS])
 {
   const fat_problem *p = &a->problem;
-  int64_t kv = a->row[r].h / (p->h / p->hk), b = a->row[r].b;
-  float *q = room, *k = q + p->d, *v = k + p->k * p->d;
-  const fat_slot *s = a->slot;
-  read_block(block, &s[FAT_Q], fat_inputs_row(&s[FAT_Q], b, a->row[r].h, a->row[r].i), p->d, q);
-  read_block(block, &s[FAT_K], fat_inputs_row(&s[FAT_K], b, kv, 0), p->k * p->d, k);
-  read_block(block, &s[FAT_V], fat_inputs_row(&s[FAT_V], b, kv, 0), p->k * p->dv, v);
-  const fat_reference_inputs in = {q, k, v, a->scale};
-  fat_reference_row(p, fat_reference_keys(p, a->row[r].i), &in, scores, a->o + r * p->dv, &a->lse[r], bound);
+  const int64_t group = p->h / p->hk, b = a->row[side][r].b, h = a->row[side][r].h, i = a->row[side][r].i;
+  for (int t = 0; t < FAT_TENSORS; t++) {
+    const fat_slot *s = &a->slot[t];
+    if (s->role != FAT_ROLE_IN)
+      continue;
+    const bool own = (int)fat_tensors[t].side == side;
+    const int64_t heads = own || side == FAT_OF_Q ? 1 : group;
+    const int64_t first = own ? h : side == FAT_OF_Q ? h / group : h * group;
+    const int64_t count = own ? s->size[3] : s->size[2] * s->size[3];
+    made[t] = malloc((size_t)(heads * count + 1) * sizeof *made[t]);
+    if (!made[t])
+      return false;
+    for (int64_t n = 0; n < heads; n++)
+      read_block(a, block, t, fat_inputs_row(s, b, first + n, own ? i : 0), count, made[t] + n * count);
+    in->of[t] = made[t];
+  }
+  return true;
+}
+
+static bool solve_row(const fat_anchor *a, int side, int r, const float *block, double *scores,
+                      fat_reference_bound *bound)
+{
+  fat_reference_inputs in = {.scale = a->scale};
+  float *made[FAT_TENSORS] = {NULL};
+  double *right[FAT_TENSORS] = {NULL};
+  const bool read = read_inputs(a, side, r, block, &in, made);
+  for (int t = 0; t < FAT_TENSORS; t++)
+    if (a->right[t] && (int)fat_tensors[t].side == side)
+      right[t] = a->right[t] + r * a->slot[t].size[3];
+  if (read)
+    fat_reference_row(&a->problem, (fat_side)side, a->row[side][r].i, &in, scores, right, bound);
+  for (int t = 0; t < FAT_TENSORS; t++)
+    free(made[t]);
+  return read;
+}
+
+static bool solve(fat_anchor *a, const float *block)
+{
+  const fat_problem *p = &a->problem;
+  fat_reference_bound bound = {0};
+  double *scores = malloc((size_t)(p->k ? p->k : 1) * sizeof *scores);
+  bool solved = scores != NULL;
+  for (int t = 0; t < FAT_TENSORS; t++)
+    if (fat_tensors_is_out(a->slot[t].role)) {
+      const size_t rows = (size_t)a->rows[fat_tensors[t].side];
+      a->right[t] = malloc((rows * (size_t)a->slot[t].size[3] + 1) * sizeof *a->right[t]);
+      solved = solved && a->right[t];
+    }
+  for (int side = FAT_OF_Q; side <= FAT_OF_K; side++)
+    for (int r = 0; r < a->rows[side] && solved; r++)
+      solved = solve_row(a, side, r, block, scores, &bound);
+  for (int t = 0; t < FAT_TENSORS; t++)
+    for (int stored = 0; stored < 2; stored++)
+      a->allowed[t][stored] = fat_reference_allowed(p, &bound, t, stored);
+  free(scores);
+  return solved;
 }
 
 fat_status fat_inputs_anchor(const fat_problem *p, const float *block, fat_anchor *anchor, fat_error *err)
 {
   fat_anchor *a = anchor;
-  fat_reference_bound bound = {0};
   *a = (fat_anchor){.problem = *p, .scale = 1 / sqrtf((float)p->d)};
   FAT_TRY(fat_inputs_check(p, err));
-  a->bytes = fat_inputs_place(p, FAT_BHSD, 0, a->slot);
-  choose_rows(a);
-  size_t keys = (size_t)(p->k ? p->k : 1), rows = (size_t)(a->rows ? a->rows : 1);
-  float *room = malloc(((size_t)p->d + keys * (size_t)(p->d + p->dv)) * sizeof *room);
-  double *scores = malloc(keys * sizeof *scores);
-  a->o = malloc(rows * (size_t)p->dv * sizeof *a->o);
-  a->lse = malloc(rows * sizeof *a->lse);
-  fat_status status = FAT_OK;
-  if (!room || !scores || !a->o || !a->lse) {
-    fat_inputs_anchor_free(a);
-    status = fat_status_fail(err, FAT_E_NOMEM, "out of memory for what is right at the anchor shape");
-    goto done;
-  }
-  for (int r = 0; r < a->rows; r++)
-    solve_row(a, r, block, room, scores, &bound);
-  a->allowed_o = fat_reference_allowed_o(p, &bound);
-  for (int stored = 0; stored < 2; stored++)
-    a->allowed_lse[stored] = fat_reference_allowed_lse(p, &bound, stored);
-done:
-  free(room);
-  free(scores);
-  return status;
+  a->bytes = fat_inputs_place(p, FAT_BHSD, false, 0, a->slot);
+  for (int t = 0; t < FAT_TENSORS; t++)
+    if (a->slot[t].role == FAT_ROLE_IN && a->slot[t].at + fat_inputs_span(&a->slot[t]) > a->outputs)
+      a->outputs = a->slot[t].at + fat_inputs_span(&a->slot[t]);
+  choose_rows(a, FAT_OF_Q);
+  choose_rows(a, FAT_OF_K);
+  if (solve(a, block))
+    return FAT_OK;
+  fat_inputs_anchor_free(a);
+  return fat_status_fail(err, FAT_E_NOMEM, "out of memory for what is right at the anchor shape");
 }
 
 void fat_inputs_anchor_free(fat_anchor *anchor)
 {
-  free(anchor->o);
-  free(anchor->lse);
-  anchor->o = anchor->lse = NULL;
+  for (int t = 0; t < FAT_TENSORS; t++) {
+    free(anchor->right[t]);
+    anchor->right[t] = NULL;
+  }
 }

@@ -1,5 +1,5 @@
 /* reference.c -- the definition of attention in double, and the same in the precision of a problem. No tiles,
- * nothing shared with the kernels.
+ * nothing shared with the kernels. The gradients are in reference_gradients.c.
  *
  * The computation in the problem's own precision rounds as PyTorch does: S and P to f16 or bf16 between float
  * sums, O at the end; for tf32 what enters a product. A kernel may be twice as far from the truth as that is,
@@ -7,6 +7,7 @@
 #include "reference.h"
 
 #include "half.h"
+#include "sees.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,19 +15,20 @@
 
 static const double epsilon = 0x1p-24; /* half a unit in the last place of a float */
 
-int64_t fat_reference_keys(const fat_problem *p, int64_t i)
-{
-  int64_t count = fat_problem_has(p, FAT_CAUSAL) ? i + p->k - p->q + 1 : p->k;
-  return count < 0 ? 0 : count;
-}
-
 /* -- in double */
 
-static void row_double(const fat_problem *p, int64_t n, const fat_reference_inputs *in, double *s, double *o,
-                       double *lse, fat_reference_bound *bound)
+/* A row of Q, the keys that it sees and their rows of V. */
+typedef struct seen {
+  const float *q, *k, *v;
+  int64_t n;
+  float scale;
+} seen;
+
+static void row_double(const fat_problem *p, const seen *in, double *s, double *o, double *lse,
+                       fat_reference_bound *bound)
 {
   double m = -INFINITY, l = 0;
-  for (int64_t j = 0; j < n; j++) {
+  for (int64_t j = 0; j < in->n; j++) {
     double dot = 0, sum = 0;
     for (int32_t c = 0; c < p->d; c++) {
       double product = (double)in->q[c] * (double)in->k[j * p->d + c];
@@ -35,15 +37,17 @@ static void row_double(const fat_problem *p, int64_t n, const fat_reference_inpu
     }
     s[j] = (double)in->scale * dot;
     m = s[j] > m ? s[j] : m;
-    bound->score = fmax(bound->score, fabs(s[j]));
-    bound->sum = fmax(bound->sum, fabs((double)in->scale) * sum);
+    if (bound) {
+      bound->score = fmax(bound->score, fabs(s[j]));
+      bound->sum = fmax(bound->sum, fabs((double)in->scale) * sum);
+    }
   }
   for (int32_t c = 0; c < p->dv; c++)
     o[c] = 0;
   *lse = INFINITY;
-  if (n == 0)
+  if (in->n == 0)
     return;
-  for (int64_t j = 0; j < n; j++) {
+  for (int64_t j = 0; j < in->n; j++) {
     s[j] = exp(s[j] - m);
     l += s[j];
     for (int32_t c = 0; c < p->dv; c++)
@@ -56,18 +60,15 @@ static void row_double(const fat_problem *p, int64_t n, const fat_reference_inpu
 
 /* -- in the problem's precision */
 
-/* What a product reads of an operand. */
-static float operand(fat_dtype type, float x)
+float fat_reference_operand(fat_dtype type, float x)
 {
   return type == FAT_TF32 ? fat_half_tf32(x) : x;
 }
 
-/* S as PyTorch stores it. Where f16 ends our kernels go on, as they keep S in float: there it is rounded to
- * as many digits. */
-static float stored_score(fat_dtype type, float s)
+float fat_reference_stored(fat_dtype type, float x)
 {
-  float rounded = fat_half_round(type, s);
-  return isfinite(rounded) ? rounded : fat_half_tf32(s); /* f16 has as many digits as TF32 */
+  float rounded = fat_half_round(type, x);
+  return isfinite(rounded) ? rounded : fat_half_tf32(x); /* f16 has as many digits as TF32 */
 }
 
 /* P as it enters the second product. */
@@ -78,44 +79,70 @@ static float stored_weight(fat_dtype type, float w)
 
 /* LSE comes of scores that are not rounded, as is asked of kernels in every precision; *stored of those that
  * are. */
-static float row_own(const fat_problem *p, int64_t n, const fat_reference_inputs *in, float *s, float *o,
-                     float *stored)
+static float row_own(const fat_problem *p, const seen *in, float *s, float *o, float *stored)
 {
+  const fat_dtype type = p->dtype;
   float m = -INFINITY, l = 0, lse;
-  for (int64_t j = 0; j < n; j++) {
+  for (int64_t j = 0; j < in->n; j++) {
     float dot = 0;
     for (int32_t c = 0; c < p->d; c++)
-      dot += operand(p->dtype, in->q[c]) * operand(p->dtype, in->k[j * p->d + c]);
+      dot += fat_reference_operand(type, in->q[c]) * fat_reference_operand(type, in->k[j * p->d + c]);
     s[j] = in->scale * dot;
     m = s[j] > m ? s[j] : m;
   }
-  for (int64_t j = 0; j < n; j++)
+  for (int64_t j = 0; j < in->n; j++)
     l += expf(s[j] - m);
   lse = m + logf(l);
   m = -INFINITY;
   l = 0;
-  for (int64_t j = 0; j < n; j++) {
-    s[j] = stored_score(p->dtype, s[j]);
+  for (int64_t j = 0; j < in->n; j++) {
+    s[j] = fat_reference_stored(type, s[j]);
     m = s[j] > m ? s[j] : m;
   }
-  for (int64_t j = 0; j < n; j++)
+  for (int64_t j = 0; j < in->n; j++)
     l += s[j] = expf(s[j] - m);
   *stored = m + logf(l);
   for (int32_t c = 0; c < p->dv; c++)
     o[c] = 0;
-  for (int64_t j = 0; j < n; j++) {
-    float w = stored_weight(p->dtype, s[j] / l);
+  for (int64_t j = 0; j < in->n; j++) {
+    float w = stored_weight(type, s[j] / l);
     for (int32_t c = 0; c < p->dv; c++)
-      o[c] += w * operand(p->dtype, in->v[j * p->dv + c]);
+      o[c] += w * fat_reference_operand(type, in->v[j * p->dv + c]);
   }
   for (int32_t c = 0; c < p->dv; c++)
-    o[c] = fat_half_round(p->dtype, o[c]);
+    o[c] = fat_half_round(type, o[c]);
   return lse;
+}
+
+static void row_forward(const fat_problem *p, int64_t i, const fat_reference_inputs *in, double *scores,
+                        double *right[FAT_TENSORS], fat_reference_bound *bound)
+{
+  const fat_interval keys = fat_sees(p, i);
+  const seen row = {in->of[FAT_Q], in->of[FAT_K] + keys.lo * p->d, in->of[FAT_V] + keys.lo * p->dv,
+                    keys.hi - keys.lo, in->scale};
+  double *o = right[FAT_O], *lse = right[FAT_LSE];
+  float own[FAT_PROBLEM_DV_MAX], stored;
+  row_double(p, &row, scores, o, lse, bound);
+  if (row.n == 0 || !bound)
+    return;
+  float own_lse = row_own(p, &row, (float *)scores, own, &stored);
+  for (int32_t c = 0; c < p->dv; c++)
+    fat_reference_note(bound, FAT_O, o[c], (double)own[c], 0);
+  fat_reference_note(bound, FAT_LSE, *lse, (double)own_lse, 0);
+  bound->of[FAT_LSE].stored = fmax(bound->of[FAT_LSE].stored, fabs((double)stored - *lse));
+  bound->terms = row.n > bound->terms ? row.n : bound->terms;
 }
 
 /* -- bounds */
 
-/* A unit in the last place of an O of that size; for f32 the epsilon below counts. */
+void fat_reference_note(fat_reference_bound *bound, int tensor, double right, double own, double mass)
+{
+  bound->of[tensor].off = fmax(bound->of[tensor].off, fabs(own - right));
+  bound->of[tensor].most = fmax(bound->of[tensor].most, fabs(right));
+  bound->of[tensor].mass = fmax(bound->of[tensor].mass, mass);
+}
+
+/* A unit in the last place of a result of that size; for f32 the epsilon below counts. */
 static double last_place(fat_dtype type, double size)
 {
   int exponent;
@@ -123,24 +150,6 @@ static double last_place(fat_dtype type, double size)
   if (type == FAT_BF16)
     return ldexp(1, exponent - 8);
   return type == FAT_F16 ? ldexp(1, (exponent > -13 ? exponent : -13) - 11) : 0;
-}
-
-void fat_reference_row(const fat_problem *p, int64_t keys, const fat_reference_inputs *in, double *scores,
-                       double *o, double *lse, fat_reference_bound *bound)
-{
-  float own[FAT_PROBLEM_DV_MAX], stored;
-  row_double(p, keys, in, scores, o, lse, bound);
-  if (keys == 0)
-    return;
-  float own_lse = row_own(p, keys, in, (float *)scores, own, &stored);
-  for (int32_t c = 0; c < p->dv; c++) {
-    bound->off_o = fmax(bound->off_o, fabs((double)own[c] - o[c]));
-    bound->most_o = fmax(bound->most_o, fabs(o[c]));
-  }
-  bound->off_lse = fmax(bound->off_lse, fabs((double)own_lse - *lse));
-  bound->off_lse_stored = fmax(bound->off_lse_stored, fabs((double)stored - *lse));
-  bound->most_lse = fmax(bound->most_lse, fabs(*lse));
-  bound->keys = keys > bound->keys ? keys : bound->keys;
 }
 
 /* Tensor cores add in float, but cut where a float sum rounds: each of their steps over 8 summands (16 for
@@ -160,23 +169,28 @@ static double product_steps(fat_dtype type, int64_t n)
   }
 }
 
-/* Twice as far as the computation is; a unit in the last place of the largest result, which is
- * FlashAttention-3's max |(O + 0.3 - 0.3) - O| twice, but for the 0.3: results of long rows are smaller, and
- * errors as large as they are would hide below it; four roundings of the largest result, and four of the
- * largest score, whose error e^S turns into as large a relative one; what tensor cores cut off. A sum of
- * weights is never longer than its result, so one over keys counts a quarter: what is certain. */
-double fat_reference_allowed_o(const fat_problem *p, const fat_reference_bound *b)
+/* How far O may be off is the sum of
+ *   - twice what the computation is off;
+ *   - a unit in the last place of the largest result: FlashAttention-3's max |(O + 0.3 - 0.3) - O| twice, but
+ *     for the 0.3. Results of long rows are smaller, and errors as large as they are would hide below it;
+ *   - four roundings of the largest result, and four of the largest score, whose error e^S turns into as
+ * large a relative one;
+ *   - what tensor cores cut off. A sum of weights is never longer than its result, so one over keys counts a
+ *     quarter: what is certain.
+ * A gradient adds what its own summands lose, of which those of dP and D nearly cancel: all of it where a row
+ * sees one key, for there dS is 0. LSE has the score itself for a summand. */
+double fat_reference_allowed(const fat_problem *p, const fat_reference_bound *b, int tensor, bool stored)
 {
-  double scores = 4 * b->score + product_steps(p->dtype, p->d) * b->sum;
-  double keys = product_steps(p->dtype, b->keys) / 4;
-  return 2 * b->off_o + last_place(p->dtype, b->most_o) + epsilon * b->most_o * (4 + scores + keys);
-}
-
-/* The same for LSE, of which the score is a summand. */
-double fat_reference_allowed_lse(const fat_problem *p, const fat_reference_bound *b, bool stored)
-{
-  double off = stored ? fmax(b->off_lse, b->off_lse_stored) : b->off_lse;
-  return 2 * off + epsilon * (4 * b->most_lse + 4 * b->score + product_steps(p->dtype, p->d) * b->sum);
+  const double scores = 4 * b->score + product_steps(p->dtype, p->d) * b->sum;
+  const double most = b->of[tensor].most;
+  if (fat_tensors[tensor].is_lse) {
+    const double off = stored ? fmax(b->of[tensor].off, b->of[tensor].stored) : b->of[tensor].off;
+    return 2 * off + epsilon * (4 * most + scores);
+  }
+  const double terms = product_steps(p->dtype, b->terms) / 4;
+  const double summands = 4 + product_steps(p->dtype, p->d > p->dv ? p->d : p->dv);
+  return 2 * b->of[tensor].off + last_place(p->dtype, most) + epsilon * most * (4 + scores + terms) +
+         epsilon * summands * b->of[tensor].mass;
 }
 
 bool fat_reference_stores(const char *kernel)
@@ -193,36 +207,74 @@ double fat_reference_off(double right, float got)
 
 /* -- whole calls */
 
-/* All rows; with `own` also in the problem's precision. */
-static bool solve(const fat_problem *p, const fat_reference_inputs *in, double *o, double *lse,
-                  fat_reference_bound *bound, bool own)
+bool fat_reference_has(const fat_problem *p, fat_side side)
 {
-  double *s = malloc((size_t)(p->k ? p->k : 1) * sizeof *s);
-  for (int64_t head = 0; s && head < p->b * p->h; head++) {
-    int64_t kv = head / p->h * p->hk + head % p->h / (p->h / p->hk);
-    for (int64_t i = 0; i < p->q; i++) {
-      int64_t at = head * p->q + i, keys = fat_reference_keys(p, i);
-      const fat_reference_inputs one = {in->q + at * p->d, in->k + kv * p->k * p->d,
-                                        in->v + kv * p->k * p->dv, in->scale};
-      if (own)
-        fat_reference_row(p, keys, &one, s, o + at * p->dv, lse + at, bound);
-      else
-        row_double(p, keys, &one, s, o + at * p->dv, lse + at, bound);
-    }
+  for (int t = 0; t < FAT_TENSORS; t++)
+    if (fat_tensors[t].side == side && fat_tensors_is_out(fat_tensors_role(p, t)))
+      return true;
+  return false;
+}
+
+void fat_reference_row(const fat_problem *p, fat_side side, int64_t i, const fat_reference_inputs *in,
+                       double *scores, double *right[FAT_TENSORS], fat_reference_bound *bound)
+{
+  if (p->op == FAT_FWD)
+    row_forward(p, i, in, scores, right, bound);
+  else if (side == FAT_OF_Q)
+    fat_reference_row_gradient(p, i, in, right, bound);
+  else
+    fat_reference_key_gradients(p, i, in, right, bound);
+}
+
+/* Where row `row` of a packed tensor's head begins, or the head. */
+static int64_t place(const fat_problem *p, int t, int64_t head, int64_t row)
+{
+  const fat_extent e = fat_tensors_extent(p, t);
+  return (head * e.size[2] + row) * e.size[3];
+}
+
+/* One row, or key, of the call: `head` counts those of its side. */
+static void solve_row(const fat_problem *p, fat_side side, int64_t head, int64_t i,
+                      const fat_reference_inputs *in, double *scores, double *const right[FAT_TENSORS],
+                      fat_reference_bound *bound)
+{
+  const int64_t group = p->h / p->hk, other = side == FAT_OF_Q ? head / group : head * group;
+  fat_reference_inputs one = {.scale = in->scale};
+  double *results[FAT_TENSORS] = {NULL};
+  for (int t = 0; t < FAT_TENSORS; t++) {
+    const bool own = fat_tensors[t].side == side;
+    if (in->of[t])
+      one.of[t] = in->of[t] + (own ? place(p, t, head, i) : place(p, t, other, 0));
+    if (own && right[t])
+      results[t] = right[t] + place(p, t, head, i);
   }
-  free(s);
-  return s != NULL;
+  fat_reference_row(p, side, i, &one, scores, results, bound);
 }
 
-double fat_reference_double(const fat_problem *p, const fat_reference_inputs *in, double *o, double *lse)
+static bool solve(const fat_problem *p, const fat_reference_inputs *in, double *const right[FAT_TENSORS],
+                  fat_reference_bound *bound)
 {
-  fat_reference_bound bound = {0};
-  return solve(p, in, o, lse, &bound, false) ? bound.score : -1;
+  double *scores = malloc((size_t)(p->k ? p->k : 1) * sizeof *scores);
+  for (int side = FAT_OF_Q; scores && side <= FAT_OF_K; side++) {
+    const int64_t heads = p->b * (side == FAT_OF_Q ? p->h : p->hk), rows = side == FAT_OF_Q ? p->q : p->k;
+    if (!fat_reference_has(p, (fat_side)side))
+      continue;
+    for (int64_t head = 0; head < heads; head++)
+      for (int64_t i = 0; i < rows; i++)
+        solve_row(p, (fat_side)side, head, i, in, scores, right, bound);
+  }
+  free(scores);
+  return scores != NULL;
 }
 
-bool fat_reference_solve(const fat_problem *p, const fat_reference_inputs *in, double *o, double *lse,
+bool fat_reference_double(const fat_problem *p, const fat_reference_inputs *in, double *right[FAT_TENSORS])
+{
+  return solve(p, in, right, NULL);
+}
+
+bool fat_reference_solve(const fat_problem *p, const fat_reference_inputs *in, double *right[FAT_TENSORS],
                          fat_reference_bound *bound)
 {
   *bound = (fat_reference_bound){0};
-  return solve(p, in, o, lse, bound, true);
+  return solve(p, in, right, bound);
 }

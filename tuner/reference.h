@@ -1,48 +1,51 @@
-/* reference.h -- attention by plain loops: in double, what is right; in the precision asked for, how wrong
- * one may be.
+/* reference.h -- attention and its gradients by plain loops: in double, what is right; in the precision asked
+ * for, how wrong one may be.
  *
- * Arrays are packed: [batch][head][row][column], LSE [batch][head][row]. Inputs are numbers that the
- * problem's tensors can hold (fat_half_round). Causal is bottom-right aligned: row i sees keys 0 .. i + k -
- * q. A row that sees no key has O = 0 and LSE = +inf. LSE is a natural logarithm. */
+ * Arrays are packed: [batch][head][row][column], one for each tensor of the op (tensors.h). Inputs are
+ * numbers that the problem's tensors can hold (fat_half_round). Which keys a row sees says sees.h. A row that
+ * sees no key has O = 0, LSE = +inf and no gradient. LSE is a natural logarithm. */
 #ifndef FAT_REFERENCE_H
 #define FAT_REFERENCE_H
 
-#include "problem.h"
+#include "tensors.h"
 
 typedef struct fat_reference_inputs {
-  const float *q, *k, *v;
+  const float *of[FAT_TENSORS]; /* those that the op takes */
   float scale;
 } fat_reference_inputs;
 
-/* Returns the largest size of a score; -1 without memory. */
-double fat_reference_double(const fat_problem *p, const fat_reference_inputs *in, double *o, double *lse);
+/* What is right, into every output of the op; false without memory. */
+bool fat_reference_double(const fat_problem *p, const fat_reference_inputs *in, double *right[FAT_TENSORS]);
 
 /* What decides how far results may be off, gathered row by row: starts as {0}. Results that are not finite do
  * not count. */
 typedef struct fat_reference_bound {
-  double off_o, off_lse;   /* of a computation in the problem's own precision, see reference.c */
-  double off_lse_stored;   /* of one whose LSE comes of rounded scores */
-  double most_o, most_lse; /* the largest sizes of what is right */
-  double score;            /* the largest size of a score */
-  double sum;              /* the largest sum of the sizes of a score's summands */
-  int64_t keys;            /* the most keys of a row */
+  struct {
+    double off;    /* of a computation in the problem's own precision, see reference.c */
+    double stored; /* of one that keeps S in memory, which differs for LSE */
+    double most;   /* the largest size of what is right */
+    double mass;   /* of a gradient: the largest sum of the sizes of all that is added up in it */
+  } of[FAT_TENSORS];
+  double score;  /* the largest size of a score, or of an LSE that is taken off one */
+  double sum;    /* the largest sum of the sizes of a score's summands */
+  int64_t terms; /* the most rows or keys that one result is a sum over */
 } fat_reference_bound;
 
 /* What is right, with the bound; false without memory. */
-bool fat_reference_solve(const fat_problem *p, const fat_reference_inputs *in, double *o, double *lse,
+bool fat_reference_solve(const fat_problem *p, const fat_reference_inputs *in, double *right[FAT_TENSORS],
                          fat_reference_bound *bound);
 
-/* How many keys row i of Q sees: 0 .. keys - 1. */
-int64_t fat_reference_keys(const fat_problem *p, int64_t i);
+/* The results of one row of Q, or of one key (`side`): its number is `i`. The tensors of that side point at
+ * its row; those of the other side at the row's head of K and V, or at all rows of the h / hk heads that
+ * share the key's. `scores` has room for k numbers; NULL where the side is FAT_OF_K. Adds to the bound, if
+ * any. */
+void fat_reference_row(const fat_problem *p, fat_side side, int64_t i, const fat_reference_inputs *in,
+                       double *scores, double *right[FAT_TENSORS], fat_reference_bound *bound);
+/* Whether an op has outputs on that side. */
+bool fat_reference_has(const fat_problem *p, fat_side side);
 
-/* One row that sees `keys` keys: `in` points at its row of Q and at its head of K and V. `scores` has room
- * for `keys` numbers, `o` for dv. Adds to the bound. */
-void fat_reference_row(const fat_problem *p, int64_t keys, const fat_reference_inputs *in, double *scores,
-                       double *o, double *lse, fat_reference_bound *bound);
-
-/* How far results may be from what is right. `stored`: by a kernel that keeps S in memory. */
-double fat_reference_allowed_o(const fat_problem *p, const fat_reference_bound *bound);
-double fat_reference_allowed_lse(const fat_problem *p, const fat_reference_bound *bound, bool stored);
+/* How far an output may be from what is right. `stored`: by a kernel that keeps S in memory. */
+double fat_reference_allowed(const fat_problem *p, const fat_reference_bound *bound, int tensor, bool stored);
 
 /* Whether a kernel keeps S in memory as elements of the problem's type, as PyTorch does: the standard
  * algorithm alone. All others keep it in float, and are held to it. */
@@ -50,5 +53,20 @@ bool fat_reference_stores(const char *kernel);
 
 /* How far off a result is: infinitely where it is not finite and should be, or the other way round. */
 double fat_reference_off(double right, float got);
+
+/* -- used by the two files behind this header alone */
+
+/* What a product reads of an operand. */
+float fat_reference_operand(fat_dtype type, float x);
+/* S, P, dP and dS as PyTorch stores them. Where f16 ends our kernels go on, as they keep S in float: there it
+ * is rounded to as many digits. */
+float fat_reference_stored(fat_dtype type, float x);
+/* Notes one result and what the computation in the problem's precision made of it. */
+void fat_reference_note(fat_reference_bound *bound, int tensor, double right, double own, double mass);
+/* dQ of a row; dK and dV of a key. */
+void fat_reference_row_gradient(const fat_problem *p, int64_t i, const fat_reference_inputs *in,
+                                double *right[FAT_TENSORS], fat_reference_bound *bound);
+void fat_reference_key_gradients(const fat_problem *p, int64_t j, const fat_reference_inputs *in,
+                                 double *right[FAT_TENSORS], fat_reference_bound *bound);
 
 #endif

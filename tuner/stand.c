@@ -75,48 +75,61 @@ static fat_status prepare_cases(fat_stand *s, const fat_assignment *a, fat_error
 
 /* -- the anchor */
 
-/* Bytes behind a tensor up to the next one. */
-static int64_t behind(const fat_anchor *a, int t)
-{
-  return a->slot[t].at + fat_inputs_span(&a->slot[t]);
-}
-
 static fat_cuda_address set_at(const fat_stand *s, int set)
 {
   return s->sets.at + (fat_cuda_address)set * (fat_cuda_address)s->anchor.bytes;
 }
 
-static int64_t next_of(const fat_anchor *a, int t)
+static fat_status copy_on_device(const fat_stand *s, fat_cuda_address to, fat_cuda_address from,
+                                 int64_t bytes, fat_error *err)
 {
-  return t + 1 < FAT_TENSORS ? a->slot[t + 1].at : a->bytes;
+  return fat_driver_check(s->driver, "cuMemcpyDtoDAsync",
+                          fat_driver_table(s->driver)->copy_async(to, from, (size_t)bytes, NULL), err);
 }
 
-/* The block of elements over and over, then poison over all that is no input. */
-static fat_status fill_set(const fat_stand *s, int set, const void *block, fat_error *err)
+/* One input of the first set: the block's numbers as its elements are, over and over. */
+static fat_status fill_input(const fat_stand *s, int t, fat_error *err)
 {
-  const fat_cuda_calls *cuda = fat_driver_table(s->driver);
   const fat_anchor *a = &s->anchor;
-  fat_cuda_address base = set_at(s, set);
-  int64_t inputs = behind(a, FAT_V), filled = (int64_t)FAT_INPUTS_BLOCK * a->slot[FAT_Q].bytes;
-  filled = inputs < filled ? inputs : filled;
-  FAT_TRY(fat_driver_check(s->driver, "cuMemcpyHtoD", cuda->copy_in(base, block, (size_t)filled), err));
-  while (filled < inputs) {
-    int64_t more = inputs - filled < filled ? inputs - filled : filled;
-    FAT_TRY(fat_driver_check(s->driver, "cuMemcpyDtoDAsync",
-                             cuda->copy_async(base + (fat_cuda_address)filled, base, (size_t)more, NULL),
-                             err));
+  const fat_slot *slot = &a->slot[t];
+  const int64_t span = fat_inputs_span(slot), block = (int64_t)FAT_INPUTS_BLOCK * slot->bytes;
+  int64_t filled = span < block ? span : block;
+  const fat_cuda_address at = set_at(s, 0) + (fat_cuda_address)slot->at;
+  char *elements = malloc((size_t)filled + 1);
+  if (!elements)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for random numbers");
+  for (int64_t e = 0; e * slot->bytes < filled; e++) {
+    const float x = fat_inputs_anchor_number(a, s->block, t, e);
+    fat_half_store(slot->type, elements + e * slot->bytes, &x, 1);
+  }
+  fat_status status =
+      filled == 0 ? FAT_OK
+                  : fat_driver_check(s->driver, "cuMemcpyHtoD",
+                                     fat_driver_table(s->driver)->copy_in(at, elements, (size_t)filled), err);
+  free(elements);
+  FAT_TRY(status);
+  while (filled < span) {
+    const int64_t more = span - filled < filled ? span - filled : filled;
+    FAT_TRY(copy_on_device(s, at + (fat_cuda_address)filled, at, more, err));
     filled += more;
   }
-  FAT_TRY(fill(s->driver, base, 0, a->slot[FAT_Q].at, err));
-  for (int t = FAT_Q; t < FAT_V; t++)
-    FAT_TRY(fill(s->driver, base, behind(a, t), next_of(a, t), err));
-  return fat_stand_clear(s, set, err);
+  return FAT_OK;
+}
+
+/* The first set: poison, and the inputs in it. */
+static fat_status fill_first(const fat_stand *s, fat_error *err)
+{
+  const fat_anchor *a = &s->anchor;
+  FAT_TRY(fill(s->driver, set_at(s, 0), 0, a->bytes, err));
+  for (int t = 0; t < FAT_TENSORS; t++)
+    if (a->slot[t].role == FAT_ROLE_IN)
+      FAT_TRY(fill_input(s, t, err));
+  return FAT_OK;
 }
 
 fat_status fat_stand_clear(const fat_stand *stand, int set, fat_error *err)
 {
-  const fat_anchor *a = &stand->anchor;
-  return fill(stand->driver, set_at(stand, set), behind(a, FAT_V), a->bytes, err);
+  return fill(stand->driver, set_at(stand, set), stand->anchor.outputs, stand->anchor.bytes, err);
 }
 
 /* So many sets that they fill the L2 cache several times, as memory allows; at least one. */
@@ -147,16 +160,9 @@ static bool same_problem(const fat_problem *a, const fat_problem *b)
 
 static fat_status fill_sets(fat_stand *s, fat_error *err)
 {
-  const fat_slot *q = &s->anchor.slot[FAT_Q];
-  void *block = malloc((size_t)FAT_INPUTS_BLOCK * (size_t)q->bytes);
-  if (!block)
-    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for random numbers");
-  fat_half_store(q->type, block, s->block, FAT_INPUTS_BLOCK);
-  fat_status status = FAT_OK;
-  for (int i = 0; i < s->set_count && status == FAT_OK; i++)
-    status = fill_set(s, i, block, err);
-  free(block);
-  FAT_TRY(status);
+  FAT_TRY(fill_first(s, err));
+  for (int i = 1; i < s->set_count; i++)
+    FAT_TRY(copy_on_device(s, set_at(s, i), set_at(s, 0), s->anchor.bytes, err));
   return fat_driver_check(s->driver, "cuCtxSynchronize", fat_driver_table(s->driver)->context_sync(), err);
 }
 
@@ -203,31 +209,21 @@ void fat_stand_close(fat_stand *stand)
 
 /* -- calls */
 
-call fat_stand_call(const fat_problem *p, float scale, const fat_slot slot[FAT_TENSORS],
-                    fat_cuda_address base)
+fat_call fat_stand_call(float scale, const fat_slot slot[FAT_TENSORS], fat_cuda_address base)
 {
-  tensor t[FAT_TENSORS];
-  for (int i = 0; i < FAT_TENSORS; i++) {
-    fat_cuda_address at = base + (fat_cuda_address)slot[i].at;
-    t[i] = (tensor){(void *)(uintptr_t)at, slot[i].stride[0], slot[i].stride[1], slot[i].stride[2]};
-  }
-  return (call){.Q = t[FAT_Q],
-                .K = t[FAT_K],
-                .V = t[FAT_V],
-                .O = t[FAT_O],
-                .LSE = {t[FAT_LSE].data, t[FAT_LSE].b, t[FAT_LSE].h},
-                .b = (i32)p->b,
-                .h = (i32)p->h,
-                .hk = (i32)p->hk,
-                .q = (i32)p->q,
-                .k = (i32)p->k,
-                .scale = scale};
+  fat_call c = {.scale = scale};
+  for (int t = 0; t < FAT_TENSORS; t++)
+    if (slot[t].role != FAT_ROLE_NONE) {
+      const fat_cuda_address at = base + (fat_cuda_address)slot[t].at;
+      c.tensor[t].data = (void *)(uintptr_t)at;
+      memcpy(c.tensor[t].stride, slot[t].stride, sizeof c.tensor[t].stride);
+    }
+  return c;
 }
 
-call fat_stand_anchor(const fat_stand *stand, int set)
+fat_call fat_stand_anchor(const fat_stand *stand, int set)
 {
-  const fat_anchor *a = &stand->anchor;
-  return fat_stand_call(&a->problem, a->scale, a->slot, set_at(stand, set));
+  return fat_stand_call(stand->anchor.scale, stand->anchor.slot, set_at(stand, set));
 }
 
 /* -- workspace */

@@ -32,11 +32,10 @@ typedef struct fat_stand {
 fat_status fat_stand_prepare(fat_stand *stand, const fat_assignment *a, fat_error *err);
 void fat_stand_close(fat_stand *stand);
 
-/* The argument of a call whose tensors lie in an image at `base`. */
-call fat_stand_call(const fat_problem *p, float scale, const fat_slot slot[FAT_TENSORS],
-                    fat_cuda_address base);
+/* A call whose tensors lie in an image at `base`. */
+fat_call fat_stand_call(float scale, const fat_slot slot[FAT_TENSORS], fat_cuda_address base);
 /* The call of the anchor in one of its sets. */
-call fat_stand_anchor(const fat_stand *stand, int set);
+fat_call fat_stand_anchor(const fat_stand *stand, int set);
 
 /* At least `bytes` of workspace, with a guard behind; gives up all sets but one if it must.
  * FAT_E_DEVICE_MEMORY names need and what is free. */

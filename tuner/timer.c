@@ -49,6 +49,11 @@ static fat_status time_calls(fat_timer *t, const fat_runner *r, int calls, int *
   *ms = 0;
   FAT_TRY(fat_driver_check(t->driver, "cuEventSynchronize", cuda->event_sync(t->end), err));
   FAT_TRY(fat_driver_check(t->driver, "cuEventElapsedTime", cuda->event_ms(&all, t->begin, t->end), err));
+  if (!isfinite(all) || all <= 0)
+    return fat_status_fail(
+        err, FAT_E_LAUNCH,
+        "the events around %d of its runs lie %g ms apart: that is no time it can be known by", calls,
+        (double)all);
   *ms = (double)all / calls;
   return FAT_OK;
 }

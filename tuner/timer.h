@@ -36,7 +36,8 @@ typedef struct fat_timer {
 fat_status fat_timer_open(const fat_driver *driver, fat_timer *timer, fat_error *err);
 void fat_timer_close(fat_timer *timer);
 
-/* One call, timed: the first of its kind, so it pays for whatever comes first. */
+/* One call, timed: the first of its kind, so it pays for whatever comes first. FAT_E_LAUNCH where the events
+ * tell no time: zero, negative, not finite. */
 fat_status fat_timer_probe(fat_timer *timer, const fat_runner *runner, double *ms, fat_error *err);
 
 /* Times `count` runners in turns, for about `seconds` each: at least FAT_TIMER_LEAST samples, at most

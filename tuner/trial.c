@@ -28,11 +28,6 @@ static bool is_outcome(fat_status status, fat_outcome *outcome)
   return status == FAT_E_TIMEOUT || status == FAT_E_COMPILE;
 }
 
-static fat_sizes sizes_of(const fat_problem *p, const fat_gpu *gpu)
-{
-  return (fat_sizes){p->b, p->h, p->hk, p->q, p->k, gpu->sms};
-}
-
 static const fat_entry *entry_of(const fat_binary *binary, const char *name)
 {
   for (int i = 0; i < binary->entries; i++)
@@ -50,7 +45,7 @@ static int larger(int a, int b)
 static fat_status inspect_launch(fat_job *job, const fat_recipe *recipe, int step, fat_resident *resident,
                                  fat_error *err)
 {
-  const fat_sizes sizes = sizes_of(job->problem, job->gpu);
+  const fat_sizes sizes = fat_recipe_sizes(job->problem, job->gpu->sms);
   const fat_entry *entry = entry_of(&job->binary, recipe->step[step].entry);
   fat_step_values values;
   const char *binding;
@@ -79,7 +74,7 @@ static fat_status inspect_launch(fat_job *job, const fat_recipe *recipe, int ste
 
 static fat_status inspect(fat_job *job, fat_resident resident[FAT_SPACE_LAUNCHES], fat_error *err)
 {
-  const fat_sizes sizes = sizes_of(job->problem, job->gpu);
+  const fat_sizes sizes = fat_recipe_sizes(job->problem, job->gpu->sms);
   fat_recipe recipe;
   int64_t workspace;
   int launches = 0;

@@ -5,8 +5,6 @@
 #include "verify.h"
 
 #include "half.h"
-#include "reference.h"
-
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -55,12 +53,12 @@ static fat_status make_plan(fat_stand *s, const fat_assignment *a, const fat_sub
 }
 
 /* One case, over a workspace of poison that ends where it says it needs no more. */
-static fat_status run_guarded(fat_stand *s, const fat_case *c, const fat_launch *launch, const call *args,
+static fat_status run_guarded(fat_stand *s, const fat_case *c, const fat_launch *launch, const fat_call *call,
                               fat_verdict *v, fat_error *err)
 {
   bool intact;
   FAT_TRY(fat_stand_poison(s, launch->workspace, err));
-  FAT_TRY(fat_launch_run(s->driver, launch, args, s->workspace.at, NULL, err));
+  FAT_TRY(fat_launch_run(s->driver, launch, call, s->workspace.at, NULL, err));
   FAT_TRY(fat_stand_intact(s, launch->workspace, &intact, err)); /* the next case lays its guard elsewhere */
   if (!intact)
     wrong(v, "%s: something was written behind the workspace of %lld bytes", c->title,
@@ -78,13 +76,13 @@ static fat_status run_round(fat_stand *s, const fat_subject *subject, const plan
       fat_driver_check(s->driver, "cuMemcpyHtoD", cuda->copy_in(s->image.at, s->cases.image, bytes), err));
   for (int i = 0; i < s->cases.count; i++) {
     const fat_case *c = &s->cases.list[i];
-    const call args = fat_stand_call(&c->problem, c->scale, c->slot, s->image.at);
+    const fat_call call = fat_stand_call(c->scale, c->slot, s->image.at);
     if (!takes(subject, c))
       continue;
     if (bare)
-      FAT_TRY(fat_launch_run(s->driver, &p->launch[i], &args, s->workspace.at, NULL, err));
+      FAT_TRY(fat_launch_run(s->driver, &p->launch[i], &call, s->workspace.at, NULL, err));
     else
-      FAT_TRY(run_guarded(s, c, &p->launch[i], &args, v, err));
+      FAT_TRY(run_guarded(s, c, &p->launch[i], &call, v, err));
     if (v->outcome != FAT_OUT_OK)
       return FAT_OK;
   }
@@ -102,10 +100,10 @@ static void note_error(fat_verdict *v, double most, double allowed)
 }
 
 /* One output of one case. */
-static bool judge(const fat_case *c, int tensor, const double *right, double allowed, const char *image,
-                  fat_verdict *v)
+static bool judge(const fat_case *c, int tensor, bool stores, const char *image, fat_verdict *v)
 {
   const fat_slot *s = &c->slot[tensor];
+  const double *right = c->truth.right[tensor], allowed = c->truth.allowed[tensor][stores];
   double most = 0;
   for (int64_t b = 0; b < s->size[0]; b++)
     for (int64_t h = 0; h < s->size[1]; h++)
@@ -120,8 +118,8 @@ static bool judge(const fat_case *c, int tensor, const double *right, double all
           wrong(v,
                 "%s: %s[batch %lld, head %lld, row %lld, column %lld] is %.9g, right is %.9g: off by %.3g, "
                 "allowed %.3g",
-                c->title, tensor == FAT_O ? "O" : "LSE", (long long)b, (long long)h, (long long)n,
-                (long long)x, (double)got, *right, off, allowed);
+                c->title, fat_tensors[tensor].name, (long long)b, (long long)h, (long long)n, (long long)x,
+                (double)got, *right, off, allowed);
           v->error_max = off;
           v->error_allowed = allowed;
           return false;
@@ -145,32 +143,34 @@ static void blot(const fat_slot *s, char *image)
 /* Which tensor a byte lies in or behind. */
 static void say_stray(const fat_cases *cases, int64_t byte, fat_verdict *v)
 {
-  static const char *const names[] = {"Q", "K", "V", "O", "LSE"}; /* ORDER TENSOR */
-  const char *title = "", *name = "Q";
-  int64_t at = 0;
+  const fat_case *in = &cases->list[0];
+  int tensor = FAT_Q;
+  char names[FAT_INPUTS_NAMES];
   for (int i = 0; i < cases->count; i++)
-    for (int t = 0; t < FAT_TENSORS; t++)
-      if (cases->list[i].slot[t].at <= byte) {
-        title = cases->list[i].title;
-        name = names[t];
-        at = (byte - cases->list[i].slot[t].at) / cases->list[i].slot[t].bytes;
+    for (int t = 0; t < FAT_TENSORS; t++) {
+      const fat_slot *s = &cases->list[i].slot[t];
+      if (s->role != FAT_ROLE_NONE && s->at <= byte && s->at >= in->slot[tensor].at) {
+        in = &cases->list[i];
+        tensor = t;
       }
-  wrong(v, "%s: memory that is no element of O or LSE was written: %lld elements behind the first of %s",
-        title, (long long)at, name);
+    }
+  wrong(v, "%s: memory that is no element of %s was written: %lld elements behind the first of %s", in->title,
+        fat_inputs_outputs(&in->problem, names),
+        (long long)((byte - in->slot[tensor].at) / in->slot[tensor].bytes), fat_tensors[tensor].name);
 }
 
 static void judge_image(fat_stand *s, const fat_subject *subject, fat_verdict *v)
 {
   for (int i = 0; i < s->cases.count; i++) {
     const fat_case *c = &s->cases.list[i];
-    if (takes(subject, c) && (!judge(c, FAT_O, c->o, c->allowed_o, s->got, v) ||
-                              !judge(c, FAT_LSE, c->lse, c->allowed_lse[subject->stores], s->got, v)))
-      return;
+    for (int t = 0; t < FAT_TENSORS && takes(subject, c); t++)
+      if (fat_tensors_is_out(c->slot[t].role) && !judge(c, t, subject->stores, s->got, v))
+        return;
   }
-  for (int i = 0; i < s->cases.count; i++) {
-    blot(&s->cases.list[i].slot[FAT_O], s->got);
-    blot(&s->cases.list[i].slot[FAT_LSE], s->got);
-  }
+  for (int i = 0; i < s->cases.count; i++)
+    for (int t = 0; t < FAT_TENSORS; t++)
+      if (fat_tensors_is_out(s->cases.list[i].slot[t].role))
+        blot(&s->cases.list[i].slot[t], s->got);
   for (int64_t at = 0; at < s->cases.bytes; at++)
     if (s->got[at] != s->cases.image[at]) {
       say_stray(&s->cases, at, v);

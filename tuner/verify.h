@@ -1,7 +1,8 @@
 /* verify.h -- is a kernel right? Before it is timed, on every case of its family and at the anchor.
  *
- * Right means: O and LSE as near to the reference in double as inputs.h allows, nothing written but them, the
- * same bits every time. The first thing that is wrong ends it, with the place and the figures in words. */
+ * Right means: every output as near to the reference in double as inputs.h allows, nothing written but them,
+ * the same bits every time. The first thing that is wrong ends it, with the place and the figures in words.
+ */
 #ifndef FAT_VERIFY_H
 #define FAT_VERIFY_H
 

@@ -5,8 +5,6 @@
 #include "verify.h"
 
 #include "half.h"
-#include "reference.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,8 +24,8 @@ fat_status fat_verify_launch(fat_stand *stand, const fat_assignment *a, const fa
 fat_status fat_verify_work(void *user, int turn, fat_error *err)
 {
   const fat_anchored *x = user;
-  const call args = fat_stand_anchor(x->stand, turn % x->stand->set_count);
-  return fat_launch_run(x->stand->driver, &x->launch, &args, x->stand->workspace.at, NULL, err);
+  const fat_call call = fat_stand_anchor(x->stand, turn % x->stand->set_count);
+  return fat_launch_run(x->stand->driver, &x->launch, &call, x->stand->workspace.at, NULL, err);
 }
 
 static fat_status copy_out(const fat_stand *s, int64_t from, int64_t bytes, void *to, fat_error *err)
@@ -46,87 +44,94 @@ static int64_t piece(const fat_slot *slot, int i, int64_t *from)
   return count < 0 ? 0 : (count > most ? most : count) * slot->bytes;
 }
 
-/* What was read of both outputs: the pieces of O, then those of LSE; `data` is owned by the caller. */
+/* What was read of the outputs: the pieces of each, one tensor behind the other; `data` is owned by the
+ * caller. */
 typedef struct outputs {
   char *data;
-  size_t bytes[2];
+  size_t bytes[FAT_TENSORS], total;
 } outputs;
+
+static bool is_output(const fat_anchor *a, int t)
+{
+  return fat_tensors_is_out(a->slot[t].role);
+}
 
 static fat_status read_outputs(const fat_stand *s, outputs *out, fat_error *err)
 {
+  const fat_anchor *a = &s->anchor;
   int64_t from, total = 0;
-  const fat_slot *slots = &s->anchor.slot[FAT_O];
-  for (int t = 0; t < 2; t++)
-    for (int i = 0; i < PIECES; i++)
-      total += piece(&slots[t], i, &from);
+  for (int t = 0; t < FAT_TENSORS; t++)
+    for (int i = 0; i < PIECES && is_output(a, t); i++)
+      total += piece(&a->slot[t], i, &from);
   *out = (outputs){.data = malloc((size_t)total + 1)};
   if (!out->data)
-    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a copy of O");
-  for (int t = 0; t < 2; t++)
-    for (int i = 0; i < PIECES; i++) {
-      int64_t n = piece(&slots[t], i, &from);
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a copy of the outputs");
+  for (int t = 0; t < FAT_TENSORS; t++)
+    for (int i = 0; i < PIECES && is_output(a, t); i++) {
+      int64_t n = piece(&a->slot[t], i, &from);
       if (n > 0)
-        FAT_TRY(copy_out(s, from, n, out->data + out->bytes[0] + out->bytes[1], err));
+        FAT_TRY(copy_out(s, from, n, out->data + out->total, err));
       out->bytes[t] += (size_t)n;
+      out->total += (size_t)n;
     }
   return FAT_OK;
 }
 
-static void wrong_row(const fat_anchor *a, int r, const char *name, double off, double allowed,
-                      fat_verdict *v)
+/* One known row of one output. */
+static fat_status judge_row(const fat_anchored *anchored, int t, int r, fat_verdict *v, fat_error *err)
 {
+  const fat_stand *s = anchored->stand;
+  const fat_anchor *a = &s->anchor;
+  const fat_slot *slot = &a->slot[t];
+  const int side = fat_tensors[t].side;
+  const int64_t b = a->row[side][r].b, h = a->row[side][r].h, i = a->row[side][r].i, width = slot->size[3];
+  const double allowed = a->allowed[t][anchored->stores];
+  float row[FAT_PROBLEM_DV_MAX], elements[FAT_PROBLEM_DV_MAX];
   char text[FAT_PROBLEM_TEXT];
-  v->outcome = FAT_OUT_WRONG;
+  double off = 0;
+  FAT_TRY(copy_out(s, fat_inputs_row(slot, b, h, i), width * slot->bytes, elements, err));
+  fat_half_load(slot->type, row, elements, width);
+  for (int64_t x = 0; x < width; x++)
+    off = fmax(off, fat_reference_off(a->right[t][r * width + x], row[x]));
+  const bool right = off <= allowed;
+  if (right && off / allowed <= v->error_max / v->error_allowed)
+    return FAT_OK;
   v->error_max = off;
   v->error_allowed = allowed;
+  if (right)
+    return FAT_OK;
+  v->outcome = FAT_OUT_WRONG;
   snprintf(v->detail, sizeof v->detail,
            "%s: %s of batch %lld, head %lld, row %lld is off by %.3g, allowed is %.3g",
-           fat_problem_print(&a->problem, text), name, (long long)a->row[r].b, (long long)a->row[r].h,
-           (long long)a->row[r].i, off, allowed);
+           fat_problem_print(&a->problem, text), fat_tensors[t].name, (long long)b, (long long)h,
+           (long long)i, off, allowed);
+  return FAT_OK;
 }
 
 static fat_status judge_rows(const fat_anchored *anchored, fat_verdict *v, fat_error *err)
 {
-  const fat_stand *s = anchored->stand;
-  const fat_anchor *a = &s->anchor;
-  double allowed_lse = a->allowed_lse[anchored->stores];
-  const fat_slot *o = &a->slot[FAT_O], *l = &a->slot[FAT_LSE];
-  float row[FAT_PROBLEM_DV_MAX], elements[FAT_PROBLEM_DV_MAX], lse;
-  int32_t dv = a->problem.dv;
-  for (int r = 0; r < a->rows && v->outcome == FAT_OUT_OK; r++) {
-    int64_t b = a->row[r].b, h = a->row[r].h, i = a->row[r].i;
-    double off = 0;
-    FAT_TRY(copy_out(s, fat_inputs_row(o, b, h, i), dv * o->bytes, elements, err));
-    FAT_TRY(copy_out(s, fat_inputs_row(l, b, h, i), l->bytes, &lse, err));
-    fat_half_load(o->type, row, elements, dv);
-    for (int32_t x = 0; x < dv; x++)
-      off = fmax(off, fat_reference_off(a->o[r * dv + x], row[x]));
-    double lse_off = fat_reference_off(a->lse[r], lse);
-    if (!(off <= a->allowed_o))
-      wrong_row(a, r, "O", off, a->allowed_o, v);
-    else if (!(lse_off <= allowed_lse))
-      wrong_row(a, r, "LSE", lse_off, allowed_lse, v);
-    else if (off / a->allowed_o > v->error_max / v->error_allowed) {
-      v->error_max = off;
-      v->error_allowed = a->allowed_o;
-    }
-  }
+  const fat_anchor *a = &anchored->stand->anchor;
+  for (int r = 0; r < FAT_INPUTS_ROWS; r++)
+    for (int t = 0; t < FAT_TENSORS && v->outcome == FAT_OUT_OK; t++)
+      if (is_output(a, t) && r < a->rows[fat_tensors[t].side])
+        FAT_TRY(judge_row(anchored, t, r, v, err));
   return FAT_OK;
 }
 
 /* The memory right behind each tensor, as far as a guard reaches. */
 static fat_status judge_guards(const fat_stand *s, fat_verdict *v, fat_error *err)
 {
-  static const char *const names[] = {"Q", "K", "V", "O", "LSE"}; /* ORDER TENSOR */
   char guard[FAT_INPUTS_GUARD];
   for (int t = 0; t < FAT_TENSORS && v->outcome == FAT_OUT_OK; t++) {
     const fat_slot *slot = &s->anchor.slot[t];
+    if (slot->role == FAT_ROLE_NONE)
+      continue;
     FAT_TRY(copy_out(s, slot->at + fat_inputs_span(slot), FAT_INPUTS_GUARD, guard, err));
     for (int at = 0; at < FAT_INPUTS_GUARD && v->outcome == FAT_OUT_OK; at += slot->bytes)
       if (!fat_inputs_poisoned(slot, guard + at)) {
         v->outcome = FAT_OUT_WRONG;
         snprintf(v->detail, sizeof v->detail, "at the anchor: memory was written %d elements behind %s",
-                 at / slot->bytes, names[t]);
+                 at / slot->bytes, fat_tensors[t].name);
       }
   }
   return FAT_OK;
@@ -135,12 +140,13 @@ static fat_status judge_guards(const fat_stand *s, fat_verdict *v, fat_error *er
 static void judge_written(const fat_stand *s, const outputs *out, fat_verdict *v)
 {
   const char *at = out->data;
-  for (int t = 0; t < 2; t++) {
-    const fat_slot *slot = &s->anchor.slot[FAT_O + t];
+  for (int t = 0; t < FAT_TENSORS; t++) {
+    const fat_slot *slot = &s->anchor.slot[t];
     for (const char *end = at + out->bytes[t]; at < end; at += slot->bytes)
       if (fat_inputs_poisoned(slot, at)) {
         v->outcome = FAT_OUT_WRONG;
-        snprintf(v->detail, sizeof v->detail, "at the anchor: some elements of O or LSE are left unwritten");
+        snprintf(v->detail, sizeof v->detail, "at the anchor: some elements of %s are left unwritten",
+                 fat_tensors[t].name);
         return;
       }
   }
@@ -183,7 +189,7 @@ fat_status fat_verify_repeat(fat_anchored *anchored, fat_verdict *verdict, fat_e
     status = fat_verify_work(anchored, 0, err);
   if (status == FAT_OK)
     status = read_outputs(s, &second, err);
-  if (status == FAT_OK && memcmp(first.data, second.data, first.bytes[0] + first.bytes[1]) != 0) {
+  if (status == FAT_OK && memcmp(first.data, second.data, first.total) != 0) {
     verdict->outcome = FAT_OUT_WRONG;
     snprintf(verdict->detail, sizeof verdict->detail,
              "at the anchor: the same call gave other bits in run 2");

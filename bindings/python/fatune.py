@@ -1,25 +1,31 @@
 """fatune.py -- attention on torch tensors through libfatune, by ctypes.
 
     import fatune
-    o = fatune.attention(q, k, v, causal=True)            # [b, h, n, d], as PyTorch's SDPA takes them
+    o = fatune.attention(q, k, v, causal=True)               # [b, h, n, d]: heads before rows
+    o = fatune.attention(q, k, v, window=(1023, 0))          # each row sees 1023 keys to its left and its own
     o, lse = fatune.attention(q, k, v, return_lse=True)
-    call = fatune.prepare(q, k, v, causal=True)           # the same in two steps: checks and plan now,
-    o = call()                                            # and each call only queues the work
+    call = fatune.prepare(q, k, v, causal=True)              # this very call in two steps: checks and plan now,
+    o = call()                                               # and each call only queues the work
 
-Forward only: no gradient flows through it. Work is queued on torch's current stream; strides are taken as they
-are, so views need no copy. The library is libfatune.so.0 where the linker finds it, or the file that
-FATUNE_LIBRARY names. What is stored in the tuning database serves; by default a problem that nothing stored
-serves has its kernel compiled once, now.
+The last row sees the last key under `causal` and under a window (the diagonal ends at the bottom right; PyTorch's
+is_causal begins at the top left, which differs where q and k have other lengths). Forward only: an input that
+requires a gradient is an error where gradients are recorded. Work is queued on torch's current stream; strides are
+taken as they are, so views need no copy. The library is libfatune.so.0 where the linker finds it, or the file that
+FATUNE_LIBRARY names. What is stored in the tuning database serves; by default a family that nothing stored serves
+has its kernel compiled once, now. One plan serves all lengths of a type, head dimensions and mask; threads may call.
 """
 
+import collections
 import ctypes
 import math
 import os
+import threading
 
 import torch
 
 FALLBACK, FAIL, COMPILE = 0, 1, 2  # fatune_policy
 NO_CONTEXT = 8  # fatune_status: this thread has not used the GPU yet
+ALL = -1  # a side of a window without an end
 
 
 class Error(RuntimeError):
@@ -39,25 +45,41 @@ class _Tensor(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("stride", ctypes.c_int64 * 3)]
 
 
+# Members of fatune_tensors and fatune_sizes in their order; what stands between is no tensor.
+_FORWARD, _BACKWARD = ("Q", "K", "V", "O", "LSE"), ("dO", "dQ", "dK", "dV")
+_SIZES = ("b", "h", "hk", "q", "k", "total_q", "total_k", "window_left", "window_right", "chunk")
+
+
+def _pointers(names):
+    return [(name, ctypes.POINTER(_Tensor)) for name in names]
+
+
 class _Tensors(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t)] + [(name, ctypes.POINTER(_Tensor)) for name in ("Q", "K", "V", "O", "LSE")] + [
-        ("scale", ctypes.c_float), ("reserved", ctypes.c_uint32)]
+    _fields_ = [("size", ctypes.c_size_t), *_pointers(_FORWARD), ("scale", ctypes.c_float), ("reserved", ctypes.c_uint32),
+                *_pointers(_BACKWARD)]
+
+
+class _Sizes(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t)] + [(name, ctypes.c_int64) for name in _SIZES]
 
 
 _lib = ctypes.CDLL(os.environ.get("FATUNE_LIBRARY", "libfatune.so.0"))
-for _name in ("fatune_status_text", "fatune_detail", "fatune_version", "fatune_describe"):
-    getattr(_lib, _name).restype = ctypes.c_char_p
-_lib.fatune_open.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p)]
-_lib.fatune_plan_make.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Request), ctypes.POINTER(ctypes.c_void_p)]
-_lib.fatune_workspace.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t)]
-_lib.fatune_describe.argtypes = [ctypes.c_void_p]
-_lib.fatune_why.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Request), ctypes.c_char_p, ctypes.c_size_t]
-_lib.fatune_run.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Tensors), ctypes.c_void_p, ctypes.c_void_p]
+_P, _size = ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t)
+for _name, _result, _arguments in (
+        ("status_text", ctypes.c_char_p, [ctypes.c_int]), ("detail", ctypes.c_char_p, []), ("version", ctypes.c_char_p, []),
+        ("describe", ctypes.c_char_p, [_P]), ("open", ctypes.c_int, [_P, ctypes.POINTER(_P)]),
+        ("plan_make", ctypes.c_int, [_P, ctypes.POINTER(_Request), ctypes.POINTER(_P)]), ("plan_free", None, [_P]),
+        ("workspace", ctypes.c_int, [_P, ctypes.POINTER(_Sizes), _size]),
+        ("run", ctypes.c_int, [_P, ctypes.POINTER(_Tensors), ctypes.POINTER(_Sizes), _P, _P])):
+    _call = getattr(_lib, "fatune_" + _name)
+    _call.restype, _call.argtypes = _result, _arguments
 
 _DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 ALIGNED = 1  # a flag of fatune_request
+PLANS = 64  # kept; beyond that the one that was not used for longest goes
+_lock = threading.Lock()  # of what follows
 _handle = None
-_plans = {}  # (device, problem, kernel, policy, flags) -> (plan, bytes of workspace); kept until the process ends
+_plans = collections.OrderedDict()  # (device, problem or family, kernel, policy, flags) -> _Plan
 
 
 def _check(status):
@@ -65,22 +87,43 @@ def _check(status):
         raise Error(status, f"{_lib.fatune_status_text(status).decode()}: {_lib.fatune_detail().decode()}")
 
 
-def _open():
-    global _handle
-    if _handle is None:
-        handle = ctypes.c_void_p()
-        _check(_lib.fatune_open(None, ctypes.byref(handle)))
-        _handle = handle
-    return _handle
+class _Plan:
+    """A plan of the library, freed with the last who holds it."""
+
+    def __init__(self, handle, device, problem, kernel, policy, flags):
+        self.at = _P()
+        request = _Request(ctypes.sizeof(_Request), problem.encode(), kernel and kernel.encode(), policy, flags)
+        with torch.cuda.device(device):
+            status = _lib.fatune_plan_make(handle, ctypes.byref(request), ctypes.byref(self.at))
+            if status == NO_CONTEXT:
+                torch.cuda.current_stream().synchronize()  # makes the device's context current
+                status = _lib.fatune_plan_make(handle, ctypes.byref(request), ctypes.byref(self.at))
+        _check(status)
+
+    def __del__(self):
+        if self.at and _lib:
+            _lib.fatune_plan_free(self.at)
+
+    def workspace(self, sizes):
+        size = ctypes.c_size_t()
+        _check(_lib.fatune_workspace(self.at, ctypes.byref(sizes), ctypes.byref(size)))
+        return size.value
 
 
 def version():
     return _lib.fatune_version().decode()
 
 
-def problem_text(q, k, v, causal=False, arithmetic=None):
-    """The canonical text of a forward call: `fwd-f32-b2-h16k4-q4096-k4096-d128-causal`. `arithmetic`: how float32
-    tensors are multiplied, "f32" (the default), "tf32" or "f32x3" (three products of TF32, nearly as exact as f32)."""
+def _mask(causal, window):
+    """(causal, left, right) of a call; sides of a window that is none are ALL."""
+    left, right = window
+    if left < ALL or right < ALL:
+        raise ValueError(f"window {tuple(window)}: each side is a number of keys, or -1 for all")
+    causal = causal or right == 0
+    return causal, left, 0 if causal else right
+
+
+def _checked(q, k, v, arithmetic):
     if q.dim() != 4 or k.dim() != 4 or v.dim() != 4:
         raise ValueError(f"q, k, v have {q.dim()}, {k.dim()}, {v.dim()} dimensions: 4 are needed, [b, h, n, d]")
     b, h, n, d = q.shape
@@ -92,33 +135,57 @@ def problem_text(q, k, v, causal=False, arithmetic=None):
     dtype = arithmetic or _DTYPES[q.dtype]
     if dtype != _DTYPES[q.dtype] and (q.dtype != torch.float32 or dtype not in ("tf32", "f32x3")):
         raise ValueError(f"arithmetic {arithmetic} of {q.dtype} tensors: there are tf32 and f32x3, both of float32")
+    return dtype, (b, h, hk, n, nk), f"d{d}" if dv == d else f"d{d}v{dv}"
+
+
+def problem_text(q, k, v, causal=False, arithmetic=None, window=(ALL, ALL)):
+    """The canonical text of a forward call: `fwd-f32-b2-h16k4-q4096-k4096-d128-causal`. `arithmetic`: how float32
+    tensors are multiplied, "f32" (the default), "tf32" or "f32x3" (three products of TF32, nearly as exact as f32)."""
+    dtype, (b, h, hk, n, nk), dims = _checked(q, k, v, arithmetic)
+    causal, *sides = _mask(causal, window)
+    left, right = ("x" if side == ALL else str(side) for side in sides)
+    windowed = left != "x" or right not in ("x", "0")
     heads = f"h{h}" if hk == h else f"h{h}k{hk}"
-    dims = f"d{d}" if dv == d else f"d{d}v{dv}"
-    return f"fwd-{dtype}-b{b}-{heads}-q{n}-k{nk}-{dims}" + ("-causal" if causal else "")
+    return (f"fwd-{dtype}-b{b}-{heads}-q{n}-k{nk}-{dims}" + ("-causal" if causal else "") +
+            (f"-w{left}.{right}" if windowed else ""))
+
+
+def family_text(q, k, v, causal=False, arithmetic=None, window=(ALL, ALL)):
+    """The same without sizes, which one plan serves all of: `fwd-f32-d128-causal-w`."""
+    dtype, _, dims = _checked(q, k, v, arithmetic)
+    causal, left, right = _mask(causal, window)
+    return f"fwd-{dtype}-{dims}" + ("-causal" if causal else "") + ("-w" if left != ALL or right > 0 else "")
+
+
+def _sizes(q, k, v, causal, window):
+    causal, left, right = _mask(causal, window)
+    windowed = left != ALL or right > 0
+    return _Sizes(ctypes.sizeof(_Sizes), q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], 0, 0,
+                  left if windowed else 0, right if windowed else 0, 0)
 
 
 def plan(problem, device=None, kernel=None, policy=COMPILE, aligned=False):
-    """The plan of a problem on a device, and the bytes of workspace it needs. `aligned`: no tensor will ever begin
-    a row elsewhere than at a multiple of 16 bytes, so no second kernel for such is wanted."""
+    """The plan of a problem or a family on a device. `aligned`: no tensor will ever begin a row elsewhere than at a
+    multiple of 16 bytes, so no second kernel for such is wanted."""
+    global _handle
     device = torch.cuda.current_device() if device is None else torch.device(device).index or 0
     key = (device, problem, kernel, policy, ALIGNED if aligned else 0)
-    if key not in _plans:
-        request = _Request(ctypes.sizeof(_Request), problem.encode(), kernel and kernel.encode(), policy, key[4])
-        made, size = ctypes.c_void_p(), ctypes.c_size_t()
-        with torch.cuda.device(device):
-            status = _lib.fatune_plan_make(_open(), ctypes.byref(request), ctypes.byref(made))
-            if status == NO_CONTEXT:
-                torch.cuda.current_stream().synchronize()  # makes the device's context current
-                status = _lib.fatune_plan_make(_open(), ctypes.byref(request), ctypes.byref(made))
-        _check(status)
-        _check(_lib.fatune_workspace(made, ctypes.byref(size)))
-        _plans[key] = made, size.value
-    return _plans[key]
+    with _lock:
+        if _handle is None:
+            handle = _P()
+            _check(_lib.fatune_open(None, ctypes.byref(handle)))
+            _handle = handle
+        if key not in _plans:
+            _plans[key] = _Plan(_handle, *key)
+        _plans.move_to_end(key)
+        if len(_plans) > PLANS:
+            _plans.popitem(last=False)
+        return _plans[key]
 
 
 def describe(problem, device=None, kernel=None, policy=COMPILE, aligned=False):
-    """What serves a problem and why, as lines of `name value`."""
-    return _lib.fatune_describe(plan(problem, device, kernel, policy, aligned)[0]).decode()
+    """What serves a problem or a family and why, as lines of `name value`."""
+    return _lib.fatune_describe(plan(problem, device, kernel, policy, aligned).at).decode()
 
 
 def _rows(tensor):
@@ -129,14 +196,13 @@ def _rows(tensor):
     return _Tensor(tensor.data_ptr(), (ctypes.c_int64 * 3)(*strides[:3]))
 
 
-def prepare(q, k, v, causal=False, scale=None, out=None, lse=None, kernel=None, policy=COMPILE, aligned=False,
-            arithmetic=None):
-    """A function that queues this very call on torch's current stream, as often as wanted, and returns `out`.
-    The log-sum-exps of the rows go to `lse` where one is given. Not to be queued on two streams at once: its calls
-    share a workspace."""
-    problem = problem_text(q, k, v, causal, arithmetic)
+def _call_of(text, q, k, v, causal, window, scale, out, lse, kernel, policy, aligned):
+    """A function that queues one call, by the plan of `text`."""
     if not (q.is_cuda and k.device == q.device and v.device == q.device):
         raise ValueError(f"devices {q.device}, {k.device}, {v.device}: one GPU for all is needed")
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (q, k, v)):
+        raise ValueError("q, k or v requires a gradient, and fatune has none to give yet: call under torch.no_grad(), or "
+                         "give .detach()ed tensors")
     if out is None:
         out = torch.empty((*q.shape[:3], v.shape[3]), dtype=q.dtype, device=q.device)
     elif tuple(out.shape) != (*q.shape[:3], v.shape[3]) or out.dtype != q.dtype or out.device != q.device:
@@ -144,25 +210,37 @@ def prepare(q, k, v, causal=False, scale=None, out=None, lse=None, kernel=None, 
     if lse is not None and (tuple(lse.shape) != tuple(q.shape[:3]) or lse.dtype != torch.float32
                             or lse.device != q.device or (lse.shape[2] > 1 and lse.stride(2) != 1)):
         raise ValueError(f"lse is {tuple(lse.shape)} {lse.dtype} on {lse.device}: it does not fit q")
-    Q, K, V, O = _rows(q), _rows(k), _rows(v), _rows(out)
-    made, size = plan(problem, q.device, kernel, policy, aligned)
+    given = dict(zip(_FORWARD, (q, k, v, out, lse)))
+    tensors = _Tensors(ctypes.sizeof(_Tensors), scale=1 / math.sqrt(q.shape[3]) if scale is None else scale,
+                       **{name: ctypes.pointer(_rows(t)) for name, t in given.items() if t is not None})
+    made, sizes = plan(text, q.device, kernel, policy, aligned), _sizes(q, k, v, causal, window)
+    size = made.workspace(sizes)
     workspace = torch.empty(size, dtype=torch.uint8, device=q.device) if size else None
-    tensors = _Tensors(ctypes.sizeof(_Tensors), ctypes.pointer(Q), ctypes.pointer(K), ctypes.pointer(V), ctypes.pointer(O),
-                       ctypes.pointer(_rows(lse)) if lse is not None else None,
-                       1 / math.sqrt(q.shape[3]) if scale is None else scale, 0)
-    held = (q, k, v, out, lse, workspace)  # their memory is in `tensors`
+    held = (given, workspace)  # their memory is in `tensors`
 
     def call():
         with torch.cuda.device(q.device):
             stream = torch.cuda.current_stream().cuda_stream
-            _check(_lib.fatune_run(made, ctypes.byref(tensors), held[5].data_ptr() if size else None, stream))
-        return held[3]
+            at = held[1].data_ptr() if size else None
+            _check(_lib.fatune_run(made.at, ctypes.byref(tensors), ctypes.byref(sizes), at, stream))
+        return out
     return call
 
 
+def prepare(q, k, v, causal=False, scale=None, out=None, lse=None, kernel=None, policy=COMPILE, aligned=False,
+            arithmetic=None, window=(ALL, ALL)):
+    """A function that queues this very call on torch's current stream, as often as wanted, and returns `out`.
+    The log-sum-exps of the rows go to `lse` where one is given. Not to be queued on two streams at once: its calls
+    share a workspace. The plan is that of this problem, not of its family."""
+    text = problem_text(q, k, v, causal, arithmetic, window)
+    return _call_of(text, q, k, v, causal, window, scale, out, lse, kernel, policy, aligned)
+
+
 def attention(q, k, v, causal=False, scale=None, out=None, return_lse=False, kernel=None, policy=COMPILE,
-              arithmetic=None):
-    """softmax(scale q k^T + mask) v for [b, h, n, d] tensors on one GPU; k and v may have fewer heads."""
+              arithmetic=None, window=(ALL, ALL)):
+    """softmax(scale q k^T + mask) v for [b, h, n, d] tensors on one GPU; k and v may have fewer heads. `window`:
+    (left, right), the keys that a row sees to each side of its own, -1 for all; `causal` is a right side of 0."""
+    text = family_text(q, k, v, causal, arithmetic, window)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device) if return_lse else None
-    out = prepare(q, k, v, causal, scale, out, lse, kernel, policy, arithmetic=arithmetic)()
+    out = _call_of(text, q, k, v, causal, window, scale, out, lse, kernel, policy, False)()
     return (out, lse) if return_lse else out

@@ -142,43 +142,27 @@ template <i32 left> __device__ __forceinline__ void products_wait()
 {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(left) : "memory");
 }
-%
-% -- The operands of an accumulator of n columns: %0 to %(n/2 - 1), in blocks of 8 columns as ws.cuh names them.
-% -- (Printed by the two sections below, for the one shape in use.)
 
-//: wgmma_S -- S (64 rows, Bc columns) = A B^T or += with `add`; A and B in shared memory, 16 deep, or A in registers
-// [wgmma.mma_async.sync.aligned.m64n$(Bc)k16]
-__device__ __forceinline__ void wgmma_S(scores &S, $(Q == 1 and "const quad &a" or "u64 a"), u64 b, i32 add)
+//: wgmma -- C (64 rows; a thread has 2 of them, as fragments.cuh says) = A B or, with `add`, += A B, 16 deep. A: registers
+// of the warps, or rows in shared memory. B: its columns in shared memory or, `B_rows`, its rows
+// [wgmma.mma_async.sync.aligned]
+% for _, shape in ipairs(products) do
+%   local n, sums, registers = shape.columns, {}, {}
+%   for i = 0, n // 2 - 1 do sums[#sums + 1] = "%" .. i end
+%   for i = 0, n // 4 - 1, 2 do
+%     registers[#registers + 1] = string.format('"+f"(c[0][%d]), "+f"(c[0][%d]), "+f"(c[1][%d]), "+f"(c[1][%d])', i, i + 1, i, i + 1)
+%   end
+%   local at = n // 2
+%   local A = shape.held and string.format("{%%%d, %%%d, %%%d, %%%d}", at, at + 1, at + 2, at + 3) or "%" .. at
+%   local B = at + (shape.held and 4 or 1)
+template <i32 B_rows>
+__device__ __forceinline__ void wgmma(float (&c)[2][$(n // 4)], $(shape.held and "const quad &a" or "u64 a"), u64 b, i32 add)
 {
-% local n, list, registers = Bc, {}, {}
-% for i = 0, n // 2 - 1 do list[#list + 1] = "%" .. i end
-% for i = 0, n // 8 - 1 do
-%   registers[#registers + 1] = string.format('"+f"(S.at[0][%d]), "+f"(S.at[0][%d]), "+f"(S.at[1][%d]), "+f"(S.at[1][%d])', 2 * i, 2 * i + 1, 2 * i, 2 * i + 1)
-% end
-% local A = Q == 1 and string.format("{%%%d, %%%d, %%%d, %%%d}", n // 2, n // 2 + 1, n // 2 + 2, n // 2 + 3) or "%" .. n // 2
-% local B = n // 2 + (Q == 1 and 4 or 1)
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %$(B + 1), 0;\n"
                "wgmma.mma_async.sync.aligned.m64n$(n)k16.f32.$(dtype).$(dtype) "
-               "{$(table.concat(list, ", "))}, "
-               "$(A), %$(B), p, 1, 1, $(Q == 1 and "0" or "0, 0");\n}"
+               "{$(table.concat(sums, ", "))}, "
+               "$(A), %$(B), p, 1, 1, $(shape.held and "" or "0, ")%$(B + 2);\n}"
                : $(table.concat(registers, ", "))
-               : $(Q == 1 and '"r"(a.at[0]), "r"(a.at[1]), "r"(a.at[2]), "r"(a.at[3])' or '"l"(a)'), "l"(b), "r"(add));
+               : $(shape.held and '"r"(a.at[0]), "r"(a.at[1]), "r"(a.at[2]), "r"(a.at[3])' or '"l"(a)'), "l"(b), "r"(add), "n"(B_rows));
 }
-
-//: wgmma_O -- O (64 rows, $(Do) columns) += A B; $(S == 1 and "A and B in shared memory, B" or "A in registers, B in shared memory") with its columns contiguous
-// [wgmma.mma_async.sync.aligned.m64n$(Do)k16]
-__device__ __forceinline__ void wgmma_O(outputs &O, $(S == 1 and "u64 a" or "const quad &a"), u64 b)
-{
-% local n, list, registers = Do, {}, {}
-% for i = 0, n // 2 - 1 do list[#list + 1] = "%" .. i end
-% for i = 0, n // 8 - 1 do
-%   registers[#registers + 1] = string.format('"+f"(O.at[0][%d]), "+f"(O.at[0][%d]), "+f"(O.at[1][%d]), "+f"(O.at[1][%d])', 2 * i, 2 * i + 1, 2 * i, 2 * i + 1)
 % end
-% local A = S == 1 and "%" .. n // 2 or string.format("{%%%d, %%%d, %%%d, %%%d}", n // 2, n // 2 + 1, n // 2 + 2, n // 2 + 3)
-% local B = n // 2 + (S == 1 and 1 or 4)
-  asm volatile("wgmma.mma_async.sync.aligned.m64n$(n)k16.f32.$(dtype).$(dtype) "
-               "{$(table.concat(list, ", "))}, "
-               "$(A), %$(B), 1, 1, 1, $(S == 1 and "0, 1" or "1");\n"
-               : $(table.concat(registers, ", "))
-               : $(S == 1 and '"l"(a)' or '"r"(a.at[0]), "r"(a.at[1]), "r"(a.at[2]), "r"(a.at[3])'), "l"(b));
-}

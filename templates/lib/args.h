@@ -29,7 +29,9 @@ typedef struct row_tensor {
   i64 b, h;
 } row_tensor;
 
-//: call -- the arguments of one call
+//: call -- the arguments of one call: its tensors; batch, query heads, KV heads; rows of Q and O, rows of K and V;
+// S = scale * Q K^T; then, by feature, numbers (L, R: the keys of a window to the left and to the right of the diagonal)
+// and tensors
 typedef struct call {
 % for _, member in ipairs(call_members) do
   $(member)

@@ -1,4 +1,4 @@
-// fragments.cuh -- what a thread holds of S and O on tensor cores, whatever instruction makes them: in each block of
+// fragments.cuh -- what a thread holds of an accumulator on tensor cores, whatever instruction makes it: in each block of
 // 16 rows and 8 columns, with g = lane / 4 and t = lane % 4, the elements (g, 2t), (g, 2t + 1) and (g + 8, 2t),
 // (g + 8, 2t + 1). X = 4 lanes share a row; which rows, row_of says.
 
@@ -14,68 +14,55 @@ __device__ __forceinline__ i32 lane_of()
   return thread_id() % 4;
 }
 
-//: column_of -- the c-th column of this thread in S or O
+//: column_of -- the c-th column of this thread
 __device__ __forceinline__ i32 column_of(i32 c)
 {
   return c / 2 * 8 + lane_of() * 2 + c % 2;
 }
 
-//: scores -- a thread's part of S or P
-struct scores {
+//: acc -- a thread's part of a matrix of sums in fp32: S, O, dQ...
+template <i32 rows_, i32 columns_> struct acc {
+  static constexpr i32 rows = rows_, columns = columns_;
+  static constexpr i32 R = rows_of_thread<rows_>, C = columns_ / 4;
+  static constexpr i32 group = 2; // columns side by side
   float at[R][C];
+  static __device__ __forceinline__ i32 row(i32 r) { return row_of<rows_>(r); }
+  static __device__ __forceinline__ i32 column(i32 c) { return column_of(c); }
 };
 
-//: outputs -- a thread's part of O
-struct outputs {
-  float at[R][E];
-};
+//: sums -- an accumulator of mma_AB or mma_AtB
+template <i32 rows_, i32 columns_> using sums = acc<rows_, columns_>;
 
-//: scale_rows -- O = diag(f) O
-__device__ __forceinline__ void scale_rows(outputs &O, const rowvec &f)
+//: load_sums -- an accumulator from device memory, rows i0..; what lies beyond n is 0
+template <class Acc> __device__ __forceinline__ Acc load_sums(const sums_at &from, i32 i0, i32 n)
 {
+  Acc O = {};
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
+  for (i32 r = 0; r < Acc::R; r++)
+    if (Acc::row(r) < n - i0) {
+      const float *row = from.data + (i64(i0) + Acc::row(r)) * from.row;
 #pragma unroll
-    for (i32 e = 0; e < E; e++)
-      O.at[r][e] *= f.at[r];
-}
-
-//: group -- columns of S that lie side by side in a thread
-constexpr i32 group = 2;
-
-//: load_sums -- rows i0.. of O; what lies beyond n is 0
-__device__ __forceinline__ outputs load_sums(const sums_at &from, i32 i0, i32 n)
-{
-  outputs O = {};
-#pragma unroll
-  for (i32 r = 0; r < R; r++)
-    if (row_of(r) < n - i0) {
-      const float *row = from.data + (i64(i0) + row_of(r)) * from.row;
-#pragma unroll
-      for (i32 e = 0; e < E; e++)
-        if (column_of(e) < Dv)
-          O.at[r][e] = row[column_of(e)];
+      for (i32 c = 0; c < Acc::C; c++)
+        O.at[r][c] = row[column_of(c)];
     }
   return O;
 }
 
-//: store_sums -- rows i0.. of O
-__device__ __forceinline__ void store_sums(const outputs &O, const sums_at &to, i32 i0, i32 n)
+//: store_sums -- and back
+template <class Acc> __device__ __forceinline__ void store_sums(const Acc &O, const sums_at &to, i32 i0, i32 n)
 {
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
-    if (row_of(r) < n - i0) {
-      float *row = to.data + (i64(i0) + row_of(r)) * to.row;
+  for (i32 r = 0; r < Acc::R; r++)
+    if (Acc::row(r) < n - i0) {
+      float *row = to.data + (i64(i0) + Acc::row(r)) * to.row;
 #pragma unroll
-      for (i32 e = 0; e < E; e += 2)
-        if (column_of(e) < Dv) {
-% if W == 1 then
-          row[column_of(e)] = O.at[r][e];
-          if (column_of(e) + 1 < Dv)
-            row[column_of(e) + 1] = O.at[r][e + 1];
+      for (i32 c = 0; c < Acc::C; c += 2) {
+% if aligned == 1 then
+        row[column_of(c)] = O.at[r][c];
+        row[column_of(c) + 1] = O.at[r][c + 1];
 % else
-          *(float2 *)(row + column_of(e)) = {O.at[r][e], O.at[r][e + 1]};
+        *(float2 *)(row + column_of(c)) = {O.at[r][c], O.at[r][c + 1]};
 % end
-        }
+      }
     }
 }

@@ -1,97 +1,86 @@
 // hooks.cuh -- the only places where a feature of the problem reaches a kernel:
-//   rows    where the rows of one batch and head lie      (varlen, paged change it)
-//   range   which KV tiles a tile of Q visits             (causal, window, block-sparse, split)
-//   score   a product becomes a score                     (bias, ALiBi, softcap, score mod)
-//   keep    which pairs (i, j) count                      (masks, dropout)
-//   finish  from m and l to the row's factor and its LSE  (sinks, partial)
-// `score` has no section yet: a kernel calls it only where `scored` holds, which no family of today sets.
+//   rows    where the rows of one batch and head lie, how many  (varlen, pages, lengths by batch)
+//   sees    the keys that a row sees, and the rows that see a key
+//   range   which KV tiles a tile of Q visits, in spans         (masks, split, block-sparse); range_rows its transpose
+//   score   a product becomes a score                           (scale; softcap, ALiBi, bias, mod)
+//   keep    whether row i sees key j                            (masks)
+//   weigh   what happens to P after the row sum                 (dropout)
+//   finish  from m and l to the row's factor and its LSE        (sinks, partial)
+// Kernels call them all, for every family; what they do is decided when they are rendered.
 
-//: place -- the rows of one batch and head
-struct place {
-  const elem *Q, *K, *V; // row 0
-  elem *O;
+//: sequence -- the rows of one batch and query head
+struct sequence {
+  i32 b, h, hk; // batch, query head, the head of K and V that it shares
 % if packed then
-  lse_rows LSE;   // null: not wanted
-  packed_rows Qn; // rows of all heads that share K and V
-  i64 Kn, Vn;     // from row to row
-  packed_rows On;
-  i32 nq, nk;     // how many rows
-  i32 peers;      // heads that share K and V
-  i32 lead;       // keys before the one that the first row of each head is aligned with
+  i32 nq, nk;   // how many rows: of Q those of all heads that share K and V
+  i32 q, peers; // rows of Q of one head; heads that share K and V
 % else
-  float *LSE;         // null: not wanted
-  i64 Qn, Kn, Vn, On; // from row to row
-  i32 nq, nk;         // how many rows
+  i32 nq, nk;   // how many rows
+% end
+% if slices > 1 then
+  i32 v0;       // the first column of V and O
 % end
 };
 
-//: heads -- one batch, one query head and the head of K and V that it shares
-struct heads {
-  i32 b, h, hk;
-% if slices > 1 then
-  i32 v0; // the first column of V and O
-% end
-};
-
-//: heads_of -- `head` counts the query heads of all batches; heads that share K and V lie side by side
-% if slices > 1 then
+//: sequence_of -- `head` counts the query heads of all batches; heads that share K and V lie side by side
+% if packed then
+// (and count as one: their rows share tiles)
+% elseif slices > 1 then
 // (and each of them counts once for each slice of the columns of V)
 % end
-__device__ __forceinline__ heads heads_of(const call &a, i32 head)
+__device__ __forceinline__ sequence sequence_of(const call &a, i32 head)
 {
-% if slices > 1 then
+% if packed then
+  const i32 hk = head % a.hk, peers = a.h / a.hk;
+  return {head / a.hk, hk * peers, hk, a.q * peers, a.k, a.q, peers};
+% elseif slices > 1 then
   const i32 h = head / slices % a.h;
-  return {head / slices / a.h, h, h / (a.h / a.hk), head % slices * Dv};
+  return {head / slices / a.h, h, h / (a.h / a.hk), a.q, a.k, head % slices * Dv};
 % else
   const i32 h = head % a.h;
-  return {head / a.h, h, h / (a.h / a.hk)};
+  return {head / a.h, h, h / (a.h / a.hk), a.q, a.k};
 % end
 }
 
-//: lengths -- how many rows Q and K have
-struct lengths {
-  i32 nq, nk;
+//: place -- a sequence, and where its rows lie: of a tensor X row 0, null where it is not wanted, and Xn, from row to row
+struct place : sequence {
+% for _, t in ipairs(tensors) do
+%   local const = t.is_out and "" or "const "
+%   if t.width == 1 then
+  $(packed and "packed_floats " or const .. "float *")$(t.name);
+%   else
+  $(const)elem *$(t.name);
+  $(packed and t.side == "q" and "packed_rows" or "i64") $(t.name)n;
+%   end
+% end
 };
-
-//: lengths_of
-__device__ __forceinline__ lengths lengths_of(const call &a)
-{
-  return {a.q, a.k};
-}
 
 //: rows -- hook
 __device__ __forceinline__ place rows(const call &a, i32 head)
 {
-% if packed then
-  const i64 b = head / a.hk, hk = head % a.hk;
-  const i32 peers = a.h / a.hk;
-  return {
-      (const elem *)a.Q.data + b * a.Q.b + hk * peers * a.Q.h,
-      (const elem *)a.K.data + b * a.K.b + hk * a.K.h,
-      (const elem *)a.V.data + b * a.V.b + hk * a.V.h,
-      (elem *)a.O.data + b * a.O.b + hk * peers * a.O.h,
-      {a.LSE.data ? a.LSE.data + b * a.LSE.b + hk * peers * a.LSE.h : a.LSE.data, {1, a.LSE.h, peers}},
-      {a.Q.n, a.Q.h, peers}, a.K.n, a.V.n, {a.O.n, a.O.h, peers},
-      a.q * peers, a.k, peers, a.k - a.q,
-  };
-% else
-%  local from = slices > 1 and " + at.v0" or ""
-  const heads at = heads_of(a, head);
+  const sequence at = sequence_of(a, head);
   const i64 b = at.b, h = at.h, hk = at.hk;
-  return {
-      (const elem *)a.Q.data + b * a.Q.b + h * a.Q.h,
-      (const elem *)a.K.data + b * a.K.b + hk * a.K.h,
-      (const elem *)a.V.data + b * a.V.b + hk * a.V.h$(from),
-      (elem *)a.O.data + b * a.O.b + h * a.O.h$(from),
-%  if slices > 1 then
-      a.LSE.data && at.v0 == 0 ? a.LSE.data + b * a.LSE.b + h * a.LSE.h : nullptr, // the first slice tells it
-%  else
-      a.LSE.data ? a.LSE.data + b * a.LSE.b + h * a.LSE.h : a.LSE.data,
-%  end
-      a.Q.n, a.K.n, a.V.n, a.O.n,
-      a.q, a.k,
-  };
+  place my;
+  (sequence &)my = at;
+% for _, t in ipairs(tensors) do
+%   local from = t.name .. ".data + b * a." .. t.name .. ".b + " .. (t.side == "q" and "h" or "hk") .. " * a." .. t.name .. ".h"
+%   if t.width == 1 then
+%     local wanted = slices > 1 and "a." .. t.name .. ".data && at.v0 == 0" or "a." .. t.name .. ".data" -- the first slice tells it
+%     if packed then
+  my.$(t.name) = {a.$(t.name).data ? a.$(from) : nullptr, {1, a.$(t.name).h, at.peers}};
+%     else
+  my.$(t.name) = $(wanted) ? a.$(from) : nullptr;
+%     end
+%   else
+  my.$(t.name) = (elem *)a.$(from)$(t.width == "dv" and slices > 1 and " + at.v0" or "");
+%     if packed and t.side == "q" then
+  my.$(t.name)n = {a.$(t.name).n, a.$(t.name).h, at.peers};
+%     else
+  my.$(t.name)n = a.$(t.name).n;
+%     end
+%   end
 % end
+  return my;
 }
 
 //: ceil_div
@@ -100,17 +89,14 @@ __device__ __forceinline__ i32 ceil_div(i32 x, i32 y)
   return x / y + (x % y > 0);
 }
 
-//: turn -- what one block does: a tile of Q of one head; `head` counts the query heads of all batches
-% if packed then
-// (those that share K and V being packed, these are the heads of K and V)
-% end
-struct turn {
+//: task -- what one block does: a tile of Q of one head; `head` counts as sequence_of does
+struct task {
   i32 head, i0;
 };
 
-//: turn_of -- blocks start in the order of their numbers: Z heads together, of these the last tiles of Q, the
+//: task_of -- blocks start in the order of their numbers: Z heads together, of these the last tiles of Q, the
 // longest under a causal mask, first. Heads together share L2; the longest first leaves short ones for the end.
-__device__ __forceinline__ turn turn_of(const call &a, i32 block)
+__device__ __forceinline__ task task_of(const call &a, i32 block)
 {
 % if packed then
   const i32 Tr = ceil_div(a.q * (a.h / a.hk), Br), heads = a.b * a.hk, most = min(Z, heads);
@@ -130,48 +116,102 @@ __device__ __forceinline__ i32 nth_block(i32 n)
   return n * grid_size() + (n % 2 ? grid_size() - 1 - me : me);
 }
 
-//: blocks_of -- tiles of Q of all heads
+//: blocks_of -- tiles of Q of all heads; the recipe's `valid` line refuses calls that have 2^31 or more
 __device__ __forceinline__ i32 blocks_of(const call &a)
 {
   return ceil_div(a.q, Br) * a.b * a.h$(slices > 1 and " * slices" or "");
 }
 
-//: tiles -- KV tiles [first, full) that no mask touches, then [full, last) that one does
-struct tiles {
-  i32 first, full, last;
+//: interval -- from lo to before hi
+struct interval {
+  i32 lo, hi;
+};
+
+//: sees -- hook: the keys that row i sees. Counted from the end, where the last row stands at the last key, so that
+// nothing overflows 32 bits, whatever the lengths are
+__device__ __forceinline__ interval sees(const call &a, const sequence &at, i32 i)
+{
+% if cut.right then
+  const i32 behind = max(0, $(packed and "at.q - 1 - i / at.peers" or "at.nq - 1 - i")); // rows that follow row i
+% end
+% local hi = has.causal and "max(0, at.nk - behind)" or has.w and "max(0, at.nk - max(0, behind - a.R))" or "at.nk"
+  return {$(cut.left and "max(0, max(0, at.nk - 1 - a.L) - behind)" or "0"), $(hi)};
+}
+
+//: seen_by -- hook: the rows that see key j, the transpose of `sees`
+__device__ __forceinline__ interval seen_by(const call &a, const sequence &at, i32 j)
+{
+% if cut.right then
+  const i32 behind = max(0, at.nk - 1 - j); // keys that follow key j
+% end
+% local lo = has.causal and "max(0, at.nq - 1 - behind)" or has.w and "max(0, max(0, at.nq - 1 - a.R) - behind)" or "0"
+  return {$(lo), $(cut.left and "max(0, at.nq - max(0, behind - a.L))" or "at.nq")};
+}
+
+//: spans -- tiles [first, last): up to `free` the lower end of masks cuts them, up to `full` no mask touches them, then
+// the upper end does
+struct spans {
+  i32 first, free, full, last;
 };
 
 //: range -- hook: the KV tiles that rows [i0, i0 + rows_) visit; none where no such row is
-template <i32 rows_ = Br, class Lengths> __device__ __forceinline__ tiles range(const Lengths &at, i32 i0)
+template <i32 rows_ = Br> __device__ __forceinline__ spans range(const call &a, const sequence &at, i32 i0)
 {
   if (i0 >= at.nq)
-    return {0, 0, 0};
-% if causal then
-%  if packed then
-  // Row i sees keys 0 .. i / peers + lead: the last row of each head sees the last key.
-  const i32 first_sees = max(0, i0 / at.peers + 1 + at.lead);
-  const i32 last_sees = max(0, (min(i0 + rows_, at.nq) - 1) / at.peers + 1 + at.lead);
+    return {0, 0, 0, 0};
+% if cut.right then
+  const interval top = sees(a, at, i0), bottom = sees(a, at, i0 + min(rows_, at.nq - i0) - 1);
+  const i32 last = ceil_div(bottom.hi, Bc);
+%  if cut.left then
+  const i32 first = min(top.lo / Bc, last), free = min(max(first, ceil_div(bottom.lo, Bc)), last);
+  return {first, free, min(max(free, top.hi / Bc), last), last};
 %  else
-  // Row i sees keys 0 .. i + nk - nq: the last row sees the last key.
-  const i32 first_sees = max(0, i0 + 1 + at.nk - at.nq);
-  const i32 last_sees = max(0, min(i0 + rows_, at.nq) + at.nk - at.nq);
+  return {0, 0, top.hi / Bc, last};
 %  end
-  return {0, first_sees / Bc, ceil_div(last_sees, Bc)};
 % else
-  return {0, at.nk / Bc, ceil_div(at.nk, Bc)};
+  return {0, 0, at.nk / Bc, ceil_div(at.nk, Bc)};
 % end
 }
 
-//: keep -- hook: whether row i may see key j
-template <class Lengths> __device__ __forceinline__ bool keep(const Lengths &at, i32 i, i32 j)
+//: range_rows -- hook: the tiles of Q that keys [j0, j0 + Bc) are seen by
+__device__ __forceinline__ spans range_rows(const call &a, const sequence &at, i32 j0)
 {
-% if causal and packed then
-  return j <= i / at.peers + at.lead; // and so j < nk for every row there is
-% elseif causal then
-  return j <= i + at.nk - at.nq; // and so j < nk for every row there is
+  const interval top = seen_by(a, at, j0), bottom = seen_by(a, at, j0 + min(Bc, at.nk - j0) - 1);
+  const i32 last = ceil_div(bottom.hi, Br), first = min(top.lo / Br, last);
+  if (at.nk - j0 < Bc)
+    return {first, last, last, last}; // keys beyond the end are masked
+  const i32 free = min(max(first, ceil_div(bottom.lo, Br)), last);
+  return {first, free, min(max(free, top.hi / Br), last), last};
+}
+
+//: keep -- hook: whether a row that sees these keys sees key j. Without signs, since j counts on beyond the last key: where
+// that is near 2^31, to what as an i32 would be less
+__device__ __forceinline__ bool keep(const interval &seen, i32 j)
+{
+% if cut.left then
+  return u32(j) - u32(seen.lo) < u32(seen.hi - seen.lo);
 % else
-  return j < at.nk;
+  return u32(j) < u32(seen.hi);
 % end
+}
+
+//: score -- hook: plain products become scores, for every tile and before masks. In a family without features of the
+// score these are the products themselves, and c = base2(scale) enters with the exponential; where the scale is
+// negative they change their sign, so that their maximum is a maximum again
+template <class Acc> __device__ __forceinline__ void score(Acc &S, const call &a, const sequence &, i32, i32)
+{
+  if (a.scale < 0.f) {
+#pragma unroll
+    for (i32 r = 0; r < Acc::R; r++)
+#pragma unroll
+      for (i32 c = 0; c < Acc::C; c++)
+        S.at[r][c] = -S.at[r][c];
+  }
+}
+
+//: weigh -- hook: what happens to P after the row sum, on every tile; nothing in families of today
+template <class Acc> __device__ __forceinline__ void weigh(Acc &, const call &, const sequence &, i32, i32)
+{
 }
 
 //: inverse -- 1 / l; a row that sees no key has l = 0 and gives O = 0
@@ -180,9 +220,21 @@ __device__ __forceinline__ float inverse(float l)
   return l == 0.f ? 0.f : 1.f / l;
 }
 
-//: finish -- hook: LSE = scale m + ln l; +inf for a row that sees no key
-__device__ __forceinline__ float finish(float m, float l, float c)
+//: ends -- what a row ends with: O = diag(factor) O, and its LSE
+template <i32 rows_> struct ends {
+  rowvec<rows_> factor, LSE;
+};
+
+//: finish -- hook: 1 / l, and LSE = scale m + ln l, +inf for a row that sees no key
+template <i32 rows_>
+__device__ __forceinline__ ends<rows_> finish(const rowvec<rows_> &m, const rowvec<rows_> &l, float c)
 {
   constexpr float ln2 = 0.693147180559945f;
-  return l == 0.f ? -minus_inf() : (c * m + lg2(l)) * ln2;
+  ends<rows_> end;
+#pragma unroll
+  for (i32 r = 0; r < rowvec<rows_>::R; r++) {
+    end.factor.at[r] = inverse(l.at[r]);
+    end.LSE.at[r] = l.at[r] == 0.f ? -minus_inf() : (c * m.at[r] + lg2(l.at[r])) * ln2;
+  }
+  return end;
 }

@@ -14,45 +14,45 @@ __device__ __forceinline__ matrix matrix_of(elem *all, i32 head, const place &at
 }
 
 //: load_scores -- the tile at (i0, j0); rows beyond nq are -inf
-__device__ __forceinline__ scores load_scores(const matrix &from, i32 i0, i32 j0, i32 nq)
+template <class Acc> __device__ __forceinline__ Acc load_scores(const matrix &from, i32 i0, i32 j0, i32 nq)
 {
-  scores S;
+  Acc S;
 #pragma unroll
-  for (i32 r = 0; r < R; r++) {
-    const elem *row = from.data + (i64(i0) + row_of(r)) * from.row + j0;
-    const bool real = row_of(r) < nq - i0;
+  for (i32 r = 0; r < Acc::R; r++) {
+    const elem *row = from.data + (i64(i0) + Acc::row(r)) * from.row + j0;
+    const bool real = Acc::row(r) < nq - i0;
 #pragma unroll
-    for (i32 c = 0; c < C; c += group)
+    for (i32 c = 0; c < Acc::C; c += Acc::group)
       if (real)
-        get_group(&S.at[r][c], row + column_of(c));
+        get_group(&S.at[r][c], row + Acc::column(c));
       else
-        fill_group(&S.at[r][c], minus_inf());
+        fill_group<Acc::group>(&S.at[r][c], minus_inf());
   }
   return S;
 }
 
 //: store_scores -- the tile at (i0, j0)
-__device__ __forceinline__ void store_scores(const scores &S, const matrix &to, i32 i0, i32 j0, i32 nq)
+template <class Acc> __device__ __forceinline__ void store_scores(const Acc &S, const matrix &to, i32 i0, i32 j0, i32 nq)
 {
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
-    if (row_of(r) < nq - i0) {
-      elem *row = to.data + (i64(i0) + row_of(r)) * to.row + j0;
+  for (i32 r = 0; r < Acc::R; r++)
+    if (Acc::row(r) < nq - i0) {
+      elem *row = to.data + (i64(i0) + Acc::row(r)) * to.row + j0;
 #pragma unroll
-      for (i32 c = 0; c < C; c += group)
-        put_group(row + column_of(c), &S.at[r][c]);
+      for (i32 c = 0; c < Acc::C; c += Acc::group)
+        put_group(row + Acc::column(c), &S.at[r][c]);
     }
 }
 
 //: fill_group
-__device__ __forceinline__ void fill_group(float *to, float x)
+template <i32 group_> __device__ __forceinline__ void fill_group(float *to, float x)
 {
 #pragma unroll
-  for (i32 c = 0; c < group; c++)
+  for (i32 c = 0; c < group_; c++)
     to[c] = x;
 }
 
-//: sums_at -- where the rows of O lie while they grow: floats, `row` from one to the next
+//: sums_at -- where rows of an accumulator lie while they grow: floats, `row` from one to the next
 struct sums_at {
   float *data;
   $(packed and "packed_rows" or "i64") row;

@@ -1,36 +1,46 @@
 // mma.cuh -- tiles and products on tensor cores, with fp32 accumulators; half.cuh and tf32.cuh know the elements.
-// A warp owns 16 M rows of a tile, M blocks of 16. In each 16x8 block of S or O a thread holds, with g = lane / 4
-// and t = lane % 4, the elements (g, 2t), (g, 2t + 1) and (g + 8, 2t), (g + 8, 2t + 1): R = 2 M rows, X = 4 lanes
-// a row. A tile lies in shared memory in chunks of 16 bytes; a row's chunks are permuted so that the 8 rows that
-// one instruction reads lie in different banks, whatever the length of a row.
+// The warps of a block share the rows of an accumulator, in blocks of 16. In each 16x8 block a thread holds, with
+// g = lane / 4 and t = lane % 4, the elements (g, 2t), (g, 2t + 1) and (g + 8, 2t), (g + 8, 2t + 1): X = 4 lanes a
+// row. A tile lies in shared memory in chunks of 16 bytes; a row's chunks are permuted so that the 8 rows that one
+// instruction reads lie in different banks, whatever the length of a row.
+//
+// Products add to an accumulator C of `rows` x `columns`: mma_ABt(C, A, B) A B^T, mma_AB(C, A, B) A B, mma_AtB(C, A, B)
+// A^T B. B is a tile. A is a left operand, one of these, `blocks` of 16 rows to a warp and `steps` deep:
+//   held<Tile>         rows of a tile, in registers
+//   read<Tile>         rows of a tile, read with each product
+//   turned<Tile>       columns of a tile, read with each product
+//   operand_of(P)      an accumulator
 
-//: row_of -- the r-th row of this thread in its tile
-__device__ __forceinline__ i32 row_of(i32 r)
+//: rows_of_thread -- rows of an accumulator that one thread has a part of
+template <i32 rows_> constexpr i32 rows_of_thread = rows_ / (8 * warps);
+
+//: row_of -- the r-th of them
+template <i32 rows_> __device__ __forceinline__ i32 row_of(i32 r)
 {
-  return warp_of() * (16 * M) + r / 2 * 16 + r % 2 * 8 + thread_id() % 32 / 4;
+  return warp_of() * (rows_ / warps) + r / 2 * 16 + r % 2 * 8 + thread_id() % 32 / 4;
 }
 
 //: tile -- rows x columns in shared memory
 template <i32 rows_, i32 columns_> struct tile {
   static constexpr i32 count = rows_, columns = columns_;
-  static constexpr i32 chunks = columns_ / A;                    // of a row
-  static constexpr i32 turn = chunks % 8 == 0 ? 8 : chunks % 4 == 0 ? 4 : 2; // chunks that change places
+  static constexpr i32 chunks = columns_ / per_chunk;                    // of a row
+  static constexpr i32 orders = chunks % 8 == 0 ? 8 : chunks % 4 == 0 ? 4 : 2; // chunks that change places
   static constexpr i32 row = 16 * chunks, bytes = rows_ * row;
   u32 data;
   __device__ __forceinline__ explicit tile(void *p) : data(shared_address(p)) {}
   __device__ __forceinline__ explicit tile(u32 address) : data(address) {}
-  // Rows 8 / turn apart start in the same bank, so every 8 / turn rows take the next of `turn` orders.
-  static __device__ __forceinline__ i32 order(i32 i) { return i / (8 / turn) % turn; }
+  // Rows 8 / orders apart start in the same bank, so every 8 / orders rows take the next order.
+  static __device__ __forceinline__ i32 order(i32 i) { return i / (8 / orders) % orders; }
   __device__ __forceinline__ u32 chunk(i32 i, i32 x) const { return data + i * row + (x ^ order(i)) * 16; }
 };
 
 //: lane_view -- an address in a tile that a lane reads with every block of 16 rows and every pair of chunks:
-// the pair only flips bits that are the lane's own, because rows start at multiples of 16 `turn` bytes
+// the pair only flips bits that are the lane's own, because rows start at multiples of 16 `orders` bytes
 template <class Tile> struct lane_view {
   u32 base;
   __device__ __forceinline__ u32 at(i32 i, i32 pair) const
   {
-    constexpr i32 flips = 16 * Tile::turn - 1;
+    constexpr i32 flips = 16 * Tile::orders - 1;
     return (base ^ (pair * 32 & flips)) + (pair * 32 & ~flips) + i * Tile::row;
   }
 };
@@ -84,11 +94,11 @@ __device__ __forceinline__ flight<Tile> depart(Tile to, const elem *from, i64 st
 % if travels then
   flight<Tile> f;
   const share<Tile> my;
-  const elem *p = from + (i64(i0) + my.i) * stride + my.x * A;
+  const elem *p = from + (i64(i0) + my.i) * stride + my.x * per_chunk;
 #pragma unroll
   for (i32 k = 0; k < share<Tile>::count; k++) {
     f.chunk[k] = {};
-    if (my.has(k) && my.i < n - i0 - k * share<Tile>::step && my.x * A < d)
+    if (my.has(k) && my.i < n - i0 - k * share<Tile>::step && my.x * per_chunk < d)
       f.chunk[k] = get_chunk(p);
     p += stride * share<Tile>::step;
   }
@@ -109,8 +119,8 @@ __device__ __forceinline__ flight<Tile> depart(Tile to, const elem *from, const 
 #pragma unroll
   for (i32 k = 0; k < share<Tile>::count; k++) {
     const i32 i = my.i + k * share<Tile>::step;
-    const bool real = i < n - i0 && my.x * A < d;
-    const elem *p = real ? from + (i64(i0) + i) * stride + my.x * A : from;
+    const bool real = i < n - i0 && my.x * per_chunk < d;
+    const elem *p = real ? from + (i64(i0) + i) * stride + my.x * per_chunk : from;
 %  if travels then
     f.chunk[k] = {};
     if (my.has(k) && real)
@@ -145,11 +155,11 @@ template <i32 d, class Tile>
 __device__ __forceinline__ void send(Tile to, const elem *from, i64 stride, i32 i0, i32 n)
 {
   const share<Tile> my;
-  const elem *p = from + (i64(i0) + my.i) * stride + my.x * A;
+  const elem *p = from + (i64(i0) + my.i) * stride + my.x * per_chunk;
 #pragma unroll
   for (i32 k = 0; k < share<Tile>::count; k++) {
     if (my.has(k))
-      copy_async(my.at(to, k), p, my.i < n - i0 - k * share<Tile>::step && my.x * A < d);
+      copy_async(my.at(to, k), p, my.i < n - i0 - k * share<Tile>::step && my.x * per_chunk < d);
     p += stride * share<Tile>::step;
   }
 }
@@ -167,13 +177,13 @@ __device__ __forceinline__ void send_both(const ring<K_tile> &K, const ring<V_ti
 //: get_chunk -- 16 bytes of device memory
 __device__ __forceinline__ quad get_chunk(const elem *p)
 {
-% if W == 1 then
+% if aligned == 1 then
   union {
-    elem part[A];
+    elem part[per_chunk];
     quad whole;
   } u;
 #pragma unroll
-  for (i32 x = 0; x < A; x++)
+  for (i32 x = 0; x < per_chunk; x++)
     u.part[x] = p[x];
   return u.whole;
 % else
@@ -197,53 +207,70 @@ typedef tile<Bc, Dp> K_tile;
 //: V_tile
 typedef tile<Bc, Dw> V_tile;
 
-//: query -- Q as the left operand of a product
-struct query {
-% if Q == 1 then
-  quad held[Dp / (2 * A)][M];
-  __device__ __forceinline__ explicit query(Q_tile from)
+//: O_tile
+typedef tile<Br, Dw> O_tile;
+
+//: held
+template <class Tile> struct held {
+  static constexpr i32 blocks = Tile::count / (16 * warps), steps = Tile::columns / (2 * per_chunk);
+  static constexpr bool is_pairs = false;
+  quad part[steps][blocks];
+  __device__ __forceinline__ explicit held(Tile from)
   {
-    const lane_view<Q_tile> view = view_down(from, warp_of() * (16 * M));
+    const lane_view<Tile> view = view_down(from, warp_of() * (16 * blocks));
 #pragma unroll
-    for (i32 k = 0; k < Dp / (2 * A); k++)
+    for (i32 k = 0; k < steps; k++)
 #pragma unroll
-      for (i32 m = 0; m < M; m++)
-        held[k][m] = ldmatrix(view.at(16 * m, k));
+      for (i32 m = 0; m < blocks; m++)
+        part[k][m] = ldmatrix(view.at(16 * m, k));
   }
-  __device__ __forceinline__ left at(i32 k, i32 m) const { return as_left(held[k][m]); }
-% else
-  lane_view<Q_tile> view;
-  __device__ __forceinline__ explicit query(Q_tile from) : view(view_down(from, warp_of() * (16 * M))) {}
-  __device__ __forceinline__ left at(i32 k, i32 m) const { return as_left(ldmatrix(view.at(16 * m, k))); }
-% end
+  __device__ __forceinline__ left at(i32 k, i32 m) const { return left_of(part[k][m]); }
 };
 
-//: mma_block -- one 16x8 block: rows 16 m.., columns 8 n.. of S or O gain a b
-template <class Sums>
-__device__ __forceinline__ void mma_block(Sums &S, i32 m, i32 n, const left &a, const right &b)
+//: read
+template <class Tile> struct read {
+  static constexpr i32 blocks = Tile::count / (16 * warps), steps = Tile::columns / (2 * per_chunk);
+  static constexpr bool is_pairs = false;
+  lane_view<Tile> view;
+  __device__ __forceinline__ explicit read(Tile from) : view(view_down(from, warp_of() * (16 * blocks))) {}
+  __device__ __forceinline__ left at(i32 k, i32 m) const { return left_of(ldmatrix(view.at(16 * m, k))); }
+};
+
+//: query -- Q as the left operand of S = Q K^T
+typedef $(Q_held and "held" or "read")<Q_tile> query;
+
+//: mma_block -- one 16x8 block: rows 16 m.., columns 8 n.. of an accumulator gain a b
+template <class Acc>
+__device__ __forceinline__ void mma_block(Acc &C, i32 m, i32 n, const left &a, const right &b)
 {
-  product(S.at[2 * m][2 * n], S.at[2 * m][2 * n + 1], S.at[2 * m + 1][2 * n], S.at[2 * m + 1][2 * n + 1], a, b);
+  product(C.at[2 * m][2 * n], C.at[2 * m][2 * n + 1], C.at[2 * m + 1][2 * n], C.at[2 * m + 1][2 * n + 1], a, b);
 }
 
-//: mma_ABt -- S += Q K^T
-template <class Tile> __device__ __forceinline__ void mma_ABt(scores &S, const query &Q, Tile K)
+//: mma_ABt
+template <class Acc, class Left, class Tile> __device__ __forceinline__ void mma_ABt(Acc &C, const Left &A, Tile B)
 {
-  const lane_view<Tile> view = view_across(K);
-#pragma unroll$(U > 0 and " " .. U or "")
-  for (i32 k = 0; k < Dp / (2 * A); k++) {
-    left q[M];
+  const lane_view<Tile> view = view_across(B);
+#pragma unroll$(unrolled > 0 and " " .. unrolled or "")
+  for (i32 k = 0; k < Left::steps; k++) {
+    left a[Left::blocks];
 #pragma unroll
-    for (i32 m = 0; m < M; m++)
-      q[m] = Q.at(k, m);
+    for (i32 m = 0; m < Left::blocks; m++)
+      a[m] = A.at(k, m);
 #pragma unroll
-    for (i32 n = 0; n < Bc / 16; n++) {
+    for (i32 n = 0; n < Tile::count / 16; n++) {
       const quad x = ldmatrix(view.at(16 * n, k));
-      const right b0 = as_right(x.at[0], x.at[1]), b1 = as_right(x.at[2], x.at[3]);
+      const right b0 = right_of(x.at[0], x.at[1]), b1 = right_of(x.at[2], x.at[3]);
 #pragma unroll
-      for (i32 m = 0; m < M; m++) {
-        mma_block(S, m, 2 * n, q[m], b0);
-        mma_block(S, m, 2 * n + 1, q[m], b1);
+      for (i32 m = 0; m < Left::blocks; m++) {
+        mma_block(C, m, 2 * n, a[m], b0);
+        mma_block(C, m, 2 * n + 1, a[m], b1);
       }
     }
   }
+}
+
+//: mma_AtB
+template <class Acc, class TileA, class TileB> __device__ __forceinline__ void mma_AtB(Acc &C, TileA A, TileB B)
+{
+  mma_AB(C, turned<TileA>(A), B);
 }

@@ -50,12 +50,9 @@ function mma.constants(c, p)
     { "Br", c.Br, "rows of Q of one tile" },
     { "Bc", c.Bc, "rows of K and V of one tile" },
     { "T", mma.threads(c), "threads of a block" },
-    { "M", mma.rows(c) // 16, "blocks of 16 rows of one warp" },
-    { "R", mma.rows(c) // 8, "rows of one thread" },
+    { "warps", c.w, "warps of a block" },
     { "X", 4, "lanes that share a row" },
-    { "C", c.Bc // 4, "columns of S of one thread" },
-    { "E", mma.Do(p) // 4, "columns of O of one thread" },
-    { "A", mma.chunk(p), "elements of a chunk of 16 bytes" },
+    { "per_chunk", mma.chunk(p), "elements of a chunk of 16 bytes" },
     { "D", p.d, "head dimension of Q and K" },
     { "Dv", p.dv, "head dimension of V and O" },
     { "Dp", mma.Dp(p), "columns of Q and K in shared memory" },
@@ -70,8 +67,9 @@ end
 
 -- What the CUDA text asks for in its Lua lines.
 function mma.words(c, p, g)
-  return { libs = mma.libs(p), travels = mma.travels(c, p, g), dtype = p.dtype, packed = c.G == 1, U = c.U or 0,
-    slices = p.slices, causal = p.has.causal == true, scored = false, Br = c.Br, Bc = c.Bc, w = c.w, s = c.s, Q = c.Q, b = c.b, Z = c.Z, W = c.W, G = c.G }
+  return { libs = mma.libs(p), travels = mma.travels(c, p, g), dtype = p.dtype, slices = p.slices, packed = c.G == 1,
+    unrolled = c.U, Q_held = c.Q == 1, aligned = c.W, blocks_of_sm = c.b,
+    schedule = c.s == 0 and "in_turns" or c.s == 1 and "alone" or "in_flight" }
 end
 
 -- Bytes of tiles in shared memory.
@@ -200,8 +198,8 @@ end
 -- O grows in fp32, which 16-bit tensors do not hold.
 function mma.O_apart(p) return mma.bytes(p) == 2 end
 function mma.plain_words(c, p, g)
-  local words = mma.words(c, p, g)
-  words.Q, words.O_apart = 0, mma.O_apart(p)
+  local words = mma.words(whole(c), p, g)
+  words.O_apart = mma.O_apart(p)
   return words
 end
 

@@ -12,8 +12,8 @@ __device__ __forceinline__ i64 operator*(i64 r, const packed_rows &by)
   return i32(r) / by.peers * by.n + i32(r) % by.peers * by.h;
 }
 
-//: lse_rows -- the LSE of such rows
-struct lse_rows {
+//: packed_floats -- one number for each of such rows
+struct packed_floats {
   float *data;
   packed_rows by;
   __device__ __forceinline__ explicit operator bool() const { return data; }

@@ -37,25 +37,25 @@ __device__ __forceinline__ u32 barrier_at(i32 which)
   return shared_address(shared_memory()) + at_signals + 8 * which;
 }
 
-//: turn_place -- where it stands which tile the rows in a place of Q are of
-__device__ __forceinline__ u32 turn_place(i32 x)
+//: task_place -- the record of which tile a place of Q holds
+__device__ __forceinline__ u32 task_place(i32 x)
 {
-  return shared_address(shared_memory()) + at_turns + 8 * x;
+  return shared_address(shared_memory()) + at_tasks + 8 * x;
 }
 
-//: put_turn -- tells it; behind the last there is head -1
-__device__ __forceinline__ void put_turn(i32 x, const turn &my)
+//: put_task -- behind the last task there is head -1
+__device__ __forceinline__ void put_task(i32 x, const task &my)
 {
-  put4(turn_place(x), my.head);
-  put4(turn_place(x) + 4, my.i0);
+  put4(task_place(x), my.head);
+  put4(task_place(x) + 4, my.i0);
 }
 
-//: get_turn -- the first lane, which later says that its warp is done here, reads for all
-__device__ __forceinline__ turn get_turn(i32 x)
+//: get_task -- the first lane, which later says that its warp is done here, reads for all
+__device__ __forceinline__ task get_task(i32 x)
 {
-  turn my = {0, 0};
+  task my = {0, 0};
   if (thread_id() % 32 == 0)
-    my = {i32(get4(turn_place(x))), i32(get4(turn_place(x) + 4))};
+    my = {i32(get4(task_place(x))), i32(get4(task_place(x) + 4))};
   return {shfl_first(my.head), shfl_first(my.i0)};
 }
 
@@ -101,6 +101,38 @@ __device__ __forceinline__ void pass_by(i32 n)
   release(V_free + at.slot);
 }
 
+//: pass_before -- tiles that come before those which the rows of this warpgroup see
+__device__ __forceinline__ void pass_before(i32 me, i32 &n, i32 count)
+{
+  for (i32 x = 0; x < count; x++, n++) {
+    pass_by(n);
+% if turns ~= "none" then
+    take_turn(me); // a turn for each: its own first tile, unlike that of others, has none
+    pass_turn(me);
+% end
+  }
+}
+
+//: pass_behind -- tiles from j on, that come behind them
+__device__ __forceinline__ void pass_behind(i32 me, i32 &n, i32 j, const spans &all)
+{
+  for (; j < all.last; j++, n++) {
+% if turns ~= "none" then
+    if (j > all.first) { // the first tile of all has no turn
+      take_turn(me);
+      pass_turn(me);
+    }
+% end
+    pass_by(n);
+  }
+}
+
+//: drawn_block -- which tile a block does next, where they differ: an order fixed beforehand was up to 7 % slower
+__device__ __forceinline__ i32 drawn_block(i32 *counter, i32 round)
+{
+  return round == 0 ? i32(block_id()) : grid_size() + atomic_add(counter, 1);
+}
+
 //: own_group -- which of the warpgroups that compute this one is. What is made of it is the same for a whole warp, and
 // computed once for it, not by each thread
 __device__ __forceinline__ i32 own_group()
@@ -142,8 +174,22 @@ __device__ __forceinline__ void copy_tile(u32 to, const tensor_map &from, i32 ro
     copy_box(to + x * box_bytes<rows_>, from, $(slices > 1 and "column + " or "")64 * x, row, head, batch, barrier_at(full));
 }
 
+//: copy_Q -- the rows of Q of a warpgroup in a round, when their place is free, and the record of their task
+__device__ __forceinline__ void copy_Q(const tensor_map &Q_map, i32 round, i32 x, const task &my, const sequence &at,
+                                       const spans &visit)
+{
+  const step_of<Q_stages> Q(round);
+  const i32 place = Q.slot * consumers + x;
+  wait(Q_free + place, Q.parity ^ 1);
+  put_task(place, my);
+  if (visit.first < visit.last)
+    copy_tile<boxes, 64>(Q_place(place), Q_map, my.i0 + 64 * x, at.h, at.b, Q_full + place);
+  else
+    barrier_arrive(barrier_at(Q_full + place)); // nothing to copy
+}
+
 //: copy_K -- the n-th tile of K, when its place is free
-__device__ __forceinline__ void copy_K(const tensor_map &K_map, i32 n, i32 j0, const heads &at)
+__device__ __forceinline__ void copy_K(const tensor_map &K_map, i32 n, i32 j0, const sequence &at)
 {
   const step_of<stages> K(n);
   wait(K_free + K.slot, K.parity ^ 1);
@@ -151,7 +197,7 @@ __device__ __forceinline__ void copy_K(const tensor_map &K_map, i32 n, i32 j0, c
 }
 
 //: copy_V -- the n-th tile of V, when its place is free
-__device__ __forceinline__ void copy_V(const tensor_map &V_map, i32 n, i32 j0, const heads &at)
+__device__ __forceinline__ void copy_V(const tensor_map &V_map, i32 n, i32 j0, const sequence &at)
 {
   const step_of<stages> V(n);
   wait(V_free + V.slot, V.parity ^ 1);

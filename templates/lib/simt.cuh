@@ -1,13 +1,16 @@
 // simt.cuh -- tiles and products on CUDA cores, in fp32.
-// T threads stand as T/X groups of X lanes; a group owns R rows of a tile. A thread holds, of each of its R
-// rows, C columns of S (every X-th) and E chunks of W columns of O (every X-th chunk). So a row lives inside
-// one warp, and S, P and O of a row never leave it.
+// T threads stand as T/X groups of X lanes; groups share the rows of an accumulator. A thread holds, of each of its
+// rows, every X-th column of S and every X-th chunk of W columns of O. So a row lives inside one warp, and S, P and O
+// of a row never leave it.
 
 //: elem
 typedef float elem;
 
-//: row_of -- the r-th row of this thread in its tile; neighbouring groups hold neighbouring rows
-__device__ __forceinline__ i32 row_of(i32 r)
+//: rows_of_thread -- rows of an accumulator that one thread has a part of
+template <i32 rows_> constexpr i32 rows_of_thread = rows_ / (T / X);
+
+//: row_of -- the r-th of them; neighbouring groups hold neighbouring rows
+template <i32 rows_> __device__ __forceinline__ i32 row_of(i32 r)
 {
   return thread_id() / X + r * (T / X);
 }
@@ -18,17 +21,18 @@ __device__ __forceinline__ i32 lane_of()
   return thread_id() % X;
 }
 
-//: column_of -- the c-th column of S of this thread
-__device__ __forceinline__ i32 column_of(i32 c)
-{
-  return lane_of() + c * X;
-}
+//: acc -- a thread's part of a matrix of sums: every X-th column, or every X-th chunk of W columns
+template <i32 rows_, i32 columns_, i32 group_ = 1> struct acc {
+  static constexpr i32 rows = rows_, columns = columns_;
+  static constexpr i32 group = group_; // columns side by side
+  static constexpr i32 R = rows_of_thread<rows_>, C = (columns_ + X * group_ - 1) / (X * group_) * group_;
+  float at[R][C];
+  static __device__ __forceinline__ i32 row(i32 r) { return row_of<rows_>(r); }
+  static __device__ __forceinline__ i32 column(i32 c) { return (lane_of() + c / group * X) * group + c % group; }
+};
 
-//: chunk_of -- first column of the e-th chunk of O of this thread
-__device__ __forceinline__ i32 chunk_of(i32 e)
-{
-  return (lane_of() + e * X) * W;
-}
+//: sums -- an accumulator of mma_AB or mma_AtB, whose columns are those of a tile's rows: whole chunks of them
+template <i32 rows_, i32 columns_> using sums = acc<rows_, columns_, W>;
 
 //: vec -- W floats, moved as one
 struct alignas(4 * W) vec {
@@ -53,7 +57,10 @@ typedef tile<Bc, D, W> K_tile;
 //: V_tile
 typedef tile<Bc, Dp, 0> V_tile;
 
-//: query -- Q as the left operand of a product
+//: O_tile -- nothing is laid there
+typedef Q_tile O_tile;
+
+//: query -- Q as the left operand of S = Q K^T
 typedef Q_tile query;
 
 //: ring -- the one tile of K or of V
@@ -91,124 +98,135 @@ template <class Tile> __device__ __forceinline__ void land(Tile to, const flight
   }
 }
 
-//: scores -- a thread's part of S or P
-struct scores {
-  float at[R][C];
-};
-
-//: outputs -- a thread's part of O
-struct outputs {
-  vec at[R][E];
-};
-
-//: mma_ABt -- S += Q K^T
-template <class A, class B> __device__ __forceinline__ void mma_ABt(scores &S, A Q, B K)
+//: mma_ABt -- C += A B^T
+template <class Acc, class TileA, class TileB> __device__ __forceinline__ void mma_ABt(Acc &S, TileA A, TileB B)
 {
 #pragma unroll 2
-  for (i32 x = 0; x < D; x += W) {
-    vec q[R], k[C];
+  for (i32 x = 0; x < TileB::columns; x += W) {
+    vec a[Acc::R], b[Acc::C];
 #pragma unroll
-    for (i32 r = 0; r < R; r++)
-      q[r] = *(const vec *)(Q.row(row_of(r)) + x);
+    for (i32 r = 0; r < Acc::R; r++)
+      a[r] = *(const vec *)(A.row(Acc::row(r)) + x);
 #pragma unroll
-    for (i32 c = 0; c < C; c++)
-      k[c] = *(const vec *)(K.row(column_of(c)) + x);
+    for (i32 c = 0; c < Acc::C; c++)
+      b[c] = *(const vec *)(B.row(Acc::column(c)) + x);
 #pragma unroll
     for (i32 w = 0; w < W; w++)
 #pragma unroll
-      for (i32 r = 0; r < R; r++)
+      for (i32 r = 0; r < Acc::R; r++)
 #pragma unroll
-        for (i32 c = 0; c < C; c++)
-          S.at[r][c] = fmaf(q[r].at[w], k[c].at[w], S.at[r][c]);
+        for (i32 c = 0; c < Acc::C; c++)
+          S.at[r][c] = fmaf(a[r].at[w], b[c].at[w], S.at[r][c]);
   }
 }
 
-//: weights -- P in shared memory, where the other lanes of its rows read it
-typedef tile<Br, Bc, X> weights;
-
-//: weigh -- P of a row is written and read by one warp
-__device__ __forceinline__ weights weigh(const scores &S)
+//: lay -- an accumulator into a tile of its shape
+template <class Acc, class Tile> __device__ __forceinline__ void lay(Tile to, const Acc &S)
 {
-  const weights P(shared_memory() + at_P);
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
+  for (i32 r = 0; r < Acc::R; r++)
 #pragma unroll
-    for (i32 c = 0; c < C; c++)
-      P.row(row_of(r))[column_of(c)] = S.at[r][c];
+    for (i32 c = 0; c < Acc::C; c++)
+      to.row(Acc::row(r))[Acc::column(c)] = S.at[r][c];
+}
+
+//: operand_of -- an accumulator as the left operand of a product: in shared memory, where the other lanes of its rows
+// read it. A row is written and read by one warp
+template <class Acc> __device__ __forceinline__ tile<Acc::rows, Acc::columns, X> operand_of(const Acc &S)
+{
+  const tile<Acc::rows, Acc::columns, X> P(shared_memory() + at_P);
+  lay(P, S);
   warp_sync();
   return P;
 }
 
-//: mma_AB -- O += P V
-template <class A, class B> __device__ __forceinline__ void mma_AB(outputs &O, A P, B V)
+//: mma_AB -- C += A B
+template <class Acc, class TileA, class TileB> __device__ __forceinline__ void mma_AB(Acc &O, TileA A, TileB B)
 {
 #pragma unroll 1
-  for (i32 j = 0; j < Bc; j += W) {
-    vec p[R];
+  for (i32 j = 0; j < TileB::count; j += W) {
+    vec a[Acc::R];
 #pragma unroll
-    for (i32 r = 0; r < R; r++)
-      p[r] = *(const vec *)(P.row(row_of(r)) + j);
+    for (i32 r = 0; r < Acc::R; r++)
+      a[r] = *(const vec *)(A.row(Acc::row(r)) + j);
 #pragma unroll
     for (i32 w = 0; w < W; w++) {
-      vec v[E];
+      vec b[Acc::C / W];
 #pragma unroll
-      for (i32 e = 0; e < E; e++)
-        v[e] = *(const vec *)(V.row(j + w) + chunk_of(e));
+      for (i32 e = 0; e < Acc::C / W; e++)
+        b[e] = *(const vec *)(B.row(j + w) + Acc::column(e * W));
 #pragma unroll
-      for (i32 r = 0; r < R; r++)
+      for (i32 r = 0; r < Acc::R; r++)
 #pragma unroll
-        for (i32 e = 0; e < E; e++)
-#pragma unroll
-          for (i32 u = 0; u < W; u++)
-            O.at[r][e].at[u] = fmaf(p[r].at[w], v[e].at[u], O.at[r][e].at[u]);
+        for (i32 c = 0; c < Acc::C; c++)
+          O.at[r][c] = fmaf(a[r].at[w], b[c / W].at[c % W], O.at[r][c]);
     }
   }
 }
 
-//: scale_rows -- O = diag(f) O
-__device__ __forceinline__ void scale_rows(outputs &O, const rowvec &f)
+//: mma_AtB -- C += A^T B
+template <class Acc, class TileA, class TileB> __device__ __forceinline__ void mma_AtB(Acc &O, TileA A, TileB B)
 {
+#pragma unroll 1
+  for (i32 j = 0; j < TileB::count; j++) {
+    vec b[Acc::C / W];
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
+    for (i32 e = 0; e < Acc::C / W; e++)
+      b[e] = *(const vec *)(B.row(j) + Acc::column(e * W));
 #pragma unroll
-    for (i32 e = 0; e < E; e++)
+    for (i32 r = 0; r < Acc::R; r++) {
+      const float a = A.row(j)[Acc::row(r)];
 #pragma unroll
-      for (i32 u = 0; u < W; u++)
-        O.at[r][e].at[u] *= f.at[r];
+      for (i32 c = 0; c < Acc::C; c++)
+        O.at[r][c] = fmaf(a, b[c / W].at[c % W], O.at[r][c]);
+    }
+  }
 }
 
-//: load_sums -- rows i0.. of O; what lies beyond n is 0
-__device__ __forceinline__ outputs load_sums(const sums_at &from, i32 i0, i32 n)
+//: vec_of -- W columns of an accumulator
+template <class Acc> __device__ __forceinline__ vec vec_of(const Acc &O, i32 r, i32 c)
 {
-  outputs O = {};
+  vec v;
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
+  for (i32 u = 0; u < W; u++)
+    v.at[u] = O.at[r][c + u];
+  return v;
+}
+
+//: load_sums -- an accumulator from device memory, rows i0..; what lies beyond n is 0
+template <class Acc> __device__ __forceinline__ Acc load_sums(const sums_at &from, i32 i0, i32 n)
+{
+  Acc O = {};
 #pragma unroll
-    for (i32 e = 0; e < E; e++)
-      if (row_of(r) < n - i0 && chunk_of(e) < Dv)
-        O.at[r][e] = *(const vec *)(from.data + (i64(i0) + row_of(r)) * from.row + chunk_of(e));
+  for (i32 r = 0; r < Acc::R; r++)
+#pragma unroll
+    for (i32 c = 0; c < Acc::C; c += W)
+      if (Acc::row(r) < n - i0 && Acc::column(c) < Acc::columns) {
+        const vec v = *(const vec *)(from.data + (i64(i0) + Acc::row(r)) * from.row + Acc::column(c));
+#pragma unroll
+        for (i32 u = 0; u < W; u++)
+          O.at[r][c + u] = v.at[u];
+      }
   return O;
 }
 
-//: store_sums -- rows i0.. of O
-__device__ __forceinline__ void store_sums(const outputs &O, const sums_at &to, i32 i0, i32 n)
+//: store_sums -- and back
+template <class Acc> __device__ __forceinline__ void store_sums(const Acc &O, const sums_at &to, i32 i0, i32 n)
 {
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
+  for (i32 r = 0; r < Acc::R; r++)
 #pragma unroll
-    for (i32 e = 0; e < E; e++)
-      if (row_of(r) < n - i0 && chunk_of(e) < Dv)
-        *(vec *)(to.data + (i64(i0) + row_of(r)) * to.row + chunk_of(e)) = O.at[r][e];
+    for (i32 c = 0; c < Acc::C; c += W)
+      if (Acc::row(r) < n - i0 && Acc::column(c) < Acc::columns)
+        *(vec *)(to.data + (i64(i0) + Acc::row(r)) * to.row + Acc::column(c)) = vec_of(O, r, c);
 }
 
-//: store_outputs -- the same into the caller's tensor
-__device__ __forceinline__ void store_outputs(const outputs &O, const place &at, i32 i0)
+//: store -- rows i0.. of an accumulator to a tensor of n rows
+template <class Acc, class Tile>
+__device__ __forceinline__ void store(const Acc &O, Tile, elem *to, i64 stride, i32 i0, i32 n)
 {
-  store_sums(O, {at.O, at.On}, i0, at.nq);
+  store_sums(O, {to, stride}, i0, n);
 }
-
-//: group -- columns of S that lie side by side in a thread
-constexpr i32 group = 1;
 
 //: get_group
 __device__ __forceinline__ void get_group(float *to, const elem *from)

@@ -21,8 +21,8 @@ function simt.threads(c) return c.T end
 
 local libs = { "lib/args.h", "lib/hooks.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/simt.cuh" }
 function simt.words(c, p)
-  return { libs = libs, dtype = p.dtype, packed = false, slices = p.slices, Q = 0, b = 1, O_apart = false, causal = p.has.causal == true,
-    scored = false, s = c.s or 1, W = c.W }
+  return { libs = libs, dtype = p.dtype, slices = p.slices, packed = false, Q_held = false, blocks_of_sm = 1, O_apart = false,
+    aligned = 4 * c.W, schedule = c.s == 0 and "in_turns" or "alone" }
 end
 
 -- Lanes that share a row, columns of S of a thread, chunks of O of a thread, padded width of V.
@@ -37,14 +37,11 @@ function simt.constants(c, p)
     { "Br", c.Br, "rows of Q of one tile" },
     { "Bc", c.Bc, "rows of K and V of one tile" },
     { "T", c.T, "threads of a block" },
-    { "R", c.R, "rows of a tile that one thread works on" },
     { "W", c.W, "floats moved at once" },
     { "D", p.d, "head dimension of Q and K" },
     { "Dv", p.dv, "head dimension of V and O" },
     { "Dp", simt.padded(c, p), "columns of V as they lie in shared memory" },
     { "X", simt.lanes(c), "lanes that share a row" },
-    { "C", simt.columns(c), "columns of S of one thread" },
-    { "E", simt.chunks(c, p), "chunks of W columns of O of one thread" },
     { "at_P", simt.at_P(c, p), "where P lies in shared memory, bytes" },
     { "at_K", simt.at_K(c, p), "where K lies in shared memory, bytes" },
     { "at_V", simt.at_V(c, p), "where V lies in shared memory, bytes" },

@@ -1,6 +1,7 @@
 // softmax.cuh -- the online softmax: a running maximum m and sum l for each row, in base 2.
 // Scores S are plain products Q K^T and m is their maximum; c = |scale| log2(e) enters with the exponential:
-// P = 2^(c S - c m), one multiply-add and one ex2 for each score.
+// P = 2^(c S - c m), one multiply-add and one ex2 for each score. An accumulator says what a thread holds of it:
+// R rows, C columns, and which (`row`, `column`).
 
 //: minus_inf
 __device__ __forceinline__ float minus_inf()
@@ -21,51 +22,56 @@ __device__ __forceinline__ float origin(float m)
   return m == minus_inf() ? 0.f : m;
 }
 
-//: rowvec -- one number for each row of a thread
-struct rowvec {
+//: rowvec -- one number for each row of a tile; a thread holds those of its rows
+template <i32 rows_> struct rowvec {
+  static constexpr i32 R = rows_of_thread<rows_>;
   float at[R];
-};
-
-//: row_fill -- the same number for each row
-__device__ __forceinline__ rowvec row_fill(float x)
-{
-  rowvec v;
+  rowvec() = default;
+  __device__ __forceinline__ explicit rowvec(float x)
+  {
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
-    v.at[r] = x;
+    for (i32 r = 0; r < R; r++)
+      at[r] = x;
+  }
+};
+template <i32 rows_> __device__ __forceinline__ rowvec<rows_> operator*(const rowvec<rows_> &x, const rowvec<rows_> &y)
+{
+  rowvec<rows_> v;
+#pragma unroll
+  for (i32 r = 0; r < v.R; r++)
+    v.at[r] = x.at[r] * y.at[r];
+  return v;
+}
+template <i32 rows_> __device__ __forceinline__ rowvec<rows_> operator+(const rowvec<rows_> &x, const rowvec<rows_> &y)
+{
+  rowvec<rows_> v;
+#pragma unroll
+  for (i32 r = 0; r < v.R; r++)
+    v.at[r] = x.at[r] + y.at[r];
   return v;
 }
 
-//: orient -- a negative scale turns the order of the scores round; negated, their maximum is a maximum again
-__device__ __forceinline__ void orient(scores &S, float scale)
+//: mask -- S = -inf where `keep` says no; by select, so that a NaN there is gone too
+template <class Acc> __device__ __forceinline__ void mask(Acc &S, const call &a, const sequence &at, i32 i0, i32 j0)
 {
-  if (scale < 0.f) {
 #pragma unroll
-    for (i32 r = 0; r < R; r++)
+  for (i32 r = 0; r < Acc::R; r++) {
+    const interval seen = sees(a, at, i0 + Acc::row(r));
 #pragma unroll
-      for (i32 c = 0; c < C; c++)
-        S.at[r][c] = -S.at[r][c];
+    for (i32 c = 0; c < Acc::C; c++)
+      S.at[r][c] = keep(seen, j0 + Acc::column(c)) ? S.at[r][c] : minus_inf();
   }
 }
 
-//: mask -- S = -inf where `keep` says no; by select, so that a NaN there is gone too
-template <class Lengths> __device__ __forceinline__ void mask(scores &S, const Lengths &at, i32 i0, i32 j0)
-{
-#pragma unroll
-  for (i32 r = 0; r < R; r++)
-#pragma unroll
-    for (i32 c = 0; c < C; c++)
-      S.at[r][c] = keep(at, i0 + row_of(r), j0 + column_of(c)) ? S.at[r][c] : minus_inf();
-}
-
 //: row_max -- max(m, rowmax(S)), the same in all X lanes of a row
-__device__ __forceinline__ rowvec row_max(const rowvec &m, const scores &S)
+template <class Acc>
+__device__ __forceinline__ rowvec<Acc::rows> row_max(const rowvec<Acc::rows> &m, const Acc &S)
 {
-  rowvec v = m;
+  rowvec<Acc::rows> v = m;
 #pragma unroll
-  for (i32 r = 0; r < R; r++) {
+  for (i32 r = 0; r < Acc::R; r++) {
 #pragma unroll
-    for (i32 c = 0; c < C; c++)
+    for (i32 c = 0; c < Acc::C; c++)
       v.at[r] = fmaxf(v.at[r], S.at[r][c]);
 #pragma unroll
     for (i32 lanes = 1; lanes < X; lanes *= 2)
@@ -74,23 +80,23 @@ __device__ __forceinline__ rowvec row_max(const rowvec &m, const scores &S)
   return v;
 }
 
-//: row_larger -- the larger of two, row by row
-__device__ __forceinline__ rowvec row_larger(const rowvec &x, const rowvec &y)
+//: larger -- the larger of two, row by row
+template <i32 rows_> __device__ __forceinline__ rowvec<rows_> larger(const rowvec<rows_> &x, const rowvec<rows_> &y)
 {
-  rowvec v;
+  rowvec<rows_> v;
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
+  for (i32 r = 0; r < v.R; r++)
     v.at[r] = fmaxf(x.at[r], y.at[r]);
   return v;
 }
 
 //: settle -- takes m back to what it was unless a row of this warp has outgrown that by 2^8; whether one has. Any
 // number near the maximum serves as origin: P then stays below 256, and most tiles need no rescaling of O and l
-__device__ __forceinline__ bool settle(rowvec &m, const rowvec &m_old, float c)
+template <i32 rows_> __device__ __forceinline__ bool settle(rowvec<rows_> &m, const rowvec<rows_> &m_old, float c)
 {
   bool outgrown = false;
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
+  for (i32 r = 0; r < m.R; r++)
     outgrown = outgrown || c * (m.at[r] - m_old.at[r]) > 8.f;
   if (any_lane(outgrown))
     return true;
@@ -100,32 +106,21 @@ __device__ __forceinline__ bool settle(rowvec &m, const rowvec &m_old, float c)
 
 //: overgrown -- whether the weights of a tile, whose sums these are, were too large for the m they were computed with: a
 // thread's sum over 2^10, or a NaN; or a row had no m yet
-__device__ __forceinline__ bool overgrown(const rowvec &m, const rowvec &sums)
+template <i32 rows_> __device__ __forceinline__ bool overgrown(const rowvec<rows_> &m, const rowvec<rows_> &sums)
 {
   bool is = false;
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
+  for (i32 r = 0; r < m.R; r++)
     is = is || !(sums.at[r] <= 1024.f) || m.at[r] == minus_inf();
   return is;
 }
 
-//: exp2_rows -- S becomes P = 2^(c S - c m)
-__device__ __forceinline__ void exp2_rows(scores &S, const rowvec &m, float c)
+//: exp2_columns -- S becomes P = 2^(c S - c m) in a thread's columns from `first` to before `last`
+template <i32 first, i32 last, class Acc>
+__device__ __forceinline__ void exp2_columns(Acc &S, const rowvec<Acc::rows> &m, float c)
 {
 #pragma unroll
-  for (i32 r = 0; r < R; r++) {
-    const float cm = c * origin(m.at[r]);
-#pragma unroll
-    for (i32 x = 0; x < C; x++)
-      S.at[r][x] = ex2(fmaf(c, S.at[r][x], -cm));
-  }
-}
-
-//: exp2_columns -- the same of the columns from `first` to before `last`
-template <i32 first, i32 last> __device__ __forceinline__ void exp2_columns(scores &S, const rowvec &m, float c)
-{
-#pragma unroll
-  for (i32 r = 0; r < R; r++) {
+  for (i32 r = 0; r < Acc::R; r++) {
     const float cm = c * origin(m.at[r]);
 #pragma unroll
     for (i32 x = first; x < last; x++)
@@ -133,35 +128,41 @@ template <i32 first, i32 last> __device__ __forceinline__ void exp2_columns(scor
   }
 }
 
-//: scale_scores -- P = diag(f) P
-__device__ __forceinline__ void scale_scores(scores &P, const rowvec &f)
+//: exp2_rows -- the same in all columns
+template <class Acc> __device__ __forceinline__ void exp2_rows(Acc &S, const rowvec<Acc::rows> &m, float c)
+{
+  exp2_columns<0, Acc::C>(S, m, c);
+}
+
+//: scale_rows -- O = diag(f) O
+template <class Acc> __device__ __forceinline__ void scale_rows(Acc &O, const rowvec<Acc::rows> &f)
 {
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
+  for (i32 r = 0; r < Acc::R; r++)
 #pragma unroll
-    for (i32 c = 0; c < C; c++)
-      P.at[r][c] *= f.at[r];
+    for (i32 c = 0; c < Acc::C; c++)
+      O.at[r][c] *= f.at[r];
 }
 
 //: row_sum -- rowsum(P) over this thread's own columns. A tile is summed by itself before it is added to l:
 // beside one large P, many small ones would be lost one by one.
-__device__ __forceinline__ rowvec row_sum(const scores &P)
+template <class Acc> __device__ __forceinline__ rowvec<Acc::rows> row_sum(const Acc &P)
 {
-  rowvec v = row_fill(0.f);
+  rowvec<Acc::rows> v(0.f);
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
+  for (i32 r = 0; r < Acc::R; r++)
 #pragma unroll
-    for (i32 c = 0; c < C; c++)
+    for (i32 c = 0; c < Acc::C; c++)
       v.at[r] += P.at[r][c];
   return v;
 }
 
 //: row_total -- the sum over all X lanes of a row
-__device__ __forceinline__ rowvec row_total(const rowvec &l)
+template <i32 rows_> __device__ __forceinline__ rowvec<rows_> row_total(const rowvec<rows_> &l)
 {
-  rowvec v = l;
+  rowvec<rows_> v = l;
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
+  for (i32 r = 0; r < v.R; r++)
 #pragma unroll
     for (i32 lanes = 1; lanes < X; lanes *= 2)
       v.at[r] += shfl_xor(v.at[r], lanes);
@@ -171,70 +172,32 @@ __device__ __forceinline__ rowvec row_total(const rowvec &l)
 //: decay -- 2^(c (m_old - m_new)): what was gathered under an old maximum, seen from the new one. The difference
 // comes first: it makes exactly 1 where m did not grow. A multiply-add of c m_old and c m_new does not, and its
 // rounding error, always of one sign, would count again with every tile.
-__device__ __forceinline__ rowvec decay(const rowvec &m_old, const rowvec &m_new, float c)
+template <i32 rows_>
+__device__ __forceinline__ rowvec<rows_> decay(const rowvec<rows_> &m_old, const rowvec<rows_> &m_new, float c)
 {
-  rowvec v;
+  rowvec<rows_> v;
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
+  for (i32 r = 0; r < v.R; r++)
     v.at[r] = ex2(c * (m_old.at[r] - origin(m_new.at[r])));
   return v;
 }
 
-//: row_inverse -- 1 / l for each row
-__device__ __forceinline__ rowvec row_inverse(const rowvec &l)
-{
-  rowvec v;
-#pragma unroll
-  for (i32 r = 0; r < R; r++)
-    v.at[r] = inverse(l.at[r]);
-  return v;
-}
-
-//: times -- elementwise product
-__device__ __forceinline__ rowvec times(const rowvec &x, const rowvec &y)
-{
-  rowvec v;
-#pragma unroll
-  for (i32 r = 0; r < R; r++)
-    v.at[r] = x.at[r] * y.at[r];
-  return v;
-}
-
-//: plus -- elementwise sum
-__device__ __forceinline__ rowvec plus(const rowvec &x, const rowvec &y)
-{
-  rowvec v;
-#pragma unroll
-  for (i32 r = 0; r < R; r++)
-    v.at[r] = x.at[r] + y.at[r];
-  return v;
-}
-
 //: load_rowvec -- one number a row from device memory, read by every lane of the row; 0 beyond n rows
-__device__ __forceinline__ rowvec load_rowvec(const float *from, i32 i0, i32 n)
+template <i32 rows_> __device__ __forceinline__ rowvec<rows_> load_rowvec(const float *from, i32 i0, i32 n)
 {
-  rowvec v;
+  rowvec<rows_> v;
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
-    v.at[r] = row_of(r) < n - i0 ? from[i64(i0) + row_of(r)] : 0.f;
+  for (i32 r = 0; r < v.R; r++)
+    v.at[r] = row_of<rows_>(r) < n - i0 ? from[i64(i0) + row_of<rows_>(r)] : 0.f;
   return v;
 }
 
 //: store_rowvec -- one number a row to device memory, written by the first lane of the row
-__device__ __forceinline__ void store_rowvec(const rowvec &v, $(packed and "const lse_rows &" or "float *")to, i32 i0, i32 n)
+template <i32 rows_>
+__device__ __forceinline__ void store_rowvec(const rowvec<rows_> &v, $(packed and "const packed_floats &" or "float *")to, i32 i0, i32 n)
 {
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
-    if (lane_of() == 0 && row_of(r) < n - i0)
-      to[i64(i0) + row_of(r)] = v.at[r];
-}
-
-//: row_finish -- the LSE of each row
-__device__ __forceinline__ rowvec row_finish(const rowvec &m, const rowvec &l, float c)
-{
-  rowvec v;
-#pragma unroll
-  for (i32 r = 0; r < R; r++)
-    v.at[r] = finish(m.at[r], l.at[r], c);
-  return v;
+  for (i32 r = 0; r < v.R; r++)
+    if (lane_of() == 0 && row_of<rows_>(r) < n - i0)
+      to[i64(i0) + row_of<rows_>(r)] = v.at[r];
 }

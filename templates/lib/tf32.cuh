@@ -21,8 +21,8 @@ __device__ __forceinline__ u32 rest(u32 x, u32 big)
   return __float_as_uint(__uint_as_float(x) - __uint_as_float(big));
 }
 
-//: as_left -- rounded
-__device__ __forceinline__ left as_left(const quad &a)
+//: left_of -- rounded
+__device__ __forceinline__ left left_of(const quad &a)
 {
   left l;
 #pragma unroll
@@ -35,8 +35,8 @@ __device__ __forceinline__ left as_left(const quad &a)
   return l;
 }
 
-//: as_right -- rounded
-__device__ __forceinline__ right as_right(u32 b0, u32 b1)
+//: right_of -- rounded
+__device__ __forceinline__ right right_of(u32 b0, u32 b1)
 {
   const u32 b[2] = {b0, b1};
   right r;
@@ -60,42 +60,81 @@ __device__ __forceinline__ void product(float &c0, float &c1, float &c2, float &
   mma_tf32(c0, c1, c2, c3, a.big, b.big[0], b.big[1]);
 }
 
-//: weights -- P as the left operand of a product. A thread holds columns 2t and 2t + 1 of S where A wants t and
-// t + 4: the depth is counted in that order, and mma_AB reads the rows of V in it
-typedef scores weights;
+//: operand -- an accumulator as the left operand of a product. A thread holds columns 2t and 2t + 1 of it where A wants t
+// and t + 4: the depth is counted in that order, and mma_AB reads the rows of B in it
+template <i32 rows_, i32 columns_> struct operand {
+  static constexpr i32 blocks = rows_of_thread<rows_> / 2, steps = columns_ / 8;
+  static constexpr bool is_pairs = true;
+  const acc<rows_, columns_> &P;
+  __device__ __forceinline__ left at(i32 k, i32 m) const
+  {
+    return left_of({__float_as_uint(P.at[2 * m][2 * k]), __float_as_uint(P.at[2 * m + 1][2 * k]),
+                    __float_as_uint(P.at[2 * m][2 * k + 1]), __float_as_uint(P.at[2 * m + 1][2 * k + 1])});
+  }
+};
 
-//: weigh
-__device__ __forceinline__ const weights &weigh(const scores &S)
+//: operand_of
+template <i32 rows_, i32 columns_>
+__device__ __forceinline__ operand<rows_, columns_> operand_of(const acc<rows_, columns_> &S)
 {
-  return S;
+  return {S};
 }
 
-//: mma_AB -- O += P V
-template <class Tile> __device__ __forceinline__ void mma_AB(outputs &O, const weights &P, Tile V)
+//: turned
+template <class Tile> struct turned {
+  static constexpr i32 blocks = Tile::columns / (16 * warps), steps = Tile::count / 8;
+  static constexpr bool is_pairs = false;
+  Tile from;
+  __device__ __forceinline__ explicit turned(Tile from_) : from(from_) {}
+  __device__ __forceinline__ left at(i32 k, i32 m) const
+  {
+    const i32 g = thread_id() % 32 / 4, column = (warp_of() * blocks + m) * 16 + g;
+    quad a;
+#pragma unroll
+    for (i32 x = 0; x < 4; x++) // columns g, g + 8 of row t, then of row t + 4
+      a.at[x] = get4(from.chunk(8 * k + lane_of() + x / 2 * 4, (column + x % 2 * 8) / 4) + 4 * (column % 4));
+    return left_of(a);
+  }
+};
+
+//: mma_AB
+template <class Acc, class Left, class Tile> __device__ __forceinline__ void mma_AB(Acc &C, const Left &A, Tile B)
 {
-  const i32 g = thread_id() % 32 / 4, t = lane_of();
-  const lane_view<Tile> even = {V.chunk(2 * t, g / 4) + 4 * (g % 4)}, odd = {V.chunk(2 * t + 1, g / 4) + 4 * (g % 4)};
+  const i32 g = thread_id() % 32 / 4, t = lane_of(), first = Left::is_pairs ? 2 * t : t, second = Left::is_pairs ? 2 * t + 1 : t + 4;
+  const lane_view<Tile> even = {B.chunk(first, g / 4) + 4 * (g % 4)}, odd = {B.chunk(second, g / 4) + 4 * (g % 4)};
 #pragma unroll
-  for (i32 k = 0; k < Bc / 8; k++) {
-    left a[M];
+  for (i32 k = 0; k < Left::steps; k++) {
+    left a[Left::blocks];
 #pragma unroll
-    for (i32 m = 0; m < M; m++)
-      a[m] = as_left({__float_as_uint(P.at[2 * m][2 * k]), __float_as_uint(P.at[2 * m + 1][2 * k]),
-                      __float_as_uint(P.at[2 * m][2 * k + 1]), __float_as_uint(P.at[2 * m + 1][2 * k + 1])});
+    for (i32 m = 0; m < Left::blocks; m++)
+      a[m] = A.at(k, m);
 #pragma unroll
-    for (i32 n = 0; n < E / 2; n++) {
-      const right b = as_right(get4(even.at(8 * k, n)), get4(odd.at(8 * k, n)));
+    for (i32 n = 0; n < Acc::C / 2; n++) {
+      const right b = right_of(get4(even.at(8 * k, n)), get4(odd.at(8 * k, n)));
 #pragma unroll
-      for (i32 m = 0; m < M; m++)
-        mma_block(O, m, n, a[m], b);
+      for (i32 m = 0; m < Left::blocks; m++)
+        mma_block(C, m, n, a[m], b);
     }
   }
 }
 
-//: store_outputs -- rows i0.. of O
-__device__ __forceinline__ void store_outputs(const outputs &O, const place &at, i32 i0)
+//: lay -- an accumulator into a tile of its shape
+template <class Acc, class Tile> __device__ __forceinline__ void lay(Tile to, const Acc &S)
 {
-  store_sums(O, {at.O, at.On}, i0, at.nq);
+#pragma unroll
+  for (i32 r = 0; r < Acc::R; r++)
+#pragma unroll
+    for (i32 c = 0; c < Acc::C; c++) {
+      const i32 column = column_of(c);
+      put4(to.chunk(Acc::row(r), column / 4) + 4 * (column % 4), __float_as_uint(S.at[r][c]));
+    }
+}
+
+//: store -- rows i0.. of an accumulator to a tensor of n rows
+template <class Acc, class Tile, class Stride>
+__device__ __forceinline__ void store(const Acc &O, Tile, elem *to, const Stride &stride, i32 i0, i32 n)
+{
+  store_sums(O, {to, stride}, i0, n);
 }
 
 //: get_group

@@ -6,7 +6,7 @@ local function ceil_div(x, y) return (x + y - 1) // y end
 local function up(x, y) return ceil_div(x, y) * y end
 
 ws.libs = { "lib/args.h", "lib/hooks.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/fragments.cuh", "lib/ring.cuh",
-  "lib/ws.cuh", "lib/half.cuh" }
+  "lib/ws.cuh", "lib/ws_steps.cuh", "lib/half.cuh" }
 
 local Bc_values = {}
 for Bc = 32, 256, 16 do Bc_values[#Bc_values + 1] = Bc end
@@ -58,9 +58,16 @@ function ws.shared(c, p) return ws.at_signals(c, p) + ws.signals_bytes(c) + 8 * 
 
 function ws.words(c, p)
   local r = registers_of[ws.consumers(c)]
-  return { libs = ws.libs, dtype = p.dtype, packed = false, slices = p.slices, W = 16, Do = ws.Do(p),
-    producer_registers = r[1], consumer_registers = r[2], causal = p.has.causal == true, scored = false, Bc = c.Bc, Q = c.Q, I = c.I,
-    P = c.P, L = c.L, S = c.S }
+  local S = { columns = c.Bc, held = c.Q == 1 }
+  local O = { columns = ws.Do(p), held = c.S == 0 }
+  local same = S.columns == O.columns and S.held == O.held
+  return { libs = ws.libs, dtype = p.dtype, slices = p.slices, packed = false, aligned = 16,
+    products = same and { S } or { S, O },
+    producer_registers = r[1], consumer_registers = r[2],
+    Q_held = c.Q == 1, P_shared = c.S == 1,
+    schedule = c.I == 0 and "in_order" or "overlapped", held = c.I == 2,
+    turns = c.P == 0 and "none" or c.P == 1 and "products" or "softmax",
+    rescale = c.L == 1 and "seldom" or "always", seeks_late = c.L == 2 }
 end
 
 function ws.constants(c, p)
@@ -70,12 +77,7 @@ function ws.constants(c, p)
     { "Bc", c.Bc, "rows of K and V of one tile" },
     { "T", ws.threads(c), "threads of a block" },
     { "consumers", ws.consumers(c), "warpgroups that compute" },
-    { "M", 1, "blocks of 16 rows of one warp" },
-    { "R", 2, "rows of one thread" },
     { "X", 4, "lanes that share a row" },
-    { "C", c.Bc // 4, "columns of S of one thread" },
-    { "E", ws.Do(p) // 4, "columns of O of one thread" },
-    { "A", 8, "elements of a chunk of 16 bytes" },
     { "D", p.d, "head dimension of Q and K" },
     { "Dv", p.dv, "head dimension of V and O" },
     { "Dp", up(p.d, 16), "columns of Q and K that products read" },
@@ -97,7 +99,7 @@ function ws.constants(c, p)
     { "K_free", 2 * Q + 2 * c.s, "barrier of the first tile of the ring" },
     { "V_free", 2 * Q + 3 * c.s, "barrier of the first tile of the ring" },
     { "signals", 2 * Q + 4 * c.s, "barriers" },
-    { "at_turns", ws.at_signals(c, p) + ws.signals_bytes(c), "where it stands which tiles the rows of Q are of, bytes" },
+    { "at_tasks", ws.at_signals(c, p) + ws.signals_bytes(c), "where the records of which tile each place of Q holds lie, bytes" },
     { "Z", c.Z, "heads whose tiles of Q start together" },
     { "slices", p.slices, "blocks beside each other that make the columns of O" },
   }

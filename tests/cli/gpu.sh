@@ -272,7 +272,8 @@ stored_at() { date -d "$(column faults.db "$1" date)" +%s%3N; }
 test_faults() {
   local best=${configs[3]} faulty=${configs[5]} hanging=${configs[8]} wrong=${configs[10]}
   local unstable=${configs[11]} slow=${configs[${#configs[@]} - 1]} nan=${configs[6]} stray=${configs[7]}
-  export FAKE_CUDA_TIMES="$best=0.005,$slow=0.5,fwd:*=0.012"
+  local timeless=${configs[9]}
+  export FAKE_CUDA_TIMES="$best=0.005,$slow=0.5,$timeless=0,fwd:*=0.012"
   FAKE_CUDA_FAULT="$hanging=hang,$faulty=700,$wrong=wrong,$unstable=unstable,$nan=nan,$stray=stray" \
     tune faults.db --deadline "${patience}s"
   unset FAKE_CUDA_TIMES
@@ -290,7 +291,8 @@ test_faults() {
   is "$(column faults.db "$nan" outcome)" wrong "one that gives a NaN"
   is "$(column faults.db "$stray" outcome)" wrong "one that writes beside its result"
   is "$(column faults.db "$slow" outcome)" slow "a slow one"
-  is "$(searched faults.db | grep -c '"outcome":"ok"')" $((${#configs[@]} - 7)) "others that work"
+  is "$(column faults.db "$timeless" outcome)" launch-failed "one whose events tell no time"
+  is "$(searched faults.db | grep -c '"outcome":"ok"')" $((${#configs[@]} - 8)) "others that work"
   run show failures --db "$work/faults.db"
   out_has "CUDA_ERROR_ILLEGAL_ADDRESS (700)" "show failures"
   out_has "the same call gave other bits" "show failures"

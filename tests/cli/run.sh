@@ -107,6 +107,18 @@ test_render() {
   fi
 }
 
+# Lengths that nobody has memory for are answered at once: what a mask leaves of them is no walk over their tiles.
+test_long_rows() {
+  local begun=$EPOCHREALTIME longest=fwd-f16-b1-h6k2-q2147483647-k2147483647-d64-causal took
+  run render "$longest" --gpu H200
+  code_is 0 "render of the longest rows"
+  run why "$longest" --gpu T4
+  code_is 0 "why of the longest rows"
+  out_has "the kernel's default config" "why of the longest rows"
+  took=$(((${EPOCHREALTIME/[.,]/} - ${begun/[.,]/}) / 1000))
+  if [ "$took" -lt $((2000 * ${PATIENCE:-1})) ]; then pass; else fail "render and why took $took ms"; fi
+}
+
 test_empty_database() {
   refuses 3 "there is no tuning database $XDG_DATA_HOME/fatune/fatune.db yet" show
   run why fwd-f32-b1-h1-q64-k64-d64 --gpu T4
@@ -142,6 +154,14 @@ test_tune() {
   cp "$work/out" "$work/table"
   run "${small[@]}" --quiet
   if [ -z "$err" ] && cmp -s "$work/out" "$work/table"; then pass; else fail "--quiet prints something else"; fi
+}
+
+# One length that is too long is no end of the others.
+test_tune_long_rows() {
+  run --gpu T4 --dims 64 --dtypes f32 --causal yes --seqlens 256,8388608 --kernel fwd --effort quick --budget 1s \
+    --db "$work/long.db"
+  code_is 0 "tune with a length of 8388608"
+  out_has "q8388608-k8388608-d64-causal" "tune with a length of 8388608"
 }
 
 # The configs that another command searched, in the order in which they were tried; not the twins made beside them.
@@ -457,9 +477,9 @@ test_nvrtc() {
   code_is 0 "why without NVRTC"
 }
 
-tests=(overview usage no_gpu show_gpus render nothing_to_compute empty_database)
+tests=(overview usage no_gpu show_gpus render long_rows nothing_to_compute empty_database)
 if has_nvrtc; then
-  tests+=(tune order show why share export_keeps_files databases nvrtc two_tuners interrupt kill full_disk dump)
+  tests+=(tune tune_long_rows order show why share export_keeps_files databases nvrtc two_tuners interrupt kill full_disk dump)
 else
   echo "left out: there is no usable libnvrtc, so nothing can be tuned"
 fi

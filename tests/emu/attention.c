@@ -1,11 +1,9 @@
 /* attention.c -- lays out one attention call in the emulator's memory, runs a kernel on it, reads the result.
  *
- * Everything that is no element of a tensor is NaN and closed, O and LSE are NaN before the run. */
+ * Everything that is no element of a tensor is NaN and closed, and outputs are NaN before the run. */
 #include "attention.h"
-#include "call_old.h"
 #include "half.h"
 #include "width.h"
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,43 +29,37 @@ void emu_kernel_free(emu_kernel *kernel)
   kernel->module = NULL;
 }
 
-/* What all tensors of a call have in common. */
-typedef struct laying {
-  emu_lay lay;
-  int element, unit; /* bytes: of an element; of what strides and addresses are multiples of */
-} laying;
-
-/* Strides of a tensor of b batches, h heads, n rows, d columns. `which` counts the tensors of a call. */
-static emu_layout lay_out(const char *name, const laying *how, int which, int64_t b, int64_t h, int64_t n,
-                          int64_t d)
+/* Half of the tensors have far rows, the others far heads and batches. */
+static void lay_far(int t, const int64_t size[EMU_DIMS], int64_t stride[EMU_DIMS])
 {
-  emu_layout l = {name, {b, h, n, d}, {h * n * d, n * d, d, 1}, how->element, 0};
-  emu_lay lay = how->lay;
-  const int W = how->unit / how->element;
-  if (lay == EMU_MIXED)
-    lay = (emu_lay)((which + 1) % 3);
-  if (lay == EMU_BSHD) {
-    l.stride[0] = n * h * d;
-    l.stride[1] = d;
-    l.stride[2] = h * d;
-  } else if (lay == EMU_PADDED) {
-    l.stride[2] = d + (1 + which) * W;
-    l.stride[1] = n * l.stride[2] + 3 * W;
-    l.stride[0] = h * l.stride[1] + 5 * W;
-    l.shift = how->unit;
-  } else if (lay == EMU_FAR) {
-    /* Half of the tensors have far rows, the others far heads and batches. */
-    int64_t far = INT64_C(1) << 31, rows = n > 1 ? n - 1 : 1;
-    if (which % 2)
-      l.stride[2] = (far / rows + d) / 8 * 8 + 8;
-    else
-      l.stride[1] = h > 1 ? far / (h - 1) / 8 * 8 + n * d : n * d;
-    l.stride[0] = b > 1 ? far / (b - 1) / 8 * 8 + 64 + l.stride[1] : l.stride[0];
-    if (which % 2) {
-      l.stride[1] = d;
-      l.stride[0] = h * d;
-    }
+  const int64_t far = INT64_C(1) << 31, b = size[0], h = size[1], n = size[2], d = size[3];
+  const int64_t rows = n > 1 ? n - 1 : 1;
+  if (t % 2) {
+    stride[2] = (far / rows + d) / 8 * 8 + 8;
+    stride[1] = d;
+    stride[0] = h * d;
+  } else {
+    stride[1] = h > 1 ? far / (h - 1) / 8 * 8 + n * d : n * d;
+    stride[0] = b > 1 ? far / (b - 1) / 8 * 8 + 64 + stride[1] : n * h * d;
   }
+}
+
+static emu_layout lay_out(const emu_case *c, const fat_config *config, int t)
+{
+  const fat_problem *p = &c->problem;
+  const int element = fat_dtypes[fat_tensors_dtype(p, t)].bytes;
+  const int wide = fat_dtypes[p->dtype].bytes, unit = (int)fat_width_alignment(config, wide);
+  const fat_extent e = fat_tensors_extent(p, t);
+  const bool row = fat_tensors[t].width == FAT_WIDE_1; /* rows are contiguous, and never far */
+  emu_layout l = {.name = fat_tensors[t].name, .element = element};
+  emu_lay lay = c->lay == EMU_MIXED ? (emu_lay)((t + 1) % 3) : c->lay;
+  memcpy(l.size, e.size, sizeof e.size);
+  fat_truth_lay(p, t, lay == EMU_FAR ? FAT_BHSD : (fat_lay)lay, unit / wide, l.stride);
+  l.stride[3] = 1;
+  if (lay == EMU_PADDED && !row)
+    l.shift = unit;
+  if (lay == EMU_FAR && !row)
+    lay_far(t, l.size, l.stride);
   return l;
 }
 
@@ -86,88 +78,86 @@ static void move(fat_dtype type, const emu_layout *l, char *data, float *packed,
       }
 }
 
-static tensor argument(const emu_layout *l, void *data)
-{
-  return (tensor){data, l->stride[0], l->stride[1], l->stride[2]};
-}
-
-enum { Q, K, V, O, LSE, TENSORS };
-
-static void all_layouts(const emu_case *c, const fat_config *config, emu_layout l[TENSORS])
+/* Places tensors: `data` gets where each lies, `call` what the kernel is given. */
+static fat_status place(emu *e, const emu_kernel *kernel, const emu_case *c, const fat_truth *t,
+                        emu_layout l[FAT_TENSORS], fat_call *call, fat_error *err)
 {
   const fat_problem *p = &c->problem;
-  const int element = fat_dtypes[p->dtype].bytes;
-  const laying how = {c->lay, element, (int)fat_width_alignment(config, element)};
-  l[Q] = lay_out("Q", &how, 0, p->b, p->h, p->q, p->d);
-  l[K] = lay_out("K", &how, 1, p->b, p->hk, p->k, p->d);
-  l[V] = lay_out("V", &how, 2, p->b, p->hk, p->k, p->dv);
-  l[O] = lay_out("O", &how, 3, p->b, p->h, p->q, p->dv);
-  int64_t pad = c->lay == EMU_PADDED ? 5 : 0;
-  l[LSE] = (emu_layout){"LSE", {p->b, p->h, p->q, 1}, {p->h * (p->q + pad), p->q + pad, 1, 1}, 4, 0};
+  *call = (fat_call){.scale = c->scale};
+  for (int i = 0; i < FAT_TENSORS; i++) {
+    const fat_role role = fat_tensors_role(p, i);
+    if (role == FAT_ROLE_NONE || (c->no_lse && role == FAT_ROLE_WANTED))
+      continue;
+    l[i] = lay_out(c, &kernel->config, i);
+    fat_view *view = &call->tensor[i];
+    view->data = emu_tensor(e, &l[i]);
+    memcpy(view->stride, l[i].stride, sizeof view->stride);
+    if (!view->data)
+      return fat_status_fail(err, FAT_E_NOMEM, "no room for tensor %s", l[i].name);
+    if (role == FAT_ROLE_IN) {
+      move(fat_tensors_dtype(p, i), &l[i], view->data, t->in[i], true);
+      emu_filled(e, view->data);
+    }
+  }
+  return FAT_OK;
 }
 
-fat_status emu_attention_run(emu *e, const emu_kernel *kernel, const emu_case *c, const emu_truth *t,
+/* The outputs that there are, packed. */
+static fat_status collect(const fat_problem *p, const emu_layout l[FAT_TENSORS], const fat_call *call,
+                          emu_result *r, fat_error *err)
+{
+  for (int i = 0; i < FAT_TENSORS; i++) {
+    if (!fat_tensors_is_out(fat_tensors_role(p, i)) || !call->tensor[i].data)
+      continue;
+    const int64_t *size = l[i].size;
+    r->out[i] = malloc((size_t)(size[0] * size[1] * size[2] * size[3] + 1) * sizeof *r->out[i]);
+    if (!r->out[i]) {
+      emu_result_free(r);
+      return fat_status_fail(err, FAT_E_NOMEM, "no memory for a result");
+    }
+    move(fat_tensors_dtype(p, i), &l[i], call->tensor[i].data, r->out[i], false);
+  }
+  return FAT_OK;
+}
+
+fat_status emu_attention_run(emu *e, const emu_kernel *kernel, const emu_case *c, const fat_truth *t,
                              const emu_options *options, emu_result *r, fat_error *err)
 {
   const fat_problem *p = &c->problem;
-  emu_layout l[TENSORS];
-  char *data[TENSORS] = {NULL};
-  float *packed[3] = {t->q, t->k, t->v};
+  const fat_sizes sizes = fat_recipe_sizes(p, c->sms);
+  emu_layout l[FAT_TENSORS];
+  fat_call call;
+  fat_call_layout layout;
+  unsigned char bytes[FAT_CALL_BYTES];
   *r = (emu_result){.stored = fat_reference_stores(kernel->config.kernel)};
-  all_layouts(c, &kernel->config, l);
   emu_reset(e);
-  for (int i = 0; i < (c->no_lse ? LSE : TENSORS); i++) {
-    data[i] = emu_tensor(e, &l[i]);
-    if (!data[i])
-      return fat_status_fail(err, FAT_E_NOMEM, "no room for tensor %s", l[i].name);
-    if (i <= V) {
-      move(p->dtype, &l[i], data[i], packed[i], true);
-      emu_filled(e, data[i]);
-    }
-  }
-  call a = {.Q = argument(&l[Q], data[Q]),
-            .K = argument(&l[K], data[K]),
-            .V = argument(&l[V], data[V]),
-            .O = argument(&l[O], data[O]),
-            .LSE = {(float *)(void *)data[LSE], l[LSE].stride[0], l[LSE].stride[1]},
-            .b = (i32)p->b,
-            .h = (i32)p->h,
-            .hk = (i32)p->hk,
-            .q = (i32)p->q,
-            .k = (i32)p->k,
-            .scale = c->scale};
-  fat_sizes sizes = {p->b, p->h, p->hk, p->q, p->k, c->sms};
-  FAT_TRY(emu_run(e, kernel->module, &kernel->recipe, &sizes, &a, sizeof a, options, &r->report, err));
-  int64_t rows = p->b * p->h * p->q;
-  r->o = malloc((size_t)(rows * p->dv) * sizeof *r->o);
-  r->lse = c->no_lse ? NULL : malloc((size_t)rows * sizeof *r->lse);
-  if (!r->o || (!r->lse && !c->no_lse)) {
-    emu_result_free(r);
-    return fat_status_fail(err, FAT_E_NOMEM, "no memory for a result");
-  }
-  move(p->dtype, &l[O], data[O], r->o, false);
-  if (r->lse)
-    move(FAT_F32, &l[LSE], data[LSE], r->lse, false);
-  return FAT_OK;
+  FAT_TRY(place(e, kernel, c, t, l, &call, err));
+  fat_tensors_layout(p, &layout);
+  fat_tensors_pack(&layout, p, &call, bytes);
+  FAT_TRY(emu_run(e, kernel->module, &kernel->recipe, &sizes, bytes, (size_t)layout.bytes, options,
+                  &r->report, err));
+  return collect(p, l, &call, r, err);
 }
 
 void emu_result_free(emu_result *r)
 {
-  free(r->o);
-  free(r->lse);
-  r->o = r->lse = NULL;
+  for (int t = 0; t < FAT_TENSORS; t++) {
+    free(r->out[t]);
+    r->out[t] = NULL;
+  }
 }
 
 /* The worst element of one output; false where one is too far off, is NaN, or is finite where it may not be.
  */
-static bool near(const char *name, const double *right, const float *got, int64_t count, int64_t width,
-                 const emu_case *c, double allowed, char *why, size_t room)
+static bool near(const fat_problem *p, int t, const double *right, const float *got, double allowed,
+                 char *why, size_t room)
 {
+  const fat_extent e = fat_tensors_extent(p, t);
+  const int64_t heads = e.size[1], rows = e.size[2], width = e.size[3];
   int64_t worst = -1;
   double most = allowed;
-  for (int64_t i = 0; i < count; i++) {
-    bool special = !isfinite(right[i]) || isnan(got[i]);
-    double off = special ? ((double)got[i] == right[i] ? 0 : INFINITY) : fabs((double)got[i] - right[i]);
+  for (int64_t i = 0; i < e.size[0] * heads * rows * width; i++) {
+    const double off = fat_reference_off(right[i], got[i]);
     if (off > most) {
       most = off;
       worst = i;
@@ -175,21 +165,19 @@ static bool near(const char *name, const double *right, const float *got, int64_
   }
   if (worst < 0)
     return true;
-  int64_t row = worst / width;
+  const int64_t row = worst / width;
   snprintf(
       why, room,
       "%s[batch %lld, head %lld, row %lld, column %lld] is %.9g, right is %.9g: off by %.3g, allowed %.3g",
-      name, (long long)(row / c->problem.q / c->problem.h), (long long)(row / c->problem.q % c->problem.h),
-      (long long)(row % c->problem.q), (long long)(worst % width), (double)got[worst], right[worst], most,
-      allowed);
+      fat_tensors[t].name, (long long)(row / rows / heads), (long long)(row / rows % heads),
+      (long long)(row % rows), (long long)(worst % width), (double)got[worst], right[worst], most, allowed);
   return false;
 }
 
-bool emu_attention_right(const emu_case *c, const emu_truth *t, const emu_result *r, char *why, size_t room)
+bool emu_attention_right(const emu_case *c, const fat_truth *t, const emu_result *r, char *why, size_t room)
 {
-  const fat_problem *p = &c->problem;
-  int64_t rows = p->b * p->h * p->q;
-  return near("O", t->o, r->o, rows * p->dv, p->dv, c, t->allowed_o, why, room) &&
-         (!r->lse || near("LSE", t->lse, r->lse, rows, 1, c,
-                          r->stored ? t->allowed_lse_stored : t->allowed_lse, why, room));
+  for (int i = 0; i < FAT_TENSORS; i++)
+    if (r->out[i] && !near(&c->problem, i, t->right[i], r->out[i], t->allowed[i][r->stored], why, room))
+      return false;
+  return true;
 }

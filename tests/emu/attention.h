@@ -9,9 +9,9 @@
 #include "config.h"
 #include "emu.h"
 #include "gpu.h"
-#include "reference.h"
 #include "source.h"
 #include "space.h"
+#include "truth.h"
 
 /* Where the rows of a tensor lie. Every layout but the first has something between rows or heads. ORDER
  * LAYOUT */
@@ -24,28 +24,16 @@ typedef enum emu_lay {
   EMU_LAYS
 } emu_lay;
 
-/* ORDER DATA */
-typedef enum emu_data {
-  EMU_NORMAL,
-  EMU_LARGE,   /* scores in the thousands */
-  EMU_RISING,  /* the row maximum grows with every tile */
-  EMU_FALLING, /* the first key outweighs all others */
-  EMU_EQUAL,   /* all keys alike */
-  EMU_HUGE,    /* scores beyond what f16 can hold, and sums of rows of V that it cannot */
-  EMU_DATAS
-} emu_data;
-
 extern const char *const emu_lay_names[EMU_LAYS];
-extern const char *const emu_data_names[EMU_DATAS];
 
 typedef struct emu_case {
   fat_problem problem;
   const fat_gpu *gpu; /* whose architecture the kernel is rendered for */
   float scale;
   emu_lay lay;
-  emu_data data;
-  bool no_lse;
-  int sms; /* of the GPU: what a grid that stays is launched with */
+  fat_data data;
+  bool no_lse; /* outputs that a caller may do without are absent */
+  int sms;     /* of the GPU: what a grid that stays is launched with */
   uint64_t seed;
 } emu_case;
 
@@ -55,15 +43,7 @@ fat_status emu_case_parse(const char *line, emu_case *c, char kernels[FAT_CONFIG
 /* 1 / sqrt(d), a T4 where it has the type and an A100 elsewhere, and the rest as in an ordinary call. */
 void emu_case_plain(emu_case *c, const fat_problem *p);
 
-/* Inputs and what is right for them: packed arrays, owned. */
-typedef struct emu_truth {
-  float *q, *k, *v;
-  double *o, *lse;
-  double allowed_o, allowed_lse;
-  double allowed_lse_stored; /* of a kernel that keeps S in memory: fat_reference_stores */
-} emu_truth;
-fat_status emu_truth_make(const emu_case *c, emu_truth *t, fat_error *err);
-void emu_truth_free(emu_truth *t);
+fat_status emu_truth_make(const emu_case *c, fat_truth *t, fat_error *err);
 
 /* A kernel ready to run. */
 typedef struct emu_kernel {
@@ -77,17 +57,17 @@ fat_status emu_kernel_load(const char *text, const char *recipe, const fat_confi
                            fat_error *err);
 void emu_kernel_free(emu_kernel *kernel);
 
-/* What a run gave: packed, owned. `lse` is NULL where it was not asked for. */
+/* What a run gave: packed, owned; NULL where there is no such output, or it was not asked for. */
 typedef struct emu_result {
-  float *o, *lse;
+  float *out[FAT_TENSORS];
   bool stored; /* the kernel keeps S in memory */
   emu_report report;
 } emu_result;
-fat_status emu_attention_run(emu *e, const emu_kernel *kernel, const emu_case *c, const emu_truth *t,
+fat_status emu_attention_run(emu *e, const emu_kernel *kernel, const emu_case *c, const fat_truth *t,
                              const emu_options *options, emu_result *r, fat_error *err);
 void emu_result_free(emu_result *r);
 
 /* Whether a result is right; else `why` says what is wrong and where. Findings are no part of it. */
-bool emu_attention_right(const emu_case *c, const emu_truth *t, const emu_result *r, char *why, size_t room);
+bool emu_attention_right(const emu_case *c, const fat_truth *t, const emu_result *r, char *why, size_t room);
 
 #endif

@@ -97,13 +97,13 @@ const char *emu_check_title(const emu_case *c, const fat_config *config)
   char problem[FAT_PROBLEM_TEXT], name[FAT_CONFIG_TEXT];
   snprintf(text, sizeof text, "%s %s gpu=%s scale=%g lay=%s data=%s%s",
            fat_problem_print(&c->problem, problem), fat_config_print(config, name), c->gpu->name,
-           (double)c->scale, emu_lay_names[c->lay], emu_data_names[c->data], c->no_lse ? " nolse" : "");
+           (double)c->scale, emu_lay_names[c->lay], fat_data_names[c->data], c->no_lse ? " nolse" : "");
   return text;
 }
 
-emu_truth emu_check_truth(const emu_case *c)
+fat_truth emu_check_truth(const emu_case *c)
 {
-  emu_truth t;
+  fat_truth t;
   fat_error err = {0};
   if (emu_truth_make(c, &t, &err) != FAT_OK)
     fail_msg("%s", err.text);
@@ -111,7 +111,7 @@ emu_truth emu_check_truth(const emu_case *c)
 }
 
 /* Runs, and wants no finding. */
-emu_result emu_check_run(const emu_case *c, const emu_truth *t, const fat_config *config, emu_order order,
+emu_result emu_check_run(const emu_case *c, const fat_truth *t, const fat_config *config, emu_order order,
                          uint64_t seed)
 {
   emu_result r;
@@ -127,7 +127,7 @@ emu_result emu_check_run(const emu_case *c, const emu_truth *t, const fat_config
   return r;
 }
 
-void emu_check_solves(const emu_case *c, const emu_truth *t, const fat_config *config, emu_order order,
+void emu_check_solves(const emu_case *c, const fat_truth *t, const fat_config *config, emu_order order,
                       uint64_t seed)
 {
   char why[512];

@@ -31,16 +31,16 @@ int emu_check_covering(const fat_space *space, fat_config picked[EMU_COVER]);
 fat_config emu_check_config(const char *word, const emu_case *c);
 /* Problem text to case, with all else as in an ordinary call. */
 emu_case emu_check_case(const char *problem);
-emu_truth emu_check_truth(const emu_case *c);
+fat_truth emu_check_truth(const emu_case *c);
 
 /* The case and config in words, for messages; overwritten by the next call. */
 const char *emu_check_title(const emu_case *c, const fat_config *config);
 
 /* Runs, and wants no finding. Free the result. */
-emu_result emu_check_run(const emu_case *c, const emu_truth *t, const fat_config *config, emu_order order,
+emu_result emu_check_run(const emu_case *c, const fat_truth *t, const fat_config *config, emu_order order,
                          uint64_t seed);
 /* Runs, and wants a right result. */
-void emu_check_solves(const emu_case *c, const emu_truth *t, const fat_config *config, emu_order order,
+void emu_check_solves(const emu_case *c, const fat_truth *t, const fat_config *config, emu_order order,
                       uint64_t seed);
 
 #endif

@@ -79,8 +79,7 @@ typedef enum emu_op {
   EMU_MMA_BF16,
   EMU_MMA_TF32,
   EMU_STMATRIX,
-  EMU_WGMMA_S,
-  EMU_WGMMA_O,
+  EMU_WGMMA,
   EMU_OPS
 } emu_op;
 

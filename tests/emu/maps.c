@@ -79,27 +79,27 @@ int emu_map_tiled(void *map, int type, uint32_t rank, void *base, const uint64_t
   return 0;
 }
 
-static const emu_region *region_of(const emu *e, const void *data)
+/* The tensor of this name, if the kernel's struct has its address: the region, and what the struct says of
+ * it. */
+static const emu_region *region_of(const emu *e, const char *name, const void *args, size_t size,
+                                   fat_view *view)
 {
-  for (int i = 0; i < e->count; i++)
-    if (e->region[i].data == data)
-      return &e->region[i];
+  for (size_t at = 0; at + sizeof *view <= size; at += sizeof view->data) {
+    memcpy(view, (const char *)args + at, sizeof *view);
+    for (int i = 0; i < e->count; i++)
+      if (e->region[i].data == view->data && strcmp(e->region[i].layout.name, name) == 0)
+        return &e->region[i];
+  }
   return NULL;
 }
 
-fat_status emu_map_fill(const emu *e, fat_arg_kind kind, int64_t rows, const void *args, size_t size,
+fat_status emu_map_fill(const emu *e, fat_tensor tensor, int64_t rows, const void *args, size_t size,
                         void *map, fat_error *err)
 {
   static const fat_cuda_calls calls = {.map_tiled = emu_map_tiled};
-  static const char *const names[FAT_RECIPE_TENSORS] = {"Q", "K", "V", "O"}; /* ORDER ARG */
-  const char *name = names[kind - FAT_ARG_MAP_Q];
-  call c;
-  if (size != sizeof c)
-    return fat_status_fail(err, FAT_E_INPUT, "a tensor map is made of the struct call, not of %zu bytes",
-                           size);
-  memcpy(&c, args, sizeof c);
-  const tensor *t = fat_map_tensor(&c, kind);
-  const emu_region *r = region_of(e, t->data);
+  const char *name = fat_tensors[tensor].name;
+  fat_view view;
+  const emu_region *r = region_of(e, name, args, size, &view);
   if (!r)
     return fat_status_fail(err, FAT_E_INPUT, "%s is to be mapped, and there is no tensor at its address",
                            name);
@@ -108,7 +108,7 @@ fat_status emu_map_fill(const emu *e, fat_arg_kind kind, int64_t rows, const voi
                          .element = l->element};
   for (int i = 0; i < EMU_DIMS; i++)
     shape.size[i] = (uint64_t)l->size[EMU_DIMS - 1 - i];
-  if (!fat_map_fits(&shape, t) || fat_map_encode(&calls, &shape, t, rows, map) != 0)
+  if (!fat_map_fits(&shape, &view) || fat_map_encode(&calls, &shape, &view, rows, map) != 0)
     return fat_status_fail(err, FAT_E_INPUT, "%s cannot be mapped: its address or strides do not allow it",
                            name);
   return FAT_OK;

@@ -134,10 +134,8 @@ void emu_store_commit(void);
 void emu_store_wait(void);
 void emu_copies_fence(void);
 EMU_CALL void emu_stmatrix(unsigned row, unsigned a, unsigned b, unsigned c, unsigned d, int place);
-EMU_CALL void emu_wgmma_S(float *c, int columns, const unsigned *a, unsigned long long left, unsigned long long b,
-                          int add_bf16, int place);
-EMU_CALL void emu_wgmma_O(float *c, int columns, const unsigned *a, unsigned long long left, unsigned long long b,
-                          int add_bf16, int place);
+EMU_CALL void emu_wgmma(float *c, int columns, const unsigned *a, unsigned long long left, unsigned long long b,
+                        int flags, int place);
 void emu_wgmma_fence(void);
 void emu_wgmma_commit(void);
 void emu_wgmma_wait(int left);
@@ -224,7 +222,7 @@ TWIN unsigned get4(unsigned from)
 /* What a warp does together: all lanes come from the same line, which is where the twin was called, for the
  * same op (ORDER OP, hot.h). */
 enum { EMU_LDMATRIX, EMU_LDMATRIX_TRANS, EMU_MMA_F16_K8, EMU_MMA_F16, EMU_MMA_BF16, EMU_MMA_TF32,
-       EMU_STMATRIX, EMU_WGMMA_S, EMU_WGMMA_O, EMU_OPS };
+       EMU_STMATRIX, EMU_WGMMA, EMU_OPS };
 TWIN quad ldmatrix(unsigned row, int line = __builtin_LINE())
 {
   const emu_words x = emu_ldmatrix(row, line * EMU_OPS + EMU_LDMATRIX);
@@ -411,27 +409,16 @@ TWIN void products_wait()
 }
 /* The shape is the accumulator's: 64 rows, each thread of 128 two of them and a quarter of the columns. The
  * type is that of the instruction in the text (filter.c). */
-template <class Sums>
-TWIN void wgmma_S(Sums &S, unsigned long long a, unsigned long long b, int add, int line = __builtin_LINE())
+#define EMU_WGMMA_FLAGS (add != 0) | EMU_PRODUCTS_OF_BF16 * 2 | B_rows * 4
+template <int B_rows, int n>
+TWIN void wgmma(float (&c)[2][n], unsigned long long a, unsigned long long b, int add, int line = __builtin_LINE())
 {
-  emu_wgmma_S(&S.at[0][0], sizeof(S) / 2, nullptr, a, b, (add != 0) | EMU_PRODUCTS_OF_BF16 * 2,
-              line * EMU_OPS + EMU_WGMMA_S);
+  emu_wgmma(&c[0][0], 4 * n, nullptr, a, b, EMU_WGMMA_FLAGS, line * EMU_OPS + EMU_WGMMA);
 }
-template <class Sums>
-TWIN void wgmma_S(Sums &S, const quad &a, unsigned long long b, int add, int line = __builtin_LINE())
+template <int B_rows, int n>
+TWIN void wgmma(float (&c)[2][n], const quad &a, unsigned long long b, int add, int line = __builtin_LINE())
 {
-  emu_wgmma_S(&S.at[0][0], sizeof(S) / 2, a.at, 0, b, (add != 0) | EMU_PRODUCTS_OF_BF16 * 2,
-              line * EMU_OPS + EMU_WGMMA_S);
-}
-template <class Sums>
-TWIN void wgmma_O(Sums &O, const quad &a, unsigned long long b, int line = __builtin_LINE())
-{
-  emu_wgmma_O(&O.at[0][0], sizeof(O) / 2, a.at, 0, b, 1 | EMU_PRODUCTS_OF_BF16 * 2, line * EMU_OPS + EMU_WGMMA_O);
-}
-template <class Sums>
-TWIN void wgmma_O(Sums &O, unsigned long long a, unsigned long long b, int line = __builtin_LINE())
-{
-  emu_wgmma_O(&O.at[0][0], sizeof(O) / 2, nullptr, a, b, 1 | EMU_PRODUCTS_OF_BF16 * 2, line * EMU_OPS + EMU_WGMMA_O);
+  emu_wgmma(&c[0][0], 4 * n, a.at, 0, b, EMU_WGMMA_FLAGS, line * EMU_OPS + EMU_WGMMA);
 }
 
 /* The first number of __launch_bounds__. */

@@ -343,25 +343,13 @@ void emu_stmatrix(uint32_t row, uint32_t a, uint32_t b, uint32_t c, uint32_t d, 
     p[i] = me->part.got[i];
 }
 
-void emu_wgmma_S(float *c, int columns, const uint32_t *a, uint64_t left, uint64_t b, int add_bf16,
-                 int32_t place);
-void emu_wgmma_S(float *c, int columns, const uint32_t *a, uint64_t left, uint64_t b, int add_bf16,
-                 int32_t place)
+/* `flags`: 1 = added to c, 2 = of bf16, 4 = rows of B are contiguous columns of the product. */
+void emu_wgmma(float *c, int columns, const uint32_t *a, uint64_t left, uint64_t b, int flags, int32_t place);
+void emu_wgmma(float *c, int columns, const uint32_t *a, uint64_t left, uint64_t b, int flags, int32_t place)
 {
   emu_me *me = emu_hot_state->me;
   me->part.place = place;
-  me->part.product = (emu_product){c, columns, a, left, b, 1, add_bf16 & 1, add_bf16 >> 1};
-  emu_hot_state->product(PC);
-}
-
-void emu_wgmma_O(float *c, int columns, const uint32_t *a, uint64_t left, uint64_t b, int add_bf16,
-                 int32_t place);
-void emu_wgmma_O(float *c, int columns, const uint32_t *a, uint64_t left, uint64_t b, int add_bf16,
-                 int32_t place)
-{
-  emu_me *me = emu_hot_state->me;
-  me->part.place = place;
-  me->part.product = (emu_product){c, columns, a, left, b, 0, add_bf16 & 1, add_bf16 >> 1};
+  me->part.product = (emu_product){c, columns, a, left, b, !(flags & 4), flags & 1, flags >> 1 & 1};
   emu_hot_state->product(PC);
 }
 

@@ -1,19 +1,38 @@
 /* effect.c -- results that are wrong: what a faulty kernel leaves in memory.
  *
- * The result of an attention kernel is the tensor O of its `call` struct; of any other kernel it is where its
+ * The result of an attention kernel is the first output of its call; of any other kernel it is where its
  * first pointer into device memory points. Only the first word is touched (FAKE_STRAY: the last one of the
  * allocation): a checker that looks everywhere sees it, one that samples may not. */
 #include "fake.h"
-#include "call_old.h"
+#include "tensors.h"
 #include <string.h>
+
+/* Where a call's first output lies: of the family that the entry's source names, or of a plain forward. */
+static fat_cuda_address output_of(const fake_work *w)
+{
+  const fake_function *f = w->function;
+  const char *family = fake_source_family(f->name);
+  fat_problem p;
+  fat_call_layout layout;
+  if (!family || fat_problem_parse_family(family, &p, NULL) != FAT_OK)
+    fat_problem_parse_family("fwd-f16-d64", &p, NULL);
+  fat_tensors_layout(&p, &layout);
+  for (int t = 0; t < FAT_TENSORS && f->size[0] == layout.bytes; t++)
+    if (fat_tensors_is_out(fat_tensors_role(&p, t))) {
+      fat_cuda_address address;
+      memcpy(&address, w->params + f->offset[0] + layout.tensor[t], sizeof address);
+      return address;
+    }
+  return 0;
+}
 
 static char *result_of(const fake_work *w, char **data, size_t *bytes)
 {
   const fake_function *f = w->function;
   fat_cuda_address address;
-  if (f->params > 0 && f->size[0] == (int)sizeof(call)) {
-    memcpy(&address, w->params + f->offset[0] + offsetof(call, O.data), sizeof address);
-    return fake_memory_around(address, data, bytes) ? (char *)(uintptr_t)address : NULL;
+  if (f->params > 0 && f->size[0] >= FAKE_CALL_LEAST) {
+    address = output_of(w);
+    return address && fake_memory_around(address, data, bytes) ? (char *)(uintptr_t)address : NULL;
   }
   for (int i = 0; i < f->params; i++) {
     if (f->size[i] != (int)sizeof address)

@@ -75,6 +75,9 @@ typedef struct fake_strike {
   double ms;
 } fake_strike;
 
+/* Bytes of the smallest struct that an attention kernel takes: that of a plain forward call (tensors.h). */
+enum { FAKE_CALL_LEAST = 176 };
+
 fake_strike fake_script_call(const char *function);
 /* `config` is asked for only where a rule does not match the entry's name; it may be NULL. */
 fake_strike fake_script_launch(const char *entry, const char *(*config)(const char *entry));
@@ -229,6 +232,8 @@ typedef struct fake_work {
   /* launch */
   fake_function *function;
   unsigned grid[3], block[3], shared;
+  unsigned cluster; /* blocks of one; 0: none */
+  bool overlap;     /* with the work ahead of it */
   unsigned char *params;
   /* copy and fill */
   void *to;

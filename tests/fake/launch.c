@@ -1,4 +1,4 @@
-/* launch.c -- cuLaunchKernel: limits, arguments, scripted faults, the clock.
+/* launch.c -- cuLaunchKernel and cuLaunchKernelEx: limits, arguments, scripted faults, the clock.
  *
  * A launch that is refused (limits, non-sticky faults) returns its code; one that goes wrong on the device
  * returns 0 and leaves its code for whoever waits next, as the real driver does. */
@@ -48,26 +48,72 @@ static int gather(const fake_function *f, void **arguments, void **extra, unsign
   return 0;
 }
 
-int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                   unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **arguments,
-                   void **extra)
+/* The launch of `w`, but for function and arguments. */
+static int launch(fake_context *c, fake_work *w, void *function, void *stream, void **arguments, void **extra)
 {
-  FAKE_ENTER_CONTEXT(cuLaunchKernel, c);
   _Alignas(FAT_CUDA_MAP_ALIGN) unsigned char params[FAKE_PARAM_BYTES];
   fake_function *f = function;
   fake_stream *s;
   if (!fake_handle_is(f, FAKE_FUNCTION, c) || fake_stream_find(c, stream, &s))
     return 400;
-  const fake_work w = {.kind = FAKE_WORK_LAUNCH,
-                       .function = f,
-                       .grid = {grid_x, grid_y, grid_z},
-                       .block = {block_x, block_y, block_z},
-                       .shared = shared,
-                       .params = params};
-  int result = check(f, &w);
+  w->kind = FAKE_WORK_LAUNCH;
+  w->function = f;
+  w->params = params;
+  int result = check(f, w);
   if (result == 0)
     result = gather(f, arguments, extra, params);
-  return result ? result : fake_work_submit(s, &w);
+  return result ? result : fake_work_submit(s, w);
+}
+
+int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                   unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **arguments,
+                   void **extra)
+{
+  FAKE_ENTER_CONTEXT(cuLaunchKernel, c);
+  fake_work w = {.grid = {grid_x, grid_y, grid_z}, .block = {block_x, block_y, block_z}, .shared = shared};
+  return launch(c, &w, function, stream, arguments, extra);
+}
+
+/* Clusters are of Hopper and later, have at most 8 blocks where a kernel does not ask for more, and divide
+ * the grid. */
+static int read_attributes(const fake_context *c, const fat_cuda_launch *l, fake_work *w)
+{
+  enum { NOT_SUPPORTED = 801, BAD_CLUSTER = 912, CLUSTER_MOST = 8, SINCE = 9 };
+  if (l->attributes > 0 && !l->attribute)
+    return 1;
+  for (unsigned i = 0; i < l->attributes; i++) {
+    const fat_cuda_attribute *a = &l->attribute[i];
+    const unsigned *cluster = a->value.cluster;
+    if (a->id == FAT_CUDA_LAUNCH_OVERLAP && (unsigned)a->value.overlap <= 1) {
+      w->overlap = a->value.overlap;
+      continue;
+    }
+    if (a->id != FAT_CUDA_LAUNCH_CLUSTER)
+      return 1;
+    if (fake_device_row(c->ordinal)->major < SINCE)
+      return NOT_SUPPORTED;
+    for (int x = 0; x < 3; x++)
+      if (cluster[x] == 0 || cluster[x] > CLUSTER_MOST || l->grid[x] % cluster[x] != 0)
+        return BAD_CLUSTER;
+    w->cluster = cluster[0] * cluster[1] * cluster[2];
+    if (w->cluster > CLUSTER_MOST)
+      return BAD_CLUSTER;
+  }
+  return 0;
+}
+
+int cuLaunchKernelEx(void *with, void *function, void **arguments, void **extra)
+{
+  FAKE_ENTER_CONTEXT(cuLaunchKernelEx, c);
+  const fat_cuda_launch *l = with;
+  fake_work w = {0};
+  if (!l)
+    return 1;
+  memcpy(w.grid, l->grid, sizeof w.grid);
+  memcpy(w.block, l->block, sizeof w.block);
+  w.shared = l->shared;
+  int result = read_attributes(c, l, &w);
+  return result ? result : launch(c, &w, function, l->stream, arguments, extra);
 }
 
 static int compute(const fake_work *w)

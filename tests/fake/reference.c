@@ -2,11 +2,10 @@
  * tensors of every element type.
  *
  * For tests of the tuner and the runtime that need right results and not the kernel's own arithmetic: no
- * compiler runs, thousands of launches are cheap. The family (head dimension, causal) is read from the header
- * of the entry's source, the rest from the `call` struct. Each launch of a kernel of several steps writes the
+ * compiler runs, thousands of launches are cheap. The family is read from the header of the entry's source,
+ * the rest from the struct that it is given (tensors.h). Each launch of a kernel of several steps writes the
  * whole result. */
 #include "fake.h"
-#include "call_old.h"
 #include "half.h"
 #include "map.h"
 #include "maps.h"
@@ -15,61 +14,87 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool inside(const tensor *t, const fat_problem *p, int64_t heads, int64_t rows, int64_t width)
+/* A call as the launch has it. */
+typedef struct given {
+  fat_problem p;
+  fat_call call;
+} given;
+
+static int64_t elements(const fat_problem *p, int t)
 {
+  const fat_extent e = fat_tensors_extent(p, t);
+  return e.size[0] * e.size[1] * e.size[2] * e.size[3];
+}
+
+/* Absent ones and those without elements lie anywhere. */
+static bool inside(const given *g, int t)
+{
+  const fat_view *view = &g->call.tensor[t];
+  const fat_extent e = fat_tensors_extent(&g->p, t);
+  const int bytes = fat_dtypes[fat_tensors_dtype(&g->p, t)].bytes;
   char *data;
-  size_t bytes;
-  if (p->b * heads * rows * width == 0)
+  size_t room;
+  int64_t last = e.size[3];
+  if (!view->data || elements(&g->p, t) == 0)
     return true;
-  int64_t last = (p->b - 1) * t->b + (heads - 1) * t->h + (rows - 1) * t->n + width;
-  return fake_memory_around((uintptr_t)t->data, &data, &bytes) && (p->b == 1 || t->b >= 0) &&
-         (heads == 1 || t->h >= 0) && (rows == 1 || t->n >= 0) &&
-         last * fat_dtypes[p->dtype].bytes <= (int64_t)bytes - ((char *)t->data - data);
+  for (int i = 0; i < 3; i++) {
+    if (e.size[i] > 1 && view->stride[i] < 0)
+      return false;
+    last += (e.size[i] - 1) * view->stride[i];
+  }
+  return fake_memory_around((uintptr_t)view->data, &data, &room) &&
+         last * bytes <= (int64_t)room - ((char *)view->data - data);
 }
 
 /* Where a row of a tensor begins. */
-static char *row_of(const tensor *t, const fat_problem *p, int64_t b, int64_t h, int64_t n)
+static char *row_of(const given *g, int t, int64_t b, int64_t h, int64_t n)
 {
-  return (char *)t->data + (b * t->b + h * t->h + n * t->n) * fat_dtypes[p->dtype].bytes;
+  const fat_view *view = &g->call.tensor[t];
+  const int bytes = fat_dtypes[fat_tensors_dtype(&g->p, t)].bytes;
+  return (char *)view->data + (b * view->stride[0] + h * view->stride[1] + n * view->stride[2]) * bytes;
 }
 
 /* A packed copy of a tensor. */
-static float *packed(const tensor *t, const fat_problem *p, int64_t heads, int64_t rows, int64_t width)
+static float *packed(const given *g, int t)
 {
-  float *copy = malloc((size_t)(p->b * heads * rows * width + 1) * sizeof *copy), *to = copy;
-  for (int64_t b = 0; copy && b < p->b; b++)
-    for (int64_t h = 0; h < heads; h++)
-      for (int64_t n = 0; n < rows; n++, to += width)
-        fat_half_load(p->dtype, to, row_of(t, p, b, h, n), width);
+  const fat_extent e = fat_tensors_extent(&g->p, t);
+  float *copy = malloc((size_t)(elements(&g->p, t) + 1) * sizeof *copy), *to = copy;
+  for (int64_t b = 0; copy && b < e.size[0]; b++)
+    for (int64_t h = 0; h < e.size[1]; h++)
+      for (int64_t n = 0; n < e.size[2]; n++, to += e.size[3])
+        fat_half_load(fat_tensors_dtype(&g->p, t), to, row_of(g, t, b, h, n), e.size[3]);
   return copy;
 }
 
-static void write_results(const call *c, const fat_problem *p, const double *o, const double *lse)
+static void write_result(const given *g, int t, const double *right)
 {
-  for (int64_t b = 0; b < p->b; b++)
-    for (int64_t h = 0; h < p->h; h++)
-      for (int64_t i = 0; i < p->q; i++) {
-        int64_t row = (b * p->h + h) * p->q + i;
-        float results[FAT_PROBLEM_DV_MAX], *to;
-        char *elements = row_of(&c->O, p, b, h, i);
-        for (int64_t j = 0; j < p->dv; j++)
-          results[j] = (float)o[row * p->dv + j];
-        fat_half_store(p->dtype, elements, results, p->dv);
-        fake_memory_written(elements, (size_t)(p->dv * fat_dtypes[p->dtype].bytes));
-        if (!c->LSE.data)
-          continue;
-        to = c->LSE.data + b * c->LSE.b + h * c->LSE.h + i;
-        *to = (float)lse[row];
-        fake_memory_written(to, sizeof *to);
+  const fat_extent e = fat_tensors_extent(&g->p, t);
+  const fat_dtype type = fat_tensors_dtype(&g->p, t);
+  for (int64_t b = 0; b < e.size[0]; b++)
+    for (int64_t h = 0; h < e.size[1]; h++)
+      for (int64_t n = 0; n < e.size[2]; n++, right += e.size[3]) {
+        float row[FAT_PROBLEM_DV_MAX];
+        char *to = row_of(g, t, b, h, n);
+        for (int64_t x = 0; x < e.size[3]; x++)
+          row[x] = (float)right[x];
+        fat_half_store(type, to, row, e.size[3]);
+        fake_memory_written(to, (size_t)(e.size[3] * fat_dtypes[type].bytes));
       }
 }
 
 /* What a launch read and wrote, packed. */
 typedef struct numbers {
   char problem[FAT_PROBLEM_TEXT];
-  float scale, *q, *k, *v;
-  double *o, *lse;
+  float scale, *in[FAT_TENSORS];
+  double *right[FAT_TENSORS];
 } numbers;
+
+static void write_results(const given *g, const numbers *n)
+{
+  for (int t = 0; t < FAT_TENSORS; t++)
+    if (n->right[t] && g->call.tensor[t].data)
+      write_result(g, t, n->right[t]);
+}
 
 /* A kernel that is timed is launched hundreds of times with the same numbers, and one after another is
  * verified with the same cases: each thread keeps those of its last launches. Nothing is shared, so nothing
@@ -86,11 +111,10 @@ static void numbers_free(void *of)
   numbers *n = of;
   if (!n)
     return;
-  free(n->q);
-  free(n->k);
-  free(n->v);
-  free(n->o);
-  free(n->lse);
+  for (int t = 0; t < FAT_TENSORS; t++) {
+    free(n->in[t]);
+    free(n->right[t]);
+  }
   free(n);
 }
 
@@ -118,17 +142,20 @@ static launches *launches_get(void)
   return l;
 }
 
-static numbers *read_numbers(const call *c, const fat_problem *p)
+static numbers *read_numbers(const given *g)
 {
   numbers *n = calloc(1, sizeof *n);
+  bool read = n != NULL;
   if (!n)
     return NULL;
-  fat_problem_print(p, n->problem);
-  n->scale = c->scale;
-  n->q = packed(&c->Q, p, p->h, p->q, p->d);
-  n->k = packed(&c->K, p, p->hk, p->k, p->d);
-  n->v = packed(&c->V, p, p->hk, p->k, p->dv);
-  if (n->q && n->k && n->v)
+  fat_problem_print(&g->p, n->problem);
+  n->scale = g->call.scale;
+  for (int t = 0; t < FAT_TENSORS; t++)
+    if (fat_tensors_role(&g->p, t) == FAT_ROLE_IN) {
+      n->in[t] = packed(g, t);
+      read = read && n->in[t];
+    }
+  if (read)
     return n;
   numbers_free(n);
   return NULL;
@@ -136,25 +163,31 @@ static numbers *read_numbers(const call *c, const fat_problem *p)
 
 static bool same_numbers(const numbers *a, const numbers *b, const fat_problem *p)
 {
-  size_t q = (size_t)(p->b * p->h * p->q * p->d), k = (size_t)(p->b * p->hk * p->k * p->d);
-  size_t v = (size_t)(p->b * p->hk * p->k * p->dv);
-  return strcmp(a->problem, b->problem) == 0 && memcmp(&a->scale, &b->scale, sizeof a->scale) == 0 &&
-         memcmp(a->q, b->q, q * sizeof *a->q) == 0 && memcmp(a->k, b->k, k * sizeof *a->k) == 0 &&
-         memcmp(a->v, b->v, v * sizeof *a->v) == 0;
+  bool same = strcmp(a->problem, b->problem) == 0 && memcmp(&a->scale, &b->scale, sizeof a->scale) == 0;
+  for (int t = 0; t < FAT_TENSORS && same; t++)
+    if (a->in[t])
+      same = memcmp(a->in[t], b->in[t], (size_t)elements(p, t) * sizeof *a->in[t]) == 0;
+  return same;
 }
 
 static bool solve(numbers *n, const fat_problem *p)
 {
-  int64_t rows = p->b * p->h * p->q;
-  const fat_reference_inputs in = {n->q, n->k, n->v, n->scale};
-  n->o = malloc((size_t)(rows * p->dv + 1) * sizeof *n->o);
-  n->lse = malloc((size_t)(rows + 1) * sizeof *n->lse);
-  return n->o && n->lse && fat_reference_double(p, &in, n->o, n->lse) >= 0;
+  fat_reference_inputs in = {.scale = n->scale};
+  bool room = true;
+  for (int t = 0; t < FAT_TENSORS; t++) {
+    in.of[t] = n->in[t];
+    if (!fat_tensors_is_out(fat_tensors_role(p, t)))
+      continue;
+    n->right[t] = malloc((size_t)(elements(p, t) + 1) * sizeof *n->right[t]);
+    room = room && n->right[t];
+  }
+  return room && fat_reference_double(p, &in, n->right);
 }
 
-static int attend(const call *c, const fat_problem *p)
+static int attend(const given *g)
 {
-  numbers *n = read_numbers(c, p);
+  const fat_problem *p = &g->p;
+  numbers *n = read_numbers(g);
   launches *l = launches_get();
   if (!n || !l) {
     numbers_free(n);
@@ -163,14 +196,14 @@ static int attend(const call *c, const fat_problem *p)
   for (int i = 0; i < KEPT; i++)
     if (l->kept[i] && same_numbers(n, l->kept[i], p)) {
       numbers_free(n);
-      write_results(c, p, l->kept[i]->o, l->kept[i]->lse);
+      write_results(g, l->kept[i]);
       return 0;
     }
   if (!solve(n, p)) {
     numbers_free(n);
     return 719;
   }
-  write_results(c, p, n->o, n->lse);
+  write_results(g, n);
   numbers_free(l->kept[l->next]);
   l->kept[l->next] = n;
   l->next = (l->next + 1) % KEPT;
@@ -178,9 +211,9 @@ static int attend(const call *c, const fat_problem *p)
 }
 
 /* Whether it is the map of this tensor, with boxes of 128 swizzled bytes of some rows. */
-static bool is_map_of(const emu_tensor_map *m, const fat_map_shape *shape, const tensor *t)
+static bool is_map_of(const emu_tensor_map *m, const fat_map_shape *shape, const fat_view *t)
 {
-  const int64_t strides[] = {t->n, t->h, t->b};
+  const int64_t strides[] = {t->stride[2], t->stride[1], t->stride[0]};
   if (m->magic != EMU_MAP_MAGIC || m->rank != FAT_MAP_DIMS || m->type != shape->type ||
       m->base != (uintptr_t)t->data || m->swizzle != FAT_CUDA_MAP_SWIZZLE_128 ||
       m->box[0] * m->element != FAT_MAP_BOX || m->box[2] != 1 || m->box[3] != 1)
@@ -193,7 +226,7 @@ static bool is_map_of(const emu_tensor_map *m, const fat_map_shape *shape, const
 }
 
 /* Every map that a kernel takes is one of the call's tensors. */
-static bool check_maps(const fake_work *w, const call *c, const fat_problem *p)
+static bool check_maps(const fake_work *w, const given *g)
 {
   const fake_function *f = w->function;
   for (int i = 0; i < f->params; i++) {
@@ -201,9 +234,9 @@ static bool check_maps(const fake_work *w, const call *c, const fat_problem *p)
     bool found = f->size[i] != (int)sizeof map;
     if (!found)
       memcpy(&map, w->params + f->offset[i], sizeof map);
-    for (int kind = FAT_ARG_MAP_Q; kind < FAT_ARG_COUNT && !found; kind++) {
-      const fat_map_shape shape = fat_map_shape_of(p, (fat_arg_kind)kind);
-      found = is_map_of(&map, &shape, fat_map_tensor(c, (fat_arg_kind)kind));
+    for (int t = 0; t < FAT_TENSORS && !found; t++) {
+      const fat_map_shape shape = fat_map_shape_of(&g->p, t);
+      found = g->call.tensor[t].data && is_map_of(&map, &shape, &g->call.tensor[t]);
     }
     if (!found) {
       fake_found("%s: argument %d is no map of a tensor of the call", f->name, i + 1);
@@ -216,25 +249,27 @@ static bool check_maps(const fake_work *w, const call *c, const fat_problem *p)
 int fake_reference(const fake_work *w)
 {
   const fake_function *f = w->function;
-  const char *family = fake_source_family(f->name);
-  fat_problem p;
-  call c;
-  if (f->params < 1 || f->size[0] != (int)sizeof c)
+  given g;
+  fat_call_layout layout;
+  unsigned char bytes[FAT_CALL_BYTES];
+  if (f->params < 1 || f->size[0] < FAKE_CALL_LEAST)
     return 0; /* a kernel of another kind leaves memory as it is */
-  if (!family || fat_problem_parse_family(family, &p, NULL) != FAT_OK) {
+  const char *family = fake_source_family(f->name);
+  if (!family || fat_problem_parse_family(family, &g.p, NULL) != FAT_OK) {
     fake_found("%s: only attention with a known source has a reference", f->name);
     return 719;
   }
-  memcpy(&c, w->params + f->offset[0], sizeof c);
-  p.b = c.b;
-  p.h = c.h;
-  p.hk = c.hk;
-  p.q = c.q;
-  p.k = c.k;
-  if (!inside(&c.Q, &p, p.h, p.q, p.d) || !inside(&c.K, &p, p.hk, p.k, p.d) ||
-      !inside(&c.V, &p, p.hk, p.k, p.dv) || !inside(&c.O, &p, p.h, p.q, p.dv)) {
-    fake_found("%s is given a tensor that reaches beyond its allocation", f->name);
-    return 700;
+  fat_tensors_layout(&g.p, &layout);
+  if (f->size[0] != layout.bytes) {
+    fake_found("%s takes %d bytes, and a call of %s has %d", f->name, f->size[0], family, layout.bytes);
+    return 719;
   }
-  return check_maps(w, &c, &p) ? attend(&c, &p) : 719;
+  memcpy(bytes, w->params + f->offset[0], (size_t)layout.bytes);
+  fat_tensors_unpack(&layout, bytes, &g.p, &g.call);
+  for (int t = 0; t < FAT_TENSORS; t++)
+    if (!inside(&g, t)) {
+      fake_found("%s is given a tensor %s that reaches beyond its allocation", f->name, fat_tensors[t].name);
+      return 700;
+    }
+  return check_maps(w, &g) ? attend(&g) : 719;
 }

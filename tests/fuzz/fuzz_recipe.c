@@ -24,6 +24,8 @@ static void try_sizes(const fat_recipe *r, const fat_sizes *sizes)
     require(err.status == FAT_E_INPUT && err.text[0] != 0);
   else
     require(workspace >= 0);
+  if (fat_recipe_valid(r, sizes, &err) != FAT_OK)
+    require(r->valids > 0 && err.status == FAT_E_UNSUPPORTED && err.text[0] != 0);
   for (int i = 0; i < r->steps; i++) {
     fat_step_values v;
     if (fat_recipe_step(r, i, sizes, &v, &err) != FAT_OK) {
@@ -33,10 +35,11 @@ static void try_sizes(const fat_recipe *r, const fat_sizes *sizes)
     require(v.offset >= 0 && v.bytes >= 0 && v.offset + v.bytes <= workspace);
     require(v.grid >= 0 && v.grid <= INT32_MAX && v.block >= 0 && v.block <= 1024);
     require(v.shared >= 0 && v.shared <= 1 << 20);
+    require(v.cluster >= 0 && v.cluster <= 8 && (v.cluster == 0 || v.grid % v.cluster == 0));
     for (int a = 0; a < r->step[i].args; a++) {
       fat_arg_kind kind = r->step[i].arg[a].kind;
       require(kind != FAT_ARG_WS || (v.arg[a] >= 0 && v.arg[a] <= workspace));
-      require(kind < FAT_ARG_MAP_Q || (v.arg[a] >= 1 && v.arg[a] <= 256));
+      require(kind != FAT_ARG_MAP || (v.arg[a] >= 1 && v.arg[a] <= 256));
     }
   }
 }
@@ -44,10 +47,11 @@ static void try_sizes(const fat_recipe *r, const fat_sizes *sizes)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
   static fat_recipe r, again; /* large */
-  static const fat_sizes sizes[] = {{2, 16, 4, 4096, 4097, 132},
-                                    {0, 1, 1, 0, 0, 1},
-                                    {INT32_MAX, INT32_MAX, 1, INT32_MAX, INT32_MAX, 1000},
-                                    {INT64_MAX, INT64_MIN, -1, INT64_MIN, INT64_MAX, INT64_MIN}};
+  static const fat_sizes sizes[] = {
+      {2, 16, 4, 4096, 4097, 132, 2 * 4096, 2 * 4097, 1023, 0, 256},
+      {0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0},
+      {INT32_MAX, INT32_MAX, 1, INT32_MAX, INT32_MAX, 1000, INT64_MAX, INT64_MAX, INT32_MAX, INT32_MAX, 1},
+      {INT64_MAX, INT64_MIN, -1, INT64_MIN, INT64_MAX, INT64_MIN, -1, INT64_MIN, INT64_MIN, -1, INT64_MAX}};
   fat_text once = {0}, twice = {0};
   fat_error err = {0};
   char *text = malloc(size + 1); /* of its exact size, so that a read behind the end is seen */

@@ -3,11 +3,11 @@
  *
  * Kernels come from the tuning database where it has them, else they are compiled (FATUNE_JIT names
  * libfatune-jit). One line each; exit 1 where one fails, 77 where there is no GPU. */
+#include "call.h"
 #include "driver.h"
 #include "fatune.h"
 #include "must.h"
-#include "problem.h"
-#include "reference.h"
+#include "truth.h"
 #include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
@@ -33,102 +33,98 @@ static struct {
 
 typedef struct attention {
   fat_problem p;
-  fatune_tensor Q, K, V, O, LSE;
+  fatune_tensor tensor[FAT_TENSORS];
   fatune_tensors all;
   fatune_plan *plan;
   void *workspace;
-  float *q, *k, *v, *o, *lse;
-  int64_t pad, gap; /* elements behind each row, behind each head */
+  fat_truth truth;
+  float *got[FAT_TENSORS]; /* outputs, packed */
+  int64_t pad, gap;        /* elements behind each row, behind each head */
 } attention;
 
-static float *numbers(int64_t count, unsigned seed)
+static int64_t elements(const fat_problem *p, int t)
 {
-  float *x = malloc((size_t)(count + 1) * sizeof *x);
-  for (int64_t i = 0; x && i < count; i++) {
-    seed = seed * 1664525u + 1013904223u;
-    x[i] = (float)(seed >> 8) / (float)(1 << 23) - 1;
-  }
-  return x;
+  const fat_extent e = fat_tensors_extent(p, t);
+  return e.size[0] * e.size[1] * e.size[2] * e.size[3];
 }
 
-/* Memory for heads of n rows, NaN up to the first 64 MiB, with the rows of `from` in it. */
-static bool place(const attention *a, const float *from, int64_t heads, int64_t n, int64_t d, int64_t off,
-                  fatune_tensor *t)
+/* Memory for a tensor, NaN up to the first 64 MiB, with its rows in it where it is an input. */
+static bool place(attention *a, int t, int64_t off)
 {
-  int64_t row = d + a->pad, head = n * row + a->gap, bytes = (a->p.b * heads * head + off) * 4;
+  const fat_extent e = fat_tensors_extent(&a->p, t);
+  const bool row_only =
+      fat_tensors[t].width == FAT_WIDE_1; /* one number a row: always packed, as callers have it */
+  const int64_t n = e.size[2], d = e.size[3], pad = row_only ? 0 : a->pad;
+  const int64_t row = d + pad, head = n * row + (row_only ? 0 : a->gap), heads = e.size[0] * e.size[1];
+  const int64_t bytes = (heads * head + off) * 4;
+  const float *from = a->truth.in[t];
   fat_cuda_address at;
-  MUST(cu->memory_alloc(&at, (size_t)bytes));
+  MUST(cu->memory_alloc(&at, (size_t)(bytes ? bytes : 4)));
   MUST(cu->fill32(at, 0x7fc00000, (size_t)(bytes < 1 << 26 ? bytes : 1 << 26) / 4));
   at += (fat_cuda_address)off * 4;
-  for (int64_t h = 0; from && h < a->p.b * heads; h++)
-    for (int64_t i = 0; i < n; i += a->pad ? 1 : n)
+  for (int64_t h = 0; from && h < heads; h++)
+    for (int64_t i = 0; i < n; i += pad ? 1 : n)
       MUST(cu->copy_in(at + (fat_cuda_address)(h * head + i * row) * 4, from + (h * n + i) * d,
-                       (size_t)(a->pad ? d : n * d) * 4));
-  *t = (fatune_tensor){(void *)(uintptr_t)at, {heads * head, head, row}};
+                       (size_t)(pad ? d : n * d) * 4));
+  a->tensor[t] = (fatune_tensor){(void *)(uintptr_t)at, {e.size[1] * head, head, row}};
   return true;
 }
 
 static bool prepare(attention *a, const char *problem, int64_t pad, int64_t gap, int64_t off)
 {
   fatune_request r = {.size = sizeof r, .problem = problem, .policy = FATUNE_COMPILE};
+  fat_call_form form;
   fat_cuda_address at = 0;
   size_t bytes;
   *a = (attention){.pad = pad, .gap = gap};
   MUST(fat_problem_parse(problem, &a->p, NULL));
-  const fat_problem *p = &a->p;
-  a->q = numbers(p->b * p->h * p->q * p->d, 1);
-  a->k = numbers(p->b * p->hk * p->k * p->d, 2);
-  a->v = numbers(p->b * p->hk * p->k * p->dv, 3);
-  a->o = numbers(p->b * p->h * p->q * p->dv, 4);
-  a->lse = numbers(p->b * p->h * p->q, 5);
-  if (!place(a, a->q, p->h, p->q, p->d, off, &a->Q) || !place(a, a->k, p->hk, p->k, p->d, off, &a->K) ||
-      !place(a, a->v, p->hk, p->k, p->dv, off, &a->V) || !place(a, NULL, p->h, p->q, p->dv, off, &a->O))
-    return false;
-  MUST(cu->memory_alloc(&at, (size_t)(p->b * p->h * p->q) * 4));
-  a->LSE = (fatune_tensor){(void *)(uintptr_t)at, {p->h * p->q, p->q, 1}};
+  const float scale = 1 / sqrtf((float)a->p.d);
+  a->all = (fatune_tensors){.size = sizeof a->all, .scale = scale};
+  MUST(fat_truth_make(&a->p, scale, FAT_NORMAL, 1, &a->truth, NULL));
+  fat_call_form_of(&a->p, &form);
+  for (int t = 0; t < FAT_TENSORS; t++) {
+    const fat_role role = fat_tensors_role(&a->p, t);
+    if (role == FAT_ROLE_NONE)
+      continue;
+    if (!place(a, t, fat_tensors[t].width == FAT_WIDE_1 ? 0 : off))
+      return false;
+    const fatune_tensor *tensor = &a->tensor[t];
+    memcpy((char *)&a->all + form.tensor[t].place, &tensor, sizeof tensor);
+    if (fat_tensors_is_out(role))
+      a->got[t] = calloc((size_t)elements(&a->p, t) + 1, sizeof *a->got[t]);
+  }
   MUST(fatune_plan_make(library, &r, &a->plan));
-  MUST(fatune_workspace(a->plan, &bytes));
+  MUST(fatune_workspace(a->plan, NULL, &bytes));
   if (bytes > 0)
     MUST(cu->memory_alloc(&at, bytes));
   a->workspace = bytes > 0 ? (void *)(uintptr_t)at : NULL;
-  a->all = (fatune_tensors){.size = sizeof a->all,
-                            .Q = &a->Q,
-                            .K = &a->K,
-                            .V = &a->V,
-                            .O = &a->O,
-                            .LSE = &a->LSE,
-                            .scale = 1 / sqrtf((float)p->d)};
   return true;
 }
 
 static bool fetch(attention *a)
 {
-  const fat_problem *p = &a->p;
   MUST(cu->context_sync());
-  for (int64_t row = 0; row < p->b * p->h * p->q; row++) {
-    int64_t head = row / p->q, i = row % p->q;
-    fat_cuda_address at = (uintptr_t)((float *)a->O.data + head * a->O.stride[1] + i * a->O.stride[2]);
-    MUST(cu->copy_out(a->o + row * p->dv, at, (size_t)p->dv * 4));
+  for (int t = 0; t < FAT_TENSORS; t++) {
+    const fat_extent e = fat_tensors_extent(&a->p, t);
+    const fatune_tensor *tensor = &a->tensor[t];
+    const int64_t n = e.size[2], d = e.size[3];
+    for (int64_t row = 0; a->got[t] && row < e.size[0] * e.size[1] * n; row++) {
+      fat_cuda_address at =
+          (uintptr_t)((float *)tensor->data + row / n * tensor->stride[1] + row % n * tensor->stride[2]);
+      MUST(cu->copy_out(a->got[t] + row * d, at, (size_t)d * 4));
+    }
   }
-  MUST(cu->copy_out(a->lse, (uintptr_t)a->LSE.data, (size_t)(p->b * p->h * p->q) * 4));
   return true;
 }
 
 static bool is_right(attention *a)
 {
-  const fat_problem *p = &a->p;
-  int64_t rows = p->b * p->h * p->q;
-  double *o = calloc((size_t)(rows * p->dv), sizeof *o), *lse = calloc((size_t)rows, sizeof *lse), worst = 0;
-  const fat_reference_inputs in = {a->q, a->k, a->v, a->all.scale};
-  if (!o || !lse || !fetch(a) || fat_reference_double(p, &in, o, lse) < 0)
+  double worst = 0;
+  if (!fetch(a))
     return false;
-  for (int64_t i = 0; i < rows * p->dv; i++)
-    worst = fabs(a->o[i] - o[i]) <= worst ? worst : fabs(a->o[i] - o[i]);
-  for (int64_t i = 0; i < rows; i++)
-    if ((double)a->lse[i] != lse[i])
-      worst = fabs(a->lse[i] - lse[i]) <= worst ? worst : fabs(a->lse[i] - lse[i]);
-  free(o);
-  free(lse);
+  for (int t = 0; t < FAT_TENSORS; t++)
+    for (int64_t i = 0; a->got[t] && i < elements(&a->p, t); i++)
+      worst = fmax(worst, fat_reference_off(a->truth.right[t][i], a->got[t][i]));
   if (!(worst < 1e-5))
     printf("  largest error %g\n", worst);
   return worst < 1e-5;
@@ -137,11 +133,9 @@ static bool is_right(attention *a)
 static void forget(attention *a)
 {
   fatune_plan_free(a->plan);
-  free(a->q);
-  free(a->k);
-  free(a->v);
-  free(a->o);
-  free(a->lse);
+  fat_truth_free(&a->truth);
+  for (int t = 0; t < FAT_TENSORS; t++)
+    free(a->got[t]);
 }
 
 /* -- tests */
@@ -160,7 +154,7 @@ static bool right_numbers(void)
       attention a;
       if (!prepare(&a, problems[i], lays[l].pad, lays[l].gap, lays[l].off))
         return false;
-      MUST(fatune_run(a.plan, &a.all, a.workspace, NULL));
+      MUST(fatune_run(a.plan, &a.all, NULL, a.workspace, NULL));
       if (!is_right(&a)) {
         printf("  %s, layout %d\n", problems[i], (int)l);
         return false;
@@ -175,8 +169,8 @@ static bool misaligned_is_an_error(void)
   attention a;
   if (!prepare(&a, "fwd-f32-b1-h1-q64-k64-d64", 0, 0, 0))
     return false;
-  a.Q.data = (char *)a.Q.data + 2;
-  if (fatune_run(a.plan, &a.all, a.workspace, NULL) != FATUNE_ERR_ALIGNMENT)
+  a.tensor[FAT_Q].data = (char *)a.tensor[FAT_Q].data + 2;
+  if (fatune_run(a.plan, &a.all, NULL, a.workspace, NULL) != FATUNE_ERR_ALIGNMENT)
     return false;
   MUST(cu->context_sync()); /* nothing was launched */
   forget(&a);
@@ -188,8 +182,8 @@ static bool no_keys(void)
   attention a;
   if (!prepare(&a, "fwd-f32-b2-h3-q5-k0-d64", 4, 12, 0))
     return false;
-  a.K.data = a.V.data = NULL;
-  MUST(fatune_run(a.plan, &a.all, a.workspace, NULL));
+  a.tensor[FAT_K].data = a.tensor[FAT_V].data = NULL;
+  MUST(fatune_run(a.plan, &a.all, NULL, a.workspace, NULL));
   return is_right(&a);
 }
 
@@ -201,9 +195,9 @@ static bool repeats_are_bit_equal(void)
   int64_t count = a.p.b * a.p.h * a.p.q * a.p.dv;
   float *first = malloc((size_t)count * 4), *now = malloc((size_t)count * 4);
   for (int i = 0; i < 250; i++) {
-    MUST(cu->fill32((uintptr_t)a.O.data, 0x7fc00000, (size_t)count));
-    MUST(fatune_run(a.plan, &a.all, a.workspace, NULL));
-    MUST(cu->copy_out(i == 0 ? first : now, (uintptr_t)a.O.data, (size_t)count * 4));
+    MUST(cu->fill32((uintptr_t)a.tensor[FAT_O].data, 0x7fc00000, (size_t)count));
+    MUST(fatune_run(a.plan, &a.all, NULL, a.workspace, NULL));
+    MUST(cu->copy_out(i == 0 ? first : now, (uintptr_t)a.tensor[FAT_O].data, (size_t)count * 4));
     if (i > 0 && memcmp(first, now, (size_t)count * 4) != 0)
       return false;
   }
@@ -220,7 +214,7 @@ static bool graph_replays(void)
     return false;
   MUST(cu->stream_create(&stream, FAT_CUDA_STREAM_NON_BLOCKING));
   MUST(more.begin(stream, 0)); /* global mode: the strictest */
-  MUST(fatune_run(a.plan, &a.all, a.workspace, stream));
+  MUST(fatune_run(a.plan, &a.all, NULL, a.workspace, stream));
   attention other; /* a plan made meanwhile does not break the capture; allocating would */
   fatune_request r = {
       .size = sizeof r, .problem = "fwd-f32-b1-h1-q99-k99-d64-causal", .policy = FATUNE_COMPILE};
@@ -228,7 +222,7 @@ static bool graph_replays(void)
   MUST(more.end(stream, &graph));
   MUST(more.instantiate(&exec, graph, 0));
   for (int i = 0; i < 3; i++) {
-    MUST(cu->fill32((uintptr_t)a.O.data, 0x7fc00000, (size_t)(a.p.b * a.p.h * a.p.q * a.p.dv)));
+    MUST(cu->fill32((uintptr_t)a.tensor[FAT_O].data, 0x7fc00000, (size_t)(a.p.b * a.p.h * a.p.q * a.p.dv)));
     MUST(cu->context_sync());
     MUST(more.replay(exec, stream));
     MUST(cu->stream_sync(stream));
@@ -254,7 +248,7 @@ static void *run_on_streams(void *user)
   w->fine = true;
   for (int i = 0; i < 50; i++)
     for (int s = 0; s < STREAMS; s++)
-      w->fine &= fatune_run(w->a.plan, &w->a.all, w->a.workspace, w->stream[s]) == FATUNE_OK;
+      w->fine &= fatune_run(w->a.plan, &w->a.all, NULL, w->a.workspace, w->stream[s]) == FATUNE_OK;
   return NULL;
 }
 
@@ -274,7 +268,8 @@ static bool threads_and_streams(void)
     pthread_join(w[i].thread, NULL);
   for (int i = 0; i < THREADS; i++) {
     if (!w[i].fine || !fetch(&w[i].a) ||
-        memcmp(w[i].a.o, w[0].a.o, (size_t)(w[0].a.p.b * w[0].a.p.h * w[0].a.p.q * w[0].a.p.dv) * 4) != 0)
+        memcmp(w[i].a.got[FAT_O], w[0].a.got[FAT_O],
+               (size_t)(w[0].a.p.b * w[0].a.p.h * w[0].a.p.q * w[0].a.p.dv) * 4) != 0)
       return false;
   }
   return is_right(&w[0].a);
@@ -292,7 +287,7 @@ static bool far_strides(void)
   }
   if (!prepare(&a, "fwd-f32-b1-h2-q70-k70-d64-causal", 0, (INT64_C(1) << 31) + 16, 0))
     return false;
-  MUST(fatune_run(a.plan, &a.all, a.workspace, NULL));
+  MUST(fatune_run(a.plan, &a.all, NULL, a.workspace, NULL));
   return is_right(&a);
 }
 
@@ -306,7 +301,7 @@ static bool own_context(void)
   if (!prepare(&a, "fwd-f32-b2-h4k2-q200-k330-d64-causal", 0, 0, 0))
     return false;
   MUST(cu->context_set(primary));
-  MUST(fatune_run(a.plan, &a.all, a.workspace, NULL));
+  MUST(fatune_run(a.plan, &a.all, NULL, a.workspace, NULL));
   MUST(cu->context_get(&now));
   if (now != primary)
     return false;
@@ -347,7 +342,7 @@ static bool host_time(void)
     MUST(cu->context_sync());
     first = now();
     for (int k = 0; k < BURST; k++)
-      MUST(fatune_run(a.plan, &a.all, a.workspace, NULL));
+      MUST(fatune_run(a.plan, &a.all, NULL, a.workspace, NULL));
     run = fmin(run, (now() - first) / BURST);
     first = now();
     for (int k = 0; k < BURST; k++)

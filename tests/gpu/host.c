@@ -30,21 +30,24 @@ static fatune *library;
 
 typedef struct planned {
   fat_problem p;
-  fatune_tensor Q, K, V, O;
+  fatune_tensor tensor[FAT_TENSORS];
   fatune_tensors all;
   fatune_plan *plan;
   const fat_launch_step *step; /* the one launch of a call */
-  call args;
+  fat_call args;
+  unsigned char packed[FAT_CALL_BYTES]; /* as kernels take them */
   bool mapped;
 } planned;
 
-static bool place(const planned *of, int64_t heads, int64_t n, int64_t d, fatune_tensor *t)
+static bool place(planned *of, int t)
 {
+  const fat_extent e = fat_tensors_extent(&of->p, t);
+  const int64_t heads = e.size[1], n = e.size[2], d = e.size[3];
+  const size_t bytes = (size_t)(e.size[0] * heads * n * d * fat_dtypes[fat_tensors_dtype(&of->p, t)].bytes);
   fat_cuda_address at;
-  const size_t bytes = (size_t)(of->p.b * heads * n * d * fat_dtypes[of->p.dtype].bytes);
   MUST(cu->memory_alloc(&at, bytes + 4));
   MUST(cu->fill32(at, 0, bytes / 4 + 1));
-  *t = (fatune_tensor){(void *)(uintptr_t)at, {heads * n * d, n * d, d}};
+  of->tensor[t] = (fatune_tensor){(void *)(uintptr_t)at, {heads * n * d, n * d, d}};
   return true;
 }
 
@@ -58,24 +61,26 @@ static bool prepare(planned *of, const char *problem, const char *kernel)
   const fat_problem *p = &of->p;
   uint64_t bits;
   MUST(fat_problem_parse(problem, &of->p, NULL));
-  if (!place(of, p->h, p->q, p->d, &of->Q) || !place(of, p->hk, p->k, p->d, &of->K) ||
-      !place(of, p->hk, p->k, p->dv, &of->V) || !place(of, p->h, p->q, p->dv, &of->O))
-    return false;
+  of->all = (fatune_tensors){.size = sizeof of->all, .scale = 1 / sqrtf((float)p->d)};
   MUST(fatune_plan_make(library, &r, &of->plan));
-  of->all = (fatune_tensors){.size = sizeof of->all,
-                             .Q = &of->Q,
-                             .K = &of->K,
-                             .V = &of->V,
-                             .O = &of->O,
-                             .scale = 1 / sqrtf((float)p->d)};
-  MUST(fat_call_fill(p, &of->all, &of->args, &bits, NULL));
+  for (int t = 0; t < FAT_TENSORS; t++) {
+    const fat_role role = fat_tensors_role(p, t);
+    const fatune_tensor *tensor = &of->tensor[t];
+    if (role == FAT_ROLE_NONE || role == FAT_ROLE_WANTED)
+      continue;
+    if (!place(of, t))
+      return false;
+    memcpy((char *)&of->all + of->plan->form.tensor[t].place, &tensor, sizeof tensor);
+  }
+  MUST(fat_call_fill(&of->plan->form, p, &of->all, &of->args, &bits, NULL));
   const fat_launch *launch = &of->plan->main;
+  fat_tensors_pack(&launch->layout, p, &of->args, of->packed);
   of->step = &launch->step[0];
   if (launch->steps != 1 || of->step->grid == 0 || of->plan->workspace > 0) {
     printf("%s by %s is more than one launch, or none: give a problem without mask\n", problem, kernel);
     return false;
   }
-  for (int i = 0; i < FAT_RECIPE_TENSORS; i++)
+  for (int i = 0; i < FAT_TENSORS; i++)
     of->mapped |= launch->mapped[i];
   return true;
 }
@@ -83,7 +88,7 @@ static bool prepare(planned *of, const char *problem, const char *kernel)
 /* The arguments of the launch, made once: what fatune_run makes at each call. */
 typedef struct arguments {
   _Alignas(FAT_CUDA_MAP_ALIGN) unsigned char map[FAT_RECIPE_ARGS][FAT_CUDA_MAP_BYTES];
-  i32 number[FAT_RECIPE_ARGS];
+  int32_t number[FAT_RECIPE_ARGS];
   void *list[FAT_RECIPE_ARGS];
 } arguments;
 
@@ -91,10 +96,10 @@ static int encode(const planned *of, arguments *to)
 {
   int result = 0;
   for (int a = 0; a < of->step->args; a++) {
-    const fat_arg_kind kind = of->step->arg[a].kind;
-    if (kind >= FAT_ARG_MAP_Q)
-      result |= fat_map_encode(cu, &of->plan->main.shape[kind - FAT_ARG_MAP_Q],
-                               fat_map_tensor(&of->args, kind), of->step->arg[a].value, to->map[a]);
+    const fat_tensor t = of->step->arg[a].tensor;
+    if (of->step->arg[a].kind == FAT_ARG_MAP)
+      result |= fat_map_encode(cu, &of->plan->main.shape[t], &of->args.tensor[t], of->step->arg[a].value,
+                               to->map[a]);
   }
   return result;
 }
@@ -103,8 +108,8 @@ static int fill(planned *of, arguments *to)
 {
   for (int a = 0; a < of->step->args; a++) {
     const fat_arg_kind kind = of->step->arg[a].kind;
-    to->number[a] = (i32)of->step->arg[a].value;
-    to->list[a] = kind == FAT_ARG_CALL  ? (void *)&of->args
+    to->number[a] = (int32_t)of->step->arg[a].value;
+    to->list[a] = kind == FAT_ARG_CALL  ? (void *)of->packed
                   : kind == FAT_ARG_INT ? (void *)&to->number[a]
                                         : (void *)to->map[a];
   }
@@ -139,7 +144,7 @@ static int call_once(subject what, const planned *of, arguments *args, void *str
 {
   const fat_launch_step *s = of->step;
   if (what == RUN)
-    return (int)fatune_run(of->plan, &of->all, NULL, stream);
+    return (int)fatune_run(of->plan, &of->all, NULL, NULL, stream);
   if (what == ENCODE)
     return encode(of, args);
   return cu->launch(s->function, s->grid, 1, 1, s->block, 1, 1, s->shared, stream, args->list, NULL);

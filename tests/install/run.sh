@@ -132,8 +132,10 @@ if [ $gpu = no ]; then
   # It finds sources by the hash in their headers: those of the kernels that libfatune-jit will make.
   mkdir "$root/sources"
   export FATUNE_LIBCUDA="$driver" FAKE_CUDA_DEVICES=H200 FAKE_CUDA_EMULATE=reference FAKE_CUDA_SOURCES="$root/sources"
+  anchor=fwd-f32-b4-h32-q4096-k4096-d64-causal # the family's: its plan has that kernel
   for kernel in fwd standard; do
     "$root/usr/bin/fatune" render $problem --gpu H200 --kernel $kernel >"$root/sources/$kernel.cu" || fail "render $kernel"
+    "$root/usr/bin/fatune" render $anchor --gpu H200 --kernel $kernel >"$root/sources/$kernel-anchor.cu" || fail "render $kernel"
   done
 fi
 for program in "$root/attention" "$root/examples/attention" "$root/graph" "$root/examples/graph"; do

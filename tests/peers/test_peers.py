@@ -53,6 +53,17 @@ class Cells(unittest.TestCase):
         self.assertEqual(table.flop({**c, "causal": True}), 274877906944)
         self.assertAlmostEqual(table.tflops(c, 1.0), 549.755813888)
 
+    def test_windows(self):
+        cells = table.window(["bf16"], [64, 128])
+        self.assertEqual({c.get("keys") for c in cells if c["n"] == 2048}, {None})
+        self.assertEqual([c["keys"] for c in cells if c["d"] == 64 and "keys" in c], list(table.WINDOWS))
+        c = {**table.cell("window", "bf16", 1, 1, 5, 8, True), "keys": 2}
+        self.assertEqual(table.flop(c), 4 * 8 * (1 + 2 + 2 + 2 + 2))
+        self.assertEqual(table.label(c), "bf16 b1 h1 n5 d8 causal window 2")
+        text = "\n".join(table.report([row(c, fatune=2e-6, fa4=4e-6)], FACTS, {}))
+        self.assertIn("5 8 2", text)
+        self.assertIn("0.0000", text)
+
     def test_small_shapes(self):
         cells = table.small(["f16"])
         self.assertEqual(len(cells), 13)

@@ -22,7 +22,7 @@ class device:
 
 
 class Tensor:
-    is_cuda = True
+    is_cuda, requires_grad = True, False
 
     def __init__(self, at, shape, strides, dtype):
         self.at, self.shape, self._strides, self.dtype, self.device = at, tuple(shape), tuple(strides), dtype, cuda.only
@@ -76,6 +76,13 @@ class _Stream:
         _must(_cu.cuDeviceGet(ctypes.byref(number), 0))
         _must(_cu.cuDevicePrimaryCtxRetain(ctypes.byref(context), number))
         _must(_cu.cuCtxSetCurrent(context))
+
+
+def is_grad_enabled():
+    return grad_enabled
+
+
+grad_enabled = True
 
 
 class cuda:

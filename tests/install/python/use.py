@@ -3,6 +3,7 @@
 import math
 import random
 import sys
+import threading
 
 import torch
 import fatune
@@ -56,7 +57,49 @@ small = torch.empty((1, 2, 4, 64))
 half = [torch.empty((1, 2, 4, 64), dtype=torch.float16)] * 3
 assert fatune.problem_text(*half) == "fwd-f16-b1-h2-q4-k4-d64"
 assert fatune.problem_text(small, small, small, arithmetic="f32x3") == "fwd-f32x3-b1-h2-q4-k4-d64"
-for wrong, word in ((lambda: fatune.attention(small, small, torch.empty((1, 2, 5, 64))), "fit together"),
+# A plan serves all lengths, and prepare()'s is of one problem.
+known = list(fatune._plans)
+for m in range(5, 11):
+    check(1, 4, 2, 5, m, 64, True)
+assert list(fatune._plans) == known or set(fatune._plans) == set(known), fatune._plans
+call = fatune.prepare(small, small, small, causal=True)
+assert (0, "fwd-f32-b1-h2-q4-k4-d64-causal", None, fatune.COMPILE, 0) in fatune._plans
+call()
+
+# Windows: as texts, and as the numbers of a call.
+texts = {(False, (-1, -1)): ("", "", 0, 0), (True, (-1, -1)): ("-causal", "-causal", 0, 0),
+         (False, (7, 3)): ("-w7.3", "-w", 7, 3), (True, (7, 3)): ("-causal-w7.0", "-causal-w", 7, 0),
+         (False, (7, 0)): ("-causal-w7.0", "-causal-w", 7, 0), (False, (-1, 0)): ("-causal", "-causal", 0, 0),
+         (False, (-1, 5)): ("-wx.5", "-w", -1, 5), (False, (5, -1)): ("-w5.x", "-w", 5, -1)}
+for (causal, window), (problem, family, left, right) in texts.items():
+    assert fatune.problem_text(small, small, small, causal, window=window) == "fwd-f32-b1-h2-q4-k4-d64" + problem, window
+    assert fatune.family_text(small, small, small, causal, window=window) == "fwd-f32-d64" + family, window
+    sizes = fatune._sizes(small, small, small, causal, window)
+    assert (sizes.window_left, sizes.window_right) == (left, right), (window, sizes.window_left, sizes.window_right)
+
+# Many threads ask for one plan and get the same; of very many plans the oldest go, and those in use live on.
+made, threads = [], []
+for _ in range(8):
+    threads.append(threading.Thread(target=lambda: made.append(fatune.plan("fwd-f32-b1-h2-q4-k4-d64-causal"))))
+    threads[-1].start()
+for thread in threads:
+    thread.join()
+assert len(set(map(id, made))) == 1
+for n in range(fatune.PLANS + 8):
+    fatune.plan(f"fwd-f32-b1-h2-q4-k0-d{8 + 8 * (n % 32)}v{8 + 8 * (n // 32)}-causal")
+assert len(fatune._plans) == fatune.PLANS
+call()
+
+grad = torch.empty((1, 2, 4, 64))
+grad.requires_grad = True
+torch.grad_enabled = False
+fatune.attention(grad, small, small, causal=True)
+torch.grad_enabled = True
+
+for wrong, word in ((lambda: fatune.attention(small, grad, small), "requires a gradient"),
+                    (lambda: fatune.prepare(grad, small, small), "requires a gradient"),
+                    (lambda: fatune.attention(small, small, small, window=(-2, 0)), "each side is a number of keys"),
+                    (lambda: fatune.attention(small, small, torch.empty((1, 2, 5, 64))), "fit together"),
                     (lambda: fatune.attention(small.transpose(2, 3), small, small), "fit together"),
                     (lambda: fatune.attention(*[small.transpose(2, 3)] * 3), "contiguous"),
                     (lambda: fatune.attention(*[torch.empty((4, 64))] * 3), "4 are needed"),

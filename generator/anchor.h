@@ -1,0 +1,25 @@
+/* anchor.h -- the shapes at which families are measured: what of them tuner and runtime must agree on. */
+#ifndef FAT_ANCHOR_H
+#define FAT_ANCHOR_H
+
+#include "gpu.h"
+#include "problem.h"
+
+enum {
+  FAT_ANCHOR_TOKENS = 16384, /* b * q */
+  FAT_ANCHOR_WIDTH = 2048,   /* h * d */
+  FAT_ANCHOR_LENGTH = 4096,  /* q = k of the main one */
+  FAT_ANCHOR_WINDOW = 1024   /* keys of a row with a window, to each side; of a chunk */
+};
+
+/* Batch and heads of an anchor whose op, dtype, d, q and k are set, clipped to the GPU's memory. */
+void fat_anchor_shape(fat_problem *p, const fat_gpu *gpu);
+
+/* Halves the batch until tensors and one score matrix (what the standard algorithm keeps, which every other
+ * is compared with) fit the GPU's memory. */
+void fat_anchor_clip(fat_problem *p, const fat_gpu *gpu);
+
+/* The main anchor of a family. */
+fat_problem fat_anchor_main(const fat_problem *family, const fat_gpu *gpu);
+
+#endif

@@ -1,0 +1,47 @@
+/* choosing.h -- a choice while it is made: what the files that make it share.
+ *
+ * choose.c asks and says the order, take.c takes what one step of the order names. */
+#ifndef FAT_CHOOSING_H
+#define FAT_CHOOSING_H
+
+#include "choose.h"
+
+enum { FAT_CHOOSING_REFUSED = 16 /* rows that are tried before giving up on what is stored */ };
+enum { FAT_CHOOSING_UNFIT = 4 };
+
+typedef struct fat_choosing {
+  fat_ask ask;
+  fat_choice *out;
+  fat_loader loader;
+  fat_text *why;
+  bool brief; /* of the steps only the one that is taken is told */
+  char refused[FAT_CHOOSING_REFUSED][FAT_HASH_SIZE];
+  int refused_count;
+  /* Kernels that need what this driver lacks, or of which two rows are not valid for the sizes. */
+  char unfit[FAT_CHOOSING_UNFIT][FAT_CONFIG_KERNEL];
+  int unfit_count;
+  char invalid[FAT_CHOOSING_REFUSED][FAT_CONFIG_KERNEL]; /* kernels of refused rows that are not valid */
+  int invalid_count;
+  fat_error unable; /* FAT_E_UNSUPPORTED: why one of them cannot serve */
+} fat_choosing;
+
+/* Forgets what was left out for another problem, and goes on with this one. */
+void fat_choosing_turn(fat_choosing *c, const fat_problem *p);
+
+/* Says what the database has to tell, and goes on without it. */
+void fat_choosing_leave_db(fat_choosing *c, const char *reason);
+
+/* Takes the first stored row that loads. *found false: there is none that may be taken. */
+fat_status fat_take_stored(fat_choosing *c, fat_pick *pick, bool *found, fat_error *err);
+
+/* A default that was compiled on demand before: for this shape, or for another that has the same default. */
+fat_status fat_take_kept(fat_choosing *c, bool *found, fat_error *err);
+
+/* What the policy says where nothing stored may be taken; where there is no default either, the kernel's row
+ * for tensors that are not aligned. */
+fat_status fat_take_default(fat_choosing *c, const fat_pick *pick, fat_error *err);
+
+/* What takes tensors that are not aligned. That there is none is no error. */
+fat_status fat_take_twin(fat_choosing *c, fat_error *err);
+
+#endif

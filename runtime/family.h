@@ -1,0 +1,39 @@
+/* family.h -- the kernels of a plan, by the shapes at which each is the best.
+ *
+ * A problem's plan has one shape, a family's all that were chosen for it. Finding the nearest runs in calls:
+ * it reads, and neither allocates nor locks. */
+#ifndef FAT_FAMILY_H
+#define FAT_FAMILY_H
+
+#include "candidate.h"
+#include "load.h"
+
+enum {
+  FAT_FAMILY_SHAPES = 64,
+  FAT_FAMILY_CODES = 32 /* distinct cubins: at most as many kernels, each a bit of a word */
+};
+
+typedef struct fat_shape {
+  fat_measure at;
+  double ms;      /* of equally near ones the least comes first */
+  int main, twin; /* of `code`; twin -1: none */
+} fat_shape;
+
+/* Begin with {0}. */
+typedef struct fat_family {
+  fat_shape *shape; /* by ms */
+  int shapes;
+  fat_loaded *code;
+  int codes;
+  fat_text text; /* a line for each shape: problem, step, config, twin */
+} fat_family;
+
+/* One more shape; takes the recipes over. `twin` may be NULL. */
+fat_status fat_family_add(fat_family *family, const fat_problem *p, double ms, fat_loaded *main,
+                          fat_loaded *twin, fat_error *err);
+void fat_family_free(fat_family *family);
+
+/* The nearest shape whose main kernel is none of those passed over (bit 1u << main); NULL: there is none. */
+const fat_shape *fat_family_nearest(const fat_family *family, const fat_measure *at, uint32_t passed);
+
+#endif

@@ -1,0 +1,15 @@
+/* run.h -- one call of a plan: which kernel takes it, with which numbers. */
+#ifndef FAT_RUN_H
+#define FAT_RUN_H
+
+#include "make.h"
+
+/* Queues the call; `sizes` NULL: the plan's own. Reads the plan and writes its own stack. */
+fat_status fat_run_call(const fatune_plan *plan, const fatune_tensors *tensors, const fatune_sizes *sizes,
+                        void *workspace, void *stream, fat_error *err);
+
+/* What a call of these sizes needs, whichever kernel takes it; `sizes` NULL: of the plan's own. */
+fat_status fat_run_workspace(const fatune_plan *plan, const fatune_sizes *sizes, int64_t *bytes,
+                             fat_error *err);
+
+#endif

@@ -1,0 +1,294 @@
+/* take.c -- the steps of a choice: a stored row, a default compiled before, one compiled now, the twin.
+ *
+ * In: a problem, a device, a policy, what the pick says. Out: loaded kernels, and lines that say why these. A
+ * stored row that cannot serve (no cubin, a damaged one, one for another driver, one that is not valid for
+ * the sizes) is left out and the next one taken. Only want of memory and a failing GPU are errors. */
+#include "choosing.h"
+#include "cuda_error.h"
+#include "width.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static fatune *handle_of(const fat_choosing *c)
+{
+  return c->ask.handle;
+}
+
+static fat_status take_row(fat_choosing *c, const fat_candidate *row, fat_error *err)
+{
+  fat_problem stored;
+  FAT_TRY(fat_problem_parse(row->problem, &stored, err));
+  fat_code_filter filter = {.problem = &stored,
+                            .sm = c->out->gpu.sm,
+                            .facts = row->facts,
+                            .config = row->config,
+                            .source_hash = row->source_hash};
+  fat_status status = fat_load_stored(&c->loader, &filter, &c->out->main, err);
+  if (status != FAT_E_NOT_FOUND)
+    return status;
+  /* A package's row may have been measured with other templates than those its code is of. */
+  filter.source_hash = NULL;
+  FAT_TRY(fat_load_stored(&c->loader, &filter, &c->out->main, err));
+  fat_text_add(c->why, "source: the row was measured with other templates\n");
+  return FAT_OK;
+}
+
+static bool is_allowed(const fat_choosing *c, fat_pick_step step)
+{
+  return step == FAT_PICK_EXACT || (step < FAT_PICK_DEFAULT && c->ask.policy != FATUNE_FAIL);
+}
+
+static void tell(fat_choosing *c, const fat_pick *pick)
+{
+  for (int i = 0; i <= (int)pick->step && i < FAT_PICK_DEFAULT && !c->brief; i++)
+    fat_text_format(c->why, "%s: %s\n", fat_pick_step_name((fat_pick_step)i), pick->why[i]);
+}
+
+static void settle(fat_choosing *c, fat_pick_step step, const fat_candidate *row)
+{
+  c->out->step = step;
+  c->out->row = *row;
+  memcpy(c->loader.of, row->problem, sizeof c->loader.of);
+}
+
+/* Whether a row of this kernel was not valid before. */
+static bool was_invalid(const fat_choosing *c, const char *kernel)
+{
+  for (int i = 0; i < c->invalid_count; i++)
+    if (strcmp(c->invalid[i], kernel) == 0)
+      return true;
+  return false;
+}
+
+/* It is no answer. Where this driver lacks something, no other row of its kernel is; where it is not valid
+ * for these sizes, another may be, of other tiles. */
+static void leave_out(fat_choosing *c, const fat_candidate *row, const fat_error *why)
+{
+  bool unfit = why->status == FAT_E_UNSUPPORTED;
+  fat_text_format(c->why, "left out: %s of %s: %s\n", row->config, row->problem, why->text);
+  if (unfit)
+    c->unable = *why;
+  if (unfit && c->loader.invalid && !was_invalid(c, row->kernel)) {
+    memcpy(c->invalid[c->invalid_count++], row->kernel, FAT_CONFIG_KERNEL);
+    unfit = false;
+  }
+  if (unfit && c->unfit_count < FAT_CHOOSING_UNFIT)
+    memcpy(c->unfit[c->unfit_count++], row->kernel, FAT_CONFIG_KERNEL);
+  else
+    memcpy(c->refused[c->refused_count++], row->source_hash, FAT_HASH_SIZE);
+}
+
+fat_status fat_take_stored(fat_choosing *c, fat_pick *pick, bool *found, fat_error *err)
+{
+  const char *driver = fat_driver_text(handle_of(c)->driver); /* "": the system does not tell */
+  fat_pick_question q = {.problem = c->ask.problem,
+                         .gpu = &c->out->gpu,
+                         .kernel = c->ask.kernel,
+                         .exact = c->ask.policy == FATUNE_FAIL,
+                         .driver = *driver ? driver : NULL,
+                         .now = (int64_t)time(NULL),
+                         .refused = c->refused,
+                         .unfit = c->unfit};
+  *found = false;
+  while (c->refused_count < FAT_CHOOSING_REFUSED) {
+    fat_error why = {0};
+    q.refused_count = c->refused_count;
+    q.unfit_count = c->unfit_count;
+    fat_status status = fat_pick_answer(c->loader.db, &q, pick, &why);
+    if (status == FAT_OK && !is_allowed(c, pick->step))
+      break;
+    const fat_candidate *row = status == FAT_OK ? &pick->row[pick->step] : NULL;
+    if (row)
+      status = take_row(c, row, &why);
+    if (status == FAT_OK) {
+      settle(c, pick->step, row);
+      *found = true;
+      break;
+    }
+    if (fat_cuda_error_is_fatal(status))
+      return fat_status_fail(err, status, "%s", why.text);
+    if (status == FAT_E_BUSY || !row) { /* the database itself */
+      fat_choosing_leave_db(c, why.text);
+      continue;
+    }
+    leave_out(c, row, &why);
+  }
+  tell(c, pick);
+  return FAT_OK;
+}
+
+/* Whether a shape is so unlike the asked one, in its rows of Q, of one head or of all, or in sharing heads,
+ * that its default may be another. To ask costs 10 ms: too much for each of many lengths. */
+static bool is_apart(const fat_choosing *c, const char *problem)
+{
+  const fat_problem *p = c->ask.problem;
+  fat_problem of;
+  if (fat_problem_parse(problem, &of, NULL) != FAT_OK)
+    return true;
+  double rows = fat_candidate_rows(p), rows_of = fat_candidate_rows(&of);
+  return p->q > 4 * of.q || of.q > 4 * p->q || rows > 2 * rows_of || rows_of > 2 * rows ||
+         (p->h > p->hk) != (of.h > of.hk);
+}
+
+/* The config that would be compiled for this very shape; "" where nothing can be: then any default will do.
+ */
+static void name_default(fat_choosing *c, char config[FAT_CONFIG_TEXT])
+{
+  fatune_jit_request r = {.kernel = c->ask.kernel};
+  fat_loaded named = {0};
+  fat_error why = {0};
+  const bool look = c->loader.look;
+  *config = 0;
+  if (!c->loader.may_compile)
+    return;
+  c->loader.look = true;
+  if (fat_load_compiled(&c->loader, &r, &named, &why) == FAT_OK)
+    snprintf(config, FAT_CONFIG_TEXT, "%s", named.config);
+  c->loader.look = look;
+}
+
+fat_status fat_take_kept(fat_choosing *c, bool *found, fat_error *err)
+{
+  char config[FAT_CONFIG_TEXT];
+  bool asked = false;
+  if (!c->loader.db || c->ask.policy == FATUNE_FAIL)
+    return FAT_OK;
+  fat_status status = FAT_E_NOT_FOUND;
+  fat_kept *kept = calloc(1, sizeof *kept);
+  bool maps = fat_driver_maps(handle_of(c)->driver);
+  if (!kept || fat_kept_defaults(c->loader.db, c->ask.problem, &c->out->gpu, c->ask.kernel, maps, kept,
+                                 NULL) == FAT_E_NOMEM) {
+    free(kept);
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for rows");
+  }
+  for (int i = 0; i < kept->count && status != FAT_OK && !fat_cuda_error_is_fatal(status); i++) {
+    const bool apart = is_apart(c, kept->row[i].problem);
+    if (apart && !asked) {
+      name_default(c, config);
+      asked = true;
+    }
+    if (apart && *config && strcmp(kept->row[i].config, config) != 0)
+      continue;
+    const fat_code_filter filter = {.problem = c->ask.problem,
+                                    .sm = c->out->gpu.sm,
+                                    .config = kept->row[i].config,
+                                    .source_hash = kept->row[i].source_hash};
+    status = fat_load_stored(&c->loader, &filter, &c->out->main, err);
+    *found = status == FAT_OK;
+    if (!*found)
+      continue;
+    memcpy(c->loader.of, kept->row[i].problem, sizeof c->loader.of);
+    fat_text_format(c->why, "default: %s, compiled for %s before\n", kept->row[i].config, c->loader.of);
+  }
+  c->out->step = *found ? FAT_PICK_DEFAULT : c->out->step;
+  free(kept);
+  return fat_cuda_error_is_fatal(status) ? status : FAT_OK;
+}
+
+/* What the policy says where nothing stored may be taken. */
+static fat_status take_default(fat_choosing *c, const fat_pick *pick, fat_error *err)
+{
+  char problem[FAT_PROBLEM_TEXT];
+  fat_error why = {0};
+  fat_problem_print(c->ask.problem, problem);
+  if (!c->loader.may_compile && c->unable.status != FAT_OK)
+    return fat_status_fail(err, c->unable.status, "%s on %s: %s", problem, c->out->gpu.name, c->unable.text);
+  if (!c->loader.may_compile)
+    return fat_status_fail(
+        err, FAT_E_NOT_FOUND, "%s on %s: %s%s; tune it with the program fatune, or let %s", problem,
+        c->out->gpu.name,
+        c->ask.policy == FATUNE_FAIL && pick->step < FAT_PICK_DEFAULT ? "not measured itself, only: "
+                                                                      : "nothing stored serves it: ",
+        pick->step < FAT_PICK_DEFAULT ? pick->why[pick->step] : pick->why[FAT_PICK_NEAREST],
+        c->ask.policy == FATUNE_FAIL ? "FATUNE_FALLBACK take what is near"
+                                     : "FATUNE_COMPILE compile the default");
+  fatune_jit_request r = {.kernel = c->ask.kernel};
+  fat_status status = fat_load_compiled(&c->loader, &r, &c->out->main, &why);
+  if (status != FAT_OK)
+    return fat_status_fail(err, status, "%s on %s: %s", problem, c->out->gpu.name, why.text);
+  c->out->step = FAT_PICK_DEFAULT;
+  fat_text_format(c->why, "default: %s, compiled because nothing stored serves it\n", c->out->main.config);
+  return FAT_OK;
+}
+
+fat_status fat_take_default(fat_choosing *c, const fat_pick *pick, fat_error *err)
+{
+  const fat_pick_twin *twin = &pick->twin;
+  fat_error why = {0}, unread = {0};
+  fat_status status = take_default(c, pick, &why);
+  if (status == FAT_OK)
+    return FAT_OK;
+  if (!fat_cuda_error_is_fatal(status) && twin->row.found && is_allowed(c, twin->step)) {
+    fat_status other = take_row(c, &twin->row, &unread);
+    if (other == FAT_OK) {
+      settle(c, twin->step, &twin->row);
+      fat_text_format(c->why, "default: %s\n%s: %s for %s, which takes any tensors, slowly\n", why.text,
+                      fat_pick_step_name(twin->step), twin->row.config, twin->row.problem);
+      return FAT_OK;
+    }
+    if (fat_cuda_error_is_fatal(other))
+      return fat_status_fail(err, other, "%s", unread.text);
+  }
+  return fat_status_fail(err, status, "%s", why.text);
+}
+
+/* The main config with W = 1, else another twin that is stored. */
+static fat_status take_stored_twin(fat_choosing *c, const fat_config *config, fat_error *err)
+{
+  fat_choice *out = c->out;
+  char text[FAT_CONFIG_TEXT], problem[FAT_PROBLEM_TEXT];
+  fat_config same = *config;
+  fat_width_narrow(&same);
+  fat_code_filter filter = {
+      .problem = c->ask.problem, .sm = out->gpu.sm, .config = fat_config_print(&same, text)};
+  if (!c->loader.db)
+    return fat_status_fail(err, FAT_E_NOT_FOUND, "there is no database");
+  fat_status status = fat_width_get(config) > 0
+                          ? fat_load_stored(&c->loader, &filter, &out->twin, err)
+                          : fat_status_fail(err, FAT_E_NOT_FOUND, "kernel %s has none", config->kernel);
+  if (status == FAT_OK || fat_cuda_error_is_fatal(status))
+    return status;
+  fat_kept *kept = malloc(sizeof *kept);
+  if (!kept)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for twins");
+  const char *of = c->loader.of[0] ? c->loader.of : fat_problem_print(c->ask.problem, problem);
+  fat_status read = fat_kept_twins(c->loader.db, of, out->gpu.sm, config, kept, NULL);
+  if (read == FAT_E_NOMEM)
+    status = fat_status_fail(err, read, "out of memory for twins");
+  for (int i = 0; i < kept->count && status != FAT_OK && !fat_cuda_error_is_fatal(status); i++) {
+    fat_error why = {0};
+    filter.config = kept->row[i].config;
+    filter.source_hash = kept->row[i].source_hash;
+    status = fat_load_stored(&c->loader, &filter, &out->twin, &why);
+    if (fat_cuda_error_is_fatal(status))
+      fat_status_fail(err, status, "%s", why.text);
+  }
+  free(kept);
+  return status;
+}
+
+fat_status fat_take_twin(fat_choosing *c, fat_error *err)
+{
+  fat_choice *out = c->out;
+  fat_config config;
+  fat_error why = {0};
+  if (c->ask.aligned || c->ask.look)
+    return FAT_OK;
+  if (fat_config_parse(out->main.config, &config, NULL) != FAT_OK || fat_width_get(&config) == 1)
+    return FAT_OK; /* the kernel itself takes any tensors */
+  fat_status status = take_stored_twin(c, &config, &why);
+  if (status != FAT_OK && !fat_cuda_error_is_fatal(status) && c->loader.may_compile) {
+    fatune_jit_request r = {.config = out->main.config, .narrow = 1};
+    status = fat_load_compiled(&c->loader, &r, &out->twin, &why);
+  }
+  out->has_twin = status == FAT_OK;
+  if (fat_cuda_error_is_fatal(status))
+    return fat_status_fail(err, status, "%s", why.text);
+  if (status != FAT_OK)
+    fat_text_format(c->why, "twin: none for tensors that are not %u-byte aligned: %s\n", out->main.alignment,
+                    why.text);
+  return FAT_OK;
+}

@@ -1,0 +1,248 @@
+/* test_sees.c -- closed forms against plain counting: every mask at every small size, and sizes near 2^31. */
+#include "sees.h"
+#include "space.h"
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <time.h>
+
+enum { MOST = 12, WIDEST = 15 };
+static const int64_t ALL = FAT_PROBLEM_ALL;
+
+/* Whether row i sees key j, in the words of the masks. */
+static bool sees(const fat_problem *p, int64_t i, int64_t j)
+{
+  const int64_t at = i + p->k - p->q; /* the key on the row's diagonal */
+  const int64_t left = (int64_t)p->arg[FAT_WINDOW][0], right = (int64_t)p->arg[FAT_WINDOW][1];
+  bool seen = j >= 0 && j < p->k;
+  if (fat_problem_has(p, FAT_CAUSAL))
+    seen = seen && j <= at;
+  if (fat_problem_has(p, FAT_CAUSAL_TL))
+    seen = seen && j <= i;
+  if (fat_problem_has(p, FAT_WINDOW))
+    seen = seen && (left == ALL || j >= at - left) && (right == ALL || j <= at + right);
+  return seen;
+}
+
+static const char *title(const fat_problem *p)
+{
+  static char text[FAT_PROBLEM_TEXT];
+  return fat_problem_print(p, text);
+}
+
+/* Calls `check` for every mask of small windows at every small q and k. */
+static int every_problem(void (*check)(const fat_problem *p))
+{
+  static const int64_t windows[] = {0, 1, 2, 3, 5, 8, 11, WIDEST, FAT_PROBLEM_ALL};
+  enum { WINDOWS = sizeof windows / sizeof *windows };
+  int count = 0;
+  for (int mask = 0; mask < 3; mask++)
+    for (int w = -1; w < WINDOWS * WINDOWS; w++)
+      for (int64_t q = 0; q <= MOST; q++)
+        for (int64_t k = 0; k <= MOST; k++, count++) {
+          fat_problem p = {FAT_FWD, FAT_F16, 1, 1, 1, q, k, 8, 8, 0, {{0}}};
+          if (mask)
+            p.features |= 1u << (mask == 1 ? FAT_CAUSAL : FAT_CAUSAL_TL);
+          if (w >= 0) {
+            p.features |= 1u << FAT_WINDOW;
+            p.arg[FAT_WINDOW][0] = (uint64_t)windows[w / WINDOWS];
+            p.arg[FAT_WINDOW][1] = (uint64_t)windows[w % WINDOWS];
+          }
+          check(&p);
+        }
+  return count;
+}
+
+static void rows_and_keys_match(const fat_problem *p)
+{
+  double pairs = 0;
+  for (int64_t i = 0; i < p->q; i++) {
+    const fat_interval keys = fat_sees(p, i);
+    if (keys.lo < 0 || keys.hi > p->k || keys.lo > keys.hi)
+      fail_msg("%s: row %d sees [%d, %d)", title(p), (int)i, (int)keys.lo, (int)keys.hi);
+    for (int64_t j = 0; j < p->k; j++) {
+      const fat_interval rows = fat_sees_rows(p, j);
+      const bool seen = sees(p, i, j);
+      pairs += seen;
+      if ((j >= keys.lo && j < keys.hi) != seen)
+        fail_msg("%s: row %d sees key %d: %d", title(p), (int)i, (int)j, seen);
+      if ((i >= rows.lo && i < rows.hi) != seen || rows.lo < 0 || rows.hi > p->q || rows.lo > rows.hi)
+        fail_msg("%s: key %d is seen by rows [%d, %d), by row %d: %d", title(p), (int)j, (int)rows.lo,
+                 (int)rows.hi, (int)i, seen);
+    }
+  }
+  if (fat_sees_pairs(p) != pairs)
+    fail_msg("%s: %g pairs, right are %g", title(p), fat_sees_pairs(p), pairs);
+}
+
+static void intervals_are_those_of_the_masks(void **state)
+{
+  (void)state;
+  assert_true(every_problem(rows_and_keys_match) > 40000);
+}
+
+/* KV tiles from the first key that some row of the tile sees to the last one; -1 where no row sees any. */
+static int64_t tiles_visited(const fat_problem *p, int64_t t, int64_t Br, int64_t Bc, int64_t group)
+{
+  int64_t first = p->k, last = -1;
+  for (int64_t row = t * Br; row < (t + 1) * Br && row < p->q * group; row++)
+    for (int64_t j = 0; j < p->k; j++)
+      if (sees(p, row / group, j)) {
+        first = j < first ? j : first;
+        last = j > last ? j : last;
+      }
+  return last < 0 ? -1 : last / Bc - first / Bc + 1;
+}
+
+static void tiles_match(const fat_problem *p)
+{
+  static const int64_t shapes[][3] = {{1, 1, 1}, {2, 3, 1}, {4, 4, 1}, {3, 2, 1}, {5, 16, 1},
+                                      {4, 2, 2}, {6, 3, 3}, {4, 3, 3}, {3, 4, 2}, {16, 5, 4}};
+  const bool apart = fat_problem_has(p, FAT_CAUSAL_TL) && fat_problem_has(p, FAT_WINDOW);
+  for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+    const int64_t Br = shapes[s][0], Bc = shapes[s][1], group = shapes[s][2];
+    double all = 0;
+    int64_t most = 0;
+    for (int64_t t = 0; t * Br < p->q * group; t++) {
+      const int64_t visited = tiles_visited(p, t, Br, Bc, group);
+      all += visited > 0 ? (double)visited : 0;
+      most = visited > most ? visited : most;
+    }
+    const double counted = fat_sees_tiles(p, Br, Bc, group);
+    const int64_t bound = fat_sees_most_tiles(p, Br, Bc, group);
+    /* Two masks with diagonals of their own may leave a tile's rows nothing in between what its ends see. */
+    if (apart && fat_sees_pairs(p) == 0 ? counted != 0 : counted != all)
+      fail_msg("%s: tiles of %dx%d, %d heads: %g, right are %g", title(p), (int)Br, (int)Bc, (int)group,
+               counted, all);
+    const bool exact = !fat_problem_has(p, FAT_WINDOW);
+    if (bound < most || (exact && bound != most))
+      fail_msg("%s: a tile of %dx%d, %d heads, visits at most %d, right are %d", title(p), (int)Br, (int)Bc,
+               (int)group, (int)bound, (int)most);
+    if (bound > most + 1 && fat_sees_pairs(p) > 0)
+      fail_msg("%s: a tile of %dx%d, %d heads, visits %d, and the bound is %d", title(p), (int)Br, (int)Bc,
+               (int)group, (int)most, (int)bound);
+  }
+}
+
+static void tiles_are_counted_in_closed_form(void **state)
+{
+  (void)state;
+  assert_true(every_problem(tiles_match) > 40000);
+}
+
+static void masks_make_tiles_uneven(void **state)
+{
+  (void)state;
+  fat_problem p = {FAT_FWD, FAT_F16, 1, 1, 1, 9, 9, 8, 8, 0, {{0}}};
+  static const fat_feature masks[] = {FAT_CAUSAL, FAT_CAUSAL_TL, FAT_WINDOW};
+  assert_false(fat_sees_uneven(&p));
+  for (int i = 0; i < 3; i++) {
+    p.features = 1u << masks[i];
+    assert_true(fat_sees_uneven(&p));
+  }
+}
+
+/* ---- lengths near 2^31: the same formulas, no walk and no overflow ---- */
+
+static fat_problem huge(const char *features)
+{
+  char text[FAT_PROBLEM_TEXT];
+  fat_problem p;
+  snprintf(text, sizeof text, "fwd-f16-b1-h1-q2147483647-k2147483647-d64%s", features);
+  assert_int_equal(fat_problem_parse(text, &p, NULL), FAT_OK);
+  return p;
+}
+
+static void near_within(double x, double right, double part)
+{
+  if (!(x >= right * (1 - part) && x <= right * (1 + part)))
+    fail_msg("%.17g is not %.17g", x, right);
+}
+
+static void near(double x, double right)
+{
+  near_within(x, right, 1e-9);
+}
+
+static void the_longest_rows_cost_nothing(void **state)
+{
+  (void)state;
+  const double n = 2147483647.0, tiles = (n + 1) / 128;
+  const clock_t begin = clock();
+  for (int times = 0; times < 1000; times++) {
+    fat_problem p = huge("-causal");
+    near(fat_sees_pairs(&p), n * (n + 1) / 2);
+    near(fat_sees_tiles(&p, 128, 128, 1), tiles * (tiles + 1) / 2);
+    near(fat_sees_tiles(&p, 1, 1, 1), n * (n + 1) / 2);
+    near_within(fat_sees_tiles(&p, 128, 128, 3), 3 * tiles * tiles / 2,
+                1e-6); /* tiles end amid a row's heads */
+    assert_int_equal(fat_sees_most_tiles(&p, 128, 128, 1), 1 << 24);
+    p = huge("-causal-w2147483646.0");
+    near(fat_sees_pairs(&p), n * (n + 1) / 2);
+    p = huge("-causal-w1023.0");
+    near(fat_sees_pairs(&p), n * 1024 - 1024 * 1023.0 / 2);
+    near(fat_sees_tiles(&p, 128, 128, 1), tiles * 9 - 36);
+    assert_int_equal(fat_sees_most_tiles(&p, 128, 128, 1), 10);
+    assert_int_equal(fat_sees(&p, 2147483646).lo, 2147483646 - 1023);
+    assert_int_equal(fat_sees(&p, 2147483646).hi, 2147483647);
+    assert_int_equal(fat_sees_rows(&p, 2147483646).lo, 2147483646);
+    p = huge("-w2147483646.2147483646");
+    near(fat_sees_pairs(&p), n * n);
+    near(fat_sees_tiles(&p, 128, 128, 1), tiles * tiles);
+    p.q = 1;
+    assert_int_equal(fat_sees(&p, 0).lo, 0);
+    p = huge("-causaltl-w5.0");
+    p.q = 5;
+    assert_true(fat_sees_pairs(&p) == 0); /* the window lies at the other end */
+  }
+  assert_true((double)(clock() - begin) / CLOCKS_PER_SEC < 5);
+}
+
+/* A space asks for the visits of every config: D3 of the review walked over each tile of Q. */
+static void spaces_of_the_longest_rows_are_listed(void **state)
+{
+  static const char *const texts[] = {"fwd-f16-b1-h32-q8388608-k8388608-d64-causal",
+                                      "fwd-f16-b1-h1-q2147483647-k2147483647-d64-causal",
+                                      "fwd-f16-b1-h6k2-q2147483647-k4096-d64-causal"};
+  fat_script *script;
+  fat_error err = {0};
+  (void)state;
+  assert_int_equal(fat_script_open(NULL, &script, &err), FAT_OK);
+  for (int i = 0; i < 6; i++) {
+    char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
+    const fat_gpu *gpu;
+    fat_problem p;
+    int count;
+    const clock_t begin = clock();
+    assert_int_equal(fat_problem_parse(texts[i / 2], &p, &err), FAT_OK);
+    assert_int_equal(fat_gpu_find(i % 2 ? "H200" : "T4", &gpu, &err), FAT_OK);
+    assert_int_equal(fat_space_kernels(script, names, &count, &err), FAT_OK);
+    for (int n = 0; n < count; n++) {
+      fat_space space = {0};
+      int picked;
+      if (fat_space_applies(script, names[n], &p, gpu, &picked, NULL) != FAT_OK)
+        continue;
+      if (fat_space_list(script, names[n], &p, gpu, &space, &err) != FAT_OK)
+        fail_msg("%s of %s: %s", names[n], texts[i / 2], err.text);
+      assert_true(space.count > 0);
+      fat_space_free(&space);
+    }
+    if ((double)(clock() - begin) / CLOCKS_PER_SEC > 20)
+      fail_msg("%s on %s takes long", texts[i / 2], gpu->name);
+  }
+  fat_script_close(script);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(intervals_are_those_of_the_masks),
+      cmocka_unit_test(tiles_are_counted_in_closed_form),
+      cmocka_unit_test(masks_make_tiles_uneven),
+      cmocka_unit_test(the_longest_rows_cost_nothing),
+      cmocka_unit_test(spaces_of_the_longest_rows_are_listed),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,140 @@
+/* reference_gradients.c -- dQ of one row, dK and dV of one key, in double and in the problem's precision.
+ *
+ *   P = exp(S - LSE), D = rowsum(dO O), dS = P (dO V^T - D), dQ = scale dS K, dK = scale dS^T Q, dV = P^T dO
+ *
+ * with S, LSE and D of a row and the pairs that its mask leaves. The twin in the problem's precision rounds
+ * S, P, dP and dS to its type between float sums, as PyTorch does, and each gradient at the end. Heads that
+ * share a key add up in float. */
+#include "reference.h"
+
+#include "half.h"
+#include "sees.h"
+
+#include <math.h>
+
+/* Rows of one pair of a row and a key. */
+typedef struct pair {
+  const float *q, *k, *v, *o, *d_o;
+  float lse, scale;
+} pair;
+
+/* P and dS of one pair, exact and in the problem's precision. */
+typedef struct weights {
+  double P, dS;
+  double mass; /* P times the sizes of all summands of dP and D */
+  float own_P, own_dS;
+} weights;
+
+static double dot(const float *a, const float *b, int32_t n, double *sum)
+{
+  double x = 0;
+  *sum = 0;
+  for (int32_t c = 0; c < n; c++) {
+    const double product = (double)a[c] * (double)b[c];
+    x += product;
+    *sum += fabs(product);
+  }
+  return x;
+}
+
+static float own_dot(fat_dtype type, const float *a, const float *b, int32_t n)
+{
+  float x = 0;
+  for (int32_t c = 0; c < n; c++)
+    x += fat_reference_operand(type, a[c]) * fat_reference_operand(type, b[c]);
+  return x;
+}
+
+static weights weigh(const fat_problem *p, const pair *x, fat_reference_bound *bound)
+{
+  double sum, dP_sum, D_sum;
+  const double S = (double)x->scale * dot(x->q, x->k, p->d, &sum);
+  const double dP = dot(x->d_o, x->v, p->dv, &dP_sum), D = dot(x->d_o, x->o, p->dv, &D_sum);
+  weights w = {.P = exp(S - (double)x->lse)};
+  w.dS = w.P * (dP - D);
+  w.mass = w.P * (dP_sum + D_sum);
+  if (!bound)
+    return w;
+  bound->score = fmax(bound->score, fmax(fabs(S), fabs((double)x->lse)));
+  bound->sum = fmax(bound->sum, fabs((double)x->scale) * sum);
+  const fat_dtype type = p->dtype;
+  const float own_S = fat_reference_stored(type, x->scale * own_dot(type, x->q, x->k, p->d));
+  const float own_dP = fat_reference_stored(type, own_dot(type, x->d_o, x->v, p->dv));
+  float own_D = 0;
+  for (int32_t c = 0; c < p->dv; c++)
+    own_D += x->d_o[c] * x->o[c];
+  w.own_P = fat_reference_stored(type, expf(own_S - x->lse));
+  w.own_dS = fat_reference_stored(type, w.own_P * (own_dP - own_D));
+  return w;
+}
+
+/* A gradient's row as it adds up: `by` times a row of the other operand. */
+typedef struct sums {
+  double exact[FAT_PROBLEM_DV_MAX], mass[FAT_PROBLEM_DV_MAX];
+  float own[FAT_PROBLEM_DV_MAX];
+} sums;
+
+static void add(sums *s, fat_dtype type, const float *row, int32_t n, double by, double mass, float own_by)
+{
+  for (int32_t c = 0; c < n; c++) {
+    s->exact[c] += by * (double)row[c];
+    s->mass[c] += mass * fabs((double)row[c]);
+    s->own[c] += fat_reference_operand(type, own_by) * fat_reference_operand(type, row[c]);
+  }
+}
+
+/* The finished row, `scale` times what was added up. */
+static void finish(const sums *s, const fat_problem *p, int tensor, int32_t n, float scale, double *right,
+                   fat_reference_bound *bound)
+{
+  const double by = (double)scale;
+  for (int32_t c = 0; c < n; c++) {
+    right[c] = by * s->exact[c];
+    if (bound)
+      fat_reference_note(bound, tensor, right[c], (double)fat_half_round(p->dtype, scale * s->own[c]),
+                         fabs(by) * s->mass[c]);
+  }
+}
+
+static void note_terms(fat_reference_bound *bound, int64_t terms)
+{
+  if (bound && terms > bound->terms)
+    bound->terms = terms;
+}
+
+void fat_reference_row_gradient(const fat_problem *p, int64_t i, const fat_reference_inputs *in,
+                                double *right[FAT_TENSORS], fat_reference_bound *bound)
+{
+  const fat_interval keys = fat_sees(p, i);
+  sums dQ = {0};
+  for (int64_t j = keys.lo; j < keys.hi; j++) {
+    const float *k = in->of[FAT_K] + j * p->d;
+    const pair x = {in->of[FAT_Q],    k,        in->of[FAT_V] + j * p->dv, in->of[FAT_O], in->of[FAT_DO],
+                    *in->of[FAT_LSE], in->scale};
+    const weights w = weigh(p, &x, bound);
+    add(&dQ, p->dtype, k, p->d, w.dS, w.mass, w.own_dS);
+  }
+  finish(&dQ, p, FAT_DQ, p->d, in->scale, right[FAT_DQ], bound);
+  note_terms(bound, keys.hi - keys.lo);
+}
+
+void fat_reference_key_gradients(const fat_problem *p, int64_t j, const fat_reference_inputs *in,
+                                 double *right[FAT_TENSORS], fat_reference_bound *bound)
+{
+  const fat_interval rows = fat_sees_rows(p, j);
+  const int64_t group = p->h / p->hk;
+  sums dK = {0}, dV = {0};
+  for (int64_t h = 0; h < group; h++)
+    for (int64_t i = rows.lo; i < rows.hi; i++) {
+      const int64_t at = h * p->q + i;
+      const float *q = in->of[FAT_Q] + at * p->d, *d_o = in->of[FAT_DO] + at * p->dv;
+      const pair x = {q,   in->of[FAT_K],       in->of[FAT_V], in->of[FAT_O] + at * p->dv,
+                      d_o, in->of[FAT_LSE][at], in->scale};
+      const weights w = weigh(p, &x, bound);
+      add(&dK, p->dtype, q, p->d, w.dS, w.mass, w.own_dS);
+      add(&dV, p->dtype, d_o, p->dv, w.P, w.P, w.own_P);
+    }
+  finish(&dK, p, FAT_DK, p->d, in->scale, right[FAT_DK], bound);
+  finish(&dV, p, FAT_DV, p->dv, 1, right[FAT_DV], bound);
+  note_terms(bound, group * (rows.hi - rows.lo));
+}

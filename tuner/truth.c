@@ -1,0 +1,180 @@
+/* truth.c -- makes numbers, bends them to what a case is about, and asks the reference. */
+#include "truth.h"
+
+#include "half.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ORDER DATA. `q` and `v`: by how much Q and V are stretched. */
+static const struct {
+  float q, v;
+} stretches[FAT_DATAS] = {{1, 1}, {200, 1}, {1, 1}, {1, 1}, {1, 1}, {2000, 4096}};
+const char *const fat_data_names[FAT_DATAS] = {"normal", "large", "rising", "falling", "equal", "huge"};
+
+enum { PADDED_ROWS = 5 /* between heads, where rows of one number have no padding of their own */ };
+
+/* Roughly normal, from whole numbers only. */
+static float number(uint64_t *state)
+{
+  int64_t sum = 0;
+  for (int i = 0; i < 2; i++) {
+    uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    x ^= x >> 31;
+    sum += (int64_t)(x & 0xfffff) + (int64_t)(x >> 24 & 0xfffff) - (1 << 20);
+  }
+  return (float)sum / (float)(1 << 20) * 1.732f; /* four uniform numbers of variance 1/12 each */
+}
+
+float *fat_truth_numbers(int64_t count, uint64_t seed)
+{
+  float *x = malloc((size_t)(count ? count : 1) * sizeof *x);
+  for (int64_t i = 0; x && i < count; i++)
+    x[i] = number(&seed);
+  return x;
+}
+
+static int64_t elements(const fat_problem *p, int t)
+{
+  const fat_extent e = fat_tensors_extent(p, t);
+  return e.size[0] * e.size[1] * e.size[2] * e.size[3];
+}
+
+static void stretch(float *x, int64_t count, float by)
+{
+  for (int64_t i = 0; i < count; i++)
+    x[i] *= by;
+}
+
+/* Keys rise or fall along the first column, which Q has at 1. */
+static void bend(const fat_problem *p, float scale, fat_data data, float *in[FAT_TENSORS])
+{
+  const int64_t rows = p->b * p->h * p->q, keys = p->b * p->hk * p->k;
+  const float unit = sqrtf((float)p->d);
+  stretch(in[FAT_Q], rows * p->d, stretches[data].q);
+  if (p->op == FAT_FWD) /* dP would be as large, and PyTorch has none beyond f16 either */
+    stretch(in[FAT_V], keys * p->dv, stretches[data].v);
+  for (int64_t i = 0; (data == FAT_RISING || data == FAT_FALLING) && i < rows; i++)
+    in[FAT_Q][i * p->d] = scale < 0 ? -1 : 1;
+  for (int64_t j = 0; data >= FAT_RISING && data <= FAT_EQUAL && j < keys; j++) {
+    const int64_t along = j % p->k;
+    float *key = in[FAT_K] + j * p->d;
+    if (data == FAT_EQUAL)
+      memmove(key, in[FAT_K], (size_t)p->d * sizeof *key);
+    else if (data == FAT_RISING)
+      *key = (float)along * 0.5f * unit;
+    else
+      *key = along == 0 ? 8 * unit : 0;
+  }
+}
+
+/* Room for the outputs of an op. */
+static bool make_room(const fat_problem *p, double *right[FAT_TENSORS])
+{
+  bool made = true;
+  for (int t = 0; t < FAT_TENSORS; t++)
+    if (fat_tensors_is_out(fat_tensors_role(p, t)) && !right[t]) {
+      right[t] = malloc((size_t)(elements(p, t) + 1) * sizeof *right[t]);
+      made = made && right[t];
+    }
+  return made;
+}
+
+/* The inputs of a backward call that are the forward call's outputs. */
+static bool run_forward(const fat_problem *p, float scale, float *in[FAT_TENSORS])
+{
+  fat_problem forward = *p;
+  fat_reference_inputs inputs = {.scale = scale};
+  double *right[FAT_TENSORS] = {NULL};
+  forward.op = FAT_FWD;
+  for (int t = 0; t < FAT_TENSORS; t++)
+    inputs.of[t] = fat_tensors_role(&forward, t) == FAT_ROLE_IN ? in[t] : NULL;
+  const bool done = make_room(&forward, right) && fat_reference_double(&forward, &inputs, right);
+  for (int t = 0; t < FAT_TENSORS; t++) {
+    for (int64_t i = 0; done && right[t] && in[t] && i < elements(p, t); i++)
+      in[t][i] = (float)right[t][i];
+    free(right[t]);
+  }
+  return done;
+}
+
+static void round_inputs(const fat_problem *p, float *in[FAT_TENSORS])
+{
+  for (int t = 0; t < FAT_TENSORS; t++)
+    if (in[t])
+      fat_half_round_all(fat_tensors_dtype(p, t), in[t], elements(p, t));
+}
+
+fat_status fat_truth_make(const fat_problem *p, float scale, fat_data data, uint64_t seed, fat_truth *truth,
+                          fat_error *err)
+{
+  bool made = true;
+  *truth = (fat_truth){0};
+  for (int t = 0; t < FAT_TENSORS; t++)
+    if (fat_tensors_role(p, t) == FAT_ROLE_IN) {
+      truth->in[t] = fat_truth_numbers(elements(p, t), seed + (uint64_t)t);
+      made = made && truth->in[t];
+    }
+  if (made) {
+    bend(p, scale, data, truth->in);
+    round_inputs(p, truth->in);
+    made = p->op == FAT_FWD || run_forward(p, scale, truth->in);
+    round_inputs(p, truth->in);
+  }
+  if (made)
+    return fat_truth_solve(p, scale, truth, err);
+  fat_truth_free(truth);
+  return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the inputs of a case");
+}
+
+fat_status fat_truth_solve(const fat_problem *p, float scale, fat_truth *truth, fat_error *err)
+{
+  fat_reference_inputs inputs = {.scale = scale};
+  fat_reference_bound bound;
+  for (int t = 0; t < FAT_TENSORS; t++)
+    inputs.of[t] = truth->in[t];
+  if (!make_room(p, truth->right) || !fat_reference_solve(p, &inputs, truth->right, &bound)) {
+    fat_truth_free(truth);
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for what is right of a case");
+  }
+  for (int t = 0; t < FAT_TENSORS; t++)
+    for (int stored = 0; truth->right[t] && stored < 2; stored++)
+      truth->allowed[t][stored] = fat_reference_allowed(p, &bound, t, stored);
+  return FAT_OK;
+}
+
+void fat_truth_drop_inputs(fat_truth *truth)
+{
+  for (int t = 0; t < FAT_TENSORS; t++) {
+    free(truth->in[t]);
+    truth->in[t] = NULL;
+  }
+}
+
+void fat_truth_free(fat_truth *truth)
+{
+  fat_truth_drop_inputs(truth);
+  for (int t = 0; t < FAT_TENSORS; t++)
+    free(truth->right[t]);
+  *truth = (fat_truth){0};
+}
+
+void fat_truth_lay(const fat_problem *p, int t, fat_lay how, int unit, int64_t stride[3])
+{
+  const fat_extent e = fat_tensors_extent(p, t);
+  const int64_t h = e.size[1], n = e.size[2], d = e.size[3];
+  const bool row = fat_tensors[t].width == FAT_WIDE_1; /* whose rows are contiguous in every layout */
+  stride[2] = how == FAT_PADDED && !row ? d + (int64_t)(1 + t) * unit : d;
+  stride[1] = (how == FAT_PADDED && row ? n + PADDED_ROWS : n * stride[2]);
+  if (how == FAT_PADDED && !row)
+    stride[1] += (int64_t)3 * unit;
+  stride[0] = h * stride[1] + (how == FAT_PADDED && !row ? (int64_t)5 * unit : 0);
+  if (how == FAT_BSHD && !row) {
+    stride[0] = n * h * d;
+    stride[1] = d;
+    stride[2] = h * d;
+  }
+}
