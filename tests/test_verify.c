@@ -66,7 +66,7 @@ static char *changed(const char *text, const char *piece, const char *instead)
 static fat_subject subject_of(const char *kernel, const char *problem, const char *piece, const char *instead)
 {
   fat_subject c = {.unit = 16};
-  char name[64], hash[FAT_HASH_SIZE], family[FAT_PROBLEM_TEXT];
+  char name[64], hash[FAT_HASH_SIZE];
   size_t size;
   fat_problem p;
   fat_source source = render_default(script, kernel, problem, render_gpu(75), FAT_LINES_TEMPLATE);
