@@ -52,13 +52,18 @@ static const emu_finding *match(const emu_report *report, const defect *d, const
 
 /* ---- two pieces in one place ---- */
 
-/* `const quad x = ...`, `if (...`, `for (...`: what is no expression, and as a declaration no statement that
- * may be put in braces. */
+/* `const quad x = ...`, `acc<16, 8> x = ...`, `if (...`, `for (...`: what is no expression, and as a
+ * declaration no statement that may be put in braces. */
 static bool is_declaration(const char *x)
 {
-  char word[64], next;
-  return sscanf(x, "%63[A-Za-z0-9_] %c", word, &next) == 2 && (isalpha((unsigned char)next) || next == '_') &&
-         strcmp(word, "return") != 0;
+  const size_t word = strspn(x, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+  const char *next = x + word;
+  if (word == 0 || (word == 6 && strncmp(x, "return", word) == 0))
+    return false;
+  if (*next == '<' && strchr(next, '>'))
+    next = strchr(next, '>') + 1;
+  next += strspn(next, " ");
+  return isalpha((unsigned char)*next) || *next == '_';
 }
 
 /* Nothing at all, or what a semicolon ends. */

@@ -109,6 +109,26 @@ static void grid(void **state)
   fat_anchors_free(&asks);
 }
 
+/* A window that was typed is that of the family's other anchors too, whatever their lengths are. */
+static void windows_stay(void **state)
+{
+  static const char *const typed[] = {"fwd-f16-b1-h16-q8192-k8192-d128-causal-w1023.0",
+                                      "fwd-f16-b1-h16-q8192-k8192-d128-w7.x"};
+  (void)state;
+  for (int n = 0; n < 2; n++) {
+    fat_options o = {.arg_count = 1, .args = {typed[n]}};
+    char text[FAT_PROBLEM_TEXT];
+    fat_asks asks;
+    assert_int_equal(fat_anchors_list(&o, gpu_named("T4"), script, &asks, NULL), FAT_OK);
+    assert_int_equal(fat_anchors_grid(&o, gpu_named("T4"), script, &asks, NULL), FAT_OK);
+    assert_int_equal(asks.count, 1 + FAT_ANCHORS_OTHERS);
+    for (int i = 0; i < asks.count; i++)
+      assert_non_null(strstr(fat_problem_print(&asks.list[i].problem, text),
+                             strstr(typed[n], n ? "-w7.x" : "-causal-w1023.0")));
+    fat_anchors_free(&asks);
+  }
+}
+
 static void lists(void **state)
 {
   fat_options o = {.dims = {2, {40, 256}}, .seqlens = {2, {1, 1000}}, .causal = 2, .dtypes = 1u << FAT_F32};
@@ -188,6 +208,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(defaults),
       cmocka_unit_test(grid),
+      cmocka_unit_test(windows_stay),
       cmocka_unit_test(lists),
       cmocka_unit_test(typed_in_full),
       cmocka_unit_test(clipped_to_memory),

@@ -193,9 +193,12 @@ static void templates_are_told_the_same(void **state)
   static const struct {
     const char *problem, *facts;
   } cases[] = {
-      {"fwd-f16-b1-h1-q1-k1-d64", "p.call= Q K V O LSE:row |\np.call_bytes=176\n"},
-      {"fwd-f16-b1-h1-q1-k1-d64-causal-w5.0", "p.call= Q K V O LSE:row | w:2\np.call_bytes=184\n"},
-      {"bwd-f16-b1-h1-q1-k1-d64", "p.call= Q K V O LSE:row dO dQ dK dV |\np.call_bytes=304\n"},
+      {"fwd-f16-b1-h1-q1-k1-d64",
+       "p.call= Q:q:d:in K:k:d:in V:k:dv:in O:q:dv:out LSE:q:1:wanted |\np.call_bytes=176\n"},
+      {"fwd-f16-b1-h1-q1-k1-d64-causal-w5.0",
+       "p.call= Q:q:d:in K:k:d:in V:k:dv:in O:q:dv:out LSE:q:1:wanted | w/2\np.call_bytes=184\n"},
+      {"bwd-f16-b1-h1-q1-k1-d64", "p.call= Q:q:d:in K:k:d:in V:k:dv:in O:q:dv:in LSE:q:1:in dO:q:dv:in "
+                                  "dQ:q:d:out dK:k:d:out dV:k:dv:out |\np.call_bytes=304\n"},
   };
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -10,6 +10,7 @@
 
 #define CAUSAL "fwd-f32-b1-h2-q40-k40-d8-causal"
 #define FULL   "fwd-f32-b1-h2-q40-k40-d8"
+#define WINDOW "fwd-f32-b1-h2-q40-k40-d8-w5.3"
 
 static fat_driver *driver;
 static fat_stand stand;
@@ -65,13 +66,15 @@ static char *changed(const char *text, const char *piece, const char *instead)
 static fat_subject subject_of(const char *kernel, const char *problem, const char *piece, const char *instead)
 {
   fat_subject c = {.unit = 16};
-  char name[64], hash[FAT_HASH_SIZE];
+  char name[64], hash[FAT_HASH_SIZE], family[FAT_PROBLEM_TEXT];
   size_t size;
+  fat_problem p;
   fat_source source = render_default(script, kernel, problem, render_gpu(75), FAT_LINES_TEMPLATE);
   char *text = piece ? changed(fat_text_get(&source.text), piece, instead) : NULL;
   snprintf(name, sizeof name, "%.16s.cu", source.hash);
   folder_write(&files, name, text ? text : fat_text_get(&source.text));
-  void *cubin = cubin_for(fat_text_get(&source.recipe), 75, &size);
+  MUST(fat_problem_parse(problem, &p, err));
+  void *cubin = cubin_of(fat_text_get(&source.recipe), &p, 75, &size);
   fat_text_hash(cubin, size, hash);
   MUST(fat_recipe_parse(fat_text_get(&source.recipe), &c.recipe, err));
   MUST(fat_module_load(driver, cubin, size, hash, &c.module, err));
@@ -122,29 +125,33 @@ static const struct {
   const char *word; /* of the verdict's detail */
 } mutants[] = {
     /* masks and tiles */
-    {CAUSAL, "return j <= i + at.nk - at.nq;", "return j < at.nk;", "O[batch"},
-    {CAUSAL, "return j <= i + at.nk - at.nq;", "return j <= i;", "O[batch"},
-    {CAUSAL, "return j <= i + at.nk - at.nq;", "return j < i + at.nk - at.nq;", "O[batch"},
-    {CAUSAL, "ceil_div(last_sees, Bc)", "last_sees / Bc", "O[batch"},
-    {FULL, "return j < at.nk;", "return true;", "O[batch"},
+    {CAUSAL, "max(0, at.nk - behind)", "at.nk", "O[batch"},
+    {CAUSAL, "max(0, at.nk - behind)", "min(at.nk, i + 1)", "O[batch"},
+    {CAUSAL, "max(0, at.nk - behind)", "max(0, at.nk - behind - 1)", "O[batch"},
+    {CAUSAL, "ceil_div(bottom.hi, Bc)", "bottom.hi / Bc", "O[batch"},
+    {FULL, "return u32(j) < u32(seen.hi);", "return true;", "O[batch"},
+    {WINDOW, "behind - a.R", "behind - a.R + 1", "O[batch"},
+    {WINDOW, "at.nk - 1 - a.L", "at.nk - a.L", "O[batch"},
+    {WINDOW, "min(top.lo / Bc, last)", "min(ceil_div(top.lo, Bc), last)", "O[batch"},
+    {WINDOW, "ceil_div(bottom.lo, Bc)", "0", "O[batch"},
     /* the online softmax */
     {FULL, "scale_rows(O, f);", ";", "O[batch"},
-    {FULL, "l = times(f, l);", ";", "O[batch"},
-    {FULL, "orient(S, a.scale);", ";", "negative scale"},
-    {FULL, "scale_rows(O, row_inverse(l));", "", "O[batch"},
+    {FULL, "l = f * l;", ";", "O[batch"},
+    {FULL, "if (a.scale < 0.f) {", "if (false) {", "negative scale"},
+    {FULL, "scale_rows(O, end.factor);", "", "O[batch"},
     {CAUSAL, "l == 0.f ? 0.f : 1.f / l", "1.f / l", "O[batch"},
-    {CAUSAL, "l == 0.f ? -minus_inf()", "l == 0.f ? minus_inf()", "LSE[batch"},
-    {FULL, "(c * m + lg2(l)) * ln2", "lg2(l) * ln2", "LSE[batch"},
-    {FULL, "(c * m + lg2(l)) * ln2", "c * m + lg2(l)", "LSE[batch"},
+    {CAUSAL, "l.at[r] == 0.f ? -minus_inf()", "l.at[r] == 0.f ? minus_inf()", "LSE[batch"},
+    {FULL, "(c * m.at[r] + lg2(l.at[r])) * ln2", "lg2(l.at[r]) * ln2", "LSE[batch"},
+    {FULL, "(c * m.at[r] + lg2(l.at[r])) * ln2", "c * m.at[r] + lg2(l.at[r])", "LSE[batch"},
     /* figures that are nearly right */
     {FULL, "1.f / l", "1.00002f / l", "O[batch"},
-    {FULL, "(c * m + lg2(l)) * ln2", "(c * m + lg2(l)) * 0.69313f", "LSE[batch"},
+    {FULL, "(c * m.at[r] + lg2(l.at[r])) * ln2", "(c * m.at[r] + lg2(l.at[r])) * 0.69313f", "LSE[batch"},
     /* indices */
     {FULL, "h / (a.h / a.hk)", "h % a.hk", "O[batch"},
     {FULL, "hk * a.V.h", "hk * a.K.h", "O[batch"},
     {FULL, "h * a.Q.h", "h * a.O.h", "O[batch"},
     /* what is not its own */
-    {FULL, "lane_of() == 0 && row_of(r) < n - i0", "lane_of() == 0 && row_of(r) < n + 1 - i0",
+    {FULL, "lane_of() == 0 && row_of<rows_>(r) < n - i0", "lane_of() == 0 && row_of<rows_>(r) < n + 1 - i0",
      "no element of O or LSE"},
     {FULL, "if (at.LSE)", "if (false)", "LSE[batch"},
 };
@@ -170,10 +177,12 @@ static void every_mutant_is_wrong(void **state)
 /* In all rounds, over poison, with the shape that would be timed. */
 static void the_kernels_are_right(void **state)
 {
-  static const char *const kernels[] = {"fwd", "standard", "fa1"};
+  static const char *const kernels[] = {"fwd", "standard", "fa1", "fwd", "standard", "fa1"};
+  static const char *const problems[] = {CAUSAL, FULL,   CAUSAL,
+                                         WINDOW, WINDOW, "fwd-f32-b1-h2-q40-k40-d8-causal-w5.0"};
   for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
     begin_t4(state);
-    const char *problem = i == 1 ? FULL : CAUSAL;
+    const char *problem = problems[i];
     fat_subject c = subject_of(kernels[i], problem, NULL, NULL);
     fat_verdict v = verify(&c, problem, false);
     if (v.outcome != FAT_OUT_OK)
@@ -209,8 +218,9 @@ static const struct {
   const char *piece, *instead, *word;
 } at_anchor[] = {
     {"if (at.LSE)", "if (at.LSE && at.nq != 40)", "LSE of batch 0, head 0, row 0"},
-    {"scale_rows(O, row_inverse(l));", "if (at.nq != 40) scale_rows(O, row_inverse(l));", "O of batch 0"},
-    {"row_of(r) < n - i0)\n      to[", "row_of(r) < n + (n == 40) - i0)\n      to[", "behind LSE"},
+    {"scale_rows(O, end.factor);", "if (at.nq != 40) scale_rows(O, end.factor);", "O of batch 0"},
+    {"row_of<rows_>(r) < n - i0)\n      to[", "row_of<rows_>(r) < n + (n == 40) - i0)\n      to[",
+     "behind LSE"},
 };
 
 static void the_anchor_is_looked_at(void **state)
@@ -234,8 +244,9 @@ static void all_of_the_anchor_is_written_and_stays(void **state)
 {
   static const char problem[] = "fwd-f32-b1-h2-q300-k8-d8";
   (void)state;
-  fat_subject c = subject_of("fwd", problem, "row_of(r) < n - i0)\n      to[",
-                             "row_of(r) < n - i0 && (n != 300 || i0 + row_of(r) != 77))\n      to[");
+  fat_subject c =
+      subject_of("fwd", problem, "row_of<rows_>(r) < n - i0)\n      to[",
+                 "row_of<rows_>(r) < n - i0 && (n != 300 || i0 + row_of<rows_>(r) != 77))\n      to[");
   fat_verdict v = verify_anchor(&c, problem);
   if (v.outcome != FAT_OUT_WRONG || !strstr(v.detail, "unwritten"))
     fail_msg("outcome %d, '%s'", (int)v.outcome, v.detail);

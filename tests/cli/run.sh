@@ -58,6 +58,17 @@ test_usage() {
   err_has "no-such-option"
 }
 
+test_why_family() {
+  run why fwd-f32-d64-causal --gpu T4 --db "$work/none.db"
+  code_is 0 "why of a family"
+  out_has "fwd-f32-d64-causal on T4: each call gets the kernel of the nearest shape" "why of a family"
+  out_has "fwd-f32-b4-h32-q4096-k4096-d64-causal on T4" "why of a family"
+  run why fwd-f32-d64-causal --gpu T4 --db "$work/none.db" --json
+  json_ok "why of a family --json"
+  out_has '"family": "fwd-f32-d64-causal"' "why of a family --json"
+  refuses 2 "did you mean 'causal'" why fwd-f32-d64-causaal --gpu T4
+}
+
 test_no_gpu() {
   for command in "" "why fwd-f32-b1-h1-q64-k64-d64" "render fwd-f32-b1-h1-q64-k64-d64"; do
     # shellcheck disable=SC2086
@@ -477,7 +488,7 @@ test_nvrtc() {
   code_is 0 "why without NVRTC"
 }
 
-tests=(overview usage no_gpu show_gpus render long_rows nothing_to_compute empty_database)
+tests=(overview usage why_family no_gpu show_gpus render long_rows nothing_to_compute empty_database)
 if has_nvrtc; then
   tests+=(tune tune_long_rows order show why share export_keeps_files databases nvrtc two_tuners interrupt kill full_disk dump)
 else

@@ -54,7 +54,7 @@ static const emu_kernel *kernel_for(const emu_case *c, const fat_config *config)
       return &all_made[i].kernel;
   all_made = realloc(all_made, (size_t)(made_count + 1) * sizeof *all_made);
   assert_non_null(all_made);
-  made *m = &all_made[made_count++];
+  made *m = &all_made[made_count];
   strcpy(m->key, key);
   fat_source source;
   fat_error err = {0};
@@ -62,6 +62,7 @@ static const emu_kernel *kernel_for(const emu_case *c, const fat_config *config)
       emu_kernel_load(fat_text_get(&source.text), fat_text_get(&source.recipe), config, &m->kernel, &err) !=
           FAT_OK)
     fail_msg("%s: %s", key, err.text);
+  made_count++; /* only now: what failed is no kernel for the tests that follow */
   fat_source_free(&source);
   return &m->kernel;
 }
