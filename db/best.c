@@ -124,8 +124,11 @@ static fat_status best_of(fat_db *db, const char *schema, const char *problem, c
                     schema);
   fat_text_add(&sql,
                " WHERE p.text = ?1 AND d.facts = ?2 AND t.current = 1 AND t.outcome = 'ok' AND t.ms > 0");
-  if (kernel)
-    fat_text_add(&sql, " AND t.kernel = ?3 ORDER BY t.origin, t.ms, t.id LIMIT 1");
+  if (kernel) /* the winner, where it is of this kernel: of others within noise a tie has been decided */
+    fat_text_format(&sql,
+                    " AND t.kernel = ?3 ORDER BY t.origin, EXISTS (SELECT 1 FROM %s.winner w WHERE w.trial = "
+                    "t.id AND w.problem = p.id AND w.device = d.id) DESC, t.ms, t.id LIMIT 1",
+                    schema);
   snprintf(times, sizeof times, "SELECT ms, clock FROM %s.sample WHERE trial = ?1 ORDER BY n", schema);
   fat_status status = fat_text_status(&sql, &why);
   if (status == FAT_OK)

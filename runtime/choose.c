@@ -199,6 +199,20 @@ static fat_status add(fat_choosing *c, fat_family *family, fat_error *err)
   return FAT_OK;
 }
 
+/* The twin of the present shape's kernel. Where a shape has one, no other is compiled: a call whose tensors
+ * need it is given the nearest there is. */
+static fat_status take_twin(fat_choosing *c, const fat_family *family, fat_error *err)
+{
+  const bool may_compile = c->loader.may_compile, may_rebuild = c->loader.may_rebuild;
+  for (int i = 0; i < family->shapes; i++)
+    if (family->shape[i].twin >= 0)
+      c->loader.may_compile = c->loader.may_rebuild = false;
+  fat_status status = fat_take_twin(c, err);
+  c->loader.may_compile = may_compile;
+  c->loader.may_rebuild = may_rebuild;
+  return status;
+}
+
 /* Each shape that has a row that loads. */
 static fat_status choose_shapes(fat_choosing *c, const shapes *s, fat_pick *pick, fat_family *family,
                                 int *taken, fat_error *err)
@@ -215,7 +229,7 @@ static fat_status choose_shapes(fat_choosing *c, const shapes *s, fat_pick *pick
     FAT_TRY(fat_take_stored(c, pick, &found, err));
     if (!found)
       continue;
-    FAT_TRY(fat_take_twin(c, err));
+    FAT_TRY(take_twin(c, family, err));
     FAT_TRY(add(c, family, err));
     ++*taken;
   }

@@ -87,9 +87,9 @@ FATUNE_API void fatune_close(fatune *handle);
 typedef struct fatune_plan fatune_plan;
 
 /* What to do where this very problem was not measured on this very GPU; of a family, its main anchor: q = k =
- * 4096, 16384 tokens, heads of 2048 columns. What is stored without a binary that loads is compiled (seconds,
- * once: it is kept in the user's database, if that can be written) but under FATUNE_FAIL, and not where the
- * environment says FATUNE_DISABLE_JIT=1. ORDER POLICY */
+ * 4096, 16384 tokens, heads of 2048 columns together. Whatever the policy but FATUNE_FAIL, what is stored
+ * without a binary that loads is compiled (seconds for each kernel, and once: it is kept in the user's
+ * database, if that can be written), unless the environment says FATUNE_DISABLE_JIT=1. ORDER POLICY */
 typedef enum fatune_policy {
   FATUNE_FALLBACK = 0, /* take the nearest that is stored: nearest shape, same architecture, predicted */
   FATUNE_FAIL,         /* FATUNE_ERR_MISS */

@@ -16,6 +16,7 @@
 #include "reference.h"
 #include "source.h"
 #include "space.h"
+#include "tensors.h"
 
 #define ASKED  "fwd-f32-b2-h4k2-q33-k65-d64-causal"
 #define NEAR   "fwd-f32-b2-h4k2-q64-k64-d64-causal"
@@ -72,16 +73,21 @@ static inline void show_source(const fat_source *source)
   folder_write(&files, name, fat_text_get(&source->text));
 }
 
-/* One entry for each launch of a recipe of this family; a cubin without code. */
-static inline void *cubin_of(const char *family, const char *recipe_text, int sm, size_t *size)
+/* Bytes of the struct that kernels of a problem take. */
+static inline size_t call_bytes(const fat_problem *p)
 {
+  fat_call_layout layout;
+  fat_tensors_layout(p, &layout);
+  return (size_t)layout.bytes;
+}
+
+/* One entry for each launch of a recipe; a cubin without code. `p` NULL: of a plain forward. */
+static inline void *cubin_of(const char *recipe_text, const fat_problem *p, int sm, size_t *size)
+{
+  static const fat_problem plain;
   static fat_recipe recipe;
   fake_kernel kernels[FAT_RECIPE_STEPS] = {0};
   int count = 0;
-  fat_problem p;
-  fat_call_layout layout;
-  MUST(fat_problem_parse_family(family, &p, err));
-  fat_tensors_layout(&p, &layout);
   MUST(fat_recipe_parse(recipe_text, &recipe, err));
   for (int i = 0; i < recipe.steps; i++) {
     const fat_step *s = &recipe.step[i];
@@ -89,16 +95,15 @@ static inline void *cubin_of(const char *family, const char *recipe_text, int sm
       continue;
     kernels[count] = (fake_kernel){.name = s->entry, .registers = 64, .params = s->args};
     for (int a = 0; a < s->args; a++)
-      kernels[count].size[a] = (int)argument_size(s->arg[a].kind, (size_t)layout.bytes);
+      kernels[count].size[a] = (int)argument_size(s->arg[a].kind, call_bytes(p ? p : &plain));
     count++;
   }
   return cu.fake_cubin(sm, count, kernels, size);
 }
 
-/* Of a family whose features bring no numbers and no tensors. */
 static inline void *cubin_for(const char *recipe_text, int sm, size_t *size)
 {
-  return cubin_of("fwd-f16-d64", recipe_text, sm, size);
+  return cubin_of(recipe_text, NULL, sm, size);
 }
 
 typedef struct stored {
@@ -150,7 +155,7 @@ static inline void store(stored s)
     add_maps(&source.recipe, s.maps);
   if (s.valid)
     add_valid(&source.recipe, s.valid);
-  void *cubin = cubin_for(fat_text_get(&source.recipe), s.sm ? s.sm : t.gpu.sm, &size);
+  void *cubin = cubin_of(fat_text_get(&source.recipe), &t.problem, s.sm ? s.sm : t.gpu.sm, &size);
   fat_text_hash(cubin, size, cubin_hash);
   t.source_hash = source.hash;
   t.origin = s.origin;

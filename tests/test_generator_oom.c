@@ -114,17 +114,17 @@ static void rendering(void **state)
   starve_step(render_source, true, false);
 }
 
-/* Nothing but the recipe itself is allocated. */
+/* Nothing but the recipe itself is allocated; that it cannot be made smaller is no failure. */
 static void making_a_recipe(void **state)
 {
   (void)state;
   static const char text[] = "launch x grid 1 block 1 shared 0 args call\n";
   fat_recipe *recipe = NULL;
-  for (int n = 0; n < 2; n++) {
+  for (int n = 0; n < 3; n++) {
     fat_error err = {0};
     starve_after(n, true);
     fat_status status = fat_recipe_make(text, &recipe, &err);
-    assert_int_equal(starve_end(), n == 0);
+    assert_int_equal(starve_end(), n < 2);
     assert_int_equal(status, n == 0 ? FAT_E_NOMEM : FAT_OK);
     assert_int_equal(recipe == NULL, n == 0);
     assert_int_equal(err.text[0] != 0, n == 0);

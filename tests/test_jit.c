@@ -262,6 +262,35 @@ static void a_stored_config_is_compiled_when_it_is_called(void **state)
   fatune_close(h);
 }
 
+/* Two shapes without cubins: both kernels are compiled, and one twin, which serves both. */
+static void a_family_compiles_one_twin(void **state)
+{
+  (void)state;
+  static const char other[] = "fwd-f32-b1-h4k2-q1024-k1024-d64-causal",
+                    config[] = "fwd:Br32-Bc32-T128-R4-W4-s0";
+  const long loads = cu.fake_calls("cuModuleLoadData");
+  store((stored){
+      .problem = ASKED, .gpu = "H200", .config = WIDE, .ms = 1, .origin = FAT_MEASURED, .no_cubin = true});
+  store((stored){
+      .problem = other, .gpu = "H200", .config = config, .ms = 1, .origin = FAT_MEASURED, .no_cubin = true});
+  fatune *h = open_usual();
+  fatune_plan *plan = plan_for(h, "fwd-f32-d64-causal", NULL, FATUNE_COMPILE);
+  describes(plan, "variants 2");
+  describes(plan, "cubins 3");
+  assert_int_equal(cu.fake_calls("cuModuleLoadData"), loads + 3);
+  attention a = attention_make(ASKED, 0, 1), b = attention_make(other, 0, 1);
+  const fatune_sizes near = {.size = sizeof near, .b = 2, .h = 4, .hk = 2, .q = 33, .k = 65},
+                     far = {.size = sizeof far, .b = 1, .h = 4, .hk = 2, .q = 1024, .k = 1024};
+  cu.fake_compute(FAKE_NOTHING);
+  MUST_RUN(fatune_run(plan, tensors_of(&a), &near, NULL, NULL));
+  MUST_RUN(fatune_run(plan, tensors_of(&b), &far, NULL, NULL));
+  assert_int_equal(cu.fake_launches("*"), 2);
+  attention_free(&a);
+  attention_free(&b);
+  fatune_plan_free(plan);
+  fatune_close(h);
+}
+
 /* Nothing is stored for a family: its main anchor's default. */
 static void a_familys_default_is_compiled(void **state)
 {
@@ -389,6 +418,7 @@ int main(void)
       cmocka_unit_test_setup(stored_code_is_preferred, begin_jit),
       cmocka_unit_test_setup(stored_source_is_rebuilt, begin_jit),
       cmocka_unit_test_setup(a_stored_config_is_compiled_when_it_is_called, begin_jit),
+      cmocka_unit_test_setup(a_family_compiles_one_twin, begin_jit),
       cmocka_unit_test_setup(a_familys_default_is_compiled, begin_jit),
       cmocka_unit_test_setup(a_default_that_is_not_valid, begin_jit),
       cmocka_unit_test_setup(without_nvrtc, begin_jit),

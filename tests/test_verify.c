@@ -66,7 +66,7 @@ static char *changed(const char *text, const char *piece, const char *instead)
 static fat_subject subject_of(const char *kernel, const char *problem, const char *piece, const char *instead)
 {
   fat_subject c = {.unit = 16};
-  char name[64], hash[FAT_HASH_SIZE], family[FAT_PROBLEM_TEXT];
+  char name[64], hash[FAT_HASH_SIZE];
   size_t size;
   fat_problem p;
   fat_source source = render_default(script, kernel, problem, render_gpu(75), FAT_LINES_TEMPLATE);
@@ -74,7 +74,7 @@ static fat_subject subject_of(const char *kernel, const char *problem, const cha
   snprintf(name, sizeof name, "%.16s.cu", source.hash);
   folder_write(&files, name, text ? text : fat_text_get(&source.text));
   MUST(fat_problem_parse(problem, &p, err));
-  void *cubin = cubin_of(fat_problem_family(&p, family), fat_text_get(&source.recipe), 75, &size);
+  void *cubin = cubin_of(fat_text_get(&source.recipe), &p, 75, &size);
   fat_text_hash(cubin, size, hash);
   MUST(fat_recipe_parse(fat_text_get(&source.recipe), &c.recipe, err));
   MUST(fat_module_load(driver, cubin, size, hash, &c.module, err));

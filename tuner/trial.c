@@ -78,7 +78,13 @@ static fat_status inspect(fat_job *job, fat_resident resident[FAT_SPACE_LAUNCHES
   fat_recipe recipe;
   int64_t workspace;
   int launches = 0;
+  fat_error why;
   FAT_TRY(fat_recipe_parse(fat_text_get(&job->source.recipe), &recipe, err));
+  if (fat_recipe_check(&recipe, &sizes, &why) != FAT_OK) {
+    job->outcome = FAT_OUT_UNFIT;
+    snprintf(job->detail, sizeof job->detail, "%s", why.text);
+    return FAT_OK;
+  }
   FAT_TRY(fat_recipe_workspace(&recipe, &sizes, &workspace, err));
   job->figures.blocks_per_sm = -1;
   for (int i = 0; i < recipe.steps; i++)

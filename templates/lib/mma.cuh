@@ -14,7 +14,16 @@
 //: rows_of_thread -- rows of an accumulator that one thread has a part of
 template <i32 rows_> constexpr i32 rows_of_thread = rows_ / (8 * warps);
 
-//: row_of -- the r-th of them
+//: rows_of_warp -- rows of an accumulator that one warp has, side by side
+template <i32 rows_> constexpr i32 rows_of_warp = rows_ / warps;
+
+//: first_row -- the first of them
+template <i32 rows_> __device__ __forceinline__ i32 first_row()
+{
+  return warp_of() * (rows_ / warps);
+}
+
+//: row_of -- the r-th row of this thread
 template <i32 rows_> __device__ __forceinline__ i32 row_of(i32 r)
 {
   return warp_of() * (rows_ / warps) + r / 2 * 16 + r % 2 * 8 + thread_id() % 32 / 4;

@@ -9,7 +9,16 @@ typedef float elem;
 //: rows_of_thread -- rows of an accumulator that one thread has a part of
 template <i32 rows_> constexpr i32 rows_of_thread = rows_ / (T / X);
 
-//: row_of -- the r-th of them; neighbouring groups hold neighbouring rows
+//: rows_of_warp -- rows that those of one warp lie among: all
+template <i32 rows_> constexpr i32 rows_of_warp = rows_;
+
+//: first_row -- the first of them
+template <i32 rows_> __device__ __forceinline__ i32 first_row()
+{
+  return 0;
+}
+
+//: row_of -- the r-th row of this thread; neighbouring groups hold neighbouring rows
 template <i32 rows_> __device__ __forceinline__ i32 row_of(i32 r)
 {
   return thread_id() / X + r * (T / X);

@@ -54,9 +54,22 @@ template <i32 rows_> __device__ __forceinline__ rowvec<rows_> operator+(const ro
 //: mask -- S = -inf where `keep` says no; by select, so that a NaN there is gone too
 template <class Acc> __device__ __forceinline__ void mask(Acc &S, const call &a, const sequence &at, i32 i0, i32 j0)
 {
+% if cut.left then
+  // A warp asks of its rows which ends of a window lie in this tile: nearly always one of them at most.
+  const i32 first = i0 + first_row<Acc::rows>();
+  const bool on_left = j0 < sees(a, at, first + rows_of_warp<Acc::rows> - 1).lo;
+  const bool on_right = u32(j0) + u32(Acc::columns) > u32(sees(a, at, first).hi);
+% end
 #pragma unroll
   for (i32 r = 0; r < Acc::R; r++) {
     const interval seen = sees(a, at, i0 + Acc::row(r));
+% if cut.left then
+    if (on_left)
+#pragma unroll
+      for (i32 c = 0; c < Acc::C; c++)
+        S.at[r][c] = keep_from(seen, j0 + Acc::column(c)) ? S.at[r][c] : minus_inf();
+    if (on_right)
+% end
 #pragma unroll
     for (i32 c = 0; c < Acc::C; c++)
       S.at[r][c] = keep(seen, j0 + Acc::column(c)) ? S.at[r][c] : minus_inf();

@@ -8,7 +8,16 @@
 //: rows_of_thread -- rows of an accumulator that one thread has a part of: 64 rows are a warpgroup's, 16 a warp's
 template <i32 rows_> constexpr i32 rows_of_thread = rows_ / (32 * consumers);
 
-//: row_of -- the r-th of them
+//: rows_of_warp -- rows of an accumulator that one warp has, side by side
+template <i32 rows_> constexpr i32 rows_of_warp = 16;
+
+//: first_row -- the first of them
+template <i32 rows_> __device__ __forceinline__ i32 first_row()
+{
+  return (warp_of() - 4) * 16;
+}
+
+//: row_of -- the r-th row of this thread
 template <i32 rows_> __device__ __forceinline__ i32 row_of(i32 r)
 {
   return (warp_of() - 4) * 16 + r * 8 + thread_id() % 32 / 4;

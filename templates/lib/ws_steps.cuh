@@ -160,18 +160,19 @@ __device__ __forceinline__ void softmax_overlapped(online &x, const tile_at &t, 
 template <bool masked>
 __device__ __forceinline__ void softmax_late(online &x, const tile_at &t, float c, i32 n, i32 me, i32 own)
 {
+  constexpr i32 columns = acc<Br, Bc>::C; // of a thread
   const step_of<stages> K(n + 1), V(n);
 % if turns == "softmax" then
   take_turn(me);
 % end
   score(x.S, t.a, t.at, t.i0, t.j0);
-  exp2_columns<0, x.S.C / 2>(x.S, x.m, c);              // P = exp(S - m), whose maximum m need not be
+  exp2_columns<0, columns / 2>(x.S, x.m, c);             // P = exp(S - m), whose maximum m need not be
 % if held then
   hold_half(x.l, x.S);                                  // while O + P V runs
 % end
   products_wait<0>();                                   // O is there
   release(V_free + V.slot);
-  exp2_columns<x.S.C / 2, x.S.C>(x.S, x.m, c);
+  exp2_columns<columns / 2, columns>(x.S, x.m, c);
   const rowvec<Br> sums_of_P = row_sum(x.S);
   weigh(x.S, t.a, t.at, t.i0, t.j0);
   set_weights(x.P, x.S);

@@ -130,6 +130,8 @@ test_measured() {
   run why $problem --db "$work/first.db"
   out_has "-> exact" why
   out_has ", measured " why
+  run why fwd-f32-d16 --db "$work/first.db"
+  out_has "$problem fwd:" "why of a family"
 }
 
 # What a package ships is tried again beside what the search chooses, whatever driver it was measured with; a text that

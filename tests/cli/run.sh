@@ -58,6 +58,17 @@ test_usage() {
   err_has "no-such-option"
 }
 
+test_why_family() {
+  run why fwd-f32-d64-causal --gpu T4 --db "$work/none.db"
+  code_is 0 "why of a family"
+  out_has "fwd-f32-d64-causal on T4: each call gets the kernel of the nearest shape" "why of a family"
+  out_has "fwd-f32-b4-h32-q4096-k4096-d64-causal on T4" "why of a family"
+  run why fwd-f32-d64-causal --gpu T4 --db "$work/none.db" --json
+  json_ok "why of a family --json"
+  out_has '"family": "fwd-f32-d64-causal"' "why of a family --json"
+  refuses 2 "did you mean 'causal'" why fwd-f32-d64-causaal --gpu T4
+}
+
 test_no_gpu() {
   for command in "" "why fwd-f32-b1-h1-q64-k64-d64" "render fwd-f32-b1-h1-q64-k64-d64"; do
     # shellcheck disable=SC2086
@@ -342,9 +353,10 @@ test_databases() {
 }
 
 # The PID of a tune in the background that has stored something, in $tuner. It compiles in earnest, so that it is not done
-# before it is stopped.
+# before it is stopped; what it begins with compiles fast.
+long=(--gpu T4 --dims 8,16,24,32 --dtypes f32)
 start_tune() {
-  NVRTC_MEMORY='' "$fatune" --gpu T4 --dims 32,40,48 --db "$1" >"$work/bg.out" 2>"$work/bg.err" &
+  NVRTC_MEMORY='' "$fatune" "${long[@]}" --db "$1" >"$work/bg.out" 2>"$work/bg.err" &
   tuner=$!
   for _ in $(seq 200); do
     if [ "$("$fatune" show trials --db "$1" 2>/dev/null | wc -l)" -gt 3 ]; then return; fi
@@ -375,7 +387,7 @@ test_interrupt() {
   err_has "goes on from there"
   local stored
   stored=$("$fatune" show trials --db "$work/stop.db" | tail -n +2 | wc -l)
-  run --gpu T4 --dims 32,40,48 --db "$work/stop.db" --budget 1s
+  run "${long[@]}" --db "$work/stop.db" --budget 1s
   code_is 0 "the same command again"
   err_has "$stored of them stored"
   run show runs --db "$work/stop.db"
@@ -391,7 +403,7 @@ test_kill() {
   out_has "its content is sound" "after a kill"
   run show runs --db "$work/kill.db"
   out_has "broken off" "show runs"
-  run --gpu T4 --dims 32,40,48 --db "$work/kill.db" --budget 1s --quiet
+  run "${long[@]}" --db "$work/kill.db" --budget 1s --quiet
   code_is 0 "a tune after a kill"
 }
 
@@ -476,7 +488,7 @@ test_nvrtc() {
   code_is 0 "why without NVRTC"
 }
 
-tests=(overview usage no_gpu show_gpus render long_rows nothing_to_compute empty_database)
+tests=(overview usage why_family no_gpu show_gpus render long_rows nothing_to_compute empty_database)
 if has_nvrtc; then
   tests+=(tune tune_long_rows order show why share export_keeps_files databases nvrtc two_tuners interrupt kill full_disk dump)
 else

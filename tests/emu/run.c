@@ -181,6 +181,10 @@ static fat_status launch(emu_grid *g, const fat_step *s, const fat_step_values *
   emu_entry entry;
   FAT_TRY(emu_module_entry(g->module, s->entry, &entry, err));
   FAT_TRY(check_args(&entry, s->entry, s->args, err));
+  if (v->cluster > 1)
+    return fat_status_fail(err, FAT_E_UNSUPPORTED,
+                           "'%s' runs in clusters of %lld blocks, the emulator in none", s->entry,
+                           (long long)v->cluster);
   void *args[FAT_RECIPE_ARGS];
   argument value[FAT_RECIPE_ARGS];
   for (int i = 0; i < s->args; i++) {

@@ -112,7 +112,7 @@ if [ -z "$cuda" ]; then
   leave_out "examples: cuda.h is missing"
   exit 77
 fi
-for example in attention graph; do
+for example in attention decode graph; do
   # shellcheck disable=SC2086
   cc -Wall -Wextra -Werror "$source/examples/$example.c" $flags -I"$cuda/include" "$driver" -lm -Wl,-rpath,"$lib" \
     -o "$root/$example" || fail "$example by pkg-config"
@@ -138,7 +138,7 @@ if [ $gpu = no ]; then
     "$root/usr/bin/fatune" render $anchor --gpu H200 --kernel $kernel >"$root/sources/$kernel-anchor.cu" || fail "render $kernel"
   done
 fi
-for program in "$root/attention" "$root/examples/attention" "$root/graph" "$root/examples/graph"; do
+for program in "$root/attention" "$root/examples/attention" "$root/decode" "$root/examples/decode" "$root/graph" "$root/examples/graph"; do
   "$program" >"$root/said" || fail "$program: $(cat "$root/said")"
   tail -n 1 "$root/said"
 done
