@@ -300,6 +300,53 @@ static void results_that_change_are_wrong(void **state)
   fat_module_free(c.module);
 }
 
+/* Another op goes the same way: its own inputs, of which O and LSE are the forward's, its own outputs, rows
+ * of Q and keys. No kernel of the templates computes gradients; the fake's reference stands in for one. */
+static void gradients_are_verified(void **state)
+{
+  static const char problem[] = "bwd-f16-b1-h4k2-q40-k56-d16v8-causal-w9.0",
+                    family[] = "bwd-f16-d16v8-causal-w";
+  static const char recipe[] = "launch bwd_0123456789abcdef grid 1 block 32 shared 0 args call\n";
+  static const struct {
+    const char *fault, *word;
+  } faults[] = {{"bwd_*=unstable", "other bits"},
+                {"bwd_*=wrong", "dQ[batch 0, head 0, row 0, column "},
+                {"bwd_*=nan", "off by inf"},
+                {"bwd_*=stray", "no element of dQ, dK or dV"}};
+  (void)state;
+  char hash[FAT_HASH_SIZE], source[256];
+  size_t size;
+  fat_subject c = {.unit = 16};
+  snprintf(source, sizeof source, "// A source.\n//   family     %s\n//   config     bwd:Br16\n", family);
+  folder_write(&files, "0123456789abcdef.cu", source);
+  cu.fake_compute(FAKE_REFERENCE);
+  void *cubin = cubin_of(family, recipe, 75, &size);
+  fat_text_hash(cubin, size, hash);
+  MUST(fat_recipe_parse(recipe, &c.recipe, err));
+  MUST(fat_module_load(driver, cubin, size, hash, &c.module, err));
+  free(cubin);
+  fat_verdict v = verify(&c, problem, false);
+  if (v.outcome != FAT_OUT_OK)
+    fail_msg("%s", v.detail);
+  v = verify_anchor(&c, problem);
+  if (v.outcome != FAT_OUT_OK)
+    fail_msg("%s", v.detail);
+  for (int side = 0; side < 2; side++)
+    assert_int_equal(stand.anchor.rows[side], FAT_INPUTS_ROWS);
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+    cu.fake_fault(faults[i].fault);
+    v = verify(&c, problem, false);
+    if (v.outcome != FAT_OUT_WRONG || !strstr(v.detail, faults[i].word))
+      fail_msg("%s: outcome %d, '%s'", faults[i].fault, (int)v.outcome, v.detail);
+  }
+  cu.fake_fault("bwd_*=wrong");
+  v = verify_anchor(&c, problem);
+  if (v.outcome != FAT_OUT_WRONG || !strstr(v.detail, "dQ of batch 0, head 0, row 0"))
+    fail_msg("outcome %d, '%s'", (int)v.outcome, v.detail);
+  cu.fake_fault("");
+  fat_module_free(c.module);
+}
+
 /* A failing call is a status, not an outcome: who is to blame for it is decided elsewhere. */
 static void failing_calls_are_told(void **state)
 {
@@ -339,6 +386,7 @@ int main(void)
       ON_T4(all_of_the_anchor_is_written_and_stays),
       ON_T4(the_workspace_is_guarded),
       ON_T4(results_that_change_are_wrong),
+      ON_T4(gradients_are_verified),
       ON_T4(failing_calls_are_told),
   };
   return cmocka_run_group_tests(tests, open_all, close_all);

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { DIGITS = 16, HEAD = 1024, LABEL = 256, TRIES = 3 };
+enum { DIGITS = 16, HEAD = 1024, LABEL = 384, TRIES = 3 };
 typedef struct known {
   char digits[DIGITS + 1];
   char *text; /* NULL: not found so far */
