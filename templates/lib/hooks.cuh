@@ -186,17 +186,17 @@ __device__ __forceinline__ spans range_rows(const call &a, const sequence &at, i
   return {first, free, min(max(free, top.hi / Br), last), last};
 }
 
-//: keep -- hook: whether a row that sees these keys sees key j, as far as the upper end decides. Without signs, since j
-// counts on beyond the last key: where that is near 2^31, to what as an i32 would be less
-__device__ __forceinline__ bool keep(const interval &seen, i32 j)
+//: keep -- hook: whether a row that sees these keys sees key j, as far as the upper end decides. Without a sign, since j
+// counts on beyond the last key: where that is near 2^31, to what no i32 holds
+__device__ __forceinline__ bool keep(const interval &seen, u32 j)
 {
-  return u32(j) < u32(seen.hi);
+  return j < u32(seen.hi);
 }
 
 //: keep_from -- hook: the same, as far as the lower end does
-__device__ __forceinline__ bool keep_from(const interval &seen, i32 j)
+__device__ __forceinline__ bool keep_from(const interval &seen, u32 j)
 {
-  return u32(j) >= u32(seen.lo);
+  return j >= u32(seen.lo);
 }
 
 //: score -- hook: plain products become scores, for every tile and before masks. In a family without features of the

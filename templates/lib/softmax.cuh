@@ -67,12 +67,12 @@ template <class Acc> __device__ __forceinline__ void mask(Acc &S, const call &a,
     if (on_left)
 #pragma unroll
       for (i32 c = 0; c < Acc::C; c++)
-        S.at[r][c] = keep_from(seen, j0 + Acc::column(c)) ? S.at[r][c] : minus_inf();
+        S.at[r][c] = keep_from(seen, u32(j0) + Acc::column(c)) ? S.at[r][c] : minus_inf();
     if (on_right)
 % end
 #pragma unroll
     for (i32 c = 0; c < Acc::C; c++)
-      S.at[r][c] = keep(seen, j0 + Acc::column(c)) ? S.at[r][c] : minus_inf();
+      S.at[r][c] = keep(seen, u32(j0) + Acc::column(c)) ? S.at[r][c] : minus_inf();
   }
 }
 
@@ -84,7 +84,7 @@ template <class Acc> __device__ __forceinline__ void mask_rows(Acc &S, const cal
     const interval by = seen_by(a, at, j0 + Acc::row(r));
 #pragma unroll
     for (i32 c = 0; c < Acc::C; c++)
-      S.at[r][c] = keep(by, i0 + Acc::column(c)) && keep_from(by, i0 + Acc::column(c)) ? S.at[r][c] : minus_inf();
+      S.at[r][c] = keep(by, u32(i0) + Acc::column(c)) && keep_from(by, u32(i0) + Acc::column(c)) ? S.at[r][c] : minus_inf();
   }
 }
 
