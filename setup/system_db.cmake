@@ -1,5 +1,5 @@
 # cmake -P system_db.cmake CUBINS FATUNE OUT TEXT... -- makes the system database OUT of the texts in db/tuned. CUBINS is
-# what `fatune import --cubins` takes; empty: sources alone.
+# what `fatune import --cubins` takes, or none: sources alone.
 #
 # FATUNE makes it beside and it takes the place of the last one whole: who has that open keeps it. A text with a line
 # that is refused ends the build with that line.
@@ -9,7 +9,7 @@ foreach(i RANGE 6 ${last})
   list(APPEND texts "${CMAKE_ARGV${i}}")
 endforeach()
 set(what --sources)
-if(NOT CMAKE_ARGV3 STREQUAL "")
+if(NOT CMAKE_ARGV3 STREQUAL none)
   set(what "--cubins=${CMAKE_ARGV3}")
 endif()
 set(out "${CMAKE_ARGV5}")

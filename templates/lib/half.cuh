@@ -6,6 +6,12 @@ typedef u16 elem;
 //: left -- a left operand: 16 rows, 16 deep
 typedef quad left;
 
+//: float_of
+__device__ __forceinline__ float float_of(elem x)
+{
+  return float_of_$(dtype)(x);
+}
+
 //: left_of
 __device__ __forceinline__ left left_of(const quad &a)
 {

@@ -138,9 +138,11 @@ __device__ __forceinline__ interval sees(const call &a, const sequence &at, i32 
   return {$(cut.left and "max(0, max(0, at.nk - 1 - a.L) - behind)" or "0"), $(hi)};
 }
 
-//: seen_by -- hook: the rows that see key j, the transpose of `sees`
+//: seen_by -- hook: the rows that see key j, the transpose of `sees`; none where there is no such key
 __device__ __forceinline__ interval seen_by(const call &a, const sequence &at, i32 j)
 {
+  if (u32(j) >= u32(at.nk))
+    return {0, 0};
 % if cut.right then
   const i32 behind = max(0, at.nk - 1 - j); // keys that follow key j
 % end

@@ -219,6 +219,12 @@ typedef tile<Bc, Dw> V_tile;
 //: O_tile
 typedef tile<Br, Dw> O_tile;
 
+//: dO_tile
+typedef tile<Br, Dw> dO_tile;
+
+//: dS_tile -- transposed
+typedef tile<Bc, Br> dS_tile;
+
 //: held
 template <class Tile> struct held {
   static constexpr i32 blocks = Tile::count / (16 * warps), steps = Tile::columns / (2 * per_chunk);
@@ -244,6 +250,12 @@ template <class Tile> struct read {
   __device__ __forceinline__ explicit read(Tile from) : view(view_down(from, warp_of() * (16 * blocks))) {}
   __device__ __forceinline__ left at(i32 k, i32 m) const { return left_of(ldmatrix(view.at(16 * m, k))); }
 };
+
+//: left_rows -- the rows of a tile as the left operand of a product
+template <class Tile> __device__ __forceinline__ read<Tile> left_rows(Tile from)
+{
+  return read<Tile>(from);
+}
 
 //: query -- Q as the left operand of S = Q K^T
 typedef $(Q_held and "held" or "read")<Q_tile> query;

@@ -58,16 +58,34 @@ template <i32 rows_, i32 columns_, i32 pad_> struct tile {
 };
 
 //: Q_tile
-typedef tile<Br, D, W> Q_tile;
+typedef tile<Br, Dk, W> Q_tile;
 
 //: K_tile
-typedef tile<Bc, D, W> K_tile;
+typedef tile<Bc, Dk, W> K_tile;
 
 //: V_tile
 typedef tile<Bc, Dp, 0> V_tile;
 
 //: O_tile -- nothing is laid there
 typedef Q_tile O_tile;
+
+//: dO_tile
+typedef tile<Br, Dp, W> dO_tile;
+
+//: dS_tile -- transposed
+typedef tile<Bc, Br, X> dS_tile;
+
+//: left_rows -- the rows of a tile as the left operand of a product
+template <class Tile> __device__ __forceinline__ Tile left_rows(Tile from)
+{
+  return from;
+}
+
+//: float_of
+__device__ __forceinline__ float float_of(elem x)
+{
+  return x;
+}
 
 //: query -- Q as the left operand of S = Q K^T
 typedef Q_tile query;

@@ -40,6 +40,7 @@ function simt.constants(c, p)
     { "W", c.W, "floats moved at once" },
     { "D", p.d, "head dimension of Q and K" },
     { "Dv", p.dv, "head dimension of V and O" },
+    { "Dk", p.d, "columns of Q and K as they lie in shared memory" },
     { "Dp", simt.padded(c, p), "columns of V as they lie in shared memory" },
     { "X", simt.lanes(c), "lanes that share a row" },
     { "at_P", simt.at_P(c, p), "where P lies in shared memory, bytes" },

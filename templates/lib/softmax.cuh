@@ -76,6 +76,73 @@ template <class Acc> __device__ __forceinline__ void mask(Acc &S, const call &a,
   }
 }
 
+//: mask_rows -- the same of S^T, a row for each key: by the rows that see it
+template <class Acc> __device__ __forceinline__ void mask_rows(Acc &S, const call &a, const sequence &at, i32 i0, i32 j0)
+{
+#pragma unroll
+  for (i32 r = 0; r < Acc::R; r++) {
+    const interval by = seen_by(a, at, j0 + Acc::row(r));
+#pragma unroll
+    for (i32 c = 0; c < Acc::C; c++)
+      S.at[r][c] = keep(by, i0 + Acc::column(c)) && keep_from(by, i0 + Acc::column(c)) ? S.at[r][c] : minus_inf();
+  }
+}
+
+//: colvec -- one number for each column of a tile; a thread holds those of its columns
+template <i32 columns_> struct colvec {
+  static constexpr i32 C = acc<Bc, columns_>::C;
+  float at[C];
+};
+
+//: load_colvec -- one number a column from device memory; 0 beyond n columns
+template <i32 columns_> __device__ __forceinline__ colvec<columns_> load_colvec(const float *from, i32 i0, i32 n)
+{
+  colvec<columns_> v;
+#pragma unroll
+  for (i32 c = 0; c < v.C; c++) {
+    const i32 column = acc<Bc, columns_>::column(c);
+    v.at[c] = column < n - i0 ? from[i64(i0) + column] : 0.f;
+  }
+  return v;
+}
+
+//: exp2_by -- S becomes P = 2^(c S - log2(e) L), with a natural L for each column
+template <class Acc> __device__ __forceinline__ void exp2_by(Acc &S, const colvec<Acc::columns> &L, float c)
+{
+  constexpr float log2e = 1.44269504088896f;
+#pragma unroll
+  for (i32 x = 0; x < Acc::C; x++)
+#pragma unroll
+    for (i32 r = 0; r < Acc::R; r++)
+      S.at[r][x] = ex2(fmaf(c, S.at[r][x], -log2e * L.at[x]));
+}
+
+//: times_difference -- P becomes P (dP - D), with a D for each column
+template <class Acc>
+__device__ __forceinline__ void times_difference(Acc &P, const Acc &dP, const colvec<Acc::columns> &D)
+{
+#pragma unroll
+  for (i32 r = 0; r < Acc::R; r++)
+#pragma unroll
+    for (i32 c = 0; c < Acc::C; c++)
+      P.at[r][c] *= dP.at[r][c] - D.at[c];
+}
+
+//: row_dot -- the dot products of the rows of two matrices of n rows, from row i0 on
+template <i32 rows_, i32 width>
+__device__ __forceinline__ rowvec<rows_> row_dot(const elem *A, i64 An, const elem *B, i64 Bn, i32 i0, i32 n)
+{
+  rowvec<rows_> v(0.f);
+#pragma unroll
+  for (i32 r = 0; r < v.R; r++)
+    if (row_of<rows_>(r) < n - i0) {
+      const i64 row = i64(i0) + row_of<rows_>(r);
+      for (i32 x = lane_of(); x < width; x += X)
+        v.at[r] += float_of(A[row * An + x]) * float_of(B[row * Bn + x]);
+    }
+  return row_total(v);
+}
+
 //: row_max -- max(m, rowmax(S)), the same in all X lanes of a row
 template <class Acc>
 __device__ __forceinline__ rowvec<Acc::rows> row_max(const rowvec<Acc::rows> &m, const Acc &S)

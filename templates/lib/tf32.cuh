@@ -15,6 +15,12 @@ struct right {
   u32 big[2]$(dtype == "f32x3" and ", small[2]" or "");
 };
 
+//: float_of
+__device__ __forceinline__ float float_of(elem x)
+{
+  return x;
+}
+
 //: rest -- what its nearest tf32 leaves of x; the product ignores the lower bits of it
 __device__ __forceinline__ u32 rest(u32 x, u32 big)
 {
