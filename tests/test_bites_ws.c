@@ -183,18 +183,19 @@ static const defect defects[] = {
     {LOOSE_LAID, "set_weights(x.P, x.S);\n  if (any_lane", "if (any_lane", LARGE, WRONG, NULL, NULL},
     /* its exponentials in two halves: each column once; V goes only when O is there (the last tile of V is
        the one that waits for nothing else), as does the last P */
-    {LOOSE, "exp2_columns<0, x.S.C / 2>(x.S, x.m, c);", ";", F16, WRONG, NULL, NULL},
-    {LOOSE, "exp2_columns<0, x.S.C / 2>(x.S, x.m, c);", "exp2_columns<0, x.S.C / 2 - 1>(x.S, x.m, c);", F16,
-     WRONG, NULL, NULL},
-    {LOOSE, "exp2_columns<x.S.C / 2, x.S.C>(x.S, x.m, c);", ";", F16, WRONG, NULL, NULL},
-    {LOOSE, "exp2_columns<x.S.C / 2, x.S.C>(x.S, x.m, c);",
-     "exp2_columns<x.S.C / 2 - 1, x.S.C>(x.S, x.m, c);", F16, WRONG, NULL, NULL},
+    {LOOSE, "exp2_columns<0, columns / 2>(x.S, x.m, c);", ";", F16, WRONG, NULL, NULL},
+    {LOOSE, "exp2_columns<0, columns / 2>(x.S, x.m, c);", "exp2_columns<0, columns / 2 - 1>(x.S, x.m, c);",
+     F16, WRONG, NULL, NULL},
+    {LOOSE, "exp2_columns<columns / 2, columns>(x.S, x.m, c);", ";", F16, WRONG, NULL, NULL},
+    {LOOSE, "exp2_columns<columns / 2, columns>(x.S, x.m, c);",
+     "exp2_columns<columns / 2 - 1, columns>(x.S, x.m, c);", F16, WRONG, NULL, NULL},
     {LOOSE,
      "products_wait<0>();                                   // O is there\n"
      "  release(V_free + V.slot);\n  exp2",
      "release(V_free + V.slot);\n  products_wait<0>();\n  exp2", FULL, EMU_RACE, RING, "copy_box("},
-    {LOOSE_LAID, "exp2_columns<0, x.S.C / 2>(x.S, x.m, c);",
-     "exp2_columns<0, x.S.C / 2>(x.S, x.m, c); set_weights(x.P, x.S);", LARGE, EMU_RACE, WS_LIB, "stmatrix("},
+    {LOOSE_LAID, "exp2_columns<0, columns / 2>(x.S, x.m, c);",
+     "exp2_columns<0, columns / 2>(x.S, x.m, c); set_weights(x.P, x.S);", LARGE, EMU_RACE, WS_LIB,
+     "stmatrix("},
     /* S again: whose rows of Q, which tile of K and until when; rows and columns of either, swizzled, in
        their boxes; which operand, added to what, for which columns of S */
     {LOOSE, "warp_ABt<Dp>(x.S, Q_place(own), K_place(K.slot));",

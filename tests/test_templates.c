@@ -119,7 +119,7 @@ static void windows(void **state)
     for (int i = 0; i < 3; i++) {
       compile_one(kernels[i], "fwd-f32-b1-h1-q64-k64-d64-w9.3", some[a]);
       compile_one(kernels[i],
-                  some[a] < 80 ? "fwd-f16-b1-h1-q64-k64-d128-causal-w9.0"
+                  some[a] < 80 ? "fwd-f16-b1-h1-q64-k64-d64-causal-w9.0"
                                : "fwd-bf16-b1-h1-q64-k64-d128-causal-w9.0",
                   some[a]);
     }
@@ -202,9 +202,9 @@ static void mistakes_point_at_the_template(void **state)
   static const struct {
     const char *file, *old, *fresh;
   } cases[] = {
-      {"fwd.cu", "mma_AB(O, P, V.slot(j));", "mma_AB(O, P, Vx.slot(j));"},
-      {"lib/simt.cuh", "S.at[r][c] = fmaf(q[r].at[w]", "S.at[r][c] = fmaff(q[r].at[w]"},
-      {"lib/hooks.cuh", "return j <= i + at.nk", "return j <= ii + at.nk"},
+      {"fwd.cu", "store(O, O_tile", "store(Ox, O_tile"},
+      {"lib/simt.cuh", "S.at[r][c] = fmaf(a[r].at[w]", "S.at[r][c] = fmaff(a[r].at[w]"},
+      {"lib/hooks.cuh", "return u32(j) < u32(seen.hi)", "return u32(j) < u32(seeen.hi)"},
       {"arch/sm75.cuh", "return threadIdx.x;", "return threadIdxx.x;"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

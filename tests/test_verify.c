@@ -320,7 +320,9 @@ static void gradients_are_verified(void **state)
   snprintf(source, sizeof source, "// A source.\n//   family     %s\n//   config     bwd:Br16\n", family);
   folder_write(&files, "0123456789abcdef.cu", source);
   cu.fake_compute(FAKE_REFERENCE);
-  void *cubin = cubin_of(family, recipe, 75, &size);
+  fat_problem p;
+  MUST(fat_problem_parse(problem, &p, err));
+  void *cubin = cubin_of(recipe, &p, 75, &size);
   fat_text_hash(cubin, size, hash);
   MUST(fat_recipe_parse(recipe, &c.recipe, err));
   MUST(fat_module_load(driver, cubin, size, hash, &c.module, err));
