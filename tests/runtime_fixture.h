@@ -336,7 +336,7 @@ static inline attention attention_make(const char *problem, int64_t pad, int64_t
   a.K = upload(p->dtype, a.k, p->b, p->hk, p->k, p->d, pad, off);
   a.V = upload(p->dtype, a.v, p->b, p->hk, p->k, p->dv, pad, off);
   a.O = upload(p->dtype, NULL, p->b, p->h, p->q, p->dv, pad, off);
-  a.LSE = upload(FAT_F32, NULL, p->b, p->h, p->q, 1, 0, off);
+  a.LSE = upload(FAT_F32, NULL, p->b, p->h, p->q + 1, 1, 0, off); /* with room to move it by a float */
   a.LSE.stride[0] = p->h * p->q;
   a.LSE.stride[1] = p->q;
   return a;

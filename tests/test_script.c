@@ -16,7 +16,7 @@ static const char lua_head[] =
     "return { about = 'probe', picked = true,\n"
     "  serves = { op = 'fwd', dtypes = { 'f32' }, features = {}, sm = 75 },\n"
     "  tunables = { { 'Br', { 16, 32 }, 'rows' } }, defaults = { { Br = 16 } },\n"
-    "  words = function() return {} end, threads = function() return 32 end,\n"
+    "  words = function(c) return { Br = c.Br } end, threads = function() return 32 end,\n"
     "  constants = function(c, p) return { { 'Br', c.Br, 'rows' } } end,\n"
     "  constraints = {}, shared = function() return 0 end,\n"
     "  registers = function() return 32 end,\n"
