@@ -10,6 +10,9 @@
 /* Causal, with tiles no mask touches and tiles of both kinds of edges, several of each. */
 #define MANY_TILES "fwd-f32-b1-h2k1-q150-k170-d40-causal all lay=padded"
 
+/* The backward, with heads that share K and V, and rows that see no key. */
+#define BACKWARD "bwd-f32-b1-h2k1-q70-k59-d40-causal all"
+
 /* Whether the kernel without a barrier races, on lines that access memory. */
 static bool is_missed(const bites_run *run)
 {
@@ -52,9 +55,9 @@ static void every_barrier_is_missed(void **state)
 
 static const defect defects[] = {
     /* masks and tiles */
-    {"standard,fa1,fwd", "keep(seen, j0 + Acc::column(c)) ? S.at[r][c] : minus_inf()", "S.at[r][c]",
+    {"standard,fa1,fwd", "keep(seen, u32(j0) + Acc::column(c)) ? S.at[r][c] : minus_inf()", "S.at[r][c]",
      MANY_TILES, WRONG, NULL, NULL},
-    {"fwd", "keep(seen, j0 + Acc::column(c)) ? S.at[r][c] : minus_inf()", "S.at[r][c]",
+    {"fwd", "keep(seen, u32(j0) + Acc::column(c)) ? S.at[r][c] : minus_inf()", "S.at[r][c]",
      "fwd-f32-b1-h1-q20-k35-d40 all", WRONG, NULL, NULL},
     {"standard,fa1,fwd", "max(0, at.nk - behind)", "min(at.nk, i + 1)", MANY_TILES, WRONG, NULL, NULL},
     {"fwd", "max(0, at.nk - behind)", "max(0, at.nk - behind - 1)", MANY_TILES, WRONG, NULL, NULL},
@@ -107,6 +110,23 @@ static const defect defects[] = {
     /* rows of V beyond the end must be zero: 0 x NaN is NaN */
     {"standard,fa1,fwd", "vec value = {};", "vec value = {}; if (i >= f.n - f.i0 || column >= f.d) continue;",
      MANY_TILES, EMU_UNINITIALISED, "templates/lib/simt.cuh", "row("},
+    /* the backward: what is transposed, what is summed, what is scaled */
+    {"fa1_bwd", "keep(by, u32(i0) + Acc::column(c)) && keep_from(by, u32(i0) + Acc::column(c))", "true",
+     BACKWARD, WRONG, NULL, NULL},
+    {"fa1_bwd", "if (u32(j) >= u32(at.nk))\n    return {0, 0};", "",
+     "bwd-f32-b1-h1-q70-k1-d40 all data=large", WRONG, NULL, NULL},
+    {"fa1_bwd", "max(0, at.nq - 1 - behind)", "max(0, at.nq - behind)", BACKWARD, WRONG, NULL, NULL},
+    {"fa1_bwd", "head < first + group; head++) {\n      const place at = rows(a, head);\n      const spans",
+     "head < first + 1; head++) {\n      const place at = rows(a, head);\n      const spans", BACKWARD, WRONG,
+     NULL, NULL},
+    {"fa1_bwd", "dP.at[r][c] - D.at[c]", "dP.at[r][c]", BACKWARD, WRONG, NULL, NULL},
+    {"fa1_bwd", "scale_rows(dK, rowvec<Bc>(a.scale));", ";", BACKWARD, WRONG, NULL, NULL},
+    {"fa1_bwd", "scale_rows(dQ, rowvec<Br>(a.scale));", ";", BACKWARD, WRONG, NULL, NULL},
+    {"fa1_bwd", "store_sums(sums<Br, D>{}, {dQ_all + i64(head) * a.q * D, D}, i0, at.nq);", ";", BACKWARD,
+     EMU_UNINITIALISED, "templates/lib/simt.cuh", "(const vec *)(from.data"},
+    {"fa1_bwd", "mma_AB(dK, operand_of(S), Q);", "mma_AB(dK, operand_of(dP), Q);", BACKWARD, WRONG, NULL,
+     NULL},
+    {"fa1_bwd", "-log2e * L.at[x]", "-L.at[x]", BACKWARD, WRONG, NULL, NULL},
     /* threads that do not come */
     {"fwd", "sums<Br, Dv> O = {};", "sums<Br, Dv> O = {}; if (row_of<Br>(0) >= at.nq - i0) return;",
      MANY_TILES, EMU_DIVERGENT_BARRIER, "templates/fwd.cu", "block_sync();"},

@@ -17,6 +17,8 @@
 #define WIDE_V  "fwd-f16-b1-h2k1-q150-k170-d40v96 all gpu=T4"
 #define NO_KEYS "fwd-f16-b1-h1-q150-k20-d40-causal all gpu=A100" /* for two tiles of Q of three */
 
+#define BACKWARD "bwd-f16-b1-h2k1-q150-k170-d40-causal all lay=padded gpu="
+
 #define FWD(rest) "fwd:Br64-Bc32-w4-" rest "-b1-Z1-W16"
 #define APIECE    "fwd:Br64-Bc32-w4-s1-Q0-b1-Z1-W1"
 
@@ -32,10 +34,24 @@
 static const struct {
   const char *kernel, *line;
 } schedules[] = {
-    {FWD("s0-Q0"), F16_T4},  {FWD("s0-Q1"), F16_T4}, {FWD("s1-Q0"), F16_T4}, {FWD("s1-Q1"), F16_T4},
-    {FWD("s1-Q1"), F16},     {FWD("s2-Q0"), BF16},   {FWD("s2-Q1"), F16},    {FWD("s3-Q0"), TF32},
-    {FWD("s3-Q0"), NO_KEYS}, {"fa1", F16_T4},        {"standard", F16_T4},   {"fa1", F16},
-    {"standard", F16},       {"fa1", TF32},          {"fa1", WIDE_V},        {PACKED("s2-Q1"), SHARED_BF16},
+    {FWD("s0-Q0"), F16_T4},
+    {FWD("s0-Q1"), F16_T4},
+    {FWD("s1-Q0"), F16_T4},
+    {FWD("s1-Q1"), F16_T4},
+    {FWD("s1-Q1"), F16},
+    {FWD("s2-Q0"), BF16},
+    {FWD("s2-Q1"), F16},
+    {FWD("s3-Q0"), TF32},
+    {FWD("s3-Q0"), NO_KEYS},
+    {"fa1", F16_T4},
+    {"standard", F16_T4},
+    {"fa1", F16},
+    {"standard", F16},
+    {"fa1", TF32},
+    {"fa1", WIDE_V},
+    {PACKED("s2-Q1"), SHARED_BF16},
+    {"fa1_bwd", BACKWARD "T4"},
+    {"fa1_bwd", BACKWARD "A100"},
 };
 
 /* Whether the kernel without a call races or leaves a copy behind. */
@@ -77,9 +93,9 @@ static void every_call_is_missed(void **state)
 
 static const defect defects[] = {
     /* masks and tiles */
-    {FWD("s1-Q0"), "keep(seen, j0 + Acc::column(c)) ? S.at[r][c] : minus_inf()", "S.at[r][c]", F16_T4, WRONG,
-     NULL, NULL},
-    {FWD("s2-Q1"), "keep(seen, j0 + Acc::column(c)) ? S.at[r][c] : minus_inf()", "S.at[r][c]",
+    {FWD("s1-Q0"), "keep(seen, u32(j0) + Acc::column(c)) ? S.at[r][c] : minus_inf()", "S.at[r][c]", F16_T4,
+     WRONG, NULL, NULL},
+    {FWD("s2-Q1"), "keep(seen, u32(j0) + Acc::column(c)) ? S.at[r][c] : minus_inf()", "S.at[r][c]",
      "fwd-bf16-b1-h1-q20-k35-d40 all gpu=A100", WRONG, NULL, NULL},
     {FWD("s1-Q0"), "max(0, at.nk - behind)", "min(at.nk, max(0, at.nk + 1 - behind))", F16_T4, WRONG, NULL,
      NULL},

@@ -119,7 +119,7 @@ static void every_call_is_missed(void **state)
 
 static const defect defects[] = {
     /* masks, tiles, what a tile of Q is */
-    {PLAIN, "keep(seen, j0 + Acc::column(c)) ? S.at[r][c] : minus_inf()", "S.at[r][c]", F16, WRONG, NULL,
+    {PLAIN, "keep(seen, u32(j0) + Acc::column(c)) ? S.at[r][c] : minus_inf()", "S.at[r][c]", F16, WRONG, NULL,
      NULL},
     {PLAIN, "max(0, at.nk - behind)", "min(at.nk, max(0, at.nk + 1 - behind))", F16, WRONG, NULL, NULL},
     {PLAIN, "copy_tile<boxes, Bc>(K_place(K.slot), K_map, j0, at.hk, at.b, K_full + K.slot);",
