@@ -57,19 +57,21 @@ template <class Acc> __device__ __forceinline__ void mask(Acc &S, const call &a,
 % if cut.left then
   // A warp asks of its rows which ends of a window lie in this tile: nearly always one of them at most.
   const i32 first = i0 + first_row<Acc::rows>();
-  const bool on_left = j0 < sees(a, at, first + rows_of_warp<Acc::rows> - 1).lo;
-  const bool on_right = u32(j0) + u32(Acc::columns) > u32(sees(a, at, first).hi);
+  if (j0 < sees(a, at, first + rows_of_warp<Acc::rows> - 1).lo) {
+#pragma unroll
+    for (i32 r = 0; r < Acc::R; r++) {
+      const interval seen = sees(a, at, i0 + Acc::row(r));
+#pragma unroll
+      for (i32 c = 0; c < Acc::C; c++)
+        S.at[r][c] = keep_from(seen, u32(j0) + Acc::column(c)) ? S.at[r][c] : minus_inf();
+    }
+  }
+  if (u32(j0) + u32(Acc::columns) <= u32(sees(a, at, first).hi))
+    return;
 % end
 #pragma unroll
   for (i32 r = 0; r < Acc::R; r++) {
     const interval seen = sees(a, at, i0 + Acc::row(r));
-% if cut.left then
-    if (on_left)
-#pragma unroll
-      for (i32 c = 0; c < Acc::C; c++)
-        S.at[r][c] = keep_from(seen, u32(j0) + Acc::column(c)) ? S.at[r][c] : minus_inf();
-    if (on_right)
-% end
 #pragma unroll
     for (i32 c = 0; c < Acc::C; c++)
       S.at[r][c] = keep(seen, u32(j0) + Acc::column(c)) ? S.at[r][c] : minus_inf();
