@@ -5,7 +5,7 @@
 // transposed, a row for each key: so P^T and dS^T go from registers into products.
 %  for _, file in ipairs(libs) do use(file) end
 extern "C" __global__ void __launch_bounds__(T, $(blocks_of_sm))
-$(entry "fa1_bwd")(const call a, float *D_all, float *dQ_all)
+$(entry "fa1_bwd")(const call a, float *dQ_all, float *D_all)
 {
   const float c = base2(a.scale);
   const i32 group = a.h / a.hk, first = i32(block_id()) * group; // query heads of this block

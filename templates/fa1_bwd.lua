@@ -134,7 +134,8 @@ return {
   on = function(p) return p.dtype == "f32" and cores or tensor end,
   recipe = function(c, p, g, entry)
     local half = p.dtype == "f32" and cores or tensor
-    return string.format("workspace 4*b*h*q+%d*b*h*q\nlaunch %s grid b*hk block %d shared %d args call ws(0) ws(4*b*h*q)\n",
-      4 * p.d, entry "fa1_bwd", half.threads(c), half.shared(c, p))
+    local dQ = string.format("%d*b*h*q", 4 * p.d) -- before D, since it is read two and four floats at a time
+    return string.format("workspace %s+4*b*h*q\nlaunch %s grid b*hk block %d shared %d args call ws(0) ws(%s)\n",
+      dQ, entry "fa1_bwd", half.threads(c), half.shared(c, p), dQ)
   end,
 }

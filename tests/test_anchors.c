@@ -174,7 +174,7 @@ static void dtypes_that_cannot(void **state)
 
 static void nothing_serves(void **state)
 {
-  fat_options bwd = {.ops = 1u << FAT_BWD},
+  fat_options bwd = {.ops = 1u << FAT_BWD, .kernel_count = 1, .kernels = {"fwd"}},
               typed = {.arg_count = 1, .args = {"fwd-f32-b1-h1-q64-k64-d64-alibi"}};
   fat_options typo = {.arg_count = 1, .args = {"fwd-f32-b1-h1-q64-k64-d65"}};
   fat_error err;

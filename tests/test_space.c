@@ -36,11 +36,12 @@ static void kernels_are_listed(void **state)
   char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
   int count;
   assert_int_equal(fat_space_kernels(script, names, &count, NULL), FAT_OK);
-  assert_int_equal(count, 4);
+  assert_int_equal(count, 5);
   assert_string_equal(names[0], "fa1");
-  assert_string_equal(names[1], "fwd");
-  assert_string_equal(names[2], "fwd_ws");
-  assert_string_equal(names[3], "standard");
+  assert_string_equal(names[1], "fa1_bwd");
+  assert_string_equal(names[2], "fwd");
+  assert_string_equal(names[3], "fwd_ws");
+  assert_string_equal(names[4], "standard");
 }
 
 /* Each d and each dv, on the GPU with the least shared memory, for every kernel. */

@@ -186,7 +186,7 @@ static void mistakes_point_at_the_template(void **state)
   } cases[] = {
       {"fwd.cu", "store(O, O_tile", "store(Ox, O_tile"},
       {"lib/simt.cuh", "S.at[r][c] = fmaf(a[r].at[w]", "S.at[r][c] = fmaff(a[r].at[w]"},
-      {"lib/hooks.cuh", "return u32(j) < u32(seen.hi)", "return u32(j) < u32(seeen.hi)"},
+      {"lib/hooks.cuh", "return j < u32(seen.hi)", "return j < u32(seeen.hi)"},
       {"arch/sm75.cuh", "return threadIdx.x;", "return threadIdxx.x;"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

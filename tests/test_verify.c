@@ -129,7 +129,7 @@ static const struct {
     {CAUSAL, "max(0, at.nk - behind)", "min(at.nk, i + 1)", "O[batch"},
     {CAUSAL, "max(0, at.nk - behind)", "max(0, at.nk - behind - 1)", "O[batch"},
     {CAUSAL, "ceil_div(bottom.hi, Bc)", "bottom.hi / Bc", "O[batch"},
-    {FULL, "return u32(j) < u32(seen.hi);", "return true;", "O[batch"},
+    {FULL, "return j < u32(seen.hi);", "return true;", "O[batch"},
     {WINDOW, "behind - a.R", "behind - a.R + 1", "O[batch"},
     {WINDOW, "at.nk - 1 - a.L", "at.nk - a.L", "O[batch"},
     {WINDOW, "min(top.lo / Bc, last)", "min(ceil_div(top.lo, Bc), last)", "O[batch"},

@@ -28,6 +28,7 @@ typedef struct fat_reference_bound {
   } of[FAT_TENSORS];
   double score;  /* the largest size of a score, or of an LSE that is taken off one */
   double sum;    /* the largest sum of the sizes of a score's summands */
+  double value;  /* forward: the largest size of an element of V */
   int64_t terms; /* the most rows or keys that one result is a sum over */
 } fat_reference_bound;
 

@@ -44,7 +44,7 @@ test_usage() {
   refuses 2 "--jobs '0': allowed are whole numbers from 1" --gpu T4 --jobs 0
   refuses 2 "--cuda '11': allowed are 12 and 13" --gpu T4 --cuda 11
   refuses 2 "--db is empty" show --db ''
-  refuses 1 "no kernel" --gpu T4 --ops bwd
+  refuses 1 "no kernel" --gpu T4 --ops bwd --kernel fwd
   refuses 2 "d is 63" tune fwd-f32-b1-h1-q64-k64-d63 --gpu T4
   refuses 2 "fwd-bf16-b1-h1-q64-k64-d64: the T4" render fwd-bf16-b1-h1-q64-k64-d64 --gpu T4
   refuses 2 "column 15" render fwd-f32-b1-h1-q-64-k64-d64 --gpu T4

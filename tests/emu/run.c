@@ -45,7 +45,8 @@ static fat_status lay_workspace(emu_grid *g, const fat_recipe *recipe, const fat
   for (int i = 0; i < w->count; i++) {
     int64_t size = w->at[i + 1] - w->at[i];
     snprintf(w->name[i], sizeof w->name[i], i ? "workspace(%lld)" : "workspace", (long long)w->at[i]);
-    w->data[i] = emu_memory_array(g->memory, w->name[i], (uint64_t)size, 0);
+    /* Aligned to no more than its place in the one workspace is, which begins at a multiple of 16. */
+    w->data[i] = emu_memory_array(g->memory, w->name[i], (uint64_t)size, (int)(w->at[i] % 16));
     if (!w->data[i])
       return fat_status_fail(err, FAT_E_NOMEM, "no room for a workspace of %lld bytes", (long long)bytes);
   }
