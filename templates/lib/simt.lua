@@ -19,6 +19,9 @@ function simt.tunables_and(row)
 end
 function simt.threads(c) return c.T end
 
+-- The features that hooks.cuh knows: every forward kernel serves them all.
+simt.features = { "causal", "w" }
+
 local libs = { "lib/args.h", "lib/hooks.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/simt.cuh" }
 function simt.words(c, p)
   return { libs = libs, dtype = p.dtype, slices = p.slices, packed = false, Q_held = false, blocks_of_sm = 1, O_apart = false,
