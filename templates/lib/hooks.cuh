@@ -135,6 +135,9 @@ __device__ __forceinline__ interval sees(const call &a, const sequence &at, i32 
   const i32 behind = max(0, $(packed and "at.q - 1 - i / at.peers" or "at.nq - 1 - i")); // rows that follow row i
 % end
 % local hi = has.causal and "max(0, at.nk - behind)" or has.w and "max(0, at.nk - max(0, behind - a.R))" or "at.nk"
+% if has.causaltl then
+%   hi = string.format("min(%s, %s - behind)", hi, packed and "at.q" or "at.nq") -- row i stands at key i
+% end
   return {$(cut.left and "max(0, max(0, at.nk - 1 - a.L) - behind)" or "0"), $(hi)};
 }
 
@@ -145,6 +148,9 @@ __device__ __forceinline__ interval seen_by(const call &a, const sequence &at, i
   const i32 behind = max(0, at.nk - 1 - j); // keys that follow key j
 % end
 % local lo = has.causal and "max(0, at.nq - 1 - behind)" or has.w and "max(0, max(0, at.nq - 1 - a.R) - behind)" or "0"
+% if has.causaltl then
+%   lo = string.format("max(%s, min(at.nq, j))", lo)
+% end
   return {$(lo), $(cut.left and "max(0, at.nq - max(0, behind - a.L))" or "at.nq")};
 }
 
