@@ -146,14 +146,14 @@ mma.defaults = {}
 for _, row in ipairs { { 64, 64, 4, 4, 0, 128 }, { 64, 64, 4, 2, 0, 128 }, { 64, 32, 4, 4, 0 }, { 64, 32, 4, 2, 0 },
   { 64, 64, 4, 1, 0, 128 }, { 64, 32, 4, 1, 0, 192 }, { 64, 16, 4, 1, 0 }, { 32, 16, 2, 1, 0 } } do
   mma.defaults[#mma.defaults + 1] = { Br = row[1], Bc = row[2], w = row[3], s = row[4], Q = row[5], b = 1, Z = 1,
-    W = 16, G = 1, U = 0, most = row[6], meant = mma.has_few_rows }
+    W = 16, G = 1, most = row[6], meant = mma.has_few_rows }
 end
 for _, row in ipairs { { 128, 64, 4, 1, 0, 128 }, { 64, 64, 4, 1, 0 }, { 64, 32, 4, 1, 0 }, { 64, 32, 4, 1, 1 },
   { 64, 16, 4, 1, 1 }, { 32, 16, 2, 1, 0 }, { 64, 64, 4, 0, 1 }, { 64, 32, 4, 0, 1 }, { 64, 16, 4, 0, 1 },
   { 32, 16, 2, 0, 1 }, { 64, 16, 4, 0, 0 }, { 32, 16, 2, 0, 0 } } do
   for _, Z in ipairs { 8, 1 } do -- the former under a causal mask
     mma.defaults[#mma.defaults + 1] =
-      { Br = row[1], Bc = row[2], w = row[3], s = row[4], Q = row[5], b = 1, Z = Z, W = 16, G = 0, U = 0, most = row[6] }
+      { Br = row[1], Bc = row[2], w = row[3], s = row[4], Q = row[5], b = 1, Z = Z, W = 16, most = row[6] }
   end
 end
 
@@ -178,14 +178,18 @@ mma.constraints = {
     "the blocks of an SM fit its threads" },
 }
 
--- The kernels without a pipeline, fa1 and standard, have fewer choices: one tile of K and of V, Q in shared memory.
+-- The kernels without a pipeline, fa1 and standard, have fewer choices: one tile of K and of V, Q in shared memory, and
+-- none of what a config may leave unsaid.
 mma.plain_tunables = {}
-local fixed = { s = 1, Q = 0, Z = 1, G = 0, U = 0 }
+local fixed = { s = 1, Q = 0, Z = 1 }
 for _, row in ipairs(mma.tunables) do
+  fixed[row[1]] = fixed[row[1]] or row.unsaid
   if not fixed[row[1]] then mma.plain_tunables[#mma.plain_tunables + 1] = row end
 end
 local function whole(c)
-  return { Br = c.Br, Bc = c.Bc, w = c.w, b = c.b, W = c.W, s = fixed.s, Q = fixed.Q, Z = fixed.Z, G = fixed.G, U = fixed.U }
+  local all = {}
+  for _, row in ipairs(mma.tunables) do all[row[1]] = fixed[row[1]] or c[row[1]] end
+  return all
 end
 function mma.plain(of) return function(c, p, g) return of(whole(c), p, g) end end
 mma.plain_constants = mma.plain(mma.constants)
