@@ -51,7 +51,7 @@ $(entry "fwd")(const call a)
 %  local function softmax()
     const rowvec<Br> m_old = m;
     m = row_max(m, S);                                  // m = max(m, rowmax(S))
-    if (settle(m, m_old, c)) {
+    $(rescale == "seldom" and "if (settle(m, m_old, c)) " or ""){
       const rowvec<Br> f = decay(m_old, m, c);
       l = f * l;                                        // l = exp(m_old - m) l
       scale_rows(O, f);                                 // O = exp(m_old - m) O

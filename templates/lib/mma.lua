@@ -27,6 +27,9 @@ mma.tunables = {
   -- of spills, or costs 4: too little for a walk, which would show the same configs twice.
   { "U", { 0, 1, 2 }, "steps of 32 bytes of S = Q K^T that are laid out one after another; 0 = all of them", { 0 },
     unsaid = 0 },
+  -- The less is done to O the better, so 0 is for who wants the textbook's every step, or to see what it costs.
+  { "L", { 0, 1 }, "O and l are scaled down 0 = with every tile, 1 = when a maximum has outgrown the last by 2^8",
+    { 1 }, unsaid = 1 },
 }
 
 -- Heads whose rows lie in one tile of Q, and whether a problem has so few rows of Q that they are worth putting
@@ -68,7 +71,7 @@ end
 -- What the CUDA text asks for in its Lua lines.
 function mma.words(c, p, g)
   return { libs = mma.libs(p), travels = mma.travels(c, p, g), dtype = p.dtype, slices = p.slices, packed = c.G == 1,
-    unrolled = c.U, Q_held = c.Q == 1, aligned = c.W, blocks_of_sm = c.b,
+    unrolled = c.U, rescale = c.L == 1 and "seldom" or "always", Q_held = c.Q == 1, aligned = c.W, blocks_of_sm = c.b,
     schedule = c.s == 0 and "in_turns" or c.s == 1 and "alone" or "in_flight" }
 end
 
