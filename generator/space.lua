@@ -14,7 +14,7 @@ local fail = engine.fail
 local space = {}
 
 -- The tensors of a problem and the members of the struct that a kernel takes, of "Q:q:d:in LSE:q:1:wanted | w/2". A
--- tensor: name; side "q" or "k"; width "d", "dv" or 1; whether it is written. Members: C declarations, one a line.
+-- tensor: name; side "q", "k" or, of heads alone, "h"; width "d", "dv" or 1; whether it is written. Members: C declarations, one a line.
 local function tensors_of(text)
   local tensors, lines, last = {}, {}, nil
   local numbers = { w = "L, R", chunk = "chunk", paged = "page", split = "split" }

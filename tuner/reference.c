@@ -233,19 +233,28 @@ static int64_t place(const fat_problem *p, int t, int64_t head, int64_t row)
   return (head * e.size[2] + row) * e.size[3];
 }
 
+/* What a row, or key, of a head reads of an input: `head` counts those of its side. */
+static int64_t reads(const fat_problem *p, int t, fat_side side, int64_t head, int64_t i)
+{
+  const int64_t group = p->h / p->hk, other = side == FAT_OF_Q ? head / group : head * group;
+  if (fat_tensors[t].side == side)
+    return place(p, t, head, i);
+  if (fat_tensors[t].side == FAT_OF_HEADS) /* in no batch */
+    return place(p, t, (side == FAT_OF_Q ? head : other) % p->h, 0);
+  return place(p, t, other, 0);
+}
+
 /* One row, or key, of the call: `head` counts those of its side. */
 static void solve_row(const fat_problem *p, fat_side side, int64_t head, int64_t i,
                       const fat_reference_inputs *in, double *scores, double *const right[FAT_TENSORS],
                       fat_reference_bound *bound)
 {
-  const int64_t group = p->h / p->hk, other = side == FAT_OF_Q ? head / group : head * group;
   fat_reference_inputs one = {.scale = in->scale};
   double *results[FAT_TENSORS] = {NULL};
   for (int t = 0; t < FAT_TENSORS; t++) {
-    const bool own = fat_tensors[t].side == side;
     if (in->of[t])
-      one.of[t] = in->of[t] + (own ? place(p, t, head, i) : place(p, t, other, 0));
-    if (own && right[t])
+      one.of[t] = in->of[t] + reads(p, t, side, head, i);
+    if (fat_tensors[t].side == side && right[t])
       results[t] = right[t] + place(p, t, head, i);
   }
   fat_reference_row(p, side, i, &one, scores, results, bound);

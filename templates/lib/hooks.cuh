@@ -64,7 +64,10 @@ __device__ __forceinline__ place rows(const call &a, i32 head)
   (sequence &)my = at;
 % for _, t in ipairs(tensors) do
 %   local from = t.name .. ".data + b * a." .. t.name .. ".b + " .. (t.side == "q" and "h" or "hk") .. " * a." .. t.name .. ".h"
-%   if t.width == 1 then
+%   if t.side == "h" then
+%     local head = string.format("a.%s.data + h * a.%s.h", t.name, t.name)
+  my.$(t.name) = $(packed and "{" .. head .. ", {0, a." .. t.name .. ".h, at.peers}}" or head);
+%   elseif t.width == 1 then
 %     local wanted = slices > 1 and "a." .. t.name .. ".data && at.v0 == 0" or "a." .. t.name .. ".data" -- the first slice tells it
 %     if packed then
   my.$(t.name) = {a.$(t.name).data ? a.$(from) : nullptr, {1, a.$(t.name).h, at.peers}};
