@@ -20,6 +20,7 @@ const fat_tensor_row fat_tensors[FAT_TENSORS] = {
     {"dQ", {FAT_ROLE_NONE, FAT_ROLE_OUT}, OP, FAT_OF_Q, FAT_WIDE_D, false, false},
     {"dK", {FAT_ROLE_NONE, FAT_ROLE_OUT}, OP, FAT_OF_K, FAT_WIDE_D, false, false},
     {"dV", {FAT_ROLE_NONE, FAT_ROLE_OUT}, OP, FAT_OF_K, FAT_WIDE_DV, false, false},
+    {"sink", {FAT_ROLE_IN, FAT_ROLE_NONE}, FAT_SINK, FAT_OF_HEADS, FAT_WIDE_1, true, false},
 };
 
 enum { SIZES = 5, WORD = 4, VIEW = 8 };

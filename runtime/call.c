@@ -10,9 +10,10 @@
 
 /* ORDER TENSOR: where its pointer stands. The one place that knows a tensor's member by name. */
 static const uint16_t places[] = {
-    offsetof(fatune_tensors, Q),  offsetof(fatune_tensors, K),   offsetof(fatune_tensors, V),
-    offsetof(fatune_tensors, O),  offsetof(fatune_tensors, LSE), offsetof(fatune_tensors, dO),
-    offsetof(fatune_tensors, dQ), offsetof(fatune_tensors, dK),  offsetof(fatune_tensors, dV),
+    offsetof(fatune_tensors, Q),    offsetof(fatune_tensors, K),   offsetof(fatune_tensors, V),
+    offsetof(fatune_tensors, O),    offsetof(fatune_tensors, LSE), offsetof(fatune_tensors, dO),
+    offsetof(fatune_tensors, dQ),   offsetof(fatune_tensors, dK),  offsetof(fatune_tensors, dV),
+    offsetof(fatune_tensors, sink),
 };
 _Static_assert(sizeof places / sizeof *places == FAT_TENSORS, "every tensor has a place");
 

@@ -110,7 +110,7 @@ $(entry "fwd")(const call a)
   copy_wait<0>();
   block_sync();                                         // all have read Q, K and V: O takes their place
 %  end
-  const ends<Br> end = finish(m, row_total(l), c);
+  const ends<Br> end = finish(m, row_total(l), c$(has.sink and ", at, i0" or ""));
   scale_rows(O, end.factor);                            // O = diag(l)^-1 O
   store(O, O_tile(shared_memory()), at.O, at.On, i0, at.nq);
   if (at.LSE)

@@ -2,8 +2,9 @@
  * for, how wrong one may be.
  *
  * Arrays are packed: [batch][head][row][column], one for each tensor of the op (tensors.h). Inputs are
- * numbers that the problem's tensors can hold (fat_half_round). Which keys a row sees says sees.h. A row that
- * sees no key has O = 0, LSE = +inf and no gradient. LSE is a natural logarithm. */
+ * numbers that the problem's tensors can hold (fat_half_round). Which keys a row sees says sees.h. A sink is
+ * one more score of every row, whose V is 0. A row that sees no key has O = 0, LSE = +inf, or its sink, and
+ * no gradient. LSE is a natural logarithm. */
 #ifndef FAT_REFERENCE_H
 #define FAT_REFERENCE_H
 

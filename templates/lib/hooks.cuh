@@ -249,3 +249,20 @@ __device__ __forceinline__ ends<rows_> finish(const rowvec<rows_> &m, const rowv
   }
   return end;
 }
+% if has.sink then
+// The same of rows i0.. with their sinks: one more score, whose V is 0
+template <i32 rows_>
+__device__ __forceinline__ ends<rows_> finish(const rowvec<rows_> &m, const rowvec<rows_> &l, float c, const place &at, i32 i0)
+{
+  constexpr float ln2 = 0.693147180559945f, log2e = 1.44269504088896f;
+  ends<rows_> end;
+#pragma unroll
+  for (i32 r = 0; r < rowvec<rows_>::R; r++) {
+    const float sink = log2e * $(packed and "at.sink[i64(i0) + row_of<rows_>(r)]" or "*at.sink"), keys = c * m.at[r];
+    const float most = fmaxf(keys, sink), f = ex2(keys - origin(most)), all = f * l.at[r] + ex2(sink - origin(most));
+    end.factor.at[r] = f * inverse(all);
+    end.LSE.at[r] = all == 0.f ? -minus_inf() : (most + lg2(all)) * ln2;
+  }
+  return end;
+}
+% end

@@ -20,7 +20,7 @@ end
 function simt.threads(c) return c.T end
 
 -- The features that hooks.cuh knows: every forward kernel serves them all.
-simt.features = { "causal", "causaltl", "w" }
+simt.features = { "causal", "causaltl", "w", "sink" }
 
 local libs = { "lib/args.h", "lib/hooks.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/simt.cuh" }
 function simt.words(c, p)
