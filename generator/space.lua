@@ -2,10 +2,10 @@
 --
 -- Walks the product of all tunables in the order of the table. A row of the table may name, after its meaning,
 -- the values to walk, or a function of the problem that does; the others are valid but only for who asks for them.
--- A tunable with `unsaid` has that value where a config says nothing of it, and then only: so a kernel can gain
--- tunables, and the configs from before stay what they were, in words and in code. A constraint is asked as soon as
--- the values that it reads are set, and a no cuts off all that would follow; it gives the reason. One with
--- `walk = true` only says what is worth a walk: who asks for such a config gets it. After the kernel's own
+-- A tunable with `unsaid` has that value where a config, or a row of the defaults, says nothing of it: so a kernel
+-- can gain tunables, and the configs from before stay what they were, in words and in code. A constraint is asked
+-- as soon as the values that it reads are set, and a no cuts off all that would follow; it gives the reason. One
+-- with `walk = true` only says what is worth a walk: who asks for such a config gets it. After the kernel's own
 -- constraints come those of every kernel: it must fit the GPU. Results leave as lines of tab-separated text, read
 -- by space.c.
 
@@ -14,7 +14,7 @@ local fail = engine.fail
 local space = {}
 
 -- The tensors of a problem and the members of the struct that a kernel takes, of "Q:q:d:in LSE:q:1:wanted | w/2". A
--- tensor: name; side "q" or "k"; width "d", "dv" or 1; whether it is written. Members: C declarations, one a line.
+-- tensor: name; side "q", "k" or, of heads alone, "h"; width "d", "dv" or 1; whether it is written. Members: C declarations, one a line.
 local function tensors_of(text)
   local tensors, lines, last = {}, {}, nil
   local numbers = { w = "L, R", chunk = "chunk", paged = "page", split = "split" }
@@ -58,6 +58,11 @@ function space.facts(text)
   return p, g
 end
 
+-- Gives a config the tunables that it does not speak of.
+local function say_the_rest(kernel, c)
+  for _, row in ipairs(kernel.tunables) do c[row[1]] = c[row[1]] or row.unsaid end
+end
+
 -- "fwd:Br128-Bc64" -> a table of values; every name and value must be in the kernel's table.
 function space.config(kernel, text)
   local name, rest = string.match(text, "^([%w_]+):(.*)$")
@@ -78,8 +83,8 @@ function space.config(kernel, text)
     end
     c[key] = value
   end
+  say_the_rest(kernel, c)
   for _, row in ipairs(kernel.tunables) do
-    c[row[1]] = c[row[1]] or row.unsaid
     if not c[row[1]] then fail("input", "config '%s' says nothing of %s (%s)", text, row[1], row[3]) end
   end
   return c
@@ -180,6 +185,7 @@ end
 -- where it has one) and for this problem on this GPU (where `meant` asks); nil if none is.
 local function default_of(kernel, p, g, also)
   for _, c in ipairs(kernel.defaults) do
+    say_the_rest(kernel, c)
     local meant = (not c.most or math.max(p.d, p.dv) <= c.most) and (not c.meant or c.meant(p, g))
     if meant and not rejected(kernel, c, p, g, also) then return c end
   end

@@ -20,6 +20,7 @@ const fat_tensor_row fat_tensors[FAT_TENSORS] = {
     {"dQ", {FAT_ROLE_NONE, FAT_ROLE_OUT}, OP, FAT_OF_Q, FAT_WIDE_D, false, false},
     {"dK", {FAT_ROLE_NONE, FAT_ROLE_OUT}, OP, FAT_OF_K, FAT_WIDE_D, false, false},
     {"dV", {FAT_ROLE_NONE, FAT_ROLE_OUT}, OP, FAT_OF_K, FAT_WIDE_DV, false, false},
+    {"sink", {FAT_ROLE_IN, FAT_ROLE_NONE}, FAT_SINK, FAT_OF_HEADS, FAT_WIDE_1, true, false},
 };
 
 enum { SIZES = 5, WORD = 4, VIEW = 8 };
@@ -34,9 +35,11 @@ fat_extent fat_tensors_extent(const fat_problem *p, int t)
 {
   const fat_tensor_row *row = &fat_tensors[t];
   const int64_t widths[] = {[FAT_WIDE_D] = p->d, [FAT_WIDE_DV] = p->dv, [FAT_WIDE_1] = 1};
-  if (row->side == FAT_OF_Q)
-    return (fat_extent){{p->b, p->h, p->q, widths[row->width]}};
-  return (fat_extent){{p->b, p->hk, p->k, widths[row->width]}};
+  const int64_t width = widths[row->width];
+  const fat_extent extents[] = {[FAT_OF_Q] = {{p->b, p->h, p->q, width}},
+                                [FAT_OF_K] = {{p->b, p->hk, p->k, width}},
+                                [FAT_OF_HEADS] = {{1, p->h, 1, width}}};
+  return extents[row->side];
 }
 
 fat_dtype fat_tensors_dtype(const fat_problem *p, int t)
@@ -145,9 +148,10 @@ static void add_tensors(const fat_problem *p, fat_feature of, fat_text *out)
   static const char *const widths[] = {[FAT_WIDE_D] = "d", [FAT_WIDE_DV] = "dv", [FAT_WIDE_1] = "1"};
   static const char *const roles[] = {
       [FAT_ROLE_NONE] = "", [FAT_ROLE_IN] = "in", [FAT_ROLE_OUT] = "out", [FAT_ROLE_WANTED] = "wanted"};
+  static const char *const sides[] = {[FAT_OF_Q] = "q", [FAT_OF_K] = "k", [FAT_OF_HEADS] = "h"};
   for (int t = 0; t < FAT_TENSORS; t++)
     if (fat_tensors[t].feature == of && fat_tensors_role(p, t) != FAT_ROLE_NONE)
-      fat_text_format(out, " %s:%s:%s:%s", fat_tensors[t].name, fat_tensors[t].side == FAT_OF_Q ? "q" : "k",
+      fat_text_format(out, " %s:%s:%s:%s", fat_tensors[t].name, sides[fat_tensors[t].side],
                       widths[fat_tensors[t].width], roles[fat_tensors_role(p, t)]);
 }
 

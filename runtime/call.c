@@ -10,9 +10,10 @@
 
 /* ORDER TENSOR: where its pointer stands. The one place that knows a tensor's member by name. */
 static const uint16_t places[] = {
-    offsetof(fatune_tensors, Q),  offsetof(fatune_tensors, K),   offsetof(fatune_tensors, V),
-    offsetof(fatune_tensors, O),  offsetof(fatune_tensors, LSE), offsetof(fatune_tensors, dO),
-    offsetof(fatune_tensors, dQ), offsetof(fatune_tensors, dK),  offsetof(fatune_tensors, dV),
+    offsetof(fatune_tensors, Q),    offsetof(fatune_tensors, K),   offsetof(fatune_tensors, V),
+    offsetof(fatune_tensors, O),    offsetof(fatune_tensors, LSE), offsetof(fatune_tensors, dO),
+    offsetof(fatune_tensors, dQ),   offsetof(fatune_tensors, dK),  offsetof(fatune_tensors, dV),
+    offsetof(fatune_tensors, sink),
 };
 _Static_assert(sizeof places / sizeof *places == FAT_TENSORS, "every tensor has a place");
 
@@ -22,7 +23,7 @@ void fat_call_form_of(const fat_problem *p, fat_call_form *form)
     form->tensor[t].place = places[t];
     form->tensor[t].role = (uint8_t)fat_tensors_role(p, t);
     form->tensor[t].element = (uint8_t)fat_dtypes[fat_tensors_dtype(p, t)].bytes;
-    form->tensor[t].of_k = fat_tensors[t].side == FAT_OF_K;
+    form->tensor[t].side = (uint8_t)fat_tensors[t].side;
     form->tensor[t].a_row = fat_tensors[t].width == FAT_WIDE_1;
   }
 }
@@ -68,13 +69,13 @@ static uint64_t bits_of(const fatune_tensor *t, const int64_t size[3], uint64_t 
 fat_status fat_call_fill(const fat_call_form *form, const fat_problem *p, const fatune_tensors *tensors,
                          fat_call *call, uint64_t *bits, fat_error *err)
 {
-  const int64_t sizes[2][3] = {{p->b, p->h, p->q}, {p->b, p->hk, p->k}};
+  const int64_t sizes[][3] = {{p->b, p->h, p->q}, {p->b, p->hk, p->k}, {1, p->h, 1}}; /* ORDER SIDE */
   uint64_t all = 0;
   int odd = -1;
   for (int t = 0; t < FAT_TENSORS; t++) {
     const fat_role role = (fat_role)form->tensor[t].role;
     const fatune_tensor *given = tensor_at(tensors, form->tensor[t].place);
-    const int64_t *size = sizes[form->tensor[t].of_k];
+    const int64_t *size = sizes[form->tensor[t].side];
     const uint64_t element = form->tensor[t].element;
     call->tensor[t] = (fat_view){0};
     if (role == FAT_ROLE_NONE && !given)

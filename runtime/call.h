@@ -9,10 +9,11 @@
 /* What a family does with each tensor of fatune_tensors; made once for a plan. */
 typedef struct fat_call_form {
   struct {
-    uint16_t place;   /* of its pointer in fatune_tensors */
-    uint8_t role;     /* fat_role */
-    uint8_t element;  /* bytes */
-    bool of_k, a_row; /* one number a row: what aligns it is its own element alone */
+    uint16_t place;  /* of its pointer in fatune_tensors */
+    uint8_t role;    /* fat_role */
+    uint8_t element; /* bytes */
+    uint8_t side;    /* fat_side */
+    bool a_row;      /* one number a row: what aligns it is its own element alone */
   } tensor[FAT_TENSORS];
 } fat_call_form;
 void fat_call_form_of(const fat_problem *p, fat_call_form *form);

@@ -96,6 +96,11 @@ fat_status fat_empty_write(const fat_driver *driver, const fat_problem *p, const
 {
   const unsigned plus_inf = 0x7f800000, minus_inf = 0xff800000;
   const unsigned unseen = fat_problem_has(p, FAT_PARTIAL) ? minus_inf : plus_inf;
+  if (fat_problem_has(p, FAT_SINK) && p->b > 0 && p->q > 0 && call->tensor[FAT_LSE].data)
+    return fat_status_fail(
+        err, FAT_E_UNSUPPORTED,
+        "the LSE of rows that see no key is their sink, which a call without keys does not "
+        "copy: leave LSE NULL");
   for (int t = 0; t < FAT_TENSORS; t++) {
     const fat_extent extent = fat_tensors_extent(p, t);
     const bool rows = extent.size[0] > 0 && extent.size[1] > 0 && extent.size[2] > 0;

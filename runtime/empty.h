@@ -1,5 +1,5 @@
 /* empty.h -- what a call with a zero length leaves in the outputs that have rows all the same: 0, and +inf in
- * LSE (-inf in problems whose results are merged: `partial`). */
+ * LSE (-inf in problems whose results are merged: `partial`). FAT_E_UNSUPPORTED where LSE would be a sink. */
 #ifndef FAT_EMPTY_H
 #define FAT_EMPTY_H
 

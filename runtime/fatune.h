@@ -167,15 +167,17 @@ typedef struct fatune_tensors {
   uint32_t reserved;       /* 0 */
   const fatune_tensor *dO; /* of backward: the gradient of O; O and LSE are its forward's */
   const fatune_tensor *dQ, *dK, *dV; /* gradients that it writes, in the shapes of Q, K and V */
+  const fatune_tensor *sink; /* [h] of float, of `sink`: a score of each head that every row has beside those
+                                of its keys, as it is and without a V; -inf: none. Only stride[1] is read */
 } fatune_tensors;
 
 /* Queues the attention call on `stream` (a CUstream or cudaStream_t of the plan's context; NULL: its default
  * stream). `sizes`: of this call, NULL: those of the problem that was planned. A family's plan takes the
  * kernel of the nearest shape that is valid for them, a problem's plan its own; FATUNE_ERR_UNSUPPORTED where
  * none is valid. `workspace` is fatune_workspace bytes of device memory at a multiple of 16 (NULL where 0),
- * not used by another stream meanwhile. Rows that see no key get O = 0 and LSE = +inf, also where k is 0;
- * their gradients are 0. Where b is 0 there is nothing to do. Errors of the GPU itself show in later CUDA
- * calls, as always. */
+ * not used by another stream meanwhile. Rows that see no key get O = 0 and LSE = +inf, or their sink, also
+ * where k is 0 (there a call with a sink has no LSE: FATUNE_ERR_UNSUPPORTED); their gradients are 0. Where b
+ * is 0 there is nothing to do. Errors of the GPU itself show in later CUDA calls, as always. */
 FATUNE_API fatune_status fatune_run(const fatune_plan *plan, const fatune_tensors *tensors,
                                     const fatune_sizes *sizes, void *workspace, void *stream);
 

@@ -74,7 +74,7 @@ local tensor = {
 return {
   about = "FlashAttention, first paper: outer loop over K and V, inner loop over Q; O, l, m in device memory",
   picked = false, -- only when asked for
-  serves = { op = "fwd", dtypes = { "f16", "bf16", "f32", "tf32", "f32x3" }, features = { "causal", "w" }, sm = 75 },
+  serves = { op = "fwd", dtypes = { "f16", "bf16", "f32", "tf32", "f32x3" }, features = simt.features, sm = 75 },
   on = function(p) return p.dtype == "f32" and cores or tensor end,
   recipe = function(c, p, g, entry)
     local half = p.dtype == "f32" and cores or tensor

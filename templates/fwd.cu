@@ -51,7 +51,7 @@ $(entry "fwd")(const call a)
 %  local function softmax()
     const rowvec<Br> m_old = m;
     m = row_max(m, S);                                  // m = max(m, rowmax(S))
-    if (settle(m, m_old, c)) {
+    $(rescale == "seldom" and "if (settle(m, m_old, c)) " or ""){
       const rowvec<Br> f = decay(m_old, m, c);
       l = f * l;                                        // l = exp(m_old - m) l
       scale_rows(O, f);                                 // O = exp(m_old - m) O
@@ -110,7 +110,7 @@ $(entry "fwd")(const call a)
   copy_wait<0>();
   block_sync();                                         // all have read Q, K and V: O takes their place
 %  end
-  const ends<Br> end = finish(m, row_total(l), c);
+  const ends<Br> end = finish(m, row_total(l), c$(has.sink and ", at, i0" or ""));
   scale_rows(O, end.factor);                            // O = diag(l)^-1 O
   store(O, O_tile(shared_memory()), at.O, at.On, i0, at.nq);
   if (at.LSE)

@@ -77,7 +77,7 @@ end
 return {
   about = "FlashAttention-2 forward: one tile of Q a block, one pass over K and V",
   picked = true, -- a call may be given this kernel unasked
-  serves = { op = "fwd", dtypes = { "f16", "bf16", "f32", "tf32", "f32x3" }, features = { "causal", "w" }, slices = true, sm = 75 },
+  serves = { op = "fwd", dtypes = { "f16", "bf16", "f32", "tf32", "f32x3" }, features = simt.features, slices = true, sm = 75 },
   on = function(p) return p.dtype == "f32" and cores or tensor end,
   recipe = function(c, p, g, entry)
     local half = p.dtype == "f32" and cores or tensor

@@ -83,13 +83,13 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
       last_step(x, n);
       n++;
       x.l = row_total(x.l);
-      scale_rows(x.O, finish(x.m, x.l, c).factor);      // O = diag(l)^-1 O
+      scale_rows(x.O, finish(x.m, x.l, c$(has.sink and ", rows_at, i0" or "")).factor);      // O = diag(l)^-1 O
       store_from(Q_place(own), x.O, O_map, at, i0 + 64 * me);
     } else
       store_zeros<sums<Br, Dv>>(rows_at.O, rows_at.On, i0, at.nq); // no key is seen
     release(Q_free + own);
     if (rows_at.LSE)
-      store_rowvec(finish(x.m, x.l, c).LSE, rows_at.LSE, i0, at.nq);
+      store_rowvec(finish(x.m, x.l, c$(has.sink and ", rows_at, i0" or "")).LSE, rows_at.LSE, i0, at.nq);
     pass_behind(me, n, max(visit.last, all.first), all); // and these
   }
 }

@@ -6,7 +6,7 @@ return {
   picked = true, -- a call may be given this kernel unasked
   prefer = 1, -- before the others that may, where nothing is measured
   twin = "fwd", -- TMA reads only what is 16-byte aligned: other tensors are that kernel's
-  serves = { op = "fwd", dtypes = { "f16", "bf16" }, features = { "causal", "w" }, slices = true, sm = 90, sm_last = 90 },
+  serves = { op = "fwd", dtypes = { "f16", "bf16" }, features = simt.features, slices = true, sm = 90, sm_last = 90 },
   tunables = ws.tunables,
   defaults = ws.defaults,
   words = ws.words,

@@ -89,7 +89,7 @@ local tensor = {
 return {
   about = "standard attention: S and P in device memory, one launch for each line of Algorithm 0",
   picked = false, -- only when asked for
-  serves = { op = "fwd", dtypes = { "f16", "bf16", "f32", "tf32", "f32x3" }, features = { "causal", "w" }, sm = 75 },
+  serves = { op = "fwd", dtypes = { "f16", "bf16", "f32", "tf32", "f32x3" }, features = simt.features, sm = 75 },
   on = function(p) return p.dtype == "f32" and cores or tensor end,
   recipe = function(c, p, g, entry)
     local half = p.dtype == "f32" and cores or tensor

@@ -367,6 +367,77 @@ static void a_row_is_that_of_its_keys(void **state)
   assert_true(empty > 20);
 }
 
+/* ---- sinks ---- */
+
+/* Keys and rows of V with one more key at the head's end. */
+static void append(const float *from, int64_t heads, int64_t k, int32_t d, const float *last, float *to)
+{
+  for (int64_t h = 0; h < heads; h++, to += d) {
+    memcpy(to, from + h * k * d, (size_t)(k * d) * sizeof *to);
+    to += k * d;
+    memcpy(to, last, (size_t)d * sizeof *to);
+  }
+}
+
+/* A sink is one more key, whose V is 0 and whose score is the sink: Q is 1 and that key the sink in a column
+ * that all other keys have at 0. */
+static void a_sink_is_a_key_without_a_value(void **state)
+{
+  (void)state;
+  enum { H = 4, Q = 5, K = 7, D = 16 };
+  fat_problem p, plain;
+  fat_truth t;
+  assert_int_equal(fat_problem_parse("fwd-f32-b2-h4k2-q5-k7-d16-sink", &p, NULL), FAT_OK);
+  assert_int_equal(fat_truth_make(&p, 1, FAT_NORMAL, 0, &t, NULL), FAT_OK);
+  for (int64_t i = 0; i < 2 * H * Q; i++)
+    t.in[FAT_Q][i * D] = 1;
+  for (int64_t j = 0; j < 2 * H / 2 * K; j++)
+    t.in[FAT_K][j * D] = 0;
+  assert_int_equal(fat_truth_solve(&p, 1, &t, NULL), FAT_OK);
+  for (int h = 0; h < H; h++) { /* its sink is the score of no other head's extra key */
+    float k[2 * H / 2 * (K + 1) * D], v[2 * H / 2 * (K + 1) * D], key[D] = {t.in[FAT_SINKS][h]},
+                                                                  none[D] = {0};
+    double o[2 * H * Q * D], lse[2 * H * Q], *right[FAT_TENSORS] = {[FAT_O] = o, [FAT_LSE] = lse};
+    const fat_reference_inputs in = {.of = {t.in[FAT_Q], k, v}, .scale = 1};
+    append(t.in[FAT_K], 2 * H / 2, K, D, key, k);
+    append(t.in[FAT_V], 2 * H / 2, K, D, none, v);
+    plain = p;
+    plain.features = 0;
+    plain.k = K + 1;
+    assert_true(fat_reference_double(&plain, &in, right));
+    for (int b = 0; b < 2; b++)
+      for (int64_t i = ((int64_t)b * H + h) * Q; i < ((int64_t)b * H + h + 1) * Q; i++) {
+        assert_true(fabs(lse[i] - t.right[FAT_LSE][i]) < 1e-12);
+        for (int c = 0; c < D; c++)
+          assert_true(fabs(o[i * D + c] - t.right[FAT_O][i * D + c]) < 1e-12);
+      }
+  }
+  fat_truth_free(&t);
+}
+
+/* Rows that see no key have their head's sink for an LSE; a sink of -inf is none. */
+static void a_sink_is_all_that_empty_rows_have(void **state)
+{
+  (void)state;
+  fat_problem p;
+  fat_truth t;
+  assert_int_equal(fat_problem_parse("fwd-f32-b2-h2-q5-k2-d16-causal-sink", &p, NULL), FAT_OK);
+  assert_int_equal(fat_truth_make(&p, 0.25f, FAT_NORMAL, 0, &t, NULL), FAT_OK);
+  for (int b = 0; b < 2; b++)
+    for (int h = 0; h < 2; h++)
+      for (int i = 0; i < 3; i++) {
+        assert_true(t.right[FAT_LSE][(b * 2 + h) * 5 + i] == (double)t.in[FAT_SINKS][h]);
+        assert_true(t.right[FAT_O][((b * 2 + h) * 5 + i) * 16] == 0);
+      }
+  assert_true(t.allowed[FAT_LSE][0] > 0 && isfinite(t.allowed[FAT_LSE][0]));
+  const double with = t.right[FAT_LSE][4];
+  t.in[FAT_SINKS][0] = t.in[FAT_SINKS][1] = -INFINITY;
+  assert_int_equal(fat_truth_solve(&p, 0.25f, &t, NULL), FAT_OK);
+  assert_true(isinf(t.right[FAT_LSE][0]) && t.right[FAT_LSE][0] > 0);
+  assert_true(t.right[FAT_LSE][4] < with && isfinite(t.allowed[FAT_LSE][0]));
+  fat_truth_free(&t);
+}
+
 /* ---- gradients ---- */
 
 static const char *const gradient_problems[] = {
@@ -557,6 +628,8 @@ int main(void)
       cmocka_unit_test(scores_beyond_f16_have_a_finite_bound),
       cmocka_unit_test(rows_without_keys_have_no_part),
       cmocka_unit_test(a_row_is_that_of_its_keys),
+      cmocka_unit_test(a_sink_is_a_key_without_a_value),
+      cmocka_unit_test(a_sink_is_all_that_empty_rows_have),
       cmocka_unit_test(gradients_are_slopes),
       cmocka_unit_test(a_backward_call_has_the_forwards_results),
       cmocka_unit_test(gradients_are_held_to_what_their_type_resolves),

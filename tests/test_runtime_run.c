@@ -288,6 +288,41 @@ static void no_keys_of_one_head(void **state)
   fatune_plan_free(p);
 }
 
+/* A sink must be there where the family has one, and only there; without keys it would be the rows' LSE. */
+static void no_keys_but_a_sink(void **state)
+{
+  (void)state;
+  fatune_plan *sunk = plan_of(h, "fwd-f32-b1-h2-q5-k0-d8-sink"),
+              *plain = plan_of(h, "fwd-f32-b1-h2-q5-k0-d8");
+  enum { COUNT = 2 * 5 * 8 };
+  float *o = device_memory(COUNT * sizeof *o);
+  const fatune_tensor none = {NULL, {0}}, q = {o, {80, 40, 8}}, row = {o, {10, 5, 1}},
+                      odd = {(char *)o + 2, {0, 1, 1}};
+  const fatune_tensors good = {
+      .size = sizeof good, .Q = &q, .K = &none, .V = &none, .O = &q, .scale = 1, .sink = &row};
+  fatune_tensors t = good;
+  paint(&q, COUNT);
+  t.LSE = &row;
+  EXPECT(FATUNE_ERR_UNSUPPORTED, "is their sink", fatune_run(sunk, &t, NULL, NULL, NULL));
+  t = good;
+  t.sink = NULL;
+  EXPECT(FATUNE_ERR_INPUT, "tensor sink is NULL", fatune_run(sunk, &t, NULL, NULL, NULL));
+  t.size = offsetof(fatune_tensors, sink); /* a caller's that does not know of sinks */
+  EXPECT(FATUNE_ERR_INPUT, "tensor sink is NULL", fatune_run(sunk, &t, NULL, NULL, NULL));
+  MUST_RUN(fatune_run(plain, &t, NULL, NULL, NULL));
+  t = good;
+  EXPECT(FATUNE_ERR_INPUT, "tensor sink is none of this operation", fatune_run(plain, &t, NULL, NULL, NULL));
+  t.sink = &none;
+  EXPECT(FATUNE_ERR_INPUT, "tensor sink has no data", fatune_run(sunk, &t, NULL, NULL, NULL));
+  t.sink = &odd;
+  EXPECT(FATUNE_ERR_ALIGNMENT, "tensor sink", fatune_run(sunk, &t, NULL, NULL, NULL));
+  paint(&q, COUNT);
+  MUST_RUN(fatune_run(sunk, &good, NULL, NULL, NULL));
+  check_filled(&q, (int64_t[]){1, 2, 5}, 8, COUNT, 0);
+  fatune_plan_free(sunk);
+  fatune_plan_free(plain);
+}
+
 /* Strides may run backwards. */
 static void no_keys_backwards(void **state)
 {
@@ -592,6 +627,7 @@ int main(void)
       PLANNED(strides_are_taken_as_they_are),
       PLANNED(no_keys),
       PLANNED(no_keys_of_one_head),
+      PLANNED(no_keys_but_a_sink),
       PLANNED(no_keys_backwards),
       PLANNED(nothing_to_do),
       PLANNED(run_does_nothing_else),

@@ -36,6 +36,10 @@ typedef struct windowed {
   plain all;
   int L, R;
 } windowed;
+typedef struct sunk {
+  plain all;
+  row_tensor sink;
+} sunk;
 typedef struct backward {
   tensor Q, K, V, O;
   row_tensor LSE;
@@ -75,6 +79,15 @@ static void features_append_and_move_nothing(void **state)
   assert_int_equal(l.bytes, 184);
   assert_memory_equal(l.tensor, before.tensor, sizeof l.tensor);
   assert_int_equal(l.sizes, before.sizes);
+  p = problem("fwd-f16-b1-h1-q1-k1-d64-sink");
+  fat_tensors_layout(&p, &l);
+  assert_int_equal(l.tensor[FAT_SINKS], offsetof(sunk, sink));
+  assert_int_equal(l.bytes, sizeof(sunk));
+  assert_memory_equal(l.tensor, before.tensor, FAT_SINKS * sizeof *l.tensor);
+  p = problem("fwd-f16-b1-h1-q1-k1-d64-w5.6-sink"); /* behind the numbers of an earlier feature */
+  fat_tensors_layout(&p, &l);
+  assert_int_equal(l.number[FAT_WINDOW], 176);
+  assert_int_equal(l.tensor[FAT_SINKS], 184);
   p = problem("fwd-f16-b1-h1-q1-k1-d64-w5.6-chunk7-paged8-split9");
   fat_tensors_layout(&p, &l);
   assert_int_equal(l.number[FAT_WINDOW], 176);
@@ -93,16 +106,15 @@ static void features_append_and_move_nothing(void **state)
 
 static void backward_has_a_struct_of_its_own(void **state)
 {
-  static const size_t at[FAT_TENSORS] = {
-      offsetof(backward, Q),  offsetof(backward, K),   offsetof(backward, V),
-      offsetof(backward, O),  offsetof(backward, LSE), offsetof(backward, dO),
-      offsetof(backward, dQ), offsetof(backward, dK),  offsetof(backward, dV)};
+  static const size_t at[] = {offsetof(backward, Q),  offsetof(backward, K),   offsetof(backward, V),
+                              offsetof(backward, O),  offsetof(backward, LSE), offsetof(backward, dO),
+                              offsetof(backward, dQ), offsetof(backward, dK),  offsetof(backward, dV)};
   const fat_problem p = problem("bwd-f16-b1-h1-q1-k1-d64-causal");
   fat_call_layout l;
   (void)state;
   fat_tensors_layout(&p, &l);
   for (int t = 0; t < FAT_TENSORS; t++)
-    assert_int_equal(l.tensor[t], (int)at[t]);
+    assert_int_equal(l.tensor[t], t <= FAT_DV ? (int)at[t] : -1);
   assert_int_equal(l.sizes, offsetof(backward, b));
   assert_int_equal(l.bytes, sizeof(backward));
 }
@@ -111,7 +123,8 @@ static void what_is_packed_comes_back(void **state)
 {
   static const char *const texts[] = {
       "fwd-f16-b2-h6k3-q9-k99-d192v128-causal", "bwd-tf32-b2-h6k3-q9-k99-d64-causal-w1023.0",
-      "fwd-f16-b2-h6k3-q2147483647-k2147483646-d64-wx.6-chunk2147483647-split9"};
+      "fwd-f16-b2-h6k3-q2147483647-k2147483646-d64-wx.6-chunk2147483647-split9",
+      "fwd-bf16-b2-h6k3-q9-k99-d64-w5.6-sink"};
   (void)state;
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     const fat_problem p = problem(texts[i]);
@@ -176,8 +189,11 @@ static void every_row_makes_sense(void **state)
       in += role == FAT_ROLE_IN;
       out += fat_tensors_is_out(role);
       assert_true(fat_tensors[t].name && fat_tensors[t].name[0]);
-      assert_true(e.size[0] == 2 && e.size[1] == (of_q ? 6 : 3) && e.size[2] == (of_q ? 9 : 99));
-      assert_int_equal(fat_tensors_dtype(&p, t), t == FAT_LSE ? FAT_F32 : FAT_BF16);
+      if (fat_tensors[t].side == FAT_OF_HEADS)
+        assert_true(e.size[0] == 1 && e.size[1] == 6 && e.size[2] == 1);
+      else
+        assert_true(e.size[0] == 2 && e.size[1] == (of_q ? 6 : 3) && e.size[2] == (of_q ? 9 : 99));
+      assert_int_equal(fat_tensors_dtype(&p, t), t == FAT_LSE || t == FAT_SINKS ? FAT_F32 : FAT_BF16);
     }
     assert_int_equal(in, op == FAT_FWD ? 3 : 6);
     assert_int_equal(out, op == FAT_FWD ? 2 : 3);
@@ -197,6 +213,8 @@ static void templates_are_told_the_same(void **state)
        "p.call= Q:q:d:in K:k:d:in V:k:dv:in O:q:dv:out LSE:q:1:wanted |\np.call_bytes=176\n"},
       {"fwd-f16-b1-h1-q1-k1-d64-causal-w5.0",
        "p.call= Q:q:d:in K:k:d:in V:k:dv:in O:q:dv:out LSE:q:1:wanted | w/2\np.call_bytes=184\n"},
+      {"fwd-f16-b1-h1-q1-k1-d64-w5.0-sink", "p.call= Q:q:d:in K:k:d:in V:k:dv:in O:q:dv:out LSE:q:1:wanted "
+                                            "| w/2 sink:h:1:in\np.call_bytes=208\n"},
       {"bwd-f16-b1-h1-q1-k1-d64", "p.call= Q:q:d:in K:k:d:in V:k:dv:in O:q:dv:in LSE:q:1:in dO:q:dv:in "
                                   "dQ:q:d:out dK:k:d:out dV:k:dv:out |\np.call_bytes=304\n"},
   };

@@ -162,7 +162,8 @@ static void plan_cases(const fat_problem *family, fat_cases *cases)
 
 fat_status fat_inputs_check(const fat_problem *p, fat_error *err)
 {
-  const uint32_t known = 1u << FAT_CAUSAL | 1u << FAT_CAUSAL_TL | 1u << FAT_WINDOW;
+  const uint32_t masks = 1u << FAT_CAUSAL | 1u << FAT_CAUSAL_TL | 1u << FAT_WINDOW;
+  const uint32_t known = masks | (p->op == FAT_FWD ? 1u << FAT_SINK : 0);
   if ((p->features & ~known) == 0)
     return FAT_OK;
   char family[FAT_PROBLEM_TEXT];

@@ -73,14 +73,16 @@ static bool read_inputs(const fat_anchor *a, int side, int r, const float *block
     if (s->role != FAT_ROLE_IN)
       continue;
     const bool own = (int)fat_tensors[t].side == side;
-    const int64_t heads = own || side == FAT_OF_Q ? 1 : group;
-    const int64_t first = own ? h : side == FAT_OF_Q ? h / group : h * group;
+    const bool same_heads = (fat_tensors[t].side == FAT_OF_K) == (side == FAT_OF_K);
+    const int64_t heads = same_heads || side == FAT_OF_Q ? 1 : group;
+    const int64_t first = same_heads ? h : side == FAT_OF_Q ? h / group : h * group;
     const int64_t count = own ? s->size[3] : s->size[2] * s->size[3];
     made[t] = malloc((size_t)(heads * count + 1) * sizeof *made[t]);
     if (!made[t])
       return false;
     for (int64_t n = 0; n < heads; n++)
-      read_block(a, block, t, fat_inputs_row(s, b, first + n, own ? i : 0), count, made[t] + n * count);
+      read_block(a, block, t, fat_inputs_row(s, s->size[0] > 1 ? b : 0, first + n, own ? i : 0), count,
+                 made[t] + n * count);
     in->of[t] = made[t];
   }
   return true;

@@ -17,9 +17,10 @@ static const double epsilon = 0x1p-24; /* half a unit in the last place of a flo
 
 /* -- in double */
 
-/* A row of Q, the keys that it sees and their rows of V. */
+/* A row of Q, the keys that it sees and their rows of V; its sink, -inf where it has none. */
 typedef struct seen {
   const float *q, *k, *v;
+  float sink;
   int64_t n;
   float scale;
 } seen;
@@ -27,7 +28,9 @@ typedef struct seen {
 static void row_double(const fat_problem *p, const seen *in, double *s, double *o, double *lse,
                        fat_reference_bound *bound)
 {
-  double m = -INFINITY, l = 0;
+  double m = (double)in->sink, l = 0;
+  if (bound && isfinite(m))
+    bound->score = fmax(bound->score, fabs(m));
   for (int64_t j = 0; j < in->n; j++) {
     double dot = 0, sum = 0;
     for (int32_t c = 0; c < p->d; c++) {
@@ -44,9 +47,10 @@ static void row_double(const fat_problem *p, const seen *in, double *s, double *
   }
   for (int32_t c = 0; c < p->dv; c++)
     o[c] = 0;
-  *lse = INFINITY;
+  *lse = isfinite(m) ? m : INFINITY;
   if (in->n == 0)
     return;
+  l = exp((double)in->sink - m);
   for (int64_t j = 0; j < in->n; j++) {
     s[j] = exp(s[j] - m);
     l += s[j];
@@ -82,7 +86,7 @@ static float stored_weight(fat_dtype type, float w)
 static float row_own(const fat_problem *p, const seen *in, float *s, float *o, float *stored)
 {
   const fat_dtype type = p->dtype;
-  float m = -INFINITY, l = 0, lse;
+  float m = in->sink, l, lse;
   for (int64_t j = 0; j < in->n; j++) {
     float dot = 0;
     for (int32_t c = 0; c < p->d; c++)
@@ -90,15 +94,16 @@ static float row_own(const fat_problem *p, const seen *in, float *s, float *o, f
     s[j] = in->scale * dot;
     m = s[j] > m ? s[j] : m;
   }
+  l = expf(in->sink - m);
   for (int64_t j = 0; j < in->n; j++)
     l += expf(s[j] - m);
   lse = m + logf(l);
-  m = -INFINITY;
-  l = 0;
+  m = in->sink;
   for (int64_t j = 0; j < in->n; j++) {
     s[j] = fat_reference_stored(type, s[j]);
     m = s[j] > m ? s[j] : m;
   }
+  l = expf(in->sink - m);
   for (int64_t j = 0; j < in->n; j++)
     l += s[j] = expf(s[j] - m);
   *stored = m + logf(l);
@@ -118,11 +123,17 @@ static void row_forward(const fat_problem *p, int64_t i, const fat_reference_inp
                         double *right[FAT_TENSORS], fat_reference_bound *bound)
 {
   const fat_interval keys = fat_sees(p, i);
-  const seen row = {in->of[FAT_Q], in->of[FAT_K] + keys.lo * p->d, in->of[FAT_V] + keys.lo * p->dv,
-                    keys.hi - keys.lo, in->scale};
+  const seen row = {.q = in->of[FAT_Q],
+                    .k = in->of[FAT_K] + keys.lo * p->d,
+                    .v = in->of[FAT_V] + keys.lo * p->dv,
+                    .sink = in->of[FAT_SINKS] ? *in->of[FAT_SINKS] : -INFINITY,
+                    .n = keys.hi - keys.lo,
+                    .scale = in->scale};
   double *o = right[FAT_O], *lse = right[FAT_LSE];
   float own[FAT_PROBLEM_DV_MAX], stored;
   row_double(p, &row, scores, o, lse, bound);
+  if (row.n == 0 && bound && isfinite(*lse)) /* goes to base 2 and back */
+    fat_reference_note(bound, FAT_LSE, *lse, *lse, 0);
   if (row.n == 0 || !bound)
     return;
   float own_lse = row_own(p, &row, (float *)scores, own, &stored);
@@ -247,19 +258,28 @@ static int64_t place(const fat_problem *p, int t, int64_t head, int64_t row)
   return (head * e.size[2] + row) * e.size[3];
 }
 
+/* What a row, or key, of a head reads of an input: `head` counts those of its side. */
+static int64_t reads(const fat_problem *p, int t, fat_side side, int64_t head, int64_t i)
+{
+  const int64_t group = p->h / p->hk, other = side == FAT_OF_Q ? head / group : head * group;
+  if (fat_tensors[t].side == side)
+    return place(p, t, head, i);
+  if (fat_tensors[t].side == FAT_OF_HEADS) /* in no batch */
+    return place(p, t, (side == FAT_OF_Q ? head : other) % p->h, 0);
+  return place(p, t, other, 0);
+}
+
 /* One row, or key, of the call: `head` counts those of its side. */
 static void solve_row(const fat_problem *p, fat_side side, int64_t head, int64_t i,
                       const fat_reference_inputs *in, double *scores, double *const right[FAT_TENSORS],
                       fat_reference_bound *bound)
 {
-  const int64_t group = p->h / p->hk, other = side == FAT_OF_Q ? head / group : head * group;
   fat_reference_inputs one = {.scale = in->scale};
   double *results[FAT_TENSORS] = {NULL};
   for (int t = 0; t < FAT_TENSORS; t++) {
-    const bool own = fat_tensors[t].side == side;
     if (in->of[t])
-      one.of[t] = in->of[t] + (own ? place(p, t, head, i) : place(p, t, other, 0));
-    if (own && right[t])
+      one.of[t] = in->of[t] + reads(p, t, side, head, i);
+    if (fat_tensors[t].side == side && right[t])
       results[t] = right[t] + place(p, t, head, i);
   }
   fat_reference_row(p, side, i, &one, scores, results, bound);

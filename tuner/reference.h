@@ -2,8 +2,9 @@
  * for, how wrong one may be.
  *
  * Arrays are packed: [batch][head][row][column], one for each tensor of the op (tensors.h). Inputs are
- * numbers that the problem's tensors can hold (fat_half_round). Which keys a row sees says sees.h. A row that
- * sees no key has O = 0, LSE = +inf and no gradient. LSE is a natural logarithm. */
+ * numbers that the problem's tensors can hold (fat_half_round). Which keys a row sees says sees.h. A sink is
+ * one more score of every row, whose V is 0. A row that sees no key has O = 0, LSE = +inf, or its sink, and
+ * no gradient. LSE is a natural logarithm. */
 #ifndef FAT_REFERENCE_H
 #define FAT_REFERENCE_H
 
@@ -38,8 +39,8 @@ bool fat_reference_solve(const fat_problem *p, const fat_reference_inputs *in, d
 
 /* The results of one row of Q, or of one key (`side`): its number is `i`. The tensors of that side point at
  * its row; those of the other side at the row's head of K and V, or at all rows of the h / hk heads that
- * share the key's. `scores` has room for k numbers; NULL where the side is FAT_OF_K. Adds to the bound, if
- * any. */
+ * share the key's; a tensor of heads at that head's. `scores` has room for k numbers; NULL where the side is
+ * FAT_OF_K. Adds to the bound, if any. */
 void fat_reference_row(const fat_problem *p, fat_side side, int64_t i, const fat_reference_inputs *in,
                        double *scores, double *right[FAT_TENSORS], fat_reference_bound *bound);
 /* Whether an op has outputs on that side. */

@@ -3,6 +3,7 @@
     import fatune
     o = fatune.attention(q, k, v, causal=True)               # [b, h, n, d]: heads before rows
     o = fatune.attention(q, k, v, window=(1023, 0))          # each row sees 1023 keys to its left and its own
+    o = fatune.attention(q, k, v, sink=logits)               # [h]: one more score in every row of a head, without a v
     o, lse = fatune.attention(q, k, v, return_lse=True)
     call = fatune.prepare(q, k, v, causal=True)              # this very call in two steps: checks and plan now,
     o = call()                                               # and each call only queues the work
@@ -46,7 +47,7 @@ class _Tensor(ctypes.Structure):
 
 
 # Members of fatune_tensors and fatune_sizes in their order; what stands between is no tensor.
-_FORWARD, _BACKWARD = ("Q", "K", "V", "O", "LSE"), ("dO", "dQ", "dK", "dV")
+_FORWARD, _BACKWARD, _FEATURES = ("Q", "K", "V", "O", "LSE"), ("dO", "dQ", "dK", "dV"), ("sink",)
 _SIZES = ("b", "h", "hk", "q", "k", "total_q", "total_k", "window_left", "window_right", "chunk")
 
 
@@ -56,7 +57,7 @@ def _pointers(names):
 
 class _Tensors(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), *_pointers(_FORWARD), ("scale", ctypes.c_float), ("reserved", ctypes.c_uint32),
-                *_pointers(_BACKWARD)]
+                *_pointers(_BACKWARD + _FEATURES)]
 
 
 class _Sizes(ctypes.Structure):
@@ -138,7 +139,7 @@ def _checked(q, k, v, arithmetic):
     return dtype, (b, h, hk, n, nk), f"d{d}" if dv == d else f"d{d}v{dv}"
 
 
-def problem_text(q, k, v, causal=False, arithmetic=None, window=(ALL, ALL)):
+def problem_text(q, k, v, causal=False, arithmetic=None, window=(ALL, ALL), sink=None):
     """The canonical text of a forward call: `fwd-f32-b2-h16k4-q4096-k4096-d128-causal`. `arithmetic`: how float32
     tensors are multiplied, "f32" (the default), "tf32" or "f32x3" (three products of TF32, nearly as exact as f32)."""
     dtype, (b, h, hk, n, nk), dims = _checked(q, k, v, arithmetic)
@@ -147,14 +148,15 @@ def problem_text(q, k, v, causal=False, arithmetic=None, window=(ALL, ALL)):
     windowed = left != "x" or right not in ("x", "0")
     heads = f"h{h}" if hk == h else f"h{h}k{hk}"
     return (f"fwd-{dtype}-b{b}-{heads}-q{n}-k{nk}-{dims}" + ("-causal" if causal else "") +
-            (f"-w{left}.{right}" if windowed else ""))
+            (f"-w{left}.{right}" if windowed else "") + ("" if sink is None else "-sink"))
 
 
-def family_text(q, k, v, causal=False, arithmetic=None, window=(ALL, ALL)):
+def family_text(q, k, v, causal=False, arithmetic=None, window=(ALL, ALL), sink=None):
     """The same without sizes, which one plan serves all of: `fwd-f32-d128-causal-w`."""
     dtype, _, dims = _checked(q, k, v, arithmetic)
     causal, left, right = _mask(causal, window)
-    return f"fwd-{dtype}-{dims}" + ("-causal" if causal else "") + ("-w" if left != ALL or right > 0 else "")
+    return (f"fwd-{dtype}-{dims}" + ("-causal" if causal else "") + ("-w" if left != ALL or right > 0 else "") +
+            ("" if sink is None else "-sink"))
 
 
 def _sizes(q, k, v, causal, window):
@@ -191,18 +193,20 @@ def describe(problem, device=None, kernel=None, policy=COMPILE, aligned=False):
 def _rows(tensor):
     """A tensor of rows whose elements are contiguous, as the library takes it."""
     strides = tensor.stride()
+    if tensor.dim() == 1:  # one number a head
+        strides = (0, *strides, 0)
     if tensor.dim() == 4 and tensor.shape[3] > 1 and strides[3] != 1:
         raise ValueError(f"strides {strides}: the last must be 1; call .contiguous()")
     return _Tensor(tensor.data_ptr(), (ctypes.c_int64 * 3)(*strides[:3]))
 
 
-def _call_of(text, q, k, v, causal, window, scale, out, lse, kernel, policy, aligned):
+def _call_of(text, q, k, v, causal, window, sink, scale, out, lse, kernel, policy, aligned):
     """A function that queues one call, by the plan of `text`."""
     if not (q.is_cuda and k.device == q.device and v.device == q.device):
         raise ValueError(f"devices {q.device}, {k.device}, {v.device}: one GPU for all is needed")
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (q, k, v)):
-        raise ValueError("q, k or v requires a gradient, and fatune has none to give yet: call under torch.no_grad(), or "
-                         "give .detach()ed tensors")
+    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (q, k, v, sink)):
+        raise ValueError("q, k, v or sink requires a gradient, and fatune has none to give yet: call under "
+                         "torch.no_grad(), or give .detach()ed tensors")
     if out is None:
         out = torch.empty((*q.shape[:3], v.shape[3]), dtype=q.dtype, device=q.device)
     elif tuple(out.shape) != (*q.shape[:3], v.shape[3]) or out.dtype != q.dtype or out.device != q.device:
@@ -210,7 +214,11 @@ def _call_of(text, q, k, v, causal, window, scale, out, lse, kernel, policy, ali
     if lse is not None and (tuple(lse.shape) != tuple(q.shape[:3]) or lse.dtype != torch.float32
                             or lse.device != q.device or (lse.shape[2] > 1 and lse.stride(2) != 1)):
         raise ValueError(f"lse is {tuple(lse.shape)} {lse.dtype} on {lse.device}: it does not fit q")
-    given = dict(zip(_FORWARD, (q, k, v, out, lse)))
+    if sink is not None and (tuple(sink.shape) != (q.shape[1],) or sink.dtype != torch.float32
+                             or sink.device != q.device):
+        raise ValueError(f"sink is {tuple(sink.shape)} {sink.dtype} on {sink.device}: one float32 for each head of q "
+                         "is needed")
+    given = dict(zip(_FORWARD + _FEATURES, (q, k, v, out, lse, sink)))
     tensors = _Tensors(ctypes.sizeof(_Tensors), scale=1 / math.sqrt(q.shape[3]) if scale is None else scale,
                        **{name: ctypes.pointer(_rows(t)) for name, t in given.items() if t is not None})
     made, sizes = plan(text, q.device, kernel, policy, aligned), _sizes(q, k, v, causal, window)
@@ -228,19 +236,20 @@ def _call_of(text, q, k, v, causal, window, scale, out, lse, kernel, policy, ali
 
 
 def prepare(q, k, v, causal=False, scale=None, out=None, lse=None, kernel=None, policy=COMPILE, aligned=False,
-            arithmetic=None, window=(ALL, ALL)):
+            arithmetic=None, window=(ALL, ALL), sink=None):
     """A function that queues this very call on torch's current stream, as often as wanted, and returns `out`.
     The log-sum-exps of the rows go to `lse` where one is given. Not to be queued on two streams at once: its calls
     share a workspace. The plan is that of this problem, not of its family."""
-    text = problem_text(q, k, v, causal, arithmetic, window)
-    return _call_of(text, q, k, v, causal, window, scale, out, lse, kernel, policy, aligned)
+    text = problem_text(q, k, v, causal, arithmetic, window, sink)
+    return _call_of(text, q, k, v, causal, window, sink, scale, out, lse, kernel, policy, aligned)
 
 
 def attention(q, k, v, causal=False, scale=None, out=None, return_lse=False, kernel=None, policy=COMPILE,
-              arithmetic=None, window=(ALL, ALL)):
+              arithmetic=None, window=(ALL, ALL), sink=None):
     """softmax(scale q k^T + mask) v for [b, h, n, d] tensors on one GPU; k and v may have fewer heads. `window`:
-    (left, right), the keys that a row sees to each side of its own, -1 for all; `causal` is a right side of 0."""
-    text = family_text(q, k, v, causal, arithmetic, window)
+    (left, right), the keys that a row sees to each side of its own, -1 for all; `causal` is a right side of 0.
+    `sink`: [h], a score of each head that its rows have beside those of their keys, not scaled and without a v."""
+    text = family_text(q, k, v, causal, arithmetic, window, sink)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device) if return_lse else None
-    out = _call_of(text, q, k, v, causal, window, scale, out, lse, kernel, policy, False)()
+    out = _call_of(text, q, k, v, causal, window, sink, scale, out, lse, kernel, policy, False)()
     return (out, lse) if return_lse else out

@@ -64,7 +64,10 @@ __device__ __forceinline__ place rows(const call &a, i32 head)
   (sequence &)my = at;
 % for _, t in ipairs(tensors) do
 %   local from = t.name .. ".data + b * a." .. t.name .. ".b + " .. (t.side == "q" and "h" or "hk") .. " * a." .. t.name .. ".h"
-%   if t.width == 1 then
+%   if t.side == "h" then
+%     local head = string.format("a.%s.data + h * a.%s.h", t.name, t.name)
+  my.$(t.name) = $(packed and "{" .. head .. ", {0, a." .. t.name .. ".h, at.peers}}" or head);
+%   elseif t.width == 1 then
 %     local wanted = slices > 1 and "a." .. t.name .. ".data && at.v0 == 0" or "a." .. t.name .. ".data" -- the first slice tells it
 %     if packed then
   my.$(t.name) = {a.$(t.name).data ? a.$(from) : nullptr, {1, a.$(t.name).h, at.peers}};
@@ -135,6 +138,9 @@ __device__ __forceinline__ interval sees(const call &a, const sequence &at, i32 
   const i32 behind = max(0, $(packed and "at.q - 1 - i / at.peers" or "at.nq - 1 - i")); // rows that follow row i
 % end
 % local hi = has.causal and "max(0, at.nk - behind)" or has.w and "max(0, at.nk - max(0, behind - a.R))" or "at.nk"
+% if has.causaltl then
+%   hi = string.format("min(%s, %s - behind)", hi, packed and "at.q" or "at.nq") -- row i stands at key i
+% end
   return {$(cut.left and "max(0, max(0, at.nk - 1 - a.L) - behind)" or "0"), $(hi)};
 }
 
@@ -147,6 +153,9 @@ __device__ __forceinline__ interval seen_by(const call &a, const sequence &at, i
   const i32 behind = max(0, at.nk - 1 - j); // keys that follow key j
 % end
 % local lo = has.causal and "max(0, at.nq - 1 - behind)" or has.w and "max(0, max(0, at.nq - 1 - a.R) - behind)" or "0"
+% if has.causaltl then
+%   lo = string.format("max(%s, min(at.nq, j))", lo)
+% end
   return {$(lo), $(cut.left and "max(0, at.nq - max(0, behind - a.L))" or "at.nq")};
 }
 
@@ -242,3 +251,20 @@ __device__ __forceinline__ ends<rows_> finish(const rowvec<rows_> &m, const rowv
   }
   return end;
 }
+% if has.sink then
+// The same of rows i0.. with their sinks: one more score, whose V is 0
+template <i32 rows_>
+__device__ __forceinline__ ends<rows_> finish(const rowvec<rows_> &m, const rowvec<rows_> &l, float c, const place &at, i32 i0)
+{
+  constexpr float ln2 = 0.693147180559945f, log2e = 1.44269504088896f;
+  ends<rows_> end;
+#pragma unroll
+  for (i32 r = 0; r < rowvec<rows_>::R; r++) {
+    const float sink = log2e * $(packed and "at.sink[i64(i0) + row_of<rows_>(r)]" or "*at.sink"), keys = c * m.at[r];
+    const float most = fmaxf(keys, sink), f = ex2(keys - origin(most)), all = f * l.at[r] + ex2(sink - origin(most));
+    end.factor.at[r] = f * inverse(all);
+    end.LSE.at[r] = all == 0.f ? -minus_inf() : (most + lg2(all)) * ln2;
+  }
+  return end;
+}
+% end

@@ -27,6 +27,9 @@ mma.tunables = {
   -- of spills, or costs 4: too little for a walk, which would show the same configs twice.
   { "U", { 0, 1, 2 }, "steps of 32 bytes of S = Q K^T that are laid out one after another; 0 = all of them", { 0 },
     unsaid = 0 },
+  -- The less is done to O the better, so 0 is for who wants the textbook's every step, or to see what it costs.
+  { "L", { 0, 1 }, "O and l are scaled down 0 = with every tile, 1 = when a maximum has outgrown the last by 2^8",
+    { 1 }, unsaid = 1 },
 }
 
 -- Heads whose rows lie in one tile of Q, and whether a problem has so few rows of Q that they are worth putting
@@ -68,7 +71,7 @@ end
 -- What the CUDA text asks for in its Lua lines.
 function mma.words(c, p, g)
   return { libs = mma.libs(p), travels = mma.travels(c, p, g), dtype = p.dtype, slices = p.slices, packed = c.G == 1,
-    unrolled = c.U, Q_held = c.Q == 1, aligned = c.W, blocks_of_sm = c.b,
+    unrolled = c.U, rescale = c.L == 1 and "seldom" or "always", Q_held = c.Q == 1, aligned = c.W, blocks_of_sm = c.b,
     schedule = c.s == 0 and "in_turns" or c.s == 1 and "alone" or "in_flight" }
 end
 
@@ -146,14 +149,14 @@ mma.defaults = {}
 for _, row in ipairs { { 64, 64, 4, 4, 0, 128 }, { 64, 64, 4, 2, 0, 128 }, { 64, 32, 4, 4, 0 }, { 64, 32, 4, 2, 0 },
   { 64, 64, 4, 1, 0, 128 }, { 64, 32, 4, 1, 0, 192 }, { 64, 16, 4, 1, 0 }, { 32, 16, 2, 1, 0 } } do
   mma.defaults[#mma.defaults + 1] = { Br = row[1], Bc = row[2], w = row[3], s = row[4], Q = row[5], b = 1, Z = 1,
-    W = 16, G = 1, U = 0, most = row[6], meant = mma.has_few_rows }
+    W = 16, G = 1, most = row[6], meant = mma.has_few_rows }
 end
 for _, row in ipairs { { 128, 64, 4, 1, 0, 128 }, { 64, 64, 4, 1, 0 }, { 64, 32, 4, 1, 0 }, { 64, 32, 4, 1, 1 },
   { 64, 16, 4, 1, 1 }, { 32, 16, 2, 1, 0 }, { 64, 64, 4, 0, 1 }, { 64, 32, 4, 0, 1 }, { 64, 16, 4, 0, 1 },
   { 32, 16, 2, 0, 1 }, { 64, 16, 4, 0, 0 }, { 32, 16, 2, 0, 0 } } do
   for _, Z in ipairs { 8, 1 } do -- the former under a causal mask
     mma.defaults[#mma.defaults + 1] =
-      { Br = row[1], Bc = row[2], w = row[3], s = row[4], Q = row[5], b = 1, Z = Z, W = 16, G = 0, U = 0, most = row[6] }
+      { Br = row[1], Bc = row[2], w = row[3], s = row[4], Q = row[5], b = 1, Z = Z, W = 16, most = row[6] }
   end
 end
 
@@ -178,14 +181,18 @@ mma.constraints = {
     "the blocks of an SM fit its threads" },
 }
 
--- The kernels without a pipeline, fa1 and standard, have fewer choices: one tile of K and of V, Q in shared memory.
+-- The kernels without a pipeline, fa1 and standard, have fewer choices: one tile of K and of V, Q in shared memory, and
+-- none of what a config may leave unsaid.
 mma.plain_tunables = {}
-local fixed = { s = 1, Q = 0, Z = 1, G = 0, U = 0 }
+local fixed = { s = 1, Q = 0, Z = 1 }
 for _, row in ipairs(mma.tunables) do
+  fixed[row[1]] = fixed[row[1]] or row.unsaid
   if not fixed[row[1]] then mma.plain_tunables[#mma.plain_tunables + 1] = row end
 end
 local function whole(c)
-  return { Br = c.Br, Bc = c.Bc, w = c.w, b = c.b, W = c.W, s = fixed.s, Q = fixed.Q, Z = fixed.Z, G = fixed.G, U = fixed.U }
+  local all = {}
+  for _, row in ipairs(mma.tunables) do all[row[1]] = fixed[row[1]] or c[row[1]] end
+  return all
 end
 function mma.plain(of) return function(c, p, g) return of(whole(c), p, g) end end
 mma.plain_constants = mma.plain(mma.constants)

@@ -186,7 +186,7 @@ for _, row in ipairs {
 } do
   for _, Z in ipairs { 8, 1 } do
     ws.defaults[#ws.defaults + 1] = { Br = row[1], Bc = row[2], s = 2, q = row[3], Q = 0, I = row[4], P = row[5], L = row[6],
-      Z = Z, S = 0, most = row.most, meant = row.most and function(p, g) return soonest(p, g) == row[1] end }
+      Z = Z, most = row.most, meant = row.most and function(p, g) return soonest(p, g) == row[1] end }
   end
 end
 

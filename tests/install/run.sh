@@ -136,6 +136,7 @@ if [ $gpu = no ]; then
   for kernel in fwd standard; do
     "$root/usr/bin/fatune" render $problem --gpu H200 --kernel $kernel >"$root/sources/$kernel.cu" || fail "render $kernel"
     "$root/usr/bin/fatune" render $anchor --gpu H200 --kernel $kernel >"$root/sources/$kernel-anchor.cu" || fail "render $kernel"
+    "$root/usr/bin/fatune" render $anchor-sink --gpu H200 --kernel $kernel >"$root/sources/$kernel-sink.cu" || fail "render $kernel"
   done
 fi
 for program in "$root/attention" "$root/examples/attention" "$root/decode" "$root/examples/decode" "$root/graph" "$root/examples/graph"; do

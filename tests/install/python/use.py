@@ -11,8 +11,8 @@ import fatune
 torch.cuda.current_stream().synchronize()
 
 
-def expect(q, k, v, causal, scale):
-    """O and LSE by loops, from lists [b][h][n][d]."""
+def expect(q, k, v, causal, scale, sink=None):
+    """O and LSE by loops, from lists [b][h][n][d]; a list [h] of sinks."""
     out, lse = [], []
     for qb, kb, vb in zip(q, k, v):
         for head, rows in enumerate(qb):
@@ -20,8 +20,9 @@ def expect(q, k, v, causal, scale):
             for i, row in enumerate(rows):
                 seen = [j for j in range(len(keys)) if not causal or j <= i + len(keys) - len(rows)]
                 p = [math.exp(scale * sum(x * y for x, y in zip(row, keys[j]))) for j in seen]
-                lse.append(math.log(sum(p)) if p else math.inf)
-                out.append([sum(w * values[j][x] for w, j in zip(p, seen)) / (sum(p) or 1) for x in range(len(values[0]))])
+                total = sum(p) + (math.exp(sink[head]) if sink else 0)
+                lse.append(math.log(total) if total else math.inf)
+                out.append([sum(w * values[j][x] for w, j in zip(p, seen)) / (total or 1) for x in range(len(values[0]))])
     return out, lse
 
 
@@ -35,12 +36,13 @@ def flat(x):
     return [x] if isinstance(x, float) else [y for part in x for y in flat(part)]
 
 
-def check(b, h, hk, n, m, d, causal, kernel=None, transposed=False):
+def check(b, h, hk, n, m, d, causal, kernel=None, transposed=False, sink=None):
     q, k, v = numbers(b, h, n, d), numbers(b, hk, m, d), numbers(b, hk, m, d)
     Q, K, V = torch.tensor(flat(q), (b, h, n, d)), torch.tensor(flat(k), (b, hk, m, d)), torch.tensor(flat(v), (b, hk, m, d))
     out = torch.empty((b, n, h, d)).transpose(1, 2) if transposed else None
-    O, LSE = fatune.attention(Q, K, V, causal=causal, out=out, return_lse=True, kernel=kernel)
-    right, lse = expect(q, k, v, causal, 1 / math.sqrt(d))
+    O, LSE = fatune.attention(Q, K, V, causal=causal, out=out, return_lse=True, kernel=kernel,
+                              sink=sink and torch.tensor(sink, (h,)))
+    right, lse = expect(q, k, v, causal, 1 / math.sqrt(d), sink)
     for row in range(b * h * n):
         index = (row // (h * n), row // n % h, row % n)
         assert abs(LSE.at_index(index) - lse[row]) < 1e-4 or LSE.at_index(index) == lse[row], (index, lse[row])
@@ -52,6 +54,7 @@ random.seed(1)
 check(1, 4, 2, 5, 7, 64, True)
 check(2, 2, 2, 3, 4, 64, True, transposed=True)
 check(1, 2, 1, 4, 4, 64, True, kernel="standard")  # takes a workspace
+check(2, 4, 2, 5, 3, 64, True, sink=[0.5, -1.0, 2.0, 0.0])  # some rows see no key
 assert "kernel standard:" in fatune.describe(fatune.problem_text(*[torch.empty((1, 1, 4, 64))] * 3, causal=True), kernel="standard")
 small = torch.empty((1, 2, 4, 64))
 half = [torch.empty((1, 2, 4, 64), dtype=torch.float16)] * 3
@@ -99,6 +102,7 @@ torch.grad_enabled = True
 for wrong, word in ((lambda: fatune.attention(small, grad, small), "requires a gradient"),
                     (lambda: fatune.prepare(grad, small, small), "requires a gradient"),
                     (lambda: fatune.attention(small, small, small, window=(-2, 0)), "each side is a number of keys"),
+                    (lambda: fatune.attention(small, small, small, sink=torch.empty((3,))), "for each head"),
                     (lambda: fatune.attention(small, small, torch.empty((1, 2, 5, 64))), "fit together"),
                     (lambda: fatune.attention(small.transpose(2, 3), small, small), "fit together"),
                     (lambda: fatune.attention(*[small.transpose(2, 3)] * 3), "contiguous"),
