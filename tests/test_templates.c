@@ -110,6 +110,26 @@ static void few_tiles(void **state)
   }
 }
 
+/* The defaults of windows spill nothing either. */
+static void windows(void **state)
+{
+  (void)state;
+  static const char *const kernels[] = {"standard", "fa1", "fwd"};
+  static const int some[] = {75, 80, 90};
+  for (size_t a = 0; a < sizeof some / sizeof some[0]; a++)
+    for (int i = 0; i < 3; i++) {
+      compile_one(kernels[i], "fwd-f32-b1-h1-q64-k64-d64-w9.3", some[a]);
+      compile_one(kernels[i],
+                  some[a] < 80 ? "fwd-f16-b1-h1-q64-k64-d64-causal-w9.0"
+                               : "fwd-bf16-b1-h1-q64-k64-d128-causal-w9.0",
+                  some[a]);
+    }
+  compile_one("fwd", "fwd-f16-b1-h1-q64-k64-d128-causal-w9.0", 75);
+  compile_one("fwd_ws", "fwd-bf16-b4-h16-q4096-k4096-d128-causal-w1023.0", 90);
+  compile_one("fwd_ws", "fwd-f16-b4-h32-q4096-k4096-d64-w512.512", 90);
+  compile_one("fwd_ws", "fwd-bf16-b4-h8-q4096-k4096-d256-causal-w1023.0", 90);
+}
+
 /* V of more columns than a block makes: slices of it, each as good as a V of its own. */
 static void wide_values_are_made_in_slices(void **state)
 {
@@ -249,6 +269,7 @@ int main(void)
       cmocka_unit_test(dimensions),
       cmocka_unit_test(few_rows_of_shared_heads),
       cmocka_unit_test(few_tiles),
+      cmocka_unit_test(windows),
       cmocka_unit_test(wide_values_are_made_in_slices),
       cmocka_unit_test(weights_in_shared_memory),
       cmocka_unit_test(mistakes_point_at_the_template),

@@ -37,6 +37,9 @@ mma.tunables = {
 function mma.group(c, p) return c.G == 1 and p.h // p.hk or 1 end
 function mma.has_few_rows(p) return p.h > p.hk and p.q <= 32 and p.slices == 1 end
 
+-- A window leaves little of a tile of many rows, and masking both its ends costs registers that such a tile lacks.
+function mma.is_wide(p) return not p.cut.left end
+
 function mma.bytes(p) return (p.dtype == "f16" or p.dtype == "bf16") and 2 or 4 end
 function mma.chunk(p) return 16 // mma.bytes(p) end
 function mma.rows(c) return c.Br // c.w end -- of a warp
@@ -156,7 +159,8 @@ for _, row in ipairs { { 128, 64, 4, 1, 0, 128 }, { 64, 64, 4, 1, 0 }, { 64, 32,
   { 32, 16, 2, 0, 1 }, { 64, 16, 4, 0, 0 }, { 32, 16, 2, 0, 0 } } do
   for _, Z in ipairs { 8, 1 } do -- the former under a causal mask
     mma.defaults[#mma.defaults + 1] =
-      { Br = row[1], Bc = row[2], w = row[3], s = row[4], Q = row[5], b = 1, Z = Z, W = 16, most = row[6] }
+      { Br = row[1], Bc = row[2], w = row[3], s = row[4], Q = row[5], b = 1, Z = Z, W = 16, most = row[6],
+        meant = row[1] == 128 and mma.is_wide or nil }
   end
 end
 

@@ -178,6 +178,7 @@ for _, row in ipairs {
   { 128, 128, 2, 1, 1, 0, most = 64 }, { 64, 128, 2, 1, 0, 0, most = 64 },
   { 128, 128, 2, 1, 0, 0, most = 96 }, { 64, 128, 2, 2, 0, 2, most = 128 },
   { 64, 112, 2, 2, 0, 2, most = 192 }, { 64, 80, 1, 2, 0, 2, most = 256 },
+  { 192, 128, 2, 1, 1, 0, most = 64, meant = function(p) return p.cut.left and not p.has.causal end }, -- without spills
   { 192, 128, 2, 1, 1, 2 }, -- d up to 64
   { 192, 112, 2, 1, 1, 2 }, -- d up to 96
   { 128, 128, 2, 2, 0, 2 }, -- d up to 128
@@ -186,7 +187,7 @@ for _, row in ipairs {
 } do
   for _, Z in ipairs { 8, 1 } do
     ws.defaults[#ws.defaults + 1] = { Br = row[1], Bc = row[2], s = 2, q = row[3], Q = 0, I = row[4], P = row[5], L = row[6],
-      Z = Z, most = row.most, meant = row.most and function(p, g) return soonest(p, g) == row[1] end }
+      Z = Z, most = row.most, meant = row.meant or row.most and function(p, g) return soonest(p, g) == row[1] end }
   end
 end
 

@@ -1,12 +1,12 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     fwd-f32-d64-causal
 //   config     fa1:Br64-Bc32-T128-R4-W4
-//   source     88331f0512624bd2669f8595b5ba62cfe2ca28ccec99a063c2196148c7500659
+//   source     2512a5c26d007b68677cb1fb77e7ae4f10d37ae6d83f8cb1e3ab26e8fb6792cd
 //   target     sm_75
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
 //   recipe     workspace 8*b*h*q
-//   recipe     launch fa1_88331f0512624bd2 grid b*h block 128 shared 44544 args call ws(0) ws(4*b*h*q)
+//   recipe     launch fa1_2512a5c26d007b68 grid b*h block 128 shared 44544 args call ws(0) ws(4*b*h*q)
 
 #line 5 "templates/lib/args.h"
 //: i32
@@ -25,73 +25,102 @@ typedef struct tensor {
   i64 b, h, n;
 } tensor;
 
-//: lse_tensor -- one float a row; rows are contiguous; data may be null: not wanted
-typedef struct lse_tensor {
+//: row_tensor -- one number a row; rows are contiguous; data may be null: not wanted
+typedef struct row_tensor {
   float *data;
   i64 b, h;
-} lse_tensor;
+} row_tensor;
 
-//: call -- the arguments of one attention call
+//: call -- the arguments of one call: its tensors; batch, query heads, KV heads; rows of Q and O, rows of K and V;
+// S = scale * Q K^T; then, by feature, numbers (L, R: the keys of a window to the left and to the right of the diagonal)
+// and tensors
 typedef struct call {
+#line 37 "templates/lib/args.h"
   tensor Q, K, V, O;
-  lse_tensor LSE;
-  i32 b, h, hk; // batch, query heads, KV heads
-  i32 q, k;     // rows of Q and O; rows of K and V
-  float scale;  // S = scale * Q K^T
+#line 37 "templates/lib/args.h"
+  row_tensor LSE;
+#line 37 "templates/lib/args.h"
+  i32 b, h, hk;
+#line 37 "templates/lib/args.h"
+  i32 q, k;
+#line 37 "templates/lib/args.h"
+  float scale;
+#line 39 "templates/lib/args.h"
 } call;
-typedef char call_is_176_bytes[sizeof(call) == 176 ? 1 : -1]; // the host lays out the same struct
+typedef char call_is_176_bytes[sizeof(call) == 176 ? 1 : -1]; // as the host lays it out
+
+#line 11 "templates/lib/hooks.cuh"
+//: sequence -- the rows of one batch and query head
+struct sequence {
+  i32 b, h, hk; // batch, query head, the head of K and V that it shares
+#line 18 "templates/lib/hooks.cuh"
+  i32 nq, nk;   // how many rows
+#line 23 "templates/lib/hooks.cuh"
+};
 
 #line 6 "templates/lib/simt.cuh"
 //: elem
 typedef float elem;
 
-#line 9 "templates/lib/hooks.cuh"
-//: place -- the rows of one batch and head
-struct place {
-  const elem *Q, *K, *V; // row 0
+#line 45 "templates/lib/hooks.cuh"
+//: place -- a sequence, and where its rows lie: of a tensor X row 0, null where it is not wanted, and Xn, from row to row
+struct place : sequence {
+#line 52 "templates/lib/hooks.cuh"
+  const elem *Q;
+  i64 Qn;
+#line 52 "templates/lib/hooks.cuh"
+  const elem *K;
+  i64 Kn;
+#line 52 "templates/lib/hooks.cuh"
+  const elem *V;
+  i64 Vn;
+#line 52 "templates/lib/hooks.cuh"
   elem *O;
-#line 22 "templates/lib/hooks.cuh"
-  float *LSE;         // null: not wanted
-  i64 Qn, Kn, Vn, On; // from row to row
-  i32 nq, nk;         // how many rows
-#line 26 "templates/lib/hooks.cuh"
+  i64 On;
+#line 50 "templates/lib/hooks.cuh"
+  float *LSE;
+#line 56 "templates/lib/hooks.cuh"
 };
 
-//: heads -- one batch, one query head and the head of K and V that it shares
-struct heads {
-  i32 b, h, hk;
-#line 34 "templates/lib/hooks.cuh"
-};
-
-//: heads_of -- `head` counts the query heads of all batches; heads that share K and V lie side by side
-#line 40 "templates/lib/hooks.cuh"
-__device__ __forceinline__ heads heads_of(const call &a, i32 head)
+#line 25 "templates/lib/hooks.cuh"
+//: sequence_of -- `head` counts the query heads of all batches; heads that share K and V lie side by side
+#line 31 "templates/lib/hooks.cuh"
+__device__ __forceinline__ sequence sequence_of(const call &a, i32 head)
 {
-#line 46 "templates/lib/hooks.cuh"
+#line 40 "templates/lib/hooks.cuh"
   const i32 h = head % a.h;
-  return {head / a.h, h, h / (a.h / a.hk)};
-#line 49 "templates/lib/hooks.cuh"
+  return {head / a.h, h, h / (a.h / a.hk), a.q, a.k};
+#line 43 "templates/lib/hooks.cuh"
 }
 
-#line 62 "templates/lib/hooks.cuh"
+#line 58 "templates/lib/hooks.cuh"
 //: rows -- hook
 __device__ __forceinline__ place rows(const call &a, i32 head)
 {
-#line 79 "templates/lib/hooks.cuh"
-  const heads at = heads_of(a, head);
+  const sequence at = sequence_of(a, head);
   const i64 b = at.b, h = at.h, hk = at.hk;
-  return {
-      (const elem *)a.Q.data + b * a.Q.b + h * a.Q.h,
-      (const elem *)a.K.data + b * a.K.b + hk * a.K.h,
-      (const elem *)a.V.data + b * a.V.b + hk * a.V.h,
-      (elem *)a.O.data + b * a.O.b + h * a.O.h,
-#line 89 "templates/lib/hooks.cuh"
-      a.LSE.data ? a.LSE.data + b * a.LSE.b + h * a.LSE.h : a.LSE.data,
-#line 91 "templates/lib/hooks.cuh"
-      a.Q.n, a.K.n, a.V.n, a.O.n,
-      a.q, a.k,
-  };
-#line 95 "templates/lib/hooks.cuh"
+  place my;
+  (sequence &)my = at;
+#line 78 "templates/lib/hooks.cuh"
+  my.Q = (elem *)a.Q.data + b * a.Q.b + h * a.Q.h;
+#line 82 "templates/lib/hooks.cuh"
+  my.Qn = a.Q.n;
+#line 78 "templates/lib/hooks.cuh"
+  my.K = (elem *)a.K.data + b * a.K.b + hk * a.K.h;
+#line 82 "templates/lib/hooks.cuh"
+  my.Kn = a.K.n;
+#line 78 "templates/lib/hooks.cuh"
+  my.V = (elem *)a.V.data + b * a.V.b + hk * a.V.h;
+#line 82 "templates/lib/hooks.cuh"
+  my.Vn = a.V.n;
+#line 78 "templates/lib/hooks.cuh"
+  my.O = (elem *)a.O.data + b * a.O.b + h * a.O.h;
+#line 82 "templates/lib/hooks.cuh"
+  my.On = a.O.n;
+#line 75 "templates/lib/hooks.cuh"
+  my.LSE = a.LSE.data ? a.LSE.data + b * a.LSE.b + h * a.LSE.h : nullptr;
+#line 86 "templates/lib/hooks.cuh"
+  return my;
 }
 
 #line 11 "templates/arch/sm75.cuh"
@@ -102,13 +131,13 @@ __device__ __forceinline__ i64 block_id()
 }
 
 #line 55 "templates/lib/matrix.cuh"
-//: sums_at -- where the rows of O lie while they grow: floats, `row` from one to the next
+//: sums_at -- where rows of an accumulator lie while they grow: floats, `row` from one to the next
 struct sums_at {
   float *data;
   i64 row;
 };
 
-#line 97 "templates/lib/hooks.cuh"
+#line 89 "templates/lib/hooks.cuh"
 //: ceil_div
 __device__ __forceinline__ i32 ceil_div(i32 x, i32 y)
 {
@@ -118,7 +147,7 @@ __device__ __forceinline__ i32 ceil_div(i32 x, i32 y)
 #line 1 "templates/fa1.lua"
 constexpr i32 Br = 64;       // rows of Q of one tile
 constexpr i32 Bc = 32;       // rows of K and V of one tile
-#line 11 "templates/lib/softmax.cuh"
+#line 12 "templates/lib/softmax.cuh"
 //: base2 -- the factor c; never 0, because c * -inf must stay -inf (scale 0 weighs all keys alike either way)
 __device__ __forceinline__ float base2(float scale)
 {
@@ -126,7 +155,7 @@ __device__ __forceinline__ float base2(float scale)
   return fmaxf(fabsf(scale) * log2e, least);
 }
 
-#line 38 "templates/lib/simt.cuh"
+#line 51 "templates/lib/simt.cuh"
 //: tile -- rows x columns in shared memory; `pad` floats behind each row spread neighbours over the banks
 template <i32 rows_, i32 columns_, i32 pad_> struct tile {
   static constexpr i32 count = rows_, columns = columns_, stride = columns_ + pad_;
@@ -136,13 +165,13 @@ template <i32 rows_, i32 columns_, i32 pad_> struct tile {
   __device__ __forceinline__ void *end() const { return data + count * stride; }
 };
 
-#line 6 "templates/fa1.lua"
-constexpr i32 D = 64;        // head dimension of Q and K
-#line 5 "templates/fa1.lua"
+#line 7 "templates/fa1.lua"
+constexpr i32 Dk = 64;       // columns of Q and K as they lie in shared memory
+#line 4 "templates/fa1.lua"
 constexpr i32 W = 4;         // floats moved at once
-#line 47 "templates/lib/simt.cuh"
+#line 60 "templates/lib/simt.cuh"
 //: Q_tile
-typedef tile<Br, D, W> Q_tile;
+typedef tile<Br, Dk, W> Q_tile;
 
 #line 69 "templates/arch/sm75.cuh"
 //: shared_memory -- the block's dynamic shared memory; swizzled tiles begin at multiples of 1024 bytes
@@ -153,35 +182,54 @@ __device__ __forceinline__ char *shared_memory()
   return shared_memory_;
 }
 
-#line 50 "templates/lib/simt.cuh"
+#line 63 "templates/lib/simt.cuh"
 //: K_tile
-typedef tile<Bc, D, W> K_tile;
+typedef tile<Bc, Dk, W> K_tile;
 
-#line 13 "templates/fa1.lua"
+#line 11 "templates/fa1.lua"
 constexpr i32 at_K = 27648;  // where K lies in shared memory, bytes
 #line 8 "templates/fa1.lua"
 constexpr i32 Dp = 64;       // columns of V as they lie in shared memory
-#line 53 "templates/lib/simt.cuh"
+#line 66 "templates/lib/simt.cuh"
 //: V_tile
 typedef tile<Bc, Dp, 0> V_tile;
 
-#line 14 "templates/fa1.lua"
+#line 12 "templates/fa1.lua"
 constexpr i32 at_V = 36352;  // where V lies in shared memory, bytes
-#line 33 "templates/lib/simt.cuh"
+#line 46 "templates/lib/simt.cuh"
 //: vec -- W floats, moved as one
 struct alignas(4 * W) vec {
   float at[W];
 };
 
-#line 4 "templates/fa1.lua"
-constexpr i32 R = 4;         // rows of a tile that one thread works on
-#line 11 "templates/fa1.lua"
-constexpr i32 E = 2;         // chunks of W columns of O of one thread
-#line 99 "templates/lib/simt.cuh"
-//: outputs -- a thread's part of O
-struct outputs {
-  vec at[R][E];
-};
+#line 213 "templates/lib/simt.cuh"
+//: vec_of -- W columns of an accumulator
+template <class Acc> __device__ __forceinline__ vec vec_of(const Acc &O, i32 r, i32 c)
+{
+  vec v;
+#pragma unroll
+  for (i32 u = 0; u < W; u++)
+    v.at[u] = O.at[r][c + u];
+  return v;
+}
+
+#line 240 "templates/lib/simt.cuh"
+//: store_sums -- and back
+template <class Acc> __device__ __forceinline__ void store_sums(const Acc &O, const sums_at &to, i32 i0, i32 n)
+{
+#pragma unroll
+  for (i32 r = 0; r < Acc::R; r++)
+#pragma unroll
+    for (i32 c = 0; c < Acc::C; c += W)
+      if (Acc::row(r) < n - i0 && Acc::column(c) < Acc::columns)
+        *(vec *)(to.data + (i64(i0) + Acc::row(r)) * to.row + Acc::column(c)) = vec_of(O, r, c);
+}
+
+#line 9 "templates/fa1.lua"
+constexpr i32 X = 8;         // lanes that share a row
+#line 9 "templates/lib/simt.cuh"
+//: rows_of_thread -- rows of an accumulator that one thread has a part of
+template <i32 rows_> constexpr i32 rows_of_thread = rows_ / (T / X);
 
 #line 5 "templates/arch/sm75.cuh"
 //: thread_id -- index of the thread in its block [Special Registers: %tid]
@@ -190,11 +238,9 @@ __device__ __forceinline__ i32 thread_id()
   return threadIdx.x;
 }
 
-#line 9 "templates/fa1.lua"
-constexpr i32 X = 8;         // lanes that share a row
-#line 9 "templates/lib/simt.cuh"
-//: row_of -- the r-th row of this thread in its tile; neighbouring groups hold neighbouring rows
-__device__ __forceinline__ i32 row_of(i32 r)
+#line 21 "templates/lib/simt.cuh"
+//: row_of -- the r-th row of this thread; neighbouring groups hold neighbouring rows
+template <i32 rows_> __device__ __forceinline__ i32 row_of(i32 r)
 {
   return thread_id() / X + r * (T / X);
 }
@@ -205,55 +251,63 @@ __device__ __forceinline__ i32 lane_of()
   return thread_id() % X;
 }
 
-#line 27 "templates/lib/simt.cuh"
-//: chunk_of -- first column of the e-th chunk of O of this thread
-__device__ __forceinline__ i32 chunk_of(i32 e)
-{
-  return (lane_of() + e * X) * W;
-}
-
-#line 7 "templates/fa1.lua"
-constexpr i32 Dv = 64;       // head dimension of V and O
-#line 193 "templates/lib/simt.cuh"
-//: store_sums -- rows i0.. of O
-__device__ __forceinline__ void store_sums(const outputs &O, const sums_at &to, i32 i0, i32 n)
-{
-#pragma unroll
-  for (i32 r = 0; r < R; r++)
-#pragma unroll
-    for (i32 e = 0; e < E; e++)
-      if (row_of(r) < n - i0 && chunk_of(e) < Dv)
-        *(vec *)(to.data + (i64(i0) + row_of(r)) * to.row + chunk_of(e)) = O.at[r][e];
-}
-
-#line 24 "templates/lib/softmax.cuh"
-//: rowvec -- one number for each row of a thread
-struct rowvec {
-  float at[R];
+//: acc -- a thread's part of a matrix of sums: every X-th column, or every X-th chunk of W columns
+template <i32 rows_, i32 columns_, i32 group_ = 1> struct acc {
+  static constexpr i32 rows = rows_, columns = columns_;
+  static constexpr i32 group = group_; // columns side by side
+  static constexpr i32 R = rows_of_thread<rows_>, C = (columns_ + X * group_ - 1) / (X * group_) * group_;
+  float at[R][C];
+  static __device__ __forceinline__ i32 row(i32 r) { return row_of<rows_>(r); }
+  static __device__ __forceinline__ i32 column(i32 c) { return (lane_of() + c / group * X) * group + c % group; }
 };
 
-#line 223 "templates/lib/softmax.cuh"
-//: store_rowvec -- one number a row to device memory, written by the first lane of the row
-__device__ __forceinline__ void store_rowvec(const rowvec &v, float *to, i32 i0, i32 n)
-{
-#pragma unroll
-  for (i32 r = 0; r < R; r++)
-    if (lane_of() == 0 && row_of(r) < n - i0)
-      to[i64(i0) + row_of(r)] = v.at[r];
-}
+//: sums -- an accumulator of mma_AB or mma_AtB, whose columns are those of a tile's rows: whole chunks of them
+template <i32 rows_, i32 columns_> using sums = acc<rows_, columns_, W>;
 
-#line 29 "templates/lib/softmax.cuh"
-//: row_fill -- the same number for each row
-__device__ __forceinline__ rowvec row_fill(float x)
-{
-  rowvec v;
+#line 6 "templates/fa1.lua"
+constexpr i32 Dv = 64;       // head dimension of V and O
+#line 25 "templates/lib/softmax.cuh"
+//: rowvec -- one number for each row of a tile; a thread holds those of its rows
+template <i32 rows_> struct rowvec {
+  static constexpr i32 R = rows_of_thread<rows_>;
+  float at[R];
+  rowvec() = default;
+  __device__ __forceinline__ explicit rowvec(float x)
+  {
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
-    v.at[r] = x;
+    for (i32 r = 0; r < R; r++)
+      at[r] = x;
+  }
+};
+template <i32 rows_> __device__ __forceinline__ rowvec<rows_> operator*(const rowvec<rows_> &x, const rowvec<rows_> &y)
+{
+  rowvec<rows_> v;
+#pragma unroll
+  for (i32 r = 0; r < v.R; r++)
+    v.at[r] = x.at[r] * y.at[r];
+  return v;
+}
+template <i32 rows_> __device__ __forceinline__ rowvec<rows_> operator+(const rowvec<rows_> &x, const rowvec<rows_> &y)
+{
+  rowvec<rows_> v;
+#pragma unroll
+  for (i32 r = 0; r < v.R; r++)
+    v.at[r] = x.at[r] + y.at[r];
   return v;
 }
 
-#line 5 "templates/lib/softmax.cuh"
+#line 277 "templates/lib/softmax.cuh"
+//: store_rowvec -- one number a row to device memory, written by the first lane of the row
+template <i32 rows_>
+__device__ __forceinline__ void store_rowvec(const rowvec<rows_> &v, float *to, i32 i0, i32 n)
+{
+#pragma unroll
+  for (i32 r = 0; r < v.R; r++)
+    if (lane_of() == 0 && row_of<rows_>(r) < n - i0)
+      to[i64(i0) + row_of<rows_>(r)] = v.at[r];
+}
+
+#line 6 "templates/lib/softmax.cuh"
 //: minus_inf
 __device__ __forceinline__ float minus_inf()
 {
@@ -267,7 +321,7 @@ __device__ __forceinline__ void block_sync()
   __syncthreads();
 }
 
-#line 66 "templates/lib/simt.cuh"
+#line 100 "templates/lib/simt.cuh"
 //: flight -- which rows a tile waits for; nothing is on its way before it lands
 struct flight {
   const elem *from;
@@ -282,6 +336,9 @@ __device__ __forceinline__ flight depart(Tile, const elem *from, i64 stride, i32
   return {from, stride, i0, n, d};
 }
 
+#line 5 "templates/fa1.lua"
+constexpr i32 D = 64;        // head dimension of Q and K
+#line 114 "templates/lib/simt.cuh"
 //: land -- the tile is filled; what lies beyond the rows or columns of the matrix becomes 0
 template <class Tile> __device__ __forceinline__ void land(Tile to, const flight &f)
 {
@@ -296,124 +353,138 @@ template <class Tile> __device__ __forceinline__ void land(Tile to, const flight
   }
 }
 
-#line 139 "templates/lib/hooks.cuh"
-//: tiles -- KV tiles [first, full) that no mask touches, then [full, last) that one does
-struct tiles {
-  i32 first, full, last;
+#line 162 "templates/lib/hooks.cuh"
+//: spans -- tiles [first, last): up to `free` the lower end of masks cuts them, up to `full` no mask touches them, then
+// the upper end does
+struct spans {
+  i32 first, free, full, last;
 };
 
-//: range -- hook: the KV tiles that rows [i0, i0 + rows_) visit; none where no such row is
-template <i32 rows_ = Br, class Lengths> __device__ __forceinline__ tiles range(const Lengths &at, i32 i0)
+#line 128 "templates/lib/hooks.cuh"
+//: interval -- from lo to before hi
+struct interval {
+  i32 lo, hi;
+};
+
+//: sees -- hook: the keys that row i sees. Counted from the end, where the last row stands at the last key, so that
+// nothing overflows 32 bits, whatever the lengths are
+__device__ __forceinline__ interval sees(const call &a, const sequence &at, i32 i)
 {
-  if (i0 >= at.nq)
-    return {0, 0, 0};
-#line 155 "templates/lib/hooks.cuh"
-  // Row i sees keys 0 .. i + nk - nq: the last row sees the last key.
-  const i32 first_sees = max(0, i0 + 1 + at.nk - at.nq);
-  const i32 last_sees = max(0, min(i0 + rows_, at.nq) + at.nk - at.nq);
-#line 159 "templates/lib/hooks.cuh"
-  return {0, first_sees / Bc, ceil_div(last_sees, Bc)};
-#line 163 "templates/lib/hooks.cuh"
+#line 138 "templates/lib/hooks.cuh"
+  const i32 behind = max(0, at.nq - 1 - i); // rows that follow row i
+#line 144 "templates/lib/hooks.cuh"
+  return {0, max(0, at.nk - behind)};
 }
 
-#line 180 "templates/lib/simt.cuh"
-//: load_sums -- rows i0.. of O; what lies beyond n is 0
-__device__ __forceinline__ outputs load_sums(const sums_at &from, i32 i0, i32 n)
+#line 168 "templates/lib/hooks.cuh"
+//: range -- hook: the KV tiles that rows [i0, i0 + rows_) visit; none where no such row is
+template <i32 rows_ = Br> __device__ __forceinline__ spans range(const call &a, const sequence &at, i32 i0)
 {
-  outputs O = {};
+  if (i0 >= at.nq)
+    return {0, 0, 0, 0};
+#line 174 "templates/lib/hooks.cuh"
+  const interval top = sees(a, at, i0), bottom = sees(a, at, i0 + min(rows_, at.nq - i0) - 1);
+  const i32 last = ceil_div(bottom.hi, Bc);
+#line 180 "templates/lib/hooks.cuh"
+  return {0, 0, top.hi / Bc, last};
+#line 185 "templates/lib/hooks.cuh"
+}
+
+#line 223 "templates/lib/simt.cuh"
+//: load_sums -- an accumulator from device memory, rows i0..; what lies beyond n is 0
+template <class Acc> __device__ __forceinline__ Acc load_sums(const sums_at &from, i32 i0, i32 n)
+{
+  Acc O = {};
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
+  for (i32 r = 0; r < Acc::R; r++)
 #pragma unroll
-    for (i32 e = 0; e < E; e++)
-      if (row_of(r) < n - i0 && chunk_of(e) < Dv)
-        O.at[r][e] = *(const vec *)(from.data + (i64(i0) + row_of(r)) * from.row + chunk_of(e));
+    for (i32 c = 0; c < Acc::C; c += W)
+      if (Acc::row(r) < n - i0 && Acc::column(c) < Acc::columns) {
+        const vec v = *(const vec *)(from.data + (i64(i0) + Acc::row(r)) * from.row + Acc::column(c));
+#pragma unroll
+        for (i32 u = 0; u < W; u++)
+          O.at[r][c + u] = v.at[u];
+      }
   return O;
 }
 
-#line 213 "templates/lib/softmax.cuh"
+#line 267 "templates/lib/softmax.cuh"
 //: load_rowvec -- one number a row from device memory, read by every lane of the row; 0 beyond n rows
-__device__ __forceinline__ rowvec load_rowvec(const float *from, i32 i0, i32 n)
+template <i32 rows_> __device__ __forceinline__ rowvec<rows_> load_rowvec(const float *from, i32 i0, i32 n)
 {
-  rowvec v;
+  rowvec<rows_> v;
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
-    v.at[r] = row_of(r) < n - i0 ? from[i64(i0) + row_of(r)] : 0.f;
+  for (i32 r = 0; r < v.R; r++)
+    v.at[r] = row_of<rows_>(r) < n - i0 ? from[i64(i0) + row_of<rows_>(r)] : 0.f;
   return v;
 }
 
-#line 56 "templates/lib/simt.cuh"
-//: query -- Q as the left operand of a product
+#line 90 "templates/lib/simt.cuh"
+//: query -- Q as the left operand of S = Q K^T
 typedef Q_tile query;
 
-#line 10 "templates/fa1.lua"
-constexpr i32 C = 4;         // columns of S of one thread
-#line 94 "templates/lib/simt.cuh"
-//: scores -- a thread's part of S or P
-struct scores {
-  float at[R][C];
-};
-
-#line 21 "templates/lib/simt.cuh"
-//: column_of -- the c-th column of S of this thread
-__device__ __forceinline__ i32 column_of(i32 c)
-{
-  return lane_of() + c * X;
-}
-
-#line 104 "templates/lib/simt.cuh"
-//: mma_ABt -- S += Q K^T
-template <class A, class B> __device__ __forceinline__ void mma_ABt(scores &S, A Q, B K)
+#line 128 "templates/lib/simt.cuh"
+//: mma_ABt -- C += A B^T
+template <class Acc, class TileA, class TileB> __device__ __forceinline__ void mma_ABt(Acc &S, TileA A, TileB B)
 {
 #pragma unroll 2
-  for (i32 x = 0; x < D; x += W) {
-    vec q[R], k[C];
+  for (i32 x = 0; x < TileB::columns; x += W) {
+    vec a[Acc::R], b[Acc::C];
 #pragma unroll
-    for (i32 r = 0; r < R; r++)
-      q[r] = *(const vec *)(Q.row(row_of(r)) + x);
+    for (i32 r = 0; r < Acc::R; r++)
+      a[r] = *(const vec *)(A.row(Acc::row(r)) + x);
 #pragma unroll
-    for (i32 c = 0; c < C; c++)
-      k[c] = *(const vec *)(K.row(column_of(c)) + x);
+    for (i32 c = 0; c < Acc::C; c++)
+      b[c] = *(const vec *)(B.row(Acc::column(c)) + x);
 #pragma unroll
     for (i32 w = 0; w < W; w++)
 #pragma unroll
-      for (i32 r = 0; r < R; r++)
+      for (i32 r = 0; r < Acc::R; r++)
 #pragma unroll
-        for (i32 c = 0; c < C; c++)
-          S.at[r][c] = fmaf(q[r].at[w], k[c].at[w], S.at[r][c]);
+        for (i32 c = 0; c < Acc::C; c++)
+          S.at[r][c] = fmaf(a[r].at[w], b[c].at[w], S.at[r][c]);
   }
 }
 
-#line 39 "templates/lib/softmax.cuh"
-//: orient -- a negative scale turns the order of the scores round; negated, their maximum is a maximum again
-__device__ __forceinline__ void orient(scores &S, float scale)
+#line 211 "templates/lib/hooks.cuh"
+//: score -- hook: plain products become scores, for every tile and before masks. In a family without features of the
+// score these are the products themselves, and c = base2(scale) enters with the exponential; where the scale is
+// negative they change their sign, so that their maximum is a maximum again
+template <class Acc> __device__ __forceinline__ void score(Acc &S, const call &a, const sequence &, i32, i32)
 {
-  if (scale < 0.f) {
+  if (a.scale < 0.f) {
 #pragma unroll
-    for (i32 r = 0; r < R; r++)
+    for (i32 r = 0; r < Acc::R; r++)
 #pragma unroll
-      for (i32 c = 0; c < C; c++)
+      for (i32 c = 0; c < Acc::C; c++)
         S.at[r][c] = -S.at[r][c];
   }
 }
 
-#line 165 "templates/lib/hooks.cuh"
-//: keep -- hook: whether row i may see key j
-template <class Lengths> __device__ __forceinline__ bool keep(const Lengths &at, i32 i, i32 j)
+#line 11 "templates/lib/args.h"
+//: u32
+typedef unsigned int u32;
+
+#line 198 "templates/lib/hooks.cuh"
+//: keep -- hook: whether a row that sees these keys sees key j, as far as the upper end decides. Without a sign, since j
+// counts on beyond the last key: where that is near 2^31, to what no i32 holds
+__device__ __forceinline__ bool keep(const interval &seen, u32 j)
 {
-#line 171 "templates/lib/hooks.cuh"
-  return j <= i + at.nk - at.nq; // and so j < nk for every row there is
-#line 175 "templates/lib/hooks.cuh"
+  return j < u32(seen.hi);
 }
 
-#line 51 "templates/lib/softmax.cuh"
+#line 54 "templates/lib/softmax.cuh"
 //: mask -- S = -inf where `keep` says no; by select, so that a NaN there is gone too
-template <class Lengths> __device__ __forceinline__ void mask(scores &S, const Lengths &at, i32 i0, i32 j0)
+template <class Acc> __device__ __forceinline__ void mask(Acc &S, const call &a, const sequence &at, i32 i0, i32 j0)
 {
+#line 72 "templates/lib/softmax.cuh"
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
+  for (i32 r = 0; r < Acc::R; r++) {
+    const interval seen = sees(a, at, i0 + Acc::row(r));
 #pragma unroll
-    for (i32 c = 0; c < C; c++)
-      S.at[r][c] = keep(at, i0 + row_of(r), j0 + column_of(c)) ? S.at[r][c] : minus_inf();
+    for (i32 c = 0; c < Acc::C; c++)
+      S.at[r][c] = keep(seen, u32(j0) + Acc::column(c)) ? S.at[r][c] : minus_inf();
+  }
 }
 
 #line 29 "templates/arch/sm75.cuh"
@@ -423,15 +494,16 @@ __device__ __forceinline__ float shfl_xor(float x, i32 lanes)
   return __shfl_xor_sync(0xffffffffu, x, lanes);
 }
 
-#line 61 "templates/lib/softmax.cuh"
+#line 148 "templates/lib/softmax.cuh"
 //: row_max -- max(m, rowmax(S)), the same in all X lanes of a row
-__device__ __forceinline__ rowvec row_max(const rowvec &m, const scores &S)
+template <class Acc>
+__device__ __forceinline__ rowvec<Acc::rows> row_max(const rowvec<Acc::rows> &m, const Acc &S)
 {
-  rowvec v = m;
+  rowvec<Acc::rows> v = m;
 #pragma unroll
-  for (i32 r = 0; r < R; r++) {
+  for (i32 r = 0; r < Acc::R; r++) {
 #pragma unroll
-    for (i32 c = 0; c < C; c++)
+    for (i32 c = 0; c < Acc::C; c++)
       v.at[r] = fmaxf(v.at[r], S.at[r][c]);
 #pragma unroll
     for (i32 lanes = 1; lanes < X; lanes *= 2)
@@ -440,7 +512,7 @@ __device__ __forceinline__ rowvec row_max(const rowvec &m, const scores &S)
   return v;
 }
 
-#line 18 "templates/lib/softmax.cuh"
+#line 19 "templates/lib/softmax.cuh"
 //: origin -- a maximum to subtract: -inf (no key seen yet) counts as 0, so that -inf - m stays -inf
 __device__ __forceinline__ float origin(float m)
 {
@@ -456,122 +528,108 @@ __device__ __forceinline__ float ex2(float x)
   return y;
 }
 
-#line 112 "templates/lib/softmax.cuh"
-//: exp2_rows -- S becomes P = 2^(c S - c m)
-__device__ __forceinline__ void exp2_rows(scores &S, const rowvec &m, float c)
+#line 200 "templates/lib/softmax.cuh"
+//: exp2_columns -- S becomes P = 2^(c S - c m) in a thread's columns from `first` to before `last`
+template <i32 first, i32 last, class Acc>
+__device__ __forceinline__ void exp2_columns(Acc &S, const rowvec<Acc::rows> &m, float c)
 {
 #pragma unroll
-  for (i32 r = 0; r < R; r++) {
+  for (i32 r = 0; r < Acc::R; r++) {
     const float cm = c * origin(m.at[r]);
 #pragma unroll
-    for (i32 x = 0; x < C; x++)
+    for (i32 x = first; x < last; x++)
       S.at[r][x] = ex2(fmaf(c, S.at[r][x], -cm));
   }
 }
 
-#line 159 "templates/lib/softmax.cuh"
-//: row_total -- the sum over all X lanes of a row
-__device__ __forceinline__ rowvec row_total(const rowvec &l)
+//: exp2_rows -- the same in all columns
+template <class Acc> __device__ __forceinline__ void exp2_rows(Acc &S, const rowvec<Acc::rows> &m, float c)
 {
-  rowvec v = l;
+  exp2_columns<0, Acc::C>(S, m, c);
+}
+
+#line 242 "templates/lib/softmax.cuh"
+//: row_total -- the sum over all X lanes of a row
+template <i32 rows_> __device__ __forceinline__ rowvec<rows_> row_total(const rowvec<rows_> &l)
+{
+  rowvec<rows_> v = l;
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
+  for (i32 r = 0; r < v.R; r++)
 #pragma unroll
     for (i32 lanes = 1; lanes < X; lanes *= 2)
       v.at[r] += shfl_xor(v.at[r], lanes);
   return v;
 }
 
-#line 146 "templates/lib/softmax.cuh"
+#line 229 "templates/lib/softmax.cuh"
 //: row_sum -- rowsum(P) over this thread's own columns. A tile is summed by itself before it is added to l:
 // beside one large P, many small ones would be lost one by one.
-__device__ __forceinline__ rowvec row_sum(const scores &P)
+template <class Acc> __device__ __forceinline__ rowvec<Acc::rows> row_sum(const Acc &P)
 {
-  rowvec v = row_fill(0.f);
+  rowvec<Acc::rows> v(0.f);
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
+  for (i32 r = 0; r < Acc::R; r++)
 #pragma unroll
-    for (i32 c = 0; c < C; c++)
+    for (i32 c = 0; c < Acc::C; c++)
       v.at[r] += P.at[r][c];
   return v;
 }
 
-#line 77 "templates/lib/softmax.cuh"
-//: row_larger -- the larger of two, row by row
-__device__ __forceinline__ rowvec row_larger(const rowvec &x, const rowvec &y)
+#line 225 "templates/lib/hooks.cuh"
+//: weigh -- hook: what happens to P after the row sum, on every tile; nothing in families of today
+template <class Acc> __device__ __forceinline__ void weigh(Acc &, const call &, const sequence &, i32, i32)
 {
-  rowvec v;
+}
+
+#line 165 "templates/lib/softmax.cuh"
+//: larger -- the larger of two, row by row
+template <i32 rows_> __device__ __forceinline__ rowvec<rows_> larger(const rowvec<rows_> &x, const rowvec<rows_> &y)
+{
+  rowvec<rows_> v;
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
+  for (i32 r = 0; r < v.R; r++)
     v.at[r] = fmaxf(x.at[r], y.at[r]);
   return v;
 }
 
-#line 171 "templates/lib/softmax.cuh"
+#line 254 "templates/lib/softmax.cuh"
 //: decay -- 2^(c (m_old - m_new)): what was gathered under an old maximum, seen from the new one. The difference
 // comes first: it makes exactly 1 where m did not grow. A multiply-add of c m_old and c m_new does not, and its
 // rounding error, always of one sign, would count again with every tile.
-__device__ __forceinline__ rowvec decay(const rowvec &m_old, const rowvec &m_new, float c)
+template <i32 rows_>
+__device__ __forceinline__ rowvec<rows_> decay(const rowvec<rows_> &m_old, const rowvec<rows_> &m_new, float c)
 {
-  rowvec v;
+  rowvec<rows_> v;
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
+  for (i32 r = 0; r < v.R; r++)
     v.at[r] = ex2(c * (m_old.at[r] - origin(m_new.at[r])));
   return v;
 }
 
-#line 203 "templates/lib/softmax.cuh"
-//: plus -- elementwise sum
-__device__ __forceinline__ rowvec plus(const rowvec &x, const rowvec &y)
-{
-  rowvec v;
-#pragma unroll
-  for (i32 r = 0; r < R; r++)
-    v.at[r] = x.at[r] + y.at[r];
-  return v;
-}
-
-#line 193 "templates/lib/softmax.cuh"
-//: times -- elementwise product
-__device__ __forceinline__ rowvec times(const rowvec &x, const rowvec &y)
-{
-  rowvec v;
-#pragma unroll
-  for (i32 r = 0; r < R; r++)
-    v.at[r] = x.at[r] * y.at[r];
-  return v;
-}
-
-#line 168 "templates/lib/simt.cuh"
+#line 219 "templates/lib/softmax.cuh"
 //: scale_rows -- O = diag(f) O
-__device__ __forceinline__ void scale_rows(outputs &O, const rowvec &f)
+template <class Acc> __device__ __forceinline__ void scale_rows(Acc &O, const rowvec<Acc::rows> &f)
 {
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
+  for (i32 r = 0; r < Acc::R; r++)
 #pragma unroll
-    for (i32 e = 0; e < E; e++)
-#pragma unroll
-      for (i32 u = 0; u < W; u++)
-        O.at[r][e].at[u] *= f.at[r];
+    for (i32 c = 0; c < Acc::C; c++)
+      O.at[r][c] *= f.at[r];
 }
 
-#line 136 "templates/lib/softmax.cuh"
-//: scale_scores -- P = diag(f) P
-__device__ __forceinline__ void scale_scores(scores &P, const rowvec &f)
-{
-#pragma unroll
-  for (i32 r = 0; r < R; r++)
-#pragma unroll
-    for (i32 c = 0; c < C; c++)
-      P.at[r][c] *= f.at[r];
-}
-
-#line 126 "templates/lib/simt.cuh"
-//: weights -- P in shared memory, where the other lanes of its rows read it
-typedef tile<Br, Bc, X> weights;
-
-#line 12 "templates/fa1.lua"
+#line 10 "templates/fa1.lua"
 constexpr i32 at_P = 17408;  // where P lies in shared memory, bytes
+#line 150 "templates/lib/simt.cuh"
+//: lay -- an accumulator into a tile of its shape
+template <class Acc, class Tile> __device__ __forceinline__ void lay(Tile to, const Acc &S)
+{
+#pragma unroll
+  for (i32 r = 0; r < Acc::R; r++)
+#pragma unroll
+    for (i32 c = 0; c < Acc::C; c++)
+      to.row(Acc::row(r))[Acc::column(c)] = S.at[r][c];
+}
+
 #line 23 "templates/arch/sm75.cuh"
 //: warp_sync -- the 32 threads of the warp meet, and see what the others wrote before [bar.warp.sync]
 __device__ __forceinline__ void warp_sync()
@@ -579,62 +637,52 @@ __device__ __forceinline__ void warp_sync()
   __syncwarp();
 }
 
-#line 129 "templates/lib/simt.cuh"
-//: weigh -- P of a row is written and read by one warp
-__device__ __forceinline__ weights weigh(const scores &S)
+#line 160 "templates/lib/simt.cuh"
+//: operand_of -- an accumulator as the left operand of a product: in shared memory, where the other lanes of its rows
+// read it. A row is written and read by one warp
+template <class Acc> __device__ __forceinline__ tile<Acc::rows, Acc::columns, X> operand_of(const Acc &S)
 {
-  const weights P(shared_memory() + at_P);
-#pragma unroll
-  for (i32 r = 0; r < R; r++)
-#pragma unroll
-    for (i32 c = 0; c < C; c++)
-      P.row(row_of(r))[column_of(c)] = S.at[r][c];
+  const tile<Acc::rows, Acc::columns, X> P(shared_memory() + at_P);
+  lay(P, S);
   warp_sync();
   return P;
 }
 
-//: mma_AB -- O += P V
-template <class A, class B> __device__ __forceinline__ void mma_AB(outputs &O, A P, B V)
+//: mma_AB -- C += A B
+template <class Acc, class TileA, class TileB> __device__ __forceinline__ void mma_AB(Acc &O, TileA A, TileB B)
 {
 #pragma unroll 1
-  for (i32 j = 0; j < Bc; j += W) {
-    vec p[R];
+  for (i32 j = 0; j < TileB::count; j += W) {
+    vec a[Acc::R];
 #pragma unroll
-    for (i32 r = 0; r < R; r++)
-      p[r] = *(const vec *)(P.row(row_of(r)) + j);
+    for (i32 r = 0; r < Acc::R; r++)
+      a[r] = *(const vec *)(A.row(Acc::row(r)) + j);
 #pragma unroll
     for (i32 w = 0; w < W; w++) {
-      vec v[E];
+      vec b[Acc::C / W];
 #pragma unroll
-      for (i32 e = 0; e < E; e++)
-        v[e] = *(const vec *)(V.row(j + w) + chunk_of(e));
+      for (i32 e = 0; e < Acc::C / W; e++)
+        b[e] = *(const vec *)(B.row(j + w) + Acc::column(e * W));
 #pragma unroll
-      for (i32 r = 0; r < R; r++)
+      for (i32 r = 0; r < Acc::R; r++)
 #pragma unroll
-        for (i32 e = 0; e < E; e++)
-#pragma unroll
-          for (i32 u = 0; u < W; u++)
-            O.at[r][e].at[u] = fmaf(p[r].at[w], v[e].at[u], O.at[r][e].at[u]);
+        for (i32 c = 0; c < Acc::C; c++)
+          O.at[r][c] = fmaf(a[r].at[w], b[c / W].at[c % W], O.at[r][c]);
     }
   }
 }
 
-#line 177 "templates/lib/hooks.cuh"
+#line 236 "templates/lib/hooks.cuh"
+//: ends -- what a row ends with: O = diag(factor) O, and its LSE
+template <i32 rows_> struct ends {
+  rowvec<rows_> factor, LSE;
+};
+
+#line 230 "templates/lib/hooks.cuh"
 //: inverse -- 1 / l; a row that sees no key has l = 0 and gives O = 0
 __device__ __forceinline__ float inverse(float l)
 {
   return l == 0.f ? 0.f : 1.f / l;
-}
-
-#line 183 "templates/lib/softmax.cuh"
-//: row_inverse -- 1 / l for each row
-__device__ __forceinline__ rowvec row_inverse(const rowvec &l)
-{
-  rowvec v;
-#pragma unroll
-  for (i32 r = 0; r < R; r++)
-    v.at[r] = inverse(l.at[r]);
-  return v;
 }
 
 #line 61 "templates/arch/sm75.cuh"
@@ -646,24 +694,21 @@ __device__ __forceinline__ float lg2(float x)
   return y;
 }
 
-#line 183 "templates/lib/hooks.cuh"
-//: finish -- hook: LSE = scale m + ln l; +inf for a row that sees no key
-__device__ __forceinline__ float finish(float m, float l, float c)
+#line 241 "templates/lib/hooks.cuh"
+//: finish -- hook: 1 / l, and LSE = scale m + ln l, +inf for a row that sees no key
+template <i32 rows_>
+__device__ __forceinline__ ends<rows_> finish(const rowvec<rows_> &m, const rowvec<rows_> &l, float c)
 {
   constexpr float ln2 = 0.693147180559945f;
-  return l == 0.f ? -minus_inf() : (c * m + lg2(l)) * ln2;
-}
-
-#line 232 "templates/lib/softmax.cuh"
-//: row_finish -- the LSE of each row
-__device__ __forceinline__ rowvec row_finish(const rowvec &m, const rowvec &l, float c)
-{
-  rowvec v;
+  ends<rows_> end;
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
-    v.at[r] = finish(m.at[r], l.at[r], c);
-  return v;
+  for (i32 r = 0; r < rowvec<rows_>::R; r++) {
+    end.factor.at[r] = inverse(l.at[r]);
+    end.LSE.at[r] = l.at[r] == 0.f ? -minus_inf() : (c * m.at[r] + lg2(l.at[r])) * ln2;
+  }
+  return end;
 }
+#line 271 "templates/lib/hooks.cuh"
 
 #line 1 "templates/fa1.cu"
 // fa1.cu -- FlashAttention, Algorithms 1 and 2 of the first paper: the outer loop goes over K and V, the inner
@@ -671,7 +716,7 @@ __device__ __forceinline__ rowvec row_finish(const rowvec &m, const rowvec &l, f
 // One block for each batch and head. Numbers on the right are the lines of Algorithm 1.
 #line 5 "templates/fa1.cu"
 extern "C" __global__ void __launch_bounds__(T, 1)
-fa1_88331f0512624bd2(const call a, float *l_all, float *m_all)
+fa1_2512a5c26d007b68(const call a, float *l_all, float *m_all)
 {
   const place at = rows(a, i32(block_id()));
   float *const l_head = l_all + block_id() * a.q, *const m_head = m_all + block_id() * a.q;
@@ -686,9 +731,9 @@ fa1_88331f0512624bd2(const call a, float *l_all, float *m_all)
   const V_tile V(shared_memory() + at_V);
 
   for (i32 i = 0; i < Tr; i++) {                                               // 2
-    store_sums({}, O_head, i * Br, at.nq);
-    store_rowvec(row_fill(0.f), l_head, i * Br, at.nq);
-    store_rowvec(row_fill(minus_inf()), m_head, i * Br, at.nq);
+    store_sums(sums<Br, Dv>{}, O_head, i * Br, at.nq);
+    store_rowvec(rowvec<Br>(0.f), l_head, i * Br, at.nq);
+    store_rowvec(rowvec<Br>(minus_inf()), m_head, i * Br, at.nq);
   }
   for (i32 j = 0; j < Tc; j++) {                                               // 5
     block_sync();                                       // all are done with the last K, V
@@ -697,44 +742,44 @@ fa1_88331f0512624bd2(const call a, float *l_all, float *m_all)
     const auto V_next = depart<Dv>(V, at.V, at.Vn, j * Bc, at.nk);
     land(V, V_next);
     for (i32 i = 0; i < Tr; i++) {                                             // 7
-      const tiles visit = range(at, i * Br);
+      const spans visit = range(a, at, i * Br);
       if (j < visit.first || j >= visit.last)
         continue;                                       // no row of this tile sees a key of that one
       block_sync();                                     // all are done with the last Q; its O, l, m are written
       const auto Q_next = depart<D>(Q_place, at.Q, at.Qn, i * Br, at.nq);      // 8
-      outputs O = load_sums(O_head, i * Br, at.nq);
-      const rowvec l = load_rowvec(l_head, i * Br, at.nq), m = load_rowvec(m_head, i * Br, at.nq);
+      sums<Br, Dv> O = load_sums<sums<Br, Dv>>(O_head, i * Br, at.nq);
+      const rowvec<Br> l = load_rowvec<Br>(l_head, i * Br, at.nq), m = load_rowvec<Br>(m_head, i * Br, at.nq);
       land(Q_place, Q_next);
       block_sync();
       const query Q(Q_place);
-      scores S = {};
+      acc<Br, Bc> S = {};
       mma_ABt(S, Q, K);                                                        // 9: S = Q K^T
-      orient(S, a.scale);
-#line 50 "templates/fa1.cu"
-      if (j >= visit.full)
-        mask(S, at, i * Br, j * Bc);
-      const rowvec m_ij = row_max(row_fill(minus_inf()), S);                   // 10: m_ij = rowmax(S)
+      score(S, a, at, i * Br, j * Bc);
+      if (j < visit.free || j >= visit.full)
+        mask(S, a, at, i * Br, j * Bc);
+      const rowvec<Br> m_ij = row_max(rowvec<Br>(minus_inf()), S);             // 10: m_ij = rowmax(S)
       exp2_rows(S, m_ij, c);                                                   //     P = exp(S - m_ij)
-      const rowvec l_ij = row_total(row_sum(S));                              //     l_ij = rowsum(P)
-      const rowvec m_new = row_larger(m, m_ij);                                // 11
-      const rowvec f = decay(m, m_new, c), f_ij = decay(m_ij, m_new, c);
-      const rowvec l_new = plus(times(f, l), times(f_ij, l_ij));
-      scale_rows(O, times(f, l));                                              // 12: O = diag(l_new)^-1
-      scale_scores(S, f_ij);                                                   //     (diag(l) exp(m - m_new) O
-      const weights P = weigh(S);                                              //      + exp(m_ij - m_new) P V)
+      const rowvec<Br> l_ij = row_total(row_sum(S));                           //     l_ij = rowsum(P)
+      weigh(S, a, at, i * Br, j * Bc);
+      const rowvec<Br> m_new = larger(m, m_ij);                                // 11
+      const rowvec<Br> f = decay(m, m_new, c), f_ij = decay(m_ij, m_new, c);
+      const rowvec<Br> l_new = f * l + f_ij * l_ij;
+      scale_rows(O, f * l);                                                    // 12: O = diag(l_new)^-1
+      scale_rows(S, f_ij);                                                     //     (diag(l) exp(m - m_new) O
+      const auto P = operand_of(S);                                            //      + exp(m_ij - m_new) P V)
       mma_AB(O, P, V);
-      scale_rows(O, row_inverse(l_new));
+      scale_rows(O, finish(m_new, l_new, c).factor);
       store_sums(O, O_head, i * Br, at.nq);
       store_rowvec(l_new, l_head, i * Br, at.nq);                              // 13
       store_rowvec(m_new, m_head, i * Br, at.nq);
     }
   }
-#line 73 "templates/fa1.cu"
+#line 80 "templates/fa1.cu"
   if (at.LSE) {
     block_sync();
     for (i32 i = 0; i < Tr; i++) {
-      const rowvec l = load_rowvec(l_head, i * Br, at.nq), m = load_rowvec(m_head, i * Br, at.nq);
-      store_rowvec(row_finish(m, l, c), at.LSE, i * Br, at.nq);
+      const rowvec<Br> l = load_rowvec<Br>(l_head, i * Br, at.nq), m = load_rowvec<Br>(m_head, i * Br, at.nq);
+      store_rowvec(finish(m, l, c).LSE, at.LSE, i * Br, at.nq);
     }
   }
 }

@@ -1,14 +1,14 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     fwd-f32-d64-causal
 //   config     standard:Br64-Bc32-T128-R4-W4
-//   source     32e5b3604b1d4bc7c6bad5c6b270fb872dac0f951959c3be93274acc9ab0fd03
+//   source     3f9f0992c479f0fff5a0c44d9d5d17f53ef2d2a787b5409dbb4cb80feb9fba87
 //   target     sm_75
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
 //   recipe     workspace 4*b*h*q*ceildiv(k,32)*32
-//   recipe     launch standard_scores_32e5b3604b1d4bc7 grid ceildiv(q,64)*b*h*ceildiv(k,32) block 128 shared 44544 args call ws(0)
-//   recipe     launch standard_softmax_32e5b3604b1d4bc7 grid ceildiv(q,64)*b*h block 128 shared 0 args call ws(0)
-//   recipe     launch standard_output_32e5b3604b1d4bc7 grid ceildiv(q,64)*b*h block 128 shared 44544 args call ws(0)
+//   recipe     launch standard_scores_3f9f0992c479f0ff grid ceildiv(q,64)*b*h*ceildiv(k,32) block 128 shared 44544 args call ws(0)
+//   recipe     launch standard_softmax_3f9f0992c479f0ff grid ceildiv(q,64)*b*h block 128 shared 0 args call ws(0)
+//   recipe     launch standard_output_3f9f0992c479f0ff grid ceildiv(q,64)*b*h block 128 shared 44544 args call ws(0)
 
 #line 5 "templates/lib/args.h"
 //: i32
@@ -27,27 +27,35 @@ typedef struct tensor {
   i64 b, h, n;
 } tensor;
 
-//: lse_tensor -- one float a row; rows are contiguous; data may be null: not wanted
-typedef struct lse_tensor {
+//: row_tensor -- one number a row; rows are contiguous; data may be null: not wanted
+typedef struct row_tensor {
   float *data;
   i64 b, h;
-} lse_tensor;
+} row_tensor;
 
-//: call -- the arguments of one attention call
+//: call -- the arguments of one call: its tensors; batch, query heads, KV heads; rows of Q and O, rows of K and V;
+// S = scale * Q K^T; then, by feature, numbers (L, R: the keys of a window to the left and to the right of the diagonal)
+// and tensors
 typedef struct call {
+#line 37 "templates/lib/args.h"
   tensor Q, K, V, O;
-  lse_tensor LSE;
-  i32 b, h, hk; // batch, query heads, KV heads
-  i32 q, k;     // rows of Q and O; rows of K and V
-  float scale;  // S = scale * Q K^T
+#line 37 "templates/lib/args.h"
+  row_tensor LSE;
+#line 37 "templates/lib/args.h"
+  i32 b, h, hk;
+#line 37 "templates/lib/args.h"
+  i32 q, k;
+#line 37 "templates/lib/args.h"
+  float scale;
+#line 39 "templates/lib/args.h"
 } call;
-typedef char call_is_176_bytes[sizeof(call) == 176 ? 1 : -1]; // the host lays out the same struct
+typedef char call_is_176_bytes[sizeof(call) == 176 ? 1 : -1]; // as the host lays it out
 
 #line 6 "templates/lib/simt.cuh"
 //: elem
 typedef float elem;
 
-#line 97 "templates/lib/hooks.cuh"
+#line 89 "templates/lib/hooks.cuh"
 //: ceil_div
 __device__ __forceinline__ i32 ceil_div(i32 x, i32 y)
 {
@@ -64,76 +72,114 @@ __device__ __forceinline__ i64 block_id()
   return blockIdx.x;
 }
 
-#line 9 "templates/lib/hooks.cuh"
-//: place -- the rows of one batch and head
-struct place {
-  const elem *Q, *K, *V; // row 0
+#line 11 "templates/lib/hooks.cuh"
+//: sequence -- the rows of one batch and query head
+struct sequence {
+  i32 b, h, hk; // batch, query head, the head of K and V that it shares
+#line 18 "templates/lib/hooks.cuh"
+  i32 nq, nk;   // how many rows
+#line 23 "templates/lib/hooks.cuh"
+};
+
+#line 45 "templates/lib/hooks.cuh"
+//: place -- a sequence, and where its rows lie: of a tensor X row 0, null where it is not wanted, and Xn, from row to row
+struct place : sequence {
+#line 52 "templates/lib/hooks.cuh"
+  const elem *Q;
+  i64 Qn;
+#line 52 "templates/lib/hooks.cuh"
+  const elem *K;
+  i64 Kn;
+#line 52 "templates/lib/hooks.cuh"
+  const elem *V;
+  i64 Vn;
+#line 52 "templates/lib/hooks.cuh"
   elem *O;
-#line 22 "templates/lib/hooks.cuh"
-  float *LSE;         // null: not wanted
-  i64 Qn, Kn, Vn, On; // from row to row
-  i32 nq, nk;         // how many rows
-#line 26 "templates/lib/hooks.cuh"
+  i64 On;
+#line 50 "templates/lib/hooks.cuh"
+  float *LSE;
+#line 56 "templates/lib/hooks.cuh"
 };
 
-//: heads -- one batch, one query head and the head of K and V that it shares
-struct heads {
-  i32 b, h, hk;
-#line 34 "templates/lib/hooks.cuh"
-};
-
-//: heads_of -- `head` counts the query heads of all batches; heads that share K and V lie side by side
-#line 40 "templates/lib/hooks.cuh"
-__device__ __forceinline__ heads heads_of(const call &a, i32 head)
+#line 25 "templates/lib/hooks.cuh"
+//: sequence_of -- `head` counts the query heads of all batches; heads that share K and V lie side by side
+#line 31 "templates/lib/hooks.cuh"
+__device__ __forceinline__ sequence sequence_of(const call &a, i32 head)
 {
-#line 46 "templates/lib/hooks.cuh"
+#line 40 "templates/lib/hooks.cuh"
   const i32 h = head % a.h;
-  return {head / a.h, h, h / (a.h / a.hk)};
-#line 49 "templates/lib/hooks.cuh"
+  return {head / a.h, h, h / (a.h / a.hk), a.q, a.k};
+#line 43 "templates/lib/hooks.cuh"
 }
 
-#line 62 "templates/lib/hooks.cuh"
+#line 58 "templates/lib/hooks.cuh"
 //: rows -- hook
 __device__ __forceinline__ place rows(const call &a, i32 head)
 {
-#line 79 "templates/lib/hooks.cuh"
-  const heads at = heads_of(a, head);
+  const sequence at = sequence_of(a, head);
   const i64 b = at.b, h = at.h, hk = at.hk;
-  return {
-      (const elem *)a.Q.data + b * a.Q.b + h * a.Q.h,
-      (const elem *)a.K.data + b * a.K.b + hk * a.K.h,
-      (const elem *)a.V.data + b * a.V.b + hk * a.V.h,
-      (elem *)a.O.data + b * a.O.b + h * a.O.h,
-#line 89 "templates/lib/hooks.cuh"
-      a.LSE.data ? a.LSE.data + b * a.LSE.b + h * a.LSE.h : a.LSE.data,
-#line 91 "templates/lib/hooks.cuh"
-      a.Q.n, a.K.n, a.V.n, a.O.n,
-      a.q, a.k,
-  };
-#line 95 "templates/lib/hooks.cuh"
+  place my;
+  (sequence &)my = at;
+#line 78 "templates/lib/hooks.cuh"
+  my.Q = (elem *)a.Q.data + b * a.Q.b + h * a.Q.h;
+#line 82 "templates/lib/hooks.cuh"
+  my.Qn = a.Q.n;
+#line 78 "templates/lib/hooks.cuh"
+  my.K = (elem *)a.K.data + b * a.K.b + hk * a.K.h;
+#line 82 "templates/lib/hooks.cuh"
+  my.Kn = a.K.n;
+#line 78 "templates/lib/hooks.cuh"
+  my.V = (elem *)a.V.data + b * a.V.b + hk * a.V.h;
+#line 82 "templates/lib/hooks.cuh"
+  my.Vn = a.V.n;
+#line 78 "templates/lib/hooks.cuh"
+  my.O = (elem *)a.O.data + b * a.O.b + h * a.O.h;
+#line 82 "templates/lib/hooks.cuh"
+  my.On = a.O.n;
+#line 75 "templates/lib/hooks.cuh"
+  my.LSE = a.LSE.data ? a.LSE.data + b * a.LSE.b + h * a.LSE.h : nullptr;
+#line 86 "templates/lib/hooks.cuh"
+  return my;
 }
 
-#line 139 "templates/lib/hooks.cuh"
-//: tiles -- KV tiles [first, full) that no mask touches, then [full, last) that one does
-struct tiles {
-  i32 first, full, last;
+#line 162 "templates/lib/hooks.cuh"
+//: spans -- tiles [first, last): up to `free` the lower end of masks cuts them, up to `full` no mask touches them, then
+// the upper end does
+struct spans {
+  i32 first, free, full, last;
 };
 
-//: range -- hook: the KV tiles that rows [i0, i0 + rows_) visit; none where no such row is
-template <i32 rows_ = Br, class Lengths> __device__ __forceinline__ tiles range(const Lengths &at, i32 i0)
+#line 128 "templates/lib/hooks.cuh"
+//: interval -- from lo to before hi
+struct interval {
+  i32 lo, hi;
+};
+
+//: sees -- hook: the keys that row i sees. Counted from the end, where the last row stands at the last key, so that
+// nothing overflows 32 bits, whatever the lengths are
+__device__ __forceinline__ interval sees(const call &a, const sequence &at, i32 i)
 {
-  if (i0 >= at.nq)
-    return {0, 0, 0};
-#line 155 "templates/lib/hooks.cuh"
-  // Row i sees keys 0 .. i + nk - nq: the last row sees the last key.
-  const i32 first_sees = max(0, i0 + 1 + at.nk - at.nq);
-  const i32 last_sees = max(0, min(i0 + rows_, at.nq) + at.nk - at.nq);
-#line 159 "templates/lib/hooks.cuh"
-  return {0, first_sees / Bc, ceil_div(last_sees, Bc)};
-#line 163 "templates/lib/hooks.cuh"
+#line 138 "templates/lib/hooks.cuh"
+  const i32 behind = max(0, at.nq - 1 - i); // rows that follow row i
+#line 144 "templates/lib/hooks.cuh"
+  return {0, max(0, at.nk - behind)};
 }
 
-#line 38 "templates/lib/simt.cuh"
+#line 168 "templates/lib/hooks.cuh"
+//: range -- hook: the KV tiles that rows [i0, i0 + rows_) visit; none where no such row is
+template <i32 rows_ = Br> __device__ __forceinline__ spans range(const call &a, const sequence &at, i32 i0)
+{
+  if (i0 >= at.nq)
+    return {0, 0, 0, 0};
+#line 174 "templates/lib/hooks.cuh"
+  const interval top = sees(a, at, i0), bottom = sees(a, at, i0 + min(rows_, at.nq - i0) - 1);
+  const i32 last = ceil_div(bottom.hi, Bc);
+#line 180 "templates/lib/hooks.cuh"
+  return {0, 0, top.hi / Bc, last};
+#line 185 "templates/lib/hooks.cuh"
+}
+
+#line 51 "templates/lib/simt.cuh"
 //: tile -- rows x columns in shared memory; `pad` floats behind each row spread neighbours over the banks
 template <i32 rows_, i32 columns_, i32 pad_> struct tile {
   static constexpr i32 count = rows_, columns = columns_, stride = columns_ + pad_;
@@ -143,13 +189,13 @@ template <i32 rows_, i32 columns_, i32 pad_> struct tile {
   __device__ __forceinline__ void *end() const { return data + count * stride; }
 };
 
-#line 6 "templates/standard.lua"
-constexpr i32 D = 64;        // head dimension of Q and K
-#line 5 "templates/standard.lua"
+#line 7 "templates/standard.lua"
+constexpr i32 Dk = 64;       // columns of Q and K as they lie in shared memory
+#line 4 "templates/standard.lua"
 constexpr i32 W = 4;         // floats moved at once
-#line 47 "templates/lib/simt.cuh"
+#line 60 "templates/lib/simt.cuh"
 //: Q_tile
-typedef tile<Br, D, W> Q_tile;
+typedef tile<Br, Dk, W> Q_tile;
 
 #line 69 "templates/arch/sm75.cuh"
 //: shared_memory -- the block's dynamic shared memory; swizzled tiles begin at multiples of 1024 bytes
@@ -160,13 +206,13 @@ __device__ __forceinline__ char *shared_memory()
   return shared_memory_;
 }
 
-#line 50 "templates/lib/simt.cuh"
+#line 63 "templates/lib/simt.cuh"
 //: K_tile
-typedef tile<Bc, D, W> K_tile;
+typedef tile<Bc, Dk, W> K_tile;
 
-#line 13 "templates/standard.lua"
+#line 11 "templates/standard.lua"
 constexpr i32 at_K = 27648;  // where K lies in shared memory, bytes
-#line 66 "templates/lib/simt.cuh"
+#line 100 "templates/lib/simt.cuh"
 //: flight -- which rows a tile waits for; nothing is on its way before it lands
 struct flight {
   const elem *from;
@@ -181,6 +227,8 @@ __device__ __forceinline__ flight depart(Tile, const elem *from, i64 stride, i32
   return {from, stride, i0, n, d};
 }
 
+#line 5 "templates/standard.lua"
+constexpr i32 D = 64;        // head dimension of Q and K
 #line 5 "templates/arch/sm75.cuh"
 //: thread_id -- index of the thread in its block [Special Registers: %tid]
 __device__ __forceinline__ i32 thread_id()
@@ -188,13 +236,13 @@ __device__ __forceinline__ i32 thread_id()
   return threadIdx.x;
 }
 
-#line 33 "templates/lib/simt.cuh"
+#line 46 "templates/lib/simt.cuh"
 //: vec -- W floats, moved as one
 struct alignas(4 * W) vec {
   float at[W];
 };
 
-#line 80 "templates/lib/simt.cuh"
+#line 114 "templates/lib/simt.cuh"
 //: land -- the tile is filled; what lies beyond the rows or columns of the matrix becomes 0
 template <class Tile> __device__ __forceinline__ void land(Tile to, const flight &f)
 {
@@ -216,25 +264,19 @@ __device__ __forceinline__ void block_sync()
   __syncthreads();
 }
 
-#line 56 "templates/lib/simt.cuh"
-//: query -- Q as the left operand of a product
+#line 90 "templates/lib/simt.cuh"
+//: query -- Q as the left operand of S = Q K^T
 typedef Q_tile query;
-
-#line 4 "templates/standard.lua"
-constexpr i32 R = 4;         // rows of a tile that one thread works on
-#line 10 "templates/standard.lua"
-constexpr i32 C = 4;         // columns of S of one thread
-#line 94 "templates/lib/simt.cuh"
-//: scores -- a thread's part of S or P
-struct scores {
-  float at[R][C];
-};
 
 #line 9 "templates/standard.lua"
 constexpr i32 X = 8;         // lanes that share a row
 #line 9 "templates/lib/simt.cuh"
-//: row_of -- the r-th row of this thread in its tile; neighbouring groups hold neighbouring rows
-__device__ __forceinline__ i32 row_of(i32 r)
+//: rows_of_thread -- rows of an accumulator that one thread has a part of
+template <i32 rows_> constexpr i32 rows_of_thread = rows_ / (T / X);
+
+#line 21 "templates/lib/simt.cuh"
+//: row_of -- the r-th row of this thread; neighbouring groups hold neighbouring rows
+template <i32 rows_> __device__ __forceinline__ i32 row_of(i32 r)
 {
   return thread_id() / X + r * (T / X);
 }
@@ -245,77 +287,96 @@ __device__ __forceinline__ i32 lane_of()
   return thread_id() % X;
 }
 
-//: column_of -- the c-th column of S of this thread
-__device__ __forceinline__ i32 column_of(i32 c)
-{
-  return lane_of() + c * X;
-}
+//: acc -- a thread's part of a matrix of sums: every X-th column, or every X-th chunk of W columns
+template <i32 rows_, i32 columns_, i32 group_ = 1> struct acc {
+  static constexpr i32 rows = rows_, columns = columns_;
+  static constexpr i32 group = group_; // columns side by side
+  static constexpr i32 R = rows_of_thread<rows_>, C = (columns_ + X * group_ - 1) / (X * group_) * group_;
+  float at[R][C];
+  static __device__ __forceinline__ i32 row(i32 r) { return row_of<rows_>(r); }
+  static __device__ __forceinline__ i32 column(i32 c) { return (lane_of() + c / group * X) * group + c % group; }
+};
 
-#line 104 "templates/lib/simt.cuh"
-//: mma_ABt -- S += Q K^T
-template <class A, class B> __device__ __forceinline__ void mma_ABt(scores &S, A Q, B K)
+#line 128 "templates/lib/simt.cuh"
+//: mma_ABt -- C += A B^T
+template <class Acc, class TileA, class TileB> __device__ __forceinline__ void mma_ABt(Acc &S, TileA A, TileB B)
 {
 #pragma unroll 2
-  for (i32 x = 0; x < D; x += W) {
-    vec q[R], k[C];
+  for (i32 x = 0; x < TileB::columns; x += W) {
+    vec a[Acc::R], b[Acc::C];
 #pragma unroll
-    for (i32 r = 0; r < R; r++)
-      q[r] = *(const vec *)(Q.row(row_of(r)) + x);
+    for (i32 r = 0; r < Acc::R; r++)
+      a[r] = *(const vec *)(A.row(Acc::row(r)) + x);
 #pragma unroll
-    for (i32 c = 0; c < C; c++)
-      k[c] = *(const vec *)(K.row(column_of(c)) + x);
+    for (i32 c = 0; c < Acc::C; c++)
+      b[c] = *(const vec *)(B.row(Acc::column(c)) + x);
 #pragma unroll
     for (i32 w = 0; w < W; w++)
 #pragma unroll
-      for (i32 r = 0; r < R; r++)
+      for (i32 r = 0; r < Acc::R; r++)
 #pragma unroll
-        for (i32 c = 0; c < C; c++)
-          S.at[r][c] = fmaf(q[r].at[w], k[c].at[w], S.at[r][c]);
+        for (i32 c = 0; c < Acc::C; c++)
+          S.at[r][c] = fmaf(a[r].at[w], b[c].at[w], S.at[r][c]);
   }
 }
 
-#line 39 "templates/lib/softmax.cuh"
-//: orient -- a negative scale turns the order of the scores round; negated, their maximum is a maximum again
-__device__ __forceinline__ void orient(scores &S, float scale)
+#line 211 "templates/lib/hooks.cuh"
+//: score -- hook: plain products become scores, for every tile and before masks. In a family without features of the
+// score these are the products themselves, and c = base2(scale) enters with the exponential; where the scale is
+// negative they change their sign, so that their maximum is a maximum again
+template <class Acc> __device__ __forceinline__ void score(Acc &S, const call &a, const sequence &, i32, i32)
 {
-  if (scale < 0.f) {
+  if (a.scale < 0.f) {
 #pragma unroll
-    for (i32 r = 0; r < R; r++)
+    for (i32 r = 0; r < Acc::R; r++)
 #pragma unroll
-      for (i32 c = 0; c < C; c++)
+      for (i32 c = 0; c < Acc::C; c++)
         S.at[r][c] = -S.at[r][c];
   }
 }
 
-#line 24 "templates/lib/softmax.cuh"
-//: rowvec -- one number for each row of a thread
-struct rowvec {
+#line 25 "templates/lib/softmax.cuh"
+//: rowvec -- one number for each row of a tile; a thread holds those of its rows
+template <i32 rows_> struct rowvec {
+  static constexpr i32 R = rows_of_thread<rows_>;
   float at[R];
+  rowvec() = default;
+  __device__ __forceinline__ explicit rowvec(float x)
+  {
+#pragma unroll
+    for (i32 r = 0; r < R; r++)
+      at[r] = x;
+  }
 };
-
-#line 136 "templates/lib/softmax.cuh"
-//: scale_scores -- P = diag(f) P
-__device__ __forceinline__ void scale_scores(scores &P, const rowvec &f)
+template <i32 rows_> __device__ __forceinline__ rowvec<rows_> operator*(const rowvec<rows_> &x, const rowvec<rows_> &y)
 {
+  rowvec<rows_> v;
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
-#pragma unroll
-    for (i32 c = 0; c < C; c++)
-      P.at[r][c] *= f.at[r];
+  for (i32 r = 0; r < v.R; r++)
+    v.at[r] = x.at[r] * y.at[r];
+  return v;
 }
-
-#line 29 "templates/lib/softmax.cuh"
-//: row_fill -- the same number for each row
-__device__ __forceinline__ rowvec row_fill(float x)
+template <i32 rows_> __device__ __forceinline__ rowvec<rows_> operator+(const rowvec<rows_> &x, const rowvec<rows_> &y)
 {
-  rowvec v;
+  rowvec<rows_> v;
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
-    v.at[r] = x;
+  for (i32 r = 0; r < v.R; r++)
+    v.at[r] = x.at[r] + y.at[r];
   return v;
 }
 
-#line 11 "templates/lib/softmax.cuh"
+#line 219 "templates/lib/softmax.cuh"
+//: scale_rows -- O = diag(f) O
+template <class Acc> __device__ __forceinline__ void scale_rows(Acc &O, const rowvec<Acc::rows> &f)
+{
+#pragma unroll
+  for (i32 r = 0; r < Acc::R; r++)
+#pragma unroll
+    for (i32 c = 0; c < Acc::C; c++)
+      O.at[r][c] *= f.at[r];
+}
+
+#line 12 "templates/lib/softmax.cuh"
 //: base2 -- the factor c; never 0, because c * -inf must stay -inf (scale 0 weighs all keys alike either way)
 __device__ __forceinline__ float base2(float scale)
 {
@@ -323,31 +384,37 @@ __device__ __forceinline__ float base2(float scale)
   return fmaxf(fabsf(scale) * log2e, least);
 }
 
-#line 165 "templates/lib/hooks.cuh"
-//: keep -- hook: whether row i may see key j
-template <class Lengths> __device__ __forceinline__ bool keep(const Lengths &at, i32 i, i32 j)
+#line 11 "templates/lib/args.h"
+//: u32
+typedef unsigned int u32;
+
+#line 198 "templates/lib/hooks.cuh"
+//: keep -- hook: whether a row that sees these keys sees key j, as far as the upper end decides. Without a sign, since j
+// counts on beyond the last key: where that is near 2^31, to what no i32 holds
+__device__ __forceinline__ bool keep(const interval &seen, u32 j)
 {
-#line 171 "templates/lib/hooks.cuh"
-  return j <= i + at.nk - at.nq; // and so j < nk for every row there is
-#line 175 "templates/lib/hooks.cuh"
+  return j < u32(seen.hi);
 }
 
-#line 5 "templates/lib/softmax.cuh"
+#line 6 "templates/lib/softmax.cuh"
 //: minus_inf
 __device__ __forceinline__ float minus_inf()
 {
   return __int_as_float(0xff800000);
 }
 
-#line 51 "templates/lib/softmax.cuh"
+#line 54 "templates/lib/softmax.cuh"
 //: mask -- S = -inf where `keep` says no; by select, so that a NaN there is gone too
-template <class Lengths> __device__ __forceinline__ void mask(scores &S, const Lengths &at, i32 i0, i32 j0)
+template <class Acc> __device__ __forceinline__ void mask(Acc &S, const call &a, const sequence &at, i32 i0, i32 j0)
 {
+#line 72 "templates/lib/softmax.cuh"
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
+  for (i32 r = 0; r < Acc::R; r++) {
+    const interval seen = sees(a, at, i0 + Acc::row(r));
 #pragma unroll
-    for (i32 c = 0; c < C; c++)
-      S.at[r][c] = keep(at, i0 + row_of(r), j0 + column_of(c)) ? S.at[r][c] : minus_inf();
+    for (i32 c = 0; c < Acc::C; c++)
+      S.at[r][c] = keep(seen, u32(j0) + Acc::column(c)) ? S.at[r][c] : minus_inf();
+  }
 }
 
 #line 3 "templates/lib/matrix.cuh"
@@ -357,11 +424,7 @@ struct matrix {
   i64 row;
 };
 
-#line 210 "templates/lib/simt.cuh"
-//: group -- columns of S that lie side by side in a thread
-constexpr i32 group = 1;
-
-#line 219 "templates/lib/simt.cuh"
+#line 264 "templates/lib/simt.cuh"
 //: put_group
 __device__ __forceinline__ void put_group(elem *to, const float *from)
 {
@@ -370,15 +433,15 @@ __device__ __forceinline__ void put_group(elem *to, const float *from)
 
 #line 34 "templates/lib/matrix.cuh"
 //: store_scores -- the tile at (i0, j0)
-__device__ __forceinline__ void store_scores(const scores &S, const matrix &to, i32 i0, i32 j0, i32 nq)
+template <class Acc> __device__ __forceinline__ void store_scores(const Acc &S, const matrix &to, i32 i0, i32 j0, i32 nq)
 {
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
-    if (row_of(r) < nq - i0) {
-      elem *row = to.data + (i64(i0) + row_of(r)) * to.row + j0;
+  for (i32 r = 0; r < Acc::R; r++)
+    if (Acc::row(r) < nq - i0) {
+      elem *row = to.data + (i64(i0) + Acc::row(r)) * to.row + j0;
 #pragma unroll
-      for (i32 c = 0; c < C; c += group)
-        put_group(row + column_of(c), &S.at[r][c]);
+      for (i32 c = 0; c < Acc::C; c += Acc::group)
+        put_group(row + Acc::column(c), &S.at[r][c]);
     }
 }
 
@@ -397,15 +460,16 @@ __device__ __forceinline__ float shfl_xor(float x, i32 lanes)
   return __shfl_xor_sync(0xffffffffu, x, lanes);
 }
 
-#line 61 "templates/lib/softmax.cuh"
+#line 148 "templates/lib/softmax.cuh"
 //: row_max -- max(m, rowmax(S)), the same in all X lanes of a row
-__device__ __forceinline__ rowvec row_max(const rowvec &m, const scores &S)
+template <class Acc>
+__device__ __forceinline__ rowvec<Acc::rows> row_max(const rowvec<Acc::rows> &m, const Acc &S)
 {
-  rowvec v = m;
+  rowvec<Acc::rows> v = m;
 #pragma unroll
-  for (i32 r = 0; r < R; r++) {
+  for (i32 r = 0; r < Acc::R; r++) {
 #pragma unroll
-    for (i32 c = 0; c < C; c++)
+    for (i32 c = 0; c < Acc::C; c++)
       v.at[r] = fmaxf(v.at[r], S.at[r][c]);
 #pragma unroll
     for (i32 lanes = 1; lanes < X; lanes *= 2)
@@ -414,7 +478,7 @@ __device__ __forceinline__ rowvec row_max(const rowvec &m, const scores &S)
   return v;
 }
 
-#line 213 "templates/lib/simt.cuh"
+#line 258 "templates/lib/simt.cuh"
 //: get_group
 __device__ __forceinline__ void get_group(float *to, const elem *from)
 {
@@ -423,33 +487,33 @@ __device__ __forceinline__ void get_group(float *to, const elem *from)
 
 #line 47 "templates/lib/matrix.cuh"
 //: fill_group
-__device__ __forceinline__ void fill_group(float *to, float x)
+template <i32 group_> __device__ __forceinline__ void fill_group(float *to, float x)
 {
 #pragma unroll
-  for (i32 c = 0; c < group; c++)
+  for (i32 c = 0; c < group_; c++)
     to[c] = x;
 }
 
 #line 16 "templates/lib/matrix.cuh"
 //: load_scores -- the tile at (i0, j0); rows beyond nq are -inf
-__device__ __forceinline__ scores load_scores(const matrix &from, i32 i0, i32 j0, i32 nq)
+template <class Acc> __device__ __forceinline__ Acc load_scores(const matrix &from, i32 i0, i32 j0, i32 nq)
 {
-  scores S;
+  Acc S;
 #pragma unroll
-  for (i32 r = 0; r < R; r++) {
-    const elem *row = from.data + (i64(i0) + row_of(r)) * from.row + j0;
-    const bool real = row_of(r) < nq - i0;
+  for (i32 r = 0; r < Acc::R; r++) {
+    const elem *row = from.data + (i64(i0) + Acc::row(r)) * from.row + j0;
+    const bool real = Acc::row(r) < nq - i0;
 #pragma unroll
-    for (i32 c = 0; c < C; c += group)
+    for (i32 c = 0; c < Acc::C; c += Acc::group)
       if (real)
-        get_group(&S.at[r][c], row + column_of(c));
+        get_group(&S.at[r][c], row + Acc::column(c));
       else
-        fill_group(&S.at[r][c], minus_inf());
+        fill_group<Acc::group>(&S.at[r][c], minus_inf());
   }
   return S;
 }
 
-#line 18 "templates/lib/softmax.cuh"
+#line 19 "templates/lib/softmax.cuh"
 //: origin -- a maximum to subtract: -inf (no key seen yet) counts as 0, so that -inf - m stays -inf
 __device__ __forceinline__ float origin(float m)
 {
@@ -465,82 +529,51 @@ __device__ __forceinline__ float ex2(float x)
   return y;
 }
 
-#line 112 "templates/lib/softmax.cuh"
-//: exp2_rows -- S becomes P = 2^(c S - c m)
-__device__ __forceinline__ void exp2_rows(scores &S, const rowvec &m, float c)
+#line 200 "templates/lib/softmax.cuh"
+//: exp2_columns -- S becomes P = 2^(c S - c m) in a thread's columns from `first` to before `last`
+template <i32 first, i32 last, class Acc>
+__device__ __forceinline__ void exp2_columns(Acc &S, const rowvec<Acc::rows> &m, float c)
 {
 #pragma unroll
-  for (i32 r = 0; r < R; r++) {
+  for (i32 r = 0; r < Acc::R; r++) {
     const float cm = c * origin(m.at[r]);
 #pragma unroll
-    for (i32 x = 0; x < C; x++)
+    for (i32 x = first; x < last; x++)
       S.at[r][x] = ex2(fmaf(c, S.at[r][x], -cm));
   }
 }
 
-#line 203 "templates/lib/softmax.cuh"
-//: plus -- elementwise sum
-__device__ __forceinline__ rowvec plus(const rowvec &x, const rowvec &y)
+//: exp2_rows -- the same in all columns
+template <class Acc> __device__ __forceinline__ void exp2_rows(Acc &S, const rowvec<Acc::rows> &m, float c)
 {
-  rowvec v;
-#pragma unroll
-  for (i32 r = 0; r < R; r++)
-    v.at[r] = x.at[r] + y.at[r];
-  return v;
+  exp2_columns<0, Acc::C>(S, m, c);
 }
 
-#line 146 "templates/lib/softmax.cuh"
+#line 229 "templates/lib/softmax.cuh"
 //: row_sum -- rowsum(P) over this thread's own columns. A tile is summed by itself before it is added to l:
 // beside one large P, many small ones would be lost one by one.
-__device__ __forceinline__ rowvec row_sum(const scores &P)
+template <class Acc> __device__ __forceinline__ rowvec<Acc::rows> row_sum(const Acc &P)
 {
-  rowvec v = row_fill(0.f);
+  rowvec<Acc::rows> v(0.f);
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
+  for (i32 r = 0; r < Acc::R; r++)
 #pragma unroll
-    for (i32 c = 0; c < C; c++)
+    for (i32 c = 0; c < Acc::C; c++)
       v.at[r] += P.at[r][c];
   return v;
 }
 
-//: row_total -- the sum over all X lanes of a row
-__device__ __forceinline__ rowvec row_total(const rowvec &l)
-{
-  rowvec v = l;
-#pragma unroll
-  for (i32 r = 0; r < R; r++)
-#pragma unroll
-    for (i32 lanes = 1; lanes < X; lanes *= 2)
-      v.at[r] += shfl_xor(v.at[r], lanes);
-  return v;
-}
+#line 236 "templates/lib/hooks.cuh"
+//: ends -- what a row ends with: O = diag(factor) O, and its LSE
+template <i32 rows_> struct ends {
+  rowvec<rows_> factor, LSE;
+};
 
-#line 177 "templates/lib/hooks.cuh"
+#line 230 "templates/lib/hooks.cuh"
 //: inverse -- 1 / l; a row that sees no key has l = 0 and gives O = 0
 __device__ __forceinline__ float inverse(float l)
 {
   return l == 0.f ? 0.f : 1.f / l;
-}
-
-#line 183 "templates/lib/softmax.cuh"
-//: row_inverse -- 1 / l for each row
-__device__ __forceinline__ rowvec row_inverse(const rowvec &l)
-{
-  rowvec v;
-#pragma unroll
-  for (i32 r = 0; r < R; r++)
-    v.at[r] = inverse(l.at[r]);
-  return v;
-}
-
-#line 223 "templates/lib/softmax.cuh"
-//: store_rowvec -- one number a row to device memory, written by the first lane of the row
-__device__ __forceinline__ void store_rowvec(const rowvec &v, float *to, i32 i0, i32 n)
-{
-#pragma unroll
-  for (i32 r = 0; r < R; r++)
-    if (lane_of() == 0 && row_of(r) < n - i0)
-      to[i64(i0) + row_of(r)] = v.at[r];
 }
 
 #line 61 "templates/arch/sm75.cuh"
@@ -552,49 +585,79 @@ __device__ __forceinline__ float lg2(float x)
   return y;
 }
 
-#line 183 "templates/lib/hooks.cuh"
-//: finish -- hook: LSE = scale m + ln l; +inf for a row that sees no key
-__device__ __forceinline__ float finish(float m, float l, float c)
+#line 241 "templates/lib/hooks.cuh"
+//: finish -- hook: 1 / l, and LSE = scale m + ln l, +inf for a row that sees no key
+template <i32 rows_>
+__device__ __forceinline__ ends<rows_> finish(const rowvec<rows_> &m, const rowvec<rows_> &l, float c)
 {
   constexpr float ln2 = 0.693147180559945f;
-  return l == 0.f ? -minus_inf() : (c * m + lg2(l)) * ln2;
+  ends<rows_> end;
+#pragma unroll
+  for (i32 r = 0; r < rowvec<rows_>::R; r++) {
+    end.factor.at[r] = inverse(l.at[r]);
+    end.LSE.at[r] = l.at[r] == 0.f ? -minus_inf() : (c * m.at[r] + lg2(l.at[r])) * ln2;
+  }
+  return end;
+}
+#line 271 "templates/lib/hooks.cuh"
+
+#line 242 "templates/lib/softmax.cuh"
+//: row_total -- the sum over all X lanes of a row
+template <i32 rows_> __device__ __forceinline__ rowvec<rows_> row_total(const rowvec<rows_> &l)
+{
+  rowvec<rows_> v = l;
+#pragma unroll
+  for (i32 r = 0; r < v.R; r++)
+#pragma unroll
+    for (i32 lanes = 1; lanes < X; lanes *= 2)
+      v.at[r] += shfl_xor(v.at[r], lanes);
+  return v;
 }
 
-#line 232 "templates/lib/softmax.cuh"
-//: row_finish -- the LSE of each row
-__device__ __forceinline__ rowvec row_finish(const rowvec &m, const rowvec &l, float c)
+#line 225 "templates/lib/hooks.cuh"
+//: weigh -- hook: what happens to P after the row sum, on every tile; nothing in families of today
+template <class Acc> __device__ __forceinline__ void weigh(Acc &, const call &, const sequence &, i32, i32)
 {
-  rowvec v;
+}
+
+#line 277 "templates/lib/softmax.cuh"
+//: store_rowvec -- one number a row to device memory, written by the first lane of the row
+template <i32 rows_>
+__device__ __forceinline__ void store_rowvec(const rowvec<rows_> &v, float *to, i32 i0, i32 n)
+{
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
-    v.at[r] = finish(m.at[r], l.at[r], c);
-  return v;
+  for (i32 r = 0; r < v.R; r++)
+    if (lane_of() == 0 && row_of<rows_>(r) < n - i0)
+      to[i64(i0) + row_of<rows_>(r)] = v.at[r];
 }
 
 #line 8 "templates/standard.lua"
 constexpr i32 Dp = 64;       // columns of V as they lie in shared memory
-#line 53 "templates/lib/simt.cuh"
+#line 66 "templates/lib/simt.cuh"
 //: V_tile
 typedef tile<Bc, Dp, 0> V_tile;
 
-#line 14 "templates/standard.lua"
-constexpr i32 at_V = 36352;  // where V lies in shared memory, bytes
-#line 11 "templates/standard.lua"
-constexpr i32 E = 2;         // chunks of W columns of O of one thread
-#line 99 "templates/lib/simt.cuh"
-//: outputs -- a thread's part of O
-struct outputs {
-  vec at[R][E];
-};
-
-#line 7 "templates/standard.lua"
-constexpr i32 Dv = 64;       // head dimension of V and O
-#line 126 "templates/lib/simt.cuh"
-//: weights -- P in shared memory, where the other lanes of its rows read it
-typedef tile<Br, Bc, X> weights;
-
 #line 12 "templates/standard.lua"
+constexpr i32 at_V = 36352;  // where V lies in shared memory, bytes
+#line 43 "templates/lib/simt.cuh"
+//: sums -- an accumulator of mma_AB or mma_AtB, whose columns are those of a tile's rows: whole chunks of them
+template <i32 rows_, i32 columns_> using sums = acc<rows_, columns_, W>;
+
+#line 6 "templates/standard.lua"
+constexpr i32 Dv = 64;       // head dimension of V and O
+#line 10 "templates/standard.lua"
 constexpr i32 at_P = 17408;  // where P lies in shared memory, bytes
+#line 150 "templates/lib/simt.cuh"
+//: lay -- an accumulator into a tile of its shape
+template <class Acc, class Tile> __device__ __forceinline__ void lay(Tile to, const Acc &S)
+{
+#pragma unroll
+  for (i32 r = 0; r < Acc::R; r++)
+#pragma unroll
+    for (i32 c = 0; c < Acc::C; c++)
+      to.row(Acc::row(r))[Acc::column(c)] = S.at[r][c];
+}
+
 #line 23 "templates/arch/sm75.cuh"
 //: warp_sync -- the 32 threads of the warp meet, and see what the others wrote before [bar.warp.sync]
 __device__ __forceinline__ void warp_sync()
@@ -602,78 +665,81 @@ __device__ __forceinline__ void warp_sync()
   __syncwarp();
 }
 
-#line 129 "templates/lib/simt.cuh"
-//: weigh -- P of a row is written and read by one warp
-__device__ __forceinline__ weights weigh(const scores &S)
+#line 160 "templates/lib/simt.cuh"
+//: operand_of -- an accumulator as the left operand of a product: in shared memory, where the other lanes of its rows
+// read it. A row is written and read by one warp
+template <class Acc> __device__ __forceinline__ tile<Acc::rows, Acc::columns, X> operand_of(const Acc &S)
 {
-  const weights P(shared_memory() + at_P);
-#pragma unroll
-  for (i32 r = 0; r < R; r++)
-#pragma unroll
-    for (i32 c = 0; c < C; c++)
-      P.row(row_of(r))[column_of(c)] = S.at[r][c];
+  const tile<Acc::rows, Acc::columns, X> P(shared_memory() + at_P);
+  lay(P, S);
   warp_sync();
   return P;
 }
 
-#line 27 "templates/lib/simt.cuh"
-//: chunk_of -- first column of the e-th chunk of O of this thread
-__device__ __forceinline__ i32 chunk_of(i32 e)
-{
-  return (lane_of() + e * X) * W;
-}
-
-#line 142 "templates/lib/simt.cuh"
-//: mma_AB -- O += P V
-template <class A, class B> __device__ __forceinline__ void mma_AB(outputs &O, A P, B V)
+//: mma_AB -- C += A B
+template <class Acc, class TileA, class TileB> __device__ __forceinline__ void mma_AB(Acc &O, TileA A, TileB B)
 {
 #pragma unroll 1
-  for (i32 j = 0; j < Bc; j += W) {
-    vec p[R];
+  for (i32 j = 0; j < TileB::count; j += W) {
+    vec a[Acc::R];
 #pragma unroll
-    for (i32 r = 0; r < R; r++)
-      p[r] = *(const vec *)(P.row(row_of(r)) + j);
+    for (i32 r = 0; r < Acc::R; r++)
+      a[r] = *(const vec *)(A.row(Acc::row(r)) + j);
 #pragma unroll
     for (i32 w = 0; w < W; w++) {
-      vec v[E];
+      vec b[Acc::C / W];
 #pragma unroll
-      for (i32 e = 0; e < E; e++)
-        v[e] = *(const vec *)(V.row(j + w) + chunk_of(e));
+      for (i32 e = 0; e < Acc::C / W; e++)
+        b[e] = *(const vec *)(B.row(j + w) + Acc::column(e * W));
 #pragma unroll
-      for (i32 r = 0; r < R; r++)
+      for (i32 r = 0; r < Acc::R; r++)
 #pragma unroll
-        for (i32 e = 0; e < E; e++)
-#pragma unroll
-          for (i32 u = 0; u < W; u++)
-            O.at[r][e].at[u] = fmaf(p[r].at[w], v[e].at[u], O.at[r][e].at[u]);
+        for (i32 c = 0; c < Acc::C; c++)
+          O.at[r][c] = fmaf(a[r].at[w], b[c / W].at[c % W], O.at[r][c]);
     }
   }
 }
 
 #line 55 "templates/lib/matrix.cuh"
-//: sums_at -- where the rows of O lie while they grow: floats, `row` from one to the next
+//: sums_at -- where rows of an accumulator lie while they grow: floats, `row` from one to the next
 struct sums_at {
   float *data;
   i64 row;
 };
 
-#line 193 "templates/lib/simt.cuh"
-//: store_sums -- rows i0.. of O
-__device__ __forceinline__ void store_sums(const outputs &O, const sums_at &to, i32 i0, i32 n)
+#line 213 "templates/lib/simt.cuh"
+//: vec_of -- W columns of an accumulator
+template <class Acc> __device__ __forceinline__ vec vec_of(const Acc &O, i32 r, i32 c)
 {
+  vec v;
 #pragma unroll
-  for (i32 r = 0; r < R; r++)
-#pragma unroll
-    for (i32 e = 0; e < E; e++)
-      if (row_of(r) < n - i0 && chunk_of(e) < Dv)
-        *(vec *)(to.data + (i64(i0) + row_of(r)) * to.row + chunk_of(e)) = O.at[r][e];
+  for (i32 u = 0; u < W; u++)
+    v.at[u] = O.at[r][c + u];
+  return v;
 }
 
-//: store_outputs -- the same into the caller's tensor
-__device__ __forceinline__ void store_outputs(const outputs &O, const place &at, i32 i0)
+#line 240 "templates/lib/simt.cuh"
+//: store_sums -- and back
+template <class Acc> __device__ __forceinline__ void store_sums(const Acc &O, const sums_at &to, i32 i0, i32 n)
 {
-  store_sums(O, {at.O, at.On}, i0, at.nq);
+#pragma unroll
+  for (i32 r = 0; r < Acc::R; r++)
+#pragma unroll
+    for (i32 c = 0; c < Acc::C; c += W)
+      if (Acc::row(r) < n - i0 && Acc::column(c) < Acc::columns)
+        *(vec *)(to.data + (i64(i0) + Acc::row(r)) * to.row + Acc::column(c)) = vec_of(O, r, c);
 }
+
+//: store -- rows i0.. of an accumulator to a tensor of n rows
+template <class Acc, class Tile>
+__device__ __forceinline__ void store(const Acc &O, Tile, elem *to, i64 stride, i32 i0, i32 n)
+{
+  store_sums(O, {to, stride}, i0, n);
+}
+
+#line 69 "templates/lib/simt.cuh"
+//: O_tile -- nothing is laid there
+typedef Q_tile O_tile;
 
 #line 1 "templates/standard.cu"
 // standard.cu -- Algorithm 0 as it stands: S and P go through device memory, one launch for each line.
@@ -682,12 +748,12 @@ __device__ __forceinline__ void store_outputs(const outputs &O, const place &at,
 // S = c Q K^T: smaller than Q K^T, so that 16 bits hold it where they hold the scaled scores.
 #line 6 "templates/standard.cu"
 extern "C" __global__ void __launch_bounds__(T, 1)
-standard_scores_32e5b3604b1d4bc7(const call a, elem *S_all)
+standard_scores_3f9f0992c479f0ff(const call a, elem *S_all)
 {
   const i32 Tr = ceil_div(a.q, Br), Tc = ceil_div(a.k, Bc);
   const i32 j = i32(block_id() % Tc), i = i32(block_id() / Tc % Tr), head = i32(block_id() / Tc / Tr);
   const place at = rows(a, head);
-  const tiles visit = range(at, i * Br);
+  const spans visit = range(a, at, i * Br);
   if (j < visit.first || j >= visit.last)
     return;                                             // no row of this tile sees a key of that one
 
@@ -699,64 +765,64 @@ standard_scores_32e5b3604b1d4bc7(const call a, elem *S_all)
   land(K, K_next);
   block_sync();
   const query Q(Q_place);
-  scores S = {};
+  acc<Br, Bc> S = {};
   mma_ABt(S, Q, K);
-  orient(S, a.scale);
-#line 30 "templates/standard.cu"
-  scale_scores(S, row_fill(base2(a.scale)));
-  if (j >= visit.full)
-    mask(S, at, i * Br, j * Bc);
+  score(S, a, at, i * Br, j * Bc);
+  scale_rows(S, rowvec<Br>(base2(a.scale)));
+  if (j < visit.free || j >= visit.full)
+    mask(S, a, at, i * Br, j * Bc);
   store_scores(S, matrix_of(S_all, head, at), i * Br, j * Bc, at.nq);
 }
 
 extern "C" __global__ void __launch_bounds__(T, 1)
-standard_softmax_32e5b3604b1d4bc7(const call a, elem *S_all)
+standard_softmax_3f9f0992c479f0ff(const call a, elem *S_all)
 {
   const float c = 1.f;                                  // S is in base 2 already
   const i32 Tr = ceil_div(a.q, Br);
   const place at = rows(a, i32(block_id() / Tr));
   const i32 i0 = Br * i32(block_id() % Tr);
-  const tiles visit = range(at, i0);
+  const spans visit = range(a, at, i0);
   const matrix S = matrix_of(S_all, i32(block_id() / Tr), at);
 
-  rowvec m = row_fill(minus_inf()), l = row_fill(0.f);
+  rowvec<Br> m(minus_inf()), l(0.f);
   for (i32 j = visit.first; j < visit.last; j++)
-    m = row_max(m, load_scores(S, i0, j * Bc, at.nq));
+    m = row_max(m, load_scores<acc<Br, Bc>>(S, i0, j * Bc, at.nq));
   for (i32 j = visit.first; j < visit.last; j++) {
-    scores P = load_scores(S, i0, j * Bc, at.nq);
+    acc<Br, Bc> P = load_scores<acc<Br, Bc>>(S, i0, j * Bc, at.nq);
     exp2_rows(P, m, c);
-    l = plus(l, row_sum(P));
+    l = l + row_sum(P);
   }
-  l = row_total(l);
+  const ends<Br> end = finish(m, row_total(l), c);
   for (i32 j = visit.first; j < visit.last; j++) {
-    scores P = load_scores(S, i0, j * Bc, at.nq);
+    acc<Br, Bc> P = load_scores<acc<Br, Bc>>(S, i0, j * Bc, at.nq);
     exp2_rows(P, m, c);
-    scale_scores(P, row_inverse(l));
+    weigh(P, a, at, i0, j * Bc);
+    scale_rows(P, end.factor);
     store_scores(P, S, i0, j * Bc, at.nq);
   }
   if (at.LSE)
-    store_rowvec(row_finish(m, l, c), at.LSE, i0, at.nq);
+    store_rowvec(end.LSE, at.LSE, i0, at.nq);
 }
 
 extern "C" __global__ void __launch_bounds__(T, 1)
-standard_output_32e5b3604b1d4bc7(const call a, elem *S_all)
+standard_output_3f9f0992c479f0ff(const call a, elem *S_all)
 {
   const i32 Tr = ceil_div(a.q, Br);
   const place at = rows(a, i32(block_id() / Tr));
   const i32 i0 = Br * i32(block_id() % Tr);
-  const tiles visit = range(at, i0);
+  const spans visit = range(a, at, i0);
 
   const V_tile V(shared_memory() + at_V);
-  outputs O = {};
+  sums<Br, Dv> O = {};
   for (i32 j = visit.first; j < visit.last; j++) {
     const auto V_next = depart<Dv>(V, at.V, at.Vn, j * Bc, at.nk);
-    const scores S = load_scores(matrix_of(S_all, i32(block_id() / Tr), at), i0, j * Bc, at.nq);
+    const auto S = load_scores<acc<Br, Bc>>(matrix_of(S_all, i32(block_id() / Tr), at), i0, j * Bc, at.nq);
     land(V, V_next);
     block_sync();
-    const weights P = weigh(S);
+    const auto P = operand_of(S);
     mma_AB(O, P, V);
     block_sync();                                       // all have read P and V
   }
-  store_outputs(O, at, i0);
+  store(O, O_tile(shared_memory()), at.O, at.On, i0, at.nq);
 }
 
