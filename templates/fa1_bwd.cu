@@ -28,6 +28,7 @@ $(entry "fa1_bwd")(const call a, float *dQ_all, float *D_all)
     const auto V_next = depart<Dv>(V, kv.V, kv.Vn, j0, kv.nk);
     land(K, K_next);
     land(V, V_next);
+    block_sync();                                       // K and V are here, also where no row sees them
     sums<Bc, D> dK = {};
     sums<Bc, Dv> dV = {};
     for (i32 head = first; head < first + group; head++) {

@@ -19,6 +19,9 @@
 
 #define BACKWARD "bwd-f16-b1-h2k1-q150-k170-d40-causal all lay=padded gpu="
 
+#define UNSEEN_KEYS                                                                                          \
+  "bwd-f16-b1-h2k1-q1-k197-d40-causal-w16.0 all lay=padded gpu=A100" /* in tiles that no row visits */
+
 #define FWD(rest) "fwd:Br64-Bc32-w4-" rest "-b1-Z1-W16"
 #define APIECE    "fwd:Br64-Bc32-w4-s1-Q0-b1-Z1-W1"
 
@@ -52,6 +55,7 @@ static const struct {
     {PACKED("s2-Q1"), SHARED_BF16},
     {"fa1_bwd", BACKWARD "T4"},
     {"fa1_bwd", BACKWARD "A100"},
+    {"fa1_bwd", UNSEEN_KEYS},
 };
 
 /* Whether the kernel without a call races or leaves a copy behind. */
