@@ -187,7 +187,8 @@ test_twins() {
   FAKE_CUDA_FAULT="$twin=wrong" tune twins.db
   code_is 0 "a tune with a wrong twin"
   is "$(column twins.db "$twin" outcome)" wrong "a wrong twin"
-  other=$(twins twins.db)
+  other=$("$fatune" show trials --json --db "$work/twins.db" | sed -n '/"outcome":"wrong"/,$p' |
+    sed -n 's/.*"config":"\([^"]*\)".*"outcome":"ok".*/\1/p') # it may have become a finalist, which is told instead
   case $other in
     *-W1-*) pass ;;
     *) fail "instead of a wrong twin there is '$other'" ;;
