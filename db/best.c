@@ -57,7 +57,7 @@ fat_status fat_db_content(fat_db *db, const char *schema, fat_db_kind kind, cons
     return FAT_OK;
   snprintf(sql, sizeof sql, "SELECT %s FROM %s.%s WHERE hash = ?1", contents_of[kind].columns, schema,
            contents_of[kind].table);
-  FAT_TRY(fat_db_prepare(db, db->sql, sql, &stmt, err));
+  FAT_TRY(fat_db_again(db, sql, &stmt, err));
   fat_status status = fat_db_bind(db, stmt, err, "t", hash);
   if (status == FAT_OK)
     status = fat_db_step(db, stmt, &row, err);
@@ -87,7 +87,7 @@ fat_status fat_db_content(fat_db *db, const char *schema, fat_db_kind kind, cons
   if (target)
     snprintf(target, 16, "%s", label ? label : "");
 done:
-  sqlite3_finalize(stmt);
+  fat_db_done(db, stmt);
   return status;
 }
 

@@ -10,7 +10,18 @@
 
 enum { TRIED = 8 /* rows of one file that are looked into */ };
 
-static fat_status read_row(fat_db *db, sqlite3_stmt *stmt, const char *schema, fat_code *code, fat_error *err)
+static bool launches(const fat_code *code)
+{
+  return code->cubin && code->recipe;
+}
+
+static bool rebuilds(const fat_code *code)
+{
+  return code->source && code->recipe;
+}
+
+static fat_status read_row(fat_db *db, sqlite3_stmt *stmt, const char *schema, bool sourceless,
+                           fat_code *code, fat_error *err)
 {
   unsigned char *text;
   size_t size;
@@ -21,23 +32,16 @@ static fat_status read_row(fat_db *db, sqlite3_stmt *stmt, const char *schema, f
       return fat_status_fail(err, FAT_E_NOMEM, "out of memory for content");
   }
   snprintf(code->source_hash, sizeof code->source_hash, "%s", columns[0] ? columns[0] : "");
-  FAT_TRY(fat_db_content(db, schema, FAT_DB_SOURCE, code->source_hash, &text, &size, NULL, err));
-  code->source = (char *)text;
   FAT_TRY(fat_db_content(db, schema, FAT_DB_RECIPE, columns[1] ? columns[1] : "", &text, &size, NULL, err));
   code->recipe = (char *)text;
   snprintf(code->cubin_hash, sizeof code->cubin_hash, "%s", columns[2] ? columns[2] : "");
-  return fat_db_content(db, schema, FAT_DB_BINARY, code->cubin_hash, &code->cubin, &code->cubin_size, NULL,
-                        err);
-}
-
-static bool launches(const fat_code *code)
-{
-  return code->cubin && code->recipe;
-}
-
-static bool rebuilds(const fat_code *code)
-{
-  return code->source && code->recipe;
+  FAT_TRY(fat_db_content(db, schema, FAT_DB_BINARY, code->cubin_hash, &code->cubin, &code->cubin_size, NULL,
+                         err));
+  if (sourceless && launches(code))
+    return FAT_OK;
+  FAT_TRY(fat_db_content(db, schema, FAT_DB_SOURCE, code->source_hash, &text, &size, NULL, err));
+  code->source = (char *)text;
+  return FAT_OK;
 }
 
 /* Goes through the rows of one file until one can be launched; `code` keeps the best so far. */
@@ -57,7 +61,7 @@ static fat_status look_in(fat_db *db, const char *schema, const fat_code_filter 
            schema, TRIED);
   char sm[16];
   snprintf(sm, sizeof sm, "%d", f->sm);
-  fat_status status = fat_db_prepare(db, db->sql, sql, &stmt, err);
+  fat_status status = fat_db_again(db, sql, &stmt, err);
   if (status == FAT_OK)
     status = fat_db_bind(db, stmt, err, "ttttttt", fat_problem_family(f->problem, family), sm, f->config,
                          f->source_hash, fat_problem_print(f->problem, problem), f->facts, f->compile_key);
@@ -66,14 +70,14 @@ static fat_status look_in(fat_db *db, const char *schema, const fat_code_filter 
     status = fat_db_step(db, stmt, &row, err);
     if (status != FAT_OK || !row)
       break;
-    status = read_row(db, stmt, schema, &next, err);
+    status = read_row(db, stmt, schema, f->sourceless, &next, err);
     if (launches(&next) || (rebuilds(&next) && !rebuilds(code))) {
       fat_db_code_free(code);
       *code = next;
     } else
       fat_db_code_free(&next);
   }
-  sqlite3_finalize(stmt);
+  fat_db_done(db, stmt);
   return status;
 }
 

@@ -170,6 +170,7 @@ typedef struct fat_code_filter {
   const char *config;
   const char *source_hash; /* NULL: any, the latest */
   const char *compile_key; /* NULL: any */
+  bool sourceless;         /* the source of what can be launched is neither read nor checked */
 } fat_code_filter;
 typedef struct fat_code {
   char *source, *recipe; /* NULL: not kept, or damaged */

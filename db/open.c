@@ -49,6 +49,10 @@ static void disconnect(fat_db *db)
     sqlite3_finalize(db->kept[i]);
     db->kept[i] = NULL;
   }
+  for (int i = 0; i < FAT_DB_ASKED; i++) {
+    sqlite3_finalize(db->asked[i]);
+    db->asked[i] = NULL;
+  }
   sqlite3_close_v2(db->sql);
   db->sql = NULL;
 }

@@ -16,6 +16,7 @@ enum {
   FAT_DB_LENGTH = 1 << 28,  /* bytes of one value or row */
   FAT_DB_FOREIGN = 1 << 24, /* the same, of a foreign file */
   FAT_DB_LOG = 1 << 16,     /* bytes kept of a compiler log, a detail, a compile key */
+  FAT_DB_ASKED = 12,        /* statements that are kept because they may be asked again */
   FAT_DB_WORD = 128,        /* bytes of a hash, a version, a date, a name */
 };
 #define FAT_DB_MS 1e30 /* longest time of a trial: a forecast of the longest rows of the most heads */
@@ -65,7 +66,8 @@ typedef struct fat_db_hold { /* a tuning lock */
 struct fat_db {
   sqlite3 *sql;
   sqlite3_stmt *kept[FAT_SQL_COUNT];
-  pid_t pid; /* of the process that opened it */
+  sqlite3_stmt *asked[FAT_DB_ASKED]; /* of fat_db_again, the latest first */
+  pid_t pid;                         /* of the process that opened it */
   bool writable;
   bool memory; /* main is in memory: there is no user's file, or it is older and was migrated there */
   bool system; /* a system file is attached */
@@ -84,6 +86,10 @@ fat_status fat_db_refuse_newer(const fat_db *db, int target, fat_error *err);
 /* The status of the connection's last error, with a sentence about `what` ("storing a trial"). */
 fat_status fat_db_fail(const fat_db *db, sqlite3 *sql, const char *what, fat_error *err);
 fat_status fat_db_prepare(fat_db *db, sqlite3 *sql, const char *text, sqlite3_stmt **stmt, fat_error *err);
+/* The same on the handle's own connection; a text that was prepared lately is not prepared again, which takes
+ * as long as to find a row. Ends with fat_db_done. */
+fat_status fat_db_again(fat_db *db, const char *text, sqlite3_stmt **stmt, fat_error *err);
+void fat_db_done(fat_db *db, sqlite3_stmt *stmt); /* NULL is allowed */
 fat_status fat_db_kept(fat_db *db, fat_db_sql which, sqlite3_stmt **stmt, fat_error *err);
 /* Binds from the first parameter on: t text (NULL is NULL), d double (NAN is NULL), i int64_t, n int. */
 fat_status fat_db_bind(fat_db *db, sqlite3_stmt *stmt, fat_error *err, const char *types, ...);

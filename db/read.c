@@ -48,9 +48,9 @@ static fat_status rows_of(fat_db *db, const char *schema, const char *from, cons
   if (status == FAT_OK)
     status = fat_text_status(&times, err);
   if (status == FAT_OK)
-    status = fat_db_prepare(db, db->sql, fat_text_get(&sql), &stmt, err);
+    status = fat_db_again(db, fat_text_get(&sql), &stmt, err);
   if (status == FAT_OK)
-    status = fat_db_prepare(db, db->sql, fat_text_get(&times), &samples, err);
+    status = fat_db_again(db, fat_text_get(&times), &samples, err);
   for (int i = 0; i < count && status == FAT_OK; i++)
     if (clauses[i].value &&
         sqlite3_bind_text(stmt, ++bound, clauses[i].value, -1, SQLITE_STATIC) != SQLITE_OK)
@@ -67,8 +67,8 @@ static fat_status rows_of(fat_db *db, const char *schema, const char *from, cons
     else if (status == FAT_E_CORRUPT) /* a miss, with a remark */
       status = FAT_OK;
   }
-  sqlite3_finalize(stmt);
-  sqlite3_finalize(samples);
+  fat_db_done(db, stmt);
+  fat_db_done(db, samples);
   fat_db_row_free(&row);
   fat_text_free(&sql);
   fat_text_free(&times);

@@ -202,6 +202,28 @@ fat_status fat_db_prepare(fat_db *db, sqlite3 *sql, const char *text, sqlite3_st
   return FAT_OK;
 }
 
+fat_status fat_db_again(fat_db *db, const char *text, sqlite3_stmt **stmt, fat_error *err)
+{
+  for (int i = 0; i < FAT_DB_ASKED && db->asked[i]; i++)
+    if (strcmp(sqlite3_sql(db->asked[i]), text) == 0) {
+      *stmt = db->asked[i]; /* whoever asks has it alone until it is done */
+      memmove(&db->asked[i], &db->asked[i + 1], (size_t)(FAT_DB_ASKED - 1 - i) * sizeof *stmt);
+      db->asked[FAT_DB_ASKED - 1] = NULL;
+      return FAT_OK;
+    }
+  return fat_db_prepare(db, db->sql, text, stmt, err);
+}
+
+void fat_db_done(fat_db *db, sqlite3_stmt *stmt)
+{
+  if (!stmt)
+    return;
+  fat_db_release(stmt);
+  sqlite3_finalize(db->asked[FAT_DB_ASKED - 1]);
+  memmove(&db->asked[1], &db->asked[0], (FAT_DB_ASKED - 1) * sizeof stmt);
+  db->asked[0] = stmt;
+}
+
 fat_status fat_db_kept(fat_db *db, fat_db_sql which, sqlite3_stmt **stmt, fat_error *err)
 {
   if (!db->kept[which] && sqlite3_prepare_v3(db->sql, texts[which], -1, SQLITE_PREPARE_PERSISTENT,

@@ -17,12 +17,12 @@ void fat_loaded_free(fat_loaded *loaded)
   loaded->recipe = NULL;
 }
 
-static fat_status load(const fat_loader *l, const fat_recipe *recipe, const void *cubin, size_t size,
-                       const char *hash, fat_entries *entries, fat_error *err)
+static fat_status load(const fat_loader *l, const fat_recipe *recipe, const void *cubin, const char *hash,
+                       fat_entries *entries, fat_error *err)
 {
   const fat_sizes sizes = fat_recipe_sizes(l->problem, l->sms);
   fat_module *module;
-  FAT_TRY(fat_modules_get(&l->handle->modules, l->handle->driver, cubin, size, hash, &module, err));
+  FAT_TRY(fat_modules_get(&l->handle->modules, l->handle->driver, cubin, hash, &module, err));
   return fat_launch_find(recipe, &sizes, module, entries, err);
 }
 
@@ -103,7 +103,7 @@ static fat_status compile(fat_loader *l, fatune_jit_request *r, fat_code *rebuil
   if (status == FAT_OK && !l->look && !rebuilt)
     status = check(l, to->recipe, err);
   if (status == FAT_OK && !l->look)
-    status = load(l, to->recipe, answer.cubin, answer.cubin_size, answer.cubin_hash, &to->entries, err);
+    status = load(l, to->recipe, answer.cubin, answer.cubin_hash, &to->entries, err);
   if (status == FAT_OK)
     name(to, l->problem, rebuilt ? r->config : answer.config,
          rebuilt ? rebuilt->source_hash : answer.source_hash,
@@ -116,6 +116,18 @@ static fat_status compile(fat_loader *l, fatune_jit_request *r, fat_code *rebuil
   return status;
 }
 
+/* The source of what is stored, which was not read with its cubin. */
+static bool read_source(const fat_loader *l, const fat_code_filter *filter, fat_code *code)
+{
+  fat_code whole;
+  if (!code->source && fat_db_code(l->db, filter, &whole, NULL) == FAT_OK) {
+    code->source = strcmp(whole.source_hash, code->source_hash) == 0 ? whole.source : NULL;
+    whole.source = code->source ? NULL : whole.source;
+    fat_db_code_free(&whole);
+  }
+  return code->source;
+}
+
 /* Loads what is stored, or makes it again; to->recipe is its recipe, NULL where it has none. */
 static fat_status take(fat_loader *l, const fat_code_filter *filter, fat_code *code, fat_loaded *to,
                        fat_error *err)
@@ -124,10 +136,10 @@ static fat_status take(fat_loader *l, const fat_code_filter *filter, fat_code *c
   if (!code->cubin || !to->recipe)
     status = fat_status_fail(err, FAT_E_NOT_FOUND, "its cubin is not stored, or damaged");
   else if (!l->look)
-    status = load(l, to->recipe, code->cubin, code->cubin_size, code->cubin_hash, &to->entries, err);
+    status = load(l, to->recipe, code->cubin, code->cubin_hash, &to->entries, err);
   if (status == FAT_OK)
     name(to, l->problem, filter->config, code->source_hash, "stored");
-  else if (!fat_cuda_error_is_fatal(status) && l->may_rebuild && code->source && to->recipe) {
+  else if (!fat_cuda_error_is_fatal(status) && l->may_rebuild && to->recipe && read_source(l, filter, code)) {
     fatune_jit_request r = {.config = filter->config};
     fat_error why = *err;
     fat_text_format(l->why, "rebuild: %s: %s\n", filter->config, why.text);
@@ -161,7 +173,9 @@ fat_status fat_load_stored(fat_loader *l, const fat_code_filter *filter, fat_loa
   l->invalid = false;
   if (find_known(l, filter, to))
     return check(l, to->recipe, err);
-  FAT_TRY(fat_db_code(l->db, filter, &code, err));
+  fat_code_filter launched = *filter;
+  launched.sourceless = true;
+  FAT_TRY(fat_db_code(l->db, &launched, &code, err));
   fat_status status = code.recipe ? fat_recipe_make(code.recipe, &to->recipe, err) : FAT_OK;
   if (status == FAT_OK && to->recipe) /* what cannot run at all is not made again either */
     status = check(l, to->recipe, err);

@@ -45,11 +45,9 @@ static int load(const fat_cuda_calls *cuda, void **handle, const void *cubin)
   return result;
 }
 
-fat_status fat_module_load(const fat_driver *driver, const void *cubin, size_t size,
-                           const char hash[FAT_HASH_SIZE], fat_module **module, fat_error *err)
+static fat_status make(const fat_driver *driver, const void *cubin, const char hash[FAT_HASH_SIZE],
+                       fat_module **module, fat_error *err)
 {
-  *module = NULL;
-  FAT_TRY(check_hash(cubin, size, hash, err));
   fat_module *m = calloc(1, sizeof *m);
   if (!m)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a module");
@@ -64,6 +62,14 @@ fat_status fat_module_load(const fat_driver *driver, const void *cubin, size_t s
   else
     *module = m;
   return status;
+}
+
+fat_status fat_module_load(const fat_driver *driver, const void *cubin, size_t size,
+                           const char hash[FAT_HASH_SIZE], fat_module **module, fat_error *err)
+{
+  *module = NULL;
+  FAT_TRY(check_hash(cubin, size, hash, err));
+  return make(driver, cubin, hash, module, err);
 }
 
 void fat_module_free(fat_module *module)
@@ -147,7 +153,7 @@ fat_status fat_module_entry(fat_module *module, const char *name, int64_t shared
   return FAT_OK;
 }
 
-fat_status fat_modules_get(fat_modules *modules, const fat_driver *driver, const void *cubin, size_t size,
+fat_status fat_modules_get(fat_modules *modules, const fat_driver *driver, const void *cubin,
                            const char hash[FAT_HASH_SIZE], fat_module **module, fat_error *err)
 {
   fat_context now;
@@ -165,7 +171,8 @@ fat_status fat_modules_get(fat_modules *modules, const fat_driver *driver, const
     modules->list = more;
     modules->room = room;
   }
-  FAT_TRY(fat_module_load(driver, cubin, size, hash, module, err));
+  *module = NULL;
+  FAT_TRY(make(driver, cubin, hash, module, err));
   modules->list[modules->count++] = *module;
   return FAT_OK;
 }

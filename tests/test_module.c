@@ -99,12 +99,12 @@ static void one_module_for_each_context(void **state)
   int device;
   fat_error err = {0};
   cu.fake_count(&before);
-  MUST(fat_modules_get(&all, driver, cubin, size, hash, &here, err));
-  MUST(fat_modules_get(&all, driver, cubin, size, hash, &again, err));
+  MUST(fat_modules_get(&all, driver, cubin, hash, &here, err));
+  MUST(fat_modules_get(&all, driver, cubin, hash, &again, err));
   assert_ptr_equal(here, again);
   assert_int_equal(cu.cuDeviceGet(&device, 0), 0);
   assert_int_equal(cu.cuCtxCreate_v2(&own, 0, device), 0);
-  MUST(fat_modules_get(&all, driver, cubin, size, hash, &there, err));
+  MUST(fat_modules_get(&all, driver, cubin, hash, &there, err));
   assert_ptr_not_equal(here, there);
   assert_false(fat_context_same(fat_module_context(here), fat_module_context(there)));
   cu.fake_count(&after);
@@ -119,7 +119,7 @@ static void one_module_for_each_context(void **state)
   /* No context at all. */
   while (cu.cuCtxGetCurrent(&own) == 0 && own)
     cu.cuCtxSetCurrent(NULL);
-  assert_int_equal(fat_modules_get(&all, driver, cubin, size, hash, &here, &err), FAT_E_NO_CONTEXT);
+  assert_int_equal(fat_modules_get(&all, driver, cubin, hash, &here, &err), FAT_E_NO_CONTEXT);
   assert_int_equal(fat_module_load(driver, cubin, size, hash, &here, &err), FAT_E_NO_CONTEXT);
   fat_modules_free(&all);
 }
@@ -135,8 +135,8 @@ static void many_modules(void **state)
     snprintf(name, sizeof name, "k%d_0123456789abcdef", i);
     void *image = cu.fake_cubin(90, 1, &(fake_kernel){.name = name, .registers = 32}, &bytes);
     fat_text_hash(image, bytes, its);
-    MUST(fat_modules_get(&all, driver, image, bytes, its, &m[i], err));
-    MUST(fat_modules_get(&all, driver, image, bytes, its, &again, err));
+    MUST(fat_modules_get(&all, driver, image, its, &m[i], err));
+    MUST(fat_modules_get(&all, driver, image, its, &again, err));
     assert_ptr_equal(m[i], again);
     free(image);
   }
