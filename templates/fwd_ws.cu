@@ -55,12 +55,12 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
       return;
     const i32 i0 = my.i0;
     const sequence at = sequence_of(a, my.head);
-    const spans visit = range<64>(a, at, i0 + 64 * me);
+    const spans all = range(a, at, i0), visit = range<64>(a, at, i0 + 64 * me);
     online x(me);
     if (visit.first < visit.last) {
       const query Q(Q_place(own));
 %  if cut.left then
-      pass_before(me, n, visit.first - range(a, at, i0).first); // other rows of the tile see these keys
+      pass_before(me, n, visit.first - all.first);      // other rows of the tile see these keys
 %  end
       i32 j = visit.first;
       if (j >= visit.free && j < visit.full)
@@ -82,16 +82,16 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
       last_step(x, n);
       n++;
       x.l = row_total(x.l);
-      scale_rows(x.O, finish(x.m, x.l, c$(has.sink and ", rows(a, my.head), i0" or "")).factor);  // O = diag(l)^-1 O
+      scale_rows(x.O, finish(x.m, x.l, c$(has.sink and ", rows(a, my.head), i0" or "")).factor); // O = diag(l)^-1 O
       store_from(Q_place(own), x.O, O_map, at, i0 + 64 * me);
+    } else {                                            // no key is seen
+      const place rows_at = rows(a, my.head);
+      store_zeros<sums<Br, Dv>>(rows_at.O, rows_at.On, i0, at.nq);
     }
-    const place rows_at = rows(a, my.head);
-    if (visit.first >= visit.last)
-      store_zeros<sums<Br, Dv>>(rows_at.O, rows_at.On, i0, at.nq); // no key is seen
     release(Q_free + own);
+    const place rows_at = rows(a, my.head);             // asked for above the loops, it costs up to 4 % (d 64, H200)
     if (rows_at.LSE)
       store_rowvec(finish(x.m, x.l, c$(has.sink and ", rows_at, i0" or "")).LSE, rows_at.LSE, i0, at.nq);
-    const spans all = range(a, at, i0);
     pass_behind(me, n, max(visit.last, all.first), all); // and these
   }
 }
