@@ -192,10 +192,11 @@ static double product_steps(fat_dtype type, int64_t n)
  *     quarter: what is certain.
  * A gradient adds what its own summands lose, of which those of dP and D nearly cancel: all of it where a row
  * sees one key, for there dS is 0. LSE has the score itself for a summand. */
-/* Where S is stored, a score is off by half a unit in its last place, and a weight by as much against another. A few
- * rows may have been spared that by luck, so one such unit is allowed beside what was seen. Where it is a quarter or
- * more, weights go by it rather than by the scores, and O may lie as far off as such weights can draw it: weights that
- * are e^u too large or too small move a mean of numbers up to v by 2 v tanh(u) at most. */
+/* Where S is stored, a score is off by half a unit in its last place, and a weight by as much against
+ * another. A few rows may have been spared that by luck, so one such unit is allowed beside what was seen.
+ * Where it is a quarter or more, weights go by it rather than by the scores, and O may lie as far off as such
+ * weights can draw it: weights that are e^u too large or too small move a mean of numbers up to v by 2 v
+ * tanh(u) at most. */
 static double luck_of_stored(const fat_problem *p, const fat_reference_bound *b, int tensor)
 {
   const double unit = last_place(p->dtype, b->score);
