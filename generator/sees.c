@@ -65,14 +65,17 @@ static double sum_clamped(int64_t n, int64_t shift, int64_t most)
          (double)(n - full) * (double)most;
 }
 
+/* Whether no row sees a key. Where lo would pass hi a row is empty: from + beyond < 0 alone, which no mask of
+ * the grammar makes but causaltl with a window whose rows lie to the right of it. */
+static bool sees_nothing(const fat_problem *p, band b)
+{
+  return p->q <= 0 || p->k <= 0 || b.from + b.beyond <= 0;
+}
+
 double fat_sees_pairs(const fat_problem *p)
 {
   const band b = band_of(p);
-  if (p->q <= 0 || p->k <= 0)
-    return 0;
-  /* Where lo would pass hi the row is empty: from + beyond < 0 alone, which no mask of the grammar makes but
-   * causaltl with a window whose rows lie to the right of it. */
-  if (b.from + b.beyond <= 0)
+  if (sees_nothing(p, b))
     return 0;
   return sum_clamped(p->q, b.beyond, p->k) - sum_clamped(p->q, -b.from, p->k);
 }
@@ -126,10 +129,8 @@ static int64_t visits(const fat_problem *p, int64_t t, int64_t Br, int64_t Bc, i
 double fat_sees_tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_t group)
 {
   const int64_t rows = p->q * group, Tr = (rows + Br - 1) / Br;
-  if (rows <= 0 || p->k <= 0)
-    return 0;
   const band b = band_of(p);
-  if (b.from + b.beyond <= 0)
+  if (sees_nothing(p, b))
     return 0;
   /* Where a tile ends amid the heads of a row there is no line: tiles are counted one by one, and of very
    * many some that lie evenly among them stand for all. */
@@ -150,7 +151,7 @@ double fat_sees_tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_t grou
 int64_t fat_sees_most_tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_t group)
 {
   const band b = band_of(p);
-  if (p->q <= 0 || p->k <= 0 || b.from + b.beyond <= 0)
+  if (sees_nothing(p, b))
     return 0;
   const int64_t first = fat_sees(p, 0).lo, last = fat_sees(p, p->q - 1).hi; /* what all rows together see */
   const int64_t all = last > first ? (last + Bc - 1) / Bc - first / Bc : 0;
