@@ -166,18 +166,14 @@ static bool note_shape(const fat_trial *t, void *user)
 /* A database that cannot be read has none. */
 static fat_status list_shapes(fat_choosing *c, shapes *s, fat_error *err)
 {
-  char family[FAT_PROBLEM_TEXT];
   fat_error why = {0};
-  const fat_db_filter filter = {.family = fat_problem_family(&s->main, family),
-                                .kernel = c->ask.kernel,
-                                .outcome_plus_1 = 1 + FAT_OUT_OK};
   if (!c->loader.db)
     return FAT_OK;
-  fat_status status = c->ask.kernel ? fat_db_trials(c->loader.db, &filter, note_shape, s, &why)
-                                    : fat_db_winners(c->loader.db, &s->main, note_shape, s, &why);
+  fat_status status =
+      fat_pick_rows(c->loader.db, &s->main, c->ask.kernel, c->ask.kernel != NULL, note_shape, s, &why);
   if (status == FAT_E_NOMEM)
     return fat_status_fail(err, status, "%s", why.text);
-  if (status != FAT_OK && status != FAT_E_NOT_FOUND)
+  if (status != FAT_OK)
     fat_choosing_leave_db(c, why.text);
   return FAT_OK;
 }

@@ -125,15 +125,14 @@ static const char *const nothing[FAT_PICK_DEFAULT] = {
     "no prediction of the family for this architecture",
 };
 
-static fat_status read_rows(fat_db *db, pass *p, fat_error *err)
+fat_status fat_pick_rows(fat_db *db, const fat_problem *p, const char *kernel, bool losers,
+                         fat_db_trial_fn fn, void *user, fat_error *err)
 {
   char family[FAT_PROBLEM_TEXT];
-  const fat_pick_question *q = p->question;
-  const fat_db_filter filter = {.family = fat_problem_family(q->problem, family),
-                                .kernel = q->kernel,
-                                .outcome_plus_1 = 1 + FAT_OUT_OK};
-  fat_status status = takes_losers(q) ? fat_db_trials(db, &filter, weigh, p, err)
-                                      : fat_db_winners(db, q->problem, weigh, p, err);
+  const fat_db_filter filter = {
+      .family = fat_problem_family(p, family), .kernel = kernel, .outcome_plus_1 = 1 + FAT_OUT_OK};
+  fat_status status =
+      losers ? fat_db_trials(db, &filter, fn, user, err) : fat_db_winners(db, p, fn, user, err);
   return status == FAT_E_NOT_FOUND ? FAT_OK : status;
 }
 
@@ -214,7 +213,7 @@ fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pi
     return FAT_OK;
   }
   if (db)
-    FAT_TRY(read_rows(db, &p, err));
+    FAT_TRY(fat_pick_rows(db, q->problem, q->kernel, takes_losers(q), weigh, &p, err));
   for (int step = 0; step < FAT_PICK_DEFAULT; step++) {
     if (pick->row[step].found) {
       fat_candidate_explain(&pick->row[step], pick->why[step], sizeof pick->why[step]);

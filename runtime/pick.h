@@ -57,6 +57,11 @@ typedef struct fat_pick {
   char why[FAT_PICK_STEPS][1024]; /* one sentence for each step, up to the chosen one */
 } fat_pick;
 
+/* All rows that an answer weighs: the family's winners; where losers count, all of the family that work, of
+ * `kernel` alone unless that is NULL. That there is none is FAT_OK. */
+fat_status fat_pick_rows(fat_db *db, const fat_problem *p, const char *kernel, bool losers,
+                         fat_db_trial_fn fn, void *user, fat_error *err);
+
 /* Answers; one that yielded stays in `row` of its step. `db` NULL: there is no database, the first four steps
  * say so. */
 fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pick *pick, fat_error *err);
