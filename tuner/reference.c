@@ -182,16 +182,6 @@ static double product_steps(fat_dtype type, int64_t n)
   }
 }
 
-/* How far O may be off is the sum of
- *   - twice what the computation is off;
- *   - a unit in the last place of the largest result: FlashAttention-3's max |(O + 0.3 - 0.3) - O| twice, but
- *     for the 0.3. Results of long rows are smaller, and errors as large as they are would hide below it;
- *   - four roundings of the largest result, and four of the largest score, whose error e^S turns into as
- * large a relative one;
- *   - what tensor cores cut off. A sum of weights is never longer than its result, so one over keys counts a
- *     quarter: what is certain.
- * A gradient adds what its own summands lose, of which those of dP and D nearly cancel: all of it where a row
- * sees one key, for there dS is 0. LSE has the score itself for a summand. */
 /* Where S is stored, a score is off by half a unit in its last place, and a weight by as much against
  * another. A few rows may have been spared that by luck, so one such unit is allowed beside what was seen.
  * Where it is a quarter or more, weights go by it rather than by the scores, and O may lie as far off as such
@@ -205,6 +195,16 @@ static double luck_of_stored(const fat_problem *p, const fat_reference_bound *b,
   return unit < 0.25 ? 0 : 2 * b->value * tanh(unit);
 }
 
+/* How far O may be off is the sum of
+ *   - twice what the computation is off;
+ *   - a unit in the last place of the largest result: FlashAttention-3's max |(O + 0.3 - 0.3) - O| twice, but
+ *     for the 0.3. Results of long rows are smaller, and errors as large as they are would hide below it;
+ *   - four roundings of the largest result, and four of the largest score, whose error e^S turns into
+ *     as large a relative one;
+ *   - what tensor cores cut off. A sum of weights is never longer than its result, so one over keys counts a
+ *     quarter: what is certain.
+ * A gradient adds what its own summands lose, of which those of dP and D nearly cancel: all of it where a row
+ * sees one key, for there dS is 0. LSE has the score itself for a summand. */
 double fat_reference_allowed(const fat_problem *p, const fat_reference_bound *b, int tensor, bool stored)
 {
   const double scores = 4 * b->score + product_steps(p->dtype, p->d) * b->sum;
