@@ -42,6 +42,12 @@ fat_extent fat_tensors_extent(const fat_problem *p, int t)
   return extents[row->side];
 }
 
+int64_t fat_tensors_elements(const fat_problem *p, int t)
+{
+  const fat_extent e = fat_tensors_extent(p, t);
+  return e.size[0] * e.size[1] * e.size[2] * e.size[3];
+}
+
 fat_dtype fat_tensors_dtype(const fat_problem *p, int t)
 {
   return fat_tensors[t].is_f32 ? FAT_F32 : p->dtype;

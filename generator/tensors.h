@@ -64,6 +64,7 @@ typedef struct fat_extent {
   int64_t size[4];
 } fat_extent;
 fat_extent fat_tensors_extent(const fat_problem *p, int t);
+int64_t fat_tensors_elements(const fat_problem *p, int t);
 /* The type of its elements. */
 fat_dtype fat_tensors_dtype(const fat_problem *p, int t);
 

@@ -101,10 +101,9 @@ static void job_allocate(job *j)
   j->told = *p;
   j->call.scale = j->c.scale;
   for (int t = 0; t < FAT_TENSORS; t++) {
-    const fat_extent e = fat_tensors_extent(p, t);
     if (fat_tensors_role(p, t) == FAT_ROLE_NONE)
       continue;
-    j->at[t] = tensor_of(j->truth.in[t], e.size[0] * e.size[1] * e.size[2] * e.size[3]);
+    j->at[t] = tensor_of(j->truth.in[t], fat_tensors_elements(p, t));
     j->call.tensor[t].data = (void *)(uintptr_t)j->at[t];
     fat_truth_lay(p, t, FAT_BHSD, 1, j->call.tensor[t].stride);
   }
@@ -161,8 +160,7 @@ static emu_result job_read(const job *j)
   const fat_problem *p = &j->c.problem;
   emu_result r = {.stored = false};
   for (int t = 0; t < FAT_TENSORS; t++) {
-    const fat_extent e = fat_tensors_extent(p, t);
-    const size_t bytes = (size_t)(e.size[0] * e.size[1] * e.size[2] * e.size[3]) * sizeof(float);
+    const size_t bytes = (size_t)fat_tensors_elements(p, t) * sizeof(float);
     if (!fat_tensors_is_out(fat_tensors_role(p, t)))
       continue;
     r.out[t] = malloc(bytes);

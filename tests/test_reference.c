@@ -474,9 +474,8 @@ static void gradients_are_slopes(void **state)
     assert_int_equal(fat_problem_parse(gradient_problems[x], &p, NULL), FAT_OK);
     assert_int_equal(fat_truth_make(&p, 0.3f, FAT_NORMAL, 16 * x, &t, NULL), FAT_OK);
     for (int n = 0; n < 3; n++) {
-      const fat_extent e = fat_tensors_extent(&p, pairs[n].input);
       double most = 0;
-      for (int64_t i = 0; i < e.size[0] * e.size[1] * e.size[2] * e.size[3]; i++) {
+      for (int64_t i = 0; i < fat_tensors_elements(&p, pairs[n].input); i++) {
         float *number = &t.in[pairs[n].input][i], was = *number, step = 0x1p-7f;
         *number = was + step;
         const double up = (double)*number, above = loss(&p, &t);
@@ -592,9 +591,8 @@ static void gradients_are_held_to_what_their_type_resolves(void **state)
     if (p.dtype != FAT_F32 && !fat_problem_has(&p, FAT_WINDOW) && !(share[0] > 1))
       fail_msg("%s: a dV added up in its type has %g of its bound", cases[x].problem, share[0]);
     for (int n = FAT_DQ; n <= FAT_DV; n++) {
-      const fat_extent e = fat_tensors_extent(&p, n);
       double most = 0;
-      for (int64_t i = 0; i < e.size[0] * e.size[1] * e.size[2] * e.size[3]; i++)
+      for (int64_t i = 0; i < fat_tensors_elements(&p, n); i++)
         most = fmax(most, fabs(t.right[n][i]));
       if (!(t.allowed[n][0] > 0 && t.allowed[n][0] < cases[x].most * most))
         fail_msg("%s: %s may be off by %g of %g", cases[x].problem, fat_tensors[n].name, t.allowed[n][0],

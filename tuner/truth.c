@@ -37,12 +37,6 @@ float *fat_truth_numbers(int64_t count, uint64_t seed)
   return x;
 }
 
-static int64_t elements(const fat_problem *p, int t)
-{
-  const fat_extent e = fat_tensors_extent(p, t);
-  return e.size[0] * e.size[1] * e.size[2] * e.size[3];
-}
-
 static void stretch(float *x, int64_t count, float by)
 {
   for (int64_t i = 0; i < count; i++)
@@ -77,7 +71,7 @@ static bool make_room(const fat_problem *p, double *right[FAT_TENSORS])
   bool made = true;
   for (int t = 0; t < FAT_TENSORS; t++)
     if (fat_tensors_is_out(fat_tensors_role(p, t)) && !right[t]) {
-      right[t] = malloc((size_t)(elements(p, t) + 1) * sizeof *right[t]);
+      right[t] = malloc((size_t)(fat_tensors_elements(p, t) + 1) * sizeof *right[t]);
       made = made && right[t];
     }
   return made;
@@ -94,7 +88,7 @@ static bool run_forward(const fat_problem *p, float scale, float *in[FAT_TENSORS
     inputs.of[t] = fat_tensors_role(&forward, t) == FAT_ROLE_IN ? in[t] : NULL;
   const bool done = make_room(&forward, right) && fat_reference_double(&forward, &inputs, right);
   for (int t = 0; t < FAT_TENSORS; t++) {
-    for (int64_t i = 0; done && right[t] && in[t] && i < elements(p, t); i++)
+    for (int64_t i = 0; done && right[t] && in[t] && i < fat_tensors_elements(p, t); i++)
       in[t][i] = (float)right[t][i];
     free(right[t]);
   }
@@ -105,7 +99,7 @@ static void round_inputs(const fat_problem *p, float *in[FAT_TENSORS])
 {
   for (int t = 0; t < FAT_TENSORS; t++)
     if (in[t])
-      fat_half_round_all(fat_tensors_dtype(p, t), in[t], elements(p, t));
+      fat_half_round_all(fat_tensors_dtype(p, t), in[t], fat_tensors_elements(p, t));
 }
 
 fat_status fat_truth_make(const fat_problem *p, float scale, fat_data data, uint64_t seed, fat_truth *truth,
@@ -115,7 +109,7 @@ fat_status fat_truth_make(const fat_problem *p, float scale, fat_data data, uint
   *truth = (fat_truth){0};
   for (int t = 0; t < FAT_TENSORS; t++)
     if (fat_tensors_role(p, t) == FAT_ROLE_IN) {
-      truth->in[t] = fat_truth_numbers(elements(p, t), seed + (uint64_t)t);
+      truth->in[t] = fat_truth_numbers(fat_tensors_elements(p, t), seed + (uint64_t)t);
       made = made && truth->in[t];
     }
   if (made) {

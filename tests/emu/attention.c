@@ -109,8 +109,7 @@ static fat_status collect(const fat_problem *p, const emu_layout l[FAT_TENSORS],
   for (int i = 0; i < FAT_TENSORS; i++) {
     if (!fat_tensors_is_out(fat_tensors_role(p, i)) || !call->tensor[i].data)
       continue;
-    const int64_t *size = l[i].size;
-    r->out[i] = malloc((size_t)(size[0] * size[1] * size[2] * size[3] + 1) * sizeof *r->out[i]);
+    r->out[i] = malloc((size_t)(fat_tensors_elements(p, i) + 1) * sizeof *r->out[i]);
     if (!r->out[i]) {
       emu_result_free(r);
       return fat_status_fail(err, FAT_E_NOMEM, "no memory for a result");
@@ -156,7 +155,7 @@ static bool near(const fat_problem *p, int t, const double *right, const float *
   const int64_t heads = e.size[1], rows = e.size[2], width = e.size[3];
   int64_t worst = -1;
   double most = allowed;
-  for (int64_t i = 0; i < e.size[0] * heads * rows * width; i++) {
+  for (int64_t i = 0; i < fat_tensors_elements(p, t); i++) {
     const double off = fat_reference_off(right[i], got[i]);
     if (off > most) {
       most = off;

@@ -20,12 +20,6 @@ typedef struct given {
   fat_call call;
 } given;
 
-static int64_t elements(const fat_problem *p, int t)
-{
-  const fat_extent e = fat_tensors_extent(p, t);
-  return e.size[0] * e.size[1] * e.size[2] * e.size[3];
-}
-
 /* Absent ones and those without elements lie anywhere. */
 static bool inside(const given *g, int t)
 {
@@ -35,7 +29,7 @@ static bool inside(const given *g, int t)
   char *data;
   size_t room;
   int64_t last = e.size[3];
-  if (!view->data || elements(&g->p, t) == 0)
+  if (!view->data || fat_tensors_elements(&g->p, t) == 0)
     return true;
   for (int i = 0; i < 3; i++) {
     if (e.size[i] > 1 && view->stride[i] < 0)
@@ -58,7 +52,7 @@ static char *row_of(const given *g, int t, int64_t b, int64_t h, int64_t n)
 static float *packed(const given *g, int t)
 {
   const fat_extent e = fat_tensors_extent(&g->p, t);
-  float *copy = malloc((size_t)(elements(&g->p, t) + 1) * sizeof *copy), *to = copy;
+  float *copy = malloc((size_t)(fat_tensors_elements(&g->p, t) + 1) * sizeof *copy), *to = copy;
   for (int64_t b = 0; copy && b < e.size[0]; b++)
     for (int64_t h = 0; h < e.size[1]; h++)
       for (int64_t n = 0; n < e.size[2]; n++, to += e.size[3])
@@ -166,7 +160,7 @@ static bool same_numbers(const numbers *a, const numbers *b, const fat_problem *
   bool same = strcmp(a->problem, b->problem) == 0 && memcmp(&a->scale, &b->scale, sizeof a->scale) == 0;
   for (int t = 0; t < FAT_TENSORS && same; t++)
     if (a->in[t])
-      same = memcmp(a->in[t], b->in[t], (size_t)elements(p, t) * sizeof *a->in[t]) == 0;
+      same = memcmp(a->in[t], b->in[t], (size_t)fat_tensors_elements(p, t) * sizeof *a->in[t]) == 0;
   return same;
 }
 
@@ -178,7 +172,7 @@ static bool solve(numbers *n, const fat_problem *p)
     in.of[t] = n->in[t];
     if (!fat_tensors_is_out(fat_tensors_role(p, t)))
       continue;
-    n->right[t] = malloc((size_t)(elements(p, t) + 1) * sizeof *n->right[t]);
+    n->right[t] = malloc((size_t)(fat_tensors_elements(p, t) + 1) * sizeof *n->right[t]);
     room = room && n->right[t];
   }
   return room && fat_reference_double(p, &in, n->right);

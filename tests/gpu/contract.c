@@ -42,12 +42,6 @@ typedef struct attention {
   int64_t pad, gap;        /* elements behind each row, behind each head */
 } attention;
 
-static int64_t elements(const fat_problem *p, int t)
-{
-  const fat_extent e = fat_tensors_extent(p, t);
-  return e.size[0] * e.size[1] * e.size[2] * e.size[3];
-}
-
 /* Memory for a tensor, NaN up to the first 64 MiB, with its rows in it where it is an input. */
 static bool place(attention *a, int t, int64_t off)
 {
@@ -91,7 +85,7 @@ static bool prepare(attention *a, const char *problem, int64_t pad, int64_t gap,
     const fatune_tensor *tensor = &a->tensor[t];
     memcpy((char *)&a->all + form.tensor[t].place, &tensor, sizeof tensor);
     if (fat_tensors_is_out(role))
-      a->got[t] = calloc((size_t)elements(&a->p, t) + 1, sizeof *a->got[t]);
+      a->got[t] = calloc((size_t)fat_tensors_elements(&a->p, t) + 1, sizeof *a->got[t]);
   }
   MUST(fatune_plan_make(library, &r, &a->plan));
   MUST(fatune_workspace(a->plan, NULL, &bytes));
@@ -123,7 +117,7 @@ static bool is_right(attention *a)
   if (!fetch(a))
     return false;
   for (int t = 0; t < FAT_TENSORS; t++)
-    for (int64_t i = 0; a->got[t] && i < elements(&a->p, t); i++)
+    for (int64_t i = 0; a->got[t] && i < fat_tensors_elements(&a->p, t); i++)
       worst = fmax(worst, fat_reference_off(a->truth.right[t][i], a->got[t][i]));
   if (!(worst < 1e-5))
     printf("  largest error %g\n", worst);

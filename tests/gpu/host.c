@@ -43,7 +43,8 @@ static bool place(planned *of, int t)
 {
   const fat_extent e = fat_tensors_extent(&of->p, t);
   const int64_t heads = e.size[1], n = e.size[2], d = e.size[3];
-  const size_t bytes = (size_t)(e.size[0] * heads * n * d * fat_dtypes[fat_tensors_dtype(&of->p, t)].bytes);
+  const size_t bytes =
+      (size_t)(fat_tensors_elements(&of->p, t) * fat_dtypes[fat_tensors_dtype(&of->p, t)].bytes);
   fat_cuda_address at;
   MUST(cu->memory_alloc(&at, bytes + 4));
   MUST(cu->fill32(at, 0, bytes / 4 + 1));
