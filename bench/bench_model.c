@@ -10,8 +10,8 @@
  * first and of the best among its first 8, the latter also as the search sees it before anything is compiled,
  * and how far off its milliseconds are. Ends with 1 where the first 8 hold none within 5 % of the best, in
  * more than a tenth of the groups that were kept from the fit. */
-#include "model.h"
-#include "occupancy.h"
+#include "search/model.h"
+#include "search/occupancy.h"
 #include "space.h"
 #include <math.h>
 #include <stdio.h>

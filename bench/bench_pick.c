@@ -8,7 +8,7 @@
  * among the configs that were measured for both. Printed is how much slower that is than the best config
  * measured for the problem itself, beside the same for the family's main anchor alone; then median and worst.
  * Ends with 1 where the median is above 5 %, or nothing is held out. */
-#include "anchors.h"
+#include "search/agenda.h"
 #include "candidate.h"
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* test_anchors.c -- which problems a tune is asked for: defaults, lists, the clip to memory, refusals. */
-#include "anchors.h"
+#include "search/agenda.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* test_emu_twins.c -- the numbers of the emulator's twins for tensor cores: conversions, products, matrices
  * out of shared memory, against plain arithmetic in double. The bench is that of emu_bench.h. */
 #include "emu_bench.h"
-#include "half.h"
+#include "oracle/half.h"
 #include <float.h>
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* test_half.c -- f16, bf16 and TF32 on the host: every value of the short types, every border of rounding. */
-#include "half.h"
+#include "oracle/half.h"
 #include <stdarg.h>
 #include <setjmp.h>
 #include <cmocka.h>

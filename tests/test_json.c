@@ -1,5 +1,5 @@
 /* test_json.c -- the JSON writer: layout, numbers that read back, and bytes that would break a reader. */
-#include "json.h"
+#include "cli/json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

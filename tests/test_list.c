@@ -1,5 +1,5 @@
 /* test_list.c -- what is typed as a list, a range, a number or a span, and how the rest is refused. */
-#include "list.h"
+#include "search/list.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* test_model.c -- the model's arithmetic: cases worked out by hand, and what must never turn round. */
-#include "model.h"
+#include "search/model.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

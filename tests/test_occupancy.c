@@ -1,5 +1,5 @@
 /* test_occupancy.c -- blocks per SM: cases known by hand, and NVIDIA's own arithmetic where its header is. */
-#include "occupancy.h"
+#include "search/occupancy.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

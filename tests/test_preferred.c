@@ -1,8 +1,8 @@
 /* test_preferred.c -- two kernels that a call may be given: which one it is given untuned, which one tuned,
  * and what takes the tensors that the one for tensor maps cannot take. What tunes or compiles needs an NVRTC.
  */
-#include "anchors.h"
-#include "effort.h"
+#include "search/agenda.h"
+#include "search/effort.h"
 #include "nvrtc.h"
 #include "runtime_fixture.h"
 #include "twin.h"

@@ -1,5 +1,5 @@
 /* test_proxy.c -- which GPU's PTX runs on which other one. */
-#include "proxy.h"
+#include "cli/proxy.h"
 #include <stdarg.h>
 #include <setjmp.h>
 #include <cmocka.h>

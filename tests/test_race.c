@@ -1,6 +1,6 @@
 /* test_race.c -- the last round: who is in it, when it is due, who wins, how long it may take. */
 #include "db_fixture.h"
-#include "race.h"
+#include "search/race.h"
 
 #include <math.h>
 

@@ -2,9 +2,9 @@
  * those with a defect do not.
  *
  * A kernel is played by a plain FlashAttention loop whose roundings, sums and defects are chosen. */
-#include "half.h"
+#include "oracle/half.h"
 #include "sees.h"
-#include "truth.h"
+#include "oracle/truth.h"
 #include <stdarg.h>
 #include <setjmp.h>
 #include <cmocka.h>

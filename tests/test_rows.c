@@ -1,6 +1,6 @@
 /* test_rows.c -- stored rows as the tuner reads them: which count as tried, which one is best. */
 #include "db_fixture.h"
-#include "rows.h"
+#include "search/rows.h"
 
 static const fat_tools tools = {
     .templates = HASH_B, .compile_key = "NVRTC 13.0 --std=c++17", .model = "model 1"};

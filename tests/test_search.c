@@ -1,6 +1,6 @@
 /* test_search.c -- the choice of configs: default first, every value seen, the most promising, always the
  * same. */
-#include "search.h"
+#include "search/shortlist.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

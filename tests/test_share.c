@@ -1,8 +1,8 @@
 /* test_share.c -- what a family's main anchor found is tried at its others: the fastest, once, and only
  * there. */
 #include "db_fixture.h"
-#include "effort.h"
-#include "share.h"
+#include "search/effort.h"
+#include "search/transfer.h"
 
 #define MAIN  "fwd-f32-b4-h32-q4096-k4096-d64"
 #define OTHER "fwd-f32-b32-h32-q512-k512-d64"

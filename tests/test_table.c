@@ -1,5 +1,5 @@
 /* test_table.c -- tables: aligned, never cut, narrower by dropping what matters least. */
-#include "table.h"
+#include "cli/table.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

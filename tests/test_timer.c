@@ -1,7 +1,7 @@
 /* test_timer.c -- samples, rounds and figures, on the fake driver whose times are scripted. */
 #include "fake/bench.h"
 #include "folder.h"
-#include "timer.h"
+#include "worker/timer.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

@@ -1,9 +1,9 @@
 /* test_tuned.c -- from what a user measured to a text under version control, to a package's database, to a
  * call: the text comes back as it was, a damaged one is refused, code is made for its rows. Cubins need an
  * NVRTC. */
-#include "code.h"
+#include "search/package.h"
 #include "nvrtc.h"
-#include "rows.h"
+#include "search/rows.h"
 #include "runtime_fixture.h"
 
 static char system_path[300];

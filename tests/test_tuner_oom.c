@@ -1,15 +1,15 @@
 /* test_tuner_oom.c -- every allocation of the tuner's calls fails in turn (__wrap_malloc): the call says so,
  * loses nothing, and the next one works. Run under AddressSanitizer too. */
-#include "anchors.h"
-#include "json.h"
-#include "plan.h"
+#include "search/agenda.h"
+#include "cli/json.h"
+#include "search/plan.h"
 #include "render.h"
 #include "runtime_fixture.h"
-#include "search.h"
+#include "search/shortlist.h"
 #include "starve.h"
-#include "table.h"
-#include "verify.h"
-#include "wire.h"
+#include "cli/table.h"
+#include "worker/verify.h"
+#include "worker/wire.h"
 
 #include <sys/socket.h>
 

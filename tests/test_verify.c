@@ -6,7 +6,7 @@
  * kernels write beside their results, and results that change, are scripted faults of the fake. */
 #include "render.h"
 #include "runtime_fixture.h"
-#include "verify.h"
+#include "worker/verify.h"
 
 #define CAUSAL "fwd-f32-b1-h2-q40-k40-d8-causal"
 #define FULL   "fwd-f32-b1-h2-q40-k40-d8"

@@ -6,8 +6,8 @@
  */
 #include "render.h"
 #include "runtime_fixture.h"
-#include "serve.h"
-#include "worker.h"
+#include "worker/serve.h"
+#include "worker/worker.h"
 
 #include <errno.h>
 #include <math.h>

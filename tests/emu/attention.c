@@ -2,7 +2,7 @@
  *
  * Everything that is no element of a tensor is NaN and closed, and outputs are NaN before the run. */
 #include "attention.h"
-#include "half.h"
+#include "oracle/half.h"
 #include "width.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include "gpu.h"
 #include "source.h"
 #include "space.h"
-#include "truth.h"
+#include "oracle/truth.h"
 
 /* Where the rows of a tensor lie. Every layout but the first has something between rows or heads. ORDER
  * LAYOUT */

@@ -6,10 +6,10 @@
  * the rest from the struct that it is given (tensors.h). Each launch of a kernel of several steps writes the
  * whole result. */
 #include "fake.h"
-#include "half.h"
+#include "oracle/half.h"
 #include "map.h"
 #include "maps.h"
-#include "reference.h"
+#include "oracle/reference.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "driver.h"
 #include "fatune.h"
 #include "must.h"
-#include "truth.h"
+#include "oracle/truth.h"
 #include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
-/* doctor.h -- what `fatune doctor` gathers: one finding for each thing looked at, with what to do about it.
+/* checkup.h -- what `fatune doctor` gathers: one finding for each thing looked at, with what to do about it.
  */
-#ifndef FAT_DOCTOR_H
-#define FAT_DOCTOR_H
+#ifndef FAT_CHECKUP_H
+#define FAT_CHECKUP_H
 
 #include "options.h"
 

@@ -5,7 +5,7 @@
  * made. */
 #include "commands.h"
 #include "device.h"
-#include "doctor.h"
+#include "checkup.h"
 #include "exit.h"
 #include "json.h"
 #include "open.h"

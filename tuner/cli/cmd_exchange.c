@@ -1,14 +1,14 @@
-/* cmd_share.c -- `fatune export`, `import`, `merge`: results between databases.
+/* cmd_exchange.c -- `fatune export`, `import`, `merge`: results between databases.
  *
  * In and out: JSON lines of parameters and results, or another database file. Binaries never travel by these:
  * a cubin is code; what comes in is compiled again before it runs. The database of a package is made here:
  * its rows from text (`export --winners`), its code by this program (`import --cubins`). */
-#include "code.h"
+#include "search/package.h"
 #include "commands.h"
 #include "exit.h"
 #include "json.h"
 #include "open.h"
-#include "save.h"
+#include "search/save.h"
 
 #include <errno.h>
 #include <stdio.h>

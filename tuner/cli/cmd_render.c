@@ -2,7 +2,7 @@
  *
  * In: a problem, a GPU, maybe a kernel or a config. Out: the text exactly as tune compiles it (with
  * --lines generated: without its #line marks), which nvcc takes as it stands. */
-#include "anchors.h"
+#include "search/agenda.h"
 #include "commands.h"
 #include "exit.h"
 #include "open.h"

@@ -4,11 +4,11 @@
  * on what was and was not measured. Everything is opened here, in the order in which it can be wrong. */
 #include "commands.h"
 #include "exit.h"
-#include "measure.h"
+#include "worker/lab.h"
 #include "open.h"
 #include "results.h"
 #include "table.h"
-#include "tune.h"
+#include "search/tune.h"
 
 #include <stdio.h>
 #include <stdlib.h>

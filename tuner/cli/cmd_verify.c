@@ -6,10 +6,10 @@
 #include "commands.h"
 #include "exit.h"
 #include "json.h"
-#include "measure.h"
+#include "worker/lab.h"
 #include "open.h"
 #include "proxy.h"
-#include "sanitize.h"
+#include "worker/sanitize.h"
 #include "table.h"
 
 #include <math.h>

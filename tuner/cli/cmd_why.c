@@ -5,7 +5,7 @@
  * or why it found none. Rows made with other templates are rendered again here, to say whether their source
  * would still be the same. */
 #include "anchor.h"
-#include "anchors.h"
+#include "search/agenda.h"
 #include "commands.h"
 #include "compile.h"
 #include "exit.h"

@@ -4,7 +4,7 @@
  * is none, the command is `tune`. */
 #include "commands.h"
 #include "exit.h"
-#include "serve.h"
+#include "worker/serve.h"
 #include "text.h"
 
 #include <argp.h>

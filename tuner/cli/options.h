@@ -2,7 +2,7 @@
 #ifndef FAT_OPTIONS_H
 #define FAT_OPTIONS_H
 
-#include "list.h"
+#include "search/list.h"
 #include "source.h"
 #include "space.h"
 #include <stdbool.h>

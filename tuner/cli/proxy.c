@@ -3,9 +3,9 @@
  * In: options, both GPUs. Out: each kernel as an entrant whose binary is PTX. */
 #include "proxy.h"
 
-#include "anchors.h"
+#include "search/agenda.h"
 #include "compile.h"
-#include "search.h"
+#include "search/shortlist.h"
 
 #include <stdio.h>
 #include <stdlib.h>

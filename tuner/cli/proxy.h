@@ -8,7 +8,7 @@
 
 #include "db.h"
 #include "open.h"
-#include "wire.h"
+#include "worker/wire.h"
 
 typedef struct fat_proxy {
   const fat_options *options; /* problems, kernels, --config, --top; as a tune reads them */

@@ -2,8 +2,8 @@
 #ifndef FAT_RESULTS_H
 #define FAT_RESULTS_H
 
-#include "rows.h"
-#include "tune.h"
+#include "search/rows.h"
+#include "search/tune.h"
 
 typedef struct fat_result {
   const fat_line *line;

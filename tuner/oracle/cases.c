@@ -1,9 +1,9 @@
-/* inputs.c -- makes the cases of a family.
+/* cases.c -- makes the cases of a family.
  *
  * In: a problem, a seed. Out: one image and what is right for it. The lengths of the cases are chosen once
  * for all tile sizes up to 128: one below, one beyond and on multiples of them, with more keys than rows and
  * the other way round. Where the family has a window, each case has one of its own. */
-#include "inputs.h"
+#include "cases.h"
 
 #include "half.h"
 

@@ -1,11 +1,11 @@
-/* inputs.h -- what kernels are tried on: small cases around every tile edge, and the anchor shape itself.
+/* cases.h -- what kernels are tried on: small cases around every tile edge, and the anchor shape itself.
  *
  * A tensor lies in an image: memory of which only the elements of the logical tensors hold numbers. All else,
  * and every output before a run, is one NaN with a payload of its own: a read of it shows in the result, a
  * write to it shows in the image. Inputs lie before outputs. What is right is computed once, by reference.h.
  */
-#ifndef FAT_INPUTS_H
-#define FAT_INPUTS_H
+#ifndef FAT_CASES_H
+#define FAT_CASES_H
 
 #include "truth.h"
 

@@ -1,4 +1,4 @@
-/* reference_gradients.c -- dQ of one row, dK and dV of one key, in double and in the problem's precision.
+/* gradients.c -- dQ of one row, dK and dV of one key, in double and in the problem's precision.
  *
  *   P = exp(S - LSE), D = rowsum(dO O), dS = P (dO V^T - D), dQ = scale dS K, dK = scale dS^T Q, dV = P^T dO
  *

@@ -1,9 +1,9 @@
-/* inputs_anchor.c -- places the anchor, and knows a few of its rows.
+/* spots.c -- places the anchor, and knows a few of its rows.
  *
  * In: a problem, the block of random numbers. Out: where the tensors lie, and what is right for some rows.
  * The O and LSE that a backward call takes are no forward call's, which would be too much to compute: its
  * formulas hold for any, and LSE is about as large as theirs, so that P is. */
-#include "inputs.h"
+#include "cases.h"
 
 #include "half.h"
 

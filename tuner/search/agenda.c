@@ -1,9 +1,9 @@
-/* anchors.c -- options -> problems.
+/* agenda.c -- options -> problems.
  *
  * In: what was typed, the GPU, the templates. Out: the list of (problem, kernels) a tune works through, in
  * the order typed. Every problem in it is checked and served by at least one kernel. */
 #include "anchor.h"
-#include "anchors.h"
+#include "agenda.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
-/* anchors.h -- what a tune is asked for: families times anchor shapes, each with the kernels that serve it.
+/* agenda.h -- what a tune is asked for: families times anchor shapes, each with the kernels that serve it.
  */
-#ifndef FAT_ANCHORS_H
-#define FAT_ANCHORS_H
+#ifndef FAT_AGENDA_H
+#define FAT_AGENDA_H
 
 #include "gpu.h"
-#include "options.h"
+#include "cli/options.h"
 #include "problem.h"
 #include "script.h"
 #include "space.h"

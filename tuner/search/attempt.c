@@ -1,11 +1,11 @@
-/* trial.c -- the tuner on one page: a config is rendered, compiled, inspected, predicted; where the GPU is at
- * hand verified and timed; stored.
+/* attempt.c -- the tuner on one page: a config is rendered, compiled, inspected, predicted; where the GPU is
+ * at hand verified and timed; stored.
  *
  * In: a problem, a GPU and a point of a kernel's space. Out: an outcome with its figures, and its row. Each
  * stage is one call of the file that owns it. What a stage says against this one config (its source does not
  * compile, takes too long, spills, does not fit) becomes the outcome; what would hit every config (no memory,
  * a broken template, NVRTC failing) becomes job->status and ends the tune. */
-#include "trial.h"
+#include "attempt.h"
 
 #include "dump.h"
 #include "occupancy.h"

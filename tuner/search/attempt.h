@@ -1,6 +1,6 @@
-/* trial.h -- one config through all stages: the tuner on one page. */
-#ifndef FAT_TRIAL_H
-#define FAT_TRIAL_H
+/* attempt.h -- one config through all stages: the tuner on one page. */
+#ifndef FAT_ATTEMPT_H
+#define FAT_ATTEMPT_H
 
 #include "compile.h"
 #include "db.h"
@@ -10,7 +10,7 @@
 #include "script.h"
 #include "source.h"
 #include "space.h"
-#include "wire.h"
+#include "worker/wire.h"
 
 /* What all trials of one command share; read only. */
 typedef struct fat_bench {

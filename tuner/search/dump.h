@@ -2,7 +2,7 @@
 #ifndef FAT_DUMP_H
 #define FAT_DUMP_H
 
-#include "trial.h"
+#include "attempt.h"
 
 /* Writes the files of one trial into `folder`, which is made if missing. KEY is
  * PROBLEM@TARGET-CONFIG with '-' for ':'. What has such a name is replaced; a link is not followed. FAT_E_IO

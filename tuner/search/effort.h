@@ -2,9 +2,9 @@
 #ifndef FAT_EFFORT_H
 #define FAT_EFFORT_H
 
-#include "anchors.h"
-#include "options.h"
-#include "search.h"
+#include "agenda.h"
+#include "cli/options.h"
+#include "shortlist.h"
 
 /* Which configs are tried of a kernel for a problem. `measured`: the GPU is at hand. */
 fat_search_rule fat_effort_rule(const fat_options *options, const fat_ask *ask, const fat_ask_kernel *kernel,

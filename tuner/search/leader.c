@@ -1,8 +1,8 @@
-/* keep.c -- so that the file can be carried to the GPU: the best of each kernel lie in it as cubins.
+/* leader.c -- so that the file can be carried to the GPU: the best of each kernel lie in it as cubins.
  *
  * In: trials as they end, then the database. Out: artifacts of one row per line. Rows of a run that was
  * killed may lack theirs; the next run finds that and compiles those few again. */
-#include "keep.h"
+#include "leader.h"
 
 #include "rows.h"
 

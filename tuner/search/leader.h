@@ -1,6 +1,6 @@
-/* keep.h -- the binaries of the best: held while a tune runs, stored when it ends. */
-#ifndef FAT_KEEP_H
-#define FAT_KEEP_H
+/* leader.h -- the binaries of the best: held while a tune runs, stored when it ends. */
+#ifndef FAT_LEADER_H
+#define FAT_LEADER_H
 
 #include "tune.h"
 

@@ -1,10 +1,10 @@
-/* code.c -- the code of rows that came as parameters.
+/* package.c -- the code of rows that came as parameters.
  *
  * In: measured rows of the user's file. Out: their sources and recipes, and the cubins of those that a call
  * may be given unasked. Rendering is this thread's, compiling a pool's. Each source is compiled once, and not
  * at all where the system's file below holds a cubin of the same source by the same compiler: a package's
  * database is built again on top of the last one. */
-#include "code.h"
+#include "package.h"
 
 #include "compile.h"
 #include "pool.h"

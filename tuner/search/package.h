@@ -1,6 +1,7 @@
-/* code.h -- makes the code of rows that came without it: what turns parameters into a package's database. */
-#ifndef FAT_CODE_H
-#define FAT_CODE_H
+/* package.h -- makes the code of rows that came without it: what turns parameters into a package's database.
+ */
+#ifndef FAT_PACKAGE_H
+#define FAT_PACKAGE_H
 
 #include "db.h"
 #include "nvrtc.h"

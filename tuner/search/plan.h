@@ -3,7 +3,7 @@
 #ifndef FAT_PLAN_H
 #define FAT_PLAN_H
 
-#include "keep.h"
+#include "leader.h"
 #include "tune.h"
 
 /* A job with its place in the plan. */

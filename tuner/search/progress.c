@@ -4,7 +4,7 @@
  * clean for results. Rate and time left are those of this run; trials found stored do not count. */
 #include "progress.h"
 
-#include "table.h"
+#include "cli/table.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * rule and not by noise, so that the same GPU is given the same kernel again tomorrow. */
 #include "race.h"
 
-#include "keep.h"
+#include "leader.h"
 
 #include <math.h>
 #include <stdio.h>

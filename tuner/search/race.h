@@ -5,7 +5,7 @@
 #ifndef FAT_RACE_H
 #define FAT_RACE_H
 
-#include "measure.h"
+#include "worker/lab.h"
 #include "plan.h"
 
 /* The configs of a kernel, or of all that may win unasked (kernel NULL), which a race is due between: those

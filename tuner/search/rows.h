@@ -7,7 +7,7 @@
 #include "db.h"
 #include "gpu.h"
 #include "problem.h"
-#include "timer.h"
+#include "worker/timer.h"
 
 /* The tools a row must have been made with to count as tried: another NVRTC or option makes other code. */
 typedef struct fat_tools {

@@ -1,4 +1,4 @@
-/* search.c -- the order in which a kernel's valid configs are tried.
+/* shortlist.c -- the order in which a kernel's valid configs are tried.
  *
  * In: the space with the work of each point. Out: places of the chosen points. The default comes first. Where
  * the choice will be measured, half of the room then goes to breadth: every value of every tunable that no
@@ -7,7 +7,7 @@
  * like: they differ in what the model does not see, and little. In a random order each config but the default
  * is as likely as any other at each place, so what is found says something of the whole space and of the
  * model. The same inputs choose the same configs, so a second run finds them stored. */
-#include "search.h"
+#include "shortlist.h"
 
 #include "model.h"
 #include "occupancy.h"

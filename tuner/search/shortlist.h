@@ -1,6 +1,7 @@
-/* search.h -- which configs of a kernel are worth a compile: the default, some of every value, the best. */
-#ifndef FAT_SEARCH_H
-#define FAT_SEARCH_H
+/* shortlist.h -- which configs of a kernel are worth a compile: the default, some of every value, the best.
+ */
+#ifndef FAT_SHORTLIST_H
+#define FAT_SHORTLIST_H
 
 #include "gpu.h"
 #include "problem.h"

@@ -1,9 +1,9 @@
-/* share.c -- configs go from the main anchor of a family to its others.
+/* transfer.c -- configs go from the main anchor of a family to its others.
  *
  * In: lines, and what is stored by now. Out: tasks. Few configs are tried at an anchor of its own accord;
  * which are worth it, the main one knows. Everything is read from the database, so a tune that was killed
  * goes on. */
-#include "share.h"
+#include "transfer.h"
 
 #include "effort.h"
 

@@ -1,6 +1,6 @@
-/* share.h -- what is fast at a family's main anchor is tried at its other anchors. */
-#ifndef FAT_SHARE_H
-#define FAT_SHARE_H
+/* transfer.h -- what is fast at a family's main anchor is tried at its other anchors. */
+#ifndef FAT_TRANSFER_H
+#define FAT_TRANSFER_H
 
 #include "plan.h"
 

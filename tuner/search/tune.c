@@ -9,7 +9,7 @@
 #include "hand.h"
 #include "plan.h"
 #include "race.h"
-#include "share.h"
+#include "transfer.h"
 #include "stop.h"
 #include "twins.h"
 

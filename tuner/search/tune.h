@@ -2,12 +2,12 @@
 #ifndef FAT_TUNE_H
 #define FAT_TUNE_H
 
-#include "anchors.h"
+#include "agenda.h"
 #include "db.h"
-#include "options.h"
+#include "cli/options.h"
 #include "progress.h"
-#include "search.h"
-#include "trial.h"
+#include "shortlist.h"
+#include "attempt.h"
 
 /* One kernel of one problem. */
 typedef struct fat_line {

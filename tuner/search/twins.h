@@ -3,7 +3,7 @@
 #ifndef FAT_TWINS_H
 #define FAT_TWINS_H
 
-#include "measure.h"
+#include "worker/lab.h"
 #include "plan.h"
 
 /* Whether the config that a plan would be given for a line lacks a stored twin. `incumbents`: the winner of

@@ -1,7 +1,7 @@
-/* measure.c -- assignments for the worker, deadlines, and the tool that goes with them.
+/* lab.c -- assignments for the worker, deadlines, and the tool that goes with them.
  *
  * In: compiled jobs. Out: judged jobs. The tuner's process itself never touches the GPU. */
-#include "measure.h"
+#include "lab.h"
 
 #include "library.h"
 
@@ -23,7 +23,7 @@ double fat_measure_deadline(double least, double expected_ms, int entrants)
 /* Without the tool samples have no clock; nothing else is lost, so its failure is none of the tune. */
 static void compile_clock(const fat_bench *bench, const fat_gpu *gpu, fat_binary *clock)
 {
-  static const char name[] = "tuner/clock.cu";
+  static const char name[] = "tuner/worker/clock.cu";
   const fat_library inside = {0};
   fat_text text = {0};
   if (fat_library_read(&inside, name, &text, NULL) == FAT_OK)

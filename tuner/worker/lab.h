@@ -1,8 +1,8 @@
-/* measure.h -- the GPU's half of a tune: compiled jobs wait in a queue, one at a time is with the worker. */
-#ifndef FAT_MEASURE_H
-#define FAT_MEASURE_H
+/* lab.h -- the GPU's half of a tune: compiled jobs wait in a queue, one at a time is with the worker. */
+#ifndef FAT_LAB_H
+#define FAT_LAB_H
 
-#include "trial.h"
+#include "search/attempt.h"
 #include "worker.h"
 
 struct fat_measure {

@@ -6,7 +6,7 @@
 #include "serve.h"
 
 #include "context.h"
-#include "reference.h"
+#include "oracle/reference.h"
 #include "verify.h"
 #include "width.h"
 

@@ -1,10 +1,10 @@
-/* stand.c -- device memory of a worker and what lies in it.
+/* testbed.c -- device memory of a worker and what lies in it.
  *
  * In: an assignment. Out: images on the device. Invariant: whatever fails, what is held stays consistent, so
  * that the next assignment finds either what it needs or nothing. */
-#include "stand.h"
+#include "testbed.h"
 
-#include "half.h"
+#include "oracle/half.h"
 
 #include <stdlib.h>
 #include <string.h>

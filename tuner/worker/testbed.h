@@ -1,11 +1,11 @@
-/* stand.h -- where kernels are tried: the device memory of one worker, filled with what inputs.h makes.
+/* testbed.h -- where kernels are tried: the device memory of one worker, filled with what inputs.h makes.
  *
  * Inputs and what is right for them are made once per family and problem, and stay for the next trials. All
  * work goes to the default stream. */
-#ifndef FAT_STAND_H
-#define FAT_STAND_H
+#ifndef FAT_TESTBED_H
+#define FAT_TESTBED_H
 
-#include "inputs.h"
+#include "oracle/cases.h"
 #include "launch.h"
 #include "wire.h"
 

@@ -27,7 +27,7 @@ typedef struct fat_runner {
 typedef struct fat_timer {
   const fat_driver *driver;
   void *begin, *end;       /* events */
-  void *stamp;             /* entry of tuner/clock.cu, or NULL */
+  void *stamp;             /* entry of clock.cu, or NULL */
   int stamp_blocks;        /* so many that every SM gets one */
   fat_cuda_address stamps; /* room for two */
 } fat_timer;

@@ -4,7 +4,7 @@
  * copied out, in a few rounds. The first round is judged; the others must equal it to the bit. */
 #include "verify.h"
 
-#include "half.h"
+#include "oracle/half.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #ifndef FAT_VERIFY_H
 #define FAT_VERIFY_H
 
-#include "stand.h"
+#include "testbed.h"
 #include "timer.h"
 
 /* A loaded config; `recipe` parsed, `module` in the current context. */

@@ -1,10 +1,10 @@
-/* verify_anchor.c -- the anchor shape itself: its known rows, its guards, its bits.
+/* verify_spots.c -- the anchor shape itself: its known rows, its guards, its bits.
  *
  * In: a config that is right on the small cases. Out: a verdict. The outputs are too large to be known, so a
  * few rows are judged, all of what is looked at must have been written, and a second run must agree. */
 #include "verify.h"
 
-#include "half.h"
+#include "oracle/half.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
