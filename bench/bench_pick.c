@@ -42,19 +42,19 @@ static fat_status place(fat_script *script, const fat_gpu *gpu, shape *s, fat_er
 {
   char text[FAT_PROBLEM_TEXT];
   const fat_problem *p = &s->problem;
-  fat_options options = {.dims = {1, {p->d}},
-                         .dtypes = 1u << p->dtype,
-                         .ops = 1u << p->op,
-                         .causal = fat_problem_has(p, FAT_CAUSAL) ? 2 : 1};
-  fat_asks asks;
-  FAT_TRY(fat_anchors_list(&options, gpu, script, &asks, err));
-  fat_status status = fat_anchors_grid(&options, gpu, script, &asks, err);
-  for (int i = 0; i < asks.count && status == FAT_OK; i++)
-    if (strcmp(fat_problem_print(&asks.list[i].problem, text), s->text) == 0) {
+  fat_goal goal = {.dims = {1, {p->d}},
+                   .dtypes = 1u << p->dtype,
+                   .ops = 1u << p->op,
+                   .causal = fat_problem_has(p, FAT_CAUSAL) ? 2 : 1};
+  fat_agenda agenda;
+  FAT_TRY(fat_agenda_list(&goal, gpu, script, &agenda, err));
+  fat_status status = fat_agenda_grid(&goal, gpu, script, &agenda, err);
+  for (int i = 0; i < agenda.count && status == FAT_OK; i++)
+    if (strcmp(fat_problem_print(&agenda.list[i].problem, text), s->text) == 0) {
       s->anchor = true;
-      s->central = asks.list[i].main_plus_1 == 0;
+      s->central = agenda.list[i].main_plus_1 == 0;
     }
-  fat_anchors_free(&asks);
+  fat_agenda_free(&agenda);
   return status;
 }
 

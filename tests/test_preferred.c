@@ -13,7 +13,7 @@
 #define JIT      FAKES "/../runtime/libfatune-jit.so.0"
 #define PROGRAM  FAKES "/../fatune"
 #define STANDIN  "fwd:Br128-Bc32-w4-s1-Q1-b1-Z1-W1"
-#define BASELINE "fa1:Br64-Bc64-w4-b1-W1" /* takes any tensors, and is given to nobody who did not ask */
+#define BASELINE "fa1:Br64-Bc64-w4-b1-W1" /* takes any tensors, and is given to nobody who did not item */
 #define FASTER   "fwd:Br64-Bc32-w4-s1-Q1-b1-Z1-W1"
 
 /* The default config of a kernel for HALF on an H200. */
@@ -57,22 +57,22 @@ static void defaults_of_gpus(void **state)
   }
 }
 
-static fat_ask ask_of(const char *gpu, const char *kernel)
+static fat_item ask_of(const char *gpu, const char *kernel)
 {
-  fat_options o = {.arg_count = 1, .args = {HALF}, .kernel_count = kernel ? 1 : 0};
-  fat_asks asks;
+  fat_goal o = {.problem_count = 1, .problems = (const char *const[]){HALF}, .kernel_count = kernel ? 1 : 0};
+  fat_agenda agenda;
   if (kernel)
     snprintf(o.kernels[0], sizeof o.kernels[0], "%s", kernel);
-  MUST(fat_anchors_list(&o, fixture_gpu(gpu), script, &asks, err));
-  fat_ask ask = asks.list[0];
-  fat_anchors_free(&asks);
-  return ask;
+  MUST(fat_agenda_list(&o, fixture_gpu(gpu), script, &agenda, err));
+  fat_item item = agenda.list[0];
+  fat_agenda_free(&agenda);
+  return item;
 }
 
 static void the_preferred_is_tried_first(void **state)
 {
   (void)state;
-  fat_ask hopper = ask_of("H200", NULL), ampere = ask_of("A100 40GB SXM", NULL);
+  fat_item hopper = ask_of("H200", NULL), ampere = ask_of("A100 40GB SXM", NULL);
   assert_string_equal(hopper.kernels[0].name, "fwd_ws");
   assert_string_equal(hopper.kernels[1].name, "fwd");
   assert_true(hopper.kernels[0].picked > hopper.kernels[1].picked && hopper.kernels[1].picked > 0);
@@ -82,18 +82,18 @@ static void the_preferred_is_tried_first(void **state)
   assert_int_equal(ampere.kernels[1].picked, 0);
 }
 
-static int room(const fat_ask *ask, int kernel, bool measured)
+static int room(const fat_item *item, int kernel, bool measured)
 {
-  const fat_options quick = {.effort = FAT_QUICK};
-  return fat_effort_rule(&quick, ask, &ask->kernels[kernel], measured).most;
+  const fat_goal quick = {.effort = FAT_QUICK};
+  return fat_effort_rule(&quick, item, &item->kernels[kernel], measured).most;
 }
 
 /* Most of what quick may try is the preferred kernel's, where there is one; all is 64 at most. */
 static void quick_is_split(void **state)
 {
   (void)state;
-  const fat_ask hopper = ask_of("H200", NULL), ampere = ask_of("A100 40GB SXM", NULL);
-  const fat_ask one = ask_of("H200", "fwd");
+  const fat_item hopper = ask_of("H200", NULL), ampere = ask_of("A100 40GB SXM", NULL);
+  const fat_item one = ask_of("H200", "fwd");
   int all = 0;
   for (int i = 0; i < hopper.kernel_count; i++)
     all += room(&hopper, i, true);
@@ -253,7 +253,7 @@ static void is_compiled(const char *kernel, const char *starts)
   fatune_close(h);
 }
 
-/* What was compiled because it was asked for is not the default of those that ask for none. */
+/* What was compiled because it was asked for is not the default of those that item for none. */
 static void the_preferred_is_compiled(void **state)
 {
   (void)state;

@@ -68,7 +68,8 @@ static fat_status each(const fat_options *o, seen *s, fat_error *err)
 static void the_configs_asked_for_are_made(void **state)
 {
   (void)state;
-  fat_options o = {.arg_count = 1, .args = {"fwd-f32-b1-h1-q64-k64-d16"}};
+  fat_options o = {
+      .goal = {.problem_count = 1, .problems = (const char *const[]){"fwd-f32-b1-h1-q64-k64-d16"}}};
   seen s = {0};
   fat_error err = {0};
   fat_status status = each(&o, &s, &err);
@@ -100,12 +101,12 @@ static void the_configs_asked_for_are_made(void **state)
   assert_string_equal(s.config[0], second);
 
   s = (seen){0};
-  o = (fat_options){.kernel_count = 2,
-                    .kernels = {"fa1", "standard"},
-                    .dims = {1, {16}},
-                    .causal = 2,
-                    .dtypes = 1u << FAT_F32,
-                    .seqlens = {1, {256}}};
+  o = (fat_options){.goal = {.kernel_count = 2,
+                             .kernels = {"fa1", "standard"},
+                             .dims = {1, {16}},
+                             .causal = 2,
+                             .dtypes = 1u << FAT_F32,
+                             .seqlens = {1, {256}}}};
   assert_int_equal(each(&o, &s, &err), FAT_OK);
   assert_int_equal(s.count, 2);
   assert_true(s.problem[0].q == 256 && s.problem[0].d == 16 && fat_problem_has(&s.problem[0], FAT_CAUSAL));
@@ -114,12 +115,13 @@ static void the_configs_asked_for_are_made(void **state)
 static void what_no_kernel_does_is_an_error(void **state)
 {
   (void)state;
-  fat_options o = {.arg_count = 1, .args = {"fwd-bf16-b1-h1-q64-k64-d16"}};
+  fat_options o = {
+      .goal = {.problem_count = 1, .problems = (const char *const[]){"fwd-bf16-b1-h1-q64-k64-d16"}}};
   seen s = {0};
   fat_error err = {0};
   assert_int_equal(each(&o, &s, &err), FAT_E_INPUT);
   assert_non_null(strstr(err.text, "bf16"));
-  o.args[0] = "fwd-f32-b1-h1-q64-k64-d16";
+  o.goal.problems = (const char *const[]){"fwd-f32-b1-h1-q64-k64-d16"};
   o.config = "fwd:Br3";
   assert_int_not_equal(each(&o, &s, &err), FAT_OK);
   assert_int_equal(s.count, 0);

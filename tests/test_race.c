@@ -1,6 +1,7 @@
 /* test_race.c -- the last round: who is in it, when it is due, who wins, how long it may take. */
 #include "db_fixture.h"
 #include "search/race.h"
+#include "search/winner.h"
 
 #include <math.h>
 
@@ -114,9 +115,9 @@ static void wins_among_the_timed(void **state)
   third->timing.clock = 1700;
   timed(first);
   timed(second);
-  assert_string_equal(fat_race_winner(&rows, "")->config, "fwd:Br32");
+  assert_string_equal(fat_winner_find(&rows, "")->config, "fwd:Br32");
   third->ms = 0.98; /* fewer clocks, and no race held with it */
-  assert_string_equal(fat_race_winner(&rows, "")->config, "fwd:Br48");
+  assert_string_equal(fat_winner_find(&rows, "")->config, "fwd:Br48");
 }
 
 /* Times of two races are no more alike than others: only who took fewest clocks of all lends its race. */
@@ -132,9 +133,9 @@ static void wins_its_own_race(void **state)
   timed_at(cooler, "2026-11-21T19:00:00.000Z");
   timed_at(hot, "2026-11-21T19:00:00.001Z");
   timed_at(hotter, "2026-11-21T19:00:00.001Z");
-  assert_string_equal(fat_race_winner(&rows, "fwd:Br32")->config, "fwd:Br80");
+  assert_string_equal(fat_winner_find(&rows, "fwd:Br32")->config, "fwd:Br80");
   timed_at(hotter, "2026-11-21T19:00:00.002Z");
-  assert_string_equal(fat_race_winner(&rows, "fwd:Br32")->config, "fwd:Br48");
+  assert_string_equal(fat_winner_find(&rows, "fwd:Br32")->config, "fwd:Br48");
 }
 
 /* Once, however it ended; again where another config has become the best. */
@@ -173,7 +174,7 @@ static void due_with_newcomers(void **state)
 
 static void wins(const char *config, const char *incumbent)
 {
-  const fat_row *winner = fat_race_winner(&rows, incumbent);
+  const fat_row *winner = fat_winner_find(&rows, incumbent);
   assert_non_null(winner);
   assert_string_equal(winner->config, config);
 }
@@ -182,7 +183,7 @@ static void wins(const char *config, const char *incumbent)
 static void ties_of_a_race(void **state)
 {
   (void)state;
-  assert_null(fat_race_winner(&rows, ""));
+  assert_null(fat_winner_find(&rows, ""));
   fat_row *fast = add("fwd:Br16", 1, 20), *small = add("fwd:Br32", 1.005, 10),
           *old = add("fwd:Br48", 1.009, 30);
   wins("fwd:Br16", "fwd:Br48");
@@ -225,11 +226,11 @@ static void noise_is_that_of_medians(void **state)
 static void as_long_as_its_entrants(void **state)
 {
   (void)state;
-  assert_true(fat_measure_deadline(2, 0.1, 1) == 2);
-  assert_true(fat_measure_deadline(2, NAN, 1) == 2);
-  assert_true(fat_measure_deadline(2, 0.1, 9) == 18);
-  assert_true(fat_measure_deadline(2, 1000, 1) > 60);
-  assert_true(fat_measure_deadline(2, 1000, 2) > 120);
+  assert_true(fat_lab_deadline(2, 0.1, 1) == 2);
+  assert_true(fat_lab_deadline(2, NAN, 1) == 2);
+  assert_true(fat_lab_deadline(2, 0.1, 9) == 18);
+  assert_true(fat_lab_deadline(2, 1000, 1) > 60);
+  assert_true(fat_lab_deadline(2, 1000, 2) > 120);
 }
 
 int main(void)

@@ -45,18 +45,18 @@ static char *with(const fat_text *text, const char *from, const char *to)
 }
 
 /* Makes system_path of a text; the last one lies below meanwhile. */
-static fat_code_counts build(const char *text, fat_nvrtc *nvrtc)
+static fat_package_counts build(const char *text, fat_nvrtc *nvrtc)
 {
   char next[320];
   fat_db *db = NULL;
   fat_import counts;
-  fat_code_counts made;
+  fat_package_counts made;
   snprintf(next, sizeof next, "%s.new", system_path);
   unlink(next);
   MUST(fat_db_open(next, access(system_path, F_OK) == 0 ? system_path : NULL, FAT_DB_WRITE, &db, err));
   MUST(fat_db_import_shipped(db, text, strlen(text), &counts, err));
   assert_string_equal(counts.first_refusal, "");
-  MUST(fat_code_make(db, script, nvrtc, "all", 1, &made, err));
+  MUST(fat_package_make(db, script, nvrtc, "all", 1, &made, err));
   fat_db_close(db);
   assert_int_equal(chmod(next, 0444), 0);
   assert_int_equal(rename(next, system_path), 0);
@@ -92,7 +92,7 @@ static void the_text_comes_back_as_it_was(void **state)
   assert_null(strstr(text.data, "\"T4\"")); /* of another GPU */
   assert_null(strstr(text.data, NEAR));     /* not measured */
   assert_non_null(strstr(text.data, "\"samples\":[1.0]"));
-  fat_code_counts made = build(text.data, NULL);
+  fat_package_counts made = build(text.data, NULL);
   assert_int_equal(made.rows, 2);
   assert_int_equal(made.compiled + made.copied + made.changed + made.lost, 0);
   MUST(fat_db_open(system_path, NULL, FAT_DB_READ, &db, err));
@@ -177,7 +177,7 @@ static void an_owner_is_at_full_speed_on_the_first_call(void **state)
   (void)state;
   fat_nvrtc *nvrtc = need_nvrtc();
   fat_text text = measured_text();
-  fat_code_counts made = build(text.data, nvrtc);
+  fat_package_counts made = build(text.data, nvrtc);
   assert_int_equal(made.compiled, 2);
   is_served("kernel " WIDE, NULL);
   made = build(text.data, nvrtc); /* on top of the last one */
@@ -197,7 +197,7 @@ static void templates_may_change_after_a_measurement(void **state)
   fat_text text = measured_text(), again = {0};
   fat_db *db = NULL;
   char *older = with(&text, "\"source\":\"", "\"source\":\"0");
-  fat_code_counts made = build(older, nvrtc);
+  fat_package_counts made = build(older, nvrtc);
   assert_int_equal(made.changed, 2);
   is_served("kernel " WIDE, changed);
   MUST(fat_db_open(system_path, NULL, FAT_DB_READ, &db, err));
@@ -244,7 +244,7 @@ static void a_tune_owns_what_it_writes_to(void **state)
   MUST(fat_rows_read(db, &p, fixture_gpu("H200"), &tools, &rows, err));
   const fat_row *row = fat_rows_find(&rows, WIDE);
   assert_true(row && row->id < 0);
-  MUST(fat_rows_own(db, row, &p, fixture_gpu("H200"), &tools, 0, &id, err));
+  MUST(fat_rows_own(db, row, &p, fixture_gpu("H200"), &tools, &id, err));
   assert_true(id > 0);
   fat_best best;
   MUST(fat_db_best(db, &p, fixture_gpu("H200"), NULL, false, &best, err));

@@ -98,7 +98,7 @@ static fat_status make_cases(fat_error *err)
 
 static fat_status prepare_and_verify(fat_error *err)
 {
-  fat_stand stand = {.driver = driver};
+  fat_testbed testbed = {.driver = driver};
   fat_subject c = {.unit = 4};
   fat_anchored anchored;
   fat_verdict v = {0};
@@ -109,13 +109,13 @@ static fat_status prepare_and_verify(fat_error *err)
   if (status == FAT_OK)
     status = fat_recipe_parse(fat_text_get(&source.recipe), &c.recipe, err);
   if (status == FAT_OK)
-    status = fat_stand_prepare(&stand, &a, err);
+    status = fat_testbed_prepare(&testbed, &a, err);
   if (status == FAT_OK)
-    status = fat_verify_cases(&stand, &a, &c, &v, err);
+    status = fat_verify_cases(&testbed, &a, &c, &v, err);
   if (status == FAT_OK)
     status = fat_timer_open(driver, &timer, err);
   if (status == FAT_OK)
-    status = fat_verify_launch(&stand, &a, &c, &anchored, err);
+    status = fat_verify_launch(&testbed, &a, &c, &anchored, err);
   if (status == FAT_OK)
     status = fat_verify_probe(&anchored, &timer, &v, &ms, err);
   if (status == FAT_OK)
@@ -123,7 +123,7 @@ static fat_status prepare_and_verify(fat_error *err)
   if (status == FAT_OK && v.outcome != FAT_OUT_OK)
     status = fat_status_fail(err, FAT_E_INPUT, "%s", v.detail);
   fat_timer_close(&timer);
-  fat_stand_close(&stand);
+  fat_testbed_close(&testbed);
   fat_module_free(c.module);
   return status;
 }
@@ -159,41 +159,40 @@ static fat_status send_and_receive(fat_error *err)
 
 static fat_status choose(fat_error *err)
 {
-  fat_search search;
+  fat_shortlist list;
   fat_status status =
-      fat_search_choose(script, "fwd", &problem, t4, (fat_search_rule){.most = 20}, &search, err);
-  fat_search_free(&search);
+      fat_shortlist_make(script, "fwd", &problem, t4, (fat_shortlist_rule){.most = 20}, &list, err);
+  fat_shortlist_free(&list);
   return status;
 }
 
 static fat_status list_anchors(fat_error *err)
 {
-  const fat_options options = {.causal = 3};
-  fat_asks asks = {0};
-  fat_status status = fat_anchors_list(&options, t4, script, &asks, err);
+  const fat_goal goal = {.causal = 3};
+  fat_agenda list = {0};
+  fat_status status = fat_agenda_list(&goal, t4, script, &list, err);
   if (status == FAT_OK)
-    fat_anchors_free(&asks);
+    fat_agenda_free(&list);
   return status;
 }
 
 static fat_db *db;
-static fat_asks asks;
+static fat_agenda agenda;
 
 static fat_status plan_tune(fat_error *err)
 {
-  static const fat_options options = {.jobs = 1};
-  const fat_order order = {.options = &options,
-                           .gpu = t4,
-                           .asks = &asks,
-                           .script = script,
-                           .bench = {.tools = {.templates = "none", .compile_key = "none"}},
-                           .db = db};
+  static const fat_goal goal = {.threads = 1};
   const volatile int stop = 0;
-  fat_outturn outturn = {0};
+  fat_session session = {.goal = &goal,
+                         .agenda = &agenda,
+                         .gpu = t4,
+                         .script = script,
+                         .tools = {.templates = "none", .compile_key = "none"},
+                         .db = db,
+                         .stop = &stop};
   fat_plan plan = {0};
-  fat_status status = fat_plan_make(&order, &stop, &outturn, &plan, err);
-  fat_plan_free(&plan, &outturn);
-  fat_tune_free(&outturn);
+  fat_status status = fat_plan_make(&session, &plan, err);
+  fat_plan_free(&plan);
   return status;
 }
 
@@ -268,14 +267,16 @@ static void verification(void **state)
 
 static void plans(void **state)
 {
-  const fat_options options = {.args = {TINY}, .arg_count = 1, .kernels = {"standard"}, .kernel_count = 1};
+  static const char *const problems[] = {TINY};
+  const fat_goal goal = {
+      .problems = problems, .problem_count = 1, .kernels = {"standard"}, .kernel_count = 1};
   (void)state;
   unlink(path);
   MUST(fat_db_open(path, NULL, FAT_DB_WRITE, &db, err));
-  MUST(fat_anchors_list(&options, t4, script, &asks, err));
+  MUST(fat_agenda_list(&goal, t4, script, &agenda, err));
   starve_call(plan_tune, true);
   starve_call(plan_tune, false);
-  fat_anchors_free(&asks);
+  fat_agenda_free(&agenda);
   fat_db_close(db);
 }
 

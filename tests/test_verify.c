@@ -13,7 +13,7 @@
 #define WINDOW "fwd-f32-b1-h2-q40-k40-d8-w5.3"
 
 static fat_driver *driver;
-static fat_stand stand;
+static fat_testbed stand;
 
 static int open_all(void **state)
 {
@@ -36,14 +36,14 @@ static int begin_t4(void **state)
   fake_bench_begin(&bench, 75);
   cu.fake_compute(FAKE_EMULATE);
   cu.fake_sources(files.path);
-  stand = (fat_stand){.driver = driver};
+  stand = (fat_testbed){.driver = driver};
   return 0;
 }
 
 static int end_t4(void **state)
 {
   (void)state;
-  fat_stand_close(&stand);
+  fat_testbed_close(&stand);
   return 0;
 }
 
@@ -95,7 +95,7 @@ static fat_verdict verify(const fat_subject *c, const char *problem, bool bare)
 {
   fat_verdict v = {0};
   fat_assignment a = assignment_of(problem, bare);
-  MUST(fat_stand_prepare(&stand, &a, err));
+  MUST(fat_testbed_prepare(&stand, &a, err));
   MUST(fat_verify_cases(&stand, &a, c, &v, err));
   return v;
 }
@@ -108,7 +108,7 @@ static fat_verdict verify_anchor(const fat_subject *c, const char *problem)
   fat_timer timer;
   fat_anchored anchored;
   double ms;
-  MUST(fat_stand_prepare(&stand, &a, err));
+  MUST(fat_testbed_prepare(&stand, &a, err));
   MUST(fat_timer_open(driver, &timer, err));
   MUST(fat_verify_launch(&stand, &a, c, &anchored, err));
   MUST(fat_verify_probe(&anchored, &timer, &v, &ms, err));
@@ -364,7 +364,7 @@ static void failing_calls_are_told(void **state)
   (void)state;
   cu.fake_compute(FAKE_REFERENCE);
   fat_subject c = subject_of("fwd", CAUSAL, NULL, NULL);
-  MUST(fat_stand_prepare(&stand, &a, err));
+  MUST(fat_testbed_prepare(&stand, &a, err));
   for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
     fat_error err = {0};
     cu.fake_fault(faults[i].fault);

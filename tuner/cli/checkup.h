@@ -5,26 +5,26 @@
 
 #include "options.h"
 
-enum { FAT_DOCTOR_FINDINGS = 160 };
+enum { FAT_CHECKUP_FINDINGS = 160 };
 
-typedef enum fat_doctor_verdict { FAT_FINE, FAT_NOTE, FAT_PROBLEM } fat_doctor_verdict; /* ORDER VERDICT */
+typedef enum fat_checkup_verdict { FAT_FINE, FAT_NOTE, FAT_PROBLEM } fat_checkup_verdict; /* ORDER VERDICT */
 
 typedef struct fat_finding {
-  fat_doctor_verdict verdict;
+  fat_checkup_verdict verdict;
   const char *what;
   char found[1200], todo[300];
 } fat_finding;
 
 typedef struct fat_checkup {
   const fat_options *options;
-  fat_finding list[FAT_DOCTOR_FINDINGS];
+  fat_finding list[FAT_CHECKUP_FINDINGS];
   int count;
   int cuda; /* the driver's CUDA major; 0 without one */
 } fat_checkup;
 
 /* Keeps a finding; `todo` may be NULL. */
-void fat_doctor_add(fat_checkup *c, fat_doctor_verdict v, const char *what, const char *found,
-                    const char *todo);
+void fat_checkup_add(fat_checkup *c, fat_checkup_verdict v, const char *what, const char *found,
+                     const char *todo);
 
 /* How the machine's GPUs are set, how fast they run and who else uses them, by NVML. */
 void fat_doctor_gpus(fat_checkup *c);

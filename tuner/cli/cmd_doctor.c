@@ -20,10 +20,10 @@ enum { NVRTC_MOST = 16, DEVICES = 16 };
 
 static const char *const verdicts[] = {"ok", "note", "problem"}; /* ORDER VERDICT */
 
-void fat_doctor_add(fat_checkup *c, fat_doctor_verdict v, const char *what, const char *found,
-                    const char *todo)
+void fat_checkup_add(fat_checkup *c, fat_checkup_verdict v, const char *what, const char *found,
+                     const char *todo)
 {
-  if (c->count == FAT_DOCTOR_FINDINGS)
+  if (c->count == FAT_CHECKUP_FINDINGS)
     return;
   fat_finding *f = &c->list[c->count++];
   f->verdict = v;
@@ -40,25 +40,25 @@ static void check_devices(fat_checkup *c)
   char text[400], facts[FAT_GPU_FACTS];
   int count = 0;
   if (fat_driver_open(&driver, &err) != FAT_OK) {
-    fat_doctor_add(c, FAT_NOTE, "driver", err.text,
-                   "only timing needs a GPU: name one with --gpu for everything else");
+    fat_checkup_add(c, FAT_NOTE, "driver", err.text,
+                    "only timing needs a GPU: name one with --gpu for everything else");
     return;
   }
   c->cuda = fat_driver_cuda(driver);
   const char *version = fat_driver_text(driver);
   snprintf(text, sizeof text, "%s, CUDA up to %s", *version ? version : "of unknown version",
            fat_driver_cuda_text(driver));
-  fat_doctor_add(c, FAT_FINE, "driver", text, NULL);
+  fat_checkup_add(c, FAT_FINE, "driver", text, NULL);
   if (fat_device_list(driver, devices, DEVICES, &count, &err) != FAT_OK)
-    fat_doctor_add(c, FAT_NOTE, "device", err.text, NULL);
+    fat_checkup_add(c, FAT_NOTE, "device", err.text, NULL);
   for (int i = 0; i < count; i++) {
     const fat_gpu *row = fat_gpu_match(&devices[i].gpu);
     snprintf(text, sizeof text, "%d: %s (%s)%s%s", devices[i].ordinal, devices[i].gpu.name,
              fat_gpu_facts(&devices[i].gpu, facts),
              row ? ", known as " : ", not in the table: used as it reports itself", row ? row->name : "");
     bool served = fat_gpu_arch(devices[i].gpu.sm) != NULL;
-    fat_doctor_add(c, served ? FAT_FINE : FAT_PROBLEM, "device", text,
-                   served ? NULL : "fatune has no kernels for this architecture");
+    fat_checkup_add(c, served ? FAT_FINE : FAT_PROBLEM, "device", text,
+                    served ? NULL : "fatune has no kernels for this architecture");
   }
   fat_driver_close(driver);
 }
@@ -73,14 +73,14 @@ static void check_nvrtc(fat_checkup *c)
   fat_status listed = fat_nvrtc_list(cuda, found, NVRTC_MOST, &count, &err);
   fat_status opened = listed == FAT_OK ? fat_nvrtc_open(cuda, &nvrtc, &err) : listed;
   if (opened != FAT_OK)
-    fat_doctor_add(c, FAT_PROBLEM, "NVRTC", err.text, NULL); /* it says how to get one */
+    fat_checkup_add(c, FAT_PROBLEM, "NVRTC", err.text, NULL); /* it says how to get one */
   for (int i = 0; i < count; i++) {
     bool chosen = nvrtc && strcmp(found[i].path, fat_nvrtc_path(nvrtc)) == 0;
     snprintf(text, sizeof text, "%d.%d, %s: %s%s%s", found[i].major, found[i].minor, found[i].where,
              found[i].path, chosen ? " (used)" : "", found[i].problem[0] ? "; cannot be used: " : "");
     size_t n = strlen(text);
     snprintf(text + n, sizeof text - n, "%s", found[i].problem);
-    fat_doctor_add(c, found[i].problem[0] ? FAT_NOTE : FAT_FINE, "NVRTC", text, NULL);
+    fat_checkup_add(c, found[i].problem[0] ? FAT_NOTE : FAT_FINE, "NVRTC", text, NULL);
   }
   fat_nvrtc_close(nvrtc);
 }
@@ -94,20 +94,20 @@ static void check_db(fat_checkup *c)
   if (status == FAT_OK)
     status = fat_db_open(fat_text_get(&path), fat_db_system_path(), FAT_DB_READ, &db, &err);
   if (status == FAT_E_NOT_FOUND) {
-    fat_doctor_add(c, FAT_NOTE, "database", err.text, "the first tune makes it");
+    fat_checkup_add(c, FAT_NOTE, "database", err.text, "the first tune makes it");
   } else if (status != FAT_OK) {
-    fat_doctor_add(c, FAT_PROBLEM, "database", err.text, "move the file away, or name another with --db");
+    fat_checkup_add(c, FAT_PROBLEM, "database", err.text, "move the file away, or name another with --db");
   } else {
     if (*fat_db_note(db))
-      fat_doctor_add(c, FAT_NOTE, "database", fat_db_note(db), NULL);
+      fat_checkup_add(c, FAT_NOTE, "database", fat_db_note(db), NULL);
     status = fat_db_check(db, &findings, &err);
     if (status != FAT_OK)
-      fat_doctor_add(c, FAT_PROBLEM, "database", err.text, NULL);
+      fat_checkup_add(c, FAT_PROBLEM, "database", err.text, NULL);
     else if (findings.length)
-      fat_doctor_add(c, FAT_PROBLEM, "database", fat_text_get(&findings),
-                     "export what can be read, then move the file away");
+      fat_checkup_add(c, FAT_PROBLEM, "database", fat_text_get(&findings),
+                      "export what can be read, then move the file away");
     else
-      fat_doctor_add(c, FAT_FINE, "database", "its content is sound", NULL);
+      fat_checkup_add(c, FAT_FINE, "database", "its content is sound", NULL);
   }
   fat_db_close(db);
   fat_text_free(&path);
@@ -162,19 +162,19 @@ static void check_templates(fat_checkup *c)
   if (status == FAT_OK)
     status = fat_space_kernels(script, names, &count, &err);
   if (status != FAT_OK)
-    fat_doctor_add(c, FAT_PROBLEM, "templates", err.text,
-                   folder ? "see --templates and FATUNE_TEMPLATES" : NULL);
+    fat_checkup_add(c, FAT_PROBLEM, "templates", err.text,
+                    folder ? "see --templates and FATUNE_TEMPLATES" : NULL);
   for (int i = 0; i < count; i++)
     if (render_somewhere(script, names[i], &err) != FAT_OK) {
-      fat_doctor_add(c, FAT_PROBLEM, "templates", err.text, "correct the template it names");
+      fat_checkup_add(c, FAT_PROBLEM, "templates", err.text, "correct the template it names");
       broken++;
     }
   if (status == FAT_OK && !broken) {
     int n = snprintf(text, sizeof text, "%s, all render:", folder ? folder : "those inside the program");
     for (int i = 0; i < count && n > 0 && (size_t)n < sizeof text; i++)
       n += snprintf(text + n, sizeof text - (size_t)n, " %s", names[i]);
-    fat_doctor_add(c, count ? FAT_FINE : FAT_PROBLEM, "templates", text,
-                   count ? NULL : "there is no kernel among them");
+    fat_checkup_add(c, count ? FAT_FINE : FAT_PROBLEM, "templates", text,
+                    count ? NULL : "there is no kernel among them");
   }
   fat_script_close(script);
 }

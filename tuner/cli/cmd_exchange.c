@@ -110,7 +110,7 @@ static fat_status read_stdin(fat_text *text, fat_error *err)
   return fat_text_status(text, err);
 }
 
-static void counts_json(const fat_import *counts, const fat_code_counts *code, fat_text *out)
+static void counts_json(const fat_import *counts, const fat_package_counts *code, fat_text *out)
 {
   fat_json j = {.out = out};
   fat_json_open(&j, NULL, '{');
@@ -129,7 +129,7 @@ static void counts_json(const fat_import *counts, const fat_code_counts *code, f
   fat_json_close(&j, '}');
 }
 
-static void counts_text(const fat_import *counts, const fat_code_counts *code, fat_text *out)
+static void counts_text(const fat_import *counts, const fat_package_counts *code, fat_text *out)
 {
   fat_text_format(out, "%ld rows added, %ld known already, %ld refused%s%s\n", counts->added, counts->kept,
                   counts->refused, counts->refused ? "; the first: " : "",
@@ -147,7 +147,7 @@ static void counts_text(const fat_import *counts, const fat_code_counts *code, f
 }
 
 /* `code` NULL: none was asked for. */
-static int print_counts(const fat_options *options, const fat_import *counts, const fat_code_counts *code)
+static int print_counts(const fat_options *options, const fat_import *counts, const fat_package_counts *code)
 {
   fat_text out = {0};
   if (options->json)
@@ -188,7 +188,8 @@ static fat_status import_files(const fat_options *options, fat_db *db, fat_impor
 }
 
 /* A machine without NVRTC makes a package's database without cubins. */
-static fat_status make_code(const fat_options *options, fat_db *db, fat_code_counts *counts, fat_error *err)
+static fat_status make_code(const fat_options *options, fat_db *db, fat_package_counts *counts,
+                            fat_error *err)
 {
   fat_script *script = NULL;
   fat_nvrtc *nvrtc = NULL;
@@ -196,7 +197,8 @@ static fat_status make_code(const fat_options *options, fat_db *db, fat_code_cou
   FAT_TRY(fat_open_script(options, &script, err));
   if (options->cubins && fat_nvrtc_open(options->cuda, &nvrtc, &why) != FAT_OK && !options->quiet)
     fprintf(stderr, "fatune: no cubins are made: %s\n", why.text);
-  fat_status status = fat_code_make(db, script, nvrtc, options->cubins, options->jobs, counts, err);
+  fat_status status =
+      fat_package_make(db, script, nvrtc, options->cubins, options->goal.threads, counts, err);
   fat_nvrtc_close(nvrtc);
   fat_script_close(script);
   return status;
@@ -207,7 +209,7 @@ static int import_rows(const fat_options *options, const char *command_line)
   fat_db *db = NULL;
   fat_text path = {0};
   fat_import counts = {0};
-  fat_code_counts code;
+  fat_package_counts code;
   fat_error err = {0};
   (void)command_line;
   fat_status status = fat_open_db(options, FAT_DB_WRITE, &db, &path, &err);

@@ -18,10 +18,11 @@ static fat_status choose_default(const fat_options *o, fat_script *script, const
   char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
   fat_point point;
   int count, unasked;
-  if (o->kernel_count > 1)
-    return fat_status_fail(err, FAT_E_INPUT, "--kernel: render takes one name, not %d", o->kernel_count);
-  FAT_TRY(fat_anchors_kernels(o, script, names, &count, err));
-  FAT_TRY(fat_usual_find(script, o->kernel_count ? names[0] : NULL, p, gpu, true, &point, &unasked, err));
+  if (o->goal.kernel_count > 1)
+    return fat_status_fail(err, FAT_E_INPUT, "--kernel: render takes one name, not %d", o->goal.kernel_count);
+  FAT_TRY(fat_agenda_kernels(&o->goal, script, names, &count, err));
+  FAT_TRY(
+      fat_usual_find(script, o->goal.kernel_count ? names[0] : NULL, p, gpu, true, &point, &unasked, err));
   *config = point.config;
   return FAT_OK;
 }
@@ -31,9 +32,9 @@ static fat_status choose_config(const fat_options *o, fat_script *script, const 
 {
   if (o->config) {
     FAT_TRY(fat_config_parse(o->config, config, err));
-    if (o->kernel_count && strcmp(o->kernels[0], config->kernel) != 0)
+    if (o->goal.kernel_count && strcmp(o->goal.kernels[0], config->kernel) != 0)
       return fat_status_fail(err, FAT_E_INPUT, "--config %s is not one of --kernel %s", o->config,
-                             o->kernels[0]);
+                             o->goal.kernels[0]);
     return FAT_OK;
   }
   return choose_default(o, script, p, gpu, config, err);
@@ -47,7 +48,7 @@ static fat_status render_text(const fat_options *o, fat_source *source, fat_erro
   fat_config config;
   FAT_TRY(fat_problem_parse(o->args[0], &problem, err));
   FAT_TRY(fat_open_gpu(o, &target, err));
-  FAT_TRY(fat_anchors_dtype(o->args[0], problem.dtype, &target.gpu, err));
+  FAT_TRY(fat_agenda_dtype(o->args[0], problem.dtype, &target.gpu, err));
   FAT_TRY(fat_open_script(o, &script, err));
   fat_status status = choose_config(o, script, &problem, &target.gpu, &config, err);
   if (status == FAT_OK)

@@ -7,6 +7,7 @@
 #include "gpu.h"
 #include "json.h"
 #include "open.h"
+#include "search/terminal.h"
 #include "table.h"
 
 #include <stdio.h>
@@ -121,7 +122,7 @@ static fat_status lay_out(const shown *view, char *text, fat_text *out, fat_erro
   while ((line = strsep(&rest, "\n")))
     if (*line)
       add_line(&t, line, places);
-  fat_status status = fat_table_print(&t, fat_table_width(STDOUT_FILENO), out, err);
+  fat_status status = fat_table_print(&t, fat_terminal_width(STDOUT_FILENO), out, err);
   fat_table_free(&t);
   return status;
 }
@@ -191,7 +192,7 @@ static fat_status show_gpus(const fat_options *o, fat_text *out, fat_error *err)
     fat_table_addf(&t, "%.3g", list[i].memory);
     fat_table_addf(&t, "%d", list[i].bus);
   }
-  fat_status status = fat_table_print(&t, fat_table_width(STDOUT_FILENO), out, err);
+  fat_status status = fat_table_print(&t, fat_terminal_width(STDOUT_FILENO), out, err);
   fat_table_free(&t);
   return status;
 }

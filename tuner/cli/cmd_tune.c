@@ -4,9 +4,9 @@
  * on what was and was not measured. Everything is opened here, in the order in which it can be wrong. */
 #include "commands.h"
 #include "exit.h"
-#include "worker/lab.h"
 #include "open.h"
 #include "results.h"
+#include "search/terminal.h"
 #include "table.h"
 #include "search/tune.h"
 
@@ -15,75 +15,77 @@
 #include <string.h>
 #include <unistd.h>
 
-static const double compile_deadline = 60; /* seconds: slower code is a trial's outcome, "timeout" */
 static const double gpu_deadline = 2; /* seconds that any trial may take on the GPU; slow ones get more */
 
 /* What the command opens, closed together. */
-typedef struct shop {
+typedef struct opened {
   const fat_options *options;
   fat_target target;
-  fat_script *script;
-  fat_asks asks;
-  fat_nvrtc *nvrtc;
+  fat_agenda agenda;
   fat_text key, path;
-  fat_db *db;
-  fat_bench bench;
-  fat_measure measure; /* worker NULL: no such GPU is at hand */
-} shop;
+  fat_lab lab; /* worker NULL: no such GPU is at hand */
+  fat_session session;
+} opened;
 
-static fat_status open_shop(shop *s, fat_error *err)
+static fat_status open_all(opened *o, const char *command_line, fat_error *err)
 {
-  FAT_TRY(fat_open_script(s->options, &s->script, err));
-  FAT_TRY(fat_open_gpu(s->options, &s->target, err));
-  FAT_TRY(fat_anchors_list(s->options, &s->target.gpu, s->script, &s->asks, err));
-  if (s->target.at_hand && s->options->arg_count == 0 && s->options->seqlens.count == 0)
-    FAT_TRY(fat_anchors_grid(s->options, &s->target.gpu, s->script, &s->asks, err));
-  FAT_TRY(fat_open_nvrtc(s->options, &s->target, &s->nvrtc, err));
-  FAT_TRY(fat_compile_key(s->nvrtc, &s->key, err));
-  FAT_TRY(fat_open_db(s->options, FAT_DB_WRITE, &s->db, &s->path, err));
-  FAT_TRY(fat_db_lock_tuning(s->db, &s->target.gpu, err));
-  s->bench = (fat_bench){.nvrtc = s->nvrtc,
-                         .tools = {.templates = fat_script_templates_hash(s->script),
-                                   .compile_key = fat_text_get(&s->key),
-                                   .model = FAT_MODEL_VERSION,
-                                   .driver = s->target.at_hand ? s->target.driver : NULL},
-                         .dump = fat_open_dump(s->options),
-                         .deadline = compile_deadline};
-  double least = s->options->deadline > 0 ? s->options->deadline : gpu_deadline;
-  return s->target.at_hand
-             ? fat_measure_open(s->target.ordinal, &s->bench, &s->target.gpu, least, &s->measure, err)
-             : FAT_OK;
+  const fat_options *options = o->options;
+  const fat_gpu *gpu = &o->target.gpu;
+  fat_session *s = &o->session;
+  *s = (fat_session){.goal = &options->goal,
+                     .agenda = &o->agenda,
+                     .gpu = gpu,
+                     .templates = fat_open_templates(options),
+                     .dump = fat_open_dump(options),
+                     .command = command_line,
+                     .quiet = options->quiet};
+  FAT_TRY(fat_open_script(options, &s->script, err));
+  FAT_TRY(fat_open_gpu(options, &o->target, err));
+  FAT_TRY(fat_agenda_list(s->goal, gpu, s->script, &o->agenda, err));
+  if (o->target.at_hand && s->goal->problem_count == 0 && s->goal->seqlens.count == 0)
+    FAT_TRY(fat_agenda_grid(s->goal, gpu, s->script, &o->agenda, err));
+  FAT_TRY(fat_open_nvrtc(options, &o->target, &s->nvrtc, err));
+  FAT_TRY(fat_compile_key(s->nvrtc, &o->key, err));
+  FAT_TRY(fat_open_db(options, FAT_DB_WRITE, &s->db, &o->path, err));
+  FAT_TRY(fat_db_lock_tuning(s->db, gpu, err));
+  s->tools = (fat_tools){.templates = fat_script_templates_hash(s->script),
+                         .compile_key = fat_text_get(&o->key),
+                         .model = FAT_MODEL_VERSION,
+                         .driver = o->target.at_hand ? o->target.driver : NULL};
+  if (!o->target.at_hand)
+    return FAT_OK;
+  s->lab = &o->lab;
+  return fat_lab_open(o->target.ordinal, s->nvrtc, gpu,
+                      options->deadline > 0 ? options->deadline : gpu_deadline, s->lab, err);
 }
 
-static void close_shop(shop *s)
+static void close_all(opened *o)
 {
-  fat_measure_close(&s->measure);
-  fat_db_close(s->db);
-  fat_text_free(&s->path);
-  fat_text_free(&s->key);
-  fat_nvrtc_close(s->nvrtc);
-  fat_anchors_free(&s->asks);
-  fat_script_close(s->script);
+  fat_lab_close(&o->lab);
+  fat_db_close(o->session.db);
+  fat_text_free(&o->path);
+  fat_text_free(&o->key);
+  fat_nvrtc_close(o->session.nvrtc);
+  fat_agenda_free(&o->agenda);
+  fat_script_close(o->session.script);
 }
 
-static void say_ending(const shop *s, const fat_outturn *out)
+static void say_ending(const fat_session *s)
 {
-  if (s->options->quiet)
-    return;
-  if (out->signal || out->out_of_budget)
+  if (!s->quiet && (s->signal || s->out_of_budget))
     fprintf(stderr, "fatune: %s; all that ended is stored, the same command goes on from there\n",
-            out->signal ? "interrupted" : "the budget is used up");
+            s->signal ? "interrupted" : "the budget is used up");
 }
 
 /* One sentence on what was and was not measured. */
-static void say_measured(const shop *s, FILE *to)
+static void say_measured(const opened *o, FILE *to)
 {
-  const char *gpu = s->target.gpu.name, *path = fat_text_get(&s->path);
-  if (s->target.at_hand)
+  const char *gpu = o->target.gpu.name, *path = fat_text_get(&o->path);
+  if (o->target.at_hand)
     fprintf(to,
             "Measured on the %s at hand (driver %s): each kernel was verified first. The times and the best "
             "kernels' binaries are in %s.\n",
-            gpu, s->target.driver, path);
+            gpu, o->target.driver, path);
   else
     fprintf(
         to,
@@ -92,38 +94,37 @@ static void say_measured(const shop *s, FILE *to)
         gpu, path);
 }
 
-/* Why lines have no working kernel: the first failure of each. */
-static void say_failures(const shop *s, const fat_results *results)
+/* Why pairs have no working kernel: the first failure of each. */
+static void say_failures(const opened *o, const fat_results *results)
 {
   char problem[FAT_PROBLEM_TEXT];
-  for (int i = 0; i < results->count && !s->options->quiet; i++) {
+  for (int i = 0; i < results->count && !o->options->quiet; i++) {
     const fat_result *r = &results->list[i];
     if (!r->works)
-      fprintf(stderr, "fatune: %s for %s: %s\n", r->line->kernel->name,
-              fat_problem_print(&r->line->ask->problem, problem),
-              r->row.id ? r->row.detail : r->line->why.text);
+      fprintf(stderr, "fatune: %s for %s: %s\n", r->pair->kernel->name,
+              fat_problem_print(&r->pair->item->problem, problem),
+              r->row.id ? r->row.detail : r->pair->why.text);
   }
 }
 
-static bool is_asked(const fat_ask *ask, const char *kernel)
+static bool is_asked(const fat_item *item, const char *kernel)
 {
-  for (int i = 0; i < ask->kernel_count; i++)
-    if (strcmp(ask->kernels[i].name, kernel) == 0)
+  for (int i = 0; i < item->kernel_count; i++)
+    if (strcmp(item->kernels[i].name, kernel) == 0)
       return true;
   return false;
 }
 
 /* Whether nothing is known of a kernel here, or what a package knows of it is better than what won. */
-static fat_status is_hidden(const shop *s, const fat_problem *p, const char *kernel, bool *hidden,
+static fat_status is_hidden(const fat_session *s, const fat_problem *p, const char *kernel, bool *hidden,
                             fat_error *err)
 {
   fat_best known, winner;
-  fat_status status = fat_db_best(s->db, p, &s->target.gpu, kernel, false, &known, err);
+  fat_status status = fat_db_best(s->db, p, s->gpu, kernel, false, &known, err);
   *hidden = status == FAT_E_NOT_FOUND;
   if (status != FAT_OK)
     return *hidden ? FAT_OK : status;
-  status =
-      known.trial.id < 0 ? fat_db_best(s->db, p, &s->target.gpu, NULL, false, &winner, err) : FAT_E_NOT_FOUND;
+  status = known.trial.id < 0 ? fat_db_best(s->db, p, s->gpu, NULL, false, &winner, err) : FAT_E_NOT_FOUND;
   if (status == FAT_OK) {
     *hidden = known.trial.ms < winner.trial.ms;
     fat_db_best_free(&winner);
@@ -133,7 +134,8 @@ static fat_status is_hidden(const shop *s, const fat_problem *p, const char *ker
 }
 
 /* The first kernel that was not asked for, but that calls might have been given. */
-static fat_status find_hidden(const shop *s, const fat_ask *ask, char name[FAT_CONFIG_KERNEL], fat_error *err)
+static fat_status find_hidden(const fat_session *s, const fat_item *item, char name[FAT_CONFIG_KERNEL],
+                              fat_error *err)
 {
   char all[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
   int count;
@@ -142,11 +144,10 @@ static fat_status find_hidden(const shop *s, const fat_ask *ask, char name[FAT_C
   for (int i = 0; i < count && !name[0]; i++) {
     int picked;
     bool hidden;
-    if (is_asked(ask, all[i]) ||
-        fat_space_applies(s->script, all[i], &ask->problem, &s->target.gpu, &picked, NULL) != FAT_OK ||
-        !picked)
+    if (is_asked(item, all[i]) ||
+        fat_space_applies(s->script, all[i], &item->problem, s->gpu, &picked, NULL) != FAT_OK || !picked)
       continue;
-    FAT_TRY(is_hidden(s, &ask->problem, all[i], &hidden, err));
+    FAT_TRY(is_hidden(s, &item->problem, all[i], &hidden, err));
     if (hidden)
       memcpy(name, all[i], sizeof all[i]);
   }
@@ -155,46 +156,46 @@ static fat_status find_hidden(const shop *s, const fat_ask *ask, char name[FAT_C
 
 /* What is measured at a problem goes before what is known of its neighbours, so one kernel tuned alone hides
  * others. */
-static fat_status say_hidden(const shop *s, fat_error *err)
+static fat_status say_hidden(const fat_session *s, fat_error *err)
 {
   char problem[FAT_PROBLEM_TEXT], hidden[FAT_CONFIG_KERNEL];
-  for (int i = 0; i < s->asks.count; i++) {
-    const fat_ask *ask = &s->asks.list[i];
-    FAT_TRY(find_hidden(s, ask, hidden, err));
-    if (!ask->kernels[0].picked || !hidden[0])
+  for (int i = 0; i < s->agenda->count; i++) {
+    const fat_item *item = &s->agenda->list[i];
+    FAT_TRY(find_hidden(s, item, hidden, err));
+    if (!item->kernels[0].picked || !hidden[0])
       continue;
     fprintf(stderr,
             "fatune: %s was not tried for %s, whose calls now get what was; without --kernel all are tried\n",
-            hidden, fat_problem_print(&ask->problem, problem));
+            hidden, fat_problem_print(&item->problem, problem));
     break;
   }
   return FAT_OK;
 }
 
-static fat_status report(const shop *s, const fat_outturn *out, const fat_tools *tools, int *code,
-                         fat_error *err)
+static fat_status report(const opened *o, const fat_plan *plan, int *code, fat_error *err)
 {
+  const fat_options *options = o->options;
   fat_results results;
   fat_text text = {0};
-  FAT_TRY(fat_results_read(s->db, out, &s->target.gpu, tools, s->options->kernel_count > 0, &results, err));
-  fat_status status = s->options->json
-                          ? fat_results_json(&results, &s->target.gpu, &text, err)
-                          : fat_results_table(&results, fat_table_width(STDOUT_FILENO), &text, err);
+  FAT_TRY(fat_results_read(plan, &results, err));
+  fat_status status = options->json
+                          ? fat_results_json(&results, &o->target.gpu, &text, err)
+                          : fat_results_table(&results, fat_terminal_width(STDOUT_FILENO), &text, err);
   if (status == FAT_OK) {
     *code = fat_exit_print(fat_text_get(&text));
-    if (!s->options->json)
-      say_measured(s, stdout);
-    else if (!s->options->quiet)
-      say_measured(s, stderr);
-    say_failures(s, &results);
-    if (results.waiting && !s->options->quiet)
+    if (!options->json)
+      say_measured(o, stdout);
+    else if (!options->quiet)
+      say_measured(o, stderr);
+    say_failures(o, &results);
+    if (results.waiting && !options->quiet)
       fprintf(stderr, "fatune: %d of %d problems and kernels were not reached yet\n", results.waiting,
-              out->line_count);
+              plan->pair_count);
     if (*code == FAT_EXIT_FINE && results.missing > 0)
       *code = FAT_EXIT_NO_KERNEL;
   }
-  if (status == FAT_OK && s->measure.worker && s->options->kernel_count > 0 && !s->options->quiet)
-    status = say_hidden(s, err);
+  if (status == FAT_OK && o->session.lab && options->goal.kernel_count > 0 && !options->quiet)
+    status = say_hidden(&o->session, err);
   fat_results_free(&results);
   fat_text_free(&text);
   return status;
@@ -202,35 +203,25 @@ static fat_status report(const shop *s, const fat_outturn *out, const fat_tools 
 
 static int tune(const fat_options *options, const char *command_line)
 {
-  shop s = {.options = options};
+  opened o = {.options = options};
+  fat_plan plan = {0};
   fat_error err = {0};
-  fat_outturn out = {0};
   int code = FAT_EXIT_FINE;
-  fat_status status = open_shop(&s, &err);
-  if (status != FAT_OK)
-    goto done;
-  fat_order order = {.options = options,
-                     .gpu = &s.target.gpu,
-                     .asks = &s.asks,
-                     .templates = fat_open_templates(options),
-                     .script = s.script,
-                     .bench = s.bench,
-                     .db = s.db,
-                     .command = command_line,
-                     .measure = s.measure.worker ? &s.measure : NULL};
-  status = fat_tune_run(&order, &out, &err);
-  if (status != FAT_OK && status != FAT_E_DEVICE_LOST)
-    goto done;
-  say_ending(&s, &out);
-  fat_status reported = report(&s, &out, &order.bench.tools, &code, status == FAT_OK ? &err : NULL);
-  status = status == FAT_OK ? reported : status;
-done:
+  fat_status status = open_all(&o, command_line, &err);
+  if (status == FAT_OK) {
+    status = fat_tune_run(&o.session, &plan, &err);
+    if (status == FAT_OK || status == FAT_E_DEVICE_LOST) {
+      say_ending(&o.session);
+      fat_status reported = report(&o, &plan, &code, status == FAT_OK ? &err : NULL);
+      status = status == FAT_OK ? reported : status;
+    }
+  }
   if (status != FAT_OK)
     code = fat_exit_fail(&err);
-  else if (out.signal)
-    code = FAT_EXIT_SIGNAL + out.signal;
-  fat_tune_free(&out);
-  close_shop(&s);
+  else if (o.session.signal)
+    code = FAT_EXIT_SIGNAL + o.session.signal;
+  fat_plan_free(&plan);
+  close_all(&o);
   return code;
 }
 

@@ -10,6 +10,7 @@
 #include "open.h"
 #include "proxy.h"
 #include "worker/sanitize.h"
+#include "search/terminal.h"
 #include "table.h"
 
 #include <math.h>
@@ -34,7 +35,7 @@ typedef struct checking {
   const fat_gpu *as; /* whose kernels they are, where that is not the GPU at hand */
   fat_db *db;
   fat_text path, sanitizer, json_text;
-  fat_measure measure;
+  fat_lab lab;
   fat_table table;
   fat_json json;
   int checked, bad;
@@ -150,9 +151,9 @@ static fat_status check(checking *c, const fat_problem *p, const char *kernel, f
   snprintf(v.detail, sizeof v.detail, "its binary is not stored: the next tune makes it again");
   const fat_entrant entrant = {fat_config_print(&best.trial.config, config), best.recipe, best.cubin_hash,
                                best.cubin, best.cubin_size};
+  const fat_experiment e = {FAT_TASK_CHECK, p, &c->target.gpu, &entrant, 1, .expected_ms = best.trial.ms};
   if (best.cubin && best.recipe)
-    status = fat_measure_run(&c->measure, FAT_TASK_CHECK, p, &c->target.gpu, &entrant, 1, best.trial.ms, NULL,
-                             &v, err);
+    status = fat_lab_run(&c->lab, &e, NULL, &v, err);
   if (status == FAT_OK && v.outcome == FAT_OUT_OK && c->options->sanitize)
     status = sanitize(c, p, &entrant, &v, err);
   if (status == FAT_OK)
@@ -167,10 +168,11 @@ static fat_status check_proxy(const fat_problem *p, const fat_entrant *entrant, 
 {
   checking *c = user;
   fat_verdict v = {.outcome = FAT_OUT_COMPILE_FAILED, .timing = {.median = NAN}};
+  const fat_experiment e = {FAT_TASK_MEASURE, p, c->as, entrant, 1, .expected_ms = NAN};
   if (failed)
     snprintf(v.detail, sizeof v.detail, "%s", failed);
   else
-    FAT_TRY(fat_measure_run(&c->measure, FAT_TASK_MEASURE, p, c->as, entrant, 1, NAN, NULL, &v, err));
+    FAT_TRY(fat_lab_run(&c->lab, &e, NULL, &v, err));
   if (v.outcome == FAT_OUT_OK && c->options->sanitize)
     FAT_TRY(sanitize(c, p, entrant, &v, err));
   add_row(c, p, entrant->config, &v);
@@ -185,10 +187,10 @@ static fat_status check_all(checking *c, fat_error *err)
     return fat_proxy_each(&proxy, err);
   fat_status status = list_problems(c, &p, err);
   for (int i = 0; i < p.count && status == FAT_OK; i++) {
-    if (c->options->kernel_count == 0)
+    if (c->options->goal.kernel_count == 0)
       status = check(c, &p.list[i], NULL, err);
-    for (int k = 0; k < c->options->kernel_count && status == FAT_OK; k++)
-      status = check(c, &p.list[i], c->options->kernels[k], err);
+    for (int k = 0; k < c->options->goal.kernel_count && status == FAT_OK; k++)
+      status = check(c, &p.list[i], c->options->goal.kernels[k], err);
   }
   free(p.list);
   return status;
@@ -199,8 +201,8 @@ static fat_status read_as(checking *c, fat_error *err)
 {
   const fat_options *o = c->options;
   char target[FAT_PROXY_TARGET];
-  if (!o->as &&
-      (o->ops || o->dtypes || o->dims.count || o->causal || o->seqlens.count || o->config || o->top))
+  if (!o->as && (o->goal.ops || o->goal.dtypes || o->goal.dims.count || o->goal.causal ||
+                 o->goal.seqlens.count || o->config || o->top))
     return fat_status_fail(err, FAT_E_INPUT,
                            "--ops, --dtypes, --dims, --causal, --seqlens, --config and --top choose kernels "
                            "for --as; winners are chosen by their problems and --kernel");
@@ -233,7 +235,7 @@ static fat_status open_all(checking *c, fat_error *err)
   double least = c->as ? proxy_deadline : gpu_deadline;
   if (c->options->deadline > 0)
     least = c->options->deadline;
-  return fat_measure_open(c->target.ordinal, NULL, &c->target.gpu, least, &c->measure, err);
+  return fat_lab_open(c->target.ordinal, NULL, &c->target.gpu, least, &c->lab, err);
 }
 
 static int print(checking *c, fat_error *err)
@@ -244,7 +246,7 @@ static int print(checking *c, fat_error *err)
     fat_json_close(&c->json, ']');
     status = fat_text_status(&c->json_text, err);
   } else {
-    status = fat_table_print(&c->table, fat_table_width(STDOUT_FILENO), &text, err);
+    status = fat_table_print(&c->table, fat_terminal_width(STDOUT_FILENO), &text, err);
     fat_text_format(&text, "%d of %d kernels are right on the %s at hand.\n", c->checked - c->bad, c->checked,
                     c->target.gpu.name);
     if (c->as)
@@ -274,7 +276,7 @@ static int verify(const fat_options *options, const char *command_line)
   if (status == FAT_OK)
     status = check_all(&c, &err);
   int code = status == FAT_OK ? print(&c, &err) : fat_exit_fail(&err);
-  fat_measure_close(&c.measure);
+  fat_lab_close(&c.lab);
   fat_db_close(c.db);
   fat_table_free(&c.table);
   fat_text_free(&c.path);

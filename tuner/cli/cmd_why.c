@@ -50,9 +50,9 @@ static fat_status find_default(answer *a, fat_error *err)
   char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
   fat_point point;
   int count, unasked;
-  FAT_TRY(fat_anchors_kernels(a->options, a->script, names, &count, err));
-  FAT_TRY(fat_usual_find(a->script, a->options->kernel_count ? names[0] : NULL, &a->problem, &a->target.gpu,
-                         true, &point, &unasked, err));
+  FAT_TRY(fat_agenda_kernels(&a->options->goal, a->script, names, &count, err));
+  FAT_TRY(fat_usual_find(a->script, a->options->goal.kernel_count ? names[0] : NULL, &a->problem,
+                         &a->target.gpu, true, &point, &unasked, err));
   fat_config_print(&point.config, a->fallback);
   return FAT_OK;
 }
@@ -117,11 +117,11 @@ static fat_status find_answer(answer *a, fat_error *err)
 {
   fat_error unserved = {0};
   FAT_TRY(read_problem(a, err));
-  if (a->options->kernel_count > 1)
+  if (a->options->goal.kernel_count > 1)
     return fat_status_fail(err, FAT_E_INPUT, "--kernel: why takes one name, not %d",
-                           a->options->kernel_count);
+                           a->options->goal.kernel_count);
   FAT_TRY(fat_open_gpu(a->options, &a->target, err));
-  FAT_TRY(fat_anchors_dtype(a->options->args[0], a->problem.dtype, &a->target.gpu, err));
+  FAT_TRY(fat_agenda_dtype(a->options->args[0], a->problem.dtype, &a->target.gpu, err));
   if (a->is_family)
     a->problem = fat_anchor_main(&a->problem, &a->target.gpu);
   FAT_TRY(fat_open_script(a->options, &a->script, err));
@@ -136,7 +136,7 @@ static fat_status find_answer(answer *a, fat_error *err)
     return status;
   fat_pick_question question = {.problem = &a->problem,
                                 .gpu = &a->target.gpu,
-                                .kernel = a->options->kernel_count ? a->options->kernels[0] : NULL,
+                                .kernel = a->options->goal.kernel_count ? a->options->goal.kernels[0] : NULL,
                                 .unserved = unserved.status ? unserved.text : NULL,
                                 .driver = a->target.at_hand ? a->target.driver : NULL,
                                 .compile_key = compile_key(a),

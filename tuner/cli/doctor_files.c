@@ -39,17 +39,17 @@ static bool check_rights(fat_checkup *c, const char *what, const char *path, con
 {
   char text[TEXT], todo[ADVICE];
   const char *trust = getenv("FATUNE_TRUST_DB");
-  fat_doctor_verdict v = trust && strcmp(trust, "1") == 0 ? FAT_NOTE : FAT_PROBLEM;
+  fat_checkup_verdict v = trust && strcmp(trust, "1") == 0 ? FAT_NOTE : FAT_PROBLEM;
   if (s->st_uid != geteuid() && s->st_uid != 0) {
     snprintf(text, sizeof text, "%s belongs to user %ld, who could put code there", path, (long)s->st_uid);
-    fat_doctor_add(c, v, what, text, "use a place of your own: --db, XDG_DATA_HOME");
+    fat_checkup_add(c, v, what, text, "use a place of your own: --db, XDG_DATA_HOME");
     return false;
   }
   if (s->st_mode & (S_IWGRP | S_IWOTH)) {
     snprintf(text, sizeof text, "%s, mode %04o: others may write it, and put code there", path,
              (unsigned)(s->st_mode & 07777));
     snprintf(todo, sizeof todo, "chmod go-w %.200s", path);
-    fat_doctor_add(c, v, what, text, todo);
+    fat_checkup_add(c, v, what, text, todo);
     return false;
   }
   return true;
@@ -64,7 +64,7 @@ static bool check_room(fat_checkup *c, const char *what, const char *folder)
   if (free >= room_least)
     return true;
   snprintf(text, sizeof text, "%s: %.1f MB are free on its disk", folder, free / 1e6);
-  fat_doctor_add(c, FAT_NOTE, what, text, "make room there, or name another place: --db, XDG_DATA_HOME");
+  fat_checkup_add(c, FAT_NOTE, what, text, "make room there, or name another place: --db, XDG_DATA_HOME");
   return false;
 }
 
@@ -79,7 +79,7 @@ static void check_folder(fat_checkup *c, const char *what, const char *folder, b
   bool there = strcmp(above, folder) == 0;
   if (stat(above, &s) != 0 || !S_ISDIR(s.st_mode)) {
     snprintf(text, sizeof text, "%s: %s", above, stat(above, &s) != 0 ? strerror(errno) : "it is no folder");
-    fat_doctor_add(c, FAT_PROBLEM, what, text, "name another place: --db, XDG_DATA_HOME");
+    fat_checkup_add(c, FAT_PROBLEM, what, text, "name another place: --db, XDG_DATA_HOME");
     return;
   }
   if (there && must_be_own && !check_rights(c, what, folder, &s))
@@ -87,8 +87,8 @@ static void check_folder(fat_checkup *c, const char *what, const char *folder, b
   if (!may(above, W_OK | X_OK)) {
     snprintf(text, sizeof text, there ? "%s: nothing can be written there" : "%s cannot be made in %s",
              folder, above);
-    fat_doctor_add(c, FAT_PROBLEM, what, text,
-                   "name another place: --db, XDG_DATA_HOME; or have it given to you");
+    fat_checkup_add(c, FAT_PROBLEM, what, text,
+                    "name another place: --db, XDG_DATA_HOME; or have it given to you");
     return;
   }
   if (!check_room(c, what, above))
@@ -97,7 +97,7 @@ static void check_folder(fat_checkup *c, const char *what, const char *folder, b
     snprintf(text, sizeof text, "%s, mode %04o", folder, (unsigned)(s.st_mode & 07777));
   else
     snprintf(text, sizeof text, "%s is not there yet and can be made", folder);
-  fat_doctor_add(c, FAT_FINE, what, text, NULL);
+  fat_checkup_add(c, FAT_FINE, what, text, NULL);
 }
 
 static void check_file(fat_checkup *c, const char *path)
@@ -110,7 +110,7 @@ static void check_file(fat_checkup *c, const char *path)
            (unsigned)(s.st_mode & 07777));
   bool fine = may(path, R_OK | W_OK);
   snprintf(todo, sizeof todo, "a tune cannot store in it: chmod u+rw %.200s", path);
-  fat_doctor_add(c, fine ? FAT_FINE : FAT_PROBLEM, "database", text, fine ? NULL : todo);
+  fat_checkup_add(c, fine ? FAT_FINE : FAT_PROBLEM, "database", text, fine ? NULL : todo);
 }
 
 /* Where set-up unpacks an NVRTC: what lies there is loaded. */
@@ -136,7 +136,7 @@ void fat_doctor_files(fat_checkup *c)
   char folder[PATH];
   const char *dump = fat_open_dump(c->options);
   if (fat_db_path(c->options->db, &path, &err) != FAT_OK) {
-    fat_doctor_add(c, FAT_PROBLEM, "database", err.text, NULL);
+    fat_checkup_add(c, FAT_PROBLEM, "database", err.text, NULL);
   } else {
     snprintf(folder, sizeof folder, "%s", fat_text_get(&path));
     parent_of(folder);

@@ -28,7 +28,7 @@ static void check_mig(fat_checkup *c, int i, const fat_nvml_gpu *g)
              "CUDA sees its slices, each tuned as a GPU of its own (nvidia-smi -L names them); for the whole "
              "GPU: sudo nvidia-smi -i %d -mig 0",
              i);
-  fat_doctor_add(c, todo[0] ? FAT_NOTE : FAT_FINE, "MIG", text, todo);
+  fat_checkup_add(c, todo[0] ? FAT_NOTE : FAT_FINE, "MIG", text, todo);
 }
 
 static void check_mode(fat_checkup *c, int i, const fat_nvml_gpu *g, bool any_open)
@@ -47,7 +47,7 @@ static void check_mode(fat_checkup *c, int i, const fat_nvml_gpu *g, bool any_op
   else if (g->mode == FAT_NVML_PROHIBITED)
     snprintf(todo, sizeof todo, "sudo nvidia-smi -i %d -c DEFAULT", i);
   bool closed = g->mode == FAT_NVML_PROHIBITED && !any_open;
-  fat_doctor_add(c, closed ? FAT_PROBLEM : todo[0] ? FAT_NOTE : FAT_FINE, "mode", text, todo);
+  fat_checkup_add(c, closed ? FAT_PROBLEM : todo[0] ? FAT_NOTE : FAT_FINE, "mode", text, todo);
 }
 
 /* The first that holds says what to do. */
@@ -92,7 +92,7 @@ static void check_clocks(fat_checkup *c, int i, const fat_nvml_gpu *g)
                             todo ? ", " : "; held back: ", reasons[r].words);
       todo = todo ? todo : reasons[r].todo;
     }
-  fat_doctor_add(c, todo ? FAT_NOTE : FAT_FINE, "clocks", text, todo);
+  fat_checkup_add(c, todo ? FAT_NOTE : FAT_FINE, "clocks", text, todo);
 }
 
 static void check_persistence(fat_checkup *c, int i, const fat_nvml_gpu *g)
@@ -105,7 +105,7 @@ static void check_persistence(fat_checkup *c, int i, const fat_nvml_gpu *g)
   if (!g->persistent)
     snprintf(todo, sizeof todo,
              "each first use takes a second or more; to keep it: sudo nvidia-smi -i %d -pm 1", i);
-  fat_doctor_add(c, g->persistent ? FAT_FINE : FAT_NOTE, "persistence", text, todo);
+  fat_checkup_add(c, g->persistent ? FAT_FINE : FAT_NOTE, "persistence", text, todo);
 }
 
 static void check_users(fat_checkup *c, int i, const fat_nvml_gpu *g)
@@ -131,8 +131,8 @@ static void check_users(fat_checkup *c, int i, const fat_nvml_gpu *g)
   if (g->bytes != FAT_NVML_UNKNOWN && n < sizeof text)
     snprintf(text + n, sizeof text - n, "; %.0f of %.0f MiB are taken", (double)g->used / mib,
              (double)g->bytes / mib);
-  fat_doctor_add(c, g->processes > 0 ? FAT_NOTE : FAT_FINE, "users", text,
-                 g->processes > 0 ? "let them end before measuring: they take time and memory" : NULL);
+  fat_checkup_add(c, g->processes > 0 ? FAT_NOTE : FAT_FINE, "users", text,
+                  g->processes > 0 ? "let them end before measuring: they take time and memory" : NULL);
 }
 
 void fat_doctor_gpus(fat_checkup *c)
@@ -145,14 +145,14 @@ void fat_doctor_gpus(fat_checkup *c)
   if (fat_nvml_list(gpus, GPUS, &count, &err) != FAT_OK) {
     snprintf(text, sizeof text, "%.700s: modes, clocks and other users of a GPU cannot be looked at",
              err.text);
-    fat_doctor_add(c, FAT_NOTE, "NVML", text, "nothing else needs it; it comes with NVIDIA's driver");
+    fat_checkup_add(c, FAT_NOTE, "NVML", text, "nothing else needs it; it comes with NVIDIA's driver");
     return;
   }
   for (int i = 0; i < count; i++)
     any_open = any_open || gpus[i].mode != FAT_NVML_PROHIBITED;
   for (int i = 0; i < count; i++) {
     snprintf(text, sizeof text, "%d: %s", i, gpus[i].name);
-    fat_doctor_add(c, FAT_FINE, "NVML", text, NULL);
+    fat_checkup_add(c, FAT_FINE, "NVML", text, NULL);
     check_mig(c, i, &gpus[i]);
     check_mode(c, i, &gpus[i], any_open);
     check_clocks(c, i, &gpus[i]);

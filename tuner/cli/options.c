@@ -21,7 +21,7 @@ static fat_status read_gpu(fat_options *o, const char *text, fat_error *err)
 
 static fat_status read_ops(fat_options *o, const char *text, fat_error *err)
 {
-  return fat_list_names("--ops", text, fat_ops, FAT_OP_COUNT, &o->ops, err);
+  return fat_list_names("--ops", text, fat_ops, FAT_OP_COUNT, &o->goal.ops, err);
 }
 
 static fat_status read_dtypes(fat_options *o, const char *text, fat_error *err)
@@ -29,24 +29,24 @@ static fat_status read_dtypes(fat_options *o, const char *text, fat_error *err)
   const char *names[FAT_DTYPE_COUNT];
   for (int i = 0; i < FAT_DTYPE_COUNT; i++)
     names[i] = fat_dtypes[i].name;
-  return fat_list_names("--dtypes", text, names, FAT_DTYPE_COUNT, &o->dtypes, err);
+  return fat_list_names("--dtypes", text, names, FAT_DTYPE_COUNT, &o->goal.dtypes, err);
 }
 
 static fat_status read_dims(fat_options *o, const char *text, fat_error *err)
 {
   const fat_range dims = {DIM_UNIT, FAT_PROBLEM_D_MAX, DIM_UNIT};
-  return fat_list_numbers("--dims", text, dims, &o->dims, err);
+  return fat_list_numbers("--dims", text, dims, &o->goal.dims, err);
 }
 
 static fat_status read_causal(fat_options *o, const char *text, fat_error *err)
 {
   static const char *const answers[] = {"no", "yes"};
-  return fat_list_names("--causal", text, answers, 2, &o->causal, err);
+  return fat_list_names("--causal", text, answers, 2, &o->goal.causal, err);
 }
 
 static fat_status read_seqlens(fat_options *o, const char *text, fat_error *err)
 {
-  return fat_list_numbers("--seqlens", text, (fat_range){1, SEQLEN_MOST, 1}, &o->seqlens, err);
+  return fat_list_numbers("--seqlens", text, (fat_range){1, SEQLEN_MOST, 1}, &o->goal.seqlens, err);
 }
 
 /* Names are only split here: which kernels there are is the templates' to say. */
@@ -58,14 +58,15 @@ static fat_status read_kernel(fat_options *o, const char *text, fat_error *err)
       return fat_status_fail(err, FAT_E_INPUT,
                              "--kernel '%s': allowed are names of kernels, like fwd,standard", text);
     int i = 0;
-    while (i < o->kernel_count && (strlen(o->kernels[i]) != n || memcmp(o->kernels[i], rest, n) != 0))
+    while (i < o->goal.kernel_count &&
+           (strlen(o->goal.kernels[i]) != n || memcmp(o->goal.kernels[i], rest, n) != 0))
       i++;
     if (i == FAT_SPACE_KERNELS)
       return fat_status_fail(err, FAT_E_INPUT, "--kernel '%s': more than %d names", text, FAT_SPACE_KERNELS);
-    memcpy(o->kernels[i], rest, n);
-    o->kernels[i][n] = 0;
-    if (i == o->kernel_count)
-      o->kernel_count++;
+    memcpy(o->goal.kernels[i], rest, n);
+    o->goal.kernels[i][n] = 0;
+    if (i == o->goal.kernel_count)
+      o->goal.kernel_count++;
     if (!rest[n])
       return FAT_OK;
     rest += n + 1;
@@ -107,7 +108,7 @@ static fat_status read_effort(fat_options *o, const char *text, fat_error *err)
   static const char *const names[FAT_EFFORT_COUNT] = {"quick", "full", "exhaustive"}; /* ORDER EFFORT */
   int choice = 0;
   FAT_TRY(read_choice("--effort", text, names, FAT_EFFORT_COUNT, &choice, err));
-  o->effort = (fat_effort)choice;
+  o->goal.effort = (fat_effort)choice;
   return FAT_OK;
 }
 
@@ -117,7 +118,7 @@ static fat_status read_order(fat_options *o, const char *text, fat_error *err)
   static const char word[] = "random";
   int64_t seed = 1;
   if (strcmp(text, "promising") == 0) {
-    o->shuffle = 0;
+    o->goal.shuffle = 0;
     return FAT_OK;
   }
   size_t n = strlen(word);
@@ -127,13 +128,13 @@ static fat_status read_order(fat_options *o, const char *text, fat_error *err)
                            "--order '%s': allowed are promising, random and random:SEED with a whole number "
                            "from 1",
                            text);
-  o->shuffle = (uint64_t)seed;
+  o->goal.shuffle = (uint64_t)seed;
   return FAT_OK;
 }
 
 static fat_status read_budget(fat_options *o, const char *text, fat_error *err)
 {
-  return fat_list_seconds("--budget", text, &o->budget, err);
+  return fat_list_seconds("--budget", text, &o->goal.budget, err);
 }
 
 static fat_status read_deadline(fat_options *o, const char *text, fat_error *err)
@@ -145,7 +146,7 @@ static fat_status read_jobs(fat_options *o, const char *text, fat_error *err)
 {
   int64_t n;
   FAT_TRY(fat_list_number("--jobs", text, 1, JOBS_MOST, &n, err));
-  o->jobs = (int)n;
+  o->goal.threads = (int)n;
   return FAT_OK;
 }
 
@@ -342,6 +343,8 @@ fat_status fat_options_read(const fat_command *command, int argc, char **argv, f
   if (argp_parse(&parser, argc, argv, 0, NULL, &w) != 0)
     status = w.error.status ? fat_status_fail(err, w.error.status, "%s", w.error.text)
                             : fat_status_fail(err, FAT_E_NOMEM, "out of memory");
+  options->goal.problems = options->args;
+  options->goal.problem_count = options->arg_count;
 done:
   fat_text_free(&doc);
   return status;

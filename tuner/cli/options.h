@@ -2,9 +2,8 @@
 #ifndef FAT_OPTIONS_H
 #define FAT_OPTIONS_H
 
-#include "search/list.h"
+#include "search/goal.h"
 #include "source.h"
-#include "space.h"
 #include <stdbool.h>
 
 /* ORDER OPTION */
@@ -40,29 +39,14 @@ typedef enum fat_option {
 } fat_option;
 #define FAT_USE(option) (1u << FAT_OPT_##option)
 
-typedef enum fat_effort {
-  FAT_QUICK,
-  FAT_FULL,
-  FAT_EXHAUSTIVE,
-  FAT_EFFORT_COUNT
-} fat_effort; /* ORDER EFFORT */
-
 enum { FAT_OPTIONS_ARGS = 64 };
 
 typedef struct fat_options {
-  const char *gpu;      /* NULL: the device at hand */
-  uint32_t ops, dtypes; /* bit 1u << fat_op, fat_dtype; 0: not given */
-  uint32_t causal;      /* bit 0: no, bit 1: yes */
-  fat_numbers dims, seqlens;
-  char kernels[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL]; /* --kernel, each once; none: all */
-  int kernel_count;
+  fat_goal goal;      /* what is to be tuned; its problems are the arguments */
+  const char *gpu;    /* NULL: the device at hand */
   const char *config; /* NULL: the default one */
   fat_lines lines;
-  fat_effort effort;
-  uint64_t shuffle;                  /* seed of a random order of trials; 0: the most promising first */
-  double budget;                     /* seconds; 0: none */
   double deadline;                   /* seconds that any trial may take on the GPU; 0: the default */
-  int jobs;                          /* threads that compile; 0: all cores */
   int cuda;                          /* 12, 13; 0: as the driver says */
   const char *db, *templates, *dump; /* NULL: as the environment says */
   bool sanitize;

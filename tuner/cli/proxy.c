@@ -77,16 +77,16 @@ static bool is_stored(const making *m, const fat_problem *p, const char *kernel,
 static fat_status make_first(const making *m, const fat_problem *p, const char *kernel, int most,
                              fat_error *err)
 {
-  const fat_search_rule rule = {.most = most};
-  fat_search search;
-  fat_status status = fat_search_choose(m->script, kernel, p, m->proxy->as, rule, &search, err);
-  for (int i = 0; i < search.count && status == FAT_OK; i++)
-    status = make(m, p, &search.space.points[search.chosen[i]].config, err);
-  fat_search_free(&search);
+  const fat_shortlist_rule rule = {.most = most};
+  fat_shortlist list;
+  fat_status status = fat_shortlist_make(m->script, kernel, p, m->proxy->as, rule, &list, err);
+  for (int i = 0; i < list.count && status == FAT_OK; i++)
+    status = make(m, p, &list.space.points[list.chosen[i]].config, err);
+  fat_shortlist_free(&list);
   return status;
 }
 
-static fat_status make_line(const making *m, const fat_problem *p, const fat_ask_kernel *kernel,
+static fat_status make_pair(const making *m, const fat_problem *p, const fat_item_kernel *kernel,
                             fat_error *err)
 {
   const fat_options *o = m->proxy->options;
@@ -99,7 +99,7 @@ static fat_status make_line(const making *m, const fat_problem *p, const fat_ask
     FAT_TRY(fat_space_point(m->script, &config, p, m->proxy->as, &point, err));
     return make(m, p, &config, err);
   }
-  if (!kernel->picked && o->kernel_count == 0)
+  if (!kernel->picked && o->goal.kernel_count == 0)
     return FAT_OK;
   if (o->top == 0 && is_stored(m, p, kernel->name, &config))
     return make(m, p, &config, err);
@@ -108,13 +108,13 @@ static fat_status make_line(const making *m, const fat_problem *p, const fat_ask
 
 static fat_status make_all(const making *m, fat_error *err)
 {
-  fat_asks asks;
-  FAT_TRY(fat_anchors_list(m->proxy->options, m->proxy->as, m->script, &asks, err));
+  fat_agenda agenda;
+  FAT_TRY(fat_agenda_list(&m->proxy->options->goal, m->proxy->as, m->script, &agenda, err));
   fat_status status = FAT_OK;
-  for (int i = 0; i < asks.count; i++)
-    for (int k = 0; k < asks.list[i].kernel_count && status == FAT_OK; k++)
-      status = make_line(m, &asks.list[i].problem, &asks.list[i].kernels[k], err);
-  fat_anchors_free(&asks);
+  for (int i = 0; i < agenda.count; i++)
+    for (int k = 0; k < agenda.list[i].kernel_count && status == FAT_OK; k++)
+      status = make_pair(m, &agenda.list[i].problem, &agenda.list[i].kernels[k], err);
+  fat_agenda_free(&agenda);
   return status;
 }
 

@@ -1,6 +1,6 @@
 /* results.c -- the last page of a tune, read back from what was stored.
  *
- * In: the lines of a tune and the database. Out: a table or JSON. Since it reads rows, a second run that
+ * In: the pairs of a tune and the database. Out: a table or JSON. Since it reads rows, a second run that
  * tries nothing prints the same. Gains are ratios of times: 1.50x is two thirds of the time. */
 #include "results.h"
 
@@ -19,80 +19,79 @@ static double ms_of(const fat_row *row)
   return row && isfinite(row->ms) && row->ms > 0 ? row->ms : NAN;
 }
 
-/* Whether anything of the line was tried, or nothing can be. */
-static bool was_tried(const fat_rows *rows, const fat_line *line)
+/* Whether anything of the pair was tried, or nothing can be. */
+static bool was_tried(const fat_rows *rows, const fat_pair *pair)
 {
   for (int i = 0; i < rows->count; i++)
-    if (rows->list[i].same_templates && strcmp(rows->list[i].kernel, line->kernel->name) == 0)
+    if (rows->list[i].same_templates && strcmp(rows->list[i].kernel, pair->kernel->name) == 0)
       return true;
-  return line->search.count == 0 && line->why.status != FAT_OK;
+  return pair->shortlist.count == 0 && pair->why.status != FAT_OK;
 }
 
-static void fill(const fat_rows *rows, const fat_line *line, fat_result *result)
+static void fill(const fat_rows *rows, const fat_pair *pair, fat_result *result)
 {
   char config[FAT_CONFIG_TEXT];
-  const fat_row *best = fat_rows_best(rows, line->kernel->name);
-  *result = (fat_result){.line = line, .works = best != NULL, .default_ms = NAN};
+  const fat_row *best = fat_rows_best(rows, pair->kernel->name);
+  *result = (fat_result){.pair = pair, .works = best != NULL, .default_ms = NAN};
   for (int i = 0; i < rows->count && !best; i++)
-    if (rows->list[i].same_templates && strcmp(rows->list[i].kernel, line->kernel->name) == 0)
+    if (rows->list[i].same_templates && strcmp(rows->list[i].kernel, pair->kernel->name) == 0)
       best = &rows->list[i];
   if (best)
     result->row = *best;
-  if (line->search.count > 0)
+  if (pair->shortlist.count > 0)
     result->default_ms =
-        ms_of(fat_rows_find(rows, fat_config_print(&line->search.space.points[0].config, config)));
+        ms_of(fat_rows_find(rows, fat_config_print(&pair->shortlist.space.points[0].config, config)));
   result->standard_ms = ms_of(fat_rows_best(rows, baseline));
 }
 
-/* The stored winner of the line's problem, where its kernel is one that may win: of configs within noise that
+/* The stored winner of the pair's problem, where its kernel is one that may win: of configs within noise that
  * is not always the fastest row. */
-static fat_status take_winner(fat_db *db, const fat_gpu *gpu, const fat_rows *rows, fat_result *result,
-                              fat_error *err)
+static fat_status take_winner(const fat_session *s, const fat_rows *rows, fat_result *result, fat_error *err)
 {
   fat_best best;
-  if (!result->works || !result->line->kernel->picked)
+  if (!result->works || !result->pair->kernel->picked)
     return FAT_OK;
-  fat_status status = fat_db_best(db, &result->line->ask->problem, gpu, NULL, false, &best, err);
+  fat_status status = fat_db_best(s->db, &result->pair->item->problem, s->gpu, NULL, false, &best, err);
   if (status == FAT_E_NOT_FOUND)
     return FAT_OK;
   FAT_TRY(status);
   for (int i = 0; i < rows->count; i++)
-    if (rows->list[i].id == best.trial.id && strcmp(rows->list[i].kernel, result->line->kernel->name) == 0)
+    if (rows->list[i].id == best.trial.id && strcmp(rows->list[i].kernel, result->pair->kernel->name) == 0)
       result->row = rows->list[i];
   fat_db_best_free(&best);
   return FAT_OK;
 }
 
-fat_status fat_results_read(fat_db *db, const fat_outturn *outturn, const fat_gpu *gpu,
-                            const fat_tools *tools, bool named, fat_results *results, fat_error *err)
+fat_status fat_results_read(const fat_plan *plan, fat_results *results, fat_error *err)
 {
+  const fat_session *s = plan->session;
   fat_rows rows = {0};
-  const fat_ask *read = NULL;
+  const fat_item *read = NULL;
   fat_status status = FAT_OK;
   *results = (fat_results){0};
-  results->list = calloc((size_t)outturn->line_count + 1, sizeof *results->list);
+  results->list = calloc((size_t)plan->pair_count + 1, sizeof *results->list);
   if (!results->list)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the results");
-  for (int i = 0; i < outturn->line_count; i++) {
-    const fat_line *line = &outturn->lines[i];
-    if (line->ask != read) {
+  for (int i = 0; i < plan->pair_count; i++) {
+    const fat_pair *pair = &plan->pairs[i];
+    if (pair->item != read) {
       fat_rows_free(&rows);
-      status = fat_rows_read(db, &line->ask->problem, gpu, tools, &rows, err);
+      status = fat_rows_read(s->db, &pair->item->problem, s->gpu, &s->tools, &rows, err);
       if (status != FAT_OK)
         goto done;
-      read = line->ask;
+      read = pair->item;
     }
-    if (!was_tried(&rows, line)) {
+    if (!was_tried(&rows, pair)) {
       results->waiting++;
       continue;
     }
     fat_result *result = &results->list[results->count++];
-    fill(&rows, line, result);
-    status = take_winner(db, gpu, &rows, result, err);
+    fill(&rows, pair, result);
+    status = take_winner(s, &rows, result, err);
     if (status != FAT_OK)
       goto done;
     /* Where a kernel that may be picked fails, another may serve. */
-    bool wanted = named || (line->kernel->picked && !fat_rows_best(&rows, NULL));
+    bool wanted = s->goal->kernel_count > 0 || (pair->kernel->picked && !fat_rows_best(&rows, NULL));
     results->missing += !result->works && wanted;
   }
 done:
@@ -110,7 +109,7 @@ void fat_results_free(fat_results *results)
 
 static double tflops(const fat_result *r)
 {
-  return fat_problem_flops(&r->line->ask->problem) / (r->row.ms * 1e9);
+  return fat_problem_flops(&r->pair->item->problem) / (r->row.ms * 1e9);
 }
 
 static void add_gain(fat_table *t, double other_ms, double ms)
@@ -131,8 +130,8 @@ static const char *values_of(const char *config)
 static void add_row(fat_table *t, const fat_result *r)
 {
   char problem[FAT_PROBLEM_TEXT];
-  fat_table_add(t, fat_problem_print(&r->line->ask->problem, problem));
-  fat_table_add(t, r->line->kernel->name);
+  fat_table_add(t, fat_problem_print(&r->pair->item->problem, problem));
+  fat_table_add(t, r->pair->kernel->name);
   if (!r->works) {
     if (r->row.id == 0)
       fat_table_add(t, "(no valid config)");
@@ -184,7 +183,7 @@ fat_status fat_results_json(const fat_results *results, const fat_gpu *gpu, fat_
     fat_json_open(&j, NULL, '{');
     fat_json_string(&j, "gpu", gpu->name);
     fat_json_int(&j, "sm", gpu->sm);
-    fat_json_string(&j, "problem", fat_problem_print(&r->line->ask->problem, problem));
+    fat_json_string(&j, "problem", fat_problem_print(&r->pair->item->problem, problem));
     fat_json_string(&j, "kernel", r->row.kernel);
     fat_json_string(&j, "config", r->row.config);
     fat_json_string(&j, "origin", fat_db_origin_name(r->row.origin));

@@ -2,11 +2,10 @@
 #ifndef FAT_RESULTS_H
 #define FAT_RESULTS_H
 
-#include "search/rows.h"
-#include "search/tune.h"
+#include "search/plan.h"
 
 typedef struct fat_result {
-  const fat_line *line;
+  const fat_pair *pair;
   bool works;
   fat_row row;        /* the best one; where none works the first failure, if any was tried */
   double default_ms;  /* of the kernel's default config; NAN unknown */
@@ -16,14 +15,13 @@ typedef struct fat_result {
 typedef struct fat_results {
   fat_result *list;
   int count;
-  int missing; /* lines without a working kernel, of those named, or where none that may be picked works */
-  int waiting; /* lines that have no row yet: a signal or the budget came first; not in the list */
+  int missing; /* pairs without a working kernel, of those named, or where none that may be picked works */
+  int waiting; /* pairs that have no row yet: a signal or the budget came first; not in the list */
 } fat_results;
 
-/* Reads the best rows back from the database, one per line of the tune. `named`: the kernels were named with
- * --kernel, so that a baseline that does not work is missing, too. */
-fat_status fat_results_read(fat_db *db, const fat_outturn *outturn, const fat_gpu *gpu,
-                            const fat_tools *tools, bool named, fat_results *results, fat_error *err);
+/* Reads the best rows back from the database, one per pair of the tune. Where kernels were named with
+ * --kernel, a baseline that does not work is missing, too. */
+fat_status fat_results_read(const fat_plan *plan, fat_results *results, fat_error *err);
 void fat_results_free(fat_results *results);
 
 /* The table; `width` as in table.h. */

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 enum { GAP = 2, CELL_ROOM = 1024 };
 
@@ -52,14 +50,6 @@ void fat_table_free(fat_table *t)
   free(t->cells);
   t->cells = NULL;
   t->cell_count = t->cell_room = 0;
-}
-
-int fat_table_width(int fd)
-{
-  struct winsize size;
-  if (!isatty(fd) || ioctl(fd, TIOCGWINSZ, &size) != 0)
-    return 0;
-  return size.ws_col;
 }
 
 /* Characters of UTF-8 text: continuation bytes do not count. */

@@ -32,7 +32,4 @@ void fat_table_addf(fat_table *t, const char *format, ...) __attribute__((format
 fat_status fat_table_print(const fat_table *t, int width, fat_text *out, fat_error *err);
 void fat_table_free(fat_table *t);
 
-/* Columns of the terminal behind a file descriptor; 0 where it is none. */
-int fat_table_width(int fd);
-
 #endif

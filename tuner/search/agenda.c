@@ -1,6 +1,6 @@
-/* agenda.c -- options -> problems.
+/* agenda.c -- goal -> problems.
  *
- * In: what was typed, the GPU, the templates. Out: the list of (problem, kernels) a tune works through, in
+ * In: a goal, the GPU, the templates. Out: the list of (problem, kernels) a tune works through, in
  * the order typed. Every problem in it is checked and served by at least one kernel. */
 #include "anchor.h"
 #include "agenda.h"
@@ -23,8 +23,8 @@ static const struct {
     {80, "f32x3 is made of TF32 products, which came with Ampere's tensor cores (sm_80)"},
 };
 
-fat_status fat_anchors_kernels(const fat_options *options, fat_script *script,
-                               char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL], int *count, fat_error *err)
+fat_status fat_agenda_kernels(const fat_goal *goal, fat_script *script,
+                              char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL], int *count, fat_error *err)
 {
   char all[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
   const char *known[FAT_SPACE_KERNELS];
@@ -32,9 +32,9 @@ fat_status fat_anchors_kernels(const fat_options *options, fat_script *script,
   FAT_TRY(fat_space_kernels(script, all, &n, err));
   for (int i = 0; i < n; i++)
     known[i] = all[i];
-  *count = options->kernel_count ? options->kernel_count : n;
+  *count = goal->kernel_count ? goal->kernel_count : n;
   for (int i = 0; i < *count; i++) {
-    const char *name = options->kernel_count ? options->kernels[i] : all[i];
+    const char *name = goal->kernel_count ? goal->kernels[i] : all[i];
     uint32_t mask;
     FAT_TRY(fat_list_names("--kernel", name, known, n, &mask, err));
     strcpy(names[i], name);
@@ -42,7 +42,7 @@ fat_status fat_anchors_kernels(const fat_options *options, fat_script *script,
   return FAT_OK;
 }
 
-fat_status fat_anchors_dtype(const char *argument, fat_dtype dtype, const fat_gpu *gpu, fat_error *err)
+fat_status fat_agenda_dtype(const char *argument, fat_dtype dtype, const fat_gpu *gpu, fat_error *err)
 {
   const fat_arch *arch = fat_gpu_arch(gpu->sm);
   if (!arch)
@@ -50,7 +50,7 @@ fat_status fat_anchors_dtype(const char *argument, fat_dtype dtype, const fat_gp
                            gpu->sm);
   if (arch->dtypes >> dtype & 1u)
     return FAT_OK;
-  if (err == NULL) /* nobody asks what there is */
+  if (err == NULL) /* nobody agenda what there is */
     return FAT_E_INPUT;
   fat_text allowed = {0};
   for (int i = 0; i < FAT_DTYPE_COUNT; i++)
@@ -67,17 +67,17 @@ fat_status fat_anchors_dtype(const char *argument, fat_dtype dtype, const fat_gp
 
 /* Fills in the kernels that serve the problem, the preferred ones first; kernel_count 0 where none does, with
  * the first reason. */
-static fat_status serve(const fat_options *options, const fat_gpu *gpu, fat_script *script, fat_ask *ask,
+static fat_status serve(const fat_goal *goal, const fat_gpu *gpu, fat_script *script, fat_item *item,
                         fat_error *why, fat_error *err)
 {
   char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
   int count;
-  FAT_TRY(fat_anchors_kernels(options, script, names, &count, err));
-  ask->kernel_count = 0;
+  FAT_TRY(fat_agenda_kernels(goal, script, names, &count, err));
+  item->kernel_count = 0;
   for (int i = 0; i < count; i++) {
-    fat_ask_kernel one = {0};
+    fat_item_kernel one = {0};
     fat_error inner = {0};
-    fat_status status = fat_space_applies(script, names[i], &ask->problem, gpu, &one.picked, &inner);
+    fat_status status = fat_space_applies(script, names[i], &item->problem, gpu, &one.picked, &inner);
     if (status == FAT_E_UNSUPPORTED) {
       if (why->status == FAT_OK)
         *why = inner;
@@ -86,65 +86,65 @@ static fat_status serve(const fat_options *options, const fat_gpu *gpu, fat_scri
     if (status != FAT_OK)
       return fat_status_fail(err, status, "%s", inner.text);
     memcpy(one.name, names[i], sizeof one.name);
-    int place = ask->kernel_count;
-    while (place > 0 && ask->kernels[place - 1].picked < one.picked)
+    int place = item->kernel_count;
+    while (place > 0 && item->kernels[place - 1].picked < one.picked)
       place--;
-    memmove(&ask->kernels[place + 1], &ask->kernels[place],
-            (size_t)(ask->kernel_count - place) * sizeof ask->kernels[0]);
-    ask->kernels[place] = one;
-    ask->kernel_count++;
+    memmove(&item->kernels[place + 1], &item->kernels[place],
+            (size_t)(item->kernel_count - place) * sizeof item->kernels[0]);
+    item->kernels[place] = one;
+    item->kernel_count++;
   }
   return FAT_OK;
 }
 
-static fat_status append(fat_asks *asks, const fat_ask *ask, fat_error *err)
+static fat_status append(fat_agenda *agenda, const fat_item *item, fat_error *err)
 {
-  fat_ask *larger = realloc(asks->list, (size_t)(asks->count + 1) * sizeof *larger);
+  fat_item *larger = realloc(agenda->list, (size_t)(agenda->count + 1) * sizeof *larger);
   if (!larger)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the list of problems");
-  asks->list = larger;
-  asks->list[asks->count++] = *ask;
+  agenda->list = larger;
+  agenda->list[agenda->count++] = *item;
   return FAT_OK;
 }
 
 /* One problem: served and appended; where no kernel serves it, left out, with the reason kept in *why. */
-static fat_status consider(const fat_options *options, const fat_gpu *gpu, fat_script *script,
-                           const fat_problem *problem, fat_asks *asks, fat_error *why, fat_error *err)
+static fat_status consider(const fat_goal *goal, const fat_gpu *gpu, fat_script *script,
+                           const fat_problem *problem, fat_agenda *agenda, fat_error *why, fat_error *err)
 {
-  fat_ask ask = {.problem = *problem};
+  fat_item item = {.problem = *problem};
   fat_error reason = {0};
   FAT_TRY(fat_problem_check(problem, err));
-  FAT_TRY(serve(options, gpu, script, &ask, &reason, err));
-  if (ask.kernel_count > 0)
-    return append(asks, &ask, err);
+  FAT_TRY(serve(goal, gpu, script, &item, &reason, err));
+  if (item.kernel_count > 0)
+    return append(agenda, &item, err);
   if (why->status == FAT_OK)
     *why = reason;
   return FAT_OK;
 }
 
-static fat_status list_typed(const fat_options *options, const fat_gpu *gpu, fat_script *script,
-                             fat_asks *asks, fat_error *err)
+static fat_status list_typed(const fat_goal *goal, const fat_gpu *gpu, fat_script *script, fat_agenda *agenda,
+                             fat_error *err)
 {
-  for (int i = 0; i < options->arg_count; i++) {
+  for (int i = 0; i < goal->problem_count; i++) {
     fat_problem p;
     fat_error why = {0};
-    int before = asks->count;
-    FAT_TRY(fat_problem_parse(options->args[i], &p, err));
-    FAT_TRY(fat_anchors_dtype(options->args[i], p.dtype, gpu, err));
-    FAT_TRY(consider(options, gpu, script, &p, asks, &why, err));
-    if (asks->count == before)
-      return fat_status_fail(err, FAT_E_UNSUPPORTED, "%s: %s", options->args[i], why.text);
+    int before = agenda->count;
+    FAT_TRY(fat_problem_parse(goal->problems[i], &p, err));
+    FAT_TRY(fat_agenda_dtype(goal->problems[i], p.dtype, gpu, err));
+    FAT_TRY(consider(goal, gpu, script, &p, agenda, &why, err));
+    if (agenda->count == before)
+      return fat_status_fail(err, FAT_E_UNSUPPORTED, "%s: %s", goal->problems[i], why.text);
   }
   return FAT_OK;
 }
 
 /* All lengths and masks of one op, dtype and d. */
-static fat_status list_dim(const fat_options *options, const fat_gpu *gpu, fat_script *script,
-                           const fat_problem *family, fat_asks *asks, fat_error *why, fat_error *err)
+static fat_status list_dim(const fat_goal *goal, const fat_gpu *gpu, fat_script *script,
+                           const fat_problem *family, fat_agenda *agenda, fat_error *why, fat_error *err)
 {
   static const fat_numbers one_length = {1, {FAT_ANCHOR_LENGTH}};
-  const fat_numbers *lengths = options->seqlens.count ? &options->seqlens : &one_length;
-  uint32_t masks = options->causal ? options->causal : 3;
+  const fat_numbers *lengths = goal->seqlens.count ? &goal->seqlens : &one_length;
+  uint32_t masks = goal->causal ? goal->causal : 3;
   for (int causal = 0; causal < 2; causal++)
     for (int i = 0; i < lengths->count; i++) {
       if (!(masks >> causal & 1u))
@@ -153,63 +153,63 @@ static fat_status list_dim(const fat_options *options, const fat_gpu *gpu, fat_s
       p.q = p.k = lengths->value[i];
       p.features = causal ? 1u << FAT_CAUSAL : 0;
       fat_anchor_shape(&p, gpu);
-      FAT_TRY(consider(options, gpu, script, &p, asks, why, err));
+      FAT_TRY(consider(goal, gpu, script, &p, agenda, why, err));
     }
   return FAT_OK;
 }
 
-static fat_status list_dtype(const fat_options *options, const fat_gpu *gpu, fat_script *script, fat_op op,
-                             fat_dtype dtype, fat_asks *asks, fat_error *why, fat_error *err)
+static fat_status list_dtype(const fat_goal *goal, const fat_gpu *gpu, fat_script *script, fat_op op,
+                             fat_dtype dtype, fat_agenda *agenda, fat_error *why, fat_error *err)
 {
-  int dims = options->dims.count ? options->dims.count : (int)(sizeof default_dims / sizeof default_dims[0]);
+  int dims = goal->dims.count ? goal->dims.count : (int)(sizeof default_dims / sizeof default_dims[0]);
   for (int i = 0; i < dims; i++) {
-    int32_t d = (int32_t)(options->dims.count ? options->dims.value[i] : default_dims[i]);
+    int32_t d = (int32_t)(goal->dims.count ? goal->dims.value[i] : default_dims[i]);
     fat_problem family = {.op = op, .dtype = dtype, .d = d, .dv = d};
-    FAT_TRY(list_dim(options, gpu, script, &family, asks, why, err));
+    FAT_TRY(list_dim(goal, gpu, script, &family, agenda, why, err));
   }
   return FAT_OK;
 }
 
-static fat_status list_families(const fat_options *options, const fat_gpu *gpu, fat_script *script,
-                                fat_asks *asks, fat_error *err)
+static fat_status list_families(const fat_goal *goal, const fat_gpu *gpu, fat_script *script,
+                                fat_agenda *agenda, fat_error *err)
 {
   fat_error why = {0};
-  uint32_t ops = options->ops ? options->ops : 1u << FAT_FWD;
+  uint32_t ops = goal->ops ? goal->ops : 1u << FAT_FWD;
   for (int op = 0; op < FAT_OP_COUNT; op++)
     for (int dtype = 0; dtype < FAT_DTYPE_COUNT; dtype++) {
       char argument[32] = "--dtypes ";
       fat_error none = {0};
-      bool given = options->dtypes >> dtype & 1u;
-      int before = asks->count;
-      if (!(ops >> op & 1u) || (options->dtypes && !given))
+      bool given = goal->dtypes >> dtype & 1u;
+      int before = agenda->count;
+      if (!(ops >> op & 1u) || (goal->dtypes && !given))
         continue;
       strcat(argument, fat_dtypes[dtype].name);
-      if (fat_anchors_dtype(argument, (fat_dtype)dtype, gpu, given ? err : NULL) != FAT_OK) {
+      if (fat_agenda_dtype(argument, (fat_dtype)dtype, gpu, given ? err : NULL) != FAT_OK) {
         if (given)
           return err ? err->status : FAT_E_INPUT;
         continue;
       }
-      FAT_TRY(list_dtype(options, gpu, script, (fat_op)op, (fat_dtype)dtype, asks, &none, err));
-      if (given && asks->count == before && none.status)
+      FAT_TRY(list_dtype(goal, gpu, script, (fat_op)op, (fat_dtype)dtype, agenda, &none, err));
+      if (given && agenda->count == before && none.status)
         return fat_status_fail(err, ops == 1u << FAT_FWD ? FAT_E_INPUT : FAT_E_UNSUPPORTED, "%s: %s",
                                argument, none.text);
       if (why.status == FAT_OK)
         why = none;
     }
-  if (asks->count == 0)
+  if (agenda->count == 0)
     return fat_status_fail(err, FAT_E_UNSUPPORTED, "no kernel of these templates serves what was asked: %s",
                            why.text);
   return FAT_OK;
 }
 
-fat_status fat_anchors_list(const fat_options *options, const fat_gpu *gpu, fat_script *script,
-                            fat_asks *asks, fat_error *err)
+fat_status fat_agenda_list(const fat_goal *goal, const fat_gpu *gpu, fat_script *script, fat_agenda *agenda,
+                           fat_error *err)
 {
-  *asks = (fat_asks){0};
-  fat_status status = options->arg_count ? list_typed(options, gpu, script, asks, err)
-                                         : list_families(options, gpu, script, asks, err);
+  *agenda = (fat_agenda){0};
+  fat_status status = goal->problem_count ? list_typed(goal, gpu, script, agenda, err)
+                                          : list_families(goal, gpu, script, agenda, err);
   if (status != FAT_OK)
-    fat_anchors_free(asks);
+    fat_agenda_free(agenda);
   return status;
 }
 
@@ -219,7 +219,7 @@ fat_status fat_anchors_list(const fat_options *options, const fat_gpu *gpu, fat_
 static const struct {
   int64_t q, k, tokens;
   int32_t width, peers;
-} others[FAT_ANCHORS_OTHERS] = {
+} others[FAT_AGENDA_OTHERS] = {
     {512, 512, TOKENS, WIDTH, 1},   {16384, 16384, TOKENS, WIDTH, 1}, {2048, 2048, 2048, 512, 1},
     {1, 4096, 16 * 4096, WIDTH, 1}, {16, 8192, 8192, WIDTH, 1},       {1, 8192, 8 * 8192, 2 * WIDTH, 4},
 };
@@ -236,30 +236,30 @@ static fat_problem other_anchor(const fat_problem *central, int n, const fat_gpu
   return p;
 }
 
-fat_status fat_anchors_grid(const fat_options *options, const fat_gpu *gpu, fat_script *script,
-                            fat_asks *asks, fat_error *err)
+fat_status fat_agenda_grid(const fat_goal *goal, const fat_gpu *gpu, fat_script *script, fat_agenda *agenda,
+                           fat_error *err)
 {
-  int mains = asks->count;
+  int mains = agenda->count;
   for (int i = 0; i < mains; i++)
-    for (int n = 0; n < FAT_ANCHORS_OTHERS; n++) {
-      fat_problem p = other_anchor(&asks->list[i].problem, n, gpu);
+    for (int n = 0; n < FAT_AGENDA_OTHERS; n++) {
+      fat_problem p = other_anchor(&agenda->list[i].problem, n, gpu);
       fat_error why = {0};
-      int before = asks->count, picked = 0;
-      FAT_TRY(consider(options, gpu, script, &p, asks, &why, err));
-      if (asks->count == before)
+      int before = agenda->count, picked = 0;
+      FAT_TRY(consider(goal, gpu, script, &p, agenda, &why, err));
+      if (agenda->count == before)
         continue;
-      fat_ask *ask = &asks->list[before];
-      while (picked < ask->kernel_count && ask->kernels[picked].picked)
+      fat_item *item = &agenda->list[before];
+      while (picked < item->kernel_count && item->kernels[picked].picked)
         picked++;
-      ask->kernel_count = picked;
-      ask->main_plus_1 = 1 + i;
-      asks->count -= picked == 0;
+      item->kernel_count = picked;
+      item->main_plus_1 = 1 + i;
+      agenda->count -= picked == 0;
     }
   return FAT_OK;
 }
 
-void fat_anchors_free(fat_asks *asks)
+void fat_agenda_free(fat_agenda *agenda)
 {
-  free(asks->list);
-  *asks = (fat_asks){0};
+  free(agenda->list);
+  *agenda = (fat_agenda){0};
 }

@@ -4,49 +4,49 @@
 #define FAT_AGENDA_H
 
 #include "gpu.h"
-#include "cli/options.h"
+#include "goal.h"
 #include "problem.h"
 #include "script.h"
 #include "space.h"
 
-typedef struct fat_ask_kernel {
+typedef struct fat_item_kernel {
   char name[FAT_CONFIG_KERNEL];
   int picked; /* 0: it may not win unasked; the preferred one has the most (fat_space_applies) */
-} fat_ask_kernel;
+} fat_item_kernel;
 
-typedef struct fat_ask {
+typedef struct fat_item {
   fat_problem problem;
-  fat_ask_kernel kernels[FAT_SPACE_KERNELS]; /* the preferred ones first */
-  int kernel_count;                          /* at least 1 */
+  fat_item_kernel kernels[FAT_SPACE_KERNELS]; /* the preferred ones first */
+  int kernel_count;                           /* at least 1 */
   int main_plus_1; /* of an anchor of a grid: 1 + the place of the family's main anchor in the list; else 0 */
-} fat_ask;
+} fat_item;
 
-typedef struct fat_asks {
-  fat_ask *list;
+typedef struct fat_agenda {
+  fat_item *list;
   int count;
-} fat_asks;
+} fat_agenda;
 
 /* Names of the kernels a command works with: those of --kernel, checked, or all of the templates. */
-fat_status fat_anchors_kernels(const fat_options *options, fat_script *script,
-                               char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL], int *count, fat_error *err);
+fat_status fat_agenda_kernels(const fat_goal *goal, fat_script *script,
+                              char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL], int *count, fat_error *err);
 
 /* FAT_E_INPUT with the reason where the GPU's arithmetic has no such type (bf16 on a T4). */
-fat_status fat_anchors_dtype(const char *argument, fat_dtype dtype, const fat_gpu *gpu, fat_error *err);
+fat_status fat_agenda_dtype(const char *argument, fat_dtype dtype, const fat_gpu *gpu, fat_error *err);
 
 /* The problems of a tune: those typed in full, else ops x dtypes x dims x causal x lengths. A family's anchor
  * has B*N = 16k tokens and H*d = 2048; B is halved until the tensors and one score matrix (what the standard
  * algorithm keeps, which every other is compared with) fit the GPU's memory. FAT_E_INPUT, FAT_E_UNSUPPORTED.
  */
-fat_status fat_anchors_list(const fat_options *options, const fat_gpu *gpu, fat_script *script,
-                            fat_asks *asks, fat_error *err);
-void fat_anchors_free(fat_asks *asks);
+fat_status fat_agenda_list(const fat_goal *goal, const fat_gpu *gpu, fat_script *script, fat_agenda *agenda,
+                           fat_error *err);
+void fat_agenda_free(fat_agenda *agenda);
 
 /* The grid: after the problems of a list, which are the main anchors of their families, it puts each family's
  * other anchors: short and long sequences, few heads, and few rows of Q, as decoding has them, of heads alone
  * and of heads that share K and V. Only kernels that may win unasked are tried there, since a call is given
  * the winner of the nearest anchor. */
-enum { FAT_ANCHORS_OTHERS = 6 };
-fat_status fat_anchors_grid(const fat_options *options, const fat_gpu *gpu, fat_script *script,
-                            fat_asks *asks, fat_error *err);
+enum { FAT_AGENDA_OTHERS = 6 };
+fat_status fat_agenda_grid(const fat_goal *goal, const fat_gpu *gpu, fat_script *script, fat_agenda *agenda,
+                           fat_error *err);
 
 #endif

@@ -1,7 +1,7 @@
-/* dump.c -- files of one trial in a folder of the user's.
+/* dump.c -- files of one config in a folder of the user's.
  *
- * In: a job that was made. Out: up to three files; one that has nothing to hold is not written. Names are
- * made of canonical texts, so no byte in them can leave the folder. */
+ * In: a source and a binary. Out: up to three files; an empty one is not written. Names are made of canonical
+ * texts, so no byte in them can leave the folder. */
 #include "dump.h"
 #include "save.h"
 
@@ -29,20 +29,21 @@ done:
   return status;
 }
 
-fat_status fat_dump_write(const char *folder, const fat_job *job, fat_error *err)
+fat_status fat_dump_write(const char *folder, const fat_problem *p, const fat_gpu *gpu,
+                          const fat_config *config, const fat_source *source, const fat_binary *binary,
+                          fat_error *err)
 {
-  char problem[FAT_PROBLEM_TEXT], config[FAT_CONFIG_TEXT];
+  char problem[FAT_PROBLEM_TEXT], text[FAT_CONFIG_TEXT];
   char key[FAT_PROBLEM_TEXT + FAT_CONFIG_TEXT + 32];
-  const fat_text *source = &job->source.text, *log = &job->binary.log;
+  const fat_text *cuda = &source->text, *log = &binary->log;
   if (mkdir(folder, 0777) != 0 && errno != EEXIST)
     return fat_status_fail(err, FAT_E_IO, "--dump: folder %s cannot be made: %s", folder, strerror(errno));
-  fat_config_print(&job->point->config, config);
-  for (char *s = config; *s; s++)
+  fat_config_print(config, text);
+  for (char *s = text; *s; s++)
     if (*s == ':')
       *s = '-';
-  snprintf(key, sizeof key, "%s@%s-%s", fat_problem_print(job->problem, problem),
-           fat_gpu_arch(job->gpu->sm)->target, config);
-  FAT_TRY(write_file(folder, key, "cu", fat_text_get(source), source->length, err));
-  FAT_TRY(write_file(folder, key, "cubin", job->binary.cubin, job->binary.size, err));
+  snprintf(key, sizeof key, "%s@%s-%s", fat_problem_print(p, problem), fat_gpu_arch(gpu->sm)->target, text);
+  FAT_TRY(write_file(folder, key, "cu", fat_text_get(cuda), cuda->length, err));
+  FAT_TRY(write_file(folder, key, "cubin", binary->cubin, binary->size, err));
   return write_file(folder, key, "log", fat_text_get(log), log->length, err);
 }

@@ -23,36 +23,36 @@ static const struct {
                             {ALL, ALL, ALL, ALL, ALL, ALL, ALL, ALL, 0}};
 
 /* Whether a kernel that is preferred to this one is tried too. */
-static bool is_second(const fat_ask *ask, const fat_ask_kernel *kernel)
+static bool is_second(const fat_item *item, const fat_item_kernel *kernel)
 {
-  for (int i = 0; i < ask->kernel_count; i++)
-    if (ask->kernels[i].picked > kernel->picked)
+  for (int i = 0; i < item->kernel_count; i++)
+    if (item->kernels[i].picked > kernel->picked)
       return true;
   return false;
 }
 
-static int room_for(fat_effort e, const fat_ask *ask, const fat_ask_kernel *kernel, bool measured)
+static int room_for(fat_effort e, const fat_item *item, const fat_item_kernel *kernel, bool measured)
 {
   bool special = kernel->picked > 1;
   if (!measured)
     return !kernel->picked ? most[e].asked_predicted
            : special       ? most[e].predicted_special
                            : most[e].predicted;
-  if (ask->main_plus_1 > 0)
+  if (item->main_plus_1 > 0)
     return most[e].other;
   if (!kernel->picked)
     return most[e].asked;
-  return special ? most[e].special : is_second(ask, kernel) ? most[e].second : most[e].usual;
+  return special ? most[e].special : is_second(item, kernel) ? most[e].second : most[e].usual;
 }
 
-fat_search_rule fat_effort_rule(const fat_options *options, const fat_ask *ask, const fat_ask_kernel *kernel,
-                                bool measured)
+fat_shortlist_rule fat_effort_rule(const fat_goal *goal, const fat_item *item, const fat_item_kernel *kernel,
+                                   bool measured)
 {
-  int room = room_for(options->effort, ask, kernel, measured);
-  return (fat_search_rule){room, options->shuffle, !measured || ask->main_plus_1 > 0};
+  int room = room_for(goal->effort, item, kernel, measured);
+  return (fat_shortlist_rule){room, goal->shuffle, !measured || item->main_plus_1 > 0};
 }
 
-int fat_effort_shared(fat_effort effort)
+int fat_effort_transfers(fat_effort effort)
 {
   return most[effort].shared;
 }

@@ -3,14 +3,13 @@
 #define FAT_EFFORT_H
 
 #include "agenda.h"
-#include "cli/options.h"
 #include "shortlist.h"
 
 /* Which configs are tried of a kernel for a problem. `measured`: the GPU is at hand. */
-fat_search_rule fat_effort_rule(const fat_options *options, const fat_ask *ask, const fat_ask_kernel *kernel,
-                                bool measured);
+fat_shortlist_rule fat_effort_rule(const fat_goal *goal, const fat_item *item, const fat_item_kernel *kernel,
+                                   bool measured);
 
 /* How many of the best of a family's main anchor its other anchors try as well. */
-int fat_effort_shared(fat_effort effort);
+int fat_effort_transfers(fat_effort effort);
 
 #endif

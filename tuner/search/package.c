@@ -18,8 +18,8 @@
 
 static const double deadline = 120; /* seconds of one compile */
 
-/* A row and what is made for it. */
-typedef struct piece {
+/* A stored row and the code that is made for it. */
+typedef struct coded {
   int64_t id;
   fat_problem problem;
   fat_gpu gpu;
@@ -27,12 +27,12 @@ typedef struct piece {
   char hash[FAT_HASH_SIZE], compile_key[256], detail[256];
   bool wanted;            /* a cubin, too */
   fat_source source;      /* empty: these templates do not have the config */
-  struct piece *original; /* an earlier one of the same source, or NULL */
+  struct coded *original; /* an earlier one of the same source, or NULL */
   fat_nvrtc *nvrtc;
   fat_binary binary;
   fat_status status;
   fat_error error;
-} piece;
+} coded;
 
 typedef struct making {
   fat_db *db;
@@ -40,9 +40,9 @@ typedef struct making {
   fat_nvrtc *nvrtc;
   const char *cubins; /* for which GPUs */
   fat_text key;       /* of the compiler */
-  piece *list;
+  coded *list;
   int count, room;
-  fat_code_counts *counts;
+  fat_package_counts *counts;
 } making;
 
 static bool collect(const fat_trial *t, void *user)
@@ -52,14 +52,14 @@ static bool collect(const fat_trial *t, void *user)
     return true;
   if (m->count == m->room) {
     int room = m->room ? 2 * m->room : 64;
-    piece *larger = realloc(m->list, (size_t)room * sizeof *larger);
+    coded *larger = realloc(m->list, (size_t)room * sizeof *larger);
     if (!larger)
       return false;
     m->list = larger;
     m->room = room;
   }
-  piece *p = &m->list[m->count++];
-  *p = (piece){.id = t->id, .problem = t->problem, .gpu = t->gpu, .config = t->config, .nvrtc = m->nvrtc};
+  coded *p = &m->list[m->count++];
+  *p = (coded){.id = t->id, .problem = t->problem, .gpu = t->gpu, .config = t->config, .nvrtc = m->nvrtc};
   p->wanted = t->eligible && fat_width_get(&t->config) == 1;
   snprintf(p->hash, sizeof p->hash, "%s", t->source_hash);
   snprintf(p->compile_key, sizeof p->compile_key, "%s", t->compile_key);
@@ -124,7 +124,7 @@ static fat_status read_rows(making *m, fat_error *err)
   return FAT_OK;
 }
 
-static void lose(making *m, piece *p, const char *why)
+static void lose(making *m, coded *p, const char *why)
 {
   char problem[FAT_PROBLEM_TEXT], config[FAT_CONFIG_TEXT];
   fat_source_free(&p->source);
@@ -136,7 +136,7 @@ static void lose(making *m, piece *p, const char *why)
 
 /* A config from before its kernel had some tunable: with the default's value of that. The default of heads
  * that share nothing, since what another says and may leave unsaid would change the config. */
-static fat_status complete(making *m, const piece *p, fat_config *config, fat_error *err)
+static fat_status complete(making *m, const coded *p, fat_config *config, fat_error *err)
 {
   fat_point usual;
   fat_problem alone = p->problem;
@@ -157,7 +157,7 @@ static fat_status complete(making *m, const piece *p, fat_config *config, fat_er
 }
 
 /* Whose configs these templates have is theirs to say: a row that cannot be rendered is no error. */
-static fat_status render(making *m, piece *p, fat_error *err)
+static fat_status render(making *m, coded *p, fat_error *err)
 {
   fat_point point;
   fat_error why = {0}, more = {0};
@@ -175,7 +175,7 @@ static fat_status render(making *m, piece *p, fat_error *err)
     return FAT_OK;
   }
   m->counts->changed += strcmp(p->source.hash, p->hash) != 0;
-  for (piece *q = m->list; q < p && !p->original; q++)
+  for (coded *q = m->list; q < p && !p->original; q++)
     if (q->wanted && q->source.text.length && q->gpu.sm == p->gpu.sm &&
         strcmp(q->source.hash, p->source.hash) == 0)
       p->original = q;
@@ -186,14 +186,14 @@ static fat_status render(making *m, piece *p, fat_error *err)
 
 static void compile(void *job, void *shared)
 {
-  piece *p = job;
+  coded *p = job;
   (void)shared;
   p->status = fat_compile(p->nvrtc, fat_text_get(&p->source.text), p->config.kernel,
                           fat_gpu_arch(p->gpu.sm)->target, deadline, NULL, &p->binary, &p->error);
 }
 
 /* The cubin of the last build, where it is the same. */
-static fat_status copy_binary(making *m, piece *p, bool *found, fat_error *err)
+static fat_status copy_binary(making *m, coded *p, bool *found, fat_error *err)
 {
   char config[FAT_CONFIG_TEXT];
   fat_code code;
@@ -221,7 +221,7 @@ static fat_status copy_binary(making *m, piece *p, bool *found, fat_error *err)
 /* Gives the pool what no other source is the same as. */
 static fat_status feed(making *m, fat_pool *pool, fat_error *err)
 {
-  for (piece *p = m->list; p < m->list + m->count; p++) {
+  for (coded *p = m->list; p < m->list + m->count; p++) {
     bool found = false;
     if (!p->wanted || p->original || !p->source.text.length || !fat_nvrtc_targets(m->nvrtc, p->gpu.sm))
       continue;
@@ -239,7 +239,7 @@ static fat_status compile_all(making *m, int jobs, fat_error *err)
   FAT_TRY(fat_pool_open(jobs ? jobs : fat_pool_cores(), NULL, compile, NULL, NULL, &pool, err));
   fat_status status = feed(m, pool, err);
   while (fat_pool_pending(pool) > 0) {
-    piece *p = fat_pool_take(pool, 1);
+    coded *p = fat_pool_take(pool, 1);
     if (!p)
       continue;
     m->counts->compiled += p->status == FAT_OK;
@@ -256,7 +256,7 @@ static fat_status compile_all(making *m, int jobs, fat_error *err)
 
 /* Code that is not what was measured: the row that holds it claims no time. It stands under the config as
  * that was measured, by which a pick asks for it; the source itself says which one it is of. */
-static fat_status put_beside(const making *m, const piece *p, const fat_artifact *artifact, fat_error *err)
+static fat_status put_beside(const making *m, const coded *p, const fat_artifact *artifact, fat_error *err)
 {
   bool twin = strncmp(p->detail, FAT_WIDTH_TWIN, strlen(FAT_WIDTH_TWIN)) == 0;
   fat_trial t = fat_db_untimed();
@@ -271,7 +271,7 @@ static fat_status put_beside(const making *m, const piece *p, const fat_artifact
   return fat_db_put(m->db, &t, artifact, err);
 }
 
-static fat_status store(const making *m, const piece *p, fat_error *err)
+static fat_status store(const making *m, const coded *p, fat_error *err)
 {
   const fat_binary *binary = p->original ? &p->original->binary : &p->binary;
   bool cubin = p->wanted && binary->cubin;
@@ -297,11 +297,11 @@ static void release(making *m)
   fat_text_free(&m->key);
 }
 
-fat_status fat_code_make(fat_db *db, fat_script *script, fat_nvrtc *nvrtc, const char *cubins, int jobs,
-                         fat_code_counts *counts, fat_error *err)
+fat_status fat_package_make(fat_db *db, fat_script *script, fat_nvrtc *nvrtc, const char *cubins, int jobs,
+                            fat_package_counts *counts, fat_error *err)
 {
   making m = {.db = db, .script = script, .nvrtc = nvrtc, .cubins = cubins, .counts = counts};
-  *counts = (fat_code_counts){0};
+  *counts = (fat_package_counts){0};
   fat_status status = read_rows(&m, err);
   for (int i = 0; i < m.count && status == FAT_OK; i++)
     status = render(&m, &m.list[i], err);

@@ -1,33 +1,53 @@
-/* plan.h -- what a tune will try: the chosen configs of every problem and kernel that are not stored yet, in
- * the order in which they are tried. */
+/* plan.h -- what a tune will try: the shortlisted configs of every pair that are not stored yet, in the order
+ * in which they are tried. */
 #ifndef FAT_PLAN_H
 #define FAT_PLAN_H
 
 #include "leader.h"
-#include "tune.h"
+#include "shortlist.h"
 
-/* A job with its place in the plan. */
-typedef struct fat_task_job {
-  fat_job job; /* first: the pool carries job pointers */
-  fat_line *line;
-  fat_keep *keep;
-  int rank; /* in its line's order; 0 is the default config */
-} fat_task_job;
+/* One item of the agenda and one of its kernels. */
+typedef struct fat_pair {
+  const fat_item *item;
+  const fat_item_kernel *kernel;
+  fat_shortlist shortlist; /* count 0 where no config is valid */
+  fat_error why;           /* then: why not */
+  double best_ms;          /* of what works: measured so far, or predicted in this run; 0: none */
+  fat_leader leader;
+} fat_pair;
+
+typedef struct fat_plan_entry {
+  fat_attempt attempt; /* first: the pool carries attempt pointers */
+  fat_pair *pair;
+  int rank; /* in its pair's order; 0 is the default config */
+} fat_plan_entry;
 
 typedef struct fat_plan {
-  fat_rows *rows;  /* of each ask */
-  fat_keep *keeps; /* of each line */
-  fat_task_job *tasks;
-  int task_count, ask_count;
+  fat_session *session;
+  fat_pair *pairs; /* in the order of items and their kernels */
+  int pair_count;
+  int chosen, stored;                  /* configs; those found stored */
+  fat_rows *rows;                      /* of each item, as they were when the tune began */
+  char (*incumbents)[FAT_CONFIG_TEXT]; /* of each item: the measured winner before this tune, or "" */
+  fat_plan_entry *entries;
+  int entry_count;
+  int begun; /* so many entries have been handed out */
 } fat_plan;
 
-/* Fills in outturn->lines and the plan; gives up once *stop is set. Both are to be freed whatever the status.
- */
-fat_status fat_plan_make(const fat_order *order, const volatile int *stop, fat_outturn *outturn,
-                         fat_plan *plan, fat_error *err);
-void fat_plan_free(fat_plan *plan, const fat_outturn *outturn);
+/* Fills in the plan; leaves off where it is once *session->stop is set. To be freed whatever the status. */
+fat_status fat_plan_make(fat_session *session, fat_plan *plan, fat_error *err);
+void fat_plan_free(fat_plan *plan);
 
-/* Says what was walked and by which rules the rest fell. */
-void fat_plan_say(const fat_order *order, const fat_outturn *outturn, fat_progress *progress);
+/* Plans one more point of a pair, behind all others; points that were tried or are planned are the caller's
+ * to leave out. No attempt may be running. */
+fat_status fat_plan_add(fat_plan *plan, fat_pair *pair, const fat_point *point, fat_error *err);
+bool fat_plan_has(const fat_plan *plan, const fat_pair *pair, const fat_point *point);
+
+/* Begins the run in the database, unless it has begun, and says what the plan is. A tune that finds all done
+ * has no run. */
+fat_status fat_plan_begin(fat_plan *plan, fat_error *err);
+
+/* Whether the tune is to end: a signal, an error or its budget. */
+bool fat_plan_ends(const fat_plan *plan);
 
 #endif

@@ -4,7 +4,7 @@
  * clean for results. Rate and time left are those of this run; trials found stored do not count. */
 #include "progress.h"
 
-#include "cli/table.h"
+#include "terminal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -100,7 +100,7 @@ static void draw(fat_progress *p)
     fprintf(stderr, "%s\n", line);
     return;
   }
-  int width = fat_table_width(STDERR_FILENO);
+  int width = fat_terminal_width(STDERR_FILENO);
   fprintf(stderr, "\r%.*s\033[K", (width > 0 ? width : WIDTH_UNKNOWN) - 1, line);
   fflush(stderr);
   p->drawn = true;

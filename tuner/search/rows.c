@@ -156,6 +156,13 @@ const fat_row *fat_rows_best(const fat_rows *rows, const char *kernel)
   return best;
 }
 
+bool fat_rows_works(const fat_row *row, const char *kernel)
+{
+  bool asked = kernel ? strcmp(row->kernel, kernel) == 0 : row->eligible != 0;
+  return asked && row->same_templates && row->origin == FAT_MEASURED && row->outcome == FAT_OUT_OK &&
+         isfinite(row->ms) && row->ms > 0;
+}
+
 const char fat_rows_finalist[] = "finalist: ", fat_rows_timed[] = "timed in turns with ",
            fat_rows_since[] = " from ";
 
@@ -221,15 +228,30 @@ fat_status fat_rows_trial(const fat_row *row, const fat_problem *p, const fat_gp
 }
 
 fat_status fat_rows_own(fat_db *db, const fat_row *row, const fat_problem *p, const fat_gpu *gpu,
-                        const fat_tools *tools, int64_t run, int64_t *id, fat_error *err)
+                        const fat_tools *tools, int64_t *id, fat_error *err)
 {
   fat_trial copy;
   *id = row->id;
   if (row->id >= 0)
     return FAT_OK;
   FAT_TRY(fat_rows_trial(row, p, gpu, tools, &copy, err));
-  copy.run = run;
   FAT_TRY(fat_db_put(db, &copy, NULL, err));
   *id = copy.id;
   return FAT_OK;
+}
+
+fat_status fat_rows_code(fat_db *db, const fat_row *row, const fat_problem *p, const fat_gpu *gpu,
+                         fat_code *code, fat_error *err)
+{
+  char facts[FAT_GPU_FACTS];
+  const fat_code_filter filter = {.problem = p,
+                                  .sm = gpu->sm,
+                                  .facts = fat_gpu_facts(gpu, facts),
+                                  .config = row->config,
+                                  .source_hash = row->source_hash};
+  FAT_TRY(fat_db_code(db, &filter, code, err));
+  if (code->cubin && code->recipe)
+    return FAT_OK;
+  fat_db_code_free(code);
+  return FAT_E_NOT_FOUND;
 }

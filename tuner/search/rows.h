@@ -57,6 +57,10 @@ const fat_row *fat_rows_find(const fat_rows *rows, const char *config);
  * clean one if any is, else one that spills, else NULL. Measured rows come before predicted ones. */
 const fat_row *fat_rows_best(const fat_rows *rows, const char *kernel);
 
+/* Whether a row was measured with the same templates and works: one of that kernel, or (NULL) one that may
+ * win unasked. */
+bool fat_rows_works(const fat_row *row, const char *kernel);
+
 /* Begins the detail of a trial that was in a race; fat_rows_timed follows where that came to its end, with
  * times taken in turns with the others that came near it, and behind fat_rows_since when it was. */
 extern const char fat_rows_finalist[], fat_rows_timed[], fat_rows_since[];
@@ -75,6 +79,11 @@ fat_status fat_rows_trial(const fat_row *row, const fat_problem *p, const fat_gp
 /* The id of a row that may be written to: its own, or that of its copy in the user's file, where it lies in
  * the system's. */
 fat_status fat_rows_own(fat_db *db, const fat_row *row, const fat_problem *p, const fat_gpu *gpu,
-                        const fat_tools *tools, int64_t run, int64_t *id, fat_error *err);
+                        const fat_tools *tools, int64_t *id, fat_error *err);
+
+/* The row's code. FAT_E_NOT_FOUND where none is stored that can be launched. Free it with fat_db_code_free.
+ */
+fat_status fat_rows_code(fat_db *db, const fat_row *row, const fat_problem *p, const fat_gpu *gpu,
+                         fat_code *code, fat_error *err);
 
 #endif

@@ -49,14 +49,14 @@ static bool has_value(const fat_config *c, const char *name, int32_t value)
   return fat_config_get(c, name, &v) == FAT_OK && v == value;
 }
 
-static void choose(fat_search *s, bool *taken, int place)
+static void choose(fat_shortlist *s, bool *taken, int place)
 {
   taken[place] = true;
   s->chosen[s->count++] = place;
 }
 
 /* Whether a point brings a value that none of the chosen has, or leaves unsaid what all of them say. */
-static bool brings_new(const fat_search *s, int place)
+static bool brings_new(const fat_shortlist *s, int place)
 {
   const fat_config *c = &s->space.points[place].config;
   bool shorter = true;
@@ -75,7 +75,7 @@ static bool brings_new(const fat_search *s, int place)
 }
 
 /* Whether one with the same estimate is chosen. */
-static bool has_like(const fat_search *s, double ms)
+static bool has_like(const fat_shortlist *s, double ms)
 {
   for (int i = 0; i < s->count; i++)
     if (s->estimate[s->chosen[i]] == ms)
@@ -84,7 +84,7 @@ static bool has_like(const fat_search *s, double ms)
 }
 
 /* The estimates decide. */
-static void choose_promising(fat_search *s, const fat_search_rule *rule, int most, const ranked *order,
+static void choose_promising(fat_shortlist *s, const fat_shortlist_rule *rule, int most, const ranked *order,
                              bool *taken)
 {
   int n = s->space.count, breadth = rule->trusting ? 0 : most / 2;
@@ -109,7 +109,7 @@ static uint64_t next_number(uint64_t *state)
 }
 
 /* Places 1 to n-1, each time one of those left. */
-static void choose_randomly(fat_search *s, int most, uint64_t seed, ranked *order, bool *taken)
+static void choose_randomly(fat_shortlist *s, int most, uint64_t seed, ranked *order, bool *taken)
 {
   int n = s->space.count;
   for (int i = 0; i < n; i++)
@@ -122,46 +122,47 @@ static void choose_randomly(fat_search *s, int most, uint64_t seed, ranked *orde
   }
 }
 
-fat_status fat_search_choose(fat_script *script, const char *kernel, const fat_problem *p, const fat_gpu *gpu,
-                             fat_search_rule rule, fat_search *search, fat_error *err)
+fat_status fat_shortlist_make(fat_script *script, const char *kernel, const fat_problem *p,
+                              const fat_gpu *gpu, fat_shortlist_rule rule, fat_shortlist *list,
+                              fat_error *err)
 {
   ranked *order = NULL;
   bool *taken = NULL;
   const fat_arch *arch = fat_gpu_arch(gpu->sm);
-  *search = (fat_search){0};
-  fat_status status = arch ? fat_space_list(script, kernel, p, gpu, &search->space, err)
+  *list = (fat_shortlist){0};
+  fat_status status = arch ? fat_space_list(script, kernel, p, gpu, &list->space, err)
                            : fat_status_fail(err, FAT_E_UNSUPPORTED, "fatune knows no sm_%d", gpu->sm);
   if (status != FAT_OK)
     goto done;
-  int n = search->space.count, most = rule.most < n ? rule.most : n;
+  int n = list->space.count, most = rule.most < n ? rule.most : n;
   order = malloc((size_t)n * sizeof *order);
   taken = calloc((size_t)n, sizeof *taken);
-  search->chosen = malloc((size_t)n * sizeof *search->chosen);
-  search->estimate = malloc((size_t)n * sizeof *search->estimate);
-  if (!order || !taken || !search->chosen || !search->estimate) {
+  list->chosen = malloc((size_t)n * sizeof *list->chosen);
+  list->estimate = malloc((size_t)n * sizeof *list->estimate);
+  if (!order || !taken || !list->chosen || !list->estimate) {
     status = fat_status_fail(err, FAT_E_NOMEM, "out of memory for %d configs of %s", n, kernel);
     goto done;
   }
   for (int i = 0; i < n; i++) {
-    search->estimate[i] = estimate_ms(&search->space.points[i], gpu, arch);
-    order[i] = (ranked){search->estimate[i], i};
+    list->estimate[i] = estimate_ms(&list->space.points[i], gpu, arch);
+    order[i] = (ranked){list->estimate[i], i};
   }
   qsort(order, (size_t)n, sizeof *order, by_time);
-  choose(search, taken, 0);
+  choose(list, taken, 0);
   if (rule.shuffle)
-    choose_randomly(search, most, rule.shuffle, order, taken);
+    choose_randomly(list, most, rule.shuffle, order, taken);
   else
-    choose_promising(search, &rule, most, order, taken);
+    choose_promising(list, &rule, most, order, taken);
 done:
   free(order);
   free(taken);
   return status;
 }
 
-void fat_search_free(fat_search *search)
+void fat_shortlist_free(fat_shortlist *list)
 {
-  fat_space_free(&search->space);
-  free(search->chosen);
-  free(search->estimate);
-  *search = (fat_search){0};
+  fat_space_free(&list->space);
+  free(list->chosen);
+  free(list->estimate);
+  *list = (fat_shortlist){0};
 }

@@ -9,24 +9,25 @@
 #include "space.h"
 #include <stdbool.h>
 
-typedef struct fat_search {
+typedef struct fat_shortlist {
   fat_space space; /* all valid configs and why others are not */
   int *chosen;     /* places in space.points, in the order to try; the default first */
   int count;
   double *estimate; /* of each point: milliseconds with the template's own register estimate */
-} fat_search;
+} fat_shortlist;
 
 /* How many configs at most (at least 1), and which first. */
-typedef struct fat_search_rule {
+typedef struct fat_shortlist_rule {
   int most;
   uint64_t shuffle; /* 0: the most promising; else the seed of a random order, whatever the model says */
   bool trusting;    /* the model has the last word as well: no room for values that it thinks little of */
-} fat_search_rule;
+} fat_shortlist_rule;
 
 /* Lists the space of one kernel and chooses. FAT_E_UNSUPPORTED where no config is valid;
- * search->space.rejections then says why. */
-fat_status fat_search_choose(fat_script *script, const char *kernel, const fat_problem *p, const fat_gpu *gpu,
-                             fat_search_rule rule, fat_search *search, fat_error *err);
-void fat_search_free(fat_search *search);
+ * list->space.rejections then says why. */
+fat_status fat_shortlist_make(fat_script *script, const char *kernel, const fat_problem *p,
+                              const fat_gpu *gpu, fat_shortlist_rule rule, fat_shortlist *list,
+                              fat_error *err);
+void fat_shortlist_free(fat_shortlist *list);
 
 #endif

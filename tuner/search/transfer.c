@@ -1,32 +1,25 @@
 /* transfer.c -- configs go from the main anchor of a family to its others.
  *
- * In: lines, and what is stored by now. Out: tasks. Few configs are tried at an anchor of its own accord;
- * which are worth it, the main one knows. Everything is read from the database, so a tune that was killed
- * goes on. */
+ * In: pairs, and what is stored by now. Out: entries of the plan. An anchor's own shortlist is short: the
+ * main anchor knows best which configs are worth trying there. Everything is read from the database, so a
+ * tune that was killed goes on. */
 #include "transfer.h"
 
 #include "effort.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHARED_MOST = 64 };
-
-static bool works(const fat_row *row, const char *kernel)
-{
-  return strcmp(row->kernel, kernel) == 0 && row->same_templates && row->origin == FAT_MEASURED &&
-         row->outcome == FAT_OUT_OK && isfinite(row->ms);
-}
+enum { MOST = 64 };
 
 /* The fastest rows of a kernel, sorted; equals by their place. */
-static int fastest(const fat_rows *rows, const char *kernel, int most, const fat_row *best[SHARED_MOST])
+static int fastest(const fat_rows *rows, const char *kernel, int most, const fat_row *best[MOST])
 {
   int count = 0;
   for (int i = 0; i < rows->count; i++) {
     const fat_row *row = &rows->list[i];
     int at = count;
-    if (!works(row, kernel))
+    if (!fat_rows_works(row, kernel))
       continue;
     while (at > 0 && best[at - 1]->ms > row->ms)
       at--;
@@ -48,69 +41,35 @@ static const fat_point *find(const fat_space *space, const char *config)
   return NULL;
 }
 
-static bool is_planned(const fat_plan *plan, const fat_line *line, const fat_point *point)
+static fat_status transfer(fat_plan *plan, fat_pair *pair, const fat_rows *of_main, const fat_rows *own,
+                           fat_error *err)
 {
-  for (int i = 0; i < plan->task_count; i++)
-    if (plan->tasks[i].line == line && plan->tasks[i].job.point == point)
-      return true;
-  return false;
-}
-
-static fat_status add(const fat_order *order, fat_outturn *outturn, fat_plan *plan, int line_at,
-                      const fat_point *point, const char *config, fat_error *err)
-{
-  fat_line *line = &outturn->lines[line_at];
-  fat_task_job *larger = realloc(plan->tasks, (size_t)(plan->task_count + 1) * sizeof *larger);
-  if (!larger)
-    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the plan");
-  plan->tasks = larger;
-  plan->tasks[plan->task_count] =
-      (fat_task_job){.job = {.problem = &line->ask->problem,
-                             .gpu = order->gpu,
-                             .point = point,
-                             .eligible = line->kernel->picked > 0,
-                             .earlier = fat_rows_find(&plan->rows[line->ask - order->asks->list], config)},
-                     .line = line,
-                     .keep = &plan->keeps[line_at],
-                     .rank = plan->task_count};
-  plan->task_count++;
-  outturn->chosen++;
-  return FAT_OK;
-}
-
-static fat_status share(const fat_order *order, fat_outturn *outturn, fat_plan *plan, int line_at,
-                        const fat_rows *of_main, const fat_rows *own, int *added, fat_error *err)
-{
-  const fat_line *line = &outturn->lines[line_at];
-  const fat_row *best[SHARED_MOST];
-  int most = fat_effort_shared(order->options->effort);
-  int count = fastest(of_main, line->kernel->name, most < SHARED_MOST ? most : SHARED_MOST - 1, best);
+  const fat_row *best[MOST];
+  int most = fat_effort_transfers(plan->session->goal->effort);
+  int count = fastest(of_main, pair->kernel->name, most < MOST ? most : MOST - 1, best);
   for (int i = 0; i < count; i++) {
-    const fat_point *point = find(&line->search.space, best[i]->config);
+    const fat_point *point = find(&pair->shortlist.space, best[i]->config);
     const fat_row *row = fat_rows_find(own, best[i]->config);
-    if (!point || (row && row->same_templates) || is_planned(plan, line, point))
-      continue;
-    FAT_TRY(add(order, outturn, plan, line_at, point, best[i]->config, err));
-    ++*added;
+    if (point && !(row && row->same_templates) && !fat_plan_has(plan, pair, point))
+      FAT_TRY(fat_plan_add(plan, pair, point, err));
   }
   return FAT_OK;
 }
 
-fat_status fat_share_plan(const fat_order *order, fat_outturn *outturn, fat_plan *plan, int *added,
-                          fat_error *err)
+fat_status fat_transfer_plan(fat_plan *plan, fat_error *err)
 {
-  *added = 0;
-  for (int i = 0; i < outturn->line_count; i++) {
-    const fat_ask *ask = outturn->lines[i].ask;
+  const fat_session *s = plan->session;
+  for (int i = 0; i < plan->pair_count; i++) {
+    fat_pair *pair = &plan->pairs[i];
     fat_rows of_main = {0}, own = {0};
-    if (ask->main_plus_1 == 0 || outturn->lines[i].search.count == 0 || !order->measure)
+    if (pair->item->main_plus_1 == 0 || pair->shortlist.count == 0 || !s->lab)
       continue;
-    const fat_problem *central = &order->asks->list[ask->main_plus_1 - 1].problem;
-    fat_status status = fat_rows_read(order->db, central, order->gpu, &order->bench.tools, &of_main, err);
+    const fat_problem *main_anchor = &s->agenda->list[pair->item->main_plus_1 - 1].problem;
+    fat_status status = fat_rows_read(s->db, main_anchor, s->gpu, &s->tools, &of_main, err);
     if (status == FAT_OK)
-      status = fat_rows_read(order->db, &ask->problem, order->gpu, &order->bench.tools, &own, err);
+      status = fat_rows_read(s->db, &pair->item->problem, s->gpu, &s->tools, &own, err);
     if (status == FAT_OK)
-      status = share(order, outturn, plan, i, &of_main, &own, added, err);
+      status = transfer(plan, pair, &of_main, &own, err);
     fat_rows_free(&of_main);
     fat_rows_free(&own);
     FAT_TRY(status);

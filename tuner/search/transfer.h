@@ -4,9 +4,8 @@
 
 #include "plan.h"
 
-/* Puts at the end of the plan, for each line at an anchor that has a main one, the fastest configs of its
- * kernel that are stored for that, less those that were tried or are planned. *added counts them. */
-fat_status fat_share_plan(const fat_order *order, fat_outturn *outturn, fat_plan *plan, int *added,
-                          fat_error *err);
+/* Plans, for each pair at an anchor that has a main one, the fastest configs of its kernel that are stored
+ * for the main anchor and that were neither tried nor planned at this one. */
+fat_status fat_transfer_plan(fat_plan *plan, fat_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* twins.c -- sees to it that the best of each line has a twin.
+/* twins.c -- makes sure that the best of each pair has a twin.
  *
  * In: stored rows, and the space that twins are found in. Out: rows with code. A config that was tried
  * already and lacks code is compiled again; one that was given up as slow is tried again to its end, since a
@@ -6,14 +6,14 @@
  */
 #include "twins.h"
 
-#include "race.h"
 #include "twin.h"
 #include "width.h"
+#include "winner.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* What is to be done for a line. */
+/* What is to be done for a pair. */
 typedef struct need {
   bool due;
   fat_point point;
@@ -21,29 +21,24 @@ typedef struct need {
   char of[FAT_CONFIG_TEXT];
 } need;
 
-/* The row that a plan for this kernel would be given. */
-static const fat_row *leader(const fat_order *order, const fat_line *line, const char *incumbent,
-                             const fat_rows *rows)
+/* The row that a call would be given for this kernel. */
+static const fat_row *find_best(const fat_plan *plan, const fat_pair *pair, const fat_rows *rows)
 {
-  const fat_row *winner = order->measure && line->kernel->picked ? fat_race_winner(rows, incumbent) : NULL;
-  if (winner && strcmp(winner->kernel, line->kernel->name) == 0)
+  const char *incumbent = plan->incumbents[pair->item - plan->session->agenda->list];
+  const fat_row *winner =
+      plan->session->lab && pair->kernel->picked ? fat_winner_find(rows, incumbent) : NULL;
+  if (winner && strcmp(winner->kernel, pair->kernel->name) == 0)
     return winner;
-  const fat_row *best = fat_rows_best(rows, line->kernel->name);
+  const fat_row *best = fat_rows_best(rows, pair->kernel->name);
   return best && best->outcome == FAT_OUT_OK ? best : NULL;
 }
 
-static fat_status has_code(const fat_order *order, const fat_problem *p, const fat_row *row, bool *has,
+static fat_status has_code(const fat_session *s, const fat_problem *p, const fat_row *row, bool *has,
                            fat_error *err)
 {
-  char facts[FAT_GPU_FACTS];
   fat_code code;
-  const fat_code_filter filter = {.problem = p,
-                                  .sm = order->gpu->sm,
-                                  .facts = fat_gpu_facts(order->gpu, facts),
-                                  .config = row->config,
-                                  .source_hash = row->source_hash};
-  fat_status status = fat_db_code(order->db, &filter, &code, err);
-  *has = status == FAT_OK && code.cubin;
+  fat_status status = fat_rows_code(s->db, row, p, s->gpu, &code, err);
+  *has = status == FAT_OK;
   if (status == FAT_OK)
     fat_db_code_free(&code);
   return status == FAT_E_NOT_FOUND ? FAT_OK : status;
@@ -55,20 +50,20 @@ static bool is_open(const fat_row *row)
   return !row || !row->same_templates || row->outcome == FAT_OUT_OOM || row->outcome == FAT_OUT_SLOW;
 }
 
-static fat_status find(const fat_order *order, const fat_line *line, const char *incumbent,
-                       const fat_rows *rows, need *n, fat_error *err)
+static fat_status find_need(const fat_plan *plan, const fat_pair *pair, const fat_rows *rows, need *n,
+                            fat_error *err)
 {
+  const fat_session *s = plan->session;
   char text[FAT_CONFIG_TEXT];
   fat_point twins[FAT_TWIN_MOST];
   fat_config config;
   int count;
-  const fat_row *best = leader(order, line, incumbent, rows);
-  *n = (need){0};
+  const fat_row *best = find_best(plan, pair, rows);
   if (!best)
     return FAT_OK;
   FAT_TRY(fat_config_parse(best->config, &config, err));
   snprintf(n->of, sizeof n->of, "%s", best->config);
-  FAT_TRY(fat_twin_find(order->script, &line->search.space, &config, &line->ask->problem, order->gpu, twins,
+  FAT_TRY(fat_twin_find(s->script, &pair->shortlist.space, &config, &pair->item->problem, s->gpu, twins,
                         &count, err));
   for (int i = 0; i < count; i++) {
     const fat_row *row = fat_rows_find(rows, fat_config_print(&twins[i].config, text));
@@ -80,7 +75,7 @@ static fat_status find(const fat_order *order, const fat_line *line, const char 
     }
     if (row->outcome != FAT_OUT_OK)
       continue;
-    FAT_TRY(has_code(order, &line->ask->problem, row, &has, err));
+    FAT_TRY(has_code(s, &pair->item->problem, row, &has, err));
     n->due = !has;
     n->row = has ? NULL : row;
     return FAT_OK;
@@ -88,80 +83,64 @@ static fat_status find(const fat_order *order, const fat_line *line, const char 
   return FAT_OK;
 }
 
-/* The same, from the database. */
-static fat_status look(const fat_order *order, const fat_line *line, char (*incumbents)[FAT_CONFIG_TEXT],
-                       fat_rows *rows, need *n, fat_error *err)
+/* However slow it is: a twin need not be fast. */
+static fat_status measure(const fat_session *s, fat_attempt *attempt, fat_error *err)
 {
-  const char *incumbent = incumbents[line->ask - order->asks->list];
-  FAT_TRY(fat_rows_read(order->db, &line->ask->problem, order->gpu, &order->bench.tools, rows, err));
-  return find(order, line, incumbent, rows, n, err);
+  fat_verdict verdict;
+  const fat_entrant entrant = fat_attempt_entrant(attempt);
+  const fat_experiment e = {FAT_TASK_MEASURE,     attempt->problem, s->gpu, &entrant, 1,
+                            attempt->forecast.ms, .best_ms = 0};
+  FAT_TRY(fat_lab_run(s->lab, &e, NULL, &verdict, err));
+  fat_attempt_judge(attempt, &verdict);
+  return FAT_OK;
 }
 
-fat_status fat_twins_due(const fat_order *order, const fat_line *line, char (*incumbents)[FAT_CONFIG_TEXT],
-                         bool *due, fat_error *err)
+/* One attempt, stored whole. */
+static fat_status try(fat_session *s, const fat_pair *pair, const need *n, fat_error *err)
 {
+  fat_attempt attempt = {.problem = &pair->item->problem,
+                         .gpu = s->gpu,
+                         .point = &n->point,
+                         .eligible = pair->kernel->picked > 0};
+  fat_attempt_make(&attempt, s, s->script);
+  fat_status status = attempt.status;
+  if (status != FAT_OK && status != FAT_E_CANCELLED)
+    fat_status_fail(err, status, "%s", attempt.error.text);
+  if (status == FAT_OK && s->lab && fat_attempt_runs(&attempt))
+    status = measure(s, &attempt, err);
+  if (status == FAT_OK && attempt.outcome == FAT_OUT_OK)
+    snprintf(attempt.detail, sizeof attempt.detail, FAT_WIDTH_TWIN "%s, for tensors that are not aligned",
+             n->of);
+  if (status == FAT_OK)
+    status = fat_attempt_store(&attempt, s, true, err);
+  s->done += status == FAT_OK;
+  fat_attempt_free(&attempt);
+  return status == FAT_E_CANCELLED ? FAT_OK : status;
+}
+
+/* *more: the twin that was made may have failed, so that another is due. */
+static fat_status make(fat_plan *plan, const fat_pair *pair, bool *more, fat_error *err)
+{
+  fat_session *s = plan->session;
   fat_rows rows = {0};
   need n = {0};
-  fat_status status = look(order, line, incumbents, &rows, &n, err);
-  *due = status == FAT_OK && n.due;
+  FAT_TRY(fat_rows_read(s->db, &pair->item->problem, s->gpu, &s->tools, &rows, err));
+  fat_status status = find_need(plan, pair, &rows, &n, err);
+  *more = n.due && !n.row;
+  if (status == FAT_OK && n.due)
+    status = fat_plan_begin(plan, err);
+  if (status == FAT_OK && n.due)
+    status = n.row ? fat_attempt_remake(s, &pair->item->problem, n.row, err) : try(s, pair, &n, err);
   fat_rows_free(&rows);
   return status;
 }
 
-static fat_status measure(fat_measure *m, fat_job *job, fat_error *err)
+fat_status fat_twins_make(fat_plan *plan, fat_error *err)
 {
-  fat_job *done = NULL;
-  FAT_TRY(fat_measure_begin(m, job, 0, err)); /* however slow it is */
-  while (!done)
-    FAT_TRY(fat_measure_step(m, 0.1, &done, err));
-  return FAT_OK;
-}
-
-/* One trial, stored whole. */
-static fat_status try(const fat_order *order, const fat_line *line, const need *n, int64_t run, int *tried,
-                      fat_error *err)
-{
-  fat_job job = {.problem = &line->ask->problem,
-                 .gpu = order->gpu,
-                 .point = &n->point,
-                 .eligible = line->kernel->picked > 0};
-  fat_trial_make(&job, &order->bench, order->script);
-  fat_status status = job.status;
-  if (status != FAT_OK && status != FAT_E_CANCELLED)
-    fat_status_fail(err, status, "%s", job.error.text);
-  if (status == FAT_OK && order->measure && fat_trial_runs(&job))
-    status = measure(order->measure, &job, err);
-  if (status == FAT_OK && job.outcome == FAT_OUT_OK)
-    snprintf(job.detail, sizeof job.detail, FAT_WIDTH_TWIN "%s, for tensors that are not aligned", n->of);
-  if (status == FAT_OK)
-    status = fat_trial_store(&job, &order->bench, order->db, run, true, err);
-  *tried += status == FAT_OK;
-  fat_trial_free(&job);
-  return status == FAT_E_CANCELLED ? FAT_OK : status;
-}
-
-static fat_status make(const fat_order *order, const fat_line *line, const need *n, int64_t run, int *tried,
-                       fat_error *err)
-{
-  return n->row ? fat_keep_again(&line->ask->problem, order, n->row, err)
-                : try(order, line, n, run, tried, err);
-}
-
-fat_status fat_twins_make(const fat_order *order, fat_outturn *out, char (*incumbents)[FAT_CONFIG_TEXT],
-                          int64_t run, const volatile int *stop, fat_error *err)
-{
-  fat_status status = FAT_OK;
-  for (int i = 0; i < out->line_count; i++) {
+  for (int i = 0; i < plan->pair_count; i++) {
     bool more = true;
-    for (int k = 0; k < FAT_TWIN_MOST && more && status == FAT_OK && !*stop; k++) {
-      fat_rows rows = {0};
-      need n = {0};
-      status = look(order, &out->lines[i], incumbents, &rows, &n, err);
-      if (status == FAT_OK && n.due)
-        status = make(order, &out->lines[i], &n, run, &out->tried, err);
-      more = n.due && !n.row;
-      fat_rows_free(&rows);
-    }
+    for (int k = 0; k < FAT_TWIN_MOST && more && !*plan->session->stop; k++)
+      FAT_TRY(make(plan, &plan->pairs[i], &more, err));
   }
-  return status;
+  return FAT_OK;
 }

@@ -1,6 +1,6 @@
-/* lab.c -- assignments for the worker, deadlines, and the tool that goes with them.
+/* lab.c -- makes assignments for the worker, with their deadlines and the clock tool.
  *
- * In: compiled jobs. Out: judged jobs. The tuner's process itself never touches the GPU. */
+ * In: compiled configs. Out: verdicts. The tuner's own process never touches the GPU. */
 #include "lab.h"
 
 #include "library.h"
@@ -11,97 +11,72 @@
 
 static const double sample_seconds = 0.06; /* of each config */
 static const double patience = 5;          /* times as long as expected */
-static const double overhead = 0.3;        /* seconds of a trial beside its calls at the anchor */
-enum { CALLS = 12 };                       /* at the anchor: verifying, warming up, the fewest samples */
+static const double overhead = 0.3;        /* seconds of a trial beside its calls at full size */
+static const double compile_deadline = 60; /* seconds */
+enum { CALLS = 12 };                       /* at full size: verifying, warming up, the fewest samples */
 
-double fat_measure_deadline(double least, double expected_ms, int entrants)
+double fat_lab_deadline(double least, double expected_ms, int entrants)
 {
   double calls = isfinite(expected_ms) ? CALLS * expected_ms / 1000 : 0;
   return fmax(least * entrants, patience * (overhead + (calls + sample_seconds) * entrants));
 }
 
-/* Without the tool samples have no clock; nothing else is lost, so its failure is none of the tune. */
-static void compile_clock(const fat_bench *bench, const fat_gpu *gpu, fat_binary *clock)
+/* Without the tool samples have no clock. Nothing else is lost, so a tune goes on without it. */
+static void compile_clock(fat_nvrtc *nvrtc, const fat_gpu *gpu, fat_binary *clock)
 {
   static const char name[] = "tuner/worker/clock.cu";
   const fat_library inside = {0};
   fat_text text = {0};
   if (fat_library_read(&inside, name, &text, NULL) == FAT_OK)
-    fat_compile(bench->nvrtc, fat_text_get(&text), name, fat_gpu_arch(gpu->sm)->target, bench->deadline,
-                bench->cancel, clock, NULL);
+    fat_compile(nvrtc, fat_text_get(&text), name, fat_gpu_arch(gpu->sm)->target, compile_deadline, NULL,
+                clock, NULL);
   fat_text_free(&text);
 }
 
-fat_status fat_measure_open(int ordinal, const fat_bench *bench, const fat_gpu *gpu, double least,
-                            fat_measure *measure, fat_error *err)
+fat_status fat_lab_open(int ordinal, fat_nvrtc *nvrtc, const fat_gpu *gpu, double least, fat_lab *lab,
+                        fat_error *err)
 {
-  *measure = (fat_measure){.least = least, .seed = 1};
-  FAT_TRY(fat_worker_open(ordinal, &measure->worker, err));
-  if (bench)
-    compile_clock(bench, gpu, &measure->clock);
+  *lab = (fat_lab){.least = least, .seed = 1};
+  FAT_TRY(fat_worker_open(ordinal, &lab->worker, err));
+  if (nvrtc)
+    compile_clock(nvrtc, gpu, &lab->clock);
   return FAT_OK;
 }
 
-void fat_measure_close(fat_measure *measure)
+void fat_lab_close(fat_lab *lab)
 {
-  fat_worker_close(measure->worker);
-  fat_binary_free(&measure->clock);
-  *measure = (fat_measure){0};
+  fat_worker_close(lab->worker);
+  fat_binary_free(&lab->clock);
+  *lab = (fat_lab){0};
 }
 
-static fat_assignment blank(const fat_measure *m, fat_task task)
+fat_status fat_lab_begin(fat_lab *lab, const fat_experiment *e, fat_error *err)
 {
-  return (fat_assignment){.task = task,
-                          .seed = m->seed,
-                          .seconds = sample_seconds,
-                          .clock = {.cubin_hash = m->clock.hash,
-                                    .cubin = m->clock.cubin,
-                                    .cubin_size = m->clock.cubin ? m->clock.size : 0}};
+  fat_assignment *a = &lab->assignment;
+  *a = (fat_assignment){.task = e->task,
+                        .problem = *e->problem,
+                        .sms = e->gpu->sms,
+                        .l2 = e->gpu->l2,
+                        .seed = lab->seed,
+                        .best_ms = e->best_ms,
+                        .seconds = sample_seconds,
+                        .clock = {.cubin_hash = lab->clock.hash,
+                                  .cubin = lab->clock.cubin,
+                                  .cubin_size = lab->clock.cubin ? lab->clock.size : 0},
+                        .count = e->count};
+  memcpy(a->entrant, e->entrants, (size_t)e->count * sizeof *e->entrants);
+  return fat_worker_begin(lab->worker, a, fat_lab_deadline(lab->least, e->expected_ms, e->count), err);
 }
 
-fat_status fat_measure_begin(fat_measure *measure, fat_job *job, double best_ms, fat_error *err)
+fat_status fat_lab_run(fat_lab *lab, const fat_experiment *e, const volatile int *stop, fat_verdict *verdicts,
+                       fat_error *err)
 {
-  fat_assignment *a = &measure->assignment;
-  *a = blank(measure, FAT_TASK_MEASURE);
-  fat_trial_assign(job, a);
-  a->best_ms = best_ms;
-  a->entrant[0].config = fat_config_print(&job->point->config, measure->config[0]);
-  measure->job = job;
-  return fat_worker_begin(measure->worker, a, fat_measure_deadline(measure->least, job->forecast.ms, 1), err);
-}
-
-fat_status fat_measure_step(fat_measure *measure, double seconds, fat_job **done, fat_error *err)
-{
-  fat_verdict verdict;
-  bool ended;
-  *done = NULL;
-  FAT_TRY(fat_worker_step(measure->worker, seconds, &verdict, &ended, err));
-  if (ended) {
-    *done = measure->job;
-    measure->job = NULL;
-    fat_trial_judge(*done, &verdict);
-  }
-  return FAT_OK;
-}
-
-fat_status fat_measure_run(fat_measure *measure, fat_task task, const fat_problem *p, const fat_gpu *gpu,
-                           const fat_entrant *entrants, int count, double expected,
-                           const volatile int *cancel, fat_verdict *verdicts, fat_error *err)
-{
-  fat_assignment *a = &measure->assignment;
   bool done = false;
-  *a = blank(measure, task);
-  a->problem = *p;
-  a->sms = gpu->sms;
-  a->l2 = gpu->l2;
-  a->count = count;
-  for (int i = 0; i < count; i++)
-    a->entrant[i] = entrants[i];
-  FAT_TRY(fat_worker_begin(measure->worker, a, fat_measure_deadline(measure->least, expected, count), err));
+  FAT_TRY(fat_lab_begin(lab, e, err));
   while (!done) {
-    if (cancel && *cancel)
-      return fat_status_fail(err, FAT_E_CANCELLED, "stopped while kernels were timed in turns");
-    FAT_TRY(fat_worker_step(measure->worker, 0.1, verdicts, &done, err));
+    if (stop && *stop)
+      return fat_status_fail(err, FAT_E_CANCELLED, "stopped while kernels were tried");
+    FAT_TRY(fat_worker_step(lab->worker, 0.1, verdicts, &done, err));
   }
   return FAT_OK;
 }

@@ -23,7 +23,7 @@ enum { STAMP_ROOM = 64, FILE_MOST = 1 << 28 };
 typedef struct server {
   int fd;
   const fat_driver *driver;
-  fat_stand stand;
+  fat_testbed stand;
   fat_timer timer;
   fat_module *clock;
 } server;
@@ -141,7 +141,7 @@ static void work(server *s, const fat_assignment *a, fat_verdict *v)
 {
   fat_subject subjects[FAT_WIRE_ENTRANTS] = {0};
   fat_error err = {0};
-  fat_status status = fat_stand_prepare(&s->stand, a, &err);
+  fat_status status = fat_testbed_prepare(&s->stand, a, &err);
   if (status == FAT_OK && s->fd >= 0)
     status = fat_wire_send(s->fd, FAT_WIRE_PREPARED, NULL, 0, &err);
   if (status == FAT_OK)
@@ -184,7 +184,7 @@ static fat_status open_device(server *s, int ordinal, fat_driver **driver, fat_e
 
 static void close_server(server *s, fat_driver *driver)
 {
-  fat_stand_close(&s->stand);
+  fat_testbed_close(&s->stand);
   fat_timer_close(&s->timer);
   fat_module_free(s->clock);
   fat_driver_close(driver);

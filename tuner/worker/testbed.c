@@ -11,14 +11,14 @@
 
 enum { GUARD = 1024, WORD = 4, SETS_MOST = 64, L2_TIMES = 5 }; /* guard: words behind a workspace */
 
-static void room_free(const fat_driver *driver, fat_room *room)
+static void room_free(const fat_driver *driver, fat_buffer *room)
 {
   if (room->bytes)
     fat_driver_table(driver)->memory_free(room->at);
-  *room = (fat_room){0};
+  *room = (fat_buffer){0};
 }
 
-static fat_status room_grow(const fat_driver *driver, fat_room *room, size_t bytes, const char *what,
+static fat_status room_grow(const fat_driver *driver, fat_buffer *room, size_t bytes, const char *what,
                             fat_error *err)
 {
   const fat_cuda_calls *cuda = fat_driver_table(driver);
@@ -52,7 +52,7 @@ static fat_status fill(const fat_driver *driver, fat_cuda_address base, int64_t 
 
 /* -- the cases of the family */
 
-static fat_status prepare_cases(fat_stand *s, const fat_assignment *a, fat_error *err)
+static fat_status prepare_cases(fat_testbed *s, const fat_assignment *a, fat_error *err)
 {
   char family[FAT_PROBLEM_TEXT];
   if (s->cases.list && strcmp(s->cases.family, fat_problem_family(&a->problem, family)) == 0)
@@ -75,12 +75,12 @@ static fat_status prepare_cases(fat_stand *s, const fat_assignment *a, fat_error
 
 /* -- the anchor */
 
-static fat_cuda_address set_at(const fat_stand *s, int set)
+static fat_cuda_address set_at(const fat_testbed *s, int set)
 {
   return s->sets.at + (fat_cuda_address)set * (fat_cuda_address)s->anchor.bytes;
 }
 
-static fat_status copy_on_device(const fat_stand *s, fat_cuda_address to, fat_cuda_address from,
+static fat_status copy_on_device(const fat_testbed *s, fat_cuda_address to, fat_cuda_address from,
                                  int64_t bytes, fat_error *err)
 {
   return fat_driver_check(s->driver, "cuMemcpyDtoDAsync",
@@ -88,7 +88,7 @@ static fat_status copy_on_device(const fat_stand *s, fat_cuda_address to, fat_cu
 }
 
 /* One input of the first set: the block's numbers as its elements are, over and over. */
-static fat_status fill_input(const fat_stand *s, int t, fat_error *err)
+static fat_status fill_input(const fat_testbed *s, int t, fat_error *err)
 {
   const fat_anchor *a = &s->anchor;
   const fat_slot *slot = &a->slot[t];
@@ -117,7 +117,7 @@ static fat_status fill_input(const fat_stand *s, int t, fat_error *err)
 }
 
 /* The first set: poison, and the inputs in it. */
-static fat_status fill_first(const fat_stand *s, fat_error *err)
+static fat_status fill_first(const fat_testbed *s, fat_error *err)
 {
   const fat_anchor *a = &s->anchor;
   FAT_TRY(fill(s->driver, set_at(s, 0), 0, a->bytes, err));
@@ -127,13 +127,13 @@ static fat_status fill_first(const fat_stand *s, fat_error *err)
   return FAT_OK;
 }
 
-fat_status fat_stand_clear(const fat_stand *stand, int set, fat_error *err)
+fat_status fat_testbed_clear(const fat_testbed *stand, int set, fat_error *err)
 {
   return fill(stand->driver, set_at(stand, set), stand->anchor.outputs, stand->anchor.bytes, err);
 }
 
 /* So many sets that they fill the L2 cache several times, as memory allows; at least one. */
-static fat_status grow_sets(fat_stand *s, int64_t l2, fat_error *err)
+static fat_status grow_sets(fat_testbed *s, int64_t l2, fat_error *err)
 {
   size_t one = (size_t)s->anchor.bytes;
   size_t sets = ((size_t)l2 * L2_TIMES + one - 1) / one;
@@ -158,7 +158,7 @@ static bool same_problem(const fat_problem *a, const fat_problem *b)
   return strcmp(fat_problem_print(a, x), fat_problem_print(b, y)) == 0;
 }
 
-static fat_status fill_sets(fat_stand *s, fat_error *err)
+static fat_status fill_sets(fat_testbed *s, fat_error *err)
 {
   FAT_TRY(fill_first(s, err));
   for (int i = 1; i < s->set_count; i++)
@@ -166,7 +166,7 @@ static fat_status fill_sets(fat_stand *s, fat_error *err)
   return fat_driver_check(s->driver, "cuCtxSynchronize", fat_driver_table(s->driver)->context_sync(), err);
 }
 
-static fat_status prepare_anchor(fat_stand *s, const fat_assignment *a, fat_error *err)
+static fat_status prepare_anchor(fat_testbed *s, const fat_assignment *a, fat_error *err)
 {
   if (s->anchored && same_problem(&s->anchor.problem, &a->problem))
     return FAT_OK;
@@ -187,14 +187,14 @@ static fat_status prepare_anchor(fat_stand *s, const fat_assignment *a, fat_erro
   return FAT_OK;
 }
 
-fat_status fat_stand_prepare(fat_stand *stand, const fat_assignment *a, fat_error *err)
+fat_status fat_testbed_prepare(fat_testbed *stand, const fat_assignment *a, fat_error *err)
 {
   if (a->task != FAT_TASK_RACE)
     FAT_TRY(prepare_cases(stand, a, err));
   return a->bare ? FAT_OK : prepare_anchor(stand, a, err);
 }
 
-void fat_stand_close(fat_stand *stand)
+void fat_testbed_close(fat_testbed *stand)
 {
   room_free(stand->driver, &stand->image);
   room_free(stand->driver, &stand->sets);
@@ -204,12 +204,12 @@ void fat_stand_close(fat_stand *stand)
   free(stand->got);
   free(stand->before);
   free(stand->block);
-  *stand = (fat_stand){0};
+  *stand = (fat_testbed){0};
 }
 
 /* -- calls */
 
-fat_call fat_stand_call(float scale, const fat_slot slot[FAT_TENSORS], fat_cuda_address base)
+fat_call fat_testbed_call(float scale, const fat_slot slot[FAT_TENSORS], fat_cuda_address base)
 {
   fat_call c = {.scale = scale};
   for (int t = 0; t < FAT_TENSORS; t++)
@@ -221,14 +221,14 @@ fat_call fat_stand_call(float scale, const fat_slot slot[FAT_TENSORS], fat_cuda_
   return c;
 }
 
-fat_call fat_stand_anchor(const fat_stand *stand, int set)
+fat_call fat_testbed_anchor(const fat_testbed *stand, int set)
 {
-  return fat_stand_call(stand->anchor.scale, stand->anchor.slot, set_at(stand, set));
+  return fat_testbed_call(stand->anchor.scale, stand->anchor.slot, set_at(stand, set));
 }
 
 /* -- workspace */
 
-fat_status fat_stand_workspace(fat_stand *stand, int64_t bytes, fat_error *err)
+fat_status fat_testbed_workspace(fat_testbed *stand, int64_t bytes, fat_error *err)
 {
   if (bytes == 0)
     return FAT_OK;
@@ -246,13 +246,13 @@ fat_status fat_stand_workspace(fat_stand *stand, int64_t bytes, fat_error *err)
   return room_grow(stand->driver, &stand->workspace, need, "its workspace", err);
 }
 
-fat_status fat_stand_poison(const fat_stand *stand, int64_t bytes, fat_error *err)
+fat_status fat_testbed_poison(const fat_testbed *stand, int64_t bytes, fat_error *err)
 {
   int64_t words = (bytes + WORD - 1) / WORD + GUARD - 1;
   return bytes == 0 ? FAT_OK : fill(stand->driver, stand->workspace.at, 0, words * WORD, err);
 }
 
-fat_status fat_stand_intact(const fat_stand *stand, int64_t bytes, bool *intact, fat_error *err)
+fat_status fat_testbed_intact(const fat_testbed *stand, int64_t bytes, bool *intact, fat_error *err)
 {
   uint32_t guard[GUARD - 1];
   *intact = true;

@@ -10,42 +10,42 @@
 #include "wire.h"
 
 /* A piece of device memory that grows when more is wanted. */
-typedef struct fat_room {
+typedef struct fat_buffer {
   fat_cuda_address at;
   size_t bytes;
-} fat_room;
+} fat_buffer;
 
-typedef struct fat_stand {
+typedef struct fat_testbed {
   const fat_driver *driver;
   float *block; /* of inputs.h; its seed is that of the first assignment */
   fat_cases cases;
-  fat_room image;     /* of the cases */
+  fat_buffer image;   /* of the cases */
   char *got, *before; /* host copies of that image: after the latest round, after the first */
   fat_anchor anchor;
-  bool anchored; /* the anchor is that of the latest problem and lies in `sets` */
-  fat_room sets; /* images of the anchor, set_count of them */
+  bool anchored;   /* the anchor is that of the latest problem and lies in `sets` */
+  fat_buffer sets; /* images of the anchor, set_count of them */
   int set_count;
-  fat_room workspace;
-} fat_stand;
+  fat_buffer workspace;
+} fat_testbed;
 
 /* Makes what the assignment needs and the stand does not have yet. */
-fat_status fat_stand_prepare(fat_stand *stand, const fat_assignment *a, fat_error *err);
-void fat_stand_close(fat_stand *stand);
+fat_status fat_testbed_prepare(fat_testbed *stand, const fat_assignment *a, fat_error *err);
+void fat_testbed_close(fat_testbed *stand);
 
 /* A call whose tensors lie in an image at `base`. */
-fat_call fat_stand_call(float scale, const fat_slot slot[FAT_TENSORS], fat_cuda_address base);
+fat_call fat_testbed_call(float scale, const fat_slot slot[FAT_TENSORS], fat_cuda_address base);
 /* The call of the anchor in one of its sets. */
-fat_call fat_stand_anchor(const fat_stand *stand, int set);
+fat_call fat_testbed_anchor(const fat_testbed *stand, int set);
 
 /* At least `bytes` of workspace, with a guard behind; gives up all sets but one if it must.
  * FAT_E_DEVICE_MEMORY names need and what is free. */
-fat_status fat_stand_workspace(fat_stand *stand, int64_t bytes, fat_error *err);
+fat_status fat_testbed_workspace(fat_testbed *stand, int64_t bytes, fat_error *err);
 /* Poison all over the first `bytes` of the workspace and the guard behind them. */
-fat_status fat_stand_poison(const fat_stand *stand, int64_t bytes, fat_error *err);
+fat_status fat_testbed_poison(const fat_testbed *stand, int64_t bytes, fat_error *err);
 /* Whether the guard behind the first `bytes` is as it was laid. */
-fat_status fat_stand_intact(const fat_stand *stand, int64_t bytes, bool *intact, fat_error *err);
+fat_status fat_testbed_intact(const fat_testbed *stand, int64_t bytes, bool *intact, fat_error *err);
 
 /* Poison over the outputs of a set and all that lies behind and between them. */
-fat_status fat_stand_clear(const fat_stand *stand, int set, fat_error *err);
+fat_status fat_testbed_clear(const fat_testbed *stand, int set, fat_error *err);
 
 #endif

@@ -32,7 +32,7 @@ static bool takes(const fat_subject *subject, const fat_case *c)
   return c->unit % subject->unit == 0;
 }
 
-static fat_status make_plan(fat_stand *s, const fat_assignment *a, const fat_subject *subject, plan *p,
+static fat_status make_plan(fat_testbed *s, const fat_assignment *a, const fat_subject *subject, plan *p,
                             fat_error *err)
 {
   int taken = 0;
@@ -49,17 +49,18 @@ static fat_status make_plan(fat_stand *s, const fat_assignment *a, const fat_sub
   if (taken == 0)
     return fat_status_fail(err, FAT_E_ALIGNMENT, "%s: no case has tensors at multiples of %d bytes",
                            s->cases.family, subject->unit);
-  return fat_stand_workspace(s, p->workspace, err);
+  return fat_testbed_workspace(s, p->workspace, err);
 }
 
 /* One case, over a workspace of poison that ends where it says it needs no more. */
-static fat_status run_guarded(fat_stand *s, const fat_case *c, const fat_launch *launch, const fat_call *call,
-                              fat_verdict *v, fat_error *err)
+static fat_status run_guarded(fat_testbed *s, const fat_case *c, const fat_launch *launch,
+                              const fat_call *call, fat_verdict *v, fat_error *err)
 {
   bool intact;
-  FAT_TRY(fat_stand_poison(s, launch->workspace, err));
+  FAT_TRY(fat_testbed_poison(s, launch->workspace, err));
   FAT_TRY(fat_launch_run(s->driver, launch, call, s->workspace.at, NULL, err));
-  FAT_TRY(fat_stand_intact(s, launch->workspace, &intact, err)); /* the next case lays its guard elsewhere */
+  FAT_TRY(
+      fat_testbed_intact(s, launch->workspace, &intact, err)); /* the next case lays its guard elsewhere */
   if (!intact)
     wrong(v, "%s: something was written behind the workspace of %lld bytes", c->title,
           (long long)launch->workspace);
@@ -67,7 +68,7 @@ static fat_status run_guarded(fat_stand *s, const fat_case *c, const fat_launch 
 }
 
 /* All cases once; the image as it is afterwards lies in s->got. */
-static fat_status run_round(fat_stand *s, const fat_subject *subject, const plan *p, bool bare,
+static fat_status run_round(fat_testbed *s, const fat_subject *subject, const plan *p, bool bare,
                             fat_verdict *v, fat_error *err)
 {
   const fat_cuda_calls *cuda = fat_driver_table(s->driver);
@@ -76,7 +77,7 @@ static fat_status run_round(fat_stand *s, const fat_subject *subject, const plan
       fat_driver_check(s->driver, "cuMemcpyHtoD", cuda->copy_in(s->image.at, s->cases.image, bytes), err));
   for (int i = 0; i < s->cases.count; i++) {
     const fat_case *c = &s->cases.list[i];
-    const fat_call call = fat_stand_call(c->scale, c->slot, s->image.at);
+    const fat_call call = fat_testbed_call(c->scale, c->slot, s->image.at);
     if (!takes(subject, c))
       continue;
     if (bare)
@@ -159,7 +160,7 @@ static void say_stray(const fat_cases *cases, int64_t byte, fat_verdict *v)
         (long long)((byte - in->slot[tensor].at) / in->slot[tensor].bytes), fat_tensors[tensor].name);
 }
 
-static void judge_image(fat_stand *s, const fat_subject *subject, fat_verdict *v)
+static void judge_image(fat_testbed *s, const fat_subject *subject, fat_verdict *v)
 {
   for (int i = 0; i < s->cases.count; i++) {
     const fat_case *c = &s->cases.list[i];
@@ -178,7 +179,7 @@ static void judge_image(fat_stand *s, const fat_subject *subject, fat_verdict *v
     }
 }
 
-fat_status fat_verify_cases(fat_stand *stand, const fat_assignment *a, const fat_subject *subject,
+fat_status fat_verify_cases(fat_testbed *stand, const fat_assignment *a, const fat_subject *subject,
                             fat_verdict *verdict, fat_error *err)
 {
   plan p;

@@ -19,16 +19,16 @@ typedef struct fat_subject {
 
 /* Runs the small cases: FAT_OK with verdict->outcome ok or wrong, and the largest error of the case that is
  * nearest to its bound. Another status where a launch or the driver fails. `bare`: one round, no poison. */
-fat_status fat_verify_cases(fat_stand *stand, const fat_assignment *a, const fat_subject *subject,
+fat_status fat_verify_cases(fat_testbed *stand, const fat_assignment *a, const fat_subject *subject,
                             fat_verdict *verdict, fat_error *err);
 
 /* A config ready to run at the anchor. */
 typedef struct fat_anchored {
-  fat_stand *stand;
+  fat_testbed *stand;
   bool stores; /* as of the subject */
   fat_launch launch;
 } fat_anchored;
-fat_status fat_verify_launch(fat_stand *stand, const fat_assignment *a, const fat_subject *subject,
+fat_status fat_verify_launch(fat_testbed *stand, const fat_assignment *a, const fat_subject *subject,
                              fat_anchored *anchored, fat_error *err);
 /* fat_timer_work of an anchored config (`user`): the sets in turn. */
 fat_status fat_verify_work(void *user, int turn, fat_error *err);

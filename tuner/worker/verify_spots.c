@@ -12,23 +12,23 @@
 
 enum { PIECES = 32, PIECE = 1 << 20 /* bytes */ };
 
-fat_status fat_verify_launch(fat_stand *stand, const fat_assignment *a, const fat_subject *subject,
+fat_status fat_verify_launch(fat_testbed *stand, const fat_assignment *a, const fat_subject *subject,
                              fat_anchored *anchored, fat_error *err)
 {
   anchored->stand = stand;
   anchored->stores = subject->stores;
   FAT_TRY(fat_launch_prepare(&subject->recipe, &a->problem, a->sms, subject->module, &anchored->launch, err));
-  return fat_stand_workspace(stand, anchored->launch.workspace, err);
+  return fat_testbed_workspace(stand, anchored->launch.workspace, err);
 }
 
 fat_status fat_verify_work(void *user, int turn, fat_error *err)
 {
   const fat_anchored *x = user;
-  const fat_call call = fat_stand_anchor(x->stand, turn % x->stand->set_count);
+  const fat_call call = fat_testbed_anchor(x->stand, turn % x->stand->set_count);
   return fat_launch_run(x->stand->driver, &x->launch, &call, x->stand->workspace.at, NULL, err);
 }
 
-static fat_status copy_out(const fat_stand *s, int64_t from, int64_t bytes, void *to, fat_error *err)
+static fat_status copy_out(const fat_testbed *s, int64_t from, int64_t bytes, void *to, fat_error *err)
 {
   return fat_driver_check(
       s->driver, "cuMemcpyDtoH",
@@ -56,7 +56,7 @@ static bool is_output(const fat_anchor *a, int t)
   return fat_tensors_is_out(a->slot[t].role);
 }
 
-static fat_status read_outputs(const fat_stand *s, outputs *out, fat_error *err)
+static fat_status read_outputs(const fat_testbed *s, outputs *out, fat_error *err)
 {
   const fat_anchor *a = &s->anchor;
   int64_t from, total = 0;
@@ -80,7 +80,7 @@ static fat_status read_outputs(const fat_stand *s, outputs *out, fat_error *err)
 /* One known row of one output. */
 static fat_status judge_row(const fat_anchored *anchored, int t, int r, fat_verdict *v, fat_error *err)
 {
-  const fat_stand *s = anchored->stand;
+  const fat_testbed *s = anchored->stand;
   const fat_anchor *a = &s->anchor;
   const fat_slot *slot = &a->slot[t];
   const int side = fat_tensors[t].side;
@@ -119,7 +119,7 @@ static fat_status judge_rows(const fat_anchored *anchored, fat_verdict *v, fat_e
 }
 
 /* The memory right behind each tensor, as far as a guard reaches. */
-static fat_status judge_guards(const fat_stand *s, fat_verdict *v, fat_error *err)
+static fat_status judge_guards(const fat_testbed *s, fat_verdict *v, fat_error *err)
 {
   char guard[FAT_INPUTS_GUARD];
   for (int t = 0; t < FAT_TENSORS && v->outcome == FAT_OUT_OK; t++) {
@@ -137,7 +137,7 @@ static fat_status judge_guards(const fat_stand *s, fat_verdict *v, fat_error *er
   return FAT_OK;
 }
 
-static void judge_written(const fat_stand *s, const outputs *out, fat_verdict *v)
+static void judge_written(const fat_testbed *s, const outputs *out, fat_verdict *v)
 {
   const char *at = out->data;
   for (int t = 0; t < FAT_TENSORS; t++) {
@@ -155,15 +155,15 @@ static void judge_written(const fat_stand *s, const outputs *out, fat_verdict *v
 fat_status fat_verify_probe(fat_anchored *anchored, fat_timer *timer, fat_verdict *verdict, double *ms,
                             fat_error *err)
 {
-  fat_stand *s = anchored->stand;
+  fat_testbed *s = anchored->stand;
   const fat_runner runner = {fat_verify_work, anchored};
   bool intact;
-  FAT_TRY(fat_stand_clear(s, 0, err));
-  FAT_TRY(fat_stand_poison(s, anchored->launch.workspace, err));
+  FAT_TRY(fat_testbed_clear(s, 0, err));
+  FAT_TRY(fat_testbed_poison(s, anchored->launch.workspace, err));
   FAT_TRY(fat_timer_probe(timer, &runner, ms, err));
   FAT_TRY(judge_rows(anchored, verdict, err));
   FAT_TRY(judge_guards(s, verdict, err));
-  FAT_TRY(fat_stand_intact(s, anchored->launch.workspace, &intact, err));
+  FAT_TRY(fat_testbed_intact(s, anchored->launch.workspace, &intact, err));
   if (!intact && verdict->outcome == FAT_OUT_OK) {
     verdict->outcome = FAT_OUT_WRONG;
     snprintf(verdict->detail, sizeof verdict->detail,
@@ -175,16 +175,16 @@ fat_status fat_verify_probe(fat_anchored *anchored, fat_timer *timer, fat_verdic
 
 fat_status fat_verify_repeat(fat_anchored *anchored, fat_verdict *verdict, fat_error *err)
 {
-  fat_stand *s = anchored->stand;
+  fat_testbed *s = anchored->stand;
   outputs first = {0}, second = {0};
   fat_status status = read_outputs(s, &first, err);
   if (status == FAT_OK)
     judge_written(s, &first, verdict);
   if (status != FAT_OK || verdict->outcome != FAT_OUT_OK)
     goto done;
-  status = fat_stand_clear(s, 0, err);
+  status = fat_testbed_clear(s, 0, err);
   if (status == FAT_OK)
-    status = fat_stand_poison(s, anchored->launch.workspace, err);
+    status = fat_testbed_poison(s, anchored->launch.workspace, err);
   if (status == FAT_OK)
     status = fat_verify_work(anchored, 0, err);
   if (status == FAT_OK)

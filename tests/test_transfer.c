@@ -1,4 +1,4 @@
-/* test_share.c -- what a family's main anchor found is tried at its others: the fastest, once, and only
+/* test_transfer.c -- what a family's main anchor found is tried at its others: the fastest, once, and only
  * there. */
 #include "db_fixture.h"
 #include "search/effort.h"
@@ -18,11 +18,10 @@ static const char *const configs[] = {"fwd:Br16-Bc16-T64-R1-W1-s0", "fwd:Br16-Bc
 typedef struct world {
   fat_db *db;
   fat_script *script;
-  fat_options options;
-  fat_asks asks;
-  fat_outturn out;
+  fat_goal goal;
+  fat_agenda agenda;
+  fat_session session;
   fat_plan plan;
-  fat_order order;
 } world;
 
 static void put(fat_db *db, const char *problem, const char *config, double ms, fat_outcome outcome)
@@ -40,51 +39,51 @@ static void begin(world *w, void **state)
   fat_problem p;
   *w = (world){.db = fixture_db(*state, FAT_DB_WRITE)};
   MUST(fat_script_open(NULL, &w->script, err));
-  w->asks.list = calloc(2, sizeof *w->asks.list);
-  assert_non_null(w->asks.list);
+  w->agenda.list = calloc(2, sizeof *w->agenda.list);
+  assert_non_null(w->agenda.list);
   for (int i = 0; i < 2; i++) {
     MUST(fat_problem_parse(i ? OTHER : MAIN, &p, err));
-    w->asks.list[i] = (fat_ask){.problem = p, .kernels = {{"fwd", 1}}, .kernel_count = 1, .main_plus_1 = i};
+    w->agenda.list[i] =
+        (fat_item){.problem = p, .kernels = {{"fwd", 1}}, .kernel_count = 1, .main_plus_1 = i};
   }
-  w->asks.count = 2;
-  w->order = (fat_order){.options = &w->options,
-                         .gpu = fixture_gpu("T4"),
-                         .asks = &w->asks,
-                         .script = w->script,
-                         .bench = {.tools = tools},
-                         .db = w->db,
-                         .measure = (struct fat_measure *)w}; /* only asked whether it is there */
-  MUST(fat_plan_make(&w->order, &no_stop, &w->out, &w->plan, err));
+  w->agenda.count = 2;
+  w->session = (fat_session){.goal = &w->goal,
+                             .agenda = &w->agenda,
+                             .gpu = fixture_gpu("T4"),
+                             .script = w->script,
+                             .tools = tools,
+                             .db = w->db,
+                             .lab = (fat_lab *)w, /* only asked whether it is there */
+                             .stop = &no_stop};
+  MUST(fat_plan_make(&w->session, &w->plan, err));
 }
 
 static void end(world *w)
 {
-  fat_plan_free(&w->plan, &w->out);
-  fat_tune_free(&w->out);
-  fat_anchors_free(&w->asks);
+  fat_plan_free(&w->plan);
+  fat_agenda_free(&w->agenda);
   fat_script_close(w->script);
   fat_db_close(w->db);
 }
 
-/* How many tasks the sharing adds; each is one of the other anchor's line. */
-static int share(world *w)
+/* How many entries the transfer adds; each is one of the other anchor's pair. */
+static int transfer(world *w)
 {
-  int added, before = w->plan.task_count;
-  MUST(fat_share_plan(&w->order, &w->out, &w->plan, &added, err));
-  assert_int_equal(w->plan.task_count, before + added);
-  for (int i = before; i < w->plan.task_count; i++) {
-    assert_ptr_equal(w->plan.tasks[i].line, &w->out.lines[1]);
-    assert_ptr_equal(w->plan.tasks[i].job.problem, &w->asks.list[1].problem);
+  int before = w->plan.entry_count;
+  MUST(fat_transfer_plan(&w->plan, err));
+  for (int i = before; i < w->plan.entry_count; i++) {
+    assert_ptr_equal(w->plan.entries[i].pair, &w->plan.pairs[1]);
+    assert_ptr_equal(w->plan.entries[i].attempt.problem, &w->agenda.list[1].problem);
   }
-  return added;
+  return w->plan.entry_count - before;
 }
 
 static bool is_planned(const world *w, const char *config)
 {
   char text[FAT_CONFIG_TEXT];
-  for (int i = 0; i < w->plan.task_count; i++)
-    if (w->plan.tasks[i].line == &w->out.lines[1] &&
-        strcmp(fat_config_print(&w->plan.tasks[i].job.point->config, text), config) == 0)
+  for (int i = 0; i < w->plan.entry_count; i++)
+    if (w->plan.entries[i].pair == &w->plan.pairs[1] &&
+        strcmp(fat_config_print(&w->plan.entries[i].attempt.point->config, text), config) == 0)
       return true;
   return false;
 }
@@ -93,15 +92,15 @@ static void the_fastest_are_tried_once(void **state)
 {
   world w;
   begin(&w, state);
-  assert_int_equal(share(&w), 0); /* nothing is stored yet */
-  int shared = fat_effort_shared(FAT_QUICK);
-  assert_int_equal(shared, 4);
+  assert_int_equal(transfer(&w), 0); /* nothing is stored yet */
+  int transfers = fat_effort_transfers(FAT_QUICK);
+  assert_int_equal(transfers, 4);
   for (int i = 0; i < 6; i++)
     put(w.db, MAIN, configs[i], 10 - i, FAT_OUT_OK);
-  assert_int_equal(share(&w), 4);
+  assert_int_equal(transfer(&w), 4);
   for (int i = 0; i < 6; i++)
     assert_int_equal(is_planned(&w, configs[i]), i >= 2);
-  assert_int_equal(share(&w), 0); /* they are planned */
+  assert_int_equal(transfer(&w), 0); /* they are planned */
   end(&w);
 }
 
@@ -113,18 +112,18 @@ static void what_failed_or_was_tried_is_left(void **state)
   put(w.db, MAIN, configs[1], 2, FAT_OUT_WRONG);
   put(w.db, MAIN, configs[2], 3, FAT_OUT_OK);
   put(w.db, OTHER, configs[2], 3, FAT_OUT_SLOW);
-  assert_int_equal(share(&w), 1);
+  assert_int_equal(transfer(&w), 1);
   assert_true(is_planned(&w, configs[0]));
   end(&w);
 }
 
-static void predictions_share_nothing(void **state)
+static void predictions_transfer_nothing(void **state)
 {
   world w;
   begin(&w, state);
   put(w.db, MAIN, configs[0], 1, FAT_OUT_OK);
-  w.order.measure = NULL;
-  assert_int_equal(share(&w), 0);
+  w.session.lab = NULL;
+  assert_int_equal(transfer(&w), 0);
   end(&w);
 }
 
@@ -132,11 +131,11 @@ static void predictions_share_nothing(void **state)
 static void efforts(void **state)
 {
   (void)state;
-  const fat_ask main_one = {.main_plus_1 = 0}, other = {.main_plus_1 = 1};
-  const fat_ask_kernel picked = {"fwd", 1}, asked = {"fa1", 0};
+  const fat_item main_one = {.main_plus_1 = 0}, other = {.main_plus_1 = 1};
+  const fat_item_kernel picked = {"fwd", 1}, asked = {"fa1", 0};
   for (int effort = 0; effort < FAT_EFFORT_COUNT; effort++) {
-    const fat_options o = {.effort = (fat_effort)effort, .shuffle = 5};
-    const fat_search_rule all = fat_effort_rule(&o, &main_one, &picked, true);
+    const fat_goal o = {.effort = (fat_effort)effort, .shuffle = 5};
+    const fat_shortlist_rule all = fat_effort_rule(&o, &main_one, &picked, true);
     assert_int_equal(all.shuffle, 5);
     assert_false(all.trusting);
     assert_true(fat_effort_rule(&o, &other, &picked, true).trusting);
@@ -144,7 +143,7 @@ static void efforts(void **state)
     assert_true(fat_effort_rule(&o, &other, &picked, true).most <= all.most);
     assert_true(fat_effort_rule(&o, &main_one, &picked, false).most <= all.most);
     assert_true(fat_effort_rule(&o, &main_one, &asked, true).most <= all.most);
-    assert_true(effort > FAT_QUICK || all.most + fat_effort_shared(FAT_QUICK) <= 64);
+    assert_true(effort > FAT_QUICK || all.most + fat_effort_transfers(FAT_QUICK) <= 64);
   }
 }
 
@@ -153,7 +152,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(the_fastest_are_tried_once, fixture_open, fixture_close),
       cmocka_unit_test_setup_teardown(what_failed_or_was_tried_is_left, fixture_open, fixture_close),
-      cmocka_unit_test_setup_teardown(predictions_share_nothing, fixture_open, fixture_close),
+      cmocka_unit_test_setup_teardown(predictions_transfer_nothing, fixture_open, fixture_close),
       cmocka_unit_test(efforts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* test_search.c -- the choice of configs: default first, every value seen, the most promising, always the
+/* test_shortlist.c -- the choice of configs: default first, every value seen, the most promising, always the
  * same. */
 #include "search/shortlist.h"
 
@@ -32,19 +32,19 @@ static int close_script(void **state)
   return 0;
 }
 
-static void choose_by(fat_search_rule rule, fat_search *s)
+static void choose_by(fat_shortlist_rule rule, fat_shortlist *s)
 {
   fat_error err = {0};
-  if (fat_search_choose(script, "fwd", &problem, t4, rule, s, &err) != FAT_OK)
+  if (fat_shortlist_make(script, "fwd", &problem, t4, rule, s, &err) != FAT_OK)
     fail_msg("%s", err.text);
 }
 
-static void choose(int most, fat_search *s)
+static void choose(int most, fat_shortlist *s)
 {
-  choose_by((fat_search_rule){.most = most}, s);
+  choose_by((fat_shortlist_rule){.most = most}, s);
 }
 
-static bool is_chosen(const fat_search *s, int place)
+static bool is_chosen(const fat_shortlist *s, int place)
 {
   for (int i = 0; i < s->count; i++)
     if (s->chosen[i] == place)
@@ -54,7 +54,7 @@ static bool is_chosen(const fat_search *s, int place)
 
 static void each_once_default_first(void **state)
 {
-  fat_search s;
+  fat_shortlist s;
   (void)state;
   choose(16, &s);
   assert_int_equal(s.count, 16);
@@ -62,12 +62,12 @@ static void each_once_default_first(void **state)
   for (int i = 0; i < s.count; i++)
     for (int j = i + 1; j < s.count; j++)
       assert_int_not_equal(s.chosen[i], s.chosen[j]);
-  fat_search_free(&s);
+  fat_shortlist_free(&s);
 }
 
 static void the_most_promising_is_among_them(void **state)
 {
-  fat_search s;
+  fat_shortlist s;
   int best = 0;
   (void)state;
   choose(4, &s);
@@ -75,13 +75,13 @@ static void the_most_promising_is_among_them(void **state)
     if (s.estimate[i] < s.estimate[best])
       best = i;
   assert_true(is_chosen(&s, best));
-  fat_search_free(&s);
+  fat_shortlist_free(&s);
 }
 
 /* With room enough, every value of every tunable that any valid config has is tried by one of the chosen. */
 static void every_value_is_tried(void **state)
 {
-  fat_search s;
+  fat_shortlist s;
   (void)state;
   choose(64, &s);
   for (int p = 0; p < s.space.count; p++) {
@@ -97,7 +97,7 @@ static void every_value_is_tried(void **state)
         fail_msg("no chosen config has %s = %d", c->values[v].name, c->values[v].value);
     }
   }
-  fat_search_free(&s);
+  fat_shortlist_free(&s);
 }
 
 /* A value that configs leave unsaid is one too: the default for few rows of shared heads says G1. */
@@ -107,11 +107,11 @@ static void what_is_left_unsaid_is_tried(void **state)
                                       "fwd-f16-b64-h32k8-q16-k8192-d64-causal"};
   (void)state;
   for (int i = 0; i < 2; i++) {
-    fat_search s;
+    fat_shortlist s;
     fat_problem p;
     int packed = 0;
     assert_int_equal(fat_problem_parse(words[i], &p, NULL), FAT_OK);
-    assert_int_equal(fat_search_choose(script, "fwd", &p, t4, (fat_search_rule){.most = 12}, &s, NULL),
+    assert_int_equal(fat_shortlist_make(script, "fwd", &p, t4, (fat_shortlist_rule){.most = 12}, &s, NULL),
                      FAT_OK);
     assert_int_equal(s.count, 12);
     for (int n = 0; n < s.count; n++) {
@@ -119,41 +119,41 @@ static void what_is_left_unsaid_is_tried(void **state)
       packed += fat_config_get(&s.space.points[s.chosen[n]].config, "G", &value) == FAT_OK;
     }
     assert_in_range(packed, 1, s.count - 1);
-    fat_search_free(&s);
+    fat_shortlist_free(&s);
   }
 }
 
 static void one_and_all(void **state)
 {
-  fat_search s;
+  fat_shortlist s;
   (void)state;
   choose(1, &s);
   assert_int_equal(s.count, 1);
   assert_int_equal(s.chosen[0], 0);
-  fat_search_free(&s);
+  fat_shortlist_free(&s);
   choose(1 << 30, &s);
   assert_int_equal(s.count, s.space.count);
-  fat_search_free(&s);
+  fat_shortlist_free(&s);
 }
 
 static void the_same_twice(void **state)
 {
-  fat_search a, b;
+  fat_shortlist a, b;
   (void)state;
   choose(24, &a);
   choose(24, &b);
   assert_int_equal(a.count, b.count);
   assert_memory_equal(a.chosen, b.chosen, (size_t)a.count * sizeof *a.chosen);
-  fat_search_free(&a);
-  fat_search_free(&b);
+  fat_shortlist_free(&a);
+  fat_shortlist_free(&b);
 }
 
 /* Without breadth the chosen are the default and the first by estimate, one of each estimate. */
 static void a_trusting_choice_takes_the_best(void **state)
 {
-  fat_search s;
+  fat_shortlist s;
   (void)state;
-  choose_by((fat_search_rule){.most = 8, .trusting = true}, &s);
+  choose_by((fat_shortlist_rule){.most = 8, .trusting = true}, &s);
   assert_int_equal(s.count, 8);
   double worst = 0;
   for (int i = 1; i < s.count; i++) {
@@ -167,36 +167,36 @@ static void a_trusting_choice_takes_the_best(void **state)
       like = s.estimate[s.chosen[i]] == s.estimate[p];
     assert_true(like || s.estimate[p] >= worst);
   }
-  fat_search_free(&s);
+  fat_shortlist_free(&s);
 }
 
 static void one_seed_one_order(void **state)
 {
-  fat_search a, b, other;
+  fat_shortlist a, b, other;
   (void)state;
-  choose_by((fat_search_rule){.most = 24, .shuffle = 7}, &a);
-  choose_by((fat_search_rule){.most = 24, .shuffle = 7}, &b);
-  choose_by((fat_search_rule){.most = 24, .shuffle = 8}, &other);
+  choose_by((fat_shortlist_rule){.most = 24, .shuffle = 7}, &a);
+  choose_by((fat_shortlist_rule){.most = 24, .shuffle = 7}, &b);
+  choose_by((fat_shortlist_rule){.most = 24, .shuffle = 8}, &other);
   assert_int_equal(a.count, 24);
   assert_int_equal(a.chosen[0], 0);
   assert_memory_equal(a.chosen, b.chosen, 24 * sizeof *a.chosen);
   assert_memory_not_equal(a.chosen, other.chosen, 24 * sizeof *a.chosen);
-  fat_search_free(&b);
-  choose_by((fat_search_rule){.most = 1 << 30, .shuffle = 7}, &b); /* more room: the same ones first */
+  fat_shortlist_free(&b);
+  choose_by((fat_shortlist_rule){.most = 1 << 30, .shuffle = 7}, &b); /* more room: the same ones first */
   assert_memory_equal(a.chosen, b.chosen, 24 * sizeof *a.chosen);
-  fat_search_free(&a);
-  fat_search_free(&b);
-  fat_search_free(&other);
+  fat_shortlist_free(&a);
+  fat_shortlist_free(&b);
+  fat_shortlist_free(&other);
 }
 
 /* All of them, each once; and at the second place, over many seeds, any part of the space. */
 static void random_is_fair(void **state)
 {
   enum { SEEDS = 400, PARTS = 4 };
-  fat_search s;
+  fat_shortlist s;
   int hits[PARTS] = {0};
   (void)state;
-  choose_by((fat_search_rule){.most = 1 << 30, .shuffle = 3}, &s);
+  choose_by((fat_shortlist_rule){.most = 1 << 30, .shuffle = 3}, &s);
   assert_int_equal(s.count, s.space.count);
   bool *seen = calloc((size_t)s.count, sizeof *seen);
   assert_non_null(seen);
@@ -208,11 +208,11 @@ static void random_is_fair(void **state)
   }
   assert_in_range(sorted, s.count * 3 / 10, s.count * 7 / 10);
   free(seen);
-  fat_search_free(&s);
+  fat_shortlist_free(&s);
   for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-    choose_by((fat_search_rule){.most = 2, .shuffle = seed}, &s);
+    choose_by((fat_shortlist_rule){.most = 2, .shuffle = seed}, &s);
     hits[(s.chosen[1] - 1) * PARTS / (s.space.count - 1)]++;
-    fat_search_free(&s);
+    fat_shortlist_free(&s);
   }
   for (int p = 0; p < PARTS; p++)
     assert_in_range(hits[p], SEEDS / PARTS * 6 / 10, SEEDS / PARTS * 14 / 10);
@@ -220,13 +220,13 @@ static void random_is_fair(void **state)
 
 static void unknown_kernel(void **state)
 {
-  fat_search s;
+  fat_shortlist s;
   fat_error err = {0};
   (void)state;
   assert_int_not_equal(
-      fat_search_choose(script, "nothing", &problem, t4, (fat_search_rule){.most = 8}, &s, &err), FAT_OK);
+      fat_shortlist_make(script, "nothing", &problem, t4, (fat_shortlist_rule){.most = 8}, &s, &err), FAT_OK);
   assert_int_not_equal(err.text[0], 0);
-  fat_search_free(&s);
+  fat_shortlist_free(&s);
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-/* test_anchors.c -- which problems a tune is asked for: defaults, lists, the clip to memory, refusals. */
+/* test_agenda.c -- which problems a tune is asked for: defaults, lists, the clip to memory, refusals. */
 #include "search/agenda.h"
 
 #include <setjmp.h>
@@ -34,36 +34,36 @@ static const fat_gpu *gpu_named(const char *name)
 }
 
 /* All problems of the list, a space after each. */
-static const char *problems(const fat_options *options, const char *gpu)
+static const char *problems(const fat_goal *goal, const char *gpu)
 {
   static char text[4096];
   char one[FAT_PROBLEM_TEXT];
-  fat_asks asks;
+  fat_agenda agenda;
   fat_error err = {0};
   text[0] = 0;
-  if (fat_anchors_list(options, gpu_named(gpu), script, &asks, &err) != FAT_OK)
+  if (fat_agenda_list(goal, gpu_named(gpu), script, &agenda, &err) != FAT_OK)
     fail_msg("%s", err.text);
-  for (int i = 0; i < asks.count; i++) {
-    strcat(text, fat_problem_print(&asks.list[i].problem, one));
+  for (int i = 0; i < agenda.count; i++) {
+    strcat(text, fat_problem_print(&agenda.list[i].problem, one));
     strcat(text, " ");
-    assert_true(asks.list[i].kernel_count >= 1);
+    assert_true(agenda.list[i].kernel_count >= 1);
   }
-  fat_anchors_free(&asks);
+  fat_agenda_free(&agenda);
   return text;
 }
 
-static fat_status refused(const fat_options *options, const char *gpu, fat_error *err)
+static fat_status refused(const fat_goal *goal, const char *gpu, fat_error *err)
 {
-  fat_asks asks;
+  fat_agenda agenda;
   *err = (fat_error){0};
-  fat_status status = fat_anchors_list(options, gpu_named(gpu), script, &asks, err);
-  assert_int_equal(asks.count, 0);
+  fat_status status = fat_agenda_list(goal, gpu_named(gpu), script, &agenda, err);
+  assert_int_equal(agenda.count, 0);
   return status;
 }
 
 static void defaults(void **state)
 {
-  fat_options o = {0};
+  fat_goal o = {0};
   (void)state;
   assert_string_equal(problems(&o, "T4"),
                       "fwd-f16-b4-h32-q4096-k4096-d64 fwd-f16-b4-h32-q4096-k4096-d64-causal "
@@ -84,29 +84,28 @@ static void grid(void **state)
       "fwd-f16-b32-h16-q512-k512-d128-causal", "fwd-f16-b1-h16-q16384-k16384-d128-causal",
   };
   char text[FAT_PROBLEM_TEXT];
-  fat_options o = {.dims = {1, {128}}, .dtypes = 1u << FAT_F16};
-  fat_asks asks;
+  fat_goal o = {.dims = {1, {128}}, .dtypes = 1u << FAT_F16};
+  fat_agenda agenda;
   (void)state;
-  assert_int_equal(fat_anchors_list(&o, gpu_named("T4"), script, &asks, NULL), FAT_OK);
-  assert_int_equal(asks.count, 2);
-  assert_int_equal(asks.list[1].main_plus_1, 0);
-  assert_true(asks.list[0].kernel_count > 1);
-  assert_int_equal(fat_anchors_grid(&o, gpu_named("T4"), script, &asks, NULL), FAT_OK);
-  assert_int_equal(asks.count, 2 + 2 * FAT_ANCHORS_OTHERS);
+  assert_int_equal(fat_agenda_list(&o, gpu_named("T4"), script, &agenda, NULL), FAT_OK);
+  assert_int_equal(agenda.count, 2);
+  assert_int_equal(agenda.list[1].main_plus_1, 0);
+  assert_true(agenda.list[0].kernel_count > 1);
+  assert_int_equal(fat_agenda_grid(&o, gpu_named("T4"), script, &agenda, NULL), FAT_OK);
+  assert_int_equal(agenda.count, 2 + 2 * FAT_AGENDA_OTHERS);
   for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
-    assert_string_equal(fat_problem_print(&asks.list[i].problem, text), expected[i]);
-  for (int i = 2; i < asks.count; i++) {
-    assert_int_equal(asks.list[i].main_plus_1, i < 2 + FAT_ANCHORS_OTHERS ? 1 : 2);
-    for (int k = 0; k < asks.list[i].kernel_count; k++)
-      assert_int_equal(asks.list[i].kernels[k].picked, 1);
+    assert_string_equal(fat_problem_print(&agenda.list[i].problem, text), expected[i]);
+  for (int i = 2; i < agenda.count; i++) {
+    assert_int_equal(agenda.list[i].main_plus_1, i < 2 + FAT_AGENDA_OTHERS ? 1 : 2);
+    for (int k = 0; k < agenda.list[i].kernel_count; k++)
+      assert_int_equal(agenda.list[i].kernels[k].picked, 1);
   }
-  fat_anchors_free(&asks);
-  fat_options asked = {
-      .dims = {1, {128}}, .dtypes = 1u << FAT_F16, .kernel_count = 1, .kernels = {"standard"}};
-  assert_int_equal(fat_anchors_list(&asked, gpu_named("T4"), script, &asks, NULL), FAT_OK);
-  assert_int_equal(fat_anchors_grid(&asked, gpu_named("T4"), script, &asks, NULL), FAT_OK);
-  assert_int_equal(asks.count, 2);
-  fat_anchors_free(&asks);
+  fat_agenda_free(&agenda);
+  fat_goal asked = {.dims = {1, {128}}, .dtypes = 1u << FAT_F16, .kernel_count = 1, .kernels = {"standard"}};
+  assert_int_equal(fat_agenda_list(&asked, gpu_named("T4"), script, &agenda, NULL), FAT_OK);
+  assert_int_equal(fat_agenda_grid(&asked, gpu_named("T4"), script, &agenda, NULL), FAT_OK);
+  assert_int_equal(agenda.count, 2);
+  fat_agenda_free(&agenda);
 }
 
 /* A window that was typed is that of the family's other anchors too, whatever their lengths are. */
@@ -116,22 +115,22 @@ static void windows_stay(void **state)
                                       "fwd-f16-b1-h16-q8192-k8192-d128-w7.x"};
   (void)state;
   for (int n = 0; n < 2; n++) {
-    fat_options o = {.arg_count = 1, .args = {typed[n]}};
+    fat_goal o = {.problem_count = 1, .problems = (const char *const[]){typed[n]}};
     char text[FAT_PROBLEM_TEXT];
-    fat_asks asks;
-    assert_int_equal(fat_anchors_list(&o, gpu_named("T4"), script, &asks, NULL), FAT_OK);
-    assert_int_equal(fat_anchors_grid(&o, gpu_named("T4"), script, &asks, NULL), FAT_OK);
-    assert_int_equal(asks.count, 1 + FAT_ANCHORS_OTHERS);
-    for (int i = 0; i < asks.count; i++)
-      assert_non_null(strstr(fat_problem_print(&asks.list[i].problem, text),
+    fat_agenda agenda;
+    assert_int_equal(fat_agenda_list(&o, gpu_named("T4"), script, &agenda, NULL), FAT_OK);
+    assert_int_equal(fat_agenda_grid(&o, gpu_named("T4"), script, &agenda, NULL), FAT_OK);
+    assert_int_equal(agenda.count, 1 + FAT_AGENDA_OTHERS);
+    for (int i = 0; i < agenda.count; i++)
+      assert_non_null(strstr(fat_problem_print(&agenda.list[i].problem, text),
                              strstr(typed[n], n ? "-w7.x" : "-causal-w1023.0")));
-    fat_anchors_free(&asks);
+    fat_agenda_free(&agenda);
   }
 }
 
 static void lists(void **state)
 {
-  fat_options o = {.dims = {2, {40, 256}}, .seqlens = {2, {1, 1000}}, .causal = 2, .dtypes = 1u << FAT_F32};
+  fat_goal o = {.dims = {2, {40, 256}}, .seqlens = {2, {1, 1000}}, .causal = 2, .dtypes = 1u << FAT_F32};
   (void)state;
   assert_string_equal(problems(&o, "T4"),
                       "fwd-f32-b16384-h51-q1-k1-d40-causal fwd-f32-b16-h51-q1000-k1000-d40-causal "
@@ -140,8 +139,9 @@ static void lists(void **state)
 
 static void typed_in_full(void **state)
 {
-  fat_options o = {.arg_count = 2,
-                   .args = {"fwd-f32-b1-h4k2-q100-k200-d72v64-causal", "fwd-f32-b1-h1-q1-k1-d8"}};
+  fat_goal o = {
+      .problem_count = 2,
+      .problems = (const char *const[]){"fwd-f32-b1-h4k2-q100-k200-d72v64-causal", "fwd-f32-b1-h1-q1-k1-d8"}};
   (void)state;
   assert_string_equal(problems(&o, "T4"), "fwd-f32-b1-h4k2-q100-k200-d72v64-causal fwd-f32-b1-h1-q1-k1-d8 ");
 }
@@ -150,7 +150,7 @@ static void typed_in_full(void **state)
  * stays 1; at N = 8192 b 2 needs 17 GB of scores and is halved. An H200 takes all. */
 static void clipped_to_memory(void **state)
 {
-  fat_options o = {.dims = {1, {64}}, .seqlens = {2, {8192, 16384}}, .causal = 1, .dtypes = 1u << FAT_F32};
+  fat_goal o = {.dims = {1, {64}}, .seqlens = {2, {8192, 16384}}, .causal = 1, .dtypes = 1u << FAT_F32};
   (void)state;
   assert_string_equal(problems(&o, "T4"), "fwd-f32-b1-h32-q8192-k8192-d64 fwd-f32-b1-h32-q16384-k16384-d64 ");
   assert_string_equal(problems(&o, "H200"),
@@ -159,8 +159,8 @@ static void clipped_to_memory(void **state)
 
 static void dtypes_that_cannot(void **state)
 {
-  fat_options bf16 = {.dtypes = 1u << FAT_BF16}, tf32 = {.dtypes = 1u << FAT_TF32};
-  fat_options typed = {.arg_count = 1, .args = {"fwd-bf16-b1-h1-q64-k64-d64"}};
+  fat_goal bf16 = {.dtypes = 1u << FAT_BF16}, tf32 = {.dtypes = 1u << FAT_TF32};
+  fat_goal typed = {.problem_count = 1, .problems = (const char *const[]){"fwd-bf16-b1-h1-q64-k64-d64"}};
   fat_error err;
   (void)state;
   assert_int_equal(refused(&bf16, "T4", &err), FAT_E_INPUT);
@@ -174,9 +174,9 @@ static void dtypes_that_cannot(void **state)
 
 static void nothing_serves(void **state)
 {
-  fat_options bwd = {.ops = 1u << FAT_BWD, .kernel_count = 1, .kernels = {"fwd"}},
-              typed = {.arg_count = 1, .args = {"fwd-f32-b1-h1-q64-k64-d64-alibi"}};
-  fat_options typo = {.arg_count = 1, .args = {"fwd-f32-b1-h1-q64-k64-d65"}};
+  fat_goal bwd = {.ops = 1u << FAT_BWD, .kernel_count = 1, .kernels = {"fwd"}},
+           typed = {.problem_count = 1, .problems = (const char *const[]){"fwd-f32-b1-h1-q64-k64-d64-alibi"}};
+  fat_goal typo = {.problem_count = 1, .problems = (const char *const[]){"fwd-f32-b1-h1-q64-k64-d65"}};
   fat_error err;
   (void)state;
   assert_int_equal(refused(&bwd, "T4", &err), FAT_E_UNSUPPORTED);
@@ -188,18 +188,18 @@ static void nothing_serves(void **state)
 static void kernels(void **state)
 {
   char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
-  fat_options all = {0}, two = {.kernel_count = 2, .kernels = {"standard", "fwd"}},
-              wrong = {.kernel_count = 1, .kernels = {"fwt"}};
+  fat_goal all = {0}, two = {.kernel_count = 2, .kernels = {"standard", "fwd"}},
+           wrong = {.kernel_count = 1, .kernels = {"fwt"}};
   fat_error err = {0};
   int count;
   (void)state;
-  assert_int_equal(fat_anchors_kernels(&all, script, names, &count, &err), FAT_OK);
+  assert_int_equal(fat_agenda_kernels(&all, script, names, &count, &err), FAT_OK);
   assert_true(count >= 3);
-  assert_int_equal(fat_anchors_kernels(&two, script, names, &count, &err), FAT_OK);
+  assert_int_equal(fat_agenda_kernels(&two, script, names, &count, &err), FAT_OK);
   assert_int_equal(count, 2);
   assert_string_equal(names[0], "standard");
   assert_string_equal(names[1], "fwd");
-  assert_int_equal(fat_anchors_kernels(&wrong, script, names, &count, &err), FAT_E_INPUT);
+  assert_int_equal(fat_agenda_kernels(&wrong, script, names, &count, &err), FAT_E_INPUT);
   assert_non_null(strstr(err.text, "--kernel 'fwt': allowed are"));
 }
 

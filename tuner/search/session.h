@@ -1,0 +1,33 @@
+/* session.h -- everything that is open while a tune runs, and what has happened so far. */
+#ifndef FAT_SESSION_H
+#define FAT_SESSION_H
+
+#include "agenda.h"
+#include "progress.h"
+#include "rows.h"
+#include "worker/lab.h"
+
+typedef struct fat_session {
+  const fat_goal *goal;
+  const fat_agenda *agenda;
+  const fat_gpu *gpu;
+  const char *templates; /* folder, or NULL for those inside */
+  fat_script *script;    /* the main thread's */
+  fat_nvrtc *nvrtc;
+  fat_tools tools;
+  const char *dump; /* folder for .cu, .cubin and .log, or NULL */
+  fat_db *db;
+  const char *command; /* as typed */
+  fat_lab *lab;        /* the GPU at hand, or NULL: trials are predicted */
+  bool quiet;          /* no progress on stderr */
+
+  const volatile int *stop; /* not 0: somebody has asked to stop */
+  int64_t run;              /* in the database; 0: nothing has been tried yet */
+  double begun;             /* when the run began, by fat_progress_now */
+  int done;                 /* attempts and races that ended in this run */
+  int signal;               /* that ended the tune, or 0 */
+  bool out_of_budget;
+  fat_progress progress;
+} fat_session;
+
+#endif

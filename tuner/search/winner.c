@@ -1,0 +1,123 @@
+/* winner.c -- compares measured rows, breaks near ties, and stores the winner.
+ *
+ * In: rows. Out: the winner. Near ties are decided by a fixed rule and not by noise, so that the same GPU is
+ * given the same kernel again tomorrow. */
+#include "winner.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double tie = 1.01; /* times the best */
+
+double fat_winner_cost(const fat_row *row, fat_yardstick by)
+{
+  return by == FAT_BY_CLOCKS ? row->ms * row->timing.clock : row->ms;
+}
+
+fat_yardstick fat_winner_yardstick(const fat_rows *rows, const char *kernel)
+{
+  for (int i = 0; i < rows->count; i++)
+    if (fat_rows_works(&rows->list[i], kernel) && !(rows->list[i].timing.clock > 0))
+      return FAT_BY_MS;
+  return FAT_BY_CLOCKS;
+}
+
+const fat_row *fat_winner_fastest(const fat_rows *rows, const char *kernel, fat_yardstick by,
+                                  const fat_row *beside)
+{
+  const fat_row *best = NULL;
+  for (int i = 0; i < rows->count; i++) {
+    const fat_row *row = &rows->list[i];
+    if (!fat_rows_works(row, kernel) || (beside && !fat_rows_raced(row, beside)))
+      continue;
+    if (!best || fat_winner_cost(row, by) < fat_winner_cost(best, by) ||
+        (fat_winner_cost(row, by) == fat_winner_cost(best, by) && row->id < best->id))
+      best = row;
+  }
+  return best;
+}
+
+/* How far a median of so many samples may be off: twice its standard error, 1.25 times theirs over the root
+ * of their number, if they are normal; the middle 60 % of them are then 1.68 times that wide. */
+static double noise(const fat_timing *t)
+{
+  return 2 * 1.25 / 1.68 * (t->p80 - t->p20) / sqrt(t->count > 0 ? t->count : 1);
+}
+
+/* Whether noise may have decided between two that were timed in a race. */
+static bool ties(const fat_row *row, const fat_row *best)
+{
+  if (row == best)
+    return true;
+  double lead = row->ms - best->ms;
+  return fat_rows_raced(row, best) &&
+         (row->ms <= tie * best->ms || lead <= hypot(noise(&row->timing), noise(&best->timing)));
+}
+
+static bool preferred(const fat_row *a, const fat_row *b, const char *incumbent)
+{
+  if (strcmp(a->config, b->config) == 0)
+    return false;
+  if (strcmp(a->config, incumbent) == 0 || strcmp(b->config, incumbent) == 0)
+    return strcmp(a->config, incumbent) == 0;
+  if (a->figures.shared != b->figures.shared)
+    return a->figures.shared < b->figures.shared;
+  if (a->figures.registers != b->figures.registers)
+    return a->figures.registers < b->figures.registers;
+  return strcmp(a->config, b->config) < 0;
+}
+
+const fat_row *fat_winner_find(const fat_rows *rows, const char *incumbent)
+{
+  const fat_row *best = fat_winner_fastest(rows, NULL, fat_winner_yardstick(rows, NULL), NULL), *winner;
+  if (best && fat_rows_is_timed(best)) /* times of one race say more than clocks; of two, less */
+    best = fat_winner_fastest(rows, NULL, FAT_BY_MS, best);
+  winner = best;
+  for (int i = 0; best && i < rows->count; i++) {
+    const fat_row *row = &rows->list[i];
+    if (fat_rows_works(row, NULL) && ties(row, best) && preferred(row, winner, incumbent))
+      winner = row;
+  }
+  return winner;
+}
+
+fat_status fat_winner_incumbent(const fat_session *session, const fat_problem *p,
+                                char config[FAT_CONFIG_TEXT], fat_error *err)
+{
+  fat_best best;
+  fat_status status = fat_db_best(session->db, p, session->gpu, NULL, false, &best, err);
+  config[0] = 0;
+  if (status == FAT_E_NOT_FOUND)
+    return FAT_OK;
+  FAT_TRY(status);
+  if (best.trial.origin == FAT_MEASURED)
+    fat_config_print(&best.trial.config, config);
+  fat_db_best_free(&best);
+  return FAT_OK;
+}
+
+/* What is put becomes the winner by its time alone where it is the fastest; then there is nothing to prefer.
+ */
+static fat_status prefer(const fat_session *session, const fat_problem *p, const fat_row *winner,
+                         fat_error *err)
+{
+  int64_t id;
+  FAT_TRY(fat_rows_own(session->db, winner, p, session->gpu, &session->tools, &id, err));
+  fat_status status = fat_db_prefer(session->db, id, err);
+  return status == FAT_E_NOT_FOUND && winner->id < 0 ? FAT_OK : status;
+}
+
+fat_status fat_winner_store(const fat_session *session, const fat_problem *p, const char *incumbent,
+                            fat_error *err)
+{
+  char now[FAT_CONFIG_TEXT];
+  fat_rows rows;
+  fat_status status = FAT_OK;
+  FAT_TRY(fat_winner_incumbent(session, p, now, err));
+  FAT_TRY(fat_rows_read(session->db, p, session->gpu, &session->tools, &rows, err));
+  const fat_row *winner = fat_winner_find(&rows, incumbent);
+  if (winner && strcmp(winner->config, now) != 0)
+    status = prefer(session, p, winner, err);
+  fat_rows_free(&rows);
+  return status;
+}

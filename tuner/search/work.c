@@ -1,0 +1,239 @@
+/* work.c -- the loop around attempts: compile, measure, store, remember the best.
+ *
+ * In: entries of a plan. Out: a row for each. Only this thread touches the database; pool threads render and
+ * compile; a worker process has the GPU, where one is at hand. */
+#include "work.h"
+
+#include "pool.h"
+#include "stop.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { THREADS_MOST = 256, AHEAD = 16 /* compiled attempts that may wait for the GPU */ };
+static const double worth_keeping = 1.05; /* times the best of a pair so far: it may come to a race */
+
+typedef struct work {
+  fat_plan *plan;
+  fat_session *session;
+  fat_pool *pool;
+  int threads;
+  fat_attempt *measuring; /* with the worker, or NULL */
+  fat_attempt *waiting[AHEAD + THREADS_MOST];
+  int waits; /* compiled, in order */
+} work;
+
+/* -- the pool's threads */
+
+/* What each has of its own. */
+typedef struct compiler {
+  const fat_session *session;
+  fat_script *script; /* NULL: it could not be opened, for the reason in `error` */
+  fat_error error;
+} compiler;
+
+static void *begin_thread(void *shared)
+{
+  compiler *c = calloc(1, sizeof *c);
+  if (!c)
+    return NULL;
+  c->session = shared;
+  if (fat_script_open(c->session->templates, &c->script, &c->error) != FAT_OK)
+    c->script = NULL;
+  return c;
+}
+
+static void compile(void *job, void *state)
+{
+  fat_attempt *a = job;
+  compiler *c = state;
+  if (!c)
+    a->status = fat_status_fail(&a->error, FAT_E_NOMEM, "out of memory for a thread that compiles");
+  else if (!c->script)
+    a->status = fat_status_fail(&a->error, c->error.status, "%s", c->error.text);
+  else
+    fat_attempt_make(a, c->session, c->script);
+}
+
+static void end_thread(void *state)
+{
+  compiler *c = state;
+  if (c)
+    fat_script_close(c->script);
+  free(c);
+}
+
+/* -- attempts that have ended */
+
+static fat_pair *pair_of(const fat_attempt *attempt)
+{
+  return ((const fat_plan_entry *)attempt)->pair;
+}
+
+/* The binary is worth keeping: it may be launched again, or come to a race. */
+static bool keeps_binary(const work *w, const fat_attempt *done)
+{
+  const double best = pair_of(done)->best_ms;
+  return ((const fat_plan_entry *)done)->rank == 0 ||
+         (w->session->lab && done->outcome == FAT_OUT_OK &&
+          (best == 0 || fat_attempt_ms(done) <= worth_keeping * best));
+}
+
+/* Whether no other kernel that may win has a better time for the pair's problem. */
+static bool leads_all(const work *w, const fat_pair *pair, double ms)
+{
+  for (const fat_pair *other = w->plan->pairs; other < w->plan->pairs + w->plan->pair_count; other++)
+    if (other->item == pair->item && other->kernel->picked && other->best_ms > 0 && other->best_ms < ms)
+      return false;
+  return true;
+}
+
+static void note_best(work *w, fat_attempt *done)
+{
+  fat_pair *pair = pair_of(done);
+  fat_progress *progress = &w->session->progress;
+  const double ms = fat_attempt_ms(done);
+  bool leads = w->session->lab ? isfinite(ms) && (pair->best_ms == 0 || ms < pair->best_ms)
+                               : fat_leader_offer(&pair->leader, done);
+  if (!leads)
+    return;
+  pair->best_ms = ms;
+  if (done->eligible && leads_all(w, pair, ms)) {
+    char family[FAT_PROBLEM_TEXT];
+    snprintf(progress->best, sizeof progress->best, "%.100s %.4g ms",
+             fat_problem_family(done->problem, family), ms);
+  }
+}
+
+/* Counted, stored, and what is not needed any more freed. */
+static fat_status finish(work *w, fat_attempt *done, fat_error *err)
+{
+  fat_status status = done->status == FAT_E_CANCELLED ? FAT_OK : done->status;
+  if (status != FAT_OK)
+    fat_status_fail(err, status, "%s", done->error.text);
+  else if (done->status == FAT_OK) {
+    status = fat_attempt_store(done, w->session, keeps_binary(w, done), err);
+    if (status == FAT_OK) {
+      w->session->done++;
+      fat_progress_count(&w->session->progress, done->outcome);
+      note_best(w, done);
+    }
+  }
+  fat_attempt_free(done);
+  return status;
+}
+
+/* -- the loop */
+
+/* Gives the pool as much as it can work on, but no more than the GPU's queue has room for. */
+static fat_status feed(work *w, fat_error *err)
+{
+  fat_plan *plan = w->plan;
+  int room = w->session->lab ? AHEAD + w->threads - w->waits : plan->entry_count;
+  while (!fat_plan_ends(plan) && plan->begun < plan->entry_count && fat_pool_pending(w->pool) < room)
+    FAT_TRY(fat_pool_put(w->pool, &plan->entries[plan->begun++].attempt, err));
+  return FAT_OK;
+}
+
+/* An attempt that the pool is done with: to the GPU's queue, or finished. */
+static fat_status take(work *w, fat_attempt *attempt, fat_error *err)
+{
+  if (!w->session->lab || !fat_attempt_runs(attempt))
+    return finish(w, attempt, err);
+  w->waiting[w->waits++] = attempt;
+  return FAT_OK;
+}
+
+/* Keeps the GPU busy: the next attempt to it, the last one from it. */
+static fat_status measure(work *w, double seconds, fat_error *err)
+{
+  fat_verdict verdict;
+  bool ended;
+  if (!w->measuring && w->waits > 0 && !fat_plan_ends(w->plan)) {
+    fat_attempt *next = w->measuring = w->waiting[0];
+    const fat_entrant entrant = fat_attempt_entrant(next);
+    const fat_experiment e = {FAT_TASK_MEASURE,  next->problem,         next->gpu, &entrant, 1,
+                              next->forecast.ms, pair_of(next)->best_ms};
+    memmove(w->waiting, w->waiting + 1, (size_t)--w->waits * sizeof *w->waiting);
+    FAT_TRY(fat_lab_begin(w->session->lab, &e, err));
+  }
+  if (!w->measuring)
+    return FAT_OK;
+  FAT_TRY(fat_worker_step(w->session->lab->worker, seconds, &verdict, &ended, err));
+  if (!ended)
+    return FAT_OK;
+  fat_attempt *done = w->measuring;
+  w->measuring = NULL;
+  fat_attempt_judge(done, &verdict);
+  return finish(w, done, err);
+}
+
+/* What has not begun is left for the next run. What runs on the GPU goes on to its end. */
+static void drop(work *w)
+{
+  while (fat_pool_withdraw(w->pool))
+    ;
+  for (int i = 0; i < w->waits; i++)
+    fat_attempt_free(w->waiting[i]);
+  w->waits = 0;
+  w->plan->begun = w->plan->entry_count;
+}
+
+static bool is_working(const work *w)
+{
+  return fat_pool_pending(w->pool) > 0 || w->measuring || w->waits > 0 ||
+         w->plan->begun < w->plan->entry_count;
+}
+
+/* One turn: feeds, takes what is compiled, looks after the GPU. */
+static fat_status turn(work *w, fat_error *err)
+{
+  const double pause = 0.1; /* seconds */
+  fat_session *s = w->session;
+  const bool gpu = w->measuring || (w->waits > 0 && !fat_plan_ends(w->plan));
+  FAT_TRY(feed(w, err));
+  fat_attempt *compiled = fat_pool_take(w->pool, gpu ? 0 : pause);
+  if (compiled)
+    FAT_TRY(take(w, compiled, err));
+  if (gpu)
+    FAT_TRY(measure(w, compiled ? 0 : pause, err));
+  if (s->goal->budget > 0 && fat_progress_now() - s->begun > s->goal->budget)
+    s->out_of_budget = true;
+  if (fat_plan_ends(w->plan))
+    drop(w);
+  fat_progress_show(&s->progress);
+  return FAT_OK;
+}
+
+/* After an error: nothing is stored any more. */
+static void abandon(work *w)
+{
+  fat_stop_ask();
+  drop(w);
+  while (fat_pool_pending(w->pool) > 0) {
+    fat_attempt *attempt = fat_pool_take(w->pool, 0.1);
+    if (attempt)
+      fat_attempt_free(attempt);
+  }
+  if (w->measuring)
+    fat_attempt_free(w->measuring);
+}
+
+fat_status fat_work_run(fat_plan *plan, fat_error *err)
+{
+  work w = {.plan = plan, .session = plan->session};
+  const int wanted = plan->session->goal->threads, left = plan->entry_count - plan->begun;
+  w.threads = wanted ? wanted : fat_pool_cores();
+  w.threads = w.threads > left ? left : w.threads;
+  w.threads = w.threads > THREADS_MOST ? THREADS_MOST : w.threads;
+  FAT_TRY(fat_pool_open(w.threads, begin_thread, compile, end_thread, plan->session, &w.pool, err));
+  fat_status status = FAT_OK;
+  while (status == FAT_OK && is_working(&w))
+    status = turn(&w, err);
+  if (status != FAT_OK)
+    abandon(&w);
+  fat_pool_close(w.pool);
+  return status;
+}
