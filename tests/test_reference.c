@@ -53,7 +53,7 @@ static float *numbers(fat_dtype type, int64_t count, float size)
   return x;
 }
 
-static void solve(played *g, fat_reference_bound *bound)
+static void solve(played *g, fat_bound *bound)
 {
   const fat_reference_inputs in = {.of = {[FAT_Q] = g->q, [FAT_K] = g->k, [FAT_V] = g->v}, .scale = g->scale};
   double *right[FAT_TENSORS] = {[FAT_O] = g->o, [FAT_LSE] = g->lse};
@@ -66,7 +66,7 @@ static void solve(played *g, fat_reference_bound *bound)
 static played play(const char *problem, float size_q, float size_v)
 {
   played g = {0};
-  fat_reference_bound bound;
+  fat_bound bound;
   assert_int_equal(fat_problem_parse(problem, &g.p, NULL), FAT_OK);
   const fat_problem *p = &g.p;
   int64_t rows = p->b * p->h * p->q, keys = p->b * p->hk * p->k;
@@ -308,7 +308,7 @@ static void scores_beyond_f16_have_a_finite_bound(void **state)
   (void)state;
   played g = play("fwd-f16-b1-h1-q16-k40-d64", 8000, 1);
   g.scale = 1;
-  fat_reference_bound bound;
+  fat_bound bound;
   solve(&g, &bound);
   assert_true(bound.score > 65520);
   assert_true(isfinite(g.allowed_o) && isfinite(g.allowed_lse));

@@ -8,7 +8,7 @@
 #include "search/shortlist.h"
 #include "starve.h"
 #include "cli/table.h"
-#include "worker/verify.h"
+#include "worker/full.h"
 #include "worker/wire.h"
 
 #include <sys/socket.h>
@@ -91,8 +91,8 @@ static void starve_call(fat_status (*call)(fat_error *err), bool all_that_follow
 static fat_status make_cases(fat_error *err)
 {
   fat_cases cases;
-  FAT_TRY(fat_inputs_cases(&problem, 1, &cases, err));
-  fat_inputs_cases_free(&cases);
+  FAT_TRY(fat_cases_make(&problem, 1, &cases, err));
+  fat_cases_free(&cases);
   return FAT_OK;
 }
 
@@ -100,7 +100,7 @@ static fat_status prepare_and_verify(fat_error *err)
 {
   fat_testbed testbed = {.driver = driver};
   fat_subject c = {.unit = 4};
-  fat_anchored anchored;
+  fat_full anchored;
   fat_verdict v = {0};
   fat_timer timer = {0};
   double ms;
@@ -115,11 +115,11 @@ static fat_status prepare_and_verify(fat_error *err)
   if (status == FAT_OK)
     status = fat_timer_open(driver, &timer, err);
   if (status == FAT_OK)
-    status = fat_verify_launch(&testbed, &a, &c, &anchored, err);
+    status = fat_full_launch(&testbed, &a, &c, &anchored, err);
   if (status == FAT_OK)
-    status = fat_verify_probe(&anchored, &timer, &v, &ms, err);
+    status = fat_full_probe(&anchored, &timer, &v, &ms, err);
   if (status == FAT_OK)
-    status = fat_verify_repeat(&anchored, &v, err);
+    status = fat_full_repeat(&anchored, &v, err);
   if (status == FAT_OK && v.outcome != FAT_OUT_OK)
     status = fat_status_fail(err, FAT_E_INPUT, "%s", v.detail);
   fat_timer_close(&timer);

@@ -6,14 +6,14 @@
  * kernels write beside their results, and results that change, are scripted faults of the fake. */
 #include "render.h"
 #include "runtime_fixture.h"
-#include "worker/verify.h"
+#include "worker/full.h"
 
 #define CAUSAL "fwd-f32-b1-h2-q40-k40-d8-causal"
 #define FULL   "fwd-f32-b1-h2-q40-k40-d8"
 #define WINDOW "fwd-f32-b1-h2-q40-k40-d8-w5.3"
 
 static fat_driver *driver;
-static fat_testbed stand;
+static fat_testbed testbed;
 
 static int open_all(void **state)
 {
@@ -36,14 +36,14 @@ static int begin_t4(void **state)
   fake_bench_begin(&bench, 75);
   cu.fake_compute(FAKE_EMULATE);
   cu.fake_sources(files.path);
-  stand = (fat_testbed){.driver = driver};
+  testbed = (fat_testbed){.driver = driver};
   return 0;
 }
 
 static int end_t4(void **state)
 {
   (void)state;
-  fat_testbed_close(&stand);
+  fat_testbed_close(&testbed);
   return 0;
 }
 
@@ -95,8 +95,8 @@ static fat_verdict verify(const fat_subject *c, const char *problem, bool bare)
 {
   fat_verdict v = {0};
   fat_assignment a = assignment_of(problem, bare);
-  MUST(fat_testbed_prepare(&stand, &a, err));
-  MUST(fat_verify_cases(&stand, &a, c, &v, err));
+  MUST(fat_testbed_prepare(&testbed, &a, err));
+  MUST(fat_verify_cases(&testbed, &a, c, &v, err));
   return v;
 }
 
@@ -106,14 +106,14 @@ static fat_verdict verify_anchor(const fat_subject *c, const char *problem)
   fat_verdict v = {0};
   fat_assignment a = assignment_of(problem, false);
   fat_timer timer;
-  fat_anchored anchored;
+  fat_full full;
   double ms;
-  MUST(fat_testbed_prepare(&stand, &a, err));
+  MUST(fat_testbed_prepare(&testbed, &a, err));
   MUST(fat_timer_open(driver, &timer, err));
-  MUST(fat_verify_launch(&stand, &a, c, &anchored, err));
-  MUST(fat_verify_probe(&anchored, &timer, &v, &ms, err));
+  MUST(fat_full_launch(&testbed, &a, c, &full, err));
+  MUST(fat_full_probe(&full, &timer, &v, &ms, err));
   if (v.outcome == FAT_OUT_OK)
-    MUST(fat_verify_repeat(&anchored, &v, err));
+    MUST(fat_full_repeat(&full, &v, err));
   fat_timer_close(&timer);
   return v;
 }
@@ -334,7 +334,7 @@ static void gradients_are_verified(void **state)
   if (v.outcome != FAT_OUT_OK)
     fail_msg("%s", v.detail);
   for (int side = 0; side < 2; side++)
-    assert_int_equal(stand.anchor.rows[side], FAT_INPUTS_ROWS);
+    assert_int_equal(testbed.spots.rows[side], FAT_SPOTS_ROWS);
   for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
     cu.fake_fault(faults[i].fault);
     v = verify(&c, problem, false);
@@ -364,11 +364,11 @@ static void failing_calls_are_told(void **state)
   (void)state;
   cu.fake_compute(FAKE_REFERENCE);
   fat_subject c = subject_of("fwd", CAUSAL, NULL, NULL);
-  MUST(fat_testbed_prepare(&stand, &a, err));
+  MUST(fat_testbed_prepare(&testbed, &a, err));
   for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
     fat_error err = {0};
     cu.fake_fault(faults[i].fault);
-    if (fat_verify_cases(&stand, &a, &c, &v, &err) != faults[i].status)
+    if (fat_verify_cases(&testbed, &a, &c, &v, &err) != faults[i].status)
       fail_msg("%s: status %d: %s", faults[i].fault, (int)err.status, err.text);
     assert_string_not_equal(err.text, "");
   }

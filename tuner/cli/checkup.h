@@ -26,10 +26,4 @@ typedef struct fat_checkup {
 void fat_checkup_add(fat_checkup *c, fat_checkup_verdict v, const char *what, const char *found,
                      const char *todo);
 
-/* How the machine's GPUs are set, how fast they run and who else uses them, by NVML. */
-void fat_doctor_gpus(fat_checkup *c);
-
-/* Who may read and write the database, the folders it and a fetched NVRTC lie in, and the dump's. */
-void fat_doctor_files(fat_checkup *c);
-
 #endif

@@ -5,7 +5,8 @@
  * made. */
 #include "commands.h"
 #include "device.h"
-#include "checkup.h"
+#include "doctor_files.h"
+#include "doctor_gpus.h"
 #include "exit.h"
 #include "json.h"
 #include "open.h"
@@ -19,18 +20,6 @@
 enum { NVRTC_MOST = 16, DEVICES = 16 };
 
 static const char *const verdicts[] = {"ok", "note", "problem"}; /* ORDER VERDICT */
-
-void fat_checkup_add(fat_checkup *c, fat_checkup_verdict v, const char *what, const char *found,
-                     const char *todo)
-{
-  if (c->count == FAT_CHECKUP_FINDINGS)
-    return;
-  fat_finding *f = &c->list[c->count++];
-  f->verdict = v;
-  f->what = what;
-  snprintf(f->found, sizeof f->found, "%s", found);
-  snprintf(f->todo, sizeof f->todo, "%s", todo ? todo : "");
-}
 
 static void check_devices(fat_checkup *c)
 {

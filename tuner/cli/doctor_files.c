@@ -3,7 +3,7 @@
  * In: paths from options and environment. Out: findings. Nothing is made, opened or changed: a folder that is
  * not there is judged by the one that it would be made in. */
 #include "db.h"
-#include "checkup.h"
+#include "doctor_files.h"
 #include "open.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
  *
  * In: what NVML tells of every GPU of the machine. Out: findings. A GPU that is set in an unusual way is a
  * note; a problem is only where no GPU lets a process in. */
-#include "checkup.h"
+#include "doctor_gpus.h"
 #include "nvml.h"
 
 #include <stdbool.h>

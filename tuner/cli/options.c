@@ -6,6 +6,7 @@
 
 #include <argp.h>
 #include <stdlib.h>
+#include <stddef.h>
 #include <string.h>
 
 enum { FIRST_KEY = 0x100, JOBS_MOST = 256, TOP_MOST = 100000, SEQLEN_MOST = 1 << 24, DIM_UNIT = 8 };
@@ -182,46 +183,6 @@ static fat_status read_dump(fat_options *o, const char *text, fat_error *err)
   return read_path("--dump", text, &o->dump, err);
 }
 
-static fat_status read_json(fat_options *o, const char *text, fat_error *err)
-{
-  (void)text;
-  (void)err;
-  o->json = true;
-  return FAT_OK;
-}
-
-static fat_status read_sanitize(fat_options *o, const char *text, fat_error *err)
-{
-  (void)text;
-  (void)err;
-  o->sanitize = true;
-  return FAT_OK;
-}
-
-static fat_status read_winners(fat_options *o, const char *text, fat_error *err)
-{
-  (void)text;
-  (void)err;
-  o->winners = true;
-  return FAT_OK;
-}
-
-static fat_status read_force(fat_options *o, const char *text, fat_error *err)
-{
-  (void)text;
-  (void)err;
-  o->force = true;
-  return FAT_OK;
-}
-
-static fat_status read_sources(fat_options *o, const char *text, fat_error *err)
-{
-  (void)text;
-  (void)err;
-  o->sources = true;
-  return FAT_OK;
-}
-
 static fat_status read_cubins(fat_options *o, const char *text, fat_error *err)
 {
   (void)err;
@@ -245,48 +206,45 @@ static fat_status read_top(fat_options *o, const char *text, fat_error *err)
   return FAT_OK;
 }
 
-static fat_status read_quiet(fat_options *o, const char *text, fat_error *err)
-{
-  (void)text;
-  (void)err;
-  o->quiet = true;
-  return FAT_OK;
-}
-
 static const struct { /* ORDER OPTION */
   const char *name, *value, *doc;
-  reader read;
+  reader read; /* NULL: the option is a flag */
+  size_t flag; /* then: its place in fat_options */
 } rows[FAT_OPTION_COUNT] = {
-    {"gpu", "NAME", "the GPU, like T4 or 'RTX 4090' (`fatune show gpus`); else the one at hand", read_gpu},
-    {"ops", "LIST", "fwd, bwd (default: fwd)", read_ops},
+    {"gpu", "NAME", "the GPU, like T4 or 'RTX 4090' (`fatune show gpus`); else the one at hand", read_gpu, 0},
+    {"ops", "LIST", "fwd, bwd (default: fwd)", read_ops, 0},
     {"dtypes", "LIST", "f16, bf16, f32, tf32, f32x3 (default: all that have kernels for this GPU)",
-     read_dtypes},
-    {"dims", "LIST", "head dimensions, multiples of 8 up to 256 (default: 64,128)", read_dims},
-    {"causal", "LIST", "no, yes (default: no,yes)", read_causal},
-    {"seqlens", "LIST", "lengths of q and k, like 512:16384 or 1000,4096 (default: 4096)", read_seqlens},
-    {"kernel", "LIST", "kernels of the templates, like fwd,fa1 (default: all)", read_kernel},
-    {"config", "TEXT", "the config, like fwd:Br64-Bc32-... (default: the kernel's default)", read_config},
-    {"lines", "KIND", "#line marks of the 'template' (default), or none: 'generated'", read_lines},
-    {"effort", "HOW", "quick (default), full or exhaustive", read_effort},
-    {"order", "HOW", "promising (default), random or random:SEED: which configs first", read_order},
-    {"budget", "TIME", "stop feeding new trials after 90s, 10m, 2h", read_budget},
+     read_dtypes, 0},
+    {"dims", "LIST", "head dimensions, multiples of 8 up to 256 (default: 64,128)", read_dims, 0},
+    {"causal", "LIST", "no, yes (default: no,yes)", read_causal, 0},
+    {"seqlens", "LIST", "lengths of q and k, like 512:16384 or 1000,4096 (default: 4096)", read_seqlens, 0},
+    {"kernel", "LIST", "kernels of the templates, like fwd,fa1 (default: all)", read_kernel, 0},
+    {"config", "TEXT", "the config, like fwd:Br64-Bc32-... (default: the kernel's default)", read_config, 0},
+    {"lines", "KIND", "#line marks of the 'template' (default), or none: 'generated'", read_lines, 0},
+    {"effort", "HOW", "quick (default), full or exhaustive", read_effort, 0},
+    {"order", "HOW", "promising (default), random or random:SEED: which configs first", read_order, 0},
+    {"budget", "TIME", "stop feeding new trials after 90s, 10m, 2h", read_budget, 0},
     {"deadline", "TIME", "what a trial may take on the GPU at least before it is killed (default: 2s)",
-     read_deadline},
-    {"jobs", "N", "compile with N threads (default: all cores)", read_jobs},
-    {"sanitize", NULL, "run them under the four tools of compute-sanitizer, too", read_sanitize},
-    {"as", "NAME", "check here the kernels of a GPU that is not at hand, like T4, by their PTX", read_as},
-    {"top", "N", "with --as: of each kernel the first N configs that a tune would try", read_top},
-    {"cuda", "MAJOR", "12 or 13: NVRTC's newest CUDA major (default: as the driver allows)", read_cuda},
-    {"db", "FILE", "the tuning database (else FATUNE_DB, else ~/.local/share/fatune/fatune.db)", read_db},
-    {"templates", "DIR", "templates to use instead of those inside (else FATUNE_TEMPLATES)", read_templates},
-    {"dump", "DIR", "write each trial's .cu, .cubin and .log there (else FATUNE_DUMP)", read_dump},
-    {"winners", NULL, "only what was measured and won, as db/tuned keeps it", read_winners},
-    {"sources", NULL, "render the sources of the rows too, as a package's database has them", read_sources},
+     read_deadline, 0},
+    {"jobs", "N", "compile with N threads (default: all cores)", read_jobs, 0},
+    {"sanitize", NULL, "run them under the four tools of compute-sanitizer, too", NULL,
+     offsetof(fat_options, sanitize)},
+    {"as", "NAME", "check here the kernels of a GPU that is not at hand, like T4, by their PTX", read_as, 0},
+    {"top", "N", "with --as: of each kernel the first N configs that a tune would try", read_top, 0},
+    {"cuda", "MAJOR", "12 or 13: NVRTC's newest CUDA major (default: as the driver allows)", read_cuda, 0},
+    {"db", "FILE", "the tuning database (else FATUNE_DB, else ~/.local/share/fatune/fatune.db)", read_db, 0},
+    {"templates", "DIR", "templates to use instead of those inside (else FATUNE_TEMPLATES)", read_templates,
+     0},
+    {"dump", "DIR", "write each trial's .cu, .cubin and .log there (else FATUNE_DUMP)", read_dump, 0},
+    {"winners", NULL, "only what was measured and won, as db/tuned keeps it", NULL,
+     offsetof(fat_options, winners)},
+    {"sources", NULL, "render the sources of the rows too, as a package's database has them", NULL,
+     offsetof(fat_options, sources)},
     {"cubins", "LIST", "the same, and compile the winners of these GPUs, like T4,H200, or of all",
-     read_cubins},
-    {"force", NULL, "write over FILE where it is there", read_force},
-    {"json", NULL, "print JSON", read_json},
-    {"quiet", NULL, "no progress on stderr", read_quiet},
+     read_cubins, 0},
+    {"force", NULL, "write over FILE where it is there", NULL, offsetof(fat_options, force)},
+    {"json", NULL, "print JSON", NULL, offsetof(fat_options, json)},
+    {"quiet", NULL, "no progress on stderr", NULL, offsetof(fat_options, quiet)},
 };
 
 /* What argp carries along. */
@@ -300,8 +258,13 @@ static error_t on_option(int key, char *text, struct argp_state *state)
 {
   walk *w = state->input;
   fat_options *o = w->options;
-  if (key >= FIRST_KEY && key < FIRST_KEY + FAT_OPTION_COUNT)
-    return rows[key - FIRST_KEY].read(o, text, &w->error) == FAT_OK ? 0 : EINVAL;
+  if (key >= FIRST_KEY && key < FIRST_KEY + FAT_OPTION_COUNT) {
+    const int option = key - FIRST_KEY;
+    if (rows[option].read)
+      return rows[option].read(o, text, &w->error) == FAT_OK ? 0 : EINVAL;
+    *(bool *)((char *)o + rows[option].flag) = true;
+    return 0;
+  }
   if (key == ARGP_KEY_ARG) {
     if (o->arg_count == w->command->most || o->arg_count == FAT_OPTIONS_ARGS) {
       fat_status_fail(&w->error, FAT_E_INPUT, "'%s' is one argument too many: fatune %s takes %s", text,

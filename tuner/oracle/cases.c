@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDE = 16, APART = 256, SEEDS = 16 }; /* bytes: of the widest move, between aligned tensors */
+enum { SEEDS = 16 };
 #define ALL FAT_PROBLEM_ALL
 
 /* ORDER LAY */
@@ -42,76 +42,13 @@ static const struct {
 };
 enum { CASES = sizeof plan / sizeof plan[0] };
 
-int64_t fat_inputs_span(const fat_slot *slot)
-{
-  for (int i = 0; i < 4; i++)
-    if (slot->size[i] == 0)
-      return 0;
-  int64_t last = slot->size[3] - 1;
-  for (int i = 0; i < 3; i++)
-    last += (slot->size[i] - 1) * slot->stride[i];
-  return (last + 1) * slot->bytes;
-}
-
-int64_t fat_inputs_row(const fat_slot *slot, int64_t b, int64_t h, int64_t n)
-{
-  return slot->at + (b * slot->stride[0] + h * slot->stride[1] + n * slot->stride[2]) * slot->bytes;
-}
-
-bool fat_inputs_poisoned(const fat_slot *slot, const void *element)
-{
-  const uint32_t poison = FAT_INPUTS_POISON;
-  return memcmp(element, &poison, (size_t)slot->bytes) == 0;
-}
-
-const char *fat_inputs_outputs(const fat_problem *p, char names[FAT_INPUTS_NAMES])
-{
-  int left = 0;
-  size_t used = 0;
-  for (int t = 0; t < FAT_TENSORS; t++)
-    left += fat_tensors_is_out(fat_tensors_role(p, t));
-  names[0] = 0;
-  for (int t = 0; t < FAT_TENSORS; t++)
-    if (fat_tensors_is_out(fat_tensors_role(p, t)) && used < FAT_INPUTS_NAMES) {
-      left--;
-      used += (size_t)snprintf(names + used, FAT_INPUTS_NAMES - used, "%s%s", fat_tensors[t].name,
-                               left > 1    ? ", "
-                               : left == 1 ? " or "
-                                           : "");
-    }
-  return names;
-}
-
-int64_t fat_inputs_place(const fat_problem *p, fat_lay how, bool odd, int64_t from,
-                         fat_slot slot[FAT_TENSORS])
-{
-  for (int t = 0; t < FAT_TENSORS; t++)
-    slot[t] = (fat_slot){0};
-  for (int outputs = 0; outputs < 2; outputs++)
-    for (int t = 0; t < FAT_TENSORS; t++) {
-      const fat_role role = fat_tensors_role(p, t);
-      if (role == FAT_ROLE_NONE || fat_tensors_is_out(role) != outputs)
-        continue;
-      const fat_extent e = fat_tensors_extent(p, t);
-      fat_slot *s = &slot[t];
-      s->role = role;
-      s->type = fat_tensors_dtype(p, t);
-      s->bytes = fat_dtypes[s->type].bytes;
-      memcpy(s->size, e.size, sizeof s->size);
-      fat_truth_lay(p, t, how, odd ? 1 : WIDE / s->bytes, s->stride);
-      s->at = from + FAT_INPUTS_GUARD + (odd ? (1 + t) * s->bytes : 0);
-      from = (s->at + fat_inputs_span(s) + APART - 1) / APART * APART;
-    }
-  return from + FAT_INPUTS_GUARD;
-}
-
 /* Copies a packed tensor into its image. */
 static void spread(char *image, const fat_slot *s, const float *packed)
 {
   for (int64_t b = 0; b < s->size[0]; b++)
     for (int64_t h = 0; h < s->size[1]; h++)
       for (int64_t n = 0; n < s->size[2]; n++, packed += s->size[3])
-        fat_half_store(s->type, image + fat_inputs_row(s, b, h, n), packed, s->size[3]);
+        fat_half_store(s->type, image + fat_image_row(s, b, h, n), packed, s->size[3]);
 }
 
 static fat_status make_case(fat_cases *cases, int i, uint64_t seed, fat_error *err)
@@ -152,29 +89,18 @@ static void plan_cases(const fat_problem *family, fat_cases *cases)
     fat_case *c = &cases->list[i];
     c->problem = plan_problem(family, i);
     c->scale = plan[i].sign / sqrtf((float)family->d);
-    c->unit = plan[i].odd ? fat_dtypes[family->dtype].bytes : WIDE;
+    c->unit = plan[i].odd ? fat_dtypes[family->dtype].bytes : FAT_IMAGE_WIDE;
     snprintf(c->title, sizeof c->title, "%s (%s data, %s%s)", fat_problem_print(&c->problem, text),
              fat_data_names[plan[i].data], plan[i].odd ? "odd strides" : lay_names[plan[i].lay],
              plan[i].sign < 0 ? ", negative scale" : "");
-    cases->bytes = fat_inputs_place(&c->problem, plan[i].lay, plan[i].odd, cases->bytes, c->slot);
+    cases->bytes = fat_image_place(&c->problem, plan[i].lay, plan[i].odd, cases->bytes, c->slot);
   }
 }
 
-fat_status fat_inputs_check(const fat_problem *p, fat_error *err)
-{
-  const uint32_t masks = 1u << FAT_CAUSAL | 1u << FAT_CAUSAL_TL | 1u << FAT_WINDOW;
-  const uint32_t known = masks | (p->op == FAT_FWD ? 1u << FAT_SINK : 0);
-  if ((p->features & ~known) == 0)
-    return FAT_OK;
-  char family[FAT_PROBLEM_TEXT];
-  return fat_status_fail(err, FAT_E_UNSUPPORTED, "%s: there is no reference to verify such kernels by",
-                         fat_problem_family(p, family));
-}
-
-fat_status fat_inputs_cases(const fat_problem *p, uint64_t seed, fat_cases *cases, fat_error *err)
+fat_status fat_cases_make(const fat_problem *p, uint64_t seed, fat_cases *cases, fat_error *err)
 {
   *cases = (fat_cases){0};
-  FAT_TRY(fat_inputs_check(p, err));
+  FAT_TRY(fat_reference_check(p, err));
   fat_problem_family(p, cases->family);
   cases->list = calloc(CASES, sizeof *cases->list);
   cases->count = CASES;
@@ -187,18 +113,18 @@ fat_status fat_inputs_cases(const fat_problem *p, uint64_t seed, fat_cases *case
     status = fat_status_fail(err, FAT_E_NOMEM, "out of memory for the cases of %s", cases->family);
     goto done;
   }
-  const uint32_t poison = FAT_INPUTS_POISON;
+  const uint32_t poison = FAT_IMAGE_POISON;
   for (int64_t at = 0; at < cases->bytes; at += (int64_t)sizeof poison)
     memcpy(cases->image + at, &poison, sizeof poison);
   for (int i = 0; i < CASES && status == FAT_OK; i++)
     status = make_case(cases, i, seed + (uint64_t)i * SEEDS, err);
 done:
   if (status != FAT_OK)
-    fat_inputs_cases_free(cases);
+    fat_cases_free(cases);
   return status;
 }
 
-void fat_inputs_cases_free(fat_cases *cases)
+void fat_cases_free(fat_cases *cases)
 {
   for (int i = 0; cases->list && i < cases->count; i++)
     fat_truth_free(&cases->list[i].truth);

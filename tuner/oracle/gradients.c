@@ -5,7 +5,7 @@
  * with S, LSE and D of a row and the pairs that its mask leaves. The twin in the problem's precision rounds
  * S, P, dP and dS to its type between float sums, as PyTorch does, and each gradient at the end. Heads that
  * share a key add up in float. */
-#include "reference.h"
+#include "gradients.h"
 
 #include "half.h"
 #include "sees.h"
@@ -41,11 +41,11 @@ static float own_dot(fat_dtype type, const float *a, const float *b, int32_t n)
 {
   float x = 0;
   for (int32_t c = 0; c < n; c++)
-    x += fat_reference_operand(type, a[c]) * fat_reference_operand(type, b[c]);
+    x += fat_half_operand(type, a[c]) * fat_half_operand(type, b[c]);
   return x;
 }
 
-static weights weigh(const fat_problem *p, const pair *x, fat_reference_bound *bound)
+static weights weigh(const fat_problem *p, const pair *x, fat_bound *bound)
 {
   double sum, dP_sum, D_sum;
   const double S = (double)x->scale * dot(x->q, x->k, p->d, &sum);
@@ -58,13 +58,13 @@ static weights weigh(const fat_problem *p, const pair *x, fat_reference_bound *b
   bound->score = fmax(bound->score, fmax(fabs(S), fabs((double)x->lse)));
   bound->sum = fmax(bound->sum, fabs((double)x->scale) * sum);
   const fat_dtype type = p->dtype;
-  const float own_S = fat_reference_stored(type, x->scale * own_dot(type, x->q, x->k, p->d));
-  const float own_dP = fat_reference_stored(type, own_dot(type, x->d_o, x->v, p->dv));
+  const float own_S = fat_half_stored(type, x->scale * own_dot(type, x->q, x->k, p->d));
+  const float own_dP = fat_half_stored(type, own_dot(type, x->d_o, x->v, p->dv));
   float own_D = 0;
   for (int32_t c = 0; c < p->dv; c++)
     own_D += x->d_o[c] * x->o[c];
-  w.own_P = fat_reference_stored(type, expf(own_S - x->lse));
-  w.own_dS = fat_reference_stored(type, w.own_P * (own_dP - own_D));
+  w.own_P = fat_half_stored(type, expf(own_S - x->lse));
+  w.own_dS = fat_half_stored(type, w.own_P * (own_dP - own_D));
   return w;
 }
 
@@ -79,31 +79,31 @@ static void add(sums *s, fat_dtype type, const float *row, int32_t n, double by,
   for (int32_t c = 0; c < n; c++) {
     s->exact[c] += by * (double)row[c];
     s->mass[c] += mass * fabs((double)row[c]);
-    s->own[c] += fat_reference_operand(type, own_by) * fat_reference_operand(type, row[c]);
+    s->own[c] += fat_half_operand(type, own_by) * fat_half_operand(type, row[c]);
   }
 }
 
 /* The finished row, `scale` times what was added up. */
 static void finish(const sums *s, const fat_problem *p, int tensor, int32_t n, float scale, double *right,
-                   fat_reference_bound *bound)
+                   fat_bound *bound)
 {
   const double by = (double)scale;
   for (int32_t c = 0; c < n; c++) {
     right[c] = by * s->exact[c];
     if (bound)
-      fat_reference_note(bound, tensor, right[c], (double)fat_half_round(p->dtype, scale * s->own[c]),
-                         fabs(by) * s->mass[c]);
+      fat_bound_note(bound, tensor, right[c], (double)fat_half_round(p->dtype, scale * s->own[c]),
+                     fabs(by) * s->mass[c]);
   }
 }
 
-static void note_terms(fat_reference_bound *bound, int64_t terms)
+static void note_terms(fat_bound *bound, int64_t terms)
 {
   if (bound && terms > bound->terms)
     bound->terms = terms;
 }
 
-void fat_reference_row_gradient(const fat_problem *p, int64_t i, const fat_reference_inputs *in,
-                                double *right[FAT_TENSORS], fat_reference_bound *bound)
+void fat_gradients_row(const fat_problem *p, int64_t i, const fat_reference_inputs *in,
+                       double *right[FAT_TENSORS], fat_bound *bound)
 {
   const fat_interval keys = fat_sees(p, i);
   sums dQ = {0};
@@ -118,8 +118,8 @@ void fat_reference_row_gradient(const fat_problem *p, int64_t i, const fat_refer
   note_terms(bound, keys.hi - keys.lo);
 }
 
-void fat_reference_key_gradients(const fat_problem *p, int64_t j, const fat_reference_inputs *in,
-                                 double *right[FAT_TENSORS], fat_reference_bound *bound)
+void fat_gradients_key(const fat_problem *p, int64_t j, const fat_reference_inputs *in,
+                       double *right[FAT_TENSORS], fat_bound *bound)
 {
   const fat_interval rows = fat_sees_rows(p, j);
   const int64_t group = p->h / p->hk;

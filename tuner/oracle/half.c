@@ -3,6 +3,8 @@
  * In and out: IEEE 754 numbers. Nothing depends on the machine's rounding mode or on its own conversions. */
 #include "half.h"
 
+#include <math.h>
+
 enum {
   F32_INFINITY = 0x7f800000,
   F16_OVERFLOW = 0x477ff000, /* 65520: halfway from the largest f16 to the next power of two */
@@ -102,4 +104,15 @@ void fat_half_load(fat_dtype type, float *to, const void *elements, int64_t coun
     memcpy(&bits, from + 2 * i, sizeof bits);
     to[i] = type == FAT_F16 ? fat_half_from_f16(bits) : fat_half_from_bf16(bits);
   }
+}
+
+float fat_half_operand(fat_dtype type, float x)
+{
+  return type == FAT_TF32 ? fat_half_tf32(x) : x;
+}
+
+float fat_half_stored(fat_dtype type, float x)
+{
+  float rounded = fat_half_round(type, x);
+  return isfinite(rounded) ? rounded : fat_half_tf32(x); /* f16 has as many digits as TF32 */
 }

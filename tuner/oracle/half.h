@@ -37,4 +37,10 @@ void fat_half_round_all(fat_dtype type, float *x, int64_t count);
 void fat_half_store(fat_dtype type, void *elements, const float *from, int64_t count);
 void fat_half_load(fat_dtype type, float *to, const void *elements, int64_t count);
 
+/* What a product reads of an operand. */
+float fat_half_operand(fat_dtype type, float x);
+/* S, P, dP and dS as PyTorch stores them. Our kernels keep S in float, so where f16 would overflow they go
+ * on: there the number is rounded to as many digits as f16 has. */
+float fat_half_stored(fat_dtype type, float x);
+
 #endif

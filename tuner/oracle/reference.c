@@ -1,11 +1,12 @@
 /* reference.c -- the definition of attention in double, and the same in the precision of a problem. No tiles,
- * nothing shared with the kernels. The gradients are in reference_gradients.c.
+ * nothing shared with the kernels. The gradients are in gradients.c.
  *
  * The computation in the problem's own precision rounds as PyTorch does: S and P to f16 or bf16 between float
  * sums, O at the end; for tf32 what enters a product. A kernel may be twice as far from the truth as that is,
  * and a few roundings more, which so few elements may have been spared by luck. */
 #include "reference.h"
 
+#include "gradients.h"
 #include "half.h"
 #include "sees.h"
 
@@ -26,7 +27,7 @@ typedef struct seen {
 } seen;
 
 static void row_double(const fat_problem *p, const seen *in, double *s, double *o, double *lse,
-                       fat_reference_bound *bound)
+                       fat_bound *bound)
 {
   double m = (double)in->sink, l = 0;
   if (bound && isfinite(m))
@@ -64,17 +65,6 @@ static void row_double(const fat_problem *p, const seen *in, double *s, double *
 
 /* -- in the problem's precision */
 
-float fat_reference_operand(fat_dtype type, float x)
-{
-  return type == FAT_TF32 ? fat_half_tf32(x) : x;
-}
-
-float fat_reference_stored(fat_dtype type, float x)
-{
-  float rounded = fat_half_round(type, x);
-  return isfinite(rounded) ? rounded : fat_half_tf32(x); /* f16 has as many digits as TF32 */
-}
-
 /* P as it enters the second product. */
 static float stored_weight(fat_dtype type, float w)
 {
@@ -90,7 +80,7 @@ static float row_own(const fat_problem *p, const seen *in, float *s, float *o, f
   for (int64_t j = 0; j < in->n; j++) {
     float dot = 0;
     for (int32_t c = 0; c < p->d; c++)
-      dot += fat_reference_operand(type, in->q[c]) * fat_reference_operand(type, in->k[j * p->d + c]);
+      dot += fat_half_operand(type, in->q[c]) * fat_half_operand(type, in->k[j * p->d + c]);
     s[j] = in->scale * dot;
     m = s[j] > m ? s[j] : m;
   }
@@ -100,7 +90,7 @@ static float row_own(const fat_problem *p, const seen *in, float *s, float *o, f
   lse = m + logf(l);
   m = in->sink;
   for (int64_t j = 0; j < in->n; j++) {
-    s[j] = fat_reference_stored(type, s[j]);
+    s[j] = fat_half_stored(type, s[j]);
     m = s[j] > m ? s[j] : m;
   }
   l = expf(in->sink - m);
@@ -112,7 +102,7 @@ static float row_own(const fat_problem *p, const seen *in, float *s, float *o, f
   for (int64_t j = 0; j < in->n; j++) {
     float w = stored_weight(type, s[j] / l);
     for (int32_t c = 0; c < p->dv; c++)
-      o[c] += w * fat_reference_operand(type, in->v[j * p->dv + c]);
+      o[c] += w * fat_half_operand(type, in->v[j * p->dv + c]);
   }
   for (int32_t c = 0; c < p->dv; c++)
     o[c] = fat_half_round(type, o[c]);
@@ -120,7 +110,7 @@ static float row_own(const fat_problem *p, const seen *in, float *s, float *o, f
 }
 
 static void row_forward(const fat_problem *p, int64_t i, const fat_reference_inputs *in, double *scores,
-                        double *right[FAT_TENSORS], fat_reference_bound *bound)
+                        double *right[FAT_TENSORS], fat_bound *bound)
 {
   const fat_interval keys = fat_sees(p, i);
   const seen row = {.q = in->of[FAT_Q],
@@ -133,13 +123,13 @@ static void row_forward(const fat_problem *p, int64_t i, const fat_reference_inp
   float own[FAT_PROBLEM_DV_MAX], stored;
   row_double(p, &row, scores, o, lse, bound);
   if (row.n == 0 && bound && isfinite(*lse)) /* goes to base 2 and back */
-    fat_reference_note(bound, FAT_LSE, *lse, *lse, 0);
+    fat_bound_note(bound, FAT_LSE, *lse, *lse, 0);
   if (row.n == 0 || !bound)
     return;
   float own_lse = row_own(p, &row, (float *)scores, own, &stored);
   for (int32_t c = 0; c < p->dv; c++)
-    fat_reference_note(bound, FAT_O, o[c], (double)own[c], 0);
-  fat_reference_note(bound, FAT_LSE, *lse, (double)own_lse, 0);
+    fat_bound_note(bound, FAT_O, o[c], (double)own[c], 0);
+  fat_bound_note(bound, FAT_LSE, *lse, (double)own_lse, 0);
   bound->of[FAT_LSE].stored = fmax(bound->of[FAT_LSE].stored, fabs((double)stored - *lse));
   bound->terms = row.n > bound->terms ? row.n : bound->terms;
   for (int64_t x = 0; x < row.n * p->dv; x++)
@@ -147,13 +137,6 @@ static void row_forward(const fat_problem *p, int64_t i, const fat_reference_inp
 }
 
 /* -- bounds */
-
-void fat_reference_note(fat_reference_bound *bound, int tensor, double right, double own, double mass)
-{
-  bound->of[tensor].off = fmax(bound->of[tensor].off, fabs(own - right));
-  bound->of[tensor].most = fmax(bound->of[tensor].most, fabs(right));
-  bound->of[tensor].mass = fmax(bound->of[tensor].mass, mass);
-}
 
 /* A unit in the last place of a result of that size; for f32 the epsilon below counts. */
 static double last_place(fat_dtype type, double size)
@@ -187,7 +170,7 @@ static double product_steps(fat_dtype type, int64_t n)
  * Where it is a quarter or more, weights go by it rather than by the scores, and O may lie as far off as such
  * weights can draw it: weights that are e^u too large or too small move a mean of numbers up to v by 2 v
  * tanh(u) at most. */
-static double luck_of_stored(const fat_problem *p, const fat_reference_bound *b, int tensor)
+static double luck_of_stored(const fat_problem *p, const fat_bound *b, int tensor)
 {
   const double unit = last_place(p->dtype, b->score);
   if (fat_tensors[tensor].is_lse)
@@ -205,7 +188,7 @@ static double luck_of_stored(const fat_problem *p, const fat_reference_bound *b,
  *     quarter: what is certain.
  * A gradient adds what its own summands lose, of which those of dP and D nearly cancel: all of it where a row
  * sees one key, for there dS is 0. LSE has the score itself for a summand. */
-double fat_reference_allowed(const fat_problem *p, const fat_reference_bound *b, int tensor, bool stored)
+double fat_reference_allowed(const fat_problem *p, const fat_bound *b, int tensor, bool stored)
 {
   const double scores = 4 * b->score + product_steps(p->dtype, p->d) * b->sum;
   const double most = b->of[tensor].most, luck = stored ? luck_of_stored(p, b, tensor) : 0;
@@ -233,6 +216,17 @@ double fat_reference_off(double right, float got)
 
 /* -- whole calls */
 
+fat_status fat_reference_check(const fat_problem *p, fat_error *err)
+{
+  const uint32_t masks = 1u << FAT_CAUSAL | 1u << FAT_CAUSAL_TL | 1u << FAT_WINDOW;
+  const uint32_t known = masks | (p->op == FAT_FWD ? 1u << FAT_SINK : 0);
+  if ((p->features & ~known) == 0)
+    return FAT_OK;
+  char family[FAT_PROBLEM_TEXT];
+  return fat_status_fail(err, FAT_E_UNSUPPORTED, "%s: there is no reference to verify such kernels by",
+                         fat_problem_family(p, family));
+}
+
 bool fat_reference_has(const fat_problem *p, fat_side side)
 {
   for (int t = 0; t < FAT_TENSORS; t++)
@@ -242,14 +236,14 @@ bool fat_reference_has(const fat_problem *p, fat_side side)
 }
 
 void fat_reference_row(const fat_problem *p, fat_side side, int64_t i, const fat_reference_inputs *in,
-                       double *scores, double *right[FAT_TENSORS], fat_reference_bound *bound)
+                       double *scores, double *right[FAT_TENSORS], fat_bound *bound)
 {
   if (p->op == FAT_FWD)
     row_forward(p, i, in, scores, right, bound);
   else if (side == FAT_OF_Q)
-    fat_reference_row_gradient(p, i, in, right, bound);
+    fat_gradients_row(p, i, in, right, bound);
   else
-    fat_reference_key_gradients(p, i, in, right, bound);
+    fat_gradients_key(p, i, in, right, bound);
 }
 
 /* Where row `row` of a packed tensor's head begins, or the head. */
@@ -273,7 +267,7 @@ static int64_t reads(const fat_problem *p, int t, fat_side side, int64_t head, i
 /* One row, or key, of the call: `head` counts those of its side. */
 static void solve_row(const fat_problem *p, fat_side side, int64_t head, int64_t i,
                       const fat_reference_inputs *in, double *scores, double *const right[FAT_TENSORS],
-                      fat_reference_bound *bound)
+                      fat_bound *bound)
 {
   fat_reference_inputs one = {.scale = in->scale};
   double *results[FAT_TENSORS] = {NULL};
@@ -287,7 +281,7 @@ static void solve_row(const fat_problem *p, fat_side side, int64_t head, int64_t
 }
 
 static bool solve(const fat_problem *p, const fat_reference_inputs *in, double *const right[FAT_TENSORS],
-                  fat_reference_bound *bound)
+                  fat_bound *bound)
 {
   double *scores = malloc((size_t)(p->k ? p->k : 1) * sizeof *scores);
   for (int side = FAT_OF_Q; scores && side <= FAT_OF_K; side++) {
@@ -308,8 +302,8 @@ bool fat_reference_double(const fat_problem *p, const fat_reference_inputs *in, 
 }
 
 bool fat_reference_solve(const fat_problem *p, const fat_reference_inputs *in, double *right[FAT_TENSORS],
-                         fat_reference_bound *bound)
+                         fat_bound *bound)
 {
-  *bound = (fat_reference_bound){0};
+  *bound = (fat_bound){0};
   return solve(p, in, right, bound);
 }

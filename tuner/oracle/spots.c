@@ -1,9 +1,9 @@
-/* spots.c -- places the anchor, and knows a few of its rows.
+/* spots.c -- places the tensors of a full-size problem, and computes a few of its rows.
  *
  * In: a problem, the block of random numbers. Out: where the tensors lie, and what is right for some rows.
  * The O and LSE that a backward call takes are no forward call's, which would be too much to compute: its
  * formulas hold for any, and LSE is about as large as theirs, so that P is. */
-#include "cases.h"
+#include "spots.h"
 
 #include "half.h"
 
@@ -12,26 +12,26 @@
 
 enum { APART = 104729 /* elements by which the tensors' blocks are turned against each other */ };
 
-float *fat_inputs_block(uint64_t seed)
+float *fat_spots_block(uint64_t seed)
 {
-  return fat_truth_numbers(FAT_INPUTS_BLOCK, seed);
+  return fat_truth_numbers(FAT_SPOTS_BLOCK, seed);
 }
 
-float fat_inputs_anchor_number(const fat_anchor *anchor, const float *block, int tensor, int64_t element)
+float fat_spots_number(const fat_spots *spots, const float *block, int tensor, int64_t element)
 {
-  const float x = block[(element + (int64_t)tensor * APART) % FAT_INPUTS_BLOCK];
+  const float x = block[(element + (int64_t)tensor * APART) % FAT_SPOTS_BLOCK];
   if (!fat_tensors[tensor].is_lse)
-    return fat_half_round(anchor->slot[tensor].type, x);
+    return fat_half_round(spots->slot[tensor].type, x);
   /* Of n keys with normal scores about log(n) + 1/2. */
-  return logf((float)(anchor->problem.k > 0 ? anchor->problem.k : 1)) + 0.5f + 0.1f * x;
+  return logf((float)(spots->problem.k > 0 ? spots->problem.k : 1)) + 0.5f + 0.1f * x;
 }
 
 /* `count` elements of an input, from a row on. */
-static void read_block(const fat_anchor *a, const float *block, int t, int64_t row, int64_t count, float *to)
+static void read_block(const fat_spots *a, const float *block, int t, int64_t row, int64_t count, float *to)
 {
   const int64_t from = (row - a->slot[t].at) / a->slot[t].bytes;
   for (int64_t i = 0; i < count; i++)
-    to[i] = fat_inputs_anchor_number(a, block, t, from + i);
+    to[i] = fat_spots_number(a, block, t, from + i);
 }
 
 static int64_t heads_of(const fat_problem *p, int side)
@@ -45,12 +45,12 @@ static int64_t rows_of(const fat_problem *p, int side)
 }
 
 /* The first and the last row of the first and last head, and others in between, as whole numbers scatter. */
-static void choose_rows(fat_anchor *a, int side)
+static void choose_rows(fat_spots *a, int side)
 {
   const fat_problem *p = &a->problem;
   const int64_t heads = heads_of(p, side), n = rows_of(p, side), all = p->b * heads * n;
   a->rows[side] = !fat_reference_has(p, (fat_side)side) ? 0
-                  : all > FAT_INPUTS_ROWS               ? FAT_INPUTS_ROWS
+                  : all > FAT_SPOTS_ROWS                ? FAT_SPOTS_ROWS
                                                         : (int)all;
   for (int r = 0; r < a->rows[side]; r++) {
     int64_t flat = a->rows[side] == 1 ? 0 : (int64_t)((double)(all - 1) * r / (a->rows[side] - 1));
@@ -63,7 +63,7 @@ static void choose_rows(fat_anchor *a, int side)
 /* What one known row depends on: its own row of each input, and of those of the other side the head that it
  * reads, or all rows of the heads that share it. Read out of the block, into memory of its own; false where
  * there is none. */
-static bool read_inputs(const fat_anchor *a, int side, int r, const float *block, fat_reference_inputs *in,
+static bool read_inputs(const fat_spots *a, int side, int r, const float *block, fat_reference_inputs *in,
                         float *made[FAT_TENSORS])
 {
   const fat_problem *p = &a->problem;
@@ -81,15 +81,15 @@ static bool read_inputs(const fat_anchor *a, int side, int r, const float *block
     if (!made[t])
       return false;
     for (int64_t n = 0; n < heads; n++)
-      read_block(a, block, t, fat_inputs_row(s, s->size[0] > 1 ? b : 0, first + n, own ? i : 0), count,
+      read_block(a, block, t, fat_image_row(s, s->size[0] > 1 ? b : 0, first + n, own ? i : 0), count,
                  made[t] + n * count);
     in->of[t] = made[t];
   }
   return true;
 }
 
-static bool solve_row(const fat_anchor *a, int side, int r, const float *block, double *scores,
-                      fat_reference_bound *bound)
+static bool solve_row(const fat_spots *a, int side, int r, const float *block, double *scores,
+                      fat_bound *bound)
 {
   fat_reference_inputs in = {.scale = a->scale};
   float *made[FAT_TENSORS] = {NULL};
@@ -105,10 +105,10 @@ static bool solve_row(const fat_anchor *a, int side, int r, const float *block, 
   return read;
 }
 
-static bool solve(fat_anchor *a, const float *block)
+static bool solve(fat_spots *a, const float *block)
 {
   const fat_problem *p = &a->problem;
-  fat_reference_bound bound = {0};
+  fat_bound bound = {0};
   double *scores = malloc((size_t)(p->k ? p->k : 1) * sizeof *scores);
   bool solved = scores != NULL;
   for (int t = 0; t < FAT_TENSORS; t++)
@@ -127,27 +127,27 @@ static bool solve(fat_anchor *a, const float *block)
   return solved;
 }
 
-fat_status fat_inputs_anchor(const fat_problem *p, const float *block, fat_anchor *anchor, fat_error *err)
+fat_status fat_spots_make(const fat_problem *p, const float *block, fat_spots *spots, fat_error *err)
 {
-  fat_anchor *a = anchor;
-  *a = (fat_anchor){.problem = *p, .scale = 1 / sqrtf((float)p->d)};
-  FAT_TRY(fat_inputs_check(p, err));
-  a->bytes = fat_inputs_place(p, FAT_BHSD, false, 0, a->slot);
+  fat_spots *a = spots;
+  *a = (fat_spots){.problem = *p, .scale = 1 / sqrtf((float)p->d)};
+  FAT_TRY(fat_reference_check(p, err));
+  a->bytes = fat_image_place(p, FAT_BHSD, false, 0, a->slot);
   for (int t = 0; t < FAT_TENSORS; t++)
-    if (a->slot[t].role == FAT_ROLE_IN && a->slot[t].at + fat_inputs_span(&a->slot[t]) > a->outputs)
-      a->outputs = a->slot[t].at + fat_inputs_span(&a->slot[t]);
+    if (a->slot[t].role == FAT_ROLE_IN && a->slot[t].at + fat_image_span(&a->slot[t]) > a->outputs)
+      a->outputs = a->slot[t].at + fat_image_span(&a->slot[t]);
   choose_rows(a, FAT_OF_Q);
   choose_rows(a, FAT_OF_K);
   if (solve(a, block))
     return FAT_OK;
-  fat_inputs_anchor_free(a);
-  return fat_status_fail(err, FAT_E_NOMEM, "out of memory for what is right at the anchor shape");
+  fat_spots_free(a);
+  return fat_status_fail(err, FAT_E_NOMEM, "out of memory for what is right at full size");
 }
 
-void fat_inputs_anchor_free(fat_anchor *anchor)
+void fat_spots_free(fat_spots *spots)
 {
   for (int t = 0; t < FAT_TENSORS; t++) {
-    free(anchor->right[t]);
-    anchor->right[t] = NULL;
+    free(spots->right[t]);
+    spots->right[t] = NULL;
   }
 }

@@ -127,7 +127,7 @@ fat_status fat_truth_make(const fat_problem *p, float scale, fat_data data, uint
 fat_status fat_truth_solve(const fat_problem *p, float scale, fat_truth *truth, fat_error *err)
 {
   fat_reference_inputs inputs = {.scale = scale};
-  fat_reference_bound bound;
+  fat_bound bound;
   for (int t = 0; t < FAT_TENSORS; t++)
     inputs.of[t] = truth->in[t];
   if (!make_room(p, truth->right) || !fat_reference_solve(p, &inputs, truth->right, &bound)) {

@@ -6,6 +6,7 @@
 
 #include "effort.h"
 #include "winner.h"
+#include "worker/process.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -228,7 +229,7 @@ fat_status fat_plan_begin(fat_plan *plan, fat_error *err)
     s->lab->seed = (uint64_t)s->run;
   fat_progress_begin(&s->progress, !s->quiet, s->gpu->name, plan->entry_count, s->lab != NULL);
   say(plan);
-  s->begun = fat_progress_now();
+  s->begun = fat_process_now();
   return FAT_OK;
 }
 

@@ -5,29 +5,22 @@
 #include "progress.h"
 
 #include "terminal.h"
+#include "worker/process.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static const double live_pause = 0.1, plain_pause = 5.0; /* seconds between two lines */
 
 enum { LINE_ROOM = 512, WIDTH_UNKNOWN = 80 };
 
-double fat_progress_now(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 void fat_progress_begin(fat_progress *p, bool on, const char *gpu, int total, bool measures)
 {
   *p = (fat_progress){.on = on, .live = isatty(STDERR_FILENO) == 1, .total = total, .measures = measures};
   snprintf(p->gpu, sizeof p->gpu, "%s", gpu);
-  p->begun = p->shown = fat_progress_now();
+  p->begun = p->shown = fat_process_now();
 }
 
 static void wipe(fat_progress *p)
@@ -79,7 +72,7 @@ static void failures_text(const fat_progress *p, char *text, size_t room)
 static void line_text(const fat_progress *p, char *line, size_t room)
 {
   char failures[200], left[32] = "";
-  double seconds = fat_progress_now() - p->begun;
+  double seconds = fat_process_now() - p->begun;
   double rate = seconds > 0 ? p->done / seconds : 0;
   failures_text(p, failures, sizeof failures);
   if (p->done > 0 && p->done < p->total) {
@@ -108,7 +101,7 @@ static void draw(fat_progress *p)
 
 void fat_progress_show(fat_progress *p)
 {
-  double now = fat_progress_now();
+  double now = fat_process_now();
   if (!p->on || now - p->shown < (p->live ? live_pause : plain_pause))
     return;
   p->shown = now;

@@ -18,8 +18,6 @@ typedef struct fat_progress {
   double begun, shown; /* monotonic seconds */
 } fat_progress;
 
-double fat_progress_now(void); /* monotonic seconds */
-
 void fat_progress_begin(fat_progress *p, bool on, const char *gpu, int total, bool measures);
 /* A line that stays. */
 void fat_progress_say(fat_progress *p, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -6,6 +6,7 @@
 
 #include "pool.h"
 #include "stop.h"
+#include "worker/process.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -199,7 +200,7 @@ static fat_status turn(work *w, fat_error *err)
     FAT_TRY(take(w, compiled, err));
   if (gpu)
     FAT_TRY(measure(w, compiled ? 0 : pause, err));
-  if (s->goal->budget > 0 && fat_progress_now() - s->begun > s->goal->budget)
+  if (s->goal->budget > 0 && fat_process_now() - s->begun > s->goal->budget)
     s->out_of_budget = true;
   if (fat_plan_ends(w->plan))
     drop(w);

@@ -7,7 +7,7 @@
 
 #include "context.h"
 #include "oracle/reference.h"
-#include "verify.h"
+#include "full.h"
 #include "width.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@ enum { STAMP_ROOM = 64, FILE_MOST = 1 << 28 };
 typedef struct server {
   int fd;
   const fat_driver *driver;
-  fat_testbed stand;
+  fat_testbed testbed;
   fat_timer timer;
   fat_module *clock;
 } server;
@@ -85,13 +85,13 @@ static void load_clock(server *s, const fat_assignment *a)
 static fat_status measure(server *s, const fat_assignment *a, const fat_subject *c, fat_verdict *v,
                           fat_error *err)
 {
-  fat_anchored anchored;
+  fat_full full;
   double probe;
-  FAT_TRY(fat_verify_cases(&s->stand, a, c, v, err));
+  FAT_TRY(fat_verify_cases(&s->testbed, a, c, v, err));
   if (v->outcome != FAT_OUT_OK || a->bare)
     return FAT_OK;
-  FAT_TRY(fat_verify_launch(&s->stand, a, c, &anchored, err));
-  FAT_TRY(fat_verify_probe(&anchored, &s->timer, v, &probe, err));
+  FAT_TRY(fat_full_launch(&s->testbed, a, c, &full, err));
+  FAT_TRY(fat_full_probe(&full, &s->timer, v, &probe, err));
   if (v->outcome == FAT_OUT_OK && a->task == FAT_TASK_MEASURE && a->best_ms > 0 &&
       probe > slow_factor * a->best_ms) {
     v->outcome = FAT_OUT_SLOW;
@@ -102,23 +102,23 @@ static fat_status measure(server *s, const fat_assignment *a, const fat_subject 
     return FAT_OK;
   }
   if (v->outcome == FAT_OUT_OK)
-    FAT_TRY(fat_verify_repeat(&anchored, v, err));
+    FAT_TRY(fat_full_repeat(&full, v, err));
   if (v->outcome != FAT_OUT_OK || a->task == FAT_TASK_CHECK)
     return FAT_OK;
-  const fat_runner runner = {fat_verify_work, &anchored};
+  const fat_runner runner = {fat_full_work, &full};
   return fat_timer_run(&s->timer, &runner, &probe, 1, a->seconds, &v->timing, err);
 }
 
 static fat_status race(server *s, const fat_assignment *a, const fat_subject *c, fat_verdict *v,
                        fat_error *err)
 {
-  fat_anchored anchored[FAT_WIRE_ENTRANTS];
+  fat_full full[FAT_WIRE_ENTRANTS];
   fat_runner runners[FAT_WIRE_ENTRANTS];
   fat_timing timings[FAT_WIRE_ENTRANTS];
   double probe[FAT_WIRE_ENTRANTS];
   for (int i = 0; i < a->count; i++) {
-    FAT_TRY(fat_verify_launch(&s->stand, a, &c[i], &anchored[i], err));
-    runners[i] = (fat_runner){fat_verify_work, &anchored[i]};
+    FAT_TRY(fat_full_launch(&s->testbed, a, &c[i], &full[i], err));
+    runners[i] = (fat_runner){fat_full_work, &full[i]};
   }
   for (int i = 0; i < a->count; i++)
     FAT_TRY(fat_timer_probe(&s->timer, &runners[i], &probe[i], err));
@@ -141,7 +141,7 @@ static void work(server *s, const fat_assignment *a, fat_verdict *v)
 {
   fat_subject subjects[FAT_WIRE_ENTRANTS] = {0};
   fat_error err = {0};
-  fat_status status = fat_testbed_prepare(&s->stand, a, &err);
+  fat_status status = fat_testbed_prepare(&s->testbed, a, &err);
   if (status == FAT_OK && s->fd >= 0)
     status = fat_wire_send(s->fd, FAT_WIRE_PREPARED, NULL, 0, &err);
   if (status == FAT_OK)
@@ -178,13 +178,13 @@ static fat_status open_device(server *s, int ordinal, fat_driver **driver, fat_e
   FAT_TRY(fat_driver_check(*driver, "cuDeviceGet", cuda->device(&device, ordinal), err));
   FAT_TRY(fat_driver_check(*driver, "cuDevicePrimaryCtxRetain", cuda->primary_retain(&context, device), err));
   FAT_TRY(fat_driver_check(*driver, "cuCtxSetCurrent", cuda->context_set(context), err));
-  s->driver = s->stand.driver = *driver;
+  s->driver = s->testbed.driver = *driver;
   return fat_timer_open(*driver, &s->timer, err);
 }
 
 static void close_server(server *s, fat_driver *driver)
 {
-  fat_testbed_close(&s->stand);
+  fat_testbed_close(&s->testbed);
   fat_timer_close(&s->timer);
   fat_module_free(s->clock);
   fat_driver_close(driver);

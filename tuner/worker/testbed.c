@@ -45,8 +45,8 @@ static fat_status fill(const fat_driver *driver, fat_cuda_address base, int64_t 
     return FAT_OK;
   return fat_driver_check(driver, "cuMemsetD32Async",
                           fat_driver_table(driver)->fill32_async(base + (fat_cuda_address)from,
-                                                                 FAT_INPUTS_POISON,
-                                                                 (size_t)(to - from) / WORD, NULL),
+                                                                 FAT_IMAGE_POISON, (size_t)(to - from) / WORD,
+                                                                 NULL),
                           err);
 }
 
@@ -57,11 +57,11 @@ static fat_status prepare_cases(fat_testbed *s, const fat_assignment *a, fat_err
   char family[FAT_PROBLEM_TEXT];
   if (s->cases.list && strcmp(s->cases.family, fat_problem_family(&a->problem, family)) == 0)
     return FAT_OK;
-  fat_inputs_cases_free(&s->cases);
+  fat_cases_free(&s->cases);
   free(s->got);
   free(s->before);
   s->got = s->before = NULL;
-  FAT_TRY(fat_inputs_cases(&a->problem, a->seed, &s->cases, err));
+  FAT_TRY(fat_cases_make(&a->problem, a->seed, &s->cases, err));
   size_t bytes = (size_t)s->cases.bytes;
   s->got = malloc(bytes);
   s->before = malloc(bytes);
@@ -69,15 +69,15 @@ static fat_status prepare_cases(fat_testbed *s, const fat_assignment *a, fat_err
                           ? room_grow(s->driver, &s->image, bytes, "verifying", err)
                           : fat_status_fail(err, FAT_E_NOMEM, "out of memory for copies of the cases");
   if (status != FAT_OK)
-    fat_inputs_cases_free(&s->cases);
+    fat_cases_free(&s->cases);
   return status;
 }
 
-/* -- the anchor */
+/* -- the problem at its own size */
 
 static fat_cuda_address set_at(const fat_testbed *s, int set)
 {
-  return s->sets.at + (fat_cuda_address)set * (fat_cuda_address)s->anchor.bytes;
+  return s->sets.at + (fat_cuda_address)set * (fat_cuda_address)s->spots.bytes;
 }
 
 static fat_status copy_on_device(const fat_testbed *s, fat_cuda_address to, fat_cuda_address from,
@@ -90,16 +90,16 @@ static fat_status copy_on_device(const fat_testbed *s, fat_cuda_address to, fat_
 /* One input of the first set: the block's numbers as its elements are, over and over. */
 static fat_status fill_input(const fat_testbed *s, int t, fat_error *err)
 {
-  const fat_anchor *a = &s->anchor;
+  const fat_spots *a = &s->spots;
   const fat_slot *slot = &a->slot[t];
-  const int64_t span = fat_inputs_span(slot), block = (int64_t)FAT_INPUTS_BLOCK * slot->bytes;
+  const int64_t span = fat_image_span(slot), block = (int64_t)FAT_SPOTS_BLOCK * slot->bytes;
   int64_t filled = span < block ? span : block;
   const fat_cuda_address at = set_at(s, 0) + (fat_cuda_address)slot->at;
   char *elements = malloc((size_t)filled + 1);
   if (!elements)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for random numbers");
   for (int64_t e = 0; e * slot->bytes < filled; e++) {
-    const float x = fat_inputs_anchor_number(a, s->block, t, e);
+    const float x = fat_spots_number(a, s->block, t, e);
     fat_half_store(slot->type, elements + e * slot->bytes, &x, 1);
   }
   fat_status status =
@@ -119,7 +119,7 @@ static fat_status fill_input(const fat_testbed *s, int t, fat_error *err)
 /* The first set: poison, and the inputs in it. */
 static fat_status fill_first(const fat_testbed *s, fat_error *err)
 {
-  const fat_anchor *a = &s->anchor;
+  const fat_spots *a = &s->spots;
   FAT_TRY(fill(s->driver, set_at(s, 0), 0, a->bytes, err));
   for (int t = 0; t < FAT_TENSORS; t++)
     if (a->slot[t].role == FAT_ROLE_IN)
@@ -127,15 +127,15 @@ static fat_status fill_first(const fat_testbed *s, fat_error *err)
   return FAT_OK;
 }
 
-fat_status fat_testbed_clear(const fat_testbed *stand, int set, fat_error *err)
+fat_status fat_testbed_clear(const fat_testbed *testbed, int set, fat_error *err)
 {
-  return fill(stand->driver, set_at(stand, set), stand->anchor.outputs, stand->anchor.bytes, err);
+  return fill(testbed->driver, set_at(testbed, set), testbed->spots.outputs, testbed->spots.bytes, err);
 }
 
 /* So many sets that they fill the L2 cache several times, as memory allows; at least one. */
 static fat_status grow_sets(fat_testbed *s, int64_t l2, fat_error *err)
 {
-  size_t one = (size_t)s->anchor.bytes;
+  size_t one = (size_t)s->spots.bytes;
   size_t sets = ((size_t)l2 * L2_TIMES + one - 1) / one;
   sets = sets < 1 ? 1 : sets > SETS_MOST ? SETS_MOST : sets;
   fat_status status;
@@ -162,19 +162,19 @@ static fat_status fill_sets(fat_testbed *s, fat_error *err)
 {
   FAT_TRY(fill_first(s, err));
   for (int i = 1; i < s->set_count; i++)
-    FAT_TRY(copy_on_device(s, set_at(s, i), set_at(s, 0), s->anchor.bytes, err));
+    FAT_TRY(copy_on_device(s, set_at(s, i), set_at(s, 0), s->spots.bytes, err));
   return fat_driver_check(s->driver, "cuCtxSynchronize", fat_driver_table(s->driver)->context_sync(), err);
 }
 
-static fat_status prepare_anchor(fat_testbed *s, const fat_assignment *a, fat_error *err)
+static fat_status prepare_spots(fat_testbed *s, const fat_assignment *a, fat_error *err)
 {
-  if (s->anchored && same_problem(&s->anchor.problem, &a->problem))
+  if (s->filled && same_problem(&s->spots.problem, &a->problem))
     return FAT_OK;
-  s->anchored = false;
-  fat_inputs_anchor_free(&s->anchor);
-  if (!s->block && !(s->block = fat_inputs_block(a->seed)))
+  s->filled = false;
+  fat_spots_free(&s->spots);
+  if (!s->block && !(s->block = fat_spots_block(a->seed)))
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for random numbers");
-  FAT_TRY(fat_inputs_anchor(&a->problem, s->block, &s->anchor, err));
+  FAT_TRY(fat_spots_make(&a->problem, s->block, &s->spots, err));
   fat_status status = grow_sets(s, a->l2, err);
   if (status == FAT_E_DEVICE_MEMORY &&
       s->workspace.bytes) { /* the workspace of another problem is in the way */
@@ -183,28 +183,28 @@ static fat_status prepare_anchor(fat_testbed *s, const fat_assignment *a, fat_er
   }
   FAT_TRY(status);
   FAT_TRY(fill_sets(s, err));
-  s->anchored = true;
+  s->filled = true;
   return FAT_OK;
 }
 
-fat_status fat_testbed_prepare(fat_testbed *stand, const fat_assignment *a, fat_error *err)
+fat_status fat_testbed_prepare(fat_testbed *testbed, const fat_assignment *a, fat_error *err)
 {
   if (a->task != FAT_TASK_RACE)
-    FAT_TRY(prepare_cases(stand, a, err));
-  return a->bare ? FAT_OK : prepare_anchor(stand, a, err);
+    FAT_TRY(prepare_cases(testbed, a, err));
+  return a->bare ? FAT_OK : prepare_spots(testbed, a, err);
 }
 
-void fat_testbed_close(fat_testbed *stand)
+void fat_testbed_close(fat_testbed *testbed)
 {
-  room_free(stand->driver, &stand->image);
-  room_free(stand->driver, &stand->sets);
-  room_free(stand->driver, &stand->workspace);
-  fat_inputs_cases_free(&stand->cases);
-  fat_inputs_anchor_free(&stand->anchor);
-  free(stand->got);
-  free(stand->before);
-  free(stand->block);
-  *stand = (fat_testbed){0};
+  room_free(testbed->driver, &testbed->image);
+  room_free(testbed->driver, &testbed->sets);
+  room_free(testbed->driver, &testbed->workspace);
+  fat_cases_free(&testbed->cases);
+  fat_spots_free(&testbed->spots);
+  free(testbed->got);
+  free(testbed->before);
+  free(testbed->block);
+  *testbed = (fat_testbed){0};
 }
 
 /* -- calls */
@@ -221,47 +221,48 @@ fat_call fat_testbed_call(float scale, const fat_slot slot[FAT_TENSORS], fat_cud
   return c;
 }
 
-fat_call fat_testbed_anchor(const fat_testbed *stand, int set)
+fat_call fat_testbed_set_call(const fat_testbed *testbed, int set)
 {
-  return fat_testbed_call(stand->anchor.scale, stand->anchor.slot, set_at(stand, set));
+  return fat_testbed_call(testbed->spots.scale, testbed->spots.slot, set_at(testbed, set));
 }
 
 /* -- workspace */
 
-fat_status fat_testbed_workspace(fat_testbed *stand, int64_t bytes, fat_error *err)
+fat_status fat_testbed_workspace(fat_testbed *testbed, int64_t bytes, fat_error *err)
 {
   if (bytes == 0)
     return FAT_OK;
   size_t need = (size_t)bytes + GUARD * WORD;
-  fat_status status = room_grow(stand->driver, &stand->workspace, need, "its workspace", err);
-  if (status != FAT_E_DEVICE_MEMORY || !stand->anchored || stand->set_count == 1)
+  fat_status status = room_grow(testbed->driver, &testbed->workspace, need, "its workspace", err);
+  if (status != FAT_E_DEVICE_MEMORY || !testbed->filled || testbed->set_count == 1)
     return status;
   /* Fewer copies of the tensors make room: one, in memory of its own size. */
-  stand->anchored = false;
-  room_free(stand->driver, &stand->sets);
-  stand->set_count = 1;
-  FAT_TRY(room_grow(stand->driver, &stand->sets, (size_t)stand->anchor.bytes, "the problem's tensors", err));
-  FAT_TRY(fill_sets(stand, err));
-  stand->anchored = true;
-  return room_grow(stand->driver, &stand->workspace, need, "its workspace", err);
+  testbed->filled = false;
+  room_free(testbed->driver, &testbed->sets);
+  testbed->set_count = 1;
+  FAT_TRY(
+      room_grow(testbed->driver, &testbed->sets, (size_t)testbed->spots.bytes, "the problem's tensors", err));
+  FAT_TRY(fill_sets(testbed, err));
+  testbed->filled = true;
+  return room_grow(testbed->driver, &testbed->workspace, need, "its workspace", err);
 }
 
-fat_status fat_testbed_poison(const fat_testbed *stand, int64_t bytes, fat_error *err)
+fat_status fat_testbed_poison(const fat_testbed *testbed, int64_t bytes, fat_error *err)
 {
   int64_t words = (bytes + WORD - 1) / WORD + GUARD - 1;
-  return bytes == 0 ? FAT_OK : fill(stand->driver, stand->workspace.at, 0, words * WORD, err);
+  return bytes == 0 ? FAT_OK : fill(testbed->driver, testbed->workspace.at, 0, words * WORD, err);
 }
 
-fat_status fat_testbed_intact(const fat_testbed *stand, int64_t bytes, bool *intact, fat_error *err)
+fat_status fat_testbed_intact(const fat_testbed *testbed, int64_t bytes, bool *intact, fat_error *err)
 {
   uint32_t guard[GUARD - 1];
   *intact = true;
   if (bytes == 0)
     return FAT_OK;
-  fat_cuda_address at = stand->workspace.at + (fat_cuda_address)((bytes + WORD - 1) / WORD * WORD);
-  FAT_TRY(fat_driver_check(stand->driver, "cuMemcpyDtoH",
-                           fat_driver_table(stand->driver)->copy_out(guard, at, sizeof guard), err));
+  fat_cuda_address at = testbed->workspace.at + (fat_cuda_address)((bytes + WORD - 1) / WORD * WORD);
+  FAT_TRY(fat_driver_check(testbed->driver, "cuMemcpyDtoH",
+                           fat_driver_table(testbed->driver)->copy_out(guard, at, sizeof guard), err));
   for (int i = 0; i < GUARD - 1; i++)
-    *intact = *intact && guard[i] == FAT_INPUTS_POISON;
+    *intact = *intact && guard[i] == FAT_IMAGE_POISON;
   return FAT_OK;
 }

@@ -111,7 +111,7 @@ static bool judge(const fat_case *c, int tensor, bool stores, const char *image,
       for (int64_t n = 0; n < s->size[2]; n++)
         for (int64_t x = 0; x < s->size[3]; x++, right++) {
           float got;
-          fat_half_load(s->type, &got, image + fat_inputs_row(s, b, h, n) + x * s->bytes, 1);
+          fat_half_load(s->type, &got, image + fat_image_row(s, b, h, n) + x * s->bytes, 1);
           double off = fat_reference_off(*right, got);
           most = off > most ? off : most;
           if (off <= allowed)
@@ -133,12 +133,12 @@ static bool judge(const fat_case *c, int tensor, bool stores, const char *image,
  */
 static void blot(const fat_slot *s, char *image)
 {
-  const uint32_t poison = FAT_INPUTS_POISON;
+  const uint32_t poison = FAT_IMAGE_POISON;
   for (int64_t b = 0; b < s->size[0]; b++)
     for (int64_t h = 0; h < s->size[1]; h++)
       for (int64_t n = 0; n < s->size[2]; n++)
         for (int64_t x = 0; x < s->size[3]; x++)
-          memcpy(image + fat_inputs_row(s, b, h, n) + x * s->bytes, &poison, (size_t)s->bytes);
+          memcpy(image + fat_image_row(s, b, h, n) + x * s->bytes, &poison, (size_t)s->bytes);
 }
 
 /* Which tensor a byte lies in or behind. */
@@ -146,7 +146,7 @@ static void say_stray(const fat_cases *cases, int64_t byte, fat_verdict *v)
 {
   const fat_case *in = &cases->list[0];
   int tensor = FAT_Q;
-  char names[FAT_INPUTS_NAMES];
+  char names[FAT_IMAGE_NAMES];
   for (int i = 0; i < cases->count; i++)
     for (int t = 0; t < FAT_TENSORS; t++) {
       const fat_slot *s = &cases->list[i].slot[t];
@@ -156,7 +156,7 @@ static void say_stray(const fat_cases *cases, int64_t byte, fat_verdict *v)
       }
     }
   wrong(v, "%s: memory that is no element of %s was written: %lld elements behind the first of %s", in->title,
-        fat_inputs_outputs(&in->problem, names),
+        fat_image_outputs(&in->problem, names),
         (long long)((byte - in->slot[tensor].at) / in->slot[tensor].bytes), fat_tensors[tensor].name);
 }
 
@@ -179,24 +179,24 @@ static void judge_image(fat_testbed *s, const fat_subject *subject, fat_verdict 
     }
 }
 
-fat_status fat_verify_cases(fat_testbed *stand, const fat_assignment *a, const fat_subject *subject,
+fat_status fat_verify_cases(fat_testbed *testbed, const fat_assignment *a, const fat_subject *subject,
                             fat_verdict *verdict, fat_error *err)
 {
   plan p;
-  size_t bytes = (size_t)stand->cases.bytes;
+  size_t bytes = (size_t)testbed->cases.bytes;
   verdict->outcome = FAT_OUT_OK;
   verdict->error_max = verdict->error_allowed = 0;
-  FAT_TRY(make_plan(stand, a, subject, &p, err));
+  FAT_TRY(make_plan(testbed, a, subject, &p, err));
   for (int round = 0; round < (a->bare ? 1 : ROUNDS) && verdict->outcome == FAT_OUT_OK; round++) {
-    FAT_TRY(run_round(stand, subject, &p, a->bare, verdict, err));
+    FAT_TRY(run_round(testbed, subject, &p, a->bare, verdict, err));
     if (verdict->outcome != FAT_OUT_OK)
       break;
     if (round == 0)
-      memcpy(stand->before, stand->got, bytes);
-    else if (memcmp(stand->before, stand->got, bytes) != 0)
-      wrong(verdict, "%s: the same call gave other bits in run %d", stand->cases.family, round + 1);
+      memcpy(testbed->before, testbed->got, bytes);
+    else if (memcmp(testbed->before, testbed->got, bytes) != 0)
+      wrong(verdict, "%s: the same call gave other bits in run %d", testbed->cases.family, round + 1);
     if (round == 0)
-      judge_image(stand, subject, verdict);
+      judge_image(testbed, subject, verdict);
   }
   return FAT_OK;
 }

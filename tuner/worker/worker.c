@@ -4,9 +4,8 @@
  * error that spends it, or its parent. States: none -> starting -> idle -> preparing -> running -> idle. */
 #include "worker.h"
 
-#include "serve.h"
+#include "process.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <poll.h>
@@ -14,11 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 typedef enum state { NONE, STARTING, IDLE, PREPARING, RUNNING } state;
@@ -43,79 +37,20 @@ struct fat_worker {
   double deadline;
 };
 
-static double now(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static void enter(fat_worker *w, state s, double seconds)
 {
   w->state = s;
-  w->until = now() + seconds;
-}
-
-/* In the new process, between fork and exec: only calls that are safe there. */
-static _Noreturn void become_worker(int fd, const char *path, char *const arguments[], pid_t parent)
-{
-  setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) /* it died in the meantime: nobody will send that signal */
-    _exit(1);
-  int nothing = open("/dev/null", O_RDWR);
-  if (nothing >= 0) {
-    dup2(nothing, STDIN_FILENO);
-    dup2(nothing, STDOUT_FILENO);
-  }
-  if (fd == FAT_SERVE_FD)
-    fcntl(fd, F_SETFD, 0);
-  else
-    dup2(fd, FAT_SERVE_FD);
-  execv(path, arguments);
-  _exit(127);
+  w->until = fat_process_now() + seconds;
 }
 
 static fat_status start(fat_worker *w, fat_error *err)
 {
-  char ordinal[16], word[] = FAT_SERVE_WORD, name[] = "fatune";
-  char *const arguments[] = {name, word, ordinal, NULL};
-  const struct timeval patience = {10, 0};
-  int ends[2];
-  snprintf(ordinal, sizeof ordinal, "%d", w->ordinal);
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    return fat_status_fail(err, FAT_E_IO, "a worker cannot be started: %s", strerror(errno));
-  pid_t parent = getpid(), pid = fork();
-  if (pid == 0)
-    become_worker(ends[1], "/proc/self/exe", arguments, parent);
-  close(ends[1]);
-  if (pid < 0) {
-    close(ends[0]);
-    return fat_status_fail(err, FAT_E_IO, "a worker cannot be started: %s", strerror(errno));
-  }
-  setpgid(pid, pid); /* whoever comes first, it or its parent */
-  fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-  w->pid = pid;
-  w->fd = ends[0];
+  FAT_TRY(fat_process_start(w->ordinal, &w->pid, &w->fd, err));
   w->served = 0;
   w->started++;
   w->tries++;
   enter(w, STARTING, start_deadline);
   return FAT_OK;
-}
-
-/* Waits for the end of the process; false where it does not come. */
-static bool reap(pid_t pid, double seconds)
-{
-  for (double until = now() + seconds;;) {
-    pid_t ended = waitpid(pid, NULL, WNOHANG);
-    if (ended == pid || (ended < 0 && errno != EINTR))
-      return true;
-    if (now() > until)
-      return false;
-    nanosleep(&(struct timespec){0, 1000000}, NULL);
-  }
 }
 
 /* Kills the process and all it started. */
@@ -131,7 +66,7 @@ static fat_status leave(fat_worker *w, fat_error *err)
   w->pid = 0;
   w->fd = -1;
   w->state = NONE;
-  if (!reap(pid, end_deadline))
+  if (!fat_process_reap(pid, end_deadline))
     return fat_status_fail(
         err, FAT_E_DEVICE_LOST,
         "worker %d cannot be ended: the GPU's driver holds it; see `dmesg` and nvidia-smi -q", (int)pid);
@@ -161,17 +96,12 @@ void fat_worker_close(fat_worker *worker)
   if (worker->state == IDLE) {
     close(worker->fd);
     worker->fd = -1;
-    if (reap(worker->pid, 2))
+    if (fat_process_reap(worker->pid, 2))
       worker->pid = 0;
   }
   leave(worker, NULL);
   fat_inbox_clear(&worker->inbox);
   free(worker);
-}
-
-bool fat_worker_busy(const fat_worker *worker)
-{
-  return worker->assignment != NULL;
 }
 
 int fat_worker_started(const fat_worker *worker)
@@ -251,26 +181,12 @@ static fat_status blame(fat_worker *w, fat_outcome outcome, const char *why, fat
   return start(w, err);
 }
 
-/* How a process ended that is about to, in words; it stays to be reaped. */
-static void say_end(pid_t pid, char *why, size_t room)
-{
-  siginfo_t info = {0};
-  for (double until = now() + 1; now() < until && info.si_pid == 0;)
-    if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT | WNOHANG) != 0 || info.si_pid == 0)
-      nanosleep(&(struct timespec){0, 1000000}, NULL);
-  if (info.si_code == CLD_EXITED)
-    snprintf(why, room, "the worker that ran it ended with code %d", info.si_status);
-  else
-    snprintf(why, room, "the worker that ran it was ended by signal %d (%s)", info.si_status,
-             strsignal(info.si_status));
-}
-
 /* Its end of the socket is closed. */
 static fat_status died(fat_worker *w, fat_verdict *verdicts, bool *done, fat_error *err)
 {
   char why[200];
   state before = w->state;
-  say_end(w->pid, why, sizeof why);
+  fat_process_say_end(w->pid, why, sizeof why);
   if (w->assignment && (before == RUNNING || before == PREPARING))
     return blame(w, FAT_OUT_FAULT, why, verdicts, done, err);
   FAT_TRY(leave(w, err));
@@ -359,11 +275,11 @@ fat_status fat_worker_step(fat_worker *worker, double seconds, fat_verdict *verd
   *done = false;
   if (w->state == NONE)
     return w->assignment ? start(w, err) : FAT_OK;
-  double wait = fmin(seconds, fmax(0, w->until - now()));
+  double wait = fmin(seconds, fmax(0, w->until - fat_process_now()));
   struct pollfd news = {w->fd, POLLIN, 0};
   int n = poll(&news, 1, (int)ceil(wait * 1000));
   if (n <= 0)
-    return w->state != IDLE && now() >= w->until ? late(w, verdicts, done, err) : FAT_OK;
+    return w->state != IDLE && fat_process_now() >= w->until ? late(w, verdicts, done, err) : FAT_OK;
   fat_status status = fat_inbox_read(&w->inbox, w->fd, &whole, err);
   if (status == FAT_E_NOT_FOUND)
     return died(w, verdicts, done, err);

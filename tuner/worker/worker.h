@@ -21,7 +21,6 @@ void fat_worker_close(fat_worker *worker);
  * the most it may take once its inputs lie ready. Only one at a time. */
 fat_status fat_worker_begin(fat_worker *worker, const fat_assignment *assignment, double deadline,
                             fat_error *err);
-bool fat_worker_busy(const fat_worker *worker);
 
 /* Waits up to `seconds` for news; *done: verdicts (one for each entrant) are filled in and the worker is
  * free. Verdicts then have status FAT_OK. Other failures are the tuner's: FAT_E_DEVICE_LOST where no worker

@@ -1,8 +1,8 @@
-/* verify_spots.c -- the anchor shape itself: its known rows, its guards, its bits.
+/* full.c -- the problem at its own size: its known rows, its guards, its bits.
  *
  * In: a config that is right on the small cases. Out: a verdict. The outputs are too large to be known, so a
  * few rows are judged, all of what is looked at must have been written, and a second run must agree. */
-#include "verify.h"
+#include "full.h"
 
 #include "oracle/half.h"
 #include <math.h>
@@ -12,20 +12,20 @@
 
 enum { PIECES = 32, PIECE = 1 << 20 /* bytes */ };
 
-fat_status fat_verify_launch(fat_testbed *stand, const fat_assignment *a, const fat_subject *subject,
-                             fat_anchored *anchored, fat_error *err)
+fat_status fat_full_launch(fat_testbed *testbed, const fat_assignment *a, const fat_subject *subject,
+                           fat_full *full, fat_error *err)
 {
-  anchored->stand = stand;
-  anchored->stores = subject->stores;
-  FAT_TRY(fat_launch_prepare(&subject->recipe, &a->problem, a->sms, subject->module, &anchored->launch, err));
-  return fat_testbed_workspace(stand, anchored->launch.workspace, err);
+  full->testbed = testbed;
+  full->stores = subject->stores;
+  FAT_TRY(fat_launch_prepare(&subject->recipe, &a->problem, a->sms, subject->module, &full->launch, err));
+  return fat_testbed_workspace(testbed, full->launch.workspace, err);
 }
 
-fat_status fat_verify_work(void *user, int turn, fat_error *err)
+fat_status fat_full_work(void *user, int turn, fat_error *err)
 {
-  const fat_anchored *x = user;
-  const fat_call call = fat_testbed_anchor(x->stand, turn % x->stand->set_count);
-  return fat_launch_run(x->stand->driver, &x->launch, &call, x->stand->workspace.at, NULL, err);
+  const fat_full *x = user;
+  const fat_call call = fat_testbed_set_call(x->testbed, turn % x->testbed->set_count);
+  return fat_launch_run(x->testbed->driver, &x->launch, &call, x->testbed->workspace.at, NULL, err);
 }
 
 static fat_status copy_out(const fat_testbed *s, int64_t from, int64_t bytes, void *to, fat_error *err)
@@ -38,7 +38,7 @@ static fat_status copy_out(const fat_testbed *s, int64_t from, int64_t bytes, vo
 /* Evenly spread pieces of an output: the i-th of them; its bytes, whole elements, and where it begins. */
 static int64_t piece(const fat_slot *slot, int i, int64_t *from)
 {
-  int64_t span = fat_inputs_span(slot) / slot->bytes, each = (span + PIECES - 1) / PIECES, begin = each * i;
+  int64_t span = fat_image_span(slot) / slot->bytes, each = (span + PIECES - 1) / PIECES, begin = each * i;
   int64_t count = begin + each <= span ? each : span - begin, most = PIECE / slot->bytes;
   *from = slot->at + begin * slot->bytes;
   return count < 0 ? 0 : (count > most ? most : count) * slot->bytes;
@@ -51,14 +51,14 @@ typedef struct outputs {
   size_t bytes[FAT_TENSORS], total;
 } outputs;
 
-static bool is_output(const fat_anchor *a, int t)
+static bool is_output(const fat_spots *a, int t)
 {
   return fat_tensors_is_out(a->slot[t].role);
 }
 
 static fat_status read_outputs(const fat_testbed *s, outputs *out, fat_error *err)
 {
-  const fat_anchor *a = &s->anchor;
+  const fat_spots *a = &s->spots;
   int64_t from, total = 0;
   for (int t = 0; t < FAT_TENSORS; t++)
     for (int i = 0; i < PIECES && is_output(a, t); i++)
@@ -78,18 +78,18 @@ static fat_status read_outputs(const fat_testbed *s, outputs *out, fat_error *er
 }
 
 /* One known row of one output. */
-static fat_status judge_row(const fat_anchored *anchored, int t, int r, fat_verdict *v, fat_error *err)
+static fat_status judge_row(const fat_full *full, int t, int r, fat_verdict *v, fat_error *err)
 {
-  const fat_testbed *s = anchored->stand;
-  const fat_anchor *a = &s->anchor;
+  const fat_testbed *s = full->testbed;
+  const fat_spots *a = &s->spots;
   const fat_slot *slot = &a->slot[t];
   const int side = fat_tensors[t].side;
   const int64_t b = a->row[side][r].b, h = a->row[side][r].h, i = a->row[side][r].i, width = slot->size[3];
-  const double allowed = a->allowed[t][anchored->stores];
+  const double allowed = a->allowed[t][full->stores];
   float row[FAT_PROBLEM_DV_MAX], elements[FAT_PROBLEM_DV_MAX];
   char text[FAT_PROBLEM_TEXT];
   double off = 0;
-  FAT_TRY(copy_out(s, fat_inputs_row(slot, b, h, i), width * slot->bytes, elements, err));
+  FAT_TRY(copy_out(s, fat_image_row(slot, b, h, i), width * slot->bytes, elements, err));
   fat_half_load(slot->type, row, elements, width);
   for (int64_t x = 0; x < width; x++)
     off = fmax(off, fat_reference_off(a->right[t][r * width + x], row[x]));
@@ -108,29 +108,29 @@ static fat_status judge_row(const fat_anchored *anchored, int t, int r, fat_verd
   return FAT_OK;
 }
 
-static fat_status judge_rows(const fat_anchored *anchored, fat_verdict *v, fat_error *err)
+static fat_status judge_rows(const fat_full *full, fat_verdict *v, fat_error *err)
 {
-  const fat_anchor *a = &anchored->stand->anchor;
-  for (int r = 0; r < FAT_INPUTS_ROWS; r++)
+  const fat_spots *a = &full->testbed->spots;
+  for (int r = 0; r < FAT_SPOTS_ROWS; r++)
     for (int t = 0; t < FAT_TENSORS && v->outcome == FAT_OUT_OK; t++)
       if (is_output(a, t) && r < a->rows[fat_tensors[t].side])
-        FAT_TRY(judge_row(anchored, t, r, v, err));
+        FAT_TRY(judge_row(full, t, r, v, err));
   return FAT_OK;
 }
 
 /* The memory right behind each tensor, as far as a guard reaches. */
 static fat_status judge_guards(const fat_testbed *s, fat_verdict *v, fat_error *err)
 {
-  char guard[FAT_INPUTS_GUARD];
+  char guard[FAT_IMAGE_GUARD];
   for (int t = 0; t < FAT_TENSORS && v->outcome == FAT_OUT_OK; t++) {
-    const fat_slot *slot = &s->anchor.slot[t];
+    const fat_slot *slot = &s->spots.slot[t];
     if (slot->role == FAT_ROLE_NONE)
       continue;
-    FAT_TRY(copy_out(s, slot->at + fat_inputs_span(slot), FAT_INPUTS_GUARD, guard, err));
-    for (int at = 0; at < FAT_INPUTS_GUARD && v->outcome == FAT_OUT_OK; at += slot->bytes)
-      if (!fat_inputs_poisoned(slot, guard + at)) {
+    FAT_TRY(copy_out(s, slot->at + fat_image_span(slot), FAT_IMAGE_GUARD, guard, err));
+    for (int at = 0; at < FAT_IMAGE_GUARD && v->outcome == FAT_OUT_OK; at += slot->bytes)
+      if (!fat_image_poisoned(slot, guard + at)) {
         v->outcome = FAT_OUT_WRONG;
-        snprintf(v->detail, sizeof v->detail, "at the anchor: memory was written %d elements behind %s",
+        snprintf(v->detail, sizeof v->detail, "at full size: memory was written %d elements behind %s",
                  at / slot->bytes, fat_tensors[t].name);
       }
   }
@@ -141,41 +141,40 @@ static void judge_written(const fat_testbed *s, const outputs *out, fat_verdict 
 {
   const char *at = out->data;
   for (int t = 0; t < FAT_TENSORS; t++) {
-    const fat_slot *slot = &s->anchor.slot[t];
+    const fat_slot *slot = &s->spots.slot[t];
     for (const char *end = at + out->bytes[t]; at < end; at += slot->bytes)
-      if (fat_inputs_poisoned(slot, at)) {
+      if (fat_image_poisoned(slot, at)) {
         v->outcome = FAT_OUT_WRONG;
-        snprintf(v->detail, sizeof v->detail, "at the anchor: some elements of %s are left unwritten",
+        snprintf(v->detail, sizeof v->detail, "at full size: some elements of %s are left unwritten",
                  fat_tensors[t].name);
         return;
       }
   }
 }
 
-fat_status fat_verify_probe(fat_anchored *anchored, fat_timer *timer, fat_verdict *verdict, double *ms,
-                            fat_error *err)
+fat_status fat_full_probe(fat_full *full, fat_timer *timer, fat_verdict *verdict, double *ms, fat_error *err)
 {
-  fat_testbed *s = anchored->stand;
-  const fat_runner runner = {fat_verify_work, anchored};
+  fat_testbed *s = full->testbed;
+  const fat_runner runner = {fat_full_work, full};
   bool intact;
   FAT_TRY(fat_testbed_clear(s, 0, err));
-  FAT_TRY(fat_testbed_poison(s, anchored->launch.workspace, err));
+  FAT_TRY(fat_testbed_poison(s, full->launch.workspace, err));
   FAT_TRY(fat_timer_probe(timer, &runner, ms, err));
-  FAT_TRY(judge_rows(anchored, verdict, err));
+  FAT_TRY(judge_rows(full, verdict, err));
   FAT_TRY(judge_guards(s, verdict, err));
-  FAT_TRY(fat_testbed_intact(s, anchored->launch.workspace, &intact, err));
+  FAT_TRY(fat_testbed_intact(s, full->launch.workspace, &intact, err));
   if (!intact && verdict->outcome == FAT_OUT_OK) {
     verdict->outcome = FAT_OUT_WRONG;
     snprintf(verdict->detail, sizeof verdict->detail,
-             "at the anchor: something was written behind the workspace of %lld bytes",
-             (long long)anchored->launch.workspace);
+             "at full size: something was written behind the workspace of %lld bytes",
+             (long long)full->launch.workspace);
   }
   return FAT_OK;
 }
 
-fat_status fat_verify_repeat(fat_anchored *anchored, fat_verdict *verdict, fat_error *err)
+fat_status fat_full_repeat(fat_full *full, fat_verdict *verdict, fat_error *err)
 {
-  fat_testbed *s = anchored->stand;
+  fat_testbed *s = full->testbed;
   outputs first = {0}, second = {0};
   fat_status status = read_outputs(s, &first, err);
   if (status == FAT_OK)
@@ -184,15 +183,14 @@ fat_status fat_verify_repeat(fat_anchored *anchored, fat_verdict *verdict, fat_e
     goto done;
   status = fat_testbed_clear(s, 0, err);
   if (status == FAT_OK)
-    status = fat_testbed_poison(s, anchored->launch.workspace, err);
+    status = fat_testbed_poison(s, full->launch.workspace, err);
   if (status == FAT_OK)
-    status = fat_verify_work(anchored, 0, err);
+    status = fat_full_work(full, 0, err);
   if (status == FAT_OK)
     status = read_outputs(s, &second, err);
   if (status == FAT_OK && memcmp(first.data, second.data, first.total) != 0) {
     verdict->outcome = FAT_OUT_WRONG;
-    snprintf(verdict->detail, sizeof verdict->detail,
-             "at the anchor: the same call gave other bits in run 2");
+    snprintf(verdict->detail, sizeof verdict->detail, "at full size: the same call gave other bits in run 2");
   }
 done:
   free(first.data);

@@ -1,0 +1,31 @@
+/* bound.h -- how far results may be off, gathered while the reference is computed. */
+#ifndef FAT_BOUND_H
+#define FAT_BOUND_H
+
+#include "tensors.h"
+
+/* What a reference is computed from: packed arrays. */
+typedef struct fat_reference_inputs {
+  const float *of[FAT_TENSORS]; /* those that the op takes */
+  float scale;
+} fat_reference_inputs;
+
+/* What decides how far results may be off, gathered row by row: starts as {0}. Results that are not finite do
+ * not count. */
+typedef struct fat_bound {
+  struct {
+    double off;    /* of a computation in the problem's own precision, see reference.c */
+    double stored; /* of one that keeps S in memory, which differs for LSE */
+    double most;   /* the largest size of what is right */
+    double mass;   /* of a gradient: the largest sum of the sizes of all that is added up in it */
+  } of[FAT_TENSORS];
+  double score;  /* the largest size of a score, or of an LSE that is taken off one */
+  double sum;    /* the largest sum of the sizes of a score's summands */
+  double value;  /* forward: the largest size of an element of V */
+  int64_t terms; /* the most rows or keys that one result is a sum over */
+} fat_bound;
+
+/* Notes one result and what the computation in the problem's precision made of it. */
+void fat_bound_note(fat_bound *bound, int tensor, double right, double own, double mass);
+
+#endif

@@ -1,0 +1,14 @@
+/* gradients.h -- the gradients of one row or key. Arguments are those of fat_reference_row. */
+#ifndef FAT_GRADIENTS_H
+#define FAT_GRADIENTS_H
+
+#include "bound.h"
+
+/* dQ of a row. */
+void fat_gradients_row(const fat_problem *p, int64_t i, const fat_reference_inputs *in,
+                       double *right[FAT_TENSORS], fat_bound *bound);
+/* dK and dV of a key. */
+void fat_gradients_key(const fat_problem *p, int64_t j, const fat_reference_inputs *in,
+                       double *right[FAT_TENSORS], fat_bound *bound);
+
+#endif
