@@ -2,21 +2,13 @@
 #ifndef FAT_COMPILE_H
 #define FAT_COMPILE_H
 
+#include "entry.h"
 #include "nvrtc.h"
 #include "status.h"
 #include "text.h"
 #include <stddef.h>
 
-enum { FAT_COMPILE_ENTRIES = 8, FAT_COMPILE_ENTRY_NAME = 64 };
-
-/* What the compiler says of one __global__ function. */
-typedef struct fat_entry {
-  char name[FAT_COMPILE_ENTRY_NAME];
-  int registers; /* of a thread */
-  int stack;     /* bytes of local memory of a thread */
-  int spills;    /* bytes of spill stores + spill loads */
-  int shared;    /* static shared memory, bytes */
-} fat_entry;
+enum { FAT_COMPILE_ENTRIES = 8 };
 
 typedef struct fat_binary {
   unsigned char *cubin;

@@ -79,7 +79,7 @@ static void read_info(const image *m, uint32_t symbol, fat_entry *entry)
 
 static void read_entry(const image *m, const char *name, uint32_t symbol, fat_entry *entry)
 {
-  char section[FAT_COMPILE_ENTRY_NAME + 16];
+  char section[FAT_ENTRY_NAME + 16];
   Elf64_Shdr shared, reserved;
   memset(entry, 0, sizeof *entry);
   snprintf(entry->name, sizeof entry->name, "%s", name);

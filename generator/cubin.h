@@ -2,7 +2,8 @@
 #ifndef FAT_CUBIN_H
 #define FAT_CUBIN_H
 
-#include "compile.h"
+#include "entry.h"
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Reads the __global__ functions of an ELF image, at most `room`; spills are left 0, no cubin tells them.

@@ -6,7 +6,6 @@
  * it does not give back all it took, and its threads' own destructors may outlive a close. */
 #include "nvrtc.h"
 
-#include "locate.h"
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -9,19 +9,12 @@
 #define FAT_NVRTC_H
 
 #include "cuda_abi.h"
-#include "status.h"
+#include "locate.h"
 #include <stdbool.h>
 
 typedef struct fat_nvrtc fat_nvrtc;
 
 enum { FAT_NVRTC_OLDEST = 12 }; /* the oldest CUDA major our kernels are compiled with */
-
-typedef struct fat_nvrtc_found {
-  char path[1024];   /* with links resolved: no file is listed twice */
-  char where[32];    /* "FATUNE_NVRTC", "toolkit", "wheel", "linker cache", "fetched" */
-  int major, minor;  /* as nvrtcVersion says; where it could not be loaded, as its files say, or 0 */
-  char problem[256]; /* why it cannot be used; "" if it can */
-} fat_nvrtc_found;
 
 /* Lists the libnvrtc found, at most `room`, in order of preference for `cuda` (12, 13; 0: no limit), those
  * with a problem last. Loads each of them. For doctor. */

@@ -43,7 +43,7 @@ static void set(int *figure, int value)
 }
 
 /* The name after `phrase`, up to a quote, blank or end; false if the line has no such phrase. */
-static int name_after(const char *line, const char *phrase, char name[FAT_COMPILE_ENTRY_NAME])
+static int name_after(const char *line, const char *phrase, char name[FAT_ENTRY_NAME])
 {
   const char *found = strstr(line, phrase);
   name[0] = 0;
@@ -71,7 +71,7 @@ static void add_spills(fat_entry *entries, int count, fat_entry *current, const 
 
 int fat_ptxas_entries(const char *log, fat_entry *entries, int room)
 {
-  char line[LINE], name[FAT_COMPILE_ENTRY_NAME];
+  char line[LINE], name[FAT_ENTRY_NAME];
   fat_entry *current = NULL; /* whose figures the next lines give */
   int count = 0;
   while (log) {

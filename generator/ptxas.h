@@ -2,7 +2,7 @@
 #ifndef FAT_PTXAS_H
 #define FAT_PTXAS_H
 
-#include "compile.h"
+#include "entry.h"
 #include <stddef.h>
 
 /* Reads the words of `ptxas -v` into one entry per __global__ function, in the order of the log, at most

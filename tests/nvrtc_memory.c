@@ -9,6 +9,7 @@
  * code has. */
 #include "cuda_abi.h"
 #include "compile.h"
+#include "compile.h"
 #include "cubin.h"
 #include "ptxas.h"
 #include "text.h"

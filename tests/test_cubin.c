@@ -1,6 +1,7 @@
 /* test_cubin.c -- what a cubin says of its kernels is what the compiler's log says; damage is never followed.
  *
  * Skipped (exit 77) where there is no libnvrtc. */
+#include "compile.h"
 #include "cubin.h"
 #include "ptxas.h"
 #include "render.h"

@@ -1,4 +1,5 @@
 /* test_ptxas.c -- figures and first errors out of recorded compiler logs. */
+#include "compile.h"
 #include "ptxas.h"
 
 #include <setjmp.h>
