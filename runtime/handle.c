@@ -5,7 +5,6 @@
  * touched: the driver's state did not survive, and a lock may be held by a thread that is not there. */
 #include "handle.h"
 #include "db.h"
-#include "make.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,7 +60,7 @@ static fat_status place_system(fatune *h, const char *given, fat_error *err)
 static void destroy(fatune *h)
 {
   for (int i = 0; i < h->count; i++)
-    fat_make_release(h->known[i]);
+    h->release(h->known[i]);
   fat_modules_free(&h->modules);
   fat_jit_close(&h->jit);
   fat_driver_close(h->driver);

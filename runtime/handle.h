@@ -24,7 +24,8 @@ struct fatune {
   fat_modules modules; /* by `making` */
   fat_jit jit;         /* by `making` */
   struct fatune_plan *known[FAT_HANDLE_PLANS];
-  int count, next; /* by `lookup`; next: the oldest, once all places are taken */
+  int count, next;                           /* by `lookup`; next: the oldest, once all places are taken */
+  void (*release)(struct fatune_plan *plan); /* how a known plan is given up; set with the first of them */
 };
 
 /* How many forks lie between the process that loaded us and this one. */

@@ -102,6 +102,7 @@ static void remember(fatune *h, fatune_plan *plan)
   fatune_plan *forgotten = NULL;
   hold(plan);
   pthread_mutex_lock(&h->lookup);
+  h->release = fat_make_release;
   if (h->count < FAT_HANDLE_PLANS)
     h->known[h->count++] = plan;
   else {
