@@ -1,8 +1,8 @@
 /* cuda_error.c -- the one table of the driver's result codes that we tell apart.
  *
- * In: a code. Out: a status, and whether the context outlives it. The sticky ones are those of which cuda.h
+ * In: a code. Out: a status. Those that mean that the context or the GPU is lost are those of which cuda.h
  * says that the process is left in an inconsistent state; tests/test_cuda_abi.cpp compares codes and names.
- * Codes without a row are FAT_E_CUDA: reported by their name, and not sticky. */
+ * Codes without a row are FAT_E_CUDA: reported by their name. */
 #include "cuda_error.h"
 #include "cuda_codes.h"
 
@@ -29,12 +29,6 @@ fat_status fat_cuda_error_status(int code)
 {
   const row *r = find(code);
   return r ? r->status : FAT_E_CUDA;
-}
-
-bool fat_cuda_error_sticky(int code)
-{
-  fat_status status = fat_cuda_error_status(code);
-  return status == FAT_E_CONTEXT_DEAD || status == FAT_E_DEVICE_LOST;
 }
 
 const char *fat_cuda_error_name(int code)

@@ -8,9 +8,6 @@
 /* FAT_OK for success; FAT_E_CUDA for a code without a row of its own. */
 fat_status fat_cuda_error_status(int code);
 
-/* Whether every later call in this process fails too: the process is to be left, the GPU is not. */
-bool fat_cuda_error_sticky(int code);
-
 /* "CUDA_ERROR_ILLEGAL_ADDRESS" for the codes of the table, where the driver itself cannot be asked; else "".
  */
 const char *fat_cuda_error_name(int code);
