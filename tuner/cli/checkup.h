@@ -1,5 +1,4 @@
-/* checkup.h -- what `fatune doctor` gathers: one finding for each thing looked at, with what to do about it.
- */
+/* checkup.h -- what `fatune doctor` gathers: findings, each with what to do about it. */
 #ifndef FAT_CHECKUP_H
 #define FAT_CHECKUP_H
 

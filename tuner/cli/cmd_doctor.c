@@ -112,7 +112,7 @@ static fat_status render_kernel(fat_script *script, const char *kernel, const fa
   fat_status status = FAT_OK;
   for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
     fat_problem p;
-    fat_point usual;
+    fat_point point;
     fat_source source = {0};
     int picked;
     FAT_TRY(fat_problem_parse(problems[i], &p, err));
@@ -120,8 +120,8 @@ static fat_status render_kernel(fat_script *script, const char *kernel, const fa
     if (status == FAT_E_UNSUPPORTED)
       continue;
     FAT_TRY(status);
-    FAT_TRY(fat_space_default(script, kernel, &p, gpu, &usual, err));
-    status = fat_source_render(script, &p, gpu, &usual.config, FAT_LINES_TEMPLATE, &source, err);
+    FAT_TRY(fat_space_default(script, kernel, &p, gpu, &point, err));
+    status = fat_source_render(script, &p, gpu, &point.config, FAT_LINES_TEMPLATE, &source, err);
     fat_source_free(&source);
     return status;
   }

@@ -1,7 +1,7 @@
 /* cmd_exchange.c -- `fatune export`, `import`, `merge`: results between databases.
  *
- * In and out: JSON lines of parameters and results, or another database file. Binaries never travel by these:
- * a cubin is code; what comes in is compiled again before it runs. The database of a package is made here:
+ * In and out: JSON lines of parameters and results, or another database file. Binaries are not exchanged: a
+ * cubin is code, and what comes in is compiled again before it runs. The database of a package is made here:
  * its rows from text (`export --winners`), its code by this program (`import --cubins`). */
 #include "search/package.h"
 #include "commands.h"
@@ -30,7 +30,7 @@ static fat_status write_through(const char *path, const fat_text *text, fat_erro
   return fat_status_fail(err, FAT_E_IO, "%s cannot be written: %s", path, strerror(errno));
 }
 
-/* A file of the user's goes only where --force says so; the database itself, by whatever name, never. */
+/* Only --force writes over a file, and nothing writes over the database itself, whatever its name. */
 static fat_status write_file(const char *path, const char *database, bool force, const fat_text *text,
                              fat_error *err)
 {
@@ -161,7 +161,7 @@ static int print_counts(const fat_options *options, const fat_import *counts, co
   return exit_code == FAT_EXIT_FINE && counts->refused > 0 ? FAT_EXIT_USAGE : exit_code;
 }
 
-/* All files one behind the other; a refusal tells which. */
+/* All files, one after the other; a refusal names its file. */
 static fat_status import_files(const fat_options *options, fat_db *db, fat_import *counts, fat_error *err)
 {
   fat_status status = FAT_OK;

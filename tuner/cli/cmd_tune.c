@@ -115,7 +115,7 @@ static bool is_asked(const fat_item *item, const char *kernel)
   return false;
 }
 
-/* Whether nothing is known of a kernel here, or what a package knows of it is better than what won. */
+/* Whether nothing is stored of a kernel here, or a package's row of it is better than what won. */
 static fat_status is_hidden(const fat_session *s, const fat_problem *p, const char *kernel, bool *hidden,
                             fat_error *err)
 {
@@ -133,7 +133,7 @@ static fat_status is_hidden(const fat_session *s, const fat_problem *p, const ch
   return status == FAT_E_NOT_FOUND ? FAT_OK : status;
 }
 
-/* The first kernel that was not asked for, but that calls might have been given. */
+/* The first kernel that was not asked for, but that calls may have got before. */
 static fat_status find_hidden(const fat_session *s, const fat_item *item, char name[FAT_CONFIG_KERNEL],
                               fat_error *err)
 {
@@ -154,8 +154,7 @@ static fat_status find_hidden(const fat_session *s, const fat_item *item, char n
   return FAT_OK;
 }
 
-/* What is measured at a problem goes before what is known of its neighbours, so one kernel tuned alone hides
- * others. */
+/* Rows of a problem itself come before those of its neighbours, so tuning one kernel alone hides others. */
 static fat_status say_hidden(const fat_session *s, fat_error *err)
 {
   char problem[FAT_PROBLEM_TEXT], hidden[FAT_CONFIG_KERNEL];

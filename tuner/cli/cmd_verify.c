@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 static const double gpu_deadline = 10;   /* seconds: winners are known to be quick */
-static const double proxy_deadline = 60; /* the driver compiles the PTX first; how quick it is nobody knows */
+static const double proxy_deadline = 60; /* the driver compiles the PTX first, and nobody knows the speed */
 
 /* The problems that have measured rows on the device, each once. */
 typedef struct problems {
@@ -162,7 +162,7 @@ static fat_status check(checking *c, const fat_problem *p, const char *kernel, f
   return status;
 }
 
-/* A kernel of the GPU that is not at hand; see proxy.h. It is timed too: what it takes here. */
+/* A kernel of the GPU that is not at hand; see proxy.h. Its time on this GPU is taken, too. */
 static fat_status check_proxy(const fat_problem *p, const fat_entrant *entrant, const char *failed,
                               void *user, fat_error *err)
 {
@@ -196,7 +196,7 @@ static fat_status check_all(checking *c, fat_error *err)
   return status;
 }
 
-/* What only another GPU's kernels are chosen by. */
+/* --as, and the options that need it. */
 static fat_status read_as(checking *c, fat_error *err)
 {
   const fat_options *o = c->options;

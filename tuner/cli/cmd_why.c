@@ -73,7 +73,7 @@ static const char *compare_source(answer *a)
   return result;
 }
 
-/* What compiles now; an absent NVRTC is no obstacle to an answer. */
+/* The key of today's compiler; without NVRTC there is still an answer. */
 static const char *compile_key(answer *a)
 {
   fat_nvrtc *nvrtc;

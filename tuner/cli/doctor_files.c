@@ -1,7 +1,7 @@
 /* doctor_files.c -- may this user read and write what tuning reads and writes, and nobody else?
  *
- * In: paths from options and environment. Out: findings. Nothing is made, opened or changed: a folder that is
- * not there is judged by the one that it would be made in. */
+ * In: paths from options and environment. Out: findings. Nothing is made, opened or changed: a missing
+ * folder is judged by the one that it would be made in. */
 #include "db.h"
 #include "doctor_files.h"
 #include "open.h"

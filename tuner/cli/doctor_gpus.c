@@ -1,7 +1,7 @@
 /* doctor_gpus.c -- is a GPU set and free so that what is measured on it holds?
  *
- * In: what NVML tells of every GPU of the machine. Out: findings. A GPU that is set in an unusual way is a
- * note; a problem is only where no GPU lets a process in. */
+ * In: what NVML tells of every GPU of the machine. Out: findings. A GPU with unusual settings is a note; it
+ * is a problem only if no GPU lets a process in. */
 #include "doctor_gpus.h"
 #include "nvml.h"
 

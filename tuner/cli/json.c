@@ -1,6 +1,6 @@
 /* json.c -- the JSON writer of json.h.
  *
- * In: values in the order they shall stand. Out: well-formed JSON, as long as opens and closes match. Bytes
+ * In: values in the order of the text. Out: well-formed JSON, as long as opens and closes match. Bytes
  * that are no UTF-8 are written as U+FFFD, so a hostile name cannot break a reader. */
 #include "json.h"
 

@@ -1,8 +1,7 @@
 /* nvml.c -- opens libnvidia-ml, asks, and closes it.
  *
  * In: the library of the driver. Out: facts of each GPU. Each question may be refused (an older GPU, no
- * rights, a slice of one): then that fact is unknown. The declarations are ours, of the calls that we make.
- */
+ * rights, a slice of one): then that fact is unknown. The declarations are our own. */
 #include "nvml.h"
 
 #include <dlfcn.h>

@@ -13,13 +13,6 @@ enum { FIRST_KEY = 0x100, JOBS_MOST = 256, TOP_MOST = 100000, SEQLEN_MOST = 1 <<
 
 typedef fat_status (*reader)(fat_options *o, const char *text, fat_error *err);
 
-static fat_status read_gpu(fat_options *o, const char *text, fat_error *err)
-{
-  (void)err;
-  o->gpu = text;
-  return FAT_OK;
-}
-
 static fat_status read_ops(fat_options *o, const char *text, fat_error *err)
 {
   return fat_list_names("--ops", text, fat_ops, FAT_OP_COUNT, &o->goal.ops, err);
@@ -72,13 +65,6 @@ static fat_status read_kernel(fat_options *o, const char *text, fat_error *err)
       return FAT_OK;
     rest += n + 1;
   }
-}
-
-static fat_status read_config(fat_options *o, const char *text, fat_error *err)
-{
-  (void)err;
-  o->config = text;
-  return FAT_OK;
 }
 
 /* One name out of `known`. */
@@ -191,13 +177,6 @@ static fat_status read_cubins(fat_options *o, const char *text, fat_error *err)
   return FAT_OK;
 }
 
-static fat_status read_as(fat_options *o, const char *text, fat_error *err)
-{
-  (void)err;
-  o->as = text;
-  return FAT_OK;
-}
-
 static fat_status read_top(fat_options *o, const char *text, fat_error *err)
 {
   int64_t n;
@@ -208,10 +187,11 @@ static fat_status read_top(fat_options *o, const char *text, fat_error *err)
 
 static const struct { /* ORDER OPTION */
   const char *name, *value, *doc;
-  reader read; /* NULL: the option is a flag */
-  size_t flag; /* then: its place in fat_options */
+  reader read;  /* NULL: the text goes into the options as it is; without a value they get a flag */
+  size_t place; /* then: its place in fat_options */
 } rows[FAT_OPTION_COUNT] = {
-    {"gpu", "NAME", "the GPU, like T4 or 'RTX 4090' (`fatune show gpus`); else the one at hand", read_gpu, 0},
+    {"gpu", "NAME", "the GPU, like T4 or 'RTX 4090' (`fatune show gpus`); else the one at hand", NULL,
+     offsetof(fat_options, gpu)},
     {"ops", "LIST", "fwd, bwd (default: fwd)", read_ops, 0},
     {"dtypes", "LIST", "f16, bf16, f32, tf32, f32x3 (default: all that have kernels for this GPU)",
      read_dtypes, 0},
@@ -219,7 +199,8 @@ static const struct { /* ORDER OPTION */
     {"causal", "LIST", "no, yes (default: no,yes)", read_causal, 0},
     {"seqlens", "LIST", "lengths of q and k, like 512:16384 or 1000,4096 (default: 4096)", read_seqlens, 0},
     {"kernel", "LIST", "kernels of the templates, like fwd,fa1 (default: all)", read_kernel, 0},
-    {"config", "TEXT", "the config, like fwd:Br64-Bc32-... (default: the kernel's default)", read_config, 0},
+    {"config", "TEXT", "the config, like fwd:Br64-Bc32-... (default: the kernel's default)", NULL,
+     offsetof(fat_options, config)},
     {"lines", "KIND", "#line marks of the 'template' (default), or none: 'generated'", read_lines, 0},
     {"effort", "HOW", "quick (default), full or exhaustive", read_effort, 0},
     {"order", "HOW", "promising (default), random or random:SEED: which configs first", read_order, 0},
@@ -229,7 +210,8 @@ static const struct { /* ORDER OPTION */
     {"jobs", "N", "compile with N threads (default: all cores)", read_jobs, 0},
     {"sanitize", NULL, "run them under the four tools of compute-sanitizer, too", NULL,
      offsetof(fat_options, sanitize)},
-    {"as", "NAME", "check here the kernels of a GPU that is not at hand, like T4, by their PTX", read_as, 0},
+    {"as", "NAME", "check here the kernels of a GPU that is not at hand, like T4, by their PTX", NULL,
+     offsetof(fat_options, as)},
     {"top", "N", "with --as: of each kernel the first N configs that a tune would try", read_top, 0},
     {"cuda", "MAJOR", "12 or 13: NVRTC's newest CUDA major (default: as the driver allows)", read_cuda, 0},
     {"db", "FILE", "the tuning database (else FATUNE_DB, else ~/.local/share/fatune/fatune.db)", read_db, 0},
@@ -262,7 +244,11 @@ static error_t on_option(int key, char *text, struct argp_state *state)
     const int option = key - FIRST_KEY;
     if (rows[option].read)
       return rows[option].read(o, text, &w->error) == FAT_OK ? 0 : EINVAL;
-    *(bool *)((char *)o + rows[option].flag) = true;
+    void *place = (char *)o + rows[option].place;
+    if (rows[option].value)
+      *(const char **)place = text;
+    else
+      *(bool *)place = true;
     return 0;
   }
   if (key == ARGP_KEY_ARG) {

@@ -1,8 +1,8 @@
 /* proxy.h -- kernels of a GPU that is not at hand, for one that is: rendered for the former and compiled to
  * PTX of its architecture, which the driver of the latter compiles for itself.
  *
- * What is seen of them then: their indices, their synchronisation, their arithmetic. Not the machine code of
- * the GPU that they are for, and not its speed. */
+ * That checks their indices, their synchronisation and their arithmetic, but neither the machine code nor the
+ * speed of the GPU that they are for. */
 #ifndef FAT_PROXY_H
 #define FAT_PROXY_H
 

@@ -44,8 +44,7 @@ static void fill(const fat_rows *rows, const fat_pair *pair, fat_result *result)
   result->standard_ms = ms_of(fat_rows_best(rows, baseline));
 }
 
-/* The stored winner of the pair's problem, where its kernel is one that may win: of configs within noise that
- * is not always the fastest row. */
+/* The stored winner, where the pair's kernel may win: within noise it need not be the fastest row. */
 static fat_status take_winner(const fat_session *s, const fat_rows *rows, fat_result *result, fat_error *err)
 {
   fat_best best;

@@ -16,12 +16,12 @@ typedef struct fat_bound {
   struct {
     double off;    /* of a computation in the problem's own precision, see reference.c */
     double stored; /* of one that keeps S in memory, which differs for LSE */
-    double most;   /* the largest size of what is right */
-    double mass;   /* of a gradient: the largest sum of the sizes of all that is added up in it */
+    double most;   /* the largest absolute value of what is right */
+    double mass;   /* of a gradient: the largest sum of absolute values of its summands */
   } of[FAT_TENSORS];
-  double score;  /* the largest size of a score, or of an LSE that is taken off one */
-  double sum;    /* the largest sum of the sizes of a score's summands */
-  double value;  /* forward: the largest size of an element of V */
+  double score;  /* the largest absolute value of a score, or of an LSE that is subtracted from one */
+  double sum;    /* the largest sum of absolute values of a score's summands */
+  double value;  /* forward: the largest absolute value in V */
   int64_t terms; /* the most rows or keys that one result is a sum over */
 } fat_bound;
 

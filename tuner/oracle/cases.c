@@ -1,8 +1,8 @@
 /* cases.c -- makes the cases of a family.
  *
- * In: a problem, a seed. Out: one image and what is right for it. The lengths of the cases are chosen once
- * for all tile sizes up to 128: one below, one beyond and on multiples of them, with more keys than rows and
- * the other way round. Where the family has a window, each case has one of its own. */
+ * In: a problem, a seed. Out: one image and what is right for it. The lengths suit all tile sizes up to 128:
+ * multiples of them, one less and one more, with more keys than rows and the other way round. Where the
+ * family has a window, each case has one of its own. */
 #include "cases.h"
 
 #include "half.h"
@@ -18,8 +18,8 @@ enum { SEEDS = 16 };
 /* ORDER LAY */
 static const char *const lay_names[] = {"packed", "BSHD", "padded"};
 
-/* Windows: narrower than a tile and wider than everything, the diagonal alone, open to one side, and of rows
- * that see no key at all. All inputs and results are numbers of every type. */
+/* Windows: narrower than a tile, wider than everything, the diagonal alone, open to one side, and such that
+ * some rows see no key. All inputs and results fit every element type. */
 static const struct {
   int b, h, hk, q, k;
   fat_data data;

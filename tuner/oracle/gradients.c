@@ -2,9 +2,9 @@
  *
  *   P = exp(S - LSE), D = rowsum(dO O), dS = P (dO V^T - D), dQ = scale dS K, dK = scale dS^T Q, dV = P^T dO
  *
- * with S, LSE and D of a row and the pairs that its mask leaves. The twin in the problem's precision rounds
- * S, P, dP and dS to its type between float sums, as PyTorch does, and each gradient at the end. Heads that
- * share a key add up in float. */
+ * over the pairs of row and key that the mask leaves. The computation in the problem's precision rounds S, P,
+ * dP and dS to its type between float sums, as PyTorch does, and each gradient at the end. Heads that share a
+ * key are added up in float. */
 #include "gradients.h"
 
 #include "half.h"
@@ -12,13 +12,13 @@
 
 #include <math.h>
 
-/* Rows of one pair of a row and a key. */
+/* What one row and one key need to be scored. */
 typedef struct pair {
   const float *q, *k, *v, *o, *d_o;
   float lse, scale;
 } pair;
 
-/* P and dS of one pair, exact and in the problem's precision. */
+/* P and dS of a row and a key, exact and in the problem's precision. */
 typedef struct weights {
   double P, dS;
   double mass; /* P times the sizes of all summands of dP and D */
@@ -68,7 +68,7 @@ static weights weigh(const fat_problem *p, const pair *x, fat_bound *bound)
   return w;
 }
 
-/* A gradient's row as it adds up: `by` times a row of the other operand. */
+/* A row of a gradient while it is summed up: `by` times each row of the other operand. */
 typedef struct sums {
   double exact[FAT_PROBLEM_DV_MAX], mass[FAT_PROBLEM_DV_MAX];
   float own[FAT_PROBLEM_DV_MAX];

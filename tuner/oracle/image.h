@@ -30,7 +30,7 @@ enum {
 int64_t fat_image_place(const fat_problem *p, fat_lay how, bool odd, int64_t from,
                         fat_slot slot[FAT_TENSORS]);
 
-/* Bytes of an image that hold elements of a tensor or its paddings: from slot.at, so many. */
+/* So many bytes from slot.at on hold the tensor's elements and paddings. */
 int64_t fat_image_span(const fat_slot *slot);
 /* Where a row begins: bytes from the image's beginning. */
 int64_t fat_image_row(const fat_slot *slot, int64_t b, int64_t h, int64_t n);

@@ -2,8 +2,8 @@
  * nothing shared with the kernels. The gradients are in gradients.c.
  *
  * The computation in the problem's own precision rounds as PyTorch does: S and P to f16 or bf16 between float
- * sums, O at the end; for tf32 what enters a product. A kernel may be twice as far from the truth as that is,
- * and a few roundings more, which so few elements may have been spared by luck. */
+ * sums, O at the end; for tf32 the operands of products. A kernel may be twice as far from the truth as that,
+ * and a few roundings more: with so few elements, luck may have spared the computation those. */
 #include "reference.h"
 
 #include "gradients.h"
@@ -71,8 +71,8 @@ static float stored_weight(fat_dtype type, float w)
   return type == FAT_TF32 ? fat_half_tf32(w) : fat_half_round(type, w);
 }
 
-/* LSE comes of scores that are not rounded, as is asked of kernels in every precision; *stored of those that
- * are. */
+/* LSE is computed from scores that are not rounded, as kernels must in every precision; *stored from rounded
+ * ones. */
 static float row_own(const fat_problem *p, const seen *in, float *s, float *o, float *stored)
 {
   const fat_dtype type = p->dtype;
@@ -148,10 +148,11 @@ static double last_place(fat_dtype type, double size)
   return type == FAT_F16 ? ldexp(1, (exponent > -13 ? exponent : -13) - 11) : 0;
 }
 
-/* Tensor cores add in float, but cut where a float sum rounds: each of their steps over 8 summands (16 for
- * some) takes up to a unit in the last place, two epsilons, off the sum so far, always towards zero; and as
- * much off each product, whose signs mix. So `n` summands cost n / 4 epsilons of the sum for certain, and n
- * are allowed. 3xTF32 goes thrice over them. Splitting numbers in two halves of 11 bits loses less than 2^-22
+/* What tensor cores lose, in epsilons of a sum of n products.
+ *   - They add in float, but truncate where a float sum rounds: each step over 8 summands (16 for some) takes
+ * up to a unit in the last place, two epsilons, off the sum so far, always towards zero. That is n / 4 for
+ *     certain. Each product is truncated as well, but those errors differ in sign: n are allowed in all.
+ *   - 3xTF32 goes over them three times. Splitting a number into two halves of 11 bits loses less than 2^-22
  * of each product three times, 12 epsilons: low times low, and what is rounded off either low half. */
 static double product_steps(fat_dtype type, int64_t n)
 {
@@ -165,11 +166,11 @@ static double product_steps(fat_dtype type, int64_t n)
   }
 }
 
-/* Where S is stored, a score is off by half a unit in its last place, and a weight by as much against
- * another. A few rows may have been spared that by luck, so one such unit is allowed beside what was seen.
- * Where it is a quarter or more, weights go by it rather than by the scores, and O may lie as far off as such
- * weights can draw it: weights that are e^u too large or too small move a mean of numbers up to v by 2 v
- * tanh(u) at most. */
+/* What a kernel that stores S may lose beyond what the computation here happened to lose.
+ *   - A stored score is off by half a unit in its last place; luck may have spared the few rows here, so one
+ * unit u is allowed.
+ *   - Where u is a quarter or more, rounding decides the weights rather than the scores. Weights that are e^u
+ * too large or too small move a mean of numbers up to v by at most 2 v tanh(u). */
 static double luck_of_stored(const fat_problem *p, const fat_bound *b, int tensor)
 {
   const double unit = last_place(p->dtype, b->score);
@@ -180,14 +181,13 @@ static double luck_of_stored(const fat_problem *p, const fat_bound *b, int tenso
 
 /* How far O may be off is the sum of
  *   - twice what the computation is off;
- *   - a unit in the last place of the largest result: FlashAttention-3's max |(O + 0.3 - 0.3) - O| twice, but
- *     for the 0.3. Results of long rows are smaller, and errors as large as they are would hide below it;
+ *   - a unit in the last place of the largest result. FlashAttention-3 allows 2 max |(O + 0.3 - 0.3) - O|,
+ * but results of long rows are smaller than 0.3, and errors of their own size would pass;
  *   - four roundings of the largest result, and four of the largest score, whose error e^S turns into
  *     as large a relative one;
- *   - what tensor cores cut off. A sum of weights is never longer than its result, so one over keys counts a
- *     quarter: what is certain.
- * A gradient adds what its own summands lose, of which those of dP and D nearly cancel: all of it where a row
- * sees one key, for there dS is 0. LSE has the score itself for a summand. */
+ *   - what tensor cores truncate. Weights are positive, so in a sum over keys no partial sum exceeds the
+ * result, and only the certain quarter counts. A gradient adds what its own summands lose: dP and D nearly
+ * cancel, and do so wholly where a row sees one key and dS is 0. LSE has the score itself as a summand. */
 double fat_reference_allowed(const fat_problem *p, const fat_bound *b, int tensor, bool stored)
 {
   const double scores = 4 * b->score + product_steps(p->dtype, p->d) * b->sum;
@@ -246,14 +246,14 @@ void fat_reference_row(const fat_problem *p, fat_side side, int64_t i, const fat
     fat_gradients_key(p, i, in, right, bound);
 }
 
-/* Where row `row` of a packed tensor's head begins, or the head. */
+/* Where row `row` of a head of a packed tensor begins. */
 static int64_t place(const fat_problem *p, int t, int64_t head, int64_t row)
 {
   const fat_extent e = fat_tensors_extent(p, t);
   return (head * e.size[2] + row) * e.size[3];
 }
 
-/* What a row, or key, of a head reads of an input: `head` counts those of its side. */
+/* Where the part of an input begins that a row (or key) reads: `head` counts the heads of its side. */
 static int64_t reads(const fat_problem *p, int t, fat_side side, int64_t head, int64_t i)
 {
   const int64_t group = p->h / p->hk, other = side == FAT_OF_Q ? head / group : head * group;

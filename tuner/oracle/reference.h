@@ -2,7 +2,7 @@
  * for, how wrong one may be.
  *
  * Arrays are packed: [batch][head][row][column], one for each tensor of the op (tensors.h). Inputs are
- * numbers that the problem's tensors can hold (fat_half_round). Which keys a row sees says sees.h. A sink is
+ * numbers that the problem's tensors can hold (fat_half_round). sees.h says which keys a row sees. A sink is
  * one more score of every row, whose V is 0. A row that sees no key has O = 0, LSE = +inf, or its sink, and
  * no gradient. LSE is a natural logarithm. */
 #ifndef FAT_REFERENCE_H
@@ -17,10 +17,12 @@ bool fat_reference_double(const fat_problem *p, const fat_reference_inputs *in, 
 bool fat_reference_solve(const fat_problem *p, const fat_reference_inputs *in, double *right[FAT_TENSORS],
                          fat_bound *bound);
 
-/* The results of one row of Q, or of one key (`side`): its number is `i`. The tensors of that side point at
- * its row; those of the other side at the row's head of K and V, or at all rows of the h / hk heads that
- * share the key's; a tensor of heads at that head's. `scores` has room for k numbers; NULL where the side is
- * FAT_OF_K. Adds to the bound, if any. */
+/* The results of row `i` of Q, or of key `i`, as `side` says. In `in` and `right`
+ *   - tensors of that side point at the row;
+ *   - those of the other side at its head of K and V, or at all rows of the h / hk heads that share the
+ * key's;
+ *   - a tensor of heads at the head's element.
+ * `scores` has room for k numbers; NULL where the side is FAT_OF_K. Adds to the bound, if any. */
 void fat_reference_row(const fat_problem *p, fat_side side, int64_t i, const fat_reference_inputs *in,
                        double *scores, double *right[FAT_TENSORS], fat_bound *bound);
 /* Whether an op has outputs on that side. */

@@ -1,8 +1,8 @@
 /* spots.c -- places the tensors of a full-size problem, and computes a few of its rows.
  *
  * In: a problem, the block of random numbers. Out: where the tensors lie, and what is right for some rows.
- * The O and LSE that a backward call takes are no forward call's, which would be too much to compute: its
- * formulas hold for any, and LSE is about as large as theirs, so that P is. */
+ * The O and LSE that a backward call takes are made up, since a forward call of this size is too much to
+ * compute: the formulas hold for any, and an LSE of about the right size keeps P at the right size. */
 #include "spots.h"
 
 #include "half.h"
@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { APART = 104729 /* elements by which the tensors' blocks are turned against each other */ };
+enum { APART = 104729 /* elements by which the block is shifted from tensor to tensor */ };
 
 float *fat_spots_block(uint64_t seed)
 {
@@ -22,7 +22,7 @@ float fat_spots_number(const fat_spots *spots, const float *block, int tensor, i
   const float x = block[(element + (int64_t)tensor * APART) % FAT_SPOTS_BLOCK];
   if (!fat_tensors[tensor].is_lse)
     return fat_half_round(spots->slot[tensor].type, x);
-  /* Of n keys with normal scores about log(n) + 1/2. */
+  /* The LSE of n normal scores is about log(n) + 1/2. */
   return logf((float)(spots->problem.k > 0 ? spots->problem.k : 1)) + 0.5f + 0.1f * x;
 }
 
@@ -44,7 +44,7 @@ static int64_t rows_of(const fat_problem *p, int side)
   return side == FAT_OF_Q ? p->q : p->k;
 }
 
-/* The first and the last row of the first and last head, and others in between, as whole numbers scatter. */
+/* The first row of the first head, the last row of the last one, and others spread evenly in between. */
 static void choose_rows(fat_spots *a, int side)
 {
   const fat_problem *p = &a->problem;
@@ -60,9 +60,8 @@ static void choose_rows(fat_spots *a, int side)
   }
 }
 
-/* What one known row depends on: its own row of each input, and of those of the other side the head that it
- * reads, or all rows of the heads that share it. Read out of the block, into memory of its own; false where
- * there is none. */
+/* Reads what one known row depends on out of the block: its own row of each input of its side, and of the
+ * others the head that it reads, or all heads that share it. False without memory. */
 static bool read_inputs(const fat_spots *a, int side, int r, const float *block, fat_reference_inputs *in,
                         float *made[FAT_TENSORS])
 {

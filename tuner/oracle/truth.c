@@ -1,4 +1,4 @@
-/* truth.c -- makes numbers, bends them to what a case is about, and asks the reference. */
+/* truth.c -- makes random inputs, changes them to the kind of data asked for, and solves them. */
 #include "truth.h"
 
 #include "half.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ORDER DATA. `q` and `v`: by how much Q and V are stretched. */
+/* ORDER DATA. `q` and `v`: factors of Q and V. */
 static const struct {
   float q, v;
 } stretches[FAT_DATAS] = {{1, 1}, {200, 1}, {1, 1}, {1, 1}, {1, 1}, {2000, 4096}};
@@ -49,7 +49,7 @@ static void bend(const fat_problem *p, float scale, fat_data data, float *in[FAT
   const int64_t rows = p->b * p->h * p->q, keys = p->b * p->hk * p->k;
   const float unit = sqrtf((float)p->d);
   stretch(in[FAT_Q], rows * p->d, stretches[data].q);
-  if (p->op == FAT_FWD) /* dP would be as large, and PyTorch has none beyond f16 either */
+  if (p->op == FAT_FWD) /* in a backward call dP would overflow f16, in PyTorch too */
     stretch(in[FAT_V], keys * p->dv, stretches[data].v);
   for (int64_t i = 0; (data == FAT_RISING || data == FAT_FALLING) && i < rows; i++)
     in[FAT_Q][i * p->d] = scale < 0 ? -1 : 1;

@@ -25,13 +25,13 @@ typedef struct fat_truth {
   double allowed[FAT_TENSORS][2]; /* [fat_reference_stores] */
 } fat_truth;
 
-/* The same seed gives the same numbers on every machine; the next one that differs everywhere is 16 further.
- * Of a backward call O and LSE are those of the forward call. FAT_E_NOMEM. */
+/* The same seed gives the same numbers on every machine. Each tensor takes a seed of its own, so the next
+ * call's is 16 further.  * Of a backward call O and LSE are those of the forward call. FAT_E_NOMEM. */
 fat_status fat_truth_make(const fat_problem *p, float scale, fat_data data, uint64_t seed, fat_truth *truth,
                           fat_error *err);
 /* Outputs and bounds anew, of inputs that have changed. */
 fat_status fat_truth_solve(const fat_problem *p, float scale, fat_truth *truth, fat_error *err);
-/* Gives the inputs back, and keeps what is right. */
+/* Frees the inputs, and keeps what is right. */
 void fat_truth_drop_inputs(fat_truth *truth);
 void fat_truth_free(fat_truth *truth);
 

@@ -1,7 +1,7 @@
-/* agenda.c -- goal -> problems.
+/* agenda.c -- from a goal to the problems of a tune.
  *
- * In: a goal, the GPU, the templates. Out: the list of (problem, kernels) a tune works through, in
- * the order typed. Every problem in it is checked and served by at least one kernel. */
+ * In: a goal, the GPU, the templates. Out: items in the order in which they were asked for. Every problem is
+ * checked, and at least one kernel serves it. */
 #include "anchor.h"
 #include "agenda.h"
 
@@ -11,7 +11,7 @@
 enum { TOKENS = FAT_ANCHOR_TOKENS, WIDTH = FAT_ANCHOR_WIDTH };
 static const int64_t default_dims[] = {64, 128};
 
-/* ORDER DTYPE: since which architecture the arithmetic exists, and how to say so. */
+/* ORDER DTYPE: the first architecture that has the arithmetic, and how to say so. */
 static const struct {
   int since;
   const char *why;
@@ -65,8 +65,8 @@ fat_status fat_agenda_dtype(const char *argument, fat_dtype dtype, const fat_gpu
   return status;
 }
 
-/* Fills in the kernels that serve the problem, the preferred ones first; kernel_count 0 where none does, with
- * the first reason. */
+/* Fills in the kernels that serve the problem, preferred ones first. Where none does, kernel_count is 0 and
+ * *why has the first reason. */
 static fat_status serve(const fat_goal *goal, const fat_gpu *gpu, fat_script *script, fat_item *item,
                         fat_error *why, fat_error *err)
 {
@@ -107,7 +107,7 @@ static fat_status append(fat_agenda *agenda, const fat_item *item, fat_error *er
   return FAT_OK;
 }
 
-/* One problem: served and appended; where no kernel serves it, left out, with the reason kept in *why. */
+/* Appends a problem with its kernels. One that no kernel serves is left out, with the reason in *why. */
 static fat_status consider(const fat_goal *goal, const fat_gpu *gpu, fat_script *script,
                            const fat_problem *problem, fat_agenda *agenda, fat_error *why, fat_error *err)
 {
@@ -213,9 +213,9 @@ fat_status fat_agenda_list(const fat_goal *goal, const fat_gpu *gpu, fat_script 
   return status;
 }
 
-/* What the grid has beside the main anchor, q = k = 4096 with 16k tokens and H*d = 2048. In tokens of Q or,
- * where these are few, of K and V; in columns of Q; in heads that share one of K and V. Few heads fill half
- * of a large GPU with tiles of 128 rows. */
+/* The other anchors of the grid; the main one has q = k = 4096, 16k tokens and H*d = 2048. `tokens` are those
+ * of K and V, `width` is H*d, `peers` counts the heads of Q that share one of K and V. The shape with few
+ * heads fills half of a large GPU with tiles of 128 rows. */
 static const struct {
   int64_t q, k, tokens;
   int32_t width, peers;

@@ -1,5 +1,4 @@
-/* agenda.h -- what a tune is asked for: families times anchor shapes, each with the kernels that serve it.
- */
+/* agenda.h -- the problems of a tune: families times anchors, each with the kernels that serve it. */
 #ifndef FAT_AGENDA_H
 #define FAT_AGENDA_H
 
@@ -11,7 +10,7 @@
 
 typedef struct fat_item_kernel {
   char name[FAT_CONFIG_KERNEL];
-  int picked; /* 0: it may not win unasked; the preferred one has the most (fat_space_applies) */
+  int picked; /* 0: it may not win unasked; else the highest is preferred (fat_space_applies) */
 } fat_item_kernel;
 
 typedef struct fat_item {
@@ -34,17 +33,15 @@ fat_status fat_agenda_kernels(const fat_goal *goal, fat_script *script,
 fat_status fat_agenda_dtype(const char *argument, fat_dtype dtype, const fat_gpu *gpu, fat_error *err);
 
 /* The problems of a tune: those typed in full, else ops x dtypes x dims x causal x lengths. A family's anchor
- * has B*N = 16k tokens and H*d = 2048; B is halved until the tensors and one score matrix (what the standard
- * algorithm keeps, which every other is compared with) fit the GPU's memory. FAT_E_INPUT, FAT_E_UNSUPPORTED.
- */
+ * has B*N = 16k tokens and H*d = 2048; B is halved until the tensors and the score matrix of the standard
+ * algorithm, the baseline, fit the GPU's memory. FAT_E_INPUT, FAT_E_UNSUPPORTED. */
 fat_status fat_agenda_list(const fat_goal *goal, const fat_gpu *gpu, fat_script *script, fat_agenda *agenda,
                            fat_error *err);
 void fat_agenda_free(fat_agenda *agenda);
 
-/* The grid: after the problems of a list, which are the main anchors of their families, it puts each family's
- * other anchors: short and long sequences, few heads, and few rows of Q, as decoding has them, of heads alone
- * and of heads that share K and V. Only kernels that may win unasked are tried there, since a call is given
- * the winner of the nearest anchor. */
+/* Appends the other anchors of each family; the problems in the list are the main anchors. There are short
+ * and long sequences, few heads, and few rows of Q as in decoding, with and without heads that share K and V.
+ * Only kernels that may win unasked are tried there, since a call gets the winner of the nearest anchor. */
 enum { FAT_AGENDA_OTHERS = 6 };
 fat_status fat_agenda_grid(const fat_goal *goal, const fat_gpu *gpu, fat_script *script, fat_agenda *agenda,
                            fat_error *err);

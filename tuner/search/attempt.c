@@ -1,10 +1,10 @@
-/* attempt.c -- the tuner on one page: a config is rendered, compiled, inspected, predicted; where the GPU is
- * at hand verified and timed; stored.
+/* attempt.c -- all that happens to one config: render, compile, inspect, predict; verify and time where the
+ * GPU is at hand; store.
  *
  * In: a problem, a GPU and a point of a kernel's space. Out: an outcome with its figures, and its row. Each
- * stage is one call of the file that owns it. What a stage says against this one config (its source does not
- * compile, takes too long, spills, does not fit) becomes the outcome; what would hit every config (no memory,
- * a broken template, NVRTC failing) becomes attempt->status and ends the tune. */
+ * stage is one call of the file that owns it. A failure of this one config (it does not compile, takes too
+ * long, spills, does not fit) is its outcome; one that would hit every config (no memory, a broken template,
+ * a broken NVRTC) becomes attempt->status and ends the tune. */
 #include "attempt.h"
 
 #include "dump.h"
@@ -15,14 +15,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes of spill stores and loads of a thread above which a config is marked. Fewer are mostly moved before
- * or after the loop over tiles: of 518 tensor-core configs of d 64, 96 and 128 timed on an H200 (2026-11-21)
- * the fastest stored 88, 196 and 108 bytes and loaded about as many; of the 17 that stored more than 256 the
- * best came to 0.79, 0.83 and 0.84 of the fastest, half of them to less than 0.73. */
+/* A config whose threads spill more bytes than this (stores and loads) is marked. Fewer are mostly moved
+ * outside of the loop over tiles: of 518 tensor-core configs of d 64, 96 and 128 timed on an H200
+ * (2026-11-21) the fastest stored 88, 196 and 108 bytes and loaded about as many; of the 17 that stored more
+ * than 256 the best reached 0.79, 0.83 and 0.84 of the fastest one's speed, half of them less than 0.73. */
 static const int heavy_spills = 512;
 static const double compile_deadline = 60; /* seconds: slower code is an outcome, "timeout" */
 
-/* Which failures of a compile are this config's own. */
+/* Whether a compile failed through the config's own fault. */
 static bool is_outcome(fat_status status, fat_outcome *outcome)
 {
   *outcome = status == FAT_E_TIMEOUT ? FAT_OUT_TIMEOUT : FAT_OUT_COMPILE_FAILED;
@@ -106,7 +106,7 @@ static fat_status inspect(fat_attempt *attempt, fat_resident resident[FAT_SPACE_
   return FAT_OK;
 }
 
-/* The earlier row's figures stand: its source is this one, made before some other template changed. */
+/* Takes over the figures of the earlier row if its source is the same: only other templates have changed. */
 static bool reuse(fat_attempt *attempt, const fat_tools *tools)
 {
   const fat_row *row = attempt->earlier;

@@ -31,8 +31,9 @@ typedef struct fat_attempt {
  * script. That a config does not work is an outcome; attempt->status is for what would stop every config. */
 void fat_attempt_make(fat_attempt *attempt, const fat_session *session, fat_script *script);
 
-/* The second half, where a GPU is at hand: verify -> time, by a worker. Whether there is anything to measure;
- * the config as the worker is given it, borrowed from the attempt; what the worker found. */
+/* The second half, where a GPU is at hand: a worker verifies and times it. fat_attempt_runs says whether
+ * there is anything to measure, the entrant (borrowed from the attempt) is what the worker gets, and judge
+ * takes over what it found. */
 bool fat_attempt_runs(const fat_attempt *attempt);
 fat_entrant fat_attempt_entrant(const fat_attempt *attempt);
 void fat_attempt_judge(fat_attempt *attempt, const fat_verdict *verdict);

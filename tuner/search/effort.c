@@ -1,23 +1,23 @@
 /* effort.c -- one table: the most configs of one kernel and problem, by effort.
  *
- * Where trials are measured a compile, half a second to a second of a core, goes beside them. Where they are
- * predicted it is all that a trial takes, and only corrects the figures by which the model has ranked the
- * space already: few of the best are enough. The other anchors of a grid try a few that the model favours
- * there, and the best of the main one. A kernel made for one architecture has a larger space than others, and
- * is worth most of quick's 64 configs there: 40, beside 12 of the other that may be picked and two baselines.
- */
+ * A measured trial also costs a compile, half a second to a second of a core, which runs beside the
+ * measurements. A predicted one costs nothing else, and only corrects the figures by which the model has
+ * ranked the space already: a few of the best are enough. The other anchors of a grid try a few configs that
+ * the model favours there, and the best of the main anchor. A kernel made for one architecture has a larger
+ * space than others, and gets 40 of quick's 64 configs there, beside 12 of the other kernel that may be
+ * picked and two baselines. */
 #include "effort.h"
 
 enum { ALL = 1 << 30 };
 
 /* ORDER EFFORT */
 static const struct {
-  int special; /* kernels that may be picked unasked and are preferred to others that may */
-  int usual;   /* that may be picked */
-  int second;  /* that may be, where a special one is tried too */
-  int asked;   /* only used when asked for */
-  int predicted_special, predicted, asked_predicted; /* the same where nothing is measured */
-  int other, shared; /* at the other anchors: of the model's, of the main anchor's */
+  int preferred; /* of a kernel that calls get rather than another that they may get, too */
+  int only;      /* of the only kernel that calls may get */
+  int second;    /* of a kernel that they may get, where a preferred one is tried too */
+  int baseline;  /* of a kernel that they get only when they name it */
+  int predicted_preferred, predicted, predicted_baseline; /* the same where nothing is measured */
+  int own, transferred; /* at the other anchors: what the model favours, what the main anchor found */
 } most[FAT_EFFORT_COUNT] = {{40, 18, 12, 6, 12, 6, 2, 4, 4},
                             {256, 256, 64, 64, 64, 64, 16, 32, 16},
                             {ALL, ALL, ALL, ALL, ALL, ALL, ALL, ALL, 0}};
@@ -33,16 +33,16 @@ static bool is_second(const fat_item *item, const fat_item_kernel *kernel)
 
 static int room_for(fat_effort e, const fat_item *item, const fat_item_kernel *kernel, bool measured)
 {
-  bool special = kernel->picked > 1;
+  bool preferred = kernel->picked > 1;
   if (!measured)
-    return !kernel->picked ? most[e].asked_predicted
-           : special       ? most[e].predicted_special
+    return !kernel->picked ? most[e].predicted_baseline
+           : preferred     ? most[e].predicted_preferred
                            : most[e].predicted;
   if (item->main_plus_1 > 0)
-    return most[e].other;
+    return most[e].own;
   if (!kernel->picked)
-    return most[e].asked;
-  return special ? most[e].special : is_second(item, kernel) ? most[e].second : most[e].usual;
+    return most[e].baseline;
+  return preferred ? most[e].preferred : is_second(item, kernel) ? most[e].second : most[e].only;
 }
 
 fat_shortlist_rule fat_effort_rule(const fat_goal *goal, const fat_item *item, const fat_item_kernel *kernel,
@@ -54,5 +54,5 @@ fat_shortlist_rule fat_effort_rule(const fat_goal *goal, const fat_item *item, c
 
 int fat_effort_transfers(fat_effort effort)
 {
-  return most[effort].shared;
+  return most[effort].transferred;
 }

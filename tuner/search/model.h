@@ -59,8 +59,7 @@ typedef enum fat_limit {
   FAT_LIMIT_COUNT
 } fat_limit;
 
-/* Names these formulas and constants; predicted rows carry it, so that a change of the model predicts anew.
- */
+/* Names these formulas and constants. Predicted rows carry it: a new model predicts anew. */
 #define FAT_MODEL_VERSION "model 3"
 
 /* Constants of the model that are no fact of a GPU row; model.c says where each comes from. */

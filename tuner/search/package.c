@@ -1,9 +1,9 @@
-/* package.c -- the code of rows that came as parameters.
+/* package.c -- makes the code of rows that were imported without it.
  *
  * In: measured rows of the user's file. Out: their sources and recipes, and the cubins of those that a call
- * may be given unasked. Rendering is this thread's, compiling a pool's. Each source is compiled once, and not
- * at all where the system's file below holds a cubin of the same source by the same compiler: a package's
- * database is built again on top of the last one. */
+ * may get unasked. This thread renders, a pool compiles. Each source is compiled once, and not at all where
+ * the system's file has a cubin of the same source by the same compiler: so a package's database can be built
+ * again on top of the last one. */
 #include "package.h"
 
 #include "compile.h"
@@ -134,15 +134,15 @@ static void lose(making *m, coded *p, const char *why)
              fat_config_print(&p->config, config), fat_problem_print(&p->problem, problem), why);
 }
 
-/* A config from before its kernel had some tunable: with the default's value of that. The default of heads
- * that share nothing, since what another says and may leave unsaid would change the config. */
+/* Completes a config that is older than some tunable of its kernel, with the default's value. The default is
+ * that of heads that share nothing: others have tunables of their own, which would change the config. */
 static fat_status complete(making *m, const coded *p, fat_config *config, fat_error *err)
 {
-  fat_point usual;
+  fat_point fallback;
   fat_problem alone = p->problem;
   alone.hk = alone.h;
-  FAT_TRY(fat_space_default(m->script, p->config.kernel, &alone, &p->gpu, &usual, err));
-  *config = usual.config;
+  FAT_TRY(fat_space_default(m->script, p->config.kernel, &alone, &p->gpu, &fallback, err));
+  *config = fallback.config;
   int known = 0;
   for (int i = 0; i < config->count; i++) {
     int32_t value;
@@ -156,7 +156,7 @@ static fat_status complete(making *m, const coded *p, fat_config *config, fat_er
   return FAT_OK;
 }
 
-/* Whose configs these templates have is theirs to say: a row that cannot be rendered is no error. */
+/* A row that these templates cannot render is no error: it is counted as lost. */
 static fat_status render(making *m, coded *p, fat_error *err)
 {
   fat_point point;
@@ -192,7 +192,7 @@ static void compile(void *job, void *shared)
                           fat_gpu_arch(p->gpu.sm)->target, deadline, NULL, &p->binary, &p->error);
 }
 
-/* The cubin of the last build, where it is the same. */
+/* Takes over the cubin of the last build if its source and compiler are the same. */
 static fat_status copy_binary(making *m, coded *p, bool *found, fat_error *err)
 {
   char config[FAT_CONFIG_TEXT];
@@ -218,7 +218,7 @@ static fat_status copy_binary(making *m, coded *p, bool *found, fat_error *err)
   return FAT_OK;
 }
 
-/* Gives the pool what no other source is the same as. */
+/* Gives each source to the pool once. */
 static fat_status feed(making *m, fat_pool *pool, fat_error *err)
 {
   for (coded *p = m->list; p < m->list + m->count; p++) {
@@ -254,8 +254,9 @@ static fat_status compile_all(making *m, int jobs, fat_error *err)
 
 /* -- storing */
 
-/* Code that is not what was measured: the row that holds it claims no time. It stands under the config as
- * that was measured, by which a pick asks for it; the source itself says which one it is of. */
+/* Code that is not what was measured goes into a row of its own that claims no time. Its config is that of
+ * the measured row, since a pick looks it up by that; the source itself names the config it was rendered
+ * from. */
 static fat_status put_beside(const making *m, const coded *p, const fat_artifact *artifact, fat_error *err)
 {
   bool twin = strncmp(p->detail, FAT_WIDTH_TWIN, strlen(FAT_WIDTH_TWIN)) == 0;

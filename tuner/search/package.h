@@ -1,5 +1,4 @@
-/* package.h -- makes the code of rows that came without it: what turns parameters into a package's database.
- */
+/* package.h -- makes the code of imported rows: what turns parameters into a package's database. */
 #ifndef FAT_PACKAGE_H
 #define FAT_PACKAGE_H
 
@@ -16,11 +15,11 @@ typedef struct fat_package_counts {
   char first_lost[256];
 } fat_package_counts;
 
-/* Renders every row that was measured, by these templates. Winners, and rows that take any tensors for
- * kernels that are picked, also get a cubin, so that a call needs no compiler; the others can be compiled
- * when they are asked for. `cubins`: the GPUs whose rows get one, "H200,T4" or "all"; FAT_E_INPUT names one
- * of which there is no row. nvrtc NULL: no cubins. A row was measured with its own source and compiler: code
- * made by others is stored beside it, as a row of origin predicted without a time. */
+/* Renders every measured row by these templates. Winners also get a cubin, so that a call needs no compiler,
+ * and so do rows that may win and take unaligned tensors; the others can be compiled on demand. `cubins`: the
+ * GPUs whose rows get one, "H200,T4" or "all"; FAT_E_INPUT names one that has no row. nvrtc NULL: no cubins.
+ * Where source or compiler differ from those that were measured, the code is stored beside the row, in a
+ * predicted row without a time. */
 fat_status fat_package_make(fat_db *db, fat_script *script, fat_nvrtc *nvrtc, const char *cubins, int jobs,
                             fat_package_counts *counts, fat_error *err);
 

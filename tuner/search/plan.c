@@ -1,7 +1,7 @@
 /* plan.c -- walks the spaces, leaves out what is stored, sorts the rest.
  *
- * In: an agenda and what the database holds of it. Out: entries. Defaults of all problems come first, then
- * the most promising of each in turn: whenever the tune ends, every problem has had its share. */
+ * In: an agenda and what the database holds of it. Out: entries. The defaults of all problems come first,
+ * then the most promising configs of each in turn: wherever the tune ends, no problem was left out. */
 #include "plan.h"
 
 #include "effort.h"
@@ -25,28 +25,20 @@ static fat_status list_pair(const fat_session *s, fat_pair *pair, fat_error *err
   return fat_status_fail(err, status, "%s", pair->why.text);
 }
 
-/* What ran out of memory may find some in the next run. */
+/* A config that ran out of memory is tried again: the next run may have more. */
 static bool is_done(const fat_row *row)
 {
   return row && row->same_templates && row->outcome != FAT_OUT_OOM;
 }
 
-/* The incumbent, which the system's database or other tools may know, is tried again beside the shortlist:
- * nothing tuned is slower than what a package shipped. -1: there is none, it is on the list already or is
- * none of the kernel's points any more. */
+/* The place of the incumbent, which is tried beside the shortlist: nothing tuned is slower than what a
+ * package shipped. -1: there is none, it is on the list already, or the kernel no longer has that point. */
 static int find_incumbent(const fat_plan *plan, const fat_pair *pair)
 {
-  char config[FAT_CONFIG_TEXT];
   const char *incumbent = plan->incumbents[pair->item - plan->session->agenda->list];
-  const fat_shortlist *list = &pair->shortlist;
-  int place = -1;
-  if (!pair->kernel->picked || !*incumbent)
-    return -1;
-  for (int i = 0; i < list->space.count && place < 0; i++)
-    if (strcmp(fat_config_print(&list->space.points[i].config, config), incumbent) == 0)
-      place = i;
-  for (int i = 0; i < list->count; i++)
-    if (list->chosen[i] == place)
+  const int place = pair->kernel->picked ? fat_shortlist_find(&pair->shortlist, incumbent) : -1;
+  for (int i = 0; i < pair->shortlist.count; i++)
+    if (pair->shortlist.chosen[i] == place)
       return -1;
   return place;
 }
@@ -192,7 +184,7 @@ static int sum_reasons(const fat_plan *plan, fat_rejection sums[REASONS])
   return count;
 }
 
-/* What was walked and by which rules the rest fell. */
+/* How many configs there are, and which rules rejected the others. */
 static void say(const fat_plan *plan)
 {
   fat_progress *progress = &plan->session->progress;

@@ -34,12 +34,12 @@ typedef struct fat_plan {
   int begun; /* so many entries have been handed out */
 } fat_plan;
 
-/* Fills in the plan; leaves off where it is once *session->stop is set. To be freed whatever the status. */
+/* Fills in the plan; stops early once *session->stop is set. To be freed whatever the status. */
 fat_status fat_plan_make(fat_session *session, fat_plan *plan, fat_error *err);
 void fat_plan_free(fat_plan *plan);
 
-/* Plans one more point of a pair, behind all others; points that were tried or are planned are the caller's
- * to leave out. No attempt may be running. */
+/* Plans one more point of a pair, after all others. It must not be planned already (fat_plan_has), and no
+ * attempt may be running. */
 fat_status fat_plan_add(fat_plan *plan, fat_pair *pair, const fat_point *point, fat_error *err);
 bool fat_plan_has(const fat_plan *plan, const fat_pair *pair, const fat_point *point);
 

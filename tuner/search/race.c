@@ -1,4 +1,4 @@
-/* race.c -- who is in the last round, and the round.
+/* race.c -- the last round: who is in it, and how it is held.
  *
  * In: measured rows. Out: the same rows with the times of the race. */
 #include "race.h"
@@ -12,7 +12,7 @@
 
 static const double near_best = 1.05; /* times the best */
 
-/* The newest of the user's that was in a race; 0: none. Ids grow with time. */
+/* The id of the user's newest row that was in a race, or 0. Ids grow with time. */
 static int64_t last_raced(const fat_rows *rows, const char *kernel)
 {
   int64_t last = 0;
@@ -23,7 +23,7 @@ static int64_t last_raced(const fat_rows *rows, const char *kernel)
   return last;
 }
 
-/* Keeps the fastest, sorted; the last place is kept free for the default. */
+/* Keeps the fastest, sorted; the last place is left free for the default. */
 static void insert(const fat_row *finalists[FAT_RACE_MOST], int *count, const fat_row *row, fat_yardstick by)
 {
   int at = *count;
@@ -99,7 +99,7 @@ static fat_status gather(const fat_session *s, const fat_problem *p, const fat_r
   return FAT_OK;
 }
 
-/* The row again, with these times and how the race went. */
+/* Stores the row again, with these times and how the race went. */
 static fat_status store(const fat_session *s, const fat_problem *p, const fat_row *row,
                         const fat_timing *timing, const char *how, fat_error *err)
 {

@@ -15,8 +15,8 @@ typedef struct reading {
   bool failed;
 } reading;
 
-/* A text of the database into a fixed place: cut, never overrun. */
-static void keep(char *to, size_t room, const char *from)
+/* Copies a text of the database; what does not fit is cut off. */
+static void copy_text(char *to, size_t room, const char *from)
 {
   size_t n = from ? strlen(from) : 0;
   if (n >= room)
@@ -63,14 +63,14 @@ static void copy(const fat_trial *t, const fat_tools *tools, fat_row *row)
                                .error_allowed = t->error_allowed},
                    .compile_seconds = t->compile_seconds};
   copy_times(t, row);
-  keep(row->config, sizeof row->config, fat_config_print(&t->config, config));
-  keep(row->kernel, sizeof row->kernel, t->config.kernel);
-  keep(row->source_hash, sizeof row->source_hash, t->source_hash);
-  keep(row->limit, sizeof row->limit, t->limit);
-  keep(row->detail, sizeof row->detail, t->detail);
+  copy_text(row->config, sizeof row->config, fat_config_print(&t->config, config));
+  copy_text(row->kernel, sizeof row->kernel, t->config.kernel);
+  copy_text(row->source_hash, sizeof row->source_hash, t->source_hash);
+  copy_text(row->limit, sizeof row->limit, t->limit);
+  copy_text(row->detail, sizeof row->detail, t->detail);
 }
 
-/* Whether a trial says something to who works with these tools. */
+/* Whether a trial counts for these tools. */
 static bool counts(const fat_trial *t, const fat_tools *tools)
 {
   if (!same(t->compile_key, tools->compile_key))

@@ -9,7 +9,7 @@
 #include "problem.h"
 #include "worker/timer.h"
 
-/* The tools a row must have been made with to count as tried: another NVRTC or option makes other code. */
+/* The tools that a row must have been made with to count: another NVRTC or option makes other code. */
 typedef struct fat_tools {
   const char *templates;   /* hash over all templates */
   const char *compile_key; /* fat_compile_key */
@@ -17,7 +17,7 @@ typedef struct fat_tools {
   const char *driver;      /* the driver's version where trials are measured; NULL where they are predicted */
 } fat_tools;
 
-/* What a trial found beside times: by the compiler, of the worst entry, and by verification. */
+/* What a trial found beside times: the compiler's figures of the worst entry, and the error. */
 typedef struct fat_figures {
   int registers, stack, spills, shared, blocks_per_sm;
   double error_max, error_allowed; /* NAN: not verified */
@@ -61,28 +61,27 @@ const fat_row *fat_rows_best(const fat_rows *rows, const char *kernel);
  * win unasked. */
 bool fat_rows_works(const fat_row *row, const char *kernel);
 
-/* Begins the detail of a trial that was in a race; fat_rows_timed follows where that came to its end, with
- * times taken in turns with the others that came near it, and behind fat_rows_since when it was. */
+/* The detail of a trial that was in a race: fat_rows_finalist; where the race came to its end, fat_rows_timed
+ * and the number of the others; then fat_rows_since and when the race began. */
 extern const char fat_rows_finalist[], fat_rows_timed[], fat_rows_since[];
 bool fat_rows_is_finalist(const fat_row *row);
 bool fat_rows_is_timed(const fat_row *row);
 /* Whether both were timed in one and the same race. */
 bool fat_rows_raced(const fat_row *a, const fat_row *b);
 
-/* Fills in what was found and the times of its samples; those are borrowed. */
+/* Fills in figures and times; the samples are borrowed. */
 void fat_rows_fill(fat_trial *trial, const fat_figures *figures, const fat_timing *timing);
 
-/* A measured row as it would be put again; its strings are borrowed from the row, the tools and ''. */
+/* A measured row as a trial that can be stored again; its strings are borrowed from the row and the tools. */
 fat_status fat_rows_trial(const fat_row *row, const fat_problem *p, const fat_gpu *gpu,
                           const fat_tools *tools, fat_trial *trial, fat_error *err);
 
-/* The id of a row that may be written to: its own, or that of its copy in the user's file, where it lies in
- * the system's. */
+/* The id of a row that may be written to: its own, or, for a row of the system's file, that of a copy which
+ * is made in the user's. */
 fat_status fat_rows_own(fat_db *db, const fat_row *row, const fat_problem *p, const fat_gpu *gpu,
                         const fat_tools *tools, int64_t *id, fat_error *err);
 
-/* The row's code. FAT_E_NOT_FOUND where none is stored that can be launched. Free it with fat_db_code_free.
- */
+/* The row's code, for fat_db_code_free. FAT_E_NOT_FOUND where none that can be launched is stored. */
 fat_status fat_rows_code(fat_db *db, const fat_row *row, const fat_problem *p, const fat_gpu *gpu,
                          fat_code *code, fat_error *err);
 

@@ -1,12 +1,15 @@
 /* shortlist.c -- the order in which a kernel's valid configs are tried.
  *
- * In: the space with the work of each point. Out: places of the chosen points. The default comes first. Where
- * the choice will be measured, half of the room then goes to breadth: every value of every tunable that no
- * chosen config has yet brings in its most promising config, since an estimate that is wrong about one value
- * must not hide it. The rest are the most promising of all, one of those with equal estimates before their
- * like: they differ in what the model does not see, and little. In a random order each config but the default
- * is as likely as any other at each place, so what is found says something of the whole space and of the
- * model. The same inputs choose the same configs, so a second run finds them stored. */
+ * In: the space with the work of each point. Out: places of the chosen points.
+ *   - The default comes first.
+ *   - Where trials are measured, half of the room goes to breadth: for every value of every tunable that no
+ * chosen config has yet, the most promising config with it. An estimate that is wrong about one value must
+ * not hide it.
+ *   - The rest are the most promising of all. Of configs with equal estimates, which differ little, one is
+ * taken before any other estimate comes a second time.
+ *   - In a random order every config but the default is as likely as any other at each place, so that what is
+ *     found says something about the whole space and about the model.
+ * The same inputs choose the same configs, so a second run finds them stored. */
 #include "shortlist.h"
 
 #include "model.h"
@@ -14,8 +17,9 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* Time before any compile: registers as the template estimates them, at most what a thread may have. */
+/* The time before any compile, with the template's own estimate of registers, capped at a thread's limit. */
 static double estimate_ms(const fat_point *point, const fat_gpu *gpu, const fat_arch *arch)
 {
   fat_resident resident[FAT_SPACE_LAUNCHES] = {0};
@@ -55,7 +59,7 @@ static void choose(fat_shortlist *s, bool *taken, int place)
   s->chosen[s->count++] = place;
 }
 
-/* Whether a point brings a value that none of the chosen has, or leaves unsaid what all of them say. */
+/* Whether a point has a value that none of the chosen has, or lacks a tunable that all of them have. */
 static bool brings_new(const fat_shortlist *s, int place)
 {
   const fat_config *c = &s->space.points[place].config;
@@ -99,7 +103,7 @@ static void choose_promising(fat_shortlist *s, const fat_shortlist_rule *rule, i
       choose(s, taken, order[i].place);
 }
 
-/* The next of a row of 64-bit numbers that the seed determines (splitmix64's constants). */
+/* The next 64-bit number of a sequence that the seed determines (splitmix64's constants). */
 static uint64_t next_number(uint64_t *state)
 {
   uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
@@ -108,7 +112,7 @@ static uint64_t next_number(uint64_t *state)
   return x ^ x >> 31;
 }
 
-/* Places 1 to n-1, each time one of those left. */
+/* Draws from places 1 to n-1 without putting back. */
 static void choose_randomly(fat_shortlist *s, int most, uint64_t seed, ranked *order, bool *taken)
 {
   int n = s->space.count;
@@ -157,6 +161,15 @@ done:
   free(order);
   free(taken);
   return status;
+}
+
+int fat_shortlist_find(const fat_shortlist *list, const char *config)
+{
+  char text[FAT_CONFIG_TEXT];
+  for (int i = 0; i < list->space.count; i++)
+    if (strcmp(fat_config_print(&list->space.points[i].config, text), config) == 0)
+      return i;
+  return -1;
 }
 
 void fat_shortlist_free(fat_shortlist *list)

@@ -1,5 +1,4 @@
-/* shortlist.h -- which configs of a kernel are worth a compile: the default, some of every value, the best.
- */
+/* shortlist.h -- the configs of a kernel worth a compile: the default, some of each value, the best. */
 #ifndef FAT_SHORTLIST_H
 #define FAT_SHORTLIST_H
 
@@ -20,7 +19,7 @@ typedef struct fat_shortlist {
 typedef struct fat_shortlist_rule {
   int most;
   uint64_t shuffle; /* 0: the most promising; else the seed of a random order, whatever the model says */
-  bool trusting;    /* the model has the last word as well: no room for values that it thinks little of */
+  bool trusting;    /* no room for breadth: the model alone decides */
 } fat_shortlist_rule;
 
 /* Lists the space of one kernel and chooses. FAT_E_UNSUPPORTED where no config is valid;
@@ -28,6 +27,8 @@ typedef struct fat_shortlist_rule {
 fat_status fat_shortlist_make(fat_script *script, const char *kernel, const fat_problem *p,
                               const fat_gpu *gpu, fat_shortlist_rule rule, fat_shortlist *list,
                               fat_error *err);
+/* The place of a config among the points of the space; -1: it is none of them. */
+int fat_shortlist_find(const fat_shortlist *list, const char *config);
 void fat_shortlist_free(fat_shortlist *list);
 
 #endif

@@ -34,11 +34,6 @@ void fat_stop_ask(void)
     __atomic_store_n(&asked, -1, __ATOMIC_RELAXED);
 }
 
-bool fat_stop_asked(void)
-{
-  return asked != 0;
-}
-
 int fat_stop_signal(void)
 {
   return asked > 0 ? asked : 0;

@@ -3,9 +3,8 @@
 #define FAT_STOP_H
 
 #include <signal.h>
-#include <stdbool.h>
 
-/* How signals were taken before. */
+/* How signals were handled before. */
 typedef struct fat_stop {
   struct sigaction before[2];
 } fat_stop;
@@ -15,8 +14,7 @@ typedef struct fat_stop {
 const volatile int *fat_stop_begin(fat_stop *stop);
 void fat_stop_end(const fat_stop *stop);
 
-void fat_stop_ask(void); /* as an error does, where nobody has asked yet */
-bool fat_stop_asked(void);
+void fat_stop_ask(void);   /* as an error does, where nobody has asked yet */
 int fat_stop_signal(void); /* the number of the signal that asked, else 0 */
 
 #endif

@@ -7,7 +7,5 @@
 int fat_terminal_width(int fd)
 {
   struct winsize size;
-  if (!isatty(fd) || ioctl(fd, TIOCGWINSZ, &size) != 0)
-    return 0;
-  return size.ws_col;
+  return isatty(fd) && ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }

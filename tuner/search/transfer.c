@@ -12,7 +12,7 @@
 
 enum { MOST = 64 };
 
-/* The fastest rows of a kernel, sorted; equals by their place. */
+/* The fastest rows of a kernel, sorted; rows with equal times keep their order. */
 static int fastest(const fat_rows *rows, const char *kernel, int most, const fat_row *best[MOST])
 {
   int count = 0;
@@ -32,15 +32,6 @@ static int fastest(const fat_rows *rows, const char *kernel, int most, const fat
   return count;
 }
 
-static const fat_point *find(const fat_space *space, const char *config)
-{
-  char text[FAT_CONFIG_TEXT];
-  for (int i = 0; i < space->count; i++)
-    if (strcmp(fat_config_print(&space->points[i].config, text), config) == 0)
-      return &space->points[i];
-  return NULL;
-}
-
 static fat_status transfer(fat_plan *plan, fat_pair *pair, const fat_rows *of_main, const fat_rows *own,
                            fat_error *err)
 {
@@ -48,9 +39,12 @@ static fat_status transfer(fat_plan *plan, fat_pair *pair, const fat_rows *of_ma
   int most = fat_effort_transfers(plan->session->goal->effort);
   int count = fastest(of_main, pair->kernel->name, most < MOST ? most : MOST - 1, best);
   for (int i = 0; i < count; i++) {
-    const fat_point *point = find(&pair->shortlist.space, best[i]->config);
+    const int place = fat_shortlist_find(&pair->shortlist, best[i]->config);
     const fat_row *row = fat_rows_find(own, best[i]->config);
-    if (point && !(row && row->same_templates) && !fat_plan_has(plan, pair, point))
+    if (place < 0 || (row && row->same_templates))
+      continue;
+    const fat_point *point = &pair->shortlist.space.points[place];
+    if (!fat_plan_has(plan, pair, point))
       FAT_TRY(fat_plan_add(plan, pair, point, err));
   }
   return FAT_OK;

@@ -1,9 +1,8 @@
 /* twins.c -- makes sure that the best of each pair has a twin.
  *
- * In: stored rows, and the space that twins are found in. Out: rows with code. A config that was tried
- * already and lacks code is compiled again; one that was given up as slow is tried again to its end, since a
- * twin need not be fast. Everything is read from the database, so the next run finds what a killed one left.
- */
+ * In: stored rows, and the space that twins are found in. Out: rows with code. A config that was tried but
+ * lacks code is compiled again. One that was dropped as slow is timed in full, since a twin need not be fast.
+ * Everything is read from the database, so the next run goes on where a killed one stopped. */
 #include "twins.h"
 
 #include "twin.h"
@@ -44,7 +43,7 @@ static fat_status has_code(const fat_session *s, const fat_problem *p, const fat
   return status == FAT_E_NOT_FOUND ? FAT_OK : status;
 }
 
-/* Whether a row says nothing of how its config does as a twin. */
+/* Whether it is not known yet whether the row's config works as a twin. */
 static bool is_open(const fat_row *row)
 {
   return !row || !row->same_templates || row->outcome == FAT_OUT_OOM || row->outcome == FAT_OUT_SLOW;

@@ -37,8 +37,8 @@ const fat_row *fat_winner_fastest(const fat_rows *rows, const char *kernel, fat_
   return best;
 }
 
-/* How far a median of so many samples may be off: twice its standard error, 1.25 times theirs over the root
- * of their number, if they are normal; the middle 60 % of them are then 1.68 times that wide. */
+/* How far a median may be off: twice its standard error. Of normal samples that is 1.25 standard deviations
+ * over the root of their number, and the middle 60 % of them are 1.68 standard deviations wide. */
 static double noise(const fat_timing *t)
 {
   return 2 * 1.25 / 1.68 * (t->p80 - t->p20) / sqrt(t->count > 0 ? t->count : 1);
@@ -96,8 +96,7 @@ fat_status fat_winner_incumbent(const fat_session *session, const fat_problem *p
   return FAT_OK;
 }
 
-/* What is put becomes the winner by its time alone where it is the fastest; then there is nothing to prefer.
- */
+/* A row that was copied from the system's file may have become the winner by its time already. */
 static fat_status prefer(const fat_session *session, const fat_problem *p, const fat_row *winner,
                          fat_error *err)
 {

@@ -108,7 +108,7 @@ static void note_best(work *w, fat_attempt *done)
   }
 }
 
-/* Counted, stored, and what is not needed any more freed. */
+/* Counts and stores an attempt, and frees what is no longer needed. */
 static fat_status finish(work *w, fat_attempt *done, fat_error *err)
 {
   fat_status status = done->status == FAT_E_CANCELLED ? FAT_OK : done->status;

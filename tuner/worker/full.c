@@ -1,7 +1,8 @@
 /* full.c -- the problem at its own size: its known rows, its guards, its bits.
  *
- * In: a config that is right on the small cases. Out: a verdict. The outputs are too large to be known, so a
- * few rows are judged, all of what is looked at must have been written, and a second run must agree. */
+ * In: a config that is right on the small cases. Out: a verdict. The outputs are too large to be computed on
+ * the host, so a few rows are judged, samples of the rest must have been written, and a second run must
+ * agree. */
 #include "full.h"
 
 #include "oracle/half.h"
@@ -35,7 +36,8 @@ static fat_status copy_out(const fat_testbed *s, int64_t from, int64_t bytes, vo
       fat_driver_table(s->driver)->copy_out(to, s->sets.at + (fat_cuda_address)from, (size_t)bytes), err);
 }
 
-/* Evenly spread pieces of an output: the i-th of them; its bytes, whole elements, and where it begins. */
+/* The i-th of evenly spread pieces of an output: returns its bytes (whole elements), *from is where it
+ * begins. */
 static int64_t piece(const fat_slot *slot, int i, int64_t *from)
 {
   int64_t span = fat_image_span(slot) / slot->bytes, each = (span + PIECES - 1) / PIECES, begin = each * i;

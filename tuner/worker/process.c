@@ -62,7 +62,7 @@ fat_status fat_process_start(int ordinal, pid_t *pid, int *fd, fat_error *err)
     close(ends[0]);
     return fat_status_fail(err, FAT_E_IO, "a worker cannot be started: %s", strerror(why));
   }
-  setpgid(*pid, *pid); /* whoever comes first, it or its parent */
+  setpgid(*pid, *pid); /* both the child and its parent do this: either may be first */
   fcntl(ends[0], F_SETFL, O_NONBLOCK);
   setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   *fd = ends[0];

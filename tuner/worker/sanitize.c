@@ -1,7 +1,8 @@
 /* sanitize.c -- starts compute-sanitizer on this program, with an assignment in a file.
  *
- * In: an assignment and a tool's name. Out: whether both are content. The tool changes how a process starts,
- * so the assignment does not come through a socket: the child reads the file, tries the kernel, and ends. */
+ * In: an assignment and a tool's name. Out: whether neither complained. The tool changes how a process
+ * starts, so the assignment does not come through a socket: the child reads the file, tries the kernel, and
+ * ends. */
 #include "sanitize.h"
 
 #include "serve.h"
@@ -42,7 +43,7 @@ fat_status fat_sanitize_find(fat_text *path, fat_error *err)
                          usual);
 }
 
-/* An empty file in the folder for such; its name in `path`. */
+/* Makes an empty temporary file; its name is in `path`. */
 static int temporary(fat_text *path, fat_error *err)
 {
   const char *folder = getenv("TMPDIR");

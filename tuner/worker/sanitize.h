@@ -1,5 +1,4 @@
-/* sanitize.h -- a kernel under compute-sanitizer: the tools that watch memory while it runs at small shapes.
- */
+/* sanitize.h -- a kernel at small shapes under compute-sanitizer, whose tools watch memory. */
 #ifndef FAT_SANITIZE_H
 #define FAT_SANITIZE_H
 

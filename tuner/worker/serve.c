@@ -28,7 +28,7 @@ typedef struct server {
   fat_module *clock;
 } server;
 
-/* What a failure means for the config that was tried; every other status is nobody's fault in particular. */
+/* What a failure means for the config that was tried. Any other status is not the config's fault. */
 static const struct {
   fat_status status;
   fat_outcome outcome;
@@ -136,7 +136,7 @@ static fat_status try_all(server *s, const fat_assignment *a, fat_subject *c, fa
   return a->task == FAT_TASK_RACE ? race(s, a, c, v, err) : measure(s, a, c, v, err);
 }
 
-/* One assignment: its verdicts, whatever comes. */
+/* One assignment; its verdicts are filled in whatever happens. */
 static void work(server *s, const fat_assignment *a, fat_verdict *v)
 {
   fat_subject subjects[FAT_WIRE_ENTRANTS] = {0};

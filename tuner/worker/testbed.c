@@ -87,7 +87,7 @@ static fat_status copy_on_device(const fat_testbed *s, fat_cuda_address to, fat_
                           fat_driver_table(s->driver)->copy_async(to, from, (size_t)bytes, NULL), err);
 }
 
-/* One input of the first set: the block's numbers as its elements are, over and over. */
+/* One input of the first set: the block's numbers, converted to the input's type, over and over. */
 static fat_status fill_input(const fat_testbed *s, int t, fat_error *err)
 {
   const fat_spots *a = &s->spots;
@@ -132,7 +132,7 @@ fat_status fat_testbed_clear(const fat_testbed *testbed, int set, fat_error *err
   return fill(testbed->driver, set_at(testbed, set), testbed->spots.outputs, testbed->spots.bytes, err);
 }
 
-/* So many sets that they fill the L2 cache several times, as memory allows; at least one. */
+/* As many sets as fill the L2 cache several times, if memory allows; at least one. */
 static fat_status grow_sets(fat_testbed *s, int64_t l2, fat_error *err)
 {
   size_t one = (size_t)s->spots.bytes;

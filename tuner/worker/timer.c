@@ -100,7 +100,7 @@ double fat_timer_mhz(const unsigned long long before[2], const unsigned long lon
   return sane ? clocks / ns * 1000 : NAN;
 }
 
-/* Calls until clocks and caches are as in a row of calls. */
+/* Calls until clocks and caches are as they are between many calls. */
 static fat_status warm_up(fat_timer *t, const fat_runner *r, double probe, int *turn, fat_error *err)
 {
   double ms;
@@ -114,8 +114,8 @@ static int calls_of(double probe)
   return (int)fmax(1, fmin(calls, CALLS_MOST));
 }
 
-/* All go on until all are stable: a GPU slows down under load, and who left early would be known by its cool
- * moments, the others by hot ones. */
+/* All go on until all are stable: a GPU slows down under load, so a runner that left early would be timed on
+ * a cooler GPU than the others. */
 static bool want_more(const fat_timing *timings, int count, double spent_ms, double seconds)
 {
   const int samples = timings[0].count; /* of each */
@@ -140,7 +140,7 @@ fat_status fat_timer_run(fat_timer *timer, const fat_runner *runners, const doub
   }
   for (int round = 0; want_more(timings, count, spent, seconds); round++)
     for (int k = 0; k < count; k++) {
-      int i = (k + round) % count; /* nobody always comes after the same one */
+      int i = (k + round) % count; /* no runner always comes after the same one */
       int calls = calls_of(probe[i]);
       FAT_TRY(sample(timer, &runners[i], calls, &turn[i], &timings[i], err));
       spent += calls * timings[i].ms[timings[i].count - 1];

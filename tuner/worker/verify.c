@@ -52,7 +52,7 @@ static fat_status make_plan(fat_testbed *s, const fat_assignment *a, const fat_s
   return fat_testbed_workspace(s, p->workspace, err);
 }
 
-/* One case, over a workspace of poison that ends where it says it needs no more. */
+/* Runs one case over a poisoned workspace with a guard right behind what it asked for. */
 static fat_status run_guarded(fat_testbed *s, const fat_case *c, const fat_launch *launch,
                               const fat_call *call, fat_verdict *v, fat_error *err)
 {
@@ -91,7 +91,7 @@ static fat_status run_round(fat_testbed *s, const fat_subject *subject, const pl
   return fat_driver_check(s->driver, "cuMemcpyDtoH", cuda->copy_out(s->got, s->image.at, bytes), err);
 }
 
-/* The larger share of what is allowed. */
+/* Keeps the error that is nearest to its bound. */
 static void note_error(fat_verdict *v, double most, double allowed)
 {
   if (most / allowed > v->error_max / v->error_allowed || !(v->error_allowed > 0)) {
@@ -129,8 +129,7 @@ static bool judge(const fat_case *c, int tensor, bool stores, const char *image,
   return true;
 }
 
-/* Poison over the elements of an output, row by row, so that what is left can be compared with the original.
- */
+/* Poisons the elements of an output again, so that the image can be compared with the original. */
 static void blot(const fat_slot *s, char *image)
 {
   const uint32_t poison = FAT_IMAGE_POISON;

@@ -1,8 +1,7 @@
 /* verify.h -- is a kernel right? Before it is timed, on every case of its family and at full size.
  *
- * Right means: every output as near to the reference in double as inputs.h allows, nothing written but them,
- * the same bits every time. The first thing that is wrong ends it, with the place and the figures in words.
- */
+ * Right means: every output is within its bound of the reference in double, nothing else is written, and the
+ * bits are the same every time. The first error ends it, and says in words where it is and how large. */
 #ifndef FAT_VERIFY_H
 #define FAT_VERIFY_H
 

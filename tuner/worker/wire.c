@@ -36,7 +36,7 @@ fat_status fat_wire_send(int fd, fat_wire_kind kind, const void *data, size_t by
   return send_all(fd, data, bytes, err);
 }
 
-/* Up to `want` bytes; 0 of them where none are there yet. */
+/* Reads up to `want` bytes; 0 if none are there yet. */
 static fat_status receive(int fd, void *to, size_t want, size_t *got, fat_error *err)
 {
   ssize_t n = recv(fd, to, want, 0);
@@ -79,7 +79,7 @@ void fat_inbox_clear(fat_inbox *inbox)
   *inbox = (fat_inbox){0};
 }
 
-/* Each part begins at a multiple of eight bytes: a binary is read where it lies, as structs. */
+/* Each part begins at a multiple of eight bytes: a binary is read in place, as structs. */
 static size_t padding(size_t size)
 {
   return -size % 8;

@@ -153,7 +153,7 @@ static void conclude(fat_worker *w, bool *done)
   *done = true;
 }
 
-/* All entrants end with an outcome that the tuner has seen from outside. */
+/* Gives all entrants an outcome that the tuner has seen from outside. */
 static void sentence(fat_worker *w, fat_outcome outcome, const char *why, fat_verdict *verdicts)
 {
   for (int i = 0; i < w->assignment->count; i++) {
@@ -196,7 +196,7 @@ static fat_status died(fat_worker *w, fat_verdict *verdicts, bool *done, fat_err
   return w->assignment ? start(w, err) : FAT_OK;
 }
 
-/* What a worker answers that could not open its GPU. After a fault the driver may need a moment. */
+/* The worker could not open its GPU. After a fault the driver may need a moment, so it is tried again. */
 static fat_status refused(fat_worker *w, const fat_error *reason, fat_error *err)
 {
   FAT_TRY(leave(w, err));

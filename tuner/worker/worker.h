@@ -2,9 +2,8 @@
  * dies of one.
  *
  * A worker is this program again, in its own process group; it ends with its parent. It is started when there
- * is something to do, killed on a hang or an error that spends its context, and started anew. Who is to blame
- * for that is confirmed once: where other trials had gone before in the same process, the trial is run again
- * alone. */
+ * is something to do; after a hang or an error that spoils its context it is killed and started anew. If
+ * other trials had run before in the same process, the trial is run again alone to confirm the blame. */
 #ifndef FAT_WORKER_H
 #define FAT_WORKER_H
 
