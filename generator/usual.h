@@ -5,9 +5,9 @@
 #include "space.h"
 
 /* The default config of `kernel`, or, where that is NULL, of the kernel preferred among those that may be
- * picked unasked and have a config for the problem. `maps`: it may take tensor maps. *unasked:
- * whether it is what NULL is answered with where it may. FAT_E_UNSUPPORTED with the first reason where there
- * is none: a default whose recipe is not valid for the problem's sizes is none. */
+ * picked unasked and have a config for the problem. `maps`: it may take tensor maps. *unasked: NULL would
+ * give the same kernel if it might take maps. FAT_E_UNSUPPORTED with the first reason where no default has a
+ * recipe that is valid for the problem's sizes. */
 fat_status fat_usual_find(fat_script *script, const char *kernel, const fat_problem *p, const fat_gpu *gpu,
                           bool maps, fat_point *point, int *unasked, fat_error *err);
 

@@ -48,6 +48,14 @@ never "a program of other rights takes no code or data from its environment: sec
   ':!generator/compile.c'
 # Who includes whom.
 tests/includes.sh >>"$breaches"
+# The page of nouns and stages agrees with the code.
+page=docs/architecture.md
+for noun in $(grep -o '`fat_[a-z_]*`' $page | tr -d '`' | sort -u); do
+  grep -qE "^(\}|typedef struct $noun) $noun;" $(files '*.h') || echo "$page:1: $noun    <- a noun of the page is a type" >>"$breaches"
+done
+for name in $(grep -oE '`(generator|db|runtime|tuner)/[a-z_/]+\.[ch]`' $page | tr -d '`' | sort -u); do
+  [ -f "$name" ] || echo "$page:1: $name    <- a file of the page is there" >>"$breaches"
+done
 for core in status text words feature problem sees tensors gpu config width recipe recipe_values expr map anchor; do # core depends on nothing but itself
   never "core uses core alone" '#include "(script|space|source|engine|nvrtc|locate|compile|ptxas|pool|embed|library|twin).h"' \
     "generator/$core.[ch]"

@@ -21,7 +21,7 @@ typedef struct world {
   fat_goal goal;
   fat_agenda agenda;
   fat_session session;
-  fat_plan plan;
+  fat_schedule schedule;
 } world;
 
 static void put(fat_db *db, const char *problem, const char *config, double ms, fat_outcome outcome)
@@ -55,35 +55,35 @@ static void begin(world *w, void **state)
                              .db = w->db,
                              .lab = (fat_lab *)w, /* only asked whether it is there */
                              .stop = &no_stop};
-  MUST(fat_plan_make(&w->session, &w->plan, err));
+  MUST(fat_schedule_make(&w->session, &w->schedule, err));
 }
 
 static void end(world *w)
 {
-  fat_plan_free(&w->plan);
+  fat_schedule_free(&w->schedule);
   fat_agenda_free(&w->agenda);
   fat_script_close(w->script);
   fat_db_close(w->db);
 }
 
-/* How many entries the transfer adds; each is one of the other anchor's pair. */
+/* How much the transfer adds; each is one of the other anchor's pair. */
 static int transfer(world *w)
 {
-  int before = w->plan.entry_count;
-  MUST(fat_transfer_plan(&w->plan, err));
-  for (int i = before; i < w->plan.entry_count; i++) {
-    assert_ptr_equal(w->plan.entries[i].pair, &w->plan.pairs[1]);
-    assert_ptr_equal(w->plan.entries[i].attempt.problem, &w->agenda.list[1].problem);
+  int before = w->schedule.count;
+  MUST(fat_transfer_add(&w->schedule, err));
+  for (int i = before; i < w->schedule.count; i++) {
+    assert_ptr_equal(w->schedule.list[i].pair, &w->schedule.pairs[1]);
+    assert_ptr_equal(w->schedule.list[i].attempt.problem, &w->agenda.list[1].problem);
   }
-  return w->plan.entry_count - before;
+  return w->schedule.count - before;
 }
 
 static bool is_planned(const world *w, const char *config)
 {
   char text[FAT_CONFIG_TEXT];
-  for (int i = 0; i < w->plan.entry_count; i++)
-    if (w->plan.entries[i].pair == &w->plan.pairs[1] &&
-        strcmp(fat_config_print(&w->plan.entries[i].attempt.point->config, text), config) == 0)
+  for (int i = 0; i < w->schedule.count; i++)
+    if (w->schedule.list[i].pair == &w->schedule.pairs[1] &&
+        strcmp(fat_config_print(&w->schedule.list[i].attempt.point->config, text), config) == 0)
       return true;
   return false;
 }

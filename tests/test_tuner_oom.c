@@ -2,7 +2,7 @@
  * loses nothing, and the next one works. Run under AddressSanitizer too. */
 #include "search/agenda.h"
 #include "cli/json.h"
-#include "search/plan.h"
+#include "search/schedule.h"
 #include "render.h"
 #include "runtime_fixture.h"
 #include "search/shortlist.h"
@@ -190,9 +190,9 @@ static fat_status plan_tune(fat_error *err)
                          .tools = {.templates = "none", .compile_key = "none"},
                          .db = db,
                          .stop = &stop};
-  fat_plan plan = {0};
-  fat_status status = fat_plan_make(&session, &plan, err);
-  fat_plan_free(&plan);
+  fat_schedule schedule = {0};
+  fat_status status = fat_schedule_make(&session, &schedule, err);
+  fat_schedule_free(&schedule);
   return status;
 }
 

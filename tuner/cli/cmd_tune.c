@@ -171,12 +171,12 @@ static fat_status say_hidden(const fat_session *s, fat_error *err)
   return FAT_OK;
 }
 
-static fat_status report(const opened *o, const fat_plan *plan, int *code, fat_error *err)
+static fat_status report(const opened *o, const fat_schedule *schedule, int *code, fat_error *err)
 {
   const fat_options *options = o->options;
   fat_results results;
   fat_text text = {0};
-  FAT_TRY(fat_results_read(plan, &results, err));
+  FAT_TRY(fat_results_read(schedule, &results, err));
   fat_status status = options->json
                           ? fat_results_json(&results, &o->target.gpu, &text, err)
                           : fat_results_table(&results, fat_terminal_width(STDOUT_FILENO), &text, err);
@@ -189,7 +189,7 @@ static fat_status report(const opened *o, const fat_plan *plan, int *code, fat_e
     say_failures(o, &results);
     if (results.waiting && !options->quiet)
       fprintf(stderr, "fatune: %d of %d problems and kernels were not reached yet\n", results.waiting,
-              plan->pair_count);
+              schedule->pair_count);
     if (*code == FAT_EXIT_FINE && results.missing > 0)
       *code = FAT_EXIT_NO_KERNEL;
   }
@@ -203,15 +203,15 @@ static fat_status report(const opened *o, const fat_plan *plan, int *code, fat_e
 static int tune(const fat_options *options, const char *command_line)
 {
   opened o = {.options = options};
-  fat_plan plan = {0};
+  fat_schedule schedule = {0};
   fat_error err = {0};
   int code = FAT_EXIT_FINE;
   fat_status status = open_all(&o, command_line, &err);
   if (status == FAT_OK) {
-    status = fat_tune_run(&o.session, &plan, &err);
+    status = fat_tune_run(&o.session, &schedule, &err);
     if (status == FAT_OK || status == FAT_E_DEVICE_LOST) {
       say_ending(&o.session);
-      fat_status reported = report(&o, &plan, &code, status == FAT_OK ? &err : NULL);
+      fat_status reported = report(&o, &schedule, &code, status == FAT_OK ? &err : NULL);
       status = status == FAT_OK ? reported : status;
     }
   }
@@ -219,7 +219,7 @@ static int tune(const fat_options *options, const char *command_line)
     code = fat_exit_fail(&err);
   else if (o.session.signal)
     code = FAT_EXIT_SIGNAL + o.session.signal;
-  fat_plan_free(&plan);
+  fat_schedule_free(&schedule);
   close_all(&o);
   return code;
 }

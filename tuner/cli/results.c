@@ -61,18 +61,18 @@ static fat_status take_winner(const fat_session *s, const fat_rows *rows, fat_re
   return FAT_OK;
 }
 
-fat_status fat_results_read(const fat_plan *plan, fat_results *results, fat_error *err)
+fat_status fat_results_read(const fat_schedule *schedule, fat_results *results, fat_error *err)
 {
-  const fat_session *s = plan->session;
+  const fat_session *s = schedule->session;
   fat_rows rows = {0};
   const fat_item *read = NULL;
   fat_status status = FAT_OK;
   *results = (fat_results){0};
-  results->list = calloc((size_t)plan->pair_count + 1, sizeof *results->list);
+  results->list = calloc((size_t)schedule->pair_count + 1, sizeof *results->list);
   if (!results->list)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the results");
-  for (int i = 0; i < plan->pair_count; i++) {
-    const fat_pair *pair = &plan->pairs[i];
+  for (int i = 0; i < schedule->pair_count; i++) {
+    const fat_pair *pair = &schedule->pairs[i];
     if (pair->item != read) {
       fat_rows_free(&rows);
       status = fat_rows_read(s->db, &pair->item->problem, s->gpu, &s->tools, &rows, err);

@@ -2,7 +2,7 @@
 #ifndef FAT_RESULTS_H
 #define FAT_RESULTS_H
 
-#include "search/plan.h"
+#include "search/schedule.h"
 
 typedef struct fat_result {
   const fat_pair *pair;
@@ -21,7 +21,7 @@ typedef struct fat_results {
 
 /* Reads the best rows back from the database, one per pair of the tune. Where kernels were named with
  * --kernel, a baseline that does not work is missing, too. */
-fat_status fat_results_read(const fat_plan *plan, fat_results *results, fat_error *err);
+fat_status fat_results_read(const fat_schedule *schedule, fat_results *results, fat_error *err);
 void fat_results_free(fat_results *results);
 
 /* The table; `width` as in table.h. */

@@ -153,9 +153,9 @@ static fat_status run_field(fat_session *s, const fat_problem *p, const field *f
   return FAT_OK;
 }
 
-fat_status fat_race_hold(fat_plan *plan, const fat_pair *pair, bool *held, fat_error *err)
+fat_status fat_race_hold(fat_schedule *schedule, const fat_pair *pair, bool *held, fat_error *err)
 {
-  fat_session *s = plan->session;
+  fat_session *s = schedule->session;
   const fat_problem *p = &pair->item->problem;
   const fat_row *finalists[FAT_RACE_MOST];
   char config[FAT_CONFIG_TEXT];
@@ -169,7 +169,7 @@ fat_status fat_race_hold(fat_plan *plan, const fat_pair *pair, bool *held, fat_e
   fat_config_print(&pair->shortlist.space.points[0].config, config);
   FAT_TRY(fat_rows_read(s->db, p, s->gpu, &s->tools, &rows, err));
   int count = fat_race_finalists(&rows, first ? NULL : pair->kernel->name, config, finalists);
-  fat_status status = count ? fat_plan_begin(plan, err) : FAT_OK;
+  fat_status status = count ? fat_schedule_begin(schedule, err) : FAT_OK;
   if (status == FAT_OK)
     status = gather(s, p, finalists, count, &f, err);
   if (status == FAT_OK && f.count > 1)

@@ -5,7 +5,7 @@
 #ifndef FAT_RACE_H
 #define FAT_RACE_H
 
-#include "plan.h"
+#include "schedule.h"
 
 /* The configs of a kernel, or of all that may win unasked (kernel NULL), which a race is due between: those
  * within 5 % of the best, at most eight, and the default config. 0 where there is none due: fewer than two,
@@ -17,6 +17,6 @@ int fat_race_finalists(const fat_rows *rows, const char *kernel, const char *def
 /* Holds the race of a pair if one is due, and stores its times: the race of its kernel, or, for the preferred
  * one of the kernels that may win unasked, that of all of them. *held: it came to its end; not where it was
  * broken off, or somebody asked to stop meanwhile. */
-fat_status fat_race_hold(fat_plan *plan, const fat_pair *pair, bool *held, fat_error *err);
+fat_status fat_race_hold(fat_schedule *schedule, const fat_pair *pair, bool *held, fat_error *err);
 
 #endif

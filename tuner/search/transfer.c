@@ -1,6 +1,6 @@
 /* transfer.c -- configs go from the main anchor of a family to its others.
  *
- * In: pairs, and what is stored by now. Out: entries of the plan. An anchor's own shortlist is short: the
+ * In: pairs, and what is stored by now. Out: more in the schedule. An anchor's own shortlist is short: the
  * main anchor knows best which configs are worth trying there. Everything is read from the database, so a
  * tune that was killed goes on. */
 #include "transfer.h"
@@ -32,11 +32,11 @@ static int fastest(const fat_rows *rows, const char *kernel, int most, const fat
   return count;
 }
 
-static fat_status transfer(fat_plan *plan, fat_pair *pair, const fat_rows *of_main, const fat_rows *own,
-                           fat_error *err)
+static fat_status transfer(fat_schedule *schedule, fat_pair *pair, const fat_rows *of_main,
+                           const fat_rows *own, fat_error *err)
 {
   const fat_row *best[MOST];
-  int most = fat_effort_transfers(plan->session->goal->effort);
+  int most = fat_effort_transfers(schedule->session->goal->effort);
   int count = fastest(of_main, pair->kernel->name, most < MOST ? most : MOST - 1, best);
   for (int i = 0; i < count; i++) {
     const int place = fat_shortlist_find(&pair->shortlist, best[i]->config);
@@ -44,17 +44,17 @@ static fat_status transfer(fat_plan *plan, fat_pair *pair, const fat_rows *of_ma
     if (place < 0 || (row && row->same_templates))
       continue;
     const fat_point *point = &pair->shortlist.space.points[place];
-    if (!fat_plan_has(plan, pair, point))
-      FAT_TRY(fat_plan_add(plan, pair, point, err));
+    if (!fat_schedule_has(schedule, pair, point))
+      FAT_TRY(fat_schedule_add(schedule, pair, point, err));
   }
   return FAT_OK;
 }
 
-fat_status fat_transfer_plan(fat_plan *plan, fat_error *err)
+fat_status fat_transfer_add(fat_schedule *schedule, fat_error *err)
 {
-  const fat_session *s = plan->session;
-  for (int i = 0; i < plan->pair_count; i++) {
-    fat_pair *pair = &plan->pairs[i];
+  const fat_session *s = schedule->session;
+  for (int i = 0; i < schedule->pair_count; i++) {
+    fat_pair *pair = &schedule->pairs[i];
     fat_rows of_main = {0}, own = {0};
     if (pair->item->main_plus_1 == 0 || pair->shortlist.count == 0 || !s->lab)
       continue;
@@ -63,7 +63,7 @@ fat_status fat_transfer_plan(fat_plan *plan, fat_error *err)
     if (status == FAT_OK)
       status = fat_rows_read(s->db, &pair->item->problem, s->gpu, &s->tools, &own, err);
     if (status == FAT_OK)
-      status = transfer(plan, pair, &of_main, &own, err);
+      status = transfer(schedule, pair, &of_main, &own, err);
     fat_rows_free(&of_main);
     fat_rows_free(&own);
     FAT_TRY(status);

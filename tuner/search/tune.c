@@ -1,4 +1,4 @@
-/* tune.c -- the tuner on one page: plan, try, transfer, twins, races, winners.
+/* tune.c -- the tuner on one page: schedule, try, transfer, twins, races, winners.
  *
  * In: a session with its agenda. Out: a row for every config that was chosen, and the winners. What is stored
  * with the same source and tools is not tried again. Every stage reads what it needs from the database, so
@@ -12,44 +12,44 @@
 #include "winner.h"
 #include "work.h"
 
-/* The plan, and what its main anchors find for the others. */
-static fat_status try_planned(fat_plan *plan, fat_error *err)
+/* The schedule, and what its main anchors find for the others. */
+static fat_status try_scheduled(fat_schedule *schedule, fat_error *err)
 {
   for (;;) {
-    if (!fat_plan_ends(plan))
-      FAT_TRY(fat_transfer_plan(plan, err));
-    if (plan->begun == plan->entry_count)
+    if (!fat_schedule_ends(schedule))
+      FAT_TRY(fat_transfer_add(schedule, err));
+    if (schedule->begun == schedule->count)
       return FAT_OK;
-    FAT_TRY(fat_plan_begin(plan, err));
-    FAT_TRY(fat_work_run(plan, err));
+    FAT_TRY(fat_schedule_begin(schedule, err));
+    FAT_TRY(fat_work_run(schedule, err));
   }
 }
 
 /* Times the finalists of each pair in turns. A race that is due again right after it was held was moved by
  * noise: after a few of them that is left alone. */
-static fat_status hold_races(fat_plan *plan, fat_error *err)
+static fat_status hold_races(fat_schedule *schedule, fat_error *err)
 {
   enum { RACES = 3 };
-  for (int i = 0; i < plan->pair_count; i++) {
+  for (int i = 0; i < schedule->pair_count; i++) {
     bool again = true;
-    for (int n = 0; n < RACES && again && !fat_plan_ends(plan); n++) {
-      FAT_TRY(fat_race_hold(plan, &plan->pairs[i], &again, err));
-      fat_progress_show(&plan->session->progress);
+    for (int n = 0; n < RACES && again && !fat_schedule_ends(schedule); n++) {
+      FAT_TRY(fat_race_hold(schedule, &schedule->pairs[i], &again, err));
+      fat_progress_show(&schedule->session->progress);
     }
   }
   return FAT_OK;
 }
 
 /* A race may change who is best, and so what is transferred and whose twin is missing. */
-static fat_status run_rounds(fat_plan *plan, fat_error *err)
+static fat_status run_rounds(fat_schedule *schedule, fat_error *err)
 {
   enum { ROUNDS = 3 };
-  for (int round = 0, before = -1; round < ROUNDS && before < plan->session->done; round++) {
-    before = plan->session->done;
-    FAT_TRY(try_planned(plan, err));
-    FAT_TRY(fat_twins_make(plan, err));
-    if (plan->session->lab && round < ROUNDS - 1)
-      FAT_TRY(hold_races(plan, err));
+  for (int round = 0, before = -1; round < ROUNDS && before < schedule->session->done; round++) {
+    before = schedule->session->done;
+    FAT_TRY(try_scheduled(schedule, err));
+    FAT_TRY(fat_twins_make(schedule, err));
+    if (schedule->session->lab && round < ROUNDS - 1)
+      FAT_TRY(hold_races(schedule, err));
   }
   return FAT_OK;
 }
@@ -69,26 +69,26 @@ static fat_status end_run(fat_session *s, fat_status status, fat_error *err)
 }
 
 /* Winners where trials were measured, else code for the best of each pair. */
-static fat_status store_best(fat_plan *plan, fat_error *err)
+static fat_status store_best(fat_schedule *schedule, fat_error *err)
 {
-  const fat_session *s = plan->session;
+  const fat_session *s = schedule->session;
   for (int a = 0; a < s->agenda->count && s->lab; a++)
-    FAT_TRY(fat_winner_store(s, &s->agenda->list[a].problem, plan->incumbents[a], err));
-  for (fat_pair *pair = plan->pairs; pair < plan->pairs + plan->pair_count && !s->lab; pair++)
+    FAT_TRY(fat_winner_store(s, &s->agenda->list[a].problem, schedule->incumbents[a], err));
+  for (fat_pair *pair = schedule->pairs; pair < schedule->pairs + schedule->pair_count && !s->lab; pair++)
     FAT_TRY(fat_leader_store(&pair->leader, s, &pair->item->problem, pair->kernel->name, err));
   return FAT_OK;
 }
 
-fat_status fat_tune_run(fat_session *session, fat_plan *plan, fat_error *err)
+fat_status fat_tune_run(fat_session *session, fat_schedule *schedule, fat_error *err)
 {
   fat_stop stops;
   session->stop = fat_stop_begin(&stops);
-  fat_status status = fat_plan_make(session, plan, err);
+  fat_status status = fat_schedule_make(session, schedule, err);
   if (status == FAT_OK)
-    status = run_rounds(plan, err);
+    status = run_rounds(schedule, err);
   status = end_run(session, status, err);
   if (status == FAT_OK)
-    status = store_best(plan, err);
+    status = store_best(schedule, err);
   fat_stop_end(&stops);
   return status;
 }

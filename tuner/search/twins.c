@@ -21,11 +21,11 @@ typedef struct need {
 } need;
 
 /* The row that a call would be given for this kernel. */
-static const fat_row *find_best(const fat_plan *plan, const fat_pair *pair, const fat_rows *rows)
+static const fat_row *find_best(const fat_schedule *schedule, const fat_pair *pair, const fat_rows *rows)
 {
-  const char *incumbent = plan->incumbents[pair->item - plan->session->agenda->list];
+  const char *incumbent = schedule->incumbents[pair->item - schedule->session->agenda->list];
   const fat_row *winner =
-      plan->session->lab && pair->kernel->picked ? fat_winner_find(rows, incumbent) : NULL;
+      schedule->session->lab && pair->kernel->picked ? fat_winner_find(rows, incumbent) : NULL;
   if (winner && strcmp(winner->kernel, pair->kernel->name) == 0)
     return winner;
   const fat_row *best = fat_rows_best(rows, pair->kernel->name);
@@ -49,15 +49,15 @@ static bool is_open(const fat_row *row)
   return !row || !row->same_templates || row->outcome == FAT_OUT_OOM || row->outcome == FAT_OUT_SLOW;
 }
 
-static fat_status find_need(const fat_plan *plan, const fat_pair *pair, const fat_rows *rows, need *n,
+static fat_status find_need(const fat_schedule *schedule, const fat_pair *pair, const fat_rows *rows, need *n,
                             fat_error *err)
 {
-  const fat_session *s = plan->session;
+  const fat_session *s = schedule->session;
   char text[FAT_CONFIG_TEXT];
   fat_point twins[FAT_TWIN_MOST];
   fat_config config;
   int count;
-  const fat_row *best = find_best(plan, pair, rows);
+  const fat_row *best = find_best(schedule, pair, rows);
   if (!best)
     return FAT_OK;
   FAT_TRY(fat_config_parse(best->config, &config, err));
@@ -118,28 +118,28 @@ static fat_status try(fat_session *s, const fat_pair *pair, const need *n, fat_e
 }
 
 /* *more: the twin that was made may have failed, so that another is due. */
-static fat_status make(fat_plan *plan, const fat_pair *pair, bool *more, fat_error *err)
+static fat_status make(fat_schedule *schedule, const fat_pair *pair, bool *more, fat_error *err)
 {
-  fat_session *s = plan->session;
+  fat_session *s = schedule->session;
   fat_rows rows = {0};
   need n = {0};
   FAT_TRY(fat_rows_read(s->db, &pair->item->problem, s->gpu, &s->tools, &rows, err));
-  fat_status status = find_need(plan, pair, &rows, &n, err);
+  fat_status status = find_need(schedule, pair, &rows, &n, err);
   *more = n.due && !n.row;
   if (status == FAT_OK && n.due)
-    status = fat_plan_begin(plan, err);
+    status = fat_schedule_begin(schedule, err);
   if (status == FAT_OK && n.due)
     status = n.row ? fat_attempt_remake(s, &pair->item->problem, n.row, err) : try(s, pair, &n, err);
   fat_rows_free(&rows);
   return status;
 }
 
-fat_status fat_twins_make(fat_plan *plan, fat_error *err)
+fat_status fat_twins_make(fat_schedule *schedule, fat_error *err)
 {
-  for (int i = 0; i < plan->pair_count; i++) {
+  for (int i = 0; i < schedule->pair_count; i++) {
     bool more = true;
-    for (int k = 0; k < FAT_TWIN_MOST && more && !*plan->session->stop; k++)
-      FAT_TRY(make(plan, &plan->pairs[i], &more, err));
+    for (int k = 0; k < FAT_TWIN_MOST && more && !*schedule->session->stop; k++)
+      FAT_TRY(make(schedule, &schedule->pairs[i], &more, err));
   }
   return FAT_OK;
 }

@@ -1,6 +1,6 @@
 /* work.c -- the loop around attempts: compile, measure, store, remember the best.
  *
- * In: entries of a plan. Out: a row for each. Only this thread touches the database; pool threads render and
+ * In: a schedule. Out: a row for each. Only this thread touches the database; pool threads render and
  * compile; a worker process has the GPU, where one is at hand. */
 #include "work.h"
 
@@ -17,7 +17,7 @@ enum { THREADS_MOST = 256, AHEAD = 16 /* compiled attempts that may wait for the
 static const double worth_keeping = 1.05; /* times the best of a pair so far: it may come to a race */
 
 typedef struct work {
-  fat_plan *plan;
+  fat_schedule *schedule;
   fat_session *session;
   fat_pool *pool;
   int threads;
@@ -70,14 +70,14 @@ static void end_thread(void *state)
 
 static fat_pair *pair_of(const fat_attempt *attempt)
 {
-  return ((const fat_plan_entry *)attempt)->pair;
+  return ((const fat_scheduled *)attempt)->pair;
 }
 
 /* The binary is worth keeping: it may be launched again, or come to a race. */
 static bool keeps_binary(const work *w, const fat_attempt *done)
 {
   const double best = pair_of(done)->best_ms;
-  return ((const fat_plan_entry *)done)->rank == 0 ||
+  return ((const fat_scheduled *)done)->rank == 0 ||
          (w->session->lab && done->outcome == FAT_OUT_OK &&
           (best == 0 || fat_attempt_ms(done) <= worth_keeping * best));
 }
@@ -85,7 +85,8 @@ static bool keeps_binary(const work *w, const fat_attempt *done)
 /* Whether no other kernel that may win has a better time for the pair's problem. */
 static bool leads_all(const work *w, const fat_pair *pair, double ms)
 {
-  for (const fat_pair *other = w->plan->pairs; other < w->plan->pairs + w->plan->pair_count; other++)
+  for (const fat_pair *other = w->schedule->pairs; other < w->schedule->pairs + w->schedule->pair_count;
+       other++)
     if (other->item == pair->item && other->kernel->picked && other->best_ms > 0 && other->best_ms < ms)
       return false;
   return true;
@@ -131,10 +132,11 @@ static fat_status finish(work *w, fat_attempt *done, fat_error *err)
 /* Gives the pool as much as it can work on, but no more than the GPU's queue has room for. */
 static fat_status feed(work *w, fat_error *err)
 {
-  fat_plan *plan = w->plan;
-  int room = w->session->lab ? AHEAD + w->threads - w->waits : plan->entry_count;
-  while (!fat_plan_ends(plan) && plan->begun < plan->entry_count && fat_pool_pending(w->pool) < room)
-    FAT_TRY(fat_pool_put(w->pool, &plan->entries[plan->begun++].attempt, err));
+  fat_schedule *schedule = w->schedule;
+  int room = w->session->lab ? AHEAD + w->threads - w->waits : schedule->count;
+  while (!fat_schedule_ends(schedule) && schedule->begun < schedule->count &&
+         fat_pool_pending(w->pool) < room)
+    FAT_TRY(fat_pool_put(w->pool, &schedule->list[schedule->begun++].attempt, err));
   return FAT_OK;
 }
 
@@ -152,7 +154,7 @@ static fat_status measure(work *w, double seconds, fat_error *err)
 {
   fat_verdict verdict;
   bool ended;
-  if (!w->measuring && w->waits > 0 && !fat_plan_ends(w->plan)) {
+  if (!w->measuring && w->waits > 0 && !fat_schedule_ends(w->schedule)) {
     fat_attempt *next = w->measuring = w->waiting[0];
     const fat_entrant entrant = fat_attempt_entrant(next);
     const fat_experiment e = {FAT_TASK_MEASURE,  next->problem,         next->gpu, &entrant, 1,
@@ -179,13 +181,13 @@ static void drop(work *w)
   for (int i = 0; i < w->waits; i++)
     fat_attempt_free(w->waiting[i]);
   w->waits = 0;
-  w->plan->begun = w->plan->entry_count;
+  w->schedule->begun = w->schedule->count;
 }
 
 static bool is_working(const work *w)
 {
   return fat_pool_pending(w->pool) > 0 || w->measuring || w->waits > 0 ||
-         w->plan->begun < w->plan->entry_count;
+         w->schedule->begun < w->schedule->count;
 }
 
 /* One turn: feeds, takes what is compiled, looks after the GPU. */
@@ -193,7 +195,7 @@ static fat_status turn(work *w, fat_error *err)
 {
   const double pause = 0.1; /* seconds */
   fat_session *s = w->session;
-  const bool gpu = w->measuring || (w->waits > 0 && !fat_plan_ends(w->plan));
+  const bool gpu = w->measuring || (w->waits > 0 && !fat_schedule_ends(w->schedule));
   FAT_TRY(feed(w, err));
   fat_attempt *compiled = fat_pool_take(w->pool, gpu ? 0 : pause);
   if (compiled)
@@ -202,7 +204,7 @@ static fat_status turn(work *w, fat_error *err)
     FAT_TRY(measure(w, compiled ? 0 : pause, err));
   if (s->goal->budget > 0 && fat_process_now() - s->begun > s->goal->budget)
     s->out_of_budget = true;
-  if (fat_plan_ends(w->plan))
+  if (fat_schedule_ends(w->schedule))
     drop(w);
   fat_progress_show(&s->progress);
   return FAT_OK;
@@ -222,14 +224,14 @@ static void abandon(work *w)
     fat_attempt_free(w->measuring);
 }
 
-fat_status fat_work_run(fat_plan *plan, fat_error *err)
+fat_status fat_work_run(fat_schedule *schedule, fat_error *err)
 {
-  work w = {.plan = plan, .session = plan->session};
-  const int wanted = plan->session->goal->threads, left = plan->entry_count - plan->begun;
+  work w = {.schedule = schedule, .session = schedule->session};
+  const int wanted = schedule->session->goal->threads, left = schedule->count - schedule->begun;
   w.threads = wanted ? wanted : fat_pool_cores();
   w.threads = w.threads > left ? left : w.threads;
   w.threads = w.threads > THREADS_MOST ? THREADS_MOST : w.threads;
-  FAT_TRY(fat_pool_open(w.threads, begin_thread, compile, end_thread, plan->session, &w.pool, err));
+  FAT_TRY(fat_pool_open(w.threads, begin_thread, compile, end_thread, schedule->session, &w.pool, err));
   fat_status status = FAT_OK;
   while (status == FAT_OK && is_working(&w))
     status = turn(&w, err);

@@ -1,0 +1,232 @@
+/* schedule.c -- walks the spaces, leaves out what is stored, sorts the rest.
+ *
+ * In: an agenda and what the database holds of it. Out: attempts to make. The defaults of all problems come
+ * first, then the most promising configs of each in turn: wherever the tune ends, no problem was left out. */
+#include "schedule.h"
+
+#include "effort.h"
+#include "winner.h"
+#include "worker/process.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { REASONS = 32 };
+
+static fat_status list_pair(const fat_session *s, fat_pair *pair, fat_error *err)
+{
+  const fat_shortlist_rule rule = fat_effort_rule(s->goal, pair->item, pair->kernel, s->lab != NULL);
+  fat_status status = fat_shortlist_make(s->script, pair->kernel->name, &pair->item->problem, s->gpu, rule,
+                                         &pair->shortlist, &pair->why);
+  if (status == FAT_OK || status == FAT_E_UNSUPPORTED)
+    return FAT_OK;
+  return fat_status_fail(err, status, "%s", pair->why.text);
+}
+
+/* A config that ran out of memory is tried again: the next run may have more. */
+static bool is_done(const fat_row *row)
+{
+  return row && row->same_templates && row->outcome != FAT_OUT_OOM;
+}
+
+/* The place of the incumbent, which is tried beside the shortlist: nothing tuned is slower than what a
+ * package shipped. -1: there is none, it is on the list already, or the kernel no longer has that point. */
+static int find_incumbent(const fat_schedule *schedule, const fat_pair *pair)
+{
+  const char *incumbent = schedule->incumbents[pair->item - schedule->session->agenda->list];
+  const bool counts = *incumbent && pair->kernel->picked;
+  const int place = counts ? fat_shortlist_find(&pair->shortlist, incumbent) : -1;
+  for (int i = 0; i < pair->shortlist.count; i++)
+    if (pair->shortlist.chosen[i] == place)
+      return -1;
+  return place;
+}
+
+static fat_status add(fat_schedule *schedule, fat_pair *pair, const fat_point *point, int rank,
+                      const fat_row *earlier, fat_error *err)
+{
+  fat_scheduled *larger = realloc(schedule->list, (size_t)(schedule->count + 1) * sizeof *larger);
+  if (!larger)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the schedule");
+  schedule->list = larger;
+  schedule->list[schedule->count++] = (fat_scheduled){.attempt = {.problem = &pair->item->problem,
+                                                                  .gpu = schedule->session->gpu,
+                                                                  .point = point,
+                                                                  .eligible = pair->kernel->picked > 0,
+                                                                  .earlier = earlier},
+                                                      .pair = pair,
+                                                      .rank = rank};
+  return FAT_OK;
+}
+
+static const fat_row *find_row(const fat_schedule *schedule, const fat_pair *pair, const fat_point *point)
+{
+  char config[FAT_CONFIG_TEXT];
+  return fat_rows_find(&schedule->rows[pair->item - schedule->session->agenda->list],
+                       fat_config_print(&point->config, config));
+}
+
+fat_status fat_schedule_add(fat_schedule *schedule, fat_pair *pair, const fat_point *point, fat_error *err)
+{
+  FAT_TRY(add(schedule, pair, point, schedule->count, find_row(schedule, pair, point), err));
+  schedule->chosen++;
+  schedule->session->progress.total = schedule->count;
+  return FAT_OK;
+}
+
+bool fat_schedule_has(const fat_schedule *schedule, const fat_pair *pair, const fat_point *point)
+{
+  for (int i = 0; i < schedule->count; i++)
+    if (schedule->list[i].pair == pair && schedule->list[i].attempt.point == point)
+      return true;
+  return false;
+}
+
+static fat_status schedule_pair(fat_schedule *schedule, fat_pair *pair, fat_error *err)
+{
+  FAT_TRY(list_pair(schedule->session, pair, err));
+  const fat_shortlist *list = &pair->shortlist;
+  const int incumbent = find_incumbent(schedule, pair);
+  for (int i = 0; i < list->count + (incumbent >= 0); i++) {
+    const fat_point *point = &list->space.points[i < list->count ? list->chosen[i] : incumbent];
+    const fat_row *row = find_row(schedule, pair, point);
+    schedule->chosen++;
+    if (is_done(row))
+      schedule->stored++;
+    else
+      FAT_TRY(add(schedule, pair, point, i < list->count ? i : 1, row, err));
+  }
+  return FAT_OK;
+}
+
+/* Entries lie in the order of pairs, so ties keep that order. */
+static int by_rank(const void *a, const void *b)
+{
+  const fat_scheduled *x = a, *y = b;
+  if (x->rank != y->rank)
+    return x->rank - y->rank;
+  return x->pair < y->pair ? -1 : x->pair > y->pair;
+}
+
+/* One item of the agenda: what is stored of it, then its pairs. */
+static fat_status schedule_item(fat_schedule *schedule, int at, fat_error *err)
+{
+  fat_session *s = schedule->session;
+  const fat_item *item = &s->agenda->list[at];
+  FAT_TRY(fat_rows_read(s->db, &item->problem, s->gpu, &s->tools, &schedule->rows[at], err));
+  if (s->lab)
+    FAT_TRY(fat_winner_incumbent(s, &item->problem, schedule->incumbents[at], err));
+  for (int k = 0; k < item->kernel_count && !*s->stop; k++) {
+    fat_pair *pair = &schedule->pairs[schedule->pair_count++];
+    pair->item = item;
+    pair->kernel = &item->kernels[k];
+    const fat_row *best = fat_rows_best(&schedule->rows[at], pair->kernel->name);
+    pair->best_ms = best && s->lab && isfinite(best->ms) ? best->ms : 0;
+    FAT_TRY(schedule_pair(schedule, pair, err));
+  }
+  return FAT_OK;
+}
+
+fat_status fat_schedule_make(fat_session *session, fat_schedule *schedule, fat_error *err)
+{
+  const int items = session->agenda->count;
+  size_t pairs = 0;
+  *schedule = (fat_schedule){.session = session};
+  for (int a = 0; a < items; a++)
+    pairs += (size_t)session->agenda->list[a].kernel_count;
+  schedule->pairs = calloc(pairs + 1, sizeof *schedule->pairs);
+  schedule->rows = calloc((size_t)items + 1, sizeof *schedule->rows);
+  schedule->incumbents = calloc((size_t)items + 1, sizeof *schedule->incumbents);
+  if (!schedule->pairs || !schedule->rows || !schedule->incumbents)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the schedule");
+  for (int a = 0; a < items; a++)
+    FAT_TRY(schedule_item(schedule, a, err));
+  if (schedule->count > 0)
+    qsort(schedule->list, (size_t)schedule->count, sizeof *schedule->list, by_rank);
+  return FAT_OK;
+}
+
+void fat_schedule_free(fat_schedule *schedule)
+{
+  for (int i = 0; i < schedule->pair_count; i++) {
+    fat_leader_free(&schedule->pairs[i].leader);
+    fat_shortlist_free(&schedule->pairs[i].shortlist);
+  }
+  for (int a = 0; schedule->rows && a < schedule->session->agenda->count; a++)
+    fat_rows_free(&schedule->rows[a]);
+  free(schedule->pairs);
+  free(schedule->rows);
+  free(schedule->incumbents);
+  free(schedule->list);
+  *schedule = (fat_schedule){0};
+}
+
+/* -- the run */
+
+/* All rejections, summed up over the pairs by their reason; returns how many reasons there are. */
+static int sum_reasons(const fat_schedule *schedule, fat_rejection sums[REASONS])
+{
+  int count = 0;
+  for (int i = 0; i < schedule->pair_count; i++)
+    for (int r = 0; r < schedule->pairs[i].shortlist.space.rejection_count; r++) {
+      const fat_rejection *one = &schedule->pairs[i].shortlist.space.rejections[r];
+      int at = 0;
+      while (at < count && strcmp(sums[at].reason, one->reason) != 0)
+        at++;
+      if (at == REASONS || one->count == 0)
+        continue;
+      if (at == count)
+        sums[count++] = (fat_rejection){0};
+      memcpy(sums[at].reason, one->reason, sizeof one->reason);
+      sums[at].count += one->count;
+    }
+  return count;
+}
+
+/* How many configs there are, and which rules rejected the others. */
+static void say(const fat_schedule *schedule)
+{
+  fat_progress *progress = &schedule->session->progress;
+  fat_rejection sums[REASONS];
+  int reasons = sum_reasons(schedule, sums);
+  long walked = 0, valid = 0;
+  for (int i = 0; i < schedule->pair_count; i++) {
+    walked += schedule->pairs[i].shortlist.space.walked;
+    valid += schedule->pairs[i].shortlist.space.count;
+  }
+  progress->rejected = walked - valid;
+  fat_progress_say(
+      progress, "%s: %ld configs of %d kernels and problems, %ld valid, %d chosen, %d of them stored",
+      schedule->session->gpu->name, walked, schedule->pair_count, valid, schedule->chosen, schedule->stored);
+  for (int i = 0; i < reasons; i++)
+    fat_progress_say(progress, "%8ld rejected by the rule: %s", sums[i].count, sums[i].reason);
+}
+
+fat_status fat_schedule_begin(fat_schedule *schedule, fat_error *err)
+{
+  fat_session *s = schedule->session;
+  char host[65] = "";
+  if (s->run)
+    return FAT_OK;
+  gethostname(host, sizeof host - 1);
+  const fat_run run = {.command = s->command,
+                       .version = FATUNE_VERSION,
+                       .driver = s->tools.driver ? s->tools.driver : "",
+                       .nvrtc = fat_nvrtc_version(s->nvrtc),
+                       .templates = s->tools.templates,
+                       .host = host};
+  FAT_TRY(fat_db_run_begin(s->db, &run, &s->run, err));
+  if (s->lab)
+    s->lab->seed = (uint64_t)s->run;
+  fat_progress_begin(&s->progress, !s->quiet, s->gpu->name, schedule->count, s->lab != NULL);
+  say(schedule);
+  s->begun = fat_process_now();
+  return FAT_OK;
+}
+
+bool fat_schedule_ends(const fat_schedule *schedule)
+{
+  return *schedule->session->stop || schedule->session->out_of_budget;
+}
