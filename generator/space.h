@@ -61,9 +61,9 @@ fat_status fat_space_facts(const fat_problem *p, const fat_gpu *gpu, fat_text *f
 fat_status fat_space_kernels(fat_script *script, char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL], int *count,
                              fat_error *err);
 
-/* Whether a kernel can serve a family on a GPU at all: FAT_OK, or FAT_E_UNSUPPORTED with the reason. *picked:
- * whether a call may get this kernel unasked (0 for `standard` and `fa1`); the highest value wins when
- * nothing is measured. */
+/* Whether a kernel can serve a family on a GPU at all: FAT_OK, or FAT_E_UNSUPPORTED with the reason. Sets
+ * *picked to whether a call may be given this kernel unasked (`standard` and `fa1` only when asked for: 0);
+ * of several such the one with the most is preferred where nothing is known. */
 fat_status fat_space_applies(fat_script *script, const char *kernel, const fat_problem *p, const fat_gpu *gpu,
                              int *picked, fat_error *err);
 
