@@ -36,7 +36,7 @@ typedef struct fat_modules {
 } fat_modules;
 
 /* The module of (current context, hash): the one there is, or a new one. Owned by the list. The cubin has
- * this hash: whoever read or made it has looked, and to look again takes 0.4 ms. */
+ * this hash: whoever read or made it has looked. */
 fat_status fat_modules_get(fat_modules *modules, const fat_driver *driver, const void *cubin,
                            const char hash[FAT_HASH_SIZE], fat_module **module, fat_error *err);
 void fat_modules_free(fat_modules *modules);

@@ -5,6 +5,7 @@
 #include "text.h"
 #include <errno.h>
 #include <setjmp.h>
+#include <sha2.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -191,6 +192,23 @@ static void sha256_gives_the_answers_of_the_standard(void **state)
   free(million);
 }
 
+/* Of whole blocks the processor may do the work, of the rest libmd does it: every split, at any address. */
+static void sha256_of_any_length(void **state)
+{
+  (void)state;
+  enum { MOST = 3 * 64 + 3 };
+  unsigned char bytes[MOST + 16];
+  for (int i = 0; i < (int)sizeof bytes; i++)
+    bytes[i] = (unsigned char)(37 * i + (i >> 3));
+  for (int n = 0; n <= MOST; n++) {
+    char hash[FAT_HASH_SIZE], expected[SHA256_DIGEST_STRING_LENGTH];
+    const unsigned char *from = bytes + n % 16;
+    SHA256Data(from, (size_t)n, expected);
+    fat_text_hash(from, (size_t)n, hash);
+    assert_string_equal(hash, expected);
+  }
+}
+
 static void distance_counts_single_letter_changes(void **state)
 {
   (void)state;
@@ -230,6 +248,7 @@ int main(void)
       cmocka_unit_test(a_file_that_grows_while_it_is_read_is_refused),
       cmocka_unit_test(reading_a_file_survives_every_allocation_failing),
       cmocka_unit_test(sha256_gives_the_answers_of_the_standard),
+      cmocka_unit_test(sha256_of_any_length),
       cmocka_unit_test(distance_counts_single_letter_changes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
