@@ -44,7 +44,9 @@ static fat_status read_row(fat_db *db, sqlite3_stmt *stmt, const char *schema, b
   return FAT_OK;
 }
 
-/* Goes through the rows of one file until one can be launched; `code` keeps the best so far. */
+/* Goes through the rows of one file until one can be launched; `code` keeps the best so far. CROSS JOIN keeps
+ * the order of the tables, so that the index finds the config among hundreds that were tried for a problem.
+ */
 static fat_status look_in(fat_db *db, const char *schema, const fat_code_filter *f, fat_code *code,
                           fat_error *err)
 {
@@ -52,8 +54,9 @@ static fat_status look_in(fat_db *db, const char *schema, const fat_code_filter 
   sqlite3_stmt *stmt = NULL;
   bool row;
   snprintf(sql, sizeof sql,
-           "SELECT t.source, t.recipe, t.binary FROM %1$s.problem p JOIN %1$s.trial t ON t.problem = p.id"
-           " JOIN %1$s.device d ON d.id = t.device WHERE p.family = ?1 AND d.sm = CAST(?2 AS INTEGER)"
+           "SELECT t.source, t.recipe, t.binary FROM %1$s.problem p CROSS JOIN %1$s.device d"
+           " CROSS JOIN %1$s.trial t ON t.problem = p.id AND t.device = d.id WHERE p.family = ?1 AND d.sm = "
+           "CAST(?2 AS INTEGER)"
            " AND t.config = ?3 AND t.outcome = 'ok' AND t.source = coalesce(?4, t.source)"
            " AND (?7 IS NULL OR t.toolchain IN (SELECT id FROM %1$s.toolchain WHERE compile_key = ?7))"
            " AND t.recipe IS NOT NULL ORDER BY t.binary IS NULL, (p.text = ?5 AND d.facts = ?6) DESC,"

@@ -139,8 +139,10 @@ typedef struct fat_db_filter { /* NULL or 0: any */
   const char *family;
   const char *gpu; /* facts text of the device */
   const char *kernel;
+  const char *value;  /* of a tunable in the config: W1 */
   int outcome_plus_1; /* 1 + fat_outcome */
   int origin_plus_1;
+  bool samples; /* read them too; else a trial has none */
 } fat_db_filter;
 fat_status fat_db_trials(fat_db *db, const fat_db_filter *filter, fat_db_trial_fn fn, void *user,
                          fat_error *err);
@@ -183,7 +185,8 @@ typedef struct fat_code {
 fat_status fat_db_code(fat_db *db, const fat_code_filter *filter, fat_code *code, fat_error *err);
 void fat_db_code_free(fat_code *code);
 
-/* All winners of a family, on any device, for `why` and nearest-shape picks: callback per winner row. */
+/* All winners of a family, on any device, for `why` and nearest-shape picks: callback per winner row, without
+ * samples. */
 fat_status fat_db_winners(fat_db *db, const fat_problem *family, fat_db_trial_fn fn, void *user,
                           fat_error *err);
 

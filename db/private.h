@@ -224,7 +224,7 @@ typedef struct fat_db_row {
 fat_status fat_db_row_read(sqlite3_stmt *stmt, fat_db_row *row, fat_error *err);
 /* Fills the samples from a statement of (ms, clock) rows; resets it. */
 fat_status fat_db_row_samples(sqlite3_stmt *stmt, fat_db_row *row, fat_error *err);
-/* Both, read.c: what is damaged is remarked. `samples` takes the trial's id. */
+/* Both, read.c: what is damaged is remarked. `samples` takes the trial's id; NULL: the row has none then. */
 fat_status fat_db_row_whole(fat_db *db, sqlite3_stmt *stmt, sqlite3_stmt *samples, fat_db_row *row,
                             fat_error *err);
 void fat_db_row_free(fat_db_row *row);

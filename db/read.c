@@ -28,32 +28,50 @@ typedef struct clause {
   const char *value; /* NULL: the clause is left out */
 } clause;
 
-/* All rows of one file that meet the clauses. *stop: the callback has seen enough. */
-static fat_status rows_of(fat_db *db, const char *schema, const char *from, const clause *clauses, int count,
-                          const char *rest, fat_db_trial_fn fn, void *user, bool *stop, fat_error *err)
+/* What is read of a file: rows that meet the clauses, in the order that `rest` says. */
+typedef struct selection {
+  const char *from; /* further tables */
+  const clause *clauses;
+  int count;
+  const char *rest;
+  bool samples;
+} selection;
+
+static fat_status prepare(fat_db *db, const char *schema, const selection *s, sqlite3_stmt **rows,
+                          sqlite3_stmt **samples, fat_error *err)
 {
   fat_text sql = {0}, times = {0};
-  sqlite3_stmt *stmt = NULL, *samples = NULL;
-  fat_db_row row = {0};
-  int bound = 0;
-  bool more = true, below = strcmp(schema, "system") == 0;
   fat_db_row_select(&sql, schema);
-  fat_text_format(&sql, "%s WHERE true", from);
-  for (int i = 0; i < count; i++)
-    if (clauses[i].value)
-      fat_text_add(&sql, clauses[i].sql);
-  fat_text_add(&sql, rest);
+  fat_text_format(&sql, "%s WHERE true", s->from);
+  for (int i = 0; i < s->count; i++)
+    if (s->clauses[i].value)
+      fat_text_add(&sql, s->clauses[i].sql);
+  fat_text_add(&sql, s->rest);
   fat_text_format(&times, "SELECT ms, clock FROM %s.sample WHERE trial = ?1 ORDER BY n", schema);
   fat_status status = fat_text_status(&sql, err);
   if (status == FAT_OK)
     status = fat_text_status(&times, err);
   if (status == FAT_OK)
-    status = fat_db_again(db, fat_text_get(&sql), &stmt, err);
-  if (status == FAT_OK)
-    status = fat_db_again(db, fat_text_get(&times), &samples, err);
-  for (int i = 0; i < count && status == FAT_OK; i++)
-    if (clauses[i].value &&
-        sqlite3_bind_text(stmt, ++bound, clauses[i].value, -1, SQLITE_STATIC) != SQLITE_OK)
+    status = fat_db_again(db, fat_text_get(&sql), rows, err);
+  if (status == FAT_OK && s->samples)
+    status = fat_db_again(db, fat_text_get(&times), samples, err);
+  fat_text_free(&sql);
+  fat_text_free(&times);
+  return status;
+}
+
+/* The selected rows of one file. *stop: the callback has seen enough. */
+static fat_status rows_of(fat_db *db, const char *schema, const selection *s, fat_db_trial_fn fn, void *user,
+                          bool *stop, fat_error *err)
+{
+  sqlite3_stmt *stmt = NULL, *samples = NULL;
+  fat_db_row row = {0};
+  int bound = 0;
+  bool more = true, below = strcmp(schema, "system") == 0;
+  fat_status status = prepare(db, schema, s, &stmt, &samples, err);
+  for (int i = 0; i < s->count && status == FAT_OK; i++)
+    if (s->clauses[i].value &&
+        sqlite3_bind_text(stmt, ++bound, s->clauses[i].value, -1, SQLITE_STATIC) != SQLITE_OK)
       status = fat_db_fail(db, db->sql, "reading trials", err);
   while (status == FAT_OK && !*stop) {
     status = fat_db_step(db, stmt, &more, err);
@@ -70,8 +88,6 @@ static fat_status rows_of(fat_db *db, const char *schema, const char *from, cons
   fat_db_done(db, stmt);
   fat_db_done(db, samples);
   fat_db_row_free(&row);
-  fat_text_free(&sql);
-  fat_text_free(&times);
   return status;
 }
 
@@ -80,6 +96,8 @@ fat_status fat_db_row_whole(fat_db *db, sqlite3_stmt *stmt, sqlite3_stmt *sample
 {
   fat_error why = {0};
   fat_status status = fat_db_row_read(stmt, row, &why);
+  if (!samples)
+    row->trial.sample_count = 0;
   if (status == FAT_OK && row->trial.sample_count > 0) {
     status = fat_db_bind(db, samples, &why, "i", row->trial.id);
     if (status == FAT_OK)
@@ -105,16 +123,18 @@ fat_status fat_db_trials(fat_db *db, const fat_db_filter *filter, fat_db_trial_f
       {" AND p.family = ?", filter->family},
       {" AND d.facts = ?", filter->gpu},
       {" AND t.kernel = ?", filter->kernel},
+      {" AND instr(replace(t.config, ':', '-') || '-', '-' || ? || '-')", filter->value},
       {" AND t.outcome = ?",
        filter->outcome_plus_1 ? fat_db_outcome_name((fat_outcome)(filter->outcome_plus_1 - 1)) : NULL},
       {" AND t.origin = ?",
        filter->origin_plus_1 ? fat_db_origin_name((fat_origin)(filter->origin_plus_1 - 1)) : NULL},
   };
-  int count = sizeof clauses / sizeof *clauses;
-  FAT_TRY(rows_of(db, "main", "", clauses, count, " ORDER BY t.id", fn, user, &stop, err));
+  selection s = {"", clauses, sizeof clauses / sizeof *clauses, " ORDER BY t.id", filter->samples};
+  FAT_TRY(rows_of(db, "main", &s, fn, user, &stop, err));
   if (!db->system || stop)
     return FAT_OK;
-  return rows_of(db, "system", "", clauses, count, HIDDEN_TRIAL " ORDER BY t.id", fn, user, &stop, err);
+  s.rest = HIDDEN_TRIAL " ORDER BY t.id";
+  return rows_of(db, "system", &s, fn, user, &stop, err);
 }
 
 fat_status fat_db_winners(fat_db *db, const fat_problem *family, fat_db_trial_fn fn, void *user,
@@ -124,10 +144,12 @@ fat_status fat_db_winners(fat_db *db, const fat_problem *family, fat_db_trial_fn
   bool stop = false;
   FAT_TRY(fat_db_ready(db, false, err));
   const clause clauses[] = {{" AND p.family = ?", fat_problem_family(family, text)}};
-  FAT_TRY(rows_of(db, "main", " JOIN main.winner w ON w.trial = t.id", clauses, 1,
-                  db->system ? OVERRULED_WINNER : "", fn, user, &stop, err));
+  selection s = {" JOIN main.winner w ON w.trial = t.id AND w.problem = p.id", clauses, 1,
+                 db->system ? OVERRULED_WINNER : "", false};
+  FAT_TRY(rows_of(db, "main", &s, fn, user, &stop, err));
   if (!db->system || stop)
     return FAT_OK;
-  return rows_of(db, "system", " JOIN system.winner w ON w.trial = t.id", clauses, 1, HIDDEN_WINNER, fn, user,
-                 &stop, err);
+  s.from = " JOIN system.winner w ON w.trial = t.id AND w.problem = p.id";
+  s.rest = HIDDEN_WINNER;
+  return rows_of(db, "system", &s, fn, user, &stop, err);
 }

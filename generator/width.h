@@ -10,6 +10,9 @@
 /* Begins the detail of a trial that was made as the twin of a config, which follows. */
 #define FAT_WIDTH_TWIN "twin of "
 
+/* W = 1 as a config's text has it. */
+#define FAT_WIDTH_NARROW "W1"
+
 /* W of a config; 0 where it has none: then it takes only what is 16-byte aligned and there is no other. */
 int32_t fat_width_get(const fat_config *config);
 

@@ -78,6 +78,7 @@ fat_status fat_kept_twins(fat_db *db, const char *problem, int sm, const fat_con
   search s = {.kept = kept, .config = config, .sm = sm};
   const fat_db_filter filter = {.problem = problem,
                                 .kernel = fat_width_get(config) > 0 ? config->kernel : NULL,
+                                .value = FAT_WIDTH_NARROW, /* of hundreds that were tried for the problem */
                                 .outcome_plus_1 = 1 + FAT_OUT_OK};
   kept->count = 0;
   snprintf(s.mark, sizeof s.mark, FAT_WIDTH_TWIN "%s,", fat_config_print(config, text));

@@ -80,6 +80,9 @@ static void filters_choose_trials(void **state)
       {{.family = "fwd-f32-d64"}, 4},
       {{.family = "fwd-f32-d64-causal"}, 1},
       {{.kernel = "fa1"}, 1},
+      {{.value = "Br64"}, 4},
+      {{.value = "Br6"}, 0},
+      {{.value = "r64"}, 0},
       {{.outcome_plus_1 = 1 + FAT_OUT_SPILLS}, 1},
       {{.origin_plus_1 = 1 + FAT_MEASURED}, 1},
       {{.problem = PROBLEM, .origin_plus_1 = 1 + FAT_PREDICTED, .kernel = "fwd"}, 2},
@@ -100,11 +103,20 @@ static void filters_choose_trials(void **state)
     if (count != cases[i].count)
       fail_msg("filter %zu: %d trials, not %d", i, count, cases[i].count);
   }
+  t = fixture_trial(PROBLEM, "T4", "fwd:Br128-W1-s16", 3);
+  MUST(fat_db_put(db, &t, NULL, err));
+  for (int i = 0; i < 3; i++) { /* first, in between, last */
+    static const char *const values[] = {"Br128", "W1", "s16"};
+    const fat_db_filter filter = {.value = values[i], .outcome_plus_1 = 1 + FAT_OUT_OK};
+    int count = 0;
+    MUST(fat_db_trials(db, &filter, count_trial, &count, err));
+    assert_int_equal(count, 1);
+  }
   char facts[FAT_GPU_FACTS];
   fat_db_filter here = {.gpu = fat_gpu_facts(fixture_gpu("T4"), facts)};
   int count = 0;
   MUST(fat_db_trials(db, &here, count_trial, &count, err));
-  assert_int_equal(count, 5);
+  assert_int_equal(count, 6);
   fat_db_close(db);
 }
 

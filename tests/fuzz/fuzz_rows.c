@@ -121,7 +121,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   make_once();
   write_changed(data, size);
   if (fat_db_open(path, NULL, FAT_DB_READ, &db, &err) == FAT_OK) {
-    fat_db_trials(db, NULL, see, &rows, &err);
+    const fat_db_filter whole = {.samples = true};
+    fat_db_trials(db, &whole, see, &rows, &err);
     fat_db_winners(db, &asked.problem, see, &rows, &err);
     fat_status status = fat_db_best(db, &asked.problem, &asked.gpu, NULL, true, &best, &err);
     require(status == FAT_OK || status == FAT_E_NOT_FOUND);

@@ -103,7 +103,8 @@ fat_status fat_rows_read(fat_db *db, const fat_problem *p, const fat_gpu *gpu, c
                          fat_rows *rows, fat_error *err)
 {
   char problem[FAT_PROBLEM_TEXT], facts[FAT_GPU_FACTS];
-  fat_db_filter filter = {.problem = fat_problem_print(p, problem), .gpu = fat_gpu_facts(gpu, facts)};
+  fat_db_filter filter = {
+      .problem = fat_problem_print(p, problem), .gpu = fat_gpu_facts(gpu, facts), .samples = true};
   reading r = {.rows = rows, .tools = tools};
   *rows = (fat_rows){0};
   fat_status status = fat_db_trials(db, &filter, take, &r, err);
