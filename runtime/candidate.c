@@ -1,8 +1,9 @@
 /* candidate.c -- one row of the database against one question.
  *
- * In: a trial, a problem, a device, what is in use now. Out: copies of what an answer says of it, how far it
- * lies from what is asked, and what differs since it was made. */
+ * In: a trial, a device, what is in use now. Out: copies of what an answer says of it, where it lies among
+ * the problems of its family, and what differs since it was made. */
 #include "candidate.h"
+#include "width.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -98,6 +99,10 @@ void fat_candidate_read(const fat_trial *t, const fat_candidate_scale *scale, fa
   char text[FAT_PROBLEM_TEXT], config[FAT_CONFIG_TEXT], facts[FAT_GPU_FACTS];
   *row = (fat_candidate){
       .found = true, .shape = t->problem, .origin = t->origin, .ms = t->ms, .sms = t->gpu.sms};
+  row->at = fat_candidate_measure(&t->problem);
+  row->eligible = t->eligible;
+  row->twin =
+      fat_width_get(&t->config) == 1 && strncmp(t->detail, FAT_WIDTH_TWIN, strlen(FAT_WIDTH_TWIN)) == 0;
   keep(row->problem, sizeof row->problem, fat_problem_print(&t->problem, text));
   keep(row->gpu, sizeof row->gpu, t->gpu.name);
   keep(row->facts, sizeof row->facts, fat_gpu_facts(&t->gpu, facts));
@@ -106,7 +111,6 @@ void fat_candidate_read(const fat_trial *t, const fat_candidate_scale *scale, fa
   keep(row->source_hash, sizeof row->source_hash, t->source_hash);
   keep(row->date, sizeof row->date, t->date);
   row->same_device = strcmp(row->facts, fat_gpu_facts(scale->gpu, facts)) == 0;
-  row->distance = fat_candidate_distance(scale->problem, &t->problem);
   row->age_days = age_days(t->date, scale->now);
   if (t->origin == FAT_MEASURED)
     add_difference(row, "driver", t->driver, scale->driver);
@@ -118,16 +122,13 @@ void fat_candidate_read(const fat_trial *t, const fat_candidate_scale *scale, fa
   }
 }
 
-bool fat_candidate_before(const fat_candidate *a, const fat_candidate *b, const fat_candidate_scale *scale)
+bool fat_candidate_before(const fat_candidate *a, const fat_candidate *b, const fat_measure *asked, int sms)
 {
-  int sms = scale->gpu->sms;
   if (!b->found || a->same_device != b->same_device)
     return !b->found || a->same_device;
   if (a->distance != b->distance)
     return a->distance < b->distance;
-  const double rows = doublings(all_rows(scale->problem));
-  const double rows_a = fabs(doublings(all_rows(&a->shape)) - rows);
-  const double rows_b = fabs(doublings(all_rows(&b->shape)) - rows);
+  const double rows_a = fabs(a->at.all - asked->all), rows_b = fabs(b->at.all - asked->all);
   if (rows_a != rows_b)
     return rows_a < rows_b;
   int far_a = a->sms > sms ? a->sms - sms : sms - a->sms;

@@ -4,43 +4,6 @@
 
 #include "db.h"
 
-/* A row as the pick weighs it; texts are copies. */
-typedef struct fat_candidate {
-  bool found;
-  fat_problem shape;
-  char problem[FAT_PROBLEM_TEXT], gpu[32], facts[FAT_GPU_FACTS]; /* problem: the shape's text */
-  char config[FAT_CONFIG_TEXT], kernel[FAT_CONFIG_KERNEL], source_hash[FAT_HASH_SIZE], date[40];
-  fat_origin origin;
-  double ms, distance;
-  bool same_device;
-  double age_days;       /* NAN: its date cannot be read */
-  char differences[400]; /* "driver 580.1, now 590.2; ..."; "" if none */
-  int sms;
-} fat_candidate;
-
-/* What rows are held against: what is asked for and what is in use now. */
-typedef struct fat_candidate_scale {
-  const fat_problem *problem;
-  const fat_gpu *gpu;
-  const char *driver, *compile_key, *templates; /* NULL: not compared */
-  int64_t now;                                  /* seconds since 1970 */
-} fat_candidate_scale;
-
-void fat_candidate_read(const fat_trial *trial, const fat_candidate_scale *scale, fat_candidate *row);
-
-/* Whether a comes before b, of one step: this device, then the nearest shape, of equally near ones that with
- * as many rows of Q, then the nearest SM count, then the row of the least time (the shorter problem, whose
- * tiles fit both; the faster of several configs of an asked kernel), then the text, so that the answer is
- * always one.
- *
- * What equally near shapes did on an H200: 2 x 32 heads of 8192 rows, d 64, were 1.20 times as fast with what
- * 32 heads of 16384 take as with what 20 of 4096 do; 16 x 16 heads of 1024, d 128, 1.06 to 1.11 times as fast
- * with the row of N = 512 as with that of 2048. */
-bool fat_candidate_before(const fat_candidate *a, const fat_candidate *b, const fat_candidate_scale *scale);
-
-/* One sentence: what it is and where from. */
-void fat_candidate_explain(const fat_candidate *row, char *why, size_t room);
-
 /* Where a problem lies among those of its family; doublings above 1. */
 typedef struct fat_measure {
   double rows;  /* of Q in all heads, counted up to 2^16 */
@@ -51,6 +14,46 @@ typedef struct fat_measure {
 } fat_measure;
 fat_measure fat_candidate_measure(const fat_problem *p);
 double fat_candidate_apart(const fat_measure *a, const fat_measure *b);
+
+/* A row as the pick weighs it; texts are copies. */
+typedef struct fat_candidate {
+  bool found;
+  fat_problem shape;
+  fat_measure at;                                                /* the shape's */
+  char problem[FAT_PROBLEM_TEXT], gpu[32], facts[FAT_GPU_FACTS]; /* problem: the shape's text */
+  char config[FAT_CONFIG_TEXT], kernel[FAT_CONFIG_KERNEL], source_hash[FAT_HASH_SIZE], date[40];
+  fat_origin origin;
+  double ms;
+  double distance; /* from the problem that is asked for: set by whoever asks */
+  bool same_device;
+  bool eligible;         /* its kernel may be picked unasked */
+  bool twin;             /* W = 1, timed where it stands in for another config */
+  double age_days;       /* NAN: its date cannot be read */
+  char differences[400]; /* "driver 580.1, now 590.2; ..."; "" if none */
+  int sms;
+} fat_candidate;
+
+/* What rows are held against: the device that is asked for and what is in use now. */
+typedef struct fat_candidate_scale {
+  const fat_gpu *gpu;
+  const char *driver, *compile_key, *templates; /* NULL: not compared */
+  int64_t now;                                  /* seconds since 1970 */
+} fat_candidate_scale;
+
+void fat_candidate_read(const fat_trial *trial, const fat_candidate_scale *scale, fat_candidate *row);
+
+/* Whether a comes before b for a problem and an SM count, of one step: this device, then the nearest shape,
+ * of equally near ones that with as many rows of Q, then the nearest SM count, then the row of the least time
+ * (the shorter problem, whose tiles fit both; the faster of several configs of an asked kernel), then the
+ * text, so that the answer is always one.
+ *
+ * What equally near shapes did on an H200: 2 x 32 heads of 8192 rows, d 64, were 1.20 times as fast with what
+ * 32 heads of 16384 take as with what 20 of 4096 do; 16 x 16 heads of 1024, d 128, 1.06 to 1.11 times as fast
+ * with the row of N = 512 as with that of 2048. */
+bool fat_candidate_before(const fat_candidate *a, const fat_candidate *b, const fat_measure *asked, int sms);
+
+/* One sentence: what it is and where from. */
+void fat_candidate_explain(const fat_candidate *row, char *why, size_t room);
 
 /* How far two problems of one family lie apart: the doublings between their rows of Q in all heads, counted
  * up to 2^16, and between their keys, and half of those between their q and between their heads per KV head.

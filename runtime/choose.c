@@ -60,6 +60,7 @@ static void begin(fat_choosing *c, const fat_ask *ask, fat_choice *choice)
 static fat_status end(fat_choosing *c, fat_status status, fat_error *err)
 {
   fat_choosing_leave_db(c, "");
+  fat_pick_rows_free(&c->rows);
   fat_load_keep(&c->loader);
   return status == FAT_OK ? fat_text_status(c->why, err) : status;
 }
@@ -114,7 +115,6 @@ void fat_choosing_turn(fat_choosing *c, const fat_problem *p)
 /* Shapes that rows of a family are of, the nearest to the main anchor first; of devices and origins the best
  * that there is. */
 typedef struct shapes {
-  const fat_choosing *c;
   fat_problem main;
   fat_pick_step step;
   int count, left; /* left: more than there is room for */
@@ -143,34 +143,31 @@ static void insert(shapes *s, const fat_problem *p)
   s->distance[at] = distance;
 }
 
-static bool note_shape(const fat_trial *t, void *user)
+static void note_shape(shapes *s, const fat_candidate *row)
 {
-  char there[FAT_GPU_FACTS], here[FAT_GPU_FACTS];
-  shapes *s = user;
-  const fat_gpu *gpu = &s->c->out->gpu;
-  fat_pick_step step = FAT_PICK_PREDICTED;
-  if (t->outcome != FAT_OUT_OK || !(t->ms > 0) || t->gpu.sm != gpu->sm)
-    return true;
-  if (t->origin == FAT_MEASURED)
-    step = strcmp(fat_gpu_facts(&t->gpu, there), fat_gpu_facts(gpu, here)) == 0 ? FAT_PICK_NEAREST
-                                                                                : FAT_PICK_ARCH;
+  const fat_pick_step step = row->origin == FAT_PREDICTED ? FAT_PICK_PREDICTED
+                             : row->same_device           ? FAT_PICK_NEAREST
+                                                          : FAT_PICK_ARCH;
   if (step > s->step)
-    return true;
+    return;
   if (step < s->step)
     s->count = s->left = 0;
   s->step = step;
-  insert(s, &t->problem);
-  return true;
+  insert(s, &row->shape);
 }
 
 /* A database that cannot be read has none. */
 static fat_status list_shapes(fat_choosing *c, shapes *s, fat_error *err)
 {
   fat_error why = {0};
+  fat_pick_list *list;
   if (!c->loader.db)
     return FAT_OK;
-  fat_status status =
-      fat_pick_rows(c->loader.db, &s->main, c->ask.kernel, c->ask.kernel != NULL, note_shape, s, &why);
+  fat_choosing_turn(c, &s->main);
+  const fat_pick_question q = fat_take_question(c);
+  fat_status status = fat_pick_read(c->loader.db, &q, &c->rows, &list, &why);
+  for (int i = 0; i < (status == FAT_OK ? list->count : 0); i++)
+    note_shape(s, &list->row[i]);
   if (status == FAT_E_NOMEM)
     return fat_status_fail(err, status, "%s", why.text);
   if (status != FAT_OK)
@@ -195,11 +192,27 @@ static fat_status add(fat_choosing *c, fat_family *family, fat_error *err)
   return FAT_OK;
 }
 
+/* The twin of another shape that has the present one's kernel. */
+static bool share_twin(fat_choosing *c, const fat_family *family)
+{
+  const fat_loaded *twin = fat_family_twin(family, &c->out->main);
+  if (!twin)
+    return false;
+  const fat_code_filter filter = {.problem = c->ask.problem,
+                                  .sm = c->out->gpu.sm,
+                                  .config = twin->config,
+                                  .source_hash = twin->source_hash};
+  c->out->has_twin = fat_load_stored(&c->loader, &filter, &c->out->twin, NULL) == FAT_OK;
+  return c->out->has_twin;
+}
+
 /* The twin of the present shape's kernel. Where a shape has one, no other is compiled: a call whose tensors
  * need it is given the nearest there is. */
 static fat_status take_twin(fat_choosing *c, const fat_family *family, fat_error *err)
 {
   const bool may_compile = c->loader.may_compile, may_rebuild = c->loader.may_rebuild;
+  if (share_twin(c, family))
+    return FAT_OK;
   for (int i = 0; i < family->shapes; i++)
     if (family->shape[i].twin >= 0)
       c->loader.may_compile = c->loader.may_rebuild = false;
@@ -272,7 +285,7 @@ fat_status fat_choose_family(const fat_ask *ask, fat_choice *choice, fat_family 
   shapes *s = calloc(1, sizeof *s);
   fat_status status = FAT_E_NOMEM;
   if (pick && s) {
-    *s = (shapes){.c = &c, .main = fat_anchor_main(ask->problem, &choice->gpu), .step = FAT_PICK_PREDICTED};
+    *s = (shapes){.main = fat_anchor_main(ask->problem, &choice->gpu), .step = FAT_PICK_PREDICTED};
     status = choose_family(&c, s, pick, family, err);
   } else
     fat_status_fail(err, status, "out of memory for a family's shapes");

@@ -13,6 +13,7 @@ typedef struct fat_choosing {
   fat_ask ask;
   fat_choice *out;
   fat_loader loader;
+  fat_pick_rows rows; /* what the database told the pick */
   fat_text *why;
   bool brief; /* of the steps only the one that is taken is told */
   char refused[FAT_CHOOSING_REFUSED][FAT_HASH_SIZE];
@@ -30,6 +31,9 @@ void fat_choosing_turn(fat_choosing *c, const fat_problem *p);
 
 /* Says what the database has to tell, and goes on without it. */
 void fat_choosing_leave_db(fat_choosing *c, const char *reason);
+
+/* What the pick is asked for the present problem. */
+fat_pick_question fat_take_question(const fat_choosing *c);
 
 /* Takes the first stored row that loads. *found false: there is none that may be taken. */
 fat_status fat_take_stored(fat_choosing *c, fat_pick *pick, bool *found, fat_error *err);

@@ -38,6 +38,16 @@ fat_status fat_family_add(fat_family *family, const fat_problem *p, double ms, f
   return FAT_OK;
 }
 
+const fat_loaded *fat_family_twin(const fat_family *family, const fat_loaded *main)
+{
+  for (int i = 0; i < family->shapes; i++) {
+    const fat_shape *s = &family->shape[i];
+    if (s->twin >= 0 && family->code[s->main].recipe == main->recipe)
+      return &family->code[s->twin];
+  }
+  return NULL;
+}
+
 void fat_family_free(fat_family *family)
 {
   for (int i = 0; i < family->codes; i++)

@@ -31,6 +31,8 @@ typedef struct fat_family {
 /* One more shape; takes the recipes over. `twin` may be NULL. */
 fat_status fat_family_add(fat_family *family, const fat_problem *p, double ms, fat_loaded *main,
                           fat_loaded *twin, fat_error *err);
+/* The twin of a shape with this main kernel; NULL: none has one. */
+const fat_loaded *fat_family_twin(const fat_family *family, const fat_loaded *main);
 void fat_family_free(fat_family *family);
 
 /* The nearest shape whose main kernel is none of those passed over (bit 1u << main); NULL: there is none. */

@@ -154,10 +154,12 @@ static fat_status take(fat_loader *l, const fat_code_filter *filter, fat_code *c
 static bool find_known(const fat_loader *l, const fat_code_filter *filter, fat_loaded *to)
 {
   for (int i = 0; i < l->known_count; i++) {
-    if (strcmp(l->known[i].config, filter->config) != 0 ||
-        (filter->source_hash && strcmp(l->known[i].source_hash, filter->source_hash) != 0))
+    const fat_loaded *k = &l->known[i];
+    if (strcmp(k->config, filter->config) != 0 ||
+        (filter->source_hash && strcmp(k->source_hash, filter->source_hash) != 0 &&
+         strcmp(k->instead, filter->source_hash) != 0))
       continue;
-    *to = l->known[i];
+    *to = *k;
     to->shared = true;
     return true;
   }

@@ -10,10 +10,11 @@
 /* One kernel, ready to run. */
 typedef struct fat_loaded {
   char config[FAT_CONFIG_TEXT], source_hash[FAT_HASH_SIZE];
-  char from[32];      /* "stored", "rebuilt from its source", "compiled now" */
-  unsigned alignment; /* bytes that addresses and strides must be a multiple of */
-  fat_recipe *recipe; /* NULL: only looked for */
-  bool shared;        /* the recipe is another's */
+  char instead[FAT_HASH_SIZE]; /* the source hash of a row whose own code is not stored; "": none */
+  char from[32];               /* "stored", "rebuilt from its source", "compiled now" */
+  unsigned alignment;          /* bytes that addresses and strides must be a multiple of */
+  fat_recipe *recipe;          /* NULL: only looked for */
+  bool shared;                 /* the recipe is another's */
   fat_entries entries;
 } fat_loaded;
 void fat_loaded_free(fat_loaded *loaded);

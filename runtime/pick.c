@@ -5,10 +5,10 @@
  * another kernel promises more is the database asked again, whether that kernel was tried. Rows of another
  * architecture never serve: their cubins cannot be loaded. */
 #include "pick.h"
-#include "width.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ORDER PICK */
@@ -26,7 +26,7 @@ static const double doubled = 2.5; /* the distance between N and 2 N: rows of Q 
 /* The pass over the rows. */
 typedef struct pass {
   const fat_pick_question *question;
-  fat_candidate_scale scale;
+  fat_measure at; /* of the problem */
   char problem[FAT_PROBLEM_TEXT];
   fat_pick *pick;
   fat_candidate near[KERNELS]; /* the nearest row of each kernel on this device, not the exact one */
@@ -55,13 +55,18 @@ static bool is_refused(const fat_pick_question *q, const char *source_hash)
   return false;
 }
 
+static bool is_before(const pass *p, const fat_candidate *a, const fat_candidate *b)
+{
+  return fat_candidate_before(a, b, &p->at, p->question->gpu->sms);
+}
+
 static void note_near(pass *p, const fat_candidate *row)
 {
   for (int i = 0; i < KERNELS; i++) {
     fat_candidate *near = &p->near[i];
     if (near->found && strcmp(near->kernel, row->kernel) != 0)
       continue;
-    if (fat_candidate_before(row, near, &p->scale))
+    if (is_before(p, row, near))
       *near = *row;
     return;
   }
@@ -73,48 +78,35 @@ static bool takes_losers(const fat_pick_question *q)
   return q->kernel || q->unfit_count > 0;
 }
 
-static bool is_unfit(const fat_pick_question *q, const fat_trial *t)
+static bool is_unfit(const fat_pick_question *q, const fat_candidate *row)
 {
   for (int i = 0; i < q->unfit_count; i++)
-    if (strcmp(q->unfit[i], t->config.kernel) == 0)
+    if (strcmp(q->unfit[i], row->kernel) == 0)
       return true;
-  return !q->kernel && !t->eligible;
-}
-
-/* Timed where it stands in for another config; of winners it is the better one for any tensors. */
-static bool is_twin(const pass *p, const fat_trial *t)
-{
-  return takes_losers(p->question) && fat_width_get(&t->config) == 1 &&
-         strncmp(t->detail, FAT_WIDTH_TWIN, strlen(FAT_WIDTH_TWIN)) == 0;
+  return !q->kernel && !row->eligible;
 }
 
 static void note_twin(pass *p, const fat_candidate *row, fat_pick_step step)
 {
   fat_pick_twin *twin = &p->pick->twin;
-  if (!twin->row.found || step < twin->step ||
-      (step == twin->step && fat_candidate_before(row, &twin->row, &p->scale)))
+  if (!twin->row.found || step < twin->step || (step == twin->step && is_before(p, row, &twin->row)))
     *twin = (fat_pick_twin){*row, step};
 }
 
-static bool weigh(const fat_trial *t, void *user)
+static void weigh(pass *p, fat_candidate *row)
 {
-  pass *p = user;
-  fat_candidate row;
-  bool usable = t->outcome == FAT_OUT_OK && isfinite(t->ms) && t->ms > 0 &&
-                !is_refused(p->question, t->source_hash) && !is_unfit(p->question, t);
-  if (!usable || t->gpu.sm != p->question->gpu->sm)
-    return true;
-  fat_candidate_read(t, &p->scale, &row);
-  fat_pick_step step = step_of(p, &row);
-  if (is_twin(p, t)) {
-    note_twin(p, &row, step);
-    return true;
+  if (is_refused(p->question, row->source_hash) || is_unfit(p->question, row))
+    return;
+  const fat_pick_step step = step_of(p, row);
+  row->distance = fat_candidate_apart(&row->at, &p->at);
+  if (row->twin && takes_losers(p->question)) { /* of winners it is the better one for any tensors */
+    note_twin(p, row, step);
+    return;
   }
-  if (fat_candidate_before(&row, &p->pick->row[step], &p->scale))
-    p->pick->row[step] = row;
+  if (is_before(p, row, &p->pick->row[step]))
+    p->pick->row[step] = *row;
   if (step == FAT_PICK_NEAREST)
-    note_near(p, &row);
-  return true;
+    note_near(p, row);
 }
 
 /* ORDER PICK: what a step without a row says. */
@@ -125,16 +117,73 @@ static const char *const nothing[FAT_PICK_DEFAULT] = {
     "no prediction of the family for this architecture",
 };
 
-fat_status fat_pick_rows(fat_db *db, const fat_problem *p, const char *kernel, bool losers,
-                         fat_db_trial_fn fn, void *user, fat_error *err)
+/* -- the rows */
+
+typedef struct reading {
+  const fat_pick_question *question;
+  fat_pick_list *list;
+  bool full; /* no memory for another */
+} reading;
+
+static bool keep(const fat_trial *t, void *user)
 {
-  char family[FAT_PROBLEM_TEXT];
-  const fat_db_filter filter = {
-      .family = fat_problem_family(p, family), .kernel = kernel, .outcome_plus_1 = 1 + FAT_OUT_OK};
-  fat_status status =
-      losers ? fat_db_trials(db, &filter, fn, user, err) : fat_db_winners(db, p, fn, user, err);
-  return status == FAT_E_NOT_FOUND ? FAT_OK : status;
+  reading *r = user;
+  fat_pick_list *list = r->list;
+  const fat_pick_question *q = r->question;
+  const fat_candidate_scale scale = {q->gpu, q->driver, q->compile_key, q->templates, q->now};
+  if (t->outcome != FAT_OUT_OK || !isfinite(t->ms) || !(t->ms > 0) || t->gpu.sm != q->gpu->sm)
+    return true;
+  if (list->count == list->room) {
+    const int room = list->room ? 2 * list->room : 16;
+    fat_candidate *more = realloc(list->row, (size_t)room * sizeof *more);
+    r->full = !more;
+    if (!more)
+      return false;
+    list->row = more;
+    list->room = room;
+  }
+  fat_candidate_read(t, &scale, &list->row[list->count++]);
+  return true;
 }
+
+static void free_list(fat_pick_list *list)
+{
+  free(list->row);
+  *list = (fat_pick_list){0};
+}
+
+void fat_pick_rows_free(fat_pick_rows *rows)
+{
+  free_list(&rows->winners);
+  free_list(&rows->all);
+}
+
+fat_status fat_pick_read(fat_db *db, const fat_pick_question *question, fat_pick_rows *rows,
+                         fat_pick_list **list, fat_error *err)
+{
+  const fat_pick_question *q = question;
+  const bool losers = takes_losers(q);
+  char family[FAT_PROBLEM_TEXT];
+  const fat_db_filter filter = {.family = fat_problem_family(q->problem, family),
+                                .kernel = q->kernel,
+                                .outcome_plus_1 = 1 + FAT_OUT_OK};
+  *list = losers ? &rows->all : &rows->winners;
+  reading r = {q, *list, false};
+  if (r.list->read)
+    return FAT_OK;
+  fat_status status =
+      losers ? fat_db_trials(db, &filter, keep, &r, err) : fat_db_winners(db, q->problem, keep, &r, err);
+  if (r.full)
+    status = fat_status_fail(err, FAT_E_NOMEM, "out of memory for the rows of %s", family);
+  if (status == FAT_E_NOT_FOUND) /* that there is none is an answer */
+    status = FAT_OK;
+  if (status != FAT_OK)
+    free_list(r.list);
+  r.list->read = status == FAT_OK;
+  return status;
+}
+
+/* -- kernels against each other */
 
 static bool see_one(const fat_trial *t, void *user)
 {
@@ -199,12 +248,12 @@ static fat_status weigh_kernels(fat_db *db, const pass *p, fat_pick_step step, f
   return FAT_OK;
 }
 
-fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pick *pick, fat_error *err)
+fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pick_rows *rows, fat_pick *pick,
+                           fat_error *err)
 {
   const fat_pick_question *q = question;
-  pass p = {.question = q,
-            .scale = {q->problem, q->gpu, q->driver, q->compile_key, q->templates, q->now},
-            .pick = pick};
+  pass p = {.question = q, .at = fat_candidate_measure(q->problem), .pick = pick};
+  fat_pick_list none = {0}, *list = &none;
   *pick = (fat_pick){0};
   fat_problem_print(q->problem, p.problem);
   if (q->unserved) {
@@ -213,7 +262,9 @@ fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pi
     return FAT_OK;
   }
   if (db)
-    FAT_TRY(fat_pick_rows(db, q->problem, q->kernel, takes_losers(q), weigh, &p, err));
+    FAT_TRY(fat_pick_read(db, q, rows, &list, err));
+  for (int i = 0; i < list->count; i++)
+    weigh(&p, &list->row[i]);
   for (int step = 0; step < FAT_PICK_DEFAULT; step++) {
     if (pick->row[step].found) {
       fat_candidate_explain(&pick->row[step], pick->why[step], sizeof pick->why[step]);

@@ -57,13 +57,26 @@ typedef struct fat_pick {
   char why[FAT_PICK_STEPS][1024]; /* one sentence for each step, up to the chosen one */
 } fat_pick;
 
-/* All rows that an answer weighs: the family's winners; where losers count, all of the family that work, of
- * `kernel` alone unless that is NULL. That there is none is FAT_OK. */
-fat_status fat_pick_rows(fat_db *db, const fat_problem *p, const char *kernel, bool losers,
-                         fat_db_trial_fn fn, void *user, fat_error *err);
+/* Rows of a family, read at the first question that weighs them and kept for the next: of another problem of
+ * the family, with other rows refused; device, kernel and what is in use now stay. Begin with {0}. */
+typedef struct fat_pick_list {
+  bool read;
+  fat_candidate *row; /* that work and have a time, of the device's architecture */
+  int count, room;
+} fat_pick_list;
+typedef struct fat_pick_rows {
+  fat_pick_list winners;
+  fat_pick_list all; /* with losers; of `kernel` alone unless that is NULL */
+} fat_pick_rows;
+void fat_pick_rows_free(fat_pick_rows *rows);
+
+/* The list that a question weighs: the winners; all, where not every kernel may win. */
+fat_status fat_pick_read(fat_db *db, const fat_pick_question *question, fat_pick_rows *rows,
+                         fat_pick_list **list, fat_error *err);
 
 /* Answers; one that yielded stays in `row` of its step. `db` NULL: there is no database, the first four steps
  * say so. */
-fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pick *pick, fat_error *err);
+fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pick_rows *rows, fat_pick *pick,
+                           fat_error *err);
 
 #endif

@@ -19,9 +19,7 @@ static fatune *handle_of(const fat_choosing *c)
 
 static fat_status take_row(fat_choosing *c, const fat_candidate *row, fat_error *err)
 {
-  fat_problem stored;
-  FAT_TRY(fat_problem_parse(row->problem, &stored, err));
-  fat_code_filter filter = {.problem = &stored,
+  fat_code_filter filter = {.problem = &row->shape,
                             .sm = c->out->gpu.sm,
                             .facts = row->facts,
                             .config = row->config,
@@ -32,6 +30,7 @@ static fat_status take_row(fat_choosing *c, const fat_candidate *row, fat_error 
   /* A package's row may have been measured with other templates than those its code is of. */
   filter.source_hash = NULL;
   FAT_TRY(fat_load_stored(&c->loader, &filter, &c->out->main, err));
+  memcpy(c->out->main.instead, row->source_hash, sizeof c->out->main.instead);
   fat_text_add(c->why, "source: the row was measured with other templates\n");
   return FAT_OK;
 }
@@ -81,23 +80,28 @@ static void leave_out(fat_choosing *c, const fat_candidate *row, const fat_error
     memcpy(c->refused[c->refused_count++], row->source_hash, FAT_HASH_SIZE);
 }
 
-fat_status fat_take_stored(fat_choosing *c, fat_pick *pick, bool *found, fat_error *err)
+fat_pick_question fat_take_question(const fat_choosing *c)
 {
   const char *driver = fat_driver_text(handle_of(c)->driver); /* "": the system does not tell */
-  fat_pick_question q = {.problem = c->ask.problem,
-                         .gpu = &c->out->gpu,
-                         .kernel = c->ask.kernel,
-                         .exact = c->ask.policy == FATUNE_FAIL,
-                         .driver = *driver ? driver : NULL,
-                         .now = (int64_t)time(NULL),
-                         .refused = c->refused,
-                         .unfit = c->unfit};
+  return (fat_pick_question){.problem = c->ask.problem,
+                             .gpu = &c->out->gpu,
+                             .kernel = c->ask.kernel,
+                             .exact = c->ask.policy == FATUNE_FAIL,
+                             .driver = *driver ? driver : NULL,
+                             .now = (int64_t)time(NULL),
+                             .refused = c->refused,
+                             .refused_count = c->refused_count,
+                             .unfit = c->unfit,
+                             .unfit_count = c->unfit_count};
+}
+
+fat_status fat_take_stored(fat_choosing *c, fat_pick *pick, bool *found, fat_error *err)
+{
   *found = false;
   while (c->refused_count < FAT_CHOOSING_REFUSED) {
     fat_error why = {0};
-    q.refused_count = c->refused_count;
-    q.unfit_count = c->unfit_count;
-    fat_status status = fat_pick_answer(c->loader.db, &q, pick, &why);
+    const fat_pick_question q = fat_take_question(c);
+    fat_status status = fat_pick_answer(c->loader.db, &q, &c->rows, pick, &why);
     if (status == FAT_OK && !is_allowed(c, pick->step))
       break;
     const fat_candidate *row = status == FAT_OK ? &pick->row[pick->step] : NULL;

@@ -13,11 +13,20 @@ static fat_problem parsed(const char *text)
   return p;
 }
 
+/* One question by itself. */
+static fat_pick answer(fat_db *db, const fat_pick_question *q)
+{
+  fat_pick pick;
+  fat_pick_rows rows = {0};
+  MUST(fat_pick_answer(db, q, &rows, &pick, err));
+  fat_pick_rows_free(&rows);
+  return pick;
+}
+
 /* What a pick is asked in these tests: today, with the tools of the fixture's rows. */
 static fat_pick ask(fat_db *db, const char *problem, const char *gpu, const char *kernel)
 {
   fat_problem p = parsed(problem);
-  fat_pick pick;
   fat_pick_question q = {.problem = &p,
                          .gpu = fixture_gpu(gpu),
                          .kernel = kernel,
@@ -25,8 +34,7 @@ static fat_pick ask(fat_db *db, const char *problem, const char *gpu, const char
                          .compile_key = "NVRTC 13.0 --std=c++17",
                          .templates = HASH_B,
                          .now = (int64_t)time(NULL)};
-  MUST(fat_pick_answer(db, &q, &pick, err));
-  return pick;
+  return answer(db, &q);
 }
 
 static void put(fat_db *db, const char *problem, const char *gpu, const char *config, fat_origin origin,
@@ -181,10 +189,10 @@ static void only_the_exact_row_will_do(void **state)
   fat_problem p = parsed(HALF(1024)), beside = parsed(HALF(1000));
   fat_pick pick;
   fat_pick_question q = {.problem = &p, .gpu = fixture_gpu("H200"), .exact = true};
-  MUST(fat_pick_answer(db, &q, &pick, err));
+  pick = answer(db, &q);
   expect(&pick, FAT_PICK_EXACT, "fwd:Br1");
   q.problem = &beside;
-  MUST(fat_pick_answer(db, &q, &pick, err));
+  pick = answer(db, &q);
   expect(&pick, FAT_PICK_NEAREST, "fwd_ws:Br2");
   fat_db_close(db);
 }
@@ -339,7 +347,7 @@ static void differences_are_named(void **state)
                          .templates = HASH_A,
                          .now = (int64_t)time(NULL) + 10 * 24 * 3600};
   put(db, ASKED, "T4", "fwd:Br1", FAT_MEASURED, 1);
-  MUST(fat_pick_answer(db, &q, &pick, err));
+  pick = answer(db, &q);
   expect(&pick, FAT_PICK_EXACT, "fwd:Br1");
   const char *why = pick.why[FAT_PICK_EXACT];
   assert_non_null(strstr(why, "driver '580.1', now '590.2'"));
@@ -347,7 +355,7 @@ static void differences_are_named(void **state)
   assert_non_null(strstr(why, "templates have changed"));
   assert_non_null(strstr(why, "10 days old"));
   q.driver = q.compile_key = q.templates = NULL; /* not known now: not compared */
-  MUST(fat_pick_answer(db, &q, &pick, err));
+  pick = answer(db, &q);
   assert_string_equal(pick.row[FAT_PICK_EXACT].differences, "");
   fat_db_close(db);
 }
@@ -358,11 +366,11 @@ static void without_rows(void **state)
   fat_pick pick;
   fat_pick_question q = {.problem = &p, .gpu = fixture_gpu("T4")};
   (void)state;
-  MUST(fat_pick_answer(NULL, &q, &pick, err));
+  pick = answer(NULL, &q);
   expect(&pick, FAT_PICK_DEFAULT, NULL);
   assert_string_equal(pick.why[FAT_PICK_EXACT], "there is no database");
   q.unserved = "no kernel does this";
-  MUST(fat_pick_answer(NULL, &q, &pick, err));
+  pick = answer(NULL, &q);
   expect(&pick, FAT_PICK_UNSUPPORTED, NULL);
   assert_string_equal(pick.why[FAT_PICK_UNSUPPORTED], "no kernel does this");
 }

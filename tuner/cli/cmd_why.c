@@ -142,7 +142,10 @@ static fat_status find_answer(answer *a, fat_error *err)
                                 .compile_key = compile_key(a),
                                 .templates = fat_script_templates_hash(a->script),
                                 .now = (int64_t)time(NULL)};
-  FAT_TRY(fat_pick_answer(a->db, &question, &a->pick, err));
+  fat_pick_rows rows = {0};
+  status = fat_pick_answer(a->db, &question, &rows, &a->pick, err);
+  fat_pick_rows_free(&rows);
+  FAT_TRY(status);
   FAT_TRY(find_shapes(a, err));
   a->source = compare_source(a);
   return FAT_OK;
