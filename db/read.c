@@ -118,6 +118,7 @@ fat_status fat_db_trials(fat_db *db, const fat_db_filter *filter, fat_db_trial_f
   FAT_TRY(fat_db_ready(db, false, err));
   if (!filter)
     filter = &all;
+  /* No GLOB: SQLite prepares a statement again whenever a pattern of one is bound. */
   const clause clauses[] = {
       {" AND p.text = ?", filter->problem},
       {" AND p.family = ?", filter->family},
