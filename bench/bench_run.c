@@ -121,7 +121,7 @@ static int compare(const char *name, const planned *of, double allowed)
     printf("%s:\n", name);
     const double bare = tell("bare cuLaunchKernel", n, in_threads(LAUNCH, of, n));
     tell("the fake's cuCtxGetCurrent", n, in_threads(ASK_CONTEXT, of, n));
-    if (of->plan->main.mapped[0])
+    if (of->plan->main.mapped >> FAT_Q & 1u)
       tell("one tensor map, the fake's", n, in_threads(ENCODE, of, n));
     const double run = tell("fatune_run", n, in_threads(RUN, of, n));
     snprintf(what, sizeof what, "%2d threads: above the launch", n);

@@ -72,6 +72,7 @@ static int place_tensors(const fat_problem *p, fat_feature of, int at, fat_call_
   for (int t = 0; t < FAT_TENSORS; t++) {
     if (fat_tensors[t].feature != of || fat_tensors_role(p, t) == FAT_ROLE_NONE)
       continue;
+    l->tensors |= 1u << t;
     l->tensor[t] = at = up(at, VIEW);
     at += view_bytes(t);
   }
@@ -81,6 +82,7 @@ static int place_tensors(const fat_problem *p, fat_feature of, int at, fat_call_
 void fat_tensors_layout(const fat_problem *p, fat_call_layout *layout)
 {
   fat_call_layout *l = layout;
+  l->tensors = l->numbers = 0;
   for (int t = 0; t < FAT_TENSORS; t++)
     l->tensor[t] = -1;
   l->sizes = place_tensors(p, OP, 0, l);
@@ -88,6 +90,7 @@ void fat_tensors_layout(const fat_problem *p, fat_call_layout *layout)
   for (int f = 0; f < FAT_FEATURE_COUNT; f++) {
     const bool has = fat_problem_has(p, (fat_feature)f);
     const int numbers = has ? fat_problem_feature_numbers((fat_feature)f) : 0;
+    l->numbers |= numbers > 0 ? 1u << f : 0;
     l->number[f] = numbers > 0 ? at : -1;
     at += numbers * WORD;
     if (has)
@@ -115,15 +118,21 @@ void fat_tensors_pack(const fat_call_layout *layout, const fat_problem *p, const
   const fat_call_layout *l = layout;
   const int64_t sizes[SIZES] = {p->b, p->h, p->hk, p->q, p->k};
   memset(bytes + l->bytes - VIEW, 0, VIEW); /* what may lie behind the last word */
-  for (int t = 0; t < FAT_TENSORS; t++)
-    if (l->tensor[t] >= 0)
-      memcpy(bytes + l->tensor[t], &call->tensor[t], (size_t)view_bytes(t));
+  for (uint32_t left = l->tensors; left; left &= left - 1) {
+    const int t = __builtin_ctz(left);
+    const fat_view *view = &call->tensor[t];
+    memcpy(bytes + l->tensor[t], view, 3 * VIEW);
+    if (fat_tensors[t].width != FAT_WIDE_1)
+      memcpy(bytes + l->tensor[t] + 3 * VIEW, &view->stride[2], VIEW);
+  }
   for (int i = 0; i < SIZES; i++)
     put(bytes + l->sizes + i * WORD, sizes[i]);
   memcpy(bytes + l->sizes + SIZES * WORD, &call->scale, sizeof call->scale);
-  for (int f = 0; f < FAT_FEATURE_COUNT; f++)
-    for (int i = 0; l->number[f] >= 0 && i < fat_problem_feature_numbers((fat_feature)f); i++)
+  for (uint32_t left = l->numbers; left; left &= left - 1) {
+    const int f = __builtin_ctz(left);
+    for (int i = 0; i < fat_problem_feature_numbers((fat_feature)f); i++)
       put(bytes + l->number[f] + i * WORD, (int64_t)p->arg[f][i]);
+  }
 }
 
 void fat_tensors_unpack(const fat_call_layout *layout, const unsigned char *bytes, fat_problem *p,

@@ -85,6 +85,7 @@ enum { FAT_CALL_BYTES = 1024 /* no family's struct is larger; kernels may take 4
 /* Where the parts of a family's struct lie. */
 typedef struct fat_call_layout {
   int bytes;
+  uint32_t tensors, numbers;     /* those that there are: bit 1u << tensor, 1u << feature */
   int tensor[FAT_TENSORS];       /* -1: absent */
   int sizes;                     /* b h hk q k, scale */
   int number[FAT_FEATURE_COUNT]; /* of the feature's first number; -1: none */

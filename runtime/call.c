@@ -19,7 +19,9 @@ _Static_assert(sizeof places / sizeof *places == FAT_TENSORS, "every tensor has 
 
 void fat_call_form_of(const fat_problem *p, fat_call_form *form)
 {
+  form->of = form->others = 0;
   for (int t = 0; t < FAT_TENSORS; t++) {
+    *(fat_tensors_role(p, t) == FAT_ROLE_NONE ? &form->others : &form->of) |= 1u << t;
     form->tensor[t].place = places[t];
     form->tensor[t].role = (uint8_t)fat_tensors_role(p, t);
     form->tensor[t].element = (uint8_t)fat_dtypes[fat_tensors_dtype(p, t)].bytes;
@@ -72,19 +74,21 @@ fat_status fat_call_fill(const fat_call_form *form, const fat_problem *p, const 
   const int64_t sizes[][3] = {{p->b, p->h, p->q}, {p->b, p->hk, p->k}, {1, p->h, 1}}; /* ORDER SIDE */
   uint64_t all = 0;
   int odd = -1;
-  for (int t = 0; t < FAT_TENSORS; t++) {
-    const fat_role role = (fat_role)form->tensor[t].role;
+  for (uint32_t left = form->others; left; left &= left - 1) {
+    const int t = __builtin_ctz(left);
+    call->tensor[t] = (fat_view){0};
+    if (tensor_at(tensors, form->tensor[t].place))
+      return fat_status_fail(err, FAT_E_INPUT, "tensor %s is none of this operation: leave it NULL",
+                             fat_tensors[t].name);
+  }
+  for (uint32_t left = form->of; left; left &= left - 1) {
+    const int t = __builtin_ctz(left);
     const fatune_tensor *given = tensor_at(tensors, form->tensor[t].place);
     const int64_t *size = sizes[form->tensor[t].side];
     const uint64_t element = form->tensor[t].element;
-    call->tensor[t] = (fat_view){0};
-    if (role == FAT_ROLE_NONE && !given)
-      continue;
-    if (role == FAT_ROLE_NONE)
-      return fat_status_fail(err, FAT_E_INPUT, "tensor %s is none of this operation: leave it NULL",
-                             fat_tensors[t].name);
     if (!given || !given->data) {
-      FAT_TRY(check_absent(t, role, given, size[0] > 0 && size[2] > 0, err));
+      call->tensor[t] = (fat_view){0};
+      FAT_TRY(check_absent(t, (fat_role)form->tensor[t].role, given, size[0] > 0 && size[2] > 0, err));
       continue;
     }
     const uint64_t own = bits_of(given, size, element, form->tensor[t].a_row);
@@ -180,7 +184,9 @@ fat_status fat_call_struct(const char *name, const void *from, size_t least, siz
                              "%s uses fields that this libfatune (" FATUNE_VERSION ") does not know: install "
                              "a newer one",
                              name);
-  memset(to, 0, known);
-  memcpy(to, from, size < known ? size : known);
+  const size_t both = size < known ? size : known;
+  memcpy(to, from, both);
+  if (both < known)
+    memset((char *)to + both, 0, known - both);
   return FAT_OK;
 }

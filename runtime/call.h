@@ -15,6 +15,7 @@ typedef struct fat_call_form {
     uint8_t side;    /* fat_side */
     bool a_row;      /* one number a row: what aligns it is its own element alone */
   } tensor[FAT_TENSORS];
+  uint32_t of, others; /* those that the family has, and those that it does not: bit 1u << tensor */
 } fat_call_form;
 void fat_call_form_of(const fat_problem *p, fat_call_form *form);
 

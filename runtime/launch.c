@@ -66,9 +66,9 @@ static fat_status evaluate_step(const fat_recipe *recipe, int index, const fat_e
     step->arg[a].kind = from->arg[a].kind;
     step->arg[a].tensor = t;
     step->arg[a].value = values.arg[a];
-    if (from->arg[a].kind != FAT_ARG_MAP || launch->mapped[t])
+    if (from->arg[a].kind != FAT_ARG_MAP || (launch->mapped >> t & 1u))
       continue;
-    launch->mapped[t] = true;
+    launch->mapped |= 1u << t;
     launch->shape[t] = fat_map_shape_of(&launch->problem, (int)t);
   }
   return FAT_OK;
@@ -82,8 +82,7 @@ fat_status fat_launch_evaluate(const fat_recipe *recipe, const fat_entries *entr
   launch->problem = *problem;
   launch->layout = *layout;
   launch->steps = recipe->steps;
-  for (int t = 0; t < FAT_TENSORS; t++)
-    launch->mapped[t] = false;
+  launch->mapped = 0;
   FAT_TRY(fat_recipe_valid(recipe, &sizes, err));
   FAT_TRY(fat_recipe_workspace(recipe, &sizes, &launch->workspace, err));
   for (int i = 0; i < recipe->steps; i++)
@@ -106,9 +105,11 @@ fat_status fat_launch_prepare(const fat_recipe *recipe, const fat_problem *probl
 
 bool fat_launch_takes(const fat_launch *launch, const fat_call *call)
 {
-  for (int t = 0; t < FAT_TENSORS; t++)
-    if (launch->mapped[t] && !fat_map_fits(&launch->shape[t], &call->tensor[t]))
+  for (uint32_t left = launch->mapped; left; left &= left - 1) {
+    const int t = __builtin_ctz(left);
+    if (!fat_map_fits(&launch->shape[t], &call->tensor[t]))
       return false;
+  }
   return true;
 }
 

@@ -27,10 +27,10 @@ typedef struct fat_launch_step {
 
 /* Only the steps that there are, and the shapes of mapped tensors, hold anything. */
 typedef struct fat_launch {
-  int64_t workspace;        /* bytes that the steps need; its address is a multiple of 16 */
-  fat_problem problem;      /* with the sizes and numbers that kernels are told */
-  fat_call_layout layout;   /* of their struct */
-  bool mapped[FAT_TENSORS]; /* whether a step takes a map of it */
+  int64_t workspace;      /* bytes that the steps need; its address is a multiple of 16 */
+  fat_problem problem;    /* with the sizes and numbers that kernels are told */
+  fat_call_layout layout; /* of their struct */
+  uint32_t mapped;        /* tensors of which a step takes a map: bit 1u << tensor */
   fat_map_shape shape[FAT_TENSORS];
   int steps;
   fat_launch_step step[FAT_RECIPE_STEPS];

@@ -81,8 +81,7 @@ static bool prepare(planned *of, const char *problem, const char *kernel)
     printf("%s by %s is more than one launch, or none: give a problem without mask\n", problem, kernel);
     return false;
   }
-  for (int i = 0; i < FAT_TENSORS; i++)
-    of->mapped |= launch->mapped[i];
+  of->mapped = launch->mapped != 0;
   return true;
 }
 
