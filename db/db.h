@@ -132,6 +132,11 @@ fat_status fat_db_put_artifact(fat_db *db, int64_t trial, const fat_artifact *ar
  * FAT_E_NOT_FOUND where there is no such trial, or it is the winner already. */
 fat_status fat_db_prefer(fat_db *db, int64_t trial, fat_error *err);
 
+/* Reads in between see one state of the file and take its lock once, not each by itself; nobody can store
+ * anything meanwhile, so end it before what may take long. Of a handle for reading; closing ends it too. */
+void fat_db_read_begin(fat_db *db);
+void fat_db_read_end(fat_db *db);
+
 /* Reading. The callback returns false to stop; strings live until it returns. */
 typedef bool (*fat_db_trial_fn)(const fat_trial *trial, void *user);
 typedef struct fat_db_filter { /* NULL or 0: any */

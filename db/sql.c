@@ -1,7 +1,8 @@
 /* sql.c -- statements, transactions and errors of one database handle.
  *
  * In: SQL text and values. Out: rows, or a fat_status with a sentence that names the file and what to do.
- * Invariant: no public call returns with a transaction open or a kept statement that still holds a row. */
+ * Invariant: no public call but fat_db_read_begin returns with a transaction open, none with a kept statement
+ * that still holds a row. */
 #include "private.h"
 #include <errno.h>
 #include <math.h>
@@ -317,6 +318,19 @@ fat_status fat_db_begin(fat_db *db, fat_error *err)
   fat_db_rollback(db);
   FAT_TRY(fat_db_kept(db, FAT_SQL_BEGIN, &stmt, err));
   return fat_db_finish(db, stmt, NULL, err);
+}
+
+/* What fails here costs time alone: each read locks by itself then. */
+void fat_db_read_begin(fat_db *db)
+{
+  if (fat_db_ready(db, false, NULL) == FAT_OK && !db->writable && sqlite3_get_autocommit(db->sql))
+    sqlite3_exec(db->sql, "BEGIN", NULL, NULL, NULL);
+}
+
+void fat_db_read_end(fat_db *db)
+{
+  if (fat_db_ready(db, false, NULL) == FAT_OK && !db->writable && !sqlite3_get_autocommit(db->sql))
+    sqlite3_exec(db->sql, "COMMIT", NULL, NULL, NULL);
 }
 
 fat_status fat_db_commit(fat_db *db, fat_error *err)

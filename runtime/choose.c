@@ -24,6 +24,8 @@ static fat_status open_db(fat_choosing *c, fat_error *err)
     if (h->database && h->system && status != FAT_E_NOT_FOUND)
       status = fat_db_open(NULL, h->system, FAT_DB_READ, &c->loader.db, &why);
   }
+  if (status == FAT_OK)
+    fat_db_read_begin(c->loader.db);
   return status == FAT_E_NOMEM ? fat_status_fail(err, status, "%s", why.text) : FAT_OK;
 }
 

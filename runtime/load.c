@@ -91,6 +91,8 @@ static fat_status compile(fat_loader *l, fatune_jit_request *r, fat_code *rebuil
   fatune_jit_answer answer;
   fat_jit *jit = &l->handle->jit;
   FAT_TRY(make_room(l, err));
+  if (l->db) /* compiling takes seconds, and a tune may want to store */
+    fat_db_read_end(l->db);
   r->task = l->look ? FATUNE_JIT_NAME : rebuilt ? FATUNE_JIT_REBUILD : FATUNE_JIT_MAKE;
   r->problem = fat_problem_print(l->problem, problem);
   r->gpu = l->gpu;

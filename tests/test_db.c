@@ -120,6 +120,43 @@ static void filters_choose_trials(void **state)
   fat_db_close(db);
 }
 
+static int trials_of(fat_db *db)
+{
+  int count = 0;
+  MUST(fat_db_trials(db, NULL, count_trial, &count, err));
+  return count;
+}
+
+/* Reads between begin and end belong together; before and behind, others may store. */
+static void reads_belong_together(void **state)
+{
+  const fixture *f = *state;
+  fat_db *writer = fixture_db(f, FAT_DB_WRITE);
+  fixture_put(writer, "fwd:Br64", FAT_PREDICTED, 2);
+  fat_db *reader = fixture_db(f, FAT_DB_READ);
+  fat_db_read_begin(reader);
+  fat_db_read_begin(reader);                         /* no harm */
+  fixture_put(writer, "fwd:Br32", FAT_PREDICTED, 2); /* nothing was read yet */
+  assert_int_equal(trials_of(reader), 2);
+  /* Whoever asks for its lock gets none, without the usual wait. */
+  sqlite3 *other = NULL;
+  assert_int_equal(sqlite3_open(f->path, &other), SQLITE_OK);
+  assert_int_equal(sqlite3_exec(other, "BEGIN EXCLUSIVE", NULL, NULL, NULL), SQLITE_BUSY);
+  fat_db_read_end(reader);
+  fat_db_read_end(reader);
+  assert_int_equal(sqlite3_exec(other, "BEGIN EXCLUSIVE; ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+  sqlite3_close(other);
+  fixture_put(writer, "fwd:Br16", FAT_PREDICTED, 2);
+  assert_int_equal(trials_of(reader), 3);
+  fat_db_read_begin(reader);
+  assert_int_equal(trials_of(reader), 3);
+  fat_db_close(reader); /* ends it */
+  fixture_put(writer, "fwd:Br128", FAT_PREDICTED, 2);
+  fat_db_read_begin(writer); /* not of this handle */
+  fixture_put(writer, "fwd:Br256", FAT_PREDICTED, 2);
+  fat_db_close(writer);
+}
+
 typedef struct visit {
   fat_db *db;
   int count, stop_at;
@@ -286,6 +323,7 @@ int main(void)
       TEST(a_trial_is_read_back_as_it_was_stored),
       TEST(filters_choose_trials),
       TEST(a_callback_can_stop_and_can_write),
+      TEST(reads_belong_together),
       TEST(views_have_their_columns),
       TEST(columns_are_names),
       TEST(runs_that_never_end_read_as_broken_off),

@@ -13,6 +13,7 @@ enum { SHAPES = 12, KERNELS = 3 };
 
 static struct {
   int winners, twins; /* statements that ask for them */
+  int begins;         /* of reads that belong together */
   int cubins;         /* hashed */
   long steps;         /* of SQLite's machine */
 } work;
@@ -24,6 +25,7 @@ static int note_statement(unsigned kind, void *user, void *statement, void *nano
   (void)kind, (void)user, (void)nanoseconds;
   work.winners += strstr(text, "JOIN main.winner w") != NULL;
   work.twins += strstr(text, "instr(replace(t.config") != NULL;
+  work.begins += strcmp(text, "BEGIN") == 0;
   work.steps += sqlite3_stmt_status(stmt, SQLITE_STMTSTATUS_VM_STEP, 1);
   return 0;
 }
@@ -101,6 +103,7 @@ static void each_thing_once(void **state)
   assert_int_equal(codes, KERNELS + 1);
   assert_int_equal(work.cubins, codes);
   assert_int_equal(work.winners, 1);
+  assert_int_equal(work.begins, 1);
   if (work.twins > KERNELS)
     fail_msg("twins were looked for %d times, for %d kernels", work.twins, KERNELS);
 }
