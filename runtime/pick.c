@@ -125,6 +125,16 @@ typedef struct reading {
   bool full; /* no memory for another */
 } reading;
 
+/* Room for one more. */
+static bool grow(fat_pick_list *list)
+{
+  const int room = list->room ? 2 * list->room : 16;
+  fat_candidate *more = realloc(list->row, (size_t)room * sizeof *more);
+  list->row = more ? more : list->row;
+  list->room = more ? room : list->room;
+  return more;
+}
+
 static bool keep(const fat_trial *t, void *user)
 {
   reading *r = user;
@@ -133,17 +143,10 @@ static bool keep(const fat_trial *t, void *user)
   const fat_candidate_scale scale = {q->gpu, q->driver, q->compile_key, q->templates, q->now};
   if (t->outcome != FAT_OUT_OK || !isfinite(t->ms) || !(t->ms > 0) || t->gpu.sm != q->gpu->sm)
     return true;
-  if (list->count == list->room) {
-    const int room = list->room ? 2 * list->room : 16;
-    fat_candidate *more = realloc(list->row, (size_t)room * sizeof *more);
-    r->full = !more;
-    if (!more)
-      return false;
-    list->row = more;
-    list->room = room;
-  }
-  fat_candidate_read(t, &scale, &list->row[list->count++]);
-  return true;
+  r->full = list->count == list->room && !grow(list);
+  if (!r->full)
+    fat_candidate_read(t, &scale, &list->row[list->count++]);
+  return !r->full;
 }
 
 static void free_list(fat_pick_list *list)
@@ -175,8 +178,6 @@ fat_status fat_pick_read(fat_db *db, const fat_pick_question *question, fat_pick
       losers ? fat_db_trials(db, &filter, keep, &r, err) : fat_db_winners(db, q->problem, keep, &r, err);
   if (r.full)
     status = fat_status_fail(err, FAT_E_NOMEM, "out of memory for the rows of %s", family);
-  if (status == FAT_E_NOT_FOUND) /* that there is none is an answer */
-    status = FAT_OK;
   if (status != FAT_OK)
     free_list(r.list);
   r.list->read = status == FAT_OK;

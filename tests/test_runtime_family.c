@@ -232,6 +232,18 @@ static void a_row_that_does_not_load_is_left_out(void **state)
   fatune_plan_free(plan);
 }
 
+/* A file whose rows cannot be read has no shapes. */
+static void a_damaged_file_has_no_shapes(void **state)
+{
+  (void)state;
+  fatune_plan *plan = NULL;
+  store_three();
+  fixture_spoil(path, "trial");
+  const fatune_request r = request_of(FAMILY, FATUNE_FALLBACK);
+  EXPECT(FATUNE_ERR_MISS, "nothing stored serves it", fatune_plan_make(h, &r, &plan));
+  assert_null(plan);
+}
+
 /* Of many shapes those nearest to the main anchor. */
 static void shapes_have_a_limit(void **state)
 {
@@ -524,6 +536,7 @@ int main(void)
       WITH_HANDLE(a_row_that_does_not_load_is_left_out),
       WITH_HANDLE(shapes_have_a_limit),
       WITH_HANDLE(cubins_have_a_limit),
+      WITH_HANDLE(a_damaged_file_has_no_shapes),
       WITH_HANDLE(why_of_a_family),
       WITH_HANDLE(sizes_are_checked),
       cmocka_unit_test(windows_of_a_call),

@@ -13,6 +13,7 @@ enum { SHAPES = 12, KERNELS = 3 };
 
 static struct {
   int winners, twins; /* statements that ask for them */
+  int codes;          /* looks for a config's code */
   int begins;         /* of reads that belong together */
   int cubins;         /* hashed */
   long steps;         /* of SQLite's machine */
@@ -25,6 +26,7 @@ static int note_statement(unsigned kind, void *user, void *statement, void *nano
   (void)kind, (void)user, (void)nanoseconds;
   work.winners += strstr(text, "JOIN main.winner w") != NULL;
   work.twins += strstr(text, "instr(replace(t.config") != NULL;
+  work.codes += strstr(text, "CROSS JOIN main.trial t") != NULL;
   work.begins += strcmp(text, "BEGIN") == 0;
   work.steps += sqlite3_stmt_status(stmt, SQLITE_STMTSTATUS_VM_STEP, 1);
   return 0;
@@ -108,6 +110,34 @@ static void each_thing_once(void **state)
     fail_msg("twins were looked for %d times, for %d kernels", work.twins, KERNELS);
 }
 
+/* Measured with other templates than the stored code is of: that is found once for each kernel, too. */
+static void other_templates(void **state)
+{
+  (void)state;
+  static const char sql[] =
+      "CREATE TEMP TABLE code AS SELECT * FROM trial WHERE config <> '" NARROW "';"
+      " UPDATE code SET origin = 'predicted', id = id + 1000; INSERT INTO trial SELECT * FROM code;"
+      " UPDATE trial SET source = 'of others', recipe = NULL, binary = NULL WHERE origin = 'measured' AND"
+      " config <> '" NARROW "'";
+  int codes, told = 0;
+  store_family();
+  plan_once(&codes);
+  const int looks = work.codes;
+  fixture_sql(path, sql);
+  fatune *h = open_usual();
+  fatune_plan *plan = plan_of(h, FAMILY);
+  const char *at = fatune_describe(plan);
+  while ((at = strstr(at, "why source: the row was measured with other templates")) != NULL)
+    told++, at++;
+  assert_int_equal(told, KERNELS);
+  fatune_plan_free(plan);
+  fatune_close(h);
+  plan_once(&codes);
+  assert_int_equal(codes, KERNELS + 1);
+  assert_int_equal(work.cubins, codes);
+  assert_int_equal(work.codes, looks + KERNELS);
+}
+
 /* A tune of the family leaves hundreds of trials; a plan reads none of them and steps over few. */
 static void what_lost_costs_little(void **state)
 {
@@ -130,6 +160,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(each_thing_once, begin),
+      cmocka_unit_test_setup(other_templates, begin),
       cmocka_unit_test_setup(what_lost_costs_little, begin),
   };
   return cmocka_run_group_tests(tests, group_open, group_close);
