@@ -247,15 +247,17 @@ static emu_grid *open_grid(emu *e, const emu_module *module, const void *argumen
                            const emu_options *options, emu_report *report)
 {
   static const emu_options plain;
-  static char *shared_stacks; /* kept for the next run: making them costs more than a small run */
+  /* Kept for the next run, with each thread's room for copies: making them costs more than a small run. */
+  static char *shared_stacks;
+  static emu_thread *threads;
   int stacks = EMU_RESIDENT_MAX * EMU_THREADS_MAX;
   *report = (emu_report){0};
   emu_grid *g = calloc(1, sizeof *g);
-  emu_thread *threads = calloc((size_t)stacks, sizeof *threads);
+  if (!threads)
+    threads = calloc((size_t)stacks, sizeof *threads);
   if (!shared_stacks)
     shared_stacks = emu_fiber_stacks(stacks);
   if (!g || !threads || !shared_stacks) {
-    free(threads);
     free(g);
     return NULL;
   }
@@ -304,9 +306,6 @@ static void close_grid(emu_grid *g)
   g->report->accesses = (long long)g->memory->hot.accesses;
   emu_findings_finish(g);
   emu_now = NULL;
-  for (int i = 0; i < EMU_RESIDENT_MAX * EMU_THREADS_MAX; i++)
-    free(g->threads[i].flight);
-  free(g->threads);
   free(g);
 }
 
