@@ -16,6 +16,8 @@ import time
 import torch
 
 import peers_gpu as gpu
+import peers_judge
+import peers_who as who  # puts fatune's binding on the path
 import fatune
 
 HALVES = {"bf16": torch.bfloat16, "f16": torch.float16}
@@ -102,8 +104,8 @@ def judge(case, options):
     q, k, v = make(case)
     call, out, lse = prepared(case, (q, k, v), options)
     call()
-    reference = gpu.attend(q, k, v, case.causal, torch.float32).to(q.dtype)
-    plain = gpu.attend(q, k, v, case.causal, q.dtype)
+    reference = peers_judge.attend(q, k, v, case.causal, torch.float32).to(q.dtype)
+    plain = peers_judge.attend(q, k, v, case.causal, q.dtype)
     floor = 2 * (reference + 0.3 - 0.3 - reference).abs().max() if case.floor is None else torch.tensor(case.floor)
     expected = lse_of(case, q, k)
     endless = expected == float("inf")
@@ -139,11 +141,11 @@ def run_list(name, cases, options):
         except fatune.Error as error:
             if error.status == UNSUPPORTED:
                 found["unsupported"] += 1
-                refused[gpu.reason(error)] += 1
+                refused[who.reason(error)] += 1
                 continue
-            why = gpu.reason(error)
+            why = who.reason(error)
         except RuntimeError as error:  # torch's: out of memory, a fault of the kernel
-            why = gpu.reason(error)
+            why = who.reason(error)
             found["dead"] = not gpu.is_alive()
         found["failed" if why else "passed"] += 1
         if why:
@@ -186,9 +188,9 @@ def run_repeats(options, repeats):
                     if error.status == UNSUPPORTED:
                         found["unsupported"] += 1
                         continue
-                    why = gpu.reason(error)
+                    why = who.reason(error)
                 except RuntimeError as error:
-                    why = gpu.reason(error)
+                    why = who.reason(error)
                     if not gpu.is_alive():
                         return {**found, "failed": found["failed"] + 1, "failures": [f"{text(case)}: {why}"], "dead": True,
                                 "seconds": round(time.perf_counter() - begun, 1)}

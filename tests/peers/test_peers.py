@@ -1,4 +1,5 @@
-"""test_peers.py -- bench/peers_table.py on rows written by hand, and bench/peers.py where there is no GPU."""
+"""test_peers.py -- cells, comparisons, tables and files of the benchmark beside peers on rows written by hand, and
+bench/peers.py where there is no GPU."""
 
 import importlib.util
 import json
@@ -10,65 +11,82 @@ import tempfile
 import unittest
 import xml.etree.ElementTree as xml
 
-BENCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench")
-sys.path.insert(0, BENCH)
-
-import peers_table as table  # noqa: E402
-
-RATIOS = table.read_ratios(os.path.join(BENCH, "peers_fa3.tsv"))
-FACTS = {"gpu": "NVIDIA H200", "driver": "580.159", "cuda": "13.0", "torch": "2.11.0", "cudnn": "9.19.0", "commit": "abc",
-         "date": "2026-11-21T07:00:00Z", "cublas_tflops": 720.0, "copy_gbs": 4265.0, "clock": 1700, "watts": 690}
-
-
-def row(c, error_pytorch=1e-2, absent=None, **ms):
-    """A row with times in milliseconds by peer, and for each an error of half of PyTorch's."""
-    peers = {name.replace("__", ":"): {"ms": t, "ms_low": t, "ms_high": t, "tflops": table.tflops(c, t), "error": error_pytorch / 2,
-                                       "clock": 1700, "watts": 690} for name, t in ms.items()}
-    return {"cell": c, "peers": peers, "absent": dict(absent or {}), "error_pytorch": error_pytorch}
-
-
-def whole_grid(dtype="bf16", ours=0.9):
-    """36 cells in which cuDNN runs at 600 TFLOP/s, FlashAttention-2 at 300, we in `ours` of cuDNN's time."""
-    rows = []
-    for c in table.grid([dtype], [64, 128, 256], [False, True], table.LENGTHS):
-        ms = table.flop(c) / 600e9
-        rows.append(row(c, fatune=ours * ms, cudnn=ms, fa2=2 * ms))
-    return rows
+from peers_rows import BENCH, FACTS, row, whole_grid
+import peers_cells as cells
+import peers_files as files
+import peers_plot as plot
+import peers_table as table
+import peers_text as text
 
 
 class Cells(unittest.TestCase):
     def test_grid_keeps_tokens_and_width(self):
-        cells = table.grid(table.HALVES, [64, 128, 256], [False, True], table.LENGTHS)
-        self.assertEqual(len(cells), 72)
-        self.assertEqual({c["b"] * c["n"] for c in cells}, {16384})
-        self.assertEqual({c["h"] * c["d"] for c in cells}, {2048})
+        found = cells.grid(cells.HALVES, [64, 128, 256], [False, True], cells.LENGTHS)
+        self.assertEqual(len(found), 72)
+        self.assertEqual({c["b"] * c["n"] for c in found}, {16384})
+        self.assertEqual({c["h"] * c["d"] for c in found}, {2048})
 
     def test_grid_has_as_many_heads_as_fit(self):
-        cells = table.grid(["f16"], [40, 96, 2056], [False], [512])
-        self.assertEqual([c["h"] for c in cells], [51, 21, 1])
+        found = cells.grid(["f16"], [40, 96, 2056], [False], [512])
+        self.assertEqual([c["h"] for c in found], [51, 21, 1])
 
     def test_flop(self):
-        c = table.cell("grid", "bf16", 4, 16, 4096, 128, False)
-        self.assertEqual(table.flop(c), 549755813888)
-        self.assertEqual(table.flop({**c, "causal": True}), 274877906944)
-        self.assertAlmostEqual(table.tflops(c, 1.0), 549.755813888)
+        c = cells.cell("grid", "bf16", 4, 16, 4096, 128, False)
+        self.assertEqual(cells.flop(c), 549755813888)
+        self.assertEqual(cells.flop({**c, "causal": True}), 274877906944)
+        self.assertEqual(cells.flop({**c, "q": 1}), 549755813888 // 4096)
+        self.assertAlmostEqual(cells.rates(c, 1.0)["tflops"], 549.755813888)
 
     def test_windows(self):
-        cells = table.window(["bf16"], [64, 128])
-        self.assertEqual({c.get("keys") for c in cells if c["n"] == 2048}, {None})
-        self.assertEqual([c["keys"] for c in cells if c["d"] == 64 and "keys" in c], list(table.WINDOWS))
-        c = {**table.cell("window", "bf16", 1, 1, 5, 8, True), "keys": 2}
-        self.assertEqual(table.flop(c), 4 * 8 * (1 + 2 + 2 + 2 + 2))
-        self.assertEqual(table.label(c), "bf16 b1 h1 n5 d8 causal window 2")
-        text = "\n".join(table.report([row(c, fatune=2e-6, fa4=4e-6)], FACTS, {}))
-        self.assertIn("5 8 2", text)
-        self.assertIn("0.0000", text)
+        found = cells.window(["bf16"], [64, 128])
+        self.assertEqual({c.get("keys") for c in found if c["n"] == 2048}, {None})
+        self.assertEqual([c["keys"] for c in found if c["d"] == 64 and "keys" in c], list(cells.WINDOWS))
+        c = cells.cell("window", "bf16", 1, 1, 5, 8, True, keys=2)
+        self.assertEqual(cells.flop(c), 4 * 8 * (1 + 2 + 2 + 2 + 2))
+        self.assertEqual(cells.label(c), "bf16 b1 h1 n5 d8 causal window 2")
+        lines = text.report([row(c, fatune=2e-6, fa4=4e-6)], FACTS, {})
+        self.assertIn("5 8 2", "\n".join(lines))
+        self.assertTrue(any(line.split()[-1:] == ["0.0000"] for line in lines))
 
     def test_small_shapes(self):
-        cells = table.small(["f16"])
-        self.assertEqual(len(cells), 13)
-        self.assertEqual({c["d"] for c in cells}, {40, 64, 80, 96, 128, 192})
-        self.assertEqual({c["dtype"] for c in cells}, {"f16"})
+        found = cells.small(["f16"])
+        self.assertEqual(len(found), 13)
+        self.assertEqual({c["d"] for c in found}, {40, 64, 80, 96, 128, 192})
+        self.assertEqual({c["dtype"] for c in found}, {"f16"})
+
+    def test_the_seed_draws_the_lot(self):
+        found = cells.small(cells.HALVES, 40, 7)
+        self.assertEqual(len(found), 2 * 53)
+        self.assertEqual([{**c, "dtype": ""} for c in found[:53]], [{**c, "dtype": ""} for c in found[53:]])
+        self.assertEqual(found, cells.small(cells.HALVES, 40, 7))
+        self.assertNotEqual(found, cells.small(cells.HALVES, 40, 8))
+        self.assertEqual(cells.by_lot(10, 7), cells.by_lot(40, 7)[:10])
+        lot = cells.by_lot(400, 7)
+        self.assertEqual(len({cells.label(c) for c in lot}), 400)
+        for c in lot:
+            self.assertEqual(c["h"] % cells.heads_of(c), 0)
+            self.assertFalse(c["causal"] and "q" in c)
+            self.assertTrue(cells.flop(c) <= 3e11 and 64 <= c["n"] <= 4608 and c["d"] % 8 == 0)
+        for name in ("hk", "q"):
+            self.assertTrue(40 < sum(name in c for c in lot) < 160, name)
+        self.assertTrue(any(c["n"] % 64 for c in lot) and any(c["causal"] for c in lot))
+
+    def test_decoding(self):
+        found = cells.decode(["bf16"])
+        self.assertEqual([(c["b"], c["n"]) for c in found], list(cells.DECODE))
+        self.assertEqual({(cells.rows_of(c), c["h"], cells.heads_of(c), c["d"], c["causal"]) for c in found}, {(1, 32, 8, 128, False)})
+        self.assertEqual(cells.bytes_of_kv(found[0]), 2 * 512 * 8 * 128 * 2)
+        self.assertAlmostEqual(cells.rates(found[-1], 0.47)["gbs"], 64 * 8192 * 8 * 128 * 4 / 0.47e6)
+        for c in found:
+            self.assertGreater(cells.copies(c, 60 << 20) * cells.bytes_of_kv(c), 120 << 20)
+        self.assertEqual([cells.copies(c, 60 << 20) for c in found[::8]], [61, 1])
+        self.assertEqual(cells.label(found[0]), "bf16 b1 h32k8 q1 n512 d128 full")
+
+    def test_parts_are_the_whole(self):
+        found = cells.grid(cells.HALVES, [64, 128, 256], [False, True], cells.LENGTHS)
+        parts = [cells.part(found, i, 5) for i in range(1, 6)]
+        self.assertEqual(sorted(map(cells.label, sum(parts, []))), sorted(map(cells.label, found)))
+        self.assertEqual(cells.part(found, 1, 1), found)
 
     def test_geomean(self):
         self.assertAlmostEqual(table.geomean([1, 4]), 2)
@@ -76,98 +94,61 @@ class Cells(unittest.TestCase):
         self.assertIsNone(table.geomean([]))
 
 
-class Derived(unittest.TestCase):
-    def test_ratios_are_those_measured(self):
-        self.assertEqual(len(RATIOS), 36)
-        self.assertEqual(RATIOS[128, True, 8192], 1.150)
-        self.assertAlmostEqual(table.geomean(RATIOS.values()), 1.064, places=3)
-        self.assertAlmostEqual(table.geomean(max(1, v) for v in RATIOS.values()), 1.081, places=3)
-
-    def test_time_is_that_of_cudnn_over_the_ratio(self):
-        r = row(table.cell("grid", "bf16", 4, 16, 4096, 128, False), absent={"fa3": "no module"}, fatune=1.0, cudnn=1.071)
-        table.derive(r, RATIOS)
-        self.assertAlmostEqual(r["peers"]["fa3"]["ms"], 1.0)
-        self.assertAlmostEqual(r["peers"]["fa3"]["tflops"], 549.755813888)
-        self.assertIs(r["peers"]["fa3"]["derived"], True)
-        self.assertNotIn("fa3", r["absent"])
-        self.assertIn("derived", r["peers"]["fa3"]["note"])
-        self.assertNotIn("bf16", r["peers"]["fa3"]["note"])
-
-    def test_f16_says_whose_ratio_it_is(self):
-        r = row(table.cell("grid", "f16", 4, 16, 4096, 128, False), cudnn=1.071)
-        table.derive(r, RATIOS)
-        self.assertIn("the ratio of bf16", r["peers"]["fa3"]["note"])
-
-    def test_never_in_place_of_a_measurement_or_without_grounds(self):
-        c = table.cell("grid", "bf16", 4, 16, 4096, 128, False)
-        measured = row(c, cudnn=1.0, fa3=0.5)
-        table.derive(measured, RATIOS)
-        self.assertEqual(measured["peers"]["fa3"]["ms"], 0.5)
-        self.assertNotIn("derived", measured["peers"]["fa3"])
-        for other in (row(c, fatune=1.0), row({**c, "n": 4095}, cudnn=1.0), row({**c, "set": "small"}, cudnn=1.0),
-                      row({**c, "dtype": "f32"}, cudnn=1.0)):
-            table.derive(other, RATIOS)
-            self.assertNotIn("fa3", other["peers"])
-        elsewhere = row(c, cudnn=1.0)
-        table.derive(elsewhere, {})
-        self.assertNotIn("fa3", elsewhere["peers"])
-
-
 class Comparisons(unittest.TestCase):
+    C = cells.cell("grid", "bf16", 4, 16, 4096, 128, False)
+
     def test_ratio_is_above_one_where_we_are_faster(self):
-        r = row(table.cell("grid", "bf16", 4, 16, 4096, 128, False), fatune=1.0, cudnn=1.2)
+        r = row(self.C, fatune=1.0, cudnn=1.2)
         self.assertAlmostEqual(table.ratio(r, "cudnn"), 1.2)
         self.assertIsNone(table.ratio(r, "fa2"))
         self.assertIsNone(table.ratio(row(r["cell"], cudnn=1.0), "cudnn"))
 
-    def test_bar_is_the_faster_of_those_a_cell_is_held_against(self):
-        c = table.cell("grid", "bf16", 4, 16, 4096, 128, False)
-        self.assertEqual(table.bar(row(c, fatune=1.0, cudnn=1.2, fa3=1.1, memeff=0.1)), ("fa3", 1.1))
-        self.assertEqual(table.bar(row(c, fatune=1.0, memeff=0.1)), (None, None))
-        self.assertEqual(table.bar(row(c, cudnn=1.0)), (None, None))
-        self.assertEqual(table.bar(row({**c, "set": "small"}, fatune=1.0, cudnn=1.2, memeff=0.5)), ("memeff", 0.5))
-        self.assertEqual(table.bar(row({**c, "dtype": "tf32"}, fatune=1.0, memeff=3.0)), ("memeff", 3.0))
+    def test_bar_is_the_fastest_of_the_others(self):
+        self.assertEqual(table.bar(row(self.C, fatune=1.0, cudnn=1.2, fa3=1.1, memeff=1.3)), ("fa3", 1.1))
+        self.assertEqual(table.bar(row(self.C, fatune=1.0, memeff=0.5)), ("memeff", 0.5))
+        self.assertEqual(table.bar(row(self.C, fatune=1.0, before=0.5, fatune__fwd=0.5, proxy__T4=0.5, fa4=2.0)), ("fa4", 2.0))
+        self.assertEqual(table.bar(row(self.C, cudnn=1.0)), (None, None))
+        self.assertEqual(table.bar(row(self.C, fatune=1.0)), (None, None))
 
     def test_summary(self):
         rows = whole_grid()
-        for r in rows:
-            table.derive(r, RATIOS)
-        s = table.summary(rows, "bf16", 720.0)
-        self.assertEqual((s["cells"], s["bar_cells"], s["without_ours"]), (36, 36, 0))
-        self.assertAlmostEqual(s["geomean"]["cudnn"], 1 / 0.9)
-        self.assertAlmostEqual(s["geomean"]["fa2"], 2 / 0.9)
-        self.assertAlmostEqual(s["geomean_bar"], 1 / 0.9 / table.geomean(max(1, v) for v in RATIOS.values()))
-        self.assertEqual(s["below_1"], sum(1 for v in RATIOS.values() if v > 1 / 0.9))
-        self.assertEqual(s["below_0.95"], sum(1 for v in RATIOS.values() if v > 1 / 0.9 / 0.95))
-        self.assertGreater(s["below_1"], s["below_0.95"])
-        self.assertEqual(s["worst"][0]["cell"], "bf16 b4 h8 n4096 d256 causal")
-        self.assertAlmostEqual(s["share_of_cublas"]["d128 full"], 600 / 0.9 / 720)
-        self.assertAlmostEqual(s["error_of_pytorch"]["fatune"], 0.5)
+        rows[9]["peers"]["fa3"] = {"ms": rows[9]["peers"]["fatune"]["ms"] * 0.8}
+        s = table.summary(rows)
+        self.assertEqual((s["set"], s["dtype"], s["data"], s["cells"], s["runs"], s["missing"]), ("grid", "bf16", "normal", 36, [1], []))
+        name = table.label(rows[9]["cell"])
+        self.assertEqual((s["least"], s["below"]), ({1: (0.8, name)}, {name: {1: 0.8}}))
+        self.assertAlmostEqual(s["geomean"][1], ((1 / 0.9) ** 35 * 0.8) ** (1 / 36))
+        self.assertAlmostEqual(s["beside"]["cudnn"]["geomean"][1], 1 / 0.9)
+        self.assertAlmostEqual(s["of_pytorch"], 0.5)
+        self.assertIn("  largest error at most 0.50 of plain PyTorch's in the same dtype", text.kind_lines(s))
+        self.assertEqual((s["beside"]["fa3"]["cells"], s["fastest"]), (1, {"cudnn": 35, "fa3": 1}))
+        self.assertAlmostEqual(table.shares(rows, 720.0)[1]["d128 full"], 600 / 0.9 / 720)
 
     def test_summary_names_the_least_cell_of_each_peer(self):
         rows = whole_grid()
         rows[7]["peers"]["fa2"]["ms"] /= 4
-        s = table.summary(rows, "bf16", 720.0)
-        least, cell = s["least"]["fa2"]
+        s = table.summary(rows)
+        least, name = s["beside"]["fa2"]["least"]
         self.assertAlmostEqual(least, 0.5 / 0.9)
-        self.assertEqual(cell, table.label(rows[7]["cell"]))
-        self.assertAlmostEqual(s["least"]["cudnn"][0], 1 / 0.9)
-        self.assertIn(f"0.56 x FlashAttention-2 ({cell})", "\n".join(table.summary_lines(s)))
+        self.assertEqual(name, table.label(rows[7]["cell"]))
+        self.assertAlmostEqual(s["beside"]["cudnn"]["least"][0], 1 / 0.9)
+        self.assertIn("0.56 x FlashAttention-2 (b16 h32 n1024 d64 causal)", "\n".join(text.kind_lines(s)))
 
     def test_summary_without_us(self):
-        rows = [row(table.cell("grid", "bf16", 4, 16, 4096, 128, False), cudnn=1.0)]
-        s = table.summary(rows, "bf16", 720.0)
-        self.assertEqual((s["without_ours"], s["geomean"], s["geomean_bar"]), (1, {}, None))
+        s = table.summary([row(self.C, cudnn=1.0)])
+        self.assertEqual((s["missing"], s["geomean"], s["beside"], s["ahead"]), ([table.label(self.C)], {}, {}, False))
+        self.assertIn("nothing to compare", "\n".join(text.kind_lines(s)))
+        text.report([row(self.C, cudnn=1.0)], FACTS, {})
 
     def test_errors_are_held_to_twice_pytorch(self):
-        c = table.cell("grid", "bf16", 4, 16, 4096, 128, False)
-        r = row(c, fatune=1.0)
+        r = row(self.C, fatune=1.0)
         for error, wrong in ((0.02, False), (0.0201, True), (math.nan, True), (math.inf, True)):
             r["peers"]["fatune"]["error"] = error
             self.assertIs(table.is_inaccurate(r), wrong, error)
+        self.assertEqual(table.failures([r]), ["fatune, bf16 b4 h16 n4096 d128 full, normal: more than twice PyTorch's error"])
         self.assertEqual(table.largest(0.1, 0.3, 0.2), 0.3)
         self.assertTrue(math.isnan(table.largest(0.1, math.nan, 0.2)))
-        r["cell"] = {**c, "dtype": "tf32"}
+        r["cell"] = {**self.C, "dtype": "tf32"}
         self.assertFalse(table.is_inaccurate(r))
 
     def test_half_against_half(self):
@@ -179,72 +160,89 @@ class Comparisons(unittest.TestCase):
 class Texts(unittest.TestCase):
     def rows(self):
         rows = whole_grid()
-        for r in rows:
-            table.derive(r, RATIOS)
         rows[3]["absent"]["memeff"] = "out of\tmemory\nhere"
         rows[5]["peers"].pop("fatune")
-        return rows + [row(c, fatune=0.01, cudnn=0.011, fa2=0.0099, fatune__fwd=0.02) for c in table.small(["bf16"])]
+        return rows + [row(c, fatune=0.01, cudnn=0.011, fa2=0.0099, fatune__fwd=0.02) for c in cells.small(["bf16"])]
 
     def test_grid_table(self):
-        lines = table.grid_table(self.rows(), "bf16")
+        rows = whole_grid() + whole_grid(ours=0.8, run=2) + whole_grid(ours=0.1, data="wide")
+        rows[5]["peers"].pop("fatune")
+        lines = text.grid_table(rows, "bf16")
         self.assertEqual(len(lines), 8)
         self.assertEqual(lines[1].split(), ["N", "512", "1024", "2048", "4096", "8192", "16384"])
-        self.assertEqual(lines[4].split()[:4], ["d128", "full", "667", "1.10*"])  # 1 / 0.9 / 1.007
-        self.assertEqual(lines[2].split()[:4], ["d64", "full", "667", "1.11"])  # cuDNN leads here
-        self.assertTrue(lines[2].endswith("-    -"))
+        self.assertEqual(lines[4].split()[:4], ["d128", "full", "667", "1.11"])  # the lesser of both runs
+        self.assertTrue(lines[2].endswith("-     -"))
         self.assertLess(max(map(len, lines[1:])), 100)
 
     def test_small_table(self):
-        lines = table.small_table(self.rows(), "bf16")
-        self.assertEqual(lines[1].split()[5:], ["fatune", "cuDNN", "FA2", "fwd", "ours/best"])
-        self.assertEqual(lines[2].split(), ["1", "8", "128", "64", "full", "10.0", "11.0", "9.9", "20.0", "1.01"])
-        self.assertEqual(lines[-1], "above 1.02: 0 of 13")
+        rows = self.rows() + [row(c, run=2, fatune=0.012, cudnn=0.013, fa2=0.0099, fatune__fwd=0.02) for c in cells.small(["bf16"])[:1]]
+        lines = text.tables(rows, "small", "bf16")
+        self.assertEqual(lines[1].split(), ["fatune", "cuDNN", "FA2", "fwd", "ours/best"])
+        self.assertEqual(lines[2].split(), ["1", "8", "128", "64", "full", "12.0", "11.0", "9.9", "20.0", "1.21"])
+        self.assertEqual(lines[3].split(), ["1", "32", "128", "128", "causal", "10.0", "11.0", "9.9", "20.0", "1.01"])
+        rows[36 + 4]["peers"]["fatune"]["ms"] = 0.02
+        self.assertIn("  our time / the fastest peer's: median 1.01; worst 2.02 (b32 h12 n512 d64 full)",
+                      text.kind_lines(table.summary(table.pick(rows[:49], "small"))))
 
-    def test_report_ends_with_the_means(self):
-        lines = table.report(self.rows(), FACTS, {"fa4": "No module named 'flash_attn'"})
-        text = "\n".join(lines)
-        self.assertIn("absent: FlashAttention-4: No module named 'flash_attn'", text)
-        self.assertIn("no time: mem-efficient in 1 cells, first bf16 b4 h32 n4096 d64 full", text)
-        self.assertIn("* FlashAttention-3 did not run", text)
-        self.assertIn("cuBLAS bf16 8192^3 720 TFLOP/s", text)
-        self.assertIn("1 cells that fatune has no time for", text)
-        last = lines.index(next(line for line in lines if line.startswith("bf16 geometric means over 36 cells")))
-        self.assertGreater(last, len(lines) - 7)
+    def test_decode_table(self):
+        rows = [row(c, run=run, fatune=0.01 * run, cudnn=0.02) for c in cells.decode(["bf16"]) for run in (1, 2)]
+        lines = text.tables(rows, "decode", "bf16")
+        self.assertEqual(lines[-1].split(), ["64", "8192", "107374", "107374", "1.00"])
+        self.assertEqual(len(lines), 2 + 9)
+
+    def test_report_ends_with_the_kinds(self):
+        lines = text.report(self.rows(), FACTS, {"fa4": "No module named 'flash_attn'"})
+        whole = "\n".join(lines)
+        self.assertIn("seed 1", lines[0])
+        self.assertIn("absent: FlashAttention-4: No module named 'flash_attn'", whole)
+        self.assertIn("no time: mem-efficient in 1 cells, first bf16 b4 h32 n4096 d64 full", whole)
+        self.assertNotIn("derived", whole)
+        self.assertIn("cuBLAS bf16 8192^3 720 TFLOP/s", whole)
+        self.assertIn("1 cells that fatune has no time for", whole)
+        self.assertIn("not shown yet: fewer than two runs", whole)
+        last = lines.index("== small, bf16: every kind of data, the worst first; run 1")
+        self.assertGreater(last, len(lines) - 13)
 
     def test_report_says_what_is_wrong(self):
         rows = whole_grid()
         rows[0]["peers"]["fatune"]["error"] = 1.0
-        self.assertIn("  WRONG: 1 cells with more than twice PyTorch's error", table.report(rows, FACTS, {}))
+        self.assertIn("  WRONG: 1 results with more than twice PyTorch's error: b32 h32 n512 d64 full", text.report(rows, FACTS, {}))
+
+    def test_proxies_are_labelled(self):
+        rows = [row(c, proxy__T4=1.0, memeff=2.0) for c in cells.grid(["f16"], [64], [False], [512, 1024])]
+        whole = "\n".join(text.report(rows, FACTS, {}))
+        self.assertIn("PROXY, f16: the T4's kernels as PTX that the driver compiled for the NVIDIA H200", whole)
+        self.assertIn("geometric means over 2 cells: 2.000 x mem-efficient", whole)
 
     def test_tsv(self):
         rows = self.rows()
-        lines = [line.split("\t") for line in table.tsv(rows).splitlines()]
-        self.assertEqual({len(line) for line in lines}, {len(table.COLUMNS)})
+        lines = [line.split("\t") for line in files.tsv(rows, FACTS).splitlines()]
+        self.assertTrue(lines[0][0].startswith('# {"gpu": "NVIDIA H200"'))
+        lines = lines[1:]
+        self.assertEqual({len(line) for line in lines}, {len(files.COLUMNS)})
         self.assertEqual(len(lines), 1 + sum(len(r["peers"]) + len(r["absent"]) for r in rows))
         of = [dict(zip(lines[0], line)) for line in lines[1:]]
-        derived = [r for r in of if r["derived"] == "1"]
-        self.assertEqual({r["peer"] for r in derived}, {"fa3"})
-        self.assertEqual(len(derived), 36)
         missing = next(r for r in of if r["peer"] == "memeff")
         self.assertEqual((missing["ms"], missing["note"]), ("", "out of memory here"))
         first = of[0]
-        self.assertEqual((first["set"], first["n"], first["causal"], first["peer"]), ("grid", "512", "0", "fatune"))
+        self.assertEqual([first[name] for name in ("set", "data", "run", "n", "causal", "peer", "rms")],
+                         ["grid", "normal", "1", "512", "0", "fatune", "0.0005"])
         self.assertAlmostEqual(float(first["tflops"]), 600 / 0.9, places=2)
 
     def test_svg(self):
-        root = xml.fromstring(table.svg(self.rows(), FACTS))
+        root = xml.fromstring(plot.svg(self.rows() + whole_grid(data="wide"), FACTS))
         circles = [e for e in root.iter() if e.tag.endswith("circle")]
-        series = 3  # the bar, cuDNN and FlashAttention-2
+        series = 3  # the fastest, cuDNN and FlashAttention-2
         self.assertEqual(len(circles), 35 * series + series)
         for e in circles:
             self.assertTrue(0 < float(e.get("cx")) < float(root.get("width")))
             self.assertTrue(0 < float(e.get("cy")) < float(root.get("height")))
-        xml.fromstring(table.svg([], {}))
-        xml.fromstring(table.svg(whole_grid(), {**FACTS, "gpu": "<&>"}))
+        xml.fromstring(plot.svg([], {}))
+        xml.fromstring(plot.svg(whole_grid(), {**FACTS, "gpu": "<&>"}))
 
     def test_save(self):
         with tempfile.TemporaryDirectory() as folder:
-            table.save(os.path.join(folder, "new"), "x", self.rows(), FACTS, {})
+            files.save(os.path.join(folder, "new"), "x", self.rows(), FACTS, {})
             names = sorted(os.listdir(os.path.join(folder, "new")))
             self.assertEqual(names, ["x.json", "x.svg", "x.tsv", "x.txt"])
             with open(os.path.join(folder, "new", "x.json"), encoding="utf-8") as file:
@@ -269,22 +267,56 @@ class Program(unittest.TestCase):
     def test_help(self):
         done = self.run_it("--help")
         self.assertEqual(done.returncode, 0)
-        for option in ("--kernel", "--fa2-tests", "--output", "--dtypes"):
+        for option in ("--kernel", "--fa2-tests", "--output", "--dtypes", "rise100"):
             self.assertIn(option, done.stdout)
 
     def test_wrong_use(self):
         for arguments in (["--dtypes", "fp8"], ["--dims", "0"], ["--rounds", "0"], ["--masks", "left"],
-                          ["--proxy-configs", "x.json"]):
+                          ["--proxy-configs", "x.json"], ["--data", "odd"], ["--split", "3/2"], ["--split", "2"], ["--runs", "0"]):
             done = self.run_it(*arguments)
             self.assertEqual(done.returncode, 2, arguments)
             self.assertIn("peers.py: error:", done.stderr)
+
+    def test_plan(self):
+        done = self.run_it("--plan", "--sets", "grid", "--dtypes", "bf16", "--data", "all", "--split", "2/3", "--peers", "cudnn,fa3,fa4")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(done.stdout, r"^12 cells, 10 kinds of data, 2 runs: 240 measurements of up to 4 peers, about \d+ s")
+
+    def test_what_a_call_had_is_left_out_and_files_are_joined(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rows = [r for run in (1, 2) for r in whole_grid(run=run, ours=0.9 + 0.05 * run)]
+            a, b = (os.path.join(folder, name + ".tsv") for name in "ab")
+            files.save_tsv(folder, "a", rows[:40], FACTS)
+            files.save_tsv(folder, "b", rows[40:], FACTS)
+            done = self.run_it("--plan", "--sets", "grid", "--dtypes", "bf16", "--after", a)
+            self.assertRegex(done.stdout, r"2 runs: 32 measurements")
+            done = self.run_it("--join", a, b, "-o", folder, "--name", "whole")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn("geometric mean 1.053 and 1.000", done.stdout)
+            self.assertIn("no cell below 1.0: holds in both runs", done.stdout)
+            with open(os.path.join(folder, "whole.txt"), encoding="utf-8") as file:
+                self.assertEqual(file.read(), done.stdout)
+            done = self.run_it("--join", a, a)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertRegex(done.stderr, r"^peers\.py: .*nothing is measured twice in a run\n$")
+            self.assertEqual(self.run_it("--join", os.path.join(folder, "none.tsv")).returncode, 2)
+
+    def test_a_broken_limit_fails_the_report(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rows = whole_grid()
+            rows[3]["peers"]["fatune"]["rms"] *= 2
+            files.save_tsv(folder, "a", rows, FACTS)
+            done = self.run_it("--join", os.path.join(folder, "a.tsv"))
+            self.assertEqual(done.returncode, 1)
+            self.assertTrue(done.stdout.endswith("FAILED bf16 normal: RMS error above 1.3 x cuDNN's\n"))
 
     @unittest.skipIf(has_gpu(), "there is a GPU")
     def test_says_that_there_is_no_gpu(self):
         done = self.run_it()
         self.assertEqual(done.returncode, 3)
-        self.assertRegex(done.stderr, r"^peers\.py needs (a GPU|PyTorch)")
-        self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1))
+        self.assertRegex(done.stderr.splitlines()[-1], r"^peers\.py needs (a GPU|PyTorch)")  # PyTorch may warn before
+        self.assertNotIn("Traceback", done.stderr)
+        self.assertEqual(done.stdout, "")
 
 
 if __name__ == "__main__":

@@ -11,8 +11,10 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench"))
 
+import peers_cells as cells  # noqa: E402
 import peers_proxy as proxy  # noqa: E402
 import peers_table as table  # noqa: E402
+import peers_text as text  # noqa: E402
 
 SIZES = {"b": 2, "h": 8, "hk": 4, "q": 100, "k": 300, "SMs": 40}
 PROBLEM = "fwd-f32-b1-h2-q50-k50-d16-causal"
@@ -55,28 +57,29 @@ class Tables(unittest.TestCase):
     def rows(self, error=0.004):
         found = []
         for n in (512, 1024):
-            c = table.cell("grid", "f16", 16384 // n, 32, n, 64, False)
+            c = cells.cell("grid", "f16", 16384 // n, 32, n, 64, False)
             times = {"fatune": 1.0, "memeff": 4.0 * n / 512, "fa2": 1.5, table.PROXY + "T4": 2.0}
-            found.append({"cell": c, "absent": {}, "error_pytorch": 0.002,
-                          "peers": {name: {"ms": ms, "tflops": table.tflops(c, ms), "error": error} for name, ms in times.items()}})
+            found.append({"cell": c, "data": "normal", "run": 1, "absent": {}, "error_pytorch": 0.002,
+                          "peers": {name: {"ms": ms, **cells.rates(c, ms), "error": error} for name, ms in times.items()}})
         return found
 
     def test_a_proxy_says_what_it_is(self):
         (s,) = table.proxies(self.rows())
         self.assertEqual((s["proxy"], s["dtype"], s["cells"], s["wrong"]), ("proxy:T4", "f16", 2, 0))
-        self.assertAlmostEqual(s["geomean"]["memeff"], math.sqrt(8))
-        self.assertAlmostEqual(s["geomean"]["fatune"], 0.5)
-        self.assertEqual(s["least"]["memeff"], (2.0, "f16 b32 h32 n512 d64 full"))
-        text = "\n".join(table.report(self.rows(), {"gpu": "NVIDIA H200"}, {}))
+        self.assertAlmostEqual(s["beside"]["memeff"]["geomean"][1], math.sqrt(8))
+        self.assertAlmostEqual(s["beside"]["fatune"]["geomean"][1], 0.5)
+        self.assertEqual(s["beside"]["memeff"]["least"], (2.0, "f16 b32 h32 n512 d64 full"))
+        lines = "\n".join(text.report(self.rows(), {"gpu": "NVIDIA H200"}, {}))
         self.assertIn("PROXY, f16: the T4's kernels as PTX that the driver compiled for the NVIDIA H200; the T4's own machine code "
-                      "and speed are not seen", text)
-        self.assertIn("  geometric means over 2 cells: 0.500 x fatune, 0.750 x FlashAttention-2, 2.828 x mem-efficient", text)
-        self.assertNotIn("PROXY", "\n".join(table.report([{**r, "peers": {"fatune": r["peers"]["fatune"]}} for r in self.rows()], {}, {})))
+                      "and speed are not seen", lines)
+        self.assertIn("  geometric means over 2 cells: 0.500 x fatune, 0.750 x FlashAttention-2, 2.828 x mem-efficient", lines)
+        rows = [{**r, "peers": {"fatune": r["peers"]["fatune"]}} for r in self.rows()]
+        self.assertNotIn("PROXY", "\n".join(text.report(rows, {}, {})))
 
     def test_a_wrong_one(self):
         rows = self.rows(error=0.005)
         self.assertTrue(table.is_inaccurate(rows[0], table.PROXY + "T4"))
-        self.assertIn("  WRONG: 2 cells with more than twice PyTorch's error", table.proxy_lines(table.proxies(rows)[0], "H200"))
+        self.assertIn("  WRONG: 2 cells with more than twice PyTorch's error", text.proxy_lines(table.proxies(rows)[0], "H200"))
 
 
 def attention(q, k, v):
