@@ -164,7 +164,8 @@ def jobs_of(args):
     """(run, cell, kind) in the order they are measured: a whole run, then the next."""
     had = {files.key_of(r) for r in files.read_all(args.after)[0]} if args.after else set()
     runs = range(args.first_run, args.first_run + args.runs)
-    return [job for job in ((run, c, kind) for run in runs for c in cells_of(args) for kind in args.data) if files.key(*job) not in had]
+    jobs = [(run, c, kind) for run in runs for c in cells_of(args) for kind in args.data]
+    return [job for job in jobs if files.key(*job) not in had]
 
 
 def plan(args):
@@ -253,6 +254,10 @@ class Save:
     def __init__(self, args, name, facts, absent):
         self.folder, self.name, self.facts, self.absent, self.rows = args.output, args.name or name, facts, absent, []
 
+    def overwrites(self, paths):
+        own = os.path.realpath(os.path.join(self.folder, f"{self.name}.tsv")) if self.folder else None
+        return own in map(os.path.realpath, paths)
+
     def lines(self):
         add_clocks(self.facts, self.rows)
         if self.folder:
@@ -283,7 +288,12 @@ def compare(args, jobs):
         facts["fatune"] = everyone[table.OURS].fatune.version()
     if not args.flex:
         absent["flex"] = "not asked for (--flex)"
+    facts["absent"] = absent
     save, code = Save(args, f"peers-{facts['gpu'].split()[-1].lower()}-{facts['date'][:10]}", facts, absent), 0
+    if save.overwrites(args.after):
+        print(f"peers.py: {save.name}.tsv, whose cells --after leaves out, would be overwritten: give another --name",
+              file=sys.stderr)
+        return 2
     try:
         add_ceilings(facts, gpu.ceilings(300, board))
         run_jobs(jobs, everyone, args, gpu.Gpu(args.ms, board), save)
@@ -300,7 +310,7 @@ def compare(args, jobs):
 
 def join(args):
     rows, facts = files.read_all(args.join)
-    save = Save(args, "peers-joined", facts, {})
+    save = Save(args, "peers-joined", facts, facts["absent"])
     save.rows = rows
     return save.all()
 

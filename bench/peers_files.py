@@ -21,7 +21,7 @@ COLUMNS = ("set", "data", "run", "dtype", "b", "h", "hk", "q", "n", "d", "causal
 WHOLE = ("warm", "clock", "watts")
 REALS = ("ms", "ms_low", "ms_high", "tflops", "gbs", "error", "rms")
 SAME = ("gpu", "cuda", "torch", "cudnn", "fatune", "commit", "layout", "ms", "rounds", "seed", "kernel", "policy")
-FEW = ("driver", "date", "cublas_tflops", "copy_gbs", "clock", "watts", "command")  # that a .tsv has beside those
+FEW = ("driver", "date", "cublas_tflops", "copy_gbs", "clock", "watts", "command", "absent")  # that a .tsv has beside those
 
 
 class Refused(RuntimeError):
@@ -107,7 +107,11 @@ def same_facts(files):
         values = [f[fact] for _, f in all_facts if f.get(fact)]
         if values:
             first[fact] = table.median(values)
-    return {**first, "joined": joined}
+    everywhere = {peer: why for peer, why in first.get("absent", {}).items()
+                  if all(peer in facts.get("absent", {}) for _, facts in all_facts)}
+    joined += [f"absent in {name}: {table.shown(peer)}: {why}" for name, facts in all_facts
+               for peer, why in facts.get("absent", {}).items() if peer not in everywhere]
+    return {**first, "absent": everywhere, "joined": joined}
 
 
 def incomplete(rows):

@@ -3,9 +3,7 @@
 A measurement is some groups of calls between CUDA events; the SM clock is read while they run.
 """
 
-import contextlib
-import importlib
-import subprocess
+import ctypes
 import time
 
 import torch
@@ -19,38 +17,39 @@ GROUPS = 5  # of calls in a measurement
 # -- the board
 
 class Board:
-    """SM clock and power of the GPU that torch uses, by NVML's Python module or nvidia-smi; by neither: None."""
+    """SM clock and power of the GPU that torch uses, and the driver's version, by the driver's own NVML; what that cannot
+    tell is None. Asked in every round that counts: a program started for it would take longer than the round."""
 
-    def __init__(self):
-        self.nvml = self.handle = None
-        self.uuid = "GPU-" + str(torch.cuda.get_device_properties(0).uuid).removeprefix("GPU-")
-        with contextlib.suppress(Exception):
-            nvml = importlib.import_module("pynvml")
-            nvml.nvmlInit()
-            self.handle = nvml.nvmlDeviceGetHandleByUUID(self.uuid)
-            self.nvml = nvml
+    SM = 1  # nvmlClockType_t
+    VERSION = 80  # bytes of a version's text
 
-    def smi(self, what):
+    def __init__(self, library=None):
+        self.nvml, self.handle = library, ctypes.c_void_p()
+        uuid = "GPU-" + str(torch.cuda.get_device_properties(0).uuid).removeprefix("GPU-")
         try:
-            text = subprocess.run(["nvidia-smi", "-i", self.uuid, f"--query-gpu={what}", "--format=csv,noheader,nounits"],
-                                  capture_output=True, text=True, timeout=10, check=True).stdout
-            return [field.strip() for field in text.strip().split(",")]
-        except (OSError, subprocess.SubprocessError):
-            return [None] * len(what.split(","))
+            self.nvml = library or ctypes.CDLL("libnvidia-ml.so.1")
+            if self.nvml.nvmlInit_v2() != 0 or self.nvml.nvmlDeviceGetHandleByUUID(uuid.encode(), ctypes.byref(self.handle)) != 0:
+                self.nvml = None
+        except (OSError, AttributeError):
+            self.nvml = None
+
+    def ask(self, function, *arguments):
+        """A number of the GPU's."""
+        found = ctypes.c_uint()
+        if not self.nvml or getattr(self.nvml, function)(self.handle, *arguments, ctypes.byref(found)) != 0:
+            return None
+        return found.value
 
     def sample(self):
         """(MHz, W) now."""
-        try:
-            if self.nvml:
-                return (self.nvml.nvmlDeviceGetClockInfo(self.handle, self.nvml.NVML_CLOCK_SM),
-                        self.nvml.nvmlDeviceGetPowerUsage(self.handle) / 1000)
-            clock, watts = self.smi("clocks.sm,power.draw")
-            return (int(clock) if clock else None, float(watts) if watts else None)
-        except Exception:  # whatever NVML cannot tell is left out
-            return None, None
+        power = self.ask("nvmlDeviceGetPowerUsage")
+        return self.ask("nvmlDeviceGetClockInfo", self.SM), None if power is None else power / 1000
 
     def driver(self):
-        return self.smi("driver_version")[0]
+        version = ctypes.create_string_buffer(self.VERSION)
+        if not self.nvml or self.nvml.nvmlSystemGetDriverVersion(version, self.VERSION) != 0:
+            return None
+        return version.value.decode()
 
 
 # -- time

@@ -201,6 +201,52 @@ class Event:
         return other.at - self.at
 
 
+class Nvml:
+    """The driver's library as ctypes has it, with one GPU; `failing`: a function that answers with an error."""
+
+    def __init__(self, failing=None):
+        self.failing = failing
+
+    def answer(self, name, give, *arguments):
+        if name != self.failing:
+            give(*arguments)
+        return 3 if name == self.failing else 0
+
+    def __getattr__(self, name):
+        def handle(uuid, to):
+            to._obj.value = {b"GPU-1234": 77}[uuid]
+
+        def clock(of, kind, to):
+            to._obj.value = {(77, 1): 1755}[of.value, kind]
+
+        def power(of, to):
+            to._obj.value = {77: 690500}[of.value]
+
+        def version(to, size):
+            to.value = b"580.1"[:size]
+        give = {"nvmlInit_v2": lambda: None, "nvmlDeviceGetHandleByUUID": handle, "nvmlDeviceGetClockInfo": clock,
+                "nvmlDeviceGetPowerUsage": power, "nvmlSystemGetDriverVersion": version}[name]
+        return lambda *arguments: self.answer(name, give, *arguments)
+
+
+@unittest.skipUnless(HAS_TORCH, "no PyTorch")
+class Boards(unittest.TestCase):
+    def asked(self, failing=None):
+        with mock.patch.object(torch.cuda, "get_device_properties", lambda _: types.SimpleNamespace(uuid="1234")):
+            board = peers_gpu.Board(Nvml(failing))
+        return *board.sample(), board.driver()
+
+    def test_what_it_says(self):
+        self.assertEqual(self.asked(), (1755, 690.5, "580.1"))
+
+    def test_what_it_cannot_say_is_left_out(self):
+        self.assertEqual(self.asked("nvmlInit_v2"), (None, None, None))
+        self.assertEqual(self.asked("nvmlDeviceGetHandleByUUID"), (None, None, None))
+        self.assertEqual(self.asked("nvmlDeviceGetClockInfo"), (None, 690.5, "580.1"))
+        self.assertEqual(self.asked("nvmlDeviceGetPowerUsage"), (1755, None, "580.1"))
+        self.assertEqual(self.asked("nvmlSystemGetDriverVersion"), (1755, 690.5, None))
+
+
 @unittest.skipUnless(HAS_TORCH, "no PyTorch")
 class Clock(unittest.TestCase):
     def watch(self, ms, budget):
@@ -250,10 +296,13 @@ class Program(unittest.TestCase):
                      for i in (1, 2)]
             self.assertEqual([code for code, _ in parts], [0, 0], parts)
             self.assertIn("absent: FlashAttention-3: no module", parts[0][1])
+            self.assertEqual(self.run_it(folder, "--sets", "grid", "--name", "part1", "--after", os.path.join(folder, "part1.tsv")),
+                             (2, ""))
             rows, facts = files.read_all([os.path.join(folder, f"part{i}.tsv") for i in (1, 2)])
         self.assertEqual([(r["run"], r["data"]) for r in rows],
                          [(run, kind) for run in (1, 2) for kind in ("normal", "rise4") for _ in range(4)])
         self.assertEqual((facts["cublas_tflops"], facts["joined"]), (1.0, []))
+        self.assertEqual(facts["absent"]["fa3"], "no module")
         self.assertEqual({p["ms"] for r in rows for p in r["peers"].values()}, {3.0})
         self.assertIn("no cell below 1.0: holds in both runs", parts[1][1])
         self.assertIn("RMS at most 1.3 x: holds in both runs", parts[1][1])

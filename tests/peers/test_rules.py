@@ -138,8 +138,15 @@ class Joined(unittest.TestCase):
         self.assertEqual(len(joined), 72)
         self.assertEqual(facts["cublas_tflops"], 701)
         self.assertEqual(facts["joined"], ["joined of 3 files: date day 0, day 1, day 2", "joined of 3 files: cublas_tflops 700, 701, 702"])
+        self.assertEqual(facts["absent"], {})
         s, = table.summaries(joined)
         self.assertEqual((s["cells"], s["runs"], s["missing"], s["ahead"]), (36, [1, 2], [], True))
+
+    def test_who_is_absent_in_some_parts(self):
+        rows = whole_grid()
+        _, facts = files.join([self.file("a", rows[:9], absent={"fa3": "no module", "flex": "not asked"}),
+                               self.file("b", rows[9:], absent={"flex": "not asked"})])
+        self.assertEqual((facts["absent"], facts["joined"]), ({"flex": "not asked"}, ["absent in a: FlashAttention-3: no module"]))
 
     def test_nothing_is_measured_twice_in_a_run(self):
         rows = whole_grid()
