@@ -93,6 +93,16 @@ class Cell(unittest.TestCase):
         self.assertTrue(0 < p["rms"] < p["error"] < 0.05)
         self.assertAlmostEqual(row["peers"]["fa2"]["rms"], 0.25, delta=0.01)
 
+    def test_who_does_not_settle_is_timed_and_says_so(self):
+        class Restless(Watch):
+            def round(self, kept=True):
+                super().round(kept)
+                return float(self.rounds)
+        gpu = Gpu()
+        gpu.stopwatch = Restless
+        row = self.run_cell(cells.cell("grid", "bf16", 1, 1, 16, 16, False), gpu=gpu)
+        self.assertEqual({(p["ms"], p["warm"], p["settled"]) for p in row["peers"].values()}, {(3, rules.WARM_MOST, False)})
+
     def test_every_kind(self):
         import peers_data
         for kind in peers_data.KINDS:
