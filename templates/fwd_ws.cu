@@ -18,28 +18,24 @@ __device__ __forceinline__ void produce(const call &a, $(counter)const tensor_ma
     const task my = task_of(a, last ? 0 : block);
     const sequence at = sequence_of(a, my.head);
     const spans visit = last ? spans{} : range(a, at, my.i0);
+    const i32 tiles = visit.last - visit.first;
     for (i32 x = 0; x < consumers; x++) {
       copy_Q(Q_map, round, x, {last ? -1 : my.head, my.i0}, at, visit);
-      if (x == 0 && visit.first < visit.last)
-        copy_K(K_map, n, visit.first * Bc, at);         // while the other warpgroups finish
+      if (x == 0 && tiles > 0)
+        copy_K(K_map, n, nth_tile(visit, 0) * Bc, at);  // while the other warpgroups finish
     }
     if (last)
       return;
-    for (i32 j = visit.first; j < visit.last; j++, n++) {
-      if (j + 1 < visit.last)
-        copy_K(K_map, n + 1, (j + 1) * Bc, at);
-      copy_V(V_map, n, j * Bc, at);
+    for (i32 x = 0; x < tiles; x++, n++) {
+      if (x + 1 < tiles)
+        copy_K(K_map, n + 1, nth_tile(visit, x + 1) * Bc, at);
+      copy_V(V_map, n, nth_tile(visit, x) * Bc, at);
     }
   }
 }
 
 __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
 {
-%  local function step(masked) local maximum = seeks_late and not masked and "late" or schedule
-      start_$(schedule)(x, Q, n, me);
-      softmax_$(maximum)<$(masked and "true" or "false")>(x, {a, at, i0, j * Bc}, c, n, me, own);
-      n++;
-%  end
   const float c = base2(a.scale);
   const i32 me = own_group();
   i32 n = 0;
@@ -56,28 +52,36 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
     const i32 i0 = my.i0;
     const sequence at = sequence_of(a, my.head);
     const spans all = range(a, at, i0), visit = range<64>(a, at, i0 + 64 * me);
+    const i32 tiles = max(0, visit.last - visit.first);
+    i32 others = all.last - all.first - tiles;          // tiles that other rows of the tile see
     online x(me);
-    if (visit.first < visit.last) {
+    await_start(me, round);
+    if (tiles > 0) {
       const query Q(Q_place(own));
+%  local order = cut.left and "visit" or "all"           -- whose order of tiles is this warpgroup's
 %  if cut.left then
-      pass_before(me, n, visit.first - all.first);      // other rows of the tile see these keys
+      others -= all.last - visit.last;
+      pass_before(me, n, all.last - visit.last);
 %  end
-      i32 j = visit.first;
-      if (j >= visit.free && j < visit.full)
-        first_step<false>(x, Q, {a, at, i0, j * Bc}, c, n);
+%  local function step(is_cut)
+        const i32 j = nth_tile($(order), y);
+        start_$(schedule)(x, Q, n, me);
+        softmax_$(seeks_late and "late" or schedule)(x, {a, at, i0, j * Bc, $(is_cut)}, c, n, me, own);
+%  end
+      const i32 first = nth_tile($(order), 0);
+      if (is_cut(visit, first))                         // said in one, ptxas runs out of registers
+        first_step(x, Q, {a, at, i0, first * Bc, true}, c, n);
       else
-        first_step<true>(x, Q, {a, at, i0, j * Bc}, c, n);
-      j++;
-%  if cut.left then
-      for (; j < visit.free; j++) {                     // the left end of the window
-%  step(true)
+        first_step(x, Q, {a, at, i0, first * Bc, false}, c, n);
+      give_start(me, round);
+      i32 y = 1;
+%  if not cut.left then
+      for (; y < all.full; y++, n++) {                  // tiles that no mask touches
+%  step "false"
       }
 %  end
-      for (; j < visit.full; j++) {                     // tiles that no mask touches
-%  step(false)
-      }
-      for (; j < visit.last; j++) {                     // the diagonal, the ragged end
-%  step(true)
+      for (; y < tiles; y++, n++) {                     // $(cut.left and "all of a window" or "the diagonal, the ragged end")
+%  step "is_cut(visit, j)"
       }
       last_step(x, n);
       n++;
@@ -85,6 +89,7 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
       scale_rows(x.O, finish(x.m, x.l, c$(has.sink and ", rows(a, my.head), i0" or "")).factor); // O = diag(l)^-1 O
       store_from(Q_place(own), x.O, O_map, at, i0 + 64 * me);
     } else {                                            // no key is seen
+      give_start(me, round);
       const place rows_at = rows(a, my.head);
       store_zeros<sums<Br, Dv>>(rows_at.O, rows_at.On, i0, at.nq);
     }
@@ -92,7 +97,7 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
     const place rows_at = rows(a, my.head);             // asked for above the loops, it costs up to 4 % (d 64, H200)
     if (rows_at.LSE)
       store_rowvec(finish(x.m, x.l, c$(has.sink and ", rows_at, i0" or "")).LSE, rows_at.LSE, i0, at.nq);
-    pass_behind(me, n, max(visit.last, all.first), all); // and these
+    pass_behind(me, n, others, tiles == 0);
   }
 }
 

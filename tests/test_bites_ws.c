@@ -29,6 +29,9 @@
 /* The same in two boxes of Q and K. */
 #define LARGE_WIDE "fwd-f16-b1-h2k1-q300-k330-d72-causal all gpu=H200 sms=2 lay=padded data=large"
 
+/* They do so tile by tile along the diagonal. */
+#define RISING "fwd-f16-b1-h2k1-q300-k330-d40-causal all gpu=H200 sms=2 lay=padded data=rising"
+
 #define WS(rest) "fwd_ws:Br128-Bc32-" rest
 
 static const struct {
@@ -169,18 +172,28 @@ static const defect defects[] = {
     {BOXES, "start_ABt(x.S, Q, K_place(K.slot));                   // the next",
      "set_weights(x.P, x.S); start_ABt(x.S, Q, K_place(K.slot)); //", F16, EMU_RACE, WS_LIB, "stmatrix("},
     /* no maximum is sought: all lanes of a warp ask together whether weights outgrew one; what is done
-       then, and only then, with S, O, P and l */
-    {LOOSE, "!(sums.at[r] <= 1024.f)", "false", LARGE, WRONG, NULL, NULL},
-    {LOOSE, "any_lane(overgrown(x.m, sums_of_P))", "overgrown(x.m, sums_of_P)", LARGE, EMU_MISSING_LANES,
-     WS_LIB, "ldmatrix("},
-    {LOOSE, "} else\n    x.l = x.l + sums_of_P;", "}\n    x.l = x.l + sums_of_P;", LARGE, WRONG, NULL, NULL},
+       then, and only then, with S, O, P, l and m; what where not even their sums are finite */
+    {LOOSE, "!(x.at[r] <= limit)", "false", LARGE, WRONG, NULL, NULL},
+    {LOOSE, "any_lane(above(sums_of_P, 4096.f) || unset(x.m))", "(above(sums_of_P, 4096.f) || unset(x.m))",
+     LARGE, EMU_DEADLOCK, RING, "barrier_passed("},
+    {LOOSE, "!any_lane(above(sums_of_P, 1e30f) || unset(x.m))", "true", LARGE, WRONG, NULL, NULL},
     {LOOSE, "x.l = x.l + sums_of_P;", ";", F16, WRONG, NULL, NULL},
     {LOOSE, "warp_ABt<Dp>(x.S, Q_place(own), K_place(K.slot));", ";", LARGE, WRONG, NULL, NULL},
-    {LOOSE, "    shrink(x.O, by);", "    ", LARGE, WRONG, NULL, NULL},
-    {LOOSE, "    set_weights(x.P, x.S);", "", LARGE, WRONG, NULL, NULL},
-    {LOOSE, "set_weights(x.P, x.S);\n  if (any_lane", "if (any_lane", LARGE, WRONG, NULL, NULL},
-    {LOOSE_LAID, "    set_weights(x.P, x.S);", "", LARGE, WRONG, NULL, NULL},
-    {LOOSE_LAID, "set_weights(x.P, x.S);\n  if (any_lane", "if (any_lane", LARGE, WRONG, NULL, NULL},
+    {LOOSE, "  scale_rows(x.O, f);\n", "", LARGE, WRONG, NULL, NULL},
+    {LOOSE, "  x.l = f * x.l;", "", LARGE, WRONG, NULL, NULL},
+    {LOOSE, "      scale_rows(x.S, f);", "", RISING, WRONG, NULL, NULL},
+    {LOOSE, "      sums_of_P = f * sums_of_P;", "", RISING, WRONG, NULL, NULL},
+    {LOOSE, "lg2(v.at[r]) * ex2(-lg2(c))", "lg2(v.at[r])", RISING, WRONG, NULL, NULL},
+    {LOOSE, "    set_weights(x.P, x.S);\n  }", "  }", LARGE, WRONG, NULL, NULL},
+    {LOOSE, "set_weights(x.P, x.S);\n  //", "//", F16, WRONG, NULL, NULL},
+    {LOOSE_LAID, "    set_weights(x.P, x.S);\n  }", "  }", LARGE, WRONG, NULL, NULL},
+    {LOOSE_LAID, "set_weights(x.P, x.S);\n  //", "//", F16, WRONG, NULL, NULL},
+    /* the order of tiles, the same for who copies and who computes */
+    {LOOSE, "n == 0 || n >= visit.full ? n : visit.full - n", "visit.last - 1 - n", F16, WRONG, NULL, NULL},
+    {LOOSE, "nth_tile(visit, x) * Bc", "x * Bc", FULL, WRONG, NULL, NULL},
+    /* who begins first lets the next one begin */
+    {LOOSE_LAID, "  if (round == 0 && me < consumers - 1)\n    pass_turn(me);", "", F16, EMU_DEADLOCK, RING,
+     "named_sync("},
     /* its exponentials in two halves: each column once; V goes only when O is there (the last tile of V is
        the one that waits for nothing else), as does the last P */
     {LOOSE, "exp2_columns<0, columns / 2>(x.S, x.m, c);", ";", F16, WRONG, NULL, NULL},
@@ -202,8 +215,8 @@ static const defect defects[] = {
      "warp_ABt<Dp>(x.S, Q_place(0), K_place(K.slot));", LARGE, WRONG, NULL, NULL},
     {LOOSE, "warp_ABt<Dp>(x.S, Q_place(own), K_place(K.slot));",
      "warp_ABt<Dp>(x.S, Q_place(own), K_place(V.slot));", LARGE, EMU_RACE, WS_LIB, "ldmatrix("},
-    {LOOSE, "const rowvec<Br> sums_of_P = row_sum(x.S);",
-     "release(K_free + K.slot); const rowvec<Br> sums_of_P = row_sum(x.S);", LARGE, EMU_RACE, RING,
+    {LOOSE, "exp2_columns<columns / 2, columns>(x.S, x.m, c);",
+     "exp2_columns<columns / 2, columns>(x.S, x.m, c); release(K_free + K.slot);", LARGE, EMU_RACE, RING,
      "copy_box("},
     {LOOSE, "row = warp_of() % 4 * 16 + lane % 16;\n  return", "row = lane % 16;\n  return", LARGE, WRONG,
      NULL, NULL},
@@ -257,9 +270,9 @@ static const defect defects[] = {
     {PLAIN, "range<64>(a", "range<65>(a", LAST_ROW(332), EMU_DEADLOCK, RING, "barrier_passed("},
     /* tiles that others see: how many, in which slots, with a turn for each but the first */
     {PLAIN, "range(a, at, my.i0)", "range<64>(a, at, my.i0)", F16, EMU_DEADLOCK, RING, "barrier_passed("},
-    {PLAIN, "j < all.last; j++, n++", "j < all.last; j++", F16, EMU_DEADLOCK, RING, "barrier_passed("},
+    {PLAIN, "x < count; x++, n++", "x < count; x++", F16, EMU_DEADLOCK, RING, "barrier_passed("},
     {PLAIN, "> at(n);", "> at(0);", F16, EMU_DEADLOCK, RING, "barrier_passed("},
-    {PLAIN, "j > all.first", "true", F16, EMU_DEADLOCK, RING, "named_sync("},
+    {PLAIN, "x > 0 || !all", "true", F16, EMU_DEADLOCK, RING, "named_sync("},
     {PLAIN, "take_turn(me);\n      pass", "pass", F16, EMU_DEADLOCK, RING, "named_sync("},
     {SOFT, "take_turn(me);\n      pass", "pass", F16, EMU_DEADLOCK, RING, "named_sync("},
     {SOFT, "pass_turn(me);\n#line", "\n#line", F16, EMU_DEADLOCK, RING, "named_sync("},

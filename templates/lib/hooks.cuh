@@ -165,6 +165,12 @@ struct spans {
   i32 first, free, full, last;
 };
 
+//: is_cut -- whether a mask cuts the j-th tile
+__device__ __forceinline__ bool is_cut(const spans &visit, i32 j)
+{
+  return j < visit.free || j >= visit.full;
+}
+
 //: range -- hook: the KV tiles that rows [i0, i0 + rows_) visit; none where no such row is
 template <i32 rows_ = Br> __device__ __forceinline__ spans range(const call &a, const sequence &at, i32 i0)
 {

@@ -113,18 +113,30 @@ __device__ __forceinline__ void pass_before(i32 me, i32 &n, i32 count)
   }
 }
 
-//: pass_behind -- tiles from j on, that come behind them
-__device__ __forceinline__ void pass_behind(i32 me, i32 &n, i32 j, const spans &all)
+//: pass_behind -- tiles that come behind them; where these are all of the tile of Q, the first has no turn
+__device__ __forceinline__ void pass_behind(i32 me, i32 &n, i32 count, bool all)
 {
-  for (; j < all.last; j++, n++) {
+  for (i32 x = 0; x < count; x++, n++) {
 % if turns ~= "none" then
-    if (j > all.first) { // the first tile of all has no turn
+    if (x > 0 || !all) {
       take_turn(me);
       pass_turn(me);
     }
 % end
     pass_by(n);
   }
+}
+
+//: nth_tile -- the n-th tile of K and V, in the order in which a tile of Q visits them
+% if cut.left then
+// From the right to the left: in most models the nearest keys weigh most, and a maximum that does not grow costs nothing.
+% else
+// The very first, then those that no mask cuts from the right to the left, then those that one cuts. Whether scores rise or
+// fall along the keys, or the first few outweigh all others, two tiles have nearly the largest.
+% end
+__device__ __forceinline__ i32 nth_tile(const spans &visit, i32 n)
+{
+  return $(cut.left and "visit.last - 1 - n" or "n == 0 || n >= visit.full ? n : visit.full - n");
 }
 
 //: drawn_block -- which tile a block does next, where they differ: an order fixed beforehand was up to 7 % slower
@@ -157,6 +169,28 @@ __device__ __forceinline__ void take_turn(i32 me)
 __device__ __forceinline__ void pass_turn(i32 me)
 {
   named_arrive(me == consumers - 1 ? 1 : me + 2, 256);
+}
+
+//: await_start -- in the first tile of Q of a block a warpgroup begins when the one before has its first P
+% if turns == "none" and not cut.left then
+// From then on one's products run beside the other's softmax. Those that begin together may stay so: 590 TFLOP/s instead of
+// 690 (d 128, full, N = 4096, H200), and by chance one or the other with every change of the text.
+% end
+__device__ __forceinline__ void await_start(i32 me, i32 round)
+{
+% if turns == "none" and not cut.left then
+  if (round == 0 && me > 0)
+    take_turn(me);
+% end
+}
+
+//: give_start -- to the next warpgroup
+__device__ __forceinline__ void give_start(i32 me, i32 round)
+{
+% if turns == "none" and not cut.left then
+  if (round == 0 && me < consumers - 1)
+    pass_turn(me);
+% end
 }
 
 //: copy_tile -- all boxes of a tile: `rows_` rows from `row` on

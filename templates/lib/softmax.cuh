@@ -186,17 +186,6 @@ template <i32 rows_> __device__ __forceinline__ bool settle(rowvec<rows_> &m, co
   return false;
 }
 
-//: overgrown -- whether the weights of a tile, whose sums these are, were too large for the m they were computed with: a
-// thread's sum over 2^10, or a NaN; or a row had no m yet
-template <i32 rows_> __device__ __forceinline__ bool overgrown(const rowvec<rows_> &m, const rowvec<rows_> &sums)
-{
-  bool is = false;
-#pragma unroll
-  for (i32 r = 0; r < m.R; r++)
-    is = is || !(sums.at[r] <= 1024.f) || m.at[r] == minus_inf();
-  return is;
-}
-
 //: exp2_columns -- S becomes P = 2^(c S - c m) in a thread's columns from `first` to before `last`
 template <i32 first, i32 last, class Acc>
 __device__ __forceinline__ void exp2_columns(Acc &S, const rowvec<Acc::rows> &m, float c)

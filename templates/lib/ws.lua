@@ -5,8 +5,8 @@ local ws = {}
 local function ceil_div(x, y) return (x + y - 1) // y end
 local function up(x, y) return ceil_div(x, y) * y end
 
-ws.libs = { "lib/args.h", "lib/hooks.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/fragments.cuh", "lib/ring.cuh",
-  "lib/ws.cuh", "lib/ws_steps.cuh", "lib/half.cuh" }
+ws.libs = { "lib/args.h", "lib/hooks.cuh", "lib/softmax.cuh", "lib/late.cuh", "lib/matrix.cuh", "lib/fragments.cuh",
+  "lib/ring.cuh", "lib/ws.cuh", "lib/ws_steps.cuh", "lib/half.cuh" }
 
 local Bc_values = {}
 for Bc = 32, 256, 16 do Bc_values[#Bc_values + 1] = Bc end
@@ -27,11 +27,11 @@ ws.tunables = {
   -- 0.4 % fewer at d 256, within noise. For who asks.
   { "P", { 0, 1, 2 }, "the warpgroups that compute take turns 1 = in starting their products, 2 = in their softmax: one's products run "
     .. "beside the other's softmax", { 0, 1 } },
-  -- L = 2 against the best without (H200, bf16, full, N = 4096): 11 % fewer clocks at d 64, 13 % at d 96 and 128, 5 % at d 192, none
-  -- at d 256. A tile that outgrows costs its S twice, so scores that rise with every tile would lose what others gain; masked tiles
-  -- seek their maxima. bench/results/h200-ws-max.tsv.
+  -- L = 2 against the best without (H200, bf16, full, N = 4096, normal data): 11 % fewer clocks at d 64, 13 % at d 96 and 128, 5 %
+  -- at d 192, none at d 256 (bench/results/h200-ws-max.tsv). Where maxima keep growing it costs little: P is scaled down in registers,
+  -- and the order of tiles (ring.cuh, nth_tile) meets the largest scores of most data within two tiles.
   { "L", { 0, 1, 2 }, "O and l are scaled down 0 = with every tile, 1 = when a maximum has outgrown the last by 2^8, 2 = when sums of "
-    .. "weights show that: no maximum is sought until then" },
+    .. "weights show that: no maximum is sought" },
   { "Z", { 1, 2, 4, 8, 16, 64 }, "heads whose tiles of Q start together, the longest first" },
   -- Against the best with P in registers (H200, bf16, full, N = 4096): 1.4 % faster at d 128 with Br = 192; 4 % slower at d 64, 2.3 % at
   -- d 96. Of tiles that registers have room for: 3 to 12 % slower throughout (bench/results/h200-ws-turns.tsv).

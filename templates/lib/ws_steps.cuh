@@ -4,8 +4,10 @@
 //   overlapped  S comes first; the softmax runs beside O + P V
 // and for each way to a maximum:
 //   softmax     seeks it in each tile
-//   late        computes P by the m of the tiles before, whose sums show where weights outgrew that: only then is S
-//               made again, by the products of a warp, and its maximum sought
+//   late        computes P by the m of the tiles before. Where its sums show that weights outgrew that, P, l and O are
+//               scaled down in registers; where even the sums are not finite, S is made again, by the products of a warp.
+//               Under a window, whose first tile some rows see nothing of, a warp with such rows seeks the next maximum, and
+//               so does one whose m has grown twice in a row
 
 //: online -- what a warpgroup holds of its 64 rows
 struct online {
@@ -13,14 +15,18 @@ struct online {
   weights P;
   sums<Br, Dv> O;
   rowvec<Br> m, l;
+% if seeks_late and cut.left then
+  i32 growths; // successive tiles in which m has grown, in this warp
+% end
   __device__ __forceinline__ explicit online(i32 me) : P(me), O{}, m(minus_inf()), l(0.f) {}
 };
 
-//: tile_at -- a tile of S: its sequence, first row and first key
+//: tile_at -- a tile of S: its sequence, first row and first key, and whether a mask cuts it
 struct tile_at {
   const call &a;
   const sequence &at;
   i32 i0, j0;
+  bool is_cut;
 };
 
 //: growth -- by what O and l shrink; where that is seldom, whether they do
@@ -31,11 +37,19 @@ struct growth {
 % end
 };
 
-//: grow -- the softmax of a tile of scores: m = max(m, rowmax(S)), S becomes P = exp(S - m),
-// l = exp(m_old - m) l + rowsum(P)
-__device__ __forceinline__ growth grow(online &x, float c)
+//: set_scores -- products become scores
+__device__ __forceinline__ void set_scores(acc<Br, Bc> &S, const tile_at &t)
+{
+  score(S, t.a, t.at, t.i0, t.j0);
+  if (t.is_cut)
+    mask(S, t.a, t.at, t.i0, t.j0);
+}
+
+//: softmax_of -- the softmax of a tile: m = max(m, rowmax(S)), S becomes P = exp(S - m), l = exp(m_old - m) l + rowsum(P)
+__device__ __forceinline__ growth softmax_of(online &x, const tile_at &t, float c)
 {
   const rowvec<Br> m_old = x.m;
+  set_scores(x.S, t);
   x.m = row_max(x.m, x.S);
 % if rescale == "seldom" then
   const bool grown = settle(x.m, m_old, c);
@@ -48,6 +62,7 @@ __device__ __forceinline__ growth grow(online &x, float c)
 % end
   exp2_rows(x.S, x.m, c);
   x.l = x.l + row_sum(x.S);
+  weigh(x.S, t.a, t.at, t.i0, t.j0);
   return by;
 }
 
@@ -60,19 +75,30 @@ __device__ __forceinline__ void shrink(sums<Br, Dv> &O, const growth &by)
   scale_rows(O, by.f);
 }
 
-//: softmax_of -- S of a tile becomes P
-template <bool masked> __device__ __forceinline__ growth softmax_of(online &x, const tile_at &t, float c)
+//: move -- the softmax goes on from another m: l = exp(m_old - m) l, O = exp(m_old - m) O; the factor
+__device__ __forceinline__ rowvec<Br> move(online &x, const rowvec<Br> &m, float c)
 {
-  score(x.S, t.a, t.at, t.i0, t.j0);
-  if (masked)
-    mask(x.S, t.a, t.at, t.i0, t.j0);
-  const growth by = grow(x, c);
-  weigh(x.S, t.a, t.at, t.i0, t.j0);
-  return by;
+  const rowvec<Br> f = decay(x.m, m, c);
+  x.m = m;
+  x.l = f * x.l;
+  scale_rows(x.O, f);
+% if cut.left then
+  x.growths = any_lane(grown(f)) ? x.growths + 1 : 0;
+% end
+  return f;
+}
+
+//: above_by -- the m by which the largest weight of each row is 1, where P holds weights by another that is too small
+__device__ __forceinline__ rowvec<Br> above_by(const rowvec<Br> &m, const acc<Br, Bc> &P, float c)
+{
+  rowvec<Br> v = row_max(rowvec<Br>(1.f), P);
+#pragma unroll
+  for (i32 r = 0; r < v.R; r++)
+    v.at[r] = m.at[r] + lg2(v.at[r]) * ex2(-lg2(c));
+  return v;
 }
 
 //: first_step -- S and P of the first tile
-template <bool masked>
 __device__ __forceinline__ void first_step(online &x, const query &Q, const tile_at &t, float c, i32 n)
 {
   const step_of<stages> K(n);
@@ -80,7 +106,10 @@ __device__ __forceinline__ void first_step(online &x, const query &Q, const tile
   start_ABt(x.S, Q, K_place(K.slot));                   // S = Q K^T
   products_wait<0>();
   release(K_free + K.slot);
-  softmax_of<masked>(x, t, c);
+  softmax_of(x, t, c);
+% if seeks_late and cut.left then
+  x.growths = any_lane(unset(x.m)) ? 2 : 0;
+% end
   set_weights(x.P, x.S);
 }
 
@@ -106,13 +135,12 @@ __device__ __forceinline__ void start_in_order(online &x, const query &Q, i32 n,
 }
 
 //: softmax_in_order
-template <bool masked>
 __device__ __forceinline__ void softmax_in_order(online &x, const tile_at &t, float c, i32 n, i32, i32)
 {
   const step_of<stages> V(n), K(n + 1);
   release(V_free + V.slot);
   release(K_free + K.slot);
-  const growth by = softmax_of<masked>(x, t, c);
+  const growth by = softmax_of(x, t, c);
   shrink(x.O, by);                                      // O = exp(m_old - m) O
   set_weights(x.P, x.S);
 }
@@ -135,7 +163,6 @@ __device__ __forceinline__ void start_overlapped(online &x, const query &Q, i32 
 }
 
 //: softmax_overlapped
-template <bool masked>
 __device__ __forceinline__ void softmax_overlapped(online &x, const tile_at &t, float c, i32 n, i32 me, i32)
 {
   const step_of<stages> K(n + 1), V(n);
@@ -143,7 +170,7 @@ __device__ __forceinline__ void softmax_overlapped(online &x, const tile_at &t, 
   take_turn(me);
 % end
   release(K_free + K.slot);
-  const growth by = softmax_of<masked>(x, t, c);
+  const growth by = softmax_of(x, t, c);
 % if held then
   hold(x.l);                                            // while O + P V runs
 % end
@@ -157,7 +184,6 @@ __device__ __forceinline__ void softmax_overlapped(online &x, const tile_at &t, 
 }
 
 //: softmax_late -- after either start; `own`: the place of this warpgroup's rows of Q
-template <bool masked>
 __device__ __forceinline__ void softmax_late(online &x, const tile_at &t, float c, i32 n, i32 me, i32 own)
 {
   constexpr i32 columns = acc<Br, Bc>::C; // of a thread
@@ -165,7 +191,13 @@ __device__ __forceinline__ void softmax_late(online &x, const tile_at &t, float 
 % if turns == "softmax" then
   take_turn(me);
 % end
-  score(x.S, t.a, t.at, t.i0, t.j0);
+  set_scores(x.S, t);
+% if cut.left then
+  if (x.growths > 1) {
+    products_wait<0>();                                 // O is there
+    move(x, row_max(x.m, x.S), c);
+  }
+% end
   exp2_columns<0, columns / 2>(x.S, x.m, c);             // P = exp(S - m), whose maximum m need not be
 % if held then
   hold_half(x.l, x.S);                                  // while O + P V runs
@@ -173,17 +205,39 @@ __device__ __forceinline__ void softmax_late(online &x, const tile_at &t, float 
   products_wait<0>();                                   // O is there
   release(V_free + V.slot);
   exp2_columns<columns / 2, columns>(x.S, x.m, c);
-  const rowvec<Br> sums_of_P = row_sum(x.S);
+  rowvec<Br> sums_of_P = row_sum(x.S);
   weigh(x.S, t.a, t.at, t.i0, t.j0);
   set_weights(x.P, x.S);
-  if (any_lane(overgrown(x.m, sums_of_P))) {            // too far from it: from S on again
-    warp_ABt<Dp>(x.S, Q_place(own), K_place(K.slot));
-    const growth by = softmax_of<false>(x, t, c);
-    shrink(x.O, by);                                    // O = exp(m_old - m) O
+  // Weights by an m far below have a rounding error of their own where one by its maximum is exactly 1: up to 2^12 (and
+  // wide scores) the RMS error is 1.28 times that, up to 2^16 it is 1.34. 65504 is the most that f16 holds.
+% local unset = cut.left and "" or " || unset(x.m)"
+  if (any_lane(above(sums_of_P, 4096.f)$(unset))) {     // m is too far below
+    const bool finite = !any_lane(above(sums_of_P, 1e30f)$(unset));
+    rowvec<Br> m;
+    if (finite)
+      m = above_by(x.m, x.S, c);
+    else {                                              // farther than P can tell: from S on again
+      warp_ABt<Dp>(x.S, Q_place(own), K_place(K.slot));
+      set_scores(x.S, t);
+      m = row_max(x.m, x.S);
+    }
+    const rowvec<Br> f = move(x, m, c);
+    if (finite) {
+      scale_rows(x.S, f);
+      sums_of_P = f * sums_of_P;
+    } else {
+      exp2_rows(x.S, x.m, c);
+      sums_of_P = row_sum(x.S);
+      weigh(x.S, t.a, t.at, t.i0, t.j0);
+    }
     set_weights(x.P, x.S);
-  } else
-    x.l = x.l + sums_of_P;                              // l = l + rowsum(P)
+  }
+% if cut.left then
+  else if (x.growths < 2)
+    x.growths = 0;
+% end
   release(K_free + K.slot);
+  x.l = x.l + sums_of_P;                                // l = l + rowsum(P)
 % if turns == "softmax" then
   pass_turn(me);
 % end

@@ -296,7 +296,7 @@ template <i32 rows_> __device__ __forceinline__ rowvec<rows_> operator+(const ro
   return v;
 }
 
-#line 277 "templates/lib/softmax.cuh"
+#line 266 "templates/lib/softmax.cuh"
 //: store_rowvec -- one number a row to device memory, written by the first lane of the row
 template <i32 rows_>
 __device__ __forceinline__ void store_rowvec(const rowvec<rows_> &v, float *to, i32 i0, i32 n)
@@ -376,18 +376,18 @@ __device__ __forceinline__ interval sees(const call &a, const sequence &at, i32 
   return {0, max(0, at.nk - behind)};
 }
 
-#line 168 "templates/lib/hooks.cuh"
+#line 174 "templates/lib/hooks.cuh"
 //: range -- hook: the KV tiles that rows [i0, i0 + rows_) visit; none where no such row is
 template <i32 rows_ = Br> __device__ __forceinline__ spans range(const call &a, const sequence &at, i32 i0)
 {
   if (i0 >= at.nq)
     return {0, 0, 0, 0};
-#line 174 "templates/lib/hooks.cuh"
+#line 180 "templates/lib/hooks.cuh"
   const interval top = sees(a, at, i0), bottom = sees(a, at, i0 + min(rows_, at.nq - i0) - 1);
   const i32 last = ceil_div(bottom.hi, Bc);
-#line 180 "templates/lib/hooks.cuh"
+#line 186 "templates/lib/hooks.cuh"
   return {0, 0, top.hi / Bc, last};
-#line 185 "templates/lib/hooks.cuh"
+#line 191 "templates/lib/hooks.cuh"
 }
 
 #line 223 "templates/lib/simt.cuh"
@@ -408,7 +408,7 @@ template <class Acc> __device__ __forceinline__ Acc load_sums(const sums_at &fro
   return O;
 }
 
-#line 267 "templates/lib/softmax.cuh"
+#line 256 "templates/lib/softmax.cuh"
 //: load_rowvec -- one number a row from device memory, read by every lane of the row; 0 beyond n rows
 template <i32 rows_> __device__ __forceinline__ rowvec<rows_> load_rowvec(const float *from, i32 i0, i32 n)
 {
@@ -446,7 +446,7 @@ template <class Acc, class TileA, class TileB> __device__ __forceinline__ void m
   }
 }
 
-#line 211 "templates/lib/hooks.cuh"
+#line 217 "templates/lib/hooks.cuh"
 //: score -- hook: plain products become scores, for every tile and before masks. In a family without features of the
 // score these are the products themselves, and c = base2(scale) enters with the exponential; where the scale is
 // negative they change their sign, so that their maximum is a maximum again
@@ -465,7 +465,7 @@ template <class Acc> __device__ __forceinline__ void score(Acc &S, const call &a
 //: u32
 typedef unsigned int u32;
 
-#line 198 "templates/lib/hooks.cuh"
+#line 204 "templates/lib/hooks.cuh"
 //: keep -- hook: whether a row that sees these keys sees key j, as far as the upper end decides. Without a sign, since j
 // counts on beyond the last key: where that is near 2^31, to what no i32 holds
 __device__ __forceinline__ bool keep(const interval &seen, u32 j)
@@ -528,7 +528,7 @@ __device__ __forceinline__ float ex2(float x)
   return y;
 }
 
-#line 200 "templates/lib/softmax.cuh"
+#line 189 "templates/lib/softmax.cuh"
 //: exp2_columns -- S becomes P = 2^(c S - c m) in a thread's columns from `first` to before `last`
 template <i32 first, i32 last, class Acc>
 __device__ __forceinline__ void exp2_columns(Acc &S, const rowvec<Acc::rows> &m, float c)
@@ -548,7 +548,7 @@ template <class Acc> __device__ __forceinline__ void exp2_rows(Acc &S, const row
   exp2_columns<0, Acc::C>(S, m, c);
 }
 
-#line 242 "templates/lib/softmax.cuh"
+#line 231 "templates/lib/softmax.cuh"
 //: row_total -- the sum over all X lanes of a row
 template <i32 rows_> __device__ __forceinline__ rowvec<rows_> row_total(const rowvec<rows_> &l)
 {
@@ -561,7 +561,7 @@ template <i32 rows_> __device__ __forceinline__ rowvec<rows_> row_total(const ro
   return v;
 }
 
-#line 229 "templates/lib/softmax.cuh"
+#line 218 "templates/lib/softmax.cuh"
 //: row_sum -- rowsum(P) over this thread's own columns. A tile is summed by itself before it is added to l:
 // beside one large P, many small ones would be lost one by one.
 template <class Acc> __device__ __forceinline__ rowvec<Acc::rows> row_sum(const Acc &P)
@@ -575,7 +575,7 @@ template <class Acc> __device__ __forceinline__ rowvec<Acc::rows> row_sum(const 
   return v;
 }
 
-#line 225 "templates/lib/hooks.cuh"
+#line 231 "templates/lib/hooks.cuh"
 //: weigh -- hook: what happens to P after the row sum, on every tile; nothing in families of today
 template <class Acc> __device__ __forceinline__ void weigh(Acc &, const call &, const sequence &, i32, i32)
 {
@@ -592,7 +592,7 @@ template <i32 rows_> __device__ __forceinline__ rowvec<rows_> larger(const rowve
   return v;
 }
 
-#line 254 "templates/lib/softmax.cuh"
+#line 243 "templates/lib/softmax.cuh"
 //: decay -- 2^(c (m_old - m_new)): what was gathered under an old maximum, seen from the new one. The difference
 // comes first: it makes exactly 1 where m did not grow. A multiply-add of c m_old and c m_new does not, and its
 // rounding error, always of one sign, would count again with every tile.
@@ -606,7 +606,7 @@ __device__ __forceinline__ rowvec<rows_> decay(const rowvec<rows_> &m_old, const
   return v;
 }
 
-#line 219 "templates/lib/softmax.cuh"
+#line 208 "templates/lib/softmax.cuh"
 //: scale_rows -- O = diag(f) O
 template <class Acc> __device__ __forceinline__ void scale_rows(Acc &O, const rowvec<Acc::rows> &f)
 {
@@ -672,13 +672,13 @@ template <class Acc, class TileA, class TileB> __device__ __forceinline__ void m
   }
 }
 
-#line 236 "templates/lib/hooks.cuh"
+#line 242 "templates/lib/hooks.cuh"
 //: ends -- what a row ends with: O = diag(factor) O, and its LSE
 template <i32 rows_> struct ends {
   rowvec<rows_> factor, LSE;
 };
 
-#line 230 "templates/lib/hooks.cuh"
+#line 236 "templates/lib/hooks.cuh"
 //: inverse -- 1 / l; a row that sees no key has l = 0 and gives O = 0
 __device__ __forceinline__ float inverse(float l)
 {
@@ -694,7 +694,7 @@ __device__ __forceinline__ float lg2(float x)
   return y;
 }
 
-#line 241 "templates/lib/hooks.cuh"
+#line 247 "templates/lib/hooks.cuh"
 //: finish -- hook: 1 / l, and LSE = scale m + ln l, +inf for a row that sees no key
 template <i32 rows_>
 __device__ __forceinline__ ends<rows_> finish(const rowvec<rows_> &m, const rowvec<rows_> &l, float c)
@@ -708,7 +708,7 @@ __device__ __forceinline__ ends<rows_> finish(const rowvec<rows_> &m, const rowv
   }
   return end;
 }
-#line 271 "templates/lib/hooks.cuh"
+#line 277 "templates/lib/hooks.cuh"
 
 #line 1 "templates/fa1.cu"
 // fa1.cu -- FlashAttention, Algorithms 1 and 2 of the first paper: the outer loop goes over K and V, the inner
