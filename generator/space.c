@@ -86,6 +86,8 @@ fat_status fat_space_applies(fat_script *script, const char *kernel, const fat_p
   fat_status status = ask(script, "applies", kernel, p, gpu, NULL, &answer, err);
   if (status == FAT_OK)
     *picked = atoi(fat_text_get(&answer));
+  if (status == FAT_OK && *picked < 0)
+    status = fat_status_fail(err, FAT_E_UNSUPPORTED, "%s", fat_text_get(&answer) + strlen("-1 "));
   fat_text_free(&answer);
   return status;
 }

@@ -63,7 +63,8 @@ fat_status fat_space_kernels(fat_script *script, char names[FAT_SPACE_KERNELS][F
 
 /* Whether a kernel can serve a family on a GPU at all: FAT_OK, or FAT_E_UNSUPPORTED with the reason. Sets
  * *picked to whether a call may be given this kernel unasked (`standard` and `fa1` only when asked for: 0);
- * of several such the one with the most is preferred where nothing is known. */
+ * of several such the one with the most is preferred where nothing is known. Where it fails because the
+ * kernel is one of another op, *picked is below 0. */
 fat_status fat_space_applies(fat_script *script, const char *kernel, const fat_problem *p, const fat_gpu *gpu,
                              int *picked, fat_error *err);
 

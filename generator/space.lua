@@ -145,7 +145,9 @@ end
 
 function space.applies(kernel_name, facts)
   local kernel = engine.kernel(kernel_name)
-  local reason = unserved(kernel, space.facts(facts))
+  local p, g = space.facts(facts)
+  local reason = unserved(kernel, p, g)
+  if kernel.serves.op ~= p.op then return "-1 " .. reason end -- what others say of the problem is of more use
   if reason then fail("unsupported", "%s", reason) end
   return string.format("%d", kernel.picked and 1 + (kernel.prefer or 0) or 0)
 end

@@ -12,15 +12,16 @@ typedef struct kernels {
   char name[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
   int picked[FAT_SPACE_KERNELS]; /* 0: not unasked, or tried */
   int count;
-  fat_error first; /* why the first that cannot serve cannot; rather of one whose default cannot */
+  fat_error first; /* why the first of this op that cannot serve cannot; rather of one whose default cannot */
+  fat_error other; /* that the first of another op is one of another op */
 } kernels;
 
 /* FAT_E_UNSUPPORTED is noted and no error. */
-static fat_status note(kernels *k, fat_status status, const fat_error *why, fat_error *err)
+static fat_status note(fat_error *first, fat_status status, const fat_error *why, fat_error *err)
 {
   if (status == FAT_OK || status == FAT_E_UNSUPPORTED) {
-    if (status != FAT_OK && !k->first.status)
-      k->first = *why;
+    if (status != FAT_OK && !first->status)
+      *first = *why;
     return FAT_OK;
   }
   return fat_status_fail(err, status, "%s", why->text);
@@ -34,7 +35,7 @@ static fat_status read_kernels(fat_script *script, const fat_problem *p, const f
   for (int i = 0; i < k->count; i++) {
     fat_error why = {0};
     fat_status status = fat_space_applies(script, k->name[i], p, gpu, &k->picked[i], &why);
-    FAT_TRY(note(k, status, &why, err));
+    FAT_TRY(note(k->picked[i] < 0 ? &k->other : &k->first, status, &why, err));
   }
   return FAT_OK;
 }
@@ -93,11 +94,13 @@ static fat_status find_unasked(fat_script *script, const fat_problem *p, const f
       return FAT_OK;
     if (!defaults++)
       k.first.status = FAT_OK; /* says more than why others have no default */
-    FAT_TRY(note(&k, status, &why, err));
+    FAT_TRY(note(&k.first, status, &why, err));
     k.picked[i] = 0;
   }
   return fat_status_fail(err, FAT_E_UNSUPPORTED, "%s",
-                         k.first.status ? k.first.text : "no kernel may be picked for it");
+                         k.first.status   ? k.first.text
+                         : k.other.status ? k.other.text
+                                          : "no kernel may be picked for it");
 }
 
 fat_status fat_usual_find(fat_script *script, const char *kernel, const fat_problem *p, const fat_gpu *gpu,
