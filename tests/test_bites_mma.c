@@ -22,6 +22,12 @@
 #define UNSEEN_KEYS                                                                                          \
   "bwd-f16-b1-h2k1-q1-k197-d40-causal-w16.0 all lay=padded gpu=A100" /* in tiles that no row visits */
 
+/* dQ made late, P in registers; P in shared memory; V in registers; Turing's, through registers. */
+#define BWD_LATE   "bwd:Br64-Bc128-w8-wS8-wK8-wQ2-s2-V0-q1-b1-Z1-U2-W16"
+#define BWD_SHARED "bwd:Br64-Bc64-w8-wS4-wK2-wQ2-s1-V0-q0-b1-Z1-U0-W16"
+#define BWD_V_HELD "bwd:Br32-Bc64-w4-wS4-wK4-wQ2-s3-V1-q0-b1-Z1-U0-W16"
+#define BWD_TURING "bwd:Br32-Bc64-w4-wS4-wK4-wQ2-s1-V0-q0-b1-Z1-U0-W16"
+
 #define FWD(rest) "fwd:Br64-Bc32-w4-" rest "-b1-Z1-W16"
 #define APIECE    "fwd:Br64-Bc32-w4-s1-Q0-b1-Z1-W1"
 
@@ -56,6 +62,11 @@ static const struct {
     {"fa1_bwd", BACKWARD "T4"},
     {"fa1_bwd", BACKWARD "A100"},
     {"fa1_bwd", UNSEEN_KEYS},
+    {BWD_LATE, BACKWARD "A100"},
+    {BWD_SHARED, BACKWARD "A100"},
+    {BWD_V_HELD, BACKWARD "A100"},
+    {BWD_TURING, BACKWARD "T4"},
+    {BWD_V_HELD, UNSEEN_KEYS},
 };
 
 /* Whether the kernel without a call races or leaves a copy behind. */
@@ -94,6 +105,7 @@ static void every_call_is_missed(void **state)
 #define MMA     "templates/lib/mma.cuh"
 #define HALF    "templates/lib/half.cuh"
 #define SOFTMAX "templates/lib/softmax.cuh"
+#define GRID    "templates/lib/grid.cuh"
 
 static const defect defects[] = {
     /* masks and tiles */
@@ -173,6 +185,25 @@ static const defect defects[] = {
      "copy_async("},
     {"standard", "store_scores(S, matrix_of(S_all, head, at), i * Br",
      "store_scores(S, matrix_of(S_all, head, at), Br", F16, EMU_RACE, HALF, "*(u32 *)to ="},
+    /* the backward: masks, D, scales, heads, reductions, the grid of warps */
+    {BWD_LATE, "mask_rows(S, a, at, i0, j0);", ";", BACKWARD "A100", WRONG, NULL, NULL},
+    {BWD_LATE, "dP.at[r][x + y] - D[y]", "dP.at[r][x + y]", BACKWARD "A100", WRONG, NULL, NULL},
+    {BWD_LATE, "store_part(dQ, a.scale,", "store_part(dQ, a.scale * a.scale,", BACKWARD "A100", WRONG, NULL,
+     NULL},
+    {BWD_LATE, "store_part(dK, a.scale,", "store_part(dK, 1.f,", BACKWARD "A100", WRONG, NULL, NULL},
+    {BWD_LATE, "count * (a_.h / a_.hk)", "count", BACKWARD "A100", WRONG, NULL, NULL},
+    {BWD_LATE, "log2e * at.LSE[i]", "at.LSE[i]", BACKWARD "A100", WRONG, NULL, NULL},
+    {BWD_LATE, "clear(shares<dQ_part>(dQ_all, tile));", ";", BACKWARD "A100", EMU_UNINITIALISED, GRID,
+     "reduce_add("},
+    {BWD_LATE, "reduce_add(all.at(r, c), S.at[r][c]);", "all.at(r, c)[0] += S.at[r][c];", BACKWARD "A100",
+     EMU_RACE, GRID, "reduce_add("},
+    {BWD_LATE, "dS.slot(n - 1)", "dS.slot(n)", BACKWARD "A100", WRONG, NULL, NULL},
+    {BWD_SHARED, "Acc::first_column() / 8 + c / 2", "c / 2", BACKWARD "A100", EMU_RACE, GRID, "put4("},
+    {BWD_SHARED, "first_column() + c / 2 * 8 < columns", "c / 2 * 8 < columns", BACKWARD "A100",
+     EMU_OUT_OF_BOUNDS, GRID, "put4("},
+    {BWD_V_HELD, "from.number_of(n) * Br", "from.number_of(0) * Br", BACKWARD "A100", WRONG, NULL, NULL},
+    {BWD_TURING, "thread_id() < Br / 2", "thread_id() < Br / 4", BACKWARD "T4", EMU_UNINITIALISED,
+     "templates/lib/grad.cuh", "get16("},
 };
 
 static void every_defect_is_found(void **state)

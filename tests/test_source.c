@@ -149,18 +149,22 @@ static void compare_or_write(const char *path, const char *text)
 static void golden_renders(void **state)
 {
   (void)state;
-  static const char *const kernels[] = {"fwd", "fa1", "standard"};
-  static const int arch_files[] = {75};
-  for (size_t a = 0; a < sizeof arch_files / sizeof arch_files[0]; a++)
-    for (int i = 0; i < 3; i++) {
-      fat_source s = render(kernels[i], "fwd-f32-b1-h1-q64-k64-d64-causal", render_gpu(arch_files[a]),
-                            FAT_LINES_TEMPLATE);
-      char path[200];
-      snprintf(path, sizeof path, "tests/golden/%s-sm%d.cu", kernels[i], arch_files[a]);
-      cut_line(s.text.data, "//   templates ");
-      compare_or_write(path, fat_text_get(&s.text));
-      fat_source_free(&s);
-    }
+  static const struct {
+    const char *kernel, *problem;
+    int sm;
+  } renders[] = {{"fwd", "fwd-f32-b1-h1-q64-k64-d64-causal", 75},
+                 {"fa1", "fwd-f32-b1-h1-q64-k64-d64-causal", 75},
+                 {"standard", "fwd-f32-b1-h1-q64-k64-d64-causal", 75},
+                 {"bwd", "bwd-f16-b1-h1-q64-k64-d64-causal", 80}};
+  for (size_t i = 0; i < sizeof renders / sizeof renders[0]; i++) {
+    fat_source s =
+        render(renders[i].kernel, renders[i].problem, render_gpu(renders[i].sm), FAT_LINES_TEMPLATE);
+    char path[200];
+    snprintf(path, sizeof path, "tests/golden/%s-sm%d.cu", renders[i].kernel, renders[i].sm);
+    cut_line(s.text.data, "//   templates ");
+    compare_or_write(path, fat_text_get(&s.text));
+    fat_source_free(&s);
+  }
 }
 
 static void golden_hashes(void **state)

@@ -22,6 +22,12 @@ static fat_source render(fat_script *from, const char *kernel, const char *probl
   return render_default(from, kernel, problem, gpu, FAT_LINES_TEMPLATE);
 }
 
+/* Launches of a call. */
+static int entries_of(const char *kernel)
+{
+  return strcmp(kernel, "standard") == 0 || strcmp(kernel, "bwd") == 0 ? 3 : 1;
+}
+
 /* Compiles a source, frees it, and holds the compiler's figures against the limits of the GPU. */
 static void compile_source(fat_source s, const char *kernel, const char *problem, int sm)
 {
@@ -31,7 +37,7 @@ static void compile_source(fat_source s, const char *kernel, const char *problem
   if (fat_compile(nvrtc, fat_text_get(&s.text), "kernel.cu", arch->target, 120, NULL, &binary, &err) !=
       FAT_OK)
     fail_msg("%s %s %s: %s", kernel, problem, arch->target, err.text);
-  assert_int_equal(binary.entries, strcmp(kernel, "standard") == 0 ? 3 : 1);
+  assert_int_equal(binary.entries, entries_of(kernel));
   for (int i = 0; i < binary.entries; i++) {
     const fat_entry *e = &binary.entry[i];
     if (e->spills != 0 || e->stack != 0)
@@ -128,6 +134,25 @@ static void windows(void **state)
   compile_one("fwd_ws", "fwd-bf16-b4-h16-q4096-k4096-d128-causal-w1023.0", 90);
   compile_one("fwd_ws", "fwd-f16-b4-h32-q4096-k4096-d64-w512.512", 90);
   compile_one("fwd_ws", "fwd-bf16-b4-h8-q4096-k4096-d256-causal-w1023.0", 90);
+}
+
+/* The defaults of the backward: those with the most registers, and each way through shared memory. */
+static void backward(void **state)
+{
+  (void)state;
+  static const struct {
+    int sm;
+    const char *dtype, *rest;
+  } cases[] = {{75, "f16", "d64-causal"},   {75, "f16", "d128"},  {80, "bf16", "d64"},
+               {80, "f16", "d128-causal"},  {80, "bf16", "d256"}, {86, "bf16", "d96"},
+               {89, "f16", "d128-causal"},  {89, "bf16", "d192"}, {90, "bf16", "d128-causal-w9.0"},
+               {90, "bf16", "d256-causal"}, {90, "f16", "d64"},   {120, "bf16", "d128"},
+               {120, "f16", "d256-causal"}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    char problem[FAT_PROBLEM_TEXT];
+    snprintf(problem, sizeof problem, "bwd-%s-b1-h1-q64-k64-%s", cases[i].dtype, cases[i].rest);
+    compile_one("bwd", problem, cases[i].sm);
+  }
 }
 
 /* V of more columns than a block makes: slices of it, each as good as a V of its own. */
@@ -270,6 +295,7 @@ int main(void)
       cmocka_unit_test(few_rows_of_shared_heads),
       cmocka_unit_test(few_tiles),
       cmocka_unit_test(windows),
+      cmocka_unit_test(backward),
       cmocka_unit_test(wide_values_are_made_in_slices),
       cmocka_unit_test(weights_in_shared_memory),
       cmocka_unit_test(mistakes_point_at_the_template),

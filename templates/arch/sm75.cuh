@@ -44,6 +44,21 @@ __device__ __forceinline__ i32 atomic_add(i32 *to, i32 x)
   return atomicAdd(to, x);
 }
 
+//: reduce_add -- adds to a number in device memory, sooner or later [red.global.add.f32]
+__device__ __forceinline__ void reduce_add(float *to, float x)
+{
+  asm volatile("red.global.add.f32 [%0], %1;" ::"l"(to), "f"(x) : "memory");
+}
+
+//: anew -- x, of which compilers cannot know that it is what it was before: what is made of it is not kept in registers over
+// a loop, but made again [mov.b32]
+__device__ __forceinline__ u32 anew(u32 x)
+{
+  u32 y;
+  asm volatile("mov.b32 %0, %1;" : "=r"(y) : "r"(x));
+  return y;
+}
+
 //: any_lane -- whether x holds in one of the 32 threads of the warp [vote.sync.any]
 __device__ __forceinline__ bool any_lane(bool x)
 {

@@ -13,6 +13,19 @@ __device__ __forceinline__ i32 grid_size()
   return gridDim.x;
 }
 
+//: launch_next -- the launch behind this one, where it may overlap, may begin when all blocks of this one have said so
+// [griddepcontrol.launch_dependents]
+__device__ __forceinline__ void launch_next()
+{
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
+//: launch_wait -- until the launch before has ended and all that it wrote is seen [griddepcontrol.wait]
+__device__ __forceinline__ void launch_wait()
+{
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
 //: barrier_init -- a phase ends when `count` arrivals and all announced bytes have come [mbarrier.init]
 __device__ __forceinline__ void barrier_init(u32 barrier, i32 count)
 {

@@ -121,6 +121,7 @@ void emu_copy_wait(int left);
 long long emu_grid_size(void);
 EMU_CALL int emu_any_lane(int x);
 EMU_CALL int emu_atomic_add(int *to, int x);
+EMU_CALL void emu_reduce_add(float *to, float x);
 EMU_CALL void emu_barrier_init(unsigned at, int count);
 void emu_barrier_init_fence(void);
 EMU_CALL void emu_barrier_arrive(unsigned at, int bytes);
@@ -174,6 +175,21 @@ TWIN bool any_lane(bool x)
 TWIN int atomic_add(int *to, int x)
 {
   return emu_atomic_add(to, x);
+}
+TWIN void reduce_add(float *to, float x)
+{
+  emu_reduce_add(to, x);
+}
+TWIN unsigned anew(unsigned x)
+{
+  return x;
+}
+/* Launches come one after another here, so nothing is waited for. */
+TWIN void launch_next()
+{
+}
+TWIN void launch_wait()
+{
 }
 TWIN char *shared_memory()
 {

@@ -152,23 +152,36 @@ uint32_t emu_get4(uint32_t from)
   return *p;
 }
 
-/* In global memory alone. */
+/* Whether an atomic may change the number at an address: in global memory alone. */
+static int takes_atomic(uintptr_t a, uintptr_t pc)
+{
+  emu_hot *hot = emu_hot_state;
+  if (a % 4)
+    emu_report_access(hot, EMU_MISALIGNED, 1, a, 4, pc);
+  if (a - hot->arena >= hot->arena_size || a - (uintptr_t)hot->me->shared < hot->me->shared_size) {
+    emu_report_access(hot, EMU_OUT_OF_BOUNDS, 1, a, 4, pc);
+    return 0;
+  }
+  emu_count_access(hot, 1, a, 4, pc);
+  emu_atomic_cell(hot, hot->shadow + (a - hot->arena) / 4, a, pc);
+  return 1;
+}
+
 int32_t emu_atomic_add(int32_t *to, int32_t x);
 int32_t emu_atomic_add(int32_t *to, int32_t x)
 {
-  emu_hot *hot = emu_hot_state;
-  const uintptr_t a = (uintptr_t)to;
-  if (a % 4)
-    emu_report_access(hot, EMU_MISALIGNED, 1, a, 4, PC);
-  if (a - hot->arena >= hot->arena_size || a - (uintptr_t)hot->me->shared < hot->me->shared_size) {
-    emu_report_access(hot, EMU_OUT_OF_BOUNDS, 1, a, 4, PC);
+  if (!takes_atomic((uintptr_t)to, PC))
     return 0;
-  }
-  emu_count_access(hot, 1, a, 4, PC);
-  emu_atomic_cell(hot, hot->shadow + (a - hot->arena) / 4, a, PC);
   const int32_t before = *to;
   *to = (int32_t)((uint32_t)before + (uint32_t)x);
   return before;
+}
+
+void emu_reduce_add(float *to, float x);
+void emu_reduce_add(float *to, float x)
+{
+  if (takes_atomic((uintptr_t)to, PC))
+    *to += x;
 }
 
 /* ---- what a warp does together ---- */

@@ -173,7 +173,7 @@ constexpr i32 W = 4;         // floats moved at once
 //: Q_tile
 typedef tile<Br, Dk, W> Q_tile;
 
-#line 69 "templates/arch/sm75.cuh"
+#line 84 "templates/arch/sm75.cuh"
 //: shared_memory -- the block's dynamic shared memory; swizzled tiles begin at multiples of 1024 bytes
 // [.shared state space]
 __device__ __forceinline__ char *shared_memory()
@@ -519,7 +519,7 @@ __device__ __forceinline__ float origin(float m)
   return m == minus_inf() ? 0.f : m;
 }
 
-#line 53 "templates/arch/sm75.cuh"
+#line 68 "templates/arch/sm75.cuh"
 //: ex2 -- 2^x, relative error 2^-22; -inf gives 0 [ex2.approx.ftz.f32]
 __device__ __forceinline__ float ex2(float x)
 {
@@ -685,7 +685,7 @@ __device__ __forceinline__ float inverse(float l)
   return l == 0.f ? 0.f : 1.f / l;
 }
 
-#line 61 "templates/arch/sm75.cuh"
+#line 76 "templates/arch/sm75.cuh"
 //: lg2 -- log2 x, absolute error 2^-22 near 1 [lg2.approx.ftz.f32]
 __device__ __forceinline__ float lg2(float x)
 {

@@ -1,0 +1,256 @@
+// grid.cuh -- accumulators of mma.cuh's products whose rows and columns are shared out to a grid of warps, for the backward,
+// where one tile is now the left operand and now the right one. Elements of 16 bits.
+//
+// Products add to a part C of an accumulator: add_ABt(C, A, B) A B^T, add_AB(C, A, B) A B, add_AtB(C, A, B) A^T B. B is a
+// tile, and so is A of add_AtB. Else A is a left operand of C's rows:
+//   rows_for<Acc>(tile)  rows of a tile, read with each product
+//   held_for<Acc>(tile)  rows of a tile, in registers
+//   left_from(P)         an accumulator, where each warp has whole rows of it
+
+//: part -- what a warp's thread holds of an accumulator: `down` warps share its rows, `warps / down` its columns, in blocks
+// of 16 rows and 16 columns. Warps with the same rows are `down` apart
+template <i32 rows_, i32 columns_, i32 down_> struct part {
+  static constexpr i32 rows = rows_, columns = columns_, across = warps / down_;
+  static constexpr i32 R = rows_ / (8 * down_);
+  static constexpr i32 C = across == 1 ? columns_ / 4 : (columns_ + 16 * across - 1) / (16 * across) * 4;
+  static constexpr bool is_even = columns_ == 4 * C * across; // else the last warps have less
+  float at[R][C];
+  static __device__ __forceinline__ i32 first_row() { return (across == 1 ? warp_of() : warp_of() % down_) * (8 * R); }
+  static __device__ __forceinline__ i32 first_column() { return across == 1 ? 0 : warp_of() / down_ * (4 * C); }
+  static __device__ __forceinline__ i32 row(i32 r) { return first_row() + r / 2 * 16 + r % 2 * 8 + thread_id() % 32 / 4; }
+  static __device__ __forceinline__ i32 column(i32 c) { return first_column() + column_of(c); }
+  // Whether the columns that the c-th is one of are there, eight side by side.
+  static __device__ __forceinline__ bool has(i32 c) { return is_even || first_column() + c / 2 * 8 < columns; }
+};
+
+//: S_part -- of S, P, dP and dS, transposed
+typedef part<Bc, Br, down_S> S_part;
+
+//: dK_part
+typedef part<Bc, D, down_K> dK_part;
+
+//: dV_part
+typedef part<Bc, Dv, down_K> dV_part;
+
+//: dQ_part
+typedef part<Br, D, down_Q> dQ_part;
+
+//: rows_below -- a tile from row i on, a multiple of 8
+template <class Tile> __device__ __forceinline__ Tile rows_below(Tile from, i32 i)
+{
+  return Tile(from.data + i * Tile::row);
+}
+
+//: here -- a view that is used now; the few addresses that it is made of would take a fourth of the registers, were those of
+// all products kept
+template <class Tile> __device__ __forceinline__ lane_view<Tile> here(lane_view<Tile> view)
+{
+  return {anew(view.base)};
+}
+
+//: rows_of_tile -- a left operand, read with each product
+template <class Acc, class Tile> struct rows_of_tile {
+  static constexpr i32 steps = Tile::columns / (2 * per_chunk), in_a_row = $(unrolled > 0 and unrolled or "steps");
+  lane_view<Tile> view;
+  __device__ __forceinline__ explicit rows_of_tile(Tile from) : view(here(view_down(from, Acc::first_row()))) {}
+  __device__ __forceinline__ left at(i32 k, i32 m) const { return left_of(ldmatrix(view.at(16 * m, k))); }
+};
+
+//: rows_for
+template <class Acc, class Tile> __device__ __forceinline__ rows_of_tile<Acc, Tile> rows_for(Tile from)
+{
+  return rows_of_tile<Acc, Tile>(from);
+}
+
+//: rows_held -- a left operand in registers
+template <class Acc, class Tile> struct rows_held {
+  static constexpr i32 steps = Tile::columns / (2 * per_chunk), in_a_row = steps; // registers are known by name alone
+  left part[steps][Acc::R / 2];
+  __device__ __forceinline__ left at(i32 k, i32 m) const { return part[k][m]; }
+};
+
+//: held_for
+template <class Acc, class Tile> __device__ __forceinline__ rows_held<Acc, Tile> held_for(Tile from)
+{
+  rows_held<Acc, Tile> A;
+  const rows_of_tile<Acc, Tile> rows(from);
+#pragma unroll
+  for (i32 k = 0; k < A.steps; k++)
+#pragma unroll
+    for (i32 m = 0; m < Acc::R / 2; m++)
+      A.part[k][m] = rows.at(k, m);
+  return A;
+}
+
+//: left_operand -- an accumulator, rounded: what a thread holds of it is what it must hold of A
+template <i32 blocks, i32 steps_> struct left_operand {
+  static constexpr i32 steps = steps_;
+  left part[steps_][blocks];
+  __device__ __forceinline__ left at(i32 k, i32 m) const { return part[k][m]; }
+};
+
+//: left_from
+template <class Acc> __device__ __forceinline__ left_operand<Acc::R / 2, Acc::columns / 16> left_from(const Acc &P)
+{
+  static_assert(Acc::across == 1, "a warp has whole rows");
+  left_operand<Acc::R / 2, Acc::columns / 16> A;
+#pragma unroll
+  for (i32 k = 0; k < A.steps; k++)
+#pragma unroll
+    for (i32 m = 0; m < Acc::R / 2; m++)
+#pragma unroll
+      for (i32 x = 0; x < 4; x++) { // rows g and g + 8 of the left 8 columns, then of the right
+        const float *pair = &P.at[2 * m + x % 2][4 * k + x / 2 * 2];
+        A.part[k][m].at[x] = pack_$(dtype)(pair[0], pair[1]);
+      }
+  return A;
+}
+
+//: add_ABt
+template <class Acc, class Left, class Tile> __device__ __forceinline__ void add_ABt(Acc &C, const Left &A, Tile B)
+{
+  const lane_view<Tile> view = here(view_across(rows_below(B, Acc::first_column())));
+#pragma unroll Left::in_a_row
+  for (i32 k = 0; k < Left::steps; k++) {
+    left a[Acc::R / 2];
+#pragma unroll
+    for (i32 m = 0; m < Acc::R / 2; m++)
+      a[m] = A.at(k, m);
+#pragma unroll
+    for (i32 n = 0; n < Acc::C / 4; n++) {
+      const quad x = ldmatrix(view.at(16 * n, k));
+#pragma unroll
+      for (i32 m = 0; m < Acc::R / 2; m++) {
+        mma_block(C, m, 2 * n, a[m], right_of(x.at[0], x.at[1]));
+        mma_block(C, m, 2 * n + 1, a[m], right_of(x.at[2], x.at[3]));
+      }
+    }
+  }
+}
+
+//: add_AB
+template <class Acc, class Left, class Tile> __device__ __forceinline__ void add_AB(Acc &C, const Left &A, Tile B)
+{
+  const lane_view<Tile> view = here(view_down(B, 0));
+  const i32 first = Acc::first_column() / 16;
+#pragma unroll
+  for (i32 k = 0; k < Left::steps; k++) {
+    left a[Acc::R / 2];
+#pragma unroll
+    for (i32 m = 0; m < Acc::R / 2; m++)
+      a[m] = A.at(k, m);
+#pragma unroll
+    for (i32 n = 0; n < (Acc::C + 2) / 4; n++)
+      if (Acc::has(4 * n)) {
+        const quad x = ldmatrix_trans(view.at(16 * k, first + n));
+#pragma unroll
+        for (i32 m = 0; m < Acc::R / 2; m++) {
+          mma_block(C, m, 2 * n, a[m], right_of(x.at[0], x.at[1]));
+          if (4 * n + 2 < Acc::C)
+            mma_block(C, m, 2 * n + 1, a[m], right_of(x.at[2], x.at[3]));
+        }
+      }
+  }
+}
+
+//: columns_of_tile -- a left operand, read with each product
+template <class Acc, class Tile> struct columns_of_tile {
+  static constexpr i32 steps = Tile::count / 16;
+  lane_view<Tile> view;
+  __device__ __forceinline__ explicit columns_of_tile(Tile from) : view(here(view_across(from))) {}
+  __device__ __forceinline__ left at(i32 k, i32 m) const
+  {
+    return ldmatrix_trans(view.at(16 * k, Acc::first_row() / 16 + m));
+  }
+};
+
+//: add_AtB
+template <class Acc, class TileA, class TileB> __device__ __forceinline__ void add_AtB(Acc &C, TileA A, TileB B)
+{
+  add_AB(C, columns_of_tile<Acc, TileA>(A), B);
+}
+
+//: lay_part -- an accumulator into a tile of its shape, rounded
+template <class Acc, class Tile> __device__ __forceinline__ void lay_part(Tile to, const Acc &S)
+{
+#pragma unroll
+  for (i32 r = 0; r < Acc::R; r++)
+#pragma unroll
+    for (i32 c = 0; c < Acc::C; c += 2)
+      if (Acc::has(c))
+        put4(to.chunk(Acc::row(r), Acc::first_column() / 8 + c / 2) + 4 * lane_of(), pack_$(dtype)(S.at[r][c], S.at[r][c + 1]));
+}
+
+//: store_part -- rows i0.. of `scale` times an accumulator to a tensor of n rows, rounded; through a tile that nobody else
+// needs any more
+template <class Acc, class Tile>
+__device__ __forceinline__ void store_part(Acc &S, float scale, Tile through, elem *to, i64 stride, i32 i0, i32 n)
+{
+#pragma unroll
+  for (i32 r = 0; r < Acc::R; r++)
+#pragma unroll
+    for (i32 c = 0; c < Acc::C; c++)
+      S.at[r][c] *= scale;
+% if aligned == 1 then
+#pragma unroll
+  for (i32 r = 0; r < Acc::R; r++)
+    if (Acc::row(r) < n - i0) {
+      elem *row = to + (i64(i0) + Acc::row(r)) * stride;
+#pragma unroll
+      for (i32 c = 0; c < Acc::C; c++)
+        if (Acc::has(c))
+          row[Acc::column(c)] = elem(pack_$(dtype)(S.at[r][c], 0.f));
+    }
+% else
+  constexpr i32 chunks = Acc::columns / per_chunk;
+  lay_part(through, S);
+  block_sync();
+  for (i32 x = thread_id(); x < Acc::rows * chunks; x += T) {
+    const i32 i = x / chunks, chunk = x % chunks;
+    if (i < n - i0)
+      *(quad *)(to + (i64(i0) + i) * stride + chunk * per_chunk) = get16(through.chunk(i, chunk));
+  }
+% end
+}
+
+//: shares -- sums of all blocks in device memory, in the order in which threads hold them: a thread's n-th lies beside
+// those of its neighbours, so that a warp adds to 128 bytes side by side
+template <class Acc> struct shares {
+  static constexpr i32 count = Acc::R * Acc::C * T;
+  float *data;
+  __device__ __forceinline__ shares(float *all, i64 tile) : data(all + tile * count) {}
+  __device__ __forceinline__ float *at(i32 r, i32 c) const { return data + (r * Acc::C + c) * T + thread_id(); }
+};
+
+//: clear -- all become 0
+template <class Acc> __device__ __forceinline__ void clear(const shares<Acc> &all)
+{
+#pragma unroll
+  for (i32 r = 0; r < Acc::R; r++)
+#pragma unroll
+    for (i32 c = 0; c < Acc::C; c++)
+      *all.at(r, c) = 0.f;
+}
+
+//: reduce -- adds this block's
+template <class Acc> __device__ __forceinline__ void reduce(const shares<Acc> &all, const Acc &S)
+{
+#pragma unroll
+  for (i32 r = 0; r < Acc::R; r++)
+#pragma unroll
+    for (i32 c = 0; c < Acc::C; c++)
+      if (Acc::has(c))
+        reduce_add(all.at(r, c), S.at[r][c]);
+}
+
+//: total -- the sums
+template <class Acc> __device__ __forceinline__ Acc total(const shares<Acc> &all)
+{
+  Acc S;
+#pragma unroll
+  for (i32 r = 0; r < Acc::R; r++)
+#pragma unroll
+    for (i32 c = 0; c < Acc::C; c++)
+      S.at[r][c] = *all.at(r, c);
+  return S;
+}
