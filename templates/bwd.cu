@@ -44,9 +44,7 @@ $(entry "bwd")(const call a, float *dQ_all, const LD_row *LD_all)
   block_sync();                                         // all hold their V: Q and dO take its place
 %  end
   await_last();                                         // D is here, and dQ is 0
-#pragma unroll
-  for (i32 n = 0; n < max(stages - 1, 1); n++)
-    $(schedule == "carried" and "land_rows(from, n, depart_rows(from, n))" or "depart_rows(from, n)");
+  begin(from, 0);
 
 %  local function add_to_dQ(n)
     dQ_part dQ = {};
@@ -54,13 +52,7 @@ $(entry "bwd")(const call a, float *dQ_all, const LD_row *LD_all)
     reduce(shares<dQ_part>(dQ_all, from.number_of($(n))), dQ);
 %  end
   for (i32 n = 0; n < from.steps; n++) {
-%  if schedule ~= "carried" then
-    land_rows(from, n, {});
-%  end
-    block_sync();                                       // the tiles of step n are here; all are done with step n - 1
-%  if schedule ~= "alone" then
-    $(schedule == "carried" and "const auto next = " or "")depart_rows(from, n + max(stages - 1, 1));
-%  end
+    const auto next = arrive(from, n);                  // its tiles are here, all are done with step n - 1
 %  if dQ_late then
     if (n > 0) {
 %  add_to_dQ "n - 1"
@@ -88,13 +80,9 @@ $(entry "bwd")(const call a, float *dQ_all, const LD_row *LD_all)
 %  add_to_dQ "n"
 %  end
     add_AB(dK, $(P_held and "left_from(S)" or "rows_for<dK_part>(dS.slot(n))"), from.Q(n)); // dK = dK + dS^T Q
-%  if schedule ~= "in_flight" then
-    block_sync();                                       // all have read the tiles of step n
-    $(travels and "land_rows(from, n + 1, next)" or "depart_rows(from, n + 1)");
-%  end
+    leave(from, n, next);
   }
-  $(travels and "" or "land_rows(from, 0, {});") // where there was no step
-  block_sync();                                         // the last dS^T is here; all have read K and V
+  finish_steps();                                       // the last dS^T is here; all have read K and V
 %  if dQ_late then
   if (from.steps > 0) {
 %  add_to_dQ "from.steps - 1"

@@ -27,6 +27,8 @@
 #define BWD_SHARED "bwd:Br64-Bc64-w8-wS4-wK2-wQ2-s1-V0-q0-b1-Z1-U0-W16"
 #define BWD_V_HELD "bwd:Br32-Bc64-w4-wS4-wK4-wQ2-s3-V1-q0-b1-Z1-U0-W16"
 #define BWD_TURING "bwd:Br32-Bc64-w4-wS4-wK4-wQ2-s1-V0-q0-b1-Z1-U0-W16"
+#define TWO        "bwd_two:Br64-Bc64-w4-wS4-wK4-s2-b1-Z1-U0-W16"
+#define TWO_SHARED "bwd_two:Br64-Bc32-w4-wS2-wK1-s1-b1-Z1-U0-W16"
 
 #define FWD(rest) "fwd:Br64-Bc32-w4-" rest "-b1-Z1-W16"
 #define APIECE    "fwd:Br64-Bc32-w4-s1-Q0-b1-Z1-W1"
@@ -67,6 +69,10 @@ static const struct {
     {BWD_V_HELD, BACKWARD "A100"},
     {BWD_TURING, BACKWARD "T4"},
     {BWD_V_HELD, UNSEEN_KEYS},
+    {TWO, BACKWARD "A100"},
+    {TWO, UNSEEN_KEYS},
+    {TWO_SHARED, BACKWARD "A100"},
+    {TWO_SHARED, BACKWARD "T4"},
 };
 
 /* Whether the kernel without a call races or leaves a copy behind. */
@@ -201,9 +207,14 @@ static const defect defects[] = {
     {BWD_SHARED, "Acc::first_column() / 8 + c / 2", "c / 2", BACKWARD "A100", EMU_RACE, GRID, "put4("},
     {BWD_SHARED, "first_column() + c / 2 * 8 < columns", "c / 2 * 8 < columns", BACKWARD "A100",
      EMU_OUT_OF_BOUNDS, GRID, "put4("},
-    {BWD_V_HELD, "from.number_of(n) * Br", "from.number_of(0) * Br", BACKWARD "A100", WRONG, NULL, NULL},
+    {BWD_V_HELD, "number_of(n) * Br", "number_of(0) * Br", BACKWARD "A100", WRONG, NULL, NULL},
     {BWD_TURING, "thread_id() < Br / 2", "thread_id() < Br / 4", BACKWARD "T4", EMU_UNINITIALISED,
      "templates/lib/grad.cuh", "get16("},
+    {TWO, "mask(S, a, at, i0, j * Bc);", ";", BACKWARD "A100", WRONG, NULL, NULL},
+    {TWO, "dP.at[r][x] - LD.at[r].y", "dP.at[r][x]", BACKWARD "A100", WRONG, NULL, NULL},
+    {TWO, "real ? log2e * at.LSE[i] : -minus_inf()", "log2e * at.LSE[i]", BACKWARD "A100", EMU_OUT_OF_BOUNDS,
+     "templates/lib/grad.cuh", "at.LSE[i]"},
+    {TWO, "n + stages - 1", "n + stages", BACKWARD "A100", EMU_RACE, GRID, "ldmatrix"},
 };
 
 static void every_defect_is_found(void **state)

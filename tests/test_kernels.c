@@ -155,6 +155,25 @@ static void results_do_not_depend_on_order_or_layout(void **state)
   }
 }
 
+static void gradients_without_reductions_have_equal_bits(void **state)
+{
+  (void)state;
+  static const fat_tensor outs[] = {FAT_DQ, FAT_DK, FAT_DV};
+  emu_case c = emu_check_case("bwd-f16-b1-h2k1-q150-k170-d40-causal");
+  fat_config config = emu_check_config("bwd_two", &c);
+  fat_truth t = emu_check_truth(&c);
+  emu_result first = emu_check_run(&c, &t, &config, EMU_IN_ORDER, 0);
+  for (int run = 0; run < 2; run++) {
+    emu_result r = emu_check_run(&c, &t, &config, run == 0 ? EMU_REVERSED : EMU_RANDOM, (uint64_t)run);
+    for (int i = 0; i < 3; i++)
+      same_bits(&c, &config, fat_tensors[outs[i]].name, first.out[outs[i]], r.out[outs[i]],
+                fat_tensors_elements(&c.problem, outs[i]));
+    emu_result_free(&r);
+  }
+  emu_result_free(&first);
+  fat_truth_free(&t);
+}
+
 static void swap(float *a, float *b, int64_t count)
 {
   for (int64_t i = 0; i < count; i++) {
@@ -275,6 +294,7 @@ int main(int argc, char **argv)
       cmocka_unit_test(every_problem_is_solved),
       cmocka_unit_test(every_tunable_value_works_at_tile_edges),
       cmocka_unit_test(results_do_not_depend_on_order_or_layout),
+      cmocka_unit_test(gradients_without_reductions_have_equal_bits),
       cmocka_unit_test(batches_do_not_know_each_other),
       cmocka_unit_test(shared_heads_equal_repeated_heads),
       cmocka_unit_test(tensors_reach_past_two_to_the_31),

@@ -25,7 +25,11 @@ static fat_source render(fat_script *from, const char *kernel, const char *probl
 /* Launches of a call. */
 static int entries_of(const char *kernel)
 {
-  return strcmp(kernel, "standard") == 0 || strcmp(kernel, "bwd") == 0 ? 3 : 1;
+  static const char *const of_three[] = {"standard", "bwd", "bwd_two"};
+  for (size_t i = 0; i < sizeof of_three / sizeof of_three[0]; i++)
+    if (strcmp(kernel, of_three[i]) == 0)
+      return 3;
+  return 1;
 }
 
 /* Compiles a source, frees it, and holds the compiler's figures against the limits of the GPU. */
@@ -153,6 +157,10 @@ static void backward(void **state)
     snprintf(problem, sizeof problem, "bwd-%s-b1-h1-q64-k64-%s", cases[i].dtype, cases[i].rest);
     compile_one("bwd", problem, cases[i].sm);
   }
+  compile_one("bwd_two", "bwd-f16-b1-h1-q64-k64-d128", 75);
+  compile_one("bwd_two", "bwd-bf16-b1-h1-q64-k64-d128-causal", 80);
+  compile_one("bwd_two", "bwd-bf16-b1-h1-q64-k64-d256-causal", 89);
+  compile_one("bwd_two", "bwd-bf16-b1-h1-q64-k64-d64-w9.5", 90);
 }
 
 /* V of more columns than a block makes: slices of it, each as good as a V of its own. */

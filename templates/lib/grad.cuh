@@ -75,97 +75,34 @@ template <class Acc> __device__ __forceinline__ void times_dP_minus_D(Acc &P, co
   }
 }
 
-//: slots -- tiles one behind the other; step n uses tile n % count
-template <class Tile, i32 count> struct slots {
-  u32 data;
-  __device__ __forceinline__ explicit slots(void *p) : data(shared_address(p)) {}
-  __device__ __forceinline__ Tile slot(i32 n) const { return Tile(data + u32(n) % count * Tile::bytes); }
-};
-
-//: key_task -- what one block does: a tile of K and V for all query heads that share it, of which `head` is the first
-struct key_task {
-  i32 head, j0;
-};
-
-//: key_task_of -- blocks start in the order of their numbers: Z heads of K and V together, of these the first tiles, which
-// the most rows see under a causal mask, first
-__device__ __forceinline__ key_task key_task_of(const call &a, i32 block)
-{
-  const i32 Tc = ceil_div(a.k, Bc), heads = a.b * a.hk, most = min(Z, heads);
-  const i32 first = block / (Tc * most) * most, x = block - Tc * first;
-  const i32 together = min(most, heads - first);
-  return {(first + x % together) * (a.h / a.hk), Bc * (x / together)};
-}
-
-//: row_tiles -- the tiles of Q that see a tile of keys, head after head, with dO, LSE and D of their rows: one step each.
-// `stages` of them lie in shared memory; copies are groups, one a step, empty beyond the last
-struct row_tiles {
-  const call &a;
-  const LD_row *LD_all;
-  i32 head, first, count, steps; // the first query head; the first tile, how many, of all heads
-  __device__ __forceinline__ row_tiles(const call &a_, i32 head_, const spans &visit, const LD_row *LD_all_)
-      : a(a_), LD_all(LD_all_), head(head_), first(visit.first), count(visit.last - visit.first), steps(count * (a_.h / a_.hk))
+//: LD_rows -- LSE and D of the rows that a thread has of an accumulator
+template <class Acc> struct LD_rows {
+  LD_row at[Acc::R];
+  __device__ __forceinline__ LD_rows(const LD_row *all, const call &a, const task &my)
   {
+#pragma unroll
+    for (i32 r = 0; r < Acc::R; r++)
+      at[r] = all[(i64(my.head) * ceil_div(a.q, Br) + my.i0 / Br) * Br + Acc::row(r)];
   }
-  __device__ __forceinline__ i32 head_of(i32 n) const { return head + i32(u32(n) / u32(count)); }
-  __device__ __forceinline__ i32 tile_of(i32 n) const { return first + i32(u32(n) % u32(count)); }
-  // Among the tiles of all heads and batches.
-  __device__ __forceinline__ i64 number_of(i32 n) const { return i64(head_of(n)) * ceil_div(a.q, Br) + tile_of(n); }
-  __device__ __forceinline__ Q_tile Q(i32 n) const { return slots<Q_tile, stages>(shared_memory() + at_Q).slot(n); }
-  __device__ __forceinline__ dO_tile dO(i32 n) const { return slots<dO_tile, stages>(shared_memory() + at_dO).slot(n); }
-  __device__ __forceinline__ LD_tile LD(i32 n) const { return slots<LD_tile, stages>(shared_memory() + at_LD).slot(n); }
 };
-
-//: row_flight -- the tiles of a step on their way
-struct row_flight {
-  flight<Q_tile> Q;
-  flight<dO_tile> dO;
-% if travels then
-  quad LD;
-% end
-};
-
-//: depart_rows -- those of step n set out
-__device__ __forceinline__ row_flight depart_rows(const row_tiles &from, i32 n)
+// The two verbs above where S is not transposed, and S has rows of the same.
+template <class Acc, class Of> __device__ __forceinline__ void exp2_minus_LSE(Acc &S, const LD_rows<Of> &LD, float c)
 {
-  row_flight f = {};
-  if (n < from.steps) {
-    const i32 i0 = from.tile_of(n) * Br;
-    const place at = rows(from.a, from.head_of(n));
-    const quad *LD = (const quad *)(from.LD_all + from.number_of(n) * Br) + thread_id();
-% if travels then
-    f.Q = depart<D>(from.Q(n), at.Q, at.Qn, i0, at.nq);
-    f.dO = depart<Dv>(from.dO(n), at.dO, at.dOn, i0, at.nq);
-    if (thread_id() < Br / 2)
-      f.LD = *LD;
-% else
-    send<D>(from.Q(n), at.Q, at.Qn, i0, at.nq);
-    send<Dv>(from.dO(n), at.dO, at.dOn, i0, at.nq);
-    if (thread_id() < Br / 2)
-      copy_async(from.LD(n).data + 16 * thread_id(), LD, true);
-% end
-  }
-% if not travels then
-  copy_commit();
-% end
-  return f;
+#pragma unroll
+  for (i32 r = 0; r < Acc::R; r++)
+#pragma unroll
+    for (i32 x = 0; x < Acc::C; x++)
+      S.at[r][x] = ex2(fmaf(c, S.at[r][x], -LD.at[r].x));
 }
-
-//: land_rows -- those of step n are here, this thread's share of them
-% if travels then
-__device__ __forceinline__ void land_rows(const row_tiles &to, i32 n, const row_flight &f)
+template <class Acc, class Of>
+__device__ __forceinline__ void times_dP_minus_D(Acc &P, const Acc &dP, const LD_rows<Of> &LD)
 {
-  land(to.Q(n), f.Q);
-  land(to.dO(n), f.dO);
-  if (thread_id() < Br / 2)
-    put16(to.LD(n).data + 16 * thread_id(), f.LD);
+#pragma unroll
+  for (i32 r = 0; r < Acc::R; r++)
+#pragma unroll
+    for (i32 x = 0; x < Acc::C; x++)
+      P.at[r][x] *= dP.at[r][x] - LD.at[r].y;
 }
-% else
-__device__ __forceinline__ void land_rows(const row_tiles &, i32, const row_flight &)
-{
-  copy_wait<(stages > 2 ? stages - 2 : 0)>();
-}
-% end
 
 //: overlap_next -- the launch behind may begin, where it overlaps
 __device__ __forceinline__ void overlap_next()

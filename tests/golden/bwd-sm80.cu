@@ -1,14 +1,14 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     bwd-f16-d64-causal
 //   config     bwd:Br32-Bc128-w4-wS4-wK4-wQ2-s2-V0-q1-b2-Z8-U2-W16
-//   source     5123627b68b3e032924b4b9ef8331a3ebc367d01cf877574db8a777524fd4103
+//   source     b0ad479cc3fd72d8b578b0071e0714f2ebc6f209047bea9b06f7db1eb8b8eed1
 //   target     sm_80
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_80 --std=c++17 -o kernel.cubin kernel.cu
 //   recipe     workspace b*h*ceildiv(q,32)*8448
-//   recipe     launch bwd_prepare_5123627b68b3e032 grid b*h*ceildiv(q,32) block 128 shared 0 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
-//   recipe     launch bwd_5123627b68b3e032 grid ceildiv(k,128)*b*hk block 128 shared 66048 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
-//   recipe     launch bwd_finish_5123627b68b3e032 grid b*h*ceildiv(q,32) block 128 shared 4096 args call ws(0)
+//   recipe     launch bwd_prepare_b0ad479cc3fd72d8 grid b*h*ceildiv(q,32) block 128 shared 0 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
+//   recipe     launch bwd_b0ad479cc3fd72d8 grid ceildiv(k,128)*b*hk block 128 shared 66048 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
+//   recipe     launch bwd_finish_b0ad479cc3fd72d8 grid b*h*ceildiv(q,32) block 128 shared 4096 args call ws(0)
 
 #line 5 "templates/lib/args.h"
 //: i32
@@ -57,11 +57,11 @@ typedef char call_is_304_bytes[sizeof(call) == 304 ? 1 : -1]; // as the host lay
 //: LD_row -- of one row of Q: log2(e) LSE, and D = rowsum(dO O). Beyond the last row of a tile LSE is inf, so that P is 0
 typedef float2 LD_row;
 
-#line 170 "templates/lib/grad.cuh"
+#line 107 "templates/lib/grad.cuh"
 //: overlap_next -- the launch behind may begin, where it overlaps
 __device__ __forceinline__ void overlap_next()
 {
-#line 176 "templates/lib/grad.cuh"
+#line 113 "templates/lib/grad.cuh"
 }
 
 #line 89 "templates/lib/hooks.cuh"
@@ -375,7 +375,7 @@ constexpr i32 down_Q = 2;    // warps that share the rows of dQ
 //: dQ_part
 typedef part<Br, D, down_Q> dQ_part;
 
-#line 85 "templates/lib/grad.cuh"
+#line 15 "templates/lib/walk.cuh"
 //: key_task -- what one block does: a tile of K and V for all query heads that share it, of which `head` is the first
 struct key_task {
   i32 head, j0;
@@ -383,9 +383,9 @@ struct key_task {
 
 #line 2 "templates/bwd.lua"
 constexpr i32 Bc = 128;      // rows of K and V of one tile
-#line 22 "templates/bwd.lua"
-constexpr i32 Z = 8;         // heads whose tiles of K start together
-#line 90 "templates/lib/grad.cuh"
+#line 15 "templates/bwd.lua"
+constexpr i32 Z = 8;         // heads whose tiles start together
+#line 20 "templates/lib/walk.cuh"
 //: key_task_of -- blocks start in the order of their numbers: Z heads of K and V together, of these the first tiles, which
 // the most rows see under a causal mask, first
 __device__ __forceinline__ key_task key_task_of(const call &a, i32 block)
@@ -439,7 +439,7 @@ constexpr i32 Dp = 64;       // columns of Q and K in shared memory
 //: Q_tile
 typedef tile<Br, Dp> Q_tile;
 
-#line 78 "templates/lib/grad.cuh"
+#line 8 "templates/lib/walk.cuh"
 //: slots -- tiles one behind the other; step n uses tile n % count
 template <class Tile, i32 count> struct slots {
   u32 data;
@@ -458,7 +458,7 @@ __device__ __forceinline__ char *shared_memory()
   return shared_memory_;
 }
 
-#line 17 "templates/bwd.lua"
+#line 18 "templates/bwd.lua"
 constexpr i32 at_Q = 32768;  // where Q lies in shared memory, bytes
 #line 13 "templates/bwd.lua"
 constexpr i32 Dw = 64;       // columns of V and dO in shared memory
@@ -466,7 +466,7 @@ constexpr i32 Dw = 64;       // columns of V and dO in shared memory
 //: dO_tile
 typedef tile<Br, Dw> dO_tile;
 
-#line 18 "templates/bwd.lua"
+#line 19 "templates/bwd.lua"
 constexpr i32 at_dO = 40960; // where dO lies in shared memory, bytes
 #line 110 "templates/arch/sm75.cuh"
 //: get16 -- 16 bytes out of shared memory [ld.shared.v4.b32]
@@ -490,62 +490,8 @@ struct LD_tile {
   __device__ __forceinline__ quad rows(i32 i) const { return get16(data + 8 * i); }
 };
 
-#line 19 "templates/bwd.lua"
-constexpr i32 at_LD = 49152; // where LSE and D lie in shared memory, bytes
-#line 100 "templates/lib/grad.cuh"
-//: row_tiles -- the tiles of Q that see a tile of keys, head after head, with dO, LSE and D of their rows: one step each.
-// `stages` of them lie in shared memory; copies are groups, one a step, empty beyond the last
-struct row_tiles {
-  const call &a;
-  const LD_row *LD_all;
-  i32 head, first, count, steps; // the first query head; the first tile, how many, of all heads
-  __device__ __forceinline__ row_tiles(const call &a_, i32 head_, const spans &visit, const LD_row *LD_all_)
-      : a(a_), LD_all(LD_all_), head(head_), first(visit.first), count(visit.last - visit.first), steps(count * (a_.h / a_.hk))
-  {
-  }
-  __device__ __forceinline__ i32 head_of(i32 n) const { return head + i32(u32(n) / u32(count)); }
-  __device__ __forceinline__ i32 tile_of(i32 n) const { return first + i32(u32(n) % u32(count)); }
-  // Among the tiles of all heads and batches.
-  __device__ __forceinline__ i64 number_of(i32 n) const { return i64(head_of(n)) * ceil_div(a.q, Br) + tile_of(n); }
-  __device__ __forceinline__ Q_tile Q(i32 n) const { return slots<Q_tile, stages>(shared_memory() + at_Q).slot(n); }
-  __device__ __forceinline__ dO_tile dO(i32 n) const { return slots<dO_tile, stages>(shared_memory() + at_dO).slot(n); }
-  __device__ __forceinline__ LD_tile LD(i32 n) const { return slots<LD_tile, stages>(shared_memory() + at_LD).slot(n); }
-};
-
-#line 12 "templates/lib/softmax.cuh"
-//: base2 -- the factor c; never 0, because c * -inf must stay -inf (scale 0 weighs all keys alike either way)
-__device__ __forceinline__ float base2(float scale)
-{
-  constexpr float log2e = 1.44269504088896f, least = 1.17549435e-38f;
-  return fmaxf(fabsf(scale) * log2e, least);
-}
-
-#line 213 "templates/lib/mma.cuh"
-//: K_tile
-typedef tile<Bc, Dp> K_tile;
-
-//: V_tile
-typedef tile<Bc, Dw> V_tile;
-
-#line 16 "templates/bwd.lua"
-constexpr i32 at_V = 16384;  // where V lies in shared memory, bytes
-#line 225 "templates/lib/mma.cuh"
-//: dS_tile -- transposed
-typedef tile<Bc, Br> dS_tile;
-
-#line 15 "templates/bwd.lua"
-constexpr i32 dS_tiles = 2;  // tiles of dS in shared memory
 #line 20 "templates/bwd.lua"
-constexpr i32 at_dS = 49664; // where dS lies in shared memory, bytes
-#line 6 "templates/bwd.lua"
-constexpr i32 down_K = 4;    // warps that share the rows of dK and dV
-#line 29 "templates/lib/grid.cuh"
-//: dK_part
-typedef part<Bc, D, down_K> dK_part;
-
-//: dV_part
-typedef part<Bc, Dv, down_K> dV_part;
-
+constexpr i32 at_LD = 49152; // where LD lies in shared memory, bytes
 #line 92 "templates/lib/mma.cuh"
 //: flight -- a thread's share of a tile on its way from device memory: in registers, or copies that do without it
 template <class Tile> struct flight {
@@ -617,40 +563,97 @@ __device__ __forceinline__ flight<Tile> depart(Tile to, const elem *from, i64 st
 }
 #line 147 "templates/lib/mma.cuh"
 
-#line 178 "templates/lib/grad.cuh"
+#line 30 "templates/lib/walk.cuh"
+//: row_tiles -- the tiles of Q that see a tile of keys, head after head, with dO, LSE and D of their rows: one step each
+struct row_tiles {
+  const call &a;
+  const LD_row *LD_all;
+  i32 head, first, count, steps; // the first query head; the first tile, how many, of all heads
+  __device__ __forceinline__ row_tiles(const call &a_, i32 head_, const spans &visit, const LD_row *LD_all_)
+      : a(a_), LD_all(LD_all_), head(head_), first(visit.first), count(visit.last - visit.first), steps(count * (a_.h / a_.hk))
+  {
+  }
+  __device__ __forceinline__ i32 head_of(i32 n) const { return head + i32(u32(n) / u32(count)); }
+  __device__ __forceinline__ i32 tile_of(i32 n) const { return first + i32(u32(n) % u32(count)); }
+  // Among the tiles of all heads and batches.
+  __device__ __forceinline__ i64 number_of(i32 n) const { return i64(head_of(n)) * ceil_div(a.q, Br) + tile_of(n); }
+  __device__ __forceinline__ Q_tile Q(i32 n) const { return slots<Q_tile, stages>(shared_memory() + at_Q).slot(n); }
+  __device__ __forceinline__ dO_tile dO(i32 n) const { return slots<dO_tile, stages>(shared_memory() + at_dO).slot(n); }
+  __device__ __forceinline__ LD_tile LD(i32 n) const { return slots<LD_tile, stages>(shared_memory() + at_LD).slot(n); }
+#line 60 "templates/lib/walk.cuh"
+  struct way {};
+#line 62 "templates/lib/walk.cuh"
+  // The tiles of step n set out; none do behind the last.
+  __device__ __forceinline__ way depart(i32 n) const
+  {
+    way w = {};
+    if (n >= steps)
+      return w;
+    const i32 i0 = tile_of(n) * Br;
+    const place at = rows(a, head_of(n));
+    const quad *pairs = (const quad *)(LD_all + number_of(n) * Br) + thread_id(); // LSE and D of two rows each
+#line 77 "templates/lib/walk.cuh"
+    send<D>(Q(n), at.Q, at.Qn, i0, at.nq);
+    send<Dv>(dO(n), at.dO, at.dOn, i0, at.nq);
+    if (thread_id() < Br / 2)
+      copy_async(LD(n).data + 16 * thread_id(), pairs, true);
+#line 82 "templates/lib/walk.cuh"
+    return w;
+  }
+};
+
+#line 12 "templates/lib/softmax.cuh"
+//: base2 -- the factor c; never 0, because c * -inf must stay -inf (scale 0 weighs all keys alike either way)
+__device__ __forceinline__ float base2(float scale)
+{
+  constexpr float log2e = 1.44269504088896f, least = 1.17549435e-38f;
+  return fmaxf(fabsf(scale) * log2e, least);
+}
+
+#line 213 "templates/lib/mma.cuh"
+//: K_tile
+typedef tile<Bc, Dp> K_tile;
+
+//: V_tile
+typedef tile<Bc, Dw> V_tile;
+
+#line 17 "templates/bwd.lua"
+constexpr i32 at_V = 16384;  // where V lies in shared memory, bytes
+#line 225 "templates/lib/mma.cuh"
+//: dS_tile -- transposed
+typedef tile<Bc, Br> dS_tile;
+
+#line 16 "templates/bwd.lua"
+constexpr i32 dS_tiles = 2;  // tiles of dS in shared memory
+#line 21 "templates/bwd.lua"
+constexpr i32 at_dS = 49664; // where dS lies in shared memory, bytes
+#line 6 "templates/bwd.lua"
+constexpr i32 down_K = 4;    // warps that share the rows of dK and dV
+#line 29 "templates/lib/grid.cuh"
+//: dK_part
+typedef part<Bc, D, down_K> dK_part;
+
+//: dV_part
+typedef part<Bc, Dv, down_K> dV_part;
+
+#line 115 "templates/lib/grad.cuh"
 //: await_last -- what the launch before wrote is here
 __device__ __forceinline__ void await_last()
 {
-#line 184 "templates/lib/grad.cuh"
+#line 121 "templates/lib/grad.cuh"
 }
 
-#line 119 "templates/lib/grad.cuh"
-//: row_flight -- the tiles of a step on their way
-struct row_flight {
-  flight<Q_tile> Q;
-  flight<dO_tile> dO;
-#line 126 "templates/lib/grad.cuh"
-};
-
-//: depart_rows -- those of step n set out
-__device__ __forceinline__ row_flight depart_rows(const row_tiles &from, i32 n)
+#line 122 "templates/lib/walk.cuh"
+//: begin -- the tiles of the first steps set out, from step n on
+template <class Tiles> __device__ __forceinline__ void begin(const Tiles &from, i32 n)
 {
-  row_flight f = {};
-  if (n < from.steps) {
-    const i32 i0 = from.tile_of(n) * Br;
-    const place at = rows(from.a, from.head_of(n));
-    const quad *LD = (const quad *)(from.LD_all + from.number_of(n) * Br) + thread_id();
-#line 142 "templates/lib/grad.cuh"
-    send<D>(from.Q(n), at.Q, at.Qn, i0, at.nq);
-    send<Dv>(from.dO(n), at.dO, at.dOn, i0, at.nq);
-    if (thread_id() < Br / 2)
-      copy_async(from.LD(n).data + 16 * thread_id(), LD, true);
-#line 147 "templates/lib/grad.cuh"
+#line 128 "templates/lib/walk.cuh"
+#pragma unroll
+  for (i32 x = 0; x < max(stages - 1, 1); x++) {
+    from.depart(n + x);
+    copy_commit(); // a group for each step, empty behind the last
   }
-#line 149 "templates/lib/grad.cuh"
-  copy_commit();
-#line 151 "templates/lib/grad.cuh"
-  return f;
+#line 134 "templates/lib/walk.cuh"
 }
 
 #line 6 "templates/lib/half.cuh"
@@ -664,20 +667,26 @@ template <i32 left> __device__ __forceinline__ void copy_wait()
   asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory");
 }
 
-#line 154 "templates/lib/grad.cuh"
-//: land_rows -- those of step n are here, this thread's share of them
-#line 164 "templates/lib/grad.cuh"
-__device__ __forceinline__ void land_rows(const row_tiles &, i32, const row_flight &)
-{
-  copy_wait<(stages > 2 ? stages - 2 : 0)>();
-}
-#line 169 "templates/lib/grad.cuh"
-
 #line 17 "templates/arch/sm75.cuh"
 //: block_sync -- all threads of the block meet, and see what the others wrote before [bar.sync]
 __device__ __forceinline__ void block_sync()
 {
   __syncthreads();
+}
+
+#line 136 "templates/lib/walk.cuh"
+//: arrive -- the tiles of step n are here, and all threads are done with the step before; others set out
+template <class Tiles> __device__ __forceinline__ typename Tiles::way arrive(const Tiles &from, i32 n)
+{
+#line 143 "templates/lib/walk.cuh"
+  copy_wait<(stages > 2 ? stages - 2 : 0)>();
+  block_sync();
+#line 146 "templates/lib/walk.cuh"
+  from.depart(n + stages - 1);
+  copy_commit();
+#line 149 "templates/lib/walk.cuh"
+  return {};
+#line 151 "templates/lib/walk.cuh"
 }
 
 #line 46 "templates/lib/mma.cuh"
@@ -1055,6 +1064,23 @@ template <class Acc, class Tile> __device__ __forceinline__ void lay_part(Tile t
         put4(to.chunk(Acc::row(r), Acc::first_column() / 8 + c / 2) + 4 * lane_of(), pack_f16(S.at[r][c], S.at[r][c + 1]));
 }
 
+#line 153 "templates/lib/walk.cuh"
+//: leave -- all threads have read the tiles of step n, where the next take their place
+template <class Tiles> __device__ __forceinline__ void leave(const Tiles &from, i32 n, const typename Tiles::way &next)
+{
+#line 164 "templates/lib/walk.cuh"
+}
+
+//: finish_steps -- no copy is under way, and all threads are done with the last step
+__device__ __forceinline__ void finish_steps()
+{
+#line 170 "templates/lib/walk.cuh"
+  copy_wait<0>();
+#line 172 "templates/lib/walk.cuh"
+  block_sync();
+}
+
+#line 184 "templates/lib/grid.cuh"
 //: store_part -- rows i0.. of `scale` times an accumulator to a tensor of n rows, rounded; through a tile that nobody else
 // needs any more
 template <class Acc, class Tile>
@@ -1098,7 +1124,7 @@ template <class Acc> __device__ __forceinline__ Acc total(const shares<Acc> &all
 // has whole rows of them (P_held). Three launches: D, all products, dQ rounded.
 #line 7 "templates/bwd.cu"
 extern "C" __global__ void __launch_bounds__(T)
-bwd_prepare_5123627b68b3e032(const call a, float *dQ_all, LD_row *LD_all)
+bwd_prepare_b0ad479cc3fd72d8(const call a, float *dQ_all, LD_row *LD_all)
 {
   overlap_next();
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
@@ -1107,7 +1133,7 @@ bwd_prepare_5123627b68b3e032(const call a, float *dQ_all, LD_row *LD_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T, 2)
-bwd_5123627b68b3e032(const call a, float *dQ_all, const LD_row *LD_all)
+bwd_b0ad479cc3fd72d8(const call a, float *dQ_all, const LD_row *LD_all)
 {
   const key_task my = key_task_of(a, i32(block_id()));
   const i32 j0 = my.j0;
@@ -1127,27 +1153,20 @@ bwd_5123627b68b3e032(const call a, float *dQ_all, const LD_row *LD_all)
   const auto V_next = depart<Dv>(V, kv.V, kv.Vn, j0, kv.nk);
 #line 46 "templates/bwd.cu"
   await_last();                                         // D is here, and dQ is 0
-#pragma unroll
-  for (i32 n = 0; n < max(stages - 1, 1); n++)
-    depart_rows(from, n);
+  begin(from, 0);
 
-#line 56 "templates/bwd.cu"
+#line 54 "templates/bwd.cu"
   for (i32 n = 0; n < from.steps; n++) {
-#line 58 "templates/bwd.cu"
-    land_rows(from, n, {});
-#line 60 "templates/bwd.cu"
-    block_sync();                                       // the tiles of step n are here; all are done with step n - 1
-#line 62 "templates/bwd.cu"
-    depart_rows(from, n + max(stages - 1, 1));
-#line 65 "templates/bwd.cu"
+    const auto next = arrive(from, n);                  // its tiles are here, all are done with step n - 1
+#line 57 "templates/bwd.cu"
     if (n > 0) {
-#line 52 "templates/bwd.cu"
+#line 50 "templates/bwd.cu"
     dQ_part dQ = {};
     add_AtB(dQ, dS.slot(n - 1), K);                // dQ = dS K
     reduce(shares<dQ_part>(dQ_all, from.number_of(n - 1)), dQ);
-#line 67 "templates/bwd.cu"
+#line 59 "templates/bwd.cu"
     }
-#line 69 "templates/bwd.cu"
+#line 61 "templates/bwd.cu"
     const i32 i = from.tile_of(n), i0 = i * Br;
     const place at = rows(a, from.head_of(n));
     S_part S = {};
@@ -1162,28 +1181,27 @@ bwd_5123627b68b3e032(const call a, float *dQ_all, const LD_row *LD_all)
     add_ABt(dP, rows_for<S_part>(V), from.dO(n)); // dP^T = V dO^T
     times_dP_minus_D(S, dP, from.LD(n));                // dS^T = P^T (dP^T - D)
     lay_part(dS.slot(n), S);
-#line 90 "templates/bwd.cu"
+#line 82 "templates/bwd.cu"
     add_AB(dK, left_from(S), from.Q(n)); // dK = dK + dS^T Q
-#line 95 "templates/bwd.cu"
+    leave(from, n, next);
   }
-  land_rows(from, 0, {}); // where there was no step
-  block_sync();                                         // the last dS^T is here; all have read K and V
-#line 99 "templates/bwd.cu"
+  finish_steps();                                       // the last dS^T is here; all have read K and V
+#line 87 "templates/bwd.cu"
   if (from.steps > 0) {
-#line 52 "templates/bwd.cu"
+#line 50 "templates/bwd.cu"
     dQ_part dQ = {};
     add_AtB(dQ, dS.slot(from.steps - 1), K);                // dQ = dS K
     reduce(shares<dQ_part>(dQ_all, from.number_of(from.steps - 1)), dQ);
-#line 101 "templates/bwd.cu"
+#line 89 "templates/bwd.cu"
   }
   block_sync();
-#line 104 "templates/bwd.cu"
+#line 92 "templates/bwd.cu"
   store_part(dK, a.scale, K, kv.dK, kv.dKn, j0, kv.nk);
   store_part(dV, 1.f, V, kv.dV, kv.dVn, j0, kv.nk);
 }
 
 extern "C" __global__ void __launch_bounds__(T)
-bwd_finish_5123627b68b3e032(const call a, const float *dQ_all)
+bwd_finish_b0ad479cc3fd72d8(const call a, const float *dQ_all)
 {
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
   const place at = rows(a, tile / Tr);

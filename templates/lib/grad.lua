@@ -1,0 +1,148 @@
+-- grad.lua -- what the backward kernels on tensor cores have in common: tunables, where tiles lie, what a thread holds, and
+-- the work of their products. Goes with grid.cuh and grad.cuh.
+local simt, mma = include "lib/simt.lua", include "lib/mma.lua"
+local grad = {}
+
+grad.features = { "causal", "causaltl", "w" }
+
+-- The rows of the tables of tunables, by letter.
+grad.tunable = {
+  Br = { "Br", { 16, 32, 64, 128 }, "rows of Q and dO of one tile" },
+  Bc = { "Bc", { 16, 32, 48, 64, 96, 128 }, "rows of K and V of one tile" },
+  w = { "w", { 2, 4, 6, 8 }, "warps of a block" },
+  wS = { "wS", { 1, 2, 3, 4, 6, 8 }, "warps that share the keys of S and dP; the others share their rows of Q" },
+  wK = { "wK", { 1, 2, 3, 4, 6, 8 }, "warps that share the rows of dK and dV; the others share their columns" },
+  wQ = { "wQ", { 1, 2, 4, 8 }, "warps that share the rows of dQ; the others share its columns" },
+  s = { "s", { 1, 2, 3 }, "tiles that a loop goes over in shared memory: of Q and dO, of K and V" },
+  V = { "V", { 0, 1 }, "V is read from 0 = shared memory, 1 = registers, and Q and dO lie where it lay" },
+  q = { "q", { 0, 1 }, "dQ of a tile is made 0 = in its own step, behind a barrier, 1 = in the next, without one" },
+  b = { "b", { 1, 2 }, "blocks of an SM that the registers of a thread must leave room for" },
+  Z = { "Z", { 1, 8, 64 }, "heads whose tiles start together, the longest first" },
+  U = { "U", { 0, 2, 4 }, "steps of 16 columns of S and dP that are laid out one after another; 0 = all of them" },
+  W = { "W", { 1, 16 }, "bytes that tensors are aligned to: 16, or 1 = elements one by one", { 16 } },
+}
+function grad.tunables(...)
+  local all = {}
+  for i, letter in ipairs { ... } do all[i] = grad.tunable[letter] end
+  return all
+end
+
+-- P^T and dS^T go from registers into products where a warp has whole rows of them, and of dK and dV.
+function grad.P_held(c) return c.wS == c.w and c.wK == c.w end
+
+-- Registers of an accumulator in a grid of `down` warps below each other.
+function grad.sums_of(rows, columns, w, down)
+  local across = w // down
+  local width = across == 1 and columns or 16 * ceil_div(columns, 16 * across) -- of a warp
+  return rows // (8 * down) * width // 4
+end
+
+-- Of a tile on its way through registers, two matrices wide.
+function grad.way(c, p, g, rows)
+  return mma.travels(c, p, g) and rows * (mma.Dp(p) + mma.Dw(p)) * mma.bytes(p) // (4 * mma.threads(c)) or 0
+end
+
+function grad.words(c, p, g)
+  return { libs = { "lib/args.h", "lib/hooks.cuh", "lib/softmax.cuh", "lib/fragments.cuh", "lib/mma.cuh", "lib/half.cuh",
+      "lib/grid.cuh", "lib/grad.cuh", "lib/walk.cuh" },
+    travels = mma.travels(c, p, g), dtype = p.dtype, slices = 1, packed = false, aligned = c.W, unrolled = c.U,
+    blocks_of_sm = c.b, overlaps = g.sm >= 90, P_held = grad.P_held(c),
+    schedule = c.s > 1 and "in_flight" or mma.travels(c, p, g) and "carried" or "alone" }
+end
+
+function grad.constants(c, p)
+  return {
+    { "Br", c.Br, "rows of Q of one tile" },
+    { "Bc", c.Bc, "rows of K and V of one tile" },
+    { "T", mma.threads(c), "threads of a block" },
+    { "warps", c.w, "warps of a block" },
+    { "down_S", c.wS, "warps that share the keys of S" },
+    { "down_K", c.wK, "warps that share the rows of dK and dV" },
+    { "down_Q", c.wQ or c.w, "warps that share the rows of dQ" },
+    { "X", 4, "lanes that share a row" },
+    { "per_chunk", mma.chunk(p), "elements of a chunk of 16 bytes" },
+    { "D", p.d, "head dimension of Q and K" },
+    { "Dv", p.dv, "head dimension of V and O" },
+    { "Dp", mma.Dp(p), "columns of Q and K in shared memory" },
+    { "Dw", mma.Dw(p), "columns of V and dO in shared memory" },
+    { "stages", c.s, "tiles of Q and of dO in shared memory" },
+    { "Z", c.Z, "heads whose tiles start together" },
+  }
+end
+function grad.places(at) -- as constants
+  local rows = {}
+  for _, name in ipairs { "V", "Q", "dO", "LD", "dS", "P", "K_ring", "V_ring", "own_dO" } do
+    rows[#rows + 1] = at[name] and { "at_" .. name, at[name], "where " .. name .. " lies in shared memory, bytes" } or nil
+  end
+  return rows
+end
+
+-- Constraints that hold for both kernels; `wants` is the kernel's own.
+function grad.constraints(wants, shared)
+  return {
+    { function(c) return c.w % c.wS == 0 and c.w % c.wK == 0 and c.w % (c.wQ or 1) == 0 end,
+      "warps stand as a grid: those that share rows (wS, wK, wQ) divide all (w)" },
+    { function(c) return c.Bc % (16 * c.wS) == 0 and c.Br % (16 * (c.w // c.wS)) == 0 end,
+      "a warp owns whole blocks of 16 keys and 16 rows of S (Bc/wS, Br/(w/wS))" },
+    { function(c) return c.Bc % (16 * c.wK) == 0 end, "a warp owns whole blocks of 16 rows of dK and dV (Bc/wK)" },
+    { function(c) return c.Br % (16 * (c.wQ or c.w)) == 0 end, "a warp owns whole blocks of 16 rows of dQ (Br/wQ)" },
+    { function(c, p)
+      return math.min(mma.Dp(p), mma.Dw(p)) >= 16 * (c.w // c.wK) and mma.Dp(p) >= 16 * (c.wQ and c.w // c.wQ or 1)
+    end, "each warp has columns of dK, dV and dQ (16 for each of w/wK, w/wQ)", walk = true },
+    { function(c, p) return math.max(mma.Dp(p), mma.Dw(p)) // mma.chunk(p) <= mma.threads(c) end,
+      "a row of a tile has at most one chunk of 16 bytes for each thread" },
+    { function(c) return c.Br <= 2 * mma.threads(c) end, "LSE and D of two rows are one copy of a thread" },
+    { function(c, p, g) return c.s == 1 or not mma.travels(c, p, g) end,
+      "more than one tile ahead needs asynchronous copies: sm_80, and tensors aligned to 16 bytes" },
+    { function(c, p) return 16 * c.U < math.max(mma.Dp(p), mma.Dw(p)) end,
+      "some steps of S and dP in a loop: there are more" },
+    { function(c, p) return p.uneven or c.Z == 1 end, "tiles differ in length only under a mask" },
+    { function(c, p, g) return wants(c, p, g) <= mma.most_registers(c) + 120 end,
+      "accumulators and operands of a thread fit its registers, or nearly" },
+    { function(c, p, g) return wants(c, p, g) <= mma.most_registers(c) + 8 end,
+      "accumulators and operands of a thread fit its registers", walk = true },
+    { function(c, p, g) return c.b * (shared(c, p) + g.shared_reserved) <= g.shared_sm end,
+      "the blocks of an SM fit its shared memory" },
+    { function(c, p, g) return c.b * mma.threads(c) <= g.threads_sm end, "the blocks of an SM fit its threads" },
+  }
+end
+
+-- Rows of a table of defaults, each with the letters `names` have and the largest d it is meant for behind them; twice, for
+-- under a mask the longest begin first.
+function grad.defaults(names, rows)
+  local all = {}
+  for _, row in ipairs(rows) do
+    for _, Z in ipairs { 8, 1 } do
+      local c = { Z = Z, W = 16, most = row[#names + 1] }
+      for i, name in ipairs(names) do c[name] = row[i] end
+      all[#all + 1] = c
+    end
+  end
+  return all
+end
+
+---- Work -------------------------------------------------------------------------------------------------------------
+
+-- Visits of a tile of Q by a tile of keys, of a block that keeps the latter.
+function grad.visits_of_keys(c, p)
+  return simt.visits(c, p) * ceil_div(p.q, c.Br) * p.h // p.hk / ceil_div(p.k, c.Bc)
+end
+
+-- Bytes that cross shared memory in a visit for S, dP, dV and dK.
+function grad.key_bytes(c, p)
+  local e, S, width = mma.bytes(p), c.Br * c.Bc, mma.Dp(p) + mma.Dw(p)
+  return c.w // c.wS * c.Bc * width * e + c.wS * c.Br * width * e + c.wK * c.Br * width * e
+    + (grad.P_held(c) and 0 or 2 * (c.w // c.wK + 1) * S * e)
+end
+
+-- From Hopper on mma.sync reaches half of the rate that the architecture's row names.
+function grad.rate(g) return g.sm >= 90 and g.sm < 120 and 2 or 1 end
+
+-- The launch that makes D, and clears `clears` bytes for each tile of Q.
+function grad.prepare_work(c, p, clears)
+  local e, tiles = mma.bytes(p), p.b * p.h * ceil_div(p.q, c.Br)
+  return { blocks = tiles, threads = mma.threads(c), shared = 0, registers = 40, visits = 1, steps = 2, fma = c.Br * p.dv,
+    issue = c.Br * p.dv, l2 = tiles * (2 * c.Br * p.dv * e + clears), dram = p.b * p.h * p.q * 2 * p.dv * e + tiles * clears }
+end
+
+return grad

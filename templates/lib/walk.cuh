@@ -1,0 +1,173 @@
+// walk.cuh -- how a block of the backward goes over tiles: which it keeps, which come by, and who waits for whom.
+//   for (begin(from, 0); n < ...; n++) { way = arrive(from, n); ... products of from.Q(n) ... leave(from, n, way); }
+// Of the tiles that come by, `stages` lie in shared memory. By schedule, a step's tiles
+//   in_flight  are copied `stages - 1` steps ahead: one barrier a step, at its beginning
+//   alone      are copied when all have read the last step's: a second barrier, at its end
+//   carried    travel through registers during the step before, and are written behind such a second barrier
+
+//: slots -- tiles one behind the other; step n uses tile n % count
+template <class Tile, i32 count> struct slots {
+  u32 data;
+  __device__ __forceinline__ explicit slots(void *p) : data(shared_address(p)) {}
+  __device__ __forceinline__ Tile slot(i32 n) const { return Tile(data + u32(n) % count * Tile::bytes); }
+};
+
+//: key_task -- what one block does: a tile of K and V for all query heads that share it, of which `head` is the first
+struct key_task {
+  i32 head, j0;
+};
+
+//: key_task_of -- blocks start in the order of their numbers: Z heads of K and V together, of these the first tiles, which
+// the most rows see under a causal mask, first
+__device__ __forceinline__ key_task key_task_of(const call &a, i32 block)
+{
+  const i32 Tc = ceil_div(a.k, Bc), heads = a.b * a.hk, most = min(Z, heads);
+  const i32 first = block / (Tc * most) * most, x = block - Tc * first;
+  const i32 together = min(most, heads - first);
+  return {(first + x % together) * (a.h / a.hk), Bc * (x / together)};
+}
+
+//: row_tiles -- the tiles of Q that see a tile of keys, head after head, with dO, LSE and D of their rows: one step each
+struct row_tiles {
+  const call &a;
+  const LD_row *LD_all;
+  i32 head, first, count, steps; // the first query head; the first tile, how many, of all heads
+  __device__ __forceinline__ row_tiles(const call &a_, i32 head_, const spans &visit, const LD_row *LD_all_)
+      : a(a_), LD_all(LD_all_), head(head_), first(visit.first), count(visit.last - visit.first), steps(count * (a_.h / a_.hk))
+  {
+  }
+  __device__ __forceinline__ i32 head_of(i32 n) const { return head + i32(u32(n) / u32(count)); }
+  __device__ __forceinline__ i32 tile_of(i32 n) const { return first + i32(u32(n) % u32(count)); }
+  // Among the tiles of all heads and batches.
+  __device__ __forceinline__ i64 number_of(i32 n) const { return i64(head_of(n)) * ceil_div(a.q, Br) + tile_of(n); }
+  __device__ __forceinline__ Q_tile Q(i32 n) const { return slots<Q_tile, stages>(shared_memory() + at_Q).slot(n); }
+  __device__ __forceinline__ dO_tile dO(i32 n) const { return slots<dO_tile, stages>(shared_memory() + at_dO).slot(n); }
+  __device__ __forceinline__ LD_tile LD(i32 n) const { return slots<LD_tile, stages>(shared_memory() + at_LD).slot(n); }
+% if travels then
+  struct way {
+    flight<Q_tile> Q;
+    flight<dO_tile> dO;
+    quad LD;
+  };
+  __device__ __forceinline__ void land(i32 n, const way &w) const
+  {
+    ::land(Q(n), w.Q);
+    ::land(dO(n), w.dO);
+    if (thread_id() < Br / 2)
+      put16(LD(n).data + 16 * thread_id(), w.LD);
+  }
+% else
+  struct way {};
+% end
+  // The tiles of step n set out; none do behind the last.
+  __device__ __forceinline__ way depart(i32 n) const
+  {
+    way w = {};
+    if (n >= steps)
+      return w;
+    const i32 i0 = tile_of(n) * Br;
+    const place at = rows(a, head_of(n));
+    const quad *pairs = (const quad *)(LD_all + number_of(n) * Br) + thread_id(); // LSE and D of two rows each
+% if travels then
+    w.Q = ::depart<D>(Q(n), at.Q, at.Qn, i0, at.nq);
+    w.dO = ::depart<Dv>(dO(n), at.dO, at.dOn, i0, at.nq);
+    if (thread_id() < Br / 2)
+      w.LD = *pairs;
+% else
+    send<D>(Q(n), at.Q, at.Qn, i0, at.nq);
+    send<Dv>(dO(n), at.dO, at.dOn, i0, at.nq);
+    if (thread_id() < Br / 2)
+      copy_async(LD(n).data + 16 * thread_id(), pairs, true);
+% end
+    return w;
+  }
+};
+
+//: key_tiles -- the tiles of K and V that a tile of Q sees: step j is tile j
+struct key_tiles {
+  const place &at;
+  i32 last;
+  __device__ __forceinline__ key_tiles(const place &at_, const spans &visit) : at(at_), last(visit.last) {}
+  __device__ __forceinline__ K_tile K(i32 j) const { return slots<K_tile, stages>(shared_memory() + at_K_ring).slot(j); }
+  __device__ __forceinline__ V_tile V(i32 j) const { return slots<V_tile, stages>(shared_memory() + at_V_ring).slot(j); }
+% if travels then
+  struct way {
+    flight<K_tile> K;
+    flight<V_tile> V;
+  };
+  __device__ __forceinline__ void land(i32 j, const way &w) const
+  {
+    ::land(K(j), w.K);
+    ::land(V(j), w.V);
+  }
+% else
+  struct way {};
+% end
+  __device__ __forceinline__ way depart(i32 j) const
+  {
+    way w = {};
+    if (j >= last)
+      return w;
+% if travels then
+    w.K = ::depart<D>(K(j), at.K, at.Kn, j * Bc, at.nk);
+    w.V = ::depart<Dv>(V(j), at.V, at.Vn, j * Bc, at.nk);
+% else
+    send<D>(K(j), at.K, at.Kn, j * Bc, at.nk);
+    send<Dv>(V(j), at.V, at.Vn, j * Bc, at.nk);
+% end
+    return w;
+  }
+};
+
+//: begin -- the tiles of the first steps set out, from step n on
+template <class Tiles> __device__ __forceinline__ void begin(const Tiles &from, i32 n)
+{
+% if schedule == "carried" then
+  from.land(n, from.depart(n));
+% else
+#pragma unroll
+  for (i32 x = 0; x < max(stages - 1, 1); x++) {
+    from.depart(n + x);
+    copy_commit(); // a group for each step, empty behind the last
+  }
+% end
+}
+
+//: arrive -- the tiles of step n are here, and all threads are done with the step before; others set out
+template <class Tiles> __device__ __forceinline__ typename Tiles::way arrive(const Tiles &from, i32 n)
+{
+% if schedule == "carried" then
+  block_sync();
+  return from.depart(n + 1);
+% else
+  copy_wait<(stages > 2 ? stages - 2 : 0)>();
+  block_sync();
+%  if schedule == "in_flight" then
+  from.depart(n + stages - 1);
+  copy_commit();
+%  end
+  return {};
+% end
+}
+
+//: leave -- all threads have read the tiles of step n, where the next take their place
+template <class Tiles> __device__ __forceinline__ void leave(const Tiles &from, i32 n, const typename Tiles::way &next)
+{
+% if schedule == "carried" then
+  block_sync();
+  from.land(n + 1, next);
+% elseif schedule == "alone" then
+  block_sync();
+  from.depart(n + 1);
+  copy_commit();
+% end
+}
+
+//: finish_steps -- no copy is under way, and all threads are done with the last step
+__device__ __forceinline__ void finish_steps()
+{
+% if not travels then
+  copy_wait<0>();
+% end
+  block_sync();
+}
