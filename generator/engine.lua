@@ -79,7 +79,7 @@ end
 
 -- What X.lua says of a kernel, and what it says of it on the units that a problem is solved on: the latter stands
 -- beside the former, or is what its function `on(p)` returns.
-local of_kernel = { about = "string", picked = "boolean", serves = "table", recipe = "function" }
+local of_kernel = { about = "string", serves = "table", recipe = "function" }
 -- And what it may say: where several may be picked, those that prefer more come first; and which kernel takes the
 -- tensors that it cannot take.
 local of_some = { prefer = "number", twin = "string" }
@@ -102,6 +102,7 @@ function engine.kernel(name)
   end
   local k = include(name .. ".lua")
   check_shape(path, k, of_kernel)
+  if type(k.picked) ~= "function" then check_shape(path, k, { picked = "boolean" }) end -- of a problem, or always
   for field, kind in pairs(of_some) do
     if k[field] ~= nil then check_shape(path, k, { [field] = kind }) end
   end

@@ -149,7 +149,9 @@ function space.applies(kernel_name, facts)
   local reason = unserved(kernel, p, g)
   if kernel.serves.op ~= p.op then return "-1 " .. reason end -- what others say of the problem is of more use
   if reason then fail("unsupported", "%s", reason) end
-  return string.format("%d", kernel.picked and 1 + (kernel.prefer or 0) or 0)
+  local picked = kernel.picked
+  if type(picked) == "function" then picked = picked(p) end
+  return string.format("%d", picked and 1 + (kernel.prefer or 0) or 0)
 end
 
 -- Fails unless the config is valid: for renders of one given config.

@@ -23,7 +23,7 @@ local function dQ_bytes(c, p) return 4 * 32 * c.w * grad.sums_of(c.Br, p.d, c.w,
 local function wants(c, p, g)
   local S = grad.sums_of(c.Bc, c.Br, c.w, c.wS)
   local kept = grad.sums_of(c.Bc, p.d, c.w, c.wK) + grad.sums_of(c.Bc, p.dv, c.w, c.wK)
-  local V = c.V == 1 and c.Bc // (16 * c.wS) * mma.Dw(p) // 4 or 0
+  local V = c.V == 1 and c.Bc // (16 * c.wS) * mma.Dw(p) * mma.bytes(p) * (p.dtype == "f32x3" and 2 or 1) // 8 or 0
   return kept + math.max(2 * S, grad.sums_of(c.Br, p.d, c.w, c.wQ) + S // 2) + V + grad.way(c, p, g, c.Br) + 44
 end
 local function registers(c, p, g) return math.min(wants(c, p, g), mma.most_registers(c)) end
@@ -36,16 +36,16 @@ return {
   about = "FlashAttention-2 backward: one tile of K and V a block, one pass over the rows of Q; dQ by reductions",
   picked = true,
   prefer = 1,
-  serves = { op = "bwd", dtypes = { "f16", "bf16" }, features = grad.features, sm = 75 },
+  serves = { op = "bwd", dtypes = { "f16", "bf16", "tf32", "f32x3" }, features = grad.features, sm = 75 },
   tunables = grad.tunables("Br", "Bc", "w", "wS", "wK", "wQ", "s", "V", "q", "b", "Z", "U", "W"),
   constraints = constraints,
   threads = mma.threads,
   shared = shared,
   registers = registers,
 
-  -- The first that fits: 32 keys of a warp while d leaves it the registers, then as many keys of a block as shared memory
-  -- holds; the last four are Turing's. None spills, but those of Turing for d above 160.
-  defaults = grad.defaults({ "Br", "Bc", "w", "wS", "wK", "wQ", "s", "V", "q", "U", "b" }, {
+  -- The first that fits. Of 16 bits: 32 keys of a warp while d leaves it the registers, then as many keys of a block as
+  -- shared memory holds; the last four are Turing's. None spills, but those of Turing and of f32x3 for d above 160.
+  defaults = grad.defaults({ "Br", "Bc", "w", "wS", "wK", "wQ", "s", "V", "q", "U", "b" }, { [2] = {
     { 32, 128, 4, 4, 4, 2, 2, 0, 1, 2, 2, 64 }, { 64, 128, 8, 8, 8, 2, 2, 0, 1, 0, 1, 64 },
     { 64, 128, 8, 8, 8, 2, 2, 0, 1, 2, 1, 128 }, { 32, 128, 8, 8, 8, 2, 2, 0, 0, 0, 1, 96 },
     { 32, 128, 8, 8, 8, 2, 2, 1, 0, 4, 1, 128 }, { 64, 64, 8, 4, 4, 2, 2, 0, 0, 0, 1, 160 },
@@ -53,7 +53,11 @@ return {
     { 32, 64, 8, 4, 2, 2, 1, 0, 0, 0, 1, 192 }, { 32, 48, 6, 3, 3, 2, 1, 0, 0, 2, 1, 256 },
     { 64, 64, 8, 4, 4, 2, 1, 0, 0, 0, 1, 64 }, { 32, 64, 8, 4, 4, 2, 1, 0, 0, 0, 1, 128 },
     { 32, 64, 8, 4, 4, 2, 1, 1, 0, 0, 1, 192 }, { 32, 32, 4, 2, 1, 2, 1, 1, 0, 0, 1, 256 },
-  }),
+  }, [4] = {
+    { 32, 128, 8, 8, 8, 2, 2, 0, 1, 0, 1, 64 }, { 32, 64, 8, 4, 4, 2, 2, 0, 0, 0, 1, 128 },
+    { 32, 48, 6, 3, 3, 2, 1, 0, 0, 2, 1, 128 }, { 32, 64, 8, 4, 2, 2, 1, 0, 0, 2, 1, 256 },
+    { 32, 32, 4, 2, 2, 2, 1, 0, 0, 2, 1, 256 }, { 32, 16, 2, 1, 1, 2, 1, 0, 0, 2, 1, 256 },
+  } }),
 
   words = function(c, p, g)
     local words = grad.words(c, p, g)
@@ -90,8 +94,9 @@ return {
       { blocks = blocks, threads = mma.threads(c), shared = shared(c, p), registers = registers(c, p, g), visits = visits,
         uneven = simt.uneven(c, p), spills = 3 * math.max(0, wants(c, p, g) - mma.most_registers(c)),
         steps = visits * (c.q == 1 and 1.3 or c.s > 1 and 2.3 or 4),
-        tensor = visits * 2 * S * (3 * Dp + 2 * Dw) * grad.rate(g), fma = visits * 3 * S, ex2 = visits * S,
-        shared_bytes = visits * (grad.key_bytes(c, p) + dQ + rows + S * e), issue = visits * (3 * S + c.Br * Dp + rows // 4),
+        tensor = visits * 2 * S * (3 * Dp + 2 * Dw) * grad.rate(p, g), fma = visits * 3 * S, ex2 = visits * S,
+        shared_bytes = visits * (grad.key_bytes(c, p) + dQ + rows + S * e),
+        issue = visits * (3 * S + c.Br * Dp + rows // 4 + grad.conversions(c, p, grad.key_bytes(c, p) + dQ)),
         l2 = blocks * visits * (rows + tile) + blocks * c.Bc * (Dp + Dw) * e,
         dram = e * (p.b * p.h * p.q + 2 * p.b * p.hk * p.k) * (p.d + p.dv) + tiles * tile },
       { blocks = tiles, threads = mma.threads(c), shared = e * c.Br * Dp, registers = 80, visits = 1, steps = 2,

@@ -35,7 +35,7 @@ local function registers(c, p, g) return math.min(wants(c, p, g), mma.most_regis
 return {
   about = "FlashAttention-2 backward in two kernels, one for dK and dV, one for dQ: no reductions, equal bits",
   picked = true,
-  serves = { op = "bwd", dtypes = { "f16", "bf16" }, features = grad.features, sm = 75 },
+  serves = { op = "bwd", dtypes = { "f16", "bf16", "tf32", "f32x3" }, features = grad.features, sm = 75 },
   tunables = grad.tunables("Br", "Bc", "w", "wS", "wK", "s", "b", "Z", "U", "W"),
   constraints = grad.constraints(wants, shared),
   threads = mma.threads,
@@ -43,10 +43,13 @@ return {
   registers = registers,
 
   -- The first that fits; none spills but some of Turing's for d above 64.
-  defaults = grad.defaults({ "Br", "Bc", "w", "wS", "wK", "s", "U", "b" }, {
+  defaults = grad.defaults({ "Br", "Bc", "w", "wS", "wK", "s", "U", "b" }, { [2] = {
     { 64, 64, 4, 4, 4, 2, 0, 1, 64 }, { 64, 64, 4, 4, 4, 1, 2, 1, 128 }, { 64, 32, 4, 2, 2, 2, 0, 1, 256 },
     { 64, 32, 4, 2, 1, 1, 0, 1, 256 }, { 64, 16, 4, 1, 1, 1, 0, 1, 256 }, { 32, 16, 2, 1, 1, 1, 0, 1, 256 },
-  }),
+  }, [4] = {
+    { 64, 64, 4, 4, 4, 1, 2, 1, 64 }, { 64, 32, 4, 2, 2, 1, 2, 1, 128 }, { 64, 16, 4, 1, 1, 1, 0, 1, 256 },
+    { 32, 16, 2, 1, 1, 1, 2, 1, 256 },
+  } }),
 
   words = grad.words,
 
@@ -82,12 +85,12 @@ return {
     return {
       grad.prepare_work(c, p, 0),
       launch(keys_want, of_keys, { blocks = blocks, shared = at.keys_last,
-        tensor = of_keys * 4 * S * (Dp + Dw) * grad.rate(g), shared_bytes = of_keys * (grad.key_bytes(c, p) + rows),
-        issue = of_keys * (3 * S + rows // 4), l2 = blocks * (of_keys * rows + 2 * keys) }),
+        tensor = of_keys * 4 * S * (Dp + Dw) * grad.rate(p, g), shared_bytes = of_keys * (grad.key_bytes(c, p) + rows),
+        issue = of_keys * (3 * S + rows // 4 + grad.conversions(c, p, grad.key_bytes(c, p))), l2 = blocks * (of_keys * rows + 2 * keys) }),
       launch(queries_want, of_rows, { blocks = tiles, shared = at.queries_last,
-        tensor = of_rows * 2 * S * (2 * Dp + Dw) * grad.rate(g),
+        tensor = of_rows * 2 * S * (2 * Dp + Dw) * grad.rate(p, g),
         shared_bytes = of_rows * (rows + c.w * c.Bc * (2 * Dp + Dw) * e + keys),
-        issue = of_rows * (3 * S + keys // 4), l2 = tiles * (of_rows * keys + 2 * rows) }),
+        issue = of_rows * (3 * S + keys // 4 + grad.conversions(c, p, c.w * c.Bc * (2 * Dp + Dw) * e)), l2 = tiles * (of_rows * keys + 2 * rows) }),
     }
   end,
 }

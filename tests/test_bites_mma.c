@@ -112,6 +112,7 @@ static void every_call_is_missed(void **state)
 #define HALF    "templates/lib/half.cuh"
 #define SOFTMAX "templates/lib/softmax.cuh"
 #define GRID    "templates/lib/grid.cuh"
+#define GRID16  "templates/lib/grid16.cuh"
 
 static const defect defects[] = {
     /* masks and tiles */
@@ -204,9 +205,9 @@ static const defect defects[] = {
     {BWD_LATE, "reduce_add(all.at(r, c), S.at[r][c]);", "all.at(r, c)[0] += S.at[r][c];", BACKWARD "A100",
      EMU_RACE, GRID, "reduce_add("},
     {BWD_LATE, "dS.slot(n - 1)", "dS.slot(n)", BACKWARD "A100", WRONG, NULL, NULL},
-    {BWD_SHARED, "Acc::first_column() / 8 + c / 2", "c / 2", BACKWARD "A100", EMU_RACE, GRID, "put4("},
+    {BWD_SHARED, "Acc::first_column() / 8 + c / 2", "c / 2", BACKWARD "A100", EMU_RACE, GRID16, "put4("},
     {BWD_SHARED, "first_column() + c / 2 * 8 < columns", "c / 2 * 8 < columns", BACKWARD "A100",
-     EMU_OUT_OF_BOUNDS, GRID, "put4("},
+     EMU_OUT_OF_BOUNDS, GRID16, "put4("},
     {BWD_V_HELD, "number_of(n) * Br", "number_of(0) * Br", BACKWARD "A100", WRONG, NULL, NULL},
     {BWD_TURING, "thread_id() < Br / 2", "thread_id() < Br / 4", BACKWARD "T4", EMU_UNINITIALISED,
      "templates/lib/grad.cuh", "get16("},

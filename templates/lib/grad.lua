@@ -18,7 +18,7 @@ grad.tunable = {
   q = { "q", { 0, 1 }, "dQ of a tile is made 0 = in its own step, behind a barrier, 1 = in the next, without one" },
   b = { "b", { 1, 2 }, "blocks of an SM that the registers of a thread must leave room for" },
   Z = { "Z", { 1, 8, 64 }, "heads whose tiles start together, the longest first" },
-  U = { "U", { 0, 2, 4 }, "steps of 16 columns of S and dP that are laid out one after another; 0 = all of them" },
+  U = { "U", { 0, 2, 4 }, "steps of 32 bytes of S and dP that are laid out one after another; 0 = all of them" },
   W = { "W", { 1, 16 }, "bytes that tensors are aligned to: 16, or 1 = elements one by one", { 16 } },
 }
 function grad.tunables(...)
@@ -43,8 +43,10 @@ function grad.way(c, p, g, rows)
 end
 
 function grad.words(c, p, g)
-  return { libs = { "lib/args.h", "lib/hooks.cuh", "lib/softmax.cuh", "lib/fragments.cuh", "lib/mma.cuh", "lib/half.cuh",
-      "lib/grid.cuh", "lib/grad.cuh", "lib/walk.cuh" },
+  local is_half = mma.bytes(p) == 2
+  return { libs = { "lib/args.h", "lib/hooks.cuh", "lib/softmax.cuh", "lib/fragments.cuh", "lib/mma.cuh",
+      is_half and "lib/half.cuh" or "lib/tf32.cuh", "lib/grid.cuh", is_half and "lib/grid16.cuh" or "lib/grid32.cuh",
+      "lib/grad.cuh", "lib/walk.cuh" },
     travels = mma.travels(c, p, g), dtype = p.dtype, slices = 1, packed = false, aligned = c.W, unrolled = c.U,
     blocks_of_sm = c.b, overlaps = g.sm >= 90, P_held = grad.P_held(c),
     schedule = c.s > 1 and "in_flight" or mma.travels(c, p, g) and "carried" or "alone" }
@@ -94,7 +96,7 @@ function grad.constraints(wants, shared)
     { function(c) return c.Br <= 2 * mma.threads(c) end, "LSE and D of two rows are one copy of a thread" },
     { function(c, p, g) return c.s == 1 or not mma.travels(c, p, g) end,
       "more than one tile ahead needs asynchronous copies: sm_80, and tensors aligned to 16 bytes" },
-    { function(c, p) return 16 * c.U < math.max(mma.Dp(p), mma.Dw(p)) end,
+    { function(c, p) return 32 * c.U < math.max(mma.Dp(p), mma.Dw(p)) * mma.bytes(p) end,
       "some steps of S and dP in a loop: there are more" },
     { function(c, p) return p.uneven or c.Z == 1 end, "tiles differ in length only under a mask" },
     { function(c, p, g) return wants(c, p, g) <= mma.most_registers(c) + 120 end,
@@ -107,15 +109,17 @@ function grad.constraints(wants, shared)
   }
 end
 
--- Rows of a table of defaults, each with the letters `names` have and the largest d it is meant for behind them; twice, for
--- under a mask the longest begin first.
-function grad.defaults(names, rows)
+-- Tables of defaults, for elements of 2 and of 4 bytes: rows of what `names` says, and the largest d that each is meant for.
+-- Twice, for under a mask the longest begin first.
+function grad.defaults(names, tables)
   local all = {}
-  for _, row in ipairs(rows) do
-    for _, Z in ipairs { 8, 1 } do
-      local c = { Z = Z, W = 16, most = row[#names + 1] }
-      for i, name in ipairs(names) do c[name] = row[i] end
-      all[#all + 1] = c
+  for bytes = 2, 4, 2 do
+    for _, row in ipairs(tables[bytes]) do
+      for _, Z in ipairs { 8, 1 } do
+        local c = { Z = Z, W = 16, most = row[#names + 1], meant = function(p) return mma.bytes(p) == bytes end }
+        for i, name in ipairs(names) do c[name] = row[i] end
+        all[#all + 1] = c
+      end
     end
   end
   return all
@@ -135,8 +139,16 @@ function grad.key_bytes(c, p)
     + (grad.P_held(c) and 0 or 2 * (c.w // c.wK + 1) * S * e)
 end
 
+-- Operations of tensor cores for one of a product, counted as 16-bit ones: tf32 has half their rate, and 3xTF32 does three.
 -- From Hopper on mma.sync reaches half of the rate that the architecture's row names.
-function grad.rate(g) return g.sm >= 90 and g.sm < 120 and 2 or 1 end
+function grad.rate(p, g)
+  return (mma.bytes(p) == 2 and 1 or p.dtype == "tf32" and 2 or 6) * (g.sm >= 90 and g.sm < 120 and 2 or 1)
+end
+
+-- Conversions to tf32, of each operand that a warp reads: instructions of a visit, in lanes.
+function grad.conversions(c, p, bytes)
+  return mma.bytes(p) == 2 and 0 or (p.dtype == "f32x3" and 2 or 1) * bytes / 4
+end
 
 -- The launch that makes D, and clears `clears` bytes for each tile of Q.
 function grad.prepare_work(c, p, clears)

@@ -1,14 +1,14 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     bwd-f16-d64-causal
 //   config     bwd:Br32-Bc128-w4-wS4-wK4-wQ2-s2-V0-q1-b2-Z8-U2-W16
-//   source     b0ad479cc3fd72d8b578b0071e0714f2ebc6f209047bea9b06f7db1eb8b8eed1
+//   source     bc7956c7633d7b663c3fe39e680e95d8589e371ed97fd95efde365fcf6872f74
 //   target     sm_80
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_80 --std=c++17 -o kernel.cubin kernel.cu
 //   recipe     workspace b*h*ceildiv(q,32)*8448
-//   recipe     launch bwd_prepare_b0ad479cc3fd72d8 grid b*h*ceildiv(q,32) block 128 shared 0 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
-//   recipe     launch bwd_b0ad479cc3fd72d8 grid ceildiv(k,128)*b*hk block 128 shared 66048 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
-//   recipe     launch bwd_finish_b0ad479cc3fd72d8 grid b*h*ceildiv(q,32) block 128 shared 4096 args call ws(0)
+//   recipe     launch bwd_prepare_bc7956c7633d7b66 grid b*h*ceildiv(q,32) block 128 shared 0 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
+//   recipe     launch bwd_bc7956c7633d7b66 grid ceildiv(k,128)*b*hk block 128 shared 66048 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
+//   recipe     launch bwd_finish_bc7956c7633d7b66 grid b*h*ceildiv(q,32) block 128 shared 4096 args call ws(0)
 
 #line 5 "templates/lib/args.h"
 //: i32
@@ -349,7 +349,7 @@ __device__ __forceinline__ void make_LD(LD_row *to, const place &at, i32 i0)
   }
 }
 
-#line 216 "templates/lib/grid.cuh"
+#line 146 "templates/lib/grid.cuh"
 //: shares -- sums of all blocks in device memory, in the order in which threads hold them: a thread's n-th lies beside
 // those of its neighbours, so that a warp adds to 128 bytes side by side
 template <class Acc> struct shares {
@@ -779,7 +779,7 @@ __device__ __forceinline__ right right_of(u32 b0, u32 b1)
   return {b0, b1};
 }
 
-#line 131 "templates/lib/grid.cuh"
+#line 33 "templates/lib/grid16.cuh"
 //: add_AB
 template <class Acc, class Left, class Tile> __device__ __forceinline__ void add_AB(Acc &C, const Left &A, Tile B)
 {
@@ -813,7 +813,7 @@ template <class Tile> __device__ __forceinline__ lane_view<Tile> view_across(Til
   return {from.chunk(lane / 16 * 8 + lane % 8, lane / 8 % 2)};
 }
 
-#line 156 "templates/lib/grid.cuh"
+#line 58 "templates/lib/grid16.cuh"
 //: columns_of_tile -- a left operand, read with each product
 template <class Acc, class Tile> struct columns_of_tile {
   static constexpr i32 steps = Tile::count / 16;
@@ -825,6 +825,7 @@ template <class Acc, class Tile> struct columns_of_tile {
   }
 };
 
+#line 108 "templates/lib/grid.cuh"
 //: add_AtB
 template <class Acc, class TileA, class TileB> __device__ __forceinline__ void add_AtB(Acc &C, TileA A, TileB B)
 {
@@ -838,7 +839,7 @@ __device__ __forceinline__ void reduce_add(float *to, float x)
   asm volatile("red.global.add.f32 [%0], %1;" ::"l"(to), "f"(x) : "memory");
 }
 
-#line 235 "templates/lib/grid.cuh"
+#line 165 "templates/lib/grid.cuh"
 //: reduce -- adds this block's
 template <class Acc> __device__ __forceinline__ void reduce(const shares<Acc> &all, const Acc &S)
 {
@@ -876,7 +877,7 @@ __device__ __forceinline__ quad ldmatrix(u32 row)
   return x;
 }
 
-#line 109 "templates/lib/grid.cuh"
+#line 86 "templates/lib/grid.cuh"
 //: add_ABt
 template <class Acc, class Left, class Tile> __device__ __forceinline__ void add_ABt(Acc &C, const Left &A, Tile B)
 {
@@ -909,6 +910,7 @@ __device__ __forceinline__ left left_of(const quad &a)
 #line 51 "templates/lib/grid.cuh"
 //: rows_of_tile -- a left operand, read with each product
 template <class Acc, class Tile> struct rows_of_tile {
+  static constexpr bool is_pairs = false;
   static constexpr i32 steps = Tile::columns / (2 * per_chunk), in_a_row = 2;
   lane_view<Tile> view;
   __device__ __forceinline__ explicit rows_of_tile(Tile from) : view(here(view_down(from, Acc::first_row()))) {}
@@ -994,7 +996,7 @@ template <class Acc> __device__ __forceinline__ void weigh(Acc &, const call &, 
 {
 }
 
-#line 85 "templates/lib/grid.cuh"
+#line 9 "templates/lib/grid16.cuh"
 //: left_operand -- an accumulator, rounded: what a thread holds of it is what it must hold of A
 template <i32 blocks, i32 steps_> struct left_operand {
   static constexpr i32 steps = steps_;
@@ -1011,7 +1013,7 @@ __device__ __forceinline__ u32 pack_f16(float low, float high)
   return y;
 }
 
-#line 92 "templates/lib/grid.cuh"
+#line 16 "templates/lib/grid16.cuh"
 //: left_from
 template <class Acc> __device__ __forceinline__ left_operand<Acc::R / 2, Acc::columns / 16> left_from(const Acc &P)
 {
@@ -1052,7 +1054,7 @@ __device__ __forceinline__ void put4(u32 to, u32 x)
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(x) : "memory");
 }
 
-#line 173 "templates/lib/grid.cuh"
+#line 69 "templates/lib/grid16.cuh"
 //: lay_part -- an accumulator into a tile of its shape, rounded
 template <class Acc, class Tile> __device__ __forceinline__ void lay_part(Tile to, const Acc &S)
 {
@@ -1080,7 +1082,7 @@ __device__ __forceinline__ void finish_steps()
   block_sync();
 }
 
-#line 184 "templates/lib/grid.cuh"
+#line 114 "templates/lib/grid.cuh"
 //: store_part -- rows i0.. of `scale` times an accumulator to a tensor of n rows, rounded; through a tile that nobody else
 // needs any more
 template <class Acc, class Tile>
@@ -1091,7 +1093,7 @@ __device__ __forceinline__ void store_part(Acc &S, float scale, Tile through, el
 #pragma unroll
     for (i32 c = 0; c < Acc::C; c++)
       S.at[r][c] *= scale;
-#line 205 "templates/lib/grid.cuh"
+#line 135 "templates/lib/grid.cuh"
   constexpr i32 chunks = Acc::columns / per_chunk;
   lay_part(through, S);
   block_sync();
@@ -1100,10 +1102,10 @@ __device__ __forceinline__ void store_part(Acc &S, float scale, Tile through, el
     if (i < n - i0)
       *(quad *)(to + (i64(i0) + i) * stride + chunk * per_chunk) = get16(through.chunk(i, chunk));
   }
-#line 214 "templates/lib/grid.cuh"
+#line 144 "templates/lib/grid.cuh"
 }
 
-#line 246 "templates/lib/grid.cuh"
+#line 176 "templates/lib/grid.cuh"
 //: total -- the sums
 template <class Acc> __device__ __forceinline__ Acc total(const shares<Acc> &all)
 {
@@ -1124,7 +1126,7 @@ template <class Acc> __device__ __forceinline__ Acc total(const shares<Acc> &all
 // has whole rows of them (P_held). Three launches: D, all products, dQ rounded.
 #line 7 "templates/bwd.cu"
 extern "C" __global__ void __launch_bounds__(T)
-bwd_prepare_b0ad479cc3fd72d8(const call a, float *dQ_all, LD_row *LD_all)
+bwd_prepare_bc7956c7633d7b66(const call a, float *dQ_all, LD_row *LD_all)
 {
   overlap_next();
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
@@ -1133,7 +1135,7 @@ bwd_prepare_b0ad479cc3fd72d8(const call a, float *dQ_all, LD_row *LD_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T, 2)
-bwd_b0ad479cc3fd72d8(const call a, float *dQ_all, const LD_row *LD_all)
+bwd_bc7956c7633d7b66(const call a, float *dQ_all, const LD_row *LD_all)
 {
   const key_task my = key_task_of(a, i32(block_id()));
   const i32 j0 = my.j0;
@@ -1201,7 +1203,7 @@ bwd_b0ad479cc3fd72d8(const call a, float *dQ_all, const LD_row *LD_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T)
-bwd_finish_b0ad479cc3fd72d8(const call a, const float *dQ_all)
+bwd_finish_bc7956c7633d7b66(const call a, const float *dQ_all)
 {
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
   const place at = rows(a, tile / Tr);
