@@ -133,6 +133,7 @@ return {
   picked = function(p) return mma.bytes(p) == 4 end,
   serves = { op = "bwd", dtypes = { "f16", "bf16", "f32", "tf32", "f32x3" }, features = { "causal", "w" }, sm = 75 },
   on = function(p) return p.dtype == "f32" and cores or tensor end,
+  halves = { cores = cores, tensor = tensor, core_bytes = core_bytes, tensor_bytes = tensor_bytes }, -- for standard_bwd
   recipe = function(c, p, g, entry)
     local half = p.dtype == "f32" and cores or tensor
     local dQ = string.format("%d*b*h*q", 4 * p.d) -- before D, since it is read two and four floats at a time

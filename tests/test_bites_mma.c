@@ -73,6 +73,8 @@ static const struct {
     {TWO, UNSEEN_KEYS},
     {TWO_SHARED, BACKWARD "A100"},
     {TWO_SHARED, BACKWARD "T4"},
+    {"standard_bwd", BACKWARD "A100"},
+    {"standard_bwd", BACKWARD "T4"},
 };
 
 /* Whether the kernel without a call races or leaves a copy behind. */
@@ -211,6 +213,10 @@ static const defect defects[] = {
     {BWD_V_HELD, "number_of(n) * Br", "number_of(0) * Br", BACKWARD "A100", WRONG, NULL, NULL},
     {BWD_TURING, "thread_id() < Br / 2", "thread_id() < Br / 4", BACKWARD "T4", EMU_UNINITIALISED,
      "templates/lib/grad.cuh", "get16("},
+    {"standard_bwd", "subtract_rows(dS, d);", ";", BACKWARD "A100", WRONG, NULL, NULL},
+    {"standard_bwd", "P_here.data + j0", "P_here.data", BACKWARD "A100", WRONG, NULL, NULL},
+    {"standard_bwd", "store_scores(dS, dP_here", "store_scores(dS, P_here", BACKWARD "A100", WRONG, NULL,
+     NULL},
     {TWO, "mask(S, a, at, i0, j * Bc);", ";", BACKWARD "A100", WRONG, NULL, NULL},
     {TWO, "dP.at[r][x] - LD.at[r].y", "dP.at[r][x]", BACKWARD "A100", WRONG, NULL, NULL},
     {TWO, "real ? log2e * at.LSE[i] : -minus_inf()", "log2e * at.LSE[i]", BACKWARD "A100", EMU_OUT_OF_BOUNDS,

@@ -25,10 +25,13 @@ static fat_source render(fat_script *from, const char *kernel, const char *probl
 /* Launches of a call. */
 static int entries_of(const char *kernel)
 {
-  static const char *const of_three[] = {"standard", "bwd", "bwd_two"};
-  for (size_t i = 0; i < sizeof of_three / sizeof of_three[0]; i++)
-    if (strcmp(kernel, of_three[i]) == 0)
-      return 3;
+  static const struct {
+    const char *kernel;
+    int entries;
+  } more[] = {{"standard", 3}, {"bwd", 3}, {"bwd_two", 3}, {"standard_bwd", 4}};
+  for (size_t i = 0; i < sizeof more / sizeof more[0]; i++)
+    if (strcmp(kernel, more[i].kernel) == 0)
+      return more[i].entries;
   return 1;
 }
 
@@ -157,6 +160,8 @@ static void backward(void **state)
     snprintf(problem, sizeof problem, "bwd-%s-b1-h1-q64-k64-%s", cases[i].dtype, cases[i].rest);
     compile_one("bwd", problem, cases[i].sm);
   }
+  compile_one("standard_bwd", "bwd-f32-b1-h1-q64-k64-d64-causal", 75);
+  compile_one("standard_bwd", "bwd-bf16-b1-h1-q64-k64-d128", 80);
   compile_one("bwd_two", "bwd-f16-b1-h1-q64-k64-d128", 75);
   compile_one("bwd_two", "bwd-bf16-b1-h1-q64-k64-d128-causal", 80);
   compile_one("bwd_two", "bwd-bf16-b1-h1-q64-k64-d256-causal", 89);

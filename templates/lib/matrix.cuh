@@ -52,6 +52,37 @@ template <i32 group_> __device__ __forceinline__ void fill_group(float *to, floa
     to[c] = x;
 }
 
+//: exp2_from -- S becomes P = 2^(c S - log2(e) L), with a natural L for each row
+template <class Acc> __device__ __forceinline__ void exp2_from(Acc &S, const rowvec<Acc::rows> &L, float c)
+{
+  constexpr float log2e = 1.44269504088896f;
+#pragma unroll
+  for (i32 r = 0; r < Acc::R; r++)
+#pragma unroll
+    for (i32 x = 0; x < Acc::C; x++)
+      S.at[r][x] = ex2(fmaf(c, S.at[r][x], -log2e * L.at[r]));
+}
+
+//: multiply -- element by element
+template <class Acc> __device__ __forceinline__ void multiply(Acc &S, const Acc &by)
+{
+#pragma unroll
+  for (i32 r = 0; r < Acc::R; r++)
+#pragma unroll
+    for (i32 c = 0; c < Acc::C; c++)
+      S.at[r][c] *= by.at[r][c];
+}
+
+//: subtract_rows -- a number for each row
+template <class Acc> __device__ __forceinline__ void subtract_rows(Acc &S, const rowvec<Acc::rows> &v)
+{
+#pragma unroll
+  for (i32 r = 0; r < Acc::R; r++)
+#pragma unroll
+    for (i32 c = 0; c < Acc::C; c++)
+      S.at[r][c] -= v.at[r];
+}
+
 //: sums_at -- where rows of an accumulator lie while they grow: floats, `row` from one to the next
 struct sums_at {
   float *data;

@@ -222,6 +222,9 @@ typedef tile<Br, Dw> O_tile;
 //: dO_tile
 typedef tile<Br, Dw> dO_tile;
 
+//: S_tile
+typedef tile<Br, Bc> S_tile;
+
 //: dS_tile -- transposed
 typedef tile<Bc, Br> dS_tile;
 

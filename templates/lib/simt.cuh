@@ -72,6 +72,9 @@ typedef Q_tile O_tile;
 //: dO_tile
 typedef tile<Br, Dp, W> dO_tile;
 
+//: S_tile
+typedef tile<Br, Bc, W> S_tile;
+
 //: dS_tile -- transposed
 typedef tile<Bc, Br, X> dS_tile;
 

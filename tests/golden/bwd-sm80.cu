@@ -619,7 +619,7 @@ typedef tile<Bc, Dw> V_tile;
 
 #line 17 "templates/bwd.lua"
 constexpr i32 at_V = 16384;  // where V lies in shared memory, bytes
-#line 225 "templates/lib/mma.cuh"
+#line 228 "templates/lib/mma.cuh"
 //: dS_tile -- transposed
 typedef tile<Bc, Br> dS_tile;
 
@@ -764,7 +764,7 @@ __device__ __forceinline__ void product(float &c0, float &c1, float &c2, float &
   mma_f16(c0, c1, c2, c3, a, b.at[0], b.at[1]);
 }
 
-#line 263 "templates/lib/mma.cuh"
+#line 266 "templates/lib/mma.cuh"
 //: mma_block -- one 16x8 block: rows 16 m.., columns 8 n.. of an accumulator gain a b
 template <class Acc>
 __device__ __forceinline__ void mma_block(Acc &C, i32 m, i32 n, const left &a, const right &b)

@@ -130,7 +130,7 @@ __device__ __forceinline__ i64 block_id()
   return blockIdx.x;
 }
 
-#line 55 "templates/lib/matrix.cuh"
+#line 86 "templates/lib/matrix.cuh"
 //: sums_at -- where rows of an accumulator lie while they grow: floats, `row` from one to the next
 struct sums_at {
   float *data;
@@ -202,7 +202,7 @@ struct alignas(4 * W) vec {
   float at[W];
 };
 
-#line 213 "templates/lib/simt.cuh"
+#line 216 "templates/lib/simt.cuh"
 //: vec_of -- W columns of an accumulator
 template <class Acc> __device__ __forceinline__ vec vec_of(const Acc &O, i32 r, i32 c)
 {
@@ -213,7 +213,7 @@ template <class Acc> __device__ __forceinline__ vec vec_of(const Acc &O, i32 r, 
   return v;
 }
 
-#line 240 "templates/lib/simt.cuh"
+#line 243 "templates/lib/simt.cuh"
 //: store_sums -- and back
 template <class Acc> __device__ __forceinline__ void store_sums(const Acc &O, const sums_at &to, i32 i0, i32 n)
 {
@@ -321,7 +321,7 @@ __device__ __forceinline__ void block_sync()
   __syncthreads();
 }
 
-#line 100 "templates/lib/simt.cuh"
+#line 103 "templates/lib/simt.cuh"
 //: flight -- which rows a tile waits for; nothing is on its way before it lands
 struct flight {
   const elem *from;
@@ -338,7 +338,7 @@ __device__ __forceinline__ flight depart(Tile, const elem *from, i64 stride, i32
 
 #line 5 "templates/fa1.lua"
 constexpr i32 D = 64;        // head dimension of Q and K
-#line 114 "templates/lib/simt.cuh"
+#line 117 "templates/lib/simt.cuh"
 //: land -- the tile is filled; what lies beyond the rows or columns of the matrix becomes 0
 template <class Tile> __device__ __forceinline__ void land(Tile to, const flight &f)
 {
@@ -390,7 +390,7 @@ template <i32 rows_ = Br> __device__ __forceinline__ spans range(const call &a, 
 #line 191 "templates/lib/hooks.cuh"
 }
 
-#line 223 "templates/lib/simt.cuh"
+#line 226 "templates/lib/simt.cuh"
 //: load_sums -- an accumulator from device memory, rows i0..; what lies beyond n is 0
 template <class Acc> __device__ __forceinline__ Acc load_sums(const sums_at &from, i32 i0, i32 n)
 {
@@ -419,11 +419,11 @@ template <i32 rows_> __device__ __forceinline__ rowvec<rows_> load_rowvec(const 
   return v;
 }
 
-#line 90 "templates/lib/simt.cuh"
+#line 93 "templates/lib/simt.cuh"
 //: query -- Q as the left operand of S = Q K^T
 typedef Q_tile query;
 
-#line 128 "templates/lib/simt.cuh"
+#line 131 "templates/lib/simt.cuh"
 //: mma_ABt -- C += A B^T
 template <class Acc, class TileA, class TileB> __device__ __forceinline__ void mma_ABt(Acc &S, TileA A, TileB B)
 {
@@ -619,7 +619,7 @@ template <class Acc> __device__ __forceinline__ void scale_rows(Acc &O, const ro
 
 #line 10 "templates/fa1.lua"
 constexpr i32 at_P = 17408;  // where P lies in shared memory, bytes
-#line 150 "templates/lib/simt.cuh"
+#line 153 "templates/lib/simt.cuh"
 //: lay -- an accumulator into a tile of its shape
 template <class Acc, class Tile> __device__ __forceinline__ void lay(Tile to, const Acc &S)
 {
@@ -637,7 +637,7 @@ __device__ __forceinline__ void warp_sync()
   __syncwarp();
 }
 
-#line 160 "templates/lib/simt.cuh"
+#line 163 "templates/lib/simt.cuh"
 //: operand_of -- an accumulator as the left operand of a product: in shared memory, where the other lanes of its rows
 // read it. A row is written and read by one warp
 template <class Acc> __device__ __forceinline__ tile<Acc::rows, Acc::columns, X> operand_of(const Acc &S)

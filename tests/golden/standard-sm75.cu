@@ -212,7 +212,7 @@ typedef tile<Bc, Dk, W> K_tile;
 
 #line 11 "templates/standard.lua"
 constexpr i32 at_K = 27648;  // where K lies in shared memory, bytes
-#line 100 "templates/lib/simt.cuh"
+#line 103 "templates/lib/simt.cuh"
 //: flight -- which rows a tile waits for; nothing is on its way before it lands
 struct flight {
   const elem *from;
@@ -242,7 +242,7 @@ struct alignas(4 * W) vec {
   float at[W];
 };
 
-#line 114 "templates/lib/simt.cuh"
+#line 117 "templates/lib/simt.cuh"
 //: land -- the tile is filled; what lies beyond the rows or columns of the matrix becomes 0
 template <class Tile> __device__ __forceinline__ void land(Tile to, const flight &f)
 {
@@ -264,7 +264,7 @@ __device__ __forceinline__ void block_sync()
   __syncthreads();
 }
 
-#line 90 "templates/lib/simt.cuh"
+#line 93 "templates/lib/simt.cuh"
 //: query -- Q as the left operand of S = Q K^T
 typedef Q_tile query;
 
@@ -297,7 +297,7 @@ template <i32 rows_, i32 columns_, i32 group_ = 1> struct acc {
   static __device__ __forceinline__ i32 column(i32 c) { return (lane_of() + c / group * X) * group + c % group; }
 };
 
-#line 128 "templates/lib/simt.cuh"
+#line 131 "templates/lib/simt.cuh"
 //: mma_ABt -- C += A B^T
 template <class Acc, class TileA, class TileB> __device__ __forceinline__ void mma_ABt(Acc &S, TileA A, TileB B)
 {
@@ -424,7 +424,7 @@ struct matrix {
   i64 row;
 };
 
-#line 264 "templates/lib/simt.cuh"
+#line 267 "templates/lib/simt.cuh"
 //: put_group
 __device__ __forceinline__ void put_group(elem *to, const float *from)
 {
@@ -478,7 +478,7 @@ __device__ __forceinline__ rowvec<Acc::rows> row_max(const rowvec<Acc::rows> &m,
   return v;
 }
 
-#line 258 "templates/lib/simt.cuh"
+#line 261 "templates/lib/simt.cuh"
 //: get_group
 __device__ __forceinline__ void get_group(float *to, const elem *from)
 {
@@ -647,7 +647,7 @@ template <i32 rows_, i32 columns_> using sums = acc<rows_, columns_, W>;
 constexpr i32 Dv = 64;       // head dimension of V and O
 #line 10 "templates/standard.lua"
 constexpr i32 at_P = 17408;  // where P lies in shared memory, bytes
-#line 150 "templates/lib/simt.cuh"
+#line 153 "templates/lib/simt.cuh"
 //: lay -- an accumulator into a tile of its shape
 template <class Acc, class Tile> __device__ __forceinline__ void lay(Tile to, const Acc &S)
 {
@@ -665,7 +665,7 @@ __device__ __forceinline__ void warp_sync()
   __syncwarp();
 }
 
-#line 160 "templates/lib/simt.cuh"
+#line 163 "templates/lib/simt.cuh"
 //: operand_of -- an accumulator as the left operand of a product: in shared memory, where the other lanes of its rows
 // read it. A row is written and read by one warp
 template <class Acc> __device__ __forceinline__ tile<Acc::rows, Acc::columns, X> operand_of(const Acc &S)
@@ -700,14 +700,14 @@ template <class Acc, class TileA, class TileB> __device__ __forceinline__ void m
   }
 }
 
-#line 55 "templates/lib/matrix.cuh"
+#line 86 "templates/lib/matrix.cuh"
 //: sums_at -- where rows of an accumulator lie while they grow: floats, `row` from one to the next
 struct sums_at {
   float *data;
   i64 row;
 };
 
-#line 213 "templates/lib/simt.cuh"
+#line 216 "templates/lib/simt.cuh"
 //: vec_of -- W columns of an accumulator
 template <class Acc> __device__ __forceinline__ vec vec_of(const Acc &O, i32 r, i32 c)
 {
@@ -718,7 +718,7 @@ template <class Acc> __device__ __forceinline__ vec vec_of(const Acc &O, i32 r, 
   return v;
 }
 
-#line 240 "templates/lib/simt.cuh"
+#line 243 "templates/lib/simt.cuh"
 //: store_sums -- and back
 template <class Acc> __device__ __forceinline__ void store_sums(const Acc &O, const sums_at &to, i32 i0, i32 n)
 {
