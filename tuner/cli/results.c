@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char baseline[] = "standard";
+static const char *const baselines[FAT_OP_COUNT] = {"standard", "standard_bwd"}; /* ORDER OP */
 
 static double ms_of(const fat_row *row)
 {
@@ -41,7 +41,7 @@ static void fill(const fat_rows *rows, const fat_pair *pair, fat_result *result)
   if (pair->shortlist.count > 0)
     result->default_ms =
         ms_of(fat_rows_find(rows, fat_config_print(&pair->shortlist.space.points[0].config, config)));
-  result->standard_ms = ms_of(fat_rows_best(rows, baseline));
+  result->standard_ms = ms_of(fat_rows_best(rows, baselines[pair->item->problem.op]));
 }
 
 /* The stored winner, where the pair's kernel may win: within noise it need not be the fastest row. */
