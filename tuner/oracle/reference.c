@@ -207,6 +207,11 @@ bool fat_reference_stores(const char *kernel)
   return strcmp(kernel, "standard") == 0;
 }
 
+uint32_t fat_reference_unordered(const char *kernel)
+{
+  return strcmp(kernel, "bwd") == 0 ? UINT32_C(1) << FAT_DQ : 0;
+}
+
 double fat_reference_off(double right, float got)
 {
   if (isfinite(right) && isfinite(got))

@@ -9,6 +9,7 @@
 typedef struct fat_full {
   fat_testbed *testbed;
   bool stores; /* as of the subject */
+  uint32_t unordered;
   fat_launch launch;
 } fat_full;
 fat_status fat_full_launch(fat_testbed *testbed, const fat_assignment *a, const fat_subject *subject,
@@ -18,7 +19,7 @@ fat_status fat_full_work(void *user, int turn, fat_error *err);
 
 /* One timed run, of which the known rows are judged; `ms` is its time. */
 fat_status fat_full_probe(fat_full *full, fat_timer *timer, fat_verdict *verdict, double *ms, fat_error *err);
-/* A second run must give the bits of the probe. */
+/* A second run must give the bits of the probe, or rows as right as its. */
 fat_status fat_full_repeat(fat_full *full, fat_verdict *verdict, fat_error *err);
 
 #endif
