@@ -35,7 +35,7 @@ local function registers(c, p, g) return math.min(wants(c, p, g), mma.most_regis
 return {
   about = "FlashAttention-2 backward in two kernels, one for dK and dV, one for dQ: no reductions, equal bits",
   picked = true,
-  serves = { op = "bwd", dtypes = { "f16", "bf16", "tf32", "f32x3" }, features = grad.features, sm = 75 },
+  serves = { op = "bwd", dtypes = { "f16", "bf16", "tf32", "f32x3" }, features = grad.features_and "det", sm = 75 },
   tunables = grad.tunables("Br", "Bc", "w", "wS", "wK", "s", "b", "Z", "U", "W"),
   constraints = grad.constraints(wants, shared),
   threads = mma.threads,

@@ -4,6 +4,7 @@ local simt, mma = include "lib/simt.lua", include "lib/mma.lua"
 local grad = {}
 
 grad.features = { "causal", "causaltl", "w" }
+function grad.features_and(more) return { more, table.unpack(grad.features) } end
 
 -- The rows of the tables of tunables, by letter.
 grad.tunable = {
