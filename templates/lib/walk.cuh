@@ -36,8 +36,10 @@ struct row_tiles {
       : a(a_), LD_all(LD_all_), head(head_), first(visit.first), count(visit.last - visit.first), steps(count * (a_.h / a_.hk))
   {
   }
-  __device__ __forceinline__ i32 head_of(i32 n) const { return head + i32(u32(n) / u32(count)); }
-  __device__ __forceinline__ i32 tile_of(i32 n) const { return first + i32(u32(n) % u32(count)); }
+  __device__ __forceinline__ i32 head_of(i32 n) const { return head + heads_before(n); }
+  __device__ __forceinline__ i32 tile_of(i32 n) const { return first + n - count * heads_before(n); }
+  // Heads that are done before step n; nothing is divided where there is one.
+  __device__ __forceinline__ i32 heads_before(i32 n) const { return count == steps ? 0 : i32(u32(n) / u32(count)); }
   // Among the tiles of all heads and batches.
   __device__ __forceinline__ i64 number_of(i32 n) const { return i64(head_of(n)) * ceil_div(a.q, Br) + tile_of(n); }
   __device__ __forceinline__ Q_tile Q(i32 n) const { return slots<Q_tile, stages>(shared_memory() + at_Q).slot(n); }

@@ -1,14 +1,14 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     bwd-f16-d64-causal
 //   config     bwd:Br32-Bc128-w4-wS4-wK4-wQ2-s2-V0-q1-b2-Z8-U2-W16
-//   source     bc7956c7633d7b663c3fe39e680e95d8589e371ed97fd95efde365fcf6872f74
+//   source     13a94e7779c71b73691e1cc6357ea372bc3eaba5f66390e3cd99ee524ebd93b7
 //   target     sm_80
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_80 --std=c++17 -o kernel.cubin kernel.cu
 //   recipe     workspace b*h*ceildiv(q,32)*8448
-//   recipe     launch bwd_prepare_bc7956c7633d7b66 grid b*h*ceildiv(q,32) block 128 shared 0 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
-//   recipe     launch bwd_bc7956c7633d7b66 grid ceildiv(k,128)*b*hk block 128 shared 66048 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
-//   recipe     launch bwd_finish_bc7956c7633d7b66 grid b*h*ceildiv(q,32) block 128 shared 4096 args call ws(0)
+//   recipe     launch bwd_prepare_13a94e7779c71b73 grid b*h*ceildiv(q,32) block 128 shared 0 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
+//   recipe     launch bwd_13a94e7779c71b73 grid ceildiv(k,128)*b*hk block 128 shared 66048 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
+//   recipe     launch bwd_finish_13a94e7779c71b73 grid b*h*ceildiv(q,32) block 128 shared 4096 args call ws(0)
 
 #line 5 "templates/lib/args.h"
 //: i32
@@ -573,16 +573,18 @@ struct row_tiles {
       : a(a_), LD_all(LD_all_), head(head_), first(visit.first), count(visit.last - visit.first), steps(count * (a_.h / a_.hk))
   {
   }
-  __device__ __forceinline__ i32 head_of(i32 n) const { return head + i32(u32(n) / u32(count)); }
-  __device__ __forceinline__ i32 tile_of(i32 n) const { return first + i32(u32(n) % u32(count)); }
+  __device__ __forceinline__ i32 head_of(i32 n) const { return head + heads_before(n); }
+  __device__ __forceinline__ i32 tile_of(i32 n) const { return first + n - count * heads_before(n); }
+  // Heads that are done before step n; nothing is divided where there is one.
+  __device__ __forceinline__ i32 heads_before(i32 n) const { return count == steps ? 0 : i32(u32(n) / u32(count)); }
   // Among the tiles of all heads and batches.
   __device__ __forceinline__ i64 number_of(i32 n) const { return i64(head_of(n)) * ceil_div(a.q, Br) + tile_of(n); }
   __device__ __forceinline__ Q_tile Q(i32 n) const { return slots<Q_tile, stages>(shared_memory() + at_Q).slot(n); }
   __device__ __forceinline__ dO_tile dO(i32 n) const { return slots<dO_tile, stages>(shared_memory() + at_dO).slot(n); }
   __device__ __forceinline__ LD_tile LD(i32 n) const { return slots<LD_tile, stages>(shared_memory() + at_LD).slot(n); }
-#line 60 "templates/lib/walk.cuh"
-  struct way {};
 #line 62 "templates/lib/walk.cuh"
+  struct way {};
+#line 64 "templates/lib/walk.cuh"
   // The tiles of step n set out; none do behind the last.
   __device__ __forceinline__ way depart(i32 n) const
   {
@@ -592,12 +594,12 @@ struct row_tiles {
     const i32 i0 = tile_of(n) * Br;
     const place at = rows(a, head_of(n));
     const quad *pairs = (const quad *)(LD_all + number_of(n) * Br) + thread_id(); // LSE and D of two rows each
-#line 77 "templates/lib/walk.cuh"
+#line 79 "templates/lib/walk.cuh"
     send<D>(Q(n), at.Q, at.Qn, i0, at.nq);
     send<Dv>(dO(n), at.dO, at.dOn, i0, at.nq);
     if (thread_id() < Br / 2)
       copy_async(LD(n).data + 16 * thread_id(), pairs, true);
-#line 82 "templates/lib/walk.cuh"
+#line 84 "templates/lib/walk.cuh"
     return w;
   }
 };
@@ -643,17 +645,17 @@ __device__ __forceinline__ void await_last()
 #line 121 "templates/lib/grad.cuh"
 }
 
-#line 122 "templates/lib/walk.cuh"
+#line 124 "templates/lib/walk.cuh"
 //: begin -- the tiles of the first steps set out, from step n on
 template <class Tiles> __device__ __forceinline__ void begin(const Tiles &from, i32 n)
 {
-#line 128 "templates/lib/walk.cuh"
+#line 130 "templates/lib/walk.cuh"
 #pragma unroll
   for (i32 x = 0; x < max(stages - 1, 1); x++) {
     from.depart(n + x);
     copy_commit(); // a group for each step, empty behind the last
   }
-#line 134 "templates/lib/walk.cuh"
+#line 136 "templates/lib/walk.cuh"
 }
 
 #line 6 "templates/lib/half.cuh"
@@ -674,19 +676,19 @@ __device__ __forceinline__ void block_sync()
   __syncthreads();
 }
 
-#line 136 "templates/lib/walk.cuh"
+#line 138 "templates/lib/walk.cuh"
 //: arrive -- the tiles of step n are here, and all threads are done with the step before; others set out
 template <class Tiles> __device__ __forceinline__ typename Tiles::way arrive(const Tiles &from, i32 n)
 {
-#line 143 "templates/lib/walk.cuh"
+#line 145 "templates/lib/walk.cuh"
   copy_wait<(stages > 2 ? stages - 2 : 0)>();
   block_sync();
-#line 146 "templates/lib/walk.cuh"
+#line 148 "templates/lib/walk.cuh"
   from.depart(n + stages - 1);
   copy_commit();
-#line 149 "templates/lib/walk.cuh"
-  return {};
 #line 151 "templates/lib/walk.cuh"
+  return {};
+#line 153 "templates/lib/walk.cuh"
 }
 
 #line 46 "templates/lib/mma.cuh"
@@ -1066,19 +1068,19 @@ template <class Acc, class Tile> __device__ __forceinline__ void lay_part(Tile t
         put4(to.chunk(Acc::row(r), Acc::first_column() / 8 + c / 2) + 4 * lane_of(), pack_f16(S.at[r][c], S.at[r][c + 1]));
 }
 
-#line 153 "templates/lib/walk.cuh"
+#line 155 "templates/lib/walk.cuh"
 //: leave -- all threads have read the tiles of step n, where the next take their place
 template <class Tiles> __device__ __forceinline__ void leave(const Tiles &from, i32 n, const typename Tiles::way &next)
 {
-#line 164 "templates/lib/walk.cuh"
+#line 166 "templates/lib/walk.cuh"
 }
 
 //: finish_steps -- no copy is under way, and all threads are done with the last step
 __device__ __forceinline__ void finish_steps()
 {
-#line 170 "templates/lib/walk.cuh"
-  copy_wait<0>();
 #line 172 "templates/lib/walk.cuh"
+  copy_wait<0>();
+#line 174 "templates/lib/walk.cuh"
   block_sync();
 }
 
@@ -1126,7 +1128,7 @@ template <class Acc> __device__ __forceinline__ Acc total(const shares<Acc> &all
 // has whole rows of them (P_held). Three launches: D, all products, dQ rounded.
 #line 7 "templates/bwd.cu"
 extern "C" __global__ void __launch_bounds__(T)
-bwd_prepare_bc7956c7633d7b66(const call a, float *dQ_all, LD_row *LD_all)
+bwd_prepare_13a94e7779c71b73(const call a, float *dQ_all, LD_row *LD_all)
 {
   overlap_next();
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
@@ -1135,7 +1137,7 @@ bwd_prepare_bc7956c7633d7b66(const call a, float *dQ_all, LD_row *LD_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T, 2)
-bwd_bc7956c7633d7b66(const call a, float *dQ_all, const LD_row *LD_all)
+bwd_13a94e7779c71b73(const call a, float *dQ_all, const LD_row *LD_all)
 {
   const key_task my = key_task_of(a, i32(block_id()));
   const i32 j0 = my.j0;
@@ -1203,7 +1205,7 @@ bwd_bc7956c7633d7b66(const call a, float *dQ_all, const LD_row *LD_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T)
-bwd_finish_bc7956c7633d7b66(const call a, const float *dQ_all)
+bwd_finish_13a94e7779c71b73(const call a, const float *dQ_all)
 {
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
   const place at = rows(a, tile / Tr);
