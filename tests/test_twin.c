@@ -91,6 +91,35 @@ static void twins_of_configs(void **state)
   assert_non_null(strstr(found, " Br128-Bc32-w4-"));
 }
 
+/* Their defaults have tiles on their way that a twin cannot have: it is far in the space, and must be found.
+ */
+static void defaults_of_the_backward_have_twins(void **state)
+{
+  static const char *const kernels[] = {"bwd", "bwd_two"}, *const gpus[] = {"A100", "RTX4090", "H200"};
+  static const int dims[] = {64, 128, 192, 256};
+  fat_script *script;
+  (void)state;
+  MUST(fat_script_open(NULL, &script, err));
+  for (int i = 0; i < 24; i++) {
+    const char *kernel = kernels[i % 2];
+    char problem[FAT_PROBLEM_TEXT];
+    fat_point twins[FAT_TWIN_MOST];
+    fat_problem p;
+    fat_space space;
+    const fat_gpu *gpu;
+    int count;
+    snprintf(problem, sizeof problem, "bwd-bf16-b2-h16-q4096-k4096-d%d", dims[i / 2 % 4]);
+    MUST(fat_problem_parse(problem, &p, err));
+    MUST(fat_gpu_find(gpus[i / 8], &gpu, err));
+    MUST(fat_space_list(script, kernel, &p, gpu, &space, err));
+    MUST(fat_twin_find(script, &space, &space.points[0].config, &p, gpu, twins, &count, err));
+    if (count == 0)
+      fail_msg("%s on %s: the default of %s has no twin", problem, gpus[i / 8], kernel);
+    fat_space_free(&space);
+  }
+  fat_script_close(script);
+}
+
 static void runs(const fatune_plan *plan)
 {
   computes(plan, ASKED, 0);
@@ -283,6 +312,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(widths),
       cmocka_unit_test(twins_of_configs),
+      cmocka_unit_test(defaults_of_the_backward_have_twins),
       cmocka_unit_test_setup(a_stored_twin_is_found, begin),
       cmocka_unit_test_setup(the_nearest_with_code, begin),
       cmocka_unit_test_setup(tuned_on_a_gpu, begin),
