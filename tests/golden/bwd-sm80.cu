@@ -421,7 +421,7 @@ __device__ __forceinline__ interval seen_by(const call &a, const sequence &at, i
   return {max(0, at.nq - 1 - behind), at.nq};
 }
 
-#line 187 "templates/lib/hooks.cuh"
+#line 193 "templates/lib/hooks.cuh"
 //: range_rows -- hook: the tiles of Q that keys [j0, j0 + Bc) are seen by
 __device__ __forceinline__ spans range_rows(const call &a, const sequence &at, i32 j0)
 {
@@ -925,7 +925,7 @@ template <class Acc, class Tile> __device__ __forceinline__ rows_of_tile<Acc, Ti
   return rows_of_tile<Acc, Tile>(from);
 }
 
-#line 211 "templates/lib/hooks.cuh"
+#line 217 "templates/lib/hooks.cuh"
 //: score -- hook: plain products become scores, for every tile and before masks. In a family without features of the
 // score these are the products themselves, and c = base2(scale) enters with the exponential; where the scale is
 // negative they change their sign, so that their maximum is a maximum again
@@ -940,7 +940,7 @@ template <class Acc> __device__ __forceinline__ void score(Acc &S, const call &a
   }
 }
 
-#line 198 "templates/lib/hooks.cuh"
+#line 204 "templates/lib/hooks.cuh"
 //: keep -- hook: whether a row that sees these keys sees key j, as far as the upper end decides. Without a sign, since j
 // counts on beyond the last key: where that is near 2^31, to what no i32 holds
 __device__ __forceinline__ bool keep(const interval &seen, u32 j)
@@ -992,7 +992,7 @@ template <class Acc> __device__ __forceinline__ void exp2_minus_LSE(Acc &S, LD_t
   }
 }
 
-#line 225 "templates/lib/hooks.cuh"
+#line 231 "templates/lib/hooks.cuh"
 //: weigh -- hook: what happens to P after the row sum, on every tile; nothing in families of today
 template <class Acc> __device__ __forceinline__ void weigh(Acc &, const call &, const sequence &, i32, i32)
 {

@@ -181,8 +181,7 @@ static fat_status judge_second(const fat_full *full, const outputs *first, const
 {
   size_t at = 0;
   for (int t = 0; t < FAT_TENSORS; at += first->bytes[t++])
-    if (!(full->unordered >> t & 1) &&
-        memcmp(first->data + at, second->data + at, first->bytes[t]) != 0) {
+    if (!(full->unordered >> t & 1) && memcmp(first->data + at, second->data + at, first->bytes[t]) != 0) {
       v->outcome = FAT_OUT_WRONG;
       snprintf(v->detail, sizeof v->detail, "at full size: the same call gave other bits in run 2");
       return FAT_OK;

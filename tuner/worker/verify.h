@@ -1,7 +1,8 @@
 /* verify.h -- is a kernel right? Before it is timed, on every case of its family and at full size.
  *
  * Right means: every output is within its bound of the reference in double, nothing else is written, and the
- * bits are the same every time; where a kernel sums in no fixed order, within the bound every time. The first error ends it, and says in words where it is and how large. */
+ * bits are the same every time; where a kernel sums in no fixed order, within the bound every time. The first
+ * error ends it, and says in words where it is and how large. */
 #ifndef FAT_VERIFY_H
 #define FAT_VERIFY_H
 
