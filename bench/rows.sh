@@ -11,8 +11,8 @@ export FATUNE_SYSTEM_DB= # what a package shipped was measured elsewhere
 
 "$fatune" show runs --json --db "$db" |
   sed -n 's/.*"begun":"\([^"]*\)".*"command":"\([^"]*\)".*/# \1 \2/p' | sed 's/ --db [^ ]*//'
-measured() { "$fatune" show trials --json --db "$db" | grep '"origin":"measured"' | grep -v '"detail":"twin of '; }
-measured | sed -n 's/.*"gpu":"\([^"]*\)".*"driver":"\([^"]*\)","nvrtc":"\([^"]*\)".*/# \1, driver \2, NVRTC \3/p' | sort -u
+measured() { "$fatune" show trials --json --db "$db" | grep '"origin":"measured"' | grep -v '"twin_of":"[^"]'; }
+measured | sed -n 's/.*"gpu":"\([^"]*\)".*"driver":"\([^"]*\)","made_by":"","nvrtc":"\([^"]*\)".*/# \1, driver \2, NVRTC \3/p' | sort -u
 printf 'problem\tconfig\tregisters\tspills\tms\tmhz\n'
 column() { printf '.*"%s":"\{0,1\}\([^",]*\)' "$@"; }
 measured | grep '"ms":[0-9]' |

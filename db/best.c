@@ -14,18 +14,20 @@ static const struct {
 } contents_of[] = {
     {"text, text_hash, ''", "source"}, {"text, hash, ''", "recipe"}, {"cubin, hash, target", "binary"}};
 
+static bool is_text(const fat_db_field *f)
+{
+  return f->member < sizeof(fat_trial) && (f->kind == FAT_KIND_WORD || f->kind == FAT_KIND_TEXT ||
+                                           f->kind == FAT_KIND_LOG || f->kind == FAT_KIND_DATE);
+}
+
 /* Strings and samples of a row into one block of memory. */
 static fat_status keep(fat_best *best, const fat_db_row *row, fat_error *err)
 {
   const fat_trial *t = &row->trial;
-  const char *from[] = {t->source_hash, t->templates, t->compile_key, t->driver,
-                        t->limit,       t->detail,    t->log,         t->date};
-  const char **to[] = {&best->trial.source_hash, &best->trial.templates, &best->trial.compile_key,
-                       &best->trial.driver,      &best->trial.limit,     &best->trial.detail,
-                       &best->trial.log,         &best->trial.date};
   size_t numbers = 2 * (size_t)t->sample_count * sizeof(double), bytes = numbers;
-  for (size_t i = 0; i < sizeof from / sizeof *from; i++)
-    bytes += strlen(from[i]) + 1;
+  for (const fat_db_field *f = fat_db_fields; f < fat_db_fields + FAT_ROW_COUNT; f++)
+    if (is_text(f))
+      bytes += strlen(*(const char *const *)((const char *)t + f->member)) + 1;
   best->memory = malloc(bytes);
   if (!best->memory)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a row");
@@ -38,10 +40,13 @@ static fat_status keep(fat_best *best, const fat_db_row *row, fat_error *err)
   best->trial.samples = numbers ? samples : NULL;
   best->trial.clocks = numbers ? samples + t->sample_count : NULL;
   char *text = (char *)best->memory + numbers;
-  for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
-    *to[i] = text;
-    text = stpcpy(text, from[i]) + 1;
-  }
+  for (const fat_db_field *f = fat_db_fields; f < fat_db_fields + FAT_ROW_COUNT; f++)
+    if (is_text(f)) {
+      const char **to = (const char **)((char *)&best->trial + f->member);
+      const char *from = *to;
+      *to = text;
+      text = stpcpy(text, from) + 1;
+    }
   return FAT_OK;
 }
 

@@ -88,7 +88,7 @@ static fat_status trials(fat_db *db, const char *schema, fat_text *findings, fat
     if (status != FAT_E_CORRUPT)
       continue;
     fat_text_format(findings, "%s: trial %lld: %s\n", schema,
-                    (long long)sqlite3_column_int64(stmt, FAT_ROW_ID), why.text);
+                    (long long)sqlite3_column_int64(stmt, FAT_ROW_id), why.text);
     status = FAT_OK;
   }
   sqlite3_finalize(stmt);

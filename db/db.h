@@ -68,10 +68,23 @@ typedef struct fat_run {
   const char *nvrtc;     /* "13.0" or "" */
   const char *templates; /* hash over the templates */
   const char *host;      /* label of the machine */
+  const char *model;     /* of the forecasts: "model 3" */
+  const char *device;    /* facts of the GPU; "" for an import */
 } fat_run;
 fat_status fat_db_run_begin(fat_db *db, const fat_run *run, int64_t *id, fat_error *err);
-/* status: "done", "interrupted", "budget", "failed". A run that never ended reads as "broken off". */
+/* status: "done", "interrupted", "budget", "failed". A run that never ended reads as "running" while the
+ * tuning lock of its device is held, else as "stopped". */
 fat_status fat_db_run_end(fat_db *db, int64_t id, const char *status, fat_error *err);
+
+/* So many configs of a kernel that a run leaves out for one reason. A reason that the run gave already stays.
+ */
+typedef struct fat_db_rejection {
+  const fat_problem *problem;
+  const char *kernel, *reason;
+  long count;
+} fat_db_rejection;
+fat_status fat_db_put_rejections(fat_db *db, int64_t run, const fat_gpu *gpu, const fat_db_rejection *list,
+                                 int count, fat_error *err);
 
 /* One trial, whole. Strings are borrowed. Times are milliseconds; NAN or 0 samples where nothing was timed.
  */
@@ -85,10 +98,13 @@ typedef struct fat_trial {
   const char *source_hash;
   const char *templates;   /* hash over all templates when it was made */
   const char *compile_key; /* NVRTC version, options, environment */
-  const char *driver;
+  const char *driver;      /* "" where nothing was launched */
+  const char *made_by;     /* "": measured by a tune; "model 3", "package 0.1.0", "libfatune 0.1.0" */
+  const char *made_as;     /* compiled on demand: FAT_MADE_...; "" otherwise */
   fat_outcome outcome;
   fat_origin origin;
   double ms, p20, p80;   /* measured: of the samples; predicted: ms alone */
+  double forecast;       /* milliseconds by the model, also where it was measured */
   const double *samples; /* milliseconds, in order of measurement */
   const double *clocks;  /* effective SM MHz of each sample */
   int sample_count;
@@ -97,10 +113,20 @@ typedef struct fat_trial {
   const char *limit;               /* what binds, by the model: "fma", "shared", "dram", ... */
   int registers, stack, spills, shared, blocks_per_sm; /* worst entry; shared = static + dynamic of a block */
   double compile_seconds;
-  const char *detail; /* why it failed; "" otherwise */
-  const char *log;    /* compiler log of a failed one; "" otherwise */
-  const char *date;   /* set by readers: UTC, ISO 8601 */
+  const char *twin_of; /* the config that it stands in for where tensors are not aligned; "" otherwise */
+  const char *race;    /* when the race began that it was in; "": none */
+  int rivals;          /* so many others it was timed in turns with in that race; 0: the race broke off */
+  const char *detail;  /* why it failed, or its race broke off; "" otherwise */
+  const char *log;     /* compiler log of a failed one; "" otherwise */
+  const char *date;    /* set by readers: UTC, ISO 8601 */
 } fat_trial;
+
+/* What a library compiled on demand. */
+#define FAT_MADE_DEFAULT "default" /* the default config */
+#define FAT_MADE_DEFAULT_NO_MAPS                                                                             \
+  "default without maps"           /* the default where the driver makes no tensor maps */
+#define FAT_MADE_REBUILT "rebuilt" /* from its stored source */
+#define FAT_MADE_TWIN    "twin"
 
 /* A trial that works and claims no time, for code that was compiled and not tried: predicted, all figures
  * unknown. What it is of and how it was made is left to the caller. */
@@ -117,11 +143,13 @@ typedef struct fat_artifact {
 } fat_artifact;
 
 /* Stores a trial, its artifacts and, where it wins, the winner row of (family, anchor, device) in one
- * transaction, committed on return. The same (problem, device, config, source, compile key, driver, origin)
- * replaces its earlier row and keeps its id, which is set in `trial`. Rules: only a kernel that is eligible,
- * with outcome ok, wins; measured beats predicted; lower ms wins; an incumbent keeps a tie. Of the rows of
- * one (problem, device, config, origin) only the latest counts: what was tried with older source or tools
- * stays readable but cannot win. FAT_E_INPUT names a value that no trial can have. */
+ * transaction, committed on return. The id is set in `trial`. The same (problem, device, config, source,
+ * compile key, driver, maker, origin) in the same run replaces its earlier row and keeps its id; the row of
+ * an earlier run stays as it was, as history, and what is stored of its code goes with the new one. Rules:
+ * only a kernel that is eligible, with outcome ok, wins; measured beats predicted; lower ms wins; an
+ * incumbent keeps a tie. Of the rows of one (problem, device, config, origin) only the latest counts: what
+ * was tried with older source or tools stays readable but cannot win. FAT_E_INPUT names a value that no trial
+ * can have. */
 fat_status fat_db_put(fat_db *db, fat_trial *trial, const fat_artifact *artifact, fat_error *err);
 
 /* Attaches artifacts to a trial that is stored already (the cubins of the best, kept at the end). */
@@ -137,7 +165,7 @@ fat_status fat_db_prefer(fat_db *db, int64_t trial, fat_error *err);
 void fat_db_read_begin(fat_db *db);
 void fat_db_read_end(fat_db *db);
 
-/* Reading. The callback returns false to stop; strings live until it returns. */
+/* Reading; of history the latest alone. The callback returns false to stop; strings live until it returns. */
 typedef bool (*fat_db_trial_fn)(const fat_trial *trial, void *user);
 typedef struct fat_db_filter { /* NULL or 0: any */
   const char *problem;         /* canonical text */
@@ -195,8 +223,9 @@ void fat_db_code_free(fat_code *code);
 fat_status fat_db_winners(fat_db *db, const fat_problem *family, fat_db_trial_fn fn, void *user,
                           fat_error *err);
 
-/* A documented view (best, trials, failures, runs) as text: `json` one array of objects, else tab-separated
- * with a header line. FAT_E_INPUT for an unknown view. User's rows over the system's. */
+/* A documented view (best, trials, failures, runs, rejections, history, tunables) as text: `json` one array
+ * of objects, else tab-separated with a header line. FAT_E_INPUT for an unknown view. User's rows over the
+ * system's. */
 fat_status fat_db_view(fat_db *db, const char *view, bool json, fat_text *out, fat_error *err);
 
 /* Rows out and in. Export is JSON lines (parameters, results, no binaries and no source); import checks every

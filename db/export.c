@@ -4,28 +4,50 @@
  * and compiler logs stay at home. The winners alone are a text that lies under version control: rows stand in
  * an order of their own, what they share is written once above them, numbers have six digits. */
 #include "private.h"
-#include "width.h"
 #include <stdlib.h>
 #include <string.h>
 
-static const char LINES[] =
-    "SELECT json_object('fatune', 1, 'problem', p.text, 'gpu', json_object('name', d.name, 'sm', d.sm, "
-    "'sms', d.sms,"
-    " 'shared_block', d.shared_block, 'shared_sm', d.shared_sm, 'l2', d.l2, 'bus', d.bus, 'clock', d.clock,"
-    " 'memory_clock', d.memory_clock, 'dram', d.dram, 'memory', d.memory), 'config', t.config,"
-    " 'eligible', t.eligible, 'source', t.source, 'templates', t.templates, 'compile_key', k.compile_key,"
-    " 'driver', k.driver, 'nvrtc', coalesce(r.nvrtc, ''), 'version', coalesce(r.version, ''),"
-    " 'outcome', t.outcome, 'origin', t.origin, 'ms', t.ms, 'p20', t.p20, 'p80', t.p80,"
-    " 'clock_mhz', t.clock_mhz, 'error_max', t.error_max, 'error_allowed', t.error_allowed,"
-    " 'limit_by', t.limit_by, 'registers', t.registers, 'stack', t.stack, 'spills', t.spills,"
-    " 'shared', t.shared, 'blocks_per_sm', t.blocks_per_sm, 'compile_seconds', t.compile_seconds,"
-    " 'samples', json((SELECT json_group_array(ms) FROM (SELECT ms FROM main.sample WHERE trial = t.id ORDER "
-    "BY n))),"
-    " 'clocks', json((SELECT json_group_array(clock)"
-    " FROM (SELECT clock FROM main.sample WHERE trial = t.id ORDER BY n))),"
-    " 'detail', t.detail, 'date', t.date)"
-    " FROM main.trial t JOIN main.problem p ON p.id = t.problem JOIN main.device d ON d.id = t.device"
-    " JOIN main.toolchain k ON k.id = t.toolchain LEFT JOIN main.run r ON r.id = t.run ORDER BY t.id";
+/* Rows of the user's file with what they name. */
+static const char JOINED[] =
+    " JOIN main.problem p ON p.id = t.problem JOIN main.device d ON d.id = t.device"
+    " JOIN main.toolchain k ON k.id = t.toolchain LEFT JOIN main.run r ON r.id = t.run";
+
+static bool travels(const fat_db_field *f)
+{
+  return f->kind != FAT_KIND_ID && f->kind != FAT_KIND_FACTS && f->kind != FAT_KIND_LOG && f->table != 'H';
+}
+
+static const char *samples_of(const char *column, bool brief)
+{
+  if (brief) /* those of winners alone */
+    return "iif(kept.wins, json((SELECT json_group_array(x) FROM (SELECT CAST(PRINTF('%.6g', ms) AS REAL) AS "
+           "x"
+           " FROM main.sample WHERE trial = t.id ORDER BY n))), NULL)";
+  return strcmp(column, "ms") == 0 ? "json((SELECT json_group_array(ms) FROM (SELECT ms FROM main.sample "
+                                     "WHERE trial = t.id ORDER BY n)))"
+                                   : "json((SELECT json_group_array(clock) FROM (SELECT clock FROM "
+                                     "main.sample WHERE trial = t.id ORDER BY"
+                                     " n)))";
+}
+
+/* The columns that travel, of the device or not, `shipped` so or (-1) in any way: 'name', expression, ...
+ * More than six digits are noise where a text is `brief`, and would change with every run. */
+static void add_fields(fat_text *sql, bool device, int shipped, bool brief)
+{
+  const char *comma = "";
+  for (const fat_db_field *f = fat_db_fields; f < fat_db_fields + FAT_ROW_COUNT; f++) {
+    if (!travels(f) || (f->table == 'D') != device || (shipped >= 0 && (int)f->shipped != shipped))
+      continue;
+    fat_text_format(sql, "%s'%s', ", comma, f->name);
+    if (f->kind == FAT_KIND_SAMPLES)
+      fat_text_add(sql, samples_of("ms", brief));
+    else if (brief && f->kind == FAT_KIND_REAL)
+      fat_text_format(sql, "iif(%1$s IS NULL, NULL, CAST(PRINTF('%%.6g', %1$s) AS REAL))", f->sql);
+    else
+      fat_text_add(sql, f->sql);
+    comma = ", ";
+  }
+}
 
 /* Column 0 of a row is a line; column 1, where there is one, is what the lines share from there on. */
 static fat_status print(fat_db *db, sqlite3_stmt *stmt, fat_text *out, fat_error *err)
@@ -52,14 +74,33 @@ static fat_status print(fat_db *db, sqlite3_stmt *stmt, fat_text *out, fat_error
   return status == FAT_OK ? fat_text_status(out, err) : status;
 }
 
-fat_status fat_db_export(fat_db *db, fat_text *out, fat_error *err)
+/* Prepares the statement that stands in `sql`, binds and prints it. */
+static fat_status run(fat_db *db, fat_text *sql, const char *gpu, fat_text *out, fat_error *err)
 {
   sqlite3_stmt *stmt = NULL;
-  FAT_TRY(fat_db_ready(db, false, err));
-  FAT_TRY(fat_db_prepare(db, db->sql, LINES, &stmt, err));
-  fat_status status = print(db, stmt, out, err);
+  fat_status status = fat_text_status(sql, err);
+  if (status == FAT_OK)
+    status = fat_db_prepare(db, db->sql, fat_text_get(sql), &stmt, err);
+  if (status == FAT_OK)
+    status = fat_db_bind(db, stmt, err, "t", gpu);
+  if (status == FAT_OK)
+    status = print(db, stmt, out, err);
   sqlite3_finalize(stmt);
+  fat_text_free(sql);
   return status;
+}
+
+fat_status fat_db_export(fat_db *db, fat_text *out, fat_error *err)
+{
+  fat_text sql = {0};
+  FAT_TRY(fat_db_ready(db, false, err));
+  fat_text_add(&sql, "SELECT json_object('fatune', 1, 'gpu', json_object(");
+  add_fields(&sql, true, -1, false);
+  fat_text_add(&sql, "), ");
+  add_fields(&sql, false, -1, false);
+  fat_text_format(&sql, ", 'clocks', %s) FROM main.trial t%s WHERE t.latest = 1 AND ?1 IS NULL ORDER BY t.id",
+                  samples_of("clock", false), JOINED);
+  return run(db, &sql, NULL, out, err);
 }
 
 /* -- the winners */
@@ -70,7 +111,7 @@ fat_status fat_db_export(fat_db *db, fat_text *out, fat_error *err)
  * place where only these rows are known: a winner that a rule chose among equals may be a little slower than
  * another. */
 static const char CHOSEN[] =
-    "WITH good AS (SELECT t.id, t.problem, t.device, t.kernel, t.config, t.ms, t.detail, t.eligible,"
+    "WITH good AS (SELECT t.id, t.problem, t.device, t.kernel, t.config, t.ms, t.twin_of, t.eligible,"
     " t.config LIKE '%-W1' OR t.config LIKE '%-W1-%' OR t.config LIKE '%:W1-%' AS narrow,"
     " dense_rank() OVER (PARTITION BY p.family, t.device ORDER BY p.flops DESC, p.text) AS size"
     " FROM main.trial t JOIN main.problem p ON p.id = t.problem"
@@ -83,107 +124,22 @@ static const char CHOSEN[] =
     " WHERE g.id IS NOT f.id AND iif(g.eligible, g.ms >= f.ms, g.size = 1)),"
     " kept AS (SELECT id, 1 AS wins FROM first UNION ALL SELECT id, 0 FROM beside"
     " WHERE (place = 1 AND kernel IS NOT first_kernel)"
-    " OR (narrow AND (width_place = 1 OR substr(detail, 1, length(?2)) = ?2)))";
+    " OR (narrow AND (width_place = 1 OR twin_of <> '')))";
 
-static const char ORDERED[] =
-    " FROM kept JOIN main.trial t ON t.id = kept.id JOIN main.problem p ON p.id = t.problem"
-    " JOIN main.device d ON d.id = t.device JOIN main.toolchain k ON k.id = t.toolchain"
-    " LEFT JOIN main.run r ON r.id = t.run WHERE ?1 IS NULL OR d.facts = ?1"
-    " ORDER BY shared, p.op, p.dtype, p.d, p.dv, p.family, p.q, p.k, p.b, p.h, p.hk, kept.wins DESC,"
-    " t.kernel, t.config";
-
-typedef struct field {
-  const char *name, *column;
-  enum { AS_IT_IS, SHORT, SAMPLES } form;
-} field;
-
-static const field row_fields[] = {
-    {"problem", "p.text", AS_IT_IS},
-    {"config", "t.config", AS_IT_IS},
-    {"ms", "t.ms", SHORT},
-    {"p20", "t.p20", SHORT},
-    {"p80", "t.p80", SHORT},
-    {"samples", "ms", SAMPLES},
-    {"clock_mhz", "t.clock_mhz", SHORT},
-    {"error_max", "t.error_max", SHORT},
-    {"error_allowed", "t.error_allowed", SHORT},
-    {"eligible", "t.eligible", AS_IT_IS},
-    {"limit_by", "t.limit_by", AS_IT_IS},
-    {"registers", "t.registers", AS_IT_IS},
-    {"stack", "t.stack", AS_IT_IS},
-    {"spills", "t.spills", AS_IT_IS},
-    {"shared", "t.shared", AS_IT_IS},
-    {"blocks_per_sm", "t.blocks_per_sm", AS_IT_IS},
-    {"source", "t.source", AS_IT_IS},
-    {"detail", "t.detail", AS_IT_IS},
-    {"date", "t.date", AS_IT_IS},
-};
-static const field shared_fields[] = {
-    {"driver", "k.driver", AS_IT_IS},
-    {"compile_key", "k.compile_key", AS_IT_IS},
-    {"nvrtc", "coalesce(r.nvrtc, '')", AS_IT_IS},
-    {"version", "coalesce(r.version, '')", AS_IT_IS},
-    {"templates", "t.templates", AS_IT_IS},
-    {"outcome", "t.outcome", AS_IT_IS},
-    {"origin", "t.origin", AS_IT_IS},
-};
-static const field gpu_fields[] = {
-    {"name", "d.name", AS_IT_IS},
-    {"sm", "d.sm", AS_IT_IS},
-    {"sms", "d.sms", AS_IT_IS},
-    {"shared_block", "d.shared_block", AS_IT_IS},
-    {"shared_sm", "d.shared_sm", AS_IT_IS},
-    {"l2", "d.l2", AS_IT_IS},
-    {"bus", "d.bus", AS_IT_IS},
-    {"clock", "d.clock", AS_IT_IS},
-    {"memory_clock", "d.memory_clock", AS_IT_IS},
-    {"dram", "d.dram", AS_IT_IS},
-    {"memory", "d.memory", AS_IT_IS},
-};
-#define COUNT(array) (sizeof array / sizeof *array)
-
-/* More than six digits are noise, and would change with every run. Samples are those of winners alone. */
-static const char *const forms[] = {
-    [AS_IT_IS] = "%s",
-    [SHORT] = "iif(%1$s IS NULL, NULL, CAST(PRINTF('%%.6g', %1$s) AS REAL))",
-    [SAMPLES] = ("iif(kept.wins, json((SELECT json_group_array(x) FROM (SELECT CAST(PRINTF('%%.6g', %1$s) AS"
-                 " REAL) AS x FROM main.sample WHERE trial = t.id ORDER BY n))), NULL)"),
-};
-
-/* 'name', expression, ... */
-static void add_fields(fat_text *sql, const field *fields, size_t count)
-{
-  for (size_t i = 0; i < count; i++) {
-    fat_text_format(sql, "%s'%s', ", i ? ", " : "", fields[i].name);
-    fat_text_format(sql, forms[fields[i].form], fields[i].column);
-  }
-}
-
-static fat_status winners_sql(fat_text *sql, fat_error *err)
-{
-  fat_text_format(sql, "%s SELECT json_object(", CHOSEN);
-  add_fields(sql, row_fields, COUNT(row_fields));
-  fat_text_add(sql, "), json_object('fatune', 1, 'shared', json_object('gpu', json_object(");
-  add_fields(sql, gpu_fields, COUNT(gpu_fields));
-  fat_text_add(sql, "), ");
-  add_fields(sql, shared_fields, COUNT(shared_fields));
-  fat_text_format(sql, ")) AS shared%s", ORDERED);
-  return fat_text_status(sql, err);
-}
+static const char ORDERED[] = " WHERE ?1 IS NULL OR d.facts = ?1 ORDER BY shared, p.op, p.dtype, p.d, p.dv, "
+                              "p.family, p.q, p.k, p.b, p.h,"
+                              " p.hk, kept.wins DESC, t.kernel, t.config";
 
 fat_status fat_db_export_winners(fat_db *db, const char *gpu, fat_text *out, fat_error *err)
 {
-  sqlite3_stmt *stmt = NULL;
   fat_text sql = {0};
   FAT_TRY(fat_db_ready(db, false, err));
-  fat_status status = winners_sql(&sql, err);
-  if (status == FAT_OK)
-    status = fat_db_prepare(db, db->sql, fat_text_get(&sql), &stmt, err);
-  if (status == FAT_OK)
-    status = fat_db_bind(db, stmt, err, "tt", gpu, FAT_WIDTH_TWIN);
-  if (status == FAT_OK)
-    status = print(db, stmt, out, err);
-  sqlite3_finalize(stmt);
-  fat_text_free(&sql);
-  return status;
+  fat_text_format(&sql, "%s SELECT json_object(", CHOSEN);
+  add_fields(&sql, false, FAT_SHIPPED_ROW, true);
+  fat_text_add(&sql, "), json_object('fatune', 1, 'shared', json_object('gpu', json_object(");
+  add_fields(&sql, true, FAT_SHIPPED_ALL, true);
+  fat_text_add(&sql, "), ");
+  add_fields(&sql, false, FAT_SHIPPED_ALL, true);
+  fat_text_format(&sql, ")) AS shared FROM kept JOIN main.trial t ON t.id = kept.id%s%s", JOINED, ORDERED);
+  return run(db, &sql, gpu, out, err);
 }

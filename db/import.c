@@ -6,6 +6,7 @@
  * {"shared": {...}} is no row: the rows below it, up to the next such line, have what it says and they do
  * not. */
 #include "private.h"
+#include "prose.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,29 +14,52 @@
 
 enum { LINE_MAX_BYTES = 1 << 24 };
 
-#define JSON(path) "json_extract(j, '$." path "')"
-
 /* Of the line ?1. json_type comes first: it fails where memory is short, and there json_valid of SQLite 3.40
  * says that the line is no JSON. json_valid keeps out what json_type takes since JSON5. */
 #define IS_OBJECT "json_type(?1) = 'object' AND json_valid(?1)"
 
-/* A line ?1 as a row, over what the lines above share, ?2. ORDER ROW */
-/* clang-format off */
-static const char LINE[] =
-    "SELECT 0, NULL, " JSON("problem") ", NULL, "
-    JSON("gpu.name") ", " JSON("gpu.sm") ", " JSON("gpu.sms") ", " JSON("gpu.shared_block") ", "
-    JSON("gpu.shared_sm") ", " JSON("gpu.l2") ", " JSON("gpu.bus") ", " JSON("gpu.clock") ", "
-    JSON("gpu.memory_clock") ", " JSON("gpu.dram") ", " JSON("gpu.memory") ", "
-    JSON("config") ", " JSON("eligible") ", " JSON("source") ", " JSON("templates") ", "
-    JSON("compile_key") ", " JSON("driver") ", " JSON("outcome") ", " JSON("origin") ", "
-    JSON("ms") ", " JSON("p20") ", " JSON("p80") ", " JSON("clock_mhz") ", "
-    JSON("error_max") ", " JSON("error_allowed") ", " JSON("limit_by") ", "
-    JSON("registers") ", " JSON("stack") ", " JSON("spills") ", " JSON("shared") ", "
-    JSON("blocks_per_sm") ", " JSON("compile_seconds") ", "
-    "coalesce(json_array_length(?1, '$.samples'), 0), " JSON("detail") ", NULL, " JSON("date") ", "
-    JSON("nvrtc") ", " JSON("version") ", NULL, NULL"
-    " FROM (SELECT json_patch(coalesce(?2, '{}'), ?1) AS j WHERE " IS_OBJECT ")";
-/* clang-format on */
+/* What lines of version 1.0 said in sentences. */
+static const struct {
+  fat_db_column column;
+  const char *sql;
+} prose[] = {
+    {FAT_ROW_twin_of, FAT_PROSE_TWIN_OF("detail")}, {FAT_ROW_race, FAT_PROSE_RACE("detail")},
+    {FAT_ROW_rivals, FAT_PROSE_RIVALS("detail")},   {FAT_ROW_made_as, FAT_PROSE_MADE_AS("detail")},
+    {FAT_ROW_detail, FAT_PROSE_DETAIL("detail")},   {FAT_ROW_driver, FAT_PROSE_DRIVER("driver")},
+    {FAT_ROW_made_by, FAT_PROSE_MADE_BY("driver")},
+};
+
+static const char *prose_of(int column)
+{
+  for (size_t i = 0; i < sizeof prose / sizeof *prose; i++)
+    if ((int)prose[i].column == column)
+      return prose[i].sql;
+  return NULL;
+}
+
+/* A line ?1 as a row, over what the lines above share, ?2. */
+static fat_status line_sql(fat_text *sql, fat_error *err)
+{
+  for (int i = 0; i < FAT_ROW_COUNT; i++) {
+    const fat_db_field *f = &fat_db_fields[i];
+    const char *old = prose_of(i);
+    fat_text_add(sql, i ? ", " : "SELECT ");
+    if (f->kind == FAT_KIND_ID || f->kind == FAT_KIND_FACTS || f->kind == FAT_KIND_LOG || f->table == 'H')
+      fat_text_add(sql, "NULL"); /* stays at home */
+    else if (f->kind == FAT_KIND_SAMPLES)
+      fat_text_add(sql, "coalesce(json_array_length(?1, '$.samples'), 0)");
+    else if (old)
+      fat_text_format(sql, "iif(old, %s, json_extract(j, '$.%s'))", old, f->path);
+    else
+      fat_text_format(sql, "json_extract(j, '$.%s')", f->path);
+  }
+  fat_text_add(
+      sql, " FROM (SELECT j, json_type(j, '$.made_by') IS NULL AS old, json_extract(j, '$.detail') AS detail,"
+           " json_extract(j, '$.driver') AS driver"
+           " FROM (SELECT json_patch(coalesce(?2, '{}'), ?1) AS j WHERE " IS_OBJECT "))");
+  return fat_text_status(sql, err);
+}
+
 static const char LINE_SHARED[] =
     "SELECT json_extract(?1, '$.shared') WHERE " IS_OBJECT " AND json_type(?1, '$.shared') = 'object'";
 static const char LINE_SAMPLES[] = "SELECT s.value, c.value FROM json_each(?1, '$.samples') s"
@@ -59,7 +83,11 @@ static fat_status run_of(fat_db *db, const fat_db_row *row, int64_t *id, fat_err
   FAT_TRY(fat_db_finish(db, stmt, id, err));
   if (*id)
     return FAT_OK;
-  fat_run run = {"import", row->version, t->driver, row->nvrtc, t->templates, ""};
+  fat_run run = {.command = "import",
+                 .version = row->version,
+                 .driver = t->driver,
+                 .nvrtc = row->nvrtc,
+                 .templates = t->templates};
   return fat_db_run_add(db, "imported", &run, id, err);
 }
 
@@ -189,7 +217,10 @@ static fat_status take_lines(fat_db *db, const char *text, size_t length, fat_im
   reading r = {.db = db, .counts = counts};
   const char *end = text + length;
   long number = 0;
-  fat_status status = fat_db_prepare(db, db->sql, LINE, &r.row, err);
+  fat_text sql = {0};
+  fat_status status = line_sql(&sql, err);
+  if (status == FAT_OK)
+    status = fat_db_prepare(db, db->sql, fat_text_get(&sql), &r.row, err);
   if (status == FAT_OK)
     status = fat_db_prepare(db, db->sql, LINE_SAMPLES, &r.samples, err);
   if (status == FAT_OK)
@@ -207,6 +238,7 @@ static fat_status take_lines(fat_db *db, const char *text, size_t length, fat_im
   sqlite3_finalize(r.shared);
   fat_db_row_free(&r.space);
   fat_text_free(&r.common);
+  fat_text_free(&sql);
   return status;
 }
 
@@ -246,7 +278,7 @@ static fat_status take_database(fat_db *db, fat_db *from, fat_import *counts, fa
   fat_db_row row = {0};
   bool more = true;
   fat_db_row_select(&sql, "main");
-  fat_text_add(&sql, " ORDER BY t.id");
+  fat_text_add(&sql, " WHERE t.latest = 1 ORDER BY t.id");
   fat_status status = fat_text_status(&sql, err);
   if (status == FAT_OK)
     status = fat_db_prepare(from, from->sql, fat_text_get(&sql), &stmt, err);
@@ -257,7 +289,7 @@ static fat_status take_database(fat_db *db, fat_db *from, fat_import *counts, fa
     status = fat_db_step(from, stmt, &more, err);
     if (status != FAT_OK || !more)
       break;
-    int64_t id = sqlite3_column_int64(stmt, FAT_ROW_ID);
+    int64_t id = sqlite3_column_int64(stmt, FAT_ROW_id);
     status = fat_db_bind(from, samples, err, "i", id);
     if (status == FAT_OK)
       status = take(db, stmt, samples, &row, "trial", (long)id, counts, err);

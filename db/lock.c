@@ -68,16 +68,42 @@ static fat_status take(const char *path, int *fd, const fat_db *db, const fat_gp
   return fat_status_fail(err, FAT_E_BUSY, "lock file %s keeps changing: try again", path);
 }
 
+static void name_lock(const fat_db *db, const char *facts, char path[FAT_DB_PATH + 32])
+{
+  char hash[FAT_HASH_SIZE];
+  fat_text_hash(facts, strlen(facts), hash);
+  snprintf(path, FAT_DB_PATH + 32, "%s.lock-%.16s", db->path, hash);
+}
+
+/* Runs of the device that did not end can no more, now that the lock is ours. */
+static fat_status stop_runs(fat_db *db, const char *facts, fat_error *err)
+{
+  sqlite3_stmt *stmt;
+  FAT_TRY(fat_db_kept(db, FAT_SQL_RUN_STOP, &stmt, err));
+  FAT_TRY(fat_db_bind(db, stmt, err, "t", facts));
+  return fat_db_finish(db, stmt, NULL, err);
+}
+
+bool fat_db_is_tuned(const fat_db *db, const char *facts)
+{
+  char path[FAT_DB_PATH + 32];
+  name_lock(db, facts, path);
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  bool held = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (fd >= 0)
+    close(fd);
+  return held;
+}
+
 fat_status fat_db_lock_tuning(fat_db *db, const fat_gpu *device, fat_error *err)
 {
   FAT_TRY(fat_db_ready(db, true, err));
-  char facts[FAT_GPU_FACTS], hash[FAT_HASH_SIZE];
+  char facts[FAT_GPU_FACTS];
   fat_gpu_facts(device, facts);
-  fat_text_hash(facts, strlen(facts), hash);
   fat_db_hold *hold = calloc(1, sizeof *hold);
   if (!hold)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a tuning lock");
-  snprintf(hold->path, sizeof hold->path, "%s.lock-%.16s", db->path, hash);
+  name_lock(db, facts, hold->path);
   for (const fat_db_hold *h = db->holds; h; h = h->next)
     if (strcmp(h->path, hold->path) == 0) {
       free(hold);
@@ -91,7 +117,7 @@ fat_status fat_db_lock_tuning(fat_db *db, const fat_gpu *device, fat_error *err)
   sign(hold->fd);
   hold->next = db->holds;
   db->holds = hold;
-  return FAT_OK;
+  return stop_runs(db, facts, err);
 }
 
 void fat_db_unlock(fat_db *db)

@@ -1,10 +1,11 @@
 /* migrate.c -- from an older version of the schema to this one.
  *
- * A list of steps, each an SQL text from one version to the next; the first makes an empty file the first
- * released version. All steps of a file run in one transaction, after a copy of it was made beside it, so a
- * file is always whole: the old one or the new one. A change of the schema adds a step here, never edits one.
+ * A list of steps, each from one version to a later one; the first makes an empty file a new one. All steps
+ * of a file run in one transaction, after a copy of it was made beside it, so a file is always whole: the old
+ * one or the new one.
  */
 #include "private.h"
+#include "prose.h"
 #include "embed.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +13,50 @@
 #include <string.h>
 #include <unistd.h>
 
+/* clang-format off */
+/* From 1.0: every table steps aside, the schema is made anew, the rows come back with facts in columns. */
+static const char ASIDE[] =
+    "DROP VIEW IF EXISTS best; DROP VIEW IF EXISTS trials; DROP VIEW IF EXISTS failures; DROP VIEW IF EXISTS runs;"
+    "DROP INDEX IF EXISTS problem_family; DROP INDEX IF EXISTS trial_winner; DROP INDEX IF EXISTS trial_kernel;"
+    "DROP INDEX IF EXISTS trial_run; ALTER TABLE problem RENAME TO problem0; ALTER TABLE device RENAME TO device0;"
+    "ALTER TABLE toolchain RENAME TO toolchain0; ALTER TABLE run RENAME TO run0;"
+    "ALTER TABLE source RENAME TO source0; ALTER TABLE recipe RENAME TO recipe0;"
+    "ALTER TABLE binary RENAME TO binary0; ALTER TABLE trial RENAME TO trial0;"
+    "ALTER TABLE sample RENAME TO sample0; ALTER TABLE winner RENAME TO winner0;";
+static const char BACK[] =
+    "INSERT INTO problem SELECT * FROM problem0; INSERT INTO device SELECT * FROM device0;"
+    "INSERT INTO toolchain (id, compile_key, driver, made_by)"
+    " SELECT id, compile_key, " FAT_PROSE_DRIVER("driver") ", " FAT_PROSE_MADE_BY("driver") " FROM toolchain0;"
+    "INSERT INTO run (id, begun, ended, status, device, command, version, driver, nvrtc, templates, model, host)"
+    " SELECT id, begun, ended, coalesce(status, 'stopped'), coalesce((SELECT d.facts FROM trial0 t JOIN device0 d"
+    " ON d.id = t.device WHERE t.run = run0.id AND run0.status IS NOT 'imported' LIMIT 1), ''), command, version,"
+    " driver, nvrtc, templates, '', host FROM run0;"
+    "INSERT INTO source SELECT * FROM source0; INSERT INTO recipe SELECT * FROM recipe0;"
+    "INSERT INTO binary SELECT * FROM binary0;"
+    "INSERT INTO trial (id, run, problem, device, toolchain, kernel, config, tunables, source, templates, origin,"
+    " outcome, eligible, current, latest, twin_of, race, rivals, made_as, ms, forecast, p20, p80, clock_mhz, error_max,"
+    " error_allowed, limit_by, registers, stack, spills, shared, blocks_per_sm, compile_seconds, samples, detail, log,"
+    " date, recipe, binary)"
+    " SELECT id, run, problem, device, toolchain, kernel, config,"
+    /* fwd:Br64-Bc32 -> {"Br":64,"Bc":32}: the digits of each value are what is left without its letters. */
+    " coalesce((WITH RECURSIVE word(one, rest) AS (SELECT NULL, substr(config, instr(config, ':') + 1) || '-' UNION ALL"
+    " SELECT substr(rest, 1, instr(rest, '-') - 1), substr(rest, instr(rest, '-') + 1) FROM word WHERE rest <> '')"
+    " SELECT json_group_object(rtrim(one, '0123456789'), CAST(substr(one, length(rtrim(one, '0123456789')) + 1) AS"
+    " INTEGER)) FROM word WHERE one IS NOT NULL), '{}'),"
+    " source, templates, origin, outcome, eligible, current, 1, " FAT_PROSE_TWIN_OF("detail") ", "
+    FAT_PROSE_RACE("detail") ", " FAT_PROSE_RIVALS("detail") ", " FAT_PROSE_MADE_AS("detail") ", ms,"
+    " iif(origin = 'predicted', ms, NULL), p20, p80, clock_mhz, error_max, error_allowed, limit_by, registers, stack,"
+    " spills, shared, blocks_per_sm, compile_seconds, samples, " FAT_PROSE_DETAIL("detail") ", log, date, recipe,"
+    " binary FROM trial0;"
+    "INSERT INTO sample (trial, n, ms, clock) SELECT trial, n, ms, clock FROM sample0;"
+    " INSERT INTO winner SELECT * FROM winner0;"
+    "DROP TABLE winner0; DROP TABLE sample0; DROP TABLE trial0; DROP TABLE binary0; DROP TABLE recipe0;"
+    "DROP TABLE source0; DROP TABLE run0; DROP TABLE toolchain0; DROP TABLE device0; DROP TABLE problem0;";
+/* clang-format on */
+
 const fat_db_migration fat_db_migrations[] = {
-    {0, 1000, "db/schema.sql", NULL},
+    {0, 1001, {"db/schema.sql"}},
+    {1000, 1001, {ASIDE, "db/schema.sql", BACK}},
 };
 const int fat_db_migration_count = sizeof fat_db_migrations / sizeof *fat_db_migrations;
 
@@ -70,18 +113,22 @@ done:
   return status;
 }
 
+static fat_status run_part(fat_db *db, const char *part, fat_error *err)
+{
+  if (strncmp(part, "db/", 3) != 0)
+    return fat_db_run_sql(db, part, err);
+  const fat_embed *file = fat_embed_find(part);
+  if (!file)
+    return fat_status_fail(err, FAT_E_DB, "%s is missing from the program", part);
+  return fat_db_run_sql(db, file->text, err);
+}
+
 static fat_status step(fat_db *db, const fat_db_migration *m, fat_error *err)
 {
-  const char *text = m->text;
-  if (m->file) {
-    const fat_embed *file = fat_embed_find(m->file);
-    if (!file)
-      return fat_status_fail(err, FAT_E_DB, "%s is missing from the program", m->file);
-    text = file->text;
-  }
   char version[64];
+  for (int i = 0; i < FAT_DB_PARTS && m->parts[i]; i++)
+    FAT_TRY(run_part(db, m->parts[i], err));
   snprintf(version, sizeof version, "PRAGMA main.user_version = %d", m->to);
-  FAT_TRY(fat_db_run_sql(db, text, err));
   return fat_db_run_sql(db, version, err);
 }
 

@@ -18,8 +18,8 @@ enum { APPLICATION_ID = 0x6661746e }; /* "fatn" */
   "SELECT count(*) FROM %s.sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name IN ('problem', "     \
   "'device', "                                                                                               \
   "'toolchain',"                                                                                             \
-  " 'run', 'source', 'recipe', 'binary', 'trial', 'sample', 'winner')"
-enum { TABLES = 10 };
+  " 'run', 'rejection', 'source', 'recipe', 'binary', 'trial', 'sample', 'winner')"
+enum { TABLES = 11 };
 
 /* 1: all pages hold together; 0: they do not. A page that was not read for lack of memory (7 is SQLITE_NOMEM)
  * is said among the damages, and is none. */
@@ -304,13 +304,14 @@ fat_status fat_db_open_foreign(const char *path, fat_db **out, fat_error *err)
     fat_db_bound(db, PATIENCE);
     status = identify(db, "main", db->path, FAT_DB_VERSION, &db->version, err);
   }
-  if (status == FAT_OK && db->version > 0)
-    status = probe(db, "main", db->path, true, err);
   if (status == FAT_OK && db->version < FAT_DB_VERSION) {
     status = into_memory(db, db->version == 0, err);
+    fat_db_bound(db, db->patience); /* what is left, of this connection too */
     if (status == FAT_OK)
       status = fat_db_migrate(db, fat_db_migrations, fat_db_migration_count, FAT_DB_VERSION, err);
   }
+  if (status == FAT_OK && db->version > 0)
+    status = probe(db, "main", db->path, true, err);
   if (status != FAT_OK) {
     fat_db_close(db);
     return status;

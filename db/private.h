@@ -10,7 +10,7 @@
 #include <sys/types.h>
 
 enum {
-  FAT_DB_VERSION = 1000, /* major * 1000 + minor of the schema this program knows */
+  FAT_DB_VERSION = 1001, /* major * 1000 + minor of the schema this program knows */
   FAT_DB_PATH = 4096,
   FAT_DB_SAMPLES = 100000,  /* of one trial */
   FAT_DB_LENGTH = 1 << 28,  /* bytes of one value or row */
@@ -39,15 +39,18 @@ typedef enum fat_db_sql {
   FAT_SQL_RUN_FIND,
   FAT_SQL_RUN_ADD,
   FAT_SQL_RUN_END,
+  FAT_SQL_RUN_STOP,
+  FAT_SQL_REJECTION_ADD,
   FAT_SQL_SOURCE_ADD,
   FAT_SQL_RECIPE_ADD,
   FAT_SQL_BINARY_ADD,
-  FAT_SQL_TRIAL_ADD,
   FAT_SQL_TRIAL_SOURCE,
   FAT_SQL_TRIAL_CONTENT,
   FAT_SQL_TRIAL_SAME,
   FAT_SQL_TRIAL_LATER,
   FAT_SQL_TRIAL_RETIRE,
+  FAT_SQL_TRIAL_INHERIT,
+  FAT_SQL_TRIAL_OUTDATE,
   FAT_SQL_SAMPLE_CLEAR,
   FAT_SQL_SAMPLE_ADD,
   FAT_SQL_WINNER_CHOOSE,
@@ -136,13 +139,15 @@ const char *fat_db_network_of(const char *path);
 
 /* -- lock.c */
 void fat_db_unlock(fat_db *db); /* gives back every tuning lock */
+/* Whether a process holds the tuning lock of the device with these facts. */
+bool fat_db_is_tuned(const fat_db *db, const char *facts);
 
 /* -- migrate.c */
 
+enum { FAT_DB_PARTS = 3 };
 typedef struct fat_db_migration {
   int from, to;
-  const char *file; /* an embedded file, or NULL: */
-  const char *text;
+  const char *parts[FAT_DB_PARTS]; /* in order: SQL, or the name of an embedded file, db/...; NULL: none */
 } fat_db_migration;
 extern const fat_db_migration fat_db_migrations[];
 extern const int fat_db_migration_count;
@@ -161,60 +166,54 @@ fat_status fat_db_open_foreign(const char *path, fat_db **db, fat_error *err);
 
 /* -- row.c: a trial as a row of a statement */
 
-/* The columns of a row, in order; import and merge deliver the same. ORDER ROW */
+/* The columns of a row, in the order of columns.def; import and merge deliver the same. */
 typedef enum fat_db_column {
-  FAT_ROW_ID,
-  FAT_ROW_RUN,
-  FAT_ROW_PROBLEM,
-  FAT_ROW_FACTS,
-  FAT_ROW_GPU,
-  FAT_ROW_SM,
-  FAT_ROW_SMS,
-  FAT_ROW_SHARED_BLOCK,
-  FAT_ROW_SHARED_SM,
-  FAT_ROW_L2,
-  FAT_ROW_BUS,
-  FAT_ROW_CLOCK,
-  FAT_ROW_MEMORY_CLOCK,
-  FAT_ROW_DRAM,
-  FAT_ROW_MEMORY,
-  FAT_ROW_CONFIG,
-  FAT_ROW_ELIGIBLE,
-  FAT_ROW_SOURCE,
-  FAT_ROW_TEMPLATES,
-  FAT_ROW_COMPILE_KEY,
-  FAT_ROW_DRIVER,
-  FAT_ROW_OUTCOME,
-  FAT_ROW_ORIGIN,
-  FAT_ROW_MS,
-  FAT_ROW_P20,
-  FAT_ROW_P80,
-  FAT_ROW_CLOCK_MHZ,
-  FAT_ROW_ERROR_MAX,
-  FAT_ROW_ERROR_ALLOWED,
-  FAT_ROW_LIMIT,
-  FAT_ROW_REGISTERS,
-  FAT_ROW_STACK,
-  FAT_ROW_SPILLS,
-  FAT_ROW_SHARED,
-  FAT_ROW_BLOCKS,
-  FAT_ROW_COMPILE_SECONDS,
-  FAT_ROW_SAMPLES,
-  FAT_ROW_DETAIL,
-  FAT_ROW_LOG,
-  FAT_ROW_DATE,
-  FAT_ROW_NVRTC,
-  FAT_ROW_VERSION,
-  FAT_ROW_RECIPE,
-  FAT_ROW_BINARY, /* hashes; not in imports */
+#define COLUMN(table, name, kind, member, low, high, shipped) FAT_ROW_##name,
+#include "columns.def"
+#undef COLUMN
   FAT_ROW_COUNT
 } fat_db_column;
+
+typedef enum fat_db_kind_of {
+  FAT_KIND_ID,    /* of a row: int64_t, NULL is 0 */
+  FAT_KIND_WHOLE, /* int within its range */
+  FAT_KIND_LONG,  /* int64_t within its range */
+  FAT_KIND_REAL,  /* double from 0 on, NULL is NAN */
+  FAT_KIND_KNOWN, /* the same, never NULL */
+  FAT_KIND_WORD,  /* plain text on one line; NULL is "" */
+  FAT_KIND_TEXT,  /* text */
+  FAT_KIND_LOG,   /* text that stays at home */
+  FAT_KIND_NAME,  /* of a GPU: a plain word in an array */
+  FAT_KIND_DATE,
+  FAT_KIND_SAMPLES, /* int: how many rows of table sample; in JSON the samples themselves */
+  FAT_KIND_OUTCOME,
+  FAT_KIND_ORIGIN,
+  FAT_KIND_PROBLEM,
+  FAT_KIND_CONFIG,
+  FAT_KIND_FACTS, /* of the device: must say what its numbers say */
+} fat_db_kind_of;
+
+typedef enum fat_db_shipped { FAT_SHIPPED_HOME, FAT_SHIPPED_ROW, FAT_SHIPPED_ALL } fat_db_shipped;
+
+typedef struct fat_db_field {
+  char table; /* its letter in columns.def */
+  const char *name;
+  const char *path; /* in JSON, and in messages */
+  const char *sql;  /* in a SELECT of a row */
+  fat_db_kind_of kind;
+  size_t member; /* offset in fat_db_row */
+  double low, high;
+  fat_db_shipped shipped;
+} fat_db_field;
+extern const fat_db_field fat_db_fields[FAT_ROW_COUNT]; /* column.c, as are: */
+extern const char *const fat_db_outcomes[FAT_OUTCOME_COUNT], *const fat_db_origins[FAT_ORIGIN_COUNT];
 
 /* "SELECT <columns> FROM <schema>.trial t JOIN ..."; what follows is the caller's. */
 void fat_db_row_select(fat_text *sql, const char *schema);
 
 typedef struct fat_db_row {
-  fat_trial trial; /* strings are the statement's, samples this row's */
+  fat_trial trial; /* first: a trial is bound by the offsets of its row; strings are the statement's, samples
+                      this row's */
   const char *nvrtc, *version, *recipe, *binary;
   double *times, *clocks;
   int room;
@@ -222,6 +221,8 @@ typedef struct fat_db_row {
 
 /* Statement -> row, every value checked: FAT_E_CORRUPT with what is wrong, FAT_E_NOMEM. Samples stay out. */
 fat_status fat_db_row_read(sqlite3_stmt *stmt, fat_db_row *row, fat_error *err);
+/* Binds the columns of table trial that columns.def has, in order, from parameter `first` on. */
+fat_status fat_db_row_bind(fat_db *db, sqlite3_stmt *stmt, int first, const fat_trial *trial, fat_error *err);
 /* Fills the samples from a statement of (ms, clock) rows; resets it. */
 fat_status fat_db_row_samples(sqlite3_stmt *stmt, fat_db_row *row, fat_error *err);
 /* Both, read.c: what is damaged is remarked. `samples` takes the trial's id; NULL: the row has none then. */
@@ -233,7 +234,7 @@ fat_status fat_db_trial_check(const fat_trial *trial, fat_error *err);
 
 /* -- run.c */
 
-/* A run row; `status` NULL: begun, else ended at once. */
+/* A run row; one whose status is not "running" ends at once. */
 fat_status fat_db_run_add(fat_db *db, const char *status, const fat_run *run, int64_t *id, fat_error *err);
 
 /* -- put.c */

@@ -50,7 +50,8 @@ static fat_status toolchain_id(fat_db *db, const fat_trial *t, int64_t *id, fat_
   sqlite3_stmt *stmt;
   for (int add = 0; add < 2; add++) {
     FAT_TRY(fat_db_kept(db, add ? FAT_SQL_TOOLCHAIN_ADD : FAT_SQL_TOOLCHAIN_FIND, &stmt, err));
-    FAT_TRY(fat_db_bind(db, stmt, err, "tt", or_empty(t->compile_key), or_empty(t->driver)));
+    FAT_TRY(fat_db_bind(db, stmt, err, "ttt", or_empty(t->compile_key), or_empty(t->driver),
+                        or_empty(t->made_by)));
     FAT_TRY(fat_db_finish(db, stmt, id, err));
     if (*id)
       break;
@@ -112,12 +113,6 @@ static fat_status put_content(fat_db *db, const char *source_hash, const fat_art
 
 /* -- the trial */
 
-/* JSON has no infinity: an endless error is stored as a huge one. */
-static double bounded(double value)
-{
-  return value > 1e300 ? 1e300 : value;
-}
-
 static int samples_of(const fat_trial *t)
 {
   return t->samples ? t->sample_count : 0;
@@ -142,36 +137,85 @@ typedef struct keys {
   char config[FAT_CONFIG_TEXT];
 } keys;
 
+/* {"Br":64,"Bc":32}; names are letters. */
+static fat_status tunables_of(const fat_config *c, fat_text *json, fat_error *err)
+{
+  for (int i = 0; i < c->count; i++)
+    fat_text_format(json, "%s\"%s\":%d", i ? "," : "{", c->values[i].name, (int)c->values[i].value);
+  fat_text_add(json, c->count ? "}" : "{}");
+  return fat_text_status(json, err);
+}
+
+enum { KEYS = 9 /* parameters in front of the columns of columns.def */ };
+
+/* ", a, b", ", ?, ?" or ", a = excluded.a, b = excluded.b" of the columns of table trial in columns.def. */
+enum list { NAMES, MARKS, UPDATES };
+static void add_columns(fat_text *sql, enum list what)
+{
+  for (const fat_db_field *f = fat_db_fields; f < fat_db_fields + FAT_ROW_COUNT; f++)
+    if (f->table == 'T') {
+      fat_text_format(sql, ", %s", what == MARKS ? "?" : f->name);
+      if (what == UPDATES)
+        fat_text_format(sql, " = excluded.%s", f->name);
+    }
+}
+
+/* The same key keeps its id, so a winner row that names it stays true; content that is known is kept. */
+static fat_status trial_sql(fat_text *sql, fat_error *err)
+{
+  fat_text_add(sql, "INSERT INTO main.trial (run, problem, device, toolchain, kernel, tunables, date, recipe,"
+                    " binary, current, latest");
+  add_columns(sql, NAMES);
+  fat_text_add(sql,
+               ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, coalesce(?7, strftime('%Y-%m-%dT%H:%M:%fZ', 'now')), ?8,"
+               " ?9, 1, 1");
+  add_columns(sql, MARKS);
+  fat_text_add(
+      sql, ") ON CONFLICT (problem, device, config, source, toolchain, origin, coalesce(run, 0)) DO UPDATE"
+           " SET kernel = excluded.kernel, tunables = excluded.tunables, date = excluded.date,"
+           " recipe = coalesce(excluded.recipe, recipe), binary = coalesce(excluded.binary, binary),"
+           " current = 1, latest = 1");
+  add_columns(sql, UPDATES);
+  fat_text_add(sql, " RETURNING id");
+  return fat_text_status(sql, err);
+}
+
 static fat_status put_trial(fat_db *db, fat_trial *t, const keys *k, const content *c, const char *date,
                             fat_error *err)
 {
-  sqlite3_stmt *stmt;
-  char *detail = fat_db_clean(t->detail, FAT_DB_LOG), *log = fat_db_clean(t->log, FAT_DB_LOG);
-  fat_status status = FAT_OK;
-  if (!detail || !log) {
-    status = fat_status_fail(err, FAT_E_NOMEM, "out of memory for a trial");
-    goto done;
-  }
-  status = fat_db_kept(db, FAT_SQL_TRIAL_ADD, &stmt, err);
-  if (status != FAT_OK)
-    goto done;
-  status = fat_db_bind(db, stmt, err,
-                       "iiiittttttndddd"
-                       "ddtnnnnndnttttt",
-                       t->run, k->problem, k->device, k->toolchain, t->config.kernel, k->config,
-                       or_empty(t->source_hash), or_empty(t->templates), fat_db_origin_name(t->origin),
-                       fat_db_outcome_name(t->outcome), t->eligible, t->ms, t->p20, t->p80, t->clock_mhz,
-                       bounded(t->error_max), bounded(t->error_allowed), or_empty(t->limit), t->registers,
-                       t->stack, t->spills, t->shared, t->blocks_per_sm, t->compile_seconds, samples_of(t),
-                       detail, log, date, *c->recipe ? c->recipe : NULL, *c->binary ? c->binary : NULL);
+  sqlite3_stmt *stmt = NULL;
+  fat_text tunables = {0}, sql = {0};
+  fat_status status = tunables_of(&t->config, &tunables, err);
+  if (status == FAT_OK)
+    status = trial_sql(&sql, err);
+  if (status == FAT_OK)
+    status = fat_db_again(db, fat_text_get(&sql), &stmt, err);
+  if (status == FAT_OK)
+    status = fat_db_bind(db, stmt, err, "iiiittttt", t->run, k->problem, k->device, k->toolchain,
+                         t->config.kernel, fat_text_get(&tunables), date, *c->recipe ? c->recipe : NULL,
+                         *c->binary ? c->binary : NULL);
   if (status == FAT_OK && t->run == 0) /* of no run: NULL */
     sqlite3_bind_null(stmt, 1);
   if (status == FAT_OK)
+    status = fat_db_row_bind(db, stmt, KEYS + 1, t, err);
+  if (status == FAT_OK)
     status = fat_db_finish(db, stmt, &t->id, err);
-done:
-  free(detail);
-  free(log);
+  fat_db_done(db, stmt);
+  fat_text_free(&tunables);
+  fat_text_free(&sql);
   return status;
+}
+
+/* What stood for the same source and tools until now is history. */
+static fat_status outdate(fat_db *db, const fat_trial *t, fat_error *err)
+{
+  sqlite3_stmt *stmt;
+  for (int i = 0; i < 2; i++) {
+    FAT_TRY(fat_db_kept(db, i ? FAT_SQL_TRIAL_OUTDATE : FAT_SQL_TRIAL_INHERIT, &stmt, err));
+    FAT_TRY(fat_db_bind(db, stmt, err, "i", t->id));
+    FAT_TRY(fat_db_finish(db, stmt, NULL, err));
+  }
+  return FAT_OK;
 }
 
 /* Of one config only the latest row counts. A put is the latest; a row from elsewhere goes by its date. */
@@ -241,6 +285,7 @@ fat_status fat_db_put_row(fat_db *db, fat_trial *t, const fat_artifact *artifact
   FAT_TRY(put_content(db, or_empty(t->source_hash), artifact, &c, err));
   FAT_TRY(put_trial(db, t, &k, &c, date, err));
   FAT_TRY(put_samples(db, t, err));
+  FAT_TRY(outdate(db, t, err));
   FAT_TRY(retire(db, t, &k, date != NULL, err));
   return choose_winner(db, &k, err);
 }
@@ -304,6 +349,34 @@ fat_status fat_db_prefer(fat_db *db, int64_t trial, fat_error *err)
   FAT_TRY(fat_db_ready(db, true, err));
   FAT_TRY(fat_db_begin(db, err));
   fat_status status = prefer(db, trial, err);
+  if (status == FAT_OK)
+    return fat_db_commit(db, err);
+  fat_db_rollback(db);
+  return status;
+}
+
+static fat_status put_rejections(fat_db *db, int64_t run, const fat_gpu *gpu, const fat_db_rejection *list,
+                                 int count, fat_error *err)
+{
+  int64_t device, problem;
+  sqlite3_stmt *stmt;
+  FAT_TRY(device_id(db, gpu, &device, err));
+  for (int i = 0; i < count; i++) {
+    FAT_TRY(problem_id(db, list[i].problem, &problem, err));
+    FAT_TRY(fat_db_kept(db, FAT_SQL_REJECTION_ADD, &stmt, err));
+    FAT_TRY(fat_db_bind(db, stmt, err, "iiitti", run, problem, device, list[i].kernel, list[i].reason,
+                        (int64_t)list[i].count));
+    FAT_TRY(fat_db_finish(db, stmt, NULL, err));
+  }
+  return FAT_OK;
+}
+
+fat_status fat_db_put_rejections(fat_db *db, int64_t run, const fat_gpu *gpu, const fat_db_rejection *list,
+                                 int count, fat_error *err)
+{
+  FAT_TRY(fat_db_ready(db, true, err));
+  FAT_TRY(fat_db_begin(db, err));
+  fat_status status = put_rejections(db, run, gpu, list, count, err);
   if (status == FAT_OK)
     return fat_db_commit(db, err);
   fat_db_rollback(db);

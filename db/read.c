@@ -10,7 +10,8 @@
   " AND NOT EXISTS (SELECT 1 FROM main.trial u JOIN main.problem up ON up.id = u.problem"                    \
   " JOIN main.device ud ON ud.id = u.device JOIN main.toolchain uk ON uk.id = u.toolchain"                   \
   " WHERE up.text = p.text AND ud.facts = d.facts AND uk.compile_key = k.compile_key"                        \
-  " AND uk.driver = k.driver AND u.config = t.config AND u.source = t.source AND u.origin = t.origin)"
+  " AND uk.driver = k.driver AND uk.made_by = k.made_by AND u.config = t.config AND u.source = t.source "    \
+  "AND u.origin = t.origin)"
 
 /* The user's file has a winner for the same problem and device, and it is not a prediction beside a
  * measurement: a measured row counts more than where it lies. */
@@ -42,7 +43,7 @@ static fat_status prepare(fat_db *db, const char *schema, const selection *s, sq
 {
   fat_text sql = {0}, times = {0};
   fat_db_row_select(&sql, schema);
-  fat_text_format(&sql, "%s WHERE true", s->from);
+  fat_text_format(&sql, "%s WHERE t.latest = 1", s->from);
   for (int i = 0; i < s->count; i++)
     if (s->clauses[i].value)
       fat_text_add(&sql, s->clauses[i].sql);

@@ -1,6 +1,6 @@
-/* row.c -- a trial as a row: the one place where stored or imported values become a fat_trial.
+/* row.c -- a trial as a row: the one place where stored or imported values become a fat_trial, and back.
  *
- * In: a statement whose columns stand in ORDER ROW, from our file, a foreign one or a JSON line. Out: a row
+ * In: a statement with the columns of columns.def, from our file, a foreign one or a JSON line. Out: a row
  * in which every value was checked (texts through their own readers, numbers against ranges), or
  * FAT_E_CORRUPT with the first thing wrong. The same check guards what is stored. */
 #include "private.h"
@@ -10,60 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const outcomes[FAT_OUTCOME_COUNT] =
-    {/* ORDER OUTCOME */
-     "ok", "wrong", "spills", "compile-failed", "launch-failed", "fault", "timeout", "oom", "unfit", "slow"};
-static const char *const origins[FAT_ORIGIN_COUNT] = {"measured", "predicted"}; /* ORDER ORIGIN */
-
-const char *fat_db_outcome_name(fat_outcome o)
-{
-  return (unsigned)o < FAT_OUTCOME_COUNT ? outcomes[o] : "unknown";
-}
-
-const char *fat_db_origin_name(fat_origin o)
-{
-  return (unsigned)o < FAT_ORIGIN_COUNT ? origins[o] : "unknown";
-}
-
-fat_trial fat_db_untimed(void)
-{
-  return (fat_trial){.outcome = FAT_OUT_OK,
-                     .origin = FAT_PREDICTED,
-                     .ms = NAN,
-                     .p20 = NAN,
-                     .p80 = NAN,
-                     .clock_mhz = NAN,
-                     .error_max = NAN,
-                     .error_allowed = NAN,
-                     .compile_seconds = NAN,
-                     .limit = "",
-                     .detail = "",
-                     .log = ""};
-}
-
 static int index_of(const char *const *names, int count, const char *name)
 {
   for (int i = 0; i < count; i++)
     if (strcmp(names[i], name) == 0)
       return i;
   return -1;
-}
-
-void fat_db_row_select(fat_text *sql, const char *schema)
-{
-  fat_text_format(
-      sql,
-      "SELECT t.id, t.run, p.text, d.facts, d.name, d.sm, d.sms, d.shared_block, d.shared_sm, d.l2, d.bus, "
-      "d.clock,"
-      " d.memory_clock, d.dram, d.memory, t.config, t.eligible, t.source, t.templates, k.compile_key, "
-      "k.driver,"
-      " t.outcome, t.origin, t.ms, t.p20, t.p80, t.clock_mhz, t.error_max, t.error_allowed, t.limit_by,"
-      " t.registers, t.stack, t.spills, t.shared, t.blocks_per_sm, t.compile_seconds, t.samples, t.detail, "
-      "t.log,"
-      " t.date, coalesce(r.nvrtc, ''), coalesce(r.version, ''), t.recipe, t.binary"
-      " FROM %1$s.trial t JOIN %1$s.problem p ON p.id = t.problem JOIN %1$s.device d ON d.id = t.device"
-      " JOIN %1$s.toolchain k ON k.id = t.toolchain LEFT JOIN %1$s.run r ON r.id = t.run",
-      schema);
 }
 
 /* -- one value */
@@ -74,21 +26,12 @@ typedef struct reader {
   fat_status status; /* of the first value that is wrong */
 } reader;
 
-static const char *const column_names[FAT_ROW_COUNT] =
-    {/* ORDER ROW */
-     "id",           "run",          "problem",   "device",    "gpu",           "sm",
-     "sms",          "shared_block", "shared_sm", "l2",        "bus",           "clock",
-     "memory_clock", "dram",         "memory",    "config",    "eligible",      "source",
-     "templates",    "compile_key",  "driver",    "outcome",   "origin",        "ms",
-     "p20",          "p80",          "clock_mhz", "error_max", "error_allowed", "limit_by",
-     "registers",    "stack",        "spills",    "shared",    "blocks_per_sm", "compile_seconds",
-     "samples",      "detail",       "log",       "date",      "nvrtc",         "version",
-     "recipe",       "binary"};
-
 static void wrong(reader *r, fat_db_column column, const char *why)
 {
   if (r->status == FAT_OK)
-    r->status = fat_status_fail(r->err, FAT_E_CORRUPT, "%s %s", column_names[column], why);
+    r->status = fat_status_fail(
+        r->err, FAT_E_CORRUPT, "%s %s",
+        column == FAT_ROW_name ? fat_db_fields[column].path : fat_db_fields[column].name, why);
 }
 
 /* A text of at most `most` bytes without control characters other than line ends and tabs; "" for NULL. */
@@ -148,49 +91,6 @@ static int name_of(reader *r, fat_db_column column, const char *const *names, in
 
 /* -- a row */
 
-static void read_gpu(reader *r, fat_gpu *gpu)
-{
-  const char *name = text_of(r, FAT_ROW_GPU, sizeof gpu->name - 1);
-  memcpy(gpu->name, name, strlen(name) + 1);
-  gpu->sm = int_of(r, FAT_ROW_SM);
-  gpu->sms = int_of(r, FAT_ROW_SMS);
-  gpu->shared_block = int_of(r, FAT_ROW_SHARED_BLOCK);
-  gpu->shared_sm = int_of(r, FAT_ROW_SHARED_SM);
-  gpu->l2 = integer_of(r, FAT_ROW_L2);
-  gpu->bus = int_of(r, FAT_ROW_BUS);
-  gpu->clock = int_of(r, FAT_ROW_CLOCK);
-  gpu->memory_clock = int_of(r, FAT_ROW_MEMORY_CLOCK);
-  gpu->dram = real_of(r, FAT_ROW_DRAM);
-  gpu->memory = real_of(r, FAT_ROW_MEMORY);
-  /* An imported row has no text of facts; where there is one it must say the same. */
-  char facts[FAT_GPU_FACTS];
-  const char *stored = text_of(r, FAT_ROW_FACTS, FAT_GPU_FACTS);
-  if (*stored && strcmp(stored, fat_gpu_facts(gpu, facts)) != 0)
-    wrong(r, FAT_ROW_FACTS, "does not agree with the device's numbers");
-}
-
-static void read_result(reader *r, fat_trial *t)
-{
-  t->outcome = (fat_outcome)name_of(r, FAT_ROW_OUTCOME, outcomes, FAT_OUTCOME_COUNT);
-  t->origin = (fat_origin)name_of(r, FAT_ROW_ORIGIN, origins, FAT_ORIGIN_COUNT);
-  t->ms = real_of(r, FAT_ROW_MS);
-  t->p20 = real_of(r, FAT_ROW_P20);
-  t->p80 = real_of(r, FAT_ROW_P80);
-  t->clock_mhz = real_of(r, FAT_ROW_CLOCK_MHZ);
-  t->error_max = real_of(r, FAT_ROW_ERROR_MAX);
-  t->error_allowed = real_of(r, FAT_ROW_ERROR_ALLOWED);
-  t->limit = text_of(r, FAT_ROW_LIMIT, FAT_DB_WORD);
-  t->registers = int_of(r, FAT_ROW_REGISTERS);
-  t->stack = int_of(r, FAT_ROW_STACK);
-  t->spills = int_of(r, FAT_ROW_SPILLS);
-  t->shared = int_of(r, FAT_ROW_SHARED);
-  t->blocks_per_sm = int_of(r, FAT_ROW_BLOCKS);
-  t->compile_seconds = real_of(r, FAT_ROW_COMPILE_SECONDS);
-  t->sample_count = int_of(r, FAT_ROW_SAMPLES);
-  t->detail = text_of(r, FAT_ROW_DETAIL, FAT_DB_LOG);
-  t->log = text_of(r, FAT_ROW_LOG, FAT_DB_LOG);
-}
-
 /* 2025-11-21T03:07:00Z, or with a fraction of the second. */
 static bool is_date(const char *date)
 {
@@ -204,35 +104,135 @@ static bool is_date(const char *date)
   return strcmp(date, "Z") == 0;
 }
 
+/* Takes over the verdict of a reader of texts. */
+static void parsed(reader *r, fat_status status, const fat_error *why)
+{
+  if (r->status == FAT_OK && status != FAT_OK)
+    r->status = fat_status_fail(r->err, FAT_E_CORRUPT, "%s", why->text);
+}
+
+/* One value to its member of the row. */
+static void read_value(reader *r, fat_db_column at, fat_db_row *row)
+{
+  const fat_db_field *f = &fat_db_fields[at];
+  void *to = (char *)row + f->member;
+  const char *text;
+  fat_error why = {0};
+  switch (f->kind) {
+  case FAT_KIND_ID:
+    *(int64_t *)to = sqlite3_column_type(r->stmt, at) == SQLITE_NULL ? 0 : integer_of(r, at);
+    break;
+  case FAT_KIND_WHOLE:
+  case FAT_KIND_SAMPLES:
+    *(int *)to = int_of(r, at);
+    break;
+  case FAT_KIND_LONG:
+    *(int64_t *)to = integer_of(r, at);
+    break;
+  case FAT_KIND_REAL:
+  case FAT_KIND_KNOWN:
+    *(double *)to = real_of(r, at);
+    break;
+  case FAT_KIND_WORD:
+  case FAT_KIND_TEXT:
+  case FAT_KIND_LOG:
+    *(const char **)to = text_of(r, at, (size_t)f->high);
+    break;
+  case FAT_KIND_NAME:
+    text = text_of(r, at, sizeof row->trial.gpu.name - 1);
+    memcpy(to, text, strlen(text) + 1);
+    break;
+  case FAT_KIND_DATE:
+    *(const char **)to = text = text_of(r, at, (size_t)f->high);
+    if (!is_date(text))
+      wrong(r, at, "is no UTC date as 2025-11-21T03:07:00Z");
+    break;
+  case FAT_KIND_OUTCOME:
+    row->trial.outcome = (fat_outcome)name_of(r, at, fat_db_outcomes, FAT_OUTCOME_COUNT);
+    break;
+  case FAT_KIND_ORIGIN:
+    row->trial.origin = (fat_origin)name_of(r, at, fat_db_origins, FAT_ORIGIN_COUNT);
+    break;
+  case FAT_KIND_PROBLEM:
+    parsed(r, fat_problem_parse(text_of(r, at, (size_t)f->high), to, &why), &why);
+    break;
+  case FAT_KIND_CONFIG:
+    parsed(r, fat_config_parse(text_of(r, at, (size_t)f->high), to, &why), &why);
+    break;
+  case FAT_KIND_FACTS: /* once its numbers are read */
+    break;
+  }
+}
+
 fat_status fat_db_row_read(sqlite3_stmt *stmt, fat_db_row *row, fat_error *err)
 {
   reader r = {stmt, err, FAT_OK};
   fat_trial *t = &row->trial;
+  char facts[FAT_GPU_FACTS];
   memset(t, 0, sizeof *t);
-  t->id = integer_of(&r, FAT_ROW_ID);
-  t->run = sqlite3_column_int64(stmt, FAT_ROW_RUN); /* NULL is 0 */
-  read_gpu(&r, &t->gpu);
-  t->eligible = int_of(&r, FAT_ROW_ELIGIBLE);
-  t->source_hash = text_of(&r, FAT_ROW_SOURCE, FAT_DB_WORD);
-  t->templates = text_of(&r, FAT_ROW_TEMPLATES, FAT_DB_WORD);
-  t->compile_key = text_of(&r, FAT_ROW_COMPILE_KEY, FAT_DB_LOG);
-  t->driver = text_of(&r, FAT_ROW_DRIVER, FAT_DB_WORD);
-  read_result(&r, t);
-  t->date = text_of(&r, FAT_ROW_DATE, FAT_DB_WORD);
-  row->nvrtc = text_of(&r, FAT_ROW_NVRTC, FAT_DB_WORD);
-  row->version = text_of(&r, FAT_ROW_VERSION, FAT_DB_WORD);
-  row->recipe = text_of(&r, FAT_ROW_RECIPE, FAT_DB_WORD);
-  row->binary = text_of(&r, FAT_ROW_BINARY, FAT_DB_WORD);
-  const char *problem = text_of(&r, FAT_ROW_PROBLEM, FAT_PROBLEM_TEXT);
-  const char *config = text_of(&r, FAT_ROW_CONFIG, FAT_CONFIG_TEXT);
-  if (!is_date(t->date))
-    wrong(&r, FAT_ROW_DATE, "is no UTC date as 2025-11-21T03:07:00Z");
-  if (r.status != FAT_OK)
-    return r.status;
-  fat_error why;
-  if (fat_problem_parse(problem, &t->problem, &why) != FAT_OK ||
-      fat_config_parse(config, &t->config, &why) != FAT_OK || fat_db_trial_check(t, &why) != FAT_OK)
-    return fat_status_fail(err, FAT_E_CORRUPT, "%s", why.text);
+  for (int i = 0; i < FAT_ROW_COUNT; i++)
+    read_value(&r, (fat_db_column)i, row);
+  /* An imported row has no text of facts; where there is one it must say the same. */
+  const char *stored = text_of(&r, FAT_ROW_facts, sizeof facts);
+  if (*stored && strcmp(stored, fat_gpu_facts(&t->gpu, facts)) != 0)
+    wrong(&r, FAT_ROW_facts, "does not agree with the device's numbers");
+  fat_error why = {0};
+  if (r.status == FAT_OK)
+    parsed(&r, fat_db_trial_check(t, &why), &why);
+  return r.status;
+}
+
+/* JSON has no infinity: an endless error is stored as a huge one. */
+static int bind_real(sqlite3_stmt *stmt, int at, double value)
+{
+  return isnan(value) ? sqlite3_bind_null(stmt, at) : sqlite3_bind_double(stmt, at, fmin(value, 1e300));
+}
+
+static int bind_text(sqlite3_stmt *stmt, int at, const char *text)
+{
+  return sqlite3_bind_text(stmt, at, text ? text : "", -1, SQLITE_TRANSIENT);
+}
+
+/* A text that may have any bytes. */
+static int bind_cleaned(sqlite3_stmt *stmt, int at, const char *text, size_t most)
+{
+  char *clean = fat_db_clean(text, most);
+  return clean ? sqlite3_bind_text(stmt, at, clean, -1, free) : SQLITE_NOMEM;
+}
+
+static int bind_value(sqlite3_stmt *stmt, int at, const fat_db_field *f, const fat_trial *t)
+{
+  const void *from = (const char *)t + f->member;
+  char config[FAT_CONFIG_TEXT];
+  switch (f->kind) {
+  case FAT_KIND_WHOLE:
+    return sqlite3_bind_int(stmt, at, *(const int *)from);
+  case FAT_KIND_SAMPLES:
+    return sqlite3_bind_int(stmt, at, t->samples ? t->sample_count : 0);
+  case FAT_KIND_REAL:
+    return bind_real(stmt, at, *(const double *)from);
+  case FAT_KIND_TEXT:
+  case FAT_KIND_LOG:
+    return bind_cleaned(stmt, at, *(const char *const *)from, (size_t)f->high);
+  case FAT_KIND_OUTCOME:
+    return bind_text(stmt, at, fat_db_outcome_name(t->outcome));
+  case FAT_KIND_ORIGIN:
+    return bind_text(stmt, at, fat_db_origin_name(t->origin));
+  case FAT_KIND_CONFIG:
+    return bind_text(stmt, at, fat_config_print(&t->config, config));
+  default:
+    return bind_text(stmt, at, *(const char *const *)from);
+  }
+}
+
+fat_status fat_db_row_bind(fat_db *db, sqlite3_stmt *stmt, int first, const fat_trial *trial, fat_error *err)
+{
+  for (int i = 0; i < FAT_ROW_COUNT; i++)
+    if (fat_db_fields[i].table == 'T' && bind_value(stmt, first++, &fat_db_fields[i], trial) != SQLITE_OK) {
+      fat_status status = fat_db_fail(db, db->sql, "storing a trial", err);
+      fat_db_release(stmt);
+      return status;
+    }
   return FAT_OK;
 }
 
@@ -282,97 +282,4 @@ void fat_db_row_free(fat_db_row *row)
   free(row->clocks);
   row->times = row->clocks = NULL;
   row->room = 0;
-}
-
-/* -- what a trial must be */
-
-#define IN_TRIAL(field) #field, offsetof(fat_trial, field)
-
-static const struct {
-  const char *name;
-  size_t offset;
-  int low, high;
-} whole_numbers[] = {
-    {IN_TRIAL(eligible), 0, 1},
-    {IN_TRIAL(sample_count), 0, FAT_DB_SAMPLES},
-    {IN_TRIAL(registers), -1, 1 << 16},
-    {IN_TRIAL(stack), -1, 1 << 30},
-    {IN_TRIAL(spills), -1, 1 << 30},
-    {IN_TRIAL(shared), -1, 1 << 30},
-    {IN_TRIAL(blocks_per_sm), -1, 1 << 16},
-    {IN_TRIAL(gpu.sm), 10, 999},
-    {IN_TRIAL(gpu.sms), 1, 1 << 16},
-    {IN_TRIAL(gpu.shared_block), 0, 1 << 30},
-    {IN_TRIAL(gpu.shared_sm), 0, 1 << 30},
-    {IN_TRIAL(gpu.bus), 0, 1 << 20},
-    {IN_TRIAL(gpu.clock), 0, 1 << 20},
-    {IN_TRIAL(gpu.memory_clock), 0, 1 << 20},
-};
-
-static const struct { /* 0 to `high`; NAN, for unknown, only in results */
-  const char *name;
-  size_t offset;
-  double high;
-  bool known;
-} numbers[] = {
-    {IN_TRIAL(ms), FAT_DB_MS, false},        {IN_TRIAL(p20), FAT_DB_MS, false},
-    {IN_TRIAL(p80), FAT_DB_MS, false},       {IN_TRIAL(clock_mhz), 1e6, false},
-    {IN_TRIAL(error_max), INFINITY, false},  {IN_TRIAL(error_allowed), INFINITY, false},
-    {IN_TRIAL(compile_seconds), 1e7, false}, {IN_TRIAL(gpu.dram), 1e9, true},
-    {IN_TRIAL(gpu.memory), 1e9, true},
-};
-
-static fat_status check_numbers(const fat_trial *t, fat_error *err)
-{
-  for (size_t i = 0; i < sizeof whole_numbers / sizeof *whole_numbers; i++) {
-    int value = *(const int *)((const char *)t + whole_numbers[i].offset);
-    if (value < whole_numbers[i].low || value > whole_numbers[i].high)
-      return fat_status_fail(err, FAT_E_INPUT, "%s of a trial is %d: allowed are %d to %d",
-                             whole_numbers[i].name, value, whole_numbers[i].low, whole_numbers[i].high);
-  }
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-    double value = *(const double *)((const char *)t + numbers[i].offset);
-    if (value < 0 || value > numbers[i].high || (numbers[i].known && isnan(value)))
-      return fat_status_fail(err, FAT_E_INPUT, "%s of a trial is %g: allowed are 0 to %g", numbers[i].name,
-                             value, numbers[i].high);
-  }
-  if (t->gpu.l2 < 0 || t->gpu.l2 > INT64_C(1) << 40)
-    return fat_status_fail(err, FAT_E_INPUT, "gpu.l2 of a trial is %lld bytes", (long long)t->gpu.l2);
-  for (int i = 0; t->samples && i < t->sample_count; i++)
-    if (!(t->samples[i] >= 0 && t->samples[i] <= FAT_DB_MS))
-      return fat_status_fail(err, FAT_E_INPUT, "sample %d of a trial is %g ms: allowed are 0 to %g", i,
-                             t->samples[i], FAT_DB_MS);
-  return FAT_OK;
-}
-
-static fat_status check_words(const fat_trial *t, fat_error *err)
-{
-  const char *words[] = {t->source_hash, t->templates, t->driver, t->limit, t->gpu.name, t->date};
-  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-    for (const char *p = words[i]; p && *p; p++)
-      if ((unsigned char)*p < ' ' || (unsigned char)*p > '~' || p - words[i] >= FAT_DB_WORD)
-        return fat_status_fail(err, FAT_E_INPUT,
-                               "'%.40s' in a trial is no plain text of at most %d characters", words[i],
-                               FAT_DB_WORD);
-  return FAT_OK;
-}
-
-fat_status fat_db_trial_check(const fat_trial *t, fat_error *err)
-{
-  char text[FAT_CONFIG_TEXT];
-  fat_config config;
-  FAT_TRY(fat_problem_check(&t->problem, err));
-  FAT_TRY(fat_config_parse(fat_config_print(&t->config, text), &config, err));
-  if ((unsigned)t->outcome >= FAT_OUTCOME_COUNT || (unsigned)t->origin >= FAT_ORIGIN_COUNT)
-    return fat_status_fail(err, FAT_E_INPUT, "a trial's outcome %d or origin %d is unknown", (int)t->outcome,
-                           (int)t->origin);
-  FAT_TRY(check_numbers(t, err));
-  FAT_TRY(check_words(t, err));
-  if (t->compile_key && !fat_db_is_text(t->compile_key, FAT_DB_LOG))
-    return fat_status_fail(err, FAT_E_INPUT,
-                           "the compile key of a trial is too long or no text: see the variables"
-                           " NVRTC_* of the environment");
-  if (t->outcome == FAT_OUT_OK && t->origin == FAT_MEASURED && !(t->ms > 0))
-    return fat_status_fail(err, FAT_E_INPUT, "a measured trial with outcome ok has no time: ms is %g", t->ms);
-  return FAT_OK;
 }

@@ -1,8 +1,10 @@
--- schema.sql -- the tuning database, version 1.0 (user_version 1000). A person may open this file with any
--- SQLite viewer; start with the views: best, trials, failures, runs. Their columns are stable within a major
--- version. Times are milliseconds, sizes are bytes, dates are UTC in ISO 8601. Hashes are SHA-256 in hex.
+-- schema.sql -- the tuning database, version 1.1 (user_version 1001). A person may open this file with any
+-- SQLite viewer; start with the views: best, trials, failures, runs, rejections, history, tunables. Their
+-- columns are stable within a major version; later minor versions add some. Times are milliseconds, sizes are
+-- bytes, dates are UTC in ISO 8601. Hashes are SHA-256 in hex.
 --
--- Rows are written by one transaction per trial. `PRAGMA user_version` is set by migrate.c, not here.
+-- Rows are written by one transaction per trial, and a run never changes a row of an earlier one.
+-- `PRAGMA user_version` is set by migrate.c, not here.
 
 PRAGMA application_id = 0x6661746e; -- "fatn"
 
@@ -43,21 +45,36 @@ CREATE TABLE toolchain ( -- what turned source into times, beside the source its
   id          INTEGER PRIMARY KEY,
   compile_key TEXT NOT NULL, -- NVRTC version, options and the environment variables it reads
   driver      TEXT NOT NULL, -- '' where nothing was launched
-  UNIQUE (compile_key, driver)
+  made_by     TEXT NOT NULL, -- '': measured by a tune; else what predicted or compiled: model 3, package 0.1.0,
+                             -- libfatune 0.1.0
+  UNIQUE (compile_key, driver, made_by)
 ) STRICT;
 
 CREATE TABLE run ( -- one command that made trials
   id        INTEGER PRIMARY KEY,
   begun     TEXT NOT NULL,
-  ended     TEXT, -- NULL: still running, or broken off
-  status    TEXT, -- done, interrupted, budget, failed, imported; NULL as above
+  ended     TEXT,          -- NULL: running, or stopped without a word
+  status    TEXT NOT NULL, -- running, done, interrupted, budget, failed, imported; stopped: killed, as the next tune
+                           -- of that GPU found (`fatune show runs` says so at once)
+  device    TEXT NOT NULL, -- facts of the GPU that was tuned; '' for an import
   command   TEXT NOT NULL,
   version   TEXT NOT NULL, -- of fatune
   driver    TEXT NOT NULL,
   nvrtc     TEXT NOT NULL,
   templates TEXT NOT NULL, -- hash over all templates
+  model     TEXT NOT NULL, -- that made its forecasts: model 3
   host      TEXT NOT NULL
 ) STRICT;
+
+CREATE TABLE rejection ( -- configs that a run did not try because a rule says that they cannot work
+  run     INTEGER NOT NULL REFERENCES run(id),
+  problem INTEGER NOT NULL REFERENCES problem(id),
+  device  INTEGER NOT NULL REFERENCES device(id),
+  kernel  TEXT NOT NULL,
+  reason  TEXT NOT NULL,
+  count   INTEGER NOT NULL,
+  PRIMARY KEY (run, problem, device, kernel, reason)
+) STRICT, WITHOUT ROWID;
 
 -- Content, kept once per hash. It may be absent for a trial: only what is worth launching again is kept.
 CREATE TABLE source (
@@ -83,13 +100,20 @@ CREATE TABLE trial ( -- one config of one kernel through all stages, and how tha
   toolchain       INTEGER NOT NULL REFERENCES toolchain(id),
   kernel          TEXT NOT NULL,    -- fwd
   config          TEXT NOT NULL,    -- fwd:Br128-Bc64-t256
+  tunables        TEXT NOT NULL DEFAULT '{}', -- the same as JSON: {"Br":128,"Bc":64,"t":256}
   source          TEXT NOT NULL,    -- hash of the generated code; its text may be in table source
   templates       TEXT NOT NULL,    -- hash over all templates when it was made
   origin          TEXT NOT NULL CHECK (origin IN ('measured', 'predicted')),
   outcome         TEXT NOT NULL,    -- ok, wrong, spills, compile-failed, launch-failed, fault, timeout, oom, unfit, slow
   eligible        INTEGER NOT NULL, -- 1: this kernel may be picked unasked
-  current         INTEGER NOT NULL, -- 0: the same config was tried again later, with other source or tools
+  current         INTEGER NOT NULL, -- 0: the same config was tried again later, with whatever source and tools
+  latest          INTEGER NOT NULL DEFAULT 1, -- 0: history, a later run tried the same source with the same tools
+  twin_of         TEXT NOT NULL DEFAULT '',   -- the config that it stands in for where tensors are not aligned
+  race            TEXT NOT NULL DEFAULT '',   -- when the last round began that it was in; '': none
+  rivals          INTEGER NOT NULL DEFAULT 0, -- so many others it was timed in turns with there; 0: it broke off
+  made_as         TEXT NOT NULL DEFAULT '',   -- compiled on demand: default, default without maps, rebuilt, twin
   ms              REAL,             -- measured: median of the samples; predicted: by the model; NULL: no time
+  forecast        REAL,             -- milliseconds by the model, also where it was measured
   p20             REAL,
   p80             REAL,
   clock_mhz       REAL,             -- median effective SM clock
@@ -103,13 +127,13 @@ CREATE TABLE trial ( -- one config of one kernel through all stages, and how tha
   blocks_per_sm   INTEGER NOT NULL,
   compile_seconds REAL,
   samples         INTEGER NOT NULL, -- how many rows of table sample belong to it
-  detail          TEXT NOT NULL,    -- why it failed
+  detail          TEXT NOT NULL,    -- why it failed; how its race broke off
   log             TEXT NOT NULL,    -- compiler log of a failed one
   date            TEXT NOT NULL,
   recipe          TEXT REFERENCES recipe(hash),
-  binary          TEXT REFERENCES binary(hash),
-  UNIQUE (problem, device, config, source, toolchain, origin)
+  binary          TEXT REFERENCES binary(hash)
 ) STRICT;
+CREATE UNIQUE INDEX trial_key ON trial(problem, device, config, source, toolchain, origin, coalesce(run, 0));
 -- 'measured' sorts before 'predicted': the first row of a range is the best of its kind.
 CREATE INDEX trial_winner ON trial(problem, device, origin, ms)
   WHERE eligible = 1 AND current = 1 AND outcome = 'ok' AND ms > 0;
@@ -133,41 +157,52 @@ CREATE TABLE winner ( -- the one to pick for a problem on a device; chosen in th
   PRIMARY KEY (problem, device)
 ) STRICT, WITHOUT ROWID;
 
-CREATE VIEW best AS
-SELECT d.name AS gpu, d.sm AS sm, p.text AS problem, p.family AS family, t.kernel AS kernel, t.config AS config,
-       t.origin AS origin, t.ms AS ms, p.flops / t.ms / 1e9 AS tflops, t.registers AS registers,
-       t.spills AS spills, t.shared AS shared, t.blocks_per_sm AS blocks_per_sm, t.limit_by AS limit_by,
-       t.p20 AS p20, t.p80 AS p80, t.samples AS samples, t.clock_mhz AS clock_mhz,
-       t.error_max AS error_max, t.error_allowed AS error_allowed, t.source AS source,
-       k.compile_key AS compile_key, k.driver AS driver, coalesce(r.nvrtc, '') AS nvrtc, t.date AS date,
-       d.facts AS device
-FROM winner w JOIN trial t ON t.id = w.trial JOIN problem p ON p.id = w.problem
-     JOIN device d ON d.id = w.device JOIN toolchain k ON k.id = t.toolchain LEFT JOIN run r ON r.id = t.run;
-
-CREATE VIEW trials AS
+CREATE VIEW history AS -- every trial of every run
 SELECT t.id AS id, t.run AS run, d.name AS gpu, d.sm AS sm, p.text AS problem, p.family AS family,
-       t.kernel AS kernel, t.config AS config, t.origin AS origin, t.outcome AS outcome, t.ms AS ms,
-       p.flops / t.ms / 1e9 AS tflops, t.registers AS registers, t.stack AS stack, t.spills AS spills,
-       t.shared AS shared, t.blocks_per_sm AS blocks_per_sm, t.limit_by AS limit_by, t.p20 AS p20, t.p80 AS p80,
-       t.samples AS samples, t.clock_mhz AS clock_mhz, t.error_max AS error_max,
-       t.error_allowed AS error_allowed, t.compile_seconds AS compile_seconds, t.detail AS detail,
-       t.eligible AS eligible, t.current AS current, t.source AS source, k.compile_key AS compile_key,
-       k.driver AS driver, coalesce(r.nvrtc, '') AS nvrtc, t.date AS date, d.facts AS device
+       t.kernel AS kernel, t.config AS config, t.tunables AS tunables, t.origin AS origin, t.outcome AS outcome,
+       t.ms AS ms, t.forecast AS forecast, p.flops / t.ms / 1e9 AS tflops, t.registers AS registers,
+       t.stack AS stack, t.spills AS spills, t.shared AS shared, t.blocks_per_sm AS blocks_per_sm,
+       t.limit_by AS limit_by, t.p20 AS p20, t.p80 AS p80, t.samples AS samples, t.clock_mhz AS clock_mhz,
+       t.error_max AS error_max, t.error_allowed AS error_allowed, t.compile_seconds AS compile_seconds,
+       t.twin_of AS twin_of, t.race AS race, t.rivals AS rivals, t.made_as AS made_as, t.detail AS detail,
+       t.log AS log, t.eligible AS eligible, t.current AS current, t.latest AS latest, t.source AS source,
+       k.compile_key AS compile_key, k.driver AS driver, k.made_by AS made_by, coalesce(r.nvrtc, '') AS nvrtc,
+       t.date AS date, d.facts AS device
 FROM trial t JOIN problem p ON p.id = t.problem JOIN device d ON d.id = t.device
      JOIN toolchain k ON k.id = t.toolchain LEFT JOIN run r ON r.id = t.run;
 
+CREATE VIEW trials AS -- what stands of it
+SELECT * FROM history WHERE latest = 1;
+
+CREATE VIEW best AS
+SELECT h.gpu, h.sm, h.problem, h.family, h.kernel, h.config, h.tunables, h.origin, h.ms, h.forecast, h.tflops,
+       h.registers, h.spills, h.shared, h.blocks_per_sm, h.limit_by, h.p20, h.p80, h.samples, h.clock_mhz,
+       h.error_max, h.error_allowed, h.race, h.rivals, h.source, h.compile_key, h.driver, h.made_by, h.nvrtc,
+       h.date, h.device
+FROM winner w JOIN history h ON h.id = w.trial;
+
 CREATE VIEW failures AS
-SELECT t.id AS id, t.run AS run, d.name AS gpu, d.sm AS sm, p.text AS problem, p.family AS family,
-       t.kernel AS kernel, t.config AS config, t.outcome AS outcome, t.detail AS detail, t.origin AS origin,
-       t.log AS log, t.source AS source, k.compile_key AS compile_key, k.driver AS driver,
-       coalesce(r.nvrtc, '') AS nvrtc, t.date AS date, d.facts AS device
-FROM trial t JOIN problem p ON p.id = t.problem JOIN device d ON d.id = t.device
-     JOIN toolchain k ON k.id = t.toolchain LEFT JOIN run r ON r.id = t.run
-WHERE t.outcome <> 'ok';
+SELECT id, run, gpu, sm, problem, family, kernel, config, tunables, outcome, detail, registers, stack, spills,
+       shared, blocks_per_sm, origin, log, source, compile_key, driver, made_by, nvrtc, date, device
+FROM trials WHERE outcome <> 'ok';
 
 CREATE VIEW runs AS
-SELECT r.id AS id, r.begun AS begun, r.ended AS ended, coalesce(r.status, 'broken off') AS status,
-       r.command AS command, (SELECT count(*) FROM trial t WHERE t.run = r.id) AS trials,
+SELECT r.id AS id, r.begun AS begun, r.ended AS ended, r.status AS status, r.command AS command,
+       (SELECT count(*) FROM trial t WHERE t.run = r.id) AS trials,
        (SELECT count(*) FROM trial t WHERE t.run = r.id AND t.outcome <> 'ok') AS failures,
-       r.version AS version, r.driver AS driver, r.nvrtc AS nvrtc, r.templates AS templates, r.host AS host
+       (SELECT coalesce(sum(j.count), 0) FROM rejection j WHERE j.run = r.id) AS rejected,
+       r.version AS version, r.driver AS driver, r.nvrtc AS nvrtc, r.templates AS templates, r.model AS model,
+       r.host AS host, r.device AS device
 FROM run r;
+
+CREATE VIEW rejections AS
+SELECT j.run AS run, d.name AS gpu, p.text AS problem, j.kernel AS kernel, j.count AS count, j.reason AS reason,
+       d.facts AS device
+FROM rejection j JOIN problem p ON p.id = j.problem JOIN device d ON d.id = j.device;
+
+CREATE VIEW tunables AS -- the trials that work, with a column for each tunable that several kernels have
+SELECT id, gpu, problem, config, origin, ms, tflops, kernel, json_extract(tunables, '$.Br') AS rows_of_q,
+       json_extract(tunables, '$.Bc') AS rows_of_k, json_extract(tunables, '$.T') AS threads,
+       json_extract(tunables, '$.w') AS warps, json_extract(tunables, '$.s') AS stages,
+       json_extract(tunables, '$.W') AS width, json_extract(tunables, '$.L') AS seldom_rescaled, tunables, device
+FROM trials WHERE outcome = 'ok';

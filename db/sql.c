@@ -14,6 +14,11 @@
 
 #define NOW "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
 
+/* Row o was made of the same source by the same tools as row n, in another run. */
+#define SAME_KEY                                                                                             \
+  "o.problem = n.problem AND o.device = n.device AND o.config = n.config AND o.source = n.source"            \
+  " AND o.toolchain = n.toolchain AND o.origin = n.origin AND o.id <> n.id"
+
 static const char *const texts[FAT_SQL_COUNT] = {
     /* ORDER SQL */
     [FAT_SQL_BEGIN] = "BEGIN IMMEDIATE",
@@ -27,15 +32,21 @@ static const char *const texts[FAT_SQL_COUNT] = {
         "INSERT INTO main.device (facts, name, sm, sms, shared_block, shared_sm, l2, bus, clock,"
         " memory_clock, dram, memory)"
         " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) RETURNING id",
-    [FAT_SQL_TOOLCHAIN_FIND] = "SELECT id FROM main.toolchain WHERE compile_key = ?1 AND driver = ?2",
-    [FAT_SQL_TOOLCHAIN_ADD] = "INSERT INTO main.toolchain (compile_key, driver) VALUES (?1, ?2) RETURNING id",
+    [FAT_SQL_TOOLCHAIN_FIND] = "SELECT id FROM main.toolchain WHERE compile_key = ?1 AND driver = ?2"
+                               " AND made_by = ?3",
+    [FAT_SQL_TOOLCHAIN_ADD] = "INSERT INTO main.toolchain (compile_key, driver, made_by) VALUES (?1, ?2, ?3)"
+                              " RETURNING id",
     [FAT_SQL_RUN_FIND] = "SELECT id FROM main.run WHERE status = 'imported' AND version = ?1 AND driver = ?2"
                          " AND nvrtc = ?3 AND templates = ?4",
-    [FAT_SQL_RUN_ADD] =
-        "INSERT INTO main.run (begun, ended, status, command, version, driver, nvrtc, templates,"
-        " host) VALUES (" NOW ", iif(?1 IS NULL, NULL, " NOW "), ?1, ?2, ?3, ?4, ?5, ?6, ?7)"
-        " RETURNING id",
+    [FAT_SQL_RUN_ADD] = "INSERT INTO main.run (begun, ended, status, command, version, driver, nvrtc, "
+                        "templates, host, device, model)"
+                        " VALUES (" NOW ", iif(?1 = 'running', NULL, " NOW
+                        "), ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) RETURNING id",
     [FAT_SQL_RUN_END] = "UPDATE main.run SET ended = " NOW ", status = ?2 WHERE id = ?1 RETURNING id",
+    [FAT_SQL_RUN_STOP] = "UPDATE main.run SET status = 'stopped' WHERE status = 'running' AND device = ?1",
+    [FAT_SQL_REJECTION_ADD] = "INSERT INTO main.rejection (run, problem, device, kernel, reason, count) "
+                              "VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+                              " ON CONFLICT DO NOTHING",
     [FAT_SQL_SOURCE_ADD] =
         "INSERT INTO main.source (hash, text, text_hash) VALUES (?1, ?2, ?3)"
         " ON CONFLICT (hash) DO UPDATE SET text = excluded.text, text_hash = excluded.text_hash"
@@ -47,35 +58,25 @@ static const char *const texts[FAT_SQL_COUNT] = {
         "INSERT INTO main.binary (hash, target, cubin) VALUES (?1, ?2, ?3)"
         " ON CONFLICT (hash) DO UPDATE SET target = excluded.target, cubin = excluded.cubin"
         " WHERE cubin <> excluded.cubin OR target <> excluded.target",
-    /* The same key keeps its id, so a winner row that names it stays true; content that is known is kept. */
-    [FAT_SQL_TRIAL_ADD] =
-        "INSERT INTO main.trial (run, problem, device, toolchain, kernel, config, source, templates, origin,"
-        " outcome, eligible, current, ms, p20, p80, clock_mhz, error_max, error_allowed, limit_by, registers,"
-        " stack, spills, shared, blocks_per_sm, compile_seconds, samples, detail, log, date, recipe, binary)"
-        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 1, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, "
-        "?20,"
-        " ?21, ?22, ?23, ?24, ?25, ?26, ?27, coalesce(?28, " NOW "), ?29, ?30)"
-        " ON CONFLICT (problem, device, config, source, toolchain, origin) DO UPDATE SET run = excluded.run,"
-        " kernel = excluded.kernel, templates = excluded.templates, outcome = excluded.outcome,"
-        " eligible = excluded.eligible, current = 1, ms = excluded.ms, p20 = excluded.p20, p80 = "
-        "excluded.p80,"
-        " clock_mhz = excluded.clock_mhz, error_max = excluded.error_max,"
-        " error_allowed = excluded.error_allowed, limit_by = excluded.limit_by,"
-        " registers = excluded.registers, stack = excluded.stack, spills = excluded.spills,"
-        " shared = excluded.shared, blocks_per_sm = excluded.blocks_per_sm,"
-        " compile_seconds = excluded.compile_seconds, samples = excluded.samples, detail = excluded.detail,"
-        " log = excluded.log, date = excluded.date, recipe = coalesce(excluded.recipe, recipe),"
-        " binary = coalesce(excluded.binary, binary) RETURNING id",
+    /* The code of the row of an earlier run, and that this row is history from now on. */
+    [FAT_SQL_TRIAL_INHERIT] = "UPDATE main.trial SET recipe = coalesce(trial.recipe, o.recipe), binary = "
+                              "coalesce(trial.binary, o.binary)"
+                              " FROM main.trial n JOIN main.trial o ON " SAME_KEY
+                              " AND o.latest = 1 WHERE n.id = ?1 AND trial.id = ?1",
+    [FAT_SQL_TRIAL_OUTDATE] = "UPDATE main.trial SET latest = 0, current = 0 WHERE id IN (SELECT o.id FROM "
+                              "main.trial n JOIN main.trial o"
+                              " ON " SAME_KEY " WHERE n.id = ?1)",
     [FAT_SQL_TRIAL_SOURCE] = "SELECT source FROM main.trial WHERE id = ?1",
     [FAT_SQL_TRIAL_CONTENT] =
         "UPDATE main.trial SET recipe = coalesce(?2, recipe), binary = coalesce(?3, binary)"
         " WHERE id = ?1",
     [FAT_SQL_TRIAL_SAME] =
         "SELECT outcome, ms FROM main.trial WHERE problem = ?1 AND device = ?2 AND config = ?3"
-        " AND source = ?4 AND toolchain = ?5 AND origin = ?6",
+        " AND source = ?4 AND toolchain = ?5 AND origin = ?6 AND latest = 1",
     [FAT_SQL_TRIAL_LATER] =
         "SELECT count(*) FROM main.trial t JOIN main.trial o ON o.problem = t.problem AND o.device = t.device"
-        " AND o.config = t.config AND o.origin = t.origin AND o.date > t.date WHERE t.id = ?1",
+        " AND o.config = t.config AND o.origin = t.origin AND o.date > t.date"
+        " AND (o.source <> t.source OR o.toolchain <> t.toolchain) WHERE t.id = ?1",
     [FAT_SQL_TRIAL_RETIRE] = /* ?5 1: the trial ?4 is the current one of its config; 0: the others stay */
     "UPDATE main.trial SET current = ((id = ?4) = ?5) WHERE problem = ?1 AND device = ?2 AND config = ?3"
     " AND origin = ?6 AND (id = ?4 OR (?5 = 1 AND current = 1))",

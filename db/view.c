@@ -23,15 +23,21 @@ static const struct {
      "NOT EXISTS (SELECT 1 FROM main.trials o WHERE o.problem = v.problem AND o.device = v.device"
      " AND o.config = v.config AND o.source = v.source AND o.compile_key = v.compile_key AND o.driver = "
      "v.driver"
-     " AND o.origin = v.origin)",
+     " AND o.made_by = v.made_by AND o.origin = v.origin)",
      "id"},
     {"failures", "true",
      "NOT EXISTS (SELECT 1 FROM main.trials o WHERE o.problem = v.problem AND o.device = v.device"
      " AND o.config = v.config AND o.source = v.source AND o.compile_key = v.compile_key AND o.driver = "
      "v.driver"
-     " AND o.origin = v.origin)",
+     " AND o.made_by = v.made_by AND o.origin = v.origin)",
      "id"},
     {"runs", "true", "true", "id"},
+    {"rejections", "true", "true", "run, problem, kernel, count DESC"},
+    {"history", "true", "true", "id"},
+    {"tunables", "true",
+     "NOT EXISTS (SELECT 1 FROM main.tunables o WHERE o.problem = v.problem AND o.device = v.device"
+     " AND o.config = v.config AND o.origin = v.origin)",
+     "gpu, problem, ms"},
 };
 enum { VIEWS = sizeof views / sizeof *views, LEAST_STEPS = 20, PAGES_A_STEP = 10 /* millions of steps */ };
 
@@ -41,6 +47,15 @@ static void cell(fat_text *out, const char *text)
     char c = (unsigned char)*p < ' ' ? ' ' : *p; /* a tab or line end would break the table */
     fat_text_add_bytes(out, &c, 1);
   }
+}
+
+/* SQL's is_tuned(facts): a run that is not over runs only as long as somebody holds the lock of its device.
+ */
+static void is_tuned(sqlite3_context *context, int count, sqlite3_value **values)
+{
+  const char *facts = (const char *)sqlite3_value_text(values[0]);
+  (void)count;
+  sqlite3_result_int(context, facts && fat_db_is_tuned(sqlite3_user_data(context), facts));
 }
 
 /* "json_object('a', v.\"a\", ...)" or "v.*", with the file it came from as the last column. */
@@ -62,10 +77,13 @@ static fat_status columns_of(fat_db *db, int view, const char *schema, const cha
       sqlite3_finalize(stmt);
       return fat_status_fail(err, FAT_E_CORRUPT, "view %s has a column that is no name", views[view].name);
     }
+    bool alive = strcmp(views[view].name, "runs") == 0 && strcmp(name, "status") == 0;
     if (json)
-      fat_text_format(sql, "'%s', v.\"%s\", ", name, name);
-    else
-      fat_text_format(sql, "v.\"%s\", ", name);
+      fat_text_format(sql, "'%s', ", name);
+    fat_text_format(
+        sql, alive ? "iif(v.status = 'running' AND NOT is_tuned(v.device), 'stopped', v.\"%s\")" : "v.\"%s\"",
+        name);
+    fat_text_add(sql, json || !alive ? ", " : " AS status, ");
   }
   fat_text_format(sql, json ? "'database', '%s')" : "'%s' AS database", label);
   sqlite3_finalize(stmt);
@@ -156,9 +174,14 @@ fat_status fat_db_view(fat_db *db, const char *view, bool json, fat_text *out, f
   while (which < VIEWS && strcmp(views[which].name, view) != 0)
     which++;
   if (which == VIEWS)
-    return fat_status_fail(err, FAT_E_INPUT, "view '%s' is unknown: allowed are best, trials, failures, runs",
+    return fat_status_fail(err, FAT_E_INPUT,
+                           "view '%s' is unknown: allowed are best, trials, failures, runs,"
+                           " rejections, history, tunables",
                            view);
   FAT_TRY(bound(db, err));
+  if (sqlite3_create_function(db->sql, "is_tuned", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, db, is_tuned, NULL,
+                              NULL) != SQLITE_OK)
+    return fat_db_fail(db, db->sql, "reading a view", err);
   fat_status status = rows_of_both(db, which, json, out, err);
   fat_db_bound(db, 0);
   return status;

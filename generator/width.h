@@ -7,9 +7,6 @@
 
 #include "config.h"
 
-/* Begins the detail of a trial that was made as the twin of a config, which follows. */
-#define FAT_WIDTH_TWIN "twin of "
-
 /* W = 1 as a config's text has it. */
 #define FAT_WIDTH_NARROW "W1"
 

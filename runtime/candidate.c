@@ -101,8 +101,8 @@ void fat_candidate_read(const fat_trial *t, const fat_candidate_scale *scale, fa
       .found = true, .shape = t->problem, .origin = t->origin, .ms = t->ms, .sms = t->gpu.sms};
   row->at = fat_candidate_measure(&t->problem);
   row->eligible = t->eligible;
-  row->twin =
-      fat_width_get(&t->config) == 1 && strncmp(t->detail, FAT_WIDTH_TWIN, strlen(FAT_WIDTH_TWIN)) == 0;
+  /* One that came to a race is weighed for itself. */
+  row->twin = fat_width_get(&t->config) == 1 && *t->twin_of && !*t->race;
   keep(row->problem, sizeof row->problem, fat_problem_print(&t->problem, text));
   keep(row->gpu, sizeof row->gpu, t->gpu.name);
   keep(row->facts, sizeof row->facts, fat_gpu_facts(&t->gpu, facts));

@@ -11,16 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Stands where measured rows have the driver. Code of another version is not taken for today's default. */
-static const char maker[] = "on demand, libfatune " FATUNE_VERSION;
-static const char usual[] = "compiled on demand: the default config";
-static const char mapless[] = "compiled on demand: the default config without tensor maps";
+/* Code of another version is not taken for today's default. */
+static const char maker[] = "libfatune " FATUNE_VERSION;
 
 typedef struct search {
   fat_kept *kept;
   const fat_config *config;
-  char mark[FAT_CONFIG_TEXT + 32]; /* how the detail of its own twin begins */
-  size_t kernel_mark;              /* so much of it begins those of all twins of its kernel */
+  char text[FAT_CONFIG_TEXT]; /* of the config */
   int sm;
 } search;
 
@@ -50,11 +47,11 @@ static void insert(fat_kept *kept, const fat_trial *t, double rank)
  * made for that, else where calls may be given it; of such the fastest. */
 static double rank_twin(const search *s, const fat_trial *t)
 {
-  if (strncmp(t->detail, s->mark, strlen(s->mark)) == 0)
+  if (strcmp(t->twin_of, s->text) == 0)
     return -1;
   if (strcmp(t->config.kernel, s->config->kernel) == 0)
     return fat_width_distance(s->config, &t->config);
-  bool made = strncmp(t->detail, s->mark, s->kernel_mark) == 0;
+  bool made = strncmp(t->twin_of, s->text, strlen(s->config->kernel) + 1 /* with the colon */) == 0;
   if (!made && !t->eligible)
     return -2;
   return (made ? 0 : 2) + (isfinite(t->ms) ? t->ms / (1 + t->ms) : 1);
@@ -74,15 +71,13 @@ static bool take_twin(const fat_trial *t, void *user)
 fat_status fat_kept_twins(fat_db *db, const char *problem, int sm, const fat_config *config, fat_kept *kept,
                           fat_error *err)
 {
-  char text[FAT_CONFIG_TEXT];
   search s = {.kept = kept, .config = config, .sm = sm};
   const fat_db_filter filter = {.problem = problem,
                                 .kernel = fat_width_get(config) > 0 ? config->kernel : NULL,
                                 .value = FAT_WIDTH_NARROW, /* of hundreds that were tried for the problem */
                                 .outcome_plus_1 = 1 + FAT_OUT_OK};
   kept->count = 0;
-  snprintf(s.mark, sizeof s.mark, FAT_WIDTH_TWIN "%s,", fat_config_print(config, text));
-  s.kernel_mark = strlen(FAT_WIDTH_TWIN) + strlen(config->kernel) + 1; /* with the colon */
+  fat_config_print(config, s.text);
   fat_status status = fat_db_trials(db, &filter, take_twin, &s, err);
   return status == FAT_E_NOT_FOUND ? FAT_OK : status;
 }
@@ -100,9 +95,9 @@ typedef struct wanted {
 static bool take_default(const fat_trial *t, void *user)
 {
   const wanted *w = user;
-  bool fits = (strcmp(t->detail, usual) == 0 && (w->kernel || t->eligible)) ||
-              (strcmp(t->detail, mapless) == 0 && (w->kernel || !w->maps));
-  if (fits && t->gpu.sm == w->gpu->sm && strcmp(t->driver, maker) == 0)
+  bool fits = (strcmp(t->made_as, FAT_MADE_DEFAULT) == 0 && (w->kernel || t->eligible)) ||
+              (strcmp(t->made_as, FAT_MADE_DEFAULT_NO_MAPS) == 0 && (w->kernel || !w->maps));
+  if (fits && t->gpu.sm == w->gpu->sm && strcmp(t->made_by, maker) == 0)
     insert(w->kept, t, fat_candidate_distance(w->problem, &t->problem));
   return true;
 }
@@ -157,7 +152,6 @@ static fat_status put(fat_db *db, fat_trial *trial, bool rebuilt, const fat_arti
 fat_status fat_kept_put(const char *path, const fat_gpu *gpu, const fat_made *made, fat_error *err)
 {
   const fatune_jit_answer *a = &made->answer;
-  char detail[FAT_CONFIG_TEXT + 64];
   fat_db *db = NULL;
   fat_trial trial = fat_db_untimed();
   const fat_artifact artifact = {.source = a->source,
@@ -172,19 +166,16 @@ fat_status fat_kept_put(const char *path, const fat_gpu *gpu, const fat_made *ma
   trial.source_hash = a->source_hash;
   trial.templates = a->templates;
   trial.compile_key = a->compile_key;
-  trial.driver = maker;
+  trial.made_by = maker;
   trial.registers = a->registers;
   trial.stack = a->stack;
   trial.spills = a->spills;
   trial.compile_seconds = a->seconds;
-  trial.detail = detail;
-  if (made->twin_of[0])
-    snprintf(detail, sizeof detail, FAT_WIDTH_TWIN "%s, compiled on demand", made->twin_of);
-  else
-    snprintf(detail, sizeof detail, "%s",
-             !made->usual    ? "compiled on demand from its stored source"
-             : made->mapless ? mapless
-                             : usual);
+  trial.twin_of = made->twin_of;
+  trial.made_as = made->twin_of[0] ? FAT_MADE_TWIN
+                  : !made->usual   ? FAT_MADE_REBUILT
+                  : made->mapless  ? FAT_MADE_DEFAULT_NO_MAPS
+                                   : FAT_MADE_DEFAULT;
   FAT_TRY(fat_config_parse(made->config, &trial.config, err));
   FAT_TRY(fat_db_open(path, NULL, FAT_DB_WRITE, &db, err));
   fat_status status = put(db, &trial, !made->usual && !made->twin_of[0], &artifact, err);

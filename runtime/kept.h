@@ -1,7 +1,8 @@
 /* kept.h -- stored rows that the pick does not weigh: twins, and what was compiled on demand.
  *
- * A kernel that a plan had to compile is stored as a trial without a time, of origin predicted, whose driver
- * says which libfatune made it: it is no measurement, never wins, and is not taken for tried by a tune. */
+ * A kernel that a plan had to compile is stored as a trial without a time, of origin predicted, whose
+ * `made_by` says which libfatune made it: it is no measurement, never wins, and is not taken for tried by a
+ * tune. */
 #ifndef FAT_KEPT_H
 #define FAT_KEPT_H
 

@@ -115,7 +115,7 @@ typedef struct stored {
   int sm;           /* of the cubin; 0: the GPU's */
   int maps;         /* the kernel takes so many tensor maps too, behind its other arguments */
   const char *into; /* NULL: the user's database */
-  const char *detail;
+  const char *twin_of;
   const char *valid; /* NULL, or a line `valid` that its recipe begins with */
 } stored;
 
@@ -159,7 +159,7 @@ static inline void store(stored s)
   fat_text_hash(cubin, size, cubin_hash);
   t.source_hash = source.hash;
   t.origin = s.origin;
-  t.detail = s.detail ? s.detail : "";
+  t.twin_of = s.twin_of;
   t.eligible = strncmp(s.config, "fwd", 3) == 0;
   if (s.origin == FAT_MEASURED) {
     t.driver = "580.1";

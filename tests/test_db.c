@@ -18,7 +18,7 @@ static fat_artifact artifact_of(const char *cubin)
 static void a_trial_is_read_back_as_it_was_stored(void **state)
 {
   fat_db *db = fixture_db(*state, FAT_DB_WRITE);
-  fat_run run = {"fatune --gpu T4", "0.1.0", "580.1", "13.0", HASH_B, "box"};
+  fat_run run = {"fatune --gpu T4", "0.1.0", "580.1", "13.0", HASH_B, "box", "model 3", ""};
   fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br64-Bc32", 1.375);
   fat_artifact a = artifact_of("cubin bytes");
   fat_best best;
@@ -235,25 +235,114 @@ static void columns_are_names(void **state)
   fat_text_free(&text);
 }
 
-static void runs_that_never_end_read_as_broken_off(void **state)
+static void runs_that_never_end_run_or_are_stopped(void **state)
 {
-  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
-  fat_run run = {.command = "fatune \t\xff\x01", .version = "0.1.0"};
+  const fixture *f = *state;
+  char facts[FAT_GPU_FACTS];
+  fat_db *db = fixture_db(f, FAT_DB_WRITE), *next = NULL;
+  fat_run run = {
+      .command = "fatune \t\xff\x01", .version = "0.1.0", .device = fat_gpu_facts(fixture_gpu("T4"), facts)};
   fat_text text = {0};
   int64_t first, second;
   fat_error err = {0};
+  MUST(fat_db_lock_tuning(db, fixture_gpu("T4"), err));
   MUST(fat_db_run_begin(db, &run, &first, err));
   MUST(fat_db_run_begin(db, &run, &second, err));
   MUST(fat_db_run_end(db, second, "interrupted", err));
   MUST(fat_db_view(db, "runs", true, &text, err));
-  assert_non_null(strstr(text.data, "\"status\":\"broken off\",\"command\":\"fatune \\t??\""));
+  assert_non_null(strstr(text.data, "\"status\":\"running\",\"command\":\"fatune \\t??\""));
   assert_non_null(strstr(text.data, "\"status\":\"interrupted\""));
+  /* Its process has ended: everybody is told so, and who tunes next writes it down. */
+  fat_db_close(db);
+  next = fixture_db(f, FAT_DB_WRITE);
+  for (int json = 0; json < 2; json++) {
+    fat_text_clear(&text);
+    MUST(fat_db_view(next, "runs", json, &text, err));
+    assert_non_null(strstr(text.data, "stopped"));
+    assert_null(strstr(text.data, "running"));
+  }
+  assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM runs WHERE status = 'running'"), 1);
+  MUST(fat_db_lock_tuning(next, fixture_gpu("L4"), err));
+  assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM runs WHERE status = 'running'"), 1);
+  MUST(fat_db_lock_tuning(next, fixture_gpu("T4"), err));
+  assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM runs WHERE status = 'stopped'"), 1);
+  db = next;
   fat_text_free(&text);
   assert_int_equal(fat_db_run_end(db, 77, "done", &err), FAT_E_NOT_FOUND);
   fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br64", 1);
   t.run = 77; /* no such run */
   assert_int_not_equal(fat_db_put(db, &t, NULL, &err), FAT_OK);
   fat_db_close(db);
+}
+
+/* A later run adds its row and leaves the earlier one's as it was; in one run the row of a key is one. */
+static void history_is_only_appended(void **state)
+{
+  const fixture *f = *state;
+  fat_db *db = fixture_db(f, FAT_DB_WRITE);
+  const fat_run run = {.command = "fatune"};
+  const fat_artifact a = artifact_of("cubin bytes");
+  fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br64", 2);
+  fat_text text = {0};
+  fat_best best;
+  int64_t first, again;
+  t.origin = FAT_MEASURED, t.samples = times, t.sample_count = 3;
+  MUST(fat_db_run_begin(db, &run, &t.run, err));
+  MUST(fat_db_put(db, &t, &a, err));
+  first = t.id;
+  t.ms = 3;
+  MUST(fat_db_put(db, &t, NULL, err));
+  assert_int_equal(t.id, first);
+  MUST(fat_db_run_begin(db, &run, &t.run, err));
+  t.ms = 4, t.sample_count = 1;
+  MUST(fat_db_put(db, &t, NULL, err));
+  again = t.id;
+  assert_int_not_equal(again, first);
+  int count = 0;
+  MUST(fat_db_trials(db, NULL, count_trial, &count, err));
+  assert_int_equal(count, 1); /* what stands */
+  MUST(fat_db_best(db, &t.problem, &t.gpu, NULL, true, &best, err));
+  assert_true(best.trial.id == again && best.trial.ms == 4);
+  assert_non_null(best.cubin); /* which the first row brought */
+  fat_db_best_free(&best);
+  MUST(fat_db_check(db, &text, err));
+  assert_string_equal(fat_text_get(&text), "");
+  MUST(fat_db_export(db, &text, err));
+  assert_null(strchr(strchr(text.data, '\n') + 1, '\n')); /* one line */
+  fat_text_free(&text);
+  fat_db_close(db);
+  assert_int_equal(fixture_number(f->path, "SELECT ms FROM history WHERE run = 1"), 3);
+  assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM sample WHERE trial = 1"), 3);
+  assert_int_equal(fixture_number(f->path, "SELECT trials FROM runs WHERE id = 1"), 1);
+  assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM trials"), 1);
+}
+
+static void facts_have_columns(void **state)
+{
+  const fixture *f = *state;
+  fat_db *db = fixture_db(f, FAT_DB_WRITE);
+  fat_run run = {.command = "fatune", .model = "model 3"};
+  fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br64-Bc32-w4", 2);
+  int64_t id;
+  t.outcome = FAT_OUT_SPILLS, t.spills = 600, t.forecast = 1.5;
+  t.twin_of = "fwd:Br64-Bc32-w8", t.made_by = "model 3";
+  MUST(fat_db_run_begin(db, &run, &id, err));
+  MUST(fat_db_put(db, &t, NULL, err));
+  const fat_db_rejection rejections[] = {{&t.problem, "fwd", "too wide", 12},
+                                         {&t.problem, "fa1", "too wide", 3}};
+  MUST(fat_db_put_rejections(db, id, &t.gpu, rejections, 2, err));
+  MUST(fat_db_put_rejections(db, id, &t.gpu, rejections, 1, err)); /* said already */
+  fat_error err = {0};
+  assert_int_not_equal(fat_db_put_rejections(db, 77, &t.gpu, rejections, 1, &err), FAT_OK);
+  fat_db_close(db);
+  assert_int_equal(fixture_number(f->path, "SELECT rejected FROM runs"), 15);
+  assert_int_equal(
+      fixture_number(f->path, "SELECT count FROM rejections WHERE kernel = 'fa1' AND reason = 'too wide'"),
+      3);
+  assert_int_equal(
+      fixture_number(f->path, "SELECT spills FROM failures WHERE json_extract(tunables, '$.Bc') = 32"), 600);
+  assert_int_equal(
+      fixture_number(f->path, "SELECT forecast * 2 FROM trials WHERE twin_of = 'fwd:Br64-Bc32-w8'"), 3);
 }
 
 static void values_that_no_trial_has_are_refused(void **state)
@@ -326,7 +415,9 @@ int main(void)
       TEST(reads_belong_together),
       TEST(views_have_their_columns),
       TEST(columns_are_names),
-      TEST(runs_that_never_end_read_as_broken_off),
+      TEST(runs_that_never_end_run_or_are_stopped),
+      TEST(history_is_only_appended),
+      TEST(facts_have_columns),
       TEST(values_that_no_trial_has_are_refused),
       TEST(names_stand_in_their_order),
   };

@@ -46,7 +46,7 @@ static void a_newer_minor_version_is_read_and_not_written(void **state)
                        "PRAGMA user_version = 1007;");
   assert_int_equal(fixture_try(f->path, FAT_DB_WRITE, &err), FAT_E_NEWER);
   assert_non_null(strstr(err.text, "1.7"));
-  assert_non_null(strstr(err.text, "1.0"));
+  assert_non_null(strstr(err.text, "1.1"));
   db = fixture_db(f, FAT_DB_READ);
   assert_string_equal(fixture_winner(db), "fwd:Br16");
   assert_non_null(strstr(fat_db_note(db), "1.7"));
@@ -61,20 +61,23 @@ static void a_newer_minor_version_is_read_and_not_written(void **state)
 
 /* What a next version would do: rebuild a table that others name, add a column, fill it. */
 static const fat_db_migration next[] = {
-    {0, 1000, "db/schema.sql", NULL},
-    {1000, 1001, NULL, "ALTER TABLE trial ADD COLUMN joules REAL; UPDATE trial SET joules = ms * 2;"},
-    {1001, 1002, NULL,
-     "CREATE TABLE run2 (id INTEGER PRIMARY KEY, begun TEXT NOT NULL, ended TEXT, status TEXT, command TEXT "
-     "NOT NULL,"
-     " version TEXT NOT NULL, driver TEXT NOT NULL, nvrtc TEXT NOT NULL, templates TEXT NOT NULL,"
-     " host TEXT NOT NULL, watts REAL) STRICT;"
-     "INSERT INTO run2 SELECT *, 70 FROM run; DROP VIEW runs; DROP VIEW best; DROP VIEW trials; DROP VIEW "
-     "failures;"
-     "DROP TABLE run; ALTER TABLE run2 RENAME TO run;"},
+    {0, 1001, {"db/schema.sql"}},
+    {1001, 1002, {"ALTER TABLE trial ADD COLUMN joules REAL;", "UPDATE trial SET joules = ms * 2;"}},
+    {1002,
+     1003,
+     {"CREATE TABLE run2 (id INTEGER PRIMARY KEY, begun TEXT NOT NULL, ended TEXT, status TEXT, device TEXT "
+      "NOT NULL,"
+      " command TEXT NOT NULL, version TEXT NOT NULL, driver TEXT NOT NULL, nvrtc TEXT NOT NULL, templates "
+      "TEXT NOT"
+      " NULL, model TEXT NOT NULL, host TEXT NOT NULL, watts REAL) STRICT;"
+      "INSERT INTO run2 SELECT *, 70 FROM run; DROP VIEW runs; DROP VIEW best; DROP VIEW trials; DROP VIEW "
+      "failures;"
+      "DROP VIEW history; DROP VIEW rejections; DROP VIEW tunables; DROP TABLE run; ALTER TABLE run2 RENAME "
+      "TO run;"}},
 };
 static const fat_db_migration broken[] = {
-    {1000, 1001, NULL, "ALTER TABLE trial ADD COLUMN joules REAL;"},
-    {1001, 1002, NULL, "DELETE FROM device"}, /* trials name it */
+    {1001, 1002, {"ALTER TABLE trial ADD COLUMN joules REAL;"}},
+    {1002, 1003, {"DELETE FROM device"}}, /* trials name it */
 };
 
 static void an_older_file_is_brought_forward_beside_a_copy(void **state)
@@ -89,24 +92,24 @@ static void an_older_file_is_brought_forward_beside_a_copy(void **state)
   MUST(fat_db_put(db, &t, NULL, err));
   fat_db_close(db);
   /* A reader brings it forward in memory: the file stays as it is. */
-  MUST(fat_db_open_version(f->path, NULL, FAT_DB_READ, next, 3, 1002, &db, err));
+  MUST(fat_db_open_version(f->path, NULL, FAT_DB_READ, next, 3, 1003, &db, err));
   assert_string_equal(fixture_winner(db), "fwd:Br16");
   fat_db_close(db);
-  assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), 1000);
-  MUST(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1002, &db, err));
+  assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), FAT_DB_VERSION);
+  MUST(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1003, &db, err));
   assert_string_equal(fixture_winner(db), "fwd:Br16");
-  snprintf(copy, sizeof copy, "%s.v1000.bak", f->path);
+  snprintf(copy, sizeof copy, "%s.v1001.bak", f->path);
   assert_non_null(strstr(fat_db_note(db), copy));
   fat_db_close(db);
-  assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), 1002);
+  assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), 1003);
   assert_int_equal(fixture_number(f->path, "SELECT joules FROM trial"), 4);
   assert_int_equal(fixture_number(f->path, "SELECT watts FROM run"), 70);
-  assert_int_equal(fixture_number(copy, "PRAGMA user_version"), 1000);
+  assert_int_equal(fixture_number(copy, "PRAGMA user_version"), FAT_DB_VERSION);
   assert_int_equal(fixture_number(copy, "SELECT count(*) FROM trial"), 1);
   assert_int_equal(stat(copy, &s), 0);
   assert_int_equal(s.st_mode & 0777, 0600);
   /* Again: nothing is to be done and no second copy is made. */
-  MUST(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1002, &db, err));
+  MUST(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1003, &db, err));
   assert_string_equal(fat_db_note(db), "");
   fat_db_close(db);
 }
@@ -119,15 +122,15 @@ static void a_migration_that_fails_changes_nothing(void **state)
   fat_db *db = fixture_db(f, FAT_DB_WRITE);
   fixture_put(db, "fwd:Br16", FAT_PREDICTED, 1);
   fat_db_close(db);
-  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, broken, 2, 1002, &db, &err),
+  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, broken, 2, 1003, &db, &err),
                    FAT_E_CORRUPT);
-  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, broken, 1, 1002, &db, &err), FAT_E_DB);
-  assert_non_null(strstr(err.text, "1.1"));
-  assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), 1000);
+  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, broken, 1, 1003, &db, &err), FAT_E_DB);
+  assert_non_null(strstr(err.text, "1.2"));
+  assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), FAT_DB_VERSION);
   assert_int_equal(
       fixture_number(f->path, "SELECT count(*) FROM pragma_table_info('trial') WHERE name = 'joules'"), 0);
-  snprintf(copy, sizeof copy, "%s.v1000.2.bak", f->path); /* the first copy was not overwritten */
-  assert_int_equal(fixture_number(copy, "PRAGMA user_version"), 1000);
+  snprintf(copy, sizeof copy, "%s.v1001.2.bak", f->path); /* the first copy was not overwritten */
+  assert_int_equal(fixture_number(copy, "PRAGMA user_version"), FAT_DB_VERSION);
   db = fixture_db(f, FAT_DB_WRITE);
   assert_string_equal(fixture_winner(db), "fwd:Br16");
   fat_db_close(db);
@@ -142,15 +145,15 @@ static void without_a_copy_nothing_is_changed(void **state)
   fat_db *db = fixture_db(f, FAT_DB_WRITE);
   fat_db_close(db);
   for (int i = 1; i < 100; i++) {
-    snprintf(copy, sizeof copy, i > 1 ? "%s.v1000.%d.bak" : "%s.v1000.bak", f->path, i);
+    snprintf(copy, sizeof copy, i > 1 ? "%s.v1001.%d.bak" : "%s.v1001.bak", f->path, i);
     fixture_write(copy, "", 0);
   }
-  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1002, &db, &err),
+  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1003, &db, &err),
                    FAT_E_READONLY);
   assert_non_null(strstr(err.text, "cannot be made"));
-  assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), 1000);
+  assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), FAT_DB_VERSION);
   unlink(copy);
-  MUST(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1002, &db, err));
+  MUST(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1003, &db, err));
   assert_non_null(strstr(fat_db_note(db), copy));
   fat_db_close(db);
 }
@@ -169,31 +172,115 @@ static void a_copy_that_fails_changes_nothing(void **state)
   signal(SIGXFSZ, SIG_IGN);
   small = (struct rlimit){8192, before.rlim_max};
   assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-  fat_status status = fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1002, &db, &err);
+  fat_status status = fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1003, &db, &err);
   assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
   signal(SIGXFSZ, SIG_DFL);
   assert_int_equal(status, FAT_E_FULL);
   assert_non_null(strstr(err.text, "making a copy"));
-  snprintf(copy, sizeof copy, "%s.v1000.bak", f->path);
+  snprintf(copy, sizeof copy, "%s.v1001.bak", f->path);
   assert_int_not_equal(access(copy, F_OK), 0);
-  assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), 1000);
+  assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), FAT_DB_VERSION);
   snprintf(name, sizeof name, "%s/%0246d", f->folder, 1); /* a name has at most 255 bytes */
   assert_int_equal(rename(f->path, name), 0);
-  assert_int_equal(fat_db_open_version(name, NULL, FAT_DB_WRITE, next, 3, 1002, &db, &err), FAT_E_READONLY);
+  assert_int_equal(fat_db_open_version(name, NULL, FAT_DB_WRITE, next, 3, 1003, &db, &err), FAT_E_READONLY);
   assert_non_null(strstr(err.text, strerror(ENAMETOOLONG)));
-  assert_int_equal(fixture_number(name, "PRAGMA user_version"), 1000);
+  assert_int_equal(fixture_number(name, "PRAGMA user_version"), FAT_DB_VERSION);
 }
 
 static void a_step_that_the_program_lacks_is_named(void **state)
 {
-  static const fat_db_migration lacking[] = {{1000, 1001, "db/lacking.sql", NULL}};
+  static const fat_db_migration lacking[] = {{1001, 1002, {"db/lacking.sql"}}};
   const fixture *f = *state;
   fat_error err = {0};
   fat_db *db = fixture_db(f, FAT_DB_WRITE);
   fat_db_close(db);
-  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, lacking, 1, 1001, &db, &err), FAT_E_DB);
+  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, lacking, 1, 1002, &db, &err), FAT_E_DB);
   assert_non_null(strstr(err.text, "db/lacking.sql"));
+  assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), FAT_DB_VERSION);
+}
+
+/* The text of a query's one value. */
+static void says(const char *path, const char *query, const char *expected)
+{
+  sqlite3 *db = NULL;
+  sqlite3_stmt *stmt = NULL;
+  assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+  if (sqlite3_prepare_v2(db, query, -1, &stmt, NULL) != SQLITE_OK || sqlite3_step(stmt) != SQLITE_ROW)
+    fail_msg("%s: %s", query, sqlite3_errmsg(db));
+  const char *text = (const char *)sqlite3_column_text(stmt, 0);
+  if (strcmp(text ? text : "(null)", expected) != 0)
+    fail_msg("%s: '%s', expected '%s'", query, text ? text : "(null)", expected);
+  sqlite3_finalize(stmt);
+  sqlite3_close(db);
+}
+
+/* What rows of version 1.0 said in sentences, as columns. */
+static const struct {
+  const char *query, *expected;
+} facts[] = {
+    {"SELECT group_concat(config || ' ' || rivals || ' ' || detail || twin_of) FROM (SELECT * FROM trials "
+     "WHERE race ="
+     " '2026-11-22T16:19:11.487Z' ORDER BY id)",
+     "fwd:Br64-Bc32-T128-R2-W4-s0 2 ,fwd:Br16-Bc64-T128-R1-W2-s1 2 ,fwd:Br16-Bc64-T64-R2-W2-s1 2 "},
+    {"SELECT count(*) || ' ' || max(rivals) || ' ' || min(detail) FROM trials WHERE race = 'unknown' AND "
+     "detail <> ''",
+     "3 0 the last round was broken off (fault: cuEventSynchronize fails with CUDA_ERROR_ILLEGAL_ADDRESS "
+     "(700): an"
+     " illegal memory access); the first times stand"},
+    {"SELECT config || ' ' || rivals FROM trials WHERE race = 'unknown' AND problem LIKE '%-q32-%'",
+     "fwd:Br16-Bc64-T64-R2-W2-s1 2"},
+    {"SELECT group_concat(t, ' ') FROM (SELECT DISTINCT config || '=' || twin_of AS t FROM trials WHERE "
+     "twin_of <> '' AND"
+     " made_as = '' AND detail = '' ORDER BY t)",
+     "fwd:Br16-Bc64-T64-R2-W1-s1=fwd:Br16-Bc64-T64-R2-W2-s1 "
+     "fwd:Br64-Bc32-T128-R4-W1-s1=fwd:Br64-Bc32-T128-R4-W4-s1"},
+    {"SELECT group_concat(made_as, ', ') FROM (SELECT * FROM trials WHERE made_by = 'libfatune 0.1.0' AND "
+     "driver = '' AND"
+     " detail = '' ORDER BY id)",
+     "default, default without maps, rebuilt, twin"},
+    {"SELECT twin_of FROM trials WHERE made_as = 'twin'", "fwd:Br64-Bc32-T128-R4-W4-s1"},
+    {"SELECT count(*) FROM trials WHERE made_by = 'package 0.1.0' AND driver = ''", "3"},
+    {"SELECT DISTINCT made_by || ' ' || driver || (ms = forecast) FROM trials WHERE gpu = 'L4'", "model 3 1"},
+    {"SELECT group_concat(DISTINCT driver) FROM trials WHERE origin = 'measured' AND made_by = ''",
+     "CUDA 13.0"},
+    {"SELECT group_concat(status) FROM (SELECT * FROM runs ORDER BY id)", "done,done,imported,stopped"},
+    {"SELECT group_concat(device, '|') FROM (SELECT * FROM runs ORDER BY id)",
+     "sm75-40SM-65536S-4194304L2-256b-1590+5001MHz|sm75-40SM-65536S-4194304L2-256b-1590+5001MHz||"
+     "sm89-58SM-101376S-50331648L2-192b-2040+6251MHz"},
+    {"SELECT tunables FROM trials WHERE config = 'fwd:Br16-Bc64-T128-R1-W2-s1' LIMIT 1",
+     "{\"Br\":16,\"Bc\":64,\"T\":128,\"R\":1,\"W\":2,\"s\":1}"},
+    {"SELECT group_concat(problem || ' ' || config, '; ') FROM (SELECT * FROM best ORDER BY problem)",
+     "fwd-f32-b1-h2-q128-k128-d16 fwd:Br64-Bc32-T128-R2-W1-s0; fwd-f32-b1-h2-q32-k32-d16 "
+     "fwd:Br16-Bc64-T64-R2-W2-s1; "
+     "fwd-f32-b1-h2-q64-k64-d16 fwd:Br16-Bc64-T64-R2-W2-s1; fwd-f32-b4-h32-q4096-k4096-d64 "
+     "fwd:Br64-Bc32-T128-R4-W4-s1; "
+     "fwd-f32-b4-h32-q4096-k4096-d64-causal fwd:Br64-Bc32-T128-R4-W4-s1"},
+};
+
+/* The file of a program of version 1.0 keeps its winners, races, twins and runs, and stays as it was in a
+ * copy. */
+static void a_file_of_version_1_0_keeps_what_was_measured(void **state)
+{
+  const fixture *f = *state;
+  fat_text sql = {0}, findings = {0};
+  fat_error err = {0};
+  MUST(fat_text_read_file(&sql, "tests/database.v1000.sql", 1 << 20, err));
+  fixture_sql(f->path, fat_text_get(&sql));
+  fat_text_free(&sql);
+  const int64_t trials = fixture_number(f->path, "SELECT count(*) FROM trial"),
+                samples = fixture_number(f->path, "SELECT count(*) FROM sample");
+  assert_int_equal(fixture_try(f->path, FAT_DB_READ, &err), FAT_OK);
   assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), 1000);
+  fat_db *db = fixture_db(f, FAT_DB_WRITE);
+  MUST(fat_db_check(db, &findings, err));
+  assert_string_equal(fat_text_get(&findings), "");
+  fat_db_close(db);
+  assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), FAT_DB_VERSION);
+  assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM trials"), trials);
+  assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM sample"), samples);
+  assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM sqlite_schema WHERE name LIKE '%0'"), 0);
+  for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+    says(f->path, facts[i].query, facts[i].expected);
 }
 
 /* Nobody may write the system's file, so it is not brought forward. */
@@ -206,12 +293,12 @@ static void an_older_system_file_is_left_out(void **state)
   MUST(fat_db_open(system, NULL, FAT_DB_WRITE, &db, err));
   fixture_put(db, "fwd:Br16", FAT_PREDICTED, 1);
   fat_db_close(db);
-  MUST(fat_db_open_version(f->path, system, FAT_DB_WRITE, next, 3, 1002, &db, err));
+  MUST(fat_db_open_version(f->path, system, FAT_DB_WRITE, next, 3, 1003, &db, err));
   assert_non_null(strstr(fat_db_note(db), "left out"));
-  assert_non_null(strstr(fat_db_note(db), "older version 1.0"));
+  assert_non_null(strstr(fat_db_note(db), "older version 1.1"));
   assert_string_equal(fixture_winner(db), "");
   fat_db_close(db);
-  assert_int_equal(fixture_number(system, "PRAGMA user_version"), 1000);
+  assert_int_equal(fixture_number(system, "PRAGMA user_version"), FAT_DB_VERSION);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, fixture_open, fixture_close)
@@ -227,6 +314,7 @@ int main(void)
       TEST(without_a_copy_nothing_is_changed),
       TEST(a_copy_that_fails_changes_nothing),
       TEST(a_step_that_the_program_lacks_is_named),
+      TEST(a_file_of_version_1_0_keeps_what_was_measured),
       TEST(an_older_system_file_is_left_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,7 +40,7 @@ static fat_status put_artifact(fat_db *db, const world *w, fat_error *err)
 static fat_status run(fat_db *db, const world *w, fat_error *err)
 {
   (void)w;
-  fat_run run = {"command", "0.1.0", "580", "13.0", HASH_A, "host"};
+  fat_run run = {"command", "0.1.0", "580", "13.0", HASH_A, "host", "model 3", ""};
   int64_t id;
   FAT_TRY(fat_db_run_begin(db, &run, &id, err));
   return fat_db_run_end(db, id, "done", err);

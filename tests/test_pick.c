@@ -278,7 +278,7 @@ static void twins_are_the_last(void **state)
   for (int i = 0; i < 3; i++) {
     fat_trial t = fixture_trial(rows[i].problem, rows[i].gpu, rows[i].config, 9);
     t.origin = FAT_MEASURED;
-    t.detail = FAT_WIDTH_TWIN "fwd_ws:Br64, for tensors that are not aligned";
+    t.twin_of = "fwd_ws:Br64";
     MUST(fat_db_put(db, &t, NULL, err));
     fat_pick pick = ask(db, ASKED, "T4", "fwd");
     expect(&pick, FAT_PICK_DEFAULT, NULL);
@@ -308,7 +308,7 @@ static void the_nearest_twin(void **state)
   for (int i = 0; i < 3; i++) {
     fat_trial t = fixture_trial(rows[i][0], "T4", rows[i][1], 9);
     t.origin = FAT_MEASURED;
-    t.detail = FAT_WIDTH_TWIN "fwd_ws:Br64, for tensors that are not aligned";
+    t.twin_of = "fwd_ws:Br64";
     MUST(fat_db_put(db, &t, NULL, err));
     fat_pick pick = ask(db, ASKED, "T4", "fwd");
     assert_int_equal(pick.twin.step, FAT_PICK_NEAREST);

@@ -22,7 +22,7 @@ static fat_row *add(const char *config, double ms, int shared)
 {
   fat_row *row = &list[rows.count++];
   *row = (fat_row){.id = rows.count,
-                   .same_templates = true,
+                   .same_source = true,
                    .outcome = FAT_OUT_OK,
                    .origin = FAT_MEASURED,
                    .ms = ms,
@@ -34,20 +34,21 @@ static fat_row *add(const char *config, double ms, int shared)
   return row;
 }
 
-static void timed(fat_row *row)
-{
-  snprintf(row->detail, sizeof row->detail, "%s%s2 others", fat_rows_finalist, fat_rows_timed);
-}
-
 static void timed_at(fat_row *row, const char *when)
 {
-  timed(row);
-  snprintf(row->detail + strlen(row->detail), 100, "%s%s", fat_rows_since, when);
+  snprintf(row->race, sizeof row->race, "%s", when);
+  row->rivals = 2;
+}
+
+static void timed(fat_row *row)
+{
+  timed_at(row, "unknown");
 }
 
 static void broken_off(fat_row *row)
 {
-  snprintf(row->detail, sizeof row->detail, "%sthe last round was broken off", fat_rows_finalist);
+  timed(row);
+  row->rivals = 0;
 }
 
 /* The configs in a race, as text. */

@@ -8,7 +8,7 @@ static const fat_tools tools = {
 static fat_trial row(const char *config, double ms)
 {
   fat_trial t = fixture_trial(PROBLEM, "T4", config, ms);
-  t.driver = tools.model;
+  t.made_by = tools.model;
   return t;
 }
 
@@ -84,7 +84,7 @@ static void other_tools(void **state)
   fat_db *db = fixture_db(*state, FAT_DB_WRITE);
   fat_trial nvrtc = row("fwd:Br1", 1), model = row("fwd:Br2", 1), templates = row("fwd:Br3", 1);
   nvrtc.compile_key = "NVRTC 12.4";
-  model.driver = "model 0";
+  model.made_by = "model 0";
   templates.templates = HASH_A;
   put(db, nvrtc);
   put(db, model);
@@ -94,7 +94,7 @@ static void other_tools(void **state)
   assert_null(fat_rows_find(&rows, "fwd:Br1"));
   assert_null(fat_rows_find(&rows, "fwd:Br2"));
   assert_non_null(fat_rows_find(&rows, "fwd:Br3"));
-  assert_false(fat_rows_find(&rows, "fwd:Br3")->same_templates);
+  assert_false(fat_rows_find(&rows, "fwd:Br3")->same_source);
   assert_null(fat_rows_best(&rows, "fwd"));
   fat_rows_free(&rows);
   fat_db_close(db);
@@ -108,6 +108,7 @@ static void figures_survive(void **state)
   t.stack = 48;
   t.outcome = FAT_OUT_SPILLS;
   t.detail = "why";
+  t.twin_of = "fwd:Br1-Bc1", t.race = "2026-11-22T10:00:00.000Z", t.rivals = 3, t.forecast = 2.25;
   put(db, t);
   fat_rows rows = read_rows(db);
   const fat_row *r = fat_rows_find(&rows, "fwd:Br1-Bc2");
@@ -119,8 +120,11 @@ static void figures_survive(void **state)
   assert_string_equal(r->limit, "fma");
   assert_string_equal(r->source_hash, HASH_A);
   assert_string_equal(r->detail, "why");
+  assert_string_equal(r->twin_of, "fwd:Br1-Bc1");
+  assert_string_equal(r->race, t.race);
+  assert_true(r->rivals == 3 && r->forecast == 2.25);
   assert_string_equal(r->kernel, "fwd");
-  assert_true(r->same_templates);
+  assert_true(r->same_source);
   fat_rows_free(&rows);
   fat_db_close(db);
 }

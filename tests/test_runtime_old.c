@@ -36,14 +36,14 @@ static int begin_compiling(void **state)
   return 0;
 }
 
-static void store_row(const char *problem, const char *config, double ms, const char *detail)
+static void store_row(const char *problem, const char *config, double ms, const char *twin_of)
 {
   store((stored){.problem = problem,
                  .gpu = "H200",
                  .config = config,
                  .ms = ms,
                  .origin = FAT_MEASURED,
-                 .detail = detail});
+                 .twin_of = twin_of});
 }
 
 static void serves(const char *kernel, fatune_policy policy, const char *config, const char *pick)
@@ -74,7 +74,7 @@ static void the_beaten_serve(void **state)
     snprintf(problem, sizeof problem, "fwd-f16-b1-h2-q%d-k%d-d64", 64 * n, 64 * n);
     store_row(problem, MAPPED, 1, NULL);
   }
-  store_row(HALF, NARROW1, 2, FAT_WIDTH_TWIN MAPPED ", for tensors that are not aligned");
+  store_row(HALF, NARROW1, 2, MAPPED);
   serves(NULL, FATUNE_FAIL, NARROW1, "exact");
   store_row("fwd-f16-b1-h2-q128-k128-d64", OTHER, 3, NULL);
   serves(NULL, FATUNE_FALLBACK, OTHER, "nearest");

@@ -158,7 +158,7 @@ static void golden_renders(void **state)
                  {"bwd", "bwd-f16-b1-h1-q64-k64-d64-causal", 80}};
   for (size_t i = 0; i < sizeof renders / sizeof renders[0]; i++) {
     fat_source s =
-        render(renders[i].kernel, renders[i].problem, render_gpu(renders[i].sm), FAT_LINES_TEMPLATE);
+        render(renders[i].kernel, renders[i].problem, render_gpu(renders[i].sm), FAT_LINES_GENERATED);
     char path[200];
     snprintf(path, sizeof path, "tests/golden/%s-sm%d.cu", renders[i].kernel, renders[i].sm);
     cut_line(s.text.data, "//   templates ");

@@ -144,12 +144,8 @@ static void a_stored_twin_is_found(void **state)
 {
   (void)state;
   store((stored){.problem = NEAR, .gpu = "H200", .config = WIDE, .ms = 1, .origin = FAT_MEASURED});
-  store((stored){.problem = NEAR,
-                 .gpu = "H200",
-                 .config = OTHER,
-                 .ms = 3,
-                 .origin = FAT_MEASURED,
-                 .detail = FAT_WIDTH_TWIN WIDE ", for tensors that are not aligned"});
+  store((stored){
+      .problem = NEAR, .gpu = "H200", .config = OTHER, .ms = 3, .origin = FAT_MEASURED, .twin_of = WIDE});
   store((stored){.problem = NEAR, .gpu = "H200", .config = NEARER, .ms = 2, .origin = FAT_MEASURED});
   fatune *h = open_usual();
   fatune_plan *plan = plan_with_twin(h, OTHER);

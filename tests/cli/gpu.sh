@@ -27,7 +27,7 @@ configs=() # of a tune of that problem, in the order of trials: one thread compi
 tune() {
   run tune $problem --kernel fwd --effort quick --jobs 1 --deadline $((2 * patience))s --db "$work/$1" "${@:2}"
 }
-searched() { "$fatune" show trials --json --db "$work/$1" 2>/dev/null | grep '"config"' | grep -v '"detail":"twin of '; }
+searched() { "$fatune" show trials --json --db "$work/$1" 2>/dev/null | grep '"config"' | grep -v '"twin_of":"[^"]'; }
 stored() { searched "$1" | wc -l; }
 
 # column DB CONFIG NAME -- one value of a stored row, by its name in `show trials --json`.
@@ -93,15 +93,15 @@ end_tune() {
 goes_on() {
   local before rows=${#configs[@]}
   before=$(stored "$1")
-  "$fatune" show trials --db "$work/$1" | awk 'NR > 1 { print $1, $4 }' >"$work/before"
+  "$fatune" show history --db "$work/$1" | awk 'NR > 1 { print $1, $4 }' >"$work/before"
   tune "$1" --jobs 2
   code_is 0 "$2"
   err_has "$before of them stored" "$2"
   err_has "$((rows - before)) of $((rows - before)) tried" "$2"
   is "$(stored "$1")" "$rows" "$2: rows"
-  "$fatune" show trials --db "$work/$1" | awk 'NR > 1 { print $1, $4 }' >"$work/after"
+  "$fatune" show history --db "$work/$1" | awk 'NR > 1 { print $1, $4 }' >"$work/after"
   if [ "$(head -n "$before" "$work/after")" = "$(<"$work/before")" ]; then pass; else fail "$2: rows were lost"; fi
-  is "$(cut -d ' ' -f 2 "$work/after" | sort | uniq -d)" "" "$2: configs measured twice"
+  is "$(searched "$1" | sed 's/.*"config":"\([^"]*\)".*/\1/' | sort | uniq -d)" "" "$2: configs measured twice"
   run doctor --db "$work/$1"
   out_has "its content is sound" "$2"
 }
@@ -173,7 +173,27 @@ test_shipped() {
   code_is 2 "export --winners of a GPU that was not measured"
 }
 
-twins() { "$fatune" show trials --json --db "$work/$1" | sed -n 's/.*"config":"\([^"]*\)".*"detail":"twin of .*/\1/p'; }
+twins() { "$fatune" show trials --json --db "$work/$1" | sed -n 's/.*"config":"\([^"]*\)".*"twin_of":"[^"].*/\1/p'; }
+
+# A comment in another kernel's template leaves what was tried as it is; one in its own, where it changes the text, does not.
+test_comment() {
+  local launches rows
+  cp -r "$root/templates" "$work/commented"
+  echo '-- a comment' >>"$work/commented/fa1.lua"
+  launches=$(grep -c launch "$work/log") rows=$(stored first.db)
+  tune first.db --templates "$work/commented"
+  code_is 0 "a tune after a comment"
+  if [[ $err != *tried* ]]; then pass; else fail "a comment in another template makes it try again"; fi
+  is "$(grep -c launch "$work/log")" "$launches" "launches after a comment"
+  is "$(stored first.db) $(runs first.db)" "$rows 1" "rows and runs after a comment"
+  if cmp -s "$work/out" "$work/table"; then pass; else fail "a comment changes the table"; fi
+  cp "$work/first.db" "$work/changed.db"
+  echo '// a comment' >>"$work/commented/fwd.cu"
+  tune changed.db --templates "$work/commented"
+  err_has "${#configs[@]} of ${#configs[@]} tried" "a tune after a change of the kernel"
+  is "$("$fatune" show runs --json --db "$work/changed.db" | grep -o '"trials":[0-9]*' | head -n 1)" \
+    "$("$fatune" show runs --json --db "$work/first.db" | grep -o '"trials":[0-9]*')" "trials of the first run after a second one"
+}
 
 # Beside the winner lies its twin; where that is wrong, another one.
 test_twins() {
@@ -211,8 +231,8 @@ test_broken_race() {
   err_has "the last round was broken off (fault: " "a tune with a race that faults"
   is "$(grep -o "broken off" "$work/err" | wc -l)" 1 "races that were broken off"
   is "$(column race.db "$winner" outcome)" ok "the winner of a race that faults"
-  is "$("$fatune" show trials --json --db "$work/race.db" | grep -c '"detail":"finalist: the last round was broken off')" \
-    "$("$fatune" show trials --json --db "$work/first.db" | grep -c '"detail":"finalist: timed')" "rows of a race that faults"
+  is "$("$fatune" show trials --json --db "$work/race.db" | grep -c '"race":"20[^"]*","rivals":0')" \
+    "$("$fatune" show trials --json --db "$work/first.db" | grep -c '"race":"20')" "rows of a race that faults"
   launches=$(grep -c launch "$work/log")
   tune race.db
   code_is 0 "a tune after a race that faults"
@@ -313,21 +333,21 @@ test_faults() {
 # What others measured comes without binaries, and that of a race is forgotten here: it is held again, with kernels
 # made again.
 test_race_of_imported_rows() {
-  "$fatune" export --db "$work/first.db" | sed 's/finalist: timed[^"]*//' >"$work/rows.jsonl"
+  "$fatune" export --db "$work/first.db" | sed 's/"race":"[^"]*","rivals":[0-9]*/"race":"","rivals":0/' >"$work/rows.jsonl"
   run import --db "$work/imported.db" "$work/rows.jsonl"
   code_is 0 "an import of measured rows"
-  is "$(searched imported.db | grep -c '"detail":"finalist')" 0 "finalists among imported rows"
+  is "$(searched imported.db | grep -c '"race":"[^"]')" 0 "finalists among imported rows"
   local before
   before=$(searched imported.db | wc -l)
   tune imported.db
   code_is 0 "a tune of imported rows"
   err_has "$before of them stored" "a tune of imported rows"
-  is "$(searched imported.db | grep -c '"detail":"finalist: timed in turns with [1-8] others\? from 20')" \
-    "$(searched first.db | grep -c '"detail":"finalist: timed in turns')" "finalists of a tune of imported rows"
+  is "$(searched imported.db | grep -c '"race":"20[^"]*","rivals":[1-8]')" \
+    "$(searched first.db | grep -c '"race":"20[^"]*","rivals":[1-8]')" "finalists of a tune of imported rows"
   local raced
-  raced=$(searched imported.db | grep -o '"detail":"finalist[^"]*"')
+  raced=$(searched imported.db | grep -o '"race":"[^"]*"')
   tune imported.db
-  is "$(searched imported.db | grep -o '"detail":"finalist[^"]*"')" "$raced" "races after a second tune"
+  is "$(searched imported.db | grep -o '"race":"[^"]*"')" "$raced" "races after a second tune"
 }
 
 # The third config never ends and has a minute: whoever is asked to end meanwhile has a worker that is busy.
@@ -338,7 +358,7 @@ test_two_tuners_and_kill() {
   end_tune 137 "a tune that is killed"
   workers_are_gone "a tune that is killed"
   run show runs --db "$work/kill.db"
-  out_has "broken off" "show runs"
+  out_has stopped "show runs"
   goes_on kill.db "a tune after a kill"
 }
 
@@ -400,4 +420,4 @@ test_check() {
   out_has "there is no GPU that fatune can use" "check --gpu without a GPU"
 }
 
-run_tests measured shipped twins broken_race verify verify_as faults race_of_imported_rows two_tuners_and_kill interrupt interrupt_twice device_lost check
+run_tests measured comment shipped twins broken_race verify verify_as faults race_of_imported_rows two_tuners_and_kill interrupt interrupt_twice device_lost check

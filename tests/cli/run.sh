@@ -178,7 +178,7 @@ test_tune_long_rows() {
 # The configs that another command searched, in the order in which they were tried; not the twins made beside them.
 tried() {
   "$fatune" "${small[@]}" --kernel fwd --jobs 1 --db "$work/$1" --quiet "${@:2}" >"$work/out" 2>"$work/err"
-  "$fatune" show trials --json --db "$work/$1" | grep -v '"detail":"twin of ' |
+  "$fatune" show trials --json --db "$work/$1" | grep -v '"twin_of":"[^"]' |
     sed -n 's/.*"config":"\([^"]*\)".*/\1/p' >"$work/$1.tried"
 }
 
@@ -211,7 +211,7 @@ test_show() {
     '"tflops":' '"kernel":"fwd"' '"config":"fwd:' '"registers":' '"spills":' '"shared":' '"blocks_per_sm":'; do
     out_has "$pair" "show best --json"
   done
-  for view in best trials failures runs; do
+  for view in best trials failures runs rejections; do
     run show $view
     code_is 0 "show $view"
     run show $view --json
@@ -220,6 +220,8 @@ test_show() {
   run show runs
   out_has done "show runs"
   out_has "--dims 16" "show runs"
+  run show rejections
+  out_has "the tiles fit the 64 KB" "show rejections"
   run show
   out_has "fwd-f32-b64-h128-q256-k256-d16" show
 }
@@ -367,6 +369,8 @@ start_tune() {
 
 test_two_tuners() {
   start_tune "$work/two.db"
+  run show runs --db "$work/two.db"
+  out_has running "show runs beside a tune"
   refuses 3 "$tuner" --gpu T4 --dims 64 --db "$work/two.db" --quiet
   kill -TERM "$tuner"
   wait "$tuner"
@@ -402,7 +406,8 @@ test_kill() {
   run doctor --db "$work/kill.db"
   out_has "its content is sound" "after a kill"
   run show runs --db "$work/kill.db"
-  out_has "broken off" "show runs"
+  out_has stopped "show runs"
+  out_lacks running "show runs"
   run "${long[@]}" --db "$work/kill.db" --budget 1s --quiet
   code_is 0 "a tune after a kill"
 }

@@ -8,17 +8,13 @@
 //   recipe     workspace 8*b*h*q
 //   recipe     launch fa1_2512a5c26d007b68 grid b*h block 128 shared 44544 args call ws(0) ws(4*b*h*q)
 
-#line 5 "templates/lib/args.h"
 //: i32
 typedef int i32;
 
-#line 3 "templates/fa1.lua"
 constexpr i32 T = 128;       // threads of a block
-#line 8 "templates/lib/args.h"
 //: i64
 typedef long long i64;
 
-#line 20 "templates/lib/args.h"
 //: tensor -- rows of contiguous elements; strides in elements: from batch to batch, head to head, row to row
 typedef struct tensor {
   void *data;
@@ -35,65 +31,43 @@ typedef struct row_tensor {
 // S = scale * Q K^T; then, by feature, numbers (L, R: the keys of a window to the left and to the right of the diagonal)
 // and tensors
 typedef struct call {
-#line 37 "templates/lib/args.h"
   tensor Q, K, V, O;
-#line 37 "templates/lib/args.h"
   row_tensor LSE;
-#line 37 "templates/lib/args.h"
   i32 b, h, hk;
-#line 37 "templates/lib/args.h"
   i32 q, k;
-#line 37 "templates/lib/args.h"
   float scale;
-#line 39 "templates/lib/args.h"
 } call;
 typedef char call_is_176_bytes[sizeof(call) == 176 ? 1 : -1]; // as the host lays it out
 
-#line 11 "templates/lib/hooks.cuh"
 //: sequence -- the rows of one batch and query head
 struct sequence {
   i32 b, h, hk; // batch, query head, the head of K and V that it shares
-#line 18 "templates/lib/hooks.cuh"
   i32 nq, nk;   // how many rows
-#line 23 "templates/lib/hooks.cuh"
 };
 
-#line 6 "templates/lib/simt.cuh"
 //: elem
 typedef float elem;
 
-#line 45 "templates/lib/hooks.cuh"
 //: place -- a sequence, and where its rows lie: of a tensor X row 0, null where it is not wanted, and Xn, from row to row
 struct place : sequence {
-#line 52 "templates/lib/hooks.cuh"
   const elem *Q;
   i64 Qn;
-#line 52 "templates/lib/hooks.cuh"
   const elem *K;
   i64 Kn;
-#line 52 "templates/lib/hooks.cuh"
   const elem *V;
   i64 Vn;
-#line 52 "templates/lib/hooks.cuh"
   elem *O;
   i64 On;
-#line 50 "templates/lib/hooks.cuh"
   float *LSE;
-#line 56 "templates/lib/hooks.cuh"
 };
 
-#line 25 "templates/lib/hooks.cuh"
 //: sequence_of -- `head` counts the query heads of all batches; heads that share K and V lie side by side
-#line 31 "templates/lib/hooks.cuh"
 __device__ __forceinline__ sequence sequence_of(const call &a, i32 head)
 {
-#line 40 "templates/lib/hooks.cuh"
   const i32 h = head % a.h;
   return {head / a.h, h, h / (a.h / a.hk), a.q, a.k};
-#line 43 "templates/lib/hooks.cuh"
 }
 
-#line 58 "templates/lib/hooks.cuh"
 //: rows -- hook
 __device__ __forceinline__ place rows(const call &a, i32 head)
 {
@@ -101,53 +75,38 @@ __device__ __forceinline__ place rows(const call &a, i32 head)
   const i64 b = at.b, h = at.h, hk = at.hk;
   place my;
   (sequence &)my = at;
-#line 78 "templates/lib/hooks.cuh"
   my.Q = (elem *)a.Q.data + b * a.Q.b + h * a.Q.h;
-#line 82 "templates/lib/hooks.cuh"
   my.Qn = a.Q.n;
-#line 78 "templates/lib/hooks.cuh"
   my.K = (elem *)a.K.data + b * a.K.b + hk * a.K.h;
-#line 82 "templates/lib/hooks.cuh"
   my.Kn = a.K.n;
-#line 78 "templates/lib/hooks.cuh"
   my.V = (elem *)a.V.data + b * a.V.b + hk * a.V.h;
-#line 82 "templates/lib/hooks.cuh"
   my.Vn = a.V.n;
-#line 78 "templates/lib/hooks.cuh"
   my.O = (elem *)a.O.data + b * a.O.b + h * a.O.h;
-#line 82 "templates/lib/hooks.cuh"
   my.On = a.O.n;
-#line 75 "templates/lib/hooks.cuh"
   my.LSE = a.LSE.data ? a.LSE.data + b * a.LSE.b + h * a.LSE.h : nullptr;
-#line 86 "templates/lib/hooks.cuh"
   return my;
 }
 
-#line 11 "templates/arch/sm75.cuh"
 //: block_id -- index of the block in the grid [Special Registers: %ctaid]
 __device__ __forceinline__ i64 block_id()
 {
   return blockIdx.x;
 }
 
-#line 86 "templates/lib/matrix.cuh"
 //: sums_at -- where rows of an accumulator lie while they grow: floats, `row` from one to the next
 struct sums_at {
   float *data;
   i64 row;
 };
 
-#line 89 "templates/lib/hooks.cuh"
 //: ceil_div
 __device__ __forceinline__ i32 ceil_div(i32 x, i32 y)
 {
   return x / y + (x % y > 0);
 }
 
-#line 1 "templates/fa1.lua"
 constexpr i32 Br = 64;       // rows of Q of one tile
 constexpr i32 Bc = 32;       // rows of K and V of one tile
-#line 12 "templates/lib/softmax.cuh"
 //: base2 -- the factor c; never 0, because c * -inf must stay -inf (scale 0 weighs all keys alike either way)
 __device__ __forceinline__ float base2(float scale)
 {
@@ -155,7 +114,6 @@ __device__ __forceinline__ float base2(float scale)
   return fmaxf(fabsf(scale) * log2e, least);
 }
 
-#line 51 "templates/lib/simt.cuh"
 //: tile -- rows x columns in shared memory; `pad` floats behind each row spread neighbours over the banks
 template <i32 rows_, i32 columns_, i32 pad_> struct tile {
   static constexpr i32 count = rows_, columns = columns_, stride = columns_ + pad_;
@@ -165,15 +123,11 @@ template <i32 rows_, i32 columns_, i32 pad_> struct tile {
   __device__ __forceinline__ void *end() const { return data + count * stride; }
 };
 
-#line 7 "templates/fa1.lua"
 constexpr i32 Dk = 64;       // columns of Q and K as they lie in shared memory
-#line 4 "templates/fa1.lua"
 constexpr i32 W = 4;         // floats moved at once
-#line 60 "templates/lib/simt.cuh"
 //: Q_tile
 typedef tile<Br, Dk, W> Q_tile;
 
-#line 84 "templates/arch/sm75.cuh"
 //: shared_memory -- the block's dynamic shared memory; swizzled tiles begin at multiples of 1024 bytes
 // [.shared state space]
 __device__ __forceinline__ char *shared_memory()
@@ -182,27 +136,20 @@ __device__ __forceinline__ char *shared_memory()
   return shared_memory_;
 }
 
-#line 63 "templates/lib/simt.cuh"
 //: K_tile
 typedef tile<Bc, Dk, W> K_tile;
 
-#line 11 "templates/fa1.lua"
 constexpr i32 at_K = 27648;  // where K lies in shared memory, bytes
-#line 8 "templates/fa1.lua"
 constexpr i32 Dp = 64;       // columns of V as they lie in shared memory
-#line 66 "templates/lib/simt.cuh"
 //: V_tile
 typedef tile<Bc, Dp, 0> V_tile;
 
-#line 12 "templates/fa1.lua"
 constexpr i32 at_V = 36352;  // where V lies in shared memory, bytes
-#line 46 "templates/lib/simt.cuh"
 //: vec -- W floats, moved as one
 struct alignas(4 * W) vec {
   float at[W];
 };
 
-#line 216 "templates/lib/simt.cuh"
 //: vec_of -- W columns of an accumulator
 template <class Acc> __device__ __forceinline__ vec vec_of(const Acc &O, i32 r, i32 c)
 {
@@ -213,7 +160,6 @@ template <class Acc> __device__ __forceinline__ vec vec_of(const Acc &O, i32 r, 
   return v;
 }
 
-#line 243 "templates/lib/simt.cuh"
 //: store_sums -- and back
 template <class Acc> __device__ __forceinline__ void store_sums(const Acc &O, const sums_at &to, i32 i0, i32 n)
 {
@@ -225,20 +171,16 @@ template <class Acc> __device__ __forceinline__ void store_sums(const Acc &O, co
         *(vec *)(to.data + (i64(i0) + Acc::row(r)) * to.row + Acc::column(c)) = vec_of(O, r, c);
 }
 
-#line 9 "templates/fa1.lua"
 constexpr i32 X = 8;         // lanes that share a row
-#line 9 "templates/lib/simt.cuh"
 //: rows_of_thread -- rows of an accumulator that one thread has a part of
 template <i32 rows_> constexpr i32 rows_of_thread = rows_ / (T / X);
 
-#line 5 "templates/arch/sm75.cuh"
 //: thread_id -- index of the thread in its block [Special Registers: %tid]
 __device__ __forceinline__ i32 thread_id()
 {
   return threadIdx.x;
 }
 
-#line 21 "templates/lib/simt.cuh"
 //: row_of -- the r-th row of this thread; neighbouring groups hold neighbouring rows
 template <i32 rows_> __device__ __forceinline__ i32 row_of(i32 r)
 {
@@ -264,9 +206,7 @@ template <i32 rows_, i32 columns_, i32 group_ = 1> struct acc {
 //: sums -- an accumulator of mma_AB or mma_AtB, whose columns are those of a tile's rows: whole chunks of them
 template <i32 rows_, i32 columns_> using sums = acc<rows_, columns_, W>;
 
-#line 6 "templates/fa1.lua"
 constexpr i32 Dv = 64;       // head dimension of V and O
-#line 25 "templates/lib/softmax.cuh"
 //: rowvec -- one number for each row of a tile; a thread holds those of its rows
 template <i32 rows_> struct rowvec {
   static constexpr i32 R = rows_of_thread<rows_>;
@@ -296,7 +236,6 @@ template <i32 rows_> __device__ __forceinline__ rowvec<rows_> operator+(const ro
   return v;
 }
 
-#line 266 "templates/lib/softmax.cuh"
 //: store_rowvec -- one number a row to device memory, written by the first lane of the row
 template <i32 rows_>
 __device__ __forceinline__ void store_rowvec(const rowvec<rows_> &v, float *to, i32 i0, i32 n)
@@ -307,21 +246,18 @@ __device__ __forceinline__ void store_rowvec(const rowvec<rows_> &v, float *to, 
       to[i64(i0) + row_of<rows_>(r)] = v.at[r];
 }
 
-#line 6 "templates/lib/softmax.cuh"
 //: minus_inf
 __device__ __forceinline__ float minus_inf()
 {
   return __int_as_float(0xff800000);
 }
 
-#line 17 "templates/arch/sm75.cuh"
 //: block_sync -- all threads of the block meet, and see what the others wrote before [bar.sync]
 __device__ __forceinline__ void block_sync()
 {
   __syncthreads();
 }
 
-#line 103 "templates/lib/simt.cuh"
 //: flight -- which rows a tile waits for; nothing is on its way before it lands
 struct flight {
   const elem *from;
@@ -336,9 +272,7 @@ __device__ __forceinline__ flight depart(Tile, const elem *from, i64 stride, i32
   return {from, stride, i0, n, d};
 }
 
-#line 5 "templates/fa1.lua"
 constexpr i32 D = 64;        // head dimension of Q and K
-#line 117 "templates/lib/simt.cuh"
 //: land -- the tile is filled; what lies beyond the rows or columns of the matrix becomes 0
 template <class Tile> __device__ __forceinline__ void land(Tile to, const flight &f)
 {
@@ -353,14 +287,12 @@ template <class Tile> __device__ __forceinline__ void land(Tile to, const flight
   }
 }
 
-#line 162 "templates/lib/hooks.cuh"
 //: spans -- tiles [first, last): up to `free` the lower end of masks cuts them, up to `full` no mask touches them, then
 // the upper end does
 struct spans {
   i32 first, free, full, last;
 };
 
-#line 128 "templates/lib/hooks.cuh"
 //: interval -- from lo to before hi
 struct interval {
   i32 lo, hi;
@@ -370,27 +302,20 @@ struct interval {
 // nothing overflows 32 bits, whatever the lengths are
 __device__ __forceinline__ interval sees(const call &a, const sequence &at, i32 i)
 {
-#line 138 "templates/lib/hooks.cuh"
   const i32 behind = max(0, at.nq - 1 - i); // rows that follow row i
-#line 144 "templates/lib/hooks.cuh"
   return {0, max(0, at.nk - behind)};
 }
 
-#line 174 "templates/lib/hooks.cuh"
 //: range -- hook: the KV tiles that rows [i0, i0 + rows_) visit; none where no such row is
 template <i32 rows_ = Br> __device__ __forceinline__ spans range(const call &a, const sequence &at, i32 i0)
 {
   if (i0 >= at.nq)
     return {0, 0, 0, 0};
-#line 180 "templates/lib/hooks.cuh"
   const interval top = sees(a, at, i0), bottom = sees(a, at, i0 + min(rows_, at.nq - i0) - 1);
   const i32 last = ceil_div(bottom.hi, Bc);
-#line 186 "templates/lib/hooks.cuh"
   return {0, 0, top.hi / Bc, last};
-#line 191 "templates/lib/hooks.cuh"
 }
 
-#line 226 "templates/lib/simt.cuh"
 //: load_sums -- an accumulator from device memory, rows i0..; what lies beyond n is 0
 template <class Acc> __device__ __forceinline__ Acc load_sums(const sums_at &from, i32 i0, i32 n)
 {
@@ -408,7 +333,6 @@ template <class Acc> __device__ __forceinline__ Acc load_sums(const sums_at &fro
   return O;
 }
 
-#line 256 "templates/lib/softmax.cuh"
 //: load_rowvec -- one number a row from device memory, read by every lane of the row; 0 beyond n rows
 template <i32 rows_> __device__ __forceinline__ rowvec<rows_> load_rowvec(const float *from, i32 i0, i32 n)
 {
@@ -419,11 +343,9 @@ template <i32 rows_> __device__ __forceinline__ rowvec<rows_> load_rowvec(const 
   return v;
 }
 
-#line 93 "templates/lib/simt.cuh"
 //: query -- Q as the left operand of S = Q K^T
 typedef Q_tile query;
 
-#line 131 "templates/lib/simt.cuh"
 //: mma_ABt -- C += A B^T
 template <class Acc, class TileA, class TileB> __device__ __forceinline__ void mma_ABt(Acc &S, TileA A, TileB B)
 {
@@ -446,7 +368,6 @@ template <class Acc, class TileA, class TileB> __device__ __forceinline__ void m
   }
 }
 
-#line 217 "templates/lib/hooks.cuh"
 //: score -- hook: plain products become scores, for every tile and before masks. In a family without features of the
 // score these are the products themselves, and c = base2(scale) enters with the exponential; where the scale is
 // negative they change their sign, so that their maximum is a maximum again
@@ -461,11 +382,9 @@ template <class Acc> __device__ __forceinline__ void score(Acc &S, const call &a
   }
 }
 
-#line 11 "templates/lib/args.h"
 //: u32
 typedef unsigned int u32;
 
-#line 204 "templates/lib/hooks.cuh"
 //: keep -- hook: whether a row that sees these keys sees key j, as far as the upper end decides. Without a sign, since j
 // counts on beyond the last key: where that is near 2^31, to what no i32 holds
 __device__ __forceinline__ bool keep(const interval &seen, u32 j)
@@ -473,11 +392,9 @@ __device__ __forceinline__ bool keep(const interval &seen, u32 j)
   return j < u32(seen.hi);
 }
 
-#line 54 "templates/lib/softmax.cuh"
 //: mask -- S = -inf where `keep` says no; by select, so that a NaN there is gone too
 template <class Acc> __device__ __forceinline__ void mask(Acc &S, const call &a, const sequence &at, i32 i0, i32 j0)
 {
-#line 72 "templates/lib/softmax.cuh"
 #pragma unroll
   for (i32 r = 0; r < Acc::R; r++) {
     const interval seen = sees(a, at, i0 + Acc::row(r));
@@ -487,14 +404,12 @@ template <class Acc> __device__ __forceinline__ void mask(Acc &S, const call &a,
   }
 }
 
-#line 29 "templates/arch/sm75.cuh"
 //: shfl_xor -- x of the thread whose lane number differs in the bits `lanes` [shfl.sync.bfly]
 __device__ __forceinline__ float shfl_xor(float x, i32 lanes)
 {
   return __shfl_xor_sync(0xffffffffu, x, lanes);
 }
 
-#line 148 "templates/lib/softmax.cuh"
 //: row_max -- max(m, rowmax(S)), the same in all X lanes of a row
 template <class Acc>
 __device__ __forceinline__ rowvec<Acc::rows> row_max(const rowvec<Acc::rows> &m, const Acc &S)
@@ -512,14 +427,12 @@ __device__ __forceinline__ rowvec<Acc::rows> row_max(const rowvec<Acc::rows> &m,
   return v;
 }
 
-#line 19 "templates/lib/softmax.cuh"
 //: origin -- a maximum to subtract: -inf (no key seen yet) counts as 0, so that -inf - m stays -inf
 __device__ __forceinline__ float origin(float m)
 {
   return m == minus_inf() ? 0.f : m;
 }
 
-#line 68 "templates/arch/sm75.cuh"
 //: ex2 -- 2^x, relative error 2^-22; -inf gives 0 [ex2.approx.ftz.f32]
 __device__ __forceinline__ float ex2(float x)
 {
@@ -528,7 +441,6 @@ __device__ __forceinline__ float ex2(float x)
   return y;
 }
 
-#line 189 "templates/lib/softmax.cuh"
 //: exp2_columns -- S becomes P = 2^(c S - c m) in a thread's columns from `first` to before `last`
 template <i32 first, i32 last, class Acc>
 __device__ __forceinline__ void exp2_columns(Acc &S, const rowvec<Acc::rows> &m, float c)
@@ -548,7 +460,6 @@ template <class Acc> __device__ __forceinline__ void exp2_rows(Acc &S, const row
   exp2_columns<0, Acc::C>(S, m, c);
 }
 
-#line 231 "templates/lib/softmax.cuh"
 //: row_total -- the sum over all X lanes of a row
 template <i32 rows_> __device__ __forceinline__ rowvec<rows_> row_total(const rowvec<rows_> &l)
 {
@@ -561,7 +472,6 @@ template <i32 rows_> __device__ __forceinline__ rowvec<rows_> row_total(const ro
   return v;
 }
 
-#line 218 "templates/lib/softmax.cuh"
 //: row_sum -- rowsum(P) over this thread's own columns. A tile is summed by itself before it is added to l:
 // beside one large P, many small ones would be lost one by one.
 template <class Acc> __device__ __forceinline__ rowvec<Acc::rows> row_sum(const Acc &P)
@@ -575,13 +485,11 @@ template <class Acc> __device__ __forceinline__ rowvec<Acc::rows> row_sum(const 
   return v;
 }
 
-#line 231 "templates/lib/hooks.cuh"
 //: weigh -- hook: what happens to P after the row sum, on every tile; nothing in families of today
 template <class Acc> __device__ __forceinline__ void weigh(Acc &, const call &, const sequence &, i32, i32)
 {
 }
 
-#line 165 "templates/lib/softmax.cuh"
 //: larger -- the larger of two, row by row
 template <i32 rows_> __device__ __forceinline__ rowvec<rows_> larger(const rowvec<rows_> &x, const rowvec<rows_> &y)
 {
@@ -592,7 +500,6 @@ template <i32 rows_> __device__ __forceinline__ rowvec<rows_> larger(const rowve
   return v;
 }
 
-#line 243 "templates/lib/softmax.cuh"
 //: decay -- 2^(c (m_old - m_new)): what was gathered under an old maximum, seen from the new one. The difference
 // comes first: it makes exactly 1 where m did not grow. A multiply-add of c m_old and c m_new does not, and its
 // rounding error, always of one sign, would count again with every tile.
@@ -606,7 +513,6 @@ __device__ __forceinline__ rowvec<rows_> decay(const rowvec<rows_> &m_old, const
   return v;
 }
 
-#line 208 "templates/lib/softmax.cuh"
 //: scale_rows -- O = diag(f) O
 template <class Acc> __device__ __forceinline__ void scale_rows(Acc &O, const rowvec<Acc::rows> &f)
 {
@@ -617,9 +523,7 @@ template <class Acc> __device__ __forceinline__ void scale_rows(Acc &O, const ro
       O.at[r][c] *= f.at[r];
 }
 
-#line 10 "templates/fa1.lua"
 constexpr i32 at_P = 17408;  // where P lies in shared memory, bytes
-#line 153 "templates/lib/simt.cuh"
 //: lay -- an accumulator into a tile of its shape
 template <class Acc, class Tile> __device__ __forceinline__ void lay(Tile to, const Acc &S)
 {
@@ -630,14 +534,12 @@ template <class Acc, class Tile> __device__ __forceinline__ void lay(Tile to, co
       to.row(Acc::row(r))[Acc::column(c)] = S.at[r][c];
 }
 
-#line 23 "templates/arch/sm75.cuh"
 //: warp_sync -- the 32 threads of the warp meet, and see what the others wrote before [bar.warp.sync]
 __device__ __forceinline__ void warp_sync()
 {
   __syncwarp();
 }
 
-#line 163 "templates/lib/simt.cuh"
 //: operand_of -- an accumulator as the left operand of a product: in shared memory, where the other lanes of its rows
 // read it. A row is written and read by one warp
 template <class Acc> __device__ __forceinline__ tile<Acc::rows, Acc::columns, X> operand_of(const Acc &S)
@@ -672,20 +574,17 @@ template <class Acc, class TileA, class TileB> __device__ __forceinline__ void m
   }
 }
 
-#line 242 "templates/lib/hooks.cuh"
 //: ends -- what a row ends with: O = diag(factor) O, and its LSE
 template <i32 rows_> struct ends {
   rowvec<rows_> factor, LSE;
 };
 
-#line 236 "templates/lib/hooks.cuh"
 //: inverse -- 1 / l; a row that sees no key has l = 0 and gives O = 0
 __device__ __forceinline__ float inverse(float l)
 {
   return l == 0.f ? 0.f : 1.f / l;
 }
 
-#line 76 "templates/arch/sm75.cuh"
 //: lg2 -- log2 x, absolute error 2^-22 near 1 [lg2.approx.ftz.f32]
 __device__ __forceinline__ float lg2(float x)
 {
@@ -694,7 +593,6 @@ __device__ __forceinline__ float lg2(float x)
   return y;
 }
 
-#line 247 "templates/lib/hooks.cuh"
 //: finish -- hook: 1 / l, and LSE = scale m + ln l, +inf for a row that sees no key
 template <i32 rows_>
 __device__ __forceinline__ ends<rows_> finish(const rowvec<rows_> &m, const rowvec<rows_> &l, float c)
@@ -708,21 +606,16 @@ __device__ __forceinline__ ends<rows_> finish(const rowvec<rows_> &m, const rowv
   }
   return end;
 }
-#line 277 "templates/lib/hooks.cuh"
 
-#line 1 "templates/fa1.cu"
 // fa1.cu -- FlashAttention, Algorithms 1 and 2 of the first paper: the outer loop goes over K and V, the inner
 // one over Q; O, l and m live in device memory and are read, rescaled and written at each step.
 // One block for each batch and head. Numbers on the right are the lines of Algorithm 1.
-#line 5 "templates/fa1.cu"
 extern "C" __global__ void __launch_bounds__(T, 1)
 fa1_2512a5c26d007b68(const call a, float *l_all, float *m_all)
 {
   const place at = rows(a, i32(block_id()));
   float *const l_head = l_all + block_id() * a.q, *const m_head = m_all + block_id() * a.q;
-#line 13 "templates/fa1.cu"
   const sums_at O_head = {at.O, at.On};
-#line 15 "templates/fa1.cu"
   const i32 Tr = ceil_div(at.nq, Br), Tc = ceil_div(at.nk, Bc);               // 3, 4
   const float c = base2(a.scale);
 
@@ -774,7 +667,6 @@ fa1_2512a5c26d007b68(const call a, float *l_all, float *m_all)
       store_rowvec(m_new, m_head, i * Br, at.nq);
     }
   }
-#line 80 "templates/fa1.cu"
   if (at.LSE) {
     block_sync();
     for (i32 i = 0; i < Tr; i++) {

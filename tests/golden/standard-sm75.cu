@@ -10,17 +10,13 @@
 //   recipe     launch standard_softmax_3f9f0992c479f0ff grid ceildiv(q,64)*b*h block 128 shared 0 args call ws(0)
 //   recipe     launch standard_output_3f9f0992c479f0ff grid ceildiv(q,64)*b*h block 128 shared 44544 args call ws(0)
 
-#line 5 "templates/lib/args.h"
 //: i32
 typedef int i32;
 
-#line 3 "templates/standard.lua"
 constexpr i32 T = 128;       // threads of a block
-#line 8 "templates/lib/args.h"
 //: i64
 typedef long long i64;
 
-#line 20 "templates/lib/args.h"
 //: tensor -- rows of contiguous elements; strides in elements: from batch to batch, head to head, row to row
 typedef struct tensor {
   void *data;
@@ -37,82 +33,57 @@ typedef struct row_tensor {
 // S = scale * Q K^T; then, by feature, numbers (L, R: the keys of a window to the left and to the right of the diagonal)
 // and tensors
 typedef struct call {
-#line 37 "templates/lib/args.h"
   tensor Q, K, V, O;
-#line 37 "templates/lib/args.h"
   row_tensor LSE;
-#line 37 "templates/lib/args.h"
   i32 b, h, hk;
-#line 37 "templates/lib/args.h"
   i32 q, k;
-#line 37 "templates/lib/args.h"
   float scale;
-#line 39 "templates/lib/args.h"
 } call;
 typedef char call_is_176_bytes[sizeof(call) == 176 ? 1 : -1]; // as the host lays it out
 
-#line 6 "templates/lib/simt.cuh"
 //: elem
 typedef float elem;
 
-#line 89 "templates/lib/hooks.cuh"
 //: ceil_div
 __device__ __forceinline__ i32 ceil_div(i32 x, i32 y)
 {
   return x / y + (x % y > 0);
 }
 
-#line 1 "templates/standard.lua"
 constexpr i32 Br = 64;       // rows of Q of one tile
 constexpr i32 Bc = 32;       // rows of K and V of one tile
-#line 11 "templates/arch/sm75.cuh"
 //: block_id -- index of the block in the grid [Special Registers: %ctaid]
 __device__ __forceinline__ i64 block_id()
 {
   return blockIdx.x;
 }
 
-#line 11 "templates/lib/hooks.cuh"
 //: sequence -- the rows of one batch and query head
 struct sequence {
   i32 b, h, hk; // batch, query head, the head of K and V that it shares
-#line 18 "templates/lib/hooks.cuh"
   i32 nq, nk;   // how many rows
-#line 23 "templates/lib/hooks.cuh"
 };
 
-#line 45 "templates/lib/hooks.cuh"
 //: place -- a sequence, and where its rows lie: of a tensor X row 0, null where it is not wanted, and Xn, from row to row
 struct place : sequence {
-#line 52 "templates/lib/hooks.cuh"
   const elem *Q;
   i64 Qn;
-#line 52 "templates/lib/hooks.cuh"
   const elem *K;
   i64 Kn;
-#line 52 "templates/lib/hooks.cuh"
   const elem *V;
   i64 Vn;
-#line 52 "templates/lib/hooks.cuh"
   elem *O;
   i64 On;
-#line 50 "templates/lib/hooks.cuh"
   float *LSE;
-#line 56 "templates/lib/hooks.cuh"
 };
 
-#line 25 "templates/lib/hooks.cuh"
 //: sequence_of -- `head` counts the query heads of all batches; heads that share K and V lie side by side
-#line 31 "templates/lib/hooks.cuh"
 __device__ __forceinline__ sequence sequence_of(const call &a, i32 head)
 {
-#line 40 "templates/lib/hooks.cuh"
   const i32 h = head % a.h;
   return {head / a.h, h, h / (a.h / a.hk), a.q, a.k};
-#line 43 "templates/lib/hooks.cuh"
 }
 
-#line 58 "templates/lib/hooks.cuh"
 //: rows -- hook
 __device__ __forceinline__ place rows(const call &a, i32 head)
 {
@@ -120,36 +91,24 @@ __device__ __forceinline__ place rows(const call &a, i32 head)
   const i64 b = at.b, h = at.h, hk = at.hk;
   place my;
   (sequence &)my = at;
-#line 78 "templates/lib/hooks.cuh"
   my.Q = (elem *)a.Q.data + b * a.Q.b + h * a.Q.h;
-#line 82 "templates/lib/hooks.cuh"
   my.Qn = a.Q.n;
-#line 78 "templates/lib/hooks.cuh"
   my.K = (elem *)a.K.data + b * a.K.b + hk * a.K.h;
-#line 82 "templates/lib/hooks.cuh"
   my.Kn = a.K.n;
-#line 78 "templates/lib/hooks.cuh"
   my.V = (elem *)a.V.data + b * a.V.b + hk * a.V.h;
-#line 82 "templates/lib/hooks.cuh"
   my.Vn = a.V.n;
-#line 78 "templates/lib/hooks.cuh"
   my.O = (elem *)a.O.data + b * a.O.b + h * a.O.h;
-#line 82 "templates/lib/hooks.cuh"
   my.On = a.O.n;
-#line 75 "templates/lib/hooks.cuh"
   my.LSE = a.LSE.data ? a.LSE.data + b * a.LSE.b + h * a.LSE.h : nullptr;
-#line 86 "templates/lib/hooks.cuh"
   return my;
 }
 
-#line 162 "templates/lib/hooks.cuh"
 //: spans -- tiles [first, last): up to `free` the lower end of masks cuts them, up to `full` no mask touches them, then
 // the upper end does
 struct spans {
   i32 first, free, full, last;
 };
 
-#line 128 "templates/lib/hooks.cuh"
 //: interval -- from lo to before hi
 struct interval {
   i32 lo, hi;
@@ -159,27 +118,20 @@ struct interval {
 // nothing overflows 32 bits, whatever the lengths are
 __device__ __forceinline__ interval sees(const call &a, const sequence &at, i32 i)
 {
-#line 138 "templates/lib/hooks.cuh"
   const i32 behind = max(0, at.nq - 1 - i); // rows that follow row i
-#line 144 "templates/lib/hooks.cuh"
   return {0, max(0, at.nk - behind)};
 }
 
-#line 174 "templates/lib/hooks.cuh"
 //: range -- hook: the KV tiles that rows [i0, i0 + rows_) visit; none where no such row is
 template <i32 rows_ = Br> __device__ __forceinline__ spans range(const call &a, const sequence &at, i32 i0)
 {
   if (i0 >= at.nq)
     return {0, 0, 0, 0};
-#line 180 "templates/lib/hooks.cuh"
   const interval top = sees(a, at, i0), bottom = sees(a, at, i0 + min(rows_, at.nq - i0) - 1);
   const i32 last = ceil_div(bottom.hi, Bc);
-#line 186 "templates/lib/hooks.cuh"
   return {0, 0, top.hi / Bc, last};
-#line 191 "templates/lib/hooks.cuh"
 }
 
-#line 51 "templates/lib/simt.cuh"
 //: tile -- rows x columns in shared memory; `pad` floats behind each row spread neighbours over the banks
 template <i32 rows_, i32 columns_, i32 pad_> struct tile {
   static constexpr i32 count = rows_, columns = columns_, stride = columns_ + pad_;
@@ -189,15 +141,11 @@ template <i32 rows_, i32 columns_, i32 pad_> struct tile {
   __device__ __forceinline__ void *end() const { return data + count * stride; }
 };
 
-#line 7 "templates/standard.lua"
 constexpr i32 Dk = 64;       // columns of Q and K as they lie in shared memory
-#line 4 "templates/standard.lua"
 constexpr i32 W = 4;         // floats moved at once
-#line 60 "templates/lib/simt.cuh"
 //: Q_tile
 typedef tile<Br, Dk, W> Q_tile;
 
-#line 84 "templates/arch/sm75.cuh"
 //: shared_memory -- the block's dynamic shared memory; swizzled tiles begin at multiples of 1024 bytes
 // [.shared state space]
 __device__ __forceinline__ char *shared_memory()
@@ -206,13 +154,10 @@ __device__ __forceinline__ char *shared_memory()
   return shared_memory_;
 }
 
-#line 63 "templates/lib/simt.cuh"
 //: K_tile
 typedef tile<Bc, Dk, W> K_tile;
 
-#line 11 "templates/standard.lua"
 constexpr i32 at_K = 27648;  // where K lies in shared memory, bytes
-#line 103 "templates/lib/simt.cuh"
 //: flight -- which rows a tile waits for; nothing is on its way before it lands
 struct flight {
   const elem *from;
@@ -227,22 +172,18 @@ __device__ __forceinline__ flight depart(Tile, const elem *from, i64 stride, i32
   return {from, stride, i0, n, d};
 }
 
-#line 5 "templates/standard.lua"
 constexpr i32 D = 64;        // head dimension of Q and K
-#line 5 "templates/arch/sm75.cuh"
 //: thread_id -- index of the thread in its block [Special Registers: %tid]
 __device__ __forceinline__ i32 thread_id()
 {
   return threadIdx.x;
 }
 
-#line 46 "templates/lib/simt.cuh"
 //: vec -- W floats, moved as one
 struct alignas(4 * W) vec {
   float at[W];
 };
 
-#line 117 "templates/lib/simt.cuh"
 //: land -- the tile is filled; what lies beyond the rows or columns of the matrix becomes 0
 template <class Tile> __device__ __forceinline__ void land(Tile to, const flight &f)
 {
@@ -257,24 +198,19 @@ template <class Tile> __device__ __forceinline__ void land(Tile to, const flight
   }
 }
 
-#line 17 "templates/arch/sm75.cuh"
 //: block_sync -- all threads of the block meet, and see what the others wrote before [bar.sync]
 __device__ __forceinline__ void block_sync()
 {
   __syncthreads();
 }
 
-#line 93 "templates/lib/simt.cuh"
 //: query -- Q as the left operand of S = Q K^T
 typedef Q_tile query;
 
-#line 9 "templates/standard.lua"
 constexpr i32 X = 8;         // lanes that share a row
-#line 9 "templates/lib/simt.cuh"
 //: rows_of_thread -- rows of an accumulator that one thread has a part of
 template <i32 rows_> constexpr i32 rows_of_thread = rows_ / (T / X);
 
-#line 21 "templates/lib/simt.cuh"
 //: row_of -- the r-th row of this thread; neighbouring groups hold neighbouring rows
 template <i32 rows_> __device__ __forceinline__ i32 row_of(i32 r)
 {
@@ -297,7 +233,6 @@ template <i32 rows_, i32 columns_, i32 group_ = 1> struct acc {
   static __device__ __forceinline__ i32 column(i32 c) { return (lane_of() + c / group * X) * group + c % group; }
 };
 
-#line 131 "templates/lib/simt.cuh"
 //: mma_ABt -- C += A B^T
 template <class Acc, class TileA, class TileB> __device__ __forceinline__ void mma_ABt(Acc &S, TileA A, TileB B)
 {
@@ -320,7 +255,6 @@ template <class Acc, class TileA, class TileB> __device__ __forceinline__ void m
   }
 }
 
-#line 217 "templates/lib/hooks.cuh"
 //: score -- hook: plain products become scores, for every tile and before masks. In a family without features of the
 // score these are the products themselves, and c = base2(scale) enters with the exponential; where the scale is
 // negative they change their sign, so that their maximum is a maximum again
@@ -335,7 +269,6 @@ template <class Acc> __device__ __forceinline__ void score(Acc &S, const call &a
   }
 }
 
-#line 25 "templates/lib/softmax.cuh"
 //: rowvec -- one number for each row of a tile; a thread holds those of its rows
 template <i32 rows_> struct rowvec {
   static constexpr i32 R = rows_of_thread<rows_>;
@@ -365,7 +298,6 @@ template <i32 rows_> __device__ __forceinline__ rowvec<rows_> operator+(const ro
   return v;
 }
 
-#line 208 "templates/lib/softmax.cuh"
 //: scale_rows -- O = diag(f) O
 template <class Acc> __device__ __forceinline__ void scale_rows(Acc &O, const rowvec<Acc::rows> &f)
 {
@@ -376,7 +308,6 @@ template <class Acc> __device__ __forceinline__ void scale_rows(Acc &O, const ro
       O.at[r][c] *= f.at[r];
 }
 
-#line 12 "templates/lib/softmax.cuh"
 //: base2 -- the factor c; never 0, because c * -inf must stay -inf (scale 0 weighs all keys alike either way)
 __device__ __forceinline__ float base2(float scale)
 {
@@ -384,11 +315,9 @@ __device__ __forceinline__ float base2(float scale)
   return fmaxf(fabsf(scale) * log2e, least);
 }
 
-#line 11 "templates/lib/args.h"
 //: u32
 typedef unsigned int u32;
 
-#line 204 "templates/lib/hooks.cuh"
 //: keep -- hook: whether a row that sees these keys sees key j, as far as the upper end decides. Without a sign, since j
 // counts on beyond the last key: where that is near 2^31, to what no i32 holds
 __device__ __forceinline__ bool keep(const interval &seen, u32 j)
@@ -396,18 +325,15 @@ __device__ __forceinline__ bool keep(const interval &seen, u32 j)
   return j < u32(seen.hi);
 }
 
-#line 6 "templates/lib/softmax.cuh"
 //: minus_inf
 __device__ __forceinline__ float minus_inf()
 {
   return __int_as_float(0xff800000);
 }
 
-#line 54 "templates/lib/softmax.cuh"
 //: mask -- S = -inf where `keep` says no; by select, so that a NaN there is gone too
 template <class Acc> __device__ __forceinline__ void mask(Acc &S, const call &a, const sequence &at, i32 i0, i32 j0)
 {
-#line 72 "templates/lib/softmax.cuh"
 #pragma unroll
   for (i32 r = 0; r < Acc::R; r++) {
     const interval seen = sees(a, at, i0 + Acc::row(r));
@@ -417,21 +343,18 @@ template <class Acc> __device__ __forceinline__ void mask(Acc &S, const call &a,
   }
 }
 
-#line 3 "templates/lib/matrix.cuh"
 //: matrix -- the nq x row matrix of one batch and head; `row` is nk rounded up to whole tiles
 struct matrix {
   elem *data;
   i64 row;
 };
 
-#line 267 "templates/lib/simt.cuh"
 //: put_group
 __device__ __forceinline__ void put_group(elem *to, const float *from)
 {
   *to = *from;
 }
 
-#line 34 "templates/lib/matrix.cuh"
 //: store_scores -- the tile at (i0, j0)
 template <class Acc> __device__ __forceinline__ void store_scores(const Acc &S, const matrix &to, i32 i0, i32 j0, i32 nq)
 {
@@ -445,7 +368,6 @@ template <class Acc> __device__ __forceinline__ void store_scores(const Acc &S, 
     }
 }
 
-#line 9 "templates/lib/matrix.cuh"
 //: matrix_of -- that of one batch and head
 __device__ __forceinline__ matrix matrix_of(elem *all, i32 head, const place &at)
 {
@@ -453,14 +375,12 @@ __device__ __forceinline__ matrix matrix_of(elem *all, i32 head, const place &at
   return {all + head * row * at.nq, row};
 }
 
-#line 29 "templates/arch/sm75.cuh"
 //: shfl_xor -- x of the thread whose lane number differs in the bits `lanes` [shfl.sync.bfly]
 __device__ __forceinline__ float shfl_xor(float x, i32 lanes)
 {
   return __shfl_xor_sync(0xffffffffu, x, lanes);
 }
 
-#line 148 "templates/lib/softmax.cuh"
 //: row_max -- max(m, rowmax(S)), the same in all X lanes of a row
 template <class Acc>
 __device__ __forceinline__ rowvec<Acc::rows> row_max(const rowvec<Acc::rows> &m, const Acc &S)
@@ -478,14 +398,12 @@ __device__ __forceinline__ rowvec<Acc::rows> row_max(const rowvec<Acc::rows> &m,
   return v;
 }
 
-#line 261 "templates/lib/simt.cuh"
 //: get_group
 __device__ __forceinline__ void get_group(float *to, const elem *from)
 {
   *to = *from;
 }
 
-#line 47 "templates/lib/matrix.cuh"
 //: fill_group
 template <i32 group_> __device__ __forceinline__ void fill_group(float *to, float x)
 {
@@ -494,7 +412,6 @@ template <i32 group_> __device__ __forceinline__ void fill_group(float *to, floa
     to[c] = x;
 }
 
-#line 16 "templates/lib/matrix.cuh"
 //: load_scores -- the tile at (i0, j0); rows beyond nq are -inf
 template <class Acc> __device__ __forceinline__ Acc load_scores(const matrix &from, i32 i0, i32 j0, i32 nq)
 {
@@ -513,14 +430,12 @@ template <class Acc> __device__ __forceinline__ Acc load_scores(const matrix &fr
   return S;
 }
 
-#line 19 "templates/lib/softmax.cuh"
 //: origin -- a maximum to subtract: -inf (no key seen yet) counts as 0, so that -inf - m stays -inf
 __device__ __forceinline__ float origin(float m)
 {
   return m == minus_inf() ? 0.f : m;
 }
 
-#line 68 "templates/arch/sm75.cuh"
 //: ex2 -- 2^x, relative error 2^-22; -inf gives 0 [ex2.approx.ftz.f32]
 __device__ __forceinline__ float ex2(float x)
 {
@@ -529,7 +444,6 @@ __device__ __forceinline__ float ex2(float x)
   return y;
 }
 
-#line 189 "templates/lib/softmax.cuh"
 //: exp2_columns -- S becomes P = 2^(c S - c m) in a thread's columns from `first` to before `last`
 template <i32 first, i32 last, class Acc>
 __device__ __forceinline__ void exp2_columns(Acc &S, const rowvec<Acc::rows> &m, float c)
@@ -549,7 +463,6 @@ template <class Acc> __device__ __forceinline__ void exp2_rows(Acc &S, const row
   exp2_columns<0, Acc::C>(S, m, c);
 }
 
-#line 218 "templates/lib/softmax.cuh"
 //: row_sum -- rowsum(P) over this thread's own columns. A tile is summed by itself before it is added to l:
 // beside one large P, many small ones would be lost one by one.
 template <class Acc> __device__ __forceinline__ rowvec<Acc::rows> row_sum(const Acc &P)
@@ -563,20 +476,17 @@ template <class Acc> __device__ __forceinline__ rowvec<Acc::rows> row_sum(const 
   return v;
 }
 
-#line 242 "templates/lib/hooks.cuh"
 //: ends -- what a row ends with: O = diag(factor) O, and its LSE
 template <i32 rows_> struct ends {
   rowvec<rows_> factor, LSE;
 };
 
-#line 236 "templates/lib/hooks.cuh"
 //: inverse -- 1 / l; a row that sees no key has l = 0 and gives O = 0
 __device__ __forceinline__ float inverse(float l)
 {
   return l == 0.f ? 0.f : 1.f / l;
 }
 
-#line 76 "templates/arch/sm75.cuh"
 //: lg2 -- log2 x, absolute error 2^-22 near 1 [lg2.approx.ftz.f32]
 __device__ __forceinline__ float lg2(float x)
 {
@@ -585,7 +495,6 @@ __device__ __forceinline__ float lg2(float x)
   return y;
 }
 
-#line 247 "templates/lib/hooks.cuh"
 //: finish -- hook: 1 / l, and LSE = scale m + ln l, +inf for a row that sees no key
 template <i32 rows_>
 __device__ __forceinline__ ends<rows_> finish(const rowvec<rows_> &m, const rowvec<rows_> &l, float c)
@@ -599,9 +508,7 @@ __device__ __forceinline__ ends<rows_> finish(const rowvec<rows_> &m, const rowv
   }
   return end;
 }
-#line 277 "templates/lib/hooks.cuh"
 
-#line 231 "templates/lib/softmax.cuh"
 //: row_total -- the sum over all X lanes of a row
 template <i32 rows_> __device__ __forceinline__ rowvec<rows_> row_total(const rowvec<rows_> &l)
 {
@@ -614,13 +521,11 @@ template <i32 rows_> __device__ __forceinline__ rowvec<rows_> row_total(const ro
   return v;
 }
 
-#line 231 "templates/lib/hooks.cuh"
 //: weigh -- hook: what happens to P after the row sum, on every tile; nothing in families of today
 template <class Acc> __device__ __forceinline__ void weigh(Acc &, const call &, const sequence &, i32, i32)
 {
 }
 
-#line 266 "templates/lib/softmax.cuh"
 //: store_rowvec -- one number a row to device memory, written by the first lane of the row
 template <i32 rows_>
 __device__ __forceinline__ void store_rowvec(const rowvec<rows_> &v, float *to, i32 i0, i32 n)
@@ -631,23 +536,16 @@ __device__ __forceinline__ void store_rowvec(const rowvec<rows_> &v, float *to, 
       to[i64(i0) + row_of<rows_>(r)] = v.at[r];
 }
 
-#line 8 "templates/standard.lua"
 constexpr i32 Dp = 64;       // columns of V as they lie in shared memory
-#line 66 "templates/lib/simt.cuh"
 //: V_tile
 typedef tile<Bc, Dp, 0> V_tile;
 
-#line 12 "templates/standard.lua"
 constexpr i32 at_V = 36352;  // where V lies in shared memory, bytes
-#line 43 "templates/lib/simt.cuh"
 //: sums -- an accumulator of mma_AB or mma_AtB, whose columns are those of a tile's rows: whole chunks of them
 template <i32 rows_, i32 columns_> using sums = acc<rows_, columns_, W>;
 
-#line 6 "templates/standard.lua"
 constexpr i32 Dv = 64;       // head dimension of V and O
-#line 10 "templates/standard.lua"
 constexpr i32 at_P = 17408;  // where P lies in shared memory, bytes
-#line 153 "templates/lib/simt.cuh"
 //: lay -- an accumulator into a tile of its shape
 template <class Acc, class Tile> __device__ __forceinline__ void lay(Tile to, const Acc &S)
 {
@@ -658,14 +556,12 @@ template <class Acc, class Tile> __device__ __forceinline__ void lay(Tile to, co
       to.row(Acc::row(r))[Acc::column(c)] = S.at[r][c];
 }
 
-#line 23 "templates/arch/sm75.cuh"
 //: warp_sync -- the 32 threads of the warp meet, and see what the others wrote before [bar.warp.sync]
 __device__ __forceinline__ void warp_sync()
 {
   __syncwarp();
 }
 
-#line 163 "templates/lib/simt.cuh"
 //: operand_of -- an accumulator as the left operand of a product: in shared memory, where the other lanes of its rows
 // read it. A row is written and read by one warp
 template <class Acc> __device__ __forceinline__ tile<Acc::rows, Acc::columns, X> operand_of(const Acc &S)
@@ -700,14 +596,12 @@ template <class Acc, class TileA, class TileB> __device__ __forceinline__ void m
   }
 }
 
-#line 86 "templates/lib/matrix.cuh"
 //: sums_at -- where rows of an accumulator lie while they grow: floats, `row` from one to the next
 struct sums_at {
   float *data;
   i64 row;
 };
 
-#line 216 "templates/lib/simt.cuh"
 //: vec_of -- W columns of an accumulator
 template <class Acc> __device__ __forceinline__ vec vec_of(const Acc &O, i32 r, i32 c)
 {
@@ -718,7 +612,6 @@ template <class Acc> __device__ __forceinline__ vec vec_of(const Acc &O, i32 r, 
   return v;
 }
 
-#line 243 "templates/lib/simt.cuh"
 //: store_sums -- and back
 template <class Acc> __device__ __forceinline__ void store_sums(const Acc &O, const sums_at &to, i32 i0, i32 n)
 {
@@ -737,16 +630,13 @@ __device__ __forceinline__ void store(const Acc &O, Tile, elem *to, i64 stride, 
   store_sums(O, {to, stride}, i0, n);
 }
 
-#line 69 "templates/lib/simt.cuh"
 //: O_tile -- nothing is laid there
 typedef Q_tile O_tile;
 
-#line 1 "templates/standard.cu"
 // standard.cu -- Algorithm 0 as it stands: S and P go through device memory, one launch for each line.
 //   1: S = Q K^T    2: P = softmax(S), in the place of S    3: O = P V
 // S has, for each batch and head, q rows of `row` elements: k rounded up to whole tiles. It is kept in base 2,
 // S = c Q K^T: smaller than Q K^T, so that 16 bits hold it where they hold the scaled scores.
-#line 6 "templates/standard.cu"
 extern "C" __global__ void __launch_bounds__(T, 1)
 standard_scores_3f9f0992c479f0ff(const call a, elem *S_all)
 {

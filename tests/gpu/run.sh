@@ -130,8 +130,8 @@ spoil() {
   need "a good config failed" test -z "$(grep -v ':Br64-' "$work/$name.json" | field outcome | grep -vE '^(ok|slow|)$')"
   need "the winner is a bad one" test -z "$("$fatune" show best --db "$db" --json | grep ':Br64-')"
   # What each bad one cost: the time since the trial before it, unless that was timed again later.
-  local before="" most=0 counted=0 cost config date detail
-  while IFS=$'\t' read -r config date detail; do
+  local before="" most=0 counted=0 cost config date race
+  while IFS=$'\t' read -r config date race; do
     if [[ $config == *:Br64-* && -n $before ]]; then
       cost=$(awk -v a="$(seconds "$before")" -v b="$(seconds "$date")" 'BEGIN { printf "%.2f", b - a }')
       say "$config cost $cost s"
@@ -139,8 +139,8 @@ spoil() {
       if below "$most" "$cost"; then most=$cost; fi
     fi
     before=$date
-    if [[ $detail == finalist* ]]; then before=""; fi
-  done < <(paste <(field config <"$work/$name.json") <(field date <"$work/$name.json") <(field detail <"$work/$name.json"))
+    if [[ $race ]]; then before=""; fi
+  done < <(paste <(field config <"$work/$name.json") <(field date <"$work/$name.json") <(field race <"$work/$name.json"))
   note="$counted of them cost at most $most s each"
   need "a bad one cost $most s" below "$most" "$limit"
 }

@@ -1,4 +1,5 @@
-/* cmd_show.c -- `fatune show [best|trials|failures|runs|gpus]`: what is stored, and which GPUs can be named.
+/* cmd_show.c -- `fatune show [best|trials|history|failures|runs|rejections|gpus]`: what is stored, and which
+ * GPUs can be named.
  *
  * In: a view of the database as tab-separated text, or the GPU table. Out: an aligned table of its most
  * telling columns, or all columns as JSON. The same views can be read with any SQLite viewer. */
@@ -23,6 +24,7 @@ typedef struct shown {
   fat_column columns[14];
 } shown;
 
+enum { TRIALS = 1 };
 static const shown tables[] = {
     {"best",
      {{"gpu", false, 9, false},
@@ -69,6 +71,13 @@ static const shown tables[] = {
       {"failures", true, 4, false},
       {"nvrtc", false, 1, false},
       {"command", false, 3, false}}},
+    {"rejections",
+     {{"run", true, 3, false},
+      {"gpu", false, 2, false},
+      {"problem", false, 5, true},
+      {"kernel", false, 4, false},
+      {"count", true, 7, false},
+      {"reason", false, 6, false}}},
 };
 
 /* Splits a line of tab-separated text in place. */
@@ -205,16 +214,21 @@ static int show(const fat_options *options, const char *command_line)
   fat_status status = FAT_OK;
   const shown *view = NULL;
   (void)command_line;
+  shown history = tables[TRIALS]; /* looks the same */
+  history.view = "history";
   for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
     if (strcmp(what, tables[i].view) == 0)
       view = &tables[i];
+  if (strcmp(what, history.view) == 0)
+    view = &history;
   if (view)
     status = show_view(options, view, &out, &err);
   else if (strcmp(what, "gpus") == 0)
     status = show_gpus(options, &out, &err);
   else
-    status =
-        fat_status_fail(&err, FAT_E_INPUT, "show '%s': allowed are best, trials, failures, runs, gpus", what);
+    status = fat_status_fail(&err, FAT_E_INPUT,
+                             "show '%s': allowed are best, trials, history, failures, runs, rejections, gpus",
+                             what);
   int code = status == FAT_OK ? fat_exit_print(fat_text_get(&out)) : fat_exit_fail(&err);
   fat_text_free(&out);
   return code;
@@ -222,11 +236,13 @@ static int show(const fat_options *options, const char *command_line)
 
 const fat_command fat_cmd_show = {
     .name = "show",
-    .args = "[best|trials|failures|runs|gpus]",
+    .args = "[best|trials|history|failures|runs|rejections|gpus]",
     .about = "print what is stored, or the GPUs that can be named",
     .more = "best: the winner of each problem and device (the default). trials: every config tried. "
+            "history: these, and what earlier runs found of the same. "
             "failures: those "
-            "that do not work, and why. runs: the commands that made them. gpus: names for "
+            "that do not work, and why. runs: the commands that made them. rejections: how many configs each "
+            "run left out, and by which rule. gpus: names for "
             "--gpu.\n\n" FAT_EXIT_HELP,
     .uses = FAT_USE(DB) | FAT_USE(JSON) | FAT_USE(QUIET),
     .most = 1,

@@ -24,6 +24,7 @@ typedef struct opened {
   fat_agenda agenda;
   fat_text key, path;
   fat_lab lab; /* worker NULL: no such GPU is at hand */
+  fat_sources sources;
   fat_session session;
 } opened;
 
@@ -48,7 +49,9 @@ static fat_status open_all(opened *o, const char *command_line, fat_error *err)
   FAT_TRY(fat_compile_key(s->nvrtc, &o->key, err));
   FAT_TRY(fat_open_db(options, FAT_DB_WRITE, &s->db, &o->path, err));
   FAT_TRY(fat_db_lock_tuning(s->db, gpu, err));
+  o->sources = (fat_sources){.script = s->script, .gpu = gpu};
   s->tools = (fat_tools){.templates = fat_script_templates_hash(s->script),
+                         .sources = &o->sources,
                          .compile_key = fat_text_get(&o->key),
                          .model = FAT_MODEL_VERSION,
                          .driver = o->target.at_hand ? o->target.driver : NULL};
@@ -67,6 +70,7 @@ static void close_all(opened *o)
   fat_text_free(&o->key);
   fat_nvrtc_close(o->session.nvrtc);
   fat_agenda_free(&o->agenda);
+  fat_sources_free(&o->sources);
   fat_script_close(o->session.script);
 }
 

@@ -23,7 +23,7 @@ static double ms_of(const fat_row *row)
 static bool was_tried(const fat_rows *rows, const fat_pair *pair)
 {
   for (int i = 0; i < rows->count; i++)
-    if (rows->list[i].same_templates && strcmp(rows->list[i].kernel, pair->kernel->name) == 0)
+    if (rows->list[i].same_source && strcmp(rows->list[i].kernel, pair->kernel->name) == 0)
       return true;
   return pair->shortlist.count == 0 && pair->why.status != FAT_OK;
 }
@@ -34,7 +34,7 @@ static void fill(const fat_rows *rows, const fat_pair *pair, fat_result *result)
   const fat_row *best = fat_rows_best(rows, pair->kernel->name);
   *result = (fat_result){.pair = pair, .works = best != NULL, .default_ms = NAN};
   for (int i = 0; i < rows->count && !best; i++)
-    if (rows->list[i].same_templates && strcmp(rows->list[i].kernel, pair->kernel->name) == 0)
+    if (rows->list[i].same_source && strcmp(rows->list[i].kernel, pair->kernel->name) == 0)
       best = &rows->list[i];
   if (best)
     result->row = *best;

@@ -101,28 +101,12 @@ static fat_status inspect(fat_attempt *attempt, fat_resident resident[FAT_SPACE_
              "its workspace of %.1f GiB exceeds the %.1f GiB of the %s",
              (double)workspace / (1024.0 * 1024 * 1024), attempt->gpu->memory, attempt->gpu->name);
   }
-  if (attempt->outcome == FAT_OUT_OK && attempt->figures.spills > heavy_spills)
+  if (attempt->outcome == FAT_OUT_OK && attempt->figures.spills > heavy_spills) {
     attempt->outcome = FAT_OUT_SPILLS;
+    snprintf(attempt->detail, sizeof attempt->detail, "its threads spill %d bytes each",
+             attempt->figures.spills);
+  }
   return FAT_OK;
-}
-
-/* Takes over the figures of the earlier row if its source is the same: only other templates have changed. */
-static bool reuse(fat_attempt *attempt, const fat_tools *tools)
-{
-  const fat_row *row = attempt->earlier;
-  fat_origin wanted = tools->driver ? FAT_MEASURED : FAT_PREDICTED;
-  if (!row || row->origin != wanted || strcmp(row->source_hash, attempt->source.hash) != 0 ||
-      row->outcome == FAT_OUT_OOM)
-    return false;
-  attempt->outcome = row->outcome;
-  attempt->forecast.ms = row->ms;
-  for (int i = 0; i < FAT_LIMIT_COUNT; i++)
-    if (strcmp(fat_model_limit_name((fat_limit)i), row->limit) == 0)
-      attempt->forecast.limit = (fat_limit)i;
-  attempt->figures = row->figures;
-  attempt->timing = row->timing;
-  snprintf(attempt->detail, sizeof attempt->detail, "%s", row->detail);
-  return true;
 }
 
 void fat_attempt_make(fat_attempt *attempt, const fat_session *session, fat_script *script)
@@ -139,7 +123,7 @@ void fat_attempt_make(fat_attempt *attempt, const fat_session *session, fat_scri
   attempt->timing = (fat_timing){.median = NAN, .p20 = NAN, .p80 = NAN, .clock = NAN};
   attempt->status = fat_source_render(script, attempt->problem, attempt->gpu, config, FAT_LINES_TEMPLATE,
                                       &attempt->source, err);
-  if (attempt->status != FAT_OK || reuse(attempt, &session->tools))
+  if (attempt->status != FAT_OK)
     return;
 
   fat_status compiled = fat_compile(session->nvrtc, fat_text_get(&attempt->source.text), config->kernel,
@@ -217,14 +201,17 @@ fat_status fat_attempt_store(const fat_attempt *attempt, const fat_session *sess
                      .source_hash = attempt->source.hash,
                      .templates = tools->templates,
                      .compile_key = tools->compile_key,
-                     .driver = measured ? tools->driver : tools->model,
+                     .driver = measured ? tools->driver : "",
+                     .made_by = measured ? "" : tools->model,
                      .outcome = attempt->outcome,
                      .origin = measured ? FAT_MEASURED : FAT_PREDICTED,
                      .ms = measured   ? attempt->timing.median
                            : forecast ? attempt->forecast.ms
                                       : NAN,
+                     .forecast = forecast ? attempt->forecast.ms : NAN,
                      .limit = forecast ? fat_model_limit_name(attempt->forecast.limit) : "",
                      .compile_seconds = attempt->binary.seconds,
+                     .twin_of = attempt->twin_of,
                      .detail = attempt->detail,
                      .log = failed ? fat_text_get(&attempt->binary.log) : ""};
   fat_artifact artifact = artifact_of(attempt);

@@ -12,19 +12,19 @@ typedef struct fat_attempt {
   const fat_problem *problem;
   const fat_gpu *gpu;
   const fat_point *point;
-  int eligible;           /* may win unasked */
-  const fat_row *earlier; /* a row of this config that other templates made, or NULL */
+  int eligible; /* may win unasked */
 
   fat_status status; /* not FAT_OK: no outcome, the tune cannot go on (or was cancelled) */
   fat_error error;
   char config[FAT_CONFIG_TEXT];
   fat_source source;
-  fat_binary binary; /* empty where the source is that of the earlier row */
+  fat_binary binary;
   fat_outcome outcome;
   fat_forecast forecast;
   fat_figures figures;
-  char detail[1024]; /* why it failed */
-  fat_timing timing; /* count 0: not timed */
+  char twin_of[FAT_CONFIG_TEXT]; /* the config that it was made to stand in for, or "" */
+  char detail[1024];             /* why it failed */
+  fat_timing timing;             /* count 0: not timed */
 } fat_attempt;
 
 /* The first half: render -> compile -> inspect -> predict -> dump. Runs on any thread, with that thread's own

@@ -24,7 +24,7 @@ typedef struct coded {
   fat_problem problem;
   fat_gpu gpu;
   fat_config config;
-  char hash[FAT_HASH_SIZE], compile_key[256], detail[256];
+  char hash[FAT_HASH_SIZE], compile_key[256], twin_of[FAT_CONFIG_TEXT];
   bool wanted;            /* a cubin, too */
   fat_source source;      /* empty: these templates do not have the config */
   struct coded *original; /* an earlier one of the same source, or NULL */
@@ -63,7 +63,7 @@ static bool collect(const fat_trial *t, void *user)
   p->wanted = t->eligible && fat_width_get(&t->config) == 1;
   snprintf(p->hash, sizeof p->hash, "%s", t->source_hash);
   snprintf(p->compile_key, sizeof p->compile_key, "%s", t->compile_key);
-  snprintf(p->detail, sizeof p->detail, "%s", t->detail);
+  snprintf(p->twin_of, sizeof p->twin_of, "%s", t->twin_of);
   m->counts->rows++;
   return true;
 }
@@ -259,7 +259,6 @@ static fat_status compile_all(making *m, int jobs, fat_error *err)
  * from. */
 static fat_status put_beside(const making *m, const coded *p, const fat_artifact *artifact, fat_error *err)
 {
-  bool twin = strncmp(p->detail, FAT_WIDTH_TWIN, strlen(FAT_WIDTH_TWIN)) == 0;
   fat_trial t = fat_db_untimed();
   t.problem = p->problem;
   t.gpu = p->gpu;
@@ -267,8 +266,9 @@ static fat_status put_beside(const making *m, const coded *p, const fat_artifact
   t.source_hash = p->source.hash;
   t.templates = fat_script_templates_hash(m->script);
   t.compile_key = artifact->cubin ? fat_text_get(&m->key) : "";
-  t.driver = "made for a package, fatune " FATUNE_VERSION;
-  t.detail = twin ? p->detail : "code of a config that was measured with other templates or another NVRTC";
+  t.made_by = "package " FATUNE_VERSION;
+  t.twin_of = p->twin_of;
+  t.detail = "code of a config that was measured with other templates or another NVRTC";
   return fat_db_put(m->db, &t, artifact, err);
 }
 

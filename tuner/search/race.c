@@ -99,14 +99,17 @@ static fat_status gather(const fat_session *s, const fat_problem *p, const fat_r
   return FAT_OK;
 }
 
-/* Stores the row again, with these times and how the race went. */
+/* Stores the row again, with these times and which race it was in. */
 static fat_status store(const fat_session *s, const fat_problem *p, const fat_row *row,
-                        const fat_timing *timing, const char *how, fat_error *err)
+                        const fat_timing *timing, const char *race, int rivals, const char *how,
+                        fat_error *err)
 {
   fat_row copy = *row;
   fat_trial trial;
   copy.timing = *timing;
-  snprintf(copy.detail, sizeof copy.detail, "%s%s", fat_rows_finalist, how);
+  copy.rivals = rivals;
+  snprintf(copy.race, sizeof copy.race, "%s", race);
+  snprintf(copy.detail, sizeof copy.detail, "%s", how);
   FAT_TRY(fat_rows_trial(&copy, p, s->gpu, &s->tools, &trial, err));
   trial.run = s->run;
   return fat_db_put(s->db, &trial, NULL, err);
@@ -130,7 +133,7 @@ static fat_status run_field(fat_session *s, const fat_problem *p, const field *f
 {
   static fat_verdict verdicts[FAT_WIRE_ENTRANTS];
   fat_experiment e = {FAT_TASK_RACE, p, s->gpu, f->entrant, f->count, .expected_ms = 0};
-  char how[1000], name[32]; /* `how` fits a row's detail */
+  char how[1000] = "", name[32]; /* `how` fits a row's detail */
   name_race(name);
   for (int i = 0; i < f->count; i++)
     e.expected_ms = fmax(e.expected_ms, f->row[i]->ms);
@@ -141,15 +144,14 @@ static fat_status run_field(fat_session *s, const fat_problem *p, const field *f
   fat_outcome outcome = verdicts[0].outcome;
   *held = outcome == FAT_OUT_OK;
   s->done++;
-  snprintf(how, sizeof how, "%s%d %s%s%s", fat_rows_timed, f->count - 1, f->count == 2 ? "other" : "others",
-           fat_rows_since, name);
   if (!*held) {
     snprintf(how, sizeof how, "the last round was broken off (%s: %.900s); the first times stand",
              fat_db_outcome_name(outcome), verdicts[0].detail);
     fat_progress_say(&s->progress, "%s", how);
   }
   for (int i = 0; i < f->count && outcome != FAT_OUT_OOM; i++)
-    FAT_TRY(store(s, p, f->row[i], *held ? &verdicts[i].timing : &f->row[i]->timing, how, err));
+    FAT_TRY(store(s, p, f->row[i], *held ? &verdicts[i].timing : &f->row[i]->timing, name,
+                  *held ? f->count - 1 : 0, how, err));
   return FAT_OK;
 }
 

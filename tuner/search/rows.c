@@ -1,7 +1,8 @@
 /* rows.c -- rows of the database, copied out of its callback.
  *
  * In: a problem, a device and the tools in use. Out: an array that outlives the query. Of a config there may
- * be several rows (other source, measured beside predicted); finders prefer those of the templates in use. */
+ * be several rows (other source, measured beside predicted); finders prefer those of the source that it has
+ * now. */
 #include "rows.h"
 
 #include <math.h>
@@ -12,7 +13,8 @@ typedef struct reading {
   fat_rows *rows;
   const fat_tools *tools;
   int room;
-  bool failed;
+  fat_status status;
+  fat_error *err;
 } reading;
 
 /* Copies a text of the database; what does not fit is cut off. */
@@ -45,14 +47,24 @@ static void copy_times(const fat_trial *t, fat_row *row)
   timing->clock = t->clock_mhz;
 }
 
-static void copy(const fat_trial *t, const fat_tools *tools, fat_row *row)
+/* Whether the config has the source today that the trial had. Rows of these very templates need no render. */
+static fat_status is_same(const fat_trial *t, const fat_tools *tools, bool *is, fat_error *err)
+{
+  *is = same(t->templates, tools->templates);
+  return *is || !tools->sources
+             ? FAT_OK
+             : fat_sources_agree(tools->sources, &t->problem, &t->config, t->source_hash, is, err);
+}
+
+static void copy(const fat_trial *t, fat_row *row)
 {
   char config[FAT_CONFIG_TEXT];
   *row = (fat_row){.id = t->id,
-                   .same_templates = same(t->templates, tools->templates),
                    .outcome = t->outcome,
                    .origin = t->origin,
                    .ms = t->ms,
+                   .forecast = t->forecast,
+                   .rivals = t->rivals,
                    .eligible = t->eligible,
                    .figures = {.registers = t->registers,
                                .stack = t->stack,
@@ -67,6 +79,8 @@ static void copy(const fat_trial *t, const fat_tools *tools, fat_row *row)
   copy_text(row->kernel, sizeof row->kernel, t->config.kernel);
   copy_text(row->source_hash, sizeof row->source_hash, t->source_hash);
   copy_text(row->limit, sizeof row->limit, t->limit);
+  copy_text(row->twin_of, sizeof row->twin_of, t->twin_of);
+  copy_text(row->race, sizeof row->race, t->race);
   copy_text(row->detail, sizeof row->detail, t->detail);
 }
 
@@ -76,7 +90,7 @@ static bool counts(const fat_trial *t, const fat_tools *tools)
   if (!same(t->compile_key, tools->compile_key))
     return false;
   if (t->origin == FAT_PREDICTED)
-    return !tools->driver && same(t->driver, tools->model);
+    return !tools->driver && same(t->made_by, tools->model);
   return !tools->driver || same(t->driver, tools->driver);
 }
 
@@ -89,14 +103,16 @@ static bool take(const fat_trial *t, void *user)
     int room = r->room ? 2 * r->room : 64;
     fat_row *larger = realloc(r->rows->list, (size_t)room * sizeof *larger);
     if (!larger) {
-      r->failed = true;
+      r->status = fat_status_fail(r->err, FAT_E_NOMEM, "out of memory for rows");
       return false;
     }
     r->rows->list = larger;
     r->room = room;
   }
-  copy(t, r->tools, &r->rows->list[r->rows->count++]);
-  return true;
+  fat_row *row = &r->rows->list[r->rows->count++];
+  copy(t, row);
+  r->status = is_same(t, r->tools, &row->same_source, r->err);
+  return r->status == FAT_OK;
 }
 
 fat_status fat_rows_read(fat_db *db, const fat_problem *p, const fat_gpu *gpu, const fat_tools *tools,
@@ -105,13 +121,13 @@ fat_status fat_rows_read(fat_db *db, const fat_problem *p, const fat_gpu *gpu, c
   char problem[FAT_PROBLEM_TEXT], facts[FAT_GPU_FACTS];
   fat_db_filter filter = {
       .problem = fat_problem_print(p, problem), .gpu = fat_gpu_facts(gpu, facts), .samples = true};
-  reading r = {.rows = rows, .tools = tools};
+  reading r = {.rows = rows, .tools = tools, .err = err};
   *rows = (fat_rows){0};
   fat_status status = fat_db_trials(db, &filter, take, &r, err);
   if (status == FAT_E_NOT_FOUND)
     status = FAT_OK;
-  if (status == FAT_OK && r.failed)
-    status = fat_status_fail(err, FAT_E_NOMEM, "out of memory for the rows of %s", problem);
+  if (status == FAT_OK)
+    status = r.status;
   if (status != FAT_OK)
     fat_rows_free(rows);
   return status;
@@ -128,7 +144,7 @@ const fat_row *fat_rows_find(const fat_rows *rows, const char *config)
   const fat_row *found = NULL;
   for (int i = 0; i < rows->count; i++) {
     const fat_row *row = &rows->list[i];
-    if (strcmp(row->config, config) == 0 && (!found || (row->same_templates && !found->same_templates)))
+    if (strcmp(row->config, config) == 0 && (!found || (row->same_source && !found->same_source)))
       found = row;
   }
   return found;
@@ -149,7 +165,7 @@ const fat_row *fat_rows_best(const fat_rows *rows, const char *kernel)
   const fat_row *best = NULL;
   for (int i = 0; i < rows->count; i++) {
     const fat_row *row = &rows->list[i];
-    bool usable = row->same_templates && (row->outcome == FAT_OUT_OK || row->outcome == FAT_OUT_SPILLS);
+    bool usable = row->same_source && (row->outcome == FAT_OUT_OK || row->outcome == FAT_OUT_SPILLS);
     bool asked = kernel ? strcmp(row->kernel, kernel) == 0 : row->eligible != 0;
     if (usable && asked && isfinite(row->ms) && row->ms > 0 && (!best || better(row, best)))
       best = row;
@@ -160,34 +176,23 @@ const fat_row *fat_rows_best(const fat_rows *rows, const char *kernel)
 bool fat_rows_works(const fat_row *row, const char *kernel)
 {
   bool asked = kernel ? strcmp(row->kernel, kernel) == 0 : row->eligible != 0;
-  return asked && row->same_templates && row->origin == FAT_MEASURED && row->outcome == FAT_OUT_OK &&
+  return asked && row->same_source && row->origin == FAT_MEASURED && row->outcome == FAT_OUT_OK &&
          isfinite(row->ms) && row->ms > 0;
 }
 
-const char fat_rows_finalist[] = "finalist: ", fat_rows_timed[] = "timed in turns with ",
-           fat_rows_since[] = " from ";
-
 bool fat_rows_is_finalist(const fat_row *row)
 {
-  return strncmp(row->detail, fat_rows_finalist, strlen(fat_rows_finalist)) == 0;
+  return row->race[0] != 0;
 }
 
 bool fat_rows_is_timed(const fat_row *row)
 {
-  const char *rest = row->detail + strlen(fat_rows_finalist);
-  return fat_rows_is_finalist(row) && strncmp(rest, fat_rows_timed, strlen(fat_rows_timed)) == 0;
-}
-
-/* When its race began; "" where the row does not say. */
-static const char *race_of(const fat_row *row)
-{
-  const char *since = strstr(row->detail, fat_rows_since);
-  return since ? since + strlen(fat_rows_since) : "";
+  return fat_rows_is_finalist(row) && row->rivals > 0;
 }
 
 bool fat_rows_raced(const fat_row *a, const fat_row *b)
 {
-  return fat_rows_is_timed(a) && fat_rows_is_timed(b) && strcmp(race_of(a), race_of(b)) == 0;
+  return fat_rows_is_timed(a) && fat_rows_is_timed(b) && strcmp(a->race, b->race) == 0;
 }
 
 void fat_rows_fill(fat_trial *trial, const fat_figures *figures, const fat_timing *timing)
@@ -220,10 +225,13 @@ fat_status fat_rows_trial(const fat_row *row, const fat_problem *p, const fat_gp
                        .outcome = row->outcome,
                        .origin = FAT_MEASURED,
                        .ms = row->timing.median,
+                       .forecast = row->forecast,
                        .limit = row->limit,
                        .compile_seconds = row->compile_seconds,
-                       .detail = row->detail,
-                       .log = ""};
+                       .twin_of = row->twin_of,
+                       .race = row->race,
+                       .rivals = row->rivals,
+                       .detail = row->detail};
   fat_rows_fill(trial, &row->figures, &row->timing);
   return fat_config_parse(row->config, &trial->config, err);
 }

@@ -7,13 +7,16 @@
 #include "db.h"
 #include "gpu.h"
 #include "problem.h"
+#include "sources.h"
 #include "worker/timer.h"
 
 /* The tools that a row must have been made with to count: another NVRTC or option makes other code. */
 typedef struct fat_tools {
-  const char *templates;   /* hash over all templates */
+  const char *templates; /* hash over all templates */
+  fat_sources
+      *sources; /* what they render; NULL: a row of other templates is taken for one of another source */
   const char *compile_key; /* fat_compile_key */
-  const char *model;       /* FAT_MODEL_VERSION: stands where measured rows have the driver */
+  const char *model;       /* FAT_MODEL_VERSION: predicted rows say that it made them */
   const char *driver;      /* the driver's version where trials are measured; NULL where they are predicted */
 } fat_tools;
 
@@ -27,14 +30,18 @@ typedef struct fat_row {
   int64_t id; /* negative: of the system's file */
   char config[FAT_CONFIG_TEXT], kernel[FAT_CONFIG_KERNEL];
   char source_hash[FAT_HASH_SIZE];
-  bool same_templates; /* made with the templates in use: its source is known to be the same */
+  bool same_source; /* the templates in use give its config the source that was tried */
   fat_outcome outcome;
   fat_origin origin;
   double ms;
   char limit[16];
   int eligible;
   fat_figures figures;
-  char detail[1024]; /* why it failed; of a finalist: fat_rows_finalist */
+  double forecast; /* milliseconds */
+  char twin_of[FAT_CONFIG_TEXT];
+  char race[32];     /* when the race began that it was in; "": none */
+  int rivals;        /* so many others it was timed with there; 0: the race broke off */
+  char detail[1024]; /* why it failed, or its race broke off */
   fat_timing timing; /* measured */
   double compile_seconds;
 } fat_row;
@@ -50,20 +57,18 @@ fat_status fat_rows_read(fat_db *db, const fat_problem *p, const fat_gpu *gpu, c
                          fat_rows *rows, fat_error *err);
 void fat_rows_free(fat_rows *rows);
 
-/* The row of a config: one with the same templates if there is one, else any; NULL if it was never tried. */
+/* The row of a config: one with the same source if there is one, else any; NULL if it was never tried. */
 const fat_row *fat_rows_find(const fat_rows *rows, const char *config);
 
-/* The fastest row of a kernel (NULL: of all that may win unasked) among those with the same templates: a
+/* The fastest row of a kernel (NULL: of all that may win unasked) among those with the same source: a
  * clean one if any is, else one that spills, else NULL. Measured rows come before predicted ones. */
 const fat_row *fat_rows_best(const fat_rows *rows, const char *kernel);
 
-/* Whether a row was measured with the same templates and works: one of that kernel, or (NULL) one that may
+/* Whether a row was measured with the same source and works: one of that kernel, or (NULL) one that may
  * win unasked. */
 bool fat_rows_works(const fat_row *row, const char *kernel);
 
-/* The detail of a trial that was in a race: fat_rows_finalist; where the race came to its end, fat_rows_timed
- * and the number of the others; then fat_rows_since and when the race began. */
-extern const char fat_rows_finalist[], fat_rows_timed[], fat_rows_since[];
+/* Whether it was in a race, and whether that came to its end. */
 bool fat_rows_is_finalist(const fat_row *row);
 bool fat_rows_is_timed(const fat_row *row);
 /* Whether both were timed in one and the same race. */

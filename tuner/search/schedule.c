@@ -28,7 +28,7 @@ static fat_status list_pair(const fat_session *s, fat_pair *pair, fat_error *err
 /* A config that ran out of memory is tried again: the next run may have more. */
 static bool is_done(const fat_row *row)
 {
-  return row && row->same_templates && row->outcome != FAT_OUT_OOM;
+  return row && row->same_source && row->outcome != FAT_OUT_OOM;
 }
 
 /* The place of the incumbent, which is tried beside the shortlist: nothing tuned is slower than what a
@@ -45,7 +45,7 @@ static int find_incumbent(const fat_schedule *schedule, const fat_pair *pair)
 }
 
 static fat_status add(fat_schedule *schedule, fat_pair *pair, const fat_point *point, int rank,
-                      const fat_row *earlier, fat_error *err)
+                      fat_error *err)
 {
   fat_scheduled *larger = realloc(schedule->list, (size_t)(schedule->count + 1) * sizeof *larger);
   if (!larger)
@@ -54,8 +54,7 @@ static fat_status add(fat_schedule *schedule, fat_pair *pair, const fat_point *p
   schedule->list[schedule->count++] = (fat_scheduled){.attempt = {.problem = &pair->item->problem,
                                                                   .gpu = schedule->session->gpu,
                                                                   .point = point,
-                                                                  .eligible = pair->kernel->picked > 0,
-                                                                  .earlier = earlier},
+                                                                  .eligible = pair->kernel->picked > 0},
                                                       .pair = pair,
                                                       .rank = rank};
   return FAT_OK;
@@ -70,7 +69,7 @@ static const fat_row *find_row(const fat_schedule *schedule, const fat_pair *pai
 
 fat_status fat_schedule_add(fat_schedule *schedule, fat_pair *pair, const fat_point *point, fat_error *err)
 {
-  FAT_TRY(add(schedule, pair, point, schedule->count, find_row(schedule, pair, point), err));
+  FAT_TRY(add(schedule, pair, point, schedule->count, err));
   schedule->chosen++;
   schedule->session->progress.total = schedule->count;
   return FAT_OK;
@@ -96,7 +95,7 @@ static fat_status schedule_pair(fat_schedule *schedule, fat_pair *pair, fat_erro
     if (is_done(row))
       schedule->stored++;
     else
-      FAT_TRY(add(schedule, pair, point, i < list->count ? i : 1, row, err));
+      FAT_TRY(add(schedule, pair, point, i < list->count ? i : 1, err));
   }
   return FAT_OK;
 }
@@ -204,10 +203,32 @@ static void say(const fat_schedule *schedule)
     fat_progress_say(progress, "%8ld rejected by the rule: %s", sums[i].count, sums[i].reason);
 }
 
+/* Stores which rules rejected how many configs of each pair. */
+static fat_status store_rejections(const fat_schedule *schedule, fat_error *err)
+{
+  fat_session *s = schedule->session;
+  int count = 0;
+  for (int i = 0; i < schedule->pair_count; i++)
+    count += schedule->pairs[i].shortlist.space.rejection_count;
+  fat_db_rejection *list = calloc((size_t)count + 1, sizeof *list);
+  if (!list)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for rejections");
+  count = 0;
+  for (const fat_pair *pair = schedule->pairs; pair < schedule->pairs + schedule->pair_count; pair++)
+    for (int r = 0; r < pair->shortlist.space.rejection_count; r++) {
+      const fat_rejection *one = &pair->shortlist.space.rejections[r];
+      if (one->count > 0)
+        list[count++] = (fat_db_rejection){&pair->item->problem, pair->kernel->name, one->reason, one->count};
+    }
+  fat_status status = fat_db_put_rejections(s->db, s->run, s->gpu, list, count, err);
+  free(list);
+  return status;
+}
+
 fat_status fat_schedule_begin(fat_schedule *schedule, fat_error *err)
 {
   fat_session *s = schedule->session;
-  char host[65] = "";
+  char host[65] = "", facts[FAT_GPU_FACTS];
   if (s->run)
     return FAT_OK;
   gethostname(host, sizeof host - 1);
@@ -216,8 +237,11 @@ fat_status fat_schedule_begin(fat_schedule *schedule, fat_error *err)
                        .driver = s->tools.driver ? s->tools.driver : "",
                        .nvrtc = fat_nvrtc_version(s->nvrtc),
                        .templates = s->tools.templates,
-                       .host = host};
+                       .model = s->tools.model,
+                       .host = host,
+                       .device = fat_gpu_facts(s->gpu, facts)};
   FAT_TRY(fat_db_run_begin(s->db, &run, &s->run, err));
+  FAT_TRY(store_rejections(schedule, err));
   if (s->lab)
     s->lab->seed = (uint64_t)s->run;
   fat_progress_begin(&s->progress, !s->quiet, s->gpu->name, schedule->count, s->lab != NULL);

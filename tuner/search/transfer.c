@@ -41,7 +41,7 @@ static fat_status transfer(fat_schedule *schedule, fat_pair *pair, const fat_row
   for (int i = 0; i < count; i++) {
     const int place = fat_shortlist_find(&pair->shortlist, best[i]->config);
     const fat_row *row = fat_rows_find(own, best[i]->config);
-    if (place < 0 || (row && row->same_templates))
+    if (place < 0 || (row && row->same_source))
       continue;
     const fat_point *point = &pair->shortlist.space.points[place];
     if (!fat_schedule_has(schedule, pair, point))

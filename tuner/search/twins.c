@@ -6,7 +6,6 @@
 #include "twins.h"
 
 #include "twin.h"
-#include "width.h"
 #include "winner.h"
 
 #include <stdio.h>
@@ -46,7 +45,7 @@ static fat_status has_code(const fat_session *s, const fat_problem *p, const fat
 /* Whether it is not known yet whether the row's config works as a twin. */
 static bool is_open(const fat_row *row)
 {
-  return !row || !row->same_templates || row->outcome == FAT_OUT_OOM || row->outcome == FAT_OUT_SLOW;
+  return !row || !row->same_source || row->outcome == FAT_OUT_OOM || row->outcome == FAT_OUT_SLOW;
 }
 
 static fat_status find_need(const fat_schedule *schedule, const fat_pair *pair, const fat_rows *rows, need *n,
@@ -108,8 +107,7 @@ static fat_status try(fat_session *s, const fat_pair *pair, const need *n, fat_e
   if (status == FAT_OK && s->lab && fat_attempt_runs(&attempt))
     status = measure(s, &attempt, err);
   if (status == FAT_OK && attempt.outcome == FAT_OUT_OK)
-    snprintf(attempt.detail, sizeof attempt.detail, FAT_WIDTH_TWIN "%s, for tensors that are not aligned",
-             n->of);
+    snprintf(attempt.twin_of, sizeof attempt.twin_of, "%s", n->of);
   if (status == FAT_OK)
     status = fat_attempt_store(&attempt, s, true, err);
   s->done += status == FAT_OK;
