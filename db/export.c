@@ -17,18 +17,10 @@ static bool travels(const fat_db_field *f)
   return f->kind != FAT_KIND_ID && f->kind != FAT_KIND_FACTS && f->kind != FAT_KIND_LOG && f->table != 'H';
 }
 
-static const char *samples_of(const char *column, bool brief)
-{
-  if (brief) /* those of winners alone */
-    return "iif(kept.wins, json((SELECT json_group_array(x) FROM (SELECT CAST(PRINTF('%.6g', ms) AS REAL) AS "
-           "x"
-           " FROM main.sample WHERE trial = t.id ORDER BY n))), NULL)";
-  return strcmp(column, "ms") == 0 ? "json((SELECT json_group_array(ms) FROM (SELECT ms FROM main.sample "
-                                     "WHERE trial = t.id ORDER BY n)))"
-                                   : "json((SELECT json_group_array(clock) FROM (SELECT clock FROM "
-                                     "main.sample WHERE trial = t.id ORDER BY"
-                                     " n)))";
-}
+/* One column of all samples as an array. */
+#define SAMPLES(value)                                                                                       \
+  "json((SELECT json_group_array(x) FROM (SELECT " value " AS x FROM main.sample WHERE trial = t.id"         \
+  " ORDER BY n)))"
 
 /* The columns that travel, of the device or not, `shipped` so or (-1) in any way: 'name', expression, ...
  * More than six digits are noise where a text is `brief`, and would change with every run. */
@@ -40,7 +32,8 @@ static void add_fields(fat_text *sql, bool device, int shipped, bool brief)
       continue;
     fat_text_format(sql, "%s'%s', ", comma, f->name);
     if (f->kind == FAT_KIND_SAMPLES)
-      fat_text_add(sql, samples_of("ms", brief));
+      fat_text_add(sql, brief ? "iif(kept.wins, " SAMPLES("CAST(PRINTF('%.6g', ms) AS REAL)") ", NULL)"
+                              : SAMPLES("ms")); /* of winners alone */
     else if (brief && f->kind == FAT_KIND_REAL)
       fat_text_format(sql, "iif(%1$s IS NULL, NULL, CAST(PRINTF('%%.6g', %1$s) AS REAL))", f->sql);
     else
@@ -98,8 +91,10 @@ fat_status fat_db_export(fat_db *db, fat_text *out, fat_error *err)
   add_fields(&sql, true, -1, false);
   fat_text_add(&sql, "), ");
   add_fields(&sql, false, -1, false);
-  fat_text_format(&sql, ", 'clocks', %s) FROM main.trial t%s WHERE t.latest = 1 AND ?1 IS NULL ORDER BY t.id",
-                  samples_of("clock", false), JOINED);
+  fat_text_format(&sql,
+                  ", 'clocks', " SAMPLES("clock") ") FROM main.trial t%s WHERE t.latest = 1 AND ?1 IS NULL"
+                                                  " ORDER BY t.id",
+                  JOINED);
   return run(db, &sql, NULL, out, err);
 }
 
