@@ -10,17 +10,13 @@
 //   recipe     launch bwd_13a94e7779c71b73 grid ceildiv(k,128)*b*hk block 128 shared 66048 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
 //   recipe     launch bwd_finish_13a94e7779c71b73 grid b*h*ceildiv(q,32) block 128 shared 4096 args call ws(0)
 
-#line 5 "templates/lib/args.h"
 //: i32
 typedef int i32;
 
-#line 3 "templates/bwd.lua"
 constexpr i32 T = 128;       // threads of a block
-#line 8 "templates/lib/args.h"
 //: i64
 typedef long long i64;
 
-#line 20 "templates/lib/args.h"
 //: tensor -- rows of contiguous elements; strides in elements: from batch to batch, head to head, row to row
 typedef struct tensor {
   void *data;
@@ -37,56 +33,40 @@ typedef struct row_tensor {
 // S = scale * Q K^T; then, by feature, numbers (L, R: the keys of a window to the left and to the right of the diagonal)
 // and tensors
 typedef struct call {
-#line 37 "templates/lib/args.h"
   tensor Q, K, V, O;
-#line 37 "templates/lib/args.h"
   row_tensor LSE;
-#line 37 "templates/lib/args.h"
   tensor dO, dQ, dK, dV;
-#line 37 "templates/lib/args.h"
   i32 b, h, hk;
-#line 37 "templates/lib/args.h"
   i32 q, k;
-#line 37 "templates/lib/args.h"
   float scale;
-#line 39 "templates/lib/args.h"
 } call;
 typedef char call_is_304_bytes[sizeof(call) == 304 ? 1 : -1]; // as the host lays it out
 
-#line 4 "templates/lib/grad.cuh"
 //: LD_row -- of one row of Q: log2(e) LSE, and D = rowsum(dO O). Beyond the last row of a tile LSE is inf, so that P is 0
 typedef float2 LD_row;
 
-#line 107 "templates/lib/grad.cuh"
 //: overlap_next -- the launch behind may begin, where it overlaps
 __device__ __forceinline__ void overlap_next()
 {
-#line 113 "templates/lib/grad.cuh"
 }
 
-#line 89 "templates/lib/hooks.cuh"
 //: ceil_div
 __device__ __forceinline__ i32 ceil_div(i32 x, i32 y)
 {
   return x / y + (x % y > 0);
 }
 
-#line 1 "templates/bwd.lua"
 constexpr i32 Br = 32;       // rows of Q of one tile
-#line 9 "templates/bwd.lua"
 constexpr i32 per_chunk = 8; // elements of a chunk of 16 bytes
-#line 11 "templates/lib/args.h"
 //: u32
 typedef unsigned int u32;
 
-#line 97 "templates/arch/sm75.cuh"
 //: shared_address -- where a pointer into shared memory points, as the 32-bit address that instructions take
 __device__ __forceinline__ u32 shared_address(const void *p)
 {
   return u32(__cvta_generic_to_shared(p));
 }
 
-#line 32 "templates/lib/mma.cuh"
 //: tile -- rows x columns in shared memory
 template <i32 rows_, i32 columns_> struct tile {
   static constexpr i32 count = rows_, columns = columns_;
@@ -101,90 +81,65 @@ template <i32 rows_, i32 columns_> struct tile {
   __device__ __forceinline__ u32 chunk(i32 i, i32 x) const { return data + i * row + (x ^ order(i)) * 16; }
 };
 
-#line 11 "templates/arch/sm75.cuh"
 //: block_id -- index of the block in the grid [Special Registers: %ctaid]
 __device__ __forceinline__ i64 block_id()
 {
   return blockIdx.x;
 }
 
-#line 11 "templates/lib/hooks.cuh"
 //: sequence -- the rows of one batch and query head
 struct sequence {
   i32 b, h, hk; // batch, query head, the head of K and V that it shares
-#line 18 "templates/lib/hooks.cuh"
   i32 nq, nk;   // how many rows
-#line 23 "templates/lib/hooks.cuh"
 };
 
-#line 17 "templates/lib/args.h"
 //: u16
 typedef unsigned short u16;
 
-#line 3 "templates/lib/half.cuh"
 //: elem
 typedef u16 elem;
 
-#line 45 "templates/lib/hooks.cuh"
 //: place -- a sequence, and where its rows lie: of a tensor X row 0, null where it is not wanted, and Xn, from row to row
 struct place : sequence {
-#line 52 "templates/lib/hooks.cuh"
   const elem *Q;
   i64 Qn;
-#line 52 "templates/lib/hooks.cuh"
   const elem *K;
   i64 Kn;
-#line 52 "templates/lib/hooks.cuh"
   const elem *V;
   i64 Vn;
-#line 52 "templates/lib/hooks.cuh"
   const elem *O;
   i64 On;
-#line 50 "templates/lib/hooks.cuh"
   const float *LSE;
-#line 52 "templates/lib/hooks.cuh"
   const elem *dO;
   i64 dOn;
-#line 52 "templates/lib/hooks.cuh"
   elem *dQ;
   i64 dQn;
-#line 52 "templates/lib/hooks.cuh"
   elem *dK;
   i64 dKn;
-#line 52 "templates/lib/hooks.cuh"
   elem *dV;
   i64 dVn;
-#line 56 "templates/lib/hooks.cuh"
 };
 
-#line 5 "templates/arch/sm75.cuh"
 //: thread_id -- index of the thread in its block [Special Registers: %tid]
 __device__ __forceinline__ i32 thread_id()
 {
   return threadIdx.x;
 }
 
-#line 10 "templates/bwd.lua"
 constexpr i32 D = 64;        // head dimension of Q and K
 constexpr i32 Dv = 64;       // head dimension of V and O
-#line 92 "templates/arch/sm75.cuh"
 //: quad -- four registers of 32 bits: what one lane moves at once
 struct alignas(16) quad {
   u32 at[4];
 };
 
-#line 25 "templates/lib/hooks.cuh"
 //: sequence_of -- `head` counts the query heads of all batches; heads that share K and V lie side by side
-#line 31 "templates/lib/hooks.cuh"
 __device__ __forceinline__ sequence sequence_of(const call &a, i32 head)
 {
-#line 40 "templates/lib/hooks.cuh"
   const i32 h = head % a.h;
   return {head / a.h, h, h / (a.h / a.hk), a.q, a.k};
-#line 43 "templates/lib/hooks.cuh"
 }
 
-#line 58 "templates/lib/hooks.cuh"
 //: rows -- hook
 __device__ __forceinline__ place rows(const call &a, i32 head)
 {
@@ -192,61 +147,39 @@ __device__ __forceinline__ place rows(const call &a, i32 head)
   const i64 b = at.b, h = at.h, hk = at.hk;
   place my;
   (sequence &)my = at;
-#line 78 "templates/lib/hooks.cuh"
   my.Q = (elem *)a.Q.data + b * a.Q.b + h * a.Q.h;
-#line 82 "templates/lib/hooks.cuh"
   my.Qn = a.Q.n;
-#line 78 "templates/lib/hooks.cuh"
   my.K = (elem *)a.K.data + b * a.K.b + hk * a.K.h;
-#line 82 "templates/lib/hooks.cuh"
   my.Kn = a.K.n;
-#line 78 "templates/lib/hooks.cuh"
   my.V = (elem *)a.V.data + b * a.V.b + hk * a.V.h;
-#line 82 "templates/lib/hooks.cuh"
   my.Vn = a.V.n;
-#line 78 "templates/lib/hooks.cuh"
   my.O = (elem *)a.O.data + b * a.O.b + h * a.O.h;
-#line 82 "templates/lib/hooks.cuh"
   my.On = a.O.n;
-#line 75 "templates/lib/hooks.cuh"
   my.LSE = a.LSE.data ? a.LSE.data + b * a.LSE.b + h * a.LSE.h : nullptr;
-#line 78 "templates/lib/hooks.cuh"
   my.dO = (elem *)a.dO.data + b * a.dO.b + h * a.dO.h;
-#line 82 "templates/lib/hooks.cuh"
   my.dOn = a.dO.n;
-#line 78 "templates/lib/hooks.cuh"
   my.dQ = (elem *)a.dQ.data + b * a.dQ.b + h * a.dQ.h;
-#line 82 "templates/lib/hooks.cuh"
   my.dQn = a.dQ.n;
-#line 78 "templates/lib/hooks.cuh"
   my.dK = (elem *)a.dK.data + b * a.dK.b + hk * a.dK.h;
-#line 82 "templates/lib/hooks.cuh"
   my.dKn = a.dK.n;
-#line 78 "templates/lib/hooks.cuh"
   my.dV = (elem *)a.dV.data + b * a.dV.b + hk * a.dV.h;
-#line 82 "templates/lib/hooks.cuh"
   my.dVn = a.dV.n;
-#line 86 "templates/lib/hooks.cuh"
   return my;
 }
 
-#line 4 "templates/bwd.lua"
 constexpr i32 warps = 4;     // warps of a block
-#line 5 "templates/lib/fragments.cuh"
 //: warp_of -- which warp of the block
 __device__ __forceinline__ i32 warp_of()
 {
   return thread_id() / 32;
 }
 
-#line 20 "templates/lib/mma.cuh"
 //: first_row -- the first of them
 template <i32 rows_> __device__ __forceinline__ i32 first_row()
 {
   return warp_of() * (rows_ / warps);
 }
 
-#line 11 "templates/lib/fragments.cuh"
 //: lane_of -- which of the X lanes of its rows this thread is
 __device__ __forceinline__ i32 lane_of()
 {
@@ -259,7 +192,6 @@ __device__ __forceinline__ i32 column_of(i32 c)
   return c / 2 * 8 + lane_of() * 2 + c % 2;
 }
 
-#line 10 "templates/lib/grid.cuh"
 //: part -- what a warp's thread holds of an accumulator: `down` warps share its rows, `warps / down` its columns, in blocks
 // of 16 rows and 16 columns. Warps with the same rows are `down` apart
 template <i32 rows_, i32 columns_, i32 down_> struct part {
@@ -276,7 +208,6 @@ template <i32 rows_, i32 columns_, i32 down_> struct part {
   static __device__ __forceinline__ bool has(i32 c) { return is_even || first_column() + c / 2 * 8 < columns; }
 };
 
-#line 190 "templates/arch/sm75.cuh"
 //: float_of_f16 [cvt.f32.f16]
 __device__ __forceinline__ float float_of_f16(u16 x)
 {
@@ -285,14 +216,12 @@ __device__ __forceinline__ float float_of_f16(u16 x)
   return y;
 }
 
-#line 9 "templates/lib/half.cuh"
 //: float_of
 __device__ __forceinline__ float float_of(elem x)
 {
   return float_of_f16(x);
 }
 
-#line 16 "templates/lib/grad.cuh"
 //: dot_of -- of 16 bytes of two matrices
 __device__ __forceinline__ float dot_of(const quad &a, const quad &b)
 {
@@ -307,30 +236,24 @@ __device__ __forceinline__ float dot_of(const quad &a, const quad &b)
   return sum;
 }
 
-#line 186 "templates/lib/mma.cuh"
 //: get_chunk -- 16 bytes of device memory
 __device__ __forceinline__ quad get_chunk(const elem *p)
 {
-#line 199 "templates/lib/mma.cuh"
   return *(const quad *)p;
-#line 201 "templates/lib/mma.cuh"
 }
 
-#line 29 "templates/arch/sm75.cuh"
 //: shfl_xor -- x of the thread whose lane number differs in the bits `lanes` [shfl.sync.bfly]
 __device__ __forceinline__ float shfl_xor(float x, i32 lanes)
 {
   return __shfl_xor_sync(0xffffffffu, x, lanes);
 }
 
-#line 6 "templates/lib/softmax.cuh"
 //: minus_inf
 __device__ __forceinline__ float minus_inf()
 {
   return __int_as_float(0xff800000);
 }
 
-#line 30 "templates/lib/grad.cuh"
 //: make_LD -- LSE and D of the rows of a tile, eight lanes to a row
 __device__ __forceinline__ void make_LD(LD_row *to, const place &at, i32 i0)
 {
@@ -349,7 +272,6 @@ __device__ __forceinline__ void make_LD(LD_row *to, const place &at, i32 i0)
   }
 }
 
-#line 146 "templates/lib/grid.cuh"
 //: shares -- sums of all blocks in device memory, in the order in which threads hold them: a thread's n-th lies beside
 // those of its neighbours, so that a warp adds to 128 bytes side by side
 template <class Acc> struct shares {
@@ -369,23 +291,17 @@ template <class Acc> __device__ __forceinline__ void clear(const shares<Acc> &al
       *all.at(r, c) = 0.f;
 }
 
-#line 7 "templates/bwd.lua"
 constexpr i32 down_Q = 2;    // warps that share the rows of dQ
-#line 35 "templates/lib/grid.cuh"
 //: dQ_part
 typedef part<Br, D, down_Q> dQ_part;
 
-#line 15 "templates/lib/walk.cuh"
 //: key_task -- what one block does: a tile of K and V for all query heads that share it, of which `head` is the first
 struct key_task {
   i32 head, j0;
 };
 
-#line 2 "templates/bwd.lua"
 constexpr i32 Bc = 128;      // rows of K and V of one tile
-#line 15 "templates/bwd.lua"
 constexpr i32 Z = 8;         // heads whose tiles start together
-#line 20 "templates/lib/walk.cuh"
 //: key_task_of -- blocks start in the order of their numbers: Z heads of K and V together, of these the first tiles, which
 // the most rows see under a causal mask, first
 __device__ __forceinline__ key_task key_task_of(const call &a, i32 block)
@@ -396,32 +312,26 @@ __device__ __forceinline__ key_task key_task_of(const call &a, i32 block)
   return {(first + x % together) * (a.h / a.hk), Bc * (x / together)};
 }
 
-#line 162 "templates/lib/hooks.cuh"
 //: spans -- tiles [first, last): up to `free` the lower end of masks cuts them, up to `full` no mask touches them, then
 // the upper end does
 struct spans {
   i32 first, free, full, last;
 };
 
-#line 128 "templates/lib/hooks.cuh"
 //: interval -- from lo to before hi
 struct interval {
   i32 lo, hi;
 };
 
-#line 147 "templates/lib/hooks.cuh"
 //: seen_by -- hook: the rows that see key j, the transpose of `sees`; none where there is no such key
 __device__ __forceinline__ interval seen_by(const call &a, const sequence &at, i32 j)
 {
   if (u32(j) >= u32(at.nk))
     return {0, 0};
-#line 153 "templates/lib/hooks.cuh"
   const i32 behind = max(0, at.nk - 1 - j); // keys that follow key j
-#line 159 "templates/lib/hooks.cuh"
   return {max(0, at.nq - 1 - behind), at.nq};
 }
 
-#line 193 "templates/lib/hooks.cuh"
 //: range_rows -- hook: the tiles of Q that keys [j0, j0 + Bc) are seen by
 __device__ __forceinline__ spans range_rows(const call &a, const sequence &at, i32 j0)
 {
@@ -433,13 +343,10 @@ __device__ __forceinline__ spans range_rows(const call &a, const sequence &at, i
   return {first, free, min(max(free, top.hi / Br), last), last};
 }
 
-#line 12 "templates/bwd.lua"
 constexpr i32 Dp = 64;       // columns of Q and K in shared memory
-#line 210 "templates/lib/mma.cuh"
 //: Q_tile
 typedef tile<Br, Dp> Q_tile;
 
-#line 8 "templates/lib/walk.cuh"
 //: slots -- tiles one behind the other; step n uses tile n % count
 template <class Tile, i32 count> struct slots {
   u32 data;
@@ -447,9 +354,7 @@ template <class Tile, i32 count> struct slots {
   __device__ __forceinline__ Tile slot(i32 n) const { return Tile(data + u32(n) % count * Tile::bytes); }
 };
 
-#line 14 "templates/bwd.lua"
 constexpr i32 stages = 2;    // tiles of Q and of dO in shared memory
-#line 84 "templates/arch/sm75.cuh"
 //: shared_memory -- the block's dynamic shared memory; swizzled tiles begin at multiples of 1024 bytes
 // [.shared state space]
 __device__ __forceinline__ char *shared_memory()
@@ -458,17 +363,12 @@ __device__ __forceinline__ char *shared_memory()
   return shared_memory_;
 }
 
-#line 18 "templates/bwd.lua"
 constexpr i32 at_Q = 32768;  // where Q lies in shared memory, bytes
-#line 13 "templates/bwd.lua"
 constexpr i32 Dw = 64;       // columns of V and dO in shared memory
-#line 222 "templates/lib/mma.cuh"
 //: dO_tile
 typedef tile<Br, Dw> dO_tile;
 
-#line 19 "templates/bwd.lua"
 constexpr i32 at_dO = 40960; // where dO lies in shared memory, bytes
-#line 110 "templates/arch/sm75.cuh"
 //: get16 -- 16 bytes out of shared memory [ld.shared.v4.b32]
 __device__ __forceinline__ quad get16(u32 from)
 {
@@ -480,7 +380,6 @@ __device__ __forceinline__ quad get16(u32 from)
   return x;
 }
 
-#line 7 "templates/lib/grad.cuh"
 //: LD_tile -- those of the rows of a tile
 struct LD_tile {
   static constexpr i32 bytes = 8 * Br;
@@ -490,15 +389,11 @@ struct LD_tile {
   __device__ __forceinline__ quad rows(i32 i) const { return get16(data + 8 * i); }
 };
 
-#line 20 "templates/bwd.lua"
 constexpr i32 at_LD = 49152; // where LD lies in shared memory, bytes
-#line 92 "templates/lib/mma.cuh"
 //: flight -- a thread's share of a tile on its way from device memory: in registers, or copies that do without it
 template <class Tile> struct flight {
-#line 97 "templates/lib/mma.cuh"
 };
 
-#line 71 "templates/lib/mma.cuh"
 //: share -- how the threads of a block divide the chunks of a tile: each keeps its chunk of a row, every `step`
 // rows. With a step of 4 rows or a multiple, the order of a row's chunks changes by a constant from step to step.
 template <class Tile> struct share {
@@ -520,7 +415,6 @@ template <class Tile> struct share {
   }
 };
 
-#line 56 "templates/arch/sm80.cuh"
 //: copy_async -- starts to copy 16 bytes to shared memory; where `real` is false, zeros, and nothing is read
 // [cp.async.cg.shared.global, with its source size]
 __device__ __forceinline__ void copy_async(u32 to, const void *from, bool real)
@@ -528,7 +422,6 @@ __device__ __forceinline__ void copy_async(u32 to, const void *from, bool real)
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(real ? 16 : 0) : "memory");
 }
 
-#line 162 "templates/lib/mma.cuh"
 //: send -- starts the copies of rows i0.. of a matrix of n rows and d columns to a tile
 template <i32 d, class Tile>
 __device__ __forceinline__ void send(Tile to, const elem *from, i64 stride, i32 i0, i32 n)
@@ -543,27 +436,21 @@ __device__ __forceinline__ void send(Tile to, const elem *from, i64 stride, i32 
   }
 }
 
-#line 63 "templates/arch/sm80.cuh"
 //: copy_commit -- this thread's copies since the last call are one group [cp.async.commit_group]
 __device__ __forceinline__ void copy_commit()
 {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-#line 99 "templates/lib/mma.cuh"
 //: depart -- rows i0.. of a matrix of n rows and d columns set out for a tile; what lies beyond either is 0
 template <i32 d, class Tile>
 __device__ __forceinline__ flight<Tile> depart(Tile to, const elem *from, i64 stride, i32 i0, i32 n)
 {
-#line 116 "templates/lib/mma.cuh"
   send<d>(to, from, stride, i0, n);
   copy_commit();
   return {};
-#line 120 "templates/lib/mma.cuh"
 }
-#line 147 "templates/lib/mma.cuh"
 
-#line 30 "templates/lib/walk.cuh"
 //: row_tiles -- the tiles of Q that see a tile of keys, head after head, with dO, LSE and D of their rows: one step each
 struct row_tiles {
   const call &a;
@@ -582,9 +469,7 @@ struct row_tiles {
   __device__ __forceinline__ Q_tile Q(i32 n) const { return slots<Q_tile, stages>(shared_memory() + at_Q).slot(n); }
   __device__ __forceinline__ dO_tile dO(i32 n) const { return slots<dO_tile, stages>(shared_memory() + at_dO).slot(n); }
   __device__ __forceinline__ LD_tile LD(i32 n) const { return slots<LD_tile, stages>(shared_memory() + at_LD).slot(n); }
-#line 62 "templates/lib/walk.cuh"
   struct way {};
-#line 64 "templates/lib/walk.cuh"
   // The tiles of step n set out; none do behind the last.
   __device__ __forceinline__ way depart(i32 n) const
   {
@@ -594,17 +479,14 @@ struct row_tiles {
     const i32 i0 = tile_of(n) * Br;
     const place at = rows(a, head_of(n));
     const quad *pairs = (const quad *)(LD_all + number_of(n) * Br) + thread_id(); // LSE and D of two rows each
-#line 79 "templates/lib/walk.cuh"
     send<D>(Q(n), at.Q, at.Qn, i0, at.nq);
     send<Dv>(dO(n), at.dO, at.dOn, i0, at.nq);
     if (thread_id() < Br / 2)
       copy_async(LD(n).data + 16 * thread_id(), pairs, true);
-#line 84 "templates/lib/walk.cuh"
     return w;
   }
 };
 
-#line 12 "templates/lib/softmax.cuh"
 //: base2 -- the factor c; never 0, because c * -inf must stay -inf (scale 0 weighs all keys alike either way)
 __device__ __forceinline__ float base2(float scale)
 {
@@ -612,86 +494,65 @@ __device__ __forceinline__ float base2(float scale)
   return fmaxf(fabsf(scale) * log2e, least);
 }
 
-#line 213 "templates/lib/mma.cuh"
 //: K_tile
 typedef tile<Bc, Dp> K_tile;
 
 //: V_tile
 typedef tile<Bc, Dw> V_tile;
 
-#line 17 "templates/bwd.lua"
 constexpr i32 at_V = 16384;  // where V lies in shared memory, bytes
-#line 228 "templates/lib/mma.cuh"
 //: dS_tile -- transposed
 typedef tile<Bc, Br> dS_tile;
 
-#line 16 "templates/bwd.lua"
 constexpr i32 dS_tiles = 2;  // tiles of dS in shared memory
-#line 21 "templates/bwd.lua"
 constexpr i32 at_dS = 49664; // where dS lies in shared memory, bytes
-#line 6 "templates/bwd.lua"
 constexpr i32 down_K = 4;    // warps that share the rows of dK and dV
-#line 29 "templates/lib/grid.cuh"
 //: dK_part
 typedef part<Bc, D, down_K> dK_part;
 
 //: dV_part
 typedef part<Bc, Dv, down_K> dV_part;
 
-#line 115 "templates/lib/grad.cuh"
 //: await_last -- what the launch before wrote is here
 __device__ __forceinline__ void await_last()
 {
-#line 121 "templates/lib/grad.cuh"
 }
 
-#line 124 "templates/lib/walk.cuh"
 //: begin -- the tiles of the first steps set out, from step n on
 template <class Tiles> __device__ __forceinline__ void begin(const Tiles &from, i32 n)
 {
-#line 130 "templates/lib/walk.cuh"
 #pragma unroll
   for (i32 x = 0; x < max(stages - 1, 1); x++) {
     from.depart(n + x);
     copy_commit(); // a group for each step, empty behind the last
   }
-#line 136 "templates/lib/walk.cuh"
 }
 
-#line 6 "templates/lib/half.cuh"
 //: left -- a left operand: 16 rows, 16 deep
 typedef quad left;
 
-#line 69 "templates/arch/sm80.cuh"
 //: copy_wait -- until all but the `left` youngest groups of this thread have landed [cp.async.wait_group]
 template <i32 left> __device__ __forceinline__ void copy_wait()
 {
   asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory");
 }
 
-#line 17 "templates/arch/sm75.cuh"
 //: block_sync -- all threads of the block meet, and see what the others wrote before [bar.sync]
 __device__ __forceinline__ void block_sync()
 {
   __syncthreads();
 }
 
-#line 138 "templates/lib/walk.cuh"
 //: arrive -- the tiles of step n are here, and all threads are done with the step before; others set out
 template <class Tiles> __device__ __forceinline__ typename Tiles::way arrive(const Tiles &from, i32 n)
 {
-#line 145 "templates/lib/walk.cuh"
   copy_wait<(stages > 2 ? stages - 2 : 0)>();
   block_sync();
-#line 148 "templates/lib/walk.cuh"
   from.depart(n + stages - 1);
   copy_commit();
-#line 151 "templates/lib/walk.cuh"
   return {};
-#line 153 "templates/lib/walk.cuh"
 }
 
-#line 46 "templates/lib/mma.cuh"
 //: lane_view -- an address in a tile that a lane reads with every block of 16 rows and every pair of chunks:
 // the pair only flips bits that are the lane's own, because rows start at multiples of 16 `orders` bytes
 template <class Tile> struct lane_view {
@@ -703,7 +564,6 @@ template <class Tile> struct lane_view {
   }
 };
 
-#line 53 "templates/arch/sm75.cuh"
 //: anew -- x, of which compilers cannot know that it is what it was before: what is made of it is not kept in registers over
 // a loop, but made again [mov.b32]
 __device__ __forceinline__ u32 anew(u32 x)
@@ -713,7 +573,6 @@ __device__ __forceinline__ u32 anew(u32 x)
   return y;
 }
 
-#line 44 "templates/lib/grid.cuh"
 //: here -- a view that is used now; the few addresses that it is made of would take a fourth of the registers, were those of
 // all products kept
 template <class Tile> __device__ __forceinline__ lane_view<Tile> here(lane_view<Tile> view)
@@ -721,7 +580,6 @@ template <class Tile> __device__ __forceinline__ lane_view<Tile> here(lane_view<
   return {anew(view.base)};
 }
 
-#line 57 "templates/lib/mma.cuh"
 //: view_down -- for ldmatrix: lanes 0-15 name the 16 rows of a pair's first chunk, lanes 16-31 those of the second
 template <class Tile> __device__ __forceinline__ lane_view<Tile> view_down(Tile from, i32 i)
 {
@@ -729,7 +587,6 @@ template <class Tile> __device__ __forceinline__ lane_view<Tile> view_down(Tile 
   return {from.chunk(i + lane % 16, lane / 16)};
 }
 
-#line 147 "templates/arch/sm75.cuh"
 //: ldmatrix_trans -- the same, transposed: elements (2t, g) and (2t + 1, g) go to lane 4 g + t
 // [ldmatrix.sync.aligned.m8n8.x4.trans]
 __device__ __forceinline__ quad ldmatrix_trans(u32 row)
@@ -742,13 +599,11 @@ __device__ __forceinline__ quad ldmatrix_trans(u32 row)
   return x;
 }
 
-#line 21 "templates/lib/half.cuh"
 //: right -- a right operand: 16 deep, 8 columns
 struct right {
   u32 at[2];
 };
 
-#line 4 "templates/arch/sm80.cuh"
 //: mma_f16 -- a 16x8 tile C += A B, A 16x16 and B 16x8 of f16. With g = lane / 4, t = lane % 4:
 // c0 c1 = C(g, 2t..), c2 c3 = C(g + 8, 2t..); a = A(g, 2t..), A(g + 8, 2t..), A(g, 2t + 8..), A(g + 8, 2t + 8..);
 // b0 = B(2t.., g), b1 = B(2t + 8.., g) [mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32]
@@ -759,14 +614,12 @@ __device__ __forceinline__ void mma_f16(float &c0, float &c1, float &c2, float &
       : "r"(a.at[0]), "r"(a.at[1]), "r"(a.at[2]), "r"(a.at[3]), "r"(b0), "r"(b1));
 }
 
-#line 32 "templates/lib/half.cuh"
 //: product -- C += A B of one 16x8 block
 __device__ __forceinline__ void product(float &c0, float &c1, float &c2, float &c3, const left &a, const right &b)
 {
   mma_f16(c0, c1, c2, c3, a, b.at[0], b.at[1]);
 }
 
-#line 266 "templates/lib/mma.cuh"
 //: mma_block -- one 16x8 block: rows 16 m.., columns 8 n.. of an accumulator gain a b
 template <class Acc>
 __device__ __forceinline__ void mma_block(Acc &C, i32 m, i32 n, const left &a, const right &b)
@@ -774,14 +627,12 @@ __device__ __forceinline__ void mma_block(Acc &C, i32 m, i32 n, const left &a, c
   product(C.at[2 * m][2 * n], C.at[2 * m][2 * n + 1], C.at[2 * m + 1][2 * n], C.at[2 * m + 1][2 * n + 1], a, b);
 }
 
-#line 26 "templates/lib/half.cuh"
 //: right_of
 __device__ __forceinline__ right right_of(u32 b0, u32 b1)
 {
   return {b0, b1};
 }
 
-#line 33 "templates/lib/grid16.cuh"
 //: add_AB
 template <class Acc, class Left, class Tile> __device__ __forceinline__ void add_AB(Acc &C, const Left &A, Tile B)
 {
@@ -807,7 +658,6 @@ template <class Acc, class Left, class Tile> __device__ __forceinline__ void add
   }
 }
 
-#line 64 "templates/lib/mma.cuh"
 //: view_across -- for ldmatrix: lanes 0-7 name 8 rows of the first chunk, 8-15 of the second; 16-31 the next 8 rows
 template <class Tile> __device__ __forceinline__ lane_view<Tile> view_across(Tile from)
 {
@@ -815,7 +665,6 @@ template <class Tile> __device__ __forceinline__ lane_view<Tile> view_across(Til
   return {from.chunk(lane / 16 * 8 + lane % 8, lane / 8 % 2)};
 }
 
-#line 58 "templates/lib/grid16.cuh"
 //: columns_of_tile -- a left operand, read with each product
 template <class Acc, class Tile> struct columns_of_tile {
   static constexpr i32 steps = Tile::count / 16;
@@ -827,21 +676,18 @@ template <class Acc, class Tile> struct columns_of_tile {
   }
 };
 
-#line 108 "templates/lib/grid.cuh"
 //: add_AtB
 template <class Acc, class TileA, class TileB> __device__ __forceinline__ void add_AtB(Acc &C, TileA A, TileB B)
 {
   add_AB(C, columns_of_tile<Acc, TileA>(A), B);
 }
 
-#line 47 "templates/arch/sm75.cuh"
 //: reduce_add -- adds to a number in device memory, sooner or later [red.global.add.f32]
 __device__ __forceinline__ void reduce_add(float *to, float x)
 {
   asm volatile("red.global.add.f32 [%0], %1;" ::"l"(to), "f"(x) : "memory");
 }
 
-#line 165 "templates/lib/grid.cuh"
 //: reduce -- adds this block's
 template <class Acc> __device__ __forceinline__ void reduce(const shares<Acc> &all, const Acc &S)
 {
@@ -853,20 +699,16 @@ template <class Acc> __device__ __forceinline__ void reduce(const shares<Acc> &a
         reduce_add(all.at(r, c), S.at[r][c]);
 }
 
-#line 5 "templates/bwd.lua"
 constexpr i32 down_S = 4;    // warps that share the keys of S
-#line 26 "templates/lib/grid.cuh"
 //: S_part -- of S, P, dP and dS, transposed
 typedef part<Bc, Br, down_S> S_part;
 
-#line 38 "templates/lib/grid.cuh"
 //: rows_below -- a tile from row i on, a multiple of 8
 template <class Tile> __device__ __forceinline__ Tile rows_below(Tile from, i32 i)
 {
   return Tile(from.data + i * Tile::row);
 }
 
-#line 135 "templates/arch/sm75.cuh"
 //: ldmatrix -- four 8x8 matrices of 16-bit elements; lane 8 i + r names row r of matrix i (16 bytes); element
 // (g, 2t) and (g, 2t + 1) of each go to lane 4 g + t, one register a matrix [ldmatrix.sync.aligned.m8n8.x4]
 __device__ __forceinline__ quad ldmatrix(u32 row)
@@ -879,7 +721,6 @@ __device__ __forceinline__ quad ldmatrix(u32 row)
   return x;
 }
 
-#line 86 "templates/lib/grid.cuh"
 //: add_ABt
 template <class Acc, class Left, class Tile> __device__ __forceinline__ void add_ABt(Acc &C, const Left &A, Tile B)
 {
@@ -902,14 +743,12 @@ template <class Acc, class Left, class Tile> __device__ __forceinline__ void add
   }
 }
 
-#line 15 "templates/lib/half.cuh"
 //: left_of
 __device__ __forceinline__ left left_of(const quad &a)
 {
   return a;
 }
 
-#line 51 "templates/lib/grid.cuh"
 //: rows_of_tile -- a left operand, read with each product
 template <class Acc, class Tile> struct rows_of_tile {
   static constexpr bool is_pairs = false;
@@ -925,7 +764,6 @@ template <class Acc, class Tile> __device__ __forceinline__ rows_of_tile<Acc, Ti
   return rows_of_tile<Acc, Tile>(from);
 }
 
-#line 217 "templates/lib/hooks.cuh"
 //: score -- hook: plain products become scores, for every tile and before masks. In a family without features of the
 // score these are the products themselves, and c = base2(scale) enters with the exponential; where the scale is
 // negative they change their sign, so that their maximum is a maximum again
@@ -940,7 +778,6 @@ template <class Acc> __device__ __forceinline__ void score(Acc &S, const call &a
   }
 }
 
-#line 204 "templates/lib/hooks.cuh"
 //: keep -- hook: whether a row that sees these keys sees key j, as far as the upper end decides. Without a sign, since j
 // counts on beyond the last key: where that is near 2^31, to what no i32 holds
 __device__ __forceinline__ bool keep(const interval &seen, u32 j)
@@ -954,7 +791,6 @@ __device__ __forceinline__ bool keep_from(const interval &seen, u32 j)
   return j >= u32(seen.lo);
 }
 
-#line 81 "templates/lib/softmax.cuh"
 //: mask_rows -- the same of S^T, a row for each key: by the rows that see it
 template <class Acc> __device__ __forceinline__ void mask_rows(Acc &S, const call &a, const sequence &at, i32 i0, i32 j0)
 {
@@ -967,7 +803,6 @@ template <class Acc> __device__ __forceinline__ void mask_rows(Acc &S, const cal
   }
 }
 
-#line 68 "templates/arch/sm75.cuh"
 //: ex2 -- 2^x, relative error 2^-22; -inf gives 0 [ex2.approx.ftz.f32]
 __device__ __forceinline__ float ex2(float x)
 {
@@ -976,7 +811,6 @@ __device__ __forceinline__ float ex2(float x)
   return y;
 }
 
-#line 48 "templates/lib/grad.cuh"
 //: exp2_minus_LSE -- S becomes P = 2^(c S - log2(e) LSE)
 template <class Acc> __device__ __forceinline__ void exp2_minus_LSE(Acc &S, LD_tile LD, float c)
 {
@@ -992,13 +826,11 @@ template <class Acc> __device__ __forceinline__ void exp2_minus_LSE(Acc &S, LD_t
   }
 }
 
-#line 231 "templates/lib/hooks.cuh"
 //: weigh -- hook: what happens to P after the row sum, on every tile; nothing in families of today
 template <class Acc> __device__ __forceinline__ void weigh(Acc &, const call &, const sequence &, i32, i32)
 {
 }
 
-#line 9 "templates/lib/grid16.cuh"
 //: left_operand -- an accumulator, rounded: what a thread holds of it is what it must hold of A
 template <i32 blocks, i32 steps_> struct left_operand {
   static constexpr i32 steps = steps_;
@@ -1006,7 +838,6 @@ template <i32 blocks, i32 steps_> struct left_operand {
   __device__ __forceinline__ left at(i32 k, i32 m) const { return part[k][m]; }
 };
 
-#line 40 "templates/arch/sm80.cuh"
 //: pack_f16 -- two f16 in a register, `low` at the lower address [cvt.rn.f16x2.f32]
 __device__ __forceinline__ u32 pack_f16(float low, float high)
 {
@@ -1015,7 +846,6 @@ __device__ __forceinline__ u32 pack_f16(float low, float high)
   return y;
 }
 
-#line 16 "templates/lib/grid16.cuh"
 //: left_from
 template <class Acc> __device__ __forceinline__ left_operand<Acc::R / 2, Acc::columns / 16> left_from(const Acc &P)
 {
@@ -1033,7 +863,6 @@ template <class Acc> __device__ __forceinline__ left_operand<Acc::R / 2, Acc::co
   return A;
 }
 
-#line 63 "templates/lib/grad.cuh"
 //: times_dP_minus_D -- P becomes dS = P (dP - D)
 template <class Acc> __device__ __forceinline__ void times_dP_minus_D(Acc &P, const Acc &dP, LD_tile LD)
 {
@@ -1049,14 +878,12 @@ template <class Acc> __device__ __forceinline__ void times_dP_minus_D(Acc &P, co
   }
 }
 
-#line 121 "templates/arch/sm75.cuh"
 //: put4 -- 4 bytes into shared memory [st.shared.b32]
 __device__ __forceinline__ void put4(u32 to, u32 x)
 {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(x) : "memory");
 }
 
-#line 69 "templates/lib/grid16.cuh"
 //: lay_part -- an accumulator into a tile of its shape, rounded
 template <class Acc, class Tile> __device__ __forceinline__ void lay_part(Tile to, const Acc &S)
 {
@@ -1068,23 +895,18 @@ template <class Acc, class Tile> __device__ __forceinline__ void lay_part(Tile t
         put4(to.chunk(Acc::row(r), Acc::first_column() / 8 + c / 2) + 4 * lane_of(), pack_f16(S.at[r][c], S.at[r][c + 1]));
 }
 
-#line 155 "templates/lib/walk.cuh"
 //: leave -- all threads have read the tiles of step n, where the next take their place
 template <class Tiles> __device__ __forceinline__ void leave(const Tiles &from, i32 n, const typename Tiles::way &next)
 {
-#line 166 "templates/lib/walk.cuh"
 }
 
 //: finish_steps -- no copy is under way, and all threads are done with the last step
 __device__ __forceinline__ void finish_steps()
 {
-#line 172 "templates/lib/walk.cuh"
   copy_wait<0>();
-#line 174 "templates/lib/walk.cuh"
   block_sync();
 }
 
-#line 114 "templates/lib/grid.cuh"
 //: store_part -- rows i0.. of `scale` times an accumulator to a tensor of n rows, rounded; through a tile that nobody else
 // needs any more
 template <class Acc, class Tile>
@@ -1095,7 +917,6 @@ __device__ __forceinline__ void store_part(Acc &S, float scale, Tile through, el
 #pragma unroll
     for (i32 c = 0; c < Acc::C; c++)
       S.at[r][c] *= scale;
-#line 135 "templates/lib/grid.cuh"
   constexpr i32 chunks = Acc::columns / per_chunk;
   lay_part(through, S);
   block_sync();
@@ -1104,10 +925,8 @@ __device__ __forceinline__ void store_part(Acc &S, float scale, Tile through, el
     if (i < n - i0)
       *(quad *)(to + (i64(i0) + i) * stride + chunk * per_chunk) = get16(through.chunk(i, chunk));
   }
-#line 144 "templates/lib/grid.cuh"
 }
 
-#line 176 "templates/lib/grid.cuh"
 //: total -- the sums
 template <class Acc> __device__ __forceinline__ Acc total(const shares<Acc> &all)
 {
@@ -1120,13 +939,11 @@ template <class Acc> __device__ __forceinline__ Acc total(const shares<Acc> &all
   return S;
 }
 
-#line 1 "templates/bwd.cu"
 // bwd.cu -- FlashAttention-2, backward: a block holds one tile of K and V and passes once over the rows of Q that see it.
 //   P = exp(S - LSE),  dV = P^T dO,  dP = dO V^T,  dS = P (dP - D),  dQ = scale dS K,  dK = scale dS^T Q,  D = rowsum(dO O)
 // dK and dV stay on chip, over all query heads that share K and V; to dQ every block adds its share, in fp32 in device
 // memory. S, P, dP and dS are transposed, a row for each key: so P^T and dS^T go from registers into products, where a warp
 // has whole rows of them (P_held). Three launches: D, all products, dQ rounded.
-#line 7 "templates/bwd.cu"
 extern "C" __global__ void __launch_bounds__(T)
 bwd_prepare_13a94e7779c71b73(const call a, float *dQ_all, LD_row *LD_all)
 {
@@ -1149,28 +966,21 @@ bwd_13a94e7779c71b73(const call a, float *dQ_all, const LD_row *LD_all)
   const K_tile K(shared_memory());
   const V_tile V(shared_memory() + at_V);
   const slots<dS_tile, dS_tiles> dS(shared_memory() + at_dS);
-#line 32 "templates/bwd.cu"
   dK_part dK = {};
   dV_part dV = {};
 
   const auto K_next = depart<D>(K, kv.K, kv.Kn, j0, kv.nk);
   const auto V_next = depart<Dv>(V, kv.V, kv.Vn, j0, kv.nk);
-#line 46 "templates/bwd.cu"
   await_last();                                         // D is here, and dQ is 0
   begin(from, 0);
 
-#line 54 "templates/bwd.cu"
   for (i32 n = 0; n < from.steps; n++) {
     const auto next = arrive(from, n);                  // its tiles are here, all are done with step n - 1
-#line 57 "templates/bwd.cu"
     if (n > 0) {
-#line 50 "templates/bwd.cu"
     dQ_part dQ = {};
     add_AtB(dQ, dS.slot(n - 1), K);                // dQ = dS K
     reduce(shares<dQ_part>(dQ_all, from.number_of(n - 1)), dQ);
-#line 59 "templates/bwd.cu"
     }
-#line 61 "templates/bwd.cu"
     const i32 i = from.tile_of(n), i0 = i * Br;
     const place at = rows(a, from.head_of(n));
     S_part S = {};
@@ -1185,21 +995,16 @@ bwd_13a94e7779c71b73(const call a, float *dQ_all, const LD_row *LD_all)
     add_ABt(dP, rows_for<S_part>(V), from.dO(n)); // dP^T = V dO^T
     times_dP_minus_D(S, dP, from.LD(n));                // dS^T = P^T (dP^T - D)
     lay_part(dS.slot(n), S);
-#line 82 "templates/bwd.cu"
     add_AB(dK, left_from(S), from.Q(n)); // dK = dK + dS^T Q
     leave(from, n, next);
   }
   finish_steps();                                       // the last dS^T is here; all have read K and V
-#line 87 "templates/bwd.cu"
   if (from.steps > 0) {
-#line 50 "templates/bwd.cu"
     dQ_part dQ = {};
     add_AtB(dQ, dS.slot(from.steps - 1), K);                // dQ = dS K
     reduce(shares<dQ_part>(dQ_all, from.number_of(from.steps - 1)), dQ);
-#line 89 "templates/bwd.cu"
   }
   block_sync();
-#line 92 "templates/bwd.cu"
   store_part(dK, a.scale, K, kv.dK, kv.dKn, j0, kv.nk);
   store_part(dV, 1.f, V, kv.dV, kv.dVn, j0, kv.nk);
 }
