@@ -113,21 +113,29 @@ done:
   return status;
 }
 
-static fat_status run_part(fat_db *db, const char *part, fat_error *err)
+/* Of a file that is not new, what a step names and does not find was damaged. */
+static fat_status run_part(fat_db *db, const char *part, int from, fat_error *err)
 {
-  if (strncmp(part, "db/", 3) != 0)
-    return fat_db_run_sql(db, part, err);
-  const fat_embed *file = fat_embed_find(part);
-  if (!file)
+  fat_error why = {0};
+  const fat_embed *file = strncmp(part, "db/", 3) == 0 ? fat_embed_find(part) : NULL;
+  if (!file && strncmp(part, "db/", 3) == 0)
     return fat_status_fail(err, FAT_E_DB, "%s is missing from the program", part);
-  return fat_db_run_sql(db, file->text, err);
+  const fat_status status = fat_db_run_sql(db, file ? file->text : part, &why);
+  if (status == FAT_OK)
+    return FAT_OK;
+  if (status != FAT_E_DB || from == 0)
+    return fat_status_fail(err, status, "%s", why.text);
+  return fat_status_fail(
+      err, FAT_E_CORRUPT,
+      "%s: the file is damaged; it was left at version %d.%d: move it away to begin a new one", why.text,
+      from / 1000, from % 1000);
 }
 
 static fat_status step(fat_db *db, const fat_db_migration *m, fat_error *err)
 {
   char version[64];
   for (int i = 0; i < FAT_DB_PARTS && m->parts[i]; i++)
-    FAT_TRY(run_part(db, m->parts[i], err));
+    FAT_TRY(run_part(db, m->parts[i], m->from, err));
   snprintf(version, sizeof version, "PRAGMA main.user_version = %d", m->to);
   return fat_db_run_sql(db, version, err);
 }

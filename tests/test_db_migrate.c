@@ -283,6 +283,23 @@ static void a_file_of_version_1_0_keeps_what_was_measured(void **state)
     says(f->path, facts[i].query, facts[i].expected);
 }
 
+/* The file stays as it was, and the reason is told as damage, not as a mistake in the program's SQL. */
+static void an_older_file_that_lacks_a_table_is_damaged(void **state)
+{
+  const fixture *f = *state;
+  fat_text sql = {0};
+  fat_error err = {0};
+  MUST(fat_text_read_file(&sql, "tests/database.v1000.sql", 1 << 20, err));
+  fixture_sql(f->path, fat_text_get(&sql));
+  fat_text_free(&sql);
+  fixture_sql(f->path, "DROP TABLE sample");
+  const int64_t trials = fixture_number(f->path, "SELECT count(*) FROM trial");
+  assert_int_equal(fixture_try(f->path, FAT_DB_WRITE, &err), FAT_E_CORRUPT);
+  assert_non_null(strstr(err.text, "damaged; it was left at version 1.0"));
+  assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), 1000);
+  assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM trial"), trials);
+}
+
 /* Nobody may write the system's file, so it is not brought forward. */
 static void an_older_system_file_is_left_out(void **state)
 {
@@ -315,6 +332,7 @@ int main(void)
       TEST(a_copy_that_fails_changes_nothing),
       TEST(a_step_that_the_program_lacks_is_named),
       TEST(a_file_of_version_1_0_keeps_what_was_measured),
+      TEST(an_older_file_that_lacks_a_table_is_damaged),
       TEST(an_older_system_file_is_left_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
