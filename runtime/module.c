@@ -85,16 +85,6 @@ void fat_module_free(fat_module *module)
   free(module);
 }
 
-const char *fat_module_hash(const fat_module *module)
-{
-  return module->hash;
-}
-
-const fat_context *fat_module_context(const fat_module *module)
-{
-  return &module->context;
-}
-
 const fat_driver *fat_module_driver(const fat_module *module)
 {
   return module->driver;

@@ -25,8 +25,6 @@ void fat_module_free(fat_module *module);
 fat_status fat_module_entry(fat_module *module, const char *name, int64_t shared, void **function,
                             fat_error *err);
 
-const char *fat_module_hash(const fat_module *module);
-const fat_context *fat_module_context(const fat_module *module);
 const fat_driver *fat_module_driver(const fat_module *module);
 
 /* The modules of one library handle: each cubin once per context. */

@@ -44,8 +44,6 @@ static void damage_never_reaches_the_driver(void **state)
   assert_non_null(strstr(err.text, "is damaged"));
   assert_int_equal(cu.fake_calls("cuModuleLoadData"), loads);
   MUST(fat_module_load(driver, cubin, size, hash, &m, err));
-  assert_string_equal(fat_module_hash(m), hash);
-  assert_ptr_equal(fat_module_context(m)->handle, bench.context);
   fat_module_free(m);
   fat_module_free(NULL);
 }
@@ -106,7 +104,6 @@ static void one_module_for_each_context(void **state)
   assert_int_equal(cu.cuCtxCreate_v2(&own, 0, device), 0);
   MUST(fat_modules_get(&all, driver, cubin, hash, &there, err));
   assert_ptr_not_equal(here, there);
-  assert_false(fat_context_same(fat_module_context(here), fat_module_context(there)));
   cu.fake_count(&after);
   assert_int_equal(after.modules, before.modules + 2);
   assert_int_equal(cu.cuCtxDestroy_v2(own), 0); /* takes its module along */
