@@ -69,7 +69,7 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
         softmax_$(seeks_late and "late" or schedule)(x, {a, at, i0, j * Bc, $(is_cut)}, c, n, me, own);
 %  end
       const i32 first = nth_tile($(order), 0);
-      if (is_cut(visit, first))                         // said in one, ptxas runs out of registers
+      if (is_cut(visit, first))                         // with one call for both, ptxas spills
         first_step(x, Q, {a, at, i0, first * Bc, true}, c, n);
       else
         first_step(x, Q, {a, at, i0, first * Bc, false}, c, n);
