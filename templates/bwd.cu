@@ -25,7 +25,7 @@ $(entry "bwd")(const call a, float *dQ_all, const LD_row *LD_all)
 
   const K_tile K(shared_memory());
   const V_tile V(shared_memory() + at_V);
-  const slots<dS_tile, dS_tiles> dS(shared_memory() + at_dS);
+  const ring<dS_tile, dS_tiles> dS(shared_memory() + at_dS);
 %  if not P_held then
   const dS_tile P(shared_memory() + at_P);
 %  end
@@ -63,7 +63,7 @@ $(entry "bwd")(const call a, float *dQ_all, const LD_row *LD_all)
     S_part S = {};
     add_ABt(S, rows_for<S_part>(K), from.Q(n));         // S^T = K Q^T
     score(S, a, at, i0, j0);
-    if (i < visit.free || i >= visit.full)
+    if (is_cut(visit, i))
       mask_rows(S, a, at, i0, j0);
     exp2_minus_LSE(S, from.LD(n), c);                   // P^T = exp(S^T - LSE)
     weigh(S, a, at, i0, j0);

@@ -44,7 +44,7 @@ $(entry "keys")(const call a, const LD_row *LD_all)
     S_part S = {}, dP = {};
     add_ABt(S, rows_for<S_part>(K), from.Q(n));         // S^T = K Q^T
     score(S, a, at, i0, j0);
-    if (i < visit.free || i >= visit.full)
+    if (is_cut(visit, i))
       mask_rows(S, a, at, i0, j0);
     exp2_minus_LSE(S, from.LD(n), c);                   // P^T = exp(S^T - LSE)
     weigh(S, a, at, i0, j0);
@@ -93,7 +93,7 @@ $(entry "queries")(const call a, const LD_row *LD_all)
     part<Br, Bc, warps> S = {}, dP = {};
     add_ABt(S, rows_for<dQ_part>(Q), from.K(j));        // S = Q K^T
     score(S, a, at, i0, j * Bc);
-    if (j < visit.free || j >= visit.full)
+    if (is_cut(visit, j))
       mask(S, a, at, i0, j * Bc);
     exp2_minus_LSE(S, LD, c);                           // P = exp(S - LSE)
     weigh(S, a, at, i0, j * Bc);

@@ -44,7 +44,7 @@ $(entry "fa1")(const call a, float *l_all, float *m_all$(O_apart and ", float *O
       acc<Br, Bc> S = {};
       mma_ABt(S, Q, K);                                                        // 9: S = Q K^T
       score(S, a, at, i * Br, j * Bc);
-      if (j < visit.free || j >= visit.full)
+      if (is_cut(visit, j))
         mask(S, a, at, i * Br, j * Bc);
       const rowvec<Br> m_ij = row_max(rowvec<Br>(minus_inf()), S);             // 10: m_ij = rowmax(S)
       exp2_rows(S, m_ij, c);                                                   //     P = exp(S - m_ij)

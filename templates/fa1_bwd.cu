@@ -45,7 +45,7 @@ $(entry "fa1_bwd")(const call a, float *dQ_all, float *D_all)
         acc<Bc, Br> S = {};
         mma_ABt(S, left_rows(K), Q);                    // S^T = K Q^T
         score(S, a, at, i0, j0);
-        if (i < visit.free || i >= visit.full)
+        if (is_cut(visit, i))
           mask_rows(S, a, at, i0, j0);
         exp2_by(S, load_colvec<Br>(at.LSE, i0, at.nq), c);                     // P^T = exp(S^T - LSE)
         weigh(S, a, at, i0, j0);

@@ -25,7 +25,7 @@ $(entry "scores")(const call a, elem *S_all)
   mma_ABt(S, Q, K);
   score(S, a, at, i * Br, j * Bc);
   scale_rows(S, rowvec<Br>(base2(a.scale)));
-  if (j < visit.free || j >= visit.full)
+  if (is_cut(visit, j))
     mask(S, a, at, i * Br, j * Bc);
   store_scores(S, matrix_of(S_all, head, at), i * Br, j * Bc, at.nq);
 }

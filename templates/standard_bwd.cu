@@ -30,7 +30,7 @@ $(entry "weights")(const call a, elem *P_all, elem *dP_all)
   acc<Br, Bc> P = {}, dP = {};
   mma_ABt(P, left_rows(Q), K);                          // S = Q K^T
   score(P, a, at, i0, j0);
-  if (j < visit.free || j >= visit.full)
+  if (is_cut(visit, j))
     mask(P, a, at, i0, j0);
   exp2_from(P, load_rowvec<Br>(at.LSE, i0, at.nq), base2(a.scale));             // P = exp(S - LSE)
   weigh(P, a, at, i0, j0);

@@ -167,7 +167,7 @@ static const defect defects[] = {
     {FWD("s3-Q0"), "j + stages - 1", "j + stages", BF16, EMU_RACE, MMA, "ldmatrix("},
     {FWD("s3-Q0"), "mma_ABt(S, Q, K.slot(j))", "mma_ABt(S, Q, K.slot(j + 1))", BF16, EMU_RACE, MMA,
      "ldmatrix("},
-    {FWD("s2-Q1"), "u32(j) % stages", "u32(j) % 1", F16, EMU_RACE, MMA, "copy_async("},
+    {FWD("s2-Q1"), "u32(j) % count", "u32(j) % 1", F16, EMU_RACE, MMA, "copy_async("},
     /* bounds; what lies beyond them is zero: 0 x NaN is NaN */
     {FWD("s1-Q0"), "my.i < n - i0 - k * share<Tile>::step && my.x * per_chunk < d", "my.x * per_chunk < d",
      F16_T4, EMU_OUT_OF_BOUNDS, MMA, "return *(const quad *)p"},

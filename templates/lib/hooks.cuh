@@ -97,18 +97,30 @@ struct task {
   i32 head, i0;
 };
 
-//: task_of -- blocks start in the order of their numbers: Z heads together, of these the last tiles of Q, the
-// longest under a causal mask, first. Heads together share L2; the longest first leaves short ones for the end.
+//: portion -- a head, and which of its tiles
+struct portion {
+  i32 head, nth;
+};
+
+//: portion_of -- what a block does of `heads` heads with as many tiles each. Blocks start in the order of their numbers: Z
+// heads together, which share L2, and of these their first tiles first
+__device__ __forceinline__ portion portion_of(i32 block, i32 heads, i32 tiles)
+{
+  const i32 most = min(Z, heads), first = block / (tiles * most) * most, x = block - tiles * first;
+  const i32 together = min(most, heads - first);
+  return {first + x % together, x / together};
+}
+
+//: task_of -- the last tiles of Q, the longest under a causal mask, come first: short ones are left for the end
 __device__ __forceinline__ task task_of(const call &a, i32 block)
 {
 % if packed then
-  const i32 Tr = ceil_div(a.q * (a.h / a.hk), Br), heads = a.b * a.hk, most = min(Z, heads);
+  const i32 Tr = ceil_div(a.q * (a.h / a.hk), Br), heads = a.b * a.hk;
 % else
-  const i32 Tr = ceil_div(a.q, Br), heads = a.b * a.h$(slices > 1 and " * slices" or ""), most = min(Z, heads);
+  const i32 Tr = ceil_div(a.q, Br), heads = a.b * a.h$(slices > 1 and " * slices" or "");
 % end
-  const i32 first = block / (Tr * most) * most, x = block - Tr * first;
-  const i32 together = min(most, heads - first);
-  return {first + x % together, Br * (Tr - 1 - x / together)};
+  const portion mine = portion_of(block, heads, Tr);
+  return {mine.head, Br * (Tr - 1 - mine.nth)};
 }
 
 //: nth_block -- the n-th number of a block that stays: forth and back over the grid, so that who began with a

@@ -200,11 +200,11 @@ __device__ __forceinline__ quad get_chunk(const elem *p)
 % end
 }
 
-//: ring -- tiles one behind the other; step j uses tile j % stages
-template <class Tile> struct ring {
+//: ring -- tiles one behind the other; step j uses tile j % count
+template <class Tile, i32 count = stages> struct ring {
   u32 data;
   __device__ __forceinline__ explicit ring(void *p) : data(shared_address(p)) {}
-  __device__ __forceinline__ Tile slot(i32 j) const { return Tile(data + u32(j) % stages * Tile::bytes); }
+  __device__ __forceinline__ Tile slot(i32 j) const { return Tile(data + u32(j) % count * Tile::bytes); }
 };
 
 //: Q_tile

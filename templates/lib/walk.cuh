@@ -5,26 +5,16 @@
 //   alone      are copied when all have read the last step's: a second barrier, at its end
 //   carried    travel through registers during the step before, and are written behind such a second barrier
 
-//: slots -- tiles one behind the other; step n uses tile n % count
-template <class Tile, i32 count> struct slots {
-  u32 data;
-  __device__ __forceinline__ explicit slots(void *p) : data(shared_address(p)) {}
-  __device__ __forceinline__ Tile slot(i32 n) const { return Tile(data + u32(n) % count * Tile::bytes); }
-};
-
 //: key_task -- what one block does: a tile of K and V for all query heads that share it, of which `head` is the first
 struct key_task {
   i32 head, j0;
 };
 
-//: key_task_of -- blocks start in the order of their numbers: Z heads of K and V together, of these the first tiles, which
-// the most rows see under a causal mask, first
+//: key_task_of -- the first tiles of K and V, which the most rows see under a causal mask, come first
 __device__ __forceinline__ key_task key_task_of(const call &a, i32 block)
 {
-  const i32 Tc = ceil_div(a.k, Bc), heads = a.b * a.hk, most = min(Z, heads);
-  const i32 first = block / (Tc * most) * most, x = block - Tc * first;
-  const i32 together = min(most, heads - first);
-  return {(first + x % together) * (a.h / a.hk), Bc * (x / together)};
+  const portion mine = portion_of(block, a.b * a.hk, ceil_div(a.k, Bc));
+  return {mine.head * (a.h / a.hk), Bc * mine.nth};
 }
 
 //: row_tiles -- the tiles of Q that see a tile of keys, head after head, with dO, LSE and D of their rows: one step each
@@ -42,9 +32,9 @@ struct row_tiles {
   __device__ __forceinline__ i32 heads_before(i32 n) const { return count == steps ? 0 : i32(u32(n) / u32(count)); }
   // Among the tiles of all heads and batches.
   __device__ __forceinline__ i64 number_of(i32 n) const { return i64(head_of(n)) * ceil_div(a.q, Br) + tile_of(n); }
-  __device__ __forceinline__ Q_tile Q(i32 n) const { return slots<Q_tile, stages>(shared_memory() + at_Q).slot(n); }
-  __device__ __forceinline__ dO_tile dO(i32 n) const { return slots<dO_tile, stages>(shared_memory() + at_dO).slot(n); }
-  __device__ __forceinline__ LD_tile LD(i32 n) const { return slots<LD_tile, stages>(shared_memory() + at_LD).slot(n); }
+  __device__ __forceinline__ Q_tile Q(i32 n) const { return ring<Q_tile>(shared_memory() + at_Q).slot(n); }
+  __device__ __forceinline__ dO_tile dO(i32 n) const { return ring<dO_tile>(shared_memory() + at_dO).slot(n); }
+  __device__ __forceinline__ LD_tile LD(i32 n) const { return ring<LD_tile>(shared_memory() + at_LD).slot(n); }
 % if travels then
   struct way {
     flight<Q_tile> Q;
@@ -90,8 +80,8 @@ struct key_tiles {
   const place &at;
   i32 last;
   __device__ __forceinline__ key_tiles(const place &at_, const spans &visit) : at(at_), last(visit.last) {}
-  __device__ __forceinline__ K_tile K(i32 j) const { return slots<K_tile, stages>(shared_memory() + at_K_ring).slot(j); }
-  __device__ __forceinline__ V_tile V(i32 j) const { return slots<V_tile, stages>(shared_memory() + at_V_ring).slot(j); }
+  __device__ __forceinline__ K_tile K(i32 j) const { return ring<K_tile>(shared_memory() + at_K_ring).slot(j); }
+  __device__ __forceinline__ V_tile V(i32 j) const { return ring<V_tile>(shared_memory() + at_V_ring).slot(j); }
 % if travels then
   struct way {
     flight<K_tile> K;

@@ -1,14 +1,14 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     bwd-f16-d64-causal
 //   config     bwd:Br32-Bc128-w4-wS4-wK4-wQ2-s2-V0-q1-b2-Z8-U2-W16
-//   source     13a94e7779c71b73691e1cc6357ea372bc3eaba5f66390e3cd99ee524ebd93b7
+//   source     17bcb15c1e4abc78961bfaa10bc636ba7d00e6997821267c058c3008e2fafb28
 //   target     sm_80
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_80 --std=c++17 -o kernel.cubin kernel.cu
 //   recipe     workspace b*h*ceildiv(q,32)*8448
-//   recipe     launch bwd_prepare_13a94e7779c71b73 grid b*h*ceildiv(q,32) block 128 shared 0 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
-//   recipe     launch bwd_13a94e7779c71b73 grid ceildiv(k,128)*b*hk block 128 shared 66048 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
-//   recipe     launch bwd_finish_13a94e7779c71b73 grid b*h*ceildiv(q,32) block 128 shared 4096 args call ws(0)
+//   recipe     launch bwd_prepare_17bcb15c1e4abc78 grid b*h*ceildiv(q,32) block 128 shared 0 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
+//   recipe     launch bwd_17bcb15c1e4abc78 grid ceildiv(k,128)*b*hk block 128 shared 66048 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
+//   recipe     launch bwd_finish_17bcb15c1e4abc78 grid b*h*ceildiv(q,32) block 128 shared 4096 args call ws(0)
 
 //: i32
 typedef int i32;
@@ -300,16 +300,27 @@ struct key_task {
   i32 head, j0;
 };
 
-constexpr i32 Bc = 128;      // rows of K and V of one tile
+//: portion -- a head, and which of its tiles
+struct portion {
+  i32 head, nth;
+};
+
 constexpr i32 Z = 8;         // heads whose tiles start together
-//: key_task_of -- blocks start in the order of their numbers: Z heads of K and V together, of these the first tiles, which
-// the most rows see under a causal mask, first
+//: portion_of -- what a block does of `heads` heads with as many tiles each. Blocks start in the order of their numbers: Z
+// heads together, which share L2, and of these their first tiles first
+__device__ __forceinline__ portion portion_of(i32 block, i32 heads, i32 tiles)
+{
+  const i32 most = min(Z, heads), first = block / (tiles * most) * most, x = block - tiles * first;
+  const i32 together = min(most, heads - first);
+  return {first + x % together, x / together};
+}
+
+constexpr i32 Bc = 128;      // rows of K and V of one tile
+//: key_task_of -- the first tiles of K and V, which the most rows see under a causal mask, come first
 __device__ __forceinline__ key_task key_task_of(const call &a, i32 block)
 {
-  const i32 Tc = ceil_div(a.k, Bc), heads = a.b * a.hk, most = min(Z, heads);
-  const i32 first = block / (Tc * most) * most, x = block - Tc * first;
-  const i32 together = min(most, heads - first);
-  return {(first + x % together) * (a.h / a.hk), Bc * (x / together)};
+  const portion mine = portion_of(block, a.b * a.hk, ceil_div(a.k, Bc));
+  return {mine.head * (a.h / a.hk), Bc * mine.nth};
 }
 
 //: spans -- tiles [first, last): up to `free` the lower end of masks cuts them, up to `full` no mask touches them, then
@@ -347,14 +358,14 @@ constexpr i32 Dp = 64;       // columns of Q and K in shared memory
 //: Q_tile
 typedef tile<Br, Dp> Q_tile;
 
-//: slots -- tiles one behind the other; step n uses tile n % count
-template <class Tile, i32 count> struct slots {
+constexpr i32 stages = 2;    // tiles of Q and of dO in shared memory
+//: ring -- tiles one behind the other; step j uses tile j % count
+template <class Tile, i32 count = stages> struct ring {
   u32 data;
-  __device__ __forceinline__ explicit slots(void *p) : data(shared_address(p)) {}
-  __device__ __forceinline__ Tile slot(i32 n) const { return Tile(data + u32(n) % count * Tile::bytes); }
+  __device__ __forceinline__ explicit ring(void *p) : data(shared_address(p)) {}
+  __device__ __forceinline__ Tile slot(i32 j) const { return Tile(data + u32(j) % count * Tile::bytes); }
 };
 
-constexpr i32 stages = 2;    // tiles of Q and of dO in shared memory
 //: shared_memory -- the block's dynamic shared memory; swizzled tiles begin at multiples of 1024 bytes
 // [.shared state space]
 __device__ __forceinline__ char *shared_memory()
@@ -466,9 +477,9 @@ struct row_tiles {
   __device__ __forceinline__ i32 heads_before(i32 n) const { return count == steps ? 0 : i32(u32(n) / u32(count)); }
   // Among the tiles of all heads and batches.
   __device__ __forceinline__ i64 number_of(i32 n) const { return i64(head_of(n)) * ceil_div(a.q, Br) + tile_of(n); }
-  __device__ __forceinline__ Q_tile Q(i32 n) const { return slots<Q_tile, stages>(shared_memory() + at_Q).slot(n); }
-  __device__ __forceinline__ dO_tile dO(i32 n) const { return slots<dO_tile, stages>(shared_memory() + at_dO).slot(n); }
-  __device__ __forceinline__ LD_tile LD(i32 n) const { return slots<LD_tile, stages>(shared_memory() + at_LD).slot(n); }
+  __device__ __forceinline__ Q_tile Q(i32 n) const { return ring<Q_tile>(shared_memory() + at_Q).slot(n); }
+  __device__ __forceinline__ dO_tile dO(i32 n) const { return ring<dO_tile>(shared_memory() + at_dO).slot(n); }
+  __device__ __forceinline__ LD_tile LD(i32 n) const { return ring<LD_tile>(shared_memory() + at_LD).slot(n); }
   struct way {};
   // The tiles of step n set out; none do behind the last.
   __device__ __forceinline__ way depart(i32 n) const
@@ -778,6 +789,12 @@ template <class Acc> __device__ __forceinline__ void score(Acc &S, const call &a
   }
 }
 
+//: is_cut -- whether a mask cuts the j-th tile
+__device__ __forceinline__ bool is_cut(const spans &visit, i32 j)
+{
+  return j < visit.free || j >= visit.full;
+}
+
 //: keep -- hook: whether a row that sees these keys sees key j, as far as the upper end decides. Without a sign, since j
 // counts on beyond the last key: where that is near 2^31, to what no i32 holds
 __device__ __forceinline__ bool keep(const interval &seen, u32 j)
@@ -945,7 +962,7 @@ template <class Acc> __device__ __forceinline__ Acc total(const shares<Acc> &all
 // memory. S, P, dP and dS are transposed, a row for each key: so P^T and dS^T go from registers into products, where a warp
 // has whole rows of them (P_held). Three launches: D, all products, dQ rounded.
 extern "C" __global__ void __launch_bounds__(T)
-bwd_prepare_13a94e7779c71b73(const call a, float *dQ_all, LD_row *LD_all)
+bwd_prepare_17bcb15c1e4abc78(const call a, float *dQ_all, LD_row *LD_all)
 {
   overlap_next();
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
@@ -954,7 +971,7 @@ bwd_prepare_13a94e7779c71b73(const call a, float *dQ_all, LD_row *LD_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T, 2)
-bwd_13a94e7779c71b73(const call a, float *dQ_all, const LD_row *LD_all)
+bwd_17bcb15c1e4abc78(const call a, float *dQ_all, const LD_row *LD_all)
 {
   const key_task my = key_task_of(a, i32(block_id()));
   const i32 j0 = my.j0;
@@ -965,7 +982,7 @@ bwd_13a94e7779c71b73(const call a, float *dQ_all, const LD_row *LD_all)
 
   const K_tile K(shared_memory());
   const V_tile V(shared_memory() + at_V);
-  const slots<dS_tile, dS_tiles> dS(shared_memory() + at_dS);
+  const ring<dS_tile, dS_tiles> dS(shared_memory() + at_dS);
   dK_part dK = {};
   dV_part dV = {};
 
@@ -986,7 +1003,7 @@ bwd_13a94e7779c71b73(const call a, float *dQ_all, const LD_row *LD_all)
     S_part S = {};
     add_ABt(S, rows_for<S_part>(K), from.Q(n));         // S^T = K Q^T
     score(S, a, at, i0, j0);
-    if (i < visit.free || i >= visit.full)
+    if (is_cut(visit, i))
       mask_rows(S, a, at, i0, j0);
     exp2_minus_LSE(S, from.LD(n), c);                   // P^T = exp(S^T - LSE)
     weigh(S, a, at, i0, j0);
@@ -1010,7 +1027,7 @@ bwd_13a94e7779c71b73(const call a, float *dQ_all, const LD_row *LD_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T)
-bwd_finish_13a94e7779c71b73(const call a, const float *dQ_all)
+bwd_finish_17bcb15c1e4abc78(const call a, const float *dQ_all)
 {
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
   const place at = rows(a, tile / Tr);

@@ -1,12 +1,12 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     fwd-f32-d64-causal
 //   config     fa1:Br64-Bc32-T128-R4-W4
-//   source     2512a5c26d007b68677cb1fb77e7ae4f10d37ae6d83f8cb1e3ab26e8fb6792cd
+//   source     d8dd14a179dea3560b3d3f26a89526c1f9e07d0259b8c5ce2d5c12a0f0834693
 //   target     sm_75
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
 //   recipe     workspace 8*b*h*q
-//   recipe     launch fa1_2512a5c26d007b68 grid b*h block 128 shared 44544 args call ws(0) ws(4*b*h*q)
+//   recipe     launch fa1_d8dd14a179dea356 grid b*h block 128 shared 44544 args call ws(0) ws(4*b*h*q)
 
 //: i32
 typedef int i32;
@@ -382,6 +382,12 @@ template <class Acc> __device__ __forceinline__ void score(Acc &S, const call &a
   }
 }
 
+//: is_cut -- whether a mask cuts the j-th tile
+__device__ __forceinline__ bool is_cut(const spans &visit, i32 j)
+{
+  return j < visit.free || j >= visit.full;
+}
+
 //: u32
 typedef unsigned int u32;
 
@@ -611,7 +617,7 @@ __device__ __forceinline__ ends<rows_> finish(const rowvec<rows_> &m, const rowv
 // one over Q; O, l and m live in device memory and are read, rescaled and written at each step.
 // One block for each batch and head. Numbers on the right are the lines of Algorithm 1.
 extern "C" __global__ void __launch_bounds__(T, 1)
-fa1_2512a5c26d007b68(const call a, float *l_all, float *m_all)
+fa1_d8dd14a179dea356(const call a, float *l_all, float *m_all)
 {
   const place at = rows(a, i32(block_id()));
   float *const l_head = l_all + block_id() * a.q, *const m_head = m_all + block_id() * a.q;
@@ -648,7 +654,7 @@ fa1_2512a5c26d007b68(const call a, float *l_all, float *m_all)
       acc<Br, Bc> S = {};
       mma_ABt(S, Q, K);                                                        // 9: S = Q K^T
       score(S, a, at, i * Br, j * Bc);
-      if (j < visit.free || j >= visit.full)
+      if (is_cut(visit, j))
         mask(S, a, at, i * Br, j * Bc);
       const rowvec<Br> m_ij = row_max(rowvec<Br>(minus_inf()), S);             // 10: m_ij = rowmax(S)
       exp2_rows(S, m_ij, c);                                                   //     P = exp(S - m_ij)

@@ -1,11 +1,11 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     fwd-f32-d64-causal
 //   config     fwd:Br64-Bc32-T128-R4-W4-s1
-//   source     745e37ecf66fbf7a1d69d90400812ebfb4e73a2dbcb44d4e06ceec16b7310379
+//   source     ddc77b653569faf235d2d98d179dd98972b4f80eb8a78e4b93a4a54e4bcec4c3
 //   target     sm_75
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
-//   recipe     launch fwd_745e37ecf66fbf7a grid ceildiv(q,64)*b*h block 128 shared 44544 args call
+//   recipe     launch fwd_ddc77b653569faf2 grid ceildiv(q,64)*b*h block 128 shared 44544 args call
 
 //: i32
 typedef int i32;
@@ -50,15 +50,27 @@ __device__ __forceinline__ i32 ceil_div(i32 x, i32 y)
 }
 
 constexpr i32 Br = 64;       // rows of Q of one tile
+//: portion -- a head, and which of its tiles
+struct portion {
+  i32 head, nth;
+};
+
 constexpr i32 Z = 1;         // heads whose tiles of Q start together
-//: task_of -- blocks start in the order of their numbers: Z heads together, of these the last tiles of Q, the
-// longest under a causal mask, first. Heads together share L2; the longest first leaves short ones for the end.
+//: portion_of -- what a block does of `heads` heads with as many tiles each. Blocks start in the order of their numbers: Z
+// heads together, which share L2, and of these their first tiles first
+__device__ __forceinline__ portion portion_of(i32 block, i32 heads, i32 tiles)
+{
+  const i32 most = min(Z, heads), first = block / (tiles * most) * most, x = block - tiles * first;
+  const i32 together = min(most, heads - first);
+  return {first + x % together, x / together};
+}
+
+//: task_of -- the last tiles of Q, the longest under a causal mask, come first: short ones are left for the end
 __device__ __forceinline__ task task_of(const call &a, i32 block)
 {
-  const i32 Tr = ceil_div(a.q, Br), heads = a.b * a.h, most = min(Z, heads);
-  const i32 first = block / (Tr * most) * most, x = block - Tr * first;
-  const i32 together = min(most, heads - first);
-  return {first + x % together, Br * (Tr - 1 - x / together)};
+  const i32 Tr = ceil_div(a.q, Br), heads = a.b * a.h;
+  const portion mine = portion_of(block, heads, Tr);
+  return {mine.head, Br * (Tr - 1 - mine.nth)};
 }
 
 //: block_id -- index of the block in the grid [Special Registers: %ctaid]
@@ -627,7 +639,7 @@ __device__ __forceinline__ void store_rowvec(const rowvec<rows_> &v, float *to, 
 // m, l and O stay on chip; when the maximum m of a row grows, l and O are scaled down to it.
 // K and V come by one of three schedules: `in_turns` in one place, `alone` one tile of each, `in_flight` some ahead.
 extern "C" __global__ void __launch_bounds__(T, 1)
-fwd_745e37ecf66fbf7a(const call a)
+fwd_ddc77b653569faf2(const call a)
 {
   const task my = task_of(a, i32(block_id()));
   const i32 i0 = my.i0;

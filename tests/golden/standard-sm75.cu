@@ -1,14 +1,14 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     fwd-f32-d64-causal
 //   config     standard:Br64-Bc32-T128-R4-W4
-//   source     3f9f0992c479f0fff5a0c44d9d5d17f53ef2d2a787b5409dbb4cb80feb9fba87
+//   source     ff2c88b21e5fc314bfe87cd0087df1bc3834e2f70ee4bcb4be88037721d74142
 //   target     sm_75
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
 //   recipe     workspace 4*b*h*q*ceildiv(k,32)*32
-//   recipe     launch standard_scores_3f9f0992c479f0ff grid ceildiv(q,64)*b*h*ceildiv(k,32) block 128 shared 44544 args call ws(0)
-//   recipe     launch standard_softmax_3f9f0992c479f0ff grid ceildiv(q,64)*b*h block 128 shared 0 args call ws(0)
-//   recipe     launch standard_output_3f9f0992c479f0ff grid ceildiv(q,64)*b*h block 128 shared 44544 args call ws(0)
+//   recipe     launch standard_scores_ff2c88b21e5fc314 grid ceildiv(q,64)*b*h*ceildiv(k,32) block 128 shared 44544 args call ws(0)
+//   recipe     launch standard_softmax_ff2c88b21e5fc314 grid ceildiv(q,64)*b*h block 128 shared 0 args call ws(0)
+//   recipe     launch standard_output_ff2c88b21e5fc314 grid ceildiv(q,64)*b*h block 128 shared 44544 args call ws(0)
 
 //: i32
 typedef int i32;
@@ -313,6 +313,12 @@ __device__ __forceinline__ float base2(float scale)
 {
   constexpr float log2e = 1.44269504088896f, least = 1.17549435e-38f;
   return fmaxf(fabsf(scale) * log2e, least);
+}
+
+//: is_cut -- whether a mask cuts the j-th tile
+__device__ __forceinline__ bool is_cut(const spans &visit, i32 j)
+{
+  return j < visit.free || j >= visit.full;
 }
 
 //: u32
@@ -638,7 +644,7 @@ typedef Q_tile O_tile;
 // S has, for each batch and head, q rows of `row` elements: k rounded up to whole tiles. It is kept in base 2,
 // S = c Q K^T: smaller than Q K^T, so that 16 bits hold it where they hold the scaled scores.
 extern "C" __global__ void __launch_bounds__(T, 1)
-standard_scores_3f9f0992c479f0ff(const call a, elem *S_all)
+standard_scores_ff2c88b21e5fc314(const call a, elem *S_all)
 {
   const i32 Tr = ceil_div(a.q, Br), Tc = ceil_div(a.k, Bc);
   const i32 j = i32(block_id() % Tc), i = i32(block_id() / Tc % Tr), head = i32(block_id() / Tc / Tr);
@@ -659,13 +665,13 @@ standard_scores_3f9f0992c479f0ff(const call a, elem *S_all)
   mma_ABt(S, Q, K);
   score(S, a, at, i * Br, j * Bc);
   scale_rows(S, rowvec<Br>(base2(a.scale)));
-  if (j < visit.free || j >= visit.full)
+  if (is_cut(visit, j))
     mask(S, a, at, i * Br, j * Bc);
   store_scores(S, matrix_of(S_all, head, at), i * Br, j * Bc, at.nq);
 }
 
 extern "C" __global__ void __launch_bounds__(T, 1)
-standard_softmax_3f9f0992c479f0ff(const call a, elem *S_all)
+standard_softmax_ff2c88b21e5fc314(const call a, elem *S_all)
 {
   const float c = 1.f;                                  // S is in base 2 already
   const i32 Tr = ceil_div(a.q, Br);
@@ -695,7 +701,7 @@ standard_softmax_3f9f0992c479f0ff(const call a, elem *S_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T, 1)
-standard_output_3f9f0992c479f0ff(const call a, elem *S_all)
+standard_output_ff2c88b21e5fc314(const call a, elem *S_all)
 {
   const i32 Tr = ceil_div(a.q, Br);
   const place at = rows(a, i32(block_id() / Tr));
