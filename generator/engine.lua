@@ -82,7 +82,7 @@ end
 local of_kernel = { about = "string", serves = "table", recipe = "function" }
 -- And what it may say: where several may be picked, those that prefer more come first; and which kernel takes the
 -- tensors that it cannot take.
-local of_some = { prefer = "number", twin = "string" }
+local of_some = { twin = "string" }
 local of_units = { tunables = "table", defaults = "table", words = "function", constants = "function",
   constraints = "table", threads = "function", shared = "function", registers = "function", work = "function" }
 local function check_shape(path, k, shape)
@@ -102,7 +102,9 @@ function engine.kernel(name)
   end
   local k = include(name .. ".lua")
   check_shape(path, k, of_kernel)
-  if type(k.picked) ~= "function" then check_shape(path, k, { picked = "boolean" }) end -- of a problem, or always
+  for field, kind in pairs { picked = "boolean", prefer = "number" } do -- of a problem, or always
+    if type(k[field]) ~= "function" and (k[field] ~= nil or field == "picked") then check_shape(path, k, { [field] = kind }) end
+  end
   for field, kind in pairs(of_some) do
     if k[field] ~= nil then check_shape(path, k, { [field] = kind }) end
   end

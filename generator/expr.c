@@ -33,7 +33,7 @@ static const struct {
     {"k", offsetof(fat_sizes, k)},         {"SMs", offsetof(fat_sizes, sms)},
     {"tq", offsetof(fat_sizes, tq)},       {"tk", offsetof(fat_sizes, tk)},
     {"L", offsetof(fat_sizes, left)},      {"R", offsetof(fat_sizes, right)},
-    {"chunk", offsetof(fat_sizes, chunk)},
+    {"chunk", offsetof(fat_sizes, chunk)}, {"split", offsetof(fat_sizes, split)},
 };
 enum { NAMES = sizeof names / sizeof *names };
 

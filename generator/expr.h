@@ -18,16 +18,17 @@ typedef struct fat_expr {
   int64_t value[FAT_EXPR_CODE];    /* of a number; index of a name */
 } fat_expr;
 
-/* The numbers an expression may name, as b h hk q k SMs tq tk L R chunk. */
+/* The numbers an expression may name, as b h hk q k SMs tq tk L R chunk split. */
 typedef struct fat_sizes {
   int64_t b, h, hk, q, k, sms;
   int64_t tq, tk;      /* rows of Q and of K of all batches */
   int64_t left, right; /* L and R: keys that a row sees to each side of the diagonal; FAT_PROBLEM_ALL: all */
   int64_t chunk;       /* 0: none */
+  int64_t split;       /* keys of each; 0: none */
 } fat_sizes;
 
 /* The names, as an error lists them. */
-#define FAT_EXPR_NAMES "b h hk q k SMs tq tk L R chunk"
+#define FAT_EXPR_NAMES "b h hk q k SMs tq tk L R chunk split"
 
 /* Reads the longest expression at *at and moves *at behind it. FAT_E_INPUT with what was expected, *at being
  * where it was. */

@@ -31,7 +31,7 @@ const fat_feature_row fat_features[FAT_FEATURE_COUNT] = {
     {"dsink", FAT_NUMBERS_NONE, 0, 0, "dsink"},
     {"dlse", FAT_NUMBERS_NONE, 0, 0, "dlse"},
     {"det", FAT_NUMBERS_NONE, 0, 0, "det"},
-    {"split", FAT_NUMBERS_ONE, 0, 1, "splitN, as in split8"},
+    {"split", FAT_NUMBERS_ONE, 0, 64, "splitN, as in split1024: a multiple of 64"},
     {"partial", FAT_NUMBERS_NONE, 0, 0, "partial"},
     {"append", FAT_NUMBERS_NONE, 0, 0, "append"},
     {"rope", FAT_NUMBERS_NONE, 0, 0, "rope"},
@@ -185,6 +185,9 @@ fat_status fat_feature_check(const fat_problem *p, fat_error *err)
       if (p->arg[f][i] < fat_features[f].least || p->arg[f][i] > most)
         return fat_status_fail(err, FAT_E_INPUT, "%s has %" PRIu64 ": allowed are %" PRIu64 " to %" PRIu64,
                                fat_features[f].name, p->arg[f][i], fat_features[f].least, most);
+      if (fat_features[f].least > 1 && p->arg[f][i] % fat_features[f].least != 0)
+        return fat_status_fail(err, FAT_E_INPUT, "%s has %" PRIu64 ": allowed are multiples of %" PRIu64,
+                               fat_features[f].name, p->arg[f][i], fat_features[f].least);
     }
   return check_rules(p, err);
 }

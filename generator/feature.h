@@ -20,7 +20,7 @@ typedef struct fat_feature_row {
   const char *name;
   fat_numbers_of numbers;
   char separator; /* between two numbers */
-  uint64_t least; /* of each number */
+  uint64_t least; /* of each number; above 1 what it is a multiple of too */
   const char *form;
 } fat_feature_row;
 extern const fat_feature_row fat_features[FAT_FEATURE_COUNT]; /* ORDER FEATURE */

@@ -8,8 +8,9 @@
  *
  * One step a line. Expressions: whole numbers, + - * and ceildiv(x,y), min(x,y), max(x,y), parentheses, and
  * the names b h hk q k SMs, tq tk (rows of Q and of K of all batches), L R (keys to the left and right of the
- * diagonal, 2147483647 for all), chunk (0 without). Arguments: `call` is the struct of templates/lib/args.h
- * by value, `ws(e)` a pointer e bytes into the workspace, `int(e)` a 32-bit number, `map` and a tensor's name
+ * diagonal, 2147483647 for all), chunk and split (0 without). Arguments: `call` is the struct of
+ * templates/lib/args.h by value, `ws(e)` a pointer e bytes into the workspace, `int(e)` a 32-bit number,
+ * `map` and a tensor's name
  * (`mapQ(e)`) a tensor map of it by value, whose boxes are 128 bytes of e rows, swizzled over 128 bytes.
  * `cluster e`: so many blocks form a cluster. `overlap`: the launch may begin before the work ahead of it on
  * its stream has ended; the kernel waits where it needs that. `valid e`: the config is none for sizes where e

@@ -50,6 +50,7 @@ fat_sizes fat_recipe_sizes(const fat_problem *p, int64_t sms)
   if (fat_problem_has(p, FAT_CAUSAL))
     s.right = 0;
   s.chunk = fat_problem_has(p, FAT_CHUNK) ? (int64_t)p->arg[FAT_CHUNK][0] : 0;
+  s.split = fat_problem_has(p, FAT_SPLIT) ? (int64_t)p->arg[FAT_SPLIT][0] : 0;
   return s;
 }
 

@@ -1,7 +1,7 @@
 -- space.lua -- problem + gpu + a kernel's table -> its valid configs, default first, and why others are not.
 --
 -- Walks the product of all tunables in the order of the table. A row of the table may name, after its meaning,
--- the values to walk, or a function of the problem that does; the others are valid but only for who asks for them.
+-- the values to walk, or a function of problem and GPU that does; the others are valid but only for who asks for them.
 -- A tunable with `unsaid` has that value where a config, or a row of the defaults, says nothing of it: so a kernel
 -- can gain tunables, and the configs from before stay what they were, in words and in code. A constraint is asked
 -- as soon as the values that it reads are set, and a no cuts off all that would follow; it gives the reason. One
@@ -149,9 +149,8 @@ function space.applies(kernel_name, facts)
   local reason = unserved(kernel, p, g)
   if kernel.serves.op ~= p.op then return "-1 " .. reason end -- what others say of the problem is of more use
   if reason then fail("unsupported", "%s", reason) end
-  local picked = kernel.picked
-  if type(picked) == "function" then picked = picked(p) end
-  return string.format("%d", picked and 1 + (kernel.prefer or 0) or 0)
+  local function say(word) return type(word) == "function" and word(p) or type(word) ~= "function" and word end
+  return string.format("%d", say(kernel.picked) and 1 + (say(kernel.prefer) or 0) or 0)
 end
 
 -- Fails unless the config is valid: for renders of one given config.
@@ -209,11 +208,11 @@ end
 
 -- The tunables in the order in which they are walked, those with one value first: all constraints can be asked
 -- of them at once. And how many points lie below the first i of them.
-local function walked_rows(kernel, p)
+local function walked_rows(kernel, p, g)
   local rows, below, total = {}, {}, 1
   for pass = 1, 2 do
     for _, row in ipairs(kernel.tunables) do
-      local values = type(row[4]) == "function" and row[4](p) or row[4] or row[2]
+      local values = type(row[4]) == "function" and row[4](p, g) or row[4] or row[2]
       if (#values == 1) == (pass == 1) then rows[#rows + 1] = { name = row[1], values = values } end
     end
   end
@@ -258,7 +257,7 @@ function space.list(kernel_name, facts)
   local default_text = default and config_text(kernel, default)
   if default then point_lines(kernel, default, p, g, out) end
 
-  local rows, below = walked_rows(kernel, p)
+  local rows, below = walked_rows(kernel, p, g)
   local total = below[0]
   local c = blank(rows)
   local function walk(i, open)

@@ -2,14 +2,15 @@
 //   O = softmax(scale Q K^T + mask) V,  LSE = log of the row sums of exp(scale Q K^T + mask)
 // m, l and O stay on chip; when the maximum m of a row grows, l and O are scaled down to it.
 // K and V come by one of three schedules: `in_turns` in one place, `alone` one tile of each, `in_flight` some ahead.
+// Where the keys are split, a block passes over one split of them, and `merge` makes O of what all have.
 %  for _, file in ipairs(libs) do use(file) end
 extern "C" __global__ void __launch_bounds__(T, $(blocks_of_sm))
-$(entry "fwd")(const call a)
+$(entry "fwd")(const call a$(split and ", float *partial, i32 splits" or ""))
 {
-  const task my = task_of(a, i32(block_id()));
+  const task my = task_of(a, i32(block_id())$(split and " / splits" or ""));
   const i32 i0 = my.i0;
   const place at = rows(a, my.head);                    // one batch, one head
-  const spans visit = range(a, at, i0);
+  const spans visit = $(split and "split_of(range(a, at, i0), i32(block_id()) % splits, splits, a)" or "range(a, at, i0)");
   const float c = base2(a.scale);
 
   const Q_tile Q_place(shared_memory());
@@ -110,9 +111,19 @@ $(entry "fwd")(const call a)
   copy_wait<0>();
   block_sync();                                         // all have read Q, K and V: O takes their place
 %  end
+%  if split then
+  store_partial(O, m, row_total(l), c, partials(a, partial, splits), my, at); // O_s and L_s of split s
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+$(entry "merge")(const call a, float *partial, i32 splits)
+{
+  merge_row(a, partials(a, partial, splits), i64(block_id())); // O of all O_s and L_s
+%  else
   const ends<Br> end = finish(m, row_total(l), c$(has.sink and ", at, i0" or ""));
   scale_rows(O, end.factor);                            // O = diag(l)^-1 O
   store(O, O_tile(shared_memory()), at.O, at.On, i0, at.nq);
   if (at.LSE)
     store_rowvec(end.LSE, at.LSE, i0, at.nq);
+%  end
 }

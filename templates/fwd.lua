@@ -22,7 +22,8 @@ local cores = {
   },
   words = simt.words,
   constants = simt.constants,
-  constraints = simt.constraints,
+  constraints = { { function(c, p) return not p.has.split end, "keys are split where tensor cores multiply" },
+    table.unpack(simt.constraints) },
   threads = simt.threads,
   shared = simt.tiles_QPKV,
   registers = simt.registers,
@@ -53,8 +54,10 @@ local tensor = {
 
   work = function(c, p, g)
     local group, row = mma.group(c, p), p.d + p.dv
-    local visits = simt.visits(c, p, group)
-    return launch(c, p, mma.bytes(p), row, group, {
+    local tiles = ceil_div(p.q * group, c.Br) * p.b * p.h // group
+    local splits = mma.splits(c, p, g, tiles)
+    local visits = math.max(1, simt.visits(c, p, group) / splits)
+    local launches = launch(c, p, mma.bytes(p), row, group, {
       visits = visits, threads = mma.threads(c), shared = mma.shared(c, p), registers = mma.registers(c, p, g),
       spills = mma.spills(c, p, g), uneven = simt.uneven(c, p, group) / math.sqrt(c.Z),
       tensor = visits * mma.flop(c, p, g),
@@ -64,24 +67,47 @@ local tensor = {
       issue = visits * mma.tile_issue(c, p),
       steps = visits * mma.steps(c),
     })
+    if mma.is_split(c, p) then
+      local rows, part = p.b * p.h * p.q, 4 * splits * (p.dv + 1)
+      launches[1].blocks = tiles * splits
+      launches[1].l2 = launches[1].l2 + rows * part
+      launches[2] = { blocks = rows, threads = 128, shared = 16 * (p.dv + 1), registers = 40, visits = 1, steps = 3,
+        fma = splits * p.dv, ex2 = splits, issue = splits * p.dv, l2 = rows * part,
+        dram = rows * p.dv * mma.bytes(p) }
+    end
+    return launches
   end,
 }
 
--- Tiles of the rows of all heads that share K and V. The kernel counts these rows in 32 bits: where there are more,
--- the second term is more than a grid may have, and the launch is refused.
-local function packed_grid(c)
-  local rows = "q*ceildiv(h,hk)"
-  return string.format("max(ceildiv(%s,%d)*b*hk,(ceildiv(%s,2147483647)-1)*2147483648)", rows, c.Br, rows)
+-- Tiles of Q of a call, of rows of all heads that share K and V where they are put together. The kernel counts such rows
+-- in 32 bits: where there are more, no size is valid.
+local function tiles(c, p)
+  if c.G == 1 then return string.format("ceildiv(q*ceildiv(h,hk),%d)*b*hk", c.Br) end
+  return string.format("ceildiv(q,%d)*b*h%s", c.Br, simt.slices(p))
+end
+local function valid(c) return c.G == 1 and "valid 2-ceildiv(q*ceildiv(h,hk),2147483647)\n" or "" end
+
+-- Two launches over a workspace of what each split gives each row: O_s, Dv numbers, and L_s.
+local function split_recipe(c, p, g, entry)
+  local splits = mma.splits_of(c, p, tiles(c, p))
+  local overlap = g.sm >= 90 and " overlap" or ""
+  return string.format("workspace %d*b*h*q*%s\n", 4 * (p.dv + 1), splits) .. valid(c)
+    .. string.format("launch %s grid %s*%s block %d shared %d args call ws(0) int(%s)\n", entry "fwd", tiles(c, p), splits,
+      mma.threads(c), mma.shared(c, p), splits)
+    .. string.format("launch %s grid b*h*q block 128 shared %d%s args call ws(0) int(%s)\n", entry "merge", 16 * (p.dv + 1),
+      overlap, splits)
 end
 
 return {
   about = "FlashAttention-2 forward: one tile of Q a block, one pass over K and V",
   picked = true, -- a call may be given this kernel unasked
-  serves = { op = "fwd", dtypes = { "f16", "bf16", "f32", "tf32", "f32x3" }, features = simt.features, slices = true, sm = 75 },
+  serves = { op = "fwd", dtypes = { "f16", "bf16", "f32", "tf32", "f32x3" }, features = { "split", table.unpack(simt.features) },
+    slices = true, sm = 75 },
   on = function(p) return p.dtype == "f32" and cores or tensor end,
   recipe = function(c, p, g, entry)
     local half = p.dtype == "f32" and cores or tensor
-    return string.format("launch %s grid %s block %d shared %d args call\n", entry "fwd",
-      c.G == 1 and packed_grid(c) or string.format("ceildiv(q,%d)*b*h%s", c.Br, simt.slices(p)), half.threads(c), half.shared(c, p, g))
+    if half == tensor and mma.is_split(c, p) then return split_recipe(c, p, g, entry) end
+    return valid(c) .. string.format("launch %s grid %s block %d shared %d args call\n", entry "fwd", tiles(c, p),
+      half.threads(c), half.shared(c, p, g))
   end,
 }

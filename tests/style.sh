@@ -75,7 +75,7 @@ never "no blank at the end of a line" '[ 	]$' '*.c' '*.h' '*.cpp' '*.lua' '*.cu'
 # Sizes.
 limit "a C file has at most 400 lines" 400 'generator/*.c' 'db/*.c' 'runtime/*.c'
 limit "a file of tuner has at most 350 lines" 350 'tuner/*.[ch]'
-limit "a kernel has at most 120 lines" 120 ':(glob)templates/*.cu'
+limit "a kernel has at most 130 lines" 130 ':(glob)templates/*.cu'
 limit "a file of lib or arch has at most 300 lines" 300 templates/lib templates/arch
 # A function (from its opening brace in column 1 to its closing one) has at most 60 lines; a file says its purpose.
 for file in $(files 'generator/*.c' 'db/*.c' 'runtime/*.c' 'tuner/*.c'); do

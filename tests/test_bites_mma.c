@@ -40,6 +40,13 @@
 #define SHARED_BF16  "fwd-bf16" SHARED " gpu=A100"
 #define SHARED_TF32  "fwd-tf32" SHARED " gpu=A100"
 
+/* Keys in splits, of rows of a few heads. */
+#define IN_SPLITS     "fwd:Br16-Bc32-w1-s2-Q0-b1-Z1-W16-G1-N2"
+#define SPLITS        "-b1-h6k2-q5-k290-d40-causal all lay=padded sms=6 data=large"
+#define SPLITS_BF16   "fwd-bf16" SPLITS " gpu=A100"
+#define SPLITS_NORMAL "fwd-bf16-b1-h6k2-q5-k290-d40-causal all sms=6 gpu=A100"
+#define SPLITS_NUMBER "fwd-f16-b1-h6k2-q5-k290-d40-causal-split64 all lay=padded gpu=A100"
+
 /* ---- every barrier, wait and commit ---- */
 
 static const struct {
@@ -61,6 +68,7 @@ static const struct {
     {"fa1", TF32},
     {"fa1", WIDE_V},
     {PACKED("s2-Q1"), SHARED_BF16},
+    {IN_SPLITS, SPLITS_BF16},
     {"fa1_bwd", BACKWARD "T4"},
     {"fa1_bwd", BACKWARD "A100"},
     {"fa1_bwd", UNSEEN_KEYS},
@@ -125,6 +133,19 @@ static const defect defects[] = {
     {FWD("s1-Q0"), "max(0, at.nk - behind)", "min(at.nk, max(0, at.nk + 1 - behind))", F16_T4, WRONG, NULL,
      NULL},
     {FWD("s2-Q0"), "ceil_div(bottom.hi, Bc)", "bottom.hi / Bc", F16, WRONG, NULL, NULL},
+    /* splits: which tiles are whose, what a block leaves of its rows, what the merge makes of it */
+    {IN_SPLITS, "min(max(hi, first), all.last)", "all.last", SPLITS_BF16, WRONG, NULL, NULL},
+    {IN_SPLITS, "all.first + s * tiles", "all.first + s * (tiles + 1)", SPLITS_BF16, WRONG, NULL, NULL},
+    {"fwd", "hi = lo + tiles; // the same keys", "hi = lo + tiles - (s > 0); // the same keys", SPLITS_NUMBER,
+     WRONG, NULL, NULL},
+    {IN_SPLITS, "factor.at[r] = inverse(l.at[r])", "factor.at[r] = 1.f", SPLITS_NORMAL, WRONG, NULL, NULL},
+    {IN_SPLITS, "fmaf(c, m.at[r], lg2(l.at[r]))", "c * m.at[r]", SPLITS_NORMAL, WRONG, NULL, NULL},
+    {IN_SPLITS, "ex2(*from.L(s, row) - origin(m))", "ex2(*from.L(s, row))", SPLITS_BF16, WRONG, NULL, NULL},
+    {IN_SPLITS, "s = warp; s < from.splits", "s = warp; s < from.splits - 2", SPLITS_BF16, WRONG, NULL, NULL},
+    {IN_SPLITS, "splits * rows * Dv + s * rows", "(splits - 1) * rows * Dv + s * rows", SPLITS_BF16, WRONG,
+     NULL, NULL},
+    {IN_SPLITS, "i64 first = i64(my.head) * at.nq", "i64 first = i64(my.head) * at.q", SPLITS_BF16, WRONG,
+     NULL, NULL},
     /* rows of several heads in a tile: which keys a row sees, which tiles it does, where it lies */
     {PACKED("s1-Q0"), "at.q - 1 - i / at.peers", "at.q - 1 - i", SHARED_T4, WRONG, NULL, NULL},
     {PACKED("s2-Q0"), "top = sees(a, at, i0)", "top = sees(a, at, i0 + Br - 1)", SHARED_BF16, WRONG, NULL,

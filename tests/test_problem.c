@@ -39,7 +39,7 @@ static void every_part_is_read_into_its_field(void **state)
 {
   (void)state;
   fat_problem p = read_text("bwd-tf32-b2-h16k4-q4096-k4097-d128v64-causaltl-w5.6-chunk7-paged8-bs9x10-"
-                            "maskfedcba9876543210-mod0123456789abcdef-split11-partial",
+                            "maskfedcba9876543210-mod0123456789abcdef-split128-partial",
                             false);
   fat_problem expected = {FAT_BWD, FAT_TF32, 2, 16, 4, 4096, 4097, 128, 64, 0, {{0}}};
   const struct {
@@ -52,7 +52,7 @@ static void every_part_is_read_into_its_field(void **state)
                   {FAT_BLOCKSPARSE, 9, 10},
                   {FAT_MASK_MOD, 0xfedcba9876543210, 0},
                   {FAT_MOD, 0x0123456789abcdef, 0},
-                  {FAT_SPLIT, 11, 0},
+                  {FAT_SPLIT, 128, 0},
                   {FAT_PARTIAL, 0, 0}};
   for (size_t i = 0; i < sizeof features / sizeof *features; i++) {
     expected.features |= 1u << features[i].feature;
@@ -76,7 +76,7 @@ static void texts_are_written_as_they_are_read(void **state)
       {"bwd-f32x3-b0-h3k1-q0-k0-d256v248-causaltl-det", NULL, "bwd-f32x3-d256v248-causaltl-det"},
       {"fwd-f16-b1-h1-q1-k1-d64-w9.5-varlen-bias-alibi-softcap-sink-drop", NULL,
        "fwd-f16-d64-w-varlen-bias-alibi-softcap-sink-drop"},
-      {"fwd-f16-b1-h1-q1-k1-d64-chunk7-paged8-used-prefix-iv-lpad-bs9x10-mask-split11-partial", NULL,
+      {"fwd-f16-b1-h1-q1-k1-d64-chunk7-paged8-used-prefix-iv-lpad-bs9x10-mask-split128-partial", NULL,
        "fwd-f16-d64-chunk-paged-used-prefix-iv-lpad-bs9x10-mask-split-partial"},
       {"bwd-f16-b1-h1-q1-k1-d64-bias-sink-dbias-dsink-dlse-det", NULL,
        "bwd-f16-d64-bias-sink-dbias-dsink-dlse-det"},
@@ -98,7 +98,8 @@ static void texts_are_written_as_they_are_read(void **state)
     f.b = p.b, f.h = p.h, f.hk = p.hk, f.q = p.q, f.k = p.k;
     for (int x = 0; x < FAT_FEATURE_COUNT; x++)
       for (int n = 0; n < fat_problem_feature_numbers((fat_feature)x); n++) {
-        assert_int_equal(f.arg[x][n], fat_problem_has(&f, (fat_feature)x)); /* the least, or 1 */
+        const uint64_t least = x == FAT_SPLIT ? 64 : 1;
+        assert_int_equal(f.arg[x][n], fat_problem_has(&f, (fat_feature)x) ? least : 0);
         f.arg[x][n] = p.arg[x][n];
       }
     assert_same(&f, &p);
@@ -184,6 +185,9 @@ static fat_problem draw_problem(void)
   for (int i = 0; i < 3; i++)
     if (fat_problem_has(&p, one[i]))
       p.arg[one[i]][0] = 1 + draw(most[draw(4)]);
+  p.arg[FAT_SPLIT][0] -= p.arg[FAT_SPLIT][0] % 64;
+  if (fat_problem_has(&p, FAT_SPLIT) && p.arg[FAT_SPLIT][0] == 0)
+    p.arg[FAT_SPLIT][0] = 64;
   for (int i = 0; i < 2; i++)
     for (int j = 0; j < 2 && fat_problem_has(&p, two[i]); j++)
       p.arg[two[i]][j] = 1 + draw(most[draw(4)]);
@@ -230,6 +234,7 @@ static void the_longest_text_fits_its_buffer(void **state)
     p.arg[f][0] = f == FAT_MOD || f == FAT_MASK_MOD ? UINT64_MAX : one || two ? size : 0;
     p.arg[f][1] = two ? size : 0;
   }
+  p.arg[FAT_SPLIT][0] -= p.arg[FAT_SPLIT][0] % 64;
   assert_int_equal(fat_problem_check(&p, NULL), FAT_OK);
   fat_problem again = read_text(fat_problem_print(&p, text), false);
   assert_same(&p, &again);
@@ -312,6 +317,7 @@ static void mistakes_are_told_with_their_place(void **state)
       {"fwd-f16-b1-h1-q5-k5-d8-w5.6.7", "'w5.6.7' at column 24 has '.' behind it"},
       {"fwd-f16-b1-h1-q5-k5-d8-chunk", "'chunk' at column 24 is not complete"},
       {"fwd-f16-b1-h1-q5-k5-d8-chunk0", "chunk has 0: allowed are 1 to 2147483647"},
+      {"fwd-f16-b1-h1-q5-k5-d8-split100", "split has 100: allowed are multiples of 64"},
       {"fwd-f16-b1-h1-q5-k5-d8-bs4x0", "bs has 0: allowed are 1 to 2147483647"},
       {"fwd-f16-b1-h1-q5-k5-d8-bs4",
        "'bs4' at column 24 is not complete or has a wrong letter: expected bsRxC"},
@@ -351,7 +357,8 @@ static void a_family_has_no_sizes(void **state)
 static void no_beginning_of_a_text_is_read_beyond_its_end(void **state)
 {
   (void)state;
-  const char *whole = "fwd-f16-b2-h16k4-q4096-k4096-d128v64-causaltl-w5.6-bs9x10-mod0123456789abcdef-split11";
+  const char *whole =
+      "fwd-f16-b2-h16k4-q4096-k4096-d128v64-causaltl-w5.6-bs9x10-mod0123456789abcdef-split128";
   for (size_t n = 0; n <= strlen(whole); n++) {
     char *part = strndup(whole, n); /* of its exact size, so that a sanitizer sees the byte behind it */
     fat_problem p;

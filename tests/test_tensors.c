@@ -88,7 +88,7 @@ static void features_append_and_move_nothing(void **state)
   fat_tensors_layout(&p, &l);
   assert_int_equal(l.number[FAT_WINDOW], 176);
   assert_int_equal(l.tensor[FAT_SINKS], 184);
-  p = problem("fwd-f16-b1-h1-q1-k1-d64-w5.6-chunk7-paged8-split9");
+  p = problem("fwd-f16-b1-h1-q1-k1-d64-w5.6-chunk7-paged8-split640");
   fat_tensors_layout(&p, &l);
   assert_int_equal(l.number[FAT_WINDOW], 176);
   assert_int_equal(l.number[FAT_CHUNK], 184);
@@ -123,7 +123,7 @@ static void what_is_packed_comes_back(void **state)
 {
   static const char *const texts[] = {
       "fwd-f16-b2-h6k3-q9-k99-d192v128-causal", "bwd-tf32-b2-h6k3-q9-k99-d64-causal-w1023.0",
-      "fwd-f16-b2-h6k3-q2147483647-k2147483646-d64-wx.6-chunk2147483647-split9",
+      "fwd-f16-b2-h6k3-q2147483647-k2147483646-d64-wx.6-chunk2147483647-split640",
       "fwd-bf16-b2-h6k3-q9-k99-d64-w5.6-sink"};
   (void)state;
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {

@@ -140,12 +140,12 @@ static const struct {
     {FULL, "if (a.scale < 0.f) {", "if (false) {", "negative scale"},
     {FULL, "scale_rows(O, end.factor);", "", "O[batch"},
     {CAUSAL, "l == 0.f ? 0.f : 1.f / l", "1.f / l", "O[batch"},
-    {CAUSAL, "l.at[r] == 0.f ? -minus_inf()", "l.at[r] == 0.f ? minus_inf()", "LSE[batch"},
-    {FULL, "(c * m.at[r] + lg2(l.at[r])) * ln2", "lg2(l.at[r]) * ln2", "LSE[batch"},
-    {FULL, "(c * m.at[r] + lg2(l.at[r])) * ln2", "c * m.at[r] + lg2(l.at[r])", "LSE[batch"},
+    {CAUSAL, "l == 0.f ? -minus_inf()", "l == 0.f ? minus_inf()", "LSE[batch"},
+    {FULL, "(c * m + lg2(l)) * ln2", "lg2(l) * ln2", "LSE[batch"},
+    {FULL, "(c * m + lg2(l)) * ln2", "c * m + lg2(l)", "LSE[batch"},
     /* figures that are nearly right */
     {FULL, "1.f / l", "1.00002f / l", "O[batch"},
-    {FULL, "(c * m.at[r] + lg2(l.at[r])) * ln2", "(c * m.at[r] + lg2(l.at[r])) * 0.69313f", "LSE[batch"},
+    {FULL, "(c * m + lg2(l)) * ln2", "(c * m + lg2(l)) * 0.69313f", "LSE[batch"},
     /* indices */
     {FULL, "h / (a.h / a.hk)", "h % a.hk", "O[batch"},
     {FULL, "hk * a.V.h", "hk * a.K.h", "O[batch"},

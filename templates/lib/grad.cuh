@@ -103,19 +103,3 @@ __device__ __forceinline__ void times_dP_minus_D(Acc &P, const Acc &dP, const LD
     for (i32 x = 0; x < Acc::C; x++)
       P.at[r][x] *= dP.at[r][x] - LD.at[r].y;
 }
-
-//: overlap_next -- the launch behind may begin, where it overlaps
-__device__ __forceinline__ void overlap_next()
-{
-% if overlaps then
-  launch_next();
-% end
-}
-
-//: await_last -- what the launch before wrote is here
-__device__ __forceinline__ void await_last()
-{
-% if overlaps then
-  launch_wait();
-% end
-}

@@ -1,11 +1,5 @@
 // grid16.cuh -- grid.cuh's elements of 16 bits: $(dtype). A pair of chunks is 16 elements, the depth of one product.
 
-//: elem_of -- rounded
-__device__ __forceinline__ elem elem_of(float x)
-{
-  return elem(pack_$(dtype)(x, 0.f));
-}
-
 //: left_operand -- an accumulator, rounded: what a thread holds of it is what it must hold of A
 template <i32 blocks, i32 steps_> struct left_operand {
   static constexpr i32 steps = steps_;

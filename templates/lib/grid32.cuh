@@ -1,12 +1,6 @@
 // grid32.cuh -- grid.cuh's elements of 32 bits: f32 tensors, products of tf32. A pair of chunks is 8 elements, the depth of one
 // product.
 
-//: elem_of
-__device__ __forceinline__ elem elem_of(float x)
-{
-  return x;
-}
-
 //: left_pairs -- an accumulator as a left operand. A thread holds columns 2t and 2t + 1 of it where A wants t and t + 4: the
 // depth is counted in that order, and add_AB reads the rows of B in it
 template <class Acc> struct left_pairs {

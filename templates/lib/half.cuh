@@ -12,6 +12,12 @@ __device__ __forceinline__ float float_of(elem x)
   return float_of_$(dtype)(x);
 }
 
+//: elem_of -- rounded
+__device__ __forceinline__ elem elem_of(float x)
+{
+  return elem(pack_$(dtype)(x, 0.f));
+}
+
 //: left_of
 __device__ __forceinline__ left left_of(const quad &a)
 {
@@ -109,7 +115,7 @@ __device__ __forceinline__ void store(const Acc &O, Tile through, elem *to, cons
       elem *row = to + (i64(i0) + Acc::row(r)) * stride;
 #pragma unroll
       for (i32 c = 0; c < Acc::C; c++)
-        row[column_of(c)] = elem(pack_$(dtype)(O.at[r][c], 0.f));
+        row[column_of(c)] = elem_of(O.at[r][c]);
     }
 % else
   // A warp lays its rows in the tile `through`, of which nobody else needs these any more, to write whole chunks.

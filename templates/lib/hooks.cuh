@@ -5,7 +5,7 @@
 //   score   a product becomes a score                           (scale; softcap, ALiBi, bias, mod)
 //   keep    whether row i sees key j                            (masks)
 //   weigh   what happens to P after the row sum                 (dropout)
-//   finish  from m and l to the row's factor and its LSE        (sinks, partial)
+//   finish  from m and l to the row's factor and its LSE        (sinks, partial); in ends.cuh
 // Kernels call them all, for every family; what they do is decided when they are rendered.
 
 //: sequence -- the rows of one batch and query head
@@ -244,45 +244,3 @@ template <class Acc> __device__ __forceinline__ void score(Acc &S, const call &a
 template <class Acc> __device__ __forceinline__ void weigh(Acc &, const call &, const sequence &, i32, i32)
 {
 }
-
-//: inverse -- 1 / l; a row that sees no key has l = 0 and gives O = 0
-__device__ __forceinline__ float inverse(float l)
-{
-  return l == 0.f ? 0.f : 1.f / l;
-}
-
-//: ends -- what a row ends with: O = diag(factor) O, and its LSE
-template <i32 rows_> struct ends {
-  rowvec<rows_> factor, LSE;
-};
-
-//: finish -- hook: 1 / l, and LSE = scale m + ln l, +inf for a row that sees no key
-template <i32 rows_>
-__device__ __forceinline__ ends<rows_> finish(const rowvec<rows_> &m, const rowvec<rows_> &l, float c)
-{
-  constexpr float ln2 = 0.693147180559945f;
-  ends<rows_> end;
-#pragma unroll
-  for (i32 r = 0; r < rowvec<rows_>::R; r++) {
-    end.factor.at[r] = inverse(l.at[r]);
-    end.LSE.at[r] = l.at[r] == 0.f ? -minus_inf() : (c * m.at[r] + lg2(l.at[r])) * ln2;
-  }
-  return end;
-}
-% if has.sink then
-// The same of rows i0.. with their sinks: one more score, whose V is 0
-template <i32 rows_>
-__device__ __forceinline__ ends<rows_> finish(const rowvec<rows_> &m, const rowvec<rows_> &l, float c, const place &at, i32 i0)
-{
-  constexpr float ln2 = 0.693147180559945f, log2e = 1.44269504088896f;
-  ends<rows_> end;
-#pragma unroll
-  for (i32 r = 0; r < rowvec<rows_>::R; r++) {
-    const float sink = log2e * $(packed and "at.sink[i64(i0) + row_of<rows_>(r)]" or "*at.sink"), keys = c * m.at[r];
-    const float most = fmaxf(keys, sink), f = ex2(keys - origin(most)), all = f * l.at[r] + ex2(sink - origin(most));
-    end.factor.at[r] = f * inverse(all);
-    end.LSE.at[r] = all == 0.f ? -minus_inf() : (most + lg2(all)) * ln2;
-  }
-  return end;
-}
-% end

@@ -6,9 +6,9 @@ local function ceil_div(x, y) return (x + y - 1) // y end
 local function up(x, y) return ceil_div(x, y) * y end
 
 mma.libs = function(p)
-  return { "lib/args.h", "lib/hooks.cuh", "lib/packed.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/fragments.cuh",
+  return { "lib/args.h", "lib/hooks.cuh", "lib/ends.cuh", "lib/packed.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/fragments.cuh",
     "lib/mma.cuh",
-    mma.bytes(p) == 2 and "lib/half.cuh" or "lib/tf32.cuh" }
+    mma.bytes(p) == 2 and "lib/half.cuh" or "lib/tf32.cuh", "lib/split.cuh", "lib/launches.cuh" }
 end
 
 mma.tunables = {
@@ -29,13 +29,34 @@ mma.tunables = {
     unsaid = 0 },
   -- The less is done to O the better, so 0 is for who wants the textbook's every step, or to see what it costs.
   { "L", { 0, 1 }, "O and l are scaled down 0 = with every tile, 1 = when a maximum has outgrown the last by 2^8",
-    { 1 }, unsaid = 1 },
+    function(p) return p.has.split and { 0 } or { 1 } end, unsaid = 1 },
+  { "N", { 0, 1, 2, 3, 4, 6, 8 }, "blocks for each SM that rows are split for by their keys; 0 = they are not",
+    function(p, g) return mma.has_idle_SMs(p, g) and { 0, 1, 2, 3, 4, 6, 8 } or { 0 } end, unsaid = 0 },
 }
 
 -- Heads whose rows lie in one tile of Q, and whether a problem has so few rows of Q that they are worth putting
 -- together: alone, those of a head would fill half of a tile at most.
 function mma.group(c, p) return c.G == 1 and p.h // p.hk or 1 end
 function mma.has_few_rows(p) return p.h > p.hk and p.q <= 32 and p.slices == 1 end
+
+-- Whether tiles of 128 rows, which heads that share K and V may fill together, leave SMs without a block, and there are keys to
+-- split for them.
+function mma.has_idle_SMs(p, g)
+  local tiles = p.h > p.hk and ceil_div(p.q * p.h // p.hk, 128) * p.hk or ceil_div(p.q, 128) * p.h
+  return p.slices == 1 and not p.has.split and p.k >= 256 and tiles * p.b < g.sms
+end
+
+-- Into how many splits the keys of a tile of Q go: with `splitN` into N keys each, else into as many as tiles fill
+-- the N blocks of each SM, and at most into single tiles of keys. As an expression of the recipe, and as a number.
+function mma.splits_of(c, p, tiles)
+  if p.has.split then return "ceildiv(k,split)" end
+  return string.format("max(1,min(ceildiv(k,%d),ceildiv(SMs*%d+1,max(1,%s))-1))", c.Bc, c.N, tiles)
+end
+function mma.splits(c, p, g, tiles)
+  if p.has.split then return ceil_div(p.k, 4096) end -- what N is does not reach a kernel's text
+  return c.N > 0 and math.max(1, math.min(ceil_div(p.k, c.Bc), ceil_div(g.sms * c.N + 1, math.max(tiles, 1)) - 1)) or 1
+end
+function mma.is_split(c, p) return p.has.split or c.N > 0 end
 
 -- A window leaves little of a tile of many rows, and masking both its ends costs registers that such a tile lacks.
 function mma.is_wide(p) return not p.cut.left end
@@ -75,7 +96,8 @@ end
 function mma.words(c, p, g)
   return { libs = mma.libs(p), travels = mma.travels(c, p, g), dtype = p.dtype, slices = p.slices, packed = c.G == 1,
     unrolled = c.U, rescale = c.L == 1 and "seldom" or "always", Q_held = c.Q == 1, aligned = c.W, blocks_of_sm = c.b,
-    schedule = c.s == 0 and "in_turns" or c.s == 1 and "alone" or "in_flight" }
+    schedule = c.s == 0 and "in_turns" or c.s == 1 and "alone" or "in_flight", overlaps = g.sm >= 90,
+    split = p.has.split and "by keys" or c.N > 0 and "evenly" }
 end
 
 -- Bytes of tiles in shared memory.
@@ -145,24 +167,37 @@ end
 -- whole visit.
 function mma.steps(c) return c.s == 0 and 4 or c.s == 1 and 2 or 1.3 end
 
--- The first that fits. 32 rows of a warp while d leaves it the registers: on an H200 within a tenth of the best for
--- d 40 to 128, the rows below for d 192 and 256; the rest are for less shared memory and for f32 tensors.
+-- The first that fits: rows of Br, Bc, w, s, Q and the largest d that each is meant for, with what else they have in common.
 mma.defaults = {}
--- Few rows of heads that share K and V, put together: one tile, and as much of K and V on its way as fits.
-for _, row in ipairs { { 64, 64, 4, 4, 0, 128 }, { 64, 64, 4, 2, 0, 128 }, { 64, 32, 4, 4, 0 }, { 64, 32, 4, 2, 0 },
-  { 64, 64, 4, 1, 0, 128 }, { 64, 32, 4, 1, 0, 192 }, { 64, 16, 4, 1, 0 }, { 32, 16, 2, 1, 0 } } do
-  mma.defaults[#mma.defaults + 1] = { Br = row[1], Bc = row[2], w = row[3], s = row[4], Q = row[5], b = 1, Z = 1,
-    W = 16, G = 1, most = row[6], meant = mma.has_few_rows }
-end
-for _, row in ipairs { { 128, 64, 4, 1, 0, 128 }, { 64, 64, 4, 1, 0 }, { 64, 32, 4, 1, 0 }, { 64, 32, 4, 1, 1 },
-  { 64, 16, 4, 1, 1 }, { 32, 16, 2, 1, 0 }, { 64, 64, 4, 0, 1 }, { 64, 32, 4, 0, 1 }, { 64, 16, 4, 0, 1 },
-  { 32, 16, 2, 0, 1 }, { 64, 16, 4, 0, 0 }, { 32, 16, 2, 0, 0 } } do
-  for _, Z in ipairs { 8, 1 } do -- the former under a causal mask
-    mma.defaults[#mma.defaults + 1] =
-      { Br = row[1], Bc = row[2], w = row[3], s = row[4], Q = row[5], b = 1, Z = Z, W = 16, most = row[6],
-        meant = row[1] == 128 and mma.is_wide or nil }
+local function add_defaults(meant, rows, more)
+  for _, row in ipairs(rows) do
+    for _, Z in ipairs { 8, 1 } do -- the former under a causal mask
+      local c = { Br = row[1], Bc = row[2], w = row[3], s = row[4], Q = row[5], b = 1, Z = Z, W = 16, most = row[6],
+        G = more.G, L = more.L, N = more.N, meant = function(p, g) return meant(p, g, row[1]) end }
+      mma.defaults[#mma.defaults + 1] = c
+    end
   end
 end
+local few_rows = { { 64, 64, 4, 4, 0, 128 }, { 64, 64, 4, 2, 0, 128 }, { 64, 32, 4, 4, 0 }, { 64, 32, 4, 2, 0 },
+  { 64, 64, 4, 1, 0, 128 }, { 64, 32, 4, 1, 0, 192 }, { 64, 16, 4, 1, 0 }, { 32, 16, 2, 1, 0 } }
+-- 32 rows of a warp while d leaves it the registers: on an H200 within a tenth of the best for d 40 to 128, the rows below
+-- for d 192 and 256; the rest are for less shared memory and for f32 tensors.
+local many_rows = { { 128, 64, 4, 1, 0, 128 }, { 64, 64, 4, 1, 0 }, { 64, 32, 4, 1, 0 }, { 64, 32, 4, 1, 1 },
+  { 64, 16, 4, 1, 1 }, { 32, 16, 2, 1, 0 }, { 64, 64, 4, 0, 1 }, { 64, 32, 4, 0, 1 }, { 64, 16, 4, 0, 1 },
+  { 32, 16, 2, 0, 1 }, { 64, 16, 4, 0, 0 }, { 32, 16, 2, 0, 0 } }
+local split_rows = { { 16, 64, 1, 2, 0, 128 }, { 16, 32, 1, 2, 0 }, { 16, 32, 1, 1, 0 }, { 16, 16, 1, 1, 0 } }
+local function has_few(p) return mma.has_few_rows(p) end
+local function is_idle(p, g) return mma.has_idle_SMs(p, g) end
+local function in_one(p, g, Br) return is_idle(p, g) and p.q * (has_few(p) and p.h // p.hk or 1) <= Br end
+add_defaults(function(p) return p.has.split end, { { 64, 64, 4, 2, 0, 128 }, { 64, 64, 4, 1, 0 }, { 64, 64, 4, 0, 1 } }, { L = 0 })
+-- Few rows of heads that share K and V, put together: one tile, and as much of K and V on its way as fits. Where that leaves
+-- SMs idle the keys are split.
+add_defaults(function(p, g, Br) return has_few(p) and in_one(p, g, Br) end, split_rows, { G = 1, N = 3 })
+add_defaults(function(p, g) return has_few(p) and is_idle(p, g) end, few_rows, { G = 1, N = 2 })
+add_defaults(has_few, few_rows, { G = 1 })
+add_defaults(in_one, split_rows, { N = 3 })
+add_defaults(is_idle, many_rows, { N = 2 })
+add_defaults(function(p, _, Br) return Br < 128 or mma.is_wide(p) end, many_rows, {})
 
 mma.constraints = {
   { function(c) return c.Br % c.w == 0 and (mma.rows(c) == 16 or mma.rows(c) == 32) end,
@@ -176,6 +211,10 @@ mma.constraints = {
   { function(c, p) return p.uneven or c.Z == 1 end, "tiles of Q differ in length only under a mask" },
   { function(c, p) return c.U == 0 or c.Q == 0 and c.U * 32 < mma.Dp(p) * mma.bytes(p) end,
     "some steps of S = Q K^T in a loop: there are more, and Q is not in registers, which are known by name alone" },
+  { function(c, p) return not p.has.split or c.N == 0 and c.L == 0 and c.Bc == 64 end,
+    "splits of so many keys give the same bits whatever the config: tiles of 64 keys (Bc64), every step as written (L0), "
+      .. "no other splits (N)" },
+  { function(c, p) return not mma.is_split(c, p) or p.slices == 1 end, "keys are split where V is made at once" },
   { function(c, p) return c.G ~= 1 or p.slices == 1 end, "rows of several heads share a tile where V is made at once" },
   { function(c, p, g) return mma.spills(c, p, g) <= 384 end,
     "accumulators and operands of a thread fit its registers, or nearly" },

@@ -15,6 +15,12 @@ struct right {
   u32 big[2]$(dtype == "f32x3" and ", small[2]" or "");
 };
 
+//: elem_of
+__device__ __forceinline__ elem elem_of(float x)
+{
+  return x;
+}
+
 //: float_of
 __device__ __forceinline__ float float_of(elem x)
 {

@@ -1,12 +1,12 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     fwd-f32-d64-causal
 //   config     fa1:Br64-Bc32-T128-R4-W4
-//   source     d8dd14a179dea3560b3d3f26a89526c1f9e07d0259b8c5ce2d5c12a0f0834693
+//   source     0bbc8c4d7f33b3e5af73a92975ea49a7d5514da5be5629ffbe51c944c6f8d121
 //   target     sm_75
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
 //   recipe     workspace 8*b*h*q
-//   recipe     launch fa1_d8dd14a179dea356 grid b*h block 128 shared 44544 args call ws(0) ws(4*b*h*q)
+//   recipe     launch fa1_0bbc8c4d7f33b3e5 grid b*h block 128 shared 44544 args call ws(0) ws(4*b*h*q)
 
 //: i32
 typedef int i32;
@@ -580,9 +580,19 @@ template <class Acc, class TileA, class TileB> __device__ __forceinline__ void m
   }
 }
 
-//: ends -- what a row ends with: O = diag(factor) O, and its LSE
+//: ending -- what a row ends with: O = factor O, and its LSE
+struct ending {
+  float factor, LSE;
+};
+
+//: ends -- what rows end with: O = diag(factor) O, and their LSE
 template <i32 rows_> struct ends {
   rowvec<rows_> factor, LSE;
+  __device__ __forceinline__ void set(i32 r, const ending &x)
+  {
+    factor.at[r] = x.factor;
+    LSE.at[r] = x.LSE;
+  }
 };
 
 //: inverse -- 1 / l; a row that sees no key has l = 0 and gives O = 0
@@ -599,17 +609,21 @@ __device__ __forceinline__ float lg2(float x)
   return y;
 }
 
-//: finish -- hook: 1 / l, and LSE = scale m + ln l, +inf for a row that sees no key
+//: end_row -- 1 / l, and LSE = scale m + ln l, +inf for a row that sees no key
+__device__ __forceinline__ ending end_row(float m, float l, float c)
+{
+  constexpr float ln2 = 0.693147180559945f;
+  return {inverse(l), l == 0.f ? -minus_inf() : (c * m + lg2(l)) * ln2};
+}
+
+//: finish -- hook: what rows end with
 template <i32 rows_>
 __device__ __forceinline__ ends<rows_> finish(const rowvec<rows_> &m, const rowvec<rows_> &l, float c)
 {
-  constexpr float ln2 = 0.693147180559945f;
   ends<rows_> end;
 #pragma unroll
-  for (i32 r = 0; r < rowvec<rows_>::R; r++) {
-    end.factor.at[r] = inverse(l.at[r]);
-    end.LSE.at[r] = l.at[r] == 0.f ? -minus_inf() : (c * m.at[r] + lg2(l.at[r])) * ln2;
-  }
+  for (i32 r = 0; r < m.R; r++)
+    end.set(r, end_row(m.at[r], l.at[r], c));
   return end;
 }
 
@@ -617,7 +631,7 @@ __device__ __forceinline__ ends<rows_> finish(const rowvec<rows_> &m, const rowv
 // one over Q; O, l and m live in device memory and are read, rescaled and written at each step.
 // One block for each batch and head. Numbers on the right are the lines of Algorithm 1.
 extern "C" __global__ void __launch_bounds__(T, 1)
-fa1_d8dd14a179dea356(const call a, float *l_all, float *m_all)
+fa1_0bbc8c4d7f33b3e5(const call a, float *l_all, float *m_all)
 {
   const place at = rows(a, i32(block_id()));
   float *const l_head = l_all + block_id() * a.q, *const m_head = m_all + block_id() * a.q;

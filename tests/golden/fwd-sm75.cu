@@ -1,11 +1,11 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     fwd-f32-d64-causal
 //   config     fwd:Br64-Bc32-T128-R4-W4-s1
-//   source     ddc77b653569faf235d2d98d179dd98972b4f80eb8a78e4b93a4a54e4bcec4c3
+//   source     98a1f2f1515de31e15c5be0bd011435712d1b7ec76388e4d5ca9504f03058799
 //   target     sm_75
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
-//   recipe     launch fwd_ddc77b653569faf2 grid ceildiv(q,64)*b*h block 128 shared 44544 args call
+//   recipe     launch fwd_98a1f2f1515de31e grid ceildiv(q,64)*b*h block 128 shared 44544 args call
 
 //: i32
 typedef int i32;
@@ -542,9 +542,19 @@ template <class Acc> __device__ __forceinline__ void mask(Acc &S, const call &a,
   }
 }
 
-//: ends -- what a row ends with: O = diag(factor) O, and its LSE
+//: ending -- what a row ends with: O = factor O, and its LSE
+struct ending {
+  float factor, LSE;
+};
+
+//: ends -- what rows end with: O = diag(factor) O, and their LSE
 template <i32 rows_> struct ends {
   rowvec<rows_> factor, LSE;
+  __device__ __forceinline__ void set(i32 r, const ending &x)
+  {
+    factor.at[r] = x.factor;
+    LSE.at[r] = x.LSE;
+  }
 };
 
 //: inverse -- 1 / l; a row that sees no key has l = 0 and gives O = 0
@@ -561,17 +571,21 @@ __device__ __forceinline__ float lg2(float x)
   return y;
 }
 
-//: finish -- hook: 1 / l, and LSE = scale m + ln l, +inf for a row that sees no key
+//: end_row -- 1 / l, and LSE = scale m + ln l, +inf for a row that sees no key
+__device__ __forceinline__ ending end_row(float m, float l, float c)
+{
+  constexpr float ln2 = 0.693147180559945f;
+  return {inverse(l), l == 0.f ? -minus_inf() : (c * m + lg2(l)) * ln2};
+}
+
+//: finish -- hook: what rows end with
 template <i32 rows_>
 __device__ __forceinline__ ends<rows_> finish(const rowvec<rows_> &m, const rowvec<rows_> &l, float c)
 {
-  constexpr float ln2 = 0.693147180559945f;
   ends<rows_> end;
 #pragma unroll
-  for (i32 r = 0; r < rowvec<rows_>::R; r++) {
-    end.factor.at[r] = inverse(l.at[r]);
-    end.LSE.at[r] = l.at[r] == 0.f ? -minus_inf() : (c * m.at[r] + lg2(l.at[r])) * ln2;
-  }
+  for (i32 r = 0; r < m.R; r++)
+    end.set(r, end_row(m.at[r], l.at[r], c));
   return end;
 }
 
@@ -638,8 +652,9 @@ __device__ __forceinline__ void store_rowvec(const rowvec<rows_> &v, float *to, 
 //   O = softmax(scale Q K^T + mask) V,  LSE = log of the row sums of exp(scale Q K^T + mask)
 // m, l and O stay on chip; when the maximum m of a row grows, l and O are scaled down to it.
 // K and V come by one of three schedules: `in_turns` in one place, `alone` one tile of each, `in_flight` some ahead.
+// Where the keys are split, a block passes over one split of them, and `merge` makes O of what all have.
 extern "C" __global__ void __launch_bounds__(T, 1)
-fwd_ddc77b653569faf2(const call a)
+fwd_98a1f2f1515de31e(const call a)
 {
   const task my = task_of(a, i32(block_id()));
   const i32 i0 = my.i0;

@@ -1,14 +1,14 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     fwd-f32-d64-causal
 //   config     standard:Br64-Bc32-T128-R4-W4
-//   source     ff2c88b21e5fc314bfe87cd0087df1bc3834e2f70ee4bcb4be88037721d74142
+//   source     268ec9a72ccf8a0d3b22731f066e374783d1ace3f953c53f96810fd80ef7dca6
 //   target     sm_75
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
 //   recipe     workspace 4*b*h*q*ceildiv(k,32)*32
-//   recipe     launch standard_scores_ff2c88b21e5fc314 grid ceildiv(q,64)*b*h*ceildiv(k,32) block 128 shared 44544 args call ws(0)
-//   recipe     launch standard_softmax_ff2c88b21e5fc314 grid ceildiv(q,64)*b*h block 128 shared 0 args call ws(0)
-//   recipe     launch standard_output_ff2c88b21e5fc314 grid ceildiv(q,64)*b*h block 128 shared 44544 args call ws(0)
+//   recipe     launch standard_scores_268ec9a72ccf8a0d grid ceildiv(q,64)*b*h*ceildiv(k,32) block 128 shared 44544 args call ws(0)
+//   recipe     launch standard_softmax_268ec9a72ccf8a0d grid ceildiv(q,64)*b*h block 128 shared 0 args call ws(0)
+//   recipe     launch standard_output_268ec9a72ccf8a0d grid ceildiv(q,64)*b*h block 128 shared 44544 args call ws(0)
 
 //: i32
 typedef int i32;
@@ -482,9 +482,19 @@ template <class Acc> __device__ __forceinline__ rowvec<Acc::rows> row_sum(const 
   return v;
 }
 
-//: ends -- what a row ends with: O = diag(factor) O, and its LSE
+//: ending -- what a row ends with: O = factor O, and its LSE
+struct ending {
+  float factor, LSE;
+};
+
+//: ends -- what rows end with: O = diag(factor) O, and their LSE
 template <i32 rows_> struct ends {
   rowvec<rows_> factor, LSE;
+  __device__ __forceinline__ void set(i32 r, const ending &x)
+  {
+    factor.at[r] = x.factor;
+    LSE.at[r] = x.LSE;
+  }
 };
 
 //: inverse -- 1 / l; a row that sees no key has l = 0 and gives O = 0
@@ -501,17 +511,21 @@ __device__ __forceinline__ float lg2(float x)
   return y;
 }
 
-//: finish -- hook: 1 / l, and LSE = scale m + ln l, +inf for a row that sees no key
+//: end_row -- 1 / l, and LSE = scale m + ln l, +inf for a row that sees no key
+__device__ __forceinline__ ending end_row(float m, float l, float c)
+{
+  constexpr float ln2 = 0.693147180559945f;
+  return {inverse(l), l == 0.f ? -minus_inf() : (c * m + lg2(l)) * ln2};
+}
+
+//: finish -- hook: what rows end with
 template <i32 rows_>
 __device__ __forceinline__ ends<rows_> finish(const rowvec<rows_> &m, const rowvec<rows_> &l, float c)
 {
-  constexpr float ln2 = 0.693147180559945f;
   ends<rows_> end;
 #pragma unroll
-  for (i32 r = 0; r < rowvec<rows_>::R; r++) {
-    end.factor.at[r] = inverse(l.at[r]);
-    end.LSE.at[r] = l.at[r] == 0.f ? -minus_inf() : (c * m.at[r] + lg2(l.at[r])) * ln2;
-  }
+  for (i32 r = 0; r < m.R; r++)
+    end.set(r, end_row(m.at[r], l.at[r], c));
   return end;
 }
 
@@ -644,7 +658,7 @@ typedef Q_tile O_tile;
 // S has, for each batch and head, q rows of `row` elements: k rounded up to whole tiles. It is kept in base 2,
 // S = c Q K^T: smaller than Q K^T, so that 16 bits hold it where they hold the scaled scores.
 extern "C" __global__ void __launch_bounds__(T, 1)
-standard_scores_ff2c88b21e5fc314(const call a, elem *S_all)
+standard_scores_268ec9a72ccf8a0d(const call a, elem *S_all)
 {
   const i32 Tr = ceil_div(a.q, Br), Tc = ceil_div(a.k, Bc);
   const i32 j = i32(block_id() % Tc), i = i32(block_id() / Tc % Tr), head = i32(block_id() / Tc / Tr);
@@ -671,7 +685,7 @@ standard_scores_ff2c88b21e5fc314(const call a, elem *S_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T, 1)
-standard_softmax_ff2c88b21e5fc314(const call a, elem *S_all)
+standard_softmax_268ec9a72ccf8a0d(const call a, elem *S_all)
 {
   const float c = 1.f;                                  // S is in base 2 already
   const i32 Tr = ceil_div(a.q, Br);
@@ -701,7 +715,7 @@ standard_softmax_ff2c88b21e5fc314(const call a, elem *S_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T, 1)
-standard_output_ff2c88b21e5fc314(const call a, elem *S_all)
+standard_output_268ec9a72ccf8a0d(const call a, elem *S_all)
 {
   const i32 Tr = ceil_div(a.q, Br);
   const place at = rows(a, i32(block_id() / Tr));

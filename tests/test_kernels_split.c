@@ -1,0 +1,163 @@
+/* test_kernels_split.c -- keys that several blocks share: how many splits a launch has, and what their number
+ * must not change. That results are right problems.txt says. */
+#include "check.h"
+#include <stdarg.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+static fat_recipe recipe_of(const emu_case *c, const char *word)
+{
+  fat_recipe *made;
+  fat_source source;
+  const fat_config config = emu_check_config(word, c);
+  assert_int_equal(emu_kernel_render(emu_check_script(), &c->problem, c->gpu, &config, &source, NULL),
+                   FAT_OK);
+  assert_int_equal(fat_recipe_make(fat_text_get(&source.recipe), &made, NULL), FAT_OK);
+  static fat_recipe recipe;
+  memset(&recipe, 0, sizeof recipe);
+  memcpy(&recipe, made, offsetof(fat_recipe, step) + (size_t)made->steps * sizeof *made->step);
+  free(made);
+  fat_source_free(&source);
+  return recipe;
+}
+
+/* As many as fill N blocks of each SM, whole tiles of keys, one at least; and the workspace holds them. */
+static void splits_follow_the_sizes(void **state)
+{
+  (void)state;
+  static const struct {
+    int64_t b, hk, q, k, splits;
+  } cases[] = {{1, 8, 1, 8192, 33},  {1, 8, 1, 65536, 33}, {8, 8, 1, 8192, 4},  {64, 8, 1, 8192, 1},
+               {1, 8, 1, 100, 2},    {1, 1, 1, 8192, 128}, {1, 8, 4, 8192, 33}, {1, 8, 5, 8192, 16},
+               {0, 8, 1, 8192, 128}, {1, 8, 0, 8192, 128}};
+  const emu_case c = emu_check_case("fwd-bf16-b1-h32k8-q1-k8192-d128");
+  static fat_recipe recipe;
+  recipe = recipe_of(&c, "fwd:Br16-Bc64-w1-s1-Q0-b1-Z1-W16-G1-N2");
+  assert_int_equal(recipe.steps, 2);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const int64_t b = cases[i].b, h = 4 * cases[i].hk, q = cases[i].q,
+                  tiles = (4 * q + 15) / 16 * b * cases[i].hk;
+    const fat_sizes sizes = {.b = b, .h = h, .hk = cases[i].hk, .q = q, .k = cases[i].k, .sms = 132};
+    fat_step_values fwd, merge;
+    int64_t workspace;
+    assert_int_equal(fat_recipe_workspace(&recipe, &sizes, &workspace, NULL), FAT_OK);
+    assert_int_equal(fat_recipe_step(&recipe, 0, &sizes, &fwd, NULL), FAT_OK);
+    assert_int_equal(fat_recipe_step(&recipe, 1, &sizes, &merge, NULL), FAT_OK);
+    assert_int_equal(fwd.grid, tiles * cases[i].splits);
+    assert_int_equal(fwd.arg[2], cases[i].splits);
+    assert_int_equal(merge.arg[2], cases[i].splits);
+    assert_int_equal(merge.grid, b * h * q);
+    assert_int_equal(workspace, b * h * q * cases[i].splits * (128 + 1) * 4);
+  }
+}
+
+static void same_bits(const emu_case *c, const fat_config *config, const float *a, const float *b,
+                      int64_t count)
+{
+  for (int64_t i = 0; i < count; i++)
+    if (memcmp(&a[i], &b[i], sizeof *a) != 0)
+      fail_msg("%s: element %lld is %.9g and %.9g", emu_check_title(c, config), (long long)i, (double)a[i],
+               (double)b[i]);
+}
+
+/* The last rows of each head of the first batch, as a problem of their own. */
+static void copy_last_rows(const emu_case *c, const fat_truth *t, int64_t rows, float *Q)
+{
+  const fat_problem *p = &c->problem;
+  for (int64_t h = 0; h < p->h; h++)
+    memcpy(Q + h * rows * p->d, t->in[FAT_Q] + ((h + 1) * p->q - rows) * p->d,
+           (size_t)(rows * p->d) * sizeof *Q);
+}
+
+/* splitN: whatever the config is, and whatever stands beside a row in its batch and in its call. Under a
+ * causal mask the last rows of a call see what they would see alone. */
+static void bits_do_not_depend_on_config_or_sizes(void **state)
+{
+  (void)state;
+  static const char *const configs[] = {
+      "fwd:Br16-Bc64-w1-s1-Q0-b1-Z1-W16-G1-L0", "fwd:Br64-Bc64-w2-s0-Q1-b1-Z1-W16-L0",
+      "fwd:Br32-Bc64-w2-s1-Q0-b1-Z1-W1-L0", "fwd:Br32-Bc64-w1-s0-Q1-b2-Z1-W16-G1-L0"};
+  enum { LAST = 3 };
+  for (int i = 0; i < 2; i++) {
+    emu_case c = emu_check_case(i ? "fwd-f16-b2-h4k2-q9-k300-d64-causal-split64"
+                                  : "fwd-f16-b2-h4k2-q9-k300-d64-split128");
+    c.data = i ? FAT_RISING : FAT_NORMAL;
+    fat_truth t = emu_check_truth(&c);
+    const fat_config first_config = emu_check_config(configs[0], &c);
+    const int64_t rows = c.problem.h * c.problem.q, dv = c.problem.dv;
+    emu_result first = emu_check_run(&c, &t, &first_config, EMU_IN_ORDER, 0);
+    for (int k = 1; k < 4; k++) {
+      const fat_config config = emu_check_config(configs[k], &c);
+      emu_result r = emu_check_run(&c, &t, &config, EMU_RANDOM, (uint64_t)k);
+      same_bits(&c, &config, first.out[FAT_O], r.out[FAT_O], 2 * rows * dv);
+      same_bits(&c, &config, first.out[FAT_LSE], r.out[FAT_LSE], 2 * rows);
+      emu_result_free(&r);
+    }
+    emu_case few = c;
+    float Q[4 * LAST * 64];
+    few.problem.b = 1;
+    few.problem.q = LAST;
+    fat_truth own = emu_check_truth(&few), part = own;
+    copy_last_rows(&c, &t, LAST, Q);
+    part.in[FAT_Q] = Q;
+    part.in[FAT_K] = t.in[FAT_K];
+    part.in[FAT_V] = t.in[FAT_V];
+    emu_result r = emu_check_run(&few, &part, &first_config, EMU_IN_ORDER, 0);
+    for (int64_t h = 0; h < c.problem.h; h++)
+      same_bits(&few, &first_config, first.out[FAT_O] + ((h + 1) * c.problem.q - LAST) * dv,
+                r.out[FAT_O] + h * LAST * dv, LAST * dv);
+    emu_result_free(&r);
+    emu_result_free(&first);
+    fat_truth_free(&own);
+    fat_truth_free(&t);
+  }
+}
+
+/* Splits that the SMs ask for: the same bits in every order of blocks and warps. */
+static void bits_do_not_depend_on_order(void **state)
+{
+  (void)state;
+  emu_case c = emu_check_case("fwd-bf16-b1-h4k2-q3-k700-d64-causal");
+  c.sms = 6;
+  const fat_config config = emu_check_config("fwd:Br16-Bc32-w1-s2-Q0-b1-Z1-W16-G1-N3", &c);
+  fat_truth t = emu_check_truth(&c);
+  emu_result first = emu_check_run(&c, &t, &config, EMU_IN_ORDER, 0);
+  for (int run = 0; run < 3; run++) {
+    emu_result r = emu_check_run(&c, &t, &config, run == 0 ? EMU_REVERSED : EMU_RANDOM, (uint64_t)run);
+    same_bits(&c, &config, first.out[FAT_O], r.out[FAT_O], fat_tensors_elements(&c.problem, FAT_O));
+    emu_result_free(&r);
+  }
+  emu_result_free(&first);
+  fat_truth_free(&t);
+}
+
+/* What would make bits depend on the config is no config of such a problem. */
+static void what_would_differ_is_refused(void **state)
+{
+  (void)state;
+  static const char *const refused[] = {"fwd:Br16-Bc32-w1-s1-Q0-b1-Z1-W16-L0",
+                                        "fwd:Br16-Bc64-w1-s1-Q0-b1-Z1-W16",
+                                        "fwd:Br16-Bc64-w1-s1-Q0-b1-Z1-W16-L0-N2"};
+  const emu_case c = emu_check_case("fwd-f16-b1-h4k2-q9-k300-d64-split64");
+  for (int i = 0; i < 3; i++) {
+    fat_config config;
+    fat_point point;
+    assert_int_equal(fat_config_parse(refused[i], &config, NULL), FAT_OK);
+    assert_int_equal(fat_space_point(emu_check_script(), &config, &c.problem, c.gpu, &point, NULL),
+                     FAT_E_UNSUPPORTED);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(splits_follow_the_sizes),
+      cmocka_unit_test(bits_do_not_depend_on_config_or_sizes),
+      cmocka_unit_test(bits_do_not_depend_on_order),
+      cmocka_unit_test(what_would_differ_is_refused),
+  };
+  return cmocka_run_group_tests(tests, emu_check_open, emu_check_close);
+}
