@@ -10,6 +10,9 @@ $(entry "fwd")(const call a$(split and ", float *partial, i32 splits" or ""))
   const task my = task_of(a, i32(block_id())$(split and " / splits" or ""));
   const i32 i0 = my.i0;
   const place at = rows(a, my.head);                    // one batch, one head
+%  if split then
+  await_last();                                         // all tensors are here
+%  end
   const spans visit = $(split and "split_of(range(a, at, i0), i32(block_id()) % splits, splits, a)" or "range(a, at, i0)");
   const float c = base2(a.scale);
 
@@ -44,10 +47,7 @@ $(entry "fwd")(const call a$(split and ", float *partial, i32 splits" or ""))
 %  local function scores(masked)
     acc<Br, Bc> S = {};
     mma_ABt(S, Q, K.slot(j));                           // S = Q K^T
-    score(S, a, at, i0, j * Bc);
-%    if masked then
-    mask(S, a, at, i0, j * Bc);
-%    end
+    score(S, a, at, i0, j * Bc);$(masked and " mask(S, a, at, i0, j * Bc);" or "")
 %  end
 %  local function softmax()
     const rowvec<Br> m_old = m;

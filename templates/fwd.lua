@@ -71,7 +71,7 @@ local tensor = {
       local rows, part = p.b * p.h * p.q, 4 * splits * (p.dv + 1)
       launches[1].blocks = tiles * splits
       launches[1].l2 = launches[1].l2 + rows * part
-      launches[2] = { blocks = rows, threads = 128, shared = 16 * (p.dv + 1), registers = 40, visits = 1, steps = 3,
+      launches[2] = { blocks = rows, threads = 128, shared = 512 * (4 * ceil_div(p.dv, 128) + 2), registers = 64, visits = 1, steps = 3,
         fma = splits * p.dv, ex2 = splits, issue = splits * p.dv, l2 = rows * part,
         dram = rows * p.dv * mma.bytes(p) }
     end
@@ -87,15 +87,17 @@ local function tiles(c, p)
 end
 local function valid(c) return c.G == 1 and "valid 2-ceildiv(q*ceildiv(h,hk),2147483647)\n" or "" end
 
--- Two launches over a workspace of what each split gives each row: O_s, Dv numbers, and L_s.
+-- Two launches over a workspace of what each split gives each row: O_s, Dv numbers, and L_s. Both may begin before what is ahead of
+-- them has ended: for a row of decoding, of some microseconds, that is a part.
 local function split_recipe(c, p, g, entry)
   local splits = mma.splits_of(c, p, tiles(c, p))
   local overlap = g.sm >= 90 and " overlap" or ""
+  local merged = 16 * 32 * (4 * ceil_div(p.dv, 128) + 2) -- bytes
   return string.format("workspace %d*b*h*q*%s\n", 4 * (p.dv + 1), splits) .. valid(c)
-    .. string.format("launch %s grid %s*%s block %d shared %d args call ws(0) int(%s)\n", entry "fwd", tiles(c, p), splits,
-      mma.threads(c), mma.shared(c, p), splits)
-    .. string.format("launch %s grid b*h*q block 128 shared %d%s args call ws(0) int(%s)\n", entry "merge", 16 * (p.dv + 1),
-      overlap, splits)
+    .. string.format("launch %s grid %s*%s block %d shared %d%s args call ws(0) int(%s)\n", entry "fwd", tiles(c, p), splits,
+      mma.threads(c), mma.shared(c, p), overlap, splits)
+    .. string.format("launch %s grid b*h*q block 128 shared %d%s args call ws(0) int(%s)\n", entry "merge", merged, overlap,
+      splits)
 end
 
 return {

@@ -44,7 +44,7 @@
 #define IN_SPLITS     "fwd:Br16-Bc32-w1-s2-Q0-b1-Z1-W16-G1-N2"
 #define SPLITS        "-b1-h6k2-q5-k290-d40-causal all lay=padded sms=6 data=large"
 #define SPLITS_BF16   "fwd-bf16" SPLITS " gpu=A100"
-#define SPLITS_NORMAL "fwd-bf16-b1-h6k2-q5-k290-d40-causal all sms=6 gpu=A100"
+#define SPLITS_NORMAL "fwd-bf16-b1-h6k2-q5-k290-d40-causal all sms=24 gpu=A100"
 #define SPLITS_NUMBER "fwd-f16-b1-h6k2-q5-k290-d40-causal-split64 all lay=padded gpu=A100"
 
 /* ---- every barrier, wait and commit ---- */
@@ -140,8 +140,10 @@ static const defect defects[] = {
      WRONG, NULL, NULL},
     {IN_SPLITS, "factor.at[r] = inverse(l.at[r])", "factor.at[r] = 1.f", SPLITS_NORMAL, WRONG, NULL, NULL},
     {IN_SPLITS, "fmaf(c, m.at[r], lg2(l.at[r]))", "c * m.at[r]", SPLITS_NORMAL, WRONG, NULL, NULL},
-    {IN_SPLITS, "ex2(*from.L(s, row) - origin(m))", "ex2(*from.L(s, row))", SPLITS_BF16, WRONG, NULL, NULL},
-    {IN_SPLITS, "s = warp; s < from.splits", "s = warp; s < from.splits - 2", SPLITS_BF16, WRONG, NULL, NULL},
+    {IN_SPLITS, "f_s = ex2(m_s - origin(m))", "f_s = ex2(m_s)", SPLITS_BF16, WRONG, NULL, NULL},
+    {IN_SPLITS, "l = f * l + f_s * l_s", "l += f_s * l_s", SPLITS_BF16, WRONG, NULL, NULL},
+    {IN_SPLITS, "own[1] = sum.l", "own[1] = 1.f", SPLITS_NORMAL, WRONG, NULL, NULL},
+    {IN_SPLITS, "w = 1; w < by", "w = 2; w < by", SPLITS_BF16, WRONG, NULL, NULL},
     {IN_SPLITS, "splits * rows * Dv + s * rows", "(splits - 1) * rows * Dv + s * rows", SPLITS_BF16, WRONG,
      NULL, NULL},
     {IN_SPLITS, "i64 first = i64(my.head) * at.nq", "i64 first = i64(my.head) * at.q", SPLITS_BF16, WRONG,

@@ -51,60 +51,86 @@ __device__ __forceinline__ void store_partial(Acc &O, const rowvec<Acc::rows> &m
 % end
 }
 
-//: merge_row -- one row by a block: its warps take the splits in turns, then each column is one thread's. Sums have one
-// order, whatever a row's neighbours are, and a split without keys changes no bit of them
-__device__ __forceinline__ void merge_row(const call &a, const partials &from, i64 row)
-{
-  constexpr i32 chunks = (Dv + 127) / 128, by = 4; // of 4 columns for each lane; warps
-  const i32 warp = thread_id() / 32, lane = thread_id() % 32;
-  await_last(); // all O_s and L_s are here
-  float m = minus_inf();
-  for (i32 s = lane; s < from.splits; s += 32)
-    m = fmaxf(m, *from.L(s, row));
-#pragma unroll
-  for (i32 lanes = 1; lanes < 32; lanes *= 2)
-    m = fmaxf(m, shfl_xor(m, lanes));
-
-  float l = 0.f, O[chunks][4] = {};
-#pragma unroll 4
-  for (i32 s = warp; s < from.splits; s += by) {
-    const float f = ex2(*from.L(s, row) - origin(m));
-    l += f;
+//: merged -- a lane's part of O of one row while splits come in, with m and l
+template <i32 chunks> struct merged {
+  float m, l, O[chunks][4];
+  // Gains what has maximum m_s, sum l_s and O_s; where that is nothing, no bit changes.
+  __device__ __forceinline__ void gain(float m_s, float l_s, const float (&O_s)[chunks][4])
+  {
+    const float m_old = m;
+    m = fmaxf(m, m_s);
+    const float f = ex2(m_old - origin(m)), f_s = ex2(m_s - origin(m));
+    l = f * l + f_s * l_s;
 #pragma unroll
     for (i32 x = 0; x < chunks; x++)
-      if (128 * x + 4 * lane < Dv) {
-        const quad part = *(const quad *)(from.O(s, row) + 128 * x + 4 * lane);
 #pragma unroll
-        for (i32 y = 0; y < 4; y++)
-          O[x][y] = fmaf(f, __uint_as_float(part.at[y]), O[x][y]);
-      }
+      for (i32 y = 0; y < 4; y++)
+        O[x][y] = f * O[x][y] + f_s * O_s[x][y];
   }
-  float *sums = (float *)shared_memory(), *own = sums + warp * (Dv + 1);
-  if (lane == 0)
-    own[Dv] = l;
+};
+
+//: merge_row -- one row by a block: its warps take the splits in turns, `ahead` of them read at once, then the first puts
+// together what they have. Sums have one order, whatever a row's neighbours are
+__device__ __forceinline__ void merge_row(const call &a, const partials &from, i64 row)
+{
+  constexpr i32 chunks = (Dv + 127) / 128, by = 4, ahead = 8; // of 4 columns for each lane; warps
+  const i32 warp = thread_id() / 32, lane = thread_id() % 32;
+  overlap_next();
+  await_last(); // all O_s and L_s are here
+  merged<chunks> sum = {minus_inf(), 0.f, {}};
+  for (i32 s0 = warp; s0 < from.splits; s0 += ahead * by) {
+    float L[ahead], O[ahead][chunks][4] = {};
 #pragma unroll
-  for (i32 x = 0; x < chunks; x++)
+    for (i32 n = 0; n < ahead; n++) {
+      const i32 s = s0 + n * by;
+      L[n] = s < from.splits ? *from.L(s, row) : minus_inf();
 #pragma unroll
-    for (i32 y = 0; y < 4; y++)
-      if (128 * x + 4 * lane < Dv)
-        own[128 * x + 4 * lane + y] = O[x][y];
+      for (i32 x = 0; x < chunks; x++)
+        if (s < from.splits && 128 * x + 4 * lane < Dv)
+          get_quad(O[n][x], from.O(s, row) + 128 * x + 4 * lane);
+    }
+#pragma unroll
+    for (i32 n = 0; n < ahead; n++)
+      sum.gain(L[n], 1.f, O[n]);
+  }
+  float *all = (float *)shared_memory() + lane * (4 * chunks + 2), *own = all + warp * 32 * (4 * chunks + 2);
+  own[0] = sum.m;
+  own[1] = sum.l;
+#pragma unroll
+  for (i32 x = 0; x < 4 * chunks; x++)
+    own[2 + x] = sum.O[x / 4][x % 4];
   block_sync();
+  if (warp > 0)
+    return;
+#pragma unroll
+  for (i32 w = 1; w < by; w++) {
+    float O[chunks][4];
+    own += 32 * (4 * chunks + 2);
+#pragma unroll
+    for (i32 x = 0; x < 4 * chunks; x++)
+      O[x / 4][x % 4] = own[2 + x];
+    sum.gain(own[0], own[1], O);
+  }
 
   const i32 head = i32(row / $(packed and "(i64(a.q) * (a.h / a.hk))" or "a.q"));
   const place at = rows(a, head);
   const i64 i = row - i64(head) * at.nq;
-  l = 0.f;
+  const ending end = end_row(sum.m, sum.l, 1.f$(has.sink and ", " .. (packed and "at.sink[i]" or "*at.sink") or ""));
 #pragma unroll
-  for (i32 x = 0; x < by; x++)
-    l += sums[x * (Dv + 1) + Dv];
-  const ending end = end_row(m, l, 1.f$(has.sink and ", " .. (packed and "at.sink[i]" or "*at.sink") or ""));
-  for (i32 column = thread_id(); column < Dv; column += 32 * by) {
-    float sum = 0.f;
-#pragma unroll
-    for (i32 x = 0; x < by; x++)
-      sum += sums[x * (Dv + 1) + column];
-    at.O[i * at.On + column] = elem_of(end.factor * sum);
+  for (i32 x = 0; x < 4 * chunks; x++) {
+    const i32 column = x / 4 * 128 + 4 * lane + x % 4;
+    if (column < Dv)
+      at.O[i * at.On + column] = elem_of(end.factor * sum.O[x / 4][x % 4]);
   }
-  if (at.LSE && thread_id() == 0)
+  if (at.LSE && lane == 0)
     at.LSE[i] = end.LSE;
+}
+
+//: get_quad -- four floats side by side
+__device__ __forceinline__ void get_quad(float *to, const float *from)
+{
+  const quad four = *(const quad *)from;
+#pragma unroll
+  for (i32 x = 0; x < 4; x++)
+    to[x] = __uint_as_float(four.at[x]);
 }
