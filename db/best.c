@@ -14,6 +14,9 @@ static const struct {
 } contents_of[] = {
     {"text, text_hash, ''", "source"}, {"text, hash, ''", "recipe"}, {"cubin, hash, target", "binary"}};
 
+/* Of the trials of a kernel, which is parameter 3. */
+#define COST FAT_DB_COST("%1$s", "t.problem", "t.device", "l.kernel = ?3")
+
 static bool is_text(const fat_db_field *f)
 {
   return f->member < sizeof(fat_trial) && (f->kind == FAT_KIND_WORD || f->kind == FAT_KIND_TEXT ||
@@ -117,8 +120,7 @@ static fat_status contents(fat_db *db, const char *schema, const fat_db_row *row
 static fat_status best_of(fat_db *db, const char *schema, const char *problem, const char *facts,
                           const char *kernel, bool with_cubin, fat_best *best, fat_error *err)
 {
-  char times[80];
-  fat_text sql = {0};
+  fat_text sql = {0}, times = {0};
   sqlite3_stmt *stmt = NULL, *samples = NULL;
   fat_db_row row = {0};
   bool found = false;
@@ -130,16 +132,17 @@ static fat_status best_of(fat_db *db, const char *schema, const char *problem, c
   fat_text_add(&sql,
                " WHERE p.text = ?1 AND d.facts = ?2 AND t.current = 1 AND t.outcome = 'ok' AND t.ms > 0");
   if (kernel) /* the winner, where it is of this kernel: of others within noise a tie has been decided */
-    fat_text_format(&sql,
-                    " AND t.kernel = ?3 ORDER BY t.origin, EXISTS (SELECT 1 FROM %s.winner w WHERE w.trial = "
-                    "t.id AND w.problem = p.id AND w.device = d.id) DESC, t.ms, t.id LIMIT 1",
-                    schema);
-  snprintf(times, sizeof times, "SELECT ms, clock FROM %s.sample WHERE trial = ?1 ORDER BY n", schema);
-  fat_status status = fat_text_status(&sql, &why);
+    fat_text_format(
+        &sql,
+        " AND t.kernel = ?3 ORDER BY t.origin, EXISTS (SELECT 1 FROM %1$s.winner w WHERE w.trial = "
+        "t.id AND w.problem = p.id AND w.device = d.id) DESC, " COST ", t.id LIMIT 1",
+        schema);
+  fat_text_format(&times, FAT_DB_TIMES, schema);
+  fat_status status = fat_text_status(times.failed ? &times : &sql, &why);
   if (status == FAT_OK)
     status = fat_db_prepare(db, db->sql, fat_text_get(&sql), &stmt, &why);
   if (status == FAT_OK)
-    status = fat_db_prepare(db, db->sql, times, &samples, &why);
+    status = fat_db_prepare(db, db->sql, fat_text_get(&times), &samples, &why);
   if (status == FAT_OK)
     status = fat_db_bind(db, stmt, &why, kernel ? "ttt" : "tt", problem, facts, kernel);
   if (status == FAT_OK)
@@ -163,6 +166,7 @@ static fat_status best_of(fat_db *db, const char *schema, const char *problem, c
   sqlite3_finalize(samples);
   fat_db_row_free(&row);
   fat_text_free(&sql);
+  fat_text_free(&times);
   if (status != FAT_OK)
     fat_db_best_free(best);
   return status;

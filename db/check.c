@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define RUNNING "t.eligible = 1 AND t.current = 1 AND t.outcome = 'ok' AND t.ms > 0"
+#define COST    FAT_DB_COST("%1$s", "t.problem", "t.device", "l.eligible = 1")
 
 /* Queries whose every row is a finding. %1$s: the schema. */
 static const char *const findings_of[] = {
@@ -17,11 +18,14 @@ static const char *const findings_of[] = {
     " FROM pragma_foreign_key_check(NULL, '%1$s') LIMIT 100",
     "SELECT 'trial ' || t.id || ' is the winner, but trial ' || b.id || ' is better' FROM %1$s.winner w"
     " JOIN %1$s.trial b ON b.id = (SELECT t.id FROM %1$s.trial t WHERE t.problem = w.problem"
-    " AND t.device = w.device AND " RUNNING
-    " ORDER BY t.origin, t.ms LIMIT 1) JOIN %1$s.trial t ON t.id = w.trial"
+    " AND t.device = w.device AND " RUNNING " ORDER BY t.origin, " COST " LIMIT 1)"
+    " JOIN %1$s.trial t ON t.id = w.trial"
     /* Measured ones within noise of each other are ties, between which fat_db_prefer may have decided. */
-    " WHERE b.origin < t.origin OR (b.origin = t.origin AND b.ms < t.ms AND NOT (t.origin = 'measured'"
-    " AND (t.ms <= 1.01 * b.ms OR coalesce(t.p20 <= b.p80, 0)))) LIMIT 100",
+    " WHERE b.origin < t.origin OR (b.origin = t.origin AND iif(b.mean > 0 AND t.mean > 0,"
+    " b.mean < t.mean AND NOT (t.mean <= 1.01 * b.mean"
+    " OR coalesce(t.mean * t.p20 / t.ms <= b.mean * b.p80 / b.ms, 0)),"
+    " b.ms < t.ms AND NOT (t.origin = 'measured'"
+    " AND (t.ms <= 1.01 * b.ms OR coalesce(t.p20 <= b.p80, 0))))) LIMIT 100",
     "SELECT 'trial ' || t.id || ' is a winner and may not be' FROM %1$s.winner w JOIN %1$s.trial t ON t.id = "
     "w.trial"
     " WHERE NOT (" RUNNING ") OR t.problem <> w.problem OR t.device <> w.device LIMIT 100",
@@ -67,19 +71,18 @@ static fat_status query(fat_db *db, const char *schema, const char *form, fat_te
 /* Every trial through its reader. */
 static fat_status trials(fat_db *db, const char *schema, fat_text *findings, fat_error *err)
 {
-  char times[80];
   sqlite3_stmt *stmt = NULL, *samples = NULL;
-  fat_text sql = {0};
+  fat_text sql = {0}, times = {0};
   fat_db_row row = {0};
   fat_error why = {0};
   bool more = true;
   fat_db_row_select(&sql, schema);
-  snprintf(times, sizeof times, "SELECT ms, clock FROM %s.sample WHERE trial = ?1 ORDER BY n", schema);
-  fat_status status = fat_text_status(&sql, &why);
+  fat_text_format(&times, FAT_DB_TIMES, schema);
+  fat_status status = fat_text_status(times.failed ? &times : &sql, &why);
   if (status == FAT_OK)
     status = fat_db_prepare(db, db->sql, fat_text_get(&sql), &stmt, &why);
   if (status == FAT_OK)
-    status = fat_db_prepare(db, db->sql, times, &samples, &why);
+    status = fat_db_prepare(db, db->sql, fat_text_get(&times), &samples, &why);
   while (status == FAT_OK) {
     status = fat_db_step(db, stmt, &more, &why);
     if (status != FAT_OK || !more)
@@ -95,6 +98,7 @@ static fat_status trials(fat_db *db, const char *schema, fat_text *findings, fat
   sqlite3_finalize(samples);
   fat_db_row_free(&row);
   fat_text_free(&sql);
+  fat_text_free(&times);
   return note_failure(status, schema, &why, findings, err);
 }
 

@@ -24,6 +24,7 @@ fat_trial fat_db_untimed(void)
   return (fat_trial){.outcome = FAT_OUT_OK,
                      .origin = FAT_PREDICTED,
                      .ms = NAN,
+                     .mean = NAN,
                      .p20 = NAN,
                      .p80 = NAN,
                      .clock_mhz = NAN,
@@ -129,6 +130,11 @@ fat_status fat_db_trial_check(const fat_trial *t, fat_error *err)
     if (!(t->samples[i] >= 0 && t->samples[i] <= FAT_DB_MS))
       return fat_status_fail(err, FAT_E_INPUT, "sample %d of a trial is %g ms: allowed are 0 to %g", i,
                              t->samples[i], FAT_DB_MS);
+  for (int i = 0; i < t->kind_count; i++)
+    if (t->kind_count > FAT_KIND_TIMES || !t->kinds[i].name[0] ||
+        !(t->kinds[i].ms > 0 && t->kinds[i].ms <= FAT_DB_MS))
+      return fat_status_fail(err, FAT_E_INPUT, "kind %d of a trial takes %g ms: allowed are 0 to %g", i,
+                             t->kinds[i].ms, FAT_DB_MS);
   if (t->compile_key && !fat_db_is_text(t->compile_key, FAT_DB_LOG))
     return fat_status_fail(err, FAT_E_INPUT,
                            "the compile key of a trial is too long or no text: see the variables"

@@ -86,6 +86,13 @@ typedef struct fat_db_rejection {
 fat_status fat_db_put_rejections(fat_db *db, int64_t run, const fat_gpu *gpu, const fat_db_rejection *list,
                                  int count, fat_error *err);
 
+/* How long a call takes on one kind of data. */
+enum { FAT_KIND_TIME_NAME = 16, FAT_KIND_TIMES = 16 };
+typedef struct fat_kind_time {
+  char name[FAT_KIND_TIME_NAME]; /* normal, wide, rise100, ...: lower case and digits */
+  double ms;
+} fat_kind_time;
+
 /* One trial, whole. Strings are borrowed. Times are milliseconds; NAN or 0 samples where nothing was timed.
  */
 typedef struct fat_trial {
@@ -103,7 +110,10 @@ typedef struct fat_trial {
   const char *made_as;     /* compiled on demand: FAT_MADE_...; "" otherwise */
   fat_outcome outcome;
   fat_origin origin;
-  double ms, p20, p80;   /* measured: of the samples; predicted: ms alone */
+  double ms, p20, p80; /* measured: of the samples; predicted: ms alone */
+  double mean;         /* over the kinds; NAN or 0: it was in no race that timed them */
+  fat_kind_time kinds[FAT_KIND_TIMES];
+  int kind_count;
   double forecast;       /* milliseconds by the model, also where it was measured */
   const double *samples; /* milliseconds, in order of measurement */
   const double *clocks;  /* effective SM MHz of each sample */
@@ -146,10 +156,10 @@ typedef struct fat_artifact {
  * transaction, committed on return. The id is set in `trial`. The same (problem, device, config, source,
  * compile key, driver, maker, origin) in the same run replaces its earlier row and keeps its id; the row of
  * an earlier run stays as it was, as history, and what is stored of its code goes with the new one. Rules:
- * only a kernel that is eligible, with outcome ok, wins; measured beats predicted; lower ms wins; an
- * incumbent keeps a tie. Of the rows of one (problem, device, config, origin) only the latest counts: what
- * was tried with older source or tools stays readable but cannot win. FAT_E_INPUT names a value that no trial
- * can have. */
+ * only a kernel that is eligible, with outcome ok, wins; measured beats predicted; the lowest ms wins or,
+ * where that trial has a mean, the lowest mean; an incumbent keeps a tie. Of the rows of one (problem,
+ * device, config, origin) only the latest counts: what was tried with older source or tools stays readable
+ * but cannot win. FAT_E_INPUT names a value that no trial can have. */
 fat_status fat_db_put(fat_db *db, fat_trial *trial, const fat_artifact *artifact, fat_error *err);
 
 /* Attaches artifacts to a trial that is stored already (the cubins of the best, kept at the end). */
@@ -175,7 +185,7 @@ typedef struct fat_db_filter { /* NULL or 0: any */
   const char *value;  /* of a tunable in the config: W1 */
   int outcome_plus_1; /* 1 + fat_outcome */
   int origin_plus_1;
-  bool samples; /* read them too; else a trial has none */
+  bool samples; /* read them and the kinds too; else a trial has none */
 } fat_db_filter;
 fat_status fat_db_trials(fat_db *db, const fat_db_filter *filter, fat_db_trial_fn fn, void *user,
                          fat_error *err);

@@ -22,6 +22,11 @@ static bool travels(const fat_db_field *f)
   "json((SELECT json_group_array(x) FROM (SELECT " value " AS x FROM main.sample WHERE trial = t.id"         \
   " ORDER BY n)))"
 
+/* The times on each kind of data, by name. */
+#define KINDS(value)                                                                                         \
+  "json((SELECT json_group_object(name, x) FROM (SELECT name, " value " AS x FROM main.kind"                 \
+  " WHERE trial = t.id ORDER BY n)))"
+
 /* The columns that travel, of the device or not, `shipped` so or (-1) in any way: 'name', expression, ...
  * More than six digits are noise where a text is `brief`, and would change with every run. */
 static void add_fields(fat_text *sql, bool device, int shipped, bool brief)
@@ -40,6 +45,8 @@ static void add_fields(fat_text *sql, bool device, int shipped, bool brief)
       fat_text_add(sql, f->sql);
     comma = ", ";
   }
+  if (!device && shipped != FAT_SHIPPED_ALL)
+    fat_text_format(sql, ", 'kinds', %s", brief ? KINDS("CAST(PRINTF('%.6g', ms) AS REAL)") : KINDS("ms"));
 }
 
 /* Column 0 of a row is a line; column 1, where there is one, is what the lines share from there on. */
@@ -100,23 +107,28 @@ fat_status fat_db_export(fat_db *db, fat_text *out, fat_error *err)
 
 /* -- the winners */
 
+#define COST FAT_DB_COST("main", "t.problem", "t.device", "l.kernel = t.kernel")
+
 /* Of a problem and device: the winner; of each other kernel that may win unasked the best, and of each such
  * kernel the twins and the best that takes any tensors. Of kernels that are only used when asked for the
  * same, at the largest problem of a family: others are served by it. None that would win in the winner's
  * place where only these rows are known: a winner that a rule chose among equals may be a little slower than
- * another. */
+ * another. Where it has a mean, so have all that are faster than it on normal data, and so it is the mean
+ * that decides there too. */
 static const char CHOSEN[] =
-    "WITH good AS (SELECT t.id, t.problem, t.device, t.kernel, t.config, t.ms, t.twin_of, t.eligible,"
+    "WITH good AS (SELECT t.id, t.problem, t.device, t.kernel, t.config, t.ms, t.mean, t.twin_of,"
+    " t.eligible, " COST " AS cost,"
     " t.config LIKE '%-W1' OR t.config LIKE '%-W1-%' OR t.config LIKE '%:W1-%' AS narrow,"
     " dense_rank() OVER (PARTITION BY p.family, t.device ORDER BY p.flops DESC, p.text) AS size"
     " FROM main.trial t JOIN main.problem p ON p.id = t.problem"
     " WHERE t.origin = 'measured' AND t.outcome = 'ok' AND t.current = 1 AND t.ms > 0),"
     " first AS (SELECT g.* FROM good g JOIN main.winner w ON w.trial = g.id),"
-    " beside AS (SELECT g.*, row_number() OVER (PARTITION BY g.problem, g.device, g.kernel ORDER BY g.ms,"
+    " beside AS (SELECT g.*, row_number() OVER (PARTITION BY g.problem, g.device, g.kernel ORDER BY g.cost,"
     " g.config) AS place, row_number() OVER (PARTITION BY g.problem, g.device, g.kernel, g.narrow"
-    " ORDER BY g.ms, g.config) AS width_place, f.kernel AS first_kernel"
+    " ORDER BY g.cost, g.config) AS width_place, f.kernel AS first_kernel"
     " FROM good g LEFT JOIN first f ON f.problem = g.problem AND f.device = g.device"
-    " WHERE g.id IS NOT f.id AND iif(g.eligible, g.ms >= f.ms, g.size = 1)),"
+    " WHERE g.id IS NOT f.id AND iif(g.eligible, iif(g.mean > 0 AND f.mean > 0, g.mean >= f.mean,"
+    " g.ms >= f.ms), g.size = 1)),"
     " kept AS (SELECT id, 1 AS wins FROM first UNION ALL SELECT id, 0 FROM beside"
     " WHERE (place = 1 AND kernel IS NOT first_kernel)"
     " OR (narrow AND (width_place = 1 OR twin_of <> '')))";

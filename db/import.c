@@ -62,9 +62,11 @@ static fat_status line_sql(fat_text *sql, fat_error *err)
 
 static const char LINE_SHARED[] =
     "SELECT json_extract(?1, '$.shared') WHERE " IS_OBJECT " AND json_type(?1, '$.shared') = 'object'";
-static const char LINE_SAMPLES[] = "SELECT s.value, c.value FROM json_each(?1, '$.samples') s"
-                                   " LEFT JOIN json_each(?1, '$.clocks') c ON c.key = s.key WHERE "
-                                   "json_type(?1, '$.samples') = 'array' ORDER BY s.key";
+static const char LINE_TIMES[] = /* as FAT_DB_TIMES */
+    "SELECT s.value, c.value, NULL, s.key AS place FROM json_each(?1, '$.samples') s"
+    " LEFT JOIN json_each(?1, '$.clocks') c ON c.key = s.key WHERE json_type(?1, '$.samples') = 'array'"
+    " UNION ALL SELECT k.value, NULL, k.key, 1000000 + k.id FROM json_each(?1, '$.kinds') k"
+    " WHERE json_type(?1, '$.kinds') = 'object' ORDER BY place";
 
 static void refuse(fat_import *counts, const char *where, long number, const char *why)
 {
@@ -222,7 +224,7 @@ static fat_status take_lines(fat_db *db, const char *text, size_t length, fat_im
   if (status == FAT_OK)
     status = fat_db_prepare(db, db->sql, fat_text_get(&sql), &r.row, err);
   if (status == FAT_OK)
-    status = fat_db_prepare(db, db->sql, LINE_SAMPLES, &r.samples, err);
+    status = fat_db_prepare(db, db->sql, LINE_TIMES, &r.samples, err);
   if (status == FAT_OK)
     status = fat_db_prepare(db, db->sql, LINE_SHARED, &r.shared, err);
   while (status == FAT_OK && text < end) {
@@ -274,17 +276,17 @@ fat_status fat_db_import_shipped(fat_db *db, const char *json_lines, size_t leng
 static fat_status take_database(fat_db *db, fat_db *from, fat_import *counts, fat_error *err)
 {
   sqlite3_stmt *stmt = NULL, *samples = NULL;
-  fat_text sql = {0};
+  fat_text sql = {0}, times = {0};
   fat_db_row row = {0};
   bool more = true;
   fat_db_row_select(&sql, "main");
   fat_text_add(&sql, " WHERE t.latest = 1 ORDER BY t.id");
-  fat_status status = fat_text_status(&sql, err);
+  fat_text_format(&times, FAT_DB_TIMES, "main");
+  fat_status status = fat_text_status(times.failed ? &times : &sql, err);
   if (status == FAT_OK)
     status = fat_db_prepare(from, from->sql, fat_text_get(&sql), &stmt, err);
   if (status == FAT_OK)
-    status = fat_db_prepare(from, from->sql, "SELECT ms, clock FROM main.sample WHERE trial = ?1 ORDER BY n",
-                            &samples, err);
+    status = fat_db_prepare(from, from->sql, fat_text_get(&times), &samples, err);
   while (status == FAT_OK) {
     status = fat_db_step(from, stmt, &more, err);
     if (status != FAT_OK || !more)
@@ -298,6 +300,7 @@ static fat_status take_database(fat_db *db, fat_db *from, fat_import *counts, fa
   sqlite3_finalize(stmt);
   sqlite3_finalize(samples);
   fat_db_row_free(&row);
+  fat_text_free(&times);
   fat_text_free(&sql);
   return status;
 }

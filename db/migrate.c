@@ -52,11 +52,22 @@ static const char BACK[] =
     " INSERT INTO winner SELECT * FROM winner0;"
     "DROP TABLE winner0; DROP TABLE sample0; DROP TABLE trial0; DROP TABLE binary0; DROP TABLE recipe0;"
     "DROP TABLE source0; DROP TABLE run0; DROP TABLE toolchain0; DROP TABLE device0; DROP TABLE problem0;";
+
+/* From 1.1: a trial has a mean and kinds. The views come back from their file. */
+static const char KINDS[] =
+    "DROP VIEW IF EXISTS best; DROP VIEW IF EXISTS trials; DROP VIEW IF EXISTS failures; DROP VIEW IF EXISTS runs;"
+    "DROP VIEW IF EXISTS history; DROP VIEW IF EXISTS rejections; DROP VIEW IF EXISTS tunables;"
+    "ALTER TABLE trial ADD COLUMN mean REAL; DROP INDEX IF EXISTS trial_winner;"
+    "CREATE INDEX trial_winner ON trial(problem, device, origin, ms, mean)"
+    " WHERE eligible = 1 AND current = 1 AND outcome = 'ok' AND ms > 0;"
+    "CREATE TABLE kind (trial INTEGER NOT NULL REFERENCES trial(id) ON DELETE CASCADE, n INTEGER NOT NULL,"
+    " name TEXT NOT NULL, ms REAL NOT NULL, PRIMARY KEY (trial, n)) STRICT, WITHOUT ROWID;";
 /* clang-format on */
 
 const fat_db_migration fat_db_migrations[] = {
-    {0, 1001, {"db/schema.sql"}},
-    {1000, 1001, {ASIDE, "db/schema.sql", BACK}},
+    {0, 1002, {"db/schema.sql", "db/views.sql"}},
+    {1000, 1002, {ASIDE, "db/schema.sql", BACK, "db/views.sql"}},
+    {1001, 1002, {KINDS, "db/views.sql"}},
 };
 const int fat_db_migration_count = sizeof fat_db_migrations / sizeof *fat_db_migrations;
 

@@ -18,8 +18,8 @@ enum { APPLICATION_ID = 0x6661746e }; /* "fatn" */
   "SELECT count(*) FROM %s.sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name IN ('problem', "     \
   "'device', "                                                                                               \
   "'toolchain',"                                                                                             \
-  " 'run', 'rejection', 'source', 'recipe', 'binary', 'trial', 'sample', 'winner')"
-enum { TABLES = 11 };
+  " 'run', 'rejection', 'source', 'recipe', 'binary', 'trial', 'sample', 'kind', 'winner')"
+enum { TABLES = 12 };
 
 /* 1: all pages hold together; 0: they do not. A page that was not read for lack of memory (7 is SQLITE_NOMEM)
  * is said among the damages, and is none. */

@@ -10,7 +10,7 @@
 #include <sys/types.h>
 
 enum {
-  FAT_DB_VERSION = 1001, /* major * 1000 + minor of the schema this program knows */
+  FAT_DB_VERSION = 1002, /* major * 1000 + minor of the schema this program knows */
   FAT_DB_PATH = 4096,
   FAT_DB_SAMPLES = 100000,  /* of one trial */
   FAT_DB_LENGTH = 1 << 28,  /* bytes of one value or row */
@@ -24,6 +24,18 @@ enum {
 #ifndef FATUNE_SYSTEM_DB /* where a package puts its database */
 #define FATUNE_SYSTEM_DB "/usr/share/fatune/fatune.db"
 #endif
+
+/* Of a row t: what it is compared by with the others of its problem and device, where `leads` says of the row
+ * l whether it is one of them: the mean if the fastest of them has one, and who has none comes last then. */
+#define FAT_DB_COST(schema, problem, device, leads)                                                          \
+  "iif((SELECT l.mean FROM " schema ".trial l WHERE l.problem = " problem " AND l.device = " device          \
+  " AND " leads " AND l.current = 1 AND l.outcome = 'ok' AND l.ms > 0 ORDER BY l.origin, l.ms, l.id"         \
+  " LIMIT 1) > 0, iif(t.mean > 0, t.mean, 9e999), t.ms)"
+
+/* The samples of a trial, then its kinds, as fat_db_row_samples takes them. */
+#define FAT_DB_TIMES                                                                                         \
+  "SELECT ms, clock, NULL AS name, n AS place FROM %1$s.sample WHERE trial = ?1 UNION ALL"                   \
+  " SELECT ms, NULL, name, 1000000 + n FROM %1$s.kind WHERE trial = ?1 ORDER BY place"
 
 /* Statements kept prepared; their texts are in sql.c. ORDER SQL */
 typedef enum fat_db_sql {
@@ -53,6 +65,8 @@ typedef enum fat_db_sql {
   FAT_SQL_TRIAL_OUTDATE,
   FAT_SQL_SAMPLE_CLEAR,
   FAT_SQL_SAMPLE_ADD,
+  FAT_SQL_KIND_CLEAR,
+  FAT_SQL_KIND_ADD,
   FAT_SQL_WINNER_CHOOSE,
   FAT_SQL_WINNER_SET,
   FAT_SQL_WINNER_CLEAR,
@@ -144,7 +158,7 @@ bool fat_db_is_tuned(const fat_db *db, const char *facts);
 
 /* -- migrate.c */
 
-enum { FAT_DB_PARTS = 3 };
+enum { FAT_DB_PARTS = 4 };
 typedef struct fat_db_migration {
   int from, to;
   const char *parts[FAT_DB_PARTS]; /* in order: SQL, or the name of an embedded file, db/...; NULL: none */
@@ -223,7 +237,7 @@ typedef struct fat_db_row {
 fat_status fat_db_row_read(sqlite3_stmt *stmt, fat_db_row *row, fat_error *err);
 /* Binds the columns of table trial that columns.def has, in order, from parameter `first` on. */
 fat_status fat_db_row_bind(fat_db *db, sqlite3_stmt *stmt, int first, const fat_trial *trial, fat_error *err);
-/* Fills the samples from a statement of (ms, clock) rows; resets it. */
+/* Fills samples and kinds from a statement of (ms, clock, NULL) and (ms, NULL, name) rows; resets it. */
 fat_status fat_db_row_samples(sqlite3_stmt *stmt, fat_db_row *row, fat_error *err);
 /* Both, read.c: what is damaged is remarked. `samples` takes the trial's id; NULL: the row has none then. */
 fat_status fat_db_row_whole(fat_db *db, sqlite3_stmt *stmt, sqlite3_stmt *samples, fat_db_row *row,

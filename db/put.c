@@ -113,20 +113,22 @@ static fat_status put_content(fat_db *db, const char *source_hash, const fat_art
 
 /* -- the trial */
 
-static int samples_of(const fat_trial *t)
+/* Samples and kinds, in place of those that it had. */
+static fat_status put_times(fat_db *db, const fat_trial *t, fat_error *err)
 {
-  return t->samples ? t->sample_count : 0;
-}
-
-static fat_status put_samples(fat_db *db, const fat_trial *t, fat_error *err)
-{
+  const int samples = t->samples ? t->sample_count : 0;
   sqlite3_stmt *stmt;
-  FAT_TRY(fat_db_kept(db, FAT_SQL_SAMPLE_CLEAR, &stmt, err));
-  FAT_TRY(fat_db_bind(db, stmt, err, "i", t->id));
-  FAT_TRY(fat_db_finish(db, stmt, NULL, err));
-  for (int i = 0; i < samples_of(t); i++) {
-    FAT_TRY(fat_db_kept(db, FAT_SQL_SAMPLE_ADD, &stmt, err));
-    FAT_TRY(fat_db_bind(db, stmt, err, "indd", t->id, i, t->samples[i], t->clocks ? t->clocks[i] : NAN));
+  for (int i = 0; i < 2; i++) {
+    FAT_TRY(fat_db_kept(db, i ? FAT_SQL_KIND_CLEAR : FAT_SQL_SAMPLE_CLEAR, &stmt, err));
+    FAT_TRY(fat_db_bind(db, stmt, err, "i", t->id));
+    FAT_TRY(fat_db_finish(db, stmt, NULL, err));
+  }
+  for (int i = 0; i < samples + t->kind_count; i++) {
+    const fat_kind_time *kind = i < samples ? NULL : &t->kinds[i - samples];
+    FAT_TRY(fat_db_kept(db, kind ? FAT_SQL_KIND_ADD : FAT_SQL_SAMPLE_ADD, &stmt, err));
+    FAT_TRY(
+        kind ? fat_db_bind(db, stmt, err, "intd", t->id, i - samples, kind->name, kind->ms)
+             : fat_db_bind(db, stmt, err, "indd", t->id, i, t->samples[i], t->clocks ? t->clocks[i] : NAN));
     FAT_TRY(fat_db_finish(db, stmt, NULL, err));
   }
   return FAT_OK;
@@ -269,9 +271,12 @@ fat_status fat_db_put_compare(fat_db *db, const fat_trial *t, bool *better, fat_
     return FAT_OK;
   const char *outcome = (const char *)sqlite3_column_text(stmt, 0);
   bool works = outcome && strcmp(outcome, "ok") == 0;
-  /* A text form has 15 digits: what differs behind them is the same. */
-  double ms = sqlite3_column_double(stmt, 1) * (1 - 1e-12);
-  *better = t->outcome == FAT_OUT_OK && (!works || t->ms < ms);
+  /* What was timed on more kinds of data says more. A text form has 15 digits: what differs behind them is
+   * the same. */
+  const bool raced = sqlite3_column_double(stmt, 2) > 0, races = t->mean > 0;
+  const double cost = sqlite3_column_double(stmt, raced && races ? 2 : 1) * (1 - 1e-12);
+  const bool lower = (raced && races ? t->mean : t->ms) < cost;
+  *better = t->outcome == FAT_OUT_OK && (!works || (raced == races ? lower : races));
   return fat_db_finish(db, stmt, NULL, err);
 }
 
@@ -284,7 +289,7 @@ fat_status fat_db_put_row(fat_db *db, fat_trial *t, const fat_artifact *artifact
   FAT_TRY(find_keys(db, t, &k, err));
   FAT_TRY(put_content(db, or_empty(t->source_hash), artifact, &c, err));
   FAT_TRY(put_trial(db, t, &k, &c, date, err));
-  FAT_TRY(put_samples(db, t, err));
+  FAT_TRY(put_times(db, t, err));
   FAT_TRY(outdate(db, t, err));
   FAT_TRY(retire(db, t, &k, date != NULL, err));
   return choose_winner(db, &k, err);

@@ -48,7 +48,7 @@ static fat_status prepare(fat_db *db, const char *schema, const selection *s, sq
     if (s->clauses[i].value)
       fat_text_add(&sql, s->clauses[i].sql);
   fat_text_add(&sql, s->rest);
-  fat_text_format(&times, "SELECT ms, clock FROM %s.sample WHERE trial = ?1 ORDER BY n", schema);
+  fat_text_format(&times, FAT_DB_TIMES, schema);
   fat_status status = fat_text_status(&sql, err);
   if (status == FAT_OK)
     status = fat_text_status(&times, err);
@@ -99,7 +99,7 @@ fat_status fat_db_row_whole(fat_db *db, sqlite3_stmt *stmt, sqlite3_stmt *sample
   fat_status status = fat_db_row_read(stmt, row, &why);
   if (!samples)
     row->trial.sample_count = 0;
-  if (status == FAT_OK && row->trial.sample_count > 0) {
+  if (status == FAT_OK && samples && (row->trial.sample_count > 0 || row->trial.mean > 0)) {
     status = fat_db_bind(db, samples, &why, "i", row->trial.id);
     if (status == FAT_OK)
       status = fat_db_row_samples(samples, row, &why);

@@ -236,6 +236,25 @@ fat_status fat_db_row_bind(fat_db *db, sqlite3_stmt *stmt, int first, const fat_
   return FAT_OK;
 }
 
+/* One more kind of the trial; each has a name of its own. */
+static fat_status add_kind(sqlite3_stmt *stmt, fat_trial *t, fat_error *err)
+{
+  const char *name = (const char *)sqlite3_column_text(stmt, 2);
+  const int type = sqlite3_column_type(stmt, 0);
+  const double ms = type == SQLITE_FLOAT || type == SQLITE_INTEGER ? sqlite3_column_double(stmt, 0) : 0;
+  const size_t n = name ? strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789") : 0;
+  bool good = n > 0 && n < FAT_KIND_TIME_NAME && n == (size_t)sqlite3_column_bytes(stmt, 2) && ms > 0 &&
+              ms <= FAT_DB_MS && t->kind_count < FAT_KIND_TIMES;
+  for (int i = 0; good && i < t->kind_count; i++)
+    good = strcmp(t->kinds[i].name, name) != 0;
+  if (!good)
+    return fat_status_fail(err, FAT_E_CORRUPT, "kinds of data are no names with times");
+  fat_kind_time *kind = &t->kinds[t->kind_count++];
+  memcpy(kind->name, name, n + 1);
+  kind->ms = ms;
+  return FAT_OK;
+}
+
 fat_status fat_db_row_samples(sqlite3_stmt *stmt, fat_db_row *row, fat_error *err)
 {
   fat_trial *t = &row->trial;
@@ -253,6 +272,10 @@ fat_status fat_db_row_samples(sqlite3_stmt *stmt, fat_db_row *row, fat_error *er
     row->room = t->sample_count;
   }
   while ((rc = sqlite3_step(stmt)) == SQLITE_ROW && status == FAT_OK) {
+    if (sqlite3_column_type(stmt, 2) != SQLITE_NULL) {
+      status = add_kind(stmt, t, err);
+      continue;
+    }
     double ms = sqlite3_column_double(stmt, 0);
     int type = sqlite3_column_type(stmt, 0), clock = sqlite3_column_type(stmt, 1);
     bool known = clock == SQLITE_FLOAT || clock == SQLITE_INTEGER;

@@ -1,7 +1,11 @@
--- schema.sql -- the tuning database, version 1.1 (user_version 1001). A person may open this file with any
--- SQLite viewer; start with the views: best, trials, failures, runs, rejections, history, tunables. Their
--- columns are stable within a major version; later minor versions add some. Times are milliseconds, sizes are
--- bytes, dates are UTC in ISO 8601. Hashes are SHA-256 in hex.
+-- schema.sql -- the tables of the tuning database, version 1.2 (user_version 1002). A person may open this file
+-- with any SQLite viewer; start with the views, which views.sql has. Times are milliseconds, sizes are bytes,
+-- dates are UTC in ISO 8601. Hashes are SHA-256 in hex.
+--
+-- Who wins, of the trials of a problem on a device that work, are current and may be picked unasked: measured ones
+-- come before predicted ones, and the fastest on normal data (`ms`) leads. Where the leader was timed on every kind
+-- of data in a race, so that it has a `mean`, the least mean wins, and who has none does not; else the leader wins,
+-- as it did before version 1.2. Within noise of a winner the tuner may prefer another.
 --
 -- Rows are written by one transaction per trial, and a run never changes a row of an earlier one.
 -- `PRAGMA user_version` is set by migrate.c, not here.
@@ -113,6 +117,8 @@ CREATE TABLE trial ( -- one config of one kernel through all stages, and how tha
   rivals          INTEGER NOT NULL DEFAULT 0, -- so many others it was timed in turns with there; 0: it broke off
   made_as         TEXT NOT NULL DEFAULT '',   -- compiled on demand: default, default without maps, rebuilt, twin
   ms              REAL,             -- measured: median of the samples; predicted: by the model; NULL: no time
+  mean            REAL,             -- over the kinds of data (table kind), geometric: normal data weighs half, the
+                                    -- others share the other half; NULL: in no race, or in one before version 1.2
   forecast        REAL,             -- milliseconds by the model, also where it was measured
   p20             REAL,
   p80             REAL,
@@ -135,7 +141,7 @@ CREATE TABLE trial ( -- one config of one kernel through all stages, and how tha
 ) STRICT;
 CREATE UNIQUE INDEX trial_key ON trial(problem, device, config, source, toolchain, origin, coalesce(run, 0));
 -- 'measured' sorts before 'predicted': the first row of a range is the best of its kind.
-CREATE INDEX trial_winner ON trial(problem, device, origin, ms)
+CREATE INDEX trial_winner ON trial(problem, device, origin, ms, mean)
   WHERE eligible = 1 AND current = 1 AND outcome = 'ok' AND ms > 0;
 CREATE INDEX trial_kernel ON trial(problem, device, kernel, origin, ms)
   WHERE current = 1 AND outcome = 'ok' AND ms > 0;
@@ -149,6 +155,16 @@ CREATE TABLE sample ( -- every timing, in order of measurement
   PRIMARY KEY (trial, n)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE kind ( -- how long a call takes on each kind of data that its trial was timed on in a race
+  trial INTEGER NOT NULL REFERENCES trial(id) ON DELETE CASCADE,
+  n     INTEGER NOT NULL, -- their order
+  name  TEXT NOT NULL,    -- normal; wide: scores of standard deviation 6; rise100, rise16, rise4, fall100, fall16,
+                          -- fall4: scores rise or fall by 1/100, 1/16, 1/4 nat a key; sink: 10 more on the first 4
+                          -- keys; peaks: 12 more on one key of 64
+  ms    REAL NOT NULL,    -- median
+  PRIMARY KEY (trial, n)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE winner ( -- the one to pick for a problem on a device; chosen in the trial's own transaction
   problem INTEGER NOT NULL REFERENCES problem(id),
   device  INTEGER NOT NULL REFERENCES device(id),
@@ -156,53 +172,3 @@ CREATE TABLE winner ( -- the one to pick for a problem on a device; chosen in th
   date    TEXT NOT NULL, -- when it became the winner
   PRIMARY KEY (problem, device)
 ) STRICT, WITHOUT ROWID;
-
-CREATE VIEW history AS -- every trial of every run
-SELECT t.id AS id, t.run AS run, d.name AS gpu, d.sm AS sm, p.text AS problem, p.family AS family,
-       t.kernel AS kernel, t.config AS config, t.tunables AS tunables, t.origin AS origin, t.outcome AS outcome,
-       t.ms AS ms, t.forecast AS forecast, p.flops / t.ms / 1e9 AS tflops, t.registers AS registers,
-       t.stack AS stack, t.spills AS spills, t.shared AS shared, t.blocks_per_sm AS blocks_per_sm,
-       t.limit_by AS limit_by, t.p20 AS p20, t.p80 AS p80, t.samples AS samples, t.clock_mhz AS clock_mhz,
-       t.error_max AS error_max, t.error_allowed AS error_allowed, t.compile_seconds AS compile_seconds,
-       t.twin_of AS twin_of, t.race AS race, t.rivals AS rivals, t.made_as AS made_as, t.detail AS detail,
-       t.log AS log, t.eligible AS eligible, t.current AS current, t.latest AS latest, t.source AS source,
-       k.compile_key AS compile_key, k.driver AS driver, k.made_by AS made_by, coalesce(r.nvrtc, '') AS nvrtc,
-       t.date AS date, d.facts AS device
-FROM trial t JOIN problem p ON p.id = t.problem JOIN device d ON d.id = t.device
-     JOIN toolchain k ON k.id = t.toolchain LEFT JOIN run r ON r.id = t.run;
-
-CREATE VIEW trials AS -- what stands of it
-SELECT * FROM history WHERE latest = 1;
-
-CREATE VIEW best AS
-SELECT h.gpu, h.sm, h.problem, h.family, h.kernel, h.config, h.tunables, h.origin, h.ms, h.forecast, h.tflops,
-       h.registers, h.spills, h.shared, h.blocks_per_sm, h.limit_by, h.p20, h.p80, h.samples, h.clock_mhz,
-       h.error_max, h.error_allowed, h.race, h.rivals, h.source, h.compile_key, h.driver, h.made_by, h.nvrtc,
-       h.date, h.device
-FROM winner w JOIN history h ON h.id = w.trial;
-
-CREATE VIEW failures AS
-SELECT id, run, gpu, sm, problem, family, kernel, config, tunables, outcome, detail, registers, stack, spills,
-       shared, blocks_per_sm, origin, log, source, compile_key, driver, made_by, nvrtc, date, device
-FROM trials WHERE outcome <> 'ok';
-
-CREATE VIEW runs AS
-SELECT r.id AS id, r.begun AS begun, r.ended AS ended, r.status AS status, r.command AS command,
-       (SELECT count(*) FROM trial t WHERE t.run = r.id) AS trials,
-       (SELECT count(*) FROM trial t WHERE t.run = r.id AND t.outcome <> 'ok') AS failures,
-       (SELECT coalesce(sum(j.count), 0) FROM rejection j WHERE j.run = r.id) AS rejected,
-       r.version AS version, r.driver AS driver, r.nvrtc AS nvrtc, r.templates AS templates, r.model AS model,
-       r.host AS host, r.device AS device
-FROM run r;
-
-CREATE VIEW rejections AS
-SELECT j.run AS run, d.name AS gpu, p.text AS problem, j.kernel AS kernel, j.count AS count, j.reason AS reason,
-       d.facts AS device
-FROM rejection j JOIN problem p ON p.id = j.problem JOIN device d ON d.id = j.device;
-
-CREATE VIEW tunables AS -- the trials that work, with a column for each tunable that several kernels have
-SELECT id, gpu, problem, config, origin, ms, tflops, kernel, json_extract(tunables, '$.Br') AS rows_of_q,
-       json_extract(tunables, '$.Bc') AS rows_of_k, json_extract(tunables, '$.T') AS threads,
-       json_extract(tunables, '$.w') AS warps, json_extract(tunables, '$.s') AS stages,
-       json_extract(tunables, '$.W') AS width, json_extract(tunables, '$.L') AS seldom_rescaled, tunables, device
-FROM trials WHERE outcome = 'ok';

@@ -71,7 +71,7 @@ static const char *const texts[FAT_SQL_COUNT] = {
         "UPDATE main.trial SET recipe = coalesce(?2, recipe), binary = coalesce(?3, binary)"
         " WHERE id = ?1",
     [FAT_SQL_TRIAL_SAME] =
-        "SELECT outcome, ms FROM main.trial WHERE problem = ?1 AND device = ?2 AND config = ?3"
+        "SELECT outcome, ms, mean FROM main.trial WHERE problem = ?1 AND device = ?2 AND config = ?3"
         " AND source = ?4 AND toolchain = ?5 AND origin = ?6 AND latest = 1",
     [FAT_SQL_TRIAL_LATER] =
         "SELECT count(*) FROM main.trial t JOIN main.trial o ON o.problem = t.problem AND o.device = t.device"
@@ -82,11 +82,14 @@ static const char *const texts[FAT_SQL_COUNT] = {
     " AND origin = ?6 AND (id = ?4 OR (?5 = 1 AND current = 1))",
     [FAT_SQL_SAMPLE_CLEAR] = "DELETE FROM main.sample WHERE trial = ?1",
     [FAT_SQL_SAMPLE_ADD] = "INSERT INTO main.sample (trial, n, ms, clock) VALUES (?1, ?2, ?3, ?4)",
-    /* Measured before predicted, then the lower time, then the incumbent, then the earlier one. */
+    [FAT_SQL_KIND_CLEAR] = "DELETE FROM main.kind WHERE trial = ?1",
+    [FAT_SQL_KIND_ADD] = "INSERT INTO main.kind (trial, n, name, ms) VALUES (?1, ?2, ?3, ?4)",
+    /* Measured before predicted, then the lower mean or time, then the incumbent, then the earlier one. */
     [FAT_SQL_WINNER_CHOOSE] =
-        "SELECT id FROM main.trial WHERE problem = ?1 AND device = ?2 AND eligible = 1 AND current = 1"
-        " AND outcome = 'ok' AND ms > 0 ORDER BY origin, ms, id <> coalesce((SELECT trial FROM main.winner"
-        " WHERE problem = ?1 AND device = ?2), 0), id LIMIT 1",
+        "SELECT id FROM main.trial t WHERE problem = ?1 AND device = ?2 AND eligible = 1 AND current = 1"
+        " AND outcome = 'ok' AND ms > 0 ORDER BY origin, " FAT_DB_COST(
+            "main", "?1", "?2", "l.eligible = 1") ", id <> coalesce((SELECT trial FROM main.winner WHERE "
+                                                  "problem = ?1 AND device = ?2), 0), id LIMIT 1",
     [FAT_SQL_WINNER_SET] =
         "INSERT INTO main.winner (problem, device, trial, date) VALUES (?1, ?2, ?3, " NOW ")"
         " ON CONFLICT (problem, device) DO UPDATE SET trial = excluded.trial, date = excluded.date"

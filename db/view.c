@@ -77,12 +77,15 @@ static fat_status columns_of(fat_db *db, int view, const char *schema, const cha
       sqlite3_finalize(stmt);
       return fat_status_fail(err, FAT_E_CORRUPT, "view %s has a column that is no name", views[view].name);
     }
+    const bool nested = json && strcmp(name, "kinds") == 0;
     bool alive = strcmp(views[view].name, "runs") == 0 && strcmp(name, "status") == 0;
     if (json)
       fat_text_format(sql, "'%s', ", name);
-    fat_text_format(
-        sql, alive ? "iif(v.status = 'running' AND NOT is_tuned(v.device), 'stopped', v.\"%s\")" : "v.\"%s\"",
-        name);
+    fat_text_format(sql,
+                    nested  ? "iif(json_valid(v.\"%1$s\"), json(v.\"%1$s\"), NULL)"
+                    : alive ? "iif(v.status = 'running' AND NOT is_tuned(v.device), 'stopped', v.\"%1$s\")"
+                            : "v.\"%1$s\"",
+                    name);
     fat_text_add(sql, json || !alive ? ", " : " AS status, ");
   }
   fat_text_format(sql, json ? "'database', '%s')" : "'%s' AS database", label);

@@ -46,7 +46,7 @@ static void a_newer_minor_version_is_read_and_not_written(void **state)
                        "PRAGMA user_version = 1007;");
   assert_int_equal(fixture_try(f->path, FAT_DB_WRITE, &err), FAT_E_NEWER);
   assert_non_null(strstr(err.text, "1.7"));
-  assert_non_null(strstr(err.text, "1.1"));
+  assert_non_null(strstr(err.text, "1.2"));
   db = fixture_db(f, FAT_DB_READ);
   assert_string_equal(fixture_winner(db), "fwd:Br16");
   assert_non_null(strstr(fat_db_note(db), "1.7"));
@@ -61,10 +61,10 @@ static void a_newer_minor_version_is_read_and_not_written(void **state)
 
 /* What a next version would do: rebuild a table that others name, add a column, fill it. */
 static const fat_db_migration next[] = {
-    {0, 1001, {"db/schema.sql"}},
-    {1001, 1002, {"ALTER TABLE trial ADD COLUMN joules REAL;", "UPDATE trial SET joules = ms * 2;"}},
-    {1002,
-     1003,
+    {0, 1002, {"db/schema.sql", "db/views.sql"}},
+    {1002, 1003, {"ALTER TABLE trial ADD COLUMN joules REAL;", "UPDATE trial SET joules = ms * 2;"}},
+    {1003,
+     1004,
      {"CREATE TABLE run2 (id INTEGER PRIMARY KEY, begun TEXT NOT NULL, ended TEXT, status TEXT, device TEXT "
       "NOT NULL,"
       " command TEXT NOT NULL, version TEXT NOT NULL, driver TEXT NOT NULL, nvrtc TEXT NOT NULL, templates "
@@ -76,8 +76,8 @@ static const fat_db_migration next[] = {
       "TO run;"}},
 };
 static const fat_db_migration broken[] = {
-    {1001, 1002, {"ALTER TABLE trial ADD COLUMN joules REAL;"}},
-    {1002, 1003, {"DELETE FROM device"}}, /* trials name it */
+    {1002, 1003, {"ALTER TABLE trial ADD COLUMN joules REAL;"}},
+    {1003, 1004, {"DELETE FROM device"}}, /* trials name it */
 };
 
 static void an_older_file_is_brought_forward_beside_a_copy(void **state)
@@ -92,16 +92,16 @@ static void an_older_file_is_brought_forward_beside_a_copy(void **state)
   MUST(fat_db_put(db, &t, NULL, err));
   fat_db_close(db);
   /* A reader brings it forward in memory: the file stays as it is. */
-  MUST(fat_db_open_version(f->path, NULL, FAT_DB_READ, next, 3, 1003, &db, err));
+  MUST(fat_db_open_version(f->path, NULL, FAT_DB_READ, next, 3, 1004, &db, err));
   assert_string_equal(fixture_winner(db), "fwd:Br16");
   fat_db_close(db);
   assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), FAT_DB_VERSION);
-  MUST(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1003, &db, err));
+  MUST(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1004, &db, err));
   assert_string_equal(fixture_winner(db), "fwd:Br16");
-  snprintf(copy, sizeof copy, "%s.v1001.bak", f->path);
+  snprintf(copy, sizeof copy, "%s.v1002.bak", f->path);
   assert_non_null(strstr(fat_db_note(db), copy));
   fat_db_close(db);
-  assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), 1003);
+  assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), 1004);
   assert_int_equal(fixture_number(f->path, "SELECT joules FROM trial"), 4);
   assert_int_equal(fixture_number(f->path, "SELECT watts FROM run"), 70);
   assert_int_equal(fixture_number(copy, "PRAGMA user_version"), FAT_DB_VERSION);
@@ -109,7 +109,7 @@ static void an_older_file_is_brought_forward_beside_a_copy(void **state)
   assert_int_equal(stat(copy, &s), 0);
   assert_int_equal(s.st_mode & 0777, 0600);
   /* Again: nothing is to be done and no second copy is made. */
-  MUST(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1003, &db, err));
+  MUST(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1004, &db, err));
   assert_string_equal(fat_db_note(db), "");
   fat_db_close(db);
 }
@@ -122,14 +122,14 @@ static void a_migration_that_fails_changes_nothing(void **state)
   fat_db *db = fixture_db(f, FAT_DB_WRITE);
   fixture_put(db, "fwd:Br16", FAT_PREDICTED, 1);
   fat_db_close(db);
-  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, broken, 2, 1003, &db, &err),
+  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, broken, 2, 1004, &db, &err),
                    FAT_E_CORRUPT);
-  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, broken, 1, 1003, &db, &err), FAT_E_DB);
-  assert_non_null(strstr(err.text, "1.2"));
+  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, broken, 1, 1004, &db, &err), FAT_E_DB);
+  assert_non_null(strstr(err.text, "1.3"));
   assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), FAT_DB_VERSION);
   assert_int_equal(
       fixture_number(f->path, "SELECT count(*) FROM pragma_table_info('trial') WHERE name = 'joules'"), 0);
-  snprintf(copy, sizeof copy, "%s.v1001.2.bak", f->path); /* the first copy was not overwritten */
+  snprintf(copy, sizeof copy, "%s.v1002.2.bak", f->path); /* the first copy was not overwritten */
   assert_int_equal(fixture_number(copy, "PRAGMA user_version"), FAT_DB_VERSION);
   db = fixture_db(f, FAT_DB_WRITE);
   assert_string_equal(fixture_winner(db), "fwd:Br16");
@@ -145,15 +145,15 @@ static void without_a_copy_nothing_is_changed(void **state)
   fat_db *db = fixture_db(f, FAT_DB_WRITE);
   fat_db_close(db);
   for (int i = 1; i < 100; i++) {
-    snprintf(copy, sizeof copy, i > 1 ? "%s.v1001.%d.bak" : "%s.v1001.bak", f->path, i);
+    snprintf(copy, sizeof copy, i > 1 ? "%s.v1002.%d.bak" : "%s.v1002.bak", f->path, i);
     fixture_write(copy, "", 0);
   }
-  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1003, &db, &err),
+  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1004, &db, &err),
                    FAT_E_READONLY);
   assert_non_null(strstr(err.text, "cannot be made"));
   assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), FAT_DB_VERSION);
   unlink(copy);
-  MUST(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1003, &db, err));
+  MUST(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1004, &db, err));
   assert_non_null(strstr(fat_db_note(db), copy));
   fat_db_close(db);
 }
@@ -172,29 +172,29 @@ static void a_copy_that_fails_changes_nothing(void **state)
   signal(SIGXFSZ, SIG_IGN);
   small = (struct rlimit){8192, before.rlim_max};
   assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-  fat_status status = fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1003, &db, &err);
+  fat_status status = fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1004, &db, &err);
   assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
   signal(SIGXFSZ, SIG_DFL);
   assert_int_equal(status, FAT_E_FULL);
   assert_non_null(strstr(err.text, "making a copy"));
-  snprintf(copy, sizeof copy, "%s.v1001.bak", f->path);
+  snprintf(copy, sizeof copy, "%s.v1002.bak", f->path);
   assert_int_not_equal(access(copy, F_OK), 0);
   assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), FAT_DB_VERSION);
   snprintf(name, sizeof name, "%s/%0246d", f->folder, 1); /* a name has at most 255 bytes */
   assert_int_equal(rename(f->path, name), 0);
-  assert_int_equal(fat_db_open_version(name, NULL, FAT_DB_WRITE, next, 3, 1003, &db, &err), FAT_E_READONLY);
+  assert_int_equal(fat_db_open_version(name, NULL, FAT_DB_WRITE, next, 3, 1004, &db, &err), FAT_E_READONLY);
   assert_non_null(strstr(err.text, strerror(ENAMETOOLONG)));
   assert_int_equal(fixture_number(name, "PRAGMA user_version"), FAT_DB_VERSION);
 }
 
 static void a_step_that_the_program_lacks_is_named(void **state)
 {
-  static const fat_db_migration lacking[] = {{1001, 1002, {"db/lacking.sql"}}};
+  static const fat_db_migration lacking[] = {{1002, 1003, {"db/lacking.sql"}}};
   const fixture *f = *state;
   fat_error err = {0};
   fat_db *db = fixture_db(f, FAT_DB_WRITE);
   fat_db_close(db);
-  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, lacking, 1, 1002, &db, &err), FAT_E_DB);
+  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, lacking, 1, 1003, &db, &err), FAT_E_DB);
   assert_non_null(strstr(err.text, "db/lacking.sql"));
   assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), FAT_DB_VERSION);
 }
@@ -283,6 +283,45 @@ static void a_file_of_version_1_0_keeps_what_was_measured(void **state)
     says(f->path, facts[i].query, facts[i].expected);
 }
 
+/* The file of a program of version 1.1, which knew no kinds: it keeps its winners, by their times, until a
+ * race gives the fastest a mean. */
+static void a_file_of_version_1_1_keeps_its_winners(void **state)
+{
+  static const char best[] = "SELECT group_concat(problem || ' ' || config || ' ' || coalesce(mean, '-') || "
+                             "coalesce(kinds, ''), '; ') FROM"
+                             " (SELECT * FROM best ORDER BY problem)";
+  static const char before[] = "fwd-f32-b1-h2-q32-k32-d16 fwd:Br16-Bc64-T64-R2-W2-s1 -; "
+                               "fwd-f32-b1-h2-q64-k64-d16 fwd:Br16-Bc64-T64-R2-W2-s1 -; "
+                               "fwd-f32-b4-h32-q4096-k4096-d64 fwd:Br64-Bc32-T128-R4-W4-s1 -";
+  const fixture *f = *state;
+  fat_text sql = {0}, findings = {0};
+  fat_error err = {0};
+  MUST(fat_text_read_file(&sql, "tests/database.v1001.sql", 1 << 20, err));
+  fixture_sql(f->path, fat_text_get(&sql));
+  fat_text_free(&sql);
+  const int64_t trials = fixture_number(f->path, "SELECT count(*) FROM trial"),
+                samples = fixture_number(f->path, "SELECT count(*) FROM sample");
+  assert_int_equal(fixture_try(f->path, FAT_DB_READ, &err), FAT_OK);
+  assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), 1001);
+  fat_db *db = fixture_db(f, FAT_DB_WRITE);
+  MUST(fat_db_check(db, &findings, err));
+  assert_string_equal(fat_text_get(&findings), "");
+  assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), FAT_DB_VERSION);
+  assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM trials"), trials);
+  assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM sample"), samples);
+  says(f->path, best, before);
+  fat_trial t = fixture_trial("fwd-f32-b1-h2-q64-k64-d16", "T4", "fwd:Br16-Bc16", 0.0252);
+  t.origin = FAT_MEASURED, t.mean = 0.03, t.kind_count = 1;
+  t.kinds[0] = (fat_kind_time){"normal", 0.0252};
+  MUST(fat_db_put(db, &t, NULL, err)); /* the fastest has no mean, so that of this one counts for nothing */
+  says(f->path, best, before);
+  t.ms = t.kinds[0].ms = 0.025;
+  MUST(fat_db_put(db, &t, NULL, err));
+  fat_db_close(db);
+  says(f->path, "SELECT config || ' ' || mean || kinds FROM best WHERE problem LIKE '%-q64-%'",
+       "fwd:Br16-Bc16 0.03{\"normal\":0.025}");
+}
+
 /* The file stays as it was, and the reason is told as damage, not as a mistake in the program's SQL. */
 static void an_older_file_that_lacks_a_table_is_damaged(void **state)
 {
@@ -310,9 +349,9 @@ static void an_older_system_file_is_left_out(void **state)
   MUST(fat_db_open(system, NULL, FAT_DB_WRITE, &db, err));
   fixture_put(db, "fwd:Br16", FAT_PREDICTED, 1);
   fat_db_close(db);
-  MUST(fat_db_open_version(f->path, system, FAT_DB_WRITE, next, 3, 1003, &db, err));
+  MUST(fat_db_open_version(f->path, system, FAT_DB_WRITE, next, 3, 1004, &db, err));
   assert_non_null(strstr(fat_db_note(db), "left out"));
-  assert_non_null(strstr(fat_db_note(db), "older version 1.1"));
+  assert_non_null(strstr(fat_db_note(db), "older version 1.2"));
   assert_string_equal(fixture_winner(db), "");
   fat_db_close(db);
   assert_int_equal(fixture_number(system, "PRAGMA user_version"), FAT_DB_VERSION);
@@ -332,6 +371,7 @@ int main(void)
       TEST(a_copy_that_fails_changes_nothing),
       TEST(a_step_that_the_program_lacks_is_named),
       TEST(a_file_of_version_1_0_keeps_what_was_measured),
+      TEST(a_file_of_version_1_1_keeps_its_winners),
       TEST(an_older_file_that_lacks_a_table_is_damaged),
       TEST(an_older_system_file_is_left_out),
   };

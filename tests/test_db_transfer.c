@@ -37,6 +37,8 @@ static void fill(fat_db *db)
   fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br16", 1.2);
   t.run = id, t.origin = FAT_MEASURED, t.samples = times, t.clocks = clocks, t.sample_count = 3;
   t.error_max = INFINITY, t.error_allowed = 1e-3;
+  t.mean = 1.3, t.kind_count = 2;
+  t.kinds[0] = (fat_kind_time){"normal", 1.2}, t.kinds[1] = (fat_kind_time){"fall4", 1.4083333333333334};
   t.driver = "580.1";
   MUST(fat_db_put(db, &t, &a, err));
   t = fixture_trial(PROBLEM "-causal", "T4", "fwd:Br32", 0.7);
@@ -71,6 +73,9 @@ static void an_export_comes_back_as_it_was(void **state)
   assert_int_equal(best.trial.origin, FAT_MEASURED);
   assert_int_equal(best.trial.sample_count, 3);
   assert_true(best.trial.samples[1] == 1.2 && isnan(best.trial.clocks[1]));
+  assert_int_equal(best.trial.kind_count, 2);
+  assert_true(best.trial.mean == 1.3 && best.trial.kinds[0].ms == 1.2 && best.trial.kinds[1].ms > 1.4083);
+  assert_string_equal(best.trial.kinds[1].name, "fall4");
   assert_null(best.cubin);
   assert_null(best.source);
   fat_db_best_free(&best);
@@ -133,6 +138,13 @@ static const struct {
     {"\"source\":\"a", "\"source\":\"\\n", "plain text"},
     {"\"samples\":[]", "\"samples\":[1,\"x\"]", "samples"},
     {"\"samples\":[]", "\"samples\":[1,-1]", "samples"},
+    {"\"mean\":null", "\"mean\":-1", "mean"},
+    {"\"mean\":null", "\"mean\":1,\"kinds\":{\"wide\":-1}", "kinds"},
+    {"\"mean\":null", "\"mean\":1,\"kinds\":{\"wide\":\"1\"}", "kinds"},
+    {"\"mean\":null", "\"mean\":1,\"kinds\":{\"wide\":1,\"wide\":2}", "kinds"},
+    {"\"mean\":null", "\"mean\":1,\"kinds\":{\"Wide\\u0000\":1}", "kinds"},
+    {"\"mean\":null", "\"mean\":1,\"kinds\":{\"\":1}", "kinds"},
+    {"\"mean\":null", "\"mean\":1,\"kinds\":{\"akindwithalongname\":1}", "kinds"},
     {"{\"fatune\"", "[{\"fatune\"", "JSON"},
     {"{\"fatune\"", "{\"fatune", "JSON"},
 };

@@ -197,6 +197,99 @@ static void expect_findings(fat_db *db, const char *words)
   fat_text_free(&findings);
 }
 
+/* Measured trials with means, 0 where there is none, and the winner after each. */
+static const struct {
+  const char *rule;
+  struct {
+    const char *config;
+    double ms, mean;
+    const char *winner;
+  } steps[4];
+} means[] = {
+    {"of those that raced the least mean wins, not the least time",
+     {{"fwd:Br16", 1, 1.5, "fwd:Br16"},
+      {"fwd:Br32", 1.03, 1.04, "fwd:Br32"},
+      {"fwd:Br64", 1.02, 1.1, "fwd:Br32"},
+      {"fwd:Br16", 1, 1.03, "fwd:Br16"}}},
+    {"a time below a mean is no win",
+     {{"fwd:Br16", 1, 1.5, "fwd:Br16"},
+      {"fwd:Br32", 1.2, 0, "fwd:Br16"},
+      {"fwd:Br64", 1.1, 1.6, "fwd:Br16"}}},
+    {"the fastest wins until it has a mean",
+     {{"fwd:Br16", 1, 1.1, "fwd:Br16"},
+      {"fwd:Br32", 0.9, 0, "fwd:Br32"},
+      {"fwd:Br32", 0.9, 1.2, "fwd:Br16"}}},
+    {"the incumbent keeps a tie of means", {{"fwd:Br32", 2, 3, "fwd:Br32"}, {"fwd:Br16", 1, 3, "fwd:Br32"}}},
+};
+
+static void means_decide_where_the_fastest_has_one(void **state)
+{
+  const fixture *f = *state;
+  for (size_t i = 0; i < sizeof means / sizeof *means; i++) {
+    unlink(f->path);
+    fat_db *db = fixture_db(f, FAT_DB_WRITE);
+    for (int j = 0; j < 4 && means[i].steps[j].config; j++) {
+      fat_trial t = fixture_trial(PROBLEM, "T4", means[i].steps[j].config, means[i].steps[j].ms);
+      t.origin = M, t.mean = means[i].steps[j].mean;
+      MUST(fat_db_put(db, &t, NULL, err));
+      if (strcmp(fixture_winner(db), means[i].steps[j].winner) != 0)
+        fail_msg("%s: after step %d '%s' wins", means[i].rule, j + 1, fixture_winner(db));
+      expect_findings(db, NULL);
+    }
+    fat_db_close(db);
+  }
+}
+
+/* One that was put as a finalist, with a mean. */
+static int64_t put_raced(fat_db *db, const char *config, double ms, double mean, int eligible)
+{
+  fat_trial t = fixture_trial(PROBLEM, "T4", config, ms);
+  t.origin = M, t.mean = mean, t.eligible = eligible, t.kind_count = 2;
+  t.kinds[0] = (fat_kind_time){"normal", ms};
+  t.kinds[1] = (fat_kind_time){"rise16", mean * mean / ms};
+  MUST(fat_db_put(db, &t, NULL, err));
+  return t.id;
+}
+
+static void means_decide_within_a_kernel_and_in_the_check(void **state)
+{
+  const fixture *f = *state;
+  fat_db *db = fixture_db(f, FAT_DB_WRITE);
+  const fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br16", 1);
+  fat_best best;
+  put_raced(db, "fa1:Br16", 1, 2, 0);
+  int64_t level = put_raced(db, "fa1:Br32", 1.5, 1.6, 0);
+  MUST(fat_db_best(db, &t.problem, &t.gpu, "fa1", false, &best, err));
+  assert_int_equal(best.trial.id, level);
+  assert_int_equal(best.trial.kind_count, 2);
+  assert_string_equal(best.trial.kinds[1].name, "rise16");
+  assert_true(best.trial.mean == 1.6 && fabs(best.trial.kinds[1].ms - 1.6 * 1.6 / 1.5) < 1e-12);
+  fat_db_best_free(&best);
+  int64_t uneven = put_raced(db, "fwd:Br16", 1, 2, 1);
+  put_raced(db, "fwd:Br32", 1.5, 1.6, 1);
+  assert_string_equal(fixture_winner(db), "fwd:Br32");
+  expect_findings(db, NULL);
+  char path[300];
+  snprintf(path, sizeof path, "%s/there.db", f->folder);
+  fat_text text = {0};
+  fat_db *there = NULL;
+  fat_import counts;
+  fixture_put(db, "slow:Br16", M, 1.7);
+  MUST(fat_db_export_winners(db, NULL, &text, err));
+  MUST(fat_db_open(path, NULL, FAT_DB_WRITE, &there, err));
+  MUST(fat_db_import_shipped(there, text.data, text.length, &counts, err));
+  assert_int_equal(counts.added, 3); /* the winner, the best of fa1 and that without a mean */
+  assert_string_equal(fixture_winner(there), "fwd:Br32");
+  MUST(fat_db_best(there, &t.problem, &t.gpu, "fa1", false, &best, err));
+  assert_true(best.trial.mean == 1.6 && best.trial.kind_count == 2);
+  fat_db_best_free(&best);
+  fat_text_free(&text);
+  fat_db_close(there);
+  MUST(fat_db_prefer(db, uneven, err)); /* the fastest on normal data is no tie */
+  expect_findings(db, "is better");
+  fat_db_close(db);
+}
+
 /* Of two within noise the slower may be preferred, and is then its kernel's best too; the check takes that,
  * but no more. */
 static void a_tie_may_be_decided_otherwise(void **state)
@@ -232,6 +325,8 @@ int main(void)
       TEST(the_same_key_replaces_its_row),
       TEST(each_problem_and_device_has_its_own),
       TEST(a_kernel_asked_for_by_name_is_its_best_trial),
+      TEST(means_decide_where_the_fastest_has_one),
+      TEST(means_decide_within_a_kernel_and_in_the_check),
       TEST(a_tie_may_be_decided_otherwise),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -245,7 +245,7 @@ static void a_bad_database_is_a_miss(void **state)
   store_usual();
   fixture_sql(path, "PRAGMA user_version = 9000");
   expect_miss("has version 9.0");
-  fixture_sql(path, "PRAGMA user_version = 1001; DROP TABLE winner");
+  fixture_sql(path, "PRAGMA user_version = 1002; DROP TABLE winner");
   expect_miss("damaged");
   unlink(path);
   store_usual();
