@@ -38,6 +38,7 @@ static void timed_at(fat_row *row, const char *when)
 {
   snprintf(row->race, sizeof row->race, "%s", when);
   row->rivals = 2;
+  row->mean = row->ms;
 }
 
 static void timed(fat_row *row)
@@ -49,6 +50,7 @@ static void broken_off(fat_row *row)
 {
   timed(row);
   row->rivals = 0;
+  row->mean = 0;
 }
 
 /* The configs in a race, as text. */
@@ -156,6 +158,20 @@ static void due_once(void **state)
   }
 }
 
+/* Programs that knew no kinds of data held races too. */
+static void due_again_for_kinds(void **state)
+{
+  (void)state;
+  fat_row *best = add("fwd:Br16", 1, 0), *standard = add("fwd:Br64", 2, 0);
+  timed(best);
+  timed(standard);
+  assert_string_equal(finalists(), "");
+  standard->mean = 0;
+  assert_string_equal(finalists(), "fwd:Br16 fwd:Br64");
+  standard->mean = 2, best->mean = 0;
+  assert_string_equal(finalists(), "fwd:Br16 fwd:Br64");
+}
+
 /* What a later, wider search found near the best has yet to meet it; who was there before and stayed out need
  * not. */
 static void due_with_newcomers(void **state)
@@ -199,8 +215,26 @@ static void ties_of_a_race(void **state)
   timed(old);
   wins("fwd:Br32", "");
   wins("fwd:Br48", "fwd:Br48");
-  small->ms = old->ms = 1.02;
+  small->ms = old->ms = small->mean = old->mean = 1.02;
   wins("fwd:Br16", "fwd:Br48");
+}
+
+/* The time on normal data brings a config into the race; the mean over all kinds decides there. */
+static void wins_over_all_kinds(void **state)
+{
+  (void)state;
+  fat_row *uneven = add("fwd:Br16", 1, 0), *level = add("fwd:Br32", 1.03, 0), *old = add("fwd:Br48", 1.02, 0);
+  timed(uneven);
+  timed(level);
+  uneven->mean = 1.2;
+  wins("fwd:Br32", "");
+  wins("fwd:Br32", "fwd:Br16"); /* no tie */
+  wins("fwd:Br32", "fwd:Br48"); /* which was in no race */
+  level->mean = 1.205;
+  wins("fwd:Br32", "fwd:Br32"); /* within noise of each other */
+  wins("fwd:Br16", "fwd:Br16");
+  old->ms = 0.9; /* the fastest was not in the race: it wins until it was */
+  wins("fwd:Br48", "fwd:Br32");
 }
 
 /* Medians of many samples lie closer to the truth than the samples to each other. */
@@ -217,9 +251,9 @@ static void noise_is_that_of_medians(void **state)
   fast->timing.count = old->timing.count = 10; /* 2.7 % */
   wins("fwd:Br48", "fwd:Br48");
   fast->timing.count = old->timing.count = 0; /* as it is where samples are not kept: one */
-  old->ms = 1.08;
+  old->ms = old->mean = 1.08;
   wins("fwd:Br48", "fwd:Br48");
-  old->ms = 1.09;
+  old->ms = old->mean = 1.09;
   wins("fwd:Br16", "fwd:Br48");
 }
 
@@ -227,11 +261,14 @@ static void noise_is_that_of_medians(void **state)
 static void as_long_as_its_entrants(void **state)
 {
   (void)state;
-  assert_true(fat_lab_deadline(2, 0.1, 1) == 2);
-  assert_true(fat_lab_deadline(2, NAN, 1) == 2);
-  assert_true(fat_lab_deadline(2, 0.1, 9) == 18);
-  assert_true(fat_lab_deadline(2, 1000, 1) > 60);
-  assert_true(fat_lab_deadline(2, 1000, 2) > 120);
+  assert_true(fat_lab_deadline(2, 0.1, 1, 0) == 2);
+  assert_true(fat_lab_deadline(2, NAN, 1, 0) == 2);
+  assert_true(fat_lab_deadline(2, 0.1, 9, 0) == 18);
+  assert_true(fat_lab_deadline(2, 1000, 1, 0) > 60);
+  assert_true(fat_lab_deadline(2, 1000, 2, 0) > 120);
+  assert_true(fat_lab_deadline(2, 1000, 2, 9) >
+              2 * 5 * (12 + 9 * 4)); /* three samples and a warm-up of each kind */
+  assert_true(fat_lab_deadline(2, NAN, 2, 9) > fat_lab_deadline(2, NAN, 2, 0));
 }
 
 int main(void)
@@ -243,6 +280,8 @@ int main(void)
       cmocka_unit_test_setup(wins_among_the_timed, begin),
       cmocka_unit_test_setup(wins_its_own_race, begin),
       cmocka_unit_test_setup(due_once, begin),
+      cmocka_unit_test_setup(due_again_for_kinds, begin),
+      cmocka_unit_test_setup(wins_over_all_kinds, begin),
       cmocka_unit_test_setup(due_with_newcomers, begin),
       cmocka_unit_test_setup(ties_of_a_race, begin),
       cmocka_unit_test_setup(noise_is_that_of_medians, begin),

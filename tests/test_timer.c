@@ -162,7 +162,7 @@ static void steady_times_take_ten_samples(void **state)
   make_workers(&w, 1);
   b.cu.fake_times("a_*=2");
   const fat_runner runner = {launch, &w};
-  MUST(fat_timer_run(&timer, &runner, &probe, 1, 10, &t, &err));
+  MUST(fat_timer_run(&timer, &runner, &probe, 1, 10, FAT_TIMER_LEAST, &t, &err));
   assert_int_equal(t.count, 10);
   assert_true(fabs(t.median - 2) < 1e-5 && fabs(t.p20 - 2) < 1e-5 && fabs(t.p80 - 2) < 1e-5);
   assert_true(isnan(t.clock));           /* no tool that reads it */
@@ -180,13 +180,14 @@ static void noisy_times_take_all_they_may(void **state)
   b.cu.fake_times("a_*=2");
   setenv("FAKE_CUDA_NOISE", "0.2", 1);
   const fat_runner runner = {launch, &w};
-  MUST(fat_timer_run(&timer, &runner, &probe, 1, 10, &t, &err));
+  MUST(fat_timer_run(&timer, &runner, &probe, 1, 10, FAT_TIMER_LEAST, &t, &err));
   assert_int_equal(t.count, FAT_TIMER_MOST);
   assert_true(t.p20 < t.median && t.median < t.p80);
   assert_true(t.p20 > 1.5 && t.p80 < 2.5);
-  MUST(fat_timer_run(&timer, &runner, &probe, 1, 0.02, &t, &err)); /* 20 ms are spent after ten */
+  MUST(fat_timer_run(&timer, &runner, &probe, 1, 0.02, FAT_TIMER_LEAST, &t,
+                     &err)); /* 20 ms are spent after ten */
   assert_in_range(t.count, 9, 12);
-  MUST(fat_timer_run(&timer, &runner, &probe, 1, 0, &t, &err));
+  MUST(fat_timer_run(&timer, &runner, &probe, 1, 0, FAT_TIMER_LEAST, &t, &err));
   assert_int_equal(t.count, FAT_TIMER_LEAST);
   unsetenv("FAKE_CUDA_NOISE");
 }
@@ -201,7 +202,7 @@ static void short_kernels_are_called_in_rows(void **state)
   make_workers(&w, 1);
   b.cu.fake_times("a_*=0.01");
   const fat_runner runner = {launch, &w};
-  MUST(fat_timer_run(&timer, &runner, &probe, 1, 10, &t, &err));
+  MUST(fat_timer_run(&timer, &runner, &probe, 1, 10, FAT_TIMER_LEAST, &t, &err));
   assert_int_equal(t.count, 10);
   assert_true(fabs(t.median - 0.01) < 1e-5);
   assert_int_equal(w.calls, 64 + 10 * 10); /* warming up: at most 64 calls; then 0.1 ms a sample */
@@ -223,7 +224,7 @@ static void runners_take_turns(void **state)
     w[i].log = log;
     runners[i] = (fat_runner){launch, &w[i]};
   }
-  MUST(fat_timer_run(&timer, runners, probe, RUNNERS, 10, t, &err));
+  MUST(fat_timer_run(&timer, runners, probe, RUNNERS, 10, FAT_TIMER_LEAST, t, &err));
   assert_true(strncmp(log,
                       "abc"
                       "abc"
@@ -251,10 +252,10 @@ static void the_steady_goes_on_with_the_unsteady(void **state)
   (void)state;
   make_workers(w, 2);
   const fat_runner runners[2] = {{launch, &w[0]}, {launch_unsteady, &w[1]}};
-  MUST(fat_timer_run(&timer, runners, probe, 2, 10, t, &err));
+  MUST(fat_timer_run(&timer, runners, probe, 2, 10, FAT_TIMER_LEAST, t, &err));
   assert_int_equal(t[0].count, FAT_TIMER_MOST);
   assert_int_equal(t[1].count, FAT_TIMER_MOST);
-  MUST(fat_timer_run(&timer, runners, probe, 2, 0.06, t, &err)); /* of both 120 ms */
+  MUST(fat_timer_run(&timer, runners, probe, 2, 0.06, FAT_TIMER_LEAST, t, &err)); /* of both 120 ms */
   assert_in_range(t[0].count, 11, 14);
   assert_int_equal(t[1].count, t[0].count);
 }
@@ -267,7 +268,7 @@ static void too_many_runners(void **state)
   (void)state;
   for (int n = 0; n <= 17; n += 17) {
     err.text[0] = 0;
-    assert_int_equal(fat_timer_run(&timer, runners, probe, n, 1, t, &err), FAT_E_INPUT);
+    assert_int_equal(fat_timer_run(&timer, runners, probe, n, 1, FAT_TIMER_LEAST, t, &err), FAT_E_INPUT);
     assert_string_not_equal(err.text, "");
   }
 }
@@ -294,7 +295,7 @@ static void samples_lie_between_stamps(void **state)
   assert_int_equal(b.cu.cuMemcpyHtoD_v2(timer.stamps, stamps, sizeof stamps), 0);
   timer.stamp_blocks = 40;
   const fat_runner runner = {launch, &w};
-  MUST(fat_timer_run(&timer, &runner, &probe, 1, 10, &t, &err));
+  MUST(fat_timer_run(&timer, &runner, &probe, 1, 10, FAT_TIMER_LEAST, &t, &err));
   assert_int_equal(b.cu.fake_launches("stamp"), 2 * t.count);
   assert_true(fabs(t.median - 2) < 1e-5); /* stamps lie outside of what is timed */
   assert_true(fabs(t.clock - 1600) < 1e-9);
@@ -320,7 +321,8 @@ static void each_failing_call_is_told(void **state)
     make_workers(&w, 1);
     b.cu.fake_fault(fault);
     err = (fat_error){0};
-    assert_int_equal(fat_timer_run(&timer, &runner, &probe, 1, 1, &t, &err), FAT_E_CONTEXT_DEAD);
+    assert_int_equal(fat_timer_run(&timer, &runner, &probe, 1, 1, FAT_TIMER_LEAST, &t, &err),
+                     FAT_E_CONTEXT_DEAD);
     if (!strstr(err.text, calls[i]))
       fail_msg("'%s' does not name %s", err.text, calls[i]);
     end(NULL);
@@ -328,7 +330,7 @@ static void each_failing_call_is_told(void **state)
   begin(NULL);
   make_workers(&w, 1);
   w.fail_at = 5;
-  assert_int_equal(fat_timer_run(&timer, &runner, &probe, 1, 1, &t, &err), FAT_E_LAUNCH);
+  assert_int_equal(fat_timer_run(&timer, &runner, &probe, 1, 1, FAT_TIMER_LEAST, &t, &err), FAT_E_LAUNCH);
   assert_int_equal(w.calls, 5);
 }
 
@@ -352,7 +354,7 @@ static void times_that_are_none(void **state)
       fail_msg("'%s' lacks '%s'", err.text, said[i]);
     const double probe = 2;
     err = (fat_error){0};
-    assert_int_equal(fat_timer_run(&timer, &runner, &probe, 1, 1, &t, &err), FAT_E_LAUNCH);
+    assert_int_equal(fat_timer_run(&timer, &runner, &probe, 1, 1, FAT_TIMER_LEAST, &t, &err), FAT_E_LAUNCH);
     assert_non_null(strstr(err.text, i ? "nan ms apart" : "lie 0 ms apart"));
   }
 }

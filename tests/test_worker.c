@@ -176,6 +176,55 @@ static void a_race_times_all(void **state)
   }
 }
 
+/* On every kind of data, told by the scores that lie in memory; then all is as it was before, and a kernel is
+ * right. */
+static void a_race_times_every_kind(void **state)
+{
+  char plan[600] = "";
+  fat_verdict v[KERNELS] = {{0}};
+  fat_assignment a = assignment(FAT_TASK_RACE, 0, KERNELS);
+  (void)state;
+  for (int kind = 0; kind < FAT_KINDS; kind++)
+    snprintf(plan + strlen(plan), sizeof plan - strlen(plan), "*@%s=%g,", fat_kinds[kind].name,
+             0.5 + 0.1 * kind);
+  snprintf(plan + strlen(plan), sizeof plan - strlen(plan), "*=9");
+  setenv("FAKE_CUDA_TIMES", plan, 1);
+  a.l2 = 1 << 20; /* many sets of tensors */
+  open_worker();
+  for (int again = 0; again < 2; again++) {
+    MUST(run_task(&a, 60, v, err));
+    for (int i = 0; i < KERNELS; i++)
+      for (int kind = 0; kind < FAT_KINDS; kind++)
+        if (fabs(v[i].kinds[kind] - 0.5 - 0.1 * kind) > 1e-4)
+          fail_msg("%s takes %g ms", fat_kinds[kind].name, v[i].kinds[kind]);
+    assert_true(fabs(v[0].timing.median - 0.5) < 1e-4 && v[0].timing.count >= FAT_TIMER_LEAST);
+    is_fine(0);
+    assert_true(fabs(measure(1, 60).timing.median - 0.5) < 1e-4);
+  }
+  assert_int_equal(fat_worker_started(worker), 1);
+}
+
+/* What a race left half bent is filled anew. */
+static void a_race_that_breaks_off_leaves_no_kind_behind(void **state)
+{
+  char counts[400];
+  fat_verdict v[KERNELS] = {{0}};
+  fat_assignment a = assignment(FAT_TASK_RACE, 0, KERNELS);
+  (void)state;
+  snprintf(counts, sizeof counts, "%s/bent", files.path);
+  unlink(counts);
+  setenv("FAKE_CUDA_TIMES", "*@normal=0.5,*=9", 1);
+  setenv("FAKE_CUDA_STATE", counts, 1);
+  setenv("FAKE_CUDA_FAULT", "cuEventElapsedTime#30=1", 1); /* among the samples of the second kind */
+  open_worker();
+  MUST(run_task(&a, 60, v, err));
+  assert_int_equal(v[0].outcome, FAT_OUT_LAUNCH_FAILED);
+  assert_int_equal(fat_worker_started(worker), 1);
+  fat_verdict after = measure(0, 60);
+  assert_int_equal(after.outcome, FAT_OUT_OK);
+  assert_true(fabs(after.timing.median - 0.5) < 1e-4);
+}
+
 static void a_check_takes_no_time(void **state)
 {
   fat_verdict v = {0};
@@ -425,10 +474,20 @@ static int misbehave(const char *how)
 int main(int argc, char **argv)
 {
   const struct CMUnitTest tests[] = {
-      WORLD(one_process_tries_many),    WORLD(a_race_times_all),         WORLD(a_check_takes_no_time),
-      WORLD(far_slower_than_the_best),  WORLD(outcomes_without_a_death), WORLD(a_fault_costs_a_process),
-      WORLD(a_hang_costs_its_deadline), WORLD(blame_is_confirmed),       WORLD(an_idle_worker_may_die),
-      WORLD(closing_ends_it),           WORLD(no_gpu_is_told),           WORLD(a_lost_device_is_told),
+      WORLD(one_process_tries_many),
+      WORLD(a_race_times_all),
+      WORLD(a_race_times_every_kind),
+      WORLD(a_race_that_breaks_off_leaves_no_kind_behind),
+      WORLD(a_check_takes_no_time),
+      WORLD(far_slower_than_the_best),
+      WORLD(outcomes_without_a_death),
+      WORLD(a_fault_costs_a_process),
+      WORLD(a_hang_costs_its_deadline),
+      WORLD(blame_is_confirmed),
+      WORLD(an_idle_worker_may_die),
+      WORLD(closing_ends_it),
+      WORLD(no_gpu_is_told),
+      WORLD(a_lost_device_is_told),
       WORLD(nonsense_is_refused),
   };
   if (argc > 1 && strcmp(argv[1], FAT_SERVE_WORD) == 0)

@@ -330,6 +330,55 @@ test_faults() {
   workers_are_gone "a tune with faults"
 }
 
+kinds_of() { "$fatune" show trials --json --db "$work/$1" | grep -F "\"config\":\"$2\"" | grep -o '"kinds":{[^}]*}'; }
+named() { grep -o '"[a-z0-9]*":[0-9]' | sed 's/"\(.*\)".*/\1/' | tr '\n' ' '; } # the names of kinds
+
+# A config that is the fastest on normal data, and far slower where scores rise, loses to one that is a little slower
+# and level. The fake tells kinds by the scores in memory, and every head of every launch must have the same.
+test_kinds() {
+  local uneven=${configs[3]} level=${configs[5]} launches
+  FAKE_CUDA_TIMES="fwd:*@mixed=9,$uneven@rise*=0.02,$uneven=0.005,$level=0.0052,fwd:*=0.012" tune kinds.db
+  code_is 0 "a tune of uneven configs"
+  out_has "${level#fwd:}" "the winner over all kinds"
+  is "$(printf %.3g "$(column kinds.db "$uneven" ms)")" 0.005 "the fastest on normal data"
+  is "$(printf %.3g "$(column kinds.db "$uneven" mean)")" 0.0063 "its mean" # 0.005 x 4^(3 / 18)
+  is "$(printf %.3g "$(column kinds.db "$level" mean)")" 0.0052 "the winner's mean"
+  is "$(kinds_of kinds.db "$uneven" | named)" "normal wide rise100 rise16 rise4 fall100 fall16 fall4 sink peaks " "kinds"
+  run show best --json --db "$work/kinds.db"
+  json_ok "show best --json with kinds"
+  out_has "\"config\":\"$level\"" "show best"
+  out_has '"rise4":0.0052' "show best --json"
+  run show best --db "$work/kinds.db"
+  out_has "normal 0.0052, wide 0.0052, rise100 0.0052" "show best"
+  run why $problem --db "$work/kinds.db"
+  out_has "-> exact       $level" "why of an uneven rival"
+  out_has "mean        0.0052 ms over all kinds of data: normal 0.0052, wide 0.0052, rise100 0.0052" why
+  run why $problem --db "$work/kinds.db" --json
+  json_ok "why --json with kinds"
+  out_has '"peaks": 0.0052' "why --json"
+  launches=$(grep -c launch "$work/log")
+  tune kinds.db
+  is "$(grep -c launch "$work/log")" "$launches" "launches after a second tune of kinds"
+  "$fatune" export --db "$work/kinds.db" >"$work/kinds.jsonl"
+  run import --db "$work/kinds2.db" "$work/kinds.jsonl"
+  code_is 0 "an import of kinds"
+  is "$("$fatune" export --db "$work/kinds2.db" | grep -o '"mean":.*')" "$(grep -o '"mean":.*' "$work/kinds.jsonl")" "kinds that came back"
+  is "$(kinds_of kinds2.db "$uneven")" "$(kinds_of kinds.db "$uneven")" "kinds that were imported"
+  run why $problem --db "$work/kinds2.db"
+  out_has "-> exact       $level" "why of imported kinds"
+  # Of an older program: a race without kinds is held again.
+  sed 's/"mean":[^,]*,//; s/,"kinds":{[^}]*}//' "$work/kinds.jsonl" >"$work/kindless.jsonl"
+  run import --db "$work/kinds3.db" "$work/kindless.jsonl"
+  code_is 0 "an import of rows that know no kinds"
+  run why $problem --db "$work/kinds3.db"
+  out_has "-> exact       $uneven" "why of rows that know no kinds"
+  FAKE_CUDA_TIMES="$uneven@rise*=0.02,$uneven=0.005,$level=0.0052,fwd:*=0.012" tune kinds3.db
+  out_has "${level#fwd:}" "the winner once kinds are known"
+  run tune bwd-f32-b1-h2k1-q64-k96-d16-causal --effort quick --jobs 2 --deadline $((2 * patience))s --db "$work/back.db" --json
+  code_is 0 "a backward tune"
+  is "$("$fatune" show best --json --db "$work/back.db" | grep -o '"kinds":{[^}]*}' | named)" "normal wide " "kinds of a backward call"
+}
+
 # What others measured comes without binaries, and that of a race is forgotten here: it is held again, with kernels
 # made again.
 test_race_of_imported_rows() {
@@ -420,4 +469,4 @@ test_check() {
   out_has "there is no GPU that fatune can use" "check --gpu without a GPU"
 }
 
-run_tests measured comment shipped twins broken_race verify verify_as faults race_of_imported_rows two_tuners_and_kill interrupt interrupt_twice device_lost check
+run_tests measured comment shipped twins broken_race verify verify_as faults kinds race_of_imported_rows two_tuners_and_kill interrupt interrupt_twice device_lost check

@@ -81,7 +81,9 @@ enum { FAKE_CALL_LEAST = 176 };
 fake_strike fake_script_call(const char *function);
 /* `config` is asked for only where a rule does not match the entry's name; it may be NULL. */
 fake_strike fake_script_launch(const char *entry, const char *(*config)(const char *entry));
-double fake_script_ms(const char *entry, const char *(*config)(const char *entry), double blocks_per_sm);
+struct fake_work;
+double fake_script_ms(const struct fake_work *w, const char *(*config)(const char *entry),
+                      double blocks_per_sm);
 bool fake_script_match(const char *pattern, const char *text);
 void fake_sleep(double ms);
 void fake_script_die(int signal);
@@ -273,6 +275,9 @@ const char *fake_source_config(const char *entry);
 const char *fake_source_family(const char *entry);
 void fake_source_reset(void);
 fake_numbers fake_numbers_wanted(void);
+/* The kind of data of a launch ("rise16"), "mixed" where its heads differ; NULL where it is no attention that
+ * is known. */
+const char *fake_kind_of(const fake_work *w);
 /* Runs a launch in the emulator, or computes what it should: 0, the code that a device would end with, or
  * FAKE_ENDLESS. */
 enum { FAKE_ENDLESS = 1001 };

@@ -141,7 +141,7 @@ static double duration(const fake_stream *s, const fake_work *w)
 {
   const fake_row *row = fake_device_row(s->head.context->ordinal);
   double blocks = (double)w->grid[0] * w->grid[1] * w->grid[2];
-  return fake_script_ms(w->function->name, fake_source_config, blocks / (row ? row->sms : 1));
+  return fake_script_ms(w, fake_source_config, blocks / (row ? row->sms : 1));
 }
 
 int fake_launch_do(fake_stream *s, const fake_work *w)

@@ -29,6 +29,7 @@ typedef struct plan {
   rule rule[RULES];
   struct {
     char target[TARGET];
+    const char *kind; /* of data, a pattern behind the target's zero; NULL: any */
     double ms;
   } time[RULES];
   _Atomic long seen[RULES];
@@ -142,7 +143,10 @@ static void take_time(plan *p, char *text)
   if (!(ms >= 0) || end == equals + 1 || *end || p->times == RULES || equals - text >= TARGET)
     wrong(text);
   *equals = 0;
-  strcpy(p->time[p->times].target, text);
+  char *target = strcpy(p->time[p->times].target, text), *at = strchr(target, '@');
+  if (at)
+    *at++ = 0;
+  p->time[p->times].kind = at;
   p->time[p->times++].ms = ms;
 }
 
@@ -271,14 +275,24 @@ static uint64_t mixed(const char *text)
   return x ^ x >> 31;
 }
 
-double fake_script_ms(const char *entry, const char *(*config)(const char *), double waves)
+/* Asked for once, and only where a rule wants to know. */
+static bool is_kind(const char *pattern, const fake_work *w, const char **kind)
+{
+  if (!pattern)
+    return true;
+  if (!*kind)
+    *kind = fake_kind_of(w);
+  return *kind && fake_script_match(pattern, *kind);
+}
+
+double fake_script_ms(const fake_work *w, const char *(*config)(const char *), double waves)
 {
   static _Atomic uint64_t turn;
-  const char *noise = getenv("FAKE_CUDA_NOISE");
+  const char *entry = w->function->name, *kind = NULL, *noise = getenv("FAKE_CUDA_NOISE");
   plan *p = get();
   double ms = 0.004 + 0.02 * (1 + (double)(mixed(entry) % 1000) / 1000) * (waves > 1 ? waves : 1);
   for (int i = 0; i < p->times; i++)
-    if (meant(p->time[i].target, entry, config)) {
+    if (meant(p->time[i].target, entry, config) && is_kind(p->time[i].kind, w, &kind)) {
       ms = p->time[i].ms;
       break;
     }

@@ -4,6 +4,7 @@ PyTorch also the tensors themselves and the errors that bench/peers_judge.py fin
 import importlib.util
 import math
 import os
+import re
 import sys
 import unittest
 
@@ -81,6 +82,10 @@ class Kinds(unittest.TestCase):
                     self.assertEqual(min(of), 0)
                     self.assertLess(abs(max(of) / most - 1), 4e-3, (kind, dtype, d))
                     self.assertEqual([j for j, e in enumerate(of) if e], [j for j in range(256) if data.wanted(kind, j)])
+
+    def test_the_tuner_has_the_same_kinds(self):
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tuner", "oracle", "kinds.c")) as f:
+            self.assertEqual(re.findall(r'\.name = "(\w+)"', f.read()), list(data.KINDS))
 
     def test_says_what_they_really_have(self):
         self.assertEqual(data.really("rise100", "bf16", 64), "+0.01001 a key")

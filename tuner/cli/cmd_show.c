@@ -21,7 +21,7 @@ enum { VIEW_COLUMNS = 64 };
 /* The columns a person sees, by their names in the view, with how long each stays on a narrow terminal. */
 typedef struct shown {
   const char *view;
-  fat_column columns[14];
+  fat_column columns[16];
 } shown;
 
 enum { TRIALS = 1 };
@@ -39,7 +39,9 @@ static const shown tables[] = {
       {"spills", true, 2, false},
       {"shared", true, 1, false},
       {"blocks_per_sm", true, 4, false},
-      {"date", false, 0, false}}},
+      {"mean", true, 6, false},
+      {"date", false, 0, false},
+      {"kinds", false, -1, false}}},
     {"trials",
      {{"id", true, 3, false},
       {"gpu", false, 7, false},
@@ -53,7 +55,9 @@ static const shown tables[] = {
       {"spills", true, 4, false},
       {"shared", true, 2, false},
       {"blocks_per_sm", true, 8, false},
-      {"date", false, 1, false}}},
+      {"mean", true, 6, false},
+      {"date", false, 1, false},
+      {"kinds", false, 0, false}}},
     {"failures",
      {{"id", true, 2, false},
       {"gpu", false, 3, false},
@@ -93,10 +97,28 @@ static int split(char *line, char *fields[VIEW_COLUMNS])
   return n;
 }
 
+/* {"normal":1.2345678,"wide":2} as people read it: normal 1.235, wide 2. */
+static void add_kinds(fat_table *t, const char *json)
+{
+  fat_text kinds = {0};
+  char name[32];
+  double ms;
+  int n = 0;
+  for (; sscanf(json, "%*[{,]\"%31[a-z0-9]\":%lf%n", name, &ms, &n) == 2; json += n)
+    fat_text_format(&kinds, "%s%s %.4g", kinds.length ? ", " : "", name, ms);
+  t->failed = t->failed || kinds.failed;
+  fat_table_add(t, fat_text_get(&kinds));
+  fat_text_free(&kinds);
+}
+
 /* A number as people read it: view columns carry all digits. */
 static void add_cell(fat_table *t, const fat_column *column, const char *text)
 {
   char *end;
+  if (strcmp(column->title, "kinds") == 0) {
+    add_kinds(t, text);
+    return;
+  }
   double value = strtod(text, &end);
   if (column->right && *text && !*end && strpbrk(text, ".e"))
     fat_table_addf(t, "%.4g", value);
@@ -243,7 +265,9 @@ const fat_command fat_cmd_show = {
             "failures: those "
             "that do not work, and why. runs: the commands that made them. rejections: how many configs each "
             "run left out, and by which rule. gpus: names for "
-            "--gpu.\n\n" FAT_EXIT_HELP,
+            "--gpu. A finalist's kinds are its times on each kind of data, mean is what they come to: normal "
+            "data "
+            "weighs half.\n\n" FAT_EXIT_HELP,
     .uses = FAT_USE(DB) | FAT_USE(JSON) | FAT_USE(QUIET),
     .most = 1,
     .run = show,

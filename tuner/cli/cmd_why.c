@@ -15,6 +15,7 @@
 #include "source.h"
 #include "usual.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -32,6 +33,7 @@ typedef struct answer {
   char fallback[FAT_CONFIG_TEXT]; /* the default config, "" if not asked */
   const char *source;             /* "same", "changed" or NULL: not compared */
   const char *empty;              /* why no kernel is needed, or NULL */
+  fat_trial timed;                /* the chosen row's mean and kinds alone */
 } answer;
 
 /* Calls that launch nothing, whatever is stored. */
@@ -113,6 +115,33 @@ static fat_status find_shapes(answer *a, fat_error *err)
   return status == FAT_E_NOT_FOUND ? FAT_OK : status;
 }
 
+static bool take_kinds(const fat_trial *t, void *user)
+{
+  answer *a = user;
+  char config[FAT_CONFIG_TEXT];
+  const fat_candidate *row = &a->pick.row[a->pick.step];
+  const bool found = strcmp(fat_config_print(&t->config, config), row->config) == 0 &&
+                     strcmp(t->source_hash, row->source_hash) == 0 && strcmp(t->date, row->date) == 0;
+  if (found) {
+    a->timed.mean = t->mean;
+    a->timed.kind_count = t->kind_count;
+    memcpy(a->timed.kinds, t->kinds, sizeof t->kinds);
+  }
+  return !found;
+}
+
+/* What the chosen row took on each kind of data: the pick asks for no more than its time. */
+static fat_status find_kinds(answer *a, fat_error *err)
+{
+  const fat_candidate *row = &a->pick.row[a->pick.step];
+  const fat_db_filter filter = {
+      .problem = row->problem, .gpu = row->facts, .kernel = row->kernel, .samples = true};
+  if (!a->db || !row->found || row->origin != FAT_MEASURED)
+    return FAT_OK;
+  fat_status status = fat_db_trials(a->db, &filter, take_kinds, a, err);
+  return status == FAT_E_NOT_FOUND ? FAT_OK : status;
+}
+
 static fat_status find_answer(answer *a, fat_error *err)
 {
   fat_error unserved = {0};
@@ -147,8 +176,17 @@ static fat_status find_answer(answer *a, fat_error *err)
   fat_pick_rows_free(&rows);
   FAT_TRY(status);
   FAT_TRY(find_shapes(a, err));
+  FAT_TRY(find_kinds(a, err));
   a->source = compare_source(a);
   return FAT_OK;
+}
+
+static void print_kinds(const answer *a, fat_text *out)
+{
+  fat_text_format(out, "   %-11s %.4g ms over all kinds of data:", "mean", a->timed.mean);
+  for (int i = 0; i < a->timed.kind_count; i++)
+    fat_text_format(out, "%s %s %.4g", i ? "," : "", a->timed.kinds[i].name, a->timed.kinds[i].ms);
+  fat_text_add(out, "\n");
 }
 
 static void print_text(const answer *a, fat_text *out)
@@ -172,10 +210,12 @@ static void print_text(const answer *a, fat_text *out)
       fat_text_add(out, strcmp(a->source, "same") == 0 ? "; its source is that of today's templates"
                                                        : "; today's templates give another source");
     fat_text_add(out, "\n");
+    if (chosen && a->timed.kind_count > 0)
+      print_kinds(a, out);
   }
 }
 
-static void print_row(fat_json *j, const fat_candidate *row)
+static void print_row(fat_json *j, const fat_candidate *row, const fat_trial *timed)
 {
   fat_json_string(j, "problem", row->problem);
   fat_json_string(j, "gpu", row->gpu);
@@ -183,6 +223,11 @@ static void print_row(fat_json *j, const fat_candidate *row)
   fat_json_string(j, "config", row->config);
   fat_json_string(j, "origin", fat_db_origin_name(row->origin));
   fat_json_double(j, "ms", row->ms);
+  fat_json_double(j, "mean", timed->mean > 0 ? timed->mean : NAN);
+  fat_json_open(j, "kinds", '{');
+  for (int i = 0; i < timed->kind_count; i++)
+    fat_json_double(j, timed->kinds[i].name, timed->kinds[i].ms);
+  fat_json_close(j, '}');
   fat_json_double(j, "distance", row->distance);
   fat_json_double(j, "age_days", row->age_days);
   fat_json_string(j, "differences", row->differences);
@@ -220,7 +265,7 @@ static void print_json(const answer *a, fat_text *out)
   if (!a->empty && a->pick.step == FAT_PICK_DEFAULT)
     fat_json_string(&j, "config", a->fallback);
   if (a->pick.row[a->pick.step].found)
-    print_row(&j, &a->pick.row[a->pick.step]);
+    print_row(&j, &a->pick.row[a->pick.step], &a->timed);
   fat_json_open(&j, "steps", '[');
   for (int step = 0; !a->empty && step <= (int)a->pick.step; step++) {
     if (!a->pick.why[step][0])

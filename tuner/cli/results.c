@@ -187,6 +187,7 @@ fat_status fat_results_json(const fat_results *results, const fat_gpu *gpu, fat_
     fat_json_string(&j, "config", r->row.config);
     fat_json_string(&j, "origin", fat_db_origin_name(r->row.origin));
     fat_json_double(&j, "ms", r->row.ms);
+    fat_json_double(&j, "mean", r->row.mean > 0 ? r->row.mean : NAN);
     fat_json_double(&j, "tflops", tflops(r));
     fat_json_int(&j, "registers", r->row.figures.registers);
     fat_json_int(&j, "spills", r->row.figures.spills);

@@ -34,6 +34,8 @@ static const struct {
     {1, 1, 1, 256, 256, FAT_LARGE, FAT_BHSD, false, 1, 64, 64},
     {1, 1, 1, 65, 150, FAT_HUGE, FAT_BSHD, false, 1, 1000, 1000},
     {1, 2, 1, 127, 255, FAT_RISING, FAT_PADDED, false, 1, 0, 0},
+    {1, 1, 1, 65, 321, FAT_WIDE, FAT_BSHD, false, 1, 300, 20},
+    {1, 1, 1, 67, 323, FAT_CREEPING, FAT_BHSD, false, 1, ALL, 9},
     {1, 1, 1, 129, 257, FAT_FALLING, FAT_BHSD, false, 1, ALL, 7},
     {1, 1, 1, 64, 130, FAT_EQUAL, FAT_BHSD, false, -1, 0, ALL},
     {3, 4, 2, 1, 97, FAT_NORMAL, FAT_PADDED, false, 1, 16, 2},

@@ -7,11 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ORDER DATA. `q` and `v`: factors of Q and V. */
+/* ORDER DATA. `q` and `v`: factors of Q and V; nats by which scores rise from key to key. */
 static const struct {
-  float q, v;
-} stretches[FAT_DATAS] = {{1, 1}, {200, 1}, {1, 1}, {1, 1}, {1, 1}, {2000, 4096}};
-const char *const fat_data_names[FAT_DATAS] = {"normal", "large", "rising", "falling", "equal", "huge"};
+  float q, v, rise;
+} stretches[FAT_DATAS] = {{1, 1, 0}, {200, 1, 0},     {1, 1, 0.5f}, {1, 1, 0},
+                          {1, 1, 0}, {2000, 4096, 0}, {6, 1, 0},    {1, 1, 1.0f / 16}};
+const char *const fat_data_names[FAT_DATAS] = {"normal", "large", "rising", "falling",
+                                               "equal",  "huge",  "wide",   "creeping"};
 
 enum { PADDED_ROWS = 5 /* between heads, where rows of one number have no padding of their own */ };
 
@@ -51,17 +53,18 @@ static void bend(const fat_problem *p, float scale, fat_data data, float *in[FAT
   stretch(in[FAT_Q], rows * p->d, stretches[data].q);
   if (p->op == FAT_FWD) /* in a backward call dP would overflow f16, in PyTorch too */
     stretch(in[FAT_V], keys * p->dv, stretches[data].v);
-  for (int64_t i = 0; (data == FAT_RISING || data == FAT_FALLING) && i < rows; i++)
+  const bool bends = stretches[data].rise > 0 || data == FAT_FALLING;
+  for (int64_t i = 0; bends && i < rows; i++)
     in[FAT_Q][i * p->d] = scale < 0 ? -1 : 1;
-  for (int64_t j = 0; data >= FAT_RISING && data <= FAT_EQUAL && j < keys; j++) {
+  for (int64_t j = 0; (bends || data == FAT_EQUAL) && j < keys; j++) {
     const int64_t along = j % p->k;
     float *key = in[FAT_K] + j * p->d;
     if (data == FAT_EQUAL)
       memmove(key, in[FAT_K], (size_t)p->d * sizeof *key);
-    else if (data == FAT_RISING)
-      *key = (float)along * 0.5f * unit;
-    else
+    else if (data == FAT_FALLING)
       *key = along == 0 ? 8 * unit : 0;
+    else
+      *key = (float)along * stretches[data].rise * unit;
   }
 }
 

@@ -15,6 +15,8 @@ typedef enum fat_data {
   FAT_FALLING, /* the first key outweighs all others */
   FAT_EQUAL,   /* all keys alike */
   FAT_HUGE,    /* scores beyond what f16 can hold; of a forward call, also sums of rows of V that it cannot */
+  FAT_WIDE,    /* of standard deviation 6: rows grow past their maximum by a little, now and then */
+  FAT_CREEPING, /* the row maximum grows with every tile, by less than what makes a sum be scaled again */
   FAT_DATAS
 } fat_data;
 extern const char *const fat_data_names[FAT_DATAS];

@@ -208,6 +208,7 @@ fat_status fat_attempt_store(const fat_attempt *attempt, const fat_session *sess
                      .ms = measured   ? attempt->timing.median
                            : forecast ? attempt->forecast.ms
                                       : NAN,
+                     .mean = NAN,
                      .forecast = forecast ? attempt->forecast.ms : NAN,
                      .limit = forecast ? fat_model_limit_name(attempt->forecast.limit) : "",
                      .compile_seconds = attempt->binary.seconds,

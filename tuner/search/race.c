@@ -23,6 +23,12 @@ static int64_t last_raced(const fat_rows *rows, const char *kernel)
   return last;
 }
 
+/* Whether its race need not be held again: one that came to its end before there were kinds of data must. */
+static bool was_held(const fat_row *row)
+{
+  return fat_rows_is_finalist(row) && (row->mean > 0 || !fat_rows_is_timed(row));
+}
+
 /* Keeps the fastest, sorted; the last place is left free for the default. */
 static void insert(const fat_row *finalists[FAT_RACE_MOST], int *count, const fat_row *row, fat_yardstick by)
 {
@@ -58,7 +64,7 @@ int fat_race_finalists(const fat_rows *rows, const char *kernel, const char *def
     entered = entered || finalists[i] == standard;
   if (!entered)
     finalists[count++] = standard;
-  bool held = fat_rows_is_finalist(best) && (!standard || fat_rows_is_finalist(standard));
+  bool held = was_held(best) && (!standard || was_held(standard));
   const int64_t last = last_raced(rows, kernel);
   for (int i = 0; i < count; i++)
     held = held && (fat_rows_is_finalist(finalists[i]) || finalists[i]->id <= last);
@@ -99,14 +105,19 @@ static fat_status gather(const fat_session *s, const fat_problem *p, const fat_r
   return FAT_OK;
 }
 
-/* Stores the row again, with these times and which race it was in. */
+/* Stores the row again with its times in a race; NULL: that broke off, and the time that it had stands alone.
+ */
 static fat_status store(const fat_session *s, const fat_problem *p, const fat_row *row,
-                        const fat_timing *timing, const char *race, int rivals, const char *how,
+                        const fat_verdict *verdict, const char *race, int rivals, const char *how,
                         fat_error *err)
 {
+  static const double none[FAT_KINDS];
   fat_row copy = *row;
   fat_trial trial;
-  copy.timing = *timing;
+  if (verdict)
+    copy.timing = verdict->timing;
+  memcpy(copy.kinds, verdict ? verdict->kinds : none, sizeof copy.kinds);
+  copy.mean = fat_kinds_mean(copy.kinds);
   copy.rivals = rivals;
   snprintf(copy.race, sizeof copy.race, "%s", race);
   snprintf(copy.detail, sizeof copy.detail, "%s", how);
@@ -150,8 +161,7 @@ static fat_status run_field(fat_session *s, const fat_problem *p, const field *f
     fat_progress_say(&s->progress, "%s", how);
   }
   for (int i = 0; i < f->count && outcome != FAT_OUT_OOM; i++)
-    FAT_TRY(store(s, p, f->row[i], *held ? &verdicts[i].timing : &f->row[i]->timing, name,
-                  *held ? f->count - 1 : 0, how, err));
+    FAT_TRY(store(s, p, f->row[i], *held ? &verdicts[i] : NULL, name, *held ? f->count - 1 : 0, how, err));
   return FAT_OK;
 }
 

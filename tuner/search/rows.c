@@ -6,6 +6,7 @@
 #include "rows.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,6 +57,16 @@ static fat_status is_same(const fat_trial *t, const fat_tools *tools, bool *is, 
              : fat_sources_agree(tools->sources, &t->problem, &t->config, t->source_hash, is, err);
 }
 
+/* Kinds that this program does not know are left out. */
+static void copy_kinds(const fat_trial *t, fat_row *row)
+{
+  row->mean = t->mean > 0 ? t->mean : 0;
+  for (int i = 0; i < t->kind_count; i++)
+    for (int kind = 0; kind < FAT_KINDS; kind++)
+      if (strcmp(t->kinds[i].name, fat_kinds[kind].name) == 0)
+        row->kinds[kind] = t->kinds[i].ms;
+}
+
 static void copy(const fat_trial *t, fat_row *row)
 {
   char config[FAT_CONFIG_TEXT];
@@ -75,6 +86,7 @@ static void copy(const fat_trial *t, fat_row *row)
                                .error_allowed = t->error_allowed},
                    .compile_seconds = t->compile_seconds};
   copy_times(t, row);
+  copy_kinds(t, row);
   copy_text(row->config, sizeof row->config, fat_config_print(&t->config, config));
   copy_text(row->kernel, sizeof row->kernel, t->config.kernel);
   copy_text(row->source_hash, sizeof row->source_hash, t->source_hash);
@@ -162,15 +174,19 @@ static bool better(const fat_row *a, const fat_row *b)
 
 const fat_row *fat_rows_best(const fat_rows *rows, const char *kernel)
 {
-  const fat_row *best = NULL;
+  const fat_row *best = NULL, *level = NULL;
   for (int i = 0; i < rows->count; i++) {
     const fat_row *row = &rows->list[i];
     bool usable = row->same_source && (row->outcome == FAT_OUT_OK || row->outcome == FAT_OUT_SPILLS);
     bool asked = kernel ? strcmp(row->kernel, kernel) == 0 : row->eligible != 0;
-    if (usable && asked && isfinite(row->ms) && row->ms > 0 && (!best || better(row, best)))
+    if (!usable || !asked || !isfinite(row->ms) || !(row->ms > 0))
+      continue;
+    if (!best || better(row, best))
       best = row;
+    if (row->outcome == FAT_OUT_OK && row->mean > 0 && (!level || row->mean < level->mean))
+      level = row;
   }
-  return best;
+  return best && best->mean > 0 && level ? level : best;
 }
 
 bool fat_rows_works(const fat_row *row, const char *kernel)
@@ -225,6 +241,7 @@ fat_status fat_rows_trial(const fat_row *row, const fat_problem *p, const fat_gp
                        .outcome = row->outcome,
                        .origin = FAT_MEASURED,
                        .ms = row->timing.median,
+                       .mean = row->mean > 0 ? row->mean : NAN,
                        .forecast = row->forecast,
                        .limit = row->limit,
                        .compile_seconds = row->compile_seconds,
@@ -232,6 +249,12 @@ fat_status fat_rows_trial(const fat_row *row, const fat_problem *p, const fat_gp
                        .race = row->race,
                        .rivals = row->rivals,
                        .detail = row->detail};
+  for (int kind = 0; kind < FAT_KINDS; kind++)
+    if (row->kinds[kind] > 0) {
+      fat_kind_time *to = &trial->kinds[trial->kind_count++];
+      snprintf(to->name, sizeof to->name, "%s", fat_kinds[kind].name);
+      to->ms = row->kinds[kind];
+    }
   fat_rows_fill(trial, &row->figures, &row->timing);
   return fat_config_parse(row->config, &trial->config, err);
 }

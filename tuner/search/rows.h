@@ -6,6 +6,7 @@
 #include "config.h"
 #include "db.h"
 #include "gpu.h"
+#include "oracle/kinds.h"
 #include "problem.h"
 #include "sources.h"
 #include "worker/timer.h"
@@ -34,6 +35,7 @@ typedef struct fat_row {
   fat_outcome outcome;
   fat_origin origin;
   double ms;
+  double mean, kinds[FAT_KINDS]; /* of a finalist, over all kinds of data; 0: not timed on them */
   char limit[16];
   int eligible;
   fat_figures figures;
@@ -61,7 +63,8 @@ void fat_rows_free(fat_rows *rows);
 const fat_row *fat_rows_find(const fat_rows *rows, const char *config);
 
 /* The fastest row of a kernel (NULL: of all that may win unasked) among those with the same source: a
- * clean one if any is, else one that spills, else NULL. Measured rows come before predicted ones. */
+ * clean one if any is, else one that spills, else NULL. Measured rows come before predicted ones. Where the
+ * fastest has a mean, the row of the least mean. */
 const fat_row *fat_rows_best(const fat_rows *rows, const char *kernel);
 
 /* Whether a row was measured with the same source and works: one of that kernel, or (NULL) one that may

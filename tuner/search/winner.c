@@ -11,6 +11,8 @@ static const double tie = 1.01; /* times the best */
 
 double fat_winner_cost(const fat_row *row, fat_yardstick by)
 {
+  if (by == FAT_BY_MEAN)
+    return row->mean > 0 ? row->mean : row->ms;
   return by == FAT_BY_CLOCKS ? row->ms * row->timing.clock : row->ms;
 }
 
@@ -44,14 +46,15 @@ static double noise(const fat_timing *t)
   return 2 * 1.25 / 1.68 * (t->p80 - t->p20) / sqrt(t->count > 0 ? t->count : 1);
 }
 
-/* Whether noise may have decided between two that were timed in a race. */
+/* Whether noise may have decided between two that were timed in a race. A mean is taken to be as noisy as the
+ * time on normal data, half of which it is. */
 static bool ties(const fat_row *row, const fat_row *best)
 {
   if (row == best)
     return true;
-  double lead = row->ms - best->ms;
+  const double cost = fat_winner_cost(row, FAT_BY_MEAN), least = fat_winner_cost(best, FAT_BY_MEAN);
   return fat_rows_raced(row, best) &&
-         (row->ms <= tie * best->ms || lead <= hypot(noise(&row->timing), noise(&best->timing)));
+         (cost <= tie * least || cost - least <= hypot(noise(&row->timing), noise(&best->timing)));
 }
 
 static bool preferred(const fat_row *a, const fat_row *b, const char *incumbent)
@@ -71,7 +74,7 @@ const fat_row *fat_winner_find(const fat_rows *rows, const char *incumbent)
 {
   const fat_row *best = fat_winner_fastest(rows, NULL, fat_winner_yardstick(rows, NULL), NULL), *winner;
   if (best && fat_rows_is_timed(best)) /* times of one race say more than clocks; of two, less */
-    best = fat_winner_fastest(rows, NULL, FAT_BY_MS, best);
+    best = fat_winner_fastest(rows, NULL, FAT_BY_MEAN, best);
   winner = best;
   for (int i = 0; best && i < rows->count; i++) {
     const fat_row *row = &rows->list[i];

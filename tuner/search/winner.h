@@ -6,7 +6,11 @@
 
 /* What rows are compared by: by clocks unless all were timed in one race. A GPU at its power limit has up to
  * an eighth fewer clocks in a millisecond than a moment before, whichever kernel runs. */
-typedef enum fat_yardstick { FAT_BY_MS, FAT_BY_CLOCKS } fat_yardstick;
+typedef enum fat_yardstick {
+  FAT_BY_MS,
+  FAT_BY_CLOCKS,
+  FAT_BY_MEAN /* over the kinds of data, of those timed in one race; where a row has none, by ms */
+} fat_yardstick;
 fat_yardstick fat_winner_yardstick(const fat_rows *rows, const char *kernel);
 double fat_winner_cost(const fat_row *row, fat_yardstick by);
 
@@ -14,9 +18,9 @@ double fat_winner_cost(const fat_row *row, fat_yardstick by);
 const fat_row *fat_winner_fastest(const fat_rows *rows, const char *kernel, fat_yardstick by,
                                   const fat_row *beside);
 
-/* Of the rows that may win unasked, the one that should: the fastest, or one within noise of it: the
- * incumbent, else the smallest in shared memory, then in registers, then the first in the alphabet. NULL
- * where none works. */
+/* Of the rows that may win unasked, the one that should: the fastest or, where that was in a race, the one of
+ * the least mean there, or one within noise of it: the incumbent, else the smallest in shared memory, then in
+ * registers, then the first in the alphabet. NULL where none works. */
 const fat_row *fat_winner_find(const fat_rows *rows, const char *incumbent);
 
 /* The config of the measured winner that is stored for a problem, or "". */

@@ -13,12 +13,26 @@ static const double sample_seconds = 0.06; /* of each config */
 static const double patience = 5;          /* times as long as expected */
 static const double overhead = 0.3;        /* seconds of a trial beside its calls at full size */
 static const double compile_deadline = 60; /* seconds */
-enum { CALLS = 12 };                       /* at full size: verifying, warming up, the fewest samples */
+enum {
+  CALLS = 12,     /* at full size: verifying, warming up, the fewest samples */
+  KIND_CALLS = 8, /* the same of one more kind of data, where they may take twice as long */
+};
 
-double fat_lab_deadline(double least, double expected_ms, int entrants)
+/* Making a kind's tensors takes about as long as the overhead of a trial. */
+double fat_lab_deadline(double least, double expected_ms, int entrants, int kinds)
 {
-  double calls = isfinite(expected_ms) ? CALLS * expected_ms / 1000 : 0;
-  return fmax(least * entrants, patience * (overhead + (calls + sample_seconds) * entrants));
+  const int calls = CALLS + KIND_CALLS * kinds;
+  const double each = isfinite(expected_ms) ? calls * expected_ms / 1000 : 0;
+  return fmax(least * entrants,
+              patience * (overhead * (1 + kinds) + (each + sample_seconds * (1 + kinds)) * entrants));
+}
+
+static int kinds_of(const fat_experiment *e)
+{
+  int count = 0;
+  for (int kind = 1; kind < FAT_KINDS && e->task == FAT_TASK_RACE; kind++)
+    count += fat_kinds_has(e->problem, kind);
+  return count;
 }
 
 /* Without the tool samples have no clock. Nothing else is lost, so a tune goes on without it. */
@@ -65,7 +79,8 @@ fat_status fat_lab_begin(fat_lab *lab, const fat_experiment *e, fat_error *err)
                                   .cubin_size = lab->clock.cubin ? lab->clock.size : 0},
                         .count = e->count};
   memcpy(a->entrant, e->entrants, (size_t)e->count * sizeof *e->entrants);
-  return fat_worker_begin(lab->worker, a, fat_lab_deadline(lab->least, e->expected_ms, e->count), err);
+  return fat_worker_begin(lab->worker, a, fat_lab_deadline(lab->least, e->expected_ms, e->count, kinds_of(e)),
+                          err);
 }
 
 fat_status fat_lab_run(fat_lab *lab, const fat_experiment *e, const volatile int *stop, fat_verdict *verdicts,

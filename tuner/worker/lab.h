@@ -36,7 +36,8 @@ fat_status fat_lab_begin(fat_lab *lab, const fat_experiment *e, fat_error *err);
 fat_status fat_lab_run(fat_lab *lab, const fat_experiment *e, const volatile int *stop, fat_verdict *verdicts,
                        fat_error *err);
 
-/* Seconds that a trial may take on the GPU when a call is expected to take so many milliseconds. */
-double fat_lab_deadline(double least, double expected_ms, int entrants);
+/* Seconds that a trial may take on the GPU when a call is expected to take so many milliseconds on normal
+ * data, and it is timed on so many other kinds. */
+double fat_lab_deadline(double least, double expected_ms, int entrants, int kinds);
 
 #endif

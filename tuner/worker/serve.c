@@ -17,7 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const double slow_factor = 3; /* of the best so far */
+static const double slow_factor = 3;  /* of the best so far */
+static const double kind_share = 0.2; /* of the time on normal data, for each other kind */
 enum { STAMP_ROOM = 64, FILE_MOST = 1 << 28 };
 
 typedef struct server {
@@ -107,7 +108,7 @@ static fat_status measure(server *s, const fat_assignment *a, const fat_subject 
   if (v->outcome != FAT_OUT_OK || a->task == FAT_TASK_CHECK)
     return FAT_OK;
   const fat_runner runner = {fat_full_work, &full};
-  return fat_timer_run(&s->timer, &runner, &probe, 1, a->seconds, &v->timing, err);
+  return fat_timer_run(&s->timer, &runner, &probe, 1, a->seconds, FAT_TIMER_LEAST, &v->timing, err);
 }
 
 static fat_status race(server *s, const fat_assignment *a, const fat_subject *c, fat_verdict *v,
@@ -123,10 +124,21 @@ static fat_status race(server *s, const fat_assignment *a, const fat_subject *c,
   }
   for (int i = 0; i < a->count; i++)
     FAT_TRY(fat_timer_probe(&s->timer, &runners[i], &probe[i], err));
-  FAT_TRY(fat_timer_run(&s->timer, runners, probe, a->count, a->seconds, timings, err));
-  for (int i = 0; i < a->count; i++)
-    v[i].timing = timings[i];
-  return FAT_OK;
+  for (int kind = 0; kind < FAT_KINDS; kind++) {
+    const double seconds = kind ? kind_share * a->seconds : a->seconds;
+    if (!fat_kinds_has(&a->problem, kind))
+      continue;
+    if (kind)
+      FAT_TRY(fat_testbed_bend(&s->testbed, kind, err));
+    FAT_TRY(fat_timer_run(&s->timer, runners, probe, a->count, seconds,
+                          kind ? FAT_TIMER_FEW : FAT_TIMER_LEAST, timings, err));
+    for (int i = 0; i < a->count; i++) {
+      if (!kind)
+        v[i].timing = timings[i];
+      v[i].kinds[kind] = probe[i] = timings[i].median;
+    }
+  }
+  return fat_testbed_bend(&s->testbed, 0, err);
 }
 
 static fat_status try_all(server *s, const fat_assignment *a, fat_subject *c, fat_verdict *v, fat_error *err)

@@ -87,33 +87,56 @@ static fat_status copy_on_device(const fat_testbed *s, fat_cuda_address to, fat_
                           fat_driver_table(s->driver)->copy_async(to, from, (size_t)bytes, NULL), err);
 }
 
-/* One input of the first set: the block's numbers, converted to the input's type, over and over. */
-static fat_status fill_input(const fat_testbed *s, int t, fat_error *err)
+/* An input of the first set: these elements, over and over. */
+static fat_status repeat(const fat_testbed *s, int t, const void *elements, int64_t bytes, fat_error *err)
 {
-  const fat_spots *a = &s->spots;
-  const fat_slot *slot = &a->slot[t];
-  const int64_t span = fat_image_span(slot), block = (int64_t)FAT_SPOTS_BLOCK * slot->bytes;
-  int64_t filled = span < block ? span : block;
-  const fat_cuda_address at = set_at(s, 0) + (fat_cuda_address)slot->at;
-  char *elements = malloc((size_t)filled + 1);
-  if (!elements)
-    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for random numbers");
-  for (int64_t e = 0; e * slot->bytes < filled; e++) {
-    const float x = fat_spots_number(a, s->block, t, e);
-    fat_half_store(slot->type, elements + e * slot->bytes, &x, 1);
-  }
-  fat_status status =
-      filled == 0 ? FAT_OK
-                  : fat_driver_check(s->driver, "cuMemcpyHtoD",
-                                     fat_driver_table(s->driver)->copy_in(at, elements, (size_t)filled), err);
-  free(elements);
-  FAT_TRY(status);
+  const int64_t span = fat_image_span(&s->spots.slot[t]);
+  const fat_cuda_address at = set_at(s, 0) + (fat_cuda_address)s->spots.slot[t].at;
+  int64_t filled = span < bytes ? span : bytes;
+  if (filled == 0)
+    return FAT_OK;
+  FAT_TRY(fat_driver_check(s->driver, "cuMemcpyHtoD",
+                           fat_driver_table(s->driver)->copy_in(at, elements, (size_t)filled), err));
   while (filled < span) {
     const int64_t more = span - filled < filled ? span - filled : filled;
     FAT_TRY(copy_on_device(s, at + (fat_cuda_address)filled, at, more, err));
     filled += more;
   }
   return FAT_OK;
+}
+
+/* `count` numbers as an input of the first set has them. */
+static fat_status fill_with(const fat_testbed *s, int t, const float *numbers, int64_t count, fat_error *err)
+{
+  const fat_slot *slot = &s->spots.slot[t];
+  char *elements = malloc((size_t)(count * slot->bytes) + 1);
+  if (!elements)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for random numbers");
+  fat_half_store(slot->type, elements, numbers, count);
+  const fat_status status = repeat(s, t, elements, count * slot->bytes, err);
+  free(elements);
+  return status;
+}
+
+/* The first numbers of an input, from malloc; NULL without memory. */
+static float *numbers_of(const fat_testbed *s, int t, int64_t count)
+{
+  float *x = malloc((size_t)(count ? count : 1) * sizeof *x);
+  for (int64_t e = 0; x && e < count; e++)
+    x[e] = fat_spots_number(&s->spots, s->block, t, e);
+  return x;
+}
+
+/* One input of the first set: the block's numbers, converted to the input's type, over and over. */
+static fat_status fill_input(const fat_testbed *s, int t, fat_error *err)
+{
+  const int64_t all = fat_image_span(&s->spots.slot[t]) / s->spots.slot[t].bytes;
+  const int64_t count = all < FAT_SPOTS_BLOCK ? all : FAT_SPOTS_BLOCK;
+  float *numbers = numbers_of(s, t, count);
+  const fat_status status = numbers ? fill_with(s, t, numbers, count, err)
+                                    : fat_status_fail(err, FAT_E_NOMEM, "out of memory for random numbers");
+  free(numbers);
+  return status;
 }
 
 /* The first set: poison, and the inputs in it. */
@@ -192,6 +215,63 @@ fat_status fat_testbed_prepare(fat_testbed *testbed, const fat_assignment *a, fa
   if (a->task != FAT_TASK_RACE)
     FAT_TRY(prepare_cases(testbed, a, err));
   return a->bare ? FAT_OK : prepare_spots(testbed, a, err);
+}
+
+/* -- kinds of data */
+
+/* What a kind changes: LSE where it is an input, that of a backward call. ORDER BENT */
+static const fat_tensor bent[] = {FAT_Q, FAT_K, FAT_LSE};
+enum { BENT = sizeof bent / sizeof *bent };
+
+static bool is_bent(const fat_testbed *s, int i)
+{
+  return s->spots.slot[bent[i]].role == FAT_ROLE_IN;
+}
+
+/* One head of each in the first set, for all heads. */
+static fat_status fill_kind(const fat_testbed *s, int kind, fat_error *err)
+{
+  float *head[BENT] = {NULL};
+  int64_t count[BENT] = {0};
+  fat_status status = FAT_OK;
+  for (int i = 0; i < BENT && status == FAT_OK; i++) {
+    const fat_slot *slot = &s->spots.slot[bent[i]];
+    if (!is_bent(s, i))
+      continue;
+    count[i] = slot->size[2] * slot->size[3];
+    head[i] = numbers_of(s, bent[i], count[i]);
+    if (!head[i])
+      status = fat_status_fail(err, FAT_E_NOMEM, "out of memory for a kind of data");
+  }
+  if (status == FAT_OK)
+    fat_kinds_bend(&s->spots.problem, kind, s->spots.scale, head[0], head[1], head[2]);
+  for (int i = 0; i < BENT; i++) {
+    if (is_bent(s, i) && status == FAT_OK)
+      status = fill_with(s, bent[i], head[i], count[i], err);
+    free(head[i]);
+  }
+  return status;
+}
+
+fat_status fat_testbed_bend(fat_testbed *testbed, int kind, fat_error *err)
+{
+  fat_testbed *s = testbed;
+  s->filled = false;
+  if (kind)
+    FAT_TRY(fill_kind(s, kind, err));
+  for (int i = 0; i < BENT; i++) {
+    const fat_slot *slot = &s->spots.slot[bent[i]];
+    if (!is_bent(s, i))
+      continue;
+    if (!kind)
+      FAT_TRY(fill_input(s, bent[i], err));
+    for (int set = 1; set < s->set_count; set++)
+      FAT_TRY(copy_on_device(s, set_at(s, set) + (fat_cuda_address)slot->at,
+                             set_at(s, 0) + (fat_cuda_address)slot->at, fat_image_span(slot), err));
+  }
+  FAT_TRY(fat_driver_check(s->driver, "cuCtxSynchronize", fat_driver_table(s->driver)->context_sync(), err));
+  s->filled = kind == 0;
+  return FAT_OK;
 }
 
 void fat_testbed_close(fat_testbed *testbed)

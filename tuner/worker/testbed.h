@@ -6,6 +6,7 @@
 #define FAT_TESTBED_H
 
 #include "oracle/cases.h"
+#include "oracle/kinds.h"
 #include "oracle/spots.h"
 #include "launch.h"
 #include "wire.h"
@@ -32,6 +33,10 @@ typedef struct fat_testbed {
 /* Makes what the assignment needs and the testbed does not have yet. */
 fat_status fat_testbed_prepare(fat_testbed *testbed, const fat_assignment *a, fat_error *err);
 void fat_testbed_close(fat_testbed *testbed);
+
+/* Q, K and what else depends on them become a kind of data in all sets, the same numbers in each head. Kind 0
+ * is what they were before. On failure the next assignment finds them filled anew. */
+fat_status fat_testbed_bend(fat_testbed *testbed, int kind, fat_error *err);
 
 /* A call whose tensors lie in an image at `base`. */
 fat_call fat_testbed_call(float scale, const fat_slot slot[FAT_TENSORS], fat_cuda_address base);

@@ -116,18 +116,17 @@ static int calls_of(double probe)
 
 /* All go on until all are stable: a GPU slows down under load, so a runner that left early would be timed on
  * a cooler GPU than the others. */
-static bool want_more(const fat_timing *timings, int count, double spent_ms, double seconds)
+static bool want_more(const fat_timing *timings, int count, double spent_ms, double seconds, int least)
 {
   const int samples = timings[0].count; /* of each */
   bool stable = samples >= ENOUGH;
   for (int i = 0; i < count && stable; i++)
     stable = fat_timer_stable(&timings[i]);
-  return samples < FAT_TIMER_LEAST ||
-         (samples < FAT_TIMER_MOST && !stable && spent_ms < 1000 * seconds * count);
+  return samples < least || (samples < FAT_TIMER_MOST && !stable && spent_ms < 1000 * seconds * count);
 }
 
 fat_status fat_timer_run(fat_timer *timer, const fat_runner *runners, const double *probe, int count,
-                         double seconds, fat_timing *timings, fat_error *err)
+                         double seconds, int least, fat_timing *timings, fat_error *err)
 {
   double spent = 0;
   int turn[RUNNERS] = {0};
@@ -138,7 +137,7 @@ fat_status fat_timer_run(fat_timer *timer, const fat_runner *runners, const doub
     timings[i] = (fat_timing){0};
     FAT_TRY(warm_up(timer, &runners[i], probe[i], &turn[i], err));
   }
-  for (int round = 0; want_more(timings, count, spent, seconds); round++)
+  for (int round = 0; want_more(timings, count, spent, seconds, least); round++)
     for (int k = 0; k < count; k++) {
       int i = (k + round) % count; /* no runner always comes after the same one */
       int calls = calls_of(probe[i]);

@@ -8,7 +8,7 @@
 #include "driver.h"
 #include "status.h"
 
-enum { FAT_TIMER_LEAST = 5, FAT_TIMER_MOST = 50 };
+enum { FAT_TIMER_LEAST = 5, FAT_TIMER_FEW = 3, FAT_TIMER_MOST = 50 };
 
 typedef struct fat_timing {
   int count;
@@ -40,11 +40,11 @@ void fat_timer_close(fat_timer *timer);
  * tell no time: zero, negative, not finite. */
 fat_status fat_timer_probe(fat_timer *timer, const fat_runner *runner, double *ms, fat_error *err);
 
-/* Times `count` runners in turns, for about `seconds` each: at least FAT_TIMER_LEAST samples, at most
+/* Times `count` runners in turns, for about `seconds` each: at least `least` samples, at most
  * FAT_TIMER_MOST, fewer once all are stable; of each runner as many. `probe` has a first guess of each one's
  * milliseconds: what is too short for the events' resolution is timed several calls at a time. */
 fat_status fat_timer_run(fat_timer *timer, const fat_runner *runners, const double *probe, int count,
-                         double seconds, fat_timing *timings, fat_error *err);
+                         double seconds, int least, fat_timing *timings, fat_error *err);
 
 /* Fills in the figures from the samples. */
 void fat_timer_figures(fat_timing *timing);

@@ -6,6 +6,7 @@
 #define FAT_WIRE_H
 
 #include "db.h"
+#include "oracle/kinds.h"
 #include "problem.h"
 #include "text.h"
 #include "timer.h"
@@ -24,7 +25,7 @@ typedef struct fat_wire_hello {
 
 typedef enum fat_task {
   FAT_TASK_MEASURE, /* one entrant: verified, probed, timed */
-  FAT_TASK_RACE,    /* several: timed in turns, not verified again */
+  FAT_TASK_RACE,    /* several: timed in turns on every kind of data, not verified again */
   FAT_TASK_CHECK,   /* one: verified only */
 } fat_task;
 
@@ -57,6 +58,7 @@ typedef struct fat_verdict {
   fat_outcome outcome;
   double error_max, error_allowed;
   fat_timing timing;
+  double kinds[FAT_KINDS]; /* of a race: medians on each kind of data, normal's too; 0: not timed */
   char detail[1024];
 } fat_verdict;
 
