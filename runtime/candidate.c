@@ -97,8 +97,12 @@ static void add_difference(fat_candidate *row, const char *what, const char *the
 void fat_candidate_read(const fat_trial *t, const fat_candidate_scale *scale, fat_candidate *row)
 {
   char text[FAT_PROBLEM_TEXT], config[FAT_CONFIG_TEXT], facts[FAT_GPU_FACTS];
-  *row = (fat_candidate){
-      .found = true, .shape = t->problem, .origin = t->origin, .ms = t->ms, .sms = t->gpu.sms};
+  *row = (fat_candidate){.found = true,
+                         .shape = t->problem,
+                         .origin = t->origin,
+                         .ms = t->ms,
+                         .mean = t->mean,
+                         .sms = t->gpu.sms};
   row->at = fat_candidate_measure(&t->problem);
   row->eligible = t->eligible;
   /* One that came to a race is weighed for itself. */
@@ -135,6 +139,11 @@ bool fat_candidate_before(const fat_candidate *a, const fat_candidate *b, const 
   int far_b = b->sms > sms ? b->sms - sms : sms - b->sms;
   if (far_a != far_b)
     return far_a < far_b;
+  const bool means = strcmp(a->problem, b->problem) == 0 && (a->mean > 0 || b->mean > 0);
+  if (means && !(a->mean > 0 && b->mean > 0))
+    return a->mean > 0;
+  if (means && a->mean != b->mean)
+    return a->mean < b->mean;
   return a->ms != b->ms ? a->ms < b->ms : strcmp(a->config, b->config) < 0;
 }
 

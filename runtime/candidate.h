@@ -23,7 +23,7 @@ typedef struct fat_candidate {
   char problem[FAT_PROBLEM_TEXT], gpu[32], facts[FAT_GPU_FACTS]; /* problem: the shape's text */
   char config[FAT_CONFIG_TEXT], kernel[FAT_CONFIG_KERNEL], source_hash[FAT_HASH_SIZE], date[40];
   fat_origin origin;
-  double ms;
+  double ms, mean; /* mean: over all kinds of data; NAN or 0: it was in no race that timed them */
   double distance; /* from the problem that is asked for: set by whoever asks */
   bool same_device;
   bool eligible;         /* its kernel may be picked unasked */
@@ -44,8 +44,9 @@ void fat_candidate_read(const fat_trial *trial, const fat_candidate_scale *scale
 
 /* Whether a comes before b for a problem and an SM count, of one step: this device, then the nearest shape,
  * of equally near ones that with as many rows of Q, then the nearest SM count, then the row of the least time
- * (the shorter problem, whose tiles fit both; the faster of several configs of an asked kernel), then the
- * text, so that the answer is always one.
+ * (the shorter problem, whose tiles fit both), then the text, so that the answer is always one. Of several
+ * configs of an asked kernel for one problem those that raced on all kinds of data come first, the least mean
+ * before the others.
  *
  * What equally near shapes did on an H200: 2 x 32 heads of 8192 rows, d 64, were 1.20 times as fast with what
  * 32 heads of 16384 take as with what 20 of 4096 do; 16 x 16 heads of 1024, d 128, 1.06 to 1.11 times as fast

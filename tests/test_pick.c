@@ -262,6 +262,26 @@ static void asked_kernels(void **state)
   fat_db_close(db);
 }
 
+/* As the winner among all kernels is found: over all kinds of data, where those are known. */
+static void asked_kernels_by_their_means(void **state)
+{
+  static const struct {
+    const char *config;
+    double ms, mean;
+  } rows[] = {{"fwd:Br1", 1, 1.5}, {"fwd:Br2", 1.1, 1.2}, {"fwd:Br3", 1.15, NAN}, {"fwd:Br4", 1.05, 1.3}};
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    fat_trial t = fixture_trial(ASKED, "T4", rows[i].config, rows[i].ms);
+    t.origin = FAT_MEASURED, t.mean = rows[i].mean;
+    MUST(fat_db_put(db, &t, NULL, err));
+  }
+  fat_pick pick = ask(db, ASKED, "T4", "fwd");
+  expect(&pick, FAT_PICK_EXACT, "fwd:Br2");
+  pick = ask(db, ASKED, "T4", NULL);
+  expect(&pick, FAT_PICK_EXACT, "fwd:Br2");
+  fat_db_close(db);
+}
+
 /* A row of the asked kernel that was made to stand in for another config is left for the last. */
 static void twins_are_the_last(void **state)
 {
@@ -415,6 +435,7 @@ int main(void)
       IN_FOLDER(the_better_of_equally_near),
       IN_FOLDER(other_families_never_serve),
       IN_FOLDER(asked_kernels),
+      IN_FOLDER(asked_kernels_by_their_means),
       IN_FOLDER(differences_are_named),
       cmocka_unit_test(without_rows),
       cmocka_unit_test(distances),
