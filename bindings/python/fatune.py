@@ -9,11 +9,12 @@
     o = call()                                               # and each call only queues the work
 
 The last row sees the last key under `causal` and under a window (the diagonal ends at the bottom right; PyTorch's
-is_causal begins at the top left, which differs where q and k have other lengths). Forward only: an input that
-requires a gradient is an error where gradients are recorded. Work is queued on torch's current stream; strides are
-taken as they are, so views need no copy. The library is libfatune.so.0 where the linker finds it, or the file that
-FATUNE_LIBRARY names. What is stored in the tuning database serves; by default a family that nothing stored serves
-has its kernel compiled once, now. One plan serves all lengths of a type, head dimensions and mask; threads may call.
+is_causal begins at the top left, which differs where q and k have other lengths). Work is queued on torch's current
+stream; strides are taken as they are, so views need no copy, and `o` has those of q where q is dense. The library is
+libfatune.so.0 where the linker finds it, or the file that FATUNE_LIBRARY names. What is stored in the tuning database
+serves; by default a family that nothing stored serves has its kernel compiled once, now. One plan serves all lengths of
+a type, head dimensions and mask; threads may call. Forward only: an input that requires a gradient is an error where
+gradients are recorded.
 """
 
 import collections
@@ -48,6 +49,7 @@ class _Tensor(ctypes.Structure):
 
 # Members of fatune_tensors and fatune_sizes in their order; what stands between is no tensor.
 _FORWARD, _BACKWARD, _FEATURES = ("Q", "K", "V", "O", "LSE"), ("dO", "dQ", "dK", "dV"), ("sink",)
+_NAMES = _FORWARD + _BACKWARD + _FEATURES
 _SIZES = ("b", "h", "hk", "q", "k", "total_q", "total_k", "window_left", "window_right", "chunk")
 
 
@@ -71,16 +73,41 @@ for _name, _result, _arguments in (
         ("describe", ctypes.c_char_p, [_P]), ("open", ctypes.c_int, [_P, ctypes.POINTER(_P)]),
         ("plan_make", ctypes.c_int, [_P, ctypes.POINTER(_Request), ctypes.POINTER(_P)]), ("plan_free", None, [_P]),
         ("workspace", ctypes.c_int, [_P, ctypes.POINTER(_Sizes), _size]),
-        ("run", ctypes.c_int, [_P, ctypes.POINTER(_Tensors), ctypes.POINTER(_Sizes), _P, _P])):
+        ("run", ctypes.c_int, [_P] * 5)):
     _call = getattr(_lib, "fatune_" + _name)
     _call.restype, _call.argtypes = _result, _arguments
 
+_run = _lib.fatune_run
+_empty_like, _is_recording = torch.empty_like, torch.is_grad_enabled
+# The stream that torch queues on: a device's number -> an address. The public way makes an object of it first.
+_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (lambda device: torch.cuda.current_stream(device).cuda_stream)
+
 _DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
+_FLOAT = torch.float32
 ALIGNED = 1  # a flag of fatune_request
 PLANS = 64  # kept; beyond that the one that was not used for longest goes
+CALLS = 512  # known to a thread; beyond that it begins anew
+SMALL = 1 << 16  # bytes of a workspace that a known call keeps
 _lock = threading.Lock()  # of what follows
 _handle = None
 _plans = collections.OrderedDict()  # (device, problem or family, kernel, policy, flags) -> _Plan
+
+
+class _Known(threading.local):
+    """What a thread has learned: calls by all that decides them but addresses. Each thread has its own, because a call's
+    addresses are written into it."""
+
+    def __init__(self):
+        self.calls = {}
+
+    def learn(self, key, what):
+        if len(self.calls) >= CALLS:
+            self.calls.clear()
+        self.calls[key] = what
+        return what
+
+
+_known = _Known()
 
 
 def _check(status):
@@ -200,39 +227,79 @@ def _rows(tensor):
     return _Tensor(tensor.data_ptr(), (ctypes.c_int64 * 3)(*strides[:3]))
 
 
-def _call_of(text, q, k, v, causal, window, sink, scale, out, lse, kernel, policy, aligned):
-    """A function that queues one call, by the plan of `text`."""
+def _check_inputs(q, k, v, sink):
     if not (q.is_cuda and k.device == q.device and v.device == q.device):
         raise ValueError(f"devices {q.device}, {k.device}, {v.device}: one GPU for all is needed")
-    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (q, k, v, sink)):
-        raise ValueError("q, k, v or sink requires a gradient, and fatune has none to give yet: call under "
-                         "torch.no_grad(), or give .detach()ed tensors")
-    if out is None:
-        out = torch.empty((*q.shape[:3], v.shape[3]), dtype=q.dtype, device=q.device)
-    elif tuple(out.shape) != (*q.shape[:3], v.shape[3]) or out.dtype != q.dtype or out.device != q.device:
-        raise ValueError(f"out is {tuple(out.shape)} {out.dtype} on {out.device}: it does not fit q and v")
-    if lse is not None and (tuple(lse.shape) != tuple(q.shape[:3]) or lse.dtype != torch.float32
-                            or lse.device != q.device or (lse.shape[2] > 1 and lse.stride(2) != 1)):
-        raise ValueError(f"lse is {tuple(lse.shape)} {lse.dtype} on {lse.device}: it does not fit q")
-    if sink is not None and (tuple(sink.shape) != (q.shape[1],) or sink.dtype != torch.float32
-                             or sink.device != q.device):
+    for tensor in (q, k, v):
+        _rows(tensor)
+    if sink is not None and (tuple(sink.shape) != (q.shape[1],) or sink.dtype != _FLOAT or sink.device != q.device):
         raise ValueError(f"sink is {tuple(sink.shape)} {sink.dtype} on {sink.device}: one float32 for each head of q "
                          "is needed")
-    given = dict(zip(_FORWARD + _FEATURES, (q, k, v, out, lse, sink)))
-    tensors = _Tensors(ctypes.sizeof(_Tensors), scale=1 / math.sqrt(q.shape[3]) if scale is None else scale,
-                       **{name: ctypes.pointer(_rows(t)) for name, t in given.items() if t is not None})
-    made, sizes = plan(text, q.device, kernel, policy, aligned), _sizes(q, k, v, causal, window)
-    size = made.workspace(sizes)
-    workspace = torch.empty(size, dtype=torch.uint8, device=q.device) if size else None
-    held = (given, workspace)  # their memory is in `tensors`
 
-    def call():
-        with torch.cuda.device(q.device):
-            stream = torch.cuda.current_stream().cuda_stream
-            at = held[1].data_ptr() if size else None
-            _check(_lib.fatune_run(made.at, ctypes.byref(tensors), ctypes.byref(sizes), at, stream))
-        return out
-    return call
+
+def _check_outputs(q, v, out, lse):
+    if tuple(out.shape) != (*q.shape[:3], v.shape[3]) or out.dtype != q.dtype or out.device != q.device:
+        raise ValueError(f"out is {tuple(out.shape)} {out.dtype} on {out.device}: it does not fit q and v")
+    if lse is not None and (tuple(lse.shape) != tuple(q.shape[:3]) or lse.dtype != _FLOAT
+                            or lse.device != q.device or (lse.shape[2] > 1 and lse.stride(2) != 1)):
+        raise ValueError(f"lse is {tuple(lse.shape)} {lse.dtype} on {lse.device}: it does not fit q")
+
+
+def _room(size, device):
+    return torch.empty(size, dtype=torch.uint8, device=device)
+
+
+def _pattern(q, shape, dtype):
+    """Something of which _empty_like makes a dense tensor of that shape: faster than new_empty, which reads arguments."""
+    return q.new_empty(1, dtype=dtype).expand(shape)
+
+
+class _Image(ctypes.Structure):
+    """All that fatune_run reads of one call."""
+    _fields_ = [("tensors", _Tensors), ("sizes", _Sizes), ("of", _Tensor * len(_NAMES))]
+
+
+class _Call:
+    """A call of a plan, laid out for tensors of these shapes and strides: all but their addresses is known. To be used
+    by one thread at a time, but for `queue` where `addresses` are not changed."""
+
+    def __init__(self, made, sizes, scale, given, prepared=False):
+        q = given["Q"]
+        self.made, self.image, self.device, self.number = made, _Image(), q.device, q.get_device()
+        self.image.tensors.size, self.image.sizes = ctypes.sizeof(_Tensors), sizes
+        self.image.tensors.scale = 1 / math.sqrt(q.shape[3]) if scale is None else scale
+        self.places = []  # among `addresses`, in the order of `given`
+        for name, tensor in given.items():
+            if tensor is not None:
+                at = _NAMES.index(name)
+                self.image.of[at] = _rows(tensor)
+                setattr(self.image.tensors, name, ctypes.pointer(self.image.of[at]))
+                self.places.append(at * ctypes.sizeof(_Tensor) // 8)
+        self.addresses = (ctypes.c_uint64 * (ctypes.sizeof(_Tensor) // 8 * len(_NAMES))).from_buffer(self.image, _Image.of.offset)
+        self.plan = made.at.value
+        self.tensors = ctypes.addressof(self.image)
+        self.sizes = self.tensors + _Image.sizes.offset
+        self.size, self.prepared = made.workspace(sizes), prepared
+        self.kept = _room(self.size, self.device) if prepared and self.size else None
+        self.at = None if self.kept is None else self.kept.data_ptr()
+
+    def run(self, tensors):
+        """Queues it for tensors that come in the order of `given`."""
+        addresses = self.addresses
+        for place, tensor in zip(self.places, tensors):
+            addresses[place] = tensor.data_ptr()
+        self.queue()
+
+    def queue(self):
+        stream, at = _stream(self.number), self.at
+        if self.size and (stream or at is None) and not self.prepared:
+            fresh = _room(self.size, self.device)
+            at = fresh.data_ptr()
+            if not stream and self.size <= SMALL:  # for the default stream alone: others may be captured, and a graph keeps
+                self.kept, self.at = fresh, at  # addresses
+        status = _run(self.plan, self.tensors, self.sizes, at, stream)
+        if status:
+            _check(status)
 
 
 def prepare(q, k, v, causal=False, scale=None, out=None, lse=None, kernel=None, policy=COMPILE, aligned=False,
@@ -241,15 +308,65 @@ def prepare(q, k, v, causal=False, scale=None, out=None, lse=None, kernel=None, 
     The log-sum-exps of the rows go to `lse` where one is given. Not to be queued on two streams at once: its calls
     share a workspace. The plan is that of this problem, not of its family."""
     text = problem_text(q, k, v, causal, arithmetic, window, sink)
-    return _call_of(text, q, k, v, causal, window, sink, scale, out, lse, kernel, policy, aligned)
+    _check_inputs(q, k, v, sink)
+    if _is_recording() and any(t is not None and t.requires_grad for t in (q, k, v, sink)):
+        raise ValueError("q, k, v or sink requires a gradient, and fatune has none to give yet: call under "
+                         "torch.no_grad(), or give .detach()ed tensors")
+    if out is None:
+        out = q.new_empty((*q.shape[:3], v.shape[3]))
+    _check_outputs(q, v, out, lse)
+    given = dict(zip(_FORWARD + _FEATURES, (q, k, v, out, lse, sink)))
+    call = _Call(plan(text, q.device, kernel, policy, aligned), _sizes(q, k, v, causal, window), scale, given, prepared=True)
+    queue, held = call.queue, given
+
+    def again():
+        queue()
+        return held["O"]
+    return again
+
+
+def _form(tensor):
+    return tensor is not None and (tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
+
+
+def _learn(key, q, k, v, causal, scale, out, return_lse, kernel, policy, arithmetic, window, sink):
+    """The call of a key that this thread has not met."""
+    text = family_text(q, k, v, causal, arithmetic, window, sink)
+    _check_inputs(q, k, v, sink)
+    is_like_q = v.shape[3] == q.shape[3] and _empty_like(q).stride() == q.stride()
+    pattern = None if is_like_q else _pattern(q, (*q.shape[:3], v.shape[3]), q.dtype)
+    rows = _pattern(q, q.shape[:3], _FLOAT) if return_lse else None
+    if out is None:
+        out = _empty_like(q if pattern is None else pattern)
+    lse = None if rows is None else _empty_like(rows)
+    _check_outputs(q, v, out, lse)
+    given = dict(zip(_FORWARD + _FEATURES, (q, k, v, out, lse, sink)))
+    call = _Call(plan(text, q.device, kernel, policy), _sizes(q, k, v, causal, window), scale, given)
+    call.out, call.lse = pattern, rows
+    return _known.learn(key, call)
 
 
 def attention(q, k, v, causal=False, scale=None, out=None, return_lse=False, kernel=None, policy=COMPILE,
               arithmetic=None, window=(ALL, ALL), sink=None):
     """softmax(scale q k^T + mask) v for [b, h, n, d] tensors on one GPU; k and v may have fewer heads. `window`:
     (left, right), the keys that a row sees to each side of its own, -1 for all; `causal` is a right side of 0.
-    `sink`: [h], a score of each head that its rows have beside those of their keys, not scaled and without a v."""
-    text = family_text(q, k, v, causal, arithmetic, window, sink)
-    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device) if return_lse else None
-    out = _call_of(text, q, k, v, causal, window, sink, scale, out, lse, kernel, policy, False)()
-    return (out, lse) if return_lse else out
+    `sink`: [h], a score of each head that its rows have beside those of their keys, not scaled and without a v.
+    No gradients are recorded: an input that requires one is an error."""
+    if type(window) is not tuple:
+        window = tuple(window)
+    if _is_recording() and (q.requires_grad or k.requires_grad or v.requires_grad or sink is not None and sink.requires_grad):
+        raise ValueError("q, k, v or sink requires a gradient, and fatune has none to give yet: call under "
+                         "torch.no_grad(), or give .detach()ed tensors")
+    key = (q.shape, k.shape, v.shape, q.stride(), k.stride(), v.stride(), q.dtype, k.dtype, v.dtype, q.device, k.device,
+           v.device, causal, scale, return_lse, kernel, policy, arithmetic, window)
+    if out is not None or sink is not None:
+        key += _form(out), _form(sink)
+    call = _known.calls.get(key) or _learn(key, q, k, v, causal, scale, out, return_lse, kernel, policy, arithmetic, window, sink)
+    if out is None:
+        out = _empty_like(q if call.out is None else call.out)
+    if not return_lse:
+        call.run((q, k, v, out, sink))
+        return out
+    lse = _empty_like(call.lse)
+    call.run((q, k, v, out, lse, sink))
+    return out, lse

@@ -1,6 +1,6 @@
 #!/bin/bash
 # run.sh BUILD RESULTS -- fatune on the GPU of this machine: tunes, stops and goes on, verifies, meets bad kernels, is timed
-# on the host.
+# on the host; and its Python binding, where there is a python3 (or PYTHON) whose PyTorch sees the GPU.
 # BUILD holds the built program (no compiler is needed here), RESULTS gets the database, tables and logs. Options by
 # environment: TUNE (arguments of the long tune), PROBLEM (small things are tried on it), STAGES (some of the names
 # below). Ends with a table and "N passed, N failed"; exit 1 where a stage failed, 2 for usage, 3 without a GPU.
@@ -18,7 +18,7 @@ unset FATUNE_DB FATUNE_TEMPLATES
 export FATUNE_SYSTEM_DB= XDG_DATA_HOME=$work
 rows=()
 passed=0 failed=0 skipped=0
-all="doctor tune again kill verify sanitize endless outside misaligned stray memory contract host"
+all="doctor tune again kill verify sanitize endless outside misaligned stray memory contract host binding"
 for name in ${STAGES:-}; do
   [[ " $all " == *" $name "* ]] || { echo "run.sh: there is no stage '$name': $all" >&2; exit 2; }
 done
@@ -198,6 +198,23 @@ stage_host() {
   cat "$out/host.txt" >>"$log"
   note="above the launch: $(sed -n 's/^above the launch: \([0-9.-]* us\),.*/\1/p' "$out/host.txt" | paste -sd, | sed 's/us/& with pointers/; s/,\(.*\)/, \1 with maps/')"
   need "$(grep -E ' MORE|^line' "$out/host.txt" | head -n 1)" same $code 0
+}
+
+torch_of() { # what the binding's stages run, with kernels compiled now
+  local python=${PYTHON:-python3}
+  "$python" -c 'import torch; assert torch.cuda.is_available()' >>"$log" 2>&1 || { skip="$python has no PyTorch that sees the GPU"; return 1; }
+  FATUNE_LIBRARY=$build/runtime/libfatune.so FATUNE_JIT=$build/runtime/libfatune-jit.so FATUNE_DB=$work/python.db \
+    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/bindings/python "$python" "$@"
+}
+
+# Host time of a call through the binding, Python's own part.
+stage_binding() {
+  torch_of "$root/bench/binding.py" >"$out/binding.txt" 2>&1
+  local code=$?
+  cat "$out/binding.txt" >>"$log"
+  [ -z "$skip" ] || return
+  note="without fatune_run: $(sed -n 's/^\(attention\|prepared\)  .* \([0-9.]*\)$/\1 \2 us/p' "$out/binding.txt" | paste -sd,)"
+  need "$(grep -E 'are promised|Error' "$out/binding.txt" | head -n 1)" same $code 0
 }
 
 # Without a device nothing below means anything.

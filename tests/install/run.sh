@@ -146,8 +146,8 @@ done
 
 # -- the Python binding; without PyTorch, on tensors of our own
 if command -v python3 >/dev/null && [ $gpu = no ]; then
-  FATUNE_LIBRARY="$library" PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$source/bindings/python:$source/tests/install/python" \
-    python3 "$source/tests/install/python/use.py" || fail "the Python binding"
+  FATUNE_LIBRARY="$library" PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$source/bindings/python:$source/tests/python/standin" \
+    python3 "$source/tests/python/use.py" || fail "the Python binding"
 else
   leave_out "the Python binding: it is tried on the fake driver, by python3"
 fi

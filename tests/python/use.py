@@ -52,9 +52,11 @@ def check(b, h, hk, n, m, d, causal, kernel=None, transposed=False, sink=None):
 
 random.seed(1)
 check(1, 4, 2, 5, 7, 64, True)
+check(2, 2, 2, 3, 4, 64, True)
 check(2, 2, 2, 3, 4, 64, True, transposed=True)
 check(1, 2, 1, 4, 4, 64, True, kernel="standard")  # takes a workspace
 check(2, 4, 2, 5, 3, 64, True, sink=[0.5, -1.0, 2.0, 0.0])  # some rows see no key
+check(2, 4, 2, 5, 3, 64, True)
 assert "kernel standard:" in fatune.describe(fatune.problem_text(*[torch.empty((1, 1, 4, 64))] * 3, causal=True), kernel="standard")
 small = torch.empty((1, 2, 4, 64))
 half = [torch.empty((1, 2, 4, 64), dtype=torch.float16)] * 3
@@ -93,10 +95,40 @@ for n in range(fatune.PLANS + 8):
 assert len(fatune._plans) == fatune.PLANS
 call()
 
+# A call that is known is laid out once, and the next one brings other addresses alone; a thread has calls of its own.
+known = len(fatune._known.calls)
+for _ in range(3):
+    check(1, 4, 2, 5, 7, 64, True)
+assert len(fatune._known.calls) == known, fatune._known.calls
+errors = []
+
+
+def elsewhere():
+    try:
+        torch.cuda.current_stream().synchronize()
+        assert not fatune._known.calls
+        check(1, 4, 2, 5, 7, 64, True)
+    except BaseException as e:
+        errors.append(e)
+
+
+thread = threading.Thread(target=elsewhere)
+thread.start()
+thread.join()
+assert not errors, errors
+for n in range(1, fatune.CALLS + 2):
+    fatune.attention(small, *[torch.empty((1, 2, n, 64))] * 2, causal=True)
+assert 0 < len(fatune._known.calls) <= fatune.CALLS
+# The output has the strides of a q that is dense, and its own where q is not or v is wider.
+view = torch.empty((1, 4, 2, 64)).transpose(1, 2)
+assert fatune.attention(view, small, small, causal=True).stride() == view.stride()
+assert fatune.attention(torch.empty((1, 1, 1, 64)).expand((1, 2, 4, 64)), small, small).stride() == small.stride()
+assert fatune.attention(view, small, torch.empty((1, 2, 4, 32))).stride() == (256, 128, 32, 1)
+
 grad = torch.empty((1, 2, 4, 64))
 grad.requires_grad = True
 torch.grad_enabled = False
-fatune.attention(grad, small, small, causal=True)
+assert fatune.attention(grad, small, small, causal=True).made_by is None
 torch.grad_enabled = True
 
 for wrong, word in ((lambda: fatune.attention(small, grad, small), "requires a gradient"),

@@ -1,0 +1,205 @@
+"""torch.py -- what bindings/python/fatune.py uses of PyTorch, on the memory of the fake driver.
+
+A stand-in for machines without PyTorch: tensors with strides in device memory, one device, one stream, and of autograd
+one function between leaves and outputs."""
+
+import ctypes
+import itertools
+import math
+import os
+import struct
+from contextlib import contextmanager
+
+_cu = ctypes.CDLL(os.environ["FATUNE_LIBCUDA"])
+float32, float16, bfloat16, uint8 = "float32", "float16", "bfloat16", "uint8"
+_BYTES = {float32: 4, float16: 2, bfloat16: 2, uint8: 1}
+
+
+def _must(result):
+    assert result == 0, result
+
+
+class device:
+    def __init__(self, name):
+        self.index = name.index if isinstance(name, device) else int(name)
+
+
+class Tensor:
+    is_cuda = True
+
+    def __init__(self, at, shape, strides, dtype):
+        self.at, self.shape, self._strides, self.dtype, self.device = at, tuple(shape), tuple(strides), dtype, cuda.only
+        self.requires_grad, self.made_by = False, None
+
+    def dim(self):
+        return len(self.shape)
+
+    def get_device(self):
+        return 0
+
+    def stride(self, dim=None):
+        return self._strides if dim is None else self._strides[dim]
+
+    def data_ptr(self):
+        return self.at
+
+    def transpose(self, a, b):
+        shape, strides = list(self.shape), list(self._strides)
+        shape[a], shape[b], strides[a], strides[b] = shape[b], shape[a], strides[b], strides[a]
+        return Tensor(self.at, shape, strides, self.dtype)
+
+    def expand(self, shape):
+        more = [0] * (len(shape) - self.dim())
+        strides = more + [0 if n == 1 else s for n, s in zip(self.shape, self._strides)]
+        return Tensor(self.at, shape, strides, self.dtype)
+
+    def new_empty(self, shape, dtype=None):
+        return empty(shape, dtype or self.dtype)
+
+    def contiguous(self):
+        copy = empty(self.shape, self.dtype)
+        for index in itertools.product(*map(range, self.shape)):
+            _copy(_cu.cuMemcpyDtoD_v2, copy.address(index), self.address(index), _BYTES[self.dtype])
+        return copy
+
+    def address(self, index):
+        return ctypes.c_uint64(self.at + _BYTES[self.dtype] * sum(i * s for i, s in zip(index, self._strides)))
+
+    def at_index(self, index):
+        raw = ctypes.create_string_buffer(4)
+        _copy(_cu.cuMemcpyDtoH_v2, raw, self.address(index), _BYTES[self.dtype])
+        if self.dtype == bfloat16:
+            return struct.unpack("f", b"\0\0" + raw.raw[:2])[0]
+        return struct.unpack("e", raw.raw[:2])[0] if self.dtype == float16 else struct.unpack("f", raw.raw)[0]
+
+    def put(self, index, value):
+        raw = struct.pack("e" if self.dtype == float16 else "f", value)
+        _copy(_cu.cuMemcpyHtoD_v2, self.address(index), raw[2:] if self.dtype == bfloat16 else raw, _BYTES[self.dtype])
+
+
+def _copy(call, to, source, count):
+    _must(call(to, source, ctypes.c_size_t(count)))
+
+
+def _dense(shape):
+    strides, count = [], 1
+    for n in reversed(shape):
+        strides.insert(0, count)
+        count *= n
+    return strides
+
+
+def empty(shape, dtype=float32, device=None):
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    at = ctypes.c_uint64()
+    _must(_cu.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(max(1, math.prod(shape) * _BYTES[dtype]))))
+    return Tensor(at.value, shape, _dense(shape), dtype)
+
+
+def empty_like(tensor):
+    """With the tensor's strides where its elements fill their memory."""
+    made = empty(tensor.shape, tensor.dtype)
+    order = sorted((i for i, n in enumerate(tensor.shape) if n > 1), key=lambda i: -tensor.stride(i))
+    strides = _dense([tensor.shape[i] for i in order])
+    if [tensor.stride(i) for i in order] == strides:
+        made._strides = tensor.stride()
+    return made
+
+
+def tensor(values, shape):
+    t = empty(shape)
+    raw = struct.pack(f"{len(values)}f", *values)
+    _copy(_cu.cuMemcpyHtoD_v2, ctypes.c_uint64(t.at), raw, len(raw))
+    return t
+
+
+class _Stream:
+    cuda_stream = None
+
+    def synchronize(self):
+        context = ctypes.c_void_p()
+        _must(_cu.cuInit(0))
+        number = ctypes.c_int()
+        _must(_cu.cuDeviceGet(ctypes.byref(number), 0))
+        _must(_cu.cuDevicePrimaryCtxRetain(ctypes.byref(context), number))
+        _must(_cu.cuCtxSetCurrent(context))
+
+
+def is_grad_enabled():
+    return grad_enabled
+
+
+def are_deterministic_algorithms_enabled():
+    return deterministic
+
+
+grad_enabled, deterministic = True, False
+
+
+class _C:
+    pass
+
+
+class _Context:
+    saved_tensors, materializes = (), True
+
+    def save_for_backward(self, *tensors):
+        self.saved_tensors = tensors
+
+    def set_materialize_grads(self, value):
+        self.materializes = value
+
+
+class Function:
+    @classmethod
+    def apply(cls, *arguments):
+        global grad_enabled
+        context = _Context()
+        context.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in arguments)
+        grad_enabled = False
+        try:
+            results = cls.forward(context, *arguments)
+        finally:
+            grad_enabled = True
+        for result in results:
+            result.requires_grad, result.made_by = True, (cls, context, arguments, results)
+        return results
+
+
+def _grad(output, inputs, gradient):
+    global grad_enabled
+    cls, context, arguments, results = output.made_by
+    assert not context.materializes
+    grad_enabled = False
+    try:
+        found = cls.backward(context, *(gradient if result is output else None for result in results))
+    finally:
+        grad_enabled = True
+    assert len(found) == len(arguments)
+    for is_needed, argument, part in zip(context.needs_input_grad, arguments, found):
+        assert (part is not None) == is_needed and (part is None or part.shape == argument.shape)
+    return tuple(next(g for a, g in zip(arguments, found) if a is wanted) for wanted in inputs)
+
+
+class autograd:
+    Function, grad = Function, staticmethod(_grad)
+
+
+class cuda:
+    only = None
+
+    @staticmethod
+    def current_device():
+        return 0
+
+    @staticmethod
+    def current_stream(_=None):
+        return _Stream()
+
+    @staticmethod
+    @contextmanager
+    def device(_):
+        yield
+
+
+cuda.only = device(0)
