@@ -8,7 +8,7 @@ and an allocation then cost what they cost there, the binding's own part is the 
 
     whole        the call
     fatune_run   that, less the same call whose fatune_run does nothing
-    PyTorch      allocating the outputs
+    PyTorch      allocating the outputs; where gradients are recorded, recording a function that does nothing, too
     binding      what is left: reading tensors, finding the call, handing it over
     Python       the last two together
 
@@ -98,6 +98,19 @@ class Bench:
 
 def cases(torch, fatune, q, k, v):
     """(name, a function that makes the call, PyTorch's part in it)."""
+    leaf = q.detach().clone().requires_grad_()
+
+    class Nothing(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, q, k, v):
+            out, lse = outputs()
+            ctx.save_for_backward(q, k, v, out, lse)
+            return out, lse
+
+        @staticmethod
+        def backward(ctx, *_):
+            return None, None, None
+
     def outputs():
         return torch.empty_like(q), torch.empty_like(rows)
     rows = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
@@ -105,6 +118,7 @@ def cases(torch, fatune, q, k, v):
         ("attention", lambda: lambda: fatune.attention(q, k, v, causal=True), lambda: torch.empty_like(q)),
         ("attention, a window", lambda: lambda: fatune.attention(q, k, v, window=(63, 0)), lambda: torch.empty_like(q)),
         ("attention, LSE", lambda: lambda: fatune.attention(q, k, v, causal=True, return_lse=True), outputs),
+        ("attention, recorded", lambda: lambda: fatune.attention(leaf, k, v, causal=True), lambda: Nothing.apply(leaf, k, v)),
         ("prepared", lambda: fatune.prepare(q, k, v, causal=True), None),
     )
 

@@ -5,6 +5,7 @@
     o = fatune.attention(q, k, v, window=(1023, 0))          # each row sees 1023 keys to its left and its own
     o = fatune.attention(q, k, v, sink=logits)               # [h]: one more score in every row of a head, without a v
     o, lse = fatune.attention(q, k, v, return_lse=True)
+    o.sum().backward()                                       # where an input requires a gradient
     call = fatune.prepare(q, k, v, causal=True)              # this very call in two steps: checks and plan now,
     o = call()                                               # and each call only queues the work
 
@@ -13,8 +14,12 @@ is_causal begins at the top left, which differs where q and k have other lengths
 stream; strides are taken as they are, so views need no copy, and `o` has those of q where q is dense. The library is
 libfatune.so.0 where the linker finds it, or the file that FATUNE_LIBRARY names. What is stored in the tuning database
 serves; by default a family that nothing stored serves has its kernel compiled once, now. One plan serves all lengths of
-a type, head dimensions and mask; threads may call. Forward only: an input that requires a gradient is an error where
-gradients are recorded.
+a type, head dimensions and mask; threads may call.
+
+Gradients of q, k, v and sink are recorded where PyTorch records; one that fatune cannot give is an error of the call
+itself, never lost: where no backward kernel serves (a head dimension of v above 256), it is Error; that of `lse` and second
+derivatives are errors of the backward. `deterministic=True`, or torch.use_deterministic_algorithms(True), takes kernels
+whose gradients have equal bits every time.
 """
 
 import collections
@@ -26,7 +31,7 @@ import threading
 import torch
 
 FALLBACK, FAIL, COMPILE = 0, 1, 2  # fatune_policy
-NO_CONTEXT = 8  # fatune_status: this thread has not used the GPU yet
+UNSUPPORTED, NO_CONTEXT = 3, 8  # fatune_status: nothing can do it; this thread has not used the GPU yet
 ALL = -1  # a side of a window without an end
 
 
@@ -178,12 +183,13 @@ def problem_text(q, k, v, causal=False, arithmetic=None, window=(ALL, ALL), sink
             (f"-w{left}.{right}" if windowed else "") + ("" if sink is None else "-sink"))
 
 
-def family_text(q, k, v, causal=False, arithmetic=None, window=(ALL, ALL), sink=None):
-    """The same without sizes, which one plan serves all of: `fwd-f32-d128-causal-w`."""
+def family_text(q, k, v, causal=False, arithmetic=None, window=(ALL, ALL), sink=None, op="fwd", deterministic=False):
+    """The same without sizes, which one plan serves all of: `fwd-f32-d128-causal-w`. And, with op="bwd", that of its
+    gradients, which know of a sink by LSE."""
     dtype, _, dims = _checked(q, k, v, arithmetic)
     causal, left, right = _mask(causal, window)
-    return (f"fwd-{dtype}-{dims}" + ("-causal" if causal else "") + ("-w" if left != ALL or right > 0 else "") +
-            ("" if sink is None else "-sink"))
+    return (f"{op}-{dtype}-{dims}" + ("-causal" if causal else "") + ("-w" if left != ALL or right > 0 else "") +
+            ("" if sink is None or op == "bwd" else "-sink") + ("-det" if deterministic else ""))
 
 
 def _sizes(q, k, v, causal, window):
@@ -306,12 +312,12 @@ def prepare(q, k, v, causal=False, scale=None, out=None, lse=None, kernel=None, 
             arithmetic=None, window=(ALL, ALL), sink=None):
     """A function that queues this very call on torch's current stream, as often as wanted, and returns `out`.
     The log-sum-exps of the rows go to `lse` where one is given. Not to be queued on two streams at once: its calls
-    share a workspace. The plan is that of this problem, not of its family."""
+    share a workspace. The plan is that of this problem, not of its family. No gradients are recorded."""
     text = problem_text(q, k, v, causal, arithmetic, window, sink)
     _check_inputs(q, k, v, sink)
     if _is_recording() and any(t is not None and t.requires_grad for t in (q, k, v, sink)):
-        raise ValueError("q, k, v or sink requires a gradient, and fatune has none to give yet: call under "
-                         "torch.no_grad(), or give .detach()ed tensors")
+        raise ValueError("q, k, v or sink requires a gradient, and a prepared call records none: call fatune.attention, or "
+                         "prepare under torch.no_grad()")
     if out is None:
         out = q.new_empty((*q.shape[:3], v.shape[3]))
     _check_outputs(q, v, out, lse)
@@ -347,16 +353,15 @@ def _learn(key, q, k, v, causal, scale, out, return_lse, kernel, policy, arithme
 
 
 def attention(q, k, v, causal=False, scale=None, out=None, return_lse=False, kernel=None, policy=COMPILE,
-              arithmetic=None, window=(ALL, ALL), sink=None):
+              arithmetic=None, window=(ALL, ALL), sink=None, deterministic=None):
     """softmax(scale q k^T + mask) v for [b, h, n, d] tensors on one GPU; k and v may have fewer heads. `window`:
     (left, right), the keys that a row sees to each side of its own, -1 for all; `causal` is a right side of 0.
     `sink`: [h], a score of each head that its rows have beside those of their keys, not scaled and without a v.
-    No gradients are recorded: an input that requires one is an error."""
+    `deterministic`: whether gradients have equal bits every time; None asks torch. `kernel` is the forward's."""
     if type(window) is not tuple:
         window = tuple(window)
     if _is_recording() and (q.requires_grad or k.requires_grad or v.requires_grad or sink is not None and sink.requires_grad):
-        raise ValueError("q, k, v or sink requires a gradient, and fatune has none to give yet: call under "
-                         "torch.no_grad(), or give .detach()ed tensors")
+        return _recorded(q, k, v, sink, causal, scale, out, return_lse, kernel, policy, arithmetic, window, deterministic)
     key = (q.shape, k.shape, v.shape, q.stride(), k.stride(), v.stride(), q.dtype, k.dtype, v.dtype, q.device, k.device,
            v.device, causal, scale, return_lse, kernel, policy, arithmetic, window)
     if out is not None or sink is not None:
@@ -370,3 +375,96 @@ def attention(q, k, v, causal=False, scale=None, out=None, return_lse=False, ker
     lse = _empty_like(call.lse)
     call.run((q, k, v, out, lse, sink))
     return out, lse
+
+
+# ---- gradients
+
+
+def _recorded(q, k, v, sink, causal, scale, out, return_lse, kernel, policy, arithmetic, window, deterministic):
+    if out is not None:
+        raise ValueError("out cannot be given where gradients are recorded: leave it out, or call under torch.no_grad()")
+    if deterministic is None:
+        deterministic = torch.are_deterministic_algorithms_enabled()
+    key = (q.shape, k.shape, v.shape, q.dtype, k.dtype, v.dtype, q.device, k.device, v.device, _form(sink), causal, policy,
+           arithmetic, window, deterministic)
+    made = _known.calls.get(key)
+    if made is None:
+        text = family_text(q, k, v, causal, arithmetic, window, sink, "bwd", deterministic)
+        _check_inputs(q, k, v, sink)
+        try:
+            made = plan(text, q.device, None, policy)  # now, so that what cannot be had is an error of this call
+        except Error as e:
+            raise Error(e.status, f"this call has no gradients (call under torch.no_grad() if none are wanted): {e}") from e
+        _known.learn(key, made)
+    options = dict(causal=causal, scale=scale, kernel=kernel, policy=policy, arithmetic=arithmetic, window=window)
+    both = _Attention.apply(q, k, v, sink, options, made)
+    return both if return_lse else both[0]
+
+
+class _Attention(torch.autograd.Function):
+    """attention, and its gradients by the plan `made`."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, sink, options, made):
+        out, lse = attention(q, k, v, return_lse=True, sink=sink, **options)
+        ctx.save_for_backward(q, k, v, out, lse, sink)
+        ctx.set_materialize_grads(False)
+        ctx.options, ctx.made = options, made
+        return out, lse
+
+    @staticmethod
+    def backward(ctx, dO, dLSE):
+        if dLSE is not None:
+            raise Error(UNSUPPORTED, "the gradient of lse is asked for, and fatune has none to give: take lse.detach(), or do "
+                        "not let the loss depend on lse")
+        if dO is None:
+            return (None,) * 6
+        if not _is_recording():
+            return _gradients(ctx, dO)
+        with torch.no_grad():
+            gradients = _gradients(ctx, dO)
+        return _Last.apply(dO, *ctx.saved_tensors, *gradients)
+
+
+class _Last(torch.autograd.Function):
+    """Gradients that are the last: an error where the next are asked for. PyTorch's own once_differentiable would give
+    them as constants where the output's gradient is one."""
+
+    @staticmethod
+    def forward(ctx, dO, q, k, v, out, lse, sink, *gradients):
+        return gradients
+
+    @staticmethod
+    def backward(ctx, *_):
+        raise Error(UNSUPPORTED, "a second derivative of attention is asked for, and fatune has none to give")
+
+
+def _gradient_of(tensor):
+    """Room for it, with the strides of the tensor where it is dense."""
+    like = _empty_like(tensor)
+    return like if like.stride(3) == 1 or like.shape[3] == 1 else tensor.new_empty(tensor.shape)
+
+
+def _gradients(ctx, dO):
+    """Those of all that _Attention takes; None where none is needed."""
+    q, k, v, out, lse, sink = ctx.saved_tensors
+    found, wanted = [None] * 6, ctx.needs_input_grad
+    if wanted[3]:
+        found[3] = _sink_gradient(out, lse, dO, sink)
+    if wanted[0] or wanted[1] or wanted[2]:
+        if dO.stride(3) != 1 and dO.shape[3] > 1:  # of a sum, say: one number for all
+            dO = dO.contiguous()
+        all_ = (q, k, v, out, lse, dO, _gradient_of(q), _gradient_of(k), _gradient_of(v))
+        causal, scale, window = (ctx.options[name] for name in ("causal", "scale", "window"))
+        key = (ctx.made, causal, scale, window, tuple((t.shape, t.stride()) for t in all_))
+        call = _known.calls.get(key) or _known.learn(
+            key, _Call(ctx.made, _sizes(q, k, v, causal, window), scale, dict(zip(_FORWARD + _BACKWARD, all_))))
+        call.run(all_)
+        found[:3] = all_[6:]
+    return tuple(gradient if is_wanted else None for gradient, is_wanted in zip(found, wanted))
+
+
+def _sink_gradient(out, lse, dO, sink):
+    """A sink has the weight exp(sink - LSE) in each row of its head, and the value 0: dS = weight (0 - rowsum(dO O))."""
+    weight = torch.exp(sink[None, :, None] - lse)  # 0 where there is no sink, and no key either: -inf - inf
+    return -(weight * (dO.float() * out.float()).sum(3)).sum((0, 2))

@@ -1,0 +1,26 @@
+#!/bin/sh
+# run.sh BUILD SOURCE -- gradients through the Python binding, on the fake driver, with kernels compiled now. With
+# PyTorch where python3 (or PYTHON) has it, whose own checks run too; and always with the stand-in for it.
+set -eu
+build=$1 source=$2 python=${PYTHON:-python3}
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+unset FAKE_CUDA_FAULT FAKE_CUDA_SOURCES FAKE_CUDA_DB
+export FATUNE_DB="$root/fatune.db" FATUNE_SYSTEM_DB= FATUNE_LIBCUDA="$build/tests/fake_cuda.so" FATUNE_LIBRARY="$build/runtime/libfatune.so" \
+  FATUNE_JIT="$build/runtime/libfatune-jit.so" FAKE_CUDA_DEVICES=H200 FAKE_CUDA_EMULATE=reference PYTHONDONTWRITEBYTECODE=1
+
+"$build/probe" >/dev/null 2>&1 || {
+  echo "skipped: there is no NVRTC to compile a kernel with"
+  exit 77
+}
+PYTHONPATH="$source/bindings/python:$source/tests/python/standin" "$python" "$source/tests/python/grads.py"
+if "$python" -c 'import torch' 2>/dev/null; then
+  PYTHONPATH="$source/bindings/python" "$python" "$source/tests/python/grads.py"
+  said=$("$python" "$source/bench/binding.py" --fake "$build" --calls 5 --rounds 3) || true # as fast as this machine is
+  echo "$said" | grep -q '^prepared ' || {
+    echo "FAILED: bench/binding.py: $said"
+    exit 1
+  }
+else
+  echo "left out: the same with PyTorch, which $python does not have"
+fi
