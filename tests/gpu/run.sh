@@ -18,7 +18,7 @@ unset FATUNE_DB FATUNE_TEMPLATES
 export FATUNE_SYSTEM_DB= XDG_DATA_HOME=$work
 rows=()
 passed=0 failed=0 skipped=0
-all="doctor tune again kill verify sanitize endless outside misaligned stray memory contract host binding"
+all="doctor tune again kill verify sanitize endless outside misaligned stray memory contract host grads binding"
 for name in ${STAGES:-}; do
   [[ " $all " == *" $name "* ]] || { echo "run.sh: there is no stage '$name': $all" >&2; exit 2; }
 done
@@ -205,6 +205,16 @@ torch_of() { # what the binding's stages run, with kernels compiled now
   "$python" -c 'import torch; assert torch.cuda.is_available()' >>"$log" 2>&1 || { skip="$python has no PyTorch that sees the GPU"; return 1; }
   FATUNE_LIBRARY=$build/runtime/libfatune.so FATUNE_JIT=$build/runtime/libfatune-jit.so FATUNE_DB=$work/python.db \
     PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/bindings/python "$python" "$@"
+}
+
+# Gradients through the binding, against PyTorch's in double.
+stage_grads() {
+  torch_of "$root/tests/gpu/grads.py" >"$out/grads.txt" 2>&1
+  local code=$?
+  cat "$out/grads.txt" >>"$log"
+  [ -z "$skip" ] || return
+  note=$(tail -n 1 "$out/grads.txt")
+  need "$(grep -vE 'of what is allowed|, 0 wrong$' "$out/grads.txt" | head -n 1)" same $code 0
 }
 
 # Host time of a call through the binding, Python's own part.
