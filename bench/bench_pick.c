@@ -1,198 +1,217 @@
-/* bench_pick.c -- what a call loses that is given the winner of the nearest anchor.
+/* bench_pick.c -- what a call loses whose shape nobody tuned.
  *
- *   bench_pick [GPU FILE...]     default: H200 bench/results/h200-mma-probe.tsv
+ *   bench_pick [GPU FILE...]     default: H200 and three files of bench/results/
  *
- * In: measured rows of problem, config, registers, spills, milliseconds, as bench_model reads them. A problem
- * of a file is an anchor where the tuner's grid has it, else held out. Each held-out one is given what
- * fat_candidate_distance gives it: the fastest config of the nearest anchor of its family that was measured,
- * among the configs that were measured for both. Printed is how much slower that is than the best config
- * measured for the problem itself, beside the same for the family's main anchor alone; then median and worst.
- * Ends with 1 where the median is above 5 %, or nothing is held out. */
-#include "search/agenda.h"
+ * In: measured rows of problem, config, registers, spills, milliseconds, as bench_model reads them. Each
+ * problem in turn is held out: the other shapes of its family in the same file are the stored ones, each by
+ * the fastest config among those that were measured both there and for the problem. Printed is how much
+ * slower than the best of all these configs for the problem is what the pick takes (fat_candidate_before),
+ * beside the same for the nearest shape's; then the geometric means and the worst, for all and for those of
+ * few waves. Ends with 1 where nothing is held out, or the pick loses more than the nearest shape. */
 #include "candidate.h"
+#include "search/occupancy.h"
+#include "space.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 65536, SHAPES = 1024, FEW = 8 }; /* FEW: configs in common, at least */
+enum {
+  ROWS = 65536,
+  SHAPES = 1024,
+  FEW = 2 /* configs in common, at least */,
+  WAVES = 4 /* or fewer are few */
+};
 
 typedef struct row {
   int shape;
   char config[FAT_CONFIG_TEXT];
+  int registers;
   double ms;
 } row;
 
 typedef struct shape {
   fat_problem problem;
   char text[FAT_PROBLEM_TEXT], family[FAT_PROBLEM_TEXT];
-  bool anchor, central; /* one of the grid; the main one */
+  int file, first; /* its first row; the rows of a shape are chained */
 } shape;
 
-typedef struct data {
-  row rows[ROWS];
-  shape shapes[SHAPES];
-  int row_count, shape_count;
-} data;
+static row rows[ROWS];
+static int next[ROWS];
+static shape shapes[SHAPES];
+static int row_count, shape_count;
 
-static data all;
+/* What a rule came to. */
+typedef struct sum {
+  double logs, worst;
+  int count;
+} sum;
 
-/* Whether the tuner's grid of the family has the problem. */
-static fat_status place(fat_script *script, const fat_gpu *gpu, shape *s, fat_error *err)
+static int shape_of(int file, const char *problem, fat_error *err)
 {
-  char text[FAT_PROBLEM_TEXT];
-  const fat_problem *p = &s->problem;
-  fat_goal goal = {.dims = {1, {p->d}},
-                   .dtypes = 1u << p->dtype,
-                   .ops = 1u << p->op,
-                   .causal = fat_problem_has(p, FAT_CAUSAL) ? 2 : 1};
-  fat_agenda agenda;
-  FAT_TRY(fat_agenda_list(&goal, gpu, script, &agenda, err));
-  fat_status status = fat_agenda_grid(&goal, gpu, script, &agenda, err);
-  for (int i = 0; i < agenda.count && status == FAT_OK; i++)
-    if (strcmp(fat_problem_print(&agenda.list[i].problem, text), s->text) == 0) {
-      s->anchor = true;
-      s->central = agenda.list[i].main_plus_1 == 0;
-    }
-  fat_agenda_free(&agenda);
-  return status;
-}
-
-static int shape_of(fat_script *script, const fat_gpu *gpu, const char *problem, fat_error *err)
-{
-  for (int i = 0; i < all.shape_count; i++)
-    if (strcmp(all.shapes[i].text, problem) == 0)
+  for (int i = 0; i < shape_count; i++)
+    if (shapes[i].file == file && strcmp(shapes[i].text, problem) == 0)
       return i;
-  shape *s = &all.shapes[all.shape_count];
-  *s = (shape){.anchor = false};
-  if (all.shape_count == SHAPES || fat_problem_parse(problem, &s->problem, err) != FAT_OK)
+  shape *s = &shapes[shape_count];
+  *s = (shape){.file = file, .first = -1};
+  if (shape_count == SHAPES || fat_problem_parse(problem, &s->problem, err) != FAT_OK)
     return -1;
   snprintf(s->text, sizeof s->text, "%s", problem);
   fat_problem_family(&s->problem, s->family);
-  return place(script, gpu, s, err) == FAT_OK ? all.shape_count++ : -1;
+  return shape_count++;
 }
 
-static void read_rows(const char *path, fat_script *script, const fat_gpu *gpu)
+static void read_rows(const char *path, int number)
 {
   char line[1024], problem[FAT_PROBLEM_TEXT], registers[100];
   int spills;
   FILE *file = fopen(path, "r");
   if (file == NULL)
     fprintf(stderr, "bench_pick: %s cannot be read\n", path);
-  while (file != NULL && all.row_count < ROWS && fgets(line, sizeof line, file) != NULL) {
-    row *r = &all.rows[all.row_count];
+  while (file != NULL && row_count < ROWS && fgets(line, sizeof line, file) != NULL) {
+    row *r = &rows[row_count];
     fat_error err = {0};
     if (line[0] == '#' ||
         sscanf(line, "%255s %399s %99s %d %lf", problem, r->config, registers, &spills, &r->ms) != 5)
       continue;
-    r->shape = shape_of(script, gpu, problem, &err);
-    if (r->shape >= 0)
-      all.row_count++;
-    else
+    r->registers = atoi(registers);
+    r->shape = shape_of(number, problem, &err);
+    if (r->shape < 0) {
       fprintf(stderr, "left out: %s\n", err.text);
+      continue;
+    }
+    next[row_count] = shapes[r->shape].first;
+    shapes[r->shape].first = row_count++;
   }
   if (file != NULL)
     fclose(file);
 }
 
-static double time_of(int of, const char *config)
+/* The least time of a config for a shape: it may have been measured twice. */
+static double time_of(int shape, const char *config)
 {
-  for (int i = 0; i < all.row_count; i++)
-    if (all.rows[i].shape == of && strcmp(all.rows[i].config, config) == 0)
-      return all.rows[i].ms;
-  return NAN;
-}
-
-/* What the winner of `anchor` takes for the problem `held`, over the best that was measured for that; NAN
- * where too few configs were measured for both. */
-static double loss(int held, int anchor)
-{
-  double best = INFINITY, fastest = INFINITY, picked = NAN;
-  int common = 0;
-  for (int i = 0; i < all.row_count; i++)
-    if (all.rows[i].shape == held)
-      best = fmin(best, all.rows[i].ms);
-  for (int i = 0; i < all.row_count; i++) {
-    const row *r = &all.rows[i];
-    double ms = r->shape == anchor ? time_of(held, r->config) : NAN;
-    common += isfinite(ms);
-    if (isfinite(ms) && r->ms < fastest) {
-      fastest = r->ms;
-      picked = ms;
-    }
-  }
-  return common >= FEW ? picked / best - 1 : NAN;
-}
-
-/* The anchor of the family that a pick would take, or its main one; -1: none was measured. */
-static int nearest(int held, bool central)
-{
-  int best = -1;
   double least = INFINITY;
-  for (int i = 0; i < all.shape_count; i++) {
-    const shape *s = &all.shapes[i], *h = &all.shapes[held];
-    double distance = fat_candidate_distance(&h->problem, &s->problem);
-    if (!s->anchor || (central && !s->central) || strcmp(s->family, h->family) != 0 || distance >= least ||
-        isnan(loss(held, i)))
-      continue;
-    best = i;
-    least = distance;
-  }
-  return best;
+  for (int i = shapes[shape].first; i >= 0; i = next[i])
+    if (strcmp(rows[i].config, config) == 0)
+      least = fmin(least, rows[i].ms);
+  return least;
 }
 
-static int by_size(const void *x, const void *y)
+/* As the tuner stores it. */
+static int blocks_per_sm(fat_script *script, const fat_gpu *gpu, const fat_problem *p,
+                         const fat_config *config, int registers)
 {
-  const double *a = x, *b = y;
-  return (*a > *b) - (*a < *b);
+  fat_point point;
+  if (fat_space_point(script, config, p, gpu, &point, NULL) != FAT_OK)
+    return 0;
+  const fat_footprint f = {(int)point.work[0].threads, registers, (int)point.work[0].shared};
+  return fat_occupancy_blocks(fat_gpu_arch(gpu->sm), &f, NULL);
 }
 
-static int report(void)
+/* The stored row of a shape for a held-out one; false where too few configs were measured for both. */
+static bool stored_row(fat_script *script, const fat_gpu *gpu, int of, int held, fat_candidate *c)
 {
-  static double losses[SHAPES];
-  int count = 0;
-  printf("%-44s %-44s %8s  %8s  %12s\n", "held out", "nearest anchor measured", "distance", "slower",
-         "by main one");
-  for (int i = 0; i < all.shape_count; i++) {
-    int anchor = all.shapes[i].anchor ? -1 : nearest(i, false);
-    if (anchor < 0)
+  const shape *s = &shapes[of];
+  int common = 0, fastest = -1;
+  fat_config config;
+  if (of == held || s->file != shapes[held].file || strcmp(s->family, shapes[held].family) != 0)
+    return false;
+  for (int i = s->first; i >= 0; i = next[i]) {
+    if (!isfinite(time_of(held, rows[i].config)))
       continue;
-    int central = nearest(i, true);
-    losses[count] = loss(i, anchor);
-    printf("%-44s %-44s %8.2f  %6.1f %%", all.shapes[i].text, all.shapes[anchor].text,
-           fat_candidate_distance(&all.shapes[i].problem, &all.shapes[anchor].problem), 100 * losses[count]);
-    count++;
-    if (central >= 0)
-      printf("  %10.1f %%", 100 * loss(i, central));
-    printf("\n");
+    common++;
+    if (fastest < 0 || rows[i].ms < rows[fastest].ms)
+      fastest = i;
   }
-  if (count == 0) {
-    printf("nothing is held out\n");
-    return 1;
+  if (common < FEW || fat_config_parse(rows[fastest].config, &config, NULL) != FAT_OK)
+    return false;
+  const fat_reach reach = fat_waves_reach(&s->problem, gpu->sms);
+  *c = (fat_candidate){.found = true, .same_device = true, .shape = s->problem, .ms = rows[fastest].ms};
+  c->at = fat_candidate_measure(&s->problem);
+  c->waves = fat_waves_of(&config, s->problem.op,
+                          blocks_per_sm(script, gpu, &s->problem, &config, rows[fastest].registers));
+  c->pace = fat_waves_pace(c->ms, fat_waves_work(&c->waves, &reach));
+  snprintf(c->config, sizeof c->config, "%s", rows[fastest].config);
+  return true;
+}
+
+static bool is_nearer(const fat_candidate *a, const fat_candidate *b, const fat_asked *asked)
+{
+  if (!b->found || a->distance != b->distance)
+    return !b->found || a->distance < b->distance;
+  const double rows_a = fabs(a->at.all - asked->at.all), rows_b = fabs(b->at.all - asked->at.all);
+  return rows_a != rows_b ? rows_a < rows_b : a->ms < b->ms;
+}
+
+static void add(sum *s, double loss)
+{
+  s->logs += log1p(loss);
+  s->worst = fmax(s->worst, loss);
+  s->count++;
+}
+
+static void tell(const char *what, const sum *nearest, const sum *pick)
+{
+  const int n = nearest->count > 0 ? nearest->count : 1;
+  printf("%-24s %4d held out: the nearest shape's is %5.2f %% slower than the best, %5.1f %% at worst; the "
+         "pick's %5.2f %%, %5.1f %%\n",
+         what, nearest->count, 100 * expm1(nearest->logs / n), 100 * nearest->worst,
+         100 * expm1(pick->logs / n), 100 * pick->worst);
+}
+
+/* Holds one out: [0] for all, [1] where the picked config's tiles make few waves. */
+static void hold_out(fat_script *script, const fat_gpu *gpu, int held, sum nearest[2], sum pick[2])
+{
+  const fat_asked asked = fat_candidate_asked(&shapes[held].problem, gpu->sms);
+  fat_candidate c, near = {0}, best = {0};
+  double least = INFINITY;
+  for (int i = 0; i < shape_count; i++) {
+    if (!stored_row(script, gpu, i, held, &c))
+      continue;
+    fat_candidate_weigh(&c, &asked);
+    least = fmin(least, time_of(held, c.config));
+    if (is_nearer(&c, &near, &asked))
+      near = c;
+    if (fat_candidate_before(&c, &best, &asked, gpu->sms))
+      best = c;
   }
-  qsort(losses, (size_t)count, sizeof *losses, by_size);
-  double median = (losses[count / 2] + losses[(count - 1) / 2]) / 2;
-  printf("%d shapes held out: the nearest anchor's winner is %.1f %% slower than the best in the median, "
-         "%.1f %% at "
-         "worst\n",
-         count, 100 * median, 100 * losses[count - 1]);
-  return median > 0.05;
+  if (!near.found)
+    return;
+  const double loss = time_of(held, near.config) / least - 1,
+               by_pick = time_of(held, best.config) / least - 1;
+  const fat_problem *p = &shapes[held].problem;
+  const bool few = (double)p->b * (double)p->h * ceil((double)p->q / 128) <= WAVES * gpu->sms;
+  for (int i = 0; i < 1 + few; i++) {
+    add(&nearest[i], loss);
+    add(&pick[i], by_pick);
+  }
+  if (strcmp(near.config, best.config) != 0)
+    printf("%-44s %6.1f %% %-46s %6.1f %% %s\n", shapes[held].text, 100 * loss, near.config, 100 * by_pick,
+           best.config);
 }
 
 int main(int argc, char **argv)
 {
+  static const char *const usual[] = {"bench/results/h200-ws-max.tsv", "bench/results/h200-ws-tune.tsv",
+                                      "bench/results/h200-mma-probe.tsv"};
   const fat_gpu *gpu;
   fat_script *script;
   fat_error err = {0};
+  sum nearest[2] = {{0}}, pick[2] = {{0}};
   if (fat_gpu_find(argc > 2 ? argv[1] : "H200", &gpu, &err) != FAT_OK ||
       fat_script_open(NULL, &script, &err) != FAT_OK) {
     fprintf(stderr, "bench_pick: %s\n", err.text);
     return 2;
   }
   for (int i = 2; i < argc; i++)
-    read_rows(argv[i], script, gpu);
-  if (argc <= 2)
-    read_rows("bench/results/h200-mma-probe.tsv", script, gpu);
+    read_rows(argv[i], i);
+  for (int i = 0; argc <= 2 && i < (int)(sizeof usual / sizeof usual[0]); i++)
+    read_rows(usual[i], i);
+  printf("%-44s %8s %-46s %8s %s\n", "where they differ", "loss", "nearest shape's", "loss", "the pick's");
+  for (int i = 0; i < shape_count; i++)
+    hold_out(script, gpu, i, nearest, pick);
   fat_script_close(script);
-  return report();
+  tell("all", &nearest[0], &pick[0]);
+  tell("of 4 waves or fewer", &nearest[1], &pick[1]);
+  return nearest[0].count == 0 || pick[0].logs > nearest[0].logs;
 }

@@ -23,9 +23,10 @@ static double all_rows(const fat_problem *p)
 }
 
 /* As far as they tell GPUs apart: more than 512 tiles of 128 keep any GPU of today busy. */
+static const double plenty = 512 * 128, log_plenty = 16;
+
 double fat_candidate_rows(const fat_problem *p)
 {
-  const double plenty = 512 * 128;
   return fmin(all_rows(p), plenty);
 }
 
@@ -44,15 +45,27 @@ static int64_t keys_of(const fat_problem *p)
 
 fat_measure fat_candidate_measure(const fat_problem *p)
 {
-  return (fat_measure){doublings(fat_candidate_rows(p)), doublings((double)keys_of(p)),
-                       doublings((double)p->q), doublings((double)p->h / (double)(p->hk > 0 ? p->hk : 1)),
-                       doublings(all_rows(p))};
+  const double all = doublings(all_rows(p)); /* a logarithm takes 5 ns, and a call does this */
+  const double group = p->h == p->hk ? 0 : doublings((double)p->h / (double)(p->hk > 0 ? p->hk : 1));
+  return (fat_measure){fmin(all, log_plenty), doublings((double)keys_of(p)), doublings((double)p->q), group,
+                       all};
 }
 
 double fat_candidate_apart(const fat_measure *a, const fat_measure *b)
 {
   return fabs(a->rows - b->rows) + fabs(a->keys - b->keys) + 0.5 * fabs(a->q - b->q) +
          0.5 * fabs(a->group - b->group);
+}
+
+fat_asked fat_candidate_asked(const fat_problem *p, int64_t sms)
+{
+  return (fat_asked){p, fat_candidate_measure(p), fat_waves_reach(p, sms)};
+}
+
+bool fat_candidate_same(const fat_problem *a, const fat_problem *b)
+{
+  return a->b == b->b && a->h == b->h && a->hk == b->hk && a->q == b->q && a->k == b->k &&
+         memcmp(a->arg, b->arg, sizeof a->arg) == 0;
 }
 
 double fat_candidate_distance(const fat_problem *a, const fat_problem *b)
@@ -104,6 +117,9 @@ void fat_candidate_read(const fat_trial *t, const fat_candidate_scale *scale, fa
                          .mean = t->mean,
                          .sms = t->gpu.sms};
   row->at = fat_candidate_measure(&t->problem);
+  const fat_reach reach = fat_waves_reach(&t->problem, t->gpu.sms);
+  row->waves = fat_waves_of(&t->config, t->problem.op, t->blocks_per_sm);
+  row->pace = fat_waves_pace(t->ms, fat_waves_work(&row->waves, &reach));
   row->eligible = t->eligible;
   /* One that came to a race is weighed for itself. */
   row->twin = fat_width_get(&t->config) == 1 && *t->twin_of && !*t->race;
@@ -126,13 +142,23 @@ void fat_candidate_read(const fat_trial *t, const fat_candidate_scale *scale, fa
   }
 }
 
-bool fat_candidate_before(const fat_candidate *a, const fat_candidate *b, const fat_measure *asked, int sms)
+void fat_candidate_weigh(fat_candidate *row, const fat_asked *asked)
+{
+  row->distance = fat_candidate_apart(&row->at, &asked->at);
+  row->expected = fat_waves_ms(&row->pace, fat_waves_work(&row->waves, &asked->reach));
+  row->score =
+      fat_candidate_same(&row->shape, asked->problem) ? 0 : fat_candidate_score(row->expected, row->distance);
+}
+
+bool fat_candidate_before(const fat_candidate *a, const fat_candidate *b, const fat_asked *asked, int sms)
 {
   if (!b->found || a->same_device != b->same_device)
     return !b->found || a->same_device;
+  if (a->score != b->score)
+    return a->score < b->score;
   if (a->distance != b->distance)
     return a->distance < b->distance;
-  const double rows_a = fabs(a->at.all - asked->all), rows_b = fabs(b->at.all - asked->all);
+  const double rows_a = fabs(a->at.all - asked->at.all), rows_b = fabs(b->at.all - asked->at.all);
   if (rows_a != rows_b)
     return rows_a < rows_b;
   int far_a = a->sms > sms ? a->sms - sms : sms - a->sms;
@@ -153,6 +179,8 @@ void fat_candidate_explain(const fat_candidate *row, char *why, size_t room)
                    row->same_device ? "this device" : row->gpu, fat_db_origin_name(row->origin), row->ms);
   if (row->distance > 0 && n > 0 && (size_t)n < room)
     n += snprintf(why + n, room - (size_t)n, "; distance %.2g", row->distance);
+  if (row->score > 0 && n > 0 && (size_t)n < room)
+    n += snprintf(why + n, room - (size_t)n, "; expected %.4g ms", row->expected);
   if (!row->same_device && n > 0 && (size_t)n < room)
     n += snprintf(why + n, room - (size_t)n, "; %d SMs there", row->sms);
   if (isfinite(row->age_days) && n > 0 && (size_t)n < room)

@@ -3,6 +3,7 @@
 #define FAT_CANDIDATE_H
 
 #include "db.h"
+#include "waves.h"
 
 /* Where a problem lies among those of its family; doublings above 1. */
 typedef struct fat_measure {
@@ -15,6 +16,25 @@ typedef struct fat_measure {
 fat_measure fat_candidate_measure(const fat_problem *p);
 double fat_candidate_apart(const fat_measure *a, const fat_measure *b);
 
+/* The problem that is asked for, on the device that it is asked for. */
+typedef struct fat_asked {
+  const fat_problem *problem;
+  fat_measure at;
+  fat_reach reach;
+} fat_asked;
+fat_asked fat_candidate_asked(const fat_problem *p, int64_t sms);
+
+/* How a row ranks for a problem, the least first: the time to be expected there (waves.h), and more with the
+ * distance, as what is measured near says more. 0 where the row is of that very problem. In the
+ * choices that waves.c tells of 0.03 for a unit of distance lost 0.87 and 1.29 %, 0 lost 1.09 and 1.31 %, 0.2
+ * lost 1.09 and 2.06 %. */
+static inline double fat_candidate_score(double expected_ms, double distance)
+{
+  return expected_ms * (1 + 0.03 * distance);
+}
+/* Whether both are the same problem of their family. */
+bool fat_candidate_same(const fat_problem *a, const fat_problem *b);
+
 /* A row as the pick weighs it; texts are copies. */
 typedef struct fat_candidate {
   bool found;
@@ -24,7 +44,10 @@ typedef struct fat_candidate {
   char config[FAT_CONFIG_TEXT], kernel[FAT_CONFIG_KERNEL], source_hash[FAT_HASH_SIZE], date[40];
   fat_origin origin;
   double ms, mean; /* mean: over all kinds of data; NAN or 0: it was in no race that timed them */
-  double distance; /* from the problem that is asked for: set by whoever asks */
+  fat_waves waves; /* of the config */
+  fat_pace pace;   /* of its time at its shape */
+  /* Set for the problem that is asked for by fat_candidate_weigh. */
+  double distance, expected, score; /* expected: ms */
   bool same_device;
   bool eligible;         /* its kernel may be picked unasked */
   bool twin;             /* W = 1, timed where it stands in for another config */
@@ -42,16 +65,18 @@ typedef struct fat_candidate_scale {
 
 void fat_candidate_read(const fat_trial *trial, const fat_candidate_scale *scale, fat_candidate *row);
 
-/* Whether a comes before b for a problem and an SM count, of one step: this device, then the nearest shape,
- * of equally near ones that with as many rows of Q, then the nearest SM count, then the row of the least time
- * (the shorter problem, whose tiles fit both), then the text, so that the answer is always one. Of several
- * configs of an asked kernel for one problem those that raced on all kinds of data come first, the least mean
- * before the others.
+void fat_candidate_weigh(fat_candidate *row, const fat_asked *asked);
+
+/* Whether a comes before b, both weighed, on a device of so many SMs, of one step: this device, then the
+ * least score, of equal ones that with as many rows of Q, then the nearest SM count, then the row of the
+ * least time (the shorter problem, whose tiles fit both), then the text, so that the answer is always one. Of
+ * several configs of an asked kernel for one problem those that raced on all kinds of data come first, the
+ * least mean before the others.
  *
  * What equally near shapes did on an H200: 2 x 32 heads of 8192 rows, d 64, were 1.20 times as fast with what
  * 32 heads of 16384 take as with what 20 of 4096 do; 16 x 16 heads of 1024, d 128, 1.06 to 1.11 times as fast
  * with the row of N = 512 as with that of 2048. */
-bool fat_candidate_before(const fat_candidate *a, const fat_candidate *b, const fat_measure *asked, int sms);
+bool fat_candidate_before(const fat_candidate *a, const fat_candidate *b, const fat_asked *asked, int sms);
 
 /* One sentence: what it is and where from. */
 void fat_candidate_explain(const fat_candidate *row, char *why, size_t room);

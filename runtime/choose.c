@@ -2,7 +2,7 @@
  *
  * In: a problem or a family, a device, a policy. Out: loaded kernels with their twins, and lines that say why
  * these. A database that cannot be read is left out like a row that cannot serve. A family's choice is that
- * of each shape that is stored for it, so that a call gets what a plan for its nearest shape would have. */
+ * of each shape that is stored for it, so that a call gets what a plan for its sizes would have. */
 #include "choosing.h"
 #include "anchor.h"
 #include "cuda_error.h"
@@ -178,7 +178,7 @@ static fat_status list_shapes(fat_choosing *c, shapes *s, fat_error *err)
 }
 
 /* Puts what was chosen for the present problem into the family. */
-static fat_status add(fat_choosing *c, fat_family *family, fat_error *err)
+static fat_status add(fat_choosing *c, const fat_pick *pick, fat_family *family, fat_error *err)
 {
   char problem[FAT_PROBLEM_TEXT];
   fat_choice *out = c->out;
@@ -187,8 +187,10 @@ static fat_status add(fat_choosing *c, fat_family *family, fat_error *err)
   fat_text_format(&family->text, out->has_twin ? " twin %s\n" : "\n", out->twin.config);
   if (c->ask.look)
     return FAT_OK;
-  const double ms = out->row.found ? out->row.ms : 0;
-  FAT_TRY(fat_family_add(family, c->ask.problem, ms, &out->main, out->has_twin ? &out->twin : NULL, err));
+  /* What a row of the shape itself took, even where its kernel yielded to one that promises more. */
+  const fat_candidate none = {.shape = *c->ask.problem}, *exact = &pick->row[FAT_PICK_EXACT];
+  const fat_candidate *row = exact->found ? exact : out->row.found ? &out->row : &none;
+  FAT_TRY(fat_family_add(family, row, &out->main, out->has_twin ? &out->twin : NULL, err));
   c->loader.known = family->code;
   c->loader.known_count = family->codes;
   return FAT_OK;
@@ -241,7 +243,7 @@ static fat_status choose_shapes(fat_choosing *c, const shapes *s, fat_pick *pick
     if (!found)
       continue;
     FAT_TRY(take_twin(c, family, err));
-    FAT_TRY(add(c, family, err));
+    FAT_TRY(add(c, pick, family, err));
     ++*taken;
   }
   c->brief = false;
@@ -276,7 +278,7 @@ static fat_status choose_family(fat_choosing *c, shapes *s, fat_pick *pick, fat_
     return FAT_OK;
   fat_choosing_turn(c, &s->main);
   FAT_TRY(choose_one(c, pick, err));
-  return add(c, family, err);
+  return add(c, pick, family, err);
 }
 
 fat_status fat_choose_family(const fat_ask *ask, fat_choice *choice, fat_family *family, fat_error *err)

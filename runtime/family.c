@@ -1,11 +1,12 @@
-/* family.c -- shapes with their kernels, and the nearest to a call's.
+/* family.c -- shapes with their kernels, and the best for a call.
  *
  * In: what was chosen for each shape. Out: the shape that a plan for the call's problem would have taken its
- * row from: distance and ties are the pick's (runtime/candidate.c), on numbers that are made once. */
+ * row from: scores and ties are the pick's (runtime/candidate.c), on numbers that are made once. */
 #include "family.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Where a loaded kernel stands in the list; it is put there, or was before. */
 static int place(fat_family *f, fat_loaded *loaded)
@@ -19,20 +20,38 @@ static int place(fat_family *f, fat_loaded *loaded)
   return f->codes++;
 }
 
-fat_status fat_family_add(fat_family *family, const fat_problem *p, double ms, fat_loaded *main,
-                          fat_loaded *twin, fat_error *err)
+/* Where the tiles of a config stand in the list; they are put there, or were before. */
+static int place_waves(fat_family *f, const fat_waves *waves)
+{
+  for (int i = 0; i < f->waves_count; i++)
+    if (memcmp(&f->waves[i], waves, sizeof *waves) == 0)
+      return i;
+  f->waves[f->waves_count] = *waves;
+  return f->waves_count++;
+}
+
+fat_status fat_family_add(fat_family *family, const fat_candidate *row, fat_loaded *main, fat_loaded *twin,
+                          fat_error *err)
 {
   fat_family *f = family;
   fat_shape *shapes = realloc(f->shape, (size_t)(f->shapes + 1) * sizeof *shapes);
   f->shape = shapes ? shapes : f->shape;
+  fat_waves *waves = realloc(f->waves, (size_t)(f->waves_count + 1) * sizeof *waves);
+  f->waves = waves ? waves : f->waves;
   fat_loaded *codes = realloc(f->code, (size_t)(f->codes + 2) * sizeof *codes);
   f->code = codes ? codes : f->code;
-  if (!shapes || !codes)
+  if (!shapes || !waves || !codes)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a family's kernels");
   int at = f->shapes++;
-  for (; at > 0 && f->shape[at - 1].ms > ms; at--)
+  for (; at > 0 && f->shape[at - 1].ms > row->ms; at--)
     f->shape[at] = f->shape[at - 1];
-  f->shape[at] = (fat_shape){.at = fat_candidate_measure(p), .ms = ms, .main = place(f, main), .twin = -1};
+  f->shape[at] = (fat_shape){.problem = row->shape,
+                             .at = fat_candidate_measure(&row->shape),
+                             .ms = row->ms,
+                             .pace = row->pace,
+                             .waves = place_waves(f, &row->waves),
+                             .main = place(f, main),
+                             .twin = -1};
   if (twin)
     f->shape[at].twin = place(f, twin);
   return FAT_OK;
@@ -54,24 +73,33 @@ void fat_family_free(fat_family *family)
     fat_loaded_free(&family->code[i]);
   free(family->code);
   free(family->shape);
+  free(family->waves);
   fat_text_free(&family->text);
   *family = (fat_family){0};
 }
 
-const fat_shape *fat_family_nearest(const fat_family *family, const fat_measure *at, uint32_t passed)
+const fat_shape *fat_family_best(const fat_family *family, const fat_asked *asked, uint32_t passed)
 {
   const fat_shape *best = NULL;
-  double least = INFINITY, least_rows = INFINITY;
+  double work[FAT_FAMILY_SHAPES], least = INFINITY, least_apart = INFINITY, least_rows = INFINITY;
+  for (int i = 0; i < family->waves_count; i++)
+    work[i] = fat_waves_work(&family->waves[i], &asked->reach);
   for (int i = 0; i < family->shapes; i++) {
     const fat_shape *s = &family->shape[i];
-    const double apart = fat_candidate_apart(&s->at, at);
-    if (apart > least || (passed >> s->main & 1u))
+    if (passed >> s->main & 1u)
       continue;
-    const double rows = fabs(s->at.all - at->all);
-    if (apart == least && rows >= least_rows)
+    if (fat_candidate_same(&s->problem, asked->problem))
+      return s;
+    const double apart = fat_candidate_apart(&s->at, &asked->at);
+    const double score = fat_candidate_score(fat_waves_ms(&s->pace, work[s->waves]), apart);
+    if (score > least || (score == least && apart > least_apart))
+      continue;
+    const double rows = fabs(s->at.all - asked->at.all);
+    if (score == least && apart == least_apart && rows >= least_rows)
       continue;
     best = s;
-    least = apart;
+    least = score;
+    least_apart = apart;
     least_rows = rows;
   }
   return best;

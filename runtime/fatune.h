@@ -91,7 +91,7 @@ typedef struct fatune_plan fatune_plan;
  * without a binary that loads is compiled (seconds for each kernel, and once: it is kept in the user's
  * database, if that can be written), unless the environment says FATUNE_DISABLE_JIT=1. ORDER POLICY */
 typedef enum fatune_policy {
-  FATUNE_FALLBACK = 0, /* take the nearest that is stored: nearest shape, same architecture, predicted */
+  FATUNE_FALLBACK = 0, /* take what is stored: another shape's, the same architecture's, predicted */
   FATUNE_FAIL,         /* FATUNE_ERR_MISS */
   FATUNE_COMPILE, /* as FATUNE_FALLBACK; where nothing is stored, compile the default now (seconds) and keep
                      it in the user's database, if that can be written, for the next process; not where the
@@ -173,11 +173,12 @@ typedef struct fatune_tensors {
 
 /* Queues the attention call on `stream` (a CUstream or cudaStream_t of the plan's context; NULL: its default
  * stream). `sizes`: of this call, NULL: those of the problem that was planned. A family's plan takes the
- * kernel of the nearest shape that is valid for them, a problem's plan its own; FATUNE_ERR_UNSUPPORTED where
- * none is valid. `workspace` is fatune_workspace bytes of device memory at a multiple of 16 (NULL where 0),
- * not used by another stream meanwhile. Rows that see no key get O = 0 and LSE = +inf, or their sink, also
- * where k is 0 (there a call with a sink has no LSE: FATUNE_ERR_UNSUPPORTED); their gradients are 0. Where b
- * is 0 there is nothing to do. Errors of the GPU itself show in later CUDA calls, as always. */
+ * kernel of the shape that promises most and is valid for them, a problem's plan its own;
+ * FATUNE_ERR_UNSUPPORTED where none is valid. `workspace` is fatune_workspace bytes of device memory at a
+ * multiple of 16 (NULL where 0), not used by another stream meanwhile. Rows that see no key get O = 0 and LSE
+ * = +inf, or their sink, also where k is 0 (there a call with a sink has no LSE: FATUNE_ERR_UNSUPPORTED);
+ * their gradients are 0. Where b is 0 there is nothing to do. Errors of the GPU itself show in later CUDA
+ * calls, as always. */
 FATUNE_API fatune_status fatune_run(const fatune_plan *plan, const fatune_tensors *tensors,
                                     const fatune_sizes *sizes, void *workspace, void *stream);
 

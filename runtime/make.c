@@ -221,7 +221,7 @@ static fat_status make_problem(fatune_plan *plan, const fat_ask *ask, fat_text *
   if (status == FAT_OK)
     status = describe(plan, &choice, text, err);
   if (status == FAT_OK)
-    status = fat_family_add(&plan->family, &plan->problem, 0, &choice.main,
+    status = fat_family_add(&plan->family, &(fat_candidate){.shape = plan->problem}, &choice.main,
                             choice.has_twin ? &choice.twin : NULL, err);
   fat_choice_free(&choice);
   return status;

@@ -26,10 +26,10 @@ static const double doubled = 2.5; /* the distance between N and 2 N: rows of Q 
 /* The pass over the rows. */
 typedef struct pass {
   const fat_pick_question *question;
-  fat_measure at; /* of the problem */
+  fat_asked asked;
   char problem[FAT_PROBLEM_TEXT];
   fat_pick *pick;
-  fat_candidate near[KERNELS]; /* the nearest row of each kernel on this device, not the exact one */
+  fat_candidate near[KERNELS]; /* the best row of each kernel on this device, not the exact one */
 } pass;
 
 static void say(fat_pick *pick, int step, const char *why)
@@ -57,7 +57,7 @@ static bool is_refused(const fat_pick_question *q, const char *source_hash)
 
 static bool is_before(const pass *p, const fat_candidate *a, const fat_candidate *b)
 {
-  return fat_candidate_before(a, b, &p->at, p->question->gpu->sms);
+  return fat_candidate_before(a, b, &p->asked, p->question->gpu->sms);
 }
 
 static void note_near(pass *p, const fat_candidate *row)
@@ -95,12 +95,14 @@ static void note_twin(pass *p, const fat_candidate *row, fat_pick_step step)
 
 static void weigh(pass *p, fat_candidate *row)
 {
+  row->score = NAN; /* until it is weighed */
   if (is_refused(p->question, row->source_hash) || is_unfit(p->question, row))
     return;
   const fat_pick_step step = step_of(p, row);
-  row->distance = fat_candidate_apart(&row->at, &p->at);
+  fat_candidate_weigh(row, &p->asked);
   if (row->twin && takes_losers(p->question)) { /* of winners it is the better one for any tensors */
     note_twin(p, row, step);
+    row->score = NAN;
     return;
   }
   if (is_before(p, row, &p->pick->row[step]))
@@ -184,6 +186,29 @@ fat_status fat_pick_read(fat_db *db, const fat_pick_question *question, fat_pick
   return status;
 }
 
+int fat_pick_list_weighed(const fat_pick *pick, const fat_candidate *row[FAT_PICK_LISTED])
+{
+  const fat_pick_list *list = pick->weighed;
+  const fat_candidate *chosen = &pick->row[pick->step];
+  int count = 0;
+  if (!list || pick->step == FAT_PICK_EXACT || pick->step >= FAT_PICK_DEFAULT)
+    return 0;
+  for (int i = 0; i < list->count; i++) {
+    const fat_candidate *c = &list->row[i];
+    if (isnan(c->score) || c->same_device != chosen->same_device || c->origin != chosen->origin)
+      continue;
+    int at = count;
+    while (at > 0 && row[at - 1]->score > c->score)
+      at--;
+    if (at == FAT_PICK_LISTED)
+      continue;
+    count += count < FAT_PICK_LISTED;
+    memmove(&row[at + 1], &row[at], (size_t)(count - 1 - at) * sizeof row[0]);
+    row[at] = c;
+  }
+  return count;
+}
+
 /* -- kernels against each other */
 
 static bool see_one(const fat_trial *t, void *user)
@@ -205,7 +230,7 @@ static fat_status was_tried(fat_db *db, const char *kernel, const fat_candidate 
   return status == FAT_E_NOT_FOUND ? FAT_OK : status;
 }
 
-/* The nearest row of another kernel that the chosen one has not beaten and that promises most; NULL: none. */
+/* The best row of another kernel that the chosen one has not beaten and that promises most; NULL: none. */
 static fat_status find_rival(fat_db *db, const pass *p, const fat_candidate *chosen,
                              const fat_candidate **rival, fat_error *err)
 {
@@ -253,7 +278,7 @@ fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pi
                            fat_error *err)
 {
   const fat_pick_question *q = question;
-  pass p = {.question = q, .at = fat_candidate_measure(q->problem), .pick = pick};
+  pass p = {.question = q, .asked = fat_candidate_asked(q->problem, q->gpu->sms), .pick = pick};
   fat_pick_list none = {0}, *list = &none;
   *pick = (fat_pick){0};
   fat_problem_print(q->problem, p.problem);
@@ -264,6 +289,7 @@ fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pi
   }
   if (db)
     FAT_TRY(fat_pick_read(db, q, rows, &list, err));
+  pick->weighed = db ? list : NULL;
   for (int i = 0; i < list->count; i++)
     weigh(&p, &list->row[i]);
   for (int step = 0; step < FAT_PICK_DEFAULT; step++) {

@@ -1,11 +1,13 @@
 /* pick.h -- which stored kernel serves a call, and why: a question to the database alone.
  *
- * The order: exact (measured, this problem, this device) -> nearest measured shape of the family on this
- * device -> the same on another device of this architecture -> predicted -> the default config ->
- * unsupported. Every step says what it found or why it found nothing, so the answer explains itself.
+ * The order: exact (measured, this problem, this device) -> nearest: of the measured shapes of the family on
+ * this device that whose config is expected to be the fastest for the problem -> the same on another device
+ * of this architecture -> predicted -> the default config -> unsupported. Every step says what it found or
+ * why it found nothing, so the answer explains itself. What is expected follows from the time at a shape by
+ * how tiles fill the SMs (waves.h); the farther off a shape lies, the less its row counts (candidate.h).
  *
  * A measured row has beaten the kernels that were tried at its problem, and no other. So the row of the first
- * two steps yields to the nearest row of a kernel that was never tried at its problem, where that lies within
+ * two steps yields to the best row of a kernel that was never tried at its problem, where that lies within
  * a doubling of all lengths and promises less time there (fat_candidate_promise). Not so where one kernel is
  * asked for, or the exact row alone will do. */
 #ifndef FAT_PICK_H
@@ -50,20 +52,23 @@ typedef struct fat_pick_twin {
   fat_pick_step step; /* that a row of its problem and device belongs to */
 } fat_pick_twin;
 
+typedef struct fat_pick_list fat_pick_list;
+
 typedef struct fat_pick {
   fat_pick_step step; /* the first that found something, or the nearest, to which it yielded */
   fat_candidate row[FAT_PICK_STEPS];
   fat_pick_twin twin;
+  const fat_pick_list *weighed; /* of the fat_pick_rows that it was asked with; NULL: there is no database */
   char why[FAT_PICK_STEPS][1024]; /* one sentence for each step, up to the chosen one */
 } fat_pick;
 
 /* Rows of a family, read at the first question that weighs them and kept for the next: of another problem of
  * the family, with other rows refused; device, kernel and what is in use now stay. Begin with {0}. */
-typedef struct fat_pick_list {
+struct fat_pick_list {
   bool read;
   fat_candidate *row; /* that work and have a time, of the device's architecture */
   int count, room;
-} fat_pick_list;
+};
 typedef struct fat_pick_rows {
   fat_pick_list winners;
   fat_pick_list all; /* with losers; of `kernel` alone unless that is NULL */
@@ -78,5 +83,10 @@ fat_status fat_pick_read(fat_db *db, const fat_pick_question *question, fat_pick
  * say so. */
 fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pick_rows *rows, fat_pick *pick,
                            fat_error *err);
+
+/* The rows that were weighed for the step which was taken, the least score first; not for an exact one, which
+ * none is weighed against. Returns how many. */
+enum { FAT_PICK_LISTED = 24 };
+int fat_pick_list_weighed(const fat_pick *pick, const fat_candidate *row[FAT_PICK_LISTED]);
 
 #endif

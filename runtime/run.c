@@ -1,8 +1,9 @@
 /* run.c -- from a plan and the sizes of a call to a launch.
  *
  * In: a plan, sizes, tensors. Out: queued work, and nothing else: no lock, no allocation, no wait. Of a
- * family the kernel of the nearest shape is taken that is valid for the sizes and takes the tensors as they
- * lie; the call's numbers are evaluated on the stack. The context that was current stays current. */
+ * family the kernel of the shape is taken that is expected to be the fastest (runtime/waves.c), is valid for
+ * the sizes and takes the tensors as they lie; the call's numbers are evaluated on the stack. The context
+ * that was current stays current. */
 #include "run.h"
 #include "empty.h"
 
@@ -73,17 +74,17 @@ static fat_status evaluate(const calling *c, const fat_loaded *k, fat_launch *la
   return status;
 }
 
-static fat_status launch_nearest(const calling *c, fat_error *err)
+static fat_status launch_best(const calling *c, fat_error *err)
 {
   const fat_family *f = &c->plan->family;
-  const fat_measure at = fat_candidate_measure(c->problem);
+  const fat_asked asked = fat_candidate_asked(c->problem, c->plan->sms);
   const fat_shape *shape;
   fat_launch chosen;
   fat_error other;
   uint32_t passed = 0;
   fat_status first = FAT_OK;
-  while ((shape = fat_family_nearest(f, &at, passed)) != NULL) {
-    /* The sentence is the nearest kernel's own. */
+  while ((shape = fat_family_best(f, &asked, passed)) != NULL) {
+    /* The sentence is the best kernel's own. */
     fat_error *why = first == FAT_OK ? err : &other;
     fat_status status = evaluate(c, &f->code[shape->main], &chosen, why);
     first = first == FAT_OK ? status : first;
@@ -104,7 +105,7 @@ static fat_status run_here(const calling *c, fat_error *err)
 {
   if (c->problem->q == 0 || c->problem->k == 0)
     return fat_empty_write(c->plan->handle->driver, c->problem, &c->call, c->stream, err);
-  return c->own_sizes ? launch_known(c, err) : launch_nearest(c, err);
+  return c->own_sizes ? launch_known(c, err) : launch_best(c, err);
 }
 
 /* The same in the plan's context where another one is current, or none. */

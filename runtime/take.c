@@ -42,8 +42,13 @@ static bool is_allowed(const fat_choosing *c, fat_pick_step step)
 
 static void tell(fat_choosing *c, const fat_pick *pick)
 {
+  const fat_candidate *row[FAT_PICK_LISTED];
   for (int i = 0; i <= (int)pick->step && i < FAT_PICK_DEFAULT && !c->brief; i++)
     fat_text_format(c->why, "%s: %s\n", fat_pick_step_name((fat_pick_step)i), pick->why[i]);
+  const int rows = c->brief ? 0 : fat_pick_list_weighed(pick, row);
+  for (int i = 0; i < rows; i++)
+    fat_text_format(c->why, "expected: %.4g ms by %s of %s, distance %.2g\n", row[i]->expected,
+                    row[i]->config, row[i]->problem, row[i]->distance);
 }
 
 static void settle(fat_choosing *c, fat_pick_step step, const fat_candidate *row)

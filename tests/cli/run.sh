@@ -61,7 +61,7 @@ test_usage() {
 test_why_family() {
   run why fwd-f32-d64-causal --gpu T4 --db "$work/none.db"
   code_is 0 "why of a family"
-  out_has "fwd-f32-d64-causal on T4: each call gets the kernel of the nearest shape" "why of a family"
+  out_has "fwd-f32-d64-causal on T4: each call gets the kernel of the shape that promises most" "why of a family"
   out_has "fwd-f32-b4-h32-q4096-k4096-d64-causal on T4" "why of a family"
   run why fwd-f32-d64-causal --gpu T4 --db "$work/none.db" --json
   json_ok "why of a family --json"

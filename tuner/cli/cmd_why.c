@@ -29,6 +29,7 @@ typedef struct answer {
   fat_script *script;
   fat_db *db; /* NULL: there is none */
   fat_text path, key;
+  fat_pick_rows rows;
   fat_pick pick;
   char fallback[FAT_CONFIG_TEXT]; /* the default config, "" if not asked */
   const char *source;             /* "same", "changed" or NULL: not compared */
@@ -64,15 +65,13 @@ static const char *compare_source(answer *a)
 {
   const fat_candidate *row = &a->pick.row[a->pick.step];
   fat_config config;
-  fat_source source = {0};
-  const char *result = NULL;
-  if (!row->found || fat_config_parse(row->config, &config, NULL) != FAT_OK)
+  fat_source source;
+  if (!row->found || fat_config_parse(row->config, &config, NULL) != FAT_OK ||
+      fat_source_render(a->script, &a->problem, &a->target.gpu, &config, FAT_LINES_TEMPLATE, &source, NULL))
     return NULL;
-  if (fat_source_render(a->script, &a->problem, &a->target.gpu, &config, FAT_LINES_TEMPLATE, &source, NULL) ==
-      FAT_OK)
-    result = strcmp(source.hash, row->source_hash) == 0 ? "same" : "changed";
+  const bool same = strcmp(source.hash, row->source_hash) == 0;
   fat_source_free(&source);
-  return result;
+  return same ? "same" : "changed";
 }
 
 /* The key of today's compiler; without NVRTC there is still an answer. */
@@ -171,10 +170,7 @@ static fat_status find_answer(answer *a, fat_error *err)
                                 .compile_key = compile_key(a),
                                 .templates = fat_script_templates_hash(a->script),
                                 .now = (int64_t)time(NULL)};
-  fat_pick_rows rows = {0};
-  status = fat_pick_answer(a->db, &question, &rows, &a->pick, err);
-  fat_pick_rows_free(&rows);
-  FAT_TRY(status);
+  FAT_TRY(fat_pick_answer(a->db, &question, &a->rows, &a->pick, err));
   FAT_TRY(find_shapes(a, err));
   FAT_TRY(find_kinds(a, err));
   a->source = compare_source(a);
@@ -183,25 +179,36 @@ static fat_status find_answer(answer *a, fat_error *err)
 
 static void print_kinds(const answer *a, fat_text *out)
 {
+  if (a->timed.kind_count == 0)
+    return;
   fat_text_format(out, "   %-11s %.4g ms over all kinds of data:", "mean", a->timed.mean);
   for (int i = 0; i < a->timed.kind_count; i++)
     fat_text_format(out, "%s %s %.4g", i ? "," : "", a->timed.kinds[i].name, a->timed.kinds[i].ms);
   fat_text_add(out, "\n");
 }
 
+/* What the rows of the step promised. */
+static void print_weighed(const answer *a, fat_text *out)
+{
+  const fat_candidate *row[FAT_PICK_LISTED];
+  for (int i = 0, rows = fat_pick_list_weighed(&a->pick, row); i < rows; i++)
+    fat_text_format(out, "     expected    %.4g ms by %s of %s, distance %.2g\n", row[i]->expected,
+                    row[i]->config, row[i]->problem, row[i]->distance);
+}
+
 static void print_text(const answer *a, fat_text *out)
 {
   char problem[FAT_PROBLEM_TEXT];
   if (a->is_family)
-    fat_text_format(out, "%s on %s: each call gets the kernel of the nearest shape\n%s", a->options->args[0],
-                    a->target.gpu.name, fat_text_get(&a->shapes));
+    fat_text_format(out, "%s on %s: each call gets the kernel of the shape that promises most\n%s",
+                    a->options->args[0], a->target.gpu.name, fat_text_get(&a->shapes));
   fat_text_format(out, "%s on %s\n", fat_problem_print(&a->problem, problem), a->target.gpu.name);
   if (a->empty)
     fat_text_format(out, "-> %-11s %s\n", "none", a->empty);
   for (int step = 0; !a->empty && step < FAT_PICK_STEPS; step++) {
     if (!a->pick.why[step][0])
       continue;
-    bool chosen = step == (int)a->pick.step;
+    const bool chosen = step == (int)a->pick.step;
     fat_text_format(out, "%s %-11s %s", chosen ? "->" : "  ", fat_pick_step_name((fat_pick_step)step),
                     a->pick.why[step]);
     if (chosen && step == FAT_PICK_DEFAULT)
@@ -210,8 +217,10 @@ static void print_text(const answer *a, fat_text *out)
       fat_text_add(out, strcmp(a->source, "same") == 0 ? "; its source is that of today's templates"
                                                        : "; today's templates give another source");
     fat_text_add(out, "\n");
-    if (chosen && a->timed.kind_count > 0)
+    if (chosen) {
       print_kinds(a, out);
+      print_weighed(a, out);
+    }
   }
 }
 
@@ -229,8 +238,25 @@ static void print_row(fat_json *j, const fat_candidate *row, const fat_trial *ti
     fat_json_double(j, timed->kinds[i].name, timed->kinds[i].ms);
   fat_json_close(j, '}');
   fat_json_double(j, "distance", row->distance);
+  fat_json_double(j, "expected_ms", row->expected);
   fat_json_double(j, "age_days", row->age_days);
   fat_json_string(j, "differences", row->differences);
+}
+
+static void print_weighed_json(const answer *a, fat_json *j)
+{
+  const fat_candidate *row[FAT_PICK_LISTED];
+  const int rows = fat_pick_list_weighed(&a->pick, row);
+  fat_json_open(j, "weighed", '[');
+  for (int i = 0; i < rows; i++) {
+    fat_json_open(j, NULL, '{');
+    fat_json_string(j, "problem", row[i]->problem);
+    fat_json_string(j, "config", row[i]->config);
+    fat_json_double(j, "expected_ms", row[i]->expected);
+    fat_json_double(j, "distance", row[i]->distance);
+    fat_json_close(j, '}');
+  }
+  fat_json_close(j, ']');
 }
 
 static void print_shapes(const answer *a, fat_json *j)
@@ -276,6 +302,7 @@ static void print_json(const answer *a, fat_text *out)
     fat_json_close(&j, '}');
   }
   fat_json_close(&j, ']');
+  print_weighed_json(a, &j);
   fat_json_close(&j, '}');
 }
 
@@ -297,6 +324,7 @@ static int why(const fat_options *options, const char *command_line)
   if (code == FAT_EXIT_FINE && !a.empty && a.pick.step == FAT_PICK_UNSUPPORTED)
     code = FAT_EXIT_NO_KERNEL;
   fat_text_free(&out);
+  fat_pick_rows_free(&a.rows);
   fat_text_free(&a.path);
   fat_text_free(&a.shapes);
   fat_text_free(&a.key);

@@ -1,0 +1,58 @@
+/* waves.h -- how the tiles of a config fill a GPU, and what a time measured at one shape says of another.
+ *
+ * A launch cuts rows into tiles of Br, each of which passes over the keys that its rows see, Bc at a time.
+ * The SMs take tiles in rounds, and the last round is as long as any other however few tiles it has: which of
+ * two configs is the faster changes with the sizes, by arithmetic. So a config's work at a shape is
+ *
+ *   tile  = keys it passes over, in whole tiles of Bc, and 192 more for its beginning and end
+ *   work  = rounds * tile                                     where all tiles are equal
+ *         = max(tiles / slots * mean tile, late + longest)    where a mask makes them differ
+ *
+ * and its time 2 us for the launch and the rest in proportion. slots: blocks that the SMs hold at once; where
+ * the last round puts fewer on an SM than fit, they take half of a round and a share of the other half. late:
+ * when the last group of heads begins, whose longest tile starts with it. A time at one shape foretold that
+ * of the same config at another to 5 % with `fwd` and 16 % with `fwd_ws` (root mean square of 2,364 and 3,124
+ * pairs on an H200, times from 5 us to 6 ms): far off for a time, near enough to choose by. */
+#ifndef FAT_WAVES_H
+#define FAT_WAVES_H
+
+#include "config.h"
+#include "problem.h"
+
+/* A problem on a GPU, as tiles see it. The backward's tiles are of K, and pass over rows of Q. */
+typedef struct fat_reach {
+  double rows, heads; /* that are cut into tiles: of a head; heads in all batches */
+  double group;       /* heads that share one of K and V */
+  double keys;        /* of a head's tiles: all there are */
+  double mean, most;  /* that a row sees */
+  double ends;        /* of a row's interval of keys: how many move from row to row */
+  double per_split;   /* 1 / keys of a split where the problem says that; else 0 */
+  double sms, per_sm; /* SMs, 1 / SMs */
+} fat_reach;
+fat_reach fat_waves_reach(const fat_problem *p, int64_t sms);
+
+/* What a config makes of any problem of its family. */
+typedef struct fat_waves {
+  double Br, Bc, per_Br, per_Bc;
+  double edge;      /* keys that a sloping end costs a tile beside its rows: whole tiles of Bc are visited */
+  double per_block; /* 1 / blocks of an SM */
+  double together;  /* heads whose tiles start together, the longest first */
+  double wanted;    /* blocks for each SM, for which the keys of a tile are split; 0: they are not */
+  double packed;    /* 1: rows of all heads of a group share tiles */
+} fat_waves;
+fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm);
+
+/* Runs in calls: numbers alone. */
+double fat_waves_work(const fat_waves *w, const fat_reach *r);
+
+/* What `ms` for so much work says of another amount. */
+typedef struct fat_pace {
+  double once, rate; /* ms: of a launch, of a unit of work */
+} fat_pace;
+fat_pace fat_waves_pace(double ms, double work);
+static inline double fat_waves_ms(const fat_pace *pace, double work)
+{
+  return pace->once + pace->rate * work;
+}
+
+#endif

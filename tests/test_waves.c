@@ -1,0 +1,251 @@
+/* test_waves.c -- how tiles fill a GPU: work by hand, and which row the pick takes where that decides. */
+#include "db_fixture.h"
+#include "pick.h"
+#include "search/agenda.h"
+#include <time.h>
+
+static double work_of(const char *problem, const char *config, int blocks, int64_t sms)
+{
+  fat_problem p;
+  fat_config c;
+  MUST(fat_problem_parse(problem, &p, err));
+  MUST(fat_config_parse(config, &c, err));
+  const fat_reach reach = fat_waves_reach(&p, sms);
+  const fat_waves waves = fat_waves_of(&c, p.op, blocks);
+  return fat_waves_work(&waves, &reach);
+}
+
+static void is_work(double expected, const char *problem, const char *config, int blocks, int64_t sms)
+{
+  const double work = work_of(problem, config, blocks, sms);
+  if (fabs(work - expected) > 1e-9 * expected)
+    fail_msg("%s by %s, %d blocks on each of %d SMs: %.9g, by hand %.9g", problem, config, blocks, (int)sms,
+             work, expected);
+}
+
+/* Without a mask: rounds of tiles of k keys and 192 more. */
+static void rounds(void **state)
+{
+  (void)state;
+  /* 40 heads of 8 tiles: 320 of 132 SMs are 3 rounds; of 6 tiles: 240 are 2. 1024 keys are 8 tiles of 128,
+   * 1120 are 10 of 112. */
+  is_work(3 * (1024 + 192), "fwd-bf16-b1-h40-q1024-k1024-d96", "fwd_ws:Br128-Bc128", 1, 132);
+  is_work(2 * (1120 + 192), "fwd-bf16-b1-h40-q1024-k1024-d96", "fwd_ws:Br192-Bc112", 1, 132);
+  /* Exactly one round, and one tile more. */
+  is_work(320, "fwd-f16-b1-h132-q64-k128-d64", "fwd:Br64-Bc64", 1, 132);
+  is_work(640, "fwd-f16-b1-h133-q64-k128-d64", "fwd:Br64-Bc64", 1, 132);
+  is_work(640, "fwd-f16-b1-h264-q64-k128-d64", "fwd:Br64-Bc64", 1, 132);
+  /* Four blocks of an SM: 528 at once; 132 have an SM each, which takes 5/8 of a round; 133 give one SM two.
+   */
+  is_work(320, "fwd-f16-b1-h528-q64-k128-d64", "fwd:Br64-Bc64", 4, 132);
+  is_work(320 * 0.625, "fwd-f16-b1-h132-q64-k128-d64", "fwd:Br64-Bc64", 4, 132);
+  is_work(320 * 1.75, "fwd-f16-b1-h661-q64-k128-d64", "fwd:Br64-Bc64", 4, 132);
+  /* A tile with one row of 64 takes 0.7 and a 64th of 0.3; all 4 heads of a group share one: 2 tiles for 8.
+   */
+  is_work(320 * (0.7 + 0.3 / 64), "fwd-f16-b1-h8k2-q1-k128-d64", "fwd:Br64-Bc64-G0", 1, 8);
+  is_work(320 * (0.7 + 0.3 / 16), "fwd-f16-b1-h8k2-q1-k128-d64", "fwd:Br64-Bc64-G1", 1, 8);
+}
+
+static void nothing_to_do(void **state)
+{
+  (void)state;
+  is_work(0, "fwd-f16-b0-h8-q64-k64-d64", "fwd:Br64-Bc64", 1, 132);
+  is_work(0, "fwd-f16-b1-h8-q0-k64-d64", "fwd:Br64-Bc64", 1, 132);
+  is_work(0.75 * 192, "fwd-f16-b1-h8-q64-k0-d64", "fwd:Br64-Bc64", 2, 132);
+  const fat_pace pace = fat_waves_pace(1, 0);
+  assert_true(fat_waves_ms(&pace, 100) == pace.once);
+}
+
+/* Splits of the keys: as many times the blocks, each with its share of the keys. 32 tiles leave N * 132 SMs'
+ * room for 4, 8 or 16 of each; `split2048` makes 4 whatever N is. */
+static void splits(void **state)
+{
+  (void)state;
+  is_work(8192 + 192, "fwd-f16-b1-h32-q64-k8192-d64", "fwd:Br64-Bc64", 1, 132);
+  is_work(2048 + 192, "fwd-f16-b1-h32-q64-k8192-d64", "fwd:Br64-Bc64-N1", 1, 132);
+  is_work(2 * (1024 + 192), "fwd-f16-b1-h32-q64-k8192-d64", "fwd:Br64-Bc64-N2", 1, 132);
+  is_work(512 + 192, "fwd-f16-b1-h32-q64-k8192-d64", "fwd:Br64-Bc64-N4", 4, 132);
+  is_work(64 + 192, "fwd-f16-b1-h32-q64-k128-d64", "fwd:Br64-Bc64-N4", 1,
+          132); /* single tiles of keys at most */
+  is_work(2 * (8192 + 192), "fwd-f16-b6-h32-q64-k8192-d64", "fwd:Br64-Bc64-N1", 1,
+          132); /* no room for a second */
+  is_work(2048 + 192, "fwd-f16-b1-h32-q64-k8192-d64-split2048", "fwd:Br64-Bc64", 1, 132);
+  is_work(2048 + 192, "fwd-f16-b1-h32-q64-k8192-d64-causal-split2048", "fwd:Br64-Bc64", 1, 132);
+}
+
+/* Under a mask tiles differ: their sum, divided, or the last of the longest. */
+static void masks(void **state)
+{
+  (void)state;
+  /* Rows see 512.5 keys in the mean, a tile of 128 visits 63.5 more: 576. 128 tiles on 256 SMs: the longest's
+   * time. */
+  is_work(1024 + 192, "fwd-f16-b1-h16-q1024-k1024-d64-causal", "fwd_ws:Br128-Bc128-Z16", 1, 256);
+  /* 1024 tiles on 128 SMs, 8 for each: more than the 6 rounds after which the last 128 begin, and their
+   * longest. */
+  is_work(8 * (576 + 192), "fwd-f16-b8-h16-q1024-k1024-d64-causal", "fwd_ws:Br128-Bc128-Z16", 1, 128);
+  /* One head after another: 192 tiles, the last 8 of which begin behind (192 - 8 - 128) / 128 rounds. */
+  is_work(56.0 / 128 * 768 + 1216, "fwd-f16-b1-h24-q1024-k1024-d64-causal", "fwd_ws:Br128-Bc128-Z1", 1, 128);
+  is_work(1216, "fwd-f16-b1-h24-q1024-k1024-d64-causal", "fwd_ws:Br128-Bc128-Z16", 1, 128);
+  /* Tiles of 192 end amid those of 128: their greatest divisor is 64, so 32 keys more in the mean. */
+  is_work(6 * 16 * 8 / 96.0 * (512.5 + 95.5 + 32 + 192), "fwd-f16-b8-h16-q1024-k1024-d64-causal",
+          "fwd_ws:Br192-Bc128-Z64", 1, 96);
+  /* A window of 128 keys and both its ends: 255 and the keys of whole tiles, 64 - 64; less at the first rows.
+   */
+  is_work(1024 / 64.0 * 8 / 4 * (128 - 127 * 128 / 2.0 / 1024 + 63 + 192),
+          "fwd-f16-b1-h8-q1024-k1024-d64-causal-w127.0", "fwd:Br64-Bc64-Z8", 1, 4);
+}
+
+/* The backward's tiles are of K, and pass over rows of Q. */
+static void backward(void **state)
+{
+  (void)state;
+  is_work(2 * (4096 + 192), "bwd-f16-b1-h16-q4096-k1024-d64", "bwd:Br64-Bc64", 1, 128);
+  is_work(1 * (4096 + 192), "bwd-f16-b1-h16-q4096-k1024-d64", "bwd:Br64-Bc128", 1, 128);
+}
+
+/* Whatever may win unasked has the tunables that are read here; another name would count as tiles of 64. */
+static void kernels_have_tiles(void **state)
+{
+  static const char *const problems[] = {"fwd-bf16-b4-h16-q4096-k4096-d128", "fwd-f32-b4-h16-q4096-k4096-d64",
+                                         "bwd-bf16-b4-h16-q4096-k4096-d128"};
+  fat_script *script;
+  (void)state;
+  MUST(fat_script_open(NULL, &script, err));
+  for (int i = 0; i < 3; i++) {
+    const fat_goal goal = {.problems = &problems[i], .problem_count = 1};
+    fat_agenda agenda;
+    MUST(fat_agenda_list(&goal, fixture_gpu("H200"), script, &agenda, err));
+    for (int k = 0; k < agenda.list[0].kernel_count; k++) {
+      fat_point point;
+      int32_t value;
+      if (agenda.list[0].kernels[k].picked == 0)
+        continue;
+      MUST(fat_space_default(script, agenda.list[0].kernels[k].name, &agenda.list[0].problem,
+                             fixture_gpu("H200"), &point, err));
+      assert_int_equal(fat_config_get(&point.config, "Br", &value), FAT_OK);
+      assert_int_equal(fat_config_get(&point.config, "Bc", &value), FAT_OK);
+    }
+    fat_agenda_free(&agenda);
+  }
+  fat_script_close(script);
+}
+
+/* -- the pick */
+
+static void put(fat_db *db, const char *problem, const char *config, double ms)
+{
+  fat_trial t = fixture_trial(problem, "H200", config, ms);
+  t.origin = FAT_MEASURED;
+  t.driver = "580.1";
+  t.blocks_per_sm = 1;
+  MUST(fat_db_put(db, &t, NULL, err));
+}
+
+static fat_pick ask(fat_db *db, const char *problem, fat_pick_rows *rows)
+{
+  fat_problem p;
+  fat_pick pick;
+  MUST(fat_problem_parse(problem, &p, err));
+  const fat_pick_question q = {.problem = &p, .gpu = fixture_gpu("H200"), .now = (int64_t)time(NULL)};
+  MUST(fat_pick_answer(db, &q, rows, &pick, err));
+  return pick;
+}
+
+static void expect(fat_db *db, const char *problem, const char *config, double ms)
+{
+  fat_pick_rows rows = {0};
+  const fat_pick pick = ask(db, problem, &rows);
+  const fat_candidate *row = &pick.row[FAT_PICK_NEAREST];
+  if (pick.step != FAT_PICK_NEAREST || strcmp(row->config, config) != 0 || fabs(row->expected - ms) > 1e-9)
+    fail_msg("%s: %s; expected %s with %.9g ms", problem, pick.why[pick.step], config, ms);
+  fat_pick_rows_free(&rows);
+}
+
+/* 320 tiles of 128 rows are 3 rounds on 132 SMs, 240 of 192 are 2. The rows are an H200's, the nearest first.
+ */
+static void the_fuller_rounds(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  put(db, "fwd-bf16-b2-h16-q1024-k1024-d96", "fwd_ws:Br128-Bc128", 0.0346773);
+  put(db, "fwd-bf16-b4-h21-q4096-k4096-d96", "fwd_ws:Br192-Bc112", 0.850944);
+  /* 84 heads of 22 tiles: 14 rounds of 37 * 112 keys. The nearest: 256 tiles, 2 rounds, so 3 / 2 of its time.
+   */
+  expect(db, "fwd-bf16-b1-h40-q1024-k1024-d96", "fwd_ws:Br192-Bc112",
+         0.002 + 0.848944 * (2 * 1312) / (14 * (37 * 112 + 192)));
+  /* 32 heads fill two rounds of either, and the nearer row has the shorter ones. */
+  expect(db, "fwd-bf16-b1-h32-q1024-k1024-d96", "fwd_ws:Br128-Bc128", 0.0346773);
+  fat_db_close(db);
+}
+
+/* 36 heads are 288 tiles of 192 or 864 of 64, which need 2.2 and 6.5 rounds; the nearer row is of the latter.
+ */
+static void the_fuller_rounds_under_a_mask(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  const double near = 0.5, far = 0.55;
+  put(db, "fwd-bf16-b8-h32-q2048-k2048-d64-causal", "fwd_ws:Br64-Bc128-Z16", near);
+  put(db, "fwd-bf16-b4-h32-q4096-k4096-d64-causal", "fwd_ws:Br192-Bc128-Z16", far);
+  /* 36 heads of 8 tiles of 192: 288 / 132 rounds of 750.5 + 96 - 0.5 + 32 + 192 keys, above 1536 + 192; where
+   * it was measured 128 heads of 22 tiles, 2816 / 132 rounds of 2048.5 + 127.5 + 192. */
+  expect(db, "fwd-bf16-b3-h12-q1500-k1500-d64-causal", "fwd_ws:Br192-Bc128-Z16",
+         0.002 + (far - 0.002) * (288 / 132.0 * 1070) / (2816 / 132.0 * 2368));
+  fat_db_close(db);
+}
+
+/* What was measured at the very shape needs no word of others, and all are listed with what they promise. */
+static void the_very_shape_and_the_list(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  fat_pick_rows rows = {0};
+  const fat_candidate *row[FAT_PICK_LISTED];
+  put(db, "fwd-bf16-b2-h16-q1024-k1024-d96", "fwd_ws:Br128-Bc128", 9);
+  put(db, "fwd-bf16-b4-h21-q4096-k4096-d96", "fwd_ws:Br192-Bc112", 0.8);
+  fat_pick pick = ask(db, "fwd-bf16-b2-h16-q1024-k1024-d96", &rows);
+  assert_int_equal(pick.step, FAT_PICK_EXACT);
+  assert_int_equal(fat_pick_list_weighed(&pick, row), 0);
+  pick = ask(db, "fwd-bf16-b2-h16-q1000-k1000-d96", &rows);
+  assert_int_equal(fat_pick_list_weighed(&pick, row), 2);
+  assert_string_equal(row[0]->config, "fwd_ws:Br192-Bc112");
+  assert_string_equal(row[1]->config, "fwd_ws:Br128-Bc128");
+  assert_true(row[0]->score < row[1]->score && row[0]->distance > row[1]->distance);
+  fat_pick_rows_free(&rows);
+  fat_db_close(db);
+}
+
+/* More rows than are listed: those that promise most. */
+static void a_long_list(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  fat_pick_rows rows = {0};
+  const fat_candidate *row[FAT_PICK_LISTED];
+  for (int i = 0; i < FAT_PICK_LISTED + 3; i++) {
+    char problem[FAT_PROBLEM_TEXT];
+    snprintf(problem, sizeof problem, "fwd-bf16-b%d-h132-q64-k64-d96", 40 - i); /* so many rounds */
+    put(db, problem, "fwd:Br64-Bc64", (40 - i) * (1.0 + ((7 * i) % 27)));
+  }
+  const fat_pick pick = ask(db, "fwd-bf16-b41-h132-q64-k64-d96", &rows);
+  assert_int_equal(fat_pick_list_weighed(&pick, row), FAT_PICK_LISTED);
+  for (int i = 1; i < FAT_PICK_LISTED; i++)
+    assert_true(row[i]->score > row[i - 1]->score);
+  assert_true(pick.row[FAT_PICK_NEAREST].score == row[0]->score && row[0]->expected < 42);
+  fat_pick_rows_free(&rows);
+  fat_db_close(db);
+}
+
+int main(void)
+{
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, fixture_open, fixture_close)
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(rounds),
+      cmocka_unit_test(nothing_to_do),
+      cmocka_unit_test(splits),
+      cmocka_unit_test(masks),
+      cmocka_unit_test(backward),
+      cmocka_unit_test(kernels_have_tiles),
+      IN_FOLDER(the_fuller_rounds),
+      IN_FOLDER(the_fuller_rounds_under_a_mask),
+      IN_FOLDER(the_very_shape_and_the_list),
+      IN_FOLDER(a_long_list),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
