@@ -77,11 +77,17 @@ static void defaults(void **state)
 static void grid(void **state)
 {
   static const char *const expected[] = {
-      "fwd-f16-b4-h16-q4096-k4096-d128",       "fwd-f16-b4-h16-q4096-k4096-d128-causal",
-      "fwd-f16-b32-h16-q512-k512-d128",        "fwd-f16-b1-h16-q16384-k16384-d128",
-      "fwd-f16-b1-h4-q2048-k2048-d128",        "fwd-f16-b16-h16-q1-k4096-d128",
-      "fwd-f16-b1-h16-q16-k8192-d128",         "fwd-f16-b8-h32k8-q1-k8192-d128",
-      "fwd-f16-b32-h16-q512-k512-d128-causal", "fwd-f16-b1-h16-q16384-k16384-d128-causal",
+      "fwd-f16-b4-h16-q4096-k4096-d128",
+      "fwd-f16-b4-h16-q4096-k4096-d128-causal",
+      "fwd-f16-b32-h16-q512-k512-d128",
+      "fwd-f16-b1-h16-q16384-k16384-d128",
+      "fwd-f16-b1-h4-q2048-k2048-d128",
+      "fwd-f16-b16-h16-q1-k4096-d128",
+      "fwd-f16-b1-h16-q16-k8192-d128",
+      "fwd-f16-b8-h32k8-q1-k8192-d128",
+      "fwd-f16-b8-h16-q320-k320-d128",
+      "fwd-f16-b32-h16-q512-k512-d128-causal",
+      "fwd-f16-b1-h16-q16384-k16384-d128-causal",
   };
   char text[FAT_PROBLEM_TEXT];
   fat_goal o = {.dims = {1, {128}}, .dtypes = 1u << FAT_F16};

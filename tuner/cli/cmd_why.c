@@ -80,16 +80,16 @@ static const char *compile_key(answer *a)
   fat_nvrtc *nvrtc;
   if (fat_open_nvrtc(a->options, &a->target, &nvrtc, NULL) != FAT_OK)
     return NULL;
-  fat_status status = fat_compile_key(nvrtc, &a->key, NULL);
+  const bool known = fat_compile_key(nvrtc, &a->key, NULL) == FAT_OK;
   fat_nvrtc_close(nvrtc);
-  return status == FAT_OK ? fat_text_get(&a->key) : NULL;
+  return known ? fat_text_get(&a->key) : NULL;
 }
 
 /* A family's text has no batch: its third word is the head dimension. */
 static fat_status read_problem(answer *a, fat_error *err)
 {
-  const char *text = a->options->args[0], *second = strchr(text, '-');
-  const char *third = second ? strchr(second + 1, '-') : NULL;
+  const char *text = a->options->args[0], *dtype = strchr(text, '-'),
+             *third = dtype ? strchr(dtype + 1, '-') : NULL;
   a->is_family = third && third[1] == 'd';
   return a->is_family ? fat_problem_parse_family(text, &a->problem, err)
                       : fat_problem_parse(text, &a->problem, err);
@@ -172,9 +172,8 @@ static fat_status find_answer(answer *a, fat_error *err)
                                 .now = (int64_t)time(NULL)};
   FAT_TRY(fat_pick_answer(a->db, &question, &a->rows, &a->pick, err));
   FAT_TRY(find_shapes(a, err));
-  FAT_TRY(find_kinds(a, err));
   a->source = compare_source(a);
-  return FAT_OK;
+  return find_kinds(a, err);
 }
 
 static void print_kinds(const answer *a, fat_text *out)

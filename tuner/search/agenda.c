@@ -215,13 +215,16 @@ fat_status fat_agenda_list(const fat_goal *goal, const fat_gpu *gpu, fat_script 
 
 /* The other anchors of the grid; the main one has q = k = 4096, 16k tokens and H*d = 2048. `tokens` are those
  * of K and V, `width` is H*d, `peers` counts the heads of Q that share one of K and V. The shape with few
- * heads fills half of a large GPU with tiles of 128 rows. */
+ * heads fills half of a large GPU with tiles of 128 rows. That of 320 rows and keys is three rounds of a
+ * large GPU at most, and no whole number of the usual tiles: there configs win that no other anchor knows,
+ * and a call whose length is ragged is given one of those that the family's anchors have. */
 static const struct {
   int64_t q, k, tokens;
   int32_t width, peers;
 } others[FAT_AGENDA_OTHERS] = {
     {512, 512, TOKENS, WIDTH, 1},   {16384, 16384, TOKENS, WIDTH, 1}, {2048, 2048, 2048, 512, 1},
     {1, 4096, 16 * 4096, WIDTH, 1}, {16, 8192, 8192, WIDTH, 1},       {1, 8192, 8 * 8192, 2 * WIDTH, 4},
+    {320, 320, 8 * 320, WIDTH, 1},
 };
 
 static fat_problem other_anchor(const fat_problem *central, int n, const fat_gpu *gpu)
