@@ -16,7 +16,6 @@
 #include "usual.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -88,8 +87,8 @@ static const char *compile_key(answer *a)
 /* A family's text has no batch: its third word is the head dimension. */
 static fat_status read_problem(answer *a, fat_error *err)
 {
-  const char *text = a->options->args[0], *dtype = strchr(text, '-'),
-             *third = dtype ? strchr(dtype + 1, '-') : NULL;
+  const char *text = a->options->args[0], *second = strchr(text, '-');
+  const char *third = second ? strchr(second + 1, '-') : NULL;
   a->is_family = third && third[1] == 'd';
   return a->is_family ? fat_problem_parse_family(text, &a->problem, err)
                       : fat_problem_parse(text, &a->problem, err);
@@ -99,8 +98,8 @@ static bool list_shape(const fat_trial *t, void *user)
 {
   char there[FAT_GPU_FACTS], here[FAT_GPU_FACTS], problem[FAT_PROBLEM_TEXT], config[FAT_CONFIG_TEXT];
   answer *a = user;
-  if (t->origin == FAT_MEASURED &&
-      strcmp(fat_gpu_facts(&t->gpu, there), fat_gpu_facts(&a->target.gpu, here)) == 0)
+  fat_gpu_facts(&a->target.gpu, here);
+  if (t->origin == FAT_MEASURED && strcmp(fat_gpu_facts(&t->gpu, there), here) == 0)
     fat_text_format(&a->shapes, "%s %s\n", fat_problem_print(&t->problem, problem),
                     fat_config_print(&t->config, config));
   return true;
@@ -119,8 +118,9 @@ static bool take_kinds(const fat_trial *t, void *user)
   answer *a = user;
   char config[FAT_CONFIG_TEXT];
   const fat_candidate *row = &a->pick.row[a->pick.step];
-  const bool found = strcmp(fat_config_print(&t->config, config), row->config) == 0 &&
-                     strcmp(t->source_hash, row->source_hash) == 0 && strcmp(t->date, row->date) == 0;
+  fat_config_print(&t->config, config);
+  const bool found = strcmp(config, row->config) == 0 && strcmp(t->source_hash, row->source_hash) == 0 &&
+                     strcmp(t->date, row->date) == 0;
   if (found) {
     a->timed.mean = t->mean;
     a->timed.kind_count = t->kind_count;
