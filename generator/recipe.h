@@ -13,8 +13,8 @@
  * `map` and a tensor's name
  * (`mapQ(e)`) a tensor map of it by value, whose boxes are 128 bytes of e rows, swizzled over 128 bytes.
  * `cluster e`: so many blocks form a cluster. `overlap`: the launch may begin before the work ahead of it on
- * its stream has ended; the kernel waits where it needs that. `valid e`: the config is none for sizes where e
- * is 0 or less.
+ * its stream has ended, where the driver has a call for that; the kernel waits where it needs that. `valid
+ * e`: the config is none for sizes where e is 0 or less.
  *
  * Written by X.lua when the source is rendered, stored beside the cubin, evaluated at launch: a kernel tuned
  * at one shape launches at another, without Lua. The order of lines is: at most one `workspace`, then `valid`
@@ -78,10 +78,10 @@ fat_status fat_recipe_parse(const char *text, fat_recipe *r, fat_error *err);
 fat_status fat_recipe_make(const char *text, fat_recipe **r, fat_error *err);
 void fat_recipe_print(const fat_recipe *r, fat_text *out);
 
-/* The entry of the first step that takes a tensor map, or has a cluster or an overlap: not every driver can
- * do these. NULL: there is none. */
+/* The entry of the first step that takes a tensor map, or has a cluster: not every driver can do these.
+ * NULL: there is none. */
 const char *fat_recipe_mapped(const fat_recipe *r);
-const char *fat_recipe_extended(const fat_recipe *r);
+const char *fat_recipe_clustered(const fat_recipe *r);
 
 /* What expressions name, of a problem on a GPU of so many SMs. */
 fat_sizes fat_recipe_sizes(const fat_problem *p, int64_t sms);

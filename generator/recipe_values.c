@@ -29,10 +29,10 @@ const char *fat_recipe_mapped(const fat_recipe *r)
   return NULL;
 }
 
-const char *fat_recipe_extended(const fat_recipe *r)
+const char *fat_recipe_clustered(const fat_recipe *r)
 {
   for (int i = 0; i < r->steps; i++)
-    if (r->step[i].cluster.count > 0 || r->step[i].overlap)
+    if (r->step[i].cluster.count > 0)
       return r->step[i].entry;
   return NULL;
 }

@@ -6,17 +6,17 @@
 
 fat_status fat_launch_allows(const fat_driver *driver, const fat_recipe *recipe, fat_error *err)
 {
-  const char *mapped = fat_recipe_mapped(recipe), *extended = fat_recipe_extended(recipe);
+  const char *mapped = fat_recipe_mapped(recipe), *clustered = fat_recipe_clustered(recipe);
   if (mapped && !fat_driver_maps(driver))
     return fat_status_fail(err, FAT_E_UNSUPPORTED,
                            "%s takes tensor maps, and this driver (for CUDA %s) makes none: a driver for "
                            "CUDA 12.0 or later is needed",
                            mapped, fat_driver_cuda_text(driver));
-  if (extended && !fat_driver_table(driver)->launch_with)
+  if (clustered && !fat_driver_table(driver)->launch_with)
     return fat_status_fail(err, FAT_E_UNSUPPORTED,
-                           "%s is launched in clusters or beside the launch before it, and this driver (for "
-                           "CUDA %s) has no call for that: a driver for CUDA 11.8 or later is needed",
-                           extended, fat_driver_cuda_text(driver));
+                           "%s is launched in clusters, and this driver (for CUDA %s) has no call for that: "
+                           "a driver for CUDA 11.8 or later is needed",
+                           clustered, fat_driver_cuda_text(driver));
   return FAT_OK;
 }
 
@@ -169,7 +169,7 @@ static outcome run_launch(const running *r, const fat_launch_step *step)
         return (outcome){result, "cuTensorMapEncodeTiled"};
     }
   }
-  if (step->cluster > 0 || step->overlap)
+  if (step->cluster > 0 || (step->overlap && r->cuda->launch_with))
     return launch_with(r, step, argument);
   return (outcome){r->cuda->launch(step->function, step->grid, 1, 1, step->block, 1, 1, step->shared,
                                    r->stream, argument, NULL),

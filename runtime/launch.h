@@ -45,7 +45,7 @@ typedef struct fat_entries {
 /* The workspace starts at a multiple of this many bytes. */
 enum { FAT_LAUNCH_ALIGN = 16 };
 
-/* FAT_E_UNSUPPORTED: the driver makes no tensor maps, or launches no clusters and no overlap, and a step has
+/* FAT_E_UNSUPPORTED: the driver makes no tensor maps, or launches no clusters, and a step has
  * one. */
 fat_status fat_launch_allows(const fat_driver *driver, const fat_recipe *recipe, fat_error *err);
 

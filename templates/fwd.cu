@@ -10,7 +10,8 @@ $(entry "fwd")(const call a$(split and ", float *partial, i32 splits" or ""))
   const task my = task_of(a, i32(block_id())$(split and " / splits" or ""));
   const i32 i0 = my.i0;
   const place at = rows(a, my.head);                    // one batch, one head
-%  if split then
+%  if overlaps then
+  overlap_next();
   await_last();                                         // all tensors are here
 %  end
   const spans visit = $(split and "split_of(range(a, at, i0), i32(block_id()) % splits, splits, a)" or "range(a, at, i0)");

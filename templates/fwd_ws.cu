@@ -13,7 +13,7 @@ __device__ __forceinline__ void produce(const call &a, $(counter)const tensor_ma
 {
   i32 n = 0;                                            // tiles of K and V
   for (i32 round = 0;; round++) {                       // tiles of Q
-    const i32 block = $(uneven and "drawn_block(counter, round)" or "nth_block(round)");
+    const i32 block = $(uneven and "drawn_block(counter, round, blocks_of(a))" or "nth_block(round)");
     const bool last = block >= blocks_of(a);
     const task my = task_of(a, last ? 0 : block);
     const sequence at = sequence_of(a, my.head);
@@ -106,7 +106,9 @@ $(entry "fwd_ws")(const call a, $(counter)const __grid_constant__ tensor_map Q_m
   const __grid_constant__ tensor_map K_map, const __grid_constant__ tensor_map V_map,
   const __grid_constant__ tensor_map O_map)
 {
+  overlap_next();
   set_up();
+  await_last();                                         // what tensors hold is here
   if (warp_of() < 4) {
     registers_less<$(producer_registers)>();
     if (thread_id() == 0)

@@ -164,6 +164,13 @@ static void clusters_and_overlaps(void **state)
   assert_non_null(strstr(err.text, "a_0123456789abcdef is launched in clusters"));
   assert_non_null(strstr(err.text, "CUDA 11.8"));
   fat_module_free(m);
+  m = module_for(strstr(text, "launch d"),
+                 &recipe); /* an overlap is a permission: an old driver goes without */
+  recipe.step[0].overlap = true;
+  MUST(fat_launch_prepare(&recipe, &p, 132, m, &l, err));
+  MUST(fat_launch_run(driver, &l, &args, 0, NULL, err));
+  assert_int_equal(cu.fake_calls("cuLaunchKernel"), plain + 2);
+  fat_module_free(m);
 }
 
 /* The fake driver itself: one attribute off at a time. */

@@ -109,13 +109,13 @@ static void clusters_overlap_and_totals(void **state)
   assert_true(v.cluster == 2 && v.arg[1] == 514 && v.arg[2] == 32);
   assert_int_equal(fat_recipe_step(&recipe, 2, &sizes, &v, &err), FAT_OK);
   assert_int_equal(v.cluster, 0);
-  assert_string_equal(fat_recipe_extended(&recipe), "one");
+  assert_string_equal(fat_recipe_clustered(&recipe), "one");
   assert_string_equal(fat_recipe_mapped(&recipe), "one");
   read_text("launch a grid 1 block 1 shared 0 args call\nlaunch b grid 1 block 1 shared 0 overlap args");
-  assert_string_equal(fat_recipe_extended(&recipe), "b");
+  assert_null(fat_recipe_clustered(&recipe));
   assert_null(fat_recipe_mapped(&recipe));
   read_text(usual);
-  assert_null(fat_recipe_extended(&recipe));
+  assert_null(fat_recipe_clustered(&recipe));
 }
 
 /* Every line has its say; a number beyond 64 bits is no valid one. */

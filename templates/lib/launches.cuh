@@ -1,4 +1,4 @@
-// launches.cuh -- launches of one call that follow each other closely, where the architecture lets them overlap.
+// launches.cuh -- launches that follow each other closely, of one call or of several, where the architecture lets them overlap.
 
 //: overlap_next -- the launch behind may begin, where it overlaps
 __device__ __forceinline__ void overlap_next()

@@ -25,7 +25,7 @@ simt.features = { "causal", "causaltl", "w", "sink" }
 local libs = { "lib/args.h", "lib/hooks.cuh", "lib/ends.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/simt.cuh" }
 function simt.words(c, p)
   return { libs = libs, dtype = p.dtype, slices = p.slices, packed = false, Q_held = false, rescale = "seldom", blocks_of_sm = 1,
-    O_apart = false, split = false, aligned = 4 * c.W, schedule = c.s == 0 and "in_turns" or "alone" }
+    O_apart = false, split = false, overlaps = false, aligned = 4 * c.W, schedule = c.s == 0 and "in_turns" or "alone" }
 end
 
 -- Lanes that share a row, columns of S of a thread, chunks of O of a thread, padded width of V.

@@ -32,7 +32,6 @@ template <class Acc>
 __device__ __forceinline__ void store_partial(Acc &O, const rowvec<Acc::rows> &m, const rowvec<Acc::rows> &l, float c,
                                               const partials &to, const task &my, const sequence &at)
 {
-  overlap_next();
   const i32 s = i32(block_id()) % to.splits;
   const i64 first = i64(my.head) * at.nq; // row of the head
   rowvec<Acc::rows> factor, L;

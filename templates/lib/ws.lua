@@ -5,7 +5,7 @@ local ws = {}
 local function ceil_div(x, y) return (x + y - 1) // y end
 local function up(x, y) return ceil_div(x, y) * y end
 
-ws.libs = { "lib/args.h", "lib/hooks.cuh", "lib/ends.cuh", "lib/softmax.cuh", "lib/late.cuh", "lib/matrix.cuh", "lib/fragments.cuh",
+ws.libs = { "lib/launches.cuh", "lib/args.h", "lib/hooks.cuh", "lib/ends.cuh", "lib/softmax.cuh", "lib/late.cuh", "lib/matrix.cuh", "lib/fragments.cuh",
   "lib/ring.cuh", "lib/ws.cuh", "lib/ws_steps.cuh", "lib/half.cuh" }
 
 local Bc_values = {}
@@ -61,7 +61,7 @@ function ws.words(c, p)
   local S = { columns = c.Bc, held = c.Q == 1 }
   local O = { columns = ws.Do(p), held = c.S == 0 }
   local same = S.columns == O.columns and S.held == O.held
-  return { libs = ws.libs, dtype = p.dtype, slices = p.slices, packed = false, aligned = 16,
+  return { libs = ws.libs, dtype = p.dtype, slices = p.slices, packed = false, aligned = 16, overlaps = true,
     products = same and { S } or { S, O },
     producer_registers = r[1], consumer_registers = r[2],
     Q_held = c.Q == 1, P_shared = c.S == 1,

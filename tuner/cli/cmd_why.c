@@ -2,8 +2,8 @@
  * family: the shapes that it was measured at here, and the answer for its main anchor.
  *
  * In: a problem, a GPU, the database. Out: the steps of the pick (runtime/pick), each with the row it found
- * or why it found none. Rows made with other templates are rendered again here, to say whether their source
- * would still be the same. */
+ * or why it found none. The chosen row is rendered again, to say whether its source would still be the same.
+ */
 #include "anchor.h"
 #include "search/agenda.h"
 #include "commands.h"
@@ -16,6 +16,7 @@
 #include "usual.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -23,7 +24,7 @@ typedef struct answer {
   const fat_options *options;
   fat_problem problem; /* of a family its main anchor */
   bool is_family;
-  fat_text shapes; /* of a family: a line for each that was measured on this GPU */
+  fat_text shapes; /* of a family: a line for each that was measured here */
   fat_target target;
   fat_script *script;
   fat_db *db; /* NULL: there is none */
@@ -39,11 +40,10 @@ typedef struct answer {
 /* Calls that launch nothing, whatever is stored. */
 static const char *find_empty(const fat_problem *p)
 {
-  if (p->b == 0)
-    return "b is 0: there is nothing to compute, no kernel is needed";
-  if (p->q == 0)
-    return "q is 0: there is nothing to compute, no kernel is needed";
-  return p->k == 0 ? "k is 0: a call fills O and LSE, no kernel is needed" : NULL;
+  return p->b == 0   ? "b is 0: there is nothing to compute, no kernel is needed"
+         : p->q == 0 ? "q is 0: there is nothing to compute, no kernel is needed"
+         : p->k == 0 ? "k is 0: a call fills O and LSE, no kernel is needed"
+                     : NULL;
 }
 
 /* Which kernel would serve, by its default config; FAT_E_UNSUPPORTED where none does. */
@@ -79,9 +79,9 @@ static const char *compile_key(answer *a)
   fat_nvrtc *nvrtc;
   if (fat_open_nvrtc(a->options, &a->target, &nvrtc, NULL) != FAT_OK)
     return NULL;
-  const bool known = fat_compile_key(nvrtc, &a->key, NULL) == FAT_OK;
+  const char *key = fat_compile_key(nvrtc, &a->key, NULL) == FAT_OK ? fat_text_get(&a->key) : NULL;
   fat_nvrtc_close(nvrtc);
-  return known ? fat_text_get(&a->key) : NULL;
+  return key;
 }
 
 /* A family's text has no batch: its third word is the head dimension. */
@@ -109,7 +109,7 @@ static fat_status find_shapes(answer *a, fat_error *err)
 {
   if (!a->is_family || !a->db)
     return FAT_OK;
-  fat_status status = fat_db_winners(a->db, &a->problem, list_shape, a, err);
+  const fat_status status = fat_db_winners(a->db, &a->problem, list_shape, a, err);
   return status == FAT_E_NOT_FOUND ? FAT_OK : status;
 }
 
@@ -119,14 +119,13 @@ static bool take_kinds(const fat_trial *t, void *user)
   char config[FAT_CONFIG_TEXT];
   const fat_candidate *row = &a->pick.row[a->pick.step];
   fat_config_print(&t->config, config);
-  const bool found = strcmp(config, row->config) == 0 && strcmp(t->source_hash, row->source_hash) == 0 &&
-                     strcmp(t->date, row->date) == 0;
-  if (found) {
-    a->timed.mean = t->mean;
-    a->timed.kind_count = t->kind_count;
-    memcpy(a->timed.kinds, t->kinds, sizeof t->kinds);
-  }
-  return !found;
+  if (strcmp(config, row->config) != 0 || strcmp(t->source_hash, row->source_hash) != 0 ||
+      strcmp(t->date, row->date) != 0)
+    return true;
+  a->timed.mean = t->mean;
+  a->timed.kind_count = t->kind_count;
+  memcpy(a->timed.kinds, t->kinds, sizeof t->kinds);
+  return false;
 }
 
 /* What the chosen row took on each kind of data: the pick asks for no more than its time. */
@@ -336,13 +335,13 @@ const fat_command fat_cmd_why = {
     .name = "why",
     .args = "PROBLEM|FAMILY",
     .about = "say which stored kernel a call would get, and why",
-    .more = "The order is: exact (measured for this problem and device), nearest (measured for another "
-            "shape), arch "
-            "(measured on another GPU of the architecture), predicted, default, unsupported. Distance counts "
-            "doublings of the rows of Q in all heads and of k, and half of those of q and of heads per KV "
-            "head. Where b, q or k is 0 the answer is none: a call launches nothing. A row of the first two "
-            "steps yields to a kernel that was never tried at its problem and, "
-            "measured within a doubling of all lengths, promises less time there.\n\n" FAT_EXIT_HELP,
+    .more = "The order is: exact (measured for this problem and device), nearest (for another shape), arch "
+            "(on another GPU of "
+            "the architecture), predicted, default, unsupported. Of several rows of a step that one is taken "
+            "which promises "
+            "the least time here, by how its tiles fill the SMs; 3 % more for each doubling of sizes. Where "
+            "b, q or k is 0 "
+            "the answer is none: a call launches nothing.\n\n" FAT_EXIT_HELP,
     .uses = FAT_USE(GPU) | FAT_USE(KERNEL) | FAT_USE(CUDA) | FAT_USE(DB) | FAT_USE(TEMPLATES) |
             FAT_USE(JSON) | FAT_USE(QUIET),
     .least = 1,
