@@ -82,7 +82,7 @@ CREATE TABLE rejection ( -- configs that a run did not try because a rule says t
 
 -- Content, kept once per hash. It may be absent for a trial: only what is worth launching again is kept.
 CREATE TABLE source (
-  hash      TEXT PRIMARY KEY NOT NULL, -- of the code without its header and #line marks: trial.source
+  hash      TEXT PRIMARY KEY NOT NULL, -- of the code without header, comments and #line marks: trial.source
   text      TEXT NOT NULL,             -- the whole text, as NVRTC takes it
   text_hash TEXT NOT NULL              -- of the whole text: damage is found by it
 ) STRICT;

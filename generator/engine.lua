@@ -294,7 +294,8 @@ local function with_marks(lines)
   return table.concat(parts, "\n") .. "\n"
 end
 
--- Recipe, form feed, code. The 16 zeros in entry names stand for the hash that script's caller fills in.
+-- Recipe, form feed, code. The 16 zeros in entry names stand for the source's hash, which source.c makes of the code
+-- without its comments and fills in.
 function engine.render(kernel_name, facts, config)
   local space = engine.space
   local p, g = space.facts(facts)

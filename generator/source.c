@@ -18,15 +18,33 @@ static bool is_mark(const char *line)
   return strncmp(line, "#line ", 6) == 0;
 }
 
-/* Copies code without its #line marks. */
-static void add_unmarked(fat_text *out, const char *code)
+/* Bytes of a line before its comment and the blanks ahead of that. Strings may hold two slashes. */
+static size_t code_length(const char *line, size_t length)
+{
+  bool quoted = false;
+  size_t end = 0;
+  for (size_t i = 0; i < length && (quoted || strncmp(line + i, "//", 2) != 0); i++) {
+    if (line[i] == '"')
+      quoted = !quoted;
+    else if (quoted && line[i] == '\\')
+      i++;
+    if (line[i] != ' ')
+      end = i + 1;
+  }
+  return end;
+}
+
+/* Copies code without its #line marks and, unless `comments`, without comments and blank lines: what is left
+ * then means what the code means. */
+static void add_unmarked(fat_text *out, const char *code, bool comments)
 {
   while (*code != '\0') {
-    const char *end = strchr(code, '\n');
-    size_t length = end != NULL ? (size_t)(end - code) + 1 : strlen(code);
-    if (!is_mark(code))
+    size_t whole = strcspn(code, "\n"), length = comments ? whole : code_length(code, whole);
+    if (!is_mark(code) && (comments || length > 0)) {
       fat_text_add_bytes(out, code, length);
-    code += length;
+      fat_text_add(out, "\n");
+    }
+    code += whole + (code[whole] == '\n');
   }
 }
 
@@ -80,22 +98,24 @@ static fat_status fill(char *answer, const fat_problem *p, const fat_arch *arch,
     return fat_status_fail(err, FAT_E_TEMPLATE, "kernel %s: the engine gave a recipe but no code",
                            config->kernel);
   *code++ = '\0';
-  fat_text unmarked = {0};
-  add_unmarked(&unmarked, code);
-  fat_status status = fat_text_status(&unmarked, err);
+  fat_text bare = {0};
+  add_unmarked(&bare, code, false);
+  fat_status status = fat_text_status(&bare, err);
   if (status == FAT_OK) {
-    fat_text_hash(unmarked.data, unmarked.length, s->hash);
+    fat_text_hash(fat_text_get(&bare), bare.length, s->hash);
     name_entries(answer, s->hash);
     name_entries(code, s->hash);
-    name_entries(unmarked.data, s->hash);
     status = canonical_recipe(answer, &s->recipe, err);
   }
   if (status == FAT_OK) {
     add_header(s, p, arch, config, templates);
-    fat_text_add(&s->text, lines == FAT_LINES_TEMPLATE ? code : unmarked.data);
+    if (lines == FAT_LINES_TEMPLATE)
+      fat_text_add(&s->text, code);
+    else
+      add_unmarked(&s->text, code, true);
     status = fat_text_status(&s->text, err);
   }
-  fat_text_free(&unmarked);
+  fat_text_free(&bare);
   return status;
 }
 

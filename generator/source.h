@@ -11,8 +11,8 @@
 typedef struct fat_source {
   fat_text text;            /* header comment, then the code; its #line marks name template lines */
   fat_text recipe;          /* canonical text, parses with fat_recipe_parse */
-  char hash[FAT_HASH_SIZE]; /* SHA-256 of the code without header and #line marks; entry names carry 16 of it
-                             */
+  char hash[FAT_HASH_SIZE]; /* SHA-256 of the code: no header, #line marks, comments or blank lines; entry
+                               names carry 16 of its digits */
 } fat_source;
 
 typedef enum fat_lines {

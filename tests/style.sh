@@ -65,6 +65,7 @@ never "asm only in templates/arch" '\basm\b' 'templates/*.cu' templates/lib
 never "kernels speak tiles, not threads" '\b(threadIdx|laneid|lane_id|__shfl)' ':(glob)templates/*.cu'
 never "no __CUDA_ARCH__: the file included decides" '__CUDA_ARCH__' templates generator
 never "no header from outside in a kernel" '#include *<' templates
+never "a source's hash leaves out // comments alone" "/\*|'\"'" 'templates/*.cu' 'templates/*.cuh'
 never "pairs has no order" '\bpairs\(' templates
 # Text.
 never "no left-over marks" '\b(TODO|FIXME|XXX|HACK)\b' '*.c' '*.h' '*.cpp' '*.hpp' '*.lua' '*.cu' '*.cuh' '*.sql' '*.sh' '*.txt' '*.cmake' \

@@ -4,6 +4,7 @@
  * tests/golden/ holds, for each template and each file of templates/arch, one whole render, so that a change
  * of a template is seen as a change of CUDA; and hashes.txt with the source hash of each kernel on each
  * architecture. FATUNE_GOLDEN=update rewrites them. */
+#include "changed.h"
 #include "recipe.h"
 #include "render.h"
 #include <stdio.h>
@@ -42,18 +43,68 @@ static void the_hash_means_the_code(void **state)
   assert_string_not_equal(a.hash, c.hash);
   assert_null(strstr(fat_text_get(&b.text), "#line"));
   assert_non_null(strstr(fat_text_get(&a.text), "#line"));
-  /* The digest again, from the text alone: code without marks, entry names back to zeros. */
-  char entry[32];
+  /* The digest again, from the text alone: entry names back to zeros, no comments, no blank lines. */
+  char entry[32], hash[FAT_HASH_SIZE];
   snprintf(entry, sizeof entry, "_%.16s", a.hash);
   char *code = strstr(b.text.data, "\n\n") + 2;
   for (char *at = code; (at = strstr(at, entry)) != NULL; at++)
     memset(at + 1, '0', 16);
-  char hash[FAT_HASH_SIZE];
-  fat_text_hash(code, strlen(code), hash);
+  fat_text bare = {0};
+  for (char *line = code, *next; *line; line = next) {
+    next = line + strcspn(line, "\n");
+    *next++ = '\0';
+    char *comment = strstr(line, "//"), *end = comment ? comment : next - 1;
+    while (end > line && end[-1] == ' ')
+      end--;
+    if (end > line)
+      fat_text_format(&bare, "%.*s\n", (int)(end - line), line);
+  }
+  fat_text_hash(bare.data, bare.length, hash);
   assert_string_equal(hash, a.hash);
+  fat_text_free(&bare);
   fat_source_free(&a);
   fat_source_free(&b);
   fat_source_free(&c);
+}
+
+/* Comments say nothing to a compiler; two slashes within a string do. */
+static void a_changed_comment_leaves_the_hash(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *file, *old, *fresh;
+    bool same;
+  } changes[] = {
+      {"fwd.cu", "// fwd.cu -- FlashAttention-2", "// Another first line", true},
+      {"fwd.cu", "// fwd.cu -- ", "\n  // \"quoted\n\n// fwd.cu -- ", true},
+      {"lib/simt.cuh", "S.at[r][c] = fmaf(", "// one more line\n          S.at[r][c] = fmaf(", true},
+      {"lib/simt.cuh", "S.at[r][c] = fmaf(", "S.at[r][c]  = fmaf(", false},
+      {"arch/sm75.cuh", "return threadIdx.x;", "return threadIdx.x; // of a block", true},
+      {"arch/sm75.cuh", "return threadIdx.x;", "return threadIdx.y;", false},
+      {"arch/sm75.cuh", "return threadIdx.x;", "asm(\"// a\"); return threadIdx.x;", false},
+      {"arch/sm75.cuh", "return threadIdx.x;", "asm(\"\\\"// a\"); return threadIdx.x;", false},
+  };
+  char seen[sizeof changes / sizeof changes[0]][FAT_HASH_SIZE];
+  fat_source usual = render("fwd", "fwd-f32-b1-h1-q64-k64-d64", render_gpu(75), FAT_LINES_TEMPLATE);
+  for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+    folder f = changed_templates(changes[i].file, changes[i].old, changes[i].fresh);
+    fat_script *own;
+    assert_int_equal(fat_script_open(f.path, &own, NULL), FAT_OK);
+    fat_source s =
+        render_default(own, "fwd", "fwd-f32-b1-h1-q64-k64-d64", render_gpu(75), FAT_LINES_TEMPLATE);
+    if ((strcmp(s.hash, usual.hash) == 0) != changes[i].same)
+      fail_msg("'%s' for '%s': the hash is %s", changes[i].fresh, changes[i].old,
+               changes[i].same ? "another" : "the same");
+    /* The text itself keeps its comments. */
+    const char *comment = strstr(changes[i].fresh, "// ");
+    assert_true(!comment || strstr(fat_text_get(&s.text), comment));
+    memcpy(seen[i], s.hash, sizeof seen[i]);
+    fat_source_free(&s);
+    fat_script_close(own);
+    folder_remove(&f);
+  }
+  assert_string_not_equal(seen[6], seen[7]); /* a quote that is escaped ends no string */
+  fat_source_free(&usual);
 }
 
 static void recipes_launch_what_there_is(void **state)
@@ -197,6 +248,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(same_text_each_time),
       cmocka_unit_test(the_hash_means_the_code),
+      cmocka_unit_test(a_changed_comment_leaves_the_hash),
       cmocka_unit_test(recipes_launch_what_there_is),
       cmocka_unit_test(the_text_stands_alone),
       cmocka_unit_test(golden_renders),

@@ -5,8 +5,8 @@
  * Skipped (exit 77) where there is no libnvrtc. FATUNE_FULL=1 compiles every default of every dimension.
  */
 #include "compile.h"
-#include "embed.h"
-#include "folder.h"
+#include "changed.h"
+#include "recipe.h"
 #include "render.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,16 +23,14 @@ static fat_source render(fat_script *from, const char *kernel, const char *probl
 }
 
 /* Launches of a call. */
-static int entries_of(const char *kernel)
+static int launches_of(const fat_source *s)
 {
-  static const struct {
-    const char *kernel;
-    int entries;
-  } more[] = {{"standard", 3}, {"bwd", 3}, {"bwd_two", 3}, {"standard_bwd", 4}};
-  for (size_t i = 0; i < sizeof more / sizeof more[0]; i++)
-    if (strcmp(kernel, more[i].kernel) == 0)
-      return more[i].entries;
-  return 1;
+  fat_recipe recipe;
+  int launches = 0;
+  assert_int_equal(fat_recipe_parse(fat_text_get(&s->recipe), &recipe, NULL), FAT_OK);
+  for (int i = 0; i < recipe.steps; i++)
+    launches += recipe.step[i].kind == FAT_STEP_LAUNCH;
+  return launches;
 }
 
 /* Compiles a source, frees it, and holds the compiler's figures against the limits of the GPU. */
@@ -44,7 +42,7 @@ static void compile_source(fat_source s, const char *kernel, const char *problem
   if (fat_compile(nvrtc, fat_text_get(&s.text), "kernel.cu", arch->target, 120, NULL, &binary, &err) !=
       FAT_OK)
     fail_msg("%s %s %s: %s", kernel, problem, arch->target, err.text);
-  assert_int_equal(binary.entries, entries_of(kernel));
+  assert_int_equal(binary.entries, launches_of(&s));
   for (int i = 0; i < binary.entries; i++) {
     const fat_entry *e = &binary.entry[i];
     if (e->spills != 0 || e->stack != 0)
@@ -199,30 +197,6 @@ static void weights_in_shared_memory(void **state)
       fail_msg("%s", err.text);
     compile_source(s, "fwd_ws", cases[i][0], 90);
   }
-}
-
-/* The embedded templates written to a folder, one piece of text of one file changed. */
-static folder changed_templates(const char *file, const char *old, const char *fresh)
-{
-  folder f = folder_make();
-  for (int i = 0; i < fat_embed_count; i++) {
-    const char *name = fat_embed_files[i].name;
-    if (strncmp(name, "templates/", 10) != 0)
-      continue;
-    const char *text = fat_embed_files[i].text, *at = NULL;
-    fat_text out = {0};
-    if (strcmp(name + 10, file) == 0) {
-      at = strstr(text, old);
-      assert_non_null(at);
-      fat_text_add_bytes(&out, text, (size_t)(at - text));
-      fat_text_add(&out, fresh);
-      text = at + strlen(old);
-    }
-    fat_text_add(&out, text);
-    folder_write(&f, name + 10, fat_text_get(&out));
-    fat_text_free(&out);
-  }
-  return f;
 }
 
 static int line_of(const char *file, const char *piece)

@@ -177,20 +177,21 @@ test_shipped() {
 
 twins() { "$fatune" show trials --json --db "$work/$1" | sed -n 's/.*"config":"\([^"]*\)".*"twin_of":"[^"].*/\1/p'; }
 
-# A comment in another kernel's template leaves what was tried as it is; one in its own, where it changes the text, does not.
+# A comment in any template, or a change of another kernel's, leaves what was tried as it is; a change of its own does not.
 test_comment() {
   local launches rows
   cp -r "$root/templates" "$work/commented"
-  echo '-- a comment' >>"$work/commented/fa1.lua"
+  echo '// a comment' >>"$work/commented/fwd.cu"
+  echo 'int more;' >>"$work/commented/fa1.cu"
   launches=$(grep -c launch "$work/log") rows=$(stored first.db)
   tune first.db --templates "$work/commented"
   code_is 0 "a tune after a comment"
-  if [[ $err != *tried* ]]; then pass; else fail "a comment in another template makes it try again"; fi
+  if [[ $err != *tried* ]]; then pass; else fail "a comment in its template makes it try again"; fi
   is "$(grep -c launch "$work/log")" "$launches" "launches after a comment"
   is "$(stored first.db) $(runs first.db)" "$rows 1" "rows and runs after a comment"
   if cmp -s "$work/out" "$work/table"; then pass; else fail "a comment changes the table"; fi
   cp "$work/first.db" "$work/changed.db"
-  echo '// a comment' >>"$work/commented/fwd.cu"
+  echo 'int more;' >>"$work/commented/fwd.cu"
   tune changed.db --templates "$work/commented"
   err_has "${#configs[@]} of ${#configs[@]} tried" "a tune after a change of the kernel"
   is "$("$fatune" show runs --json --db "$work/changed.db" | grep -o '"trials":[0-9]*' | head -n 1)" \

@@ -1,14 +1,14 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     bwd-f16-d64-causal
 //   config     bwd:Br32-Bc128-w4-wS4-wK4-wQ2-s2-V0-q1-b2-Z8-U2-W16
-//   source     17bcb15c1e4abc78961bfaa10bc636ba7d00e6997821267c058c3008e2fafb28
+//   source     8ff26a4f358f93aa56ecbcad3ec9e1fc353765943bf0eae820cd34a43d083742
 //   target     sm_80
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_80 --std=c++17 -o kernel.cubin kernel.cu
 //   recipe     workspace b*h*ceildiv(q,32)*8448
-//   recipe     launch bwd_prepare_17bcb15c1e4abc78 grid b*h*ceildiv(q,32) block 128 shared 0 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
-//   recipe     launch bwd_17bcb15c1e4abc78 grid ceildiv(k,128)*b*hk block 128 shared 66048 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
-//   recipe     launch bwd_finish_17bcb15c1e4abc78 grid b*h*ceildiv(q,32) block 128 shared 4096 args call ws(0)
+//   recipe     launch bwd_prepare_8ff26a4f358f93aa grid b*h*ceildiv(q,32) block 128 shared 0 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
+//   recipe     launch bwd_8ff26a4f358f93aa grid ceildiv(k,128)*b*hk block 128 shared 66048 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
+//   recipe     launch bwd_finish_8ff26a4f358f93aa grid b*h*ceildiv(q,32) block 128 shared 4096 args call ws(0)
 
 //: i32
 typedef int i32;
@@ -962,7 +962,7 @@ template <class Acc> __device__ __forceinline__ Acc total(const shares<Acc> &all
 // memory. S, P, dP and dS are transposed, a row for each key: so P^T and dS^T go from registers into products, where a warp
 // has whole rows of them (P_held). Three launches: D, all products, dQ rounded.
 extern "C" __global__ void __launch_bounds__(T)
-bwd_prepare_17bcb15c1e4abc78(const call a, float *dQ_all, LD_row *LD_all)
+bwd_prepare_8ff26a4f358f93aa(const call a, float *dQ_all, LD_row *LD_all)
 {
   overlap_next();
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
@@ -971,7 +971,7 @@ bwd_prepare_17bcb15c1e4abc78(const call a, float *dQ_all, LD_row *LD_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T, 2)
-bwd_17bcb15c1e4abc78(const call a, float *dQ_all, const LD_row *LD_all)
+bwd_8ff26a4f358f93aa(const call a, float *dQ_all, const LD_row *LD_all)
 {
   const key_task my = key_task_of(a, i32(block_id()));
   const i32 j0 = my.j0;
@@ -1027,7 +1027,7 @@ bwd_17bcb15c1e4abc78(const call a, float *dQ_all, const LD_row *LD_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T)
-bwd_finish_17bcb15c1e4abc78(const call a, const float *dQ_all)
+bwd_finish_8ff26a4f358f93aa(const call a, const float *dQ_all)
 {
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
   const place at = rows(a, tile / Tr);

@@ -1,12 +1,12 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     fwd-f32-d64-causal
 //   config     fa1:Br64-Bc32-T128-R4-W4
-//   source     0bbc8c4d7f33b3e5af73a92975ea49a7d5514da5be5629ffbe51c944c6f8d121
+//   source     880b2780655770e9117709770a052c67c6c11d57e2b89c8145388c3dd8f71879
 //   target     sm_75
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
 //   recipe     workspace 8*b*h*q
-//   recipe     launch fa1_0bbc8c4d7f33b3e5 grid b*h block 128 shared 44544 args call ws(0) ws(4*b*h*q)
+//   recipe     launch fa1_880b2780655770e9 grid b*h block 128 shared 44544 args call ws(0) ws(4*b*h*q)
 
 //: i32
 typedef int i32;
@@ -631,7 +631,7 @@ __device__ __forceinline__ ends<rows_> finish(const rowvec<rows_> &m, const rowv
 // one over Q; O, l and m live in device memory and are read, rescaled and written at each step.
 // One block for each batch and head. Numbers on the right are the lines of Algorithm 1.
 extern "C" __global__ void __launch_bounds__(T, 1)
-fa1_0bbc8c4d7f33b3e5(const call a, float *l_all, float *m_all)
+fa1_880b2780655770e9(const call a, float *l_all, float *m_all)
 {
   const place at = rows(a, i32(block_id()));
   float *const l_head = l_all + block_id() * a.q, *const m_head = m_all + block_id() * a.q;

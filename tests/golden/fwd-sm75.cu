@@ -1,11 +1,11 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     fwd-f32-d64-causal
 //   config     fwd:Br64-Bc32-T128-R4-W4-s1
-//   source     f8869c48218e336812091cd2a09dedcdf781724d1d34a8076705ed7cacca0467
+//   source     8de489408f5a1c0e3c0f01ab75096ddec7520d11184716b7d1cd406d9bab510a
 //   target     sm_75
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
-//   recipe     launch fwd_f8869c48218e3368 grid ceildiv(q,64)*b*h block 128 shared 44544 args call
+//   recipe     launch fwd_8de489408f5a1c0e grid ceildiv(q,64)*b*h block 128 shared 44544 args call
 
 //: i32
 typedef int i32;
@@ -654,7 +654,7 @@ __device__ __forceinline__ void store_rowvec(const rowvec<rows_> &v, float *to, 
 // K and V come by one of three schedules: `in_turns` in one place, `alone` one tile of each, `in_flight` some ahead.
 // Where the keys are split, a block passes over one split of them, and `merge` makes O of what all have.
 extern "C" __global__ void __launch_bounds__(T, 1)
-fwd_f8869c48218e3368(const call a)
+fwd_8de489408f5a1c0e(const call a)
 {
   const task my = task_of(a, i32(block_id()));
   const i32 i0 = my.i0;

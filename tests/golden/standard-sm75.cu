@@ -1,14 +1,14 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     fwd-f32-d64-causal
 //   config     standard:Br64-Bc32-T128-R4-W4
-//   source     268ec9a72ccf8a0d3b22731f066e374783d1ace3f953c53f96810fd80ef7dca6
+//   source     b9bc59ffcfda620a9a7c643ae24bb9be76dc5052c285b51ac6b9b45315d36a81
 //   target     sm_75
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
 //   recipe     workspace 4*b*h*q*ceildiv(k,32)*32
-//   recipe     launch standard_scores_268ec9a72ccf8a0d grid ceildiv(q,64)*b*h*ceildiv(k,32) block 128 shared 44544 args call ws(0)
-//   recipe     launch standard_softmax_268ec9a72ccf8a0d grid ceildiv(q,64)*b*h block 128 shared 0 args call ws(0)
-//   recipe     launch standard_output_268ec9a72ccf8a0d grid ceildiv(q,64)*b*h block 128 shared 44544 args call ws(0)
+//   recipe     launch standard_scores_b9bc59ffcfda620a grid ceildiv(q,64)*b*h*ceildiv(k,32) block 128 shared 44544 args call ws(0)
+//   recipe     launch standard_softmax_b9bc59ffcfda620a grid ceildiv(q,64)*b*h block 128 shared 0 args call ws(0)
+//   recipe     launch standard_output_b9bc59ffcfda620a grid ceildiv(q,64)*b*h block 128 shared 44544 args call ws(0)
 
 //: i32
 typedef int i32;
@@ -658,7 +658,7 @@ typedef Q_tile O_tile;
 // S has, for each batch and head, q rows of `row` elements: k rounded up to whole tiles. It is kept in base 2,
 // S = c Q K^T: smaller than Q K^T, so that 16 bits hold it where they hold the scaled scores.
 extern "C" __global__ void __launch_bounds__(T, 1)
-standard_scores_268ec9a72ccf8a0d(const call a, elem *S_all)
+standard_scores_b9bc59ffcfda620a(const call a, elem *S_all)
 {
   const i32 Tr = ceil_div(a.q, Br), Tc = ceil_div(a.k, Bc);
   const i32 j = i32(block_id() % Tc), i = i32(block_id() / Tc % Tr), head = i32(block_id() / Tc / Tr);
@@ -685,7 +685,7 @@ standard_scores_268ec9a72ccf8a0d(const call a, elem *S_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T, 1)
-standard_softmax_268ec9a72ccf8a0d(const call a, elem *S_all)
+standard_softmax_b9bc59ffcfda620a(const call a, elem *S_all)
 {
   const float c = 1.f;                                  // S is in base 2 already
   const i32 Tr = ceil_div(a.q, Br);
@@ -715,7 +715,7 @@ standard_softmax_268ec9a72ccf8a0d(const call a, elem *S_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T, 1)
-standard_output_268ec9a72ccf8a0d(const call a, elem *S_all)
+standard_output_b9bc59ffcfda620a(const call a, elem *S_all)
 {
   const i32 Tr = ceil_div(a.q, Br);
   const place at = rows(a, i32(block_id() / Tr));

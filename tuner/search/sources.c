@@ -1,9 +1,7 @@
 /* sources.c -- renders configs to know the hash of their source, and remembers it.
  *
- * In: the configs of stored rows that other templates made. Out: whether they would be the same text today.
- * The text counts as it is rendered, comments of its own kernel and libraries too: hashes of rows that were
- * measured long ago cannot be computed again without them. A change of one kernel's template leaves the
- * others' results standing. */
+ * In: the configs of stored rows that other templates made. Out: whether their code would be the same today.
+ * A changed comment, or a change in another kernel's template, leaves results standing. */
 #include "sources.h"
 
 #include "source.h"
