@@ -4,6 +4,7 @@
  * much as the rest. */
 #include "waves.h"
 #include "sees.h"
+#include <string.h>
 
 /* Keys that the beginning and the end of a tile take the time of, and what a launch takes. By 14,351 choices
  * between two configs at a shape where both were timed, each from the time at some other shape (H200, fwd_ws,
@@ -94,6 +95,7 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
       .edge = (Bc - (double)divisor((int64_t)Br, (int64_t)Bc) - 1) / 2,
       .per_block = blocks_per_sm > 1 ? 1.0 / blocks_per_sm : 1,
       .together = value_of(config, "Z", 1),
+      .gathers = strcmp(config->kernel, "fwd_ws") == 0 ? 1 : 0,
       .wanted = value_of(config, "N", 0),
       .packed = op == FAT_FWD && fat_config_get(config, "G", &packed) == FAT_OK && packed == 1 ? 1 : 0};
 }
@@ -134,7 +136,9 @@ double fat_waves_work(const fat_waves *w, const fat_reach *r)
   const double edge = r->ends * ((w->packed > 0 ? w->Br / group : w->Br) / 2 + w->edge);
   const double mean = least(full, r->mean + edge) * share + tile_keys;
   const double longest = least(full, r->most + edge) * share + tile_keys;
-  const double before = rounds - w->together * Tr * splits * r->per_sm * w->per_block - 1;
+  const double gathered = w->gathers * 2 * r->sms / Tr,
+               together = gathered > w->together ? gathered : w->together;
+  const double before = rounds - together * Tr * splits * r->per_sm * w->per_block - 1;
   const double late = (before > 0 ? before : 0) * mean + part(w, r, tiles) * longest;
   return fill * (rounds * mean > late ? rounds * mean : late);
 }

@@ -37,6 +37,7 @@ typedef struct fat_waves {
   double edge;      /* keys that a sloping end costs a tile beside its rows: whole tiles of Bc are visited */
   double per_block; /* 1 / blocks of an SM */
   double together;  /* heads whose tiles start together, the longest first */
+  double gathers;   /* 1: more of them where few rounds are left, as fwd_ws does */
   double wanted;    /* blocks for each SM, for which the keys of a tile are split; 0: they are not */
   double packed;    /* 1: rows of all heads of a group share tiles */
 } fat_waves;

@@ -10,10 +10,7 @@ $(entry "fwd")(const call a$(split and ", float *partial, i32 splits" or ""))
   const task my = task_of(a, i32(block_id())$(split and " / splits" or ""));
   const i32 i0 = my.i0;
   const place at = rows(a, my.head);                    // one batch, one head
-%  if overlaps then
-  overlap_next();
-  await_last();                                         // all tensors are here
-%  end
+  await_last();                                         // what tensors hold is here
   const spans visit = $(split and "split_of(range(a, at, i0), i32(block_id()) % splits, splits, a)" or "range(a, at, i0)");
   const float c = base2(a.scale);
 
@@ -112,6 +109,7 @@ $(entry "fwd")(const call a$(split and ", float *partial, i32 splits" or ""))
   copy_wait<0>();
   block_sync();                                         // all have read Q, K and V: O takes their place
 %  end
+  overlap_next();                                       // earlier, its blocks would crowd the SMs that are through first
 %  if split then
   store_partial(O, m, row_total(l), c, partials(a, partial, splits), my, at); // O_s and L_s of split s
 }

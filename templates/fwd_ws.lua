@@ -42,7 +42,7 @@ return {
   recipe = function(c, p, g, entry)
     local tiles = string.format("ceildiv(q,%d)*b*h%s", c.Br, simt.slices(p))
     return (p.uneven and "workspace 4\n" or "") .. string.format("valid 2147483647-SMs-%s\n", tiles)
-      .. (p.uneven and string.format("clear 0 4*min(1,max(0,%s-SMs))\n", tiles) or "") .. string.format(
+      .. (p.uneven and string.format("clear 0 4*min(1,max(0,%s-2*SMs))\n", tiles) or "") .. string.format(
       "launch %s grid min(SMs,%s) block %d shared %d overlap args call%s mapQ(%d) mapK(%d) mapV(%d) mapO(16)\n",
       entry "fwd_ws", tiles, ws.threads(c), ws.shared(c, p), p.uneven and " ws(0)" or "", 64, c.Bc, c.Bc)
   end,

@@ -84,8 +84,10 @@ static void masks(void **state)
    * longest. */
   is_work(8 * (576 + 192), "fwd-f16-b8-h16-q1024-k1024-d64-causal", "fwd_ws:Br128-Bc128-Z16", 1, 128);
   /* One head after another: 192 tiles, the last 8 of which begin behind (192 - 8 - 128) / 128 rounds. */
-  is_work(56.0 / 128 * 768 + 1216, "fwd-f16-b1-h24-q1024-k1024-d64-causal", "fwd_ws:Br128-Bc128-Z1", 1, 128);
-  is_work(1216, "fwd-f16-b1-h24-q1024-k1024-d64-causal", "fwd_ws:Br128-Bc128-Z16", 1, 128);
+  is_work(56.0 / 128 * 768 + 1216, "fwd-f16-b1-h24-q1024-k1024-d64-causal", "fwd:Br128-Bc128-Z1", 1, 128);
+  is_work(1216, "fwd-f16-b1-h24-q1024-k1024-d64-causal", "fwd:Br128-Bc128-Z16", 1, 128);
+  /* fwd_ws lets all begin together that do not fill 2 tiles of an SM each. */
+  is_work(1216, "fwd-f16-b1-h24-q1024-k1024-d64-causal", "fwd_ws:Br128-Bc128-Z1", 1, 128);
   /* Tiles of 192 end amid those of 128: their greatest divisor is 64, so 32 keys more in the mean. */
   is_work(6 * 16 * 8 / 96.0 * (512.5 + 95.5 + 32 + 192), "fwd-f16-b8-h16-q1024-k1024-d64-causal",
           "fwd_ws:Br192-Bc128-Z64", 1, 96);

@@ -48,7 +48,7 @@ function grad.words(c, p, g)
   return { libs = { "lib/args.h", "lib/hooks.cuh", "lib/softmax.cuh", "lib/fragments.cuh", "lib/mma.cuh",
       is_half and "lib/half.cuh" or "lib/tf32.cuh", "lib/grid.cuh", is_half and "lib/grid16.cuh" or "lib/grid32.cuh",
       "lib/grad.cuh", "lib/walk.cuh", "lib/launches.cuh" },
-    travels = mma.travels(c, p, g), dtype = p.dtype, slices = 1, packed = false, aligned = c.W, unrolled = c.U,
+    travels = mma.travels(c, p, g), dtype = p.dtype, slices = 1, drawn = false, packed = false, aligned = c.W, unrolled = c.U,
     blocks_of_sm = c.b, overlaps = g.sm >= 90, P_held = grad.P_held(c),
     schedule = c.s > 1 and "in_flight" or mma.travels(c, p, g) and "carried" or "alone" }
 end

@@ -102,16 +102,22 @@ struct portion {
   i32 head, nth;
 };
 
-//: portion_of -- what a block does of `heads` heads with as many tiles each. Blocks start in the order of their numbers: Z
-// heads together, which share L2, and of these their first tiles first
-__device__ __forceinline__ portion portion_of(i32 block, i32 heads, i32 tiles)
+//: portion_of -- what a block does of `heads` heads with as many tiles each. Blocks start in the order of their numbers: as
+// many heads together, which share L2, and of these their first tiles first. The last of them are as many as any: where
+// few were left, SMs would wait for their long tiles
+__device__ __forceinline__ portion portion_of(i32 block, i32 heads, i32 tiles, i32 together)
 {
-  const i32 most = min(Z, heads), first = block / (tiles * most) * most, x = block - tiles * first;
-  const i32 together = min(most, heads - first);
-  return {first + x % together, x / together};
+  const i32 most = min(together, heads), odd = heads % most, behind = block - tiles * odd;
+  if (behind < 0)
+    return {block % odd, block / odd};
+  const i32 first = behind / (tiles * most) * most, x = behind - tiles * first;
+  return {odd + first + x % most, x / most};
 }
 
 //: task_of -- the last tiles of Q, the longest under a causal mask, come first: short ones are left for the end
+% if drawn then
+// Of a head a longest tile takes twice the mean: where so many heads begin together, it ends before all else has
+% end
 __device__ __forceinline__ task task_of(const call &a, i32 block)
 {
 % if packed then
@@ -119,7 +125,7 @@ __device__ __forceinline__ task task_of(const call &a, i32 block)
 % else
   const i32 Tr = ceil_div(a.q, Br), heads = a.b * a.h$(slices > 1 and " * slices" or "");
 % end
-  const portion mine = portion_of(block, heads, Tr);
+  const portion mine = portion_of(block, heads, Tr, $(drawn and "max(Z, ceil_div(2 * grid_size(), Tr))" or "Z"));
   return {mine.head, Br * (Tr - 1 - mine.nth)};
 }
 

@@ -94,7 +94,7 @@ end
 
 -- What the CUDA text asks for in its Lua lines.
 function mma.words(c, p, g)
-  return { libs = mma.libs(p), travels = mma.travels(c, p, g), dtype = p.dtype, slices = p.slices, packed = c.G == 1,
+  return { libs = mma.libs(p), travels = mma.travels(c, p, g), dtype = p.dtype, slices = p.slices, drawn = false, packed = c.G == 1,
     unrolled = c.U, rescale = c.L == 1 and "seldom" or "always", Q_held = c.Q == 1, aligned = c.W, blocks_of_sm = c.b,
     schedule = c.s == 0 and "in_turns" or c.s == 1 and "alone" or "in_flight", overlaps = g.sm >= 90,
     split = p.has.split and "by keys" or c.N > 0 and "evenly" }

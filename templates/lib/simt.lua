@@ -22,9 +22,9 @@ function simt.threads(c) return c.T end
 -- The features that hooks.cuh knows: every forward kernel serves them all.
 simt.features = { "causal", "causaltl", "w", "sink" }
 
-local libs = { "lib/args.h", "lib/hooks.cuh", "lib/ends.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/simt.cuh" }
+local libs = { "lib/args.h", "lib/hooks.cuh", "lib/ends.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/simt.cuh", "lib/launches.cuh" }
 function simt.words(c, p)
-  return { libs = libs, dtype = p.dtype, slices = p.slices, packed = false, Q_held = false, rescale = "seldom", blocks_of_sm = 1,
+  return { libs = libs, dtype = p.dtype, slices = p.slices, drawn = false, packed = false, Q_held = false, rescale = "seldom", blocks_of_sm = 1,
     O_apart = false, split = false, overlaps = false, aligned = 4 * c.W, schedule = c.s == 0 and "in_turns" or "alone" }
 end
 

@@ -13,7 +13,7 @@ struct key_task {
 //: key_task_of -- the first tiles of K and V, which the most rows see under a causal mask, come first
 __device__ __forceinline__ key_task key_task_of(const call &a, i32 block)
 {
-  const portion mine = portion_of(block, a.b * a.hk, ceil_div(a.k, Bc));
+  const portion mine = portion_of(block, a.b * a.hk, ceil_div(a.k, Bc), Z);
   return {mine.head * (a.h / a.hk), Bc * mine.nth};
 }
 

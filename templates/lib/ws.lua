@@ -61,7 +61,7 @@ function ws.words(c, p)
   local S = { columns = c.Bc, held = c.Q == 1 }
   local O = { columns = ws.Do(p), held = c.S == 0 }
   local same = S.columns == O.columns and S.held == O.held
-  return { libs = ws.libs, dtype = p.dtype, slices = p.slices, packed = false, aligned = 16, overlaps = true,
+  return { libs = ws.libs, dtype = p.dtype, slices = p.slices, packed = false, aligned = 16, overlaps = true, drawn = p.uneven,
     products = same and { S } or { S, O },
     producer_registers = r[1], consumer_registers = r[2],
     Q_held = c.Q == 1, P_shared = c.S == 1,
@@ -175,8 +175,8 @@ end
 -- is among the best of its Br at a d where that was measured.
 ws.defaults = {}
 for _, row in ipairs {
-  { 128, 128, 2, 1, 1, 0, most = 64 }, { 64, 128, 2, 1, 0, 0, most = 64 },
-  { 128, 128, 2, 1, 0, 0, most = 96 }, { 64, 128, 2, 2, 0, 2, most = 128 },
+  { 128, 128, 2, 1, 1, 2, most = 64 }, { 64, 128, 2, 1, 0, 2, most = 64 },
+  { 128, 128, 2, 1, 0, 2, most = 96 }, { 64, 128, 2, 2, 0, 2, most = 128 },
   { 64, 112, 2, 2, 0, 2, most = 192 }, { 64, 80, 1, 2, 0, 2, most = 256 },
   { 192, 128, 2, 1, 1, 0, most = 64, meant = function(p) return p.cut.left and not p.has.causal end }, -- without spills
   { 192, 128, 2, 1, 1, 2 }, -- d up to 64

@@ -1,14 +1,14 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     bwd-f16-d64-causal
 //   config     bwd:Br32-Bc128-w4-wS4-wK4-wQ2-s2-V0-q1-b2-Z8-U2-W16
-//   source     8ff26a4f358f93aa56ecbcad3ec9e1fc353765943bf0eae820cd34a43d083742
+//   source     197a0f2dafba5a17c4b196fa6a719978d2c18413b737cfdf66e4077bc39795ba
 //   target     sm_80
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_80 --std=c++17 -o kernel.cubin kernel.cu
 //   recipe     workspace b*h*ceildiv(q,32)*8448
-//   recipe     launch bwd_prepare_8ff26a4f358f93aa grid b*h*ceildiv(q,32) block 128 shared 0 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
-//   recipe     launch bwd_8ff26a4f358f93aa grid ceildiv(k,128)*b*hk block 128 shared 66048 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
-//   recipe     launch bwd_finish_8ff26a4f358f93aa grid b*h*ceildiv(q,32) block 128 shared 4096 args call ws(0)
+//   recipe     launch bwd_prepare_197a0f2dafba5a17 grid b*h*ceildiv(q,32) block 128 shared 0 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
+//   recipe     launch bwd_197a0f2dafba5a17 grid ceildiv(k,128)*b*hk block 128 shared 66048 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
+//   recipe     launch bwd_finish_197a0f2dafba5a17 grid b*h*ceildiv(q,32) block 128 shared 4096 args call ws(0)
 
 //: i32
 typedef int i32;
@@ -305,21 +305,24 @@ struct portion {
   i32 head, nth;
 };
 
-constexpr i32 Z = 8;         // heads whose tiles start together
-//: portion_of -- what a block does of `heads` heads with as many tiles each. Blocks start in the order of their numbers: Z
-// heads together, which share L2, and of these their first tiles first
-__device__ __forceinline__ portion portion_of(i32 block, i32 heads, i32 tiles)
+//: portion_of -- what a block does of `heads` heads with as many tiles each. Blocks start in the order of their numbers: as
+// many heads together, which share L2, and of these their first tiles first. The last of them are as many as any: where
+// few were left, SMs would wait for their long tiles
+__device__ __forceinline__ portion portion_of(i32 block, i32 heads, i32 tiles, i32 together)
 {
-  const i32 most = min(Z, heads), first = block / (tiles * most) * most, x = block - tiles * first;
-  const i32 together = min(most, heads - first);
-  return {first + x % together, x / together};
+  const i32 most = min(together, heads), odd = heads % most, behind = block - tiles * odd;
+  if (behind < 0)
+    return {block % odd, block / odd};
+  const i32 first = behind / (tiles * most) * most, x = behind - tiles * first;
+  return {odd + first + x % most, x / most};
 }
 
 constexpr i32 Bc = 128;      // rows of K and V of one tile
+constexpr i32 Z = 8;         // heads whose tiles start together
 //: key_task_of -- the first tiles of K and V, which the most rows see under a causal mask, come first
 __device__ __forceinline__ key_task key_task_of(const call &a, i32 block)
 {
-  const portion mine = portion_of(block, a.b * a.hk, ceil_div(a.k, Bc));
+  const portion mine = portion_of(block, a.b * a.hk, ceil_div(a.k, Bc), Z);
   return {mine.head * (a.h / a.hk), Bc * mine.nth};
 }
 
@@ -962,7 +965,7 @@ template <class Acc> __device__ __forceinline__ Acc total(const shares<Acc> &all
 // memory. S, P, dP and dS are transposed, a row for each key: so P^T and dS^T go from registers into products, where a warp
 // has whole rows of them (P_held). Three launches: D, all products, dQ rounded.
 extern "C" __global__ void __launch_bounds__(T)
-bwd_prepare_8ff26a4f358f93aa(const call a, float *dQ_all, LD_row *LD_all)
+bwd_prepare_197a0f2dafba5a17(const call a, float *dQ_all, LD_row *LD_all)
 {
   overlap_next();
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
@@ -971,7 +974,7 @@ bwd_prepare_8ff26a4f358f93aa(const call a, float *dQ_all, LD_row *LD_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T, 2)
-bwd_8ff26a4f358f93aa(const call a, float *dQ_all, const LD_row *LD_all)
+bwd_197a0f2dafba5a17(const call a, float *dQ_all, const LD_row *LD_all)
 {
   const key_task my = key_task_of(a, i32(block_id()));
   const i32 j0 = my.j0;
@@ -1027,7 +1030,7 @@ bwd_8ff26a4f358f93aa(const call a, float *dQ_all, const LD_row *LD_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T)
-bwd_finish_8ff26a4f358f93aa(const call a, const float *dQ_all)
+bwd_finish_197a0f2dafba5a17(const call a, const float *dQ_all)
 {
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
   const place at = rows(a, tile / Tr);

@@ -1,11 +1,11 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     fwd-f32-d64-causal
 //   config     fwd:Br64-Bc32-T128-R4-W4-s1
-//   source     8de489408f5a1c0e3c0f01ab75096ddec7520d11184716b7d1cd406d9bab510a
+//   source     08b6dd9b481baef52d06e71cfd0e63e627264dbc44b3ed2822064de43c5456b1
 //   target     sm_75
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_75 --std=c++17 -o kernel.cubin kernel.cu
-//   recipe     launch fwd_8de489408f5a1c0e grid ceildiv(q,64)*b*h block 128 shared 44544 args call
+//   recipe     launch fwd_08b6dd9b481baef5 grid ceildiv(q,64)*b*h block 128 shared 44544 args call
 
 //: i32
 typedef int i32;
@@ -55,21 +55,24 @@ struct portion {
   i32 head, nth;
 };
 
-constexpr i32 Z = 1;         // heads whose tiles of Q start together
-//: portion_of -- what a block does of `heads` heads with as many tiles each. Blocks start in the order of their numbers: Z
-// heads together, which share L2, and of these their first tiles first
-__device__ __forceinline__ portion portion_of(i32 block, i32 heads, i32 tiles)
+//: portion_of -- what a block does of `heads` heads with as many tiles each. Blocks start in the order of their numbers: as
+// many heads together, which share L2, and of these their first tiles first. The last of them are as many as any: where
+// few were left, SMs would wait for their long tiles
+__device__ __forceinline__ portion portion_of(i32 block, i32 heads, i32 tiles, i32 together)
 {
-  const i32 most = min(Z, heads), first = block / (tiles * most) * most, x = block - tiles * first;
-  const i32 together = min(most, heads - first);
-  return {first + x % together, x / together};
+  const i32 most = min(together, heads), odd = heads % most, behind = block - tiles * odd;
+  if (behind < 0)
+    return {block % odd, block / odd};
+  const i32 first = behind / (tiles * most) * most, x = behind - tiles * first;
+  return {odd + first + x % most, x / most};
 }
 
+constexpr i32 Z = 1;         // heads whose tiles of Q start together
 //: task_of -- the last tiles of Q, the longest under a causal mask, come first: short ones are left for the end
 __device__ __forceinline__ task task_of(const call &a, i32 block)
 {
   const i32 Tr = ceil_div(a.q, Br), heads = a.b * a.h;
-  const portion mine = portion_of(block, heads, Tr);
+  const portion mine = portion_of(block, heads, Tr, Z);
   return {mine.head, Br * (Tr - 1 - mine.nth)};
 }
 
@@ -125,6 +128,11 @@ __device__ __forceinline__ place rows(const call &a, i32 head)
   my.On = a.O.n;
   my.LSE = a.LSE.data ? a.LSE.data + b * a.LSE.b + h * a.LSE.h : nullptr;
   return my;
+}
+
+//: await_last -- what the launch before wrote is here
+__device__ __forceinline__ void await_last()
+{
 }
 
 //: spans -- tiles [first, last): up to `free` the lower end of masks cuts them, up to `full` no mask touches them, then
@@ -542,6 +550,11 @@ template <class Acc> __device__ __forceinline__ void mask(Acc &S, const call &a,
   }
 }
 
+//: overlap_next -- the launch behind may begin, where it overlaps
+__device__ __forceinline__ void overlap_next()
+{
+}
+
 //: ending -- what a row ends with: O = factor O, and its LSE
 struct ending {
   float factor, LSE;
@@ -654,11 +667,12 @@ __device__ __forceinline__ void store_rowvec(const rowvec<rows_> &v, float *to, 
 // K and V come by one of three schedules: `in_turns` in one place, `alone` one tile of each, `in_flight` some ahead.
 // Where the keys are split, a block passes over one split of them, and `merge` makes O of what all have.
 extern "C" __global__ void __launch_bounds__(T, 1)
-fwd_8de489408f5a1c0e(const call a)
+fwd_08b6dd9b481baef5(const call a)
 {
   const task my = task_of(a, i32(block_id()));
   const i32 i0 = my.i0;
   const place at = rows(a, my.head);                    // one batch, one head
+  await_last();                                         // what tensors hold is here
   const spans visit = range(a, at, i0);
   const float c = base2(a.scale);
 
@@ -721,6 +735,7 @@ fwd_8de489408f5a1c0e(const call a)
     land(K.slot(j), K_next);
     block_sync();                                       // K is here, and all have read V
   }
+  overlap_next();                                       // earlier, its blocks would crowd the SMs that are through first
   const ends<Br> end = finish(m, row_total(l), c);
   scale_rows(O, end.factor);                            // O = diag(l)^-1 O
   store(O, O_tile(shared_memory()), at.O, at.On, i0, at.nq);
