@@ -95,7 +95,10 @@ local function overlap(c, p, g) return g.sm >= 90 and p.dtype ~= "f32" and " ove
 local function split_recipe(c, p, g, entry)
   local splits, soon = mma.splits_of(c, p, tiles(c, p)), overlap(c, p, g)
   local merged = 16 * 32 * (4 * ceil_div(p.dv, 128) + 2) -- bytes
-  return string.format("workspace %d*b*h*q*%s\n", 4 * (p.dv + 1), splits) .. valid(c)
+  -- Rows in all splits. What a call of some sizes needs must be enough for smaller ones, which may have more splits.
+  local parts = p.has.split and "b*h*q*" .. splits
+    or string.format("min(b*h*q*ceildiv(k,%d),%d*max(SMs*%d,%s))", c.Bc, c.Br, c.N, tiles(c, p))
+  return string.format("workspace %d*%s\n", 4 * (p.dv + 1), parts) .. valid(c)
     .. string.format("launch %s grid %s*%s block %d shared %d%s args call ws(0) int(%s)\n", entry "fwd", tiles(c, p), splits,
       mma.threads(c), mma.shared(c, p), soon, splits)
     .. string.format("launch %s grid b*h*q block 128 shared %d%s args call ws(0) int(%s)\n", entry "merge", merged, soon, splits)
