@@ -8,6 +8,7 @@
     o.sum().backward()                                       # where an input requires a gradient
     call = fatune.prepare(q, k, v, causal=True)              # this very call in two steps: checks and plan now,
     o = call()                                               # and each call only queues the work
+    call = fatune.prepare_backward(q, k, v, o, lse, do)      # the same for gradients: dq, dk, dv = call()
 
 The last row sees the last key under `causal` and under a window (the diagonal ends at the bottom right; PyTorch's
 is_causal begins at the top left, which differs where q and k have other lengths). Work is queued on torch's current
@@ -171,16 +172,18 @@ def _checked(q, k, v, arithmetic):
     return dtype, (b, h, hk, n, nk), f"d{d}" if dv == d else f"d{d}v{dv}"
 
 
-def problem_text(q, k, v, causal=False, arithmetic=None, window=(ALL, ALL), sink=None):
-    """The canonical text of a forward call: `fwd-f32-b2-h16k4-q4096-k4096-d128-causal`. `arithmetic`: how float32
-    tensors are multiplied, "f32" (the default), "tf32" or "f32x3" (three products of TF32, nearly as exact as f32)."""
+def problem_text(q, k, v, causal=False, arithmetic=None, window=(ALL, ALL), sink=None, op="fwd", deterministic=False):
+    """The canonical text of a forward call: `fwd-f32-b2-h16k4-q4096-k4096-d128-causal`; with op="bwd", of that of its
+    gradients, which know of a sink by LSE. `arithmetic`: how float32 tensors are multiplied, "f32" (the default), "tf32" or
+    "f32x3" (three products of TF32, nearly as exact as f32)."""
     dtype, (b, h, hk, n, nk), dims = _checked(q, k, v, arithmetic)
     causal, *sides = _mask(causal, window)
     left, right = ("x" if side == ALL else str(side) for side in sides)
     windowed = left != "x" or right not in ("x", "0")
     heads = f"h{h}" if hk == h else f"h{h}k{hk}"
-    return (f"fwd-{dtype}-b{b}-{heads}-q{n}-k{nk}-{dims}" + ("-causal" if causal else "") +
-            (f"-w{left}.{right}" if windowed else "") + ("" if sink is None else "-sink"))
+    return (f"{op}-{dtype}-b{b}-{heads}-q{n}-k{nk}-{dims}" + ("-causal" if causal else "") +
+            (f"-w{left}.{right}" if windowed else "") + ("" if sink is None or op == "bwd" else "-sink") +
+            ("-det" if deterministic else ""))
 
 
 def family_text(q, k, v, causal=False, arithmetic=None, window=(ALL, ALL), sink=None, op="fwd", deterministic=False):
@@ -328,6 +331,29 @@ def prepare(q, k, v, causal=False, scale=None, out=None, lse=None, kernel=None, 
     def again():
         queue()
         return held["O"]
+    return again
+
+
+def prepare_backward(q, k, v, out, lse, dout, causal=False, scale=None, gradients=None, kernel=None, policy=COMPILE,
+                     aligned=False, arithmetic=None, window=(ALL, ALL), deterministic=False):
+    """The same for the gradients: a function that returns (dq, dk, dv) of a forward call's inputs, its `out`, its `lse` and
+    the gradient of `out`. They go to `gradients` where three tensors are given. Its workspace is held as long as it is."""
+    text = problem_text(q, k, v, causal, arithmetic, window, op="bwd", deterministic=deterministic)
+    _check_inputs(q, k, v, None)
+    _check_outputs(q, v, out, lse)
+    _check_outputs(q, v, dout, None)
+    if gradients is None:
+        gradients = tuple(_gradient_of(t) for t in (q, k, v))
+    for name, of, found in zip(("dq", "dk", "dv"), (q, k, v), gradients):
+        if found.shape != of.shape or found.dtype != of.dtype or found.device != of.device:
+            raise ValueError(f"{name} is {tuple(found.shape)} {found.dtype} on {found.device}: it does not fit its input")
+    given = dict(zip(_FORWARD + _BACKWARD, (q, k, v, out, lse, dout, *gradients)))
+    call = _Call(plan(text, q.device, kernel, policy, aligned), _sizes(q, k, v, causal, window), scale, given, prepared=True)
+    queue, held = call.queue, given
+
+    def again():
+        queue()
+        return held["dQ"], held["dK"], held["dV"]
     return again
 
 

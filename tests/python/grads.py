@@ -151,6 +151,21 @@ torch.deterministic = False
 if lent.is_real:
     torch.use_deterministic_algorithms(False)
 
+# In two steps.
+with unrecorded():
+    out, lse = fatune.attention(q, k, v, causal=True, return_lse=True)
+    weights = make(setting.weights, setting.shape, needed=False)
+    call = fatune.prepare_backward(q, k, v, out, lse, weights, causal=True, deterministic=True)
+    for a, b, c in zip(call(), call(), one):
+        close("prepared", numbers(a), numbers(c), 1e-6)
+        assert a is b
+    room = [make([], t.shape, needed=False) for t in (q, k, v)]
+    assert all(a is b for a, b in zip(fatune.prepare_backward(q, k, v, out, lse, weights, gradients=room)(), room))
+    refused(lambda: fatune.prepare_backward(q, k, v, out, lse, k), ValueError, "out is", "does not fit")
+    refused(lambda: fatune.prepare_backward(q, k, v, out, lse, weights, gradients=(k, k, v)), ValueError, "dq is", "does not fit")
+assert {text for text in named() if "q3" in text and text.startswith("bwd")} == {
+    "bwd-f32-b1-h2k1-q3-k5-d8-causal-det", "bwd-f32-b1-h2k1-q3-k5-d8"}
+
 # What has no backward kernel is told by the forward, and only where gradients are recorded.
 wide = Setting(1, 1, 1, 2, 2, 64, 384)
 inputs = wide.tensors(torch.float16)
