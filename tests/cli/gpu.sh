@@ -260,14 +260,21 @@ test_verify() {
 
 # Kernels of a T4 on an A100, by their PTX. The reference finds their sources in the dump.
 test_verify_as() {
-  local before best
+  local before best backward=bwd-f16-b1-h2-q96-k96-d32-causal
   before=$(stored first.db)
   best=$("$fatune" show best --json --db "$work/first.db" | sed -n 's/.*"config": *"fwd:\([^"]*\)".*/\1/p' | head -n 1)
   for kernel in fwd standard; do
     run render $problem --gpu T4 --kernel $kernel
     printf '%s\n' "$out" >"$work/dump/$kernel.cu"
   done
+  for kernel in bwd bwd_two; do
+    run render $backward --gpu T4 --kernel $kernel
+    printf '%s\n' "$out" >"$work/dump/$kernel.cu"
+  done
   export FAKE_CUDA_DEVICES=A100
+  run verify --as T4 $backward
+  code_is 0 "verify --as T4 of a backward"
+  out_has "2 of 2 kernels are right on the A100" "verify --as T4 of a backward"
   XDG_DATA_HOME=$work/nobody run verify --as T4 $problem
   code_is 0 "verify --as T4 without a database"
   out_has "1 of 1 kernels are right on the A100"
