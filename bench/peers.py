@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """peers.py -- fatune and its peers side by side: one process, the same tensors, turn by turn, two whole runs.
 
-Times the forward pass of libfatune (by its Python binding; FATUNE_LIBRARY names the library, FATUNE_DB the database)
+Times libfatune (by its Python binding; FATUNE_LIBRARY names the library, FATUNE_DB the database)
 beside PyTorch's cuDNN, FlashAttention-2 and memory-efficient backends, FlexAttention (--flex), and FlashAttention-3,
 FlashAttention-4 and FlashInfer where they are installed: who is not there has no figure. CUDA events, medians over
 interleaved rounds that begin when two agree within 2 %, SM clocks read under load, errors against double, and the cuBLAS
 rate and copy bandwidth of the same run.
 
   grid   16384 tokens, h*d = 2048 (or as many heads as fit), n 512 to 16384, d 64, 128, 256, both masks; 4*b*h*n*n*d
-         operations, half if causal
+         operations, half if causal; of the backward (--ops bwd) 10*b*h*n*n*d, of both in one 14
   small  thirteen small and odd shapes and --lot others that the seed draws, inside a CUDA graph
   decode one row of Q, 32 heads on 8, d 128, K and V in turns beyond L2, inside a CUDA graph
   window causal windows of 64 to 8192 keys at n = 8192, and the causal mask alone there and at n = 2048; the operations that
@@ -23,7 +23,8 @@ had measured), and --join FILE... makes one report of their .tsv files.
 --proxy T4 times beside them the kernels that a T4 would be given, as PTX of its architecture (peers_proxy.py): how they do
 on another GPU, labelled as that.
 
---fa2-tests, --fa3-tests and --repeats run those projects' own forward tests through libfatune instead of timing.
+--fa2-tests, --fa3-tests and --repeats run those projects' own tests through libfatune instead of timing: of the forward, with
+--ops bwd of the gradients. --memory says what forward and backward need.
 """
 
 import argparse
@@ -43,6 +44,7 @@ import peers_text as text
 HERE = os.path.dirname(os.path.abspath(__file__))
 PEERS = ("cudnn", "fa2", "memeff", "fa3", "fa4", "flashinfer")
 SAVE_EVERY = 20  # seconds
+RATE = {"fwd": 4e14, "bwd": 2.5e14, "both": 2.8e14, "single": 2.5e13}  # FLOP/s of an H200, for --plan
 APART = {"cell": 0.06, "peer": 0.03}  # seconds, for --plan: data and reference of a cell; calls made and judged of a peer
 
 
@@ -79,6 +81,9 @@ def add_what(parser):
     add = parser.add_argument
     add("--sets", type=names_of(cells.SETS), default=["grid", "small"], metavar="SET,...",
         help=f"{', '.join(cells.SETS)} (default: grid,small)")
+    add("--ops", type=names_of(cells.OPS), default=["fwd"], metavar="OP,...",
+        help="fwd, bwd, both: forward, backward, one behind the other as training does; all but the grid is fwd alone, "
+        "and left out where other ops are asked for and no sets are (default: fwd)")
     add("--data", type=kinds, default=["normal"], metavar="KIND,...", help=f"{', '.join(data.KINDS)}, or all (default: normal)")
     add("--dtypes", type=names_of(cells.HALVES + cells.SINGLES), default=list(cells.HALVES), metavar="T,...",
         help="of bf16, f16, f32, tf32, f32x3 (default: bf16,f16); all but the grid run in bf16 and f16 alone")
@@ -106,10 +111,14 @@ def add_who(parser):
         help=f"of {', '.join(PEERS)} and math (default: all but math)")
     add("--before", metavar="FOLDER", help="a checkout of fatune, with what is built in its build/, timed beside this one in the "
         "same turns: what a change did to speed")
-    add("--proxy", metavar="GPU", help="beside the peers, the kernels of a GPU that is not at hand, such as T4, by their PTX "
-        "(FATUNE_PROGRAM names the program that renders them, else build/fatune)")
-    add("--proxy-configs", metavar="FILE", help="what `fatune verify --as GPU --top N --json` wrote: of each family the fastest "
-        "config there, at one length, is taken at all (default: the kernel's default on that GPU)")
+    add("--det", action="store_true", help="the deterministic backwards, too, of us and of those who have one")
+    add("--proxy", type=lambda given: given.split(","), default=[], metavar="GPU,...",
+        help="beside the peers, the kernels of GPUs that are not at hand, such as T4, by their PTX (FATUNE_PROGRAM names the "
+        "program that renders them, else build/fatune)")
+    add("--proxy-configs", type=lambda given: given.split(","), metavar="FILE,...",
+        help="what `fatune verify --as GPU --top N --json` wrote, or without a GPU `fatune show trials --json`: the fastest "
+        "configs of each family (default: the kernel's default on that GPU)")
+    add("--proxy-top", type=int, default=1, metavar="N", help="how many of those are tried in each cell (default: 1)")
     add("--flex", action="store_true", help="FlexAttention too; it compiles for seconds at each shape")
     add("--flex-lengths", type=numbers, default=[8192], metavar="N,...", help="its lengths (default: 8192)")
 
@@ -127,9 +136,12 @@ def add_how(parser):
     add("--commit", help="of fatune, for the record (default: asks git)")
     add("--plan", action="store_true", help="say what would be measured and about how long it takes; needs no GPU")
     add("--join", nargs="+", metavar="FILE", help="measure nothing: one report of these .tsv files")
-    add("--fa2-tests", action="store_true", help="FlashAttention-2's forward test list instead")
-    add("--fa3-tests", action="store_true", help="FlashAttention-3's forward test list instead")
+    add("--fa2-tests", action="store_true", help="FlashAttention-2's test list instead")
+    add("--fa3-tests", action="store_true", help="FlashAttention-3's test list instead")
     add("--repeats", type=int, default=0, metavar="N", help="bitwise equality of N repeats instead")
+    add("--memory", action="store_true", help="peak memory of forward and backward at 16k and 64k rows instead")
+    add("--jobs", type=int, default=min(12, os.cpu_count() or 1), metavar="N",
+        help="processes that compile what the gradient lists need before they begin (default: %(default)s)")
 
 
 def arguments():
@@ -142,8 +154,10 @@ def arguments():
         parser.error("--rounds, --ms, --runs and --first-run must be above 0, --lot not below")
     if any(n < 1 for n in args.dims + args.lengths):
         parser.error("--dims and --lengths must be above 0")
-    if args.proxy_configs and not args.proxy:
-        parser.error("--proxy-configs goes with --proxy")
+    if (args.proxy_configs or args.proxy_top != 1) and not args.proxy or args.proxy_top < 1:
+        parser.error("--proxy-configs and --proxy-top go with --proxy, and N is above 0")
+    if args.ops != ["fwd"] and args.sets == parser.get_default("sets"):
+        args.sets = ["grid"]
     args.kernels = [] if args.kernel == "none" else args.kernel.split(",")
     return args
 
@@ -154,10 +168,11 @@ def cells_of(args):
     """Dimensions and masks outside, so that what a run had time for is whole groups."""
     masks = [mask == "causal" for mask in ("full", "causal") if mask in args.masks]
     halves = [t for t in args.dtypes if t in cells.HALVES]
-    of = {"grid": lambda: cells.grid(args.dtypes, args.dims, masks, args.lengths),
-          "small": lambda: cells.small(halves, args.lot, args.seed), "decode": lambda: cells.decode(halves),
-          "window": lambda: cells.window(halves, [d for d in args.dims if d in (64, 128)])}
-    return cells.part([c for name in cells.SETS if name in args.sets for c in of[name]()], *args.split)
+    of = {"grid": lambda op: cells.grid(args.dtypes, args.dims, masks, args.lengths, op),
+          "small": lambda _: cells.small(halves, args.lot, args.seed), "decode": lambda _: cells.decode(halves),
+          "window": lambda _: cells.window(halves, [d for d in args.dims if d in (64, 128)])}
+    return cells.part([c for name in cells.SETS if name in args.sets
+                       for op in args.ops if name == "grid" or op == "fwd" for c in of[name](op)], *args.split)
 
 
 def jobs_of(args):
@@ -169,9 +184,16 @@ def jobs_of(args):
 
 
 def plan(args):
-    """What there is to do and about how long it takes, by the rounds that count and three before them."""
-    jobs, peers = jobs_of(args), len(args.peers) + len(args.kernels)
-    seconds = len(jobs) * (APART["cell"] + peers * (APART["peer"] + args.ms / 1e3 * 7 / 6 * (args.rounds + 3)))
+    """What there is to do and about how long it takes, by the rounds that count and three before them; each is some calls, at
+    least three."""
+    jobs, ours = jobs_of(args), len(args.kernels) + (1 if args.kernels and args.det else 0)
+    peers = len(args.peers) + ours + len(args.proxy) + sum(args.det and name in table.DETERMINISTIC for name in args.peers)
+    seconds = 0.0
+    for _, c, _ in jobs:
+        call = cells.flop(c) / (RATE[cells.op_of(c)] if c["dtype"] in cells.HALVES else RATE["single"])
+        rounds = max(args.ms / 1e3 * 7 / 6, 3 * call) * (args.rounds + 3)
+        seconds += APART["cell"] * (1 if cells.op_of(c) == "fwd" else 2)
+        seconds += peers * (APART["peer"] + rounds + 6 * call)  # six: made, judged, counted
     count = len({cells.label(c) + c["set"] for _, c, _ in jobs})
     print(f"{count} cells, {len(args.data)} kinds of data, {args.runs} runs: {len(jobs)} measurements of up to {peers} peers, "
           f"about {seconds:.0f} s, and what the peers take to compile")
@@ -281,7 +303,7 @@ def compare(args, jobs):
     facts = facts_of(torch, board, args)
     try:
         everyone, absent = peers_who.peers(args.peers + ["flex"] * args.flex, args.kernels, args.policy, args.flex_lengths,
-                                           args.proxy, args.proxy_configs, args.before)
+                                           args.proxy, args.proxy_configs, args.before, args.proxy_top, args.det)
     except OSError as error:  # ctypes: the library is not there
         return leave(f"peers.py needs libfatune: {error} (FATUNE_LIBRARY names it; --kernel none goes without)")
     if args.kernels:
@@ -326,15 +348,21 @@ def main():
     except (files.Refused, OSError) as error:
         print(f"peers.py: {error}", file=sys.stderr)
         return 2
-    if not (args.fa2_tests or args.fa3_tests or args.repeats):
+    if not (args.fa2_tests or args.fa3_tests or args.repeats or args.memory):
         return compare(args, jobs)
     torch, gpu = environment()
     try:
+        import peers_grads
+        import peers_memory
         import peers_suites
     except OSError as error:
         return leave(f"peers.py needs libfatune: {error} (FATUNE_LIBRARY names it)")
     board = gpu.Board()
-    return peers_suites.run(args, facts_of(torch, board, args))
+    facts = facts_of(torch, board, args)
+    if args.memory:
+        return peers_memory.run(args, facts, gpu.Gpu(args.ms, board))
+    lists = (peers_grads.lists_of if "bwd" in args.ops else peers_suites.lists_of)(args)
+    return peers_suites.run(lists, args, facts)
 
 
 if __name__ == "__main__":

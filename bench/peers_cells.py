@@ -2,6 +2,7 @@
 
 A cell is {"set", "dtype", "b", "h", "n", "d", "causal"} and, where it has them, "hk" (heads of K and V, if fewer than h),
 "q" (rows of Q, if other than the n of K and V) and "keys" (a causal window: what a row sees, its own key with them).
+Its set says what is timed, too: grid the forward, grid-bwd the backward, grid-both one behind the other.
 Standard library only; nothing here touches a GPU.
 """
 
@@ -10,6 +11,9 @@ import random
 HALVES = ("bf16", "f16")
 SINGLES = ("f32", "tf32", "f32x3")  # of f32 tensors
 SETS = ("grid", "small", "decode", "window")
+OPS = ("fwd", "bwd", "both")
+PRODUCTS = {"fwd": 2, "bwd": 5, "both": 7}  # of q x n x d for each head
+OP_NAMES = {"fwd": "forward", "bwd": "backward", "both": "forward and backward"}
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
 WINDOWS = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
 TOKENS, WIDTH = 16384, 2048  # b * n and h * d of the grid; where d does not divide it, as many heads as fit
@@ -39,9 +43,22 @@ def rows_of(c):
     return c.get("q", c["n"])
 
 
-def grid(dtypes, dims, masks, lengths):
+def op_of(c):
+    return op_of_set(c["set"])
+
+
+def op_of_set(kind):
+    return kind.partition("-")[2] or "fwd"
+
+
+def is_grid(kind):
+    return kind.partition("-")[0] == "grid"
+
+
+def grid(dtypes, dims, masks, lengths, op="fwd"):
     """The protocol of the FlashAttention papers: the same tokens and the same width in every cell."""
-    return [cell("grid", t, max(1, TOKENS // n), max(1, WIDTH // d), n, d, c)
+    kind = "grid" if op == "fwd" else f"grid-{op}"
+    return [cell(kind, t, max(1, TOKENS // n), max(1, WIDTH // d), n, d, c)
             for t in dtypes for d in dims for c in masks for n in lengths]
 
 
@@ -85,12 +102,13 @@ def part(cells, i, count):
 
 
 def flop(c):
-    """Operations of a forward call: two products of q x n x d for each head; a causal mask halves them, of a window those
-    pairs count that it leaves."""
+    """Operations of a call: two products of q x n x d for each head, the backward's five; a causal mask halves them, of a
+    window those pairs count that it leaves."""
     n, keys = c["n"], min(c.get("keys", c["n"]), c["n"])
+    each = 2 * PRODUCTS[op_of(c)] * c["b"] * c["h"] * c["d"]
     if keys < n:
-        return 4 * c["b"] * c["h"] * (keys * (keys + 1) // 2 + (n - keys) * keys) * c["d"]
-    return 4 * c["b"] * c["h"] * rows_of(c) * n * c["d"] // (2 if c["causal"] else 1)
+        return each * (keys * (keys + 1) // 2 + (n - keys) * keys)
+    return each * rows_of(c) * n // (2 if c["causal"] else 1)
 
 
 def bytes_of_kv(c):
@@ -112,7 +130,7 @@ def shape_text(c):
     heads = f"h{c['h']}" + (f"k{c['hk']}" if "hk" in c else "")
     rows = (f"q{c['q']} " if "q" in c else "") + f"n{c['n']}"
     return f"b{c['b']} {heads} {rows} d{c['d']} {'causal' if c['causal'] else 'full'}" + (
-        f" window {c['keys']}" if "keys" in c else "")
+        f" window {c['keys']}" if "keys" in c else "") + ("" if op_of(c) == "fwd" else f" {op_of(c)}")
 
 
 def label(c):

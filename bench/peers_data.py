@@ -75,6 +75,11 @@ def really(kind, dtype, d):
     return f"standard deviation {WIDE if kind == 'wide' else 1}"
 
 
+def gradient(c, layout, seed, dtype, device):
+    """That of O, normal; everyone who is timed gets its numbers in the strides of his own O."""
+    return tensors({**c, "hk": 1, "n": 1, "q": c.get("q", c["n"])}, "normal", layout, seed + 1000, dtype, device)[0]
+
+
 def tensors(c, kind, layout, seed, dtype, device):
     """Q, K and V of a cell as [b, heads, rows, d]; `dtype`: torch's. The same for everyone who is timed."""
     import torch

@@ -15,11 +15,12 @@ from peers_cells import label
 from peers_data import KINDS
 
 CELL = ("set", "dtype", "b", "h", "hk", "q", "n", "d", "causal", "keys")
+RMS, PLAIN = (tuple(f"{whose}_{name}" for name in table.GRADIENTS) for whose in ("rms", "pytorch"))  # of a backward
 COLUMNS = ("set", "data", "run", "dtype", "b", "h", "hk", "q", "n", "d", "causal", "keys", "peer", "ms", "ms_low", "ms_high",
            "warm", "settled", "tflops", "gbs", "fatune_ratio", "error", "rms", "error_pytorch", "clock", "watts", "kernel",
-           "note")
+           "note") + RMS + PLAIN
 WHOLE = ("warm", "clock", "watts")
-REALS = ("ms", "ms_low", "ms_high", "tflops", "gbs", "error", "rms")
+REALS = ("ms", "ms_low", "ms_high", "tflops", "gbs", "error", "rms") + RMS
 SAME = ("gpu", "cuda", "torch", "cudnn", "fatune", "commit", "layout", "ms", "rounds", "seed", "kernel", "policy")
 FEW = ("driver", "date", "cublas_tflops", "copy_gbs", "clock", "watts", "command", "absent")  # that a .tsv has beside those
 
@@ -50,8 +51,8 @@ def tsv(rows, facts):
     lines.append("\t".join(COLUMNS))
     for r in rows:
         for name, p in list(r["peers"].items()) + [(n, {"note": why}) for n, why in r["absent"].items()]:
-            of = {**r["cell"], **p, "data": r["data"], "run": r["run"], "peer": name, "fatune_ratio": table.ratio(r, name),
-                  "error_pytorch": r.get("error_pytorch") if "error" in p else None}
+            own = {field: r.get(field) for field in ("error_pytorch",) + PLAIN} if "error" in p else {}
+            of = {**r["cell"], **p, **own, "data": r["data"], "run": r["run"], "peer": name, "fatune_ratio": table.ratio(r, name)}
             lines.append("\t".join(text(of.get(column)) for column in COLUMNS))
     return "\n".join(lines) + "\n"
 
@@ -84,8 +85,7 @@ def read(text):
             row["peers"][field["peer"]] = peer_of(field)
         else:
             row["absent"][field["peer"]] = field.get("note", "")
-        if field.get("error_pytorch"):
-            row["error_pytorch"] = float(field["error_pytorch"])
+        row.update((name, float(field[name])) for name in ("error_pytorch",) + PLAIN if field.get(name))
     return list(rows.values()), facts
 
 

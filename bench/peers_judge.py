@@ -1,6 +1,9 @@
-"""peers_judge.py -- how far a result is from the formula: attention in double, and PyTorch's own in the tensors' dtype.
+"""peers_judge.py -- how far a result is from the formula: attention and its gradients in double, and PyTorch's own in the
+tensors' dtype.
 
-Runs wherever its tensors are.
+Of O, errors are absolute numbers. Of gradients the root of the mean square is, of each; their largest error, and the worst
+of the three, are said as multiples of plain PyTorch's, because dQ, dK and dV have different sizes. Runs wherever its
+tensors are.
 """
 
 import math
@@ -8,27 +11,44 @@ import math
 import torch
 
 import peers_cells as cells
+import peers_table as table
 
 MOST = 1 << 26  # scores of a reference, or numbers of its K: half a gigabyte of doubles, and a few times that beside them
+ALL = (-1, -1)  # a window of all keys
 
 
-def attend(q, k, v, causal, dtype, scale=None, keys=None):
-    """Attention as its formula says, all of it in `dtype`, masked bottom-right; k and v may have fewer heads. `keys`: how
-    many a row sees at most, its own the last."""
+def hidden_from(nq, nk, causal, window, device):
+    """Which keys a row does not see, None for none: the last row's diagonal ends at the last key."""
+    left, right = window[0], 0 if causal else window[1]
+    if left < 0 and right < 0:
+        return None
+    hidden = torch.zeros(nq, nk, dtype=torch.bool, device=device)
+    if right >= 0:
+        hidden |= torch.ones_like(hidden).triu(nk - nq + right + 1)
+    if left >= 0:
+        hidden |= torch.ones_like(hidden).tril(nk - nq - left - 1)
+    return hidden
+
+
+def attend(q, k, v, causal, dtype, scale=None, window=ALL):
+    """Attention as its formula says, all of it in `dtype`, masked bottom-right; k and v may have fewer heads. PyTorch can
+    differentiate it; rows without a key are 0, and give nothing."""
     q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
     if k.shape[-3] != q.shape[-3]:
         k, v = (t.repeat_interleave(q.shape[-3] // t.shape[-3], dim=-3) for t in (k, v))
     scores = q @ (k * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)).transpose(-1, -2)
-    if causal:
-        nq, nk = scores.shape[-2:]
-        hidden = torch.ones(nq, nk, dtype=torch.bool, device=q.device).triu(nk - nq + 1)
-        if keys:
-            hidden |= torch.ones_like(hidden).tril(nk - nq - keys)
-        scores.masked_fill_(hidden, -math.inf)
-    p = torch.softmax(scores, dim=-1)
-    if causal:
-        p.masked_fill_(hidden.all(dim=-1, keepdim=True), 0)  # rows without a key: 0, not NaN
-    return p @ v
+    hidden = hidden_from(*scores.shape[-2:], causal, window, q.device)
+    if hidden is None:
+        return torch.softmax(scores, dim=-1) @ v
+    scores = scores.masked_fill_(hidden, -math.inf)  # whose derivative is 0 there, whatever a softmax of nothing gives
+    return torch.softmax(scores, dim=-1).masked_fill(hidden.all(dim=-1, keepdim=True), 0) @ v
+
+
+def gradients(q, k, v, dO, causal, dtype, window=ALL):
+    """dQ, dK and dV by PyTorch's autograd of the formula, all of it in `dtype`."""
+    leaves = [t.detach().to(dtype).requires_grad_() for t in (q, k, v)]
+    with torch.enable_grad():
+        return torch.autograd.grad(attend(*leaves, causal, dtype, window=window), leaves, dO.to(dtype))
 
 
 def some_heads(c, tensor):
@@ -41,19 +61,38 @@ def some_heads(c, tensor):
     return tensor[-1:, -shared * (tensor.shape[1] // cells.heads_of(c)):]
 
 
+def off(found, reference):
+    by = found.to(torch.float64) - reference
+    return {"error": by.abs().max().item(), "rms": by.square().mean().sqrt().item()}
+
+
+def times(ours, theirs):
+    """How many times theirs; where theirs is 0, so must ours be."""
+    return ours / theirs if theirs > 0 else math.inf if ours != 0 else 0.0
+
+
 class Judge:
-    """Errors of a cell's results: the largest and the root of the mean square, against double; PyTorch's own largest in
-    the same dtype for comparison."""
+    """Errors of a cell's results: the largest and the root of the mean square, against double; `facts`: PyTorch's own in
+    the same dtype."""
 
-    def __init__(self, c, q, k, v):
-        self.c = c
-        q, k, v = (some_heads(c, t) for t in (q, k, v))
-        self.reference = attend(q, k, v, c["causal"], torch.float64, keys=c.get("keys"))
-        self.pytorch = self.of(attend(q, k, v, c["causal"], q.dtype, keys=c.get("keys")))["error"]
+    def __init__(self, c, q, k, v, dO=None):
+        self.c, self.is_backward = c, cells.op_of(c) != "fwd"
+        given = [some_heads(c, t) for t in (q, k, v)]
+        window = (c["keys"] - 1, -1) if "keys" in c else ALL
+        if not self.is_backward:
+            self.reference = attend(*given, c["causal"], torch.float64, window=window)
+            self.facts = {"error_pytorch": off(attend(*given, c["causal"], q.dtype, window=window), self.reference)["error"]}
+            return
+        given.append(some_heads(c, dO))
+        self.reference = gradients(*given, c["causal"], torch.float64, window)
+        own = gradients(*given, c["causal"], q.dtype, window)
+        self.plain = [off(ours, right) for ours, right in zip(own, self.reference)]
+        self.facts = {"error_pytorch": 1.0, **{f"pytorch_{name}": of["rms"] for name, of in zip(table.GRADIENTS, self.plain)}}
 
-    def of(self, heads):
-        off = heads.to(torch.float64) - self.reference
-        return {"error": off.abs().max().item(), "rms": off.square().mean().sqrt().item()}
-
-    def errors(self, out):
-        return self.of(some_heads(self.c, out))
+    def errors(self, result):
+        """Of O, or of (dQ, dK, dV)."""
+        if not self.is_backward:
+            return off(some_heads(self.c, result), self.reference)
+        found = [off(some_heads(self.c, of), right) for of, right in zip(result, self.reference)]
+        worst = {field: table.largest(*(times(a[field], b[field]) for a, b in zip(found, self.plain))) for field in ("error", "rms")}
+        return {**worst, **{f"rms_{name}": of["rms"] for name, of in zip(table.GRADIENTS, found)}}

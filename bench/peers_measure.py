@@ -3,6 +3,10 @@
 `gpu` is peers_gpu.Gpu, or what stands in for it: a device, the bytes of its cache, stopwatches, graphs, whether it lives.
 """
 
+import contextlib
+
+import torch
+
 import peers_cells as cells
 import peers_data as data
 import peers_judge
@@ -17,14 +21,21 @@ class Dead(RuntimeError):
     """The CUDA context is gone: nothing can be measured any more."""
 
 
+@contextlib.contextmanager
+def entered(peer, c):
+    """What a peer's calls run in; a forward that a backward follows is recorded."""
+    with peer.context(), torch.set_grad_enabled(cells.op_of(c) != "fwd"):
+        yield
+
+
 class InContext:
     """A stopwatch whose rounds run in the peer's context, entered once a round and not once a call."""
 
-    def __init__(self, peer, watch):
-        self.peer, self.watch = peer, watch
+    def __init__(self, peer, c, watch):
+        self.peer, self.c, self.watch = peer, c, watch
 
     def round(self, kept=True):
-        with self.peer.context():
+        with entered(self.peer, self.c):
             return self.watch.round(kept)
 
 
@@ -35,9 +46,10 @@ def graphed(c, turns):
     return max(4, min(50, round(2e11 / cells.flop(c))))
 
 
-def made(peer, c, q, turns, gpu):
+def made(peer, c, turns, gpu):
     """(a peer's calls, one for each turn of K and V; the stopwatch; how many attention calls it times as one)."""
-    calls = [peer.make(c, q, k, v) for k, v in turns]
+    make = peer.make if cells.op_of(c) == "fwd" else peer.make_backward
+    calls = [make(c, *tensors) for tensors in turns]
     if c["set"] not in GRAPHED:
         return calls, gpu.stopwatch(calls[0]), 1
     for call in calls:
@@ -46,24 +58,34 @@ def made(peer, c, q, turns, gpu):
     return calls, gpu.stopwatch(gpu.captured(calls, count)), count
 
 
+def tensors_of(c, kind, options, gpu):
+    """Those of each turn: Q, K, V, and for a backward the gradient of O."""
+    given = options.layout, options.seed, who.dtype_of(c["dtype"]), gpu.device
+    q, k, v = data.tensors(c, kind, *given)
+    if cells.op_of(c) != "fwd":
+        return [(q, k, v, data.gradient(c, *given))]
+    return [(q, k, v)] + [(q, k.clone(), v.clone())
+                          for _ in range((cells.copies(c, gpu.cache) if c["set"] == "decode" else 1) - 1)]
+
+
 def run_cell(c, kind, run, everyone, options, gpu):
     """The row of a cell and kind of data: every peer's time, error and clock."""
     row = {"cell": c, "data": kind, "run": run, "peers": {}, "absent": {}}
-    q, k, v = data.tensors(c, kind, options.layout, options.seed, who.dtype_of(c["dtype"]), gpu.device)
-    turns = [(k, v)] + [(k.clone(), v.clone()) for _ in range((cells.copies(c, gpu.cache) if c["set"] == "decode" else 1) - 1)]
-    judge = peers_judge.Judge(c, q, k, v) if options.errors else None
+    turns = tensors_of(c, kind, options, gpu)
+    judge = peers_judge.Judge(c, *turns[0]) if options.errors else None
     if judge:
-        row["error_pytorch"] = judge.pytorch
+        row.update(judge.facts)
     watches, first, errors, counts = {}, {}, {}, {}
     for name, peer in everyone.items():
         if not peer.wants(c):
             continue
         try:
-            with peer.context():
-                calls, watch, counts[name] = made(peer, c, q, turns, gpu)
+            with entered(peer, c):
+                calls, watch, counts[name] = made(peer, c, turns, gpu)
                 first[name] = calls[0]
-                errors[name] = judge.errors(calls[0]()) if judge else {}
-                watches[name] = InContext(peer, watch)
+                result = calls[0]()
+            errors[name] = judge.errors(result) if judge else {}
+            watches[name] = InContext(peer, c, watch)
         except Exception as error:  # each library has its own
             row["absent"][name] = who.reason(error)
             if not gpu.is_alive():
@@ -75,7 +97,8 @@ def run_cell(c, kind, run, everyone, options, gpu):
         row["peers"][name] = {**found, **cells.rates(c, found["ms"]), "warm": warm[name][0], "settled": warm[name][1],
                               **everyone[name].about(c)}
         if judge:  # once more after the load
-            with everyone[name].context():
-                again = judge.errors(first[name]())
+            with entered(everyone[name], c):
+                again = first[name]()
+            again = judge.errors(again)
             row["peers"][name].update({field: table.largest(value, again[field]) for field, value in errors[name].items()})
     return row

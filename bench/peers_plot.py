@@ -1,9 +1,9 @@
-"""peers_plot.py -- the ratios of the grid on normal data as an SVG, one panel a dtype; of two runs the lesser ratio."""
+"""peers_plot.py -- the ratios of the grid on normal data as an SVG, one panel an op and dtype; of two runs the lesser ratio."""
 
 import math
 
 import peers_table as table
-from peers_cells import label
+from peers_cells import OP_NAMES, label, op_of_set
 
 COLOURS = {"bar": "#c0392b", "cudnn": "#1f77b4", "fa2": "#2ca02c", "memeff": "#8c8c8c", "flex": "#9467bd", "fa3": "#ff7f0e",
            "fa4": "#17becf"}
@@ -30,8 +30,8 @@ def series_of(points):
     return series
 
 
-def panel(points, dtype, top):
-    """One dtype: a mark for each cell and peer over a logarithmic axis of ratios."""
+def panel(points, title, top):
+    """One op and dtype: a mark for each cell and peer over a logarithmic axis of ratios."""
     cells, series = [c for c, _ in points], series_of(points)
     groups = list(dict.fromkeys(group_of(c) for c in cells))
     values = [v for vs in series.values() for v in vs if v]
@@ -66,23 +66,23 @@ def panel(points, dtype, top):
         legend += (f'<circle cx="{at + 4}" cy="{top - 12}" r="4" fill="{COLOURS[name]}"/>'
                    f'<text x="{at + 12}" y="{top - 8}">{escape(text)}</text>')
         at += 26 + 6.2 * len(text)
-    return out + [f'<text x="{LEFT}" y="{top - 26}" font-weight="bold">{dtype}: times the speed of (geometric mean)</text>',
+    return out + [f'<text x="{LEFT}" y="{top - 26}" font-weight="bold">{title}: times the speed of (geometric mean)</text>',
                   legend], max(right, at)
 
 
 def svg(rows, facts):
     """The grid's ratios. Red: against the fastest peer of each cell."""
     out, top, width = [], TOP + 24, 640
-    rows = table.pick(rows, "grid", of="normal")
-    for dtype in table.distinct(rows, "dtype"):
-        points = [(c, of) for c, of in table.by_cell(table.pick(rows, dtype=dtype)) if table.least(of, lambda r: table.bar(r)[1])]
+    rows = table.pick(rows, of="normal")
+    for kind, dtype in ((kind, dtype) for kind in table.grids(rows) for dtype in table.distinct(table.pick(rows, kind), "dtype")):
+        points = [(c, of) for c, of in table.by_cell(table.pick(rows, kind, dtype)) if table.least(of, lambda r: table.bar(r)[1])]
         points.sort(key=lambda p: (*group_of(p[0]), p[0]["n"]))
         if points:
-            marks, right = panel(points, dtype, top)
+            marks, right = panel(points, f"{OP_NAMES[op_of_set(kind)]}, {dtype}", top)
             out += marks
             width = max(width, right + RIGHT)
             top += PANEL + GAP + BOTTOM + 44
-    title = f"Attention forward, fatune beside its peers: {facts.get('gpu', '?')}, {facts.get('date', '?')}"
+    title = f"Attention, fatune beside its peers: {facts.get('gpu', '?')}, {facts.get('date', '?')}"
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{top:.0f}" font-family="sans-serif" '
             f'font-size="11">\n<rect width="100%" height="100%" fill="white"/>\n'
             f'<text x="{LEFT}" y="22" font-size="14">{escape(title)}</text>\n'

@@ -3,8 +3,8 @@ hand compiles for itself: beside the peers, a proxy for how they do on the GPU t
 
 `fatune render --gpu T4` writes the CUDA text; its head says the options, the target and the recipe of the launch.
 NVRTC makes PTX of it, the driver takes that, both by ctypes. FATUNE_PROGRAM, FATUNE_NVRTC and FATUNE_LIBCUDA name
-other files than those found. Which config is rendered: the kernel's default on that GPU, or of those that
-`fatune verify --as T4 --top N --json` found to be right the one that took least here.
+other files than those found. Which config is rendered: the kernel's default on that GPU, or the fastest of those that
+`fatune verify --as T4 --top N --json` found to be right, or `fatune tune --gpu T4` forecast without that GPU.
 """
 
 import ctypes
@@ -66,12 +66,33 @@ def number(expression, sizes):
         raise Failed(f"recipe: {expression}: {error}") from error
 
 
-def launch_of(recipe, sizes):
-    """(entry, blocks, threads, bytes) of a recipe that is one launch taking the call alone."""
-    match = re.fullmatch(r"launch (\S+) grid (.+) block (.+) shared (.+) args call", recipe[0]) if len(recipe) == 1 else None
+def steps_of(recipe, sizes):
+    """(bytes of the workspace, [step]) of a recipe's lines. A step is ("clear", offset, bytes) or ("launch", entry, blocks,
+    threads, bytes, [argument]), an argument ("call", 0), ("ws", offset) or ("int", number)."""
+    workspace, steps = 0, []
+    for line in recipe:
+        word, _, rest = line.partition(" ")
+        launch = re.fullmatch(r"(\S+) grid (\S+) block (\S+) shared (\S+) args (.+)", rest)
+        if word == "workspace":
+            workspace = number(rest, sizes)
+        elif word == "valid":
+            if number(rest, sizes) <= 0:
+                raise Failed("the config is none for these sizes")
+        elif word == "clear":
+            steps.append(("clear", *(number(e, sizes) for e in rest.split())))
+        elif word == "launch" and launch:
+            arguments = [argument_of(a, sizes) for a in launch[5].split()]
+            steps.append(("launch", launch[1], *(number(launch[i], sizes) for i in (2, 3, 4)), arguments))
+        else:  # clusters, overlap and tensor maps are for one architecture alone, which needs no proxy
+            raise Failed(f"recipe: '{line}' is no step that this knows")
+    return workspace, steps
+
+
+def argument_of(text, sizes):
+    match = re.fullmatch(r"call|(ws|int)\((.+)\)", text)
     if not match:
-        raise Failed("its recipe is more than one launch of the call: " + "; ".join(recipe))
-    return (match[1], *(number(match[i], sizes) for i in (2, 3, 4)))
+        raise Failed(f"recipe: '{text}' is no argument that this knows")
+    return (match[1], number(match[2], sizes)) if match[1] else ("call", 0)
 
 
 def family(problem):
@@ -79,19 +100,40 @@ def family(problem):
     return re.sub(r"-b\d+-h\d+(k\d+)?-q\d+-k\d+", "", problem)
 
 
-def configs_of(rows):
-    """{family: config} from the rows of `fatune verify --as ... --json`: the fastest of those that are right."""
-    best = {}
-    for row in rows:
-        ms = row.get("proxy_ms")
-        if row["right"] and ms is not None and ms < best.get(family(row["problem"]), (float("inf"),))[0]:
-            best[family(row["problem"])] = ms, row["config"]
-    return {name: config for name, (_, config) in best.items()}
+def is_candidate(row):
+    """A kernel that is right, of `verify --as`; or one that a call may be given, of `show trials`."""
+    if "right" in row:
+        return row["right"] and row.get("proxy_ms") is not None
+    return row.get("outcome") == "ok" and row.get("eligible") == 1 and not row.get("twin_of") and row.get("ms") is not None
 
 
-def read_configs(path):
-    with open(path, encoding="utf-8") as file:
-        return configs_of(json.load(file))
+def configs_of(rows, top=1):
+    """{family: the `top` fastest configs}; of several lengths each one's first, then each one's second, ..."""
+    by_problem, ranked = {}, {}
+    for row in filter(is_candidate, rows):
+        by_problem.setdefault(row["problem"], []).append((row["proxy_ms"] if "right" in row else row["ms"], row["config"]))
+    for problem, of in by_problem.items():
+        for rank, (_, config) in enumerate(sorted(of)):
+            ranked.setdefault(family(problem), []).append((rank, config))
+    return {name: list(dict.fromkeys(config for _, config in sorted(of, key=lambda r: r[0])))[:top] for name, of in ranked.items()}
+
+
+def is_of(row, gpu):
+    """Whether a row is of that GPU: `A100` names an `A100 80GB SXM`, too."""
+    words = (row.get("as") or row.get("gpu") or gpu).lower().split()
+    return gpu.lower().replace(" ", "") in ("".join(words[:i]) for i in range(1, len(words) + 1))
+
+
+def read_configs(paths, gpu, top):
+    """Of the rows that `fatune verify --as GPU --json` or `fatune show trials --json` wrote."""
+    rows = []
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            rows += [row for row in json.load(file) if is_of(row, gpu)]
+    found = configs_of(rows, top)
+    if not found:
+        raise Failed(f"{', '.join(paths)}: no config of a {gpu}")
+    return found
 
 
 # -- the compiler
@@ -144,41 +186,56 @@ class _Lse(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p)] + [(s, ctypes.c_int64) for s in ("b", "h")]
 
 
-class Call(ctypes.Structure):
-    """`call` of templates/lib/args.h."""
-    _fields_ = [(name, _Tensor) for name in "QKVO"] + [("LSE", _Lse)] + [(n, ctypes.c_int32) for n in ("b", "h", "hk", "q", "k")] + [
-        ("scale", ctypes.c_float)]
+TENSORS = {"fwd": ("Q", "K", "V", "O", "LSE"), "bwd": ("Q", "K", "V", "O", "LSE", "dO", "dQ", "dK", "dV")}
 
 
-def call_of(tensors, sizes, scale):
-    """`tensors`: (address, strides of batch, head and row in elements) of Q, K, V and O."""
-    return Call(*(_Tensor(address, *strides) for address, strides in tensors), _Lse(),
-                *(sizes[n] for n in ("b", "h", "hk", "q", "k")), scale)
+def call_of(op, tensors, sizes, scale):
+    """`call` of templates/lib/args.h. `tensors`: by name the address and the strides, in elements, of batch, head and, but for
+    LSE, row; one that is not there is null."""
+    kinds = [(name, _Lse if name == "LSE" else _Tensor) for name in TENSORS[op]]
+    fields = kinds + [(n, ctypes.c_int32) for n in ("b", "h", "hk", "q", "k")] + [("scale", ctypes.c_float)]
+    values = [kind(tensors[name][0], *tensors[name][1]) if name in tensors else kind() for name, kind in kinds]
+    made = type("Call", (ctypes.Structure,), {"_fields_": fields})
+    return made(*values, *(sizes[n] for n in ("b", "h", "hk", "q", "k")), scale)
 
 
-class Kernel:
-    """One kernel in the context that is current."""
+class Module:
+    """Kernels of one text in the context that is current."""
 
-    def __init__(self, driver, ptx, entry):
-        self.driver, self.module, self.function = driver, ctypes.c_void_p(), ctypes.c_void_p()
+    def __init__(self, driver, ptx):
+        self.driver, self.module, self.functions = driver, ctypes.c_void_p(), {}
         self.check(driver.cuModuleLoadData(ctypes.byref(self.module), ptx), "cuModuleLoadData")
-        self.check(driver.cuModuleGetFunction(ctypes.byref(self.function), self.module, entry.encode()), "cuModuleGetFunction")
 
     @staticmethod
     def check(result, name):
         if result != 0:
             raise Failed(f"{name}: CUDA error {result}")
 
-    def launcher(self, call, blocks, threads, shared):
-        """A function that queues the call on a stream."""
+    def function(self, entry, shared):
+        """Of that name, with leave for so much shared memory."""
+        if entry not in self.functions:
+            found = ctypes.c_void_p()
+            self.check(self.driver.cuModuleGetFunction(ctypes.byref(found), self.module, entry.encode()), "cuModuleGetFunction")
+            self.functions[entry] = found
         if shared > SHARED_UNASKED:
-            self.check(self.driver.cuFuncSetAttribute(self.function, SHARED_MOST, shared), "cuFuncSetAttribute")
-        arguments = (ctypes.c_void_p * 1)(ctypes.addressof(call))
+            self.check(self.driver.cuFuncSetAttribute(self.functions[entry], SHARED_MOST, shared), "cuFuncSetAttribute")
+        return self.functions[entry]
 
-        def launch(stream):
-            held = call  # its address is in `arguments`
-            self.check(self.driver.cuLaunchKernel(self.function, blocks, 1, 1, threads, 1, 1, shared, ctypes.c_void_p(stream),
-                                                  arguments, None), "cuLaunchKernel")
+    def queued(self, step, call, workspace):
+        """A function that queues one step on a stream."""
+        if step[0] == "clear":
+            _, offset, size = step
+            return lambda stream: self.check(self.driver.cuMemsetD8Async(
+                ctypes.c_uint64(workspace + offset), ctypes.c_ubyte(0), ctypes.c_size_t(size), stream), "cuMemsetD8Async")
+        _, entry, blocks, threads, shared, given = step
+        function = self.function(entry, shared)
+        values = [call if kind == "call" else ctypes.c_uint64(workspace + n) if kind == "ws" else ctypes.c_int32(n)
+                  for kind, n in given]
+        arguments = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+
+        def launch(stream, held=values):  # their addresses are in `arguments`
+            self.check(self.driver.cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, shared, stream, arguments, None),
+                       "cuLaunchKernel")
             return held
         return launch
 
@@ -188,21 +245,32 @@ def driver():
 
 
 class Maker:
-    """Kernels of `gpu`, each config compiled once."""
+    """Kernels of `gpu`, each text compiled once. `configs`: of each family those to be tried; without, the default."""
 
     def __init__(self, gpu, configs=None):
         self.gpu, self.configs = gpu, configs or {}
         self.driver, self.nvrtc = driver(), nvrtc()
-        self.kernels, self.used = {}, {}
+        self.modules, self.used = {}, {}
 
-    def launcher(self, problem, tensors, sizes, scale):
-        text = render(self.gpu, problem, self.configs.get(family(problem)))
+    def candidates(self, problem):
+        return self.configs.get(family(problem)) or [None]
+
+    def launcher(self, problem, config, tensors, sizes, scale, room):
+        """A function that queues the call on a stream. `room`: bytes -> (what holds such memory of the device, its address)."""
+        text = render(self.gpu, problem, config)
         head = head_of(text)
-        entry, blocks, threads, shared = launch_of(head["recipe"], sizes)
-        if entry not in self.kernels:
-            target = head["target"][0].replace("sm_", "compute_")
+        size, steps = steps_of(head["recipe"], sizes)
+        target, source = head["target"][0].replace("sm_", "compute_"), head["source"][0]
+        if source not in self.modules:
             ptx = ptx_of(self.nvrtc, text, head["options"][0].split() + [f"--gpu-architecture={target}"])
-            self.kernels[entry] = Kernel(self.driver, ptx, entry), target
-        kernel, target = self.kernels[entry]
-        self.used[problem] = head["config"][0], f"{target} PTX of the {self.gpu}'s kernel, compiled by the driver at hand"
-        return kernel.launcher(call_of(tensors, sizes, scale), blocks, threads, shared)
+            self.modules[source] = Module(self.driver, ptx)
+        self.used[problem, config] = head["config"][0], f"{target} PTX of the {self.gpu}'s kernel, compiled by the driver at hand"
+        held, workspace = room(size) if size else (None, 0)
+        call = call_of(problem.partition("-")[0], tensors, sizes, scale)
+        queue = [self.modules[source].queued(step, call, workspace) for step in steps if step[0] == "clear" or step[2] > 0]
+
+        def launch(stream):
+            for one in queue:
+                one(ctypes.c_void_p(stream))
+            return held
+        return launch

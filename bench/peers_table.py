@@ -11,11 +11,14 @@ import statistics
 
 import peers_data as data
 import peers_rules as rules
-from peers_cells import HALVES, label
+from peers_cells import HALVES, is_grid, label, op_of
 
 OURS = "fatune"
 BEFORE = "before"  # fatune as an earlier build has it
 PROXY = "proxy:"  # before the name of the GPU whose kernels run as a proxy
+DET = ":det"  # behind a name: in the mode in which gradients have equal bits each time
+DETERMINISTIC = ("cudnn", "fa2", "fa3", "fa4")  # that may have such a mode
+GRADIENTS = ("dq", "dk", "dv")
 NAMES = {OURS: "fatune", BEFORE: "fatune before", "cudnn": "cuDNN", "fa2": "FlashAttention-2", "memeff": "mem-efficient",
          "flex": "FlexAttention", "math": "plain PyTorch", "fa3": "FlashAttention-3", "fa4": "FlashAttention-4",
          "flashinfer": "FlashInfer"}
@@ -67,7 +70,14 @@ def names_in(rows):
     return [n for n in NAMES if n in found] + [n for n in found if n not in NAMES]
 
 
+def grids(rows):
+    """The sets among them that are the grid, of whatever op."""
+    return [kind for kind in distinct(rows, "set") if is_grid(kind)]
+
+
 def shown(name):
+    if name.endswith(DET):
+        return shown(name.removesuffix(DET)) + " (deterministic)"
     return NAMES.get(name, name[len(PROXY):] + "'s kernels (proxy)" if name.startswith(PROXY) else name)
 
 
@@ -100,7 +110,7 @@ def beside(rows, mine=OURS):
         of = {run: [(r["peers"][peer]["ms"] / r["peers"][mine]["ms"], label(r["cell"])) for r in some
                     if peer in r["peers"] and mine in r["peers"]] for run, some in by_run(rows).items()}
         of = {run: some for run, some in of.items() if some}
-        if peer != mine and of:
+        if peer != mine and of and (not peer.endswith(DET) or mine.endswith(DET)):
             found[peer] = {"geomean": {run: geomean(v for v, _ in some) for run, some in of.items()},
                            "cells": min(map(len, of.values())), "least": min(min(some) for some in of.values())}
     return found
@@ -118,13 +128,18 @@ def is_inaccurate(row, name=OURS):
 
 
 def error_ratios(rows, field):
-    """[(our error / cuDNN's on the same data, cell, run)], `field`: "rms" or "error"; infinite where ours is NaN."""
+    """[(our error / cuDNN's on the same data, cell, run)], `field`: "rms" or "error"; infinite where ours is NaN. Of
+    gradients the one that is worst beside cuDNN's."""
     found = []
     for r in rows:
-        ours, theirs = (r["peers"].get(name, {}).get(field) for name in (OURS, "cudnn"))
-        if ours is not None and theirs is not None and not math.isnan(theirs) and (theirs > 0 or ours > 0):
-            value = ours / theirs if theirs > 0 and not math.isnan(ours) else math.inf
-            found.append((value, label(r["cell"]), r["run"]))
+        of = [name for name in (f"{field}_{g}" for g in GRADIENTS) if name in r["peers"].get(OURS, {})] or [field]
+        values = []
+        for name in of:
+            ours, theirs = (r["peers"].get(who, {}).get(name) for who in (OURS, "cudnn"))
+            if ours is not None and theirs is not None and not math.isnan(theirs) and (theirs > 0 or ours != 0):
+                values.append(ours / theirs if theirs > 0 and not math.isnan(ours) else math.inf)
+        if values:
+            found.append((max(values), label(r["cell"]), r["run"]))
     return found
 
 
@@ -161,9 +176,12 @@ def summary(rows):
             "below": dict(sorted(below.items(), key=lambda item: min(item[1].values()))), "missing": missing,
             "fastest": dict(collections.Counter(bar(r)[0] for r in rows if bar(r)[0]).most_common()),
             "beside": beside(rows), "errors": errors(rows),
+            "deterministic": {name: of for name, of in beside(rows, OURS + DET).items() if name == OURS or name.endswith(DET)},
             "ahead": False if missing else rules.holds(bars, lambda of: all(v >= rules.BELOW for v, _ in of)) if bars else None,
             "of_pytorch": max((r["peers"][OURS]["error"] / r["error_pytorch"] for r in rows
                                if r["peers"].get(OURS, {}).get("error") is not None and r.get("error_pytorch")), default=None),
+            "rms_of_pytorch": max((r["peers"][OURS]["rms"] for r in rows if op_of(r["cell"]) != "fwd"
+                                   and r["peers"].get(OURS, {}).get("rms") is not None), default=None),
             "unsettled": [f"{shown(name)} in {label(r['cell'])}, run {r['run']}" for r in rows for name, p in r["peers"].items()
                           if p.get("settled") is False],
             "wrong": [label(r["cell"]) for r in rows if is_inaccurate(r)]}
@@ -185,13 +203,13 @@ def summaries(rows):
 
 
 def proxies(rows):
-    """For each proxy and dtype of the grid: its speed beside all others, their time / its time."""
+    """For each proxy, op and dtype of the grid: its speed beside all others, their time / its time."""
     found = []
-    for name in (n for n in names_in(rows) if n.startswith(PROXY)):
-        for dtype in distinct(pick(rows, "grid"), "dtype"):
-            mine = [r for r in pick(rows, "grid", dtype) if name in r["peers"]]
+    for name, kind in ((n, kind) for n in names_in(rows) if n.startswith(PROXY) for kind in grids(rows)):
+        for dtype in distinct(pick(rows, kind), "dtype"):
+            mine = [r for r in pick(rows, kind, dtype) if name in r["peers"]]
             if mine:
-                found.append({"proxy": name, "dtype": dtype, "cells": len(by_cell(mine)), "beside": beside(mine, name),
+                found.append({"proxy": name, "set": kind, "dtype": dtype, "cells": len(by_cell(mine)), "beside": beside(mine, name),
                               "wrong": sum(is_inaccurate(r, name) for r in mine)})
     return found
 
@@ -217,7 +235,7 @@ def half_against_half(rows):
 
 def failures(rows):
     """What makes a run fail, as lines: our wrong results, and RMS errors above the limit."""
-    mine = [OURS] + [name for name in names_in(rows) if name.startswith(PROXY)]
+    mine = [OURS, OURS + DET] + [name for name in names_in(rows) if name.startswith(PROXY)]
     found = [f"{shown(name)}, {label(r['cell'])}, {r['data']}: more than twice PyTorch's error"
              for r in rows for name in mine if is_inaccurate(r, name)]
     return found + [f"{s['dtype']} {s['data']}: RMS error above {rules.RMS_MOST} x cuDNN's" for s in summaries(rows)

@@ -6,7 +6,7 @@ Of two runs a table shows the one that is worse for us: our lesser rate, the les
 import peers_data as data
 import peers_rules as rules
 import peers_table as table
-from peers_cells import HALVES, SINGLES, TOKENS, WIDTH, heads_of, label, rows_of
+from peers_cells import HALVES, OP_NAMES, SINGLES, TOKENS, WIDTH, heads_of, is_grid, label, op_of_set, rows_of
 from peers_table import OURS, PROXY, SHORT, shown
 
 NAMED = 12  # of a list of cells, but for those below 1.0, which are all named
@@ -45,12 +45,18 @@ def of_peer(name, field, times=1.0):
     return value
 
 
-def grid_table(rows, dtype):
+def of_op(kind):
+    """What stands behind a dtype, where it is not the forward."""
+    return "" if op_of_set(kind) == "fwd" else ", " + OP_NAMES[op_of_set(kind)]
+
+
+def grid_table(rows, dtype, kind="grid"):
     """Our TFLOP/s and the ratio to the fastest peer: one line for a head dimension and mask, one column for a length."""
-    of = table.by_cell(table.pick(rows, "grid", dtype, "normal"))
+    of = table.by_cell(table.pick(rows, kind, dtype, "normal"))
     cells = {(c["d"], c["causal"], c["n"]): some for c, some in of}
     lengths = sorted({key[2] for key in cells})
-    lines = [f"{dtype}, normal data, {TOKENS} tokens, h*d = {WIDTH}: TFLOP/s, and times the speed of the fastest peer there",
+    lines = [f"{dtype}{of_op(kind)}, normal data, {TOKENS} tokens, h*d = {WIDTH}: TFLOP/s, and times the speed of the fastest peer "
+             "there",
              "N".ljust(12) + "".join(str(n).rjust(12) for n in lengths)]
     for d, causal in sorted({key[:2] for key in cells}):
         line = f"d{d} {'causal' if causal else 'full'}".ljust(12)
@@ -98,8 +104,8 @@ def tables(rows, kind, dtype):
     found = table.pick(rows, kind, dtype, "normal")
     if not found:
         return []
-    if kind == "grid":
-        return grid_table(rows, dtype)
+    if is_grid(kind):
+        return grid_table(rows, dtype, kind)
     if kind == "small":
         return cell_table(found, dtype, "inside a CUDA graph (b h n d mask): microseconds, and our time / the best peer's",
                           small_columns, "ms", 1e3, ".1f", ("ours/best", over_best))
@@ -152,6 +158,10 @@ def kind_lines(s):
     lines.append(f"  in every run at least {means(s['beside'], s['cells'])}")
     lines += ["  least: " + ", ".join(f"{b['least'][0]:.2f} x {shown(p)} ({without_dtype(b['least'][1])})"
                                       for p, b in s["beside"].items())] if s["beside"] else []
+    if s["deterministic"]:
+        lines.append(f"  deterministic, in every run at least {means(s['deterministic'], s['cells'])}; least "
+                     + ", ".join(f"{b['least'][0]:.2f} x {shown(p)} ({without_dtype(b['least'][1])})"
+                                 for p, b in s["deterministic"].items()))
     e = s["errors"]
     if e:
         lines.append(f"  errors against double, ours / cuDNN's: RMS {e['rms']:.2f} in the mean, {e['worst_rms'][0]:.2f} at most "
@@ -160,7 +170,8 @@ def kind_lines(s):
         lines.append(f"  RMS at most {rules.RMS_MOST} x: {rules.verdict(e['holds'])}" + (": " if e["above"] else "")
                      + some(map(without_dtype, e["above"])))
     if s["of_pytorch"] is not None:
-        lines.append(f"  largest error at most {s['of_pytorch']:.2f} of plain PyTorch's in the same dtype")
+        lines.append(f"  largest error at most {s['of_pytorch']:.2f} of plain PyTorch's in the same dtype"
+                     + (f", RMS {s['rms_of_pytorch']:.2f}, of the gradient that is worst in it" if s["rms_of_pytorch"] else ""))
     if s["unsettled"]:
         lines.append(f"  did not settle within {rules.WARM_MOST} rounds: " + some(s["unsettled"]))
     if s["wrong"]:
@@ -179,8 +190,9 @@ def kept(rows, dtype):
 def proxy_lines(s, gpu):
     """What a proxy is, before what it did."""
     whose = s["proxy"][len(PROXY):]
-    return [f"PROXY, {s['dtype']}: the {whose}'s kernels as PTX that the driver compiled for the {gpu}; the {whose}'s own "
-            "machine code and speed are not seen", f"  geometric means over {s['cells']} cells: {means(s['beside'], s['cells'])}"] + [
+    return [f"PROXY, {s['dtype']}{of_op(s['set'])}: the {whose}'s kernels as PTX that the driver compiled for the {gpu}; the "
+            f"{whose}'s own machine code and speed are not seen",
+            f"  geometric means over {s['cells']} cells: {means(s['beside'], s['cells'])}"] + [
             f"  least: {b['least'][0]:.2f} x {shown(p)} ({b['least'][1]})" for p, b in s["beside"].items()
             if p in ("memeff", "fa2")] + (
             [f"  WRONG: {s['wrong']} cells with more than twice PyTorch's error"] if s["wrong"] else [])
@@ -215,13 +227,15 @@ def report(rows, facts, absent):
     if facts.get("cublas_tflops"):
         lines.append(f"cuBLAS bf16 8192^3 {facts['cublas_tflops']:.0f} TFLOP/s, device copy {facts['copy_gbs']:.0f} GB/s, "
                      f"SM clock {facts.get('clock') or '-'} MHz (median under load), {facts.get('watts') or '-'} W")
-        for dtype in table.distinct(table.pick(normal, "grid"), "dtype"):
-            longest, of = table.shares(table.pick(normal, "grid", dtype), facts["cublas_tflops"])
-            if of and dtype not in SINGLES:
-                lines.append(f"{dtype}, share of cuBLAS at N = {longest}: " + ", ".join(f"{k} {v:.2f}" for k, v in of.items()))
-    ratio = table.half_against_half(table.pick(rows, "grid"))
-    if ratio:
-        lines.append(f"f16 is {ratio:.3f} x as fast as bf16 (fatune, geometric mean of the cells with both)")
+        for kind, dtype in sets:
+            longest, of = table.shares(table.pick(normal, kind, dtype), facts["cublas_tflops"])
+            if of and is_grid(kind) and dtype not in SINGLES:
+                lines.append(f"{dtype}{of_op(kind)}, share of cuBLAS at N = {longest}: "
+                             + ", ".join(f"{k} {v:.2f}" for k, v in of.items()))
+    for kind in table.grids(rows):
+        ratio = table.half_against_half(table.pick(rows, kind))
+        if ratio:
+            lines.append(f"f16 is {ratio:.3f} x as fast as bf16{of_op(kind)} (fatune, geometric mean of the cells with both)")
     for s in table.proxies(rows):
         lines += proxy_lines(s, facts.get("gpu", "GPU at hand"))
     all_of = table.summaries(rows)

@@ -1,7 +1,8 @@
 """peers_who.py -- who is timed: for each library a context to be timed in, and a maker of calls for tensors.
 
 All get the same tensors, [b, h, n, d]. What a peer copies, plans or compiles beforehand, when its call is made or made for
-the first time, is not timed.
+the first time, is not timed. A backward is that of the forward which PyTorch records (peers_backward.py); ours is a prepared
+call of its own.
 """
 
 import contextlib
@@ -17,8 +18,10 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+import peers_backward as backward
+import peers_gpu
 import peers_table as table
-from peers_cells import HALVES, SINGLES, heads_of, label, rows_of
+from peers_cells import HALVES, OPS, SINGLES, heads_of, label, op_of, rows_of
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bindings", "python"))
 
@@ -37,14 +40,21 @@ def reason(error):
 
 class Peer:
     dtypes = HALVES
+    windows = False  # whether it has them
+    ops = ("fwd",)  # what it is timed at
+    deterministic = False  # in the mode in which gradients have equal bits each time; timed at gradients alone
 
     def context(self):
         return contextlib.nullcontext()
 
-    windows = False  # whether it has them
-
     def wants(self, c):
-        return c["dtype"] in self.dtypes and (self.windows or "keys" not in c)
+        ops = [op for op in self.ops if op != "fwd"] if self.deterministic else self.ops
+        return c["dtype"] in self.dtypes and (self.windows or "keys" not in c) and op_of(c) in ops
+
+    def make_backward(self, c, q, k, v, dO):
+        """A call that gives (dQ, dK, dV), by the forward that `make` gives."""
+        leaves = backward.leaves_of(q, k, v)
+        return backward.recorded(self.make(c, *leaves), leaves, dO, op_of(c))
 
     def about(self, c):
         """Facts for the row."""
@@ -52,11 +62,15 @@ class Peer:
 
 
 class Sdpa(Peer):
-    def __init__(self, backend, dtypes):
-        self.backend, self.dtypes = backend, dtypes
+    ops = OPS
 
+    def __init__(self, backend, dtypes, deterministic=False):
+        self.backend, self.dtypes, self.deterministic = backend, dtypes, deterministic
+
+    @contextlib.contextmanager
     def context(self):
-        return sdpa_kernel(self.backend)
+        with sdpa_kernel(self.backend), backward.deterministic() if self.deterministic else contextlib.nullcontext():
+            yield
 
     def wants(self, c):  # its causal mask is aligned top left
         return super().wants(c) and not (c["causal"] and rows_of(c) != c["n"])
@@ -77,7 +91,7 @@ class Flex(Peer):
         self.compiled = torch.compile(flex.flex_attention, dynamic=False)
 
     def wants(self, c):
-        return c["dtype"] in self.dtypes and c["set"] == "grid" and c["n"] in self.lengths
+        return super().wants(c) and c["set"] == "grid" and c["n"] in self.lengths
 
     def make(self, c, q, k, v):
         n, block_mask = c["n"], None
@@ -90,17 +104,24 @@ class FlashAttention(Peer):
     """FlashAttention-3 or -4 from its own package: tensors are [b, n, h, d], strided as ours are."""
 
     windows = True
+    ops = OPS
 
-    def __init__(self, module, splits=None):
+    def __init__(self, module, splits=None, deterministic=False):
         """`splits`: what lets it choose for itself into how many parts few rows' keys are split."""
         self.function = importlib.import_module(module).flash_attn_func
-        self.splits = splits if "num_splits" in inspect.signature(self.function).parameters else None
+        known = inspect.signature(self.function).parameters
+        self.splits = splits if "num_splits" in known else None
+        self.deterministic = deterministic
+        if deterministic and "deterministic" not in known:
+            raise RuntimeError(f"{module} has no deterministic backward")
 
     def make(self, c, q, k, v):
         q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
         options = {"causal": c["causal"], **({"window_size": (c["keys"] - 1, 0)} if "keys" in c else {})}
         if rows_of(c) != c["n"] and self.splits is not None:
             options["num_splits"] = self.splits
+        if self.deterministic:
+            options["deterministic"] = True
 
         def call():
             out = self.function(q, k, v, **options)
@@ -127,35 +148,64 @@ class FlashInfer(Peer):
         return lambda: wrapper.run(*flat).view(b, n, h, d).transpose(1, 2)
 
 
+def untouched(tensor):
+    """Room for a result, laid out as a tensor is; memory used before may hold another peer's right answer."""
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device).fill_(math.nan)
+
+
 class Ours(Peer):
     dtypes = HALVES + SINGLES
     windows = True
 
-    def __init__(self, fatune, kernel, policy):
-        self.fatune, self.kernel = fatune, kernel
+    def __init__(self, fatune, kernel, policy, deterministic=False):
+        self.fatune, self.kernel, self.deterministic = fatune, kernel, deterministic
         self.policy = {"fallback": fatune.FALLBACK, "fail": fatune.FAIL, "compile": fatune.COMPILE}[policy]
         self.plans = {}
+        # A named kernel is of one op; a training step takes what the library picks.
+        self.ops = OPS if kernel is None else ("bwd",) if "bwd" in kernel else ("fwd",)
+        if not hasattr(fatune, "prepare_backward"):  # an earlier one
+            self.ops = ("fwd",)
+
+    @staticmethod
+    def options(c):
+        """What forward and backward of a cell are both asked for."""
+        return {"causal": c["causal"], "arithmetic": c["dtype"] if c["dtype"] in ("tf32", "f32x3") else None,
+                **({"window": (c["keys"] - 1, 0)} if "keys" in c else {})}
 
     def make(self, c, q, k, v):
-        arithmetic = c["dtype"] if c["dtype"] in ("tf32", "f32x3") else None
-        out = torch.empty_strided(q.shape, q.stride(), dtype=q.dtype, device=q.device)  # laid out as q is
-        out.fill_(math.nan)  # memory used before may hold another peer's right answer
+        out = untouched(q)
         begun = time.perf_counter()
-        window = {"window": (c["keys"] - 1, 0)} if "keys" in c else {}
-        call = self.fatune.prepare(q, k, v, causal=c["causal"], out=out, kernel=self.kernel, policy=self.policy,
-                                   aligned=True, arithmetic=arithmetic, **window)
+        call = self.fatune.prepare(q, k, v, out=out, kernel=self.kernel, policy=self.policy, aligned=True, **self.options(c))
         self.plans[label(c)] = time.perf_counter() - begun
         return call
 
-    def about(self, c):
-        arithmetic = c["dtype"] if c["dtype"] in ("tf32", "f32x3") else None
+    def make_backward(self, c, q, k, v, dO):
+        if op_of(c) == "both":
+            leaves = backward.leaves_of(q, k, v)
+            return backward.recorded(lambda: self.fatune.attention(*leaves, policy=self.policy, deterministic=self.deterministic,
+                                                                   **self.options(c)), leaves, dO, "both")
+        with torch.no_grad():
+            out, lse = self.fatune.attention(q, k, v, return_lse=True, policy=self.policy, **self.options(c))
+        begun = time.perf_counter()
+        call = self.fatune.prepare_backward(q, k, v, out, lse, backward.like(dO, out), gradients=tuple(map(untouched, (q, k, v))),
+                                            kernel=self.kernel, policy=self.policy, aligned=True,
+                                            deterministic=self.deterministic, **self.options(c))
+        self.plans[label(c)] = time.perf_counter() - begun
+        return call
+
+    def kernel_of(self, c, op):
+        """What serves a cell, as describe says it."""
         q, k = (torch.empty((c["b"], heads, rows, c["d"]), dtype=dtype_of(c["dtype"]), device="meta")
                 for heads, rows in ((c["h"], rows_of(c)), (heads_of(c), c["n"])))
-        window = {"window": (c["keys"] - 1, 0)} if "keys" in c else {}
-        problem = self.fatune.problem_text(q, k, k, c["causal"], arithmetic, **window)
+        more = {"op": op, "deterministic": self.deterministic} if op == "bwd" else {}
+        problem = self.fatune.problem_text(q, k, k, **self.options(c), **more)
         lines = self.fatune.describe(problem, 0, self.kernel, self.policy, True).splitlines()
-        known = dict(line.split(" ", 1) for line in reversed(lines) if " " in line)
-        return {"kernel": known.get("kernel"), "note": f"pick {known.get('pick')}, {known.get('kernel-from')}",
+        return dict(line.split(" ", 1) for line in reversed(lines) if " " in line)
+
+    def about(self, c):
+        found = [self.kernel_of(c, op) for op in (("fwd", "bwd") if op_of(c) == "both" else (op_of(c),))]
+        return {"kernel": " and ".join(str(known.get("kernel")) for known in found),
+                "note": " and ".join(f"pick {known.get('pick')}, {known.get('kernel-from')}" for known in found),
                 "plan_seconds": round(self.plans.get(label(c), 0.0), 4)}
 
 
@@ -188,58 +238,106 @@ class Before(Ours):
 
 
 class Proxy(Peer):
-    """The kernels of a GPU that is not at hand, as PTX of its architecture."""
+    """The kernels of a GPU that is not at hand, as PTX of its architecture. Of several configs a cell gets the one that took
+    least when it came first."""
 
     dtypes = HALVES + SINGLES
+    ops = ("fwd", "bwd")
 
-    def __init__(self, gpu, configs):
+    def __init__(self, gpu, configs, top):
         import peers_proxy
-        self.maker = peers_proxy.Maker(gpu, peers_proxy.read_configs(configs) if configs else None)
+        self.proxy = peers_proxy
+        self.maker = peers_proxy.Maker(gpu, peers_proxy.read_configs(configs, gpu, top) if configs else None)
         self.sms = torch.cuda.get_device_properties(0).multi_processor_count
+        self.chosen = {}
 
     @staticmethod
     def problem(c):
         heads = f"h{c['h']}" + (f"k{c['hk']}" if "hk" in c else "")
-        return f"fwd-{c['dtype']}-b{c['b']}-{heads}-q{rows_of(c)}-k{c['n']}-d{c['d']}" + ("-causal" if c["causal"] else "")
+        return (f"{op_of(c)}-{c['dtype']}-b{c['b']}-{heads}-q{rows_of(c)}-k{c['n']}-d{c['d']}" +
+                ("-causal" if c["causal"] else ""))
 
-    def make(self, c, q, k, v):
-        out = torch.empty_strided(q.shape, q.stride(), dtype=q.dtype, device=q.device)
-        out.fill_(math.nan)
+    @staticmethod
+    def probe(call):
+        call()
+        return min(peers_gpu.spend(call, 1, 3)[0])
+
+    def launched(self, c, tensors, result):
+        """A call that has the tensors, by name, worked on, and gives `result`."""
         torch.cuda.current_stream().synchronize()  # makes the context current for the driver's calls
         sizes = {"b": c["b"], "h": c["h"], "hk": heads_of(c), "q": rows_of(c), "k": c["n"], "SMs": self.sms}
-        launch = self.maker.launcher(self.problem(c), [(t.data_ptr(), t.stride()[:3]) for t in (q, k, v, out)], sizes,
-                                     1 / math.sqrt(c["d"]))
+        given = {name: (t.data_ptr(), t.stride()[:t.dim() - 1]) for name, t in tensors.items()}
+        problem, calls, why = self.problem(c), {}, None
 
-        def call():
-            launch(torch.cuda.current_stream().cuda_stream)
-            return out
-        return call
+        def made(config):
+            launch = self.maker.launcher(problem, config, given, sizes, 1 / math.sqrt(c["d"]), room)
+
+            def call(_held=tensors):  # the kernels have their addresses
+                launch(torch.cuda.current_stream().cuda_stream)
+                return result
+            return call
+        for config in [self.chosen[problem]] if problem in self.chosen else self.maker.candidates(problem):
+            try:
+                calls[config] = made(config)
+            except self.proxy.Failed as error:
+                why = error
+        if not calls:
+            raise why
+        self.chosen[problem] = min(calls, key=lambda config: self.probe(calls[config])) if len(calls) > 1 else next(iter(calls))
+        return calls[self.chosen[problem]]
+
+    def make(self, c, q, k, v):
+        out = untouched(q)
+        return self.launched(c, {"Q": q, "K": k, "V": v, "O": out}, out)
+
+    def make_backward(self, c, q, k, v, dO):
+        import fatune  # O and LSE come from its forward on the GPU at hand
+        arithmetic = c["dtype"] if c["dtype"] in ("tf32", "f32x3") else None
+        with torch.no_grad():
+            out, lse = fatune.attention(q, k, v, causal=c["causal"], return_lse=True, arithmetic=arithmetic)
+        dQ, dK, dV = map(untouched, (q, k, v))
+        return self.launched(c, {"Q": q, "K": k, "V": v, "O": out, "LSE": lse, "dO": backward.like(dO, out), "dQ": dQ, "dK": dK,
+                                 "dV": dV}, (dQ, dK, dV))
 
     def about(self, c):
-        return dict(zip(("kernel", "note"), self.maker.used[self.problem(c)]))
+        return dict(zip(("kernel", "note"), self.maker.used[self.problem(c), self.chosen[self.problem(c)]]))
 
 
-def peers(wanted, kernels, policy, flex_lengths, proxy=None, configs=None, before=None):
-    """({name: Peer}, {name: why it is absent}), ours first. `proxy`: a GPU whose kernels run as a proxy, `configs` a file
-    that says which. `before`: a checkout of fatune to be timed beside this one."""
-    makers = {"cudnn": lambda: Sdpa(SDPBackend.CUDNN_ATTENTION, HALVES),
-              "fa2": lambda: Sdpa(SDPBackend.FLASH_ATTENTION, HALVES),
-              "memeff": lambda: Sdpa(SDPBackend.EFFICIENT_ATTENTION, HALVES + SINGLES),
-              "math": lambda: Sdpa(SDPBackend.MATH, HALVES + SINGLES),
-              "flex": lambda: Flex(flex_lengths),
-              "fa3": lambda: FlashAttention("flash_attn_interface", splits=0),
-              "fa4": lambda: FlashAttention("flash_attn.cute"),
-              "flashinfer": FlashInfer}
-    found, absent = {}, {}
+def room(size):
+    """(something that holds device memory, its address)"""
+    held = torch.empty(size, dtype=torch.uint8, device="cuda")
+    return held, held.data_ptr()
+
+
+def makers_of(flex_lengths):
+    """How each is made; of those that have such a mode, in the deterministic one, too."""
+    makers = {"memeff": lambda: Sdpa(SDPBackend.EFFICIENT_ATTENTION, HALVES + SINGLES),
+              "math": lambda: Sdpa(SDPBackend.MATH, HALVES + SINGLES), "flex": lambda: Flex(flex_lengths), "flashinfer": FlashInfer}
+    for end, more in (("", {}), (table.DET, {"deterministic": True})):
+        makers.update({"cudnn" + end: lambda more=more: Sdpa(SDPBackend.CUDNN_ATTENTION, HALVES, **more),
+                       "fa2" + end: lambda more=more: Sdpa(SDPBackend.FLASH_ATTENTION, HALVES, **more),
+                       "fa3" + end: lambda more=more: FlashAttention("flash_attn_interface", splits=0, **more),
+                       "fa4" + end: lambda more=more: FlashAttention("flash_attn.cute", **more)})
+    return makers
+
+
+def peers(wanted, kernels, policy, flex_lengths, proxies=(), configs=None, before=None, top=1, det=False):
+    """({name: Peer}, {name: why it is absent}), ours first. `proxies`: GPUs whose kernels run as proxies, `configs` files
+    that say which, the `top` first of each family. `before`: a checkout of fatune to be timed beside this one. `det`: the
+    deterministic modes, too."""
+    makers, found, absent = makers_of(flex_lengths), {}, {}
+    first = None if not kernels or kernels[0] == "best" else kernels[0]
     if kernels:
         import fatune
         for i, kernel in enumerate(kernels):
             found[table.OURS if i == 0 else f"{table.OURS}:{kernel}"] = Ours(fatune, None if kernel == "best" else kernel, policy)
+        if det:
+            found[table.OURS + table.DET] = Ours(fatune, first, policy, deterministic=True)
     if before:
-        found[table.BEFORE] = Before(before, None if kernels[0] == "best" else kernels[0], policy)
-    if proxy:
-        makers[table.PROXY + proxy] = lambda: Proxy(proxy, configs)
-        wanted = wanted + [table.PROXY + proxy]
+        found[table.BEFORE] = Before(before, first, policy)
+    makers.update({table.PROXY + gpu: lambda gpu=gpu: Proxy(gpu, configs, top) for gpu in proxies})
+    wanted = list(wanted) + [name + table.DET for name in wanted if det and name in table.DETERMINISTIC]
+    wanted += [table.PROXY + gpu for gpu in proxies]
     for name in wanted:
         try:
             found[name] = makers[name]()

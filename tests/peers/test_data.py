@@ -144,7 +144,7 @@ class Errors(unittest.TestCase):
         found = judge.errors(off)
         self.assertAlmostEqual(found["error"], 0.5)
         self.assertAlmostEqual(found["rms"], math.sqrt(0.25 / off.numel()))
-        self.assertTrue(0 < judge.pytorch < 0.01)
+        self.assertTrue(0 < judge.facts["error_pytorch"] < 0.01)
         self.assertTrue(math.isnan(judge.errors(torch.full_like(off, math.nan))["rms"]))
 
     def test_reference_is_attention(self):

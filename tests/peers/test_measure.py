@@ -156,7 +156,7 @@ class Packages(unittest.TestCase):
         def attention(q, k, v, causal, options):
             self.given.append(options)
             return peers_judge.attend(*(t.transpose(1, 2) for t in (q, k, v)), causal, torch.float32,
-                                      keys=options.get("window_size", (-1,))[0] + 1 or None).transpose(1, 2)
+                                      window=(options.get("window_size", (-1,))[0], -1)).transpose(1, 2)
         three, four = types.ModuleType("three_here"), types.ModuleType("four_here")
         three.flash_attn_func = lambda q, k, v, causal=False, window_size=(-1, -1), num_splits=1: attention(
             q, k, v, causal, {"num_splits": num_splits, "window_size": window_size})
