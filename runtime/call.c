@@ -118,6 +118,7 @@ static fat_status take_numbers(const fatune_sizes *s, fat_problem *p, fat_error 
 {
   const bool window = fat_problem_has(p, FAT_WINDOW), causal = fat_problem_has(p, FAT_CAUSAL);
   const bool chunk = fat_problem_has(p, FAT_CHUNK), ragged = fat_problem_has(p, FAT_VARLEN);
+  const bool split = fat_problem_has(p, FAT_SPLIT);
   const struct {
     const char *name;
     int64_t value, least, most;
@@ -125,6 +126,7 @@ static fat_status take_numbers(const fatune_sizes *s, fat_problem *p, fat_error 
       {"window_left", s->window_left, -1, window ? INT64_MAX : 0},
       {"window_right", s->window_right, -1, window && !causal ? INT64_MAX : 0},
       {"chunk", s->chunk, chunk, chunk ? FAT_PROBLEM_SIZE_MAX : 0},
+      {"split", s->split, split ? 64 : 0, split ? FAT_PROBLEM_SIZE_MAX : 0},
       {"total_q", s->total_q, 0, ragged ? INT64_MAX : 0},
       {"total_k", s->total_k, 0, ragged ? INT64_MAX : 0},
   };
@@ -139,6 +141,11 @@ static fat_status take_numbers(const fatune_sizes *s, fat_problem *p, fat_error 
   }
   if (chunk)
     p->arg[FAT_CHUNK][0] = (uint64_t)s->chunk;
+  if (split && s->split % 64 != 0)
+    return fat_status_fail(err, FAT_E_INPUT, "fatune_sizes.split is %lld: allowed are multiples of 64",
+                           (long long)s->split);
+  if (split)
+    p->arg[FAT_SPLIT][0] = (uint64_t)s->split;
   return FAT_OK;
 }
 

@@ -131,6 +131,7 @@ typedef struct fatune_sizes {
   int64_t window_left, window_right; /* of a window (w): keys to each side of the diagonal, -1: all; else 0 or
                                         -1. Beside causal the right one is 0 or -1, which is the same there */
   int64_t chunk;                     /* of chunks (chunk): keys of one; else 0 */
+  int64_t split;                     /* of splits (split): keys of one, a multiple of 64; else 0 */
 } fatune_sizes;
 
 /* Bytes that fatune_run needs beside the tensors for calls of these sizes, and so for smaller ones; may be 0.

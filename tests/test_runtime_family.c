@@ -132,6 +132,24 @@ static void a_family_chooses_as_problems_do(void **state)
   fatune_plan_free(plan);
 }
 
+/* Keys of a split are a number of the call, as a window's are. */
+static void splits_are_of_the_call(void **state)
+{
+  (void)state;
+  fat_problem family, p;
+  fat_error why = {0};
+  fatune_sizes s = sizes_of("fwd-f16-b2-h4k2-q9-k300-d64");
+  MUST(fat_problem_parse_family("fwd-f16-d64-split", &family, err));
+  s.split = 128;
+  MUST(fat_call_sizes(&s, &family, &p, err));
+  assert_int_equal(p.arg[FAT_SPLIT][0], 128);
+  s.split = 100;
+  assert_int_equal(fat_call_sizes(&s, &family, &p, &why), FAT_E_INPUT);
+  assert_non_null(strstr(why.text, "multiples of 64"));
+  s.split = 0;
+  assert_int_equal(fat_call_sizes(&s, &family, &p, &why), FAT_E_INPUT);
+}
+
 /* No plan, no module, no look into a file for lengths never seen. */
 static void ten_thousand_lengths(void **state)
 {
@@ -334,7 +352,8 @@ static void sizes_are_checked(void **state)
                {&s.total_k, 1, "fatune_sizes.total_k is 1"},
                {&s.window_left, 7, "fatune_sizes.window_left is 7"},
                {&s.window_right, -2, "fatune_sizes.window_right is -2"},
-               {&s.chunk, 64, "fatune_sizes.chunk is 64"}};
+               {&s.chunk, 64, "fatune_sizes.chunk is 64"},
+               {&s.split, 64, "fatune_sizes.split is 64"}};
   EXPECT(FATUNE_ERR_INPUT, "the sizes are NULL", fatune_run(plan, tensors_of(&a), NULL, NULL, NULL));
   EXPECT(FATUNE_ERR_INPUT, "the sizes are NULL", fatune_workspace(plan, NULL, &bytes));
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -530,6 +549,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       WITH_HANDLE(the_nearest_shape_is_taken),
       WITH_HANDLE(a_family_chooses_as_problems_do),
+      WITH_HANDLE(splits_are_of_the_call),
       WITH_HANDLE(ten_thousand_lengths),
       WITH_HANDLE(nothing_stored_is_a_miss),
       WITH_HANDLE(fail_wants_the_main_anchor),
