@@ -10,7 +10,7 @@
 #include <sys/types.h>
 
 enum {
-  FAT_DB_VERSION = 1002, /* major * 1000 + minor of the schema this program knows */
+  FAT_DB_VERSION = 1003, /* major * 1000 + minor of the schema this program knows */
   FAT_DB_PATH = 4096,
   FAT_DB_SAMPLES = 100000,  /* of one trial */
   FAT_DB_LENGTH = 1 << 28,  /* bytes of one value or row */
@@ -158,7 +158,7 @@ bool fat_db_is_tuned(const fat_db *db, const char *facts);
 
 /* -- migrate.c */
 
-enum { FAT_DB_PARTS = 4 };
+enum { FAT_DB_PARTS = 5 };
 typedef struct fat_db_migration {
   int from, to;
   const char *parts[FAT_DB_PARTS]; /* in order: SQL, or the name of an embedded file, db/...; NULL: none */

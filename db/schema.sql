@@ -1,4 +1,4 @@
--- schema.sql -- the tables of the tuning database, version 1.2 (user_version 1002). A person may open this file
+-- schema.sql -- the tables of the tuning database, version 1.3 (user_version 1003). A person may open this file
 -- with any SQLite viewer; start with the views, which views.sql has. Times are milliseconds, sizes are bytes,
 -- dates are UTC in ISO 8601. Hashes are SHA-256 in hex.
 --
@@ -59,7 +59,7 @@ CREATE TABLE run ( -- one command that made trials
   begun     TEXT NOT NULL,
   ended     TEXT,          -- NULL: running, or stopped without a word
   status    TEXT NOT NULL, -- running, done, interrupted, budget, failed, imported; stopped: killed, as the next tune
-                           -- of that GPU found (`fatune show runs` says so at once)
+                           -- of that GPU found (view `runs` says so after a while, `fatune show runs` at once)
   device    TEXT NOT NULL, -- facts of the GPU that was tuned; '' for an import
   command   TEXT NOT NULL,
   version   TEXT NOT NULL, -- of fatune

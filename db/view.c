@@ -83,9 +83,10 @@ static fat_status columns_of(fat_db *db, int view, const char *schema, const cha
       fat_text_format(sql, "'%s', ", name);
     fat_text_format(sql,
                     nested  ? "iif(json_valid(v.\"%1$s\"), json(v.\"%1$s\"), NULL)"
-                    : alive ? "iif(v.status = 'running' AND NOT is_tuned(v.device), 'stopped', v.\"%1$s\")"
+                    : alive ? "CASE (SELECT r.status FROM %2$s.run r WHERE r.id = v.id) WHEN 'running'"
+                              " THEN iif(is_tuned(v.device), 'running', 'stopped') ELSE v.status END"
                             : "v.\"%1$s\"",
-                    name);
+                    name, schema);
     fat_text_add(sql, json || !alive ? ", " : " AS status, ");
   }
   fat_text_format(sql, json ? "'database', '%s')" : "'%s' AS database", label);

@@ -33,14 +33,16 @@ SELECT id, run, gpu, sm, problem, family, kernel, config, tunables, outcome, det
        shared, blocks_per_sm, origin, log, source, compile_key, driver, made_by, nvrtc, date, device
 FROM trials WHERE outcome <> 'ok';
 
-CREATE VIEW runs AS
-SELECT r.id AS id, r.begun AS begun, r.ended AS ended, r.status AS status, r.command AS command,
+CREATE VIEW runs AS -- SQL cannot see processes: here a run is running until it has stored nothing for 20 minutes
+SELECT r.id AS id, r.begun AS begun, r.ended AS ended,
+       iif(r.status = 'running' AND r.seen < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-20 minutes'), 'stopped', r.status)
+         AS status, r.command AS command,
        (SELECT count(*) FROM trial t WHERE t.run = r.id) AS trials,
        (SELECT count(*) FROM trial t WHERE t.run = r.id AND t.outcome <> 'ok') AS failures,
        (SELECT coalesce(sum(j.count), 0) FROM rejection j WHERE j.run = r.id) AS rejected,
        r.version AS version, r.driver AS driver, r.nvrtc AS nvrtc, r.templates AS templates, r.model AS model,
-       r.host AS host, r.device AS device
-FROM run r;
+       r.host AS host, r.device AS device, r.seen AS seen -- when it last stored a trial, else when it began
+FROM (SELECT *, coalesce((SELECT max(date) FROM trial WHERE trial.run = run.id), begun) AS seen FROM run) r;
 
 CREATE VIEW rejections AS
 SELECT j.run AS run, d.name AS gpu, p.text AS problem, j.kernel AS kernel, j.count AS count, j.reason AS reason,

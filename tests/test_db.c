@@ -252,6 +252,13 @@ static void runs_that_never_end_run_or_are_stopped(void **state)
   MUST(fat_db_view(db, "runs", true, &text, err));
   assert_non_null(strstr(text.data, "\"status\":\"running\",\"command\":\"fatune \\t??\""));
   assert_non_null(strstr(text.data, "\"status\":\"interrupted\""));
+  /* As long as its process lives it runs, however long ago it stored something. */
+  fixture_sql(f->path, "UPDATE run SET begun = '2025-11-21T03:07:00.000Z'");
+  assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM runs WHERE status = 'stopped'"), 1);
+  fat_text_clear(&text);
+  MUST(fat_db_view(db, "runs", true, &text, err));
+  assert_non_null(strstr(text.data, "\"status\":\"running\""));
+  fixture_sql(f->path, "UPDATE run SET begun = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')");
   /* Its process has ended: everybody is told so, and who tunes next writes it down. */
   fat_db_close(db);
   next = fixture_db(f, FAT_DB_WRITE);
