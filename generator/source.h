@@ -15,9 +15,9 @@ typedef struct fat_source {
                                names carry 16 of its digits */
 } fat_source;
 
-typedef enum fat_lines {
-  FAT_LINES_TEMPLATE,  /* #line marks: errors and profilers point at the template */
-  FAT_LINES_GENERATED, /* none: they point at the text itself */
+typedef enum fat_lines {                      /* ORDER LINES */
+                         FAT_LINES_TEMPLATE,  /* #line marks: errors and profilers point at the template */
+                         FAT_LINES_GENERATED, /* none: they point at the text itself */
 } fat_lines;
 
 /* Renders. The text depends only on family, config, arch and templates, never on sizes or time. */

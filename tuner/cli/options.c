@@ -1,7 +1,7 @@
 /* options.c -- the table of options and its walk by argp.
  *
  * In: argv of one command. Out: fat_options with every value checked as far as that needs no GPU, template or
- * file. A new option is a row here, a name in the enum, and its use. */
+ * file. A new option is a row of options.def, and its use. */
 #include "options.h"
 
 #include <argp.h>
@@ -9,58 +9,81 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { FIRST_KEY = 0x100, JOBS_MOST = 256, TOP_MOST = 100000, SEQLEN_MOST = 1 << 24, DIM_UNIT = 8 };
+enum { FIRST_KEY = 0x100 };
 
-typedef fat_status (*reader)(fat_options *o, const char *text, fat_error *err);
+typedef struct row row;
+struct row {
+  const char *name, *value, *doc;
+  fat_status (*read)(const row *r, void *place, const char *text, fat_error *err);
+  size_t place; /* in fat_options */
+  int64_t least, most;
+};
 
-static fat_status read_ops(fat_options *o, const char *text, fat_error *err)
+static fat_status read_ops(const row *r, void *place, const char *text, fat_error *err)
 {
-  return fat_list_names("--ops", text, fat_ops, FAT_OP_COUNT, &o->goal.ops, err);
+  return fat_list_names(r->name, text, fat_ops, FAT_OP_COUNT, place, err);
 }
 
-static fat_status read_dtypes(fat_options *o, const char *text, fat_error *err)
+static fat_status read_dtypes(const row *r, void *place, const char *text, fat_error *err)
 {
   const char *names[FAT_DTYPE_COUNT];
   for (int i = 0; i < FAT_DTYPE_COUNT; i++)
     names[i] = fat_dtypes[i].name;
-  return fat_list_names("--dtypes", text, names, FAT_DTYPE_COUNT, &o->goal.dtypes, err);
+  return fat_list_names(r->name, text, names, FAT_DTYPE_COUNT, place, err);
 }
 
-static fat_status read_dims(fat_options *o, const char *text, fat_error *err)
-{
-  const fat_range dims = {DIM_UNIT, FAT_PROBLEM_D_MAX, DIM_UNIT};
-  return fat_list_numbers("--dims", text, dims, &o->goal.dims, err);
-}
-
-static fat_status read_causal(fat_options *o, const char *text, fat_error *err)
+static fat_status read_causal(const row *r, void *place, const char *text, fat_error *err)
 {
   static const char *const answers[] = {"no", "yes"};
-  return fat_list_names("--causal", text, answers, 2, &o->goal.causal, err);
+  return fat_list_names(r->name, text, answers, 2, place, err);
 }
 
-static fat_status read_seqlens(fat_options *o, const char *text, fat_error *err)
+static fat_status read_numbers(const row *r, void *place, const char *text, fat_error *err)
 {
-  return fat_list_numbers("--seqlens", text, (fat_range){1, SEQLEN_MOST, 1}, &o->goal.seqlens, err);
+  return fat_list_numbers(r->name, text, (fat_range){r->least, r->most, r->least}, place, err);
+}
+
+static fat_status read_number(const row *r, void *place, const char *text, fat_error *err)
+{
+  int64_t n;
+  FAT_TRY(fat_list_number(r->name, text, r->least, r->most, &n, err));
+  *(int *)place = (int)n;
+  return FAT_OK;
+}
+
+static fat_status read_seconds(const row *r, void *place, const char *text, fat_error *err)
+{
+  return fat_list_seconds(r->name, text, place, err);
+}
+
+static fat_status read_path(const row *r, void *place, const char *text, fat_error *err)
+{
+  if (!*text)
+    return fat_status_fail(err, FAT_E_INPUT, "%s is empty: allowed is a path", r->name);
+  *(const char **)place = text;
+  return FAT_OK;
 }
 
 /* Names are only split here: which kernels there are is the templates' to say. */
-static fat_status read_kernel(fat_options *o, const char *text, fat_error *err)
+static fat_status read_kernel(const row *r, void *place, const char *text, fat_error *err)
 {
+  fat_goal *goal = place;
   for (const char *rest = text;;) {
     size_t n = strcspn(rest, ",");
     if (n == 0 || n >= FAT_CONFIG_KERNEL)
-      return fat_status_fail(err, FAT_E_INPUT,
-                             "--kernel '%s': allowed are names of kernels, like fwd,standard", text);
+      return fat_status_fail(err, FAT_E_INPUT, "%s '%s': allowed are names of kernels, like fwd,standard",
+                             r->name, text);
     int i = 0;
-    while (i < o->goal.kernel_count &&
-           (strlen(o->goal.kernels[i]) != n || memcmp(o->goal.kernels[i], rest, n) != 0))
+    while (i < goal->kernel_count &&
+           (strlen(goal->kernels[i]) != n || memcmp(goal->kernels[i], rest, n) != 0))
       i++;
     if (i == FAT_SPACE_KERNELS)
-      return fat_status_fail(err, FAT_E_INPUT, "--kernel '%s': more than %d names", text, FAT_SPACE_KERNELS);
-    memcpy(o->goal.kernels[i], rest, n);
-    o->goal.kernels[i][n] = 0;
-    if (i == o->goal.kernel_count)
-      o->goal.kernel_count++;
+      return fat_status_fail(err, FAT_E_INPUT, "%s '%s': more than %d names", r->name, text,
+                             FAT_SPACE_KERNELS);
+    memcpy(goal->kernels[i], rest, n);
+    goal->kernels[i][n] = 0;
+    if (i == goal->kernel_count)
+      goal->kernel_count++;
     if (!rest[n])
       return FAT_OK;
     rest += n + 1;
@@ -81,152 +104,53 @@ static fat_status read_choice(const char *argument, const char *text, const char
   return fat_status_fail(err, FAT_E_INPUT, "%s '%s': allowed is one name, not a list", argument, text);
 }
 
-static fat_status read_lines(fat_options *o, const char *text, fat_error *err)
+static fat_status read_lines(const row *r, void *place, const char *text, fat_error *err)
 {
-  static const char *const names[] = {"template", "generated"};
+  static const char *const names[] = {"template", "generated"}; /* ORDER LINES */
   int choice = 0;
-  FAT_TRY(read_choice("--lines", text, names, 2, &choice, err));
-  o->lines = choice == 0 ? FAT_LINES_TEMPLATE : FAT_LINES_GENERATED;
+  FAT_TRY(read_choice(r->name, text, names, 2, &choice, err));
+  *(fat_lines *)place = (fat_lines)choice;
   return FAT_OK;
 }
 
-static fat_status read_effort(fat_options *o, const char *text, fat_error *err)
+static fat_status read_effort(const row *r, void *place, const char *text, fat_error *err)
 {
   static const char *const names[FAT_EFFORT_COUNT] = {"quick", "full", "exhaustive"}; /* ORDER EFFORT */
   int choice = 0;
-  FAT_TRY(read_choice("--effort", text, names, FAT_EFFORT_COUNT, &choice, err));
-  o->goal.effort = (fat_effort)choice;
+  FAT_TRY(read_choice(r->name, text, names, FAT_EFFORT_COUNT, &choice, err));
+  *(fat_effort *)place = (fat_effort)choice;
   return FAT_OK;
 }
 
 /* Without a seed it is always the same one: the same command goes on where it stopped. */
-static fat_status read_order(fat_options *o, const char *text, fat_error *err)
+static fat_status read_order(const row *r, void *place, const char *text, fat_error *err)
 {
   static const char word[] = "random";
-  int64_t seed = 1;
-  if (strcmp(text, "promising") == 0) {
-    o->goal.shuffle = 0;
-    return FAT_OK;
-  }
-  size_t n = strlen(word);
-  bool random = strncmp(text, word, n) == 0 && (text[n] == 0 || text[n] == ':');
-  if (!random || (text[n] && fat_list_number("--order", text + n + 1, 1, INT64_MAX, &seed, NULL) != FAT_OK))
+  const size_t n = strlen(word);
+  const bool random = strncmp(text, word, n) == 0 && (text[n] == 0 || text[n] == ':');
+  int64_t seed = random;
+  if (random ? text[n] && fat_list_number(r->name, text + n + 1, r->least, r->most, &seed, NULL) != FAT_OK
+             : strcmp(text, "promising") != 0)
     return fat_status_fail(err, FAT_E_INPUT,
-                           "--order '%s': allowed are promising, random and random:SEED with a whole number "
+                           "%s '%s': allowed are promising, random and random:SEED with a whole number "
                            "from 1",
-                           text);
-  o->goal.shuffle = (uint64_t)seed;
+                           r->name, text);
+  *(uint64_t *)place = (uint64_t)seed;
   return FAT_OK;
 }
 
-static fat_status read_budget(fat_options *o, const char *text, fat_error *err)
+static fat_status read_cuda(const row *r, void *place, const char *text, fat_error *err)
 {
-  return fat_list_seconds("--budget", text, &o->goal.budget, err);
-}
-
-static fat_status read_deadline(fat_options *o, const char *text, fat_error *err)
-{
-  return fat_list_seconds("--deadline", text, &o->deadline, err);
-}
-
-static fat_status read_jobs(fat_options *o, const char *text, fat_error *err)
-{
-  int64_t n;
-  FAT_TRY(fat_list_number("--jobs", text, 1, JOBS_MOST, &n, err));
-  o->goal.threads = (int)n;
+  if (read_number(r, place, text, NULL) != FAT_OK)
+    return fat_status_fail(err, FAT_E_INPUT, "%s '%s': allowed are 12 and 13", r->name, text);
   return FAT_OK;
 }
 
-static fat_status read_cuda(fat_options *o, const char *text, fat_error *err)
-{
-  int64_t n;
-  if (fat_list_number("--cuda", text, 12, 13, &n, NULL) != FAT_OK)
-    return fat_status_fail(err, FAT_E_INPUT, "--cuda '%s': allowed are 12 and 13", text);
-  o->cuda = (int)n;
-  return FAT_OK;
-}
-
-static fat_status read_path(const char *argument, const char *text, const char **path, fat_error *err)
-{
-  if (!*text)
-    return fat_status_fail(err, FAT_E_INPUT, "%s is empty: allowed is a path", argument);
-  *path = text;
-  return FAT_OK;
-}
-
-static fat_status read_db(fat_options *o, const char *text, fat_error *err)
-{
-  return read_path("--db", text, &o->db, err);
-}
-
-static fat_status read_templates(fat_options *o, const char *text, fat_error *err)
-{
-  return read_path("--templates", text, &o->templates, err);
-}
-
-static fat_status read_dump(fat_options *o, const char *text, fat_error *err)
-{
-  return read_path("--dump", text, &o->dump, err);
-}
-
-static fat_status read_cubins(fat_options *o, const char *text, fat_error *err)
-{
-  (void)err;
-  o->sources = true;
-  o->cubins = text;
-  return FAT_OK;
-}
-
-static fat_status read_top(fat_options *o, const char *text, fat_error *err)
-{
-  int64_t n;
-  FAT_TRY(fat_list_number("--top", text, 1, TOP_MOST, &n, err));
-  o->top = (int)n;
-  return FAT_OK;
-}
-
-static const struct { /* ORDER OPTION */
-  const char *name, *value, *doc;
-  reader read;  /* NULL: the text goes into the options as it is; without a value they get a flag */
-  size_t place; /* then: its place in fat_options */
-} rows[FAT_OPTION_COUNT] = {
-    {"gpu", "NAME", "the GPU, like T4 or 'RTX 4090' (`fatune show gpus`); else the one at hand", NULL,
-     offsetof(fat_options, gpu)},
-    {"ops", "LIST", "fwd, bwd (default: fwd)", read_ops, 0},
-    {"dtypes", "LIST", "f16, bf16, f32, tf32, f32x3 (default: all that have kernels for this GPU)",
-     read_dtypes, 0},
-    {"dims", "LIST", "head dimensions, multiples of 8 up to 256 (default: 64,128)", read_dims, 0},
-    {"causal", "LIST", "no, yes (default: no,yes)", read_causal, 0},
-    {"seqlens", "LIST", "lengths of q and k, like 512:16384 or 1000,4096 (default: 4096)", read_seqlens, 0},
-    {"kernel", "LIST", "kernels of the templates, like fwd,fa1 (default: all)", read_kernel, 0},
-    {"config", "TEXT", "the config, like fwd:Br64-Bc32-... (default: the kernel's default)", NULL,
-     offsetof(fat_options, config)},
-    {"lines", "KIND", "#line marks of the 'template' (default), or none: 'generated'", read_lines, 0},
-    {"effort", "HOW", "quick (default), full or exhaustive", read_effort, 0},
-    {"order", "HOW", "promising (default), random or random:SEED: which configs first", read_order, 0},
-    {"budget", "TIME", "stop feeding new trials after 90s, 10m, 2h", read_budget, 0},
-    {"deadline", "TIME", "what a trial may take on the GPU at least before it is killed (default: 2s)",
-     read_deadline, 0},
-    {"jobs", "N", "compile with N threads (default: all cores)", read_jobs, 0},
-    {"sanitize", NULL, "run them under the four tools of compute-sanitizer, too", NULL,
-     offsetof(fat_options, sanitize)},
-    {"as", "NAME", "check here the kernels of a GPU that is not at hand, like T4, by their PTX", NULL,
-     offsetof(fat_options, as)},
-    {"top", "N", "with --as: of each kernel the first N configs that a tune would try", read_top, 0},
-    {"cuda", "MAJOR", "12 or 13: NVRTC's newest CUDA major (default: as the driver allows)", read_cuda, 0},
-    {"db", "FILE", "the tuning database (else FATUNE_DB, else ~/.local/share/fatune/fatune.db)", read_db, 0},
-    {"templates", "DIR", "templates to use instead of those inside (else FATUNE_TEMPLATES)", read_templates,
-     0},
-    {"dump", "DIR", "write each trial's .cu, .cubin and .log there (else FATUNE_DUMP)", read_dump, 0},
-    {"winners", NULL, "only what was measured and won, as db/tuned keeps it", NULL,
-     offsetof(fat_options, winners)},
-    {"sources", NULL, "render the sources of the rows too, as a package's database has them", NULL,
-     offsetof(fat_options, sources)},
-    {"cubins", "LIST", "the same, and compile the winners of these GPUs, like T4,H200, or of all",
-     read_cubins, 0},
-    {"force", NULL, "write over FILE where it is there", NULL, offsetof(fat_options, force)},
-    {"json", NULL, "print JSON", NULL, offsetof(fat_options, json)},
-    {"quiet", NULL, "no progress on stderr", NULL, offsetof(fat_options, quiet)},
+static const row rows[FAT_OPTION_COUNT] = {
+#define OPTION(id, name, value, doc, read, member, least, most)                                              \
+  {"--" name, value, doc, read, offsetof(fat_options, member), least, most},
+#include "options.def"
+#undef OPTION
 };
 
 /* What argp carries along. */
@@ -241,11 +165,11 @@ static error_t on_option(int key, char *text, struct argp_state *state)
   walk *w = state->input;
   fat_options *o = w->options;
   if (key >= FIRST_KEY && key < FIRST_KEY + FAT_OPTION_COUNT) {
-    const int option = key - FIRST_KEY;
-    if (rows[option].read)
-      return rows[option].read(o, text, &w->error) == FAT_OK ? 0 : EINVAL;
-    void *place = (char *)o + rows[option].place;
-    if (rows[option].value)
+    const row *r = &rows[key - FIRST_KEY];
+    void *place = (char *)o + r->place;
+    if (r->read)
+      return r->read(r, place, text, &w->error) == FAT_OK ? 0 : EINVAL;
+    if (r->value)
       *(const char **)place = text;
     else
       *(bool *)place = true;
@@ -275,7 +199,7 @@ fat_status fat_options_read(const fat_command *command, int argc, char **argv, f
   int count = 0;
   for (int i = 0; i < FAT_OPTION_COUNT; i++)
     if (command->uses >> i & 1u)
-      known[count++] = (struct argp_option){.name = rows[i].name,
+      known[count++] = (struct argp_option){.name = rows[i].name + strlen("--"),
                                             .key = FIRST_KEY + i,
                                             .arg = rows[i].value,
                                             .doc = rows[i].doc,
@@ -292,6 +216,7 @@ fat_status fat_options_read(const fat_command *command, int argc, char **argv, f
   if (argp_parse(&parser, argc, argv, 0, NULL, &w) != 0)
     status = w.error.status ? fat_status_fail(err, w.error.status, "%s", w.error.text)
                             : fat_status_fail(err, FAT_E_NOMEM, "out of memory");
+  options->sources = options->sources || options->cubins;
   options->goal.problems = options->args;
   options->goal.problem_count = options->arg_count;
 done:

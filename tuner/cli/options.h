@@ -6,35 +6,10 @@
 #include "source.h"
 #include <stdbool.h>
 
-/* ORDER OPTION */
 typedef enum fat_option {
-  FAT_OPT_GPU,
-  FAT_OPT_OPS,
-  FAT_OPT_DTYPES,
-  FAT_OPT_DIMS,
-  FAT_OPT_CAUSAL,
-  FAT_OPT_SEQLENS,
-  FAT_OPT_KERNEL,
-  FAT_OPT_CONFIG,
-  FAT_OPT_LINES,
-  FAT_OPT_EFFORT,
-  FAT_OPT_ORDER,
-  FAT_OPT_BUDGET,
-  FAT_OPT_DEADLINE,
-  FAT_OPT_JOBS,
-  FAT_OPT_SANITIZE,
-  FAT_OPT_AS,
-  FAT_OPT_TOP,
-  FAT_OPT_CUDA,
-  FAT_OPT_DB,
-  FAT_OPT_TEMPLATES,
-  FAT_OPT_DUMP,
-  FAT_OPT_WINNERS,
-  FAT_OPT_SOURCES,
-  FAT_OPT_CUBINS,
-  FAT_OPT_FORCE,
-  FAT_OPT_JSON,
-  FAT_OPT_QUIET,
+#define OPTION(id, name, value, doc, read, member, least, most) FAT_OPT_##id,
+#include "options.def"
+#undef OPTION
   FAT_OPTION_COUNT
 } fat_option;
 #define FAT_USE(option) (1u << FAT_OPT_##option)
