@@ -100,7 +100,7 @@ static void fill(const char *path, int trials)
     fat_trial t = trial_of(i, hash);
     must(fat_db_put_row(db, &t, NULL, NULL, &err), &err);
   }
-  must(fat_db_commit(db, &err), &err);
+  must(fat_db_end(db, FAT_OK, &err), &err);
   memset(source, ' ', sizeof source - 1);
   for (int i = 0; i < PROBLEMS && i < trials; i++) {
     fat_trial t = trial_of(i, hash);

@@ -14,8 +14,15 @@ static const struct {
 } contents_of[] = {
     {"text, text_hash, ''", "source"}, {"text, hash, ''", "recipe"}, {"cubin, hash, target", "binary"}};
 
-/* Of the trials of a kernel, which is parameter 3. */
-#define COST FAT_DB_COST("%1$s", "t.problem", "t.device", "l.kernel = ?3")
+/* What comes behind the columns of a row: the winner of problem ?1 on device ?2; the best row of kernel ?3,
+ * which is the winner where that is of this kernel: of others within noise a tie has been decided. */
+#define WINS  "w.trial = t.id AND w.problem = p.id AND w.device = d.id"
+#define WORKS " WHERE p.text = ?1 AND d.facts = ?2 AND t.current = 1 AND t.outcome = 'ok' AND t.ms > 0"
+#define COST  FAT_DB_COST("%1$s", "t.problem", "t.device", "l.kernel = ?3")
+static const char WINNER[] = " JOIN %1$s.winner w ON " WINS WORKS;
+static const char BEST[] =
+    WORKS " AND t.kernel = ?3 ORDER BY t.origin, EXISTS (SELECT 1 FROM %1$s.winner w WHERE " WINS
+          ") DESC, " COST ", t.id LIMIT 1";
 
 static bool is_text(const fat_db_field *f)
 {
@@ -120,39 +127,20 @@ static fat_status contents(fat_db *db, const char *schema, const fat_db_row *row
 static fat_status best_of(fat_db *db, const char *schema, const char *problem, const char *facts,
                           const char *kernel, bool with_cubin, fat_best *best, fat_error *err)
 {
-  fat_text sql = {0}, times = {0};
-  sqlite3_stmt *stmt = NULL, *samples = NULL;
-  fat_db_row row = {0};
+  fat_db_rows rows = {0};
   bool found = false;
   fat_error why = {0};
-  fat_db_row_select(&sql, schema);
-  if (!kernel)
-    fat_text_format(&sql, " JOIN %s.winner w ON w.trial = t.id AND w.problem = p.id AND w.device = d.id",
-                    schema);
-  fat_text_add(&sql,
-               " WHERE p.text = ?1 AND d.facts = ?2 AND t.current = 1 AND t.outcome = 'ok' AND t.ms > 0");
-  if (kernel) /* the winner, where it is of this kernel: of others within noise a tie has been decided */
-    fat_text_format(
-        &sql,
-        " AND t.kernel = ?3 ORDER BY t.origin, EXISTS (SELECT 1 FROM %1$s.winner w WHERE w.trial = "
-        "t.id AND w.problem = p.id AND w.device = d.id) DESC, " COST ", t.id LIMIT 1",
-        schema);
-  fat_text_format(&times, FAT_DB_TIMES, schema);
-  fat_status status = fat_text_status(times.failed ? &times : &sql, &why);
+  fat_status status = fat_db_rows_open(db, schema, kernel ? BEST : WINNER, true, &rows, &why);
   if (status == FAT_OK)
-    status = fat_db_prepare(db, db->sql, fat_text_get(&sql), &stmt, &why);
+    status = fat_db_bind(db, rows.stmt, &why, kernel ? "ttt" : "tt", problem, facts, kernel);
   if (status == FAT_OK)
-    status = fat_db_prepare(db, db->sql, fat_text_get(&times), &samples, &why);
-  if (status == FAT_OK)
-    status = fat_db_bind(db, stmt, &why, kernel ? "ttt" : "tt", problem, facts, kernel);
-  if (status == FAT_OK)
-    status = fat_db_step(db, stmt, &found, &why);
+    status = fat_db_step(db, rows.stmt, &found, &why);
   if (status == FAT_OK && found)
-    status = fat_db_row_whole(db, stmt, samples, &row, &why);
+    status = fat_db_rows_read(db, &rows, &why);
   if (status == FAT_OK && found)
-    status = keep(best, &row, &why);
+    status = keep(best, &rows.row, &why);
   if (status == FAT_OK && found)
-    status = contents(db, schema, &row, with_cubin, best, &why);
+    status = contents(db, schema, &rows.row, with_cubin, best, &why);
   /* What is not a want of memory or of a lock is damage, and damage is a miss. */
   bool damage =
       status == FAT_E_CORRUPT || status == FAT_E_DB || status == FAT_E_FOREIGN || status == FAT_E_INPUT;
@@ -162,11 +150,7 @@ static fat_status best_of(fat_db *db, const char *schema, const char *problem, c
     status = FAT_E_NOT_FOUND;
   else if (status != FAT_OK)
     fat_status_fail(err, status, "%s", why.text);
-  sqlite3_finalize(stmt);
-  sqlite3_finalize(samples);
-  fat_db_row_free(&row);
-  fat_text_free(&sql);
-  fat_text_free(&times);
+  fat_db_rows_close(db, &rows);
   if (status != FAT_OK)
     fat_db_best_free(best);
   return status;

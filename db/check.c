@@ -71,34 +71,22 @@ static fat_status query(fat_db *db, const char *schema, const char *form, fat_te
 /* Every trial through its reader. */
 static fat_status trials(fat_db *db, const char *schema, fat_text *findings, fat_error *err)
 {
-  sqlite3_stmt *stmt = NULL, *samples = NULL;
-  fat_text sql = {0}, times = {0};
-  fat_db_row row = {0};
+  fat_db_rows rows = {0};
   fat_error why = {0};
   bool more = true;
-  fat_db_row_select(&sql, schema);
-  fat_text_format(&times, FAT_DB_TIMES, schema);
-  fat_status status = fat_text_status(times.failed ? &times : &sql, &why);
-  if (status == FAT_OK)
-    status = fat_db_prepare(db, db->sql, fat_text_get(&sql), &stmt, &why);
-  if (status == FAT_OK)
-    status = fat_db_prepare(db, db->sql, fat_text_get(&times), &samples, &why);
+  fat_status status = fat_db_rows_open(db, schema, "", true, &rows, &why);
   while (status == FAT_OK) {
-    status = fat_db_step(db, stmt, &more, &why);
+    status = fat_db_step(db, rows.stmt, &more, &why);
     if (status != FAT_OK || !more)
       break;
-    status = fat_db_row_whole(db, stmt, samples, &row, &why);
+    status = fat_db_rows_read(db, &rows, &why);
     if (status != FAT_E_CORRUPT)
       continue;
     fat_text_format(findings, "%s: trial %lld: %s\n", schema,
-                    (long long)sqlite3_column_int64(stmt, FAT_ROW_id), why.text);
+                    (long long)sqlite3_column_int64(rows.stmt, FAT_ROW_id), why.text);
     status = FAT_OK;
   }
-  sqlite3_finalize(stmt);
-  sqlite3_finalize(samples);
-  fat_db_row_free(&row);
-  fat_text_free(&sql);
-  fat_text_free(&times);
+  fat_db_rows_close(db, &rows);
   return note_failure(status, schema, &why, findings, err);
 }
 

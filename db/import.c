@@ -79,10 +79,8 @@ static void refuse(fat_import *counts, const char *where, long number, const cha
 static fat_status run_of(fat_db *db, const fat_db_row *row, int64_t *id, fat_error *err)
 {
   const fat_trial *t = &row->trial;
-  sqlite3_stmt *stmt;
-  FAT_TRY(fat_db_kept(db, FAT_SQL_RUN_FIND, &stmt, err));
-  FAT_TRY(fat_db_bind(db, stmt, err, "tttt", row->version, t->driver, row->nvrtc, t->templates));
-  FAT_TRY(fat_db_finish(db, stmt, id, err));
+  FAT_TRY(
+      fat_db_do(db, FAT_SQL_RUN_FIND, id, err, "tttt", row->version, t->driver, row->nvrtc, t->templates));
   if (*id)
     return FAT_OK;
   fat_run run = {.command = "import",
@@ -251,9 +249,7 @@ static fat_status import(fat_db *db, const char *json_lines, size_t length, bool
   FAT_TRY(fat_db_ready(db, true, err));
   FAT_TRY(fat_db_begin(db, err));
   fat_status status = take_lines(db, json_lines, length, counts, err);
-  if (status == FAT_OK)
-    status = fat_db_commit(db, err);
-  fat_db_rollback(db);
+  status = fat_db_end(db, status, err);
   if (status != FAT_OK)
     memset(counts, 0, sizeof *counts);
   return status;
@@ -275,33 +271,20 @@ fat_status fat_db_import_shipped(fat_db *db, const char *json_lines, size_t leng
 
 static fat_status take_database(fat_db *db, fat_db *from, fat_import *counts, fat_error *err)
 {
-  sqlite3_stmt *stmt = NULL, *samples = NULL;
-  fat_text sql = {0}, times = {0};
-  fat_db_row row = {0};
+  fat_db_rows rows = {0};
   bool more = true;
-  fat_db_row_select(&sql, "main");
-  fat_text_add(&sql, " WHERE t.latest = 1 ORDER BY t.id");
-  fat_text_format(&times, FAT_DB_TIMES, "main");
-  fat_status status = fat_text_status(times.failed ? &times : &sql, err);
-  if (status == FAT_OK)
-    status = fat_db_prepare(from, from->sql, fat_text_get(&sql), &stmt, err);
-  if (status == FAT_OK)
-    status = fat_db_prepare(from, from->sql, fat_text_get(&times), &samples, err);
+  fat_status status = fat_db_rows_open(from, "main", " WHERE t.latest = 1 ORDER BY t.id", true, &rows, err);
   while (status == FAT_OK) {
-    status = fat_db_step(from, stmt, &more, err);
+    status = fat_db_step(from, rows.stmt, &more, err);
     if (status != FAT_OK || !more)
       break;
-    int64_t id = sqlite3_column_int64(stmt, FAT_ROW_id);
-    status = fat_db_bind(from, samples, err, "i", id);
+    int64_t id = sqlite3_column_int64(rows.stmt, FAT_ROW_id);
+    status = fat_db_bind(from, rows.samples, err, "i", id);
     if (status == FAT_OK)
-      status = take(db, stmt, samples, &row, "trial", (long)id, counts, err);
-    fat_db_release(samples);
+      status = take(db, rows.stmt, rows.samples, &rows.row, "trial", (long)id, counts, err);
+    fat_db_release(rows.samples);
   }
-  sqlite3_finalize(stmt);
-  sqlite3_finalize(samples);
-  fat_db_row_free(&row);
-  fat_text_free(&times);
-  fat_text_free(&sql);
+  fat_db_rows_close(from, &rows);
   return status;
 }
 
@@ -314,9 +297,7 @@ fat_status fat_db_merge(fat_db *db, const char *other_path, fat_import *counts, 
   fat_status status = fat_db_begin(db, err);
   if (status == FAT_OK)
     status = take_database(db, from, counts, err);
-  if (status == FAT_OK)
-    status = fat_db_commit(db, err);
-  fat_db_rollback(db);
+  status = fat_db_end(db, status, err);
   fat_db_close(from);
   if (status != FAT_OK)
     memset(counts, 0, sizeof *counts);

@@ -78,10 +78,7 @@ static void name_lock(const fat_db *db, const char *facts, char path[FAT_DB_PATH
 /* Runs of the device that did not end can no more, now that the lock is ours. */
 static fat_status stop_runs(fat_db *db, const char *facts, fat_error *err)
 {
-  sqlite3_stmt *stmt;
-  FAT_TRY(fat_db_kept(db, FAT_SQL_RUN_STOP, &stmt, err));
-  FAT_TRY(fat_db_bind(db, stmt, err, "t", facts));
-  return fat_db_finish(db, stmt, NULL, err);
+  return fat_db_do(db, FAT_SQL_RUN_STOP, NULL, err, "t", facts);
 }
 
 bool fat_db_is_tuned(const fat_db *db, const char *facts)

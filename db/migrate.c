@@ -191,9 +191,7 @@ fat_status fat_db_migrate(fat_db *db, const fat_db_migration *steps, int count, 
         fat_status_fail(err, FAT_E_CORRUPT,
                         "database %s: %lld rows name rows that are not there; it was left at version %d.%d",
                         db->path, (long long)broken, (int)version / 1000, (int)version % 1000);
-  if (status == FAT_OK)
-    status = fat_db_commit(db, err);
-  fat_db_rollback(db);
+  status = fat_db_end(db, status, err);
   sqlite3_db_config(db->sql, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
   return status;
 }

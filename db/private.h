@@ -37,40 +37,10 @@ enum {
   "SELECT ms, clock, NULL AS name, n AS place FROM %1$s.sample WHERE trial = ?1 UNION ALL"                   \
   " SELECT ms, NULL, name, 1000000 + n FROM %1$s.kind WHERE trial = ?1 ORDER BY place"
 
-/* Statements kept prepared; their texts are in sql.c. ORDER SQL */
 typedef enum fat_db_sql {
-  FAT_SQL_BEGIN,
-  FAT_SQL_COMMIT,
-  FAT_SQL_ROLLBACK,
-  FAT_SQL_PROBLEM_FIND,
-  FAT_SQL_PROBLEM_ADD,
-  FAT_SQL_DEVICE_FIND,
-  FAT_SQL_DEVICE_ADD,
-  FAT_SQL_TOOLCHAIN_FIND,
-  FAT_SQL_TOOLCHAIN_ADD,
-  FAT_SQL_RUN_FIND,
-  FAT_SQL_RUN_ADD,
-  FAT_SQL_RUN_END,
-  FAT_SQL_RUN_STOP,
-  FAT_SQL_REJECTION_ADD,
-  FAT_SQL_SOURCE_ADD,
-  FAT_SQL_RECIPE_ADD,
-  FAT_SQL_BINARY_ADD,
-  FAT_SQL_TRIAL_SOURCE,
-  FAT_SQL_TRIAL_CONTENT,
-  FAT_SQL_TRIAL_SAME,
-  FAT_SQL_TRIAL_LATER,
-  FAT_SQL_TRIAL_RETIRE,
-  FAT_SQL_TRIAL_INHERIT,
-  FAT_SQL_TRIAL_OUTDATE,
-  FAT_SQL_SAMPLE_CLEAR,
-  FAT_SQL_SAMPLE_ADD,
-  FAT_SQL_KIND_CLEAR,
-  FAT_SQL_KIND_ADD,
-  FAT_SQL_WINNER_CHOOSE,
-  FAT_SQL_WINNER_SET,
-  FAT_SQL_WINNER_CLEAR,
-  FAT_SQL_WINNER_PREFER,
+#define STATEMENT(name, text) FAT_SQL_##name,
+#include "sql.def"
+#undef STATEMENT
   FAT_SQL_COUNT
 } fat_db_sql;
 
@@ -114,6 +84,8 @@ fat_status fat_db_bind(fat_db *db, sqlite3_stmt *stmt, fat_error *err, const cha
 fat_status fat_db_step(fat_db *db, sqlite3_stmt *stmt, bool *row, fat_error *err);
 /* Steps a kept statement to its end; *value (may be NULL) is the first column of its first row, else 0. */
 fat_status fat_db_finish(fat_db *db, sqlite3_stmt *stmt, int64_t *value, fat_error *err);
+/* A kept statement from its parameters (as fat_db_bind has them) to its end. */
+fat_status fat_db_do(fat_db *db, fat_db_sql which, int64_t *value, fat_error *err, const char *types, ...);
 void fat_db_release(sqlite3_stmt *stmt); /* reset, parameters cleared */
 /* A stored content. ORDER CONTENT */
 typedef enum fat_db_kind { FAT_DB_SOURCE, FAT_DB_RECIPE, FAT_DB_BINARY } fat_db_kind;
@@ -125,8 +97,8 @@ fat_status fat_db_content(fat_db *db, const char *schema, fat_db_kind kind, cons
 fat_status fat_db_run_sql(fat_db *db, const char *text, fat_error *err);
 fat_status fat_db_number(fat_db *db, sqlite3 *sql, const char *text, int64_t *value, fat_error *err);
 fat_status fat_db_begin(fat_db *db, fat_error *err);
-fat_status fat_db_commit(fat_db *db, fat_error *err); /* what fails is rolled back */
-void fat_db_rollback(fat_db *db);
+/* Commits where `status` is FAT_OK, else, or where that fails, undoes all since the beginning. */
+fat_status fat_db_end(fat_db *db, fat_status status, fat_error *err);
 void fat_db_remark(fat_db *db, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Whether any reader and JSON can take it: at most `most` bytes of UTF-8, no control bytes but line ends and
  * tabs. */
@@ -239,10 +211,21 @@ fat_status fat_db_row_read(sqlite3_stmt *stmt, fat_db_row *row, fat_error *err);
 fat_status fat_db_row_bind(fat_db *db, sqlite3_stmt *stmt, int first, const fat_trial *trial, fat_error *err);
 /* Fills samples and kinds from a statement of (ms, clock, NULL) and (ms, NULL, name) rows; resets it. */
 fat_status fat_db_row_samples(sqlite3_stmt *stmt, fat_db_row *row, fat_error *err);
-/* Both, read.c: what is damaged is remarked. `samples` takes the trial's id; NULL: the row has none then. */
-fat_status fat_db_row_whole(fat_db *db, sqlite3_stmt *stmt, sqlite3_stmt *samples, fat_db_row *row,
-                            fat_error *err);
 void fat_db_row_free(fat_db_row *row);
+
+/* Rows of one file, one after the other: read.c. Starts as {0}. */
+typedef struct fat_db_rows {
+  sqlite3_stmt *stmt;
+  sqlite3_stmt *samples; /* takes a trial's id; NULL: rows come without samples and kinds */
+  fat_db_row row;
+} fat_db_rows;
+/* Prepares "SELECT <row> <tail>", where the tail has %1$s for the schema; its parameters are the caller's. */
+fat_status fat_db_rows_open(fat_db *db, const char *schema, const char *tail, bool samples, fat_db_rows *rows,
+                            fat_error *err);
+/* Reads the row that stands, whole. FAT_E_CORRUPT: it is damaged, which is remarked. */
+fat_status fat_db_rows_read(fat_db *db, fat_db_rows *rows, fat_error *err);
+void fat_db_rows_close(fat_db *db, fat_db_rows *rows);
+
 /* What a trial must be to be stored: FAT_E_INPUT with the value that is wrong. */
 fat_status fat_db_trial_check(const fat_trial *trial, fat_error *err);
 

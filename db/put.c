@@ -15,44 +15,32 @@ static const char *or_empty(const char *text)
 static fat_status problem_id(fat_db *db, const fat_problem *p, int64_t *id, fat_error *err)
 {
   char text[FAT_PROBLEM_TEXT], family[FAT_PROBLEM_TEXT];
-  sqlite3_stmt *stmt;
   fat_problem_print(p, text);
-  FAT_TRY(fat_db_kept(db, FAT_SQL_PROBLEM_FIND, &stmt, err));
-  FAT_TRY(fat_db_bind(db, stmt, err, "t", text));
-  FAT_TRY(fat_db_finish(db, stmt, id, err));
+  FAT_TRY(fat_db_do(db, FAT_SQL_PROBLEM_FIND, id, err, "t", text));
   if (*id)
     return FAT_OK;
-  FAT_TRY(fat_db_kept(db, FAT_SQL_PROBLEM_ADD, &stmt, err));
-  FAT_TRY(fat_db_bind(db, stmt, err, "ttttiiiiinnd", text, fat_problem_family(p, family), fat_ops[p->op],
-                      fat_dtypes[p->dtype].name, p->b, p->h, p->hk, p->q, p->k, (int)p->d, (int)p->dv,
-                      fat_problem_flops(p)));
-  return fat_db_finish(db, stmt, id, err);
+  return fat_db_do(db, FAT_SQL_PROBLEM_ADD, id, err, "ttttiiiiinnd", text, fat_problem_family(p, family),
+                   fat_ops[p->op], fat_dtypes[p->dtype].name, p->b, p->h, p->hk, p->q, p->k, (int)p->d,
+                   (int)p->dv, fat_problem_flops(p));
 }
 
 static fat_status device_id(fat_db *db, const fat_gpu *g, int64_t *id, fat_error *err)
 {
   char facts[FAT_GPU_FACTS];
-  sqlite3_stmt *stmt;
   fat_gpu_facts(g, facts);
-  FAT_TRY(fat_db_kept(db, FAT_SQL_DEVICE_FIND, &stmt, err));
-  FAT_TRY(fat_db_bind(db, stmt, err, "t", facts));
-  FAT_TRY(fat_db_finish(db, stmt, id, err));
+  FAT_TRY(fat_db_do(db, FAT_SQL_DEVICE_FIND, id, err, "t", facts));
   if (*id)
     return FAT_OK;
-  FAT_TRY(fat_db_kept(db, FAT_SQL_DEVICE_ADD, &stmt, err));
-  FAT_TRY(fat_db_bind(db, stmt, err, "ttnnnninnndd", facts, g->name, g->sm, g->sms, g->shared_block,
-                      g->shared_sm, g->l2, g->bus, g->clock, g->memory_clock, g->dram, g->memory));
-  return fat_db_finish(db, stmt, id, err);
+  return fat_db_do(db, FAT_SQL_DEVICE_ADD, id, err, "ttnnnninnndd", facts, g->name, g->sm, g->sms,
+                   g->shared_block, g->shared_sm, g->l2, g->bus, g->clock, g->memory_clock, g->dram,
+                   g->memory);
 }
 
 static fat_status toolchain_id(fat_db *db, const fat_trial *t, int64_t *id, fat_error *err)
 {
-  sqlite3_stmt *stmt;
   for (int add = 0; add < 2; add++) {
-    FAT_TRY(fat_db_kept(db, add ? FAT_SQL_TOOLCHAIN_ADD : FAT_SQL_TOOLCHAIN_FIND, &stmt, err));
-    FAT_TRY(fat_db_bind(db, stmt, err, "ttt", or_empty(t->compile_key), or_empty(t->driver),
-                        or_empty(t->made_by)));
-    FAT_TRY(fat_db_finish(db, stmt, id, err));
+    FAT_TRY(fat_db_do(db, add ? FAT_SQL_TOOLCHAIN_ADD : FAT_SQL_TOOLCHAIN_FIND, id, err, "ttt",
+                      or_empty(t->compile_key), or_empty(t->driver), or_empty(t->made_by)));
     if (*id)
       break;
   }
@@ -90,7 +78,6 @@ static fat_status put_content(fat_db *db, const char *source_hash, const fat_art
                               fat_error *err)
 {
   char text_hash[FAT_HASH_SIZE];
-  sqlite3_stmt *stmt;
   memset(c, 0, sizeof *c);
   if (!a)
     return FAT_OK;
@@ -98,15 +85,11 @@ static fat_status put_content(fat_db *db, const char *source_hash, const fat_art
     return fat_status_fail(err, FAT_E_INPUT, "a source is given, but the trial has no hash of it");
   if (a->source) {
     fat_text_hash(a->source, strlen(a->source), text_hash);
-    FAT_TRY(fat_db_kept(db, FAT_SQL_SOURCE_ADD, &stmt, err));
-    FAT_TRY(fat_db_bind(db, stmt, err, "ttt", source_hash, a->source, text_hash));
-    FAT_TRY(fat_db_finish(db, stmt, NULL, err));
+    FAT_TRY(fat_db_do(db, FAT_SQL_SOURCE_ADD, NULL, err, "ttt", source_hash, a->source, text_hash));
   }
   if (a->recipe) {
     fat_text_hash(a->recipe, strlen(a->recipe), c->recipe);
-    FAT_TRY(fat_db_kept(db, FAT_SQL_RECIPE_ADD, &stmt, err));
-    FAT_TRY(fat_db_bind(db, stmt, err, "tt", c->recipe, a->recipe));
-    FAT_TRY(fat_db_finish(db, stmt, NULL, err));
+    FAT_TRY(fat_db_do(db, FAT_SQL_RECIPE_ADD, NULL, err, "tt", c->recipe, a->recipe));
   }
   return a->cubin && a->cubin_size ? put_binary(db, a, c, err) : FAT_OK;
 }
@@ -117,20 +100,13 @@ static fat_status put_content(fat_db *db, const char *source_hash, const fat_art
 static fat_status put_times(fat_db *db, const fat_trial *t, fat_error *err)
 {
   const int samples = t->samples ? t->sample_count : 0;
-  sqlite3_stmt *stmt;
-  for (int i = 0; i < 2; i++) {
-    FAT_TRY(fat_db_kept(db, i ? FAT_SQL_KIND_CLEAR : FAT_SQL_SAMPLE_CLEAR, &stmt, err));
-    FAT_TRY(fat_db_bind(db, stmt, err, "i", t->id));
-    FAT_TRY(fat_db_finish(db, stmt, NULL, err));
-  }
-  for (int i = 0; i < samples + t->kind_count; i++) {
-    const fat_kind_time *kind = i < samples ? NULL : &t->kinds[i - samples];
-    FAT_TRY(fat_db_kept(db, kind ? FAT_SQL_KIND_ADD : FAT_SQL_SAMPLE_ADD, &stmt, err));
-    FAT_TRY(
-        kind ? fat_db_bind(db, stmt, err, "intd", t->id, i - samples, kind->name, kind->ms)
-             : fat_db_bind(db, stmt, err, "indd", t->id, i, t->samples[i], t->clocks ? t->clocks[i] : NAN));
-    FAT_TRY(fat_db_finish(db, stmt, NULL, err));
-  }
+  FAT_TRY(fat_db_do(db, FAT_SQL_SAMPLE_CLEAR, NULL, err, "i", t->id));
+  FAT_TRY(fat_db_do(db, FAT_SQL_KIND_CLEAR, NULL, err, "i", t->id));
+  for (int i = 0; i < samples; i++)
+    FAT_TRY(fat_db_do(db, FAT_SQL_SAMPLE_ADD, NULL, err, "indd", t->id, i, t->samples[i],
+                      t->clocks ? t->clocks[i] : NAN));
+  for (int i = 0; i < t->kind_count; i++)
+    FAT_TRY(fat_db_do(db, FAT_SQL_KIND_ADD, NULL, err, "intd", t->id, i, t->kinds[i].name, t->kinds[i].ms));
   return FAT_OK;
 }
 
@@ -208,44 +184,22 @@ static fat_status put_trial(fat_db *db, fat_trial *t, const keys *k, const conte
   return status;
 }
 
-/* What stood for the same source and tools until now is history. */
-static fat_status outdate(fat_db *db, const fat_trial *t, fat_error *err)
-{
-  sqlite3_stmt *stmt;
-  for (int i = 0; i < 2; i++) {
-    FAT_TRY(fat_db_kept(db, i ? FAT_SQL_TRIAL_OUTDATE : FAT_SQL_TRIAL_INHERIT, &stmt, err));
-    FAT_TRY(fat_db_bind(db, stmt, err, "i", t->id));
-    FAT_TRY(fat_db_finish(db, stmt, NULL, err));
-  }
-  return FAT_OK;
-}
-
 /* Of one config only the latest row counts. A put is the latest; a row from elsewhere goes by its date. */
 static fat_status retire(fat_db *db, const fat_trial *t, const keys *k, bool by_date, fat_error *err)
 {
-  sqlite3_stmt *stmt;
   int64_t later = 0;
-  if (by_date) {
-    FAT_TRY(fat_db_kept(db, FAT_SQL_TRIAL_LATER, &stmt, err));
-    FAT_TRY(fat_db_bind(db, stmt, err, "i", t->id));
-    FAT_TRY(fat_db_finish(db, stmt, &later, err));
-  }
-  FAT_TRY(fat_db_kept(db, FAT_SQL_TRIAL_RETIRE, &stmt, err));
-  FAT_TRY(fat_db_bind(db, stmt, err, "iitint", k->problem, k->device, k->config, t->id, later == 0,
-                      fat_db_origin_name(t->origin)));
-  return fat_db_finish(db, stmt, NULL, err);
+  if (by_date)
+    FAT_TRY(fat_db_do(db, FAT_SQL_TRIAL_LATER, &later, err, "i", t->id));
+  return fat_db_do(db, FAT_SQL_TRIAL_RETIRE, NULL, err, "iitint", k->problem, k->device, k->config, t->id,
+                   later == 0, fat_db_origin_name(t->origin));
 }
 
 static fat_status choose_winner(fat_db *db, const keys *k, fat_error *err)
 {
-  sqlite3_stmt *stmt;
   int64_t trial;
-  FAT_TRY(fat_db_kept(db, FAT_SQL_WINNER_CHOOSE, &stmt, err));
-  FAT_TRY(fat_db_bind(db, stmt, err, "ii", k->problem, k->device));
-  FAT_TRY(fat_db_finish(db, stmt, &trial, err));
-  FAT_TRY(fat_db_kept(db, trial ? FAT_SQL_WINNER_SET : FAT_SQL_WINNER_CLEAR, &stmt, err));
-  FAT_TRY(fat_db_bind(db, stmt, err, trial ? "iii" : "ii", k->problem, k->device, trial));
-  return fat_db_finish(db, stmt, NULL, err);
+  FAT_TRY(fat_db_do(db, FAT_SQL_WINNER_CHOOSE, &trial, err, "ii", k->problem, k->device));
+  return fat_db_do(db, trial ? FAT_SQL_WINNER_SET : FAT_SQL_WINNER_CLEAR, NULL, err, trial ? "iii" : "ii",
+                   k->problem, k->device, trial);
 }
 
 static fat_status find_keys(fat_db *db, const fat_trial *t, keys *k, fat_error *err)
@@ -290,7 +244,9 @@ fat_status fat_db_put_row(fat_db *db, fat_trial *t, const fat_artifact *artifact
   FAT_TRY(put_content(db, or_empty(t->source_hash), artifact, &c, err));
   FAT_TRY(put_trial(db, t, &k, &c, date, err));
   FAT_TRY(put_times(db, t, err));
-  FAT_TRY(outdate(db, t, err));
+  /* What stood for the same source and tools until now is history. */
+  FAT_TRY(fat_db_do(db, FAT_SQL_TRIAL_INHERIT, NULL, err, "i", t->id));
+  FAT_TRY(fat_db_do(db, FAT_SQL_TRIAL_OUTDATE, NULL, err, "i", t->id));
   FAT_TRY(retire(db, t, &k, date != NULL, err));
   return choose_winner(db, &k, err);
 }
@@ -299,11 +255,7 @@ fat_status fat_db_put(fat_db *db, fat_trial *trial, const fat_artifact *artifact
 {
   FAT_TRY(fat_db_ready(db, true, err));
   FAT_TRY(fat_db_begin(db, err));
-  fat_status status = fat_db_put_row(db, trial, artifact, NULL, err);
-  if (status == FAT_OK)
-    return fat_db_commit(db, err);
-  fat_db_rollback(db);
-  return status;
+  return fat_db_end(db, fat_db_put_row(db, trial, artifact, NULL, err), err);
 }
 
 static fat_status attach_content(fat_db *db, int64_t trial, const fat_artifact *artifact, fat_error *err)
@@ -320,29 +272,21 @@ static fat_status attach_content(fat_db *db, int64_t trial, const fat_artifact *
   strncpy(source, or_empty((const char *)sqlite3_column_text(stmt, 0)), sizeof source - 1);
   FAT_TRY(fat_db_finish(db, stmt, NULL, err));
   FAT_TRY(put_content(db, source, artifact, &c, err));
-  FAT_TRY(fat_db_kept(db, FAT_SQL_TRIAL_CONTENT, &stmt, err));
-  FAT_TRY(fat_db_bind(db, stmt, err, "itt", trial, *c.recipe ? c.recipe : NULL, *c.binary ? c.binary : NULL));
-  return fat_db_finish(db, stmt, NULL, err);
+  return fat_db_do(db, FAT_SQL_TRIAL_CONTENT, NULL, err, "itt", trial, *c.recipe ? c.recipe : NULL,
+                   *c.binary ? c.binary : NULL);
 }
 
 fat_status fat_db_put_artifact(fat_db *db, int64_t trial, const fat_artifact *artifact, fat_error *err)
 {
   FAT_TRY(fat_db_ready(db, true, err));
   FAT_TRY(fat_db_begin(db, err));
-  fat_status status = attach_content(db, trial, artifact, err);
-  if (status == FAT_OK)
-    return fat_db_commit(db, err);
-  fat_db_rollback(db);
-  return status;
+  return fat_db_end(db, attach_content(db, trial, artifact, err), err);
 }
 
 static fat_status prefer(fat_db *db, int64_t trial, fat_error *err)
 {
-  sqlite3_stmt *stmt;
   int64_t chosen = 0;
-  FAT_TRY(fat_db_kept(db, FAT_SQL_WINNER_PREFER, &stmt, err));
-  FAT_TRY(fat_db_bind(db, stmt, err, "i", trial));
-  FAT_TRY(fat_db_finish(db, stmt, &chosen, err));
+  FAT_TRY(fat_db_do(db, FAT_SQL_WINNER_PREFER, &chosen, err, "i", trial));
   if (chosen == 0)
     return fat_status_fail(err, FAT_E_NOT_FOUND, "database %s: trial %lld cannot win, or has won already",
                            db->path, (long long)trial);
@@ -353,25 +297,18 @@ fat_status fat_db_prefer(fat_db *db, int64_t trial, fat_error *err)
 {
   FAT_TRY(fat_db_ready(db, true, err));
   FAT_TRY(fat_db_begin(db, err));
-  fat_status status = prefer(db, trial, err);
-  if (status == FAT_OK)
-    return fat_db_commit(db, err);
-  fat_db_rollback(db);
-  return status;
+  return fat_db_end(db, prefer(db, trial, err), err);
 }
 
 static fat_status put_rejections(fat_db *db, int64_t run, const fat_gpu *gpu, const fat_db_rejection *list,
                                  int count, fat_error *err)
 {
   int64_t device, problem;
-  sqlite3_stmt *stmt;
   FAT_TRY(device_id(db, gpu, &device, err));
   for (int i = 0; i < count; i++) {
     FAT_TRY(problem_id(db, list[i].problem, &problem, err));
-    FAT_TRY(fat_db_kept(db, FAT_SQL_REJECTION_ADD, &stmt, err));
-    FAT_TRY(fat_db_bind(db, stmt, err, "iiitti", run, problem, device, list[i].kernel, list[i].reason,
-                        (int64_t)list[i].count));
-    FAT_TRY(fat_db_finish(db, stmt, NULL, err));
+    FAT_TRY(fat_db_do(db, FAT_SQL_REJECTION_ADD, NULL, err, "iiitti", run, problem, device, list[i].kernel,
+                      list[i].reason, (int64_t)list[i].count));
   }
   return FAT_OK;
 }
@@ -381,9 +318,5 @@ fat_status fat_db_put_rejections(fat_db *db, int64_t run, const fat_gpu *gpu, co
 {
   FAT_TRY(fat_db_ready(db, true, err));
   FAT_TRY(fat_db_begin(db, err));
-  fat_status status = put_rejections(db, run, gpu, list, count, err);
-  if (status == FAT_OK)
-    return fat_db_commit(db, err);
-  fat_db_rollback(db);
-  return status;
+  return fat_db_end(db, put_rejections(db, run, gpu, list, count, err), err);
 }

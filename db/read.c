@@ -38,77 +38,84 @@ typedef struct selection {
   bool samples;
 } selection;
 
-static fat_status prepare(fat_db *db, const char *schema, const selection *s, sqlite3_stmt **rows,
-                          sqlite3_stmt **samples, fat_error *err)
+fat_status fat_db_rows_open(fat_db *db, const char *schema, const char *tail, bool samples, fat_db_rows *rows,
+                            fat_error *err)
 {
   fat_text sql = {0}, times = {0};
   fat_db_row_select(&sql, schema);
-  fat_text_format(&sql, "%s WHERE t.latest = 1", s->from);
-  for (int i = 0; i < s->count; i++)
-    if (s->clauses[i].value)
-      fat_text_add(&sql, s->clauses[i].sql);
-  fat_text_add(&sql, s->rest);
+  fat_text_format(&sql, tail, schema);
   fat_text_format(&times, FAT_DB_TIMES, schema);
-  fat_status status = fat_text_status(&sql, err);
+  fat_status status = fat_text_status(times.failed ? &times : &sql, err);
   if (status == FAT_OK)
-    status = fat_text_status(&times, err);
-  if (status == FAT_OK)
-    status = fat_db_again(db, fat_text_get(&sql), rows, err);
-  if (status == FAT_OK && s->samples)
-    status = fat_db_again(db, fat_text_get(&times), samples, err);
+    status = fat_db_again(db, fat_text_get(&sql), &rows->stmt, err);
+  if (status == FAT_OK && samples)
+    status = fat_db_again(db, fat_text_get(&times), &rows->samples, err);
   fat_text_free(&sql);
   fat_text_free(&times);
   return status;
+}
+
+fat_status fat_db_rows_read(fat_db *db, fat_db_rows *rows, fat_error *err)
+{
+  fat_trial *t = &rows->row.trial;
+  fat_error why = {0};
+  fat_status status = fat_db_row_read(rows->stmt, &rows->row, &why);
+  if (!rows->samples)
+    t->sample_count = 0;
+  if (status == FAT_OK && rows->samples && (t->sample_count > 0 || t->mean > 0)) {
+    status = fat_db_bind(db, rows->samples, &why, "i", t->id);
+    if (status == FAT_OK)
+      status = fat_db_row_samples(rows->samples, &rows->row, &why);
+  }
+  if (status == FAT_OK)
+    return FAT_OK;
+  if (status == FAT_E_CORRUPT)
+    fat_db_remark(db, "trial %lld is damaged and left out: %s", (long long)t->id, why.text);
+  return fat_status_fail(err, status, "%s", why.text);
+}
+
+void fat_db_rows_close(fat_db *db, fat_db_rows *rows)
+{
+  fat_db_done(db, rows->stmt);
+  fat_db_done(db, rows->samples);
+  fat_db_row_free(&rows->row);
 }
 
 /* The selected rows of one file. *stop: the callback has seen enough. */
 static fat_status rows_of(fat_db *db, const char *schema, const selection *s, fat_db_trial_fn fn, void *user,
                           bool *stop, fat_error *err)
 {
-  sqlite3_stmt *stmt = NULL, *samples = NULL;
-  fat_db_row row = {0};
+  fat_db_rows rows = {0};
+  fat_text tail = {0};
   int bound = 0;
   bool more = true, below = strcmp(schema, "system") == 0;
-  fat_status status = prepare(db, schema, s, &stmt, &samples, err);
+  fat_text_format(&tail, "%s WHERE t.latest = 1", s->from);
+  for (int i = 0; i < s->count; i++)
+    if (s->clauses[i].value)
+      fat_text_add(&tail, s->clauses[i].sql);
+  fat_text_add(&tail, s->rest);
+  fat_status status = fat_text_status(&tail, err);
+  if (status == FAT_OK)
+    status = fat_db_rows_open(db, schema, fat_text_get(&tail), s->samples, &rows, err);
   for (int i = 0; i < s->count && status == FAT_OK; i++)
     if (s->clauses[i].value &&
-        sqlite3_bind_text(stmt, ++bound, s->clauses[i].value, -1, SQLITE_STATIC) != SQLITE_OK)
+        sqlite3_bind_text(rows.stmt, ++bound, s->clauses[i].value, -1, SQLITE_STATIC) != SQLITE_OK)
       status = fat_db_fail(db, db->sql, "reading trials", err);
   while (status == FAT_OK && !*stop) {
-    status = fat_db_step(db, stmt, &more, err);
+    status = fat_db_step(db, rows.stmt, &more, err);
     if (status != FAT_OK || !more)
       break;
-    status = fat_db_row_whole(db, stmt, samples, &row, err);
+    status = fat_db_rows_read(db, &rows, err);
     if (status == FAT_OK && below)
-      row.trial.id = -row.trial.id;
+      rows.row.trial.id = -rows.row.trial.id;
     if (status == FAT_OK)
-      *stop = !fn(&row.trial, user);
+      *stop = !fn(&rows.row.trial, user);
     else if (status == FAT_E_CORRUPT) /* a miss, with a remark */
       status = FAT_OK;
   }
-  fat_db_done(db, stmt);
-  fat_db_done(db, samples);
-  fat_db_row_free(&row);
+  fat_db_rows_close(db, &rows);
+  fat_text_free(&tail);
   return status;
-}
-
-fat_status fat_db_row_whole(fat_db *db, sqlite3_stmt *stmt, sqlite3_stmt *samples, fat_db_row *row,
-                            fat_error *err)
-{
-  fat_error why = {0};
-  fat_status status = fat_db_row_read(stmt, row, &why);
-  if (!samples)
-    row->trial.sample_count = 0;
-  if (status == FAT_OK && samples && (row->trial.sample_count > 0 || row->trial.mean > 0)) {
-    status = fat_db_bind(db, samples, &why, "i", row->trial.id);
-    if (status == FAT_OK)
-      status = fat_db_row_samples(samples, row, &why);
-  }
-  if (status == FAT_OK)
-    return FAT_OK;
-  if (status == FAT_E_CORRUPT)
-    fat_db_remark(db, "trial %lld is damaged and left out: %s", (long long)row->trial.id, why.text);
-  return fat_status_fail(err, status, "%s", why.text);
 }
 
 fat_status fat_db_trials(fat_db *db, const fat_db_filter *filter, fat_db_trial_fn fn, void *user,
@@ -146,12 +153,11 @@ fat_status fat_db_winners(fat_db *db, const fat_problem *family, fat_db_trial_fn
   bool stop = false;
   FAT_TRY(fat_db_ready(db, false, err));
   const clause clauses[] = {{" AND p.family = ?", fat_problem_family(family, text)}};
-  selection s = {" JOIN main.winner w ON w.trial = t.id AND w.problem = p.id", clauses, 1,
+  selection s = {" JOIN %1$s.winner w ON w.trial = t.id AND w.problem = p.id", clauses, 1,
                  db->system ? OVERRULED_WINNER : "", false};
   FAT_TRY(rows_of(db, "main", &s, fn, user, &stop, err));
   if (!db->system || stop)
     return FAT_OK;
-  s.from = " JOIN system.winner w ON w.trial = t.id AND w.problem = p.id";
   s.rest = HIDDEN_WINNER;
   return rows_of(db, "system", &s, fn, user, &stop, err);
 }

@@ -37,12 +37,9 @@ fat_status fat_db_run_begin(fat_db *db, const fat_run *run, int64_t *id, fat_err
 
 fat_status fat_db_run_end(fat_db *db, int64_t id, const char *status, fat_error *err)
 {
-  sqlite3_stmt *stmt;
   int64_t ended = 0;
   FAT_TRY(fat_db_ready(db, true, err));
-  FAT_TRY(fat_db_kept(db, FAT_SQL_RUN_END, &stmt, err));
-  FAT_TRY(fat_db_bind(db, stmt, err, "it", id, status));
-  FAT_TRY(fat_db_finish(db, stmt, &ended, err));
+  FAT_TRY(fat_db_do(db, FAT_SQL_RUN_END, &ended, err, "it", id, status));
   if (!ended)
     return fat_status_fail(err, FAT_E_NOT_FOUND, "database %s has no run %lld", db->path, (long long)id);
   return FAT_OK;

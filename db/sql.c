@@ -20,86 +20,9 @@
   " AND o.toolchain = n.toolchain AND o.origin = n.origin AND o.id <> n.id"
 
 static const char *const texts[FAT_SQL_COUNT] = {
-    /* ORDER SQL */
-    [FAT_SQL_BEGIN] = "BEGIN IMMEDIATE",
-    [FAT_SQL_COMMIT] = "COMMIT",
-    [FAT_SQL_ROLLBACK] = "ROLLBACK",
-    [FAT_SQL_PROBLEM_FIND] = "SELECT id FROM main.problem WHERE text = ?1",
-    [FAT_SQL_PROBLEM_ADD] = "INSERT INTO main.problem (text, family, op, dtype, b, h, hk, q, k, d, dv, flops)"
-                            " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) RETURNING id",
-    [FAT_SQL_DEVICE_FIND] = "SELECT id FROM main.device WHERE facts = ?1",
-    [FAT_SQL_DEVICE_ADD] =
-        "INSERT INTO main.device (facts, name, sm, sms, shared_block, shared_sm, l2, bus, clock,"
-        " memory_clock, dram, memory)"
-        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) RETURNING id",
-    [FAT_SQL_TOOLCHAIN_FIND] = "SELECT id FROM main.toolchain WHERE compile_key = ?1 AND driver = ?2"
-                               " AND made_by = ?3",
-    [FAT_SQL_TOOLCHAIN_ADD] = "INSERT INTO main.toolchain (compile_key, driver, made_by) VALUES (?1, ?2, ?3)"
-                              " RETURNING id",
-    [FAT_SQL_RUN_FIND] = "SELECT id FROM main.run WHERE status = 'imported' AND version = ?1 AND driver = ?2"
-                         " AND nvrtc = ?3 AND templates = ?4",
-    [FAT_SQL_RUN_ADD] = "INSERT INTO main.run (begun, ended, status, command, version, driver, nvrtc, "
-                        "templates, host, device, model)"
-                        " VALUES (" NOW ", iif(?1 = 'running', NULL, " NOW
-                        "), ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) RETURNING id",
-    [FAT_SQL_RUN_END] = "UPDATE main.run SET ended = " NOW ", status = ?2 WHERE id = ?1 RETURNING id",
-    [FAT_SQL_RUN_STOP] = "UPDATE main.run SET status = 'stopped' WHERE status = 'running' AND device = ?1",
-    [FAT_SQL_REJECTION_ADD] = "INSERT INTO main.rejection (run, problem, device, kernel, reason, count) "
-                              "VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
-                              " ON CONFLICT DO NOTHING",
-    [FAT_SQL_SOURCE_ADD] =
-        "INSERT INTO main.source (hash, text, text_hash) VALUES (?1, ?2, ?3)"
-        " ON CONFLICT (hash) DO UPDATE SET text = excluded.text, text_hash = excluded.text_hash"
-        " WHERE text <> excluded.text OR text_hash <> excluded.text_hash",
-    [FAT_SQL_RECIPE_ADD] =
-        "INSERT INTO main.recipe (hash, text) VALUES (?1, ?2)"
-        " ON CONFLICT (hash) DO UPDATE SET text = excluded.text WHERE text <> excluded.text",
-    [FAT_SQL_BINARY_ADD] =
-        "INSERT INTO main.binary (hash, target, cubin) VALUES (?1, ?2, ?3)"
-        " ON CONFLICT (hash) DO UPDATE SET target = excluded.target, cubin = excluded.cubin"
-        " WHERE cubin <> excluded.cubin OR target <> excluded.target",
-    /* The code of the row of an earlier run, and that this row is history from now on. */
-    [FAT_SQL_TRIAL_INHERIT] = "UPDATE main.trial SET recipe = coalesce(trial.recipe, o.recipe), binary = "
-                              "coalesce(trial.binary, o.binary)"
-                              " FROM main.trial n JOIN main.trial o ON " SAME_KEY
-                              " AND o.latest = 1 WHERE n.id = ?1 AND trial.id = ?1",
-    [FAT_SQL_TRIAL_OUTDATE] = "UPDATE main.trial SET latest = 0, current = 0 WHERE id IN (SELECT o.id FROM "
-                              "main.trial n JOIN main.trial o"
-                              " ON " SAME_KEY " WHERE n.id = ?1)",
-    [FAT_SQL_TRIAL_SOURCE] = "SELECT source FROM main.trial WHERE id = ?1",
-    [FAT_SQL_TRIAL_CONTENT] =
-        "UPDATE main.trial SET recipe = coalesce(?2, recipe), binary = coalesce(?3, binary)"
-        " WHERE id = ?1",
-    [FAT_SQL_TRIAL_SAME] =
-        "SELECT outcome, ms, mean FROM main.trial WHERE problem = ?1 AND device = ?2 AND config = ?3"
-        " AND source = ?4 AND toolchain = ?5 AND origin = ?6 AND latest = 1",
-    [FAT_SQL_TRIAL_LATER] =
-        "SELECT count(*) FROM main.trial t JOIN main.trial o ON o.problem = t.problem AND o.device = t.device"
-        " AND o.config = t.config AND o.origin = t.origin AND o.date > t.date"
-        " AND (o.source <> t.source OR o.toolchain <> t.toolchain) WHERE t.id = ?1",
-    [FAT_SQL_TRIAL_RETIRE] = /* ?5 1: the trial ?4 is the current one of its config; 0: the others stay */
-    "UPDATE main.trial SET current = ((id = ?4) = ?5) WHERE problem = ?1 AND device = ?2 AND config = ?3"
-    " AND origin = ?6 AND (id = ?4 OR (?5 = 1 AND current = 1))",
-    [FAT_SQL_SAMPLE_CLEAR] = "DELETE FROM main.sample WHERE trial = ?1",
-    [FAT_SQL_SAMPLE_ADD] = "INSERT INTO main.sample (trial, n, ms, clock) VALUES (?1, ?2, ?3, ?4)",
-    [FAT_SQL_KIND_CLEAR] = "DELETE FROM main.kind WHERE trial = ?1",
-    [FAT_SQL_KIND_ADD] = "INSERT INTO main.kind (trial, n, name, ms) VALUES (?1, ?2, ?3, ?4)",
-    /* Measured before predicted, then the lower mean or time, then the incumbent, then the earlier one. */
-    [FAT_SQL_WINNER_CHOOSE] =
-        "SELECT id FROM main.trial t WHERE problem = ?1 AND device = ?2 AND eligible = 1 AND current = 1"
-        " AND outcome = 'ok' AND ms > 0 ORDER BY origin, " FAT_DB_COST(
-            "main", "?1", "?2", "l.eligible = 1") ", id <> coalesce((SELECT trial FROM main.winner WHERE "
-                                                  "problem = ?1 AND device = ?2), 0), id LIMIT 1",
-    [FAT_SQL_WINNER_SET] =
-        "INSERT INTO main.winner (problem, device, trial, date) VALUES (?1, ?2, ?3, " NOW ")"
-        " ON CONFLICT (problem, device) DO UPDATE SET trial = excluded.trial, date = excluded.date"
-        " WHERE trial <> excluded.trial",
-    [FAT_SQL_WINNER_CLEAR] = "DELETE FROM main.winner WHERE problem = ?1 AND device = ?2",
-    [FAT_SQL_WINNER_PREFER] =
-        "INSERT INTO main.winner (problem, device, trial, date) SELECT problem, device, id, " NOW
-        " FROM main.trial WHERE id = ?1 AND eligible = 1 AND current = 1 AND outcome = 'ok' AND ms > 0"
-        " AND origin = 'measured' ON CONFLICT (problem, device) DO UPDATE SET trial = excluded.trial,"
-        " date = excluded.date WHERE trial <> excluded.trial RETURNING trial",
+#define STATEMENT(name, text) text,
+#include "sql.def"
+#undef STATEMENT
 };
 
 static const struct {
@@ -239,11 +162,9 @@ fat_status fat_db_kept(fat_db *db, fat_db_sql which, sqlite3_stmt **stmt, fat_er
   return FAT_OK;
 }
 
-fat_status fat_db_bind(fat_db *db, sqlite3_stmt *stmt, fat_error *err, const char *types, ...)
+static fat_status bind(fat_db *db, sqlite3_stmt *stmt, fat_error *err, const char *types, va_list args)
 {
   int rc = SQLITE_OK;
-  va_list args;
-  va_start(args, types);
   for (int i = 0; types[i] && rc == SQLITE_OK; i++) {
     if (types[i] == 't') {
       rc = sqlite3_bind_text(stmt, i + 1, va_arg(args, const char *), -1, SQLITE_STATIC);
@@ -255,12 +176,31 @@ fat_status fat_db_bind(fat_db *db, sqlite3_stmt *stmt, fat_error *err, const cha
       rc = sqlite3_bind_int(stmt, i + 1, va_arg(args, int));
     }
   }
-  va_end(args);
   if (rc == SQLITE_OK)
     return FAT_OK;
   fat_status status = fat_db_fail(db, sqlite3_db_handle(stmt), "binding values", err);
   fat_db_release(stmt);
   return status;
+}
+
+fat_status fat_db_bind(fat_db *db, sqlite3_stmt *stmt, fat_error *err, const char *types, ...)
+{
+  va_list args;
+  va_start(args, types);
+  fat_status status = bind(db, stmt, err, types, args);
+  va_end(args);
+  return status;
+}
+
+fat_status fat_db_do(fat_db *db, fat_db_sql which, int64_t *value, fat_error *err, const char *types, ...)
+{
+  sqlite3_stmt *stmt;
+  va_list args;
+  FAT_TRY(fat_db_kept(db, which, &stmt, err));
+  va_start(args, types);
+  fat_status status = bind(db, stmt, err, types, args);
+  va_end(args);
+  return status == FAT_OK ? fat_db_finish(db, stmt, value, err) : status;
 }
 
 fat_status fat_db_step(fat_db *db, sqlite3_stmt *stmt, bool *row, fat_error *err)
@@ -313,15 +253,32 @@ fat_status fat_db_number(fat_db *db, sqlite3 *sql, const char *text, int64_t *va
   return status;
 }
 
+static void roll_back(fat_db *db)
+{
+  sqlite3_stmt *stmt = db->kept[FAT_SQL_ROLLBACK];
+  if (!stmt || sqlite3_get_autocommit(db->sql))
+    return;
+  fat_db_release(stmt);
+  sqlite3_step(stmt);
+  fat_db_release(stmt);
+}
+
 fat_status fat_db_begin(fat_db *db, fat_error *err)
 {
   sqlite3_stmt *stmt;
   /* Prepared now: undoing must not need memory. */
   FAT_TRY(fat_db_kept(db, FAT_SQL_ROLLBACK, &stmt, err));
   FAT_TRY(fat_db_kept(db, FAT_SQL_COMMIT, &stmt, err));
-  fat_db_rollback(db);
-  FAT_TRY(fat_db_kept(db, FAT_SQL_BEGIN, &stmt, err));
-  return fat_db_finish(db, stmt, NULL, err);
+  roll_back(db);
+  return fat_db_do(db, FAT_SQL_BEGIN, NULL, err, "");
+}
+
+fat_status fat_db_end(fat_db *db, fat_status status, fat_error *err)
+{
+  if (status == FAT_OK)
+    status = fat_db_do(db, FAT_SQL_COMMIT, NULL, err, "");
+  roll_back(db);
+  return status;
 }
 
 /* What fails here costs time alone: each read locks by itself then. */
@@ -335,27 +292,6 @@ void fat_db_read_end(fat_db *db)
 {
   if (fat_db_ready(db, false, NULL) == FAT_OK && !db->writable && !sqlite3_get_autocommit(db->sql))
     sqlite3_exec(db->sql, "COMMIT", NULL, NULL, NULL);
-}
-
-fat_status fat_db_commit(fat_db *db, fat_error *err)
-{
-  sqlite3_stmt *stmt = NULL;
-  fat_status status = fat_db_kept(db, FAT_SQL_COMMIT, &stmt, err);
-  if (status == FAT_OK)
-    status = fat_db_finish(db, stmt, NULL, err);
-  if (status != FAT_OK)
-    fat_db_rollback(db);
-  return status;
-}
-
-void fat_db_rollback(fat_db *db)
-{
-  sqlite3_stmt *stmt = db->kept[FAT_SQL_ROLLBACK];
-  if (!stmt || sqlite3_get_autocommit(db->sql))
-    return;
-  fat_db_release(stmt);
-  sqlite3_step(stmt);
-  fat_db_release(stmt);
 }
 
 fat_status fat_db_configure(fat_db *db, sqlite3 *sql, fat_error *err)

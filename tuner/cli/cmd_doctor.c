@@ -193,13 +193,12 @@ static void print_text(const fat_checkup *c, fat_text *out)
   }
 }
 
-static int doctor(const fat_options *options, const char *command_line)
+static int doctor(const fat_options *options)
 {
   static fat_checkup c; /* large, and made once */
   fat_text out = {0};
   fat_error err = {0};
   int problems = 0;
-  (void)command_line;
   c = (fat_checkup){.options = options};
   check_devices(&c);
   fat_doctor_gpus(&c);

@@ -71,13 +71,12 @@ static fat_status export_winners(const fat_options *options, fat_db *db, fat_tex
   return FAT_OK;
 }
 
-static int export_rows(const fat_options *options, const char *command_line)
+static int export_rows(const fat_options *options)
 {
   fat_db *db = NULL;
   fat_text path = {0}, out = {0};
   fat_error err = {0};
   int code = FAT_EXIT_FINE;
-  (void)command_line;
   fat_status status = fat_open_db(options, FAT_DB_READ, &db, &path, &err);
   if (status == FAT_OK)
     status = options->winners ? export_winners(options, db, &out, &err) : fat_db_export(db, &out, &err);
@@ -204,14 +203,13 @@ static fat_status make_code(const fat_options *options, fat_db *db, fat_package_
   return status;
 }
 
-static int import_rows(const fat_options *options, const char *command_line)
+static int import_rows(const fat_options *options)
 {
   fat_db *db = NULL;
   fat_text path = {0};
   fat_import counts = {0};
   fat_package_counts code;
   fat_error err = {0};
-  (void)command_line;
   fat_status status = fat_open_db(options, FAT_DB_WRITE, &db, &path, &err);
   if (status == FAT_OK)
     status = import_files(options, db, &counts, &err);
@@ -225,13 +223,12 @@ static int import_rows(const fat_options *options, const char *command_line)
   return exit_code;
 }
 
-static int merge_file(const fat_options *options, const char *command_line)
+static int merge_file(const fat_options *options)
 {
   fat_db *db = NULL;
   fat_text path = {0};
   fat_import counts = {0};
   fat_error err = {0};
-  (void)command_line;
   fat_status status = fat_open_db(options, FAT_DB_WRITE, &db, &path, &err);
   if (status == FAT_OK)
     status = fat_db_merge(db, options->args[0], &counts, &err);

@@ -57,11 +57,10 @@ static fat_status render_text(const fat_options *o, fat_source *source, fat_erro
   return status;
 }
 
-static int render(const fat_options *options, const char *command_line)
+static int render(const fat_options *options)
 {
   fat_source source = {0};
   fat_error err = {0};
-  (void)command_line;
   fat_status status = render_text(options, &source, &err);
   int code = status == FAT_OK ? fat_exit_print(fat_text_get(&source.text)) : fat_exit_fail(&err);
   fat_source_free(&source);

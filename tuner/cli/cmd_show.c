@@ -228,14 +228,13 @@ static fat_status show_gpus(const fat_options *o, fat_text *out, fat_error *err)
   return status;
 }
 
-static int show(const fat_options *options, const char *command_line)
+static int show(const fat_options *options)
 {
   const char *what = options->arg_count ? options->args[0] : "best";
   fat_text out = {0};
   fat_error err = {0};
   fat_status status = FAT_OK;
   const shown *view = NULL;
-  (void)command_line;
   shown history = tables[TRIALS]; /* looks the same */
   history.view = "history";
   for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)

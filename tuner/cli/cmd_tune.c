@@ -28,7 +28,7 @@ typedef struct opened {
   fat_session session;
 } opened;
 
-static fat_status open_all(opened *o, const char *command_line, fat_error *err)
+static fat_status open_all(opened *o, fat_error *err)
 {
   const fat_options *options = o->options;
   const fat_gpu *gpu = &o->target.gpu;
@@ -38,7 +38,7 @@ static fat_status open_all(opened *o, const char *command_line, fat_error *err)
                      .gpu = gpu,
                      .templates = fat_open_templates(options),
                      .dump = fat_open_dump(options),
-                     .command = command_line,
+                     .command = options->command_line,
                      .quiet = options->quiet};
   FAT_TRY(fat_open_script(options, &s->script, err));
   FAT_TRY(fat_open_gpu(options, &o->target, err));
@@ -204,13 +204,13 @@ static fat_status report(const opened *o, const fat_schedule *schedule, int *cod
   return status;
 }
 
-static int tune(const fat_options *options, const char *command_line)
+static int tune(const fat_options *options)
 {
   opened o = {.options = options};
   fat_schedule schedule = {0};
   fat_error err = {0};
   int code = FAT_EXIT_FINE;
-  fat_status status = open_all(&o, command_line, &err);
+  fat_status status = open_all(&o, &err);
   if (status == FAT_OK) {
     status = fat_tune_run(&o.session, &schedule, &err);
     if (status == FAT_OK || status == FAT_E_DEVICE_LOST) {

@@ -261,14 +261,13 @@ static int print(checking *c, fat_error *err)
   return code == FAT_EXIT_FINE && c->bad > 0 ? FAT_EXIT_NO_KERNEL : code;
 }
 
-static int verify(const fat_options *options, const char *command_line)
+static int verify(const fat_options *options)
 {
   static const fat_column columns[] = {{"problem", false, 4, true},  {"config", false, 5, false},
                                        {"verdict", false, 6, false}, {"error", true, 3, false},
                                        {"allowed", true, 2, false},  {"proxy ms", true, 1, false}};
   checking c = {.options = options, .table = {.columns = columns, .column_count = options->as ? 6 : 5}};
   fat_error err = {0};
-  (void)command_line;
   c.json = (fat_json){.out = &c.json_text};
   if (options->json)
     fat_json_open(&c.json, NULL, '[');

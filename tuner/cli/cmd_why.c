@@ -304,12 +304,11 @@ static void print_json(const answer *a, fat_text *out)
   fat_json_close(&j, '}');
 }
 
-static int why(const fat_options *options, const char *command_line)
+static int why(const fat_options *options)
 {
   answer a = {.options = options};
   fat_text out = {0};
   fat_error err = {0};
-  (void)command_line;
   fat_status status = find_answer(&a, &err);
   if (status == FAT_OK) {
     if (options->json)

@@ -68,7 +68,8 @@ static int run(const fat_command *command, int argc, char **argv)
   fat_status status = fat_text_status(&line, &err);
   if (status == FAT_OK)
     status = fat_options_read(command, argc - skip, argv + skip, &options, &err);
-  int code = status == FAT_OK ? command->run(&options, fat_text_get(&line)) : fat_exit_fail(&err);
+  options.command_line = fat_text_get(&line);
+  int code = status == FAT_OK ? command->run(&options) : fat_exit_fail(&err);
   fat_text_free(&line);
   return code;
 }

@@ -17,9 +17,10 @@ typedef enum fat_option {
 enum { FAT_OPTIONS_ARGS = 64 };
 
 typedef struct fat_options {
-  fat_goal goal;      /* what is to be tuned; its problems are the arguments */
-  const char *gpu;    /* NULL: the device at hand */
-  const char *config; /* NULL: the default one */
+  const char *command_line; /* as it was typed */
+  fat_goal goal;            /* what is to be tuned; its problems are the arguments */
+  const char *gpu;          /* NULL: the device at hand */
+  const char *config;       /* NULL: the default one */
   fat_lines lines;
   double deadline;                   /* seconds that any trial may take on the GPU; 0: the default */
   int cuda;                          /* 12, 13; 0: as the driver says */
@@ -38,12 +39,12 @@ typedef struct fat_options {
 
 typedef struct fat_command {
   const char *name;
-  const char *args;  /* "PROBLEM", "[best|trials]", NULL */
-  const char *about; /* one line for the overview */
-  const char *more;  /* paragraphs below the options in --help */
-  uint32_t uses;     /* FAT_USE(GPU) | ... */
-  int least, most;   /* arguments beside options */
-  int (*run)(const fat_options *options, const char *command_line); /* returns the exit code */
+  const char *args;                       /* "PROBLEM", "[best|trials]", NULL */
+  const char *about;                      /* one line for the overview */
+  const char *more;                       /* paragraphs below the options in --help */
+  uint32_t uses;                          /* FAT_USE(GPU) | ... */
+  int least, most;                        /* arguments beside options */
+  int (*run)(const fat_options *options); /* returns the exit code */
 } fat_command;
 
 /* Reads a command's options; --help, --usage, --version and unknown options end the program (codes 0 and 2),
