@@ -5,20 +5,11 @@
  * A kernel's name is letters, digits and '_', a tunable's name letters, a value a whole number without
  * leading zeros. The text of a config is unique: equal configs have equal texts. */
 #include "config.h"
+#include "text.h"
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-
-static bool is_letter(char c)
-{
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-static bool is_digit(char c)
-{
-  return c >= '0' && c <= '9';
-}
 
 static fat_status fail(const char *text, const char *at, const char *expected, fat_error *err)
 {
@@ -32,7 +23,7 @@ static fat_status parse_value(const char *text, const char **at, fat_config *c, 
   const char *s = *at;
   char name[FAT_CONFIG_NAME];
   size_t n = 0;
-  while (is_letter(s[n]))
+  while (fat_text_is_letter(s[n]))
     n++;
   if (n == 0)
     return fail(text, s, "the name of a tunable, as in Br128,", err);
@@ -41,18 +32,26 @@ static fat_status parse_value(const char *text, const char **at, fat_config *c, 
   memcpy(name, s, n);
   name[n] = 0;
   s += n;
-  if (!is_digit(*s) || (*s == '0' && is_digit(s[1])))
+  if (!fat_text_is_digit(*s) || (*s == '0' && fat_text_is_digit(s[1])))
     return fail(text, s, "a whole number without leading zeros", err);
   int64_t value = 0;
-  for (const char *first = s; is_digit(*s); s++) {
+  for (const char *first = s; fat_text_is_digit(*s); s++) {
     value = value * 10 + (*s - '0');
     if (value > INT32_MAX)
       return fail(text, first, "a number of at most 2147483647", err);
   }
-  fat_error why = {0};
-  if (fat_config_set(c, name, (int32_t)value, &why) != FAT_OK)
-    return fat_status_fail(err, FAT_E_INPUT, "config '%.200s': at column %d: %s", text, (int)(*at - text) + 1,
-                           why.text);
+  int32_t old;
+  const int column = (int)(*at - text) + 1;
+  if (fat_config_get(c, name, &old) == FAT_OK)
+    return fat_status_fail(err, FAT_E_INPUT, "config '%.200s': at column %d: tunable %s stands twice", text,
+                           column, name);
+  if (c->count == FAT_CONFIG_VALUES)
+    return fat_status_fail(
+        err, FAT_E_INPUT,
+        "config '%.200s': at column %d: tunable %s is one too many: a config has at most %d", text, column,
+        name, FAT_CONFIG_VALUES);
+  memcpy(c->values[c->count].name, name, n + 1);
+  c->values[c->count++].value = (int32_t)value;
   *at = s;
   return FAT_OK;
 }
@@ -61,7 +60,7 @@ fat_status fat_config_parse(const char *text, fat_config *c, fat_error *err)
 {
   fat_config out = {0};
   size_t n = 0;
-  while (is_letter(text[n]) || is_digit(text[n]) || text[n] == '_')
+  while (fat_text_is_letter(text[n]) || fat_text_is_digit(text[n]) || text[n] == '_')
     n++;
   if (n == 0 || n >= sizeof out.kernel)
     return fail(text, text, "the name of a kernel (1 to 19 letters, digits or '_')", err);
@@ -95,26 +94,4 @@ fat_status fat_config_get(const fat_config *c, const char *name, int32_t *value)
     }
   }
   return FAT_E_NOT_FOUND;
-}
-
-fat_status fat_config_set(fat_config *c, const char *name, int32_t value, fat_error *err)
-{
-  size_t n = 0;
-  int32_t old;
-  while (is_letter(name[n]))
-    n++;
-  if (n == 0 || name[n] != 0 || n >= FAT_CONFIG_NAME)
-    return fat_status_fail(err, FAT_E_INPUT, "tunable '%.40s': a name is 1 to %d letters", name,
-                           FAT_CONFIG_NAME - 1);
-  if (value < 0)
-    return fat_status_fail(err, FAT_E_INPUT, "tunable %s is %" PRId32 ": allowed are 0 to %d", name, value,
-                           INT32_MAX);
-  if (fat_config_get(c, name, &old) == FAT_OK)
-    return fat_status_fail(err, FAT_E_INPUT, "tunable %s stands twice", name);
-  if (c->count >= FAT_CONFIG_VALUES)
-    return fat_status_fail(err, FAT_E_INPUT, "tunable %s is one too many: a config has at most %d", name,
-                           FAT_CONFIG_VALUES);
-  memcpy(c->values[c->count].name, name, n + 1);
-  c->values[c->count++].value = value;
-  return FAT_OK;
 }

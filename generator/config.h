@@ -26,7 +26,4 @@ const char *fat_config_print(const fat_config *c, char buffer[FAT_CONFIG_TEXT]);
 /* The value of one tunable: FAT_E_NOT_FOUND if the config has none of that name. */
 fat_status fat_config_get(const fat_config *c, const char *name, int32_t *value);
 
-/* Appends a value; FAT_E_INPUT if the name is no name, stands already, or there is no room. */
-fat_status fat_config_set(fat_config *c, const char *name, int32_t value, fat_error *err);
-
 #endif

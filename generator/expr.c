@@ -49,16 +49,6 @@ static fat_status fail(const reader *r, const char *expected)
   return fat_status_fail(r->err, FAT_E_INPUT, "expected %s", expected);
 }
 
-static bool is_digit(char c)
-{
-  return c >= '0' && c <= '9';
-}
-
-static bool is_letter(char c)
-{
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
 static fat_status push(reader *r, operation op, int64_t value)
 {
   fat_expr *e = r->e;
@@ -83,7 +73,8 @@ static fat_status take(reader *r, char letter, const char *expected)
 static bool take_word(reader *r, const char *word)
 {
   size_t n = strlen(word);
-  if (strncmp(r->at, word, n) != 0 || is_letter(r->at[n]) || is_digit(r->at[n]))
+  if (strncmp(r->at, word, n) != 0 || fat_text_is_letter(r->at[n]) || r->at[n] == '_' ||
+      fat_text_is_digit(r->at[n]))
     return false;
   r->at += n;
   return true;
@@ -93,9 +84,9 @@ static fat_status read_number(reader *r)
 {
   const char *s = r->at;
   int64_t n = 0;
-  if (*s == '0' && is_digit(s[1]))
+  if (*s == '0' && fat_text_is_digit(s[1]))
     return fail(r, "a number without leading zeros");
-  for (; is_digit(*s); s++) {
+  for (; fat_text_is_digit(*s); s++) {
     if (__builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, *s - '0', &n))
       return fail(r, "a number of at most 9223372036854775807");
   }
@@ -107,7 +98,7 @@ static fat_status read_level(reader *r, int level);
 
 static fat_status read_operand(reader *r)
 {
-  if (is_digit(*r->at))
+  if (fat_text_is_digit(*r->at))
     return read_number(r);
   for (int i = 0; i < NAMES; i++)
     if (take_word(r, names[i].name))

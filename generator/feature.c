@@ -82,10 +82,9 @@ static int find_feature(const fat_words *w)
     if (strncmp(w->copy, fat_features[f].name, n) != 0)
       continue;
     char behind = w->copy[n];
-    bool letter = (behind >= 'a' && behind <= 'z') || (behind >= 'A' && behind <= 'Z');
     bool all = f == FAT_WINDOW && behind == 'x' && (w->copy[n + 1] == '.' || w->copy[n + 1] == 0);
     if (behind == 0 || fat_features[f].numbers == FAT_NUMBERS_HASH ||
-        (fat_features[f].numbers != FAT_NUMBERS_NONE && !letter) || all)
+        (fat_features[f].numbers != FAT_NUMBERS_NONE && !fat_text_is_letter(behind)) || all)
       return f;
   }
   return -1;

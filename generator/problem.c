@@ -55,17 +55,20 @@ static fat_status size_word(const fat_words *w, const struct size_row *row, uint
 static fat_status op_and_dtype(fat_words *w, fat_problem *p)
 {
   char list[64] = "";
-  int op = fat_problem_op(w->copy);
+  int op = 0, dtype = 0;
+  while (op < FAT_OP_COUNT && strcmp(w->copy, fat_ops[op]) != 0)
+    op++;
   for (int i = 0; i < FAT_OP_COUNT; i++)
     fat_words_list(list, sizeof list, fat_ops[i]);
-  if (op < 0)
+  if (op == FAT_OP_COUNT)
     return fat_words_fail(w, *w->word == 0 ? "where an op is expected: %s" : "is no op: %s", list);
   fat_words_next(w);
-  int dtype = fat_problem_dtype(w->copy);
+  while (dtype < FAT_DTYPE_COUNT && strcmp(w->copy, fat_dtypes[dtype].name) != 0)
+    dtype++;
   list[0] = 0;
   for (int i = 0; i < FAT_DTYPE_COUNT; i++)
     fat_words_list(list, sizeof list, fat_dtypes[i].name);
-  if (dtype < 0)
+  if (dtype == FAT_DTYPE_COUNT)
     return fat_words_fail(w, *w->word == 0 ? "where a dtype is expected: %s" : "is no dtype: %s", list);
   p->op = (fat_op)op;
   p->dtype = (fat_dtype)dtype;
@@ -213,20 +216,4 @@ double fat_problem_flops(const fat_problem *p)
 {
   double forward = 2.0 * (double)p->b * (double)p->h * fat_sees_pairs(p) * (double)(p->d + p->dv);
   return forward * (p->op == FAT_BWD ? 2.5 : 1);
-}
-
-int fat_problem_dtype(const char *name)
-{
-  for (int i = 0; i < FAT_DTYPE_COUNT; i++)
-    if (strcmp(name, fat_dtypes[i].name) == 0)
-      return i;
-  return -1;
-}
-
-int fat_problem_op(const char *name)
-{
-  for (int i = 0; i < FAT_OP_COUNT; i++)
-    if (strcmp(name, fat_ops[i]) == 0)
-      return i;
-  return -1;
 }

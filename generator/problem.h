@@ -129,8 +129,4 @@ int fat_problem_feature_numbers(fat_feature f);
  * backward. It counts the algorithm, not what a kernel does on masked tiles. */
 double fat_problem_flops(const fat_problem *p);
 
-/* A dtype or op by name; -1 if there is none. */
-int fat_problem_dtype(const char *name);
-int fat_problem_op(const char *name);
-
 #endif

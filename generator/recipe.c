@@ -28,15 +28,10 @@ static fat_status fail(const cursor *c, const char *why)
                          shown < 24 ? shown : 24, c->at, shown > 0 ? "'" : "");
 }
 
-static bool is_word(char c)
-{
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c >= '0' && c <= '9');
-}
-
 static size_t word_length(const cursor *c)
 {
   size_t n = 0;
-  while (is_word(c->at[n]))
+  while (fat_text_is_letter(c->at[n]) || fat_text_is_digit(c->at[n]) || c->at[n] == '_')
     n++;
   return n;
 }
@@ -132,7 +127,7 @@ static fat_status parse_launch(cursor *c, fat_step *step)
                {"block", "expected 'block'", &step->block},
                {"shared", "expected 'shared'", &step->shared}};
   size_t n = word_length(c);
-  if (n == 0 || n >= sizeof step->entry || (*c->at >= '0' && *c->at <= '9'))
+  if (n == 0 || n >= sizeof step->entry || fat_text_is_digit(*c->at))
     return fail(c, "expected the name of an entry, at most 63 letters, digits and '_',");
   memcpy(step->entry, c->at, n);
   c->at += n;

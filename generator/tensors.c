@@ -105,13 +105,6 @@ static void put(unsigned char *to, int64_t number)
   memcpy(to, &word, sizeof word);
 }
 
-static int32_t get(const unsigned char *from)
-{
-  int32_t word;
-  memcpy(&word, from, sizeof word);
-  return word;
-}
-
 void fat_tensors_pack(const fat_call_layout *layout, const fat_problem *p, const fat_call *call,
                       unsigned char bytes[FAT_CALL_BYTES])
 {
@@ -133,26 +126,6 @@ void fat_tensors_pack(const fat_call_layout *layout, const fat_problem *p, const
     for (int i = 0; i < fat_problem_feature_numbers((fat_feature)f); i++)
       put(bytes + l->number[f] + i * WORD, (int64_t)p->arg[f][i]);
   }
-}
-
-void fat_tensors_unpack(const fat_call_layout *layout, const unsigned char *bytes, fat_problem *p,
-                        fat_call *call)
-{
-  const fat_call_layout *l = layout;
-  int64_t *const sizes[SIZES] = {&p->b, &p->h, &p->hk, &p->q, &p->k};
-  *call = (fat_call){0};
-  for (int t = 0; t < FAT_TENSORS; t++) {
-    if (l->tensor[t] >= 0)
-      memcpy(&call->tensor[t], bytes + l->tensor[t], (size_t)view_bytes(t));
-    if (fat_tensors[t].width == FAT_WIDE_1)
-      call->tensor[t].stride[2] = 1;
-  }
-  for (int i = 0; i < SIZES; i++)
-    *sizes[i] = get(bytes + l->sizes + i * WORD);
-  memcpy(&call->scale, bytes + l->sizes + SIZES * WORD, sizeof call->scale);
-  for (int f = 0; f < FAT_FEATURE_COUNT; f++)
-    for (int i = 0; l->number[f] >= 0 && i < fat_problem_feature_numbers((fat_feature)f); i++)
-      p->arg[f][i] = (uint64_t)get(bytes + l->number[f] + i * WORD);
 }
 
 /* -- what templates are told */

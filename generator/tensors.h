@@ -92,12 +92,9 @@ typedef struct fat_call_layout {
 } fat_call_layout;
 void fat_tensors_layout(const fat_problem *p, fat_call_layout *layout);
 
-/* Writes the struct: the problem's sizes and numbers, the call's tensors. And reads a struct back, sizes and
- * numbers into `p`, which has the family. */
+/* Writes the struct: the problem's sizes and numbers, the call's tensors. */
 void fat_tensors_pack(const fat_call_layout *layout, const fat_problem *p, const fat_call *call,
                       unsigned char bytes[FAT_CALL_BYTES]);
-void fat_tensors_unpack(const fat_call_layout *layout, const unsigned char *bytes, fat_problem *p,
-                        fat_call *call);
 
 /* The table as lines of facts for templates: "p.call=...", see generator/space.lua. */
 void fat_tensors_facts(const fat_problem *p, fat_text *out);

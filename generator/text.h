@@ -37,6 +37,16 @@ fat_status fat_text_read_file(fat_text *t, const char *path, size_t limit, fat_e
 #define FAT_HASH_SIZE 65
 void fat_text_hash(const void *bytes, size_t n, char hash[FAT_HASH_SIZE]);
 
+/* Of ASCII, whatever the locale. */
+static inline bool fat_text_is_digit(char c)
+{
+  return c >= '0' && c <= '9';
+}
+static inline bool fat_text_is_letter(char c)
+{
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
 /* How many letters must be added, dropped, replaced or swapped with their neighbour to turn one word into
  * the other; for "did you mean". Letters beyond the 40th are not looked at. */
 int fat_text_distance(const char *a, const char *b);

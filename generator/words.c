@@ -1,5 +1,6 @@
 /* words.c -- goes over the words of a problem text and tells mistakes by their place. */
 #include "words.h"
+#include "text.h"
 #include "problem.h"
 #include <inttypes.h>
 #include <stdarg.h>
@@ -39,22 +40,17 @@ void fat_words_next(fat_words *w)
   take(w, *w->end == '-' ? w->end + 1 : w->end);
 }
 
-static bool is_digit(char c)
-{
-  return c >= '0' && c <= '9';
-}
-
 fat_status fat_words_number(const fat_words *w, const char **at, const char *what, uint64_t *value)
 {
   const char *s = *at;
-  if (s == w->end && *s == '-' && is_digit(s[1]))
+  if (s == w->end && *s == '-' && fat_text_is_digit(s[1]))
     return fat_words_fail(w, "has a negative number: negative lengths are not allowed, expected %s", what);
-  if (!is_digit(*s))
+  if (!fat_text_is_digit(*s))
     return fat_words_fail(w, "is not complete or has a wrong letter: expected %s", what);
-  if (*s == '0' && is_digit(s[1]))
+  if (*s == '0' && fat_text_is_digit(s[1]))
     return fat_words_fail(w, "has a number with leading zeros: write it without them");
   uint64_t n = 0;
-  for (; is_digit(*s); s++) {
+  for (; fat_text_is_digit(*s); s++) {
     n = n * 10 + (uint64_t)(*s - '0');
     if (n > (uint64_t)FAT_PROBLEM_SIZE_MAX)
       return fat_words_fail(w, "has a number that is too large: at most %" PRId64 " is allowed",

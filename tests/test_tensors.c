@@ -1,6 +1,6 @@
 /* test_tensors.c -- the table of tensors: roles, extents, the struct that a kernel takes, packed and read
  * back. */
-#include "tensors.h"
+#include "unpack.h"
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -147,7 +147,7 @@ static void what_is_packed_comes_back(void **state)
     for (size_t b = (size_t)l.bytes; b < sizeof bytes; b++)
       assert_int_equal(bytes[b], 0x5a);
     assert_int_equal(fat_problem_parse_family(fat_problem_family(&p, family), &q, NULL), FAT_OK);
-    fat_tensors_unpack(&l, bytes, &q, &again);
+    unpack(&l, bytes, &q, &again);
     assert_memory_equal(&call, &again, sizeof call);
     assert_memory_equal(&p, &q, sizeof p);
   }

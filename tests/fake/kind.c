@@ -4,7 +4,7 @@
  * weighs, or by how far scores lie apart. Both the first head and the last are looked at. */
 #include "fake.h"
 #include "oracle/half.h"
-#include "tensors.h"
+#include "../unpack.h"
 #include <math.h>
 #include <string.h>
 
@@ -99,7 +99,7 @@ const char *fake_kind_of(const fake_work *w)
   if (f->size[0] != layout.bytes)
     return NULL;
   memcpy(bytes, w->params + f->offset[0], (size_t)layout.bytes);
-  fat_tensors_unpack(&layout, bytes, &p, &call);
+  unpack(&layout, bytes, &p, &call);
   if (p.b < 1 || p.q < 1 || p.k < 1)
     return NULL;
   const char *first = kind_of_head(&p, &call, 0, false), *last = kind_of_head(&p, &call, p.b - 1, true);

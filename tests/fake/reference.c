@@ -6,6 +6,7 @@
  * the rest from the struct that it is given (tensors.h). Each launch of a kernel of several steps writes the
  * whole result. */
 #include "fake.h"
+#include "../unpack.h"
 #include "oracle/half.h"
 #include "map.h"
 #include "maps.h"
@@ -259,7 +260,7 @@ int fake_reference(const fake_work *w)
     return 719;
   }
   memcpy(bytes, w->params + f->offset[0], (size_t)layout.bytes);
-  fat_tensors_unpack(&layout, bytes, &g.p, &g.call);
+  unpack(&layout, bytes, &g.p, &g.call);
   for (int t = 0; t < FAT_TENSORS; t++)
     if (!inside(&g, t)) {
       fake_found("%s is given a tensor %s that reaches beyond its allocation", f->name, fat_tensors[t].name);

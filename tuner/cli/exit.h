@@ -17,8 +17,6 @@ enum {
 #define FAT_EXIT_HELP                                                                                        \
   "Exit codes: 0 fine, 1 something asked for has no working kernel, 2 usage, 3 environment, 4 device lost."
 
-int fat_exit_code(fat_status status);
-
 /* Prints "fatune: " and the error's text to stderr; returns its exit code. */
 int fat_exit_fail(const fat_error *err);
 

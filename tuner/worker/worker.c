@@ -104,16 +104,6 @@ void fat_worker_close(fat_worker *worker)
   free(worker);
 }
 
-int fat_worker_started(const fat_worker *worker)
-{
-  return worker->started;
-}
-
-int fat_worker_pid(const fat_worker *worker)
-{
-  return (int)worker->pid;
-}
-
 /* Sends the assignment to a worker that is idle. */
 static fat_status send_assignment(fat_worker *w, fat_error *err)
 {

@@ -27,8 +27,4 @@ fat_status fat_worker_begin(fat_worker *worker, const fat_assignment *assignment
 fat_status fat_worker_step(fat_worker *worker, double seconds, fat_verdict *verdicts, bool *done,
                            fat_error *err);
 
-/* How many processes were started so far, and the number of the one that runs (0: none). */
-int fat_worker_started(const fat_worker *worker);
-int fat_worker_pid(const fat_worker *worker);
-
 #endif
