@@ -77,6 +77,14 @@ static fat_status judge_folder(const char *path, fat_error *err)
   return judge(path, &s, err);
 }
 
+/* Why a file or folder cannot be made or opened for writing. */
+static fat_status refused(int error)
+{
+  return error == EACCES || error == EROFS || error == EPERM ? FAT_E_READONLY
+         : error == ENOSPC || error == EDQUOT                ? FAT_E_FULL
+                                                             : FAT_E_IO;
+}
+
 /* Makes every missing folder of `path`, for the owner alone. */
 static fat_status make_folders(char *path, fat_error *err)
 {
@@ -89,11 +97,7 @@ static fat_status make_folders(char *path, fat_error *err)
     /* A parent that exists but lets nobody make anything answers so before EEXIST on some file systems. */
     struct stat s;
     if (failed && stat(path, &s) != 0)
-      return fat_status_fail(err,
-                             failed == EACCES || failed == EROFS || failed == EPERM ? FAT_E_READONLY
-                             : failed == ENOSPC || failed == EDQUOT                 ? FAT_E_FULL
-                                                                                    : FAT_E_IO,
-                             "folder %s cannot be made: %s", path, strerror(failed));
+      return fat_status_fail(err, refused(failed), "folder %s cannot be made: %s", path, strerror(failed));
     *p = end;
     if (!end)
       return FAT_OK;
@@ -110,11 +114,7 @@ static fat_status make_file(const char *path, fat_error *err)
   }
   if (errno == EEXIST) /* another process was faster */
     return FAT_OK;
-  return fat_status_fail(err,
-                         errno == EACCES || errno == EROFS || errno == EPERM ? FAT_E_READONLY
-                         : errno == ENOSPC || errno == EDQUOT                ? FAT_E_FULL
-                                                                             : FAT_E_IO,
-                         "database %s cannot be made: %s", path, strerror(errno));
+  return fat_status_fail(err, refused(errno), "database %s cannot be made: %s", path, strerror(errno));
 }
 
 /* The folder that `path` names a file in, as text; "." where there is none. */

@@ -109,12 +109,7 @@ static fat_status copy(fat_db *db, int version, fat_error *err)
     status = fat_db_fail(db, to ? to : from, "making a copy before changing it", err);
     goto done;
   }
-  sqlite3_backup *backup = sqlite3_backup_init(to, "main", from, "main");
-  if (backup) {
-    sqlite3_backup_step(backup, -1);
-    rc = sqlite3_backup_finish(backup);
-  }
-  if (!backup || rc != SQLITE_OK)
+  if (!fat_db_copy(to, from))
     status = fat_db_fail(db, to, "making a copy before changing it", err);
 done:
   sqlite3_close(to);
@@ -179,13 +174,13 @@ fat_status fat_db_migrate(fat_db *db, const fat_db_migration *steps, int count, 
   sqlite3_db_config(db->sql, SQLITE_DBCONFIG_ENABLE_FKEY, 0, NULL);
   fat_status status = fat_db_begin(db, err);
   if (status == FAT_OK)
-    status = fat_db_number(db, db->sql, "PRAGMA main.user_version", &version, err);
+    status = fat_db_number(db, "main", "PRAGMA %s.user_version", &version, err);
   if (status == FAT_OK && version != target && version > 0 && !db->memory)
     status = copy(db, (int)version, err);
   if (status == FAT_OK)
     status = steps_to(db, steps, count, (int)version, target, err);
   if (status == FAT_OK)
-    status = fat_db_number(db, db->sql, "SELECT count(*) FROM pragma_foreign_key_check", &broken, err);
+    status = fat_db_number(db, "main", "SELECT count(*) FROM pragma_foreign_key_check", &broken, err);
   if (status == FAT_OK && broken)
     status =
         fat_status_fail(err, FAT_E_CORRUPT,

@@ -15,17 +15,17 @@ enum { APPLICATION_ID = 0x6661746e }; /* "fatn" */
 
 /* Every table that a file of ours has, and how many those are. */
 #define COUNT_TABLES                                                                                         \
-  "SELECT count(*) FROM %s.sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name IN ('problem', "     \
-  "'device', "                                                                                               \
-  "'toolchain',"                                                                                             \
-  " 'run', 'rejection', 'source', 'recipe', 'binary', 'trial', 'sample', 'kind', 'winner')"
+  "SELECT count(*) FROM %s.sqlite_schema WHERE type = 'table' AND rootpage > 0"                              \
+  " AND name IN ('problem', 'device', 'toolchain', 'run', 'rejection', 'source', 'recipe', 'binary', "       \
+  "'trial', 'sample', 'kind', 'winner')"
 enum { TABLES = 12 };
 
 /* 1: all pages hold together; 0: they do not. A page that was not read for lack of memory (7 is SQLITE_NOMEM)
  * is said among the damages, and is none. */
 #define CHECK                                                                                                \
-  "SELECT CASE WHEN quick_check = 'ok' THEN 1 WHEN quick_check || char(10) LIKE '%error code_7' || char(10)" \
-  " || '%' THEN 2 ELSE 0 END FROM pragma_quick_check LIMIT 1"
+  "SELECT CASE WHEN quick_check = 'ok' THEN 1"                                                               \
+  " WHEN quick_check || char(10) LIKE '%%error code_7' || char(10) || '%%' THEN 2 ELSE 0 END"                \
+  " FROM pragma_quick_check LIMIT 1"
 enum { SHORT = 2 };
 
 static fat_status connect(fat_db *db, fat_error *err)
@@ -61,17 +61,13 @@ static void disconnect(fat_db *db)
 static fat_status identify(fat_db *db, const char *schema, const char *path, int target, int *version,
                            fat_error *err)
 {
-  char sql[512];
   int64_t pages, id, number;
   *version = 0;
-  snprintf(sql, sizeof sql, "PRAGMA %s.page_count", schema);
-  FAT_TRY(fat_db_number(db, db->sql, sql, &pages, err));
+  FAT_TRY(fat_db_number(db, schema, "PRAGMA %s.page_count", &pages, err));
   if (pages == 0)
     return FAT_OK;
-  snprintf(sql, sizeof sql, "PRAGMA %s.application_id", schema);
-  FAT_TRY(fat_db_number(db, db->sql, sql, &id, err));
-  snprintf(sql, sizeof sql, "PRAGMA %s.user_version", schema);
-  FAT_TRY(fat_db_number(db, db->sql, sql, &number, err));
+  FAT_TRY(fat_db_number(db, schema, "PRAGMA %s.application_id", &id, err));
+  FAT_TRY(fat_db_number(db, schema, "PRAGMA %s.user_version", &number, err));
   if (id != APPLICATION_ID || number <= 0)
     return fat_status_fail(
         err, FAT_E_FOREIGN,
@@ -89,14 +85,12 @@ static fat_status identify(fat_db *db, const char *schema, const char *path, int
 /* Whether tables and columns are there and, for a writer, whether the pages hold together. */
 static fat_status probe(fat_db *db, const char *schema, const char *path, bool thorough, fat_error *err)
 {
-  char sql[512];
   int64_t tables = 0, sound = 1;
   sqlite3_stmt *stmt = NULL;
   fat_text row = {0};
-  snprintf(sql, sizeof sql, COUNT_TABLES, schema);
-  FAT_TRY(fat_db_number(db, db->sql, sql, &tables, err));
+  FAT_TRY(fat_db_number(db, schema, COUNT_TABLES, &tables, err));
   if (thorough)
-    FAT_TRY(fat_db_number(db, db->sql, CHECK, &sound, err));
+    FAT_TRY(fat_db_number(db, schema, CHECK, &sound, err));
   if (sound == SHORT)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory while database %s was checked", path);
   fat_db_row_select(&row, schema);
@@ -120,16 +114,8 @@ static fat_status into_memory(fat_db *db, bool empty, fat_error *err)
   db->sql = NULL;
   db->memory = true;
   status = connect(db, err);
-  if (status == FAT_OK && !empty) {
-    sqlite3_backup *backup = sqlite3_backup_init(db->sql, "main", file, "main");
-    int rc = SQLITE_ERROR;
-    if (backup) {
-      sqlite3_backup_step(backup, -1);
-      rc = sqlite3_backup_finish(backup);
-    }
-    if (rc != SQLITE_OK)
-      status = fat_db_fail(db, db->sql, "reading an older version", err);
-  }
+  if (status == FAT_OK && !empty && !fat_db_copy(db->sql, file))
+    status = fat_db_fail(db, db->sql, "reading an older version", err);
   sqlite3_close_v2(file);
   return status;
 }

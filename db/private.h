@@ -95,7 +95,10 @@ fat_status fat_db_content(fat_db *db, const char *schema, fat_db_kind kind, cons
                           unsigned char **bytes, size_t *size, char target[16], fat_error *err);
 /* Runs SQL of ours that gives no rows. */
 fat_status fat_db_run_sql(fat_db *db, const char *text, fat_error *err);
-fat_status fat_db_number(fat_db *db, sqlite3 *sql, const char *text, int64_t *value, fat_error *err);
+/* The one number that a query gives; it has %s for the schema. */
+fat_status fat_db_number(fat_db *db, const char *schema, const char *query, int64_t *value, fat_error *err);
+/* The whole content of one connection into another. */
+bool fat_db_copy(sqlite3 *to, sqlite3 *from);
 fat_status fat_db_begin(fat_db *db, fat_error *err);
 /* Commits where `status` is FAT_OK, else, or where that fails, undoes all since the beginning. */
 fat_status fat_db_end(fat_db *db, fat_status status, fat_error *err);

@@ -244,13 +244,24 @@ fat_status fat_db_run_sql(fat_db *db, const char *text, fat_error *err)
   return FAT_OK;
 }
 
-fat_status fat_db_number(fat_db *db, sqlite3 *sql, const char *text, int64_t *value, fat_error *err)
+fat_status fat_db_number(fat_db *db, const char *schema, const char *query, int64_t *value, fat_error *err)
 {
   sqlite3_stmt *stmt = NULL;
-  FAT_TRY(fat_db_prepare(db, sql, text, &stmt, err));
+  char text[512];
+  snprintf(text, sizeof text, query, schema);
+  FAT_TRY(fat_db_prepare(db, db->sql, text, &stmt, err));
   fat_status status = fat_db_finish(db, stmt, value, err);
   sqlite3_finalize(stmt);
   return status;
+}
+
+bool fat_db_copy(sqlite3 *to, sqlite3 *from)
+{
+  sqlite3_backup *backup = sqlite3_backup_init(to, "main", from, "main");
+  if (!backup)
+    return false;
+  sqlite3_backup_step(backup, -1);
+  return sqlite3_backup_finish(backup) == SQLITE_OK;
 }
 
 static void roll_back(fat_db *db)

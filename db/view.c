@@ -6,6 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#define NO_SUCH_TRIAL                                                                                        \
+  "NOT EXISTS (SELECT 1 FROM main.trials o WHERE o.problem = v.problem AND o.device = v.device"              \
+  " AND o.config = v.config AND o.source = v.source AND o.compile_key = v.compile_key"                       \
+  " AND o.driver = v.driver AND o.made_by = v.made_by AND o.origin = v.origin)"
+
 static const struct {
   const char *name;
   const char *hide_main;   /* rows of the user's file to leave out where a system file lies below */
@@ -19,18 +24,8 @@ static const struct {
      "NOT EXISTS (SELECT 1 FROM main.best o WHERE o.problem = v.problem AND o.device = v.device"
      " AND o.origin <= v.origin)",
      "sm, gpu, family, problem"},
-    {"trials", "true",
-     "NOT EXISTS (SELECT 1 FROM main.trials o WHERE o.problem = v.problem AND o.device = v.device"
-     " AND o.config = v.config AND o.source = v.source AND o.compile_key = v.compile_key AND o.driver = "
-     "v.driver"
-     " AND o.made_by = v.made_by AND o.origin = v.origin)",
-     "id"},
-    {"failures", "true",
-     "NOT EXISTS (SELECT 1 FROM main.trials o WHERE o.problem = v.problem AND o.device = v.device"
-     " AND o.config = v.config AND o.source = v.source AND o.compile_key = v.compile_key AND o.driver = "
-     "v.driver"
-     " AND o.made_by = v.made_by AND o.origin = v.origin)",
-     "id"},
+    {"trials", "true", NO_SUCH_TRIAL, "id"},
+    {"failures", "true", NO_SUCH_TRIAL, "id"},
     {"runs", "true", "true", "id"},
     {"rejections", "true", "true", "run, problem, kernel, count DESC"},
     {"history", "true", "true", "id"},
@@ -164,9 +159,9 @@ static fat_status rows_of_both(fat_db *db, int view, bool json, fat_text *out, f
 static fat_status bound(fat_db *db, fat_error *err)
 {
   int64_t pages = 0, more = 0;
-  FAT_TRY(fat_db_number(db, db->sql, "PRAGMA main.page_count", &pages, err));
+  FAT_TRY(fat_db_number(db, "main", "PRAGMA %s.page_count", &pages, err));
   if (db->system)
-    FAT_TRY(fat_db_number(db, db->sql, "PRAGMA system.page_count", &more, err));
+    FAT_TRY(fat_db_number(db, "system", "PRAGMA %s.page_count", &more, err));
   fat_db_bound(db, (long)(LEAST_STEPS + (pages + more) / PAGES_A_STEP));
   return FAT_OK;
 }
