@@ -26,8 +26,8 @@ static const char BEST[] =
 
 static bool is_text(const fat_db_field *f)
 {
-  return f->member < sizeof(fat_trial) && (f->kind == FAT_KIND_WORD || f->kind == FAT_KIND_TEXT ||
-                                           f->kind == FAT_KIND_LOG || f->kind == FAT_KIND_DATE);
+  return f->member < sizeof(fat_trial) && (f->value == FAT_VALUE_WORD || f->value == FAT_VALUE_TEXT ||
+                                           f->value == FAT_VALUE_LOG || f->value == FAT_VALUE_DATE);
 }
 
 /* Strings and samples of a row into one block of memory. */
@@ -60,7 +60,7 @@ static fat_status keep(fat_best *best, const fat_db_row *row, fat_error *err)
   return FAT_OK;
 }
 
-fat_status fat_db_content(fat_db *db, const char *schema, fat_db_kind kind, const char *hash,
+fat_status fat_db_content(fat_db *db, const char *schema, fat_db_contents which, const char *hash,
                           unsigned char **bytes, size_t *size, char target[16], fat_error *err)
 {
   char sql[160], found[FAT_HASH_SIZE];
@@ -70,8 +70,8 @@ fat_status fat_db_content(fat_db *db, const char *schema, fat_db_kind kind, cons
   *size = 0;
   if (!*hash)
     return FAT_OK;
-  snprintf(sql, sizeof sql, "SELECT %s FROM %s.%s WHERE hash = ?1", contents_of[kind].columns, schema,
-           contents_of[kind].table);
+  snprintf(sql, sizeof sql, "SELECT %s FROM %s.%s WHERE hash = ?1", contents_of[which].columns, schema,
+           contents_of[which].table);
   FAT_TRY(fat_db_again(db, sql, &stmt, err));
   fat_status status = fat_db_bind(db, stmt, err, "t", hash);
   if (status == FAT_OK)
@@ -88,7 +88,7 @@ fat_status fat_db_content(fat_db *db, const char *schema, fat_db_kind kind, cons
   }
   fat_text_hash(data ? data : "", length, found);
   if (!data || !must || strcmp(found, must) != 0) {
-    fat_db_remark(db, "%s %.16s is damaged and left out", contents_of[kind].table, hash);
+    fat_db_remark(db, "%s %.16s is damaged and left out", contents_of[which].table, hash);
     goto done;
   }
   *bytes = malloc(length + 1);

@@ -52,10 +52,16 @@ fat_trial fat_db_untimed(void)
 #define PATH_R(name) #name
 
 const fat_db_field fat_db_fields[FAT_ROW_COUNT] = {
-#define COLUMN(table, name, kind, member, low, high, shipped)                                                \
-  {#table[0],         #name,           PATH_##table(name),                                                   \
-   SQL_##table(name), FAT_KIND_##kind, offsetof(fat_db_row, member),                                         \
-   (double)(low),     (double)(high),  FAT_SHIPPED_##shipped},
+#define COLUMN(table, name, value, member, low, high, shipped)                                               \
+  {#table[0],                                                                                                \
+   #name,                                                                                                    \
+   PATH_##table(name),                                                                                       \
+   SQL_##table(name),                                                                                        \
+   FAT_VALUE_##value,                                                                                        \
+   offsetof(fat_db_row, member),                                                                             \
+   (double)(low),                                                                                            \
+   (double)(high),                                                                                           \
+   FAT_SHIPPED_##shipped},
 #include "columns.def"
 #undef COLUMN
 };
@@ -77,7 +83,7 @@ void fat_db_row_select(fat_text *sql, const char *schema)
 /* A number within the range of its column; NAN, for unknown, where the column allows it. */
 static fat_status check_number(const fat_db_field *f, double value, fat_error *err)
 {
-  if (f->kind == FAT_KIND_REAL ? value < f->low || value > f->high : !(value >= f->low && value <= f->high))
+  if (f->value == FAT_VALUE_REAL ? value < f->low || value > f->high : !(value >= f->low && value <= f->high))
     return fat_status_fail(err, FAT_E_INPUT, "%s of a trial is %.10g: allowed are %.10g to %.10g", f->path,
                            value, f->low, f->high);
   return FAT_OK;
@@ -95,19 +101,19 @@ static fat_status check_word(const fat_db_field *f, const char *word, fat_error 
 static fat_status check_value(const fat_db_field *f, const fat_trial *t, fat_error *err)
 {
   const void *from = (const char *)t + f->member;
-  switch (f->kind) {
-  case FAT_KIND_WHOLE:
-  case FAT_KIND_SAMPLES:
+  switch (f->value) {
+  case FAT_VALUE_WHOLE:
+  case FAT_VALUE_SAMPLES:
     return check_number(f, *(const int *)from, err);
-  case FAT_KIND_LONG:
+  case FAT_VALUE_LONG:
     return check_number(f, (double)*(const int64_t *)from, err);
-  case FAT_KIND_REAL:
-  case FAT_KIND_KNOWN:
+  case FAT_VALUE_REAL:
+  case FAT_VALUE_KNOWN:
     return check_number(f, *(const double *)from, err);
-  case FAT_KIND_NAME:
+  case FAT_VALUE_NAME:
     return check_word(f, from, err);
-  case FAT_KIND_WORD:
-  case FAT_KIND_DATE:
+  case FAT_VALUE_WORD:
+  case FAT_VALUE_DATE:
     return check_word(f, *(const char *const *)from, err);
   default:
     return FAT_OK;

@@ -14,7 +14,8 @@ static const char JOINED[] =
 
 static bool travels(const fat_db_field *f)
 {
-  return f->kind != FAT_KIND_ID && f->kind != FAT_KIND_FACTS && f->kind != FAT_KIND_LOG && f->table != 'H';
+  return f->value != FAT_VALUE_ID && f->value != FAT_VALUE_FACTS && f->value != FAT_VALUE_LOG &&
+         f->table != 'H';
 }
 
 /* One column of all samples as an array. */
@@ -36,10 +37,10 @@ static void add_fields(fat_text *sql, bool device, int shipped, bool brief)
     if (!travels(f) || (f->table == 'D') != device || (shipped >= 0 && (int)f->shipped != shipped))
       continue;
     fat_text_format(sql, "%s'%s', ", comma, f->name);
-    if (f->kind == FAT_KIND_SAMPLES)
+    if (f->value == FAT_VALUE_SAMPLES)
       fat_text_add(sql, brief ? "iif(kept.wins, " SAMPLES("CAST(PRINTF('%.6g', ms) AS REAL)") ", NULL)"
                               : SAMPLES("ms")); /* of winners alone */
-    else if (brief && f->kind == FAT_KIND_REAL)
+    else if (brief && f->value == FAT_VALUE_REAL)
       fat_text_format(sql, "iif(%1$s IS NULL, NULL, CAST(PRINTF('%%.6g', %1$s) AS REAL))", f->sql);
     else
       fat_text_add(sql, f->sql);

@@ -44,9 +44,10 @@ static fat_status line_sql(fat_text *sql, fat_error *err)
     const fat_db_field *f = &fat_db_fields[i];
     const char *old = prose_of(i);
     fat_text_add(sql, i ? ", " : "SELECT ");
-    if (f->kind == FAT_KIND_ID || f->kind == FAT_KIND_FACTS || f->kind == FAT_KIND_LOG || f->table == 'H')
+    if (f->value == FAT_VALUE_ID || f->value == FAT_VALUE_FACTS || f->value == FAT_VALUE_LOG ||
+        f->table == 'H')
       fat_text_add(sql, "NULL"); /* stays at home */
-    else if (f->kind == FAT_KIND_SAMPLES)
+    else if (f->value == FAT_VALUE_SAMPLES)
       fat_text_add(sql, "coalesce(json_array_length(?1, '$.samples'), 0)");
     else if (old)
       fat_text_format(sql, "iif(old, %s, json_extract(j, '$.%s'))", old, f->path);

@@ -88,10 +88,10 @@ fat_status fat_db_finish(fat_db *db, sqlite3_stmt *stmt, int64_t *value, fat_err
 fat_status fat_db_do(fat_db *db, fat_db_sql which, int64_t *value, fat_error *err, const char *types, ...);
 void fat_db_release(sqlite3_stmt *stmt); /* reset, parameters cleared */
 /* A stored content. ORDER CONTENT */
-typedef enum fat_db_kind { FAT_DB_SOURCE, FAT_DB_RECIPE, FAT_DB_BINARY } fat_db_kind;
+typedef enum fat_db_contents { FAT_DB_SOURCE, FAT_DB_RECIPE, FAT_DB_BINARY } fat_db_contents;
 /* Looks up one content: *bytes, from malloc and ended by a zero, stays NULL where nothing is kept or what is
  * kept is damaged (a remark). `target` (may be NULL) is the label of a binary. */
-fat_status fat_db_content(fat_db *db, const char *schema, fat_db_kind kind, const char *hash,
+fat_status fat_db_content(fat_db *db, const char *schema, fat_db_contents which, const char *hash,
                           unsigned char **bytes, size_t *size, char target[16], fat_error *err);
 /* Runs SQL of ours that gives no rows. */
 fat_status fat_db_run_sql(fat_db *db, const char *text, fat_error *err);
@@ -157,30 +157,30 @@ fat_status fat_db_open_foreign(const char *path, fat_db **db, fat_error *err);
 
 /* The columns of a row, in the order of columns.def; import and merge deliver the same. */
 typedef enum fat_db_column {
-#define COLUMN(table, name, kind, member, low, high, shipped) FAT_ROW_##name,
+#define COLUMN(table, name, value, member, low, high, shipped) FAT_ROW_##name,
 #include "columns.def"
 #undef COLUMN
   FAT_ROW_COUNT
 } fat_db_column;
 
-typedef enum fat_db_kind_of {
-  FAT_KIND_ID,    /* of a row: int64_t, NULL is 0 */
-  FAT_KIND_WHOLE, /* int within its range */
-  FAT_KIND_LONG,  /* int64_t within its range */
-  FAT_KIND_REAL,  /* double from 0 on, NULL is NAN */
-  FAT_KIND_KNOWN, /* the same, never NULL */
-  FAT_KIND_WORD,  /* plain text on one line; NULL is "" */
-  FAT_KIND_TEXT,  /* text */
-  FAT_KIND_LOG,   /* text that stays at home */
-  FAT_KIND_NAME,  /* of a GPU: a plain word in an array */
-  FAT_KIND_DATE,
-  FAT_KIND_SAMPLES, /* int: how many rows of table sample; in JSON the samples themselves */
-  FAT_KIND_OUTCOME,
-  FAT_KIND_ORIGIN,
-  FAT_KIND_PROBLEM,
-  FAT_KIND_CONFIG,
-  FAT_KIND_FACTS, /* of the device: must say what its numbers say */
-} fat_db_kind_of;
+typedef enum fat_db_value {
+  FAT_VALUE_ID,    /* of a row: int64_t, NULL is 0 */
+  FAT_VALUE_WHOLE, /* int within its range */
+  FAT_VALUE_LONG,  /* int64_t within its range */
+  FAT_VALUE_REAL,  /* double from 0 on, NULL is NAN */
+  FAT_VALUE_KNOWN, /* the same, never NULL */
+  FAT_VALUE_WORD,  /* plain text on one line; NULL is "" */
+  FAT_VALUE_TEXT,  /* text */
+  FAT_VALUE_LOG,   /* text that stays at home */
+  FAT_VALUE_NAME,  /* of a GPU: a plain word in an array */
+  FAT_VALUE_DATE,
+  FAT_VALUE_SAMPLES, /* int: how many rows of table sample; in JSON the samples themselves */
+  FAT_VALUE_OUTCOME,
+  FAT_VALUE_ORIGIN,
+  FAT_VALUE_PROBLEM,
+  FAT_VALUE_CONFIG,
+  FAT_VALUE_FACTS, /* of the device: must say what its numbers say */
+} fat_db_value;
 
 typedef enum fat_db_shipped { FAT_SHIPPED_HOME, FAT_SHIPPED_ROW, FAT_SHIPPED_ALL } fat_db_shipped;
 
@@ -189,7 +189,7 @@ typedef struct fat_db_field {
   const char *name;
   const char *path; /* in JSON, and in messages */
   const char *sql;  /* in a SELECT of a row */
-  fat_db_kind_of kind;
+  fat_db_value value;
   size_t member; /* offset in fat_db_row */
   double low, high;
   fat_db_shipped shipped;

@@ -118,48 +118,48 @@ static void read_value(reader *r, fat_db_column at, fat_db_row *row)
   void *to = (char *)row + f->member;
   const char *text;
   fat_error why = {0};
-  switch (f->kind) {
-  case FAT_KIND_ID:
+  switch (f->value) {
+  case FAT_VALUE_ID:
     *(int64_t *)to = sqlite3_column_type(r->stmt, at) == SQLITE_NULL ? 0 : integer_of(r, at);
     break;
-  case FAT_KIND_WHOLE:
-  case FAT_KIND_SAMPLES:
+  case FAT_VALUE_WHOLE:
+  case FAT_VALUE_SAMPLES:
     *(int *)to = int_of(r, at);
     break;
-  case FAT_KIND_LONG:
+  case FAT_VALUE_LONG:
     *(int64_t *)to = integer_of(r, at);
     break;
-  case FAT_KIND_REAL:
-  case FAT_KIND_KNOWN:
+  case FAT_VALUE_REAL:
+  case FAT_VALUE_KNOWN:
     *(double *)to = real_of(r, at);
     break;
-  case FAT_KIND_WORD:
-  case FAT_KIND_TEXT:
-  case FAT_KIND_LOG:
+  case FAT_VALUE_WORD:
+  case FAT_VALUE_TEXT:
+  case FAT_VALUE_LOG:
     *(const char **)to = text_of(r, at, (size_t)f->high);
     break;
-  case FAT_KIND_NAME:
+  case FAT_VALUE_NAME:
     text = text_of(r, at, sizeof row->trial.gpu.name - 1);
     memcpy(to, text, strlen(text) + 1);
     break;
-  case FAT_KIND_DATE:
+  case FAT_VALUE_DATE:
     *(const char **)to = text = text_of(r, at, (size_t)f->high);
     if (!is_date(text))
       wrong(r, at, "is no UTC date as 2025-11-21T03:07:00Z");
     break;
-  case FAT_KIND_OUTCOME:
+  case FAT_VALUE_OUTCOME:
     row->trial.outcome = (fat_outcome)name_of(r, at, fat_db_outcomes, FAT_OUTCOME_COUNT);
     break;
-  case FAT_KIND_ORIGIN:
+  case FAT_VALUE_ORIGIN:
     row->trial.origin = (fat_origin)name_of(r, at, fat_db_origins, FAT_ORIGIN_COUNT);
     break;
-  case FAT_KIND_PROBLEM:
+  case FAT_VALUE_PROBLEM:
     parsed(r, fat_problem_parse(text_of(r, at, (size_t)f->high), to, &why), &why);
     break;
-  case FAT_KIND_CONFIG:
+  case FAT_VALUE_CONFIG:
     parsed(r, fat_config_parse(text_of(r, at, (size_t)f->high), to, &why), &why);
     break;
-  case FAT_KIND_FACTS: /* once its numbers are read */
+  case FAT_VALUE_FACTS: /* once its numbers are read */
     break;
   }
 }
@@ -204,21 +204,21 @@ static int bind_value(sqlite3_stmt *stmt, int at, const fat_db_field *f, const f
 {
   const void *from = (const char *)t + f->member;
   char config[FAT_CONFIG_TEXT];
-  switch (f->kind) {
-  case FAT_KIND_WHOLE:
+  switch (f->value) {
+  case FAT_VALUE_WHOLE:
     return sqlite3_bind_int(stmt, at, *(const int *)from);
-  case FAT_KIND_SAMPLES:
+  case FAT_VALUE_SAMPLES:
     return sqlite3_bind_int(stmt, at, t->samples ? t->sample_count : 0);
-  case FAT_KIND_REAL:
+  case FAT_VALUE_REAL:
     return bind_real(stmt, at, *(const double *)from);
-  case FAT_KIND_TEXT:
-  case FAT_KIND_LOG:
+  case FAT_VALUE_TEXT:
+  case FAT_VALUE_LOG:
     return bind_cleaned(stmt, at, *(const char *const *)from, (size_t)f->high);
-  case FAT_KIND_OUTCOME:
+  case FAT_VALUE_OUTCOME:
     return bind_text(stmt, at, fat_db_outcome_name(t->outcome));
-  case FAT_KIND_ORIGIN:
+  case FAT_VALUE_ORIGIN:
     return bind_text(stmt, at, fat_db_origin_name(t->origin));
-  case FAT_KIND_CONFIG:
+  case FAT_VALUE_CONFIG:
     return bind_text(stmt, at, fat_config_print(&t->config, config));
   default:
     return bind_text(stmt, at, *(const char *const *)from);

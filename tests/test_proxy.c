@@ -56,7 +56,7 @@ static fat_status take(const fat_problem *p, const fat_entrant *entrant, const c
 
 static fat_status each(const fat_options *o, seen *s, fat_error *err)
 {
-  fat_target hand = {.at_hand = true, .cuda = 13};
+  fat_asked_gpu hand = {.at_hand = true, .cuda = 13};
   const fat_gpu *as, *row;
   assert_int_equal(fat_gpu_find("T4", &as, NULL), FAT_OK);
   assert_int_equal(fat_gpu_find("H200", &row, NULL), FAT_OK);

@@ -44,15 +44,15 @@ static fat_status render_text(const fat_options *o, fat_source *source, fat_erro
 {
   fat_script *script = NULL;
   fat_problem problem;
-  fat_target target;
+  fat_asked_gpu asked;
   fat_config config;
   FAT_TRY(fat_problem_parse(o->args[0], &problem, err));
-  FAT_TRY(fat_open_gpu(o, &target, err));
-  FAT_TRY(fat_agenda_dtype(o->args[0], problem.dtype, &target.gpu, err));
+  FAT_TRY(fat_open_gpu(o, &asked, err));
+  FAT_TRY(fat_agenda_dtype(o->args[0], problem.dtype, &asked.gpu, err));
   FAT_TRY(fat_open_script(o, &script, err));
-  fat_status status = choose_config(o, script, &problem, &target.gpu, &config, err);
+  fat_status status = choose_config(o, script, &problem, &asked.gpu, &config, err);
   if (status == FAT_OK)
-    status = fat_source_render(script, &problem, &target.gpu, &config, o->lines, source, err);
+    status = fat_source_render(script, &problem, &asked.gpu, &config, o->lines, source, err);
   fat_script_close(script);
   return status;
 }

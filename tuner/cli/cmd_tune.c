@@ -20,7 +20,7 @@ static const double gpu_deadline = 2; /* seconds that any trial may take on the 
 /* What the command opens, closed together. */
 typedef struct opened {
   const fat_options *options;
-  fat_target target;
+  fat_asked_gpu asked;
   fat_agenda agenda;
   fat_text key, path;
   fat_lab lab; /* worker NULL: no such GPU is at hand */
@@ -31,7 +31,7 @@ typedef struct opened {
 static fat_status open_all(opened *o, fat_error *err)
 {
   const fat_options *options = o->options;
-  const fat_gpu *gpu = &o->target.gpu;
+  const fat_gpu *gpu = &o->asked.gpu;
   fat_session *s = &o->session;
   *s = (fat_session){.goal = &options->goal,
                      .agenda = &o->agenda,
@@ -41,11 +41,11 @@ static fat_status open_all(opened *o, fat_error *err)
                      .command = options->command_line,
                      .quiet = options->quiet};
   FAT_TRY(fat_open_script(options, &s->script, err));
-  FAT_TRY(fat_open_gpu(options, &o->target, err));
+  FAT_TRY(fat_open_gpu(options, &o->asked, err));
   FAT_TRY(fat_agenda_list(s->goal, gpu, s->script, &o->agenda, err));
-  if (o->target.at_hand && s->goal->problem_count == 0 && s->goal->seqlens.count == 0)
+  if (o->asked.at_hand && s->goal->problem_count == 0 && s->goal->seqlens.count == 0)
     FAT_TRY(fat_agenda_grid(s->goal, gpu, s->script, &o->agenda, err));
-  FAT_TRY(fat_open_nvrtc(options, &o->target, &s->nvrtc, err));
+  FAT_TRY(fat_open_nvrtc(options, &o->asked, &s->nvrtc, err));
   FAT_TRY(fat_compile_key(s->nvrtc, &o->key, err));
   FAT_TRY(fat_open_db(options, FAT_DB_WRITE, &s->db, &o->path, err));
   FAT_TRY(fat_db_lock_tuning(s->db, gpu, err));
@@ -54,11 +54,11 @@ static fat_status open_all(opened *o, fat_error *err)
                          .sources = &o->sources,
                          .compile_key = fat_text_get(&o->key),
                          .model = FAT_MODEL_VERSION,
-                         .driver = o->target.at_hand ? o->target.driver : NULL};
-  if (!o->target.at_hand)
+                         .driver = o->asked.at_hand ? o->asked.driver : NULL};
+  if (!o->asked.at_hand)
     return FAT_OK;
   s->lab = &o->lab;
-  return fat_lab_open(o->target.ordinal, s->nvrtc, gpu,
+  return fat_lab_open(o->asked.ordinal, s->nvrtc, gpu,
                       options->deadline > 0 ? options->deadline : gpu_deadline, s->lab, err);
 }
 
@@ -84,12 +84,12 @@ static void say_ending(const fat_session *s)
 /* One sentence on what was and was not measured. */
 static void say_measured(const opened *o, FILE *to)
 {
-  const char *gpu = o->target.gpu.name, *path = fat_text_get(&o->path);
-  if (o->target.at_hand)
+  const char *gpu = o->asked.gpu.name, *path = fat_text_get(&o->path);
+  if (o->asked.at_hand)
     fprintf(to,
             "Measured on the %s at hand (driver %s): each kernel was verified first. The times and the best "
             "kernels' binaries are in %s.\n",
-            gpu, o->target.driver, path);
+            gpu, o->asked.driver, path);
   else
     fprintf(
         to,
@@ -182,7 +182,7 @@ static fat_status report(const opened *o, const fat_schedule *schedule, int *cod
   fat_text text = {0};
   FAT_TRY(fat_results_read(schedule, &results, err));
   fat_status status = options->json
-                          ? fat_results_json(&results, &o->target.gpu, &text, err)
+                          ? fat_results_json(&results, &o->asked.gpu, &text, err)
                           : fat_results_table(&results, fat_terminal_width(STDOUT_FILENO), &text, err);
   if (status == FAT_OK) {
     *code = fat_exit_print(fat_text_get(&text));

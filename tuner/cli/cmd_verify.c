@@ -31,7 +31,7 @@ typedef struct problems {
 
 typedef struct checking {
   const fat_options *options;
-  fat_target target;
+  fat_asked_gpu asked;
   const fat_gpu *as; /* whose kernels they are, where that is not the GPU at hand */
   fat_db *db;
   fat_text path, sanitizer, json_text;
@@ -61,7 +61,7 @@ static bool collect(const fat_trial *t, void *user)
 static fat_status list_problems(checking *c, problems *p, fat_error *err)
 {
   char facts[FAT_GPU_FACTS];
-  const fat_db_filter filter = {.gpu = fat_gpu_facts(&c->target.gpu, facts),
+  const fat_db_filter filter = {.gpu = fat_gpu_facts(&c->asked.gpu, facts),
                                 .outcome_plus_1 = 1 + FAT_OUT_OK,
                                 .origin_plus_1 = 1 + FAT_MEASURED};
   for (int i = 0; i < c->options->arg_count; i++) {
@@ -78,7 +78,7 @@ static fat_status list_problems(checking *c, problems *p, fat_error *err)
 static fat_status sanitize(checking *c, const fat_problem *p, const fat_entrant *entrant, fat_verdict *v,
                            fat_error *err)
 {
-  const fat_gpu *gpu = c->as ? c->as : &c->target.gpu;
+  const fat_gpu *gpu = c->as ? c->as : &c->asked.gpu;
   fat_assignment a = {.task = FAT_TASK_CHECK,
                       .problem = *p,
                       .sms = gpu->sms,
@@ -90,8 +90,8 @@ static fat_status sanitize(checking *c, const fat_problem *p, const fat_entrant 
   for (int i = 0; fat_sanitize_tools[i] && v->outcome == FAT_OUT_OK; i++) {
     fat_text log = {0};
     bool clean;
-    fat_status status = fat_sanitize_run(fat_text_get(&c->sanitizer), fat_sanitize_tools[i],
-                                         c->target.ordinal, &a, &clean, &log, err);
+    fat_status status = fat_sanitize_run(fat_text_get(&c->sanitizer), fat_sanitize_tools[i], c->asked.ordinal,
+                                         &a, &clean, &log, err);
     if (status == FAT_OK && !clean) {
       v->outcome = FAT_OUT_WRONG;
       snprintf(v->detail, sizeof v->detail, "%s: %.900s", fat_sanitize_tools[i], fat_text_get(&log));
@@ -144,14 +144,14 @@ static fat_status check(checking *c, const fat_problem *p, const char *kernel, f
   char config[FAT_CONFIG_TEXT];
   fat_best best;
   fat_verdict v = {.outcome = FAT_OUT_COMPILE_FAILED};
-  fat_status status = fat_db_best(c->db, p, &c->target.gpu, kernel, true, &best, err);
+  fat_status status = fat_db_best(c->db, p, &c->asked.gpu, kernel, true, &best, err);
   if (status == FAT_E_NOT_FOUND && c->options->arg_count == 0)
     return FAT_OK;
   FAT_TRY(status);
   snprintf(v.detail, sizeof v.detail, "its binary is not stored: the next tune makes it again");
   const fat_entrant entrant = {fat_config_print(&best.trial.config, config), best.recipe, best.cubin_hash,
                                best.cubin, best.cubin_size};
-  const fat_experiment e = {FAT_TASK_CHECK, p, &c->target.gpu, &entrant, 1, .expected_ms = best.trial.ms};
+  const fat_experiment e = {FAT_TASK_CHECK, p, &c->asked.gpu, &entrant, 1, .expected_ms = best.trial.ms};
   if (best.cubin && best.recipe)
     status = fat_lab_run(&c->lab, &e, NULL, &v, err);
   if (status == FAT_OK && v.outcome == FAT_OUT_OK && c->options->sanitize)
@@ -182,7 +182,7 @@ static fat_status check_proxy(const fat_problem *p, const fat_entrant *entrant, 
 static fat_status check_all(checking *c, fat_error *err)
 {
   problems p = {0};
-  const fat_proxy proxy = {c->options, c->as, &c->target, c->db, check_proxy, c};
+  const fat_proxy proxy = {c->options, c->as, &c->asked, c->db, check_proxy, c};
   if (c->as)
     return fat_proxy_each(&proxy, err);
   fat_status status = list_problems(c, &p, err);
@@ -209,7 +209,7 @@ static fat_status read_as(checking *c, fat_error *err)
   if (!o->as)
     return FAT_OK;
   FAT_TRY(fat_gpu_find(o->as, &c->as, err));
-  return fat_proxy_target(c->as, &c->target.gpu, target, err);
+  return fat_proxy_target(c->as, &c->asked.gpu, target, err);
 }
 
 /* The database; for another GPU's kernels there need not be one. */
@@ -224,10 +224,10 @@ static fat_status open_db(checking *c, fat_error *err)
 
 static fat_status open_all(checking *c, fat_error *err)
 {
-  FAT_TRY(fat_open_gpu(c->options, &c->target, err));
-  if (!c->target.at_hand)
+  FAT_TRY(fat_open_gpu(c->options, &c->asked, err));
+  if (!c->asked.at_hand)
     return fat_status_fail(err, FAT_E_NO_DEVICE, "no %s is at hand: kernels are verified on the GPU itself",
-                           c->target.gpu.name);
+                           c->asked.gpu.name);
   FAT_TRY(read_as(c, err));
   if (c->options->sanitize)
     FAT_TRY(fat_sanitize_find(&c->sanitizer, err));
@@ -235,7 +235,7 @@ static fat_status open_all(checking *c, fat_error *err)
   double least = c->as ? proxy_deadline : gpu_deadline;
   if (c->options->deadline > 0)
     least = c->options->deadline;
-  return fat_lab_open(c->target.ordinal, NULL, &c->target.gpu, least, &c->lab, err);
+  return fat_lab_open(c->asked.ordinal, NULL, &c->asked.gpu, least, &c->lab, err);
 }
 
 static int print(checking *c, fat_error *err)
@@ -248,12 +248,12 @@ static int print(checking *c, fat_error *err)
   } else {
     status = fat_table_print(&c->table, fat_terminal_width(STDOUT_FILENO), &text, err);
     fat_text_format(&text, "%d of %d kernels are right on the %s at hand.\n", c->checked - c->bad, c->checked,
-                    c->target.gpu.name);
+                    c->asked.gpu.name);
     if (c->as)
       fat_text_format(&text,
                       "They are the %s's, as PTX that the driver compiled for the %s: the %s's machine code "
                       "and speed are not seen.\n",
-                      c->as->name, c->target.gpu.name, c->as->name);
+                      c->as->name, c->asked.gpu.name, c->as->name);
   }
   int code = status == FAT_OK ? fat_exit_print(fat_text_get(c->options->json ? &c->json_text : &text))
                               : fat_exit_fail(err);

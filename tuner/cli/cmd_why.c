@@ -25,7 +25,7 @@ typedef struct answer {
   fat_problem problem; /* of a family its main anchor */
   bool is_family;
   fat_text shapes; /* of a family: a line for each that was measured here */
-  fat_target target;
+  fat_asked_gpu asked;
   fat_script *script;
   fat_db *db; /* NULL: there is none */
   fat_text path, key;
@@ -54,7 +54,7 @@ static fat_status find_default(answer *a, fat_error *err)
   int count, unasked;
   FAT_TRY(fat_agenda_kernels(&a->options->goal, a->script, names, &count, err));
   FAT_TRY(fat_usual_find(a->script, a->options->goal.kernel_count ? names[0] : NULL, &a->problem,
-                         &a->target.gpu, true, &point, &unasked, err));
+                         &a->asked.gpu, true, &point, &unasked, err));
   fat_config_print(&point.config, a->fallback);
   return FAT_OK;
 }
@@ -66,7 +66,7 @@ static const char *compare_source(answer *a)
   fat_config config;
   fat_source source;
   if (!row->found || fat_config_parse(row->config, &config, NULL) != FAT_OK ||
-      fat_source_render(a->script, &a->problem, &a->target.gpu, &config, FAT_LINES_TEMPLATE, &source, NULL))
+      fat_source_render(a->script, &a->problem, &a->asked.gpu, &config, FAT_LINES_TEMPLATE, &source, NULL))
     return NULL;
   const bool same = strcmp(source.hash, row->source_hash) == 0;
   fat_source_free(&source);
@@ -77,7 +77,7 @@ static const char *compare_source(answer *a)
 static const char *compile_key(answer *a)
 {
   fat_nvrtc *nvrtc;
-  if (fat_open_nvrtc(a->options, &a->target, &nvrtc, NULL) != FAT_OK)
+  if (fat_open_nvrtc(a->options, &a->asked, &nvrtc, NULL) != FAT_OK)
     return NULL;
   const char *key = fat_compile_key(nvrtc, &a->key, NULL) == FAT_OK ? fat_text_get(&a->key) : NULL;
   fat_nvrtc_close(nvrtc);
@@ -98,7 +98,7 @@ static bool list_shape(const fat_trial *t, void *user)
 {
   char there[FAT_GPU_FACTS], here[FAT_GPU_FACTS], problem[FAT_PROBLEM_TEXT], config[FAT_CONFIG_TEXT];
   answer *a = user;
-  fat_gpu_facts(&a->target.gpu, here);
+  fat_gpu_facts(&a->asked.gpu, here);
   if (t->origin == FAT_MEASURED && strcmp(fat_gpu_facts(&t->gpu, there), here) == 0)
     fat_text_format(&a->shapes, "%s %s\n", fat_problem_print(&t->problem, problem),
                     fat_config_print(&t->config, config));
@@ -147,10 +147,10 @@ static fat_status find_answer(answer *a, fat_error *err)
   if (a->options->goal.kernel_count > 1)
     return fat_status_fail(err, FAT_E_INPUT, "--kernel: why takes one name, not %d",
                            a->options->goal.kernel_count);
-  FAT_TRY(fat_open_gpu(a->options, &a->target, err));
-  FAT_TRY(fat_agenda_dtype(a->options->args[0], a->problem.dtype, &a->target.gpu, err));
+  FAT_TRY(fat_open_gpu(a->options, &a->asked, err));
+  FAT_TRY(fat_agenda_dtype(a->options->args[0], a->problem.dtype, &a->asked.gpu, err));
   if (a->is_family)
-    a->problem = fat_anchor_main(&a->problem, &a->target.gpu);
+    a->problem = fat_anchor_main(&a->problem, &a->asked.gpu);
   FAT_TRY(fat_open_script(a->options, &a->script, err));
   fat_status status = find_default(a, &unserved);
   if (status != FAT_OK && status != FAT_E_UNSUPPORTED)
@@ -162,10 +162,10 @@ static fat_status find_answer(answer *a, fat_error *err)
   if (status != FAT_OK && status != FAT_E_NOT_FOUND)
     return status;
   fat_pick_question question = {.problem = &a->problem,
-                                .gpu = &a->target.gpu,
+                                .gpu = &a->asked.gpu,
                                 .kernel = a->options->goal.kernel_count ? a->options->goal.kernels[0] : NULL,
                                 .unserved = unserved.status ? unserved.text : NULL,
-                                .driver = a->target.at_hand ? a->target.driver : NULL,
+                                .driver = a->asked.at_hand ? a->asked.driver : NULL,
                                 .compile_key = compile_key(a),
                                 .templates = fat_script_templates_hash(a->script),
                                 .now = (int64_t)time(NULL)};
@@ -199,8 +199,8 @@ static void print_text(const answer *a, fat_text *out)
   char problem[FAT_PROBLEM_TEXT];
   if (a->is_family)
     fat_text_format(out, "%s on %s: each call gets the kernel of the shape that promises most\n%s",
-                    a->options->args[0], a->target.gpu.name, fat_text_get(&a->shapes));
-  fat_text_format(out, "%s on %s\n", fat_problem_print(&a->problem, problem), a->target.gpu.name);
+                    a->options->args[0], a->asked.gpu.name, fat_text_get(&a->shapes));
+  fat_text_format(out, "%s on %s\n", fat_problem_print(&a->problem, problem), a->asked.gpu.name);
   if (a->empty)
     fat_text_format(out, "-> %-11s %s\n", "none", a->empty);
   for (int step = 0; !a->empty && step < FAT_PICK_STEPS; step++) {
@@ -282,7 +282,7 @@ static void print_json(const answer *a, fat_text *out)
   if (a->is_family)
     print_shapes(a, &j);
   fat_json_string(&j, "asked", fat_problem_print(&a->problem, problem));
-  fat_json_string(&j, "asked_gpu", a->target.gpu.name);
+  fat_json_string(&j, "asked_gpu", a->asked.gpu.name);
   fat_json_string(&j, "step", a->empty ? "none" : fat_pick_step_name(a->pick.step));
   fat_json_string(&j, "why", a->empty ? a->empty : a->pick.why[a->pick.step]);
   fat_json_string(&j, "source", a->source);

@@ -34,16 +34,16 @@ fat_status fat_open_script(const fat_options *options, fat_script **script, fat_
 }
 
 /* The devices at hand, and what the driver says of itself; none without a driver. */
-static fat_status look_around(fat_target *target, fat_device *devices, int *count, fat_error *err)
+static fat_status look_around(fat_asked_gpu *asked, fat_device *devices, int *count, fat_error *err)
 {
   fat_driver *driver;
   *count = 0;
   FAT_TRY(fat_driver_open(&driver, err));
   fat_status status = fat_device_list(driver, devices, DEVICES, count, err);
   if (status == FAT_OK) {
-    target->cuda = fat_driver_cuda(driver);
+    asked->cuda = fat_driver_cuda(driver);
     const char *text = fat_driver_text(driver);
-    snprintf(target->driver, sizeof target->driver, "%s%s", *text ? "" : "CUDA ",
+    snprintf(asked->driver, sizeof asked->driver, "%s%s", *text ? "" : "CUDA ",
              *text ? text : fat_driver_cuda_text(driver));
   }
   fat_driver_close(driver);
@@ -57,39 +57,39 @@ static fat_gpu known(const fat_gpu *device)
   return row ? *row : *device;
 }
 
-fat_status fat_open_gpu(const fat_options *options, fat_target *target, fat_error *err)
+fat_status fat_open_gpu(const fat_options *options, fat_asked_gpu *asked, fat_error *err)
 {
   fat_device devices[DEVICES];
   int count;
-  *target = (fat_target){0};
-  fat_status found = look_around(target, devices, &count, NULL);
+  *asked = (fat_asked_gpu){0};
+  fat_status found = look_around(asked, devices, &count, NULL);
   if (!options->gpu && found != FAT_OK)
     return fat_status_fail(
         err, found,
         "no GPU is at hand: name one with --gpu, like --gpu T4 (`fatune show gpus` lists them; "
         "`fatune doctor` says what stands in the way of one here)");
   if (!options->gpu) {
-    target->gpu = known(&devices[0].gpu);
-    target->ordinal = devices[0].ordinal;
-    target->at_hand = true;
+    asked->gpu = known(&devices[0].gpu);
+    asked->ordinal = devices[0].ordinal;
+    asked->at_hand = true;
   } else {
     const fat_gpu *row;
     FAT_TRY(fat_gpu_find(options->gpu, &row, err));
-    target->gpu = *row;
-    for (int i = 0; i < count && !target->at_hand; i++) {
+    asked->gpu = *row;
+    for (int i = 0; i < count && !asked->at_hand; i++) {
       const fat_gpu *match = fat_gpu_match(&devices[i].gpu);
-      target->at_hand = match && strcmp(match->name, row->name) == 0;
-      if (target->at_hand) {
-        target->gpu = known(&devices[i].gpu);
-        target->ordinal = devices[i].ordinal;
+      asked->at_hand = match && strcmp(match->name, row->name) == 0;
+      if (asked->at_hand) {
+        asked->gpu = known(&devices[i].gpu);
+        asked->ordinal = devices[i].ordinal;
       }
     }
   }
-  if (fat_gpu_arch(target->gpu.sm))
+  if (fat_gpu_arch(asked->gpu.sm))
     return FAT_OK;
   return fat_status_fail(err, FAT_E_UNSUPPORTED,
-                         "%s has compute capability %d.%d: fatune has no kernels for it", target->gpu.name,
-                         target->gpu.sm / 10, target->gpu.sm % 10);
+                         "%s has compute capability %d.%d: fatune has no kernels for it", asked->gpu.name,
+                         asked->gpu.sm / 10, asked->gpu.sm % 10);
 }
 
 fat_status fat_open_db(const fat_options *options, fat_db_mode mode, fat_db **db, fat_text *path,
@@ -110,17 +110,17 @@ fat_status fat_open_db(const fat_options *options, fat_db_mode mode, fat_db **db
   return FAT_OK;
 }
 
-fat_status fat_open_nvrtc(const fat_options *options, const fat_target *target, fat_nvrtc **nvrtc,
+fat_status fat_open_nvrtc(const fat_options *options, const fat_asked_gpu *asked, fat_nvrtc **nvrtc,
                           fat_error *err)
 {
-  FAT_TRY(fat_nvrtc_open(options->cuda ? options->cuda : target->cuda, nvrtc, err));
-  if (fat_nvrtc_targets(*nvrtc, target->gpu.sm))
+  FAT_TRY(fat_nvrtc_open(options->cuda ? options->cuda : asked->cuda, nvrtc, err));
+  if (fat_nvrtc_targets(*nvrtc, asked->gpu.sm))
     return FAT_OK;
   fat_status status =
       fat_status_fail(err, FAT_E_NVRTC,
                       "NVRTC %s (%s) cannot compile for sm_%d, which the %s needs; "
                       "another CUDA major may: --cuda 12 or --cuda 13",
-                      fat_nvrtc_version(*nvrtc), fat_nvrtc_path(*nvrtc), target->gpu.sm, target->gpu.name);
+                      fat_nvrtc_version(*nvrtc), fat_nvrtc_path(*nvrtc), asked->gpu.sm, asked->gpu.name);
   fat_nvrtc_close(*nvrtc);
   *nvrtc = NULL;
   return status;

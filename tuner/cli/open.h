@@ -16,15 +16,15 @@ const char *fat_open_dump(const fat_options *options);
 fat_status fat_open_script(const fat_options *options, fat_script **script, fat_error *err);
 
 /* The GPU of --gpu, else the first device at hand. *at_hand: such a device is in this machine. */
-typedef struct fat_target {
+typedef struct fat_asked_gpu {
   fat_gpu gpu; /* the row of the table where its facts have one: what is predicted for it and what is measured
                   on it then meet */
   bool at_hand;
   int ordinal;     /* of the device at hand */
   int cuda;        /* CUDA major of the driver; 0 where there is none */
   char driver[48]; /* its version; "" where there is none */
-} fat_target;
-fat_status fat_open_gpu(const fat_options *options, fat_target *target, fat_error *err);
+} fat_asked_gpu;
+fat_status fat_open_gpu(const fat_options *options, fat_asked_gpu *asked, fat_error *err);
 
 /* The user's database over the system's; *path is where the user's lies. Says on stderr what fat_db_note has
  * to say, unless --quiet. */
@@ -32,7 +32,7 @@ fat_status fat_open_db(const fat_options *options, fat_db_mode mode, fat_db **db
                        fat_error *err);
 
 /* NVRTC for --cuda, else for the driver's CUDA. FAT_E_NVRTC also where it cannot compile for `gpu`. */
-fat_status fat_open_nvrtc(const fat_options *options, const fat_target *target, fat_nvrtc **nvrtc,
+fat_status fat_open_nvrtc(const fat_options *options, const fat_asked_gpu *asked, fat_nvrtc **nvrtc,
                           fat_error *err);
 
 #endif

@@ -121,7 +121,7 @@ static fat_status make_all(const making *m, fat_error *err)
 fat_status fat_proxy_each(const fat_proxy *proxy, fat_error *err)
 {
   making m = {.proxy = proxy};
-  fat_target as = *proxy->hand; /* its driver, the other's architecture */
+  fat_asked_gpu as = *proxy->hand; /* its driver, the other's architecture */
   as.gpu = *proxy->as;
   FAT_TRY(fat_proxy_target(proxy->as, &proxy->hand->gpu, m.target, err));
   fat_status status = fat_open_script(proxy->options, &m.script, err);
