@@ -25,11 +25,12 @@ enum {
 #define FATUNE_SYSTEM_DB "/usr/share/fatune/fatune.db"
 #endif
 
-/* Of a row t: what it is compared by with the others of its problem and device, where `leads` says of the row
- * l whether it is one of them: the mean if the fastest of them has one, and who has none comes last then. */
-#define FAT_DB_COST(schema, problem, device, leads)                                                          \
+/* What trial t costs, in comparison with the others of its problem and device; `among` says which trials l
+ * those are. It is the mean if the fastest of them has one, and a trial without a mean comes last then; else
+ * the time. */
+#define FAT_DB_COST(schema, problem, device, among)                                                          \
   "iif((SELECT l.mean FROM " schema ".trial l WHERE l.problem = " problem " AND l.device = " device          \
-  " AND " leads " AND l.current = 1 AND l.outcome = 'ok' AND l.ms > 0 ORDER BY l.origin, l.ms, l.id"         \
+  " AND " among " AND l.current = 1 AND l.outcome = 'ok' AND l.ms > 0 ORDER BY l.origin, l.ms, l.id"         \
   " LIMIT 1) > 0, iif(t.mean > 0, t.mean, 9e999), t.ms)"
 
 /* The samples of a trial, then its kinds, as fat_db_row_samples takes them. */

@@ -2,10 +2,10 @@
 -- with any SQLite viewer; start with the views, which views.sql has. Times are milliseconds, sizes are bytes,
 -- dates are UTC in ISO 8601. Hashes are SHA-256 in hex.
 --
--- Who wins, of the trials of a problem on a device that work, are current and may be picked unasked: measured ones
--- come before predicted ones, and the fastest on normal data (`ms`) leads. Where the leader was timed on every kind
--- of data in a race, so that it has a `mean`, the least mean wins, and who has none does not; else the leader wins,
--- as it did before version 1.2. Within noise of a winner the tuner may prefer another.
+-- Who wins a problem on a device, of the trials that work, are current and may be picked unasked: measured ones come
+-- before predicted ones. If the fastest on normal data (`ms`) was timed on every kind of data in a race, so that it has
+-- a `mean`, the least mean wins, and no trial without one; else the fastest wins, as it did before version 1.2. Of
+-- trials within noise of the winner the tuner may prefer another.
 --
 -- Rows are written by one transaction per trial, and a run never changes a row of an earlier one.
 -- `PRAGMA user_version` is set by migrate.c, not here.

@@ -7,46 +7,46 @@
 
 enum { MOST = 16 };
 
-static fat_row list[MOST];
-static fat_rows rows;
+static fat_record list[MOST];
+static fat_records rows;
 
 static int begin(void **state)
 {
   (void)state;
-  rows = (fat_rows){list, 0};
+  rows = (fat_records){list, 0};
   return 0;
 }
 
 /* A measured row whose samples lie within 0.1 % of its time. */
-static fat_row *add(const char *config, double ms, int shared)
+static fat_record *add(const char *config, double ms, int shared)
 {
-  fat_row *row = &list[rows.count++];
-  *row = (fat_row){.id = rows.count,
-                   .same_source = true,
-                   .outcome = FAT_OUT_OK,
-                   .origin = FAT_MEASURED,
-                   .ms = ms,
-                   .eligible = 1,
-                   .figures = {.shared = shared},
-                   .timing = {.median = ms, .p20 = 0.999 * ms, .p80 = 1.001 * ms}};
+  fat_record *row = &list[rows.count++];
+  *row = (fat_record){.id = rows.count,
+                      .same_source = true,
+                      .outcome = FAT_OUT_OK,
+                      .origin = FAT_MEASURED,
+                      .ms = ms,
+                      .eligible = 1,
+                      .figures = {.shared = shared},
+                      .timing = {.median = ms, .p20 = 0.999 * ms, .p80 = 1.001 * ms}};
   snprintf(row->config, sizeof row->config, "%s", config);
   snprintf(row->kernel, sizeof row->kernel, "fwd");
   return row;
 }
 
-static void timed_at(fat_row *row, const char *when)
+static void timed_at(fat_record *row, const char *when)
 {
   snprintf(row->race, sizeof row->race, "%s", when);
   row->rivals = 2;
   row->mean = row->ms;
 }
 
-static void timed(fat_row *row)
+static void timed(fat_record *row)
 {
   timed_at(row, "unknown");
 }
 
-static void broken_off(fat_row *row)
+static void broken_off(fat_record *row)
 {
   timed(row);
   row->rivals = 0;
@@ -57,7 +57,7 @@ static void broken_off(fat_row *row)
 static const char *finalists(void)
 {
   static char text[MOST * FAT_CONFIG_TEXT];
-  const fat_row *in[FAT_RACE_MOST];
+  const fat_record *in[FAT_RACE_MOST];
   int count = fat_race_finalists(&rows, NULL, "fwd:Br64", in);
   text[0] = 0;
   for (int i = 0; i < count; i++)
@@ -83,7 +83,7 @@ static void the_fastest_where_many_are_near(void **state)
 {
   (void)state;
   char config[FAT_CONFIG_TEXT], last[FAT_CONFIG_TEXT];
-  const fat_row *in[FAT_RACE_MOST];
+  const fat_record *in[FAT_RACE_MOST];
   for (int i = 0; i < 12; i++) {
     snprintf(config, sizeof config, "fwd:Br%d", 100 + i);
     add(config, 1.04 - 0.001 * i, 0);
@@ -100,7 +100,7 @@ static void the_fastest_where_many_are_near(void **state)
 static void near_by_clocks(void **state)
 {
   (void)state;
-  fat_row *cool = add("fwd:Br16", 1, 0), *hot = add("fwd:Br32", 1.1, 0), *far = add("fwd:Br48", 1.02, 0);
+  fat_record *cool = add("fwd:Br16", 1, 0), *hot = add("fwd:Br32", 1.1, 0), *far = add("fwd:Br48", 1.02, 0);
   cool->timing.clock = far->timing.clock = 1700;
   hot->timing.clock = 1500;
   assert_string_equal(finalists(), "fwd:Br32 fwd:Br16");
@@ -112,8 +112,8 @@ static void near_by_clocks(void **state)
 static void wins_among_the_timed(void **state)
 {
   (void)state;
-  fat_row *first = add("fwd:Br16", 1.15, 0), *second = add("fwd:Br32", 1.12, 0),
-          *third = add("fwd:Br48", 1.1, 0);
+  fat_record *first = add("fwd:Br16", 1.15, 0), *second = add("fwd:Br32", 1.12, 0),
+             *third = add("fwd:Br48", 1.1, 0);
   first->timing.clock = second->timing.clock = 1500;
   third->timing.clock = 1700;
   timed(first);
@@ -127,8 +127,8 @@ static void wins_among_the_timed(void **state)
 static void wins_its_own_race(void **state)
 {
   (void)state;
-  fat_row *cool = add("fwd:Br16", 1, 0), *cooler = add("fwd:Br32", 0.99, 0), *hot = add("fwd:Br48", 1.1, 0),
-          *hotter = add("fwd:Br80", 1.08, 0);
+  fat_record *cool = add("fwd:Br16", 1, 0), *cooler = add("fwd:Br32", 0.99, 0),
+             *hot = add("fwd:Br48", 1.1, 0), *hotter = add("fwd:Br80", 1.08, 0);
   cool->timing.clock = cooler->timing.clock = 1700;
   hot->timing.clock = 1500; /* 1650 M, the fewest */
   hotter->timing.clock = 1535;
@@ -147,8 +147,8 @@ static void due_once(void **state)
   (void)state;
   for (int i = 0; i < 2; i++) {
     rows.count = 0;
-    fat_row *best = add("fwd:Br16", 1, 0), *standard = add("fwd:Br64", 2, 0);
-    void (*end)(fat_row *) = i ? broken_off : timed;
+    fat_record *best = add("fwd:Br16", 1, 0), *standard = add("fwd:Br64", 2, 0);
+    void (*end)(fat_record *) = i ? broken_off : timed;
     end(best);
     assert_string_equal(finalists(), "fwd:Br16 fwd:Br64");
     end(standard);
@@ -162,7 +162,7 @@ static void due_once(void **state)
 static void due_again_for_kinds(void **state)
 {
   (void)state;
-  fat_row *best = add("fwd:Br16", 1, 0), *standard = add("fwd:Br64", 2, 0);
+  fat_record *best = add("fwd:Br16", 1, 0), *standard = add("fwd:Br64", 2, 0);
   timed(best);
   timed(standard);
   assert_string_equal(finalists(), "");
@@ -183,7 +183,7 @@ static void due_with_newcomers(void **state)
   assert_string_equal(finalists(), "");
   add("fwd:Br48", 1.06, 0);
   assert_string_equal(finalists(), "");
-  fat_row *newcomer = add("fwd:Br80", 1.03, 0);
+  fat_record *newcomer = add("fwd:Br80", 1.03, 0);
   assert_string_equal(finalists(), "fwd:Br16 fwd:Br32 fwd:Br80 fwd:Br64");
   newcomer->id = -1; /* what a package brought was there before all that the user tried */
   assert_string_equal(finalists(), "");
@@ -191,7 +191,7 @@ static void due_with_newcomers(void **state)
 
 static void wins(const char *config, const char *incumbent)
 {
-  const fat_row *winner = fat_winner_find(&rows, incumbent);
+  const fat_record *winner = fat_winner_find(&rows, incumbent);
   assert_non_null(winner);
   assert_string_equal(winner->config, config);
 }
@@ -201,8 +201,8 @@ static void ties_of_a_race(void **state)
 {
   (void)state;
   assert_null(fat_winner_find(&rows, ""));
-  fat_row *fast = add("fwd:Br16", 1, 20), *small = add("fwd:Br32", 1.005, 10),
-          *old = add("fwd:Br48", 1.009, 30);
+  fat_record *fast = add("fwd:Br16", 1, 20), *small = add("fwd:Br32", 1.005, 10),
+             *old = add("fwd:Br48", 1.009, 30);
   wins("fwd:Br16", "fwd:Br48");
   timed(fast);
   wins("fwd:Br16", "fwd:Br48");
@@ -223,7 +223,8 @@ static void ties_of_a_race(void **state)
 static void wins_over_all_kinds(void **state)
 {
   (void)state;
-  fat_row *uneven = add("fwd:Br16", 1, 0), *level = add("fwd:Br32", 1.03, 0), *old = add("fwd:Br48", 1.02, 0);
+  fat_record *uneven = add("fwd:Br16", 1, 0), *level = add("fwd:Br32", 1.03, 0),
+             *old = add("fwd:Br48", 1.02, 0);
   timed(uneven);
   timed(level);
   uneven->mean = 1.2;
@@ -241,7 +242,7 @@ static void wins_over_all_kinds(void **state)
 static void noise_is_that_of_medians(void **state)
 {
   (void)state;
-  fat_row *fast = add("fwd:Br16", 1, 20), *old = add("fwd:Br48", 1.02, 30);
+  fat_record *fast = add("fwd:Br16", 1, 20), *old = add("fwd:Br48", 1.02, 30);
   timed(fast);
   timed(old);
   fast->timing.p20 = 0.98, fast->timing.p80 = 1.02;

@@ -3,7 +3,7 @@
  * NVRTC. */
 #include "search/package.h"
 #include "nvrtc.h"
-#include "search/rows.h"
+#include "search/records.h"
 #include "runtime_fixture.h"
 
 static char system_path[300];
@@ -234,23 +234,23 @@ static void a_tune_owns_what_it_writes_to(void **state)
       .templates = HASH_B, .compile_key = "NVRTC 13.0 --std=c++17", .model = "m", .driver = "580.1"};
   fat_text text = measured_text();
   fat_db *db = NULL;
-  fat_rows rows;
+  fat_records rows;
   fat_problem p;
   int64_t id;
   (void)state;
   build(text.data, NULL);
   MUST(fat_problem_parse(ASKED, &p, err));
   MUST(fat_db_open(path, system_path, FAT_DB_WRITE, &db, err));
-  MUST(fat_rows_read(db, &p, fixture_gpu("H200"), &tools, &rows, err));
-  const fat_row *row = fat_rows_find(&rows, WIDE);
+  MUST(fat_records_read(db, &p, fixture_gpu("H200"), &tools, &rows, err));
+  const fat_record *row = fat_records_find(&rows, WIDE);
   assert_true(row && row->id < 0);
-  MUST(fat_rows_own(db, row, &p, fixture_gpu("H200"), &tools, &id, err));
+  MUST(fat_records_own(db, row, &p, fixture_gpu("H200"), &tools, &id, err));
   assert_true(id > 0);
   fat_best best;
   MUST(fat_db_best(db, &p, fixture_gpu("H200"), NULL, false, &best, err));
   assert_true(best.trial.id == id && !best.system);
   fat_db_best_free(&best);
-  fat_rows_free(&rows);
+  fat_records_free(&rows);
   fat_db_close(db);
   fat_text_free(&text);
 }

@@ -107,7 +107,7 @@ static void say_failures(const opened *o, const fat_results *results)
     if (!r->works)
       fprintf(stderr, "fatune: %s for %s: %s\n", r->pair->kernel->name,
               fat_problem_print(&r->pair->item->problem, problem),
-              r->row.id ? r->row.detail : r->pair->why.text);
+              r->record.id ? r->record.detail : r->pair->why.text);
   }
 }
 

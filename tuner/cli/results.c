@@ -1,6 +1,6 @@
 /* results.c -- the last page of a tune, read back from what was stored.
  *
- * In: the pairs of a tune and the database. Out: a table or JSON. Since it reads rows, a second run that
+ * In: the pairs of a tune and the database. Out: a table or JSON. Since it reads records, a second run that
  * tries nothing prints the same. Gains are ratios of times: 1.50x is two thirds of the time. */
 #include "results.h"
 
@@ -14,38 +14,39 @@
 
 static const char *const baselines[FAT_OP_COUNT] = {"standard", "standard_bwd"}; /* ORDER OP */
 
-static double ms_of(const fat_row *row)
+static double ms_of(const fat_record *record)
 {
-  return row && isfinite(row->ms) && row->ms > 0 ? row->ms : NAN;
+  return record && isfinite(record->ms) && record->ms > 0 ? record->ms : NAN;
 }
 
 /* Whether anything of the pair was tried, or nothing can be. */
-static bool was_tried(const fat_rows *rows, const fat_pair *pair)
+static bool was_tried(const fat_records *records, const fat_pair *pair)
 {
-  for (int i = 0; i < rows->count; i++)
-    if (rows->list[i].same_source && strcmp(rows->list[i].kernel, pair->kernel->name) == 0)
+  for (int i = 0; i < records->count; i++)
+    if (records->list[i].same_source && strcmp(records->list[i].kernel, pair->kernel->name) == 0)
       return true;
   return pair->shortlist.count == 0 && pair->why.status != FAT_OK;
 }
 
-static void fill(const fat_rows *rows, const fat_pair *pair, fat_result *result)
+static void fill(const fat_records *records, const fat_pair *pair, fat_result *result)
 {
   char config[FAT_CONFIG_TEXT];
-  const fat_row *best = fat_rows_best(rows, pair->kernel->name);
+  const fat_record *best = fat_records_best(records, pair->kernel->name);
   *result = (fat_result){.pair = pair, .works = best != NULL, .default_ms = NAN};
-  for (int i = 0; i < rows->count && !best; i++)
-    if (rows->list[i].same_source && strcmp(rows->list[i].kernel, pair->kernel->name) == 0)
-      best = &rows->list[i];
+  for (int i = 0; i < records->count && !best; i++)
+    if (records->list[i].same_source && strcmp(records->list[i].kernel, pair->kernel->name) == 0)
+      best = &records->list[i];
   if (best)
-    result->row = *best;
+    result->record = *best;
   if (pair->shortlist.count > 0)
     result->default_ms =
-        ms_of(fat_rows_find(rows, fat_config_print(&pair->shortlist.space.points[0].config, config)));
-  result->standard_ms = ms_of(fat_rows_best(rows, baselines[pair->item->problem.op]));
+        ms_of(fat_records_find(records, fat_config_print(&pair->shortlist.space.points[0].config, config)));
+  result->standard_ms = ms_of(fat_records_best(records, baselines[pair->item->problem.op]));
 }
 
-/* The stored winner, where the pair's kernel may win: within noise it need not be the fastest row. */
-static fat_status take_winner(const fat_session *s, const fat_rows *rows, fat_result *result, fat_error *err)
+/* The stored winner, where the pair's kernel may win: within noise it need not be the fastest record. */
+static fat_status take_winner(const fat_session *s, const fat_records *records, fat_result *result,
+                              fat_error *err)
 {
   fat_best best;
   if (!result->works || !result->pair->kernel->picked)
@@ -54,9 +55,10 @@ static fat_status take_winner(const fat_session *s, const fat_rows *rows, fat_re
   if (status == FAT_E_NOT_FOUND)
     return FAT_OK;
   FAT_TRY(status);
-  for (int i = 0; i < rows->count; i++)
-    if (rows->list[i].id == best.trial.id && strcmp(rows->list[i].kernel, result->pair->kernel->name) == 0)
-      result->row = rows->list[i];
+  for (int i = 0; i < records->count; i++)
+    if (records->list[i].id == best.trial.id &&
+        strcmp(records->list[i].kernel, result->pair->kernel->name) == 0)
+      result->record = records->list[i];
   fat_db_best_free(&best);
   return FAT_OK;
 }
@@ -64,7 +66,7 @@ static fat_status take_winner(const fat_session *s, const fat_rows *rows, fat_re
 fat_status fat_results_read(const fat_schedule *schedule, fat_results *results, fat_error *err)
 {
   const fat_session *s = schedule->session;
-  fat_rows rows = {0};
+  fat_records records = {0};
   const fat_item *read = NULL;
   fat_status status = FAT_OK;
   *results = (fat_results){0};
@@ -74,27 +76,27 @@ fat_status fat_results_read(const fat_schedule *schedule, fat_results *results, 
   for (int i = 0; i < schedule->pair_count; i++) {
     const fat_pair *pair = &schedule->pairs[i];
     if (pair->item != read) {
-      fat_rows_free(&rows);
-      status = fat_rows_read(s->db, &pair->item->problem, s->gpu, &s->tools, &rows, err);
+      fat_records_free(&records);
+      status = fat_records_read(s->db, &pair->item->problem, s->gpu, &s->tools, &records, err);
       if (status != FAT_OK)
         goto done;
       read = pair->item;
     }
-    if (!was_tried(&rows, pair)) {
+    if (!was_tried(&records, pair)) {
       results->waiting++;
       continue;
     }
     fat_result *result = &results->list[results->count++];
-    fill(&rows, pair, result);
-    status = take_winner(s, &rows, result, err);
+    fill(&records, pair, result);
+    status = take_winner(s, &records, result, err);
     if (status != FAT_OK)
       goto done;
     /* Where a kernel that may be picked fails, another may serve. */
-    bool wanted = s->goal->kernel_count > 0 || (pair->kernel->picked && !fat_rows_best(&rows, NULL));
+    bool wanted = s->goal->kernel_count > 0 || (pair->kernel->picked && !fat_records_best(&records, NULL));
     results->missing += !result->works && wanted;
   }
 done:
-  fat_rows_free(&rows);
+  fat_records_free(&records);
   if (status != FAT_OK)
     fat_results_free(results);
   return status;
@@ -108,7 +110,7 @@ void fat_results_free(fat_results *results)
 
 static double tflops(const fat_result *r)
 {
-  return fat_problem_flops(&r->pair->item->problem) / (r->row.ms * 1e9);
+  return fat_problem_flops(&r->pair->item->problem) / (r->record.ms * 1e9);
 }
 
 static void add_gain(fat_table *t, double other_ms, double ms)
@@ -132,25 +134,25 @@ static void add_row(fat_table *t, const fat_result *r)
   fat_table_add(t, fat_problem_print(&r->pair->item->problem, problem));
   fat_table_add(t, r->pair->kernel->name);
   if (!r->works) {
-    if (r->row.id == 0)
+    if (r->record.id == 0)
       fat_table_add(t, "(no valid config)");
     else
-      fat_table_addf(t, "(none works: %s)", fat_db_outcome_name(r->row.outcome));
+      fat_table_addf(t, "(none works: %s)", fat_db_outcome_name(r->record.outcome));
     for (int i = 3; i < t->column_count; i++)
       fat_table_add(t, NULL);
     return;
   }
-  fat_table_add(t, values_of(r->row.config));
-  fat_table_addf(t, "%.4g", r->row.ms);
-  fat_table_add(t, r->row.limit);
+  fat_table_add(t, values_of(r->record.config));
+  fat_table_addf(t, "%.4g", r->record.ms);
+  fat_table_add(t, r->record.limit);
   fat_table_addf(t, "%.3g", tflops(r));
-  fat_table_addf(t, "%d", r->row.figures.registers);
-  fat_table_addf(t, "%d", r->row.figures.spills);
-  fat_table_addf(t, "%d", r->row.figures.shared);
-  fat_table_addf(t, "%d", r->row.figures.blocks_per_sm);
-  add_gain(t, r->default_ms, r->row.ms);
-  add_gain(t, r->standard_ms, r->row.ms);
-  fat_table_add(t, fat_db_origin_name(r->row.origin));
+  fat_table_addf(t, "%d", r->record.figures.registers);
+  fat_table_addf(t, "%d", r->record.figures.spills);
+  fat_table_addf(t, "%d", r->record.figures.shared);
+  fat_table_addf(t, "%d", r->record.figures.blocks_per_sm);
+  add_gain(t, r->default_ms, r->record.ms);
+  add_gain(t, r->standard_ms, r->record.ms);
+  fat_table_add(t, fat_db_origin_name(r->record.origin));
 }
 
 fat_status fat_results_table(const fat_results *results, int width, fat_text *out, fat_error *err)
@@ -183,19 +185,19 @@ fat_status fat_results_json(const fat_results *results, const fat_gpu *gpu, fat_
     fat_json_string(&j, "gpu", gpu->name);
     fat_json_int(&j, "sm", gpu->sm);
     fat_json_string(&j, "problem", fat_problem_print(&r->pair->item->problem, problem));
-    fat_json_string(&j, "kernel", r->row.kernel);
-    fat_json_string(&j, "config", r->row.config);
-    fat_json_string(&j, "origin", fat_db_origin_name(r->row.origin));
-    fat_json_double(&j, "ms", r->row.ms);
-    fat_json_double(&j, "mean", r->row.mean > 0 ? r->row.mean : NAN);
+    fat_json_string(&j, "kernel", r->record.kernel);
+    fat_json_string(&j, "config", r->record.config);
+    fat_json_string(&j, "origin", fat_db_origin_name(r->record.origin));
+    fat_json_double(&j, "ms", r->record.ms);
+    fat_json_double(&j, "mean", r->record.mean > 0 ? r->record.mean : NAN);
     fat_json_double(&j, "tflops", tflops(r));
-    fat_json_int(&j, "registers", r->row.figures.registers);
-    fat_json_int(&j, "spills", r->row.figures.spills);
-    fat_json_int(&j, "shared", r->row.figures.shared);
-    fat_json_int(&j, "blocks_per_sm", r->row.figures.blocks_per_sm);
-    fat_json_string(&j, "limit", r->row.limit);
-    fat_json_double(&j, "gain_default", r->default_ms / r->row.ms);
-    fat_json_double(&j, "gain_standard", r->standard_ms / r->row.ms);
+    fat_json_int(&j, "registers", r->record.figures.registers);
+    fat_json_int(&j, "spills", r->record.figures.spills);
+    fat_json_int(&j, "shared", r->record.figures.shared);
+    fat_json_int(&j, "blocks_per_sm", r->record.figures.blocks_per_sm);
+    fat_json_string(&j, "limit", r->record.limit);
+    fat_json_double(&j, "gain_default", r->default_ms / r->record.ms);
+    fat_json_double(&j, "gain_standard", r->standard_ms / r->record.ms);
     fat_json_close(&j, '}');
   }
   fat_json_close(&j, ']');

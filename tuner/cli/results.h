@@ -1,4 +1,4 @@
-/* results.h -- what a tune found: one row per problem and kernel, for people and for programs. */
+/* results.h -- what a tune found: one line per problem and kernel, for people and for programs. */
 #ifndef FAT_RESULTS_H
 #define FAT_RESULTS_H
 
@@ -7,7 +7,7 @@
 typedef struct fat_result {
   const fat_pair *pair;
   bool works;
-  fat_row row;        /* the best one; where none works the first failure, if any was tried */
+  fat_record record;  /* the best one; where none works the first failure, if any was tried */
   double default_ms;  /* of the kernel's default config; NAN unknown */
   double standard_ms; /* of the best config of `standard`; NAN unknown */
 } fat_result;
@@ -16,10 +16,10 @@ typedef struct fat_results {
   fat_result *list;
   int count;
   int missing; /* pairs without a working kernel, of those named, or where none that may be picked works */
-  int waiting; /* pairs that have no row yet: a signal or the budget came first; not in the list */
+  int waiting; /* pairs that have no record yet: a signal or the budget came first; not in the list */
 } fat_results;
 
-/* Reads the best rows back from the database, one per pair of the tune. Where kernels were named with
+/* Reads the best records back from the database, one per pair of the tune. Where kernels were named with
  * --kernel, a baseline that does not work is missing, too. */
 fat_status fat_results_read(const fat_schedule *schedule, fat_results *results, fat_error *err);
 void fat_results_free(fat_results *results);

@@ -1,10 +1,10 @@
 /* attempt.c -- all that happens to one config: render, compile, inspect, predict; verify and time where the
  * GPU is at hand; store.
  *
- * In: a problem, a GPU and a point of a kernel's space. Out: an outcome with its figures, and its row. Each
- * stage is one call of the file that owns it. A failure of this one config (it does not compile, takes too
- * long, spills, does not fit) is its outcome; one that would hit every config (no memory, a broken template,
- * a broken NVRTC) becomes attempt->status and ends the tune. */
+ * In: a problem, a GPU and a point of a kernel's space. Out: an outcome with its figures, stored as a trial.
+ * Each stage is one call of the file that owns it. A failure of this one config (it does not compile, takes
+ * too long, spills, does not fit) is its outcome; one that would hit every config (no memory, a broken
+ * template, a broken NVRTC) becomes attempt->status and ends the tune. */
 #include "attempt.h"
 
 #include "dump.h"
@@ -216,7 +216,7 @@ fat_status fat_attempt_store(const fat_attempt *attempt, const fat_session *sess
                      .detail = attempt->detail,
                      .log = failed ? fat_text_get(&attempt->binary.log) : ""};
   fat_artifact artifact = artifact_of(attempt);
-  fat_rows_fill(&trial, &attempt->figures, &attempt->timing);
+  fat_records_fill(&trial, &attempt->figures, &attempt->timing);
   return fat_db_put(session->db, &trial, whole && attempt->binary.cubin ? &artifact : NULL, err);
 }
 
@@ -226,13 +226,13 @@ fat_status fat_attempt_attach(const fat_attempt *attempt, fat_db *db, int64_t id
   return fat_db_put_artifact(db, id, &artifact, err);
 }
 
-fat_status fat_attempt_remake(const fat_session *session, const fat_problem *p, const fat_row *row,
+fat_status fat_attempt_remake(const fat_session *session, const fat_problem *p, const fat_record *record,
                               fat_error *err)
 {
   fat_config config;
   fat_point point;
   fat_error why = {0};
-  FAT_TRY(fat_config_parse(row->config, &config, err));
+  FAT_TRY(fat_config_parse(record->config, &config, err));
   fat_status status = fat_space_point(session->script, &config, p, session->gpu, &point, &why);
   if (status == FAT_E_INPUT || status == FAT_E_UNSUPPORTED)
     return FAT_OK; /* the templates have changed and no longer have this config */
@@ -243,9 +243,9 @@ fat_status fat_attempt_remake(const fat_session *session, const fat_problem *p, 
   status = attempt.status;
   if (status != FAT_OK)
     fat_status_fail(err, status, "%s", attempt.error.text);
-  else if (attempt.binary.cubin && strcmp(attempt.source.hash, row->source_hash) == 0) {
+  else if (attempt.binary.cubin && strcmp(attempt.source.hash, record->source_hash) == 0) {
     int64_t id;
-    status = fat_rows_own(session->db, row, p, session->gpu, &session->tools, &id, err);
+    status = fat_records_own(session->db, record, p, session->gpu, &session->tools, &id, err);
     if (status == FAT_OK)
       status = fat_attempt_attach(&attempt, session->db, id, err);
   }

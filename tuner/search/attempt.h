@@ -45,10 +45,10 @@ double fat_attempt_ms(const fat_attempt *attempt);
 fat_status fat_attempt_store(const fat_attempt *attempt, const fat_session *session, bool whole,
                              fat_error *err);
 
-/* Attaches source, recipe and cubin to the row `id`, which has the same source. */
+/* Attaches source, recipe and cubin to the trial `id`, which has the same source. */
 fat_status fat_attempt_attach(const fat_attempt *attempt, fat_db *db, int64_t id, fat_error *err);
-/* Makes the code of a row again and attaches it, if its source is still the same. */
-fat_status fat_attempt_remake(const fat_session *session, const fat_problem *p, const fat_row *row,
+/* Makes the code of a record again and attaches it, if its source is still the same. */
+fat_status fat_attempt_remake(const fat_session *session, const fat_problem *p, const fat_record *record,
                               fat_error *err);
 
 /* Frees what came out; what went in stays the caller's. */

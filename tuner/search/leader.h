@@ -15,7 +15,7 @@ typedef struct fat_leader {
 /* Takes over source and binary of an attempt that beats what is held; true if it did. */
 bool fat_leader_offer(fat_leader *leader, fat_attempt *attempt);
 
-/* Makes sure that the best stored row of a kernel has source, recipe and cubin: those held, or, unless
+/* Makes sure that the best stored record of a kernel has source, recipe and cubin: those held, or, unless
  * somebody has asked to stop, made again. */
 fat_status fat_leader_store(fat_leader *leader, const fat_session *session, const fat_problem *p,
                             const char *kernel, fat_error *err);

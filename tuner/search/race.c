@@ -1,6 +1,6 @@
 /* race.c -- the last round: who is in it, and how it is held.
  *
- * In: measured rows. Out: the same rows with the times of the race. */
+ * In: measured records. Out: the same records with the times of the race. */
 #include "race.h"
 
 #include "winner.h"
@@ -12,91 +12,92 @@
 
 static const double near_best = 1.05; /* times the best */
 
-/* The id of the user's newest row that was in a race, or 0. Ids grow with time. */
-static int64_t last_raced(const fat_rows *rows, const char *kernel)
+/* The id of the user's newest record that was in a race, or 0. Ids grow with time. */
+static int64_t last_raced(const fat_records *records, const char *kernel)
 {
   int64_t last = 0;
-  for (int i = 0; i < rows->count; i++)
-    if (fat_rows_works(&rows->list[i], kernel) && fat_rows_is_finalist(&rows->list[i]) &&
-        rows->list[i].id > last)
-      last = rows->list[i].id;
+  for (int i = 0; i < records->count; i++)
+    if (fat_records_works(&records->list[i], kernel) && fat_records_is_finalist(&records->list[i]) &&
+        records->list[i].id > last)
+      last = records->list[i].id;
   return last;
 }
 
 /* Whether its race need not be held again: one that came to its end before there were kinds of data must. */
-static bool was_held(const fat_row *row)
+static bool was_held(const fat_record *record)
 {
-  return fat_rows_is_finalist(row) && (row->mean > 0 || !fat_rows_is_timed(row));
+  return fat_records_is_finalist(record) && (record->mean > 0 || !fat_records_is_timed(record));
 }
 
 /* Keeps the fastest, sorted; the last place is left free for the default. */
-static void insert(const fat_row *finalists[FAT_RACE_MOST], int *count, const fat_row *row, fat_yardstick by)
+static void insert(const fat_record *finalists[FAT_RACE_MOST], int *count, const fat_record *record,
+                   fat_yardstick by)
 {
   int at = *count;
-  while (at > 0 && fat_winner_cost(finalists[at - 1], by) > fat_winner_cost(row, by))
+  while (at > 0 && fat_winner_cost(finalists[at - 1], by) > fat_winner_cost(record, by))
     at--;
   if (at >= FAT_RACE_MOST - 1)
     return;
   int end = *count < FAT_RACE_MOST - 1 ? (*count)++ : FAT_RACE_MOST - 2;
   memmove(&finalists[at + 1], &finalists[at], (size_t)(end - at) * sizeof *finalists);
-  finalists[at] = row;
+  finalists[at] = record;
 }
 
-int fat_race_finalists(const fat_rows *rows, const char *kernel, const char *default_config,
-                       const fat_row *finalists[FAT_RACE_MOST])
+int fat_race_finalists(const fat_records *records, const char *kernel, const char *default_config,
+                       const fat_record *finalists[FAT_RACE_MOST])
 {
-  const fat_yardstick by = fat_winner_yardstick(rows, kernel);
-  const fat_row *best = fat_winner_fastest(rows, kernel, by, NULL), *standard = NULL;
+  const fat_yardstick by = fat_winner_yardstick(records, kernel);
+  const fat_record *best = fat_winner_fastest(records, kernel, by, NULL), *usual = NULL;
   int count = 0;
   if (!best)
     return 0;
-  for (int i = 0; i < rows->count; i++) {
-    const fat_row *row = &rows->list[i];
-    if (!fat_rows_works(row, kernel))
+  for (int i = 0; i < records->count; i++) {
+    const fat_record *record = &records->list[i];
+    if (!fat_records_works(record, kernel))
       continue;
-    if (fat_winner_cost(row, by) <= near_best * fat_winner_cost(best, by))
-      insert(finalists, &count, row, by);
-    if (strcmp(row->config, default_config) == 0)
-      standard = row;
+    if (fat_winner_cost(record, by) <= near_best * fat_winner_cost(best, by))
+      insert(finalists, &count, record, by);
+    if (strcmp(record->config, default_config) == 0)
+      usual = record;
   }
-  bool entered = !standard;
+  bool entered = !usual;
   for (int i = 0; i < count; i++)
-    entered = entered || finalists[i] == standard;
+    entered = entered || finalists[i] == usual;
   if (!entered)
-    finalists[count++] = standard;
-  bool held = was_held(best) && (!standard || was_held(standard));
-  const int64_t last = last_raced(rows, kernel);
+    finalists[count++] = usual;
+  bool held = was_held(best) && (!usual || was_held(usual));
+  const int64_t last = last_raced(records, kernel);
   for (int i = 0; i < count; i++)
-    held = held && (fat_rows_is_finalist(finalists[i]) || finalists[i]->id <= last);
+    held = held && (fat_records_is_finalist(finalists[i]) || finalists[i]->id <= last);
   return count < 2 || held ? 0 : count;
 }
 
 /* The entrants, with their code. */
 typedef struct field {
-  const fat_row *row[FAT_RACE_MOST];
+  const fat_record *record[FAT_RACE_MOST];
   fat_code code[FAT_RACE_MOST];
   fat_entrant entrant[FAT_RACE_MOST];
   int count;
 } field;
 
-/* A row that did not look like one of the best was stored without its binary: it is compiled again. */
-static fat_status gather(const fat_session *s, const fat_problem *p, const fat_row *const *rows, int count,
-                         field *f, fat_error *err)
+/* A record that did not look like one of the best was stored without its binary: it is compiled again. */
+static fat_status gather(const fat_session *s, const fat_problem *p, const fat_record *const *records,
+                         int count, field *f, fat_error *err)
 {
   for (int i = 0; i < count; i++) {
     fat_code *code = &f->code[f->count];
-    fat_status status = fat_rows_code(s->db, rows[i], p, s->gpu, code, err);
+    fat_status status = fat_records_code(s->db, records[i], p, s->gpu, code, err);
     if (status == FAT_E_NOT_FOUND) {
-      status = fat_attempt_remake(s, p, rows[i], err);
+      status = fat_attempt_remake(s, p, records[i], err);
       if (status != FAT_E_CANCELLED) /* or there is no race anyway */
         FAT_TRY(status);
-      status = fat_rows_code(s->db, rows[i], p, s->gpu, code, err);
+      status = fat_records_code(s->db, records[i], p, s->gpu, code, err);
     }
     if (status == FAT_E_NOT_FOUND)
       continue;
     FAT_TRY(status);
-    f->row[f->count] = rows[i];
-    f->entrant[f->count++] = (fat_entrant){.config = rows[i]->config,
+    f->record[f->count] = records[i];
+    f->entrant[f->count++] = (fat_entrant){.config = records[i]->config,
                                            .recipe = code->recipe,
                                            .cubin_hash = code->cubin_hash,
                                            .cubin = code->cubin,
@@ -105,14 +106,15 @@ static fat_status gather(const fat_session *s, const fat_problem *p, const fat_r
   return FAT_OK;
 }
 
-/* Stores the row again with its times in a race; NULL: that broke off, and the time that it had stands alone.
+/* Stores the record again with its times in a race; NULL: that broke off, and the time that it had stands
+ * alone.
  */
-static fat_status store(const fat_session *s, const fat_problem *p, const fat_row *row,
+static fat_status store(const fat_session *s, const fat_problem *p, const fat_record *record,
                         const fat_verdict *verdict, const char *race, int rivals, const char *how,
                         fat_error *err)
 {
   static const double none[FAT_KINDS];
-  fat_row copy = *row;
+  fat_record copy = *record;
   fat_trial trial;
   if (verdict)
     copy.timing = verdict->timing;
@@ -121,7 +123,7 @@ static fat_status store(const fat_session *s, const fat_problem *p, const fat_ro
   copy.rivals = rivals;
   snprintf(copy.race, sizeof copy.race, "%s", race);
   snprintf(copy.detail, sizeof copy.detail, "%s", how);
-  FAT_TRY(fat_rows_trial(&copy, p, s->gpu, &s->tools, &trial, err));
+  FAT_TRY(fat_records_trial(&copy, p, s->gpu, &s->tools, &trial, err));
   trial.run = s->run;
   return fat_db_put(s->db, &trial, NULL, err);
 }
@@ -144,10 +146,10 @@ static fat_status run_field(fat_session *s, const fat_problem *p, const field *f
 {
   static fat_verdict verdicts[FAT_WIRE_ENTRANTS];
   fat_experiment e = {FAT_TASK_RACE, p, s->gpu, f->entrant, f->count, .expected_ms = 0};
-  char how[1000] = "", name[32]; /* `how` fits a row's detail */
+  char how[1000] = "", name[32]; /* `how` fits a record's detail */
   name_race(name);
   for (int i = 0; i < f->count; i++)
-    e.expected_ms = fmax(e.expected_ms, f->row[i]->ms);
+    e.expected_ms = fmax(e.expected_ms, f->record[i]->ms);
   fat_status status = fat_lab_run(s->lab, &e, s->stop, verdicts, err);
   if (status == FAT_E_CANCELLED)
     return FAT_OK;
@@ -161,7 +163,7 @@ static fat_status run_field(fat_session *s, const fat_problem *p, const field *f
     fat_progress_say(&s->progress, "%s", how);
   }
   for (int i = 0; i < f->count && outcome != FAT_OUT_OOM; i++)
-    FAT_TRY(store(s, p, f->row[i], *held ? &verdicts[i] : NULL, name, *held ? f->count - 1 : 0, how, err));
+    FAT_TRY(store(s, p, f->record[i], *held ? &verdicts[i] : NULL, name, *held ? f->count - 1 : 0, how, err));
   return FAT_OK;
 }
 
@@ -169,9 +171,9 @@ fat_status fat_race_hold(fat_schedule *schedule, const fat_pair *pair, bool *hel
 {
   fat_session *s = schedule->session;
   const fat_problem *p = &pair->item->problem;
-  const fat_row *finalists[FAT_RACE_MOST];
+  const fat_record *finalists[FAT_RACE_MOST];
   char config[FAT_CONFIG_TEXT];
-  fat_rows rows;
+  fat_records records;
   field f = {.count = 0};
   *held = false;
   if (pair->shortlist.count == 0)
@@ -179,8 +181,8 @@ fat_status fat_race_hold(fat_schedule *schedule, const fat_pair *pair, bool *hel
   /* One pair races for all that may win unasked: that of the default which a call is given untuned. */
   const bool first = pair->kernel->picked && pair->kernel == pair->item->kernels;
   fat_config_print(&pair->shortlist.space.points[0].config, config);
-  FAT_TRY(fat_rows_read(s->db, p, s->gpu, &s->tools, &rows, err));
-  int count = fat_race_finalists(&rows, first ? NULL : pair->kernel->name, config, finalists);
+  FAT_TRY(fat_records_read(s->db, p, s->gpu, &s->tools, &records, err));
+  int count = fat_race_finalists(&records, first ? NULL : pair->kernel->name, config, finalists);
   fat_status status = count ? fat_schedule_begin(schedule, err) : FAT_OK;
   if (status == FAT_OK)
     status = gather(s, p, finalists, count, &f, err);
@@ -188,6 +190,6 @@ fat_status fat_race_hold(fat_schedule *schedule, const fat_pair *pair, bool *hel
     status = run_field(s, p, &f, held, err);
   for (int i = 0; i < f.count; i++)
     fat_db_code_free(&f.code[i]);
-  fat_rows_free(&rows);
+  fat_records_free(&records);
   return status;
 }

@@ -1,7 +1,7 @@
 /* race.h -- the last round: configs that came near the best are timed in turns.
  *
- * Everything is read from the database, so a tune that was killed goes on where it stopped: a row that has
- * been in a race says so in its detail. */
+ * Everything is read from the database, so a tune that was killed goes on where it stopped: a record that has
+ * been in a race says in which one. */
 #ifndef FAT_RACE_H
 #define FAT_RACE_H
 
@@ -12,8 +12,8 @@
  * or the best and the default have both been in one that timed them on all kinds of data or broke off, and
  * none of the others was tried after it. */
 enum { FAT_RACE_MOST = 9 };
-int fat_race_finalists(const fat_rows *rows, const char *kernel, const char *default_config,
-                       const fat_row *finalists[FAT_RACE_MOST]);
+int fat_race_finalists(const fat_records *records, const char *kernel, const char *default_config,
+                       const fat_record *finalists[FAT_RACE_MOST]);
 
 /* Holds the race of a pair if one is due, and stores its times: the race of its kernel, or, for the preferred
  * one of the kernels that may win unasked, that of all of them. *held: it came to its end; not where it was

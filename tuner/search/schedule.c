@@ -26,9 +26,9 @@ static fat_status list_pair(const fat_session *s, fat_pair *pair, fat_error *err
 }
 
 /* A config that ran out of memory is tried again: the next run may have more. */
-static bool is_done(const fat_row *row)
+static bool is_done(const fat_record *record)
 {
-  return row && row->same_source && row->outcome != FAT_OUT_OOM;
+  return record && record->same_source && record->outcome != FAT_OUT_OOM;
 }
 
 /* The place of the incumbent, which is tried beside the shortlist: nothing tuned is slower than what a
@@ -60,11 +60,12 @@ static fat_status add(fat_schedule *schedule, fat_pair *pair, const fat_point *p
   return FAT_OK;
 }
 
-static const fat_row *find_row(const fat_schedule *schedule, const fat_pair *pair, const fat_point *point)
+static const fat_record *find_record(const fat_schedule *schedule, const fat_pair *pair,
+                                     const fat_point *point)
 {
   char config[FAT_CONFIG_TEXT];
-  return fat_rows_find(&schedule->rows[pair->item - schedule->session->agenda->list],
-                       fat_config_print(&point->config, config));
+  return fat_records_find(&schedule->records[pair->item - schedule->session->agenda->list],
+                          fat_config_print(&point->config, config));
 }
 
 fat_status fat_schedule_add(fat_schedule *schedule, fat_pair *pair, const fat_point *point, fat_error *err)
@@ -90,9 +91,9 @@ static fat_status schedule_pair(fat_schedule *schedule, fat_pair *pair, fat_erro
   const int incumbent = find_incumbent(schedule, pair);
   for (int i = 0; i < list->count + (incumbent >= 0); i++) {
     const fat_point *point = &list->space.points[i < list->count ? list->chosen[i] : incumbent];
-    const fat_row *row = find_row(schedule, pair, point);
+    const fat_record *record = find_record(schedule, pair, point);
     schedule->chosen++;
-    if (is_done(row))
+    if (is_done(record))
       schedule->stored++;
     else
       FAT_TRY(add(schedule, pair, point, i < list->count ? i : 1, err));
@@ -114,14 +115,14 @@ static fat_status schedule_item(fat_schedule *schedule, int at, fat_error *err)
 {
   fat_session *s = schedule->session;
   const fat_item *item = &s->agenda->list[at];
-  FAT_TRY(fat_rows_read(s->db, &item->problem, s->gpu, &s->tools, &schedule->rows[at], err));
+  FAT_TRY(fat_records_read(s->db, &item->problem, s->gpu, &s->tools, &schedule->records[at], err));
   if (s->lab)
     FAT_TRY(fat_winner_incumbent(s, &item->problem, schedule->incumbents[at], err));
   for (int k = 0; k < item->kernel_count && !*s->stop; k++) {
     fat_pair *pair = &schedule->pairs[schedule->pair_count++];
     pair->item = item;
     pair->kernel = &item->kernels[k];
-    const fat_row *best = fat_rows_best(&schedule->rows[at], pair->kernel->name);
+    const fat_record *best = fat_records_best(&schedule->records[at], pair->kernel->name);
     pair->best_ms = best && s->lab && isfinite(best->ms) ? best->ms : 0;
     FAT_TRY(schedule_pair(schedule, pair, err));
   }
@@ -136,9 +137,9 @@ fat_status fat_schedule_make(fat_session *session, fat_schedule *schedule, fat_e
   for (int a = 0; a < items; a++)
     pairs += (size_t)session->agenda->list[a].kernel_count;
   schedule->pairs = calloc(pairs + 1, sizeof *schedule->pairs);
-  schedule->rows = calloc((size_t)items + 1, sizeof *schedule->rows);
+  schedule->records = calloc((size_t)items + 1, sizeof *schedule->records);
   schedule->incumbents = calloc((size_t)items + 1, sizeof *schedule->incumbents);
-  if (!schedule->pairs || !schedule->rows || !schedule->incumbents)
+  if (!schedule->pairs || !schedule->records || !schedule->incumbents)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the schedule");
   for (int a = 0; a < items; a++)
     FAT_TRY(schedule_item(schedule, a, err));
@@ -153,10 +154,10 @@ void fat_schedule_free(fat_schedule *schedule)
     fat_leader_free(&schedule->pairs[i].leader);
     fat_shortlist_free(&schedule->pairs[i].shortlist);
   }
-  for (int a = 0; schedule->rows && a < schedule->session->agenda->count; a++)
-    fat_rows_free(&schedule->rows[a]);
+  for (int a = 0; schedule->records && a < schedule->session->agenda->count; a++)
+    fat_records_free(&schedule->records[a]);
   free(schedule->pairs);
-  free(schedule->rows);
+  free(schedule->records);
   free(schedule->incumbents);
   free(schedule->list);
   *schedule = (fat_schedule){0};

@@ -27,7 +27,7 @@ typedef struct fat_schedule {
   fat_pair *pairs; /* in the order of items and their kernels */
   int pair_count;
   int chosen, stored;                  /* configs; those found stored */
-  fat_rows *rows;                      /* of each item, as they were when the tune began */
+  fat_records *records;                /* of each item, as they were when the tune began */
   char (*incumbents)[FAT_CONFIG_TEXT]; /* of each item: the measured winner before this tune, or "" */
   fat_scheduled *list;
   int count;

@@ -4,7 +4,7 @@
 
 #include "agenda.h"
 #include "progress.h"
-#include "rows.h"
+#include "records.h"
 #include "worker/lab.h"
 
 typedef struct fat_session {

@@ -1,7 +1,7 @@
 /* sources.c -- renders configs to know the hash of their source, and remembers it.
  *
- * In: the configs of stored rows that other templates made. Out: whether their code would be the same today.
- * A changed comment, or a change in another kernel's template, leaves results standing. */
+ * In: the configs of stored trials that other templates made. Out: whether their code would be the same
+ * today. A changed comment, or a change in another kernel's template, leaves results standing. */
 #include "sources.h"
 
 #include "source.h"

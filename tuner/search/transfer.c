@@ -12,36 +12,36 @@
 
 enum { MOST = 64 };
 
-/* The fastest rows of a kernel, sorted; rows with equal times keep their order. */
-static int fastest(const fat_rows *rows, const char *kernel, int most, const fat_row *best[MOST])
+/* The fastest records of a kernel, sorted; records with equal times keep their order. */
+static int fastest(const fat_records *records, const char *kernel, int most, const fat_record *best[MOST])
 {
   int count = 0;
-  for (int i = 0; i < rows->count; i++) {
-    const fat_row *row = &rows->list[i];
+  for (int i = 0; i < records->count; i++) {
+    const fat_record *record = &records->list[i];
     int at = count;
-    if (!fat_rows_works(row, kernel))
+    if (!fat_records_works(record, kernel))
       continue;
-    while (at > 0 && best[at - 1]->ms > row->ms)
+    while (at > 0 && best[at - 1]->ms > record->ms)
       at--;
     if (at == most)
       continue;
     count += count < most;
     memmove(&best[at + 1], &best[at], (size_t)(count - 1 - at) * sizeof *best);
-    best[at] = row;
+    best[at] = record;
   }
   return count;
 }
 
-static fat_status transfer(fat_schedule *schedule, fat_pair *pair, const fat_rows *of_main,
-                           const fat_rows *own, fat_error *err)
+static fat_status transfer(fat_schedule *schedule, fat_pair *pair, const fat_records *of_main,
+                           const fat_records *own, fat_error *err)
 {
-  const fat_row *best[MOST];
+  const fat_record *best[MOST];
   int most = fat_effort_transfers(schedule->session->goal->effort);
   int count = fastest(of_main, pair->kernel->name, most < MOST ? most : MOST - 1, best);
   for (int i = 0; i < count; i++) {
     const int place = fat_shortlist_find(&pair->shortlist, best[i]->config);
-    const fat_row *row = fat_rows_find(own, best[i]->config);
-    if (place < 0 || (row && row->same_source))
+    const fat_record *record = fat_records_find(own, best[i]->config);
+    if (place < 0 || (record && record->same_source))
       continue;
     const fat_point *point = &pair->shortlist.space.points[place];
     if (!fat_schedule_has(schedule, pair, point))
@@ -55,17 +55,17 @@ fat_status fat_transfer_add(fat_schedule *schedule, fat_error *err)
   const fat_session *s = schedule->session;
   for (int i = 0; i < schedule->pair_count; i++) {
     fat_pair *pair = &schedule->pairs[i];
-    fat_rows of_main = {0}, own = {0};
+    fat_records of_main = {0}, own = {0};
     if (pair->item->main_plus_1 == 0 || pair->shortlist.count == 0 || !s->lab)
       continue;
     const fat_problem *main_anchor = &s->agenda->list[pair->item->main_plus_1 - 1].problem;
-    fat_status status = fat_rows_read(s->db, main_anchor, s->gpu, &s->tools, &of_main, err);
+    fat_status status = fat_records_read(s->db, main_anchor, s->gpu, &s->tools, &of_main, err);
     if (status == FAT_OK)
-      status = fat_rows_read(s->db, &pair->item->problem, s->gpu, &s->tools, &own, err);
+      status = fat_records_read(s->db, &pair->item->problem, s->gpu, &s->tools, &own, err);
     if (status == FAT_OK)
       status = transfer(schedule, pair, &of_main, &own, err);
-    fat_rows_free(&of_main);
-    fat_rows_free(&own);
+    fat_records_free(&of_main);
+    fat_records_free(&own);
     FAT_TRY(status);
   }
   return FAT_OK;

@@ -1,8 +1,8 @@
 /* twins.c -- makes sure that the best of each pair has a twin.
  *
- * In: stored rows, and the space that twins are found in. Out: rows with code. A config that was tried but
- * lacks code is compiled again. One that was dropped as slow is timed in full, since a twin need not be fast.
- * Everything is read from the database, so the next run goes on where a killed one stopped. */
+ * In: stored records, and the space that twins are found in. Out: records with code. A config that was tried
+ * but lacks code is compiled again. One that was dropped as slow is timed in full, since a twin need not be
+ * fast. Everything is read from the database, so the next run goes on where a killed one stopped. */
 #include "twins.h"
 
 #include "twin.h"
@@ -15,48 +15,49 @@
 typedef struct need {
   bool due;
   fat_point point;
-  const fat_row *row; /* it works, its code is to be made again; NULL: it is to be tried */
+  const fat_record *record; /* it works, its code is to be made again; NULL: it is to be tried */
   char of[FAT_CONFIG_TEXT];
 } need;
 
-/* The row that a call would be given for this kernel. */
-static const fat_row *find_best(const fat_schedule *schedule, const fat_pair *pair, const fat_rows *rows)
+/* The record that a call would be given for this kernel. */
+static const fat_record *find_best(const fat_schedule *schedule, const fat_pair *pair,
+                                   const fat_records *records)
 {
   const char *incumbent = schedule->incumbents[pair->item - schedule->session->agenda->list];
-  const fat_row *winner =
-      schedule->session->lab && pair->kernel->picked ? fat_winner_find(rows, incumbent) : NULL;
+  const fat_record *winner =
+      schedule->session->lab && pair->kernel->picked ? fat_winner_find(records, incumbent) : NULL;
   if (winner && strcmp(winner->kernel, pair->kernel->name) == 0)
     return winner;
-  const fat_row *best = fat_rows_best(rows, pair->kernel->name);
+  const fat_record *best = fat_records_best(records, pair->kernel->name);
   return best && best->outcome == FAT_OUT_OK ? best : NULL;
 }
 
-static fat_status has_code(const fat_session *s, const fat_problem *p, const fat_row *row, bool *has,
+static fat_status has_code(const fat_session *s, const fat_problem *p, const fat_record *record, bool *has,
                            fat_error *err)
 {
   fat_code code;
-  fat_status status = fat_rows_code(s->db, row, p, s->gpu, &code, err);
+  fat_status status = fat_records_code(s->db, record, p, s->gpu, &code, err);
   *has = status == FAT_OK;
   if (status == FAT_OK)
     fat_db_code_free(&code);
   return status == FAT_E_NOT_FOUND ? FAT_OK : status;
 }
 
-/* Whether it is not known yet whether the row's config works as a twin. */
-static bool is_open(const fat_row *row)
+/* Whether it is not known yet whether the record's config works as a twin. */
+static bool is_open(const fat_record *record)
 {
-  return !row || !row->same_source || row->outcome == FAT_OUT_OOM || row->outcome == FAT_OUT_SLOW;
+  return !record || !record->same_source || record->outcome == FAT_OUT_OOM || record->outcome == FAT_OUT_SLOW;
 }
 
-static fat_status find_need(const fat_schedule *schedule, const fat_pair *pair, const fat_rows *rows, need *n,
-                            fat_error *err)
+static fat_status find_need(const fat_schedule *schedule, const fat_pair *pair, const fat_records *records,
+                            need *n, fat_error *err)
 {
   const fat_session *s = schedule->session;
   char text[FAT_CONFIG_TEXT];
   fat_point twins[FAT_TWIN_MOST];
   fat_config config;
   int count;
-  const fat_row *best = find_best(schedule, pair, rows);
+  const fat_record *best = find_best(schedule, pair, records);
   if (!best)
     return FAT_OK;
   FAT_TRY(fat_config_parse(best->config, &config, err));
@@ -64,18 +65,18 @@ static fat_status find_need(const fat_schedule *schedule, const fat_pair *pair, 
   FAT_TRY(fat_twin_find(s->script, &pair->shortlist.space, &config, &pair->item->problem, s->gpu, twins,
                         &count, err));
   for (int i = 0; i < count; i++) {
-    const fat_row *row = fat_rows_find(rows, fat_config_print(&twins[i].config, text));
+    const fat_record *record = fat_records_find(records, fat_config_print(&twins[i].config, text));
     bool has = false;
     n->point = twins[i];
-    if (is_open(row)) {
+    if (is_open(record)) {
       n->due = true;
       return FAT_OK;
     }
-    if (row->outcome != FAT_OUT_OK)
+    if (record->outcome != FAT_OUT_OK)
       continue;
-    FAT_TRY(has_code(s, &pair->item->problem, row, &has, err));
+    FAT_TRY(has_code(s, &pair->item->problem, record, &has, err));
     n->due = !has;
-    n->row = has ? NULL : row;
+    n->record = has ? NULL : record;
     return FAT_OK;
   }
   return FAT_OK;
@@ -119,16 +120,16 @@ static fat_status try(fat_session *s, const fat_pair *pair, const need *n, fat_e
 static fat_status make(fat_schedule *schedule, const fat_pair *pair, bool *more, fat_error *err)
 {
   fat_session *s = schedule->session;
-  fat_rows rows = {0};
+  fat_records records = {0};
   need n = {0};
-  FAT_TRY(fat_rows_read(s->db, &pair->item->problem, s->gpu, &s->tools, &rows, err));
-  fat_status status = find_need(schedule, pair, &rows, &n, err);
-  *more = n.due && !n.row;
+  FAT_TRY(fat_records_read(s->db, &pair->item->problem, s->gpu, &s->tools, &records, err));
+  fat_status status = find_need(schedule, pair, &records, &n, err);
+  *more = n.due && !n.record;
   if (status == FAT_OK && n.due)
     status = fat_schedule_begin(schedule, err);
   if (status == FAT_OK && n.due)
-    status = n.row ? fat_attempt_remake(s, &pair->item->problem, n.row, err) : try(s, pair, &n, err);
-  fat_rows_free(&rows);
+    status = n.record ? fat_attempt_remake(s, &pair->item->problem, n.record, err) : try(s, pair, &n, err);
+  fat_records_free(&records);
   return status;
 }
 

@@ -1,7 +1,7 @@
-/* winner.c -- compares measured rows, breaks near ties, and stores the winner.
+/* winner.c -- compares measured records, breaks near ties, and stores the winner.
  *
- * In: rows. Out: the winner. Near ties are decided by a fixed rule and not by noise, so that the same GPU is
- * given the same kernel again tomorrow. */
+ * In: records. Out: the winner. Near ties are decided by a fixed rule and not by noise, so that the same GPU
+ * is given the same kernel again tomorrow. */
 #include "winner.h"
 
 #include <math.h>
@@ -9,32 +9,32 @@
 
 static const double tie = 1.01; /* times the best */
 
-double fat_winner_cost(const fat_row *row, fat_yardstick by)
+double fat_winner_cost(const fat_record *record, fat_yardstick by)
 {
   if (by == FAT_BY_MEAN)
-    return row->mean > 0 ? row->mean : row->ms;
-  return by == FAT_BY_CLOCKS ? row->ms * row->timing.clock : row->ms;
+    return record->mean > 0 ? record->mean : record->ms;
+  return by == FAT_BY_CLOCKS ? record->ms * record->timing.clock : record->ms;
 }
 
-fat_yardstick fat_winner_yardstick(const fat_rows *rows, const char *kernel)
+fat_yardstick fat_winner_yardstick(const fat_records *records, const char *kernel)
 {
-  for (int i = 0; i < rows->count; i++)
-    if (fat_rows_works(&rows->list[i], kernel) && !(rows->list[i].timing.clock > 0))
+  for (int i = 0; i < records->count; i++)
+    if (fat_records_works(&records->list[i], kernel) && !(records->list[i].timing.clock > 0))
       return FAT_BY_MS;
   return FAT_BY_CLOCKS;
 }
 
-const fat_row *fat_winner_fastest(const fat_rows *rows, const char *kernel, fat_yardstick by,
-                                  const fat_row *beside)
+const fat_record *fat_winner_fastest(const fat_records *records, const char *kernel, fat_yardstick by,
+                                     const fat_record *beside)
 {
-  const fat_row *best = NULL;
-  for (int i = 0; i < rows->count; i++) {
-    const fat_row *row = &rows->list[i];
-    if (!fat_rows_works(row, kernel) || (beside && !fat_rows_raced(row, beside)))
+  const fat_record *best = NULL;
+  for (int i = 0; i < records->count; i++) {
+    const fat_record *record = &records->list[i];
+    if (!fat_records_works(record, kernel) || (beside && !fat_records_raced(record, beside)))
       continue;
-    if (!best || fat_winner_cost(row, by) < fat_winner_cost(best, by) ||
-        (fat_winner_cost(row, by) == fat_winner_cost(best, by) && row->id < best->id))
-      best = row;
+    if (!best || fat_winner_cost(record, by) < fat_winner_cost(best, by) ||
+        (fat_winner_cost(record, by) == fat_winner_cost(best, by) && record->id < best->id))
+      best = record;
   }
   return best;
 }
@@ -48,16 +48,16 @@ static double noise(const fat_timing *t)
 
 /* Whether noise may have decided between two that were timed in a race. A mean is taken to be as noisy as the
  * time on normal data, half of which it is. */
-static bool ties(const fat_row *row, const fat_row *best)
+static bool ties(const fat_record *record, const fat_record *best)
 {
-  if (row == best)
+  if (record == best)
     return true;
-  const double cost = fat_winner_cost(row, FAT_BY_MEAN), least = fat_winner_cost(best, FAT_BY_MEAN);
-  return fat_rows_raced(row, best) &&
-         (cost <= tie * least || cost - least <= hypot(noise(&row->timing), noise(&best->timing)));
+  const double cost = fat_winner_cost(record, FAT_BY_MEAN), least = fat_winner_cost(best, FAT_BY_MEAN);
+  return fat_records_raced(record, best) &&
+         (cost <= tie * least || cost - least <= hypot(noise(&record->timing), noise(&best->timing)));
 }
 
-static bool preferred(const fat_row *a, const fat_row *b, const char *incumbent)
+static bool preferred(const fat_record *a, const fat_record *b, const char *incumbent)
 {
   if (strcmp(a->config, b->config) == 0)
     return false;
@@ -70,16 +70,17 @@ static bool preferred(const fat_row *a, const fat_row *b, const char *incumbent)
   return strcmp(a->config, b->config) < 0;
 }
 
-const fat_row *fat_winner_find(const fat_rows *rows, const char *incumbent)
+const fat_record *fat_winner_find(const fat_records *records, const char *incumbent)
 {
-  const fat_row *best = fat_winner_fastest(rows, NULL, fat_winner_yardstick(rows, NULL), NULL), *winner;
-  if (best && fat_rows_is_timed(best)) /* times of one race say more than clocks; of two, less */
-    best = fat_winner_fastest(rows, NULL, FAT_BY_MEAN, best);
+  const fat_record *best = fat_winner_fastest(records, NULL, fat_winner_yardstick(records, NULL), NULL),
+                   *winner;
+  if (best && fat_records_is_timed(best)) /* times of one race say more than clocks; of two, less */
+    best = fat_winner_fastest(records, NULL, FAT_BY_MEAN, best);
   winner = best;
-  for (int i = 0; best && i < rows->count; i++) {
-    const fat_row *row = &rows->list[i];
-    if (fat_rows_works(row, NULL) && ties(row, best) && preferred(row, winner, incumbent))
-      winner = row;
+  for (int i = 0; best && i < records->count; i++) {
+    const fat_record *record = &records->list[i];
+    if (fat_records_works(record, NULL) && ties(record, best) && preferred(record, winner, incumbent))
+      winner = record;
   }
   return winner;
 }
@@ -99,12 +100,12 @@ fat_status fat_winner_incumbent(const fat_session *session, const fat_problem *p
   return FAT_OK;
 }
 
-/* A row that was copied from the system's file may have become the winner by its time already. */
-static fat_status prefer(const fat_session *session, const fat_problem *p, const fat_row *winner,
+/* A record that was copied from the system's file may have become the winner by its time already. */
+static fat_status prefer(const fat_session *session, const fat_problem *p, const fat_record *winner,
                          fat_error *err)
 {
   int64_t id;
-  FAT_TRY(fat_rows_own(session->db, winner, p, session->gpu, &session->tools, &id, err));
+  FAT_TRY(fat_records_own(session->db, winner, p, session->gpu, &session->tools, &id, err));
   fat_status status = fat_db_prefer(session->db, id, err);
   return status == FAT_E_NOT_FOUND && winner->id < 0 ? FAT_OK : status;
 }
@@ -113,13 +114,13 @@ fat_status fat_winner_store(const fat_session *session, const fat_problem *p, co
                             fat_error *err)
 {
   char now[FAT_CONFIG_TEXT];
-  fat_rows rows;
+  fat_records records;
   fat_status status = FAT_OK;
   FAT_TRY(fat_winner_incumbent(session, p, now, err));
-  FAT_TRY(fat_rows_read(session->db, p, session->gpu, &session->tools, &rows, err));
-  const fat_row *winner = fat_winner_find(&rows, incumbent);
+  FAT_TRY(fat_records_read(session->db, p, session->gpu, &session->tools, &records, err));
+  const fat_record *winner = fat_winner_find(&records, incumbent);
   if (winner && strcmp(winner->config, now) != 0)
     status = prefer(session, p, winner, err);
-  fat_rows_free(&rows);
+  fat_records_free(&records);
   return status;
 }

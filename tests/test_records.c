@@ -1,6 +1,6 @@
-/* test_rows.c -- stored rows as the tuner reads them: which count as tried, which one is best. */
+/* test_records.c -- stored rows as the tuner reads them: which count as tried, which one is best. */
 #include "db_fixture.h"
-#include "search/rows.h"
+#include "search/records.h"
 
 static const fat_tools tools = {
     .templates = HASH_B, .compile_key = "NVRTC 13.0 --std=c++17", .model = "model 1"};
@@ -17,24 +17,24 @@ static void put(fat_db *db, fat_trial t)
   MUST(fat_db_put(db, &t, NULL, err));
 }
 
-static fat_rows read_rows(fat_db *db)
+static fat_records read_rows(fat_db *db)
 {
-  fat_rows rows;
+  fat_records rows;
   fat_problem p;
   MUST(fat_problem_parse(PROBLEM, &p, err));
-  MUST(fat_rows_read(db, &p, fixture_gpu("T4"), &tools, &rows, err));
+  MUST(fat_records_read(db, &p, fixture_gpu("T4"), &tools, &rows, err));
   return rows;
 }
 
 static void expect_best(fat_db *db, const char *kernel, const char *config)
 {
-  fat_rows rows = read_rows(db);
-  const fat_row *best = fat_rows_best(&rows, kernel);
+  fat_records rows = read_rows(db);
+  const fat_record *best = fat_records_best(&rows, kernel);
   if (!config)
     assert_null(best);
   else if (!best || strcmp(best->config, config) != 0)
     fail_msg("%s, expected %s", best ? best->config : "none", config);
-  fat_rows_free(&rows);
+  fat_records_free(&rows);
 }
 
 static void best_of_a_kernel(void **state)
@@ -89,14 +89,14 @@ static void other_tools(void **state)
   put(db, nvrtc);
   put(db, model);
   put(db, templates);
-  fat_rows rows = read_rows(db);
+  fat_records rows = read_rows(db);
   assert_int_equal(rows.count, 1);
-  assert_null(fat_rows_find(&rows, "fwd:Br1"));
-  assert_null(fat_rows_find(&rows, "fwd:Br2"));
-  assert_non_null(fat_rows_find(&rows, "fwd:Br3"));
-  assert_false(fat_rows_find(&rows, "fwd:Br3")->same_source);
-  assert_null(fat_rows_best(&rows, "fwd"));
-  fat_rows_free(&rows);
+  assert_null(fat_records_find(&rows, "fwd:Br1"));
+  assert_null(fat_records_find(&rows, "fwd:Br2"));
+  assert_non_null(fat_records_find(&rows, "fwd:Br3"));
+  assert_false(fat_records_find(&rows, "fwd:Br3")->same_source);
+  assert_null(fat_records_best(&rows, "fwd"));
+  fat_records_free(&rows);
   fat_db_close(db);
 }
 
@@ -110,8 +110,8 @@ static void figures_survive(void **state)
   t.detail = "why";
   t.twin_of = "fwd:Br1-Bc1", t.race = "2026-11-22T10:00:00.000Z", t.rivals = 3, t.forecast = 2.25;
   put(db, t);
-  fat_rows rows = read_rows(db);
-  const fat_row *r = fat_rows_find(&rows, "fwd:Br1-Bc2");
+  fat_records rows = read_rows(db);
+  const fat_record *r = fat_records_find(&rows, "fwd:Br1-Bc2");
   assert_non_null(r);
   assert_true(r->ms == 2.5 && r->figures.registers == 64 && r->figures.spills == 16 &&
               r->figures.stack == 48 && r->figures.shared == 32768);
@@ -125,7 +125,7 @@ static void figures_survive(void **state)
   assert_true(r->rivals == 3 && r->forecast == 2.25);
   assert_string_equal(r->kernel, "fwd");
   assert_true(r->same_source);
-  fat_rows_free(&rows);
+  fat_records_free(&rows);
   fat_db_close(db);
 }
 
