@@ -67,6 +67,12 @@ const fat_db_field fat_db_fields[FAT_ROW_COUNT] = {
 };
 _Static_assert(offsetof(fat_db_row, trial) == 0, "a trial is read and bound by the offsets of its row");
 
+bool fat_db_travels(const fat_db_field *f)
+{
+  return f->value != FAT_VALUE_ID && f->value != FAT_VALUE_FACTS && f->value != FAT_VALUE_LOG &&
+         f->table != 'H';
+}
+
 void fat_db_row_select(fat_text *sql, const char *schema)
 {
   for (int i = 0; i < FAT_ROW_COUNT; i++)

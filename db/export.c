@@ -12,12 +12,6 @@ static const char JOINED[] =
     " JOIN main.problem p ON p.id = t.problem JOIN main.device d ON d.id = t.device"
     " JOIN main.toolchain k ON k.id = t.toolchain LEFT JOIN main.run r ON r.id = t.run";
 
-static bool travels(const fat_db_field *f)
-{
-  return f->value != FAT_VALUE_ID && f->value != FAT_VALUE_FACTS && f->value != FAT_VALUE_LOG &&
-         f->table != 'H';
-}
-
 /* One column of all samples as an array. */
 #define SAMPLES(value)                                                                                       \
   "json((SELECT json_group_array(x) FROM (SELECT " value " AS x FROM main.sample WHERE trial = t.id"         \
@@ -34,7 +28,7 @@ static void add_fields(fat_text *sql, bool device, int shipped, bool brief)
 {
   const char *comma = "";
   for (const fat_db_field *f = fat_db_fields; f < fat_db_fields + FAT_ROW_COUNT; f++) {
-    if (!travels(f) || (f->table == 'D') != device || (shipped >= 0 && (int)f->shipped != shipped))
+    if (!fat_db_travels(f) || (f->table == 'D') != device || (shipped >= 0 && (int)f->shipped != shipped))
       continue;
     fat_text_format(sql, "%s'%s', ", comma, f->name);
     if (f->value == FAT_VALUE_SAMPLES)

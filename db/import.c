@@ -44,9 +44,8 @@ static fat_status line_sql(fat_text *sql, fat_error *err)
     const fat_db_field *f = &fat_db_fields[i];
     const char *old = prose_of(i);
     fat_text_add(sql, i ? ", " : "SELECT ");
-    if (f->value == FAT_VALUE_ID || f->value == FAT_VALUE_FACTS || f->value == FAT_VALUE_LOG ||
-        f->table == 'H')
-      fat_text_add(sql, "NULL"); /* stays at home */
+    if (!fat_db_travels(f))
+      fat_text_add(sql, "NULL");
     else if (f->value == FAT_VALUE_SAMPLES)
       fat_text_add(sql, "coalesce(json_array_length(?1, '$.samples'), 0)");
     else if (old)

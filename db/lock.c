@@ -75,12 +75,6 @@ static void name_lock(const fat_db *db, const char *facts, char path[FAT_DB_PATH
   snprintf(path, FAT_DB_PATH + 32, "%s.lock-%.16s", db->path, hash);
 }
 
-/* Runs of the device that did not end can no more, now that the lock is ours. */
-static fat_status stop_runs(fat_db *db, const char *facts, fat_error *err)
-{
-  return fat_db_do(db, FAT_SQL_RUN_STOP, NULL, err, "t", facts);
-}
-
 bool fat_db_is_tuned(const fat_db *db, const char *facts)
 {
   char path[FAT_DB_PATH + 32];
@@ -114,7 +108,8 @@ fat_status fat_db_lock_tuning(fat_db *db, const fat_gpu *device, fat_error *err)
   sign(hold->fd);
   hold->next = db->holds;
   db->holds = hold;
-  return stop_runs(db, facts, err);
+  /* The lock is ours, so runs of this device that never ended have stopped. */
+  return fat_db_do(db, FAT_SQL_RUN_STOP, NULL, err, "t", facts);
 }
 
 void fat_db_unlock(fat_db *db)

@@ -198,6 +198,9 @@ typedef struct fat_db_field {
 extern const fat_db_field fat_db_fields[FAT_ROW_COUNT]; /* column.c, as are: */
 extern const char *const fat_db_outcomes[FAT_OUTCOME_COUNT], *const fat_db_origins[FAT_ORIGIN_COUNT];
 
+/* Whether a column is exported and imported; the others stay at home. */
+bool fat_db_travels(const fat_db_field *f);
+
 /* "SELECT <columns> FROM <schema>.trial t JOIN ..."; what follows is the caller's. */
 void fat_db_row_select(fat_text *sql, const char *schema);
 

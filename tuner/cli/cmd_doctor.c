@@ -220,10 +220,9 @@ static int doctor(const fat_options *options)
 const fat_command fat_cmd_doctor = {
     .name = "doctor",
     .about = "look for what tuning needs, and say what to do",
-    .more =
-        "Looks at the driver and its devices; by NVML, where it is there, at the mode, MIG, clocks and other "
-        "users of each GPU; at every libnvrtc it can find, the database, who may write where it lies, and "
-        "the templates. Changes nothing.\n\n" FAT_EXIT_HELP,
+    .more = "Looks at the driver and its devices; by NVML, where it is there, at the mode, MIG, clocks and "
+            "other users of each GPU; at every libnvrtc it can find, the database, who may write where it "
+            "lies, and the templates. Changes nothing.\n\n" FAT_EXIT_HELP,
     .uses = FAT_USE(CUDA) | FAT_USE(DB) | FAT_USE(TEMPLATES) | FAT_USE(DUMP) | FAT_USE(JSON),
     .run = doctor,
 };

@@ -246,11 +246,9 @@ const fat_command fat_cmd_export = {
     .about = "write all results as JSON lines",
     .more =
         "Without FILE, or with '-', to stdout. Parameters and results only: no source and no binaries. A "
-        "FILE that is "
-        "there "
-        "is written over with --force alone, and the database itself never. With --winners only what was "
-        "measured and is worth shipping, in the form of db/tuned: the winner of each problem, the best of "
-        "each kernel, their twins; with --gpu of that GPU alone.\n\n" FAT_EXIT_HELP,
+        "FILE that is there is written over with --force alone, and the database itself never. With "
+        "--winners only what was measured and is worth shipping, in the form of db/tuned: the winner of "
+        "each problem, the best of each kernel, their twins; with --gpu of that GPU alone.\n\n" FAT_EXIT_HELP,
     .uses = FAT_USE(WINNERS) | FAT_USE(FORCE) | FAT_USE(GPU) | FAT_USE(DB) | FAT_USE(QUIET),
     .most = 1,
     .run = export_rows,
@@ -274,9 +272,8 @@ const fat_command fat_cmd_merge = {
     .name = "merge",
     .args = "FILE",
     .about = "take over the results of another database",
-    .more =
-        "FILE is another tuning database, opened read-only and checked like an import; its binaries are left "
-        "there.\n\n" FAT_EXIT_HELP,
+    .more = "FILE is another tuning database, opened read-only and checked like an import; its binaries are "
+            "left there.\n\n" FAT_EXIT_HELP,
     .uses = FAT_USE(DB) | FAT_USE(JSON) | FAT_USE(QUIET),
     .least = 1,
     .most = 1,

@@ -259,14 +259,12 @@ const fat_command fat_cmd_show = {
     .name = "show",
     .args = "[best|trials|history|failures|runs|rejections|gpus]",
     .about = "print what is stored, or the GPUs that can be named",
-    .more = "best: the winner of each problem and device (the default). trials: every config tried. "
-            "history: these, and what earlier runs found of the same. "
-            "failures: those "
-            "that do not work, and why. runs: the commands that made them. rejections: how many configs each "
-            "run left out, and by which rule. gpus: names for "
-            "--gpu. A finalist's kinds are its times on each kind of data, mean is what they come to: normal "
-            "data "
-            "weighs half.\n\n" FAT_EXIT_HELP,
+    .more =
+        "best: the winner of each problem and device (the default). trials: every config tried. history: "
+        "these, and what earlier runs found of the same. failures: those that do not work, and why. runs: "
+        "the commands that made them. rejections: how many configs each run left out, and by which rule. "
+        "gpus: names for --gpu. A finalist's kinds are its times on each kind of data, mean is what they "
+        "come to: normal data weighs half.\n\n" FAT_EXIT_HELP,
     .uses = FAT_USE(DB) | FAT_USE(JSON) | FAT_USE(QUIET),
     .most = 1,
     .run = show,

@@ -233,26 +233,22 @@ const fat_command fat_cmd_tune = {
     .args = "[PROBLEM...]",
     .about = "choose, compile, verify, time and store kernels for a GPU",
     .more =
-        "Without PROBLEMs (like fwd-f32-b4-h32-q4096-k4096-d64-causal) the families are ops x dtypes x dims "
-        "x "
-        "causal, each at B*N = 16k tokens and H*d = 2048, with B halved until all fits the GPU's memory.\n\n"
-        "Where the GPU is at hand, and neither PROBLEMs nor --seqlens are given, each family is measured at "
-        "a grid "
-        "of anchors: q = k = 4096 is searched; short and long sequences, few heads, and 1 and 16 rows of Q "
-        "try the "
-        "best of that and a few of their own. A call is given the winner of the nearest anchor.\n\n"
+        "Without PROBLEMs (like fwd-f32-b4-h32-q4096-k4096-d64-causal) the families are ops x dtypes x "
+        "dims x causal, each at B*N = 16k tokens and H*d = 2048, with B halved until all fits the GPU's "
+        "memory.\n\n"
+        "Where the GPU is at hand, and neither PROBLEMs nor --seqlens are given, each family is measured "
+        "at a grid of anchors: q = k = 4096 is searched; short and long sequences, few heads, and 1 and "
+        "16 rows of Q try the best of that and a few of their own. A call is given the winner of the "
+        "nearest anchor.\n\n"
         "Lists are like 64,128 or 512:16384 (doubling) or 64:256:64 (in steps).\n\n"
         "Where that GPU is at hand each config is verified against a reference in double and timed, in a "
-        "worker "
-        "process that is killed when a kernel hangs or faults; the nearest of each problem are timed again "
-        "in "
-        "turns. Where it is not, times are predicted by a model, and say so.\n\n"
+        "worker process that is killed when a kernel hangs or faults; the nearest of each problem are "
+        "timed again in turns. Where it is not, times are predicted by a model, and say so.\n\n"
         "--effort quick tries at most 64 configs of a problem, full some hundreds, exhaustive all. "
         "--order random takes them by lot instead of the most promising first, the same ones for the same "
         "SEED.\n\n"
         "Each trial is stored as it ends. Ctrl-C keeps all and prints the best so far; the same command "
-        "again "
-        "goes on from there. Progress goes to stderr, results to stdout.\n\n" FAT_EXIT_HELP
+        "again goes on from there. Progress goes to stderr, results to stdout.\n\n" FAT_EXIT_HELP
         " Stopped by SIGINT or SIGTERM: 130 or 143.",
     .uses = FAT_USE(GPU) | FAT_USE(OPS) | FAT_USE(DTYPES) | FAT_USE(DIMS) | FAT_USE(CAUSAL) |
             FAT_USE(SEQLENS) | FAT_USE(KERNEL) | FAT_USE(EFFORT) | FAT_USE(ORDER) | FAT_USE(BUDGET) |

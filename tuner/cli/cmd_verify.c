@@ -290,13 +290,12 @@ const fat_command fat_cmd_verify = {
     .about = "check the stored winners again on the GPU at hand",
     .more =
         "Runs each winner (or with --kernel the best of those kernels) on small shapes around every tile "
-        "edge and "
-        "at its own shape, against a reference in double: random, large and adversarial inputs, poison "
-        "around "
-        "the tensors, repeated runs. Stores nothing.\n\nWith --as T4 the kernels are those that a T4 would "
-        "be given (of the problems typed or chosen as for tune: what the database knows as best, else the "
-        "defaults), as PTX that the driver of a newer GPU compiles for itself: a check of all but the T4's "
-        "machine code. Times are those of the GPU at hand.\n\n" FAT_EXIT_HELP,
+        "edge and at its own shape, against a reference in double: random, large and adversarial inputs, "
+        "poison around the tensors, repeated runs. Stores nothing.\n\n"
+        "With --as T4 the kernels are those that a T4 would be given (of the problems typed or chosen as "
+        "for tune: what the database knows as best, else the defaults), as PTX that the driver of a newer "
+        "GPU compiles for itself: a check of all but the T4's machine code. Times are those of the GPU at "
+        "hand.\n\n" FAT_EXIT_HELP,
     .uses = FAT_USE(GPU) | FAT_USE(OPS) | FAT_USE(DTYPES) | FAT_USE(DIMS) | FAT_USE(CAUSAL) |
             FAT_USE(SEQLENS) | FAT_USE(KERNEL) | FAT_USE(CONFIG) | FAT_USE(SANITIZE) | FAT_USE(AS) |
             FAT_USE(TOP) | FAT_USE(DEADLINE) | FAT_USE(CUDA) | FAT_USE(DB) | FAT_USE(TEMPLATES) |

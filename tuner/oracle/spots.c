@@ -34,21 +34,12 @@ static void read_block(const fat_spots *a, const float *block, int t, int64_t ro
     to[i] = fat_spots_number(a, block, t, from + i);
 }
 
-static int64_t heads_of(const fat_problem *p, int side)
-{
-  return side == FAT_OF_Q ? p->h : p->hk;
-}
-
-static int64_t rows_of(const fat_problem *p, int side)
-{
-  return side == FAT_OF_Q ? p->q : p->k;
-}
-
 /* The first row of the first head, the last row of the last one, and others spread evenly in between. */
 static void choose_rows(fat_spots *a, int side)
 {
   const fat_problem *p = &a->problem;
-  const int64_t heads = heads_of(p, side), n = rows_of(p, side), all = p->b * heads * n;
+  const int64_t heads = side == FAT_OF_Q ? p->h : p->hk, n = side == FAT_OF_Q ? p->q : p->k;
+  const int64_t all = p->b * heads * n;
   a->rows[side] = !fat_reference_has(p, (fat_side)side) ? 0
                   : all > FAT_SPOTS_ROWS                ? FAT_SPOTS_ROWS
                                                         : (int)all;

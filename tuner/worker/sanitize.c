@@ -55,19 +55,6 @@ static int temporary(fat_text *path, fat_error *err)
   return fd;
 }
 
-static fat_status write_all(int fd, const fat_text *bytes, fat_error *err)
-{
-  for (size_t done = 0; done < bytes->length;) {
-    ssize_t n = write(fd, bytes->data + done, bytes->length - done);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n <= 0)
-      return fat_status_fail(err, FAT_E_IO, "an assignment cannot be written: %s", strerror(errno));
-    done += (size_t)n;
-  }
-  return FAT_OK;
-}
-
 static _Noreturn void become(const char *sanitizer, char *const arguments[], int log)
 {
   setpgid(0, 0);
@@ -124,8 +111,8 @@ fat_status fat_sanitize_run(const char *sanitizer, const char *tool, int ordinal
   int in = temporary(&file, err), out = in < 0 ? -1 : temporary(&said, err);
   fat_status status = out < 0 ? FAT_E_IO : fat_wire_pack(a, &bytes, err);
   *clean = false;
-  if (status == FAT_OK)
-    status = write_all(in, &bytes, err);
+  if (status == FAT_OK && write(in, bytes.data, bytes.length) != (ssize_t)bytes.length)
+    status = fat_status_fail(err, FAT_E_IO, "an assignment cannot be written: %s", strerror(errno));
   if (status == FAT_OK)
     status = run(sanitizer, tool, ordinal, fat_text_get(&file), out, clean, err);
   if (status == FAT_OK)

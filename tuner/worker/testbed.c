@@ -175,12 +175,6 @@ static fat_status grow_sets(fat_testbed *s, int64_t l2, fat_error *err)
   return status;
 }
 
-static bool same_problem(const fat_problem *a, const fat_problem *b)
-{
-  char x[FAT_PROBLEM_TEXT], y[FAT_PROBLEM_TEXT];
-  return strcmp(fat_problem_print(a, x), fat_problem_print(b, y)) == 0;
-}
-
 static fat_status fill_sets(fat_testbed *s, fat_error *err)
 {
   FAT_TRY(fill_first(s, err));
@@ -191,7 +185,9 @@ static fat_status fill_sets(fat_testbed *s, fat_error *err)
 
 static fat_status prepare_spots(fat_testbed *s, const fat_assignment *a, fat_error *err)
 {
-  if (s->filled && same_problem(&s->spots.problem, &a->problem))
+  char had[FAT_PROBLEM_TEXT], asked[FAT_PROBLEM_TEXT];
+  fat_problem_print(&s->spots.problem, had);
+  if (s->filled && strcmp(had, fat_problem_print(&a->problem, asked)) == 0)
     return FAT_OK;
   s->filled = false;
   fat_spots_free(&s->spots);
