@@ -141,7 +141,7 @@ static fat_status best_of(fat_db *db, const char *schema, const char *problem, c
     status = keep(best, &rows.row, &why);
   if (status == FAT_OK && found)
     status = contents(db, schema, &rows.row, with_cubin, best, &why);
-  /* What is not a want of memory or of a lock is damage, and damage is a miss. */
+  /* Any failure but for lack of memory or of a lock is damage, and damage is a miss. */
   bool damage =
       status == FAT_E_CORRUPT || status == FAT_E_DB || status == FAT_E_FOREIGN || status == FAT_E_INPUT;
   if (damage)

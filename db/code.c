@@ -45,8 +45,7 @@ static fat_status read_row(fat_db *db, sqlite3_stmt *stmt, const char *schema, b
 }
 
 /* Goes through the rows of one file until one can be launched; `code` keeps the best so far. CROSS JOIN keeps
- * the order of the tables, so that the index finds the config among hundreds that were tried for a problem.
- */
+ * the order of the tables, so the index finds the config among hundreds that were tried for a problem. */
 static fat_status look_in(fat_db *db, const char *schema, const fat_code_filter *f, fat_code *code,
                           fat_error *err)
 {

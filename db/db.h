@@ -76,8 +76,7 @@ fat_status fat_db_run_begin(fat_db *db, const fat_run *run, int64_t *id, fat_err
  * tuning lock of its device is held, else as "stopped". */
 fat_status fat_db_run_end(fat_db *db, int64_t id, const char *status, fat_error *err);
 
-/* So many configs of a kernel that a run leaves out for one reason. A reason that the run gave already stays.
- */
+/* How many configs of a kernel a run leaves out for one reason. A reason that the run gave before stays. */
 typedef struct fat_db_rejection {
   const fat_problem *problem;
   const char *kernel, *reason;
@@ -93,8 +92,7 @@ typedef struct fat_kind_time {
   double ms;
 } fat_kind_time;
 
-/* One trial, whole. Strings are borrowed. Times are milliseconds; NAN or 0 samples where nothing was timed.
- */
+/* One trial, whole. Strings are borrowed. Times are milliseconds; NAN or 0 samples: nothing was timed. */
 typedef struct fat_trial {
   int64_t id; /* set by put and by readers; negative: of the system's file, which nothing writes */
   int64_t run;

@@ -104,12 +104,12 @@ fat_status fat_db_export(fat_db *db, fat_text *out, fat_error *err)
 
 #define COST FAT_DB_COST("main", "t.problem", "t.device", "l.kernel = t.kernel")
 
-/* Of a problem and device: the winner; of each other kernel that may win unasked the best, and of each such
- * kernel the twins and the best that takes any tensors. Of kernels that are only used when asked for the
- * same, at the largest problem of a family: others are served by it. None that would win in the winner's
- * place where only these rows are known: a winner that a rule chose among equals may be a little slower than
- * another. Where it has a mean, so have all that are faster than it on normal data, and so it is the mean
- * that decides there too. */
+/* What is worth shipping of a problem and device: the winner; the best of each other kernel that may win
+ * unasked; and of each such kernel its twins and the best that takes any tensors. Of kernels that are used
+ * only when asked for, the same at the largest problem of a family, by which the others are served. What
+ * would beat the winner if only these rows were known is left out: a rule that chose among equals may have
+ * taken one that is a little slower. Where the winner has a mean, so has every trial that is faster on
+ * normal data: the mean decides there too. */
 static const char CHOSEN[] =
     "WITH good AS (SELECT t.id, t.problem, t.device, t.kernel, t.config, t.ms, t.mean, t.twin_of,"
     " t.eligible, " COST " AS cost,"

@@ -1,9 +1,8 @@
 /* migrate.c -- from an older version of the schema to this one.
  *
  * A list of steps, each from one version to a later one; the first makes an empty file a new one. All steps
- * of a file run in one transaction, after a copy of it was made beside it, so a file is always whole: the old
- * one or the new one.
- */
+ * of a file run in one transaction, after a copy was made beside it, so a file is always whole: the old one
+ * or the new one. */
 #include "private.h"
 #include "prose.h"
 #include "embed.h"

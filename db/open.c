@@ -20,8 +20,8 @@ enum { APPLICATION_ID = 0x6661746e }; /* "fatn" */
   "'trial', 'sample', 'kind', 'winner')"
 enum { TABLES = 12 };
 
-/* 1: all pages hold together; 0: they do not. A page that was not read for lack of memory (7 is SQLITE_NOMEM)
- * is said among the damages, and is none. */
+/* 1: all pages are sound; 0: some are not; 2: one could not be read for lack of memory (7 is SQLITE_NOMEM),
+ * which quick_check lists among the damages. */
 #define CHECK                                                                                                \
   "SELECT CASE WHEN quick_check = 'ok' THEN 1"                                                               \
   " WHEN quick_check || char(10) LIKE '%%error code_7' || char(10) || '%%' THEN 2 ELSE 0 END"                \

@@ -225,8 +225,8 @@ fat_status fat_db_put_compare(fat_db *db, const fat_trial *t, bool *better, fat_
     return FAT_OK;
   const char *outcome = (const char *)sqlite3_column_text(stmt, 0);
   bool works = outcome && strcmp(outcome, "ok") == 0;
-  /* What was timed on more kinds of data says more. A text form has 15 digits: what differs behind them is
-   * the same. */
+  /* A time on every kind of data says more than one on normal data. Times come as text of 15 digits: those
+   * that differ only beyond these are equal. */
   const bool raced = sqlite3_column_double(stmt, 2) > 0, races = t->mean > 0;
   const double cost = sqlite3_column_double(stmt, raced && races ? 2 : 1) * (1 - 1e-12);
   const bool lower = (raced && races ? t->mean : t->ms) < cost;

@@ -292,7 +292,7 @@ fat_status fat_db_end(fat_db *db, fat_status status, fat_error *err)
   return status;
 }
 
-/* What fails here costs time alone: each read locks by itself then. */
+/* A failure here only costs time: each read then takes the lock by itself. */
 void fat_db_read_begin(fat_db *db)
 {
   if (fat_db_ready(db, false, NULL) == FAT_OK && !db->writable && sqlite3_get_autocommit(db->sql))

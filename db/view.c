@@ -44,8 +44,7 @@ static void cell(fat_text *out, const char *text)
   }
 }
 
-/* SQL's is_tuned(facts): a run that is not over runs only as long as somebody holds the lock of its device.
- */
+/* SQL's is_tuned(facts): a run that has not ended runs as long as somebody holds the lock of its device. */
 static void is_tuned(sqlite3_context *context, int count, sqlite3_value **values)
 {
   const char *facts = (const char *)sqlite3_value_text(values[0]);
@@ -76,12 +75,14 @@ static fat_status columns_of(fat_db *db, int view, const char *schema, const cha
     bool alive = strcmp(views[view].name, "runs") == 0 && strcmp(name, "status") == 0;
     if (json)
       fat_text_format(sql, "'%s', ", name);
-    fat_text_format(sql,
-                    nested  ? "iif(json_valid(v.\"%1$s\"), json(v.\"%1$s\"), NULL)"
-                    : alive ? "CASE (SELECT r.status FROM %2$s.run r WHERE r.id = v.id) WHEN 'running'"
-                              " THEN iif(is_tuned(v.device), 'running', 'stopped') ELSE v.status END"
-                            : "v.\"%1$s\"",
-                    name, schema);
+    if (alive)
+      fat_text_format(sql,
+                      "CASE (SELECT r.status FROM %s.run r WHERE r.id = v.id)"
+                      " WHEN 'running' THEN iif(is_tuned(v.device), 'running', 'stopped') ELSE v.status END",
+                      schema);
+    else
+      fat_text_format(sql, nested ? "iif(json_valid(v.\"%1$s\"), json(v.\"%1$s\"), NULL)" : "v.\"%1$s\"",
+                      name);
     fat_text_add(sql, json || !alive ? ", " : " AS status, ");
   }
   fat_text_format(sql, json ? "'database', '%s')" : "'%s' AS database", label);

@@ -1,5 +1,4 @@
-/* feature.c -- the grammar of features: one row each, in the order of the text, and the rules between them.
- */
+/* feature.c -- the grammar of features: a row for each, in the order of the text, and rules between them. */
 #include "feature.h"
 #include "text.h"
 #include <inttypes.h>

@@ -47,8 +47,7 @@ typedef struct search {
   int room, count;
 } search;
 
-/* Numbers after `stem` in a file's name, and how many they are: "libnvrtc.so.13" gives 13, 0 and returns 1.
- */
+/* Numbers after `stem` in a file's name; returns how many: "libnvrtc.so.13" gives 13, 0 and returns 1. */
 static int read_version(const char *name, const char *stem, int *major, int *minor)
 {
   *major = *minor = 0;

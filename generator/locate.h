@@ -1,5 +1,4 @@
-/* locate.h -- where a libnvrtc may lie on this machine: the search of nvrtc.h, without loading what it finds.
- */
+/* locate.h -- where a libnvrtc may lie on this machine: the search of nvrtc.h, which loads nothing. */
 #ifndef FAT_LOCATE_H
 #define FAT_LOCATE_H
 

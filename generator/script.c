@@ -75,8 +75,7 @@ static void count_hook(lua_State *lua, lua_Debug *record)
   lua_error(lua);
 }
 
-/* ---- what the engine may ask of the host ------------------------------------------------------------------
- */
+/* -- what the engine may ask of the host */
 
 static int host_read(lua_State *lua)
 {
@@ -114,8 +113,7 @@ static int host_protect_strings(lua_State *lua)
   return 0;
 }
 
-/* visits(problem, Br, Bc, group): the KV tiles that all tiles of Q visit, and the most that one of them does.
- */
+/* visits(problem, Br, Bc, group): the KV tiles that all tiles of Q visit, and the most that one visits. */
 static int host_visits(lua_State *lua)
 {
   fat_problem p;

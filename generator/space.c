@@ -106,8 +106,7 @@ fat_status fat_space_twin(fat_script *script, const char *kernel, char twin[FAT_
   return status;
 }
 
-/* ---- reading lines ----------------------------------------------------------------------------------------
- */
+/* -- reading lines */
 
 /* The next line of *at, cut off; NULL at the end. */
 static char *next_line(char **at)

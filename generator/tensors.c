@@ -143,8 +143,7 @@ static void add_tensors(const fat_problem *p, fat_feature of, fat_text *out)
                       widths[fat_tensors[t].width], roles[fat_tensors_role(p, t)]);
 }
 
-/* A word for each member of the struct: a tensor, `|` where the sizes stand, `w/2` for a feature's numbers.
- */
+/* A word for each member of the struct: a tensor, `|` for the sizes, `w/2` for a feature's numbers. */
 void fat_tensors_facts(const fat_problem *p, fat_text *out)
 {
   fat_call_layout layout;

@@ -1,8 +1,7 @@
 /* words.h -- the words of a problem text, one after the other, and the numbers in them.
  *
  * A text is words with '-' between. What is wrong is told at the word that stands next: problem 'TEXT':
- * 'WORD' at column N ... Used by problem.c, which reads sizes, and feature.c, which reads what follows them.
- */
+ * 'WORD' at column N ... Used by problem.c, which reads sizes, and feature.c, which reads what follows. */
 #ifndef FAT_WORDS_H
 #define FAT_WORDS_H
 

@@ -1,5 +1,4 @@
-/* context.h -- the CUDA context that is current in this thread: what a module, and so a plan, is loaded in.
- */
+/* context.h -- the CUDA context that is current in this thread: modules, and so plans, are loaded in it. */
 #ifndef FAT_CONTEXT_H
 #define FAT_CONTEXT_H
 

@@ -13,8 +13,7 @@ typedef struct fat_jit {
 } fat_jit;
 
 /* Answers. FAT_E_COMPILE where there is no libfatune-jit that fits this library: looked for as FATUNE_JIT
- * says, else beside this library, else where the linker looks. The answer is to be freed whatever the status.
- */
+ * says, else beside this library, else where the linker looks. The answer must be freed in any case. */
 fat_status fat_jit_ask(fat_jit *jit, const fatune_jit_request *request, fatune_jit_answer *answer,
                        fat_error *err);
 void fat_jit_free(const fat_jit *jit, fatune_jit_answer *answer);

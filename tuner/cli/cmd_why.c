@@ -2,8 +2,7 @@
  * family: the shapes that it was measured at here, and the answer for its main anchor.
  *
  * In: a problem, a GPU, the database. Out: the steps of the pick (runtime/pick), each with the row it found
- * or why it found none. The chosen row is rendered again, to say whether its source would still be the same.
- */
+ * or why it found none. The chosen row is rendered again, to say whether its source is still the same. */
 #include "anchor.h"
 #include "search/agenda.h"
 #include "commands.h"

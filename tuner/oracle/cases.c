@@ -27,7 +27,7 @@ static const struct {
   bool odd;
   float sign; /* of the scale */
   int64_t left, right;
-} plan[] = {
+} shapes[] = {
     {2, 2, 1, 131, 131, FAT_NORMAL, FAT_BHSD, false, 1, 5, 3},
     {1, 2, 2, 67, 259, FAT_NORMAL, FAT_BSHD, false, 1, 150, 40},
     {1, 2, 1, 259, 67, FAT_NORMAL, FAT_PADDED, false, -1, 20, 10},
@@ -42,7 +42,7 @@ static const struct {
     {1, 1, 1, 65, 1, FAT_NORMAL, FAT_BSHD, false, 1, 3, 30},
     {2, 2, 2, 33, 47, FAT_NORMAL, FAT_PADDED, true, 1, 7, 1},
 };
-enum { CASES = sizeof plan / sizeof plan[0] };
+enum { CASES = sizeof shapes / sizeof shapes[0] };
 
 /* Copies a packed tensor into its image. */
 static void spread(char *image, const fat_slot *s, const float *packed)
@@ -57,7 +57,7 @@ static fat_status make_case(fat_cases *cases, int i, uint64_t seed, fat_error *e
 {
   fat_case *c = &cases->list[i];
   fat_error why = {0};
-  fat_status status = fat_truth_make(&c->problem, c->scale, plan[i].data, seed, &c->truth, &why);
+  fat_status status = fat_truth_make(&c->problem, c->scale, shapes[i].data, seed, &c->truth, &why);
   if (status != FAT_OK)
     return fat_status_fail(err, status, "%s: %s", c->title, why.text);
   for (int t = 0; t < FAT_TENSORS; t++)
@@ -68,34 +68,34 @@ static fat_status make_case(fat_cases *cases, int i, uint64_t seed, fat_error *e
 }
 
 /* Lengths, heads and the window of one case; all else is the family's. */
-static fat_problem plan_problem(const fat_problem *family, int i)
+static fat_problem problem_of(const fat_problem *family, int i)
 {
   fat_problem p = *family;
-  p.b = plan[i].b;
-  p.h = plan[i].h;
-  p.hk = plan[i].hk;
-  p.q = plan[i].q;
-  p.k = plan[i].k;
+  p.b = shapes[i].b;
+  p.h = shapes[i].h;
+  p.hk = shapes[i].hk;
+  p.q = shapes[i].q;
+  p.k = shapes[i].k;
   if (fat_problem_has(&p, FAT_WINDOW)) {
-    p.arg[FAT_WINDOW][0] = (uint64_t)plan[i].left;
-    p.arg[FAT_WINDOW][1] = fat_problem_has(&p, FAT_CAUSAL) ? 0 : (uint64_t)plan[i].right;
+    p.arg[FAT_WINDOW][0] = (uint64_t)shapes[i].left;
+    p.arg[FAT_WINDOW][1] = fat_problem_has(&p, FAT_CAUSAL) ? 0 : (uint64_t)shapes[i].right;
   }
   return p;
 }
 
 /* Shapes and places of all cases. */
-static void plan_cases(const fat_problem *family, fat_cases *cases)
+static void place_cases(const fat_problem *family, fat_cases *cases)
 {
   char text[FAT_PROBLEM_TEXT];
   for (int i = 0; i < CASES; i++) {
     fat_case *c = &cases->list[i];
-    c->problem = plan_problem(family, i);
-    c->scale = plan[i].sign / sqrtf((float)family->d);
-    c->unit = plan[i].odd ? fat_dtypes[family->dtype].bytes : FAT_IMAGE_WIDE;
+    c->problem = problem_of(family, i);
+    c->scale = shapes[i].sign / sqrtf((float)family->d);
+    c->unit = shapes[i].odd ? fat_dtypes[family->dtype].bytes : FAT_IMAGE_WIDE;
     snprintf(c->title, sizeof c->title, "%s (%s data, %s%s)", fat_problem_print(&c->problem, text),
-             fat_data_names[plan[i].data], plan[i].odd ? "odd strides" : lay_names[plan[i].lay],
-             plan[i].sign < 0 ? ", negative scale" : "");
-    cases->bytes = fat_image_place(&c->problem, plan[i].lay, plan[i].odd, cases->bytes, c->slot);
+             fat_data_names[shapes[i].data], shapes[i].odd ? "odd strides" : lay_names[shapes[i].lay],
+             shapes[i].sign < 0 ? ", negative scale" : "");
+    cases->bytes = fat_image_place(&c->problem, shapes[i].lay, shapes[i].odd, cases->bytes, c->slot);
   }
 }
 
@@ -108,7 +108,7 @@ fat_status fat_cases_make(const fat_problem *p, uint64_t seed, fat_cases *cases,
   cases->count = CASES;
   fat_status status = FAT_OK;
   if (cases->list) {
-    plan_cases(p, cases);
+    place_cases(p, cases);
     cases->image = malloc((size_t)cases->bytes);
   }
   if (!cases->image) {

@@ -148,12 +148,12 @@ static double last_place(fat_dtype type, double size)
   return type == FAT_F16 ? ldexp(1, (exponent > -13 ? exponent : -13) - 11) : 0;
 }
 
-/* What tensor cores lose, in epsilons of a sum of n products.
- *   - They add in float, but truncate where a float sum rounds: each step over 8 summands (16 for some) takes
- * up to a unit in the last place, two epsilons, off the sum so far, always towards zero. That is n / 4 for
- *     certain. Each product is truncated as well, but those errors differ in sign: n are allowed in all.
- *   - 3xTF32 goes over them three times. Splitting a number into two halves of 11 bits loses less than 2^-22
- * of each product three times, 12 epsilons: low times low, and what is rounded off either low half. */
+/* What tensor cores lose, in epsilons of a sum of n products. They add in float, but truncate where a float
+ * sum rounds: each step over 8 summands (16 for some) takes up to a unit in the last place, two epsilons, off
+ * the sum so far, always towards zero. That is n / 4 for certain. Each product is truncated as well, but
+ * those errors differ in sign: n are allowed in all. 3xTF32 goes over them three times. Splitting a number
+ * into two halves of 11 bits loses less than 2^-22 of each product three times, 12 epsilons: low times low,
+ * and what is rounded off either low half. */
 static double product_steps(fat_dtype type, int64_t n)
 {
   switch (type) {
@@ -166,11 +166,10 @@ static double product_steps(fat_dtype type, int64_t n)
   }
 }
 
-/* What a kernel that stores S may lose beyond what the computation here happened to lose.
- *   - A stored score is off by half a unit in its last place; luck may have spared the few rows here, so one
- * unit u is allowed.
- *   - Where u is a quarter or more, rounding decides the weights rather than the scores. Weights that are e^u
- * too large or too small move a mean of numbers up to v by at most 2 v tanh(u). */
+/* What a kernel that stores S may lose beyond what the computation here happened to lose. A stored score is
+ * off by half a unit in its last place; luck may have spared the few rows here, so one unit u is allowed.
+ * Where u is a quarter or more, rounding decides the weights rather than the scores: weights that are e^u too
+ * large or too small move a mean of numbers up to v by at most 2 v tanh(u). */
 static double luck_of_stored(const fat_problem *p, const fat_bound *b, int tensor)
 {
   const double unit = last_place(p->dtype, b->score);

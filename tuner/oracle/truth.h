@@ -28,7 +28,7 @@ typedef struct fat_truth {
 } fat_truth;
 
 /* The same seed gives the same numbers on every machine. Each tensor takes a seed of its own, so the next
- * call's is 16 further.  * Of a backward call O and LSE are those of the forward call. FAT_E_NOMEM. */
+ * call's is 16 further. Of a backward call O and LSE are those of the forward call. FAT_E_NOMEM. */
 fat_status fat_truth_make(const fat_problem *p, float scale, fat_data data, uint64_t seed, fat_truth *truth,
                           fat_error *err);
 /* Outputs and bounds anew, of inputs that have changed. */

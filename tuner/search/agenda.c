@@ -8,6 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What the listing of problems works with, and what it fills in. */
+typedef struct listing {
+  const fat_goal *goal;
+  const fat_gpu *gpu;
+  fat_script *script;
+  fat_agenda *agenda;
+} listing;
+
 enum { TOKENS = FAT_ANCHOR_TOKENS, WIDTH = FAT_ANCHOR_WIDTH };
 static const int64_t default_dims[] = {64, 128};
 
@@ -50,7 +58,7 @@ fat_status fat_agenda_dtype(const char *argument, fat_dtype dtype, const fat_gpu
                            gpu->sm);
   if (arch->dtypes >> dtype & 1u)
     return FAT_OK;
-  if (err == NULL) /* nobody agenda what there is */
+  if (err == NULL) /* nobody asks why */
     return FAT_E_INPUT;
   fat_text allowed = {0};
   for (int i = 0; i < FAT_DTYPE_COUNT; i++)
@@ -67,17 +75,16 @@ fat_status fat_agenda_dtype(const char *argument, fat_dtype dtype, const fat_gpu
 
 /* Fills in the kernels that serve the problem, preferred ones first. Where none does, kernel_count is 0 and
  * *why has the first reason. */
-static fat_status serve(const fat_goal *goal, const fat_gpu *gpu, fat_script *script, fat_item *item,
-                        fat_error *why, fat_error *err)
+static fat_status serve(const listing *l, fat_item *item, fat_error *why, fat_error *err)
 {
   char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
   int count;
-  FAT_TRY(fat_agenda_kernels(goal, script, names, &count, err));
+  FAT_TRY(fat_agenda_kernels(l->goal, l->script, names, &count, err));
   item->kernel_count = 0;
   for (int i = 0; i < count; i++) {
     fat_item_kernel one = {0};
     fat_error inner = {0};
-    fat_status status = fat_space_applies(script, names[i], &item->problem, gpu, &one.picked, &inner);
+    fat_status status = fat_space_applies(l->script, names[i], &item->problem, l->gpu, &one.picked, &inner);
     if (status == FAT_E_UNSUPPORTED) {
       if (why->status == FAT_OK)
         *why = inner;
@@ -108,43 +115,40 @@ static fat_status append(fat_agenda *agenda, const fat_item *item, fat_error *er
 }
 
 /* Appends a problem with its kernels. One that no kernel serves is left out, with the reason in *why. */
-static fat_status consider(const fat_goal *goal, const fat_gpu *gpu, fat_script *script,
-                           const fat_problem *problem, fat_agenda *agenda, fat_error *why, fat_error *err)
+static fat_status consider(const listing *l, const fat_problem *problem, fat_error *why, fat_error *err)
 {
   fat_item item = {.problem = *problem};
   fat_error reason = {0};
   FAT_TRY(fat_problem_check(problem, err));
-  FAT_TRY(serve(goal, gpu, script, &item, &reason, err));
+  FAT_TRY(serve(l, &item, &reason, err));
   if (item.kernel_count > 0)
-    return append(agenda, &item, err);
+    return append(l->agenda, &item, err);
   if (why->status == FAT_OK)
     *why = reason;
   return FAT_OK;
 }
 
-static fat_status list_typed(const fat_goal *goal, const fat_gpu *gpu, fat_script *script, fat_agenda *agenda,
-                             fat_error *err)
+static fat_status list_typed(const listing *l, fat_error *err)
 {
-  for (int i = 0; i < goal->problem_count; i++) {
+  for (int i = 0; i < l->goal->problem_count; i++) {
     fat_problem p;
     fat_error why = {0};
-    int before = agenda->count;
-    FAT_TRY(fat_problem_parse(goal->problems[i], &p, err));
-    FAT_TRY(fat_agenda_dtype(goal->problems[i], p.dtype, gpu, err));
-    FAT_TRY(consider(goal, gpu, script, &p, agenda, &why, err));
-    if (agenda->count == before)
-      return fat_status_fail(err, FAT_E_UNSUPPORTED, "%s: %s", goal->problems[i], why.text);
+    int before = l->agenda->count;
+    FAT_TRY(fat_problem_parse(l->goal->problems[i], &p, err));
+    FAT_TRY(fat_agenda_dtype(l->goal->problems[i], p.dtype, l->gpu, err));
+    FAT_TRY(consider(l, &p, &why, err));
+    if (l->agenda->count == before)
+      return fat_status_fail(err, FAT_E_UNSUPPORTED, "%s: %s", l->goal->problems[i], why.text);
   }
   return FAT_OK;
 }
 
 /* All lengths and masks of one op, dtype and d. */
-static fat_status list_dim(const fat_goal *goal, const fat_gpu *gpu, fat_script *script,
-                           const fat_problem *family, fat_agenda *agenda, fat_error *why, fat_error *err)
+static fat_status list_dim(const listing *l, const fat_problem *family, fat_error *why, fat_error *err)
 {
   static const fat_numbers one_length = {1, {FAT_ANCHOR_LENGTH}};
-  const fat_numbers *lengths = goal->seqlens.count ? &goal->seqlens : &one_length;
-  uint32_t masks = goal->causal ? goal->causal : 3;
+  const fat_numbers *lengths = l->goal->seqlens.count ? &l->goal->seqlens : &one_length;
+  uint32_t masks = l->goal->causal ? l->goal->causal : 3;
   for (int causal = 0; causal < 2; causal++)
     for (int i = 0; i < lengths->count; i++) {
       if (!(masks >> causal & 1u))
@@ -152,51 +156,49 @@ static fat_status list_dim(const fat_goal *goal, const fat_gpu *gpu, fat_script 
       fat_problem p = *family;
       p.q = p.k = lengths->value[i];
       p.features = causal ? 1u << FAT_CAUSAL : 0;
-      fat_anchor_shape(&p, gpu);
-      FAT_TRY(consider(goal, gpu, script, &p, agenda, why, err));
+      fat_anchor_shape(&p, l->gpu);
+      FAT_TRY(consider(l, &p, why, err));
     }
   return FAT_OK;
 }
 
-static fat_status list_dtype(const fat_goal *goal, const fat_gpu *gpu, fat_script *script, fat_op op,
-                             fat_dtype dtype, fat_agenda *agenda, fat_error *why, fat_error *err)
+static fat_status list_dtype(const listing *l, fat_op op, fat_dtype dtype, fat_error *why, fat_error *err)
 {
-  int dims = goal->dims.count ? goal->dims.count : (int)(sizeof default_dims / sizeof default_dims[0]);
+  int dims = l->goal->dims.count ? l->goal->dims.count : (int)(sizeof default_dims / sizeof default_dims[0]);
   for (int i = 0; i < dims; i++) {
-    int32_t d = (int32_t)(goal->dims.count ? goal->dims.value[i] : default_dims[i]);
+    int32_t d = (int32_t)(l->goal->dims.count ? l->goal->dims.value[i] : default_dims[i]);
     fat_problem family = {.op = op, .dtype = dtype, .d = d, .dv = d};
-    FAT_TRY(list_dim(goal, gpu, script, &family, agenda, why, err));
+    FAT_TRY(list_dim(l, &family, why, err));
   }
   return FAT_OK;
 }
 
-static fat_status list_families(const fat_goal *goal, const fat_gpu *gpu, fat_script *script,
-                                fat_agenda *agenda, fat_error *err)
+static fat_status list_families(const listing *l, fat_error *err)
 {
   fat_error why = {0};
-  uint32_t ops = goal->ops ? goal->ops : 1u << FAT_FWD;
+  uint32_t ops = l->goal->ops ? l->goal->ops : 1u << FAT_FWD;
   for (int op = 0; op < FAT_OP_COUNT; op++)
     for (int dtype = 0; dtype < FAT_DTYPE_COUNT; dtype++) {
       char argument[32] = "--dtypes ";
       fat_error none = {0};
-      bool given = goal->dtypes >> dtype & 1u;
-      int before = agenda->count;
-      if (!(ops >> op & 1u) || (goal->dtypes && !given))
+      bool given = l->goal->dtypes >> dtype & 1u;
+      int before = l->agenda->count;
+      if (!(ops >> op & 1u) || (l->goal->dtypes && !given))
         continue;
       strcat(argument, fat_dtypes[dtype].name);
-      if (fat_agenda_dtype(argument, (fat_dtype)dtype, gpu, given ? err : NULL) != FAT_OK) {
+      if (fat_agenda_dtype(argument, (fat_dtype)dtype, l->gpu, given ? err : NULL) != FAT_OK) {
         if (given)
           return err ? err->status : FAT_E_INPUT;
         continue;
       }
-      FAT_TRY(list_dtype(goal, gpu, script, (fat_op)op, (fat_dtype)dtype, agenda, &none, err));
-      if (given && agenda->count == before && none.status)
+      FAT_TRY(list_dtype(l, (fat_op)op, (fat_dtype)dtype, &none, err));
+      if (given && l->agenda->count == before && none.status)
         return fat_status_fail(err, ops == 1u << FAT_FWD ? FAT_E_INPUT : FAT_E_UNSUPPORTED, "%s: %s",
                                argument, none.text);
       if (why.status == FAT_OK)
         why = none;
     }
-  if (agenda->count == 0)
+  if (l->agenda->count == 0)
     return fat_status_fail(err, FAT_E_UNSUPPORTED, "no kernel of these templates serves what was asked: %s",
                            why.text);
   return FAT_OK;
@@ -206,8 +208,8 @@ fat_status fat_agenda_list(const fat_goal *goal, const fat_gpu *gpu, fat_script 
                            fat_error *err)
 {
   *agenda = (fat_agenda){0};
-  fat_status status = goal->problem_count ? list_typed(goal, gpu, script, agenda, err)
-                                          : list_families(goal, gpu, script, agenda, err);
+  const listing l = {goal, gpu, script, agenda};
+  fat_status status = goal->problem_count ? list_typed(&l, err) : list_families(&l, err);
   if (status != FAT_OK)
     fat_agenda_free(agenda);
   return status;
@@ -242,13 +244,14 @@ static fat_problem other_anchor(const fat_problem *central, int n, const fat_gpu
 fat_status fat_agenda_grid(const fat_goal *goal, const fat_gpu *gpu, fat_script *script, fat_agenda *agenda,
                            fat_error *err)
 {
+  const listing l = {goal, gpu, script, agenda};
   int mains = agenda->count;
   for (int i = 0; i < mains; i++)
     for (int n = 0; n < FAT_AGENDA_OTHERS; n++) {
       fat_problem p = other_anchor(&agenda->list[i].problem, n, gpu);
       fat_error why = {0};
       int before = agenda->count, picked = 0;
-      FAT_TRY(consider(goal, gpu, script, &p, agenda, &why, err));
+      FAT_TRY(consider(&l, &p, &why, err));
       if (agenda->count == before)
         continue;
       fat_item *item = &agenda->list[before];

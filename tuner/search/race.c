@@ -106,9 +106,8 @@ static fat_status gather(const fat_session *s, const fat_problem *p, const fat_r
   return FAT_OK;
 }
 
-/* Stores the record again with its times in a race; NULL: that broke off, and the time that it had stands
- * alone.
- */
+/* Stores the record again with its times in a race; NULL: the race broke off, so the time that the record
+ * had stays, and there are none on kinds of data. */
 static fat_status store(const fat_session *s, const fat_problem *p, const fat_record *record,
                         const fat_verdict *verdict, const char *race, int rivals, const char *how,
                         fat_error *err)

@@ -48,7 +48,8 @@ static void copy_times(const fat_trial *t, fat_record *record)
   timing->clock = t->clock_mhz;
 }
 
-/* Whether the config has the source today that the trial had. Rows of these very templates need no render. */
+/* Whether today's templates give the config the source that was tried. Trials of these very templates need
+ * no render. */
 static fat_status is_same(const fat_trial *t, const fat_tools *tools, bool *is, fat_error *err)
 {
   *is = same(t->templates, tools->templates);

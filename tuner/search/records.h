@@ -13,9 +13,8 @@
 
 /* The tools that a record must have been made with to count: another NVRTC or option makes other code. */
 typedef struct fat_tools {
-  const char *templates; /* hash over all templates */
-  fat_sources
-      *sources; /* what they render; NULL: a record of other templates is taken for one of another source */
+  const char *templates;   /* hash over all templates */
+  fat_sources *sources;    /* what they render; NULL: other templates are taken to render another source */
   const char *compile_key; /* fat_compile_key */
   const char *model;       /* FAT_MODEL_VERSION: predicted records say that it made them */
   const char *driver;      /* the driver's version where trials are measured; NULL where they are predicted */

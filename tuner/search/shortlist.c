@@ -1,15 +1,12 @@
 /* shortlist.c -- the order in which a kernel's valid configs are tried.
  *
- * In: the space with the work of each point. Out: places of the chosen points.
- *   - The default comes first.
- *   - Where trials are measured, half of the room goes to breadth: for every value of every tunable that no
- * chosen config has yet, the most promising config with it. An estimate that is wrong about one value must
- * not hide it.
- *   - The rest are the most promising of all. Of configs with equal estimates, which differ little, one is
- * taken before any other estimate comes a second time.
- *   - In a random order every config but the default is as likely as any other at each place, so that what is
- *     found says something about the whole space and about the model.
- * The same inputs choose the same configs, so a second run finds them stored. */
+ * In: the space with the work of each point. Out: places of the chosen points. The default comes first. Where
+ * trials are measured, half of the room goes to breadth: for every value of every tunable that no chosen
+ * config has yet, the most promising config with it, since an estimate may be wrong about one value. The rest
+ * are the most promising of all; of configs with equal estimates, which differ little, one is taken before
+ * any other estimate comes a second time. In a random order every config but the default is as likely as any
+ * other at each place: what is found then says something about the whole space and about the model. The same
+ * inputs choose the same configs, so a second run finds them stored. */
 #include "shortlist.h"
 
 #include "model.h"

@@ -1,5 +1,4 @@
-/* sources.h -- which source today's templates give a config: what decides whether a stored trial still says
- * something.
+/* sources.h -- which source today's templates give a config: it decides whether a stored trial still counts.
  */
 #ifndef FAT_SOURCES_H
 #define FAT_SOURCES_H

@@ -13,10 +13,10 @@
 enum { ROUNDS = 3, CASES_MOST = 32 };
 
 /* The workspace that the largest case needs, and what is launched for each. */
-typedef struct plan {
+typedef struct launches {
   fat_launch launch[CASES_MOST];
   int64_t workspace;
-} plan;
+} launches;
 
 static __attribute__((format(printf, 2, 3))) void wrong(fat_verdict *v, const char *format, ...)
 {
@@ -32,8 +32,8 @@ static bool takes(const fat_subject *subject, const fat_case *c)
   return c->unit % subject->unit == 0;
 }
 
-static fat_status make_plan(fat_testbed *s, const fat_assignment *a, const fat_subject *subject, plan *p,
-                            fat_error *err)
+static fat_status prepare_launches(fat_testbed *s, const fat_assignment *a, const fat_subject *subject,
+                                   launches *p, fat_error *err)
 {
   int taken = 0;
   p->workspace = 0;
@@ -68,7 +68,7 @@ static fat_status run_guarded(fat_testbed *s, const fat_case *c, const fat_launc
 }
 
 /* All cases once; the image as it is afterwards lies in s->got. */
-static fat_status run_round(fat_testbed *s, const fat_subject *subject, const plan *p, bool bare,
+static fat_status run_round(fat_testbed *s, const fat_subject *subject, const launches *p, bool bare,
                             fat_verdict *v, fat_error *err)
 {
   const fat_cuda_calls *cuda = fat_driver_table(s->driver);
@@ -202,11 +202,11 @@ static void judge_unordered(fat_testbed *s, const fat_subject *subject, fat_verd
 fat_status fat_verify_cases(fat_testbed *testbed, const fat_assignment *a, const fat_subject *subject,
                             fat_verdict *verdict, fat_error *err)
 {
-  plan p;
+  launches p;
   size_t bytes = (size_t)testbed->cases.bytes;
   verdict->outcome = FAT_OUT_OK;
   verdict->error_max = verdict->error_allowed = 0;
-  FAT_TRY(make_plan(testbed, a, subject, &p, err));
+  FAT_TRY(prepare_launches(testbed, a, subject, &p, err));
   for (int round = 0; round < (a->bare ? 1 : ROUNDS) && verdict->outcome == FAT_OUT_OK; round++) {
     FAT_TRY(run_round(testbed, subject, &p, a->bare, verdict, err));
     if (verdict->outcome != FAT_OUT_OK)
