@@ -82,7 +82,12 @@ static int host_read(lua_State *lua)
   fat_script *s = *(fat_script **)lua_getextraspace(lua);
   const char *name = luaL_checkstring(lua, 1);
   fat_text_clear(&s->scratch);
-  if (fat_library_read(&s->library, name, &s->scratch, NULL) != FAT_OK)
+  const fat_status status = fat_library_read(&s->library, name, &s->scratch, NULL);
+  if (status == FAT_E_NOMEM) {
+    lua_pushfstring(lua, "\1nomem\1out of memory for %s", name);
+    return lua_error(lua);
+  }
+  if (status != FAT_OK)
     lua_pushnil(lua);
   else
     lua_pushlstring(lua, fat_text_get(&s->scratch), s->scratch.length);
@@ -196,8 +201,10 @@ static fat_status explain(const fat_script *s, int code, fat_error *err)
   static const struct {
     const char *mark;
     fat_status status;
-  } kinds[] = {
-      {"\1template\1", FAT_E_TEMPLATE}, {"\1unsupported\1", FAT_E_UNSUPPORTED}, {"\1input\1", FAT_E_INPUT}};
+  } kinds[] = {{"\1template\1", FAT_E_TEMPLATE},
+               {"\1unsupported\1", FAT_E_UNSUPPORTED},
+               {"\1input\1", FAT_E_INPUT},
+               {"\1nomem\1", FAT_E_NOMEM}};
   const char *message =
       lua_type(s->lua, -1) == LUA_TSTRING ? lua_tostring(s->lua, -1) : "an error without words";
   if (s->tripped)
