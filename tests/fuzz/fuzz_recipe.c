@@ -47,11 +47,12 @@ static void try_sizes(const fat_recipe *r, const fat_sizes *sizes)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
   static fat_recipe r, again; /* large */
-  static const fat_sizes sizes[] = {
-      {2, 16, 4, 4096, 4097, 132, 2 * 4096, 2 * 4097, 1023, 0, 256},
-      {0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0},
-      {INT32_MAX, INT32_MAX, 1, INT32_MAX, INT32_MAX, 1000, INT64_MAX, INT64_MAX, INT32_MAX, INT32_MAX, 1},
-      {INT64_MAX, INT64_MIN, -1, INT64_MIN, INT64_MAX, INT64_MIN, -1, INT64_MIN, INT64_MIN, -1, INT64_MAX}};
+  static const fat_sizes sizes[] = {{2, 16, 4, 4096, 4097, 132, 2 * 4096, 2 * 4097, 1023, 0, 256, 64},
+                                    {0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0},
+                                    {INT32_MAX, INT32_MAX, 1, INT32_MAX, INT32_MAX, 1000, INT64_MAX,
+                                     INT64_MAX, INT32_MAX, INT32_MAX, 1, INT32_MAX},
+                                    {INT64_MAX, INT64_MIN, -1, INT64_MIN, INT64_MAX, INT64_MIN, -1, INT64_MIN,
+                                     INT64_MIN, -1, INT64_MAX, INT64_MIN}};
   fat_text once = {0}, twice = {0};
   fat_error err = {0};
   char *text = malloc(size + 1); /* of its exact size, so that a read behind the end is seen */
