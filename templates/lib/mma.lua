@@ -39,8 +39,8 @@ mma.tunables = {
 function mma.group(c, p) return c.G == 1 and p.h // p.hk or 1 end
 function mma.has_few_rows(p) return p.h > p.hk and p.q <= 32 and p.slices == 1 end
 
--- Whether tiles of 128 rows, which heads that share K and V may fill together, leave SMs without a block, and there are keys to
--- split for them.
+-- Whether tiles of 128 rows, which heads that share K and V may fill together, leave SMs without a block while there are keys to
+-- split.
 function mma.has_idle_SMs(p, g)
   local tiles = p.h > p.hk and ceil_div(p.q * p.h // p.hk, 128) * p.hk or ceil_div(p.q, 128) * p.h
   return p.slices == 1 and not p.has.split and p.k >= 256 and tiles * p.b < g.sms
@@ -198,8 +198,9 @@ add_defaults(function(p, g, Br) return has_few(p) and in_one(p, g, Br) end, spli
 add_defaults(function(p, g) return has_few(p) and is_idle(p, g) end, few_rows, { G = 1, N = 2 })
 add_defaults(has_few, few_rows, { G = 1 })
 add_defaults(in_one, split_rows, { N = 2 })
-add_defaults(is_idle, many_rows, { N = 2 })
-add_defaults(function(p, _, Br) return Br < 128 or mma.is_wide(p) end, many_rows, {})
+local function has_room(p, _, Br) return Br < 128 or mma.is_wide(p) end
+add_defaults(function(p, g, Br) return is_idle(p, g) and has_room(p, g, Br) end, many_rows, { N = 2 })
+add_defaults(has_room, many_rows, {})
 
 mma.constraints = {
   { function(c) return c.Br % c.w == 0 and (mma.rows(c) == 16 or mma.rows(c) == 32) end,
