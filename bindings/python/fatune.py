@@ -56,7 +56,7 @@ class _Tensor(ctypes.Structure):
 # Members of fatune_tensors and fatune_sizes in their order; what stands between is no tensor.
 _FORWARD, _BACKWARD, _FEATURES = ("Q", "K", "V", "O", "LSE"), ("dO", "dQ", "dK", "dV"), ("sink",)
 _NAMES = _FORWARD + _BACKWARD + _FEATURES
-_SIZES = ("b", "h", "hk", "q", "k", "total_q", "total_k", "window_left", "window_right", "chunk")
+_SIZES = ("b", "h", "hk", "q", "k", "total_q", "total_k", "window_left", "window_right", "chunk", "split")
 
 
 def _pointers(names):
@@ -172,7 +172,7 @@ def _checked(q, k, v, arithmetic):
     return dtype, (b, h, hk, n, nk), f"d{d}" if dv == d else f"d{d}v{dv}"
 
 
-def problem_text(q, k, v, causal=False, arithmetic=None, window=(ALL, ALL), sink=None, op="fwd", deterministic=False):
+def problem_text(q, k, v, causal=False, arithmetic=None, window=(ALL, ALL), sink=None, op="fwd", deterministic=False, split=0):
     """The canonical text of a forward call: `fwd-f32-b2-h16k4-q4096-k4096-d128-causal`; with op="bwd", of that of its
     gradients, which know of a sink by LSE. `arithmetic`: how float32 tensors are multiplied, "f32" (the default), "tf32" or
     "f32x3" (three products of TF32, nearly as exact as f32)."""
@@ -183,23 +183,23 @@ def problem_text(q, k, v, causal=False, arithmetic=None, window=(ALL, ALL), sink
     heads = f"h{h}" if hk == h else f"h{h}k{hk}"
     return (f"{op}-{dtype}-b{b}-{heads}-q{n}-k{nk}-{dims}" + ("-causal" if causal else "") +
             (f"-w{left}.{right}" if windowed else "") + ("" if sink is None or op == "bwd" else "-sink") +
-            ("-det" if deterministic else ""))
+            ("-det" if deterministic else "") + (f"-split{split}" if split else ""))
 
 
-def family_text(q, k, v, causal=False, arithmetic=None, window=(ALL, ALL), sink=None, op="fwd", deterministic=False):
+def family_text(q, k, v, causal=False, arithmetic=None, window=(ALL, ALL), sink=None, op="fwd", deterministic=False, split=0):
     """The same without sizes, which one plan serves all of: `fwd-f32-d128-causal-w`. And, with op="bwd", that of its
     gradients, which know of a sink by LSE."""
     dtype, _, dims = _checked(q, k, v, arithmetic)
     causal, left, right = _mask(causal, window)
     return (f"{op}-{dtype}-{dims}" + ("-causal" if causal else "") + ("-w" if left != ALL or right > 0 else "") +
-            ("" if sink is None or op == "bwd" else "-sink") + ("-det" if deterministic else ""))
+            ("" if sink is None or op == "bwd" else "-sink") + ("-det" if deterministic else "") + ("-split" if split else ""))
 
 
-def _sizes(q, k, v, causal, window):
+def _sizes(q, k, v, causal, window, split=0):
     causal, left, right = _mask(causal, window)
     windowed = left != ALL or right > 0
     return _Sizes(ctypes.sizeof(_Sizes), q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], 0, 0,
-                  left if windowed else 0, right if windowed else 0, 0)
+                  left if windowed else 0, right if windowed else 0, 0, split)
 
 
 def plan(problem, device=None, kernel=None, policy=COMPILE, aligned=False):
@@ -312,11 +312,11 @@ class _Call:
 
 
 def prepare(q, k, v, causal=False, scale=None, out=None, lse=None, kernel=None, policy=COMPILE, aligned=False,
-            arithmetic=None, window=(ALL, ALL), sink=None):
+            arithmetic=None, window=(ALL, ALL), sink=None, split=0):
     """A function that queues this very call on torch's current stream, as often as wanted, and returns `out`.
     The log-sum-exps of the rows go to `lse` where one is given. Not to be queued on two streams at once: its calls
     share a workspace. The plan is that of this problem, not of its family. No gradients are recorded."""
-    text = problem_text(q, k, v, causal, arithmetic, window, sink)
+    text = problem_text(q, k, v, causal, arithmetic, window, sink, split=split)
     _check_inputs(q, k, v, sink)
     if _is_recording() and any(t is not None and t.requires_grad for t in (q, k, v, sink)):
         raise ValueError("q, k, v or sink requires a gradient, and a prepared call records none: call fatune.attention, or "
@@ -325,7 +325,8 @@ def prepare(q, k, v, causal=False, scale=None, out=None, lse=None, kernel=None, 
         out = q.new_empty((*q.shape[:3], v.shape[3]))
     _check_outputs(q, v, out, lse)
     given = dict(zip(_FORWARD + _FEATURES, (q, k, v, out, lse, sink)))
-    call = _Call(plan(text, q.device, kernel, policy, aligned), _sizes(q, k, v, causal, window), scale, given, prepared=True)
+    call = _Call(plan(text, q.device, kernel, policy, aligned), _sizes(q, k, v, causal, window, split), scale, given,
+                 prepared=True)
     queue, held = call.queue, given
 
     def again():
@@ -361,9 +362,9 @@ def _form(tensor):
     return tensor is not None and (tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
 
 
-def _learn(key, q, k, v, causal, scale, out, return_lse, kernel, policy, arithmetic, window, sink):
+def _learn(key, q, k, v, causal, scale, out, return_lse, kernel, policy, arithmetic, window, sink, split):
     """The call of a key that this thread has not met."""
-    text = family_text(q, k, v, causal, arithmetic, window, sink)
+    text = family_text(q, k, v, causal, arithmetic, window, sink, split=split)
     _check_inputs(q, k, v, sink)
     is_like_q = v.shape[3] == q.shape[3] and _empty_like(q).stride() == q.stride()
     pattern = None if is_like_q else _pattern(q, (*q.shape[:3], v.shape[3]), q.dtype)
@@ -373,26 +374,29 @@ def _learn(key, q, k, v, causal, scale, out, return_lse, kernel, policy, arithme
     lse = None if rows is None else _empty_like(rows)
     _check_outputs(q, v, out, lse)
     given = dict(zip(_FORWARD + _FEATURES, (q, k, v, out, lse, sink)))
-    call = _Call(plan(text, q.device, kernel, policy), _sizes(q, k, v, causal, window), scale, given)
+    call = _Call(plan(text, q.device, kernel, policy), _sizes(q, k, v, causal, window, split), scale, given)
     call.out, call.lse = pattern, rows
     return _known.learn(key, call)
 
 
 def attention(q, k, v, causal=False, scale=None, out=None, return_lse=False, kernel=None, policy=COMPILE,
-              arithmetic=None, window=(ALL, ALL), sink=None, deterministic=None):
+              arithmetic=None, window=(ALL, ALL), sink=None, deterministic=None, split=0):
     """softmax(scale q k^T + mask) v for [b, h, n, d] tensors on one GPU; k and v may have fewer heads. `window`:
     (left, right), the keys that a row sees to each side of its own, -1 for all; `causal` is a right side of 0.
     `sink`: [h], a score of each head that its rows have beside those of their keys, not scaled and without a v.
-    `deterministic`: whether gradients have equal bits every time; None asks torch. `kernel` is the forward's."""
+    `split`: the keys of a row in splits of so many, a multiple of 64; the bits of a row's output then depend on nothing but its
+    own q, k and v (not in f32). `deterministic`: whether gradients have equal bits every time; None asks torch. `kernel` and
+    `split` are the forward's."""
     if type(window) is not tuple:
         window = tuple(window)
     if _is_recording() and (q.requires_grad or k.requires_grad or v.requires_grad or sink is not None and sink.requires_grad):
-        return _recorded(q, k, v, sink, causal, scale, out, return_lse, kernel, policy, arithmetic, window, deterministic)
+        return _recorded(q, k, v, sink, causal, scale, out, return_lse, kernel, policy, arithmetic, window, deterministic, split)
     key = (q.shape, k.shape, v.shape, q.stride(), k.stride(), v.stride(), q.dtype, k.dtype, v.dtype, q.device, k.device,
-           v.device, causal, scale, return_lse, kernel, policy, arithmetic, window)
+           v.device, causal, scale, return_lse, kernel, policy, arithmetic, window, split)
     if out is not None or sink is not None:
         key += _form(out), _form(sink)
-    call = _known.calls.get(key) or _learn(key, q, k, v, causal, scale, out, return_lse, kernel, policy, arithmetic, window, sink)
+    call = _known.calls.get(key) or _learn(key, q, k, v, causal, scale, out, return_lse, kernel, policy, arithmetic, window, sink,
+                                           split)
     if out is None:
         out = _empty_like(q if call.out is None else call.out)
     if not return_lse:
@@ -406,7 +410,7 @@ def attention(q, k, v, causal=False, scale=None, out=None, return_lse=False, ker
 # ---- gradients
 
 
-def _recorded(q, k, v, sink, causal, scale, out, return_lse, kernel, policy, arithmetic, window, deterministic):
+def _recorded(q, k, v, sink, causal, scale, out, return_lse, kernel, policy, arithmetic, window, deterministic, split):
     if out is not None:
         raise ValueError("out cannot be given where gradients are recorded: leave it out, or call under torch.no_grad()")
     if deterministic is None:
@@ -422,7 +426,8 @@ def _recorded(q, k, v, sink, causal, scale, out, return_lse, kernel, policy, ari
         except Error as e:
             raise Error(e.status, f"this call has no gradients (call under torch.no_grad() if none are wanted): {e}") from e
         _known.learn(key, made)
-    options = dict(causal=causal, scale=scale, kernel=kernel, policy=policy, arithmetic=arithmetic, window=window)
+    options = dict(causal=causal, scale=scale, kernel=kernel, policy=policy, arithmetic=arithmetic, window=window,
+                   split=split)
     both = _Attention.apply(q, k, v, sink, options, made)
     return both if return_lse else both[0]
 

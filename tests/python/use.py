@@ -82,6 +82,20 @@ for (causal, window), (problem, family, left, right) in texts.items():
     sizes = fatune._sizes(small, small, small, causal, window)
     assert (sizes.window_left, sizes.window_right) == (left, right), (window, sizes.window_left, sizes.window_right)
 
+# Splits: of the forward's texts, and a number of the call.
+assert fatune.problem_text(*half, split=128) == "fwd-f16-b1-h2-q4-k4-d64-split128"
+assert fatune.family_text(*half, True, split=128) == "fwd-f16-d64-causal-split"
+assert fatune._sizes(*half, True, (-1, -1), 128).split == 128 and fatune._sizes(*half, True, (-1, -1)).split == 0
+assert fatune.attention(*half, causal=True, split=64).shape == fatune.attention(*half, causal=True, split=128).shape
+assert (0, "fwd-f16-d64-causal-split", None, fatune.COMPILE, 0) in fatune._plans
+assert {fatune._Sizes.from_address(call.sizes).split for call in fatune._known.calls.values()} >= {0, 64, 128}
+for wrong, message in ((100, "multiples of 64"), (-64, "split")):
+    try:
+        fatune.attention(*half, split=wrong)
+        raise AssertionError("a split of %d keys was taken" % wrong)
+    except fatune.Error as e:
+        assert message in str(e), e
+
 # Many threads ask for one plan and get the same; of very many plans the oldest go, and those in use live on.
 made, threads = [], []
 for _ in range(8):
