@@ -13,7 +13,7 @@
  * `map` and a tensor's name
  * (`mapQ(e)`) a tensor map of it by value, whose boxes are 128 bytes of e rows, swizzled over 128 bytes.
  * `cluster e`: so many blocks form a cluster. `overlap`: the launch may begin before the work ahead of it on
- * its stream has ended, where the driver has a call for that; the kernel waits where it needs that. `valid
+ * its stream has ended, where the driver lets it; the kernel waits where it needs that. `valid
  * e`: the config is none for sizes where e is 0 or less.
  *
  * Written by X.lua when the source is rendered, stored beside the cubin, evaluated at launch: a kernel tuned

@@ -140,6 +140,11 @@ const char *fat_driver_cuda_text(const fat_driver *driver)
   return driver->cuda;
 }
 
+bool fat_driver_overlaps(const fat_driver *driver)
+{
+  return driver->calls.launch_with && driver->version >= 12030;
+}
+
 const fat_cuda_calls *fat_driver_table(const fat_driver *driver)
 {
   return &driver->calls;

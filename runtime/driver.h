@@ -20,6 +20,8 @@ int fat_driver_cuda(const fat_driver *driver);         /* the CUDA major it supp
 const char *fat_driver_cuda_text(const fat_driver *driver); /* "13.0" */
 const fat_cuda_calls *fat_driver_table(const fat_driver *driver);
 bool fat_driver_maps(const fat_driver *driver); /* whether it makes tensor maps */
+/* Whether a launch may overlap the work ahead of it, in a captured graph too: from CUDA 12.3 on. */
+bool fat_driver_overlaps(const fat_driver *driver);
 
 /* Fills `err` with a sentence about a call that failed: "cuDeviceGet fails with CUDA_ERROR_X (101): ...". */
 fat_status fat_driver_fail(const fat_driver *driver, fat_status status, const char *call, int result,

@@ -121,6 +121,7 @@ typedef struct running {
   fat_cuda_address workspace;
   void *stream;
   unsigned char *packed; /* the struct that kernels take */
+  bool overlaps;
 } running;
 
 /* One call of the driver: its result, and its name for an error. */
@@ -141,7 +142,7 @@ static outcome launch_with(const running *r, const fat_launch_step *step, void *
   if (step->cluster > 0)
     attribute[with.attributes++] =
         (fat_cuda_attribute){.id = FAT_CUDA_LAUNCH_CLUSTER, .value.cluster = {step->cluster, 1, 1}};
-  if (step->overlap)
+  if (step->overlap && r->overlaps)
     attribute[with.attributes++] = (fat_cuda_attribute){.id = FAT_CUDA_LAUNCH_OVERLAP, .value.overlap = 1};
   return (outcome){r->cuda->launch_with(&with, step->function, argument, NULL), "cuLaunchKernelEx"};
 }
@@ -169,7 +170,7 @@ static outcome run_launch(const running *r, const fat_launch_step *step)
         return (outcome){result, "cuTensorMapEncodeTiled"};
     }
   }
-  if (step->cluster > 0 || (step->overlap && r->cuda->launch_with))
+  if (step->cluster > 0 || (step->overlap && r->overlaps))
     return launch_with(r, step, argument);
   return (outcome){r->cuda->launch(step->function, step->grid, 1, 1, step->block, 1, 1, step->shared,
                                    r->stream, argument, NULL),
@@ -192,7 +193,8 @@ fat_status fat_launch_run(const fat_driver *driver, const fat_launch *launch, co
                           fat_cuda_address workspace, void *stream, fat_error *err)
 {
   _Alignas(16) unsigned char packed[FAT_CALL_BYTES];
-  const running r = {fat_driver_table(driver), launch, call, workspace, stream, packed};
+  const running r = {fat_driver_table(driver),   launch, call, workspace, stream, packed,
+                     fat_driver_overlaps(driver)};
   fat_tensors_pack(&launch->layout, &launch->problem, call, packed);
   for (int i = 0; i < launch->steps; i++) {
     outcome o = run_step(&r, &launch->step[i]);

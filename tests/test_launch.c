@@ -173,6 +173,32 @@ static void clusters_and_overlaps(void **state)
   fat_module_free(m);
 }
 
+/* Before CUDA 12.3 a graph cannot capture a launch that overlaps: those drivers go without. */
+static void overlaps_need_a_driver_that_captures_them(void **state)
+{
+  (void)state;
+  static fat_recipe recipe;
+  static const struct {
+    const char *version;
+    bool overlaps;
+  } drivers[] = {{"12020", false}, {"12030", true}};
+  for (int i = 0; i < 2; i++) {
+    const fat_problem p = {.b = 2, .h = 1, .hk = 1, .q = 8, .k = 8, .d = 64, .dv = 64};
+    const fat_call args = {.scale = 1};
+    fat_launch l;
+    fat_driver_close(driver);
+    setenv("FAKE_CUDA_VERSION", drivers[i].version, 1);
+    MUST(fat_driver_open(&driver, err));
+    fat_module *m =
+        module_for("launch a_0123456789abcdef grid b block 64 shared 0 overlap args call\n", &recipe);
+    const long with = cu.fake_calls("cuLaunchKernelEx");
+    MUST(fat_launch_prepare(&recipe, &p, 132, m, &l, err));
+    MUST(fat_launch_run(driver, &l, &args, 0, NULL, err));
+    assert_int_equal(cu.fake_calls("cuLaunchKernelEx"), with + drivers[i].overlaps);
+    fat_module_free(m);
+  }
+}
+
 /* The fake driver itself: one attribute off at a time. */
 static void the_fake_driver_checks_attributes(void **state)
 {
@@ -355,6 +381,7 @@ int main(void)
       WITH_DRIVER(empty_steps_are_left_out),
       WITH_DRIVER(what_cannot_be_prepared),
       WITH_DRIVER(clusters_and_overlaps),
+      WITH_DRIVER(overlaps_need_a_driver_that_captures_them),
       WITH_DRIVER(the_fake_driver_checks_attributes),
       WITH_DRIVER(sizes_that_a_config_is_none_for),
       WITH_DRIVER(maps_are_prepared),
