@@ -163,6 +163,13 @@ const fat_record *fat_records_find(const fat_records *records, const char *confi
   return found;
 }
 
+/* Whether it is one of what is asked for, by its time with today's source. */
+static bool has_time(const fat_record *record, const char *kernel)
+{
+  const bool asked = kernel ? strcmp(record->kernel, kernel) == 0 : record->eligible != 0;
+  return asked && record->same_source && isfinite(record->ms) && record->ms > 0;
+}
+
 /* Whether a comes before b: clean before spilling, measured before predicted, faster, then tried earlier. */
 static bool better(const fat_record *a, const fat_record *b)
 {
@@ -178,9 +185,7 @@ const fat_record *fat_records_best(const fat_records *records, const char *kerne
   const fat_record *best = NULL, *level = NULL;
   for (int i = 0; i < records->count; i++) {
     const fat_record *record = &records->list[i];
-    bool usable = record->same_source && (record->outcome == FAT_OUT_OK || record->outcome == FAT_OUT_SPILLS);
-    bool asked = kernel ? strcmp(record->kernel, kernel) == 0 : record->eligible != 0;
-    if (!usable || !asked || !isfinite(record->ms) || !(record->ms > 0))
+    if (!has_time(record, kernel) || (record->outcome != FAT_OUT_OK && record->outcome != FAT_OUT_SPILLS))
       continue;
     if (!best || better(record, best))
       best = record;
@@ -192,9 +197,7 @@ const fat_record *fat_records_best(const fat_records *records, const char *kerne
 
 bool fat_records_works(const fat_record *record, const char *kernel)
 {
-  bool asked = kernel ? strcmp(record->kernel, kernel) == 0 : record->eligible != 0;
-  return asked && record->same_source && record->origin == FAT_MEASURED && record->outcome == FAT_OUT_OK &&
-         isfinite(record->ms) && record->ms > 0;
+  return has_time(record, kernel) && record->origin == FAT_MEASURED && record->outcome == FAT_OUT_OK;
 }
 
 bool fat_records_is_finalist(const fat_record *record)
