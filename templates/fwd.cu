@@ -109,7 +109,7 @@ $(entry "fwd")(const call a$(split and ", float *partial, i32 splits" or ""))
   copy_wait<0>();
   block_sync();                                         // all have read Q, K and V: O takes their place
 %  end
-  overlap_next();                                       // earlier, its blocks would crowd the SMs that are through first
+  overlap_next();                                       // any earlier, blocks of the next launch would crowd some SMs
 %  if split then
   store_partial(O, m, row_total(l), c, partials(a, partial, splits), my, at); // O_s and L_s of split s
 }

@@ -2,9 +2,9 @@
 local simt, mma = include "lib/simt.lua", include "lib/mma.lua"
 
 -- The work of a launch, of which `of` says what differs by the units that do it; a tile holds rows of `group` heads.
-local function launch(c, p, bytes, row, group, of)
+local function launch(c, p, bytes, row, group, splits, of)
   local Tr = ceil_div(p.q * group, c.Br)
-  of.blocks = Tr * p.b * p.h // group * p.slices
+  of.blocks = Tr * p.b * p.h // group * p.slices * splits
   of.l2 = bytes * of.blocks * (of.visits * c.Bc + c.Br) * row
   of.dram = bytes * (p.b * p.h * p.q + p.b * p.hk * p.k) * (p.d + p.slices * p.dv)
   return { of }
@@ -31,7 +31,7 @@ local cores = {
   work = function(c, p)
     local visits, Dp, row = simt.visits(c, p), simt.padded(c, p), p.d + p.dv
     local tile_words = c.Bc * row
-    return launch(c, p, 4, row, 1, {
+    return launch(c, p, 4, row, 1, 1, {
       visits = visits, threads = c.T, shared = simt.tiles_QPKV(c, p), registers = simt.registers(c, p),
       fma = visits * c.Br * c.Bc * (p.d + Dp + 1) + visits * c.Br * Dp,
       ex2 = visits * c.Br * (c.Bc + simt.lanes(c)),
@@ -41,6 +41,9 @@ local cores = {
     })
   end,
 }
+
+-- Shared bytes of the launch that merges splits: of 4 warps a maximum, a sum and 4 columns of each 128 for each lane.
+local function merge_bytes(p) return 4 * 32 * 4 * (4 * ceil_div(p.dv, 128) + 2) end
 
 local tensor = {
   tunables = mma.tunables,
@@ -57,7 +60,7 @@ local tensor = {
     local tiles = ceil_div(p.q * group, c.Br) * p.b * p.h // group
     local splits = mma.splits(c, p, g, tiles)
     local visits = math.max(1, simt.visits(c, p, group) / splits)
-    local launches = launch(c, p, mma.bytes(p), row, group, {
+    local launches = launch(c, p, mma.bytes(p), row, group, splits, {
       visits = visits, threads = mma.threads(c), shared = mma.shared(c, p), registers = mma.registers(c, p, g),
       spills = mma.spills(c, p, g), uneven = simt.uneven(c, p, group) / math.sqrt(c.Z),
       tensor = visits * mma.flop(c, p, g),
@@ -69,9 +72,8 @@ local tensor = {
     })
     if mma.is_split(c, p) then
       local rows, part = p.b * p.h * p.q, 4 * splits * (p.dv + 1)
-      launches[1].blocks = tiles * splits
       launches[1].l2 = launches[1].l2 + rows * part
-      launches[2] = { blocks = rows, threads = 128, shared = 512 * (4 * ceil_div(p.dv, 128) + 2), registers = 64, visits = 1, steps = 3,
+      launches[2] = { blocks = rows, threads = 128, shared = merge_bytes(p), registers = 64, visits = 1, steps = 3,
         fma = splits * p.dv, ex2 = splits, issue = splits * p.dv, l2 = rows * part,
         dram = rows * p.dv * mma.bytes(p) }
     end
@@ -89,19 +91,18 @@ local function valid(c) return c.G == 1 and "valid 2-ceildiv(q*ceildiv(h,hk),214
 
 -- What begins before the work ahead has ended: of a call of microseconds the beginning is a part (H200, calls one after another:
 -- 0.6 us of 3.8 to 20).
-local function overlap(c, p, g) return g.sm >= 90 and p.dtype ~= "f32" and " overlap" or "" end
+local function overlap(words) return words.overlaps and " overlap" or "" end
 
 -- Two launches over a workspace of what each split gives each row: O_s, Dv numbers, and L_s.
 local function split_recipe(c, p, g, entry)
-  local splits, soon = mma.splits_of(c, p, tiles(c, p)), overlap(c, p, g)
-  local merged = 16 * 32 * (4 * ceil_div(p.dv, 128) + 2) -- bytes
+  local splits, soon = mma.splits_of(c, p, tiles(c, p)), overlap(mma.words(c, p, g))
   -- Rows in all splits. What a call of some sizes needs must be enough for smaller ones, which may have more splits.
   local parts = p.has.split and "b*h*q*" .. splits
     or string.format("min(b*h*q*ceildiv(k,%d),%d*max(SMs*%d,%s))", c.Bc, c.Br, c.N, tiles(c, p))
   return string.format("workspace %d*%s\n", 4 * (p.dv + 1), parts) .. valid(c)
     .. string.format("launch %s grid %s*%s block %d shared %d%s args call ws(0) int(%s)\n", entry "fwd", tiles(c, p), splits,
       mma.threads(c), mma.shared(c, p), soon, splits)
-    .. string.format("launch %s grid b*h*q block 128 shared %d%s args call ws(0) int(%s)\n", entry "merge", merged, soon, splits)
+    .. string.format("launch %s grid b*h*q block 128 shared %d%s args call ws(0) int(%s)\n", entry "merge", merge_bytes(p), soon, splits)
 end
 
 return {
@@ -114,6 +115,6 @@ return {
     local half = p.dtype == "f32" and cores or tensor
     if half == tensor and mma.is_split(c, p) then return split_recipe(c, p, g, entry) end
     return valid(c) .. string.format("launch %s grid %s block %d shared %d%s args call\n", entry "fwd", tiles(c, p),
-      half.threads(c), half.shared(c, p, g), overlap(c, p, g))
+      half.threads(c), half.shared(c, p, g), overlap(half.words(c, p, g)))
   end,
 }

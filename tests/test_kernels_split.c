@@ -35,6 +35,9 @@ static void splits_follow_the_sizes(void **state)
                {0, 8, 1, 8192, 128}, {1, 8, 0, 8192, 128}};
   const emu_case c = emu_check_case("fwd-bf16-b1-h32k8-q1-k8192-d128");
   static fat_recipe recipe;
+  const fat_config config = emu_check_config("fwd:Br16-Bc64-w1-s1-Q0-b1-Z1-W16-G1-N2", &c);
+  const fat_gpu *hopper;
+  assert_int_equal(fat_gpu_find("H200", &hopper, NULL), FAT_OK);
   recipe = recipe_of(&c, "fwd:Br16-Bc64-w1-s1-Q0-b1-Z1-W16-G1-N2");
   assert_int_equal(recipe.steps, 2);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -50,6 +53,11 @@ static void splits_follow_the_sizes(void **state)
     assert_int_equal(fwd.arg[2], cases[i].splits);
     assert_int_equal(merge.arg[2], cases[i].splits);
     assert_int_equal(merge.grid, b * h * q);
+    fat_problem p = c.problem; /* and the model counts as the recipe does */
+    fat_point point;
+    p.b = b, p.h = h, p.hk = cases[i].hk, p.q = q, p.k = cases[i].k;
+    assert_int_equal(fat_space_point(emu_check_script(), &config, &p, hopper, &point, NULL), FAT_OK);
+    assert_true(point.work[0].blocks == (double)fwd.grid && point.work[1].blocks == (double)merge.grid);
     assert_true(workspace >= b * h * q * cases[i].splits * (128 + 1) * 4);
     assert_true(workspace <= (16 * 132 * 2 + 16 * tiles) * (128 + 1) * 4);
   }

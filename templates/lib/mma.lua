@@ -188,8 +188,7 @@ local many_rows = { { 128, 64, 4, 1, 0, 128 }, { 64, 64, 4, 1, 0 }, { 64, 32, 4,
 -- Of nine shapes of decoding (d 128, bf16, H200) within 7 % of the best of 16 configs in each: 1 x 512 to 64 x 8192 keys.
 local split_rows = { { 32, 64, 2, 3, 0, 128 }, { 32, 64, 2, 2, 0, 128 }, { 32, 32, 2, 3, 0 }, { 32, 32, 2, 2, 0 }, { 32, 32, 2, 1, 0 },
   { 32, 16, 2, 1, 0 } }
-local function has_few(p) return mma.has_few_rows(p) end
-local function is_idle(p, g) return mma.has_idle_SMs(p, g) end
+local has_few, is_idle = mma.has_few_rows, mma.has_idle_SMs
 local function in_one(p, g, Br) return is_idle(p, g) and p.q * (has_few(p) and p.h // p.hk or 1) <= Br end
 add_defaults(function(p) return p.has.split end, { { 64, 64, 4, 2, 0, 128 }, { 64, 64, 4, 1, 0 }, { 64, 64, 4, 0, 1 } }, { L = 0 })
 -- Few rows of heads that share K and V, put together: one tile, and as much of K and V on its way as fits. Where that leaves

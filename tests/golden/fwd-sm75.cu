@@ -735,7 +735,7 @@ fwd_08b6dd9b481baef5(const call a)
     land(K.slot(j), K_next);
     block_sync();                                       // K is here, and all have read V
   }
-  overlap_next();                                       // earlier, its blocks would crowd the SMs that are through first
+  overlap_next();                                       // any earlier, blocks of the next launch would crowd some SMs
   const ends<Br> end = finish(m, row_total(l), c);
   scale_rows(O, end.factor);                            // O = diag(l)^-1 O
   store(O, O_tile(shared_memory()), at.O, at.On, i0, at.nq);
