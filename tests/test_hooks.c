@@ -224,8 +224,9 @@ static void rows_see_what_the_reference_says(void **state)
 static void keys_are_seen_by_whom_the_reference_says(void **state)
 {
   (void)state;
-  static const char *const families[] = {"bwd-f32-d8", "bwd-f32-d8-causal", "bwd-f32-d8-w",
-                                         "bwd-f32-d8-causal-w"};
+  static const char *const families[] = {"bwd-f32-d8",          "bwd-f32-d8-causal",
+                                         "bwd-f32-d8-w",        "bwd-f32-d8-causal-w",
+                                         "bwd-f32-d8-causaltl", "bwd-f32-d8-causaltl-w"};
   for (unsigned i = 0; i < sizeof families / sizeof *families; i++)
     hooks_agree(families[i], "fa1_bwd");
 }

@@ -3,8 +3,8 @@
 local simt, mma = include "lib/simt.lua", include "lib/mma.lua"
 local grad = {}
 
-grad.features = { "causal", "causaltl", "w" }
-function grad.features_and(more) return { more, table.unpack(grad.features) } end
+grad.features = simt.masks_and()
+grad.features_and = simt.masks_and
 
 -- The rows of the tables of tunables, by letter.
 grad.tunable = {

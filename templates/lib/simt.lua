@@ -19,8 +19,14 @@ function simt.tunables_and(row)
 end
 function simt.threads(c) return c.T end
 
--- The features that hooks.cuh knows: every forward kernel serves them all.
-simt.features = { "causal", "causaltl", "w", "sink" }
+-- The features that hooks.cuh knows: masks, which every kernel serves, and with those of the forward every forward kernel does.
+simt.masks = { "causal", "causaltl", "w" }
+function simt.masks_and(...)
+  local all = { ... }
+  for _, mask in ipairs(simt.masks) do all[#all + 1] = mask end
+  return all
+end
+simt.features = simt.masks_and("sink")
 
 local libs = { "lib/args.h", "lib/hooks.cuh", "lib/ends.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/simt.cuh", "lib/launches.cuh" }
 function simt.words(c, p)
