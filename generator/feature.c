@@ -46,8 +46,15 @@ static const struct rule {
     {FAT_DSINK, FAT_SINK, false},      {FAT_ROPE, FAT_APPEND, false}, {FAT_ROPE_I, FAT_APPEND, false},
 };
 
-/* Words of backward texts alone. */
-static const fat_feature backward_alone[] = {FAT_DBIAS, FAT_DSINK, FAT_DLSE, FAT_DET};
+/* Words of texts of one op alone; others exclude it. */
+static const struct {
+  fat_feature feature;
+  fat_op op;
+} alone[] = {{FAT_CHUNK, FAT_FWD},
+             {FAT_DBIAS, FAT_BWD},
+             {FAT_DSINK, FAT_BWD},
+             {FAT_DLSE, FAT_BWD},
+             {FAT_DET, FAT_BWD}};
 
 int fat_feature_numbers(fat_feature f)
 {
@@ -164,10 +171,11 @@ static fat_status check_rules(const fat_problem *p, fat_error *err)
     return fat_status_fail(err, FAT_E_INPUT, "%s means nothing without %s: give both",
                            fat_problem_feature_form(r->one), fat_problem_feature_form(r->other));
   }
-  for (size_t i = 0; i < sizeof backward_alone / sizeof *backward_alone && p->op == FAT_FWD; i++)
-    if (fat_problem_has(p, backward_alone[i]))
-      return fat_status_fail(err, FAT_E_INPUT, "%s is a word of backward problems alone: leave it out",
-                             fat_problem_feature_form(backward_alone[i]));
+  for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
+    if (fat_problem_has(p, alone[i].feature) && p->op != alone[i].op)
+      return fat_status_fail(err, FAT_E_INPUT, "%s and %s exclude each other: %s is a word of %s alone",
+                             fat_ops[p->op], fat_problem_feature_form(alone[i].feature),
+                             fat_problem_feature_form(alone[i].feature), fat_ops[alone[i].op]);
   return FAT_OK;
 }
 

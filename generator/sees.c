@@ -2,6 +2,7 @@
  *
  * In: a problem. Out: intervals, sums of their lengths, sums of tiles. Both ends of a row's interval are a
  * line of slope 1 along the rows, cut off at 0 and at k: lo(i) = clamp(i - from), hi(i) = clamp(i + beyond).
+ * Chunks cut them off at the ends of the row's chunk.
  * All arithmetic is in 64 bits, so that no length and no window overflows it. */
 #include "sees.h"
 
@@ -42,16 +43,35 @@ static fat_interval cut(int64_t lo, int64_t hi, int64_t most)
   return x;
 }
 
+/* Keys of a chunk; more than there are where there are no chunks. */
+static int64_t chunk_of(const fat_problem *p)
+{
+  return fat_problem_has(p, FAT_CHUNK) ? (int64_t)p->arg[FAT_CHUNK][0] : ALL;
+}
+
 fat_interval fat_sees(const fat_problem *p, int64_t i)
 {
   const band b = band_of(p);
-  return cut(i - b.from, i + b.beyond, p->k);
+  const int64_t chunk = chunk_of(p), at = i + p->k - p->q; /* the key that the row stands at */
+  fat_interval seen = cut(i - b.from, i + b.beyond, p->k);
+  if (chunk < ALL) {
+    const int64_t first = at < 0 ? -chunk : at - at % chunk; /* rows ahead of the first key see none */
+    seen = cut(seen.lo > first ? seen.lo : first, seen.hi < first + chunk ? seen.hi : first + chunk, p->k);
+  }
+  return seen;
 }
 
 fat_interval fat_sees_rows(const fat_problem *p, int64_t j)
 {
   const band b = band_of(p); /* i - from <= j < i + beyond */
-  return cut(j - b.beyond + 1, j + b.from + 1, p->q);
+  const int64_t chunk = chunk_of(p),
+                first = j - j % chunk - (p->k - p->q); /* who stands at the chunk's first */
+  fat_interval rows = {j - b.beyond + 1, j + b.from + 1};
+  if (chunk < ALL) {
+    rows.lo = rows.lo > first ? rows.lo : first;
+    rows.hi = rows.hi < first + chunk ? rows.hi : first + chunk;
+  }
+  return cut(rows.lo, rows.hi, p->q);
 }
 
 /* The sum over i = 0 .. n - 1 of clamp(i + shift) to 0 .. most. */
@@ -72,11 +92,34 @@ static bool sees_nothing(const fat_problem *p, band b)
   return p->q <= 0 || p->k <= 0 || b.from + b.beyond <= 0;
 }
 
+/* Pairs of the rows that stand at keys [from, to) of the chunk that begins at `first` and has n keys. */
+static double chunk_pairs(const fat_problem *p, band b, int64_t first, int64_t from, int64_t to, int64_t n)
+{
+  const int64_t row = from - (p->k - p->q), rows = to - from;
+  return sum_clamped(rows, row + b.beyond - first, n) - sum_clamped(rows, row - b.from - first, n);
+}
+
+/* All chunks but the first and the last that rows stand in are alike: both lines go along with the rows. */
+static double chunked_pairs(const fat_problem *p, band b)
+{
+  const int64_t C = chunk_of(p), begin = p->k > p->q ? p->k - p->q : 0;
+  double sum = 0;
+  for (int64_t at = begin; at < p->k;) {
+    const int64_t first = at - at % C, end = first + C < p->k ? first + C : p->k;
+    const int64_t alike = at == first ? (p->k - first) / C : 0; /* whole chunks from here on */
+    sum += chunk_pairs(p, b, first, at, end, end - first) * (alike > 1 ? (double)alike : 1);
+    at = alike > 1 ? first + alike * C : end;
+  }
+  return sum;
+}
+
 double fat_sees_pairs(const fat_problem *p)
 {
   const band b = band_of(p);
   if (sees_nothing(p, b))
     return 0;
+  if (fat_problem_has(p, FAT_CHUNK))
+    return chunked_pairs(p, b);
   return sum_clamped(p->q, b.beyond, p->k) - sum_clamped(p->q, -b.from, p->k);
 }
 
@@ -132,9 +175,9 @@ double fat_sees_tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_t grou
   const band b = band_of(p);
   if (sees_nothing(p, b))
     return 0;
-  /* Where a tile ends amid the heads of a row there is no line: tiles are counted one by one, and of very
-   * many some that lie evenly among them stand for all. */
-  if (Br % group != 0) {
+  /* Where a tile ends amid the heads of a row, or of chunks, there is no line: tiles are counted one by one,
+   * and of very many some that lie evenly among them stand for all. */
+  if (Br % group != 0 || fat_problem_has(p, FAT_CHUNK)) {
     const int64_t counted = Tr < WALK ? Tr : WALK;
     double sum = 0;
     for (int64_t t = 0; t < counted; t++)
@@ -156,12 +199,14 @@ int64_t fat_sees_most_tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_
   const int64_t first = fat_sees(p, 0).lo, last = fat_sees(p, p->q - 1).hi; /* what all rows together see */
   const int64_t all = last > first ? (last + Bc - 1) / Bc - first / Bc : 0;
   const int64_t rows = (Br + group - 2) / group + 1; /* that a tile of Br may have part in */
-  const int64_t keys = rows - 1 + b.from + b.beyond;
+  const int64_t C = chunk_of(p),
+                chunked = ((rows + C - 2) / C + 1) * C; /* keys of the chunks they stand in */
+  const int64_t banded = rows - 1 + b.from + b.beyond, keys = chunked < banded ? chunked : banded;
   const int64_t most = (keys + Bc - 2) / Bc + 1; /* its ends may lie amid tiles */
   return most < all ? most : all;
 }
 
 bool fat_sees_uneven(const fat_problem *p)
 {
-  return (p->features & (1u << FAT_CAUSAL | 1u << FAT_CAUSAL_TL | 1u << FAT_WINDOW)) != 0;
+  return (p->features & (1u << FAT_CAUSAL | 1u << FAT_CAUSAL_TL | 1u << FAT_WINDOW | 1u << FAT_CHUNK)) != 0;
 }

@@ -1,8 +1,9 @@
 /* sees.h -- which keys a row of Q sees, and all that follows from it.
  *
- * Row i sees the keys [lo, hi), an interval for every mask of this family: causal, causaltl, w. Kernels have
- * the same text in templates/lib/hooks.cuh (`sees`); the reference, the cost of a config, the count of
- * operations and the inputs ask here. Sums over rows and tiles have closed forms: a length costs nothing. */
+ * Row i sees the keys [lo, hi), an interval for every mask of this family: causal, causaltl, w, chunk.
+ * Kernels have the same text in templates/lib/hooks.cuh (`sees`); the reference, the cost of a config, the
+ * count of operations and the inputs ask here. Sums over rows and tiles have closed forms: a length costs
+ * nothing. */
 #ifndef FAT_SEES_H
 #define FAT_SEES_H
 

@@ -52,7 +52,8 @@ function space.facts(text)
   end
   p.uneven = p.uneven == 1
   -- Which end of a row's keys masks cut: before the first key of all, behind the last.
-  p.cut = { left = p.has.w or false, right = p.has.causal or p.has.causaltl or p.has.w or false }
+  p.cut = { left = p.has.w or p.has.chunk or false }
+  p.cut.right = p.cut.left or p.has.causal or p.has.causaltl or false
   p.tensors, p.members = tensors_of(p.call or "")
   p.visits = function(Br, Bc, group) return engine.visits(p.text, Br, Bc, group) end
   return p, g

@@ -30,9 +30,10 @@ static double least(double a, double b)
 static double ends_of(const fat_problem *p)
 {
   const bool window = fat_problem_has(p, FAT_WINDOW);
-  const bool left = window && p->arg[FAT_WINDOW][0] != FAT_PROBLEM_ALL;
-  const bool right = (window && p->arg[FAT_WINDOW][1] != FAT_PROBLEM_ALL) || fat_problem_has(p, FAT_CAUSAL) ||
-                     fat_problem_has(p, FAT_CAUSAL_TL);
+  const bool chunk = fat_problem_has(p, FAT_CHUNK);
+  const bool left = chunk || (window && p->arg[FAT_WINDOW][0] != FAT_PROBLEM_ALL);
+  const bool right = chunk || (window && p->arg[FAT_WINDOW][1] != FAT_PROBLEM_ALL) ||
+                     fat_problem_has(p, FAT_CAUSAL) || fat_problem_has(p, FAT_CAUSAL_TL);
   return (left ? 1 : 0) + (right ? 1 : 0);
 }
 
@@ -55,9 +56,11 @@ fat_reach fat_waves_reach(const fat_problem *p, int64_t sms)
     r.per_split = 1 / (double)p->arg[FAT_SPLIT][0];
   if (r.ends > 0 && r.rows > 0)
     r.mean = fat_sees_pairs(p) / r.rows;
-  if (r.ends > 1) {
+  if (fat_problem_has(p, FAT_CHUNK))
+    r.most = least(r.keys, (double)p->arg[FAT_CHUNK][0]);
+  if (fat_problem_has(p, FAT_WINDOW) && r.ends > 1) {
     const double right = fat_problem_has(p, FAT_CAUSAL) ? 0 : (double)p->arg[FAT_WINDOW][1];
-    r.most = least(r.keys, (double)p->arg[FAT_WINDOW][0] + right + 1);
+    r.most = least(r.most, (double)p->arg[FAT_WINDOW][0] + right + 1);
   }
   return r;
 }

@@ -53,6 +53,9 @@ static void every_barrier_is_missed(void **state)
 /* Tiles that the window's left end cuts, some that it leaves free, some that its right end cuts. */
 #define WINDOW "fwd-f32-b1-h2k1-q150-k170-d40-w140.9 all lay=padded"
 
+/* Chunks whose ends lie amid tiles; the first rows stand at no key. */
+#define CHUNKS "fwd-f32-b1-h2k1-q170-k150-d40-chunk40 all lay=padded"
+
 static const defect defects[] = {
     /* masks and tiles */
     {"standard,fa1,fwd", "keep(seen, u32(j0) + Acc::column(c)) ? S.at[r][c] : minus_inf()", "S.at[r][c]",
@@ -70,6 +73,9 @@ static const defect defects[] = {
     {"standard,fa1,fwd", "at.nk - 1 - a.L", "at.nk - a.L", WINDOW, WRONG, NULL, NULL},
     {"standard,fa1,fwd", "ceil_div(bottom.lo, Bc)", "0", WINDOW, WRONG, NULL, NULL},
     {"standard,fa1,fwd", "top.lo / Bc", "(top.lo / Bc + 1)", WINDOW, WRONG, NULL, NULL},
+    {"standard,fa1,fwd", "stands - stands % a.chunk", "stands", CHUNKS, WRONG, NULL, NULL},
+    {"standard,fa1,fwd", "first + min(a.chunk, at.nk - first)", "at.nk", CHUNKS, WRONG, NULL, NULL},
+    {"fwd", "stands < 0 ?", "false ?", CHUNKS, WRONG, NULL, NULL},
     /* the online softmax */
     {"fwd", "scale_rows(O, f);", ";", MANY_TILES " data=rising", WRONG, NULL, NULL},
     {"fwd", "l = f * l;", ";", MANY_TILES " data=rising", WRONG, NULL, NULL},

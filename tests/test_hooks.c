@@ -63,7 +63,7 @@ static probe probe_of(const char *family, const char *kernel)
   assert_int_equal(fat_config_get(&config, "Br", &p.rows), FAT_OK);
   assert_int_equal(fat_config_get(&config, "Bc", &p.keys), FAT_OK);
   assert_int_equal(emu_kernel_render(emu_check_script(), &p.family, c.gpu, &config, &source, &err), FAT_OK);
-  const bool left = fat_problem_has(&p.family, FAT_WINDOW);
+  const bool left = fat_problem_has(&p.family, FAT_WINDOW) || fat_problem_has(&p.family, FAT_CHUNK);
   const char *keep = left ? "keep(seen, u32(tile) * Bc + x) && keep_from(seen, u32(tile) * Bc + x)"
                           : "keep(seen, u32(tile) * Bc + x)";
   const char *text = p.by_key ? backward : forward, *hole = strstr(text, "KEEP");
@@ -196,6 +196,8 @@ static void hooks_agree(const char *family, const char *kernel)
       p.arg[FAT_WINDOW][0] = (uint64_t)(draw(3) ? draw_length() - 1 : FAT_PROBLEM_ALL);
       p.arg[FAT_WINDOW][1] = fat_problem_has(&p, FAT_CAUSAL) ? 0 : (uint64_t)(draw_length() - 1);
     }
+    if (fat_problem_has(&p, FAT_CHUNK))
+      p.arg[FAT_CHUNK][0] = (uint64_t)draw_length();
     const int64_t count = x.by_key ? p.k : p.q, other = x.by_key ? x.rows : x.keys;
     const int64_t at = draw(3) ? draw(count) : count - 1;
     const fat_interval seen = of(&x, &p, at);
@@ -211,9 +213,10 @@ static void hooks_agree(const char *family, const char *kernel)
 static void rows_see_what_the_reference_says(void **state)
 {
   (void)state;
-  static const char *const families[] = {"fwd-f32-d8",          "fwd-f32-d8-causal",
-                                         "fwd-f32-d8-w",        "fwd-f32-d8-causal-w",
-                                         "fwd-f32-d8-causaltl", "fwd-f32-d8-causaltl-w"};
+  static const char *const families[] = {
+      "fwd-f32-d8",          "fwd-f32-d8-causal",         "fwd-f32-d8-w",
+      "fwd-f32-d8-causal-w", "fwd-f32-d8-causaltl",       "fwd-f32-d8-causaltl-w",
+      "fwd-f32-d8-chunk",    "fwd-f32-d8-causal-w-chunk", "fwd-f32-d8-causaltl-chunk"};
   for (unsigned i = 0; i < sizeof families / sizeof *families; i++)
     hooks_agree(families[i], "fwd");
   /* 96 does not divide 2^31: the last tile of keys reaches beyond it */

@@ -38,10 +38,10 @@ static fat_problem read_text(const char *text, bool family)
 static void every_part_is_read_into_its_field(void **state)
 {
   (void)state;
-  fat_problem p = read_text("bwd-tf32-b2-h16k4-q4096-k4097-d128v64-causaltl-w5.6-chunk7-paged8-bs9x10-"
+  fat_problem p = read_text("fwd-tf32-b2-h16k4-q4096-k4097-d128v64-causaltl-w5.6-chunk7-paged8-bs9x10-"
                             "maskfedcba9876543210-mod0123456789abcdef-split128-partial",
                             false);
-  fat_problem expected = {FAT_BWD, FAT_TF32, 2, 16, 4, 4096, 4097, 128, 64, 0, {{0}}};
+  fat_problem expected = {FAT_FWD, FAT_TF32, 2, 16, 4, 4096, 4097, 128, 64, 0, {{0}}};
   const struct {
     fat_feature feature;
     uint64_t first, second;
@@ -181,6 +181,8 @@ static fat_problem draw_problem(void)
       p.features &= ~(1u << rules[i].one);
   if (p.op == FAT_FWD)
     p.features &= ~(1u << FAT_DBIAS | 1u << FAT_DSINK | 1u << FAT_DLSE | 1u << FAT_DET);
+  else
+    p.features &= ~(1u << FAT_CHUNK);
   static const fat_feature one[] = {FAT_CHUNK, FAT_PAGED, FAT_SPLIT}, two[] = {FAT_WINDOW, FAT_BLOCKSPARSE};
   for (int i = 0; i < 3; i++)
     if (fat_problem_has(&p, one[i]))
@@ -226,10 +228,9 @@ static void the_longest_text_fits_its_buffer(void **state)
   const int64_t most = FAT_PROBLEM_SIZE_MAX;
   fat_problem p = {FAT_BWD, FAT_F32X3, most, most - 1, (most - 1) / 2, most, most, 256, 248, 0, {{0}}};
   char text[FAT_PROBLEM_TEXT];
-  p.features = ((1u << FAT_FEATURE_COUNT) - 1) & ~(1u << FAT_CAUSAL | 1u << FAT_ROPE);
+  p.features = ((1u << FAT_FEATURE_COUNT) - 1) & ~(1u << FAT_CAUSAL | 1u << FAT_CHUNK | 1u << FAT_ROPE);
   for (int f = 0; f < FAT_FEATURE_COUNT; f++) {
-    bool two = f == FAT_WINDOW || f == FAT_BLOCKSPARSE,
-         one = f == FAT_CHUNK || f == FAT_PAGED || f == FAT_SPLIT;
+    bool two = f == FAT_WINDOW || f == FAT_BLOCKSPARSE, one = f == FAT_PAGED || f == FAT_SPLIT;
     uint64_t size = (uint64_t)most - (f == FAT_WINDOW); /* the most of a window is its x, which is short */
     p.arg[f][0] = f == FAT_MOD || f == FAT_MASK_MOD ? UINT64_MAX : one || two ? size : 0;
     p.arg[f][1] = two ? size : 0;
@@ -297,9 +298,10 @@ static void mistakes_are_told_with_their_place(void **state)
       {"fwd-f16-b1-h1-q5-k5-d8-causal-causaltl", "causal and causaltl exclude each other"},
       {"fwd-f16-b1-h1-q5-k5-d8-causaltl-causal", "'causal' at column 33 must stand before 'causaltl'"},
       {"bwd-f16-b1-h1-q5-k5-d8-det-det", "'det' at column 28 stands twice"},
-      {"fwd-f16-b1-h1-q5-k5-d8-det", "det is a word of backward problems alone: leave it out"},
-      {"fwd-f16-b1-h1-q5-k5-d8-bias-dbias", "dbias is a word of backward problems alone"},
-      {"fwd-f16-b1-h1-q5-k5-d8-dlse", "dlse is a word of backward problems alone"},
+      {"fwd-f16-b1-h1-q5-k5-d8-det", "fwd and det exclude each other: det is a word of bwd alone"},
+      {"fwd-f16-b1-h1-q5-k5-d8-bias-dbias", "fwd and dbias exclude each other"},
+      {"fwd-f16-b1-h1-q5-k5-d8-dlse", "fwd and dlse exclude each other"},
+      {"bwd-f16-b1-h1-q5-k5-d8-chunk4", "bwd and chunk exclude each other: chunk is a word of fwd alone"},
       {"bwd-f16-b1-h1-q5-k5-d8-dbias", "dbias means nothing without bias: give both"},
       {"bwd-f16-b1-h1-q5-k5-d8-dsink", "dsink means nothing without sink: give both"},
       {"fwd-f16-b1-h1-q5-k5-d8-ropei", "ropei means nothing without append: give both"},

@@ -21,6 +21,10 @@ static bool sees(const fat_problem *p, int64_t i, int64_t j)
     seen = seen && j <= at;
   if (fat_problem_has(p, FAT_CAUSAL_TL))
     seen = seen && j <= i;
+  if (fat_problem_has(p, FAT_CHUNK)) { /* the row's chunk: that of the key it stands at */
+    const int64_t chunk = (int64_t)p->arg[FAT_CHUNK][0];
+    seen = seen && at >= 0 && at / chunk == j / chunk;
+  }
   if (fat_problem_has(p, FAT_WINDOW))
     seen = seen && (left == ALL || j >= at - left) && (right == ALL || j <= at + right);
   return seen;
@@ -32,7 +36,7 @@ static const char *title(const fat_problem *p)
   return fat_problem_print(p, text);
 }
 
-/* Calls `check` for every mask of small windows at every small q and k. */
+/* Calls `check` for every mask of small windows and chunks at every small q and k. */
 static int every_problem(void (*check)(const fat_problem *p))
 {
   static const int64_t windows[] = {0, 1, 2, 3, 5, 8, 11, WIDEST, FAT_PROBLEM_ALL};
@@ -43,6 +47,10 @@ static int every_problem(void (*check)(const fat_problem *p))
       for (int64_t q = 0; q <= MOST; q++)
         for (int64_t k = 0; k <= MOST; k++, count++) {
           fat_problem p = {FAT_FWD, FAT_F16, 1, 1, 1, q, k, 8, 8, 0, {{0}}};
+          static const uint64_t chunks[] = {1, 3, 4, 7, 20, 0, 0, 0, 0, 0, 0};
+          p.arg[FAT_CHUNK][0] = chunks[(w + q + k + 1) % 11];
+          if (p.arg[FAT_CHUNK][0])
+            p.features |= 1u << FAT_CHUNK;
           if (mask)
             p.features |= 1u << (mask == 1 ? FAT_CAUSAL : FAT_CAUSAL_TL);
           if (w >= 0) {
@@ -113,14 +121,15 @@ static void tiles_match(const fat_problem *p)
     const double counted = fat_sees_tiles(p, Br, Bc, group);
     const int64_t bound = fat_sees_most_tiles(p, Br, Bc, group);
     /* Two masks with diagonals of their own may leave a tile's rows nothing in between what its ends see. */
-    if (apart && fat_sees_pairs(p) == 0 ? counted != 0 : counted != all)
+    const bool chunks_apart = fat_problem_has(p, FAT_CAUSAL_TL) && fat_problem_has(p, FAT_CHUNK);
+    if (chunks_apart ? counted < all : apart && fat_sees_pairs(p) == 0 ? counted != 0 : counted != all)
       fail_msg("%s: tiles of %dx%d, %d heads: %g, right are %g", title(p), (int)Br, (int)Bc, (int)group,
                counted, all);
-    const bool exact = !fat_problem_has(p, FAT_WINDOW);
+    const bool exact = !fat_problem_has(p, FAT_WINDOW) && !fat_problem_has(p, FAT_CHUNK);
     if (bound < most || (exact && bound != most))
       fail_msg("%s: a tile of %dx%d, %d heads, visits at most %d, right are %d", title(p), (int)Br, (int)Bc,
                (int)group, (int)bound, (int)most);
-    if (bound > most + 1 && fat_sees_pairs(p) > 0)
+    if (bound > most + (fat_problem_has(p, FAT_CHUNK) ? 3 : 1) && !chunks_apart && fat_sees_pairs(p) > 0)
       fail_msg("%s: a tile of %dx%d, %d heads, visits %d, and the bound is %d", title(p), (int)Br, (int)Bc,
                (int)group, (int)most, (int)bound);
   }
@@ -136,9 +145,9 @@ static void masks_make_tiles_uneven(void **state)
 {
   (void)state;
   fat_problem p = {FAT_FWD, FAT_F16, 1, 1, 1, 9, 9, 8, 8, 0, {{0}}};
-  static const fat_feature masks[] = {FAT_CAUSAL, FAT_CAUSAL_TL, FAT_WINDOW};
+  static const fat_feature masks[] = {FAT_CAUSAL, FAT_CAUSAL_TL, FAT_WINDOW, FAT_CHUNK};
   assert_false(fat_sees_uneven(&p));
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 4; i++) {
     p.features = 1u << masks[i];
     assert_true(fat_sees_uneven(&p));
   }

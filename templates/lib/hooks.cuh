@@ -159,7 +159,13 @@ __device__ __forceinline__ interval sees(const call &a, const sequence &at, i32 
 % if has.causaltl then
 %   hi = string.format("min(%s, %s - behind)", hi, packed and "at.q" or "at.nq") -- row i stands at key i
 % end
-  return {$(cut.left and "max(0, max(0, at.nk - 1 - a.L) - behind)" or "0"), $(hi)};
+% local lo = has.w and "max(0, max(0, at.nk - 1 - a.L) - behind)" or "0"
+% if has.chunk then
+  const i32 stands = at.nk - 1 - behind, first = max(0, stands - stands % a.chunk); // the row's key, that of its chunk
+  const i32 end = stands < 0 ? 0 : first + min(a.chunk, at.nk - first);
+%   lo, hi = string.format("max(first, %s)", lo), string.format("min(end, %s)", hi)
+% end
+  return {$(lo), $(hi)};
 }
 
 //: seen_by -- hook: the rows that see key j, the transpose of `sees`; none where there is no such key

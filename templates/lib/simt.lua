@@ -26,7 +26,7 @@ function simt.masks_and(...)
   for _, mask in ipairs(simt.masks) do all[#all + 1] = mask end
   return all
 end
-simt.features = simt.masks_and("sink")
+simt.features = simt.masks_and("chunk", "sink")
 
 local libs = { "lib/args.h", "lib/hooks.cuh", "lib/ends.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/simt.cuh", "lib/launches.cuh" }
 function simt.words(c, p)

@@ -2,7 +2,7 @@
  *
  * In: a problem, a seed. Out: one image and what is right for it. The lengths suit all tile sizes up to 128:
  * multiples of them, one less and one more, with more keys than rows and the other way round. Where the
- * family has a window, each case has one of its own. */
+ * family has a window or chunks, each case has some of its own. */
 #include "cases.h"
 
 #include "half.h"
@@ -80,6 +80,8 @@ static fat_problem problem_of(const fat_problem *family, int i)
     p.arg[FAT_WINDOW][0] = (uint64_t)shapes[i].left;
     p.arg[FAT_WINDOW][1] = fat_problem_has(&p, FAT_CAUSAL) ? 0 : (uint64_t)shapes[i].right;
   }
+  if (fat_problem_has(&p, FAT_CHUNK))
+    p.arg[FAT_CHUNK][0] = shapes[i].left == ALL ? 50 : (uint64_t)shapes[i].left + 1;
   return p;
 }
 

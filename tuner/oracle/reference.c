@@ -223,7 +223,8 @@ double fat_reference_off(double right, float got)
 fat_status fat_reference_check(const fat_problem *p, fat_error *err)
 {
   const uint32_t masks = 1u << FAT_CAUSAL | 1u << FAT_CAUSAL_TL | 1u << FAT_WINDOW;
-  const uint32_t known = masks | (p->op == FAT_FWD ? 1u << FAT_SINK | 1u << FAT_SPLIT : 1u << FAT_DET);
+  const uint32_t known =
+      masks | (p->op == FAT_FWD ? 1u << FAT_CHUNK | 1u << FAT_SINK | 1u << FAT_SPLIT : 1u << FAT_DET);
   if ((p->features & ~known) == 0)
     return FAT_OK;
   char family[FAT_PROBLEM_TEXT];
