@@ -306,7 +306,9 @@ function engine.render(kernel_name, facts, config)
     return (name == kernel.name and name or kernel.name .. "_" .. name) .. "_0000000000000000"
   end
   local words = { entry = entry, sm = g.sm, has = p.has, cut = p.cut, uneven = p.uneven, tensors = p.tensors,
-    call_members = p.members, call_bytes = p.call_bytes }
+    call_members = p.members, call_bytes = p.call_bytes,
+    scored = p.scored }
+  for name, value in pairs(p.words) do words[name] = value end
   for name, value in pairs(kernel.words(c, p, g)) do words[name] = value end
   local lines = assemble(kernel, words, g.sm, kernel.constants(c, p))
   local recipe = kernel.recipe(c, p, g, entry)

@@ -30,6 +30,8 @@ local function tensors_of(text)
     elseif word == "|" then
       for _, line in ipairs { "i32 b, h, hk", "i32 q, k", "float scale" } do lines[#lines + 1] = line end
       last = nil
+    elseif string.match(word, "^float/") then
+      add("float", string.match(word, "/(%a+)$"))
     else
       add("i32", numbers[string.match(word, "^%a+")])
     end
@@ -54,6 +56,10 @@ function space.facts(text)
   -- Which end of a row's keys masks cut: before the first key of all, behind the last.
   p.cut = { left = p.has.w or p.has.chunk or false }
   p.cut.right = p.cut.left or p.has.causal or p.has.causaltl or false
+  -- Whether scores are more than products: then `score` gives them in base 2, with the scale in them, and what it gives
+  -- has to know whether S is transposed.
+  p.scored = p.has.softcap or false
+  p.words = { c_of_call = p.scored and "unit_of(a)" or "base2(a.scale)", score_rows = p.scored and "score_rows" or "score" }
   p.tensors, p.members = tensors_of(p.call or "")
   p.visits = function(Br, Bc, group) return engine.visits(p.text, Br, Bc, group) end
   return p, g

@@ -4,6 +4,7 @@
  * memory, nothing that can fail. */
 #include "tensors.h"
 #include "text.h"
+#include <float.h>
 #include <string.h>
 
 #define OP FAT_FEATURE_COUNT /* the op itself brings it */
@@ -22,6 +23,18 @@ const fat_tensor_row fat_tensors[FAT_TENSORS] = {
     {"dV", {FAT_ROLE_NONE, FAT_ROLE_OUT}, OP, FAT_OF_K, FAT_WIDE_DV, false, false},
     {"sink", {FAT_ROLE_IN, FAT_ROLE_NONE}, FAT_SINK, FAT_OF_HEADS, FAT_WIDE_1, true, false},
 };
+
+/* ORDER SCALAR */
+const fat_scalar_row fat_scalars[FAT_SCALARS] = {
+    /* name    feature      least    most    usual */
+    {"softcap", FAT_SOFTCAP, FLT_MIN, FLT_MAX, 4},
+};
+
+void fat_tensors_usual(float scalar[FAT_SCALARS])
+{
+  for (int s = 0; s < FAT_SCALARS; s++)
+    scalar[s] = fat_scalars[s].usual;
+}
 
 enum { SIZES = 5, WORD = 4, VIEW = 8 };
 
@@ -93,6 +106,11 @@ void fat_tensors_layout(const fat_problem *p, fat_call_layout *layout)
     l->numbers |= numbers > 0 ? 1u << f : 0;
     l->number[f] = numbers > 0 ? at : -1;
     at += numbers * WORD;
+    for (int s = 0; s < FAT_SCALARS; s++)
+      if (fat_scalars[s].feature == (fat_feature)f) {
+        l->scalar[s] = has ? at : -1;
+        at += has ? WORD : 0;
+      }
     if (has)
       at = place_tensors(p, (fat_feature)f, at, l);
   }
@@ -126,6 +144,9 @@ void fat_tensors_pack(const fat_call_layout *layout, const fat_problem *p, const
     for (int i = 0; i < fat_problem_feature_numbers((fat_feature)f); i++)
       put(bytes + l->number[f] + i * WORD, (int64_t)p->arg[f][i]);
   }
+  for (int s = 0; s < FAT_SCALARS; s++)
+    if (l->scalar[s] >= 0)
+      memcpy(bytes + l->scalar[s], &call->scalar[s], sizeof call->scalar[s]);
 }
 
 /* -- what templates are told */
@@ -143,7 +164,8 @@ static void add_tensors(const fat_problem *p, fat_feature of, fat_text *out)
                       widths[fat_tensors[t].width], roles[fat_tensors_role(p, t)]);
 }
 
-/* A word for each member of the struct: a tensor, `|` for the sizes, `w/2` for a feature's numbers. */
+/* A word for each member of the struct: a tensor, `|` for the sizes, `w/2` for a feature's numbers,
+ * `float/softcap` for a scalar. */
 void fat_tensors_facts(const fat_problem *p, fat_text *out)
 {
   fat_call_layout layout;
@@ -155,6 +177,9 @@ void fat_tensors_facts(const fat_problem *p, fat_text *out)
     if (layout.number[f] >= 0)
       fat_text_format(out, " %s/%d", fat_problem_feature_name((fat_feature)f),
                       fat_problem_feature_numbers((fat_feature)f));
+    for (int s = 0; s < FAT_SCALARS; s++)
+      if (layout.scalar[s] >= 0 && fat_scalars[s].feature == (fat_feature)f)
+        fat_text_format(out, " float/%s", fat_scalars[s].name);
     if (fat_problem_has(p, (fat_feature)f))
       add_tensors(p, (fat_feature)f, out);
   }

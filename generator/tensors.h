@@ -5,7 +5,7 @@
  * value, `call`:
  *
  *   the op's own tensors in the order of the rows; b h hk q k, scale; then for each feature of the family, in
- *   the order of the grammar, its numbers and its tensors.
+ *   the order of the grammar, its numbers, its scalars and its tensors.
  *
  * So a feature's tensor moves nothing in the text of a family without it. templates/lib/args.h prints the
  * struct from the same rows; fat_tensors_pack writes it. */
@@ -74,11 +74,24 @@ typedef struct fat_view {
   int64_t stride[3];
 } fat_view;
 
+/* Numbers of a call that are neither sizes nor in the text: the cap of `softcap`. ORDER SCALAR */
+typedef enum fat_scalar { FAT_CAP, FAT_SCALARS } fat_scalar;
+typedef struct fat_scalar_row {
+  const char *name;    /* in a kernel, in messages; the member of fatune_tensors */
+  fat_feature feature; /* that brings it */
+  float least, most;   /* that a call may have */
+  float usual;         /* what kernels are tried with */
+} fat_scalar_row;
+extern const fat_scalar_row fat_scalars[FAT_SCALARS];
+
 /* One call: its tensors (data NULL: absent) and what is no size. */
 typedef struct fat_call {
   fat_view tensor[FAT_TENSORS];
   float scale;
+  float scalar[FAT_SCALARS];
 } fat_call;
+/* The usual values of all. */
+void fat_tensors_usual(float scalar[FAT_SCALARS]);
 
 enum { FAT_CALL_BYTES = 1024 /* no family's struct is larger; kernels may take 4096 */ };
 
@@ -89,6 +102,7 @@ typedef struct fat_call_layout {
   int tensor[FAT_TENSORS];       /* -1: absent */
   int sizes;                     /* b h hk q k, scale */
   int number[FAT_FEATURE_COUNT]; /* of the feature's first number; -1: none */
+  int scalar[FAT_SCALARS];       /* -1: absent */
 } fat_call_layout;
 void fat_tensors_layout(const fat_problem *p, fat_call_layout *layout);
 

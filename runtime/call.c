@@ -16,10 +16,15 @@ static const uint16_t places[] = {
     offsetof(fatune_tensors, sink),
 };
 _Static_assert(sizeof places / sizeof *places == FAT_TENSORS, "every tensor has a place");
+/* ORDER SCALAR */
+static const uint16_t scalar_places[] = {offsetof(fatune_tensors, softcap)};
+_Static_assert(sizeof scalar_places / sizeof *scalar_places == FAT_SCALARS, "every scalar has a place");
 
 void fat_call_form_of(const fat_problem *p, fat_call_form *form)
 {
   form->of = form->others = 0;
+  for (int s = 0; s < FAT_SCALARS; s++)
+    form->scalar[s] = fat_problem_has(p, fat_scalars[s].feature);
   for (int t = 0; t < FAT_TENSORS; t++) {
     *(fat_tensors_role(p, t) == FAT_ROLE_NONE ? &form->others : &form->of) |= 1u << t;
     form->tensor[t].place = places[t];
@@ -28,6 +33,21 @@ void fat_call_form_of(const fat_problem *p, fat_call_form *form)
     form->tensor[t].side = (uint8_t)fat_tensors[t].side;
     form->tensor[t].a_row = fat_tensors[t].width == FAT_WIDE_1;
   }
+}
+
+/* The scalars: in their range where the family has them, else 0. */
+static fat_status take_scalars(const fat_call_form *form, const fatune_tensors *tensors, fat_call *call,
+                               fat_error *err)
+{
+  for (int s = 0; s < FAT_SCALARS; s++) {
+    const fat_scalar_row *row = &fat_scalars[s];
+    const float least = form->scalar[s] ? row->least : 0, most = form->scalar[s] ? row->most : 0;
+    memcpy(&call->scalar[s], (const char *)tensors + scalar_places[s], sizeof call->scalar[s]);
+    if (!(call->scalar[s] >= least && call->scalar[s] <= most))
+      return fat_status_fail(err, FAT_E_INPUT, "%s is %g: this family allows %g to %g", row->name,
+                             (double)call->scalar[s], (double)least, (double)most);
+  }
+  return FAT_OK;
 }
 
 static const fatune_tensor *tensor_at(const fatune_tensors *tensors, size_t place)
@@ -99,6 +119,7 @@ fat_status fat_call_fill(const fat_call_form *form, const fat_problem *p, const 
   }
   FAT_TRY(check_scale(tensors, err));
   call->scale = tensors->scale;
+  FAT_TRY(take_scalars(form, tensors, call, err));
   *bits = all;
   if (odd >= 0)
     return fat_status_fail(err, FAT_E_ALIGNMENT,

@@ -15,13 +15,15 @@ typedef struct fat_call_form {
     uint8_t side;    /* fat_side */
     bool a_row;      /* one number a row: what aligns it is its own element alone */
   } tensor[FAT_TENSORS];
-  uint32_t of, others; /* those that the family has, and those that it does not: bit 1u << tensor */
+  uint32_t of, others;      /* those that the family has, and those that it does not: bit 1u << tensor */
+  bool scalar[FAT_SCALARS]; /* those that the family has */
 } fat_call_form;
 void fat_call_form_of(const fat_problem *p, fat_call_form *form);
 
 /* Fills `call`. *bits collects the low bits of every address and byte stride that a kernel will use: the
  * tensors are aligned to a power of two N where (*bits & (N - 1)) is 0. FAT_E_INPUT: a tensor that the family
- * names is missing, or one that it does not name is there, the scale is no number, reserved fields are used.
+ * names is missing, or one that it does not name is there, the scale is no number, a scalar is out of its
+ * range, reserved fields are used.
  * FAT_E_ALIGNMENT: not even aligned to its elements. */
 fat_status fat_call_fill(const fat_call_form *form, const fat_problem *p, const fatune_tensors *tensors,
                          fat_call *call, uint64_t *bits, fat_error *err);

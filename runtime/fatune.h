@@ -170,6 +170,7 @@ typedef struct fatune_tensors {
   const fatune_tensor *dQ, *dK, *dV; /* gradients that it writes, in the shapes of Q, K and V */
   const fatune_tensor *sink; /* [h] of float, of `sink`: a score of each head that every row has beside those
                                 of its keys, as it is and without a V; -inf: none. Only stride[1] is read */
+  float softcap; /* of `softcap`: scores are softcap tanh(scale Q K^T / softcap); above 0. Else 0 */
 } fatune_tensors;
 
 /* Queues the attention call on `stream` (a CUstream or cudaStream_t of the plan's context; NULL: its default

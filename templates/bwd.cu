@@ -21,7 +21,7 @@ $(entry "bwd")(const call a, float *dQ_all, const LD_row *LD_all)
   const place kv = rows(a, my.head);
   const spans visit = range_rows(a, kv, j0);
   const row_tiles from(a, my.head, visit, LD_all);      // step n: a tile of Q and dO of one of the heads
-  const float c = base2(a.scale);
+  const float c = $(c_of_call);
 
   const K_tile K(shared_memory());
   const V_tile V(shared_memory() + at_V);
@@ -62,7 +62,7 @@ $(entry "bwd")(const call a, float *dQ_all, const LD_row *LD_all)
     const place at = rows(a, from.head_of(n));
     S_part S = {};
     add_ABt(S, rows_for<S_part>(K), from.Q(n));         // S^T = K Q^T
-    score(S, a, at, i0, j0);
+    $(score_rows)(S, a, at, i0, j0);
     if (is_cut(visit, i))
       mask_rows(S, a, at, i0, j0);
     exp2_minus_LSE(S, from.LD(n), c);                   // P^T = exp(S^T - LSE)
@@ -70,6 +70,9 @@ $(entry "bwd")(const call a, float *dQ_all, const LD_row *LD_all)
     $(P_held and "add_AB(dV, left_from(S), from.dO(n))" or "lay_part(P, S)"); // dV = dV + P^T dO
     S_part dP = {};
     add_ABt(dP, $(V_held and "V_rows" or "rows_for<S_part>(V)"), from.dO(n)); // dP^T = V dO^T
+%  if has.softcap then
+    times_slope(S, from.LD(n), c);
+%  end
     times_dP_minus_D(S, dP, from.LD(n));                // dS^T = P^T (dP^T - D)
     lay_part(dS.slot(n), S);
 %  if not dQ_late then

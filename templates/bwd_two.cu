@@ -20,7 +20,7 @@ $(entry "keys")(const call a, const LD_row *LD_all)
   const place kv = rows(a, my.head);
   const spans visit = range_rows(a, kv, j0);
   const row_tiles from(a, my.head, visit, LD_all);      // step n: a tile of Q and dO of one of the heads
-  const float c = base2(a.scale);
+  const float c = $(c_of_call);
 
   const K_tile K(shared_memory());
   const V_tile V(shared_memory() + at_V);
@@ -43,13 +43,16 @@ $(entry "keys")(const call a, const LD_row *LD_all)
     const place at = rows(a, from.head_of(n));
     S_part S = {}, dP = {};
     add_ABt(S, rows_for<S_part>(K), from.Q(n));         // S^T = K Q^T
-    score(S, a, at, i0, j0);
+    $(score_rows)(S, a, at, i0, j0);
     if (is_cut(visit, i))
       mask_rows(S, a, at, i0, j0);
     exp2_minus_LSE(S, from.LD(n), c);                   // P^T = exp(S^T - LSE)
     weigh(S, a, at, i0, j0);
     $(P_held and "add_AB(dV, left_from(S), from.dO(n))" or "lay_part(P, S)"); // dV = dV + P^T dO
     add_ABt(dP, rows_for<S_part>(V), from.dO(n));       // dP^T = V dO^T
+%  if has.softcap then
+    times_slope(S, from.LD(n), c);
+%  end
     times_dP_minus_D(S, dP, from.LD(n));                // dS^T = P^T (dP^T - D)
 %  if P_held then
     add_AB(dK, left_from(S), from.Q(n));                // dK = dK + dS^T Q
@@ -74,7 +77,7 @@ $(entry "queries")(const call a, const LD_row *LD_all)
   const place at = rows(a, my.head);
   const spans visit = range(a, at, i0);
   const key_tiles from(at, visit);                      // step j: a tile of K and V
-  const float c = base2(a.scale);
+  const float c = $(c_of_call);
 
   const Q_tile Q(shared_memory());
   const dO_tile dO(shared_memory() + at_own_dO);
@@ -98,6 +101,9 @@ $(entry "queries")(const call a, const LD_row *LD_all)
     exp2_minus_LSE(S, LD, c);                           // P = exp(S - LSE)
     weigh(S, a, at, i0, j * Bc);
     add_ABt(dP, rows_for<dQ_part>(dO), from.V(j));      // dP = dO V^T
+%  if has.softcap then
+    times_slope_in_rows(S, LD, c);
+%  end
     times_dP_minus_D(S, dP, LD);                        // dS = P (dP - D)
     add_AB(dQ, left_from(S), from.K(j));                // dQ = dQ + dS K
     leave(from, j, next);

@@ -13,7 +13,7 @@ $(entry "fa1")(const call a, float *l_all, float *m_all$(O_apart and ", float *O
   const sums_at O_head = {at.O, at.On};
 %  end
   const i32 Tr = ceil_div(at.nq, Br), Tc = ceil_div(at.nk, Bc);               // 3, 4
-  const float c = base2(a.scale);
+  const float c = $(c_of_call);
 
   const Q_tile Q_place(shared_memory());
   const K_tile K(shared_memory() + at_K);

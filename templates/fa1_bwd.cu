@@ -7,7 +7,7 @@
 extern "C" __global__ void __launch_bounds__(T, $(blocks_of_sm))
 $(entry "fa1_bwd")(const call a, float *dQ_all, float *D_all)
 {
-  const float c = base2(a.scale);
+  const float c = $(c_of_call);
   const i32 group = a.h / a.hk, first = i32(block_id()) * group; // query heads of this block
   const Q_tile Q(shared_memory());
   const dO_tile dO(shared_memory() + at_dO);
@@ -44,7 +44,7 @@ $(entry "fa1_bwd")(const call a, float *dQ_all, float *D_all)
         block_sync();                                   // the tiles are here; D, and dQ of the tile before, are written
         acc<Bc, Br> S = {};
         mma_ABt(S, left_rows(K), Q);                    // S^T = K Q^T
-        score(S, a, at, i0, j0);
+        $(score_rows)(S, a, at, i0, j0);
         if (is_cut(visit, i))
           mask_rows(S, a, at, i0, j0);
         exp2_by(S, load_colvec<Br>(at.LSE, i0, at.nq), c);                     // P^T = exp(S^T - LSE)
@@ -52,6 +52,9 @@ $(entry "fa1_bwd")(const call a, float *dQ_all, float *D_all)
         mma_AB(dV, operand_of(S), dO);                  // dV = dV + P^T dO
         acc<Bc, Br> dP = {};
         mma_ABt(dP, left_rows(V), dO);                  // dP^T = V dO^T
+%  if has.softcap then
+        times_slope_by(S, load_colvec<Br>(at.LSE, i0, at.nq), c);
+%  end
         times_difference(S, dP, load_colvec<Br>(D_all + i64(head) * a.q, i0, at.nq)); // dS^T = P^T (dP^T - D)
         lay(dSt_place, S);
         block_sync();                                   // dS^T is here

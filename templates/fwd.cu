@@ -12,7 +12,7 @@ $(entry "fwd")(const call a$(split and ", float *partial, i32 splits" or ""))
   const place at = rows(a, my.head);                    // one batch, one head
   await_last();                                         // what tensors hold is here
   const spans visit = $(split and "split_of(range(a, at, i0), i32(block_id()) % splits, splits, a)" or "range(a, at, i0)");
-  const float c = base2(a.scale);
+  const float c = $(c_of_call);
 
   const Q_tile Q_place(shared_memory());
   const ring<K_tile> K(shared_memory() + at_K);

@@ -36,7 +36,7 @@ __device__ __forceinline__ void produce(const call &a, $(counter)const tensor_ma
 
 __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
 {
-  const float c = base2(a.scale);
+  const float c = $(c_of_call);
   const i32 me = own_group();
   i32 n = 0;
 %  if turns ~= "none" then

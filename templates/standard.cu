@@ -24,7 +24,7 @@ $(entry "scores")(const call a, elem *S_all)
   acc<Br, Bc> S = {};
   mma_ABt(S, Q, K);
   score(S, a, at, i * Br, j * Bc);
-  scale_rows(S, rowvec<Br>(base2(a.scale)));
+  scale_rows(S, rowvec<Br>($(c_of_call)));
   if (is_cut(visit, j))
     mask(S, a, at, i * Br, j * Bc);
   store_scores(S, matrix_of(S_all, head, at), i * Br, j * Bc, at.nq);

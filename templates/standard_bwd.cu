@@ -32,7 +32,7 @@ $(entry "weights")(const call a, elem *P_all, elem *dP_all)
   score(P, a, at, i0, j0);
   if (is_cut(visit, j))
     mask(P, a, at, i0, j0);
-  exp2_from(P, load_rowvec<Br>(at.LSE, i0, at.nq), base2(a.scale));             // P = exp(S - LSE)
+  exp2_from(P, load_rowvec<Br>(at.LSE, i0, at.nq), $(c_of_call));             // P = exp(S - LSE)
   weigh(P, a, at, i0, j0);
   store_scores(P, matrix_of(P_all, head, at), i0, j0, at.nq);
   mma_ABt(dP, left_rows(dO), V);                        // dP = dO V^T
@@ -57,7 +57,13 @@ $(entry "differences")(const call a, const elem *P_all, elem *dP_all)
   for (i32 j = visit.first; j < visit.last; j++) {
     acc<Br, Bc> dS = load_scores<acc<Br, Bc>>(dP_here, i0, j * Bc, at.nq);
     subtract_rows(dS, d);
+%  if has.softcap then
+    acc<Br, Bc> P = load_scores<acc<Br, Bc>>(P_here, i0, j * Bc, at.nq);
+    multiply(dS, P);                                    // dS = P (dP - D)
+    times_slope_from(dS, P, load_rowvec<Br>(at.LSE, i0, at.nq), $(c_of_call));
+%  else
     multiply(dS, load_scores<acc<Br, Bc>>(P_here, i0, j * Bc, at.nq));          // dS = P (dP - D)
+%  end
     store_scores(dS, dP_here, i0, j * Bc, at.nq);
   }
 }

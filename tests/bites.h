@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 /* Where a byte of the rendered text comes from, by its #line marks. */
-static emu_finding place_of(const char *text, const char *at)
+static inline emu_finding place_of(const char *text, const char *at)
 {
   emu_finding place = {.line = 1};
   for (const char *line = text; line <= at;) {

@@ -37,6 +37,45 @@ static void give_all(fatune_tensors *t, const fatune_tensor **slot[FAT_TENSORS])
   }
 }
 
+/* A scalar is in its range where the family has it, and else 0. */
+static void scalars_have_their_range(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *problem;
+    float softcap;
+    bool good;
+  } calls[] = {
+      {"fwd-f16-b2-h2-q3-k4-d64", 0, true},
+      {"fwd-f16-b2-h2-q3-k4-d64", 30, false},
+      {"fwd-f16-b2-h2-q3-k4-d64-softcap", 30, true},
+      {"fwd-f16-b2-h2-q3-k4-d64-softcap", 0, false},
+      {"fwd-f16-b2-h2-q3-k4-d64-softcap", -1, false},
+      {"fwd-f16-b2-h2-q3-k4-d64-softcap", INFINITY, false},
+      {"fwd-f16-b2-h2-q3-k4-d64-softcap", NAN, false},
+  };
+  for (size_t x = 0; x < sizeof calls / sizeof *calls; x++) {
+    const fat_problem p = problem_of(calls[x].problem);
+    const fatune_tensor **slot[FAT_TENSORS];
+    fatune_tensors t;
+    fat_call_form form;
+    fat_call call;
+    uint64_t bits;
+    fat_error why = {0};
+    fat_call_form_of(&p, &form);
+    give_all(&t, slot);
+    for (int i = 0; i < FAT_TENSORS; i++)
+      if (fat_tensors_role(&p, i) == FAT_ROLE_NONE)
+        *slot[i] = NULL;
+    t.softcap = calls[x].softcap;
+    assert_int_equal(fat_call_fill(&form, &p, &t, &call, &bits, &why), calls[x].good ? FAT_OK : FAT_E_INPUT);
+    if (calls[x].good)
+      assert_true(call.scalar[FAT_CAP] == calls[x].softcap);
+    else
+      assert_non_null(strstr(why.text, "softcap is "));
+  }
+}
+
 static void every_tensor_has_its_role(void **state)
 {
   (void)state;
@@ -226,6 +265,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(versions_agree),
+      cmocka_unit_test(scalars_have_their_range),
       cmocka_unit_test(every_tensor_has_its_role),
       cmocka_unit_test(alignment_is_told_by_name),
       cmocka_unit_test(structs_of_other_releases),

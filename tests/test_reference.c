@@ -357,7 +357,7 @@ static void a_row_is_that_of_its_keys(void **state)
       fat_problem one = {FAT_FWD, FAT_F32, 1, 1, 1, 1, keys.hi - keys.lo, p.d, p.dv, 0, {{0}}};
       double o[16], lse, *right[FAT_TENSORS] = {[FAT_O] = o, [FAT_LSE] = &lse};
       const fat_reference_inputs in = {
-          {t.in[FAT_Q] + row * p.d, t.in[FAT_K] + kv * p.d, t.in[FAT_V] + kv * p.dv}, 0.25f};
+          .of = {t.in[FAT_Q] + row * p.d, t.in[FAT_K] + kv * p.d, t.in[FAT_V] + kv * p.dv}, .scale = 0.25f};
       assert_true(fat_reference_double(&one, &in, right));
       assert_memory_equal(o, t.right[FAT_O] + row * p.dv, sizeof o);
       assert_true(lse == t.right[FAT_LSE][row]);
@@ -453,7 +453,7 @@ static const char *const gradient_problems[] = {
 static double loss(const fat_problem *p, const fat_truth *t)
 {
   fat_problem forward = *p;
-  const fat_reference_inputs in = {{t->in[FAT_Q], t->in[FAT_K], t->in[FAT_V]}, 0.3f};
+  const fat_reference_inputs in = {.of = {t->in[FAT_Q], t->in[FAT_K], t->in[FAT_V]}, .scale = 0.3f};
   const int64_t count = p->b * p->h * p->q * p->dv;
   double o[1024], lse[64], *right[FAT_TENSORS] = {[FAT_O] = o, [FAT_LSE] = lse}, sum = 0;
   assert_true(count <= 1024);

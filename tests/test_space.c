@@ -232,8 +232,8 @@ static void what_does_not_apply_says_why(void **state)
       {"fwd-bf16-b1-h1-q64-k64-d64", "T4", "T4 (sm_75) has no bf16 arithmetic; it has f16 f32"},
       {"fwd-tf32-b1-h1-q64-k64-d64", "T4", "T4 (sm_75) has no tf32 arithmetic; it has f16 f32"},
       {"bwd-f32-b1-h1-q64-k64-d64", "T4", "kernel fwd does fwd, not bwd"},
-      {"fwd-f32-b1-h1-q64-k64-d64-alibi", "H200", "kernel fwd has no 'alibi'"},
-      {"fwd-f32-b1-h1-q64-k64-d64-causal-softcap", "H200", "kernel fwd has no 'softcap'"},
+      {"fwd-f32-b1-h1-q64-k64-d64-partial", "H200", "kernel fwd has no 'partial'"},
+      {"fwd-f32-b1-h1-q64-k64-d64-causal-paged16", "H200", "kernel fwd has no 'paged'"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     fat_problem p = problem_of(cases[i].problem);

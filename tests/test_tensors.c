@@ -88,6 +88,10 @@ static void features_append_and_move_nothing(void **state)
   fat_tensors_layout(&p, &l);
   assert_int_equal(l.number[FAT_WINDOW], 176);
   assert_int_equal(l.tensor[FAT_SINKS], 184);
+  p = problem("fwd-f16-b1-h1-q1-k1-d64-w5.6-softcap-sink"); /* and behind a scalar */
+  fat_tensors_layout(&p, &l);
+  assert_int_equal(l.scalar[FAT_CAP], 184);
+  assert_int_equal(l.tensor[FAT_SINKS], 192);
   p = problem("fwd-f16-b1-h1-q1-k1-d64-w5.6-chunk7-paged8-split640");
   fat_tensors_layout(&p, &l);
   assert_int_equal(l.number[FAT_WINDOW], 176);
@@ -124,7 +128,7 @@ static void what_is_packed_comes_back(void **state)
   static const char *const texts[] = {
       "fwd-f16-b2-h6k3-q9-k99-d192v128-causal", "bwd-tf32-b2-h6k3-q9-k99-d64-causal-w1023.0",
       "fwd-f16-b2-h6k3-q2147483647-k2147483646-d64-wx.6-chunk2147483647-split640",
-      "fwd-bf16-b2-h6k3-q9-k99-d64-w5.6-sink"};
+      "fwd-bf16-b2-h6k3-q9-k99-d64-w5.6-sink", "fwd-bf16-b2-h6k3-q9-k99-d64-w5.6-softcap-sink"};
   (void)state;
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     const fat_problem p = problem(texts[i]);
@@ -135,6 +139,8 @@ static void what_is_packed_comes_back(void **state)
     fat_problem q;
     memset(bytes, 0x5a, sizeof bytes);
     fat_tensors_layout(&p, &l);
+    for (int s = 0; s < FAT_SCALARS; s++)
+      call.scalar[s] = fat_problem_has(&p, fat_scalars[s].feature) ? 1.5f + (float)s : 0;
     for (int t = 0; t < FAT_TENSORS; t++) {
       const bool row = fat_tensors[t].width == FAT_WIDE_1;
       if (l.tensor[t] >= 0)

@@ -33,6 +33,9 @@ static inline void unpack(const fat_call_layout *l, const unsigned char *bytes, 
   for (int f = 0; f < FAT_FEATURE_COUNT; f++)
     for (int i = 0; l->number[f] >= 0 && i < fat_problem_feature_numbers((fat_feature)f); i++)
       p->arg[f][i] = (uint64_t)unpack_word(bytes + l->number[f], i);
+  for (int s = 0; s < FAT_SCALARS; s++)
+    if (l->scalar[s] >= 0)
+      memcpy(&call->scalar[s], bytes + l->scalar[s], sizeof call->scalar[s]);
 }
 
 #endif

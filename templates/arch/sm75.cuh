@@ -65,6 +65,14 @@ __device__ __forceinline__ bool any_lane(bool x)
   return __any_sync(0xffffffffu, x);
 }
 
+//: tanh_approx -- off by 2^-11 of itself [tanh.approx.f32]
+__device__ __forceinline__ float tanh_approx(float x)
+{
+  float y;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 //: ex2 -- 2^x, relative error 2^-22; -inf gives 0 [ex2.approx.ftz.f32]
 __device__ __forceinline__ float ex2(float x)
 {

@@ -75,6 +75,21 @@ template <class Acc> __device__ __forceinline__ void times_dP_minus_D(Acc &P, co
   }
 }
 
+//: times_slope -- P times the derivative of scores
+template <class Acc> __device__ __forceinline__ void times_slope(Acc &P, LD_tile LD, float c)
+{
+#pragma unroll
+  for (i32 x = 0; x < Acc::C; x += 2) {
+    const quad at = LD.rows(Acc::column(x));
+    const float L[2] = {__uint_as_float(at.at[0]), __uint_as_float(at.at[2])};
+#pragma unroll
+    for (i32 r = 0; r < Acc::R; r++)
+#pragma unroll
+      for (i32 y = 0; y < 2; y++)
+        P.at[r][x + y] *= slope_of(P.at[r][x + y], L[y], c);
+  }
+}
+
 //: LD_rows -- LSE and D of the rows that a thread has of an accumulator
 template <class Acc> struct LD_rows {
   LD_row at[Acc::R];
@@ -102,4 +117,14 @@ __device__ __forceinline__ void times_dP_minus_D(Acc &P, const Acc &dP, const LD
 #pragma unroll
     for (i32 x = 0; x < Acc::C; x++)
       P.at[r][x] *= dP.at[r][x] - LD.at[r].y;
+}
+
+//: times_slope_in_rows -- the same where S is not transposed
+template <class Acc, class Of> __device__ __forceinline__ void times_slope_in_rows(Acc &P, const LD_rows<Of> &LD, float c)
+{
+#pragma unroll
+  for (i32 r = 0; r < Acc::R; r++)
+#pragma unroll
+    for (i32 x = 0; x < Acc::C; x++)
+      P.at[r][x] *= slope_of(P.at[r][x], LD.at[r].x, c);
 }

@@ -241,6 +241,14 @@ __device__ __forceinline__ bool keep_from(const interval &seen, u32 j)
 //: score -- hook: plain products become scores, for every tile and before masks. In a family without features of the
 // score these are the products themselves, and c = base2(scale) enters with the exponential; where the scale is
 // negative they change their sign, so that their maximum is a maximum again
+% if scored then
+// What it gives else is in scores.cuh
+template <class Acc>
+__device__ __forceinline__ void score(Acc &S, const call &a, const sequence &at, i32 i0, i32 j0)
+{
+  score_as<false>(S, a, at, i0, j0);
+}
+% else
 template <class Acc> __device__ __forceinline__ void score(Acc &S, const call &a, const sequence &, i32, i32)
 {
   if (a.scale < 0.f) {
@@ -251,6 +259,7 @@ template <class Acc> __device__ __forceinline__ void score(Acc &S, const call &a
         S.at[r][c] = -S.at[r][c];
   }
 }
+% end
 
 //: weigh -- hook: what happens to P after the row sum, on every tile; nothing in families of today
 template <class Acc> __device__ __forceinline__ void weigh(Acc &, const call &, const sequence &, i32, i32)

@@ -63,6 +63,18 @@ template <class Acc> __device__ __forceinline__ void exp2_from(Acc &S, const row
       S.at[r][x] = ex2(fmaf(c, S.at[r][x], -log2e * L.at[r]));
 }
 
+//: times_slope_from -- dS times the derivative of scores, of weights P whose LSE is natural
+template <class Acc>
+__device__ __forceinline__ void times_slope_from(Acc &dS, const Acc &P, const rowvec<Acc::rows> &L, float c)
+{
+  constexpr float log2e = 1.44269504088896f;
+#pragma unroll
+  for (i32 r = 0; r < Acc::R; r++)
+#pragma unroll
+    for (i32 x = 0; x < Acc::C; x++)
+      dS.at[r][x] *= slope_of(P.at[r][x], log2e * L.at[r], c);
+}
+
 //: multiply -- element by element
 template <class Acc> __device__ __forceinline__ void multiply(Acc &S, const Acc &by)
 {

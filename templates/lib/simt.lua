@@ -21,14 +21,16 @@ function simt.threads(c) return c.T end
 
 -- The features that hooks.cuh knows: masks, which every kernel serves, and with those of the forward every forward kernel does.
 simt.masks = { "causal", "causaltl", "w" }
+simt.scores = { "softcap" } -- as do what makes scores of products
 function simt.masks_and(...)
-  local all = { ... }
+  local all = { table.unpack(simt.scores) }
+  for _, feature in ipairs { ... } do all[#all + 1] = feature end
   for _, mask in ipairs(simt.masks) do all[#all + 1] = mask end
   return all
 end
 simt.features = simt.masks_and("chunk", "sink")
 
-local libs = { "lib/args.h", "lib/hooks.cuh", "lib/ends.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/simt.cuh", "lib/launches.cuh" }
+local libs = { "lib/args.h", "lib/hooks.cuh", "lib/scores.cuh", "lib/ends.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/simt.cuh", "lib/launches.cuh" }
 function simt.words(c, p)
   return { libs = libs, dtype = p.dtype, slices = p.slices, drawn = false, packed = false, Q_held = false, rescale = "seldom", blocks_of_sm = 1,
     O_apart = false, split = false, overlaps = false, aligned = 4 * c.W, schedule = c.s == 0 and "in_turns" or "alone" }

@@ -130,6 +130,17 @@ __device__ __forceinline__ void times_difference(Acc &P, const Acc &dP, const co
       P.at[r][c] *= dP.at[r][c] - D.at[c];
 }
 
+//: times_slope_by -- P, whose LSE is natural, times the derivative of scores
+template <class Acc> __device__ __forceinline__ void times_slope_by(Acc &P, const colvec<Acc::columns> &L, float c)
+{
+  constexpr float log2e = 1.44269504088896f;
+#pragma unroll
+  for (i32 x = 0; x < Acc::C; x++)
+#pragma unroll
+    for (i32 r = 0; r < Acc::R; r++)
+      P.at[r][x] *= slope_of(P.at[r][x], log2e * L.at[x], c);
+}
+
 //: row_dot -- the dot products of the rows of two matrices of n rows, from row i0 on
 template <i32 rows_, i32 width>
 __device__ __forceinline__ rowvec<rows_> row_dot(const elem *A, i64 An, const elem *B, i64 Bn, i32 i0, i32 n)

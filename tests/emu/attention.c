@@ -84,6 +84,7 @@ static fat_status place(emu *e, const emu_kernel *kernel, const emu_case *c, con
 {
   const fat_problem *p = &c->problem;
   *call = (fat_call){.scale = c->scale};
+  fat_tensors_usual(call->scalar);
   for (int i = 0; i < FAT_TENSORS; i++) {
     const fat_role role = fat_tensors_role(p, i);
     if (role == FAT_ROLE_NONE || (c->no_lse && role == FAT_ROLE_WANTED))

@@ -68,6 +68,10 @@ static inline float fmaf(float a, float b, float c)
 {
   return __builtin_fmaf(a, b, c);
 }
+static inline float tanhf(float a)
+{
+  return __builtin_tanhf(a);
+}
 static inline float fabsf(float a)
 {
   return __builtin_fabsf(a);
@@ -204,6 +208,10 @@ static inline float emu_flush(float x)
 TWIN float ex2(float x)
 {
   return emu_flush(__builtin_exp2f(emu_flush(x)));
+}
+TWIN float tanh_approx(float x)
+{
+  return __builtin_tanhf(x);
 }
 TWIN float lg2(float x)
 {

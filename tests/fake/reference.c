@@ -80,7 +80,7 @@ static void write_result(const given *g, int t, const double *right)
 /* What a launch read and wrote, packed. */
 typedef struct numbers {
   char problem[FAT_PROBLEM_TEXT];
-  float scale, *in[FAT_TENSORS];
+  float scale, scalar[FAT_SCALARS], *in[FAT_TENSORS];
   double *right[FAT_TENSORS];
 } numbers;
 
@@ -145,6 +145,7 @@ static numbers *read_numbers(const given *g)
     return NULL;
   fat_problem_print(&g->p, n->problem);
   n->scale = g->call.scale;
+  memcpy(n->scalar, g->call.scalar, sizeof n->scalar);
   for (int t = 0; t < FAT_TENSORS; t++)
     if (fat_tensors_role(&g->p, t) == FAT_ROLE_IN) {
       n->in[t] = packed(g, t);
@@ -158,7 +159,8 @@ static numbers *read_numbers(const given *g)
 
 static bool same_numbers(const numbers *a, const numbers *b, const fat_problem *p)
 {
-  bool same = strcmp(a->problem, b->problem) == 0 && memcmp(&a->scale, &b->scale, sizeof a->scale) == 0;
+  bool same = strcmp(a->problem, b->problem) == 0 && memcmp(&a->scale, &b->scale, sizeof a->scale) == 0 &&
+              memcmp(a->scalar, b->scalar, sizeof a->scalar) == 0;
   for (int t = 0; t < FAT_TENSORS && same; t++)
     if (a->in[t])
       same = memcmp(a->in[t], b->in[t], (size_t)fat_tensors_elements(p, t) * sizeof *a->in[t]) == 0;
@@ -168,6 +170,7 @@ static bool same_numbers(const numbers *a, const numbers *b, const fat_problem *
 static bool solve(numbers *n, const fat_problem *p)
 {
   fat_reference_inputs in = {.scale = n->scale};
+  memcpy(in.scalar, n->scalar, sizeof in.scalar);
   bool room = true;
   for (int t = 0; t < FAT_TENSORS; t++) {
     in.of[t] = n->in[t];

@@ -8,6 +8,7 @@
 
 #include "gradients.h"
 #include "half.h"
+#include "scores.h"
 #include "sees.h"
 
 #include <math.h>
@@ -23,7 +24,7 @@ typedef struct seen {
   const float *q, *k, *v;
   float sink;
   int64_t n;
-  float scale;
+  const fat_reference_inputs *in;
 } seen;
 
 static void row_double(const fat_problem *p, const seen *in, double *s, double *o, double *lse,
@@ -39,11 +40,12 @@ static void row_double(const fat_problem *p, const seen *in, double *s, double *
       dot += product;
       sum += fabs(product);
     }
-    s[j] = (double)in->scale * dot;
+    const fat_score score = fat_scores_of(p, in->in, (double)in->in->scale * dot);
+    s[j] = score.value;
     m = s[j] > m ? s[j] : m;
     if (bound) {
-      bound->score = fmax(bound->score, fabs(s[j]));
-      bound->sum = fmax(bound->sum, fabs((double)in->scale) * sum);
+      bound->score = fmax(bound->score, score.size);
+      bound->sum = fmax(bound->sum, fabs((double)in->in->scale) * sum);
     }
   }
   for (int32_t c = 0; c < p->dv; c++)
@@ -81,7 +83,7 @@ static float row_own(const fat_problem *p, const seen *in, float *s, float *o, f
     float dot = 0;
     for (int32_t c = 0; c < p->d; c++)
       dot += fat_half_operand(type, in->q[c]) * fat_half_operand(type, in->k[j * p->d + c]);
-    s[j] = in->scale * dot;
+    s[j] = (float)fat_scores_of(p, in->in, (double)(in->in->scale * dot)).value;
     m = s[j] > m ? s[j] : m;
   }
   l = expf(in->sink - m);
@@ -118,7 +120,7 @@ static void row_forward(const fat_problem *p, int64_t i, const fat_reference_inp
                     .v = in->of[FAT_V] + keys.lo * p->dv,
                     .sink = in->of[FAT_SINKS] ? *in->of[FAT_SINKS] : -INFINITY,
                     .n = keys.hi - keys.lo,
-                    .scale = in->scale};
+                    .in = in};
   double *o = right[FAT_O], *lse = right[FAT_LSE];
   float own[FAT_PROBLEM_DV_MAX], stored;
   row_double(p, &row, scores, o, lse, bound);
@@ -189,7 +191,8 @@ static double luck_of_stored(const fat_problem *p, const fat_bound *b, int tenso
  * cancel, and do so wholly where a row sees one key and dS is 0. LSE has the score itself as a summand. */
 double fat_reference_allowed(const fat_problem *p, const fat_bound *b, int tensor, bool stored)
 {
-  const double scores = 4 * b->score + product_steps(p->dtype, p->d) * b->sum;
+  const double scores =
+      (4 + fat_scores_rough(p) / epsilon) * b->score + product_steps(p->dtype, p->d) * b->sum;
   const double most = b->of[tensor].most, luck = stored ? luck_of_stored(p, b, tensor) : 0;
   if (fat_tensors[tensor].is_lse) {
     const double off = stored ? fmax(b->of[tensor].off, b->of[tensor].stored) : b->of[tensor].off;
@@ -223,8 +226,10 @@ double fat_reference_off(double right, float got)
 fat_status fat_reference_check(const fat_problem *p, fat_error *err)
 {
   const uint32_t masks = 1u << FAT_CAUSAL | 1u << FAT_CAUSAL_TL | 1u << FAT_WINDOW;
+  const uint32_t scores = 1u << FAT_SOFTCAP;
   const uint32_t known =
-      masks | (p->op == FAT_FWD ? 1u << FAT_CHUNK | 1u << FAT_SINK | 1u << FAT_SPLIT : 1u << FAT_DET);
+      masks | scores |
+      (p->op == FAT_FWD ? 1u << FAT_CHUNK | 1u << FAT_SINK | 1u << FAT_SPLIT : 1u << FAT_DET);
   if ((p->features & ~known) == 0)
     return FAT_OK;
   char family[FAT_PROBLEM_TEXT];
@@ -274,7 +279,7 @@ static void solve_row(const fat_problem *p, fat_side side, int64_t head, int64_t
                       const fat_reference_inputs *in, double *scores, double *const right[FAT_TENSORS],
                       fat_bound *bound)
 {
-  fat_reference_inputs one = {.scale = in->scale};
+  fat_reference_inputs one = *in;
   double *results[FAT_TENSORS] = {NULL};
   for (int t = 0; t < FAT_TENSORS; t++) {
     if (in->of[t])

@@ -82,6 +82,7 @@ static bool solve_row(const fat_spots *a, int side, int r, const float *block, d
                       fat_bound *bound)
 {
   fat_reference_inputs in = {.scale = a->scale};
+  fat_tensors_usual(in.scalar);
   float *made[FAT_TENSORS] = {NULL};
   double *right[FAT_TENSORS] = {NULL};
   const bool read = read_inputs(a, side, r, block, &in, made);

@@ -85,6 +85,7 @@ static bool run_forward(const fat_problem *p, float scale, float *in[FAT_TENSORS
 {
   fat_problem forward = *p;
   fat_reference_inputs inputs = {.scale = scale};
+  fat_tensors_usual(inputs.scalar);
   double *right[FAT_TENSORS] = {NULL};
   forward.op = FAT_FWD;
   for (int t = 0; t < FAT_TENSORS; t++)
@@ -131,6 +132,7 @@ fat_status fat_truth_solve(const fat_problem *p, float scale, fat_truth *truth, 
 {
   fat_reference_inputs inputs = {.scale = scale};
   fat_bound bound;
+  fat_tensors_usual(inputs.scalar);
   for (int t = 0; t < FAT_TENSORS; t++)
     inputs.of[t] = truth->in[t];
   if (!make_room(p, truth->right) || !fat_reference_solve(p, &inputs, truth->right, &bound)) {

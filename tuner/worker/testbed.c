@@ -288,6 +288,7 @@ void fat_testbed_close(fat_testbed *testbed)
 fat_call fat_testbed_call(float scale, const fat_slot slot[FAT_TENSORS], fat_cuda_address base)
 {
   fat_call c = {.scale = scale};
+  fat_tensors_usual(c.scalar);
   for (int t = 0; t < FAT_TENSORS; t++)
     if (slot[t].role != FAT_ROLE_NONE) {
       const fat_cuda_address at = base + (fat_cuda_address)slot[t].at;

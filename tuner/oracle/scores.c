@@ -1,0 +1,20 @@
+/* scores.c -- the chain from a scaled product to a score, in double: softcap. */
+#include "scores.h"
+
+#include <math.h>
+
+fat_score fat_scores_of(const fat_problem *p, const fat_reference_inputs *in, double product)
+{
+  fat_score s = {product, 1, fabs(product)};
+  if (fat_problem_has(p, FAT_SOFTCAP)) {
+    const double cap = (double)in->scalar[FAT_CAP], t = tanh(product / cap);
+    s = (fat_score){cap * t, 1 - t * t, fabs(cap * t)};
+  }
+  return s;
+}
+
+double fat_scores_rough(const fat_problem *p)
+{
+  const bool is_half = p->dtype == FAT_F16 || p->dtype == FAT_BF16;
+  return is_half && fat_problem_has(p, FAT_SOFTCAP) ? 0x1p-11 : 0; /* tanh.approx.f32 */
+}
