@@ -14,7 +14,7 @@ local fail = engine.fail
 local space = {}
 
 -- The tensors of a problem and the members of the struct that a kernel takes, of "Q:q:d:in LSE:q:1:wanted | w/2". A
--- tensor: name; side "q", "k" or, of heads alone, "h"; width "d", "dv" or 1; whether it is written. Members: C declarations, one a line.
+-- tensor: name; side "q", "k" or, of heads alone, "h" and in each batch "a"; width "d", "dv" or 1; whether it is written. Members: C declarations, one a line.
 local function tensors_of(text)
   local tensors, lines, last = {}, {}, nil
   local numbers = { w = "L, R", chunk = "chunk", paged = "page", split = "split" }
@@ -58,8 +58,8 @@ function space.facts(text)
   p.cut.right = p.cut.left or p.has.causal or p.has.causaltl or false
   -- Whether scores are more than products: then `score` gives them in base 2, with the scale in them, and what it gives
   -- has to know whether S is transposed.
-  p.scored = p.has.softcap or false
-  p.words = { c_of_call = p.scored and "unit_of(a)" or "base2(a.scale)", score_rows = p.scored and "score_rows" or "score" }
+  p.scored = p.has.softcap or p.has.alibi or false
+  p.words = { c_is_cap = p.has.softcap and not p.has.alibi or false, ruled = false, c_of_call = p.scored and "unit_of(a)" or "base2(a.scale)", score_rows = p.scored and "score_rows" or "score" }
   p.tensors, p.members = tensors_of(p.call or "")
   p.visits = function(Br, Bc, group) return engine.visits(p.text, Br, Bc, group) end
   return p, g

@@ -22,6 +22,7 @@ const fat_tensor_row fat_tensors[FAT_TENSORS] = {
     {"dK", {FAT_ROLE_NONE, FAT_ROLE_OUT}, OP, FAT_OF_K, FAT_WIDE_D, false, false},
     {"dV", {FAT_ROLE_NONE, FAT_ROLE_OUT}, OP, FAT_OF_K, FAT_WIDE_DV, false, false},
     {"sink", {FAT_ROLE_IN, FAT_ROLE_NONE}, FAT_SINK, FAT_OF_HEADS, FAT_WIDE_1, true, false},
+    {"slopes", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_ALIBI, FAT_OF_ALL_HEADS, FAT_WIDE_1, true, false},
 };
 
 /* ORDER SCALAR */
@@ -51,7 +52,8 @@ fat_extent fat_tensors_extent(const fat_problem *p, int t)
   const int64_t width = widths[row->width];
   const fat_extent extents[] = {[FAT_OF_Q] = {{p->b, p->h, p->q, width}},
                                 [FAT_OF_K] = {{p->b, p->hk, p->k, width}},
-                                [FAT_OF_HEADS] = {{1, p->h, 1, width}}};
+                                [FAT_OF_HEADS] = {{1, p->h, 1, width}},
+                                [FAT_OF_ALL_HEADS] = {{p->b, p->h, 1, width}}};
   return extents[row->side];
 }
 
@@ -157,7 +159,8 @@ static void add_tensors(const fat_problem *p, fat_feature of, fat_text *out)
   static const char *const widths[] = {[FAT_WIDE_D] = "d", [FAT_WIDE_DV] = "dv", [FAT_WIDE_1] = "1"};
   static const char *const roles[] = {
       [FAT_ROLE_NONE] = "", [FAT_ROLE_IN] = "in", [FAT_ROLE_OUT] = "out", [FAT_ROLE_WANTED] = "wanted"};
-  static const char *const sides[] = {[FAT_OF_Q] = "q", [FAT_OF_K] = "k", [FAT_OF_HEADS] = "h"};
+  static const char *const sides[] = {
+      [FAT_OF_Q] = "q", [FAT_OF_K] = "k", [FAT_OF_HEADS] = "h", [FAT_OF_ALL_HEADS] = "a"};
   for (int t = 0; t < FAT_TENSORS; t++)
     if (fat_tensors[t].feature == of && fat_tensors_role(p, t) != FAT_ROLE_NONE)
       fat_text_format(out, " %s:%s:%s:%s", fat_tensors[t].name, sides[fat_tensors[t].side],

@@ -10,10 +10,10 @@
 
 /* ORDER TENSOR: where its pointer stands. The one place that knows a tensor's member by name. */
 static const uint16_t places[] = {
-    offsetof(fatune_tensors, Q),    offsetof(fatune_tensors, K),   offsetof(fatune_tensors, V),
-    offsetof(fatune_tensors, O),    offsetof(fatune_tensors, LSE), offsetof(fatune_tensors, dO),
-    offsetof(fatune_tensors, dQ),   offsetof(fatune_tensors, dK),  offsetof(fatune_tensors, dV),
-    offsetof(fatune_tensors, sink),
+    offsetof(fatune_tensors, Q),    offsetof(fatune_tensors, K),      offsetof(fatune_tensors, V),
+    offsetof(fatune_tensors, O),    offsetof(fatune_tensors, LSE),    offsetof(fatune_tensors, dO),
+    offsetof(fatune_tensors, dQ),   offsetof(fatune_tensors, dK),     offsetof(fatune_tensors, dV),
+    offsetof(fatune_tensors, sink), offsetof(fatune_tensors, slopes),
 };
 _Static_assert(sizeof places / sizeof *places == FAT_TENSORS, "every tensor has a place");
 /* ORDER SCALAR */
@@ -91,7 +91,8 @@ static uint64_t bits_of(const fatune_tensor *t, const int64_t size[3], uint64_t 
 fat_status fat_call_fill(const fat_call_form *form, const fat_problem *p, const fatune_tensors *tensors,
                          fat_call *call, uint64_t *bits, fat_error *err)
 {
-  const int64_t sizes[][3] = {{p->b, p->h, p->q}, {p->b, p->hk, p->k}, {1, p->h, 1}}; /* ORDER SIDE */
+  const int64_t sizes[][3] = {
+      {p->b, p->h, p->q}, {p->b, p->hk, p->k}, {1, p->h, 1}, {p->b, p->h, 1}}; /* ORDER SIDE */
   uint64_t all = 0;
   int odd = -1;
   for (uint32_t left = form->others; left; left &= left - 1) {

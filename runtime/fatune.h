@@ -171,6 +171,8 @@ typedef struct fatune_tensors {
   const fatune_tensor *sink; /* [h] of float, of `sink`: a score of each head that every row has beside those
                                 of its keys, as it is and without a V; -inf: none. Only stride[1] is read */
   float softcap; /* of `softcap`: scores are softcap tanh(scale Q K^T / softcap); above 0. Else 0 */
+  const fatune_tensor *slopes; /* [b][h] of float, of `alibi`: scores lose slope |i + k - q - j|. stride[0] is
+                                  0 where all batches have the same */
 } fatune_tensors;
 
 /* Queues the attention call on `stream` (a CUstream or cudaStream_t of the plan's context; NULL: its default

@@ -71,7 +71,7 @@ $(entry "bwd")(const call a, float *dQ_all, const LD_row *LD_all)
     S_part dP = {};
     add_ABt(dP, $(V_held and "V_rows" or "rows_for<S_part>(V)"), from.dO(n)); // dP^T = V dO^T
 %  if has.softcap then
-    times_slope(S, from.LD(n), c);
+    times_slope(S, from.LD(n), a, at, i0, j0);
 %  end
     times_dP_minus_D(S, dP, from.LD(n));                // dS^T = P^T (dP^T - D)
     lay_part(dS.slot(n), S);

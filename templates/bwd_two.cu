@@ -51,7 +51,7 @@ $(entry "keys")(const call a, const LD_row *LD_all)
     $(P_held and "add_AB(dV, left_from(S), from.dO(n))" or "lay_part(P, S)"); // dV = dV + P^T dO
     add_ABt(dP, rows_for<S_part>(V), from.dO(n));       // dP^T = V dO^T
 %  if has.softcap then
-    times_slope(S, from.LD(n), c);
+    times_slope(S, from.LD(n), a, at, i0, j0);
 %  end
     times_dP_minus_D(S, dP, from.LD(n));                // dS^T = P^T (dP^T - D)
 %  if P_held then
@@ -102,7 +102,7 @@ $(entry "queries")(const call a, const LD_row *LD_all)
     weigh(S, a, at, i0, j * Bc);
     add_ABt(dP, rows_for<dQ_part>(dO), from.V(j));      // dP = dO V^T
 %  if has.softcap then
-    times_slope_in_rows(S, LD, c);
+    times_slope_in_rows(S, LD, a, at, i0, j * Bc);
 %  end
     times_dP_minus_D(S, dP, LD);                        // dS = P (dP - D)
     add_AB(dQ, left_from(S), from.K(j));                // dQ = dQ + dS K

@@ -53,7 +53,7 @@ $(entry "fa1_bwd")(const call a, float *dQ_all, float *D_all)
         acc<Bc, Br> dP = {};
         mma_ABt(dP, left_rows(V), dO);                  // dP^T = V dO^T
 %  if has.softcap then
-        times_slope_by(S, load_colvec<Br>(at.LSE, i0, at.nq), c);
+        times_slope_by(S, load_colvec<Br>(at.LSE, i0, at.nq), a, at, i0, j0);
 %  end
         times_difference(S, dP, load_colvec<Br>(D_all + i64(head) * a.q, i0, at.nq)); // dS^T = P^T (dP^T - D)
         lay(dSt_place, S);

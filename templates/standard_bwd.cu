@@ -60,7 +60,7 @@ $(entry "differences")(const call a, const elem *P_all, elem *dP_all)
 %  if has.softcap then
     acc<Br, Bc> P = load_scores<acc<Br, Bc>>(P_here, i0, j * Bc, at.nq);
     multiply(dS, P);                                    // dS = P (dP - D)
-    times_slope_from(dS, P, load_rowvec<Br>(at.LSE, i0, at.nq), $(c_of_call));
+    times_slope_from(dS, P, load_rowvec<Br>(at.LSE, i0, at.nq), a, at, i0, j * Bc);
 %  else
     multiply(dS, load_scores<acc<Br, Bc>>(P_here, i0, j * Bc, at.nq));          // dS = P (dP - D)
 %  end

@@ -7,10 +7,22 @@
 #define CAP_32  "fwd-f32-b1-h1-q20-k35-d40-softcap all data=wide scale=-0.3"
 #define CAP_BWD "bwd-f16-b1-h2k1-q70-k90-d40-causal-softcap all data=wide"
 
+#define ALIBI     "fwd-f16-b2-h2k1-q67-k70-d64-alibi all"
+#define ALIBI_CUT "fwd-f16-b2-h2k1-q67-k70-d64-causal-alibi all"
+#define ALIBI_32  "fwd-f32-b2-h2k1-q20-k35-d40-alibi all"
+#define ALIBI_BWD "bwd-f16-b2-h2k1-q70-k90-d40-alibi-softcap all"
+
 static const defect defects[] = {
+    /* alibi: the slope of the batch, the diagonal's place, both of its sides, its share in the derivative */
+    {"fwd", "b * a.slopes.b + ", "", ALIBI, WRONG, NULL, NULL},
+    {"standard,fa1,fwd", "at.nq - i", "at.nk - i", ALIBI_32, WRONG, NULL, NULL},
+    {"fwd", "fabsf(first + along)", "(first + along)", ALIBI, WRONG, NULL, NULL},
+    {"fwd", "first *= slope;", "", ALIBI_CUT, WRONG, NULL, NULL},
+    {"bwd,bwd_two", "float(-on)", "float(on)", ALIBI_BWD, WRONG, NULL, NULL},
+    {"fa1_bwd,standard_bwd,bwd,bwd_two", "L - added.at(c)", "L", ALIBI_BWD, WRONG, NULL, NULL},
     /* softcap: the cap on either side, the sign of the scale, the derivative with and without its LSE */
     {"fwd", "a.scale / a.softcap", "a.scale", CAP, WRONG, NULL, NULL},
-    {"standard,fa1,fwd", "log2e * a.softcap", "log2e", CAP_32, WRONG, NULL, NULL},
+    {"standard,fa1,fwd", "1.44269504088896f * a.softcap", "1.44269504088896f", CAP_32, WRONG, NULL, NULL},
     {"fwd", "a.scale / a.softcap", "fabsf(a.scale) / a.softcap", CAP_32, WRONG, NULL, NULL},
     {"fa1_bwd,bwd,bwd_two", "fmaf(-t, t, 1.f)", "1.f", CAP_BWD, WRONG, NULL, NULL},
     {"standard_bwd,bwd", "lg2(P) + L", "lg2(P)", CAP_BWD, WRONG, NULL, NULL},

@@ -38,6 +38,8 @@ static double score(const fat_problem *p, const fat_truth *t, int64_t b, int64_t
     s += 0.25 * (double)t->in[FAT_Q][row * p->d + c] * (double)t->in[FAT_K][key * p->d + c];
   if (fat_problem_has(p, FAT_SOFTCAP))
     s = 4 * tanh(s / 4);
+  if (fat_problem_has(p, FAT_ALIBI))
+    s -= (double)t->in[FAT_SLOPES][b * p->h + h] * fabs((double)(i + p->k - p->q - j));
   return fat_problem_has(p, FAT_CAUSAL) && j > i + p->k - p->q ? -INFINITY : s;
 }
 
@@ -55,7 +57,7 @@ static void row_is_right(const fat_problem *p, const fat_truth *t, int64_t b, in
     assert_float_equal(t->right[FAT_LSE][row], log(l), 1e-9);
 }
 
-static const char *const features[] = {"-softcap", "-causal-softcap"};
+static const char *const features[] = {"-softcap", "-causal-softcap", "-alibi", "-causal-alibi-softcap"};
 enum { FEATURES = sizeof features / sizeof *features };
 
 static void scores_are_what_is_defined(void **state)

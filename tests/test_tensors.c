@@ -128,7 +128,7 @@ static void what_is_packed_comes_back(void **state)
   static const char *const texts[] = {
       "fwd-f16-b2-h6k3-q9-k99-d192v128-causal", "bwd-tf32-b2-h6k3-q9-k99-d64-causal-w1023.0",
       "fwd-f16-b2-h6k3-q2147483647-k2147483646-d64-wx.6-chunk2147483647-split640",
-      "fwd-bf16-b2-h6k3-q9-k99-d64-w5.6-sink", "fwd-bf16-b2-h6k3-q9-k99-d64-w5.6-softcap-sink"};
+      "fwd-bf16-b2-h6k3-q9-k99-d64-w5.6-sink", "fwd-bf16-b2-h6k3-q9-k99-d64-w5.6-alibi-softcap-sink"};
   (void)state;
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     const fat_problem p = problem(texts[i]);
@@ -195,11 +195,13 @@ static void every_row_makes_sense(void **state)
       in += role == FAT_ROLE_IN;
       out += fat_tensors_is_out(role);
       assert_true(fat_tensors[t].name && fat_tensors[t].name[0]);
-      if (fat_tensors[t].side == FAT_OF_HEADS)
-        assert_true(e.size[0] == 1 && e.size[1] == 6 && e.size[2] == 1);
+      if (fat_tensors[t].side == FAT_OF_HEADS || fat_tensors[t].side == FAT_OF_ALL_HEADS)
+        assert_true(e.size[0] == (fat_tensors[t].side == FAT_OF_HEADS ? 1 : 2) && e.size[1] == 6 &&
+                    e.size[2] == 1);
       else
         assert_true(e.size[0] == 2 && e.size[1] == (of_q ? 6 : 3) && e.size[2] == (of_q ? 9 : 99));
-      assert_int_equal(fat_tensors_dtype(&p, t), t == FAT_LSE || t == FAT_SINKS ? FAT_F32 : FAT_BF16);
+      if (fat_tensors[t].feature == FAT_FEATURE_COUNT)
+        assert_int_equal(fat_tensors_dtype(&p, t), t == FAT_LSE ? FAT_F32 : FAT_BF16);
     }
     assert_int_equal(in, op == FAT_FWD ? 3 : 6);
     assert_int_equal(out, op == FAT_FWD ? 2 : 3);

@@ -76,17 +76,18 @@ template <class Acc> __device__ __forceinline__ void times_dP_minus_D(Acc &P, co
 }
 
 //: times_slope -- P times the derivative of scores
-template <class Acc> __device__ __forceinline__ void times_slope(Acc &P, LD_tile LD, float c)
+template <class Acc>
+__device__ __forceinline__ void times_slope(Acc &P, LD_tile LD, const call &a, const place &at, i32 i0, i32 j0)
 {
 #pragma unroll
-  for (i32 x = 0; x < Acc::C; x += 2) {
-    const quad at = LD.rows(Acc::column(x));
-    const float L[2] = {__uint_as_float(at.at[0]), __uint_as_float(at.at[2])};
+  for (i32 r = 0; r < Acc::R; r++) {
+    const steepness<true, Acc> slope(a, at, i0, j0, r);
 #pragma unroll
-    for (i32 r = 0; r < Acc::R; r++)
-#pragma unroll
-      for (i32 y = 0; y < 2; y++)
-        P.at[r][x + y] *= slope_of(P.at[r][x + y], L[y], c);
+    for (i32 x = 0; x < Acc::C; x += 2) {
+      const quad rows = LD.rows(Acc::column(x));
+      P.at[r][x] *= slope.of(P.at[r][x], __uint_as_float(rows.at[0]), x);
+      P.at[r][x + 1] *= slope.of(P.at[r][x + 1], __uint_as_float(rows.at[2]), x + 1);
+    }
   }
 }
 
@@ -120,11 +121,14 @@ __device__ __forceinline__ void times_dP_minus_D(Acc &P, const Acc &dP, const LD
 }
 
 //: times_slope_in_rows -- the same where S is not transposed
-template <class Acc, class Of> __device__ __forceinline__ void times_slope_in_rows(Acc &P, const LD_rows<Of> &LD, float c)
+template <class Acc, class Of>
+__device__ __forceinline__ void times_slope_in_rows(Acc &P, const LD_rows<Of> &LD, const call &a, const place &at, i32 i0, i32 j0)
 {
 #pragma unroll
-  for (i32 r = 0; r < Acc::R; r++)
+  for (i32 r = 0; r < Acc::R; r++) {
+    const steepness<false, Acc> slope(a, at, i0, j0, r);
 #pragma unroll
     for (i32 x = 0; x < Acc::C; x++)
-      P.at[r][x] *= slope_of(P.at[r][x], LD.at[r].x, c);
+      P.at[r][x] *= slope.of(P.at[r][x], LD.at[r].x, x);
+  }
 }

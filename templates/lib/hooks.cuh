@@ -64,8 +64,8 @@ __device__ __forceinline__ place rows(const call &a, i32 head)
   (sequence &)my = at;
 % for _, t in ipairs(tensors) do
 %   local from = t.name .. ".data + b * a." .. t.name .. ".b + " .. (t.side == "q" and "h" or "hk") .. " * a." .. t.name .. ".h"
-%   if t.side == "h" then
-%     local head = string.format("a.%s.data + h * a.%s.h", t.name, t.name)
+%   if t.side == "h" or t.side == "a" then
+%     local head = string.format("a.%s.data + %sh * a.%s.h", t.name, t.side == "a" and "b * a." .. t.name .. ".b + " or "", t.name)
   my.$(t.name) = $(packed and "{" .. head .. ", {0, a." .. t.name .. ".h, at.peers}}" or head);
 %   elseif t.width == 1 then
 %     local wanted = slices > 1 and "a." .. t.name .. ".data && at.v0 == 0" or "a." .. t.name .. ".data" -- the first slice tells it
@@ -243,8 +243,8 @@ __device__ __forceinline__ bool keep_from(const interval &seen, u32 j)
 // negative they change their sign, so that their maximum is a maximum again
 % if scored then
 // What it gives else is in scores.cuh
-template <class Acc>
-__device__ __forceinline__ void score(Acc &S, const call &a, const sequence &at, i32 i0, i32 j0)
+template <class Acc, class At>
+__device__ __forceinline__ void score(Acc &S, const call &a, const At &at, i32 i0, i32 j0)
 {
   score_as<false>(S, a, at, i0, j0);
 }

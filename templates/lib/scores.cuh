@@ -1,12 +1,12 @@
 // scores.cuh -- what features make of products: the hook `score` of families that have any, and its derivative.
-//   softcap  S = softcap tanh(scale Q K^T / softcap)
-// Such scores are in base 2 with the scale in them, or with softcap in units of the cap: c is what is left.
+//   softcap  S = softcap tanh(scale Q K^T / softcap), else S = scale Q K^T
+//   alibi    S = S - slope |i + nk - nq - j|, by the slope of the head
+// Such scores are in base 2 with the scale in them, or with softcap alone in units of the cap: c is what is left.
 
 //: unit_of -- the factor c of such scores
 __device__ __forceinline__ float unit_of(const call &a)
 {
-  constexpr float log2e = 1.44269504088896f;
-  return log2e * a.softcap;
+  return $(c_is_cap and "1.44269504088896f * a.softcap" or "1.f");
 }
 
 //: tanh_of -- f32 kinds want every digit; of 16 bits the instruction gives more than products of such keep
@@ -15,28 +15,109 @@ __device__ __forceinline__ float tanh_of(float x)
   return $((dtype == "f16" or dtype == "bf16") and "tanh_approx" or "tanhf")(x);
 }
 
-//: score_as -- products become scores; `transposed`: S has a row for each key
-template <bool transposed, class Acc>
-__device__ __forceinline__ void score_as(Acc &S, const call &a, const sequence &, i32, i32)
+//: ruled -- a sequence with what all its scores need, asked for once
+struct ruled : sequence {
+  float slope;
+};
+
+//: ruled_of
+__device__ __forceinline__ ruled ruled_of(const call &a, i32 head)
 {
+  ruled my;
+  (sequence &)my = sequence_of(a, head);
+  my.slope = a.slopes.data[i64(my.b) * a.slopes.b + i64(my.h) * a.slopes.h];
+  return my;
+}
+
+//: slope_at -- that of row i
+% if ruled then
+__device__ __forceinline__ float slope_at(const ruled &at, i32)
+{
+  return at.slope;
+}
+% else
+__device__ __forceinline__ float slope_at(const place &at, i32 i)
+{
+  return $(packed and "at.slopes[i]" or "*at.slopes");
+}
+% end
+
+//: terms -- what is added to the capped or scaled products of one row of S, in base 2; `transposed`: a row for a key
+template <bool transposed, class Acc> struct terms {
+% if has.alibi then
+  float slope, first; // log2(e) slope; of the first column j - (i + nk - nq), counted from the ends as `sees` does
+% end
+  template <class At>
+  __device__ __forceinline__ terms(const At &at, i32 i0, i32 j0, i32 r)
+  {
+% if has.alibi then
+    constexpr float log2e = 1.44269504088896f;
+    const i32 i = i0 + (transposed ? Acc::column(0) : Acc::row(r)), j = j0 + (transposed ? Acc::row(r) : Acc::column(0));
+    slope = log2e * slope_at(at, i);
+    first = float((j - at.nk) + $(packed and "(at.q - i / at.peers)" or "(at.nq - i)"));
+%  if has.causal then
+    first *= slope; // no key that is seen lies behind
+%  end
+% end
+  }
+  __device__ __forceinline__ float at(i32 c) const
+  {
+% if has.alibi then
+    const i32 on = Acc::column(c) - Acc::column(0); // a number that compilers know
+    const float along = transposed ? float(-on) : float(on);
+    return $(has.causal and "fmaf(slope, along, first)" or "-slope * fabsf(first + along)");
+% else
+    return 0.f;
+% end
+  }
+};
+
+//: score_as -- products become scores
+template <bool transposed, class Acc, class At>
+__device__ __forceinline__ void score_as(Acc &S, const call &a, const At &at, i32 i0, i32 j0)
+{
+  constexpr float log2e = 1.44269504088896f;
+% if has.softcap then
   const float inner = a.scale / a.softcap;
+% end
 #pragma unroll
-  for (i32 r = 0; r < Acc::R; r++)
+  for (i32 r = 0; r < Acc::R; r++) {
+% if not c_is_cap then
+    const terms<transposed, Acc> added(at, i0, j0, r);
+% end
 #pragma unroll
-    for (i32 c = 0; c < Acc::C; c++)
+    for (i32 c = 0; c < Acc::C; c++) {
+% if c_is_cap then
       S.at[r][c] = tanh_of(inner * S.at[r][c]);
+% elseif has.softcap then
+      S.at[r][c] = log2e * a.softcap * tanh_of(inner * S.at[r][c]) + added.at(c);
+% else
+      S.at[r][c] = log2e * a.scale * S.at[r][c] + added.at(c);
+% end
+    }
+  }
 }
 
 //: score_rows -- hook: `score` of S^T
-template <class Acc> __device__ __forceinline__ void score_rows(Acc &S, const call &a, const sequence &at, i32 i0, i32 j0)
+template <class Acc, class At>
+__device__ __forceinline__ void score_rows(Acc &S, const call &a, const At &at, i32 i0, i32 j0)
 {
   score_as<true>(S, a, at, i0, j0);
 }
 
-//: slope_of -- the derivative of a capped score, 1 - tanh^2, told from its weight P = 2^(c tanh - L): a thread has no room to
-// keep scores that long. Where P is 0 nothing depends on it
-__device__ __forceinline__ float slope_of(float P, float L, float c)
-{
-  const float t = fminf(fmaxf((lg2(P) + L) * (1.f / c), -1.f), 1.f);
-  return fmaf(-t, t, 1.f);
-}
+//: steepness -- derivatives of the capped scores of one row of S, 1 - tanh^2, told from their weights P = 2^(S - L): a thread has
+// no room to keep scores that long. Where P is 0 nothing depends on it
+template <bool transposed, class Acc> struct steepness {
+  float by;
+  terms<transposed, Acc> added;
+  template <class At>
+  __device__ __forceinline__ steepness(const call &a, const At &at, i32 i0, i32 j0, i32 r)
+      : by(0.693147180559945f / a.softcap), added(at, i0, j0, r)
+  {
+  }
+  __device__ __forceinline__ float of(float P, float L, i32 c) const
+  {
+    const float t = fminf(fmaxf((lg2(P) + L - added.at(c)) * by, -1.f), 1.f);
+    return fmaf(-t, t, 1.f);
+  }
+};

@@ -21,7 +21,7 @@ function simt.threads(c) return c.T end
 
 -- The features that hooks.cuh knows: masks, which every kernel serves, and with those of the forward every forward kernel does.
 simt.masks = { "causal", "causaltl", "w" }
-simt.scores = { "softcap" } -- as do what makes scores of products
+simt.scores = { "alibi", "softcap" } -- as do what makes scores of products
 function simt.masks_and(...)
   local all = { table.unpack(simt.scores) }
   for _, feature in ipairs { ... } do all[#all + 1] = feature end

@@ -131,14 +131,17 @@ __device__ __forceinline__ void times_difference(Acc &P, const Acc &dP, const co
 }
 
 //: times_slope_by -- P, whose LSE is natural, times the derivative of scores
-template <class Acc> __device__ __forceinline__ void times_slope_by(Acc &P, const colvec<Acc::columns> &L, float c)
+template <class Acc>
+__device__ __forceinline__ void times_slope_by(Acc &P, const colvec<Acc::columns> &L, const call &a, const place &at, i32 i0, i32 j0)
 {
   constexpr float log2e = 1.44269504088896f;
 #pragma unroll
-  for (i32 x = 0; x < Acc::C; x++)
+  for (i32 r = 0; r < Acc::R; r++) {
+    const steepness<true, Acc> slope(a, at, i0, j0, r);
 #pragma unroll
-    for (i32 r = 0; r < Acc::R; r++)
-      P.at[r][x] *= slope_of(P.at[r][x], log2e * L.at[x], c);
+    for (i32 x = 0; x < Acc::C; x++)
+      P.at[r][x] *= slope.of(P.at[r][x], log2e * L.at[x], x);
+  }
 }
 
 //: row_dot -- the dot products of the rows of two matrices of n rows, from row i0 on

@@ -24,7 +24,7 @@ struct online {
 //: tile_at -- a tile of S: its sequence, first row and first key, and whether a mask cuts it
 struct tile_at {
   const call &a;
-  const sequence &at;
+  const $(ruled and "ruled" or "sequence") &at;
   i32 i0, j0;
   bool is_cut;
 };

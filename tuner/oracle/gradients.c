@@ -18,6 +18,7 @@ typedef struct pair {
   const float *q, *k, *v, *o, *d_o;
   float lse;
   const fat_reference_inputs *in;
+  fat_scored at;
 } pair;
 
 /* P and dS of a row and a key, exact and in the problem's precision. */
@@ -50,7 +51,7 @@ static float own_dot(fat_dtype type, const float *a, const float *b, int32_t n)
 static weights weigh(const fat_problem *p, const pair *x, fat_bound *bound)
 {
   double sum, dP_sum, D_sum;
-  const fat_score S = fat_scores_of(p, x->in, (double)x->in->scale * dot(x->q, x->k, p->d, &sum));
+  const fat_score S = fat_scores_of(p, x->in, &x->at, (double)x->in->scale * dot(x->q, x->k, p->d, &sum));
   const double dP = dot(x->d_o, x->v, p->dv, &dP_sum), D = dot(x->d_o, x->o, p->dv, &D_sum);
   weights w = {.P = exp(S.value - (double)x->lse)};
   w.dS = w.P * (dP - D) * S.slope;
@@ -60,7 +61,8 @@ static weights weigh(const fat_problem *p, const pair *x, fat_bound *bound)
   bound->score = fmax(bound->score, fmax(S.size, fabs((double)x->lse)));
   bound->sum = fmax(bound->sum, fabs((double)x->in->scale) * sum);
   const fat_dtype type = p->dtype;
-  const fat_score own = fat_scores_of(p, x->in, (double)(x->in->scale * own_dot(type, x->q, x->k, p->d)));
+  const fat_score own =
+      fat_scores_of(p, x->in, &x->at, (double)(x->in->scale * own_dot(type, x->q, x->k, p->d)));
   const float own_S = fat_half_stored(type, (float)own.value);
   const float own_dP = fat_half_stored(type, own_dot(type, x->d_o, x->v, p->dv));
   float own_D = 0;
@@ -112,8 +114,9 @@ void fat_gradients_row(const fat_problem *p, int64_t i, const fat_reference_inpu
   sums dQ = {0};
   for (int64_t j = keys.lo; j < keys.hi; j++) {
     const float *k = in->of[FAT_K] + j * p->d;
-    const pair x = {in->of[FAT_Q],    k, in->of[FAT_V] + j * p->dv, in->of[FAT_O], in->of[FAT_DO],
-                    *in->of[FAT_LSE], in};
+    const pair x = {
+        in->of[FAT_Q], k, in->of[FAT_V] + j * p->dv, in->of[FAT_O], in->of[FAT_DO], *in->of[FAT_LSE], in,
+        {i, j, 0}};
     const weights w = weigh(p, &x, bound);
     add(&dQ, p->dtype, k, p->d, w.dS, w.mass, w.own_dS);
   }
@@ -131,8 +134,8 @@ void fat_gradients_key(const fat_problem *p, int64_t j, const fat_reference_inpu
     for (int64_t i = rows.lo; i < rows.hi; i++) {
       const int64_t at = h * p->q + i;
       const float *q = in->of[FAT_Q] + at * p->d, *d_o = in->of[FAT_DO] + at * p->dv;
-      const pair x = {q, in->of[FAT_K], in->of[FAT_V], in->of[FAT_O] + at * p->dv, d_o, in->of[FAT_LSE][at],
-                      in};
+      const pair x = {q,  in->of[FAT_K], in->of[FAT_V], in->of[FAT_O] + at * p->dv, d_o, in->of[FAT_LSE][at],
+                      in, {i, j, h}};
       const weights w = weigh(p, &x, bound);
       add(&dK, p->dtype, q, p->d, w.dS, w.mass, w.own_dS);
       add(&dV, p->dtype, d_o, p->dv, w.P, w.P, w.own_P);

@@ -24,6 +24,7 @@ typedef struct seen {
   const float *q, *k, *v;
   float sink;
   int64_t n;
+  int64_t i, first; /* the row, and the first key */
   const fat_reference_inputs *in;
 } seen;
 
@@ -40,7 +41,8 @@ static void row_double(const fat_problem *p, const seen *in, double *s, double *
       dot += product;
       sum += fabs(product);
     }
-    const fat_score score = fat_scores_of(p, in->in, (double)in->in->scale * dot);
+    const fat_score score =
+        fat_scores_of(p, in->in, &(fat_scored){in->i, in->first + j, 0}, (double)in->in->scale * dot);
     s[j] = score.value;
     m = s[j] > m ? s[j] : m;
     if (bound) {
@@ -83,7 +85,9 @@ static float row_own(const fat_problem *p, const seen *in, float *s, float *o, f
     float dot = 0;
     for (int32_t c = 0; c < p->d; c++)
       dot += fat_half_operand(type, in->q[c]) * fat_half_operand(type, in->k[j * p->d + c]);
-    s[j] = (float)fat_scores_of(p, in->in, (double)(in->in->scale * dot)).value;
+    s[j] =
+        (float)fat_scores_of(p, in->in, &(fat_scored){in->i, in->first + j, 0}, (double)(in->in->scale * dot))
+            .value;
     m = s[j] > m ? s[j] : m;
   }
   l = expf(in->sink - m);
@@ -120,6 +124,8 @@ static void row_forward(const fat_problem *p, int64_t i, const fat_reference_inp
                     .v = in->of[FAT_V] + keys.lo * p->dv,
                     .sink = in->of[FAT_SINKS] ? *in->of[FAT_SINKS] : -INFINITY,
                     .n = keys.hi - keys.lo,
+                    .i = i,
+                    .first = keys.lo,
                     .in = in};
   double *o = right[FAT_O], *lse = right[FAT_LSE];
   float own[FAT_PROBLEM_DV_MAX], stored;
@@ -226,7 +232,7 @@ double fat_reference_off(double right, float got)
 fat_status fat_reference_check(const fat_problem *p, fat_error *err)
 {
   const uint32_t masks = 1u << FAT_CAUSAL | 1u << FAT_CAUSAL_TL | 1u << FAT_WINDOW;
-  const uint32_t scores = 1u << FAT_SOFTCAP;
+  const uint32_t scores = 1u << FAT_SOFTCAP | 1u << FAT_ALIBI;
   const uint32_t known =
       masks | scores |
       (p->op == FAT_FWD ? 1u << FAT_CHUNK | 1u << FAT_SINK | 1u << FAT_SPLIT : 1u << FAT_DET);
@@ -269,8 +275,11 @@ static int64_t reads(const fat_problem *p, int t, fat_side side, int64_t head, i
   const int64_t group = p->h / p->hk, other = side == FAT_OF_Q ? head / group : head * group;
   if (fat_tensors[t].side == side)
     return place(p, t, head, i);
-  if (fat_tensors[t].side == FAT_OF_HEADS) /* in no batch */
-    return place(p, t, (side == FAT_OF_Q ? head : other) % p->h, 0);
+  const int64_t first = side == FAT_OF_Q ? head : other; /* query head */
+  if (fat_tensors[t].side == FAT_OF_HEADS)               /* in no batch */
+    return place(p, t, first % p->h, 0);
+  if (fat_tensors[t].side == FAT_OF_ALL_HEADS)
+    return place(p, t, first, 0);
   return place(p, t, other, 0);
 }
 

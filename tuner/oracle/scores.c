@@ -1,14 +1,21 @@
-/* scores.c -- the chain from a scaled product to a score, in double: softcap. */
+/* scores.c -- the chain from a scaled product to a score, in double: softcap, alibi. */
 #include "scores.h"
 
 #include <math.h>
 
-fat_score fat_scores_of(const fat_problem *p, const fat_reference_inputs *in, double product)
+fat_score fat_scores_of(const fat_problem *p, const fat_reference_inputs *in, const fat_scored *at,
+                        double product)
 {
   fat_score s = {product, 1, fabs(product)};
   if (fat_problem_has(p, FAT_SOFTCAP)) {
     const double cap = (double)in->scalar[FAT_CAP], t = tanh(product / cap);
     s = (fat_score){cap * t, 1 - t * t, fabs(cap * t)};
+  }
+  if (fat_problem_has(p, FAT_ALIBI)) {
+    const double far = fabs((double)(at->i + p->k - p->q - at->j));
+    const double term = -(double)in->of[FAT_SLOPES][at->head] * far;
+    s.value += term;
+    s.size += fabs(term);
   }
   return s;
 }

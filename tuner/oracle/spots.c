@@ -21,7 +21,7 @@ float fat_spots_number(const fat_spots *spots, const float *block, int tensor, i
 {
   const float x = block[(element + (int64_t)tensor * APART) % FAT_SPOTS_BLOCK];
   if (!fat_tensors[tensor].is_lse)
-    return fat_half_round(spots->slot[tensor].type, x);
+    return fat_half_round(spots->slot[tensor].type, fat_truth_fit(&spots->problem, tensor, element, x));
   /* The LSE of n normal scores is about log(n) + 1/2. */
   return logf((float)(spots->problem.k > 0 ? spots->problem.k : 1)) + 0.5f + 0.1f * x;
 }

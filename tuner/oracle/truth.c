@@ -39,6 +39,14 @@ float *fat_truth_numbers(int64_t count, uint64_t seed)
   return x;
 }
 
+float fat_truth_fit(const fat_problem *p, int t, int64_t element, float x)
+{
+  const int64_t head = element % p->h, batch = element / p->h;
+  if (t == FAT_SLOPES) /* 2^-8/h to 2^-8, and half of that in every other batch */
+    return exp2f(-8.0f * (float)(head + 1) / (float)p->h - (float)(batch % 2));
+  return x;
+}
+
 static void stretch(float *x, int64_t count, float by)
 {
   for (int64_t i = 0; i < count; i++)
@@ -116,6 +124,9 @@ fat_status fat_truth_make(const fat_problem *p, float scale, fat_data data, uint
       truth->in[t] = fat_truth_numbers(fat_tensors_elements(p, t), seed + (uint64_t)t);
       made = made && truth->in[t];
     }
+  for (int t = 0; t < FAT_TENSORS && made; t++)
+    for (int64_t e = 0; truth->in[t] && e < fat_tensors_elements(p, t); e++)
+      truth->in[t][e] = fat_truth_fit(p, t, e, truth->in[t][e]);
   if (made) {
     bend(p, scale, data, truth->in);
     round_inputs(p, truth->in);

@@ -37,6 +37,10 @@ fat_status fat_truth_solve(const fat_problem *p, float scale, fat_truth *truth, 
 void fat_truth_drop_inputs(fat_truth *truth);
 void fat_truth_free(fat_truth *truth);
 
+/* What stands at an element of a packed input where `x` is a random number: x itself, or of a tensor that is
+ * no sum of such what a caller would have there. */
+float fat_truth_fit(const fat_problem *p, int t, int64_t element, float x);
+
 /* Roughly normal numbers, the same on every machine; NULL without memory. */
 float *fat_truth_numbers(int64_t count, uint64_t seed);
 
