@@ -21,8 +21,9 @@ const fat_tensor_row fat_tensors[FAT_TENSORS] = {
     {"dQ", {FAT_ROLE_NONE, FAT_ROLE_OUT}, OP, FAT_OF_Q, FAT_WIDE_D, false, false},
     {"dK", {FAT_ROLE_NONE, FAT_ROLE_OUT}, OP, FAT_OF_K, FAT_WIDE_D, false, false},
     {"dV", {FAT_ROLE_NONE, FAT_ROLE_OUT}, OP, FAT_OF_K, FAT_WIDE_DV, false, false},
-    {"sink", {FAT_ROLE_IN, FAT_ROLE_NONE}, FAT_SINK, FAT_OF_HEADS, FAT_WIDE_1, true, false},
+    {"sink", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_SINK, FAT_OF_HEADS, FAT_WIDE_1, true, false},
     {"slopes", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_ALIBI, FAT_OF_ALL_HEADS, FAT_WIDE_1, true, false},
+    {"dsink", {FAT_ROLE_NONE, FAT_ROLE_OUT}, FAT_DSINK, FAT_OF_HEADS, FAT_WIDE_1, true, false},
 };
 
 /* ORDER SCALAR */

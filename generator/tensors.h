@@ -28,6 +28,7 @@ typedef enum fat_tensor {
   FAT_DV,
   FAT_SINKS, /* `sink`; FAT_SINK is the feature that brings it */
   FAT_SLOPES,
+  FAT_DSINKS,
   FAT_TENSORS
 } fat_tensor;
 
@@ -39,7 +40,13 @@ typedef enum fat_role {
 } fat_role;
 
 /* h heads of q rows; hk heads of k rows; one row for each of h heads, the same in all batches, or in each. */
-typedef enum fat_side { FAT_OF_Q, FAT_OF_K, FAT_OF_HEADS, FAT_OF_ALL_HEADS } fat_side; /* ORDER SIDE */
+typedef enum fat_side {
+  FAT_OF_Q,
+  FAT_OF_K,
+  FAT_OF_HEADS,
+  FAT_OF_ALL_HEADS,
+  FAT_SIDES
+} fat_side; /* ORDER SIDE */
 typedef enum fat_width_of { FAT_WIDE_D, FAT_WIDE_DV, FAT_WIDE_1 } fat_width_of;
 
 typedef struct fat_tensor_row {

@@ -173,6 +173,7 @@ typedef struct fatune_tensors {
   float softcap; /* of `softcap`: scores are softcap tanh(scale Q K^T / softcap); above 0. Else 0 */
   const fatune_tensor *slopes; /* [b][h] of float, of `alibi`: scores lose slope |i + k - q - j|. stride[0] is
                                   0 where all batches have the same */
+  const fatune_tensor *dsink;  /* of `dsink`: [h], the gradient of sink, which backward writes */
 } fatune_tensors;
 
 /* Queues the attention call on `stream` (a CUstream or cudaStream_t of the plan's context; NULL: its default

@@ -105,3 +105,11 @@ $(entry "finish")(const call a, const float *dQ_all)
   dQ_part dQ = total(shares<dQ_part>((float *)dQ_all, tile));
   store_part(dQ, a.scale, Q_tile(shared_memory()), at.dQ, at.dQn, tile % Tr * Br, at.nq);
 }
+%  if has.dsink then
+
+extern "C" __global__ void __launch_bounds__(T)
+$(entry "sinks")(const call a, const LD_row *LD_all)
+{
+  dsink_by_LD(a, LD_all, i32(block_id()));
+}
+%  end

@@ -83,6 +83,7 @@ return {
         shared(c, p), overlap, dQ_LD)
       .. string.format("launch %s grid %s block %d shared %d%s args call ws(0)\n", entry "finish", tiles, threads,
         mma.bytes(p) * c.Br * mma.Dp(p), overlap)
+      .. simt.sinks(p, entry, threads, string.format(" ws(%s*%d)", tiles, tile))
   end,
 
   work = function(c, p, g)

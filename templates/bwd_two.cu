@@ -111,3 +111,11 @@ $(entry "queries")(const call a, const LD_row *LD_all)
   finish_steps();                                       // all have read Q and dO
   store_part(dQ, a.scale, Q, at.dQ, at.dQn, i0, at.nq);
 }
+%  if has.dsink then
+
+extern "C" __global__ void __launch_bounds__(T)
+$(entry "sinks")(const call a, const LD_row *LD_all)
+{
+  dsink_by_LD(a, LD_all, i32(block_id()));
+}
+%  end

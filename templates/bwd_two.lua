@@ -68,6 +68,7 @@ return {
         at.keys_last, overlap)
       .. string.format("launch %s grid %s block %d shared %d args call ws(0)\n", entry "queries", tiles, threads,
         at.queries_last)
+      .. simt.sinks(p, entry, threads, " ws(0)")
   end,
 
   work = function(c, p, g)

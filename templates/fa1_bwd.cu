@@ -79,3 +79,11 @@ $(entry "fa1_bwd")(const call a, float *dQ_all, float *D_all)
     }
   }
 }
+%  if has.dsink then
+
+extern "C" __global__ void __launch_bounds__(T)
+$(entry "sinks")(const call a)
+{
+  dsink_by_rows(a, i32(block_id()));
+}
+%  end

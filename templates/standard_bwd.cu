@@ -57,12 +57,9 @@ $(entry "differences")(const call a, const elem *P_all, elem *dP_all)
   for (i32 j = visit.first; j < visit.last; j++) {
     acc<Br, Bc> dS = load_scores<acc<Br, Bc>>(dP_here, i0, j * Bc, at.nq);
     subtract_rows(dS, d);
-%  if has.softcap then
-    acc<Br, Bc> P = load_scores<acc<Br, Bc>>(P_here, i0, j * Bc, at.nq);
-    multiply(dS, P);                                    // dS = P (dP - D)
-    times_slope_from(dS, P, load_rowvec<Br>(at.LSE, i0, at.nq), a, at, i0, j * Bc);
-%  else
     multiply(dS, load_scores<acc<Br, Bc>>(P_here, i0, j * Bc, at.nq));          // dS = P (dP - D)
+%  if has.softcap then
+    times_slope_from(dS, load_scores<acc<Br, Bc>>(P_here, i0, j * Bc, at.nq), at.LSE, a, at, i0, j * Bc);
 %  end
     store_scores(dS, dP_here, i0, j * Bc, at.nq);
   }
@@ -122,3 +119,11 @@ $(entry "queries")(const call a, const elem *dS_all)
   scale_rows(dQ, rowvec<Br>(a.scale));
   store(dQ, Q_tile(shared_memory()), at.dQ, at.dQn, i0, at.nq);
 }
+%  if has.dsink then
+
+extern "C" __global__ void __launch_bounds__(T)
+$(entry "sinks")(const call a)
+{
+  dsink_by_rows(a, i32(block_id()));
+}
+%  end

@@ -12,7 +12,16 @@
 #define ALIBI_32  "fwd-f32-b2-h2k1-q20-k35-d40-alibi all"
 #define ALIBI_BWD "bwd-f16-b2-h2k1-q70-k90-d40-alibi-softcap all"
 
+#define SINK_BWD "bwd-f16-b2-h2k1-q70-k90-d40-causal-sink-dsink all"
+
 static const defect defects[] = {
+    /* the gradient of sinks: its sign, all batches, whole blocks */
+    {"bwd,bwd_two", "sum -= ex2(sink - of.x) * of.y", "sum += ex2(sink - of.x) * of.y", SINK_BWD, WRONG, NULL,
+     NULL},
+    {"bwd,bwd_two", "(i64(b) * a.h + h) * rows_of_head", "i64(h) * rows_of_head", SINK_BWD, WRONG, NULL,
+     NULL},
+    {"fa1_bwd,standard_bwd", "*at.sink - at.LSE[i]", "-at.LSE[i]", SINK_BWD, WRONG, NULL, NULL},
+    {"bwd", "n < T && thread_id() == 0", "n < 32 && thread_id() == 0", SINK_BWD, WRONG, NULL, NULL},
     /* alibi: the slope of the batch, the diagonal's place, both of its sides, its share in the derivative */
     {"fwd", "b * a.slopes.b + ", "", ALIBI, WRONG, NULL, NULL},
     {"standard,fa1,fwd", "at.nq - i", "at.nk - i", ALIBI_32, WRONG, NULL, NULL},

@@ -28,8 +28,8 @@ static fatune_tensor some[FAT_TENSORS];
 static void give_all(fatune_tensors *t, const fatune_tensor **slot[FAT_TENSORS])
 {
   *t = (fatune_tensors){.size = sizeof *t, .scale = 1};
-  const fatune_tensor **const slots[] = {&t->Q,  &t->K,  &t->V,  &t->O,    &t->LSE,   &t->dO,
-                                         &t->dQ, &t->dK, &t->dV, &t->sink, &t->slopes};
+  const fatune_tensor **const slots[] = {&t->Q,  &t->K,  &t->V,  &t->O,    &t->LSE,    &t->dO,
+                                         &t->dQ, &t->dK, &t->dV, &t->sink, &t->slopes, &t->dsink};
   for (int i = 0; i < FAT_TENSORS; i++) {
     some[i] = (fatune_tensor){(void *)(uintptr_t)(0x10000 * (i + 1)), {1024 + i, 512, 128}};
     slot[i] = slots[i];

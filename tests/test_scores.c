@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static fat_problem problem(const char *sizes, const char *features)
+static fat_problem problem(const char *sizes, const char *both, const char *more)
 {
   char text[FAT_PROBLEM_TEXT];
   fat_problem p;
   fat_error err = {0};
-  snprintf(text, sizeof text, "%s%s", sizes, features);
+  snprintf(text, sizeof text, "%s%s%s", sizes, both, more);
   if (fat_problem_parse(text, &p, &err) != FAT_OK)
     fail_msg("%s", err.text);
   return p;
@@ -46,7 +46,7 @@ static double score(const fat_problem *p, const fat_truth *t, int64_t b, int64_t
 static void row_is_right(const fat_problem *p, const fat_truth *t, int64_t b, int64_t h, int64_t i)
 {
   const int64_t row = (b * p->h + h) * p->q + i, first = (b * p->hk + h / (p->h / p->hk)) * p->k;
-  double l = 0, o = 0;
+  double l = t->in[FAT_SINKS] ? exp((double)t->in[FAT_SINKS][h]) : 0, o = 0;
   for (int64_t j = 0; j < p->k; j++) {
     const double w = exp(score(p, t, b, h, i, j));
     l += w;
@@ -57,14 +57,20 @@ static void row_is_right(const fat_problem *p, const fat_truth *t, int64_t b, in
     assert_float_equal(t->right[FAT_LSE][row], log(l), 1e-9);
 }
 
-static const char *const features[] = {"-softcap", "-causal-softcap", "-alibi", "-causal-alibi-softcap"};
+static const struct {
+  const char *both, *backward;
+} features[] = {{"-softcap", ""},
+                {"-causal-softcap", ""},
+                {"-alibi", ""},
+                {"-causal-alibi-softcap", ""},
+                {"-causal-sink", "-dsink"}};
 enum { FEATURES = sizeof features / sizeof *features };
 
 static void scores_are_what_is_defined(void **state)
 {
   (void)state;
   for (int f = 0; f < FEATURES; f++) {
-    const fat_problem p = problem("fwd-f32-b2-h4k2-q9-k13-d8", features[f]);
+    const fat_problem p = problem("fwd-f32-b2-h4k2-q9-k13-d8", features[f].both, "");
     fat_truth t = truth_of(&p);
     for (int64_t b = 0; b < p.b; b++)
       for (int64_t h = 0; h < p.h; h++)
@@ -98,7 +104,7 @@ static double loss(const fat_problem *p, const fat_truth *t)
 
 static const struct {
   fat_tensor of, gradient;
-} gradients[] = {{FAT_Q, FAT_DQ}, {FAT_K, FAT_DK}, {FAT_V, FAT_DV}};
+} gradients[] = {{FAT_Q, FAT_DQ}, {FAT_K, FAT_DK}, {FAT_V, FAT_DV}, {FAT_SINKS, FAT_DSINKS}};
 
 /* Central differences of steps that floats hold: their own error is the third derivative's, below 2e-3 here.
  */
@@ -106,7 +112,7 @@ static void gradients_are_differences(void **state)
 {
   (void)state;
   for (int f = 0; f < FEATURES; f++) {
-    const fat_problem p = problem("bwd-f32-b2-h2k1-q5-k7-d8", features[f]);
+    const fat_problem p = problem("bwd-f32-b2-h2k1-q5-k7-d8", features[f].both, features[f].backward);
     fat_truth t = truth_of(&p);
     for (unsigned g = 0; g < sizeof gradients / sizeof *gradients; g++) {
       const double *right = t.right[gradients[g].gradient];
@@ -123,7 +129,7 @@ static void gradients_are_differences(void **state)
         most = fmax(most, fabs(right[x]));
       }
       if (right && most < 0.05)
-        fail_msg("%s: all %s are nearly 0", features[f], fat_tensors[gradients[g].gradient].name);
+        fail_msg("%s: all %s are nearly 0", features[f].both, fat_tensors[gradients[g].gradient].name);
     }
     fat_truth_free(&t);
   }

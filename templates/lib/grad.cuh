@@ -132,3 +132,20 @@ __device__ __forceinline__ void times_slope_in_rows(Acc &P, const LD_rows<Of> &L
       P.at[r][x] *= slope.of(P.at[r][x], LD.at[r].x, x);
   }
 }
+
+//: dsink_by_LD -- dsink = -sum of exp(sink - LSE) D of a head
+__device__ __forceinline__ void dsink_by_LD(const call &a, const LD_row *LD_all, i32 h)
+{
+  constexpr float log2e = 1.44269504088896f;
+  const i64 rows_of_head = i64(ceil_div(a.q, Br)) * Br;
+  const float sink = log2e * a.sink.data[h * a.sink.h];
+  float sum = 0.f;
+  for (i32 b = 0; b < a.b; b++)
+    for (i64 i = thread_id(); i < a.q; i += T) {
+      const LD_row of = LD_all[(i64(b) * a.h + h) * rows_of_head + i];
+      sum -= ex2(sink - of.x) * of.y;
+    }
+  sum = block_total(sum);
+  if (thread_id() == 0)
+    a.dsink.data[h * a.dsink.h] = sum;
+}

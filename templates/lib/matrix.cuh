@@ -65,10 +65,11 @@ template <class Acc> __device__ __forceinline__ void exp2_from(Acc &S, const row
 
 //: times_slope_from -- dS times the derivative of scores, of weights P whose LSE is natural
 template <class Acc>
-__device__ __forceinline__ void times_slope_from(Acc &dS, const Acc &P, const rowvec<Acc::rows> &L, const call &a,
-                                                 const place &at, i32 i0, i32 j0)
+__device__ __forceinline__ void times_slope_from(Acc &dS, const Acc &P, const float *LSE, const call &a, const place &at,
+                                                 i32 i0, i32 j0)
 {
   constexpr float log2e = 1.44269504088896f;
+  const auto L = load_rowvec<Acc::rows>(LSE, i0, at.nq);
 #pragma unroll
   for (i32 r = 0; r < Acc::R; r++) {
     const steepness<false, Acc> slope(a, at, i0, j0, r);

@@ -9,6 +9,37 @@ __device__ __forceinline__ float unit_of(const call &a)
   return $(c_is_cap and "1.44269504088896f * a.softcap" or "1.f");
 }
 
+//: block_total -- of a number of each thread; whole in the first one
+__device__ __forceinline__ float block_total(float x)
+{
+  float *const all = (float *)shared_memory();
+  all[thread_id()] = x;
+  block_sync();
+  float sum = 0.f;
+  for (i32 n = 0; n < T && thread_id() == 0; n++)
+    sum += all[n];
+  return sum;
+}
+
+//: dsink_by_rows -- dsink = -sum of exp(sink - LSE) D of a head, D being made again
+__device__ __forceinline__ void dsink_by_rows(const call &a, i32 h)
+{
+  constexpr float log2e = 1.44269504088896f;
+  float sum = 0.f;
+  for (i32 b = 0; b < a.b; b++) {
+    const place at = rows(a, b * a.h + h);
+    for (i64 i = thread_id(); i < at.nq; i += T) {
+      float D = 0.f;
+      for (i32 x = 0; x < Dv; x++)
+        D = fmaf(float_of(at.dO[i * at.dOn + x]), float_of(at.O[i * at.On + x]), D);
+      sum -= ex2(log2e * (*at.sink - at.LSE[i])) * D;
+    }
+  }
+  sum = block_total(sum);
+  if (thread_id() == 0)
+    a.dsink.data[h * a.dsink.h] = sum;
+}
+
 //: tanh_of -- f32 kinds want every digit; of 16 bits the instruction gives more than products of such keep
 __device__ __forceinline__ float tanh_of(float x)
 {

@@ -21,14 +21,14 @@ function simt.threads(c) return c.T end
 
 -- The features that hooks.cuh knows: masks, which every kernel serves, and with those of the forward every forward kernel does.
 simt.masks = { "causal", "causaltl", "w" }
-simt.scores = { "alibi", "softcap" } -- as do what makes scores of products
+simt.scores = { "alibi", "softcap", "sink" } -- which every kernel serves too
 function simt.masks_and(...)
   local all = { table.unpack(simt.scores) }
   for _, feature in ipairs { ... } do all[#all + 1] = feature end
   for _, mask in ipairs(simt.masks) do all[#all + 1] = mask end
   return all
 end
-simt.features = simt.masks_and("chunk", "sink")
+simt.features = simt.masks_and("chunk")
 
 local libs = { "lib/args.h", "lib/hooks.cuh", "lib/scores.cuh", "lib/ends.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/simt.cuh", "lib/launches.cuh" }
 function simt.words(c, p)
@@ -92,6 +92,12 @@ simt.constraints = {
   { function(c, p) return simt.registers(c, p) <= 232 end,
     "accumulators and operands of a thread fit 255 registers" },
 }
+
+-- The launch behind all others that makes dsink where it is wanted.
+function simt.sinks(p, entry, threads, arguments)
+  return p.has.dsink and string.format("launch %s grid h block %d shared %d args call%s\n", entry "sinks", threads, 4 * threads,
+    arguments) or ""
+end
 
 -- What a grid has more of where V is made in slices.
 function simt.slices(p) return p.slices > 1 and "*" .. p.slices or "" end

@@ -144,3 +144,24 @@ void fat_gradients_key(const fat_problem *p, int64_t j, const fat_reference_inpu
   finish(&dV, p, FAT_DV, p->dv, 1, right[FAT_DV], bound);
   note_terms(bound, group * (rows.hi - rows.lo));
 }
+
+/* A sink has the weight exp(sink - LSE) in every row of its head, and a V of 0: dS = weight (0 - D). */
+void fat_gradients_sink(const fat_problem *p, int64_t h, const fat_reference_inputs *in, double *right,
+                        fat_bound *bound)
+{
+  double sum = 0, mass = 0;
+  float own = 0;
+  for (int64_t b = 0; b < p->b; b++)
+    for (int64_t i = 0; i < p->q; i++) {
+      const int64_t row = (b * p->h + h) * p->q + i;
+      double D_sum;
+      const double D = dot(in->of[FAT_DO] + row * p->dv, in->of[FAT_O] + row * p->dv, p->dv, &D_sum);
+      const double w = exp((double)in->of[FAT_SINKS][h] - (double)in->of[FAT_LSE][row]);
+      sum -= w * D;
+      mass += w * D_sum;
+      own -= (float)w * (float)D;
+    }
+  *right = sum;
+  if (bound)
+    fat_bound_note(bound, FAT_DSINKS, sum, (double)own, mass);
+}

@@ -206,8 +206,8 @@ double fat_reference_allowed(const fat_problem *p, const fat_bound *b, int tenso
   }
   const double terms = product_steps(p->dtype, b->terms) / 4;
   const double summands = 4 + product_steps(p->dtype, p->d > p->dv ? p->d : p->dv);
-  return 2 * b->of[tensor].off + last_place(p->dtype, most) + epsilon * most * (4 + scores + terms) +
-         epsilon * summands * b->of[tensor].mass + luck;
+  return 2 * b->of[tensor].off + last_place(fat_tensors_dtype(p, tensor), most) +
+         epsilon * most * (4 + scores + terms) + epsilon * summands * b->of[tensor].mass + luck;
 }
 
 bool fat_reference_stores(const char *kernel)
@@ -232,10 +232,10 @@ double fat_reference_off(double right, float got)
 fat_status fat_reference_check(const fat_problem *p, fat_error *err)
 {
   const uint32_t masks = 1u << FAT_CAUSAL | 1u << FAT_CAUSAL_TL | 1u << FAT_WINDOW;
-  const uint32_t scores = 1u << FAT_SOFTCAP | 1u << FAT_ALIBI;
+  const uint32_t scores = 1u << FAT_SOFTCAP | 1u << FAT_ALIBI | 1u << FAT_SINK;
   const uint32_t known =
       masks | scores |
-      (p->op == FAT_FWD ? 1u << FAT_CHUNK | 1u << FAT_SINK | 1u << FAT_SPLIT : 1u << FAT_DET);
+      (p->op == FAT_FWD ? 1u << FAT_CHUNK | 1u << FAT_SPLIT : 1u << FAT_DSINK | 1u << FAT_DET);
   if ((p->features & ~known) == 0)
     return FAT_OK;
   char family[FAT_PROBLEM_TEXT];
@@ -311,6 +311,8 @@ static bool solve(const fat_problem *p, const fat_reference_inputs *in, double *
       for (int64_t i = 0; i < rows; i++)
         solve_row(p, (fat_side)side, head, i, in, scores, right, bound);
   }
+  for (int64_t h = 0; right[FAT_DSINKS] && h < p->h; h++)
+    fat_gradients_sink(p, h, in, right[FAT_DSINKS] + h, bound);
   free(scores);
   return scores != NULL;
 }

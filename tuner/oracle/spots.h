@@ -12,9 +12,9 @@ typedef struct fat_spots {
   fat_problem problem;
   float scale;
   fat_slot slot[FAT_TENSORS];
-  int64_t bytes;   /* of one image: a multiple of 4, as all places in it are */
-  int64_t outputs; /* from here on the image has no inputs */
-  int rows[2];     /* known ones, by fat_side: rows of Q, keys */
+  int64_t bytes;       /* of one image: a multiple of 4, as all places in it are */
+  int64_t outputs;     /* from here on the image has no inputs */
+  int rows[FAT_SIDES]; /* known ones: rows of Q, keys */
   struct {
     int64_t b, h, i;
   } row[2][FAT_SPOTS_ROWS];
