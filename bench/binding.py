@@ -130,7 +130,7 @@ def main():
         stand_in(os.path.abspath(given.fake), folder.name)
     sys.path.insert(0, os.path.join(HERE, "..", "bindings", "python"))
     import torch
-    import fatune
+    from fatune import tensors as fatune
     if given.fake:
         pass_for_cuda(torch, fatune)
     elif not torch.cuda.is_available():

@@ -221,9 +221,10 @@ class Before(Ours):
         kept = {name: os.environ.get(name) for name in own}
         os.environ.update(own)
         try:
-            path = os.path.join(folder, "bindings", "python", "fatune.py")
+            package = os.path.join(folder, "bindings", "python", "fatune")
+            path = os.path.join(package, "__init__.py") if os.path.isdir(package) else package + ".py"  # one file, formerly
             spec = importlib.util.spec_from_file_location("fatune_before", path)
-            module = importlib.util.module_from_spec(spec)
+            module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
             like = torch.zeros(1, 1, 1, 64, dtype=torch.float16, device="cuda")
             with contextlib.suppress(module.Error):

@@ -11,7 +11,7 @@ import sys
 import warnings
 
 import torch
-import fatune
+from fatune import tensors as fatune
 import lent
 from lent import make, numbers
 

@@ -8,7 +8,7 @@ import itertools
 import os
 
 import torch
-import fatune
+from fatune import tensors as fatune
 
 is_real = hasattr(torch, "__version__")
 _cu = ctypes.CDLL(os.environ["FATUNE_LIBCUDA"])

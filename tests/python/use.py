@@ -6,7 +6,7 @@ import sys
 import threading
 
 import torch
-import fatune
+from fatune import tensors as fatune
 
 torch.cuda.current_stream().synchronize()
 

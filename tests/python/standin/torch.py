@@ -1,4 +1,4 @@
-"""torch.py -- what bindings/python/fatune.py uses of PyTorch, on the memory of the fake driver.
+"""torch.py -- what bindings/python/fatune/tensors.py uses of PyTorch, on the memory of the fake driver.
 
 A stand-in for machines without PyTorch: tensors with strides in device memory, one device, one stream, and of autograd
 one function between leaves and outputs."""

@@ -1,4 +1,4 @@
-"""fatune.py -- attention on torch tensors through libfatune, by ctypes.
+"""tensors.py -- attention on torch tensors through libfatune, by ctypes.
 
     import fatune
     o = fatune.attention(q, k, v, causal=True)               # [b, h, n, d]: heads before rows
@@ -12,10 +12,9 @@
 
 The last row sees the last key under `causal` and under a window (the diagonal ends at the bottom right; PyTorch's
 is_causal begins at the top left, which differs where q and k have other lengths). Work is queued on torch's current
-stream; strides are taken as they are, so views need no copy, and `o` has those of q where q is dense. The library is
-libfatune.so.0 where the linker finds it, or the file that FATUNE_LIBRARY names. What is stored in the tuning database
-serves; by default a family that nothing stored serves has its kernel compiled once, now. One plan serves all lengths of
-a type, head dimensions and mask; threads may call.
+stream; strides are taken as they are, so views need no copy, and `o` has those of q where q is dense. What is stored in
+the tuning database serves; by default a family that nothing stored serves has its kernel compiled once, now. One plan
+serves all lengths of a type, head dimensions and mask; threads may call.
 
 Gradients of q, k, v and sink are recorded where PyTorch records; one that fatune cannot give is an error of the call
 itself, never lost: where no backward kernel serves (a head dimension of v above 256), it is Error; that of `lse` and second
@@ -26,71 +25,21 @@ whose gradients have equal bits every time.
 import collections
 import ctypes
 import math
-import os
 import threading
 
 import torch
 
-FALLBACK, FAIL, COMPILE = 0, 1, 2  # fatune_policy
-UNSUPPORTED, NO_CONTEXT = 3, 8  # fatune_status: nothing can do it; this thread has not used the GPU yet
-ALL = -1  # a side of a window without an end
+from .abi import (ALIGNED, ALL, COMPILE, FAIL, FALLBACK, NO_CONTEXT, UNSUPPORTED, BACKWARD as _BACKWARD, FEATURES as _FEATURES,
+                  FORWARD as _FORWARD, NAMES as _NAMES, Error, Request as _Request, Sizes as _Sizes, Tensor as _Tensor,
+                  Tensors as _Tensors, check as _check, lib as _lib, version)
 
-
-class Error(RuntimeError):
-    """A call of libfatune failed; `status` is its fatune_status."""
-
-    def __init__(self, status, text):
-        super().__init__(text)
-        self.status = status
-
-
-class _Request(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), ("problem", ctypes.c_char_p), ("kernel", ctypes.c_char_p),
-                ("policy", ctypes.c_uint32), ("flags", ctypes.c_uint32)]
-
-
-class _Tensor(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("stride", ctypes.c_int64 * 3)]
-
-
-# Members of fatune_tensors and fatune_sizes in their order; what stands between is no tensor.
-_FORWARD, _BACKWARD, _FEATURES = ("Q", "K", "V", "O", "LSE"), ("dO", "dQ", "dK", "dV"), ("sink",)
-_NAMES = _FORWARD + _BACKWARD + _FEATURES
-_SIZES = ("b", "h", "hk", "q", "k", "total_q", "total_k", "window_left", "window_right", "chunk", "split")
-
-
-def _pointers(names):
-    return [(name, ctypes.POINTER(_Tensor)) for name in names]
-
-
-class _Tensors(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), *_pointers(_FORWARD), ("scale", ctypes.c_float), ("reserved", ctypes.c_uint32),
-                *_pointers(_BACKWARD + _FEATURES)]
-
-
-class _Sizes(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t)] + [(name, ctypes.c_int64) for name in _SIZES]
-
-
-_lib = ctypes.CDLL(os.environ.get("FATUNE_LIBRARY", "libfatune.so.0"))
-_P, _size = ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t)
-for _name, _result, _arguments in (
-        ("status_text", ctypes.c_char_p, [ctypes.c_int]), ("detail", ctypes.c_char_p, []), ("version", ctypes.c_char_p, []),
-        ("describe", ctypes.c_char_p, [_P]), ("open", ctypes.c_int, [_P, ctypes.POINTER(_P)]),
-        ("plan_make", ctypes.c_int, [_P, ctypes.POINTER(_Request), ctypes.POINTER(_P)]), ("plan_free", None, [_P]),
-        ("workspace", ctypes.c_int, [_P, ctypes.POINTER(_Sizes), _size]),
-        ("run", ctypes.c_int, [_P] * 5)):
-    _call = getattr(_lib, "fatune_" + _name)
-    _call.restype, _call.argtypes = _result, _arguments
-
-_run = _lib.fatune_run
+_run, _P = _lib.fatune_run, ctypes.c_void_p
 _empty_like, _is_recording = torch.empty_like, torch.is_grad_enabled
 # The stream that torch queues on: a device's number -> an address. The public way makes an object of it first.
 _stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (lambda device: torch.cuda.current_stream(device).cuda_stream)
 
 _DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 _FLOAT = torch.float32
-ALIGNED = 1  # a flag of fatune_request
 PLANS = 64  # kept; beyond that the one that was not used for longest goes
 CALLS = 512  # known to a thread; beyond that it begins anew
 SMALL = 1 << 16  # bytes of a workspace that a known call keeps
@@ -116,11 +65,6 @@ class _Known(threading.local):
 _known = _Known()
 
 
-def _check(status):
-    if status != 0:
-        raise Error(status, f"{_lib.fatune_status_text(status).decode()}: {_lib.fatune_detail().decode()}")
-
-
 class _Plan:
     """A plan of the library, freed with the last who holds it."""
 
@@ -142,10 +86,6 @@ class _Plan:
         size = ctypes.c_size_t()
         _check(_lib.fatune_workspace(self.at, ctypes.byref(sizes), ctypes.byref(size)))
         return size.value
-
-
-def version():
-    return _lib.fatune_version().decode()
 
 
 def _mask(causal, window):

@@ -1,0 +1,29 @@
+"""fatune -- attention at the speed of the GPU at hand, by kernels that were tuned or are compiled for it.
+
+    import fatune
+    o = fatune.attention(q, k, v, causal=True)       # torch tensors [b, h, n, d], with gradients: fatune.tensors
+    o = fatune.sdpa(q, k, v, is_causal=True)         # as torch.nn.functional.scaled_dot_product_attention: fatune.sdpa_
+    fatune.dlpack.attention(q, k, v, out)            # arrays of CuPy and others, without PyTorch
+    python -m fatune doctor                          # the program: tune, show, why, bench, ...
+
+Nothing but Python's own modules is loaded by this import; what a name needs is loaded when it is first used."""
+
+import importlib
+
+_HOMES = {"sdpa": "sdpa_", "Error": "abi", "version": "abi", "FALLBACK": "abi", "FAIL": "abi", "COMPILE": "abi"}
+_MODULES = ("abi", "dlpack", "flash_attn_2_cuda", "jax", "library", "tensors", "sdpa_", "transformers")
+
+
+def __getattr__(name):
+    if name in _MODULES:
+        return importlib.import_module("." + name, __name__)
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(importlib.import_module("." + _HOMES.get(name, "tensors"), __name__), name)
+    if not name.startswith("_"):
+        globals()[name] = found  # looked up once: a call costs no more than one of a module's own function
+    return found
+
+
+def __dir__():
+    return sorted({*globals(), *_HOMES, *_MODULES, "attention", "prepare", "prepare_backward"})
