@@ -9,6 +9,7 @@
 #include <glob.h>
 #include <limits.h>
 #include <link.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,9 @@
 #define UNPACKED "/{,lib64/,lib/,nvidia/*/lib/}libnvrtc.so*"
 
 /* A pattern that begins with $NAME starts at the folder in that environment variable and is left out where it
- * is not set. "versions" is where pyenv keeps its Pythons: its python3 on PATH is a script. */
+ * is not set; $PROGRAM at the program's, $PACKAGE at that of the file that has this code: fatune/bin or
+ * fatune/lib of a wheel, beside which NVIDIA's lie. "versions" is where pyenv keeps its Pythons: its python3
+ * on PATH is a script. */
 static const struct place {
   const char *where, *pattern;
 } places[] = {
@@ -33,6 +36,7 @@ static const struct place {
     {"wheel", "$CONDA_PREFIX" TOOLKIT},
     {"wheel", "$PATH" PYTHON},
     {"wheel", "$HOME/.local" PYTHON},
+    {"wheel", "$PACKAGE/../../nvidia/*/lib/libnvrtc.so*"},
     {"wheel", "/usr/local/lib/python3*" PACKAGES},
     {"wheel", "/usr/lib/python3*" PACKAGES},
     {"linker cache", "libnvrtc.so.13"},
@@ -170,11 +174,16 @@ static fat_status look_pythons(search *s, const char *where, const char *rest, f
   return FAT_OK;
 }
 
-static fat_status look_beside_program(search *s, const char *where, const char *rest, fat_error *err)
+/* Beside the program, or beside the library that this code is in where it is in one. */
+static fat_status look_beside(search *s, bool library, const char *where, const char *rest, fat_error *err)
 {
   char self[PATH_MAX];
-  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-  if (length <= 0)
+  Dl_info here;
+  struct link_map *map = NULL;
+  library = library && dladdr1(places, &here, (void **)&map, RTLD_DL_LINKMAP) && map && map->l_name[0];
+  ssize_t length = library ? snprintf(self, sizeof self, "%s", map->l_name)
+                           : readlink("/proc/self/exe", self, sizeof self - 1);
+  if (length <= 0 || length >= (ssize_t)sizeof self)
     return FAT_OK;
   self[length] = 0;
   go_up(self, 1);
@@ -209,7 +218,9 @@ static fat_status look_at(search *s, const struct place *p, fat_error *err)
   if (strcmp(name, "PATH") == 0)
     return look_pythons(s, p->where, rest, err);
   if (strcmp(name, "PROGRAM") == 0)
-    return look_beside_program(s, p->where, rest, err);
+    return look_beside(s, false, p->where, rest, err);
+  if (strcmp(name, "PACKAGE") == 0)
+    return look_beside(s, true, p->where, rest, err);
   const char *base = secure_getenv(name);
   return base && base[0] == '/' ? look(s, p->where, base, rest, err) : FAT_OK;
 }

@@ -13,6 +13,7 @@ export FATUNE_DB="$root/fatune.db" FATUNE_SYSTEM_DB= FATUNE_LIBCUDA="$build/test
   echo "skipped: there is no NVRTC to compile a kernel with"
   exit 77
 }
+PYTHONPATH="$source/bindings/python" "$python" "$source/tests/python/dlpack.py"
 PYTHONPATH="$source/bindings/python:$source/tests/python/standin" "$python" "$source/tests/python/grads.py"
 if "$python" -c 'import torch' 2>/dev/null; then
   PYTHONPATH="$source/bindings/python" "$python" "$source/tests/python/grads.py"
