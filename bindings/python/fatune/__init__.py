@@ -1,8 +1,9 @@
 """fatune -- attention at the speed of the GPU at hand, by kernels that were tuned or are compiled for it.
 
     import fatune
-    o = fatune.attention(q, k, v, causal=True)       # torch tensors [b, h, n, d], with gradients: fatune.tensors
-    o = fatune.sdpa(q, k, v, is_causal=True)         # as torch.nn.functional.scaled_dot_product_attention: fatune.sdpa_
+    o = fatune.attention(q, k, v, causal=True)       # torch tensors [b, h, n, d], with gradients: tensors.py
+    o = fatune.sdpa(q, k, v, is_causal=True)         # as torch.nn.functional.scaled_dot_product_attention: functional.py
+    fatune.register()                                # PyTorch's own calls of it take these kernels: overrides.py
     fatune.dlpack.attention(q, k, v, out)            # arrays of CuPy and others, without PyTorch
     python -m fatune doctor                          # the program: tune, show, why, bench, ...
 
@@ -10,8 +11,8 @@ Nothing but Python's own modules is loaded by this import; what a name needs is 
 
 import importlib
 
-_HOMES = {"sdpa": "sdpa_", "Error": "abi", "version": "abi", "FALLBACK": "abi", "FAIL": "abi", "COMPILE": "abi"}
-_MODULES = ("abi", "dlpack", "flash_attn_2_cuda", "jax", "library", "tensors", "sdpa_", "transformers")
+_HOMES = {"sdpa": "functional", "register": "overrides", "Error": "abi", "version": "abi", "FALLBACK": "abi", "FAIL": "abi", "COMPILE": "abi"}
+_MODULES = ("abi", "dlpack", "functional", "library", "ops", "overrides", "tensors")
 
 
 def __getattr__(name):

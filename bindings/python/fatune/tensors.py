@@ -38,6 +38,8 @@ _empty_like, _is_recording = torch.empty_like, torch.is_grad_enabled
 # The stream that torch queues on: a device's number -> an address. The public way makes an object of it first.
 _stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (lambda device: torch.cuda.current_stream(device).cuda_stream)
 
+_is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
+
 _DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 _FLOAT = torch.float32
 PLANS = 64  # kept; beyond that the one that was not used for longest goes
@@ -319,6 +321,19 @@ def _learn(key, q, k, v, causal, scale, out, return_lse, kernel, policy, arithme
     return _known.learn(key, call)
 
 
+def family_call(q, k, v, out, lse, causal=False, scale=None, window=(ALL, ALL), policy=COMPILE):
+    """The known call of these shapes and strides whose out and lse are given: run((q, k, v, out, lse)) queues it."""
+    key = ("given", *((t.shape, t.stride()) for t in (q, k, v, out, lse)), q.dtype, q.device, causal, scale, window, policy)
+    call = _known.calls.get(key)
+    if call is None:
+        text = family_text(q, k, v, causal, None, window)
+        _check_inputs(q, k, v, None)
+        _check_outputs(q, v, out, lse)
+        call = _known.learn(key, _Call(plan(text, q.device, None, policy), _sizes(q, k, v, causal, window), scale,
+                                       dict(zip(_FORWARD, (q, k, v, out, lse)))))
+    return call
+
+
 def attention(q, k, v, causal=False, scale=None, out=None, return_lse=False, kernel=None, policy=COMPILE,
               arithmetic=None, window=(ALL, ALL), sink=None, deterministic=None, split=0):
     """softmax(scale q k^T + mask) v for [b, h, n, d] tensors on one GPU; k and v may have fewer heads. `window`:
@@ -329,6 +344,8 @@ def attention(q, k, v, causal=False, scale=None, out=None, return_lse=False, ker
     `split` are the forward's."""
     if type(window) is not tuple:
         window = tuple(window)
+    if _is_compiling():
+        return ops.traced(q, k, v, sink, causal, scale, out, return_lse, kernel, policy, arithmetic, window, deterministic, split)
     if _is_recording() and (q.requires_grad or k.requires_grad or v.requires_grad or sink is not None and sink.requires_grad):
         return _recorded(q, k, v, sink, causal, scale, out, return_lse, kernel, policy, arithmetic, window, deterministic, split)
     key = (q.shape, k.shape, v.shape, q.stride(), k.stride(), v.stride(), q.dtype, k.dtype, v.dtype, q.device, k.device,
@@ -416,6 +433,19 @@ def _gradient_of(tensor):
     return like if like.stride(3) == 1 or like.shape[3] == 1 else tensor.new_empty(tensor.shape)
 
 
+def backward(made, q, k, v, out, lse, dO, causal=False, scale=None, window=(ALL, ALL), gradients=None):
+    """dq, dk, dv of a forward call by the plan `made` of its family's backward; into `gradients` where three tensors are
+    given."""
+    if dO.stride(3) != 1 and dO.shape[3] > 1:  # of a sum, say: one number for all
+        dO = dO.contiguous()
+    all_ = (q, k, v, out, lse, dO, *(gradients or (_gradient_of(q), _gradient_of(k), _gradient_of(v))))
+    key = (made, causal, scale, window, tuple((t.shape, t.stride()) for t in all_))
+    call = _known.calls.get(key) or _known.learn(
+        key, _Call(made, _sizes(q, k, v, causal, window), scale, dict(zip(_FORWARD + _BACKWARD, all_))))
+    call.run(all_)
+    return all_[6:]
+
+
 def _gradients(ctx, dO):
     """Those of all that _Attention takes; None where none is needed."""
     q, k, v, out, lse, sink = ctx.saved_tensors
@@ -423,15 +453,8 @@ def _gradients(ctx, dO):
     if wanted[3]:
         found[3] = _sink_gradient(out, lse, dO, sink)
     if wanted[0] or wanted[1] or wanted[2]:
-        if dO.stride(3) != 1 and dO.shape[3] > 1:  # of a sum, say: one number for all
-            dO = dO.contiguous()
-        all_ = (q, k, v, out, lse, dO, _gradient_of(q), _gradient_of(k), _gradient_of(v))
         causal, scale, window = (ctx.options[name] for name in ("causal", "scale", "window"))
-        key = (ctx.made, causal, scale, window, tuple((t.shape, t.stride()) for t in all_))
-        call = _known.calls.get(key) or _known.learn(
-            key, _Call(ctx.made, _sizes(q, k, v, causal, window), scale, dict(zip(_FORWARD + _BACKWARD, all_))))
-        call.run(all_)
-        found[:3] = all_[6:]
+        found[:3] = backward(ctx.made, q, k, v, out, lse, dO, causal, scale, window)
     return tuple(gradient if is_wanted else None for gradient, is_wanted in zip(found, wanted))
 
 
@@ -439,3 +462,7 @@ def _sink_gradient(out, lse, dO, sink):
     """A sink has the weight exp(sink - LSE) in each row of its head, and the value 0: dS = weight (0 - rowsum(dO O))."""
     weight = torch.exp(sink[None, :, None] - lse)  # 0 where there is no sink, and no key either: -inf - inf
     return -(weight * (dO.float() * out.float()).sum(3)).sum((0, 2))
+
+
+if hasattr(torch, "library"):
+    from . import ops  # noqa: E402 -- it uses what stands above

@@ -1,0 +1,73 @@
+"""functional.py -- sdpa: attention by the signature of torch.nn.functional.scaled_dot_product_attention.
+
+is_causal begins at the top left, as there; leading dimensions may be missing or many; under autocast inputs are cast, as there;
+head dimensions that are no multiple of 8 are padded. What no kernel serves is an Error that says so, never another result."""
+
+import inspect
+import math
+
+import torch
+import torch.nn.functional as F
+
+from . import tensors
+from .abi import ALL, UNSUPPORTED, Error
+
+_SERVED = frozenset(inspect.signature(tensors.attention).parameters)
+
+
+def topleft(q, k, v):
+    """(k, v, causal, window) by which fatune's diagonal, which ends at the bottom right, is that which begins at the top left.
+    Keys that no row sees are cut off; with fewer keys than rows the diagonal moves to the right by a window's side."""
+    rows, keys = q.shape[2], k.shape[2]
+    if rows < keys:
+        return k[:, :, :rows], v[:, :, :rows], True, (ALL, ALL)
+    return k, v, rows == keys, (ALL, ALL) if rows == keys else (ALL, rows - keys)
+
+
+def masked(attn_mask, q, k):
+    """The keyword of fatune.attention that takes a mask of PyTorch's."""
+    name = "mask" if attn_mask.dtype == torch.bool else "bias"
+    if name not in _SERVED:
+        raise Error(UNSUPPORTED, f"attn_mask of {attn_mask.dtype} is asked for, and this fatune serves causal masks and windows alone: "
+                    "take is_causal, or fatune.attention(window=...)")
+    return {name: attn_mask.expand(q.shape[0], q.shape[1], q.shape[2], k.shape[2])}
+
+
+def _four(t):
+    """A tensor as [b, h, n, d]."""
+    return t.reshape(-1, *t.shape[-3:]) if t.dim() >= 4 else t.reshape((1,) * (4 - t.dim()) + tuple(t.shape))
+
+
+def _ready(t, dtype, d):
+    """Of the type wanted, its rows contiguous and a multiple of 8 wide."""
+    t = _four(t if dtype is None or not t.is_floating_point() else t.to(dtype))
+    if d % 8:
+        return F.pad(t, (0, -d % 8))
+    return t if t.stride(3) == 1 or d == 1 else t.contiguous()
+
+
+def sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    """softmax(scale query key^T + mask) value; see torch.nn.functional.scaled_dot_product_attention."""
+    if dropout_p:
+        raise Error(UNSUPPORTED, f"dropout_p={dropout_p} is asked for, and this fatune has no dropout: give 0.0 (in evaluation it is)")
+    if attn_mask is not None and is_causal:
+        raise ValueError("attn_mask and is_causal: only one of them can be given")
+    if key.dim() != query.dim() or value.dim() != query.dim() or query.dim() < 2:
+        raise ValueError(f"query, key, value have {query.dim()}, {key.dim()}, {value.dim()} dimensions: equal numbers from 2 on are "
+                         "needed")
+    d, dv = query.shape[-1], value.shape[-1]
+    dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else None
+    q, k, v = _ready(query, dtype, d), _ready(key, dtype, d), _ready(value, dtype, dv)
+    if q.shape[1] != k.shape[1] and not enable_gqa:
+        raise ValueError(f"query has {q.shape[1]} heads, key {k.shape[1]}: enable_gqa=True is needed")
+    options = {"scale": 1 / math.sqrt(d) if scale is None else scale}
+    if is_causal:
+        k, v, options["causal"], options["window"] = topleft(q, k, v)
+    elif attn_mask is not None:
+        options.update(masked(_four(attn_mask), q, k))
+    if q.dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest":
+        options["arithmetic"] = "tf32"
+    o = tensors.attention(q, k, v, **options)
+    if dv % 8:
+        o = o[..., :dv]
+    return o if query.dim() == 4 else o.reshape(*query.shape[:-1], dv)

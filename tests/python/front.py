@@ -1,0 +1,134 @@
+"""front.py -- PyTorch's doors to fatune, against PyTorch itself: sdpa, torch.compile, autocast, the operators under
+torch.nn.functional.scaled_dot_product_attention. CPU tensors pass for a GPU's (lent.py). Needs PyTorch."""
+
+import os
+
+import torch
+import torch.nn.functional as F
+import fatune
+from fatune import functional, overrides, tensors
+
+import lent
+
+lent.begin()
+tensors._check_inputs = lambda *tensors: None  # a CPU tensor is none of a GPU, and must not look so to torch.compile
+del torch.Tensor.is_cuda
+torch.manual_seed(1)
+
+
+def drawn(*shape, dtype=torch.float16, needed=False):
+    return torch.randn(shape).to(dtype).requires_grad_(needed)
+
+
+def close(a, b, allowed=4e-3):
+    torch.testing.assert_close(a.double(), b.double(), rtol=allowed, atol=allowed)
+
+
+def refused(call, kind, *words):
+    try:
+        call()
+    except kind as e:
+        assert all(word in str(e) for word in words), e
+        return
+    raise AssertionError(f"taken, where {words} was to be refused")
+
+
+def right(*tensors, **options):
+    return F.scaled_dot_product_attention(*(t.double() for t in tensors), **options)
+
+
+# sdpa: shapes, diagonals at the top left, widths that are no multiple of 8, gradients.
+for q, k, v, options in (
+        ((2, 2, 3, 8), (2, 2, 5, 8), (2, 2, 5, 8), {}), ((2, 2, 3, 8), (2, 2, 5, 8), (2, 2, 5, 8), {"is_causal": True}),
+        ((1, 2, 5, 8), (1, 2, 3, 8), (1, 2, 3, 8), {"is_causal": True}), ((1, 2, 4, 8), (1, 2, 4, 8), (1, 2, 4, 8), {"is_causal": True}),
+        ((1, 4, 3, 8), (1, 2, 3, 8), (1, 2, 3, 16), {"enable_gqa": True, "scale": 0.5}),
+        ((2, 3, 8), (2, 4, 8), (2, 4, 8), {}), ((3, 8), (4, 8), (4, 8), {}), ((2, 1, 2, 3, 8), (2, 1, 2, 4, 8), (2, 1, 2, 4, 8), {}),
+        ((1, 1, 3, 5), (1, 1, 4, 5), (1, 1, 4, 12), {})):
+    given = [drawn(*shape, needed=True) for shape in (q, k, v)]
+    twin = [t.detach().double().requires_grad_() for t in given]
+    found, wanted = fatune.sdpa(*given, **options), F.scaled_dot_product_attention(*twin, **options)
+    assert found.shape == wanted.shape and found.dtype == torch.float16, found.shape
+    close(found, wanted)
+    weight = torch.randn_like(wanted)
+    for a, b in zip(torch.autograd.grad(found, given, weight.half()), torch.autograd.grad(wanted, twin, weight)):
+        close(a, b, 8e-3)
+q, k, v = (drawn(1, 2, 4, 8) for _ in range(3))
+close(fatune.sdpa(q.mT.contiguous().mT, k, v), right(q, k, v))  # its last stride is not 1
+refused(lambda: fatune.sdpa(q, k[:, :1], v[:, :1]), ValueError, "enable_gqa")
+refused(lambda: fatune.sdpa(q, k, v, dropout_p=0.1), fatune.Error, "dropout")
+refused(lambda: fatune.sdpa(q, k, v, torch.ones(4, 4, dtype=torch.bool), is_causal=True), ValueError, "only one")
+if "mask" not in functional._SERVED:
+    refused(lambda: fatune.sdpa(q, k, v, torch.ones(4, 4, dtype=torch.bool)), fatune.Error, "attn_mask")
+
+# Autocast: float32 inputs are cast, and their gradients are float32 again.
+wide = [t.float().requires_grad_() for t in (q, k, v)]
+real = torch.is_autocast_enabled, torch.get_autocast_dtype
+torch.is_autocast_enabled, torch.get_autocast_dtype = lambda kind: kind == "cuda", lambda _: torch.float16  # without CUDA it cannot be
+out = fatune.sdpa(*wide)
+torch.is_autocast_enabled, torch.get_autocast_dtype = real
+assert out.dtype == torch.float16
+assert all(g.dtype == torch.float32 for g in torch.autograd.grad(out.float().sum(), wide))
+
+# torch.compile: one graph, its gradients, and lengths that compile nothing anew.
+graphs = []
+
+
+def counting(graph, inputs):
+    graphs.append(graph)
+    return graph.forward
+
+
+def model(q, k, v):
+    return fatune.attention(q * 2, k, v, causal=True, scale=0.3).sin() + fatune.sdpa(q, k, v)
+
+
+compiled = torch.compile(model, backend="aot_eager", fullgraph=True, dynamic=True)
+counted = torch.compile(model, backend=counting, fullgraph=True, dynamic=True)
+for n in (4, 6, 9):
+    given = [drawn(1, 2, n, 8, needed=True) for _ in range(3)]
+    out = compiled(*given)
+    close(out, model(*given), 1e-6)
+    for a, b in zip(torch.autograd.grad(out.sum(), given), torch.autograd.grad(model(*given).sum(), given)):
+        close(a, b, 2e-3)
+    counted(*(t.detach() for t in given))
+assert len(graphs) == 1, f"{len(graphs)} graphs for three lengths"
+sink = torch.tensor([0.5, -1.0], requires_grad=True)
+sunk = torch.compile(lambda q, k, v, s: fatune.attention(q, k, v, sink=s), backend="aot_eager", fullgraph=True)
+both = sunk(q, k, v, sink), fatune.attention(q, k, v, sink=sink)
+close(*both, 1e-6)
+for a, b in zip(*(torch.autograd.grad(of.sum(), sink) for of in both)):
+    close(a, b, 1e-5)
+with_lse = torch.compile(lambda q, k, v: fatune.attention(q, k, v, return_lse=True), backend="aot_eager", fullgraph=True)
+for a, b in zip(with_lse(q, k, v), fatune.attention(q, k, v, return_lse=True)):
+    close(a, b, 1e-6)
+refused(lambda: with_lse(*given), Exception, "gradient of lse")
+torch.library.opcheck(torch.ops.fatune.attention.default, (q, k, v, None, True, None, -1, -1, None, False, 0, None, 2))
+given = [drawn(1, 2, 4, 8, dtype=torch.float32, needed=True) for _ in range(3)]
+torch.library.opcheck(torch.ops.fatune.attention.default, (*given, None, False, 0.5, 2, 1, None, True, 0, None, 2),
+                      test_utils=("test_schema", "test_autograd_registration", "test_faketensor"))
+
+# Under PyTorch's own function: the operators of both backends, forward, backward, and what is not served.
+handle = fatune.register("CPU")
+flash, efficient = torch.ops.aten._scaled_dot_product_flash_attention, torch.ops.aten._scaled_dot_product_efficient_attention
+for rows, keys, causal in ((5, 5, True), (3, 5, True), (5, 3, True), (3, 5, False)):
+    given = [drawn(1, 2, n, 8, needed=True) for n in (rows, keys, keys)]
+    twin = [t.detach().double().requires_grad_() for t in given]
+    wanted = F.scaled_dot_product_attention(*twin, is_causal=causal, scale=0.4)
+    weight = torch.randn_like(wanted)
+    gradients = torch.autograd.grad(wanted, twin, weight)
+    for operator, more, count in ((flash, (0.0, causal), 9), (efficient, (None, True, 0.0, causal), 4)):
+        found = operator(*given, *more, scale=0.4)
+        assert len(found) == count
+        close(found[0], wanted)
+        for a, b in zip(torch.autograd.grad(found[0], given, weight.half()), gradients):
+            close(a, b, 8e-3)
+lse = efficient(q, k, v, None, True, 0.0, False)[1]
+assert lse.shape == (1, 2, 32) and torch.isinf(lse[:, :, 4:]).all() and not torch.isinf(lse[:, :, :4]).any()
+refused(lambda: flash(q, k, v, 0.5), NotImplementedError, "neither fatune nor this PyTorch")
+refused(lambda: efficient(q, k, v, torch.zeros(1, 2, 4, 4).half(), True), NotImplementedError, "neither fatune")
+handle.remove()
+refused(lambda: flash(q, k, v), NotImplementedError)
+if hasattr(torch.nn.attention, "list_flash_attention_impls"):
+    assert "fatune" in torch.nn.attention.list_flash_attention_impls()
+lent.check_driver()
+print("front doors of PyTorch: right")
