@@ -108,7 +108,7 @@ test_render() {
   out_has "$config"
   refuses 2 "is not one of --kernel fwd" render $problem --gpu T4 --config "$config" --kernel fwd
   refuses 2 "fwd:" render $problem --gpu T4 --config fwd:Br7
-  refuses 1 "no 'alibi'" render $problem-alibi --gpu T4
+  refuses 1 "no 'partial'" render $problem-partial --gpu T4
   if ! command -v nvcc >/dev/null && [ -x /usr/local/cuda/bin/nvcc ]; then PATH=$PATH:/usr/local/cuda/bin; fi
   if command -v nvcc >/dev/null; then
     if nvcc -arch=sm_75 -cubin -o "$work/first.cubin" "$work/first.cu" >"$work/err" 2>&1; then pass
@@ -239,7 +239,7 @@ test_why() {
   out_has "fa1:" "why --kernel fa1"
   run why fwd-f32-b1-h1-q300-k256-d24 --gpu T4
   out_has "-> default" "why for another family"
-  run why fwd-f32-b1-h1-q300-k256-d16-alibi --gpu T4
+  run why fwd-f32-b1-h1-q300-k256-d16-partial --gpu T4
   code_is 1 "why for what no kernel serves"
   out_has "-> unsupported"
 }
@@ -267,7 +267,7 @@ test_nothing_to_compute() {
   run why fwd-f16-b0-h4-q64-k64-d64 --gpu H200 --json
   json_ok "why --json of a batch of 0"
   out_has '"step": "none"' "why --json of a batch of 0"
-  run why fwd-f16-b0-h4-q64-k64-d64-alibi --gpu T4
+  run why fwd-f16-b0-h4-q64-k64-d64-partial --gpu T4
   code_is 1 "why for what no kernel serves, of a batch of 0"
   out_has "-> unsupported" "why for what no kernel serves, of a batch of 0"
 }
