@@ -179,3 +179,34 @@ __device__ __forceinline__ void wgmma(float (&c)[2][$(n // 4)], $(shape.held and
                : $(shape.held and '"r"(a.at[0]), "r"(a.at[1]), "r"(a.at[2]), "r"(a.at[3])' or '"l"(a)'), "l"(b), "r"(add), "n"(B_rows));
 }
 % end
+
+//: copy_bulk -- starts to copy bytes that lie side by side to shared memory, in 16s; they arrive at a barrier
+// [cp.async.bulk.shared::cluster.global.mbarrier]
+__device__ __forceinline__ void copy_bulk(u32 to, const void *from, i32 bytes, u32 barrier)
+{
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from),
+               "r"(bytes), "r"(barrier)
+               : "memory");
+}
+
+//: reduce_bulk -- starts to add fp32 numbers that lie side by side in shared memory to device memory; a store of this
+// thread, as store_box [cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32]
+__device__ __forceinline__ void reduce_bulk(float *to, u32 from, i32 bytes)
+{
+  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes)
+               : "memory");
+}
+
+//: reduce_add4 -- adds to four numbers side by side in device memory, sooner or later [red.global.add.v4.f32]
+__device__ __forceinline__ void reduce_add4(float *to, float x0, float x1, float x2, float x3)
+{
+  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x0), "f"(x1), "f"(x2), "f"(x3) : "memory");
+}
+
+//: stmatrix_trans -- four 8x8 matrices, transposed: the opposite of ldmatrix_trans [stmatrix.sync.aligned.m8n8.x4.trans]
+__device__ __forceinline__ void stmatrix_trans(u32 row, u32 x0, u32 x1, u32 x2, u32 x3)
+{
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row), "r"(x0), "r"(x1), "r"(x2),
+               "r"(x3)
+               : "memory");
+}

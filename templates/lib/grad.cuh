@@ -31,7 +31,7 @@ __device__ __forceinline__ float dot_of(const quad &a, const quad &b)
 __device__ __forceinline__ void make_LD(LD_row *to, const place &at, i32 i0)
 {
   constexpr float log2e = 1.44269504088896f;
-  for (i32 r = thread_id() / 8; r < Br; r += T / 8) {
+  for (i32 r = thread_id() / 8; r < Br; r += $(LD_threads) / 8) {
     const bool real = r < at.nq - i0;
     const i64 i = i64(i0) + r;
     float D = 0.f;

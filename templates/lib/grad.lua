@@ -50,7 +50,7 @@ function grad.words(c, p, g)
       "lib/grad.cuh", "lib/walk.cuh", "lib/launches.cuh" },
     travels = mma.travels(c, p, g), dtype = p.dtype, slices = 1, drawn = false, packed = false, aligned = c.W, unrolled = c.U,
     blocks_of_sm = c.b, overlaps = g.sm >= 90, P_held = grad.P_held(c),
-    schedule = c.s > 1 and "in_flight" or mma.travels(c, p, g) and "carried" or "alone" }
+    LD_threads = "T", schedule = c.s > 1 and "in_flight" or mma.travels(c, p, g) and "carried" or "alone" }
 end
 
 function grad.constants(c, p)

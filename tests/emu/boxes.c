@@ -61,8 +61,24 @@ static uint32_t row_bytes(const emu_tensor_map *m)
   return (uint32_t)m->box[0] * m->element;
 }
 
+static void add(const emu_block *b, const emu_box *x)
+{
+  for (uint32_t at = 0; at < row_bytes(&x->map); at += 4) {
+    char *sum = (char *)(uintptr_t)x->map.base + at;
+    float to, more;
+    memcpy(&to, sum, sizeof to);
+    memcpy(&more, shared_at(b, x->shared + at), sizeof more);
+    to += more;
+    memcpy(sum, &to, sizeof to);
+  }
+}
+
 static void move(const emu_block *b, const emu_box *x)
 {
+  if (x->reduces) {
+    add(b, x);
+    return;
+  }
   const uint32_t width = row_bytes(&x->map);
   for (uint32_t i = 0; i < rows_of(&x->map); i++) {
     row r = row_of(x, i);
@@ -121,7 +137,9 @@ static void check(emu_block *b, const emu_box *x, unsigned agent, const emu_cloc
   const uint32_t width = row_bytes(&x->map);
   for (uint32_t i = 0; i < rows_of(&x->map); i++) {
     row r = row_of(x, i);
-    if (r.inside)
+    if (r.inside && x->reduces)
+      emu_clocks_change(b, agent, x->epoch, clock->seen, (uintptr_t)r.data, (uint32_t)r.inside, x->pc);
+    else if (r.inside)
       emu_clocks_access(b, agent, x->epoch, clock->seen, (uintptr_t)r.data, (uint32_t)r.inside, !x->signal,
                         x->pc);
     for (uint32_t at = 0; at < width; at += CHUNK)
@@ -154,6 +172,28 @@ static emu_box box_of(const void *map, const int32_t at[4], uint32_t shared, uin
   return x;
 }
 
+/* Bytes side by side are a box of one row, as a map would have it. */
+static emu_box bulk_of(const void *data, int32_t bytes, uint32_t shared, uintptr_t pc)
+{
+  emu_thread *t = emu_now->self;
+  if (bytes <= 0 || bytes % CHUNK || shared % CHUNK || (uintptr_t)data % CHUNK)
+    emu_findings_misuse("a bulk copy is of whole 16 bytes, at multiples of 16", pc);
+  emu_box x = {.map = {.magic = EMU_MAP_MAGIC,
+                       .rank = BOX_DIMS,
+                       .element = 4,
+                       .step = {1, 1, 1, 1},
+                       .box = {(uint16_t)(bytes / 4), 1, 1, 1},
+                       .base = (uintptr_t)data,
+                       .size = {(uint64_t)bytes / 4, 1, 1, 1}},
+               .shared = shared,
+               .by = t,
+               .pc = pc};
+  uint32_t begin = shared - EMU_SHARED_BASE;
+  if (begin > t->me.shared_size || (uint32_t)bytes > t->me.shared_size - begin)
+    emu_findings_misuse("the bytes of this bulk copy do not lie in shared memory", pc);
+  return x;
+}
+
 static void begin(emu_block *b, const emu_box *x)
 {
   emu_side *s = b->side;
@@ -171,19 +211,30 @@ static void begin(emu_block *b, const emu_box *x)
     emu_boxes_pass(b);
 }
 
-void emu_boxes_load(uint32_t to, const void *map, const int32_t at[4], uint32_t signal, uintptr_t pc)
+static void load(emu_box *x, uint32_t signal)
 {
   emu_thread *t = emu_now->self;
-  emu_signal *s = emu_signals_at(signal, pc);
-  emu_box x = box_of(map, at, to, pc);
+  emu_signal *s = emu_signals_at(signal, x->pc);
   if (!s->fenced)
-    emu_findings_unfenced("copies may not have seen that this barrier was initialised", pc);
-  x.signal = s;
-  x.epoch = ++s->loads;
-  s->load_pc = pc;
-  check(t->home, &x, (unsigned)(s - t->home->side->signal), &t->clock);
+    emu_findings_unfenced("copies may not have seen that this barrier was initialised", x->pc);
+  x->signal = s;
+  x->epoch = ++s->loads;
+  s->load_pc = x->pc;
+  check(t->home, x, (unsigned)(s - t->home->side->signal), &t->clock);
   emu_clocks_advance(t);
-  begin(t->home, &x);
+  begin(t->home, x);
+}
+
+void emu_boxes_load(uint32_t to, const void *map, const int32_t at[4], uint32_t signal, uintptr_t pc)
+{
+  emu_box x = box_of(map, at, to, pc);
+  load(&x, signal);
+}
+
+void emu_boxes_bulk_load(uint32_t to, const void *from, int32_t bytes, uint32_t signal, uintptr_t pc)
+{
+  emu_box x = bulk_of(from, bytes, to, pc);
+  load(&x, signal);
 }
 
 static unsigned store_agent(emu_thread *t)
@@ -194,16 +245,29 @@ static unsigned store_agent(emu_thread *t)
   return t->store_agent < EMU_AGENTS ? t->store_agent : EMU_AGENTS - 1;
 }
 
-void emu_boxes_store(const void *map, const int32_t at[4], uint32_t from, uintptr_t pc)
+static void store(emu_box *x)
 {
   emu_thread *t = emu_now->self;
-  emu_clocks_need(t->home);
-  emu_box x = box_of(map, at, from, pc);
-  x.epoch = t->last_store = t->stores + 1;
-  t->store_pc = pc;
-  check(t->home, &x, store_agent(t), &t->clock);
+  x->epoch = t->last_store = t->stores + 1;
+  t->store_pc = x->pc;
+  check(t->home, x, store_agent(t), &t->clock);
   emu_clocks_advance(t);
-  begin(t->home, &x);
+  begin(t->home, x);
+}
+
+void emu_boxes_store(const void *map, const int32_t at[4], uint32_t from, uintptr_t pc)
+{
+  emu_clocks_need(emu_now->self->home);
+  emu_box x = box_of(map, at, from, pc);
+  store(&x);
+}
+
+void emu_boxes_bulk_reduce(float *to, uint32_t from, int32_t bytes, uintptr_t pc)
+{
+  emu_clocks_need(emu_now->self->home);
+  emu_box x = bulk_of(to, bytes, from, pc);
+  x.reduces = true;
+  store(&x);
 }
 
 void emu_boxes_commit(void)

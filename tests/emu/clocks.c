@@ -186,15 +186,37 @@ const uint32_t *emu_clocks_of_group(emu_block *b, int group)
   return g->clock.async;
 }
 
-void emu_clocks_access(emu_block *b, unsigned agent, uint32_t epoch, const uint32_t *seen, uintptr_t address,
+static emu_me agent(const emu_block *b, unsigned which, uint32_t epoch, const uint32_t *seen)
+{
+  emu_me as = {.seen = seen, .threads = b->threads};
+  as.who = emu_now->memory->hot.me->who >> EMU_THREAD_BITS << EMU_THREAD_BITS | (EMU_THREADS_MAX + which);
+  as.stamp = as.who << EMU_EPOCH_BITS | epoch;
+  return as;
+}
+
+void emu_clocks_access(emu_block *b, unsigned which, uint32_t epoch, const uint32_t *seen, uintptr_t address,
                        uint32_t size, int is_write, uintptr_t pc)
 {
   emu_hot *hot = &emu_now->memory->hot;
-  emu_me *me = hot->me, as = {.seen = seen, .threads = b->threads};
-  as.who = me->who >> EMU_THREAD_BITS << EMU_THREAD_BITS | (EMU_THREADS_MAX + agent);
-  as.stamp = as.who << EMU_EPOCH_BITS | epoch;
+  emu_me *me = hot->me, as = agent(b, which, epoch, seen);
   hot->me = &as;
   emu_access(hot, address, size, is_write, pc);
+  hot->me = me;
+}
+
+void emu_clocks_change(emu_block *b, unsigned which, uint32_t epoch, const uint32_t *seen, uintptr_t address,
+                       uint32_t size, uintptr_t pc)
+{
+  emu_hot *hot = &emu_now->memory->hot;
+  emu_me *me = hot->me, as = agent(b, which, epoch, seen);
+  hot->me = &as;
+  for (uint32_t at = 0; at < size; at += 4) {
+    const uintptr_t a = address + at;
+    if (a - hot->arena < hot->arena_size)
+      emu_atomic_cell(hot, hot->shadow + (a - hot->arena) / 4, a, pc);
+    else
+      emu_report_access(hot, EMU_OUT_OF_BOUNDS, 1, a, 4, pc);
+  }
   hot->me = me;
 }
 

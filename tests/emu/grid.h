@@ -33,7 +33,7 @@ typedef struct emu_registers {
   uintptr_t pc;
 } emu_registers;
 
-enum { EMU_REGISTER_ARRAYS = 8, EMU_PRODUCT_GROUPS = 32 };
+enum { EMU_REGISTER_ARRAYS = 12, EMU_PRODUCT_GROUPS = 32 };
 
 /* What is known of each thread and agent: `seen` by accesses of a thread, `async` by those that the hardware
  * makes beside it. They differ in what threads have stored without a fence since. */

@@ -79,6 +79,7 @@ typedef enum emu_op {
   EMU_MMA_BF16,
   EMU_MMA_TF32,
   EMU_STMATRIX,
+  EMU_STMATRIX_TRANS,
   EMU_WGMMA,
   EMU_OPS
 } emu_op;
@@ -196,6 +197,9 @@ typedef struct emu_hot {
   /* Boxes of tensor maps; `signal` is of a copy to shared memory alone. */
   void (*box_load)(uint32_t to, const void *map, const int32_t at[4], uint32_t signal, uintptr_t pc);
   void (*box_store)(const void *map, const int32_t at[4], uint32_t from, uintptr_t pc);
+  /* Bytes side by side: copied to shared memory; numbers of fp32 there that are added to device memory. */
+  void (*bulk_load)(uint32_t to, const void *from, int32_t bytes, uint32_t signal, uintptr_t pc);
+  void (*bulk_reduce)(float *to, uint32_t from, int32_t bytes, uintptr_t pc);
   void (*store_commit)(void);
   void (*store_wait)(void);
   void (*copies_fence)(void);

@@ -126,6 +126,7 @@ long long emu_grid_size(void);
 EMU_CALL int emu_any_lane(int x);
 EMU_CALL int emu_atomic_add(int *to, int x);
 EMU_CALL void emu_reduce_add(float *to, float x);
+EMU_CALL void emu_reduce_add4(float *to, float a, float b, float c, float d);
 EMU_CALL void emu_barrier_init(unsigned at, int count);
 void emu_barrier_init_fence(void);
 EMU_CALL void emu_barrier_arrive(unsigned at, int bytes);
@@ -135,6 +136,8 @@ EMU_CALL void emu_registers(int count, int more);
 EMU_CALL void emu_copy_box(unsigned to, const void *map, unsigned long long low, unsigned long long high,
                            unsigned barrier);
 EMU_CALL void emu_store_box(const void *map, unsigned long long low, unsigned long long high, unsigned from);
+EMU_CALL void emu_copy_bulk(unsigned to, const void *from, int bytes, unsigned barrier);
+EMU_CALL void emu_reduce_bulk(float *to, unsigned from, int bytes);
 void emu_store_commit(void);
 void emu_store_wait(void);
 void emu_copies_fence(void);
@@ -246,7 +249,7 @@ TWIN unsigned get4(unsigned from)
 /* What a warp does together: all lanes come from the same line, which is where the twin was called, for the
  * same op (ORDER OP, hot.h). */
 enum { EMU_LDMATRIX, EMU_LDMATRIX_TRANS, EMU_MMA_F16_K8, EMU_MMA_F16, EMU_MMA_BF16, EMU_MMA_TF32,
-       EMU_STMATRIX, EMU_WGMMA, EMU_OPS };
+       EMU_STMATRIX, EMU_STMATRIX_TRANS, EMU_WGMMA, EMU_OPS };
 TWIN quad ldmatrix(unsigned row, int line = __builtin_LINE())
 {
   const emu_words x = emu_ldmatrix(row, line * EMU_OPS + EMU_LDMATRIX);
@@ -380,6 +383,18 @@ TWIN void store_box(const tensor_map &to, int column, int row, int head, int bat
 {
   emu_store_box(&to, emu_pair(column, row), emu_pair(head, batch), from);
 }
+TWIN void copy_bulk(unsigned to, const void *from, int bytes, unsigned barrier)
+{
+  emu_copy_bulk(to, from, bytes, barrier);
+}
+TWIN void reduce_bulk(float *to, unsigned from, int bytes)
+{
+  emu_reduce_bulk(to, from, bytes);
+}
+TWIN void reduce_add4(float *to, float x0, float x1, float x2, float x3)
+{
+  emu_reduce_add4(to, x0, x1, x2, x3);
+}
 TWIN void store_commit()
 {
   emu_store_commit();
@@ -395,6 +410,11 @@ TWIN void copies_fence()
 TWIN void stmatrix(unsigned row, unsigned x0, unsigned x1, unsigned x2, unsigned x3, int line = __builtin_LINE())
 {
   emu_stmatrix(row, x0, x1, x2, x3, line * EMU_OPS + EMU_STMATRIX);
+}
+TWIN void stmatrix_trans(unsigned row, unsigned x0, unsigned x1, unsigned x2, unsigned x3,
+                         int line = __builtin_LINE())
+{
+  emu_stmatrix(row, x0, x1, x2, x3, line * EMU_OPS + EMU_STMATRIX_TRANS);
 }
 TWIN void named_sync(int name, int threads)
 {

@@ -174,12 +174,22 @@ static void widen(emu_thread *t, uintptr_t from, uintptr_t to)
   t->me.last = t->me.last > to ? t->me.last : to;
 }
 
-/* What a product uses of a thread's registers. Left operands that lie side by side are one array. */
+/* Whether registers from `from` on are a known array's. A left operand grows by what the products of a
+ * group use side by side: another group's that happens to lie behind it is its own. */
+static bool is_of(const emu_thread *t, const emu_registers *r, uintptr_t from, bool sums)
+{
+  if (r->sums != sums || sums || from <= r->from)
+    return r->sums == sums && from == r->from;
+  const uint32_t closed = t->product_groups ? t->product_group[t->product_groups - 1] : 0;
+  return from < r->to || (from == r->to && r->product == t->products && r->product > closed);
+}
+
+/* What a product uses of a thread's registers. */
 static void use(emu_thread *t, const void *data, uint32_t bytes, bool sums, uintptr_t pc)
 {
   const uintptr_t from = (uintptr_t)data, to = from + bytes;
   emu_registers *r = t->registers, *end = r + t->register_arrays;
-  while (r < end && !(r->sums == sums && (from == r->from || (!sums && from > r->from && from <= r->to))))
+  while (r < end && !is_of(t, r, from, sums))
     r++;
   if (r == end) {
     if (t->register_arrays == EMU_REGISTER_ARRAYS)

@@ -286,6 +286,8 @@ static emu_grid *open_grid(emu *e, const emu_module *module, const void *argumen
   e->hot.own_registers = emu_signals_registers;
   e->hot.box_load = emu_boxes_load;
   e->hot.box_store = emu_boxes_store;
+  e->hot.bulk_load = emu_boxes_bulk_load;
+  e->hot.bulk_reduce = emu_boxes_bulk_reduce;
   e->hot.store_commit = emu_boxes_commit;
   e->hot.store_wait = emu_boxes_wait;
   e->hot.copies_fence = emu_clocks_fence;

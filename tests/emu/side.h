@@ -38,6 +38,7 @@ typedef struct emu_box {
   int32_t at[4];
   uint32_t shared; /* address */
   emu_signal *signal;
+  bool reduces; /* numbers of fp32 are added to those in device memory */
   emu_thread *by;
   uint32_t epoch; /* of its agent */
   uintptr_t pc;
@@ -96,6 +97,9 @@ const uint32_t *emu_clocks_of_group(emu_block *b, int group);
 /* An access of `size` bytes by an agent that has seen `seen`. */
 void emu_clocks_access(emu_block *b, unsigned agent, uint32_t epoch, const uint32_t *seen, uintptr_t address,
                        uint32_t size, int is_write, uintptr_t pc);
+/* Numbers of fp32 that such an agent changes as atomics do. */
+void emu_clocks_change(emu_block *b, unsigned agent, uint32_t epoch, const uint32_t *seen, uintptr_t address,
+                       uint32_t size, uintptr_t pc);
 void emu_clocks_add_reader(emu_cell *cell, const emu_me *me);
 /* Forgets the sets of readers. */
 void emu_clocks_open(emu_hot *hot);
@@ -124,6 +128,9 @@ void emu_signals_end(emu_block *b);
 
 void emu_boxes_load(uint32_t to, const void *map, const int32_t at[4], uint32_t signal, uintptr_t pc);
 void emu_boxes_store(const void *map, const int32_t at[4], uint32_t from, uintptr_t pc);
+/* Bytes side by side, as a box of one row. */
+void emu_boxes_bulk_load(uint32_t to, const void *from, int32_t bytes, uint32_t signal, uintptr_t pc);
+void emu_boxes_bulk_reduce(float *to, uint32_t from, int32_t bytes, uintptr_t pc);
 void emu_boxes_commit(void);
 void emu_boxes_wait(void);
 /* Some may land now. */

@@ -107,12 +107,19 @@ static void hand_out(emu_op op, emu_thread *lanes)
     }
 }
 
-/* The row that lane 8 i + r writes is row r of matrix i. */
-static void gather_rows(emu_thread *lanes)
+/* The row that lane 8 i + r writes is row r of matrix i; transposed, its column. */
+static void gather_rows(emu_op op, emu_thread *lanes)
 {
   for (int lane = 0; lane < EMU_WARP; lane++)
-    for (int t = 0; t < 4; t++)
-      lanes[lane].me.part.got[t] = lanes[lane % 8 * 4 + t].me.part.a[lane / 8];
+    for (int t = 0; t < 4; t++) {
+      int r = lane % 8, i = lane / 8;
+      uint32_t *got = &lanes[lane].me.part.got[t];
+      if (op == EMU_STMATRIX)
+        *got = lanes[r * 4 + t].me.part.a[i];
+      else
+        *got = (lanes[8 * t + r / 2].me.part.a[i] >> r % 2 * 16 & 0xffff) |
+               (lanes[8 * t + 4 + r / 2].me.part.a[i] >> r % 2 * 16) << 16;
+    }
 }
 
 const emu_thread *emu_together(emu_thread *lanes)
@@ -122,12 +129,13 @@ const emu_thread *emu_together(emu_thread *lanes)
     if (lanes[i].me.part.place != place)
       return &lanes[i];
   emu_op op = (emu_op)(place % EMU_OPS);
-  if (op != EMU_LDMATRIX && op != EMU_LDMATRIX_TRANS && op != EMU_STMATRIX) {
+  const bool stores = op == EMU_STMATRIX || op == EMU_STMATRIX_TRANS;
+  if (op != EMU_LDMATRIX && op != EMU_LDMATRIX_TRANS && !stores) {
     multiply(op, lanes);
     return NULL;
   }
-  if (op == EMU_STMATRIX)
-    gather_rows(lanes);
+  if (stores)
+    gather_rows(op, lanes);
   else
     hand_out(op, lanes);
   for (int i = 0; i < 4; i++)

@@ -184,6 +184,17 @@ void emu_reduce_add(float *to, float x)
     *to += x;
 }
 
+void emu_reduce_add4(float *to, float a, float b, float c, float d);
+void emu_reduce_add4(float *to, float a, float b, float c, float d)
+{
+  const float x[4] = {a, b, c, d};
+  if ((uintptr_t)to % 16)
+    emu_report_access(emu_hot_state, EMU_MISALIGNED, 1, (uintptr_t)to, 16, PC);
+  for (int i = 0; i < 4; i++)
+    if (takes_atomic((uintptr_t)(to + i), PC))
+      to[i] += x[i];
+}
+
 /* ---- what a warp does together ---- */
 
 /* Each lane reads its row when it comes; the meeting hands the elements out. */
@@ -321,6 +332,18 @@ void emu_store_box(const void *map, uint64_t low, uint64_t high, uint32_t from)
 {
   const int32_t at[4] = {(int32_t)low, (int32_t)(low >> 32), (int32_t)high, (int32_t)(high >> 32)};
   emu_hot_state->box_store(map, at, from, PC);
+}
+
+void emu_copy_bulk(uint32_t to, const void *from, int bytes, uint32_t barrier);
+void emu_copy_bulk(uint32_t to, const void *from, int bytes, uint32_t barrier)
+{
+  emu_hot_state->bulk_load(to, from, bytes, barrier, PC);
+}
+
+void emu_reduce_bulk(float *to, uint32_t from, int bytes);
+void emu_reduce_bulk(float *to, uint32_t from, int bytes)
+{
+  emu_hot_state->bulk_reduce(to, from, bytes, PC);
 }
 
 void emu_store_commit(void);

@@ -217,7 +217,7 @@ bool fat_reference_stores(const char *kernel)
 
 uint32_t fat_reference_unordered(const char *kernel)
 {
-  return strcmp(kernel, "bwd") == 0 ? UINT32_C(1) << FAT_DQ : 0;
+  return strcmp(kernel, "bwd") == 0 || strcmp(kernel, "bwd_ws") == 0 ? UINT32_C(1) << FAT_DQ : 0;
 }
 
 double fat_reference_off(double right, float got)

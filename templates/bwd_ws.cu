@@ -1,0 +1,130 @@
+// bwd_ws.cu -- FlashAttention-2's backward for Hopper: a warpgroup that copies, and warpgroups that compute, each with 64
+// keys.
+//   P = exp(S - LSE),  dV = P^T dO,  dP = dO V^T,  dS = P (dP - D),  dQ = scale dS K,  dK = scale dS^T Q,  D = rowsum(dO O)
+// A block keeps a tile of K and V and goes once over the tiles of Q and dO whose rows see it, which come through rings. S,
+// P, dP and dS are transposed: P^T and dS^T go from registers into the products for dV and dK; dS goes through shared memory
+// for dQ alone, which is added to fp32 sums in device memory. While a warpgroup computes P or dS, tensor cores have products
+// of the step before to do, and those of the other warpgroup.
+%  for _, file in ipairs(libs) do use(file) end
+extern "C" __global__ void __launch_bounds__(prepare_threads)
+$(entry "prepare")(const call a, float *dQ_all, LD_row *LD_all)
+{
+  overlap_next();
+  const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
+  make_LD(LD_all + i64(tile) * Br, rows(a, tile / Tr), tile % Tr * Br);         // D = rowsum(dO O)
+  clear_sums(dQ_all, tile);                                                     // dQ = 0
+}
+
+// One thread: K and V, then Q with LSE and D, and dO, of each step.
+__device__ __forceinline__ void produce(const call &a, const LD_row *LD_all, const key_task &my, const row_steps &from,
+                                        const tensor_map &Q_map, const tensor_map &K_map, const tensor_map &V_map,
+                                        const tensor_map &dO_map)
+{
+  if (from.steps == 0)
+    return;
+  copy_keys<boxes>(K_of(0), K_map, my.j0, sequence_of(a, my.head), K_full);
+  copy_keys<V_boxes>(V_of(0), V_map, my.j0, sequence_of(a, my.head), V_full);
+  await_last();                                         // D is here
+  for (i32 n = 0; n < from.steps; n++) {
+    bring_Q(Q_map, LD_all, n, from.at(a, n), from.number_of(n));
+    bring_dO(dO_map, n, from.at(a, n));
+  }
+}
+
+__device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
+                                        const tensor_map &dK_map, const tensor_map &dV_map)
+{
+  const i32 me = own_group(), last = from.steps - 1;
+  acc<Bc, D> dK = {}; acc<Bc, Dv> dV = {};
+  if (from.steps > 0) {
+    const share_of_dQ share(me, dQ_all, from);
+    rounded<Br> P$(one_operand and "" or ", dS");
+    await_last();                                       // dQ is 0
+    await_keys();
+    const K_rows K(K_of(me));
+    const V_rows V(V_of(me));
+%  local dS = one_operand and "P" or "dS"
+%  local function step(n)
+%  if not S_early then
+      acc<Bc, Br> S;
+      start_S(S, K, $(n));                               // S^T = K Q^T
+%  end
+      acc<Bc, Br> dP;
+      start_dP(dP, V, $(n));                              // dP^T = V dO^T
+%  if not S_early then
+      products_wait<1>();                               // S^T is there, and dK
+%  end
+      set_P(S, a, from.at(a, $(n)), my.j0, $(n));             // P^T = exp(S^T - LSE)
+%  if S_early and one_operand then
+      products_wait<1>();                               // dK is there
+%  end
+      P.round(S);
+      start_AB(dV, P, dO_of($(n)));                        // dV = dV + P^T dO
+      products_wait<1>();                               // dP^T is there, and dK
+      release_Q($(n) - 1);
+      times_dP_minus_D(S, dP, LD_of($(n)));                // dS^T = P^T (dP^T - D)
+%  if one_operand then
+      products_wait<0>();                               // dV is there
+%  end
+      $(dS).round(S);
+      lay_dS($(n), me, $(dS));
+%  if S_early and n ~= "last" then
+      start_S(S, K, $(n) + 1);
+%  end
+%  local made = dQ_late and n .. " - 1" or n
+%  if dQ_late or dQ_share == "turns" then
+      if (!share.is_of($(made)))
+        add_to_dK(dK, $(dS), $(n));                         // dK = dK + dS^T Q
+      else
+%  end
+        add_to_both(share, $(made), dK, $(dS), $(n));      // and dQ = dQ + dS K
+%  end
+%  if S_early then
+    acc<Bc, Br> S;
+    start_S(S, K, 0);
+    products_wait<0>();
+%  end
+    for (i32 n = 0; n $(S_early and "<" or "<=") last; n++) {
+%  step "n"
+    }
+%  if S_early then
+%  step "last"
+%  end
+    products_wait<0>();                                 // dK is there
+%  if dQ_late then
+    if (share.is_of(last))
+      add_to_dQ(share, last);
+%  end
+    named_sync(1, 128 * consumers);                     // all have read K
+  }
+  const sequence keys = of_keys(sequence_of(a, my.head));
+  store_scaled(V_of(me), dV, 1.f, dV_map, keys, my.j0 + 64 * me);
+  store_scaled(K_of(me), dK, a.scale, dK_map, keys, my.j0 + 64 * me);
+}
+
+extern "C" __global__ void __launch_bounds__(T, 1)
+$(entry "bwd_ws")(const call a, float *dQ_all, const LD_row *LD_all, const __grid_constant__ tensor_map Q_map,
+  const __grid_constant__ tensor_map K_map, const __grid_constant__ tensor_map V_map, const __grid_constant__ tensor_map dO_map,
+  const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map)
+{
+  const key_task my = key_task_of(a, i32(block_id()));
+  const row_steps from(a, my);
+  set_up_steps();
+  if (warp_of() < 4) {
+    registers_less<$(producer_registers)>();
+    if (thread_id() == 0)
+      produce(a, LD_all, my, from, Q_map, K_map, V_map, dO_map);
+  } else {
+    registers_more<$(consumer_registers)>();
+    consume(a, dQ_all, my, from, dK_map, dV_map);
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(2 * Br)
+$(entry "finish")(const call a, const float *dQ_all, const __grid_constant__ tensor_map dQ_map)
+{
+  const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id()), group = warp_of() / 4;
+  await_last();                                         // dQ is whole
+  acc<Bc, D> dQ = whole_dQ(dQ_all, tile);
+  store_scaled(K_of(group), dQ, a.scale, dQ_map, sequence_of(a, tile / Tr), tile % Tr * Br + 64 * group);
+}
