@@ -15,22 +15,6 @@ $(entry "prepare")(const call a, float *dQ_all, LD_row *LD_all)
   clear_sums(dQ_all, tile);                                                     // dQ = 0
 }
 
-// One thread: K and V, then Q with LSE and D, and dO, of each step.
-__device__ __forceinline__ void produce(const call &a, const LD_row *LD_all, const key_task &my, const row_steps &from,
-                                        const tensor_map &Q_map, const tensor_map &K_map, const tensor_map &V_map,
-                                        const tensor_map &dO_map)
-{
-  if (from.steps == 0)
-    return;
-  copy_keys<boxes>(K_of(0), K_map, my.j0, sequence_of(a, my.head), K_full);
-  copy_keys<V_boxes>(V_of(0), V_map, my.j0, sequence_of(a, my.head), V_full);
-  await_last();                                         // D is here
-  for (i32 n = 0; n < from.steps; n++) {
-    bring_Q(Q_map, LD_all, n, from.at(a, n), from.number_of(n));
-    bring_dO(dO_map, n, from.at(a, n));
-  }
-}
-
 __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
                                         const tensor_map &dK_map, const tensor_map &dV_map)
 {
@@ -62,6 +46,9 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
       start_AB(dV, P, dO_of($(n)));                        // dV = dV + P^T dO
       products_wait<1>();                               // dP^T is there, and dK
       release_Q($(n) - 1);
+%  if has.softcap then
+      times_slope(S, LD_of($(n)), a, from.at(a, $(n)).of, from.at(a, $(n)).i0, my.j0);
+%  end
       times_dP_minus_D(S, dP, LD_of($(n)));                // dS^T = P^T (dP^T - D)
 %  if one_operand then
       products_wait<0>();                               // dV is there
@@ -128,3 +115,11 @@ $(entry "finish")(const call a, const float *dQ_all, const __grid_constant__ ten
   acc<Bc, D> dQ = whole_dQ(dQ_all, tile);
   store_scaled(K_of(group), dQ, a.scale, dQ_map, sequence_of(a, tile / Tr), tile % Tr * Br + 64 * group);
 }
+%  if has.dsink then
+
+extern "C" __global__ void __launch_bounds__(T)
+$(entry "sinks")(const call a, const LD_row *LD_all)
+{
+  dsink_by_LD(a, LD_all, i32(block_id()));
+}
+%  end

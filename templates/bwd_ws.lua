@@ -99,7 +99,7 @@ return {
     product(p.dv, true)
     product(p.d, true)
     product(dQ_columns(c, p), false)
-    return { libs = { "lib/args.h", "lib/hooks.cuh", "lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh", "lib/ws.cuh",
+    return { libs = { "lib/args.h", "lib/hooks.cuh", "lib/scores.cuh", "lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh", "lib/ws.cuh",
         "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_sums.cuh",
         "lib/launches.cuh" },
       dtype = p.dtype, slices = 1, packed = false, drawn = false, aligned = 16, overlaps = true, travels = false, products = products,
@@ -158,6 +158,7 @@ return {
         .. "mapdO(%d) mapdK(16) mapdV(16)\n", entry "bwd_ws", c.Bc, threads(c), shared(c, p), dQ_LD, c.Br, c.Br)
       .. string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)\n", entry "finish", tiles, 2 * c.Br,
         c.Br * boxes(p.d) * 128)
+      .. simt.sinks(p, entry, threads(c), string.format(" ws(%s*%d)", tiles, tile))
   end,
 
   work = function(c, p, g)

@@ -75,13 +75,13 @@ struct row_steps {
   __device__ __forceinline__ i64 number_of(i32 n) const { return i64(head_of(n)) * tiles + tile_of(n); }
   __device__ __forceinline__ rows_at at(const call &a, i32 n) const
   {
-    return {sequence_of(a, head_of(n)), tile_of(n) * Br, is_cut(visit, tile_of(n))};
+    return {$(scored and "rows" or "sequence_of")(a, head_of(n)), tile_of(n) * Br, is_cut(visit, tile_of(n))};
   }
 };
 
 //: rows_at -- a tile of Q: its sequence, its first row, and whether a mask cuts it
 struct rows_at {
-  sequence of;
+  $(scored and "place" or "sequence") of;
   i32 i0;
   bool is_cut;
 };
@@ -135,6 +135,22 @@ __device__ __forceinline__ void bring_dO(const tensor_map &dO_map, i32 n, const 
   copy_tile<V_boxes, Br>(dO_of(n), dO_map, at.i0, at.of.h, at.of.b, dO_full + to.slot);
 }
 
+//: produce -- one thread copies K and V, then Q with LSE and D, and dO, of each step
+__device__ __forceinline__ void produce(const call &a, const LD_row *LD_all, const key_task &my, const row_steps &from,
+                                        const tensor_map &Q_map, const tensor_map &K_map, const tensor_map &V_map,
+                                        const tensor_map &dO_map)
+{
+  if (from.steps == 0)
+    return;
+  copy_keys<boxes>(K_of(0), K_map, my.j0, sequence_of(a, my.head), K_full);
+  copy_keys<V_boxes>(V_of(0), V_map, my.j0, sequence_of(a, my.head), V_full);
+  await_last();                                         // D is here
+  for (i32 n = 0; n < from.steps; n++) {
+    bring_Q(Q_map, LD_all, n, from.at(a, n), from.number_of(n));
+    bring_dO(dO_map, n, from.at(a, n));
+  }
+}
+
 //: get_chunk -- 16 bytes of device memory
 __device__ __forceinline__ quad get_chunk(const elem *p)
 {
@@ -174,10 +190,10 @@ __device__ __forceinline__ void set_P(acc<Bc, Br> &S, const call &a, const rows_
 {
   const place_of_step now(n);
   wait(LD_full + now.slot, now.parity);
-  score(S, a, at.of, at.i0, j0);
+  $(score_rows)(S, a, at.of, at.i0, j0);
   if (at.is_cut)
     mask_rows(S, a, at.of, at.i0, j0);
-  exp2_minus_LSE(S, LD_of(n), base2(a.scale));
+  exp2_minus_LSE(S, LD_of(n), $(c_of_call));
   weigh(S, a, at.of, at.i0, j0);
 }
 
