@@ -5,6 +5,7 @@
  * Chunks cut them off at the ends of the row's chunk.
  * All arithmetic is in 64 bits, so that no length and no window overflows it. */
 #include "sees.h"
+#include "draw.h"
 
 /* lo(i) = i - from, hi(i) = i + beyond, before they are cut off. */
 typedef struct band {
@@ -113,7 +114,8 @@ static double chunked_pairs(const fat_problem *p, band b)
   return sum;
 }
 
-double fat_sees_pairs(const fat_problem *p)
+/* Of one batch. */
+static double pairs(const fat_problem *p)
 {
   const band b = band_of(p);
   if (sees_nothing(p, b))
@@ -169,7 +171,7 @@ static int64_t visits(const fat_problem *p, int64_t t, int64_t Br, int64_t Bc, i
   return keys.hi > keys.lo ? (keys.hi + Bc - 1) / Bc - keys.lo / Bc : 0;
 }
 
-double fat_sees_tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_t group)
+static double tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_t group)
 {
   const int64_t rows = p->q * group, Tr = (rows + Br - 1) / Br;
   const band b = band_of(p);
@@ -191,7 +193,7 @@ double fat_sees_tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_t grou
   return to - from + (double)visits(p, Tr - 1, Br, Bc, group);
 }
 
-int64_t fat_sees_most_tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_t group)
+static int64_t most_tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_t group)
 {
   const band b = band_of(p);
   if (sees_nothing(p, b))
@@ -206,7 +208,53 @@ int64_t fat_sees_most_tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_
   return most < all ? most : all;
 }
 
+/* -- of all batches, which repeat */
+
+/* How many are the b-th of a period. */
+static double times(const fat_problem *p, int64_t b)
+{
+  return (double)((p->b - b + FAT_DRAW_PERIOD - 1) / FAT_DRAW_PERIOD);
+}
+
+double fat_sees_pairs(const fat_problem *p)
+{
+  double sum = 0;
+  if (!fat_draw_by_batch(p))
+    return pairs(p);
+  for (int64_t b = 0; b < FAT_DRAW_PERIOD && b < p->b; b++) {
+    const fat_batch x = fat_draw_batch(p, b, NULL, NULL);
+    sum += times(p, b) * pairs(&x.p);
+  }
+  return p->b > 0 ? sum / (double)p->b : 0;
+}
+
+double fat_sees_tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_t group)
+{
+  double sum = 0;
+  if (!fat_draw_by_batch(p))
+    return tiles(p, Br, Bc, group);
+  for (int64_t b = 0; b < FAT_DRAW_PERIOD && b < p->b; b++) {
+    const fat_batch x = fat_draw_batch(p, b, NULL, NULL);
+    sum += times(p, b) * tiles(&x.p, Br, Bc, group);
+  }
+  return p->b > 0 ? sum / (double)p->b : 0;
+}
+
+int64_t fat_sees_most_tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_t group)
+{
+  int64_t most = 0;
+  if (!fat_draw_by_batch(p))
+    return most_tiles(p, Br, Bc, group);
+  for (int64_t b = 0; b < FAT_DRAW_PERIOD && b < p->b; b++) {
+    const fat_batch x = fat_draw_batch(p, b, NULL, NULL);
+    const int64_t own = most_tiles(&x.p, Br, Bc, group);
+    most = own > most ? own : most;
+  }
+  return most;
+}
+
 bool fat_sees_uneven(const fat_problem *p)
 {
-  return (p->features & (1u << FAT_CAUSAL | 1u << FAT_CAUSAL_TL | 1u << FAT_WINDOW | 1u << FAT_CHUNK)) != 0;
+  return fat_draw_by_batch(p) ||
+         (p->features & (1u << FAT_CAUSAL | 1u << FAT_CAUSAL_TL | 1u << FAT_WINDOW | 1u << FAT_CHUNK)) != 0;
 }

@@ -13,11 +13,12 @@ typedef struct fat_interval {
   int64_t lo, hi; /* lo <= hi; equal: none */
 } fat_interval;
 
-/* The keys that row i sees; the rows that see key j. */
+/* The keys that row i sees; the rows that see key j. Of a problem without features by batch. */
 fat_interval fat_sees(const fat_problem *p, int64_t i);
 fat_interval fat_sees_rows(const fat_problem *p, int64_t j);
 
-/* Pairs of a row and a key that it sees, of one head. */
+/* Pairs of a row and a key that it sees, of one head: where batches differ, the mean over those that draw.h
+ * draws, here and below. */
 double fat_sees_pairs(const fat_problem *p);
 
 /* KV tiles of Bc keys that all tiles of Br rows of Q visit, of one head; `group` heads lie in one tile, row

@@ -14,7 +14,8 @@ local fail = engine.fail
 local space = {}
 
 -- The tensors of a problem and the members of the struct that a kernel takes, of "Q:q:d:in LSE:q:1:wanted | w/2". A
--- tensor: name; side "q", "k" or, of heads alone, "h" and in each batch "a"; width "d", "dv" or 1; whether it is written. Members: C declarations, one a line.
+-- tensor: name; side "q", "k" or, of heads alone, "h" and in each batch "a", of batches "b"; width "d", "dv" or 1; whether it holds
+-- whole numbers, whether it is written. Members: C declarations, one a line.
 local function tensors_of(text)
   local tensors, lines, last = {}, {}, nil
   local numbers = { w = "L, R", chunk = "chunk", paged = "page", split = "split" }
@@ -23,10 +24,12 @@ local function tensors_of(text)
     last = kind
   end
   for word in string.gmatch(text, "%S+") do
-    local name, side, width, role = string.match(word, "^(%a+):(%a):(%w+):(%a+)$")
+    local name, side, width, role = string.match(word, "^([%a_]+):(%a):(%w+):(%a+)$")
     if name then
-      tensors[#tensors + 1] = { name = name, side = side, width = tonumber(width) or width, is_out = role ~= "in" }
-      add(width == "1" and "row_tensor" or "tensor", name)
+      local whole = width == "1i"
+      tensors[#tensors + 1] = { name = name, side = side, width = whole and 1 or tonumber(width) or width, whole = whole,
+        is_out = role ~= "in" }
+      add(whole and "whole_tensor" or width == "1" and "row_tensor" or "tensor", name)
     elseif word == "|" then
       for _, line in ipairs { "i32 b, h, hk", "i32 q, k", "float scale" } do lines[#lines + 1] = line end
       last = nil
@@ -56,6 +59,8 @@ function space.facts(text)
   -- Which end of a row's keys masks cut: before the first key of all, behind the last.
   p.cut = { left = p.has.w or p.has.chunk or false }
   p.cut.right = p.cut.left or p.has.causal or p.has.causaltl or false
+  -- Whether batches have lengths of their own.
+  p.ragged = p.has.used or false
   -- Whether scores are more than products: then `score` gives them in base 2, with the scale in them, and what it gives
   -- has to know whether S is transposed.
   p.scored = p.has.softcap or p.has.alibi or false

@@ -7,23 +7,28 @@
 #include <float.h>
 #include <string.h>
 
-#define OP FAT_FEATURE_COUNT /* the op itself brings it */
+#define OP  FAT_FEATURE_COUNT /* the op itself brings it */
+#define OWN FAT_ELEMENT_OWN
+#define F32 FAT_ELEMENT_F32
+#define I32 FAT_ELEMENT_I32
 
 /* ORDER TENSOR; roles in ORDER OP */
 const fat_tensor_row fat_tensors[FAT_TENSORS] = {
-    /* name   fwd             bwd          brought by  side      width        f32    lse */
-    {"Q", {FAT_ROLE_IN, FAT_ROLE_IN}, OP, FAT_OF_Q, FAT_WIDE_D, false, false},
-    {"K", {FAT_ROLE_IN, FAT_ROLE_IN}, OP, FAT_OF_K, FAT_WIDE_D, false, false},
-    {"V", {FAT_ROLE_IN, FAT_ROLE_IN}, OP, FAT_OF_K, FAT_WIDE_DV, false, false},
-    {"O", {FAT_ROLE_OUT, FAT_ROLE_IN}, OP, FAT_OF_Q, FAT_WIDE_DV, false, false},
-    {"LSE", {FAT_ROLE_WANTED, FAT_ROLE_IN}, OP, FAT_OF_Q, FAT_WIDE_1, true, true},
-    {"dO", {FAT_ROLE_NONE, FAT_ROLE_IN}, OP, FAT_OF_Q, FAT_WIDE_DV, false, false},
-    {"dQ", {FAT_ROLE_NONE, FAT_ROLE_OUT}, OP, FAT_OF_Q, FAT_WIDE_D, false, false},
-    {"dK", {FAT_ROLE_NONE, FAT_ROLE_OUT}, OP, FAT_OF_K, FAT_WIDE_D, false, false},
-    {"dV", {FAT_ROLE_NONE, FAT_ROLE_OUT}, OP, FAT_OF_K, FAT_WIDE_DV, false, false},
-    {"sink", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_SINK, FAT_OF_HEADS, FAT_WIDE_1, true, false},
-    {"slopes", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_ALIBI, FAT_OF_ALL_HEADS, FAT_WIDE_1, true, false},
-    {"dsink", {FAT_ROLE_NONE, FAT_ROLE_OUT}, FAT_DSINK, FAT_OF_HEADS, FAT_WIDE_1, true, false},
+    /* name   fwd             bwd          brought by  side      width        element          lse */
+    {"Q", {FAT_ROLE_IN, FAT_ROLE_IN}, OP, FAT_OF_Q, FAT_WIDE_D, OWN, false},
+    {"K", {FAT_ROLE_IN, FAT_ROLE_IN}, OP, FAT_OF_K, FAT_WIDE_D, OWN, false},
+    {"V", {FAT_ROLE_IN, FAT_ROLE_IN}, OP, FAT_OF_K, FAT_WIDE_DV, OWN, false},
+    {"O", {FAT_ROLE_OUT, FAT_ROLE_IN}, OP, FAT_OF_Q, FAT_WIDE_DV, OWN, false},
+    {"LSE", {FAT_ROLE_WANTED, FAT_ROLE_IN}, OP, FAT_OF_Q, FAT_WIDE_1, F32, true},
+    {"dO", {FAT_ROLE_NONE, FAT_ROLE_IN}, OP, FAT_OF_Q, FAT_WIDE_DV, OWN, false},
+    {"dQ", {FAT_ROLE_NONE, FAT_ROLE_OUT}, OP, FAT_OF_Q, FAT_WIDE_D, OWN, false},
+    {"dK", {FAT_ROLE_NONE, FAT_ROLE_OUT}, OP, FAT_OF_K, FAT_WIDE_D, OWN, false},
+    {"dV", {FAT_ROLE_NONE, FAT_ROLE_OUT}, OP, FAT_OF_K, FAT_WIDE_DV, OWN, false},
+    {"sink", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_SINK, FAT_OF_HEADS, FAT_WIDE_1, F32, false},
+    {"slopes", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_ALIBI, FAT_OF_ALL_HEADS, FAT_WIDE_1, F32, false},
+    {"dsink", {FAT_ROLE_NONE, FAT_ROLE_OUT}, FAT_DSINK, FAT_OF_HEADS, FAT_WIDE_1, F32, false},
+    {"used_q", {FAT_ROLE_ASIDE, FAT_ROLE_ASIDE}, FAT_USED, FAT_OF_BATCHES, FAT_WIDE_1, I32, false},
+    {"used_k", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_USED, FAT_OF_BATCHES, FAT_WIDE_1, I32, false},
 };
 
 /* ORDER SCALAR */
@@ -54,7 +59,8 @@ fat_extent fat_tensors_extent(const fat_problem *p, int t)
   const fat_extent extents[] = {[FAT_OF_Q] = {{p->b, p->h, p->q, width}},
                                 [FAT_OF_K] = {{p->b, p->hk, p->k, width}},
                                 [FAT_OF_HEADS] = {{1, p->h, 1, width}},
-                                [FAT_OF_ALL_HEADS] = {{p->b, p->h, 1, width}}};
+                                [FAT_OF_ALL_HEADS] = {{p->b, p->h, 1, width}},
+                                [FAT_OF_BATCHES] = {{p->b, 1, 1, width}}};
   return extents[row->side];
 }
 
@@ -66,7 +72,8 @@ int64_t fat_tensors_elements(const fat_problem *p, int t)
 
 fat_dtype fat_tensors_dtype(const fat_problem *p, int t)
 {
-  return fat_tensors[t].is_f32 ? FAT_F32 : p->dtype;
+  const fat_dtype types[] = {[OWN] = p->dtype, [F32] = FAT_F32, [I32] = FAT_I32};
+  return types[fat_tensors[t].element];
 }
 
 /* -- the struct */
@@ -154,18 +161,22 @@ void fat_tensors_pack(const fat_call_layout *layout, const fat_problem *p, const
 
 /* -- what templates are told */
 
-/* " Q:q:d:in LSE:q:1:wanted": name, side, width, role. */
+/* " Q:q:d:in LSE:q:1:wanted used_k:b:1i:in": name, side, width (1i: of whole numbers), role. */
 static void add_tensors(const fat_problem *p, fat_feature of, fat_text *out)
 {
   static const char *const widths[] = {[FAT_WIDE_D] = "d", [FAT_WIDE_DV] = "dv", [FAT_WIDE_1] = "1"};
-  static const char *const roles[] = {
-      [FAT_ROLE_NONE] = "", [FAT_ROLE_IN] = "in", [FAT_ROLE_OUT] = "out", [FAT_ROLE_WANTED] = "wanted"};
+  static const char *const roles[] = {[FAT_ROLE_NONE] = "",
+                                      [FAT_ROLE_IN] = "in",
+                                      [FAT_ROLE_ASIDE] = "in",
+                                      [FAT_ROLE_OUT] = "out",
+                                      [FAT_ROLE_WANTED] = "wanted"};
   static const char *const sides[] = {
-      [FAT_OF_Q] = "q", [FAT_OF_K] = "k", [FAT_OF_HEADS] = "h", [FAT_OF_ALL_HEADS] = "a"};
+      [FAT_OF_Q] = "q", [FAT_OF_K] = "k", [FAT_OF_HEADS] = "h", [FAT_OF_ALL_HEADS] = "a", [FAT_OF_BATCHES] = "b"};
   for (int t = 0; t < FAT_TENSORS; t++)
     if (fat_tensors[t].feature == of && fat_tensors_role(p, t) != FAT_ROLE_NONE)
-      fat_text_format(out, " %s:%s:%s:%s", fat_tensors[t].name, sides[fat_tensors[t].side],
-                      widths[fat_tensors[t].width], roles[fat_tensors_role(p, t)]);
+      fat_text_format(out, " %s:%s:%s%s:%s", fat_tensors[t].name, sides[fat_tensors[t].side],
+                      widths[fat_tensors[t].width], fat_tensors[t].element == I32 ? "i" : "",
+                      roles[fat_tensors_role(p, t)]);
 }
 
 /* A word for each member of the struct: a tensor, `|` for the sizes, `w/2` for a feature's numbers,

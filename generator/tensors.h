@@ -29,24 +29,30 @@ typedef enum fat_tensor {
   FAT_SINKS, /* `sink`; FAT_SINK is the feature that brings it */
   FAT_SLOPES,
   FAT_DSINKS,
+  FAT_USED_Q,
+  FAT_USED_K,
   FAT_TENSORS
 } fat_tensor;
 
 typedef enum fat_role {
   FAT_ROLE_NONE,
   FAT_ROLE_IN,
+  FAT_ROLE_ASIDE, /* an input that a caller may do without */
   FAT_ROLE_OUT,
   FAT_ROLE_WANTED /* an output that a caller may do without */
 } fat_role;
 
-/* h heads of q rows; hk heads of k rows; one row for each of h heads, the same in all batches, or in each. */
+/* h heads of q rows; hk heads of k rows; one row for each of h heads, the same in all batches, or in each; one
+ * for each batch. */
 typedef enum fat_side {
   FAT_OF_Q,
   FAT_OF_K,
   FAT_OF_HEADS,
   FAT_OF_ALL_HEADS,
+  FAT_OF_BATCHES,
   FAT_SIDES
 } fat_side; /* ORDER SIDE */
+typedef enum fat_element_of { FAT_ELEMENT_OWN, FAT_ELEMENT_F32, FAT_ELEMENT_I32 } fat_element_of;
 typedef enum fat_width_of { FAT_WIDE_D, FAT_WIDE_DV, FAT_WIDE_1 } fat_width_of;
 
 typedef struct fat_tensor_row {
@@ -54,14 +60,18 @@ typedef struct fat_tensor_row {
   fat_role role[FAT_OP_COUNT]; /* ORDER OP */
   fat_feature feature;         /* that brings it; FAT_FEATURE_COUNT: the op itself */
   fat_side side;
-  fat_width_of width; /* FAT_WIDE_1: one number a row, and rows are contiguous */
-  bool is_f32;        /* whatever the problem's dtype is */
-  bool is_lse;        /* an output that is infinite where no key is seen; others are 0 there */
+  fat_width_of width;     /* FAT_WIDE_1: one number a row, and rows are contiguous */
+  fat_element_of element; /* the problem's own, or what it is whatever that is */
+  bool is_lse;            /* an output that is infinite where no key is seen; others are 0 there */
 } fat_tensor_row;
 extern const fat_tensor_row fat_tensors[FAT_TENSORS];
 
 /* The tensor's role in a problem: absent where another op or a feature that is not there has it. */
 fat_role fat_tensors_role(const fat_problem *p, int t);
+static inline bool fat_tensors_is_in(fat_role role)
+{
+  return role == FAT_ROLE_IN || role == FAT_ROLE_ASIDE;
+}
 static inline bool fat_tensors_is_out(fat_role role)
 {
   return role == FAT_ROLE_OUT || role == FAT_ROLE_WANTED;

@@ -14,6 +14,7 @@ static const uint16_t places[] = {
     offsetof(fatune_tensors, O),    offsetof(fatune_tensors, LSE),    offsetof(fatune_tensors, dO),
     offsetof(fatune_tensors, dQ),   offsetof(fatune_tensors, dK),     offsetof(fatune_tensors, dV),
     offsetof(fatune_tensors, sink), offsetof(fatune_tensors, slopes), offsetof(fatune_tensors, dsink),
+    offsetof(fatune_tensors, used_q), offsetof(fatune_tensors, used_k),
 };
 _Static_assert(sizeof places / sizeof *places == FAT_TENSORS, "every tensor has a place");
 /* ORDER SCALAR */
@@ -60,7 +61,7 @@ static const fatune_tensor *tensor_at(const fatune_tensors *tensors, size_t plac
 /* A tensor that is not there; `work`: whether the call has any rows of it. */
 static fat_status check_absent(int t, fat_role role, const fatune_tensor *given, bool work, fat_error *err)
 {
-  if (role == FAT_ROLE_WANTED || (given && !work))
+  if (role == FAT_ROLE_WANTED || role == FAT_ROLE_ASIDE || (given && !work))
     return FAT_OK;
   if (!given)
     return fat_status_fail(err, FAT_E_INPUT, "tensor %s is NULL", fat_tensors[t].name);
@@ -92,7 +93,7 @@ fat_status fat_call_fill(const fat_call_form *form, const fat_problem *p, const 
                          fat_call *call, uint64_t *bits, fat_error *err)
 {
   const int64_t sizes[][3] = {
-      {p->b, p->h, p->q}, {p->b, p->hk, p->k}, {1, p->h, 1}, {p->b, p->h, 1}}; /* ORDER SIDE */
+      {p->b, p->h, p->q}, {p->b, p->hk, p->k}, {1, p->h, 1}, {p->b, p->h, 1}, {p->b, 1, 1}}; /* ORDER SIDE */
   uint64_t all = 0;
   int odd = -1;
   for (uint32_t left = form->others; left; left &= left - 1) {

@@ -174,6 +174,9 @@ typedef struct fatune_tensors {
   const fatune_tensor *slopes; /* [b][h] of float, of `alibi`: scores lose slope |i + k - q - j|. stride[0] is
                                   0 where all batches have the same */
   const fatune_tensor *dsink;  /* of `dsink`: [h], the gradient of sink, which backward writes */
+  const fatune_tensor *used_q, *used_k; /* [b] of int32, of `used`: how many rows of Q, of K and V each batch
+                                           has; those behind are neither read nor written. used_q NULL: all
+                                           rows of Q. Only stride[0] is read */
 } fatune_tensors;
 
 /* Queues the attention call on `stream` (a CUstream or cudaStream_t of the plan's context; NULL: its default

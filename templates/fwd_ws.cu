@@ -7,11 +7,14 @@
 %  for _, file in ipairs(libs) do use(file) end
 %  local counter = uneven and "i32 *counter, " or "" -- tiles of Q that differ in length are drawn, the longest first
 
-// One thread: which tile comes next, its Q for each warpgroup, and K and V of each step, K a step ahead.
+// One $(by_warp and "warp" or "thread"): which tile comes next, its Q for each warpgroup, and K and V of each step, K a step ahead.
 __device__ __forceinline__ void produce(const call &a, $(counter)const tensor_map &Q_map, const tensor_map &K_map,
                                         const tensor_map &V_map)
 {
   i32 n = 0;                                            // tiles of K and V
+%  if ragged then
+  i32 tails = 0;                                        // those in which a batch ends
+%  end
   for (i32 round = 0;; round++) {                       // tiles of Q
     const i32 block = $(uneven and "drawn_block(counter, round, blocks_of(a))" or "nth_block(round)");
     const bool last = block >= blocks_of(a);
@@ -29,7 +32,7 @@ __device__ __forceinline__ void produce(const call &a, $(counter)const tensor_ma
     for (i32 x = 0; x < tiles; x++, n++) {
       if (x + 1 < tiles)
         copy_K(K_map, n + 1, nth_tile(visit, x + 1) * Bc, at);
-      copy_V(V_map, n, nth_tile(visit, x) * Bc, at);
+      copy_V(V_map, n, nth_tile(visit, x) * Bc, at$(ragged and ", tails" or ""));
     }
   }
 }
@@ -87,6 +90,11 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
       n++;
       x.l = row_total(x.l);
       scale_rows(x.O, finish(x.m, x.l, c$(has.sink and ", rows(a, my.head), i0" or "")).factor); // O = diag(l)^-1 O
+%  if ragged then
+      if (at.nq - i0 < Br)                              // what lies behind is another's, or nobody's
+        store_rows(x.O, rows(a, my.head), i0);
+      else
+%  end
       store_from(Q_place(own), x.O, O_map, at, i0 + 64 * me);
     } else {                                            // no key is seen
       give_start(me, round);
@@ -111,7 +119,7 @@ $(entry "fwd_ws")(const call a, $(counter)const __grid_constant__ tensor_map Q_m
   await_last();                                         // what tensors hold is here
   if (warp_of() < 4) {
     registers_less<$(producer_registers)>();
-    if (thread_id() == 0)
+    if ($(by_warp and "warp_of() == 0" or "thread_id() == 0"))
       produce(a, $(uneven and "counter, " or "")Q_map, K_map, V_map);
   } else {
     registers_more<$(consumer_registers)>();

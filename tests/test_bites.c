@@ -56,6 +56,9 @@ static void every_barrier_is_missed(void **state)
 /* Chunks whose ends lie amid tiles; the first rows stand at no key. */
 #define CHUNKS "fwd-f32-b1-h2k1-q170-k150-d40-chunk40 all lay=padded"
 
+/* Batches of several lengths, none that of the tensors. */
+#define USED "fwd-f32-b3-h2k1-q90-k150-d40-used all lay=padded"
+
 static const defect defects[] = {
     /* masks and tiles */
     {"standard,fa1,fwd", "keep(seen, u32(j0) + Acc::column(c)) ? S.at[r][c] : minus_inf()", "S.at[r][c]",
@@ -76,6 +79,9 @@ static const defect defects[] = {
     {"standard,fa1,fwd", "stands - stands % a.chunk", "stands", CHUNKS, WRONG, NULL, NULL},
     {"standard,fa1,fwd", "first + min(a.chunk, at.nk - first)", "at.nk", CHUNKS, WRONG, NULL, NULL},
     {"fwd", "stands < 0 ?", "false ?", CHUNKS, WRONG, NULL, NULL},
+    {"standard,fa1,fwd", "at_most(a.used_k.data[my.b * a.used_k.b], nk)", "nk", USED, WRONG, NULL, NULL},
+    {"standard,fa1,fwd", "at_most(a.used_q.data[my.b * a.used_q.b], nq)", "nq", USED, WRONG, NULL, NULL},
+    {"standard", "row * at.all_q", "row * at.nq", USED, WRONG, NULL, NULL},
     /* the online softmax */
     {"fwd", "scale_rows(O, f);", ";", MANY_TILES " data=rising", WRONG, NULL, NULL},
     {"fwd", "l = f * l;", ";", MANY_TILES " data=rising", WRONG, NULL, NULL},

@@ -120,6 +120,8 @@ static void every_call_is_missed(void **state)
 #define SOFT  WS("s2-q1-Q0-I2-P2-L0-Z1")
 #define BOXES "fwd_ws:Br128-Bc80-s2-q1-Q0-I0-P0-L0-Z1-S1"
 
+#define USED "fwd-f16-b5-h2k1-q200-k300-d64-used all gpu=H200 sms=3 lay=padded"
+
 static const defect defects[] = {
     /* masks, tiles, what a tile of Q is */
     {PLAIN, "keep(seen, u32(j0) + Acc::column(c)) ? S.at[r][c] : minus_inf()", "S.at[r][c]", F16, WRONG, NULL,
@@ -129,6 +131,9 @@ static const defect defects[] = {
      "copy_tile<boxes, Bc>(K_place(K.slot), K_map, j0, at.h, at.b, K_full + K.slot);", F16, WRONG, NULL,
      NULL},
     {PLAIN, "i0 + first", "i0", F16, WRONG, NULL, NULL},
+    /* where a batch ends: what lies behind its keys, and behind its rows */
+    {PLAIN, "clear_rows(V_place(V.slot), at.nk - j0);", ";", USED, WRONG, NULL, NULL},
+    {PLAIN, "if (at.nq - i0 < Br)", "if (false)", USED, WRONG, NULL, NULL},
     /* swizzles: of what is written, of what is read, and how many bytes lie
        from one row of 8 to the next */
     {PLAIN, "((n % 8 + lane / 16) ^ row % 8)", "(n % 8 + lane / 16)", F16, WRONG, NULL, NULL},

@@ -1,10 +1,12 @@
 /* test_sees.c -- closed forms against plain counting: every mask at every small size, and sizes near 2^31. */
+#include "draw.h"
 #include "sees.h"
 #include "space.h"
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include <math.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -153,6 +155,31 @@ static void masks_make_tiles_uneven(void **state)
   }
 }
 
+/* ---- batches with lengths of their own: the mean over the draw */
+
+static void batches_are_counted_one_by_one(void **state)
+{
+  (void)state;
+  static const char *const texts[] = {"fwd-f16-b37-h1-q50-k70-d8-causal-used",
+                                      "fwd-f16-b3-h1-q9-k33-d8-used"};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    fat_problem p;
+    double pairs = 0, visited = 0, most = 0;
+    assert_int_equal(fat_problem_parse(texts[i], &p, NULL), FAT_OK);
+    for (int64_t b = 0; b < p.b; b++) {
+      const fat_batch x = fat_draw_batch(&p, b, NULL, NULL);
+      assert_true(x.p.q <= p.q && x.p.k <= p.k && !fat_draw_by_batch(&x.p));
+      pairs += fat_sees_pairs(&x.p);
+      visited += fat_sees_tiles(&x.p, 4, 3, 1);
+      most = fmax(most, (double)fat_sees_most_tiles(&x.p, 4, 3, 1));
+    }
+    assert_true(fabs(fat_sees_pairs(&p) * (double)p.b - pairs) < 1e-6);
+    assert_true(fabs(fat_sees_tiles(&p, 4, 3, 1) * (double)p.b - visited) < 1e-6);
+    assert_true((double)fat_sees_most_tiles(&p, 4, 3, 1) == most);
+    assert_true(pairs > 0 && fat_sees_uneven(&p));
+  }
+}
+
 /* ---- lengths near 2^31: the same formulas, no walk and no overflow ---- */
 
 static fat_problem huge(const char *features)
@@ -250,6 +277,7 @@ int main(void)
       cmocka_unit_test(intervals_are_those_of_the_masks),
       cmocka_unit_test(tiles_are_counted_in_closed_form),
       cmocka_unit_test(masks_make_tiles_uneven),
+      cmocka_unit_test(batches_are_counted_one_by_one),
       cmocka_unit_test(the_longest_rows_cost_nothing),
       cmocka_unit_test(spaces_of_the_longest_rows_are_listed),
   };

@@ -128,7 +128,7 @@ static void what_is_packed_comes_back(void **state)
   static const char *const texts[] = {
       "fwd-f16-b2-h6k3-q9-k99-d192v128-causal", "bwd-tf32-b2-h6k3-q9-k99-d64-causal-w1023.0",
       "fwd-f16-b2-h6k3-q2147483647-k2147483646-d64-wx.6-chunk2147483647-split640",
-      "fwd-bf16-b2-h6k3-q9-k99-d64-w5.6-sink", "fwd-bf16-b2-h6k3-q9-k99-d64-w5.6-alibi-softcap-sink"};
+      "fwd-bf16-b2-h6k3-q9-k99-d64-w5.6-sink", "fwd-bf16-b2-h6k3-q9-k99-d64-w5.6-alibi-softcap-sink", "bwd-bf16-b2-h6k3-q9-k99-d64-causal-used"};
   (void)state;
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     const fat_problem p = problem(texts[i]);
@@ -191,17 +191,18 @@ static void every_row_makes_sense(void **state)
     for (int t = 0; t < FAT_TENSORS; t++) {
       const fat_role role = fat_tensors_role(&p, t);
       const fat_extent e = fat_tensors_extent(&p, t);
-      const bool of_q = fat_tensors[t].side == FAT_OF_Q;
       in += role == FAT_ROLE_IN;
       out += fat_tensors_is_out(role);
       assert_true(fat_tensors[t].name && fat_tensors[t].name[0]);
-      if (fat_tensors[t].side == FAT_OF_HEADS || fat_tensors[t].side == FAT_OF_ALL_HEADS)
-        assert_true(e.size[0] == (fat_tensors[t].side == FAT_OF_HEADS ? 1 : 2) && e.size[1] == 6 &&
-                    e.size[2] == 1);
-      else
-        assert_true(e.size[0] == 2 && e.size[1] == (of_q ? 6 : 3) && e.size[2] == (of_q ? 9 : 99));
-      if (fat_tensors[t].feature == FAT_FEATURE_COUNT)
-        assert_int_equal(fat_tensors_dtype(&p, t), t == FAT_LSE ? FAT_F32 : FAT_BF16);
+      static const int64_t sizes[][3] = {[FAT_OF_Q] = {2, 6, 9},
+                                         [FAT_OF_K] = {2, 3, 99},
+                                         [FAT_OF_HEADS] = {1, 6, 1},
+[FAT_OF_ALL_HEADS] = {2, 6, 1},
+                                         [FAT_OF_BATCHES] = {2, 1, 1}};
+      assert_memory_equal(e.size, sizes[fat_tensors[t].side], sizeof sizes[0]);
+      static const fat_dtype types[] = {
+          [FAT_ELEMENT_OWN] = FAT_BF16, [FAT_ELEMENT_F32] = FAT_F32, [FAT_ELEMENT_I32] = FAT_I32};
+      assert_int_equal(fat_tensors_dtype(&p, t), types[fat_tensors[t].element]);
     }
     assert_int_equal(in, op == FAT_FWD ? 3 : 6);
     assert_int_equal(out, op == FAT_FWD ? 2 : 3);
@@ -223,6 +224,8 @@ static void templates_are_told_the_same(void **state)
        "p.call= Q:q:d:in K:k:d:in V:k:dv:in O:q:dv:out LSE:q:1:wanted | w/2\np.call_bytes=184\n"},
       {"fwd-f16-b1-h1-q1-k1-d64-w5.0-sink", "p.call= Q:q:d:in K:k:d:in V:k:dv:in O:q:dv:out LSE:q:1:wanted "
                                             "| w/2 sink:h:1:in\np.call_bytes=208\n"},
+      {"fwd-f16-b1-h1-q1-k1-d64-used", "p.call= Q:q:d:in K:k:d:in V:k:dv:in O:q:dv:out LSE:q:1:wanted "
+                                       "| used_q:b:1i:in used_k:b:1i:in\np.call_bytes=224\n"},
       {"bwd-f16-b1-h1-q1-k1-d64", "p.call= Q:q:d:in K:k:d:in V:k:dv:in O:q:dv:in LSE:q:1:in dO:q:dv:in "
                                   "dQ:q:d:out dK:k:d:out dV:k:dv:out |\np.call_bytes=304\n"},
   };

@@ -29,6 +29,12 @@ typedef struct row_tensor {
   i64 b, h;
 } row_tensor;
 
+//: whole_tensor -- one whole number a row; rows are contiguous; data may be null where a caller may do without
+typedef struct whole_tensor {
+  const i32 *data;
+  i64 b, h;
+} whole_tensor;
+
 //: call -- the arguments of one call: its tensors; batch, query heads, KV heads; rows of Q and O, rows of K and V;
 // S = scale * Q K^T; then, by feature, numbers (L, R: the keys of a window to the left and to the right of the diagonal)
 // and tensors

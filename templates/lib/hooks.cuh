@@ -20,6 +20,9 @@ struct sequence {
 % if slices > 1 then
   i32 v0;       // the first column of V and O
 % end
+% if ragged then
+  i32 all_q, all_k; // of the longest batch: what workspaces have room for
+% end
 };
 
 //: sequence_of -- `head` counts the query heads of all batches; heads that share K and V lie side by side
@@ -30,23 +33,54 @@ struct sequence {
 % end
 __device__ __forceinline__ sequence sequence_of(const call &a, i32 head)
 {
+% local give = ragged and "sequence my = " or "return "
 % if packed then
   const i32 hk = head % a.hk, peers = a.h / a.hk;
-  return {head / a.hk, hk * peers, hk, a.q * peers, a.k, a.q, peers};
+  $(give){head / a.hk, hk * peers, hk, a.q * peers, a.k, a.q, peers};
 % elseif slices > 1 then
   const i32 h = head / slices % a.h;
-  return {head / slices / a.h, h, h / (a.h / a.hk), a.q, a.k, head % slices * Dv};
+  $(give){head / slices / a.h, h, h / (a.h / a.hk), a.q, a.k, head % slices * Dv};
 % else
   const i32 h = head % a.h;
-  return {head / a.h, h, h / (a.h / a.hk), a.q, a.k};
+  $(give){head / a.h, h, h / (a.h / a.hk), a.q, a.k};
 % end
+% if ragged then
+  measure(my, a);
+  return my;
+% end
+}
+
+//: measure -- hook: the lengths of this batch
+__device__ __forceinline__ void measure(sequence &my, const call &a)
+{
+  i32 nq = a.q, nk = a.k;
+  await_last(); // lengths may come from the launch before
+% if has.used then
+  if (a.used_q.data)
+    nq = at_most(a.used_q.data[my.b * a.used_q.b], nq);
+  nk = at_most(a.used_k.data[my.b * a.used_k.b], nk);
+% end
+  my.all_q = my.nq;
+  my.all_k = my.nk;
+  my.nq = nq$(packed and " * my.peers" or "");
+  my.nk = nk;
+% if packed then
+  my.q = nq;
+% end
+}
+
+//: at_most -- a number of rows; not below 0
+__device__ __forceinline__ i32 at_most(i32 x, i32 most)
+{
+  return min(max(x, 0), most);
 }
 
 //: place -- a sequence, and where its rows lie: of a tensor X row 0, null where it is not wanted, and Xn, from row to row
 struct place : sequence {
 % for _, t in ipairs(tensors) do
 %   local const = t.is_out and "" or "const "
-%   if t.width == 1 then
+%   if t.side == "b" then -- `measure` reads it
+%   elseif t.width == 1 then
   $(packed and "packed_floats " or const .. "float *")$(t.name);
 %   else
   $(const)elem *$(t.name);
@@ -64,7 +98,8 @@ __device__ __forceinline__ place rows(const call &a, i32 head)
   (sequence &)my = at;
 % for _, t in ipairs(tensors) do
 %   local from = t.name .. ".data + b * a." .. t.name .. ".b + " .. (t.side == "q" and "h" or "hk") .. " * a." .. t.name .. ".h"
-%   if t.side == "h" or t.side == "a" then
+%   if t.side == "b" then -- `measure` reads it
+%   elseif t.side == "h" or t.side == "a" then
 %     local head = string.format("a.%s.data + %sh * a.%s.h", t.name, t.side == "a" and "b * a." .. t.name .. ".b + " or "", t.name)
   my.$(t.name) = $(packed and "{" .. head .. ", {0, a." .. t.name .. ".h, at.peers}}" or head);
 %   elseif t.width == 1 then
@@ -217,6 +252,10 @@ template <i32 rows_ = Br> __device__ __forceinline__ spans range(const call &a, 
 //: range_rows -- hook: the tiles of Q that keys [j0, j0 + Bc) are seen by
 __device__ __forceinline__ spans range_rows(const call &a, const sequence &at, i32 j0)
 {
+% if ragged then
+  if (j0 >= at.nk)
+    return {0, 0, 0, 0}; // a shorter batch has no such keys
+% end
   const interval top = seen_by(a, at, j0), bottom = seen_by(a, at, j0 + min(Bc, at.nk - j0) - 1);
   const i32 last = ceil_div(bottom.hi, Br), first = min(top.lo / Br, last);
   if (at.nk - j0 < Bc)

@@ -9,8 +9,8 @@ struct matrix {
 //: matrix_of -- that of one batch and head
 __device__ __forceinline__ matrix matrix_of(elem *all, i32 head, const place &at)
 {
-  const i64 row = i64(ceil_div(at.nk, Bc)) * Bc;
-  return {all + head * row * at.nq, row};
+  const i64 row = i64(ceil_div(at.$(ragged and "all_k" or "nk"), Bc)) * Bc;
+  return {all + head * row * at.$(ragged and "all_q" or "nq"), row};
 }
 
 //: load_scores -- the tile at (i0, j0); rows beyond nq are -inf

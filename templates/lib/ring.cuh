@@ -64,7 +64,7 @@ __device__ __forceinline__ void set_up()
 {
   if (thread_id() == 0) {
     for (i32 x = 0; x < signals; x++)
-      barrier_init(barrier_at(x), x < Q_free ? 1 : x < K_free ? 4 : 4 * consumers);
+      barrier_init(barrier_at(x), x < Q_free$(ragged and " || x == V_tail" or "") ? 1 : x < K_free ? 4 : 4 * consumers);
     barrier_init_fence();
   }
   block_sync();
@@ -145,7 +145,8 @@ __device__ __forceinline__ i32 drawn_block(i32 *counter, i32 round, i32 tiles)
 {
   if (tiles <= 2 * grid_size())
     return nth_block(round);
-  return round == 0 ? i32(block_id()) : grid_size() + atomic_add(counter, 1);
+% local draw = "atomic_add(counter, 1)"
+  return round == 0 ? i32(block_id()) : grid_size() + $(by_warp and "shfl_first(thread_id() == 0 ? " .. draw .. " : 0)" or draw);
 }
 
 //: own_group -- which of the warpgroups that compute this one is. What is made of it is the same for a whole warp, and
@@ -218,6 +219,10 @@ __device__ __forceinline__ void copy_Q(const tensor_map &Q_map, i32 round, i32 x
   const step_of<Q_stages> Q(round);
   const i32 place = Q.slot * consumers + x;
   wait(Q_free + place, Q.parity ^ 1);
+% if by_warp then
+  if (thread_id() != 0)
+    return;
+% end
   put_task(place, my);
   if (visit.first < visit.last)
     copy_tile<boxes, 64>(Q_place(place), Q_map, my.i0 + 64 * x, at.h, at.b, Q_full + place);
@@ -230,13 +235,40 @@ __device__ __forceinline__ void copy_K(const tensor_map &K_map, i32 n, i32 j0, c
 {
   const step_of<stages> K(n);
   wait(K_free + K.slot, K.parity ^ 1);
-  copy_tile<boxes, Bc>(K_place(K.slot), K_map, j0, at.hk, at.b, K_full + K.slot);
+  $(by_warp and "if (thread_id() == 0) " or "")copy_tile<boxes, Bc>(K_place(K.slot), K_map, j0, at.hk, at.b, K_full + K.slot);
 }
 
 //: copy_V -- the n-th tile of V, when its place is free
-__device__ __forceinline__ void copy_V(const tensor_map &V_map, i32 n, i32 j0, const sequence &at)
+% if ragged then
+// Behind the last key of a batch lie others, or nothing that is a number: a warp waits for a tile that reaches so far, at a
+// barrier of its own, and clears these rows before it is full
+% end
+__device__ __forceinline__ void copy_V(const tensor_map &V_map, i32 n, i32 j0, const sequence &at$(ragged and ", i32 &tails" or ""))
 {
   const step_of<stages> V(n);
   wait(V_free + V.slot, V.parity ^ 1);
-  copy_tile<V_boxes, Bc>(V_place(V.slot), V_map, j0, at.hk, at.b, V_full + V.slot$(slices > 1 and ", at.v0" or ""));
+% local full = "V_full + V.slot"
+% if ragged then
+  const bool is_tail = at.nk - j0 < Bc;
+%   full = "is_tail ? V_tail : V_full + V.slot"
+% end
+  $(by_warp and "if (thread_id() == 0) " or "")copy_tile<V_boxes, Bc>(V_place(V.slot), V_map, j0, at.hk, at.b, $(full)$(slices > 1 and ", at.v0" or ""));
+% if ragged then
+  if (!is_tail)
+    return;
+  wait(V_tail, tails++ % 2);
+  clear_rows(V_place(V.slot), at.nk - j0);
+  copies_fence();
+  warp_sync();
+  if (thread_id() == 0)
+    barrier_arrive(barrier_at(V_full + V.slot));
+% end
+}
+
+//: clear_rows -- of a tile of V those from `first` on are 0
+__device__ __forceinline__ void clear_rows(u32 tile, i32 first)
+{
+  const i32 chunks = (Bc - first) * 8; // of 16 bytes in a box
+  for (i32 x = thread_id(); x < V_boxes * chunks; x += 32)
+    put16(tile + x / chunks * box_bytes<Bc> + first * 128 + x % chunks * 16, quad{});
 }

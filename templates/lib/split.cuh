@@ -33,7 +33,7 @@ __device__ __forceinline__ void store_partial(Acc &O, const rowvec<Acc::rows> &m
                                               const partials &to, const task &my, const sequence &at)
 {
   const i32 s = i32(block_id()) % to.splits;
-  const i64 first = i64(my.head) * at.nq; // row of the head
+  const i64 first = i64(my.head) * at.$(ragged and "all_q" or "nq"); // row of the head
   rowvec<Acc::rows> factor, L;
 #pragma unroll
   for (i32 r = 0; r < m.R; r++) {
@@ -76,6 +76,16 @@ __device__ __forceinline__ void merge_row(const call &a, const partials &from, i
   const i32 warp = thread_id() / 32, lane = thread_id() % 32;
   overlap_next();
   await_last(); // all O_s and L_s are here
+% local function whose_row()
+  const i32 head = i32(row / $(packed and "(i64(a.q) * (a.h / a.hk))" or "a.q"));
+  const place at = rows(a, head);
+  const i64 i = row - i64(head) * at.$(ragged and "all_q" or "nq");
+% end
+% if ragged then
+%  whose_row()
+  if (i >= at.nq)
+    return; // a shorter batch has no such row
+% end
   merged<chunks> sum = {minus_inf(), 0.f, {}};
   for (i32 s0 = warp; s0 < from.splits; s0 += ahead * by) {
     float L[ahead], O[ahead][chunks][4] = {};
@@ -111,9 +121,9 @@ __device__ __forceinline__ void merge_row(const call &a, const partials &from, i
     sum.gain(own[0], own[1], O);
   }
 
-  const i32 head = i32(row / $(packed and "(i64(a.q) * (a.h / a.hk))" or "a.q"));
-  const place at = rows(a, head);
-  const i64 i = row - i64(head) * at.nq;
+% if not ragged then
+%  whose_row()
+% end
   const ending end = end_row(sum.m, sum.l, 1.f$(has.sink and ", " .. (packed and "at.sink[i]" or "*at.sink") or ""));
 #pragma unroll
   for (i32 x = 0; x < 4 * chunks; x++) {

@@ -199,6 +199,17 @@ __device__ __forceinline__ void store_from(u32 place, const Acc &O, const tensor
   }
 }
 
+//: store_rows -- rows i0.. of O, one by one
+template <class Acc> __device__ __forceinline__ void store_rows(const Acc &O, const place &at, i32 i0)
+{
+#pragma unroll
+  for (i32 r = 0; r < Acc::R; r++)
+    if (Acc::row(r) < at.nq - i0)
+#pragma unroll
+      for (i32 c = 0; c < Acc::C; c += 2)
+        *(u32 *)(at.O + (i64(i0) + Acc::row(r)) * at.On + column_of(c)) = pack_$(dtype)(O.at[r][c], O.at[r][c + 1]);
+}
+
 //: store_zeros -- rows i0.. of a tensor of n rows where no key is seen
 template <class Acc> __device__ __forceinline__ void store_zeros(elem *to, i64 stride, i32 i0, i32 n)
 {

@@ -53,15 +53,15 @@ function ws.at_V(c, p) return ws.at_K(c, p) + c.s * ws.boxes(p.d) * 128 * c.Bc e
 function ws.at_P(c, p) return ws.at_V(c, p) + c.s * ws.boxes(p.dv) * 128 * c.Bc end
 function ws.P_bytes(c) return c.S * ws.boxes(c.Bc) * 128 * c.Br end
 function ws.at_signals(c, p) return ws.at_P(c, p) + ws.P_bytes(c) end
-function ws.signals_bytes(c) return 8 * (2 * ws.Q_places(c) + 4 * c.s) end
-function ws.shared(c, p) return ws.at_signals(c, p) + ws.signals_bytes(c) + 8 * ws.Q_places(c) end
+function ws.signals(c, p) return 2 * ws.Q_places(c) + 4 * c.s + (p.ragged and 1 or 0) end
+function ws.shared(c, p) return ws.at_signals(c, p) + 8 * ws.signals(c, p) + 8 * ws.Q_places(c) end
 
 function ws.words(c, p)
   local r = registers_of[ws.consumers(c)]
   local S = { columns = c.Bc, held = c.Q == 1 }
   local O = { columns = ws.Do(p), held = c.S == 0 }
   local same = S.columns == O.columns and S.held == O.held
-  return { libs = ws.libs, dtype = p.dtype, slices = p.slices, packed = false, aligned = 16, overlaps = true, drawn = p.uneven,
+  return { libs = ws.libs, dtype = p.dtype, slices = p.slices, packed = false, aligned = 16, overlaps = true, drawn = p.uneven, by_warp = p.ragged,
     products = same and { S } or { S, O },
     producer_registers = r[1], consumer_registers = r[2],
     ruled = p.has.alibi or false, Q_held = c.Q == 1, P_shared = c.S == 1,
@@ -98,8 +98,9 @@ function ws.constants(c, p)
     { "Q_free", Q + 2 * c.s, "barrier of the first place of Q" },
     { "K_free", 2 * Q + 2 * c.s, "barrier of the first tile of the ring" },
     { "V_free", 2 * Q + 3 * c.s, "barrier of the first tile of the ring" },
-    { "signals", 2 * Q + 4 * c.s, "barriers" },
-    { "at_tasks", ws.at_signals(c, p) + ws.signals_bytes(c), "where the records of which tile each place of Q holds lie, bytes" },
+    { "V_tail", 2 * Q + 4 * c.s, "barrier of the tile of V in which a batch ends" },
+    { "signals", ws.signals(c, p), "barriers" },
+    { "at_tasks", ws.at_signals(c, p) + 8 * ws.signals(c, p), "where the records of which tile each place of Q holds lie, bytes" },
     { "Z", c.Z, "heads whose tiles of Q start together" },
     { "slices", p.slices, "blocks beside each other that make the columns of O" },
   }

@@ -87,7 +87,7 @@ static fat_status place(emu *e, const emu_kernel *kernel, const emu_case *c, con
   fat_tensors_usual(call->scalar);
   for (int i = 0; i < FAT_TENSORS; i++) {
     const fat_role role = fat_tensors_role(p, i);
-    if (role == FAT_ROLE_NONE || (c->no_lse && role == FAT_ROLE_WANTED))
+    if (role == FAT_ROLE_NONE || (c->no_lse && (role == FAT_ROLE_WANTED || role == FAT_ROLE_ASIDE)))
       continue;
     l[i] = lay_out(c, &kernel->config, i);
     fat_view *view = &call->tensor[i];
@@ -95,7 +95,7 @@ static fat_status place(emu *e, const emu_kernel *kernel, const emu_case *c, con
     memcpy(view->stride, l[i].stride, sizeof view->stride);
     if (!view->data)
       return fat_status_fail(err, FAT_E_NOMEM, "no room for tensor %s", l[i].name);
-    if (role == FAT_ROLE_IN) {
+    if (fat_tensors_is_in(role)) {
       move(fat_tensors_dtype(p, i), &l[i], view->data, t->in[i], true);
       emu_filled(e, view->data);
     }

@@ -32,7 +32,7 @@ typedef struct emu_case {
   float scale;
   emu_lay lay;
   fat_data data;
-  bool no_lse; /* outputs that a caller may do without are absent */
+  bool no_lse; /* tensors that a caller may do without are absent */
   int sms;     /* of the GPU: what a grid that stays is launched with */
   uint64_t seed;
 } emu_case;

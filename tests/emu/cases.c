@@ -72,5 +72,13 @@ fat_status emu_case_parse(const char *line, emu_case *c, char kernels[FAT_CONFIG
 fat_status emu_truth_make(const emu_case *c, fat_truth *t, fat_error *err)
 {
   enum { SEEDS = 16 };
-  return fat_truth_make(&c->problem, c->scale, c->data, c->seed * SEEDS, t, err);
+  bool without = false;
+  FAT_TRY(fat_truth_make(&c->problem, c->scale, c->data, c->seed * SEEDS, t, err));
+  for (int i = 0; i < FAT_TENSORS && c->no_lse; i++)
+    if (fat_tensors_role(&c->problem, i) == FAT_ROLE_ASIDE) {
+      free(t->in[i]);
+      t->in[i] = NULL;
+      without = true;
+    }
+  return without ? fat_truth_solve(&c->problem, c->scale, t, err) : FAT_OK;
 }

@@ -9,6 +9,7 @@ typedef struct fat_reference_inputs {
   const float *of[FAT_TENSORS]; /* those that the op takes */
   float scale;
   float scalar[FAT_SCALARS];
+  int64_t rows; /* from head to head of tensors with rows of Q; 0: as many as the problem has */
 } fat_reference_inputs;
 
 /* What decides how far results may be off, gathered row by row: starts as {0}. Results that are not finite do

@@ -128,11 +128,11 @@ void fat_gradients_key(const fat_problem *p, int64_t j, const fat_reference_inpu
                        double *right[FAT_TENSORS], fat_bound *bound)
 {
   const fat_interval rows = fat_sees_rows(p, j);
-  const int64_t group = p->h / p->hk;
+  const int64_t group = p->h / p->hk, all = in->rows ? in->rows : p->q;
   sums dK = {0}, dV = {0};
   for (int64_t h = 0; h < group; h++)
     for (int64_t i = rows.lo; i < rows.hi; i++) {
-      const int64_t at = h * p->q + i;
+      const int64_t at = h * all + i;
       const float *q = in->of[FAT_Q] + at * p->d, *d_o = in->of[FAT_DO] + at * p->dv;
       const pair x = {q,  in->of[FAT_K], in->of[FAT_V], in->of[FAT_O] + at * p->dv, d_o, in->of[FAT_LSE][at],
                       in, {i, j, h}};
@@ -151,10 +151,13 @@ void fat_gradients_sink(const fat_problem *p, int64_t h, const fat_reference_inp
 {
   double sum = 0, mass = 0;
   float own = 0;
-  for (int64_t b = 0; b < p->b; b++)
-    for (int64_t i = 0; i < p->q; i++) {
-      const int64_t row = (b * p->h + h) * p->q + i;
+  const fat_extent e = fat_tensors_extent(p, FAT_LSE);
+  for (int64_t b = 0; b < e.size[0]; b++)
+    for (int64_t i = 0; i < e.size[2]; i++) {
+      const int64_t row = (b * p->h + h) * e.size[2] + i;
       double D_sum;
+      if (isnan(in->of[FAT_LSE][row])) /* in no batch */
+        continue;
       const double D = dot(in->of[FAT_DO] + row * p->dv, in->of[FAT_O] + row * p->dv, p->dv, &D_sum);
       const double w = exp((double)in->of[FAT_SINKS][h] - (double)in->of[FAT_LSE][row]);
       sum -= w * D;

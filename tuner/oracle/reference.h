@@ -4,7 +4,8 @@
  * Arrays are packed: [batch][head][row][column], one for each tensor of the op (tensors.h). Inputs are
  * numbers that the problem's tensors can hold (fat_half_round). sees.h says which keys a row sees. A sink is
  * one more score of every row, whose V is 0. A row that sees no key has O = 0, LSE = +inf, or its sink, and
- * no gradient. LSE is a natural logarithm. */
+ * no gradient. LSE is a natural logarithm. Rows that lie in a tensor and in no batch have NaN, which stands
+ * for what was there before. */
 #ifndef FAT_REFERENCE_H
 #define FAT_REFERENCE_H
 

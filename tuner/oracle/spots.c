@@ -5,6 +5,7 @@
  * compute: the formulas hold for any, and an LSE of about the right size keeps P at the right size. */
 #include "spots.h"
 
+#include "draw.h"
 #include "half.h"
 
 #include <math.h>
@@ -19,6 +20,12 @@ float *fat_spots_block(uint64_t seed)
 
 float fat_spots_number(const fat_spots *spots, const float *block, int tensor, int64_t element)
 {
+  if (spots->slot[tensor].type == FAT_I32) {
+    const int64_t rows = spots->slot[tensor].size[2], heads = spots->slot[tensor].size[1]; /* packed */
+    return (float)fat_draw_number(
+        &spots->problem, tensor,
+        (fat_element){element / rows / heads, element / rows % heads, element % rows});
+  }
   const float x = block[(element + (int64_t)tensor * APART) % FAT_SPOTS_BLOCK];
   if (!fat_tensors[tensor].is_lse)
     return fat_half_round(spots->slot[tensor].type, fat_truth_fit(&spots->problem, tensor, element, x));
@@ -53,27 +60,29 @@ static void choose_rows(fat_spots *a, int side)
 
 /* Reads what one known row depends on out of the block: its own row of each input of its side, and of the
  * others the head that it reads, or all heads that share it. False without memory. */
-static bool read_inputs(const fat_spots *a, int side, int r, const float *block, fat_reference_inputs *in,
-                        float *made[FAT_TENSORS])
+static bool read_inputs(const fat_spots *a, int side, int r, const fat_batch *batch, const float *block,
+                        fat_reference_inputs *in, float *made[FAT_TENSORS])
 {
   const fat_problem *p = &a->problem;
   const int64_t group = p->h / p->hk, b = a->row[side][r].b, h = a->row[side][r].h, i = a->row[side][r].i;
   for (int t = 0; t < FAT_TENSORS; t++) {
     const fat_slot *s = &a->slot[t];
-    if (s->role != FAT_ROLE_IN)
+    if (!fat_tensors_is_in(s->role))
       continue;
-    const bool own = (int)fat_tensors[t].side == side;
-    const bool same_heads = (fat_tensors[t].side == FAT_OF_K) == (side == FAT_OF_K);
-    const int64_t heads = same_heads || side == FAT_OF_Q ? 1 : group;
-    const int64_t first = same_heads ? h : side == FAT_OF_Q ? h / group : h * group;
+    const int of = (int)fat_tensors[t].side;
+    const bool own = of == side, same_heads = (of == FAT_OF_K) == (side == FAT_OF_K);
+    const int64_t heads = same_heads || side == FAT_OF_Q || s->size[1] == 1 ? 1 : group;
+    const int64_t head = same_heads ? h : side == FAT_OF_Q ? h / group : h * group;
+    const int64_t begin = of == FAT_OF_Q ? batch->q0 : of == FAT_OF_K ? batch->k0 : 0;
     const int64_t count = own ? s->size[3] : s->size[2] * s->size[3];
     made[t] = malloc((size_t)(heads * count + 1) * sizeof *made[t]);
     if (!made[t])
       return false;
     for (int64_t n = 0; n < heads; n++)
-      read_block(a, block, t, fat_image_row(s, s->size[0] > 1 ? b : 0, first + n, own ? i : 0), count,
-                 made[t] + n * count);
-    in->of[t] = made[t];
+      read_block(a, block, t,
+                 fat_image_row(s, s->size[0] > 1 ? b : 0, s->size[1] > 1 ? head + n : 0, own ? begin + i : 0),
+                 count, made[t] + n * count);
+    in->of[t] = made[t] + (own ? 0 : begin * s->size[3]);
   }
   return true;
 }
@@ -81,16 +90,22 @@ static bool read_inputs(const fat_spots *a, int side, int r, const float *block,
 static bool solve_row(const fat_spots *a, int side, int r, const float *block, double *scores,
                       fat_bound *bound)
 {
-  fat_reference_inputs in = {.scale = a->scale};
+  const fat_batch batch = fat_draw_batch(&a->problem, a->row[side][r].b, NULL, NULL);
+  const int64_t rows = side == FAT_OF_Q ? batch.p.q : batch.p.k;
+  fat_reference_inputs in = {.scale = a->scale, .rows = a->slot[FAT_Q].size[2]};
   fat_tensors_usual(in.scalar);
   float *made[FAT_TENSORS] = {NULL};
   double *right[FAT_TENSORS] = {NULL};
-  const bool read = read_inputs(a, side, r, block, &in, made);
   for (int t = 0; t < FAT_TENSORS; t++)
     if (a->right[t] && (int)fat_tensors[t].side == side)
       right[t] = a->right[t] + r * a->slot[t].size[3];
-  if (read)
-    fat_reference_row(&a->problem, (fat_side)side, a->row[side][r].i, &in, scores, right, bound);
+  const bool lies = a->row[side][r].i < rows; /* in the batch; other rows are left as they are */
+  for (int t = 0; t < FAT_TENSORS && !lies; t++)
+    for (int64_t x = 0; right[t] && x < a->slot[t].size[3]; x++)
+      right[t][x] = NAN;
+  const bool read = !lies || read_inputs(a, side, r, &batch, block, &in, made);
+  if (read && lies)
+    fat_reference_row(&batch.p, (fat_side)side, a->row[side][r].i, &in, scores, right, bound);
   for (int t = 0; t < FAT_TENSORS; t++)
     free(made[t]);
   return read;
@@ -125,7 +140,7 @@ fat_status fat_spots_make(const fat_problem *p, const float *block, fat_spots *s
   FAT_TRY(fat_reference_check(p, err));
   a->bytes = fat_image_place(p, FAT_BHSD, false, 0, a->slot);
   for (int t = 0; t < FAT_TENSORS; t++)
-    if (a->slot[t].role == FAT_ROLE_IN && a->slot[t].at + fat_image_span(&a->slot[t]) > a->outputs)
+    if (fat_tensors_is_in(a->slot[t].role) && a->slot[t].at + fat_image_span(&a->slot[t]) > a->outputs)
       a->outputs = a->slot[t].at + fat_image_span(&a->slot[t]);
   choose_rows(a, FAT_OF_Q);
   choose_rows(a, FAT_OF_K);

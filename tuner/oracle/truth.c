@@ -1,6 +1,7 @@
 /* truth.c -- makes random inputs, changes them to the kind of data asked for, and solves them. */
 #include "truth.h"
 
+#include "draw.h"
 #include "half.h"
 
 #include <math.h>
@@ -29,6 +30,17 @@ static float number(uint64_t *state)
     sum += (int64_t)(x & 0xfffff) + (int64_t)(x >> 24 & 0xfffff) - (1 << 20);
   }
   return (float)sum / (float)(1 << 20) * 1.732f; /* four uniform numbers of variance 1/12 each */
+}
+
+/* All of a tensor of whole numbers. */
+static float *drawn(const fat_problem *p, int t)
+{
+  const fat_extent e = fat_tensors_extent(p, t);
+  const int64_t count = fat_tensors_elements(p, t), rows = e.size[2], heads = e.size[1];
+  float *x = malloc((size_t)(count + 1) * sizeof *x);
+  for (int64_t i = 0; x && i < count; i++)
+    x[i] = (float)fat_draw_number(p, t, (fat_element){i / rows / heads, i / rows % heads, i % rows});
+  return x;
 }
 
 float *fat_truth_numbers(int64_t count, uint64_t seed)
@@ -97,7 +109,7 @@ static bool run_forward(const fat_problem *p, float scale, float *in[FAT_TENSORS
   double *right[FAT_TENSORS] = {NULL};
   forward.op = FAT_FWD;
   for (int t = 0; t < FAT_TENSORS; t++)
-    inputs.of[t] = fat_tensors_role(&forward, t) == FAT_ROLE_IN ? in[t] : NULL;
+    inputs.of[t] = fat_tensors_is_in(fat_tensors_role(&forward, t)) ? in[t] : NULL;
   const bool done = make_room(&forward, right) && fat_reference_double(&forward, &inputs, right);
   for (int t = 0; t < FAT_TENSORS; t++) {
     for (int64_t i = 0; done && right[t] && in[t] && i < fat_tensors_elements(p, t); i++)
@@ -114,14 +126,31 @@ static void round_inputs(const fat_problem *p, float *in[FAT_TENSORS])
       fat_half_round_all(fat_tensors_dtype(p, t), in[t], fat_tensors_elements(p, t));
 }
 
+/* Keys that no batch has are no numbers: whoever reads them shows it. Rows are: of them NaN would be made,
+ * which outputs begin as. */
+static void spoil_outside(const fat_problem *p, float *in[FAT_TENSORS])
+{
+  for (int t = 0; t < FAT_TENSORS; t++) {
+    const fat_extent e = fat_tensors_extent(p, t);
+    for (int64_t i = 0; in[t] && fat_tensors[t].side == FAT_OF_K && i < fat_tensors_elements(p, t); i++) {
+      const int64_t row = i / e.size[3], n = row % e.size[2];
+      const fat_batch x = fat_draw_batch(p, row / e.size[2] / e.size[1], NULL, NULL);
+      if (n < x.k0 || n >= x.k0 + x.p.k)
+        in[t][i] = NAN;
+    }
+  }
+}
+
 fat_status fat_truth_make(const fat_problem *p, float scale, fat_data data, uint64_t seed, fat_truth *truth,
                           fat_error *err)
 {
   bool made = true;
   *truth = (fat_truth){0};
   for (int t = 0; t < FAT_TENSORS; t++)
-    if (fat_tensors_role(p, t) == FAT_ROLE_IN) {
-      truth->in[t] = fat_truth_numbers(fat_tensors_elements(p, t), seed + (uint64_t)t);
+    if (fat_tensors_is_in(fat_tensors_role(p, t))) {
+      truth->in[t] = fat_tensors_dtype(p, t) == FAT_I32
+                         ? drawn(p, t)
+                         : fat_truth_numbers(fat_tensors_elements(p, t), seed + (uint64_t)t);
       made = made && truth->in[t];
     }
   for (int t = 0; t < FAT_TENSORS && made; t++)
@@ -129,6 +158,8 @@ fat_status fat_truth_make(const fat_problem *p, float scale, fat_data data, uint
       truth->in[t][e] = fat_truth_fit(p, t, e, truth->in[t][e]);
   if (made) {
     bend(p, scale, data, truth->in);
+    if (fat_draw_by_batch(p))
+      spoil_outside(p, truth->in);
     round_inputs(p, truth->in);
     made = p->op == FAT_FWD || run_forward(p, scale, truth->in);
     round_inputs(p, truth->in);

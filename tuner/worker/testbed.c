@@ -131,7 +131,8 @@ static float *numbers_of(const fat_testbed *s, int t, int64_t count)
 static fat_status fill_input(const fat_testbed *s, int t, fat_error *err)
 {
   const int64_t all = fat_image_span(&s->spots.slot[t]) / s->spots.slot[t].bytes;
-  const int64_t count = all < FAT_SPOTS_BLOCK ? all : FAT_SPOTS_BLOCK;
+  const bool whole = s->spots.slot[t].type == FAT_I32; /* not what repeats */
+  const int64_t count = all < FAT_SPOTS_BLOCK || whole ? all : FAT_SPOTS_BLOCK;
   float *numbers = numbers_of(s, t, count);
   const fat_status status = numbers ? fill_with(s, t, numbers, count, err)
                                     : fat_status_fail(err, FAT_E_NOMEM, "out of memory for random numbers");
@@ -145,7 +146,7 @@ static fat_status fill_first(const fat_testbed *s, fat_error *err)
   const fat_spots *a = &s->spots;
   FAT_TRY(fill(s->driver, set_at(s, 0), 0, a->bytes, err));
   for (int t = 0; t < FAT_TENSORS; t++)
-    if (a->slot[t].role == FAT_ROLE_IN)
+    if (fat_tensors_is_in(a->slot[t].role))
       FAT_TRY(fill_input(s, t, err));
   return FAT_OK;
 }

@@ -1,0 +1,31 @@
+/* draw.h -- what the whole-number tensors of a problem hold where no caller gives them: lengths by batch,
+ * prefixes, intervals.
+ *
+ * Inputs of tests and of the tuner, the count of operations and the cost of a config use the same numbers,
+ * which follow from the problem alone. And what such numbers, drawn or given, make of a batch: a problem of
+ * its own, which begins somewhere in the tensors. */
+#ifndef FAT_DRAW_H
+#define FAT_DRAW_H
+
+#include "tensors.h"
+
+/* What element `at` (batch, head, row) of a whole-number tensor holds. */
+typedef struct fat_element {
+  int64_t b, h, i;
+} fat_element;
+int64_t fat_draw_number(const fat_problem *p, int tensor, fat_element at);
+
+/* One batch: a problem without features by batch, and its first row and key in the tensors. */
+typedef struct fat_batch {
+  fat_problem p;
+  int64_t q0, k0;
+} fat_batch;
+typedef int64_t (*fat_draw_from)(const fat_problem *p, int tensor, int64_t b, const void *from);
+/* By numbers that `number` gives, of tensors by batch alone; NULL: those that are drawn. */
+fat_batch fat_draw_batch(const fat_problem *p, int64_t b, fat_draw_from number, const void *from);
+
+/* Whether batches of a call may differ in more than their elements. Their draws repeat after so many. */
+bool fat_draw_by_batch(const fat_problem *p);
+enum { FAT_DRAW_PERIOD = 16 };
+
+#endif
