@@ -4,6 +4,7 @@
 #include "draw.h"
 
 enum { PARTS = 64 };
+static const uint32_t by_batch = 1u << FAT_USED | 1u << FAT_LEFTPAD;
 
 /* Parts of the longest, of 64: mean 0.31, as lengths of texts have it, whose longest few make up most. */
 static const int lengths[FAT_DRAW_PERIOD] = {64, 8, 20, 3, 32, 13, 48, 6, 0, 26, 10, 1, 16, 40, 4, 22};
@@ -15,22 +16,22 @@ static int64_t length(const fat_problem *p, int64_t most, int64_t b, int64_t oth
   return (most * lengths[(b + p->q + p->k + other) % FAT_DRAW_PERIOD] + PARTS - 1) / PARTS;
 }
 
-int64_t fat_draw_number(const fat_problem *p, int tensor, fat_element at)
+int64_t fat_draw_number(const fat_problem *p, fat_feature f, int which, fat_element at)
 {
-  switch (tensor) {
-  case FAT_USED_Q:
-    return length(p, p->q, at.b, 3);
-  case FAT_USED_K:
-    return length(p, p->k, at.b, 8);
+  switch (f) {
+  case FAT_USED:
+    return which ? length(p, p->k, at.b, 8) : length(p, p->q, at.b, 3);
+  case FAT_LEFTPAD:
+    return length(p, p->k / 2, at.b, 11);
   default:
     return 0;
   }
 }
 
-static int64_t drawn(const fat_problem *p, int tensor, int64_t b, const void *from)
+static int64_t drawn(const fat_problem *p, fat_feature f, int which, int64_t b, const void *from)
 {
   (void)from;
-  return fat_draw_number(p, tensor, (fat_element){b, 0, 0});
+  return fat_draw_number(p, f, which, (fat_element){b, 0, 0});
 }
 
 static int64_t clamp(int64_t x, int64_t most)
@@ -43,15 +44,20 @@ fat_batch fat_draw_batch(const fat_problem *p, int64_t b, fat_draw_from number, 
   fat_batch x = {.p = *p};
   number = number ? number : drawn;
   if (fat_problem_has(p, FAT_USED)) {
-    x.p.q = clamp(number(p, FAT_USED_Q, b, from), x.p.q);
-    x.p.k = clamp(number(p, FAT_USED_K, b, from), x.p.k);
+    x.p.q = clamp(number(p, FAT_USED, 0, b, from), x.p.q);
+    x.p.k = clamp(number(p, FAT_USED, 1, b, from), x.p.k);
+  }
+  if (fat_problem_has(p, FAT_LEFTPAD)) {
+    const int64_t pad = clamp(number(p, FAT_LEFTPAD, 0, b, from), x.p.k);
+    x.k0 += pad;
+    x.p.k -= pad;
   }
   x.p.b = 1;
-  x.p.features &= ~(1u << FAT_USED);
+  x.p.features &= ~by_batch;
   return x;
 }
 
 bool fat_draw_by_batch(const fat_problem *p)
 {
-  return fat_problem_has(p, FAT_USED);
+  return (p->features & by_batch) != 0;
 }

@@ -7,20 +7,20 @@
 #ifndef FAT_DRAW_H
 #define FAT_DRAW_H
 
-#include "tensors.h"
+#include "problem.h"
 
-/* What element `at` (batch, head, row) of a whole-number tensor holds. */
+/* What element `at` (batch, head, row) of the `which`-th tensor that a feature brings holds. */
 typedef struct fat_element {
   int64_t b, h, i;
 } fat_element;
-int64_t fat_draw_number(const fat_problem *p, int tensor, fat_element at);
+int64_t fat_draw_number(const fat_problem *p, fat_feature f, int which, fat_element at);
 
 /* One batch: a problem without features by batch, and its first row and key in the tensors. */
 typedef struct fat_batch {
   fat_problem p;
   int64_t q0, k0;
 } fat_batch;
-typedef int64_t (*fat_draw_from)(const fat_problem *p, int tensor, int64_t b, const void *from);
+typedef int64_t (*fat_draw_from)(const fat_problem *p, fat_feature f, int which, int64_t b, const void *from);
 /* By numbers that `number` gives, of tensors by batch alone; NULL: those that are drawn. */
 fat_batch fat_draw_batch(const fat_problem *p, int64_t b, fat_draw_from number, const void *from);
 

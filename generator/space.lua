@@ -59,8 +59,9 @@ function space.facts(text)
   -- Which end of a row's keys masks cut: before the first key of all, behind the last.
   p.cut = { left = p.has.w or p.has.chunk or false }
   p.cut.right = p.cut.left or p.has.causal or p.has.causaltl or false
-  -- Whether batches have lengths of their own.
-  p.ragged = p.has.used or false
+  -- Whether batches have lengths of their own, and whether their keys begin elsewhere than at the first.
+  p.begins = p.has.lpad or false
+  p.ragged = p.begins or p.has.used or false
   -- Whether scores are more than products: then `score` gives them in base 2, with the scale in them, and what it gives
   -- has to know whether S is transposed.
   p.scored = p.has.softcap or p.has.alibi or false

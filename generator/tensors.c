@@ -29,6 +29,7 @@ const fat_tensor_row fat_tensors[FAT_TENSORS] = {
     {"dsink", {FAT_ROLE_NONE, FAT_ROLE_OUT}, FAT_DSINK, FAT_OF_HEADS, FAT_WIDE_1, F32, false},
     {"used_q", {FAT_ROLE_ASIDE, FAT_ROLE_ASIDE}, FAT_USED, FAT_OF_BATCHES, FAT_WIDE_1, I32, false},
     {"used_k", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_USED, FAT_OF_BATCHES, FAT_WIDE_1, I32, false},
+    {"lpad", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_LEFTPAD, FAT_OF_BATCHES, FAT_WIDE_1, I32, false},
 };
 
 /* ORDER SCALAR */
@@ -68,6 +69,20 @@ int64_t fat_tensors_elements(const fat_problem *p, int t)
 {
   const fat_extent e = fat_tensors_extent(p, t);
   return e.size[0] * e.size[1] * e.size[2] * e.size[3];
+}
+
+int fat_tensors_of(fat_feature f, int which)
+{
+  int t = 0;
+  while (fat_tensors[t].feature != f)
+    t++;
+  return t + which; /* they stand side by side */
+}
+
+int64_t fat_tensors_drawn(const fat_problem *p, int t, fat_element at)
+{
+  const fat_feature f = fat_tensors[t].feature;
+  return fat_draw_number(p, f, t - fat_tensors_of(f, 0), at);
 }
 
 fat_dtype fat_tensors_dtype(const fat_problem *p, int t)
@@ -170,8 +185,11 @@ static void add_tensors(const fat_problem *p, fat_feature of, fat_text *out)
                                       [FAT_ROLE_ASIDE] = "in",
                                       [FAT_ROLE_OUT] = "out",
                                       [FAT_ROLE_WANTED] = "wanted"};
-  static const char *const sides[] = {
-      [FAT_OF_Q] = "q", [FAT_OF_K] = "k", [FAT_OF_HEADS] = "h", [FAT_OF_ALL_HEADS] = "a", [FAT_OF_BATCHES] = "b"};
+  static const char *const sides[] = {[FAT_OF_Q] = "q",
+                                      [FAT_OF_K] = "k",
+                                      [FAT_OF_HEADS] = "h",
+                                      [FAT_OF_ALL_HEADS] = "a",
+                                      [FAT_OF_BATCHES] = "b"};
   for (int t = 0; t < FAT_TENSORS; t++)
     if (fat_tensors[t].feature == of && fat_tensors_role(p, t) != FAT_ROLE_NONE)
       fat_text_format(out, " %s:%s:%s%s:%s", fat_tensors[t].name, sides[fat_tensors[t].side],

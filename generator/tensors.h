@@ -12,6 +12,7 @@
 #ifndef FAT_TENSORS_H
 #define FAT_TENSORS_H
 
+#include "draw.h"
 #include "problem.h"
 #include "text.h"
 
@@ -31,6 +32,7 @@ typedef enum fat_tensor {
   FAT_DSINKS,
   FAT_USED_Q,
   FAT_USED_K,
+  FAT_PAD,
   FAT_TENSORS
 } fat_tensor;
 
@@ -42,8 +44,8 @@ typedef enum fat_role {
   FAT_ROLE_WANTED /* an output that a caller may do without */
 } fat_role;
 
-/* h heads of q rows; hk heads of k rows; one row for each of h heads, the same in all batches, or in each; one
- * for each batch. */
+/* h heads of q rows; hk heads of k rows; one row for each of h heads, the same in all batches, or in each;
+ * one for each batch. */
 typedef enum fat_side {
   FAT_OF_Q,
   FAT_OF_K,
@@ -83,6 +85,10 @@ typedef struct fat_extent {
 } fat_extent;
 fat_extent fat_tensors_extent(const fat_problem *p, int t);
 int64_t fat_tensors_elements(const fat_problem *p, int t);
+/* What an element of a tensor of whole numbers holds where nobody says (draw.h). */
+int64_t fat_tensors_drawn(const fat_problem *p, int t, fat_element at);
+/* The `which`-th tensor that a feature brings. */
+int fat_tensors_of(fat_feature f, int which);
 /* The type of its elements. */
 fat_dtype fat_tensors_dtype(const fat_problem *p, int t);
 

@@ -10,11 +10,11 @@
 
 /* ORDER TENSOR: where its pointer stands. The one place that knows a tensor's member by name. */
 static const uint16_t places[] = {
-    offsetof(fatune_tensors, Q),    offsetof(fatune_tensors, K),      offsetof(fatune_tensors, V),
-    offsetof(fatune_tensors, O),    offsetof(fatune_tensors, LSE),    offsetof(fatune_tensors, dO),
-    offsetof(fatune_tensors, dQ),   offsetof(fatune_tensors, dK),     offsetof(fatune_tensors, dV),
-    offsetof(fatune_tensors, sink), offsetof(fatune_tensors, slopes), offsetof(fatune_tensors, dsink),
-    offsetof(fatune_tensors, used_q), offsetof(fatune_tensors, used_k),
+    offsetof(fatune_tensors, Q),      offsetof(fatune_tensors, K),      offsetof(fatune_tensors, V),
+    offsetof(fatune_tensors, O),      offsetof(fatune_tensors, LSE),    offsetof(fatune_tensors, dO),
+    offsetof(fatune_tensors, dQ),     offsetof(fatune_tensors, dK),     offsetof(fatune_tensors, dV),
+    offsetof(fatune_tensors, sink),   offsetof(fatune_tensors, slopes), offsetof(fatune_tensors, dsink),
+    offsetof(fatune_tensors, used_q), offsetof(fatune_tensors, used_k), offsetof(fatune_tensors, lpad),
 };
 _Static_assert(sizeof places / sizeof *places == FAT_TENSORS, "every tensor has a place");
 /* ORDER SCALAR */

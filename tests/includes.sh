@@ -7,8 +7,8 @@
 set -u
 cd "$(dirname "$(readlink -f "$0")")/.." || exit 1
 rooms="generator db runtime tuner/oracle tuner/worker tuner/search tuner/cli"
-# The text of a problem is read and printed by four files, a choice is made by two that share a private header.
-parts="generator/feature=generator/problem generator/words=generator/problem generator/sees=generator/problem
+# The text of a problem is read and printed by four files, what follows from it alone by two, a choice is made by two that share a private header.
+parts="generator/feature=generator/problem generator/words=generator/problem generator/sees=generator/problem generator/draw=generator/problem
   runtime/choosing=runtime/choose runtime/take=runtime/choose"
 
 for room in $rooms; do

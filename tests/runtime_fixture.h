@@ -13,7 +13,7 @@
 #include "folder.h"
 #include "oracle/half.h"
 #include "recipe.h"
-#include "oracle/reference.h"
+#include "oracle/whole.h"
 #include "source.h"
 #include "space.h"
 #include "tensors.h"
@@ -360,7 +360,7 @@ static inline void is_right(const attention *a)
   float *row = malloc((size_t)p->dv * sizeof *row), elements[FAT_PROBLEM_DV_MAX], value;
   const fat_reference_inputs in = {.of = {[FAT_Q] = a->q, [FAT_K] = a->k, [FAT_V] = a->v}, .scale = 0.125f};
   double *right[FAT_TENSORS] = {[FAT_O] = o, [FAT_LSE] = lse};
-  assert_true(o && lse && row && fat_reference_double(p, &in, right));
+  assert_true(o && lse && row && fat_whole_double(p, &in, right));
   for (int64_t i = 0; i < rows; i++) {
     const char *at = (const char *)a->O.data + i * a->O.stride[2] * bytes;
     assert_int_equal(cu.cuMemcpyDtoH_v2(elements, (uintptr_t)at, (size_t)(p->dv * bytes)), 0);

@@ -82,6 +82,8 @@ static const defect defects[] = {
     {"standard,fa1,fwd", "at_most(a.used_k.data[my.b * a.used_k.b], nk)", "nk", USED, WRONG, NULL, NULL},
     {"standard,fa1,fwd", "at_most(a.used_q.data[my.b * a.used_q.b], nq)", "nq", USED, WRONG, NULL, NULL},
     {"standard", "row * at.all_q", "row * at.nq", USED, WRONG, NULL, NULL},
+    {"standard,fa1,fwd", " + i64(at.k0) * a.K.n", "", "fwd-f32-b3-h2k1-q90-k150-d40-lpad all", WRONG, NULL,
+     NULL},
     /* the online softmax */
     {"fwd", "scale_rows(O, f);", ";", MANY_TILES " data=rising", WRONG, NULL, NULL},
     {"fwd", "l = f * l;", ";", MANY_TILES " data=rising", WRONG, NULL, NULL},

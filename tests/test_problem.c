@@ -76,8 +76,9 @@ static void texts_are_written_as_they_are_read(void **state)
       {"bwd-f32x3-b0-h3k1-q0-k0-d256v248-causaltl-det", NULL, "bwd-f32x3-d256v248-causaltl-det"},
       {"fwd-f16-b1-h1-q1-k1-d64-w9.5-varlen-bias-alibi-softcap-sink-drop", NULL,
        "fwd-f16-d64-w-varlen-bias-alibi-softcap-sink-drop"},
-      {"fwd-f16-b1-h1-q1-k1-d64-chunk7-paged8-used-prefix-iv-lpad-bs9x10-mask-split128-partial", NULL,
-       "fwd-f16-d64-chunk-paged-used-prefix-iv-lpad-bs9x10-mask-split-partial"},
+      {"fwd-f16-b1-h1-q1-k1-d64-chunk7-used-prefix-iv-lpad-bs9x10-mask-split128-partial", NULL,
+       "fwd-f16-d64-chunk-used-prefix-iv-lpad-bs9x10-mask-split-partial"},
+      {"fwd-f16-b1-h1-q1-k1-d64-paged8-used", NULL, "fwd-f16-d64-paged-used"},
       {"bwd-f16-b1-h1-q1-k1-d64-bias-sink-dbias-dsink-dlse-det", NULL,
        "bwd-f16-d64-bias-sink-dbias-dsink-dlse-det"},
       {"fwd-f16-b1-h1-q1-k1-d64-append-rope", NULL, "fwd-f16-d64-append-rope"},
@@ -173,9 +174,10 @@ static fat_problem draw_problem(void)
   const struct {
     fat_feature one, other;
     bool together; /* one means nothing without the other */
-  } rules[] = {{FAT_CAUSAL_TL, FAT_CAUSAL, false}, {FAT_ROPE_I, FAT_ROPE, false},
-               {FAT_DBIAS, FAT_BIAS, true},        {FAT_DSINK, FAT_SINK, true},
-               {FAT_ROPE, FAT_APPEND, true},       {FAT_ROPE_I, FAT_APPEND, true}};
+  } rules[] = {{FAT_CAUSAL_TL, FAT_CAUSAL, false}, {FAT_LEFTPAD, FAT_PAGED, false},
+               {FAT_ROPE_I, FAT_ROPE, false},      {FAT_DBIAS, FAT_BIAS, true},
+               {FAT_DSINK, FAT_SINK, true},        {FAT_ROPE, FAT_APPEND, true},
+               {FAT_ROPE_I, FAT_APPEND, true}};
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
     if (fat_problem_has(&p, rules[i].other) != rules[i].together)
       p.features &= ~(1u << rules[i].one);
@@ -228,7 +230,8 @@ static void the_longest_text_fits_its_buffer(void **state)
   const int64_t most = FAT_PROBLEM_SIZE_MAX;
   fat_problem p = {FAT_BWD, FAT_F32X3, most, most - 1, (most - 1) / 2, most, most, 256, 248, 0, {{0}}};
   char text[FAT_PROBLEM_TEXT];
-  p.features = ((1u << FAT_FEATURE_COUNT) - 1) & ~(1u << FAT_CAUSAL | 1u << FAT_CHUNK | 1u << FAT_ROPE);
+  p.features = ((1u << FAT_FEATURE_COUNT) - 1) &
+               ~(1u << FAT_CAUSAL | 1u << FAT_CHUNK | 1u << FAT_LEFTPAD | 1u << FAT_ROPE);
   for (int f = 0; f < FAT_FEATURE_COUNT; f++) {
     bool two = f == FAT_WINDOW || f == FAT_BLOCKSPARSE, one = f == FAT_PAGED || f == FAT_SPLIT;
     uint64_t size = (uint64_t)most - (f == FAT_WINDOW); /* the most of a window is its x, which is short */
@@ -305,6 +308,7 @@ static void mistakes_are_told_with_their_place(void **state)
       {"bwd-f16-b1-h1-q5-k5-d8-dbias", "dbias means nothing without bias: give both"},
       {"bwd-f16-b1-h1-q5-k5-d8-dsink", "dsink means nothing without sink: give both"},
       {"fwd-f16-b1-h1-q5-k5-d8-ropei", "ropei means nothing without append: give both"},
+      {"fwd-f16-b1-h1-q5-k5-d8-paged4-lpad", "paged and lpad exclude each other: give one of them"},
       {"fwd-f16-b1-h1-q5-k5-d8-append-rope-ropei", "rope and ropei exclude each other: give one of them"},
       {"fwd-f16-b1-h1-q5-k5-d8-mask12", "expected mask and 16 hexadecimal digits in lower case"},
       {"fwd-f16-b1-h1-q5-k5-d8-w", "'w' at column 24 is not complete"},

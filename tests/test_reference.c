@@ -5,6 +5,7 @@
 #include "oracle/half.h"
 #include "sees.h"
 #include "oracle/truth.h"
+#include "oracle/whole.h"
 #include <stdarg.h>
 #include <setjmp.h>
 #include <cmocka.h>
@@ -57,7 +58,7 @@ static void solve(played *g, fat_bound *bound)
 {
   const fat_reference_inputs in = {.of = {[FAT_Q] = g->q, [FAT_K] = g->k, [FAT_V] = g->v}, .scale = g->scale};
   double *right[FAT_TENSORS] = {[FAT_O] = g->o, [FAT_LSE] = g->lse};
-  assert_true(fat_reference_solve(&g->p, &in, right, bound));
+  assert_true(fat_whole_solve(&g->p, &in, right, bound));
   g->allowed_o = fat_reference_allowed(&g->p, bound, FAT_O, false);
   g->allowed_lse = fat_reference_allowed(&g->p, bound, FAT_LSE, false);
   g->allowed_lse_stored = fat_reference_allowed(&g->p, bound, FAT_LSE, true);
@@ -358,7 +359,7 @@ static void a_row_is_that_of_its_keys(void **state)
       double o[16], lse, *right[FAT_TENSORS] = {[FAT_O] = o, [FAT_LSE] = &lse};
       const fat_reference_inputs in = {
           .of = {t.in[FAT_Q] + row * p.d, t.in[FAT_K] + kv * p.d, t.in[FAT_V] + kv * p.dv}, .scale = 0.25f};
-      assert_true(fat_reference_double(&one, &in, right));
+      assert_true(fat_whole_double(&one, &in, right));
       assert_memory_equal(o, t.right[FAT_O] + row * p.dv, sizeof o);
       assert_true(lse == t.right[FAT_LSE][row]);
       empty += keys.hi == keys.lo;
@@ -406,7 +407,7 @@ static void a_sink_is_a_key_without_a_value(void **state)
     plain = p;
     plain.features = 0;
     plain.k = K + 1;
-    assert_true(fat_reference_double(&plain, &in, right));
+    assert_true(fat_whole_double(&plain, &in, right));
     for (int b = 0; b < 2; b++)
       for (int64_t i = ((int64_t)b * H + h) * Q; i < ((int64_t)b * H + h + 1) * Q; i++) {
         assert_true(fabs(lse[i] - t.right[FAT_LSE][i]) < 1e-12);
@@ -458,7 +459,7 @@ static double loss(const fat_problem *p, const fat_truth *t)
   double o[1024], lse[64], *right[FAT_TENSORS] = {[FAT_O] = o, [FAT_LSE] = lse}, sum = 0;
   assert_true(count <= 1024);
   forward.op = FAT_FWD;
-  assert_true(fat_reference_double(&forward, &in, right));
+  assert_true(fat_whole_double(&forward, &in, right));
   for (int64_t i = 0; i < count; i++)
     sum += (double)t->in[FAT_DO][i] * o[i];
   return sum;

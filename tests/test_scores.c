@@ -1,6 +1,7 @@
 /* test_scores.c -- what features make of scores, in the reference: O and LSE against the definition written
  * out here, gradients against differences of the forward call. */
 #include "oracle/truth.h"
+#include "oracle/whole.h"
 #include <stdarg.h>
 #include <setjmp.h>
 #include <cmocka.h>
@@ -94,7 +95,7 @@ static double loss(const fat_problem *p, const fat_truth *t)
     if (fat_tensors_is_out(fat_tensors_role(&forward, x)))
       right[x] = calloc((size_t)fat_tensors_elements(&forward, x), sizeof(double));
   }
-  assert_true(fat_reference_double(&forward, &in, right));
+  assert_true(fat_whole_double(&forward, &in, right));
   for (int64_t x = 0; x < fat_tensors_elements(&forward, FAT_O); x++)
     sum += right[FAT_O][x] * (double)t->in[FAT_DO][x];
   for (int x = 0; x < FAT_TENSORS; x++)

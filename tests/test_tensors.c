@@ -126,9 +126,12 @@ static void backward_has_a_struct_of_its_own(void **state)
 static void what_is_packed_comes_back(void **state)
 {
   static const char *const texts[] = {
-      "fwd-f16-b2-h6k3-q9-k99-d192v128-causal", "bwd-tf32-b2-h6k3-q9-k99-d64-causal-w1023.0",
+      "fwd-f16-b2-h6k3-q9-k99-d192v128-causal",
+      "bwd-tf32-b2-h6k3-q9-k99-d64-causal-w1023.0",
       "fwd-f16-b2-h6k3-q2147483647-k2147483646-d64-wx.6-chunk2147483647-split640",
-      "fwd-bf16-b2-h6k3-q9-k99-d64-w5.6-sink", "fwd-bf16-b2-h6k3-q9-k99-d64-w5.6-alibi-softcap-sink", "bwd-bf16-b2-h6k3-q9-k99-d64-causal-used"};
+      "fwd-bf16-b2-h6k3-q9-k99-d64-w5.6-sink",
+      "fwd-bf16-b2-h6k3-q9-k99-d64-w5.6-alibi-softcap-sink",
+      "bwd-bf16-b2-h6k3-q9-k99-d64-causal-used"};
   (void)state;
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     const fat_problem p = problem(texts[i]);
@@ -197,7 +200,7 @@ static void every_row_makes_sense(void **state)
       static const int64_t sizes[][3] = {[FAT_OF_Q] = {2, 6, 9},
                                          [FAT_OF_K] = {2, 3, 99},
                                          [FAT_OF_HEADS] = {1, 6, 1},
-[FAT_OF_ALL_HEADS] = {2, 6, 1},
+                                         [FAT_OF_ALL_HEADS] = {2, 6, 1},
                                          [FAT_OF_BATCHES] = {2, 1, 1}};
       assert_memory_equal(e.size, sizes[fat_tensors[t].side], sizeof sizes[0]);
       static const fat_dtype types[] = {

@@ -1,5 +1,5 @@
 // hooks.cuh -- the only places where a feature of the problem reaches a kernel:
-//   rows    where the rows of one batch and head lie, how many  (varlen, pages, lengths by batch)
+//   rows    where the rows of one batch and head lie, how many  (varlen, pages, lengths by batch: lengths.cuh)
 //   sees    the keys that a row sees, and the rows that see a key
 //   range   which KV tiles a tile of Q visits, in spans         (masks, split, block-sparse); range_rows its transpose
 //   score   a product becomes a score                           (scale; softcap, ALiBi, bias, mod)
@@ -22,6 +22,9 @@ struct sequence {
 % end
 % if ragged then
   i32 all_q, all_k; // of the longest batch: what workspaces have room for
+%   if begins then
+  i32 k0;       // the first of its keys in their tensors
+%   end
 % end
 };
 
@@ -50,31 +53,6 @@ __device__ __forceinline__ sequence sequence_of(const call &a, i32 head)
 % end
 }
 
-//: measure -- hook: the lengths of this batch
-__device__ __forceinline__ void measure(sequence &my, const call &a)
-{
-  i32 nq = a.q, nk = a.k;
-  await_last(); // lengths may come from the launch before
-% if has.used then
-  if (a.used_q.data)
-    nq = at_most(a.used_q.data[my.b * a.used_q.b], nq);
-  nk = at_most(a.used_k.data[my.b * a.used_k.b], nk);
-% end
-  my.all_q = my.nq;
-  my.all_k = my.nk;
-  my.nq = nq$(packed and " * my.peers" or "");
-  my.nk = nk;
-% if packed then
-  my.q = nq;
-% end
-}
-
-//: at_most -- a number of rows; not below 0
-__device__ __forceinline__ i32 at_most(i32 x, i32 most)
-{
-  return min(max(x, 0), most);
-}
-
 //: place -- a sequence, and where its rows lie: of a tensor X row 0, null where it is not wanted, and Xn, from row to row
 struct place : sequence {
 % for _, t in ipairs(tensors) do
@@ -98,6 +76,7 @@ __device__ __forceinline__ place rows(const call &a, i32 head)
   (sequence &)my = at;
 % for _, t in ipairs(tensors) do
 %   local from = t.name .. ".data + b * a." .. t.name .. ".b + " .. (t.side == "q" and "h" or "hk") .. " * a." .. t.name .. ".h"
+%   local first = begins and t.side == "k" and string.format(" + i64(at.k0) * a.%s.n", t.name) or ""
 %   if t.side == "b" then -- `measure` reads it
 %   elseif t.side == "h" or t.side == "a" then
 %     local head = string.format("a.%s.data + %sh * a.%s.h", t.name, t.side == "a" and "b * a." .. t.name .. ".b + " or "", t.name)
@@ -110,7 +89,7 @@ __device__ __forceinline__ place rows(const call &a, i32 head)
   my.$(t.name) = $(wanted) ? a.$(from) : nullptr;
 %     end
 %   else
-  my.$(t.name) = (elem *)a.$(from)$(t.width == "dv" and slices > 1 and " + at.v0" or "");
+  my.$(t.name) = (elem *)a.$(from)$(first)$(t.width == "dv" and slices > 1 and " + at.v0" or "");
 %     if packed and t.side == "q" then
   my.$(t.name)n = {a.$(t.name).n, a.$(t.name).h, at.peers};
 %     else

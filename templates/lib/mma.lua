@@ -6,7 +6,7 @@ local function ceil_div(x, y) return (x + y - 1) // y end
 local function up(x, y) return ceil_div(x, y) * y end
 
 mma.libs = function(p)
-  return { "lib/args.h", "lib/hooks.cuh", "lib/scores.cuh", "lib/ends.cuh", "lib/packed.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/fragments.cuh",
+  return { "lib/args.h", "lib/hooks.cuh", "lib/lengths.cuh", "lib/scores.cuh", "lib/ends.cuh", "lib/packed.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/fragments.cuh",
     "lib/mma.cuh",
     mma.bytes(p) == 2 and "lib/half.cuh" or "lib/tf32.cuh", "lib/split.cuh", "lib/launches.cuh" }
 end

@@ -20,7 +20,7 @@ end
 function simt.threads(c) return c.T end
 
 -- The features that hooks.cuh knows: masks, which every kernel serves, and with those of the forward every forward kernel does.
-simt.masks = { "causal", "causaltl", "w", "used" }
+simt.masks = { "causal", "causaltl", "w", "used", "lpad" }
 simt.scores = { "alibi", "softcap", "sink" } -- which every kernel serves too
 function simt.masks_and(...)
   local all = { table.unpack(simt.scores) }
@@ -30,7 +30,7 @@ function simt.masks_and(...)
 end
 simt.features = simt.masks_and("chunk")
 
-local libs = { "lib/args.h", "lib/hooks.cuh", "lib/scores.cuh", "lib/ends.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/simt.cuh", "lib/launches.cuh" }
+local libs = { "lib/args.h", "lib/hooks.cuh", "lib/lengths.cuh", "lib/scores.cuh", "lib/ends.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/simt.cuh", "lib/launches.cuh" }
 function simt.words(c, p)
   return { libs = libs, dtype = p.dtype, slices = p.slices, drawn = false, packed = false, Q_held = false, rescale = "seldom", blocks_of_sm = 1,
     O_apart = false, split = false, overlaps = false, aligned = 4 * c.W, schedule = c.s == 0 and "in_turns" or "alone" }

@@ -5,7 +5,7 @@ local ws = {}
 local function ceil_div(x, y) return (x + y - 1) // y end
 local function up(x, y) return ceil_div(x, y) * y end
 
-ws.libs = { "lib/args.h", "lib/hooks.cuh", "lib/scores.cuh", "lib/ends.cuh", "lib/softmax.cuh", "lib/late.cuh", "lib/matrix.cuh", "lib/fragments.cuh",
+ws.libs = { "lib/args.h", "lib/hooks.cuh", "lib/lengths.cuh", "lib/scores.cuh", "lib/ends.cuh", "lib/softmax.cuh", "lib/late.cuh", "lib/matrix.cuh", "lib/fragments.cuh",
   "lib/ring.cuh", "lib/ws.cuh", "lib/ws_steps.cuh", "lib/half.cuh", "lib/launches.cuh" }
 
 local Bc_values = {}

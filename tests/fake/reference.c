@@ -10,7 +10,7 @@
 #include "oracle/half.h"
 #include "map.h"
 #include "maps.h"
-#include "oracle/reference.h"
+#include "oracle/whole.h"
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -182,7 +182,7 @@ static bool solve(numbers *n, const fat_problem *p)
     n->right[t] = malloc((size_t)(fat_tensors_elements(p, t) + 1) * sizeof *n->right[t]);
     room = room && n->right[t];
   }
-  return room && fat_reference_double(p, &in, n->right);
+  return room && fat_whole_double(p, &in, n->right);
 }
 
 static int attend(const given *g)

@@ -4,19 +4,11 @@
  * Arrays are packed: [batch][head][row][column], one for each tensor of the op (tensors.h). Inputs are
  * numbers that the problem's tensors can hold (fat_half_round). sees.h says which keys a row sees. A sink is
  * one more score of every row, whose V is 0. A row that sees no key has O = 0, LSE = +inf, or its sink, and
- * no gradient. LSE is a natural logarithm. Rows that lie in a tensor and in no batch have NaN, which stands
- * for what was there before. */
+ * no gradient. LSE is a natural logarithm. */
 #ifndef FAT_REFERENCE_H
 #define FAT_REFERENCE_H
 
 #include "bound.h"
-
-/* What is right, into every output of the op; false without memory. */
-bool fat_reference_double(const fat_problem *p, const fat_reference_inputs *in, double *right[FAT_TENSORS]);
-
-/* What is right, with the bound; false without memory. */
-bool fat_reference_solve(const fat_problem *p, const fat_reference_inputs *in, double *right[FAT_TENSORS],
-                         fat_bound *bound);
 
 /* The results of row `i` of Q, or of key `i`, as `side` says. In `in` and `right`
  *   - tensors of that side point at the row;

@@ -22,7 +22,7 @@ float fat_spots_number(const fat_spots *spots, const float *block, int tensor, i
 {
   if (spots->slot[tensor].type == FAT_I32) {
     const int64_t rows = spots->slot[tensor].size[2], heads = spots->slot[tensor].size[1]; /* packed */
-    return (float)fat_draw_number(
+    return (float)fat_tensors_drawn(
         &spots->problem, tensor,
         (fat_element){element / rows / heads, element / rows % heads, element % rows});
   }

@@ -3,6 +3,7 @@
 
 #include "draw.h"
 #include "half.h"
+#include "whole.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -39,7 +40,7 @@ static float *drawn(const fat_problem *p, int t)
   const int64_t count = fat_tensors_elements(p, t), rows = e.size[2], heads = e.size[1];
   float *x = malloc((size_t)(count + 1) * sizeof *x);
   for (int64_t i = 0; x && i < count; i++)
-    x[i] = (float)fat_draw_number(p, t, (fat_element){i / rows / heads, i / rows % heads, i % rows});
+    x[i] = (float)fat_tensors_drawn(p, t, (fat_element){i / rows / heads, i / rows % heads, i % rows});
   return x;
 }
 
@@ -110,7 +111,7 @@ static bool run_forward(const fat_problem *p, float scale, float *in[FAT_TENSORS
   forward.op = FAT_FWD;
   for (int t = 0; t < FAT_TENSORS; t++)
     inputs.of[t] = fat_tensors_is_in(fat_tensors_role(&forward, t)) ? in[t] : NULL;
-  const bool done = make_room(&forward, right) && fat_reference_double(&forward, &inputs, right);
+  const bool done = make_room(&forward, right) && fat_whole_double(&forward, &inputs, right);
   for (int t = 0; t < FAT_TENSORS; t++) {
     for (int64_t i = 0; done && right[t] && in[t] && i < fat_tensors_elements(p, t); i++)
       in[t][i] = (float)right[t][i];
@@ -177,7 +178,7 @@ fat_status fat_truth_solve(const fat_problem *p, float scale, fat_truth *truth, 
   fat_tensors_usual(inputs.scalar);
   for (int t = 0; t < FAT_TENSORS; t++)
     inputs.of[t] = truth->in[t];
-  if (!make_room(p, truth->right) || !fat_reference_solve(p, &inputs, truth->right, &bound)) {
+  if (!make_room(p, truth->right) || !fat_whole_solve(p, &inputs, truth->right, &bound)) {
     fat_truth_free(truth);
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for what is right of a case");
   }

@@ -5,6 +5,7 @@
  * agree. */
 #include "full.h"
 
+#include "draw.h"
 #include "oracle/half.h"
 #include <math.h>
 #include <stdio.h>
@@ -143,7 +144,7 @@ static fat_status judge_guards(const fat_testbed *s, fat_verdict *v, fat_error *
 static void judge_written(const fat_testbed *s, const outputs *out, fat_verdict *v)
 {
   const char *at = out->data;
-  if (fat_problem_has(&s->spots.problem, FAT_USED)) /* rows beyond a batch's length are left unwritten */
+  if (fat_draw_by_batch(&s->spots.problem)) /* rows beyond a batch's length are left unwritten */
     return;
   for (int t = 0; t < FAT_TENSORS; t++) {
     const fat_slot *slot = &s->spots.slot[t];

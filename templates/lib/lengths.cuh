@@ -1,0 +1,32 @@
+// lengths.cuh -- the part of the hook `rows` that asks the tensors of a call: how many rows and keys a batch has, and where
+// they begin.
+
+//: measure -- hook: the lengths of this batch, and where it begins
+__device__ __forceinline__ void measure(sequence &my, const call &a)
+{
+  i32 nq = a.q, nk = a.k;
+  await_last(); // lengths may come from the launch before
+% if has.used then
+  if (a.used_q.data)
+    nq = at_most(a.used_q.data[my.b * a.used_q.b], nq);
+  nk = at_most(a.used_k.data[my.b * a.used_k.b], nk);
+% end
+% if has.lpad then
+  const i32 pad = at_most(a.lpad.data[my.b * a.lpad.b], nk);
+  my.k0 = pad;
+  nk -= pad;
+% end
+  my.all_q = my.nq;
+  my.all_k = my.nk;
+  my.nq = nq$(packed and " * my.peers" or "");
+  my.nk = nk;
+% if packed then
+  my.q = nq;
+% end
+}
+
+//: at_most -- a number of rows; not below 0
+__device__ __forceinline__ i32 at_most(i32 x, i32 most)
+{
+  return min(max(x, 0), most);
+}
