@@ -62,9 +62,12 @@ static fat_status line_sql(fat_text *sql, fat_error *err)
 
 static const char LINE_SHARED[] =
     "SELECT json_extract(?1, '$.shared') WHERE " IS_OBJECT " AND json_type(?1, '$.shared') = 'object'";
-static const char LINE_TIMES[] = /* as FAT_DB_TIMES */
-    "SELECT s.value, c.value, NULL, s.key AS place FROM json_each(?1, '$.samples') s"
-    " LEFT JOIN json_each(?1, '$.clocks') c ON c.key = s.key WHERE json_type(?1, '$.samples') = 'array'"
+static const char
+    LINE_TIMES[] = /* as FAT_DB_TIMES; grouped, since a join would walk all clocks for each sample */
+    "SELECT max(ms), max(clock), NULL, place FROM (SELECT value AS ms, NULL AS clock, key AS place, 1 AS "
+    "timed"
+    " FROM json_each(?1, '$.samples') WHERE json_type(?1, '$.samples') = 'array'"
+    " UNION ALL SELECT NULL, value, key, 0 FROM json_each(?1, '$.clocks')) GROUP BY place HAVING max(timed)"
     " UNION ALL SELECT k.value, NULL, k.key, 1000000 + k.id FROM json_each(?1, '$.kinds') k"
     " WHERE json_type(?1, '$.kinds') = 'object' ORDER BY place";
 

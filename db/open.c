@@ -256,6 +256,22 @@ fat_status fat_db_open(const char *path, const char *system, fat_db_mode mode, f
 
 enum { PATIENCE = 3000 }; /* millions of steps */
 
+/* One step may be a call of any length where a column is computed or checked: no file of ours computes one,
+ * and what ours check is checked again when a row is read. */
+static fat_status refuse_computed(fat_db *db, fat_error *err)
+{
+  int64_t computed = 0;
+  FAT_TRY(fat_db_run_sql(db, "PRAGMA ignore_check_constraints = ON", err));
+  FAT_TRY(fat_db_number(db, "main",
+                        "SELECT count(*) FROM %s.sqlite_schema s, pragma_table_xinfo(s.name) c"
+                        " WHERE s.type = 'table' AND c.hidden > 1",
+                        &computed, err));
+  if (computed == 0)
+    return FAT_OK;
+  return fat_status_fail(err, FAT_E_CORRUPT, "database %s has columns that are computed: fatune makes none",
+                         db->path);
+}
+
 /* Reading plain tables is all that a foreign file may make us do. */
 static int only_reading(void *user, int action, const char *a, const char *b, const char *c, const char *d)
 {
@@ -288,8 +304,10 @@ fat_status fat_db_open_foreign(const char *path, fat_db **out, fat_error *err)
   if (status == FAT_OK) {
     sqlite3_limit(db->sql, SQLITE_LIMIT_LENGTH, FAT_DB_FOREIGN);
     fat_db_bound(db, PATIENCE);
-    status = identify(db, "main", db->path, FAT_DB_VERSION, &db->version, err);
+    status = refuse_computed(db, err);
   }
+  if (status == FAT_OK)
+    status = identify(db, "main", db->path, FAT_DB_VERSION, &db->version, err);
   if (status == FAT_OK && db->version < FAT_DB_VERSION) {
     status = into_memory(db, db->version == 0, err);
     fat_db_bound(db, db->patience); /* what is left, of this connection too */

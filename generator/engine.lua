@@ -23,11 +23,19 @@ for _, name in ipairs { "format", "sub", "byte", "char", "len", "lower", "upper"
   safe_string[name] = string[name]
 end
 function safe_string.rep(s, n, separator)
-  if (#s + #(separator or "")) * n > 65536 then error("string.rep: result above 65536 bytes", 2) end
+  if n > 65536 or (#s + #(separator or "")) * n > 65536 then error("string.rep: result above 65536 bytes", 2) end
   return rep(s, n, separator)
 end
+-- What walks a whole list in C counts as so many instructions.
 local safe_table = {}
-for _, name in ipairs { "concat", "insert", "remove", "sort", "unpack" } do safe_table[name] = table[name] end
+for _, name in ipairs { "concat", "insert", "remove", "sort", "unpack" } do
+  local call = table[name]
+  safe_table[name] = function(list, ...)
+    if name == "sort" then host.spend(16 * #list) -- comparisons of each
+    elseif name ~= "insert" or select("#", ...) > 1 then host.spend(#list) end
+    return call(list, ...)
+  end
+end
 local safe_math = {}
 for _, name in ipairs { "abs", "ceil", "floor", "fmod", "huge", "log", "max", "maxinteger", "min", "mininteger", "modf",
   "sqrt", "tointeger", "type", "ult" } do
@@ -35,12 +43,21 @@ for _, name in ipairs { "abs", "ceil", "floor", "fmod", "huge", "log", "max", "m
 end
 host.protect_strings(safe_string)
 
+-- Templates share these tables, so none of them may write there.
+local function read_only(words)
+  return setmetatable({}, {
+    __index = words, __metatable = false,
+    __newindex = function(_, name) error(string.format("'%s' cannot be set here", tostring(name)), 2) end,
+  })
+end
+local shared = { string = read_only(safe_string), table = read_only(safe_table), math = read_only(safe_math) }
+
 local function ceil_div(x, y) return (x + y - 1) // y end
 
 -- A fresh environment: reading an unknown name and making a global are errors.
 local function environment(words)
   local env = {
-    string = safe_string, table = safe_table, math = safe_math,
+    string = shared.string, table = shared.table, math = shared.math,
     assert = assert, error = error, ipairs = ipairs, select = select, tonumber = tonumber, tostring = tostring,
     type = type, ceil_div = ceil_div,
   }
@@ -158,6 +175,13 @@ local function text_statement(line, number, path)
   return table.concat(parts, ",") .. ") "
 end
 
+-- Patterns that end in `%s+$` try every run of blanks to its end; this walks once.
+local function without_end_blanks(line)
+  local last = #line
+  while last > 0 and find(" \t\r\v\f", sub(line, last, last), 1, true) do last = last - 1 end
+  return sub(line, 1, last)
+end
+
 -- A file as a list of sections { name, path, chunk }; what precedes the first mark is the section "".
 local files = {}
 local function template(path)
@@ -173,7 +197,7 @@ local function template(path)
     if mark or number == 1 then open(mark or "") end
     local lua = match(line, "^%s*%%(.*)$")
     local code = current.code
-    code[#code + 1] = (lua or text_statement(gsub(line, "%s+$", ""), number, path)) .. "\n"
+    code[#code + 1] = (lua or text_statement(without_end_blanks(line), number, path)) .. "\n"
   end
   for _, section in ipairs(sections) do
     section.chunk = load_lua(table.concat(section.code), path)

@@ -1,7 +1,8 @@
 /* gpu.c -- the rows: what an architecture can do, and the GPU models that people own.
  *
- * Figures of a model are those the driver reports (L2, bus, clocks) where it does, else the maker's data
- * sheet; `dram` is the peak of the data sheet. A new GPU is one line here. Models that differ only in the
+ * Figures of a model are those the driver reports (L2, bus, clocks) where that was seen, else the maker's
+ * data sheet (of a laptop's the boost clock of its largest power budget: one that reports another is used as
+ * it is); `dram` is the peak of the data sheet. A new GPU is one line here. Models that differ only in the
  * size of their memory or in name have equal facts: they are one GPU to a kernel. */
 #include "gpu.h"
 #include "text.h"
@@ -21,6 +22,7 @@
 #define SHARED_90  227 * KIB, 228 * KIB
 #define SHARED_100 SHARED_90
 #define SHARED_103 SHARED_90
+#define SHARED_110 SHARED_90
 #define SHARED_120 SHARED_86
 #define SHARED_121 SHARED_86
 
@@ -40,6 +42,7 @@ static const fat_arch arches[] = {
     {90, "sm_90a", 2048, 32, 65536, 255, SHARED_90, 1024, 128, 16, 128, 4096, NEW},
     {100, "sm_100a", 2048, 32, 65536, 255, SHARED_100, 1024, 128, 16, 128, 8192, NEW},
     {103, "sm_103a", 2048, 32, 65536, 255, SHARED_103, 1024, 128, 16, 128, 8192, NEW},
+    {110, "sm_110a", 1536, 24, 65536, 255, SHARED_110, 1024, 128, 16, 128, 8192, NEW},
     {120, "sm_120", 1536, 24, 65536, 255, SHARED_120, 1024, 128, 16, 128, 1024, NEW},
     {121, "sm_121", 1536, 24, 65536, 255, SHARED_121, 1024, 128, 16, 128, 1024, NEW},
 };
@@ -76,6 +79,7 @@ static const fat_gpu models[] = {
     /* Ampere, data centre. An A100 of 40 GB differs in its memory clock. */
     ROW("A100 80GB SXM", 80, 108, 40960, 5120, 1410, 1593, 2039, 80),
     ROW("A100 80GB PCIe", 80, 108, 40960, 5120, 1410, 1512, 1935, 80),
+    ROW("A800", 80, 108, 40960, 5120, 1410, 1593, 2039, 80),
     ROW("A100 40GB SXM", 80, 108, 40960, 5120, 1410, 1215, 1555, 40),
     ROW("A100 40GB PCIe", 80, 108, 40960, 5120, 1410, 1215, 1555, 40),
     ROW("A30", 80, 56, 24576, 3072, 1440, 1215, 933, 24),
@@ -101,6 +105,11 @@ static const fat_gpu models[] = {
     ROW("RTX 3080 Ti", 86, 80, 6144, 384, 1665, 9501, 912, 12),
     ROW("RTX 3090", 86, 82, 6144, 384, 1695, 9751, 936, 24),
     ROW("RTX 3090 Ti", 86, 84, 6144, 384, 1860, 10501, 1008, 24),
+    ROW("RTX 3060 Laptop", 86, 30, 3072, 192, 1703, 7001, 336, 6),
+    ROW("RTX 3070 Laptop", 86, 40, 4096, 256, 1620, 7001, 448, 8),
+    ROW("RTX 3070 Ti Laptop", 86, 46, 4096, 256, 1485, 7001, 448, 8),
+    ROW("RTX 3080 Laptop", 86, 48, 4096, 256, 1710, 7001, 448, 16),
+    ROW("RTX 3080 Ti Laptop", 86, 58, 4096, 256, 1590, 8001, 512, 16),
     /* Jetson: memory is shared with the CPU, and its clock is not reported. */
     ROW("Jetson AGX Orin 64GB", 87, 16, 4096, 256, 1300, 0, 204.8, 64),
     ROW("Jetson AGX Orin 32GB", 87, 14, 4096, 256, 930, 0, 204.8, 32),
@@ -108,6 +117,7 @@ static const fat_gpu models[] = {
     ROW("Jetson Orin Nano 8GB", 87, 8, 2048, 128, 625, 0, 68, 8),
     /* Ada. L40, L40S and RTX 6000 Ada are one chip whose clocks are within 2 %. */
     ROW("L4", 89, 58, 49152, 192, 2040, 6251, 300, 24),
+    ROW("L20", 89, 92, 98304, 384, 2520, 9001, 864, 48),
     ROW("L40S", 89, 142, 98304, 384, 2520, 9001, 864, 48),
     ROW("L40", 89, 142, 98304, 384, 2490, 9001, 864, 48),
     ROW("RTX 6000 Ada", 89, 142, 98304, 384, 2505, 10001, 960, 48),
@@ -120,8 +130,14 @@ static const fat_gpu models[] = {
     ROW("RTX 4080", 89, 76, 65536, 256, 2505, 11201, 717, 16),
     ROW("RTX 4080 Super", 89, 80, 65536, 256, 2550, 11501, 736, 16),
     ROW("RTX 4090", 89, 128, 73728, 384, 2520, 10501, 1008, 24),
+    ROW("RTX 4050 Laptop", 89, 20, 12288, 96, 2370, 8001, 192, 6),
+    ROW("RTX 4060 Laptop", 89, 24, 32768, 128, 2370, 8001, 256, 8),
+    ROW("RTX 4070 Laptop", 89, 36, 32768, 128, 2175, 8001, 256, 8),
+    ROW("RTX 4080 Laptop", 89, 58, 49152, 192, 2280, 9001, 432, 12),
+    ROW("RTX 4090 Laptop", 89, 76, 65536, 256, 2040, 9001, 576, 16),
     /* Hopper. A GH200 is an H100 or H200 to a kernel. */
     ROW("H100 SXM", 90, 132, 51200, 5120, 1980, 2619, 3352, 80),
+    ROW("H800", 90, 132, 51200, 5120, 1980, 2619, 3352, 80),
     ROW("H100 PCIe", 90, 114, 51200, 5120, 1755, 1593, 2039, 80),
     ROW("H100 NVL", 90, 132, 61440, 6016, 1785, 2619, 3938, 94),
     ROW("H200", 90, 132, 61440, 6016, 1980, 3201, 4800, 141),
@@ -133,6 +149,7 @@ static const fat_gpu models[] = {
     ROW("B200", 100, 148, 129536, 7680, 1965, 3996, 7700, 180),
     ROW("GB200", 100, 152, 129536, 7680, 2062, 3996, 7700, 186),
     ROW("B300", 103, 148, 129536, 7680, 2032, 3996, 7700, 270),
+    ROW("Jetson AGX Thor", 110, 20, 32768, 256, 1575, 0, 273, 128),
     /* Blackwell, graphics chips, and the GB10 of a DGX Spark, whose memory is shared with the CPU. */
     ROW("RTX 5060", 120, 30, 32768, 128, 2497, 14001, 448, 8),
     ROW("RTX 5060 Ti", 120, 36, 32768, 128, 2572, 14001, 448, 16),
@@ -140,6 +157,10 @@ static const fat_gpu models[] = {
     ROW("RTX 5070 Ti", 120, 70, 49152, 256, 2452, 14001, 896, 16),
     ROW("RTX 5080", 120, 84, 65536, 256, 2617, 15001, 960, 16),
     ROW("RTX 5090", 120, 170, 98304, 512, 2407, 14001, 1792, 32),
+    ROW("RTX 5070 Laptop", 120, 36, 32768, 128, 2347, 14001, 448, 8),
+    ROW("RTX 5070 Ti Laptop", 120, 46, 49152, 192, 2220, 14001, 672, 12),
+    ROW("RTX 5080 Laptop", 120, 60, 65536, 256, 2287, 14001, 896, 16),
+    ROW("RTX 5090 Laptop", 120, 82, 65536, 256, 2160, 14001, 896, 24),
     ROW("RTX PRO 6000 Blackwell", 120, 188, 131072, 512, 2617, 14001, 1792, 96),
     ROW("GB10", 121, 48, 24576, 256, 2418, 0, 273, 128),
 };
@@ -151,6 +172,8 @@ static const struct {
   const char *alias, *name;
 } aliases[] = {
     {"A100", "A100 80GB SXM"},
+    {"A800 SXM4 80GB", "A800"},
+    {"A800 80GB PCIe", "A800"},
     {"A100 SXM", "A100 80GB SXM"},
     {"A100 80GB", "A100 80GB SXM"},
     {"A100 SXM 80GB", "A100 80GB SXM"},
@@ -176,10 +199,21 @@ static const struct {
     {"Jetson Orin", "Jetson AGX Orin 64GB"},
     {"Orin NX", "Jetson Orin NX 16GB"},
     {"Orin Nano", "Jetson Orin Nano 8GB"},
+    {"Thor", "Jetson AGX Thor"},
+    {"AGX Thor", "Jetson AGX Thor"},
     {"RTX 3080 10GB", "RTX 3080"},
     {"RTX 6000 Ada Generation", "RTX 6000 Ada"},
     {"RTX PRO 6000", "RTX PRO 6000 Blackwell"},
     {"RTX PRO 6000 Blackwell Workstation Edition", "RTX PRO 6000 Blackwell"},
+};
+
+/* Older than anything that fatune serves; a name that begins so, as it is compared. */
+static const struct {
+  const char *begin, *family;
+} too_old[] = {
+    {"v100", "Volta"},    {"titanv", "Volta"}, {"gv100", "Volta"},  {"quadrogv100", "Volta"},
+    {"p100", "Pascal"},   {"p40", "Pascal"},   {"p4", "Pascal"},    {"gtx10", "Pascal"},
+    {"titanx", "Pascal"}, {"m60", "Maxwell"},  {"gtx9", "Maxwell"}, {"k80", "Kepler"},
 };
 
 const fat_arch *fat_gpu_arch(int sm)
@@ -212,6 +246,9 @@ static void normalise(const char *name, char out[NAME])
     if (strncmp(out, makers[i], length) == 0 && out[length] != 0)
       memmove(out, out + length, strlen(out) - length + 1);
   }
+  n = strlen(out);
+  if (n > 9 && strcmp(out + n - 9, "laptopgpu") == 0)
+    out[n - 3] = 0;
 }
 
 static const fat_gpu *find_name(const char *wanted)
@@ -240,6 +277,13 @@ fat_status fat_gpu_find(const char *name, const fat_gpu **gpu, fat_error *err)
   }
   if (*gpu != NULL)
     return FAT_OK;
+  for (size_t i = 0; i < sizeof too_old / sizeof *too_old; i++)
+    if (strncmp(wanted, too_old[i].begin, strlen(too_old[i].begin)) == 0)
+      return fat_status_fail(
+          err, FAT_E_UNSUPPORTED,
+          "%.60s is a %s GPU: fatune begins with Turing (sm_75), whose tensor-core products its "
+          "kernels are made of, and CUDA 13 compiles for nothing older",
+          name, too_old[i].family);
   /* The nearest rows, nearest first and else in the order of the table, by insertion. */
   int near[NEAREST], distance[NEAREST], count = 0;
   for (int i = 0; i < MODELS; i++) {

@@ -12,7 +12,7 @@
 
 /* Facts shared by every model of one compute capability; rates are per SM and clock. */
 typedef struct fat_arch {
-  int sm;              /* 75, 80, 86, 87, 89, 90, 100, 103, 120, 121 */
+  int sm;              /* 75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121 */
   const char *target;  /* what NVRTC is asked for: "sm_75", "sm_90a", ... */
   int threads_sm;      /* resident threads per SM */
   int blocks_sm;       /* resident blocks per SM */
@@ -48,7 +48,7 @@ const fat_arch *fat_gpu_arch(int sm);
 const fat_gpu *fat_gpu_list(int *count);
 /* A row by name: case, spaces, '-' and '_' do not count ("rtx4090" is "RTX 4090"), the driver's names are
  * known ("NVIDIA GeForce RTX 4090"), a short one is the most common model ("A100"). FAT_E_INPUT names the
- * nearest rows by edit distance. */
+ * nearest rows by edit distance; FAT_E_UNSUPPORTED says what an older GPU lacks. */
 fat_status fat_gpu_find(const char *name, const fat_gpu **gpu, fat_error *err);
 /* The row whose facts equal those of a device at hand (sm, SMs, shared memory, L2, bus, clock within 2 %),
  * the nearest in memory clock and size where several do; NULL if no row does (the device is then used as it

@@ -3,7 +3,8 @@
  * Limits: an allocator that refuses to grow past a cap, and a count hook that ends a call after so many
  * instructions. Once the hook has tripped it fires at every instruction, so nothing can swallow the error.
  * Templates get no function that runs long in C (no patterns, no table.move), so the hook always comes
- * round. Everything that may raise a Lua error runs inside the one lua_pcall of protected_call. */
+ * round, and what copies memory or walks a list there counts as instructions too. Everything that may raise a
+ * Lua error runs inside the one lua_pcall of protected_call. */
 #include "script.h"
 #include "embed.h"
 #include "library.h"
@@ -17,6 +18,7 @@
 #include <string.h>
 
 enum { HOOK_STEP = 1000 };                                   /* instructions between looks at the limit */
+enum { BYTES_A_STEP = 64 };                                  /* copied in the time of an instruction */
 static const long default_instructions = 400L * 1000 * 1000; /* walking a whole space takes about 5 million */
 static const long default_bytes = 96L * 1024 * 1024;
 
@@ -58,6 +60,7 @@ static void *limited_alloc(void *user, void *old, size_t old_size, size_t size)
   void *fresh = realloc(old, size);
   if (fresh != NULL)
     s->bytes += (long)size - (long)old_size;
+  s->instructions += (long)(size / BYTES_A_STEP);
   return fresh;
 }
 
@@ -105,6 +108,14 @@ static int host_names(lua_State *lua)
   return 1;
 }
 
+/* spend(n): what comes takes as long as n instructions. */
+static int host_spend(lua_State *lua)
+{
+  fat_script *s = *(fat_script **)lua_getextraspace(lua);
+  s->instructions += (long)luaL_checkinteger(lua, 1);
+  return 0;
+}
+
 /* Makes the methods of every string those of a table, and hides the metatable. */
 static int host_protect_strings(lua_State *lua)
 {
@@ -134,11 +145,9 @@ static int host_visits(lua_State *lua)
 
 static void push_host(lua_State *lua)
 {
-  static const luaL_Reg functions[] = {{"read", host_read},
-                                       {"names", host_names},
-                                       {"protect_strings", host_protect_strings},
-                                       {"visits", host_visits},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"read", host_read},     {"names", host_names},
+                                       {"spend", host_spend},   {"protect_strings", host_protect_strings},
+                                       {"visits", host_visits}, {NULL, NULL}};
   luaL_newlib(lua, functions);
 }
 

@@ -28,6 +28,7 @@ static fat_status ask(const fat_driver *driver, int attribute, int device, int *
              : fat_driver_fail(driver, FAT_E_NO_DEVICE, "cuDeviceGetAttribute", result, err);
 }
 
+/* The name is a label, printed and stored as text: a byte that is no ASCII character becomes '?'. */
 static void shorten(char *name, size_t room, const char *full)
 {
   static const char *const prefixes[] = {"NVIDIA ", "Tesla ", "GeForce "};
@@ -35,6 +36,9 @@ static void shorten(char *name, size_t room, const char *full)
     if (strncmp(full, prefixes[i], strlen(prefixes[i])) == 0)
       full += strlen(prefixes[i]);
   snprintf(name, room, "%.*s", (int)room - 1, full);
+  for (char *c = name; *c; c++)
+    if (*c < ' ' || *c > '~')
+      *c = '?';
 }
 
 fat_status fat_device_facts(const fat_driver *driver, int device, fat_gpu *gpu, fat_error *err)

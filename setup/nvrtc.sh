@@ -1,6 +1,6 @@
 #!/bin/sh
-# nvrtc.sh PROBE -- makes sure there is a libnvrtc: where PROBE finds none, fetches NVIDIA's wheel with pip and
-# unpacks it where the program looks ($XDG_DATA_HOME/fatune/nvrtc). FATUNE_NO_FETCH=1 forbids that.
+# nvrtc.sh PROBE -- makes sure there is a libnvrtc: where PROBE finds none, fetches NVIDIA's wheel with pip, the one
+# whose version and hash stand in nvrtc.txt and no other, and unpacks it where the program looks ($XDG_DATA_HOME/fatune/nvrtc). FATUNE_NO_FETCH=1 forbids that.
 set -u
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
 
@@ -18,8 +18,8 @@ if [ $? = 0 ]; then
   exit 0
 fi
 case $answer in
-  13) wheel='nvidia-cuda-nvrtc>=13,<14' ;;
-  12) wheel='nvidia-cuda-nvrtc-cu12' ;;
+  13) wheel=nvidia-cuda-nvrtc ;;
+  12) wheel=nvidia-cuda-nvrtc-cu12 ;;
   *) without "the NVIDIA driver supports CUDA $answer at most: update it, 12 is the oldest that fatune compiles for" ;;
 esac
 [ "${FATUNE_NO_FETCH:-0}" = 1 ] && without "no libnvrtc is here, and FATUNE_NO_FETCH forbids fetching one"
@@ -34,8 +34,9 @@ mkdir -p "$data" && mkdir -p -m 700 "$data/fatune" && mkdir -p "$folder/nvidia" 
 trap 'rm -rf "$part"' EXIT
 trap 'exit 130' INT TERM
 say "no libnvrtc is here: fetching $wheel (about 90 MB, once) into $folder"
-python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --retries 2 --timeout 20 \
-  --dest "$part" "$wheel" >"$part/log" 2>&1 || {
+grep "^$wheel==" "$root/setup/nvrtc.txt" >"$part/wanted"
+python3 -m pip download --require-hashes --requirement "$part/wanted" --quiet --disable-pip-version-check --no-deps --only-binary :all: --retries 2 --timeout 20 \
+  --dest "$part" >"$part/log" 2>&1 || {
   grep -v '^WARNING' "$part/log" | head -n 2
   without "pip could not fetch $wheel: with a network call setup/nvrtc.sh build/probe again, or name a libnvrtc with FATUNE_NVRTC"
 }

@@ -112,6 +112,9 @@ static void templates_have_few_words(void **state)
     expect_lua_error(body, FAT_E_TEMPLATE, "undefined name");
   }
   expect_lua_error("local s = ('x'):find('x')", FAT_E_TEMPLATE, "method 'find'");
+  expect_lua_error("string.format = nil", FAT_E_TEMPLATE, "'format' cannot be set here");
+  expect_lua_error("table.x = 1", FAT_E_TEMPLATE, "'x' cannot be set here");
+  expect_lua_error("math.max = math.min", FAT_E_TEMPLATE, "'max' cannot be set here");
   expect_lua_error("leak = 1", FAT_E_TEMPLATE, "probe.lua:1: 'leak' is no local");
 }
 
@@ -127,6 +130,56 @@ static void endless_lua_is_stopped(void **state)
   assert_true(to.tv_sec - from.tv_sec < 5);
   assert_non_null(strstr(p.err.text, "probe.lua:1: more than 5 million instructions"));
   probe_end(&p);
+}
+
+/* What runs in C sees no hook: it is refused, or counts as what it costs. */
+static void long_calls_are_stopped(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *body;
+    fat_status status;
+    const char *words;
+  } cases[] = {
+      {"local s = string.rep('', 1 << 62)", FAT_E_TEMPLATE, "above 65536 bytes"},
+      {"local s = string.rep('abcd', 1 << 62)", FAT_E_TEMPLATE, "above 65536 bytes"},
+      {"local s = string.rep('', 1 << 62, '')", FAT_E_TEMPLATE, "above 65536 bytes"},
+      {"local t = {} for i = 1, 300000 do t[i] = i end while true do table.insert(t, 1, 0) end", FAT_E_LIMIT,
+       "million instructions"},
+      {"local t = {} for i = 1, 300000 do t[i] = i end while true do table.sort(t) end", FAT_E_LIMIT,
+       "million instructions"},
+      {"local s = string.rep('abcdefgh', 8000) for i = 1, 7 do s = s .. s end while true do s:upper() end",
+       FAT_E_LIMIT, "million instructions"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    probe p = probe_make(cases[i].body, cu_text);
+    struct timespec from, to;
+    fat_script_limits(p.script, 40 * 1000 * 1000, 0);
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    assert_int_equal(ask_space(&p), cases[i].status);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    assert_true(to.tv_sec - from.tv_sec < 30);
+    assert_non_null(strstr(p.err.text, cases[i].words));
+    probe_end(&p);
+  }
+}
+
+/* A line of many blanks is read once, not once for each of them. */
+static void blanks_inside_a_line_cost_nothing(void **state)
+{
+  (void)state;
+  enum { BLANKS = 200000 };
+  char *text = malloc(BLANKS + 64);
+  assert_non_null(text);
+  sprintf(text, "// %*s.\n%s", BLANKS, "", "extern \"C\" void $(entry \"probe\")();\n");
+  probe p = probe_make("", text);
+  struct timespec from, to;
+  clock_gettime(CLOCK_MONOTONIC, &from);
+  assert_int_equal(ask_render(&p, facts), FAT_OK);
+  clock_gettime(CLOCK_MONOTONIC, &to);
+  assert_true(to.tv_sec - from.tv_sec < 5);
+  probe_end(&p);
+  free(text);
 }
 
 static void greedy_lua_is_stopped(void **state)
@@ -289,6 +342,8 @@ int main(void)
       cmocka_unit_test(templates_have_few_words),
       cmocka_unit_test(endless_lua_is_stopped),
       cmocka_unit_test(greedy_lua_is_stopped),
+      cmocka_unit_test(long_calls_are_stopped),
+      cmocka_unit_test(blanks_inside_a_line_cost_nothing),
       cmocka_unit_test(bytecode_is_refused),
       cmocka_unit_test(mistakes_name_their_line),
       cmocka_unit_test(sections_come_on_first_use),

@@ -108,6 +108,15 @@ goes_on() {
   out_has "its content is sound" "$2"
 }
 
+# A GPU of no table, whose name has bytes of another encoding.
+test_odd_name() {
+  FAKE_CUDA_DEVICES=ODD tune odd.db
+  code_is 0 "tune on a GPU with an odd name"
+  err_has "[31me 1" "tune on a GPU with an odd name"
+  if [[ $err$out == *$'\e'* || $err$out == *$'\xe9'* ]]; then fail "its bytes are echoed"; else pass; fi
+  rm -f "$work"/log
+}
+
 test_measured() {
   tune first.db --json
   code_is 0 "tune --json"
@@ -479,4 +488,4 @@ test_check() {
   out_has "there is no GPU that fatune can use" "check --gpu without a GPU"
 }
 
-run_tests measured comment shipped twins broken_race verify verify_as faults kinds race_of_imported_rows two_tuners_and_kill interrupt interrupt_twice device_lost check
+run_tests measured odd_name comment shipped twins broken_race verify verify_as faults kinds race_of_imported_rows two_tuners_and_kill interrupt interrupt_twice device_lost check

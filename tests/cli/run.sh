@@ -58,6 +58,60 @@ test_usage() {
   err_has "no-such-option"
 }
 
+# What is typed or stored is never echoed to the terminal as it came, and help comes in every form that people try.
+test_words() {
+  refuses 2 "argument 1 has a control character at place 1" $'\e[31mred'
+  refuses 2 "argument 3 has a control character at place 3" tune --gpu $'T4\n'
+  refuses 2 "--dims '64,,128'" --gpu T4 --dims 64,,128
+  refuses 1 "V100 is a Volta GPU: fatune begins with Turing" --gpu V100
+  for option in --version --help "tune --help" "help --man"; do
+    # shellcheck disable=SC2086
+    "$fatune" $option >/dev/full 2>"$work/err"
+    code=$? err=$(<"$work/err")
+    code_is 3 "$option to a full disk"
+    err_has "stdout cannot be written" "$option to a full disk"
+  done
+  run -h
+  code_is 0 -h
+  out_has "Commands:" -h
+  run show -h
+  code_is 0 "show -h"
+  out_has "Usage: fatune show" "show -h"
+  run help tune
+  code_is 0 "help tune"
+  out_has "Usage: fatune tune" "help tune"
+  refuses 2 "'tun' is no command; did you mean 'tune'?" help tun
+  run help environment
+  out_has FATUNE_TRUST_DB "help environment"
+}
+
+# The man page and the completions are made of the tables of --help: every option stands in all of them.
+test_forms_of_help() {
+  local options command form
+  for form in man bash zsh; do
+    run help --$form
+    code_is 0 "help --$form"
+    cp "$work/out" "$work/$form"
+  done
+  for command in tune show why render verify export import merge doctor; do
+    run $command --help
+    options=$(grep -oE '^ +(-o, )?--[a-z]+' "$work/out" | grep -oE -- '--[a-z]+' | grep -vE -- '--(help|usage|version)$')
+    for option in $options; do
+      for form in bash zsh; do
+        if grep -A 60 "^ *$command) " "$work/$form" | grep -q -- "$option\b"; then pass
+        else fail "$form lacks $command $option"; fi
+      done
+      if sed 's/\\-/-/g' "$work/man" | grep -q -- "^$option\b\|\.B $option\b"; then pass
+      else fail "the man page lacks $option"; fi
+    done
+  done
+  if bash -c ". '$work/bash'; PATH=$(dirname "$fatune"):\$PATH; COMP_WORDS=(fatune sh); COMP_CWORD=1; _fatune; echo \"\${COMPREPLY[*]}\"" |
+    grep -qx show; then pass; else fail "bash does not complete 'sh' to show"; fi
+  if command -v man >/dev/null; then
+    if [ -z "$(man --warnings -l "$work/man" 2>&1 >/dev/null)" ]; then pass; else fail "man complains"; fi
+  fi
+}
+
 test_why_family() {
   run why fwd-f32-d64-causal --gpu T4 --db "$work/none.db"
   code_is 0 "why of a family"
@@ -493,7 +547,7 @@ test_nvrtc() {
   code_is 0 "why without NVRTC"
 }
 
-tests=(overview usage why_family no_gpu show_gpus render long_rows nothing_to_compute empty_database)
+tests=(overview usage words forms_of_help why_family no_gpu show_gpus render long_rows nothing_to_compute empty_database)
 if has_nvrtc; then
   tests+=(tune tune_long_rows order show why share export_keeps_files databases nvrtc two_tuners interrupt kill full_disk dump)
 else

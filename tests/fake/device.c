@@ -18,6 +18,9 @@ static const fake_row rows[] = {
      3201000},
     {"RTX4090", "NVIDIA GeForce RTX 4090", 25386352640u, 8, 9, 128, 101376, 102400, 75497472, 384, 2520000,
      10501000},
+    /* Of no table, with a name in another encoding. */
+    {"ODD", "NVIDIA Pr\xe9s\x1b[31me 1", 15655829504u, 7, 5, 38, 65536, 65536, 4194304, 256, 1500000,
+     5001000},
 };
 
 /* The i-th device of the machine, seen or not. */

@@ -163,6 +163,8 @@ pip() { # python3 with a pip that fetches a wheel, and a zipfile that unpacks it
 case $* in
   *"pip --version") ;;
   *download*) [ ! -f "$work/offline" ] || { echo "ERROR: no network"; exit 1; }
+    case $* in *--require-hashes*) ;; *) echo "ERROR: any file would do"; exit 1 ;; esac
+    for word; do case $word in */wanted) sed 's/^/wanted /' "$word" >>"$calls" ;; esac; done
     while [ "$1" != --dest ]; do shift; done; : >"$2/w.whl" ;;
   *zipfile*) mkdir -p "$5/nvidia/cu/lib" && : >"$5/nvidia/cu/lib/libnvrtc.so" ;;
 esac
@@ -175,7 +177,8 @@ probe 13
 pip
 run "$root/setup/nvrtc.sh" "$bin/probe"
 exits 0
-called "download .*nvidia-cuda-nvrtc>=13,<14"
+called "^wanted nvidia-cuda-nvrtc==13[0-9.]* --hash=sha256:[0-9a-f]\{64\}"
+[ "$(grep -c '^wanted' "$calls")" = 1 ] || fail "more than one wheel is wanted"
 says "NVRTC 13.0"
 [ -z "$(find "$work/on/$test/home" -name 'part.*')" ] || fail "parts are left behind"
 : >"$calls"
@@ -188,7 +191,7 @@ probe 12
 pip
 run "$root/setup/nvrtc.sh" "$bin/probe"
 exits 0
-called "download .*nvidia-cuda-nvrtc-cu12"
+called "^wanted nvidia-cuda-nvrtc-cu12==12[0-9.]* --hash=sha256:[0-9a-f]\{64\}"
 
 machine oldest_driver
 probe 11

@@ -13,5 +13,15 @@ extern const fat_command fat_cmd_export; /* cmd_exchange.c */
 extern const fat_command fat_cmd_import;
 extern const fat_command fat_cmd_merge;
 extern const fat_command fat_cmd_doctor; /* cmd_doctor.c */
+extern const fat_command fat_cmd_help;   /* cmd_help.c */
+
+/* All of them, in the order in which they are told; the first is what runs where none is named. */
+extern const fat_command *const fat_commands[];
+extern const int fat_command_count;
+
+/* The command of that name, or NULL. */
+const fat_command *fat_commands_find(const char *name);
+/* "did you mean 'tune'? " where a command's name is near, else "". */
+const char *fat_commands_guess(const char *name, char text[64]);
 
 #endif

@@ -5,8 +5,10 @@
 #include "exit.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Those that are not FAT_EXIT_ENVIRONMENT. */
 static const struct {
@@ -37,14 +39,32 @@ static int code_of(fat_status status)
 
 int fat_exit_fail(const fat_error *err)
 {
-  fprintf(stderr, "fatune: %s\n", err->text[0] ? err->text : fat_status_name(err->status));
+  char line[sizeof err->text];
+  snprintf(line, sizeof line, "%s", err->text[0] ? err->text : fat_status_name(err->status));
+  for (char *c = line; *c; c++)
+    if ((unsigned char)*c < ' ' || *c == 127)
+      *c = ' ';
+  fprintf(stderr, "fatune: %s\n", line);
   return code_of(err->status);
+}
+
+static bool lost; /* stdout could not be written, and that was said */
+
+static int say_lost(void)
+{
+  if (!lost)
+    fprintf(stderr, "fatune: stdout cannot be written: %s\n", strerror(errno));
+  lost = true;
+  return FAT_EXIT_ENVIRONMENT;
 }
 
 int fat_exit_print(const char *text)
 {
-  if (fputs(text, stdout) >= 0 && fflush(stdout) == 0)
-    return FAT_EXIT_FINE;
-  fprintf(stderr, "fatune: stdout cannot be written: %s\n", strerror(errno));
-  return FAT_EXIT_ENVIRONMENT;
+  return fputs(text, stdout) >= 0 && fflush(stdout) == 0 ? FAT_EXIT_FINE : say_lost();
+}
+
+void fat_exit_last(void)
+{
+  if (fflush(stdout) != 0 || ferror(stdout))
+    _exit(say_lost());
 }

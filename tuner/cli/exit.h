@@ -17,10 +17,14 @@ enum {
 #define FAT_EXIT_HELP                                                                                        \
   "Exit codes: 0 fine, 1 something asked for has no working kernel, 2 usage, 3 environment, 4 device lost."
 
-/* Prints "fatune: " and the error's text to stderr; returns its exit code. */
+/* Prints "fatune: " and the error's text to stderr, on one line without control bytes; returns its exit code.
+ */
 int fat_exit_fail(const fat_error *err);
 
 /* Prints text to stdout, all of it; returns 0, or 3 after saying that stdout cannot be written. */
 int fat_exit_print(const char *text);
+
+/* For atexit: whatever argp printed to stdout was written, or the exit code is 3. */
+void fat_exit_last(void);
 
 #endif

@@ -13,39 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const fat_command *const commands[] = {
-    &fat_cmd_tune,   &fat_cmd_show,   &fat_cmd_why,   &fat_cmd_render, &fat_cmd_verify,
-    &fat_cmd_export, &fat_cmd_import, &fat_cmd_merge, &fat_cmd_doctor,
-};
-enum { COMMANDS = sizeof commands / sizeof commands[0], NEAR = 2, NAME_ROOM = 32 };
-
-static int overview(void)
-{
-  printf("fatune writes, compiles, ranks and remembers FlashAttention kernels.\n\n"
-         "  fatune --gpu T4 --dims 64,128          tune for a GPU, at hand or not\n"
-         "  fatune COMMAND --help                  options of a command\n\nCommands:\n");
-  for (int i = 0; i < COMMANDS; i++)
-    printf("  %-8s %s%s\n", commands[i]->name, commands[i]->about,
-           commands[i] == &fat_cmd_tune ? " (the default command)" : "");
-  printf("\n%s\n", FAT_EXIT_HELP);
-  return fat_exit_print("");
-}
-
-static int unknown(const char *name)
-{
-  const char *nearest = NULL;
-  int least = NEAR + 1;
-  for (int i = 0; i < COMMANDS; i++) {
-    int distance = fat_text_distance(name, commands[i]->name);
-    if (distance < least) {
-      least = distance;
-      nearest = commands[i]->name;
-    }
-  }
-  fprintf(stderr, "fatune: '%s' is no command; %s%s%sfatune --help lists them\n", name,
-          nearest ? "did you mean '" : "", nearest ? nearest : "", nearest ? "'? " : "");
-  return FAT_EXIT_USAGE;
-}
+enum { NAME_ROOM = 32 };
 
 /* The command line as it was typed, for the table of runs. */
 static void join(int argc, char **argv, fat_text *line)
@@ -74,6 +42,28 @@ static int run(const fat_command *command, int argc, char **argv)
   return code;
 }
 
+static int unknown(const char *name)
+{
+  char guess[64];
+  fprintf(stderr, "fatune: '%s' is no command; %sfatune --help lists them\n", name,
+          fat_commands_guess(name, guess));
+  return FAT_EXIT_USAGE;
+}
+
+/* A control byte in an argument is a slip of the paste, and would be echoed to the terminal. */
+static int refuse_control(int argc, char **argv)
+{
+  fat_error err = {0};
+  for (int i = 1; i < argc; i++)
+    for (const unsigned char *c = (const unsigned char *)argv[i]; *c; c++)
+      if (*c < ' ' || *c == 127) {
+        fat_status_fail(&err, FAT_E_INPUT, "argument %d has a control character at place %d: none is allowed",
+                        i, (int)(c - (const unsigned char *)argv[i]) + 1);
+        return fat_exit_fail(&err);
+      }
+  return FAT_EXIT_FINE;
+}
+
 int main(int argc, char **argv)
 {
   signal(SIGXFSZ, SIG_IGN); /* a file-size limit is then a failed write, which the database reports */
@@ -83,12 +73,17 @@ int main(int argc, char **argv)
     return fat_serve_check(argc, argv);
   argp_err_exit_status = FAT_EXIT_USAGE;
   argp_program_version = "fatune " FATUNE_VERSION;
-  if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0))
-    return overview();
+  atexit(fat_exit_last);
+  if (refuse_control(argc, argv) != FAT_EXIT_FINE)
+    return FAT_EXIT_USAGE;
+  if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+    return fat_cmd_help.run(&(fat_options){0});
+  if (argc == 3 && strcmp(argv[1], "help") == 0 && fat_commands_find(argv[2])) {
+    char *asked[] = {argv[0], argv[2], (char[]){"--help"}, NULL};
+    return run(fat_commands_find(argv[2]), 3, asked);
+  }
   if (argc < 2 || argv[1][0] == '-')
-    return run(&fat_cmd_tune, argc, argv);
-  for (int i = 0; i < COMMANDS; i++)
-    if (strcmp(argv[1], commands[i]->name) == 0)
-      return run(commands[i], argc, argv);
-  return unknown(argv[1]);
+    return run(fat_commands[0], argc, argv);
+  const fat_command *command = fat_commands_find(argv[1]);
+  return command ? run(command, argc, argv) : unknown(argv[1]);
 }

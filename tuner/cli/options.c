@@ -5,8 +5,9 @@
 #include "options.h"
 
 #include <argp.h>
-#include <stdlib.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { FIRST_KEY = 0x100 };
@@ -153,6 +154,13 @@ static const row rows[FAT_OPTION_COUNT] = {
 #undef OPTION
 };
 
+_Static_assert(FAT_OPTION_COUNT <= 64, "fat_command.uses has a bit for each");
+
+fat_option_help fat_options_help(int option)
+{
+  return (fat_option_help){rows[option].name, rows[option].value, rows[option].doc};
+}
+
 /* What argp carries along. */
 typedef struct walk {
   const fat_command *command;
@@ -175,6 +183,8 @@ static error_t on_option(int key, char *text, struct argp_state *state)
       *(bool *)place = true;
     return 0;
   }
+  if (key == 'h')
+    argp_state_help(state, stdout, ARGP_HELP_STD_HELP); /* ends the program */
   if (key == ARGP_KEY_ARG) {
     if (o->arg_count == w->command->most || o->arg_count == FAT_OPTIONS_ARGS) {
       fat_status_fail(&w->error, FAT_E_INPUT, "'%s' is one argument too many: fatune %s takes %s", text,
@@ -195,8 +205,8 @@ static error_t on_option(int key, char *text, struct argp_state *state)
 fat_status fat_options_read(const fat_command *command, int argc, char **argv, fat_options *options,
                             fat_error *err)
 {
-  struct argp_option known[FAT_OPTION_COUNT + 1] = {0};
-  int count = 0;
+  struct argp_option known[FAT_OPTION_COUNT + 2] = {{.key = 'h', .flags = OPTION_HIDDEN}};
+  int count = 1;
   for (int i = 0; i < FAT_OPTION_COUNT; i++)
     if (command->uses >> i & 1u)
       known[count++] = (struct argp_option){.name = rows[i].name + strlen("--"),

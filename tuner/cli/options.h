@@ -12,7 +12,7 @@ typedef enum fat_option {
 #undef OPTION
   FAT_OPTION_COUNT
 } fat_option;
-#define FAT_USE(option) (1u << FAT_OPT_##option)
+#define FAT_USE(option) (UINT64_C(1) << FAT_OPT_##option)
 
 enum { FAT_OPTIONS_ARGS = 64 };
 
@@ -33,6 +33,7 @@ typedef struct fat_options {
   const char *as;     /* NULL, or a GPU that is not at hand */
   int top;            /* so many configs of each kernel; 0: not given */
   bool json, quiet;
+  bool man, bash, zsh; /* help: the form */
   int arg_count;
   const char *args[FAT_OPTIONS_ARGS];
 } fat_options;
@@ -42,10 +43,16 @@ typedef struct fat_command {
   const char *args;                       /* "PROBLEM", "[best|trials]", NULL */
   const char *about;                      /* one line for the overview */
   const char *more;                       /* paragraphs below the options in --help */
-  uint32_t uses;                          /* FAT_USE(GPU) | ... */
+  uint64_t uses;                          /* FAT_USE(GPU) | ... */
   int least, most;                        /* arguments beside options */
   int (*run)(const fat_options *options); /* returns the exit code */
 } fat_command;
+
+/* An option as it is told: "--gpu", "NAME" (NULL: it takes none), "the GPU, like ...". */
+typedef struct fat_option_help {
+  const char *name, *value, *doc;
+} fat_option_help;
+fat_option_help fat_options_help(int option);
 
 /* Reads a command's options; --help, --usage, --version and unknown options end the program (codes 0 and 2),
  * as argp does. A value that is wrong is FAT_E_INPUT. */

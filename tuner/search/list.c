@@ -106,6 +106,8 @@ fat_status fat_list_numbers(const char *argument, const char *text, fat_range ra
   for (const char *rest = text; rest;) {
     if (!next_item(&rest, item))
       return refuse_item(argument, item, range, err);
+    if (!*item) /* two commas, or one at an end: the whole list says more than '' */
+      return refuse_item(argument, text, range, err);
     FAT_TRY(read_item(argument, item, range, numbers, err));
   }
   return FAT_OK;
@@ -138,7 +140,7 @@ fat_status fat_list_names(const char *argument, const char *text, const char *co
       at++;
     if (at == count) {
       join(known, count, all, sizeof all);
-      return fat_status_fail(err, FAT_E_INPUT, "%s '%s': allowed are %s", argument, item, all);
+      return fat_status_fail(err, FAT_E_INPUT, "%s '%s': allowed are %s", argument, *item ? item : text, all);
     }
     *mask |= 1u << at;
   }
