@@ -38,7 +38,7 @@ static void expect(int width, const char *expected)
   fat_text out = {0};
   fat_error err = {0};
   fill(&t);
-  assert_int_equal(fat_table_print(&t, width, &out, &err), FAT_OK);
+  assert_int_equal(fat_table_print(&t, (fat_look){.width = width}, &out, &err), FAT_OK);
   assert_string_equal(fat_text_get(&out), expected);
   fat_text_free(&out);
   fat_table_free(&t);
@@ -47,7 +47,7 @@ static void expect(int width, const char *expected)
 static const char whole[] = "problem       kernel        ms  date\n"
                             "fwd-f32-d64   fwd         9.50  2026-11-21\n"
                             "fwd-f32-d64   standard  123.25  -\n"
-                            "fwd-f32-d128  h\xc3\xa9             -  a b\n";
+                            "fwd-f32-d128  h\xc3\xa9          -     a b\n";
 
 static void wide(void **state)
 {
@@ -65,7 +65,7 @@ static void headings(void **state)
                      "  fwd         9.50  2026-11-21\n"
                      "  standard  123.25  -\n"
                      "fwd-f32-d128\n"
-                     "  h\xc3\xa9             -  a b\n";
+                     "  h\xc3\xa9          -     a b\n";
   expect(41, text);
   expect(30, text);
 }
@@ -78,7 +78,7 @@ static void dropped(void **state)
              "  fwd         9.50\n"
              "  standard  123.25\n"
              "fwd-f32-d128\n"
-             "  h\xc3\xa9             -\n"
+             "  h\xc3\xa9          -\n"
              "(no room for: date; a wider terminal or --json has all)\n");
 }
 
@@ -95,12 +95,45 @@ static void narrowest(void **state)
             "(no room for: ms, date; a wider terminal or --json has all)\n");
 }
 
+/* To a person: what all rows share stands above them, a row is marked, in colour where there is one. */
+static void glance(void **state)
+{
+  static const fat_column few[] = {
+      {"gpu", false, 9, true}, {"kernel", false, 8, false}, {"ms", true, 7, false}};
+  static const char *const cells[] = {"T4", "fwd", "9.5", "T4", "standard", "123.25", "T4", "fa1", "7"};
+  static const struct {
+    fat_look look;
+    const char *text;
+  } cases[] = {
+      {{.glance = true},
+       "gpu: T4\n  kernel        ms\n  fwd         9.5\n* standard  123.25\n  fa1         7\n"},
+      {{.glance = true, .colour = true},
+       "gpu: T4\n  kernel        ms\n  fwd         9.5\n\033[1;32m* standard  123.25\033[0m\n  fa1         "
+       "7\n"},
+      {{0}, "gpu  kernel        ms\nT4   fwd         9.5\nT4   standard  123.25\nT4   fa1         7\n"},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    fat_table t = {.columns = few, .column_count = 3};
+    fat_text out = {0};
+    for (int c = 0; c < 9; c++) {
+      fat_table_add(&t, cells[c]);
+      if (c == 5)
+        fat_table_mark(&t);
+    }
+    assert_int_equal(fat_table_print(&t, cases[i].look, &out, NULL), FAT_OK);
+    assert_string_equal(fat_text_get(&out), cases[i].text);
+    fat_text_free(&out);
+    fat_table_free(&t);
+  }
+}
+
 static void no_rows(void **state)
 {
   fat_table t = {.columns = columns, .column_count = 4};
   fat_text out = {0};
   (void)state;
-  assert_int_equal(fat_table_print(&t, 0, &out, NULL), FAT_OK);
+  assert_int_equal(fat_table_print(&t, (fat_look){0}, &out, NULL), FAT_OK);
   assert_string_equal(fat_text_get(&out), "problem  kernel  ms  date\n");
   fat_text_free(&out);
 }
@@ -109,7 +142,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(wide),      cmocka_unit_test(headings), cmocka_unit_test(dropped),
-      cmocka_unit_test(narrowest), cmocka_unit_test(no_rows),
+      cmocka_unit_test(narrowest), cmocka_unit_test(no_rows),  cmocka_unit_test(glance),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -208,7 +208,7 @@ static fat_status print_table(fat_error *err)
     fat_table_addf(&table, "%d", i);
     fat_table_add(&table, "a cell that is long enough to leave its column out of a narrow table");
   }
-  fat_status status = fat_table_print(&table, 60, &out, err);
+  fat_status status = fat_table_print(&table, (fat_look){.width = 60}, &out, err);
   fat_table_free(&table);
   fat_text_free(&out);
   return status;

@@ -113,11 +113,11 @@ test_forms_of_help() {
 }
 
 test_why_family() {
-  run why fwd-f32-d64-causal --gpu T4 --db "$work/none.db"
+  run why fwd-f32-d64-causal --gpu T4
   code_is 0 "why of a family"
   out_has "fwd-f32-d64-causal on T4: each call gets the kernel of the shape that promises most" "why of a family"
   out_has "fwd-f32-b4-h32-q4096-k4096-d64-causal on T4" "why of a family"
-  run why fwd-f32-d64-causal --gpu T4 --db "$work/none.db" --json
+  run why fwd-f32-d64-causal --gpu T4 --json
   json_ok "why of a family --json"
   out_has '"family": "fwd-f32-d64-causal"' "why of a family --json"
   refuses 2 "did you mean 'causal'" why fwd-f32-d64-causaal --gpu T4
@@ -205,7 +205,7 @@ test_tune() {
     gain_standard; do
     out_has "\"$key\":" "tune --json"
   done
-  err_has "rejected"
+  err_has "valid, "
   err_has "Nothing was measured: no T4 is at hand"
   local begun=$EPOCHREALTIME
   run "${small[@]}"
@@ -216,6 +216,7 @@ test_tune() {
   out_has "Nothing was measured: no T4 is at hand"
   if [ "$took" -lt $((1000 * ${PATIENCE:-1})) ]; then pass; else fail "the second tune took $took ms"; fi
   if [[ $err != *compiled* ]]; then pass; else fail "the second tune compiled something"; fi
+  err_has "are stored: nothing is tried again"
   cp "$work/out" "$work/table"
   run "${small[@]}" --quiet
   if [ -z "$err" ] && cmp -s "$work/out" "$work/table"; then pass; else fail "--quiet prints something else"; fi
@@ -296,6 +297,78 @@ test_why() {
   run why fwd-f32-b1-h1-q300-k256-d16-partial --gpu T4
   code_is 1 "why for what no kernel serves"
   out_has "-> unsupported"
+}
+
+# A render is what a call gets: the tuned config, where why names one.
+test_render_picked() {
+  local config
+  run why fwd-f32-b64-h128-q256-k256-d16 --gpu T4 --json
+  config=$(sed -n 's/.*"config": "\([^"]*\)".*/\1/p' "$work/out" | head -1)
+  run render fwd-f32-b64-h128-q256-k256-d16 --gpu T4
+  code_is 0 "render of what is tuned"
+  out_has "$config" "render of what is tuned"
+  run render fwd-f32-b64-h128-q256-k256-d16 --gpu T4 --db "$work/none.db"
+  code_is 2 "render with a database that is not there"
+}
+
+# What is stored, chosen and ordered; what a person at a terminal gets beside it.
+test_show_filters() {
+  refuses 2 "--db $work/none.db: there is no such file" show --db "$work/none.db"
+  refuses 2 "--sort 'nothing': this view has no such column" show trials --sort nothing
+  refuses 2 "--origin 'guessed': allowed are measured, predicted" show --origin guessed
+  run show trials --csv
+  code_is 0 "show --csv"
+  local rows columns
+  rows=$(tail -n +2 "$work/out" | wc -l)
+  columns=$(head -n 1 "$work/out" | tr ',' '\n' | wc -l)
+  if [ "$rows" = "$("$fatune" show trials | tail -n +2 | wc -l)" ] && [ "$columns" -gt 30 ]; then pass
+  else fail "show --csv has $rows rows of $columns columns"; fi
+  run show trials --kernel fa1 --csv
+  if [ "$(tail -n +2 "$work/out" | grep -vc ,fa1,)" = 0 ] && [ "$(wc -l <"$work/out")" -gt 1 ]; then pass
+  else fail "show --kernel"; fi
+  run show trials --origin measured --csv
+  if [ "$(wc -l <"$work/out")" = 1 ]; then pass; else fail "show --origin measured"; fi
+  run show trials --gpu H200 --csv
+  if [ "$(wc -l <"$work/out")" = 1 ]; then pass; else fail "show --gpu of another GPU"; fi
+  run show trials --gpu t4 --problem q256 --top 3 --json
+  json_ok "show trials --top 3 --json"
+  if [ "$(grep -c '"problem"' "$work/out")" = 3 ]; then pass; else fail "show --top 3"; fi
+  run show trials --problem d999 --json
+  json_ok "show of nothing"
+  if command -v python3 >/dev/null; then
+    "$fatune" show trials --sort ms --json >"$work/up.json"
+    "$fatune" show trials --sort -ms --json >"$work/down.json"
+    if python3 - "$work/up.json" "$work/down.json" <<'EOF'; then pass; else fail "show --sort"; fi
+import json, sys
+up, down = ([r["ms"] for r in json.load(open(f)) if r["ms"] is not None] for f in sys.argv[1:])
+assert len(up) > 3 and up == sorted(up) and down == sorted(down, reverse=True), (up, down)
+EOF
+    # A pseudo-terminal of 100 columns.
+    seen() { python3 -c '
+import fcntl, os, pty, struct, sys, termios
+pid, fd = pty.fork()
+if pid == 0:
+    os.execvp(sys.argv[1], sys.argv[1:])
+fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+text = b""
+try:
+    while chunk := os.read(fd, 65536):
+        text += chunk
+except OSError:
+    pass
+os.waitpid(pid, 0)
+sys.stdout.buffer.write(text.replace(b"\r\n", b"\n"))' "$@" >"$work/out"; out=$(<"$work/out"); }
+    TERM=xterm NO_COLOR='' seen "$fatune" show trials
+    out_has "gpu: T4" "show on a terminal"
+    out_has $'\e[1;32m*' "the winner on a terminal"
+    TERM=dumb seen "$fatune" show trials
+    out_lacks $'\e[' "TERM=dumb"
+    NO_COLOR=1 TERM=xterm seen "$fatune" "${small[@]}" --quiet
+    out_lacks $'\e[' "NO_COLOR"
+    out_has "Next: " "tune on a terminal"
+    out_has "origin: predicted" "tune on a terminal"
+    if [ "$(grep -c '^ *\*' "$work/out")" = 2 ]; then pass; else fail "not one winner of each problem is marked"; fi
+  fi
 }
 
 # Sizes of 0 are problems like others: no kernel is launched for them, and any can be rendered.
@@ -549,7 +622,7 @@ test_nvrtc() {
 
 tests=(overview usage words forms_of_help why_family no_gpu show_gpus render long_rows nothing_to_compute empty_database)
 if has_nvrtc; then
-  tests+=(tune tune_long_rows order show why share export_keeps_files databases nvrtc two_tuners interrupt kill full_disk dump)
+  tests+=(tune tune_long_rows order show why render_picked show_filters share export_keeps_files databases nvrtc two_tuners interrupt kill full_disk dump)
 else
   echo "left out: there is no usable libnvrtc, so nothing can be tuned"
 fi

@@ -8,15 +8,12 @@
 #include "gpu.h"
 #include "json.h"
 #include "open.h"
-#include "search/terminal.h"
+#include "rows.h"
 #include "table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-enum { VIEW_COLUMNS = 64 };
 
 /* The columns a person sees, by their names in the view, with how long each stays on a narrow terminal. */
 typedef struct shown {
@@ -27,7 +24,7 @@ typedef struct shown {
 enum { TRIALS = 1 };
 static const shown tables[] = {
     {"best",
-     {{"gpu", false, 9, false},
+     {{"gpu", false, 15, true},
       {"problem", false, 12, true},
       {"kernel", false, 10, false},
       {"config", false, 11, false},
@@ -44,7 +41,7 @@ static const shown tables[] = {
       {"kinds", false, -1, false}}},
     {"trials",
      {{"id", true, 3, false},
-      {"gpu", false, 7, false},
+      {"gpu", false, 14, true},
       {"problem", false, 11, true},
       {"config", false, 12, false},
       {"origin", false, 9, false},
@@ -60,7 +57,7 @@ static const shown tables[] = {
       {"kinds", false, 0, false}}},
     {"failures",
      {{"id", true, 2, false},
-      {"gpu", false, 3, false},
+      {"gpu", false, 9, true},
       {"problem", false, 7, true},
       {"config", false, 6, false},
       {"outcome", false, 8, false},
@@ -83,19 +80,6 @@ static const shown tables[] = {
       {"count", true, 7, false},
       {"reason", false, 6, false}}},
 };
-
-/* Splits a line of tab-separated text in place. */
-static int split(char *line, char *fields[VIEW_COLUMNS])
-{
-  int n = 0;
-  for (char *s = line; s && n < VIEW_COLUMNS;) {
-    fields[n++] = s;
-    s = strchr(s, '\t');
-    if (s)
-      *s++ = 0;
-  }
-  return n;
-}
 
 /* {"normal":1.2345678,"wide":2} as people read it: normal 1.235, wide 2. */
 static void add_kinds(fat_table *t, const char *json)
@@ -126,52 +110,83 @@ static void add_cell(fat_table *t, const fat_column *column, const char *text)
     fat_table_add(t, text);
 }
 
-static void add_line(fat_table *t, char *line, const int *places)
+/* Whether a row of the winners is the same trial. */
+static bool wins(const fat_rows *rows, char **row, const fat_rows *winners)
 {
-  char *fields[VIEW_COLUMNS];
-  int n = split(line, fields);
-  for (int c = 0; c < t->column_count; c++)
-    add_cell(t, &t->columns[c], places[c] >= 0 && places[c] < n ? fields[places[c]] : "");
+  static const char *const same[] = {"config", "problem", "device", "source", "date"};
+  for (int w = 0; w < winners->count; w++) {
+    bool equal = true;
+    for (size_t i = 0; i < sizeof same / sizeof *same && equal; i++) {
+      const int a = fat_rows_column(rows, same[i]), b = fat_rows_column(winners, same[i]);
+      equal = a >= 0 && b >= 0 && strcmp(row[a], winners->row[w][b]) == 0;
+    }
+    if (equal)
+      return true;
+  }
+  return false;
 }
 
-/* Lays out a view's text; its first line names the columns. The text is taken apart on the way. */
-static fat_status lay_out(const shown *view, char *text, fat_text *out, fat_error *err)
+static fat_status lay_out(const shown *view, const fat_rows *rows, const fat_rows *winners, fat_text *out,
+                          fat_error *err)
 {
   fat_table t = {.columns = view->columns};
-  char *names[VIEW_COLUMNS], *rest = text;
-  int places[FAT_TABLE_COLUMNS];
-  char *line = strsep(&rest, "\n");
-  int count = line ? split(line, names) : 0;
   while (t.column_count < (int)(sizeof view->columns / sizeof view->columns[0]) &&
-         view->columns[t.column_count].title) {
-    int c = t.column_count++;
-    places[c] = -1;
-    for (int i = 0; i < count; i++)
-      if (strcmp(names[i], view->columns[c].title) == 0)
-        places[c] = i;
+         view->columns[t.column_count].title)
+    t.column_count++;
+  for (int r = 0; r < rows->count; r++) {
+    for (int c = 0; c < t.column_count; c++) {
+      const int at = fat_rows_column(rows, view->columns[c].title);
+      add_cell(&t, &view->columns[c], at >= 0 ? rows->row[r][at] : "");
+    }
+    if (wins(rows, rows->row[r], winners))
+      fat_table_mark(&t);
   }
-  while ((line = strsep(&rest, "\n")))
-    if (*line)
-      add_line(&t, line, places);
-  fat_status status = fat_table_print(&t, fat_terminal_width(STDOUT_FILENO), out, err);
+  fat_status status = fat_table_print(&t, fat_table_look(), out, err);
   fat_table_free(&t);
   return status;
+}
+
+/* To a person: what is not shown, and what to type next. */
+static void say_next(const shown *view, const fat_rows *rows, fat_text *out)
+{
+  if (!fat_table_look().glance)
+    return;
+  if (rows->shipped)
+    fat_text_format(out, "%d rows of the package are left out: --all or a filter like --gpu shows them\n",
+                    rows->shipped);
+  if (rows->count == 0)
+    fat_text_add(out, "nothing is stored that is asked for: `fatune show runs` says what was tuned\n");
+  else if (strcmp(view->view, "best") == 0)
+    fat_text_add(out,
+                 "next: `fatune why PROBLEM` says why a call gets its kernel, `fatune show trials --problem "
+                 "PROBLEM --sort ms` what it won against\n");
 }
 
 static fat_status show_view(const fat_options *o, const shown *view, fat_text *out, fat_error *err)
 {
   fat_db *db = NULL;
-  fat_text path = {0}, rows = {0};
+  fat_text path = {0};
+  fat_rows rows = {0}, winners = {0};
+  const bool table = !o->json && !o->csv;
   fat_status status = fat_open_db(o, FAT_DB_READ, &db, &path, err);
   if (status == FAT_OK)
-    status = fat_db_view(db, view->view, o->json, o->json ? out : &rows, err);
+    status = fat_rows_read(db, view->view, o, table && fat_table_look().glance, &rows, err);
+  if (status == FAT_OK && table && fat_table_look().glance && strcmp(view->view, "trials") == 0)
+    status = fat_rows_read(db, "best", &(fat_options){0}, false, &winners, err);
+  if (status == FAT_OK && o->json)
+    fat_rows_json(&rows, out);
+  else if (status == FAT_OK && o->csv)
+    fat_rows_csv(&rows, out);
+  else if (status == FAT_OK)
+    status = lay_out(view, &rows, &winners, out, err);
+  if (status == FAT_OK && table)
+    say_next(view, &rows, out);
   if (status == FAT_OK)
-    status = fat_text_status(o->json ? out : &rows, err);
-  if (status == FAT_OK && !o->json && rows.data)
-    status = lay_out(view, rows.data, out, err);
+    status = fat_text_status(out, err);
+  fat_rows_free(&rows);
+  fat_rows_free(&winners);
   fat_db_close(db);
   fat_text_free(&path);
-  fat_text_free(&rows);
   return status;
 }
 
@@ -211,6 +226,13 @@ static fat_status show_gpus(const fat_options *o, fat_text *out, fat_error *err)
     gpus_json(list, count, out);
     return fat_text_status(out, err);
   }
+  if (o->csv) {
+    fat_text_add(out, "gpu,sm,sms,shared_block,l2,clock,dram,memory,bus\n");
+    for (const fat_gpu *g = list; g < list + count; g++)
+      fat_text_format(out, "%s,%d,%d,%d,%lld,%d,%g,%g,%d\n", g->name, g->sm, g->sms, g->shared_block,
+                      (long long)g->l2, g->clock, g->dram, g->memory, g->bus);
+    return fat_text_status(out, err);
+  }
   fat_table t = {.columns = columns, .column_count = (int)(sizeof columns / sizeof columns[0])};
   for (int i = 0; i < count; i++) {
     fat_table_add(&t, list[i].name);
@@ -223,7 +245,7 @@ static fat_status show_gpus(const fat_options *o, fat_text *out, fat_error *err)
     fat_table_addf(&t, "%.3g", list[i].memory);
     fat_table_addf(&t, "%d", list[i].bus);
   }
-  fat_status status = fat_table_print(&t, fat_terminal_width(STDOUT_FILENO), out, err);
+  fat_status status = fat_table_print(&t, fat_table_look(), out, err);
   fat_table_free(&t);
   return status;
 }
@@ -264,8 +286,12 @@ const fat_command fat_cmd_show = {
         "these, and what earlier runs found of the same. failures: those that do not work, and why. runs: "
         "the commands that made them. rejections: how many configs each run left out, and by which rule. "
         "gpus: names for --gpu. A finalist's kinds are its times on each kind of data, mean is what they "
-        "come to: normal data weighs half.\n\n" FAT_EXIT_HELP,
-    .uses = FAT_USE(DB) | FAT_USE(JSON) | FAT_USE(QUIET),
+        "come to: normal data weighs half.\n\n"
+        "On a terminal what all rows share stands above them, and a package's rows are left out where there "
+        "are "
+        "own ones; a pipe gets every row and column.\n\n" FAT_EXIT_HELP,
+    .uses = FAT_USE(GPU) | FAT_USE(PROBLEM) | FAT_USE(KERNEL) | FAT_USE(ORIGIN) | FAT_USE(SORT) |
+            FAT_USE(TOP) | FAT_USE(ALL) | FAT_USE(CSV) | FAT_USE(DB) | FAT_USE(JSON) | FAT_USE(QUIET),
     .most = 1,
     .run = show,
 };

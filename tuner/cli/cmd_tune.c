@@ -6,14 +6,12 @@
 #include "exit.h"
 #include "open.h"
 #include "results.h"
-#include "search/terminal.h"
 #include "table.h"
 #include "search/tune.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const double gpu_deadline = 2; /* seconds that any trial may take on the GPU; slow ones get more */
 
@@ -74,8 +72,11 @@ static void close_all(opened *o)
   fat_script_close(o->session.script);
 }
 
-static void say_ending(const fat_session *s)
+static void say_ending(const fat_session *s, const fat_schedule *schedule)
 {
+  if (!s->quiet && !s->run && schedule->stored > 0)
+    fprintf(stderr, "fatune: all %d configs that this command chooses are stored: nothing is tried again\n",
+            schedule->stored);
   if (!s->quiet && (s->signal || s->out_of_budget))
     fprintf(stderr, "fatune: %s; all that ended is stored, the same command goes on from there\n",
             s->signal ? "interrupted" : "the budget is used up");
@@ -96,6 +97,19 @@ static void say_measured(const opened *o, FILE *to)
         "Nothing was measured: no %s is at hand. The times are predictions of a model from kernels compiled "
         "for it; they and the best kernels' binaries are in %s, which can be carried to that GPU.\n",
         gpu, path);
+}
+
+/* To a person: what to type next. */
+static void say_next(const opened *o, const fat_results *results)
+{
+  char problem[FAT_PROBLEM_TEXT];
+  if (!fat_table_look().glance || results->count == 0)
+    return;
+  fat_problem_print(&results->list[0].pair->item->problem, problem);
+  printf("* is what a call gets. Next: `fatune why %s --gpu '%s'` says why; `fatune show trials --gpu '%s' "
+         "--sort ms "
+         "--top 20` all that was tried; `fatune report -o report.html --gpu '%s'` draws it.\n",
+         problem, o->asked.gpu.name, o->asked.gpu.name, o->asked.gpu.name);
 }
 
 /* Why pairs have no working kernel: the first failure of each. */
@@ -181,14 +195,14 @@ static fat_status report(const opened *o, const fat_schedule *schedule, int *cod
   fat_results results;
   fat_text text = {0};
   FAT_TRY(fat_results_read(schedule, &results, err));
-  fat_status status = options->json
-                          ? fat_results_json(&results, &o->asked.gpu, &text, err)
-                          : fat_results_table(&results, fat_terminal_width(STDOUT_FILENO), &text, err);
+  fat_status status = options->json ? fat_results_json(&results, &o->asked.gpu, &text, err)
+                                    : fat_results_table(&results, fat_table_look(), &text, err);
   if (status == FAT_OK) {
     *code = fat_exit_print(fat_text_get(&text));
-    if (!options->json)
+    if (!options->json) {
       say_measured(o, stdout);
-    else if (!options->quiet)
+      say_next(o, &results);
+    } else if (!options->quiet)
       say_measured(o, stderr);
     say_failures(o, &results);
     if (results.waiting && !options->quiet)
@@ -214,7 +228,7 @@ static int tune(const fat_options *options)
   if (status == FAT_OK) {
     status = fat_tune_run(&o.session, &schedule, &err);
     if (status == FAT_OK || status == FAT_E_DEVICE_LOST) {
-      say_ending(&o.session);
+      say_ending(&o.session, &schedule);
       fat_status reported = report(&o, &schedule, &code, status == FAT_OK ? &err : NULL);
       status = status == FAT_OK ? reported : status;
     }

@@ -10,7 +10,6 @@
 #include "open.h"
 #include "proxy.h"
 #include "worker/sanitize.h"
-#include "search/terminal.h"
 #include "table.h"
 
 #include <math.h>
@@ -246,7 +245,7 @@ static int print(checking *c, fat_error *err)
     fat_json_close(&c->json, ']');
     status = fat_text_status(&c->json_text, err);
   } else {
-    status = fat_table_print(&c->table, fat_terminal_width(STDOUT_FILENO), &text, err);
+    status = fat_table_print(&c->table, fat_table_look(), &text, err);
     fat_text_format(&text, "%d of %d kernels are right on the %s at hand.\n", c->checked - c->bad, c->checked,
                     c->asked.gpu.name);
     if (c->as)

@@ -6,9 +6,12 @@
 
 #include "device.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include <unistd.h>
 
 enum { DEVICES = 16 };
 
@@ -96,6 +99,9 @@ fat_status fat_open_db(const fat_options *options, fat_db_mode mode, fat_db **db
                        fat_error *err)
 {
   FAT_TRY(fat_db_path(options->db, path, err));
+  /* Without --db there need not be one yet; a name that was typed and is not there is a slip. */
+  if (mode == FAT_DB_READ && options->db && access(options->db, F_OK) != 0 && errno == ENOENT)
+    return fat_status_fail(err, FAT_E_INPUT, "--db %s: there is no such file", options->db);
   fat_status status = fat_db_open(fat_text_get(path), fat_db_system_path(), mode, db, err);
   if (status == FAT_E_NOT_FOUND)
     return fat_status_fail(err, status,

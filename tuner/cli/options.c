@@ -60,7 +60,9 @@ static fat_status read_seconds(const row *r, void *place, const char *text, fat_
 static fat_status read_path(const row *r, void *place, const char *text, fat_error *err)
 {
   if (!*text)
-    return fat_status_fail(err, FAT_E_INPUT, "%s is empty: allowed is a path", r->name);
+    return fat_status_fail(err, FAT_E_INPUT, "%s is empty: allowed is %s", r->name,
+                           strcmp(r->value, "FILE") == 0 || strcmp(r->value, "DIR") == 0 ? "a path"
+                                                                                         : "a word");
   *(const char **)place = text;
   return FAT_OK;
 }
@@ -111,6 +113,15 @@ static fat_status read_lines(const row *r, void *place, const char *text, fat_er
   int choice = 0;
   FAT_TRY(read_choice(r->name, text, names, 2, &choice, err));
   *(fat_lines *)place = (fat_lines)choice;
+  return FAT_OK;
+}
+
+static fat_status read_origin(const row *r, void *place, const char *text, fat_error *err)
+{
+  static const char *const names[] = {"measured", "predicted"};
+  int choice = 0;
+  FAT_TRY(read_choice(r->name, text, names, 2, &choice, err));
+  *(const char **)place = names[choice];
   return FAT_OK;
 }
 

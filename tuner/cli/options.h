@@ -26,12 +26,15 @@ typedef struct fat_options {
   int cuda;                          /* 12, 13; 0: as the driver says */
   const char *db, *templates, *dump; /* NULL: as the environment says */
   bool sanitize;
-  bool winners;       /* export: them alone */
-  bool force;         /* export: over a file that is there */
-  bool sources;       /* import: renders the rows' sources, too; --cubins sets it */
-  const char *cubins; /* import: the GPUs whose winners are compiled, or "all"; NULL: none */
-  const char *as;     /* NULL, or a GPU that is not at hand */
-  int top;            /* so many configs of each kernel; 0: not given */
+  bool winners;                        /* export: them alone */
+  bool force;                          /* export: over a file that is there */
+  bool sources;                        /* import: renders the rows' sources, too; --cubins sets it */
+  const char *cubins;                  /* import: the GPUs whose winners are compiled, or "all"; NULL: none */
+  const char *as;                      /* NULL, or a GPU that is not at hand */
+  int top;                             /* so many configs of each kernel; 0: not given */
+  const char *problem, *origin, *sort; /* show: which rows, in which order; NULL: all, as stored */
+  bool all;                            /* show: also a package's rows beside one's own */
+  bool csv;
   bool json, quiet;
   bool man, bash, zsh; /* help: the form */
   int arg_count;

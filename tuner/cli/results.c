@@ -5,7 +5,6 @@
 #include "results.h"
 
 #include "json.h"
-#include "table.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -57,8 +56,10 @@ static fat_status take_winner(const fat_session *s, const fat_records *records, 
   FAT_TRY(status);
   for (int i = 0; i < records->count; i++)
     if (records->list[i].id == best.trial.id &&
-        strcmp(records->list[i].kernel, result->pair->kernel->name) == 0)
+        strcmp(records->list[i].kernel, result->pair->kernel->name) == 0) {
       result->record = records->list[i];
+      result->wins = true;
+    }
   fat_db_best_free(&best);
   return FAT_OK;
 }
@@ -148,26 +149,28 @@ static void add_row(fat_table *t, const fat_result *r)
   fat_table_addf(t, "%.3g", tflops(r));
   fat_table_addf(t, "%d", r->record.figures.registers);
   fat_table_addf(t, "%d", r->record.figures.spills);
-  fat_table_addf(t, "%d", r->record.figures.shared);
+  fat_table_addf(t, "%.3g", r->record.figures.shared / 1024.0);
   fat_table_addf(t, "%d", r->record.figures.blocks_per_sm);
   add_gain(t, r->default_ms, r->record.ms);
   add_gain(t, r->standard_ms, r->record.ms);
   fat_table_add(t, fat_db_origin_name(r->record.origin));
+  if (r->wins)
+    fat_table_mark(t);
 }
 
-fat_status fat_results_table(const fat_results *results, int width, fat_text *out, fat_error *err)
+fat_status fat_results_table(const fat_results *results, fat_look look, fat_text *out, fat_error *err)
 {
   static const fat_column columns[] = {
-      {"problem", false, 14, true}, {"kernel", false, 13, false},   {"config", false, 11, false},
-      {"ms", true, 10, false},      {"limit", false, 9, false},     {"TFLOP/s", true, 6, false},
-      {"regs", true, 4, false},     {"spills", true, 3, false},     {"shared", true, 2, false},
-      {"blk/SM", true, 5, false},   {"vs default", true, 7, false}, {"vs standard", true, 8, false},
+      {"problem", false, 14, true}, {"kernel", false, 13, false},   {"config", false, 10, false},
+      {"ms", true, 11, false},      {"limit", false, 5, false},     {"TFLOP/s", true, 9, false},
+      {"regs", true, 3, false},     {"spills", true, 2, false},     {"shared KB", true, 1, false},
+      {"blk/SM", true, 4, false},   {"vs default", true, 7, false}, {"vs standard", true, 8, false},
       {"origin", false, 12, false},
   };
   fat_table t = {.columns = columns, .column_count = (int)(sizeof columns / sizeof columns[0])};
   for (int i = 0; i < results->count; i++)
     add_row(&t, &results->list[i]);
-  fat_status status = fat_table_print(&t, width, out, err);
+  fat_status status = fat_table_print(&t, look, out, err);
   fat_table_free(&t);
   return status;
 }

@@ -4,10 +4,13 @@
  * narrow terminal is dropped whole, never cut, and is named: a number is shown right or not at all. */
 #include "table.h"
 
+#include "search/terminal.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { GAP = 2, CELL_ROOM = 1024 };
 
@@ -43,6 +46,21 @@ void fat_table_addf(fat_table *t, const char *format, ...)
   fat_table_add(t, cell);
 }
 
+void fat_table_mark(fat_table *t)
+{
+  if (t->mark_count < FAT_TABLE_MARKS && t->cell_count > 0)
+    t->marked[t->mark_count++] = (t->cell_count - 1) / t->column_count;
+}
+
+fat_look fat_table_look(void)
+{
+  const char *none = getenv("NO_COLOR"), *term = getenv("TERM");
+  const bool terminal = isatty(STDOUT_FILENO) == 1;
+  return (fat_look){.width = fat_terminal_width(STDOUT_FILENO),
+                    .glance = terminal,
+                    .colour = terminal && !(none && *none) && term && strcmp(term, "dumb") != 0};
+}
+
 void fat_table_free(fat_table *t)
 {
   for (int i = 0; i < t->cell_count; i++)
@@ -68,15 +86,34 @@ static const char *cell_of(const fat_table *t, int row, int column)
 
 /* What is shown and how wide. */
 typedef struct layout {
+  fat_look look;
   int rows;
   int width[FAT_TABLE_COLUMNS];
+  int behind[FAT_TABLE_COLUMNS]; /* of the widest number: its point and what follows */
   bool shown[FAT_TABLE_COLUMNS];
-  bool headings; /* heading columns stand as lines */
+  bool shared[FAT_TABLE_COLUMNS]; /* all rows have the same, which stands above them */
+  bool headings;                  /* heading columns stand as lines */
+  int margin;                     /* for marks */
 } layout;
+
+/* A number's point and what follows: ".25x" of "1.25x". */
+static int behind_point(const char *cell)
+{
+  const char *point = strchr(cell, '.');
+  return point ? characters(point) : 0;
+}
+
+/* Blanks behind a cell of a number, so that points stand below each other. */
+static int tail_of(const fat_table *t, const layout *l, int row, int column)
+{
+  if (row < 0 || !t->columns[column].right)
+    return 0;
+  return l->behind[column] - behind_point(cell_of(t, row, column));
+}
 
 static int total_width(const fat_table *t, const layout *l)
 {
-  int sum = l->headings ? GAP : 0, shown = 0;
+  int sum = (l->headings ? GAP : 0) + l->margin, shown = 0;
   for (int c = 0; c < t->column_count; c++)
     if (l->shown[c]) {
       sum += l->width[c];
@@ -85,21 +122,35 @@ static int total_width(const fat_table *t, const layout *l)
   return sum + (shown ? GAP * (shown - 1) : 0);
 }
 
-static void fit(const fat_table *t, int width, layout *l)
+static void measure(const fat_table *t, layout *l)
 {
+  l->margin = l->look.glance && t->mark_count > 0 ? GAP : 0;
   for (int c = 0; c < t->column_count; c++) {
-    l->shown[c] = true;
+    bool same = l->look.glance && l->rows > 1;
     l->width[c] = characters(t->columns[c].title);
+    l->behind[c] = 0;
     for (int r = 0; r < l->rows; r++) {
-      int n = characters(cell_of(t, r, c));
-      if (n > l->width[c])
-        l->width[c] = n;
+      const int behind = t->columns[c].right ? behind_point(cell_of(t, r, c)) : 0;
+      l->behind[c] = behind > l->behind[c] ? behind : l->behind[c];
+      same = same && strcmp(cell_of(t, r, c), cell_of(t, 0, c)) == 0;
     }
+    for (int r = 0; r < l->rows; r++) {
+      const int n = characters(cell_of(t, r, c)) + tail_of(t, l, r, c);
+      l->width[c] = n > l->width[c] ? n : l->width[c];
+    }
+    l->shared[c] = same;
+    l->shown[c] = !same;
   }
+}
+
+static void fit(const fat_table *t, layout *l)
+{
+  const int width = l->look.width;
+  measure(t, l);
   if (width <= 0 || total_width(t, l) <= width)
     return;
   for (int c = 0; c < t->column_count; c++)
-    if (t->columns[c].heading) {
+    if (t->columns[c].heading && !l->shared[c]) {
       l->headings = true;
       l->shown[c] = false;
     }
@@ -119,27 +170,56 @@ static void fit(const fat_table *t, int width, layout *l)
   }
 }
 
+static bool is_marked(const fat_table *t, int row)
+{
+  for (int i = 0; i < t->mark_count; i++)
+    if (t->marked[i] == row)
+      return true;
+  return false;
+}
+
 static void print_line(const fat_table *t, const layout *l, int row, fat_text *out)
 {
-  int blanks = l->headings ? GAP : 0;
+  const bool marked = row >= 0 && l->margin > 0 && is_marked(t, row), colour = marked && l->look.colour;
+  int blanks = (l->headings ? GAP : 0) + l->margin;
+  if (colour)
+    fat_text_add(out, "\033[1;32m");
+  if (marked) {
+    fat_text_add(out, "*");
+    blanks--;
+  }
   for (int c = 0; c < t->column_count; c++) {
     if (!l->shown[c])
       continue;
     const char *cell = row < 0 ? t->columns[c].title : cell_of(t, row, c);
-    int pad = l->width[c] - characters(cell);
+    const int tail = tail_of(t, l, row, c), pad = l->width[c] - characters(cell) - tail;
     if (t->columns[c].right)
       blanks += pad;
     fat_text_format(out, "%*s%s", blanks, "", cell);
-    blanks = GAP + (t->columns[c].right ? 0 : pad);
+    blanks = GAP + (t->columns[c].right ? tail : pad);
   }
-  fat_text_add(out, "\n");
+  fat_text_add(out, colour ? "\033[0m\n" : "\n");
+}
+
+/* What all rows have in common, but for columns in which nothing stands. */
+static void print_shared(const fat_table *t, const layout *l, fat_text *out)
+{
+  const char *before = "";
+  for (int c = 0; c < t->column_count; c++)
+    if (l->shared[c] && strcmp(cell_of(t, 0, c), "-") != 0) {
+      fat_text_format(out, "%s%s: %s", before, t->columns[c].title, cell_of(t, 0, c));
+      before = ", ";
+    }
+  if (*before)
+    fat_text_add(out, "\n");
 }
 
 /* The heading line above a row, where it differs from that of the row before. */
-static void print_heading(const fat_table *t, int row, fat_text *out)
+static void print_heading(const fat_table *t, const layout *l, int row, fat_text *out)
 {
   for (int c = 0; c < t->column_count; c++)
-    if (t->columns[c].heading && (row == 0 || strcmp(cell_of(t, row, c), cell_of(t, row - 1, c)) != 0))
+    if (t->columns[c].heading && !l->shared[c] &&
+        (row == 0 || strcmp(cell_of(t, row, c), cell_of(t, row - 1, c)) != 0))
       fat_text_format(out, "%s\n", cell_of(t, row, c));
 }
 
@@ -147,7 +227,7 @@ static void name_hidden(const fat_table *t, const layout *l, fat_text *out)
 {
   const char *before = "(no room for: ";
   for (int c = 0; c < t->column_count; c++)
-    if (!l->shown[c] && !(l->headings && t->columns[c].heading)) {
+    if (!l->shown[c] && !l->shared[c] && !(l->headings && t->columns[c].heading)) {
       fat_text_format(out, "%s%s", before, t->columns[c].title);
       before = ", ";
     }
@@ -155,16 +235,17 @@ static void name_hidden(const fat_table *t, const layout *l, fat_text *out)
     fat_text_add(out, "; a wider terminal or --json has all)\n");
 }
 
-fat_status fat_table_print(const fat_table *t, int width, fat_text *out, fat_error *err)
+fat_status fat_table_print(const fat_table *t, fat_look look, fat_text *out, fat_error *err)
 {
-  layout l = {.rows = t->cell_count / t->column_count};
+  layout l = {.look = look, .rows = t->cell_count / t->column_count};
   if (t->failed)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory while a table was laid out");
-  fit(t, width, &l);
+  fit(t, &l);
+  print_shared(t, &l, out);
   print_line(t, &l, -1, out);
   for (int r = 0; r < l.rows; r++) {
     if (l.headings)
-      print_heading(t, r, out);
+      print_heading(t, &l, r, out);
     print_line(t, &l, r, out);
   }
   name_hidden(t, &l, out);

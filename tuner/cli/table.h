@@ -5,7 +5,7 @@
 #include "text.h"
 #include <stdbool.h>
 
-enum { FAT_TABLE_COLUMNS = 32 };
+enum { FAT_TABLE_COLUMNS = 32, FAT_TABLE_MARKS = 256 };
 
 typedef struct fat_column {
   const char *title;
@@ -20,16 +20,30 @@ typedef struct fat_table {
   int column_count;
   char **cells; /* row after row */
   int cell_count, cell_room;
+  int marked[FAT_TABLE_MARKS], mark_count; /* rows that matter most */
   bool failed;
 } fat_table;
+
+/* What the table is printed to. */
+typedef struct fat_look {
+  int width; /* columns of text; 0: no limit */
+  bool
+      glance; /* to a person: marks, and what all rows share in a line above. Programs get rows and no more */
+  bool colour; /* of marked rows */
+} fat_look;
+/* Of stdout: a terminal, with colour unless NO_COLOR or TERM=dumb says otherwise. */
+fat_look fat_table_look(void);
 
 /* Adds the next cell (NULL or "": shown as '-'). Rows are as long as there are columns. */
 void fat_table_add(fat_table *t, const char *cell);
 void fat_table_addf(fat_table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Prints into `out` with at most `width` columns of text (0: no limit): heading columns become lines of
- * their own first, then columns are left out, which a last line names. */
-fat_status fat_table_print(const fat_table *t, int width, fat_text *out, fat_error *err);
+/* Marks the row that the last cell is of. */
+void fat_table_mark(fat_table *t);
+
+/* Prints into `out`, not wider than the look says: heading columns become lines of their own first, then
+ * columns are left out, which a last line names. The points of numbers stand below each other. */
+fat_status fat_table_print(const fat_table *t, fat_look look, fat_text *out, fat_error *err);
 void fat_table_free(fat_table *t);
 
 #endif

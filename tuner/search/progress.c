@@ -80,9 +80,8 @@ static void line_text(const fat_progress *p, char *line, size_t room)
     clock_text((p->total - p->done) / rate, time, sizeof time);
     snprintf(left, sizeof left, ", %s left", time);
   }
-  snprintf(line, room, "%s: %d of %d %s (%.1f/s)%s%s, %ld rejected%s%s", p->gpu, p->done, p->total,
-           p->measures ? "tried" : "compiled", rate, left, failures, p->rejected, p->best[0] ? "; best " : "",
-           p->best);
+  snprintf(line, room, "%s: %d of %d %s (%.1f/s)%s%s%s%s", p->gpu, p->done, p->total,
+           p->measures ? "tried" : "compiled", rate, left, failures, p->best[0] ? "; best " : "", p->best);
 }
 
 static void draw(fat_progress *p)

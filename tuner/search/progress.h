@@ -12,7 +12,6 @@ typedef struct fat_progress {
   bool measures; /* trials are measured, not only compiled */
   char gpu[32];
   int total, done; /* trials of this run */
-  long rejected;   /* configs that constraints rejected */
   int outcomes[FAT_OUTCOME_COUNT];
   char best[160];      /* the winner found last */
   double begun, shown; /* monotonic seconds */

@@ -13,8 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { REASONS = 32 };
-
 static fat_status list_pair(const fat_session *s, fat_pair *pair, fat_error *err)
 {
   const fat_shortlist_rule rule = fat_effort_rule(s->goal, pair->item, pair->kernel, s->lab != NULL);
@@ -165,43 +163,18 @@ void fat_schedule_free(fat_schedule *schedule)
 
 /* -- the run */
 
-/* All rejections, summed up over the pairs by their reason; returns how many reasons there are. */
-static int sum_reasons(const fat_schedule *schedule, fat_rejection sums[REASONS])
-{
-  int count = 0;
-  for (int i = 0; i < schedule->pair_count; i++)
-    for (int r = 0; r < schedule->pairs[i].shortlist.space.rejection_count; r++) {
-      const fat_rejection *one = &schedule->pairs[i].shortlist.space.rejections[r];
-      int at = 0;
-      while (at < count && strcmp(sums[at].reason, one->reason) != 0)
-        at++;
-      if (at == REASONS || one->count == 0)
-        continue;
-      if (at == count)
-        sums[count++] = (fat_rejection){0};
-      memcpy(sums[at].reason, one->reason, sizeof one->reason);
-      sums[at].count += one->count;
-    }
-  return count;
-}
-
-/* How many configs there are, and which rules rejected the others. */
+/* How many configs there are; which rules left out the others is in the database. */
 static void say(const fat_schedule *schedule)
 {
   fat_progress *progress = &schedule->session->progress;
-  fat_rejection sums[REASONS];
-  int reasons = sum_reasons(schedule, sums);
   long walked = 0, valid = 0;
   for (int i = 0; i < schedule->pair_count; i++) {
     walked += schedule->pairs[i].shortlist.space.walked;
     valid += schedule->pairs[i].shortlist.space.count;
   }
-  progress->rejected = walked - valid;
   fat_progress_say(
       progress, "%s: %ld configs of %d kernels and problems, %ld valid, %d chosen, %d of them stored",
       schedule->session->gpu->name, walked, schedule->pair_count, valid, schedule->chosen, schedule->stored);
-  for (int i = 0; i < reasons; i++)
-    fat_progress_say(progress, "%8ld rejected by the rule: %s", sums[i].count, sums[i].reason);
 }
 
 /* Stores which rules rejected how many configs of each pair. */
