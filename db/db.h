@@ -256,6 +256,19 @@ fat_status fat_db_import_shipped(fat_db *db, const char *json_lines, size_t leng
 /* The same from another database file, opened with everything hostile in mind. */
 fat_status fat_db_merge(fat_db *db, const char *other_path, fat_import *counts, fat_error *err);
 
+/* Forgets the trials that agree in all that is named, of every run; winners are chosen anew. What they were
+ * made of stays until fat_db_compact. */
+typedef struct fat_db_forgotten { /* NULL or 0: any */
+  const char *gpu;                /* name of the device: "T4" */
+  const char *kernel;
+  const char *problem; /* a part of its text */
+  const char *source;  /* the beginning of a source's hash */
+  int older_days;
+} fat_db_forgotten;
+fat_status fat_db_forget(fat_db *db, const fat_db_forgotten *what, long *count, fat_error *err);
+/* Drops what no trial refers to and gives the room back to the file system; sizes in bytes. */
+fat_status fat_db_compact(fat_db *db, int64_t *before, int64_t *after, fat_error *err);
+
 /* PRAGMA integrity_check and our own hash checks: one line per finding, none when all is well. */
 fat_status fat_db_check(fat_db *db, fat_text *findings, fat_error *err);
 

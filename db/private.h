@@ -104,6 +104,8 @@ fat_status fat_db_begin(fat_db *db, fat_error *err);
 /* Commits where `status` is FAT_OK, else, or where that fails, undoes all since the beginning. */
 fat_status fat_db_end(fat_db *db, fat_status status, fat_error *err);
 void fat_db_remark(fat_db *db, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Sets or clears the winner row of a problem and device, by their ids. */
+fat_status fat_db_choose_winner(fat_db *db, int64_t problem, int64_t device, fat_error *err);
 /* Whether any reader and JSON can take it: at most `most` bytes of UTF-8, no control bytes but line ends and
  * tabs. */
 bool fat_db_is_text(const char *text, size_t most);

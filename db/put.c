@@ -194,12 +194,12 @@ static fat_status retire(fat_db *db, const fat_trial *t, const keys *k, bool by_
                    later == 0, fat_db_origin_name(t->origin));
 }
 
-static fat_status choose_winner(fat_db *db, const keys *k, fat_error *err)
+fat_status fat_db_choose_winner(fat_db *db, int64_t problem, int64_t device, fat_error *err)
 {
   int64_t trial;
-  FAT_TRY(fat_db_do(db, FAT_SQL_WINNER_CHOOSE, &trial, err, "ii", k->problem, k->device));
+  FAT_TRY(fat_db_do(db, FAT_SQL_WINNER_CHOOSE, &trial, err, "ii", problem, device));
   return fat_db_do(db, trial ? FAT_SQL_WINNER_SET : FAT_SQL_WINNER_CLEAR, NULL, err, trial ? "iii" : "ii",
-                   k->problem, k->device, trial);
+                   problem, device, trial);
 }
 
 static fat_status find_keys(fat_db *db, const fat_trial *t, keys *k, fat_error *err)
@@ -248,7 +248,7 @@ fat_status fat_db_put_row(fat_db *db, fat_trial *t, const fat_artifact *artifact
   FAT_TRY(fat_db_do(db, FAT_SQL_TRIAL_INHERIT, NULL, err, "i", t->id));
   FAT_TRY(fat_db_do(db, FAT_SQL_TRIAL_OUTDATE, NULL, err, "i", t->id));
   FAT_TRY(retire(db, t, &k, date != NULL, err));
-  return choose_winner(db, &k, err);
+  return fat_db_choose_winner(db, k.problem, k.device, err);
 }
 
 fat_status fat_db_put(fat_db *db, fat_trial *trial, const fat_artifact *artifact, fat_error *err)

@@ -7,7 +7,8 @@ set -eu
 build=$1 source=$2 fakes=$3
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
-unset FATUNE_DB FATUNE_SYSTEM_DB FATUNE_JIT FATUNE_LIBCUDA FATUNE_DISABLE_JIT XDG_DATA_HOME
+export XDG_DATA_HOME="$root/data"
+unset FATUNE_DB FATUNE_SYSTEM_DB FATUNE_JIT FATUNE_LIBCUDA FATUNE_DISABLE_JIT
 
 fail() {
   echo "FAILED: $*"
@@ -48,11 +49,11 @@ if [ -n "$(find "$source/db/tuned" -name '*.jsonl')" ]; then
   [ -f "$system" ] || fail "no system database is installed"
   [ "$(stat -c %a "$system")" = 644 ] || fail "the system database has mode $(stat -c %a "$system")"
   grep -aq __global__ "$system" || fail "the system database has no sources"
-  "$root/usr/bin/fatune" show best --json --db "$root/none.db" >"$root/best" || fail "show best: $(cat "$root/best")"
+  "$root/usr/bin/fatune" show best --json >"$root/best" || fail "show best: $(cat "$root/best")"
   grep -q '"database":"system"' "$root/best" || fail "show best has no row of the system's"
   problem=$(sed -n 's/.*"problem":"\([^"]*\)".*"origin":"measured".*/\1/p' "$root/best" | head -1)
   gpu=$(sed -n 's/.*"gpu":"\([^"]*\)".*/\1/p' "$root/best" | head -1)
-  "$root/usr/bin/fatune" why "$problem" --gpu "$gpu" --db "$root/none.db" | grep -q '^-> exact .*measured' || fail "why $problem"
+  "$root/usr/bin/fatune" why "$problem" --gpu "$gpu" | grep -q '^-> exact .*measured' || fail "why $problem"
   echo "fatune.db: $(wc -c <"$system") bytes, $(grep -c '"database":"system"' "$root/best") winners"
 fi
 
@@ -70,7 +71,7 @@ configure small && cmake --build "$root/small" --target installable >>"$root/sma
   DESTDIR= cmake --install "$root/small" --prefix "$root/second" >>"$root/small.log" 2>&1 || fail "$(tail -n 30 "$root/small.log")"
 (cd "$root/usr" && find . ! -name '*Targets-*' | sort) >"$root/usr.list"
 (cd "$root/second" && find . ! -name '*Targets-*' | sort) | diff "$root/usr.list" - || fail "another build installs other files"
-"$root/second/bin/fatune" show best --json --db "$root/none.db" | cmp - "$root/best" || fail "another build ships other rows"
+"$root/second/bin/fatune" show best --json | cmp - "$root/best" || fail "another build ships other rows"
 
 # -- the header alone
 echo '#include <fatune.h>' >"$root/alone.c"

@@ -223,18 +223,39 @@ static int import_rows(const fat_options *options)
   return exit_code;
 }
 
-static int merge_file(const fat_options *options)
+/* One after the other, each whole or not at all: what came in stays where a later file cannot be read, and a
+ * second call finds it known. */
+static int merge_files(const fat_options *options)
 {
   fat_db *db = NULL;
   fat_text path = {0};
   fat_import counts = {0};
   fat_error err = {0};
   fat_status status = fat_open_db(options, FAT_DB_WRITE, &db, &path, &err);
-  if (status == FAT_OK)
-    status = fat_db_merge(db, options->args[0], &counts, &err);
-  if (status == FAT_E_NOT_FOUND)
-    err.status = FAT_E_INPUT;
-  int code = status == FAT_OK ? print_counts(options, &counts, NULL) : fat_exit_fail(&err);
+  int failed = 0, code = FAT_EXIT_FINE;
+  for (int i = 0; i < options->arg_count && status == FAT_OK; i++) {
+    fat_import one;
+    fat_error why = {0};
+    fat_status merged = fat_db_merge(db, options->args[i], &one, &why);
+    if (merged != FAT_OK) {
+      why.status = merged == FAT_E_NOT_FOUND ? FAT_E_INPUT : merged;
+      code = fat_exit_fail(&why);
+      failed++;
+      continue;
+    }
+    counts.added += one.added;
+    counts.kept += one.kept;
+    if (one.refused && !counts.refused)
+      snprintf(counts.first_refusal, sizeof counts.first_refusal, "%.90s: %.150s", options->args[i],
+               one.first_refusal);
+    counts.refused += one.refused;
+  }
+  if (status != FAT_OK)
+    code = fat_exit_fail(&err);
+  else if (failed < options->arg_count) {
+    const int printed = print_counts(options, &counts, NULL);
+    code = code == FAT_EXIT_FINE ? printed : code;
+  }
   fat_db_close(db);
   fat_text_free(&path);
   return code;
@@ -270,12 +291,15 @@ const fat_command fat_cmd_import = {
 
 const fat_command fat_cmd_merge = {
     .name = "merge",
-    .args = "FILE",
-    .about = "take over the results of another database",
-    .more = "FILE is another tuning database, opened read-only and checked like an import; its binaries are "
-            "left there.\n\n" FAT_EXIT_HELP,
+    .args = "FILE...",
+    .about = "take over the results of other databases",
+    .more =
+        "Each FILE is another tuning database, opened read-only and checked like an import; its binaries are "
+        "left there: a binary is code. A file that cannot be read is told and passed over, and the exit code "
+        "says "
+        "so; the same command again takes what is new.\n\n" FAT_EXIT_HELP,
     .uses = FAT_USE(DB) | FAT_USE(JSON) | FAT_USE(QUIET),
     .least = 1,
-    .most = 1,
-    .run = merge_file,
+    .most = FAT_OPTIONS_ARGS,
+    .run = merge_files,
 };

@@ -75,7 +75,7 @@ static void close_all(opened *o)
 static void say_ending(const fat_session *s, const fat_schedule *schedule)
 {
   if (!s->quiet && !s->run && schedule->stored > 0)
-    fprintf(stderr, "fatune: all %d configs that this command chooses are stored: nothing is tried again\n",
+    fprintf(stderr, "fatune: all %d configs that this command chooses are stored: there is nothing left to do\n",
             schedule->stored);
   if (!s->quiet && (s->signal || s->out_of_budget))
     fprintf(stderr, "fatune: %s; all that ended is stored, the same command goes on from there\n",

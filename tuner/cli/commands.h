@@ -12,6 +12,8 @@ extern const fat_command fat_cmd_verify; /* cmd_verify.c */
 extern const fat_command fat_cmd_export; /* cmd_exchange.c */
 extern const fat_command fat_cmd_import;
 extern const fat_command fat_cmd_merge;
+extern const fat_command fat_cmd_forget; /* cmd_forget.c */
+extern const fat_command fat_cmd_compact;
 extern const fat_command fat_cmd_doctor; /* cmd_doctor.c */
 extern const fat_command fat_cmd_help;   /* cmd_help.c */
 

@@ -14,7 +14,7 @@ typedef enum fat_option {
 } fat_option;
 #define FAT_USE(option) (UINT64_C(1) << FAT_OPT_##option)
 
-enum { FAT_OPTIONS_ARGS = 64 };
+enum { FAT_OPTIONS_ARGS = 1024 };
 
 typedef struct fat_options {
   const char *command_line; /* as it was typed */
@@ -35,6 +35,8 @@ typedef struct fat_options {
   const char *problem, *origin, *sort; /* show: which rows, in which order; NULL: all, as stored */
   bool all;                            /* show: also a package's rows beside one's own */
   bool csv;
+  const char *source; /* forget: the beginning of a hash; NULL: any */
+  int older;          /* forget: days; 0: any */
   bool json, quiet;
   bool man, bash, zsh; /* help: the form */
   int arg_count;

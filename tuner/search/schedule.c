@@ -82,6 +82,18 @@ bool fat_schedule_has(const fat_schedule *schedule, const fat_pair *pair, const 
   return false;
 }
 
+bool fat_schedule_may_win(const fat_schedule *schedule, const fat_scheduled *attempt)
+{
+  /* A T4's eight families of d 64 and 128 keep their winners with 60 compiles instead of 104 (2026-11-22). */
+  static const double margin = 1.02;
+  const fat_session *s = schedule->session;
+  const fat_pair *pair = attempt->pair;
+  const bool known = !s->lab && s->goal->effort == FAT_QUICK && !s->goal->shuffle && attempt->rank > 0;
+  return !known || pair->best_ms == 0 ||
+         pair->shortlist.estimate[attempt->attempt.point - pair->shortlist.space.points] <
+             margin * pair->best_ms;
+}
+
 static fat_status schedule_pair(fat_schedule *schedule, fat_pair *pair, fat_error *err)
 {
   FAT_TRY(list_pair(schedule->session, pair, err));
@@ -90,6 +102,8 @@ static fat_status schedule_pair(fat_schedule *schedule, fat_pair *pair, fat_erro
   for (int i = 0; i < list->count + (incumbent >= 0); i++) {
     const fat_point *point = &list->space.points[i < list->count ? list->chosen[i] : incumbent];
     const fat_record *record = find_record(schedule, pair, point);
+    if (!is_done(record) && !fat_schedule_may_win(schedule, &(fat_scheduled){{.point = point}, pair, i}))
+      continue;
     schedule->chosen++;
     if (is_done(record))
       schedule->stored++;
@@ -121,7 +135,7 @@ static fat_status schedule_item(fat_schedule *schedule, int at, fat_error *err)
     pair->item = item;
     pair->kernel = &item->kernels[k];
     const fat_record *best = fat_records_best(&schedule->records[at], pair->kernel->name);
-    pair->best_ms = best && s->lab && isfinite(best->ms) ? best->ms : 0;
+    pair->best_ms = best && isfinite(best->ms) ? best->ms : 0;
     FAT_TRY(schedule_pair(schedule, pair, err));
   }
   return FAT_OK;

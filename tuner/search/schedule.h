@@ -43,6 +43,11 @@ void fat_schedule_free(fat_schedule *schedule);
 fat_status fat_schedule_add(fat_schedule *schedule, fat_pair *pair, const fat_point *point, fat_error *err);
 bool fat_schedule_has(const fat_schedule *schedule, const fat_pair *pair, const fat_point *point);
 
+/* Whether an attempt may still become the best of its pair. Where nothing is measured a forecast is the
+ * estimate made worse by what the compiler says, so an estimate that is behind a forecast is not worth a
+ * compile. */
+bool fat_schedule_may_win(const fat_schedule *schedule, const fat_scheduled *attempt);
+
 /* Begins the run in the database, unless it has begun, and says what is scheduled. A tune that finds all done
  * has no run. */
 fat_status fat_schedule_begin(fat_schedule *schedule, fat_error *err);

@@ -136,7 +136,9 @@ static fat_status make(fat_schedule *schedule, const fat_pair *pair, bool *more,
 fat_status fat_twins_make(fat_schedule *schedule, fat_error *err)
 {
   for (int i = 0; i < schedule->pair_count; i++) {
-    bool more = true;
+    /* A kernel that only who names it gets has its twin compiled when it is called; where it is measured,
+     * that too. */
+    bool more = schedule->session->lab || schedule->pairs[i].kernel->picked;
     for (int k = 0; k < FAT_TWIN_MOST && more && !*schedule->session->stop; k++)
       FAT_TRY(make(schedule, &schedule->pairs[i], &more, err));
   }

@@ -129,14 +129,20 @@ static fat_status finish(work *w, fat_attempt *done, fat_error *err)
 
 /* -- the loop */
 
-/* Gives the pool as much as it can work on, but no more than the GPU's queue has room for. */
+/* Gives the pool as much as it can work on, but no more than the GPU's queue has room for; where there is
+ * none, little enough that what comes later knows what came before. */
 static fat_status feed(work *w, fat_error *err)
 {
   fat_schedule *schedule = w->schedule;
-  int room = w->session->lab ? AHEAD + w->threads - w->waits : schedule->count;
+  int room = w->session->lab ? AHEAD + w->threads - w->waits : w->threads + 1;
   while (!fat_schedule_ends(schedule) && schedule->begun < schedule->count &&
-         fat_pool_pending(w->pool) < room)
-    FAT_TRY(fat_pool_put(w->pool, &schedule->list[schedule->begun++].attempt, err));
+         fat_pool_pending(w->pool) < room) {
+    fat_scheduled *next = &schedule->list[schedule->begun++];
+    if (fat_schedule_may_win(schedule, next))
+      FAT_TRY(fat_pool_put(w->pool, &next->attempt, err));
+    else
+      w->session->progress.total--;
+  }
   return FAT_OK;
 }
 
