@@ -108,6 +108,68 @@ goes_on() {
   out_has "its content is sound" "$2"
 }
 
+# Eight equal GPUs share one search: each of them launches kernels, no config is measured twice, and the winner is the one
+# that a single GPU finds.
+test_fleet() {
+  local all=T4,T4,T4,T4,T4,T4,T4,T4 gpus
+  tune one.db --kernel fwd,fa1 --jobs 2
+  : >"$work/log"
+  FAKE_CUDA_DEVICES=$all tune eight.db --device all --kernel fwd,fa1 --jobs 2 --progress json
+  code_is 0 "tune --device all"
+  err_has '{"gpu":"T4","done":' "--progress json"
+  gpus=$(sed -n 's/^\([0-9]*\) launch .*/\1/p' "$work/log" | sort -u | wc -l)
+  if [ "$gpus" = 8 ]; then pass; else fail "$gpus of eight GPUs launched something"; fi
+  is "$(searched eight.db | sed 's/.*"config":"\([^"]*\)".*/\1/' | sort | uniq -d)" "" "eight GPUs: configs measured twice"
+  is "$("$fatune" show best --json --db "$work/eight.db" | sed -n 's/.*"config":"\([^"]*\)".*/\1/p')" \
+    "$("$fatune" show best --json --db "$work/one.db" | sed -n 's/.*"config":"\([^"]*\)".*/\1/p')" "the winner of eight GPUs"
+  workers_are_gone "a tune on eight GPUs"
+  FAKE_CUDA_DEVICES=$all tune eight.db --device all --kernel fwd,fa1 --jobs 2
+  err_has "there is nothing left to do" "a second tune on eight GPUs"
+  FAKE_CUDA_DEVICES=$all FAKE_CUDA_FAULT='fwd:*-Bc32-*=hang' tune hangs.db --device all --jobs 2
+  code_is 0 "eight GPUs of which some hang"
+  FAKE_CUDA_DEVICES=T4,H200 run tune $problem --kernel fwd --device 1 --effort quick --budget 5s --db "$work/second.db" --quiet
+  code_is 0 "tune --device 1"
+  out_has "Measured on the H200 at hand" "tune --device 1"
+  FAKE_CUDA_DEVICES=T4,H200 refuses 2 "--device 2: there is no such device" tune $problem --device 2
+  FAKE_CUDA_DEVICES=T4,H200 refuses 2 "--device 1 is a H200, not the T4 of --gpu" tune $problem --device 1 --gpu T4
+}
+
+# Parts of a tune on machines of their own, brought together.
+test_shards() {
+  local families=(fwd-f32-b1-h2-q64-k64-d16 fwd-f32-b1-h2-q64-k64-d24 fwd-f32-b1-h2-q64-k64-d32 --kernel fa1 --effort quick
+    --quiet) part
+  for part in 1/2 2/2; do
+    run tune "${families[@]}" --shard $part --db "$work/shard${part%/*}.db"
+    code_is 0 "tune --shard $part"
+  done
+  problems_of() { "$fatune" show trials --csv --db "$work/$1" | tail -n +2 | cut -d, -f5 | sort -u | sed 's/.*-//' | paste -sd' '; }
+  is "$(problems_of shard1.db)" "d16 d32" "families of part 1"
+  is "$(problems_of shard2.db)" d24 "families of part 2"
+  run merge "$work/shard1.db" "$work/shard2.db" --db "$work/shards.db"
+  code_is 0 "merge of shards"
+  is "$(problems_of shards.db)" "d16 d24 d32" "families of all parts"
+  SLURM_PROCID=1 SLURM_NTASKS=2 run tune "${families[@]}" --shard auto --db "$work/auto.db"
+  is "$(problems_of auto.db)" d24 "--shard auto by Slurm"
+  SLURM_ARRAY_TASK_ID=11 SLURM_ARRAY_TASK_COUNT=3 SLURM_ARRAY_TASK_MIN=10 run tune "${families[@]}" --shard auto --db "$work/array.db"
+  is "$(problems_of array.db)" d24 "--shard auto by an array"
+  OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=6 run tune "${families[@]}" --shard auto --db "$work/empty.db"
+  code_is 0 "a part without families"
+  refuses 2 "--shard auto: neither Slurm" tune "${families[@]}" --shard auto
+  refuses 2 "--shard '3/2'" tune "${families[@]}" --shard 3/2
+}
+
+# Kernels that have become slower since they were tuned.
+test_slower() {
+  tune slower.db
+  run verify --time --db "$work/slower.db"
+  code_is 0 "verify --time"
+  out_has "0 take more than 5 % longer" "verify --time"
+  FAKE_CUDA_TIMES='fwd:*=0.9' run verify --time --db "$work/slower.db" --json
+  code_is 1 "verify --time of slower kernels"
+  json_ok "verify --time --json"
+  out_has '"slower":' "verify --time --json"
+}
+
 # A GPU of no table, whose name has bytes of another encoding.
 test_odd_name() {
   FAKE_CUDA_DEVICES=ODD tune odd.db
@@ -488,4 +550,4 @@ test_check() {
   out_has "there is no GPU that fatune can use" "check --gpu without a GPU"
 }
 
-run_tests measured odd_name comment shipped twins broken_race verify verify_as faults kinds race_of_imported_rows two_tuners_and_kill interrupt interrupt_twice device_lost check
+run_tests measured fleet shards slower odd_name comment shipped twins broken_race verify verify_as faults kinds race_of_imported_rows two_tuners_and_kill interrupt interrupt_twice device_lost check

@@ -21,7 +21,7 @@ typedef struct opened {
   fat_asked_gpu asked;
   fat_agenda agenda;
   fat_text key, path;
-  fat_lab lab; /* worker NULL: no such GPU is at hand */
+  fat_lab labs[FAT_LABS]; /* of the GPUs at hand; the session counts them */
   fat_sources sources;
   fat_session session;
 } opened;
@@ -37,12 +37,18 @@ static fat_status open_all(opened *o, fat_error *err)
                      .templates = fat_open_templates(options),
                      .dump = fat_open_dump(options),
                      .command = options->command_line,
-                     .quiet = options->quiet};
+                     .quiet = options->quiet,
+                     .json_progress = options->json_progress};
   FAT_TRY(fat_open_script(options, &s->script, err));
   FAT_TRY(fat_open_gpu(options, &o->asked, err));
   FAT_TRY(fat_agenda_list(s->goal, gpu, s->script, &o->agenda, err));
   if (o->asked.at_hand && s->goal->problem_count == 0 && s->goal->seqlens.count == 0)
     FAT_TRY(fat_agenda_grid(s->goal, gpu, s->script, &o->agenda, err));
+  if (options->shard.count > 1)
+    fat_agenda_shard(&o->agenda, options->shard.index, options->shard.count);
+  if (o->agenda.count == 0 && !options->quiet)
+    fprintf(stderr, "fatune: there are fewer families than parts: none falls to part %d of %d\n",
+            options->shard.index, options->shard.count);
   FAT_TRY(fat_open_nvrtc(options, &o->asked, &s->nvrtc, err));
   FAT_TRY(fat_compile_key(s->nvrtc, &o->key, err));
   FAT_TRY(fat_open_db(options, FAT_DB_WRITE, &s->db, &o->path, err));
@@ -55,14 +61,17 @@ static fat_status open_all(opened *o, fat_error *err)
                          .driver = o->asked.at_hand ? o->asked.driver : NULL};
   if (!o->asked.at_hand)
     return FAT_OK;
-  s->lab = &o->lab;
-  return fat_lab_open(o->asked.ordinal, s->nvrtc, gpu,
-                      options->deadline > 0 ? options->deadline : gpu_deadline, s->lab, err);
+  s->lab = o->labs;
+  for (; s->labs < o->asked.count; s->labs++)
+    FAT_TRY(fat_lab_open(o->asked.ordinals[s->labs], s->nvrtc, gpu,
+                         options->deadline > 0 ? options->deadline : gpu_deadline, &s->lab[s->labs], err));
+  return FAT_OK;
 }
 
 static void close_all(opened *o)
 {
-  fat_lab_close(&o->lab);
+  for (int i = 0; i < o->session.labs; i++)
+    fat_lab_close(&o->labs[i]);
   fat_db_close(o->session.db);
   fat_text_free(&o->path);
   fat_text_free(&o->key);
@@ -75,7 +84,8 @@ static void close_all(opened *o)
 static void say_ending(const fat_session *s, const fat_schedule *schedule)
 {
   if (!s->quiet && !s->run && schedule->stored > 0)
-    fprintf(stderr, "fatune: all %d configs that this command chooses are stored: there is nothing left to do\n",
+    fprintf(stderr,
+            "fatune: all %d configs that this command chooses are stored: there is nothing left to do\n",
             schedule->stored);
   if (!s->quiet && (s->signal || s->out_of_budget))
     fprintf(stderr, "fatune: %s; all that ended is stored, the same command goes on from there\n",
@@ -267,7 +277,8 @@ const fat_command fat_cmd_tune = {
     .uses = FAT_USE(GPU) | FAT_USE(OPS) | FAT_USE(DTYPES) | FAT_USE(DIMS) | FAT_USE(CAUSAL) |
             FAT_USE(SEQLENS) | FAT_USE(KERNEL) | FAT_USE(EFFORT) | FAT_USE(ORDER) | FAT_USE(BUDGET) |
             FAT_USE(DEADLINE) | FAT_USE(JOBS) | FAT_USE(CUDA) | FAT_USE(DB) | FAT_USE(TEMPLATES) |
-            FAT_USE(DUMP) | FAT_USE(JSON) | FAT_USE(QUIET),
+            FAT_USE(DUMP) | FAT_USE(DEVICE) | FAT_USE(SHARD) | FAT_USE(PROGRESS) | FAT_USE(JSON) |
+            FAT_USE(QUIET),
     .most = FAT_OPTIONS_ARGS,
     .run = tune,
 };

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 static const double gpu_deadline = 10;   /* seconds: winners are known to be quick */
+static const double noticeable = 0.05;   /* slower than so much is more than noise of an idle GPU */
 static const double proxy_deadline = 60; /* the driver compiles the PTX first, and nobody knows the speed */
 
 /* The problems that have measured rows on the device, each once. */
@@ -37,7 +38,7 @@ typedef struct checking {
   fat_lab lab;
   fat_table table;
   fat_json json;
-  int checked, bad;
+  int checked, bad, slower;
 } checking;
 
 static bool collect(const fat_trial *t, void *user)
@@ -101,13 +102,23 @@ static fat_status sanitize(checking *c, const fat_problem *p, const fat_entrant 
   return FAT_OK;
 }
 
-static void add_row(checking *c, const fat_problem *p, const char *config, const fat_verdict *v)
+/* By how much it takes longer than it did: 0.1 is 10 %. */
+static double slower_by(const fat_trial *then, const fat_verdict *now)
 {
+  return then && now->outcome == FAT_OUT_OK && then->ms > 0 ? now->timing.median / then->ms - 1 : NAN;
+}
+
+/* `then`: how it was stored; NULL: it was not. */
+static void add_row(checking *c, const fat_problem *p, const char *config, const fat_verdict *v,
+                    const fat_trial *then)
+{
+  const double slower = c->options->time ? slower_by(then, v) : NAN;
   char problem[FAT_PROBLEM_TEXT];
   fat_problem_print(p, problem);
   bool right = v->outcome == FAT_OUT_OK;
   c->checked++;
   c->bad += !right;
+  c->slower += slower > noticeable;
   if (c->options->json) {
     fat_json_open(&c->json, NULL, '{');
     fat_json_string(&c->json, "problem", problem);
@@ -120,6 +131,13 @@ static void add_row(checking *c, const fat_problem *p, const char *config, const
     fat_json_double(&c->json, "allowed", v->error_allowed);
     if (c->as)
       fat_json_double(&c->json, "proxy_ms", v->timing.median);
+    if (c->options->time && then) {
+      fat_json_double(&c->json, "stored_ms", then->ms);
+      fat_json_double(&c->json, "ms", right ? v->timing.median : NAN);
+      fat_json_double(&c->json, "slower", slower);
+      fat_json_string(&c->json, "stored_driver", then->driver);
+      fat_json_string(&c->json, "driver", c->asked.driver);
+    }
     fat_json_string(&c->json, "detail", v->detail);
     fat_json_close(&c->json, '}');
     return;
@@ -129,10 +147,14 @@ static void add_row(checking *c, const fat_problem *p, const char *config, const
   fat_table_add(&c->table, right ? "right" : fat_db_outcome_name(v->outcome));
   fat_table_addf(&c->table, "%.3g", v->error_max);
   fat_table_addf(&c->table, "%.3g", v->error_allowed);
-  if (c->as && isfinite(v->timing.median))
-    fat_table_addf(&c->table, "%.4g", v->timing.median);
-  else if (c->as)
-    fat_table_add(&c->table, "-");
+  if (c->as)
+    fat_table_addf(&c->table, isfinite(v->timing.median) ? "%.4g" : "-", v->timing.median);
+  if (c->options->time) {
+    fat_table_addf(&c->table, then ? "%.4g" : "-", then ? then->ms : 0);
+    fat_table_addf(&c->table, right ? "%.4g" : "-", v->timing.median);
+    fat_table_addf(&c->table, isfinite(slower) ? "%+.1f%%" : "-", 100 * slower);
+    fat_table_add(&c->table, then ? then->driver : "-");
+  }
   if (!right && !c->options->quiet)
     fprintf(stderr, "fatune: %s %s: %s\n", problem, config, v->detail);
 }
@@ -150,13 +172,18 @@ static fat_status check(checking *c, const fat_problem *p, const char *kernel, f
   snprintf(v.detail, sizeof v.detail, "its binary is not stored: the next tune makes it again");
   const fat_entrant entrant = {fat_config_print(&best.trial.config, config), best.recipe, best.cubin_hash,
                                best.cubin, best.cubin_size};
-  const fat_experiment e = {FAT_TASK_CHECK, p, &c->asked.gpu, &entrant, 1, .expected_ms = best.trial.ms};
+  const fat_experiment e = {c->options->time ? FAT_TASK_MEASURE : FAT_TASK_CHECK,
+                            p,
+                            &c->asked.gpu,
+                            &entrant,
+                            1,
+                            .expected_ms = best.trial.ms};
   if (best.cubin && best.recipe)
     status = fat_lab_run(&c->lab, &e, NULL, &v, err);
   if (status == FAT_OK && v.outcome == FAT_OUT_OK && c->options->sanitize)
     status = sanitize(c, p, &entrant, &v, err);
   if (status == FAT_OK)
-    add_row(c, p, config, &v);
+    add_row(c, p, config, &v, &best.trial);
   fat_db_best_free(&best);
   return status;
 }
@@ -174,7 +201,7 @@ static fat_status check_proxy(const fat_problem *p, const fat_entrant *entrant, 
     FAT_TRY(fat_lab_run(&c->lab, &e, NULL, &v, err));
   if (v.outcome == FAT_OUT_OK && c->options->sanitize)
     FAT_TRY(sanitize(c, p, entrant, &v, err));
-  add_row(c, p, entrant->config, &v);
+  add_row(c, p, entrant->config, &v, NULL);
   return FAT_OK;
 }
 
@@ -205,6 +232,9 @@ static fat_status read_as(checking *c, fat_error *err)
     return fat_status_fail(err, FAT_E_INPUT,
                            "--ops, --dtypes, --dims, --causal, --seqlens, --config and --top choose kernels "
                            "for --as; winners are chosen by their problems and --kernel");
+  if (o->as && o->time)
+    return fat_status_fail(err, FAT_E_INPUT,
+                           "--time compares with what was measured, which --as has none of");
   if (!o->as)
     return FAT_OK;
   FAT_TRY(fat_gpu_find(o->as, &c->as, err));
@@ -254,18 +284,28 @@ static int print(checking *c, fat_error *err)
                       "and speed are not seen.\n",
                       c->as->name, c->asked.gpu.name, c->as->name);
   }
+  if (c->options->time && !c->options->json)
+    fat_text_format(&text, "%d take more than %.0f %% longer than when they were tuned (driver %s now).\n",
+                    c->slower, 100 * noticeable, c->asked.driver);
   int code = status == FAT_OK ? fat_exit_print(fat_text_get(c->options->json ? &c->json_text : &text))
                               : fat_exit_fail(err);
   fat_text_free(&text);
-  return code == FAT_EXIT_FINE && c->bad > 0 ? FAT_EXIT_NO_KERNEL : code;
+  return code == FAT_EXIT_FINE && c->bad + c->slower > 0 ? FAT_EXIT_NO_KERNEL : code;
 }
 
 static int verify(const fat_options *options)
 {
-  static const fat_column columns[] = {{"problem", false, 4, true},  {"config", false, 5, false},
-                                       {"verdict", false, 6, false}, {"error", true, 3, false},
-                                       {"allowed", true, 2, false},  {"proxy ms", true, 1, false}};
-  checking c = {.options = options, .table = {.columns = columns, .column_count = options->as ? 6 : 5}};
+  fat_column columns[] = {
+      {"problem", false, 9, true}, {"config", false, 8, false}, {"verdict", false, 7, false},
+      {"error", true, 1, false},   {"allowed", true, 0, false}, {"stored ms", true, 4, false},
+      {"ms", true, 5, false},      {"change", true, 6, false},  {"stored driver", false, 3, false}};
+  if (options->as)
+    columns[5].title = "proxy ms";
+  checking c = {.options = options,
+                .table = {.columns = columns,
+                          .column_count = options->time ? 9
+                                          : options->as ? 6
+                                                        : 5}};
   fat_error err = {0};
   c.json = (fat_json){.out = &c.json_text};
   if (options->json)
@@ -291,14 +331,17 @@ const fat_command fat_cmd_verify = {
         "Runs each winner (or with --kernel the best of those kernels) on small shapes around every tile "
         "edge and at its own shape, against a reference in double: random, large and adversarial inputs, "
         "poison around the tensors, repeated runs. Stores nothing.\n\n"
+        "With --time each winner is timed again, and the exit code is 1 where one takes 5 % longer than when "
+        "it was "
+        "tuned: for cron, after a driver or a clock has changed.\n\n"
         "With --as T4 the kernels are those that a T4 would be given (of the problems typed or chosen as "
         "for tune: what the database knows as best, else the defaults), as PTX that the driver of a newer "
         "GPU compiles for itself: a check of all but the T4's machine code. Times are those of the GPU at "
         "hand.\n\n" FAT_EXIT_HELP,
     .uses = FAT_USE(GPU) | FAT_USE(OPS) | FAT_USE(DTYPES) | FAT_USE(DIMS) | FAT_USE(CAUSAL) |
-            FAT_USE(SEQLENS) | FAT_USE(KERNEL) | FAT_USE(CONFIG) | FAT_USE(SANITIZE) | FAT_USE(AS) |
-            FAT_USE(TOP) | FAT_USE(DEADLINE) | FAT_USE(CUDA) | FAT_USE(DB) | FAT_USE(TEMPLATES) |
-            FAT_USE(JSON) | FAT_USE(QUIET),
+            FAT_USE(SEQLENS) | FAT_USE(KERNEL) | FAT_USE(CONFIG) | FAT_USE(SANITIZE) | FAT_USE(TIME) |
+            FAT_USE(DEVICE) | FAT_USE(AS) | FAT_USE(TOP) | FAT_USE(DEADLINE) | FAT_USE(CUDA) | FAT_USE(DB) |
+            FAT_USE(TEMPLATES) | FAT_USE(JSON) | FAT_USE(QUIET),
     .most = FAT_OPTIONS_ARGS,
     .run = verify,
 };

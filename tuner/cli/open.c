@@ -60,6 +60,30 @@ static fat_gpu known(const fat_gpu *device)
   return row ? *row : *device;
 }
 
+/* --gpu beside --device N: the device must be that GPU. */
+static fat_status check_named(const char *name, const fat_asked_gpu *asked, fat_error *err)
+{
+  const fat_gpu *row;
+  FAT_TRY(fat_gpu_find(name, &row, err));
+  return strcmp(row->name, asked->gpu.name) == 0
+             ? FAT_OK
+             : fat_status_fail(err, FAT_E_INPUT, "--device %d is a %s, not the %s of --gpu", asked->ordinal,
+                               asked->gpu.name, row->name);
+}
+
+static void list_equal(const fat_options *options, const fat_device *devices, int count, fat_asked_gpu *asked)
+{
+  char facts[FAT_GPU_FACTS], other[FAT_GPU_FACTS];
+  fat_gpu_facts(&asked->gpu, facts);
+  asked->ordinals[asked->count++] = asked->ordinal;
+  for (int i = 0; i < count && options->device == FAT_DEVICE_ALL; i++) {
+    const fat_gpu gpu = known(&devices[i].gpu);
+    if (devices[i].ordinal != asked->ordinal && strcmp(fat_gpu_facts(&gpu, other), facts) == 0 &&
+        asked->count < FAT_LABS)
+      asked->ordinals[asked->count++] = devices[i].ordinal;
+  }
+}
+
 fat_status fat_open_gpu(const fat_options *options, fat_asked_gpu *asked, fat_error *err)
 {
   fat_device devices[DEVICES];
@@ -71,10 +95,19 @@ fat_status fat_open_gpu(const fat_options *options, fat_asked_gpu *asked, fat_er
         err, found,
         "no GPU is at hand: name one with --gpu, like --gpu T4 (`fatune show gpus` lists them; "
         "`fatune doctor` says what stands in the way of one here)");
-  if (!options->gpu) {
-    asked->gpu = known(&devices[0].gpu);
-    asked->ordinal = devices[0].ordinal;
+  int first = 0;
+  while (options->device > 0 && first < count && devices[first].ordinal != options->device - 1)
+    first++;
+  if (options->device > 0 && first == count)
+    return fat_status_fail(err, FAT_E_INPUT, "--device %d: %s", options->device - 1,
+                           count == 0 ? "there is no GPU here"
+                                      : "there is no such device; `fatune doctor` lists them");
+  if (!options->gpu || options->device > 0) {
+    asked->gpu = known(&devices[first].gpu);
+    asked->ordinal = devices[first].ordinal;
     asked->at_hand = true;
+    if (options->gpu)
+      FAT_TRY(check_named(options->gpu, asked, err));
   } else {
     const fat_gpu *row;
     FAT_TRY(fat_gpu_find(options->gpu, &row, err));
@@ -88,6 +121,8 @@ fat_status fat_open_gpu(const fat_options *options, fat_asked_gpu *asked, fat_er
       }
     }
   }
+  if (asked->at_hand)
+    list_equal(options, devices, count, asked);
   if (fat_gpu_arch(asked->gpu.sm))
     return FAT_OK;
   return fat_status_fail(err, FAT_E_UNSUPPORTED,

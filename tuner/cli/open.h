@@ -6,6 +6,7 @@
 #include "gpu.h"
 #include "nvrtc.h"
 #include "options.h"
+#include "worker/lab.h"
 #include "script.h"
 
 /* Folder of templates: --templates, else FATUNE_TEMPLATES, else NULL (those inside the program). */
@@ -20,9 +21,10 @@ typedef struct fat_asked_gpu {
   fat_gpu gpu; /* the row of the table where its facts have one: what is predicted for it and what is measured
                   on it then meet */
   bool at_hand;
-  int ordinal;     /* of the device at hand */
-  int cuda;        /* CUDA major of the driver; 0 where there is none */
-  char driver[48]; /* its version; "" where there is none */
+  int ordinal;                   /* of the device at hand */
+  int ordinals[FAT_LABS], count; /* with --device all: of all that are equal to it; else of it alone */
+  int cuda;                      /* CUDA major of the driver; 0 where there is none */
+  char driver[48];               /* its version; "" where there is none */
 } fat_asked_gpu;
 fat_status fat_open_gpu(const fat_options *options, fat_asked_gpu *asked, fat_error *err);
 

@@ -4,6 +4,8 @@
  * file. A new option is a row of options.def, and its use. */
 #include "options.h"
 
+#include "shard.h"
+
 #include <argp.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -148,6 +150,45 @@ static fat_status read_order(const row *r, void *place, const char *text, fat_er
                            "from 1",
                            r->name, text);
   *(uint64_t *)place = (uint64_t)seed;
+  return FAT_OK;
+}
+
+static fat_status read_device(const row *r, void *place, const char *text, fat_error *err)
+{
+  int64_t n;
+  if (strcmp(text, "all") == 0)
+    *(int *)place = FAT_DEVICE_ALL;
+  else if (fat_list_number(r->name, text, r->least, r->most, &n, NULL) == FAT_OK)
+    *(int *)place = 1 + (int)n;
+  else
+    return fat_status_fail(err, FAT_E_INPUT, "%s '%s': allowed are all and numbers from 0 to %d", r->name,
+                           text, (int)r->most);
+  return FAT_OK;
+}
+
+static fat_status read_shard(const row *r, void *place, const char *text, fat_error *err)
+{
+  fat_shard *shard = place;
+  if (strcmp(text, "auto") == 0)
+    return fat_shard_here(&shard->index, &shard->count, err);
+  char first[24];
+  const char *slash = strchr(text, '/');
+  int64_t index = 0, count = 0;
+  snprintf(first, sizeof first, "%.*s", slash ? (int)(slash - text) : 0, text);
+  if (!slash || fat_list_number(r->name, first, r->least, r->most, &index, NULL) != FAT_OK ||
+      fat_list_number(r->name, slash + 1, r->least, r->most, &count, NULL) != FAT_OK || index > count)
+    return fat_status_fail(err, FAT_E_INPUT, "%s '%s': allowed are auto and I/N, like 1/8 to 8/8", r->name,
+                           text);
+  *shard = (fat_shard){(int)index, (int)count};
+  return FAT_OK;
+}
+
+static fat_status read_progress(const row *r, void *place, const char *text, fat_error *err)
+{
+  static const char *const names[] = {"text", "json"};
+  int choice = 0;
+  FAT_TRY(read_choice(r->name, text, names, 2, &choice, err));
+  *(bool *)place = choice == 1;
   return FAT_OK;
 }
 

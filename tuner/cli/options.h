@@ -16,11 +16,22 @@ typedef enum fat_option {
 
 enum { FAT_OPTIONS_ARGS = 1024 };
 
+enum { FAT_DEVICE_ALL = -1 };
+
+/* The index-th of `count` parts of a tune's families; count 0: all. */
+typedef struct fat_shard {
+  int index, count;
+} fat_shard;
+
 typedef struct fat_options {
   const char *command_line; /* as it was typed */
   fat_goal goal;            /* what is to be tuned; its problems are the arguments */
   const char *gpu;          /* NULL: the device at hand */
-  const char *config;       /* NULL: the default one */
+  int device;               /* 1 + its ordinal; 0: the first; FAT_DEVICE_ALL: it and all that are equal */
+  fat_shard shard;
+  bool json_progress;
+  bool time;          /* verify: time the winners again */
+  const char *config; /* NULL: the default one */
   fat_lines lines;
   double deadline;                   /* seconds that any trial may take on the GPU; 0: the default */
   int cuda;                          /* 12, 13; 0: as the driver says */

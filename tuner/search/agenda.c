@@ -264,6 +264,21 @@ fat_status fat_agenda_grid(const fat_goal *goal, const fat_gpu *gpu, fat_script 
   return FAT_OK;
 }
 
+void fat_agenda_shard(fat_agenda *agenda, int index, int count)
+{
+  int kept = 0;
+  for (int i = 0; i < agenda->count; i++) {
+    fat_item item = agenda->list[i];
+    const int main = item.main_plus_1 > 0 ? item.main_plus_1 - 1 : i;
+    if (main % count != index - 1)
+      continue;
+    if (item.main_plus_1 > 0)
+      item.main_plus_1 = 1 + main / count;
+    agenda->list[kept++] = item;
+  }
+  agenda->count = kept;
+}
+
 void fat_agenda_free(fat_agenda *agenda)
 {
   free(agenda->list);

@@ -47,4 +47,7 @@ enum { FAT_AGENDA_OTHERS = 7 };
 fat_status fat_agenda_grid(const fat_goal *goal, const fat_gpu *gpu, fat_script *script, fat_agenda *agenda,
                            fat_error *err);
 
+/* Keeps the index-th (from 1) of `count` parts: whole families, each with the anchors of its grid. */
+void fat_agenda_shard(fat_agenda *agenda, int index, int count);
+
 #endif

@@ -33,7 +33,7 @@ static void wipe(fat_progress *p)
 void fat_progress_say(fat_progress *p, const char *format, ...)
 {
   va_list arguments;
-  if (!p->on)
+  if (!p->on || p->json)
     return;
   wipe(p);
   va_start(arguments, format);
@@ -84,10 +84,22 @@ static void line_text(const fat_progress *p, char *line, size_t room)
            p->measures ? "tried" : "compiled", rate, left, failures, p->best[0] ? "; best " : "", p->best);
 }
 
+/* Names and configs are canonical texts: nothing in them needs an escape. */
+static void draw_json(const fat_progress *p)
+{
+  fprintf(
+      stderr, "{\"gpu\":\"%s\",\"done\":%d,\"total\":%d,\"failed\":%d,\"seconds\":%.1f,\"best\":\"%s\"}\n",
+      p->gpu, p->done, p->total, p->done - p->outcomes[FAT_OUT_OK], fat_process_now() - p->begun, p->best);
+}
+
 static void draw(fat_progress *p)
 {
   char line[LINE_ROOM];
   line_text(p, line, sizeof line);
+  if (p->json) {
+    draw_json(p);
+    return;
+  }
   if (!p->live) {
     fprintf(stderr, "%s\n", line);
     return;

@@ -8,6 +8,7 @@
 typedef struct fat_progress {
   bool on;       /* off: says nothing at all */
   bool live;     /* stderr is a terminal */
+  bool json;     /* lines of JSON for programs */
   bool drawn;    /* the live line stands there */
   bool measures; /* trials are measured, not only compiled */
   char gpu[32];

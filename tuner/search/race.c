@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -139,56 +140,129 @@ static void name_race(char name[32])
   snprintf(name + n, 32 - n, ".%03dZ", (int)(now.tv_nsec / 1000000));
 }
 
-/* A race that was broken off is stored as one too, so that no later tune holds it again; not where memory ran
- * out, of which the next run may have more. */
-static fat_status run_field(fat_session *s, const fat_problem *p, const field *f, bool *held, fat_error *err)
+/* A race that is being held, on one GPU. */
+typedef struct race {
+  const fat_pair *pair; /* NULL: none */
+  int held;             /* so often was this pair's held */
+  fat_records records;
+  field f;
+  char name[32];
+  fat_verdict verdicts[FAT_WIRE_ENTRANTS];
+} race;
+
+static void clear(race *r)
 {
-  static fat_verdict verdicts[FAT_WIRE_ENTRANTS];
-  fat_experiment e = {FAT_TASK_RACE, p, s->gpu, f->entrant, f->count, .expected_ms = 0};
-  char how[1000] = "", name[32]; /* `how` fits a record's detail */
-  name_race(name);
-  for (int i = 0; i < f->count; i++)
-    e.expected_ms = fmax(e.expected_ms, f->record[i]->ms);
-  fat_status status = fat_lab_run(s->lab, &e, s->stop, verdicts, err);
-  if (status == FAT_E_CANCELLED)
-    return FAT_OK;
-  FAT_TRY(status);
-  fat_outcome outcome = verdicts[0].outcome;
-  *held = outcome == FAT_OUT_OK;
-  s->done++;
-  if (!*held) {
-    snprintf(how, sizeof how, "the last round was broken off (%s: %.900s); the first times stand",
-             fat_db_outcome_name(outcome), verdicts[0].detail);
-    fat_progress_say(&s->progress, "%s", how);
-  }
-  for (int i = 0; i < f->count && outcome != FAT_OUT_OOM; i++)
-    FAT_TRY(store(s, p, f->record[i], *held ? &verdicts[i] : NULL, name, *held ? f->count - 1 : 0, how, err));
-  return FAT_OK;
+  for (int i = 0; i < r->f.count; i++)
+    fat_db_code_free(&r->f.code[i]);
+  fat_records_free(&r->records);
+  r->f.count = 0;
+  r->pair = NULL;
 }
 
-fat_status fat_race_hold(fat_schedule *schedule, const fat_pair *pair, bool *held, fat_error *err)
+static fat_status enter(fat_session *s, race *r, fat_lab *lab, fat_error *err)
+{
+  fat_experiment e = {FAT_TASK_RACE, &r->pair->item->problem, s->gpu, r->f.entrant,
+                      r->f.count,    .expected_ms = 0};
+  name_race(r->name);
+  for (int i = 0; i < r->f.count; i++)
+    e.expected_ms = fmax(e.expected_ms, r->f.record[i]->ms);
+  return fat_lab_begin(lab, &e, err);
+}
+
+/* Begins the race of a pair if one is due; else r->pair is NULL. */
+static fat_status begin(fat_schedule *schedule, const fat_pair *pair, race *r, fat_lab *lab, fat_error *err)
 {
   fat_session *s = schedule->session;
   const fat_problem *p = &pair->item->problem;
   const fat_record *finalists[FAT_RACE_MOST];
   char config[FAT_CONFIG_TEXT];
-  fat_records records;
-  field f = {.count = 0};
-  *held = false;
   if (pair->shortlist.count == 0)
     return FAT_OK;
   /* One pair races for all that may win unasked: that of the default which a call is given untuned. */
   const bool first = pair->kernel->picked && pair->kernel == pair->item->kernels;
   fat_config_print(&pair->shortlist.space.points[0].config, config);
-  FAT_TRY(fat_records_read(s->db, p, s->gpu, &s->tools, &records, err));
-  int count = fat_race_finalists(&records, first ? NULL : pair->kernel->name, config, finalists);
+  FAT_TRY(fat_records_read(s->db, p, s->gpu, &s->tools, &r->records, err));
+  r->pair = pair;
+  int count = fat_race_finalists(&r->records, first ? NULL : pair->kernel->name, config, finalists);
   fat_status status = count ? fat_schedule_begin(schedule, err) : FAT_OK;
   if (status == FAT_OK)
-    status = gather(s, p, finalists, count, &f, err);
-  if (status == FAT_OK && f.count > 1)
-    status = run_field(s, p, &f, held, err);
-  for (int i = 0; i < f.count; i++)
-    fat_db_code_free(&f.code[i]);
-  fat_records_free(&records);
+    status = gather(s, p, finalists, count, &r->f, err);
+  if (status == FAT_OK && r->f.count > 1)
+    return enter(s, r, lab, err);
+  clear(r);
+  return status;
+}
+
+/* A race that was broken off is stored as one too, so that no later tune holds it again; not where memory ran
+ * out, of which the next run may have more. *held: it came to its end. */
+static fat_status end(fat_session *s, race *r, bool *held, fat_error *err)
+{
+  char how[1000] = ""; /* fits a record's detail */
+  const fat_outcome outcome = r->verdicts[0].outcome;
+  *held = outcome == FAT_OUT_OK;
+  s->done++;
+  if (!*held) {
+    snprintf(how, sizeof how, "the last round was broken off (%s: %.900s); the first times stand",
+             fat_db_outcome_name(outcome), r->verdicts[0].detail);
+    fat_progress_say(&s->progress, "%s", how);
+  }
+  for (int i = 0; i < r->f.count && outcome != FAT_OUT_OOM; i++)
+    FAT_TRY(store(s, &r->pair->item->problem, r->f.record[i], *held ? &r->verdicts[i] : NULL, r->name,
+                  *held ? r->f.count - 1 : 0, how, err));
+  return FAT_OK;
+}
+
+/* News of a GPU's race; once it is held it may be due again. */
+static fat_status step(fat_schedule *schedule, race *r, fat_lab *lab, double seconds, fat_error *err)
+{
+  enum { RACES = 3 };
+  bool done, held;
+  const fat_pair *pair = r->pair;
+  FAT_TRY(fat_worker_step(lab->worker, seconds, r->verdicts, &done, err));
+  if (!done)
+    return FAT_OK;
+  FAT_TRY(end(schedule->session, r, &held, err));
+  clear(r);
+  return held && ++r->held < RACES && !fat_schedule_ends(schedule) ? begin(schedule, pair, r, lab, err)
+                                                                   : FAT_OK;
+}
+
+/* One round over all GPUs: those that are free take the next pair. *busy: some hold a race. */
+static fat_status turn(fat_schedule *schedule, race *races, int *next, bool *busy, fat_error *err)
+{
+  const double pause = 0.1; /* seconds */
+  fat_session *s = schedule->session;
+  *busy = false;
+  for (int i = 0; i < s->labs; i++) {
+    while (!races[i].pair && *next < schedule->pair_count && !fat_schedule_ends(schedule)) {
+      races[i].held = 0;
+      FAT_TRY(begin(schedule, &schedule->pairs[(*next)++], &races[i], &s->lab[i], err));
+    }
+    *busy = *busy || races[i].pair;
+  }
+  for (int i = 0; i < s->labs; i++)
+    if (races[i].pair)
+      FAT_TRY(step(schedule, &races[i], &s->lab[i], pause / s->labs, err));
+  return FAT_OK;
+}
+
+fat_status fat_race_hold_all(fat_schedule *schedule, fat_error *err)
+{
+  fat_session *s = schedule->session;
+  int next = 0;
+  bool busy = true;
+  race *races = calloc((size_t)s->labs, sizeof *races);
+  if (!races)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for races");
+  fat_status status = FAT_OK;
+  while (status == FAT_OK && busy &&
+         !*s->stop) { /* what has begun ends by its deadline, but a signal ends it */
+    status = turn(schedule, races, &next, &busy, err);
+    fat_progress_show(&s->progress);
+  }
+  for (int i = 0; i < s->labs; i++)
+    if (races[i].pair)
+      clear(&races[i]);
+  free(races);
   return status;
 }

@@ -15,9 +15,10 @@ enum { FAT_RACE_MOST = 9 };
 int fat_race_finalists(const fat_records *records, const char *kernel, const char *default_config,
                        const fat_record *finalists[FAT_RACE_MOST]);
 
-/* Holds the race of a pair if one is due, and stores its times: the race of its kernel, or, for the preferred
- * one of the kernels that may win unasked, that of all of them. *held: it came to its end; not where it was
- * broken off, or somebody asked to stop meanwhile. */
-fat_status fat_race_hold(fat_schedule *schedule, const fat_pair *pair, bool *held, fat_error *err);
+/* Holds the race of each pair where one is due, as many at a time as there are GPUs, and stores its times:
+ * the race of its kernel, or, for the preferred one of the kernels that may win unasked, that of all of them.
+ * A race that is due again right after it was held was moved by noise: after a few of them that is left
+ * alone. */
+fat_status fat_race_hold_all(fat_schedule *schedule, fat_error *err);
 
 #endif

@@ -230,9 +230,11 @@ fat_status fat_schedule_begin(fat_schedule *schedule, fat_error *err)
                        .device = fat_gpu_facts(s->gpu, facts)};
   FAT_TRY(fat_db_run_begin(s->db, &run, &s->run, err));
   FAT_TRY(store_rejections(schedule, err));
-  if (s->lab)
-    s->lab->seed = (uint64_t)s->run;
+  for (int i = 0; i < s->labs; i++)
+    s->lab[i].seed = (uint64_t)s->run;
   fat_progress_begin(&s->progress, !s->quiet, s->gpu->name, schedule->count, s->lab != NULL);
+  s->progress.json = s->json_progress;
+  s->progress.live = s->progress.live && !s->json_progress;
   say(schedule);
   s->begun = fat_process_now();
   return FAT_OK;

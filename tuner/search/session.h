@@ -18,8 +18,10 @@ typedef struct fat_session {
   const char *dump; /* folder for .cu, .cubin and .log, or NULL */
   fat_db *db;
   const char *command; /* as typed */
-  fat_lab *lab;        /* the GPU at hand, or NULL: trials are predicted */
-  bool quiet;          /* no progress on stderr */
+  fat_lab *lab;        /* of each of the equal GPUs at hand; NULL: there is none, and trials are predicted */
+  int labs;
+  bool quiet;         /* no progress on stderr */
+  bool json_progress; /* as JSON lines */
 
   const volatile int *stop; /* not 0: somebody has asked to stop */
   int64_t run;              /* in the database; 0: nothing has been tried yet */

@@ -25,21 +25,6 @@ static fat_status try_scheduled(fat_schedule *schedule, fat_error *err)
   }
 }
 
-/* Times the finalists of each pair in turns. A race that is due again right after it was held was moved by
- * noise: after a few of them that is left alone. */
-static fat_status hold_races(fat_schedule *schedule, fat_error *err)
-{
-  enum { RACES = 3 };
-  for (int i = 0; i < schedule->pair_count; i++) {
-    bool again = true;
-    for (int n = 0; n < RACES && again && !fat_schedule_ends(schedule); n++) {
-      FAT_TRY(fat_race_hold(schedule, &schedule->pairs[i], &again, err));
-      fat_progress_show(&schedule->session->progress);
-    }
-  }
-  return FAT_OK;
-}
-
 /* A race may change who is best, and so what is transferred and whose twin is missing. */
 static fat_status run_rounds(fat_schedule *schedule, fat_error *err)
 {
@@ -49,7 +34,7 @@ static fat_status run_rounds(fat_schedule *schedule, fat_error *err)
     FAT_TRY(try_scheduled(schedule, err));
     FAT_TRY(fat_twins_make(schedule, err));
     if (schedule->session->lab && round < ROUNDS - 1)
-      FAT_TRY(hold_races(schedule, err));
+      FAT_TRY(fat_race_hold_all(schedule, err));
   }
   return FAT_OK;
 }

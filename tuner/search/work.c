@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { THREADS_MOST = 256, AHEAD = 16 /* compiled attempts that may wait for the GPU */ };
+enum { THREADS_MOST = 256, AHEAD = 16 /* compiled attempts that may wait for the GPUs */ };
 static const double worth_keeping = 1.05; /* times the best of a pair so far: it may come to a race */
 
 typedef struct work {
@@ -21,8 +21,8 @@ typedef struct work {
   fat_session *session;
   fat_pool *pool;
   int threads;
-  fat_attempt *measuring; /* with the worker, or NULL */
-  fat_attempt *waiting[AHEAD + THREADS_MOST];
+  fat_attempt *measuring[FAT_LABS]; /* with the worker of each lab, or NULL */
+  fat_attempt *waiting[AHEAD + FAT_LABS + THREADS_MOST];
   int waits; /* compiled, in order */
 } work;
 
@@ -134,7 +134,7 @@ static fat_status finish(work *w, fat_attempt *done, fat_error *err)
 static fat_status feed(work *w, fat_error *err)
 {
   fat_schedule *schedule = w->schedule;
-  int room = w->session->lab ? AHEAD + w->threads - w->waits : w->threads + 1;
+  int room = w->session->lab ? AHEAD + w->session->labs - 1 + w->threads - w->waits : w->threads + 1;
   while (!fat_schedule_ends(schedule) && schedule->begun < schedule->count &&
          fat_pool_pending(w->pool) < room) {
     fat_scheduled *next = &schedule->list[schedule->begun++];
@@ -155,26 +155,35 @@ static fat_status take(work *w, fat_attempt *attempt, fat_error *err)
   return FAT_OK;
 }
 
-/* Keeps the GPU busy: the next attempt to it, the last one from it. */
-static fat_status measure(work *w, double seconds, fat_error *err)
+static bool is_measuring(const work *w)
+{
+  for (int i = 0; i < w->session->labs; i++)
+    if (w->measuring[i])
+      return true;
+  return false;
+}
+
+/* Keeps a GPU busy: the next attempt to it, the last one from it. */
+static fat_status measure(work *w, int at, double seconds, fat_error *err)
 {
   fat_verdict verdict;
   bool ended;
-  if (!w->measuring && w->waits > 0 && !fat_schedule_ends(w->schedule)) {
-    fat_attempt *next = w->measuring = w->waiting[0];
+  fat_lab *lab = &w->session->lab[at];
+  if (!w->measuring[at] && w->waits > 0 && !fat_schedule_ends(w->schedule)) {
+    fat_attempt *next = w->measuring[at] = w->waiting[0];
     const fat_entrant entrant = fat_attempt_entrant(next);
     const fat_experiment e = {FAT_TASK_MEASURE,  next->problem,         next->gpu, &entrant, 1,
                               next->forecast.ms, pair_of(next)->best_ms};
     memmove(w->waiting, w->waiting + 1, (size_t)--w->waits * sizeof *w->waiting);
-    FAT_TRY(fat_lab_begin(w->session->lab, &e, err));
+    FAT_TRY(fat_lab_begin(lab, &e, err));
   }
-  if (!w->measuring)
+  if (!w->measuring[at])
     return FAT_OK;
-  FAT_TRY(fat_worker_step(w->session->lab->worker, seconds, &verdict, &ended, err));
+  FAT_TRY(fat_worker_step(lab->worker, seconds, &verdict, &ended, err));
   if (!ended)
     return FAT_OK;
-  fat_attempt *done = w->measuring;
-  w->measuring = NULL;
+  fat_attempt *done = w->measuring[at];
+  w->measuring[at] = NULL;
   fat_attempt_judge(done, &verdict);
   return finish(w, done, err);
 }
@@ -192,7 +201,7 @@ static void drop(work *w)
 
 static bool is_working(const work *w)
 {
-  return fat_pool_pending(w->pool) > 0 || w->measuring || w->waits > 0 ||
+  return fat_pool_pending(w->pool) > 0 || is_measuring(w) || w->waits > 0 ||
          w->schedule->begun < w->schedule->count;
 }
 
@@ -201,13 +210,13 @@ static fat_status turn(work *w, fat_error *err)
 {
   const double pause = 0.1; /* seconds */
   fat_session *s = w->session;
-  const bool gpu = w->measuring || (w->waits > 0 && !fat_schedule_ends(w->schedule));
+  const bool gpu = is_measuring(w) || (w->waits > 0 && !fat_schedule_ends(w->schedule));
   FAT_TRY(feed(w, err));
   fat_attempt *compiled = fat_pool_take(w->pool, gpu ? 0 : pause);
   if (compiled)
     FAT_TRY(take(w, compiled, err));
-  if (gpu)
-    FAT_TRY(measure(w, compiled ? 0 : pause, err));
+  for (int i = 0; i < s->labs && gpu; i++)
+    FAT_TRY(measure(w, i, compiled ? 0 : pause / s->labs, err));
   if (s->goal->budget > 0 && fat_process_now() - s->begun > s->goal->budget)
     s->out_of_budget = true;
   if (fat_schedule_ends(w->schedule))
@@ -226,8 +235,9 @@ static void abandon(work *w)
     if (attempt)
       fat_attempt_free(attempt);
   }
-  if (w->measuring)
-    fat_attempt_free(w->measuring);
+  for (int i = 0; i < FAT_LABS; i++)
+    if (w->measuring[i])
+      fat_attempt_free(w->measuring[i]);
 }
 
 fat_status fat_work_run(fat_schedule *schedule, fat_error *err)

@@ -6,6 +6,8 @@
 #include "nvrtc.h"
 #include "worker.h"
 
+enum { FAT_LABS = 16 }; /* of a host */
+
 typedef struct fat_lab {
   fat_worker *worker;
   fat_binary clock; /* the tool that reads the SM clock; empty where it does not compile */

@@ -1,0 +1,47 @@
+/* shard.c -- which part of a tune this process is, as the launcher of many processes tells it.
+ *
+ * In: the environment. Out: a number from 1 to how many there are. */
+#include "shard.h"
+
+#include <stdlib.h>
+
+/* In this order: a step inside a job says more than the job. `base` is what the first one is called. */
+static const struct {
+  const char *rank, *count, *base;
+} launchers[] = {
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL},                    /* Open MPI */
+    {"PMI_RANK", "PMI_SIZE", NULL},                                            /* MPICH, Intel MPI */
+    {"SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN"}, /* sbatch --array */
+    {"SLURM_PROCID", "SLURM_NTASKS", NULL},                                    /* srun */
+    {"JOB_COMPLETION_INDEX", "FATUNE_SHARDS", NULL}, /* Kubernetes, which does not tell how many */
+    {"RANK", "WORLD_SIZE", NULL},                    /* torchrun */
+};
+
+/* A whole number, or -1. */
+static long number_of(const char *variable)
+{
+  const char *text = variable ? getenv(variable) : NULL;
+  char *end;
+  if (!text || !*text)
+    return -1;
+  const long value = strtol(text, &end, 10);
+  return *end || value > 100000 ? -1 : value;
+}
+
+fat_status fat_shard_here(int *index, int *count, fat_error *err)
+{
+  for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+    const long base = launchers[i].base ? number_of(launchers[i].base) : 0;
+    const long rank = number_of(launchers[i].rank) - (base > 0 ? base : 0),
+               all = number_of(launchers[i].count);
+    if (rank < 0 || all <= 0 || rank >= all)
+      continue;
+    *index = 1 + (int)rank;
+    *count = (int)all;
+    return FAT_OK;
+  }
+  return fat_status_fail(
+      err, FAT_E_INPUT,
+      "--shard auto: neither Slurm, MPI nor Kubernetes (with FATUNE_SHARDS) says which part this "
+      "process is: name it, like --shard 1/8");
+}
