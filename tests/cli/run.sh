@@ -489,6 +489,38 @@ test_forget() {
   if [ "$(wc -l <"$work/out")" = 1 ]; then pass; else fail "forget leaves winners"; fi
 }
 
+# The page holds everything, names no other place, and a browser draws it: every trial, on a screen as narrow as a phone's.
+test_report() {
+  local trials browser
+  run report -o "$work/report.html"
+  code_is 0 report
+  trials=$("$fatune" show trials --csv | tail -n +2 | wc -l)
+  err_has "wrote $trials trials" report
+  refuses 2 "is there already: --force writes over it" report -o "$work/report.html"
+  refuses 2 "is the database itself" report --force -o "$XDG_DATA_HOME/fatune/fatune.db"
+  if grep -oE '(https?:)?//[a-z0-9.]+\.[a-z]+' "$work/report.html" | grep -v '//www.w3.org' | grep -q .; then fail "the report names other places"
+  else pass; fi
+  run report --gpu H200 -o "$work/empty.html"
+  code_is 0 "report of nothing"
+  browser=$(command -v chromium || command -v google-chrome)
+  if [ -z "$browser" ]; then
+    echo "left out: no browser is installed that could draw the report"
+    return
+  fi
+  HOME=$work timeout 120 "$browser" --headless --no-sandbox --disable-gpu --window-size=360,800 --dump-dom "file://$work/report.html" \
+    >"$work/out" 2>/dev/null
+  out=$(<"$work/out")
+  out_has 'data-state="drawn"' "the report in a browser"
+  out_has "data-trials=\"$trials\"" "the report in a browser"
+  for part in winners roofline what-binds space tunables search left-out made-with heat; do
+    out_has "id=\"$part\"" "the report in a browser"
+  done
+  if [[ $out =~ data-overflow=\"(-?[0-9]+)\" ]] && [ "${BASH_REMATCH[1]}" -le 0 ]; then pass; else fail "the report is wider than a phone"; fi
+  HOME=$work timeout 120 "$browser" --headless --no-sandbox --disable-gpu --dump-dom "file://$work/empty.html" >"$work/out" 2>/dev/null
+  out=$(<"$work/out")
+  out_has 'data-state="drawn"' "a report of nothing in a browser"
+}
+
 test_merge_many() {
   local i files=()
   for i in 1 2 3; do
@@ -664,7 +696,7 @@ test_nvrtc() {
 
 tests=(overview usage words forms_of_help why_family no_gpu show_gpus render long_rows nothing_to_compute empty_database)
 if has_nvrtc; then
-  tests+=(tune tune_long_rows order show why render_picked show_filters share export_keeps_files forget merge_many databases nvrtc two_tuners interrupt kill full_disk dump)
+  tests+=(tune tune_long_rows order show why render_picked show_filters share export_keeps_files forget merge_many report databases nvrtc two_tuners interrupt kill full_disk dump)
 else
   echo "left out: there is no usable libnvrtc, so nothing can be tuned"
 fi

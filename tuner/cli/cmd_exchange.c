@@ -8,45 +8,14 @@
 #include "exit.h"
 #include "json.h"
 #include "open.h"
-#include "search/save.h"
+#include "output.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { IMPORT_MOST = 1 << 28, CHUNK = 1 << 16 }; /* bytes */
-
-/* A device or a pipe, which cannot be replaced. */
-static fat_status write_through(const char *path, const fat_text *text, fat_error *err)
-{
-  FILE *f = fopen(path, "wb");
-  bool written = f && fwrite(fat_text_get(text), 1, text->length, f) == text->length;
-  if (f && fclose(f) != 0)
-    written = false;
-  if (written)
-    return FAT_OK;
-  return fat_status_fail(err, FAT_E_IO, "%s cannot be written: %s", path, strerror(errno));
-}
-
-/* Only --force writes over a file, and nothing writes over the database itself, whatever its name. */
-static fat_status write_file(const char *path, const char *database, bool force, const fat_text *text,
-                             fat_error *err)
-{
-  struct stat there, own;
-  bool known = stat(path, &there) == 0;
-  if (known && stat(database, &own) == 0 && there.st_dev == own.st_dev && there.st_ino == own.st_ino)
-    return fat_status_fail(err, FAT_E_INPUT, "%s is the database itself: name another file", path);
-  if (known && !S_ISREG(there.st_mode))
-    return write_through(path, text, err);
-  if (known && !force)
-    return fat_status_fail(err, FAT_E_INPUT, "%s is there already: --force writes over it", path);
-  char *target = known ? realpath(path, NULL) : NULL; /* a link stays one */
-  fat_status status = fat_save(target ? target : path, fat_text_get(text), text->length, known || force, err);
-  free(target);
-  return status;
-}
 
 /* Rows, not the lines that say what rows share. */
 static long count_rows(const fat_text *text)
@@ -82,7 +51,7 @@ static int export_rows(const fat_options *options)
     status = options->winners ? export_winners(options, db, &out, &err) : fat_db_export(db, &out, &err);
   const char *name = options->arg_count ? options->args[0] : "-";
   if (status == FAT_OK && strcmp(name, "-") != 0) {
-    status = write_file(name, fat_text_get(&path), options->force, &out, &err);
+    status = fat_output_write(name, fat_text_get(&path), options->force, &out, &err);
     if (status == FAT_OK && !options->quiet)
       fprintf(stderr, "fatune: wrote %ld rows to %s\n", count_rows(&out), name);
   } else if (status == FAT_OK)

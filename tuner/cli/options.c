@@ -224,6 +224,7 @@ static error_t on_option(int key, char *text, struct argp_state *state)
 {
   walk *w = state->input;
   fat_options *o = w->options;
+  key = key == 'o' ? FIRST_KEY + FAT_OPT_OUTPUT : key;
   if (key >= FIRST_KEY && key < FIRST_KEY + FAT_OPTION_COUNT) {
     const row *r = &rows[key - FIRST_KEY];
     void *place = (char *)o + r->place;
@@ -262,7 +263,7 @@ fat_status fat_options_read(const fat_command *command, int argc, char **argv, f
   for (int i = 0; i < FAT_OPTION_COUNT; i++)
     if (command->uses >> i & 1u)
       known[count++] = (struct argp_option){.name = rows[i].name + strlen("--"),
-                                            .key = FIRST_KEY + i,
+                                            .key = i == FAT_OPT_OUTPUT ? 'o' : FIRST_KEY + i,
                                             .arg = rows[i].value,
                                             .doc = rows[i].doc,
                                             .group = i + 1};

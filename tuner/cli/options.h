@@ -45,6 +45,7 @@ typedef struct fat_options {
   int top;                             /* so many configs of each kernel; 0: not given */
   const char *problem, *origin, *sort; /* show: which rows, in which order; NULL: all, as stored */
   bool all;                            /* show: also a package's rows beside one's own */
+  const char *output;                  /* report: the file; NULL: fatune.html */
   bool csv;
   const char *source; /* forget: the beginning of a hash; NULL: any */
   int older;          /* forget: days; 0: any */
