@@ -1,15 +1,16 @@
 -- bwd.lua -- the space, the needs and the three launches of bwd.cu.
 local simt, mma, grad = include "lib/simt.lua", include "lib/mma.lua", include "lib/grad.lua"
+local cores = include "lib/gradsimt.lua"
 
 -- Where tiles lie in shared memory: K, V, Q, dO, LSE and D, dS, P. A held V leaves its place to those behind it.
 local function places(c, p)
-  local e = mma.bytes(p)
+  local e, s = mma.bytes(p), grad.stages(c)
   local K, V = e * c.Bc * mma.Dp(p), e * c.Bc * mma.Dw(p)
   local at = { V = K, Q = c.V == 1 and K or K + V }
-  at.dO = at.Q + c.s * e * c.Br * mma.Dp(p)
-  at.LD = at.dO + c.s * e * c.Br * mma.Dw(p)
-  at.dS = at.LD + c.s * 8 * c.Br
-  at.P = at.dS + (1 + c.q) * e * c.Bc * c.Br
+  at.dO = at.Q + s * e * c.Br * mma.Dp(p)
+  at.LD = at.dO + s * e * c.Br * mma.Dw(p)
+  at.dS = at.LD + s * 8 * c.Br
+  at.P = at.dS + (1 + (c.q or 0)) * e * c.Bc * c.Br
   at.last = math.max(K + V, at.P + (grad.P_held(c) and 0 or e * c.Bc * c.Br))
   return at
 end
@@ -32,11 +33,88 @@ local constraints = grad.constraints(wants, shared)
 table.insert(constraints, { function(c) return c.q == 0 or grad.P_held(c) and c.s > 1 end,
   "dQ waits for the next step where nothing else needs the barrier: P in registers, and a tile ahead" })
 
+-- What both halves launch: threads of a block and bytes of dQ of one tile, by config and problem.
+local function recipe_of(tile_bytes)
+  return function(c, p, g, entry)
+    local tiles, tile = string.format("b*h*ceildiv(q,%d)", c.Br), tile_bytes(c, p)
+    local threads, overlap = mma.threads(c), g.sm >= 90 and " overlap" or ""
+    local dQ_LD = string.format("ws(0) ws(%s*%d)", tiles, tile)
+    return string.format("workspace %s*%d\n", tiles, tile + 8 * c.Br)
+      .. string.format("launch %s grid %s block %d shared 0 args call %s\n", entry "prepare", tiles, threads, dQ_LD)
+      .. string.format("launch %s grid ceildiv(k,%d)*b*hk block %d shared %d%s args call %s\n", entry "bwd", c.Bc, threads,
+        shared(c, p), overlap, dQ_LD)
+      .. string.format("launch %s grid %s block %d shared %d%s args call ws(0)\n", entry "finish", tiles, threads,
+        mma.bytes(p) * c.Br * mma.Dp(p), overlap)
+      .. simt.sinks(p, entry, threads, string.format(" ws(%s*%d)", tiles, tile))
+  end
+end
+
+-- The work of the three launches: what is said of the products, and what they share.
+local function work_of(c, p, tile, products)
+  local e, Dp, Dw, S = mma.bytes(p), mma.Dp(p), mma.Dw(p), c.Br * c.Bc
+  local blocks, tiles = p.b * p.hk * ceil_div(p.k, c.Bc), p.b * p.h * ceil_div(p.q, c.Br)
+  local visits, rows = products.visits, c.Br * (Dp + Dw) * e
+  products.blocks, products.threads, products.shared = blocks, mma.threads(c), shared(c, p)
+  products.uneven, products.ex2 = simt.uneven(c, p), visits * S
+  products.l2 = blocks * visits * (rows + tile) + blocks * c.Bc * (Dp + Dw) * e
+  products.dram = e * (p.b * p.h * p.q + 2 * p.b * p.hk * p.k) * (p.d + p.dv) + tiles * tile
+  return {
+    grad.prepare_work(c, p, tile),
+    products,
+    { blocks = tiles, threads = mma.threads(c), shared = e * c.Br * Dp, registers = 80, visits = 1, steps = 2,
+      fma = c.Br * Dp, issue = 2 * c.Br * Dp, l2 = tiles * (tile + c.Br * p.d * e),
+      dram = tiles * tile + p.b * p.h * p.q * p.d * e },
+  }
+end
+
+---- fp32 on CUDA cores -----------------------------------------------------------------------------------------------
+
+local function core_dQ_bytes(c, p) return 4 * mma.threads(c) * cores.sums_of(c, c.Br, p.d, cores.lanes_Q(c)) end
+local function core_registers(c, p, g) return math.min(cores.wants(c, p, g), mma.most_registers(c)) end
+
+local on_cores = {
+  tunables = cores.tunables("Br", "Bc", "w", "X", "Y", "s", "b", "Z", "W"),
+  constraints = cores.constraints(shared),
+  threads = mma.threads,
+  shared = shared,
+  registers = core_registers,
+  recipe = recipe_of(core_dQ_bytes),
+  words = cores.words,
+
+  -- The first that fits.
+  defaults = grad.defaults({ "Br", "Bc", "w", "X", "Y", "s", "b" }, { [2] = {}, [4] = {
+    { 64, 64, 4, 16, 16, 1, 2, 64 }, { 32, 64, 4, 8, 16, 1, 2, 64 }, { 32, 32, 2, 8, 16, 1, 1, 64 },
+    { 32, 128, 8, 8, 16, 1, 1, 128 }, { 32, 64, 4, 8, 16, 1, 1, 128 }, { 16, 64, 4, 4, 16, 1, 1, 128 },
+    { 16, 32, 4, 4, 16, 1, 1, 128 }, { 32, 64, 8, 8, 32, 1, 1, 256 }, { 16, 32, 4, 4, 16, 1, 1, 256 },
+    { 16, 16, 2, 4, 16, 1, 1, 256 },
+  } }),
+
+  constants = function(c, p)
+    local rows = cores.constants(c, p)
+    for _, row in ipairs(grad.places(places(c, p))) do rows[#rows + 1] = row end
+    return rows
+  end,
+
+  work = function(c, p, g)
+    local visits, S, D, Dv = grad.visits_of_keys(c, p), c.Br * c.Bc, mma.Dp(p), mma.Dw(p)
+    local bytes = cores.product_bytes
+    return work_of(c, p, core_dQ_bytes(c, p), { visits = visits, registers = core_registers(c, p, g),
+      spills = 3 * math.max(0, cores.wants(c, p, g) - mma.most_registers(c)), steps = visits * (c.s > 1 and 2.3 or 4),
+      fma = visits * S * (3 * D + 2 * Dv),
+      shared_bytes = visits * (bytes(c, c.Bc, c.Br, D + Dv, c.X) + bytes(c, c.Bc, p.d, c.Br, c.Y)
+        + bytes(c, c.Bc, p.dv, c.Br, c.Y) + bytes(c, c.Br, p.d, c.Bc, cores.lanes_Q(c))),
+      issue = visits * (8 * S + 3 * c.Br * D) })
+  end,
+}
+
+---- Tensor cores -----------------------------------------------------------------------------------------------------
+
 return {
   about = "FlashAttention-2 backward: one tile of K and V a block, one pass over the rows of Q; dQ by reductions",
   picked = true,
   prefer = 1,
-  serves = { op = "bwd", dtypes = { "f16", "bf16", "tf32", "f32x3" }, features = grad.features, sm = 75 },
+  serves = { op = "bwd", dtypes = { "f16", "bf16", "f32", "tf32", "f32x3" }, features = grad.features, sm = 75 },
+  on = function(p) return p.dtype == "f32" and on_cores end,
   tunables = grad.tunables("Br", "Bc", "w", "wS", "wK", "wQ", "s", "V", "q", "b", "Z", "U", "W"),
   constraints = constraints,
   threads = mma.threads,
@@ -73,37 +151,17 @@ return {
     return rows
   end,
 
-  recipe = function(c, p, g, entry)
-    local tiles, tile = string.format("b*h*ceildiv(q,%d)", c.Br), dQ_bytes(c, p)
-    local threads, overlap = mma.threads(c), g.sm >= 90 and " overlap" or ""
-    local dQ_LD = string.format("ws(0) ws(%s*%d)", tiles, tile)
-    return string.format("workspace %s*%d\n", tiles, tile + 8 * c.Br)
-      .. string.format("launch %s grid %s block %d shared 0 args call %s\n", entry "prepare", tiles, threads, dQ_LD)
-      .. string.format("launch %s grid ceildiv(k,%d)*b*hk block %d shared %d%s args call %s\n", entry "bwd", c.Bc, threads,
-        shared(c, p), overlap, dQ_LD)
-      .. string.format("launch %s grid %s block %d shared %d%s args call ws(0)\n", entry "finish", tiles, threads,
-        mma.bytes(p) * c.Br * mma.Dp(p), overlap)
-      .. simt.sinks(p, entry, threads, string.format(" ws(%s*%d)", tiles, tile))
-  end,
+  recipe = recipe_of(dQ_bytes),
 
   work = function(c, p, g)
     local visits, Dp, Dw, e = grad.visits_of_keys(c, p), mma.Dp(p), mma.Dw(p), mma.bytes(p)
-    local S, tile, rows = c.Br * c.Bc, dQ_bytes(c, p), c.Br * (Dp + Dw) * e
-    local blocks, tiles = p.b * p.hk * ceil_div(p.k, c.Bc), p.b * p.h * ceil_div(p.q, c.Br)
+    local S, rows = c.Br * c.Bc, c.Br * (Dp + Dw) * e
     local dQ = c.w // c.wQ * S * e + c.wQ * c.Bc * Dp * e
-    return {
-      grad.prepare_work(c, p, tile),
-      { blocks = blocks, threads = mma.threads(c), shared = shared(c, p), registers = registers(c, p, g), visits = visits,
-        uneven = simt.uneven(c, p), spills = 3 * math.max(0, wants(c, p, g) - mma.most_registers(c)),
-        steps = visits * (c.q == 1 and 1.3 or c.s > 1 and 2.3 or 4),
-        tensor = visits * 2 * S * (3 * Dp + 2 * Dw) * grad.rate(p, g), fma = visits * 3 * S, ex2 = visits * S,
-        shared_bytes = visits * (grad.key_bytes(c, p) + dQ + rows + S * e),
-        issue = visits * (3 * S + c.Br * Dp + rows // 4 + grad.conversions(c, p, grad.key_bytes(c, p) + dQ)),
-        l2 = blocks * visits * (rows + tile) + blocks * c.Bc * (Dp + Dw) * e,
-        dram = e * (p.b * p.h * p.q + 2 * p.b * p.hk * p.k) * (p.d + p.dv) + tiles * tile },
-      { blocks = tiles, threads = mma.threads(c), shared = e * c.Br * Dp, registers = 80, visits = 1, steps = 2,
-        fma = c.Br * Dp, issue = 2 * c.Br * Dp, l2 = tiles * (tile + c.Br * p.d * e),
-        dram = tiles * tile + p.b * p.h * p.q * p.d * e },
-    }
+    return work_of(c, p, dQ_bytes(c, p), { visits = visits, registers = registers(c, p, g),
+      spills = 3 * math.max(0, wants(c, p, g) - mma.most_registers(c)),
+      steps = visits * (c.q == 1 and 1.3 or c.s > 1 and 2.3 or 4),
+      tensor = visits * 2 * S * (3 * Dp + 2 * Dw) * grad.rate(p, g), fma = visits * 3 * S,
+      shared_bytes = visits * (grad.key_bytes(c, p) + dQ + rows + S * e),
+      issue = visits * (3 * S + c.Br * Dp + rows // 4 + grad.conversions(c, p, grad.key_bytes(c, p) + dQ)) })
   end,
 }

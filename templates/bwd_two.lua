@@ -4,16 +4,16 @@ local simt, mma, grad = include "lib/simt.lua", include "lib/mma.lua", include "
 -- Where tiles lie in shared memory. In `keys` K, V, then Q, dO, LSE and D of some steps, dS, P; in `queries` Q, dO, then K
 -- and V of some steps.
 local function places(c, p)
-  local e = mma.bytes(p)
+  local e, s = mma.bytes(p), grad.stages(c)
   local K, V, Q, dO = e * c.Bc * mma.Dp(p), e * c.Bc * mma.Dw(p), e * c.Br * mma.Dp(p), e * c.Br * mma.Dw(p)
   local at = { V = K, Q = K + V, own_dO = Q, K_ring = Q + dO }
-  at.dO = at.Q + c.s * Q
-  at.LD = at.dO + c.s * dO
-  at.dS = at.LD + c.s * 8 * c.Br
+  at.dO = at.Q + s * Q
+  at.LD = at.dO + s * dO
+  at.dS = at.LD + s * 8 * c.Br
   at.P = at.dS + (grad.P_held(c) and 0 or e * c.Bc * c.Br)
-  at.V_ring = at.K_ring + c.s * K
+  at.V_ring = at.K_ring + s * K
   at.keys_last = at.P + (grad.P_held(c) and 0 or e * c.Bc * c.Br)
-  at.queries_last = at.V_ring + c.s * V
+  at.queries_last = at.V_ring + s * V
   return at
 end
 local function shared(c, p)

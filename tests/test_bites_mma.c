@@ -19,14 +19,19 @@
 
 #define BACKWARD "bwd-f16-b1-h2k1-q150-k170-d40-causal all lay=padded gpu="
 
+#define BACKWARD_F32 "bwd-f32-b1-h2k1-q150-k170-d40-causal all lay=padded gpu=H200"
+
 #define UNSEEN_KEYS                                                                                          \
   "bwd-f16-b1-h2k1-q1-k197-d40-causal-w16.0 all lay=padded gpu=A100" /* in tiles that no row visits */
 
-/* dQ made late, P in registers; P in shared memory; V in registers; Turing's, through registers. */
+/* dQ made late, P in registers; P in shared memory; V in registers; Turing's, through registers during a step
+ * and behind it; on CUDA cores. */
 #define BWD_LATE   "bwd:Br64-Bc128-w8-wS8-wK8-wQ2-s2-V0-q1-b1-Z1-U2-W16"
 #define BWD_SHARED "bwd:Br64-Bc64-w8-wS4-wK2-wQ2-s1-V0-q0-b1-Z1-U0-W16"
 #define BWD_V_HELD "bwd:Br32-Bc64-w4-wS4-wK4-wQ2-s3-V1-q0-b1-Z1-U0-W16"
 #define BWD_TURING "bwd:Br32-Bc64-w4-wS4-wK4-wQ2-s1-V0-q0-b1-Z1-U0-W16"
+#define BWD_BEHIND "bwd:Br32-Bc64-w4-wS4-wK4-wQ2-s0-V0-q0-b1-Z1-U0-W16"
+#define BWD_CORES  "bwd:Br64-Bc64-w4-X16-Y16-s2-b1-Z1-W16"
 #define TWO        "bwd_two:Br64-Bc64-w4-wS4-wK4-s2-b1-Z1-U0-W16"
 #define TWO_SHARED "bwd_two:Br64-Bc32-w4-wS2-wK1-s1-b1-Z1-U0-W16"
 
@@ -76,6 +81,8 @@ static const struct {
     {BWD_SHARED, BACKWARD "A100"},
     {BWD_V_HELD, BACKWARD "A100"},
     {BWD_TURING, BACKWARD "T4"},
+    {BWD_BEHIND, BACKWARD "T4"},
+    {BWD_CORES, BACKWARD_F32},
     {BWD_V_HELD, UNSEEN_KEYS},
     {TWO, BACKWARD "A100"},
     {TWO, UNSEEN_KEYS},
@@ -123,6 +130,8 @@ static void every_call_is_missed(void **state)
 #define SOFTMAX "templates/lib/softmax.cuh"
 #define GRID    "templates/lib/grid.cuh"
 #define GRID16  "templates/lib/grid16.cuh"
+#define PARTS   "templates/lib/parts.cuh"
+#define SIMT    "templates/lib/gridsimt.cuh"
 
 static const defect defects[] = {
     /* masks and tiles */
@@ -225,10 +234,10 @@ static const defect defects[] = {
     {BWD_LATE, "store_part(dK, a.scale,", "store_part(dK, 1.f,", BACKWARD "A100", WRONG, NULL, NULL},
     {BWD_LATE, "count * (a_.h / a_.hk)", "count", BACKWARD "A100", WRONG, NULL, NULL},
     {BWD_LATE, "log2e * at.LSE[i]", "at.LSE[i]", BACKWARD "A100", WRONG, NULL, NULL},
-    {BWD_LATE, "clear(shares<dQ_part>(dQ_all, tile));", ";", BACKWARD "A100", EMU_UNINITIALISED, GRID,
+    {BWD_LATE, "clear(shares<dQ_part>(dQ_all, tile));", ";", BACKWARD "A100", EMU_UNINITIALISED, PARTS,
      "reduce_add("},
     {BWD_LATE, "reduce_add(all.at(r, c), S.at[r][c]);", "all.at(r, c)[0] += S.at[r][c];", BACKWARD "A100",
-     EMU_RACE, GRID, "reduce_add("},
+     EMU_RACE, PARTS, "reduce_add("},
     {BWD_LATE, "dS.slot(n - 1)", "dS.slot(n)", BACKWARD "A100", WRONG, NULL, NULL},
     {BWD_SHARED, "Acc::first_column() / 8 + c / 2", "c / 2", BACKWARD "A100", EMU_RACE, GRID16, "put4("},
     {BWD_SHARED, "first_column() + c / 2 * 8 < columns", "c / 2 * 8 < columns", BACKWARD "A100",
@@ -236,6 +245,9 @@ static const defect defects[] = {
     {BWD_V_HELD, "number_of(n) * Br", "number_of(0) * Br", BACKWARD "A100", WRONG, NULL, NULL},
     {BWD_TURING, "thread_id() < Br / 2", "thread_id() < Br / 4", BACKWARD "T4", EMU_UNINITIALISED,
      "templates/lib/grad.cuh", "get16("},
+    {BWD_CORES, "i / 4 % orders", "i % orders", BACKWARD_F32, WRONG, NULL, NULL},
+    {BWD_CORES, "Acc::row_block(r)", "0", BACKWARD_F32, WRONG, NULL, NULL},
+    {BWD_CORES, "column(c) < columns", "true", BACKWARD_F32, EMU_OUT_OF_BOUNDS, SIMT, "put"},
     {"standard_bwd", "subtract_rows(dS, d);", ";", BACKWARD "A100", WRONG, NULL, NULL},
     {"standard_bwd", "P_here.data + j0", "P_here.data", BACKWARD "A100", WRONG, NULL, NULL},
     {"standard_bwd", "store_scores(dS, dP_here", "store_scores(dS, P_here", BACKWARD "A100", WRONG, NULL,

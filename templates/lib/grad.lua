@@ -14,7 +14,7 @@ grad.tunable = {
   wS = { "wS", { 1, 2, 3, 4, 6, 8 }, "warps that share the keys of S and dP; the others share their rows of Q" },
   wK = { "wK", { 1, 2, 3, 4, 6, 8 }, "warps that share the rows of dK and dV; the others share their columns" },
   wQ = { "wQ", { 1, 2, 4, 8 }, "warps that share the rows of dQ; the others share its columns" },
-  s = { "s", { 1, 2, 3 }, "tiles that a loop goes over in shared memory: of Q and dO, of K and V" },
+  s = { "s", { 0, 1, 2, 3 }, "tiles that a loop goes over in shared memory: of Q and dO, of K and V; 0 = one, fetched behind a step" },
   V = { "V", { 0, 1 }, "V is read from 0 = shared memory, 1 = registers, and Q and dO lie where it lay" },
   q = { "q", { 0, 1 }, "dQ of a tile is made 0 = in its own step, behind a barrier, 1 = in the next, without one" },
   b = { "b", { 1, 2 }, "blocks of an SM that the registers of a thread must leave room for" },
@@ -38,19 +38,25 @@ function grad.sums_of(rows, columns, w, down)
   return rows // (8 * down) * width // 4
 end
 
--- Of a tile on its way through registers, two matrices wide.
+-- Tiles of one kind in shared memory that a loop goes over, and who waits for whom.
+function grad.stages(c) return math.max(1, c.s) end
+function grad.schedule(c, p, g)
+  return c.s > 1 and "in_flight" or not mma.travels(c, p, g) and "alone" or c.s == 1 and "carried" or "fetched"
+end
+
+-- Of a tile on its way through registers during a step, two matrices wide.
 function grad.way(c, p, g, rows)
-  return mma.travels(c, p, g) and rows * (mma.Dp(p) + mma.Dw(p)) * mma.bytes(p) // (4 * mma.threads(c)) or 0
+  return mma.travels(c, p, g) and c.s > 0 and rows * (mma.Dp(p) + mma.Dw(p)) * mma.bytes(p) // (4 * mma.threads(c)) or 0
 end
 
 function grad.words(c, p, g)
   local is_half = mma.bytes(p) == 2
   return { libs = { "lib/args.h", "lib/hooks.cuh", "lib/lengths.cuh", "lib/scores.cuh", "lib/softmax.cuh", "lib/fragments.cuh", "lib/mma.cuh",
       is_half and "lib/half.cuh" or "lib/tf32.cuh", "lib/grid.cuh", is_half and "lib/grid16.cuh" or "lib/grid32.cuh",
-      "lib/grad.cuh", "lib/walk.cuh", "lib/launches.cuh" },
+      "lib/parts.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/launches.cuh" },
     travels = mma.travels(c, p, g), dtype = p.dtype, slices = 1, drawn = false, packed = false, aligned = c.W, unrolled = c.U,
     blocks_of_sm = c.b, overlaps = g.sm >= 90, P_held = grad.P_held(c),
-    LD_threads = "T", schedule = c.s > 1 and "in_flight" or mma.travels(c, p, g) and "carried" or "alone" }
+    LD_threads = "T", schedule = grad.schedule(c, p, g) }
 end
 
 function grad.constants(c, p)
@@ -68,7 +74,7 @@ function grad.constants(c, p)
     { "Dv", p.dv, "head dimension of V and O" },
     { "Dp", mma.Dp(p), "columns of Q and K in shared memory" },
     { "Dw", mma.Dw(p), "columns of V and dO in shared memory" },
-    { "stages", c.s, "tiles of Q and of dO in shared memory" },
+    { "stages", grad.stages(c), "tiles of Q and of dO in shared memory" },
     { "Z", c.Z, "heads whose tiles start together" },
   }
 end
@@ -80,9 +86,35 @@ function grad.places(at) -- as constants
   return rows
 end
 
--- Constraints that hold for both kernels; `wants` is the kernel's own.
+-- Constraints that hold for all kernels, on whichever units, behind those that come `first`; `wants` is the kernel's own, and by
+-- how many registers it may be `over` what a thread may have.
+function grad.blocks(first, wants, over, shared)
+  local all = { table.unpack(first) }
+  for _, constraint in ipairs {
+    { function(c, p) return math.max(mma.Dp(p), mma.Dw(p)) // mma.chunk(p) <= mma.threads(c) end,
+      "a row of a tile has at most one chunk of 16 bytes for each thread" },
+    { function(c) return c.Br <= 2 * mma.threads(c) end, "LSE and D of two rows are one copy of a thread" },
+    { function(c, p, g) return c.s <= 1 or not mma.travels(c, p, g) end,
+      "more than one tile ahead needs asynchronous copies: sm_80, and tensors aligned to 16 bytes" },
+    { function(c, p, g) return c.s > 0 or mma.travels(c, p, g) end,
+      "tiles are fetched behind a step only as they go through registers: copies need none" },
+    { function(c, p) return p.uneven or c.Z == 1 end, "tiles differ in length only under a mask" },
+    { function(c, p, g) return wants(c, p, g) <= mma.most_registers(c) + over end,
+      "accumulators and operands of a thread fit its registers, or nearly" },
+    { function(c, p, g) return wants(c, p, g) <= mma.most_registers(c) + 8 end,
+      "accumulators and operands of a thread fit its registers", walk = true },
+    { function(c, p, g) return c.b * (shared(c, p) + g.shared_reserved) <= g.shared_sm end,
+      "the blocks of an SM fit its shared memory" },
+    { function(c, p, g) return c.b * mma.threads(c) <= g.threads_sm end, "the blocks of an SM fit its threads" },
+  } do
+    all[#all + 1] = constraint
+  end
+  return all
+end
+
+-- Those of tensor cores.
 function grad.constraints(wants, shared)
-  return {
+  return grad.blocks({
     { function(c) return c.w % c.wS == 0 and c.w % c.wK == 0 and c.w % (c.wQ or 1) == 0 end,
       "warps stand as a grid: those that share rows (wS, wK, wQ) divide all (w)" },
     { function(c) return c.Bc % (16 * c.wS) == 0 and c.Br % (16 * (c.w // c.wS)) == 0 end,
@@ -92,22 +124,9 @@ function grad.constraints(wants, shared)
     { function(c, p)
       return math.min(mma.Dp(p), mma.Dw(p)) >= 16 * (c.w // c.wK) and mma.Dp(p) >= 16 * (c.wQ and c.w // c.wQ or 1)
     end, "each warp has columns of dK, dV and dQ (16 for each of w/wK, w/wQ)", walk = true },
-    { function(c, p) return math.max(mma.Dp(p), mma.Dw(p)) // mma.chunk(p) <= mma.threads(c) end,
-      "a row of a tile has at most one chunk of 16 bytes for each thread" },
-    { function(c) return c.Br <= 2 * mma.threads(c) end, "LSE and D of two rows are one copy of a thread" },
-    { function(c, p, g) return c.s == 1 or not mma.travels(c, p, g) end,
-      "more than one tile ahead needs asynchronous copies: sm_80, and tensors aligned to 16 bytes" },
     { function(c, p) return 32 * c.U < math.max(mma.Dp(p), mma.Dw(p)) * mma.bytes(p) end,
       "some steps of S and dP in a loop: there are more" },
-    { function(c, p) return p.uneven or c.Z == 1 end, "tiles differ in length only under a mask" },
-    { function(c, p, g) return wants(c, p, g) <= mma.most_registers(c) + 120 end,
-      "accumulators and operands of a thread fit its registers, or nearly" },
-    { function(c, p, g) return wants(c, p, g) <= mma.most_registers(c) + 8 end,
-      "accumulators and operands of a thread fit its registers", walk = true },
-    { function(c, p, g) return c.b * (shared(c, p) + g.shared_reserved) <= g.shared_sm end,
-      "the blocks of an SM fit its shared memory" },
-    { function(c, p, g) return c.b * mma.threads(c) <= g.threads_sm end, "the blocks of an SM fit its threads" },
-  }
+  }, wants, 120, shared)
 end
 
 -- Tables of defaults, for elements of 2 and of 4 bytes: rows of what `names` says, and the largest d that each is meant for.

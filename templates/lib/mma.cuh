@@ -39,7 +39,7 @@ template <i32 rows_, i32 columns_> struct tile {
   __device__ __forceinline__ explicit tile(void *p) : data(shared_address(p)) {}
   __device__ __forceinline__ explicit tile(u32 address) : data(address) {}
   // Rows 8 / orders apart start in the same bank, so every 8 / orders rows take the next order.
-  static __device__ __forceinline__ i32 order(i32 i) { return i / (8 / orders) % orders; }
+  static __device__ __forceinline__ i32 order(i32 i) { return i / $(dtype == "f32" and "4" or "(8 / orders)") % orders; }
   __device__ __forceinline__ u32 chunk(i32 i, i32 x) const { return data + i * row + (x ^ order(i)) * 16; }
 };
 
@@ -83,7 +83,7 @@ template <class Tile> struct share {
   // Where the k-th lies.
   __device__ __forceinline__ u32 at(Tile to, i32 k) const
   {
-    if (step % 4)
+    if (step % $(dtype == "f32" and 16 or 4))
       return to.chunk(i + k * step, x);
     return to.chunk(i, x ^ Tile::order(k * step)) + k * step * Tile::row;
   }

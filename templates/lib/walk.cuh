@@ -4,6 +4,7 @@
 //   in_flight  are copied `stages - 1` steps ahead: one barrier a step, at its beginning
 //   alone      are copied when all have read the last step's: a second barrier, at its end
 //   carried    travel through registers during the step before, and are written behind such a second barrier
+//   fetched    travel through registers behind that barrier, where no register is to spare during a step
 
 //: key_task -- what one block does: a tile of K and V for all query heads that share it, of which `head` is the first
 struct key_task {
@@ -114,7 +115,7 @@ struct key_tiles {
 //: begin -- the tiles of the first steps set out, from step n on
 template <class Tiles> __device__ __forceinline__ void begin(const Tiles &from, i32 n)
 {
-% if schedule == "carried" then
+% if schedule == "carried" or schedule == "fetched" then
   from.land(n, from.depart(n));
 % else
 #pragma unroll
@@ -131,6 +132,9 @@ template <class Tiles> __device__ __forceinline__ typename Tiles::way arrive(con
 % if schedule == "carried" then
   block_sync();
   return from.depart(n + 1);
+% elseif schedule == "fetched" then
+  block_sync();
+  return {};
 % else
   copy_wait<(stages > 2 ? stages - 2 : 0)>();
   block_sync();
@@ -148,6 +152,9 @@ template <class Tiles> __device__ __forceinline__ void leave(const Tiles &from, 
 % if schedule == "carried" then
   block_sync();
   from.land(n + 1, next);
+% elseif schedule == "fetched" then
+  block_sync();
+  from.land(n + 1, from.depart(n + 1));
 % elseif schedule == "alone" then
   block_sync();
   from.depart(n + 1);
