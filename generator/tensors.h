@@ -33,6 +33,7 @@ typedef enum fat_tensor {
   FAT_USED_Q,
   FAT_USED_K,
   FAT_PAD,
+  FAT_DLSES, /* `dLSE`, by FAT_DLSE */
   FAT_TENSORS
 } fat_tensor;
 

@@ -15,6 +15,7 @@ static const uint16_t places[] = {
     offsetof(fatune_tensors, dQ),     offsetof(fatune_tensors, dK),     offsetof(fatune_tensors, dV),
     offsetof(fatune_tensors, sink),   offsetof(fatune_tensors, slopes), offsetof(fatune_tensors, dsink),
     offsetof(fatune_tensors, used_q), offsetof(fatune_tensors, used_k), offsetof(fatune_tensors, lpad),
+    offsetof(fatune_tensors, dLSE),
 };
 _Static_assert(sizeof places / sizeof *places == FAT_TENSORS, "every tensor has a place");
 /* ORDER SCALAR */

@@ -179,6 +179,7 @@ typedef struct fatune_tensors {
                                            rows of Q. Only stride[0] is read */
   const fatune_tensor *lpad; /* [b] of int32, of `lpad`: so many rows of K and V ahead of the first key of
                                 each batch, which are neither read nor written. Only stride[0] is read */
+  const fatune_tensor *dLSE; /* of `dlse`: the gradient of LSE, laid out as it is */
 } fatune_tensors;
 
 /* Queues the attention call on `stream` (a CUstream or cudaStream_t of the plan's context; NULL: its default

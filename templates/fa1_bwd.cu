@@ -18,7 +18,8 @@ $(entry "fa1_bwd")(const call a, float *dQ_all, float *D_all)
   for (i32 head = first; head < first + group; head++) {
     const place at = rows(a, head);
     for (i32 i0 = 0; i0 < at.nq; i0 += Br) {
-      store_rowvec(row_dot<Br, Dv>(at.dO, at.dOn, at.O, at.On, i0, at.nq), D_all + i64(head) * a.q, i0, at.nq);
+%  local D = "row_dot<Br, Dv>(at.dO, at.dOn, at.O, at.On, i0, at.nq)"
+      store_rowvec($(has.dlse and "D_of(" .. D .. ", at, i0)" or D), D_all + i64(head) * a.q, i0, at.nq);
       store_sums(sums<Br, D>{}, {dQ_all + i64(head) * a.q * D, D}, i0, at.nq);
     }
   }

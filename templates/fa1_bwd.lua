@@ -131,7 +131,7 @@ return {
   about = "FlashAttention's backward, first paper (Algorithm 4): outer loop over K and V, inner loop over Q; dQ in device memory",
   -- Only when asked for, or where no other does it: on CUDA cores, and f32 tensors for which others lack shared memory.
   picked = function(p) return mma.bytes(p) == 4 end,
-  serves = { op = "bwd", dtypes = { "f16", "bf16", "f32", "tf32", "f32x3" }, features = simt.masks_and("dsink", "det"), sm = 75 },
+  serves = { op = "bwd", dtypes = { "f16", "bf16", "f32", "tf32", "f32x3" }, features = simt.masks_and("dsink", "dlse", "det"), sm = 75 },
   on = function(p) return p.dtype == "f32" and cores or tensor end,
   halves = { cores = cores, tensor = tensor, core_bytes = core_bytes, tensor_bytes = tensor_bytes }, -- for standard_bwd
   recipe = function(c, p, g, entry)

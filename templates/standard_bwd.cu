@@ -53,7 +53,7 @@ $(entry "differences")(const call a, const elem *P_all, elem *dP_all)
     multiply(P, load_scores<acc<Br, Bc>>(dP_here, i0, j * Bc, at.nq));
     sum = sum + row_sum(P);                             // D = rowsum(P dP)
   }
-  const rowvec<Br> d = row_total(sum);
+  const rowvec<Br> d = $(has.dlse and "D_of(row_total(sum), at, i0)" or "row_total(sum)");
   for (i32 j = visit.first; j < visit.last; j++) {
     acc<Br, Bc> dS = load_scores<acc<Br, Bc>>(dP_here, i0, j * Bc, at.nq);
     subtract_rows(dS, d);

@@ -97,7 +97,7 @@ local tensor = half(fa1_bwd.halves.tensor, {
 return {
   about = "standard attention's backward (Algorithm 3): P and dS in device memory, one launch for each line",
   picked = false, -- only when asked for
-  serves = { op = "bwd", dtypes = { "f16", "bf16", "f32", "tf32", "f32x3" }, features = simt.masks_and("dsink", "det"), sm = 75 },
+  serves = { op = "bwd", dtypes = { "f16", "bf16", "f32", "tf32", "f32x3" }, features = simt.masks_and("dsink", "dlse", "det"), sm = 75 },
   on = function(p) return p.dtype == "f32" and cores or tensor end,
   recipe = function(c, p, g, entry)
     local units = p.dtype == "f32" and cores or tensor

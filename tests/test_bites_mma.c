@@ -19,6 +19,7 @@
 
 #define BACKWARD "bwd-f16-b1-h2k1-q150-k170-d40-causal all lay=padded gpu="
 
+#define BACKWARD_LSE "bwd-f16-b1-h2k1-q150-k170-d40-causal-dlse all lay=padded gpu=A100"
 #define BACKWARD_F32 "bwd-f32-b1-h2k1-q150-k170-d40-causal all lay=padded gpu=H200"
 
 #define UNSEEN_KEYS                                                                                          \
@@ -245,13 +246,17 @@ static const defect defects[] = {
     {BWD_V_HELD, "number_of(n) * Br", "number_of(0) * Br", BACKWARD "A100", WRONG, NULL, NULL},
     {BWD_TURING, "thread_id() < Br / 2", "thread_id() < Br / 4", BACKWARD "T4", EMU_UNINITIALISED,
      "templates/lib/grad.cuh", "get16("},
-    {BWD_CORES, "i / 4 % orders", "i % orders", BACKWARD_F32, WRONG, NULL, NULL},
+    {BWD_CORES, "add_row(C, now, B, 4 * x + w)", "add_row(C, now, B, 4 * x)", BACKWARD_F32, WRONG, NULL,
+     NULL},
     {BWD_CORES, "Acc::row_block(r)", "0", BACKWARD_F32, WRONG, NULL, NULL},
     {BWD_CORES, "column(c) < columns", "true", BACKWARD_F32, EMU_OUT_OF_BOUNDS, SIMT, "put"},
     {"standard_bwd", "subtract_rows(dS, d);", ";", BACKWARD "A100", WRONG, NULL, NULL},
     {"standard_bwd", "P_here.data + j0", "P_here.data", BACKWARD "A100", WRONG, NULL, NULL},
     {"standard_bwd", "store_scores(dS, dP_here", "store_scores(dS, P_here", BACKWARD "A100", WRONG, NULL,
      NULL},
+    {BWD_LATE, "D -= at.dLSE[i];", ";", BACKWARD_LSE, WRONG, NULL, NULL},
+    {"fa1_bwd", "sum.at[r] - dLSE.at[r]", "sum.at[r]", BACKWARD_LSE, WRONG, NULL, NULL},
+    {"standard_bwd", "sum.at[r] - dLSE.at[r]", "sum.at[r]", BACKWARD_LSE, WRONG, NULL, NULL},
     {TWO, "mask(S, a, at, i0, j * Bc);", ";", BACKWARD "A100", WRONG, NULL, NULL},
     {TWO, "dP.at[r][x] - LD.at[r].y", "dP.at[r][x]", BACKWARD "A100", WRONG, NULL, NULL},
     {TWO, "real ? log2e * at.LSE[i] : -minus_inf()", "log2e * at.LSE[i]", BACKWARD "A100", EMU_OUT_OF_BOUNDS,

@@ -444,13 +444,19 @@ static void a_sink_is_all_that_empty_rows_have(void **state)
 /* ---- gradients ---- */
 
 static const char *const gradient_problems[] = {
-    "bwd-f32-b1-h1-q3-k4-d8",          "bwd-f32-b2-h4k2-q3-k3-d8v16-causal",
-    "bwd-f32-b1-h2k1-q5-k3-d8-causal", "bwd-f32-b1-h2k1-q4-k6-d16v8-w1.1",
-    "bwd-f32-b1-h1-q6-k3-d8-w0.1",     "bwd-f32-b1-h3k1-q3-k5-d8-causal-w1.0",
-    "bwd-f32-b1-h1-q3-k4-d8-causaltl", "bwd-f32-b1-h2-q4-k1-d8",
+    "bwd-f32-b1-h1-q3-k4-d8",
+    "bwd-f32-b2-h4k2-q3-k3-d8v16-causal",
+    "bwd-f32-b1-h2k1-q5-k3-d8-causal",
+    "bwd-f32-b1-h2k1-q4-k6-d16v8-w1.1",
+    "bwd-f32-b1-h1-q6-k3-d8-w0.1",
+    "bwd-f32-b1-h3k1-q3-k5-d8-causal-w1.0",
+    "bwd-f32-b1-h1-q3-k4-d8-causaltl",
+    "bwd-f32-b1-h2-q4-k1-d8",
+    "bwd-f32-b2-h2k1-q5-k3-d8-causal-dlse",
 };
 
-/* The sum of dO O of a forward call in double: what its gradients are those of. */
+/* The sum of dO O of a forward call in double, and of dLSE LSE where there is one: what its gradients are
+ * those of. */
 static double loss(const fat_problem *p, const fat_truth *t)
 {
   fat_problem forward = *p;
@@ -462,6 +468,8 @@ static double loss(const fat_problem *p, const fat_truth *t)
   assert_true(fat_whole_double(&forward, &in, right));
   for (int64_t i = 0; i < count; i++)
     sum += (double)t->in[FAT_DO][i] * o[i];
+  for (int64_t i = 0; t->in[FAT_DLSES] && i < p->b * p->h * p->q; i++)
+    sum += isfinite(lse[i]) ? (double)t->in[FAT_DLSES][i] * lse[i] : 0;
   return sum;
 }
 
@@ -495,6 +503,22 @@ static void gradients_are_slopes(void **state)
     }
     fat_truth_free(&t);
   }
+}
+
+/* V does not count in LSE: with that gradient alone dV is exactly 0, and dQ is not. */
+static void lse_alone_does_not_move_v(void **state)
+{
+  fat_problem p;
+  fat_truth t;
+  (void)state;
+  assert_int_equal(fat_problem_parse("bwd-bf16-b1-h2k1-q9-k7-d16-dlse", &p, NULL), FAT_OK);
+  assert_int_equal(fat_truth_make(&p, 0.25f, FAT_NORMAL, 3, &t, NULL), FAT_OK);
+  memset(t.in[FAT_DO], 0, (size_t)fat_tensors_elements(&p, FAT_DO) * sizeof(float));
+  assert_int_equal(fat_truth_solve(&p, 0.25f, &t, NULL), FAT_OK);
+  for (int64_t i = 0; i < fat_tensors_elements(&p, FAT_DV); i++)
+    assert_true(t.right[FAT_DV][i] == 0);
+  assert_true(t.right[FAT_DQ][0] != 0);
+  fat_truth_free(&t);
 }
 
 /* Of the inputs of a backward call O and LSE are what the forward gives, as their tensors hold them. */
@@ -632,6 +656,7 @@ int main(void)
       cmocka_unit_test(a_sink_is_a_key_without_a_value),
       cmocka_unit_test(a_sink_is_all_that_empty_rows_have),
       cmocka_unit_test(gradients_are_slopes),
+      cmocka_unit_test(lse_alone_does_not_move_v),
       cmocka_unit_test(a_backward_call_has_the_forwards_results),
       cmocka_unit_test(gradients_are_held_to_what_their_type_resolves),
       cmocka_unit_test(one_key_leaves_room_for_roundings),

@@ -231,6 +231,9 @@ static void templates_are_told_the_same(void **state)
                                        "| used_q:b:1i:in used_k:b:1i:in\np.call_bytes=224\n"},
       {"bwd-f16-b1-h1-q1-k1-d64", "p.call= Q:q:d:in K:k:d:in V:k:dv:in O:q:dv:in LSE:q:1:in dO:q:dv:in "
                                   "dQ:q:d:out dK:k:d:out dV:k:dv:out |\np.call_bytes=304\n"},
+      {"bwd-f16-b1-h1-q1-k1-d64-dlse-det",
+       "p.call= Q:q:d:in K:k:d:in V:k:dv:in O:q:dv:in LSE:q:1:in dO:q:dv:in "
+       "dQ:q:d:out dK:k:d:out dV:k:dv:out | dLSE:q:1:in\np.call_bytes=328\n"},
   };
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

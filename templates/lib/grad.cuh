@@ -40,6 +40,10 @@ __device__ __forceinline__ void make_LD(LD_row *to, const place &at, i32 i0)
 #pragma unroll
     for (i32 lanes = 1; lanes < 8; lanes *= 2)
       D += shfl_xor(D, lanes);
+% if has.dlse then
+    if (real)
+      D -= at.dLSE[i]; // what LSE's own gradient adds to dS
+% end
     if (thread_id() % 8 == 0)
       to[r] = {real ? log2e * at.LSE[i] : -minus_inf(), D};
   }

@@ -3,8 +3,8 @@
 local simt, mma = include "lib/simt.lua", include "lib/mma.lua"
 local grad = {}
 
-grad.features = simt.masks_and("dsink")
-function grad.features_and(more) return simt.masks_and("dsink", more) end
+grad.features = simt.masks_and("dsink", "dlse")
+function grad.features_and(more) return simt.masks_and("dsink", "dlse", more) end
 
 -- The rows of the tables of tunables, by letter.
 grad.tunable = {

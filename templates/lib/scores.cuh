@@ -32,7 +32,7 @@ __device__ __forceinline__ void dsink_by_rows(const call &a, i32 h)
       float D = 0.f;
       for (i32 x = 0; x < Dv; x++)
         D = fmaf(float_of(at.dO[i * at.dOn + x]), float_of(at.O[i * at.On + x]), D);
-      sum -= ex2(log2e * (*at.sink - at.LSE[i])) * D;
+      sum -= ex2(log2e * (*at.sink - at.LSE[i])) * $(has.dlse and "(D - at.dLSE[i])" or "D");
     }
   }
   sum = block_total(sum);

@@ -159,6 +159,18 @@ __device__ __forceinline__ rowvec<rows_> row_dot(const elem *A, i64 An, const el
   return row_total(v);
 }
 
+//: D_of -- from rowsum(dO O) to D of rows i0..: a gradient of LSE is taken off
+template <i32 rows_>
+__device__ __forceinline__ rowvec<rows_> D_of(const rowvec<rows_> &sum, const place &at, i32 i0)
+{
+  const rowvec<rows_> dLSE = load_rowvec<rows_>(at.dLSE, i0, at.nq);
+  rowvec<rows_> v;
+#pragma unroll
+  for (i32 r = 0; r < v.R; r++)
+    v.at[r] = sum.at[r] - dLSE.at[r];
+  return v;
+}
+
 //: row_max -- max(m, rowmax(S)), the same in all X lanes of a row
 template <class Acc>
 __device__ __forceinline__ rowvec<Acc::rows> row_max(const rowvec<Acc::rows> &m, const Acc &S)

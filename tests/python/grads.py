@@ -52,8 +52,9 @@ class Setting:
         out = fatune.attention(*inputs, **self.options, **options)
         return torch.autograd.grad(out, inputs, make(self.weights, self.shape, inputs[0].dtype, mixed, needed=False))
 
-    def differences(self, input_):
-        """The gradient of one input by differences of the forward, in fp32: right to about STEP^2."""
+    def differences(self, input_, rows=None):
+        """The gradient of one input, by O or by LSE where it has these weights, by differences of the forward, in fp32: right to
+        about STEP^2."""
         inputs, found = self.tensors(), []
         place = inputs[input_]
         for i, value in enumerate(self.values[input_]):
@@ -65,8 +66,8 @@ class Setting:
             for step in (STEP, -STEP):
                 lent.put(place, tuple(index), value + step)
                 with unrecorded():
-                    out = numbers(fatune.attention(*inputs, **self.options))
-                sides.append(sum(w * o for w, o in zip(self.weights, out)))
+                    out = numbers(fatune.attention(*inputs, return_lse=True, **self.options)[0 if rows is None else 1])
+                sides.append(sum(w * o for w, o in zip(rows or self.weights, out)))
             lent.put(place, tuple(index), value)
             found.append((sides[0] - sides[1]) / (2 * STEP))
         return found
@@ -123,19 +124,34 @@ q, k, v = setting.tensors()
 with unrecorded():
     assert not fatune.attention(q, k, v, causal=True).requires_grad
 
-# A gradient that is one number for all, and of LSE as well as O: an error, not a loss.
+# A gradient that is one number for all.
 weight = make([0.5], (1,), needed=False).expand(setting.shape)
 one = torch.autograd.grad(fatune.attention(q, k, v, causal=True), (q, k, v), weight)
 setting.weights = [0.5] * len(setting.weights)
 for a, b in zip(one, setting.gradients((q, k, v))):
     close("expanded", numbers(a), numbers(b), 1e-6)
+
+# By LSE: alone, where V does not count at all, and O does not where LSE stands beside it; rows without a key have none.
+rows = drawn(6)
+rows_of = lambda: make(rows, (1, 2, 3), needed=False)
+by_lse = lambda **options: torch.autograd.grad(fatune.attention(q, k, v, causal=True, return_lse=True, **options)[1], (q, k, v),
+                                               rows_of())
+for input_, name, gradient in zip((0, 1), "qk", by_lse()):
+    close(("lse", name), numbers(gradient), setting.differences(input_, rows), 1e-3)
+for options in ({}, {"deterministic": True}):
+    assert not any(numbers(by_lse(**options)[2])), options
 out, lse = fatune.attention(q, k, v, causal=True, return_lse=True)
-refused(lambda: torch.autograd.grad(lse, (q,), make(drawn(6), (1, 2, 3), needed=False)), fatune.Error, "gradient of lse")
-close("beside lse", numbers(torch.autograd.grad(out, (q, k, v), weight)[0]), numbers(one[0]), 1e-6)
+for a, b in zip(torch.autograd.grad(out, (q, k, v), weight), one):
+    close("beside lse", numbers(a), numbers(b), 1e-6)
+apart = [[x + y for x, y in zip(numbers(a), numbers(b))] for a, b in zip(by_lse(), one)]
+with unrecorded():
+    call = fatune.prepare_backward(q, k, v, out, lse, weight.contiguous(), causal=True, dlse=rows_of())
+    for a, b in zip(call(), apart):
+        close("by both", numbers(a), b, 1e-6)
 
 # Equal bits: asked for, or as torch says.
 named = lambda: {key[1] for key in fatune._plans}
-assert "bwd-f32-d8-causal" in named() and not any("det" in name for name in named())
+assert "bwd-f32-d8-causal" in named() and not any(name.endswith("causal-det") for name in named()), named()
 fatune.attention(q, k, v, causal=True, deterministic=True)
 assert "bwd-f32-d8-causal-det" in named()
 if lent.is_real:
@@ -164,7 +180,7 @@ with unrecorded():
     refused(lambda: fatune.prepare_backward(q, k, v, out, lse, k), ValueError, "out is", "does not fit")
     refused(lambda: fatune.prepare_backward(q, k, v, out, lse, weights, gradients=(k, k, v)), ValueError, "dq is", "does not fit")
 assert {text for text in named() if "q3" in text and text.startswith("bwd")} == {
-    "bwd-f32-b1-h2k1-q3-k5-d8-causal-det", "bwd-f32-b1-h2k1-q3-k5-d8"}
+    "bwd-f32-b1-h2k1-q3-k5-d8-causal-det", "bwd-f32-b1-h2k1-q3-k5-d8-causal-dlse", "bwd-f32-b1-h2k1-q3-k5-d8"}
 
 # What has no backward kernel is told by the forward, and only where gradients are recorded.
 wide = Setting(1, 1, 1, 2, 2, 64, 384)
@@ -205,17 +221,27 @@ if lent.is_real:
     total = weights.sum(-1, keepdim=True) + (sink.double()[None, :, None, None] - most).exp()
     right = (weights / total.where(total > 0, 1.0)) @ inputs[2].double().repeat_interleave(2, 1)
     weight = torch.randn(right.shape)
-    exact = torch.autograd.grad(right, given, weight.double())
+    exact = torch.autograd.grad(right, given, weight.double(), retain_graph=True)
+    right_lse = (total.where(total > 0, 1.0).log() + most)[..., 0].where(total[..., 0] > 0, 0.0)
+    lse_weight = torch.randn(right_lse.shape)
+    exact_both = torch.autograd.grad([right, right_lse], given, [weight.double(), lse_weight.double()])
     for os.environ["FAKE_CUDA_EMULATE"] in ("1", "reference"):
         found = fatune.attention(*inputs, causal=True, sink=sink)
         torch.testing.assert_close(found.double(), right, rtol=1e-5, atol=1e-5)
         for a, b in zip(torch.autograd.grad(found, given, weight), exact):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+        both = fatune.attention(*inputs, causal=True, sink=sink, return_lse=True)
+        seen = total[..., 0] > 0  # where a row sees neither key nor sink LSE is inf
+        by_both = torch.autograd.grad([both[0], both[1].where(seen, 0.0)], given, [weight, lse_weight])
+        for a, b in zip(by_both, exact_both):
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
     # PyTorch's own check, and its second derivative that is none.
     q, k, v = (torch.randn(1, heads, n, 8, requires_grad=True) for heads, n in ((2, 3), (1, 4), (1, 4)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that the inputs are not in double
         assert torch.autograd.gradcheck(lambda *t: fatune.attention(*t, causal=True), (q, k, v), eps=2 ** -5, atol=4e-3, rtol=1e-2)
+        assert torch.autograd.gradcheck(lambda *t: fatune.attention(*t, return_lse=True), (q, k, v), eps=2 ** -5, atol=4e-3,
+                                        rtol=1e-2)
     first, = torch.autograd.grad(fatune.attention(q, k, v).sum(), q, create_graph=True)
     refused(lambda: (first.sum() + q.sum()).backward(), fatune.Error, "second derivative")
     # A tensor that was written to since is found out, not taken.

@@ -1,6 +1,7 @@
 /* gradients.c -- dQ of one row, dK and dV of one key, in double and in the problem's precision.
  *
- *   P = exp(S - LSE), D = rowsum(dO O), dS = P (dO V^T - D), dQ = scale dS K, dK = scale dS^T Q, dV = P^T dO
+ *   P = exp(S - LSE), D = rowsum(dO O) - dLSE, dS = P (dO V^T - D), dQ = scale dS K, dK = scale dS^T Q, dV =
+ * P^T dO
  *
  * over the pairs of row and key that the mask leaves. The computation in the problem's precision rounds S, P,
  * dP and dS to its type between float sums, as PyTorch does, and each gradient at the end. Heads that share a
@@ -16,7 +17,7 @@
 /* What one row and one key need to be scored. */
 typedef struct pair {
   const float *q, *k, *v, *o, *d_o;
-  float lse;
+  float lse, d_lse;
   const fat_reference_inputs *in;
   fat_scored at;
 } pair;
@@ -52,10 +53,11 @@ static weights weigh(const fat_problem *p, const pair *x, fat_bound *bound)
 {
   double sum, dP_sum, D_sum;
   const fat_score S = fat_scores_of(p, x->in, &x->at, (double)x->in->scale * dot(x->q, x->k, p->d, &sum));
-  const double dP = dot(x->d_o, x->v, p->dv, &dP_sum), D = dot(x->d_o, x->o, p->dv, &D_sum);
+  const double dP = dot(x->d_o, x->v, p->dv, &dP_sum);
+  const double D = dot(x->d_o, x->o, p->dv, &D_sum) - (double)x->d_lse;
   weights w = {.P = exp(S.value - (double)x->lse)};
   w.dS = w.P * (dP - D) * S.slope;
-  w.mass = w.P * (dP_sum + D_sum);
+  w.mass = w.P * (dP_sum + D_sum + fabs((double)x->d_lse));
   if (!bound)
     return w;
   bound->score = fmax(bound->score, fmax(S.size, fabs((double)x->lse)));
@@ -68,6 +70,7 @@ static weights weigh(const fat_problem *p, const pair *x, fat_bound *bound)
   float own_D = 0;
   for (int32_t c = 0; c < p->dv; c++)
     own_D += x->d_o[c] * x->o[c];
+  own_D -= x->d_lse;
   w.own_P = fat_half_stored(type, expf(own_S - x->lse));
   w.own_dS = fat_half_stored(type, w.own_P * (own_dP - own_D) * (float)own.slope);
   return w;
@@ -107,6 +110,11 @@ static void note_terms(fat_bound *bound, int64_t terms)
     bound->terms = terms;
 }
 
+static float d_lse(const fat_reference_inputs *in, int64_t at)
+{
+  return in->of[FAT_DLSES] ? in->of[FAT_DLSES][at] : 0;
+}
+
 void fat_gradients_row(const fat_problem *p, int64_t i, const fat_reference_inputs *in,
                        double *right[FAT_TENSORS], fat_bound *bound)
 {
@@ -114,9 +122,15 @@ void fat_gradients_row(const fat_problem *p, int64_t i, const fat_reference_inpu
   sums dQ = {0};
   for (int64_t j = keys.lo; j < keys.hi; j++) {
     const float *k = in->of[FAT_K] + j * p->d;
-    const pair x = {
-        in->of[FAT_Q], k, in->of[FAT_V] + j * p->dv, in->of[FAT_O], in->of[FAT_DO], *in->of[FAT_LSE], in,
-        {i, j, 0}};
+    const pair x = {in->of[FAT_Q],
+                    k,
+                    in->of[FAT_V] + j * p->dv,
+                    in->of[FAT_O],
+                    in->of[FAT_DO],
+                    *in->of[FAT_LSE],
+                    d_lse(in, 0),
+                    in,
+                    {i, j, 0}};
     const weights w = weigh(p, &x, bound);
     add(&dQ, p->dtype, k, p->d, w.dS, w.mass, w.own_dS);
   }
@@ -134,8 +148,9 @@ void fat_gradients_key(const fat_problem *p, int64_t j, const fat_reference_inpu
     for (int64_t i = rows.lo; i < rows.hi; i++) {
       const int64_t at = h * all + i;
       const float *q = in->of[FAT_Q] + at * p->d, *d_o = in->of[FAT_DO] + at * p->dv;
-      const pair x = {q,  in->of[FAT_K], in->of[FAT_V], in->of[FAT_O] + at * p->dv, d_o, in->of[FAT_LSE][at],
-                      in, {i, j, h}};
+      const pair x = {q,        in->of[FAT_K],       in->of[FAT_V], in->of[FAT_O] + at * p->dv,
+                      d_o,      in->of[FAT_LSE][at], d_lse(in, at), in,
+                      {i, j, h}};
       const weights w = weigh(p, &x, bound);
       add(&dK, p->dtype, q, p->d, w.dS, w.mass, w.own_dS);
       add(&dV, p->dtype, d_o, p->dv, w.P, w.P, w.own_P);
@@ -158,10 +173,11 @@ void fat_gradients_sink(const fat_problem *p, int64_t h, const fat_reference_inp
       double D_sum;
       if (isnan(in->of[FAT_LSE][row])) /* in no batch */
         continue;
-      const double D = dot(in->of[FAT_DO] + row * p->dv, in->of[FAT_O] + row * p->dv, p->dv, &D_sum);
+      const float *d_o = in->of[FAT_DO] + row * p->dv, d = d_lse(in, row);
+      const double D = dot(d_o, in->of[FAT_O] + row * p->dv, p->dv, &D_sum) - (double)d;
       const double w = exp((double)in->of[FAT_SINKS][h] - (double)in->of[FAT_LSE][row]);
       sum -= w * D;
-      mass += w * D_sum;
+      mass += w * (D_sum + fabs((double)d));
       own -= (float)w * (float)D;
     }
   *right = sum;

@@ -236,9 +236,9 @@ fat_status fat_reference_check(const fat_problem *p, fat_error *err)
   const uint32_t masks =
       1u << FAT_CAUSAL | 1u << FAT_CAUSAL_TL | 1u << FAT_WINDOW | 1u << FAT_USED | 1u << FAT_LEFTPAD;
   const uint32_t scores = 1u << FAT_SOFTCAP | 1u << FAT_ALIBI | 1u << FAT_SINK;
-  const uint32_t known =
-      masks | scores |
-      (p->op == FAT_FWD ? 1u << FAT_CHUNK | 1u << FAT_SPLIT : 1u << FAT_DSINK | 1u << FAT_DET);
+  const uint32_t known = masks | scores |
+                         (p->op == FAT_FWD ? 1u << FAT_CHUNK | 1u << FAT_SPLIT
+                                           : 1u << FAT_DSINK | 1u << FAT_DLSE | 1u << FAT_DET);
   if ((p->features & ~known) == 0)
     return FAT_OK;
   char family[FAT_PROBLEM_TEXT];

@@ -8,8 +8,6 @@ import torch
 from torch import Tensor
 
 from . import tensors
-from .abi import UNSUPPORTED, Error
-
 
 @torch.library.custom_op("fatune::attention", mutates_args=())
 def forward(q: Tensor, k: Tensor, v: Tensor, sink: Optional[Tensor], causal: bool, scale: Optional[float], left: int, right: int,
@@ -26,20 +24,20 @@ def _(q, k, v, sink, *options):
 
 
 @torch.library.custom_op("fatune::attention_backward", mutates_args=())
-def backward(dO: Tensor, q: Tensor, k: Tensor, v: Tensor, sink: Optional[Tensor], out: Tensor, lse: Tensor, causal: bool,
+def backward(dO: Tensor, dLSE: Optional[Tensor], q: Tensor, k: Tensor, v: Tensor, sink: Optional[Tensor], out: Tensor, lse: Tensor, causal: bool,
              scale: Optional[float], left: int, right: int, arithmetic: Optional[str], deterministic: bool,
              policy: int) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     """The last is the sink's, empty where there is none."""
     with torch.no_grad():
         window = (left, right)
-        text = tensors.family_text(q, k, v, causal, arithmetic, window, sink, "bwd", deterministic)
+        text = tensors.family_text(q, k, v, causal, arithmetic, window, sink, "bwd", deterministic, dlse=dLSE is not None)
         made = tensors.plan(text, q.device, None, policy)
-        dsink = q.new_empty(0, dtype=torch.float32) if sink is None else tensors._sink_gradient(out, lse, dO, sink)
-        return (*tensors.backward(made, q, k, v, out, lse, dO, causal, scale, window), dsink)
+        dsink = q.new_empty(0, dtype=torch.float32) if sink is None else tensors._sink_gradient(out, lse, dO, sink, dLSE)
+        return (*tensors.backward(made, q, k, v, out, lse, dO, causal, scale, window, dLSE=dLSE), dsink)
 
 
 @backward.register_fake
-def _(dO, q, k, v, sink, *options):
+def _(dO, dLSE, q, k, v, sink, *options):
     return (*(torch.empty_like(t) for t in (q, k, v)), q.new_empty(0 if sink is None else sink.shape, dtype=torch.float32))
 
 
@@ -50,13 +48,11 @@ def _save(ctx, inputs, output):
 
 
 def _gradients(ctx, dO, dLSE):
-    if dLSE is not None:
-        raise Error(UNSUPPORTED, "the gradient of lse is asked for, and fatune has none to give: take lse.detach()")
     q, k, v, sink, out, lse = ctx.saved_tensors
     causal, scale, left, right, arithmetic, deterministic, _, _, policy = ctx.options
-    if dO is None:
+    if dO is None and dLSE is None:
         return (None,) * (4 + len(ctx.options))
-    *found, dsink = backward(dO, q, k, v, sink, out, lse, causal, scale, left, right, arithmetic, deterministic, policy)
+    *found, dsink = backward(torch.zeros_like(out) if dO is None else dO, dLSE, q, k, v, sink, out, lse, causal, scale, left, right, arithmetic, deterministic, policy)
     return (*found, None if sink is None else dsink, *(None,) * len(ctx.options))
 
 
@@ -65,9 +61,6 @@ forward.register_autograd(_gradients, setup_context=_save)
 
 def traced(q, k, v, sink, causal, scale, out, return_lse, kernel, policy, arithmetic, window, deterministic, split):
     """fatune.attention where torch.compile traces it."""
-    if return_lse and torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (q, k, v, sink)):
-        raise Error(UNSUPPORTED, "a compiled graph has a gradient of lse, and fatune has none to give: ask for lse under "
-                    "torch.no_grad(), or outside torch.compile")
     if deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
     o, lse = forward(q, k, v, sink, causal, scale, *window, arithmetic, deterministic, split, kernel, policy)

@@ -16,9 +16,9 @@ stream; strides are taken as they are, so views need no copy, and `o` has those 
 the tuning database serves; by default a family that nothing stored serves has its kernel compiled once, now. One plan
 serves all lengths of a type, head dimensions and mask; threads may call.
 
-Gradients of q, k, v and sink are recorded where PyTorch records; one that fatune cannot give is an error of the call
-itself, never lost: where no backward kernel serves (a head dimension of v above 256), it is Error; that of `lse` and second
-derivatives are errors of the backward. `deterministic=True`, or torch.use_deterministic_algorithms(True), takes kernels
+Gradients of q, k, v and sink, by `o` and by `lse`, are recorded where PyTorch records; one that fatune cannot give is an
+error of the call itself, never lost: where no backward kernel serves (a head dimension of v above 256), it is Error; second
+derivatives are an error of the backward. `deterministic=True`, or torch.use_deterministic_algorithms(True), takes kernels
 whose gradients have equal bits every time.
 """
 
@@ -114,9 +114,10 @@ def _checked(q, k, v, arithmetic):
     return dtype, (b, h, hk, n, nk), f"d{d}" if dv == d else f"d{d}v{dv}"
 
 
-def problem_text(q, k, v, causal=False, arithmetic=None, window=(ALL, ALL), sink=None, op="fwd", deterministic=False, split=0):
+def problem_text(q, k, v, causal=False, arithmetic=None, window=(ALL, ALL), sink=None, op="fwd", deterministic=False, split=0,
+                 dlse=False):
     """The canonical text of a forward call: `fwd-f32-b2-h16k4-q4096-k4096-d128-causal`; with op="bwd", of that of its
-    gradients, which know of a sink by LSE. `arithmetic`: how float32 tensors are multiplied, "f32" (the default), "tf32" or
+    gradients, which know of a sink by LSE, and with `dlse` take one of LSE. `arithmetic`: how float32 tensors are multiplied, "f32" (the default), "tf32" or
     "f32x3" (three products of TF32, nearly as exact as f32)."""
     dtype, (b, h, hk, n, nk), dims = _checked(q, k, v, arithmetic)
     causal, *sides = _mask(causal, window)
@@ -125,16 +126,18 @@ def problem_text(q, k, v, causal=False, arithmetic=None, window=(ALL, ALL), sink
     heads = f"h{h}" if hk == h else f"h{h}k{hk}"
     return (f"{op}-{dtype}-b{b}-{heads}-q{n}-k{nk}-{dims}" + ("-causal" if causal else "") +
             (f"-w{left}.{right}" if windowed else "") + ("" if sink is None or op == "bwd" else "-sink") +
-            ("-det" if deterministic else "") + (f"-split{split}" if split else ""))
+            ("-dlse" if dlse else "") + ("-det" if deterministic else "") + (f"-split{split}" if split else ""))
 
 
-def family_text(q, k, v, causal=False, arithmetic=None, window=(ALL, ALL), sink=None, op="fwd", deterministic=False, split=0):
+def family_text(q, k, v, causal=False, arithmetic=None, window=(ALL, ALL), sink=None, op="fwd", deterministic=False, split=0,
+                dlse=False):
     """The same without sizes, which one plan serves all of: `fwd-f32-d128-causal-w`. And, with op="bwd", that of its
     gradients, which know of a sink by LSE."""
     dtype, _, dims = _checked(q, k, v, arithmetic)
     causal, left, right = _mask(causal, window)
     return (f"{op}-{dtype}-{dims}" + ("-causal" if causal else "") + ("-w" if left != ALL or right > 0 else "") +
-            ("" if sink is None or op == "bwd" else "-sink") + ("-det" if deterministic else "") + ("-split" if split else ""))
+            ("" if sink is None or op == "bwd" else "-sink") + ("-dlse" if dlse else "") + ("-det" if deterministic else "") +
+            ("-split" if split else ""))
 
 
 def _sizes(q, k, v, causal, window, split=0):
@@ -278,19 +281,20 @@ def prepare(q, k, v, causal=False, scale=None, out=None, lse=None, kernel=None, 
 
 
 def prepare_backward(q, k, v, out, lse, dout, causal=False, scale=None, gradients=None, kernel=None, policy=COMPILE,
-                     aligned=False, arithmetic=None, window=(ALL, ALL), deterministic=False):
-    """The same for the gradients: a function that returns (dq, dk, dv) of a forward call's inputs, its `out`, its `lse` and
-    the gradient of `out`. They go to `gradients` where three tensors are given. Its workspace is held as long as it is."""
-    text = problem_text(q, k, v, causal, arithmetic, window, op="bwd", deterministic=deterministic)
+                     aligned=False, arithmetic=None, window=(ALL, ALL), deterministic=False, dlse=None):
+    """The same for the gradients: a function that returns (dq, dk, dv) of a forward call's inputs, its `out`, its `lse`, the
+    gradient of `out` and, where one is given, that of `lse`. They go to `gradients` where three tensors are given. Its
+    workspace is held as long as it is."""
+    text = problem_text(q, k, v, causal, arithmetic, window, op="bwd", deterministic=deterministic, dlse=dlse is not None)
     _check_inputs(q, k, v, None)
     _check_outputs(q, v, out, lse)
-    _check_outputs(q, v, dout, None)
+    _check_outputs(q, v, dout, dlse)
     if gradients is None:
         gradients = tuple(_gradient_of(t) for t in (q, k, v))
     for name, of, found in zip(("dq", "dk", "dv"), (q, k, v), gradients):
         if found.shape != of.shape or found.dtype != of.dtype or found.device != of.device:
             raise ValueError(f"{name} is {tuple(found.shape)} {found.dtype} on {found.device}: it does not fit its input")
-    given = dict(zip(_FORWARD + _BACKWARD, (q, k, v, out, lse, dout, *gradients)))
+    given = dict(zip(_FORWARD + _BACKWARD + ("dLSE",), (q, k, v, out, lse, dout, *gradients, dlse)))
     call = _Call(plan(text, q.device, kernel, policy, aligned), _sizes(q, k, v, causal, window), scale, given, prepared=True)
     queue, held = call.queue, given
 
@@ -373,10 +377,10 @@ def _recorded(q, k, v, sink, causal, scale, out, return_lse, kernel, policy, ari
     if deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
     key = (q.shape, k.shape, v.shape, q.dtype, k.dtype, v.dtype, q.device, k.device, v.device, _form(sink), causal, policy,
-           arithmetic, window, deterministic)
+           arithmetic, window, deterministic, return_lse)
     made = _known.calls.get(key)
-    if made is None:
-        text = family_text(q, k, v, causal, arithmetic, window, sink, "bwd", deterministic)
+    if made is None:  # whose lse is returned may have a gradient for it
+        text = family_text(q, k, v, causal, arithmetic, window, sink, "bwd", deterministic, dlse=return_lse)
         _check_inputs(q, k, v, sink)
         try:
             made = plan(text, q.device, None, policy)  # now, so that what cannot be had is an error of this call
@@ -385,33 +389,30 @@ def _recorded(q, k, v, sink, causal, scale, out, return_lse, kernel, policy, ari
         _known.learn(key, made)
     options = dict(causal=causal, scale=scale, kernel=kernel, policy=policy, arithmetic=arithmetic, window=window,
                    split=split)
-    both = _Attention.apply(q, k, v, sink, options, made)
+    both = _Attention.apply(q, k, v, sink, options, made, return_lse)
     return both if return_lse else both[0]
 
 
 class _Attention(torch.autograd.Function):
-    """attention, and its gradients by the plan `made`."""
+    """attention, and its gradients by the plan `made`, which takes one of lse where `has_lse`."""
 
     @staticmethod
-    def forward(ctx, q, k, v, sink, options, made):
+    def forward(ctx, q, k, v, sink, options, made, has_lse):
         out, lse = attention(q, k, v, return_lse=True, sink=sink, **options)
         ctx.save_for_backward(q, k, v, out, lse, sink)
         ctx.set_materialize_grads(False)
-        ctx.options, ctx.made = options, made
+        ctx.options, ctx.made, ctx.has_lse = options, made, has_lse
         return out, lse
 
     @staticmethod
     def backward(ctx, dO, dLSE):
-        if dLSE is not None:
-            raise Error(UNSUPPORTED, "the gradient of lse is asked for, and fatune has none to give: take lse.detach(), or do "
-                        "not let the loss depend on lse")
-        if dO is None:
-            return (None,) * 6
+        if dO is None and dLSE is None:
+            return (None,) * 7
         if not _is_recording():
-            return _gradients(ctx, dO)
+            return _gradients(ctx, dO, dLSE)
         with torch.no_grad():
-            gradients = _gradients(ctx, dO)
-        return _Last.apply(dO, *ctx.saved_tensors, *gradients)
+            gradients = _gradients(ctx, dO, dLSE)
+        return _Last.apply(dO, dLSE, *ctx.saved_tensors, *gradients)
 
 
 class _Last(torch.autograd.Function):
@@ -419,7 +420,7 @@ class _Last(torch.autograd.Function):
     them as constants where the output's gradient is one."""
 
     @staticmethod
-    def forward(ctx, dO, q, k, v, out, lse, sink, *gradients):
+    def forward(ctx, dO, dLSE, q, k, v, out, lse, sink, *gradients):
         return gradients
 
     @staticmethod
@@ -433,35 +434,42 @@ def _gradient_of(tensor):
     return like if like.stride(3) == 1 or like.shape[3] == 1 else tensor.new_empty(tensor.shape)
 
 
-def backward(made, q, k, v, out, lse, dO, causal=False, scale=None, window=(ALL, ALL), gradients=None):
-    """dq, dk, dv of a forward call by the plan `made` of its family's backward; into `gradients` where three tensors are
-    given."""
+def backward(made, q, k, v, out, lse, dO, causal=False, scale=None, window=(ALL, ALL), gradients=None, dLSE=None):
+    """dq, dk, dv of a forward call by the plan `made` of its family's backward, which takes `dLSE` where it has `dlse`; into
+    `gradients` where three tensors are given."""
     if dO.stride(3) != 1 and dO.shape[3] > 1:  # of a sum, say: one number for all
         dO = dO.contiguous()
     all_ = (q, k, v, out, lse, dO, *(gradients or (_gradient_of(q), _gradient_of(k), _gradient_of(v))))
+    all_ += () if dLSE is None else (dLSE.contiguous(),)
     key = (made, causal, scale, window, tuple((t.shape, t.stride()) for t in all_))
     call = _known.calls.get(key) or _known.learn(
-        key, _Call(made, _sizes(q, k, v, causal, window), scale, dict(zip(_FORWARD + _BACKWARD, all_))))
+        key, _Call(made, _sizes(q, k, v, causal, window), scale, dict(zip(_FORWARD + _BACKWARD + ("dLSE",), all_))))
     call.run(all_)
-    return all_[6:]
+    return all_[6:9]
 
 
-def _gradients(ctx, dO):
-    """Those of all that _Attention takes; None where none is needed."""
+def _gradients(ctx, dO, dLSE):
+    """Those of all that _Attention takes; None where none is needed. What did not count has a gradient of zeros."""
     q, k, v, out, lse, sink = ctx.saved_tensors
-    found, wanted = [None] * 6, ctx.needs_input_grad
+    found, wanted = [None] * 7, ctx.needs_input_grad
+    if dO is None:
+        dO = torch.zeros_like(out)
+    if ctx.has_lse:
+        dLSE = torch.zeros_like(lse) if dLSE is None else dLSE
     if wanted[3]:
-        found[3] = _sink_gradient(out, lse, dO, sink)
+        found[3] = _sink_gradient(out, lse, dO, sink, dLSE)
     if wanted[0] or wanted[1] or wanted[2]:
         causal, scale, window = (ctx.options[name] for name in ("causal", "scale", "window"))
-        found[:3] = backward(ctx.made, q, k, v, out, lse, dO, causal, scale, window)
+        found[:3] = backward(ctx.made, q, k, v, out, lse, dO, causal, scale, window, dLSE=dLSE)
     return tuple(gradient if is_wanted else None for gradient, is_wanted in zip(found, wanted))
 
 
-def _sink_gradient(out, lse, dO, sink):
-    """A sink has the weight exp(sink - LSE) in each row of its head, and the value 0: dS = weight (0 - rowsum(dO O))."""
+def _sink_gradient(out, lse, dO, sink, dLSE=None):
+    """A sink has the weight exp(sink - LSE) in each row of its head, and the value 0: dS = weight (0 - D), where
+    D = rowsum(dO O) - dLSE."""
     weight = torch.exp(sink[None, :, None] - lse)  # 0 where there is no sink, and no key either: -inf - inf
-    return -(weight * (dO.float() * out.float()).sum(3)).sum((0, 2))
+    D = (dO.float() * out.float()).sum(3)
+    return -(weight * (D if dLSE is None else D - dLSE)).sum((0, 2))
 
 
 if hasattr(torch, "library"):

@@ -106,6 +106,13 @@ def empty_like(tensor):
     return made
 
 
+def zeros_like(tensor):
+    made = empty_like(tensor)
+    for index in itertools.product(*map(range, made.shape)):
+        made.put(index, 0.0)
+    return made
+
+
 def tensor(values, shape):
     t = empty(shape)
     raw = struct.pack(f"{len(values)}f", *values)
