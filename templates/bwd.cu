@@ -60,6 +60,9 @@ $(entry "bwd")(const call a, float *dQ_all, const LD_row *LD_all)
 %  end
     const i32 i = from.tile_of(n), i0 = i * Br;
     const place at = rows(a, from.head_of(n));
+%  if S_idle then
+    if (S_part::has(0)) {                               // of S the last warps have no part
+%  end
     S_part S = {};
     add_ABt(S, rows_for<S_part>(K), from.Q(n));         // S^T = K Q^T
     $(score_rows)(S, a, at, i0, j0);
@@ -75,6 +78,9 @@ $(entry "bwd")(const call a, float *dQ_all, const LD_row *LD_all)
 %  end
     times_dP_minus_D(S, dP, from.LD(n));                // dS^T = P^T (dP^T - D)
     lay_part(dS.slot(n), S);
+%  if S_idle then
+    }
+%  end
 %  if not dQ_late then
     block_sync();                                       // dS^T is here
 %    if not P_held then

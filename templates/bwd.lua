@@ -122,16 +122,17 @@ return {
   registers = registers,
 
   -- The first that fits. Of 16 bits: 32 keys of a warp while d leaves it the registers, then as many keys of a block as
-  -- shared memory holds; those with one tile of Q (s = 1) are for Turing, and for large d where there are 99 KB. None spills,
-  -- but Turing's for d above 160 and those of f32 tensors for d above 192.
+  -- shared memory holds; those with one tile of Q (s = 1) are for Turing, and for large d where there are 99 KB; the last two for
+  -- Turing's d above 176. None spills but those of f32 tensors for d above 192.
   defaults = grad.defaults({ "Br", "Bc", "w", "wS", "wK", "wQ", "s", "V", "q", "U", "b" }, { [2] = {
     { 32, 128, 4, 4, 4, 2, 2, 0, 1, 2, 2, 64 }, { 64, 128, 8, 8, 8, 2, 2, 0, 1, 0, 1, 64 },
     { 64, 128, 8, 8, 8, 2, 2, 0, 1, 2, 1, 128 }, { 32, 128, 8, 8, 8, 2, 2, 0, 0, 0, 1, 96 },
     { 32, 96, 6, 6, 6, 2, 2, 0, 1, 2, 1, 128 }, { 64, 64, 8, 4, 4, 2, 2, 0, 0, 0, 1, 160 },
     { 64, 64, 8, 4, 2, 2, 2, 0, 0, 0, 1, 192 }, { 32, 64, 8, 4, 2, 2, 2, 0, 0, 0, 1, 256 },
     { 64, 64, 8, 4, 4, 2, 1, 0, 0, 0, 1, 64 }, { 32, 64, 8, 4, 4, 2, 1, 0, 0, 0, 1, 128 },
-    { 32, 64, 8, 4, 2, 2, 1, 0, 0, 0, 1, 192 }, { 32, 48, 6, 3, 3, 2, 1, 0, 0, 2, 1, 256 },
-    { 32, 64, 8, 4, 4, 2, 1, 1, 0, 0, 1, 192 }, { 32, 32, 4, 2, 1, 2, 1, 1, 0, 0, 1, 256 },
+    { 32, 64, 8, 4, 2, 2, 1, 0, 0, 0, 1, 192 }, { 32, 48, 6, 3, 3, 2, 1, 0, 0, 2, 1, 176 },
+    { 32, 48, 6, 3, 3, 2, 0, 0, 0, 2, 1, 256 }, { 32, 48, 6, 3, 3, 2, 1, 0, 0, 2, 1, 256 },
+    { 32, 32, 8, 2, 1, 2, 1, 0, 0, 0, 1, 256 }, { 32, 32, 8, 2, 1, 2, 0, 1, 0, 0, 1, 256 },
   }, [4] = {
     { 32, 128, 8, 8, 8, 2, 2, 0, 1, 0, 1, 64 }, { 32, 64, 8, 4, 4, 2, 2, 0, 0, 0, 1, 128 },
     { 32, 48, 6, 3, 3, 2, 1, 0, 0, 2, 1, 128 }, { 32, 64, 8, 4, 2, 2, 1, 0, 0, 2, 1, 256 },

@@ -41,6 +41,9 @@ $(entry "keys")(const call a, const LD_row *LD_all)
     const auto next = arrive(from, n);                  // its tiles are here, all are done with step n - 1
     const i32 i = from.tile_of(n), i0 = i * Br;
     const place at = rows(a, from.head_of(n));
+%  if S_idle then
+    if (S_part::has(0)) {                               // of S the last warps have no part
+%  end
     S_part S = {}, dP = {};
     add_ABt(S, rows_for<S_part>(K), from.Q(n));         // S^T = K Q^T
     $(score_rows)(S, a, at, i0, j0);
@@ -58,6 +61,9 @@ $(entry "keys")(const call a, const LD_row *LD_all)
     add_AB(dK, left_from(S), from.Q(n));                // dK = dK + dS^T Q
 %  else
     lay_part(dS, S);
+%  if S_idle then
+    }
+%  end
     block_sync();                                       // P^T and dS^T are here
     add_AB(dV, rows_for<dV_part>(P), from.dO(n));       // dV = dV + P^T dO
     add_AB(dK, rows_for<dK_part>(dS), from.Q(n));       // dK = dK + dS^T Q

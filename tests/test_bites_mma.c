@@ -32,6 +32,7 @@
 #define BWD_V_HELD "bwd:Br32-Bc64-w4-wS4-wK4-wQ2-s3-V1-q0-b1-Z1-U0-W16"
 #define BWD_TURING "bwd:Br32-Bc64-w4-wS4-wK4-wQ2-s1-V0-q0-b1-Z1-U0-W16"
 #define BWD_BEHIND "bwd:Br32-Bc64-w4-wS4-wK4-wQ2-s0-V0-q0-b1-Z1-U0-W16"
+#define BWD_IDLE   "bwd:Br32-Bc32-w8-wS2-wK1-wQ2-s1-V0-q0-b1-Z1-U0-W16"
 #define BWD_CORES  "bwd:Br64-Bc64-w4-X16-Y16-s2-b1-Z1-W16"
 #define TWO        "bwd_two:Br64-Bc64-w4-wS4-wK4-s2-b1-Z1-U0-W16"
 #define TWO_SHARED "bwd_two:Br64-Bc32-w4-wS2-wK1-s1-b1-Z1-U0-W16"
@@ -84,6 +85,7 @@ static const struct {
     {BWD_TURING, BACKWARD "T4"},
     {BWD_BEHIND, BACKWARD "T4"},
     {BWD_CORES, BACKWARD_F32},
+    {BWD_IDLE, BACKWARD "T4"},
     {BWD_V_HELD, UNSEEN_KEYS},
     {TWO, BACKWARD "A100"},
     {TWO, UNSEEN_KEYS},
@@ -254,6 +256,7 @@ static const defect defects[] = {
     {"standard_bwd", "P_here.data + j0", "P_here.data", BACKWARD "A100", WRONG, NULL, NULL},
     {"standard_bwd", "store_scores(dS, dP_here", "store_scores(dS, P_here", BACKWARD "A100", WRONG, NULL,
      NULL},
+    {BWD_IDLE, "if (S_part::has(0)) {", "{", BACKWARD "T4", WRONG, NULL, NULL},
     {BWD_LATE, "D -= at.dLSE[i];", ";", BACKWARD_LSE, WRONG, NULL, NULL},
     {"fa1_bwd", "sum.at[r] - dLSE.at[r]", "sum.at[r]", BACKWARD_LSE, WRONG, NULL, NULL},
     {"standard_bwd", "sum.at[r] - dLSE.at[r]", "sum.at[r]", BACKWARD_LSE, WRONG, NULL, NULL},

@@ -31,6 +31,9 @@ end
 -- P^T and dS^T go from registers into products where a warp has whole rows of them, and of dK and dV.
 function grad.P_held(c) return c.wS == c.w and c.wK == c.w end
 
+-- Whether the last warps have no part of S: where tiles are few rows because they are wide, they help with dK, dV and dQ.
+function grad.S_idle(c) return c.Br < 16 * (c.w // c.wS) end
+
 -- Registers of an accumulator in a grid of `down` warps below each other.
 function grad.sums_of(rows, columns, w, down)
   local across = w // down
@@ -56,7 +59,7 @@ function grad.words(c, p, g)
       "lib/parts.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/launches.cuh" },
     travels = mma.travels(c, p, g), dtype = p.dtype, slices = 1, drawn = false, packed = false, aligned = c.W, unrolled = c.U,
     blocks_of_sm = c.b, overlaps = g.sm >= 90, P_held = grad.P_held(c),
-    LD_threads = "T", schedule = grad.schedule(c, p, g) }
+    S_idle = grad.S_idle(c), LD_threads = "T", schedule = grad.schedule(c, p, g) }
 end
 
 function grad.constants(c, p)
@@ -117,8 +120,10 @@ function grad.constraints(wants, shared)
   return grad.blocks({
     { function(c) return c.w % c.wS == 0 and c.w % c.wK == 0 and c.w % (c.wQ or 1) == 0 end,
       "warps stand as a grid: those that share rows (wS, wK, wQ) divide all (w)" },
-    { function(c) return c.Bc % (16 * c.wS) == 0 and c.Br % (16 * (c.w // c.wS)) == 0 end,
-      "a warp owns whole blocks of 16 keys and 16 rows of S (Bc/wS, Br/(w/wS))" },
+    { function(c) return c.Bc % (16 * c.wS) == 0 and (c.Br % (16 * (c.w // c.wS)) == 0 or grad.S_idle(c)) end,
+      "a warp owns whole blocks of 16 keys and 16 rows of S (Bc/wS, Br/(w/wS)), or nothing of it" },
+    { function(c, p, g) return not grad.S_idle(c) or g.sm < 80 and math.max(p.d, p.dv) > 128 end,
+      "warps are without a part of S only where 64 KB of shared memory leave tiles few rows", walk = true },
     { function(c) return c.Bc % (16 * c.wK) == 0 end, "a warp owns whole blocks of 16 rows of dK and dV (Bc/wK)" },
     { function(c) return c.Br % (16 * (c.wQ or c.w)) == 0 end, "a warp owns whole blocks of 16 rows of dQ (Br/wQ)" },
     { function(c, p)

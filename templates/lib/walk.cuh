@@ -52,6 +52,20 @@ struct row_tiles {
 % else
   struct way {};
 % end
+% if schedule == "fetched" then
+  // The tiles of step n one behind the other: half of the registers.
+  __device__ __forceinline__ void fetch(i32 n) const
+  {
+    if (n >= steps)
+      return;
+    const i32 i0 = tile_of(n) * Br;
+    const place at = rows(a, head_of(n));
+    ::land(Q(n), ::depart<D>(Q(n), at.Q, at.Qn, i0, at.nq));
+    ::land(dO(n), ::depart<Dv>(dO(n), at.dO, at.dOn, i0, at.nq));
+    if (thread_id() < Br / 2)
+      put16(LD(n).data + 16 * thread_id(), ((const quad *)(LD_all + number_of(n) * Br))[thread_id()]);
+  }
+% end
   // The tiles of step n set out; none do behind the last.
   __device__ __forceinline__ way depart(i32 n) const
   {
@@ -96,6 +110,15 @@ struct key_tiles {
 % else
   struct way {};
 % end
+% if schedule == "fetched" then
+  __device__ __forceinline__ void fetch(i32 j) const
+  {
+    if (j >= last)
+      return;
+    ::land(K(j), ::depart<D>(K(j), at.K, at.Kn, j * Bc, at.nk));
+    ::land(V(j), ::depart<Dv>(V(j), at.V, at.Vn, j * Bc, at.nk));
+  }
+% end
   __device__ __forceinline__ way depart(i32 j) const
   {
     way w = {};
@@ -115,7 +138,9 @@ struct key_tiles {
 //: begin -- the tiles of the first steps set out, from step n on
 template <class Tiles> __device__ __forceinline__ void begin(const Tiles &from, i32 n)
 {
-% if schedule == "carried" or schedule == "fetched" then
+% if schedule == "fetched" then
+  from.fetch(n);
+% elseif schedule == "carried" then
   from.land(n, from.depart(n));
 % else
 #pragma unroll
@@ -154,7 +179,7 @@ template <class Tiles> __device__ __forceinline__ void leave(const Tiles &from, 
   from.land(n + 1, next);
 % elseif schedule == "fetched" then
   block_sync();
-  from.land(n + 1, from.depart(n + 1));
+  from.fetch(n + 1);
 % elseif schedule == "alone" then
   block_sync();
   from.depart(n + 1);
