@@ -10,7 +10,7 @@ local function places(c, p)
   at.dO = at.Q + s * e * c.Br * mma.Dp(p)
   at.LD = at.dO + s * e * c.Br * mma.Dw(p)
   at.dS = at.LD + s * 8 * c.Br
-  at.P = at.dS + (1 + (c.q or 0)) * e * c.Bc * c.Br
+  at.P = at.dS + (c.G or 1 + c.q) * e * c.Bc * c.Br
   at.last = math.max(K + V, at.P + (grad.P_held(c) and 0 or e * c.Bc * c.Br))
   return at
 end
@@ -73,7 +73,7 @@ local function core_dQ_bytes(c, p) return 4 * mma.threads(c) * cores.sums_of(c, 
 local function core_registers(c, p, g) return math.min(cores.wants(c, p, g), mma.most_registers(c)) end
 
 local on_cores = {
-  tunables = cores.tunables("Br", "Bc", "w", "X", "Y", "s", "b", "Z", "W"),
+  tunables = cores.tunables("Br", "Bc", "w", "X", "Y", "G", "s", "b", "Z", "W"),
   constraints = cores.constraints(shared),
   threads = mma.threads,
   shared = shared,
@@ -82,11 +82,11 @@ local on_cores = {
   words = cores.words,
 
   -- The first that fits.
-  defaults = grad.defaults({ "Br", "Bc", "w", "X", "Y", "s", "b" }, { [2] = {}, [4] = {
-    { 64, 64, 4, 16, 16, 1, 2, 64 }, { 32, 64, 4, 8, 16, 1, 2, 64 }, { 32, 32, 2, 8, 16, 1, 1, 64 },
-    { 32, 128, 8, 8, 16, 1, 1, 128 }, { 32, 64, 4, 8, 16, 1, 1, 128 }, { 16, 64, 4, 4, 16, 1, 1, 128 },
-    { 16, 32, 4, 4, 16, 1, 1, 128 }, { 32, 64, 8, 8, 32, 1, 1, 256 }, { 16, 32, 4, 4, 16, 1, 1, 256 },
-    { 16, 16, 2, 4, 16, 1, 1, 256 },
+  defaults = grad.defaults({ "Br", "Bc", "w", "X", "Y", "G", "s", "b" }, { [2] = {}, [4] = {
+    { 64, 64, 4, 16, 16, 1, 1, 2, 64 }, { 32, 64, 4, 8, 16, 1, 1, 2, 64 }, { 32, 32, 2, 8, 16, 1, 1, 1, 64 },
+    { 32, 64, 4, 8, 16, 1, 1, 1, 128 }, { 16, 64, 4, 4, 16, 1, 1, 1, 128 },
+    { 16, 32, 4, 4, 16, 1, 1, 1, 128 }, { 32, 64, 8, 8, 32, 2, 1, 1, 256 }, { 16, 32, 4, 4, 16, 1, 1, 1, 256 },
+    { 16, 16, 2, 4, 16, 1, 1, 1, 256 }, { 16, 16, 4, 8, 32, 1, 0, 1, 256 }, { 16, 8, 2, 8, 16, 1, 0, 1, 256 },
   } }),
 
   constants = function(c, p)
@@ -101,9 +101,10 @@ local on_cores = {
     return work_of(c, p, core_dQ_bytes(c, p), { visits = visits, registers = core_registers(c, p, g),
       spills = 3 * math.max(0, cores.wants(c, p, g) - mma.most_registers(c)), steps = visits * (c.s > 1 and 2.3 or 4),
       fma = visits * S * (3 * D + 2 * Dv),
-      shared_bytes = visits * (bytes(c, c.Bc, c.Br, D + Dv, c.X) + bytes(c, c.Bc, p.d, c.Br, c.Y)
-        + bytes(c, c.Bc, p.dv, c.Br, c.Y) + bytes(c, c.Br, p.d, c.Bc, cores.lanes_Q(c))),
-      issue = visits * (8 * S + 3 * c.Br * D) })
+      shared_bytes = visits * (bytes(c, c.Bc, c.Br, D + Dv, c.X, c.G) + bytes(c, c.Bc, p.d, c.Br, c.Y, 1)
+        + bytes(c, c.Bc, p.dv, c.Br, c.Y, 1) + bytes(c, c.Br, p.d, c.Bc, cores.lanes_Q(c), 1)
+        + (c.G > 1 and 2 * 4 * c.G * S * 2 or 0)),
+      issue = visits * (8 * S + 3 * c.Br * D + S * (3 * D + 2 * Dv) // 8) })
   end,
 }
 

@@ -33,7 +33,7 @@
 #define BWD_TURING "bwd:Br32-Bc64-w4-wS4-wK4-wQ2-s1-V0-q0-b1-Z1-U0-W16"
 #define BWD_BEHIND "bwd:Br32-Bc64-w4-wS4-wK4-wQ2-s0-V0-q0-b1-Z1-U0-W16"
 #define BWD_IDLE   "bwd:Br32-Bc32-w8-wS2-wK1-wQ2-s1-V0-q0-b1-Z1-U0-W16"
-#define BWD_CORES  "bwd:Br64-Bc64-w4-X16-Y16-s2-b1-Z1-W16"
+#define BWD_CORES  "bwd:Br64-Bc64-w4-X16-Y16-G1-s2-b1-Z1-W16"
 #define TWO        "bwd_two:Br64-Bc64-w4-wS4-wK4-s2-b1-Z1-U0-W16"
 #define TWO_SHARED "bwd_two:Br64-Bc32-w4-wS2-wK1-s1-b1-Z1-U0-W16"
 
