@@ -4,16 +4,16 @@
 #include "draw.h"
 
 enum { PARTS = 64 };
-static const uint32_t by_batch = 1u << FAT_USED | 1u << FAT_LEFTPAD;
+static const uint32_t lengths = FAT_DRAWN & ~(1u << FAT_PREFIX);
 
 /* Parts of the longest, of 64: mean 0.31, as lengths of texts have it, whose longest few make up most. */
-static const int lengths[FAT_DRAW_PERIOD] = {64, 8, 20, 3, 32, 13, 48, 6, 0, 26, 10, 1, 16, 40, 4, 22};
+static const int parts[FAT_DRAW_PERIOD] = {64, 8, 20, 3, 32, 13, 48, 6, 0, 26, 10, 1, 16, 40, 4, 22};
 
 /* A part of `most`, rounded up. What draws differ by (`other`) and the sizes decide where they begin, so that
  * small problems are not all alike. */
 static int64_t length(const fat_problem *p, int64_t most, int64_t b, int64_t other)
 {
-  return (most * lengths[(b + p->q + p->k + other) % FAT_DRAW_PERIOD] + PARTS - 1) / PARTS;
+  return (most * parts[(b + p->q + p->k + other) % FAT_DRAW_PERIOD] + PARTS - 1) / PARTS;
 }
 
 int64_t fat_draw_number(const fat_problem *p, fat_feature f, int which, fat_element at)
@@ -21,6 +21,8 @@ int64_t fat_draw_number(const fat_problem *p, fat_feature f, int which, fat_elem
   switch (f) {
   case FAT_USED:
     return which ? length(p, p->k, at.b, 8) : length(p, p->q, at.b, 3);
+  case FAT_PREFIX:
+    return length(p, p->k, at.b, 5);
   case FAT_LEFTPAD:
     return length(p, p->k / 2, at.b, 11);
   default:
@@ -52,12 +54,17 @@ fat_batch fat_draw_batch(const fat_problem *p, int64_t b, fat_draw_from number, 
     x.k0 += pad;
     x.p.k -= pad;
   }
+  if (fat_problem_has(p, FAT_PREFIX)) {
+    x.p.arg[FAT_PREFIX][0] = (uint64_t)clamp(number(p, FAT_PREFIX, 0, b, from), x.p.k);
+    x.p.arg[FAT_PREFIX][1] = 1;
+  }
   x.p.b = 1;
-  x.p.features &= ~by_batch;
+  x.p.features &= ~lengths;
   return x;
 }
 
 bool fat_draw_by_batch(const fat_problem *p)
 {
-  return (p->features & by_batch) != 0;
+  const bool unknown = fat_problem_has(p, FAT_PREFIX) && p->arg[FAT_PREFIX][1] == 0;
+  return unknown || (p->features & lengths) != 0;
 }

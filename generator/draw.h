@@ -15,7 +15,8 @@ typedef struct fat_element {
 } fat_element;
 int64_t fat_draw_number(const fat_problem *p, fat_feature f, int which, fat_element at);
 
-/* One batch: a problem without features by batch, and its first row and key in the tensors. */
+/* One batch: a problem without lengths by batch, and its first row and key in the tensors. Its prefix is
+ * arg[FAT_PREFIX][0]; the 1 behind it says that it is known. */
 typedef struct fat_batch {
   fat_problem p;
   int64_t q0, k0;
@@ -24,6 +25,8 @@ typedef int64_t (*fat_draw_from)(const fat_problem *p, fat_feature f, int which,
 /* By numbers that `number` gives, of tensors by batch alone; NULL: those that are drawn. */
 fat_batch fat_draw_batch(const fat_problem *p, int64_t b, fat_draw_from number, const void *from);
 
+/* The features by batch. */
+#define FAT_DRAWN (1u << FAT_USED | 1u << FAT_LEFTPAD | 1u << FAT_PREFIX)
 /* Whether batches of a call may differ in more than their elements. Their draws repeat after so many. */
 bool fat_draw_by_batch(const fat_problem *p);
 enum { FAT_DRAW_PERIOD = 16 };

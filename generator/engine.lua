@@ -329,7 +329,7 @@ function engine.render(kernel_name, facts, config)
   local function entry(name)
     return (name == kernel.name and name or kernel.name .. "_" .. name) .. "_0000000000000000"
   end
-  local words = { entry = entry, sm = g.sm, has = p.has, cut = p.cut, begins = p.begins, ragged = p.ragged, uneven = p.uneven,
+  local words = { entry = entry, sm = g.sm, has = p.has, cut = p.cut, begins = p.begins, by_batch = p.by_batch, ragged = p.ragged, uneven = p.uneven,
     tensors = p.tensors, call_members = p.members, call_bytes = p.call_bytes,
     scored = p.scored }
   for name, value in pairs(p.words) do words[name] = value end

@@ -172,6 +172,9 @@ static fat_status check_rules(const fat_problem *p, fat_error *err)
     return fat_status_fail(err, FAT_E_INPUT, "%s means nothing without %s: give both",
                            fat_problem_feature_form(r->one), fat_problem_feature_form(r->other));
   }
+  if (fat_problem_has(p, FAT_PREFIX) && !fat_problem_has(p, FAT_CAUSAL) && !fat_problem_has(p, FAT_CAUSAL_TL))
+    return fat_status_fail(err, FAT_E_INPUT,
+                           "prefix means nothing without causal or causaltl: give one of them");
   for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
     if (fat_problem_has(p, alone[i].feature) && p->op != alone[i].op)
       return fat_status_fail(err, FAT_E_INPUT, "%s and %s exclude each other: %s is a word of %s alone",

@@ -61,12 +61,13 @@ typedef enum fat_feature {
 typedef struct fat_problem {
   fat_op op;
   fat_dtype dtype;
-  int64_t b;                          /* batch */
-  int64_t h, hk;                      /* query heads; KV heads, a divisor of h */
-  int64_t q, k;                       /* rows of Q; rows of K and V */
-  int32_t d, dv;                      /* head dimension of Q and K; of V and O */
-  uint32_t features;                  /* bit 1u << fat_feature */
-  uint64_t arg[FAT_FEATURE_COUNT][2]; /* numbers of wL.R, chunkN, pagedN, bsRxC, hashes, splitN */
+  int64_t b;         /* batch */
+  int64_t h, hk;     /* query heads; KV heads, a divisor of h */
+  int64_t q, k;      /* rows of Q; rows of K and V */
+  int32_t d, dv;     /* head dimension of Q and K; of V and O */
+  uint32_t features; /* bit 1u << fat_feature */
+  uint64_t arg[FAT_FEATURE_COUNT]
+              [2]; /* numbers of wL.R, chunkN, pagedN, bsRxC, hashes, splitN; of prefix see draw.h */
 } fat_problem;
 
 enum {

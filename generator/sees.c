@@ -7,9 +7,10 @@
 #include "sees.h"
 #include "draw.h"
 
-/* lo(i) = i - from, hi(i) = i + beyond, before they are cut off. */
+/* lo(i) = i - from, hi(i) = i + beyond, before they are cut off. Where there is a prefix, which only the
+ * causal mask heeds, hi(i) = min(i + wide, max(i + beyond, prefix)). */
 typedef struct band {
-  int64_t from, beyond;
+  int64_t from, beyond, wide, prefix;
 } band;
 
 static const int64_t ALL = INT64_C(1) << 40; /* beyond every length */
@@ -18,12 +19,17 @@ enum { WALK = 4096 };                        /* tiles that are counted one by on
 static band band_of(const fat_problem *p)
 {
   const int64_t diagonal = p->k - p->q; /* row i stands at key i + diagonal */
-  band b = {ALL, ALL};
+  band b = {ALL, ALL, ALL, 0};
   if (fat_problem_has(p, FAT_WINDOW)) {
     const int64_t left = (int64_t)p->arg[FAT_WINDOW][0], right = (int64_t)p->arg[FAT_WINDOW][1];
     b.from = left == FAT_PROBLEM_ALL ? ALL : left - diagonal;
     b.beyond = right == FAT_PROBLEM_ALL ? ALL : right + diagonal + 1;
   }
+  b.wide = b.beyond;
+  if (fat_problem_has(p, FAT_CAUSAL)) /* whose window has no right end of its own */
+    b.wide = ALL;
+  if (fat_problem_has(p, FAT_PREFIX))
+    b.prefix = (int64_t)p->arg[FAT_PREFIX][0];
   if (fat_problem_has(p, FAT_CAUSAL) && diagonal + 1 < b.beyond)
     b.beyond = diagonal + 1;
   if (fat_problem_has(p, FAT_CAUSAL_TL) && b.beyond > 1)
@@ -54,7 +60,8 @@ fat_interval fat_sees(const fat_problem *p, int64_t i)
 {
   const band b = band_of(p);
   const int64_t chunk = chunk_of(p), at = i + p->k - p->q; /* the key that the row stands at */
-  fat_interval seen = cut(i - b.from, i + b.beyond, p->k);
+  const int64_t lifted = i + b.wide < b.prefix ? i + b.wide : b.prefix;
+  fat_interval seen = cut(i - b.from, i + b.beyond > lifted ? i + b.beyond : lifted, p->k);
   if (chunk < ALL) {
     const int64_t first = at < 0 ? -chunk : at - at % chunk; /* rows ahead of the first key see none */
     seen = cut(seen.lo > first ? seen.lo : first, seen.hi < first + chunk ? seen.hi : first + chunk, p->k);
@@ -67,7 +74,7 @@ fat_interval fat_sees_rows(const fat_problem *p, int64_t j)
   const band b = band_of(p); /* i - from <= j < i + beyond */
   const int64_t chunk = chunk_of(p),
                 first = j - j % chunk - (p->k - p->q); /* who stands at the chunk's first */
-  fat_interval rows = {j - b.beyond + 1, j + b.from + 1};
+  fat_interval rows = {j - (j < b.prefix ? b.wide : b.beyond) + 1, j + b.from + 1};
   if (chunk < ALL) {
     rows.lo = rows.lo > first ? rows.lo : first;
     rows.hi = rows.hi < first + chunk ? rows.hi : first + chunk;
@@ -90,7 +97,7 @@ static double sum_clamped(int64_t n, int64_t shift, int64_t most)
  * the grammar makes but causaltl with a window whose rows lie to the right of it. */
 static bool sees_nothing(const fat_problem *p, band b)
 {
-  return p->q <= 0 || p->k <= 0 || b.from + b.beyond <= 0;
+  return p->q <= 0 || p->k <= 0 || (b.prefix == 0 && b.from + b.beyond <= 0);
 }
 
 /* Pairs of the rows that stand at keys [from, to) of the chunk that begins at `first` and has n keys. */
@@ -114,12 +121,26 @@ static double chunked_pairs(const fat_problem *p, band b)
   return sum;
 }
 
+/* Row by row; of very many some that lie evenly among them stand for all. */
+static double walked_pairs(const fat_problem *p)
+{
+  const int64_t counted = p->q < WALK ? p->q : WALK;
+  double sum = 0;
+  for (int64_t x = 0; x < counted; x++) {
+    const fat_interval seen = fat_sees(p, (int64_t)(((double)x + 0.5) * (double)p->q / (double)counted));
+    sum += (double)(seen.hi - seen.lo);
+  }
+  return counted > 0 ? sum * ((double)p->q / (double)counted) : 0;
+}
+
 /* Of one batch. */
 static double pairs(const fat_problem *p)
 {
   const band b = band_of(p);
   if (sees_nothing(p, b))
     return 0;
+  if (b.prefix > 0)
+    return walked_pairs(p);
   if (fat_problem_has(p, FAT_CHUNK))
     return chunked_pairs(p, b);
   return sum_clamped(p->q, b.beyond, p->k) - sum_clamped(p->q, -b.from, p->k);
@@ -177,9 +198,9 @@ static double tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_t group)
   const band b = band_of(p);
   if (sees_nothing(p, b))
     return 0;
-  /* Where a tile ends amid the heads of a row, or of chunks, there is no line: tiles are counted one by one,
-   * and of very many some that lie evenly among them stand for all. */
-  if (Br % group != 0 || fat_problem_has(p, FAT_CHUNK)) {
+  /* Where a tile ends amid the heads of a row, or rows are cut by chunks or lifted by a prefix, there is no
+   * line: tiles are counted one by one, and of very many some that lie evenly among them stand for all. */
+  if (Br % group != 0 || fat_problem_has(p, FAT_CHUNK) || b.prefix > 0) {
     const int64_t counted = Tr < WALK ? Tr : WALK;
     double sum = 0;
     for (int64_t t = 0; t < counted; t++)
@@ -205,7 +226,7 @@ static int64_t most_tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_t 
                 chunked = ((rows + C - 2) / C + 1) * C; /* keys of the chunks they stand in */
   const int64_t banded = rows - 1 + b.from + b.beyond, keys = chunked < banded ? chunked : banded;
   const int64_t most = (keys + Bc - 2) / Bc + 1; /* its ends may lie amid tiles */
-  return most < all ? most : all;
+  return most < all && b.prefix == 0 ? most : all;
 }
 
 /* -- of all batches, which repeat */

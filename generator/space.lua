@@ -62,6 +62,7 @@ function space.facts(text)
   -- Whether batches have lengths of their own, and whether their keys begin elsewhere than at the first.
   p.begins = p.has.lpad or false
   p.ragged = p.begins or p.has.used or false
+  p.by_batch = p.ragged or p.has.prefix or false
   -- Whether scores are more than products: then `score` gives them in base 2, with the scale in them, and what it gives
   -- has to know whether S is transposed.
   p.scored = p.has.softcap or p.has.alibi or false

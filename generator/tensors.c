@@ -31,6 +31,7 @@ const fat_tensor_row fat_tensors[FAT_TENSORS] = {
     {"used_k", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_USED, FAT_OF_BATCHES, FAT_WIDE_1, I32, false},
     {"lpad", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_LEFTPAD, FAT_OF_BATCHES, FAT_WIDE_1, I32, false},
     {"dLSE", {FAT_ROLE_NONE, FAT_ROLE_IN}, FAT_DLSE, FAT_OF_Q, FAT_WIDE_1, F32, false},
+    {"prefix", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_PREFIX, FAT_OF_BATCHES, FAT_WIDE_1, I32, false},
 };
 
 /* ORDER SCALAR */

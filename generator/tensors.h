@@ -34,6 +34,7 @@ typedef enum fat_tensor {
   FAT_USED_K,
   FAT_PAD,
   FAT_DLSES, /* `dLSE`, by FAT_DLSE */
+  FAT_PREFIXES,
   FAT_TENSORS
 } fat_tensor;
 

@@ -16,6 +16,7 @@ static const uint16_t places[] = {
     offsetof(fatune_tensors, sink),   offsetof(fatune_tensors, slopes), offsetof(fatune_tensors, dsink),
     offsetof(fatune_tensors, used_q), offsetof(fatune_tensors, used_k), offsetof(fatune_tensors, lpad),
     offsetof(fatune_tensors, dLSE),
+    offsetof(fatune_tensors, prefix),
 };
 _Static_assert(sizeof places / sizeof *places == FAT_TENSORS, "every tensor has a place");
 /* ORDER SCALAR */

@@ -177,9 +177,11 @@ typedef struct fatune_tensors {
   const fatune_tensor *used_q, *used_k; /* [b] of int32, of `used`: how many rows of Q, of K and V each batch
                                            has; those behind are neither read nor written. used_q NULL: all
                                            rows of Q. Only stride[0] is read */
-  const fatune_tensor *lpad; /* [b] of int32, of `lpad`: so many rows of K and V ahead of the first key of
-                                each batch, which are neither read nor written. Only stride[0] is read */
-  const fatune_tensor *dLSE; /* of `dlse`: the gradient of LSE, laid out as it is */
+  const fatune_tensor *lpad;   /* [b] of int32, of `lpad`: so many rows of K and V ahead of the first key of
+                                  each batch, which are neither read nor written. Only stride[0] is read */
+  const fatune_tensor *dLSE;   /* of `dlse`: the gradient of LSE, laid out as it is */
+  const fatune_tensor *prefix; /* [b] of int32, of `prefix`: the causal mask leaves the first so many keys of
+                                  each batch to all of its rows. Only stride[0] is read */
 } fatune_tensors;
 
 /* Queues the attention call on `stream` (a CUstream or cudaStream_t of the plan's context; NULL: its default

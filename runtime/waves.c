@@ -3,6 +3,7 @@
  * In: sizes, a config's tiles. Out: work. Whole numbers are made without the C library: a call of it costs as
  * much as the rest. */
 #include "waves.h"
+#include "draw.h"
 #include "sees.h"
 #include <string.h>
 
@@ -54,8 +55,10 @@ fat_reach fat_waves_reach(const fat_problem *p, int64_t sms)
   r.mean = r.most = r.keys;
   if (fat_problem_has(p, FAT_SPLIT) && p->arg[FAT_SPLIT][0] > 0)
     r.per_split = 1 / (double)p->arg[FAT_SPLIT][0];
+  fat_problem known = *p; /* lengths by batch lie on the device */
+  known.features &= ~FAT_DRAWN;
   if (r.ends > 0 && r.rows > 0)
-    r.mean = fat_sees_pairs(p) / r.rows;
+    r.mean = fat_sees_pairs(&known) / r.rows;
   if (fat_problem_has(p, FAT_CHUNK))
     r.most = least(r.keys, (double)p->arg[FAT_CHUNK][0]);
   if (fat_problem_has(p, FAT_WINDOW) && r.ends > 1) {

@@ -59,6 +59,8 @@ static void every_barrier_is_missed(void **state)
 /* Batches of several lengths, none that of the tensors. */
 #define USED "fwd-f32-b3-h2k1-q90-k150-d40-used all lay=padded"
 
+#define PREFIX "fwd-f32-b3-h2k1-q90-k150-d40-causal-prefix all lay=padded"
+
 static const defect defects[] = {
     /* masks and tiles */
     {"standard,fa1,fwd", "keep(seen, u32(j0) + Acc::column(c)) ? S.at[r][c] : minus_inf()", "S.at[r][c]",
@@ -83,6 +85,10 @@ static const defect defects[] = {
     {"standard,fa1,fwd", "at_most(a.used_q.data[my.b * a.used_q.b], nq)", "nq", USED, WRONG, NULL, NULL},
     {"standard", "row * at.all_q", "row * at.nq", USED, WRONG, NULL, NULL},
     {"standard,fa1,fwd", " + i64(at.k0) * a.K.n", "", "fwd-f32-b3-h2k1-q90-k150-d40-lpad all", WRONG, NULL,
+     NULL},
+    {"standard,fa1,fwd", "max(at.prefix, max(0, at.nk - behind))", "max(0, at.nk - behind)", PREFIX, WRONG,
+     NULL, NULL},
+    {"fa1_bwd", "j < at.prefix ?", "false ?", "bwd-f32-b3-h2k1-q70-k59-d40-causal-prefix all", WRONG, NULL,
      NULL},
     /* the online softmax */
     {"fwd", "scale_rows(O, f);", ";", MANY_TILES " data=rising", WRONG, NULL, NULL},

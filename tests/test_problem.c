@@ -76,8 +76,8 @@ static void texts_are_written_as_they_are_read(void **state)
       {"bwd-f32x3-b0-h3k1-q0-k0-d256v248-causaltl-det", NULL, "bwd-f32x3-d256v248-causaltl-det"},
       {"fwd-f16-b1-h1-q1-k1-d64-w9.5-varlen-bias-alibi-softcap-sink-drop", NULL,
        "fwd-f16-d64-w-varlen-bias-alibi-softcap-sink-drop"},
-      {"fwd-f16-b1-h1-q1-k1-d64-chunk7-used-prefix-iv-lpad-bs9x10-mask-split128-partial", NULL,
-       "fwd-f16-d64-chunk-used-prefix-iv-lpad-bs9x10-mask-split-partial"},
+      {"fwd-f16-b1-h1-q1-k1-d64-causaltl-chunk7-used-prefix-iv-lpad-bs9x10-mask-split128-partial", NULL,
+       "fwd-f16-d64-causaltl-chunk-used-prefix-iv-lpad-bs9x10-mask-split-partial"},
       {"fwd-f16-b1-h1-q1-k1-d64-paged8-used", NULL, "fwd-f16-d64-paged-used"},
       {"bwd-f16-b1-h1-q1-k1-d64-bias-sink-dbias-dsink-dlse-det", NULL,
        "bwd-f16-d64-bias-sink-dbias-dsink-dlse-det"},
@@ -181,6 +181,8 @@ static fat_problem draw_problem(void)
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
     if (fat_problem_has(&p, rules[i].other) != rules[i].together)
       p.features &= ~(1u << rules[i].one);
+  if (!fat_problem_has(&p, FAT_CAUSAL) && !fat_problem_has(&p, FAT_CAUSAL_TL))
+    p.features &= ~(1u << FAT_PREFIX);
   if (p.op == FAT_FWD)
     p.features &= ~(1u << FAT_DBIAS | 1u << FAT_DSINK | 1u << FAT_DLSE | 1u << FAT_DET);
   else
@@ -308,6 +310,7 @@ static void mistakes_are_told_with_their_place(void **state)
       {"bwd-f16-b1-h1-q5-k5-d8-dbias", "dbias means nothing without bias: give both"},
       {"bwd-f16-b1-h1-q5-k5-d8-dsink", "dsink means nothing without sink: give both"},
       {"fwd-f16-b1-h1-q5-k5-d8-ropei", "ropei means nothing without append: give both"},
+      {"fwd-f16-b1-h1-q5-k5-d8-w4.1-prefix", "prefix means nothing without causal or causaltl"},
       {"fwd-f16-b1-h1-q5-k5-d8-paged4-lpad", "paged and lpad exclude each other: give one of them"},
       {"fwd-f16-b1-h1-q5-k5-d8-append-rope-ropei", "rope and ropei exclude each other: give one of them"},
       {"fwd-f16-b1-h1-q5-k5-d8-mask12", "expected mask and 16 hexadecimal digits in lower case"},

@@ -22,9 +22,12 @@ struct sequence {
 % end
 % if ragged then
   i32 all_q, all_k; // of the longest batch: what workspaces have room for
-%   if begins then
+% end
+% if has.prefix then
+  i32 prefix;   // keys that the causal mask leaves to all rows
+% end
+% if begins then
   i32 k0;       // the first of its keys in their tensors
-%   end
 % end
 };
 
@@ -36,7 +39,7 @@ struct sequence {
 % end
 __device__ __forceinline__ sequence sequence_of(const call &a, i32 head)
 {
-% local give = ragged and "sequence my = " or "return "
+% local give = by_batch and "sequence my = " or "return "
 % if packed then
   const i32 hk = head % a.hk, peers = a.h / a.hk;
   $(give){head / a.hk, hk * peers, hk, a.q * peers, a.k, a.q, peers};
@@ -47,7 +50,7 @@ __device__ __forceinline__ sequence sequence_of(const call &a, i32 head)
   const i32 h = head % a.h;
   $(give){head / a.h, h, h / (a.h / a.hk), a.q, a.k};
 % end
-% if ragged then
+% if by_batch then
   measure(my, a);
   return my;
 % end
@@ -169,9 +172,10 @@ __device__ __forceinline__ interval sees(const call &a, const sequence &at, i32 
 % if cut.right then
   const i32 behind = max(0, $(packed and "at.q - 1 - i / at.peers" or "at.nq - 1 - i")); // rows that follow row i
 % end
-% local hi = has.causal and "max(0, at.nk - behind)" or has.w and "max(0, at.nk - max(0, behind - a.R))" or "at.nk"
+% local function lifted(x) return has.prefix and "max(at.prefix, " .. x .. ")" or x end -- the causal mask's end by a prefix
+% local hi = has.causal and lifted "max(0, at.nk - behind)" or has.w and "max(0, at.nk - max(0, behind - a.R))" or "at.nk"
 % if has.causaltl then
-%   hi = string.format("min(%s, %s - behind)", hi, packed and "at.q" or "at.nq") -- row i stands at key i
+%   hi = string.format("min(%s, %s)", hi, lifted((packed and "at.q" or "at.nq") .. " - behind")) -- row i stands at key i
 % end
 % local lo = has.w and "max(0, max(0, at.nk - 1 - a.L) - behind)" or "0"
 % if has.chunk then
@@ -190,9 +194,10 @@ __device__ __forceinline__ interval seen_by(const call &a, const sequence &at, i
 % if cut.right then
   const i32 behind = max(0, at.nk - 1 - j); // keys that follow key j
 % end
-% local lo = has.causal and "max(0, at.nq - 1 - behind)" or has.w and "max(0, max(0, at.nq - 1 - a.R) - behind)" or "0"
+% local function lifted(x) return has.prefix and "(j < at.prefix ? 0 : " .. x .. ")" or x end
+% local lo = has.causal and lifted "max(0, at.nq - 1 - behind)" or has.w and "max(0, max(0, at.nq - 1 - a.R) - behind)" or "0"
 % if has.causaltl then
-%   lo = string.format("max(%s, min(at.nq, j))", lo)
+%   lo = string.format("max(%s, %s)", lo, lifted "min(at.nq, j)")
 % end
   return {$(lo), $(cut.left and "max(0, at.nq - max(0, behind - a.L))" or "at.nq")};
 }

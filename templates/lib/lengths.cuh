@@ -1,10 +1,10 @@
 // lengths.cuh -- the part of the hook `rows` that asks the tensors of a call: how many rows and keys a batch has, and where
 // they begin.
 
-//: measure -- hook: the lengths of this batch, and where it begins
+//: measure -- hook: the lengths of this batch, where it begins, its prefix
 __device__ __forceinline__ void measure(sequence &my, const call &a)
 {
-  i32 nq = a.q, nk = a.k;
+  i32 $(ragged and "nq = a.q, " or "")nk = a.k;
   await_last(); // lengths may come from the launch before
 % if has.used then
   if (a.used_q.data)
@@ -16,12 +16,17 @@ __device__ __forceinline__ void measure(sequence &my, const call &a)
   my.k0 = pad;
   nk -= pad;
 % end
+% if has.prefix then
+  my.prefix = at_most(a.prefix.data[my.b * a.prefix.b], nk);
+% end
+% if ragged then
   my.all_q = my.nq;
   my.all_k = my.nk;
   my.nq = nq$(packed and " * my.peers" or "");
   my.nk = nk;
-% if packed then
+%   if packed then
   my.q = nq;
+%   end
 % end
 }
 

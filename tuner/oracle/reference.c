@@ -6,6 +6,7 @@
  * and a few roundings more: with so few elements, luck may have spared the computation those. */
 #include "reference.h"
 
+#include "draw.h"
 #include "gradients.h"
 #include "half.h"
 #include "scores.h"
@@ -233,8 +234,7 @@ double fat_reference_off(double right, float got)
 
 fat_status fat_reference_check(const fat_problem *p, fat_error *err)
 {
-  const uint32_t masks =
-      1u << FAT_CAUSAL | 1u << FAT_CAUSAL_TL | 1u << FAT_WINDOW | 1u << FAT_USED | 1u << FAT_LEFTPAD;
+  const uint32_t masks = 1u << FAT_CAUSAL | 1u << FAT_CAUSAL_TL | 1u << FAT_WINDOW | FAT_DRAWN;
   const uint32_t scores = 1u << FAT_SOFTCAP | 1u << FAT_ALIBI | 1u << FAT_SINK;
   const uint32_t known = masks | scores |
                          (p->op == FAT_FWD ? 1u << FAT_CHUNK | 1u << FAT_SPLIT
