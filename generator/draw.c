@@ -16,9 +16,33 @@ static int64_t length(const fat_problem *p, int64_t most, int64_t b, int64_t oth
   return (most * parts[(b + p->q + p->k + other) % FAT_DRAW_PERIOD] + PARTS - 1) / PARTS;
 }
 
+static int64_t varlen(const fat_problem *p, int keys, int64_t b)
+{
+  return keys && p->k != p->q ? length(p, p->k, b, 5) : length(p, p->q, b, 0);
+}
+
+/* Where batch b begins: draws repeat. */
+static int64_t begins(const fat_problem *p, int keys, int64_t b)
+{
+  int64_t sum = 0, period = 0;
+  for (int64_t x = 0; x < FAT_DRAW_PERIOD; x++) {
+    period += varlen(p, keys, x);
+    sum += x < b % FAT_DRAW_PERIOD ? varlen(p, keys, x) : 0;
+  }
+  return sum + b / FAT_DRAW_PERIOD * period;
+}
+
+int64_t fat_draw_total(const fat_problem *p, int keys)
+{
+  const uint64_t told = p->arg[FAT_VARLEN][keys];
+  return told > 0 ? (int64_t)told - 1 : begins(p, keys, p->b);
+}
+
 int64_t fat_draw_number(const fat_problem *p, fat_feature f, int which, fat_element at)
 {
   switch (f) {
+  case FAT_VARLEN:
+    return begins(p, which, at.b);
   case FAT_USED:
     return which ? length(p, p->k, at.b, 8) : length(p, p->q, at.b, 3);
   case FAT_PREFIX:
@@ -45,6 +69,12 @@ fat_batch fat_draw_batch(const fat_problem *p, int64_t b, fat_draw_from number, 
 {
   fat_batch x = {.p = *p};
   number = number ? number : drawn;
+  if (fat_problem_has(p, FAT_VARLEN)) {
+    x.q0 = number(p, FAT_VARLEN, 0, b, from);
+    x.k0 = number(p, FAT_VARLEN, 1, b, from);
+    x.p.q = clamp(number(p, FAT_VARLEN, 0, b + 1, from) - x.q0, p->q);
+    x.p.k = clamp(number(p, FAT_VARLEN, 1, b + 1, from) - x.k0, p->k);
+  }
   if (fat_problem_has(p, FAT_USED)) {
     x.p.q = clamp(number(p, FAT_USED, 0, b, from), x.p.q);
     x.p.k = clamp(number(p, FAT_USED, 1, b, from), x.p.k);

@@ -25,8 +25,12 @@ typedef int64_t (*fat_draw_from)(const fat_problem *p, fat_feature f, int which,
 /* By numbers that `number` gives, of tensors by batch alone; NULL: those that are drawn. */
 fat_batch fat_draw_batch(const fat_problem *p, int64_t b, fat_draw_from number, const void *from);
 
+/* With `varlen`: rows of Q, or of K and V where `keys` is 1, of all batches. arg[FAT_VARLEN] holds what a
+ * call has, and 1 more; 0: as drawn. */
+int64_t fat_draw_total(const fat_problem *p, int keys);
+
 /* The features by batch. */
-#define FAT_DRAWN (1u << FAT_USED | 1u << FAT_LEFTPAD | 1u << FAT_PREFIX)
+#define FAT_DRAWN (1u << FAT_VARLEN | 1u << FAT_USED | 1u << FAT_LEFTPAD | 1u << FAT_PREFIX)
 /* Whether batches of a call may differ in more than their elements. Their draws repeat after so many. */
 bool fat_draw_by_batch(const fat_problem *p);
 enum { FAT_DRAW_PERIOD = 16 };

@@ -40,8 +40,8 @@ const char *fat_recipe_clustered(const fat_recipe *r)
 fat_sizes fat_recipe_sizes(const fat_problem *p, int64_t sms)
 {
   fat_sizes s = {.b = p->b, .h = p->h, .hk = p->hk, .q = p->q, .k = p->k, .sms = sms};
-  s.tq = p->b * p->q;
-  s.tk = p->b * p->k;
+  s.tq = fat_problem_has(p, FAT_VARLEN) ? fat_draw_total(p, 0) : p->b * p->q;
+  s.tk = fat_problem_has(p, FAT_VARLEN) ? fat_draw_total(p, 1) : p->b * p->k;
   s.left = s.right = FAT_PROBLEM_ALL;
   if (fat_problem_has(p, FAT_WINDOW)) {
     s.left = (int64_t)p->arg[FAT_WINDOW][0];

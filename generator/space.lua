@@ -60,7 +60,7 @@ function space.facts(text)
   p.cut = { left = p.has.w or p.has.chunk or false }
   p.cut.right = p.cut.left or p.has.causal or p.has.causaltl or false
   -- Whether batches have lengths of their own, and whether their keys begin elsewhere than at the first.
-  p.begins = p.has.lpad or false
+  p.begins = p.has.lpad or p.has.varlen or false
   p.ragged = p.begins or p.has.used or false
   p.by_batch = p.ragged or p.has.prefix or false
   -- Whether scores are more than products: then `score` gives them in base 2, with the scale in them, and what it gives

@@ -32,6 +32,8 @@ const fat_tensor_row fat_tensors[FAT_TENSORS] = {
     {"lpad", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_LEFTPAD, FAT_OF_BATCHES, FAT_WIDE_1, I32, false},
     {"dLSE", {FAT_ROLE_NONE, FAT_ROLE_IN}, FAT_DLSE, FAT_OF_Q, FAT_WIDE_1, F32, false},
     {"prefix", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_PREFIX, FAT_OF_BATCHES, FAT_WIDE_1, I32, false},
+    {"cu_q", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_VARLEN, FAT_OF_ENDS, FAT_WIDE_1, I32, false},
+    {"cu_k", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_VARLEN, FAT_OF_ENDS, FAT_WIDE_1, I32, false},
 };
 
 /* ORDER SCALAR */
@@ -59,11 +61,13 @@ fat_extent fat_tensors_extent(const fat_problem *p, int t)
   const fat_tensor_row *row = &fat_tensors[t];
   const int64_t widths[] = {[FAT_WIDE_D] = p->d, [FAT_WIDE_DV] = p->dv, [FAT_WIDE_1] = 1};
   const int64_t width = widths[row->width];
-  const fat_extent extents[] = {[FAT_OF_Q] = {{p->b, p->h, p->q, width}},
-                                [FAT_OF_K] = {{p->b, p->hk, p->k, width}},
-                                [FAT_OF_HEADS] = {{1, p->h, 1, width}},
-                                [FAT_OF_ALL_HEADS] = {{p->b, p->h, 1, width}},
-                                [FAT_OF_BATCHES] = {{p->b, 1, 1, width}}};
+  const bool ragged = fat_problem_has(p, FAT_VARLEN);
+  const int64_t b = ragged ? 1 : p->b, q = ragged ? fat_draw_total(p, 0) : p->q;
+  const int64_t k = ragged ? fat_draw_total(p, 1) : p->k;
+  const fat_extent extents[] = {
+      [FAT_OF_Q] = {{b, p->h, q, width}},       [FAT_OF_K] = {{b, p->hk, k, width}},
+      [FAT_OF_HEADS] = {{1, p->h, 1, width}},   [FAT_OF_ALL_HEADS] = {{p->b, p->h, 1, width}},
+      [FAT_OF_BATCHES] = {{p->b, 1, 1, width}}, [FAT_OF_ENDS] = {{p->b + 1, 1, 1, width}}};
   return extents[row->side];
 }
 
@@ -187,11 +191,8 @@ static void add_tensors(const fat_problem *p, fat_feature of, fat_text *out)
                                       [FAT_ROLE_ASIDE] = "in",
                                       [FAT_ROLE_OUT] = "out",
                                       [FAT_ROLE_WANTED] = "wanted"};
-  static const char *const sides[] = {[FAT_OF_Q] = "q",
-                                      [FAT_OF_K] = "k",
-                                      [FAT_OF_HEADS] = "h",
-                                      [FAT_OF_ALL_HEADS] = "a",
-                                      [FAT_OF_BATCHES] = "b"};
+  static const char *const sides[] = {[FAT_OF_Q] = "q",         [FAT_OF_K] = "k",       [FAT_OF_HEADS] = "h",
+                                      [FAT_OF_ALL_HEADS] = "a", [FAT_OF_BATCHES] = "b", [FAT_OF_ENDS] = "b"};
   for (int t = 0; t < FAT_TENSORS; t++)
     if (fat_tensors[t].feature == of && fat_tensors_role(p, t) != FAT_ROLE_NONE)
       fat_text_format(out, " %s:%s:%s%s:%s", fat_tensors[t].name, sides[fat_tensors[t].side],

@@ -35,6 +35,8 @@ typedef enum fat_tensor {
   FAT_PAD,
   FAT_DLSES, /* `dLSE`, by FAT_DLSE */
   FAT_PREFIXES,
+  FAT_CU_Q,
+  FAT_CU_K,
   FAT_TENSORS
 } fat_tensor;
 
@@ -47,13 +49,15 @@ typedef enum fat_role {
 } fat_role;
 
 /* h heads of q rows; hk heads of k rows; one row for each of h heads, the same in all batches, or in each;
- * one for each batch. */
+ * one for each batch; one for the beginning of each batch and the end of the last. With `varlen` tensors of
+ * rows have one batch, in which those of all lie behind each other. */
 typedef enum fat_side {
   FAT_OF_Q,
   FAT_OF_K,
   FAT_OF_HEADS,
   FAT_OF_ALL_HEADS,
   FAT_OF_BATCHES,
+  FAT_OF_ENDS,
   FAT_SIDES
 } fat_side; /* ORDER SIDE */
 typedef enum fat_element_of { FAT_ELEMENT_OWN, FAT_ELEMENT_F32, FAT_ELEMENT_I32 } fat_element_of;

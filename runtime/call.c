@@ -15,8 +15,8 @@ static const uint16_t places[] = {
     offsetof(fatune_tensors, dQ),     offsetof(fatune_tensors, dK),     offsetof(fatune_tensors, dV),
     offsetof(fatune_tensors, sink),   offsetof(fatune_tensors, slopes), offsetof(fatune_tensors, dsink),
     offsetof(fatune_tensors, used_q), offsetof(fatune_tensors, used_k), offsetof(fatune_tensors, lpad),
-    offsetof(fatune_tensors, dLSE),
-    offsetof(fatune_tensors, prefix),
+    offsetof(fatune_tensors, dLSE),   offsetof(fatune_tensors, prefix), offsetof(fatune_tensors, cu_q),
+    offsetof(fatune_tensors, cu_k),
 };
 _Static_assert(sizeof places / sizeof *places == FAT_TENSORS, "every tensor has a place");
 /* ORDER SCALAR */
@@ -94,8 +94,11 @@ static uint64_t bits_of(const fatune_tensor *t, const int64_t size[3], uint64_t 
 fat_status fat_call_fill(const fat_call_form *form, const fat_problem *p, const fatune_tensors *tensors,
                          fat_call *call, uint64_t *bits, fat_error *err)
 {
-  const int64_t sizes[][3] = {
-      {p->b, p->h, p->q}, {p->b, p->hk, p->k}, {1, p->h, 1}, {p->b, p->h, 1}, {p->b, 1, 1}}; /* ORDER SIDE */
+  const bool ragged = fat_problem_has(p, FAT_VARLEN);
+  const int64_t b = ragged ? 1 : p->b, q = ragged ? fat_draw_total(p, 0) : p->q;
+  const int64_t k = ragged ? fat_draw_total(p, 1) : p->k;
+  const int64_t sizes[][3] = {{b, p->h, q},    {b, p->hk, k}, {1, p->h, 1},
+                              {p->b, p->h, 1}, {p->b, 1, 1},  {p->b + 1, 1, 1}}; /* ORDER SIDE */
   uint64_t all = 0;
   int odd = -1;
   for (uint32_t left = form->others; left; left &= left - 1) {
@@ -152,8 +155,8 @@ static fat_status take_numbers(const fatune_sizes *s, fat_problem *p, fat_error 
       {"window_right", s->window_right, -1, window && !causal ? INT64_MAX : 0},
       {"chunk", s->chunk, chunk, chunk ? FAT_PROBLEM_SIZE_MAX : 0},
       {"split", s->split, split ? 64 : 0, split ? FAT_PROBLEM_SIZE_MAX : 0},
-      {"total_q", s->total_q, 0, ragged ? INT64_MAX : 0},
-      {"total_k", s->total_k, 0, ragged ? INT64_MAX : 0},
+      {"total_q", s->total_q, 0, ragged ? FAT_PROBLEM_SIZE_MAX : 0},
+      {"total_k", s->total_k, 0, ragged ? FAT_PROBLEM_SIZE_MAX : 0},
   };
   for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
     if (ranges[i].value < ranges[i].least || ranges[i].value > ranges[i].most)
@@ -163,6 +166,10 @@ static fat_status take_numbers(const fatune_sizes *s, fat_problem *p, fat_error 
   if (window) {
     p->arg[FAT_WINDOW][0] = side(s->window_left);
     p->arg[FAT_WINDOW][1] = causal ? 0 : side(s->window_right);
+  }
+  if (ragged) { /* as draw.h says */
+    p->arg[FAT_VARLEN][0] = (uint64_t)s->total_q + 1;
+    p->arg[FAT_VARLEN][1] = (uint64_t)s->total_k + 1;
   }
   if (chunk)
     p->arg[FAT_CHUNK][0] = (uint64_t)s->chunk;

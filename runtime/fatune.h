@@ -182,6 +182,10 @@ typedef struct fatune_tensors {
   const fatune_tensor *dLSE;   /* of `dlse`: the gradient of LSE, laid out as it is */
   const fatune_tensor *prefix; /* [b] of int32, of `prefix`: the causal mask leaves the first so many keys of
                                   each batch to all of its rows. Only stride[0] is read */
+  const fatune_tensor *cu_q, *cu_k; /* [b + 1] of int32, of `varlen`: where the rows of each batch begin, and
+                                       the last ends. Other tensors have one batch of total_q or total_k rows,
+                                       in which those of all lie behind each other; q and k are the longest.
+                                       Only stride[0] is read */
 } fatune_tensors;
 
 /* Queues the attention call on `stream` (a CUstream or cudaStream_t of the plan's context; NULL: its default

@@ -129,6 +129,9 @@ static fat_status problem_of(const fatune_plan *plan, const fatune_sizes *sizes,
                              const fat_problem **problem, fat_error *err)
 {
   *problem = sizes ? room : &plan->problem;
+  if (!sizes && fat_problem_has(&plan->problem, FAT_VARLEN))
+    return fat_status_fail(err, FAT_E_INPUT,
+                           "the sizes are NULL: of ragged batches give the rows of all, total_q and total_k");
   if (sizes)
     return fat_call_sizes(sizes, &plan->problem, room, err);
   if (plan->is_family)

@@ -61,6 +61,8 @@ static void every_barrier_is_missed(void **state)
 
 #define PREFIX "fwd-f32-b3-h2k1-q90-k150-d40-causal-prefix all lay=padded"
 
+#define RAGGED "fwd-f32-b5-h2k1-q90-k150-d40-varlen all lay=padded"
+
 static const defect defects[] = {
     /* masks and tiles */
     {"standard,fa1,fwd", "keep(seen, u32(j0) + Acc::column(c)) ? S.at[r][c] : minus_inf()", "S.at[r][c]",
@@ -90,6 +92,8 @@ static const defect defects[] = {
      NULL, NULL},
     {"fa1_bwd", "j < at.prefix ?", "false ?", "bwd-f32-b3-h2k1-q70-k59-d40-causal-prefix all", WRONG, NULL,
      NULL},
+    {"standard,fa1,fwd", "my.k0 = cu_k[0];", "my.k0 = 0;", RAGGED, WRONG, NULL, NULL},
+    {"standard,fa1,fwd", "at_most(cu_q[a.cu_q.b] - my.q0, nq)", "nq", RAGGED, WRONG, NULL, NULL},
     /* the online softmax */
     {"fwd", "scale_rows(O, f);", ";", MANY_TILES " data=rising", WRONG, NULL, NULL},
     {"fwd", "l = f * l;", ";", MANY_TILES " data=rising", WRONG, NULL, NULL},

@@ -197,11 +197,9 @@ static void every_row_makes_sense(void **state)
       in += role == FAT_ROLE_IN;
       out += fat_tensors_is_out(role);
       assert_true(fat_tensors[t].name && fat_tensors[t].name[0]);
-      static const int64_t sizes[][3] = {[FAT_OF_Q] = {2, 6, 9},
-                                         [FAT_OF_K] = {2, 3, 99},
-                                         [FAT_OF_HEADS] = {1, 6, 1},
-                                         [FAT_OF_ALL_HEADS] = {2, 6, 1},
-                                         [FAT_OF_BATCHES] = {2, 1, 1}};
+      static const int64_t sizes[][3] = {
+          [FAT_OF_Q] = {2, 6, 9},         [FAT_OF_K] = {2, 3, 99},      [FAT_OF_HEADS] = {1, 6, 1},
+          [FAT_OF_ALL_HEADS] = {2, 6, 1}, [FAT_OF_BATCHES] = {2, 1, 1}, [FAT_OF_ENDS] = {3, 1, 1}};
       assert_memory_equal(e.size, sizes[fat_tensors[t].side], sizeof sizes[0]);
       static const fat_dtype types[] = {
           [FAT_ELEMENT_OWN] = FAT_BF16, [FAT_ELEMENT_F32] = FAT_F32, [FAT_ELEMENT_I32] = FAT_I32};

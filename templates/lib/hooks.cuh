@@ -29,6 +29,9 @@ struct sequence {
 % if begins then
   i32 k0;       // the first of its keys in their tensors
 % end
+% if has.varlen then
+  i32 q0;       // the first of its rows in theirs
+% end
 };
 
 //: sequence_of -- `head` counts the query heads of all batches; heads that share K and V lie side by side
@@ -78,8 +81,11 @@ __device__ __forceinline__ place rows(const call &a, i32 head)
   place my;
   (sequence &)my = at;
 % for _, t in ipairs(tensors) do
-%   local from = t.name .. ".data + b * a." .. t.name .. ".b + " .. (t.side == "q" and "h" or "hk") .. " * a." .. t.name .. ".h"
-%   local first = begins and t.side == "k" and string.format(" + i64(at.k0) * a.%s.n", t.name) or ""
+%   local batch = has.varlen and "" or "b * a." .. t.name .. ".b + "
+%   local from = t.name .. ".data + " .. batch .. (t.side == "q" and "h" or "hk") .. " * a." .. t.name .. ".h"
+%   local row = begins and t.side == "k" and "k0" or has.varlen and t.side == "q" and "q0"
+%   local first = row and (t.width == 1 and " + at." .. row or string.format(" + i64(at.%s) * a.%s.n", row, t.name)) or ""
+%   from = t.width == 1 and from .. first or from
 %   if t.side == "b" then -- `measure` reads it
 %   elseif t.side == "h" or t.side == "a" then
 %     local head = string.format("a.%s.data + %sh * a.%s.h", t.name, t.side == "a" and "b * a." .. t.name .. ".b + " or "", t.name)

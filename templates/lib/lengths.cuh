@@ -6,6 +6,13 @@ __device__ __forceinline__ void measure(sequence &my, const call &a)
 {
   i32 $(ragged and "nq = a.q, " or "")nk = a.k;
   await_last(); // lengths may come from the launch before
+% if has.varlen then
+  const i32 *const cu_q = a.cu_q.data + my.b * a.cu_q.b, *const cu_k = a.cu_k.data + my.b * a.cu_k.b;
+  my.q0 = cu_q[0];
+  my.k0 = cu_k[0];
+  nq = at_most(cu_q[a.cu_q.b] - my.q0, nq);
+  nk = at_most(cu_k[a.cu_k.b] - my.k0, nk);
+% end
 % if has.used then
   if (a.used_q.data)
     nq = at_most(a.used_q.data[my.b * a.used_q.b], nq);
@@ -13,7 +20,7 @@ __device__ __forceinline__ void measure(sequence &my, const call &a)
 % end
 % if has.lpad then
   const i32 pad = at_most(a.lpad.data[my.b * a.lpad.b], nk);
-  my.k0 = pad;
+  my.k0 += pad;
   nk -= pad;
 % end
 % if has.prefix then

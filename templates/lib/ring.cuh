@@ -224,8 +224,9 @@ __device__ __forceinline__ void copy_Q(const tensor_map &Q_map, i32 round, i32 x
     return;
 % end
   put_task(place, my);
+% local batch = has.varlen and "0" or "at.b"
   if (visit.first < visit.last)
-    copy_tile<boxes, 64>(Q_place(place), Q_map, my.i0 + 64 * x, at.h, at.b, Q_full + place);
+    copy_tile<boxes, 64>(Q_place(place), Q_map, $(has.varlen and "at.q0 + " or "")my.i0 + 64 * x, at.h, $(batch), Q_full + place);
   else
     barrier_arrive(barrier_at(Q_full + place)); // nothing to copy
 }
@@ -235,7 +236,8 @@ __device__ __forceinline__ void copy_K(const tensor_map &K_map, i32 n, i32 j0, c
 {
   const step_of<stages> K(n);
   wait(K_free + K.slot, K.parity ^ 1);
-  $(by_warp and "if (thread_id() == 0) " or "")copy_tile<boxes, Bc>(K_place(K.slot), K_map, $(begins and "at.k0 + " or "")j0, at.hk, at.b, K_full + K.slot);
+% local batch = has.varlen and "0" or "at.b"
+  $(by_warp and "if (thread_id() == 0) " or "")copy_tile<boxes, Bc>(K_place(K.slot), K_map, $(begins and "at.k0 + " or "")j0, at.hk, $(batch), K_full + K.slot);
 }
 
 //: copy_V -- the n-th tile of V, when its place is free
@@ -247,12 +249,12 @@ __device__ __forceinline__ void copy_V(const tensor_map &V_map, i32 n, i32 j0, c
 {
   const step_of<stages> V(n);
   wait(V_free + V.slot, V.parity ^ 1);
-% local full = "V_full + V.slot"
+% local full, batch = "V_full + V.slot", has.varlen and "0" or "at.b"
 % if ragged then
   const bool is_tail = at.nk - j0 < Bc;
 %   full = "is_tail ? V_tail : V_full + V.slot"
 % end
-  $(by_warp and "if (thread_id() == 0) " or "")copy_tile<V_boxes, Bc>(V_place(V.slot), V_map, $(begins and "at.k0 + " or "")j0, at.hk, at.b, $(full)$(slices > 1 and ", at.v0" or ""));
+  $(by_warp and "if (thread_id() == 0) " or "")copy_tile<V_boxes, Bc>(V_place(V.slot), V_map, $(begins and "at.k0 + " or "")j0, at.hk, $(batch), $(full)$(slices > 1 and ", at.v0" or ""));
 % if ragged then
   if (!is_tail)
     return;

@@ -20,7 +20,7 @@ end
 function simt.threads(c) return c.T end
 
 -- The features that hooks.cuh knows: masks, which every kernel serves, and with those of the forward every forward kernel does.
-simt.masks = { "causal", "causaltl", "w", "used", "prefix", "lpad" }
+simt.masks = { "causal", "causaltl", "w", "varlen", "used", "prefix", "lpad" }
 simt.scores = { "alibi", "softcap", "sink" } -- which every kernel serves too
 function simt.masks_and(...)
   local all = { table.unpack(simt.scores) }

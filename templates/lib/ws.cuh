@@ -193,7 +193,7 @@ __device__ __forceinline__ void store_from(u32 place, const Acc &O, const tensor
   if (lane == 0) {
 #pragma unroll
     for (i32 x = 0; x < boxes_; x++)
-      store_box(to, $(slices > 1 and "at.v0 + " or "")64 * x, i0 + first, at.h, at.b, place + x * box_bytes<64> + first * 128);
+      store_box(to, $(slices > 1 and "at.v0 + " or "")64 * x, $(has.varlen and "at.q0 + " or "")i0 + first, at.h, $(has.varlen and "0" or "at.b"), place + x * box_bytes<64> + first * 128);
     store_commit();
     store_wait();
   }

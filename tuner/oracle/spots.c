@@ -41,6 +41,30 @@ static void read_block(const fat_spots *a, const float *block, int t, int64_t ro
     to[i] = fat_spots_number(a, block, t, from + i);
 }
 
+/* Tensors have no rows but those of batches: one of this batch, or of the next that has any. */
+static void settle_row(fat_spots *a, int side, int r)
+{
+  for (int i = 0; i < FAT_DRAW_PERIOD; i++) {
+    const fat_batch x = fat_draw_batch(&a->problem, a->row[side][r].b, NULL, NULL);
+    const int64_t rows = side == FAT_OF_Q ? x.p.q : x.p.k;
+    a->row[side][r].first = side == FAT_OF_Q ? x.q0 : x.k0;
+    if (rows > 0) {
+      a->row[side][r].i %= rows;
+      return;
+    }
+    a->row[side][r].b = (a->row[side][r].b + 1) % a->problem.b;
+  }
+  a->rows[side] = 0; /* there are none */
+}
+
+int64_t fat_spots_row(const fat_spots *spots, int tensor, int r)
+{
+  const fat_slot *s = &spots->slot[tensor];
+  const int side = (int)fat_tensors[tensor].side;
+  return fat_image_row(s, s->size[0] > 1 ? spots->row[side][r].b : 0, spots->row[side][r].h,
+                       spots->row[side][r].first + spots->row[side][r].i);
+}
+
 /* The first row of the first head, the last row of the last one, and others spread evenly in between. */
 static void choose_rows(fat_spots *a, int side)
 {
@@ -55,6 +79,8 @@ static void choose_rows(fat_spots *a, int side)
     a->row[side][r].b = flat / n / heads;
     a->row[side][r].h = flat / n % heads;
     a->row[side][r].i = flat % n;
+    if (fat_problem_has(p, FAT_VARLEN))
+      settle_row(a, side, r);
   }
 }
 

@@ -17,6 +17,7 @@ typedef struct fat_spots {
   int rows[FAT_SIDES]; /* known ones: rows of Q, keys */
   struct {
     int64_t b, h, i;
+    int64_t first; /* row of the batch in the tensors, where those of all lie behind each other */
   } row[2][FAT_SPOTS_ROWS];
   double *right[FAT_TENSORS]; /* of the known rows */
   double allowed[FAT_TENSORS][2];
@@ -26,6 +27,8 @@ typedef struct fat_spots {
 float *fat_spots_block(uint64_t seed);
 fat_status fat_spots_make(const fat_problem *p, const float *block, fat_spots *spots, fat_error *err);
 void fat_spots_free(fat_spots *spots);
+/* Where the r-th known row of an output begins: bytes from the image's beginning. */
+int64_t fat_spots_row(const fat_spots *spots, int tensor, int r);
 /* What stands in an input, so many elements behind its first. Periodic in FAT_SPOTS_BLOCK. */
 float fat_spots_number(const fat_spots *spots, const float *block, int tensor, int64_t element);
 

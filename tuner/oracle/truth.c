@@ -69,7 +69,7 @@ static void stretch(float *x, int64_t count, float by)
 /* Keys rise or fall along the first column, which Q has at 1. */
 static void bend(const fat_problem *p, float scale, fat_data data, float *in[FAT_TENSORS])
 {
-  const int64_t rows = p->b * p->h * p->q, keys = p->b * p->hk * p->k;
+  const int64_t rows = fat_tensors_elements(p, FAT_LSE), keys = fat_tensors_elements(p, FAT_K) / p->d;
   const float unit = sqrtf((float)p->d);
   stretch(in[FAT_Q], rows * p->d, stretches[data].q);
   if (p->op == FAT_FWD) /* in a backward call dP would overflow f16, in PyTorch too */
@@ -136,7 +136,7 @@ static void spoil_outside(const fat_problem *p, float *in[FAT_TENSORS])
     for (int64_t i = 0; in[t] && fat_tensors[t].side == FAT_OF_K && i < fat_tensors_elements(p, t); i++) {
       const int64_t row = i / e.size[3], n = row % e.size[2];
       const fat_batch x = fat_draw_batch(p, row / e.size[2] / e.size[1], NULL, NULL);
-      if (n < x.k0 || n >= x.k0 + x.p.k)
+      if (e.size[0] == p->b && (n < x.k0 || n >= x.k0 + x.p.k))
         in[t][i] = NAN;
     }
   }

@@ -30,7 +30,7 @@ static int64_t reads(const part *x, int t, fat_side side, int64_t head, int64_t 
   const int64_t group = x->call->h / x->call->hk, other = side == FAT_OF_Q ? head / group : head * group;
   if (fat_tensors[t].side == side)
     return place(x, t, head, i);
-  if (fat_tensors[t].side == FAT_OF_BATCHES)
+  if (fat_tensors[t].element == FAT_ELEMENT_I32 && fat_tensors[t].side != FAT_OF_Q) /* read already */
     return place(x, t, 0, 0);
   const bool of_heads = fat_tensors[t].side == FAT_OF_HEADS || fat_tensors[t].side == FAT_OF_ALL_HEADS;
   return place(x, t, of_heads && side == FAT_OF_Q ? head : other, 0);

@@ -93,7 +93,7 @@ static fat_status judge_row(const fat_full *full, int t, int r, fat_verdict *v, 
   float row[FAT_PROBLEM_DV_MAX], elements[FAT_PROBLEM_DV_MAX];
   char text[FAT_PROBLEM_TEXT];
   double off = 0;
-  FAT_TRY(copy_out(s, fat_image_row(slot, b, h, i), width * slot->bytes, elements, err));
+  FAT_TRY(copy_out(s, fat_spots_row(a, t, r), width * slot->bytes, elements, err));
   fat_half_load(slot->type, row, elements, width);
   for (int64_t x = 0; x < width; x++)
     off = fmax(off, fat_reference_off(a->right[t][r * width + x], row[x]));

@@ -240,8 +240,11 @@ static fat_status fill_kind(const fat_testbed *s, int kind, fat_error *err)
     if (!head[i])
       status = fat_status_fail(err, FAT_E_NOMEM, "out of memory for a kind of data");
   }
+  fat_problem of = s->spots.problem;
+  of.q = s->spots.slot[FAT_Q].size[2];
+  of.k = s->spots.slot[FAT_K].size[2];
   if (status == FAT_OK)
-    fat_kinds_bend(&s->spots.problem, kind, s->spots.scale, head[0], head[1], head[2]);
+    fat_kinds_bend(&of, kind, s->spots.scale, head[0], head[1], head[2]);
   for (int i = 0; i < BENT; i++) {
     if (is_bent(s, i) && status == FAT_OK)
       status = fill_with(s, bent[i], head[i], count[i], err);
