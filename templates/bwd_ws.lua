@@ -42,7 +42,7 @@ return {
   picked = true,
   prefer = 2,
   twin = "bwd", -- TMA reads only what is 16-byte aligned: other tensors are that kernel's
-  serves = { op = "bwd", dtypes = { "f16", "bf16" }, features = grad.features, sm = 90, sm_last = 90 },
+  serves = { op = "bwd", dtypes = { "f16", "bf16" }, features = simt.closed_and("dsink"), sm = 90, sm_last = 90 },
   tunables = {
     { "Br", { 64, 128 }, "rows of Q and dO of one tile" },
     { "Bc", { 64, 128, 192 }, "rows of K and V of one tile: 64 for each warpgroup that computes" },

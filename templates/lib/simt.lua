@@ -20,9 +20,15 @@ end
 function simt.threads(c) return c.T end
 
 -- The features that hooks.cuh knows: masks, which every kernel serves, and with those of the forward every forward kernel does.
-simt.masks = { "causal", "causaltl", "w", "varlen", "used", "prefix", "lpad" }
+simt.masks = { "causal", "causaltl", "w" }
+simt.batches = { "varlen", "used", "prefix", "lpad" } -- by batch, which all serve whose tiles end where a batch does
 simt.scores = { "alibi", "softcap", "sink" } -- which every kernel serves too
 function simt.masks_and(...)
+  local all = { ... }
+  for _, feature in ipairs(simt.batches) do all[#all + 1] = feature end
+  return simt.closed_and(table.unpack(all))
+end
+function simt.closed_and(...)
   local all = { table.unpack(simt.scores) }
   for _, feature in ipairs { ... } do all[#all + 1] = feature end
   for _, mask in ipairs(simt.masks) do all[#all + 1] = mask end
