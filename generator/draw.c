@@ -16,6 +16,20 @@ static int64_t length(const fat_problem *p, int64_t most, int64_t b, int64_t oth
   return (most * parts[(b + p->q + p->k + other) % FAT_DRAW_PERIOD] + PARTS - 1) / PARTS;
 }
 
+/* Where documents begin, in 64ths of the keys: eight, of several lengths. Row i belongs to that of the key at
+ * which the causal mask from the bottom right has it. */
+static int64_t document(const fat_problem *p, int which, int64_t i)
+{
+  static const int begins[] = {0, 20, 23, 32, 33, 47, 53, 57, PARTS};
+  const int64_t at = i + p->k - p->q;
+  int x = 0;
+  if (at < 0)
+    return 0;
+  while (begins[x + 1] < PARTS && p->k * begins[x + 1] / PARTS <= at)
+    x++;
+  return p->k * begins[x + which] / PARTS;
+}
+
 static int64_t varlen(const fat_problem *p, int keys, int64_t b)
 {
   return keys && p->k != p->q ? length(p, p->k, b, 5) : length(p, p->q, b, 0);
@@ -38,11 +52,26 @@ int64_t fat_draw_total(const fat_problem *p, int keys)
   return told > 0 ? (int64_t)told - 1 : begins(p, keys, p->b);
 }
 
+/* An end of the interval of a row of the tensors: of ragged batches they lie behind each other. */
+static int64_t interval_end(const fat_problem *p, int which, fat_element at)
+{
+  if (fat_problem_has(p, FAT_VARLEN)) {
+    int64_t period = begins(p, 0, FAT_DRAW_PERIOD);
+    at.b = period > 0 ? at.i / period * FAT_DRAW_PERIOD : 0;
+    while (begins(p, 0, at.b + 1) <= at.i)
+      at.b++;
+  }
+  const fat_batch x = fat_draw_batch(p, at.b, NULL, NULL);
+  return document(&x.p, which, at.i - x.q0);
+}
+
 int64_t fat_draw_number(const fat_problem *p, fat_feature f, int which, fat_element at)
 {
   switch (f) {
   case FAT_VARLEN:
     return begins(p, which, at.b);
+  case FAT_INTERVAL:
+    return interval_end(p, which, at);
   case FAT_USED:
     return which ? length(p, p->k, at.b, 8) : length(p, p->q, at.b, 3);
   case FAT_PREFIX:

@@ -69,6 +69,22 @@ fat_interval fat_sees(const fat_problem *p, int64_t i)
   return seen;
 }
 
+fat_interval fat_sees_within(const fat_problem *p, int64_t i, int64_t lo, int64_t hi)
+{
+  const fat_interval seen = fat_sees(p, i);
+  return cut(seen.lo > lo ? seen.lo : lo, seen.hi < hi ? seen.hi : hi, p->k);
+}
+
+/* Of a batch, with the interval that is drawn where there is one. */
+static fat_interval sees_drawn(const fat_problem *p, int64_t i)
+{
+  if (!fat_problem_has(p, FAT_INTERVAL))
+    return fat_sees(p, i);
+  const fat_element at = {0, 0, i};
+  return fat_sees_within(p, i, fat_draw_number(p, FAT_INTERVAL, 0, at),
+                         fat_draw_number(p, FAT_INTERVAL, 1, at));
+}
+
 fat_interval fat_sees_rows(const fat_problem *p, int64_t j)
 {
   const band b = band_of(p); /* i - from <= j < i + beyond */
@@ -127,7 +143,7 @@ static double walked_pairs(const fat_problem *p)
   const int64_t counted = p->q < WALK ? p->q : WALK;
   double sum = 0;
   for (int64_t x = 0; x < counted; x++) {
-    const fat_interval seen = fat_sees(p, (int64_t)(((double)x + 0.5) * (double)p->q / (double)counted));
+    const fat_interval seen = sees_drawn(p, (int64_t)(((double)x + 0.5) * (double)p->q / (double)counted));
     sum += (double)(seen.hi - seen.lo);
   }
   return counted > 0 ? sum * ((double)p->q / (double)counted) : 0;
@@ -139,7 +155,7 @@ static double pairs(const fat_problem *p)
   const band b = band_of(p);
   if (sees_nothing(p, b))
     return 0;
-  if (b.prefix > 0)
+  if (b.prefix > 0 || fat_problem_has(p, FAT_INTERVAL))
     return walked_pairs(p);
   if (fat_problem_has(p, FAT_CHUNK))
     return chunked_pairs(p, b);
@@ -182,7 +198,7 @@ static double sum_tiles(int64_t n, int64_t a, int64_t c, int64_t m, int64_t most
 static fat_interval tile_keys(const fat_problem *p, int64_t t, int64_t Br, int64_t group)
 {
   const int64_t rows = p->q * group, last = (t + 1) * Br < rows ? (t + 1) * Br - 1 : rows - 1;
-  const fat_interval top = fat_sees(p, t * Br / group), bottom = fat_sees(p, last / group);
+  const fat_interval top = sees_drawn(p, t * Br / group), bottom = sees_drawn(p, last / group);
   return (fat_interval){top.lo < bottom.hi ? top.lo : bottom.hi, bottom.hi};
 }
 
@@ -200,7 +216,7 @@ static double tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_t group)
     return 0;
   /* Where a tile ends amid the heads of a row, or rows are cut by chunks or lifted by a prefix, there is no
    * line: tiles are counted one by one, and of very many some that lie evenly among them stand for all. */
-  if (Br % group != 0 || fat_problem_has(p, FAT_CHUNK) || b.prefix > 0) {
+  if (Br % group != 0 || fat_problem_has(p, FAT_CHUNK) || fat_problem_has(p, FAT_INTERVAL) || b.prefix > 0) {
     const int64_t counted = Tr < WALK ? Tr : WALK;
     double sum = 0;
     for (int64_t t = 0; t < counted; t++)

@@ -17,6 +17,9 @@ typedef struct fat_interval {
 fat_interval fat_sees(const fat_problem *p, int64_t i);
 fat_interval fat_sees_rows(const fat_problem *p, int64_t j);
 
+/* The same within [lo, hi), which a row's tensors give. */
+fat_interval fat_sees_within(const fat_problem *p, int64_t i, int64_t lo, int64_t hi);
+
 /* Pairs of a row and a key that it sees, of one head: where batches differ, the mean over those that draw.h
  * draws, here and below. */
 double fat_sees_pairs(const fat_problem *p);

@@ -57,12 +57,14 @@ function space.facts(text)
   end
   p.uneven = p.uneven == 1
   -- Which end of a row's keys masks cut: before the first key of all, behind the last.
-  p.cut = { left = p.has.w or p.has.chunk or false }
-  p.cut.right = p.cut.left or p.has.causal or p.has.causaltl or false
+  -- And whether by lines along the rows.
+  p.cut = { left = p.has.w or p.has.chunk or p.has.iv or false, line = p.has.w or p.has.chunk or false }
+  p.cut.line = p.cut.line or p.has.causal or p.has.causaltl or false
+  p.cut.right = p.cut.left or p.cut.line
   -- Whether batches have lengths of their own, and whether their keys begin elsewhere than at the first.
   p.begins = p.has.lpad or p.has.varlen or false
   p.ragged = p.begins or p.has.used or false
-  p.by_batch = p.ragged or p.has.prefix or false
+  p.by_batch = p.ragged or p.has.prefix or p.has.iv or false
   -- Whether scores are more than products: then `score` gives them in base 2, with the scale in them, and what it gives
   -- has to know whether S is transposed.
   p.scored = p.has.softcap or p.has.alibi or false

@@ -34,6 +34,8 @@ const fat_tensor_row fat_tensors[FAT_TENSORS] = {
     {"prefix", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_PREFIX, FAT_OF_BATCHES, FAT_WIDE_1, I32, false},
     {"cu_q", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_VARLEN, FAT_OF_ENDS, FAT_WIDE_1, I32, false},
     {"cu_k", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_VARLEN, FAT_OF_ENDS, FAT_WIDE_1, I32, false},
+    {"lo", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_INTERVAL, FAT_OF_Q, FAT_WIDE_1, I32, false},
+    {"hi", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_INTERVAL, FAT_OF_Q, FAT_WIDE_1, I32, false},
 };
 
 /* ORDER SCALAR */

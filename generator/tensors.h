@@ -37,6 +37,8 @@ typedef enum fat_tensor {
   FAT_PREFIXES,
   FAT_CU_Q,
   FAT_CU_K,
+  FAT_LO,
+  FAT_HI,
   FAT_TENSORS
 } fat_tensor;
 

@@ -16,7 +16,7 @@ static const uint16_t places[] = {
     offsetof(fatune_tensors, sink),   offsetof(fatune_tensors, slopes), offsetof(fatune_tensors, dsink),
     offsetof(fatune_tensors, used_q), offsetof(fatune_tensors, used_k), offsetof(fatune_tensors, lpad),
     offsetof(fatune_tensors, dLSE),   offsetof(fatune_tensors, prefix), offsetof(fatune_tensors, cu_q),
-    offsetof(fatune_tensors, cu_k),
+    offsetof(fatune_tensors, cu_k),   offsetof(fatune_tensors, lo),     offsetof(fatune_tensors, hi),
 };
 _Static_assert(sizeof places / sizeof *places == FAT_TENSORS, "every tensor has a place");
 /* ORDER SCALAR */

@@ -186,6 +186,9 @@ typedef struct fatune_tensors {
                                        the last ends. Other tensors have one batch of total_q or total_k rows,
                                        in which those of all lie behind each other; q and k are the longest.
                                        Only stride[0] is read */
+  const fatune_tensor *lo, *hi; /* [b][h][q] of int32, rows contiguous, of `iv`: of the keys that masks leave
+                                   it row i sees those from lo to before hi. stride[0] or stride[1] 0: the
+                                   same in all batches, heads */
 } fatune_tensors;
 
 /* Queues the attention call on `stream` (a CUstream or cudaStream_t of the plan's context; NULL: its default

@@ -55,8 +55,8 @@ fat_reach fat_waves_reach(const fat_problem *p, int64_t sms)
   r.mean = r.most = r.keys;
   if (fat_problem_has(p, FAT_SPLIT) && p->arg[FAT_SPLIT][0] > 0)
     r.per_split = 1 / (double)p->arg[FAT_SPLIT][0];
-  fat_problem known = *p; /* lengths by batch lie on the device */
-  known.features &= ~FAT_DRAWN;
+  fat_problem known = *p; /* lengths by batch and intervals lie on the device */
+  known.features &= ~(FAT_DRAWN | 1u << FAT_INTERVAL);
   if (r.ends > 0 && r.rows > 0)
     r.mean = fat_sees_pairs(&known) / r.rows;
   if (fat_problem_has(p, FAT_CHUNK))

@@ -99,7 +99,7 @@ return {
     product(p.dv, true)
     product(p.d, true)
     product(dQ_columns(c, p), false)
-    return { libs = { "lib/args.h", "lib/hooks.cuh", "lib/scores.cuh", "lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh", "lib/ws.cuh",
+    return { libs = { "lib/args.h", "lib/hooks.cuh", "lib/tasks.cuh", "lib/masks.cuh", "lib/scores.cuh", "lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh", "lib/ws.cuh",
         "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_sums.cuh",
         "lib/launches.cuh" },
       dtype = p.dtype, slices = 1, packed = false, drawn = false, aligned = 16, overlaps = true, travels = false, products = products,

@@ -81,7 +81,7 @@ $(entry "keys")(const call a, const elem *P_all, const elem *dS_all)
     const place at = rows(a, head);
     const matrix P_here = matrix_of((elem *)P_all, head, at), dS_here = matrix_of((elem *)dS_all, head, at);
     for (i32 i0 = visit.first * Br; i0 < visit.last * Br; i0 += Br) {
-      const auto P_next = depart<Bc>(P, P_here.data + j0, P_here.row, i0, at.nq);
+      $(has.iv and "if (passes_by(a, at, i0, j0)) continue; " or "")const auto P_next = depart<Bc>(P, P_here.data + j0, P_here.row, i0, at.nq);
       const auto dO_next = depart<Dv>(dO, at.dO, at.dOn, i0, at.nq);
       land(P, P_next);
       land(dO, dO_next);

@@ -63,6 +63,8 @@ static void every_barrier_is_missed(void **state)
 
 #define RAGGED "fwd-f32-b5-h2k1-q90-k150-d40-varlen all lay=padded"
 
+#define GIVEN "fwd-f32-b2-h2k1-q90-k150-d40-iv all lay=padded"
+
 static const defect defects[] = {
     /* masks and tiles */
     {"standard,fa1,fwd", "keep(seen, u32(j0) + Acc::column(c)) ? S.at[r][c] : minus_inf()", "S.at[r][c]",
@@ -94,6 +96,13 @@ static const defect defects[] = {
      NULL},
     {"standard,fa1,fwd", "my.k0 = cu_k[0];", "my.k0 = 0;", RAGGED, WRONG, NULL, NULL},
     {"standard,fa1,fwd", "at_most(cu_q[a.cu_q.b] - my.q0, nq)", "nq", RAGGED, WRONG, NULL, NULL},
+    {"standard,fa1,fwd", "max(0, at.lo[row])", "0", GIVEN, WRONG, NULL, NULL},
+    {"standard,fa1,fwd", "x.hi_most = some ? max(x.hi_most, seen.hi) : x.hi_most;",
+     "x.hi_most = some ? min(x.hi_most, seen.hi) : x.hi_most;", GIVEN, WRONG, NULL, NULL},
+    {"fwd", "x.hi_least / Bc", "x.hi_most / Bc", "fwd-f32-b1-h1-q400-k400-d40-causal-iv all", WRONG, NULL,
+     NULL},
+    {"fa1_bwd", "last = some ? max(last, i + 1) : last;", "last = some ? max(last, i) : last;",
+     "bwd-f32-b2-h2k1-q90-k150-d40-iv all", WRONG, NULL, NULL},
     /* the online softmax */
     {"fwd", "scale_rows(O, f);", ";", MANY_TILES " data=rising", WRONG, NULL, NULL},
     {"fwd", "l = f * l;", ";", MANY_TILES " data=rising", WRONG, NULL, NULL},

@@ -28,10 +28,10 @@ static fatune_tensor some[FAT_TENSORS];
 static void give_all(fatune_tensors *t, const fatune_tensor **slot[FAT_TENSORS])
 {
   *t = (fatune_tensors){.size = sizeof *t, .scale = 1};
-  const fatune_tensor **const slots[] = {&t->Q,      &t->K,      &t->V,      &t->O,      &t->LSE,
-                                         &t->dO,     &t->dQ,     &t->dK,     &t->dV,     &t->sink,
-                                         &t->slopes, &t->dsink,  &t->used_q, &t->used_k, &t->lpad,
-                                         &t->dLSE,   &t->prefix, &t->cu_q,   &t->cu_k};
+  const fatune_tensor **const slots[] = {&t->Q,      &t->K,      &t->V,    &t->O,    &t->LSE,    &t->dO,
+                                         &t->dQ,     &t->dK,     &t->dV,   &t->sink, &t->slopes, &t->dsink,
+                                         &t->used_q, &t->used_k, &t->lpad, &t->dLSE, &t->prefix, &t->cu_q,
+                                         &t->cu_k,   &t->lo,     &t->hi};
   _Static_assert(sizeof slots / sizeof *slots == FAT_TENSORS, "every tensor");
   for (int i = 0; i < FAT_TENSORS; i++) {
     some[i] = (fatune_tensor){(void *)(uintptr_t)(0x10000 * (i + 1)), {1024 + i, 512, 128}};
@@ -89,7 +89,8 @@ static void every_tensor_has_its_role(void **state)
                                   "fwd-f16-b2-h2-q3-k4-d64-lpad",
                                   "bwd-f16-b2-h2-q3-k4-d64-dlse",
                                   "bwd-f16-b2-h2-q3-k4-d64-causal-prefix",
-                                  "fwd-f16-b2-h2-q3-k4-d64-varlen"};
+                                  "fwd-f16-b2-h2-q3-k4-d64-varlen",
+                                  "bwd-f16-b2-h2-q3-k4-d64-iv"};
   for (size_t x = 0; x < sizeof problems / sizeof *problems; x++) {
     const fat_problem p = problem_of(problems[x]);
     const fatune_tensor **slot[FAT_TENSORS];

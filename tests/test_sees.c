@@ -169,10 +169,10 @@ static void masks_make_tiles_uneven(void **state)
 static void batches_are_counted_one_by_one(void **state)
 {
   (void)state;
-  static const char *const texts[] = {"fwd-f16-b37-h1-q50-k70-d8-causal-used", "fwd-f16-b3-h1-q9-k33-d8-used",
-                                      "fwd-f16-b20-h1-q50-k70-d8-w9.3-used-lpad",
-                                      "fwd-f16-b20-h1-q50-k70-d8-causal-used-prefix",
-                                      "fwd-f16-b40-h1-q50-k50-d8-causal-varlen"};
+  static const char *const texts[] = {
+      "fwd-f16-b37-h1-q50-k70-d8-causal-used",    "fwd-f16-b3-h1-q9-k33-d8-used",
+      "fwd-f16-b20-h1-q50-k70-d8-w9.3-used-lpad", "fwd-f16-b20-h1-q50-k70-d8-causal-used-prefix",
+      "fwd-f16-b40-h1-q50-k50-d8-causal-varlen",  "fwd-f16-b40-h1-q50-k50-d8-causal-varlen-iv"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     fat_problem p;
     double pairs = 0, visited = 0, most = 0;

@@ -54,7 +54,7 @@ end
 
 function grad.words(c, p, g)
   local is_half = mma.bytes(p) == 2
-  return { libs = { "lib/args.h", "lib/hooks.cuh", "lib/lengths.cuh", "lib/scores.cuh", "lib/softmax.cuh", "lib/fragments.cuh", "lib/mma.cuh",
+  return { libs = { "lib/args.h", "lib/hooks.cuh", "lib/lengths.cuh", "lib/intervals.cuh", "lib/tasks.cuh", "lib/masks.cuh", "lib/scores.cuh", "lib/softmax.cuh", "lib/fragments.cuh", "lib/mma.cuh",
       is_half and "lib/half.cuh" or "lib/tf32.cuh", "lib/grid.cuh", is_half and "lib/grid16.cuh" or "lib/grid32.cuh",
       "lib/parts.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/launches.cuh" },
     travels = mma.travels(c, p, g), dtype = p.dtype, slices = 1, drawn = false, packed = false, aligned = c.W, unrolled = c.U,

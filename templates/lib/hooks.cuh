@@ -32,6 +32,9 @@ struct sequence {
 % if has.varlen then
   i32 q0;       // the first of its rows in theirs
 % end
+% if has.iv then
+  const i32 *lo, *hi; // of its rows
+% end
 };
 
 //: sequence_of -- `head` counts the query heads of all batches; heads that share K and V lie side by side
@@ -63,7 +66,7 @@ __device__ __forceinline__ sequence sequence_of(const call &a, i32 head)
 struct place : sequence {
 % for _, t in ipairs(tensors) do
 %   local const = t.is_out and "" or "const "
-%   if t.side == "b" then -- `measure` reads it
+%   if t.whole then -- `measure` reads it
 %   elseif t.width == 1 then
   $(packed and "packed_floats " or const .. "float *")$(t.name);
 %   else
@@ -86,7 +89,7 @@ __device__ __forceinline__ place rows(const call &a, i32 head)
 %   local row = begins and t.side == "k" and "k0" or has.varlen and t.side == "q" and "q0"
 %   local first = row and (t.width == 1 and " + at." .. row or string.format(" + i64(at.%s) * a.%s.n", row, t.name)) or ""
 %   from = t.width == 1 and from .. first or from
-%   if t.side == "b" then -- `measure` reads it
+%   if t.whole then -- `measure` reads it
 %   elseif t.side == "h" or t.side == "a" then
 %     local head = string.format("a.%s.data + %sh * a.%s.h", t.name, t.side == "a" and "b * a." .. t.name .. ".b + " or "", t.name)
   my.$(t.name) = $(packed and "{" .. head .. ", {0, a." .. t.name .. ".h, at.peers}}" or head);
@@ -115,57 +118,6 @@ __device__ __forceinline__ i32 ceil_div(i32 x, i32 y)
   return x / y + (x % y > 0);
 }
 
-//: task -- what one block does: a tile of Q of one head; `head` counts as sequence_of does
-struct task {
-  i32 head, i0;
-};
-
-//: portion -- a head, and which of its tiles
-struct portion {
-  i32 head, nth;
-};
-
-//: portion_of -- what a block does of `heads` heads with as many tiles each. Blocks start in the order of their numbers: as
-// many heads together, which share L2, and of these their first tiles first. The last of them are as many as any: where
-// few were left, SMs would wait for their long tiles
-__device__ __forceinline__ portion portion_of(i32 block, i32 heads, i32 tiles, i32 together)
-{
-  const i32 most = min(together, heads), odd = heads % most, behind = block - tiles * odd;
-  if (behind < 0)
-    return {block % odd, block / odd};
-  const i32 first = behind / (tiles * most) * most, x = behind - tiles * first;
-  return {odd + first + x % most, x / most};
-}
-
-//: task_of -- the last tiles of Q, the longest under a causal mask, come first: short ones are left for the end
-% if drawn then
-// Of a head a longest tile takes twice the mean: where so many heads begin together, it ends before all else has
-% end
-__device__ __forceinline__ task task_of(const call &a, i32 block)
-{
-% if packed then
-  const i32 Tr = ceil_div(a.q * (a.h / a.hk), Br), heads = a.b * a.hk;
-% else
-  const i32 Tr = ceil_div(a.q, Br), heads = a.b * a.h$(slices > 1 and " * slices" or "");
-% end
-  const portion mine = portion_of(block, heads, Tr, $(drawn and "max(Z, ceil_div(2 * grid_size(), Tr))" or "Z"));
-  return {mine.head, Br * (Tr - 1 - mine.nth)};
-}
-
-//: nth_block -- the n-th number of a block that stays: forth and back over the grid, so that who began with a
-// long one ends with a short one
-__device__ __forceinline__ i32 nth_block(i32 n)
-{
-  const i32 me = i32(block_id());
-  return n * grid_size() + (n % 2 ? grid_size() - 1 - me : me);
-}
-
-//: blocks_of -- tiles of Q of all heads; the recipe's `valid` line refuses calls that have 2^31 or more
-__device__ __forceinline__ i32 blocks_of(const call &a)
-{
-  return ceil_div(a.q, Br) * a.b * a.h$(slices > 1 and " * slices" or "");
-}
-
 //: interval -- from lo to before hi
 struct interval {
   i32 lo, hi;
@@ -175,7 +127,7 @@ struct interval {
 // nothing overflows 32 bits, whatever the lengths are
 __device__ __forceinline__ interval sees(const call &a, const sequence &at, i32 i)
 {
-% if cut.right then
+% if cut.line then
   const i32 behind = max(0, $(packed and "at.q - 1 - i / at.peers" or "at.nq - 1 - i")); // rows that follow row i
 % end
 % local function lifted(x) return has.prefix and "max(at.prefix, " .. x .. ")" or x end -- the causal mask's end by a prefix
@@ -189,15 +141,22 @@ __device__ __forceinline__ interval sees(const call &a, const sequence &at, i32 
   const i32 end = stands < 0 ? 0 : first + min(a.chunk, at.nk - first);
 %   lo, hi = string.format("max(first, %s)", lo), string.format("min(end, %s)", hi)
 % end
+% if has.iv then
+  const interval own = given(at, $(packed and "i / at.peers" or "i"));
+%   lo, hi = string.format("max(own.lo, %s)", lo), string.format("min(own.hi, %s)", hi)
+% end
   return {$(lo), $(hi)};
 }
 
 //: seen_by -- hook: the rows that see key j, the transpose of `sees`; none where there is no such key
+% if has.iv then
+// But for what tensors give
+% end
 __device__ __forceinline__ interval seen_by(const call &a, const sequence &at, i32 j)
 {
   if (u32(j) >= u32(at.nk))
     return {0, 0};
-% if cut.right then
+% if cut.line then
   const i32 behind = max(0, at.nk - 1 - j); // keys that follow key j
 % end
 % local function lifted(x) return has.prefix and "(j < at.prefix ? 0 : " .. x .. ")" or x end
@@ -205,7 +164,7 @@ __device__ __forceinline__ interval seen_by(const call &a, const sequence &at, i
 % if has.causaltl then
 %   lo = string.format("max(%s, %s)", lo, lifted "min(at.nq, j)")
 % end
-  return {$(lo), $(cut.left and "max(0, at.nq - max(0, behind - a.L))" or "at.nq")};
+  return {$(lo), $(has.w and "max(0, at.nq - max(0, behind - a.L))" or "at.nq")};
 }
 
 //: spans -- tiles [first, last): up to `free` the lower end of masks cuts them, up to `full` no mask touches them, then
@@ -225,7 +184,9 @@ template <i32 rows_ = Br> __device__ __forceinline__ spans range(const call &a, 
 {
   if (i0 >= at.nq)
     return {0, 0, 0, 0};
-% if cut.right then
+% if has.iv then
+  return range_given(a, at, i0, min(rows_, at.nq - i0));
+% elseif cut.right then
   const interval top = sees(a, at, i0), bottom = sees(a, at, i0 + min(rows_, at.nq - i0) - 1);
   const i32 last = ceil_div(bottom.hi, Bc);
 %  if cut.left then
@@ -247,11 +208,15 @@ __device__ __forceinline__ spans range_rows(const call &a, const sequence &at, i
     return {0, 0, 0, 0}; // a shorter batch has no such keys
 % end
   const interval top = seen_by(a, at, j0), bottom = seen_by(a, at, j0 + min(Bc, at.nk - j0) - 1);
+% if has.iv then
+  return rows_given(a, at, j0, min(Bc, at.nk - j0), {top.lo, bottom.hi});
+% else
   const i32 last = ceil_div(bottom.hi, Br), first = min(top.lo / Br, last);
   if (at.nk - j0 < Bc)
     return {first, last, last, last}; // keys beyond the end are masked
   const i32 free = min(max(first, ceil_div(bottom.lo, Br)), last);
   return {first, free, min(max(free, top.hi / Br), last), last};
+% end
 }
 
 //: keep -- hook: whether a row that sees these keys sees key j, as far as the upper end decides. Without a sign, since j

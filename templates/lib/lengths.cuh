@@ -26,6 +26,11 @@ __device__ __forceinline__ void measure(sequence &my, const call &a)
 % if has.prefix then
   my.prefix = at_most(a.prefix.data[my.b * a.prefix.b], nk);
 % end
+% if has.iv then
+%   for _, end_ in ipairs { "lo", "hi" } do
+  my.$(end_) = a.$(end_).data + $(has.varlen and "my.q0" or "my.b * a." .. end_ .. ".b") + my.h * a.$(end_).h;
+%   end
+% end
 % if ragged then
   my.all_q = my.nq;
   my.all_k = my.nk;

@@ -6,7 +6,7 @@ local function ceil_div(x, y) return (x + y - 1) // y end
 local function up(x, y) return ceil_div(x, y) * y end
 
 mma.libs = function(p)
-  return { "lib/args.h", "lib/hooks.cuh", "lib/lengths.cuh", "lib/scores.cuh", "lib/ends.cuh", "lib/packed.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/fragments.cuh",
+  return { "lib/args.h", "lib/hooks.cuh", "lib/lengths.cuh", "lib/intervals.cuh", "lib/tasks.cuh", "lib/masks.cuh", "lib/scores.cuh", "lib/ends.cuh", "lib/packed.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/fragments.cuh",
     "lib/mma.cuh",
     mma.bytes(p) == 2 and "lib/half.cuh" or "lib/tf32.cuh", "lib/split.cuh", "lib/launches.cuh" }
 end
@@ -217,6 +217,7 @@ mma.constraints = {
     "splits of so many keys give the same bits whatever the config: tiles of 64 keys (Bc64), every step as written (L0), "
       .. "no other splits (N)" },
   { function(c, p) return not mma.is_split(c, p) or p.slices == 1 end, "keys are split where V is made at once" },
+  { function(c, p) return c.G ~= 1 or not p.has.iv end, "rows of several heads share a tile where all see the same keys" },
   { function(c, p) return c.G ~= 1 or p.slices == 1 end, "rows of several heads share a tile where V is made at once" },
   { function(c, p, g) return mma.spills(c, p, g) <= 384 end,
     "accumulators and operands of a thread fit its registers, or nearly" },

@@ -21,7 +21,7 @@ function simt.threads(c) return c.T end
 
 -- The features that hooks.cuh knows: masks, which every kernel serves, and with those of the forward every forward kernel does.
 simt.masks = { "causal", "causaltl", "w" }
-simt.batches = { "varlen", "used", "prefix", "lpad" } -- by batch, which all serve whose tiles end where a batch does
+simt.batches = { "varlen", "used", "prefix", "iv", "lpad" } -- by batch, which all serve whose tiles end where a batch does
 simt.scores = { "alibi", "softcap", "sink" } -- which every kernel serves too
 function simt.masks_and(...)
   local all = { ... }
@@ -36,7 +36,7 @@ function simt.closed_and(...)
 end
 simt.features = simt.masks_and("chunk")
 
-local libs = { "lib/args.h", "lib/hooks.cuh", "lib/lengths.cuh", "lib/scores.cuh", "lib/ends.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/simt.cuh", "lib/launches.cuh" }
+local libs = { "lib/args.h", "lib/hooks.cuh", "lib/lengths.cuh", "lib/intervals.cuh", "lib/tasks.cuh", "lib/masks.cuh", "lib/scores.cuh", "lib/ends.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/simt.cuh", "lib/launches.cuh" }
 function simt.words(c, p)
   return { libs = libs, dtype = p.dtype, slices = p.slices, drawn = false, packed = false, Q_held = false, rescale = "seldom", blocks_of_sm = 1,
     O_apart = false, split = false, overlaps = false, aligned = 4 * c.W, schedule = c.s == 0 and "in_turns" or "alone" }

@@ -51,45 +51,6 @@ template <i32 rows_> __device__ __forceinline__ rowvec<rows_> operator+(const ro
   return v;
 }
 
-//: mask -- S = -inf where `keep` says no; by select, so that a NaN there is gone too
-template <class Acc> __device__ __forceinline__ void mask(Acc &S, const call &a, const sequence &at, i32 i0, i32 j0)
-{
-% if cut.left then
-  // A warp asks of its rows which ends of a window lie in this tile: nearly always one of them at most.
-  const i32 first = i0 + first_row<Acc::rows>();
-  if (j0 < sees(a, at, first + rows_of_warp<Acc::rows> - 1).lo) {
-#pragma unroll
-    for (i32 r = 0; r < Acc::R; r++) {
-      const interval seen = sees(a, at, i0 + Acc::row(r));
-#pragma unroll
-      for (i32 c = 0; c < Acc::C; c++)
-        S.at[r][c] = keep_from(seen, u32(j0) + Acc::column(c)) ? S.at[r][c] : minus_inf();
-    }
-  }
-  if (u32(j0) + u32(Acc::columns) <= u32(sees(a, at, first).hi))
-    return;
-% end
-#pragma unroll
-  for (i32 r = 0; r < Acc::R; r++) {
-    const interval seen = sees(a, at, i0 + Acc::row(r));
-#pragma unroll
-    for (i32 c = 0; c < Acc::C; c++)
-      S.at[r][c] = keep(seen, u32(j0) + Acc::column(c)) ? S.at[r][c] : minus_inf();
-  }
-}
-
-//: mask_rows -- the same of S^T, a row for each key: by the rows that see it
-template <class Acc> __device__ __forceinline__ void mask_rows(Acc &S, const call &a, const sequence &at, i32 i0, i32 j0)
-{
-#pragma unroll
-  for (i32 r = 0; r < Acc::R; r++) {
-    const interval by = seen_by(a, at, j0 + Acc::row(r));
-#pragma unroll
-    for (i32 c = 0; c < Acc::C; c++)
-      S.at[r][c] = keep(by, u32(i0) + Acc::column(c)) && keep_from(by, u32(i0) + Acc::column(c)) ? S.at[r][c] : minus_inf();
-  }
-}
-
 //: colvec -- one number for each column of a tile; a thread holds those of its columns
 template <i32 columns_> struct colvec {
   static constexpr i32 C = acc<Bc, columns_>::C;

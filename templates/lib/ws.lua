@@ -5,7 +5,7 @@ local ws = {}
 local function ceil_div(x, y) return (x + y - 1) // y end
 local function up(x, y) return ceil_div(x, y) * y end
 
-ws.libs = { "lib/args.h", "lib/hooks.cuh", "lib/lengths.cuh", "lib/scores.cuh", "lib/ends.cuh", "lib/softmax.cuh", "lib/late.cuh", "lib/matrix.cuh", "lib/fragments.cuh",
+ws.libs = { "lib/args.h", "lib/hooks.cuh", "lib/lengths.cuh", "lib/intervals.cuh", "lib/tasks.cuh", "lib/masks.cuh", "lib/scores.cuh", "lib/ends.cuh", "lib/softmax.cuh", "lib/late.cuh", "lib/matrix.cuh", "lib/fragments.cuh",
   "lib/ring.cuh", "lib/ws.cuh", "lib/ws_steps.cuh", "lib/half.cuh", "lib/launches.cuh" }
 
 local Bc_values = {}
@@ -61,7 +61,7 @@ function ws.words(c, p)
   local S = { columns = c.Bc, held = c.Q == 1 }
   local O = { columns = ws.Do(p), held = c.S == 0 }
   local same = S.columns == O.columns and S.held == O.held
-  return { libs = ws.libs, dtype = p.dtype, slices = p.slices, packed = false, aligned = 16, overlaps = true, drawn = p.uneven, by_warp = p.ragged,
+  return { libs = ws.libs, dtype = p.dtype, slices = p.slices, packed = false, aligned = 16, overlaps = true, drawn = p.uneven, by_warp = p.ragged or p.has.iv or false,
     products = same and { S } or { S, O },
     producer_registers = r[1], consumer_registers = r[2],
     ruled = p.has.alibi or false, Q_held = c.Q == 1, P_shared = c.S == 1,

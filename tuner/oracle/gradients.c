@@ -104,6 +104,13 @@ static void finish(const sums *s, const fat_problem *p, int tensor, int32_t n, f
   }
 }
 
+fat_interval fat_gradients_keys(const fat_problem *p, int64_t i, const fat_reference_inputs *in, int64_t at)
+{
+  if (!in->of[FAT_LO] || !in->of[FAT_HI])
+    return fat_sees(p, i);
+  return fat_sees_within(p, i, (int64_t)in->of[FAT_LO][at], (int64_t)in->of[FAT_HI][at]);
+}
+
 static void note_terms(fat_bound *bound, int64_t terms)
 {
   if (bound && terms > bound->terms)
@@ -118,7 +125,7 @@ static float d_lse(const fat_reference_inputs *in, int64_t at)
 void fat_gradients_row(const fat_problem *p, int64_t i, const fat_reference_inputs *in,
                        double *right[FAT_TENSORS], fat_bound *bound)
 {
-  const fat_interval keys = fat_sees(p, i);
+  const fat_interval keys = fat_gradients_keys(p, i, in, 0);
   sums dQ = {0};
   for (int64_t j = keys.lo; j < keys.hi; j++) {
     const float *k = in->of[FAT_K] + j * p->d;
@@ -147,6 +154,9 @@ void fat_gradients_key(const fat_problem *p, int64_t j, const fat_reference_inpu
   for (int64_t h = 0; h < group; h++)
     for (int64_t i = rows.lo; i < rows.hi; i++) {
       const int64_t at = h * all + i;
+      const fat_interval keys = fat_gradients_keys(p, i, in, at);
+      if (j < keys.lo || j >= keys.hi)
+        continue;
       const float *q = in->of[FAT_Q] + at * p->d, *d_o = in->of[FAT_DO] + at * p->dv;
       const pair x = {q,        in->of[FAT_K],       in->of[FAT_V], in->of[FAT_O] + at * p->dv,
                       d_o,      in->of[FAT_LSE][at], d_lse(in, at), in,

@@ -3,7 +3,10 @@
 #define FAT_GRADIENTS_H
 
 #include "bound.h"
+#include "sees.h"
 
+/* The keys that row i sees, which is row `at` behind where the inputs of its side point. */
+fat_interval fat_gradients_keys(const fat_problem *p, int64_t i, const fat_reference_inputs *in, int64_t at);
 /* dQ of a row. */
 void fat_gradients_row(const fat_problem *p, int64_t i, const fat_reference_inputs *in,
                        double *right[FAT_TENSORS], fat_bound *bound);

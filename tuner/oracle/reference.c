@@ -119,7 +119,7 @@ static float row_own(const fat_problem *p, const seen *in, float *s, float *o, f
 static void row_forward(const fat_problem *p, int64_t i, const fat_reference_inputs *in, double *scores,
                         double *right[FAT_TENSORS], fat_bound *bound)
 {
-  const fat_interval keys = fat_sees(p, i);
+  const fat_interval keys = fat_gradients_keys(p, i, in, 0);
   const seen row = {.q = in->of[FAT_Q],
                     .k = in->of[FAT_K] + keys.lo * p->d,
                     .v = in->of[FAT_V] + keys.lo * p->dv,
@@ -234,7 +234,8 @@ double fat_reference_off(double right, float got)
 
 fat_status fat_reference_check(const fat_problem *p, fat_error *err)
 {
-  const uint32_t masks = 1u << FAT_CAUSAL | 1u << FAT_CAUSAL_TL | 1u << FAT_WINDOW | FAT_DRAWN;
+  const uint32_t masks =
+      1u << FAT_CAUSAL | 1u << FAT_CAUSAL_TL | 1u << FAT_WINDOW | FAT_DRAWN | 1u << FAT_INTERVAL;
   const uint32_t scores = 1u << FAT_SOFTCAP | 1u << FAT_ALIBI | 1u << FAT_SINK;
   const uint32_t known = masks | scores |
                          (p->op == FAT_FWD ? 1u << FAT_CHUNK | 1u << FAT_SPLIT

@@ -1,0 +1,52 @@
+// tasks.cuh -- which tile of which head a block does, and in which order.
+
+//: task -- what one block does: a tile of Q of one head; `head` counts as sequence_of does
+struct task {
+  i32 head, i0;
+};
+
+//: portion -- a head, and which of its tiles
+struct portion {
+  i32 head, nth;
+};
+
+//: portion_of -- what a block does of `heads` heads with as many tiles each. Blocks start in the order of their numbers: as
+// many heads together, which share L2, and of these their first tiles first. The last of them are as many as any: where
+// few were left, SMs would wait for their long tiles
+__device__ __forceinline__ portion portion_of(i32 block, i32 heads, i32 tiles, i32 together)
+{
+  const i32 most = min(together, heads), odd = heads % most, behind = block - tiles * odd;
+  if (behind < 0)
+    return {block % odd, block / odd};
+  const i32 first = behind / (tiles * most) * most, x = behind - tiles * first;
+  return {odd + first + x % most, x / most};
+}
+
+//: task_of -- the last tiles of Q, the longest under a causal mask, come first: short ones are left for the end
+% if drawn then
+// Of a head a longest tile takes twice the mean: where so many heads begin together, it ends before all else has
+% end
+__device__ __forceinline__ task task_of(const call &a, i32 block)
+{
+% if packed then
+  const i32 Tr = ceil_div(a.q * (a.h / a.hk), Br), heads = a.b * a.hk;
+% else
+  const i32 Tr = ceil_div(a.q, Br), heads = a.b * a.h$(slices > 1 and " * slices" or "");
+% end
+  const portion mine = portion_of(block, heads, Tr, $(drawn and "max(Z, ceil_div(2 * grid_size(), Tr))" or "Z"));
+  return {mine.head, Br * (Tr - 1 - mine.nth)};
+}
+
+//: nth_block -- the n-th number of a block that stays: forth and back over the grid, so that who began with a
+// long one ends with a short one
+__device__ __forceinline__ i32 nth_block(i32 n)
+{
+  const i32 me = i32(block_id());
+  return n * grid_size() + (n % 2 ? grid_size() - 1 - me : me);
+}
+
+//: blocks_of -- tiles of Q of all heads; the recipe's `valid` line refuses calls that have 2^31 or more
+__device__ __forceinline__ i32 blocks_of(const call &a)
+{
+  return ceil_div(a.q, Br) * a.b * a.h$(slices > 1 and " * slices" or "");
+}
