@@ -642,9 +642,27 @@ static void one_key_leaves_room_for_roundings(void **state)
   fat_truth_free(&t);
 }
 
+/* What is allowed grows in proportion to the results, which alone it is made of here. */
+static void bounds_grow_with_the_results(void **state)
+{
+  static const fat_tensor tensors[] = {FAT_O, FAT_LSE};
+  fat_problem p;
+  (void)state;
+  assert_int_equal(fat_problem_parse("fwd-f16-b1-h1-q64-k64-d64", &p, NULL), FAT_OK);
+  for (int i = 0; i < 2; i++) {
+    fat_bound small = {0}, large = {0};
+    small.of[tensors[i]].most = 3;
+    large.of[tensors[i]].most = 3000;
+    const double ratio = fat_reference_allowed(&p, &large, tensors[i], false) /
+                         fat_reference_allowed(&p, &small, tensors[i], false);
+    assert_true(fabs(ratio / 1000 - 1) < 0.05);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(bounds_grow_with_the_results),
       cmocka_unit_test(honest_kernels_are_right),
       cmocka_unit_test(bounds_are_of_the_types_size),
       cmocka_unit_test(defects_are_found),

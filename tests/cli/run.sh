@@ -51,6 +51,9 @@ test_usage() {
   refuses 2 "KV heads must divide" render fwd-f32-b1-h3k2-q64-k64-d64 --gpu T4
   refuses 2 "'f15' at column 5" why fwd-f15-b1-h1-q64-k64-d64 --gpu T4
   refuses 2 "needs PROBLEM" render
+  # More tiles than an int counts: refused, whether a grid says so or, where blocks take tiles in turns, the recipe.
+  refuses 1 "it must be above 0" render fwd-f16-b65536-h65536-q1-k1-d64 --gpu H200 --kernel fwd_ws
+  refuses 1 "grid is 4294967296" render fwd-f16-b65536-h65536-q1-k1-d64 --gpu H200 --kernel fwd
   refuses 2 "one argument too many" why fwd-f32-b1-h1-q64-k64-d64 another
   refuses 2 "allowed are best, trials" show nothing
   run tune --no-such-option

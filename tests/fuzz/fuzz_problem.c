@@ -37,7 +37,7 @@ static void try_problem(const char *text, fat_status (*parse)(const char *, fat_
   print(&p, once);
   require(parse(once, &again, NULL) == FAT_OK && same(&p, &again));
   require(strcmp(once, print(&again, twice)) == 0);
-  require(strlen(once) <= strlen(text));
+  require(strlen(once) <= strlen(text) + strlen("-causal")); /* w7.0 is written causal-w7.0 */
   require(fat_problem_flops(&p) >= 0);
 }
 
