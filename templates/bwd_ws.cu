@@ -21,54 +21,59 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
   const i32 me = own_group(), last = from.steps - 1;
   acc<Bc, D> dK = {}; acc<Bc, Dv> dV = {};
   if (from.steps > 0) {
-    const share_of_dQ share(me, dQ_all, from);
-    rounded<Br> P$(one_operand and "" or ", dS");
+    const share_of_dQ share(me, dQ_all);
+    rounded<Br> P;                                      // as products read it, then dS
+    row_step of(from);
+    i32 last_tile = 0;
+    bool dO_here = false;
     await_last();                                       // dQ is 0
     await_keys();
     const K_rows K(K_of(me));
     const V_rows V(V_of(me));
-%  local dS = one_operand and "P" or "dS"
+    await_start(me, 0);                                 // the warpgroup before has its first P
+%  local S_next = S_early and "S, K, Q_here, " or ""
 %  local function step(n)
-%  if not S_early then
-      acc<Bc, Br> S;
-      start_S(S, K, $(n));                               // S^T = K Q^T
-%  end
       acc<Bc, Br> dP;
-      start_dP(dP, V, $(n));                              // dP^T = V dO^T
-%  if not S_early then
-      products_wait<1>();                               // S^T is there, and dK
+%  if S_early then
+      start_dP(dP, V, $(n), dO_here);                   // dP^T = V dO^T
+%  else
+      acc<Bc, Br> S;
+      start_S(S, K, $(n), false);                       // S^T = K Q^T
+      products_wait<0>();                               // S is there, and dK
 %  end
-      set_P(S, a, from.at(a, $(n)), my.j0, $(n));             // P^T = exp(S^T - LSE)
-%  if S_early and one_operand then
+      set_P(S, a, of.at(a), my.j0, $(n));               // P = exp(S - LSE)
+%  if S_early then
       products_wait<1>();                               // dK is there
 %  end
       P.round(S);
-      start_AB(dV, P, dO_of($(n)));                        // dV = dV + P^T dO
-      products_wait<1>();                               // dP^T is there, and dK
-      release_Q($(n) - 1);
-%  if has.softcap then
-      times_slope(S, LD_of($(n)), a, from.at(a, $(n)).of, from.at(a, $(n)).i0, my.j0);
+%  if not S_early then
+      start_dP(dP, V, $(n), dO_here);                   // dP^T = V dO^T
 %  end
-      times_dP_minus_D(S, dP, LD_of($(n)));                // dS^T = P^T (dP^T - D)
-%  if one_operand then
-      products_wait<0>();                               // dV is there
-%  end
-      $(dS).round(S);
-      lay_dS($(n), me, $(dS));
+      start_AB(dV, P, dO_of($(n)));                     // dV = dV + P^T dO
+      give_start(me, $(n));
+      const bool dS_here = $(n) > 0 && is_full(dS_full, dS_place_of($(n) - 1));
 %  if S_early and n ~= "last" then
-      start_S(S, K, $(n) + 1);
+      const bool Q_here = is_full(Q_full, Q_place_of($(n) + 1));
 %  end
-%  local made = dQ_late and n .. " - 1" or n
-%  if dQ_late or dQ_share == "turns" then
-      if (!share.is_of($(made)))
-        add_to_dK(dK, $(dS), $(n));                         // dK = dK + dS^T Q
+      products_wait<1>();                               // dP is there
+      release_Q($(n) - 1);
+      $(S_early and "set_dS(S, dP, a, of.at(a), my.j0, " .. n .. ")" or "minus_D_times(dP, P, LD_of(" .. n .. "))"); // dS = P (dP - D)
+      products_wait<0>();                               // dV is there
+      release(dO_free + dO_place_of($(n)).slot);
+      P.round($(S_early and "S" or "dP"));
+      lay_dS($(n), me, P);
+      dO_here = is_full(dO_full, dO_place_of($(n) + 1));
+%  local more = n == "last" and "" or S_next
+      if (share.is_of($(n) - 1))
+        end_step(share, dS_here, last_tile, $(more)dK, P, $(n)); // dQ = dS K of the step before, dK = dK + dS^T Q,
       else
-%  end
-        add_to_both(share, $(made), dK, $(dS), $(n));      // and dQ = dQ + dS K
+        end_step($(more)dK, P, $(n));                   // the next S^T = K Q^T
+      last_tile = of.number();
+      of.go_on();
 %  end
 %  if S_early then
     acc<Bc, Br> S;
-    start_S(S, K, 0);
+    start_S(S, K, 0, false);
     products_wait<0>();
 %  end
     for (i32 n = 0; n $(S_early and "<" or "<=") last; n++) {
@@ -78,10 +83,8 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
 %  step "last"
 %  end
     products_wait<0>();                                 // dK is there
-%  if dQ_late then
     if (share.is_of(last))
-      add_to_dQ(share, last);
-%  end
+      last_dQ(share, last, last_tile);
     named_sync(1, 128 * consumers);                     // all have read K
   }
   const sequence keys = of_keys(sequence_of(a, my.head));

@@ -61,6 +61,17 @@ __device__ __forceinline__ bool barrier_passed(u32 barrier, u32 parity)
   return passed;
 }
 
+//: barrier_tested -- the same without waiting [mbarrier.test_wait.parity]
+__device__ __forceinline__ bool barrier_tested(u32 barrier, u32 parity)
+{
+  u32 passed;
+  asm volatile("{\n.reg .pred p;\nmbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
+               : "=r"(passed)
+               : "r"(barrier), "r"(parity)
+               : "memory");
+  return passed;
+}
+
 //: copy_box -- starts to copy a box of a tensor to shared memory, which then arrives at a barrier with its bytes;
 // what lies outside the tensor comes as zeros [cp.async.bulk.tensor.4d]
 __device__ __forceinline__ void copy_box(u32 to, const tensor_map &from, i32 column, i32 row, i32 head, i32 batch,

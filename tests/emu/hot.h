@@ -191,7 +191,7 @@ typedef struct emu_hot {
   void (*signal_init)(uint32_t at, int32_t count, uintptr_t pc);
   void (*signal_fence)(void);
   void (*signal_arrive)(uint32_t at, int32_t bytes, uintptr_t pc);
-  int (*signal_passed)(uint32_t at, uint32_t parity, uintptr_t pc);
+  int (*signal_passed)(uint32_t at, uint32_t parity, int waits, uintptr_t pc);
   void (*named)(int name, int threads, int waits, uintptr_t pc);
   void (*own_registers)(int count, int more, uintptr_t pc);
   /* Boxes of tensor maps; `signal` is of a copy to shared memory alone. */

@@ -130,7 +130,7 @@ EMU_CALL void emu_reduce_add4(float *to, float a, float b, float c, float d);
 EMU_CALL void emu_barrier_init(unsigned at, int count);
 void emu_barrier_init_fence(void);
 EMU_CALL void emu_barrier_arrive(unsigned at, int bytes);
-EMU_CALL int emu_barrier_passed(unsigned at, unsigned parity);
+EMU_CALL int emu_barrier_passed(unsigned at, unsigned parity, int waits);
 EMU_CALL void emu_named(int name, int threads, int waits);
 EMU_CALL void emu_registers(int count, int more);
 EMU_CALL void emu_copy_box(unsigned to, const void *map, unsigned long long low, unsigned long long high,
@@ -369,7 +369,11 @@ TWIN void barrier_expect(unsigned barrier, int bytes)
 }
 TWIN bool barrier_passed(unsigned barrier, unsigned parity)
 {
-  return emu_barrier_passed(barrier, parity);
+  return emu_barrier_passed(barrier, parity, 1);
+}
+TWIN bool barrier_tested(unsigned barrier, unsigned parity)
+{
+  return emu_barrier_passed(barrier, parity, 0);
 }
 static constexpr unsigned long long emu_pair(int low, int high)
 {

@@ -112,7 +112,7 @@ void emu_clocks_free(emu_block *b);
 void emu_signals_init(uint32_t at, int32_t count, uintptr_t pc);
 void emu_signals_fence(void);
 void emu_signals_arrive(uint32_t at, int32_t bytes, uintptr_t pc);
-int emu_signals_passed(uint32_t at, uint32_t parity, uintptr_t pc);
+int emu_signals_passed(uint32_t at, uint32_t parity, int waits, uintptr_t pc);
 void emu_signals_named(int name, int threads, int waits, uintptr_t pc);
 void emu_signals_registers(int count, int more, uintptr_t pc);
 /* The barrier at an address; NULL, and a finding, if there is none or the thread does not know of it. */

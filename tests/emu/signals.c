@@ -118,11 +118,11 @@ void emu_signals_came(emu_block *b, emu_signal *s, int64_t bytes)
   settle(b, s);
 }
 
-int emu_signals_passed(uint32_t at, uint32_t parity, uintptr_t pc)
+int emu_signals_passed(uint32_t at, uint32_t parity, int waits, uintptr_t pc)
 {
   emu_thread *t = emu_now->self;
   emu_signal *s = emu_signals_at(at, pc);
-  if ((s->phase & 1) == (parity & 1)) {
+  if (waits && (s->phase & 1) == (parity & 1)) {
     t->waits_for = at;
     t->parity = parity;
     emu_grid_pause(EMU_WAIT_SIGNAL, pc);

@@ -300,11 +300,11 @@ void emu_barrier_arrive(uint32_t at, int32_t bytes)
   emu_hot_state->signal_arrive(at, bytes, PC);
 }
 
-int emu_barrier_passed(uint32_t at, uint32_t parity);
-int emu_barrier_passed(uint32_t at, uint32_t parity)
+int emu_barrier_passed(uint32_t at, uint32_t parity, int waits);
+int emu_barrier_passed(uint32_t at, uint32_t parity, int waits)
 {
   emu_count_access(emu_hot_state, 0, 0, 0, PC);
-  return emu_hot_state->signal_passed(at, parity, PC);
+  return emu_hot_state->signal_passed(at, parity, waits, PC);
 }
 
 void emu_named(int name, int threads, int waits);

@@ -218,7 +218,11 @@ bool fat_reference_stores(const char *kernel)
 
 uint32_t fat_reference_unordered(const char *kernel)
 {
-  return strcmp(kernel, "bwd") == 0 || strcmp(kernel, "bwd_ws") == 0 ? UINT32_C(1) << FAT_DQ : 0;
+  static const char *const reduce[] = {"bwd", "bwd_ws", "bwd_wide"};
+  for (size_t i = 0; i < sizeof reduce / sizeof *reduce; i++)
+    if (strcmp(kernel, reduce[i]) == 0)
+      return UINT32_C(1) << FAT_DQ;
+  return 0;
 }
 
 double fat_reference_off(double right, float got)

@@ -1,0 +1,129 @@
+// bwd_wide.cu -- bwd_ws.cu for wide heads, whose dK and dV are more than the registers of one warpgroup: two have the same 64
+// keys. One makes S, P and dV, the other dP, dS and dK; P goes to the other through shared memory, dS to both.
+//   P = exp(S - LSE),  dV = P^T dO,  dP = dO V^T,  dS = P (dP - D),  dQ = scale dS K,  dK = scale dS^T Q,  D = rowsum(dO O)
+// Of dQ each makes half the columns, the first a step late: by then dS has long been there.
+%  for _, file in ipairs(libs) do use(file) end
+extern "C" __global__ void __launch_bounds__(prepare_threads)
+$(entry "prepare")(const call a, float *dQ_all, LD_row *LD_all)
+{
+  overlap_next();
+  const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
+  make_LD(LD_all + i64(tile) * Br, rows(a, tile / Tr), tile % Tr * Br);         // D = rowsum(dO O)
+  clear_sums(dQ_all, tile);                                                     // dQ = 0
+}
+
+__device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
+                                        const tensor_map &dV_map)
+{
+  const half_of_dQ<0> half = {dQ_all};
+  acc<Bc, Dv> dV = {};
+  if (from.steps > 0) {
+    row_step of(from);
+    rounded<Br> P;
+    i32 last_tile = 0;
+    await_last();                                       // dQ is 0
+    wait(K_full, 0);
+    const K_rows K(K_of(0));
+    for (i32 n = 0; n < from.steps; n++) {
+      acc<Bc, Br> S;
+      start_S(S, K, n, false);                          // S^T = K Q^T
+      products_wait<0>();                               // S is there
+      set_P(S, a, of.at(a), my.j0, n);                  // P = exp(S - LSE)
+      P.round(S);
+      hand_P(n, P);
+      release_Q(n);
+      await_full(dO_full, dO_place_of(n), false);
+      start_AB(dV, P, dO_of(n));                        // dV = dV + P^T dO
+      if (n > 0) {
+        acc<Bc, half.width> dQ;
+        start_dQ(dQ, half, n - 1, false);               // dQ = dS K
+        products_wait<0>();                             // dQ is there, and dV
+        end_dQ(half, n - 1, last_tile, dQ);
+      } else
+        products_wait<0>();
+      release(dO_free + dO_place_of(n).slot);
+      last_tile = of.number();
+      of.go_on();
+    }
+    acc<Bc, half.width> dQ;
+    start_dQ(dQ, half, from.steps - 1, false);
+    products_wait<0>();
+    end_dQ(half, from.steps - 1, last_tile, dQ);
+    named_sync(1, 256);                                 // both have read K and V
+  }
+  store_scaled(V_of(0), dV, 1.f, dV_map, of_keys(sequence_of(a, my.head)), my.j0);
+}
+
+__device__ __forceinline__ void make_dK(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
+                                        const tensor_map &dK_map)
+{
+  const half_of_dQ<1> half = {dQ_all};
+  acc<Bc, D> dK = {};
+  if (from.steps > 0) {
+    row_step of(from);
+    rounded<Br> P;                                      // then dS
+    await_last();
+    wait(K_full, 0);
+    wait(V_full, 0);
+    const V_rows V(V_of(0));
+    for (i32 n = 0; n < from.steps; n++) {
+      acc<Bc, Br> dP;
+      start_dP(dP, V, n, false);                        // dP^T = V dO^T
+      products_wait<0>();                               // dP is there, and dK
+      release(dO_free + dO_place_of(n).slot);
+      release_Q(n - 1);
+      take_P(n, P);
+      await_full(Q_full, Q_place_of(n), false);
+      minus_D_times(dP, P, LD_of(n));                   // dS = P (dP - D)
+      P.round(dP);
+      lay_dS(n, 0, P);
+      acc<Bc, half.width> dQ;
+      start_dQ(dQ, half, n, false);                     // dQ = dS K
+      start_AB(dK, P, Q_of(n));                         // dK = dK + dS^T Q
+      products_wait<1>();                               // dQ is there
+      end_dQ(half, n, of.number(), dQ);
+      of.go_on();
+    }
+    products_wait<0>();                                 // dK is there
+    named_sync(1, 256);                                 // both have read K and V
+  }
+  store_scaled(K_of(0), dK, a.scale, dK_map, of_keys(sequence_of(a, my.head)), my.j0);
+}
+
+extern "C" __global__ void __launch_bounds__(T, 1)
+$(entry "bwd_wide")(const call a, float *dQ_all, const LD_row *LD_all, const __grid_constant__ tensor_map Q_map,
+  const __grid_constant__ tensor_map K_map, const __grid_constant__ tensor_map V_map, const __grid_constant__ tensor_map dO_map,
+  const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map)
+{
+  const key_task my = key_task_of(a, i32(block_id()));
+  const row_steps from(a, my);
+  set_up_steps();
+  if (warp_of() < 4) {
+    registers_less<$(producer_registers)>();
+    if (thread_id() == 0)
+      produce(a, LD_all, my, from, Q_map, K_map, V_map, dO_map);
+  } else {
+    registers_more<$(consumer_registers)>();
+    if (own_group() == 0)
+      make_dV(a, dQ_all, my, from, dV_map);
+    else
+      make_dK(a, dQ_all, my, from, dK_map);
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(2 * Br)
+$(entry "finish")(const call a, const float *dQ_all, const __grid_constant__ tensor_map dQ_map)
+{
+  const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id()), group = warp_of() / 4;
+  await_last();                                         // dQ is whole
+  acc<Bc, D> dQ = whole_dQ(dQ_all, tile);
+  store_scaled(K_of(group), dQ, a.scale, dQ_map, sequence_of(a, tile / Tr), tile % Tr * Br + 64 * group);
+}
+%  if has.dsink then
+
+extern "C" __global__ void __launch_bounds__(T)
+$(entry "sinks")(const call a, const LD_row *LD_all)
+{
+  dsink_by_LD(a, LD_all, i32(block_id()));
+}
+%  end

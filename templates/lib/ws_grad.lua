@@ -1,0 +1,144 @@
+-- ws_grad.lua -- what the backward kernels for warpgroups have in common: where tiles lie, words, constants, the three launches
+-- and their work. Goes with ws_grad.cuh and ws_sums.cuh. `of` says what of this a kernel decides:
+--   groups   warpgroups that have 64 keys of their own; all: those that compute
+--   Q dO dS  tiles of each in shared memory; P: bytes of P there; dQ: bytes of dQ there
+--   row_readers, dS_readers   warpgroups that read a tile of Q or dO, of dS
+local simt, grad = include "lib/simt.lua", include "lib/grad.lua"
+local ws = {}
+
+function ws.up(x, y) return ceil_div(x, y) * y end
+function ws.boxes(d) return ceil_div(d, 64) end
+function ws.threads(of) return 128 * (1 + of.all) end
+-- Registers of a thread that copies and of one that computes: 64 K of an SM, in steps of 8.
+ws.registers_of = { { 24, 232 }, { 24, 240 }, { 32, 160 } }
+-- What the compiler reports is the share of a thread before registers move.
+function ws.registers(of) return 65536 // ws.threads(of) // 8 * 8 end
+
+-- Where tiles lie in shared memory.
+function ws.places(c, p, of)
+  local at = { V = of.groups * ws.boxes(p.d) * 8192 }
+  at.Q = at.V + of.groups * ws.boxes(p.dv) * 8192
+  at.dO = at.Q + of.Q * ws.boxes(p.d) * 128 * c.Br
+  at.dS = at.dO + of.dO * ws.boxes(p.dv) * 128 * c.Br
+  at.P = at.dS + of.dS * of.groups * 128 * c.Br
+  at.dQ = at.P + of.P
+  at.LD = at.dQ + of.dQ
+  at.signals = at.LD + of.Q * 8 * c.Br
+  at.last = at.signals + 8 * (4 + 2 * (of.Q + of.dO + of.dS))
+  return at
+end
+
+-- The shapes of products: of columns, and whether the left operand is in registers, each once.
+function ws.shapes(list)
+  local shapes, known = {}, {}
+  for _, row in ipairs(list) do
+    local name = row[1] * 2 + (row[2] and 1 or 0)
+    if not known[name] then shapes[#shapes + 1] = { columns = row[1], held = row[2] } end
+    known[name] = true
+  end
+  return shapes
+end
+
+function ws.words(c, p, of, own)
+  local r = ws.registers_of[of.all]
+  local words = { libs = { "lib/args.h", "lib/hooks.cuh", "lib/scores.cuh", "lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh",
+      "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_sums.cuh",
+      "lib/launches.cuh" },
+    dtype = p.dtype, slices = 1, packed = false, drawn = false, aligned = 16, overlaps = true, travels = false,
+    LD_threads = "prepare_threads", producer_registers = r[1], consumer_registers = r[2], P_shared = false, Q_held = false,
+    turns = "none", schedule = "in_flight" }
+  for _, name in ipairs { "products", "dQ_share", "reduces", "S_early" } do words[name] = own[name] end
+  return words
+end
+
+function ws.constants(c, p, of)
+  local at, free = ws.places(c, p, of), 2 + of.Q + of.dO
+  return {
+    { "Br", c.Br, "rows of Q of one tile" },
+    { "Bc", 64 * of.groups, "rows of K and V of one tile" },
+    { "T", ws.threads(of), "threads of a block" },
+    { "prepare_threads", 512, "threads of a block that makes D" },
+    { "consumers", of.groups, "warpgroups that have keys of their own" },
+    { "X", 4, "lanes that share a row" },
+    { "per_chunk", 8, "elements of a chunk of 16 bytes" },
+    { "D", p.d, "head dimension of Q and K" },
+    { "Dv", p.dv, "head dimension of V and O" },
+    { "Dp", ws.up(p.d, 16), "columns of Q and K that products read" },
+    { "Dw", ws.up(p.dv, 16), "columns of V and dO that products read" },
+    { "boxes", ws.boxes(p.d), "boxes of 64 columns of Q and K" },
+    { "V_boxes", ws.boxes(p.dv), "boxes of 64 columns of V and dO" },
+    { "Q_tiles", of.Q, "tiles of Q in shared memory" },
+    { "dO_tiles", of.dO, "tiles of dO in shared memory" },
+    { "Q_ahead", of.Q - of.dO, "tiles that Q is copied ahead of dO" },
+    { "dS_tiles", of.dS, "tiles of dS in shared memory" },
+    { "row_readers", of.row_readers, "warpgroups that read a tile of Q or dO" },
+    { "dS_readers", of.dS_readers, "warpgroups that read a tile of dS" },
+    { "at_V", at.V, "where V lies in shared memory, bytes" },
+    { "at_Q", at.Q, "where Q lies in shared memory, bytes" },
+    { "at_dO", at.dO, "where dO lies in shared memory, bytes" },
+    { "at_dS", at.dS, "where dS lies in shared memory, bytes" },
+    { "at_P", at.P, "where P lies in shared memory, bytes" },
+    { "at_dQ", at.dQ, "where dQ lies in shared memory, bytes" },
+    { "at_LD", at.LD, "where LD lies in shared memory, bytes" },
+    { "at_signals", at.signals, "where the barriers lie in shared memory, bytes" },
+    { "K_full", 0, "barrier of K" },
+    { "V_full", 1, "barrier of V" },
+    { "Q_full", 2, "barrier of the first tile of the ring, and of its LSE and D" },
+    { "dO_full", 2 + of.Q, "barrier of the first tile of the ring" },
+    { "Q_free", free, "barrier of the first tile of the ring, and of its LSE and D" },
+    { "dO_free", free + of.Q, "barrier of the first tile of the ring" },
+    { "dS_full", free + of.Q + of.dO, "barrier of the first tile of dS" },
+    { "P_full", free + of.Q + of.dO + of.dS, "barrier of P" },
+    { "P_free", free + of.Q + of.dO + of.dS + 1, "barrier of P" },
+    { "dS_free", free + of.Q + of.dO + of.dS + 2, "barrier of the first tile of dS" },
+    { "signals", free + of.Q + of.dO + 2 * of.dS + 2, "barriers" },
+    { "Z", c.Z, "heads whose tiles start together" },
+  }
+end
+
+-- D and zeros for dQ, the products, dQ rounded.
+function ws.recipe(name, c, p, of, entry)
+  local tiles, tile = string.format("b*h*ceildiv(q,%d)", c.Br), 4 * c.Br * p.d
+  local dQ_LD = string.format("ws(0) ws(%s*%d)", tiles, tile)
+  return string.format("workspace %s*%d\n", tiles, tile + 8 * c.Br)
+    .. string.format("launch %s grid %s block 512 shared 0 args call %s\n", entry "prepare", tiles, dQ_LD)
+    .. string.format("launch %s grid ceildiv(k,%d)*b*hk block %d shared %d overlap args call %s mapQ(%d) mapK(64) mapV(64) "
+      .. "mapdO(%d) mapdK(16) mapdV(16)\n", entry(name), 64 * of.groups, ws.threads(of), ws.places(c, p, of).last, dQ_LD, c.Br, c.Br)
+    .. string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)\n", entry "finish", tiles, 2 * c.Br,
+      c.Br * ws.boxes(p.d) * 128)
+    .. simt.sinks(p, entry, ws.threads(of), string.format(" ws(%s*%d)", tiles, tile))
+end
+
+-- `bytes`: that cross shared memory in a visit beside the tiles' own; `steps`: what a visit waits for.
+function ws.work(c, p, of, bytes, steps)
+  local tiled = { Br = c.Br, Bc = 64 * of.groups }
+  local visits, Dp, Dw = grad.visits_of_keys(tiled, p), ws.up(p.d, 16), ws.up(p.dv, 16)
+  local S, tile, rows = c.Br * tiled.Bc, 4 * c.Br * p.d, 2 * c.Br * (Dp + Dw)
+  local blocks, tiles = p.b * p.hk * ceil_div(p.k, tiled.Bc), p.b * p.h * ceil_div(p.q, c.Br)
+  return {
+    { blocks = tiles, threads = 512, shared = 0, registers = 40, visits = 1, steps = 2, fma = c.Br * p.dv, issue = c.Br * p.dv,
+      l2 = tiles * (4 * c.Br * p.dv + tile), dram = p.b * p.h * p.q * 4 * p.dv + tiles * tile },
+    { blocks = blocks, threads = ws.threads(of), shared = ws.places(c, p, of).last, registers = ws.registers(of), visits = visits,
+      uneven = simt.uneven(tiled, p), steps = visits * steps, tensor = visits * 2 * S * (3 * Dp + 2 * Dw), fma = visits * 3 * S,
+      ex2 = visits * S, issue = visits * 3 * S, shared_bytes = visits * (bytes + of.groups * 2 * rows + 2 * S + rows),
+      l2 = blocks * visits * (rows + tile) + blocks * 2 * tiled.Bc * (Dp + Dw),
+      dram = 2 * (p.b * p.h * p.q + 2 * p.b * p.hk * p.k) * (p.d + p.dv) + tiles * tile },
+    { blocks = tiles, threads = 2 * c.Br, shared = c.Br * ws.boxes(p.d) * 128, registers = 128, visits = 1, steps = 2,
+      fma = c.Br * Dp, issue = 2 * c.Br * Dp, l2 = tiles * (tile + 2 * c.Br * p.d), dram = tiles * tile + 2 * p.b * p.h * p.q * p.d },
+  }
+end
+
+-- Rows of a table of defaults: under a mask the longest begin first.
+function ws.defaults(rows)
+  local all = {}
+  for _, row in ipairs(rows) do
+    for _, Z in ipairs { 8, 1 } do
+      local c = { Z = Z }
+      for _, name in ipairs { "Br", "Bc", "s", "t", "S", "G", "R", "most" } do c[name] = row[name] end
+      all[#all + 1] = c
+    end
+  end
+  return all
+end
+
+return ws

@@ -1,0 +1,122 @@
+// ws_grad_steps.cuh -- what a step of the backward for warpgroups is made of: products, P and dS, and what becomes of them.
+
+//: get_chunk -- 16 bytes of device memory
+__device__ __forceinline__ quad get_chunk(const elem *p)
+{
+  return *(const quad *)p;
+}
+
+//: rounded -- an accumulator as the left operand of a product
+template <i32 columns_> struct rounded : operand<Bc, columns_> {
+  __device__ __forceinline__ void round(const acc<Bc, columns_> &S) { (operand<Bc, columns_> &)*this = operand_of(S); }
+  __device__ __forceinline__ const quad &at(i32 k) const { return this->part[k][0]; }
+  // What became of S.at[r][c].
+  __device__ __forceinline__ float value(i32 r, i32 c) const
+  {
+    return float_of(elem(at(c / 4).at[r + c % 4 / 2 * 2] >> c % 2 * 16));
+  }
+};
+
+//: K_rows -- K as the left operand of S^T = K Q^T
+typedef placed_rows<Dp> K_rows;
+
+//: V_rows -- V as that of dP^T = V dO^T
+typedef placed_rows<Dw> V_rows;
+
+//: start_S -- S^T = K Q^T
+__device__ __forceinline__ void start_S(acc<Bc, Br> &S, const K_rows &K, i32 n, bool is_here)
+{
+  await_full(Q_full, Q_place_of(n), is_here);
+  start_ABt(S, K, Q_of(n));
+}
+
+//: start_dP -- dP^T = V dO^T
+__device__ __forceinline__ void start_dP(acc<Bc, Br> &dP, const V_rows &V, i32 n, bool is_here)
+{
+  await_full(dO_full, dO_place_of(n), is_here);
+  start_ABt(dP, V, dO_of(n));
+}
+
+//: set_P -- S^T of a tile becomes P^T = exp(S^T - LSE)
+__device__ __forceinline__ void set_P(acc<Bc, Br> &S, const call &a, const rows_at &at, i32 j0, i32 n)
+{
+  $(score_rows)(S, a, at.of, at.i0, j0);
+  if (at.is_cut)
+    mask_rows(S, a, at.of, at.i0, j0);
+  exp2_minus_LSE(S, LD_of(n), $(c_of_call));
+  weigh(S, a, at.of, at.i0, j0);
+}
+
+//: set_dS -- P becomes dS = P (dP - D)
+__device__ __forceinline__ void set_dS(acc<Bc, Br> &P, const acc<Bc, Br> &dP, const call &a, const rows_at &at, i32 j0, i32 n)
+{
+% if has.softcap then
+  times_slope(P, LD_of(n), a, at.of, at.i0, j0);
+% end
+  times_dP_minus_D(P, dP, LD_of(n));
+}
+
+//: minus_D_times -- dP becomes dS = P (dP - D), of P as products read it
+__device__ __forceinline__ void minus_D_times(acc<Bc, Br> &dP, const rounded<Br> &P, LD_tile LD)
+{
+#pragma unroll
+  for (i32 x = 0; x < dP.C; x += 2) {
+    const quad at = LD.rows(dP.column(x));
+    const float D[2] = {__uint_as_float(at.at[1]), __uint_as_float(at.at[3])};
+#pragma unroll
+    for (i32 r = 0; r < dP.R; r++)
+#pragma unroll
+      for (i32 y = 0; y < 2; y++)
+        dP.at[r][x + y] = P.value(r, x + y) * (dP.at[r][x + y] - D[y]);
+  }
+}
+
+//: hand_P -- to the warpgroup that has the same keys: its threads hold of dP what those here hold of P
+__device__ __forceinline__ void hand_P(i32 n, const rounded<Br> &P)
+{
+  const step_of<1> to(n);
+  wait(P_free, to.parity ^ 1);
+#pragma unroll
+  for (i32 k = 0; k < P.steps; k++)
+    put16(shared_address(shared_memory()) + at_P + (k * 128 + thread_id() % 128) * 16, P.at(k));
+  warp_sync();
+  release(P_full);
+}
+
+//: take_P -- from there
+__device__ __forceinline__ void take_P(i32 n, rounded<Br> &P)
+{
+  wait(P_full, step_of<1>(n).parity);
+#pragma unroll
+  for (i32 k = 0; k < P.steps; k++)
+    P.part[k][0] = get16(shared_address(shared_memory()) + at_P + (k * 128 + thread_id() % 128) * 16);
+  warp_sync();
+  release(P_free);
+}
+
+//: lay_dS -- the keys of a warpgroup, transposed back: a warp lays 16 columns
+__device__ __forceinline__ void lay_dS(i32 n, i32 me, const rounded<Br> &x)
+{
+  const dS_place_of to(n);
+  const i32 lane = thread_id() % 32, row = lane / 16 * 8 + lane % 8, chunk = warp_of() % 4 * 2 + lane / 8 % 2;
+  const u32 first = dS_of(n) + me * box_bytes<Br> + row * 128 + (chunk ^ row % 8) * 16;
+  wait(dS_free + to.slot, to.parity ^ 1);
+#pragma unroll
+  for (i32 k = 0; k < x.steps; k++)
+    stmatrix_trans(first + k * 2048, x.at(k).at[0], x.at(k).at[1], x.at(k).at[2], x.at(k).at[3]);
+  copies_fence(); // products read it
+  warp_sync();
+  release(dS_full + to.slot);
+}
+
+//: store_scaled -- rows i0.. of `scale` times an accumulator of 64 rows, rounded, by way of a place that nobody else reads
+template <class Acc>
+__device__ __forceinline__ void store_scaled(u32 place, Acc &S, float scale, const tensor_map &to, const sequence &at, i32 i0)
+{
+#pragma unroll
+  for (i32 r = 0; r < Acc::R; r++)
+#pragma unroll
+    for (i32 c = 0; c < Acc::C; c++)
+      S.at[r][c] *= scale;
+  store_from(place, S, to, at, i0);
+}
