@@ -14,7 +14,9 @@ export FATUNE_DB="$root/fatune.db" FATUNE_SYSTEM_DB= FATUNE_LIBCUDA="$build/test
   exit 77
 }
 PYTHONPATH="$source/bindings/python" "$python" "$source/tests/python/dlpack.py"
-PYTHONPATH="$source/bindings/python:$source/tests/python/standin" "$python" "$source/tests/python/grads.py"
+for test in grads masks; do
+  PYTHONPATH="$source/bindings/python:$source/tests/python/standin" "$python" "$source/tests/python/$test.py"
+done
 if "$python" -c 'import torch' 2>/dev/null; then
   PYTHONPATH="$source/bindings/python" "$python" "$source/tests/python/grads.py"
   said=$("$python" "$source/bench/binding.py" --fake "$build" --calls 5 --rounds 3) || true # as fast as this machine is

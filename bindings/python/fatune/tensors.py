@@ -24,6 +24,7 @@ whose gradients have equal bits every time.
 
 import collections
 import ctypes
+import importlib
 import math
 import threading
 
@@ -339,13 +340,18 @@ def family_call(q, k, v, out, lse, causal=False, scale=None, window=(ALL, ALL), 
 
 
 def attention(q, k, v, causal=False, scale=None, out=None, return_lse=False, kernel=None, policy=COMPILE,
-              arithmetic=None, window=(ALL, ALL), sink=None, deterministic=None, split=0):
+              arithmetic=None, window=(ALL, ALL), sink=None, deterministic=None, split=0, **masks):
     """softmax(scale q k^T + mask) v for [b, h, n, d] tensors on one GPU; k and v may have fewer heads. `window`:
     (left, right), the keys that a row sees to each side of its own, -1 for all; `causal` is a right side of 0.
     `sink`: [h], a score of each head that its rows have beside those of their keys, not scaled and without a v.
     `split`: the keys of a row in splits of so many, a multiple of 64; the bits of a row's output then depend on nothing but its
     own q, k and v (not in f32). `deterministic`: whether gradients have equal bits every time; None asks torch. `kernel` and
-    `split` are the forward's."""
+    `split` are the forward's. `masks`: ragged batches, lengths by batch and others, see masks.py."""
+    if masks:
+        if out is not None or sink is not None or split or deterministic:
+            raise ValueError(f"{', '.join(masks)}: together with out, sink, split or deterministic that is not there yet")
+        return importlib.import_module(".masks", __package__).attention(q, k, v, causal, scale, return_lse, kernel, policy,
+                                                                        arithmetic, window, **masks)
     if type(window) is not tuple:
         window = tuple(window)
     if _is_compiling():

@@ -11,8 +11,8 @@ import struct
 from contextlib import contextmanager
 
 _cu = ctypes.CDLL(os.environ["FATUNE_LIBCUDA"])
-float32, float16, bfloat16, uint8 = "float32", "float16", "bfloat16", "uint8"
-_BYTES = {float32: 4, float16: 2, bfloat16: 2, uint8: 1}
+float32, float16, bfloat16, uint8, int32 = "float32", "float16", "bfloat16", "uint8", "int32"
+_BYTES = {float32: 4, float16: 2, bfloat16: 2, uint8: 1, int32: 4}
 
 
 def _must(result):
@@ -113,9 +113,16 @@ def zeros_like(tensor):
     return made
 
 
-def tensor(values, shape):
-    t = empty(shape)
-    raw = struct.pack(f"{len(values)}f", *values)
+def zeros(shape, dtype=float32, device=None):
+    t = empty(shape, dtype)
+    raw = bytes(math.prod(t.shape) * _BYTES[dtype])
+    _copy(_cu.cuMemcpyHtoD_v2, ctypes.c_uint64(t.at), raw, len(raw))
+    return t
+
+
+def tensor(values, shape, dtype=float32):
+    t = empty(shape, dtype)
+    raw = struct.pack(f"{len(values)}{'i' if dtype == int32 else 'f'}", *values)
     _copy(_cu.cuMemcpyHtoD_v2, ctypes.c_uint64(t.at), raw, len(raw))
     return t
 
