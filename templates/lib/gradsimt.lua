@@ -44,7 +44,7 @@ function cores.wants(c, p, g)
 end
 
 function cores.words(c, p, g)
-  return { libs = { "lib/args.h", "lib/hooks.cuh", "lib/lengths.cuh", "lib/scores.cuh", "lib/softmax.cuh", "lib/mma.cuh", "lib/tf32.cuh", "lib/gridsimt.cuh",
+  return { libs = { "lib/args.h", "lib/hooks.cuh", "lib/lengths.cuh", "lib/intervals.cuh", "lib/tasks.cuh", "lib/masks.cuh", "lib/scores.cuh", "lib/softmax.cuh", "lib/mma.cuh", "lib/tf32.cuh", "lib/gridsimt.cuh",
       "lib/parts.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/launches.cuh" },
     depths = c.G, travels = mma.travels(c, p, g), dtype = p.dtype, slices = 1, drawn = false, packed = false, aligned = c.W,
     blocks_of_sm = c.b, overlaps = g.sm >= 90, LD_threads = "T", P_held = false, S_idle = false, V_held = false, dQ_late = false,
