@@ -1,5 +1,6 @@
 -- grad.lua -- what the backward kernels on tensor cores have in common: tunables, where tiles lie, what a thread holds, and
 -- the work of their products. Goes with grid.cuh and grad.cuh.
+local libs = include "lib/libs.lua"
 local simt, mma = include "lib/simt.lua", include "lib/mma.lua"
 local grad = {}
 
@@ -54,9 +55,9 @@ end
 
 function grad.words(c, p, g)
   local is_half = mma.bytes(p) == 2
-  return { libs = { "lib/args.h", "lib/hooks.cuh", "lib/lengths.cuh", "lib/intervals.cuh", "lib/tasks.cuh", "lib/masks.cuh", "lib/scores.cuh", "lib/softmax.cuh", "lib/fragments.cuh", "lib/mma.cuh",
+  return { libs = libs("lib/softmax.cuh", "lib/fragments.cuh", "lib/mma.cuh",
       is_half and "lib/half.cuh" or "lib/tf32.cuh", "lib/grid.cuh", is_half and "lib/grid16.cuh" or "lib/grid32.cuh",
-      "lib/parts.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/launches.cuh" },
+      "lib/parts.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/launches.cuh"),
     travels = mma.travels(c, p, g), dtype = p.dtype, slices = 1, drawn = false, packed = false, aligned = c.W, unrolled = c.U,
     blocks_of_sm = c.b, overlaps = g.sm >= 90, P_held = grad.P_held(c),
     S_idle = grad.S_idle(c), LD_threads = "T", schedule = grad.schedule(c, p, g) }

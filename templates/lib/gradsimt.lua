@@ -1,5 +1,6 @@
 -- gradsimt.lua -- what grad.lua says of tensor cores, of CUDA cores: the backward of f32 tensors in fp32. Goes with
 -- gridsimt.cuh.
+local libs = include "lib/libs.lua"
 local simt, mma, grad = include "lib/simt.lua", include "lib/mma.lua", include "lib/grad.lua"
 local cores = {}
 
@@ -44,8 +45,8 @@ function cores.wants(c, p, g)
 end
 
 function cores.words(c, p, g)
-  return { libs = { "lib/args.h", "lib/hooks.cuh", "lib/lengths.cuh", "lib/intervals.cuh", "lib/tasks.cuh", "lib/masks.cuh", "lib/scores.cuh", "lib/softmax.cuh", "lib/mma.cuh", "lib/tf32.cuh", "lib/gridsimt.cuh",
-      "lib/parts.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/launches.cuh" },
+  return { libs = libs("lib/softmax.cuh", "lib/mma.cuh", "lib/tf32.cuh", "lib/gridsimt.cuh",
+      "lib/parts.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/launches.cuh"),
     depths = c.G, travels = mma.travels(c, p, g), dtype = p.dtype, slices = 1, drawn = false, packed = false, aligned = c.W,
     blocks_of_sm = c.b, overlaps = g.sm >= 90, LD_threads = "T", P_held = false, S_idle = false, V_held = false, dQ_late = false,
     schedule = grad.schedule(c, p, g) }

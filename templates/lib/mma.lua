@@ -1,14 +1,15 @@
 -- mma.lua -- what the kernels on tensor cores have in common: tunables, what a thread holds, and the arithmetic of
 -- work that the model turns into time. Goes with mma.cuh, half.cuh and tf32.cuh.
+local libs = include "lib/libs.lua"
 local mma = {}
 
 local function ceil_div(x, y) return (x + y - 1) // y end
 local function up(x, y) return ceil_div(x, y) * y end
 
 mma.libs = function(p)
-  return { "lib/args.h", "lib/hooks.cuh", "lib/lengths.cuh", "lib/intervals.cuh", "lib/tasks.cuh", "lib/masks.cuh", "lib/scores.cuh", "lib/ends.cuh", "lib/packed.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/fragments.cuh",
+  return libs("lib/ends.cuh", "lib/packed.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/fragments.cuh",
     "lib/mma.cuh",
-    mma.bytes(p) == 2 and "lib/half.cuh" or "lib/tf32.cuh", "lib/split.cuh", "lib/launches.cuh" }
+    mma.bytes(p) == 2 and "lib/half.cuh" or "lib/tf32.cuh", "lib/split.cuh", "lib/launches.cuh")
 end
 
 mma.tunables = {

@@ -1,5 +1,6 @@
 -- simt.lua -- what the kernels on CUDA cores have in common: their tunables, how threads share a tile, and the
 -- arithmetic of work that the model turns into time. Goes with simt.cuh.
+local libs = include "lib/libs.lua"
 local simt = {}
 
 local function ceil_div(x, y) return (x + y - 1) // y end
@@ -36,9 +37,9 @@ function simt.closed_and(...)
 end
 simt.features = simt.masks_and("chunk")
 
-local libs = { "lib/args.h", "lib/hooks.cuh", "lib/lengths.cuh", "lib/intervals.cuh", "lib/tasks.cuh", "lib/masks.cuh", "lib/scores.cuh", "lib/ends.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/simt.cuh", "lib/launches.cuh" }
 function simt.words(c, p)
-  return { libs = libs, dtype = p.dtype, slices = p.slices, drawn = false, packed = false, Q_held = false, rescale = "seldom", blocks_of_sm = 1,
+  return { libs = libs("lib/ends.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/simt.cuh", "lib/launches.cuh"),
+    dtype = p.dtype, slices = p.slices, drawn = false, packed = false, Q_held = false, rescale = "seldom", blocks_of_sm = 1,
     O_apart = false, split = false, overlaps = false, aligned = 4 * c.W, schedule = c.s == 0 and "in_turns" or "alone" }
 end
 

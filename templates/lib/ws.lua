@@ -1,12 +1,13 @@
 -- ws.lua -- the space of the kernels for warpgroups: tunables, what lies where in shared memory, registers, and the
 -- arithmetic of work that the model turns into time. Goes with ring.cuh and ws.cuh.
+local libs = include "lib/libs.lua"
 local ws = {}
 
 local function ceil_div(x, y) return (x + y - 1) // y end
 local function up(x, y) return ceil_div(x, y) * y end
 
-ws.libs = { "lib/args.h", "lib/hooks.cuh", "lib/lengths.cuh", "lib/intervals.cuh", "lib/tasks.cuh", "lib/masks.cuh", "lib/scores.cuh", "lib/ends.cuh", "lib/softmax.cuh", "lib/late.cuh", "lib/matrix.cuh", "lib/fragments.cuh",
-  "lib/ring.cuh", "lib/ws.cuh", "lib/ws_steps.cuh", "lib/half.cuh", "lib/launches.cuh" }
+ws.libs = libs("lib/ends.cuh", "lib/softmax.cuh", "lib/late.cuh", "lib/matrix.cuh", "lib/fragments.cuh",
+  "lib/ring.cuh", "lib/ws.cuh", "lib/ws_steps.cuh", "lib/half.cuh", "lib/launches.cuh")
 
 local Bc_values = {}
 for Bc = 32, 256, 16 do Bc_values[#Bc_values + 1] = Bc end

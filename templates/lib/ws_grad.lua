@@ -3,6 +3,7 @@
 --   groups   warpgroups that have 64 keys of their own; all: those that compute
 --   Q dO dS  tiles of each in shared memory; P: bytes of P there; dQ: bytes of dQ there
 --   row_readers, dS_readers   warpgroups that read a tile of Q or dO, of dS
+local libs = include "lib/libs.lua"
 local simt, grad = include "lib/simt.lua", include "lib/grad.lua"
 local ws = {}
 
@@ -41,9 +42,9 @@ end
 
 function ws.words(c, p, of, own)
   local r = ws.registers_of[of.all]
-  local words = { libs = { "lib/args.h", "lib/hooks.cuh", "lib/scores.cuh", "lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh",
+  local words = { libs = libs("lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh",
       "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_sums.cuh",
-      "lib/launches.cuh" },
+      "lib/launches.cuh"),
     dtype = p.dtype, slices = 1, packed = false, drawn = false, aligned = 16, overlaps = true, travels = false,
     LD_threads = "prepare_threads", producer_registers = r[1], consumer_registers = r[2], P_shared = false, Q_held = false,
     turns = "none", schedule = "in_flight" }
