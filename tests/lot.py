@@ -1,6 +1,6 @@
 """lot.py BUILD MINUTES [SEED] -- turns single operators round, drawn by lot, and asks the tests whether they notice.
 
-A copy of the tree is built once in BUILD/lot; then, until the time is up, one operator of one line of generator, db, runtime or
+A copy of the tree is built once in BUILD/lot; then, until the time, which begins then, is up, one operator of one line of generator, db, runtime or
 tuner is changed, what depends on it is built, and the tests run until one fails. Prints each change that no test noticed, as a
 diff: it either says nothing that can be seen, or a test is missing. Exit code 1 where fewer than half are noticed."""
 import os
@@ -16,7 +16,7 @@ TURNS = [(" < ", " <= "), (" <= ", " < "), (" > ", " >= "), (" >= ", " > "), (" 
 SLOW = "^(test_(templates|kernels.*|bites.*|emu.*|db_oom|generator_oom|runtime_oom|tuner_oom|verify|sees)|cli.*|docs|install|package|python|peers.*)$"
 root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 folder = os.path.join(os.path.abspath(sys.argv[1]), "lot")
-ends = time.time() + 60 * float(sys.argv[2])
+minutes = float(sys.argv[2])
 seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.SystemRandom().randrange(1 << 30)
 lot = random.Random(seed)
 tree, build = os.path.join(folder, "tree"), os.path.join(folder, "build")
@@ -55,8 +55,8 @@ def main():
                 shutil.copy2(os.path.join(root, name), os.path.join(tree, name))
     if run("cmake", "-G", "Ninja", "-S", tree, "-B", build) or run("cmake", "--build", build, seconds=7200):
         sys.exit("the copy does not build")
-    drawn, noticed = places(), 0
-    tried = 0
+    drawn, noticed, tried = places(), 0, 0
+    ends = time.time() + 60 * minutes
     while time.time() < ends:
         file, number, column, (old, new) = lot.choice(drawn)
         before = open(file).read()
