@@ -63,7 +63,7 @@ __device__ __forceinline__ void make_dK(const call &a, float *dQ_all, const key_
     row_step of(from);
     rounded<Br> P;                                      // then dS
     await_last();
-    wait(K_full, 0);
+    see_full(K_full, 0);
     wait(V_full, 0);
     const V_rows V(V_of(0));
     for (i32 n = 0; n < from.steps; n++) {
@@ -73,7 +73,7 @@ __device__ __forceinline__ void make_dK(const call &a, float *dQ_all, const key_
       release(dO_free + dO_place_of(n).slot);
       release_Q(n - 1);
       take_P(n, P);
-      await_full(Q_full, Q_place_of(n), false);
+      see_full(Q_full + Q_place_of(n).slot, Q_place_of(n).parity);
       minus_D_times(dP, P, LD_of(n));                   // dS = P (dP - D)
       P.round(dP);
       lay_dS(n, 0, P);

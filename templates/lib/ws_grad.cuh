@@ -67,6 +67,14 @@ template <class Place> __device__ __forceinline__ void await_full(i32 first, con
     wait(first + at.slot, at.parity);
 }
 
+//: see_full -- that a tile is here which another warpgroup, whose word came first, has waited for: what copies wrote each
+// asks for that reads it
+__device__ __forceinline__ void see_full(i32 which, u32 parity)
+{
+  while (!barrier_passed(barrier_at(which), parity)) {
+  }
+}
+
 //: release_Q -- this warp has read the n-th tile of Q, and LSE and D of its rows
 __device__ __forceinline__ void release_Q(i32 n)
 {

@@ -1,0 +1,157 @@
+/* test_bites_ws_bwd.c -- the emulator bites the backward kernels for warpgroups: each is spoiled in one place
+ * after another, and each must be found.
+ *
+ * Every wait, release, fence, copy and commit is taken out in turn: a finding of any kind counts, a block in
+ * which nobody can go on, or a wrong result. Of a line that is rendered twice the second one is for
+ * FATUNE_FULL=1. A table holds other defects (bites.h says how). */
+#include "bites_calls.h"
+#include "bites_defects.h"
+
+/* Several tiles of either side, heads that share keys, tiles that no mask touches and cut ones. */
+#define F16  "bwd-f16-b1-h2k1-q300-k330-d64-causal all gpu=H200 sms=2 lay=padded"
+#define BF16 "bwd-bf16-b1-h2k1-q200-k300-d128-causal all gpu=H200 sms=2 lay=padded"
+#define WIDE "bwd-bf16-b1-h2k1-q200-k150-d192-causal all gpu=H200 sms=2 lay=padded"
+
+#define ROWS    "bwd_ws:Br128-Bc128-s2-t2-S0-G0-R0-Z1"
+#define TURNS   "bwd_ws:Br64-Bc128-s2-t2-S1-G1-R1-Z1"
+#define COLUMNS "bwd_ws:Br64-Bc128-s2-t2-S1-G0-R0-Z1"
+#define HALVES  "bwd_wide:Br64-s2-t2-Z1"
+
+static const struct {
+  const char *kernel, *line;
+} schedules[] = {{ROWS, F16}, {TURNS, F16}, {COLUMNS, BF16}, {HALVES, WIDE}};
+enum { SCHEDULES = sizeof schedules / sizeof *schedules };
+
+/* What is taken out. Not await_start and give_start, which shape the schedule alone, nor await_last: launches
+ * do not overlap here. Nor products_fence: the registers of dQ and dP are new ones in the emulator, which the
+ * hardware has used before. */
+static const char *const names[] = {
+    "wait",
+    "release",
+    "release_Q",
+    "barrier_expect",
+    "barrier_init",
+    "block_sync",
+    "copies_fence",
+    "store_commit",
+    "barrier_init_fence",
+    "products_commit",
+    "products_wait<0>",
+    "products_wait<1>",
+    "products_wait<2>",
+    "registers_less<24>",
+    "copy_box",
+    "copy_bulk",
+    "copy_tile",
+    "copy_keys<boxes>",
+    "copy_keys<V_boxes>",
+    "bring_Q",
+    "bring_dO",
+    "store_box",
+    "store_from",
+    "store_scaled",
+    "reduce_bulk",
+    "reduce_add4",
+    "stmatrix_trans",
+    "lay_dS",
+    "start_AB",
+    "start_S",
+    "start_dP",
+    "start_dQ",
+    "end_dQ",
+    "add_to_sums",
+    "last_dQ",
+    "mask_rows",
+    "exp2_minus_LSE",
+    "set_P",
+    "set_dS",
+    "minus_D_times",
+    "hand_P",
+    "take_P",
+    "await_full",
+    "await_keys",
+    "clear_sums",
+    "make_LD",
+};
+
+static bool is_missed(const bites_run *run)
+{
+  const bites_call *of = run->without;
+  const bool found = run->report.findings > 0;
+  if (found || run->wrong)
+    print_message("%s without %s of %s:%d: %s\n", emu_check_title(&run->v->c, &run->v->config), of->name,
+                  of->place.file, of->place.line, found ? run->report.finding[0].text : run->why);
+  return found || run->wrong;
+}
+
+static void every_call_is_missed(void **state)
+{
+  (void)state;
+  for (unsigned i = 0; i < SCHEDULES; i++) {
+    victim v = victim_of(schedules[i].kernel, schedules[i].line);
+    take_out(&v, names, sizeof names / sizeof *names, emu_check_full(), is_missed);
+    victim_free(&v);
+  }
+  all_were_missed(30);
+}
+
+/* ---- other defects ---- */
+
+#define STEPS "templates/lib/ws_grad_steps.cuh"
+#define SUMS  "templates/lib/ws_sums.cuh"
+#define RING  "templates/lib/ring.cuh"
+#define GRAD  "templates/lib/ws_grad.cuh"
+#define WS    "templates/lib/ws.cuh"
+
+static const defect defects[] = {
+    /* masks: transposed, of the right rows and keys */
+    {ROWS, "j0 + Acc::row(r)", "j0", F16, WRONG, NULL, NULL},
+    {ROWS, "u32(i0) + Acc::column(c)", "Acc::column(c)", F16, WRONG, NULL, NULL},
+    /* LSE and D: whose, of which rows, which of the two */
+    {ROWS, "LD_all + i64(number) * Br", "LD_all", F16, WRONG, NULL, NULL},
+    {TURNS, "__uint_as_float(at.at[1]), __uint_as_float(at.at[3])", "0.f, 0.f", F16, WRONG, NULL, NULL},
+    /* dS: of whom, where, turned, fenced; while the last one is still read */
+    {ROWS, "me * box_bytes<Br> + row * 128", "row * 128", F16, EMU_RACE, STEPS, "stmatrix_trans("},
+    {ROWS, "(chunk ^ row % 8)", "chunk", F16, WRONG, NULL, NULL},
+    {TURNS, "lane / 16 * 8 + lane % 8, chunk", "lane % 16, chunk", F16, WRONG, NULL, NULL},
+    {ROWS, "copies_fence(); // products read it", "", F16, EMU_UNFENCED, SUMS, "wgmma<1>("},
+    {ROWS, "wait(dS_free + to.slot, to.parity ^ 1);", "", F16, EMU_RACE, STEPS, "stmatrix_trans("},
+    {COLUMNS, "await_full(dS_full, dS_place_of(n), is_here);", "", BF16, EMU_RACE, SUMS, "wgmma<1>("},
+    /* dQ: of which rows, which columns, whose turn, of which step; added to which tile's sums, all of it */
+    {ROWS, "64 * me_", "0", F16, WRONG, NULL, NULL},
+    {COLUMNS, "me_ * width", "0", BF16, WRONG, NULL, NULL},
+    {TURNS, "n % consumers == me", "n % 3 == me", F16, EMU_DEADLOCK, RING, "barrier_passed("},
+    {ROWS, "last_tile = of.number();", "", F16, WRONG, NULL, NULL},
+    {ROWS, "reduce_bulk(to, place, Acc::C / 2 * 512);", "reduce_bulk(to, place, Acc::C / 2 * 256);", F16,
+     WRONG, NULL, NULL},
+    {ROWS, "if (lane == 0)\n    store_wait(); // the last have been read", "", F16, EMU_RACE, SUMS, "put16("},
+    {ROWS, "copies_fence();\n  warp_sync();\n  if (lane == 0) {\n    reduce_bulk",
+     "warp_sync();\n  if (lane == 0) {\n    reduce_bulk", F16, EMU_UNFENCED, SUMS, "reduce_bulk("},
+    {TURNS, "reduce_add4(to + (c / 2 * 32 + lane) * 4", "reduce_add4(to + c / 2 * 128", F16, WRONG, NULL,
+     NULL},
+    {HALVES, "column = group * first", "column = 0", WIDE, WRONG, NULL, NULL},
+    /* dK takes the place of K only when nobody reads that any more */
+    {ROWS, "named_sync(1, 128 * consumers);", "", F16, EMU_RACE, WS, "stmatrix("},
+    /* rings: who arrives, at which slot, in which phase; a tile given back before dK has been made of it */
+    {ROWS, "x < dO_full ? 2 : ", "x < dO_full ? 1 : ", F16, EMU_DEADLOCK, RING, "barrier_passed("},
+    {ROWS, "Q_place_of(n).slot * LD_tile::bytes", "0 * LD_tile::bytes", F16, EMU_RACE, GRAD, "copy_bulk("},
+    {HALVES, "(k * 128 + thread_id() % 128) * 16", "(k * 128 + thread_id() % 64) * 16", WIDE, EMU_RACE, STEPS,
+     "put16("},
+    /* heads that share K and V */
+    {ROWS, "      head++;", "", F16, WRONG, NULL, NULL},
+};
+
+static void every_defect_is_found(void **state)
+{
+  (void)state;
+  defects_are_found(defects, sizeof defects / sizeof *defects);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_call_is_missed),
+      cmocka_unit_test(every_defect_is_found),
+  };
+  return cmocka_run_group_tests(tests, emu_check_open, emu_check_close);
+}
