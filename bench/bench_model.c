@@ -190,9 +190,10 @@ int main(int argc, char **argv)
 {
   static row rows[ROWS];
   static const char *const kept[] = {
-      "bench/results/h200-f32-configs.tsv",   "bench/results/h200-mma-probe.tsv",
-      "bench/results/h200-mma-random.tsv",    "bench/results/h200-ws-tune.tsv",
-      "bench/results/h200-ws-exhaustive.tsv", "bench/results/h200-ws-max.tsv"};
+      "bench/results/h200-f32-configs.tsv", "bench/results/h200-bwd-f32.tsv",
+      "bench/results/h200-mma-probe.tsv",   "bench/results/h200-mma-random.tsv",
+      "bench/results/h200-ws-tune.tsv",     "bench/results/h200-ws-exhaustive.tsv",
+      "bench/results/h200-ws-max.tsv"};
   const fat_gpu *gpu;
   fat_script *script;
   fat_error err = {0};

@@ -90,8 +90,8 @@ function cores.constraints(shared)
 end
 
 -- Bytes that cross shared memory for a product C += A B of R x C numbers of a thread, `depth` deep. A read of 16 bytes by each
--- lane counts for 430 of the 512, also where lanes read the same: fitted to 43 configs of d 64 to 256 on an H200, whose fastest
--- are forecast within 4 % by it.
+-- lane counts for 430 of the 512, also where lanes read the same: fitted to 37 configs of six problems on an H200
+-- (bench/results/h200-bwd-f32.tsv), whose times are then 0.95 to 1.06 of the forecasts in the mean of a problem.
 function cores.product_bytes(c, rows, columns, depth, lanes, depths)
   local R, C = share(c, rows, columns, lanes)
   return c.w * depth // depths // 4 * (R * depths + C) * 430

@@ -166,10 +166,16 @@ test_render() {
   refuses 2 "is not one of --kernel fwd" render $problem --gpu T4 --config "$config" --kernel fwd
   refuses 2 "fwd:" render $problem --gpu T4 --config fwd:Br7
   refuses 1 "no 'partial'" render $problem-partial --gpu T4
+  run render bwd-f16-b1-h1-q64-k64-d64-causal --gpu T4
+  code_is 0 "render of a backward"
+  out_has "dK = dK + dS^T Q" "render of a backward"
+  cp "$work/out" "$work/backward.cu"
   if ! command -v nvcc >/dev/null && [ -x /usr/local/cuda/bin/nvcc ]; then PATH=$PATH:/usr/local/cuda/bin; fi
   if command -v nvcc >/dev/null; then
-    if nvcc -arch=sm_75 -cubin -o "$work/first.cubin" "$work/first.cu" >"$work/err" 2>&1; then pass
-    else err=$(<"$work/err") && fail "nvcc refuses the rendered text"; fi
+    for text in first backward; do
+      if nvcc -arch=sm_75 -cubin -o "$work/$text.cubin" "$work/$text.cu" >"$work/err" 2>&1; then pass
+      else err=$(<"$work/err") && fail "nvcc refuses the rendered text"; fi
+    done
   else
     echo "left out: nvcc is not installed"
   fi
@@ -223,6 +229,16 @@ test_tune() {
   cp "$work/out" "$work/table"
   run "${small[@]}" --quiet
   if [ -z "$err" ] && cmp -s "$work/out" "$work/table"; then pass; else fail "--quiet prints something else"; fi
+}
+
+# Forward and backward in one table; the defaults come first, so a short budget has them all.
+test_both_ops() {
+  run --gpu T4 --dims 64,128 --ops fwd,bwd --dtypes f16 --causal yes --kernel fwd,bwd --budget 15s --db "$work/ops.db" --quiet
+  code_is 0 "--ops fwd,bwd"
+  for problem in fwd-f16-b4-h32-q4096-k4096-d64-causal fwd-f16-b4-h16-q4096-k4096-d128-causal bwd-f16-b4-h32-q4096-k4096-d64-causal \
+    bwd-f16-b4-h16-q4096-k4096-d128-causal; do
+    out_has "$problem" "--ops fwd,bwd"
+  done
 }
 
 # One length that is too long is no end of the others.
@@ -298,6 +314,11 @@ test_why() {
   out_has "fa1:" "why --kernel fa1"
   run why fwd-f32-b1-h1-q300-k256-d24 --gpu T4
   out_has "-> default" "why for another family"
+  out_has "workspace   0 bytes beside the tensors" "why for a forward"
+  run why bwd-f16-b2-h3-q128-k100-d64-det --gpu T4 # eight bytes a row: D, and log2(e) LSE
+  out_has "workspace   6144 bytes beside the tensors" "why for a backward"
+  run why bwd-f16-b2-h3-q128-k100-d64 --gpu T4 --json # and dQ in fp32
+  out_has '"workspace": 202752' "why --json for a backward"
   run why fwd-f32-b1-h1-q300-k256-d16-partial --gpu T4
   code_is 1 "why for what no kernel serves"
   out_has "-> unsupported"
@@ -699,7 +720,7 @@ test_nvrtc() {
 
 tests=(overview usage words forms_of_help why_family no_gpu show_gpus render long_rows nothing_to_compute empty_database)
 if has_nvrtc; then
-  tests+=(tune tune_long_rows order show why render_picked show_filters share export_keeps_files forget merge_many report databases nvrtc two_tuners interrupt kill full_disk dump)
+  tests+=(tune both_ops tune_long_rows order show why render_picked show_filters share export_keeps_files forget merge_many report databases nvrtc two_tuners interrupt kill full_disk dump)
 else
   echo "left out: there is no usable libnvrtc, so nothing can be tuned"
 fi

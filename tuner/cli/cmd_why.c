@@ -11,9 +11,10 @@
 #include "json.h"
 #include "open.h"
 #include "pick.h"
-#include "source.h"
+#include "rendered.h"
 #include "usual.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +32,7 @@ typedef struct answer {
   fat_pick_rows rows;
   fat_pick pick;
   char fallback[FAT_CONFIG_TEXT]; /* the default config, "" if not asked */
-  const char *source;             /* "same", "changed" or NULL: not compared */
+  fat_rendered today;             /* of what is chosen */
   const char *empty;              /* why no kernel is needed, or NULL */
   fat_trial timed;                /* the chosen row's mean and kinds alone */
 } answer;
@@ -58,18 +59,12 @@ static fat_status find_default(answer *a, fat_error *err)
   return FAT_OK;
 }
 
-/* Whether the chosen row's config renders to the source it was made from. */
-static const char *compare_source(answer *a)
+/* Of the chosen row's config, or of the default. */
+static fat_rendered render_today(const answer *a)
 {
   const fat_candidate *row = &a->pick.row[a->pick.step];
-  fat_config config;
-  fat_source source;
-  if (!row->found || fat_config_parse(row->config, &config, NULL) != FAT_OK ||
-      fat_source_render(a->script, &a->problem, &a->asked.gpu, &config, FAT_LINES_TEMPLATE, &source, NULL))
-    return NULL;
-  const bool same = strcmp(source.hash, row->source_hash) == 0;
-  fat_source_free(&source);
-  return same ? "same" : "changed";
+  return fat_rendered_today(a->script, &a->problem, &a->asked.gpu, row->found ? row->config : a->fallback,
+                            row->found ? row->source_hash : NULL);
 }
 
 /* The key of today's compiler; without NVRTC there is still an answer. */
@@ -170,7 +165,7 @@ static fat_status find_answer(answer *a, fat_error *err)
                                 .now = (int64_t)time(NULL)};
   FAT_TRY(fat_pick_answer(a->db, &question, &a->rows, &a->pick, err));
   FAT_TRY(find_shapes(a, err));
-  a->source = compare_source(a);
+  a->today = render_today(a);
   return find_kinds(a, err);
 }
 
@@ -210,12 +205,15 @@ static void print_text(const answer *a, fat_text *out)
                     a->pick.why[step]);
     if (chosen && step == FAT_PICK_DEFAULT)
       fat_text_format(out, ", %s", a->fallback);
-    if (chosen && a->source)
-      fat_text_add(out, strcmp(a->source, "same") == 0 ? "; its source is that of today's templates"
-                                                       : "; today's templates give another source");
+    if (chosen && a->today.source)
+      fat_text_add(out, strcmp(a->today.source, "same") == 0 ? "; its source is that of today's templates"
+                                                             : "; today's templates give another source");
     fat_text_add(out, "\n");
     if (chosen) {
       print_kinds(a, out);
+      if (a->today.workspace >= 0)
+        fat_text_format(out, "   %-11s %" PRId64 " bytes beside the tensors\n", "workspace",
+                        a->today.workspace);
       print_weighed(a, out);
     }
   }
@@ -284,7 +282,9 @@ static void print_json(const answer *a, fat_text *out)
   fat_json_string(&j, "asked_gpu", a->asked.gpu.name);
   fat_json_string(&j, "step", a->empty ? "none" : fat_pick_step_name(a->pick.step));
   fat_json_string(&j, "why", a->empty ? a->empty : a->pick.why[a->pick.step]);
-  fat_json_string(&j, "source", a->source);
+  fat_json_string(&j, "source", a->today.source);
+  if (a->empty || a->today.workspace >= 0)
+    fat_json_int(&j, "workspace", a->today.workspace);
   if (!a->empty && a->pick.step == FAT_PICK_DEFAULT)
     fat_json_string(&j, "config", a->fallback);
   if (a->pick.row[a->pick.step].found)

@@ -1,0 +1,19 @@
+/* rendered.h -- what a config is today: whether its source is still what it was, and the memory that its
+ * calls need. */
+#ifndef FAT_RENDERED_H
+#define FAT_RENDERED_H
+
+#include "gpu.h"
+#include "problem.h"
+#include "script.h"
+
+typedef struct fat_rendered {
+  const char *source; /* beside a hash: "same" or "changed"; NULL: not compared */
+  int64_t workspace;  /* bytes that a call of this problem needs beside its tensors; -1: not known */
+} fat_rendered;
+
+/* Of a config, as text; `hash`: of the source that it was made from, or NULL. */
+fat_rendered fat_rendered_today(fat_script *script, const fat_problem *p, const fat_gpu *gpu,
+                                const char *config, const char *hash);
+
+#endif
