@@ -7,9 +7,9 @@
 #include <string.h>
 
 const fat_command *const fat_commands[] = {
-    &fat_cmd_tune,    &fat_cmd_show,   &fat_cmd_why,    &fat_cmd_render, &fat_cmd_verify,
-    &fat_cmd_report,  &fat_cmd_export, &fat_cmd_import, &fat_cmd_merge,  &fat_cmd_forget,
-    &fat_cmd_compact, &fat_cmd_doctor, &fat_cmd_help,
+    &fat_cmd_tune,   &fat_cmd_show,    &fat_cmd_why,    &fat_cmd_render, &fat_cmd_verify,
+    &fat_cmd_report, &fat_cmd_bench,   &fat_cmd_export, &fat_cmd_import, &fat_cmd_merge,
+    &fat_cmd_forget, &fat_cmd_compact, &fat_cmd_doctor, &fat_cmd_help,
 };
 const int fat_command_count = sizeof fat_commands / sizeof *fat_commands;
 

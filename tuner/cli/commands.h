@@ -10,6 +10,7 @@ extern const fat_command fat_cmd_why;    /* cmd_why.c */
 extern const fat_command fat_cmd_render; /* cmd_render.c */
 extern const fat_command fat_cmd_verify; /* cmd_verify.c */
 extern const fat_command fat_cmd_report; /* cmd_report.c */
+extern const fat_command fat_cmd_bench;  /* cmd_bench.c */
 extern const fat_command fat_cmd_export; /* cmd_exchange.c */
 extern const fat_command fat_cmd_import;
 extern const fat_command fat_cmd_merge;

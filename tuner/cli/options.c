@@ -3,6 +3,7 @@
  * In: argv of one command. Out: fat_options with every value checked as far as that needs no GPU, template or
  * file. A new option is a row of options.def, and its use. */
 #include "options.h"
+#include "bench_rows.h"
 
 #include "shard.h"
 
@@ -39,6 +40,17 @@ static fat_status read_causal(const row *r, void *place, const char *text, fat_e
 {
   static const char *const answers[] = {"no", "yes"};
   return fat_list_names(r->name, text, answers, 2, place, err);
+}
+
+static fat_status read_impls(const row *r, void *place, const char *text, fat_error *err)
+{
+  return fat_list_names(r->name, text, fat_impl_names, FAT_IMPLS, place, err);
+}
+
+/* A flag, or a list where one follows its '='. */
+static fat_status read_is_causal(const row *r, void *place, const char *text, fat_error *err)
+{
+  return read_causal(r, place, text ? text : "yes", err);
 }
 
 static fat_status read_numbers(const row *r, void *place, const char *text, fat_error *err)
@@ -265,6 +277,7 @@ fat_status fat_options_read(const fat_command *command, int argc, char **argv, f
       known[count++] = (struct argp_option){.name = rows[i].name + strlen("--"),
                                             .key = i == FAT_OPT_OUTPUT ? 'o' : FIRST_KEY + i,
                                             .arg = rows[i].value,
+                                            .flags = rows[i].read == read_is_causal ? OPTION_ARG_OPTIONAL : 0,
                                             .doc = rows[i].doc,
                                             .group = i + 1};
   fat_text doc = {0};

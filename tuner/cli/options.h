@@ -45,10 +45,12 @@ typedef struct fat_options {
   int top;                             /* so many configs of each kernel; 0: not given */
   const char *problem, *origin, *sort; /* show: which rows, in which order; NULL: all, as stored */
   bool all;                            /* show: also a package's rows beside one's own */
-  const char *output;                  /* report: the file; NULL: fatune.html */
+  const char *output;                  /* report, bench: the file; NULL: fatune.html, none */
   bool csv;
-  const char *source; /* forget: the beginning of a hash; NULL: any */
-  int older;          /* forget: days; 0: any */
+  const char *source;                                     /* forget: the beginning of a hash; NULL: any */
+  int older;                                              /* forget: days; 0: any */
+  fat_numbers batch_sizes, seq_lens, num_heads, emb_dims; /* bench */
+  uint32_t impls, causal;                                 /* bench: bits of fat_impl; bit 0: no, bit 1: yes */
   bool json, quiet;
   bool man, bash, zsh; /* help: the form */
   int arg_count;
