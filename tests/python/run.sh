@@ -1,5 +1,5 @@
 #!/bin/sh
-# run.sh BUILD SOURCE -- gradients through the Python binding, on the fake driver, with kernels compiled now. With
+# run.sh BUILD SOURCE -- the Python binding and what stands on it, on the fake driver, with kernels compiled now. With
 # PyTorch where python3 (or PYTHON) has it, whose own checks run too; and always with the stand-in for it.
 set -eu
 build=$1 source=$2 python=${PYTHON:-python3}
@@ -18,7 +18,9 @@ for test in grads masks; do
   PYTHONPATH="$source/bindings/python:$source/tests/python/standin" "$python" "$source/tests/python/$test.py"
 done
 if "$python" -c 'import torch' 2>/dev/null; then
-  PYTHONPATH="$source/bindings/python" "$python" "$source/tests/python/grads.py"
+  for test in grads front dropin; do
+    PYTHONPATH="$source/bindings/python:$source/tests/python" "$python" "$source/tests/python/$test.py"
+  done
   said=$("$python" "$source/bench/binding.py" --fake "$build" --calls 5 --rounds 3) || true # as fast as this machine is
   echo "$said" | grep -q '^prepared ' || {
     echo "FAILED: bench/binding.py: $said"
