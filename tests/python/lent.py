@@ -38,7 +38,12 @@ class _Lent:
         return self.at
 
     def give_back(self):
-        assert _cu.cuMemcpyDtoH_v2(ctypes.c_void_p(self.tensor.data_ptr()), ctypes.c_uint64(self.at), self.size) == 0
+        """The elements alone: others' may lie between them, as in a packed tensor."""
+        room = torch.empty(self.size.value, dtype=torch.uint8)
+        assert _cu.cuMemcpyDtoH_v2(ctypes.c_void_p(room.data_ptr()), ctypes.c_uint64(self.at), self.size) == 0
+        with torch.no_grad():
+            if self.tensor.numel() and not any(n > 1 and s == 0 for n, s in zip(self.tensor.shape, self.tensor.stride())):
+                self.tensor.data.copy_(room.view(self.tensor.dtype).as_strided(self.tensor.shape, self.tensor.stride()))
         assert _cu.cuMemFree_v2(ctypes.c_uint64(self.at)) == 0
 
 
