@@ -62,10 +62,11 @@ if "mask" not in functional._SERVED:
 
 # Autocast: float32 inputs are cast, and their gradients are float32 again.
 wide = [t.float().requires_grad_() for t in (q, k, v)]
-real = torch.is_autocast_enabled, torch.get_autocast_dtype
-torch.is_autocast_enabled, torch.get_autocast_dtype = lambda kind: kind == "cuda", lambda _: torch.float16  # without CUDA it cannot be
+real = functional._is_autocast, torch.get_autocast_dtype
+functional._is_autocast, torch.get_autocast_dtype = lambda kind: kind == "cuda", lambda _: torch.float16  # without CUDA it cannot be
 out = fatune.sdpa(*wide)
-torch.is_autocast_enabled, torch.get_autocast_dtype = real
+assert fatune.sdpa(*(t.detach().bfloat16() for t in wide)).dtype == torch.float16
+functional._is_autocast, torch.get_autocast_dtype = real
 assert out.dtype == torch.float16
 assert all(g.dtype == torch.float32 for g in torch.autograd.grad(out.float().sum(), wide))
 

@@ -12,6 +12,8 @@ import torch.nn.functional as F
 from . import tensors
 from .abi import ALL, UNSUPPORTED, Error
 
+HALVES = (torch.float16, torch.bfloat16)
+_attention, _is_autocast = tensors.attention, torch.is_autocast_enabled
 _SERVED = frozenset(inspect.signature(tensors.attention).parameters)
 
 
@@ -48,6 +50,11 @@ def _ready(t, dtype, d):
 
 def sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     """softmax(scale query key^T + mask) value; see torch.nn.functional.scaled_dot_product_attention."""
+    shape, keys = query.shape, key.shape
+    if (attn_mask is None and not dropout_p and query.dtype in HALVES and len(shape) == 4 and keys == value.shape and
+            (shape == keys or not is_causal and (enable_gqa or len(keys) == 4 and shape[1] == keys[1])) and shape[3] % 8 == 0 and
+            query.stride(3) == key.stride(3) == value.stride(3) == 1 and not _is_autocast("cuda")):
+        return _attention(query, key, value, is_causal, scale)  # as it is: what is below takes longer than a call
     if dropout_p:
         raise Error(UNSUPPORTED, f"dropout_p={dropout_p} is asked for, and this fatune has no dropout: give 0.0 (in evaluation it is)")
     if attn_mask is not None and is_causal:
@@ -56,7 +63,7 @@ def sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scal
         raise ValueError(f"query, key, value have {query.dim()}, {key.dim()}, {value.dim()} dimensions: equal numbers from 2 on are "
                          "needed")
     d, dv = query.shape[-1], value.shape[-1]
-    dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else None
+    dtype = torch.get_autocast_dtype("cuda") if _is_autocast("cuda") else None
     q, k, v = _ready(query, dtype, d), _ready(key, dtype, d), _ready(value, dtype, dv)
     if q.shape[1] != k.shape[1] and not enable_gqa:
         raise ValueError(f"query has {q.shape[1]} heads, key {k.shape[1]}: enable_gqa=True is needed")
