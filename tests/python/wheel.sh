@@ -37,7 +37,7 @@ PATH=/usr/bin:/bin "$python" -m fatune doctor >doctor 2>&1 || true
 grep -q "$site/nvidia/cu13/lib/libnvrtc.so.13" doctor || fail "NVIDIA's wheel beside the package is not seen: $(cat doctor)"
 grep -q 'templates .*all render' doctor || fail "$(cat doctor)"
 rm -rf "$site/nvidia"
-"$root/venv/bin/fatune" show best --json --db "$root/none.db" >best || fail "show best: $(cat best)"
+"$root/venv/bin/fatune" show best --json >best || fail "show best: $(cat best)"
 grep -q '"database":"system"' best || fail "the rows are not found"
 
 "$python" -X importtime -c 'import fatune, sys; assert not {"ctypes", "torch"} & set(sys.modules)' 2>times || fail "$(cat times)"

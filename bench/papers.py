@@ -1,0 +1,137 @@
+"""papers.py -- the tables and figures of the FlashAttention papers, from runs of one's own. Each is a command:
+
+    python3 bench/papers.py io        # GFLOP, device memory moved, ms: standard against flash, forward and backward (needs ncu)
+    python3 bench/papers.py blocks    # runtime by block size: every config of fa1's that a tune measured
+    python3 bench/papers.py length    # runtime and memory by length, to 64k, beside PyTorch
+
+Data (.json, .tsv) and pictures (.svg) go to bench/results, or to --out; every number is measured, memory too. FATUNE_PROGRAM
+names the program (else build/fatune). IO is of GPT-2 medium's shape: N 1024, d 64, 16 heads, batch 64. Tune before."""
+
+import argparse
+import csv
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+GPT2 = {"batch_size": 64, "seq_len": 1024, "num_heads": 16, "emb_dim": 1024}
+METRICS = {"dram__bytes.sum": "bytes", "gpu__time_duration.sum": "ns"}
+# Of ncu's units, in bytes, and in nanoseconds.
+UNITS = {"byte": 1, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9, "nsecond": 1, "usecond": 1e3,
+         "msecond": 1e6, "second": 1e9}
+
+
+def program():
+    return os.environ.get("FATUNE_PROGRAM") or os.path.join(HERE, "..", "build", "fatune")
+
+
+def run(*command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode > 1:  # 1: some row has no kernel, and says so
+        sys.exit(f"papers.py: {' '.join(command)} ended with {done.returncode}")
+    return done.stdout
+
+
+def bench(out, given, **setting):
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in setting.items()]
+    run(program(), "bench", *options, *(["--quiet"] if given.quiet else []), "-o", out)
+    with open(out, encoding="utf-8") as f:
+        return json.load(f)
+
+
+def launches(text):
+    """[(kernel, {"bytes": ..., "ns": ...})] of ncu's CSV, launch by launch."""
+    rows = text[text.index('"ID"'):]
+    found = {}
+    for row in csv.DictReader(io.StringIO(rows)):
+        if row["Metric Name"] in METRICS:
+            value = float(row["Metric Value"].replace(",", "")) * UNITS[row["Metric Unit"]]
+            found.setdefault((int(row["ID"]), row["Kernel Name"]), {})[METRICS[row["Metric Name"]]] = value
+    return [(name, values) for (_, name), values in sorted(found.items())]
+
+
+def one_call(all_):
+    """The launches of one forward and one backward: of each kernel the second time it ran, the caches warm, or the only one."""
+    by_name = {}
+    for name, values in all_:
+        if not re.search("stamp|memset", name):
+            by_name.setdefault(name, []).append(values)
+    return [values[min(1, len(values) - 1)] for values in by_name.values()]
+
+
+def io_table(given):
+    """As in the first paper: standard attention moves far more memory, though flash computes more."""
+    lines = [("impl", "ms_forward", "ms_backward", "GFLOP", "GB_moved", "MiB_peak")]
+    for impl in ("standard", "flash1", "flash2", "best"):
+        row = bench(os.path.join(given.out, f"papers-io-{impl}.json"), given, impl=impl, **GPT2)
+        ncu = run("ncu", "--csv", "--metrics", ",".join(METRICS), "--cache-control", "none", program(), "bench", "--quiet",
+                  f"--impl={impl}", *(f"--{n.replace('_', '-')}={v}" for n, v in GPT2.items()))
+        moved = sum(values["bytes"] for values in one_call(launches(ncu)))
+        both = row["forward_backward"]
+        lines.append((impl, f"{row['forward']['time(s)'] * 1e3:.3f}", f"{row['backward']['time(s)'] * 1e3:.3f}",
+                      f"{both['time(s)'] * both['FLOPS(TFLOPs/s)'] * 1e3:.1f}", f"{moved / 1e9:.2f}",
+                      f"{row['peak_memory_usage(MB)']:.0f}"))
+    write(given, "papers-io.tsv", lines)
+
+
+def bars(lines, title):
+    """An SVG of labelled bars: (label, milliseconds), the fastest first."""
+    most, high = max(ms for _, ms in lines), 18
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="760" height="{40 + high * len(lines)}" font-family="sans-serif" '
+             f'font-size="12"><rect width="100%" height="100%" fill="white"/><text x="10" y="20">{title}</text>']
+    for place, (label, ms) in enumerate(lines):
+        y = 34 + high * place
+        parts.append(f'<text x="10" y="{y + 12}">{label}</text><rect x="200" y="{y + 2}" width="{460 * ms / most:.1f}" height="12" '
+                     f'fill="#4c6ef5"/><text x="{206 + 460 * ms / most:.1f}" y="{y + 12}">{ms:.3g} ms</text>')
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def blocks(given):
+    """Of each pair of block sizes the best time that a tune measured."""
+    best = {}
+    trials = json.loads(run(program(), "show", "trials", "--json", "--kernel", given.kernel))
+    for t in trials:
+        sizes = re.match(r"\w+:Br(\d+)-Bc(\d+)", t["config"])
+        if t["outcome"] == "ok" and t["origin"] == "measured" and t["ms"] and sizes and (given.problem or t["problem"]) == t["problem"]:
+            key = (t["problem"], int(sizes[1]), int(sizes[2]))
+            best[key] = min(best.get(key, t["ms"]), t["ms"])
+    if not best:
+        sys.exit(f"papers.py: no measured trial of {given.kernel} is stored: tune it first (fatune PROBLEM --kernel {given.kernel})")
+    problem = given.problem or max({p for p, _, _ in best}, key=lambda p: sum(q == p for q, _, _ in best))
+    found = sorted((br, bc, ms) for (p, br, bc), ms in best.items() if p == problem)
+    write(given, "papers-blocks.tsv", [("problem", "Br", "Bc", "ms"), *((problem, br, bc, ms) for br, bc, ms in found)])
+    write(given, "papers-blocks.svg", bars([(f"Br {br}, Bc {bc}", ms) for br, bc, ms in sorted(found, key=lambda f: f[2])], problem))
+
+
+def length(given):
+    """Sixteen heads of 64 as in the paper; the batch is 1, so that standard attention's matrices fit for longest."""
+    bench(os.path.join(given.out, "papers-length.json"), given, batch_size=1, num_heads=16, emb_dim=1024, causal="no,yes",
+          seq_len=given.lengths, impl="standard,flash1,flash2,best" + ("" if given.alone else ",pytorch"))
+
+
+def write(given, name, what):
+    path = os.path.join(given.out, name)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(what if isinstance(what, str) else "".join("\t".join(map(str, line)) + "\n" for line in what))
+    print(path)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("what", choices=("io", "blocks", "length"))
+    parser.add_argument("--out", default=os.path.join(HERE, "results"))
+    parser.add_argument("--kernel", default="fa1", help="blocks: whose block sizes")
+    parser.add_argument("--problem", help="blocks: of this one; else that with the most")
+    parser.add_argument("--lengths", default="512:65536", help="length: as --seq-len takes them")
+    parser.add_argument("--alone", action="store_true", help="length: without PyTorch")
+    parser.add_argument("--quiet", action="store_true")
+    given = parser.parse_args()
+    os.makedirs(given.out, exist_ok=True)
+    {"io": io_table, "blocks": blocks, "length": length}[given.what](given)
+
+
+if __name__ == "__main__":
+    main()
