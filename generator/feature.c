@@ -42,9 +42,9 @@ static const struct rule {
   fat_feature one, other;
   bool excludes;
 } rules[] = {
-    {FAT_CAUSAL, FAT_CAUSAL_TL, true}, {FAT_PAGED, FAT_LEFTPAD, true}, {FAT_ROPE, FAT_ROPE_I, true},
-    {FAT_DBIAS, FAT_BIAS, false},      {FAT_DSINK, FAT_SINK, false},   {FAT_ROPE, FAT_APPEND, false},
-    {FAT_ROPE_I, FAT_APPEND, false},
+    {FAT_CAUSAL, FAT_CAUSAL_TL, true}, {FAT_PAGED, FAT_LEFTPAD, true},  {FAT_ROPE, FAT_ROPE_I, true},
+    {FAT_DBIAS, FAT_BIAS, false},      {FAT_DSINK, FAT_SINK, false},    {FAT_DROP, FAT_SPLIT, true},
+    {FAT_ROPE, FAT_APPEND, false},     {FAT_ROPE_I, FAT_APPEND, false},
 };
 
 /* Words of texts of one op alone; others exclude it. */

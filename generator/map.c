@@ -4,9 +4,9 @@
 #include "map.h"
 
 /* ORDER DTYPE */
-static const int types[FAT_DTYPE_COUNT + 1] = {
+static const int types[FAT_ELEMENTS] = {
     [FAT_F16] = FAT_CUDA_MAP_F16,  [FAT_BF16] = FAT_CUDA_MAP_BF16, [FAT_F32] = FAT_CUDA_MAP_F32,
-    [FAT_TF32] = FAT_CUDA_MAP_F32, [FAT_F32X3] = FAT_CUDA_MAP_F32, [FAT_I32] = 0 /* of no map */};
+    [FAT_TF32] = FAT_CUDA_MAP_F32, [FAT_F32X3] = FAT_CUDA_MAP_F32, [FAT_I32] = 0 /* of no map, as bytes */};
 
 fat_map_shape fat_map_shape_of(const fat_problem *p, int tensor)
 {

@@ -16,9 +16,9 @@
 const char *const fat_ops[FAT_OP_COUNT] = {"fwd", "bwd"}; /* ORDER OP */
 
 /* ORDER DTYPE */
-const fat_dtype_info fat_dtypes[FAT_DTYPE_COUNT + 1] = {
-    {"f16", 2, "f16"},  {"bf16", 2, "bf16"}, {"f32", 4, "f32"},
-    {"tf32", 4, "f32"}, {"f32x3", 4, "f32"}, {"i32", 4, "i32"},
+const fat_dtype_info fat_dtypes[FAT_ELEMENTS] = {
+    {"f16", 2, "f16"},   {"bf16", 2, "bf16"}, {"f32", 4, "f32"},   {"tf32", 4, "f32"},
+    {"f32x3", 4, "f32"}, {"i32", 4, "i32"},   {"byte", 1, "byte"},
 };
 
 enum { SIZE_B, SIZE_H, SIZE_Q, SIZE_K, SIZE_D, SIZE_COUNT };

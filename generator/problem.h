@@ -22,8 +22,10 @@ typedef enum fat_dtype {
   FAT_TF32,
   FAT_F32X3,
   FAT_DTYPE_COUNT,
-  FAT_I32 = FAT_DTYPE_COUNT /* whole numbers: of tensors, never a problem's */
-} fat_dtype;                /* ORDER DTYPE */
+  FAT_I32 = FAT_DTYPE_COUNT, /* whole numbers: of tensors, never a problem's */
+  FAT_BYTE,                  /* 0 or 1: the same */
+  FAT_ELEMENTS
+} fat_dtype; /* ORDER DTYPE */
 
 /* Features in the order of the canonical text. ORDER FEATURE */
 typedef enum fat_feature {
@@ -84,7 +86,7 @@ typedef struct fat_dtype_info {
   int bytes;           /* of one element of Q, K, V, O in device memory */
   const char *element; /* the tensors' element type: "f16", "bf16", "f32" */
 } fat_dtype_info;
-extern const fat_dtype_info fat_dtypes[FAT_DTYPE_COUNT + 1];
+extern const fat_dtype_info fat_dtypes[FAT_ELEMENTS];
 extern const char *const fat_ops[FAT_OP_COUNT];
 
 /* Text to struct. Errors are FAT_E_INPUT with the position marked:

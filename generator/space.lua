@@ -14,7 +14,7 @@ local fail = engine.fail
 local space = {}
 
 -- The tensors of a problem and the members of the struct that a kernel takes, of "Q:q:d:in LSE:q:1:wanted | w/2". A
--- tensor: name; side "q", "k" or, of heads alone, "h" and in each batch "a", of batches "b"; width "d", "dv" or 1; whether it holds
+-- tensor: name; side "q", "k" or, of heads alone, "h" and in each batch "a", of batches "b", of a call "c"; width "d", "dv", "k" (keys) or 1; whether it holds
 -- whole numbers, whether it is written. Members: C declarations, one a line.
 local function tensors_of(text)
   local tensors, lines, last = {}, {}, nil
@@ -65,11 +65,19 @@ function space.facts(text)
   p.begins = p.has.lpad or p.has.varlen or false
   p.ragged = p.begins or p.has.used or false
   p.by_batch = p.ragged or p.has.prefix or p.has.iv or false
+  local of_rows = {} -- tensors that lie somewhere for a batch and a head
+  p.tensors, p.members = tensors_of(p.call or "")
+  for _, t in ipairs(p.tensors) do of_rows[#of_rows + 1] = t.side ~= "c" and t.width ~= "k" and t or nil end
   -- Whether scores are more than products: then `score` gives them in base 2, with the scale in them, and what it gives
   -- has to know whether S is transposed.
-  p.scored = p.has.softcap or p.has.alibi or false
-  p.words = { c_is_cap = p.has.softcap and not p.has.alibi or false, ruled = false, c_of_call = p.scored and "unit_of(a)" or "base2(a.scale)", score_rows = p.scored and "score_rows" or "score" }
-  p.tensors, p.members = tensors_of(p.call or "")
+  p.scored = p.has.softcap or p.has.alibi or p.has.mask or p.has.bias or false
+  p.words = { c_is_cap = p.has.softcap and not (p.has.alibi or p.has.bias) or false, ruled = false, rows_later = false, c_of_call = p.scored and "unit_of(a)" or "base2(a.scale)", score_rows = p.scored and "score_rows" or "score",
+    -- Of a backward, whose weights keep what dropout takes from them.
+    weigh_back = p.has.drop and "mark" or "weigh", weigh_rows = p.has.drop and "mark_rows" or "weigh",
+    kept_S = p.has.drop and "kept(S)" or "S", and_boost = p.has.drop and ", boost(a)" or "",
+    -- What `finish` takes beside m, l and c.
+    tensors_of_rows = of_rows,
+    ends_of = function(place) return p.has.drop and ", a, " .. place or p.has.sink and ", " .. place or "" end }
   p.visits = function(Br, Bc, group) return engine.visits(p.text, Br, Bc, group) end
   return p, g
 end

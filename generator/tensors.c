@@ -7,10 +7,11 @@
 #include <float.h>
 #include <string.h>
 
-#define OP  FAT_FEATURE_COUNT /* the op itself brings it */
-#define OWN FAT_ELEMENT_OWN
-#define F32 FAT_ELEMENT_F32
-#define I32 FAT_ELEMENT_I32
+#define OP   FAT_FEATURE_COUNT /* the op itself brings it */
+#define OWN  FAT_ELEMENT_OWN
+#define F32  FAT_ELEMENT_F32
+#define I32  FAT_ELEMENT_I32
+#define BYTE FAT_ELEMENT_BYTE
 
 /* ORDER TENSOR; roles in ORDER OP */
 const fat_tensor_row fat_tensors[FAT_TENSORS] = {
@@ -36,12 +37,17 @@ const fat_tensor_row fat_tensors[FAT_TENSORS] = {
     {"cu_k", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_VARLEN, FAT_OF_ENDS, FAT_WIDE_1, I32, false},
     {"lo", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_INTERVAL, FAT_OF_Q, FAT_WIDE_1, I32, false},
     {"hi", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_INTERVAL, FAT_OF_Q, FAT_WIDE_1, I32, false},
+    /* seed and offset, two words each: bits, which no arithmetic touches */
+    {"rng", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_DROP, FAT_OF_CALL, FAT_WIDE_4, F32, false},
+    {"attend", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_MASK, FAT_OF_Q, FAT_WIDE_K, BYTE, false},
+    {"bias", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_BIAS, FAT_OF_Q, FAT_WIDE_K, OWN, false},
 };
 
 /* ORDER SCALAR */
 const fat_scalar_row fat_scalars[FAT_SCALARS] = {
     /* name    feature      least    most    usual */
     {"softcap", FAT_SOFTCAP, FLT_MIN, FLT_MAX, 4},
+    {"dropout", FAT_DROP, 0, 1 - FLT_EPSILON / 2, 0.25f},
 };
 
 void fat_tensors_usual(float scalar[FAT_SCALARS])
@@ -61,7 +67,8 @@ fat_role fat_tensors_role(const fat_problem *p, int t)
 fat_extent fat_tensors_extent(const fat_problem *p, int t)
 {
   const fat_tensor_row *row = &fat_tensors[t];
-  const int64_t widths[] = {[FAT_WIDE_D] = p->d, [FAT_WIDE_DV] = p->dv, [FAT_WIDE_1] = 1};
+  const int64_t widths[] = {
+      [FAT_WIDE_D] = p->d, [FAT_WIDE_DV] = p->dv, [FAT_WIDE_1] = 1, [FAT_WIDE_4] = 4, [FAT_WIDE_K] = p->k};
   const int64_t width = widths[row->width];
   const bool ragged = fat_problem_has(p, FAT_VARLEN);
   const int64_t b = ragged ? 1 : p->b, q = ragged ? fat_draw_total(p, 0) : p->q;
@@ -69,7 +76,8 @@ fat_extent fat_tensors_extent(const fat_problem *p, int t)
   const fat_extent extents[] = {
       [FAT_OF_Q] = {{b, p->h, q, width}},       [FAT_OF_K] = {{b, p->hk, k, width}},
       [FAT_OF_HEADS] = {{1, p->h, 1, width}},   [FAT_OF_ALL_HEADS] = {{p->b, p->h, 1, width}},
-      [FAT_OF_BATCHES] = {{p->b, 1, 1, width}}, [FAT_OF_ENDS] = {{p->b + 1, 1, 1, width}}};
+      [FAT_OF_BATCHES] = {{p->b, 1, 1, width}}, [FAT_OF_ENDS] = {{p->b + 1, 1, 1, width}},
+      [FAT_OF_CALL] = {{1, 1, 1, width}}};
   return extents[row->side];
 }
 
@@ -95,7 +103,7 @@ int64_t fat_tensors_drawn(const fat_problem *p, int t, fat_element at)
 
 fat_dtype fat_tensors_dtype(const fat_problem *p, int t)
 {
-  const fat_dtype types[] = {[OWN] = p->dtype, [F32] = FAT_F32, [I32] = FAT_I32};
+  const fat_dtype types[] = {[OWN] = p->dtype, [F32] = FAT_F32, [I32] = FAT_I32, [BYTE] = FAT_BYTE};
   return types[fat_tensors[t].element];
 }
 
@@ -187,14 +195,16 @@ void fat_tensors_pack(const fat_call_layout *layout, const fat_problem *p, const
 /* " Q:q:d:in LSE:q:1:wanted used_k:b:1i:in": name, side, width (1i: of whole numbers), role. */
 static void add_tensors(const fat_problem *p, fat_feature of, fat_text *out)
 {
-  static const char *const widths[] = {[FAT_WIDE_D] = "d", [FAT_WIDE_DV] = "dv", [FAT_WIDE_1] = "1"};
+  static const char *const widths[] = {
+      [FAT_WIDE_D] = "d", [FAT_WIDE_DV] = "dv", [FAT_WIDE_1] = "1", [FAT_WIDE_4] = "4", [FAT_WIDE_K] = "k"};
   static const char *const roles[] = {[FAT_ROLE_NONE] = "",
                                       [FAT_ROLE_IN] = "in",
                                       [FAT_ROLE_ASIDE] = "in",
                                       [FAT_ROLE_OUT] = "out",
                                       [FAT_ROLE_WANTED] = "wanted"};
-  static const char *const sides[] = {[FAT_OF_Q] = "q",         [FAT_OF_K] = "k",       [FAT_OF_HEADS] = "h",
-                                      [FAT_OF_ALL_HEADS] = "a", [FAT_OF_BATCHES] = "b", [FAT_OF_ENDS] = "b"};
+  static const char *const sides[] = {
+      [FAT_OF_Q] = "q",       [FAT_OF_K] = "k",    [FAT_OF_HEADS] = "h", [FAT_OF_ALL_HEADS] = "a",
+      [FAT_OF_BATCHES] = "b", [FAT_OF_ENDS] = "b", [FAT_OF_CALL] = "c"};
   for (int t = 0; t < FAT_TENSORS; t++)
     if (fat_tensors[t].feature == of && fat_tensors_role(p, t) != FAT_ROLE_NONE)
       fat_text_format(out, " %s:%s:%s%s:%s", fat_tensors[t].name, sides[fat_tensors[t].side],

@@ -39,6 +39,9 @@ typedef enum fat_tensor {
   FAT_CU_K,
   FAT_LO,
   FAT_HI,
+  FAT_RNG,
+  FAT_MASKS,
+  FAT_BIASES,
   FAT_TENSORS
 } fat_tensor;
 
@@ -51,8 +54,8 @@ typedef enum fat_role {
 } fat_role;
 
 /* h heads of q rows; hk heads of k rows; one row for each of h heads, the same in all batches, or in each;
- * one for each batch; one for the beginning of each batch and the end of the last. With `varlen` tensors of
- * rows have one batch, in which those of all lie behind each other. */
+ * one for each batch; one for the beginning of each batch and the end of the last; one row of a call. With
+ * `varlen` tensors of rows have one batch, in which those of all lie behind each other. */
 typedef enum fat_side {
   FAT_OF_Q,
   FAT_OF_K,
@@ -60,10 +63,16 @@ typedef enum fat_side {
   FAT_OF_ALL_HEADS,
   FAT_OF_BATCHES,
   FAT_OF_ENDS,
+  FAT_OF_CALL,
   FAT_SIDES
 } fat_side; /* ORDER SIDE */
-typedef enum fat_element_of { FAT_ELEMENT_OWN, FAT_ELEMENT_F32, FAT_ELEMENT_I32 } fat_element_of;
-typedef enum fat_width_of { FAT_WIDE_D, FAT_WIDE_DV, FAT_WIDE_1 } fat_width_of;
+typedef enum fat_element_of {
+  FAT_ELEMENT_OWN,
+  FAT_ELEMENT_F32,
+  FAT_ELEMENT_I32,
+  FAT_ELEMENT_BYTE
+} fat_element_of;
+typedef enum fat_width_of { FAT_WIDE_D, FAT_WIDE_DV, FAT_WIDE_1, FAT_WIDE_4, FAT_WIDE_K } fat_width_of;
 
 typedef struct fat_tensor_row {
   const char *name;            /* in a kernel, in messages; the member of fatune_tensors */
@@ -106,8 +115,9 @@ typedef struct fat_view {
   int64_t stride[3];
 } fat_view;
 
-/* Numbers of a call that are neither sizes nor in the text: the cap of `softcap`. ORDER SCALAR */
-typedef enum fat_scalar { FAT_CAP, FAT_SCALARS } fat_scalar;
+/* Numbers of a call that are neither sizes nor in the text: the cap of `softcap`, the rate of `drop`. ORDER
+ * SCALAR */
+typedef enum fat_scalar { FAT_CAP, FAT_RATE, FAT_SCALARS } fat_scalar;
 typedef struct fat_scalar_row {
   const char *name;    /* in a kernel, in messages; the member of fatune_tensors */
   fat_feature feature; /* that brings it */

@@ -17,10 +17,12 @@ static const uint16_t places[] = {
     offsetof(fatune_tensors, used_q), offsetof(fatune_tensors, used_k), offsetof(fatune_tensors, lpad),
     offsetof(fatune_tensors, dLSE),   offsetof(fatune_tensors, prefix), offsetof(fatune_tensors, cu_q),
     offsetof(fatune_tensors, cu_k),   offsetof(fatune_tensors, lo),     offsetof(fatune_tensors, hi),
+    offsetof(fatune_tensors, rng),    offsetof(fatune_tensors, attend), offsetof(fatune_tensors, bias),
 };
 _Static_assert(sizeof places / sizeof *places == FAT_TENSORS, "every tensor has a place");
 /* ORDER SCALAR */
-static const uint16_t scalar_places[] = {offsetof(fatune_tensors, softcap)};
+static const uint16_t scalar_places[] = {offsetof(fatune_tensors, softcap),
+                                         offsetof(fatune_tensors, dropout)};
 _Static_assert(sizeof scalar_places / sizeof *scalar_places == FAT_SCALARS, "every scalar has a place");
 
 void fat_call_form_of(const fat_problem *p, fat_call_form *form)
@@ -34,7 +36,8 @@ void fat_call_form_of(const fat_problem *p, fat_call_form *form)
     form->tensor[t].role = (uint8_t)fat_tensors_role(p, t);
     form->tensor[t].element = (uint8_t)fat_dtypes[fat_tensors_dtype(p, t)].bytes;
     form->tensor[t].side = (uint8_t)fat_tensors[t].side;
-    form->tensor[t].a_row = fat_tensors[t].width == FAT_WIDE_1;
+    form->tensor[t].a_row = fat_tensors[t].width == FAT_WIDE_1 || fat_tensors[t].side == FAT_OF_CALL ||
+                            fat_tensors[t].width == FAT_WIDE_K;
   }
 }
 
@@ -97,8 +100,8 @@ fat_status fat_call_fill(const fat_call_form *form, const fat_problem *p, const 
   const bool ragged = fat_problem_has(p, FAT_VARLEN);
   const int64_t b = ragged ? 1 : p->b, q = ragged ? fat_draw_total(p, 0) : p->q;
   const int64_t k = ragged ? fat_draw_total(p, 1) : p->k;
-  const int64_t sizes[][3] = {{b, p->h, q},    {b, p->hk, k}, {1, p->h, 1},
-                              {p->b, p->h, 1}, {p->b, 1, 1},  {p->b + 1, 1, 1}}; /* ORDER SIDE */
+  const int64_t sizes[][3] = {{b, p->h, q}, {b, p->hk, k},    {1, p->h, 1}, {p->b, p->h, 1},
+                              {p->b, 1, 1}, {p->b + 1, 1, 1}, {1, 1, 1}}; /* ORDER SIDE */
   uint64_t all = 0;
   int odd = -1;
   for (uint32_t left = form->others; left; left &= left - 1) {

@@ -171,6 +171,7 @@ typedef struct fatune_tensors {
   const fatune_tensor *sink; /* [h] of float, of `sink`: a score of each head that every row has beside those
                                 of its keys, as it is and without a V; -inf: none. Only stride[1] is read */
   float softcap; /* of `softcap`: scores are softcap tanh(scale Q K^T / softcap); above 0. Else 0 */
+  float dropout; /* of `drop`: the part of weights that is dropped, from 0 to below 1. Else 0 */
   const fatune_tensor *slopes; /* [b][h] of float, of `alibi`: scores lose slope |i + k - q - j|. stride[0] is
                                   0 where all batches have the same */
   const fatune_tensor *dsink;  /* of `dsink`: [h], the gradient of sink, which backward writes */
@@ -189,6 +190,13 @@ typedef struct fatune_tensors {
   const fatune_tensor *lo, *hi; /* [b][h][q] of int32, rows contiguous, of `iv`: of the keys that masks leave
                                    it row i sees those from lo to before hi. stride[0] or stride[1] 0: the
                                    same in all batches, heads */
+  const fatune_tensor *rng;     /* of `drop`: two uint64 in device memory, seed and offset of the Philox bits,
+                                   read when the kernel runs; the next call's offset is b * h * 32 further */
+  const fatune_tensor *attend; /* of `mask`: [b][h][q][k] of bytes: whether row i sees key j (not 0). A stride
+                                of 0 where all batches, heads or rows have the same; keys are contiguous,
+                                those of a padding ahead too */
+  const fatune_tensor *bias; /* of `bias`: [b][h][q][k], of the type of Q: what is added to scores, -inf too;
+                                strides as those of attend */
 } fatune_tensors;
 
 /* Queues the attention call on `stream` (a CUstream or cudaStream_t of the plan's context; NULL: its default

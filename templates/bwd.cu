@@ -69,14 +69,14 @@ $(entry "bwd")(const call a, float *dQ_all, const LD_row *LD_all)
     if (is_cut(visit, i))
       mask_rows(S, a, at, i0, j0);
     exp2_minus_LSE(S, from.LD(n), c);                   // P^T = exp(S^T - LSE)
-    weigh(S, a, at, i0, j0);
-    $(P_held and "add_AB(dV, left_from(S), from.dO(n))" or "lay_part(P, S)"); // dV = dV + P^T dO
+    $(weigh_rows)(S, a, at, i0, j0);
+    $(P_held and "add_AB(dV, left_from(" .. kept_S .. "), from.dO(n))" or "lay_part(P, " .. kept_S .. ")"); // dV = dV + P^T dO
     S_part dP = {};
     add_ABt(dP, $(V_held and "V_rows" or "rows_for<S_part>(V)"), from.dO(n)); // dP^T = V dO^T
 %  if has.softcap then
     times_slope(S, from.LD(n), a, at, i0, j0);
 %  end
-    times_dP_minus_D(S, dP, from.LD(n));                // dS^T = P^T (dP^T - D)
+    times_dP_minus_D(S, dP, from.LD(n)$(and_boost));                // dS^T = P^T (dP^T - D)
     lay_part(dS.slot(n), S);
 %  if S_idle then
     }
@@ -99,7 +99,7 @@ $(entry "bwd")(const call a, float *dQ_all, const LD_row *LD_all)
   block_sync();
 %  end
   store_part(dK, a.scale, K, kv.dK, kv.dKn, j0, kv.nk);
-  store_part(dV, 1.f, V, kv.dV, kv.dVn, j0, kv.nk);
+  store_part(dV, $(has.drop and "boost(a)" or "1.f"), V, kv.dV, kv.dVn, j0, kv.nk);
 }
 
 extern "C" __global__ void __launch_bounds__(T)
@@ -112,10 +112,5 @@ $(entry "finish")(const call a, const float *dQ_all)
   store_part(dQ, a.scale, Q_tile(shared_memory()), at.dQ, at.dQn, tile % Tr * Br, at.nq);
 }
 %  if has.dsink then
-
-extern "C" __global__ void __launch_bounds__(T)
-$(entry "sinks")(const call a, const LD_row *LD_all)
-{
-  dsink_by_LD(a, LD_all, i32(block_id()));
-}
+extern "C" __global__ void __launch_bounds__(T) $(entry "sinks")(const call a, const LD_row *LD_all) { dsink_by_LD(a, LD_all, i32(block_id())); }
 %  end

@@ -50,13 +50,13 @@ $(entry "keys")(const call a, const LD_row *LD_all)
     if (is_cut(visit, i))
       mask_rows(S, a, at, i0, j0);
     exp2_minus_LSE(S, from.LD(n), c);                   // P^T = exp(S^T - LSE)
-    weigh(S, a, at, i0, j0);
-    $(P_held and "add_AB(dV, left_from(S), from.dO(n))" or "lay_part(P, S)"); // dV = dV + P^T dO
+    $(weigh_rows)(S, a, at, i0, j0);
+    $(P_held and "add_AB(dV, left_from(" .. kept_S .. "), from.dO(n))" or "lay_part(P, " .. kept_S .. ")"); // dV = dV + P^T dO
     add_ABt(dP, rows_for<S_part>(V), from.dO(n));       // dP^T = V dO^T
 %  if has.softcap then
     times_slope(S, from.LD(n), a, at, i0, j0);
 %  end
-    times_dP_minus_D(S, dP, from.LD(n));                // dS^T = P^T (dP^T - D)
+    times_dP_minus_D(S, dP, from.LD(n)$(and_boost));                // dS^T = P^T (dP^T - D)
 %  if P_held then
     add_AB(dK, left_from(S), from.Q(n));                // dK = dK + dS^T Q
 %  else
@@ -72,7 +72,7 @@ $(entry "keys")(const call a, const LD_row *LD_all)
   }
   finish_steps();                                       // all have read K and V
   store_part(dK, a.scale, K, kv.dK, kv.dKn, j0, kv.nk);
-  store_part(dV, 1.f, V, kv.dV, kv.dVn, j0, kv.nk);
+  store_part(dV, $(has.drop and "boost(a)" or "1.f"), V, kv.dV, kv.dVn, j0, kv.nk);
 }
 
 extern "C" __global__ void __launch_bounds__(T, $(blocks_of_sm))
@@ -105,12 +105,12 @@ $(entry "queries")(const call a, const LD_row *LD_all)
     if (is_cut(visit, j))
       mask(S, a, at, i0, j * Bc);
     exp2_minus_LSE(S, LD, c);                           // P = exp(S - LSE)
-    weigh(S, a, at, i0, j * Bc);
+    $(weigh_back)(S, a, at, i0, j * Bc);
     add_ABt(dP, rows_for<dQ_part>(dO), from.V(j));      // dP = dO V^T
 %  if has.softcap then
     times_slope_in_rows(S, LD, a, at, i0, j * Bc);
 %  end
-    times_dP_minus_D(S, dP, LD);                        // dS = P (dP - D)
+    times_dP_minus_D(S, dP, LD$(and_boost));                        // dS = P (dP - D)
     add_AB(dQ, left_from(S), from.K(j));                // dQ = dQ + dS K
     leave(from, j, next);
   }
@@ -118,10 +118,5 @@ $(entry "queries")(const call a, const LD_row *LD_all)
   store_part(dQ, a.scale, Q, at.dQ, at.dQn, i0, at.nq);
 }
 %  if has.dsink then
-
-extern "C" __global__ void __launch_bounds__(T)
-$(entry "sinks")(const call a, const LD_row *LD_all)
-{
-  dsink_by_LD(a, LD_all, i32(block_id()));
-}
+extern "C" __global__ void __launch_bounds__(T) $(entry "sinks")(const call a, const LD_row *LD_all) { dsink_by_LD(a, LD_all, i32(block_id())); }
 %  end

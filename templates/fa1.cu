@@ -63,12 +63,12 @@ $(entry "fa1")(const call a, float *l_all, float *m_all$(O_apart and ", float *O
       store_rowvec(m_new, m_head, i * Br, at.nq);
     }
   }
-%  if has.sink then
+%  if has.sink or has.drop then
   block_sync();
-  for (i32 i = 0; i < Tr; i++) {                        // O has been divided by l: the sinks count once, at the end
+  for (i32 i = 0; i < Tr; i++) {                        // O has been divided by l: sinks and dropout count once, at the end
     const rowvec<Br> l = load_rowvec<Br>(l_head, i * Br, at.nq), m = load_rowvec<Br>(m_head, i * Br, at.nq);
     sums<Br, Dv> O = load_sums<sums<Br, Dv>>(O_head, i * Br, at.nq);
-    scale_rows(O, l * finish(m, l, c, at, i * Br).factor);
+    scale_rows(O, l * finish(m, l, c$(ends_of "at, i * Br")).factor);
     store_sums(O, O_head, i * Br, at.nq);
   }
 %  end
@@ -81,7 +81,7 @@ $(entry "fa1")(const call a, float *l_all, float *m_all$(O_apart and ", float *O
     block_sync();
     for (i32 i = 0; i < Tr; i++) {
       const rowvec<Br> l = load_rowvec<Br>(l_head, i * Br, at.nq), m = load_rowvec<Br>(m_head, i * Br, at.nq);
-      store_rowvec(finish(m, l, c$(has.sink and ", at, i * Br" or "")).LSE, at.LSE, i * Br, at.nq);
+      store_rowvec(finish(m, l, c$(ends_of "at, i * Br")).LSE, at.LSE, i * Br, at.nq);
     }
   }
 }

@@ -49,14 +49,14 @@ $(entry "fa1_bwd")(const call a, float *dQ_all, float *D_all)
         if (is_cut(visit, i))
           mask_rows(S, a, at, i0, j0);
         exp2_by(S, load_colvec<Br>(at.LSE, i0, at.nq), c);                     // P^T = exp(S^T - LSE)
-        weigh(S, a, at, i0, j0);
-        mma_AB(dV, operand_of(S), dO);                  // dV = dV + P^T dO
+        $(weigh_rows)(S, a, at, i0, j0);
+        mma_AB(dV, operand_of($(kept_S)), dO);                  // dV = dV + P^T dO
         acc<Bc, Br> dP = {};
         mma_ABt(dP, left_rows(V), dO);                  // dP^T = V dO^T
 %  if has.softcap then
         times_slope_by(S, load_colvec<Br>(at.LSE, i0, at.nq), a, at, i0, j0);
 %  end
-        times_difference(S, dP, load_colvec<Br>(D_all + i64(head) * a.q, i0, at.nq)); // dS^T = P^T (dP^T - D)
+        times_difference(S, dP, load_colvec<Br>(D_all + i64(head) * a.q, i0, at.nq)$(and_boost)); // dS^T = P^T (dP^T - D)
         lay(dSt_place, S);
         block_sync();                                   // dS^T is here
         sums<Br, D> dQ = load_sums<sums<Br, D>>(dQ_head, i0, at.nq);
@@ -68,6 +68,9 @@ $(entry "fa1_bwd")(const call a, float *dQ_all, float *D_all)
     }
     scale_rows(dK, rowvec<Bc>(a.scale));
     store(dK, K, kv.dK, kv.dKn, j0, kv.nk);
+%  if has.drop then
+    scale_rows(dV, rowvec<Bc>(boost(a)));
+%  end
     store(dV, V, kv.dV, kv.dVn, j0, kv.nk);
     block_sync();                                       // K and V make room for the next
   }
@@ -81,10 +84,5 @@ $(entry "fa1_bwd")(const call a, float *dQ_all, float *D_all)
   }
 }
 %  if has.dsink then
-
-extern "C" __global__ void __launch_bounds__(T)
-$(entry "sinks")(const call a)
-{
-  dsink_by_rows(a, i32(block_id()));
-}
+extern "C" __global__ void __launch_bounds__(T) $(entry "sinks")(const call a) { dsink_by_rows(a, i32(block_id())); }
 %  end

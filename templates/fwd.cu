@@ -119,7 +119,7 @@ $(entry "merge")(const call a, float *partial, i32 splits)
 {
   merge_row(a, partials(a, partial, splits), i64(block_id())); // O of all O_s and L_s
 %  else
-  const ends<Br> end = finish(m, row_total(l), c$(has.sink and ", at, i0" or ""));
+  const ends<Br> end = finish(m, row_total(l), c$(ends_of "at, i0"));
   scale_rows(O, end.factor);                            // O = diag(l)^-1 O
   store(O, O_tile(shared_memory()), at.O, at.On, i0, at.nq);
   if (at.LSE)

@@ -88,8 +88,8 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
       }
       last_step(x, n);
       n++;
-      x.l = row_total(x.l);
-      scale_rows(x.O, finish(x.m, x.l, c$(has.sink and ", rows(a, my.head), i0" or "")).factor); // O = diag(l)^-1 O
+      x.l = row_total(x.l);$(rows_later and " place_rows(x.m, at);" or "")
+      scale_rows(x.O, finish(x.m, x.l, c$(ends_of "rows(a, my.head), i0")).factor); // O = diag(l)^-1 O
 %  if ragged then
       if (at.nq - i0 < Br)                              // what lies behind is another's, or nobody's
         store_rows(x.O, rows(a, my.head), i0);
@@ -104,7 +104,7 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
     release(Q_free + own);
     const place rows_at = rows(a, my.head);             // asked for above the loops, it costs up to 4 % (d 64, H200)
     if (rows_at.LSE)
-      store_rowvec(finish(x.m, x.l, c$(has.sink and ", rows_at, i0" or "")).LSE, rows_at.LSE, i0, at.nq);
+      store_rowvec(finish(x.m, x.l, c$(ends_of "rows_at, i0")).LSE, rows_at.LSE, i0, at.nq);
     pass_behind(me, n, others, tiles == 0);
   }
 }

@@ -48,7 +48,7 @@ $(entry "softmax")(const call a, elem *S_all)
     exp2_rows(P, m, c);
     l = l + row_sum(P);
   }
-  const ends<Br> end = finish(m, row_total(l), c$(has.sink and ", at, i0" or ""));
+  const ends<Br> end = finish(m, row_total(l), c$(ends_of "at, i0"));
   for (i32 j = visit.first; j < visit.last; j++) {
     acc<Br, Bc> P = load_scores<acc<Br, Bc>>(S, i0, j * Bc, at.nq);
     exp2_rows(P, m, c);

@@ -13,7 +13,6 @@ $(entry "weights")(const call a, elem *P_all, elem *dP_all)
   const spans visit = range(a, at, i0);
   if (j < visit.first || j >= visit.last)
     return;                                             // no row of this tile sees a key of that one
-
   const Q_tile Q(shared_memory());
   const dO_tile dO(shared_memory() + at_dO);
   const K_tile K(shared_memory() + at_K);
@@ -33,7 +32,7 @@ $(entry "weights")(const call a, elem *P_all, elem *dP_all)
   if (is_cut(visit, j))
     mask(P, a, at, i0, j0);
   exp2_from(P, load_rowvec<Br>(at.LSE, i0, at.nq), $(c_of_call));             // P = exp(S - LSE)
-  weigh(P, a, at, i0, j0);
+  $(weigh_back)(P, a, at, i0, j0);
   store_scores(P, matrix_of(P_all, head, at), i0, j0, at.nq);
   mma_ABt(dP, left_rows(dO), V);                        // dP = dO V^T
   store_scores(dP, matrix_of(dP_all, head, at), i0, j0, at.nq);
@@ -46,20 +45,27 @@ $(entry "differences")(const call a, const elem *P_all, elem *dP_all)
   const place at = rows(a, head);
   const spans visit = range(a, at, i0);
   const matrix P_here = matrix_of((elem *)P_all, head, at), dP_here = matrix_of(dP_all, head, at);
-
+%  local P_of_tile, total = "load_scores<acc<Br, Bc>>(P_here, i0, j * Bc, at.nq)", has.drop and "row_total(sum) * rowvec<Br>(boost(a))" or "row_total(sum)"
   rowvec<Br> sum(0.f);
   for (i32 j = visit.first; j < visit.last; j++) {
-    acc<Br, Bc> P = load_scores<acc<Br, Bc>>(P_here, i0, j * Bc, at.nq);
+    acc<Br, Bc> P = $(has.drop and "kept(" .. P_of_tile .. ")" or P_of_tile);
     multiply(P, load_scores<acc<Br, Bc>>(dP_here, i0, j * Bc, at.nq));
     sum = sum + row_sum(P);                             // D = rowsum(P dP)
   }
-  const rowvec<Br> d = $(has.dlse and "D_of(row_total(sum), at, i0)" or "row_total(sum)");
+  const rowvec<Br> d = $(has.dlse and "D_of(" .. total .. ", at, i0)" or total);
   for (i32 j = visit.first; j < visit.last; j++) {
     acc<Br, Bc> dS = load_scores<acc<Br, Bc>>(dP_here, i0, j * Bc, at.nq);
+%  if has.drop then
+    times_marked(dS, $(P_of_tile), d, boost(a));
+%  else
     subtract_rows(dS, d);
-    multiply(dS, load_scores<acc<Br, Bc>>(P_here, i0, j * Bc, at.nq));          // dS = P (dP - D)
+    multiply(dS, $(P_of_tile));                         // dS = P (dP - D)
+%  end
 %  if has.softcap then
-    times_slope_from(dS, load_scores<acc<Br, Bc>>(P_here, i0, j * Bc, at.nq), at.LSE, a, at, i0, j * Bc);
+    times_slope_from(dS, $(P_of_tile), at.LSE, a, at, i0, j * Bc);
+%  end
+%  if has.drop then
+    store_scores(kept($(P_of_tile)), P_here, i0, j * Bc, at.nq); // for dV
 %  end
     store_scores(dS, dP_here, i0, j * Bc, at.nq);
   }
@@ -95,7 +101,7 @@ $(entry "keys")(const call a, const elem *P_all, const elem *dS_all)
       block_sync();                                     // all have read the tiles
     }
   }
-  scale_rows(dK, rowvec<Bc>(a.scale));
+  scale_rows(dK, rowvec<Bc>(a.scale));$(has.drop and " scale_rows(dV, rowvec<Bc>(boost(a)));" or "")
   store(dK, K_tile(shared_memory() + at_K), kv.dK, kv.dKn, j0, kv.nk);
   store(dV, V_tile(shared_memory() + at_V), kv.dV, kv.dVn, j0, kv.nk);
 }
@@ -120,10 +126,5 @@ $(entry "queries")(const call a, const elem *dS_all)
   store(dQ, Q_tile(shared_memory()), at.dQ, at.dQn, i0, at.nq);
 }
 %  if has.dsink then
-
-extern "C" __global__ void __launch_bounds__(T)
-$(entry "sinks")(const call a)
-{
-  dsink_by_rows(a, i32(block_id()));
-}
+extern "C" __global__ void __launch_bounds__(T) $(entry "sinks")(const call a) { dsink_by_rows(a, i32(block_id())); }
 %  end

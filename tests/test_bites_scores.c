@@ -9,12 +9,43 @@
 
 #define ALIBI     "fwd-f16-b2-h2k1-q67-k70-d64-alibi all"
 #define ALIBI_CUT "fwd-f16-b2-h2k1-q67-k70-d64-causal-alibi all"
+#define ALIBI_WS  "fwd-f16-b2-h2k1-q200-k170-d64-causal-alibi all gpu=H200 sms=2"
 #define ALIBI_32  "fwd-f32-b2-h2k1-q20-k35-d40-alibi all"
 #define ALIBI_BWD "bwd-f16-b2-h2k1-q70-k90-d40-alibi-softcap all"
 
 #define SINK_BWD "bwd-f16-b2-h2k1-q70-k90-d40-causal-sink-dsink all"
 
+#define DROP     "fwd-f16-b2-h2k1-q67-k170-d64-causal-drop all"
+#define DROP_32  "fwd-f32-b2-h2k1-q20-k35-d40-drop all"
+#define DROP_BWD "bwd-f16-b2-h2k1-q70-k90-d40-causal-drop all"
+
+#define PAIRS     "fwd-f16-b2-h2k1-q67-k70-d64-mask-bias all"
+#define PAIRS_BWD "bwd-f16-b2-h2k1-q70-k90-d40-mask-bias-softcap all"
+
 static const defect defects[] = {
+    /* pairs: heads of Q and not of K, batches, what lies beyond the last, the sign, the share in the
+       derivative */
+    {"fwd", "i64(at.h) * of.h", "i64(at.hk) * of.h", PAIRS, WRONG, NULL, NULL},
+    {"fwd", "i64(at.b) * of.b", "0", PAIRS, WRONG, NULL, NULL},
+    {"fwd", "max(0, min(j, at.nk - 1))", "j", PAIRS, EMU_OUT_OF_BOUNDS, "templates/lib/scores.cuh",
+     "number_of_pair("},
+    {"standard,fa1,fwd", "? S.at[r][c] : minus_inf();", "? minus_inf() : S.at[r][c];", PAIRS, WRONG, NULL,
+     NULL},
+    {"bwd,bwd_two,fa1_bwd,standard_bwd", "(added.at(c) + bias(c))", "added.at(c)", PAIRS_BWD, WRONG, NULL,
+     NULL},
+    /* dropout: rounds, the counter's parts, which byte, the edge, what is left is larger, what is lost counts
+       in dS */
+    {"fwd", "n < 7", "n < 10", DROP, WRONG, NULL, NULL},
+    {"standard,fa1,fwd", "(u64(at.b) * a.h + at.h) * 32", "u64(at.h) * 32", DROP_32, WRONG, NULL, NULL},
+    {"fwd", "(u64(at.b) * a.h + at.h) * 32", "(u64(at.b) * a.h + at.hk) * 32", DROP, WRONG, NULL, NULL},
+    {"fwd", "i / 16, j / 32)", "j / 32, i / 16)", DROP, WRONG, NULL, NULL},
+    {"fwd", "& 255) <= most", "& 255) < most - 20", DROP, WRONG, NULL, NULL},
+    {"fwd,fa1", "end.factor.at[r] *= boost(a);", "", DROP, WRONG, NULL, NULL},
+    {"bwd,bwd_two,fa1_bwd", "2 * z + g % 2", "2 * z", DROP_BWD, WRONG, NULL, NULL},
+    {"bwd,bwd_two,fa1_bwd,standard_bwd", "(P < 0.f ? 0.f : more * dP)", "more * dP", DROP_BWD, WRONG, NULL,
+     NULL},
+    {"bwd,bwd_two,fa1_bwd,standard_bwd", "fmaxf(P.at[r][c], 0.f)", "fabsf(P.at[r][c])", DROP_BWD, WRONG, NULL,
+     NULL},
     /* the gradient of sinks: its sign, all batches, whole blocks */
     {"bwd,bwd_two", "sum -= ex2(sink - of.x) * of.y", "sum += ex2(sink - of.x) * of.y", SINK_BWD, WRONG, NULL,
      NULL},
@@ -26,6 +57,7 @@ static const defect defects[] = {
     {"fwd", "b * a.slopes.b + ", "", ALIBI, WRONG, NULL, NULL},
     {"standard,fa1,fwd", "at.nq - i", "at.nk - i", ALIBI_32, WRONG, NULL, NULL},
     {"fwd", "fabsf(first + along)", "(first + along)", ALIBI, WRONG, NULL, NULL},
+    {"fwd_ws", "m.at[r] -= log2e * at.slope * float(row_of<Br>(r));", "", ALIBI_WS, WRONG, NULL, NULL},
     {"fwd", "first *= slope;", "", ALIBI_CUT, WRONG, NULL, NULL},
     {"bwd,bwd_two", "float(-on)", "float(on)", ALIBI_BWD, WRONG, NULL, NULL},
     {"fa1_bwd,standard_bwd,bwd,bwd_two", "L - added.at(c)", "L", ALIBI_BWD, WRONG, NULL, NULL},
@@ -34,7 +66,7 @@ static const defect defects[] = {
     {"standard,fa1,fwd", "1.44269504088896f * a.softcap", "1.44269504088896f", CAP_32, WRONG, NULL, NULL},
     {"fwd", "a.scale / a.softcap", "fabsf(a.scale) / a.softcap", CAP_32, WRONG, NULL, NULL},
     {"fa1_bwd,bwd,bwd_two", "fmaf(-t, t, 1.f)", "1.f", CAP_BWD, WRONG, NULL, NULL},
-    {"standard_bwd,bwd", "lg2(P) + L", "lg2(P)", CAP_BWD, WRONG, NULL, NULL},
+    {"standard_bwd,bwd", "lg2(fabsf(P)) + L", "lg2(fabsf(P))", CAP_BWD, WRONG, NULL, NULL},
 };
 
 static void every_defect_is_found(void **state)

@@ -31,7 +31,7 @@ static void give_all(fatune_tensors *t, const fatune_tensor **slot[FAT_TENSORS])
   const fatune_tensor **const slots[] = {&t->Q,      &t->K,      &t->V,    &t->O,    &t->LSE,    &t->dO,
                                          &t->dQ,     &t->dK,     &t->dV,   &t->sink, &t->slopes, &t->dsink,
                                          &t->used_q, &t->used_k, &t->lpad, &t->dLSE, &t->prefix, &t->cu_q,
-                                         &t->cu_k,   &t->lo,     &t->hi};
+                                         &t->cu_k,   &t->lo,     &t->hi,   &t->rng,  &t->attend, &t->bias};
   _Static_assert(sizeof slots / sizeof *slots == FAT_TENSORS, "every tensor");
   for (int i = 0; i < FAT_TENSORS; i++) {
     some[i] = (fatune_tensor){(void *)(uintptr_t)(0x10000 * (i + 1)), {1024 + i, 512, 128}};
@@ -46,16 +46,21 @@ static void scalars_have_their_range(void **state)
   (void)state;
   static const struct {
     const char *problem;
-    float softcap;
+    float softcap, dropout;
     bool good;
   } calls[] = {
-      {"fwd-f16-b2-h2-q3-k4-d64", 0, true},
-      {"fwd-f16-b2-h2-q3-k4-d64", 30, false},
-      {"fwd-f16-b2-h2-q3-k4-d64-softcap", 30, true},
-      {"fwd-f16-b2-h2-q3-k4-d64-softcap", 0, false},
-      {"fwd-f16-b2-h2-q3-k4-d64-softcap", -1, false},
-      {"fwd-f16-b2-h2-q3-k4-d64-softcap", INFINITY, false},
-      {"fwd-f16-b2-h2-q3-k4-d64-softcap", NAN, false},
+      {"fwd-f16-b2-h2-q3-k4-d64", 0, 0, true},
+      {"fwd-f16-b2-h2-q3-k4-d64", 30, 0, false},
+      {"fwd-f16-b2-h2-q3-k4-d64-softcap", 30, 0, true},
+      {"fwd-f16-b2-h2-q3-k4-d64-softcap", 0, 0, false},
+      {"fwd-f16-b2-h2-q3-k4-d64-softcap", -1, 0, false},
+      {"fwd-f16-b2-h2-q3-k4-d64-softcap", INFINITY, 0, false},
+      {"fwd-f16-b2-h2-q3-k4-d64-softcap", NAN, 0, false},
+      {"fwd-f16-b2-h2-q3-k4-d64-drop", 0, 0, true},
+      {"fwd-f16-b2-h2-q3-k4-d64-drop", 0, 0.999f, true},
+      {"fwd-f16-b2-h2-q3-k4-d64-drop", 0, 1, false},
+      {"fwd-f16-b2-h2-q3-k4-d64-drop", 0, -0.1f, false},
+      {"fwd-f16-b2-h2-q3-k4-d64", 0, 0.1f, false},
   };
   for (size_t x = 0; x < sizeof calls / sizeof *calls; x++) {
     const fat_problem p = problem_of(calls[x].problem);
@@ -71,11 +76,13 @@ static void scalars_have_their_range(void **state)
       if (fat_tensors_role(&p, i) == FAT_ROLE_NONE)
         *slot[i] = NULL;
     t.softcap = calls[x].softcap;
+    t.dropout = calls[x].dropout;
     assert_int_equal(fat_call_fill(&form, &p, &t, &call, &bits, &why), calls[x].good ? FAT_OK : FAT_E_INPUT);
     if (calls[x].good)
-      assert_true(call.scalar[FAT_CAP] == calls[x].softcap);
+      assert_true(call.scalar[FAT_CAP] == calls[x].softcap && call.scalar[FAT_RATE] == calls[x].dropout);
     else
-      assert_non_null(strstr(why.text, "softcap is "));
+      assert_non_null(
+          strstr(why.text, calls[x].softcap == 0 && calls[x].dropout != 0 ? "dropout is " : "softcap is "));
   }
 }
 

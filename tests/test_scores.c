@@ -1,5 +1,6 @@
 /* test_scores.c -- what features make of scores, in the reference: O and LSE against the definition written
  * out here, gradients against differences of the forward call. */
+#include "drop.h"
 #include "oracle/truth.h"
 #include "oracle/whole.h"
 #include <stdarg.h>
@@ -41,7 +42,20 @@ static double score(const fat_problem *p, const fat_truth *t, int64_t b, int64_t
     s = 4 * tanh(s / 4);
   if (fat_problem_has(p, FAT_ALIBI))
     s -= (double)t->in[FAT_SLOPES][b * p->h + h] * fabs((double)(i + p->k - p->q - j));
+  if (fat_problem_has(p, FAT_BIAS))
+    s += (double)t->in[FAT_BIASES][row * p->k + j];
+  if (fat_problem_has(p, FAT_MASK) && t->in[FAT_MASKS][row * p->k + j] == 0)
+    return -INFINITY;
   return fat_problem_has(p, FAT_CAUSAL) && j > i + p->k - p->q ? -INFINITY : s;
+}
+
+static bool is_dropped(const fat_problem *p, const fat_truth *t, int64_t head, int64_t i, int64_t j)
+{
+  fat_rng rng;
+  if (!fat_problem_has(p, FAT_DROP))
+    return false;
+  memcpy(&rng, t->in[FAT_RNG], sizeof rng);
+  return !fat_drop_keeps(&rng, 0.25f, head, i, j);
 }
 
 static void row_is_right(const fat_problem *p, const fat_truth *t, int64_t b, int64_t h, int64_t i)
@@ -51,9 +65,10 @@ static void row_is_right(const fat_problem *p, const fat_truth *t, int64_t b, in
   for (int64_t j = 0; j < p->k; j++) {
     const double w = exp(score(p, t, b, h, i, j));
     l += w;
-    o += w * (double)t->in[FAT_V][(first + j) * p->dv + 3];
+    o += (is_dropped(p, t, b * p->h + h, i, j) ? 0 : w) * (double)t->in[FAT_V][(first + j) * p->dv + 3];
   }
-  assert_float_equal(t->right[FAT_O][row * p->dv + 3], l > 0 ? o / l : 0, 1e-9);
+  assert_float_equal(t->right[FAT_O][row * p->dv + 3],
+                     l > 0 ? o / l / (fat_problem_has(p, FAT_DROP) ? 0.75 : 1) : 0, 1e-9);
   if (l > 0)
     assert_float_equal(t->right[FAT_LSE][row], log(l), 1e-9);
 }
@@ -64,7 +79,11 @@ static const struct {
                 {"-causal-softcap", ""},
                 {"-alibi", ""},
                 {"-causal-alibi-softcap", ""},
-                {"-causal-sink", "-dsink"}};
+                {"-causal-sink", "-dsink"},
+                {"-causal-drop", ""},
+                {"-softcap-drop", ""},
+                {"-mask", ""},
+                {"-causal-mask-bias-softcap", ""}};
 enum { FEATURES = sizeof features / sizeof *features };
 
 static void scores_are_what_is_defined(void **state)

@@ -48,7 +48,21 @@ __device__ __forceinline__ ends<rows_> finish(const rowvec<rows_> &m, const rowv
     end.set(r, end_row(m.at[r], l.at[r], c));
   return end;
 }
-% if has.sink then
+% if has.drop then
+// The same of rows i0.. with their sinks, where there are any; O is of the weights that dropout kept
+template <i32 rows_, class At>
+__device__ __forceinline__ ends<rows_> finish(const rowvec<rows_> &m, const rowvec<rows_> &l, float c, const call &a, const At &at,
+                                              i32)
+{
+  ends<rows_> end;
+#pragma unroll
+  for (i32 r = 0; r < m.R; r++) {
+    end.set(r, end_row(m.at[r], l.at[r], c$(has.sink and ", *at.sink" or "")));
+    end.factor.at[r] *= boost(a);
+  }
+  return end;
+}
+% elseif has.sink then
 // The same of rows i0.. with their sinks
 template <i32 rows_>
 __device__ __forceinline__ ends<rows_> finish(const rowvec<rows_> &m, const rowvec<rows_> &l, float c, const place &at, i32 i0)

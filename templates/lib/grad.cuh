@@ -65,7 +65,7 @@ template <class Acc> __device__ __forceinline__ void exp2_minus_LSE(Acc &S, LD_t
 }
 
 //: times_dP_minus_D -- P becomes dS = P (dP - D)
-template <class Acc> __device__ __forceinline__ void times_dP_minus_D(Acc &P, const Acc &dP, LD_tile LD)
+template <class Acc> __device__ __forceinline__ void times_dP_minus_D(Acc &P, const Acc &dP, LD_tile LD$(has.drop and ", float more" or ""))
 {
 #pragma unroll
   for (i32 x = 0; x < Acc::C; x += 2) {
@@ -75,7 +75,7 @@ template <class Acc> __device__ __forceinline__ void times_dP_minus_D(Acc &P, co
     for (i32 r = 0; r < Acc::R; r++)
 #pragma unroll
       for (i32 y = 0; y < 2; y++)
-        P.at[r][x + y] *= dP.at[r][x + y] - D[y];
+        $(has.drop and "P.at[r][x + y] = difference(P.at[r][x + y], dP.at[r][x + y], D[y], more)" or "P.at[r][x + y] *= dP.at[r][x + y] - D[y]");
   }
 }
 
@@ -115,13 +115,13 @@ template <class Acc, class Of> __device__ __forceinline__ void exp2_minus_LSE(Ac
       S.at[r][x] = ex2(fmaf(c, S.at[r][x], -LD.at[r].x));
 }
 template <class Acc, class Of>
-__device__ __forceinline__ void times_dP_minus_D(Acc &P, const Acc &dP, const LD_rows<Of> &LD)
+__device__ __forceinline__ void times_dP_minus_D(Acc &P, const Acc &dP, const LD_rows<Of> &LD$(has.drop and ", float more" or ""))
 {
 #pragma unroll
   for (i32 r = 0; r < Acc::R; r++)
 #pragma unroll
     for (i32 x = 0; x < Acc::C; x++)
-      P.at[r][x] *= dP.at[r][x] - LD.at[r].y;
+      $(has.drop and "P.at[r][x] = difference(P.at[r][x], dP.at[r][x], LD.at[r].y, more)" or "P.at[r][x] *= dP.at[r][x] - LD.at[r].y");
 }
 
 //: times_slope_in_rows -- the same where S is not transposed

@@ -64,7 +64,7 @@ __device__ __forceinline__ sequence sequence_of(const call &a, i32 head)
 
 //: place -- a sequence, and where its rows lie: of a tensor X row 0, null where it is not wanted, and Xn, from row to row
 struct place : sequence {
-% for _, t in ipairs(tensors) do
+% for _, t in ipairs(tensors_of_rows) do
 %   local const = t.is_out and "" or "const "
 %   if t.whole then -- `measure` reads it
 %   elseif t.width == 1 then
@@ -83,7 +83,7 @@ __device__ __forceinline__ place rows(const call &a, i32 head)
   const i64 b = at.b, h = at.h, hk = at.hk;
   place my;
   (sequence &)my = at;
-% for _, t in ipairs(tensors) do
+% for _, t in ipairs(tensors_of_rows) do
 %   local batch = has.varlen and "" or "b * a." .. t.name .. ".b + "
 %   local from = t.name .. ".data + " .. batch .. (t.side == "q" and "h" or "hk") .. " * a." .. t.name .. ".h"
 %   local row = begins and t.side == "k" and "k0" or has.varlen and t.side == "q" and "q0"
@@ -255,7 +255,14 @@ template <class Acc> __device__ __forceinline__ void score(Acc &S, const call &a
 }
 % end
 
-//: weigh -- hook: what happens to P after the row sum, on every tile; nothing in families of today
+//: weigh -- hook: what happens to P after the row sum, on every tile: dropout
+% if has.drop then
+template <class Acc, class At> __device__ __forceinline__ void weigh(Acc &P, const call &a, const At &at, i32 i0, i32 j0)
+{
+  drop_as<false, false>(P, a, at, i0, j0);
+}
+% else
 template <class Acc> __device__ __forceinline__ void weigh(Acc &, const call &, const sequence &, i32, i32)
 {
 }
+% end

@@ -79,6 +79,17 @@ __device__ __forceinline__ void times_slope_from(Acc &dS, const Acc &P, const fl
   }
 }
 
+//: times_marked -- dP becomes dS = P (Z dP - D), with a D for each row
+template <class Acc>
+__device__ __forceinline__ void times_marked(Acc &dP, const Acc &P, const rowvec<Acc::rows> &D, float more)
+{
+#pragma unroll
+  for (i32 r = 0; r < Acc::R; r++)
+#pragma unroll
+    for (i32 c = 0; c < Acc::C; c++)
+      dP.at[r][c] = difference(P.at[r][c], dP.at[r][c], D.at[r], more);
+}
+
 //: multiply -- element by element
 template <class Acc> __device__ __forceinline__ void multiply(Acc &S, const Acc &by)
 {

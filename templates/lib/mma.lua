@@ -218,6 +218,8 @@ mma.constraints = {
     "splits of so many keys give the same bits whatever the config: tiles of 64 keys (Bc64), every step as written (L0), "
       .. "no other splits (N)" },
   { function(c, p) return not mma.is_split(c, p) or p.slices == 1 end, "keys are split where V is made at once" },
+  { function(c, p) return not p.has.drop or c.G ~= 1 and not mma.is_split(c, p) end,
+    "dropout draws for rows of one head, in one pass over its keys" },
   { function(c, p) return c.G ~= 1 or not p.has.iv end, "rows of several heads share a tile where all see the same keys" },
   { function(c, p) return c.G ~= 1 or p.slices == 1 end, "rows of several heads share a tile where V is made at once" },
   { function(c, p, g) return mma.spills(c, p, g) <= 384 end,

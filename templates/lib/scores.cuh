@@ -1,6 +1,8 @@
 // scores.cuh -- what features make of products: the hook `score` of families that have any, and its derivative.
 //   softcap  S = softcap tanh(scale Q K^T / softcap), else S = scale Q K^T
 //   alibi    S = S - slope |i + nk - nq - j|, by the slope of the head
+//   bias     S = S + bias of the pair
+//   mask     S = -inf where the pair's byte is 0
 // Such scores are in base 2 with the scale in them, or with softcap alone in units of the cap: c is what is left.
 
 //: unit_of -- the factor c of such scores
@@ -73,6 +75,16 @@ __device__ __forceinline__ float slope_at(const place &at, i32 i)
 }
 % end
 
+//: place_rows -- m of scores that were all counted from a tile's first row, which differ from their own by a number for each row:
+// so what is added is the same in all rows of a thread
+__device__ __forceinline__ void place_rows(rowvec<Br> &m, const ruled &at)
+{
+  constexpr float log2e = 1.44269504088896f;
+#pragma unroll
+  for (i32 r = 0; r < m.R; r++)
+    m.at[r] -= log2e * at.slope * float(row_of<Br>(r));
+}
+
 //: terms -- what is added to the capped or scaled products of one row of S, in base 2; `transposed`: a row for a key
 template <bool transposed, class Acc> struct terms {
 % if has.alibi then
@@ -83,7 +95,7 @@ template <bool transposed, class Acc> struct terms {
   {
 % if has.alibi then
     constexpr float log2e = 1.44269504088896f;
-    const i32 i = i0 + (transposed ? Acc::column(0) : Acc::row(r)), j = j0 + (transposed ? Acc::row(r) : Acc::column(0));
+    const i32 i = i0 + (transposed ? Acc::column(0) : $(rows_later and "0" or "Acc::row(r)")), j = j0 + (transposed ? Acc::row(r) : Acc::column(0));
     slope = log2e * slope_at(at, i);
     first = float((j - at.nk) + $(packed and "(at.q - i / at.peers)" or "(at.nq - i)"));
 %  if has.causal then
@@ -102,6 +114,18 @@ template <bool transposed, class Acc> struct terms {
 % end
   }
 };
+
+//: number_of_pair -- where the number of row i and key j lies in a tensor of pairs; beyond the last ones that of the last
+template <class At> __device__ __forceinline__ i64 number_of_pair(const tensor &of, const At &at, i32 i, i32 j)
+{
+% local batch = has.varlen and "" or "i64(at.b) * of.b + "
+  const i32 row = max(0, min(i, at.nq - 1)), key = max(0, min(j, at.nk - 1));
+% if packed then
+  return $(batch)i64(at.h + row % at.peers) * of.h + i64(row / at.peers$(has.varlen and " + at.q0" or "")) * of.n + key$(begins and not has.varlen and " + at.k0" or "");
+% else
+  return $(batch)i64(at.h) * of.h + i64(row$(has.varlen and " + at.q0" or "")) * of.n + key$(begins and not has.varlen and " + at.k0" or "");
+% end
+}
 
 //: score_as -- products become scores
 template <bool transposed, class Acc, class At>
@@ -125,6 +149,15 @@ __device__ __forceinline__ void score_as(Acc &S, const call &a, const At &at, i3
 % else
       S.at[r][c] = log2e * a.scale * S.at[r][c] + added.at(c);
 % end
+% if has.bias or has.mask then
+      const i32 i = i0 + (transposed ? Acc::column(c) : Acc::row(r)), j = j0 + (transposed ? Acc::row(r) : Acc::column(c));
+% end
+% if has.bias then
+      S.at[r][c] += log2e * float_of(((const elem *)a.bias.data)[number_of_pair(a.bias, at, i, j)]);
+% end
+% if has.mask then
+      S.at[r][c] = ((const unsigned char *)a.attend.data)[number_of_pair(a.attend, at, i, j)] ? S.at[r][c] : minus_inf();
+% end
     }
   }
 }
@@ -143,12 +176,24 @@ template <bool transposed, class Acc> struct steepness {
   terms<transposed, Acc> added;
   template <class At>
   __device__ __forceinline__ steepness(const call &a, const At &at, i32 i0, i32 j0, i32 r)
-      : by(0.693147180559945f / a.softcap), added(at, i0, j0, r)
+      : by(0.693147180559945f / a.softcap), added(at, i0, j0, r)$(has.bias and ", all(a), where(at), i(i0), j(j0), row(r)" or "")
   {
   }
+% if has.bias then
+  const call &all;
+  const place &where;
+  i32 i, j, row;
+  __device__ __forceinline__ float bias(i32 c) const
+  {
+    constexpr float log2e = 1.44269504088896f;
+    const i64 n = number_of_pair(all.bias, where, i + (transposed ? Acc::column(c) : Acc::row(row)),
+                                 j + (transposed ? Acc::row(row) : Acc::column(c)));
+    return log2e * float_of(((const elem *)all.bias.data)[n]);
+  }
+% end
   __device__ __forceinline__ float of(float P, float L, i32 c) const
   {
-    const float t = fminf(fmaxf((lg2(P) + L - added.at(c)) * by, -1.f), 1.f);
+    const float t = fminf(fmaxf((lg2(fabsf(P)) + L - $(has.bias and "(added.at(c) + bias(c))" or "added.at(c)")) * by, -1.f), 1.f);
     return fmaf(-t, t, 1.f);
   }
 };

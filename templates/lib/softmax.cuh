@@ -82,13 +82,13 @@ template <class Acc> __device__ __forceinline__ void exp2_by(Acc &S, const colve
 
 //: times_difference -- P becomes P (dP - D), with a D for each column
 template <class Acc>
-__device__ __forceinline__ void times_difference(Acc &P, const Acc &dP, const colvec<Acc::columns> &D)
+__device__ __forceinline__ void times_difference(Acc &P, const Acc &dP, const colvec<Acc::columns> &D$(has.drop and ", float more" or ""))
 {
 #pragma unroll
   for (i32 r = 0; r < Acc::R; r++)
 #pragma unroll
     for (i32 c = 0; c < Acc::C; c++)
-      P.at[r][c] *= dP.at[r][c] - D.at[c];
+      $(has.drop and "P.at[r][c] = difference(P.at[r][c], dP.at[r][c], D.at[c], more)" or "P.at[r][c] *= dP.at[r][c] - D.at[c]");
 }
 
 //: times_slope_by -- P, whose LSE is natural, times the derivative of scores

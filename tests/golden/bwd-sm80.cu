@@ -846,7 +846,7 @@ template <class Acc> __device__ __forceinline__ void exp2_minus_LSE(Acc &S, LD_t
   }
 }
 
-//: weigh -- hook: what happens to P after the row sum, on every tile; nothing in families of today
+//: weigh -- hook: what happens to P after the row sum, on every tile: dropout
 template <class Acc> __device__ __forceinline__ void weigh(Acc &, const call &, const sequence &, i32, i32)
 {
 }

@@ -491,7 +491,7 @@ template <class Acc> __device__ __forceinline__ rowvec<Acc::rows> row_sum(const 
   return v;
 }
 
-//: weigh -- hook: what happens to P after the row sum, on every tile; nothing in families of today
+//: weigh -- hook: what happens to P after the row sum, on every tile: dropout
 template <class Acc> __device__ __forceinline__ void weigh(Acc &, const call &, const sequence &, i32, i32)
 {
 }

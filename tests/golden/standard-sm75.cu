@@ -541,7 +541,7 @@ template <i32 rows_> __device__ __forceinline__ rowvec<rows_> row_total(const ro
   return v;
 }
 
-//: weigh -- hook: what happens to P after the row sum, on every tile; nothing in families of today
+//: weigh -- hook: what happens to P after the row sum, on every tile: dropout
 template <class Acc> __device__ __forceinline__ void weigh(Acc &, const call &, const sequence &, i32, i32)
 {
 }

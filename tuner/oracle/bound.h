@@ -9,7 +9,9 @@ typedef struct fat_reference_inputs {
   const float *of[FAT_TENSORS]; /* those that the op takes */
   float scale;
   float scalar[FAT_SCALARS];
-  int64_t rows; /* from head to head of tensors with rows of Q; 0: as many as the problem has */
+  int64_t rows;    /* from head to head of tensors with rows of Q; 0: as many as the problem has */
+  int64_t columns; /* of rows of pairs; 0: as many as the problem has keys */
+  int64_t head;    /* of a row, among the query heads of all batches; of a key the first that shares it */
 } fat_reference_inputs;
 
 /* What decides how far results may be off, gathered row by row: starts as {0}. Results that are not finite do

@@ -22,7 +22,7 @@ typedef struct pair {
   fat_scored at;
 } pair;
 
-/* P and dS of a row and a key, exact and in the problem's precision. */
+/* P (what dropout leaves of it) and dS of a row and a key, exact and in the problem's precision. */
 typedef struct weights {
   double P, dS;
   double mass; /* P times the sizes of all summands of dP and D */
@@ -55,9 +55,11 @@ static weights weigh(const fat_problem *p, const pair *x, fat_bound *bound)
   const fat_score S = fat_scores_of(p, x->in, &x->at, (double)x->in->scale * dot(x->q, x->k, p->d, &sum));
   const double dP = dot(x->d_o, x->v, p->dv, &dP_sum);
   const double D = dot(x->d_o, x->o, p->dv, &D_sum) - (double)x->d_lse;
+  const double Z = fat_scores_dropped(p, x->in, &x->at);
   weights w = {.P = exp(S.value - (double)x->lse)};
-  w.dS = w.P * (dP - D) * S.slope;
-  w.mass = w.P * (dP_sum + D_sum + fabs((double)x->d_lse));
+  w.dS = w.P * (Z * dP - D) * S.slope;
+  w.mass = w.P * (Z * dP_sum + D_sum + fabs((double)x->d_lse));
+  w.P *= Z;
   if (!bound)
     return w;
   bound->score = fmax(bound->score, fmax(S.size, fabs((double)x->lse)));
@@ -72,7 +74,8 @@ static weights weigh(const fat_problem *p, const pair *x, fat_bound *bound)
     own_D += x->d_o[c] * x->o[c];
   own_D -= x->d_lse;
   w.own_P = fat_half_stored(type, expf(own_S - x->lse));
-  w.own_dS = fat_half_stored(type, w.own_P * (own_dP - own_D) * (float)own.slope);
+  w.own_dS = fat_half_stored(type, w.own_P * ((float)Z * own_dP - own_D) * (float)own.slope);
+  w.own_P *= (float)Z;
   return w;
 }
 
@@ -137,7 +140,7 @@ void fat_gradients_row(const fat_problem *p, int64_t i, const fat_reference_inpu
                     *in->of[FAT_LSE],
                     d_lse(in, 0),
                     in,
-                    {i, j, 0}};
+                    {i, j, 0, 0}};
     const weights w = weigh(p, &x, bound);
     add(&dQ, p->dtype, k, p->d, w.dS, w.mass, w.own_dS);
   }
@@ -158,9 +161,15 @@ void fat_gradients_key(const fat_problem *p, int64_t j, const fat_reference_inpu
       if (j < keys.lo || j >= keys.hi)
         continue;
       const float *q = in->of[FAT_Q] + at * p->d, *d_o = in->of[FAT_DO] + at * p->dv;
-      const pair x = {q,        in->of[FAT_K],       in->of[FAT_V], in->of[FAT_O] + at * p->dv,
-                      d_o,      in->of[FAT_LSE][at], d_lse(in, at), in,
-                      {i, j, h}};
+      const pair x = {q,
+                      in->of[FAT_K],
+                      in->of[FAT_V],
+                      in->of[FAT_O] + at * p->dv,
+                      d_o,
+                      in->of[FAT_LSE][at],
+                      d_lse(in, at),
+                      in,
+                      {i, j, at, h}};
       const weights w = weigh(p, &x, bound);
       add(&dK, p->dtype, q, p->d, w.dS, w.mass, w.own_dS);
       add(&dV, p->dtype, d_o, p->dv, w.P, w.P, w.own_P);

@@ -82,11 +82,13 @@ void fat_half_round_all(fat_dtype type, float *x, int64_t count)
 void fat_half_store(fat_dtype type, void *elements, const float *from, int64_t count)
 {
   char *to = elements;
+  for (int64_t i = 0; type == FAT_BYTE && i < count; i++)
+    to[i] = from[i] != 0;
   for (int64_t i = 0; type == FAT_I32 && i < count; i++) {
     const int32_t whole = (int32_t)from[i];
     memcpy(to + 4 * i, &whole, sizeof whole);
   }
-  if (type == FAT_I32)
+  if (type == FAT_I32 || type == FAT_BYTE)
     return;
   if (type != FAT_F16 && type != FAT_BF16) {
     memcpy(to, from, (size_t)count * sizeof *from);
@@ -101,12 +103,14 @@ void fat_half_store(fat_dtype type, void *elements, const float *from, int64_t c
 void fat_half_load(fat_dtype type, float *to, const void *elements, int64_t count)
 {
   const char *from = elements;
+  for (int64_t i = 0; type == FAT_BYTE && i < count; i++)
+    to[i] = from[i];
   for (int64_t i = 0; type == FAT_I32 && i < count; i++) {
     int32_t whole;
     memcpy(&whole, from + 4 * i, sizeof whole);
     to[i] = (float)whole;
   }
-  if (type == FAT_I32)
+  if (type == FAT_I32 || type == FAT_BYTE)
     return;
   if (type != FAT_F16 && type != FAT_BF16) {
     memcpy(to, from, (size_t)count * sizeof *to);

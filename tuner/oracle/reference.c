@@ -43,7 +43,7 @@ static void row_double(const fat_problem *p, const seen *in, double *s, double *
       sum += fabs(product);
     }
     const fat_score score =
-        fat_scores_of(p, in->in, &(fat_scored){in->i, in->first + j, 0}, (double)in->in->scale * dot);
+        fat_scores_of(p, in->in, &(fat_scored){in->i, in->first + j, 0, 0}, (double)in->in->scale * dot);
     s[j] = score.value;
     m = s[j] > m ? s[j] : m;
     if (bound) {
@@ -54,14 +54,15 @@ static void row_double(const fat_problem *p, const seen *in, double *s, double *
   for (int32_t c = 0; c < p->dv; c++)
     o[c] = 0;
   *lse = isfinite(m) ? m : INFINITY;
-  if (in->n == 0)
+  if (in->n == 0 || !isfinite(m))
     return;
   l = exp((double)in->sink - m);
   for (int64_t j = 0; j < in->n; j++) {
     s[j] = exp(s[j] - m);
     l += s[j];
+    const double w = s[j] * fat_scores_dropped(p, in->in, &(fat_scored){in->i, in->first + j, 0, 0});
     for (int32_t c = 0; c < p->dv; c++)
-      o[c] += s[j] * (double)in->v[j * p->dv + c];
+      o[c] += w * (double)in->v[j * p->dv + c];
   }
   for (int32_t c = 0; c < p->dv; c++)
     o[c] /= l;
@@ -86,9 +87,9 @@ static float row_own(const fat_problem *p, const seen *in, float *s, float *o, f
     float dot = 0;
     for (int32_t c = 0; c < p->d; c++)
       dot += fat_half_operand(type, in->q[c]) * fat_half_operand(type, in->k[j * p->d + c]);
-    s[j] =
-        (float)fat_scores_of(p, in->in, &(fat_scored){in->i, in->first + j, 0}, (double)(in->in->scale * dot))
-            .value;
+    s[j] = (float)fat_scores_of(p, in->in, &(fat_scored){in->i, in->first + j, 0, 0},
+                                (double)(in->in->scale * dot))
+               .value;
     m = s[j] > m ? s[j] : m;
   }
   l = expf(in->sink - m);
@@ -107,7 +108,8 @@ static float row_own(const fat_problem *p, const seen *in, float *s, float *o, f
   for (int32_t c = 0; c < p->dv; c++)
     o[c] = 0;
   for (int64_t j = 0; j < in->n; j++) {
-    float w = stored_weight(type, s[j] / l);
+    float w = stored_weight(type, s[j] / l) *
+              (float)fat_scores_dropped(p, in->in, &(fat_scored){in->i, in->first + j, 0, 0});
     for (int32_t c = 0; c < p->dv; c++)
       o[c] += w * fat_half_operand(type, in->v[j * p->dv + c]);
   }
@@ -133,7 +135,7 @@ static void row_forward(const fat_problem *p, int64_t i, const fat_reference_inp
   row_double(p, &row, scores, o, lse, bound);
   if (row.n == 0 && bound && isfinite(*lse)) /* goes to base 2 and back */
     fat_bound_note(bound, FAT_LSE, *lse, *lse, 0);
-  if (row.n == 0 || !bound)
+  if (row.n == 0 || !bound || !isfinite(*lse))
     return;
   float own_lse = row_own(p, &row, (float *)scores, own, &stored);
   for (int32_t c = 0; c < p->dv; c++)
@@ -240,7 +242,8 @@ fat_status fat_reference_check(const fat_problem *p, fat_error *err)
 {
   const uint32_t masks =
       1u << FAT_CAUSAL | 1u << FAT_CAUSAL_TL | 1u << FAT_WINDOW | FAT_DRAWN | 1u << FAT_INTERVAL;
-  const uint32_t scores = 1u << FAT_SOFTCAP | 1u << FAT_ALIBI | 1u << FAT_SINK;
+  const uint32_t scores =
+      1u << FAT_SOFTCAP | 1u << FAT_ALIBI | 1u << FAT_SINK | 1u << FAT_DROP | 1u << FAT_MASK | 1u << FAT_BIAS;
   const uint32_t known = masks | scores |
                          (p->op == FAT_FWD ? 1u << FAT_CHUNK | 1u << FAT_SPLIT
                                            : 1u << FAT_DSINK | 1u << FAT_DLSE | 1u << FAT_DET);

@@ -1,7 +1,10 @@
-/* scores.c -- the chain from a scaled product to a score, in double: softcap, alibi. */
+/* scores.c -- the chain from a scaled product to a score, in double: softcap, alibi, bias, mask. */
 #include "scores.h"
 
+#include "drop.h"
+
 #include <math.h>
+#include <string.h>
 
 fat_score fat_scores_of(const fat_problem *p, const fat_reference_inputs *in, const fat_scored *at,
                         double product)
@@ -17,7 +20,24 @@ fat_score fat_scores_of(const fat_problem *p, const fat_reference_inputs *in, co
     s.value += term;
     s.size += fabs(term);
   }
+  const int64_t pair = at->row * (in->columns ? in->columns : p->k) + at->j;
+  if (fat_problem_has(p, FAT_BIAS)) {
+    s.value += (double)in->of[FAT_BIASES][pair];
+    s.size += fabs((double)in->of[FAT_BIASES][pair]);
+  }
+  if (fat_problem_has(p, FAT_MASK) && in->of[FAT_MASKS][pair] == 0)
+    s.value = -INFINITY;
   return s;
+}
+
+double fat_scores_dropped(const fat_problem *p, const fat_reference_inputs *in, const fat_scored *at)
+{
+  if (!fat_problem_has(p, FAT_DROP))
+    return 1;
+  const float rate = in->scalar[FAT_RATE];
+  fat_rng rng;
+  memcpy(&rng, in->of[FAT_RNG], sizeof rng);
+  return fat_drop_keeps(&rng, rate, in->head + at->head, at->i, at->j) ? 1 / (1 - (double)rate) : 0;
 }
 
 double fat_scores_rough(const fat_problem *p)

@@ -13,12 +13,16 @@ typedef struct fat_score {
 /* A row and a key, and what stands beside them. */
 typedef struct fat_scored {
   int64_t i, j;
+  int64_t row;  /* among the rows of Q that `in` has */
   int64_t head; /* among those that `in` has: 0, or which one of those that share the key */
 } fat_scored;
 
 /* Of `product`, which is scaled. */
 fat_score fat_scores_of(const fat_problem *p, const fat_reference_inputs *in, const fat_scored *at,
                         double product);
+
+/* What dropout multiplies a weight by: 1 where there is none. */
+double fat_scores_dropped(const fat_problem *p, const fat_reference_inputs *in, const fat_scored *at);
 
 /* By how much of itself a kernel may miss such a score beyond its roundings. */
 double fat_scores_rough(const fat_problem *p);

@@ -97,8 +97,9 @@ static bool read_inputs(const fat_spots *a, int side, int r, const fat_batch *ba
       continue;
     const int of = (int)fat_tensors[t].side;
     const bool own = of == side, same_heads = (of == FAT_OF_K) == (side == FAT_OF_K);
-    const int64_t heads = same_heads || side == FAT_OF_Q || s->size[1] == 1 ? 1 : group;
-    const int64_t head = same_heads ? h : side == FAT_OF_Q ? h / group : h * group;
+    const bool whole = of == FAT_OF_CALL;
+    const int64_t heads = same_heads || whole || side == FAT_OF_Q || s->size[1] == 1 ? 1 : group;
+    const int64_t head = whole ? 0 : same_heads ? h : side == FAT_OF_Q ? h / group : h * group;
     const int64_t begin = of == FAT_OF_Q ? batch->q0 : of == FAT_OF_K ? batch->k0 : 0;
     const int64_t count = own ? s->size[3] : s->size[2] * s->size[3];
     made[t] = malloc((size_t)(heads * count + 1) * sizeof *made[t]);
@@ -108,7 +109,8 @@ static bool read_inputs(const fat_spots *a, int side, int r, const fat_batch *ba
       read_block(a, block, t,
                  fat_image_row(s, s->size[0] > 1 ? b : 0, s->size[1] > 1 ? head + n : 0, own ? begin + i : 0),
                  count, made[t] + n * count);
-    in->of[t] = made[t] + (own ? 0 : begin * s->size[3]);
+    in->of[t] = made[t] + (own ? 0 : begin * s->size[3]) +
+                (fat_tensors[t].width == FAT_WIDE_K && !fat_problem_has(p, FAT_VARLEN) ? batch->k0 : 0);
   }
   return true;
 }
@@ -118,7 +120,11 @@ static bool solve_row(const fat_spots *a, int side, int r, const float *block, d
 {
   const fat_batch batch = fat_draw_batch(&a->problem, a->row[side][r].b, NULL, NULL);
   const int64_t rows = side == FAT_OF_Q ? batch.p.q : batch.p.k;
-  fat_reference_inputs in = {.scale = a->scale, .rows = a->slot[FAT_Q].size[2]};
+  const int64_t group = a->problem.h / a->problem.hk, h = a->row[side][r].h;
+  fat_reference_inputs in = {.scale = a->scale,
+                             .rows = a->slot[FAT_Q].size[2],
+                             .columns = a->problem.k,
+                             .head = a->row[side][r].b * a->problem.h + (side == FAT_OF_Q ? h : h * group)};
   fat_tensors_usual(in.scalar);
   float *made[FAT_TENSORS] = {NULL};
   double *right[FAT_TENSORS] = {NULL};
@@ -164,10 +170,10 @@ fat_status fat_spots_make(const fat_problem *p, const float *block, fat_spots *s
   fat_spots *a = spots;
   *a = (fat_spots){.problem = *p, .scale = 1 / sqrtf((float)p->d)};
   FAT_TRY(fat_reference_check(p, err));
-  a->bytes = fat_image_place(p, FAT_BHSD, false, 0, a->slot);
+  a->bytes = fat_image_place(p, FAT_SHARED, false, 0, a->slot);
   for (int t = 0; t < FAT_TENSORS; t++)
     if (fat_tensors_is_in(a->slot[t].role) && a->slot[t].at + fat_image_span(&a->slot[t]) > a->outputs)
-      a->outputs = a->slot[t].at + fat_image_span(&a->slot[t]);
+      a->outputs = (a->slot[t].at + fat_image_span(&a->slot[t]) + 3) / 4 * 4;
   choose_rows(a, FAT_OF_Q);
   choose_rows(a, FAT_OF_K);
   if (solve(a, block))

@@ -57,6 +57,12 @@ float fat_truth_fit(const fat_problem *p, int t, int64_t element, float x)
   const int64_t head = element % p->h, batch = element / p->h;
   if (t == FAT_SLOPES) /* 2^-8/h to 2^-8, and half of that in every other batch */
     return exp2f(-8.0f * (float)(head + 1) / (float)p->h - (float)(batch % 2));
+  if (t == FAT_MASKS)
+    return x > -0.5f;
+  if (t == FAT_RNG) { /* bits */
+    static const uint32_t words[] = {0x89abcdef, 0x01234567, 0x87654321, 0x0fedcba9};
+    return fat_half_of_bits(words[element % 4]);
+  }
   return x;
 }
 
@@ -214,6 +220,8 @@ void fat_truth_lay(const fat_problem *p, int t, fat_lay how, int unit, int64_t s
   if (how == FAT_PADDED && !row)
     stride[1] += (int64_t)3 * unit;
   stride[0] = h * stride[1] + (how == FAT_PADDED && !row ? (int64_t)5 * unit : 0);
+  if (how == FAT_SHARED && fat_tensors[t].width == FAT_WIDE_K)
+    stride[0] = stride[1] = 0;
   if (how == FAT_BSHD && !row) {
     stride[0] = n * h * d;
     stride[1] = d;

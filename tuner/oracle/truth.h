@@ -45,8 +45,8 @@ float fat_truth_fit(const fat_problem *p, int t, int64_t element, float x);
 float *fat_truth_numbers(int64_t count, uint64_t seed);
 
 /* Where the rows of a tensor lie: packed; with the rows of all heads side by side; with some numbers behind
- * each row, head and batch. ORDER LAY */
-typedef enum fat_lay { FAT_BHSD, FAT_BSHD, FAT_PADDED } fat_lay;
+ * each row, head and batch; packed, but rows of pairs are those of all heads and batches. ORDER LAY */
+typedef enum fat_lay { FAT_BHSD, FAT_BSHD, FAT_PADDED, FAT_SHARED } fat_lay;
 /* Strides of tensor t from batch to batch, head to head, row to row; paddings are multiples of `unit`
  * elements, and differ between the tensors of a call. */
 void fat_truth_lay(const fat_problem *p, int t, fat_lay how, int unit, int64_t stride[3]);

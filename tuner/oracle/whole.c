@@ -27,13 +27,18 @@ static int64_t place(const part *x, int t, int64_t head, int64_t row)
 /* Where the part of an input begins that a row (or key) reads: `head` is one of its side. */
 static int64_t reads(const part *x, int t, fat_side side, int64_t head, int64_t i)
 {
+  const int64_t padding = fat_tensors[t].width == FAT_WIDE_K && !fat_problem_has(x->call, FAT_VARLEN)
+                              ? x->batch.k0
+                              : 0; /* ahead of the first key */
   const int64_t group = x->call->h / x->call->hk, other = side == FAT_OF_Q ? head / group : head * group;
   if (fat_tensors[t].side == side)
-    return place(x, t, head, i);
+    return place(x, t, head, i) + padding;
+  if (fat_tensors[t].side == FAT_OF_CALL)
+    return 0;
   if (fat_tensors[t].element == FAT_ELEMENT_I32 && fat_tensors[t].side != FAT_OF_Q) /* read already */
     return place(x, t, 0, 0);
   const bool of_heads = fat_tensors[t].side == FAT_OF_HEADS || fat_tensors[t].side == FAT_OF_ALL_HEADS;
-  return place(x, t, of_heads && side == FAT_OF_Q ? head : other, 0);
+  return place(x, t, of_heads && side == FAT_OF_Q ? head : other, 0) + padding;
 }
 
 static void solve_row(const part *x, fat_side side, int64_t head, int64_t i, const fat_reference_inputs *in,
@@ -41,6 +46,8 @@ static void solve_row(const part *x, fat_side side, int64_t head, int64_t i, con
 {
   fat_reference_inputs one = *in;
   one.rows = fat_tensors_extent(x->call, FAT_Q).size[2];
+  one.columns = x->call->k;
+  one.head = x->b * x->call->h + (side == FAT_OF_Q ? head : head * (x->call->h / x->call->hk));
   double *results[FAT_TENSORS] = {NULL};
   for (int t = 0; t < FAT_TENSORS; t++) {
     if (in->of[t])
