@@ -55,7 +55,7 @@ for q, k, v, options in (
 q, k, v = (drawn(1, 2, 4, 8) for _ in range(3))
 close(fatune.sdpa(q.mT.contiguous().mT, k, v), right(q, k, v))  # its last stride is not 1
 refused(lambda: fatune.sdpa(q, k[:, :1], v[:, :1]), ValueError, "enable_gqa")
-refused(lambda: fatune.sdpa(q, k, v, dropout_p=0.1), fatune.Error, "dropout")
+refused(lambda: fatune.sdpa(q, k, v, dropout_p=1.5), ValueError, "dropout")
 refused(lambda: fatune.sdpa(q, k, v, torch.ones(4, 4, dtype=torch.bool), is_causal=True), ValueError, "only one")
 if "mask" not in functional._SERVED:
     refused(lambda: fatune.sdpa(q, k, v, torch.ones(4, 4, dtype=torch.bool)), fatune.Error, "attn_mask")

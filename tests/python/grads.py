@@ -93,7 +93,11 @@ def refused(call, kind, *words):
 for setting in (Setting(1, 2, 1, 3, 5, 8), Setting(1, 2, 1, 3, 5, 8, causal=True),
                 Setting(1, 2, 2, 4, 2, 8, causal=True), Setting(2, 2, 1, 2, 3, 8, scale=-0.7), Setting(2, 2, 1, 2, 3, 8),
                 Setting(1, 1, 1, 5, 5, 8, window=(1, 1)), Setting(1, 1, 1, 5, 5, 8, window=(2, 3)),
-                Setting(1, 3, 1, 4, 6, 8, window=[2, 0]), Setting(1, 1, 1, 2, 3, 8, 16)):
+                Setting(1, 3, 1, 4, 6, 8, window=[2, 0]), Setting(1, 1, 1, 2, 3, 8, 16),
+                Setting(1, 2, 1, 3, 5, 8, causal=True, softcap=0.5), Setting(2, 2, 1, 3, 5, 8, slopes=lent.row([0.5, 0.1])),
+                Setting(2, 2, 1, 3, 5, 8, slopes=lent.row([0.5, 0.1, 0.3, 0.2], (2, 2)), softcap=2.0),
+                Setting(1, 2, 1, 5, 9, 8, dropout=0.25, rng=lent.words([1234, 5])),
+                Setting(1, 2, 1, 5, 9, 8, causal=True, dropout=0.5, softcap=1.0, rng=lent.words([-7, 1 << 40]))):
     inputs = setting.tensors()
     for name, input_, gradient in zip("qkv", range(3), setting.gradients(inputs)):
         assert gradient.shape == inputs[input_].shape

@@ -111,3 +111,13 @@ def numbers(t):
     if is_real:
         return t.detach().double().reshape(-1).tolist()
     return [t.at_index(index) for index in itertools.product(*map(range, t.shape))]
+
+
+def row(values, shape=None):
+    """Numbers that require no gradient."""
+    return make(values, shape or (len(values),), needed=False)
+
+
+def words(values):
+    """64-bit numbers."""
+    return torch.tensor(values, dtype=torch.int64) if is_real else torch.tensor(values, (len(values),), torch.int64)

@@ -31,7 +31,7 @@ class Tensor(ctypes.Structure):
 
 # Members of fatune_tensors and fatune_sizes in their order; what stands between is no tensor.
 FORWARD, BACKWARD, FEATURES = ("Q", "K", "V", "O", "LSE"), ("dO", "dQ", "dK", "dV"), (
-    "sink", "slopes", "dsink", "used_q", "used_k", "lpad", "dLSE", "prefix", "cu_q", "cu_k", "lo", "hi")
+    "sink", "slopes", "dsink", "used_q", "used_k", "lpad", "dLSE", "prefix", "cu_q", "cu_k", "lo", "hi", "rng", "attend", "bias")
 NAMES = FORWARD + BACKWARD + FEATURES
 SIZES = ("b", "h", "hk", "q", "k", "total_q", "total_k", "window_left", "window_right", "chunk", "split")
 
@@ -42,7 +42,7 @@ def pointers(names):
 
 class Tensors(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), *pointers(FORWARD), ("scale", ctypes.c_float), ("reserved", ctypes.c_uint32),
-                *pointers(BACKWARD + FEATURES[:1]), ("softcap", ctypes.c_float), *pointers(FEATURES[1:])]
+                *pointers(BACKWARD + FEATURES[:1]), ("softcap", ctypes.c_float), ("dropout", ctypes.c_float), *pointers(FEATURES[1:])]
 
 
 class Sizes(ctypes.Structure):

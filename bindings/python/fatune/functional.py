@@ -55,8 +55,6 @@ def sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scal
             (shape == keys or not is_causal and (enable_gqa or len(keys) == 4 and shape[1] == keys[1])) and shape[3] % 8 == 0 and
             query.stride(3) == key.stride(3) == value.stride(3) == 1 and not _is_autocast("cuda")):
         return _attention(query, key, value, is_causal, scale)  # as it is: what is below takes longer than a call
-    if dropout_p:
-        raise Error(UNSUPPORTED, f"dropout_p={dropout_p} is asked for, and this fatune has no dropout: give 0.0 (in evaluation it is)")
     if attn_mask is not None and is_causal:
         raise ValueError("attn_mask and is_causal: only one of them can be given")
     if key.dim() != query.dim() or value.dim() != query.dim() or query.dim() < 2:
@@ -67,7 +65,7 @@ def sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scal
     q, k, v = _ready(query, dtype, d), _ready(key, dtype, d), _ready(value, dtype, dv)
     if q.shape[1] != k.shape[1] and not enable_gqa:
         raise ValueError(f"query has {q.shape[1]} heads, key {k.shape[1]}: enable_gqa=True is needed")
-    options = {"scale": 1 / math.sqrt(d) if scale is None else scale}
+    options = {"scale": 1 / math.sqrt(d) if scale is None else scale, "dropout": dropout_p}
     if is_causal:
         k, v, options["causal"], options["window"] = topleft(q, k, v)
     elif attn_mask is not None:

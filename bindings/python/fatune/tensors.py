@@ -4,6 +4,7 @@
     o = fatune.attention(q, k, v, causal=True)               # [b, h, n, d]: heads before rows
     o = fatune.attention(q, k, v, window=(1023, 0))          # each row sees 1023 keys to its left and its own
     o = fatune.attention(q, k, v, sink=logits)               # [h]: one more score in every row of a head, without a v
+    o = fatune.attention(q, k, v, softcap=50.0, slopes=slopes, dropout=0.1)
     o, lse = fatune.attention(q, k, v, return_lse=True)
     o.sum().backward()                                       # where an input requires a gradient
     call = fatune.prepare(q, k, v, causal=True)              # this very call in two steps: checks and plan now,
@@ -340,18 +341,25 @@ def family_call(q, k, v, out, lse, causal=False, scale=None, window=(ALL, ALL), 
 
 
 def attention(q, k, v, causal=False, scale=None, out=None, return_lse=False, kernel=None, policy=COMPILE,
-              arithmetic=None, window=(ALL, ALL), sink=None, deterministic=None, split=0, **masks):
+              arithmetic=None, window=(ALL, ALL), sink=None, deterministic=None, split=0, softcap=0.0, slopes=None, dropout=0.0,
+              rng=None, **masks):
     """softmax(scale q k^T + mask) v for [b, h, n, d] tensors on one GPU; k and v may have fewer heads. `window`:
     (left, right), the keys that a row sees to each side of its own, -1 for all; `causal` is a right side of 0.
     `sink`: [h], a score of each head that its rows have beside those of their keys, not scaled and without a v.
     `split`: the keys of a row in splits of so many, a multiple of 64; the bits of a row's output then depend on nothing but its
     own q, k and v (not in f32). `deterministic`: whether gradients have equal bits every time; None asks torch. `kernel` and
-    `split` are the forward's. `masks`: ragged batches, lengths by batch and others, see masks.py."""
+    `split` are the forward's. `softcap`: scores are softcap tanh(scale q k^T / softcap). `slopes`: [h] or [b, h], ALiBi: scores
+    lose slope times the distance from the diagonal. `dropout`: the part of weights that is dropped, by the bits of flash-attn for
+    the same `rng`, a tensor of seed and offset on the GPU; None takes them from PyTorch's generator. `masks`: ragged batches, lengths by batch and others, see masks.py."""
     if masks:
-        if out is not None or sink is not None or split or deterministic:
-            raise ValueError(f"{', '.join(masks)}: together with out, sink, split or deterministic that is not there yet")
+        if out is not None or sink is not None or split or deterministic or softcap or dropout or slopes is not None:
+            raise ValueError(f"{', '.join(masks)}: together with out, sink, split, deterministic, softcap, slopes or dropout that is "
+                             "not there yet")
         return importlib.import_module(".masks", __package__).attention(q, k, v, causal, scale, return_lse, kernel, policy,
                                                                         arithmetic, window, **masks)
+    if softcap or dropout or slopes is not None:
+        return features.attention(q, k, v, causal, scale, out, return_lse, kernel, policy, arithmetic, window, sink, deterministic,
+                                  split, features.Features(softcap, slopes, dropout, rng))
     if type(window) is not tuple:
         window = tuple(window)
     if _is_compiling():
@@ -478,5 +486,7 @@ def _sink_gradient(out, lse, dO, sink, dLSE=None):
     return -(weight * (D if dLSE is None else D - dLSE)).sum((0, 2))
 
 
+from . import features  # noqa: E402 -- it uses what stands above, as does ops
+
 if hasattr(torch, "library"):
-    from . import ops  # noqa: E402 -- it uses what stands above
+    from . import ops  # noqa: E402

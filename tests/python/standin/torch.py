@@ -11,8 +11,8 @@ import struct
 from contextlib import contextmanager
 
 _cu = ctypes.CDLL(os.environ["FATUNE_LIBCUDA"])
-float32, float16, bfloat16, uint8, int32 = "float32", "float16", "bfloat16", "uint8", "int32"
-_BYTES = {float32: 4, float16: 2, bfloat16: 2, uint8: 1, int32: 4}
+float32, float16, bfloat16, uint8, int32, int64 = "float32", "float16", "bfloat16", "uint8", "int32", "int64"
+_BYTES = {float32: 4, float16: 2, bfloat16: 2, uint8: 1, int32: 4, int64: 8}
 
 
 def _must(result):
@@ -122,7 +122,7 @@ def zeros(shape, dtype=float32, device=None):
 
 def tensor(values, shape, dtype=float32):
     t = empty(shape, dtype)
-    raw = struct.pack(f"{len(values)}{'i' if dtype == int32 else 'f'}", *values)
+    raw = struct.pack(f"{len(values)}{dict(int32='i', int64='q').get(dtype, 'f')}", *values)
     _copy(_cu.cuMemcpyHtoD_v2, ctypes.c_uint64(t.at), raw, len(raw))
     return t
 
