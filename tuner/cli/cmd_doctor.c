@@ -108,7 +108,8 @@ static void check_db(fat_checkup *c)
 static fat_status render_kernel(fat_script *script, const char *kernel, const fat_gpu *gpu, fat_error *err)
 {
   static const char *const problems[] = {"fwd-f32-b1-h1-q64-k64-d64", "fwd-f16-b1-h1-q64-k64-d64",
-                                         "bwd-f32-b1-h1-q64-k64-d64", "bwd-f16-b1-h1-q64-k64-d64"};
+                                         "bwd-f32-b1-h1-q64-k64-d64", "bwd-f16-b1-h1-q64-k64-d64",
+                                         "bwd-f16-b1-h1-q64-k64-d256"};
   fat_status status = FAT_OK;
   for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
     fat_problem p;
@@ -117,10 +118,11 @@ static fat_status render_kernel(fat_script *script, const char *kernel, const fa
     int picked;
     FAT_TRY(fat_problem_parse(problems[i], &p, err));
     status = fat_space_applies(script, kernel, &p, gpu, &picked, err);
+    if (status == FAT_OK)
+      status = fat_space_default(script, kernel, &p, gpu, &point, err);
     if (status == FAT_E_UNSUPPORTED)
       continue;
     FAT_TRY(status);
-    FAT_TRY(fat_space_default(script, kernel, &p, gpu, &point, err));
     status = fat_source_render(script, &p, gpu, &point.config, FAT_LINES_TEMPLATE, &source, err);
     fat_source_free(&source);
     return status;
