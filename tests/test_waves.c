@@ -105,7 +105,8 @@ static void backward(void **state)
   is_work(1 * (4096 + 192), "bwd-f16-b1-h16-q4096-k1024-d64", "bwd:Br64-Bc128", 1, 128);
 }
 
-/* Whatever may win unasked has the tunables that are read here; another name would count as tiles of 64. */
+/* Whatever may win unasked has the tunables that are read here; another name would count as tiles of 64.
+ * (bwd_wide, which has none at d 128, has no Bc: its tiles are of 64 keys.) */
 static void kernels_have_tiles(void **state)
 {
   static const char *const problems[] = {"fwd-bf16-b4-h16-q4096-k4096-d128", "fwd-f32-b4-h16-q4096-k4096-d64",
@@ -122,8 +123,11 @@ static void kernels_have_tiles(void **state)
       int32_t value;
       if (agenda.list[0].kernels[k].picked == 0)
         continue;
-      MUST(fat_space_default(script, agenda.list[0].kernels[k].name, &agenda.list[0].problem,
-                             fixture_gpu("H200"), &point, err));
+      const fat_status status = fat_space_default(script, agenda.list[0].kernels[k].name,
+                                                  &agenda.list[0].problem, fixture_gpu("H200"), &point, NULL);
+      if (status == FAT_E_UNSUPPORTED && !strcmp(agenda.list[0].kernels[k].name, "bwd_wide"))
+        continue;
+      assert_int_equal(status, FAT_OK);
       assert_int_equal(fat_config_get(&point.config, "Br", &value), FAT_OK);
       assert_int_equal(fat_config_get(&point.config, "Bc", &value), FAT_OK);
     }

@@ -224,7 +224,7 @@ class Kernels(unittest.TestCase):
         o = [attention(q[h], k[h], v[h]) for h in range(H)]
         lse = [weights(q[h], k[h], i)[1] for h in range(H) for i in range(N)]
         right = [gradients(q[h], k[h], v[h], o[h], do[h]) for h in range(H)]
-        for dtype, kernel in (("f32", "fa1_bwd"), ("f32x3", "bwd")):
+        for dtype, kernel in (("f32", "bwd"), ("f32x3", "bwd")):
             tensors = {name: self.put(flat(t)) for name, t in zip(("Q", "K", "V", "O", "dO"), (q, k, v, o, do))}
             tensors.update({name: self.put([math.nan] * (H * N * D)) for name in ("dQ", "dK", "dV")}, LSE=self.put(lse))
             problem = PROBLEM.replace("fwd-f32", f"bwd-{dtype}")

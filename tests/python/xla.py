@@ -187,7 +187,7 @@ code, text = call(xla.fatune_xla_forward, (Q, K, V), (O, LSE), **{**words, "scal
 assert code == 3 and "one release" in text, text
 code, text = call(xla.fatune_xla_forward, (Q, K, V), (Array((3, 8)), LSE), **words)
 assert code == 3 and "4 dimensions" in text, text
-code, text = call(xla.fatune_xla_forward, (Q, K, V), (O, LSE), **{**words, "family": "fwd-f32-d8-drop"})
+code, text = call(xla.fatune_xla_forward, (Q, K, V), (O, LSE), **{**words, "family": "fwd-f32-d8-partial"})
 assert code == 12 and "fatune: " in text, (code, text)
 assert call(xla.fatune_xla_forward, (Q, K, V), (O, LSE), **words) is None
 cu.fake_canaries()
