@@ -253,28 +253,39 @@ static double times(const fat_problem *p, int64_t b)
   return (double)((p->b - b + FAT_DRAW_PERIOD - 1) / FAT_DRAW_PERIOD);
 }
 
-double fat_sees_pairs(const fat_problem *p)
+/* Tiles, as fat_sees_tiles is asked for them. */
+typedef struct tiling {
+  int64_t Br, Bc, group;
+} tiling;
+
+/* What is seen of one batch: tiles, or without a tiling pairs of a row and a key. */
+static double seen_of(const fat_problem *p, const tiling *by)
+{
+  return by ? tiles(p, by->Br, by->Bc, by->group) : pairs(p);
+}
+
+/* The mean of all batches. */
+static double mean_seen(const fat_problem *p, const tiling *by)
 {
   double sum = 0;
   if (!fat_draw_by_batch(p))
-    return pairs(p);
+    return seen_of(p, by);
   for (int64_t b = 0; b < FAT_DRAW_PERIOD && b < p->b; b++) {
     const fat_batch x = fat_draw_batch(p, b, NULL, NULL);
-    sum += times(p, b) * pairs(&x.p);
+    sum += times(p, b) * seen_of(&x.p, by);
   }
   return p->b > 0 ? sum / (double)p->b : 0;
 }
 
+double fat_sees_pairs(const fat_problem *p)
+{
+  return mean_seen(p, NULL);
+}
+
 double fat_sees_tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_t group)
 {
-  double sum = 0;
-  if (!fat_draw_by_batch(p))
-    return tiles(p, Br, Bc, group);
-  for (int64_t b = 0; b < FAT_DRAW_PERIOD && b < p->b; b++) {
-    const fat_batch x = fat_draw_batch(p, b, NULL, NULL);
-    sum += times(p, b) * tiles(&x.p, Br, Bc, group);
-  }
-  return p->b > 0 ? sum / (double)p->b : 0;
+  const tiling by = {Br, Bc, group};
+  return mean_seen(p, &by);
 }
 
 int64_t fat_sees_most_tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_t group)

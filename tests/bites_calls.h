@@ -1,4 +1,4 @@
-/* bites_calls.h -- calls taken out of kernels, one after another: what the three tests of bites share.
+/* bites_calls.h -- calls taken out of kernels, one after another: what the tests of bites share.
  *
  * A call counts as missed once the kernel without it is found out in any config: what one schedule waits for,
  * another has waited for already. */
@@ -130,6 +130,17 @@ static void take_out(const victim *v, const char *const *names, int count, bool 
   }
   emu_kernel_free(&kernel);
   fat_text_free(&all.text);
+}
+
+/* Whether the kernel without a call is found out in any way: by a finding, or by wrong results. */
+static inline bool is_found_out(const bites_run *run)
+{
+  const bites_call *of = run->without;
+  const bool found = run->report.findings > 0;
+  if (found || run->wrong)
+    print_message("%s without %s of %s:%d: %s\n", emu_check_title(&run->v->c, &run->v->config), of->name,
+                  of->place.file, of->place.line, found ? run->report.finding[0].text : run->why);
+  return found || run->wrong;
 }
 
 /* Fails where a call was never missed, or where there were fewer than `least`. */

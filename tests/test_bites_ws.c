@@ -82,22 +82,12 @@ static const char *const names[] = {
     "shrink",
 };
 
-static bool is_missed(const bites_run *run)
-{
-  const bites_call *of = run->without;
-  const bool found = run->report.findings > 0;
-  if (found || run->wrong)
-    print_message("%s without %s of %s:%d: %s\n", emu_check_title(&run->v->c, &run->v->config), of->name,
-                  of->place.file, of->place.line, found ? run->report.finding[0].text : run->why);
-  return found || run->wrong;
-}
-
 static void every_call_is_missed(void **state)
 {
   (void)state;
   for (unsigned i = 0; i < SCHEDULES; i++) {
     victim v = victim_of(schedules[i].kernel, schedules[i].line);
-    take_out(&v, names, sizeof names / sizeof *names, emu_check_full(), is_missed);
+    take_out(&v, names, sizeof names / sizeof *names, emu_check_full(), is_found_out);
     victim_free(&v);
   }
   all_were_missed(30);
