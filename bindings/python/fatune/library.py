@@ -4,7 +4,7 @@ import collections
 import ctypes
 import threading
 
-from .abi import COMPILE, Error, Request, check, lib
+from .abi import COMPILE, Request, check, lib
 
 PLANS = 64  # kept; beyond that the one that was not used for longest goes
 _lock = threading.Lock()  # of what follows
@@ -13,10 +13,15 @@ _plans = collections.OrderedDict()
 
 
 class Plan:
-    def __init__(self, handle, problem, kernel, policy):
+    """A plan of the library, freed with the last who holds it."""
+
+    def __init__(self, handle, problem, kernel, policy, flags=0):
         self.at = ctypes.c_void_p()
-        request = Request(ctypes.sizeof(Request), problem.encode(), kernel and kernel.encode(), policy, 0)
-        check(lib.fatune_plan_make(handle, ctypes.byref(request), ctypes.byref(self.at)))
+        request = Request(ctypes.sizeof(Request), problem.encode(), kernel and kernel.encode(), policy, flags)
+        check(self.make(handle, ctypes.byref(request)))
+
+    def make(self, handle, request):
+        return lib.fatune_plan_make(handle, request, ctypes.byref(self.at))
 
     def __del__(self):
         if self.at and lib:
@@ -31,22 +36,23 @@ class Plan:
         check(lib.fatune_run(self.at, ctypes.byref(tensors), ctypes.byref(sizes), workspace, stream))
 
 
-def plan(problem, context, kernel=None, policy=COMPILE):
-    """The plan of a problem or a family in the CUDA context that is current. `context`: what tells it from others, a
-    device's number where contexts are the primary ones."""
+def kept(key, make):
+    """The plan of that key, made by make(handle) where it is not kept."""
     global _handle
-    key = (context, problem, kernel, policy)
     with _lock:
         if _handle is None:
-            _handle = ctypes.c_void_p()
-            try:
-                check(lib.fatune_open(None, ctypes.byref(_handle)))
-            except Error:
-                _handle = None
-                raise
+            handle = ctypes.c_void_p()
+            check(lib.fatune_open(None, ctypes.byref(handle)))
+            _handle = handle
         if key not in _plans:
-            _plans[key] = Plan(_handle, problem, kernel, policy)
+            _plans[key] = make(_handle)
         _plans.move_to_end(key)
         if len(_plans) > PLANS:
             _plans.popitem(last=False)
         return _plans[key]
+
+
+def plan(problem, context, kernel=None, policy=COMPILE):
+    """The plan of a problem or a family in the CUDA context that is current. `context`: what tells it from others, a
+    device's number where contexts are the primary ones."""
+    return kept((context, problem, kernel, policy), lambda handle: Plan(handle, problem, kernel, policy))

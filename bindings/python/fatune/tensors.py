@@ -23,7 +23,6 @@ derivatives are an error of the backward. `deterministic=True`, or torch.use_det
 whose gradients have equal bits every time.
 """
 
-import collections
 import ctypes
 import importlib
 import math
@@ -31,11 +30,13 @@ import threading
 
 import torch
 
+from . import library
 from .abi import (ALIGNED, ALL, COMPILE, FAIL, FALLBACK, NO_CONTEXT, UNSUPPORTED, BACKWARD as _BACKWARD, FEATURES as _FEATURES,
-                  FORWARD as _FORWARD, NAMES as _NAMES, Error, Request as _Request, Sizes as _Sizes, Tensor as _Tensor,
+                  FORWARD as _FORWARD, NAMES as _NAMES, Error, Sizes as _Sizes, Tensor as _Tensor,
                   Tensors as _Tensors, check as _check, lib as _lib, version)
+from .library import PLANS, _plans  # one table for all doors
 
-_run, _P = _lib.fatune_run, ctypes.c_void_p
+_run = _lib.fatune_run
 _empty_like, _is_recording = torch.empty_like, torch.is_grad_enabled
 # The stream that torch queues on: a device's number -> an address. The public way makes an object of it first.
 _stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (lambda device: torch.cuda.current_stream(device).cuda_stream)
@@ -44,12 +45,8 @@ _is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda
 
 _DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 _FLOAT = torch.float32
-PLANS = 64  # kept; beyond that the one that was not used for longest goes
 CALLS = 512  # known to a thread; beyond that it begins anew
 SMALL = 1 << 16  # bytes of a workspace that a known call keeps
-_lock = threading.Lock()  # of what follows
-_handle = None
-_plans = collections.OrderedDict()  # (device, problem or family, kernel, policy, flags) -> _Plan
 
 
 class _Known(threading.local):
@@ -69,27 +66,20 @@ class _Known(threading.local):
 _known = _Known()
 
 
-class _Plan:
-    """A plan of the library, freed with the last who holds it."""
+class _Plan(library.Plan):
+    """A plan on a device of torch's."""
 
     def __init__(self, handle, device, problem, kernel, policy, flags):
-        self.at = _P()
-        request = _Request(ctypes.sizeof(_Request), problem.encode(), kernel and kernel.encode(), policy, flags)
-        with torch.cuda.device(device):
-            status = _lib.fatune_plan_make(handle, ctypes.byref(request), ctypes.byref(self.at))
+        self.device = device
+        super().__init__(handle, problem, kernel, policy, flags)
+
+    def make(self, handle, request):
+        with torch.cuda.device(self.device):
+            status = super().make(handle, request)
             if status == NO_CONTEXT:
                 torch.cuda.current_stream().synchronize()  # makes the device's context current
-                status = _lib.fatune_plan_make(handle, ctypes.byref(request), ctypes.byref(self.at))
-        _check(status)
-
-    def __del__(self):
-        if self.at and _lib:
-            _lib.fatune_plan_free(self.at)
-
-    def workspace(self, sizes):
-        size = ctypes.c_size_t()
-        _check(_lib.fatune_workspace(self.at, ctypes.byref(sizes), ctypes.byref(size)))
-        return size.value
+                status = super().make(handle, request)
+        return status
 
 
 def _mask(causal, window):
@@ -152,20 +142,9 @@ def _sizes(q, k, v, causal, window, split=0):
 def plan(problem, device=None, kernel=None, policy=COMPILE, aligned=False):
     """The plan of a problem or a family on a device. `aligned`: no tensor will ever begin a row elsewhere than at a
     multiple of 16 bytes, so no second kernel for such is wanted."""
-    global _handle
     device = torch.cuda.current_device() if device is None else torch.device(device).index or 0
     key = (device, problem, kernel, policy, ALIGNED if aligned else 0)
-    with _lock:
-        if _handle is None:
-            handle = _P()
-            _check(_lib.fatune_open(None, ctypes.byref(handle)))
-            _handle = handle
-        if key not in _plans:
-            _plans[key] = _Plan(_handle, *key)
-        _plans.move_to_end(key)
-        if len(_plans) > PLANS:
-            _plans.popitem(last=False)
-        return _plans[key]
+    return library.kept(key, lambda handle: _Plan(handle, *key))
 
 
 def describe(problem, device=None, kernel=None, policy=COMPILE, aligned=False):
