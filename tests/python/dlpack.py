@@ -26,7 +26,7 @@ class Array:
         assert cu.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(count * bits // 8 + offset)) == 0
         self.at, self.offset, self.device, self.asked = at.value, offset, device, None
         if values is not None:
-            raw = struct.pack(f"{count}f", *values)
+            raw = struct.pack(f"{count}{'f' if bits == 32 else 'B'}", *values)
             assert cu.cuMemcpyHtoD_v2(ctypes.c_uint64(self.at + offset), raw, ctypes.c_size_t(len(raw))) == 0
 
     def __dlpack__(self, stream=None):
@@ -81,6 +81,17 @@ for kernel in (None, "standard"):  # which has a workspace
         for x in range(d):
             right = sum(w * drawn[2][j * d + x] for w, j in zip(p, seen)) / sum(p)
             assert abs(found[i * d + x] - right) < 1e-4, (i, x, found[i * d + x], right)
+seen, added = [random.random() < 0.6 or j == 0 for _ in range(n) for j in range(m)], [random.uniform(-2, 2) for _ in range(m)]
+mask, bias = Array((1, 1, n, m), values=seen, code=6, bits=8), Array((1, 1, 1, m), (9, 9, 9, 1), added)
+found = dlpack.attention(q, k, v, mask=mask, bias=bias).numbers()
+for i in range(n):
+    p = [seen[i * m + j] * math.exp(sum(drawn[0][i * d + x] * drawn[1][j * d + x] for x in range(d)) / math.sqrt(d) + added[j])
+         for j in range(m)]
+    for x in range(d):
+        right = sum(w * drawn[2][j * d + x] for j, w in enumerate(p)) / sum(p)
+        assert abs(found[i * d + x] - right) < 1e-4, (i, x, found[i * d + x], right)
+refused(lambda: dlpack.attention(q, k, v, mask=bias), "mask is (1, 1, 1, 5) f32", "u8")
+refused(lambda: dlpack.attention(q, k, v, bias=Array((1, 1, 1, 4))), "bias is", "(1, 1, 1, 5)")
 assert q.asked == -1 and Namespace.made[0] == (2, 32) and Namespace.uint8 in Namespace.made
 out = Array((1, 1, n, d))
 assert dlpack.attention(q, k, v, out=out) is out

@@ -50,8 +50,8 @@ class _Lent:
 def _pass_for_cuda():
     init, run, queue = fatune._Call.__init__, fatune._Call.run, fatune._Call.queue
 
-    def init_lent(call, made, sizes, scale, given, prepared=False):
-        init(call, made, sizes, scale, given, prepared)
+    def init_lent(call, made, sizes, scale, given, prepared=False, place=None):
+        init(call, made, sizes, scale, given, prepared, place)
         call.given = [tensor for tensor in given.values() if tensor is not None] if prepared else None
 
     def run_lent(call, tensors):

@@ -80,7 +80,7 @@ for begin, end in ((0, 4), (4, 7)):
                      (name, begin, h, i))
 
 small = torch.empty((1, 2, 4, D))
-for wrong, word in ((lambda: fatune.attention(small, small, small, used=(None, whole(1, 2))), "1 numbers of int32"),
+for wrong, word in ((lambda: fatune.attention(small, small, small, used=(None, whole(1, 2))), "[1] numbers of int32"),
                     (lambda: fatune.attention(small, small, small, cu_seqlens=(cu, cu), max_seqlens=(4, 4)), "[total, h, d]"),
                     (lambda: fatune.attention(small, small, small, prefix=whole(2)), "causal"),
                     (lambda: fatune.attention(small, small, small, top_left=True), "give causal=True")):

@@ -11,8 +11,8 @@ Nothing but Python's own modules is loaded by this import; what a name needs is 
 
 import importlib
 
-_HOMES = {"sdpa": "functional", "register": "overrides", "Error": "abi", "version": "abi", "FALLBACK": "abi", "FAIL": "abi", "COMPILE": "abi"}
-_MODULES = ("abi", "dlpack", "features", "flash2", "flash3", "functional", "huggingface", "library", "masks", "ops", "overrides", "tensors", "xla")
+_HOMES = {"sdpa": "functional", "register": "overrides", "Error": "abi", "version": "abi", "dropout_mask": "features", "FALLBACK": "abi", "FAIL": "abi", "COMPILE": "abi"}
+_MODULES = ("abi", "dlpack", "features", "flash2", "flash3", "functional", "huggingface", "library", "ops", "overrides", "tensors", "xla")
 
 
 def __getattr__(name):
@@ -27,4 +27,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted({*globals(), *_HOMES, *_MODULES, "attention", "prepare", "prepare_backward"})
+    return sorted({*globals(), *_HOMES, *_MODULES, "attention", "dropout_mask", "prepare", "prepare_backward"})

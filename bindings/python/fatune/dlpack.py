@@ -4,7 +4,8 @@
 
 q [b, h, n, d], k and v [b, hk, m, d] on one GPU, any strides with contiguous rows. `out` and the workspace are made by the
 arrays' own library (`__array_namespace__`) where they are not given. The device's context must be current in this thread,
-as it is once the library has used the GPU. No gradients."""
+as it is once the library has used the GPU. `mask` (bool or bytes) and `bias` (of q's type) are [b or 1, h or 1, n or 1, m]. No
+gradients."""
 
 import ctypes
 import math
@@ -14,7 +15,7 @@ from .abi import Sizes
 from .library import plan
 
 CUDA, MANAGED = 2, 13  # DLDeviceType
-_TYPES = {(2, 16): "f16", (2, 32): "f32", (4, 16): "bf16"}  # (DLDataTypeCode, bits)
+_TYPES = {(2, 16): "f16", (2, 32): "f32", (4, 16): "bf16", (1, 8): "u8", (6, 8): "u8"}  # (DLDataTypeCode, bits)
 
 
 class _DLTensor(ctypes.Structure):
@@ -44,7 +45,11 @@ class View:
         self.at = (t.data or 0) + t.byte_offset
         self.type = _TYPES.get((t.code, t.bits)) if t.lanes == 1 else None
 
-    def check(self, shape, dtype):
+    def check(self, shape, dtype, shared=False):
+        """`shared`: dimensions but the last may be 1, whose stride is then 0."""
+        if shared and len(self.shape) == len(shape):
+            shape = tuple(1 if own == 1 else n for own, n in zip(self.shape[:-1], shape)) + shape[-1:]
+            self.strides = tuple(0 if n == 1 else s for n, s in zip(self.shape, self.strides))
         if self.device not in (CUDA, MANAGED):
             raise ValueError(f"{self.name} is on a device of DLPack's type {self.device}: a CUDA GPU (2) is needed")
         if self.shape != shape or self.type != dtype:
@@ -73,7 +78,7 @@ def _made(like, shape, dtype):
 
 
 def attention(q, k, v, out=None, lse=None, causal=False, scale=None, workspace=None, stream=None, kernel=None,
-              policy=abi.COMPILE):
+              policy=abi.COMPILE, mask=None, bias=None):
     """softmax(scale q k^T + mask) v, queued on `stream` (an address, None: the default stream); returns `out`. Log-sum-exps go
     to `lse`, [b, h, n] in float32, where one is given. `workspace`: an array of bytes that no other stream uses meanwhile."""
     views = {"Q": View("q", q), "K": View("k", k), "V": View("v", v)}
@@ -81,7 +86,7 @@ def attention(q, k, v, out=None, lse=None, causal=False, scale=None, workspace=N
         raise ValueError("q, k, v need 4 dimensions: [b, h, n, d]")
     (b, h, n, d), (_, hk, m, _), dv = views["Q"].shape, views["K"].shape, views["V"].shape[3]
     dtype = views["Q"].type
-    if dtype is None:
+    if dtype in (None, "u8"):
         raise ValueError("q is of a type that fatune has no kernels for: float16, bfloat16 or float32 is needed")
     out = _made(q, (b, h, n, dv), None) if out is None else out
     views["O"] = View("out", out)
@@ -90,7 +95,12 @@ def attention(q, k, v, out=None, lse=None, causal=False, scale=None, workspace=N
     if lse is not None:
         views["LSE"] = View("lse", lse)
         views["LSE"].check((b, h, n), "f32")
-    family = f"fwd-{dtype}-d{d}" + ("" if d == dv else f"v{dv}") + ("-causal" if causal else "")
+    for name, word, given, type_ in (("attend", "mask", mask, "u8"), ("bias", "bias", bias, dtype)):
+        if given is not None:
+            views[name] = View(word, given)
+            views[name].check((b, h, n, m), type_, shared=True)
+    family = f"fwd-{dtype}-d{d}" + ("" if d == dv else f"v{dv}") + "".join(
+        f"-{word}" for word, there in (("causal", causal), ("mask", mask is not None), ("bias", bias is not None)) if there)
     made = plan(family, views["Q"].where, kernel, policy)
     sizes = Sizes(ctypes.sizeof(Sizes), b, h, hk, n, m)
     need = made.workspace(sizes)

@@ -1,92 +1,215 @@
-"""features.py -- calls whose scores or weights are changed: by a cap, by ALiBi's slopes, by dropout. fatune.attention comes here
-where one of these is given; calls without them stay as short as they were."""
+"""features.py -- calls with more than a causal mask, a window or a sink. fatune.attention comes here where one of these is given,
+and takes any of them together; calls without them stay as short as they were.
 
+    o = fatune.attention(q, k, v, causal=True, cu_seqlens=(cu, cu), max_seqlens=(n, n))   # q, k, v: [total, h, d]
+    o = fatune.attention(q, k, v, used=(None, lengths))           # of [b, hk, n, d] the first so many keys
+    o = fatune.attention(q, k, v, left_pad=counts)                # [b]: so many rows of k and v ahead of the first key
+    o = fatune.attention(q, k, v, causal=True, prefix=prefix)     # [b]: keys that all rows see
+    o = fatune.attention(q, k, v, intervals=(lo, hi))             # [b or 1, h or 1, n]: row i sees [lo, hi)
+    o = fatune.attention(q, k, v, chunk=8192)                     # a row sees the keys of its chunk; forward alone
+    o = fatune.attention(q, k, v, causal=True, top_left=True)     # row i sees the keys up to i
+    o = fatune.attention(q, k, v, mask=seen)                      # bool or uint8, [b or 1, h or 1, n or 1, keys or 1]
+    o = fatune.attention(q, k, v, bias=bias)                      # of q's type, the same shapes; it has a gradient
+    o = fatune.attention(q, k, v, softcap=50.0, slopes=slopes)    # slopes: [h] or [b, h], float32
+    o = fatune.attention(q, k, v, dropout=0.1, rng=rng)           # rng: two int64, seed and offset
+
+Lengths are tensors of int32 on the GPU, read when the kernel runs; masks that are given together all hold. Rows and keys that no
+batch has are neither read nor written: results hold 0 there. What no kernel serves together is an error of the call."""
+
+import ctypes
 import typing
 
 import torch
 
 from . import tensors
-from .abi import BACKWARD, FORWARD, UNSUPPORTED, Error
+from .abi import ALL, BACKWARD, COMPILE, FORWARD, UNSUPPORTED, Error, Sizes, Tensor
 
-_INT64 = getattr(torch, "int64", None)
+_INT32, _INT64, _BYTES = torch.int32, torch.int64, tuple(t for t in (getattr(torch, "bool", None), torch.uint8) if t)
 
 
-class Features(typing.NamedTuple):
+class Options(typing.NamedTuple):
+    """What attention takes beside q, k and v."""
+    causal: bool = False
+    scale: typing.Optional[float] = None
+    window: tuple = (ALL, ALL)
+    arithmetic: typing.Optional[str] = None
+    kernel: typing.Optional[str] = None
+    policy: int = COMPILE
+    split: int = 0
+    sink: typing.Any = None
     softcap: float = 0.0
-    slopes: typing.Optional[torch.Tensor] = None
+    slopes: typing.Any = None
     dropout: float = 0.0
-    rng: typing.Optional[torch.Tensor] = None
+    rng: typing.Any = None
+    top_left: bool = False
+    chunk: int = 0
+    cu_seqlens: typing.Any = None
+    max_seqlens: typing.Any = None
+    used: typing.Any = None
+    left_pad: typing.Any = None
+    prefix: typing.Any = None
+    intervals: typing.Any = None
+    mask: typing.Any = None
+    bias: typing.Any = None
 
 
-def _checked(f, q, sink):
-    if not 0 <= f.dropout < 1:
-        raise ValueError(f"dropout is {f.dropout}: a part of weights from 0 to below 1 is needed")
-    if f.softcap < 0:
-        raise ValueError(f"softcap is {f.softcap}: a number above 0 is needed, or 0 for none")
-    if f.slopes is not None and (tuple(f.slopes.shape) not in ((q.shape[1],), tuple(q.shape[:2])) or f.slopes.dtype != torch.float32
-                                 or f.slopes.device != q.device):
-        raise ValueError(f"slopes is {tuple(f.slopes.shape)} {f.slopes.dtype} on {f.slopes.device}: a float32 for each head of q, or "
-                         "for each batch and head, is needed")
-    if f.rng is not None and (tuple(f.rng.shape) != (2,) or f.rng.dtype != _INT64 or f.rng.device != q.device):
-        raise ValueError(f"rng is {tuple(f.rng.shape)} {f.rng.dtype} on {f.rng.device}: two int64, seed and offset, are needed")
-    if f.dropout and f.rng is None:
-        return f._replace(rng=_drawn(q))
-    return f
+# Arguments that are tensors: the library's names of them, their dimensions, their types (None: q's own). Dimensions: b batches,
+# e one more, h heads, n rows and k keys (and B batches, 1 of ragged ones); a letter behind `|` may be 1 instead, one in
+# brackets be missing; `2` numbers of a call.
+_TENSORS = {
+    "sink": (("sink",), "h", (torch.float32,)),
+    "slopes": (("slopes",), "(b)h", (torch.float32,)),
+    "rng": (("rng",), "2", (_INT64,)),
+    "used": (("used_q", "used_k"), "b", (_INT32,)),
+    "left_pad": (("lpad",), "b", (_INT32,)),
+    "prefix": (("prefix",), "b", (_INT32,)),
+    "cu_seqlens": (("cu_q", "cu_k"), "e", (_INT32,)),
+    "intervals": (("lo", "hi"), "|B|hn", (_INT32,)),
+    "mask": (("attend",), "|B|h|n|k", _BYTES),
+    "bias": (("bias",), "|B|h|n|k", None),
+}
 
 
-def _drawn(q):
-    """Seed and offset of PyTorch's generator, which goes on as flash-attn lets it."""
+_FORMS = {name: "".join(c for c in form if c not in "|()") for names, form, _ in _TENSORS.values() for name in names}
+_FORMS["dbias"] = _FORMS["bias"]
+_STRIDES = {"b": 0, "e": 0, "B": 0, "h": 1, "n": 2}
+
+
+def _form(form, sizes):
+    """[(letter, size, whether it may be 1)] of a tensor's dimensions."""
+    return [(c, sizes.get(c, 2), form[i - 1:i] == "|") for i, c in enumerate(form) if c not in "|()"]
+
+
+class _Asked:
+    """A call's options, and what they are to the library: words, sizes, tensors by name."""
+
+    def __init__(self, q, k, v, options):
+        o = options
+        ragged = self.ragged = o.cu_seqlens is not None
+        if q.dim() != (3 if ragged else 4) or k.dim() != q.dim() or v.dim() != q.dim():
+            raise ValueError("q, k, v are [b, h, n, d], or with cu_seqlens [total, h, d]")
+        if ragged and o.max_seqlens is None:
+            raise ValueError("cu_seqlens needs max_seqlens: the longest batch of q, that of k")
+        if o.top_left and not o.causal:
+            raise ValueError("top_left says where the diagonal of a causal mask begins: give causal=True")
+        if not 0 <= o.dropout < 1:
+            raise ValueError(f"dropout is {o.dropout}: a part of weights from 0 to below 1 is needed")
+        if o.softcap < 0:
+            raise ValueError(f"softcap is {o.softcap}: a number above 0 is needed, or 0 for none")
+        if not ragged:
+            tensors._checked(q, k, v, o.arithmetic)
+        b = o.cu_seqlens[0].shape[0] - 1 if ragged else q.shape[0]
+        rows, keys = o.max_seqlens if ragged else (q.shape[2], k.shape[2])
+        if (o.rng is None) != (not o.dropout):
+            o = o._replace(rng=drawn_for(q.device, q.get_device(), b, q.shape[1]) if o.dropout else None)
+        self.options, self.partly = o, bool(o.used) or o.left_pad is not None  # whether tensors have rows that no batch has
+        causal, left, right = (True, *o.window) if o.top_left else tensors._mask(o.causal, o.window)
+        windowed = left != ALL or (right != ALL and (o.top_left or right > 0))
+        d, dv = q.shape[-1], v.shape[-1]
+        self.types = f"{o.arithmetic or tensors._DTYPES[q.dtype]}-d{d}" + ("" if d == dv else f"v{dv}")
+        self.words = (("causaltl" if o.top_left else "causal", causal), ("w", windowed), ("chunk", o.chunk), ("varlen", ragged),
+                      ("used", o.used), ("prefix", o.prefix is not None), ("iv", o.intervals), ("lpad", o.left_pad is not None),
+                      ("mask", o.mask is not None), ("bias", o.bias is not None), ("alibi", o.slopes is not None),
+                      ("softcap", o.softcap))
+        total = (q.shape[0], k.shape[0]) if ragged else (0, 0)
+        self.sizes = Sizes(ctypes.sizeof(Sizes), b, q.shape[1], k.shape[1], rows, keys, *total, left if windowed else 0,
+                           right if windowed else 0, o.chunk, 0)
+        self.take({"b": b, "e": b + 1, "B": 1 if ragged else b, "h": q.shape[1], "n": q.shape[0] if ragged else rows, "k": keys}, q)
+
+    def take(self, sizes, q):
+        """The tensors among the options, by name."""
+        self.of = {}
+        for word, (names, form, types) in _TENSORS.items():
+            given = getattr(self.options, word)
+            for name, one in zip(names, given if len(names) > 1 and given is not None else (given,)):
+                if one is not None:
+                    self.of[name] = self.checked(word if len(names) == 1 else name, one, _form(form, sizes), types or (q.dtype,), q)
+
+    @staticmethod
+    def checked(name, one, form, types, q):
+        shape = tuple(one.shape)
+        fits = len(shape) == len(form) or len(shape) == len(form) - 1 and form[0][0] == "b" and len(form) > 1
+        fits = fits and all(n == size or loose and n == 1 for n, (_, size, loose) in zip(shape, form[-len(shape):]))
+        if not fits or one.dtype not in types or one.device != q.device:
+            wanted = ", ".join(f"{size} or 1" if loose else str(size) for _, size, loose in form)
+            raise ValueError(f"{name} is {shape} {one.dtype} on {one.device}: [{wanted}] numbers of "
+                             f"{' or '.join(str(t).replace('torch.', '') for t in types)} on q's device are needed")
+        if form[-1][0] == "k" and (shape[3] != form[3][1] or shape[3] > 1 and one.stride(3) != 1):
+            return one.expand((*shape[:3], form[3][1])).contiguous()  # keys lie side by side
+        return one
+
+    def family(self, op, dlse=False, deterministic=False, dbias=False):
+        o = self.options
+        more = (("sink", o.sink is not None and op == "fwd"), ("drop", o.dropout), ("dbias", dbias), ("dlse", dlse),
+                ("det", deterministic), ("split", o.split and op == "fwd"))
+        return f"{op}-{self.types}" + "".join(f"-{word}" for word, there in self.words + more if there)
+
+    def place(self, name, tensor):
+        """A tensor as the library takes it. Strides of dimensions of one element are 0: all share it."""
+        whole = ("nhd", "hn") if self.ragged else ("bhnd", "bhn")
+        form = _FORMS.get(name) or whole[name in ("LSE", "dLSE")]
+        strides = [0, 0, 0]
+        for letter, size, stride in zip(form[-tensor.dim():], tensor.shape, tensor.stride()):
+            if letter in _STRIDES and size > 1:
+                strides[_STRIDES[letter]] = stride
+        if form[-1] in "ndk" and tensor.shape[-1] > 1 and tensor.stride(tensor.dim() - 1) != 1:
+            raise ValueError(f"the last stride of {name} must be 1; call .contiguous()")
+        return Tensor(tensor.data_ptr(), (ctypes.c_int64 * 3)(*strides))
+
+    def plan(self, op, q, **words):
+        o = self.options
+        return tensors.plan(self.family(op, **words), q.device, o.kernel if op == "fwd" else None, o.policy)
+
+    def queue(self, made, op, given):
+        """Queues a call of a plan; known by all that decides it but addresses."""
+        o = self.options
+        there = {name: tensor for name, tensor in {**given, **self.of}.items() if tensor is not None}
+        if op == "bwd":
+            there.pop("sink", None)  # LSE has it
+        self.sizes.split = o.split if op == "fwd" else 0
+        key = (made, bytes(self.sizes), o.scale, o.softcap, o.dropout,
+               tuple((n, t.shape, t.stride()) for n, t in there.items()))
+        call = tensors._known.calls.get(key)
+        if call is None:
+            call = tensors._Call(made, self.sizes, o.scale, there, place=self.place)
+            call.image.tensors.softcap, call.image.tensors.dropout = o.softcap, o.dropout
+            tensors._known.learn(key, call)
+        call.run(there.values())
+
+    def room(self, like, shape=None, dtype=None):
+        """Room for a result: with the strides of `like` where it has its shape."""
+        if shape is not None or self.partly:
+            make = torch.zeros if self.partly else torch.empty
+            return make(tuple(like.shape) if shape is None else shape, dtype=dtype or like.dtype, device=like.device)
+        made = torch.empty_like(like)
+        return made if made.stride(made.dim() - 1) == 1 else like.new_empty(like.shape)
+
+    def forward(self, q, k, v, out, return_lse):
+        if out is None:
+            out = self.room(q, None if v.shape[-1] == q.shape[-1] else (*q.shape[:-1], v.shape[-1]))
+        lse = self.room(q, (q.shape[1], q.shape[0]) if self.ragged else tuple(q.shape[:3]), torch.float32) if return_lse else None
+        if not self.ragged:
+            tensors._check_inputs(q, k, v, None)
+            tensors._check_outputs(q, v, out, lse)
+        self.queue(self.plan("fwd", q), "fwd", dict(zip(FORWARD, (q, k, v, out, lse))))
+        return out, lse
+
+    def backward(self, made, q, k, v, out, lse, dO, dLSE=None, gradients=None, dbias=None):
+        dO = dO if dO.stride(dO.dim() - 1) == 1 else dO.contiguous()
+        gradients = gradients or tuple(self.room(t) for t in (q, k, v))
+        self.queue(made, "bwd", dict(zip(FORWARD + BACKWARD, (q, k, v, out, lse, dO, *gradients)), dLSE=dLSE, dbias=dbias))
+        return gradients
+
+
+def drawn_for(device, number, b, h):
+    """Seed and offset of PyTorch's generator of a device, which goes on as flash-attn lets it."""
     if torch.cuda.is_current_stream_capturing():
         raise Error(UNSUPPORTED, "a graph that is captured would have the same dropout at each replay: give rng, a tensor of seed and "
                     "offset, and change it between replays")
-    generator = torch.cuda.default_generators[q.get_device()]
+    generator = torch.cuda.default_generators[number]
     seed, offset = generator.initial_seed(), generator.get_offset()
-    generator.set_offset(offset + q.shape[0] * q.shape[1] * 32)
-    return torch.tensor([seed - (seed >> 63 << 64), offset], dtype=_INT64, device=q.device)
-
-
-def _text(family, f, sink, op, deterministic):
-    return (family + ("" if f.slopes is None else "-alibi") + ("-softcap" if f.softcap else "") +
-            ("" if sink is None or op == "bwd" else "-sink") + ("-drop" if f.dropout else "") + ("-det" if deterministic else ""))
-
-
-def _queue(made, sizes, scale, f, given):
-    """Queues a call of a plan; known by all that decides it but addresses."""
-    there = {name: tensor for name, tensor in given.items() if tensor is not None}
-    key = (made, bytes(sizes), scale, f.softcap, f.dropout, tuple((n, t.shape, t.stride()) for n, t in there.items()))
-    call = tensors._known.calls.get(key)
-    if call is None:
-        call = tensors._Call(made, sizes, scale, there)
-        call.image.tensors.softcap, call.image.tensors.dropout = f.softcap, f.dropout
-        tensors._known.learn(key, call)
-    call.run(there.values())
-
-
-class _Options(typing.NamedTuple):
-    causal: bool
-    scale: typing.Optional[float]
-    kernel: typing.Optional[str]
-    policy: int
-    arithmetic: typing.Optional[str]
-    window: tuple
-    softcap: float
-    dropout: float
-
-
-def _plan(q, k, v, sink, f, o, op, deterministic=False):
-    family = tensors.family_text(q, k, v, o.causal, o.arithmetic, o.window, None, op)
-    return tensors.plan(_text(family, f, sink, op, deterministic), q.device, o.kernel if op == "fwd" else None, o.policy)
-
-
-def _forward(q, k, v, sink, f, o, out, return_lse):
-    tensors._check_inputs(q, k, v, sink)
-    if out is None:
-        out = torch.empty_like(q) if v.shape[3] == q.shape[3] else q.new_empty((*q.shape[:3], v.shape[3]))
-    lse = q.new_empty(q.shape[:3], dtype=torch.float32) if return_lse else None
-    tensors._check_outputs(q, v, out, lse)
-    given = dict(zip(FORWARD, (q, k, v, out, lse)), sink=sink, slopes=f.slopes, rng=f.rng)
-    _queue(_plan(q, k, v, sink, f, o, "fwd"), tensors._sizes(q, k, v, o.causal, o.window), o.scale, f, given)
-    return out, lse
+    generator.set_offset(offset + b * h * 32)
+    return torch.tensor([seed - (seed >> 63 << 64), offset], dtype=_INT64, device=device)
 
 
 # ctypes is nothing that torch.compile can trace: the graph breaks here.
@@ -94,55 +217,91 @@ _untraced = getattr(getattr(torch, "compiler", None), "disable", lambda f: f)
 
 
 @_untraced
-def attention(q, k, v, causal, scale, out, return_lse, kernel, policy, arithmetic, window, sink, deterministic, split, f):
-    if split:
-        raise Error(UNSUPPORTED, "split is asked for together with softcap, slopes or dropout: give one of them")
-    f = _checked(f, q, sink)
-    o = _Options(causal, scale, kernel, policy, arithmetic, tuple(window), f.softcap, f.dropout)
-    if not (tensors._is_recording() and any(t is not None and t.requires_grad for t in (q, k, v, sink))):
-        both = _forward(q, k, v, sink, f, o, out, return_lse)
+def attention(q, k, v, out, return_lse, deterministic, options):
+    asked = _Asked(q, k, v, options)
+    o = asked.options
+    if not (tensors._is_recording() and any(t is not None and t.requires_grad for t in (q, k, v, o.sink, o.bias))):
+        both = asked.forward(q, k, v, out, return_lse)
         return both if return_lse else both[0]
     if out is not None:
         raise ValueError("out cannot be given where gradients are recorded: leave it out, or call under torch.no_grad()")
     if deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
+    dbias = o.bias is not None and o.bias.requires_grad
     try:
-        made = _plan(q, k, v, sink, f, o, "bwd", deterministic)
+        made = asked.plan("bwd", q, dlse=return_lse, deterministic=deterministic, dbias=dbias)
     except Error as e:
         raise Error(e.status, f"this call has no gradients (call under torch.no_grad() if none are wanted): {e}") from e
-    both = _Attention.apply(q, k, v, sink, f.slopes, f.rng, o, made)
+    both = _Attention.apply(q, k, v, o.sink, o.bias, asked, made, return_lse)
     return both if return_lse else both[0]
 
 
+def backward(dO, q, k, v, out, lse, gradients=None, deterministic=False, dLSE=None, **options):
+    """dq, dk, dv of a call of attention with these options, from what it returned; into `gradients` where three tensors are
+    given. Nothing is recorded."""
+    asked = _Asked(q, k, v, Options(**options))
+    made = asked.plan("bwd", q, dlse=dLSE is not None, deterministic=deterministic)
+    return asked.backward(made, q, k, v, out, lse, dO, dLSE, gradients)
+
+
 class _Attention(torch.autograd.Function):
-    """attention, and its gradients by the plan `made`: dropout draws the same bits again."""
+    """attention, and its gradients by the plan `made`, which takes one of lse where `has_lse`: dropout draws the same bits again."""
 
     @staticmethod
-    def forward(ctx, q, k, v, sink, slopes, rng, o, made):
-        out, lse = _forward(q, k, v, sink, Features(o.softcap, slopes, o.dropout, rng), o, None, True)
-        ctx.save_for_backward(q, k, v, sink, slopes, rng, out, lse)
+    def forward(ctx, q, k, v, sink, bias, asked, made, has_lse):
+        out, lse = asked.forward(q, k, v, None, True)
+        ctx.save_for_backward(q, k, v, sink, bias, out, lse, *asked.of.values())
         ctx.set_materialize_grads(False)
-        ctx.options, ctx.made = o, made
+        ctx.asked, ctx.made, ctx.has_lse = asked, made, has_lse
         return out, lse
 
     @staticmethod
     def backward(ctx, dO, dLSE):
-        if dLSE is not None:
-            raise Error(UNSUPPORTED, "the gradient of lse is asked for, and fatune has none to give: take lse.detach(), or do "
-                        "not let the loss depend on lse")
-        found, wanted = [None] * 8, ctx.needs_input_grad
-        if dO is None:
+        found, wanted, asked = [None] * 8, ctx.needs_input_grad, ctx.asked
+        if dO is None and dLSE is None:
             return tuple(found)
         if tensors._is_recording():
             raise Error(UNSUPPORTED, "a second derivative of attention is asked for, and fatune has none to give")
-        q, k, v, sink, slopes, rng, out, lse = ctx.saved_tensors
-        o = ctx.options
+        q, k, v, sink, bias, out, lse = ctx.saved_tensors[:7]
+        dO = torch.zeros_like(out) if dO is None else dO
+        if ctx.has_lse:
+            dLSE = torch.zeros_like(lse) if dLSE is None else dLSE.contiguous()
         if wanted[3]:
-            found[3] = tensors._sink_gradient(out, lse, dO, sink)
-        if wanted[0] or wanted[1] or wanted[2]:
-            dO = dO.contiguous() if dO.stride(3) != 1 and dO.shape[3] > 1 else dO
-            found[:3] = (tensors._gradient_of(t) for t in (q, k, v))
-            f = Features(o.softcap, slopes, o.dropout, rng)
-            given = dict(zip(FORWARD + BACKWARD, (q, k, v, out, lse, dO, *found[:3])), slopes=f.slopes, rng=f.rng)
-            _queue(ctx.made, tensors._sizes(q, k, v, o.causal, o.window), o.scale, f, given)
+            found[3] = _sink_gradient(asked, out, lse, dO, sink, dLSE)
+        if any(wanted[:3]) or wanted[4]:
+            dbias = torch.empty(asked.of["bias"].shape, dtype=torch.float32, device=q.device) if wanted[4] else None
+            found[:3] = asked.backward(ctx.made, q, k, v, out, lse, dO, dLSE, None, dbias)
+            if wanted[4]:
+                found[4] = (dbias if bias.shape[3] == dbias.shape[3] else dbias.sum(3, keepdim=True)).to(bias.dtype)
         return tuple(gradient if is_wanted else None for gradient, is_wanted in zip(found, wanted))
+
+
+def _sink_gradient(asked, out, lse, dO, sink, dLSE):
+    if not asked.ragged:
+        return tensors._sink_gradient(out, lse, dO, sink, dLSE)
+    one = [t.transpose(0, 1)[None] for t in (out, dO)]  # one batch, heads before rows
+    return tensors._sink_gradient(one[0], lse[None], one[1], sink, None if dLSE is None else dLSE[None])
+
+
+def dropout_mask(rng, dropout, shape):
+    """Which weights of [b, h, n, nk] dropout keeps, for a tensor `rng` of seed and offset: the bits of flash-attn, as the kernels draw
+    them. Philox4x32 of seven rounds gives 16 bytes for each lane of a tile of 16 rows and 32 keys (generator/drop.h). In plain
+    PyTorch, for tests and for looking at them: 3 bytes of memory for each weight."""
+    b, h, n, nk = shape
+    low = 0xFFFFFFFF
+
+    def at(count, behind):  # 0, 1, ... along a dimension with so many behind it
+        return torch.arange(count, device=rng.device).reshape(count, *(1,) * behind)
+    rows, keys = -(-n // 16), -(-nk // 32)
+    seed, offset = rng[0], rng[1]
+    counter = offset + at(b * h, 3) * 32 + at(32, 0)
+    x = [t.expand(b * h, rows, keys, 32) for t in (counter & low, counter >> 32 & low, at(rows, 2), at(keys, 1))]
+    k0, k1 = seed & low, seed >> 32 & low
+    for _ in range(7):
+        p, q = x[0] * 0xD2511F53, x[2] * 0xCD9E8D57  # 64 bits, whatever their sign
+        x = [(q >> 32 & low) ^ x[1] ^ k0, q & low, (p >> 32 & low) ^ x[3] ^ k1, p & low]
+        k0, k1 = k0 + 0x9E3779B9 & low, k1 + 0xBB67AE85 & low
+    # byte of a word: row / 8 % 2, key % 2; lane: row % 8, key / 2 % 4; word: key / 8 % 4
+    all_ = torch.stack([torch.stack([word >> 8 * byte & 255 for byte in range(4)], -1) for word in x], -2)
+    all_ = all_.reshape(b * h, rows, keys, 8, 4, 4, 2, 2).permute(0, 1, 6, 3, 2, 5, 4, 7).reshape(b, h, rows * 16, keys * 32)
+    return all_[:, :, :n, :nk] <= int(255.0 * ctypes.c_float(1 - ctypes.c_float(dropout).value).value)  # as in float32

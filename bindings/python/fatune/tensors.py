@@ -24,7 +24,6 @@ whose gradients have equal bits every time.
 """
 
 import ctypes
-import importlib
 import math
 import threading
 
@@ -198,16 +197,16 @@ class _Call:
     """A call of a plan, laid out for tensors of these shapes and strides: all but their addresses is known. To be used
     by one thread at a time, but for `queue` where `addresses` are not changed."""
 
-    def __init__(self, made, sizes, scale, given, prepared=False):
+    def __init__(self, made, sizes, scale, given, prepared=False, place=None):
         q = given["Q"]
         self.made, self.image, self.device, self.number = made, _Image(), q.device, q.get_device()
         self.image.tensors.size, self.image.sizes = ctypes.sizeof(_Tensors), sizes
-        self.image.tensors.scale = 1 / math.sqrt(q.shape[3]) if scale is None else scale
+        self.image.tensors.scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
         self.places = []  # among `addresses`, in the order of `given`
         for name, tensor in given.items():
             if tensor is not None:
                 at = _NAMES.index(name)
-                self.image.of[at] = _rows(tensor)
+                self.image.of[at] = place(name, tensor) if place else _rows(tensor)
                 setattr(self.image.tensors, name, ctypes.pointer(self.image.of[at]))
                 self.places.append(at * ctypes.sizeof(_Tensor) // 8)
         self.addresses = (ctypes.c_uint64 * (ctypes.sizeof(_Tensor) // 8 * len(_NAMES))).from_buffer(self.image, _Image.of.offset)
@@ -321,7 +320,7 @@ def family_call(q, k, v, out, lse, causal=False, scale=None, window=(ALL, ALL), 
 
 def attention(q, k, v, causal=False, scale=None, out=None, return_lse=False, kernel=None, policy=COMPILE,
               arithmetic=None, window=(ALL, ALL), sink=None, deterministic=None, split=0, softcap=0.0, slopes=None, dropout=0.0,
-              rng=None, **masks):
+              rng=None, mask=None, bias=None, **more):
     """softmax(scale q k^T + mask) v for [b, h, n, d] tensors on one GPU; k and v may have fewer heads. `window`:
     (left, right), the keys that a row sees to each side of its own, -1 for all; `causal` is a right side of 0.
     `sink`: [h], a score of each head that its rows have beside those of their keys, not scaled and without a v.
@@ -329,16 +328,13 @@ def attention(q, k, v, causal=False, scale=None, out=None, return_lse=False, ker
     own q, k and v (not in f32). `deterministic`: whether gradients have equal bits every time; None asks torch. `kernel` and
     `split` are the forward's. `softcap`: scores are softcap tanh(scale q k^T / softcap). `slopes`: [h] or [b, h], ALiBi: scores
     lose slope times the distance from the diagonal. `dropout`: the part of weights that is dropped, by the bits of flash-attn for
-    the same `rng`, a tensor of seed and offset on the GPU; None takes them from PyTorch's generator. `masks`: ragged batches, lengths by batch and others, see masks.py."""
-    if masks:
-        if out is not None or sink is not None or split or deterministic or softcap or dropout or slopes is not None:
-            raise ValueError(f"{', '.join(masks)}: together with out, sink, split, deterministic, softcap, slopes or dropout that is "
-                             "not there yet")
-        return importlib.import_module(".masks", __package__).attention(q, k, v, causal, scale, return_lse, kernel, policy,
-                                                                        arithmetic, window, **masks)
-    if softcap or dropout or slopes is not None:
-        return features.attention(q, k, v, causal, scale, out, return_lse, kernel, policy, arithmetic, window, sink, deterministic,
-                                  split, features.Features(softcap, slopes, dropout, rng))
+    the same `rng`, a tensor of seed and offset on the GPU; None takes them from PyTorch's generator. `mask`: a bool or a byte,
+    `bias`: a number that is added to the score, for each row and key, [b or 1, h or 1, n or 1, keys or 1]. `more`: ragged batches,
+    lengths by batch and others, see features.py."""
+    if more or softcap or dropout or slopes is not None or mask is not None or bias is not None:
+        return features.attention(q, k, v, out, return_lse, deterministic, features.Options(
+            causal, scale, tuple(window), arithmetic, kernel, policy, split, sink, softcap, slopes, dropout, rng, mask=mask,
+            bias=bias, **more))
     if type(window) is not tuple:
         window = tuple(window)
     if _is_compiling():

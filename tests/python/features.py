@@ -1,0 +1,120 @@
+"""features.py -- features of a call together, and their gradients, against attention spelled out in PyTorch in double; dropout's
+mask against what a kernel drops. CPU tensors pass for a GPU's (lent.py). Needs PyTorch."""
+
+import math
+
+import torch
+import fatune
+from fatune import features, tensors
+
+import lent
+
+lent.begin()
+tensors._check_inputs = lambda *tensors: None
+del torch.Tensor.is_cuda
+torch.manual_seed(3)
+B, H, HK, N, M, D = 2, 4, 2, 5, 9, 8
+
+
+def drawn(*shape, dtype=torch.float32):
+    return torch.randn(shape).to(dtype).requires_grad_()
+
+
+def right(q, k, v, causal=False, mask=None, bias=None, slopes=None, softcap=0, sink=None, keeps=None, dropout=0, lengths=None):
+    """(out, lse) in double, differentiable."""
+    n, m = q.shape[2], k.shape[2]
+    q, k, v = (t.double().repeat_interleave(q.shape[1] // t.shape[1], 1) for t in (q, k, v))
+    s = q @ k.mT / math.sqrt(q.shape[3])
+    s = softcap * torch.tanh(s / softcap) if softcap else s
+    at = torch.arange(m)[None, :] - torch.arange(n)[:, None] - (m - n)
+    if lengths is not None:  # of each batch, whose diagonal ends there
+        at = at[None] + (m - lengths)[:, None, None].to(torch.int64)
+        at = at[:, None]
+    if slopes is not None:
+        s = s - slopes.double().reshape(-1, slopes.shape[-1])[:, :, None, None] * at.abs()
+    s = s if bias is None else s + bias.double()
+    seen = torch.ones_like(s, dtype=torch.bool)
+    seen = seen & (at <= 0) if causal else seen
+    seen = seen if mask is None else seen & (mask != 0)
+    if lengths is not None:
+        seen = seen & (torch.arange(m) < lengths[:, None])[:, None, None]
+    s = s.masked_fill(~seen, -math.inf)
+    if sink is not None:
+        s = torch.cat([s, sink.double()[None, :, None, None].expand(*s.shape[:3], 1)], 3)
+    lse = torch.logsumexp(s, 3)
+    p = torch.nan_to_num(torch.exp(s - lse[..., None]))[..., :m]
+    p = p if keeps is None else p * keeps / (1 - dropout)
+    return p @ v, lse
+
+
+def check(title, leaves=(), lse=False, allowed=2e-4, dtype=torch.float32, keywords=None, **more):
+    """A call with keywords against `right` with `more` beside them; gradients of q, k, v and of `leaves`, names of keywords."""
+    q, k, v = drawn(B, H, N, D, dtype=dtype), drawn(B, HK, M, D, dtype=dtype), drawn(B, HK, M, D, dtype=dtype)
+    given = dict(keywords or {})
+    wanted = {**{k: v for k, v in given.items() if k in ("causal", "mask", "bias", "slopes", "softcap", "sink", "dropout")}, **more}
+    all_ = (q, k, v, *(given[name] for name in leaves))
+    found = fatune.attention(q, k, v, return_lse=lse, **given)
+    found = found if lse else (found,)
+    of = right(q, k, v, **wanted)[:len(found)]
+    weights = [torch.randn_like(t) for t in of]
+    gradients = torch.autograd.grad(found, all_, [w.to(t.dtype) for w, t in zip(weights, found)])
+    for name, a, b in zip(("O", "LSE") if lse else "O", found, of):
+        torch.testing.assert_close(a.double(), b, rtol=allowed, atol=allowed, msg=lambda m: f"{title}: {name}: {m}")
+    for name, a, b, leaf in zip(("q", "k", "v", *leaves), gradients, torch.autograd.grad(of, all_, weights), all_):
+        assert a.dtype == leaf.dtype and a.shape == leaf.shape
+        torch.testing.assert_close(a.double(), b.double(), rtol=4 * allowed, atol=4 * allowed, msg=lambda m: f"{title}: d{name}: {m}")
+
+
+def refused(call, kind, *words):
+    try:
+        call()
+    except kind as e:
+        assert all(word in str(e) for word in words), e
+        return
+    raise AssertionError(f"taken, where {words} was to be refused")
+
+
+seen = torch.rand(B, H, N, M) < 0.7
+slopes, sink = torch.tensor([0.5, 0.25, 0.1, 0.0]), torch.tensor([0.3, -1.0, 2.0, 0.1]).requires_grad_()
+lengths = torch.tensor([6, 9], dtype=torch.int32)
+rng = torch.tensor([-77, (1 << 40) + 3], dtype=torch.int64)
+keeps = fatune.dropout_mask(rng, 0.3, (B, H, N, M))
+
+check("mask", keywords=dict(mask=seen))
+check("mask, expanded", keywords=dict(mask=seen[:1, :, :1].expand(B, H, N, M)))
+check("mask of bytes by key", keywords=dict(mask=seen[:1, :1, :1].to(torch.uint8), causal=True, scale=None))
+check("mask by row alone", keywords=dict(mask=seen[:, :, :, :1]))
+check("bias", keywords=dict(bias=torch.randn(B, 1, N, M)))
+check("bias with holes, rows contiguous elsewhere", keywords=dict(bias=torch.randn(1, H, M, N).mT.masked_fill(~seen[:1], -math.inf)))
+check("slopes, cap, sink", ("sink",), keywords=dict(slopes=slopes, softcap=2.0, sink=sink, causal=True))
+check("lengths with slopes", lse=True, keywords=dict(used=(None, lengths), slopes=slopes, causal=True), lengths=lengths)
+check("mask, bias, dropout", lse=True, keywords=dict(mask=seen, bias=torch.randn(B, H, 1, M), dropout=0.3, rng=rng), keeps=keeps)
+check("halves, equal bits", allowed=4e-3, dtype=torch.float16,
+      keywords=dict(mask=seen, softcap=1.5, deterministic=True, sink=sink.detach()))
+with torch.no_grad():
+    q, k, v = drawn(B, H, N, D), drawn(B, HK, M, D), drawn(B, HK, M, D)
+    out = torch.empty_like(q)
+    assert fatune.attention(q, k, v, out=out, mask=seen, causal=True) is out
+    torch.testing.assert_close(out.double(), right(q, k, v, True, seen)[0], rtol=2e-4, atol=2e-4)
+    # without autograd, as stand-ins call it
+    out, lse = fatune.attention(q, k, v, return_lse=True, slopes=slopes, dropout=0.3, rng=rng)
+    found = features.backward(torch.ones_like(out), q, k, v, out, lse, slopes=slopes, dropout=0.3, rng=rng)
+leaves = [t.detach().requires_grad_() for t in (q, k, v)]
+wanted = torch.autograd.grad(right(*leaves, slopes=slopes, keeps=keeps, dropout=0.3)[0].sum(), leaves)
+for a, b in zip(found, wanted):
+    torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3)
+
+# dropout's mask: what a kernel drops, seen through values that are rows of the identity
+for dropout, n, m in ((0.17, 37, 70), (0.5, 3, 33), (0.0, 2, 2)):
+    kept = fatune.dropout_mask(rng, dropout, (2, 2, n, m))
+    zero, eye = torch.zeros(2, 2, n, 128), torch.eye(m, 128).expand(2, 2, m, 128)
+    with torch.no_grad():
+        dropped = fatune.attention(zero, zero[:, :, :1].expand(2, 2, m, 128).contiguous(), eye.contiguous(), softcap=1.0, dropout=dropout, rng=rng)
+    assert torch.equal(dropped[..., :m] > 0, kept), (dropout, n, m)
+    assert dropout == 0 or 0 < kept.double().mean() < 1
+
+refused(lambda: fatune.attention(q, k, v, mask=seen[:, :3]), ValueError, "mask is", "[2 or 1, 4 or 1, 5 or 1, 9 or 1]")
+refused(lambda: fatune.attention(q, k, v, bias=seen), ValueError, "bias is", "float32")
+refused(lambda: fatune.attention(q, k, v, sink=sink[:2], mask=seen), ValueError, "sink is", "[4]")
+refused(lambda: fatune.attention(q, k, v, dropout=0.1, rng=rng, split=64), fatune.Error, "split", "drop")
+print("features: right")
