@@ -33,8 +33,10 @@ machine() {
   done
 }
 
-# program NAME: a stand-in that logs its call, then does what stands on standard input.
+# program NAME: a stand-in that logs its call, then does what stands on standard input. Where `machine` linked the real
+# one, the link goes first: root would write into the program of this system itself.
 program() {
+  rm -f "$bin/$1"
   {
     echo '#!/bin/sh'
     echo "echo \"$1 \$*\" >>\"\$calls\""
