@@ -213,12 +213,12 @@ static fat_status end(fat_session *s, race *r, bool *held, fat_error *err)
 }
 
 /* News of a GPU's race; once it is held it may be due again. */
-static fat_status step(fat_schedule *schedule, race *r, fat_lab *lab, double seconds, fat_error *err)
+static fat_status step(fat_schedule *schedule, race *r, fat_lab *lab, fat_error *err)
 {
   enum { RACES = 3 };
   bool done, held;
   const fat_pair *pair = r->pair;
-  FAT_TRY(fat_worker_step(lab->worker, seconds, r->verdicts, &done, err));
+  FAT_TRY(fat_worker_step(lab->worker, 0, r->verdicts, &done, err));
   if (!done)
     return FAT_OK;
   FAT_TRY(end(schedule->session, r, &held, err));
@@ -240,9 +240,11 @@ static fat_status turn(fat_schedule *schedule, race *races, int *next, bool *bus
     }
     *busy = *busy || races[i].pair;
   }
+  if (*busy)
+    fat_lab_wait(s->lab, s->labs, pause);
   for (int i = 0; i < s->labs; i++)
     if (races[i].pair)
-      FAT_TRY(step(schedule, &races[i], &s->lab[i], pause / s->labs, err));
+      FAT_TRY(step(schedule, &races[i], &s->lab[i], err));
   return FAT_OK;
 }
 

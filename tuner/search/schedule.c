@@ -9,6 +9,7 @@
 #include "worker/process.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -70,7 +71,17 @@ fat_status fat_schedule_add(fat_schedule *schedule, fat_pair *pair, const fat_po
 {
   FAT_TRY(add(schedule, pair, point, schedule->count, err));
   schedule->chosen++;
-  schedule->session->progress.total = schedule->count;
+  schedule->session->progress.total++;
+  return FAT_OK;
+}
+
+fat_status fat_schedule_add_twin(fat_schedule *schedule, fat_pair *pair, const fat_point *point,
+                                 const char *of, fat_error *err)
+{
+  FAT_TRY(add(schedule, pair, point, 0, err));
+  fat_attempt *twin = &schedule->list[schedule->count - 1].attempt;
+  snprintf(twin->twin_of, sizeof twin->twin_of, "%s", of);
+  schedule->session->progress.total++;
   return FAT_OK;
 }
 
@@ -242,5 +253,6 @@ fat_status fat_schedule_begin(fat_schedule *schedule, fat_error *err)
 
 bool fat_schedule_ends(const fat_schedule *schedule)
 {
-  return *schedule->session->stop || schedule->session->out_of_budget;
+  const fat_session *s = schedule->session;
+  return *s->stop || (s->out_of_budget && !schedule->closing);
 }

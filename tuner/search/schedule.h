@@ -31,7 +31,8 @@ typedef struct fat_schedule {
   char (*incumbents)[FAT_CONFIG_TEXT]; /* of each item: the measured winner before this tune, or "" */
   fat_scheduled *list;
   int count;
-  int begun; /* so many of the list have been handed out */
+  int begun;    /* so many of the list have been handed out */
+  bool closing; /* twins are due: they are made when the budget is used up, too */
 } fat_schedule;
 
 /* Fills in the schedule; stops early once *session->stop is set. To be freed whatever the status. */
@@ -41,6 +42,10 @@ void fat_schedule_free(fat_schedule *schedule);
 /* Schedules one more point of a pair, after all others. It must not be scheduled already (fat_schedule_has),
  * and no attempt may be running. */
 fat_status fat_schedule_add(fat_schedule *schedule, fat_pair *pair, const fat_point *point, fat_error *err);
+/* The same for the twin of a config, which is stored whole, however slow it is. The point must outlive its
+ * attempt. */
+fat_status fat_schedule_add_twin(fat_schedule *schedule, fat_pair *pair, const fat_point *point,
+                                 const char *of, fat_error *err);
 bool fat_schedule_has(const fat_schedule *schedule, const fat_pair *pair, const fat_point *point);
 
 /* Whether an attempt may still become the best of its pair. Where nothing is measured a forecast is the

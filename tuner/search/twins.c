@@ -7,8 +7,10 @@
 
 #include "twin.h"
 #include "winner.h"
+#include "work.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What is to be done for a pair. */
@@ -82,65 +84,54 @@ static fat_status find_need(const fat_schedule *schedule, const fat_pair *pair, 
   return FAT_OK;
 }
 
-/* However slow it is: a twin need not be fast. */
-static fat_status measure(const fat_session *s, fat_attempt *attempt, fat_error *err)
-{
-  fat_verdict verdict;
-  const fat_entrant entrant = fat_attempt_entrant(attempt);
-  const fat_experiment e = {FAT_TASK_MEASURE,     attempt->problem, s->gpu, &entrant, 1,
-                            attempt->forecast.ms, .best_ms = 0};
-  FAT_TRY(fat_lab_run(s->lab, &e, NULL, &verdict, err));
-  fat_attempt_judge(attempt, &verdict);
-  return FAT_OK;
-}
-
-/* One attempt, stored whole. */
-static fat_status try(fat_session *s, const fat_pair *pair, const need *n, fat_error *err)
-{
-  fat_attempt attempt = {.problem = &pair->item->problem,
-                         .gpu = s->gpu,
-                         .point = &n->point,
-                         .eligible = pair->kernel->picked > 0};
-  fat_attempt_make(&attempt, s, s->script);
-  fat_status status = attempt.status;
-  if (status != FAT_OK && status != FAT_E_CANCELLED)
-    fat_status_fail(err, status, "%s", attempt.error.text);
-  if (status == FAT_OK && s->lab && fat_attempt_runs(&attempt))
-    status = measure(s, &attempt, err);
-  if (status == FAT_OK && attempt.outcome == FAT_OUT_OK)
-    snprintf(attempt.twin_of, sizeof attempt.twin_of, "%s", n->of);
-  if (status == FAT_OK)
-    status = fat_attempt_store(&attempt, s, true, err);
-  s->done += status == FAT_OK;
-  fat_attempt_free(&attempt);
-  return status == FAT_E_CANCELLED ? FAT_OK : status;
-}
-
-/* *more: the twin that was made may have failed, so that another is due. */
-static fat_status make(fat_schedule *schedule, const fat_pair *pair, bool *more, fat_error *err)
+/* Schedules what is due for a pair; code that is missing is made at once. */
+static fat_status make(fat_schedule *schedule, fat_pair *pair, need *n, fat_error *err)
 {
   fat_session *s = schedule->session;
   fat_records records = {0};
-  need n = {0};
+  *n = (need){0};
   FAT_TRY(fat_records_read(s->db, &pair->item->problem, s->gpu, &s->tools, &records, err));
-  fat_status status = find_need(schedule, pair, &records, &n, err);
-  *more = n.due && !n.record;
-  if (status == FAT_OK && n.due)
+  fat_status status = find_need(schedule, pair, &records, n, err);
+  if (status == FAT_OK && n->due)
     status = fat_schedule_begin(schedule, err);
-  if (status == FAT_OK && n.due)
-    status = n.record ? fat_attempt_remake(s, &pair->item->problem, n.record, err) : try(s, pair, &n, err);
+  if (status == FAT_OK && n->due)
+    status = n->record ? fat_attempt_remake(s, &pair->item->problem, n->record, err)
+                       : fat_schedule_add_twin(schedule, pair, &n->point, n->of, err);
+  n->due = n->due && !n->record; /* it may fail, so that another is due */
   fat_records_free(&records);
+  return status == FAT_E_CANCELLED ? FAT_OK : status;
+}
+
+/* One twin of each pair that needs one, by all cores and GPUs. *more: some were tried. */
+static fat_status make_all(fat_schedule *schedule, need *needs, bool *more, fat_error *err)
+{
+  const int before = schedule->count;
+  fat_status status = FAT_OK;
+  for (int i = 0; i < schedule->pair_count && status == FAT_OK && !*schedule->session->stop; i++)
+    if (needs[i].due)
+      status = make(schedule, &schedule->pairs[i], &needs[i], err);
+  *more = schedule->count > before;
+  if (status == FAT_OK && *more)
+    status = fat_work_run(schedule, err);
+  schedule->count = schedule->begun = before; /* the points go with the needs */
   return status;
 }
 
 fat_status fat_twins_make(fat_schedule *schedule, fat_error *err)
 {
-  for (int i = 0; i < schedule->pair_count; i++) {
+  need *needs = calloc((size_t)schedule->pair_count + 1, sizeof *needs);
+  bool more = true;
+  fat_status status = FAT_OK;
+  if (!needs)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for twins");
+  for (int i = 0; i < schedule->pair_count; i++)
     /* A kernel that only who names it gets has its twin compiled when it is called; where it is measured,
      * that too. */
-    bool more = schedule->session->lab || schedule->pairs[i].kernel->picked;
-    for (int k = 0; k < FAT_TWIN_MOST && more && !*schedule->session->stop; k++)
-      FAT_TRY(make(schedule, &schedule->pairs[i], &more, err));
-  }
-  return FAT_OK;
+    needs[i].due = schedule->session->lab || schedule->pairs[i].kernel->picked;
+  schedule->closing = true;
+  for (int k = 0; k < FAT_TWIN_MOST && more && status == FAT_OK && !*schedule->session->stop; k++)
+    status = make_all(schedule, needs, &more, err);
+  schedule->closing = false;
+  free(needs);
+  return status;
 }

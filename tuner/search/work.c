@@ -21,7 +21,8 @@ typedef struct work {
   fat_session *session;
   fat_pool *pool;
   int threads;
-  fat_attempt *measuring[FAT_LABS]; /* with the worker of each lab, or NULL */
+  fat_attempt *measuring[FAT_LABS];    /* with the worker of each lab, or NULL */
+  const fat_problem *filled[FAT_LABS]; /* whose inputs lie on each lab's GPU, or NULL */
   fat_attempt *waiting[AHEAD + FAT_LABS + THREADS_MOST];
   int waits; /* compiled, in order */
 } work;
@@ -73,6 +74,11 @@ static fat_pair *pair_of(const fat_attempt *attempt)
   return ((const fat_scheduled *)attempt)->pair;
 }
 
+static bool is_twin(const fat_attempt *attempt)
+{
+  return attempt->twin_of[0] != 0;
+}
+
 /* The binary is worth keeping: it may be launched again, or come to a race. */
 static bool keeps_binary(const work *w, const fat_attempt *done)
 {
@@ -97,6 +103,8 @@ static void note_best(work *w, fat_attempt *done)
   fat_pair *pair = pair_of(done);
   fat_progress *progress = &w->session->progress;
   const double ms = fat_attempt_ms(done);
+  if (is_twin(done))
+    return;
   bool leads = w->session->lab ? isfinite(ms) && (pair->best_ms == 0 || ms < pair->best_ms)
                                : fat_leader_offer(&pair->leader, done);
   if (!leads)
@@ -113,6 +121,8 @@ static void note_best(work *w, fat_attempt *done)
 static fat_status finish(work *w, fat_attempt *done, fat_error *err)
 {
   fat_status status = done->status == FAT_E_CANCELLED ? FAT_OK : done->status;
+  if (is_twin(done) && done->outcome != FAT_OUT_OK)
+    done->twin_of[0] = 0; /* it stands in for nothing */
   if (status != FAT_OK)
     fat_status_fail(err, status, "%s", done->error.text);
   else if (done->status == FAT_OK) {
@@ -163,26 +173,48 @@ static bool is_measuring(const work *w)
   return false;
 }
 
-/* Keeps a GPU busy: the next attempt to it, the last one from it. */
-static fat_status measure(work *w, int at, double seconds, fat_error *err)
+/* The attempt that a GPU gets next: of the problem whose inputs it holds, which take a tenth of a second to
+ * make, if there is one, else the first. */
+static fat_attempt *next_for(work *w, int at)
+{
+  int place = 0;
+  while (place < w->waits && w->waiting[place]->problem != w->filled[at])
+    place++;
+  place = place < w->waits ? place : 0;
+  fat_attempt *next = w->waiting[place];
+  memmove(&w->waiting[place], &w->waiting[place + 1], (size_t)(--w->waits - place) * sizeof *w->waiting);
+  return next;
+}
+
+/* Gives a GPU that is free its next attempt. A twin need not be fast: it is never dropped as slow. */
+static fat_status begin(work *w, int at, fat_error *err)
+{
+  if (w->measuring[at] || w->waits == 0 || fat_schedule_ends(w->schedule))
+    return FAT_OK;
+  fat_attempt *next = w->measuring[at] = next_for(w, at);
+  const fat_entrant entrant = fat_attempt_entrant(next);
+  const fat_experiment e = {FAT_TASK_MEASURE,
+                            next->problem,
+                            next->gpu,
+                            &entrant,
+                            1,
+                            next->forecast.ms,
+                            is_twin(next) ? 0 : pair_of(next)->best_ms};
+  w->filled[at] = next->problem;
+  return fat_lab_begin(&w->session->lab[at], &e, err);
+}
+
+/* What a GPU has to say of its attempt. */
+static fat_status end(work *w, int at, fat_error *err)
 {
   fat_verdict verdict;
   bool ended;
-  fat_lab *lab = &w->session->lab[at];
-  if (!w->measuring[at] && w->waits > 0 && !fat_schedule_ends(w->schedule)) {
-    fat_attempt *next = w->measuring[at] = w->waiting[0];
-    const fat_entrant entrant = fat_attempt_entrant(next);
-    const fat_experiment e = {FAT_TASK_MEASURE,  next->problem,         next->gpu, &entrant, 1,
-                              next->forecast.ms, pair_of(next)->best_ms};
-    memmove(w->waiting, w->waiting + 1, (size_t)--w->waits * sizeof *w->waiting);
-    FAT_TRY(fat_lab_begin(lab, &e, err));
-  }
-  if (!w->measuring[at])
+  fat_attempt *done = w->measuring[at];
+  if (!done)
     return FAT_OK;
-  FAT_TRY(fat_worker_step(lab->worker, seconds, &verdict, &ended, err));
+  FAT_TRY(fat_worker_step(w->session->lab[at].worker, 0, &verdict, &ended, err));
   if (!ended)
     return FAT_OK;
-  fat_attempt *done = w->measuring[at];
   w->measuring[at] = NULL;
   fat_attempt_judge(done, &verdict);
   return finish(w, done, err);
@@ -205,18 +237,25 @@ static bool is_working(const work *w)
          w->schedule->begun < w->schedule->count;
 }
 
-/* One turn: feeds, takes what is compiled, looks after the GPU. */
+/* One turn: feeds, takes what is compiled, looks after the GPUs; waits for news of either where there is
+ * none. A GPU that has nothing to do waits for the pool, whose news wake nobody: it is asked again soon. */
 static fat_status turn(work *w, fat_error *err)
 {
-  const double pause = 0.1; /* seconds */
+  const double pause = 0.1, soon = 0.005; /* seconds */
   fat_session *s = w->session;
-  const bool gpu = is_measuring(w) || (w->waits > 0 && !fat_schedule_ends(w->schedule));
   FAT_TRY(feed(w, err));
-  fat_attempt *compiled = fat_pool_take(w->pool, gpu ? 0 : pause);
+  fat_attempt *compiled = fat_pool_take(w->pool, is_measuring(w) || w->waits > 0 ? 0 : pause);
   if (compiled)
     FAT_TRY(take(w, compiled, err));
-  for (int i = 0; i < s->labs && gpu; i++)
-    FAT_TRY(measure(w, i, compiled ? 0 : pause / s->labs, err));
+  int busy = 0;
+  for (int i = 0; i < s->labs; i++) {
+    FAT_TRY(begin(w, i, err));
+    busy += w->measuring[i] != NULL;
+  }
+  if (!compiled && busy > 0)
+    fat_lab_wait(s->lab, s->labs, busy < s->labs && fat_pool_pending(w->pool) > 0 ? soon : pause);
+  for (int i = 0; i < s->labs; i++)
+    FAT_TRY(end(w, i, err));
   if (s->goal->budget > 0 && fat_process_now() - s->begun > s->goal->budget)
     s->out_of_budget = true;
   if (fat_schedule_ends(w->schedule))

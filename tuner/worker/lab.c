@@ -6,6 +6,7 @@
 #include "library.h"
 
 #include <math.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -81,6 +82,14 @@ fat_status fat_lab_begin(fat_lab *lab, const fat_experiment *e, fat_error *err)
   memcpy(a->entrant, e->entrants, (size_t)e->count * sizeof *e->entrants);
   return fat_worker_begin(lab->worker, a, fat_lab_deadline(lab->least, e->expected_ms, e->count, kinds_of(e)),
                           err);
+}
+
+void fat_lab_wait(const fat_lab *labs, int count, double seconds)
+{
+  struct pollfd news[FAT_LABS];
+  for (int i = 0; i < count; i++)
+    news[i] = (struct pollfd){fat_worker_descriptor(labs[i].worker), POLLIN, 0}; /* -1: left out */
+  poll(news, (nfds_t)count, (int)ceil(seconds * 1000));
 }
 
 fat_status fat_lab_run(fat_lab *lab, const fat_experiment *e, const volatile int *stop, fat_verdict *verdicts,

@@ -34,7 +34,10 @@ typedef struct fat_experiment {
 
 /* Gives it to the worker, which must be free, and returns at once. */
 fat_status fat_lab_begin(fat_lab *lab, const fat_experiment *e, fat_error *err);
-/* The same, and waits for the verdicts. FAT_E_CANCELLED once *stop (which may be NULL) is not 0. */
+/* Waits up to `seconds` until the worker of one of these labs that has something to do has news. */
+void fat_lab_wait(const fat_lab *labs, int count, double seconds);
+/* The same as fat_lab_begin, and waits for the verdicts. FAT_E_CANCELLED once *stop (which may be NULL) is
+ * not 0. */
 fat_status fat_lab_run(fat_lab *lab, const fat_experiment *e, const volatile int *stop, fat_verdict *verdicts,
                        fat_error *err);
 

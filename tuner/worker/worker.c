@@ -276,3 +276,8 @@ fat_status fat_worker_step(fat_worker *worker, double seconds, fat_verdict *verd
   FAT_TRY(status);
   return whole ? received(w, verdicts, done, err) : FAT_OK;
 }
+
+int fat_worker_descriptor(const fat_worker *worker)
+{
+  return worker->assignment ? worker->fd : -1;
+}

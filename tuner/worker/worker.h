@@ -27,4 +27,7 @@ fat_status fat_worker_begin(fat_worker *worker, const fat_assignment *assignment
 fat_status fat_worker_step(fat_worker *worker, double seconds, fat_verdict *verdicts, bool *done,
                            fat_error *err);
 
+/* What a poll for its news waits on; -1: it has nothing to do. */
+int fat_worker_descriptor(const fat_worker *worker);
+
 #endif
