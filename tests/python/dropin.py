@@ -4,6 +4,7 @@ spelled out in double. CPU tensors pass for a GPU's (lent.py). Needs PyTorch; tr
 import importlib.util
 import os
 import sys
+import types
 
 import torch
 import fatune
@@ -104,10 +105,43 @@ out, lse = flash.fwd_kvcache(q, k, v, None, None, lens, None, None, index, pad, 
 for i, (b, first, last) in enumerate(((2, 1, 4), (0, 0, 6))):
     close(out[i:i + 1], expect(q[i:i + 1], k[b:b + 1, first:last], v[b:b + 1, first:last])[0])
 
+# Cap, ALiBi and dropout, of batches and of ragged ones; the debug tensor tells what was dropped.
+torch.cuda.is_current_stream_capturing, torch.cuda.default_generators = lambda: False, {-1: type("", (), {
+    "initial_seed": lambda _: 7, "get_offset": lambda _: 4, "set_offset": lambda _, offset: moved.append(offset)})()}
+moved = []
+slopes, cu = torch.rand(4), torch.tensor([0, 3, 6], dtype=torch.int32)
+sys.modules["flash_attn"] = types.ModuleType("flash_attn")
+sys.modules["flash_attn.flash_attn_interface"] = types.SimpleNamespace(_get_block_size_n=lambda *_: 2)
+for softcap, p in ((2.0, 0.0), (0.0, 0.3)):
+    q, k, v = (drawn(2, 3, heads, 8, needed=True) for heads in (4, 2, 2))
+    plain = [t.detach() for t in (q, k, v)]
+    out, lse, debug, state = flash.fwd(*plain, None, slopes, p, 0.4, True, -1, -1, softcap, True, None)
+    assert (state.tolist() == [7, 4] and moved == [4 + 2 * 4 * 32]) == bool(p) and debug.numel() == (2 * 4 * 128 * 128 if p else 0)
+    kept = debug[:, :, :3, :3] >= 0 if p else torch.ones(2, 4, 3, 3, dtype=torch.bool)
+    assert not p or 0 < (~kept).sum() < kept.numel() / 2
+    scores = 0.4 * torch.einsum("bnhd,bmhd->bhnm", q.double(), k.double().repeat_interleave(2, 2))
+    scores = softcap * torch.tanh(scores / softcap) if softcap else scores
+    scores = scores - slopes.double()[:, None, None] * (torch.arange(3)[:, None] - torch.arange(3)[None, :]).abs()
+    weights = scores.masked_fill(torch.ones(3, 3).triu(1) > 0, -torch.inf).softmax(-1)
+    wanted = torch.einsum("bhnm,bmhd->bnhd", weights * kept / (1 - p), v.double().repeat_interleave(2, 2))
+    close(out, wanted)
+    weight = torch.randn_like(wanted)
+    gradients = torch.autograd.grad(wanted, (q, k, v), weight)
+    more = (slopes, p, 0.4, True, -1, -1, softcap, False, None, state)
+    for a, b in zip(flash.bwd(weight.half(), *plain, out, lse, None, None, None, *more), gradients):
+        close(a, b, 1e-2)
+    flat, lengths = [t.flatten(0, 1) for t in (weight.half(), *plain, out)], (cu, cu, slopes, 3, 3, p, 0.4, False, True, -1, -1, softcap)
+    moved.clear()
+    ragged, lse, debug, state = flash.varlen_fwd(*flat[1:4], None, cu, cu, None, None, None, slopes, 3, 3, p, 0.4, False, True, -1, -1,
+                                                 softcap, True, None)
+    close(ragged, flat[4])
+    assert not p or torch.equal(debug[:, :, :3, :3] >= 0, kept)
+    for a, b in zip(flash.varlen_bwd(*flat, lse, None, None, None, *lengths, False, None, state), gradients):
+        close(a, b.flatten(0, 1), 1e-2)
+
 # What is not served says so.
 q, k, v = drawn(1, 2, 2, 8), drawn(1, 2, 2, 8), drawn(1, 2, 2, 8)
 dense = lambda p=0.0, gen=None, q=q: flash.fwd(q, k, v, None, None, p, 0.4, False, -1, -1, 0.0, False, gen)  # noqa: E731
-refused(lambda: dense(p=0.1), "dropout")
 refused(lambda: dense(gen=1), "generator", "no longer supported")
 refused(lambda: dense(q=q.float()), "fp16 and bf16")
 cache = lambda *a: flash.fwd_kvcache(q, k, v, *a, 0.4, False, -1, -1, 0.0, True, 0)  # noqa: E731
@@ -133,7 +167,11 @@ merged, all_lse = op.fwd_combine(torch.stack([o for o, _ in parts]).float(), tor
 whole, whole_lse = expect(*plain)
 close(merged, whole, 1e-5)
 close(all_lse, whole_lse.mT, 1e-5)
-refused(lambda: op.fwd(*plain, attention_chunk=2), "attention_chunk")
+chunked = torch.arange(3)[:, None] + 2 - (torch.arange(3)[:, None] + 2) % 2 + torch.arange(2)[None, :]  # keys of each row's chunk
+found = op.fwd(*plain, attention_chunk=2, softmax_scale=0.4)[0]
+for i in range(3):
+    at = chunked[i][chunked[i] < 5]
+    close(found[:, i:i + 1], expect(plain[0][:, i:i + 1], plain[1][:, at], plain[2][:, at])[0])
 refused(lambda: op.fwd(*plain, page_table=torch.zeros(1, 1, dtype=torch.int32)), "paged")
 close(op.fwd(*plain, seqused_k=torch.tensor([4], dtype=torch.int32), softmax_scale=0.4)[0], expect(plain[0], *(t[:, :4] for t in plain[1:]))[0])
 

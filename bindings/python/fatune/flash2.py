@@ -2,14 +2,12 @@
 
 flash-attn's Python runs unchanged on top of it, on a T4 too: install it with FLASH_ATTENTION_SKIP_CUDA_BUILD=TRUE and put
 the folder `python -m fatune.dropin` prints on PYTHONPATH. Arguments come by position, as there. What fatune has no kernel for
-is an error that names it; nothing is computed otherwise. Ragged batches go one sequence at a time, which reads their lengths
-on the host."""
+is an error that names it; nothing is computed otherwise."""
 
 import torch
 
-from . import tensors
+from . import features, tensors
 from .abi import ALL
-from .functional import _SERVED
 
 HALVES = (torch.float16, torch.bfloat16)
 
@@ -23,7 +21,7 @@ def _expect(condition, text):
         raise RuntimeError(text)
 
 
-def _check(q, k, v, p, gen, paged=None):
+def _check(q, k, v, gen, paged=None):
     if gen is not None:
         raise RuntimeError("flash-attn: the RNG `generator` argument is no longer supported and must be None")
     _expect(q.dtype in HALVES, "FlashAttention only support fp16 and bf16 data type")
@@ -32,11 +30,9 @@ def _check(q, k, v, p, gen, paged=None):
     _expect(q.shape[-1] % 8 == 0 and q.shape[-1] <= 256, "head_size must be a multiple of 8 and at most 256")
     if paged is not None:
         _refuse("paged KV (block_table)")
-    if p:
-        _refuse("dropout")
 
 
-def _options(causal, left, right, softcap, alibi, scale, rows, keys):
+def _options(causal, left, right, softcap, alibi, scale, rows, keys, p=0.0, rng=None, chunk=0):
     """Keywords of fatune.attention. A side that reaches over all keys is none; one row sees what it would see without the
     causal mask, except under ALiBi, whose distances count from the diagonal."""
     left, right = (ALL if side < 0 or side >= keys else side for side in (left, right))
@@ -46,57 +42,77 @@ def _options(causal, left, right, softcap, alibi, scale, rows, keys):
         causal, right = False, ALL
     options = {"causal": causal and left == ALL, "scale": scale, "window": (ALL, ALL) if causal and left == ALL else (left, right)}
     if softcap > 0:
-        _named("softcap", softcap, "softcap", options)
+        options["softcap"] = softcap
     if alibi is not None:
-        _named("slopes", alibi, "ALiBi", options)
+        options["slopes"] = alibi
+    if p > 0:
+        options.update(dropout=p, rng=rng)
+    if chunk:
+        options["chunk"] = chunk
     return options
-
-
-def _named(name, value, what, options):
-    if name not in _SERVED:
-        _refuse(what + " in Python")
-    options[name] = value
-
-
-def _heads_first(*all_):
-    return [t.transpose(-3, -2) for t in all_]
 
 
 def _into(out, like):
     return torch.empty_like(like) if out is None else out
 
 
-def _state(q):
-    return q.new_empty(0), torch.zeros(2, dtype=torch.int64, device=q.device)
+def _state(q, p, batches, heads):
+    """Seed and offset of this call's dropout: the generator goes on as flash-attn lets it."""
+    if p > 0:
+        return features.drawn_for(q.device, q.get_device(), batches, heads)
+    return torch.zeros(2, dtype=torch.int64, device=q.device)
 
 
-def _forward(q, k, v, out, lse, options):
-    """Of [b, s, h, d] tensors into out [b, s, h, d] and lse [b, h, s]."""
+def _weights(q, k, options, kept):
+    """What flash-attn's tests read of dropout, S_dmask, of [b, s, h, d] tensors: exp(score - the largest of its row so far), where
+    blocks of keys are met from the right, negative where it was dropped. For tests alone, as there: computed by PyTorch, but
+    for `kept`, which are the kernels' bits."""
+    from flash_attn.flash_attn_interface import _get_block_size_n
+    (b, n, h, d), m = q.shape, k.shape[1]
+    scores = options["scale"] * torch.einsum("bnhd,bmhd->bhnm", q.float(), k.float().repeat_interleave(h // k.shape[2], 2))
+    at = torch.arange(m, device=q.device) - torch.arange(n, device=q.device)[:, None] - (m - n)  # keys to the right of the diagonal
+    if "softcap" in options:
+        scores = options["softcap"] * torch.tanh(scores / options["softcap"])
+    if "slopes" in options:
+        scores -= options["slopes"].reshape(-1, h, 1, 1) * at.abs()
+    left, right = options["window"]
+    right = 0 if options["causal"] else right
+    hidden = (at < -left if left != ALL else False) | (at > right if right != ALL else torch.zeros_like(at, dtype=torch.bool))
+    scores = scores.masked_fill(hidden, -torch.inf)
+    block = _get_block_size_n(q.device, d, True, options["causal"] or right == 0)
+    most = torch.stack([part.amax(-1) for part in scores.split(block, -1)], -1).flip(-1).cummax(-1).values.flip(-1)
+    weights = torch.exp(scores - most.repeat_interleave(block, -1)[..., :m]).nan_to_num(0.0)
+    rounded = q.new_zeros((b, h, -(-n // 128) * 128, -(-m // 128) * 128))
+    rounded[:, :, :n, :m] = torch.where(kept, weights, -weights).to(q.dtype)
+    return rounded
+
+
+def _heads_first(*all_):
+    """Of batches, [b, s, h, d] as [b, h, s, d]; of ragged ones, [total, h, d] as they are."""
+    return [t.transpose(1, 2) if t.dim() == 4 else t for t in all_]
+
+
+def _forward(q, k, v, out, options):
+    """Into out; LSE, [b, h, s] or [h, total]."""
     q, k, v, out = _heads_first(q, k, v, out)
     with torch.no_grad():
-        if k.shape[2] == 0:
+        if 0 in k.shape or 0 in q.shape:
             out.zero_()
-            lse.fill_(float("inf"))
-            return
-        if q.shape[2]:
-            _, found = tensors.attention(q, k, v, out=out, return_lse=True, **options)
-            lse.copy_(found)
+            return q.new_full(q.shape[:3] if q.dim() == 4 else (q.shape[1], q.shape[0]), float("inf"), dtype=torch.float32)
+        return tensors.attention(q, k, v, out=out, return_lse=True, **options)[1]
 
 
 def _backward(dout, q, k, v, out, lse, dq, dk, dv, options, deterministic):
-    all_ = _heads_first(dout, q, k, v, out, dq, dk, dv)
-    dout, q, k, v, out, dq, dk, dv = all_
-    if q.shape[2] == 0 or k.shape[2] == 0:
-        for t in (dq, dk, dv):
+    """[dq, dk, dv, softmax_d]; the last is room that nothing is written to: our kernels keep it to themselves."""
+    results = [_into(dq, q), _into(dk, k), _into(dv, v)]
+    dout, q, k, v, out, *gradients = _heads_first(dout, q, k, v, out, *results)
+    if 0 in q.shape or 0 in k.shape:
+        for t in results:
             t.zero_()
-        return
-    more = {name: value for name, value in options.items() if name not in ("causal", "scale", "window")}
-    if more:
-        _refuse(f"gradients with {', '.join(more)} in Python")
-    text = tensors.family_text(q, k, v, options["causal"], None, options["window"], None, "bwd", deterministic)
-    with torch.no_grad():
-        made = tensors.plan(text, q.device, None, tensors.COMPILE)
-        tensors.backward(made, q, k, v, out, lse, dout, options["causal"], options["scale"], options["window"], (dq, dk, dv))
+    else:
+        with torch.no_grad():
+            features.backward(dout, q, k, v, out, lse, tuple(gradients), deterministic, **options)
+    return [*results, torch.empty_like(lse)]
 
 
 # ---- the five
@@ -104,84 +120,87 @@ def _backward(dout, q, k, v, out, lse, dq, dk, dv, options, deterministic):
 
 def fwd(q, k, v, out, alibi, p, scale, causal, left, right, softcap, return_softmax, gen):
     """[out, lse, p, rng_state]"""
-    _check(q, k, v, p, gen)
+    _check(q, k, v, gen)
     _expect(q.shape[0] > 0, "batch size must be positive")
-    out = _into(out, q)
-    lse = q.new_empty((q.shape[0], q.shape[2], q.shape[1]), dtype=torch.float32)
-    _forward(q, k, v, out, lse, _options(causal, left, right, softcap, alibi, scale, q.shape[1], k.shape[1]))
-    return [out, lse, *_state(q)]
+    out, rng = _into(out, q), _state(q, p, q.shape[0], q.shape[2])
+    options = _options(causal, left, right, softcap, alibi, scale, q.shape[1], k.shape[1], p, rng)
+    lse, debug = _forward(q, k, v, out, options), q.new_empty(0)
+    if return_softmax and p > 0:
+        debug = _weights(q, k, options, features.dropout_mask(rng, p, (*lse.shape, k.shape[1])))
+    return [out, lse, debug, rng]
 
 
 def bwd(dout, q, k, v, out, lse, dq, dk, dv, alibi, p, scale, causal, left, right, softcap, deterministic, gen, state):
-    """[dq, dk, dv, softmax_d]; the last is room that nothing is written to: our kernels keep it to themselves."""
-    _check(q, k, v, p, gen)
-    dq, dk, dv = _into(dq, q), _into(dk, k), _into(dv, v)
-    options = _options(causal, left, right, softcap, alibi, scale, q.shape[1], k.shape[1])
-    _backward(dout, q, k, v, out, lse, dq, dk, dv, options, deterministic)
-    return [dq, dk, dv, torch.empty_like(lse)]
+    """[dq, dk, dv, softmax_d]"""
+    _check(q, k, v, gen)
+    options = _options(causal, left, right, softcap, alibi, scale, q.shape[1], k.shape[1], p, state)
+    return _backward(dout, q, k, v, out, lse, dq, dk, dv, options, deterministic)
 
 
-def _pieces(cu_q, cu_k, used=None, leftpad=None):
-    """(rows of Q, keys) of each sequence of a ragged batch."""
-    q, k = cu_q.tolist(), cu_k.tolist()
-    used = used.tolist() if used is not None else [b - a for a, b in zip(k, k[1:])]
-    left = leftpad.tolist() if leftpad is not None else [0] * len(used)
-    for i, (n, pad) in enumerate(zip(used, left)):
-        yield i, slice(q[i], q[i + 1]), slice(k[i] + pad, k[i] + n)
+def _ragged(options, cu_q, cu_k, max_q, max_k, used_q=None, used_k=None, leftpad=None):
+    more = {} if used_q is None and used_k is None else {"used": (used_q, used_k)}
+    return {**options, **more, "left_pad": leftpad, "cu_seqlens": (cu_q, cu_k), "max_seqlens": (max_q, max_k)}
 
 
-def _slopes_of(alibi, i):
-    """The slopes of one sequence."""
-    return alibi if alibi is None or alibi.dim() == 1 else alibi[i:i + 1]
+def _ragged_weights(q, k, options, rng, p, cu_q, cu_k, max_q, max_k):
+    """_weights of each batch, in rooms for the longest."""
+    b, h = cu_q.shape[0] - 1, q.shape[1]
+    kept = features.dropout_mask(rng, p, (b, h, max_q, max_k))
+    rounded = q.new_zeros((b, h, -(-max_q // 128) * 128, -(-max_k // 128) * 128))
+    at_q, at_k = cu_q.tolist(), cu_k.tolist()
+    for i in range(b):
+        rows, keys = at_q[i + 1] - at_q[i], at_k[i + 1] - at_k[i]
+        if rows and keys:
+            one = dict(options)
+            if "slopes" in options and options["slopes"].dim() == 2:
+                one["slopes"] = options["slopes"][i]
+            found = _weights(q[None, at_q[i]:at_q[i + 1]], k[None, at_k[i]:at_k[i + 1]], one, kept[i:i + 1, :, :rows, :keys])
+            rounded[i, :, :found.shape[2], :found.shape[3]] = found[0]
+    return rounded
 
 
 def varlen_fwd(q, k, v, out, cu_q, cu_k, used_k, leftpad, block_table, alibi, max_q, max_k, p, scale, zero_tensors, causal, left,
-               right, softcap, return_softmax, gen, num_splits=0):
+               right, softcap, return_softmax, gen, num_splits=0, used_q=None, chunk=0):
     """[out, lse, p, rng_state] of q [total, h, d]; lse is [h, total]."""
-    _check(q, k, v, p, gen, block_table)
-    out = _into(out, q)
-    lse = q.new_full((q.shape[1], q.shape[0]), float("inf"), dtype=torch.float32)
+    _check(q, k, v, gen, block_table)
+    out, rng = _into(out, q), _state(q, p, cu_q.shape[0] - 1, q.shape[1])
     if zero_tensors:
         out.zero_()
-    for i, rows, keys in _pieces(cu_q, cu_k, used_k, leftpad):
-        options = _options(causal, left, right, softcap, _slopes_of(alibi, i), scale, rows.stop - rows.start, keys.stop - keys.start)
-        _forward(q[None, rows], k[None, keys], v[None, keys], out[None, rows], lse[None, :, rows], options)
-    return [out, lse, *_state(q)]
+    options = _options(causal, left, right, softcap, alibi, scale, max_q, max_k, p, rng, chunk)
+    ragged = _ragged(options, cu_q, cu_k, max_q, max_k, used_q, used_k, leftpad)
+    lse, debug = _forward(q, k, v, out, ragged), q.new_empty(0)
+    if return_softmax and p > 0:
+        debug = _ragged_weights(q, k, options, rng, p, cu_q, cu_k, max_q, max_k)
+    return [out, lse, debug, rng]
 
 
 def varlen_bwd(dout, q, k, v, out, lse, dq, dk, dv, cu_q, cu_k, alibi, max_q, max_k, p, scale, zero_tensors, causal, left, right,
-               softcap, deterministic, gen, state):
+               softcap, deterministic, gen, state, used_q=None, used_k=None):
     """[dq, dk, dv, softmax_d]"""
-    _check(q, k, v, p, gen)
+    _check(q, k, v, gen)
     dq, dk, dv = _into(dq, q), _into(dk, k), _into(dv, v)
     if zero_tensors:
         for t in (dq, dk, dv):
             t.zero_()
-    for i, rows, keys in _pieces(cu_q, cu_k):
-        options = _options(causal, left, right, softcap, _slopes_of(alibi, i), scale, rows.stop - rows.start, keys.stop - keys.start)
-        part = lse[None, :, rows].contiguous()
-        _backward(dout[None, rows], q[None, rows], k[None, keys], v[None, keys], out[None, rows], part, dq[None, rows],
-                  dk[None, keys], dv[None, keys], options, deterministic)
-    return [dq, dk, dv, torch.empty_like(lse)]
+    options = _options(causal, left, right, softcap, alibi, scale, max_q, max_k, p, state)
+    ragged = _ragged(options, cu_q, cu_k, max_q, max_k, used_q, used_k)
+    return _backward(dout, q, k, v, out, lse, dq, dk, dv, ragged, deterministic)
 
 
 def fwd_kvcache(q, k_cache, v_cache, k, v, seqlens_k, cos, sin, batch_index, leftpad, block_table, alibi, out, scale, causal, left,
-                right, softcap, interleaved, num_splits):
+                right, softcap, interleaved, num_splits, used_q=None, chunk=0):
     """[out, lse]; the cache is read alone: nothing is appended to it."""
-    _check(q, k_cache, v_cache, 0, None, block_table)
+    _check(q, k_cache, v_cache, None, block_table)
     if k is not None or v is not None:
         _refuse("appending to the cache (k, v)")
     if cos is not None or sin is not None:
         _refuse("rotary embedding")
+    if batch_index is not None:  # a copy: no kernel of ours reads batches in another order
+        k_cache, v_cache = (t.index_select(0, batch_index) for t in (k_cache, v_cache))
+    options = _options(causal, left, right, softcap, alibi, scale, q.shape[1], k_cache.shape[1], chunk=chunk)
+    if seqlens_k is not None or used_q is not None:
+        options["used"] = (used_q, seqlens_k)
+    if leftpad is not None:
+        options["left_pad"] = leftpad
     out = _into(out, q)
-    lse = q.new_empty((q.shape[0], q.shape[2], q.shape[1]), dtype=torch.float32)
-    if seqlens_k is None and batch_index is None and leftpad is None:
-        _forward(q, k_cache, v_cache, out, lse, _options(causal, left, right, softcap, alibi, scale, q.shape[1], k_cache.shape[1]))
-        return [out, lse]
-    counts = [k_cache.shape[1]] * q.shape[0] if seqlens_k is None else seqlens_k.tolist()
-    at = range(q.shape[0]) if batch_index is None else batch_index.tolist()
-    pads = [0] * q.shape[0] if leftpad is None else leftpad.tolist()
-    for i, (n, b, pad) in enumerate(zip(counts, at, pads)):
-        options = _options(causal, left, right, softcap, _slopes_of(alibi, i), scale, q.shape[1], n - pad)
-        _forward(q[i:i + 1], k_cache[b:b + 1, pad:n], v_cache[b:b + 1, pad:n], out[i:i + 1], lse[i:i + 1], options)
-    return [out, lse]
+    return [out, _forward(q, k_cache, v_cache, out, options)]

@@ -27,14 +27,14 @@ int headdim_v, ScalarType qkv_dtype, Tensor seqused_k, Tensor? cu_seqlens_q=None
 Tensor? cu_seqlens_k_new=None, Tensor? seqused_q=None, Tensor? leftpad_k=None, int? page_size=None, int max_seqlen_k_new=0,
 bool is_causal=False, int window_size_left=-1, int window_size_right=-1, int attention_chunk=0, bool has_softcap=False,
 int num_splits=0, bool? pack_gqa=None, int sm_margin=0) -> Tensor"""
-NOT_SERVED = {"k_new": "appending to the cache", "q_v": "qv", "cu_seqlens_k_new": "appending to the cache", "seqused_q": "seqused_q",
+NOT_SERVED = {"k_new": "appending to the cache", "q_v": "qv", "cu_seqlens_k_new": "appending to the cache",
               "page_table": "paged KV", "rotary_cos": "rotary embedding", "q_descale": "fp8", "k_descale": "fp8",
-              "v_descale": "fp8", "attention_chunk": "attention_chunk in Python"}
+              "v_descale": "fp8"}
 
 
 def _refuse_others(given):
     for name, what in NOT_SERVED.items():
-        if given.get(name) is not None and not (isinstance(given[name], int) and given[name] == 0):
+        if given.get(name) is not None:
             raise RuntimeError(f"fatune stands in for flash_attn_3, and has no {what} yet")
 
 
@@ -55,24 +55,23 @@ def _forward(q, k, v, k_new=None, v_new=None, q_v=None, out=None, cu_seqlens_q=N
         if cu_seqlens_k is None:
             raise RuntimeError("fatune stands in for flash_attn_3, and has no cu_seqlens_q without cu_seqlens_k yet")
         out, lse, *_ = flash2.varlen_fwd(q, k, v, out, cu_seqlens_q, cu_seqlens_k, seqused_k, leftpad_k, None, None, max_seqlen_q,
-                                         max_seqlen_k, 0.0, scale, False, *masks, False, None)
+                                         max_seqlen_k, 0.0, scale, False, *masks, False, None, 0, seqused_q, attention_chunk)
     else:
         out, lse = flash2.fwd_kvcache(q, k, v, None, None, seqused_k, None, None, kv_batch_idx, leftpad_k, None, None, out, scale,
-                                      *masks, False, 0)
+                                      *masks, False, 0, seqused_q, attention_chunk)
     return out, lse, empty, empty.clone()
 
 
 def _backward(dout, q, k, v, out, softmax_lse, dq=None, dk=None, dv=None, cu_seqlens_q=None, cu_seqlens_k=None, seqused_q=None,
               seqused_k=None, max_seqlen_q=None, max_seqlen_k=None, softmax_scale=None, is_causal=False, window_size_left=-1,
               window_size_right=-1, softcap=0.0, deterministic=False, sm_margin=0):
-    _refuse_others({"seqused_q": seqused_q, "attention_chunk": 0})
-    if seqused_k is not None:
-        raise RuntimeError("fatune stands in for flash_attn_3, and has no gradients with seqused_k yet")
     masks, scale = (is_causal, window_size_left, window_size_right, softcap, deterministic, None, None), _scale(q, softmax_scale)
     if cu_seqlens_q is not None:
         found = flash2.varlen_bwd(dout, q, k, v, out, softmax_lse, dq, dk, dv, cu_seqlens_q, cu_seqlens_k, None, max_seqlen_q,
-                                  max_seqlen_k, 0.0, scale, False, *masks)
+                                  max_seqlen_k, 0.0, scale, False, *masks, seqused_q, seqused_k)
     else:
+        if seqused_q is not None or seqused_k is not None:
+            raise RuntimeError("fatune stands in for flash_attn_3, and has no gradients with seqused but of ragged batches yet")
         found = flash2.bwd(dout, q, k, v, out, softmax_lse, dq, dk, dv, None, 0.0, scale, *masks)
     return (*found, torch.empty_like(softmax_lse))
 
