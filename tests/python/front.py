@@ -2,6 +2,7 @@
 torch.nn.functional.scaled_dot_product_attention. CPU tensors pass for a GPU's (lent.py). Needs PyTorch."""
 
 import os
+import sys
 
 import torch
 import torch.nn.functional as F
@@ -10,6 +11,7 @@ from fatune import functional, overrides, tensors
 
 import lent
 
+assert not {"torch._dynamo", "sympy"} & set(sys.modules), "fatune loads what takes seconds"
 lent.begin()
 tensors._check_inputs = lambda *tensors: None  # a CPU tensor is none of a GPU, and must not look so to torch.compile
 del torch.Tensor.is_cuda
@@ -57,8 +59,22 @@ close(fatune.sdpa(q.mT.contiguous().mT, k, v), right(q, k, v))  # its last strid
 refused(lambda: fatune.sdpa(q, k[:, :1], v[:, :1]), ValueError, "enable_gqa")
 refused(lambda: fatune.sdpa(q, k, v, dropout_p=1.5), ValueError, "dropout")
 refused(lambda: fatune.sdpa(q, k, v, torch.ones(4, 4, dtype=torch.bool), is_causal=True), ValueError, "only one")
-if "mask" not in functional._SERVED:
-    refused(lambda: fatune.sdpa(q, k, v, torch.ones(4, 4, dtype=torch.bool)), fatune.Error, "attn_mask")
+
+# attn_mask, bool and added, of every broadcast shape; a row that sees no key is 0, as PyTorch's.
+for lead, shape in (((2, 2), (3, 5)), ((2, 2), (1, 5)), ((2, 2), (2, 1, 3, 5)), ((2, 2), (2, 3, 5)), ((2, 2), (2, 1, 1, 5)), ((2, 2), (3, 1)),
+                    ((2,), (2, 3, 5)), ((), (3, 5)), ((2, 3, 2), (3, 1, 3, 5))):
+    given = [drawn(*lead, n, 8, needed=True) for n in (3, 5, 5)]
+    twin = [t.detach().double().requires_grad_() for t in given]
+    seen = torch.rand(shape) > 0.4
+    seen[..., 0, :] = False
+    for mask, exact in ((seen, seen), *((torch.randn(shape).to(t).masked_fill(~seen, -torch.inf),) * 2 for t in (torch.float16, torch.float32))):
+        exact = exact if mask.dtype == torch.bool else exact.half().double()
+        found, wanted = fatune.sdpa(*given, mask), F.scaled_dot_product_attention(*twin, exact)
+        close(found, wanted)
+        weight = torch.randn_like(wanted)
+        for a, b in zip(torch.autograd.grad(found, given, weight.half()), torch.autograd.grad(wanted, twin, weight)):
+            close(a, b.nan_to_num(0), 8e-3)
+refused(lambda: fatune.sdpa(q, k, v, torch.ones(3, 4, dtype=torch.bool)), ValueError, "mask")
 
 # Autocast: float32 inputs are cast, and their gradients are float32 again.
 wide = [t.float().requires_grad_() for t in (q, k, v)]
@@ -107,6 +123,8 @@ both = [torch.autograd.grad(sum(t.double().sum() for t in call(*of)), of)
         for call in (with_lse, lambda *t: fatune.attention(*t, return_lse=True))]
 for a, b in zip(*both):
     close(a, b, 2e-3)
+capped = torch.compile(lambda q, k, v: fatune.attention(q * 2, k, v, softcap=2.0).sin(), backend="aot_eager")  # the graph breaks there
+close(capped(q, k, v), fatune.attention(q * 2, k, v, softcap=2.0).sin(), 1e-6)
 torch.library.opcheck(torch.ops.fatune.attention.default, (q, k, v, None, True, None, -1, -1, None, False, 0, None, 2))
 given = [drawn(1, 2, 4, 8, dtype=torch.float32, needed=True) for _ in range(3)]
 torch.library.opcheck(torch.ops.fatune.attention.default, (*given, None, False, 0.5, 2, 1, None, True, 0, None, 2),
@@ -130,7 +148,16 @@ for rows, keys, causal in ((5, 5, True), (3, 5, True), (5, 3, True), (3, 5, Fals
 lse = efficient(q, k, v, None, True, 0.0, False)[1]
 assert lse.shape == (1, 2, 32) and torch.isinf(lse[:, :, 4:]).all() and not torch.isinf(lse[:, :, :4]).any()
 refused(lambda: flash(q, k, v, 0.5), NotImplementedError, "neither fatune nor this PyTorch")
-refused(lambda: efficient(q, k, v, torch.zeros(1, 2, 4, 4).half(), True), NotImplementedError, "neither fatune")
+bias = torch.randn(1, 2, 4, 4).half()
+for causal in (False, True):
+    given = [t.detach().requires_grad_() for t in (q, k, v)]
+    twin = [t.detach().double().requires_grad_() for t in given]
+    hidden = torch.zeros(4, 4).masked_fill(torch.ones(4, 4).tril() == 0, -torch.inf if causal else 0)
+    wanted = F.scaled_dot_product_attention(*twin, bias.double() + hidden)
+    found = efficient(*given, bias, True, 0.0, causal)[0]
+    close(found, wanted)
+    for a, b in zip(torch.autograd.grad(found.sum(), given), torch.autograd.grad(wanted.sum(), twin)):
+        close(a, b, 8e-3)
 handle.remove()
 refused(lambda: flash(q, k, v), NotImplementedError)
 if hasattr(torch.nn.attention, "list_flash_attention_impls"):

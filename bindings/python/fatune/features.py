@@ -209,15 +209,28 @@ def drawn_for(device, number, b, h):
     generator = torch.cuda.default_generators[number]
     seed, offset = generator.initial_seed(), generator.get_offset()
     generator.set_offset(offset + b * h * 32)
-    return torch.tensor([seed - (seed >> 63 << 64), offset], dtype=_INT64, device=device)
+    base, step = _seeds.get((device, seed)) or _seeded(device, seed)
+    return torch.add(base, step, alpha=offset)  # a launch: a copy from the host would wait for the GPU
 
 
-# ctypes is nothing that torch.compile can trace: the graph breaks here.
-_untraced = getattr(getattr(torch, "compiler", None), "disable", lambda f: f)
+_seeds = {}  # a device's [seed, 0] and [0, 1]: those of its generator's last seed
 
 
-@_untraced
+def _seeded(device, seed):
+    for other in [key for key in _seeds if key[0] == device]:
+        del _seeds[other]
+    _seeds[device, seed] = tuple(torch.tensor(pair, dtype=_INT64, device=device) for pair in ((seed - (seed >> 63 << 64), 0), (0, 1)))
+    return _seeds[device, seed]
+
+
 def attention(q, k, v, out, return_lse, deterministic, options):
+    """ctypes is nothing that torch.compile can trace: the graph breaks here. As a decorator `disable` would load all of torch._dynamo,
+    seconds, with this module."""
+    call = torch.compiler.disable(_attention) if tensors._is_compiling() else _attention
+    return call(q, k, v, out, return_lse, deterministic, options)
+
+
+def _attention(q, k, v, out, return_lse, deterministic, options):
     asked = _Asked(q, k, v, options)
     o = asked.options
     if not (tensors._is_recording() and any(t is not None and t.requires_grad for t in (q, k, v, o.sink, o.bias))):

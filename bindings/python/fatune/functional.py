@@ -1,20 +1,19 @@
 """functional.py -- sdpa: attention by the signature of torch.nn.functional.scaled_dot_product_attention.
 
 is_causal begins at the top left, as there; leading dimensions may be missing or many; under autocast inputs are cast, as there;
-head dimensions that are no multiple of 8 are padded. What no kernel serves is an Error that says so, never another result."""
+head dimensions that are no multiple of 8 are padded; a mask that is added is rounded to the type of q. What no kernel serves is an
+Error that says so, never another result."""
 
-import inspect
 import math
 
 import torch
 import torch.nn.functional as F
 
 from . import tensors
-from .abi import ALL, UNSUPPORTED, Error
+from .abi import ALL
 
 HALVES = (torch.float16, torch.bfloat16)
 _attention, _is_autocast = tensors.attention, torch.is_autocast_enabled
-_SERVED = frozenset(inspect.signature(tensors.attention).parameters)
 
 
 def topleft(q, k, v):
@@ -26,13 +25,9 @@ def topleft(q, k, v):
     return k, v, rows == keys, (ALL, ALL) if rows == keys else (ALL, rows - keys)
 
 
-def masked(attn_mask, q, k):
-    """The keyword of fatune.attention that takes a mask of PyTorch's."""
-    name = "mask" if attn_mask.dtype == torch.bool else "bias"
-    if name not in _SERVED:
-        raise Error(UNSUPPORTED, f"attn_mask of {attn_mask.dtype} is asked for, and this fatune serves causal masks and windows alone: "
-                    "take is_causal, or fatune.attention(window=...)")
-    return {name: attn_mask.expand(q.shape[0], q.shape[1], q.shape[2], k.shape[2])}
+def masked(attn_mask, q):
+    """The keyword of fatune.attention that takes a mask of PyTorch's, of [b, h, n, keys] or 1 of each; a bias has q's type."""
+    return {"mask": attn_mask} if attn_mask.dtype == torch.bool else {"bias": attn_mask.to(q.dtype)}
 
 
 def _four(t):
@@ -69,7 +64,9 @@ def sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scal
     if is_causal:
         k, v, options["causal"], options["window"] = topleft(q, k, v)
     elif attn_mask is not None:
-        options.update(masked(_four(attn_mask), q, k))
+        if query.dim() > 4:  # its leading dimensions become one, as q's
+            attn_mask = attn_mask.expand(*query.shape[:-3], *attn_mask.shape[-3:])
+        options.update(masked(_four(attn_mask), q))
     if q.dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest":
         options["arithmetic"] = "tf32"
     o = tensors.attention(q, k, v, **options)

@@ -4,7 +4,7 @@
     torch.nn.attention.activate_flash_attention_impl("fatune")       # the same, from PyTorch 2.11 on, after `import fatune.overrides`
 
 The four operators of the flash and of the memory-efficient backend are ours then; the second is what a T4 gets from PyTorch.
-Calls that fatune does not serve (dropout, a bias, other types) go to PyTorch's own kernels, as before. On Hopper PyTorch
+Calls that fatune does not serve (dropout, a bias's gradient, other types) go to PyTorch's own kernels, as before. On Hopper PyTorch
 prefers cuDNN: `with torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION)` takes these."""
 
 import torch
@@ -16,8 +16,8 @@ HALVES = (torch.float16, torch.bfloat16)
 _aten = torch.ops.aten
 
 
-def _serves(q, k, v, dropout_p, bias=None):
-    return (dropout_p == 0.0 and bias is None and q.dtype in HALVES and q.dim() == 4 and q.shape[3] % 8 == 0 and
+def _serves(q, k, v, dropout_p):
+    return (dropout_p == 0.0 and q.dtype in HALVES and q.dim() == 4 and q.shape[3] % 8 == 0 and
             v.shape[3] % 8 == 0 and max(q.shape[3], v.shape[3]) <= 256 and
             all(t.stride(3) == 1 for t in (q, k, v)) and 0 not in q.shape and 0 not in k.shape)
 
@@ -26,17 +26,22 @@ def _masked(q, k, v, is_causal):
     return topleft(q, k, v) if is_causal else (k, v, False, (tensors.ALL, tensors.ALL))
 
 
-def _forward(q, k, v, is_causal, scale, out, lse):
+def _forward(q, k, v, is_causal, scale, out, lse, bias=None):
     """Into `out`, and `lse` where one is wanted."""
     k, v, causal, window = _masked(q, k, v, is_causal)
     with torch.no_grad():
+        if bias is not None:
+            found = tensors.attention(q, k, v, causal, scale, out, lse is not None, window=window, bias=bias[..., :k.shape[2]])
+            if lse is not None:
+                lse.copy_(found[1])
+            return out
         if lse is None:
             return tensors.attention(q, k, v, causal, scale, out, window=window)
         call = tensors.family_call(q, k, v, out, lse, causal, scale, window)
         call.run((q, k, v, out, lse))
 
 
-def _backward(dO, q, k, v, out, lse, is_causal, scale):
+def _backward(dO, q, k, v, out, lse, is_causal, scale, bias=None):
     """dq, dk, dv. Keys that were cut off have gradients of 0."""
     seen_k, seen_v, causal, window = _masked(q, k, v, is_causal)
     gradients = [torch.empty_like(t.transpose(1, 2)).transpose(1, 2) for t in (q, k, v)]
@@ -44,11 +49,16 @@ def _backward(dO, q, k, v, out, lse, is_causal, scale):
     if keys < k.shape[2]:
         gradients[1][:, :, keys:] = 0
         gradients[2][:, :, keys:] = 0
-    text = tensors.family_text(q, seen_k, seen_v, causal, None, window, None, "bwd", torch.are_deterministic_algorithms_enabled())
+    room = gradients[0], gradients[1][:, :, :keys], gradients[2][:, :, :keys]
+    deterministic = torch.are_deterministic_algorithms_enabled()
     with torch.no_grad():
-        made = tensors.plan(text, q.device, None, tensors.COMPILE)
-        tensors.backward(made, q, seen_k, seen_v, out, lse, dO, causal, scale, window,
-                         (gradients[0], gradients[1][:, :, :keys], gradients[2][:, :, :keys]))
+        if bias is not None:
+            tensors.features.backward(dO, q, seen_k, seen_v, out, lse.contiguous(), room, deterministic, causal=causal, scale=scale,
+                                      window=window, bias=bias[..., :keys])
+        else:
+            text = tensors.family_text(q, seen_k, seen_v, causal, None, window, None, "bwd", deterministic)
+            made = tensors.plan(text, q.device, None, tensors.COMPILE)
+            tensors.backward(made, q, seen_k, seen_v, out, lse, dO, causal, scale, window, room)
     return tuple(gradients)
 
 
@@ -103,22 +113,22 @@ class Override:
         return _backward(dO, q, k, v, out, lse, is_causal, scale)
 
     def efficient_attention(self, keys, q, k, v, bias, compute_lse, dropout_p=0.0, is_causal=False, *, scale=None):
-        if not _serves(q, k, v, dropout_p, bias):
+        if not _serves(q, k, v, dropout_p):
             return self._else("efficient_attention", keys, q, k, v, bias, compute_lse, dropout_p, is_causal, scale=scale)
         b, h, n, _ = q.shape
         out = q.new_empty((b, n, h, v.shape[3])).transpose(1, 2)
         # Its rows are padded to 32, as PyTorch's own kernels have them.
         lse = q.new_full((b, h, -(-n // 32) * 32 if compute_lse else 0), float("inf"), dtype=torch.float32)
-        _forward(q, k, v, is_causal, scale, out, lse[:, :, :n] if compute_lse else None)
+        _forward(q, k, v, is_causal, scale, out, lse[:, :, :n] if compute_lse else None, bias)
         seed = torch.zeros((), dtype=torch.int64, device=q.device)
         return out, lse, seed, seed.clone()
 
     def efficient_attention_backward(self, keys, dO, q, k, v, bias, out, lse, seed, offset, dropout_p, needed, is_causal=False, *,
                                      scale=None):
-        if not _serves(q, k, v, dropout_p, bias):
+        if not _serves(q, k, v, dropout_p) or bias is not None and needed[3]:
             return self._else("efficient_attention_backward", keys, dO, q, k, v, bias, out, lse, seed, offset, dropout_p, needed,
                               is_causal, scale=scale)
-        return (*_backward(dO, q, k, v, out, lse[:, :, :q.shape[2]], is_causal, scale), None)
+        return (*_backward(dO, q, k, v, out, lse[:, :, :q.shape[2]], is_causal, scale, bias), None)
 
 
 def register(key="CUDA"):
