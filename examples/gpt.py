@@ -2,12 +2,13 @@
 from the same seed: losses and tokens per second beside each other.
 
     python3 examples/gpt.py                                # 300 steps, context 2048, bf16
-    python3 examples/gpt.py --context 16384 --dtype float16
+    python3 examples/gpt.py --context 16384 --dtype float16 --dropout 0.1
     python3 examples/gpt.py --json curves.json             # the losses of every step
 
 Needs PyTorch and a GPU. Exit 1 where the final losses differ by more than 0.5 %."""
 
 import argparse
+import functools
 import json
 import sys
 import time
@@ -22,12 +23,12 @@ import fatune
 TOKENS = 16384  # of a step
 
 
-def fatune_attention(q, k, v):
-    return fatune.attention(q, k, v, causal=True)
+def fatune_attention(q, k, v, dropout):
+    return fatune.attention(q, k, v, causal=True, dropout=dropout)
 
 
-def pytorch_attention(q, k, v):
-    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+def pytorch_attention(q, k, v, dropout):
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=dropout)
 
 
 class Block(nn.Module):
@@ -68,7 +69,7 @@ def text():
 def train(attention, given, data, device):
     """(loss of each step, tokens per second of the later ones)"""
     torch.manual_seed(given.seed)
-    model = GPT(given.context, attention).to(device)
+    model = GPT(given.context, functools.partial(attention, dropout=given.dropout)).to(device)
     best = torch.optim.AdamW(model.parameters(), lr=6e-4, betas=(0.9, 0.95), fused=device == "cuda")
     scaler = torch.amp.GradScaler(device, enabled=given.dtype == "float16")
     lot = torch.Generator().manual_seed(given.seed)
@@ -101,6 +102,7 @@ def main():
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--tokens", type=int, default=TOKENS, help="of a step")
     parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float16"))
+    parser.add_argument("--dropout", type=float, default=0.0, help="of attention's weights")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", metavar="FILE")
     given = parser.parse_args()
