@@ -42,9 +42,20 @@ static const struct rule {
   fat_feature one, other;
   bool excludes;
 } rules[] = {
-    {FAT_CAUSAL, FAT_CAUSAL_TL, true}, {FAT_PAGED, FAT_LEFTPAD, true},  {FAT_ROPE, FAT_ROPE_I, true},
-    {FAT_DBIAS, FAT_BIAS, false},      {FAT_DSINK, FAT_SINK, false},    {FAT_DROP, FAT_SPLIT, true},
-    {FAT_ROPE, FAT_APPEND, false},     {FAT_ROPE_I, FAT_APPEND, false},
+    {FAT_CAUSAL, FAT_CAUSAL_TL, true},
+    {FAT_PAGED, FAT_LEFTPAD, true},
+    {FAT_ROPE, FAT_ROPE_I, true},
+    {FAT_DBIAS, FAT_BIAS, false},
+    {FAT_DSINK, FAT_SINK, false},
+    {FAT_DROP, FAT_SPLIT, true},
+    {FAT_ROPE, FAT_APPEND, false},
+    {FAT_ROPE_I, FAT_APPEND, false},
+    /* dS as dbias needs it is not there once the cap's derivative is in it */
+    {FAT_DBIAS, FAT_SOFTCAP, true},
+    /* nor are batches' own lengths known where a shared dbias is cleared */
+    {FAT_DBIAS, FAT_VARLEN, true},
+    {FAT_DBIAS, FAT_USED, true},
+    {FAT_DBIAS, FAT_LEFTPAD, true},
 };
 
 /* Words of texts of one op alone; others exclude it. */

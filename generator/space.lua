@@ -75,6 +75,13 @@ function space.facts(text)
     -- Of a backward, whose weights keep what dropout takes from them.
     weigh_back = p.has.drop and "mark" or "weigh", weigh_rows = p.has.drop and "mark_rows" or "weigh",
     kept_S = p.has.drop and "kept(S)" or "S", and_boost = p.has.drop and ", boost(a)" or "",
+    -- Of a backward, launches beside its products.
+    entries_beside = function(entry, more, sinks)
+      local all, begin = {}, 'extern "C" __global__ void __launch_bounds__(T) '
+      if p.has.dsink then all[1] = begin .. entry "sinks" .. "(const call a" .. more .. ") { " .. sinks .. "; }" end
+      if p.has.dbias then all[#all + 1] = begin .. entry "zeros" .. "(const call a) { clear_pairs(a, i32(block_id())); }" end
+      return table.concat(all, "\n")
+    end,
     -- What `finish` takes beside m, l and c.
     tensors_of_rows = of_rows,
     ends_of = function(place) return p.has.drop and ", a, " .. place or p.has.sink and ", " .. place or "" end }

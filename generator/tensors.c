@@ -41,6 +41,7 @@ const fat_tensor_row fat_tensors[FAT_TENSORS] = {
     {"rng", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_DROP, FAT_OF_CALL, FAT_WIDE_4, F32, false},
     {"attend", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_MASK, FAT_OF_Q, FAT_WIDE_K, BYTE, false},
     {"bias", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_BIAS, FAT_OF_Q, FAT_WIDE_K, OWN, false},
+    {"dbias", {FAT_ROLE_NONE, FAT_ROLE_OUT}, FAT_DBIAS, FAT_OF_Q, FAT_WIDE_K, F32, false},
 };
 
 /* ORDER SCALAR */

@@ -42,6 +42,7 @@ typedef enum fat_tensor {
   FAT_RNG,
   FAT_MASKS,
   FAT_BIASES,
+  FAT_DBIASES,
   FAT_TENSORS
 } fat_tensor;
 

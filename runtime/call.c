@@ -18,6 +18,7 @@ static const uint16_t places[] = {
     offsetof(fatune_tensors, dLSE),   offsetof(fatune_tensors, prefix), offsetof(fatune_tensors, cu_q),
     offsetof(fatune_tensors, cu_k),   offsetof(fatune_tensors, lo),     offsetof(fatune_tensors, hi),
     offsetof(fatune_tensors, rng),    offsetof(fatune_tensors, attend), offsetof(fatune_tensors, bias),
+    offsetof(fatune_tensors, dbias),
 };
 _Static_assert(sizeof places / sizeof *places == FAT_TENSORS, "every tensor has a place");
 /* ORDER SCALAR */
@@ -94,6 +95,19 @@ static uint64_t bits_of(const fatune_tensor *t, const int64_t size[3], uint64_t 
   return bits;
 }
 
+/* Sums of shared elements are atomic, in any order: not where equal bits are asked for. */
+static fat_status check_sums(const fat_problem *p, const fat_call *call, fat_error *err)
+{
+  const int64_t *stride = call->tensor[FAT_DBIASES].stride;
+  const bool shared =
+      (p->b > 1 && stride[0] == 0) || (p->h > 1 && stride[1] == 0) || (p->q > 1 && stride[2] == 0);
+  if (!shared || !fat_problem_has(p, FAT_DBIAS) || !fat_problem_has(p, FAT_DET))
+    return FAT_OK;
+  return fat_status_fail(
+      err, FAT_E_INPUT,
+      "dbias has a stride of 0: what it sums has not equal bits every time, as det asks for");
+}
+
 fat_status fat_call_fill(const fat_call_form *form, const fat_problem *p, const fatune_tensors *tensors,
                          fat_call *call, uint64_t *bits, fat_error *err)
 {
@@ -130,6 +144,7 @@ fat_status fat_call_fill(const fat_call_form *form, const fat_problem *p, const 
   FAT_TRY(check_scale(tensors, err));
   call->scale = tensors->scale;
   FAT_TRY(take_scalars(form, tensors, call, err));
+  FAT_TRY(check_sums(p, call, err));
   *bits = all;
   if (odd >= 0)
     return fat_status_fail(err, FAT_E_ALIGNMENT,

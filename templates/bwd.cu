@@ -77,7 +77,7 @@ $(entry "bwd")(const call a, float *dQ_all, const LD_row *LD_all)
     times_slope(S, from.LD(n), a, at, i0, j0);
 %  end
     times_dP_minus_D(S, dP, from.LD(n)$(and_boost));                // dS^T = P^T (dP^T - D)
-    lay_part(dS.slot(n), S);
+    $(has.dbias and "tell_rows(S, a, at, i0, j0); " or "")lay_part(dS.slot(n), S);
 %  if S_idle then
     }
 %  end
@@ -111,6 +111,6 @@ $(entry "finish")(const call a, const float *dQ_all)
   dQ_part dQ = total(shares<dQ_part>((float *)dQ_all, tile));
   store_part(dQ, a.scale, Q_tile(shared_memory()), at.dQ, at.dQn, tile % Tr * Br, at.nq);
 }
-%  if has.dsink then
-extern "C" __global__ void __launch_bounds__(T) $(entry "sinks")(const call a, const LD_row *LD_all) { dsink_by_LD(a, LD_all, i32(block_id())); }
+%  if has.dsink or has.dbias then
+$(entries_beside(entry, ", const LD_row *LD_all", "dsink_by_LD(a, LD_all, i32(block_id()))"))
 %  end

@@ -111,12 +111,12 @@ $(entry "queries")(const call a, const LD_row *LD_all)
     times_slope_in_rows(S, LD, a, at, i0, j * Bc);
 %  end
     times_dP_minus_D(S, dP, LD$(and_boost));                        // dS = P (dP - D)
-    add_AB(dQ, left_from(S), from.K(j));                // dQ = dQ + dS K
+    $(has.dbias and "tell(S, a, at, i0, j * Bc); " or "")add_AB(dQ, left_from(S), from.K(j));                // dQ = dQ + dS K
     leave(from, j, next);
   }
   finish_steps();                                       // all have read Q and dO
   store_part(dQ, a.scale, Q, at.dQ, at.dQn, i0, at.nq);
 }
-%  if has.dsink then
-extern "C" __global__ void __launch_bounds__(T) $(entry "sinks")(const call a, const LD_row *LD_all) { dsink_by_LD(a, LD_all, i32(block_id())); }
+%  if has.dsink or has.dbias then
+$(entries_beside(entry, ", const LD_row *LD_all", "dsink_by_LD(a, LD_all, i32(block_id()))"))
 %  end

@@ -64,7 +64,7 @@ return {
   recipe = function(c, p, g, entry)
     local tiles, at = string.format("b*h*ceildiv(q,%d)", c.Br), places(c, p)
     local threads, overlap = mma.threads(c), g.sm >= 90 and " overlap" or ""
-    return string.format("workspace %s*%d\n", tiles, 8 * c.Br)
+    return string.format("workspace %s*%d\n", tiles, 8 * c.Br) .. simt.zeros(c, p, entry, threads)
       .. string.format("launch %s grid %s block %d shared 0 args call ws(0)\n", entry "prepare", tiles, threads)
       .. string.format("launch %s grid ceildiv(k,%d)*b*hk block %d shared %d%s args call ws(0)\n", entry "keys", c.Bc, threads,
         at.keys_last, overlap)

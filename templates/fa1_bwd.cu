@@ -57,7 +57,7 @@ $(entry "fa1_bwd")(const call a, float *dQ_all, float *D_all)
         times_slope_by(S, load_colvec<Br>(at.LSE, i0, at.nq), a, at, i0, j0);
 %  end
         times_difference(S, dP, load_colvec<Br>(D_all + i64(head) * a.q, i0, at.nq)$(and_boost)); // dS^T = P^T (dP^T - D)
-        lay(dSt_place, S);
+        $(has.dbias and "tell_rows(S, a, at, i0, j0); " or "")lay(dSt_place, S);
         block_sync();                                   // dS^T is here
         sums<Br, D> dQ = load_sums<sums<Br, D>>(dQ_head, i0, at.nq);
         mma_AtB(dQ, dSt_place, K);                      // dQ = dQ + dS K
@@ -83,6 +83,6 @@ $(entry "fa1_bwd")(const call a, float *dQ_all, float *D_all)
     }
   }
 }
-%  if has.dsink then
-extern "C" __global__ void __launch_bounds__(T) $(entry "sinks")(const call a) { dsink_by_rows(a, i32(block_id())); }
+%  if has.dsink or has.dbias then
+$(entries_beside(entry, "", "dsink_by_rows(a, i32(block_id()))"))
 %  end

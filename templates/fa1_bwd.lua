@@ -131,13 +131,13 @@ return {
   about = "FlashAttention's backward, first paper (Algorithm 4): outer loop over K and V, inner loop over Q; dQ in device memory",
   -- Only when asked for, or where no other does it: on CUDA cores, and f32 tensors for which others lack shared memory.
   picked = function(p) return mma.bytes(p) == 4 end,
-  serves = { op = "bwd", dtypes = { "f16", "bf16", "f32", "tf32", "f32x3" }, features = simt.masks_and("dsink", "dlse", "det"), sm = 75 },
+  serves = { op = "bwd", dtypes = { "f16", "bf16", "f32", "tf32", "f32x3" }, features = simt.masks_and("dbias", "dsink", "dlse", "det"), sm = 75 },
   on = function(p) return p.dtype == "f32" and cores or tensor end,
   halves = { cores = cores, tensor = tensor, core_bytes = core_bytes, tensor_bytes = tensor_bytes }, -- for standard_bwd
   recipe = function(c, p, g, entry)
     local half = p.dtype == "f32" and cores or tensor
     local dQ = string.format("%d*b*h*q", 4 * p.d) -- before D, since it is read two and four floats at a time
-    return string.format("workspace %s+4*b*h*q\nlaunch %s grid b*hk block %d shared %d args call ws(0) ws(%s)\n",
-      dQ, entry "fa1_bwd", half.threads(c), half.shared(c, p), dQ) .. simt.sinks(p, entry, half.threads(c), "")
+    return string.format("workspace %s+4*b*h*q\n", dQ) .. simt.zeros(c, p, entry, half.threads(c))
+      .. string.format("launch %s grid b*hk block %d shared %d args call ws(0) ws(%s)\n", entry "fa1_bwd", half.threads(c), half.shared(c, p), dQ) .. simt.sinks(p, entry, half.threads(c), "")
   end,
 }

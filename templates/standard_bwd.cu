@@ -67,7 +67,7 @@ $(entry "differences")(const call a, const elem *P_all, elem *dP_all)
 %  if has.drop then
     store_scores(kept($(P_of_tile)), P_here, i0, j * Bc, at.nq); // for dV
 %  end
-    store_scores(dS, dP_here, i0, j * Bc, at.nq);
+    $(has.dbias and "tell(dS, a, at, i0, j * Bc); " or "")store_scores(dS, dP_here, i0, j * Bc, at.nq);
   }
 }
 
@@ -125,6 +125,6 @@ $(entry "queries")(const call a, const elem *dS_all)
   scale_rows(dQ, rowvec<Br>(a.scale));
   store(dQ, Q_tile(shared_memory()), at.dQ, at.dQn, i0, at.nq);
 }
-%  if has.dsink then
-extern "C" __global__ void __launch_bounds__(T) $(entry "sinks")(const call a) { dsink_by_rows(a, i32(block_id())); }
+%  if has.dsink or has.dbias then
+$(entries_beside(entry, "", "dsink_by_rows(a, i32(block_id()))"))
 %  end

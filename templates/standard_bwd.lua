@@ -97,14 +97,14 @@ local tensor = half(fa1_bwd.halves.tensor, {
 return {
   about = "standard attention's backward (Algorithm 3): P and dS in device memory, one launch for each line",
   picked = false, -- only when asked for
-  serves = { op = "bwd", dtypes = { "f16", "bf16", "f32", "tf32", "f32x3" }, features = simt.masks_and("dsink", "dlse", "det"), sm = 75 },
+  serves = { op = "bwd", dtypes = { "f16", "bf16", "f32", "tf32", "f32x3" }, features = simt.masks_and("dbias", "dsink", "dlse", "det"), sm = 75 },
   on = function(p) return p.dtype == "f32" and cores or tensor end,
   recipe = function(c, p, g, entry)
     local units = p.dtype == "f32" and cores or tensor
     local threads, shared = units.threads(c), units.shared(c, p, g)
     local bytes = string.format("%d*b*h*q*ceildiv(k,%d)*%d", p.dtype == "f32" and 4 or mma.bytes(p), c.Bc, c.Bc)
     local tiles, both = string.format("ceildiv(q,%d)*b*h", c.Br), string.format("ws(0) ws(%s)", bytes)
-    return string.format("workspace 2*(%s)\n", bytes)
+    return string.format("workspace 2*(%s)\n", bytes) .. simt.zeros(c, p, entry, threads)
       .. string.format("launch %s grid %s*ceildiv(k,%d) block %d shared %d args call %s\n", entry "weights", tiles, c.Bc, threads,
         shared, both)
       .. string.format("launch %s grid %s block %d shared 0 args call %s\n", entry "differences", tiles, threads, both)

@@ -21,6 +21,7 @@
 
 #define PAIRS     "fwd-f16-b2-h2k1-q67-k70-d64-mask-bias all"
 #define PAIRS_BWD "bwd-f16-b2-h2k1-q70-k90-d40-mask-bias-softcap all"
+#define DBIAS     "bwd-f16-b2-h2k1-q70-k190-d40-w9.9-bias-dbias all"
 
 static const defect defects[] = {
     /* pairs: heads of Q and not of K, batches, what lies beyond the last, the sign, the share in the
@@ -33,6 +34,10 @@ static const defect defects[] = {
      NULL},
     {"bwd,bwd_two,fa1_bwd,standard_bwd", "(added.at(c) + bias(c))", "added.at(c)", PAIRS_BWD, WRONG, NULL,
      NULL},
+    /* dbias: rows and keys change places, pairs that no row sees, what lies beyond the last row */
+    {"bwd,fa1_bwd", "*to = dS.at[r][c];", "*to = dS.at[c % Acc::R][c];", DBIAS, WRONG, NULL, NULL},
+    {"bwd,bwd_two,fa1_bwd,standard_bwd", "row[j] = 0.f;", "", DBIAS, WRONG, NULL, NULL},
+    {"bwd_two,standard_bwd", "i >= at.nq || j >= at.nk", "false", DBIAS, WRONG, NULL, NULL},
     /* dropout: rounds, the counter's parts, which byte, the edge, what is left is larger, what is lost counts
        in dS */
     {"fwd", "n < 7", "n < 10", DROP, WRONG, NULL, NULL},

@@ -83,6 +83,7 @@ static const struct {
                 {"-causal-drop", ""},
                 {"-softcap-drop", ""},
                 {"-mask", ""},
+                {"-causal-mask-bias-drop", "-dbias"},
                 {"-causal-mask-bias-softcap", ""}};
 enum { FEATURES = sizeof features / sizeof *features };
 
@@ -124,7 +125,8 @@ static double loss(const fat_problem *p, const fat_truth *t)
 
 static const struct {
   fat_tensor of, gradient;
-} gradients[] = {{FAT_Q, FAT_DQ}, {FAT_K, FAT_DK}, {FAT_V, FAT_DV}, {FAT_SINKS, FAT_DSINKS}};
+} gradients[] = {
+    {FAT_Q, FAT_DQ}, {FAT_K, FAT_DK}, {FAT_V, FAT_DV}, {FAT_SINKS, FAT_DSINKS}, {FAT_BIASES, FAT_DBIASES}};
 
 /* Central differences of steps that floats hold: their own error is the third derivative's, below 2e-3 here.
  */

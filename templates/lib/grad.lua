@@ -4,8 +4,8 @@ local libs = include "lib/libs.lua"
 local simt, mma = include "lib/simt.lua", include "lib/mma.lua"
 local grad = {}
 
-grad.features = simt.masks_and("dsink", "dlse")
-function grad.features_and(more) return simt.masks_and("dsink", "dlse", more) end
+grad.features = simt.masks_and("dbias", "dsink", "dlse")
+function grad.features_and(more) return simt.masks_and("dbias", "dsink", "dlse", more) end
 
 -- The rows of the tables of tunables, by letter.
 grad.tunable = {

@@ -106,6 +106,11 @@ function simt.sinks(p, entry, threads, arguments)
     arguments) or ""
 end
 
+-- The launch ahead of all others that clears dbias where it is wanted.
+function simt.zeros(c, p, entry, threads)
+  return p.has.dbias and string.format("launch %s grid b*h*ceildiv(q,%d) block %d shared 0 args call\n", entry "zeros", c.Br, threads) or ""
+end
+
 -- What a grid has more of where V is made in slices.
 function simt.slices(p) return p.slices > 1 and "*" .. p.slices or "" end
 

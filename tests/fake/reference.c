@@ -62,22 +62,32 @@ static float *packed(const given *g, int t)
   return copy;
 }
 
+/* A row of an output; what others share it with is summed up: `first` of them begins it. */
+static void write_row(const given *g, int t, char *to, const double *right, int64_t n, bool first)
+{
+  const fat_dtype type = fat_tensors_dtype(&g->p, t);
+  float *row = malloc((size_t)(n + 1) * sizeof *row);
+  if (!row)
+    abort();
+  fat_half_load(type, row, to, n);
+  for (int64_t x = 0; x < n; x++)
+    row[x] = (float)right[x] + (first ? 0 : row[x]);
+  fat_half_store(type, to, row, n);
+  fake_memory_written(to, (size_t)(n * fat_dtypes[type].bytes));
+  free(row);
+}
+
 static void write_result(const given *g, int t, const double *right)
 {
   const fat_extent e = fat_tensors_extent(&g->p, t);
-  const fat_dtype type = fat_tensors_dtype(&g->p, t);
+  const int64_t *stride = g->call.tensor[t].stride;
+  const bool sums = fat_tensors[t].width == FAT_WIDE_K;
   for (int64_t b = 0; b < e.size[0]; b++)
     for (int64_t h = 0; h < e.size[1]; h++)
-      for (int64_t n = 0; n < e.size[2]; n++, right += e.size[3]) {
-        float row[FAT_PROBLEM_DV_MAX];
-        char *to = row_of(g, t, b, h, n);
-        if (isnan(right[0])) /* in no batch */
-          continue;
-        for (int64_t x = 0; x < e.size[3]; x++)
-          row[x] = (float)right[x];
-        fat_half_store(type, to, row, e.size[3]);
-        fake_memory_written(to, (size_t)(e.size[3] * fat_dtypes[type].bytes));
-      }
+      for (int64_t n = 0; n < e.size[2]; n++, right += e.size[3])
+        if (!isnan(right[0])) /* in no batch */
+          write_row(g, t, row_of(g, t, b, h, n), right, e.size[3],
+                    !sums || ((b == 0 || stride[0]) && (h == 0 || stride[1]) && (n == 0 || stride[2])));
 }
 
 /* What a launch read and wrote, packed. */

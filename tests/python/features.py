@@ -2,6 +2,7 @@
 mask against what a kernel drops. CPU tensors pass for a GPU's (lent.py). Needs PyTorch."""
 
 import math
+import os
 
 import torch
 import fatune
@@ -86,6 +87,15 @@ check("mask of bytes by key", keywords=dict(mask=seen[:1, :1, :1].to(torch.uint8
 check("mask by row alone", keywords=dict(mask=seen[:, :, :, :1]))
 check("bias", keywords=dict(bias=torch.randn(B, 1, N, M)))
 check("bias with holes, rows contiguous elsewhere", keywords=dict(bias=torch.randn(1, H, M, N).mT.masked_fill(~seen[:1], -math.inf)))
+for shape in ((B, H, N, M), (1, H, N, M), (B, 1, N, M), (1, 1, 1, M), (1, 1, N, 1), (1, 1, 1, 1)):
+    check(f"bias {shape}", ("bias",), keywords=dict(bias=torch.randn(shape).requires_grad_(), causal=True))
+os.environ["FAKE_CUDA_EMULATE"] = "1"  # the kernels' own sums
+for shape in ((B, 1, N, M), (1, 1, 1, M)):
+    check(f"bias {shape} in the emulator", ("bias",), keywords=dict(bias=torch.randn(shape).requires_grad_()))
+os.environ["FAKE_CUDA_EMULATE"] = "reference"
+bias = torch.randn(1, H, N, M).requires_grad_()
+check("bias, equal bits", ("bias",), lse=True, keywords=dict(bias=bias, mask=seen, deterministic=True))
+check("bias, dropout", ("bias", "sink"), keywords=dict(bias=bias, sink=sink, dropout=0.3, rng=rng), keeps=keeps)
 check("slopes, cap, sink", ("sink",), keywords=dict(slopes=slopes, softcap=2.0, sink=sink, causal=True))
 check("lengths with slopes", lse=True, keywords=dict(used=(None, lengths), slopes=slopes, causal=True), lengths=lengths)
 check("mask, bias, dropout", lse=True, keywords=dict(mask=seen, bias=torch.randn(B, H, 1, M), dropout=0.3, rng=rng), keeps=keeps)
@@ -116,5 +126,6 @@ for dropout, n, m in ((0.17, 37, 70), (0.5, 3, 33), (0.0, 2, 2)):
 refused(lambda: fatune.attention(q, k, v, mask=seen[:, :3]), ValueError, "mask is", "[2 or 1, 4 or 1, 5 or 1, 9 or 1]")
 refused(lambda: fatune.attention(q, k, v, bias=seen), ValueError, "bias is", "float32")
 refused(lambda: fatune.attention(q, k, v, sink=sink[:2], mask=seen), ValueError, "sink is", "[4]")
+refused(lambda: fatune.attention(q, k, v, bias=bias, softcap=1.0), fatune.Error, "no gradients", "dbias and softcap exclude each other")
 refused(lambda: fatune.attention(q, k, v, dropout=0.1, rng=rng, split=64), fatune.Error, "split", "drop")
 print("features: right")

@@ -129,7 +129,10 @@ void fat_gradients_row(const fat_problem *p, int64_t i, const fat_reference_inpu
                        double *right[FAT_TENSORS], fat_bound *bound)
 {
   const fat_interval keys = fat_gradients_keys(p, i, in, 0);
+  double *const dbias = right[FAT_DBIASES]; /* dS itself */
   sums dQ = {0};
+  for (int64_t j = 0; dbias && j < p->k; j++)
+    dbias[j] = 0;
   for (int64_t j = keys.lo; j < keys.hi; j++) {
     const float *k = in->of[FAT_K] + j * p->d;
     const pair x = {in->of[FAT_Q],
@@ -143,6 +146,10 @@ void fat_gradients_row(const fat_problem *p, int64_t i, const fat_reference_inpu
                     {i, j, 0, 0}};
     const weights w = weigh(p, &x, bound);
     add(&dQ, p->dtype, k, p->d, w.dS, w.mass, w.own_dS);
+    if (dbias)
+      dbias[j] = w.dS;
+    if (dbias && bound)
+      fat_bound_note(bound, FAT_DBIASES, w.dS, (double)w.own_dS, w.mass);
   }
   finish(&dQ, p, FAT_DQ, p->d, in->scale, right[FAT_DQ], bound);
   note_terms(bound, keys.hi - keys.lo);

@@ -244,9 +244,10 @@ fat_status fat_reference_check(const fat_problem *p, fat_error *err)
       1u << FAT_CAUSAL | 1u << FAT_CAUSAL_TL | 1u << FAT_WINDOW | FAT_DRAWN | 1u << FAT_INTERVAL;
   const uint32_t scores =
       1u << FAT_SOFTCAP | 1u << FAT_ALIBI | 1u << FAT_SINK | 1u << FAT_DROP | 1u << FAT_MASK | 1u << FAT_BIAS;
-  const uint32_t known = masks | scores |
-                         (p->op == FAT_FWD ? 1u << FAT_CHUNK | 1u << FAT_SPLIT
-                                           : 1u << FAT_DSINK | 1u << FAT_DLSE | 1u << FAT_DET);
+  const uint32_t known =
+      masks | scores |
+      (p->op == FAT_FWD ? 1u << FAT_CHUNK | 1u << FAT_SPLIT
+                        : 1u << FAT_DSINK | 1u << FAT_DLSE | 1u << FAT_DBIAS | 1u << FAT_DET);
   if ((p->features & ~known) == 0)
     return FAT_OK;
   char family[FAT_PROBLEM_TEXT];

@@ -220,7 +220,7 @@ void fat_truth_lay(const fat_problem *p, int t, fat_lay how, int unit, int64_t s
   if (how == FAT_PADDED && !row)
     stride[1] += (int64_t)3 * unit;
   stride[0] = h * stride[1] + (how == FAT_PADDED && !row ? (int64_t)5 * unit : 0);
-  if (how == FAT_SHARED && fat_tensors[t].width == FAT_WIDE_K)
+  if (how == FAT_SHARED && fat_tensors[t].width == FAT_WIDE_K && fat_tensors_is_in(fat_tensors_role(p, t)))
     stride[0] = stride[1] = 0;
   if (how == FAT_BSHD && !row) {
     stride[0] = n * h * d;

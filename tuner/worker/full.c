@@ -90,13 +90,17 @@ static fat_status judge_row(const fat_full *full, int t, int r, fat_verdict *v, 
   const int side = fat_tensors[t].side;
   const int64_t b = a->row[side][r].b, h = a->row[side][r].h, i = a->row[side][r].i, width = slot->size[3];
   const double allowed = a->allowed[t][full->stores];
-  float row[FAT_PROBLEM_DV_MAX], elements[FAT_PROBLEM_DV_MAX];
+  enum { PART = FAT_PROBLEM_DV_MAX };
+  float row[PART], elements[PART];
   char text[FAT_PROBLEM_TEXT];
   double off = 0;
-  FAT_TRY(copy_out(s, fat_spots_row(a, t, r), width * slot->bytes, elements, err));
-  fat_half_load(slot->type, row, elements, width);
-  for (int64_t x = 0; x < width; x++)
-    off = fmax(off, fat_reference_off(a->right[t][r * width + x], row[x]));
+  for (int64_t x0 = 0; x0 < width; x0 += PART) {
+    const int64_t n = width - x0 < PART ? width - x0 : PART;
+    FAT_TRY(copy_out(s, fat_spots_row(a, t, r) + x0 * slot->bytes, n * slot->bytes, elements, err));
+    fat_half_load(slot->type, row, elements, n);
+    for (int64_t x = 0; x < n; x++)
+      off = fmax(off, fat_reference_off(a->right[t][r * width + x0 + x], row[x]));
+  }
   const bool right = off <= allowed;
   if (right && off / allowed <= v->error_max / v->error_allowed)
     return FAT_OK;

@@ -245,7 +245,7 @@ def _attention(q, k, v, out, return_lse, deterministic, options):
         made = asked.plan("bwd", q, dlse=return_lse, deterministic=deterministic, dbias=dbias)
     except Error as e:
         raise Error(e.status, f"this call has no gradients (call under torch.no_grad() if none are wanted): {e}") from e
-    both = _Attention.apply(q, k, v, o.sink, o.bias, asked, made, return_lse)
+    both = _Attention.apply(q, k, v, o.sink, o.bias, asked, made, return_lse, deterministic)
     return both if return_lse else both[0]
 
 
@@ -261,16 +261,16 @@ class _Attention(torch.autograd.Function):
     """attention, and its gradients by the plan `made`, which takes one of lse where `has_lse`: dropout draws the same bits again."""
 
     @staticmethod
-    def forward(ctx, q, k, v, sink, bias, asked, made, has_lse):
+    def forward(ctx, q, k, v, sink, bias, asked, made, has_lse, deterministic):
         out, lse = asked.forward(q, k, v, None, True)
         ctx.save_for_backward(q, k, v, sink, bias, out, lse, *asked.of.values())
         ctx.set_materialize_grads(False)
-        ctx.asked, ctx.made, ctx.has_lse = asked, made, has_lse
+        ctx.asked, ctx.made, ctx.has_lse, ctx.deterministic = asked, made, has_lse, deterministic
         return out, lse
 
     @staticmethod
     def backward(ctx, dO, dLSE):
-        found, wanted, asked = [None] * 8, ctx.needs_input_grad, ctx.asked
+        found, wanted, asked = [None] * 9, ctx.needs_input_grad, ctx.asked
         if dO is None and dLSE is None:
             return tuple(found)
         if tensors._is_recording():
@@ -282,10 +282,14 @@ class _Attention(torch.autograd.Function):
         if wanted[3]:
             found[3] = _sink_gradient(asked, out, lse, dO, sink, dLSE)
         if any(wanted[:3]) or wanted[4]:
-            dbias = torch.empty(asked.of["bias"].shape, dtype=torch.float32, device=q.device) if wanted[4] else None
+            dbias = None
+            if wanted[4]:  # sums in any order of what is shared, but where bits are to be equal
+                shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2]) if ctx.deterministic else asked.of["bias"].shape
+                dbias = torch.zeros(tuple(shape), dtype=torch.float32, device=q.device)
             found[:3] = asked.backward(ctx.made, q, k, v, out, lse, dO, dLSE, None, dbias)
             if wanted[4]:
-                found[4] = (dbias if bias.shape[3] == dbias.shape[3] else dbias.sum(3, keepdim=True)).to(bias.dtype)
+                shared = [i for i, (n, all_) in enumerate(zip(bias.shape, dbias.shape)) if n != all_]
+                found[4] = (dbias.sum(shared, keepdim=True) if shared else dbias).to(bias.dtype)
         return tuple(gradient if is_wanted else None for gradient, is_wanted in zip(found, wanted))
 
 
