@@ -1,11 +1,12 @@
 // fwd.cu -- FlashAttention-2, forward: a block holds one tile of Q and passes once over K and V.
 //   O = softmax(scale Q K^T + mask) V,  LSE = log of the row sums of exp(scale Q K^T + mask)
-// m, l and O stay on chip; when the maximum m of a row grows, l and O are scaled down to it.
-// K and V come by one of three schedules: `in_turns` in one place, `alone` one tile of each, `in_flight` some ahead.
-// Where the keys are split, a block passes over one split of them, and `merge` makes O of what all have.
+// m, l and O stay on chip; a maximum m that grows scales l and O down. K and V come `in_turns` in one place, `alone`, one tile
+// of each, or `in_flight`, some ahead. Where keys are split, O is made of what all splits have: within a cluster, or by `merge`.
 %  for _, file in ipairs(libs) do use(file) end
+%  local function own(tile) return parted and "part_of(" .. tile .. ")" or tile end -- a warp's keys of tile j
+%  local first, keys, step = parted and "j * Bc + own_key()" or "j * Bc", parted and "own_keys" or "Bc", {}
 extern "C" __global__ void __launch_bounds__(T, $(blocks_of_sm))
-$(entry "fwd")(const call a$(split and ", float *partial, i32 splits" or ""))
+$(entry "fwd")(const call a$(merges == "later" and ", float *partial, i32 splits" or merges == "in a cluster" and ", i32 splits" or ""))
 {
   const task my = task_of(a, i32(block_id())$(split and " / splits" or ""));
   const i32 i0 = my.i0;
@@ -43,9 +44,9 @@ $(entry "fwd")(const call a$(split and ", float *partial, i32 splits" or ""))
   const query Q(Q_place);
 %  end
 %  local function scores(masked)
-    acc<Br, Bc> S = {};
-    mma_ABt(S, Q, K.slot(j));                           // S = Q K^T
-    score(S, a, at, i0, j * Bc);$(masked and " mask(S, a, at, i0, j * Bc);" or "")
+    acc<Br, $(keys)> S = {};
+    mma_ABt(S, Q, $(own "K.slot(j)"));                           // S = Q K^T
+    score(S, a, at, i0, $(first));$(masked and " mask(S, a, at, i0, " .. first .. ");" or "")
 %  end
 %  local function softmax()
     const rowvec<Br> m_old = m;
@@ -57,10 +58,9 @@ $(entry "fwd")(const call a$(split and ", float *partial, i32 splits" or ""))
     }
     exp2_rows(S, m, c);                                 // P = exp(S - m)
     l = l + row_sum(S);                                 // l = l + rowsum(P)
-    weigh(S, a, at, i0, j * Bc);
+    weigh(S, a, at, i0, $(first));
     const auto P = operand_of(S);
 %  end
-%  local step = {}
 %  function step.in_turns(masked)
     auto V_next = depart<Dv>(V.slot(j), at.V, at.Vn, j * Bc, at.nk); // travels while S is made
 %  scores(masked)
@@ -69,7 +69,7 @@ $(entry "fwd")(const call a$(split and ", float *partial, i32 splits" or ""))
     block_sync();
 %  softmax()
     K_next = depart<D>(K.slot(j), at.K, at.Kn, (j + 1) * Bc, at.nk); // travels while O is made
-    mma_AB(O, P, V.slot(j));                            // O = O + P V
+    mma_AB(O, P, $(own "V.slot(j)"));                            // O = O + P V
     block_sync();                                       // all have read V: K takes its place
     land(K.slot(j), K_next);
     block_sync();
@@ -81,7 +81,7 @@ $(entry "fwd")(const call a$(split and ", float *partial, i32 splits" or ""))
     block_sync();                                       // V is here, and all have read K
     K_next = depart<D>(K.slot(j), at.K, at.Kn, (j + 1) * Bc, at.nk); // travels while O is made
 %  softmax()
-    mma_AB(O, P, V.slot(j));                            // O = O + P V
+    mma_AB(O, P, $(own "V.slot(j)"));                            // O = O + P V
     land(K.slot(j), K_next);
     block_sync();                                       // K is here, and all have read V
 %  end
@@ -91,7 +91,7 @@ $(entry "fwd")(const call a$(split and ", float *partial, i32 splits" or ""))
     send_both(K, V, at, j + stages - 1, visit.last);    // another takes its place
 %  scores(masked)
 %  softmax()
-    mma_AB(O, P, V.slot(j));                            // O = O + P V
+    mma_AB(O, P, $(own "V.slot(j)"));                            // O = O + P V
 %  end
   i32 j = visit.first;
 %  if cut.left then
@@ -110,14 +110,16 @@ $(entry "fwd")(const call a$(split and ", float *partial, i32 splits" or ""))
   block_sync();                                         // all have read Q, K and V: O takes their place
 %  end
   overlap_next();                                       // any earlier, blocks of the next launch would crowd some SMs
-%  if split then
-  store_partial(O, m, row_total(l), c, partials(a, partial, splits), my, at); // O_s and L_s of split s
+%  if merges and merges ~= "later" then
+  merge_here(O, m, row_total(l), c, my, at, $(merges == "in a cluster" and "splits" or "1")); // O of all O_s and L_s
+%  elseif merges then
+  store_partial(O, m, row_total(l), c, partials(a, partial, splits$(parted and " * parts" or "")), my, at); // O_s and L_s of split s
 }
 
 extern "C" __global__ void __launch_bounds__(128)
 $(entry "merge")(const call a, float *partial, i32 splits)
 {
-  merge_row(a, partials(a, partial, splits), i64(block_id())); // O of all O_s and L_s
+  merge_row(a, partials(a, partial, splits$(parted and " * parts" or "")), i64(block_id())); // O of all O_s and L_s
 %  else
   const ends<Br> end = finish(m, row_total(l), c$(ends_of "at, i0"));
   scale_rows(O, end.factor);                            // O = diag(l)^-1 O

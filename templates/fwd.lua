@@ -70,8 +70,8 @@ local tensor = {
       issue = visits * mma.tile_issue(c, p),
       steps = visits * mma.steps(c),
     })
-    if mma.is_split(c, p) then
-      local rows, part = p.b * p.h * p.q, 4 * splits * (p.dv + 1)
+    if mma.is_split(c, p) and c.M == 0 then
+      local rows, part = p.b * p.h * p.q, 4 * c.k * splits * (p.dv + 1)
       launches[1].l2 = launches[1].l2 + rows * part
       launches[2] = { blocks = rows, threads = 128, shared = merge_bytes(p), registers = 64, visits = 1, steps = 3,
         fma = splits * p.dv, ex2 = splits, issue = splits * p.dv, l2 = rows * part,
@@ -96,9 +96,13 @@ local function overlap(words) return words.overlaps and " overlap" or "" end
 -- Two launches over a workspace of what each split gives each row: O_s, Dv numbers, and L_s.
 local function split_recipe(c, p, g, entry)
   local splits, soon = mma.splits_of(c, p, tiles(c, p)), overlap(mma.words(c, p, g))
+  if c.M > 0 then
+    return valid(c) .. string.format("launch %s grid %s*%s block %d shared %d cluster %s%s args call int(%s)\n", entry "fwd",
+      tiles(c, p), splits, mma.threads(c), mma.shared(c, p), splits, soon, splits)
+  end
   -- Rows in all splits. What a call of some sizes needs must be enough for smaller ones, which may have more splits.
   local parts = p.has.split and "b*h*q*" .. splits
-    or string.format("min(b*h*q*ceildiv(k,%d),%d*max(SMs*%d,%s))", c.Bc, c.Br, c.N, tiles(c, p))
+    or string.format((c.k > 1 and c.k .. "*" or "") .. "min(b*h*q*ceildiv(k,%d),%d*max(SMs*%d,%s))", c.Bc, c.Br, c.N, tiles(c, p))
   return string.format("workspace %d*%s\n", 4 * (p.dv + 1), parts) .. valid(c)
     .. string.format("launch %s grid %s*%s block %d shared %d%s args call ws(0) int(%s)\n", entry "fwd", tiles(c, p), splits,
       mma.threads(c), mma.shared(c, p), soon, splits)

@@ -121,9 +121,9 @@ static void is_sound(const victim *v, bool wrong, const emu_report *report, cons
 /* A line on which memory is read or written. */
 __attribute__((unused)) static bool has_access(const char *line)
 {
-  static const char *const marks[] = {"vec *)", "row(",   "from[",    "to[",         ".data[", "quad *)",
-                                      "u32 *)", "row[",   "ldmatrix", "copy_async(", "get4(",  "put4(",
-                                      "get16(", "put16(", "sums[",    "own["};
+  static const char *const marks[] = {"vec *)", "row(",   "from[",    "to[",         ".data[",   "quad *)",
+                                      "u32 *)", "row[",   "ldmatrix", "copy_async(", "get4(",    "put4(",
+                                      "get16(", "put16(", "sums[",    "own[",        "float2 *)"};
   for (unsigned i = 0; i < sizeof marks / sizeof *marks; i++)
     if (strstr(line, marks[i]))
       return true;

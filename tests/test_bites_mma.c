@@ -52,6 +52,10 @@
 #define SPLITS        "-b1-h6k2-q5-k290-d40-causal all lay=padded sms=6 data=large"
 #define SPLITS_BF16   "fwd-bf16" SPLITS " gpu=A100"
 #define SPLITS_NORMAL "fwd-bf16-b1-h6k2-q5-k290-d40-causal all sms=24 gpu=A100"
+/* Parts of a tile's keys, and splits that the blocks of a cluster have. */
+#define IN_PARTS      "fwd:Br16-Bc32-w2-k2-s2-Q0-b1-Z1-W16-G1"
+#define IN_CLUSTER    "fwd:Br16-Bc32-w2-k2-s2-Q0-b1-Z1-W16-G1-N1-M8"
+#define CLUSTER_BF16  "fwd-bf16-b1-h6k2-q5-k290-d40-causal all lay=padded sms=6 gpu=H200"
 #define SPLITS_NUMBER "fwd-f16-b1-h6k2-q5-k290-d40-causal-split64 all lay=padded gpu=A100"
 
 /* ---- every barrier, wait and commit ---- */
@@ -76,6 +80,7 @@ static const struct {
     {"fa1", WIDE_V},
     {PACKED("s2-Q1"), SHARED_BF16},
     {IN_SPLITS, SPLITS_BF16},
+    {IN_PARTS, SPLITS_BF16},
     {"fa1_bwd", BACKWARD "T4"},
     {"fa1_bwd", BACKWARD "A100"},
     {"fa1_bwd", UNSEEN_KEYS},
@@ -131,6 +136,7 @@ static void every_call_is_missed(void **state)
 #define MMA     "templates/lib/mma.cuh"
 #define HALF    "templates/lib/half.cuh"
 #define SOFTMAX "templates/lib/softmax.cuh"
+#define SPLIT   "templates/lib/split.cuh"
 #define GRID    "templates/lib/grid.cuh"
 #define GRID16  "templates/lib/grid16.cuh"
 #define PARTS   "templates/lib/parts.cuh"
@@ -160,6 +166,18 @@ static const defect defects[] = {
      NULL, NULL},
     {IN_SPLITS, "i64 first = i64(my.head) * at.nq", "i64 first = i64(my.head) * at.q", SPLITS_BF16, WRONG,
      NULL, NULL},
+    /* parts: whose keys are whose, in shared memory and in masks; what a cluster merges, and that its blocks
+       wait */
+    {IN_PARTS, "own_part() * own_keys", "0", SPLITS_NORMAL, WRONG, NULL, NULL},
+    {IN_PARTS, "own_part() * (rows_ / parts) * of.row", "0", SPLITS_BF16, WRONG, NULL, NULL},
+    {IN_PARTS, "y * Acc::rows + r", "r", SPLITS_BF16, WRONG, NULL, NULL},
+    {IN_PARTS, "sum.gain(L_s[row], 1.f", "sum.gain(L_s[r], 1.f", SPLITS_BF16, WRONG, NULL, NULL},
+    {IN_CLUSTER, "peer(L_s + row, s)", "peer(L_s + row, 0)", CLUSTER_BF16, WRONG, NULL, NULL},
+    {IN_CLUSTER, "x += splits * T", "x += T", CLUSTER_BF16, EMU_RACE, SPLIT, "at.O["},
+    {IN_CLUSTER, "  cluster_arrive();\n  cluster_wait(); // nobody", " // nobody", CLUSTER_BF16,
+     EMU_OUT_OF_BOUNDS, SPLIT, "*(const quad *)from"},
+    {IN_CLUSTER, "  cluster_arrive();\n  cluster_wait();\n  const", "  const", CLUSTER_BF16, EMU_RACE, SPLIT,
+     "*(const quad *)from"},
     /* rows of several heads in a tile: which keys a row sees, which tiles it does, where it lies */
     {PACKED("s1-Q0"), "at.q - 1 - i / at.peers", "at.q - 1 - i", SHARED_T4, WRONG, NULL, NULL},
     {PACKED("s2-Q0"), "top = sees(a, at, i0)", "top = sees(a, at, i0 + Br - 1)", SHARED_BF16, WRONG, NULL,

@@ -115,11 +115,6 @@ static void what_cannot_be_given(void **state)
     if (!strstr(err.text, wrong[i].words))
       fail_msg("'%s' does not say '%s'", err.text, wrong[i].words);
   }
-  static const char clustered[] =
-      "workspace 128\nlaunch copy grid 2 block 32 shared 0 cluster 2 args mapV(64) call "
-      "mapO(64) ws(0)\n";
-  assert_int_equal(run(&m, clustered, &m.c, sizeof m.c, &report, &err), FAT_E_UNSUPPORTED);
-  assert_non_null(strstr(err.text, "'copy' runs in clusters of 2 blocks"));
   call c = m.c;
   c.O.stride[2] = 321;
   assert_int_equal(run(&m, steps, &c, sizeof c, &report, &err), FAT_E_INPUT);

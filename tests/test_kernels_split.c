@@ -24,6 +24,27 @@ static fat_recipe recipe_of(const emu_case *c, const char *word)
   return recipe;
 }
 
+/* Splits that the blocks of a cluster have are as many as it has blocks, 8 at most, and need no workspace. */
+static void clusters_follow_the_sizes(void **state)
+{
+  (void)state;
+  const int64_t cases[][3] = {
+      {1, 8192, 8}, {8, 8192, 4}, {1, 100, 2}, {64, 8192, 1}, {3, 8192, 8}}; /* b, k, splits */
+  emu_case c = emu_check_case("fwd-bf16-b1-h32k8-q1-k8192-d128");
+  assert_int_equal(fat_gpu_find("H200", &c.gpu, NULL), FAT_OK);
+  const fat_recipe recipe = recipe_of(&c, "fwd:Br16-Bc64-w2-k2-s3-Q0-b1-Z1-W16-G1-N2-M8");
+  assert_int_equal(recipe.steps, 1);
+  assert_int_equal(recipe.workspace.count, 0);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const fat_sizes sizes = {.b = cases[i][0], .h = 32, .hk = 8, .q = 1, .k = cases[i][1], .sms = 132};
+    fat_step_values fwd;
+    assert_int_equal(fat_recipe_step(&recipe, 0, &sizes, &fwd, NULL), FAT_OK);
+    assert_int_equal(fwd.cluster, cases[i][2]);
+    assert_int_equal(fwd.grid, 8 * cases[i][0] * cases[i][2]);
+    assert_int_equal(fwd.arg[1], cases[i][2]);
+  }
+}
+
 /* As many as fill N blocks of each SM, whole tiles of keys, one at least; and the workspace holds them. */
 static void splits_follow_the_sizes(void **state)
 {
@@ -186,6 +207,7 @@ static void what_would_differ_is_refused(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(clusters_follow_the_sizes),
       cmocka_unit_test(splits_follow_the_sizes),
       cmocka_unit_test(the_workspace_is_enough_for_less),
       cmocka_unit_test(bits_do_not_depend_on_config_or_sizes),

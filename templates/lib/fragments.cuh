@@ -2,10 +2,10 @@
 // 16 rows and 8 columns, with g = lane / 4 and t = lane % 4, the elements (g, 2t), (g, 2t + 1) and (g + 8, 2t),
 // (g + 8, 2t + 1). X = 4 lanes share a row; which rows, row_of says.
 
-//: warp_of -- which warp of the block
+//: warp_of -- which warp of the block$(parted and ", of those that share the rows" or "")
 __device__ __forceinline__ i32 warp_of()
 {
-  return thread_id() / 32;
+  return thread_id() / 32$(parted and " % warps" or "");
 }
 
 //: lane_of -- which of the X lanes of its rows this thread is

@@ -58,7 +58,7 @@ function grad.words(c, p, g)
   return { libs = libs("lib/softmax.cuh", "lib/fragments.cuh", "lib/mma.cuh",
       is_half and "lib/half.cuh" or "lib/tf32.cuh", "lib/grid.cuh", is_half and "lib/grid16.cuh" or "lib/grid32.cuh",
       "lib/parts.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/launches.cuh"),
-    travels = mma.travels(c, p, g), dtype = p.dtype, slices = 1, drawn = false, packed = false, aligned = c.W, unrolled = c.U,
+    travels = mma.travels(c, p, g), dtype = p.dtype, slices = 1, drawn = false, packed = false, parted = false, aligned = c.W, unrolled = c.U,
     blocks_of_sm = c.b, overlaps = g.sm >= 90, P_held = grad.P_held(c),
     S_idle = grad.S_idle(c), LD_threads = "T", schedule = grad.schedule(c, p, g) }
 end

@@ -16,6 +16,9 @@ mma.tunables = {
   { "Br", { 16, 32, 64, 96, 128, 192, 256 }, "rows of Q of one tile" },
   { "Bc", { 16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256 }, "rows of K and V of one tile" },
   { "w", { 1, 2, 4, 6, 8 }, "warps of a block; they share the rows of Q" },
+  -- Few rows leave one or two warps of a block something to do; the others' part is then some of a tile's keys.
+  { "k", { 1, 2, 4, 8 }, "parts of a tile's keys; for each there are warps that have all rows",
+    function(p) return mma.may_part(p) and { 1, 2, 4, 8 } or { 1 } end, unsaid = 1 },
   { "s", { 0, 1, 2, 3, 4 }, "tiles of K and of V in shared memory; 0 = they take turns in one place" },
   { "Q", { 0, 1 }, "Q is read from 0 = shared memory, 1 = registers, and K and V lie where it lay" },
   { "b", { 1, 2, 3, 4 }, "blocks of an SM that the registers of a thread must leave room for" },
@@ -33,6 +36,8 @@ mma.tunables = {
     function(p) return p.has.split and { 0 } or { 1 } end, unsaid = 1 },
   { "N", { 0, 1, 2, 3, 4, 6, 8 }, "blocks for each SM that rows are split for by their keys; 0 = they are not",
     function(p, g) return mma.has_idle_SMs(p, g) and { 0, 1, 2, 3, 4, 6, 8 } or { 0 } end, unsaid = 0 },
+  { "M", { 0, 8 }, "splits of a row are merged by 0 = a second launch, else the blocks of a cluster, which are so many at most",
+    function(p, g) return g.sm >= 90 and mma.has_idle_SMs(p, g) and { 0, 8 } or { 0 } end, unsaid = 0 },
 }
 
 -- Heads whose rows lie in one tile of Q, and whether a problem has so few rows of Q that they are worth putting
@@ -47,15 +52,23 @@ function mma.has_idle_SMs(p, g)
   return p.slices == 1 and not p.has.split and p.k >= 256 and tiles * p.b < g.sms
 end
 
+-- Whether rows are so few that parts of a tile's keys may have warps of their own.
+function mma.may_part(p)
+  return p.slices == 1 and not p.has.split and not p.has.drop and p.q * (p.h // p.hk) <= 64 and p.k >= 256
+end
+
 -- Into how many splits the keys of a tile of Q go: with `splitN` into N keys each, else into as many as tiles fill
 -- the N blocks of each SM, and at most into single tiles of keys. As an expression of the recipe, and as a number.
 function mma.splits_of(c, p, tiles)
   if p.has.split then return "ceildiv(k,split)" end
-  return string.format("max(1,min(ceildiv(k,%d),ceildiv(SMs*%d+1,max(1,%s))-1))", c.Bc, c.N, tiles)
+  local most = string.format("ceildiv(SMs*%d+1,max(1,%s))-1", c.N, tiles)
+  if c.M > 0 then most = string.format("min(%d,%s)", c.M, most) end
+  return string.format("max(1,min(ceildiv(k,%d),%s))", c.Bc, most)
 end
 function mma.splits(c, p, g, tiles)
   if p.has.split then return ceil_div(p.k, 4096) end -- what N is does not reach a kernel's text
-  return c.N > 0 and math.max(1, math.min(ceil_div(p.k, c.Bc), ceil_div(g.sms * c.N + 1, math.max(tiles, 1)) - 1)) or 1
+  if c.N == 0 then return 1 end
+  return math.max(1, math.min(ceil_div(p.k, c.Bc), ceil_div(g.sms * c.N + 1, math.max(tiles, 1)) - 1, c.M > 0 and c.M or math.huge))
 end
 function mma.is_split(c, p) return p.has.split or c.N > 0 end
 
@@ -64,7 +77,7 @@ function mma.is_wide(p) return not p.cut.left end
 
 function mma.bytes(p) return (p.dtype == "f16" or p.dtype == "bf16") and 2 or 4 end
 function mma.chunk(p) return 16 // mma.bytes(p) end
-function mma.rows(c) return c.Br // c.w end -- of a warp
+function mma.rows(c) return c.Br * c.k // c.w end -- of a warp
 function mma.threads(c) return 32 * c.w end
 -- Tiles travel through registers where there is no asynchronous copy, or nothing aligned to copy.
 function mma.travels(c, p, g) return g.sm < 80 or c.W == 1 end
@@ -74,11 +87,11 @@ function mma.Dw(p) return up(p.dv, 16) end
 function mma.Do(p) return up(p.dv, 8) end
 
 function mma.constants(c, p)
-  return {
+  local constants = {
     { "Br", c.Br, "rows of Q of one tile" },
     { "Bc", c.Bc, "rows of K and V of one tile" },
     { "T", mma.threads(c), "threads of a block" },
-    { "warps", c.w, "warps of a block" },
+    { "warps", c.w // c.k, c.k > 1 and "warps that share the rows of Q" or "warps of a block" },
     { "X", 4, "lanes that share a row" },
     { "per_chunk", mma.chunk(p), "elements of a chunk of 16 bytes" },
     { "D", p.d, "head dimension of Q and K" },
@@ -91,6 +104,8 @@ function mma.constants(c, p)
     { "Z", c.Z, "heads whose tiles of Q start together" },
     { "slices", p.slices, "blocks beside each other that make the columns of O" },
   }
+  if c.k > 1 then constants[#constants + 1] = { "parts", c.k, "parts of a tile's keys, each of them other warps'" } end
+  return constants
 end
 
 -- What the CUDA text asks for in its Lua lines.
@@ -98,7 +113,8 @@ function mma.words(c, p, g)
   return { libs = mma.libs(p), travels = mma.travels(c, p, g), dtype = p.dtype, slices = p.slices, drawn = false, packed = c.G == 1,
     unrolled = c.U, rescale = c.L == 1 and "seldom" or "always", Q_held = c.Q == 1, aligned = c.W, blocks_of_sm = c.b,
     schedule = c.s == 0 and "in_turns" or c.s == 1 and "alone" or "in_flight", overlaps = g.sm >= 90,
-    split = p.has.split and "by keys" or c.N > 0 and "evenly" }
+    split = p.has.split and "by keys" or c.N > 0 and "evenly", parted = c.k > 1,
+    merges = p.has.split and "later" or c.M > 0 and "in a cluster" or c.N > 0 and "later" or c.k > 1 and "in a block" }
 end
 
 -- Bytes of tiles in shared memory.
@@ -111,7 +127,8 @@ function mma.at_K(c, p) return c.Q == 1 and 0 or mma.Q_bytes(c, p) end
 function mma.at_V(c, p) return mma.at_K(c, p) + c.s * c.Bc * mma.Dp(p) * mma.bytes(p) end
 function mma.shared(c, p)
   local Q, KV = mma.Q_bytes(c, p), mma.KV_bytes(c, p)
-  return c.Q == 1 and math.max(Q, KV) or Q + KV
+  local O = (c.M > 0 or c.k > 1) and 4 * c.k * c.Br * (p.dv + 1) or 0 -- O_s and L_s, when all else has been read
+  return math.max(O, c.Q == 1 and math.max(Q, KV) or Q + KV)
 end
 
 -- Registers that a thread would like: the accumulators of S with the operands made of them, those of O, Q where it
@@ -120,7 +137,7 @@ end
 -- compiler's figure replaces it.
 function mma.wants(c, p, g)
   local R = mma.rows(c) // 8
-  local S, O = R * (c.Bc // 4), R * (mma.Do(p) // 4)
+  local S, O = R * (c.Bc // c.k // 4), R * (mma.Do(p) // 4)
   local Q = c.Q == 1 and R * mma.Dp(p) * mma.bytes(p) // 16 or 0
   local travels = mma.travels(c, p, g) and c.Bc * mma.Dp(p) * mma.bytes(p) // (4 * mma.threads(c)) or 0
   return 82 + 13 * S // 8 + O + 4 * Q // 5 + travels + (p.dtype == "f32x3" and 16 or 0)
@@ -142,7 +159,7 @@ end
 -- Bytes that cross shared memory with it: each warp reads all of K and V, and Q where it is not held.
 function mma.tile_bytes(c, p)
   local KV = c.Bc * (mma.Dp(p) + mma.Dw(p)) * mma.bytes(p)
-  return (c.w + 1) * KV + (c.Q == 0 and c.Br * mma.Dp(p) * mma.bytes(p) or 0)
+  return (c.w // c.k + 1) * KV + (c.Q == 0 and c.Br * mma.Dp(p) * mma.bytes(p) or 0)
 end
 
 -- Lanes of the instructions that copy a tile, as mma.cuh's `share` divides it: every thread takes a chunk of each
@@ -203,8 +220,10 @@ add_defaults(function(p, g, Br) return is_idle(p, g) and has_room(p, g, Br) end,
 add_defaults(has_room, many_rows, {})
 
 mma.constraints = {
-  { function(c) return c.Br % c.w == 0 and (mma.rows(c) == 16 or mma.rows(c) == 32) end,
-    "a warp owns 16 or 32 rows of Q (Br/w)" },
+  { function(c) return c.w % c.k == 0 and c.Bc % (16 * c.k) == 0 end,
+    "each part of a tile's keys has as many warps, and sixteens of keys (k)" },
+  { function(c) return c.Br * c.k % c.w == 0 and (mma.rows(c) == 16 or mma.rows(c) == 32) end,
+    "a warp owns 16 or 32 rows of Q (Br k/w)" },
   { function(c, p, g) return c.s <= 1 or not mma.travels(c, p, g) end,
     "more than one tile ahead needs asynchronous copies: sm_80, and tensors aligned to 16 bytes" },
   { function(c, p, g) return c.s ~= 0 or mma.travels(c, p, g) end,
@@ -217,6 +236,8 @@ mma.constraints = {
   { function(c, p) return not p.has.split or c.N == 0 and c.L == 0 and c.Bc == 64 end,
     "splits of so many keys give the same bits whatever the config: tiles of 64 keys (Bc64), every step as written (L0), "
       .. "no other splits (N)" },
+  { function(c) return c.M == 0 or c.N > 0 end, "blocks merge what they have where keys are split evenly" },
+  { function(c, p, g) return c.M == 0 or g.sm >= 90 end, "clusters of blocks are Hopper's" },
   { function(c, p) return not mma.is_split(c, p) or p.slices == 1 end, "keys are split where V is made at once" },
   { function(c, p) return not p.has.drop or c.G ~= 1 and not mma.is_split(c, p) end,
     "dropout draws for rows of one head, in one pass over its keys" },

@@ -39,7 +39,7 @@ simt.features = simt.masks_and("chunk")
 
 function simt.words(c, p)
   return { libs = libs("lib/ends.cuh", "lib/softmax.cuh", "lib/matrix.cuh", "lib/simt.cuh", "lib/launches.cuh"),
-    dtype = p.dtype, slices = p.slices, drawn = false, packed = false, Q_held = false, rescale = "seldom", blocks_of_sm = 1,
+    dtype = p.dtype, slices = p.slices, drawn = false, packed = false, parted = false, merges = false, Q_held = false, rescale = "seldom", blocks_of_sm = 1,
     O_apart = false, split = false, overlaps = false, aligned = 4 * c.W, schedule = c.s == 0 and "in_turns" or "alone" }
 end
 

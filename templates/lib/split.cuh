@@ -32,7 +32,7 @@ template <class Acc>
 __device__ __forceinline__ void store_partial(Acc &O, const rowvec<Acc::rows> &m, const rowvec<Acc::rows> &l, float c,
                                               const partials &to, const task &my, const sequence &at)
 {
-  const i32 s = i32(block_id()) % to.splits;
+  const i32 s = i32(block_id())$(parted and " % (to.splits / parts) * parts + own_part()" or " % to.splits");
   const i64 first = i64(my.head) * at.$(ragged and "all_q" or "nq"); // row of the head
   rowvec<Acc::rows> factor, L;
 #pragma unroll
@@ -142,4 +142,84 @@ __device__ __forceinline__ void get_quad(float *to, const float *from)
 #pragma unroll
   for (i32 x = 0; x < 4; x++)
     to[x] = __uint_as_float(four.at[x]);
+}
+
+//: own_keys -- keys of a tile that a warp has, and those rows of a tile of K or V
+% if parted then
+constexpr i32 own_keys = Bc / parts;
+% end
+
+//: own_part -- which part of a tile's keys is this warp's
+__device__ __forceinline__ i32 own_part()
+{
+  return $(parted and "thread_id() / (32 * warps)" or "0");
+}
+
+//: own_key -- the first key of a tile that this warp has
+__device__ __forceinline__ i32 own_key()
+{
+  return own_part() * own_keys;
+}
+
+//: part_of -- the rows of a tile that this warp has
+template <i32 rows_, i32 columns_> __device__ __forceinline__ tile<rows_ / parts, columns_> part_of(tile<rows_, columns_> of)
+{
+  return tile<rows_ / parts, columns_>(of.data + own_part() * (rows_ / parts) * of.row);
+}
+
+//: merge_here -- O of all parts of the keys and all splits, which are the blocks of one cluster: each warp leaves its O_s and L_s
+// in shared memory, and each block merges its share of the tile's numbers, which it reads from all
+template <class Acc>
+__device__ __forceinline__ void merge_here(Acc &O, const rowvec<Acc::rows> &m, const rowvec<Acc::rows> &l, float c, const task &my,
+                                           const place &at, i32 splits)
+{
+  constexpr i32 quads = Dv / 4$(parted and ", groups = parts" or ", groups = 1");
+  rowvec<Acc::rows> factor, L;
+#pragma unroll
+  for (i32 r = 0; r < m.R; r++) {
+    factor.at[r] = inverse(l.at[r]);
+    L.at[r] = fmaf(c, m.at[r], lg2(l.at[r]));
+  }
+  scale_rows(O, factor);
+  float *const O_s = (float *)shared_memory(), *const L_s = O_s + groups * Acc::rows * Dv;
+  const i32 rows = min(Acc::rows, at.nq - my.i0), place_of = own_part() * Acc::rows;
+% if packed then
+  store_sums(O, {O_s + place_of * Dv, {Dv, 0, 1}}, 0, rows);
+  store_rowvec(L, packed_floats{L_s + place_of, {1, 0, 1}}, 0, rows);
+% else
+  store_sums(O, {O_s + place_of * Dv, Dv}, 0, rows);
+  store_rowvec(L, L_s + place_of, 0, rows);
+% end
+% if merges == "in a cluster" then
+  cluster_arrive();
+  cluster_wait();
+  const i32 block = i32(block_id()) % splits;
+% else
+  block_sync();
+  const i32 block = 0;
+% end
+  for (i32 x = block * T + thread_id(); x < rows * quads; x += splits * T) {
+    const i32 r = x / quads, column = x % quads * 4;
+    merged<1> sum = {minus_inf(), 0.f, {}};
+#pragma unroll 8
+    for (i32 s = 0; s < splits; s++)
+#pragma unroll
+      for (i32 y = 0; y < groups; y++) {
+        const i32 row = y * Acc::rows + r;
+        float O_r[1][4];
+        get_quad(O_r[0], $(merges == "in a cluster" and "peer(O_s + row * Dv + column, s)" or "O_s + row * Dv + column"));
+        sum.gain($(merges == "in a cluster" and "*peer(L_s + row, s)" or "L_s[row]"), 1.f, O_r);
+      }
+    const i64 i = i64(my.i0) + r;
+    const ending end = end_row(sum.m, sum.l, 1.f$(has.sink and ", " .. (packed and "at.sink[i]" or "*at.sink") or ""));
+#pragma unroll
+    for (i32 y = 0; y < 4; y++)
+      at.O[i * at.On + column + y] = elem_of(end.factor * sum.O[0][y]);
+    if (at.LSE && column == 0)
+      at.LSE[i] = end.LSE;
+  }
+% if merges == "in a cluster" then
+  cluster_arrive();
+  cluster_wait(); // nobody leaves while another reads what it has
+% end
 }

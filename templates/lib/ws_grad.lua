@@ -45,7 +45,7 @@ function ws.words(c, p, of, own)
   local words = { libs = libs("lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh",
       "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_sums.cuh",
       "lib/launches.cuh"),
-    dtype = p.dtype, slices = 1, packed = false, drawn = false, aligned = 16, overlaps = true, travels = false,
+    dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
     LD_threads = "prepare_threads", producer_registers = r[1], consumer_registers = r[2], P_shared = false, Q_held = false,
     turns = "none", schedule = "in_flight" }
   for _, name in ipairs { "products", "dQ_share", "reduces", "S_early" } do words[name] = own[name] end

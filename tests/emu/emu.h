@@ -105,7 +105,7 @@ fat_status emu_run(emu *e, const emu_module *module, const fat_recipe *recipe, c
 /* One launch, as the driver is given it: blocks of x alone, arguments at offsets of one piece of memory. */
 typedef struct emu_call {
   const char *entry;
-  int64_t grid, block, shared;
+  int64_t grid, block, shared, cluster; /* cluster 0: none */
   int args;
   const void *memory;
   size_t bytes;

@@ -150,7 +150,9 @@ static void add_waiting(emu_kind kind, const emu_thread *t, const emu_thread *ot
   emu_raw *r = add(&e, t->wait_pc, t->me.who);
   if (!r)
     return;
-  if (!other)
+  if (!other && t->waits == EMU_WAIT_CLUSTER)
+    snprintf(r->where, sizeof r->where, "another block of its cluster does not come");
+  else if (!other)
     snprintf(r->where, sizeof r->where, "the warp has fewer than %d threads", EMU_WARP);
   else
     snprintf(r->where, sizeof r->where, "thread %d %s", other->me.thread,
@@ -183,7 +185,9 @@ static bool add_deadlocks(const emu_block *b)
 /* Whether a thread waits for others of its warp or warpgroup, which do not come. */
 static bool lacks_lanes(const emu_thread *t)
 {
-  return !t->done && t->waits != EMU_WAIT_BLOCK && t->waits != EMU_WAIT_SIGNAL && t->waits != EMU_WAIT_NAMED;
+  static const bool of_more[EMU_WAIT_COUNT] = {
+      [EMU_WAIT_BLOCK] = true, [EMU_WAIT_CLUSTER] = true, [EMU_WAIT_SIGNAL] = true, [EMU_WAIT_NAMED] = true};
+  return !t->done && !of_more[t->waits];
 }
 
 void emu_findings_stuck(const emu_block *b)
@@ -193,7 +197,7 @@ void emu_findings_stuck(const emu_block *b)
     const emu_thread *t = &b->thread[i];
     if (lacks_lanes(t) && !lacks)
       lacks = t;
-    if (!t->done && t->waits == EMU_WAIT_BLOCK && !waits)
+    if (!t->done && (t->waits == EMU_WAIT_BLOCK || t->waits == EMU_WAIT_CLUSTER) && !waits)
       waits = t;
   }
   const bool deadlock = add_deadlocks(b);

@@ -102,6 +102,7 @@ static void body(void *argument)
   t->done = true;
   stop(t);
   if (--t->home->left == 0) {
+    emu_clusters_end(t->home);
     t->home->active = false;
     emu_now->changed = true;
   }
@@ -121,7 +122,7 @@ void emu_grid_begin(emu_block *b, int64_t index)
   b->active = true;
   emu_side_reset(b);
   b->left = b->threads;
-  b->at_barrier = 0;
+  b->at_barrier = b->at_cluster = 0;
   b->tick = 1;
   b->ready = 0;
   memset(b->runnable, 0, sizeof b->runnable);
@@ -222,6 +223,8 @@ void emu_grid_wait(emu_wait kind, uintptr_t pc)
   if (kind == EMU_WAIT_BLOCK) {
     if (++b->at_barrier == b->threads)
       block_met(b);
+  } else if (kind == EMU_WAIT_CLUSTER) {
+    emu_clusters_wait(t, pc);
   } else if (kind == EMU_WAIT_PRODUCT) {
     int group = t->me.thread / EMU_GROUP;
     if (++b->side->group[group].come == EMU_GROUP)

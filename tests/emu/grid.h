@@ -47,8 +47,8 @@ typedef struct emu_thread {
   struct emu_block *home;
   emu_wait waits;
   uint32_t wait_pc;
-  bool done;
-  uint64_t groups; /* of copies, closed so far */
+  bool done, arrived; /* arrived: at the barrier of the cluster */
+  uint64_t groups;    /* of copies, closed so far */
   int flights, flight_room;
   emu_flight *flight; /* by age */
   /* What follows is side.h's. */
@@ -69,8 +69,9 @@ typedef struct emu_block {
   bool active;
   int threads, left; /* of the block; not yet done */
   int at_barrier;
-  uint32_t tick;                    /* of the last barrier of the block or of one of its warps */
-  uint32_t ready;                   /* warps with lanes that may go on */
+  int at_cluster; /* of the first block of a cluster: threads of all its blocks that wait for the others */
+  uint32_t tick;  /* of the last barrier of the block or of one of its warps */
+  uint32_t ready; /* warps with lanes that may go on */
   uint32_t runnable[EMU_WARPS_MAX]; /* lanes that may go on */
   int waiting[EMU_WARPS_MAX][EMU_WAIT_COUNT];
   char *shared;
@@ -99,13 +100,13 @@ typedef struct emu_grid {
   const char *entry_name;
   void **args;
   emu_fiber main;
-  emu_thread *self; /* who runs; NULL: the scheduler */
-  bool fatal;       /* what was found makes going on senseless */
-  bool changed;     /* a block has ended: its place may be filled */
-  int resident;
-  int64_t blocks; /* of the launch */
-  int turn;       /* the block that runs */
-  int warp;       /* and its warp; -1: to be chosen */
+  emu_thread *self;      /* who runs; NULL: the scheduler */
+  bool fatal;            /* what was found makes going on senseless */
+  bool changed;          /* a block has ended: its place may be filled */
+  int resident, cluster; /* blocks; of a cluster, 1 without */
+  int64_t blocks;        /* of the launch */
+  int turn;              /* the block that runs */
+  int warp;              /* and its warp; -1: to be chosen */
   uint64_t random;
   emu_block block[EMU_RESIDENT_MAX];
   emu_thread *threads;

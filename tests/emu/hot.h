@@ -152,6 +152,7 @@ typedef enum emu_wait {
   EMU_WAIT_PRODUCT,  /* a warpgroup */
   EMU_WAIT_SIGNAL,   /* a barrier in shared memory */
   EMU_WAIT_NAMED,
+  EMU_WAIT_CLUSTER,
   EMU_WAIT_COUNT
 } emu_wait;
 
@@ -203,6 +204,9 @@ typedef struct emu_hot {
   void (*store_commit)(void);
   void (*store_wait)(void);
   void (*copies_fence)(void);
+  /* Blocks of a cluster. */
+  char *(*peer)(char *p, int rank, uintptr_t pc);
+  void (*cluster_arrive)(uintptr_t pc);
   /* Products of warpgroups: `part` of the present thread says which. */
   void (*product)(uintptr_t pc);
   void (*products_fence)(void);

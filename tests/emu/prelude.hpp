@@ -103,6 +103,9 @@ char *emu_shared_memory(void);
 __attribute__((const)) int emu_variant(void); // a text may hold several of a kernel
 EMU_CALL void emu_block_sync(void);
 EMU_CALL void emu_warp_sync(void);
+EMU_CALL char *emu_peer(char *p, int rank);
+EMU_CALL void emu_cluster_arrive(void);
+EMU_CALL void emu_cluster_wait(void);
 EMU_CALL float emu_shfl_xor(float x, int lanes);
 EMU_CALL int emu_shfl_first(int x);
 struct emu_words {
@@ -419,6 +422,18 @@ TWIN void stmatrix_trans(unsigned row, unsigned x0, unsigned x1, unsigned x2, un
                          int line = __builtin_LINE())
 {
   emu_stmatrix(row, x0, x1, x2, x3, line * EMU_OPS + EMU_STMATRIX_TRANS);
+}
+TWIN float *peer(float *p, int block)
+{
+  return (float *)(void *)emu_peer((char *)p, block);
+}
+TWIN void cluster_arrive()
+{
+  emu_cluster_arrive();
+}
+TWIN void cluster_wait()
+{
+  emu_cluster_wait();
 }
 TWIN void named_sync(int name, int threads)
 {

@@ -96,19 +96,31 @@ static int64_t random_step(int64_t grid)
   }
 }
 
-/* All blocks of one launch. */
+/* Whether the places of one cluster are free. */
+static bool is_free(const emu_grid *g, int first)
+{
+  for (int i = 0; i < g->cluster; i++)
+    if (g->block[first + i].active)
+      return false;
+  return true;
+}
+
+/* All blocks of one launch, cluster by cluster. */
 static void run_grid(emu_grid *g, int64_t grid)
 {
-  int64_t step = random_step(grid), begun = 0;
+  const int64_t clusters = grid / g->cluster, step = random_step(clusters);
+  int64_t begun = 0;
   int left = 0;
   g->blocks = grid;
   g->turn = 0;
   g->warp = -1;
   do {
-    for (int i = 0; i < g->resident; i++)
-      if (!g->block[i].active && begun < grid) {
-        emu_grid_begin(&g->block[i], block_of(begun++, grid, g->options->order, step));
-        g->report->blocks++;
+    for (int i = 0; i < g->resident; i += g->cluster)
+      if (begun < clusters && is_free(g, i)) {
+        const int64_t next = block_of(begun++, clusters, g->options->order, step);
+        for (int j = 0; j < g->cluster; j++)
+          emu_grid_begin(&g->block[i + j], next * g->cluster + j);
+        g->report->blocks += g->cluster;
       }
     emu_grid_go();
     left = 0;
@@ -120,7 +132,7 @@ static void run_grid(emu_grid *g, int64_t grid)
           emu_findings_stuck(&g->block[i]);
       g->fatal = true;
     }
-  } while (!g->fatal && (left > 0 || begun < grid));
+  } while (!g->fatal && (left > 0 || begun < clusters));
 }
 
 static fat_status lay_blocks(emu_grid *g, const fat_step_values *v, fat_error *err)
@@ -128,6 +140,8 @@ static fat_status lay_blocks(emu_grid *g, const fat_step_values *v, fat_error *e
   g->resident = g->options->resident > 0 ? g->options->resident : 2;
   if (g->resident > EMU_RESIDENT_MAX)
     g->resident = EMU_RESIDENT_MAX;
+  g->cluster = v->cluster > 1 ? (int)v->cluster : 1;
+  g->resident = g->resident > g->cluster ? g->resident / g->cluster * g->cluster : g->cluster;
   for (int i = 0; i < g->resident; i++) {
     emu_block *b = &g->block[i];
     *b = (emu_block){.threads = (int)v->block,
@@ -148,6 +162,10 @@ static fat_status run_entry(emu_grid *g, const char *name, const emu_entry *entr
   if (v->block > entry->bounds || v->block > EMU_THREADS_MAX)
     return fat_status_fail(err, FAT_E_INPUT, "the recipe gives '%s' blocks of %lld threads, its bound is %d",
                            name, (long long)v->block, entry->bounds);
+  if (v->cluster > EMU_RESIDENT_MAX)
+    return fat_status_fail(err, FAT_E_UNSUPPORTED,
+                           "'%s' runs in clusters of %lld blocks, the emulator of %d at most", name,
+                           (long long)v->cluster, EMU_RESIDENT_MAX);
   uint64_t first = g->memory->hot.first_block;
   if (first + (uint64_t)v->grid >= UINT64_C(1) << EMU_BLOCK_BITS)
     return fat_status_fail(err, FAT_E_INPUT, "a grid of %lld blocks is more than the emulator can tell apart",
@@ -182,10 +200,6 @@ static fat_status launch(emu_grid *g, const fat_step *s, const fat_step_values *
   emu_entry entry;
   FAT_TRY(emu_module_entry(g->module, s->entry, &entry, err));
   FAT_TRY(check_args(&entry, s->entry, s->args, err));
-  if (v->cluster > 1)
-    return fat_status_fail(err, FAT_E_UNSUPPORTED,
-                           "'%s' runs in clusters of %lld blocks, the emulator in none", s->entry,
-                           (long long)v->cluster);
   void *args[FAT_RECIPE_ARGS];
   argument value[FAT_RECIPE_ARGS];
   for (int i = 0; i < s->args; i++) {
@@ -290,6 +304,8 @@ static emu_grid *open_grid(emu *e, const emu_module *module, const void *argumen
   e->hot.bulk_reduce = emu_boxes_bulk_reduce;
   e->hot.store_commit = emu_boxes_commit;
   e->hot.store_wait = emu_boxes_wait;
+  e->hot.peer = emu_clusters_peer;
+  e->hot.cluster_arrive = emu_clusters_arrive;
   e->hot.copies_fence = emu_clocks_fence;
   e->hot.product = emu_products_begin;
   e->hot.products_fence = emu_products_fence;
@@ -326,7 +342,8 @@ fat_status emu_run(emu *e, const emu_module *module, const fat_recipe *recipe, c
 fat_status emu_launch(emu *e, const emu_module *module, const emu_call *call, const emu_options *options,
                       emu_report *report, fat_error *err)
 {
-  const fat_step_values v = {.grid = call->grid, .block = call->block, .shared = call->shared};
+  const fat_step_values v = {
+      .grid = call->grid, .block = call->block, .shared = call->shared, .cluster = call->cluster};
   void *args[64];
   emu_entry entry;
   FAT_TRY(emu_module_entry(module, call->entry, &entry, err));

@@ -152,6 +152,16 @@ void emu_products_registers(uintptr_t address, uint32_t size, int is_write, uint
 void emu_products_pass(emu_block *b);
 void emu_products_end(emu_thread *t);
 
+/* ---- clusters.c ---- */
+
+/* Where another block of the cluster has what lies at `p` in this one. */
+char *emu_clusters_peer(char *p, int rank, uintptr_t pc);
+void emu_clusters_arrive(uintptr_t pc);
+/* The present thread, which is stopped, waits until all of its cluster do. */
+void emu_clusters_wait(emu_thread *t, uintptr_t pc);
+/* A block has ended. */
+void emu_clusters_end(emu_block *b);
+
 /* Something is wrong that words alone say. Fatal. */
 void emu_findings_misuse(const char *words, uintptr_t pc);
 void emu_findings_unfenced(const char *words, uintptr_t pc);

@@ -38,6 +38,24 @@ void emu_block_sync(void)
   emu_hot_state->wait(EMU_WAIT_BLOCK, PC);
 }
 
+char *emu_peer(char *p, int rank);
+char *emu_peer(char *p, int rank)
+{
+  return emu_hot_state->peer(p, rank, PC);
+}
+
+void emu_cluster_arrive(void);
+void emu_cluster_arrive(void)
+{
+  emu_hot_state->cluster_arrive(PC);
+}
+
+void emu_cluster_wait(void);
+void emu_cluster_wait(void)
+{
+  emu_hot_state->wait(EMU_WAIT_CLUSTER, PC);
+}
+
 void emu_warp_sync(void);
 void emu_warp_sync(void)
 {

@@ -663,9 +663,8 @@ __device__ __forceinline__ void store_rowvec(const rowvec<rows_> &v, float *to, 
 
 // fwd.cu -- FlashAttention-2, forward: a block holds one tile of Q and passes once over K and V.
 //   O = softmax(scale Q K^T + mask) V,  LSE = log of the row sums of exp(scale Q K^T + mask)
-// m, l and O stay on chip; when the maximum m of a row grows, l and O are scaled down to it.
-// K and V come by one of three schedules: `in_turns` in one place, `alone` one tile of each, `in_flight` some ahead.
-// Where the keys are split, a block passes over one split of them, and `merge` makes O of what all have.
+// m, l and O stay on chip; a maximum m that grows scales l and O down. K and V come `in_turns` in one place, `alone`, one tile
+// of each, or `in_flight`, some ahead. Where keys are split, O is made of what all splits have: within a cluster, or by `merge`.
 extern "C" __global__ void __launch_bounds__(T, 1)
 fwd_08b6dd9b481baef5(const call a)
 {
