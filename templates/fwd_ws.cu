@@ -53,7 +53,7 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
     if (my.head < 0)
       return;
     const i32 i0 = my.i0;
-    const $(ruled and "ruled" or "sequence") at = $(ruled and "ruled_of" or "sequence_of")(a, my.head);
+    const $(ruled and "ruled" or "sequence") at = $(ruled and "ruled_of" or "sequence_of")(a, my.head$(has.drop and ", i0" or ""));
     const spans all = range(a, at, i0), visit = range<64>(a, at, i0 + 64 * me);
     const i32 tiles = max(0, visit.last - visit.first);
     i32 others = all.last - all.first - tiles;          // tiles that other rows of the tile see

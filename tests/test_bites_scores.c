@@ -16,6 +16,7 @@
 #define SINK_BWD "bwd-f16-b2-h2k1-q70-k90-d40-causal-sink-dsink all"
 
 #define DROP     "fwd-f16-b2-h2k1-q67-k170-d64-causal-drop all"
+#define DROP_WS  "fwd-f16-b2-h2k1-q200-k170-d64-causal-drop all gpu=H200 sms=2"
 #define DROP_32  "fwd-f32-b2-h2k1-q20-k35-d40-drop all"
 #define DROP_BWD "bwd-f16-b2-h2k1-q70-k90-d40-causal-drop all"
 
@@ -43,10 +44,13 @@ static const defect defects[] = {
     {"fwd", "n < 7", "n < 10", DROP, WRONG, NULL, NULL},
     {"standard,fa1,fwd", "(u64(at.b) * a.h + at.h) * 32", "u64(at.h) * 32", DROP_32, WRONG, NULL, NULL},
     {"fwd", "(u64(at.b) * a.h + at.h) * 32", "(u64(at.b) * a.h + at.hk) * 32", DROP, WRONG, NULL, NULL},
-    {"fwd", "i / 16, j / 32)", "j / 32, i / 16)", DROP, WRONG, NULL, NULL},
-    {"fwd", "& 255) <= most", "& 255) < most - 20", DROP, WRONG, NULL, NULL},
+    {"fwd", "drops.bytes(j / 32)", "drops.bytes(j / 16)", DROP, WRONG, NULL, NULL},
+    {"fwd", "(above & 127)", "(above & 63)", DROP, WRONG, NULL, NULL},
+    {"fwd", "u32(q0) ^ round_key(0, 1)", "u32(q0) ^ round_key(0, 2)", DROP, WRONG, NULL, NULL},
+    {"fwd_ws", "0x9988", "0xbbaa", DROP_WS, WRONG, NULL, NULL},
+    {"fwd_ws", "acc<Br, Bc>::row(0)) / 16", "acc<Br, Bc>::row(0)) / 32", DROP_WS, WRONG, NULL, NULL},
     {"fwd,fa1", "end.factor.at[r] *= boost(a);", "", DROP, WRONG, NULL, NULL},
-    {"bwd,bwd_two,fa1_bwd", "2 * z + g % 2", "2 * z", DROP_BWD, WRONG, NULL, NULL},
+    {"bwd,bwd_two,fa1_bwd", "own ? odd : even", "own ? even : odd", DROP_BWD, WRONG, NULL, NULL},
     {"bwd,bwd_two,fa1_bwd,standard_bwd", "(P < 0.f ? 0.f : more * dP)", "more * dP", DROP_BWD, WRONG, NULL,
      NULL},
     {"bwd,bwd_two,fa1_bwd,standard_bwd", "fmaxf(P.at[r][c], 0.f)", "fabsf(P.at[r][c])", DROP_BWD, WRONG, NULL,

@@ -65,6 +65,14 @@ __device__ __forceinline__ bool any_lane(bool x)
   return __any_sync(0xffffffffu, x);
 }
 
+//: prmt -- four of the eight bytes of two words, by a number of four bits each; its upper bit asks for that byte's sign instead [prmt.b32]
+__device__ __forceinline__ u32 prmt(u32 a, u32 b, u32 which)
+{
+  u32 x;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(x) : "r"(a), "r"(b), "r"(which));
+  return x;
+}
+
 //: tanh_approx -- off by 2^-11 of itself [tanh.approx.f32]
 __device__ __forceinline__ float tanh_approx(float x)
 {

@@ -14,53 +14,73 @@ struct bytes16 {
   u32 at[4];
 };
 
-//: dropping -- what decides about one head's weights
+//: dropping -- what decides about the weights of one head in 16 rows, of one lane. Of the seven rounds of Philox4x32 what is the same
+// for all keys is made once: of the first three rounds' six products four
 struct dropping {
-  u64 first; // counter of lane 0
   u32 key[2];
-  u32 most;  // byte that keeps a weight
-  template <class At> __device__ __forceinline__ dropping(const call &a, const At &at)
+  u32 x2, x[4]; // before the keys are in it; as the third round leaves it, but for what depends on keys
+  u32 low, high; // by how much a byte must be below 256 to keep its weight, four times: the lower 7 bits, the upper one
+  template <class At> __device__ __forceinline__ dropping(const call &a, const At &at, i32 lane, i32 rows)
   {
     const u32 *words = (const u32 *)a.rng.data; // seed and offset, 64 bits each
+    const u64 counter = (u64(words[3]) << 32 | words[2]) + (u64(at.b) * a.h + at.h) * 32 + lane;
     key[0] = words[0];
     key[1] = words[1];
-    first = (u64(words[3]) << 32 | words[2]) + (u64(at.b) * a.h + at.h) * 32;
-    most = u32(255. * double(1.f - a.dropout));
+    const u64 p0 = mul_wide(0xD2511F53, u32(counter)), q0 = mul_wide(0xCD9E8D57, u32(rows));
+    const u64 p1 = mul_wide(0xD2511F53, u32(q0 >> 32) ^ u32(counter >> 32) ^ key[0]);
+    const u64 q2 = mul_wide(0xCD9E8D57, u32(p1 >> 32) ^ u32(p0) ^ round_key(1, 1));
+    x2 = u32(p0 >> 32) ^ key[1];
+    x[0] = u32(q2 >> 32) ^ round_key(0, 2);
+    x[1] = u32(q2);
+    x[2] = u32(p1) ^ round_key(1, 2);
+    x[3] = u32(q0) ^ round_key(0, 1);
+    const u32 above = 255 - u32(255. * double(1.f - a.dropout)); // a byte of at most the rest keeps its weight
+    low = (above & 127) * 0x01010101;
+    high = above & 128 ? 0x80808080 : 0;
   }
-  // Philox4x32 of seven rounds.
-  __device__ __forceinline__ bytes16 bytes(i32 lane, i32 rows, i32 keys) const
+  __device__ __forceinline__ u32 round_key(i32 which, i32 n) const { return key[which] + u32(n) * (which ? 0xBB67AE85 : 0x9E3779B9); }
+  // Of 32 keys.
+  __device__ __forceinline__ bytes16 bytes(i32 keys) const
   {
-    const u64 counter = first + lane;
-    u32 x[4] = {u32(counter), u32(counter >> 32), u32(rows), u32(keys)}, k0 = key[0], k1 = key[1];
+    const u64 q1 = mul_wide(0xCD9E8D57, x2 ^ u32(keys));
+    const u64 p2 = mul_wide(0xD2511F53, u32(q1 >> 32) ^ x[3]);
+    u32 y[4] = {u32(q1) ^ x[0], x[1], u32(p2 >> 32) ^ x[2], u32(p2)};
 #pragma unroll
-    for (i32 n = 0; n < 7; n++) {
-      const u64 p = mul_wide(0xD2511F53, x[0]), q = mul_wide(0xCD9E8D57, x[2]);
-      x[0] = u32(q >> 32) ^ x[1] ^ k0;
-      x[1] = u32(q);
-      x[2] = u32(p >> 32) ^ x[3] ^ k1;
-      x[3] = u32(p);
-      k0 += 0x9E3779B9;
-      k1 += 0xBB67AE85;
+    for (i32 n = 3; n < 7; n++) {
+      const u64 p = mul_wide(0xD2511F53, y[0]), q = mul_wide(0xCD9E8D57, y[2]);
+      y[0] = u32(q >> 32) ^ y[1] ^ round_key(0, n);
+      y[1] = u32(q);
+      y[2] = u32(p >> 32) ^ y[3] ^ round_key(1, n);
+      y[3] = u32(p);
     }
-    return {{x[0], x[1], x[2], x[3]}};
+    return {{y[0], y[1], y[2], y[3]}};
   }
-  // Whether byte n of a word keeps its weight.
-  __device__ __forceinline__ bool keeps(u32 word, i32 n) const { return (word >> 8 * n & 255) <= most; }
+  // Of the four bytes of a word the upper bits say which weights are dropped: where byte + `above` goes beyond 255.
+  __device__ __forceinline__ u32 lost(u32 word) const
+  {
+    const u32 sum = (word & 0x7f7f7f7f) + low;
+    return word & sum | high & (word | sum);
+  }
 };
+
+//: weight_of -- one weight by the byte n of what `lost` says: 0 where it is dropped, or with `signs` negative
+template <bool signs> __device__ __forceinline__ float weight_of(float P, u32 lost, i32 n)
+{
+  return (lost >> (8 * n + 7) & 1) == 0 ? P : signs ? -P : 0.f;
+}
 
 //: drop_as -- dropped weights of S become 0; with `signs` they are kept and negative, which says so and loses nothing
 % if dtype == "f32" then
 template <bool transposed, bool signs, class Acc, class At>
 __device__ __forceinline__ void drop_as(Acc &P, const call &a, const At &at, i32 i0, i32 j0)
 {
-  const dropping drops(a, at);
 #pragma unroll
   for (i32 r = 0; r < Acc::R; r++)
 #pragma unroll
     for (i32 c = 0; c < Acc::C; c++) {
       const i32 i = i0 + (transposed ? Acc::column(c) : Acc::row(r)), j = j0 + (transposed ? Acc::row(r) : Acc::column(c));
-      const u32 word = drops.bytes(i % 8 * 4 + j % 8 / 2, i / 16, j / 32).at[j % 32 / 8];
-      P.at[r][c] = drops.keeps(word, i % 16 / 8 * 2 + j % 2) ? P.at[r][c] : signs ? -P.at[r][c] : 0.f;
+      const dropping drops(a, at, i % 8 * 4 + j % 8 / 2, i / 16);
+      P.at[r][c] = weight_of<signs>(P.at[r][c], drops.lost(drops.bytes(j / 32).at[j % 32 / 8]), i % 16 / 8 * 2 + j % 2);
     }
 }
 % else
@@ -68,34 +88,73 @@ __device__ __forceinline__ void drop_as(Acc &P, const call &a, const At &at, i32
 template <bool transposed, bool signs, class Acc, class At>
 __device__ __forceinline__ void drop_as(Acc &P, const call &a, const At &at, i32 i0, i32 j0)
 {
-  const dropping drops(a, at);
   const i32 lane = thread_id() % 32, g = lane / 4, t = lane % 4;
   constexpr i32 down = transposed ? Acc::C : Acc::R, along = transposed ? Acc::R : Acc::C; // of a thread: rows, keys
   constexpr i32 blocks = transposed ? along : along / 2;                                    // of 8 keys
   constexpr bool whole = Bc % 32 == 0 && blocks % 4 == 0;
 #pragma unroll
-  for (i32 d = 0; d < down; d += transposed ? 4 : 2) // 16 rows of Q
+  for (i32 d = 0; d < down; d += transposed ? 4 : 2) { // 16 rows of Q
+    const i32 i = i0 + (transposed ? Acc::column(d) : Acc::row(d));
+    const dropping drops(a, at, transposed ? (2 * t + g % 2) * 4 + g / 2 : lane, i / 16);
 #pragma unroll
-    for (i32 n = 0; n < blocks; n += whole ? 4 : 2)
-#pragma unroll
-      for (i32 e = 0; e < (transposed ? 2 : 1); e++) {
-        const i32 i = i0 + (transposed ? Acc::column(d) : Acc::row(d)), j = j0 + (transposed ? Acc::row(n) : Acc::column(2 * n));
-        bytes16 x = drops.bytes(transposed ? (2 * t + e) * 4 + g / 2 : lane, i / 16, j / 32);
-        if (!whole && j / 16 % 2 == 1) {
-          x.at[0] = x.at[2];
-          x.at[1] = x.at[3];
-        }
-#pragma unroll
-        for (i32 y = 0; y < (whole ? 4 : 2); y++)
-#pragma unroll
-          for (i32 z = 0; z < (transposed ? 2 : 4); z++) {
-            float &p = transposed ? P.at[n + y][d + 2 * z + e] : P.at[d + z / 2][2 * (n + y) + z % 2];
-            const bool kept = transposed ? drops.keeps(x.at[y], 2 * z + g % 2) : drops.keeps(x.at[y], z);
-            p = kept ? p : signs ? -p : 0.f;
-          }
+    for (i32 n = 0; n < blocks; n += whole ? 4 : 2) {
+      const i32 j = j0 + (transposed ? Acc::row(n) : Acc::column(2 * n));
+      bytes16 x = drops.bytes(j / 32);
+      if (!whole && j / 16 % 2 == 1) {
+        x.at[0] = x.at[2];
+        x.at[1] = x.at[3];
       }
+      if constexpr (transposed)
+        turn_pairs(x, g % 2);
+#pragma unroll
+      for (i32 y = 0; y < (whole ? 4 : 2); y++)
+#pragma unroll
+        for (i32 z = 0; z < 4; z++) {
+          float &p = transposed ? P.at[n + y][d + z] : P.at[d + z / 2][2 * (n + y) + z % 2];
+          p = transposed ? weight_of<signs>(p, drops.lost(x.at[z % 2 * 2 + y / 2]), y % 2 * 2 + z / 2)
+                         : weight_of<signs>(p, drops.lost(x.at[y]), z);
+        }
+    }
+  }
 }
 % end
+
+//: turn_pairs -- where S is transposed a lane has one key and two rows beside each other, of whose bytes a lane of Philox holds one
+// row and two keys: the lane of the other key makes the other row's, and they exchange what each of them needs. Two words for each
+// row then: the bytes of both rows 8 apart for 8 keys, and for the next 8
+__device__ __forceinline__ void turn_pairs(bytes16 &x, i32 own)
+{
+  const u32 even = 0x6420, odd = 0x7531; // bytes
+#pragma unroll
+  for (i32 y = 0; y < 2; y++) {
+    const u32 a = x.at[2 * y], b = x.at[2 * y + 1], mine = prmt(a, b, own ? odd : even);
+    const u32 others = u32(from_lane(i32(prmt(a, b, own ? even : odd)), 4));
+    x.at[2 * y] = own ? others : mine;
+    x.at[2 * y + 1] = own ? mine : others;
+  }
+  const u32 second = x.at[1];
+  x.at[1] = x.at[2];
+  x.at[2] = second;
+}
+
+//: drop_packed -- of 64 rows of rounded weights those that are dropped become 0
+template <class Rounded> __device__ __forceinline__ void drop_packed(Rounded &P, const dropping &drops, i32 j0)
+{
+  constexpr bool whole = Bc % 32 == 0;
+  bytes16 x;
+#pragma unroll
+  for (i32 k = 0; k < P.steps; k++) { // 16 keys
+    if (!whole || k % 2 == 0)
+      x = drops.bytes((j0 + 16 * k) / 32);
+    const bool upper = whole ? k % 2 == 1 : j0 / 16 % 2 != k % 2;
+#pragma unroll
+    for (i32 y = 0; y < 2; y++) {
+      const u32 lost = drops.lost(upper ? x.at[2 + y] : x.at[y]);
+      P.part[k][0].at[2 * y] &= ~prmt(lost, 0, 0x9988);     // a row g
+      P.part[k][0].at[2 * y + 1] &= ~prmt(lost, 0, 0xbbaa); // g + 8
+    }
+  }
+}
 
 //: mark -- hook: `weigh` of the backward, which needs dropped weights too
 template <class Acc, class At> __device__ __forceinline__ void mark(Acc &P, const call &a, const At &at, i32 i0, i32 j0)

@@ -256,7 +256,10 @@ template <class Acc> __device__ __forceinline__ void score(Acc &S, const call &a
 % end
 
 //: weigh -- hook: what happens to P after the row sum, on every tile: dropout
-% if has.drop then
+% if has.drop and ruled then
+// Later here, when P is rounded
+% end
+% if has.drop and not ruled then
 template <class Acc, class At> __device__ __forceinline__ void weigh(Acc &P, const call &a, const At &at, i32 i0, i32 j0)
 {
   drop_as<false, false>(P, a, at, i0, j0);

@@ -49,11 +49,33 @@ __device__ __forceinline__ float tanh_of(float x)
 }
 
 //: ruled -- a sequence with what all its scores need, asked for once
+% if has.drop then
+struct ruled : sequence {
+  dropping drops; // of this thread's 16 rows
+%  if has.alibi then
+  float slope;
+%  end
+  __device__ __forceinline__ ruled(const call &a, i32 head, i32 i0)
+      : sequence(sequence_of(a, head)), drops(a, *this, thread_id() % 32, (i0 + acc<Br, Bc>::row(0)) / 16)
+  {
+%  if has.alibi then
+    slope = a.slopes.data[i64(b) * a.slopes.b + i64(h) * a.slopes.h];
+%  end
+  }
+};
+% else
 struct ruled : sequence {
   float slope;
 };
+% end
 
 //: ruled_of
+% if has.drop then
+__device__ __forceinline__ ruled ruled_of(const call &a, i32 head, i32 i0)
+{
+  return ruled(a, head, i0);
+}
+% else
 __device__ __forceinline__ ruled ruled_of(const call &a, i32 head)
 {
   ruled my;
@@ -61,6 +83,7 @@ __device__ __forceinline__ ruled ruled_of(const call &a, i32 head)
   my.slope = a.slopes.data[i64(my.b) * a.slopes.b + i64(my.h) * a.slopes.h];
   return my;
 }
+% end
 
 //: slope_at -- that of row i
 % if ruled then

@@ -154,12 +154,22 @@ struct weights : operand<Br, Bc> {
 // warpgroup: past that wait nobody's rows are read any more, so the warps need not meet here, and what products have
 // done with shared memory by then needs no fence [wgmma.wait_group, Async Proxy]
 % end
+% if has.drop then
+// Some are dropped.
+template <class Acc, class Tile> __device__ __forceinline__ void set_weights(weights &P, const Acc &S, const Tile &t)
+% else
 template <class Acc> __device__ __forceinline__ void set_weights(weights &P, const Acc &S)
+% end
 {
 % if P_shared then
   const i32 lane = thread_id() % 32, row = warp_of() % 4 * 16 + lane % 16;
   const u32 first = P_place(P.me) + row * 128 + (lane / 16 ^ row % 8) * 16; // places begin at 1024 bytes
+%  if has.drop then
+  auto x = operand_of(S);
+  drop_packed(x, t.at.drops, t.j0);
+%  else
   const auto x = operand_of(S);
+%  end
 #pragma unroll
   for (i32 k = 0; k < x.steps; k++) {
     const quad &a = x.part[k][0];
@@ -168,6 +178,9 @@ template <class Acc> __device__ __forceinline__ void set_weights(weights &P, con
   copies_fence();
 % else
   (operand<Br, Bc> &)P = operand_of(S);
+%  if has.drop then
+  drop_packed((operand<Br, Bc> &)P, t.at.drops, t.j0);
+%  end
 % end
 }
 

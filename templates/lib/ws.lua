@@ -65,7 +65,7 @@ function ws.words(c, p)
   return { libs = ws.libs, dtype = p.dtype, slices = p.slices, packed = false, parted = false, aligned = 16, overlaps = true, drawn = p.uneven, by_warp = p.ragged or p.has.iv or false,
     products = same and { S } or { S, O },
     producer_registers = r[1], consumer_registers = r[2],
-    ruled = p.has.alibi or false, rows_later = p.has.alibi and p.has.causal or false, Q_held = c.Q == 1, P_shared = c.S == 1,
+    ruled = p.has.alibi or p.has.drop or false, rows_later = p.has.alibi and p.has.causal or false, Q_held = c.Q == 1, P_shared = c.S == 1,
     schedule = c.I == 0 and "in_order" or "overlapped", held = c.I == 2,
     turns = c.P == 0 and "none" or c.P == 1 and "products" or "softmax",
     rescale = c.L == 1 and "seldom" or "always", seeks_late = c.L == 2 }
@@ -191,7 +191,7 @@ for _, row in ipairs {
   for _, Z in ipairs { 8, 1 } do
     ws.defaults[#ws.defaults + 1] = { Br = row[1], Bc = row[2], s = 2, q = row[3], Q = 0, I = row[4], P = row[5], L = row[6],
       Z = Z, most = row.most,
-      meant = function(p, g) return (row[1] < 192 or not p.scored) and meant(p, g) end } -- what scores take spills there
+      meant = function(p, g) return (row[1] < 192 or not (p.scored or p.has.drop)) and meant(p, g) end } -- what they take spills there
   end
 end
 

@@ -110,7 +110,7 @@ __device__ __forceinline__ void first_step(online &x, const query &Q, const tile
 % if seeks_late and cut.left then
   x.growths = any_lane(unset(x.m)) ? 2 : 0;
 % end
-  set_weights(x.P, x.S);
+  set_weights(x.P, x.S$(has.drop and ", t" or ""));
 }
 
 //: last_step -- the last O = O + P V
@@ -142,7 +142,7 @@ __device__ __forceinline__ void softmax_in_order(online &x, const tile_at &t, fl
   release(K_free + K.slot);
   const growth by = softmax_of(x, t, c);
   shrink(x.O, by);                                      // O = exp(m_old - m) O
-  set_weights(x.P, x.S);
+  set_weights(x.P, x.S$(has.drop and ", t" or ""));
 }
 
 //: start_overlapped
@@ -180,7 +180,7 @@ __device__ __forceinline__ void softmax_overlapped(online &x, const tile_at &t, 
   products_wait<0>();                                   // O is there
   release(V_free + V.slot);
   shrink(x.O, by);                                      // O = exp(m_old - m) O
-  set_weights(x.P, x.S);
+  set_weights(x.P, x.S$(has.drop and ", t" or ""));
 }
 
 //: softmax_late -- after either start; `own`: the place of this warpgroup's rows of Q
@@ -207,7 +207,7 @@ __device__ __forceinline__ void softmax_late(online &x, const tile_at &t, float 
   exp2_columns<columns / 2, columns>(x.S, x.m, c);
   rowvec<Br> sums_of_P = row_sum(x.S);
   weigh(x.S, t.a, t.at, t.i0, t.j0);
-  set_weights(x.P, x.S);
+  set_weights(x.P, x.S$(has.drop and ", t" or ""));
   // Weights by an m far below have a rounding error of their own where one by its maximum is exactly 1: up to 2^12 (and
   // wide scores) the RMS error is 1.28 times that, up to 2^16 it is 1.34. 65504 is the most that f16 holds.
 % local unset = cut.left and "" or " || unset(x.m)"
@@ -230,7 +230,7 @@ __device__ __forceinline__ void softmax_late(online &x, const tile_at &t, float 
       sums_of_P = row_sum(x.S);
       weigh(x.S, t.a, t.at, t.i0, t.j0);
     }
-    set_weights(x.P, x.S);
+    set_weights(x.P, x.S$(has.drop and ", t" or ""));
   }
 % if cut.left then
   else if (x.growths < 2)

@@ -215,6 +215,16 @@ TWIN float ex2(float x)
 {
   return emu_flush(__builtin_exp2f(emu_flush(x)));
 }
+TWIN unsigned prmt(unsigned a, unsigned b, unsigned which)
+{
+  const unsigned long long both = (unsigned long long)b << 32 | a;
+  unsigned x = 0;
+  for (int n = 0; n < 4; n++) {
+    const unsigned byte = unsigned(both >> (which >> 4 * n & 7) * 8) & 255;
+    x |= (which >> 4 * n & 8 ? byte >> 7 ? 255 : 0 : byte) << 8 * n;
+  }
+  return x;
+}
 TWIN float tanh_approx(float x)
 {
   return __builtin_tanhf(x);
