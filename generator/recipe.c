@@ -93,6 +93,20 @@ static fat_arg_kind find_arg(const char *word, size_t n, fat_tensor *tensor)
   return FAT_ARG_COUNT;
 }
 
+static fat_status parse_reduced(cursor *c, uint32_t *reduced)
+{
+  const size_t n = word_length(c);
+  int t = 0;
+  while (t < FAT_TENSORS && !is_name(fat_tensors[t].name, c->at, n))
+    t++;
+  if (t == FAT_TENSORS)
+    return fail(c, "expected a tensor's name");
+  *reduced |= UINT32_C(1) << t;
+  c->at += n;
+  skip_blanks(c);
+  return FAT_OK;
+}
+
 static fat_status parse_arg(cursor *c, fat_step *step)
 {
   if (step->args == FAT_RECIPE_ARGS)
@@ -151,12 +165,14 @@ static fat_status parse_launch(cursor *c, fat_step *step)
 
 static fat_status parse_line(cursor *c, fat_recipe *r)
 {
-  const bool head = r->steps == 0, first = head && r->workspace.count == 0 && r->valids == 0;
+  const bool head = r->steps == 0, first = head && r->workspace.count == 0 && r->valids == 0 && !r->reduced;
   if (first && take_word(c, "workspace"))
     return parse_value(c, &r->workspace, 0);
   if (head && take_word(c, "valid"))
     return r->valids == FAT_RECIPE_VALIDS ? fail(c, "expected no more 'valid' lines")
                                           : parse_value(c, &r->valid[r->valids++], 0);
+  if (head && take_word(c, "reduces"))
+    return parse_reduced(c, &r->reduced);
   if (r->steps == FAT_RECIPE_STEPS)
     return fail(c, "expected no more steps");
   fat_step *step = &r->step[r->steps];
@@ -168,8 +184,8 @@ static fat_status parse_line(cursor *c, fat_recipe *r)
     FAT_TRY(parse_value(c, &step->offset, 0));
     FAT_TRY(parse_value(c, &step->bytes, 0));
   } else
-    return fail(c, first  ? "expected 'workspace', 'valid', 'clear' or 'launch'"
-                   : head ? "expected 'valid', 'clear' or 'launch'"
+    return fail(c, first  ? "expected 'workspace', 'valid', 'reduces', 'clear' or 'launch'"
+                   : head ? "expected 'valid', 'reduces', 'clear' or 'launch'"
                           : "expected 'clear' or 'launch'");
   r->steps++;
   return FAT_OK;
@@ -250,6 +266,9 @@ void fat_recipe_print(const fat_recipe *r, fat_text *out)
     print_value("workspace ", &r->workspace, "\n", out);
   for (int i = 0; i < r->valids; i++)
     print_value("valid ", &r->valid[i], "\n", out);
+  for (int t = 0; t < FAT_TENSORS; t++)
+    if (r->reduced >> t & 1)
+      fat_text_format(out, "reduces %s\n", fat_tensors[t].name);
   for (int i = 0; i < r->steps; i++) {
     const fat_step *step = &r->step[i];
     if (step->kind == FAT_STEP_CLEAR) {

@@ -2,6 +2,7 @@
  *
  *   workspace 8*b*h*q
  *   valid 2147483648-b*h*ceildiv(q,64)
+ *   reduces dQ
  *   clear 0 4*b*h*q
  *   launch fa1_0123456789abcdef grid b*h block 128 shared 49152 args call ws(0) ws(4*b*h*q)
  *   launch sum_0123456789abcdef grid 4*b block 64 shared 0 cluster 4 overlap args call mapdO(64)
@@ -14,11 +15,12 @@
  * (`mapQ(e)`) a tensor map of it by value, whose boxes are 128 bytes of e rows, swizzled over 128 bytes.
  * `cluster e`: so many blocks form a cluster. `overlap`: the launch may begin before the work ahead of it on
  * its stream has ended, where the driver lets it; the kernel waits where it needs that. `valid
- * e`: the config is none for sizes where e is 0 or less.
+ * e`: the config is none for sizes where e is 0 or less. `reduces` and a tensor's name: the launches sum it
+ * in no fixed order, so that equal calls may differ in its last bits.
  *
  * Written by X.lua when the source is rendered, stored beside the cubin, evaluated at launch: a kernel tuned
  * at one shape launches at another, without Lua. The order of lines is: at most one `workspace`, then `valid`
- * lines, then `clear` and `launch` steps in their order. */
+ * and `reduces` lines, then `clear` and `launch` steps in their order. */
 #ifndef FAT_RECIPE_H
 #define FAT_RECIPE_H
 
@@ -59,6 +61,7 @@ typedef struct fat_recipe {
   fat_expr workspace; /* count 0: none */
   int valids;
   fat_expr valid[FAT_RECIPE_VALIDS];
+  uint32_t reduced; /* a bit for each tensor */
   int steps;
   fat_step step[FAT_RECIPE_STEPS];
 } fat_recipe;

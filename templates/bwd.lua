@@ -39,7 +39,7 @@ local function recipe_of(tile_bytes)
     local tiles, tile = string.format("b*h*ceildiv(q,%d)", c.Br), tile_bytes(c, p)
     local threads, overlap = mma.threads(c), g.sm >= 90 and " overlap" or ""
     local dQ_LD = string.format("ws(0) ws(%s*%d)", tiles, tile)
-    return string.format("workspace %s*%d\n", tiles, tile + 8 * c.Br) .. simt.zeros(c, p, entry, threads)
+    return string.format("workspace %s*%d\nreduces dQ\n", tiles, tile + 8 * c.Br) .. simt.zeros(c, p, entry, threads)
       .. string.format("launch %s grid %s block %d shared 0 args call %s\n", entry "prepare", tiles, threads, dQ_LD)
       .. string.format("launch %s grid ceildiv(k,%d)*b*hk block %d shared %d%s args call %s\n", entry "bwd", c.Bc, threads,
         shared(c, p), overlap, dQ_LD)

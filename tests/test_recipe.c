@@ -31,6 +31,7 @@ static const char every_word[] = /* that came later */
     "workspace 4*tq\n"
     "valid 2147483648-tq*h\n"
     "valid L+R+1\n"
+    "reduces dQ\n"
     "launch one grid 8*b block 128 shared 0 cluster 2*b overlap args mapdO(64) mapdQ(16) mapdK(R+1) "
     "mapdV(L)\n"
     "launch two grid b block 128 shared 0 cluster 2 args call int(tk) int(chunk)\n"
@@ -100,6 +101,7 @@ static void clusters_overlap_and_totals(void **state)
   fat_step_values v;
   read_text(every_word);
   assert_int_equal(recipe.valids, 2);
+  assert_int_equal(recipe.reduced, 1 << FAT_DQ);
   assert_true(recipe.step[0].overlap && !recipe.step[1].overlap && recipe.step[2].overlap);
   assert_int_equal(recipe.step[0].arg[0].tensor, FAT_DO);
   assert_int_equal(recipe.step[0].arg[3].tensor, FAT_DV);
@@ -199,16 +201,21 @@ static void mistakes_are_told_with_line_and_column(void **state)
       {"", "the recipe launches nothing"},
       {"workspace 4*b\n", "the recipe launches nothing"},
       {"workspace 4\nclear 0 4\n", "the recipe launches nothing"},
-      {"start x", "line 1, column 1: expected 'workspace', 'valid', 'clear' or 'launch' before 'start x'"},
+      {"start x",
+       "line 1, column 1: expected 'workspace', 'valid', 'reduces', 'clear' or 'launch' before 'start x'"},
       {"valid 1\nworkspace 4",
-       "line 2, column 1: expected 'valid', 'clear' or 'launch' before 'workspace 4'"},
+       "line 2, column 1: expected 'valid', 'reduces', 'clear' or 'launch' before 'workspace 4'"},
       {"workspace 4\nlaunch x grid 1 block 1 shared 0 args\nvalid 1",
        "line 3, column 1: expected 'clear' or 'launch' before 'valid 1'"},
+      {"reduces dq", "line 1, column 9: expected a tensor's name before 'dq'"},
+      {"reduces", "line 1, column 8: expected a tensor's name at the end of the line"},
+      {"reduces dQ dK", "line 1, column 12: expected the end of the line before 'dK'"},
+      {"reduces dQ\nworkspace 4", "line 2, column 1: expected 'valid', 'reduces', 'clear' or 'launch'"},
       {"valid", "line 1, column 6: expected a whole number"},
       {"valid 1 2", "line 1, column 9: expected the end of the line"},
       {"valid 1\nvalid 1\nvalid 1\nvalid 1\nvalid 1", "line 5, column 7: expected no more 'valid' lines"},
       {"clear 0 1\nworkspace 4", "line 2, column 1: expected 'clear' or 'launch' before 'workspace 4'"},
-      {"workspace 4\nworkspace 4", "line 2, column 1: expected 'valid', 'clear' or 'launch'"},
+      {"workspace 4\nworkspace 4", "line 2, column 1: expected 'valid', 'reduces', 'clear' or 'launch'"},
       {"workspace", "line 1, column 10: expected a whole number"},
       {"workspace 4 5", "line 1, column 13: expected the end of the line before '5'"},
       {"workspace 4*x", "line 1, column 13: expected a whole number, one of b h hk q k SMs tq tk L R chunk"},

@@ -101,7 +101,7 @@ end
 function ws.recipe(name, c, p, of, entry)
   local tiles, tile = string.format("b*h*ceildiv(q,%d)", c.Br), 4 * c.Br * p.d
   local dQ_LD = string.format("ws(0) ws(%s*%d)", tiles, tile)
-  return string.format("workspace %s*%d\n", tiles, tile + 8 * c.Br)
+  return string.format("workspace %s*%d\nreduces dQ\n", tiles, tile + 8 * c.Br)
     .. string.format("launch %s grid %s block 512 shared 0 args call %s\n", entry "prepare", tiles, dQ_LD)
     .. string.format("launch %s grid ceildiv(k,%d)*b*hk block %d shared %d overlap args call %s mapQ(%d) mapK(64) mapV(64) "
       .. "mapdO(%d) mapdK(16) mapdV(16)\n", entry(name), 64 * of.groups, ws.threads(of), ws.places(c, p, of).last, dQ_LD, c.Br, c.Br)

@@ -6,6 +6,7 @@
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_80 --std=c++17 -o kernel.cubin kernel.cu
 //   recipe     workspace b*h*ceildiv(q,32)*8448
+//   recipe     reduces dQ
 //   recipe     launch bwd_prepare_197a0f2dafba5a17 grid b*h*ceildiv(q,32) block 128 shared 0 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
 //   recipe     launch bwd_197a0f2dafba5a17 grid ceildiv(k,128)*b*hk block 128 shared 66048 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
 //   recipe     launch bwd_finish_197a0f2dafba5a17 grid b*h*ceildiv(q,32) block 128 shared 4096 args call ws(0)

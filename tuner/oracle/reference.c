@@ -218,15 +218,6 @@ bool fat_reference_stores(const char *kernel)
   return strcmp(kernel, "standard") == 0;
 }
 
-uint32_t fat_reference_unordered(const char *kernel)
-{
-  static const char *const reduce[] = {"bwd", "bwd_ws", "bwd_wide"};
-  for (size_t i = 0; i < sizeof reduce / sizeof *reduce; i++)
-    if (strcmp(kernel, reduce[i]) == 0)
-      return UINT32_C(1) << FAT_DQ;
-  return 0;
-}
-
 double fat_reference_off(double right, float got)
 {
   if (isnan(right)) /* left as it was */

@@ -28,9 +28,6 @@ double fat_reference_allowed(const fat_problem *p, const fat_bound *bound, int t
  * algorithm alone. All others keep it in float, and are held to it. */
 bool fat_reference_stores(const char *kernel);
 
-/* The outputs that a kernel sums by reductions, in no fixed order: a bit for each tensor. */
-uint32_t fat_reference_unordered(const char *kernel);
-
 /* How far off a result is: infinitely where it is not finite and should be, or the other way round. */
 double fat_reference_off(double right, float got);
 

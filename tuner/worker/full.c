@@ -19,7 +19,7 @@ fat_status fat_full_launch(fat_testbed *testbed, const fat_assignment *a, const 
 {
   full->testbed = testbed;
   full->stores = subject->stores;
-  full->unordered = subject->unordered;
+  full->reduced = subject->recipe.reduced;
   FAT_TRY(fat_launch_prepare(&subject->recipe, &a->problem, a->sms, subject->module, &full->launch, err));
   return fat_testbed_workspace(testbed, full->launch.workspace, err);
 }
@@ -188,12 +188,12 @@ static fat_status judge_second(const fat_full *full, const outputs *first, const
 {
   size_t at = 0;
   for (int t = 0; t < FAT_TENSORS; at += first->bytes[t++])
-    if (!(full->unordered >> t & 1) && memcmp(first->data + at, second->data + at, first->bytes[t]) != 0) {
+    if (!(full->reduced >> t & 1) && memcmp(first->data + at, second->data + at, first->bytes[t]) != 0) {
       v->outcome = FAT_OUT_WRONG;
       snprintf(v->detail, sizeof v->detail, "at full size: the same call gave other bits in run 2");
       return FAT_OK;
     }
-  return full->unordered ? judge_rows(full, v, err) : FAT_OK;
+  return full->reduced ? judge_rows(full, v, err) : FAT_OK;
 }
 
 fat_status fat_full_repeat(fat_full *full, fat_verdict *verdict, fat_error *err)

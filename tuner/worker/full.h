@@ -8,8 +8,8 @@
 /* A config ready to run at full size. */
 typedef struct fat_full {
   fat_testbed *testbed;
-  bool stores; /* as of the subject */
-  uint32_t unordered;
+  bool stores;      /* as of the subject */
+  uint32_t reduced; /* of the recipe */
   fat_launch launch;
 } fat_full;
 fat_status fat_full_launch(fat_testbed *testbed, const fat_assignment *a, const fat_subject *subject,

@@ -59,7 +59,6 @@ static fat_status load(server *s, const fat_entrant *e, const fat_problem *p, fa
   fat_config config;
   FAT_TRY(fat_config_parse(e->config, &config, err));
   *c = (fat_subject){.stores = fat_reference_stores(config.kernel),
-                     .unordered = fat_reference_unordered(config.kernel),
                      .unit = (int)fat_width_alignment(&config, fat_dtypes[p->dtype].bytes)};
   FAT_TRY(fat_recipe_parse(e->recipe, &c->recipe, err));
   return fat_module_load(s->driver, e->cubin, e->cubin_size, e->cubin_hash, &c->module, err);

@@ -180,13 +180,13 @@ static void judge_image(fat_testbed *s, const fat_subject *subject, fat_verdict 
 
 /* Outputs that are summed in no fixed order are judged again, and then made what they were in the first
  * round, so that all can be compared to the bit. */
-static void judge_unordered(fat_testbed *s, const fat_subject *subject, fat_verdict *v)
+static void judge_reduced(fat_testbed *s, const fat_subject *subject, fat_verdict *v)
 {
   for (int i = 0; i < s->cases.count; i++)
     for (int t = 0; t < FAT_TENSORS; t++) {
       const fat_case *c = &s->cases.list[i];
       const fat_slot *slot = &c->slot[t];
-      if (!(subject->unordered >> t & 1) || !takes(subject, c))
+      if (!(subject->recipe.reduced >> t & 1) || !takes(subject, c))
         continue;
       if (!judge(c, t, subject->stores, s->got, v))
         return;
@@ -214,7 +214,7 @@ fat_status fat_verify_cases(fat_testbed *testbed, const fat_assignment *a, const
     if (round == 0)
       memcpy(testbed->before, testbed->got, bytes);
     else
-      judge_unordered(testbed, subject, verdict);
+      judge_reduced(testbed, subject, verdict);
     if (verdict->outcome == FAT_OUT_OK && memcmp(testbed->before, testbed->got, bytes) != 0)
       wrong(verdict, "%s: the same call gave other bits in run %d", testbed->cases.family, round + 1);
     if (round == 0)

@@ -1,8 +1,8 @@
 /* verify.h -- is a kernel right? Before it is timed, on every case of its family and at full size.
  *
  * Right means: every output is within its bound of the reference in double, nothing else is written, and the
- * bits are the same every time; where a kernel sums in no fixed order, within the bound every time. The first
- * error ends it, and says in words where it is and how large. */
+ * bits are the same every time; of what a kernel sums in no fixed order (recipe.h), within the bound every
+ * time. The first error ends it, and says in words where it is and how large. */
 #ifndef FAT_VERIFY_H
 #define FAT_VERIFY_H
 
@@ -12,9 +12,8 @@
 typedef struct fat_subject {
   fat_recipe recipe;
   fat_module *module;
-  bool stores;        /* it keeps S in memory: fat_reference_stores */
-  uint32_t unordered; /* fat_reference_unordered */
-  int unit;           /* bytes it moves at once: what strides and addresses must be multiples of */
+  bool stores; /* it keeps S in memory: fat_reference_stores */
+  int unit;    /* bytes it moves at once: what strides and addresses must be multiples of */
 } fat_subject;
 
 /* Runs the small cases: FAT_OK with verdict->outcome ok or wrong, and the largest error of the case that is
