@@ -103,9 +103,10 @@ def check_gradcheck():
     q, k, v = (drawn((1, heads, n, 8), torch.float32) for heads, n in ((4, 5), (2, 7), (2, 7)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that the inputs are not in double
-        for mask in (dict(), dict(causal=True), dict(window=(2, 1))):
-            torch.autograd.gradcheck(lambda *t: fatune.attention(*t, **mask), (q, k, v), eps=2 ** -5, atol=1e-2, rtol=1e-2,
-                                     nondet_tol=1e-5)
+        for arithmetic in (None, "f32x3"):
+            for mask in (dict(), dict(causal=True), dict(window=(2, 1))):
+                torch.autograd.gradcheck(lambda *t: fatune.attention(*t, arithmetic=arithmetic, **mask), (q, k, v), eps=2 ** -5,
+                                         atol=1e-2, rtol=1e-2, nondet_tol=1e-5)
 
 
 def check_stream_and_graph():
