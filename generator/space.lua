@@ -71,7 +71,7 @@ function space.facts(text)
   -- Whether scores are more than products: then `score` gives them in base 2, with the scale in them, and what it gives
   -- has to know whether S is transposed.
   p.scored = p.has.softcap or p.has.alibi or p.has.mask or p.has.bias or false
-  p.words = { c_is_cap = p.has.softcap and not (p.has.alibi or p.has.bias) or false, ruled = false, rows_later = false, c_of_call = p.scored and "unit_of(a)" or "base2(a.scale)", score_rows = p.scored and "score_rows" or "score",
+  p.words = { c_is_cap = p.has.softcap and not (p.has.alibi or p.has.bias) or false, ruled = false, rows_later = false, apart = false, c_of_call = p.scored and "unit_of(a)" or "base2(a.scale)", score_rows = p.scored and "score_rows" or "score",
     -- Of a backward, whose weights keep what dropout takes from them.
     weigh_back = p.has.drop and "mark" or "weigh", weigh_rows = p.has.drop and "mark_rows" or "weigh",
     kept_S = p.has.drop and "kept(S)" or "S", and_boost = p.has.drop and ", boost(a)" or "",

@@ -25,6 +25,10 @@ $(entry "bwd")(const call a, float *dQ_all, const LD_row *LD_all)
 
   const K_tile K(shared_memory());
   const V_tile V(shared_memory() + at_V);
+%  if apart then
+  make_apart({a, dQ_all, kv, visit, from, j0, c, K, V, dS_tile(shared_memory() + at_P), dS_tile(shared_memory() + at_dS)});
+}
+%  else
   const ring<dS_tile, dS_tiles> dS(shared_memory() + at_dS);
 %  if not P_held then
   const dS_tile P(shared_memory() + at_P);
@@ -86,10 +90,11 @@ $(entry "bwd")(const call a, float *dQ_all, const LD_row *LD_all)
 %    if not P_held then
     add_AB(dV, rows_for<dV_part>(P), from.dO(n));       // dV = dV + P^T dO
 %    end
-%  add_to_dQ "n"
+%    if schedule ~= "alone" then add_to_dQ "n" end
 %  end
     add_AB(dK, $(P_held and "left_from(S)" or "rows_for<dK_part>(dS.slot(n))"), from.Q(n)); // dK = dK + dS^T Q
     leave(from, n, next);
+%  if schedule == "alone" then add_to_dQ "n" end -- while the next tiles are on their way
   }
   finish_steps();                                       // the last dS^T is here; all have read K and V
 %  if dQ_late then
@@ -101,6 +106,7 @@ $(entry "bwd")(const call a, float *dQ_all, const LD_row *LD_all)
   store_part(dK, a.scale, K, kv.dK, kv.dKn, j0, kv.nk);
   store_part(dV, $(has.drop and "boost(a)" or "1.f"), V, kv.dV, kv.dVn, j0, kv.nk);
 }
+%  end
 
 extern "C" __global__ void __launch_bounds__(T)
 $(entry "finish")(const call a, const float *dQ_all)

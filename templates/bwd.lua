@@ -11,7 +11,7 @@ local function places(c, p)
   at.LD = at.dO + s * e * c.Br * mma.Dw(p)
   at.dS = at.LD + s * 8 * c.Br
   at.P = at.dS + (c.G or 1 + c.q) * e * c.Bc * c.Br
-  at.last = math.max(K + V, at.P + (grad.P_held(c) and 0 or e * c.Bc * c.Br))
+  at.last = math.max(K + V, at.P + (grad.P_held(c) and c.A ~= 1 and 0 or e * c.Bc * c.Br))
   return at
 end
 local function shared(c, p) return places(c, p).last end
@@ -22,8 +22,9 @@ local function dQ_bytes(c, p) return 4 * 32 * c.w * grad.sums_of(c.Br, p.d, c.w,
 -- Registers that a thread would like: dK and dV all the time; S and dP, or dQ; V where it is held; tiles on their way; the
 -- rest. An estimate for pruning; the compiler's figure replaces it.
 local function wants(c, p, g)
-  local S = grad.sums_of(c.Bc, c.Br, c.w, c.wS)
-  local kept = grad.sums_of(c.Bc, p.d, c.w, c.wK) + grad.sums_of(c.Bc, p.dv, c.w, c.wK)
+  local half = grad.sharers(c)
+  local S = grad.sums_of(c.Bc, c.Br, half, c.wS) // (c.A == 1 and 2 or 1)
+  local kept = grad.sums_of(c.Bc, p.d, half, c.wK) + (c.A == 1 and 0 or grad.sums_of(c.Bc, p.dv, half, c.wK))
   local V = c.V == 1 and c.Bc // (16 * c.wS) * mma.Dw(p) * mma.bytes(p) * (p.dtype == "f32x3" and 2 or 1) // 8 or 0
   return kept + math.max(2 * S, grad.sums_of(c.Br, p.d, c.w, c.wQ) + S // 2) + V + grad.way(c, p, g, c.Br) + 44
 end
@@ -32,6 +33,10 @@ local function registers(c, p, g) return math.min(wants(c, p, g), mma.most_regis
 local constraints = grad.constraints(wants, shared)
 table.insert(constraints, { function(c) return c.q == 0 or grad.P_held(c) and c.s > 1 end,
   "dQ waits for the next step where nothing else needs the barrier: P in registers, and a tile ahead" })
+table.insert(constraints, { function(c, p, g) return c.A == 0 or not mma.travels(c, p, g) and c.s > 0 and c.V + c.q == 0 end,
+  "halves of a block with tasks of their own copy on their own, and have named barriers: sm_80, V in shared memory" })
+table.insert(constraints, { function(c, p) return c.A == 0 or mma.bytes(p) == 2 and not (p.has.drop or p.has.softcap or p.has.dbias) end,
+  "dS is made of P as it was rounded to 16 bits, without a mark of dropped weights or what a cap's slope asks for; nor is it told" })
 
 -- What both halves launch: threads of a block and bytes of dQ of one tile, by config and problem.
 local function recipe_of(tile_bytes)
@@ -116,33 +121,37 @@ return {
   prefer = 1,
   serves = { op = "bwd", dtypes = { "f16", "bf16", "f32", "tf32", "f32x3" }, features = grad.features, sm = 75 },
   on = function(p) return p.dtype == "f32" and on_cores end,
-  tunables = grad.tunables("Br", "Bc", "w", "wS", "wK", "wQ", "s", "V", "q", "b", "Z", "U", "W"),
+  tunables = grad.tunables("Br", "Bc", "w", "A", "wS", "wK", "wQ", "s", "V", "q", "b", "Z", "U", "W"),
   constraints = constraints,
   threads = mma.threads,
   shared = shared,
   registers = registers,
 
-  -- The first that fits. Of 16 bits: 32 keys of a warp while d leaves it the registers, then as many keys of a block as
-  -- shared memory holds; those with one tile of Q (s = 1) are for Turing, and for large d where there are 99 KB; the last two for
-  -- Turing's d above 176. None spills but those of f32 tensors for d above 192.
-  defaults = grad.defaults({ "Br", "Bc", "w", "wS", "wK", "wQ", "s", "V", "q", "U", "b" }, { [2] = {
-    { 32, 128, 4, 4, 4, 2, 2, 0, 1, 2, 2, 64 }, { 64, 128, 8, 8, 8, 2, 2, 0, 1, 0, 1, 64 },
-    { 64, 128, 8, 8, 8, 2, 2, 0, 1, 2, 1, 128 }, { 32, 128, 8, 8, 8, 2, 2, 0, 0, 0, 1, 96 },
-    { 32, 96, 6, 6, 6, 2, 2, 0, 1, 2, 1, 128 }, { 64, 64, 8, 4, 4, 2, 2, 0, 0, 0, 1, 160 },
-    { 64, 64, 8, 4, 2, 2, 2, 0, 0, 0, 1, 192 }, { 32, 64, 8, 4, 2, 2, 2, 0, 0, 0, 1, 256 },
-    { 64, 64, 8, 4, 4, 2, 1, 0, 0, 0, 1, 64 }, { 32, 64, 8, 4, 4, 2, 1, 0, 0, 0, 1, 128 },
-    { 32, 64, 8, 4, 2, 2, 1, 0, 0, 0, 1, 192 }, { 32, 48, 6, 3, 3, 2, 1, 0, 0, 2, 1, 176 },
-    { 32, 48, 6, 3, 3, 2, 0, 0, 0, 2, 1, 256 }, { 32, 48, 6, 3, 3, 2, 1, 0, 0, 2, 1, 256 },
-    { 32, 32, 8, 2, 1, 2, 1, 0, 0, 0, 1, 256 }, { 32, 32, 8, 2, 1, 2, 0, 1, 0, 0, 1, 256 },
+  -- The first that fits. Of 16 bits: 32 keys of a warp while d leaves it the registers, halves with tasks of their own above
+  -- that (the best of 277 to 443 configs at d 128 and 256 in an A100's shared memory, by PTX on an H200), then, where there is less
+  -- room or P must be exact, as many keys of a block as shared memory holds; those with one tile of Q (s = 1) are for Turing, and for
+  -- large d where there are 99 KB; the last two for Turing's d above 176. None spills but those of f32 tensors for d above 192, and
+  -- a little at d 192 on sm_80.
+  defaults = grad.defaults({ "Br", "Bc", "w", "A", "wS", "wK", "wQ", "s", "V", "q", "U", "b" }, { [2] = {
+    { 32, 128, 4, 0, 4, 4, 1, 2, 0, 1, 0, 2, 64 }, { 64, 128, 8, 0, 8, 8, 2, 2, 0, 1, 0, 1, 64 },
+    { 64, 96, 8, 1, 2, 2, 1, 2, 0, 0, 0, 1, 128 }, { 64, 96, 8, 1, 2, 1, 4, 1, 0, 0, 0, 1, 192 },
+    { 64, 64, 8, 1, 2, 1, 1, 1, 0, 0, 0, 1, 256 },
+    { 64, 128, 8, 0, 8, 8, 2, 2, 0, 1, 2, 1, 128 }, { 32, 128, 8, 0, 8, 8, 2, 2, 0, 0, 0, 1, 96 },
+    { 32, 96, 6, 0, 6, 6, 2, 2, 0, 1, 2, 1, 128 }, { 64, 64, 8, 0, 4, 4, 2, 2, 0, 0, 0, 1, 160 },
+    { 64, 64, 8, 0, 4, 2, 2, 2, 0, 0, 0, 1, 192 }, { 32, 64, 8, 0, 4, 2, 2, 2, 0, 0, 0, 1, 256 },
+    { 64, 64, 8, 0, 4, 4, 2, 1, 0, 0, 0, 1, 64 }, { 32, 64, 8, 0, 4, 4, 2, 1, 0, 0, 0, 1, 128 },
+    { 32, 64, 8, 0, 4, 2, 2, 1, 0, 0, 0, 1, 192 }, { 32, 48, 6, 0, 3, 3, 2, 1, 0, 0, 2, 1, 176 },
+    { 32, 48, 6, 0, 3, 3, 2, 0, 0, 0, 2, 1, 256 }, { 32, 48, 6, 0, 3, 3, 2, 1, 0, 0, 2, 1, 256 },
+    { 32, 32, 8, 0, 2, 1, 2, 1, 0, 0, 0, 1, 256 }, { 32, 32, 8, 0, 2, 1, 2, 0, 1, 0, 0, 1, 256 },
   }, [4] = {
-    { 32, 128, 8, 8, 8, 2, 2, 0, 1, 0, 1, 64 }, { 32, 64, 8, 4, 4, 2, 2, 0, 0, 0, 1, 128 },
-    { 32, 48, 6, 3, 3, 2, 1, 0, 0, 2, 1, 128 }, { 32, 64, 8, 4, 2, 2, 1, 0, 0, 2, 1, 256 },
-    { 32, 32, 4, 2, 2, 2, 1, 0, 0, 2, 1, 256 }, { 32, 16, 2, 1, 1, 2, 1, 0, 0, 2, 1, 256 },
+    { 32, 128, 8, 0, 8, 8, 2, 2, 0, 1, 0, 1, 64 }, { 32, 64, 8, 0, 4, 4, 2, 2, 0, 0, 0, 1, 128 },
+    { 32, 48, 6, 0, 3, 3, 2, 1, 0, 0, 2, 1, 128 }, { 32, 64, 8, 0, 4, 2, 2, 1, 0, 0, 2, 1, 256 },
+    { 32, 32, 4, 0, 2, 2, 2, 1, 0, 0, 2, 1, 256 }, { 32, 16, 2, 0, 1, 1, 2, 1, 0, 0, 2, 1, 256 },
   } }),
 
   words = function(c, p, g)
     local words = grad.words(c, p, g)
-    words.V_held, words.dQ_late = c.V == 1, c.q == 1
+    words.V_held, words.dQ_late, words.apart = c.V == 1, c.q == 1, c.A == 1
     return words
   end,
 

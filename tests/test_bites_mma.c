@@ -26,13 +26,14 @@
   "bwd-f16-b1-h2k1-q1-k197-d40-causal-w16.0 all lay=padded gpu=A100" /* in tiles that no row visits */
 
 /* dQ made late, P in registers; P in shared memory; V in registers; Turing's, through registers during a step
- * and behind it; on CUDA cores. */
+ * and behind it; halves of a block apart; on CUDA cores. */
 #define BWD_LATE   "bwd:Br64-Bc128-w8-wS8-wK8-wQ2-s2-V0-q1-b1-Z1-U2-W16"
 #define BWD_SHARED "bwd:Br64-Bc64-w8-wS4-wK2-wQ2-s1-V0-q0-b1-Z1-U0-W16"
 #define BWD_V_HELD "bwd:Br32-Bc64-w4-wS4-wK4-wQ2-s3-V1-q0-b1-Z1-U0-W16"
 #define BWD_TURING "bwd:Br32-Bc64-w4-wS4-wK4-wQ2-s1-V0-q0-b1-Z1-U0-W16"
 #define BWD_BEHIND "bwd:Br32-Bc64-w4-wS4-wK4-wQ2-s0-V0-q0-b1-Z1-U0-W16"
 #define BWD_IDLE   "bwd:Br32-Bc32-w8-wS2-wK1-wQ2-s1-V0-q0-b1-Z1-U0-W16"
+#define BWD_APART  "bwd:Br64-Bc64-w8-A1-wS2-wK1-wQ2-s1-V0-q0-b1-Z1-U0-W16"
 #define BWD_CORES  "bwd:Br64-Bc64-w4-X16-Y16-G1-s2-b1-Z1-W16"
 #define TWO        "bwd_two:Br64-Bc64-w4-wS4-wK4-s2-b1-Z1-U0-W16"
 #define TWO_SHARED "bwd_two:Br64-Bc32-w4-wS2-wK1-s1-b1-Z1-U0-W16"
@@ -89,6 +90,7 @@ static const struct {
     {BWD_V_HELD, BACKWARD "A100"},
     {BWD_TURING, BACKWARD "T4"},
     {BWD_BEHIND, BACKWARD "T4"},
+    {BWD_APART, BACKWARD "A100"},
     {BWD_CORES, BACKWARD_F32},
     {BWD_IDLE, BACKWARD "T4"},
     {BWD_V_HELD, UNSEEN_KEYS},
@@ -122,7 +124,7 @@ static bool is_missed(const bites_run *run)
 static void every_call_is_missed(void **state)
 {
   (void)state;
-  static const char *const names[] = {"block_sync", "warp_sync", "copy_wait", "copy_commit"};
+  static const char *const names[] = {"block_sync", "warp_sync", "copy_wait", "copy_commit", "named_sync"};
   for (unsigned i = 0; i < sizeof schedules / sizeof *schedules; i++) {
     victim v = victim_of(schedules[i].kernel, schedules[i].line);
     take_out(&v, names, sizeof names / sizeof *names, true, is_missed);
@@ -140,6 +142,7 @@ static void every_call_is_missed(void **state)
 #define GRID    "templates/lib/grid.cuh"
 #define GRID16  "templates/lib/grid16.cuh"
 #define PARTS   "templates/lib/parts.cuh"
+#define APART   "templates/lib/apart.cuh"
 #define SIMT    "templates/lib/gridsimt.cuh"
 
 static const defect defects[] = {
@@ -266,6 +269,10 @@ static const defect defects[] = {
     {BWD_V_HELD, "number_of(n) * Br", "number_of(0) * Br", BACKWARD "A100", WRONG, NULL, NULL},
     {BWD_TURING, "thread_id() < Br / 2", "thread_id() < Br / 4", BACKWARD "T4", EMU_UNINITIALISED,
      "templates/lib/grad.cuh", "get16("},
+    {BWD_APART, "named_arrive(P_here, T);", ";", BACKWARD "A100", EMU_DEADLOCK, APART, "named_sync("},
+    {BWD_APART, "named_arrive(dO_read, T);", ";", BACKWARD "A100", EMU_DEADLOCK, APART, "named_sync("},
+    {BWD_APART, "float_of(elem(pair >> 16 * y)) *", "", BACKWARD "A100", WRONG, NULL, NULL},
+    {BWD_APART, "scale_part(dK, my.a.scale);", ";", BACKWARD "A100", WRONG, NULL, NULL},
     {BWD_CORES, "w < 3 ? 4 * x - 3 + w", "w < 3 ? 4 * x - 3", BACKWARD_F32, WRONG, NULL, NULL},
     {BWD_CORES, "Acc::row_block(0)", "0", BACKWARD_F32, WRONG, NULL, NULL},
     {BWD_CORES, "column(c) < columns", "true", BACKWARD_F32, EMU_OUT_OF_BOUNDS, SIMT, "put"},

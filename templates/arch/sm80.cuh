@@ -71,3 +71,15 @@ template <i32 left> __device__ __forceinline__ void copy_wait()
 {
   asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory");
 }
+
+//: named_sync -- `threads` threads, some by named_arrive, meet at one of the block's 16 barriers [barrier.cta.sync]
+__device__ __forceinline__ void named_sync(i32 name, i32 threads)
+{
+  asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(name), "r"(threads) : "memory");
+}
+
+//: named_arrive -- the same without waiting for the others [barrier.cta.arrive]
+__device__ __forceinline__ void named_arrive(i32 name, i32 threads)
+{
+  asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(name), "r"(threads) : "memory");
+}

@@ -119,18 +119,6 @@ __device__ __forceinline__ void stmatrix(u32 row, u32 x0, u32 x1, u32 x2, u32 x3
                : "memory");
 }
 
-//: named_sync -- `threads` threads, some by named_arrive, meet at one of the block's 16 barriers [barrier.cta.sync]
-__device__ __forceinline__ void named_sync(i32 name, i32 threads)
-{
-  asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(name), "r"(threads) : "memory");
-}
-
-//: named_arrive -- the same without waiting for the others [barrier.cta.arrive]
-__device__ __forceinline__ void named_arrive(i32 name, i32 threads)
-{
-  asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(name), "r"(threads) : "memory");
-}
-
 //: registers_more -- this warpgroup takes registers, waiting until they are free [setmaxnreg.inc]
 template <i32 count> __device__ __forceinline__ void registers_more()
 {

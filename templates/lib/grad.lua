@@ -11,7 +11,7 @@ function grad.features_and(more) return simt.masks_and("dbias", "dsink", "dlse",
 grad.tunable = {
   Br = { "Br", { 16, 32, 64, 128 }, "rows of Q and dO of one tile" },
   Bc = { "Bc", { 16, 32, 48, 64, 96, 128 }, "rows of K and V of one tile" },
-  w = { "w", { 2, 4, 6, 8 }, "warps of a block" },
+  w = { "w", { 2, 4, 6, 8, 12, 16 }, "warps of a block" },
   wS = { "wS", { 1, 2, 3, 4, 6, 8 }, "warps that share the keys of S and dP; the others share their rows of Q" },
   wK = { "wK", { 1, 2, 3, 4, 6, 8 }, "warps that share the rows of dK and dV; the others share their columns" },
   wQ = { "wQ", { 1, 2, 4, 8 }, "warps that share the rows of dQ; the others share its columns" },
@@ -20,6 +20,7 @@ grad.tunable = {
   q = { "q", { 0, 1 }, "dQ of a tile is made 0 = in its own step, behind a barrier, 1 = in the next, without one" },
   b = { "b", { 1, 2 }, "blocks of an SM that the registers of a thread must leave room for" },
   Z = { "Z", { 1, 8, 64 }, "heads whose tiles start together, the longest first" },
+  A = { "A", { 0, 1 }, "0 = all warps make S, dP, dV and dK; 1 = half of them S and dV, the others dP and dK", unsaid = 0 },
   U = { "U", { 0, 2, 4 }, "steps of 32 bytes of S and dP that are laid out one after another; 0 = all of them" },
   W = { "W", { 1, 16 }, "bytes that tensors are aligned to: 16, or 1 = elements one by one", { 16 } },
 }
@@ -29,11 +30,14 @@ function grad.tunables(...)
   return all
 end
 
+-- Warps that share S, dP, dV or dK.
+function grad.sharers(c) return c.A == 1 and c.w // 2 or c.w end
+
 -- P^T and dS^T go from registers into products where a warp has whole rows of them, and of dK and dV.
-function grad.P_held(c) return c.wS == c.w and c.wK == c.w end
+function grad.P_held(c) return c.wS == grad.sharers(c) and c.wK == grad.sharers(c) end
 
 -- Whether the last warps have no part of S: where tiles are few rows because they are wide, they help with dK, dV and dQ.
-function grad.S_idle(c) return c.Br < 16 * (c.w // c.wS) end
+function grad.S_idle(c) return c.Br < 16 * (grad.sharers(c) // c.wS) end
 
 -- Registers of an accumulator in a grid of `down` warps below each other.
 function grad.sums_of(rows, columns, w, down)
@@ -57,7 +61,7 @@ function grad.words(c, p, g)
   local is_half = mma.bytes(p) == 2
   return { libs = libs("lib/softmax.cuh", "lib/fragments.cuh", "lib/mma.cuh",
       is_half and "lib/half.cuh" or "lib/tf32.cuh", "lib/grid.cuh", is_half and "lib/grid16.cuh" or "lib/grid32.cuh",
-      "lib/parts.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/launches.cuh"),
+      "lib/parts.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/apart.cuh", "lib/launches.cuh"),
     travels = mma.travels(c, p, g), dtype = p.dtype, slices = 1, drawn = false, packed = false, parted = false, aligned = c.W, unrolled = c.U,
     blocks_of_sm = c.b, overlaps = g.sm >= 90, P_held = grad.P_held(c),
     S_idle = grad.S_idle(c), LD_threads = "T", schedule = grad.schedule(c, p, g) }
@@ -119,16 +123,17 @@ end
 -- Those of tensor cores.
 function grad.constraints(wants, shared)
   return grad.blocks({
-    { function(c) return c.w % c.wS == 0 and c.w % c.wK == 0 and c.w % (c.wQ or 1) == 0 end,
+    { function(c) return grad.sharers(c) % c.wS == 0 and grad.sharers(c) % c.wK == 0 and c.w % (c.wQ or 1) == 0 end,
       "warps stand as a grid: those that share rows (wS, wK, wQ) divide all (w)" },
-    { function(c) return c.Bc % (16 * c.wS) == 0 and (c.Br % (16 * (c.w // c.wS)) == 0 or grad.S_idle(c)) end,
+    { function(c) return c.Bc % (16 * c.wS) == 0 and (c.Br % (16 * (grad.sharers(c) // c.wS)) == 0 or grad.S_idle(c)) end,
       "a warp owns whole blocks of 16 keys and 16 rows of S (Bc/wS, Br/(w/wS)), or nothing of it" },
     { function(c, p, g) return not grad.S_idle(c) or g.sm < 80 and math.max(p.d, p.dv) > 128 end,
       "warps are without a part of S only where 64 KB of shared memory leave tiles few rows", walk = true },
+    { function(c) return c.w <= 8 or c.A == 1 end, "above 8 warps a thread has registers for dK or dV alone" },
     { function(c) return c.Bc % (16 * c.wK) == 0 end, "a warp owns whole blocks of 16 rows of dK and dV (Bc/wK)" },
     { function(c) return c.Br % (16 * (c.wQ or c.w)) == 0 end, "a warp owns whole blocks of 16 rows of dQ (Br/wQ)" },
     { function(c, p)
-      return math.min(mma.Dp(p), mma.Dw(p)) >= 16 * (c.w // c.wK) and mma.Dp(p) >= 16 * (c.wQ and c.w // c.wQ or 1)
+      return math.min(mma.Dp(p), mma.Dw(p)) >= 16 * (grad.sharers(c) // c.wK) and mma.Dp(p) >= 16 * (c.wQ and c.w // c.wQ or 1)
     end, "each warp has columns of dK, dV and dQ (16 for each of w/wK, w/wQ)", walk = true },
     { function(c, p) return 32 * c.U < math.max(mma.Dp(p), mma.Dw(p)) * mma.bytes(p) end,
       "some steps of S and dP in a loop: there are more" },
@@ -161,8 +166,8 @@ end
 -- Bytes that cross shared memory in a visit for S, dP, dV and dK.
 function grad.key_bytes(c, p)
   local e, S, width = mma.bytes(p), c.Br * c.Bc, mma.Dp(p) + mma.Dw(p)
-  return c.w // c.wS * c.Bc * width * e + c.wS * c.Br * width * e + c.wK * c.Br * width * e
-    + (grad.P_held(c) and 0 or 2 * (c.w // c.wK + 1) * S * e)
+  return grad.sharers(c) // c.wS * c.Bc * width * e + c.wS * c.Br * width * e + c.wK * c.Br * width * e
+    + (grad.P_held(c) and 0 or 2 * (grad.sharers(c) // c.wK + 1) * S * e)
 end
 
 -- Operations of tensor cores for one of a product, counted as 16-bit ones: tf32 has half their rate, and 3xTF32 does three.

@@ -9,14 +9,14 @@
 
 //: part -- what a warp's thread holds of an accumulator: `down` warps share its rows, `warps / down` its columns, in blocks
 // of 16 rows and 16 columns. Warps with the same rows are `down` apart
-template <i32 rows_, i32 columns_, i32 down_> struct part {
-  static constexpr i32 rows = rows_, columns = columns_, across = warps / down_;
+template <i32 rows_, i32 columns_, i32 down_$(apart and ", i32 warps_ = warps" or "")> struct part {
+  static constexpr i32 rows = rows_, columns = columns_, across = $(apart and "warps_" or "warps") / down_;
   static constexpr i32 R = rows_ / (8 * down_);
   static constexpr i32 C = across == 1 ? columns_ / 4 : (columns_ + 16 * across - 1) / (16 * across) * 4;
   static constexpr bool is_even = columns_ == 4 * C * across; // else the last warps have less
   float at[R][C];
-  static __device__ __forceinline__ i32 first_row() { return (across == 1 ? warp_of() : warp_of() % down_) * (8 * R); }
-  static __device__ __forceinline__ i32 first_column() { return across == 1 ? 0 : warp_of() / down_ * (4 * C); }
+  static __device__ __forceinline__ i32 first_row() { return (across == 1$(apart and " && warps_ == warps" or "") ? warp_of() : warp_of() % down_) * (8 * R); }
+  static __device__ __forceinline__ i32 first_column() { return across == 1 ? 0 : warp_of()$(apart and " % warps_" or "") / down_ * (4 * C); }
   static __device__ __forceinline__ i32 row(i32 r) { return first_row() + r / 2 * 16 + r % 2 * 8 + thread_id() % 32 / 4; }
   static __device__ __forceinline__ i32 column(i32 c) { return first_column() + column_of(c); }
   // Whether the columns that the c-th is one of are there, eight side by side.
@@ -24,13 +24,13 @@ template <i32 rows_, i32 columns_, i32 down_> struct part {
 };
 
 //: S_part -- of S, P, dP and dS, transposed
-typedef part<Bc, Br, down_S> S_part;
+typedef part<Bc, Br, down_S$(apart and ", warps / 2" or "")> S_part;
 
 //: dK_part
-typedef part<Bc, D, down_K> dK_part;
+typedef part<Bc, D, down_K$(apart and ", warps / 2" or "")> dK_part;
 
 //: dV_part
-typedef part<Bc, Dv, down_K> dV_part;
+typedef part<Bc, Dv, down_K$(apart and ", warps / 2" or "")> dV_part;
 
 //: dQ_part
 typedef part<Br, D, down_Q> dQ_part;

@@ -71,10 +71,10 @@ template <class Tile> __device__ __forceinline__ lane_view<Tile> view_across(Til
 //: share -- how the threads of a block divide the chunks of a tile: each keeps its chunk of a row, every `step`
 // rows. With a step of 4 rows or a multiple, the order of a row's chunks changes by a constant from step to step.
 template <class Tile> struct share {
-  static constexpr i32 most = T / Tile::chunks, step = most >= 4 ? most / 4 * 4 : most;
+  static constexpr i32 $(apart and "T = ::T / 2, " or "")most = T / Tile::chunks, step = most >= 4 ? most / 4 * 4 : most;
   static constexpr i32 count = (Tile::count + step - 1) / step;
   i32 i, x; // first row, chunk
-  __device__ __forceinline__ share() : i(thread_id() / Tile::chunks), x(thread_id() % Tile::chunks) {}
+  __device__ __forceinline__ share() : i(thread_id() $(apart and "% T " or "")/ Tile::chunks), x(thread_id() $(apart and "% T " or "")% Tile::chunks) {}
   // Whether the k-th is one of the tile; decided by the compiler where the shares are even.
   __device__ __forceinline__ bool has(i32 k) const
   {

@@ -52,6 +52,27 @@ struct row_tiles {
 % else
   struct way {};
 % end
+% if apart then
+  // What either half of the block copies for step n: a group for each step, empty behind the last.
+  __device__ __forceinline__ void send_Q(i32 n) const
+  {
+    if (n < steps) {
+      const place at = rows(a, head_of(n));
+      send<D>(Q(n), at.Q, at.Qn, tile_of(n) * Br, at.nq);
+      if (thread_id() < Br / 2)
+        copy_async(LD(n).data + 16 * thread_id(), (const quad *)(LD_all + number_of(n) * Br) + thread_id(), true);
+    }
+    copy_commit();
+  }
+  __device__ __forceinline__ void send_dO(i32 n) const
+  {
+    if (n < steps) {
+      const place at = rows(a, head_of(n));
+      send<Dv>(dO(n), at.dO, at.dOn, tile_of(n) * Br, at.nq);
+    }
+    copy_commit();
+  }
+% end
 % if schedule == "fetched" then
   // The tiles of step n one behind the other: half of the registers.
   __device__ __forceinline__ void fetch(i32 n) const

@@ -1,15 +1,15 @@
 // Attention kernel written by fatune 0.1.0.
 //   family     bwd-f16-d64-causal
-//   config     bwd:Br32-Bc128-w4-wS4-wK4-wQ2-s2-V0-q1-b2-Z8-U2-W16
-//   source     197a0f2dafba5a17c4b196fa6a719978d2c18413b737cfdf66e4077bc39795ba
+//   config     bwd:Br32-Bc128-w4-wS4-wK4-wQ1-s2-V0-q1-b2-Z8-U0-W16
+//   source     b6dbee16631fa64e47aa361baad443803173e98c97653809603c495add3e451a
 //   target     sm_80
 //   options    --std=c++17
 //   rebuild    nvcc -cubin -arch=sm_80 --std=c++17 -o kernel.cubin kernel.cu
 //   recipe     workspace b*h*ceildiv(q,32)*8448
 //   recipe     reduces dQ
-//   recipe     launch bwd_prepare_197a0f2dafba5a17 grid b*h*ceildiv(q,32) block 128 shared 0 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
-//   recipe     launch bwd_197a0f2dafba5a17 grid ceildiv(k,128)*b*hk block 128 shared 66048 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
-//   recipe     launch bwd_finish_197a0f2dafba5a17 grid b*h*ceildiv(q,32) block 128 shared 4096 args call ws(0)
+//   recipe     launch bwd_prepare_b6dbee16631fa64e grid b*h*ceildiv(q,32) block 128 shared 0 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
+//   recipe     launch bwd_b6dbee16631fa64e grid ceildiv(k,128)*b*hk block 128 shared 66048 args call ws(0) ws(b*h*ceildiv(q,32)*8192)
+//   recipe     launch bwd_finish_b6dbee16631fa64e grid b*h*ceildiv(q,32) block 128 shared 4096 args call ws(0)
 
 //: i32
 typedef int i32;
@@ -292,7 +292,7 @@ template <class Acc> __device__ __forceinline__ void clear(const shares<Acc> &al
       *all.at(r, c) = 0.f;
 }
 
-constexpr i32 down_Q = 2;    // warps that share the rows of dQ
+constexpr i32 down_Q = 1;    // warps that share the rows of dQ
 //: dQ_part
 typedef part<Br, D, down_Q> dQ_part;
 
@@ -767,7 +767,7 @@ __device__ __forceinline__ left left_of(const quad &a)
 //: rows_of_tile -- a left operand, read with each product
 template <class Acc, class Tile> struct rows_of_tile {
   static constexpr bool is_pairs = false;
-  static constexpr i32 steps = Tile::columns / (2 * per_chunk), in_a_row = 2;
+  static constexpr i32 steps = Tile::columns / (2 * per_chunk), in_a_row = steps;
   lane_view<Tile> view;
   __device__ __forceinline__ explicit rows_of_tile(Tile from) : view(here(view_down(from, Acc::first_row()))) {}
   __device__ __forceinline__ left at(i32 k, i32 m) const { return left_of(ldmatrix(view.at(16 * m, k))); }
@@ -966,7 +966,7 @@ template <class Acc> __device__ __forceinline__ Acc total(const shares<Acc> &all
 // memory. S, P, dP and dS are transposed, a row for each key: so P^T and dS^T go from registers into products, where a warp
 // has whole rows of them (P_held). Three launches: D, all products, dQ rounded.
 extern "C" __global__ void __launch_bounds__(T)
-bwd_prepare_197a0f2dafba5a17(const call a, float *dQ_all, LD_row *LD_all)
+bwd_prepare_b6dbee16631fa64e(const call a, float *dQ_all, LD_row *LD_all)
 {
   overlap_next();
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
@@ -975,7 +975,7 @@ bwd_prepare_197a0f2dafba5a17(const call a, float *dQ_all, LD_row *LD_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T, 2)
-bwd_197a0f2dafba5a17(const call a, float *dQ_all, const LD_row *LD_all)
+bwd_b6dbee16631fa64e(const call a, float *dQ_all, const LD_row *LD_all)
 {
   const key_task my = key_task_of(a, i32(block_id()));
   const i32 j0 = my.j0;
@@ -1031,7 +1031,7 @@ bwd_197a0f2dafba5a17(const call a, float *dQ_all, const LD_row *LD_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T)
-bwd_finish_197a0f2dafba5a17(const call a, const float *dQ_all)
+bwd_finish_b6dbee16631fa64e(const call a, const float *dQ_all)
 {
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
   const place at = rows(a, tile / Tr);
