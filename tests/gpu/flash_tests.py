@@ -6,18 +6,19 @@
 
 Nothing of theirs is built or installed. Of each test function's cases so many are drawn by lot, by a seed that is printed; a
 case passes, fails, is skipped by the test itself, or is not served: fatune's own error that names what it has no kernel for.
-Exit 1 where a case failed.
+Exit 1 where a case failed. --processes run parts of the lot at once.
 
-What the drawn cases need is compiled first, by --jobs processes at once: a family takes one 2 to 3 s, and there are some 2,000
-in all. --families bounds them: then a case is drawn only where its families are among the first so many that were drawn. With
---part I/N one of N processes, each with its I, runs its part of the same lot."""
+What the drawn cases need is compiled first, by --jobs processes at once: a family takes one a second or two, and there are some 2,000
+in all. Plans are made for aligned tensors alone, as all of theirs are: that halves it. --families bounds them: then a case is drawn only where its families are among the first so many that were drawn."""
 
 import argparse
 import collections
 import contextlib
 import ctypes
+import functools
 import importlib
 import inspect
+import json
 import math
 import os
 import random
@@ -41,8 +42,8 @@ def options():
     parser.add_argument("--families", type=int, default=10000, help="compile no more than so many")
     parser.add_argument("--compile", type=float, default=math.inf, metavar="SECONDS", help="the cases begin after so many at latest")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--part", default="0/1", metavar="I/N")
-    parser.add_argument("--only-compile", action="store_true")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--part", help=argparse.SUPPRESS)  # I/N, of one of the processes
     return parser.parse_args()
 
 
@@ -53,14 +54,15 @@ def find_modules(given):
         import einops  # noqa: F401
     except ImportError:
         sys.path.append(os.path.join(HERE, "standin"))
-    sys.path.insert(0, os.path.join(os.path.dirname(fatune.__file__), "dropin"))
     sys.path.insert(0, given.source)
     folder = os.path.join(given.source, "hopper" if given.fa3 else "tests")
     sys.path.insert(0, folder)
+    sys.path.insert(0, os.path.join(os.path.dirname(fatune.__file__), "dropin"))  # before hopper/flash_attn_3, which has no _C
     if given.fa3:
         os.environ.update(FLASH_ATTENTION_DISABLE_FP8="TRUE", FLASH_ATTENTION_DISABLE_PAGEDKV="TRUE",
                           FLASH_ATTENTION_DISABLE_APPENDKV="TRUE")
     os.chdir(folder)
+    fatune.tensors.plan = functools.partial(fatune.tensors.plan, aligned=True)
     return importlib.import_module("test_flash_attn")
 
 
@@ -83,20 +85,26 @@ def case_of(axes, number):
 
 def families(name, case):
     """Those that the case needs, as far as its keywords tell."""
-    if "d" not in case or "dtype" not in case or case.get("dropout_p") and case.get("softcap"):
+    get, cache = case.get, "kvcache" in name
+    dtype = {"torch.float16": "f16", "torch.bfloat16": "bf16"}.get(str(get("dtype")))
+    left_out = (get("dropout_p") and get("softcap"), get("new_kv"), get("paged_kv_block_size"), get("rotary_fraction"), get("has_qv"))
+    if dtype is None or "d" not in case or "combine" in name or any(left_out):
         return set()
-    d, get = -(-case["d"] // 8) * 8, case.get
+    d = -(-case["d"] // 8) * 8
     causal, local = get("causal", name.endswith("_causal")), get("local", False)
-    bare = {"torch.float16": "f16", "torch.bfloat16": "bf16"}.get(str(case["dtype"]), "") + f"-d{d}"
-    cache = "kvcache" in name
-    if bare[0] == "-" or "combine" in name or get("new_kv") or get("paged_kv_block_size") or get("has_qv"):
-        return set()
     causal = causal and not (cache and case["seqlen_q"] == 1 and not local and not get("alibi"))
-    words = [("causal", causal), ("w", local), ("varlen", "varlen" in name), ("used", cache), ("lpad", get("has_leftpad")),
-             ("alibi", get("alibi")), ("softcap", get("softcap")), ("drop", get("dropout_p"))]
-    text = bare + "".join(f"-{word}" for word, there in words if there)
-    backward = "bwd-" + text + ("-det" if get("deterministic", "deterministic" in name) else "")
-    return {"fwd-" + text} if cache else {"fwd-" + text, backward}
+    fa3 = "V_colmajor" in case or "add_unused_qkv" in case  # each of whose cases has several widths of v, with and without chunks
+    found = set()
+    for dv in ([d] if not fa3 else [128, d] if 128 < d <= 192 else [256, 512, d] if d <= 64 else [d]):
+        for chunk in (False, True) if fa3 else (False,):
+            words = [("causal", causal), ("w", local), ("chunk", chunk), ("varlen", "varlen" in name or get("varlen_q")),
+                     ("used", cache or get("add_unused_qkv")), ("lpad", get("has_leftpad")), ("alibi", get("alibi")),
+                     ("softcap", get("softcap")), ("drop", get("dropout_p"))]
+            text = f"{dtype}-d{d}" + (f"v{dv}" if dv != d else "") + "".join(f"-{word}" for word, there in words if there)
+            found.add("fwd-" + text)
+            if not cache and not chunk and dv <= 256:
+                found.add("bwd-" + text + ("-det" if get("deterministic", "deterministic" in name) else ""))
+    return found
 
 
 def draw(functions, given, lot):
@@ -130,14 +138,14 @@ def compile_here(texts):
     assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0 and cuda.cuCtxSetCurrent(context) == 0
     for text in texts:
         try:
-            fatune.library.plan(text, 0)
+            fatune.library.kept(text, lambda handle, text=text: fatune.library.Plan(handle, text, None, fatune.COMPILE, fatune.abi.ALIGNED))
         except fatune.Error as e:  # the case that needs it says so again
             print(text, e, file=sys.stderr)
 
 
 def warm_up(texts, given):
     """Compiles them, the widest first, by so many processes."""
-    texts = sorted(texts, key=lambda t: -int(t.split("-d")[1].split("-")[0]))
+    texts = sorted(texts, key=lambda t: -int(t.split("-d")[1].split("-")[0].split("v")[0]))
     began, running = time.monotonic(), []
     for i in range(min(given.jobs, len(texts))):
         running.append(subprocess.Popen([sys.executable, os.path.abspath(__file__), "--these", *texts[i::given.jobs]]))
@@ -167,48 +175,79 @@ def run(function, case, skipped):
         return "failed", f"{type(e).__name__}: {text[:120]}"
 
 
+def run_part(functions, cases, part, seconds, skipped):
+    """Runs one part of the lot; a line of JSON for each function: how many ended how, what was not served, failures, seconds."""
+    began = time.monotonic()
+    for place, f in enumerate(functions):
+        # Each has its part of the time that is left.
+        start = time.monotonic()
+        until = start + (seconds - (start - began)) / (len(functions) - place)
+        results, why, failures = collections.Counter(), collections.Counter(), []
+        for case in cases[f][part[0]::part[1]]:
+            if time.monotonic() > until:
+                break
+            result, text = run(f, case, skipped)
+            results[result] += 1
+            if result == "not served":
+                why[text] += 1
+            if result == "failed":
+                failures.append(f"{f.__name__} {case}: {text}")
+        print(json.dumps([results, why, failures, time.monotonic() - start]), flush=True)
+
+
+def run_parts(functions, count):
+    """The same by so many processes; a line of the table as soon as all have done a function. Returns the failures."""
+    command = [sys.executable, os.path.abspath(__file__), *sys.argv[1:]]
+    running = [subprocess.Popen([*command, "--part", f"{i}/{count}"], stdout=subprocess.PIPE, text=True) for i in range(count)]
+    failures, total = [], collections.Counter()
+    print(f"{'function':44}{'cases':>9}{'run':>6}{'passed':>8}{'failed':>8}{'skipped':>9}{'s':>6}  not served")
+
+    def line(name, all_, results, seconds, said):
+        print(f"{name:44}{all_:9}{sum(results.values()):6}{results['passed']:8}{results['failed']:8}{results['skipped']:9}"
+              f"{seconds:6.0f}  {said or '-'}", flush=True)
+
+    for f in functions:
+        results, why, seconds = collections.Counter(), collections.Counter(), 0
+        for one in running:
+            text = one.stdout.readline()
+            if not text:
+                failures.append(f"{f.__name__}: a process ended with {one.wait()}")
+                continue
+            of, not_served, failed, took = json.loads(text)
+            results.update(of)
+            why.update(not_served)
+            failures += failed
+            seconds = max(seconds, took)
+        total.update(results)
+        line(f.__name__, math.prod(len(values) for _, values in parameters(f)), results, seconds,
+             ", ".join(f"{text} {n}" for text, n in why.most_common()))
+    line("all", sum(math.prod(len(values) for _, values in parameters(f)) for f in functions), total, 0, "")
+    return failures
+
+
 def main():
     if sys.argv[1:2] == ["--these"]:
         return compile_here(sys.argv[2:])
     given = options()
-    given.source = os.path.abspath(given.source)
+    given.source, here = os.path.abspath(given.source), os.getcwd()
     import pytest
     import torch
     if not torch.cuda.is_available():
         sys.exit("flash_tests.py: there is no GPU")
     tests = find_modules(given)
     functions = [f for name, f in inspect.getmembers(tests, inspect.isfunction) if name.startswith("test_") and given.only in name]
-    part, parts = map(int, given.part.split("/"))
     cases, needed = draw(functions, given, random.Random(given.seed))
-    began, failures = time.monotonic(), []
-    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, seed {given.seed}, {sum(map(len, cases.values()))} cases drawn, "
-          f"part {given.part}")
-    if part == 0:
-        warm_up(needed, given)
-    if given.only_compile:
+    if given.part:
+        run_part(functions, cases, tuple(map(int, given.part.split("/"))), given.seconds, pytest.skip.Exception)
         return 0
+    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, seed {given.seed}, {sum(map(len, cases.values()))} cases drawn",
+          flush=True)
+    warm_up(needed, given)
+    os.chdir(here)
     began = time.monotonic()
-    print(f"{'function':44}{'cases':>9}{'run':>6}{'passed':>8}{'failed':>8}{'skipped':>9}{'s':>6}  not served")
-    for place, f in enumerate(functions):
-        # Each has its part of the time that is left.
-        start = time.monotonic()
-        until = start + (given.seconds - (start - began)) / (len(functions) - place)
-        results, why = collections.Counter(), collections.Counter()
-        for case in cases[f][part::parts]:
-            if time.monotonic() > until:
-                break
-            result, text = run(f, case, pytest.skip.Exception)
-            results[result] += 1
-            if result == "not served":
-                why[text] += 1
-            if result == "failed":
-                failures.append(f"{f.__name__} {case}: {text}")
-        said = ", ".join(f"{text} {n}" for text, n in why.most_common())
-        total = math.prod(len(values) for _, values in parameters(f))
-        print(f"{f.__name__:44}{total:9}{sum(results.values()):6}{results['passed']:8}{results['failed']:8}{results['skipped']:9}"
-              f"{time.monotonic() - start:6.0f}  {said or '-'}", flush=True)
-    for line in failures[:40]:
-        print("FAILED:", line)
+    failures = run_parts(functions, given.processes)
+    for text in failures[:40]:
+        print("FAILED:", text)
     print(f"{len(failures)} failed, {time.monotonic() - began:.0f} s")
     return 1 if failures else 0
 

@@ -160,8 +160,13 @@ wanted, wanted_lse = expect(*given, True)
 close(out, wanted)
 close(lse, wanted_lse)
 weight = torch.randn_like(wanted)
-for a, b in zip(op.bwd(weight.half(), *plain, out, lse, softmax_scale=0.4, is_causal=True), torch.autograd.grad(wanted, given, weight)):
+room = [torch.empty_like(t) for t in plain]
+assert len(op.bwd(weight.half(), *plain, out, lse, *room, softmax_scale=0.4, is_causal=True)) == 5
+for a, b in zip(room, torch.autograd.grad(wanted, given, weight)):
     close(a, b, 1e-2)
+ragged = op.fwd(plain[0][0], *plain[1:], cu_seqlens_q=torch.tensor([0, 3], dtype=torch.int32), max_seqlen_q=3, softmax_scale=0.4, is_causal=True,
+                seqused_k=torch.tensor([5], dtype=torch.int32))[0]  # of a cache
+close(ragged, out[0])
 parts = [expect(plain[0], plain[1][:, at], plain[2][:, at]) for at in (slice(0, 2), slice(2, 5))]
 merged, all_lse = op.fwd_combine(torch.stack([o for o, _ in parts]).float(), torch.stack([s.mT for _, s in parts]).float())
 whole, whole_lse = expect(*plain)

@@ -52,8 +52,12 @@ def _forward(q, k, v, k_new=None, v_new=None, q_v=None, out=None, cu_seqlens_q=N
         out = q.new_empty((*q.shape[:-1], v.shape[-1]))
     masks = (is_causal, window_size_left, window_size_right, softcap)
     if cu_seqlens_q is not None:
-        if cu_seqlens_k is None:
-            raise RuntimeError("fatune stands in for flash_attn_3, and has no cu_seqlens_q without cu_seqlens_k yet")
+        if cu_seqlens_k is None:  # a cache: its batches lie behind each other
+            if kv_batch_idx is not None:
+                k, v = (t.index_select(0, kv_batch_idx) for t in (k, v))
+            max_seqlen_k = k.shape[1]
+            cu_seqlens_k = torch.arange(k.shape[0] + 1, dtype=torch.int32, device=k.device) * max_seqlen_k
+            k, v = (t.flatten(0, 1) for t in (k, v))
         out, lse, *_ = flash2.varlen_fwd(q, k, v, out, cu_seqlens_q, cu_seqlens_k, seqused_k, leftpad_k, None, None, max_seqlen_q,
                                          max_seqlen_k, 0.0, scale, False, *masks, False, None, 0, seqused_q, attention_chunk)
     else:
@@ -65,6 +69,7 @@ def _forward(q, k, v, k_new=None, v_new=None, q_v=None, out=None, cu_seqlens_q=N
 def _backward(dout, q, k, v, out, softmax_lse, dq=None, dk=None, dv=None, cu_seqlens_q=None, cu_seqlens_k=None, seqused_q=None,
               seqused_k=None, max_seqlen_q=None, max_seqlen_k=None, softmax_scale=None, is_causal=False, window_size_left=-1,
               window_size_right=-1, softcap=0.0, deterministic=False, sm_margin=0):
+    """softmax_d and four more, rooms that nothing is written to; the gradients are in dq, dk, dv."""
     masks, scale = (is_causal, window_size_left, window_size_right, softcap, deterministic, None, None), _scale(q, softmax_scale)
     if cu_seqlens_q is not None:
         found = flash2.varlen_bwd(dout, q, k, v, out, softmax_lse, dq, dk, dv, cu_seqlens_q, cu_seqlens_k, None, max_seqlen_q,
@@ -73,7 +78,7 @@ def _backward(dout, q, k, v, out, softmax_lse, dq=None, dk=None, dv=None, cu_seq
         if seqused_q is not None or seqused_k is not None:
             raise RuntimeError("fatune stands in for flash_attn_3, and has no gradients with seqused but of ragged batches yet")
         found = flash2.bwd(dout, q, k, v, out, softmax_lse, dq, dk, dv, None, 0.0, scale, *masks)
-    return (*found, torch.empty_like(softmax_lse))
+    return (found[3], *(torch.empty_like(softmax_lse) for _ in range(4)))
 
 
 def _combine(out_partial, lse_partial, out=None, out_dtype=None):
