@@ -1,5 +1,6 @@
 /* space.c -- asks the engine for a kernel's space and reads its lines into structs. */
 #include "space.h"
+#include "mod.h"
 #include "sees.h"
 #include "tensors.h"
 #include <stdio.h>
@@ -22,6 +23,18 @@ static void put_facts(const fat_problem *p, const fat_gpu *gpu, const fat_arch *
     if (fat_problem_has(p, f))
       fat_text_format(out, "%s ", fat_problem_feature_form(f));
   fat_text_format(out, "\np.uneven=%d\n", fat_sees_uneven(p));
+  for (int n = 0; n < 2; n++) {
+    const fat_feature which = n == 0 ? FAT_MOD : FAT_MASK_MOD;
+    const fat_mod *mod = fat_mod_of(p, which);
+    if (!mod)
+      continue;
+    const bool adds = fat_mod_adds(mod);
+    if (n == 0)
+      fat_text_format(out, "p.mod_adds=%d\n", adds);
+    fat_text_format(out, "p.%s=", fat_problem_feature_name(which));
+    fat_mod_emit(mod, n == 0 && p->op == FAT_BWD && (!adds || fat_problem_has(p, FAT_SOFTCAP)), out);
+    fat_text_add(out, "\n");
+  }
   fat_tensors_facts(p, out);
   fat_text_format(out, "g.name=%s\ng.sm=%d\ng.sms=%d\ng.shared_block=%d\ng.shared_sm=%d\n", gpu->name,
                   gpu->sm, gpu->sms, gpu->shared_block, gpu->shared_sm);
@@ -40,6 +53,7 @@ fat_status fat_space_facts(const fat_problem *p, const fat_gpu *gpu, fat_text *f
   if (arch == NULL)
     return fat_status_fail(err, FAT_E_UNSUPPORTED, "%s: fatune knows no architecture sm_%d", gpu->name,
                            gpu->sm);
+  FAT_TRY(fat_mod_check(p, err));
   put_facts(p, gpu, arch, facts);
   return fat_text_status(facts, err);
 }

@@ -14,7 +14,7 @@ local fail = engine.fail
 local space = {}
 
 -- The tensors of a problem and the members of the struct that a kernel takes, of "Q:q:d:in LSE:q:1:wanted | w/2". A
--- tensor: name; side "q", "k" or, of heads alone, "h" and in each batch "a", of batches "b", of a call "c"; width "d", "dv", "k" (keys) or 1; whether it holds
+-- tensor: name; side "q", "k" or, of heads alone, "h" and in each batch "a", of batches "b", of a call "c", a table "t"; width "d", "dv", "k" (keys) or 1; whether it holds
 -- whole numbers, whether it is written. Members: C declarations, one a line.
 local function tensors_of(text)
   local tensors, lines, last = {}, {}, nil
@@ -24,7 +24,7 @@ local function tensors_of(text)
     last = kind
   end
   for word in string.gmatch(text, "%S+") do
-    local name, side, width, role = string.match(word, "^([%a_]+):(%a):(%w+):(%a+)$")
+    local name, side, width, role = string.match(word, "^([%w_]+):(%a):(%w+):(%a+)$")
     if name then
       local whole = width == "1i"
       tensors[#tensors + 1] = { name = name, side = side, width = whole and 1 or tonumber(width) or width, whole = whole,
@@ -41,6 +41,13 @@ local function tensors_of(text)
   end
   for i, line in ipairs(lines) do lines[i] = line .. ";" end
   return tensors, lines
+end
+
+-- What an expression is written as: its lines end in tabs.
+local function lines_of(text)
+  local lines = {}
+  for line in string.gmatch(text or "", "([^\t]+)\t") do lines[#lines + 1] = line end
+  return lines
 end
 
 -- "key=value" lines -> the problem p and the GPU g, numbers as whole numbers. p.has holds its features by name;
@@ -67,11 +74,15 @@ function space.facts(text)
   p.by_batch = p.ragged or p.has.prefix or p.has.iv or false
   local of_rows = {} -- tensors that lie somewhere for a batch and a head
   p.tensors, p.members = tensors_of(p.call or "")
-  for _, t in ipairs(p.tensors) do of_rows[#of_rows + 1] = t.side ~= "c" and t.width ~= "k" and t or nil end
+  for _, t in ipairs(p.tensors) do of_rows[#of_rows + 1] = t.side ~= "c" and t.side ~= "t" and t.width ~= "k" and t or nil end
   -- Whether scores are more than products: then `score` gives them in base 2, with the scale in them, and what it gives
   -- has to know whether S is transposed.
-  p.scored = p.has.softcap or p.has.alibi or p.has.mask or p.has.bias or false
-  p.words = { c_is_cap = p.has.softcap and not (p.has.alibi or p.has.bias) or false, ruled = false, rows_later = false, apart = false, c_of_call = p.scored and "unit_of(a)" or "base2(a.scale)", score_rows = p.scored and "score_rows" or "score",
+  p.scored = p.has.softcap or p.has.alibi or p.has.mask or p.has.bias or p.has.modHASH or p.has.maskHASH or false
+  -- Whether a backward keeps the derivatives of scores: an expression's weights do not tell them.
+  p.keeps_slope = p.op == "bwd" and p.has.modHASH and (p.mod_adds == 0 or p.has.softcap) or false
+  p.words = { c_is_cap = p.has.softcap and not (p.has.alibi or p.has.bias or p.has.modHASH) or false,
+    mod_lines = lines_of(p.mod), mask_lines = lines_of(p.mask), keeps_slope = p.keeps_slope, and_slopes = p.keeps_slope and ", slopes" or "",
+    slopes_out = p.keeps_slope and ", Acc &slopes" or "", ruled = false, rows_later = false, apart = false, c_of_call = p.scored and "unit_of(a)" or "base2(a.scale)", score_rows = p.scored and "score_rows" or "score",
     -- Of a backward, whose weights keep what dropout takes from them.
     weigh_back = p.has.drop and "mark" or "weigh", weigh_rows = p.has.drop and "mark_rows" or "weigh",
     kept_S = p.has.drop and "kept(S)" or "S", and_boost = p.has.drop and ", boost(a)" or "",

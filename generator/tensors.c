@@ -3,6 +3,7 @@
  * In: a problem. Out: extents, roles, offsets, bytes. Packing runs in every fatune_run: a few copies, no
  * memory, nothing that can fail. */
 #include "tensors.h"
+#include "mod.h"
 #include "text.h"
 #include <float.h>
 #include <string.h>
@@ -12,6 +13,11 @@
 #define F32  FAT_ELEMENT_F32
 #define I32  FAT_ELEMENT_I32
 #define BYTE FAT_ELEMENT_BYTE
+/* Brought by an expression that reads it, which says of what it is: fat_mod_table. */
+#define TABLE(name)                                                                                          \
+  {                                                                                                          \
+    name, {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_MOD, FAT_OF_TABLE, FAT_WIDE_TABLE, F32, false                      \
+  }
 
 /* ORDER TENSOR; roles in ORDER OP */
 const fat_tensor_row fat_tensors[FAT_TENSORS] = {
@@ -42,6 +48,10 @@ const fat_tensor_row fat_tensors[FAT_TENSORS] = {
     {"attend", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_MASK, FAT_OF_Q, FAT_WIDE_K, BYTE, false},
     {"bias", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_BIAS, FAT_OF_Q, FAT_WIDE_K, OWN, false},
     {"dbias", {FAT_ROLE_NONE, FAT_ROLE_OUT}, FAT_DBIAS, FAT_OF_Q, FAT_WIDE_K, F32, false},
+    TABLE("table0"),
+    TABLE("table1"),
+    TABLE("table2"),
+    TABLE("table3"),
 };
 
 /* ORDER SCALAR */
@@ -59,17 +69,36 @@ void fat_tensors_usual(float scalar[FAT_SCALARS])
 
 enum { SIZES = 5, WORD = 4, VIEW = 8 };
 
+/* What brings a tensor to a problem; of tables the expression that reads it. */
+static fat_feature brought_by(const fat_problem *p, int t)
+{
+  bool whole, wide;
+  return fat_tensors[t].side == FAT_OF_TABLE ? fat_mod_table(p, t - FAT_TABLE, &whole, &wide)
+                                             : fat_tensors[t].feature;
+}
+
 fat_role fat_tensors_role(const fat_problem *p, int t)
 {
-  const fat_tensor_row *row = &fat_tensors[t];
-  return row->feature == OP || fat_problem_has(p, row->feature) ? row->role[p->op] : FAT_ROLE_NONE;
+  const fat_feature f = brought_by(p, t);
+  const bool of_op = f == OP && fat_tensors[t].side != FAT_OF_TABLE;
+  return of_op || (f != OP && fat_problem_has(p, f)) ? fat_tensors[t].role[p->op] : FAT_ROLE_NONE;
+}
+
+/* A table where nobody says: with two indices a row for each head, and as many columns as there are rows or
+ * keys. */
+static void size_table(const fat_problem *p, int t, fat_extent *e)
+{
+  bool whole, wide = false;
+  fat_mod_table(p, t - FAT_TABLE, &whole, &wide);
+  const int64_t most = p->q > p->k ? p->q : p->k;
+  *e = (fat_extent){{1, 1, wide ? p->h : 1, most > 0 ? most : 1}};
 }
 
 fat_extent fat_tensors_extent(const fat_problem *p, int t)
 {
   const fat_tensor_row *row = &fat_tensors[t];
-  const int64_t widths[] = {
-      [FAT_WIDE_D] = p->d, [FAT_WIDE_DV] = p->dv, [FAT_WIDE_1] = 1, [FAT_WIDE_4] = 4, [FAT_WIDE_K] = p->k};
+  const int64_t widths[] = {[FAT_WIDE_D] = p->d, [FAT_WIDE_DV] = p->dv, [FAT_WIDE_1] = 1,
+                            [FAT_WIDE_4] = 4,    [FAT_WIDE_K] = p->k,   [FAT_WIDE_TABLE] = 0};
   const int64_t width = widths[row->width];
   const bool ragged = fat_problem_has(p, FAT_VARLEN);
   const int64_t b = ragged ? 1 : p->b, q = ragged ? fat_draw_total(p, 0) : p->q;
@@ -78,8 +107,11 @@ fat_extent fat_tensors_extent(const fat_problem *p, int t)
       [FAT_OF_Q] = {{b, p->h, q, width}},       [FAT_OF_K] = {{b, p->hk, k, width}},
       [FAT_OF_HEADS] = {{1, p->h, 1, width}},   [FAT_OF_ALL_HEADS] = {{p->b, p->h, 1, width}},
       [FAT_OF_BATCHES] = {{p->b, 1, 1, width}}, [FAT_OF_ENDS] = {{p->b + 1, 1, 1, width}},
-      [FAT_OF_CALL] = {{1, 1, 1, width}}};
-  return extents[row->side];
+      [FAT_OF_CALL] = {{1, 1, 1, width}},       [FAT_OF_TABLE] = {{0}}};
+  fat_extent e = extents[row->side];
+  if (row->side == FAT_OF_TABLE)
+    size_table(p, t, &e);
+  return e;
 }
 
 int64_t fat_tensors_elements(const fat_problem *p, int t)
@@ -99,11 +131,18 @@ int fat_tensors_of(fat_feature f, int which)
 int64_t fat_tensors_drawn(const fat_problem *p, int t, fat_element at)
 {
   const fat_feature f = fat_tensors[t].feature;
+  if (fat_tensors[t].side == FAT_OF_TABLE) { /* eight runs of one number each: documents */
+    const fat_extent e = fat_tensors_extent(p, t);
+    return (at.b * e.size[2] + at.i) % e.size[3] * 8 / e.size[3];
+  }
   return fat_draw_number(p, f, t - fat_tensors_of(f, 0), at);
 }
 
 fat_dtype fat_tensors_dtype(const fat_problem *p, int t)
 {
+  bool whole = false, wide;
+  if (fat_tensors[t].side == FAT_OF_TABLE && fat_mod_table(p, t - FAT_TABLE, &whole, &wide) != OP && whole)
+    return FAT_I32;
   const fat_dtype types[] = {[OWN] = p->dtype, [F32] = FAT_F32, [I32] = FAT_I32, [BYTE] = FAT_BYTE};
   return types[fat_tensors[t].element];
 }
@@ -125,7 +164,7 @@ static int up(int at, int to)
 static int place_tensors(const fat_problem *p, fat_feature of, int at, fat_call_layout *l)
 {
   for (int t = 0; t < FAT_TENSORS; t++) {
-    if (fat_tensors[t].feature != of || fat_tensors_role(p, t) == FAT_ROLE_NONE)
+    if (brought_by(p, t) != of || fat_tensors_role(p, t) == FAT_ROLE_NONE)
       continue;
     l->tensors |= 1u << t;
     l->tensor[t] = at = up(at, VIEW);
@@ -196,8 +235,8 @@ void fat_tensors_pack(const fat_call_layout *layout, const fat_problem *p, const
 /* " Q:q:d:in LSE:q:1:wanted used_k:b:1i:in": name, side, width (1i: of whole numbers), role. */
 static void add_tensors(const fat_problem *p, fat_feature of, fat_text *out)
 {
-  static const char *const widths[] = {
-      [FAT_WIDE_D] = "d", [FAT_WIDE_DV] = "dv", [FAT_WIDE_1] = "1", [FAT_WIDE_4] = "4", [FAT_WIDE_K] = "k"};
+  static const char *const widths[] = {[FAT_WIDE_D] = "d", [FAT_WIDE_DV] = "dv", [FAT_WIDE_1] = "1",
+                                       [FAT_WIDE_4] = "4", [FAT_WIDE_K] = "k",   [FAT_WIDE_TABLE] = "t"};
   static const char *const roles[] = {[FAT_ROLE_NONE] = "",
                                       [FAT_ROLE_IN] = "in",
                                       [FAT_ROLE_ASIDE] = "in",
@@ -205,9 +244,9 @@ static void add_tensors(const fat_problem *p, fat_feature of, fat_text *out)
                                       [FAT_ROLE_WANTED] = "wanted"};
   static const char *const sides[] = {
       [FAT_OF_Q] = "q",       [FAT_OF_K] = "k",    [FAT_OF_HEADS] = "h", [FAT_OF_ALL_HEADS] = "a",
-      [FAT_OF_BATCHES] = "b", [FAT_OF_ENDS] = "b", [FAT_OF_CALL] = "c"};
+      [FAT_OF_BATCHES] = "b", [FAT_OF_ENDS] = "b", [FAT_OF_CALL] = "c",  [FAT_OF_TABLE] = "t"};
   for (int t = 0; t < FAT_TENSORS; t++)
-    if (fat_tensors[t].feature == of && fat_tensors_role(p, t) != FAT_ROLE_NONE)
+    if (brought_by(p, t) == of && fat_tensors_role(p, t) != FAT_ROLE_NONE)
       fat_text_format(out, " %s:%s:%s%s:%s", fat_tensors[t].name, sides[fat_tensors[t].side],
                       widths[fat_tensors[t].width], fat_tensors[t].element == I32 ? "i" : "",
                       roles[fat_tensors_role(p, t)]);

@@ -43,6 +43,8 @@ typedef enum fat_tensor {
   FAT_MASKS,
   FAT_BIASES,
   FAT_DBIASES,
+  FAT_TABLE, /* the first of FAT_MOD_TABLES, of `mod` and `mask` expressions */
+  FAT_TABLE_LAST = FAT_TABLE + 3,
   FAT_TENSORS
 } fat_tensor;
 
@@ -56,7 +58,8 @@ typedef enum fat_role {
 
 /* h heads of q rows; hk heads of k rows; one row for each of h heads, the same in all batches, or in each;
  * one for each batch; one for the beginning of each batch and the end of the last; one row of a call. With
- * `varlen` tensors of rows have one batch, in which those of all lie behind each other. */
+ * `varlen` tensors of rows have one batch, in which those of all lie behind each other. A table has rows of
+ * its own. */
 typedef enum fat_side {
   FAT_OF_Q,
   FAT_OF_K,
@@ -65,6 +68,7 @@ typedef enum fat_side {
   FAT_OF_BATCHES,
   FAT_OF_ENDS,
   FAT_OF_CALL,
+  FAT_OF_TABLE,
   FAT_SIDES
 } fat_side; /* ORDER SIDE */
 typedef enum fat_element_of {
@@ -73,7 +77,14 @@ typedef enum fat_element_of {
   FAT_ELEMENT_I32,
   FAT_ELEMENT_BYTE
 } fat_element_of;
-typedef enum fat_width_of { FAT_WIDE_D, FAT_WIDE_DV, FAT_WIDE_1, FAT_WIDE_4, FAT_WIDE_K } fat_width_of;
+typedef enum fat_width_of {
+  FAT_WIDE_D,
+  FAT_WIDE_DV,
+  FAT_WIDE_1,
+  FAT_WIDE_4,
+  FAT_WIDE_K,
+  FAT_WIDE_TABLE
+} fat_width_of;
 
 typedef struct fat_tensor_row {
   const char *name;            /* in a kernel, in messages; the member of fatune_tensors */

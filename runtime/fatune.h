@@ -111,6 +111,11 @@ typedef struct fatune_request {
   const char *kernel;  /* NULL: the fastest known; "standard", "fa1", "fwd": that one */
   uint32_t policy;     /* fatune_policy */
   uint32_t flags;      /* FATUNE_ALIGNED, or 0 */
+  const char *mod; /* what a score becomes, as in "s + table0[h] * (j - i)" (docs/mods.md); the problem then
+                      says mod and 16 digits, or nothing of it: a text that was told once is known to the
+                      process, and one that was tuned to the database. NULL: nothing is told */
+  const char *mask_mod; /* whether row i sees key j, as in "itable0[i] == itable0[j]": the same for mask and
+                           16 digits */
 } fatune_request;
 
 /* Chooses and loads a kernel, for a family those of every shape that is stored (at most 64 shapes and 32
@@ -200,6 +205,9 @@ typedef struct fatune_tensors {
   const fatune_tensor *dbias; /* of `dbias`: [b][h][q][k] of float, the gradient of bias, which backward
                                  writes; summed over batches, heads and rows whose stride is 0, in any order:
                                  of `det` none is */
+  const fatune_tensor *table0, *table1, *table2, *table3; /* that `mod` and `mask` expressions read: packed
+                                rows of float (table0) or int32 (itable0); stride[0]: of how many elements in
+                                all, at most 2^31 - 1, stride[2]: in a row; stride[1] is not read */
 } fatune_tensors;
 
 /* Queues the attention call on `stream` (a CUstream or cudaStream_t of the plan's context; NULL: its default

@@ -67,9 +67,12 @@ $(entry "bwd")(const call a, float *dQ_all, const LD_row *LD_all)
 %  if S_idle then
     if (S_part::has(0)) {                               // of S the last warps have no part
 %  end
+%  if keeps_slope then
+    S_part slopes;
+%  end
     S_part S = {};
     add_ABt(S, rows_for<S_part>(K), from.Q(n));         // S^T = K Q^T
-    $(score_rows)(S, a, at, i0, j0);
+    $(score_rows)(S, a, at, i0, j0$(and_slopes));
     if (is_cut(visit, i))
       mask_rows(S, a, at, i0, j0);
     exp2_minus_LSE(S, from.LD(n), c);                   // P^T = exp(S^T - LSE)
@@ -77,10 +80,13 @@ $(entry "bwd")(const call a, float *dQ_all, const LD_row *LD_all)
     $(P_held and "add_AB(dV, left_from(" .. kept_S .. "), from.dO(n))" or "lay_part(P, " .. kept_S .. ")"); // dV = dV + P^T dO
     S_part dP = {};
     add_ABt(dP, $(V_held and "V_rows" or "rows_for<S_part>(V)"), from.dO(n)); // dP^T = V dO^T
-%  if has.softcap then
+%  if has.softcap and not keeps_slope then
     times_slope(S, from.LD(n), a, at, i0, j0);
 %  end
     times_dP_minus_D(S, dP, from.LD(n)$(and_boost));                // dS^T = P^T (dP^T - D)
+%  if keeps_slope then
+    times_kept(S, slopes);
+%  end
     $(has.dbias and "tell_rows(S, a, at, i0, j0); " or "")lay_part(dS.slot(n), S);
 %  if S_idle then
     }

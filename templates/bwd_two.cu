@@ -44,19 +44,22 @@ $(entry "keys")(const call a, const LD_row *LD_all)
 %  if S_idle then
     if (S_part::has(0)) {                               // of S the last warps have no part
 %  end
-    S_part S = {}, dP = {};
+    S_part $(keeps_slope and "slopes, " or "")S = {}, dP = {};
     add_ABt(S, rows_for<S_part>(K), from.Q(n));         // S^T = K Q^T
-    $(score_rows)(S, a, at, i0, j0);
+    $(score_rows)(S, a, at, i0, j0$(and_slopes));
     if (is_cut(visit, i))
       mask_rows(S, a, at, i0, j0);
     exp2_minus_LSE(S, from.LD(n), c);                   // P^T = exp(S^T - LSE)
     $(weigh_rows)(S, a, at, i0, j0);
     $(P_held and "add_AB(dV, left_from(" .. kept_S .. "), from.dO(n))" or "lay_part(P, " .. kept_S .. ")"); // dV = dV + P^T dO
     add_ABt(dP, rows_for<S_part>(V), from.dO(n));       // dP^T = V dO^T
-%  if has.softcap then
+%  if has.softcap and not keeps_slope then
     times_slope(S, from.LD(n), a, at, i0, j0);
 %  end
     times_dP_minus_D(S, dP, from.LD(n)$(and_boost));                // dS^T = P^T (dP^T - D)
+%  if keeps_slope then
+    times_kept(S, slopes);
+%  end
 %  if P_held then
     add_AB(dK, left_from(S), from.Q(n));                // dK = dK + dS^T Q
 %  else
@@ -99,18 +102,21 @@ $(entry "queries")(const call a, const LD_row *LD_all)
   const LD_rows<dQ_part> LD(LD_all, a, my);
   for (i32 j = visit.first; j < visit.last; j++) {
     const auto next = arrive(from, j);                  // its tiles are here, all are done with step j - 1
-    part<Br, Bc, warps> S = {}, dP = {};
+    part<Br, Bc, warps> $(keeps_slope and "slopes, " or "")S = {}, dP = {};
     add_ABt(S, rows_for<dQ_part>(Q), from.K(j));        // S = Q K^T
-    score(S, a, at, i0, j * Bc);
+    score(S, a, at, i0, j * Bc$(and_slopes));
     if (is_cut(visit, j))
       mask(S, a, at, i0, j * Bc);
     exp2_minus_LSE(S, LD, c);                           // P = exp(S - LSE)
     $(weigh_back)(S, a, at, i0, j * Bc);
     add_ABt(dP, rows_for<dQ_part>(dO), from.V(j));      // dP = dO V^T
-%  if has.softcap then
+%  if has.softcap and not keeps_slope then
     times_slope_in_rows(S, LD, a, at, i0, j * Bc);
 %  end
     times_dP_minus_D(S, dP, LD$(and_boost));                        // dS = P (dP - D)
+%  if keeps_slope then
+    times_kept(S, slopes);
+%  end
     $(has.dbias and "tell(S, a, at, i0, j * Bc); " or "")add_AB(dQ, left_from(S), from.K(j));                // dQ = dQ + dS K
     leave(from, j, next);
   }

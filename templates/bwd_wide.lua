@@ -25,6 +25,7 @@ return {
     { "Z", { 1, 8, 64 }, "heads whose tiles start together, the longest first" },
   },
   constraints = {
+    { function(c, p) return not p.keeps_slope end, "a thread has no room for the derivatives of scores" },
     { function(c, p) return math.max(p.d, p.dv) > 128 and p.d > 64 end, "one warpgroup has no room for dK and dV; of dQ each makes columns" },
     { function(c, p) return p.uneven or c.Z == 1 end, "tiles differ in length only under a mask" },
   },

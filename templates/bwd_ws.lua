@@ -45,6 +45,7 @@ return {
     { "Z", { 1, 8, 64 }, "heads whose tiles start together, the longest first" },
   },
   constraints = {
+    { function(c, p) return not p.keeps_slope end, "a thread has no room for the derivatives of scores" },
     { function(c, p) return c.G == 1 and c.Br == 64 or c.G == 0 and (c.Br == c.Bc or c.Br == 64 and p.d % (64 * consumers(c)) == 0) end,
       "dQ is shared out by whole 64 rows or by whole boxes of 64 columns, or made of 64 rows in turns" },
     { function(c, p) return c.S == 1 or not p.has.softcap end, "the derivative of a capped score takes P before it is rounded" },

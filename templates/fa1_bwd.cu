@@ -43,9 +43,9 @@ $(entry "fa1_bwd")(const call a, float *dQ_all, float *D_all)
         land(Q, Q_next);
         land(dO, dO_next);
         block_sync();                                   // the tiles are here; D, and dQ of the tile before, are written
-        acc<Bc, Br> S = {};
+        acc<Bc, Br> $(keeps_slope and "slopes, " or "")S = {};
         mma_ABt(S, left_rows(K), Q);                    // S^T = K Q^T
-        $(score_rows)(S, a, at, i0, j0);
+        $(score_rows)(S, a, at, i0, j0$(and_slopes));
         if (is_cut(visit, i))
           mask_rows(S, a, at, i0, j0);
         exp2_by(S, load_colvec<Br>(at.LSE, i0, at.nq), c);                     // P^T = exp(S^T - LSE)
@@ -53,10 +53,13 @@ $(entry "fa1_bwd")(const call a, float *dQ_all, float *D_all)
         mma_AB(dV, operand_of($(kept_S)), dO);                  // dV = dV + P^T dO
         acc<Bc, Br> dP = {};
         mma_ABt(dP, left_rows(V), dO);                  // dP^T = V dO^T
-%  if has.softcap then
+%  if has.softcap and not keeps_slope then
         times_slope_by(S, load_colvec<Br>(at.LSE, i0, at.nq), a, at, i0, j0);
 %  end
         times_difference(S, dP, load_colvec<Br>(D_all + i64(head) * a.q, i0, at.nq)$(and_boost)); // dS^T = P^T (dP^T - D)
+%  if keeps_slope then
+        times_kept(S, slopes);
+%  end
         $(has.dbias and "tell_rows(S, a, at, i0, j0); " or "")lay(dSt_place, S);
         block_sync();                                   // dS^T is here
         sums<Br, D> dQ = load_sums<sums<Br, D>>(dQ_head, i0, at.nq);

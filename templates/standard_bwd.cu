@@ -4,7 +4,7 @@
 // P and dP have, for each batch and head, q rows of `row` elements: k rounded up to whole tiles.
 %  for _, file in ipairs(libs) do use(file) end
 extern "C" __global__ void __launch_bounds__(T, $(blocks_of_sm))
-$(entry "weights")(const call a, elem *P_all, elem *dP_all)
+$(entry "weights")(const call a, elem *P_all, elem *dP_all$(keeps_slope and ", elem *slopes_all" or ""))
 {
   const i32 Tr = ceil_div(a.q, Br), Tc = ceil_div(a.k, Bc);
   const i32 j = i32(block_id() % Tc), i = i32(block_id() / Tc % Tr), head = i32(block_id() / Tc / Tr);
@@ -26,20 +26,20 @@ $(entry "weights")(const call a, elem *P_all, elem *dP_all)
   land(dO, dO_next);
   land(V, V_next);
   block_sync();
-  acc<Br, Bc> P = {}, dP = {};
+  acc<Br, Bc> $(keeps_slope and "slopes, " or "")P = {}, dP = {};
   mma_ABt(P, left_rows(Q), K);                          // S = Q K^T
-  score(P, a, at, i0, j0);
+  score(P, a, at, i0, j0$(and_slopes));
   if (is_cut(visit, j))
     mask(P, a, at, i0, j0);
   exp2_from(P, load_rowvec<Br>(at.LSE, i0, at.nq), $(c_of_call));             // P = exp(S - LSE)
   $(weigh_back)(P, a, at, i0, j0);
-  store_scores(P, matrix_of(P_all, head, at), i0, j0, at.nq);
+  store_scores(P, matrix_of(P_all, head, at), i0, j0, at.nq);$(keeps_slope and " store_scores(slopes, matrix_of(slopes_all, head, at), i0, j0, at.nq);" or "")
   mma_ABt(dP, left_rows(dO), V);                        // dP = dO V^T
   store_scores(dP, matrix_of(dP_all, head, at), i0, j0, at.nq);
 }
 
 extern "C" __global__ void __launch_bounds__(T, $(blocks_of_sm))
-$(entry "differences")(const call a, const elem *P_all, elem *dP_all)
+$(entry "differences")(const call a, const elem *P_all, elem *dP_all$(keeps_slope and ", const elem *slopes_all" or ""))
 {
   const i32 Tr = ceil_div(a.q, Br), head = i32(block_id() / Tr), i0 = Br * i32(block_id() % Tr);
   const place at = rows(a, head);
@@ -61,13 +61,13 @@ $(entry "differences")(const call a, const elem *P_all, elem *dP_all)
     subtract_rows(dS, d);
     multiply(dS, $(P_of_tile));                         // dS = P (dP - D)
 %  end
-%  if has.softcap then
+%  if has.softcap and not keeps_slope then
     times_slope_from(dS, $(P_of_tile), at.LSE, a, at, i0, j * Bc);
 %  end
 %  if has.drop then
     store_scores(kept($(P_of_tile)), P_here, i0, j * Bc, at.nq); // for dV
 %  end
-    $(has.dbias and "tell(dS, a, at, i0, j * Bc); " or "")store_scores(dS, dP_here, i0, j * Bc, at.nq);
+    $(keeps_slope and "times_kept(dS, load_scores<acc<Br, Bc>>(matrix_of((elem *)slopes_all, head, at), i0, j * Bc, at.nq)); " or "")$(has.dbias and "tell(dS, a, at, i0, j * Bc); " or "")store_scores(dS, dP_here, i0, j * Bc, at.nq);
   }
 }
 

@@ -104,10 +104,11 @@ return {
     local threads, shared = units.threads(c), units.shared(c, p, g)
     local bytes = string.format("%d*b*h*q*ceildiv(k,%d)*%d", p.dtype == "f32" and 4 or mma.bytes(p), c.Bc, c.Bc)
     local tiles, both = string.format("ceildiv(q,%d)*b*h", c.Br), string.format("ws(0) ws(%s)", bytes)
-    return string.format("workspace 2*(%s)\n", bytes) .. simt.zeros(c, p, entry, threads)
+    local all = both .. (p.keeps_slope and string.format(" ws(2*(%s))", bytes) or "") -- derivatives of scores too
+    return string.format("workspace %d*(%s)\n", p.keeps_slope and 3 or 2, bytes) .. simt.zeros(c, p, entry, threads)
       .. string.format("launch %s grid %s*ceildiv(k,%d) block %d shared %d args call %s\n", entry "weights", tiles, c.Bc, threads,
-        shared, both)
-      .. string.format("launch %s grid %s block %d shared 0 args call %s\n", entry "differences", tiles, threads, both)
+        shared, all)
+      .. string.format("launch %s grid %s block %d shared 0 args call %s\n", entry "differences", tiles, threads, all)
       .. string.format("launch %s grid ceildiv(k,%d)*b*hk block %d shared %d args call %s\n", entry "keys", c.Bc, threads, shared,
         both)
       .. string.format("launch %s grid %s block %d shared %d args call ws(%s)\n", entry "queries", tiles, threads, shared, bytes)

@@ -24,7 +24,18 @@
 #define PAIRS_BWD "bwd-f16-b2-h2k1-q70-k90-d40-mask-bias-softcap all"
 #define DBIAS     "bwd-f16-b2-h2k1-q70-k190-d40-w9.9-bias-dbias all"
 
+#define MOD     "fwd-f16-b2-h2k1-q67-k70-d64 all mod=s+table0[h,i]-0.1*b mask=itable1[i]<=itable1[j]"
+#define MOD_BWD "bwd-f16-b2-h2k1-q70-k90-d40 all mod=20.0*tanh(s*table0[h]/20.0) mask=j<80"
+
 static const defect defects[] = {
+    /* expressions: heads of Q and not of K, ends of tables, which pairs stay, the derivative */
+    {"fwd", "{at.b, at.h, i, j,", "{at.b, at.hk, i, j,", MOD, WRONG, NULL, NULL},
+    {"fwd", "min(i64(x), of.b - 1)", "i64(x)", MOD, EMU_OUT_OF_BOUNDS, "templates/lib/mods.cuh",
+     "const i32 v"},
+    {"standard,fa1,fwd", "keeps_pair(a, pair_of(at, i, j)) ?", "!keeps_pair(a, pair_of(at, i, j)) ?", MOD,
+     WRONG, NULL, NULL},
+    {"bwd,bwd_two,fa1_bwd,standard_bwd", "slopes.at[r][c] = slope * y.slope", "slopes.at[r][c] = slope",
+     MOD_BWD, WRONG, NULL, NULL},
     /* pairs: heads of Q and not of K, batches, what lies beyond the last, the sign, the share in the
        derivative */
     {"fwd", "i64(at.h) * of.h", "i64(at.hk) * of.h", PAIRS, WRONG, NULL, NULL},

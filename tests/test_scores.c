@@ -1,6 +1,7 @@
 /* test_scores.c -- what features make of scores, in the reference: O and LSE against the definition written
  * out here, gradients against differences of the forward call. */
 #include "drop.h"
+#include "mod.h"
 #include "oracle/truth.h"
 #include "oracle/whole.h"
 #include <stdarg.h>
@@ -16,8 +17,9 @@ static fat_problem problem(const char *sizes, const char *both, const char *more
   char text[FAT_PROBLEM_TEXT];
   fat_problem p;
   fat_error err = {0};
-  snprintf(text, sizeof text, "%s%s%s", sizes, both, more);
-  if (fat_problem_parse(text, &p, &err) != FAT_OK)
+  const char *mod = strchr(both, ' '); /* behind the features */
+  snprintf(text, sizeof text, "%s%.*s%s", sizes, (int)strcspn(both, " "), both, more);
+  if (fat_problem_parse(text, &p, &err) != FAT_OK || (mod && fat_mod_add(mod, FAT_MOD, &p, &err) != FAT_OK))
     fail_msg("%s", err.text);
   return p;
 }
@@ -44,6 +46,9 @@ static double score(const fat_problem *p, const fat_truth *t, int64_t b, int64_t
     s -= (double)t->in[FAT_SLOPES][b * p->h + h] * fabs((double)(i + p->k - p->q - j));
   if (fat_problem_has(p, FAT_BIAS))
     s += (double)t->in[FAT_BIASES][row * p->k + j];
+  if (fat_problem_has(p, FAT_MOD)) /* the one below, h / 2 being 0 and 1 */
+    s = (j < 5 ? 3 * tanh(s / 3) : exp(s / 4) - s / (1 + fabs(s))) *
+        (double)t->in[FAT_TABLE][h / 2 * 13 + (j > i ? j - i : 0)];
   if (fat_problem_has(p, FAT_MASK) && t->in[FAT_MASKS][row * p->k + j] == 0)
     return -INFINITY;
   return fat_problem_has(p, FAT_CAUSAL) && j > i + p->k - p->q ? -INFINITY : s;
@@ -75,16 +80,19 @@ static void row_is_right(const fat_problem *p, const fat_truth *t, int64_t b, in
 
 static const struct {
   const char *both, *backward;
-} features[] = {{"-softcap", ""},
-                {"-causal-softcap", ""},
-                {"-alibi", ""},
-                {"-causal-alibi-softcap", ""},
-                {"-causal-sink", "-dsink"},
-                {"-causal-drop", ""},
-                {"-softcap-drop", ""},
-                {"-mask", ""},
-                {"-causal-mask-bias-drop", "-dbias"},
-                {"-causal-mask-bias-softcap", ""}};
+} features[] = {
+    {"-softcap", ""},
+    {"-causal-softcap", ""},
+    {"-alibi", ""},
+    {"-causal-alibi-softcap", ""},
+    {"-causal-sink", "-dsink"},
+    {"-causal-drop", ""},
+    {"-softcap-drop", ""},
+    {"-mask", ""},
+    {"-causal-mask-bias-drop", "-dbias"},
+    {"-causal-mask-bias-softcap", ""},
+    {"-softcap-drop select(j < 5, 3.0 * tanh(s / 3), exp(s / 4) - s / (1 + abs(s))) * table0[h // 2, j - i]",
+     ""}};
 enum { FEATURES = sizeof features / sizeof *features };
 
 static void scores_are_what_is_defined(void **state)

@@ -200,7 +200,7 @@ static void every_row_makes_sense(void **state)
       static const int64_t sizes[][3] = {
           [FAT_OF_Q] = {2, 6, 9},         [FAT_OF_K] = {2, 3, 99},      [FAT_OF_HEADS] = {1, 6, 1},
           [FAT_OF_ALL_HEADS] = {2, 6, 1}, [FAT_OF_BATCHES] = {2, 1, 1}, [FAT_OF_ENDS] = {3, 1, 1},
-          [FAT_OF_CALL] = {1, 1, 1}};
+          [FAT_OF_CALL] = {1, 1, 1},      [FAT_OF_TABLE] = {1, 1, 1}};
       assert_memory_equal(e.size, sizes[fat_tensors[t].side], sizeof sizes[0]);
       static const fat_dtype types[] = {[FAT_ELEMENT_OWN] = FAT_BF16,
                                         [FAT_ELEMENT_F32] = FAT_F32,

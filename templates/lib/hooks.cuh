@@ -3,7 +3,7 @@
 //   sees    the keys that a row sees, and the rows that see a key
 //   range   which KV tiles a tile of Q visits, in spans         (masks, split, block-sparse); range_rows its transpose
 //   score   a product becomes a score                           (scale; softcap, ALiBi, bias, mod)
-//   keep    whether row i sees key j                            (masks)
+//   keep    whether row i sees key j                            (masks; a user's: with `score`)
 //   weigh   what happens to P after the row sum                 (dropout)
 //   finish  from m and l to the row's factor and its LSE        (sinks, partial); in ends.cuh
 // Kernels call them all, for every family; what they do is decided when they are rendered.
@@ -238,9 +238,9 @@ __device__ __forceinline__ bool keep_from(const interval &seen, u32 j)
 % if scored then
 // What it gives else is in scores.cuh
 template <class Acc, class At>
-__device__ __forceinline__ void score(Acc &S, const call &a, const At &at, i32 i0, i32 j0)
+__device__ __forceinline__ void score(Acc &S, const call &a, const At &at, i32 i0, i32 j0$(slopes_out))
 {
-  score_as<false>(S, a, at, i0, j0);
+  score_as<false>(S, a, at, i0, j0$(and_slopes));
 }
 % else
 template <class Acc> __device__ __forceinline__ void score(Acc &S, const call &a, const sequence &, i32, i32)

@@ -2,7 +2,8 @@
 //   softcap  S = softcap tanh(scale Q K^T / softcap), else S = scale Q K^T
 //   alibi    S = S - slope |i + nk - nq - j|, by the slope of the head
 //   bias     S = S + bias of the pair
-//   mask     S = -inf where the pair's byte is 0
+//   mod      S becomes what an expression makes of it
+//   mask     S = -inf where the pair's byte is 0, or an expression says no
 // Such scores are in base 2 with the scale in them, or with softcap alone in units of the cap: c is what is left.
 
 //: unit_of -- the factor c of such scores
@@ -152,7 +153,7 @@ template <class At> __device__ __forceinline__ i64 number_of_pair(const tensor &
 
 //: score_as -- products become scores
 template <bool transposed, class Acc, class At>
-__device__ __forceinline__ void score_as(Acc &S, const call &a, const At &at, i32 i0, i32 j0)
+__device__ __forceinline__ void score_as(Acc &S, const call &a, const At &at, i32 i0, i32 j0$(slopes_out))
 {
   constexpr float log2e = 1.44269504088896f;
 % if has.softcap then
@@ -167,16 +168,38 @@ __device__ __forceinline__ void score_as(Acc &S, const call &a, const At &at, i3
     for (i32 c = 0; c < Acc::C; c++) {
 % if c_is_cap then
       S.at[r][c] = tanh_of(inner * S.at[r][c]);
+% elseif has.modHASH then -- which takes natural scores
+      float s = $(has.softcap and "tanh_of(inner * S.at[r][c])" or "a.scale * S.at[r][c]");
+%   if keeps_slope then
+      float slope = $(has.softcap and "1.f - s * s" or "1.f");
+%   end
+%   if has.softcap then
+      s *= a.softcap;
+%   end
+%   if has.alibi then
+      s += 0.693147180559945f * added.at(c);
+%   end
 % elseif has.softcap then
       S.at[r][c] = log2e * a.softcap * tanh_of(inner * S.at[r][c]) + added.at(c);
 % else
       S.at[r][c] = log2e * a.scale * S.at[r][c] + added.at(c);
 % end
-% if has.bias or has.mask then
+% if has.bias or has.mask or has.modHASH or has.maskHASH then
       const i32 i = i0 + (transposed ? Acc::column(c) : Acc::row(r)), j = j0 + (transposed ? Acc::row(r) : Acc::column(c));
 % end
 % if has.bias then
-      S.at[r][c] += log2e * float_of(((const elem *)a.bias.data)[number_of_pair(a.bias, at, i, j)]);
+%   local into, by = has.modHASH and "s" or "S.at[r][c]", has.modHASH and "" or "log2e * "
+      $(into) += $(by)float_of(((const elem *)a.bias.data)[number_of_pair(a.bias, at, i, j)]);
+% end
+% if keeps_slope then
+      const modded y = mod_of(a, pair_of(at, i, j), s);
+      S.at[r][c] = log2e * y.value;
+      slopes.at[r][c] = slope * y.slope;
+% elseif has.modHASH then
+      S.at[r][c] = log2e * mod_of(a, pair_of(at, i, j), s);
+% end
+% if has.maskHASH then
+      S.at[r][c] = keeps_pair(a, pair_of(at, i, j)) ? S.at[r][c] : minus_inf();
 % end
 % if has.mask then
       S.at[r][c] = ((const unsigned char *)a.attend.data)[number_of_pair(a.attend, at, i, j)] ? S.at[r][c] : minus_inf();
@@ -234,9 +257,9 @@ template <class Acc> __device__ __forceinline__ void tell_rows(const Acc &dS, co
 
 //: score_rows -- hook: `score` of S^T
 template <class Acc, class At>
-__device__ __forceinline__ void score_rows(Acc &S, const call &a, const At &at, i32 i0, i32 j0)
+__device__ __forceinline__ void score_rows(Acc &S, const call &a, const At &at, i32 i0, i32 j0$(slopes_out))
 {
-  score_as<true>(S, a, at, i0, j0);
+  score_as<true>(S, a, at, i0, j0$(and_slopes));
 }
 
 //: steepness -- derivatives of the capped scores of one row of S, 1 - tanh^2, told from their weights P = 2^(S - L): a thread has

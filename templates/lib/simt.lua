@@ -23,7 +23,7 @@ function simt.threads(c) return c.T end
 -- The features that hooks.cuh knows: masks, which every kernel serves, and with those of the forward every forward kernel does.
 simt.masks = { "causal", "causaltl", "w" }
 simt.batches = { "varlen", "used", "prefix", "iv", "lpad" } -- by batch, which all serve whose tiles end where a batch does
-simt.scores = { "alibi", "softcap", "sink", "mask", "bias" } -- which every kernel serves too
+simt.scores = { "alibi", "softcap", "sink", "mask", "bias", "maskHASH", "modHASH" } -- which every kernel serves too
 function simt.masks_and(...)
   local all = { "drop", ... } -- not in the backwards for warpgroups, which do not mark weights
   for _, feature in ipairs(simt.batches) do all[#all + 1] = feature end

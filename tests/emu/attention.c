@@ -51,7 +51,8 @@ static emu_layout lay_out(const emu_case *c, const fat_config *config, int t)
   const int wide = fat_dtypes[p->dtype].bytes, unit = (int)fat_width_alignment(config, wide);
   const fat_extent e = fat_tensors_extent(p, t);
   /* rows are contiguous, and never far */
-  const bool row = fat_tensors[t].width == FAT_WIDE_1 || fat_tensors[t].side == FAT_OF_CALL;
+  const bool row = fat_tensors[t].width == FAT_WIDE_1 || fat_tensors[t].side == FAT_OF_CALL ||
+                   fat_tensors[t].side == FAT_OF_TABLE;
   emu_layout l = {.name = fat_tensors[t].name, .element = element};
   emu_lay lay = c->lay == EMU_MIXED ? (emu_lay)((t + 1) % 3) : c->lay;
   memcpy(l.size, e.size, sizeof e.size);

@@ -1,5 +1,6 @@
 /* cases.c -- attention cases as lines of text. */
 #include "attention.h"
+#include "mod.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,12 +45,17 @@ static fat_status option(emu_case *c, const char *word, fat_error *err)
     c->sms = (int)strtol(word + 4, &end, 10);
     if (end != word + 4 && !*end && c->sms > 0)
       return FAT_OK;
+  } else if (!strncmp(word, "mod=", 4)) {
+    return fat_mod_add(word + 4, FAT_MOD, &c->problem, err);
+  } else if (!strncmp(word, "mask=", 5)) {
+    return fat_mod_add(word + 5, FAT_MASK_MOD, &c->problem, err);
   } else if (!strcmp(word, "nolse")) {
     c->no_lse = true;
     return FAT_OK;
   }
   return fat_status_fail(err, FAT_E_INPUT,
-                         "'%s' is no option of a case: gpu=, scale=X, lay=, data=, sms=N, nolse", word);
+                         "'%s' is no option of a case: gpu=, scale=X, lay=, data=, sms=N, mod=, mask=, nolse",
+                         word);
 }
 
 fat_status emu_case_parse(const char *line, emu_case *c, char kernels[FAT_CONFIG_TEXT], fat_error *err)

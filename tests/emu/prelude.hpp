@@ -68,6 +68,14 @@ static inline float fmaf(float a, float b, float c)
 {
   return __builtin_fmaf(a, b, c);
 }
+static inline float expf(float a)
+{
+  return __builtin_expf(a);
+}
+static inline float logf(float a)
+{
+  return __builtin_logf(a);
+}
 static inline float tanhf(float a)
 {
   return __builtin_tanhf(a);

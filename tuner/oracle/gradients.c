@@ -58,12 +58,12 @@ static weights weigh(const fat_problem *p, const pair *x, fat_bound *bound)
   const double Z = fat_scores_dropped(p, x->in, &x->at);
   weights w = {.P = exp(S.value - (double)x->lse)};
   w.dS = w.P * (Z * dP - D) * S.slope;
-  w.mass = w.P * (Z * dP_sum + D_sum + fabs((double)x->d_lse));
+  w.mass = w.P * (Z * dP_sum + D_sum + fabs((double)x->d_lse)) * fmax(1, fabs(S.slope));
   w.P *= Z;
   if (!bound)
     return w;
   bound->score = fmax(bound->score, fmax(S.size, fabs((double)x->lse)));
-  bound->sum = fmax(bound->sum, fabs((double)x->in->scale) * sum);
+  bound->sum = fmax(bound->sum, fabs((double)x->in->scale) * sum * fmax(1, fabs(S.slope)));
   const fat_dtype type = p->dtype;
   const fat_score own =
       fat_scores_of(p, x->in, &x->at, (double)(x->in->scale * own_dot(type, x->q, x->k, p->d)));

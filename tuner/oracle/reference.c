@@ -9,6 +9,7 @@
 #include "draw.h"
 #include "gradients.h"
 #include "half.h"
+#include "mod.h"
 #include "scores.h"
 #include "sees.h"
 
@@ -48,7 +49,7 @@ static void row_double(const fat_problem *p, const seen *in, double *s, double *
     m = s[j] > m ? s[j] : m;
     if (bound) {
       bound->score = fmax(bound->score, score.size);
-      bound->sum = fmax(bound->sum, fabs((double)in->in->scale) * sum);
+      bound->sum = fmax(bound->sum, fabs((double)in->in->scale) * sum * fmax(1, fabs(score.slope)));
     }
   }
   for (int32_t c = 0; c < p->dv; c++)
@@ -233,14 +234,14 @@ fat_status fat_reference_check(const fat_problem *p, fat_error *err)
 {
   const uint32_t masks =
       1u << FAT_CAUSAL | 1u << FAT_CAUSAL_TL | 1u << FAT_WINDOW | FAT_DRAWN | 1u << FAT_INTERVAL;
-  const uint32_t scores =
-      1u << FAT_SOFTCAP | 1u << FAT_ALIBI | 1u << FAT_SINK | 1u << FAT_DROP | 1u << FAT_MASK | 1u << FAT_BIAS;
+  const uint32_t scores = 1u << FAT_SOFTCAP | 1u << FAT_ALIBI | 1u << FAT_SINK | 1u << FAT_DROP |
+                          1u << FAT_MASK | 1u << FAT_BIAS | 1u << FAT_MOD | 1u << FAT_MASK_MOD;
   const uint32_t known =
       masks | scores |
       (p->op == FAT_FWD ? 1u << FAT_CHUNK | 1u << FAT_SPLIT
                         : 1u << FAT_DSINK | 1u << FAT_DLSE | 1u << FAT_DBIAS | 1u << FAT_DET);
   if ((p->features & ~known) == 0)
-    return FAT_OK;
+    return fat_mod_check(p, err);
   char family[FAT_PROBLEM_TEXT];
   return fat_status_fail(err, FAT_E_UNSUPPORTED, "%s: there is no reference to verify such kernels by",
                          fat_problem_family(p, family));

@@ -1,7 +1,8 @@
-/* scores.c -- the chain from a scaled product to a score, in double: softcap, alibi, bias, mask. */
+/* scores.c -- the chain from a scaled product to a score, in double: softcap, alibi, bias, mod, mask. */
 #include "scores.h"
 
 #include "drop.h"
+#include "mods.h"
 
 #include <math.h>
 #include <string.h>
@@ -25,6 +26,13 @@ fat_score fat_scores_of(const fat_problem *p, const fat_reference_inputs *in, co
     s.value += (double)in->of[FAT_BIASES][pair];
     s.size += fabs((double)in->of[FAT_BIASES][pair]);
   }
+  if (fat_problem_has(p, FAT_MOD)) {
+    const fat_modded y = fat_mods_value(fat_mod_of(p, FAT_MOD), p, in, at, s.value, s.size);
+    s = (fat_score){y.value, s.slope * y.slope, fmax(s.size, y.size)};
+  }
+  if (fat_problem_has(p, FAT_MASK_MOD) &&
+      fat_mods_value(fat_mod_of(p, FAT_MASK_MOD), p, in, at, 0, 0).value == 0)
+    s.value = -INFINITY;
   if (fat_problem_has(p, FAT_MASK) && in->of[FAT_MASKS][pair] == 0)
     s.value = -INFINITY;
   return s;

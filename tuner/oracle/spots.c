@@ -97,7 +97,7 @@ static bool read_inputs(const fat_spots *a, int side, int r, const fat_batch *ba
       continue;
     const int of = (int)fat_tensors[t].side;
     const bool own = of == side, same_heads = (of == FAT_OF_K) == (side == FAT_OF_K);
-    const bool whole = of == FAT_OF_CALL;
+    const bool whole = of == FAT_OF_CALL || of == FAT_OF_TABLE;
     const int64_t heads = same_heads || whole || side == FAT_OF_Q || s->size[1] == 1 ? 1 : group;
     const int64_t head = whole ? 0 : same_heads ? h : side == FAT_OF_Q ? h / group : h * group;
     const int64_t begin = of == FAT_OF_Q ? batch->q0 : of == FAT_OF_K ? batch->k0 : 0;
@@ -124,6 +124,7 @@ static bool solve_row(const fat_spots *a, int side, int r, const float *block, d
   fat_reference_inputs in = {.scale = a->scale,
                              .rows = a->slot[FAT_Q].size[2],
                              .columns = a->problem.k,
+                             .length = fat_tensors_extent(&a->problem, FAT_TABLE).size[3],
                              .head = a->row[side][r].b * a->problem.h + (side == FAT_OF_Q ? h : h * group)};
   fat_tensors_usual(in.scalar);
   float *made[FAT_TENSORS] = {NULL};

@@ -214,6 +214,8 @@ void fat_truth_lay(const fat_problem *p, int t, fat_lay how, int unit, int64_t s
 {
   const fat_extent e = fat_tensors_extent(p, t);
   const int64_t h = e.size[1], n = e.size[2], d = e.size[3];
+  if (fat_tensors[t].side == FAT_OF_TABLE)
+    how = FAT_BHSD;                                    /* whose strides are its size */
   const bool row = fat_tensors[t].width == FAT_WIDE_1; /* whose rows are contiguous in every layout */
   stride[2] = how == FAT_PADDED && !row ? d + (int64_t)(1 + t) * unit : d;
   stride[1] = (how == FAT_PADDED && row ? n + PADDED_ROWS : n * stride[2]);

@@ -33,7 +33,7 @@ static int64_t reads(const part *x, int t, fat_side side, int64_t head, int64_t 
   const int64_t group = x->call->h / x->call->hk, other = side == FAT_OF_Q ? head / group : head * group;
   if (fat_tensors[t].side == side)
     return place(x, t, head, i) + padding;
-  if (fat_tensors[t].side == FAT_OF_CALL)
+  if (fat_tensors[t].side == FAT_OF_CALL || fat_tensors[t].side == FAT_OF_TABLE)
     return 0;
   if (fat_tensors[t].element == FAT_ELEMENT_I32 && fat_tensors[t].side != FAT_OF_Q) /* read already */
     return place(x, t, 0, 0);
@@ -47,6 +47,7 @@ static void solve_row(const part *x, fat_side side, int64_t head, int64_t i, con
   fat_reference_inputs one = *in;
   one.rows = fat_tensors_extent(x->call, FAT_Q).size[2];
   one.columns = x->call->k;
+  one.length = fat_tensors_extent(x->call, FAT_TABLE).size[3];
   one.head = x->b * x->call->h + (side == FAT_OF_Q ? head : head * (x->call->h / x->call->hk));
   double *results[FAT_TENSORS] = {NULL};
   for (int t = 0; t < FAT_TENSORS; t++) {

@@ -1,0 +1,167 @@
+/* test_mod.c -- expressions of the user's: what is read and how it is written again, what is refused and
+ * where, limits, what is known to the process. */
+#include "mod.h"
+#include "tensors.h"
+#include <stdarg.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+  fat_feature which;
+  const char *text, *canonical;
+} read_as[] = {
+    {FAT_MOD, "s+table0[ h ]*(j-i)", "s + table0[h] * (j - i)"},
+    {FAT_MOD, "((s))", "s"},
+    {FAT_MOD, "1", "1"},
+    {FAT_MOD, "-2*s - -3.50e-1", "-2 * s - -0.349999994"},
+    {FAT_MOD, "s-(1-2)-3*(4//5)%6/7", "s - (1 - 2) - 3 * (4 // 5) % 6 / 7"},
+    {FAT_MOD, "-(s+1)", "-(s + 1)"},
+    {FAT_MOD, "select(i<=j and not(b==1 or h!=0),s,-inf)",
+     "select(i <= j and not (b == 1 or h != 0), s, -inf)"},
+    {FAT_MOD, "max(abs(tanh(s)),exp(log(min(s,1e10))))", "max(abs(tanh(s)), exp(log(min(s, 1e+10))))"},
+    {FAT_MASK_MOD, "itable3[i]==itable3[j]and j<=i+k-q", "itable3[i] == itable3[j] and j <= i + k - q"},
+    {FAT_MASK_MOD, "table1[b,i-j]>.5", "table1[b, i - j] > 0.5"},
+};
+
+static void texts_have_one_form(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < sizeof read_as / sizeof *read_as; i++) {
+    fat_mod *m, *again;
+    fat_error err = {0};
+    if (fat_mod_parse(read_as[i].text, read_as[i].which, &m, &err) != FAT_OK)
+      fail_msg("%s", err.text);
+    assert_string_equal(m->text, read_as[i].canonical);
+    assert_int_equal(fat_mod_parse(m->text, read_as[i].which, &again, &err), FAT_OK);
+    assert_string_equal(again->text, m->text);
+    assert_true(again->hash == m->hash);
+    fat_mod_free(m);
+    fat_mod_free(again);
+  }
+}
+
+static const struct {
+  fat_feature which;
+  const char *text, *says;
+} refused[] = {
+    {FAT_MOD, "", "column 1: the text ends"},
+    {FAT_MOD, "s + ", "column 5: the text ends"},
+    {FAT_MOD, "s + t", "column 5: 't' is no name"},
+    {FAT_MOD, "s s", "column 3: 's' is left over"},
+    {FAT_MOD, "s; *", "column 2: ';' is left over"},
+    {FAT_MOD, "\"s\"", "column 1: '\"' stands"},
+    {FAT_MOD, "i < j", "this is a bool"},
+    {FAT_MASK_MOD, "i + j", "this is a number"},
+    {FAT_MASK_MOD, "s > 0", "column 1: a mask has no s"},
+    {FAT_MOD, "s + (i < j)", "column 3: '+' takes numbers"},
+    {FAT_MASK_MOD, "i and j", "column 3: 'and' takes bools"},
+    {FAT_MASK_MOD, "i < j < k", "column 7: comparisons do not chain"},
+    {FAT_MOD, "s // 2", "column 3: '//' takes whole numbers"},
+    {FAT_MOD, "select(s, 1, 2)", "column 1: select begins with a bool"},
+    {FAT_MOD, "table0[s]", "column 1: '[]' takes whole numbers"},
+    {FAT_MOD, "table0[i] + itable0[i]", "column 13: table 0 is of numbers"},
+    {FAT_MOD, "table0[i] + table0[i, j]", "column 13: table 0 has one index"},
+    {FAT_MOD, "table4[i]", "column 1: 'table4' is no name"},
+    {FAT_MOD, "table0[i, j, k]", "column 12: ']' is expected"},
+    {FAT_MOD, "2147483648", "column 1: whole numbers go up to"},
+    {FAT_MOD, "1e39", "column 1: numbers go up to"},
+    {FAT_MOD, "1.2.3", "column 1: a number has one point"},
+};
+
+static void mistakes_are_told_by_column(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    fat_mod *m;
+    fat_error err = {0};
+    assert_int_equal(fat_mod_parse(refused[i].text, refused[i].which, &m, &err), FAT_E_INPUT);
+    assert_null(m);
+    if (!strstr(err.text, refused[i].says))
+      fail_msg("'%s' says: %s", refused[i].text, err.text);
+  }
+}
+
+/* `one` so often, around s. */
+static fat_status nested(const char *open, const char *close, int times)
+{
+  fat_text t = {0};
+  fat_mod *m;
+  for (int i = 0; i < times; i++)
+    fat_text_add(&t, open);
+  fat_text_add(&t, "s");
+  for (int i = 0; i < times; i++)
+    fat_text_add(&t, close);
+  const fat_status status = fat_mod_parse(fat_text_get(&t), FAT_MOD, &m, NULL);
+  fat_mod_free(m);
+  fat_text_free(&t);
+  return status;
+}
+
+static void depth_and_length_have_limits(void **state)
+{
+  (void)state;
+  assert_int_equal(nested("abs(", ")", FAT_MOD_DEPTH), FAT_OK);
+  assert_int_equal(nested("abs(", ")", FAT_MOD_DEPTH + 1), FAT_E_INPUT);
+  assert_int_equal(nested("(", ")", 2000), FAT_E_INPUT);
+  assert_int_equal(nested("-", "", 4000), FAT_E_INPUT);
+  assert_int_equal(nested("", " + 1", FAT_MOD_DEPTH + 1), FAT_E_INPUT);
+  assert_int_equal(nested(" ", "", FAT_MOD_TEXT), FAT_E_INPUT);
+  assert_int_equal(nested(" ", "", FAT_MOD_TEXT - 1), FAT_OK);
+}
+
+/* A problem with a hash has no meaning until its text is told; then it has the tables that the text reads. */
+static void what_was_told_is_known(void **state)
+{
+  (void)state;
+  fat_problem p, other;
+  fat_error err = {0};
+  char text[FAT_PROBLEM_TEXT];
+  assert_int_equal(fat_problem_parse("fwd-f16-b1-h2-q9-k7-d64-mod0123456789abcdef", &p, &err), FAT_OK);
+  assert_int_equal(fat_mod_check(&p, &err), FAT_E_INPUT);
+  assert_int_equal(fat_mod_add("s", FAT_MOD, &p, &err), FAT_E_INPUT); /* another hash */
+  assert_int_equal(fat_problem_parse("fwd-f16-b1-h2-q9-k7-d64", &p, &err), FAT_OK);
+  assert_int_equal(fat_mod_add("s + table2[h, i]", FAT_MOD, &p, &err), FAT_OK);
+  assert_int_equal(fat_problem_parse(fat_problem_print(&p, text), &other, &err), FAT_OK);
+  assert_int_equal(fat_mod_check(&other, &err), FAT_OK);
+  assert_int_equal(fat_tensors_role(&other, FAT_TABLE), FAT_ROLE_NONE);
+  assert_int_equal(fat_tensors_role(&other, FAT_TABLE + 2), FAT_ROLE_IN);
+  assert_int_equal(fat_tensors_elements(&other, FAT_TABLE + 2), 2 * 9);
+  assert_int_equal(fat_mod_add("itable2[i, j] > 0", FAT_MASK_MOD, &p, &err), FAT_OK);
+  assert_int_equal(fat_mod_check(&p, &err), FAT_E_INPUT); /* of numbers and of whole ones */
+}
+
+/* Sums to which s comes unchanged need no derivative. */
+static void derivatives_of_one_are_seen(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text;
+    bool adds;
+  } cases[] = {{"s", true},
+               {"1 + s - table0[i]", true},
+               {"i * j + (s + 1)", true},
+               {"1 - s", false},
+               {"s + s", false},
+               {"s * 1", false},
+               {"3", false}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    fat_mod *m;
+    assert_int_equal(fat_mod_parse(cases[i].text, FAT_MOD, &m, NULL), FAT_OK);
+    if (fat_mod_adds(m) != cases[i].adds)
+      fail_msg("%s", cases[i].text);
+    fat_mod_free(m);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(texts_have_one_form),          cmocka_unit_test(mistakes_are_told_by_column),
+      cmocka_unit_test(depth_and_length_have_limits), cmocka_unit_test(what_was_told_is_known),
+      cmocka_unit_test(derivatives_of_one_are_seen),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
