@@ -15,6 +15,13 @@ typedef struct fat_reference_inputs {
   int64_t head;    /* of a row, among the query heads of all batches; of a key the first that shares it */
 } fat_reference_inputs;
 
+/* A row and a key, and what stands beside them. */
+typedef struct fat_scored {
+  int64_t i, j;
+  int64_t row;  /* among the rows of Q that `in` has */
+  int64_t head; /* among those that `in` has: 0, or which one of those that share the key */
+} fat_scored;
+
 /* What decides how far results may be off, gathered row by row: starts as {0}. Results that are not finite do
  * not count. */
 typedef struct fat_bound {

@@ -2,8 +2,8 @@
 #ifndef FAT_MODS_H
 #define FAT_MODS_H
 
+#include "bound.h"
 #include "mod.h"
-#include "scores.h"
 
 typedef struct fat_modded {
   double value, slope;

@@ -10,13 +10,6 @@ typedef struct fat_score {
   double size;  /* the largest absolute value on the way there */
 } fat_score;
 
-/* A row and a key, and what stands beside them. */
-typedef struct fat_scored {
-  int64_t i, j;
-  int64_t row;  /* among the rows of Q that `in` has */
-  int64_t head; /* among those that `in` has: 0, or which one of those that share the key */
-} fat_scored;
-
 /* Of `product`, which is scaled. */
 fat_score fat_scores_of(const fat_problem *p, const fat_reference_inputs *in, const fat_scored *at,
                         double product);
