@@ -1,5 +1,6 @@
 /* column.c -- the columns of a row: their list, their names in SQL and JSON, what their values may be. */
 #include "private.h"
+#include "mod.h"
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -42,6 +43,7 @@ fat_trial fat_db_untimed(void)
 #define SQL_D(name)  "d." #name
 #define SQL_K(name)  "k." #name
 #define SQL_P(name)  "p.text"
+#define SQL_E(name)  "coalesce(e_" #name ".text, '')"
 #define SQL_R(name)  "coalesce(r." #name ", '')"
 #define PATH_N(name) #name
 #define PATH_T(name) #name
@@ -49,6 +51,7 @@ fat_trial fat_db_untimed(void)
 #define PATH_D(name) "gpu." #name
 #define PATH_K(name) #name
 #define PATH_P(name) #name
+#define PATH_E(name) #name
 #define PATH_R(name) #name
 
 const fat_db_field fat_db_fields[FAT_ROW_COUNT] = {
@@ -80,7 +83,7 @@ void fat_db_row_select(fat_text *sql, const char *schema)
   fat_text_format(
       sql,
       " FROM %1$s.trial t JOIN %1$s.problem p ON p.id = t.problem JOIN %1$s.device d ON d.id = t.device"
-      " JOIN %1$s.toolchain k ON k.id = t.toolchain LEFT JOIN %1$s.run r ON r.id = t.run",
+      " JOIN %1$s.toolchain k ON k.id = t.toolchain LEFT JOIN %1$s.run r ON r.id = t.run" FAT_DB_MODS("%1$s"),
       schema);
 }
 

@@ -226,6 +226,9 @@ typedef struct fat_code {
 fat_status fat_db_code(fat_db *db, const fat_code_filter *filter, fat_code *code, fat_error *err);
 void fat_db_code_free(fat_code *code);
 
+/* Tells this process what the expressions say that the files know (generator/mod.h). */
+fat_status fat_db_mods(fat_db *db, fat_error *err);
+
 /* All winners of a family, on any device, for `why` and nearest-shape picks: callback per winner row, without
  * samples. */
 fat_status fat_db_winners(fat_db *db, const fat_problem *family, fat_db_trial_fn fn, void *user,

@@ -10,7 +10,7 @@
 /* Rows of the user's file with what they name. */
 static const char JOINED[] =
     " JOIN main.problem p ON p.id = t.problem JOIN main.device d ON d.id = t.device"
-    " JOIN main.toolchain k ON k.id = t.toolchain LEFT JOIN main.run r ON r.id = t.run";
+    " JOIN main.toolchain k ON k.id = t.toolchain LEFT JOIN main.run r ON r.id = t.run" FAT_DB_MODS("main");
 
 /* One column of all samples as an array. */
 #define SAMPLES(value)                                                                                       \

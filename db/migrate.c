@@ -63,13 +63,17 @@ static const char KINDS[] =
     " WHERE eligible = 1 AND current = 1 AND outcome = 'ok' AND ms > 0;"
     "CREATE TABLE kind (trial INTEGER NOT NULL REFERENCES trial(id) ON DELETE CASCADE, n INTEGER NOT NULL,"
     " name TEXT NOT NULL, ms REAL NOT NULL, PRIMARY KEY (trial, n)) STRICT, WITHOUT ROWID;";
+/* From 1.3: expressions. */
+static const char MODS[] =
+    "CREATE TABLE IF NOT EXISTS mod (hash TEXT PRIMARY KEY NOT NULL, text TEXT NOT NULL) STRICT;";
 /* clang-format on */
 
 const fat_db_migration fat_db_migrations[] = {
-    {0, 1003, {"db/schema.sql", "db/views.sql"}},
-    {1000, 1003, {VIEWS, ASIDE, "db/schema.sql", BACK, "db/views.sql"}},
-    {1001, 1003, {VIEWS, KINDS, "db/views.sql"}},
-    {1002, 1003, {VIEWS, "db/views.sql"}},
+    {0, 1004, {"db/schema.sql", "db/views.sql"}},
+    {1000, 1004, {VIEWS, ASIDE, "db/schema.sql", BACK, "db/views.sql"}},
+    {1001, 1004, {VIEWS, KINDS, MODS, "db/views.sql"}},
+    {1002, 1004, {VIEWS, MODS, "db/views.sql"}},
+    {1003, 1004, {MODS}},
 };
 const int fat_db_migration_count = sizeof fat_db_migrations / sizeof *fat_db_migrations;
 

@@ -10,7 +10,7 @@
 #include <sys/types.h>
 
 enum {
-  FAT_DB_VERSION = 1003, /* major * 1000 + minor of the schema this program knows */
+  FAT_DB_VERSION = 1004, /* major * 1000 + minor of the schema this program knows */
   FAT_DB_PATH = 4096,
   FAT_DB_SAMPLES = 100000,  /* of one trial */
   FAT_DB_LENGTH = 1 << 28,  /* bytes of one value or row */
@@ -210,6 +210,7 @@ typedef struct fat_db_row {
   fat_trial trial; /* first: a trial is bound by the offsets of its row; strings are the statement's, samples
                       this row's */
   const char *nvrtc, *version, *recipe, *binary;
+  const char *mod, *mask_mod; /* what its problem's expressions say; "": nothing is known */
   double *times, *clocks;
   int room;
 } fat_db_row;
@@ -234,6 +235,16 @@ fat_status fat_db_rows_open(fat_db *db, const char *schema, const char *tail, bo
 /* Reads the row that stands, whole. FAT_E_CORRUPT: it is damaged, which is remarked. */
 fat_status fat_db_rows_read(fat_db *db, fat_db_rows *rows, fat_error *err);
 void fat_db_rows_close(fat_db *db, fat_db_rows *rows);
+
+/* From a problem to the texts of its expressions: joins behind tables of `schema` that are named as in the
+ * list of columns. */
+#define FAT_DB_MODS(schema)                                                                                  \
+  " LEFT JOIN " schema ".mod e_mod ON e_mod.hash LIKE 'mod%%' AND instr(p.family, '-' || e_mod.hash)"        \
+  " LEFT JOIN " schema                                                                                       \
+  ".mod e_mask_mod ON e_mask_mod.hash LIKE 'mask%%' AND instr(p.family, '-' || e_mask_mod.hash)"
+/* Stores them, and tells this process what is stored. */
+fat_status fat_db_mods_put(fat_db *db, const fat_problem *p, fat_error *err);
+fat_status fat_db_mods_know(const fat_problem *p, const char *mod, const char *mask_mod, fat_error *err);
 
 /* What a trial must be to be stored: FAT_E_INPUT with the value that is wrong. */
 fat_status fat_db_trial_check(const fat_trial *trial, fat_error *err);

@@ -16,6 +16,7 @@ static fat_status problem_id(fat_db *db, const fat_problem *p, int64_t *id, fat_
 {
   char text[FAT_PROBLEM_TEXT], family[FAT_PROBLEM_TEXT];
   fat_problem_print(p, text);
+  FAT_TRY(fat_db_mods_put(db, p, err));
   FAT_TRY(fat_db_do(db, FAT_SQL_PROBLEM_FIND, id, err, "t", text));
   if (*id)
     return FAT_OK;

@@ -179,6 +179,8 @@ fat_status fat_db_row_read(sqlite3_stmt *stmt, fat_db_row *row, fat_error *err)
   fat_error why = {0};
   if (r.status == FAT_OK)
     parsed(&r, fat_db_trial_check(t, &why), &why);
+  if (r.status == FAT_OK)
+    parsed(&r, fat_db_mods_know(&t->problem, row->mod, row->mask_mod, &why), &why);
   return r.status;
 }
 

@@ -1,4 +1,4 @@
--- schema.sql -- the tables of the tuning database, version 1.3 (user_version 1003). A person may open this file
+-- schema.sql -- the tables of the tuning database, version 1.4 (user_version 1004). A person may open this file
 -- with any SQLite viewer; start with the views, which views.sql has. Times are milliseconds, sizes are bytes,
 -- dates are UTC in ISO 8601. Hashes are SHA-256 in hex.
 --
@@ -28,6 +28,11 @@ CREATE TABLE problem ( -- what was asked, one row per shape ("anchor")
   flops  REAL NOT NULL         -- floating-point operations of one call, by the usual convention
 ) STRICT;
 CREATE INDEX problem_family ON problem(family);
+
+CREATE TABLE mod ( -- what the expressions say that problems name
+  hash TEXT PRIMARY KEY NOT NULL, -- as the problem's text has it: mod0123456789abcdef, mask0123456789abcdef
+  text TEXT NOT NULL              -- canonical: s + table0[h] * (j - i)
+) STRICT;
 
 CREATE TABLE device ( -- a GPU, known by what its driver reports, never by its name
   id           INTEGER PRIMARY KEY,

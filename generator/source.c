@@ -1,6 +1,7 @@
 /* source.c -- one rendered kernel: the engine's code, hashed, with the hash in its entry names, under a
  * header comment that says what it is and how to rebuild it. */
 #include "source.h"
+#include "mod.h"
 #include "recipe.h"
 #include "space.h"
 #include <stdlib.h>
@@ -72,6 +73,11 @@ static void add_header(fat_source *s, const fat_problem *p, const fat_arch *arch
   fat_text *out = &s->text;
   fat_text_add(out, "// Attention kernel written by fatune " FATUNE_VERSION ".\n");
   fat_text_format(out, "//   family     %s\n", fat_problem_family(p, family));
+  for (int n = 0; n < 2; n++) {
+    const fat_mod *mod = fat_mod_of(p, n == 0 ? FAT_MASK_MOD : FAT_MOD);
+    if (mod)
+      fat_text_format(out, "//   %-10s %s\n", fat_problem_feature_name(mod->which), mod->text);
+  }
   fat_text_format(out, "//   config     %s\n", fat_config_print(config, text));
   fat_text_format(out, "//   source     %s\n//   templates  %s\n", s->hash, templates);
   fat_text_format(out, "//   target     %s\n//   options   ", arch->target);

@@ -107,160 +107,159 @@ static fat_status check_sums(const fat_problem *p, const fat_call *call, fat_err
   return fat_status_fail(
       err, FAT_E_INPUT,
       "dbias has a stride of 0: what it sums has not equal bits every time, as det asks for");
-  /* Its strides are its size: what a kernel looks up lies within. */
-  static fat_status check_table(int t, const fatune_tensor *given, fat_error *err)
-  {
-    const int64_t all = given->stride[0], row = given->stride[2];
-    if (row >= 1 && row <= all && all <= INT32_MAX)
-      return FAT_OK;
-    return fat_status_fail(
-        err, FAT_E_INPUT,
-        "%s has %lld elements in rows of %lld (stride[0], stride[2]): allowed are rows of 1 to "
-        "all, at most 2^31 - 1",
-        fat_tensors[t].name, (long long)all, (long long)row);
-  }
+}
 
-  fat_status fat_call_fill(const fat_call_form *form, const fat_problem *p, const fatune_tensors *tensors,
-                           fat_call *call, uint64_t *bits, fat_error *err)
-  {
-    const bool ragged = fat_problem_has(p, FAT_VARLEN);
-    const int64_t b = ragged ? 1 : p->b, q = ragged ? fat_draw_total(p, 0) : p->q;
-    const int64_t k = ragged ? fat_draw_total(p, 1) : p->k;
-    const int64_t sizes[][3] = {{b, p->h, q}, {b, p->hk, k},    {1, p->h, 1}, {p->b, p->h, 1},
-                                {p->b, 1, 1}, {p->b + 1, 1, 1}, {1, 1, 1},    {1, 1, 1}}; /* ORDER SIDE */
-    uint64_t all = 0;
-    int odd = -1;
-    for (uint32_t left = form->others; left; left &= left - 1) {
-      const int t = __builtin_ctz(left);
+/* Its strides are its size: what a kernel looks up lies within. */
+static fat_status check_table(int t, const fatune_tensor *given, fat_error *err)
+{
+  const int64_t all = given->stride[0], row = given->stride[2];
+  if (row >= 1 && row <= all && all <= INT32_MAX)
+    return FAT_OK;
+  return fat_status_fail(
+      err, FAT_E_INPUT,
+      "%s has %lld elements in rows of %lld (stride[0], stride[2]): allowed are rows of 1 to "
+      "all, at most 2^31 - 1",
+      fat_tensors[t].name, (long long)all, (long long)row);
+}
+
+fat_status fat_call_fill(const fat_call_form *form, const fat_problem *p, const fatune_tensors *tensors,
+                         fat_call *call, uint64_t *bits, fat_error *err)
+{
+  const bool ragged = fat_problem_has(p, FAT_VARLEN);
+  const int64_t b = ragged ? 1 : p->b, q = ragged ? fat_draw_total(p, 0) : p->q;
+  const int64_t k = ragged ? fat_draw_total(p, 1) : p->k;
+  const int64_t sizes[][3] = {{b, p->h, q}, {b, p->hk, k},    {1, p->h, 1}, {p->b, p->h, 1},
+                              {p->b, 1, 1}, {p->b + 1, 1, 1}, {1, 1, 1},    {1, 1, 1}}; /* ORDER SIDE */
+  uint64_t all = 0;
+  int odd = -1;
+  for (uint32_t left = form->others; left; left &= left - 1) {
+    const int t = __builtin_ctz(left);
+    call->tensor[t] = (fat_view){0};
+    if (tensor_at(tensors, form->tensor[t].place))
+      return fat_status_fail(err, FAT_E_INPUT, "tensor %s is none of this operation: leave it NULL",
+                             fat_tensors[t].name);
+  }
+  for (uint32_t left = form->of; left; left &= left - 1) {
+    const int t = __builtin_ctz(left);
+    const fatune_tensor *given = tensor_at(tensors, form->tensor[t].place);
+    const int64_t *size = sizes[form->tensor[t].side];
+    const uint64_t element = form->tensor[t].element;
+    if (!given || !given->data) {
       call->tensor[t] = (fat_view){0};
-      if (tensor_at(tensors, form->tensor[t].place))
-        return fat_status_fail(err, FAT_E_INPUT, "tensor %s is none of this operation: leave it NULL",
-                               fat_tensors[t].name);
+      FAT_TRY(check_absent(t, (fat_role)form->tensor[t].role, given, size[0] > 0 && size[2] > 0, err));
+      continue;
     }
-    for (uint32_t left = form->of; left; left &= left - 1) {
-      const int t = __builtin_ctz(left);
-      const fatune_tensor *given = tensor_at(tensors, form->tensor[t].place);
-      const int64_t *size = sizes[form->tensor[t].side];
-      const uint64_t element = form->tensor[t].element;
-      if (!given || !given->data) {
-        call->tensor[t] = (fat_view){0};
-        FAT_TRY(check_absent(t, (fat_role)form->tensor[t].role, given, size[0] > 0 && size[2] > 0, err));
-        continue;
-      }
-      if (form->tensor[t].side == FAT_OF_TABLE)
-        FAT_TRY(check_table(t, given, err));
-      const uint64_t own = bits_of(given, size, element, form->tensor[t].a_row);
-      call->tensor[t] = (fat_view){given->data, {given->stride[0], given->stride[1], given->stride[2]}};
-      all |= form->tensor[t].a_row ? 0 : own;
-      if ((own & (element - 1)) != 0 && odd < 0)
-        odd = t;
-    }
-    FAT_TRY(check_scale(tensors, err));
-    call->scale = tensors->scale;
-    FAT_TRY(take_scalars(form, tensors, call, err));
-    FAT_TRY(check_sums(p, call, err));
-    *bits = all;
-    if (odd >= 0)
-      return fat_status_fail(
-          err, FAT_E_ALIGNMENT,
-          "tensor %s lies at an address that is no multiple of its elements' size, %d bytes",
-          fat_tensors[odd].name, form->tensor[odd].element);
-    return FAT_OK;
+    if (form->tensor[t].side == FAT_OF_TABLE)
+      FAT_TRY(check_table(t, given, err));
+    const uint64_t own = bits_of(given, size, element, form->tensor[t].a_row);
+    call->tensor[t] = (fat_view){given->data, {given->stride[0], given->stride[1], given->stride[2]}};
+    all |= form->tensor[t].a_row ? 0 : own;
+    if ((own & (element - 1)) != 0 && odd < 0)
+      odd = t;
   }
+  FAT_TRY(check_scale(tensors, err));
+  call->scale = tensors->scale;
+  FAT_TRY(take_scalars(form, tensors, call, err));
+  FAT_TRY(check_sums(p, call, err));
+  *bits = all;
+  if (odd >= 0)
+    return fat_status_fail(err, FAT_E_ALIGNMENT,
+                           "tensor %s lies at an address that is no multiple of its elements' size, %d bytes",
+                           fat_tensors[odd].name, form->tensor[odd].element);
+  return FAT_OK;
+}
 
-  /* A window's side as a problem has it. */
-  static uint64_t side(int64_t given)
-  {
-    return given == -1 || given > FAT_PROBLEM_ALL ? (uint64_t)FAT_PROBLEM_ALL : (uint64_t)given;
-  }
+/* A window's side as a problem has it. */
+static uint64_t side(int64_t given)
+{
+  return given == -1 || given > FAT_PROBLEM_ALL ? (uint64_t)FAT_PROBLEM_ALL : (uint64_t)given;
+}
 
-  /* Numbers of features; those of features that the family lacks say nothing. */
-  static fat_status take_numbers(const fatune_sizes *s, fat_problem *p, fat_error *err)
-  {
-    const bool window = fat_problem_has(p, FAT_WINDOW), causal = fat_problem_has(p, FAT_CAUSAL);
-    const bool chunk = fat_problem_has(p, FAT_CHUNK), ragged = fat_problem_has(p, FAT_VARLEN);
-    const bool split = fat_problem_has(p, FAT_SPLIT);
-    const struct {
-      const char *name;
-      int64_t value, least, most;
-    } ranges[] = {
-        {"window_left", s->window_left, -1, window ? INT64_MAX : 0},
-        {"window_right", s->window_right, -1, window && !causal ? INT64_MAX : 0},
-        {"chunk", s->chunk, chunk, chunk ? FAT_PROBLEM_SIZE_MAX : 0},
-        {"split", s->split, split ? 64 : 0, split ? FAT_PROBLEM_SIZE_MAX : 0},
-        {"total_q", s->total_q, 0, ragged ? FAT_PROBLEM_SIZE_MAX : 0},
-        {"total_k", s->total_k, 0, ragged ? FAT_PROBLEM_SIZE_MAX : 0},
-    };
-    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
-      if (ranges[i].value < ranges[i].least || ranges[i].value > ranges[i].most)
-        return fat_status_fail(err, FAT_E_INPUT, "fatune_sizes.%s is %lld: this family allows %lld to %lld",
-                               ranges[i].name, (long long)ranges[i].value, (long long)ranges[i].least,
-                               (long long)ranges[i].most);
-    if (window) {
-      p->arg[FAT_WINDOW][0] = side(s->window_left);
-      p->arg[FAT_WINDOW][1] = causal ? 0 : side(s->window_right);
-    }
-    if (ragged) { /* as draw.h says */
-      p->arg[FAT_VARLEN][0] = (uint64_t)s->total_q + 1;
-      p->arg[FAT_VARLEN][1] = (uint64_t)s->total_k + 1;
-    }
-    if (chunk)
-      p->arg[FAT_CHUNK][0] = (uint64_t)s->chunk;
-    if (split && s->split % 64 != 0)
-      return fat_status_fail(err, FAT_E_INPUT, "fatune_sizes.split is %lld: allowed are multiples of 64",
-                             (long long)s->split);
-    if (split)
-      p->arg[FAT_SPLIT][0] = (uint64_t)s->split;
-    return FAT_OK;
+/* Numbers of features; those of features that the family lacks say nothing. */
+static fat_status take_numbers(const fatune_sizes *s, fat_problem *p, fat_error *err)
+{
+  const bool window = fat_problem_has(p, FAT_WINDOW), causal = fat_problem_has(p, FAT_CAUSAL);
+  const bool chunk = fat_problem_has(p, FAT_CHUNK), ragged = fat_problem_has(p, FAT_VARLEN);
+  const bool split = fat_problem_has(p, FAT_SPLIT);
+  const struct {
+    const char *name;
+    int64_t value, least, most;
+  } ranges[] = {
+      {"window_left", s->window_left, -1, window ? INT64_MAX : 0},
+      {"window_right", s->window_right, -1, window && !causal ? INT64_MAX : 0},
+      {"chunk", s->chunk, chunk, chunk ? FAT_PROBLEM_SIZE_MAX : 0},
+      {"split", s->split, split ? 64 : 0, split ? FAT_PROBLEM_SIZE_MAX : 0},
+      {"total_q", s->total_q, 0, ragged ? FAT_PROBLEM_SIZE_MAX : 0},
+      {"total_k", s->total_k, 0, ragged ? FAT_PROBLEM_SIZE_MAX : 0},
+  };
+  for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+    if (ranges[i].value < ranges[i].least || ranges[i].value > ranges[i].most)
+      return fat_status_fail(err, FAT_E_INPUT, "fatune_sizes.%s is %lld: this family allows %lld to %lld",
+                             ranges[i].name, (long long)ranges[i].value, (long long)ranges[i].least,
+                             (long long)ranges[i].most);
+  if (window) {
+    p->arg[FAT_WINDOW][0] = side(s->window_left);
+    p->arg[FAT_WINDOW][1] = causal ? 0 : side(s->window_right);
   }
+  if (ragged) { /* as draw.h says */
+    p->arg[FAT_VARLEN][0] = (uint64_t)s->total_q + 1;
+    p->arg[FAT_VARLEN][1] = (uint64_t)s->total_k + 1;
+  }
+  if (chunk)
+    p->arg[FAT_CHUNK][0] = (uint64_t)s->chunk;
+  if (split && s->split % 64 != 0)
+    return fat_status_fail(err, FAT_E_INPUT, "fatune_sizes.split is %lld: allowed are multiples of 64",
+                           (long long)s->split);
+  if (split)
+    p->arg[FAT_SPLIT][0] = (uint64_t)s->split;
+  return FAT_OK;
+}
 
-  fat_status fat_call_sizes(const fatune_sizes *sizes, const fat_problem *family, fat_problem *p,
-                            fat_error *err)
-  {
-    const fatune_sizes *s = sizes;
-    const int64_t hk = s->hk ? s->hk : s->h;
-    const struct {
-      const char *name;
-      int64_t value, least;
-    } lengths[] = {{"b", s->b, 0}, {"h", s->h, 1}, {"hk", hk, 1}, {"q", s->q, 0}, {"k", s->k, 0}};
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
-      if (lengths[i].value < lengths[i].least || lengths[i].value > FAT_PROBLEM_SIZE_MAX)
-        return fat_status_fail(err, FAT_E_INPUT, "fatune_sizes.%s is %lld: allowed are %lld to %lld",
-                               lengths[i].name, (long long)lengths[i].value, (long long)lengths[i].least,
-                               (long long)FAT_PROBLEM_SIZE_MAX);
-    if (s->h % hk != 0)
-      return fat_status_fail(
-          err, FAT_E_INPUT,
-          "fatune_sizes has %lld heads and %lld KV heads: the KV heads must divide the heads",
-          (long long)s->h, (long long)hk);
-    *p = *family;
-    p->b = s->b;
-    p->h = s->h;
-    p->hk = hk;
-    p->q = s->q;
-    p->k = s->k;
-    return take_numbers(s, p, err);
-  }
+fat_status fat_call_sizes(const fatune_sizes *sizes, const fat_problem *family, fat_problem *p,
+                          fat_error *err)
+{
+  const fatune_sizes *s = sizes;
+  const int64_t hk = s->hk ? s->hk : s->h;
+  const struct {
+    const char *name;
+    int64_t value, least;
+  } lengths[] = {{"b", s->b, 0}, {"h", s->h, 1}, {"hk", hk, 1}, {"q", s->q, 0}, {"k", s->k, 0}};
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+    if (lengths[i].value < lengths[i].least || lengths[i].value > FAT_PROBLEM_SIZE_MAX)
+      return fat_status_fail(err, FAT_E_INPUT, "fatune_sizes.%s is %lld: allowed are %lld to %lld",
+                             lengths[i].name, (long long)lengths[i].value, (long long)lengths[i].least,
+                             (long long)FAT_PROBLEM_SIZE_MAX);
+  if (s->h % hk != 0)
+    return fat_status_fail(
+        err, FAT_E_INPUT, "fatune_sizes has %lld heads and %lld KV heads: the KV heads must divide the heads",
+        (long long)s->h, (long long)hk);
+  *p = *family;
+  p->b = s->b;
+  p->h = s->h;
+  p->hk = hk;
+  p->q = s->q;
+  p->k = s->k;
+  return take_numbers(s, p, err);
+}
 
-  fat_status fat_call_struct(const char *name, const void *from, size_t least, size_t known, void *to,
-                             fat_error *err)
-  {
-    size_t size;
-    memcpy(&size, from, sizeof size);
-    if (size < least || size > FAT_CALL_STRUCT)
-      return fat_status_fail(err, FAT_E_INPUT,
-                             "%s.size is %zu: set it to sizeof(%s), which is %zu to this libfatune", name,
-                             size, name, known);
-    for (size_t i = known; i < size; i++)
-      if (((const unsigned char *)from)[i] != 0)
-        return fat_status_fail(err, FAT_E_UNSUPPORTED,
-                               "%s uses fields that this libfatune (" FATUNE_VERSION
-                               ") does not know: install "
-                               "a newer one",
-                               name);
-    const size_t both = size < known ? size : known;
-    memcpy(to, from, both);
-    if (both < known)
-      memset((char *)to + both, 0, known - both);
-    return FAT_OK;
-  }
+fat_status fat_call_struct(const char *name, const void *from, size_t least, size_t known, void *to,
+                           fat_error *err)
+{
+  size_t size;
+  memcpy(&size, from, sizeof size);
+  if (size < least || size > FAT_CALL_STRUCT)
+    return fat_status_fail(err, FAT_E_INPUT,
+                           "%s.size is %zu: set it to sizeof(%s), which is %zu to this libfatune", name, size,
+                           name, known);
+  for (size_t i = known; i < size; i++)
+    if (((const unsigned char *)from)[i] != 0)
+      return fat_status_fail(err, FAT_E_UNSUPPORTED,
+                             "%s uses fields that this libfatune (" FATUNE_VERSION ") does not know: install "
+                             "a newer one",
+                             name);
+  const size_t both = size < known ? size : known;
+  memcpy(to, from, both);
+  if (both < known)
+    memset((char *)to + both, 0, known - both);
+  return FAT_OK;
+}

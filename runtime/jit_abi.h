@@ -10,7 +10,7 @@
 #include "status.h"
 #include "text.h"
 
-enum { FATUNE_JIT_ABI = 3 };
+enum { FATUNE_JIT_ABI = 4 };
 
 typedef enum fatune_jit_task {
   FATUNE_JIT_NAME,   /* say which config would be made; nothing is compiled */
@@ -20,7 +20,8 @@ typedef enum fatune_jit_task {
 
 typedef struct fatune_jit_request {
   fatune_jit_task task;
-  const char *problem; /* canonical text */
+  const char *problem;        /* canonical text */
+  const char *mod, *mask_mod; /* what its expressions say; NULL: it has none */
   const fat_gpu *gpu;
   int cuda;           /* the CUDA major of the driver */
   const char *kernel; /* NULL: the one preferred of those that may be picked unasked */

@@ -3,6 +3,7 @@
  * In: a config, or a request to the compiler. Out: recipe and functions. A cubin that is not there or does
  * not load is made again from its source where that is allowed. */
 #include "load.h"
+#include "mod.h"
 #include "cuda_error.h"
 #include "width.h"
 
@@ -94,7 +95,10 @@ static fat_status compile(fat_loader *l, fatune_jit_request *r, fat_code *rebuil
   if (l->db) /* compiling takes seconds, and a tune may want to store */
     fat_db_read_end(l->db);
   r->task = l->look ? FATUNE_JIT_NAME : rebuilt ? FATUNE_JIT_REBUILD : FATUNE_JIT_MAKE;
+  const fat_mod *mod = fat_mod_of(l->problem, FAT_MOD), *mask = fat_mod_of(l->problem, FAT_MASK_MOD);
   r->problem = fat_problem_print(l->problem, problem);
+  r->mod = mod ? mod->text : NULL;
+  r->mask_mod = mask ? mask->text : NULL;
   r->gpu = l->gpu;
   r->cuda = fat_driver_cuda(l->handle->driver);
   r->mapless = !fat_driver_maps(l->handle->driver);

@@ -5,6 +5,7 @@
  * get the same. Invariant: a plan is written before anybody but its maker can see it, and never after. */
 #include "make.h"
 #include "device.h"
+#include "mod.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,13 +25,30 @@ static const char *print(const fatune_plan *p, char text[FAT_PROBLEM_TEXT])
   return p->is_family ? fat_problem_family(&p->problem, text) : fat_problem_print(&p->problem, text);
 }
 
-static fat_status read_request(const fatune_request *r, fatune_plan *plan, fat_error *err)
+/* Its expressions: told in the request, else by an earlier one, else by the database. */
+static fat_status read_mods(const fatune *h, const fatune_request *r, fat_problem *p, fat_error *err)
+{
+  fat_db *db;
+  if (r->mod)
+    FAT_TRY(fat_mod_add(r->mod, FAT_MOD, p, err));
+  if (r->mask_mod)
+    FAT_TRY(fat_mod_add(r->mask_mod, FAT_MASK_MOD, p, err));
+  if (fat_mod_check(p, NULL) != FAT_OK &&
+      fat_db_open(h->database, h->system, FAT_DB_READ, &db, NULL) == FAT_OK) {
+    fat_db_mods(db, NULL);
+    fat_db_close(db);
+  }
+  return fat_mod_check(p, err);
+}
+
+static fat_status read_request(const fatune *h, const fatune_request *r, fatune_plan *plan, fat_error *err)
 {
   if (!r->problem)
     return fat_status_fail(err, FAT_E_INPUT,
                            "fatune_request.problem is NULL: name one, such as "
                            "fwd-f32-b1-h16-q1024-k1024-d64-causal");
   FAT_TRY(read_problem(r->problem, plan, err));
+  FAT_TRY(read_mods(h, r, &plan->problem, err));
   if (r->policy > FATUNE_COMPILE)
     return fat_status_fail(err, FAT_E_INPUT, "fatune_request.policy is %u: allowed are 0 to %d", r->policy,
                            FATUNE_COMPILE);
@@ -279,7 +297,7 @@ fat_status fat_make_plan(fatune *h, const fatune_request *request, fatune_plan *
   atomic_init(&draft->references, 1);
   draft->handle = h;
   draft->forks = h->forks;
-  fat_status status = read_request(request, draft, err);
+  fat_status status = read_request(h, request, draft, err);
   if (status == FAT_OK)
     status = fat_context_current(h->driver, &draft->context, err);
   if (status != FAT_OK) {
@@ -320,7 +338,7 @@ fat_status fat_make_look(fatune *h, const fatune_request *request, fat_text *why
   fat_gpu device;
   fat_choice choice = {0};
   fatune_plan draft = {0};
-  fat_status status = read_request(request, &draft, err);
+  fat_status status = read_request(h, request, &draft, err);
   if (status == FAT_OK && is_empty(&draft)) {
     fat_text_add(why, "none: a length is 0, no kernel is needed\n");
     goto done;

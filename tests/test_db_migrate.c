@@ -46,7 +46,7 @@ static void a_newer_minor_version_is_read_and_not_written(void **state)
                        "PRAGMA user_version = 1007;");
   assert_int_equal(fixture_try(f->path, FAT_DB_WRITE, &err), FAT_E_NEWER);
   assert_non_null(strstr(err.text, "1.7"));
-  assert_non_null(strstr(err.text, "1.3"));
+  assert_non_null(strstr(err.text, "1.4"));
   db = fixture_db(f, FAT_DB_READ);
   assert_string_equal(fixture_winner(db), "fwd:Br16");
   assert_non_null(strstr(fat_db_note(db), "1.7"));
@@ -61,10 +61,10 @@ static void a_newer_minor_version_is_read_and_not_written(void **state)
 
 /* What a next version would do: rebuild a table that others name, add a column, fill it. */
 static const fat_db_migration next[] = {
-    {0, 1003, {"db/schema.sql", "db/views.sql"}},
-    {1003, 1004, {"ALTER TABLE trial ADD COLUMN joules REAL;", "UPDATE trial SET joules = ms * 2;"}},
-    {1004,
-     1005,
+    {0, 1004, {"db/schema.sql", "db/views.sql"}},
+    {1004, 1005, {"ALTER TABLE trial ADD COLUMN joules REAL;", "UPDATE trial SET joules = ms * 2;"}},
+    {1005,
+     1006,
      {"CREATE TABLE run2 (id INTEGER PRIMARY KEY, begun TEXT NOT NULL, ended TEXT, status TEXT, device TEXT "
       "NOT NULL,"
       " command TEXT NOT NULL, version TEXT NOT NULL, driver TEXT NOT NULL, nvrtc TEXT NOT NULL, templates "
@@ -76,8 +76,8 @@ static const fat_db_migration next[] = {
       "TO run;"}},
 };
 static const fat_db_migration broken[] = {
-    {1003, 1004, {"ALTER TABLE trial ADD COLUMN joules REAL;"}},
-    {1004, 1005, {"DELETE FROM device"}}, /* trials name it */
+    {1004, 1005, {"ALTER TABLE trial ADD COLUMN joules REAL;"}},
+    {1005, 1006, {"DELETE FROM device"}}, /* trials name it */
 };
 
 static void an_older_file_is_brought_forward_beside_a_copy(void **state)
@@ -92,16 +92,16 @@ static void an_older_file_is_brought_forward_beside_a_copy(void **state)
   MUST(fat_db_put(db, &t, NULL, err));
   fat_db_close(db);
   /* A reader brings it forward in memory: the file stays as it is. */
-  MUST(fat_db_open_version(f->path, NULL, FAT_DB_READ, next, 3, 1005, &db, err));
+  MUST(fat_db_open_version(f->path, NULL, FAT_DB_READ, next, 3, 1006, &db, err));
   assert_string_equal(fixture_winner(db), "fwd:Br16");
   fat_db_close(db);
   assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), FAT_DB_VERSION);
-  MUST(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1005, &db, err));
+  MUST(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1006, &db, err));
   assert_string_equal(fixture_winner(db), "fwd:Br16");
-  snprintf(copy, sizeof copy, "%s.v1003.bak", f->path);
+  snprintf(copy, sizeof copy, "%s.v1004.bak", f->path);
   assert_non_null(strstr(fat_db_note(db), copy));
   fat_db_close(db);
-  assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), 1005);
+  assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), 1006);
   assert_int_equal(fixture_number(f->path, "SELECT joules FROM trial"), 4);
   assert_int_equal(fixture_number(f->path, "SELECT watts FROM run"), 70);
   assert_int_equal(fixture_number(copy, "PRAGMA user_version"), FAT_DB_VERSION);
@@ -109,7 +109,7 @@ static void an_older_file_is_brought_forward_beside_a_copy(void **state)
   assert_int_equal(stat(copy, &s), 0);
   assert_int_equal(s.st_mode & 0777, 0600);
   /* Again: nothing is to be done and no second copy is made. */
-  MUST(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1005, &db, err));
+  MUST(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1006, &db, err));
   assert_string_equal(fat_db_note(db), "");
   fat_db_close(db);
 }
@@ -122,14 +122,14 @@ static void a_migration_that_fails_changes_nothing(void **state)
   fat_db *db = fixture_db(f, FAT_DB_WRITE);
   fixture_put(db, "fwd:Br16", FAT_PREDICTED, 1);
   fat_db_close(db);
-  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, broken, 2, 1005, &db, &err),
+  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, broken, 2, 1006, &db, &err),
                    FAT_E_CORRUPT);
-  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, broken, 1, 1005, &db, &err), FAT_E_DB);
-  assert_non_null(strstr(err.text, "1.4"));
+  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, broken, 1, 1006, &db, &err), FAT_E_DB);
+  assert_non_null(strstr(err.text, "1.5"));
   assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), FAT_DB_VERSION);
   assert_int_equal(
       fixture_number(f->path, "SELECT count(*) FROM pragma_table_info('trial') WHERE name = 'joules'"), 0);
-  snprintf(copy, sizeof copy, "%s.v1003.2.bak", f->path); /* the first copy was not overwritten */
+  snprintf(copy, sizeof copy, "%s.v1004.2.bak", f->path); /* the first copy was not overwritten */
   assert_int_equal(fixture_number(copy, "PRAGMA user_version"), FAT_DB_VERSION);
   db = fixture_db(f, FAT_DB_WRITE);
   assert_string_equal(fixture_winner(db), "fwd:Br16");
@@ -145,15 +145,15 @@ static void without_a_copy_nothing_is_changed(void **state)
   fat_db *db = fixture_db(f, FAT_DB_WRITE);
   fat_db_close(db);
   for (int i = 1; i < 100; i++) {
-    snprintf(copy, sizeof copy, i > 1 ? "%s.v1003.%d.bak" : "%s.v1003.bak", f->path, i);
+    snprintf(copy, sizeof copy, i > 1 ? "%s.v1004.%d.bak" : "%s.v1004.bak", f->path, i);
     fixture_write(copy, "", 0);
   }
-  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1005, &db, &err),
+  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1006, &db, &err),
                    FAT_E_READONLY);
   assert_non_null(strstr(err.text, "cannot be made"));
   assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), FAT_DB_VERSION);
   unlink(copy);
-  MUST(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1005, &db, err));
+  MUST(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1006, &db, err));
   assert_non_null(strstr(fat_db_note(db), copy));
   fat_db_close(db);
 }
@@ -172,29 +172,29 @@ static void a_copy_that_fails_changes_nothing(void **state)
   signal(SIGXFSZ, SIG_IGN);
   small = (struct rlimit){8192, before.rlim_max};
   assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-  fat_status status = fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1005, &db, &err);
+  fat_status status = fat_db_open_version(f->path, NULL, FAT_DB_WRITE, next, 3, 1006, &db, &err);
   assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
   signal(SIGXFSZ, SIG_DFL);
   assert_int_equal(status, FAT_E_FULL);
   assert_non_null(strstr(err.text, "making a copy"));
-  snprintf(copy, sizeof copy, "%s.v1003.bak", f->path);
+  snprintf(copy, sizeof copy, "%s.v1004.bak", f->path);
   assert_int_not_equal(access(copy, F_OK), 0);
   assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), FAT_DB_VERSION);
   snprintf(name, sizeof name, "%s/%0246d", f->folder, 1); /* a name has at most 255 bytes */
   assert_int_equal(rename(f->path, name), 0);
-  assert_int_equal(fat_db_open_version(name, NULL, FAT_DB_WRITE, next, 3, 1005, &db, &err), FAT_E_READONLY);
+  assert_int_equal(fat_db_open_version(name, NULL, FAT_DB_WRITE, next, 3, 1006, &db, &err), FAT_E_READONLY);
   assert_non_null(strstr(err.text, strerror(ENAMETOOLONG)));
   assert_int_equal(fixture_number(name, "PRAGMA user_version"), FAT_DB_VERSION);
 }
 
 static void a_step_that_the_program_lacks_is_named(void **state)
 {
-  static const fat_db_migration lacking[] = {{1003, 1004, {"db/lacking.sql"}}};
+  static const fat_db_migration lacking[] = {{1004, 1005, {"db/lacking.sql"}}};
   const fixture *f = *state;
   fat_error err = {0};
   fat_db *db = fixture_db(f, FAT_DB_WRITE);
   fat_db_close(db);
-  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, lacking, 1, 1004, &db, &err), FAT_E_DB);
+  assert_int_equal(fat_db_open_version(f->path, NULL, FAT_DB_WRITE, lacking, 1, 1005, &db, &err), FAT_E_DB);
   assert_non_null(strstr(err.text, "db/lacking.sql"));
   assert_int_equal(fixture_number(f->path, "PRAGMA user_version"), FAT_DB_VERSION);
 }
@@ -375,9 +375,9 @@ static void an_older_system_file_is_left_out(void **state)
   MUST(fat_db_open(system, NULL, FAT_DB_WRITE, &db, err));
   fixture_put(db, "fwd:Br16", FAT_PREDICTED, 1);
   fat_db_close(db);
-  MUST(fat_db_open_version(f->path, system, FAT_DB_WRITE, next, 3, 1005, &db, err));
+  MUST(fat_db_open_version(f->path, system, FAT_DB_WRITE, next, 3, 1006, &db, err));
   assert_non_null(strstr(fat_db_note(db), "left out"));
-  assert_non_null(strstr(fat_db_note(db), "older version 1.3"));
+  assert_non_null(strstr(fat_db_note(db), "older version 1.4"));
   assert_string_equal(fixture_winner(db), "");
   fat_db_close(db);
   assert_int_equal(fixture_number(system, "PRAGMA user_version"), FAT_DB_VERSION);

@@ -126,7 +126,7 @@ static void an_unusable_system_file_is_left_out(void **state)
   fat_db_close(db);
   unlink(system);
   fixture_sql(system,
-              "PRAGMA application_id = 0x6661746e; PRAGMA user_version = 1003; CREATE TABLE trial (x)");
+              "PRAGMA application_id = 0x6661746e; PRAGMA user_version = 1004; CREATE TABLE trial (x)");
   MUST(fat_db_open(f->path, system, FAT_DB_WRITE, &db, err));
   assert_non_null(strstr(fat_db_note(db), "damaged"));
   assert_string_equal(fixture_winner(db), "fwd:Br16");

@@ -4,6 +4,7 @@
  * is kept between two requests. Any thread may ask; each request has its own Lua. */
 #include "../jit_abi.h"
 #include "compile.h"
+#include "mod.h"
 #include "source.h"
 #include "twin.h"
 #include "usual.h"
@@ -140,6 +141,10 @@ static fat_status answer_from_templates(const fatune_jit_request *r, fatune_jit_
   fat_problem p;
   fat_config config;
   FAT_TRY(fat_problem_parse(r->problem, &p, err));
+  if (r->mod)
+    FAT_TRY(fat_mod_add(r->mod, FAT_MOD, &p, err));
+  if (r->mask_mod)
+    FAT_TRY(fat_mod_add(r->mask_mod, FAT_MASK_MOD, &p, err));
   FAT_TRY(fat_script_open(NULL, &script, err));
   fat_status status = find_config(script, r, &p, &config, &answer->picked, err);
   if (status == FAT_OK)

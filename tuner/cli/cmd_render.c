@@ -93,7 +93,7 @@ static fat_status render_text(const fat_options *o, fat_source *source, fat_erro
   fat_script *script = NULL;
   fat_problem problem;
   fat_asked_gpu asked;
-  FAT_TRY(fat_problem_parse(o->args[0], &problem, err));
+  FAT_TRY(fat_agenda_problem(&o->goal, o->args[0], false, &problem, err));
   FAT_TRY(fat_open_gpu(o, &asked, err));
   FAT_TRY(fat_agenda_dtype(o->args[0], problem.dtype, &asked.gpu, err));
   FAT_TRY(fat_open_script(o, &script, err));
@@ -122,8 +122,8 @@ const fat_command fat_cmd_render = {
             "--config name another. PROBLEM is like fwd-f32-b1-h1-q64-k64-d64 or "
             "fwd-f32-b2-h16k4-q4096-k4096-d128-causal. The first "
             "lines of the text say how nvcc compiles it.\n\n" FAT_EXIT_HELP,
-    .uses =
-        FAT_USE(GPU) | FAT_USE(KERNEL) | FAT_USE(CONFIG) | FAT_USE(LINES) | FAT_USE(DB) | FAT_USE(TEMPLATES),
+    .uses = FAT_USE(GPU) | FAT_USE(MOD) | FAT_USE(MASK_MOD) | FAT_USE(KERNEL) | FAT_USE(CONFIG) |
+            FAT_USE(LINES) | FAT_USE(DB) | FAT_USE(TEMPLATES),
     .least = 1,
     .most = 1,
     .run = render,

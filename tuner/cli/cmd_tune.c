@@ -274,11 +274,11 @@ const fat_command fat_cmd_tune = {
         "Each trial is stored as it ends. Ctrl-C keeps all and prints the best so far; the same command "
         "again goes on from there. Progress goes to stderr, results to stdout.\n\n" FAT_EXIT_HELP
         " Stopped by SIGINT or SIGTERM: 130 or 143.",
-    .uses = FAT_USE(GPU) | FAT_USE(OPS) | FAT_USE(DTYPES) | FAT_USE(DIMS) | FAT_USE(CAUSAL) |
-            FAT_USE(SEQLENS) | FAT_USE(KERNEL) | FAT_USE(EFFORT) | FAT_USE(ORDER) | FAT_USE(BUDGET) |
-            FAT_USE(DEADLINE) | FAT_USE(JOBS) | FAT_USE(CUDA) | FAT_USE(DB) | FAT_USE(TEMPLATES) |
-            FAT_USE(DUMP) | FAT_USE(DEVICE) | FAT_USE(SHARD) | FAT_USE(PROGRESS) | FAT_USE(JSON) |
-            FAT_USE(QUIET),
+    .uses = FAT_USE(GPU) | FAT_USE(MOD) | FAT_USE(MASK_MOD) | FAT_USE(OPS) | FAT_USE(DTYPES) | FAT_USE(DIMS) |
+            FAT_USE(CAUSAL) | FAT_USE(SEQLENS) | FAT_USE(KERNEL) | FAT_USE(EFFORT) | FAT_USE(ORDER) |
+            FAT_USE(BUDGET) | FAT_USE(DEADLINE) | FAT_USE(JOBS) | FAT_USE(CUDA) | FAT_USE(DB) |
+            FAT_USE(TEMPLATES) | FAT_USE(DUMP) | FAT_USE(DEVICE) | FAT_USE(SHARD) | FAT_USE(PROGRESS) |
+            FAT_USE(JSON) | FAT_USE(QUIET),
     .most = FAT_OPTIONS_ARGS,
     .run = tune,
 };

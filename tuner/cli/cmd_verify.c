@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "exit.h"
 #include "json.h"
+#include "search/agenda.h"
 #include "worker/lab.h"
 #include "open.h"
 #include "proxy.h"
@@ -66,7 +67,7 @@ static fat_status list_problems(checking *c, problems *p, fat_error *err)
                                 .origin_plus_1 = 1 + FAT_MEASURED};
   for (int i = 0; i < c->options->arg_count; i++) {
     fat_trial typed = {0};
-    FAT_TRY(fat_problem_parse(c->options->args[i], &typed.problem, err));
+    FAT_TRY(fat_agenda_problem(&c->options->goal, c->options->args[i], false, &typed.problem, err));
     collect(&typed, p);
   }
   if (c->options->arg_count == 0)
@@ -338,10 +339,10 @@ const fat_command fat_cmd_verify = {
         "for tune: what the database knows as best, else the defaults), as PTX that the driver of a newer "
         "GPU compiles for itself: a check of all but the T4's machine code. Times are those of the GPU at "
         "hand.\n\n" FAT_EXIT_HELP,
-    .uses = FAT_USE(GPU) | FAT_USE(OPS) | FAT_USE(DTYPES) | FAT_USE(DIMS) | FAT_USE(CAUSAL) |
-            FAT_USE(SEQLENS) | FAT_USE(KERNEL) | FAT_USE(CONFIG) | FAT_USE(SANITIZE) | FAT_USE(TIME) |
-            FAT_USE(DEVICE) | FAT_USE(AS) | FAT_USE(TOP) | FAT_USE(DEADLINE) | FAT_USE(CUDA) | FAT_USE(DB) |
-            FAT_USE(TEMPLATES) | FAT_USE(JSON) | FAT_USE(QUIET),
+    .uses = FAT_USE(GPU) | FAT_USE(MOD) | FAT_USE(MASK_MOD) | FAT_USE(OPS) | FAT_USE(DTYPES) | FAT_USE(DIMS) |
+            FAT_USE(CAUSAL) | FAT_USE(SEQLENS) | FAT_USE(KERNEL) | FAT_USE(CONFIG) | FAT_USE(SANITIZE) |
+            FAT_USE(TIME) | FAT_USE(DEVICE) | FAT_USE(AS) | FAT_USE(TOP) | FAT_USE(DEADLINE) | FAT_USE(CUDA) |
+            FAT_USE(DB) | FAT_USE(TEMPLATES) | FAT_USE(JSON) | FAT_USE(QUIET),
     .most = FAT_OPTIONS_ARGS,
     .run = verify,
 };

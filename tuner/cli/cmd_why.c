@@ -84,8 +84,7 @@ static fat_status read_problem(answer *a, fat_error *err)
   const char *text = a->options->args[0], *second = strchr(text, '-');
   const char *third = second ? strchr(second + 1, '-') : NULL;
   a->is_family = third && third[1] == 'd';
-  return a->is_family ? fat_problem_parse_family(text, &a->problem, err)
-                      : fat_problem_parse(text, &a->problem, err);
+  return fat_agenda_problem(&a->options->goal, text, a->is_family, &a->problem, err);
 }
 
 static bool list_shape(const fat_trial *t, void *user)
@@ -339,8 +338,8 @@ const fat_command fat_cmd_why = {
         "that one is taken which promises the least time here, by how its tiles fill the SMs; 3 % more "
         "for each doubling of sizes. Where b, q or k is 0 the answer is none: a call launches "
         "nothing.\n\n" FAT_EXIT_HELP,
-    .uses = FAT_USE(GPU) | FAT_USE(KERNEL) | FAT_USE(CUDA) | FAT_USE(DB) | FAT_USE(TEMPLATES) |
-            FAT_USE(JSON) | FAT_USE(QUIET),
+    .uses = FAT_USE(GPU) | FAT_USE(MOD) | FAT_USE(MASK_MOD) | FAT_USE(KERNEL) | FAT_USE(CUDA) | FAT_USE(DB) |
+            FAT_USE(TEMPLATES) | FAT_USE(JSON) | FAT_USE(QUIET),
     .least = 1,
     .most = 1,
     .run = why,

@@ -146,6 +146,7 @@ fat_status fat_open_db(const fat_options *options, fat_db_mode mode, fat_db **db
   if (status == FAT_E_IO)
     return fat_status_fail(err, FAT_E_READONLY, "%s", err ? err->text : "");
   FAT_TRY(status);
+  FAT_TRY(fat_db_mods(*db, err));
   if (!options->quiet && *fat_db_note(*db))
     fprintf(stderr, "fatune: note: %s\n", fat_db_note(*db));
   return FAT_OK;

@@ -81,6 +81,20 @@ static fat_status read_path(const row *r, void *place, const char *text, fat_err
   return FAT_OK;
 }
 
+/* An expression, or a file that holds one; from here on this process knows it. */
+static fat_status read_mod(const row *r, void *place, const char *text, fat_error *err)
+{
+  fat_text file = {0};
+  fat_error why = {0};
+  fat_status status = FAT_OK;
+  if (*text == '@')
+    status = fat_text_read_file(&file, text + 1, FAT_MOD_TEXT, &why);
+  if (status == FAT_OK)
+    status = fat_mod_know(*text == '@' ? fat_text_get(&file) : text, (fat_feature)r->least, place, &why);
+  fat_text_free(&file);
+  return status == FAT_OK ? FAT_OK : fat_status_fail(err, FAT_E_INPUT, "%s: %s", r->name, why.text);
+}
+
 /* Names are only split here: which kernels there are is the templates' to say. */
 static fat_status read_kernel(const row *r, void *place, const char *text, fat_error *err)
 {

@@ -128,13 +128,28 @@ static fat_status consider(const listing *l, const fat_problem *problem, fat_err
   return FAT_OK;
 }
 
+/* Adds the expressions of the goal. */
+static fat_status add_mods(const fat_goal *goal, fat_problem *p, fat_error *err)
+{
+  if (goal->mod)
+    FAT_TRY(fat_mod_add(goal->mod->text, FAT_MOD, p, err));
+  return goal->mask_mod ? fat_mod_add(goal->mask_mod->text, FAT_MASK_MOD, p, err) : FAT_OK;
+}
+
+fat_status fat_agenda_problem(const fat_goal *goal, const char *text, bool family, fat_problem *p,
+                              fat_error *err)
+{
+  FAT_TRY(family ? fat_problem_parse_family(text, p, err) : fat_problem_parse(text, p, err));
+  return add_mods(goal, p, err);
+}
+
 static fat_status list_typed(const listing *l, fat_error *err)
 {
   for (int i = 0; i < l->goal->problem_count; i++) {
     fat_problem p;
     fat_error why = {0};
     int before = l->agenda->count;
-    FAT_TRY(fat_problem_parse(l->goal->problems[i], &p, err));
+    FAT_TRY(fat_agenda_problem(l->goal, l->goal->problems[i], false, &p, err));
     FAT_TRY(fat_agenda_dtype(l->goal->problems[i], p.dtype, l->gpu, err));
     FAT_TRY(consider(l, &p, &why, err));
     if (l->agenda->count == before)
@@ -156,6 +171,7 @@ static fat_status list_dim(const listing *l, const fat_problem *family, fat_erro
       fat_problem p = *family;
       p.q = p.k = lengths->value[i];
       p.features = causal ? 1u << FAT_CAUSAL : 0;
+      FAT_TRY(add_mods(l->goal, &p, err));
       fat_anchor_shape(&p, l->gpu);
       FAT_TRY(consider(l, &p, why, err));
     }

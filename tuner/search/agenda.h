@@ -32,6 +32,10 @@ fat_status fat_agenda_kernels(const fat_goal *goal, fat_script *script,
 /* FAT_E_INPUT with the reason where the GPU's arithmetic has no such type (bf16 on a T4). */
 fat_status fat_agenda_dtype(const char *argument, fat_dtype dtype, const fat_gpu *gpu, fat_error *err);
 
+/* A typed problem, or a family, with the expressions of the goal. */
+fat_status fat_agenda_problem(const fat_goal *goal, const char *text, bool family, fat_problem *p,
+                              fat_error *err);
+
 /* The problems of a tune: those typed in full, else ops x dtypes x dims x causal x lengths. A family's anchor
  * has B*N = 16k tokens and H*d = 2048; B is halved until the tensors and the score matrix of the standard
  * algorithm, the baseline, fit the GPU's memory. FAT_E_INPUT, FAT_E_UNSUPPORTED. */

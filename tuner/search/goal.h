@@ -3,6 +3,7 @@
 #define FAT_GOAL_H
 
 #include "list.h"
+#include "mod.h"
 #include "space.h"
 
 typedef enum fat_effort {
@@ -18,6 +19,7 @@ typedef struct fat_goal {
   uint32_t ops, dtypes; /* bit 1u << fat_op, fat_dtype; 0: not given */
   uint32_t causal;      /* bit 0: no, bit 1: yes */
   fat_numbers dims, seqlens;
+  const fat_mod *mod, *mask_mod;                      /* expressions that every problem has; NULL: none */
   char kernels[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL]; /* each once; none: all */
   int kernel_count;
   fat_effort effort;

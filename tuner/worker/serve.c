@@ -8,6 +8,7 @@
 #include "context.h"
 #include "oracle/reference.h"
 #include "full.h"
+#include "mod.h"
 #include "width.h"
 
 #include <math.h>
@@ -152,11 +153,22 @@ static fat_status try_all(server *s, const fat_assignment *a, fat_subject *c, fa
 }
 
 /* One assignment; its verdicts are filled in whatever happens. */
+/* What the tuner knows of expressions. */
+static fat_status learn(const fat_assignment *a, fat_error *err)
+{
+  const fat_mod *m;
+  if (a->mod)
+    FAT_TRY(fat_mod_know(a->mod, FAT_MOD, &m, err));
+  return a->mask_mod ? fat_mod_know(a->mask_mod, FAT_MASK_MOD, &m, err) : FAT_OK;
+}
+
 static void work(server *s, const fat_assignment *a, fat_verdict *v)
 {
   fat_subject subjects[FAT_WIRE_ENTRANTS] = {0};
   fat_error err = {0};
-  fat_status status = fat_testbed_prepare(&s->testbed, a, &err);
+  fat_status status = learn(a, &err);
+  if (status == FAT_OK)
+    status = fat_testbed_prepare(&s->testbed, a, &err);
   if (status == FAT_OK && s->fd >= 0)
     status = fat_wire_send(s->fd, FAT_WIRE_PREPARED, NULL, 0, &err);
   if (status == FAT_OK)

@@ -4,6 +4,8 @@
  * length is checked against the bytes that are there. */
 #include "wire.h"
 
+#include "mod.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,7 +112,10 @@ static void add_entrant(fat_text *out, const fat_entrant *e)
 
 fat_status fat_wire_pack(const fat_assignment *a, fat_text *bytes, fat_error *err)
 {
+  const fat_mod *mod = fat_mod_of(&a->problem, FAT_MOD), *mask = fat_mod_of(&a->problem, FAT_MASK_MOD);
   fat_text_add_bytes(bytes, a, sizeof *a);
+  add_text(bytes, mod ? mod->text : NULL);
+  add_text(bytes, mask ? mask->text : NULL);
   add_entrant(bytes, &a->clock);
   for (int i = 0; i < a->count; i++)
     add_entrant(bytes, &a->entrant[i]);
@@ -165,6 +170,10 @@ fat_status fat_wire_unpack(const void *bytes, size_t size, fat_assignment *a, fa
     memcpy(a, bytes, sizeof *a);
     r.at += sizeof *a;
     r.bad = a->count < 0 || a->count > FAT_WIRE_ENTRANTS;
+  }
+  if (!r.bad) {
+    a->mod = take_text(&r);
+    a->mask_mod = take_text(&r);
   }
   if (!r.bad)
     take_entrant(&r, &a->clock);

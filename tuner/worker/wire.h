@@ -41,11 +41,12 @@ enum { FAT_WIRE_ENTRANTS = 10 };
 typedef struct fat_assignment {
   fat_task task;
   fat_problem problem;
-  int sms;           /* of the GPU, for recipes */
-  int64_t l2;        /* bytes */
-  uint64_t seed;     /* of the inputs */
-  double best_ms;    /* a probe of more than three times this is `slow`; 0: there is none yet */
-  double seconds;    /* to spend on samples of each entrant */
+  const char *mod, *mask_mod; /* what its expressions say, as the tuner knows them: set by packing */
+  int sms;                    /* of the GPU, for recipes */
+  int64_t l2;                 /* bytes */
+  uint64_t seed;              /* of the inputs */
+  double best_ms;             /* a probe of more than three times this is `slow`; 0: there is none yet */
+  double seconds;             /* to spend on samples of each entrant */
   bool bare;         /* verify without poison and at small shapes alone, as tools that watch memory want it */
   fat_entrant clock; /* the tool that reads the SM clock; cubin NULL: none */
   int count;
