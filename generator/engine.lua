@@ -97,9 +97,6 @@ end
 -- What X.lua says of a kernel, and what it says of it on the units that a problem is solved on: the latter stands
 -- beside the former, or is what its function `on(p)` returns.
 local of_kernel = { about = "string", serves = "table", recipe = "function" }
--- And what it may say: where several may be picked, those that prefer more come first; and which kernel takes the
--- tensors that it cannot take.
-local of_some = { twin = "string" }
 local of_units = { tunables = "table", defaults = "table", words = "function", constants = "function",
   constraints = "table", threads = "function", shared = "function", registers = "function", work = "function" }
 local function check_shape(path, k, shape)
@@ -119,11 +116,10 @@ function engine.kernel(name)
   end
   local k = include(name .. ".lua")
   check_shape(path, k, of_kernel)
-  for field, kind in pairs { picked = "boolean", prefer = "number" } do -- of a problem, or always
+  -- Of a problem, or always: whether it may be picked; where several may, those that prefer more come first; and which kernel takes
+  -- the tensors that it cannot take.
+  for field, kind in pairs { picked = "boolean", prefer = "number", twin = "string" } do
     if type(k[field]) ~= "function" and (k[field] ~= nil or field == "picked") then check_shape(path, k, { [field] = kind }) end
-  end
-  for field, kind in pairs(of_some) do
-    if k[field] ~= nil then check_shape(path, k, { [field] = kind }) end
   end
   k.name, k.path = name, path
   kernels[name] = k
@@ -349,7 +345,7 @@ return {
   kernels = function() return table.concat(engine.kernels(), "\n") end,
   render = engine.render,
   applies = function(kernel, facts) return engine.space.applies(kernel, facts) end,
-  twin = function(kernel) return engine.kernel(kernel).twin or "" end,
+  twin = function(kernel, facts) return engine.space.twin(kernel, facts) end,
   default = function(kernel, facts) return engine.space.default(kernel, facts) end,
   space = function(kernel, facts) return engine.space.list(kernel, facts) end,
   point = function(kernel, facts, config) return engine.space.point(kernel, facts, config) end,

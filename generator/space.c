@@ -106,11 +106,11 @@ fat_status fat_space_applies(fat_script *script, const char *kernel, const fat_p
   return status;
 }
 
-fat_status fat_space_twin(fat_script *script, const char *kernel, char twin[FAT_CONFIG_KERNEL],
-                          fat_error *err)
+fat_status fat_space_twin(fat_script *script, const char *kernel, const fat_problem *p, const fat_gpu *gpu,
+                          char twin[FAT_CONFIG_KERNEL], fat_error *err)
 {
   fat_text answer = {0};
-  fat_status status = fat_script_call(script, "twin", 1, &kernel, &answer, err);
+  fat_status status = ask(script, "twin", kernel, p, gpu, NULL, &answer, err);
   if (status == FAT_OK && strlen(fat_text_get(&answer)) >= FAT_CONFIG_KERNEL)
     status = fat_status_fail(err, FAT_E_TEMPLATE, "the twin of kernel %s has a name above %d letters", kernel,
                              FAT_CONFIG_KERNEL - 1);

@@ -78,8 +78,8 @@ fat_status fat_space_default(fat_script *script, const char *kernel, const fat_p
                              fat_point *point, fat_error *err);
 
 /* The kernel that takes the tensors which this one cannot take in any config; "" where none is named. */
-fat_status fat_space_twin(fat_script *script, const char *kernel, char twin[FAT_CONFIG_KERNEL],
-                          fat_error *err);
+fat_status fat_space_twin(fat_script *script, const char *kernel, const fat_problem *p, const fat_gpu *gpu,
+                          char twin[FAT_CONFIG_KERNEL], fat_error *err);
 
 /* One given config: FAT_OK with its point, FAT_E_INPUT if a value is not in the table, FAT_E_UNSUPPORTED with
  * the constraint's reason. */

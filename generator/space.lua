@@ -195,6 +195,13 @@ function space.applies(kernel_name, facts)
   return string.format("%d", say(kernel.picked) and 1 + (say(kernel.prefer) or 0) or 0)
 end
 
+-- The kernel that takes this problem's tensors where they are not aligned; "" for none.
+function space.twin(kernel_name, facts)
+  local p = space.facts(facts)
+  local twin = engine.kernel(kernel_name).twin or ""
+  return type(twin) == "function" and twin(p) or twin
+end
+
 -- Fails unless the config is valid: for renders of one given config.
 function space.demand(kernel, c, p, g)
   local reason = unserved(kernel, p, g)

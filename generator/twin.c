@@ -74,7 +74,7 @@ static fat_status find_kernel(const finding *f, const fat_config *config, char k
                               fat_error *err)
 {
   if (fat_width_get(config) == 0)
-    return fat_space_twin(f->script, config->kernel, kernel, err);
+    return fat_space_twin(f->script, config->kernel, f->problem, f->gpu, kernel, err);
   strcpy(kernel, config->kernel);
   return FAT_OK;
 }

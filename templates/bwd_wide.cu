@@ -38,7 +38,7 @@ __device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_
         acc<Bc, half.width> dQ;
         start_dQ(dQ, half, n - 1, false);               // dQ = dS K
         products_wait<0>();                             // dQ is there, and dV
-        end_dQ(half, n - 1, last_tile, dQ);
+        end_half(half, n - 1, last_tile, dQ);
       } else
         products_wait<0>();
       release(dO_free + dO_place_of(n).slot);
@@ -48,7 +48,7 @@ __device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_
     acc<Bc, half.width> dQ;
     start_dQ(dQ, half, from.steps - 1, false);
     products_wait<0>();
-    end_dQ(half, from.steps - 1, last_tile, dQ);
+    end_half(half, from.steps - 1, last_tile, dQ);
     named_sync(1, 256);                                 // both have read K and V
   }
   store_scaled(V_of(0), dV, 1.f, dV_map, of_keys(sequence_of(a, my.head)), my.j0);
@@ -74,14 +74,15 @@ __device__ __forceinline__ void make_dK(const call &a, float *dQ_all, const key_
       release_Q(n - 1);
       take_P(n, P);
       see_full(Q_full + Q_place_of(n).slot, Q_place_of(n).parity);
-      minus_D_times(dP, P, LD_of(n));                   // dS = P (dP - D)
+      minus_D_times(dP, P, D_of_rows(LD_of(n)));        // dS = P (dP - D)
       P.round(dP);
       lay_dS(n, 0, P);
+      show_dS(n);
       acc<Bc, half.width> dQ;
       start_dQ(dQ, half, n, false);                     // dQ = dS K
       start_AB(dK, P, Q_of(n));                         // dK = dK + dS^T Q
       products_wait<1>();                               // dQ is there
-      end_dQ(half, n, of.number(), dQ);
+      end_half(half, n, of.number(), dQ);
       of.go_on();
     }
     products_wait<0>();                                 // dK is there
@@ -100,8 +101,7 @@ $(entry "bwd_wide")(const call a, float *dQ_all, const LD_row *LD_all, const __g
   set_up_steps();
   if (warp_of() < 4) {
     registers_less<$(producer_registers)>();
-    if (thread_id() == 0)
-      produce(a, LD_all, my, from, Q_map, K_map, V_map, dO_map);
+    produce(a, LD_all, my, from, Q_map, K_map, V_map, dO_map);
   } else {
     registers_more<$(consumer_registers)>();
     if (own_group() == 0)

@@ -6,85 +6,86 @@
 // for dQ alone, which is added to fp32 sums in device memory. While a warpgroup computes P or dS, tensor cores have products
 // of the step before to do, and those of the other warpgroup.
 %  for _, file in ipairs(libs) do use(file) end
+%  local Q_here = S_early and ", Q_here = is_full(Q_full, Q_place_of(n + 1))" or ""
+%  local block = has.det and "begun_block(counts)" or "i32(block_id())"
+%  local task = has.det and uneven and "last_key_task_of" or "key_task_of"
+%  local counts, order = has.det and ", i32 *counts" or "", has.det and ", order_of_sums(a, counts, my.j0)" or ""
 extern "C" __global__ void __launch_bounds__(prepare_threads)
-$(entry "prepare")(const call a, float *dQ_all, LD_row *LD_all)
+$(entry "prepare")(const call a, float *dQ_all, LD_row *LD_all$(counts))
 {
   overlap_next();
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
   make_LD(LD_all + i64(tile) * Br, rows(a, tile / Tr), tile % Tr * Br);         // D = rowsum(dO O)
-  clear_sums(dQ_all, tile);                                                     // dQ = 0
+  clear_sums(dQ_all, tile$(has.det and ", counts" or ""));                                                     // dQ = 0
 }
 
 __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
-                                        const tensor_map &dK_map, const tensor_map &dV_map)
+                                        const tensor_map &dK_map, const tensor_map &dV_map$(counts))
 {
   const i32 me = own_group(), last = from.steps - 1;
   acc<Bc, D> dK = {}; acc<Bc, Dv> dV = {};
   if (from.steps > 0) {
-    const share_of_dQ share(me, dQ_all);
-    rounded<Br> P;                                      // as products read it, then dS
+    $(has.det and "" or "const ")share_of_dQ share(me, dQ_all$(order));
+    rounded<Br> P, dS;                                  // as products read them
     row_step of(from);
-    i32 last_tile = 0;
-    bool dO_here = false;
+    i32 last_tile = -1;
     await_last();                                       // dQ is 0
     await_keys();
     const K_rows K(K_of(me));
     const V_rows V(V_of(me));
+    lay_dS(0, me, rounded<Br>{});                       // of no step: what dQ = dS K reads in the first
+    show_dS(0);
     await_start(me, 0);                                 // the warpgroup before has its first P
-%  local S_next = S_early and "S, K, Q_here, " or ""
-%  local function step(n)
-      acc<Bc, Br> dP;
-%  if S_early then
-      start_dP(dP, V, $(n), dO_here);                   // dP^T = V dO^T
-%  else
-      acc<Bc, Br> S;
-      start_S(S, K, $(n), false);                       // S^T = K Q^T
-      products_wait<0>();                               // S is there, and dK
-%  end
-      set_P(S, a, of.at(a), my.j0, $(n));               // P = exp(S - LSE)
-%  if S_early then
-      products_wait<1>();                               // dK is there
-%  end
-      P.round(S);
-%  if not S_early then
-      start_dP(dP, V, $(n), dO_here);                   // dP^T = V dO^T
-%  end
-      start_AB(dV, P, dO_of($(n)));                     // dV = dV + P^T dO
-      give_start(me, $(n));
-      const bool dS_here = $(n) > 0 && is_full(dS_full, dS_place_of($(n) - 1));
-%  if S_early and n ~= "last" then
-      const bool Q_here = is_full(Q_full, Q_place_of($(n) + 1));
-%  end
-      products_wait<1>();                               // dP is there
-      release_Q($(n) - 1);
-      $(S_early and "set_dS(S, dP, a, of.at(a), my.j0, " .. n .. ")" or "minus_D_times(dP, P, LD_of(" .. n .. "))"); // dS = P (dP - D)
-      products_wait<0>();                               // dV is there
-      release(dO_free + dO_place_of($(n)).slot);
-      P.round($(S_early and "S" or "dP"));
-      lay_dS($(n), me, P);
-      dO_here = is_full(dO_full, dO_place_of($(n) + 1));
-%  local more = n == "last" and "" or S_next
-      if (share.is_of($(n) - 1))
-        end_step(share, dS_here, last_tile, $(more)dK, P, $(n)); // dQ = dS K of the step before, dK = dK + dS^T Q,
-      else
-        end_step($(more)dK, P, $(n));                   // the next S^T = K Q^T
-      last_tile = of.number();
-      of.go_on();
-%  end
+    bool dO_here = false;
 %  if S_early then
     acc<Bc, Br> S;
     start_S(S, K, 0, false);
     products_wait<0>();
 %  end
-    for (i32 n = 0; n $(S_early and "<" or "<=") last; n++) {
-%  step "n"
-    }
-%  if S_early then
-%  step "last"
+    for (i32 n = 0; n <= last; n++) {
+      acc<Bc, Br> dP;
+      dQ_part dQ;
+%  if not S_early then
+      acc<Bc, Br> S;
+      start_S(S, K, n, false);                          // S^T = K Q^T
+      products_wait<0>();                               // S is there, and dK
+      release_Q(n - 1);
 %  end
-    products_wait<0>();                                 // dK is there
-    if (share.is_of(last))
-      last_dQ(share, last, last_tile);
+      set_P(S, a, of.at(a), my.j0, n);                  // P = exp(S - LSE)
+      P.round(S);
+      start_dP(dP, V, n, dO_here);                      // dP^T = V dO^T
+      start_AB(dV, P, dO_of(n));                        // dV = dV + P^T dO
+      give_start(me, n);
+      const bool dS_here = is_full(dS_full, dS_place_of(n))$(Q_here);
+%  if S_early then
+      const D_of_rows D(LD_of(n));
+      products_wait<1>();                               // dP is there, and dK
+      release_Q(n - 1);
+%  else
+      products_wait<1>();                               // dP is there
+      const D_of_rows D(LD_of(n));
+%  end
+      set_slope(S, a, of.at(a), my.j0, n);
+      minus_D_times(dP, $(has.softcap and "S" or "P"), D); // dS = P (dP - D)
+      dS.round(dP);
+      lay_dS(n + 1, me, dS);
+      products_wait<0>();                               // dV is there
+      release(dO_free + dO_place_of(n).slot);
+      start_dQ(dQ, share, n, dS_here);                  // dQ = dS K, of the step before
+%  if S_early then
+      start_S(S, K, min(n + 1, last), Q_here);          // the next S^T = K Q^T, after the last tile that one again
+%  end
+      start_AB(dK, dS, Q_of(n));                        // dK = dK + dS^T Q
+      dO_here = is_full(dO_full, dO_place_of(n + 1));
+      products_wait<$(S_early and 2 or 1)>();           // dQ is there
+      end_dQ(share, n, last_tile, dQ);
+%  if S_early then
+      products_wait<1>();                               // S is there
+%  end
+      last_tile = of.number();
+      of.go_on();
+    }
+    last_dQ(share, from.steps, last_tile);              // dK is there, too
     named_sync(1, 128 * consumers);                     // all have read K
   }
   const sequence keys = of_keys(sequence_of(a, my.head));
@@ -95,18 +96,17 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
 extern "C" __global__ void __launch_bounds__(T, 1)
 $(entry "bwd_ws")(const call a, float *dQ_all, const LD_row *LD_all, const __grid_constant__ tensor_map Q_map,
   const __grid_constant__ tensor_map K_map, const __grid_constant__ tensor_map V_map, const __grid_constant__ tensor_map dO_map,
-  const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map)
+  const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map$(counts))
 {
-  const key_task my = key_task_of(a, i32(block_id()));
+  const key_task my = $(task)(a, $(block));
   const row_steps from(a, my);
   set_up_steps();
   if (warp_of() < 4) {
     registers_less<$(producer_registers)>();
-    if (thread_id() == 0)
-      produce(a, LD_all, my, from, Q_map, K_map, V_map, dO_map);
+    produce(a, LD_all, my, from, Q_map, K_map, V_map, dO_map);
   } else {
     registers_more<$(consumer_registers)>();
-    consume(a, dQ_all, my, from, dK_map, dV_map);
+    consume(a, dQ_all, my, from, dK_map, dV_map$(has.det and ', counts' or ''));
   }
 }
 

@@ -3,33 +3,32 @@ local simt, ws = include "lib/simt.lua", include "lib/ws_grad.lua"
 
 local function consumers(c) return c.Bc // 64 end
 
--- Who makes dQ of a tile: each warpgroup its rows or its columns, or they take turns.
-local function dQ_share(c, p)
-  if c.G == 1 then return "turns" end
-  return c.Br == c.Bc and "rows" or "columns"
-end
-local function dQ_columns(c, p) return dQ_share(c, p) == "columns" and p.d // consumers(c) or p.d end
+-- Of dQ each warpgroup makes its rows or its columns; columns by whole boxes of K, which zeros fill behind the last one.
+local function dQ_share(c, p) return c.Br == c.Bc and "rows" or "columns" end
+local function sums(c, p) return c.Br == c.Bc and p.d or 64 * ws.boxes(p.d) end
+local function dQ_columns(c, p) return c.Br == c.Bc and p.d or sums(c, p) // consumers(c) end
 
 local function of(c, p)
   local own = consumers(c)
   return { groups = own, all = own, Q = c.s + c.S, dO = c.s, dS = c.t, P = 0, dQ = c.R == 0 and own * 256 * dQ_columns(c, p) or 0,
-    row_readers = own, dS_readers = c.G == 1 and 1 or own }
+    row_readers = own, dS_readers = own, sums = sums(c, p) }
 end
 local function shared(c, p) return ws.places(c, p, of(c, p)).last end
 
--- Registers that a thread which computes needs: dK and dV; what lives at once of S, dP, dQ and the operand made of them; the
+-- Registers that a thread which computes needs: dK and dV; what lives at once of S, dP, dQ and the operands made of them; the
 -- rest.
 local function needs(c, p)
   local S, operand, dQ = c.Br // 2, c.Br // 4, dQ_columns(c, p) // 2
-  return p.d // 2 + p.dv // 2 + operand + (c.S == 1 and S + math.max(S, dQ) or math.max(S, dQ)) + 24
+  return p.d // 2 + p.dv // 2 + math.max(S + 2 * operand, operand + dQ + c.S * S, p.has.softcap and 2 * S + operand or 0) + 24
 end
 
 return {
   about = "FlashAttention-2 backward for Hopper: one warpgroup copies, the others compute; dQ by asynchronous reductions",
   picked = true,
   prefer = 2,
-  twin = "bwd", -- TMA reads only what is 16-byte aligned: other tensors are that kernel's
-  serves = { op = "bwd", dtypes = { "f16", "bf16" }, features = simt.closed_and("dsink", "dlse"), sm = 90, sm_last = 90 },
+  -- TMA reads only what is 16-byte aligned: other tensors are that kernel's.
+  twin = function(p) return p.has.det and "bwd_two" or "bwd" end,
+  serves = { op = "bwd", dtypes = { "f16", "bf16" }, features = simt.closed_and("dsink", "dlse", "det"), sm = 90, sm_last = 90 },
   -- Tried on an H200 (bf16, 4096 and 16384 keys, clocks) and left out: dQ in its own step, behind the dS of the other warpgroup
   -- (6 % more at d 128); K and V held in registers at d 64 with 64 rows of Q (13 % more than 128 rows); P and dS in registers of
   -- their own (none fewer); two tiles of Q where S starts early (15 % more).
@@ -40,16 +39,13 @@ return {
     { "t", { 2, 3 }, "tiles of dS in shared memory" },
     { "S", { 0, 1 }, "S of a tile starts 0 = in its own step, P is kept rounded, and dP takes the place of S; 1 = in the step "
       .. "before, beside dQ and dK" },
-    { "G", { 0, 1 }, "dQ of a tile is made by 0 = all warpgroups, 1 = one of them, in turns" },
     { "R", { 0, 1 }, "dQ is added to its sums 0 = from shared memory, by copies, 1 = from registers" },
     { "Z", { 1, 8, 64 }, "heads whose tiles start together, the longest first" },
   },
   constraints = {
     { function(c, p) return not p.keeps_slope end, "a thread has no room for the derivatives of scores" },
-    { function(c, p) return c.G == 1 and c.Br == 64 or c.G == 0 and (c.Br == c.Bc or c.Br == 64 and p.d % (64 * consumers(c)) == 0) end,
-      "dQ is shared out by whole 64 rows or by whole boxes of 64 columns, or made of 64 rows in turns" },
-    { function(c, p) return c.S == 1 or not p.has.softcap end, "the derivative of a capped score takes P before it is rounded" },
     { function(c, p) return needs(c, p) <= ws.registers_of[consumers(c)][2] end, "accumulators and operands of a thread fit its registers" },
+    { function(c, p) return c.R == 0 or not p.has.det end, "in order copies alone add: who waits for them is one lane" },
     { function(c, p) return p.uneven or c.Z == 1 end, "tiles differ in length only under a mask" },
   },
   threads = function(c) return 128 * (1 + consumers(c)) end,
@@ -59,15 +55,13 @@ return {
   -- The best at d 64 (13 % fewer clocks than the best of 64 rows) and, within 1 %, at d 128 (H200, bf16, both masks, 4096 and
   -- 16384 keys); those with S = 1 are for capped scores.
   defaults = ws.defaults {
-    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, G = 0, R = 0, most = 64 },
-    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, G = 0, R = 0, most = 128 },
-    { Br = 64, Bc = 128, s = 2, t = 2, S = 1, G = 0, R = 1, most = 128 },
-    { Br = 64, Bc = 128, s = 2, t = 2, S = 1, G = 1, R = 0, most = 128 },
-    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, G = 1, R = 0, most = 128 },
+    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 0, most = 64 },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 0, most = 128 },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, most = 128 },
   },
 
   words = function(c, p)
-    return ws.words(c, p, of(c, p), { S_early = c.S == 1, dQ_share = dQ_share(c, p),
+    return ws.words(c, p, of(c, p), { S_early = c.S == 1,  dQ_share = dQ_share(c, p),
       reduces = c.R == 0 and "bulk" or "red",
       products = ws.shapes { { c.Br, false }, { p.dv, true }, { p.d, true }, { dQ_columns(c, p), false } } })
   end,

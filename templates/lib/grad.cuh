@@ -9,9 +9,17 @@ struct LD_tile {
   static constexpr i32 bytes = 8 * Br;
   u32 data;
   __device__ __forceinline__ explicit LD_tile(u32 address) : data(address) {}
+% if LD_apart then
+  // Of columns x to x + 3 of a thread, x % 4 = 0, all LSE or all D: of 16 rows such four lie side by side, and D behind LSE.
+  __device__ __forceinline__ quad LSE(i32 x) const { return get16(data + 16 * (x + thread_id() % 4)); }
+  __device__ __forceinline__ quad D(i32 x) const { return get16(data + 4 * Br + 16 * (x + thread_id() % 4)); }
+  static __device__ __forceinline__ i32 place(i32 i) { return i / 16 * 16 + i % 8 / 2 * 4 + i / 8 % 2 * 2 + i % 2; }
+};
+% else
   // Of two rows side by side: LSE, D, LSE, D.
   __device__ __forceinline__ quad rows(i32 i) const { return get16(data + 8 * i); }
 };
+% end
 
 //: dot_of -- of 16 bytes of two matrices
 __device__ __forceinline__ float dot_of(const quad &a, const quad &b)
@@ -44,8 +52,16 @@ __device__ __forceinline__ void make_LD(LD_row *to, const place &at, i32 i0)
     if (real)
       D -= at.dLSE[i]; // what LSE's own gradient adds to dS
 % end
+% if LD_apart then
+    if (thread_id() % 8 == 0) {
+      float *const all = (float *)to + LD_tile::place(r);
+      all[0] = real ? log2e * at.LSE[i] : -minus_inf();
+      all[Br] = D;
+    }
+% else
     if (thread_id() % 8 == 0)
       to[r] = {real ? log2e * at.LSE[i] : -minus_inf(), D};
+% end
   }
 }
 
@@ -53,6 +69,16 @@ __device__ __forceinline__ void make_LD(LD_row *to, const place &at, i32 i0)
 template <class Acc> __device__ __forceinline__ void exp2_minus_LSE(Acc &S, LD_tile LD, float c)
 {
 #pragma unroll
+% if LD_apart then
+  for (i32 x = 0; x < Acc::C; x += 4) {
+    const quad L = LD.LSE(x);
+#pragma unroll
+    for (i32 r = 0; r < Acc::R; r++)
+#pragma unroll
+      for (i32 y = 0; y < 4; y++)
+        S.at[r][x + y] = ex2(fmaf(c, S.at[r][x + y], -__uint_as_float(L.at[y])));
+  }
+% else
   for (i32 x = 0; x < Acc::C; x += 2) {
     const quad at = LD.rows(Acc::column(x));
     const float L[2] = {__uint_as_float(at.at[0]), __uint_as_float(at.at[2])};
@@ -62,6 +88,7 @@ template <class Acc> __device__ __forceinline__ void exp2_minus_LSE(Acc &S, LD_t
       for (i32 y = 0; y < 2; y++)
         S.at[r][x + y] = ex2(fmaf(c, S.at[r][x + y], -L[y]));
   }
+% end
 }
 
 //: times_dP_minus_D -- P becomes dS = P (dP - D)
@@ -87,11 +114,16 @@ __device__ __forceinline__ void times_slope(Acc &P, LD_tile LD, const call &a, c
   for (i32 r = 0; r < Acc::R; r++) {
     const steepness<true, Acc> slope(a, at, i0, j0, r);
 #pragma unroll
+% if LD_apart then
+    for (i32 x = 0; x < Acc::C; x++)
+      P.at[r][x] *= slope.of(P.at[r][x], __uint_as_float(LD.LSE(x / 4 * 4).at[x % 4]), x);
+% else
     for (i32 x = 0; x < Acc::C; x += 2) {
       const quad rows = LD.rows(Acc::column(x));
       P.at[r][x] *= slope.of(P.at[r][x], __uint_as_float(rows.at[0]), x);
       P.at[r][x + 1] *= slope.of(P.at[r][x + 1], __uint_as_float(rows.at[2]), x + 1);
     }
+% end
   }
 }
 
@@ -146,7 +178,12 @@ __device__ __forceinline__ void dsink_by_LD(const call &a, const LD_row *LD_all,
   float sum = 0.f;
   for (i32 b = 0; b < a.b; b++)
     for (i64 i = thread_id(); i < a.q; i += T) {
+% if LD_apart then
+      const float *const all = (const float *)(LD_all + (i64(b) * a.h + h) * rows_of_head + i / Br * Br) + LD_tile::place(i32(i % Br));
+      const LD_row of = {all[0], all[Br]};
+% else
       const LD_row of = LD_all[(i64(b) * a.h + h) * rows_of_head + i];
+% end
       sum -= ex2(sink - of.x) * of.y;
     }
   sum = block_total(sum);

@@ -64,7 +64,7 @@ function grad.words(c, p, g)
       "lib/parts.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/apart.cuh", "lib/launches.cuh"),
     travels = mma.travels(c, p, g), dtype = p.dtype, slices = 1, drawn = false, packed = false, parted = false, aligned = c.W, unrolled = c.U,
     blocks_of_sm = c.b, overlaps = g.sm >= 90, P_held = grad.P_held(c),
-    S_idle = grad.S_idle(c), LD_threads = "T", schedule = grad.schedule(c, p, g) }
+    S_idle = grad.S_idle(c), LD_threads = "T", LD_apart = false, schedule = grad.schedule(c, p, g) }
 end
 
 function grad.constants(c, p)

@@ -48,7 +48,7 @@ function cores.words(c, p, g)
   return { libs = libs("lib/softmax.cuh", "lib/mma.cuh", "lib/tf32.cuh", "lib/gridsimt.cuh",
       "lib/parts.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/launches.cuh"),
     depths = c.G, travels = mma.travels(c, p, g), dtype = p.dtype, slices = 1, drawn = false, packed = false, aligned = c.W,
-    blocks_of_sm = c.b, overlaps = g.sm >= 90, LD_threads = "T", P_held = false, S_idle = false, V_held = false, dQ_late = false,
+    blocks_of_sm = c.b, overlaps = g.sm >= 90, LD_threads = "T", LD_apart = false, P_held = false, S_idle = false, V_held = false, dQ_late = false,
     schedule = grad.schedule(c, p, g) }
 end
 

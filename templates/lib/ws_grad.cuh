@@ -169,25 +169,40 @@ __device__ __forceinline__ void bring_dO(const tensor_map &dO_map, i32 n, const 
   copy_tile<V_boxes, Br>(dO_of(n), dO_map, at.i0, at.of.h, at.of.b, dO_full + to.slot);
 }
 
-//: produce -- one thread copies K and V, then Q with LSE and D, and dO, of each step
+//: bring_queries -- one thread copies K, then Q with LSE and D, of each step
+__device__ __forceinline__ void bring_queries(const call &a, const LD_row *LD_all, const key_task &my, const row_steps &from,
+                                              const tensor_map &Q_map, const tensor_map &K_map)
+{
+  if (from.steps > 0)
+    copy_keys<boxes>(K_of(0), K_map, my.j0, sequence_of(a, my.head), K_full);
+  await_last();                                         // D is here
+  row_step of(from);
+  for (i32 n = 0; n < from.steps; n++) {
+    bring_Q(Q_map, LD_all, n, of.at(a), of.number());
+    of.go_on();
+  }
+}
+
+//: produce -- what the warpgroup that copies does
 __device__ __forceinline__ void produce(const call &a, const LD_row *LD_all, const key_task &my, const row_steps &from,
                                         const tensor_map &Q_map, const tensor_map &K_map, const tensor_map &V_map,
                                         const tensor_map &dO_map)
 {
-  if (from.steps == 0)
-    return;
-  copy_keys<boxes>(K_of(0), K_map, my.j0, sequence_of(a, my.head), K_full);
-  copy_keys<V_boxes>(V_of(0), V_map, my.j0, sequence_of(a, my.head), V_full);
-  await_last();                                         // D is here
-  row_step to_Q(from), to_dO(from);                     // Q is ahead of dO
-  for (i32 n = 0; n < from.steps + Q_ahead; n++) {
-    if (n < from.steps) {
-      bring_Q(Q_map, LD_all, n, to_Q.at(a), to_Q.number());
-      to_Q.go_on();
-    }
-    if (n >= Q_ahead) {
-      bring_dO(dO_map, n - Q_ahead, to_dO.at(a));
-      to_dO.go_on();
-    }
+  if (thread_id() == 0)
+    bring_queries(a, LD_all, my, from, Q_map, K_map);
+  if (thread_id() == 32)
+    bring_gradients(a, my, from, V_map, dO_map);
+}
+
+//: bring_gradients -- one of another warp copies V, then dO
+__device__ __forceinline__ void bring_gradients(const call &a, const key_task &my, const row_steps &from, const tensor_map &V_map,
+                                                const tensor_map &dO_map)
+{
+  if (from.steps > 0)
+    copy_keys<V_boxes>(V_of(0), V_map, my.j0, sequence_of(a, my.head), V_full);
+  row_step of(from);
+  for (i32 n = 0; n < from.steps; n++) {
+    bring_dO(dO_map, n, of.at(a));
+    of.go_on();
   }
 }

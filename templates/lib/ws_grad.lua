@@ -2,6 +2,7 @@
 -- and their work. Goes with ws_grad.cuh and ws_sums.cuh. `of` says what of this a kernel decides:
 --   groups   warpgroups that have 64 keys of their own; all: those that compute
 --   Q dO dS  tiles of each in shared memory; P: bytes of P there; dQ: bytes of dQ there
+--   sums     columns of dQ in its sums, where that is not d
 --   row_readers, dS_readers   warpgroups that read a tile of Q or dO, of dS
 local libs = include "lib/libs.lua"
 local simt, grad = include "lib/simt.lua", include "lib/grad.lua"
@@ -46,7 +47,7 @@ function ws.words(c, p, of, own)
       "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_sums.cuh",
       "lib/launches.cuh"),
     dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
-    LD_threads = "prepare_threads", producer_registers = r[1], consumer_registers = r[2], P_shared = false, Q_held = false,
+    LD_threads = "prepare_threads", LD_apart = true, producer_registers = r[1], consumer_registers = r[2], P_shared = false, Q_held = false,
     turns = "none", schedule = "in_flight" }
   for _, name in ipairs { "products", "dQ_share", "reduces", "S_early" } do words[name] = own[name] end
   return words
@@ -63,6 +64,7 @@ function ws.constants(c, p, of)
     { "X", 4, "lanes that share a row" },
     { "per_chunk", 8, "elements of a chunk of 16 bytes" },
     { "D", p.d, "head dimension of Q and K" },
+    { "Ds", of.sums or p.d, "columns of dQ in its sums" },
     { "Dv", p.dv, "head dimension of V and O" },
     { "Dp", ws.up(p.d, 16), "columns of Q and K that products read" },
     { "Dw", ws.up(p.dv, 16), "columns of V and dO that products read" },
@@ -70,7 +72,6 @@ function ws.constants(c, p, of)
     { "V_boxes", ws.boxes(p.dv), "boxes of 64 columns of V and dO" },
     { "Q_tiles", of.Q, "tiles of Q in shared memory" },
     { "dO_tiles", of.dO, "tiles of dO in shared memory" },
-    { "Q_ahead", of.Q - of.dO, "tiles that Q is copied ahead of dO" },
     { "dS_tiles", of.dS, "tiles of dS in shared memory" },
     { "row_readers", of.row_readers, "warpgroups that read a tile of Q or dO" },
     { "dS_readers", of.dS_readers, "warpgroups that read a tile of dS" },
@@ -99,12 +100,13 @@ end
 
 -- D and zeros for dQ, the products, dQ rounded.
 function ws.recipe(name, c, p, of, entry)
-  local tiles, tile = string.format("b*h*ceildiv(q,%d)", c.Br), 4 * c.Br * p.d
+  local tiles, tile = string.format("b*h*ceildiv(q,%d)", c.Br), 4 * c.Br * (of.sums or p.d)
   local dQ_LD = string.format("ws(0) ws(%s*%d)", tiles, tile)
-  return string.format("workspace %s*%d\nreduces dQ\n", tiles, tile + 8 * c.Br)
-    .. string.format("launch %s grid %s block 512 shared 0 args call %s\n", entry "prepare", tiles, dQ_LD)
+  local counts = p.has.det and string.format(" ws(%s*%d)", tiles, tile + 8 * c.Br) or "" -- of each warp that computes
+  return string.format("workspace %s*%d%s\n%s", tiles, tile + 8 * c.Br + (p.has.det and 16 * of.all or 0), p.has.det and "+16" or "", p.has.det and "" or "reduces dQ\n")
+    .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", tiles, dQ_LD, counts)
     .. string.format("launch %s grid ceildiv(k,%d)*b*hk block %d shared %d overlap args call %s mapQ(%d) mapK(64) mapV(64) "
-      .. "mapdO(%d) mapdK(16) mapdV(16)\n", entry(name), 64 * of.groups, ws.threads(of), ws.places(c, p, of).last, dQ_LD, c.Br, c.Br)
+      .. "mapdO(%d) mapdK(16) mapdV(16)%s\n", entry(name), 64 * of.groups, ws.threads(of), ws.places(c, p, of).last, dQ_LD, c.Br, c.Br, counts)
     .. string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)\n", entry "finish", tiles, 2 * c.Br,
       c.Br * ws.boxes(p.d) * 128)
     .. simt.sinks(p, entry, ws.threads(of), string.format(" ws(%s*%d)", tiles, tile))
@@ -114,7 +116,7 @@ end
 function ws.work(c, p, of, bytes, steps)
   local tiled = { Br = c.Br, Bc = 64 * of.groups }
   local visits, Dp, Dw = grad.visits_of_keys(tiled, p), ws.up(p.d, 16), ws.up(p.dv, 16)
-  local S, tile, rows = c.Br * tiled.Bc, 4 * c.Br * p.d, 2 * c.Br * (Dp + Dw)
+  local S, tile, rows = c.Br * tiled.Bc, 4 * c.Br * (of.sums or p.d), 2 * c.Br * (Dp + Dw)
   local blocks, tiles = p.b * p.hk * ceil_div(p.k, tiled.Bc), p.b * p.h * ceil_div(p.q, c.Br)
   return {
     { blocks = tiles, threads = 512, shared = 0, registers = 40, visits = 1, steps = 2, fma = c.Br * p.dv, issue = c.Br * p.dv,
@@ -135,7 +137,7 @@ function ws.defaults(rows)
   for _, row in ipairs(rows) do
     for _, Z in ipairs { 8, 1 } do
       local c = { Z = Z }
-      for _, name in ipairs { "Br", "Bc", "s", "t", "S", "G", "R", "most" } do c[name] = row[name] end
+      for _, name in ipairs { "Br", "Bc", "s", "t", "S", "R", "most" } do c[name] = row[name] end
       all[#all + 1] = c
     end
   end

@@ -47,28 +47,37 @@ __device__ __forceinline__ void set_P(acc<Bc, Br> &S, const call &a, const rows_
   weigh(S, a, at.of, at.i0, j0);
 }
 
-//: set_dS -- P becomes dS = P (dP - D)
-__device__ __forceinline__ void set_dS(acc<Bc, Br> &P, const acc<Bc, Br> &dP, const call &a, const rows_at &at, i32 j0, i32 n)
+//: set_slope -- P times the derivative of its scores, where that is not 1
+__device__ __forceinline__ void set_slope(acc<Bc, Br> &P, const call &a, const rows_at &at, i32 j0, i32 n)
 {
 % if has.softcap then
   times_slope(P, LD_of(n), a, at.of, at.i0, j0);
 % end
-  times_dP_minus_D(P, dP, LD_of(n));
 }
 
-//: minus_D_times -- dP becomes dS = P (dP - D), of P as products read it
-__device__ __forceinline__ void minus_D_times(acc<Bc, Br> &dP, const rounded<Br> &P, LD_tile LD)
+//: D_of_rows -- D of the rows of a tile, as a thread needs it
+struct D_of_rows {
+  quad at[Br / 16];
+  __device__ __forceinline__ explicit D_of_rows(LD_tile LD)
+  {
+#pragma unroll
+    for (i32 x = 0; x < Br / 16; x++)
+      at[x] = LD.D(4 * x);
+  }
+};
+
+//: value_of -- a number of P, which may have been rounded
+__device__ __forceinline__ float value_of(const rounded<Br> &P, i32 r, i32 c) { return P.value(r, c); }
+__device__ __forceinline__ float value_of(const acc<Bc, Br> &P, i32 r, i32 c) { return P.at[r][c]; }
+
+//: minus_D_times -- dP becomes dS = P (dP - D)
+template <class Weights> __device__ __forceinline__ void minus_D_times(acc<Bc, Br> &dP, const Weights &P, const D_of_rows &D)
 {
 #pragma unroll
-  for (i32 x = 0; x < dP.C; x += 2) {
-    const quad at = LD.rows(dP.column(x));
-    const float D[2] = {__uint_as_float(at.at[1]), __uint_as_float(at.at[3])};
+  for (i32 x = 0; x < dP.C; x++)
 #pragma unroll
     for (i32 r = 0; r < dP.R; r++)
-#pragma unroll
-      for (i32 y = 0; y < 2; y++)
-        dP.at[r][x + y] = P.value(r, x + y) * (dP.at[r][x + y] - D[y]);
-  }
+      dP.at[r][x] = value_of(P, r, x) * (dP.at[r][x] - __uint_as_float(D.at[x / 4].at[x % 4]));
 }
 
 //: hand_P -- to the warpgroup that has the same keys: its threads hold of dP what those here hold of P
@@ -104,9 +113,14 @@ __device__ __forceinline__ void lay_dS(i32 n, i32 me, const rounded<Br> &x)
 #pragma unroll
   for (i32 k = 0; k < x.steps; k++)
     stmatrix_trans(first + k * 2048, x.at(k).at[0], x.at(k).at[1], x.at(k).at[2], x.at(k).at[3]);
-  copies_fence(); // products read it
+}
+
+//: show_dS -- what this warp has laid is there for the products of all
+__device__ __forceinline__ void show_dS(i32 n)
+{
+  copies_fence();
   warp_sync();
-  release(dS_full + to.slot);
+  release(dS_full + dS_place_of(n).slot);
 }
 
 //: store_scaled -- rows i0.. of `scale` times an accumulator of 64 rows, rounded, by way of a place that nobody else reads

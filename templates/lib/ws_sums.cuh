@@ -2,22 +2,86 @@
 // of Q lie in blocks of 16 rows and 8 columns, each as 32 threads hold it, four numbers of a thread side by side; the blocks
 // of 16 rows one behind the other.
 
-//: share_of_dQ -- a warpgroup's part of dQ = dS K of a tile: 64 rows, and columns
-% local rows, columns, turns = dQ_share == "rows", dQ_share == "columns", dQ_share == "turns"
-struct share_of_dQ {
-  static constexpr i32 width = $(columns and "D / consumers" or "D");
-  i32 me, row, column; // the warpgroup; the first
-  float *dQ_all;
-  __device__ __forceinline__ share_of_dQ(i32 me_, float *all)
-      : me(me_), row($(rows and "64 * me_" or "0")), column($(columns and "me_ * width" or "0")), dQ_all(all)
+//: order_of_sums -- blocks add to dQ of a tile one after another, so that its bits are always the same: each waits until so
+% if uneven then
+// many have done so as see it with later keys. Blocks of later keys start earlier, and come by earlier: hardly one waits
+% else
+// many have done so as there are tiles of earlier keys. These start earlier: a block is a step behind the one before
+% end
+struct order_of_sums {
+  const call &a;
+  i32 *counts, *held; // of each tile, and warp of a block, how many have added; what this warp adds to now
+  i32 mine, last, tile; // tiles of keys: the own one, the last that sees `tile`
+  __device__ __forceinline__ order_of_sums(const call &a_, i32 *all, i32 j0)
+      : a(a_), counts(all + 4), held(nullptr), mine(j0 / Bc), last(mine), tile(0)
   {
   }
-  // Whether it has one of step n.
-  __device__ __forceinline__ bool is_of(i32 n) const { return n >= 0$(turns and " && n % consumers == me" or ""); }
+  // By one lane: until this block may add to dQ of a tile, whose number counts the tiles of all heads.
+  __device__ __forceinline__ void await(i32 number)
+  {
+    held = counts + number * i64(T / 32 - 4) + (warp_of() - 4);
+% if uneven then
+    const i32 tiles = ceil_div(a.q, Br);
+    if (number % tiles < tile)
+      last = mine; // of the next head
+    tile = number % tiles;
+    const sequence at = sequence_of(a, number / tiles);
+    while ((last + 1) * Bc < at.nk && range_rows(a, at, (last + 1) * Bc).first <= tile)
+      last++;
+    await_count(held, last - mine);
+% else
+    await_count(held, mine);
+% end
+  }
+  // By the same: what it has added is there.
+  __device__ __forceinline__ void pass()
+  {
+    store_wait_all();
+    if (held)
+      count_up(held);
+    held = nullptr;
+  }
+};
+
+//: begun_block -- in the order in which blocks begin, whatever that is: nobody waits for a block that has not begun
+__device__ __forceinline__ i32 begun_block(i32 *counts)
+{
+  await_last();
+  i32 *const place = (i32 *)(shared_memory() + at_LD);
+  if (thread_id() == 0)
+    *place = atomic_add(counts, 1);
+  block_sync();
+  return *place;
+}
+
+//: last_key_task_of -- the last tiles of keys start first
+__device__ __forceinline__ key_task last_key_task_of(const call &a, i32 block)
+{
+  key_task my = key_task_of(a, block);
+  my.j0 = Bc * (ceil_div(a.k, Bc) - 1) - my.j0;
+  return my;
+}
+
+//: share_of_dQ -- a warpgroup's part of dQ = dS K of a tile: 64 rows, and columns
+% local rows, columns = dQ_share == "rows", dQ_share == "columns"
+struct share_of_dQ {
+  static constexpr i32 width = Ds$(columns and " / consumers" or "");
+  i32 me, row, column; // the warpgroup; the first
+  float *dQ_all;
+% if has.det then
+  order_of_sums order;
+  __device__ __forceinline__ share_of_dQ(i32 me_, float *all, const order_of_sums &order_)
+      : me(me_), row($(rows and "64 * me_" or "0")), column($(columns and "me_ * width" or "0")), dQ_all(all), order(order_)
+% else
+  __device__ __forceinline__ share_of_dQ(i32 me_, float *all)
+      : me(me_), row($(rows and "64 * me_" or "0")), column($(columns and "me_ * width" or "0")), dQ_all(all)
+% end
+  {
+  }
   // Where this warp's begin.
   __device__ __forceinline__ float *sums(i32 number) const
   {
-    return dQ_all + i64(number) * (Br * D) + ((row / 16 + warp_of() % 4) * (D / 8) + column / 8) * 128;
+    return dQ_all + i64(number) * (Br * Ds) + ((row / 16 + warp_of() % 4) * (Ds / 8) + column / 8) * 128;
   }
 };
 
@@ -39,7 +103,7 @@ template <i32 group> struct half_of_dQ {
 template <class Acc, class Share>
 __device__ __forceinline__ void start_dQ(Acc &dQ, const Share &my, i32 n, bool is_here)
 {
-  const descriptor a(dS_of(n) + my.row * 128, 16, 1024), b(K_of(0) + my.column / 64 * box_bytes<64>, box_bytes<64>, 1024);
+  const descriptor a(dS_of(n) + my.row * 128, 16, 1024), b(K_of(0) + my.column / 64 * box_bytes<64> + my.column % 64 * 2, box_bytes<64>, 1024);
   await_full(dS_full, dS_place_of(n), is_here);
   products_fence();
 #pragma unroll
@@ -48,92 +112,79 @@ __device__ __forceinline__ void start_dQ(Acc &dQ, const Share &my, i32 n, bool i
   products_commit();
 }
 
-//: add_to_sums -- a warpgroup's part of dQ to those of all blocks
-% if reduces == "bulk" then
-// Each warp lays its quads, and its first lane has them added from there while all go on.
-% end
+//: add_to_sums -- numbers of an accumulator to those of all blocks, from registers
 template <class Acc> __device__ __forceinline__ void add_to_sums(float *to, const Acc &dQ)
 {
-  const i32 lane = thread_id() % 32;
-% if reduces == "bulk" then
-  const u32 place = shared_address(shared_memory()) + at_dQ + (warp_of() - 4) * (Acc::C / 2 * 512);
-  if (lane == 0)
-    store_wait(); // the last have been read
-  warp_sync();
 #pragma unroll
   for (i32 c = 0; c < Acc::C; c += 2)
+    reduce_add4(to + (c / 2 * 32 + thread_id() % 32) * 4, dQ.at[0][c], dQ.at[0][c + 1], dQ.at[1][c], dQ.at[1][c + 1]);
+}
+
+//: end_dQ -- its product is done: it is added to the sums of the n-th tile but one, and the dS laid meanwhile, of the n-th tile,
+// can be read. `number`: of the tile of Q
+% if reduces == "bulk" then
+// Each warp lays its quads, one fence serving both, and its first lane has them added from there while all go on.
+% end
+__device__ __forceinline__ void end_dQ($(has.det and "" or "const ")share_of_dQ &my, i32 n, i32 number, const dQ_part &dQ)
+{
+  release(dS_free + dS_place_of(n).slot);
+% if reduces == "bulk" then
+  const i32 lane = thread_id() % 32;
+  constexpr i32 bytes = dQ_part::C / 2 * 512;
+  const u32 place = shared_address(shared_memory()) + at_dQ + (warp_of() - 4) * bytes;
+  if (lane == 0)
+    $(has.det and "my.order.pass()" or "store_wait()"); // the last have been read
+  warp_sync();
+#pragma unroll
+  for (i32 c = 0; c < dQ.C; c += 2)
     put16(place + (c / 2 * 32 + lane) * 16, {{__float_as_uint(dQ.at[0][c]), __float_as_uint(dQ.at[0][c + 1]),
                                               __float_as_uint(dQ.at[1][c]), __float_as_uint(dQ.at[1][c + 1])}});
-  copies_fence();
-  warp_sync();
-  if (lane == 0) {
-    reduce_bulk(to, place, Acc::C / 2 * 512);
+  show_dS(n + 1);
+  if (lane == 0 && number >= 0) {
+% if has.det then
+    my.order.await(number);
+% end
+    reduce_bulk(my.sums(number), place, bytes);
     store_commit();
   }
 % else
-#pragma unroll
-  for (i32 c = 0; c < Acc::C; c += 2)
-    reduce_add4(to + (c / 2 * 32 + lane) * 4, dQ.at[0][c], dQ.at[0][c + 1], dQ.at[1][c], dQ.at[1][c + 1]);
+  show_dS(n + 1);
+  if (number >= 0)
+    add_to_sums(my.sums(number), dQ);
 % end
 }
 
-//: end_dQ -- its product is done; `number`: of the tile of Q
-template <class Acc, class Share>
-__device__ __forceinline__ void end_dQ(const Share &my, i32 n, i32 number, const Acc &dQ)
+//: end_half
+template <class Half, class Acc> __device__ __forceinline__ void end_half(const Half &my, i32 n, i32 number, const Acc &dQ)
 {
   release(dS_free + dS_place_of(n).slot);
   add_to_sums(my.sums(number), dQ);
 }
 
-//: end_step -- the last products of step n: dK = dK + dS^T Q; before it, where they are to be made, dQ of the step before,
-// and the next S, which is there when this returns
-__device__ __forceinline__ void end_step(acc<Bc, D> &dK, const rounded<Br> &dS, i32 n)
-{
-  start_AB(dK, dS, Q_of(n));
-}
-__device__ __forceinline__ void end_step(const share_of_dQ &my, bool dS_here, i32 last_tile, acc<Bc, D> &dK,
-                                         const rounded<Br> &dS, i32 n)
-{
-  dQ_part dQ;
-  start_dQ(dQ, my, n - 1, dS_here);
-  start_AB(dK, dS, Q_of(n));
-  products_wait<1>();
-  end_dQ(my, n - 1, last_tile, dQ);
-}
-% if S_early then
-__device__ __forceinline__ void end_step(acc<Bc, Br> &S, const K_rows &K, bool Q_here, acc<Bc, D> &dK, const rounded<Br> &dS, i32 n)
-{
-  start_S(S, K, n + 1, Q_here);
-  start_AB(dK, dS, Q_of(n));
-  products_wait<1>();
-}
-__device__ __forceinline__ void end_step(const share_of_dQ &my, bool dS_here, i32 last_tile, acc<Bc, Br> &S, const K_rows &K,
-                                         bool Q_here, acc<Bc, D> &dK, const rounded<Br> &dS, i32 n)
-{
-  dQ_part dQ;
-  start_dQ(dQ, my, n - 1, dS_here);
-  start_S(S, K, n + 1, Q_here);
-  start_AB(dK, dS, Q_of(n));
-  products_wait<2>();
-  end_dQ(my, n - 1, last_tile, dQ);
-  products_wait<1>();
-}
-% end
-
 //: last_dQ -- of the last step, with nothing beside it
-__device__ __forceinline__ void last_dQ(const share_of_dQ &my, i32 n, i32 number)
+__device__ __forceinline__ void last_dQ($(has.det and "" or "const ")share_of_dQ &my, i32 n, i32 number)
 {
   dQ_part dQ;
   start_dQ(dQ, my, n, false);
   products_wait<0>();
   end_dQ(my, n, number, dQ);
+% if has.det then
+  if (thread_id() % 32 == 0)
+    my.order.pass();
+% end
 }
 
-//: clear_sums -- dQ = 0 of a tile
-__device__ __forceinline__ void clear_sums(float *dQ_all, i64 number)
+//: clear_sums -- dQ = 0 of a tile$(has.det and "; nobody has added to it, and no block has begun" or "")
+__device__ __forceinline__ void clear_sums(float *dQ_all, i64 number$(has.det and ", i32 *counts" or ""))
 {
-  quad *to = (quad *)(dQ_all + number * (Br * D));
-  for (i32 x = thread_id(); x < Br * D / 4; x += prepare_threads)
+% if has.det then
+  if (thread_id() < T / 32 - 4)
+    counts[4 + number * (T / 32 - 4) + thread_id()] = 0;
+  if (number == 0 && thread_id() == 0)
+    counts[0] = 0;
+% end
+  quad *to = (quad *)(dQ_all + number * (Br * Ds));
+  for (i32 x = thread_id(); x < Br * Ds / 4; x += prepare_threads)
     to[x] = {};
 }
 
@@ -141,7 +192,7 @@ __device__ __forceinline__ void clear_sums(float *dQ_all, i64 number)
 __device__ __forceinline__ acc<Bc, D> whole_dQ(const float *dQ_all, i64 number)
 {
   acc<Bc, D> dQ;
-  const quad *from = (const quad *)(dQ_all + number * (Br * D) + warp_of() * (D / 8 * 128)) + thread_id() % 32;
+  const quad *from = (const quad *)(dQ_all + number * (Br * Ds) + warp_of() * (Ds / 8 * 128)) + thread_id() % 32;
 #pragma unroll
   for (i32 c = 0; c < D / 4; c += 2) {
     const quad x = from[c / 2 * 32];

@@ -171,7 +171,7 @@ static bool add_deadlocks(const emu_block *b)
   bool any = false;
   for (int i = 0; i < b->threads; i++) {
     const emu_thread *t = &b->thread[i];
-    if (t->done || (t->waits != EMU_WAIT_SIGNAL && t->waits != EMU_WAIT_NAMED))
+    if (t->done || (t->waits != EMU_WAIT_SIGNAL && t->waits != EMU_WAIT_NAMED && t->waits != EMU_WAIT_NUMBER))
       continue;
     any = true;
     const emu_event e = {.kind = EMU_DEADLOCK, .address = t->waits_for};
@@ -185,8 +185,11 @@ static bool add_deadlocks(const emu_block *b)
 /* Whether a thread waits for others of its warp or warpgroup, which do not come. */
 static bool lacks_lanes(const emu_thread *t)
 {
-  static const bool of_more[EMU_WAIT_COUNT] = {
-      [EMU_WAIT_BLOCK] = true, [EMU_WAIT_CLUSTER] = true, [EMU_WAIT_SIGNAL] = true, [EMU_WAIT_NAMED] = true};
+  static const bool of_more[EMU_WAIT_COUNT] = {[EMU_WAIT_BLOCK] = true,
+                                               [EMU_WAIT_CLUSTER] = true,
+                                               [EMU_WAIT_SIGNAL] = true,
+                                               [EMU_WAIT_NAMED] = true,
+                                               [EMU_WAIT_NUMBER] = true};
   return !t->done && !of_more[t->waits];
 }
 

@@ -153,6 +153,7 @@ typedef enum emu_wait {
   EMU_WAIT_SIGNAL,   /* a barrier in shared memory */
   EMU_WAIT_NAMED,
   EMU_WAIT_CLUSTER,
+  EMU_WAIT_NUMBER, /* a number in device memory */
   EMU_WAIT_COUNT
 } emu_wait;
 
@@ -194,6 +195,9 @@ typedef struct emu_hot {
   void (*signal_arrive)(uint32_t at, int32_t bytes, uintptr_t pc);
   int (*signal_passed)(uint32_t at, uint32_t parity, int waits, uintptr_t pc);
   void (*named)(int name, int threads, int waits, uintptr_t pc);
+  /* Until a number in device memory is n; one was counted up. */
+  void (*await_count)(const int32_t *from, int32_t n, uintptr_t pc);
+  void (*counted)(void);
   void (*own_registers)(int count, int more, uintptr_t pc);
   /* Boxes of tensor maps; `signal` is of a copy to shared memory alone. */
   void (*box_load)(uint32_t to, const void *map, const int32_t at[4], uint32_t signal, uintptr_t pc);

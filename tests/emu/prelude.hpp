@@ -148,6 +148,8 @@ EMU_CALL void emu_copy_box(unsigned to, const void *map, unsigned long long low,
                            unsigned barrier);
 EMU_CALL void emu_store_box(const void *map, unsigned long long low, unsigned long long high, unsigned from);
 EMU_CALL void emu_copy_bulk(unsigned to, const void *from, int bytes, unsigned barrier);
+EMU_CALL void emu_await_count(const int *from, int n);
+EMU_CALL void emu_count_up(int *to);
 EMU_CALL void emu_reduce_bulk(float *to, unsigned from, int bytes);
 void emu_store_commit(void);
 void emu_store_wait(void);
@@ -423,6 +425,18 @@ TWIN void reduce_add4(float *to, float x0, float x1, float x2, float x3)
 TWIN void store_commit()
 {
   emu_store_commit();
+}
+TWIN void store_wait_all()
+{
+  emu_store_wait();
+}
+TWIN void await_count(const int *from, int n)
+{
+  emu_await_count(from, n);
+}
+TWIN void count_up(int *to)
+{
+  emu_count_up(to);
 }
 TWIN void store_wait()
 {

@@ -303,6 +303,8 @@ static emu_grid *open_grid(emu *e, const emu_module *module, const void *argumen
   e->hot.bulk_load = emu_boxes_bulk_load;
   e->hot.bulk_reduce = emu_boxes_bulk_reduce;
   e->hot.store_commit = emu_boxes_commit;
+  e->hot.await_count = emu_signals_await_count;
+  e->hot.counted = emu_signals_counted;
   e->hot.store_wait = emu_boxes_wait;
   e->hot.peer = emu_clusters_peer;
   e->hot.cluster_arrive = emu_clusters_arrive;

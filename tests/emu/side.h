@@ -113,6 +113,8 @@ void emu_signals_init(uint32_t at, int32_t count, uintptr_t pc);
 void emu_signals_fence(void);
 void emu_signals_arrive(uint32_t at, int32_t bytes, uintptr_t pc);
 int emu_signals_passed(uint32_t at, uint32_t parity, int waits, uintptr_t pc);
+void emu_signals_await_count(const int32_t *from, int32_t n, uintptr_t pc);
+void emu_signals_counted(void);
 void emu_signals_named(int name, int threads, int waits, uintptr_t pc);
 void emu_signals_registers(int count, int more, uintptr_t pc);
 /* The barrier at an address; NULL, and a finding, if there is none or the thread does not know of it. */

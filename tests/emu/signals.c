@@ -174,6 +174,25 @@ void emu_signals_named(int name, int threads, int waits, uintptr_t pc)
     emu_grid_leave();
 }
 
+/* ---- numbers in device memory, by which blocks wait for each other ---- */
+
+void emu_signals_await_count(const int32_t *from, int32_t n, uintptr_t pc)
+{
+  while (*from != n) {
+    emu_boxes_pass(emu_now->self->home);
+    emu_grid_pause(EMU_WAIT_NUMBER, pc);
+    emu_grid_leave();
+  }
+}
+
+void emu_signals_counted(void)
+{
+  for (int i = 0; i < emu_now->resident; i++)
+    for (int x = 0; x < emu_now->block[i].threads; x++)
+      if (emu_now->block[i].active && emu_now->block[i].thread[x].waits == EMU_WAIT_NUMBER)
+        emu_grid_resume(&emu_now->block[i].thread[x]);
+}
+
 /* ---- registers ---- */
 
 enum { REGISTERS = 65536, REGISTERS_MOST = 256, REGISTERS_LEAST = 24, REGISTERS_STEP = 8 };
@@ -226,6 +245,8 @@ void emu_signals_describe(const emu_thread *t, char *text, size_t room)
         text, room,
         "the barrier at byte %u of shared memory, parity %u; its phase %u lacks %d arrivals and %lld bytes",
         s->at - EMU_SHARED_BASE, t->parity, s->phase, s->lacks, (long long)s->bytes);
+  else if (t->waits == EMU_WAIT_NUMBER)
+    snprintf(text, room, "a number in device memory");
   else
     snprintf(text, room, "the named barrier %u, at which %d of %d threads are", t->waits_for,
              t->home->side->name[t->waits_for].come, t->home->side->name[t->waits_for].threads);

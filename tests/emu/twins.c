@@ -195,6 +195,22 @@ int32_t emu_atomic_add(int32_t *to, int32_t x)
   return before;
 }
 
+void emu_await_count(const int32_t *from, int32_t n);
+void emu_await_count(const int32_t *from, int32_t n)
+{
+  if (takes_atomic((uintptr_t)from, PC))
+    emu_hot_state->await_count(from, n, PC);
+}
+
+void emu_count_up(int32_t *to);
+void emu_count_up(int32_t *to)
+{
+  if (!takes_atomic((uintptr_t)to, PC))
+    return;
+  ++*to;
+  emu_hot_state->counted();
+}
+
 void emu_reduce_add(float *to, float x);
 void emu_reduce_add(float *to, float x)
 {
