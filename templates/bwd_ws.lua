@@ -30,15 +30,15 @@ return {
   twin = function(p) return p.has.det and "bwd_two" or "bwd" end,
   serves = { op = "bwd", dtypes = { "f16", "bf16" }, features = simt.closed_and("dsink", "dlse", "det"), sm = 90, sm_last = 90 },
   -- Tried on an H200 (bf16, 4096 and 16384 keys, clocks) and left out: dQ in its own step, behind the dS of the other warpgroup
-  -- (6 % more at d 128); K and V held in registers at d 64 with 64 rows of Q (13 % more than 128 rows); P and dS in registers of
-  -- their own (none fewer); two tiles of Q where S starts early (15 % more).
+  -- (6 % more at d 128); K and V held in registers at d 64 with 64 rows of Q (13 % more than 128 rows); two tiles of Q where S starts
+  -- early (15 % more); dP begun before P (2 to 4 %: the issue of 8 products takes 256 clocks, which exponentials fill); dQ begun before
+  -- dS (2 to 4 %); dQ made by the warpgroups in turns (level); LSE loaded a step ahead (2 %, and spills).
   tunables = {
     { "Br", { 64, 128 }, "rows of Q and dO of one tile" },
     { "Bc", { 128 }, "rows of K and V of one tile: 64 for each warpgroup that computes" },
     { "s", { 2, 3 }, "tiles of dO in shared memory, and of Q; where S starts early there is one more of Q" },
     { "t", { 2, 3 }, "tiles of dS in shared memory" },
-    { "S", { 0, 1 }, "S of a tile starts 0 = in its own step, P is kept rounded, and dP takes the place of S; 1 = in the step "
-      .. "before, beside dQ and dK" },
+    { "S", { 0, 1 }, "S of a tile starts 0 = in its own step, 1 = in the step before, beside dQ and dK" },
     { "R", { 0, 1 }, "dQ is added to its sums 0 = from shared memory, by copies, 1 = from registers" },
     { "Z", { 1, 8, 64 }, "heads whose tiles start together, the longest first" },
   },
@@ -46,18 +46,19 @@ return {
     { function(c, p) return not p.keeps_slope end, "a thread has no room for the derivatives of scores" },
     { function(c, p) return needs(c, p) <= ws.registers_of[consumers(c)][2] end, "accumulators and operands of a thread fit its registers" },
     { function(c, p) return c.R == 0 or not p.has.det end, "in order copies alone add: who waits for them is one lane" },
-    { function(c, p) return p.uneven or c.Z == 1 end, "tiles differ in length only under a mask" },
+    { function(c, p) return p.uneven or p.has.det or c.Z == 1 end, "tiles differ in length only under a mask, and wait for each other with det" },
   },
   threads = function(c) return 128 * (1 + consumers(c)) end,
   shared = shared,
   registers = function(c) return 65536 // (128 * (1 + consumers(c))) // 8 * 8 end,
 
-  -- The best at d 64 (13 % fewer clocks than the best of 64 rows) and, within 1 %, at d 128 (H200, bf16, both masks, 4096 and
-  -- 16384 keys); those with S = 1 are for capped scores.
+  -- H200, bf16, 4096 keys, ms: d 64 full 2.49 with R = 1, 2.53 with R = 0, 2.64 with S = 1; d 128 full S = 1, R = 1 2.17, S = 0,
+  -- R = 0 2.18, others 2.20 to 2.25; causal 1.23 both.
   defaults = ws.defaults {
+    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, most = 64 },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 0, most = 64 },
-    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 0, most = 128 },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, most = 128 },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 0, most = 128 },
   },
 
   words = function(c, p)
