@@ -7,9 +7,8 @@
 // of the step before to do, and those of the other warpgroup.
 %  for _, file in ipairs(libs) do use(file) end
 %  local Q_here = S_early and ", Q_here = is_full(Q_full, Q_place_of(n + 1))" or ""
-%  local block = has.det and "begun_block(counts)" or "i32(block_id())"
-%  local task = has.det and uneven and "last_key_task_of" or "key_task_of"
-%  local counts, order = has.det and ", i32 *counts" or "", has.det and ", order_of_sums(a, counts, my.j0)" or ""
+%  local block, task = has.det and "begun_block(counts)" or "i32(block_id())", has.det and uneven and "last_key_task_of" or "key_task_of"
+%  local counts = has.det and ", i32 *counts" or ""
 extern "C" __global__ void __launch_bounds__(prepare_threads)
 $(entry "prepare")(const call a, float *dQ_all, LD_row *LD_all$(counts))
 {
@@ -20,12 +19,12 @@ $(entry "prepare")(const call a, float *dQ_all, LD_row *LD_all$(counts))
 }
 
 __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
-                                        const tensor_map &dK_map, const tensor_map &dV_map$(counts))
+                                        const tensor_map &dK_map, const tensor_map &dV_map)
 {
   const i32 me = own_group(), last = from.steps - 1;
   acc<Bc, D> dK = {}; acc<Bc, Dv> dV = {};
   if (from.steps > 0) {
-    $(has.det and "" or "const ")share_of_dQ share(me, dQ_all$(order));
+    const share_of_dQ share(me, dQ_all);
     rounded<Br> P, dS;                                  // as products read them
     row_step of(from);
     i32 last_tile = -1;
@@ -104,9 +103,12 @@ $(entry "bwd_ws")(const call a, float *dQ_all, const LD_row *LD_all, const __gri
   if (warp_of() < 4) {
     registers_less<$(producer_registers)>();
     produce(a, LD_all, my, from, Q_map, K_map, V_map, dO_map);
+%  if has.det then
+    add_in_order(a, dQ_all, counts, my, from);
+%  end
   } else {
     registers_more<$(consumer_registers)>();
-    consume(a, dQ_all, my, from, dK_map, dV_map$(has.det and ', counts' or ''));
+    consume(a, dQ_all, my, from, dK_map, dV_map);
   }
 }
 

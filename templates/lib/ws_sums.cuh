@@ -10,16 +10,16 @@
 % end
 struct order_of_sums {
   const call &a;
-  i32 *counts, *held; // of each tile, and warp of a block, how many have added; what this warp adds to now
+  i32 *counts, *held; // of each tile, and warp that computes, how many have added; what this lane adds to now
   i32 mine, last, tile; // tiles of keys: the own one, the last that sees `tile`
   __device__ __forceinline__ order_of_sums(const call &a_, i32 *all, i32 j0)
-      : a(a_), counts(all + 4), held(nullptr), mine(j0 / Bc), last(mine), tile(0)
+      : a(a_), counts(all + 4), mine(j0 / Bc), last(mine), tile(0)
   {
   }
-  // By one lane: until this block may add to dQ of a tile, whose number counts the tiles of all heads.
-  __device__ __forceinline__ void await(i32 number)
+  // Until this block may add to dQ of a tile, whose number counts the tiles of all heads, what a warp has laid.
+  __device__ __forceinline__ void await(i32 number, i32 warp)
   {
-    held = counts + number * i64(T / 32 - 4) + (warp_of() - 4);
+    held = counts + number * i64(T / 32 - 4) + warp;
 % if uneven then
     const i32 tiles = ceil_div(a.q, Br);
     if (number % tiles < tile)
@@ -33,13 +33,11 @@ struct order_of_sums {
     await_count(held, mine);
 % end
   }
-  // By the same: what it has added is there.
+  // What has been added is there: the next block may add.
   __device__ __forceinline__ void pass()
   {
     store_wait_all();
-    if (held)
-      count_up(held);
-    held = nullptr;
+    count_up(held);
   }
 };
 
@@ -68,21 +66,16 @@ struct share_of_dQ {
   static constexpr i32 width = Ds$(columns and " / consumers" or "");
   i32 me, row, column; // the warpgroup; the first
   float *dQ_all;
-% if has.det then
-  order_of_sums order;
-  __device__ __forceinline__ share_of_dQ(i32 me_, float *all, const order_of_sums &order_)
-      : me(me_), row($(rows and "64 * me_" or "0")), column($(columns and "me_ * width" or "0")), dQ_all(all), order(order_)
-% else
   __device__ __forceinline__ share_of_dQ(i32 me_, float *all)
       : me(me_), row($(rows and "64 * me_" or "0")), column($(columns and "me_ * width" or "0")), dQ_all(all)
-% end
   {
   }
-  // Where this warp's begin.
-  __device__ __forceinline__ float *sums(i32 number) const
+  // Where those of one of its warps, or of this one, begin.
+  __device__ __forceinline__ float *sums(i32 number, i32 warp) const
   {
-    return dQ_all + i64(number) * (Br * Ds) + ((row / 16 + warp_of() % 4) * (Ds / 8) + column / 8) * 128;
+    return dQ_all + i64(number) * (Br * Ds) + ((row / 16 + warp % 4) * (Ds / 8) + column / 8) * 128;
   }
+  __device__ __forceinline__ float *sums(i32 number) const { return sums(number, warp_of()); }
 };
 
 //: dQ_part
@@ -125,33 +118,66 @@ template <class Acc> __device__ __forceinline__ void add_to_sums(float *to, cons
 % if reduces == "bulk" then
 // Each warp lays its quads, one fence serving both, and its first lane has them added from there while all go on.
 % end
-__device__ __forceinline__ void end_dQ($(has.det and "" or "const ")share_of_dQ &my, i32 n, i32 number, const dQ_part &dQ)
+__device__ __forceinline__ void end_dQ(const share_of_dQ &my, i32 n, i32 number, const dQ_part &dQ)
 {
   release(dS_free + dS_place_of(n).slot);
 % if reduces == "bulk" then
   const i32 lane = thread_id() % 32;
-  constexpr i32 bytes = dQ_part::C / 2 * 512;
-  const u32 place = shared_address(shared_memory()) + at_dQ + (warp_of() - 4) * bytes;
+  const u32 place = laid_sums(warp_of() - 4);
+%   if has.det then
+  wait(P_free, step_of<1>(n).parity ^ 1); // the last have been added
+%   else
   if (lane == 0)
-    $(has.det and "my.order.pass()" or "store_wait()"); // the last have been read
+    store_wait(); // the last have been read
   warp_sync();
+%   end
 #pragma unroll
   for (i32 c = 0; c < dQ.C; c += 2)
     put16(place + (c / 2 * 32 + lane) * 16, {{__float_as_uint(dQ.at[0][c]), __float_as_uint(dQ.at[0][c + 1]),
                                               __float_as_uint(dQ.at[1][c]), __float_as_uint(dQ.at[1][c + 1])}});
   show_dS(n + 1);
+%   if has.det then
+  release(P_full);
+%   else
   if (lane == 0 && number >= 0) {
-% if has.det then
-    my.order.await(number);
-% end
-    reduce_bulk(my.sums(number), place, bytes);
+    reduce_bulk(my.sums(number), place, dQ_part::C / 2 * 512);
     store_commit();
   }
+%   end
 % else
   show_dS(n + 1);
   if (number >= 0)
     add_to_sums(my.sums(number), dQ);
 % end
+}
+
+//: laid_sums -- where a warp lays its part of dQ
+__device__ __forceinline__ u32 laid_sums(i32 warp)
+{
+  return shared_address(shared_memory()) + at_dQ + warp * (dQ_part::C / 2 * 512);
+}
+
+//: add_in_order -- of a warp that nothing else needs, a lane for each warp that computes adds what that has laid, in the block's turn; nobody else waits for turns
+__device__ __forceinline__ void add_in_order(const call &a, float *dQ_all, i32 *counts, const key_task &my, const row_steps &from)
+{
+  const i32 warp = thread_id() % 32;
+  if (warp_of() != 2 || warp >= T / 32 - 4)
+    return;
+  const share_of_dQ share(warp / 4, dQ_all);
+  order_of_sums order(a, counts, my.j0);
+  row_step of(from);
+  await_last();                                         // dQ is 0
+  for (i32 n = 0; n <= from.steps && from.steps > 0; n++) {
+    wait(P_full, step_of<1>(n).parity);
+    if (n > 0) {                                        // dQ is that of the step before
+      order.await(of.number(), warp);
+      reduce_bulk(share.sums(of.number(), warp), laid_sums(warp), dQ_part::C / 2 * 512);
+      store_commit();
+      order.pass();
+      of.go_on();
+    }
+    barrier_arrive(barrier_at(P_free));
+  }
 }
 
 //: end_half
@@ -162,16 +188,12 @@ template <class Half, class Acc> __device__ __forceinline__ void end_half(const 
 }
 
 //: last_dQ -- of the last step, with nothing beside it
-__device__ __forceinline__ void last_dQ($(has.det and "" or "const ")share_of_dQ &my, i32 n, i32 number)
+__device__ __forceinline__ void last_dQ(const share_of_dQ &my, i32 n, i32 number)
 {
   dQ_part dQ;
   start_dQ(dQ, my, n, false);
   products_wait<0>();
   end_dQ(my, n, number, dQ);
-% if has.det then
-  if (thread_id() % 32 == 0)
-    my.order.pass();
-% end
 }
 
 //: clear_sums -- dQ = 0 of a tile$(has.det and "; nobody has added to it, and no block has begun" or "")
