@@ -15,6 +15,7 @@
 #define ROWS    "bwd_ws:Br128-Bc128-s2-t2-S0-R0-Z1"
 #define HELD    "bwd_ws:Br64-Bc128-s2-t2-S1-R1-Z1"
 #define COLUMNS "bwd_ws:Br64-Bc128-s2-t2-S1-R0-Z1"
+#define DET     "bwd-f16-b1-h2k1-q300-k330-d64-causal-det all gpu=H200 sms=2 lay=padded"
 #define HALVES  "bwd_wide:Br64-s2-t2-Z1"
 
 static const struct {
@@ -116,10 +117,12 @@ static const defect defects[] = {
     {COLUMNS, "me_ * width", "0", BF16, WRONG, NULL, NULL},
     {COLUMNS, "number >= 0", "true", BF16, EMU_OUT_OF_BOUNDS, SUMS, "reduce_bulk("},
     {ROWS, "last_tile = of.number();", "", F16, WRONG, NULL, NULL},
-    {ROWS, "place, bytes);", "place, bytes / 2);", F16, WRONG, NULL, NULL},
+    {ROWS, "place, dQ_part::C / 2 * 512);", "place, dQ_part::C / 2 * 256);", F16, WRONG, NULL, NULL},
     {ROWS, "if (lane == 0)\n    store_wait(); // the last have been read", "", F16, EMU_RACE, SUMS, "put16("},
     {ROWS, "copies_fence();\n  warp_sync();\n  release(dS_full", "warp_sync();\n  release(dS_full", F16,
      EMU_UNFENCED, SUMS, "reduce_bulk("},
+    {ROWS, "wait(P_free, step_of<1>(n).parity ^ 1); // the last have been added", "", DET, EMU_RACE, SUMS,
+     "put16("},
     {HELD, "reduce_add4(to + (c / 2 * 32 + thread_id() % 32) * 4", "reduce_add4(to + c / 2 * 128", F16, WRONG,
      NULL, NULL},
     {HALVES, "column = group * first", "column = 0", WIDE, WRONG, NULL, NULL},
