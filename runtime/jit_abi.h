@@ -26,6 +26,8 @@ typedef struct fatune_jit_request {
   int cuda;           /* the CUDA major of the driver */
   const char *kernel; /* NULL: the one preferred of those that may be picked unasked */
   const char *config; /* NULL: the kernel's default for the problem */
+  const char *rather; /* NULL, or a config for the default's place, where it is one of the same kernel, valid
+                         for the problem and without spills */
   int narrow;         /* the config, but moving one element at once: any alignment will do */
   int mapless;        /* the driver makes no tensor maps: a kernel that takes some is no default */
   const char *source; /* for FATUNE_JIT_REBUILD */

@@ -197,6 +197,27 @@ fat_status fat_take_kept(fat_choosing *c, bool *found, fat_error *err)
   return fat_cuda_error_is_fatal(status) ? status : FAT_OK;
 }
 
+/* The config that won where a problem is plain: without all that makes a family but its causal mask and equal
+ * bits. A family that nothing is known of may be given it too. "": there is none. */
+static void name_plain(fat_choosing *c, fat_problem *plain, char config[FAT_CONFIG_TEXT])
+{
+  fat_pick_question q = fat_take_question(c);
+  fat_pick_rows rows = {0};
+  fat_error why = {0};
+  *plain = *c->ask.problem;
+  *config = 0;
+  plain->features &= 1u << FAT_CAUSAL | 1u << FAT_DET;
+  memset(plain->arg, 0, sizeof plain->arg);
+  q.problem = plain;
+  q.refused_count = 0;
+  fat_pick *pick = c->loader.db && plain->features != c->ask.problem->features ? malloc(sizeof *pick) : NULL;
+  if (pick && fat_pick_answer(c->loader.db, &q, &rows, pick, &why) == FAT_OK &&
+      pick->step <= FAT_PICK_NEAREST)
+    snprintf(config, FAT_CONFIG_TEXT, "%s", pick->row[pick->step].config);
+  fat_pick_rows_free(&rows);
+  free(pick);
+}
+
 /* What the policy says where nothing stored may be taken. */
 static fat_status take_default(fat_choosing *c, const fat_pick *pick, fat_error *err)
 {
@@ -214,12 +235,18 @@ static fat_status take_default(fat_choosing *c, const fat_pick *pick, fat_error 
         pick->step < FAT_PICK_DEFAULT ? pick->why[pick->step] : pick->why[FAT_PICK_NEAREST],
         c->ask.policy == FATUNE_FAIL ? "FATUNE_FALLBACK take what is near"
                                      : "FATUNE_COMPILE compile the default");
-  fatune_jit_request r = {.kernel = c->ask.kernel};
+  fat_problem plain;
+  char rather[FAT_CONFIG_TEXT];
+  name_plain(c, &plain, rather);
+  fatune_jit_request r = {.kernel = c->ask.kernel, .rather = *rather ? rather : NULL};
   fat_status status = fat_load_compiled(&c->loader, &r, &c->out->main, &why);
   if (status != FAT_OK)
     return fat_status_fail(err, status, "%s on %s: %s", problem, c->out->gpu.name, why.text);
+  const bool won = strcmp(c->out->main.config, rather) == 0;
   c->out->step = FAT_PICK_DEFAULT;
-  fat_text_format(c->why, "default: %s, compiled because nothing stored serves it\n", c->out->main.config);
+  fat_text_format(c->why, "default: %s, %s%s%scompiled because nothing stored serves it\n",
+                  c->out->main.config, won ? "which won for " : "",
+                  won ? fat_problem_print(&plain, problem) : "", won ? ", " : "");
   return FAT_OK;
 }
 

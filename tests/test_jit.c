@@ -4,7 +4,8 @@
 #include "nvrtc.h"
 #include "runtime_fixture.h"
 
-#define JIT FAKES "/../runtime/libfatune-jit.so.0"
+#define PLAIN "fwd:Br64-Bc32-T128-R4-W4-s0" /* not the default */
+#define JIT   FAKES "/../runtime/libfatune-jit.so.0"
 
 static int begin_jit(void **state)
 {
@@ -195,6 +196,33 @@ static void stored_code_is_preferred(void **state)
   fatune_plan_free(plan);
   fatune_close(h);
   is_kept(NEAR, NULL);
+}
+
+/* Nothing is known of the family, but of the plain one: its winner stands in the default's place, where it is
+ * of the kernel that is wanted. */
+static void a_plain_winner_is_compiled(void **state)
+{
+  (void)state;
+  fat_problem p;
+  fat_point usual;
+  char config[FAT_CONFIG_TEXT];
+  MUST(fat_problem_parse(ASKED "-alibi", &p, err));
+  MUST(fat_space_default(script, "fwd", &p, fixture_gpu("H200"), &usual, err));
+  assert_string_not_equal(fat_config_print(&usual.config, config), PLAIN);
+  store((stored){.problem = ASKED, .gpu = "H200", .config = PLAIN, .ms = 1, .origin = FAT_MEASURED});
+  fatune *h = open_usual();
+  char why[8192];
+  fatune_request r = request_of(ASKED "-alibi", FATUNE_COMPILE);
+  MUST_RUN(fatune_why(h, &r, why, sizeof why));
+  assert_non_null(strstr(why, "default: " PLAIN ", which won for " ASKED ", compiled because"));
+  fatune_plan *plan = plan_for(h, ASKED "-alibi", NULL, FATUNE_COMPILE);
+  describes(plan, "pick default");
+  describes(plan, "kernel " PLAIN);
+  fatune_plan_free(plan);
+  plan = plan_for(h, ASKED "-sink", "standard", FATUNE_COMPILE);
+  describes(plan, "kernel standard:");
+  fatune_plan_free(plan);
+  fatune_close(h);
 }
 
 /* A stored source stands for a cubin that is not there or does not load. */
@@ -416,6 +444,7 @@ int main(void)
       cmocka_unit_test_setup(no_place_to_keep_it, begin_jit),
       cmocka_unit_test_setup(an_asked_kernel_is_compiled, begin_jit),
       cmocka_unit_test_setup(stored_code_is_preferred, begin_jit),
+      cmocka_unit_test_setup(a_plain_winner_is_compiled, begin_jit),
       cmocka_unit_test_setup(stored_source_is_rebuilt, begin_jit),
       cmocka_unit_test_setup(a_stored_config_is_compiled_when_it_is_called, begin_jit),
       cmocka_unit_test_setup(a_family_compiles_one_twin, begin_jit),

@@ -42,6 +42,18 @@ static fat_status narrow(fat_script *script, const fatune_jit_request *r, const 
   return FAT_OK;
 }
 
+/* What is rather taken than the default, where it may be. */
+static void prefer(fat_script *script, const fatune_jit_request *r, const fat_problem *p, fat_config *config)
+{
+  fat_config rather;
+  fat_point point;
+  fat_error why;
+  if (r->rather && fat_config_parse(r->rather, &rather, &why) == FAT_OK &&
+      strcmp(rather.kernel, config->kernel) == 0 &&
+      fat_space_point(script, &rather, p, r->gpu, &point, &why) == FAT_OK)
+    *config = rather;
+}
+
 static fat_status find_config(fat_script *script, const fatune_jit_request *r, const fat_problem *p,
                               fat_config *config, int *picked, fat_error *err)
 {
@@ -51,6 +63,7 @@ static fat_status find_config(fat_script *script, const fatune_jit_request *r, c
   } else {
     FAT_TRY(fat_usual_find(script, r->kernel, p, r->gpu, !r->mapless, &point, picked, err));
     *config = point.config;
+    prefer(script, r, p, config);
   }
   if (!r->narrow)
     return FAT_OK;
@@ -154,7 +167,12 @@ static fat_status answer_from_templates(const fatune_jit_request *r, fatune_jit_
   if (status == FAT_OK && r->task == FATUNE_JIT_MAKE)
     status = make(script, r, &p, &config, answer, err);
   fat_script_close(script);
-  return status;
+  if (status != FAT_OK || !r->rather || answer->spills == 0)
+    return status;
+  fatune_jit_request usual = *r;
+  usual.rather = NULL;
+  fatune_jit_free(answer);
+  return answer_from_templates(&usual, answer, err);
 }
 
 fat_status fatune_jit_answer_request(const fatune_jit_request *request, fatune_jit_answer *answer)
