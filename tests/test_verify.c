@@ -178,8 +178,8 @@ static void every_mutant_is_wrong(void **state)
 static void the_kernels_are_right(void **state)
 {
   static const char *const kernels[] = {"fwd", "standard", "fa1", "fwd", "standard", "fa1"};
-  static const char *const problems[] = {CAUSAL, FULL,   CAUSAL,
-                                         WINDOW, WINDOW, "fwd-f32-b1-h2-q40-k40-d8-causal-w5.0"};
+  static const char *const problems[] = {
+      CAUSAL, FULL, CAUSAL, WINDOW, WINDOW, "fwd-f32-b1-h2-q40-k40-d8-causal-w5.0", FULL "-mask"};
   for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
     begin_t4(state);
     const char *problem = problems[i];
@@ -196,6 +196,18 @@ static void the_kernels_are_right(void **state)
       fail_msg("%s: %s", kernels[i], cu.fake_finding(0));
     end_t4(state);
   }
+}
+
+/* What lies behind a tensor of bytes is poison of whole words. */
+static void guards_of_bytes_are_whole(void **state)
+{
+  (void)state;
+  const fat_slot slot = {.bytes = 1};
+  const uint32_t poison = FAT_IMAGE_POISON;
+  const unsigned char one = 1;
+  for (int i = 0; i < 4; i++)
+    assert_true(fat_image_poisoned(&slot, (const char *)&poison + i));
+  assert_false(fat_image_poisoned(&slot, &one));
 }
 
 /* Rows of the most columns that V may have, of the widest elements. */
@@ -401,6 +413,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_kernels_are_right),
+      cmocka_unit_test(guards_of_bytes_are_whole),
       cmocka_unit_test(every_mutant_is_wrong),
       ON_T4(the_widest_rows_are_right),
       cmocka_unit_test(the_anchor_is_looked_at),

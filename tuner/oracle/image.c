@@ -25,6 +25,8 @@ int64_t fat_image_row(const fat_slot *slot, int64_t b, int64_t h, int64_t n)
 bool fat_image_poisoned(const fat_slot *slot, const void *element)
 {
   const uint32_t poison = FAT_IMAGE_POISON;
+  if (slot->bytes == 1) /* either byte of its halves, which are the same */
+    return memchr(&poison, *(const unsigned char *)element, sizeof poison) != NULL;
   return memcmp(element, &poison, (size_t)slot->bytes) == 0;
 }
 
