@@ -53,7 +53,7 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
       set_P(S, a, of.at(a), my.j0, n);                  // P = exp(S - LSE)
       P.round(S);
       start_dP(dP, V, n, dO_here);                      // dP^T = V dO^T
-      start_AB(dV, P, dO_of(n));                        // dV = dV + P^T dO
+      $(has.drop and "rounded<Br> Z; Z.keep(P); start_AB(dV, Z, dO_of(n));" or "start_AB(dV, P, dO_of(n));                       ") // dV = dV + P^T dO
       give_start(me, n);
       const bool dS_here = is_full(dS_full, dS_place_of(n))$(Q_here);
 %  if S_early then
@@ -65,7 +65,7 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
       const D_of_rows D(LD_of(n));
 %  end
       set_slope(S, a, of.at(a), my.j0, n);
-      minus_D_times(dP, $(has.softcap and "S" or "P"), D); // dS = P (dP - D)
+      minus_D_times(dP, $(has.softcap and "S" or "P"), D$(and_boost)); // dS = P (dP - D)
       dS.round(dP);
       lay_dS(n + 1, me, dS);
       products_wait<0>();                               // dV is there
@@ -88,7 +88,7 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
     named_sync(1, 128 * consumers);                     // all have read K
   }
   const sequence keys = of_keys(sequence_of(a, my.head));
-  store_scaled(V_of(me), dV, 1.f, dV_map, keys, my.j0 + 64 * me);
+  store_scaled(V_of(me), dV, $(has.drop and "boost(a)" or "1.f"), dV_map, keys, my.j0 + 64 * me);
   store_scaled(K_of(me), dK, a.scale, dK_map, keys, my.j0 + 64 * me);
 }
 

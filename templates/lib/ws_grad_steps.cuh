@@ -10,6 +10,17 @@ __device__ __forceinline__ quad get_chunk(const elem *p)
 template <i32 columns_> struct rounded : operand<Bc, columns_> {
   __device__ __forceinline__ void round(const acc<Bc, columns_> &S) { (operand<Bc, columns_> &)*this = operand_of(S); }
   __device__ __forceinline__ const quad &at(i32 k) const { return this->part[k][0]; }
+% if has.drop then
+  // Of marked weights those that stay.
+  __device__ __forceinline__ void keep(const rounded &P)
+  {
+#pragma unroll
+    for (i32 k = 0; k < this->steps; k++)
+#pragma unroll
+      for (i32 x = 0; x < 4; x++)
+        this->part[k][0].at[x] = P.at(k).at[x] & ~prmt(P.at(k).at[x], 0, 0xbb99);
+  }
+% end
   // What became of S.at[r][c].
   __device__ __forceinline__ float value(i32 r, i32 c) const
   {
@@ -44,7 +55,7 @@ __device__ __forceinline__ void set_P(acc<Bc, Br> &S, const call &a, const rows_
   if (at.is_cut)
     mask_rows(S, a, at.of, at.i0, j0);
   exp2_minus_LSE(S, LD_of(n), $(c_of_call));
-  weigh(S, a, at.of, at.i0, j0);
+  $(weigh_rows)(S, a, at.of, at.i0, j0);
 }
 
 //: set_slope -- P times the derivative of its scores, where that is not 1
@@ -71,13 +82,14 @@ __device__ __forceinline__ float value_of(const rounded<Br> &P, i32 r, i32 c) { 
 __device__ __forceinline__ float value_of(const acc<Bc, Br> &P, i32 r, i32 c) { return P.at[r][c]; }
 
 //: minus_D_times -- dP becomes dS = P (dP - D)
-template <class Weights> __device__ __forceinline__ void minus_D_times(acc<Bc, Br> &dP, const Weights &P, const D_of_rows &D)
+template <class Weights>
+__device__ __forceinline__ void minus_D_times(acc<Bc, Br> &dP, const Weights &P, const D_of_rows &D$(has.drop and ", float more" or ""))
 {
 #pragma unroll
   for (i32 x = 0; x < dP.C; x++)
 #pragma unroll
     for (i32 r = 0; r < dP.R; r++)
-      dP.at[r][x] = value_of(P, r, x) * (dP.at[r][x] - __uint_as_float(D.at[x / 4].at[x % 4]));
+      dP.at[r][x] = $(has.drop and "difference(value_of(P, r, x), dP.at[r][x], __uint_as_float(D.at[x / 4].at[x % 4]), more)" or "value_of(P, r, x) * (dP.at[r][x] - __uint_as_float(D.at[x / 4].at[x % 4]))");
 }
 
 //: hand_P -- to the warpgroup that has the same keys: its threads hold of dP what those here hold of P
