@@ -20,6 +20,8 @@
 #define DROP_32  "fwd-f32-b2-h2k1-q20-k35-d40-drop all"
 #define DROP_BWD "bwd-f16-b2-h2k1-q70-k90-d40-causal-drop all"
 
+#define DROP_BWD_WS "bwd-f16-b2-h2k1-q100-k140-d64-drop all gpu=H200"
+
 #define PAIRS     "fwd-f16-b2-h2k1-q67-k70-d64-mask-bias all"
 #define PAIRS_BWD "bwd-f16-b2-h2k1-q70-k90-d40-mask-bias-softcap all"
 #define DBIAS     "bwd-f16-b2-h2k1-q70-k190-d40-w9.9-bias-dbias all"
@@ -66,6 +68,9 @@ static const defect defects[] = {
      NULL},
     {"bwd,bwd_two,fa1_bwd,standard_bwd", "fmaxf(P.at[r][c], 0.f)", "fabsf(P.at[r][c])", DROP_BWD, WRONG, NULL,
      NULL},
+    {"bwd_ws", "0xbb99", "0x9988", DROP_BWD_WS, WRONG, NULL, NULL},
+    {"bwd_ws", "difference(value_of(P, r, x)", "difference(fabsf(value_of(P, r, x))", DROP_BWD_WS, WRONG,
+     NULL, NULL},
     /* the gradient of sinks: its sign, all batches, whole blocks */
     {"bwd,bwd_two", "sum -= ex2(sink - of.x) * of.y", "sum += ex2(sink - of.x) * of.y", SINK_BWD, WRONG, NULL,
      NULL},
