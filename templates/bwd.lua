@@ -35,8 +35,9 @@ table.insert(constraints, { function(c) return c.q == 0 or grad.P_held(c) and c.
   "dQ waits for the next step where nothing else needs the barrier: P in registers, and a tile ahead" })
 table.insert(constraints, { function(c, p, g) return c.A == 0 or not mma.travels(c, p, g) and c.s > 0 and c.V + c.q == 0 end,
   "halves of a block with tasks of their own copy on their own, and have named barriers: sm_80, V in shared memory" })
-table.insert(constraints, { function(c, p) return c.A == 0 or mma.bytes(p) == 2 and not (p.has.drop or p.has.softcap or p.has.dbias) end,
-  "dS is made of P as it was rounded to 16 bits, without a mark of dropped weights or what a cap's slope asks for; nor is it told" })
+table.insert(constraints, { function(c, p)
+  return c.A == 0 or mma.bytes(p) == 2 and not (p.has.drop or p.has.softcap or p.has.dbias or p.keeps_slope)
+end, "a half makes dS of P as it was rounded to 16 bits: no mark of dropped weights, no slope of scores, and nobody is told of it" })
 
 -- What both halves launch: threads of a block and bytes of dQ of one tile, by config and problem.
 local function recipe_of(tile_bytes)
@@ -115,6 +116,10 @@ local on_cores = {
 
 ---- Tensor cores -----------------------------------------------------------------------------------------------------
 
+-- Clocks of a step on tensor cores beside its products, in waits of the model: this, what `issue` says of S, dQ and shared memory,
+-- and that a byte spilled moves twice in a step, were fitted to 550 timings of 16-bit configs with d 64, 128 and 192 on an H200.
+local function waits(c) return c.A == 1 and (c.s > 1 and 1.2 or 2) or c.q == 1 and 3.3 or c.s > 1 and 3.1 or 4.3 end
+
 return {
   about = "FlashAttention-2 backward: one tile of K and V a block, one pass over the rows of Q; dQ by reductions",
   picked = true,
@@ -128,14 +133,16 @@ return {
   registers = registers,
 
   -- The first that fits. Of 16 bits: 32 keys of a warp while d leaves it the registers, halves with tasks of their own above
-  -- that (the best of 277 to 443 configs at d 128 and 256 in an A100's shared memory, by PTX on an H200), then, where there is less
-  -- room or P must be exact, as many keys of a block as shared memory holds; those with one tile of Q (s = 1) are for Turing, and for
-  -- large d where there are 99 KB; the last two for Turing's d above 176. None spills but those of f32 tensors for d above 192, and
-  -- a little at d 192 on sm_80.
+  -- that (the best of 49 to 293 configs for each d in an A100's or RTX 4090's shared memory, by PTX on an H200: h200-bwd-half.tsv),
+  -- then, where P must be exact, as many keys of a block as shared memory holds; those with one tile of Q (s = 1) are for Turing; the
+  -- last two for its d above 176. Bytes that threads spill, stored: on sm_80 12 to 44 at d 64 to 96 and 84 at d 192, in 99 KB 40 at
+  -- d 256 and 168 to 212 at d 128; else none but f32 tensors' above d 192.
   defaults = grad.defaults({ "Br", "Bc", "w", "A", "wS", "wK", "wQ", "s", "V", "q", "U", "b" }, { [2] = {
     { 32, 128, 4, 0, 4, 4, 1, 2, 0, 1, 0, 2, 64 }, { 64, 128, 8, 0, 8, 8, 2, 2, 0, 1, 0, 1, 64 },
-    { 64, 96, 8, 1, 2, 2, 1, 2, 0, 0, 0, 1, 128 }, { 64, 96, 8, 1, 2, 1, 4, 1, 0, 0, 0, 1, 192 },
-    { 64, 64, 8, 1, 2, 1, 1, 1, 0, 0, 0, 1, 256 },
+    { 32, 128, 4, 0, 4, 4, 1, 2, 0, 1, 2, 2, 80 }, { 64, 128, 8, 1, 4, 4, 4, 2, 0, 0, 0, 1, 96 },
+    { 64, 96, 8, 1, 2, 2, 1, 2, 0, 0, 0, 1, 128 }, { 64, 96, 8, 1, 2, 2, 4, 1, 0, 0, 0, 1, 160 },
+    { 64, 96, 8, 1, 2, 1, 2, 1, 0, 0, 0, 1, 192 }, { 64, 64, 4, 1, 2, 1, 1, 1, 0, 0, 0, 1, 128 },
+    { 64, 64, 8, 1, 2, 1, 1, 1, 0, 0, 0, 1, 256 }, { 32, 32, 4, 1, 1, 1, 1, 1, 0, 0, 0, 1, 256 },
     { 64, 128, 8, 0, 8, 8, 2, 2, 0, 1, 2, 1, 128 }, { 32, 128, 8, 0, 8, 8, 2, 2, 0, 0, 0, 1, 96 },
     { 32, 96, 6, 0, 6, 6, 2, 2, 0, 1, 2, 1, 128 }, { 64, 64, 8, 0, 4, 4, 2, 2, 0, 0, 0, 1, 160 },
     { 64, 64, 8, 0, 4, 2, 2, 2, 0, 0, 0, 1, 192 }, { 32, 64, 8, 0, 4, 2, 2, 2, 0, 0, 0, 1, 256 },
@@ -168,11 +175,13 @@ return {
     local visits, Dp, Dw, e = grad.visits_of_keys(c, p), mma.Dp(p), mma.Dw(p), mma.bytes(p)
     local S, rows = c.Br * c.Bc, c.Br * (Dp + Dw) * e
     local dQ = c.w // c.wQ * S * e + c.wQ * c.Bc * Dp * e
-    return work_of(c, p, dQ_bytes(c, p), { visits = visits, registers = registers(c, p, g),
-      spills = 3 * math.max(0, wants(c, p, g) - mma.most_registers(c)),
-      steps = visits * (c.q == 1 and 1.3 or c.s > 1 and 2.3 or 4),
+    local launches = work_of(c, p, dQ_bytes(c, p), { visits = visits, registers = registers(c, p, g),
+      spills = 3 * math.max(0, wants(c, p, g) - mma.most_registers(c)), steps = visits * waits(c),
       tensor = visits * 2 * S * (3 * Dp + 2 * Dw) * grad.rate(p, g), fma = visits * 3 * S,
       shared_bytes = visits * (grad.key_bytes(c, p) + dQ + rows + S * e),
-      issue = visits * (3 * S + c.Br * Dp + rows // 4 + grad.conversions(c, p, grad.key_bytes(c, p) + dQ)) })
+      issue = visits * (9 * S + 10 * c.Br * Dp + (grad.key_bytes(c, p) + dQ + rows + S * e) // 4
+        + grad.conversions(c, p, grad.key_bytes(c, p) + dQ)) })
+    launches[2].visits = 2 * visits -- of what is spilled
+    return launches
   end,
 }

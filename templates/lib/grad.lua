@@ -11,7 +11,7 @@ function grad.features_and(more) return simt.masks_and("dbias", "dsink", "dlse",
 grad.tunable = {
   Br = { "Br", { 16, 32, 64, 128 }, "rows of Q and dO of one tile" },
   Bc = { "Bc", { 16, 32, 48, 64, 96, 128 }, "rows of K and V of one tile" },
-  w = { "w", { 2, 4, 6, 8, 12, 16 }, "warps of a block" },
+  w = { "w", { 2, 4, 6, 8 }, "warps of a block" },
   wS = { "wS", { 1, 2, 3, 4, 6, 8 }, "warps that share the keys of S and dP; the others share their rows of Q" },
   wK = { "wK", { 1, 2, 3, 4, 6, 8 }, "warps that share the rows of dK and dV; the others share their columns" },
   wQ = { "wQ", { 1, 2, 4, 8 }, "warps that share the rows of dQ; the others share its columns" },
@@ -129,7 +129,6 @@ function grad.constraints(wants, shared)
       "a warp owns whole blocks of 16 keys and 16 rows of S (Bc/wS, Br/(w/wS)), or nothing of it" },
     { function(c, p, g) return not grad.S_idle(c) or g.sm < 80 and math.max(p.d, p.dv) > 128 end,
       "warps are without a part of S only where 64 KB of shared memory leave tiles few rows", walk = true },
-    { function(c) return c.w <= 8 or c.A == 1 end, "above 8 warps a thread has registers for dK or dV alone" },
     { function(c) return c.Bc % (16 * c.wK) == 0 end, "a warp owns whole blocks of 16 rows of dK and dV (Bc/wK)" },
     { function(c) return c.Br % (16 * (c.wQ or c.w)) == 0 end, "a warp owns whole blocks of 16 rows of dQ (Br/wQ)" },
     { function(c, p)
