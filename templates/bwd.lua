@@ -20,13 +20,15 @@ local function shared(c, p) return places(c, p).last end
 local function dQ_bytes(c, p) return 4 * 32 * c.w * grad.sums_of(c.Br, p.d, c.w, c.wQ) end
 
 -- Registers that a thread would like: dK and dV all the time; S and dP, or dQ; V where it is held; tiles on their way; the
--- rest. An estimate for pruning; the compiler's figure replaces it.
+-- rest. Of a half with tasks of its own dK or dV, fitted to what the compiler spilled of 813 configs (sm_90). An estimate for
+-- pruning; the compiler's figure replaces it.
 local function wants(c, p, g)
   local half = grad.sharers(c)
-  local S = grad.sums_of(c.Bc, c.Br, half, c.wS) // (c.A == 1 and 2 or 1)
-  local kept = grad.sums_of(c.Bc, p.d, half, c.wK) + (c.A == 1 and 0 or grad.sums_of(c.Bc, p.dv, half, c.wK))
+  local S, dQ = grad.sums_of(c.Bc, c.Br, half, c.wS), grad.sums_of(c.Br, p.d, c.w, c.wQ)
+  local dK, dV = grad.sums_of(c.Bc, p.d, half, c.wK), grad.sums_of(c.Bc, p.dv, half, c.wK)
+  if c.A == 1 then return math.max(dK, dV) + math.max(5 * S // 2, dQ + 3 * S // 2) + 34 end
   local V = c.V == 1 and c.Bc // (16 * c.wS) * mma.Dw(p) * mma.bytes(p) * (p.dtype == "f32x3" and 2 or 1) // 8 or 0
-  return kept + math.max(2 * S, grad.sums_of(c.Br, p.d, c.w, c.wQ) + S // 2) + V + grad.way(c, p, g, c.Br) + 44
+  return dK + dV + math.max(2 * S, dQ + S // 2) + V + grad.way(c, p, g, c.Br) + 44
 end
 local function registers(c, p, g) return math.min(wants(c, p, g), mma.most_registers(c)) end
 
