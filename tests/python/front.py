@@ -67,6 +67,9 @@ for lead, shape in (((2, 2), (3, 5)), ((2, 2), (1, 5)), ((2, 2), (2, 1, 3, 5)), 
     twin = [t.detach().double().requires_grad_() for t in given]
     seen = torch.rand(shape) > 0.4
     seen[..., 0, :] = False
+    added = torch.randn(shape).half().requires_grad_()  # its gradient too
+    close(*(torch.autograd.grad(of.sum(), added)[0] for of in (fatune.sdpa(*given, added), F.scaled_dot_product_attention(*twin, added.double()))),
+          8e-3)
     for mask, exact in ((seen, seen), *((torch.randn(shape).to(t).masked_fill(~seen, -torch.inf),) * 2 for t in (torch.float16, torch.float32))):
         exact = exact if mask.dtype == torch.bool else exact.half().double()
         found, wanted = fatune.sdpa(*given, mask), F.scaled_dot_product_attention(*twin, exact)
@@ -150,11 +153,11 @@ assert lse.shape == (1, 2, 32) and torch.isinf(lse[:, :, 4:]).all() and not torc
 refused(lambda: flash(q, k, v, 0.5), NotImplementedError, "neither fatune nor this PyTorch")
 bias = torch.randn(1, 2, 4, 4).half()
 for causal in (False, True):
-    given = [t.detach().requires_grad_() for t in (q, k, v)]
+    given = [t.detach().requires_grad_() for t in (q, k, v, bias)]
     twin = [t.detach().double().requires_grad_() for t in given]
     hidden = torch.zeros(4, 4).masked_fill(torch.ones(4, 4).tril() == 0, -torch.inf if causal else 0)
-    wanted = F.scaled_dot_product_attention(*twin, bias.double() + hidden)
-    found = efficient(*given, bias, True, 0.0, causal)[0]
+    wanted = F.scaled_dot_product_attention(*twin[:3], twin[3] + hidden)
+    found = efficient(*given, True, 0.0, causal)[0]
     close(found, wanted)
     for a, b in zip(torch.autograd.grad(found.sum(), given), torch.autograd.grad(wanted.sum(), twin)):
         close(a, b, 8e-3)

@@ -249,12 +249,12 @@ def _attention(q, k, v, out, return_lse, deterministic, options):
     return both if return_lse else both[0]
 
 
-def backward(dO, q, k, v, out, lse, gradients=None, deterministic=False, dLSE=None, **options):
+def backward(dO, q, k, v, out, lse, gradients=None, deterministic=False, dLSE=None, dbias=None, **options):
     """dq, dk, dv of a call of attention with these options, from what it returned; into `gradients` where three tensors are
-    given. Nothing is recorded."""
+    given, and the bias's into `dbias`, float32 of its shape, where that is. Nothing is recorded."""
     asked = _Asked(q, k, v, Options(**options))
-    made = asked.plan("bwd", q, dlse=dLSE is not None, deterministic=deterministic)
-    return asked.backward(made, q, k, v, out, lse, dO, dLSE, gradients)
+    made = asked.plan("bwd", q, dlse=dLSE is not None, deterministic=deterministic, dbias=dbias is not None)
+    return asked.backward(made, q, k, v, out, lse, dO, dLSE, gradients, dbias)
 
 
 class _Attention(torch.autograd.Function):

@@ -4,7 +4,7 @@
     torch.nn.attention.activate_flash_attention_impl("fatune")       # the same, from PyTorch 2.11 on, after `import fatune.overrides`
 
 The four operators of the flash and of the memory-efficient backend are ours then; the second is what a T4 gets from PyTorch.
-Calls that fatune does not serve (dropout, a bias's gradient, other types) go to PyTorch's own kernels, as before. On Hopper PyTorch
+Calls that fatune does not serve (dropout, other types) go to PyTorch's own kernels, as before. On Hopper PyTorch
 prefers cuDNN: `with torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION)` takes these."""
 
 import torch
@@ -41,8 +41,8 @@ def _forward(q, k, v, is_causal, scale, out, lse, bias=None):
         call.run((q, k, v, out, lse))
 
 
-def _backward(dO, q, k, v, out, lse, is_causal, scale, bias=None):
-    """dq, dk, dv. Keys that were cut off have gradients of 0."""
+def _backward(dO, q, k, v, out, lse, is_causal, scale, bias=None, dbias=None):
+    """dq, dk, dv; the bias's into `dbias`. Keys that were cut off have gradients of 0."""
     seen_k, seen_v, causal, window = _masked(q, k, v, is_causal)
     gradients = [torch.empty_like(t.transpose(1, 2)).transpose(1, 2) for t in (q, k, v)]
     keys = seen_k.shape[2]
@@ -54,7 +54,7 @@ def _backward(dO, q, k, v, out, lse, is_causal, scale, bias=None):
     with torch.no_grad():
         if bias is not None:
             tensors.features.backward(dO, q, seen_k, seen_v, out, lse.contiguous(), room, deterministic, causal=causal, scale=scale,
-                                      window=window, bias=bias[..., :keys])
+                                      window=window, bias=bias[..., :keys], dbias=None if dbias is None else dbias[..., :keys])
         else:
             text = tensors.family_text(q, seen_k, seen_v, causal, None, window, None, "bwd", deterministic)
             made = tensors.plan(text, q.device, None, tensors.COMPILE)
@@ -125,10 +125,13 @@ class Override:
 
     def efficient_attention_backward(self, keys, dO, q, k, v, bias, out, lse, seed, offset, dropout_p, needed, is_causal=False, *,
                                      scale=None):
-        if not _serves(q, k, v, dropout_p) or bias is not None and needed[3]:
+        if not _serves(q, k, v, dropout_p):
             return self._else("efficient_attention_backward", keys, dO, q, k, v, bias, out, lse, seed, offset, dropout_p, needed,
                               is_causal, scale=scale)
-        return (*_backward(dO, q, k, v, out, lse[:, :, :q.shape[2]], is_causal, scale, bias), None)
+        wanted = bias is not None and needed[3]
+        dbias = torch.zeros((*q.shape[:3], k.shape[2]), dtype=torch.float32, device=q.device) if wanted else None
+        found = _backward(dO, q, k, v, out, lse[:, :, :q.shape[2]], is_causal, scale, bias, dbias)
+        return (*found, dbias.to(bias.dtype) if wanted else None)
 
 
 def register(key="CUDA"):
