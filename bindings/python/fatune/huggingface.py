@@ -3,8 +3,8 @@
     import fatune.huggingface                      # registers it
     model = AutoModelForCausalLM.from_pretrained(..., attn_implementation="fatune")
 
-Masks are made by the rule of "sdpa": none where the causal mask alone says it all. One that is left (padding, a static cache)
-needs a kernel that takes masks; where this fatune has none that is an Error."""
+Masks are made by the rule of "sdpa": none where the causal mask alone says it all. One that is left (padding, a static cache) is
+read by the kernel, as are dropout, softcap and sinks."""
 
 from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
