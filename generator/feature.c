@@ -68,6 +68,19 @@ static const struct {
              {FAT_DLSE, FAT_BWD},
              {FAT_DET, FAT_BWD}};
 
+/* Words that no kernel serves yet: read, but never suggested. */
+static const fat_feature reserved[] = {FAT_PAGED, FAT_PARTIAL, FAT_APPEND, FAT_ROPE, FAT_ROPE_I};
+
+bool fat_feature_offered(fat_feature f, fat_op op)
+{
+  bool offered = true;
+  for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
+    offered = offered && reserved[i] != f;
+  for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
+    offered = offered && (alone[i].feature != f || alone[i].op == op);
+  return offered;
+}
+
 int fat_feature_numbers(fat_feature f)
 {
   const fat_numbers_of n = fat_features[f].numbers;
@@ -108,14 +121,17 @@ static int find_feature(const fat_words *w)
   return -1;
 }
 
-/* A word that is no feature: says so, with the nearest name where one is near enough to be meant. */
-static fat_status unknown_feature(const fat_words *w)
+/* A word that is no feature: says so, with the nearest name where one is near enough to be meant, else with
+ * those that the op may have. */
+static fat_status unknown_feature(const fat_words *w, fat_op op)
 {
   char name[sizeof w->copy], list[256] = "";
   int best = -1, least = 3;
   memcpy(name, w->copy, sizeof name);
   name[strcspn(name, "0123456789")] = 0;
   for (int f = 0; f < FAT_FEATURE_COUNT; f++) {
+    if (!fat_feature_offered((fat_feature)f, op))
+      continue;
     int distance = fat_text_distance(name, fat_features[f].name);
     if (distance < least && 2 * distance <= (int)strlen(fat_features[f].name)) {
       best = f;
@@ -125,14 +141,15 @@ static fat_status unknown_feature(const fat_words *w)
   }
   if (best >= 0)
     return fat_words_fail(w, "is no feature: did you mean '%s'?", fat_features[best].name);
-  return fat_words_fail(w, *w->word == 0 ? "where a feature is expected: %s" : "is no feature: %s", list);
+  return *w->word == 0 ? fat_words_fail(w, "where a feature is expected: %s", list)
+                       : fat_words_fail(w, "is no feature of %s: %s", fat_ops[op], list);
 }
 
 fat_status fat_feature_read(const fat_words *w, bool family, fat_problem *p, int *last)
 {
   int f = find_feature(w);
   if (f < 0)
-    return unknown_feature(w);
+    return unknown_feature(w, p->op);
   if (fat_problem_has(p, (fat_feature)f))
     return fat_words_fail(w, "stands twice");
   if (f < *last)

@@ -30,6 +30,9 @@ int fat_feature_numbers(fat_feature f);
 /* Whether they decide the code, so that they stand in a family text too. */
 bool fat_feature_in_family(fat_feature f);
 
+/* Whether some kernel serves it for this op: what an error suggests. */
+bool fat_feature_offered(fat_feature f, fat_op op);
+
 /* Reads the present word into the problem; `last` is the feature of the word before it, or -1. */
 fat_status fat_feature_read(const fat_words *w, bool family, fat_problem *p, int *last);
 

@@ -1,5 +1,6 @@
 /* test_space.c -- the spaces of the kernels in the program: every family has configs, defaults come first and
  * are valid, rejections add up, and what does not apply says why. */
+#include "feature.h"
 #include "space.h"
 #include <math.h>
 #include <setjmp.h>
@@ -288,6 +289,30 @@ static void who_may_be_picked(void **state)
   assert_int_equal(picked, 0);
 }
 
+/* What a mistyped feature is answered with is worth typing. */
+static void no_kernel_serves_what_is_not_offered(void **state)
+{
+  (void)state;
+  char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
+  int count, reserved = 0;
+  assert_int_equal(fat_space_kernels(script, names, &count, NULL), FAT_OK);
+  for (int f = 0; f < FAT_FEATURE_COUNT; f++)
+    for (int op = 0; op < FAT_OP_COUNT; op++) {
+      fat_problem p = problem_of("fwd-f16-b1-h2-q64-k64-d64");
+      int picked;
+      if (fat_feature_offered((fat_feature)f, (fat_op)op))
+        continue;
+      reserved++;
+      p.op = (fat_op)op;
+      p.features = 1u << f;
+      p.arg[f][0] = p.arg[f][1] = 64;
+      for (int k = 0; k < count; k++)
+        if (fat_space_applies(script, names[k], &p, gpu_of("H200"), &picked, NULL) == FAT_OK)
+          fail_msg("%s serves %s, which feature.c does not offer", names[k], fat_features[f].name);
+    }
+  assert_true(reserved > 0);
+}
+
 int main(void)
 {
   fat_error err = {0};
@@ -306,6 +331,7 @@ int main(void)
       cmocka_unit_test(what_does_not_apply_says_why),
       cmocka_unit_test(configs_that_are_wrong_say_why),
       cmocka_unit_test(who_may_be_picked),
+      cmocka_unit_test(no_kernel_serves_what_is_not_offered),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   fat_script_close(script);
