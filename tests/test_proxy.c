@@ -61,7 +61,8 @@ static fat_status each(const fat_options *o, seen *s, fat_error *err)
   assert_int_equal(fat_gpu_find("T4", &as, NULL), FAT_OK);
   assert_int_equal(fat_gpu_find("H200", &row, NULL), FAT_OK);
   hand.gpu = *row;
-  const fat_proxy proxy = {o, as, &hand, NULL, take, s};
+  static const volatile int never = 0;
+  const fat_proxy proxy = {o, as, &hand, NULL, &never, take, s};
   return fat_proxy_each(&proxy, err);
 }
 

@@ -329,6 +329,29 @@ test_verify() {
   out_has '"outcome": "fault"' "verify --json"
 }
 
+# stop_verify ARGS... -- two kernels, of which the second hangs; stopped once the first is known.
+stop_verify() {
+  FAKE_CUDA_DEVICES=A100 FAKE_CUDA_FAULT='standard_*=hang' "$fatune" verify --as T4 $problem --kernel fwd,standard "$@" \
+    >"$work/out" 2>"$work/err" </dev/null &
+  local verifier=$!
+  for _ in $(seq $((100 * patience))); do
+    if grep -q 'right' "$work/$said"; then break; fi
+    sleep 0.1
+  done
+  kill -INT $verifier
+  wait $verifier
+  code=$? out=$(<"$work/out") err=$(<"$work/err")
+  code_is 130 "verify stopped by SIGINT"
+  err_has "not all kernels were checked" "verify stopped by SIGINT"
+}
+test_verify_stopped() {
+  said=err stop_verify
+  out_has "1 of 1 kernels are right" "a table that was cut short"
+  said=out stop_verify --json # a row is printed when it is known
+  json_ok "verify --json that was cut short"
+  out_has '"right": true' "verify --json that was cut short"
+}
+
 # Kernels of a T4 on an A100, by their PTX. The reference finds their sources in the dump.
 test_verify_as() {
   local before best backward=bwd-f16-b1-h2-q96-k96-d32-causal
@@ -550,4 +573,4 @@ test_check() {
   out_has "there is no GPU that fatune can use" "check --gpu without a GPU"
 }
 
-run_tests measured fleet shards slower odd_name comment shipped twins broken_race verify verify_as faults kinds race_of_imported_rows two_tuners_and_kill interrupt interrupt_twice device_lost check
+run_tests measured fleet shards slower odd_name comment shipped twins broken_race verify verify_as verify_stopped faults kinds race_of_imported_rows two_tuners_and_kill interrupt interrupt_twice device_lost check

@@ -3,15 +3,15 @@
  *
  * In: a database, perhaps problems. Out: one line for each winner: right or not, how near to its bound; with
  * --sanitize what the tools say. Exit code 1 where one is not right. Nothing is stored. */
+#include "checked.h"
 #include "commands.h"
 #include "exit.h"
-#include "json.h"
 #include "search/agenda.h"
 #include "worker/lab.h"
 #include "open.h"
 #include "proxy.h"
+#include "search/stop.h"
 #include "worker/sanitize.h"
-#include "table.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -40,6 +40,7 @@ typedef struct checking {
   fat_table table;
   fat_json json;
   int checked, bad, slower;
+  const volatile int *stop; /* what has been checked by then is printed */
 } checking;
 
 static bool collect(const fat_trial *t, void *user)
@@ -93,6 +94,8 @@ static fat_status sanitize(checking *c, const fat_problem *p, const fat_entrant 
     bool clean;
     fat_status status = fat_sanitize_run(fat_text_get(&c->sanitizer), fat_sanitize_tools[i], c->asked.ordinal,
                                          &a, &clean, &log, err);
+    if (*c->stop) /* which ended the tool, too */
+      status = fat_status_fail(err, FAT_E_CANCELLED, "stopped while a sanitizer ran");
     if (status == FAT_OK && !clean) {
       v->outcome = FAT_OUT_WRONG;
       snprintf(v->detail, sizeof v->detail, "%s: %.900s", fat_sanitize_tools[i], fat_text_get(&log));
@@ -109,55 +112,40 @@ static double slower_by(const fat_trial *then, const fat_verdict *now)
   return then && now->outcome == FAT_OUT_OK && then->ms > 0 ? now->timing.median / then->ms - 1 : NAN;
 }
 
+/* What is known so far, at once: a long check may be read, or cut short. */
+static void flush(checking *c)
+{
+  if (fat_text_status(&c->json_text, NULL) != FAT_OK)
+    return;
+  fputs(fat_text_get(&c->json_text), stdout);
+  fflush(stdout);
+  fat_text_clear(&c->json_text);
+}
+
 /* `then`: how it was stored; NULL: it was not. */
 static void add_row(checking *c, const fat_problem *p, const char *config, const fat_verdict *v,
                     const fat_trial *then)
 {
-  const double slower = c->options->time ? slower_by(then, v) : NAN;
-  char problem[FAT_PROBLEM_TEXT];
-  fat_problem_print(p, problem);
-  bool right = v->outcome == FAT_OUT_OK;
+  fat_checked row = {.config = config,
+                     .as = c->as ? c->as->name : NULL,
+                     .timed = c->options->time,
+                     .driver = c->asked.driver,
+                     .verdict = v,
+                     .then = then,
+                     .slower = c->options->time ? slower_by(then, v) : NAN};
+  fat_problem_print(p, row.problem);
+  const bool right = v->outcome == FAT_OUT_OK;
   c->checked++;
   c->bad += !right;
-  c->slower += slower > noticeable;
+  c->slower += row.slower > noticeable;
   if (c->options->json) {
-    fat_json_open(&c->json, NULL, '{');
-    fat_json_string(&c->json, "problem", problem);
-    fat_json_string(&c->json, "config", config);
-    if (c->as)
-      fat_json_string(&c->json, "as", c->as->name);
-    fat_json_bool(&c->json, "right", right);
-    fat_json_string(&c->json, "outcome", fat_db_outcome_name(v->outcome));
-    fat_json_double(&c->json, "error", v->error_max);
-    fat_json_double(&c->json, "allowed", v->error_allowed);
-    if (c->as)
-      fat_json_double(&c->json, "proxy_ms", v->timing.median);
-    if (c->options->time && then) {
-      fat_json_double(&c->json, "stored_ms", then->ms);
-      fat_json_double(&c->json, "ms", right ? v->timing.median : NAN);
-      fat_json_double(&c->json, "slower", slower);
-      fat_json_string(&c->json, "stored_driver", then->driver);
-      fat_json_string(&c->json, "driver", c->asked.driver);
-    }
-    fat_json_string(&c->json, "detail", v->detail);
-    fat_json_close(&c->json, '}');
+    fat_checked_json(&row, &c->json);
+    flush(c);
     return;
   }
-  fat_table_add(&c->table, problem);
-  fat_table_add(&c->table, config);
-  fat_table_add(&c->table, right ? "right" : fat_db_outcome_name(v->outcome));
-  fat_table_addf(&c->table, "%.3g", v->error_max);
-  fat_table_addf(&c->table, "%.3g", v->error_allowed);
-  if (c->as)
-    fat_table_addf(&c->table, isfinite(v->timing.median) ? "%.4g" : "-", v->timing.median);
-  if (c->options->time) {
-    fat_table_addf(&c->table, then ? "%.4g" : "-", then ? then->ms : 0);
-    fat_table_addf(&c->table, right ? "%.4g" : "-", v->timing.median);
-    fat_table_addf(&c->table, isfinite(slower) ? "%+.1f%%" : "-", 100 * slower);
-    fat_table_add(&c->table, then ? then->driver : "-");
-  }
-  if (!right && !c->options->quiet)
-    fprintf(stderr, "fatune: %s %s: %s\n", problem, config, v->detail);
+  fat_checked_cells(&row, &c->table);
+  if (!c->options->quiet)
+    fprintf(stderr, "fatune: %s %s: %s\n", row.problem, config, right ? "right" : v->detail);
 }
 
 /* One stored row: the winner, or the best of a kernel. One that is not stored is left out. */
@@ -180,7 +168,7 @@ static fat_status check(checking *c, const fat_problem *p, const char *kernel, f
                             1,
                             .expected_ms = best.trial.ms};
   if (best.cubin && best.recipe)
-    status = fat_lab_run(&c->lab, &e, NULL, &v, err);
+    status = fat_lab_run(&c->lab, &e, c->stop, &v, err);
   if (status == FAT_OK && v.outcome == FAT_OUT_OK && c->options->sanitize)
     status = sanitize(c, p, &entrant, &v, err);
   if (status == FAT_OK)
@@ -199,7 +187,7 @@ static fat_status check_proxy(const fat_problem *p, const fat_entrant *entrant, 
   if (failed)
     snprintf(v.detail, sizeof v.detail, "%s", failed);
   else
-    FAT_TRY(fat_lab_run(&c->lab, &e, NULL, &v, err));
+    FAT_TRY(fat_lab_run(&c->lab, &e, c->stop, &v, err));
   if (v.outcome == FAT_OUT_OK && c->options->sanitize)
     FAT_TRY(sanitize(c, p, entrant, &v, err));
   add_row(c, p, entrant->config, &v, NULL);
@@ -209,7 +197,7 @@ static fat_status check_proxy(const fat_problem *p, const fat_entrant *entrant, 
 static fat_status check_all(checking *c, fat_error *err)
 {
   problems p = {0};
-  const fat_proxy proxy = {c->options, c->as, &c->asked, c->db, check_proxy, c};
+  const fat_proxy proxy = {c->options, c->as, &c->asked, c->db, c->stop, check_proxy, c};
   if (c->as)
     return fat_proxy_each(&proxy, err);
   fat_status status = list_problems(c, &p, err);
@@ -311,10 +299,20 @@ static int verify(const fat_options *options)
   c.json = (fat_json){.out = &c.json_text};
   if (options->json)
     fat_json_open(&c.json, NULL, '[');
+  fat_stop stops;
+  c.stop = fat_stop_begin(&stops);
   fat_status status = open_all(&c, &err);
   if (status == FAT_OK)
     status = check_all(&c, &err);
-  int code = status == FAT_OK ? print(&c, &err) : fat_exit_fail(&err);
+  const int signal = status == FAT_E_CANCELLED ? fat_stop_signal() : 0;
+  fat_stop_end(&stops);
+  fat_error lost = {0};
+  int code = status == FAT_OK || c.checked > 0 ? print(&c, &lost) : FAT_EXIT_FINE;
+  if (signal) {
+    fprintf(stderr, "fatune: interrupted: not all kernels were checked\n");
+    code = FAT_EXIT_SIGNAL + signal;
+  } else if (status != FAT_OK)
+    code = fat_exit_fail(&err);
   fat_lab_close(&c.lab);
   fat_db_close(c.db);
   fat_table_free(&c.table);

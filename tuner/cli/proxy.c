@@ -46,7 +46,7 @@ static fat_status make(const making *m, const fat_problem *p, const fat_config *
   fat_error why = {0};
   FAT_TRY(fat_source_render(m->script, p, m->proxy->as, config, FAT_LINES_TEMPLATE, &source, err));
   fat_status status = fat_compile(m->nvrtc, fat_text_get(&source.text), config->kernel, m->target,
-                                  compile_deadline, NULL, &binary, &why);
+                                  compile_deadline, m->proxy->stop, &binary, &why);
   const fat_entrant entrant = {.config = fat_config_print(config, text),
                                .recipe = fat_text_get(&source.recipe),
                                .cubin_hash = binary.hash,

@@ -15,6 +15,7 @@ typedef struct fat_proxy {
   const fat_gpu *as;          /* the GPU that is not at hand */
   const fat_asked_gpu *hand;  /* the one that is */
   fat_db *db;                 /* where the former's best configs are looked up; NULL: nowhere */
+  const volatile int *stop;   /* not 0: FAT_E_CANCELLED */
   /* Takes one kernel; `failed` says why it did not compile, and is NULL where it did. */
   fat_status (*take)(const fat_problem *p, const fat_entrant *entrant, const char *failed, void *user,
                      fat_error *err);

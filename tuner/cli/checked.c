@@ -1,0 +1,51 @@
+/* checked.c -- a kernel that was verified, as a line of a table or an object of JSON.
+ *
+ * In: a verdict and how the kernel was stored. Out: cells, or an object. */
+#include "checked.h"
+
+#include <math.h>
+
+void fat_checked_json(const fat_checked *row, fat_json *json)
+{
+  const fat_verdict *v = row->verdict;
+  const bool right = v->outcome == FAT_OUT_OK;
+  fat_json_open(json, NULL, '{');
+  fat_json_string(json, "problem", row->problem);
+  fat_json_string(json, "config", row->config);
+  if (row->as)
+    fat_json_string(json, "as", row->as);
+  fat_json_bool(json, "right", right);
+  fat_json_string(json, "outcome", fat_db_outcome_name(v->outcome));
+  fat_json_double(json, "error", v->error_max);
+  fat_json_double(json, "allowed", v->error_allowed);
+  if (row->as)
+    fat_json_double(json, "proxy_ms", v->timing.median);
+  if (row->timed && row->then) {
+    fat_json_double(json, "stored_ms", row->then->ms);
+    fat_json_double(json, "ms", right ? v->timing.median : NAN);
+    fat_json_double(json, "slower", row->slower);
+    fat_json_string(json, "stored_driver", row->then->driver);
+    fat_json_string(json, "driver", row->driver);
+  }
+  fat_json_string(json, "detail", v->detail);
+  fat_json_close(json, '}');
+}
+
+void fat_checked_cells(const fat_checked *row, fat_table *table)
+{
+  const fat_verdict *v = row->verdict;
+  const bool right = v->outcome == FAT_OUT_OK;
+  fat_table_add(table, row->problem);
+  fat_table_add(table, row->config);
+  fat_table_add(table, right ? "right" : fat_db_outcome_name(v->outcome));
+  fat_table_addf(table, "%.3g", v->error_max);
+  fat_table_addf(table, "%.3g", v->error_allowed);
+  if (row->as)
+    fat_table_addf(table, isfinite(v->timing.median) ? "%.4g" : "-", v->timing.median);
+  if (row->timed) {
+    fat_table_addf(table, row->then ? "%.4g" : "-", row->then ? row->then->ms : 0);
+    fat_table_addf(table, right ? "%.4g" : "-", v->timing.median);
+    fat_table_addf(table, isfinite(row->slower) ? "%+.1f%%" : "-", 100 * row->slower);
+    fat_table_add(table, row->then ? row->then->driver : "-");
+  }
+}

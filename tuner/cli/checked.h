@@ -1,0 +1,24 @@
+/* checked.h -- a line of `fatune verify`: one kernel and what became of it. */
+#ifndef FAT_CHECKED_H
+#define FAT_CHECKED_H
+
+#include "db.h"
+#include "json.h"
+#include "table.h"
+#include "worker/wire.h"
+
+typedef struct fat_checked {
+  char problem[FAT_PROBLEM_TEXT];
+  const char *config;
+  const char *as;     /* the GPU whose kernel it is, where that is not the one at hand; else NULL */
+  bool timed;         /* it is compared with how it was stored */
+  const char *driver; /* now */
+  const fat_verdict *verdict;
+  const fat_trial *then; /* how it was stored; NULL: it was not */
+  double slower;         /* 0.1: it takes 10 % longer than then; NAN: unknown */
+} fat_checked;
+
+void fat_checked_json(const fat_checked *row, fat_json *json);
+void fat_checked_cells(const fat_checked *row, fat_table *table);
+
+#endif
