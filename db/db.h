@@ -243,8 +243,10 @@ fat_status fat_db_view(fat_db *db, const char *view, bool json, fat_text *out, f
  * value through the same readers as the command line, keeps parameters only, and counts what it refused. */
 typedef struct fat_import {
   long added, kept, refused; /* kept: we had the same or better */
+  long with_code;            /* of those added, with source, recipe and binary */
   char first_refusal[256];
-  bool any_date; /* private */
+  bool any_date;     /* private */
+  fat_db *code_from; /* private: the database whose binaries may come along, or NULL */
 } fat_import;
 fat_status fat_db_export(fat_db *db, fat_text *out, fat_error *err);
 /* Of what was measured, on the GPU of these facts (NULL: any), only what is worth shipping: winners, the best
@@ -256,7 +258,8 @@ fat_status fat_db_import(fat_db *db, const char *json_lines, size_t length, fat_
  * clock of who builds a package may be behind that of who measured. */
 fat_status fat_db_import_shipped(fat_db *db, const char *json_lines, size_t length, fat_import *counts,
                                  fat_error *err);
-/* The same from another database file, opened with everything hostile in mind. */
+/* The same from another database file, opened with everything hostile in mind. Binaries come along, each with
+ * its hash checked, where that file could be opened as it is and has the owner of this one. */
 fat_status fat_db_merge(fat_db *db, const char *other_path, fat_import *counts, fat_error *err);
 
 /* Forgets the trials that agree in all that is named, of every run; winners are chosen anew. What they were

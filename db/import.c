@@ -1,8 +1,10 @@
-/* import.c -- rows from elsewhere: JSON lines, or another database. Parameters and results only.
+/* import.c -- rows from elsewhere: JSON lines, or another database. Parameters and results.
  *
  * Every value goes through the same readers as a stored row or a word on the command line (row.c), so a line
  * or a file made by anybody can at worst claim times that are not true. Source and binaries are made here,
- * by our own templates and compiler. One transaction: all of an import counts, or nothing of it. A line
+ * by our own templates and compiler; those of a database come along where it could be used as it stands: it
+ * passes what access.c asks of a file, and has the owner of ours. One transaction: all of an import counts,
+ * or nothing of it. A line
  * {"shared": {...}} is no row: the rows below it, up to the next such line, have what it says and they do
  * not. */
 #include "private.h"
@@ -10,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 enum { LINE_MAX_BYTES = 1 << 24 };
@@ -104,6 +107,40 @@ static bool is_future(const char *date)
          strncmp(date, limit, strlen(limit)) > 0;
 }
 
+/* What a row was made into, of a file that is trusted; each content is checked against its hash. Nothing
+ * unless all of it is there and whole. */
+static fat_status code_of(fat_db *from, const fat_db_row *row, fat_code *code, char target[16],
+                          fat_error *err)
+{
+  unsigned char *text;
+  size_t size;
+  if (!from || !*row->recipe || !*row->binary)
+    return FAT_OK;
+  FAT_TRY(fat_db_content(from, "main", FAT_DB_SOURCE, row->trial.source_hash, &text, &size, NULL, err));
+  code->source = (char *)text;
+  FAT_TRY(fat_db_content(from, "main", FAT_DB_RECIPE, row->recipe, &text, &size, NULL, err));
+  code->recipe = (char *)text;
+  return fat_db_content(from, "main", FAT_DB_BINARY, row->binary, &code->cubin, &code->cubin_size, target,
+                        err);
+}
+
+static fat_status put_with_code(fat_db *db, fat_db_row *row, fat_import *counts, fat_error *err)
+{
+  char target[16] = "";
+  fat_code code = {0};
+  fat_status status = code_of(counts->code_from, row, &code, target, err);
+  const fat_artifact artifact = {code.source, code.recipe, code.cubin, code.cubin_size, row->binary, target};
+  const bool whole = code.source && code.recipe && code.cubin;
+  if (status == FAT_OK)
+    status = fat_db_put_row(db, &row->trial, whole ? &artifact : NULL, row->trial.date, err);
+  if (status == FAT_OK) {
+    counts->added++;
+    counts->with_code += whole;
+  }
+  fat_db_code_free(&code);
+  return status;
+}
+
 static fat_status put_row(fat_db *db, fat_db_row *row, fat_import *counts, fat_error *err)
 {
   bool better;
@@ -115,9 +152,7 @@ static fat_status put_row(fat_db *db, fat_db_row *row, fat_import *counts, fat_e
   }
   FAT_TRY(run_of(db, row, &t->run, err));
   t->log = "";
-  FAT_TRY(fat_db_put_row(db, t, NULL, t->date, err));
-  counts->added++;
-  return FAT_OK;
+  return put_with_code(db, row, counts, err);
 }
 
 /* One row that a statement stands on. `status` of a refusal is FAT_OK: it is counted. */
@@ -291,17 +326,29 @@ static fat_status take_database(fat_db *db, fat_db *from, fat_import *counts, fa
   return status;
 }
 
+/* Whether the other file could be opened as one's own database, and belongs to whom ours does. */
+static bool is_ours(const fat_db *db, const char *other_path)
+{
+  char real[FAT_DB_PATH];
+  bool exists;
+  struct stat here, there;
+  return !db->memory && fat_db_access(other_path, FAT_DB_READ, real, &exists, NULL) == FAT_OK &&
+         stat(real, &there) == 0 && stat(db->path, &here) == 0 && here.st_uid == there.st_uid;
+}
+
 fat_status fat_db_merge(fat_db *db, const char *other_path, fat_import *counts, fat_error *err)
 {
   fat_db *from = NULL;
   memset(counts, 0, sizeof *counts);
   FAT_TRY(fat_db_ready(db, true, err));
   FAT_TRY(fat_db_open_foreign(other_path, &from, err));
+  counts->code_from = is_ours(db, other_path) ? from : NULL;
   fat_status status = fat_db_begin(db, err);
   if (status == FAT_OK)
     status = take_database(db, from, counts, err);
   status = fat_db_end(db, status, err);
   fat_db_close(from);
+  counts->code_from = NULL;
   if (status != FAT_OK)
     memset(counts, 0, sizeof *counts);
   return status;

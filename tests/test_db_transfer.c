@@ -314,7 +314,7 @@ static void old_lines_are_understood(void **state)
   fat_text_free(&shorter);
 }
 
-static void a_merge_takes_rows_and_no_content(void **state)
+static void a_merge_takes_rows_of_anybody_and_no_content(void **state)
 {
   const fixture *f = *state;
   char path[300];
@@ -351,6 +351,54 @@ static void a_merge_takes_rows_and_no_content(void **state)
   fat_text_free(&first);
   fat_text_free(&second);
   fat_db_close(there);
+}
+
+/* Merges the filled file into a new one of this name; how many binaries that has then. */
+static long merged_binaries(const fixture *f, const char *name)
+{
+  char path[320];
+  fat_import c;
+  fat_db *there = NULL;
+  snprintf(path, sizeof path, "%s/%s", f->folder, name);
+  MUST(fat_db_open(path, NULL, FAT_DB_WRITE, &there, err));
+  MUST(fat_db_merge(there, f->path, &c, err));
+  assert_counts(c, 3, 0, 0);
+  fat_db_close(there);
+  const long binaries = (long)fixture_number(path, "SELECT count(*) FROM trial WHERE binary IS NOT NULL");
+  assert_int_equal(c.with_code, binaries);
+  assert_int_equal(fixture_number(path, "SELECT count(*) FROM binary"), binaries);
+  return binaries;
+}
+
+static void a_merge_brings_the_binaries_of_ones_own_files(void **state)
+{
+  const fixture *f = *state;
+  char path[320];
+  fat_best best;
+  fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br16", 1);
+  fat_db *db = fixture_db(f, FAT_DB_WRITE);
+  fill(db);
+  fat_db_close(db);
+  assert_int_equal(merged_binaries(f, "own.db"), 1);
+  snprintf(path, sizeof path, "%s/own.db", f->folder);
+  MUST(fat_db_open(path, NULL, FAT_DB_READ, &db, err));
+  MUST(fat_db_best(db, &t.problem, &t.gpu, NULL, true, &best, err));
+  assert_int_equal(best.cubin_size, 4);
+  assert_memory_equal(best.cubin, "\177ELF", 4);
+  assert_string_equal(best.source, "text");
+  assert_string_equal(best.target, "sm_75");
+  fat_db_best_free(&best);
+  fat_db_close(db);
+  chmod(f->path, 0620);
+  assert_int_equal(merged_binaries(f, "others_may_write.db"), 0);
+  chmod(f->path, 0600);
+  if (geteuid() == 0) { /* who alone may give files away */
+    assert_int_equal(chown(f->path, 12345, 12345), 0);
+    assert_int_equal(merged_binaries(f, "of_another.db"), 0);
+    assert_int_equal(chown(f->path, 0, 0), 0);
+  }
+  fixture_sql(f->path, "UPDATE binary SET cubin = x'7f454c47'"); /* no longer what its hash says */
+  assert_int_equal(merged_binaries(f, "damaged.db"), 0);
 }
 
 /* More than a million of SQLite's steps, after which it is asked whether that is enough. */
@@ -438,7 +486,8 @@ int main(void)
       TEST(every_value_is_checked),
       TEST(better_rows_replace_and_older_ones_do_not_retire),
       TEST(old_lines_are_understood),
-      TEST(a_merge_takes_rows_and_no_content),
+      TEST(a_merge_takes_rows_of_anybody_and_no_content),
+      TEST(a_merge_brings_the_binaries_of_ones_own_files),
       TEST(a_large_database_is_merged_whole),
       TEST(a_hostile_database_is_only_read),
   };

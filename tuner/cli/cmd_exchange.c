@@ -83,6 +83,7 @@ static void counts_json(const fat_import *counts, const fat_package_counts *code
   fat_json j = {.out = out};
   fat_json_open(&j, NULL, '{');
   fat_json_int(&j, "added", counts->added);
+  fat_json_int(&j, "with_code", counts->with_code);
   fat_json_int(&j, "kept", counts->kept);
   fat_json_int(&j, "refused", counts->refused);
   fat_json_string(&j, "first_refusal", counts->refused ? counts->first_refusal : NULL);
@@ -99,9 +100,11 @@ static void counts_json(const fat_import *counts, const fat_package_counts *code
 
 static void counts_text(const fat_import *counts, const fat_package_counts *code, fat_text *out)
 {
-  fat_text_format(out, "%ld rows added, %ld known already, %ld refused%s%s\n", counts->added, counts->kept,
-                  counts->refused, counts->refused ? "; the first: " : "",
-                  counts->refused ? counts->first_refusal : "");
+  fat_text_format(out, "%ld rows added", counts->added);
+  if (counts->with_code)
+    fat_text_format(out, " (%ld with their binaries)", counts->with_code);
+  fat_text_format(out, ", %ld known already, %ld refused%s%s\n", counts->kept, counts->refused,
+                  counts->refused ? "; the first: " : "", counts->refused ? counts->first_refusal : "");
   if (!code)
     return;
   fat_text_format(out, "%d rows measured: %d cubins compiled, %d of the last build\n", code->rows,
@@ -213,6 +216,7 @@ static int merge_files(const fat_options *options)
       continue;
     }
     counts.added += one.added;
+    counts.with_code += one.with_code;
     counts.kept += one.kept;
     if (one.refused && !counts.refused)
       snprintf(counts.first_refusal, sizeof counts.first_refusal, "%.90s: %.150s", options->args[i],
