@@ -184,8 +184,8 @@ static fat_status refuse(int cuda, const fat_nvrtc_found *found, int count, fat_
   return fat_status_fail(
       err, FAT_E_NVRTC,
       "no usable libnvrtc in the CUDA toolkit (CUDA_HOME, /usr/local/cuda), Python's wheels, "
-      "the linker's cache or fatune's own folder: %s; get one with `pip install %s`, or name "
-      "one with FATUNE_NVRTC",
+      "the linker's cache or fatune's own folder: %s; get one with `pip install --target "
+      "~/.local/share/fatune/nvrtc %s`, or name one with FATUNE_NVRTC",
       what, wheel);
 }
 
