@@ -81,7 +81,6 @@ fat_status fat_schedule_add_twin(fat_schedule *schedule, fat_pair *pair, const f
   FAT_TRY(add(schedule, pair, point, 0, err));
   fat_attempt *twin = &schedule->list[schedule->count - 1].attempt;
   snprintf(twin->twin_of, sizeof twin->twin_of, "%s", of);
-  schedule->session->progress.total++;
   return FAT_OK;
 }
 

@@ -103,8 +103,6 @@ static void note_best(work *w, fat_attempt *done)
   fat_pair *pair = pair_of(done);
   fat_progress *progress = &w->session->progress;
   const double ms = fat_attempt_ms(done);
-  if (is_twin(done))
-    return;
   bool leads = w->session->lab ? isfinite(ms) && (pair->best_ms == 0 || ms < pair->best_ms)
                                : fat_leader_offer(&pair->leader, done);
   if (!leads)
@@ -121,7 +119,8 @@ static void note_best(work *w, fat_attempt *done)
 static fat_status finish(work *w, fat_attempt *done, fat_error *err)
 {
   fat_status status = done->status == FAT_E_CANCELLED ? FAT_OK : done->status;
-  if (is_twin(done) && done->outcome != FAT_OUT_OK)
+  const bool twin = is_twin(done);
+  if (twin && done->outcome != FAT_OUT_OK)
     done->twin_of[0] = 0; /* it stands in for nothing */
   if (status != FAT_OK)
     fat_status_fail(err, status, "%s", done->error.text);
@@ -129,8 +128,10 @@ static fat_status finish(work *w, fat_attempt *done, fat_error *err)
     status = fat_attempt_store(done, w->session, keeps_binary(w, done), err);
     if (status == FAT_OK) {
       w->session->done++;
-      fat_progress_count(&w->session->progress, done->outcome);
-      note_best(w, done);
+      if (!twin) { /* which nobody has chosen: it is neither counted nor the best */
+        fat_progress_count(&w->session->progress, done->outcome);
+        note_best(w, done);
+      }
     }
   }
   fat_attempt_free(done);
