@@ -4,7 +4,7 @@
  * compile; a worker process has the GPU, where one is at hand. */
 #include "work.h"
 
-#include "pool.h"
+#include "crew.h"
 #include "stop.h"
 #include "worker/process.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { THREADS_MOST = 256, AHEAD = 16 /* compiled attempts that may wait for the GPUs */ };
+enum { AHEAD = 16 /* compiled attempts that may wait for the GPUs */ };
 static const double worth_keeping = 1.05; /* times the best of a pair so far: it may come to a race */
 
 typedef struct work {
@@ -23,48 +23,21 @@ typedef struct work {
   int threads;
   fat_attempt *measuring[FAT_LABS];    /* with the worker of each lab, or NULL */
   const fat_problem *filled[FAT_LABS]; /* whose inputs lie on each lab's GPU, or NULL */
-  fat_attempt *waiting[AHEAD + FAT_LABS + THREADS_MOST];
+  fat_attempt *waiting[AHEAD + FAT_LABS + FAT_CREW_MOST];
   int waits; /* compiled, in order */
 } work;
 
-/* -- the pool's threads */
-
-/* What each has of its own. */
-typedef struct compiler {
-  const fat_session *session;
-  fat_script *script; /* NULL: it could not be opened, for the reason in `error` */
-  fat_error error;
-} compiler;
-
-static void *begin_thread(void *shared)
-{
-  compiler *c = calloc(1, sizeof *c);
-  if (!c)
-    return NULL;
-  c->session = shared;
-  if (fat_script_open(c->session->templates, &c->script, &c->error) != FAT_OK)
-    c->script = NULL;
-  return c;
-}
-
+/* On a thread of the pool. */
 static void compile(void *job, void *state)
 {
   fat_attempt *a = job;
-  compiler *c = state;
-  if (!c)
+  fat_hand *hand = state;
+  if (!hand)
     a->status = fat_status_fail(&a->error, FAT_E_NOMEM, "out of memory for a thread that compiles");
-  else if (!c->script)
-    a->status = fat_status_fail(&a->error, c->error.status, "%s", c->error.text);
+  else if (!hand->script)
+    a->status = fat_status_fail(&a->error, hand->error.status, "%s", hand->error.text);
   else
-    fat_attempt_make(a, c->session, c->script);
-}
-
-static void end_thread(void *state)
-{
-  compiler *c = state;
-  if (c)
-    fat_script_close(c->script);
-  free(c);
+    fat_attempt_make(a, hand->session, hand->script);
 }
 
 /* -- attempts that have ended */
@@ -283,11 +256,8 @@ static void abandon(work *w)
 fat_status fat_work_run(fat_schedule *schedule, fat_error *err)
 {
   work w = {.schedule = schedule, .session = schedule->session};
-  const int wanted = schedule->session->goal->threads, left = schedule->count - schedule->begun;
-  w.threads = wanted ? wanted : fat_pool_cores();
-  w.threads = w.threads > left ? left : w.threads;
-  w.threads = w.threads > THREADS_MOST ? THREADS_MOST : w.threads;
-  FAT_TRY(fat_pool_open(w.threads, begin_thread, compile, end_thread, schedule->session, &w.pool, err));
+  w.threads = fat_crew_size(schedule->session, schedule->count - schedule->begun);
+  FAT_TRY(fat_crew_open(schedule->session, w.threads, compile, &w.pool, err));
   fat_status status = FAT_OK;
   while (status == FAT_OK && is_working(&w))
     status = turn(&w, err);
