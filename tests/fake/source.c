@@ -4,6 +4,7 @@
  * `fatune --dump` writes), then in the databases FAKE_CUDA_DB and FATUNE_DB. A database is read by a program
  * of its own: a second SQLite in this process would undo the locks of the first. What is found is kept. */
 #include "fake.h"
+#include "mod.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -77,6 +78,26 @@ static bool label(const char *text, const char *name, char value[LABEL])
   at += strlen(line);
   snprintf(value, LABEL, "%.*s", (int)strcspn(at, "\n"), at);
   return true;
+}
+
+/* What a source's header says of its expressions: this library knows nothing of what the tuner knows. */
+static void learn(const char *text)
+{
+  static const struct {
+    const char *line;
+    fat_feature which;
+  } kinds[] = {{"\n//   mod        ", FAT_MOD}, {"\n//   mask       ", FAT_MASK_MOD}};
+  for (int i = 0; i < 2; i++) {
+    const char *at = strstr(text, kinds[i].line);
+    const fat_mod *m;
+    if (!at || at - text > HEAD)
+      continue;
+    at += strlen(kinds[i].line);
+    char *copy = strndup(at, strcspn(at, "\n"));
+    if (copy)
+      fat_mod_know(copy, kinds[i].which, &m, NULL);
+    free(copy);
+  }
 }
 
 static bool is_source_of(const char *text, const char *digits)
@@ -158,6 +179,7 @@ static known *find(const char *digits)
   if (k->text) {
     label(k->text, "config", k->config);
     label(k->text, "family", k->family);
+    learn(k->text);
   } else if (k->tries++ == 0) {
     fake_found("no source whose hash begins with %s is in FAKE_CUDA_SOURCES, FAKE_CUDA_DB or FATUNE_DB",
                digits);

@@ -21,7 +21,8 @@ def drawn(*shape, dtype=torch.float32):
     return torch.randn(shape).to(dtype).requires_grad_()
 
 
-def right(q, k, v, causal=False, mask=None, bias=None, slopes=None, softcap=0, sink=None, keeps=None, dropout=0, lengths=None):
+def right(q, k, v, causal=False, mask=None, bias=None, slopes=None, softcap=0, sink=None, keeps=None, dropout=0, lengths=None, mod=None,
+          keep=None):
     """(out, lse) in double, differentiable."""
     n, m = q.shape[2], k.shape[2]
     q, k, v = (t.double().repeat_interleave(q.shape[1] // t.shape[1], 1) for t in (q, k, v))
@@ -34,9 +35,12 @@ def right(q, k, v, causal=False, mask=None, bias=None, slopes=None, softcap=0, s
     if slopes is not None:
         s = s - slopes.double().reshape(-1, slopes.shape[-1])[:, :, None, None] * at.abs()
     s = s if bias is None else s + bias.double()
+    b, h, i, j = (torch.arange(size).reshape([-1 if x == y else 1 for y in range(4)]) for x, size in enumerate(s.shape))
+    s = s if mod is None else mod(s, b, h, i, j)
     seen = torch.ones_like(s, dtype=torch.bool)
     seen = seen & (at <= 0) if causal else seen
     seen = seen if mask is None else seen & (mask != 0)
+    seen = seen if keep is None else seen & keep(b, h, i, j)
     if lengths is not None:
         seen = seen & (torch.arange(m) < lengths[:, None])[:, None, None]
     s = s.masked_fill(~seen, -math.inf)
@@ -101,6 +105,14 @@ check("lengths with slopes", lse=True, keywords=dict(used=(None, lengths), slope
 check("mask, bias, dropout", lse=True, keywords=dict(mask=seen, bias=torch.randn(B, H, 1, M), dropout=0.3, rng=rng), keeps=keeps)
 check("halves, equal bits", allowed=4e-3, dtype=torch.float16,
       keywords=dict(mask=seen, softcap=1.5, deterministic=True, sink=sink.detach()))
+# expressions, with tables of the size that the reference of the fake driver takes them for: of H rows, of the longer of N and M
+documents, far = torch.tensor([0, 0, 0, 1, 1, 1, 2, 2, 2], dtype=torch.int32), torch.randn(H, M)
+slope = torch.randn(M)
+check("expressions that add", lse=True, keywords=dict(mod="s + table0[h] * (j - i)", mask_mod="itable1[i] == itable1[j] or j == 0",
+                                                      tables=[slope, documents]),
+      mod=lambda s, b, h, i, j: s + slope.double()[h] * (j - i), keep=lambda b, h, i, j: (documents[i] == documents[j]) | (j == 0))
+check("expressions with a derivative", keywords=dict(mod="2.0 * tanh(s / 2.0) * table0[h, i]", causal=True, dropout=0.3, rng=rng, tables=[far]),
+      mod=lambda s, b, h, i, j: 2 * torch.tanh(s / 2) * far.double()[h, i], keeps=keeps)
 with torch.no_grad():
     q, k, v = drawn(B, H, N, D), drawn(B, HK, M, D), drawn(B, HK, M, D)
     out = torch.empty_like(q)
@@ -128,4 +140,9 @@ refused(lambda: fatune.attention(q, k, v, bias=seen), ValueError, "bias is", "fl
 refused(lambda: fatune.attention(q, k, v, sink=sink[:2], mask=seen), ValueError, "sink is", "[4]")
 refused(lambda: fatune.attention(q, k, v, bias=bias, softcap=1.0), fatune.Error, "no gradients", "dbias and softcap exclude each other")
 refused(lambda: fatune.attention(q, k, v, dropout=0.1, rng=rng, split=64), fatune.Error, "split", "drop")
+refused(lambda: fatune.attention(q, k, v, mod="s + tabl"), fatune.Error, "column 5", "'tabl' is no name")
+refused(lambda: fatune.attention(q, k, v, mod="s + itable0[i]", tables=[slope]), ValueError, "tables[0] is", "int32")
+refused(lambda: fatune.attention(q, k, v, mod="s + table0[i]"), fatune.Error, "table0 is NULL")
+refused(lambda: fatune.attention(q, k, v, mod="s", tables=[slope]), fatune.Error, "table0 is none of this operation")
+refused(lambda: fatune.attention(q, k, v, mod="s + table0[i]", tables=[slope.clone().requires_grad_()]), fatune.Error, "requires a gradient")
 print("features: right")

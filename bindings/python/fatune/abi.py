@@ -22,7 +22,7 @@ class Error(RuntimeError):
 
 class Request(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("problem", ctypes.c_char_p), ("kernel", ctypes.c_char_p),
-                ("policy", ctypes.c_uint32), ("flags", ctypes.c_uint32)]
+                ("policy", ctypes.c_uint32), ("flags", ctypes.c_uint32), ("mod", ctypes.c_char_p), ("mask_mod", ctypes.c_char_p)]
 
 
 class Tensor(ctypes.Structure):
@@ -31,7 +31,8 @@ class Tensor(ctypes.Structure):
 
 # Members of fatune_tensors and fatune_sizes in their order; what stands between is no tensor.
 FORWARD, BACKWARD, FEATURES = ("Q", "K", "V", "O", "LSE"), ("dO", "dQ", "dK", "dV"), (
-    "sink", "slopes", "dsink", "used_q", "used_k", "lpad", "dLSE", "prefix", "cu_q", "cu_k", "lo", "hi", "rng", "attend", "bias", "dbias")
+    "sink", "slopes", "dsink", "used_q", "used_k", "lpad", "dLSE", "prefix", "cu_q", "cu_k", "lo", "hi", "rng", "attend", "bias", "dbias", "table0",
+    "table1", "table2", "table3")
 NAMES = FORWARD + BACKWARD + FEATURES
 SIZES = ("b", "h", "hk", "q", "k", "total_q", "total_k", "window_left", "window_right", "chunk", "split")
 

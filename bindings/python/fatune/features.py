@@ -12,11 +12,14 @@ and takes any of them together; calls without them stay as short as they were.
     o = fatune.attention(q, k, v, bias=bias)                      # of q's type, the same shapes; it has a gradient
     o = fatune.attention(q, k, v, softcap=50.0, slopes=slopes)    # slopes: [h] or [b, h], float32
     o = fatune.attention(q, k, v, dropout=0.1, rng=rng)           # rng: two int64, seed and offset
+    o = fatune.attention(q, k, v, mod="s + table0[h] * (j - i)", tables=[slopes])      # what a score becomes: docs/mods.md
+    o = fatune.attention(q, k, v, mask_mod="itable0[i] == itable0[j]", tables=[of])    # which pairs stay
 
 Lengths are tensors of int32 on the GPU, read when the kernel runs; masks that are given together all hold. Rows and keys that no
 batch has are neither read nor written: results hold 0 there. What no kernel serves together is an error of the call."""
 
 import ctypes
+import re
 import typing
 
 import torch
@@ -51,6 +54,9 @@ class Options(typing.NamedTuple):
     intervals: typing.Any = None
     mask: typing.Any = None
     bias: typing.Any = None
+    mod: typing.Optional[str] = None
+    mask_mod: typing.Optional[str] = None
+    tables: typing.Sequence = ()
 
 
 # Arguments that are tensors: the library's names of them, their dimensions, their types (None: q's own). Dimensions: b batches,
@@ -118,12 +124,23 @@ class _Asked:
 
     def take(self, sizes, q):
         """The tensors among the options, by name."""
-        self.of = {}
+        self.of = {f"table{n}": self.table(n, table, q) for n, table in enumerate(self.options.tables)}
         for word, (names, form, types) in _TENSORS.items():
             given = getattr(self.options, word)
             for name, one in zip(names, given if len(names) > 1 and given is not None else (given,)):
                 if one is not None:
                     self.of[name] = self.checked(word if len(names) == 1 else name, one, _form(form, sizes), types or (q.dtype,), q)
+
+    def table(self, n, table, q):
+        """A table that expressions read, of the type that they read it as."""
+        texts = f"{self.options.mod or ''} {self.options.mask_mod or ''}"
+        wanted = _INT32 if re.search(rf"\bitable{n}\b", texts) else torch.float32
+        if table.dtype != wanted or table.dim() not in (1, 2) or not table.numel() or table.device != q.device:
+            raise ValueError(f"tables[{n}] is {tuple(table.shape)} {table.dtype} on {table.device}: one or two dimensions of "
+                             f"{wanted} on q's device are needed (table{n} is of float32, itable{n} of int32)")
+        if tensors._is_recording() and table.requires_grad:
+            raise Error(UNSUPPORTED, f"tables[{n}] requires a gradient, and expressions give none to tables: detach it, or add a bias")
+        return table.detach().contiguous()
 
     @staticmethod
     def checked(name, one, form, types, q):
@@ -146,6 +163,8 @@ class _Asked:
 
     def place(self, name, tensor):
         """A tensor as the library takes it. Strides of dimensions of one element are 0: all share it."""
+        if name.startswith("table"):  # packed; its strides are its size
+            return Tensor(tensor.data_ptr(), (ctypes.c_int64 * 3)(tensor.numel(), 0, tensor.shape[-1]))
         whole = ("nhd", "hn") if self.ragged else ("bhnd", "bhn")
         form = _FORMS.get(name) or whole[name in ("LSE", "dLSE")]
         strides = [0, 0, 0]
@@ -158,7 +177,8 @@ class _Asked:
 
     def plan(self, op, q, **words):
         o = self.options
-        return tensors.plan(self.family(op, **words), q.device, o.kernel if op == "fwd" else None, o.policy)
+        return tensors.plan(self.family(op, **words), q.device, o.kernel if op == "fwd" else None, o.policy, mod=o.mod,
+                            mask_mod=o.mask_mod)
 
     def queue(self, made, op, given):
         """Queues a call of a plan; known by all that decides it but addresses."""

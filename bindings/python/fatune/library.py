@@ -15,9 +15,10 @@ _plans = collections.OrderedDict()
 class Plan:
     """A plan of the library, freed with the last who holds it."""
 
-    def __init__(self, handle, problem, kernel, policy, flags=0):
+    def __init__(self, handle, problem, kernel, policy, flags=0, mod=None, mask_mod=None):
         self.at = ctypes.c_void_p()
-        request = Request(ctypes.sizeof(Request), problem.encode(), kernel and kernel.encode(), policy, flags)
+        request = Request(ctypes.sizeof(Request), problem.encode(), kernel and kernel.encode(), policy, flags,
+                          mod and mod.encode(), mask_mod and mask_mod.encode())
         check(self.make(handle, ctypes.byref(request)))
 
     def make(self, handle, request):

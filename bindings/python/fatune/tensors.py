@@ -68,9 +68,9 @@ _known = _Known()
 class _Plan(library.Plan):
     """A plan on a device of torch's."""
 
-    def __init__(self, handle, device, problem, kernel, policy, flags):
+    def __init__(self, handle, device, problem, kernel, policy, flags, mod=None, mask_mod=None):
         self.device = device
-        super().__init__(handle, problem, kernel, policy, flags)
+        super().__init__(handle, problem, kernel, policy, flags, mod, mask_mod)
 
     def make(self, handle, request):
         with torch.cuda.device(self.device):
@@ -138,11 +138,11 @@ def _sizes(q, k, v, causal, window, split=0):
                   left if windowed else 0, right if windowed else 0, 0, split)
 
 
-def plan(problem, device=None, kernel=None, policy=COMPILE, aligned=False):
+def plan(problem, device=None, kernel=None, policy=COMPILE, aligned=False, mod=None, mask_mod=None):
     """The plan of a problem or a family on a device. `aligned`: no tensor will ever begin a row elsewhere than at a
-    multiple of 16 bytes, so no second kernel for such is wanted."""
+    multiple of 16 bytes, so no second kernel for such is wanted. `mod`, `mask_mod`: expressions that the problem has too."""
     device = torch.cuda.current_device() if device is None else torch.device(device).index or 0
-    key = (device, problem, kernel, policy, ALIGNED if aligned else 0)
+    key = (device, problem, kernel, policy, ALIGNED if aligned else 0, mod, mask_mod)
     return library.kept(key, lambda handle: _Plan(handle, *key))
 
 
@@ -330,7 +330,7 @@ def attention(q, k, v, causal=False, scale=None, out=None, return_lse=False, ker
     lose slope times the distance from the diagonal. `dropout`: the part of weights that is dropped, by the bits of flash-attn for
     the same `rng`, a tensor of seed and offset on the GPU; None takes them from PyTorch's generator. `mask`: a bool or a byte,
     `bias`: a number that is added to the score, for each row and key, [b or 1, h or 1, n or 1, keys or 1]. `more`: ragged batches,
-    lengths by batch and others, see features.py."""
+    lengths by batch, expressions (`mod="s + table0[h] * (j - i)"`, `mask_mod`, `tables`) and others, see features.py."""
     if more or softcap or dropout or slopes is not None or mask is not None or bias is not None:
         return features.attention(q, k, v, out, return_lse, deterministic, features.Options(
             causal, scale, tuple(window), arithmetic, kernel, policy, split, sink, softcap, slopes, dropout, rng, mask=mask,
