@@ -1,6 +1,7 @@
 /* test_call.c -- the tensors of a call: which there must be, what newer and older callers give, what a zero
  * length leaves in the outputs of every operation. */
 #include "call.h"
+#include "mod.h"
 #include "empty.h"
 #include "runtime_fixture.h"
 
@@ -131,6 +132,36 @@ static void every_tensor_has_its_role(void **state)
         fail_msg("'%s' does not say '%s'", err.text, name);
       *slot[i] = kept;
     }
+  }
+}
+
+/* A table's strides are its size, which kernels trust. */
+static void tables_have_a_size(void **state)
+{
+  (void)state;
+  static const struct {
+    int64_t all, row;
+    bool good;
+  } sizes[] = {{1, 1, true},  {12, 4, true},  {INT32_MAX, INT32_MAX, true}, {0, 0, false}, {4, 0, false},
+               {4, 5, false}, {-4, 2, false}, {INT64_C(1) << 31, 1, false}};
+  fat_problem p = problem_of("fwd-f16-b2-h2-q3-k4-d64");
+  MUST(fat_mod_add("s + table1[h, j]", FAT_MOD, &p, err));
+  for (size_t x = 0; x < sizeof sizes / sizeof *sizes; x++) {
+    const fatune_tensor **slot[FAT_TENSORS];
+    fatune_tensors t;
+    fat_call_form form;
+    fat_call call;
+    uint64_t bits;
+    fat_error why = {0};
+    fat_call_form_of(&p, &form);
+    give_all(&t, slot);
+    for (int i = 0; i < FAT_TENSORS; i++)
+      *slot[i] = fat_tensors_role(&p, i) == FAT_ROLE_NONE ? NULL : *slot[i];
+    some[FAT_TABLE + 1].stride[0] = sizes[x].all;
+    some[FAT_TABLE + 1].stride[2] = sizes[x].row;
+    assert_int_equal(fat_call_fill(&form, &p, &t, &call, &bits, &why), sizes[x].good ? FAT_OK : FAT_E_INPUT);
+    if (!sizes[x].good && !strstr(why.text, "table1 has"))
+      fail_msg("%s", why.text);
   }
 }
 
@@ -285,6 +316,7 @@ int main(void)
       cmocka_unit_test(versions_agree),
       cmocka_unit_test(scalars_have_their_range),
       cmocka_unit_test(every_tensor_has_its_role),
+      cmocka_unit_test(tables_have_a_size),
       cmocka_unit_test(alignment_is_told_by_name),
       cmocka_unit_test(structs_of_other_releases),
       cmocka_unit_test_setup(no_size_is_believed, begin),

@@ -1,5 +1,6 @@
 /* test_db_transfer.c -- rows out and in: export, import, merge; what is refused, kept, and never taken. */
 #include "db_fixture.h"
+#include "mod.h"
 #include <time.h>
 #include "../db/private.h"
 
@@ -151,6 +152,33 @@ static const struct {
 };
 
 /* The time of a line grows as its samples do: 60,000 of them are read in a second, not in minutes. */
+/* The texts of expressions travel with the problems that name them; one of another hash is refused. */
+static void expressions_travel(void **state)
+{
+  const fixture *f = *state;
+  char path[300];
+  fat_db *here = fixture_db(f, FAT_DB_WRITE), *there = NULL;
+  fat_text forged = {0};
+  snprintf(path, sizeof path, "%s/there.db", f->folder);
+  fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br16", 1);
+  MUST(fat_mod_add("s+table0[h]", FAT_MOD, &t.problem, err));
+  MUST(fat_mod_add("j % 2 == 0", FAT_MASK_MOD, &t.problem, err));
+  MUST(fat_db_put(here, &t, NULL, err));
+  MUST(fat_db_open(path, NULL, FAT_DB_WRITE, &there, err));
+  fat_text text = export_of(here);
+  replaced(text.data, "\"mod\":\"s + table0[h]\"", "\"mod\":\"s + table1[h]\"", &forged);
+  assert_string_not_equal(text.data, forged.data);
+  assert_counts(import_of(there, forged.data), 0, 0, 1);
+  assert_counts(import_of(there, text.data), 1, 0, 0);
+  fat_db_close(there);
+  fat_db_close(here);
+  assert_int_equal(fixture_number(path, "SELECT count(*) FROM mod JOIN problem ON instr(family, hash)"), 2);
+  assert_int_equal(
+      fixture_number(path, "SELECT count(*) FROM mod WHERE text IN ('s + table0[h]', 'j % 2 == 0')"), 2);
+  fat_text_free(&forged);
+  fat_text_free(&text);
+}
+
 static void many_samples_are_read_once(void **state)
 {
   enum { SAMPLES = 60000 };
@@ -480,6 +508,7 @@ static void a_hostile_database_is_only_read(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      TEST(expressions_travel),
       TEST(an_export_comes_back_as_it_was),
       TEST(many_samples_are_read_once),
       TEST(endless_lines_are_refused),
