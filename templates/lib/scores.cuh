@@ -4,12 +4,12 @@
 //   bias     S = S + bias of the pair
 //   mod      S becomes what an expression makes of it
 //   mask     S = -inf where the pair's byte is 0, or an expression says no
-// Such scores are in base 2 with the scale in them, or with softcap alone in units of the cap: c is what is left.
+// Such scores are in base 2 with the scale in them, with softcap alone in units of the cap, with mod natural: c is what is left.
 
 //: unit_of -- the factor c of such scores
 __device__ __forceinline__ float unit_of(const call &a)
 {
-  return $(c_is_cap and "1.44269504088896f * a.softcap" or "1.f");
+  return $(c_is_cap and "1.44269504088896f * a.softcap" or has.modHASH and "1.44269504088896f" or "1.f");
 }
 
 //: block_total -- of a number of each thread; whole in the first one
@@ -193,10 +193,10 @@ __device__ __forceinline__ void score_as(Acc &S, const call &a, const At &at, i3
 % end
 % if keeps_slope then
       const modded y = mod_of(a, pair_of(at, i, j), s);
-      S.at[r][c] = log2e * y.value;
+      S.at[r][c] = y.value;
       slopes.at[r][c] = slope * y.slope;
 % elseif has.modHASH then
-      S.at[r][c] = log2e * mod_of(a, pair_of(at, i, j), s);
+      S.at[r][c] = mod_of(a, pair_of(at, i, j), s);
 % end
 % if has.maskHASH then
       S.at[r][c] = keeps_pair(a, pair_of(at, i, j)) ? S.at[r][c] : minus_inf();
