@@ -16,7 +16,7 @@ static void require(int holds)
 
 static void try_mod(const char *text, fat_feature which)
 {
-  fat_mod *m, *again;
+  fat_mod *m, *again = NULL;
   fat_error err = {0};
   fat_text code = {0};
   if (fat_mod_parse(text, which, &m, &err) != FAT_OK) {
