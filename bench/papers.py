@@ -1,7 +1,7 @@
 """papers.py -- the tables and figures of the FlashAttention papers, from runs of one's own. Each is a command:
 
     python3 bench/papers.py io        # GFLOP, device memory moved, ms: standard against flash, forward and backward (needs ncu)
-    python3 bench/papers.py blocks    # runtime and bytes by block size: every config of fa1's that a tune measured
+    python3 bench/papers.py blocks    # runtime by block size: every config of fa1's that a tune measured
     python3 bench/papers.py length    # runtime and memory by length, to 64k, beside PyTorch
     python3 bench/papers.py all       # tunes the blocks, then all of them
 
@@ -55,12 +55,12 @@ def launches(text):
     return [(name, values) for (_, name), values in sorted(found.items())]
 
 
-def profile(*command, which=(["--kernel-id", ":::1|2|3"], [])):
+def profile(*command):
     """launches() of what the command runs, of the first three of each kernel where ncu can tell; none without an ncu that may count."""
     ncu = ["ncu", "--csv", "--target-processes", "all", "--metrics", ",".join(METRICS), "--cache-control", "none"]
     if not shutil.which("ncu"):
         return []
-    for only in which:
+    for only in (["--kernel-id", ":::1|2|3"], []):
         done = subprocess.run([*ncu, *only, *command], stdout=subprocess.PIPE, text=True, check=False)
         if '"ID"' in done.stdout:
             return launches(done.stdout)
@@ -105,25 +105,20 @@ def bars(lines, title, unit="ms"):
 
 
 def blocks(given):
-    """Of each pair of block sizes the best time that a tune measured, and the bytes of that config's largest launch."""
+    """Of each pair of block sizes the best time that a tune measured."""
     best = {}
     trials = json.loads(run(program(), "show", "trials", "--json", "--kernel", given.kernel))
     for t in trials:
         sizes = re.match(r"\w+:Br(\d+)-Bc(\d+)", t["config"])
         if t["outcome"] == "ok" and t["origin"] == "measured" and t["ms"] and sizes and (given.problem or t["problem"]) == t["problem"]:
             key = (t["problem"], int(sizes[1]), int(sizes[2]))
-            best[key] = min(best.get(key, (t["ms"], "")), (t["ms"], t["config"]))
+            best[key] = min(best.get(key, t["ms"]), t["ms"])
     if not best:
         sys.exit(f"papers.py: no measured trial of {given.kernel} is stored: tune it first (fatune PROBLEM --kernel {given.kernel})")
     problem = given.problem or max({p for p, _, _ in best}, key=lambda p: sum(q == p for q, _, _ in best))
-    found = []
-    for (p, br, bc), (ms, config) in sorted(best.items()):
-        if p == problem:  # verify runs small shapes too: the largest launch is that of the problem itself
-            moved = [values["bytes"] for name, values in profile(program(), "verify", problem, "--kernel", given.kernel, "--config", config,
-                                                                 "--quiet", which=([],)) if name.startswith(given.kernel)]
-            found.append((br, bc, ms, f"{max(moved) / 1e9:.3f}" if moved else "-"))
-    write(given, "papers-blocks.tsv", [("problem", "Br", "Bc", "ms", "GB"), *((problem, *row) for row in found)])
-    write(given, "papers-blocks.svg", bars([(f"Br {br}, Bc {bc}, {gb} GB", ms) for br, bc, ms, gb in sorted(found, key=lambda f: f[2])], problem))
+    found = sorted((br, bc, ms) for (p, br, bc), ms in best.items() if p == problem)
+    write(given, "papers-blocks.tsv", [("problem", "Br", "Bc", "ms"), *((problem, *row) for row in found)])
+    write(given, "papers-blocks.svg", bars([(f"Br {br}, Bc {bc}", ms) for br, bc, ms in sorted(found, key=lambda f: f[2])], problem))
 
 
 def length(given):

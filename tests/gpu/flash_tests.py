@@ -246,8 +246,9 @@ def main():
     os.chdir(here)
     began = time.monotonic()
     failures = run_parts(functions, given.processes)
-    for text in failures[:40]:
-        print("FAILED:", text)
+    for f in functions:
+        for text in [text for text in failures if text.split(" ")[0].rstrip(":") == f.__name__][:6]:
+            print("FAILED:", text)
     print(f"{len(failures)} failed, {time.monotonic() - began:.0f} s")
     return 1 if failures else 0
 

@@ -104,6 +104,9 @@ lens, index, pad = (torch.tensor(x, dtype=torch.int32) for x in ([4, 6], [2, 0],
 out, lse = flash.fwd_kvcache(q, k, v, None, None, lens, None, None, index, pad, None, None, None, 0.4, True, -1, -1, 0.0, True, 0)
 for i, (b, first, last) in enumerate(((2, 1, 4), (0, 0, 6))):
     close(out[i:i + 1], expect(q[i:i + 1], k[b:b + 1, first:last], v[b:b + 1, first:last])[0])
+odd = [t[..., :5].contiguous() for t in (q, k, v)]  # padded there, and nowhere before
+close(flash.fwd_kvcache(*odd, None, None, lens, None, None, index, pad, None, None, None, 0.4, True, -1, -1, 0.0, True, 0)[0][1:],
+      expect(odd[0][1:], odd[1][:1], odd[2][:1])[0])
 
 # Cap, ALiBi and dropout, of batches and of ragged ones; the debug tensor tells what was dropped.
 torch.cuda.is_current_stream_capturing, torch.cuda.default_generators = lambda: False, {-1: type("", (), {

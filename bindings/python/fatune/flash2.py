@@ -189,7 +189,12 @@ def varlen_bwd(dout, q, k, v, out, lse, dq, dk, dv, cu_q, cu_k, alibi, max_q, ma
 
 def fwd_kvcache(q, k_cache, v_cache, k, v, seqlens_k, cos, sin, batch_index, leftpad, block_table, alibi, out, scale, causal, left,
                 right, softcap, interleaved, num_splits, used_q=None, chunk=0):
-    """[out, lse]; the cache is read alone: nothing is appended to it."""
+    """[out, lse]; the cache is read alone: nothing is appended to it. Head dimensions that are no multiple of 8 are padded here, which
+    its Python leaves to this function alone."""
+    d, whole = q.shape[-1], out
+    if d % 8:
+        q, k_cache, v_cache = (torch.nn.functional.pad(t, (0, -d % 8)) for t in (q, k_cache, v_cache))
+        out = None
     _check(q, k_cache, v_cache, None, block_table)
     if k is not None or v is not None:
         _refuse("appending to the cache (k, v)")
@@ -203,4 +208,6 @@ def fwd_kvcache(q, k_cache, v_cache, k, v, seqlens_k, cos, sin, batch_index, lef
     if leftpad is not None:
         options["left_pad"] = leftpad
     out = _into(out, q)
-    return [out, _forward(q, k_cache, v_cache, out, options)]
+    lse = _forward(q, k_cache, v_cache, out, options)
+    out = out[..., :d]
+    return [out if whole is None or d % 8 == 0 else whole.copy_(out), lse]
