@@ -31,8 +31,25 @@ const char *fat_open_dump(const fat_options *options)
   return given(options->dump, "FATUNE_DUMP");
 }
 
+/* What the database knows of the expressions that typed problems name by a hash. Whatever is wrong with it is
+ * told by who needs it. */
+static void know_mods(const fat_options *options)
+{
+  fat_text path = {0};
+  fat_db *db = NULL;
+  bool named = false;
+  for (int i = 0; i < options->arg_count; i++)
+    named = named || strstr(options->args[i], "-mod") || strstr(options->args[i], "-mask");
+  if (named && fat_db_path(options->db, &path, NULL) == FAT_OK &&
+      fat_db_open(fat_text_get(&path), fat_db_system_path(), FAT_DB_READ, &db, NULL) == FAT_OK)
+    fat_db_mods(db, NULL);
+  fat_db_close(db);
+  fat_text_free(&path);
+}
+
 fat_status fat_open_script(const fat_options *options, fat_script **script, fat_error *err)
 {
+  know_mods(options);
   return fat_script_open(fat_open_templates(options), script, err);
 }
 
@@ -146,7 +163,6 @@ fat_status fat_open_db(const fat_options *options, fat_db_mode mode, fat_db **db
   if (status == FAT_E_IO)
     return fat_status_fail(err, FAT_E_READONLY, "%s", err ? err->text : "");
   FAT_TRY(status);
-  FAT_TRY(fat_db_mods(*db, err));
   if (!options->quiet && *fat_db_note(*db))
     fprintf(stderr, "fatune: note: %s\n", fat_db_note(*db));
   return FAT_OK;
