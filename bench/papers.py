@@ -3,6 +3,7 @@
     python3 bench/papers.py io        # GFLOP, device memory moved, ms: standard against flash, forward and backward (needs ncu)
     python3 bench/papers.py blocks    # runtime by block size: every config of fa1's that a tune measured
     python3 bench/papers.py length    # runtime and memory by length, to 64k, beside PyTorch
+    python3 bench/papers.py sparsity  # runtime by density of a block mask, beside dense calls and FlexAttention (needs PyTorch)
     python3 bench/papers.py all       # tunes the blocks, then all of them
 
 Data (.json, .tsv) and pictures (.svg) go to bench/results, or to --out; every number is measured, memory too. FATUNE_PROGRAM
@@ -134,6 +135,14 @@ def every(given):
         figure(given)
 
 
+def sparsity(given):
+    import papers_sparsity
+    rows = papers_sparsity.measured([int(n) for n in given.sparse.split(",")], (64, 128), alone=given.alone)
+    names = ("op", "n", "d", "density", "there", "ms_dense", "ms", "over_dense", "ms_flex")
+    write(given, "papers-sparsity.tsv", [names, *((*row[:4], *(x if x == "" else f"{x:.4f}" for x in row[4:])) for row in rows)])
+    write(given, "papers-sparsity.svg", papers_sparsity.picture(rows))
+
+
 def write(given, name, what):
     path = os.path.join(given.out, name)
     with open(path, "w", encoding="utf-8") as f:
@@ -143,17 +152,18 @@ def write(given, name, what):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("what", choices=("io", "blocks", "length", "all"))
+    parser.add_argument("what", choices=("io", "blocks", "length", "sparsity", "all"))
     parser.add_argument("--out", default=os.path.join(HERE, "results"))
     parser.add_argument("--kernel", default="fa1", help="blocks: whose block sizes")
     parser.add_argument("--problem", help="blocks: of this one; else that with the most")
     parser.add_argument("--budget", default="20s", help="all: of the tune")
     parser.add_argument("--lengths", default="512:65536", help="length: as --seq-len takes them")
-    parser.add_argument("--alone", action="store_true", help="length: without PyTorch")
+    parser.add_argument("--alone", action="store_true", help="length, sparsity: without others")
+    parser.add_argument("--sparse", default="4096,16384", help="sparsity: lengths")
     parser.add_argument("--quiet", action="store_true")
     given = parser.parse_args()
     os.makedirs(given.out, exist_ok=True)
-    {"io": io_table, "blocks": blocks, "length": length, "all": every}[given.what](given)
+    {"io": io_table, "blocks": blocks, "length": length, "sparsity": sparsity, "all": every}[given.what](given)
 
 
 if __name__ == "__main__":

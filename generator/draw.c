@@ -65,6 +65,23 @@ static int64_t interval_end(const fat_problem *p, int which, fat_element at)
   return document(&x.p, which, at.i - x.q0);
 }
 
+int64_t fat_draw_blocks(const fat_problem *p, int keys)
+{
+  if (!fat_problem_has(p, FAT_BLOCKSPARSE))
+    return 0;
+  const int64_t block = (int64_t)p->arg[FAT_BLOCKSPARSE][keys];
+  return ((keys ? p->k : p->q) + block - 1) / block;
+}
+
+bool fat_draw_block(const fat_problem *p, fat_element at, int64_t column)
+{
+  const int64_t columns = fat_draw_blocks(p, 1);
+  uint64_t x = (uint64_t)(at.i * columns + (column + 3 * at.h + 5 * at.b) % columns);
+  x = (x + 1) * UINT64_C(0x9e3779b97f4a7c15);
+  x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+  return (x ^ x >> 27) % 4 == 0;
+}
+
 int64_t fat_draw_number(const fat_problem *p, fat_feature f, int which, fat_element at)
 {
   switch (f) {

@@ -29,6 +29,11 @@ fat_batch fat_draw_batch(const fat_problem *p, int64_t b, fat_draw_from number, 
  * call has, and 1 more; 0: as drawn. */
 int64_t fat_draw_total(const fat_problem *p, int keys);
 
+/* Of `bs`: how many blocks of rows, or of keys where `keys` is 1, there are; 0 without it. And whether the
+ * block at row I, column J of them is there: one of four, at random; heads differ by the columns' order. */
+int64_t fat_draw_blocks(const fat_problem *p, int keys);
+bool fat_draw_block(const fat_problem *p, fat_element at, int64_t column);
+
 /* The features by batch. */
 #define FAT_DRAWN (1u << FAT_VARLEN | 1u << FAT_USED | 1u << FAT_LEFTPAD | 1u << FAT_PREFIX)
 /* Whether batches of a call may differ in more than their elements. Their draws repeat after so many. */

@@ -292,6 +292,7 @@ local function assemble(kernel, words, sm, constants)
     end
   end
   local main = run(template("templates/" .. kernel.name .. ".cu")[1], env)
+  if words.listed then table.move(run(template("templates/lib/lists.cuh")[1], env), 1, 99, #main + 1, main) end
   need(main)
   for _, line in ipairs(main) do out[#out + 1] = line end
   return out
@@ -314,6 +315,37 @@ local function with_marks(lines)
   return table.concat(parts, "\n") .. "\n"
 end
 
+-- Where kernels step by lists of tiles, what they are told of them; and the recipe with the launches that make these,
+-- in a workspace whose first bytes they have. `of` says which lists, and the tiles.
+local function list_words(of)
+  local listed = of and true or false
+  local function by(hook) return function(x) return listed and string.format("listed_%s(%s, lists)", hook, x) end end
+  return { listed = listed, lists = of and of.lists or "none", take_lists = listed and ", const i32 *lists" or "",
+    and_lists = listed and ", lists" or "", to_last = listed and "visit" or "visit.last",
+    range_of = listed and by "range" or function(x) return "range(" .. x .. ")" end,
+    rows_of = listed and by "rows" or function(x) return "range_rows(" .. x .. ")" end,
+    first_key = function(x) return listed and "first_key(visit, " .. x .. ")" or x .. " * Bc" end }
+end
+local function with_lists(recipe, of, entry)
+  if not of then return recipe end
+  local Tr, Tc = string.format("ceildiv(q,%d)", of.Br), string.format("ceildiv(k,%d)", of.Bc)
+  local keys, rows = "b*h*" .. Tr, "b*hk*" .. Tc
+  local launches, words = "", {}
+  for _, list in ipairs { { "lists", of.lists ~= "rows", keys, Tc }, { "turned", of.lists ~= "keys", rows, "ceildiv(h,hk)*" .. Tr } } do
+    if list[2] then
+      words[#words + 1] = string.format("%s*(%s+2)", list[3], list[4])
+      launches = launches .. string.format("launch %s grid %s block 32 shared 0 args call\n", entry(list[1]), list[3])
+    end
+  end
+  local bytes = string.format("256*ceildiv(%s,64)", table.concat(words, "+"))
+  if not string.find(recipe, "^workspace") then recipe = "workspace 0\n" .. recipe end
+  recipe = string.gsub(recipe, " ws(%b())", " ws(" .. bytes .. "+%1)")
+  recipe = string.gsub(recipe, "\nclear (%S+)", "\nclear " .. bytes .. "+%1")
+  recipe = string.gsub(recipe, "^workspace ", "workspace " .. bytes .. "+")
+  local head, steps = string.match(recipe, "^(.-\n)([cl][la][eu].*)$")
+  return head .. string.gsub(launches .. steps, " args call", " args call ws(0)")
+end
+
 -- Recipe, form feed, code. The 16 zeros in entry names stand for the source's hash, which source.c makes of the code
 -- without its comments and fills in.
 function engine.render(kernel_name, facts, config)
@@ -328,12 +360,14 @@ function engine.render(kernel_name, facts, config)
   local words = { entry = entry, sm = g.sm, has = p.has, cut = p.cut, begins = p.begins, by_batch = p.by_batch, ragged = p.ragged, uneven = p.uneven,
     tensors = p.tensors, call_members = p.members, call_bytes = p.call_bytes,
     scored = p.scored }
+  local listed = p.has.bs and kernel.lists and kernel.lists(c, p)
+  for name, value in pairs(list_words(listed)) do words[name] = value end
   for name, value in pairs(p.words) do words[name] = value end
   for name, value in pairs(kernel.words(c, p, g)) do words[name] = value end
   local lines = assemble(kernel, words, g.sm, kernel.constants(c, p))
   local recipe = kernel.recipe(c, p, g, entry)
   if type(recipe) ~= "string" then fail("template", "%s: recipe gives no text", kernel.path) end
-  return recipe .. "\f" .. with_marks(lines)
+  return with_lists(recipe, listed, entry) .. "\f" .. with_marks(lines)
 end
 
 engine.fail = fail

@@ -17,7 +17,7 @@ const fat_feature_row fat_features[FAT_FEATURE_COUNT] = {
     {"prefix", FAT_NUMBERS_NONE, 0, 0, "prefix"},
     {"iv", FAT_NUMBERS_NONE, 0, 0, "iv"},
     {"lpad", FAT_NUMBERS_NONE, 0, 0, "lpad"},
-    {"bs", FAT_NUMBERS_BLOCK, 'x', 1, "bsRxC, as in bs128x128"},
+    {"bs", FAT_NUMBERS_TWO, 'x', 1, "bsRxC, as in bs128x128"},
     {"mask", FAT_NUMBERS_NONE, 0, 0, "mask"},
     {"mask", FAT_NUMBERS_HASH, 0, 0, "mask and 16 hexadecimal digits in lower case"},
     {"bias", FAT_NUMBERS_NONE, 0, 0, "bias"},
@@ -84,12 +84,12 @@ bool fat_feature_offered(fat_feature f, fat_op op)
 int fat_feature_numbers(fat_feature f)
 {
   const fat_numbers_of n = fat_features[f].numbers;
-  return n == FAT_NUMBERS_NONE ? 0 : n == FAT_NUMBERS_TWO || n == FAT_NUMBERS_BLOCK ? 2 : 1;
+  return n == FAT_NUMBERS_NONE ? 0 : n == FAT_NUMBERS_TWO ? 2 : 1;
 }
 
 bool fat_feature_in_family(fat_feature f)
 {
-  return fat_features[f].numbers == FAT_NUMBERS_HASH || fat_features[f].numbers == FAT_NUMBERS_BLOCK;
+  return fat_features[f].numbers == FAT_NUMBERS_HASH;
 }
 
 /* One number of a feature; those of a window may be x. */

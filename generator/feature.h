@@ -12,8 +12,7 @@ typedef enum fat_numbers_of {
   FAT_NUMBERS_NONE,
   FAT_NUMBERS_ONE,
   FAT_NUMBERS_TWO,
-  FAT_NUMBERS_BLOCK, /* two that decide the code */
-  FAT_NUMBERS_HASH   /* one that decides the code, in 16 hexadecimal digits */
+  FAT_NUMBERS_HASH /* one that decides the code, in 16 hexadecimal digits */
 } fat_numbers_of;
 
 typedef struct fat_feature_row {

@@ -125,8 +125,8 @@ const char *fat_problem_feature_name(fat_feature f);
 /* The word that names a feature in a family: "mask" and the hash of a mask expression differ in it. */
 const char *fat_problem_feature_form(fat_feature f);
 
-/* How many numbers of a feature a kernel takes as arguments: of wL.R, chunkN, pagedN, splitN. A hash and the
- * block of bsRxC decide the code instead, and stand in the family. */
+/* How many numbers of a feature a kernel takes as arguments: of wL.R, chunkN, pagedN, bsRxC, splitN. A hash
+ * decides the code instead, and stands in the family. */
 int fat_problem_feature_numbers(fat_feature f);
 
 /* Floating-point operations: 2 (d + dv) for each pair of a row and a key that it sees, 2.5 times that for the

@@ -137,14 +137,28 @@ static double chunked_pairs(const fat_problem *p, band b)
   return sum;
 }
 
+/* Keys of the blocks that are drawn for the row, of those that it sees. */
+static int64_t keys_of_row(const fat_problem *p, int64_t i)
+{
+  const fat_interval seen = sees_drawn(p, i);
+  if (!fat_problem_has(p, FAT_BLOCKSPARSE))
+    return seen.hi - seen.lo;
+  const int64_t R = (int64_t)p->arg[FAT_BLOCKSPARSE][0], C = (int64_t)p->arg[FAT_BLOCKSPARSE][1];
+  int64_t sum = 0;
+  for (int64_t J = seen.lo / C; J * C < seen.hi; J++) {
+    const int64_t lo = J * C > seen.lo ? J * C : seen.lo, hi = (J + 1) * C < seen.hi ? (J + 1) * C : seen.hi;
+    sum += fat_draw_block(p, (fat_element){0, 0, i / R}, J) ? hi - lo : 0;
+  }
+  return sum;
+}
+
 /* Row by row; of very many some that lie evenly among them stand for all. */
 static double walked_pairs(const fat_problem *p)
 {
   const int64_t counted = p->q < WALK ? p->q : WALK;
   double sum = 0;
   for (int64_t x = 0; x < counted; x++) {
-    const fat_interval seen = sees_drawn(p, (int64_t)(((double)x + 0.5) * (double)p->q / (double)counted));
-    sum += (double)(seen.hi - seen.lo);
+    sum += (double)keys_of_row(p, (int64_t)(((double)x + 0.5) * (double)p->q / (double)counted));
   }
   return counted > 0 ? sum * ((double)p->q / (double)counted) : 0;
 }
@@ -155,7 +169,7 @@ static double pairs(const fat_problem *p)
   const band b = band_of(p);
   if (sees_nothing(p, b))
     return 0;
-  if (b.prefix > 0 || fat_problem_has(p, FAT_INTERVAL))
+  if (b.prefix > 0 || fat_problem_has(p, FAT_INTERVAL) || fat_problem_has(p, FAT_BLOCKSPARSE))
     return walked_pairs(p);
   if (fat_problem_has(p, FAT_CHUNK))
     return chunked_pairs(p, b);
@@ -202,10 +216,27 @@ static fat_interval tile_keys(const fat_problem *p, int64_t t, int64_t Br, int64
   return (fat_interval){top.lo < bottom.hi ? top.lo : bottom.hi, bottom.hi};
 }
 
+/* Whether a block is drawn for rows [i, i_end) and keys [j, j_end). */
+static bool has_block(const fat_problem *p, int64_t i, int64_t i_end, int64_t j, int64_t j_end)
+{
+  const int64_t R = (int64_t)p->arg[FAT_BLOCKSPARSE][0], C = (int64_t)p->arg[FAT_BLOCKSPARSE][1];
+  for (int64_t I = i / R; I * R < i_end && I * R < p->q; I++)
+    for (int64_t J = j / C; J * C < j_end && J * C < p->k; J++)
+      if (fat_draw_block(p, (fat_element){0, 0, I}, J))
+        return true;
+  return false;
+}
+
 static int64_t visits(const fat_problem *p, int64_t t, int64_t Br, int64_t Bc, int64_t group)
 {
   const fat_interval keys = tile_keys(p, t, Br, group);
-  return keys.hi > keys.lo ? (keys.hi + Bc - 1) / Bc - keys.lo / Bc : 0;
+  if (keys.hi <= keys.lo)
+    return 0;
+  const int64_t first = keys.lo / Bc, last = (keys.hi + Bc - 1) / Bc;
+  int64_t drawn = 0;
+  for (int64_t j = first; j < last && fat_problem_has(p, FAT_BLOCKSPARSE); j++)
+    drawn += has_block(p, t * Br / group, (t + 1) * Br / group, j * Bc, (j + 1) * Bc);
+  return fat_problem_has(p, FAT_BLOCKSPARSE) ? drawn : last - first;
 }
 
 static double tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_t group)
@@ -216,8 +247,10 @@ static double tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_t group)
     return 0;
   /* Where a tile ends amid the heads of a row, or rows are cut by chunks or lifted by a prefix, there is no
    * line: tiles are counted one by one, and of very many some that lie evenly among them stand for all. */
-  if (Br % group != 0 || fat_problem_has(p, FAT_CHUNK) || fat_problem_has(p, FAT_INTERVAL) || b.prefix > 0) {
-    const int64_t counted = Tr < WALK ? Tr : WALK;
+  const bool blocks = fat_problem_has(p, FAT_BLOCKSPARSE);
+  if (Br % group != 0 || fat_problem_has(p, FAT_CHUNK) || fat_problem_has(p, FAT_INTERVAL) || b.prefix > 0 ||
+      blocks) {
+    const int64_t walk = blocks ? 64 : WALK, counted = Tr < walk ? Tr : walk;
     double sum = 0;
     for (int64_t t = 0; t < counted; t++)
       sum += (double)visits(p, (int64_t)(((double)t + 0.5) * (double)Tr / (double)counted), Br, Bc, group);
@@ -303,6 +336,6 @@ int64_t fat_sees_most_tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_
 
 bool fat_sees_uneven(const fat_problem *p)
 {
-  return fat_draw_by_batch(p) ||
-         (p->features & (1u << FAT_CAUSAL | 1u << FAT_CAUSAL_TL | 1u << FAT_WINDOW | 1u << FAT_CHUNK)) != 0;
+  return fat_draw_by_batch(p) || (p->features & (1u << FAT_CAUSAL | 1u << FAT_CAUSAL_TL | 1u << FAT_WINDOW |
+                                                 1u << FAT_CHUNK | 1u << FAT_BLOCKSPARSE)) != 0;
 }

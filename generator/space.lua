@@ -18,7 +18,7 @@ local space = {}
 -- whole numbers, whether it is written. Members: C declarations, one a line.
 local function tensors_of(text)
   local tensors, lines, last = {}, {}, nil
-  local numbers = { w = "L, R", chunk = "chunk", paged = "page", split = "split" }
+  local numbers = { w = "L, R", chunk = "chunk", paged = "page", split = "split", bs = "block_q, block_k" }
   local function add(kind, names)
     if last == kind then lines[#lines] = lines[#lines] .. ", " .. names else lines[#lines + 1] = kind .. " " .. names end
     last = kind
@@ -87,10 +87,10 @@ function space.facts(text)
     weigh_back = p.has.drop and "mark" or "weigh", weigh_rows = p.has.drop and "mark_rows" or "weigh",
     kept_S = p.has.drop and "kept(S)" or "S", and_boost = p.has.drop and ", boost(a)" or "",
     -- Of a backward, launches beside its products.
-    entries_beside = function(entry, more, sinks)
+    entries_beside = function(entry, lists, more, sinks)
       local all, begin = {}, 'extern "C" __global__ void __launch_bounds__(T) '
-      if p.has.dsink then all[1] = begin .. entry "sinks" .. "(const call a" .. more .. ") { " .. sinks .. "; }" end
-      if p.has.dbias then all[#all + 1] = begin .. entry "zeros" .. "(const call a) { clear_pairs(a, i32(block_id())); }" end
+      if p.has.dsink then all[1] = begin .. entry "sinks" .. "(const call a" .. lists .. more .. ") { " .. sinks .. "; }" end
+      if p.has.dbias then all[#all + 1] = begin .. entry "zeros" .. "(const call a" .. lists .. ") { clear_pairs(a, i32(block_id())); }" end
       return table.concat(all, "\n")
     end,
     -- What `finish` takes beside m, l and c.

@@ -52,6 +52,7 @@ const fat_tensor_row fat_tensors[FAT_TENSORS] = {
     TABLE("table1"),
     TABLE("table2"),
     TABLE("table3"),
+    {"blocks", {FAT_ROLE_IN, FAT_ROLE_IN}, FAT_BLOCKSPARSE, FAT_OF_BLOCKS, FAT_WIDE_BLOCKS, BYTE, false},
 };
 
 /* ORDER SCALAR */
@@ -97,17 +98,26 @@ static void size_table(const fat_problem *p, int t, fat_extent *e)
 fat_extent fat_tensors_extent(const fat_problem *p, int t)
 {
   const fat_tensor_row *row = &fat_tensors[t];
-  const int64_t widths[] = {[FAT_WIDE_D] = p->d, [FAT_WIDE_DV] = p->dv, [FAT_WIDE_1] = 1,
-                            [FAT_WIDE_4] = 4,    [FAT_WIDE_K] = p->k,   [FAT_WIDE_TABLE] = 0};
+  const int64_t widths[] = {[FAT_WIDE_D] = p->d,
+                            [FAT_WIDE_DV] = p->dv,
+                            [FAT_WIDE_1] = 1,
+                            [FAT_WIDE_4] = 4,
+                            [FAT_WIDE_K] = p->k,
+                            [FAT_WIDE_TABLE] = 0,
+                            [FAT_WIDE_BLOCKS] = fat_draw_blocks(p, 1)};
   const int64_t width = widths[row->width];
   const bool ragged = fat_problem_has(p, FAT_VARLEN);
   const int64_t b = ragged ? 1 : p->b, q = ragged ? fat_draw_total(p, 0) : p->q;
   const int64_t k = ragged ? fat_draw_total(p, 1) : p->k;
-  const fat_extent extents[] = {
-      [FAT_OF_Q] = {{b, p->h, q, width}},       [FAT_OF_K] = {{b, p->hk, k, width}},
-      [FAT_OF_HEADS] = {{1, p->h, 1, width}},   [FAT_OF_ALL_HEADS] = {{p->b, p->h, 1, width}},
-      [FAT_OF_BATCHES] = {{p->b, 1, 1, width}}, [FAT_OF_ENDS] = {{p->b + 1, 1, 1, width}},
-      [FAT_OF_CALL] = {{1, 1, 1, width}},       [FAT_OF_TABLE] = {{0}}};
+  const fat_extent extents[] = {[FAT_OF_Q] = {{b, p->h, q, width}},
+                                [FAT_OF_K] = {{b, p->hk, k, width}},
+                                [FAT_OF_HEADS] = {{1, p->h, 1, width}},
+                                [FAT_OF_ALL_HEADS] = {{p->b, p->h, 1, width}},
+                                [FAT_OF_BATCHES] = {{p->b, 1, 1, width}},
+                                [FAT_OF_ENDS] = {{p->b + 1, 1, 1, width}},
+                                [FAT_OF_CALL] = {{1, 1, 1, width}},
+                                [FAT_OF_TABLE] = {{0}},
+                                [FAT_OF_BLOCKS] = {{p->b, p->h, fat_draw_blocks(p, 0), width}}};
   fat_extent e = extents[row->side];
   if (row->side == FAT_OF_TABLE)
     size_table(p, t, &e);
@@ -235,16 +245,18 @@ void fat_tensors_pack(const fat_call_layout *layout, const fat_problem *p, const
 /* " Q:q:d:in LSE:q:1:wanted used_k:b:1i:in": name, side, width (1i: of whole numbers), role. */
 static void add_tensors(const fat_problem *p, fat_feature of, fat_text *out)
 {
-  static const char *const widths[] = {[FAT_WIDE_D] = "d", [FAT_WIDE_DV] = "dv", [FAT_WIDE_1] = "1",
-                                       [FAT_WIDE_4] = "4", [FAT_WIDE_K] = "k",   [FAT_WIDE_TABLE] = "t"};
+  static const char *const widths[] = {
+      [FAT_WIDE_D] = "d", [FAT_WIDE_DV] = "dv",   [FAT_WIDE_1] = "1",     [FAT_WIDE_4] = "4",
+      [FAT_WIDE_K] = "k", [FAT_WIDE_TABLE] = "t", [FAT_WIDE_BLOCKS] = "k"};
   static const char *const roles[] = {[FAT_ROLE_NONE] = "",
                                       [FAT_ROLE_IN] = "in",
                                       [FAT_ROLE_ASIDE] = "in",
                                       [FAT_ROLE_OUT] = "out",
                                       [FAT_ROLE_WANTED] = "wanted"};
   static const char *const sides[] = {
-      [FAT_OF_Q] = "q",       [FAT_OF_K] = "k",    [FAT_OF_HEADS] = "h", [FAT_OF_ALL_HEADS] = "a",
-      [FAT_OF_BATCHES] = "b", [FAT_OF_ENDS] = "b", [FAT_OF_CALL] = "c",  [FAT_OF_TABLE] = "t"};
+      [FAT_OF_Q] = "q",         [FAT_OF_K] = "k",       [FAT_OF_HEADS] = "h",
+      [FAT_OF_ALL_HEADS] = "a", [FAT_OF_BATCHES] = "b", [FAT_OF_ENDS] = "b",
+      [FAT_OF_CALL] = "c",      [FAT_OF_TABLE] = "t",   [FAT_OF_BLOCKS] = "q"};
   for (int t = 0; t < FAT_TENSORS; t++)
     if (brought_by(p, t) == of && fat_tensors_role(p, t) != FAT_ROLE_NONE)
       fat_text_format(out, " %s:%s:%s%s:%s", fat_tensors[t].name, sides[fat_tensors[t].side],

@@ -45,6 +45,7 @@ typedef enum fat_tensor {
   FAT_DBIASES,
   FAT_TABLE, /* the first of FAT_MOD_TABLES, of `mod` and `mask` expressions */
   FAT_TABLE_LAST = FAT_TABLE + 3,
+  FAT_BLOCKS,
   FAT_TENSORS
 } fat_tensor;
 
@@ -59,7 +60,7 @@ typedef enum fat_role {
 /* h heads of q rows; hk heads of k rows; one row for each of h heads, the same in all batches, or in each;
  * one for each batch; one for the beginning of each batch and the end of the last; one row of a call. With
  * `varlen` tensors of rows have one batch, in which those of all lie behind each other. A table has rows of
- * its own. */
+ * its own. For each of h heads as many rows as there are blocks of rows. */
 typedef enum fat_side {
   FAT_OF_Q,
   FAT_OF_K,
@@ -69,6 +70,7 @@ typedef enum fat_side {
   FAT_OF_ENDS,
   FAT_OF_CALL,
   FAT_OF_TABLE,
+  FAT_OF_BLOCKS,
   FAT_SIDES
 } fat_side; /* ORDER SIDE */
 typedef enum fat_element_of {
@@ -83,7 +85,8 @@ typedef enum fat_width_of {
   FAT_WIDE_1,
   FAT_WIDE_4,
   FAT_WIDE_K,
-  FAT_WIDE_TABLE
+  FAT_WIDE_TABLE,
+  FAT_WIDE_BLOCKS
 } fat_width_of;
 
 typedef struct fat_tensor_row {

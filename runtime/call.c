@@ -19,7 +19,7 @@ static const uint16_t places[] = {
     offsetof(fatune_tensors, cu_k),   offsetof(fatune_tensors, lo),     offsetof(fatune_tensors, hi),
     offsetof(fatune_tensors, rng),    offsetof(fatune_tensors, attend), offsetof(fatune_tensors, bias),
     offsetof(fatune_tensors, dbias),  offsetof(fatune_tensors, table0), offsetof(fatune_tensors, table1),
-    offsetof(fatune_tensors, table2), offsetof(fatune_tensors, table3),
+    offsetof(fatune_tensors, table2), offsetof(fatune_tensors, table3), offsetof(fatune_tensors, blocks),
 };
 _Static_assert(sizeof places / sizeof *places == FAT_TENSORS, "every tensor has a place");
 /* ORDER SCALAR */
@@ -39,7 +39,8 @@ void fat_call_form_of(const fat_problem *p, fat_call_form *form)
     form->tensor[t].element = (uint8_t)fat_dtypes[fat_tensors_dtype(p, t)].bytes;
     form->tensor[t].side = (uint8_t)fat_tensors[t].side;
     form->tensor[t].a_row = fat_tensors[t].width == FAT_WIDE_1 || fat_tensors[t].side == FAT_OF_CALL ||
-                            fat_tensors[t].side == FAT_OF_TABLE || fat_tensors[t].width == FAT_WIDE_K;
+                            fat_tensors[t].side == FAT_OF_TABLE || fat_tensors[t].width == FAT_WIDE_K ||
+                            fat_tensors[t].width == FAT_WIDE_BLOCKS;
   }
 }
 
@@ -128,8 +129,10 @@ fat_status fat_call_fill(const fat_call_form *form, const fat_problem *p, const 
   const bool ragged = fat_problem_has(p, FAT_VARLEN);
   const int64_t b = ragged ? 1 : p->b, q = ragged ? fat_draw_total(p, 0) : p->q;
   const int64_t k = ragged ? fat_draw_total(p, 1) : p->k;
-  const int64_t sizes[][3] = {{b, p->h, q}, {b, p->hk, k},    {1, p->h, 1}, {p->b, p->h, 1},
-                              {p->b, 1, 1}, {p->b + 1, 1, 1}, {1, 1, 1},    {1, 1, 1}}; /* ORDER SIDE */
+  const int64_t sizes[][3] = {
+      {b, p->h, q},    {b, p->hk, k}, {1, p->h, 1},
+      {p->b, p->h, 1}, {p->b, 1, 1},  {p->b + 1, 1, 1},
+      {1, 1, 1},       {1, 1, 1},     {p->b, p->h, fat_draw_blocks(p, 0)}}; /* ORDER SIDE */
   uint64_t all = 0;
   int odd = -1;
   for (uint32_t left = form->others; left; left &= left - 1) {
@@ -180,7 +183,7 @@ static fat_status take_numbers(const fatune_sizes *s, fat_problem *p, fat_error 
 {
   const bool window = fat_problem_has(p, FAT_WINDOW), causal = fat_problem_has(p, FAT_CAUSAL);
   const bool chunk = fat_problem_has(p, FAT_CHUNK), ragged = fat_problem_has(p, FAT_VARLEN);
-  const bool split = fat_problem_has(p, FAT_SPLIT);
+  const bool split = fat_problem_has(p, FAT_SPLIT), blocks = fat_problem_has(p, FAT_BLOCKSPARSE);
   const struct {
     const char *name;
     int64_t value, least, most;
@@ -189,6 +192,8 @@ static fat_status take_numbers(const fatune_sizes *s, fat_problem *p, fat_error 
       {"window_right", s->window_right, -1, window && !causal ? INT64_MAX : 0},
       {"chunk", s->chunk, chunk, chunk ? FAT_PROBLEM_SIZE_MAX : 0},
       {"split", s->split, split ? 64 : 0, split ? FAT_PROBLEM_SIZE_MAX : 0},
+      {"block_q", s->block_q, blocks, blocks ? FAT_PROBLEM_SIZE_MAX : 0},
+      {"block_k", s->block_k, blocks, blocks ? FAT_PROBLEM_SIZE_MAX : 0},
       {"total_q", s->total_q, 0, ragged ? FAT_PROBLEM_SIZE_MAX : 0},
       {"total_k", s->total_k, 0, ragged ? FAT_PROBLEM_SIZE_MAX : 0},
   };
@@ -204,6 +209,10 @@ static fat_status take_numbers(const fatune_sizes *s, fat_problem *p, fat_error 
   if (ragged) { /* as draw.h says */
     p->arg[FAT_VARLEN][0] = (uint64_t)s->total_q + 1;
     p->arg[FAT_VARLEN][1] = (uint64_t)s->total_k + 1;
+  }
+  if (blocks) {
+    p->arg[FAT_BLOCKSPARSE][0] = (uint64_t)s->block_q;
+    p->arg[FAT_BLOCKSPARSE][1] = (uint64_t)s->block_k;
   }
   if (chunk)
     p->arg[FAT_CHUNK][0] = (uint64_t)s->chunk;

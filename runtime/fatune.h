@@ -137,6 +137,7 @@ typedef struct fatune_sizes {
                                         -1. Beside causal the right one is 0 or -1, which is the same there */
   int64_t chunk;                     /* of chunks (chunk): keys of one; else 0 */
   int64_t split;                     /* of splits (split): keys of one, a multiple of 64; else 0 */
+  int64_t block_q, block_k;          /* of blocks (bs): rows and keys of one; else 0 */
 } fatune_sizes;
 
 /* Bytes that fatune_run needs beside the tensors for calls of these sizes, and so for smaller ones; may be 0.
@@ -208,6 +209,9 @@ typedef struct fatune_tensors {
   const fatune_tensor *table0, *table1, *table2, *table3; /* that `mod` and `mask` expressions read: packed
                                 rows of float (table0) or int32 (itable0); stride[0]: of how many elements in
                                 all, at most 2^31 - 1, stride[2]: in a row; stride[1] is not read */
+  const fatune_tensor *blocks; /* of `bs`: [b][h][q / R rounded up][k / C rounded up] of bytes, a row of them
+                                contiguous: whether the rows of a block see its keys (not 0), as far as masks
+                                let them. R and C: block_q and block_k of the sizes. A stride of 0 as above */
 } fatune_tensors;
 
 /* Queues the attention call on `stream` (a CUstream or cudaStream_t of the plan's context; NULL: its default

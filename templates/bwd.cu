@@ -5,7 +5,7 @@
 // has whole rows of them (P_held). Three launches: D, all products, dQ rounded.
 %  for _, file in ipairs(libs) do use(file) end
 extern "C" __global__ void __launch_bounds__(T)
-$(entry "prepare")(const call a, float *dQ_all, LD_row *LD_all)
+$(entry "prepare")(const call a$(take_lists), float *dQ_all, LD_row *LD_all)
 {
   overlap_next();
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
@@ -14,12 +14,12 @@ $(entry "prepare")(const call a, float *dQ_all, LD_row *LD_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T, $(blocks_of_sm))
-$(entry "bwd")(const call a, float *dQ_all, const LD_row *LD_all)
+$(entry "bwd")(const call a$(take_lists), float *dQ_all, const LD_row *LD_all)
 {
   const key_task my = key_task_of(a, i32(block_id()));
   const i32 j0 = my.j0;
   const place kv = rows(a, my.head);
-  const spans visit = range_rows(a, kv, j0);
+  const spans visit = $(rows_of "a, kv, j0");
   const row_tiles from(a, my.head, visit, LD_all);      // step n: a tile of Q and dO of one of the heads
   const float c = $(c_of_call);
 
@@ -73,7 +73,7 @@ $(entry "bwd")(const call a, float *dQ_all, const LD_row *LD_all)
     S_part S = {};
     add_ABt(S, rows_for<S_part>(K), from.Q(n));         // S^T = K Q^T
     $(score_rows)(S, a, at, i0, j0$(and_slopes));
-    if (is_cut(visit, i))
+    if (is_cut(visit, $(listed and "n" or "i")))
       mask_rows(S, a, at, i0, j0);
     exp2_minus_LSE(S, from.LD(n), c);                   // P^T = exp(S^T - LSE)
     $(weigh_rows)(S, a, at, i0, j0);
@@ -115,7 +115,7 @@ $(entry "bwd")(const call a, float *dQ_all, const LD_row *LD_all)
 %  end
 
 extern "C" __global__ void __launch_bounds__(T)
-$(entry "finish")(const call a, const float *dQ_all)
+$(entry "finish")(const call a$(take_lists), const float *dQ_all)
 {
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
   const place at = rows(a, tile / Tr);
@@ -124,5 +124,5 @@ $(entry "finish")(const call a, const float *dQ_all)
   store_part(dQ, a.scale, Q_tile(shared_memory()), at.dQ, at.dQn, tile % Tr * Br, at.nq);
 }
 %  if has.dsink or has.dbias then
-$(entries_beside(entry, ", const LD_row *LD_all", "dsink_by_LD(a, LD_all, i32(block_id()))"))
+$(entries_beside(entry, take_lists, ", const LD_row *LD_all", "dsink_by_LD(a, LD_all, i32(block_id()))"))
 %  end

@@ -127,6 +127,7 @@ return {
   picked = true,
   prefer = 1,
   serves = { op = "bwd", dtypes = { "f16", "bf16", "f32", "tf32", "f32x3" }, features = grad.features, sm = 75 },
+  lists = simt.lists "rows",
   on = function(p) return p.dtype == "f32" and on_cores end,
   tunables = grad.tunables("Br", "Bc", "w", "A", "wS", "wK", "wQ", "s", "V", "q", "b", "Z", "U", "W"),
   constraints = constraints,

@@ -5,7 +5,7 @@
 // bits. In `keys` S, P, dP and dS are transposed, a row for each key, as in bwd.cu.
 %  for _, file in ipairs(libs) do use(file) end
 extern "C" __global__ void __launch_bounds__(T)
-$(entry "prepare")(const call a, LD_row *LD_all)
+$(entry "prepare")(const call a$(take_lists), LD_row *LD_all)
 {
   overlap_next();
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
@@ -13,12 +13,12 @@ $(entry "prepare")(const call a, LD_row *LD_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T, $(blocks_of_sm))
-$(entry "keys")(const call a, const LD_row *LD_all)
+$(entry "keys")(const call a$(take_lists), const LD_row *LD_all)
 {
   const key_task my = key_task_of(a, i32(block_id()));
   const i32 j0 = my.j0;
   const place kv = rows(a, my.head);
-  const spans visit = range_rows(a, kv, j0);
+  const spans visit = $(rows_of "a, kv, j0");
   const row_tiles from(a, my.head, visit, LD_all);      // step n: a tile of Q and dO of one of the heads
   const float c = $(c_of_call);
 
@@ -47,7 +47,7 @@ $(entry "keys")(const call a, const LD_row *LD_all)
     S_part $(keeps_slope and "slopes, " or "")S = {}, dP = {};
     add_ABt(S, rows_for<S_part>(K), from.Q(n));         // S^T = K Q^T
     $(score_rows)(S, a, at, i0, j0$(and_slopes));
-    if (is_cut(visit, i))
+    if (is_cut(visit, $(listed and "n" or "i")))
       mask_rows(S, a, at, i0, j0);
     exp2_minus_LSE(S, from.LD(n), c);                   // P^T = exp(S^T - LSE)
     $(weigh_rows)(S, a, at, i0, j0);
@@ -79,12 +79,12 @@ $(entry "keys")(const call a, const LD_row *LD_all)
 }
 
 extern "C" __global__ void __launch_bounds__(T, $(blocks_of_sm))
-$(entry "queries")(const call a, const LD_row *LD_all)
+$(entry "queries")(const call a$(take_lists), const LD_row *LD_all)
 {
   const task my = task_of(a, i32(block_id()));
   const i32 i0 = my.i0;
   const place at = rows(a, my.head);
-  const spans visit = range(a, at, i0);
+  const spans visit = $(range_of "a, at, i0");
   const key_tiles from(at, visit);                      // step j: a tile of K and V
   const float c = $(c_of_call);
 
@@ -104,25 +104,25 @@ $(entry "queries")(const call a, const LD_row *LD_all)
     const auto next = arrive(from, j);                  // its tiles are here, all are done with step j - 1
     part<Br, Bc, warps> $(keeps_slope and "slopes, " or "")S = {}, dP = {};
     add_ABt(S, rows_for<dQ_part>(Q), from.K(j));        // S = Q K^T
-    score(S, a, at, i0, j * Bc$(and_slopes));
+    score(S, a, at, i0, $(first_key "j")$(and_slopes));
     if (is_cut(visit, j))
-      mask(S, a, at, i0, j * Bc);
+      mask(S, a, at, i0, $(first_key "j"));
     exp2_minus_LSE(S, LD, c);                           // P = exp(S - LSE)
-    $(weigh_back)(S, a, at, i0, j * Bc);
+    $(weigh_back)(S, a, at, i0, $(first_key "j"));
     add_ABt(dP, rows_for<dQ_part>(dO), from.V(j));      // dP = dO V^T
 %  if has.softcap and not keeps_slope then
-    times_slope_in_rows(S, LD, a, at, i0, j * Bc);
+    times_slope_in_rows(S, LD, a, at, i0, $(first_key "j"));
 %  end
     times_dP_minus_D(S, dP, LD$(and_boost));                        // dS = P (dP - D)
 %  if keeps_slope then
     times_kept(S, slopes);
 %  end
-    $(has.dbias and "tell(S, a, at, i0, j * Bc); " or "")add_AB(dQ, left_from(S), from.K(j));                // dQ = dQ + dS K
+    $(has.dbias and "tell(S, a, at, i0, " .. first_key "j" .. "); " or "")add_AB(dQ, left_from(S), from.K(j));                // dQ = dQ + dS K
     leave(from, j, next);
   }
   finish_steps();                                       // all have read Q and dO
   store_part(dQ, a.scale, Q, at.dQ, at.dQn, i0, at.nq);
 }
 %  if has.dsink or has.dbias then
-$(entries_beside(entry, ", const LD_row *LD_all", "dsink_by_LD(a, LD_all, i32(block_id()))"))
+$(entries_beside(entry, take_lists, ", const LD_row *LD_all", "dsink_by_LD(a, LD_all, i32(block_id()))"))
 %  end

@@ -36,6 +36,7 @@ return {
   about = "FlashAttention-2 backward in two kernels, one for dK and dV, one for dQ: no reductions, equal bits",
   picked = true,
   serves = { op = "bwd", dtypes = { "f16", "bf16", "tf32", "f32x3" }, features = grad.features_and "det", sm = 75 },
+  lists = simt.lists "both",
   tunables = grad.tunables("Br", "Bc", "w", "wS", "wK", "s", "b", "Z", "U", "W"),
   constraints = grad.constraints(wants, shared),
   threads = mma.threads,

@@ -4,7 +4,7 @@
 // Of dQ each makes half the columns, the first a step late: by then dS has long been there.
 %  for _, file in ipairs(libs) do use(file) end
 extern "C" __global__ void __launch_bounds__(prepare_threads)
-$(entry "prepare")(const call a, float *dQ_all, LD_row *LD_all)
+$(entry "prepare")(const call a$(take_lists), float *dQ_all, LD_row *LD_all)
 {
   overlap_next();
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
@@ -92,12 +92,12 @@ __device__ __forceinline__ void make_dK(const call &a, float *dQ_all, const key_
 }
 
 extern "C" __global__ void __launch_bounds__(T, 1)
-$(entry "bwd_wide")(const call a, float *dQ_all, const LD_row *LD_all, const __grid_constant__ tensor_map Q_map,
+$(entry "bwd_wide")(const call a$(take_lists), float *dQ_all, const LD_row *LD_all, const __grid_constant__ tensor_map Q_map,
   const __grid_constant__ tensor_map K_map, const __grid_constant__ tensor_map V_map, const __grid_constant__ tensor_map dO_map,
   const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map)
 {
   const key_task my = key_task_of(a, i32(block_id()));
-  const row_steps from(a, my);
+  const row_steps from(a, my$(and_lists));
   set_up_steps();
   if (warp_of() < 4) {
     registers_less<$(producer_registers)>();
@@ -112,7 +112,7 @@ $(entry "bwd_wide")(const call a, float *dQ_all, const LD_row *LD_all, const __g
 }
 
 extern "C" __global__ void __launch_bounds__(2 * Br)
-$(entry "finish")(const call a, const float *dQ_all, const __grid_constant__ tensor_map dQ_map)
+$(entry "finish")(const call a$(take_lists), const float *dQ_all, const __grid_constant__ tensor_map dQ_map)
 {
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id()), group = warp_of() / 4;
   await_last();                                         // dQ is whole
@@ -122,7 +122,7 @@ $(entry "finish")(const call a, const float *dQ_all, const __grid_constant__ ten
 %  if has.dsink then
 
 extern "C" __global__ void __launch_bounds__(T)
-$(entry "sinks")(const call a, const LD_row *LD_all)
+$(entry "sinks")(const call a$(take_lists), const LD_row *LD_all)
 {
   dsink_by_LD(a, LD_all, i32(block_id()));
 }

@@ -16,6 +16,7 @@ return {
   about = "FlashAttention-2 backward for Hopper and wide heads: two warpgroups with the same keys, one has dV, one dK",
   picked = true,
   prefer = 2,
+  lists = function(c) return { lists = "rows", Br = c.Br, Bc = 64 } end,
   twin = "bwd",
   serves = { op = "bwd", dtypes = { "f16", "bf16" }, features = features, sm = 90, sm_last = 90 },
   tunables = {

@@ -10,7 +10,7 @@
 %  local block, task = has.det and "begun_block(counts)" or "i32(block_id())", has.det and uneven and "last_key_task_of" or "key_task_of"
 %  local counts = has.det and ", i32 *counts" or ""
 extern "C" __global__ void __launch_bounds__(prepare_threads)
-$(entry "prepare")(const call a, float *dQ_all, LD_row *LD_all$(counts))
+$(entry "prepare")(const call a$(take_lists), float *dQ_all, LD_row *LD_all$(counts))
 {
   overlap_next();
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
@@ -93,12 +93,12 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
 }
 
 extern "C" __global__ void __launch_bounds__(T, 1)
-$(entry "bwd_ws")(const call a, float *dQ_all, const LD_row *LD_all, const __grid_constant__ tensor_map Q_map,
+$(entry "bwd_ws")(const call a$(take_lists), float *dQ_all, const LD_row *LD_all, const __grid_constant__ tensor_map Q_map,
   const __grid_constant__ tensor_map K_map, const __grid_constant__ tensor_map V_map, const __grid_constant__ tensor_map dO_map,
   const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map$(counts))
 {
   const key_task my = $(task)(a, $(block));
-  const row_steps from(a, my);
+  const row_steps from(a, my$(and_lists));
   set_up_steps();
   if (warp_of() < 4) {
     registers_less<$(producer_registers)>();
@@ -113,7 +113,7 @@ $(entry "bwd_ws")(const call a, float *dQ_all, const LD_row *LD_all, const __gri
 }
 
 extern "C" __global__ void __launch_bounds__(2 * Br)
-$(entry "finish")(const call a, const float *dQ_all, const __grid_constant__ tensor_map dQ_map)
+$(entry "finish")(const call a$(take_lists), const float *dQ_all, const __grid_constant__ tensor_map dQ_map)
 {
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id()), group = warp_of() / 4;
   await_last();                                         // dQ is whole
@@ -123,7 +123,7 @@ $(entry "finish")(const call a, const float *dQ_all, const __grid_constant__ ten
 %  if has.dsink then
 
 extern "C" __global__ void __launch_bounds__(T)
-$(entry "sinks")(const call a, const LD_row *LD_all)
+$(entry "sinks")(const call a$(take_lists), const LD_row *LD_all)
 {
   dsink_by_LD(a, LD_all, i32(block_id()));
 }

@@ -26,6 +26,7 @@ return {
   about = "FlashAttention-2 backward for Hopper: one warpgroup copies, the others compute; dQ by asynchronous reductions",
   picked = true,
   prefer = 2,
+  lists = simt.lists "rows",
   -- TMA reads only what is 16-byte aligned: other tensors are that kernel's.
   twin = function(p) return p.has.det and "bwd_two" or "bwd" end,
   serves = { op = "bwd", dtypes = { "f16", "bf16" }, features = simt.closed_and("drop", "dsink", "dlse", "det"), sm = 90, sm_last = 90 },
@@ -43,6 +44,7 @@ return {
     { "Z", { 1, 8, 64 }, "heads whose tiles start together, the longest first" },
   },
   constraints = {
+    { function(c, p) return not (p.has.det and p.has.bs) end, "det and bs exclude each other here: sums in order go by tiles side by side" },
     { function(c, p) return not p.keeps_slope end, "a thread has no room for the derivatives of scores" },
     { function(c, p) return needs(c, p) <= ws.registers_of[consumers(c)][2] end, "accumulators and operands of a thread fit its registers" },
     { function(c, p) return c.R == 0 or not p.has.det end, "in order copies alone add: who waits for them is one lane" },

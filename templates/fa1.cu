@@ -32,7 +32,7 @@ $(entry "fa1")(const call a, float *l_all, float *m_all$(O_apart and ", float *O
     land(V, V_next);
     for (i32 i = 0; i < Tr; i++) {                                             // 7
       const spans visit = range(a, at, i * Br);
-      if (j < visit.first || j >= visit.last)
+      if (j < visit.first || j >= visit.last$(has.bs and " || blocks_at(a, at, i * Br, j * Bc) == no_block" or ""))
         continue;                                       // no row of this tile sees a key of that one
       block_sync();                                     // all are done with the last Q; its O, l, m are written
       const auto Q_next = depart<D>(Q_place, at.Q, at.Qn, i * Br, at.nq);      // 8

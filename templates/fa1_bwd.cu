@@ -38,6 +38,10 @@ $(entry "fa1_bwd")(const call a, float *dQ_all, float *D_all)
       const sums_at dQ_head = {dQ_all + i64(head) * a.q * D, D};
       for (i32 i = visit.first; i < visit.last; i++) {
         const i32 i0 = i * Br;
+%  if has.bs then
+        if (blocks_at(a, at, i0, j0) == no_block)
+          continue;                                     // Algorithm 5
+%  end
         const auto Q_next = depart<D>(Q, at.Q, at.Qn, i0, at.nq);
         const auto dO_next = depart<Dv>(dO, at.dO, at.dOn, i0, at.nq);
         land(Q, Q_next);
@@ -87,5 +91,5 @@ $(entry "fa1_bwd")(const call a, float *dQ_all, float *D_all)
   }
 }
 %  if has.dsink or has.dbias then
-$(entries_beside(entry, "", "dsink_by_rows(a, i32(block_id()))"))
+$(entries_beside(entry, take_lists, "", "dsink_by_rows(a, i32(block_id()))"))
 %  end

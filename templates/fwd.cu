@@ -4,15 +4,15 @@
 // of each, or `in_flight`, some ahead. Where keys are split, O is made of what all splits have: within a cluster, or by `merge`.
 %  for _, file in ipairs(libs) do use(file) end
 %  local function own(tile) return parted and "part_of(" .. tile .. ")" or tile end -- a warp's keys of tile j
-%  local first, keys, step = parted and "j * Bc + own_key()" or "j * Bc", parted and "own_keys" or "Bc", {}
+%  local first, keys, step = first_key "j" .. (parted and " + own_key()" or ""), parted and "own_keys" or "Bc", {}
 extern "C" __global__ void __launch_bounds__(T, $(blocks_of_sm))
-$(entry "fwd")(const call a$(merges == "later" and ", float *partial, i32 splits" or merges == "in a cluster" and ", i32 splits" or ""))
+$(entry "fwd")(const call a$(take_lists)$(merges == "later" and ", float *partial, i32 splits" or merges == "in a cluster" and ", i32 splits" or ""))
 {
   const task my = task_of(a, i32(block_id())$(split and " / splits" or ""));
   const i32 i0 = my.i0;
   const place at = rows(a, my.head);                    // one batch, one head
   await_last();                                         // what tensors hold is here
-  const spans visit = $(split and "split_of(range(a, at, i0), i32(block_id()) % splits, splits, a)" or "range(a, at, i0)");
+  const spans visit = $(split and "split_of(" .. range_of "a, at, i0" .. ", i32(block_id()) % splits, splits, a)" or range_of "a, at, i0");
   const float c = $(c_of_call);
 
   const Q_tile Q_place(shared_memory());
@@ -31,9 +31,9 @@ $(entry "fwd")(const call a$(merges == "later" and ", float *partial, i32 splits
 %  if schedule == "in_flight" then
 #pragma unroll
   for (i32 j = 0; j < stages - 1; j++)
-    send_both(K, V, at, visit.first + j, visit.last);
+    send_both(K, V, at, visit.first + j, $(to_last));
 %  else
-  auto K_next = depart<D>(K.slot(0), at.K, at.Kn, visit.first * Bc, at.nk);
+  auto K_next = depart<D>(K.slot(0), at.K, at.Kn, $(first_key "visit.first"), at.nk);
 %    if not Q_held then
   land(Q_place, Q_next);
 %    end
@@ -62,24 +62,24 @@ $(entry "fwd")(const call a$(merges == "later" and ", float *partial, i32 splits
     const auto P = operand_of(S);
 %  end
 %  function step.in_turns(masked)
-    auto V_next = depart<Dv>(V.slot(j), at.V, at.Vn, j * Bc, at.nk); // travels while S is made
+    auto V_next = depart<Dv>(V.slot(j), at.V, at.Vn, $(first_key "j"), at.nk); // travels while S is made
 %  scores(masked)
     block_sync();                                       // all have read K: V takes its place
     land(V.slot(j), V_next);
     block_sync();
 %  softmax()
-    K_next = depart<D>(K.slot(j), at.K, at.Kn, (j + 1) * Bc, at.nk); // travels while O is made
+    K_next = depart<D>(K.slot(j), at.K, at.Kn, $(first_key "(j + 1)"), at.nk); // travels while O is made
     mma_AB(O, P, $(own "V.slot(j)"));                            // O = O + P V
     block_sync();                                       // all have read V: K takes its place
     land(K.slot(j), K_next);
     block_sync();
 %  end
 %  function step.alone(masked)
-    auto V_next = depart<Dv>(V.slot(j), at.V, at.Vn, j * Bc, at.nk); // travels while S is made
+    auto V_next = depart<Dv>(V.slot(j), at.V, at.Vn, $(first_key "j"), at.nk); // travels while S is made
 %  scores(masked)
     land(V.slot(j), V_next);
     block_sync();                                       // V is here, and all have read K
-    K_next = depart<D>(K.slot(j), at.K, at.Kn, (j + 1) * Bc, at.nk); // travels while O is made
+    K_next = depart<D>(K.slot(j), at.K, at.Kn, $(first_key "(j + 1)"), at.nk); // travels while O is made
 %  softmax()
     mma_AB(O, P, $(own "V.slot(j)"));                            // O = O + P V
     land(K.slot(j), K_next);
@@ -88,7 +88,7 @@ $(entry "fwd")(const call a$(merges == "later" and ", float *partial, i32 splits
 %  function step.in_flight(masked)
     copy_wait<stages - 2>();
     block_sync();                                       // tile j is here, and all are done with tile j - 1:
-    send_both(K, V, at, j + stages - 1, visit.last);    // another takes its place
+    send_both(K, V, at, j + stages - 1, $(to_last));    // another takes its place
 %  scores(masked)
 %  softmax()
     mma_AB(O, P, $(own "V.slot(j)"));                            // O = O + P V
@@ -117,7 +117,7 @@ $(entry "fwd")(const call a$(merges == "later" and ", float *partial, i32 splits
 }
 
 extern "C" __global__ void __launch_bounds__(128)
-$(entry "merge")(const call a, float *partial, i32 splits)
+$(entry "merge")(const call a$(take_lists), float *partial, i32 splits)
 {
   merge_row(a, partials(a, partial, splits$(parted and " * parts" or "")), i64(block_id())); // O of all O_s and L_s
 %  else

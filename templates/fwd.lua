@@ -115,6 +115,7 @@ return {
   serves = { op = "fwd", dtypes = { "f16", "bf16", "f32", "tf32", "f32x3" }, features = { "split", table.unpack(simt.features) },
     slices = true, sm = 75 },
   on = function(p) return p.dtype == "f32" and cores or tensor end,
+  lists = simt.lists "keys",
   recipe = function(c, p, g, entry)
     local half = p.dtype == "f32" and cores or tensor
     if half == tensor and mma.is_split(c, p) then return split_recipe(c, p, g, entry) end

@@ -8,7 +8,7 @@
 %  local counter = uneven and "i32 *counter, " or "" -- tiles of Q that differ in length are drawn, the longest first
 
 // One $(by_warp and "warp" or "thread"): which tile comes next, its Q for each warpgroup, and K and V of each step, K a step ahead.
-__device__ __forceinline__ void produce(const call &a, $(counter)const tensor_map &Q_map, const tensor_map &K_map,
+__device__ __forceinline__ void produce(const call &a$(take_lists), $(counter)const tensor_map &Q_map, const tensor_map &K_map,
                                         const tensor_map &V_map)
 {
   i32 n = 0;                                            // tiles of K and V
@@ -20,7 +20,7 @@ __device__ __forceinline__ void produce(const call &a, $(counter)const tensor_ma
     const bool last = block >= blocks_of(a);
     const task my = task_of(a, last ? 0 : block);
     const sequence at = sequence_of(a, my.head);
-    const spans visit = last ? spans{} : range(a, at, my.i0);
+    const spans visit = last ? spans{} : $(range_of "a, at, my.i0");
     const i32 tiles = visit.last - visit.first;
     for (i32 x = 0; x < consumers; x++) {
       copy_Q(Q_map, round, x, {last ? -1 : my.head, my.i0}, at, visit);
@@ -37,7 +37,7 @@ __device__ __forceinline__ void produce(const call &a, $(counter)const tensor_ma
   }
 }
 
-__device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
+__device__ __forceinline__ void consume(const call &a$(take_lists), const tensor_map &O_map)
 {
   const float c = $(c_of_call);
   const i32 me = own_group();
@@ -54,7 +54,7 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
       return;
     const i32 i0 = my.i0;
     const $(ruled and "ruled" or "sequence") at = $(ruled and "ruled_of" or "sequence_of")(a, my.head$(has.drop and ", i0" or ""));
-    const spans all = range(a, at, i0), visit = range<64>(a, at, i0 + 64 * me);
+    const spans all = $(range_of "a, at, i0"), visit = $(listed and "all" or "range<64>(a, at, i0 + 64 * me)");
     const i32 tiles = max(0, visit.last - visit.first);
     i32 others = all.last - all.first - tiles;          // tiles that other rows of the tile see
     online x(me);
@@ -72,7 +72,7 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
         softmax_$(seeks_late and "late" or schedule)(x, {a, at, i0, j * Bc, $(is_cut)}, c, n, me, own);
 %  end
       const i32 first = nth_tile($(order), 0);
-      if (is_cut(visit, first))                         // with one call for both, ptxas spills
+      if (is_cut(visit, $(listed and "0" or "first")))                         // with one call for both, ptxas spills
         first_step(x, Q, {a, at, i0, first * Bc, true}, c, n);
       else
         first_step(x, Q, {a, at, i0, first * Bc, false}, c, n);
@@ -84,7 +84,7 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
       }
 %  end
       for (; y < tiles; y++, n++) {                     // $(cut.left and "all of a window" or "the diagonal, the ragged end")
-%  step "is_cut(visit, j)"
+%  step(listed and "is_cut(visit, y)" or "is_cut(visit, j)")
       }
       last_step(x, n);
       n++;
@@ -110,7 +110,7 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
 }
 
 extern "C" __global__ void __launch_bounds__(T, 1)
-$(entry "fwd_ws")(const call a, $(counter)const __grid_constant__ tensor_map Q_map,
+$(entry "fwd_ws")(const call a$(take_lists), $(counter)const __grid_constant__ tensor_map Q_map,
   const __grid_constant__ tensor_map K_map, const __grid_constant__ tensor_map V_map,
   const __grid_constant__ tensor_map O_map)
 {
@@ -120,9 +120,9 @@ $(entry "fwd_ws")(const call a, $(counter)const __grid_constant__ tensor_map Q_m
   if (warp_of() < 4) {
     registers_less<$(producer_registers)>();
     if ($(by_warp and "warp_of() == 0" or "thread_id() == 0"))
-      produce(a, $(uneven and "counter, " or "")Q_map, K_map, V_map);
+      produce(a$(and_lists), $(uneven and "counter, " or "")Q_map, K_map, V_map);
   } else {
     registers_more<$(consumer_registers)>();
-    consume(a, O_map);
+    consume(a$(and_lists), O_map);
   }
 }

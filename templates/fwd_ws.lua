@@ -8,6 +8,7 @@ return {
   prefer = function(p) return p.q * (p.h // p.hk) <= 64 and p.k >= 256 and 0 or 1 end,
   twin = "fwd", -- TMA reads only what is 16-byte aligned: other tensors are that kernel's
   serves = { op = "fwd", dtypes = { "f16", "bf16" }, features = simt.features, slices = true, sm = 90, sm_last = 90 },
+  lists = simt.lists "keys",
   tunables = ws.tunables,
   defaults = ws.defaults,
   words = ws.words,

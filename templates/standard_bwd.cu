@@ -126,5 +126,5 @@ $(entry "queries")(const call a, const elem *dS_all)
   store(dQ, Q_tile(shared_memory()), at.dQ, at.dQn, i0, at.nq);
 }
 %  if has.dsink or has.dbias then
-$(entries_beside(entry, "", "dsink_by_rows(a, i32(block_id()))"))
+$(entries_beside(entry, take_lists, "", "dsink_by_rows(a, i32(block_id()))"))
 %  end

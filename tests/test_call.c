@@ -33,7 +33,7 @@ static void give_all(fatune_tensors *t, const fatune_tensor **slot[FAT_TENSORS])
       &t->Q,      &t->K,      &t->V,      &t->O,      &t->LSE,    &t->dO,     &t->dQ,     &t->dK,
       &t->dV,     &t->sink,   &t->slopes, &t->dsink,  &t->used_q, &t->used_k, &t->lpad,   &t->dLSE,
       &t->prefix, &t->cu_q,   &t->cu_k,   &t->lo,     &t->hi,     &t->rng,    &t->attend, &t->bias,
-      &t->dbias,  &t->table0, &t->table1, &t->table2, &t->table3};
+      &t->dbias,  &t->table0, &t->table1, &t->table2, &t->table3, &t->blocks};
   _Static_assert(sizeof slots / sizeof *slots == FAT_TENSORS, "every tensor");
   for (int i = 0; i < FAT_TENSORS; i++) {
     some[i] = (fatune_tensor){(void *)(uintptr_t)(0x10000 * (i + 1)), {1024 + i, 512, 128}};

@@ -100,7 +100,11 @@ static void features_append_and_move_nothing(void **state)
   assert_int_equal(l.number[FAT_SPLIT], 192);
   assert_int_equal(l.bytes, 200); /* a multiple of 8, as C rounds a struct of addresses up */
   assert_memory_equal(l.tensor, before.tensor, sizeof l.tensor);
-  p = problem("fwd-f16-b1-h1-q1-k1-d64-bs9x10-mod0123456789abcdef"); /* numbers that decide the code */
+  p = problem("fwd-f16-b1-h1-q1-k1-d64-bs9x10");
+  fat_tensors_layout(&p, &l);
+  assert_int_equal(l.number[FAT_BLOCKSPARSE], 176);
+  assert_int_equal(l.tensor[FAT_BLOCKS], 184);
+  p = problem("fwd-f16-b1-h1-q1-k1-d64-mod0123456789abcdef"); /* numbers that decide the code */
   fat_tensors_layout(&p, &l);
   assert_memory_equal(&l, &before, sizeof l);
   p = problem("fwd-bf16-b7-h6k3-q9-k99-d192v128"); /* sizes and types move nothing either */
@@ -200,7 +204,7 @@ static void every_row_makes_sense(void **state)
       static const int64_t sizes[][3] = {
           [FAT_OF_Q] = {2, 6, 9},         [FAT_OF_K] = {2, 3, 99},      [FAT_OF_HEADS] = {1, 6, 1},
           [FAT_OF_ALL_HEADS] = {2, 6, 1}, [FAT_OF_BATCHES] = {2, 1, 1}, [FAT_OF_ENDS] = {3, 1, 1},
-          [FAT_OF_CALL] = {1, 1, 1},      [FAT_OF_TABLE] = {1, 1, 1}};
+          [FAT_OF_CALL] = {1, 1, 1},      [FAT_OF_TABLE] = {1, 1, 1},   [FAT_OF_BLOCKS] = {2, 6, 0}};
       assert_memory_equal(e.size, sizes[fat_tensors[t].side], sizeof sizes[0]);
       static const fat_dtype types[] = {[FAT_ELEMENT_OWN] = FAT_BF16,
                                         [FAT_ELEMENT_F32] = FAT_F32,

@@ -171,12 +171,16 @@ __device__ __forceinline__ interval seen_by(const call &a, const sequence &at, i
 // the upper end does
 struct spans {
   i32 first, free, full, last;
+% if listed then
+  const i32 *list; // of tiles: those that no mask touches from the front on, others from the end
+  i32 whole, room; // how many of the former; of all that there are
+% end
 };
 
 //: is_cut -- whether a mask cuts the j-th tile
 __device__ __forceinline__ bool is_cut(const spans &visit, i32 j)
 {
-  return j < visit.free || j >= visit.full;
+  return $(has.bs and not listed and "true" or "j < visit.free || j >= visit.full");
 }
 
 //: range -- hook: the KV tiles that rows [i0, i0 + rows_) visit; none where no such row is

@@ -3,6 +3,9 @@
 //: mask -- S = -inf where `keep` says no; by select, so that a NaN there is gone too
 template <class Acc> __device__ __forceinline__ void mask(Acc &S, const call &a, const sequence &at, i32 i0, i32 j0)
 {
+% if has.bs then
+  mask_blocks<false>(S, a, at, i0, j0);
+% end
 % if has.iv then
 #pragma unroll
   for (i32 r = 0; r < Acc::R; r++) {
@@ -43,6 +46,9 @@ template <class Acc> __device__ __forceinline__ void mask(Acc &S, const call &a,
 //: mask_rows -- the same of S^T, a row for each key: by the rows that see it
 template <class Acc> __device__ __forceinline__ void mask_rows(Acc &S, const call &a, const sequence &at, i32 i0, i32 j0)
 {
+% if has.bs then
+  mask_blocks<true>(S, a, at, i0, j0);
+% end
 % if has.iv then
 #pragma unroll
   for (i32 c = 0; c < Acc::C; c++) {

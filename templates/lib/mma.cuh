@@ -174,11 +174,11 @@ __device__ __forceinline__ void send(Tile to, const elem *from, i64 stride, i32 
 }
 
 //: send_both -- tile j of K and of V, as one group; an empty one beyond the last tile, so that groups count tiles
-__device__ __forceinline__ void send_both(const ring<K_tile> &K, const ring<V_tile> &V, const place &at, i32 j, i32 last)
+__device__ __forceinline__ void send_both(const ring<K_tile> &K, const ring<V_tile> &V, const place &at, i32 j, $(listed and "const spans &visit" or "i32 last"))
 {
-  if (j < last) {
-    send<D>(K.slot(j), at.K, at.Kn, j * Bc, at.nk);
-    send<Dv>(V.slot(j), at.V, at.Vn, j * Bc, at.nk);
+  if (j < $(to_last == "visit" and "visit.last" or "last")) {
+    send<D>(K.slot(j), at.K, at.Kn, $(first_key "j"), at.nk);
+    send<Dv>(V.slot(j), at.V, at.Vn, $(first_key "j"), at.nk);
   }
   copy_commit();
 }

@@ -128,7 +128,9 @@ __device__ __forceinline__ void pass_behind(i32 me, i32 &n, i32 count, bool all)
 }
 
 //: nth_tile -- the n-th tile of K and V, in the order in which a tile of Q visits them
-% if cut.left then
+% if listed then
+// As it is listed.
+% elseif cut.left then
 // From the right to the left: in most models the nearest keys weigh most, and a maximum that does not grow costs nothing.
 % else
 // The very first, then those that no mask cuts from the right to the left, then those that one cuts. Whether scores rise or
@@ -136,7 +138,7 @@ __device__ __forceinline__ void pass_behind(i32 me, i32 &n, i32 count, bool all)
 % end
 __device__ __forceinline__ i32 nth_tile(const spans &visit, i32 n)
 {
-  return $(cut.left and "visit.last - 1 - n" or "n == 0 || n >= visit.full ? n : visit.full - n");
+  return $(listed and "listed_tile(visit, n)" or cut.left and "visit.last - 1 - n" or "n == 0 || n >= visit.full ? n : visit.full - n");
 }
 
 //: drawn_block -- which tile a block does next, where they differ: an order fixed beforehand was up to 7 % slower. Of two

@@ -21,7 +21,7 @@ end
 function simt.threads(c) return c.T end
 
 -- The features that hooks.cuh knows: masks, which every kernel serves, and with those of the forward every forward kernel does.
-simt.masks = { "causal", "causaltl", "w" }
+simt.masks = { "causal", "causaltl", "w", "bs" }
 simt.batches = { "varlen", "used", "prefix", "iv", "lpad" } -- by batch, which all serve whose tiles end where a batch does
 simt.scores = { "alibi", "softcap", "sink", "mask", "bias", "maskHASH", "modHASH" } -- which every kernel serves too
 function simt.masks_and(...)
@@ -154,5 +154,8 @@ end
 -- (6 each), loads and stores of tiles, and the loop.
 function simt.score_issue(c, p) return 6 * c.Br * c.Bc end
 function simt.load_issue(c, words) return 6 * words // c.W end
+
+-- The lists that a kernel steps by under a block mask: of keys that tiles of Q visit, of rows, or both.
+function simt.lists(which) return function(c) return { lists = which, Br = c.Br, Bc = c.Bc } end end
 
 return simt

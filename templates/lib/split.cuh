@@ -24,7 +24,7 @@ __device__ __forceinline__ spans split_of(const spans &all, i32 s, i32 splits, c
   const i32 tiles = ceil_div(all.last - all.first, splits), lo = all.first + s * tiles, hi = lo + tiles;
 % end
   const i32 first = min(max(all.first, lo), all.last), last = min(max(hi, first), all.last);
-  return {first, min(max(all.free, first), last), min(max(all.full, first), last), last};
+  return {first, min(max(all.free, first), last), min(max(all.full, first), last), last$(listed and ", all.list, all.whole, all.room" or "")};
 }
 
 //: store_partial -- what this block has of its rows; of one that sees no key here, L = -inf

@@ -22,6 +22,18 @@ __device__ __forceinline__ key_task key_task_of(const call &a, i32 block)
 struct row_tiles {
   const call &a;
   const LD_row *LD_all;
+% if listed then
+  spans visit;
+  i32 head, tiles, steps; // the first query head; tiles of a head, of all heads
+  __device__ __forceinline__ row_tiles(const call &a_, i32 head_, const spans &visit_, const LD_row *LD_all_)
+      : a(a_), LD_all(LD_all_), visit(visit_), head(head_), tiles(ceil_div(a_.q, Br)), steps(visit_.last)
+  {
+  }
+  __device__ __forceinline__ i32 head_of(i32 n) const { return head + ::listed_tile(visit, n) / tiles; }
+  __device__ __forceinline__ i32 tile_of(i32 n) const { return ::listed_tile(visit, n) % tiles; }
+  // Among the tiles of all heads and batches.
+  __device__ __forceinline__ i64 number_of(i32 n) const { return i64(head) * tiles + ::listed_tile(visit, n); }
+% else
   i32 head, first, count, steps; // the first query head; the first tile, how many, of all heads
   __device__ __forceinline__ row_tiles(const call &a_, i32 head_, const spans &visit, const LD_row *LD_all_)
       : a(a_), LD_all(LD_all_), head(head_), first(visit.first), count(visit.last - visit.first), steps(count * (a_.h / a_.hk))
@@ -33,6 +45,7 @@ struct row_tiles {
   __device__ __forceinline__ i32 heads_before(i32 n) const { return count == steps ? 0 : i32(u32(n) / u32(count)); }
   // Among the tiles of all heads and batches.
   __device__ __forceinline__ i64 number_of(i32 n) const { return i64(head_of(n)) * ceil_div(a.q, Br) + tile_of(n); }
+% end
   __device__ __forceinline__ Q_tile Q(i32 n) const { return ring<Q_tile>(shared_memory() + at_Q).slot(n); }
   __device__ __forceinline__ dO_tile dO(i32 n) const { return ring<dO_tile>(shared_memory() + at_dO).slot(n); }
   __device__ __forceinline__ LD_tile LD(i32 n) const { return ring<LD_tile>(shared_memory() + at_LD).slot(n); }
@@ -114,8 +127,14 @@ struct row_tiles {
 //: key_tiles -- the tiles of K and V that a tile of Q sees: step j is tile j
 struct key_tiles {
   const place &at;
+% if listed then
+  const spans &visit;
+  i32 last;
+  __device__ __forceinline__ key_tiles(const place &at_, const spans &visit_) : at(at_), visit(visit_), last(visit_.last) {}
+% else
   i32 last;
   __device__ __forceinline__ key_tiles(const place &at_, const spans &visit) : at(at_), last(visit.last) {}
+% end
   __device__ __forceinline__ K_tile K(i32 j) const { return ring<K_tile>(shared_memory() + at_K_ring).slot(j); }
   __device__ __forceinline__ V_tile V(i32 j) const { return ring<V_tile>(shared_memory() + at_V_ring).slot(j); }
 % if travels then
@@ -136,8 +155,8 @@ struct key_tiles {
   {
     if (j >= last)
       return;
-    ::land(K(j), ::depart<D>(K(j), at.K, at.Kn, j * Bc, at.nk));
-    ::land(V(j), ::depart<Dv>(V(j), at.V, at.Vn, j * Bc, at.nk));
+    ::land(K(j), ::depart<D>(K(j), at.K, at.Kn, $(first_key "j"), at.nk));
+    ::land(V(j), ::depart<Dv>(V(j), at.V, at.Vn, $(first_key "j"), at.nk));
   }
 % end
   __device__ __forceinline__ way depart(i32 j) const
@@ -146,11 +165,11 @@ struct key_tiles {
     if (j >= last)
       return w;
 % if travels then
-    w.K = ::depart<D>(K(j), at.K, at.Kn, j * Bc, at.nk);
-    w.V = ::depart<Dv>(V(j), at.V, at.Vn, j * Bc, at.nk);
+    w.K = ::depart<D>(K(j), at.K, at.Kn, $(first_key "j"), at.nk);
+    w.V = ::depart<Dv>(V(j), at.V, at.Vn, $(first_key "j"), at.nk);
 % else
-    send<D>(K(j), at.K, at.Kn, j * Bc, at.nk);
-    send<Dv>(V(j), at.V, at.Vn, j * Bc, at.nk);
+    send<D>(K(j), at.K, at.Kn, $(first_key "j"), at.nk);
+    send<Dv>(V(j), at.V, at.Vn, $(first_key "j"), at.nk);
 % end
     return w;
   }

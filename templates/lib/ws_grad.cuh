@@ -86,16 +86,33 @@ __device__ __forceinline__ void release_Q(i32 n)
 struct row_steps {
   spans visit; // of a head
   i32 head, steps, tiles; // the first head; steps of all heads; tiles of a head
+% if listed then
+  __device__ __forceinline__ row_steps(const call &a, const key_task &my, const i32 *lists)
+      : visit(listed_rows(a, sequence_of(a, my.head), my.j0, lists)), head(my.head), steps(visit.last), tiles(ceil_div(a.q, Br))
+  {
+  }
+% else
   __device__ __forceinline__ row_steps(const call &a, const key_task &my)
       : visit(range_rows(a, sequence_of(a, my.head), my.j0)), head(my.head), steps((visit.last - visit.first) * (a.h / a.hk)),
         tiles(ceil_div(a.q, Br))
   {
   }
+% end
 };
 
 //: row_step -- one of them
 struct row_step {
   const row_steps &from;
+% if listed then
+  i32 n, listed;
+  __device__ __forceinline__ explicit row_step(const row_steps &from_) : from(from_), n(0), listed(listed_tile(from_.visit, 0)) {}
+  __device__ __forceinline__ i32 number() const { return from.head * from.tiles + listed; }
+  __device__ __forceinline__ rows_at at(const call &a) const
+  {
+    return {$(scored and "rows" or "sequence_of")(a, from.head + listed / from.tiles), listed % from.tiles * Br, is_cut(from.visit, n)};
+  }
+  __device__ __forceinline__ void go_on() { listed = listed_tile(from.visit, ++n); }
+% else
   i32 head, tile;
   __device__ __forceinline__ explicit row_step(const row_steps &from_) : from(from_), head(from_.head), tile(from_.visit.first) {}
   // Among the tiles of all heads and batches, each a block of `prepare`.
@@ -111,6 +128,7 @@ struct row_step {
       head++;
     }
   }
+% end
 };
 
 //: rows_at -- a tile of Q: its sequence, its first row, and whether a mask cuts it

@@ -171,9 +171,9 @@ void emu_memory_age(emu *e, const void *data, uint64_t bytes)
 
 void emu_memory_poison(void *data, uint64_t bytes)
 {
-  uint16_t *half = data;
-  for (uint64_t i = 0; i < (bytes + 1) / 2; i++)
-    half[i] = EMU_POISON & 0xffff;
+  unsigned char *byte = data;
+  for (uint64_t i = 0; i < bytes; i++)
+    byte[i] = (unsigned char)(EMU_POISON >> ((uintptr_t)&byte[i] % 2 * 8));
 }
 
 static uint64_t span(const emu_layout *l)

@@ -21,7 +21,7 @@ def drawn(*shape, dtype=torch.float32):
     return torch.randn(shape).to(dtype).requires_grad_()
 
 
-def right(q, k, v, causal=False, mask=None, bias=None, slopes=None, softcap=0, sink=None, keeps=None, dropout=0, lengths=None, mod=None,
+def right(q, k, v, causal=False, mask=None, blocks=None, bias=None, slopes=None, softcap=0, sink=None, keeps=None, dropout=0, lengths=None, mod=None,
           keep=None):
     """(out, lse) in double, differentiable."""
     n, m = q.shape[2], k.shape[2]
@@ -41,6 +41,9 @@ def right(q, k, v, causal=False, mask=None, bias=None, slopes=None, softcap=0, s
     seen = seen & (at <= 0) if causal else seen
     seen = seen if mask is None else seen & (mask != 0)
     seen = seen if keep is None else seen & keep(b, h, i, j)
+    if blocks is not None:
+        of, (rows, keys) = blocks
+        seen = seen & of.repeat_interleave(rows, 2)[:, :, :n].repeat_interleave(keys, 3)[..., :m]
     if lengths is not None:
         seen = seen & (torch.arange(m) < lengths[:, None])[:, None, None]
     s = s.masked_fill(~seen, -math.inf)
@@ -89,6 +92,10 @@ check("mask", keywords=dict(mask=seen))
 check("mask, expanded", keywords=dict(mask=seen[:1, :, :1].expand(B, H, N, M)))
 check("mask of bytes by key", keywords=dict(mask=seen[:1, :1, :1].to(torch.uint8), causal=True, scale=None))
 check("mask by row alone", keywords=dict(mask=seen[:, :, :, :1]))
+there = torch.rand(1, H, 3, 3) < 0.6
+check("blocks", lse=True, keywords=dict(block_mask=there, block=(2, 4)), blocks=(there, (2, 4)))
+check("blocks of bytes, causal, with slopes", keywords=dict(block_mask=there.mT.to(torch.uint8), block=(2, 4), causal=True, slopes=slopes),
+      blocks=(there.mT, (2, 4)))
 check("bias", keywords=dict(bias=torch.randn(B, 1, N, M)))
 check("bias with holes, rows contiguous elsewhere", keywords=dict(bias=torch.randn(1, H, M, N).mT.masked_fill(~seen[:1], -math.inf)))
 for shape in ((B, H, N, M), (1, H, N, M), (B, 1, N, M), (1, 1, 1, M), (1, 1, N, 1), (1, 1, 1, 1)):
@@ -136,6 +143,8 @@ for dropout, n, m in ((0.17, 37, 70), (0.5, 3, 33), (0.0, 2, 2)):
     assert dropout == 0 or 0 < kept.double().mean() < 1
 
 refused(lambda: fatune.attention(q, k, v, mask=seen[:, :3]), ValueError, "mask is", "[2 or 1, 4 or 1, 5 or 1, 9 or 1]")
+refused(lambda: fatune.attention(q, k, v, block_mask=there), ValueError, "block=(rows, keys)")
+refused(lambda: fatune.attention(q, k, v, block_mask=there, block=(2, 2)), ValueError, "block_mask is", "[2 or 1, 4 or 1, 3, 5]")
 refused(lambda: fatune.attention(q, k, v, bias=seen), ValueError, "bias is", "float32")
 refused(lambda: fatune.attention(q, k, v, sink=sink[:2], mask=seen), ValueError, "sink is", "[4]")
 refused(lambda: fatune.attention(q, k, v, bias=bias, softcap=1.0), fatune.Error, "no gradients", "dbias and softcap exclude each other")

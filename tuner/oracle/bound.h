@@ -12,6 +12,7 @@ typedef struct fat_reference_inputs {
   int64_t rows;    /* from head to head of tensors with rows of Q; 0: as many as the problem has */
   int64_t columns; /* of rows of pairs; 0: as many as the problem has keys */
   int64_t length;  /* of a table's rows; 0: as many columns as fat_tensors_extent says of the problem */
+  int64_t blocks;  /* of a head; 0: as many as the problem has */
   int64_t head;    /* of a row, among the query heads of all batches; of a key the first that shares it */
 } fat_reference_inputs;
 

@@ -1,11 +1,23 @@
 /* scores.c -- the chain from a scaled product to a score, in double: softcap, alibi, bias, mod, mask. */
 #include "scores.h"
 
+#include "draw.h"
 #include "drop.h"
 #include "mods.h"
 
 #include <math.h>
 #include <string.h>
+
+/* Where the byte of a pair's block lies among those of the first head that is given. */
+static int64_t block_of(const fat_problem *p, const fat_reference_inputs *in, const fat_scored *at)
+{
+  fat_problem call = *p; /* p may be a batch of it */
+  call.k = in->columns ? in->columns : p->k;
+  const int64_t all = in->blocks ? in->blocks : fat_draw_blocks(&call, 0) * fat_draw_blocks(&call, 1);
+  const int64_t I = at->i / (int64_t)p->arg[FAT_BLOCKSPARSE][0],
+                J = at->j / (int64_t)p->arg[FAT_BLOCKSPARSE][1];
+  return at->head * all + I * fat_draw_blocks(&call, 1) + J;
+}
 
 fat_score fat_scores_of(const fat_problem *p, const fat_reference_inputs *in, const fat_scored *at,
                         double product)
@@ -34,6 +46,8 @@ fat_score fat_scores_of(const fat_problem *p, const fat_reference_inputs *in, co
       fat_mods_value(fat_mod_of(p, FAT_MASK_MOD), p, in, at, 0, 0).value == 0)
     s.value = -INFINITY;
   if (fat_problem_has(p, FAT_MASK) && in->of[FAT_MASKS][pair] == 0)
+    s.value = -INFINITY;
+  if (fat_problem_has(p, FAT_BLOCKSPARSE) && in->of[FAT_BLOCKS][block_of(p, in, at)] == 0)
     s.value = -INFINITY;
   return s;
 }

@@ -125,6 +125,7 @@ static bool solve_row(const fat_spots *a, int side, int r, const float *block, d
                              .rows = a->slot[FAT_Q].size[2],
                              .columns = a->problem.k,
                              .length = fat_tensors_extent(&a->problem, FAT_TABLE).size[3],
+                             .blocks = fat_draw_blocks(&a->problem, 0) * fat_draw_blocks(&a->problem, 1),
                              .head = a->row[side][r].b * a->problem.h + (side == FAT_OF_Q ? h : h * group)};
   fat_tensors_usual(in.scalar);
   float *made[FAT_TENSORS] = {NULL};

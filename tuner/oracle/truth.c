@@ -59,6 +59,12 @@ float fat_truth_fit(const fat_problem *p, int t, int64_t element, float x)
     return exp2f(-8.0f * (float)(head + 1) / (float)p->h - (float)(batch % 2));
   if (t == FAT_MASKS)
     return x > -0.5f;
+  if (t == FAT_BLOCKS) {
+    const int64_t columns = fat_draw_blocks(p, 1), rows = fat_draw_blocks(p, 0),
+                  all = element / columns / rows;
+    return fat_draw_block(p, (fat_element){all / p->h, all % p->h, element / columns % rows},
+                          element % columns);
+  }
   if (t == FAT_RNG) { /* bits */
     static const uint32_t words[] = {0x89abcdef, 0x01234567, 0x87654321, 0x0fedcba9};
     return fat_half_of_bits(words[element % 4]);

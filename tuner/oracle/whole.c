@@ -37,7 +37,8 @@ static int64_t reads(const part *x, int t, fat_side side, int64_t head, int64_t 
     return 0;
   if (fat_tensors[t].element == FAT_ELEMENT_I32 && fat_tensors[t].side != FAT_OF_Q) /* read already */
     return place(x, t, 0, 0);
-  const bool of_heads = fat_tensors[t].side == FAT_OF_HEADS || fat_tensors[t].side == FAT_OF_ALL_HEADS;
+  const bool of_heads = fat_tensors[t].side == FAT_OF_HEADS || fat_tensors[t].side == FAT_OF_ALL_HEADS ||
+                        fat_tensors[t].side == FAT_OF_BLOCKS;
   return place(x, t, of_heads && side == FAT_OF_Q ? head : other, 0) + padding;
 }
 
@@ -48,6 +49,7 @@ static void solve_row(const part *x, fat_side side, int64_t head, int64_t i, con
   one.rows = fat_tensors_extent(x->call, FAT_Q).size[2];
   one.columns = x->call->k;
   one.length = fat_tensors_extent(x->call, FAT_TABLE).size[3];
+  one.blocks = fat_draw_blocks(x->call, 0) * fat_draw_blocks(x->call, 1);
   one.head = x->b * x->call->h + (side == FAT_OF_Q ? head : head * (x->call->h / x->call->hk));
   double *results[FAT_TENSORS] = {NULL};
   for (int t = 0; t < FAT_TENSORS; t++) {

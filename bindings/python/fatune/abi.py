@@ -32,9 +32,9 @@ class Tensor(ctypes.Structure):
 # Members of fatune_tensors and fatune_sizes in their order; what stands between is no tensor.
 FORWARD, BACKWARD, FEATURES = ("Q", "K", "V", "O", "LSE"), ("dO", "dQ", "dK", "dV"), (
     "sink", "slopes", "dsink", "used_q", "used_k", "lpad", "dLSE", "prefix", "cu_q", "cu_k", "lo", "hi", "rng", "attend", "bias", "dbias", "table0",
-    "table1", "table2", "table3")
+    "table1", "table2", "table3", "blocks")
 NAMES = FORWARD + BACKWARD + FEATURES
-SIZES = ("b", "h", "hk", "q", "k", "total_q", "total_k", "window_left", "window_right", "chunk", "split")
+SIZES = ("b", "h", "hk", "q", "k", "total_q", "total_k", "window_left", "window_right", "chunk", "split", "block_q", "block_k")
 
 
 def pointers(names):

@@ -9,6 +9,7 @@ and takes any of them together; calls without them stay as short as they were.
     o = fatune.attention(q, k, v, chunk=8192)                     # a row sees the keys of its chunk; forward alone
     o = fatune.attention(q, k, v, causal=True, top_left=True)     # row i sees the keys up to i
     o = fatune.attention(q, k, v, mask=seen)                      # bool or uint8, [b or 1, h or 1, n or 1, keys or 1]
+    o = fatune.attention(q, k, v, block_mask=there, block=(128, 128))  # bool or uint8, [b or 1, h or 1, n / 128, keys / 128]
     o = fatune.attention(q, k, v, bias=bias)                      # of q's type, the same shapes; it has a gradient
     o = fatune.attention(q, k, v, softcap=50.0, slopes=slopes)    # slopes: [h] or [b, h], float32
     o = fatune.attention(q, k, v, dropout=0.1, rng=rng)           # rng: two int64, seed and offset
@@ -57,10 +58,12 @@ class Options(typing.NamedTuple):
     mod: typing.Optional[str] = None
     mask_mod: typing.Optional[str] = None
     tables: typing.Sequence = ()
+    block_mask: typing.Any = None
+    block: typing.Any = None
 
 
 # Arguments that are tensors: the library's names of them, their dimensions, their types (None: q's own). Dimensions: b batches,
-# e one more, h heads, n rows and k keys (and B batches, 1 of ragged ones); a letter behind `|` may be 1 instead, one in
+# e one more, h heads, n rows and k keys, I and J blocks of them (and B batches, 1 of ragged ones); a letter behind `|` may be 1 instead, one in
 # brackets be missing; `2` numbers of a call.
 _TENSORS = {
     "sink": (("sink",), "h", (torch.float32,)),
@@ -73,12 +76,13 @@ _TENSORS = {
     "intervals": (("lo", "hi"), "|B|hn", (_INT32,)),
     "mask": (("attend",), "|B|h|n|k", _BYTES),
     "bias": (("bias",), "|B|h|n|k", None),
+    "block_mask": (("blocks",), "|b|hIJ", _BYTES),
 }
 
 
 _FORMS = {name: "".join(c for c in form if c not in "|()") for names, form, _ in _TENSORS.values() for name in names}
 _FORMS["dbias"] = _FORMS["bias"]
-_STRIDES = {"b": 0, "e": 0, "B": 0, "h": 1, "n": 2}
+_STRIDES = {"b": 0, "e": 0, "B": 0, "h": 1, "n": 2, "I": 2}
 
 
 def _form(form, sizes):
@@ -106,6 +110,9 @@ class _Asked:
             tensors._checked(q, k, v, o.arithmetic)
         b = o.cu_seqlens[0].shape[0] - 1 if ragged else q.shape[0]
         rows, keys = o.max_seqlens if ragged else (q.shape[2], k.shape[2])
+        block = tuple(o.block or (0, 0))
+        if (o.block_mask is None) != (o.block is None) or o.block and (len(block) != 2 or min(block) < 1):
+            raise ValueError("block_mask and block go together: block=(rows, keys) of a block, both above 0")
         if (o.rng is None) != (not o.dropout):
             o = o._replace(rng=drawn_for(q.device, q.get_device(), b, q.shape[1]) if o.dropout else None)
         self.options, self.partly = o, bool(o.used) or o.left_pad is not None  # whether tensors have rows that no batch has
@@ -115,12 +122,14 @@ class _Asked:
         self.types = f"{o.arithmetic or tensors._DTYPES[q.dtype]}-d{d}" + ("" if d == dv else f"v{dv}")
         self.words = (("causaltl" if o.top_left else "causal", causal), ("w", windowed), ("chunk", o.chunk), ("varlen", ragged),
                       ("used", o.used), ("prefix", o.prefix is not None), ("iv", o.intervals), ("lpad", o.left_pad is not None),
+                      ("bs", o.block_mask is not None),
                       ("mask", o.mask is not None), ("bias", o.bias is not None), ("alibi", o.slopes is not None),
                       ("softcap", o.softcap))
         total = (q.shape[0], k.shape[0]) if ragged else (0, 0)
         self.sizes = Sizes(ctypes.sizeof(Sizes), b, q.shape[1], k.shape[1], rows, keys, *total, left if windowed else 0,
-                           right if windowed else 0, o.chunk, 0)
-        self.take({"b": b, "e": b + 1, "B": 1 if ragged else b, "h": q.shape[1], "n": q.shape[0] if ragged else rows, "k": keys}, q)
+                           right if windowed else 0, o.chunk, 0, *block)
+        self.take({"b": b, "e": b + 1, "B": 1 if ragged else b, "h": q.shape[1], "n": q.shape[0] if ragged else rows, "k": keys,
+                   "I": -(-rows // max(block[0], 1)), "J": -(-keys // max(block[1], 1))}, q)
 
     def take(self, sizes, q):
         """The tensors among the options, by name."""
@@ -151,6 +160,8 @@ class _Asked:
             wanted = ", ".join(f"{size} or 1" if loose else str(size) for _, size, loose in form)
             raise ValueError(f"{name} is {shape} {one.dtype} on {one.device}: [{wanted}] numbers of "
                              f"{' or '.join(str(t).replace('torch.', '') for t in types)} on q's device are needed")
+        if form[-1][0] == "J" and one.stride(len(shape) - 1) != 1:
+            return one.contiguous()
         if form[-1][0] == "k" and (shape[3] != form[3][1] or shape[3] > 1 and one.stride(3) != 1):
             return one.expand((*shape[:3], form[3][1])).contiguous()  # keys lie side by side
         return one
@@ -171,7 +182,7 @@ class _Asked:
         for letter, size, stride in zip(form[-tensor.dim():], tensor.shape, tensor.stride()):
             if letter in _STRIDES and size > 1:
                 strides[_STRIDES[letter]] = stride
-        if form[-1] in "ndk" and tensor.shape[-1] > 1 and tensor.stride(tensor.dim() - 1) != 1:
+        if form[-1] in "ndkJ" and tensor.shape[-1] > 1 and tensor.stride(tensor.dim() - 1) != 1:
             raise ValueError(f"the last stride of {name} must be 1; call .contiguous()")
         return Tensor(tensor.data_ptr(), (ctypes.c_int64 * 3)(*strides))
 

@@ -1,0 +1,127 @@
+"""papers_sparsity.py -- runtime by density of a block mask, as the first paper draws it: block-sparse attention beside our own dense
+calls and PyTorch's FlexAttention with the same blocks. Blocks of 128 by 128 are there by chance, other ones for each head."""
+
+import gc
+import time
+
+import fatune
+import torch
+from fatune import features
+
+BLOCK, DENSITIES, TOKENS, WIDTH = 128, (1.0, 0.5, 0.2, 0.1, 0.05), 16384, 2048
+
+
+def timed(call, seconds=0.06):
+    """Milliseconds of a call, the median of five runs, after as many to warm."""
+    def run(n):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in "be")
+        begin.record()
+        for _ in range(n):
+            call()
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) / n
+    run(2)
+    n = max(3, int(seconds * 200 / max(run(2), 1e-3)))
+    run(n)
+    return sorted(run(n) for _ in range(5))[2]
+
+
+class Shape:
+    """One shape: its tensors, and a call of each kind."""
+
+    def __init__(self, n, d, dtype=torch.bfloat16):
+        torch.manual_seed(n + d)
+        self.n, self.d, b, h = n, d, TOKENS // n, WIDTH // d
+        self.q, self.k, self.v, self.dO = (torch.randn(b, h, n, d, device="cuda", dtype=dtype) for _ in range(4))
+        self.heads, self.flex = h, None
+
+    def there(self, density):
+        return torch.rand(1, self.heads, self.n // BLOCK, self.n // BLOCK, device="cuda") < density
+
+    def ours(self, op, there=None):
+        q, k, v = self.q, self.k, self.v
+        given = {} if there is None else {"block_mask": there, "block": (BLOCK, BLOCK)}
+        with torch.no_grad():
+            out, lse = fatune.attention(q, k, v, return_lse=True, **given)
+            if op == "fwd":
+                return lambda: fatune.attention(q, k, v, out=out, **given)
+            if there is None:
+                return fatune.prepare_backward(q, k, v, out, lse, self.dO)
+            return lambda: features.backward(self.dO, q, k, v, out, lse, **given)
+
+    def flexible(self, op, there):
+        from torch.nn.attention.flex_attention import BlockMask, flex_attention
+        count = there.sum(-1, dtype=torch.int32)
+        order = there.to(torch.int8).argsort(-1, descending=True, stable=True).to(torch.int32)
+        blocks = BlockMask.from_kv_blocks(torch.zeros_like(count), order, count, order, BLOCK_SIZE=BLOCK,
+                                          seq_lengths=(self.n, self.n))
+        self.flex = self.flex or torch.compile(flex_attention, dynamic=False)
+        leaves = [t.detach().requires_grad_(op == "bwd") for t in (self.q, self.k, self.v)]
+        if op == "fwd":
+            return lambda: self.flex(*leaves, block_mask=blocks)
+        out = self.flex(*leaves, block_mask=blocks)
+        return lambda: torch.autograd.grad(out, leaves, self.dO, retain_graph=True)
+
+    def off(self, there):
+        """The largest difference of O and its gradients from PyTorch's in double, over the largest number, of one head."""
+        q, k, v, dO = (t[:1, :1].double().requires_grad_() for t in (self.q, self.k, self.v, self.dO))
+        seen = there[:, :1].repeat_interleave(BLOCK, 2).repeat_interleave(BLOCK, 3)
+        s = (q @ k.mT / self.d ** 0.5).masked_fill(~seen, -float("inf"))
+        right = torch.nan_to_num(torch.softmax(s, -1)) @ v
+        wanted = (right, *torch.autograd.grad(right, (q, k, v), dO))
+        with torch.no_grad():
+            given = {"block_mask": there, "block": (BLOCK, BLOCK)}
+            out, lse = fatune.attention(self.q, self.k, self.v, return_lse=True, **given)
+            found = (out, *features.backward(self.dO, self.q, self.k, self.v, out, lse, **given))
+        return max(float((a[:1, :1] - b).abs().max() / b.abs().max()) for a, b in zip(found, wanted))
+
+
+def measured(lengths, dims, ops=("fwd", "bwd"), alone=False, say=print):
+    """Rows: op, n, d, density, the part of blocks that is there, ms, that over dense, FlexAttention's ms."""
+    rows = []
+    for n in lengths:
+        for d in dims:
+            shape = Shape(n, d)
+            if n <= 4096:
+                say(f"n {n} d {d}: off by {shape.off(shape.there(0.2)):.2g} of the largest")
+            dense = {op: timed(shape.ours(op)) for op in ops}
+            for density in DENSITIES:
+                there = shape.there(density)
+                part = float(there.double().mean())
+                for op in ops:
+                    began = time.monotonic()
+                    ours = timed(shape.ours(op, there))
+                    flex = "" if alone else timed(shape.flexible(op, there))
+                    rows.append((op, n, d, density, part, dense[op], ours, ours / dense[op], flex))
+                    say(f"{op} n {n} d {d} density {density:g} ({part:.3f}): {ours:.3f} ms, {ours / dense[op]:.3f} of dense "
+                        f"{dense[op]:.3f}; flex {flex if alone else round(flex, 3)} ({time.monotonic() - began:.1f} s)")
+            del shape
+            gc.collect()
+            torch.cuda.empty_cache()
+    return rows
+
+
+def picture(rows):
+    """An SVG: a panel for each op, length and dimension; milliseconds over the density, dense as a line across."""
+    panels = sorted({row[:3] for row in rows}, key=lambda p: (p[0] != "fwd", p[1], p[2]))
+    wide, high, across = 300, 220, 4
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide * across}" height="{high * -(-len(panels) // across) + 30}" '
+             'font-family="sans-serif" font-size="11"><rect width="100%" height="100%" fill="white"/>'
+             '<text x="10" y="16">ms by density of blocks of 128 x 128: <tspan fill="#4c6ef5">fatune</tspan>, '
+             '<tspan fill="#e8590c">FlexAttention</tspan>, <tspan fill="#495057">fatune, dense</tspan></text>']
+    for place, panel in enumerate(panels):
+        own = [row for row in rows if row[:3] == panel]
+        x0, y0 = wide * (place % across) + 40, high * (place // across) + 210
+        most = max(x for row in own for x in (row[5], row[6], row[8]) if x != "")
+
+        def at(density, ms):
+            return f"{x0 + density * (wide - 60):.1f},{y0 - ms / most * 150:.1f}"
+        parts.append(f'<text x="{x0}" y="{y0 - 160}">{panel[0]}, n {panel[1]}, d {panel[2]}</text>'
+                     f'<path d="M{x0},{y0 - 150} V{y0} H{x0 + wide - 60}" fill="none" stroke="#adb5bd"/>'
+                     f'<text x="{x0 - 36}" y="{y0 - 145}">{most:.3g}</text><text x="{x0 - 12}" y="{y0}">0</text>'
+                     f'<polyline points="{at(0, own[0][5])} {at(1, own[0][5])}" fill="none" stroke="#495057" stroke-dasharray="4"/>')
+        for column, colour in ((6, "#4c6ef5"), (8, "#e8590c")):
+            points = " ".join(at(row[4], row[column]) for row in own if row[column] != "")
+            parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>' if points else "")
+    return "\n".join([*parts, "</svg>", ""])

@@ -1,0 +1,167 @@
+// blocks.cuh -- block-sparse attention: a byte for each block of `block_q` rows and `block_k` keys of each head says whether
+// its rows see its keys. A tile of a kernel may be a part of a block or hold several; where these differ, `mask` asks for
+// each score. A launch ahead of the others lists for each tile of Q the tiles of K and V that it visits (and for each tile of
+// K and V its tiles of Q), so that kernels step from one to the next and callers need no lists: it reads a byte a block.
+
+//: no_block -- of a tile: none of its blocks is there
+constexpr i32 no_block = 0;
+
+//: all_blocks -- all are; what is neither has some
+constexpr i32 all_blocks = 1;
+
+//: some_blocks
+constexpr i32 some_blocks = 2;
+
+//: first_block -- where the bytes of a head begin
+__device__ __forceinline__ const unsigned char *first_block(const call &a, const sequence &at)
+{
+  return (const unsigned char *)a.blocks.data + at.b * a.blocks.b + at.h * a.blocks.h;
+}
+
+//: blocks_at -- which blocks of a tile are there
+__device__ __forceinline__ i32 blocks_at(const call &a, const sequence &at, i32 i0, i32 j0)
+{
+  const i32 last_i = i0 + min(Br, at.nq - i0) - 1, last_j = j0 + min(Bc, at.nk - j0) - 1;
+  bool some = false, all = true;
+  for (i32 I = i0 / a.block_q; I <= last_i / a.block_q; I++) {
+    const unsigned char *row = first_block(a, at) + I * a.blocks.n;
+    for (i32 J = j0 / a.block_k; J <= last_j / a.block_k; J++) {
+      some = some || row[J];
+      all = all && row[J];
+    }
+  }
+  return all ? all_blocks : some ? some_blocks : no_block;
+}
+
+//: mask_blocks -- S = -inf in blocks that are not there; `transposed`: a row for a key
+template <bool transposed, class Acc>
+__device__ __forceinline__ void mask_blocks(Acc &S, const call &a, const sequence &at, i32 i0, i32 j0)
+{
+  if (blocks_at(a, at, i0, j0) == all_blocks)
+    return;
+  const unsigned char *const all = first_block(a, at);
+  i32 down[Acc::R]; // the block of a row of S, of rows or of keys
+#pragma unroll
+  for (i32 r = 0; r < Acc::R; r++)
+    down[r] = transposed ? min(j0 + Acc::row(r), at.nk - 1) / a.block_k : min(i0 + Acc::row(r), at.nq - 1) / a.block_q;
+#pragma unroll
+  for (i32 c = 0; c < Acc::C; c++) {
+    const i32 across = transposed ? min(i0 + Acc::column(c), at.nq - 1) / a.block_q : min(j0 + Acc::column(c), at.nk - 1) / a.block_k;
+#pragma unroll
+    for (i32 r = 0; r < Acc::R; r++)
+      S.at[r][c] = all[(transposed ? across : down[r]) * a.blocks.n + (transposed ? down[r] : across)] ? S.at[r][c] : minus_inf();
+  }
+}
+
+//: list_of_keys -- where the list of a tile of Q begins: how many tiles no mask touches, how many there are, then these
+template <class I> __device__ __forceinline__ I *list_of_keys(I *lists, const call &a, i64 tile)
+{
+  return lists + tile * (ceil_div(a.k, Bc) + 2);
+}
+
+//: list_of_rows -- that of a tile of K and V, behind those where there are both
+template <class I> __device__ __forceinline__ I *list_of_rows(I *lists, const call &a, i64 tile)
+{
+% if lists == "both" then
+  lists = list_of_keys(lists, a, i64(a.b) * a.h * ceil_div(a.q, Br));
+% end
+  return lists + tile * (a.h / a.hk * ceil_div(a.q, Br) + 2);
+}
+
+//: listing -- a list that a warp makes: each lane adds a tile or none, in the order of lanes
+struct listing {
+  i32 *to;
+  i32 room, whole, cut;
+  __device__ __forceinline__ listing(i32 *list, i32 room_) : to(list), room(room_), whole(0), cut(0) {}
+  __device__ __forceinline__ void add(i32 tile, i32 blocks)
+  {
+    i32 sum = blocks == no_block ? 0 : blocks == all_blocks ? 1 : 65536, before = 0; // two counts
+#pragma unroll
+    for (i32 lanes = 1; lanes < 32; lanes *= 2) {
+      const i32 other = from_lane(sum, lanes);
+      before += thread_id() & lanes ? other : 0;
+      sum += other;
+    }
+    if (blocks == all_blocks)
+      to[2 + whole + before % 65536] = tile;
+    if (blocks == some_blocks)
+      to[1 + room - cut - before / 65536] = tile;
+    whole += sum % 65536;
+    cut += sum / 65536;
+  }
+  __device__ __forceinline__ void end()
+  {
+    if (thread_id() == 0) {
+      to[0] = whole;
+      to[1] = whole + cut;
+    }
+  }
+};
+
+//: blocks_below -- the same of a tile that masks may cut or leave out
+__device__ __forceinline__ i32 blocks_below(const call &a, const sequence &at, i32 i0, i32 j0, const spans &visit, i32 n)
+{
+  const i32 blocks = n < visit.last ? blocks_at(a, at, i0, j0) : no_block;
+  return blocks != no_block && is_cut(visit, n) ? some_blocks : blocks;
+}
+
+//: list_keys -- a warp lists the tiles of K and V that a tile of Q visits
+__device__ __forceinline__ void list_keys(const call &a, i32 *lists, i32 block)
+{
+  const i32 Tr = ceil_div(a.q, Br), i0 = block % Tr * Br;
+  const sequence at = sequence_of(a, block / Tr$(slices > 1 and " * slices" or ""));
+  const spans visit = range(a, at, i0);
+  listing list(list_of_keys(lists, a, block), ceil_div(a.k, Bc));
+  for (i32 first = visit.first; first < visit.last; first += 32) {
+    const i32 j = first + thread_id();
+    list.add(j, blocks_below(a, at, i0, j * Bc, visit, j));
+  }
+  list.end();
+}
+
+//: list_rows -- a warp lists the tiles of Q that visit a tile of K and V, of all heads that share it
+__device__ __forceinline__ void list_rows(const call &a, i32 *lists, i32 block)
+{
+  const i32 Tr = ceil_div(a.q, Br), Tc = ceil_div(a.k, Bc), group = a.h / a.hk, j0 = block % Tc * Bc;
+  listing list(list_of_rows(lists, a, block), group * Tr);
+  for (i32 x = 0; x < group; x++) {
+    const sequence at = sequence_of(a, block / Tc * group + x);
+    const spans visit = range_rows(a, at, j0);
+    for (i32 first = visit.first; first < visit.last; first += 32) {
+      const i32 i = first + thread_id();
+      list.add(x * Tr + i, blocks_below(a, at, i * Br, j0, visit, i));
+    }
+  }
+  list.end();
+}
+
+//: listed_range -- hook: the tiles of K and V that a tile of Q visits, by its list
+__device__ __forceinline__ spans listed_range(const call &a, const sequence &at, i32 i0, const i32 *lists)
+{
+  await_last(); // lists are the launch before's
+  const i32 *const list = list_of_keys(lists, a, (i64(at.b) * a.h + at.h) * ceil_div(a.q, Br) + i0 / Br);
+  return {0, 0, list[0], list[1], list + 2, list[0], ceil_div(a.k, Bc)};
+}
+
+//: listed_rows -- hook: the tiles of Q, of all heads that share them, that visit a tile of K and V
+__device__ __forceinline__ spans listed_rows(const call &a, const sequence &at, i32 j0, const i32 *lists)
+{
+  await_last();
+  const i32 *const list = list_of_rows(lists, a, (i64(at.b) * a.hk + at.hk) * ceil_div(a.k, Bc) + j0 / Bc);
+  return {0, 0, list[0], list[1], list + 2, list[0], a.h / a.hk * ceil_div(a.q, Br)};
+}
+
+//: listed_tile -- the n-th of a list; any behind the last. The first that no mask touches, then from the right to the left, then
+// those that one does
+__device__ __forceinline__ i32 listed_tile(const spans &visit, i32 n)
+{
+  if (n >= visit.last)
+    return 0;
+  return visit.list[n >= visit.whole ? visit.room - 1 - (n - visit.whole) : n == 0 ? 0 : visit.whole - n];
+}
+
+//: first_key -- of that tile
+__device__ __forceinline__ i32 first_key(const spans &visit, i32 n)
+{
+  return Bc * listed_tile(visit, n);
+}
