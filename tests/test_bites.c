@@ -65,6 +65,9 @@ static void every_barrier_is_missed(void **state)
 
 #define GIVEN "fwd-f32-b2-h2k1-q90-k150-d40-iv all lay=padded"
 
+#define BLOCKS     "fwd-f32-b2-h4k2-q90-k150-d40-bs32x32 all lay=padded"
+#define BLOCKS_BWD "bwd-f32-b2-h4k2-q90-k150-d40-causal-bs32x24 all lay=padded"
+
 static const defect defects[] = {
     /* masks and tiles */
     {"standard,fa1,fwd", "keep(seen, u32(j0) + Acc::column(c)) ? S.at[r][c] : minus_inf()", "S.at[r][c]",
@@ -103,6 +106,14 @@ static const defect defects[] = {
      NULL},
     {"fa1_bwd", "last = some ? max(last, i + 1) : last;", "last = some ? max(last, 1) : last;",
      "bwd-f32-b2-h2k1-q90-k150-d40-iv all", WRONG, NULL, NULL},
+    /* blocks: of the head, a tile of the list left out, one with some of them taken as whole, heads of a list
+       of rows */
+    {"standard,fa1,fwd", "at.h * a.blocks.h", "at.hk * a.blocks.h", BLOCKS, WRONG, NULL, NULL},
+    {"fwd", "to[1] = whole + cut;", "to[1] = whole + max(cut - 1, 0);", BLOCKS, WRONG, NULL, NULL},
+    {"fwd", "return all ? all_blocks : some ? some_blocks : no_block;",
+     "return some ? all_blocks : no_block;", BLOCKS, WRONG, NULL, NULL},
+    {"bwd", "list.add(x * Tr + i,", "list.add(i,", BLOCKS_BWD, WRONG, NULL, NULL},
+    {"bwd", "visit.room - 1 - (n - visit.whole)", "visit.room - 1", BLOCKS_BWD, WRONG, NULL, NULL},
     /* the online softmax */
     {"fwd", "scale_rows(O, f);", ";", MANY_TILES " data=rising", WRONG, NULL, NULL},
     {"fwd", "l = f * l;", ";", MANY_TILES " data=rising", WRONG, NULL, NULL},

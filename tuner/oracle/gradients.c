@@ -62,7 +62,8 @@ static weights weigh(const fat_problem *p, const pair *x, fat_bound *bound)
   w.P *= Z;
   if (!bound)
     return w;
-  bound->score = fmax(bound->score, fmax(S.size, fabs((double)x->lse)));
+  if (isfinite(x->lse)) /* of a row that sees no key it is infinite, and no weight comes of that */
+    bound->score = fmax(bound->score, fmax(S.size, fabs((double)x->lse)));
   bound->sum = fmax(bound->sum, fabs((double)x->in->scale) * sum * fmax(1, fabs(S.slope)));
   const fat_dtype type = p->dtype;
   const fat_score own =
