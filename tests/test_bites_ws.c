@@ -110,6 +110,8 @@ static void every_call_is_missed(void **state)
 #define SOFT  WS("s2-q1-Q0-I2-P2-L0-Z1")
 #define BOXES "fwd_ws:Br128-Bc80-s2-q1-Q0-I0-P0-L0-Z1-S1"
 
+#define BLOCKS "fwd-f16-b1-h2k1-q200-k300-d40-bs96x48 all gpu=H200 sms=3 lay=padded"
+
 #define USED "fwd-f16-b5-h2k1-q200-k300-d64-used all gpu=H200 sms=3 lay=padded"
 
 static const defect defects[] = {
@@ -124,6 +126,10 @@ static const defect defects[] = {
     /* where a batch ends: what lies behind its keys, and behind its rows */
     {PLAIN, "clear_rows(V_place(V.slot), at.nk - j0);", ";", USED, WRONG, NULL, NULL},
     {PLAIN, "if (at.nq - i0 < Br)", "if (false)", USED, WRONG, NULL, NULL},
+    /* block masks: a tile of the list left out, one with some of its blocks taken as whole */
+    {PLAIN, "to[1] = whole + cut;", "to[1] = max(whole + cut - 1, 0);", BLOCKS, WRONG, NULL, NULL},
+    {PLAIN, "return all ? all_blocks : some ? some_blocks : no_block;",
+     "return some ? all_blocks : no_block;", BLOCKS, WRONG, NULL, NULL},
     /* swizzles: of what is written, of what is read, and how many bytes lie
        from one row of 8 to the next */
     {PLAIN, "((n % 8 + lane / 16) ^ row % 8)", "(n % 8 + lane / 16)", F16, WRONG, NULL, NULL},

@@ -164,6 +164,35 @@ static void masks_make_tiles_uneven(void **state)
   }
 }
 
+/* ---- blocks that are drawn */
+
+static void pairs_and_tiles_of_blocks_are_counted(void **state)
+{
+  (void)state;
+  static const char *const texts[] = {"fwd-f16-b2-h3-q50-k70-d8-bs8x12",
+                                      "fwd-f16-b1-h1-q61-k47-d8-causal-bs5x4"};
+  for (size_t n = 0; n < sizeof texts / sizeof *texts; n++) {
+    enum { BR = 6, BC = 9 };
+    fat_problem p;
+    double pairs = 0, tiles = 0;
+    bool there[64][64] = {{false}};
+    assert_int_equal(fat_problem_parse(texts[n], &p, NULL), FAT_OK);
+    const int64_t R = (int64_t)p.arg[FAT_BLOCKSPARSE][0], C = (int64_t)p.arg[FAT_BLOCKSPARSE][1];
+    for (int64_t i = 0; i < p.q; i++)
+      for (int64_t j = 0; j < p.k; j++) {
+        const bool block = fat_draw_block(&p, (fat_element){0, 0, i / R}, j / C);
+        const int64_t last = i / BR * BR + BR - 1 < p.q ? i / BR * BR + BR - 1 : p.q - 1; /* of the tile */
+        pairs += block && j < fat_sees(&p, i).hi;
+        there[i / BR][j / BC] |= block && j / BC * BC < fat_sees(&p, last).hi;
+      }
+    for (int t = 0; t < 64 * 64; t++)
+      tiles += there[t / 64][t % 64];
+    assert_true(pairs > 0 && pairs < 0.5 * (double)(p.q * p.k));
+    assert_float_equal(fat_sees_pairs(&p), pairs, 1e-6);
+    assert_float_equal(fat_sees_tiles(&p, BR, BC, 1), tiles, 1e-6);
+  }
+}
+
 /* ---- batches with lengths of their own: the mean over the draw */
 
 static void batches_are_counted_one_by_one(void **state)
@@ -288,6 +317,7 @@ int main(void)
       cmocka_unit_test(intervals_are_those_of_the_masks),
       cmocka_unit_test(tiles_are_counted_in_closed_form),
       cmocka_unit_test(masks_make_tiles_uneven),
+      cmocka_unit_test(pairs_and_tiles_of_blocks_are_counted),
       cmocka_unit_test(batches_are_counted_one_by_one),
       cmocka_unit_test(the_longest_rows_cost_nothing),
       cmocka_unit_test(spaces_of_the_longest_rows_are_listed),

@@ -77,7 +77,7 @@ __device__ __forceinline__ void make_dV(const apart &my)
     S_part S = {};
     add_ABt(S, rows_for<S_part>(my.K), from.Q(n)); // S^T = K Q^T
     $(score_rows)(S, a, at, i0, my.j0);
-    if (is_cut(my.visit, i))
+    if (is_cut(my.visit, $(listed and "n" or "i")))
       mask_rows(S, a, at, i0, my.j0);
     exp2_minus_LSE(S, from.LD(n), my.c);             // P^T = exp(S^T - LSE)
     $(weigh_rows)(S, a, at, i0, my.j0);

@@ -61,4 +61,16 @@ for text in code:
         for option in (w.split("=")[0] for w in words if w.startswith("--")):
             assert option in known, (line, option)
 PY
+python3 - "$source/bench" <<'EOF'
+import sys, types
+sys.path.insert(0, sys.argv[1])
+for name in ("fatune", "fatune.features", "torch"):  # the picture needs neither
+    sys.modules[name] = types.ModuleType(name)
+sys.modules["fatune"].features = sys.modules["fatune.features"]
+sys.modules["torch"].bfloat16 = None
+import papers_sparsity
+rows = [(op, 4096, 64, x, x, 2.0, 2 * x + .1, x + .05, "" if op == "bwd" else 3 * x) for op in ("fwd", "bwd") for x in (1.0, .2)]
+picture = papers_sparsity.picture(rows)
+assert picture.count("<polyline") == 5, picture  # dense twice, ours twice, the other's forward
+EOF
 echo "papers: io, blocks and length are written; the notebook's commands are known"
