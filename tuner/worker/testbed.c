@@ -131,7 +131,7 @@ static float *numbers_of(const fat_testbed *s, int t, int64_t count)
 static fat_status fill_input(const fat_testbed *s, int t, fat_error *err)
 {
   const int64_t all = fat_image_span(&s->spots.slot[t]) / s->spots.slot[t].bytes;
-  const bool whole = s->spots.slot[t].type == FAT_I32; /* not what repeats */
+  const bool whole = s->spots.slot[t].type == FAT_I32 || t == FAT_BLOCKS; /* not what repeats */
   const int64_t count = all < FAT_SPOTS_BLOCK || whole ? all : FAT_SPOTS_BLOCK;
   float *numbers = numbers_of(s, t, count);
   const fat_status status = numbers ? fill_with(s, t, numbers, count, err)
