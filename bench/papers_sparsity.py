@@ -53,7 +53,7 @@ class Shape:
     def flexible(self, op, there):
         from torch.nn.attention.flex_attention import BlockMask, flex_attention
         count = there.sum(-1, dtype=torch.int32)
-        order = there.to(torch.int8).argsort(-1, descending=True, stable=True).to(torch.int32)
+        order = torch.sort(there.to(torch.int8), dim=-1, descending=True, stable=True).indices.to(torch.int32)
         blocks = BlockMask.from_kv_blocks(torch.zeros_like(count), order, count, order, BLOCK_SIZE=BLOCK,
                                           seq_lengths=(self.n, self.n))
         self.flex = self.flex or torch.compile(flex_attention, dynamic=False)
@@ -74,7 +74,7 @@ class Shape:
             given = {"block_mask": there, "block": (BLOCK, BLOCK)}
             out, lse = fatune.attention(self.q, self.k, self.v, return_lse=True, **given)
             found = (out, *features.backward(self.dO, self.q, self.k, self.v, out, lse, **given))
-        return max(float((a[:1, :1] - b).abs().max() / b.abs().max()) for a, b in zip(found, wanted))
+        return max(float((a[:1, :1] - b.detach()).abs().max() / b.detach().abs().max()) for a, b in zip(found, wanted))
 
 
 def measured(lengths, dims, ops=("fwd", "bwd"), alone=False, say=print):
