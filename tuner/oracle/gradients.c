@@ -53,6 +53,8 @@ static weights weigh(const fat_problem *p, const pair *x, fat_bound *bound)
 {
   double sum, dP_sum, D_sum;
   const fat_score S = fat_scores_of(p, x->in, &x->at, (double)x->in->scale * dot(x->q, x->k, p->d, &sum));
+  if (isinf(S.value)) /* masked: no weight, and of a row without keys no LSE to be near to */
+    return (weights){0};
   const double dP = dot(x->d_o, x->v, p->dv, &dP_sum);
   const double D = dot(x->d_o, x->o, p->dv, &D_sum) - (double)x->d_lse;
   const double Z = fat_scores_dropped(p, x->in, &x->at);
