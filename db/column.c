@@ -37,13 +37,16 @@ fat_trial fat_db_untimed(void)
 
 /* -- the list of columns */
 
-#define SQL_N(name)  "t." #name
-#define SQL_T(name)  "t." #name
-#define SQL_H(name)  "t." #name
-#define SQL_D(name)  "d." #name
-#define SQL_K(name)  "k." #name
-#define SQL_P(name)  "p.text"
-#define SQL_E(name)  "coalesce(e_" #name ".text, '')"
+#define SQL_N(name) "t." #name
+#define SQL_T(name) "t." #name
+#define SQL_H(name) "t." #name
+#define SQL_D(name) "d." #name
+#define SQL_K(name) "k." #name
+#define SQL_P(name) "p.text"
+/* Asked for what is read, not joined: a join would be done for every trial that a pick steps over. */
+#define SQL_E(name)                                                                                          \
+  "coalesce((SELECT m.text FROM %1$s.mod m WHERE (m.hash LIKE 'mask%%') = ('" #name                          \
+  "' = 'mask_mod') AND instr(p.family, '-' || m.hash)), '')"
 #define SQL_R(name)  "coalesce(r." #name ", '')"
 #define PATH_N(name) #name
 #define PATH_T(name) #name
@@ -78,12 +81,14 @@ bool fat_db_travels(const fat_db_field *f)
 
 void fat_db_row_select(fat_text *sql, const char *schema)
 {
-  for (int i = 0; i < FAT_ROW_COUNT; i++)
-    fat_text_format(sql, "%s%s", i ? ", " : "SELECT ", fat_db_fields[i].sql);
+  for (int i = 0; i < FAT_ROW_COUNT; i++) {
+    fat_text_add(sql, i ? ", " : "SELECT ");
+    fat_text_format(sql, fat_db_fields[i].sql, schema);
+  }
   fat_text_format(
       sql,
       " FROM %1$s.trial t JOIN %1$s.problem p ON p.id = t.problem JOIN %1$s.device d ON d.id = t.device"
-      " JOIN %1$s.toolchain k ON k.id = t.toolchain LEFT JOIN %1$s.run r ON r.id = t.run" FAT_DB_MODS("%1$s"),
+      " JOIN %1$s.toolchain k ON k.id = t.toolchain LEFT JOIN %1$s.run r ON r.id = t.run",
       schema);
 }
 

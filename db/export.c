@@ -10,7 +10,7 @@
 /* Rows of the user's file with what they name. */
 static const char JOINED[] =
     " JOIN main.problem p ON p.id = t.problem JOIN main.device d ON d.id = t.device"
-    " JOIN main.toolchain k ON k.id = t.toolchain LEFT JOIN main.run r ON r.id = t.run" FAT_DB_MODS("main");
+    " JOIN main.toolchain k ON k.id = t.toolchain LEFT JOIN main.run r ON r.id = t.run";
 
 /* One column of all samples as an array. */
 #define SAMPLES(value)                                                                                       \
@@ -37,7 +37,7 @@ static void add_fields(fat_text *sql, bool device, int shipped, bool brief)
     else if (brief && f->value == FAT_VALUE_REAL)
       fat_text_format(sql, "iif(%1$s IS NULL, NULL, CAST(PRINTF('%%.6g', %1$s) AS REAL))", f->sql);
     else
-      fat_text_add(sql, f->sql);
+      fat_text_format(sql, f->sql, "main");
     comma = ", ";
   }
   if (!device && shipped != FAT_SHIPPED_ALL)

@@ -191,7 +191,7 @@ typedef struct fat_db_field {
   char table; /* its letter in columns.def */
   const char *name;
   const char *path; /* in JSON, and in messages */
-  const char *sql;  /* in a SELECT of a row */
+  const char *sql;  /* in a SELECT of a row; %1$s: the schema */
   fat_db_value value;
   size_t member; /* offset in fat_db_row */
   double low, high;
@@ -236,12 +236,6 @@ fat_status fat_db_rows_open(fat_db *db, const char *schema, const char *tail, bo
 fat_status fat_db_rows_read(fat_db *db, fat_db_rows *rows, fat_error *err);
 void fat_db_rows_close(fat_db *db, fat_db_rows *rows);
 
-/* From a problem to the texts of its expressions: joins behind tables of `schema` that are named as in the
- * list of columns. */
-#define FAT_DB_MODS(schema)                                                                                  \
-  " LEFT JOIN " schema ".mod e_mod ON e_mod.hash LIKE 'mod%%' AND instr(p.family, '-' || e_mod.hash)"        \
-  " LEFT JOIN " schema                                                                                       \
-  ".mod e_mask_mod ON e_mask_mod.hash LIKE 'mask%%' AND instr(p.family, '-' || e_mask_mod.hash)"
 /* Stores them, and tells this process what is stored. */
 fat_status fat_db_mods_put(fat_db *db, const fat_problem *p, fat_error *err);
 fat_status fat_db_mods_know(const fat_problem *p, const char *mod, const char *mask_mod, fat_error *err);

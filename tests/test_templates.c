@@ -33,6 +33,14 @@ static int launches_of(const fat_source *s)
   return launches;
 }
 
+/* Bytes of spill stores and loads that a default may have: none, but for bwd's from Ampere on. There configs
+ * that spill some were the best of 49 to 293 by the clock (templates/bwd.lua says which); more than these
+ * would be news. */
+static int spills_allowed(const char *kernel, int sm)
+{
+  return strcmp(kernel, "bwd") == 0 && sm >= 80 ? 360 : 0;
+}
+
 /* Compiles a source, frees it, and holds the compiler's figures against the limits of the GPU. */
 static void compile_source(fat_source s, const char *kernel, const char *problem, int sm)
 {
@@ -45,7 +53,8 @@ static void compile_source(fat_source s, const char *kernel, const char *problem
   assert_int_equal(binary.entries, launches_of(&s));
   for (int i = 0; i < binary.entries; i++) {
     const fat_entry *e = &binary.entry[i];
-    if (e->spills != 0 || e->stack != 0)
+    const int most = spills_allowed(kernel, sm);
+    if (e->spills > most || (most == 0 && e->stack != 0))
       fail_msg("%s %s %s: %d bytes of spills, %d of stack", e->name, problem, arch->target, e->spills,
                e->stack);
     assert_in_range(e->registers, 16, arch->regs_thread);

@@ -68,7 +68,7 @@ for m in range(5, 11):
     check(1, 4, 2, 5, m, 64, True)
 assert list(fatune._plans) == known or set(fatune._plans) == set(known), fatune._plans
 call = fatune.prepare(small, small, small, causal=True)
-assert (0, "fwd-f32-b1-h2-q4-k4-d64-causal", None, fatune.COMPILE, 0) in fatune._plans
+assert any(key[:2] == (0, "fwd-f32-b1-h2-q4-k4-d64-causal") for key in fatune._plans)
 call()
 
 # Windows: as texts, and as the numbers of a call.
@@ -87,7 +87,7 @@ assert fatune.problem_text(*half, split=128) == "fwd-f16-b1-h2-q4-k4-d64-split12
 assert fatune.family_text(*half, True, split=128) == "fwd-f16-d64-causal-split"
 assert fatune._sizes(*half, True, (-1, -1), 128).split == 128 and fatune._sizes(*half, True, (-1, -1)).split == 0
 assert fatune.attention(*half, causal=True, split=64).shape == fatune.attention(*half, causal=True, split=128).shape
-assert (0, "fwd-f16-d64-causal-split", None, fatune.COMPILE, 0) in fatune._plans
+assert any(key[:2] == (0, "fwd-f16-d64-causal-split") for key in fatune._plans)
 assert {fatune._Sizes.from_address(call.sizes).split for call in fatune._known.calls.values()} >= {0, 64, 128}
 for wrong, message in ((100, "multiples of 64"), (-64, "split")):
     try:
