@@ -1,26 +1,19 @@
 /* mods.c -- the texts of expressions that problems name by a hash: into the file, and from there to this
  * process. */
 #include "private.h"
+#include "feature.h"
 #include "mod.h"
-#include <inttypes.h>
 #include <stdio.h>
-
-static const fat_feature features[] = {FAT_MOD, FAT_MASK_MOD};
-
-/* "mod0123456789abcdef", as it stands in the problem's text. */
-static void name(const fat_problem *p, fat_feature f, char word[32])
-{
-  snprintf(word, 32, "%s%016" PRIx64, fat_problem_feature_name(f), p->arg[f][0]);
-}
 
 fat_status fat_db_mods_put(fat_db *db, const fat_problem *p, fat_error *err)
 {
-  char word[32];
-  for (int n = 0; n < 2; n++) {
-    const fat_mod *m = fat_mod_of(p, features[n]);
-    name(p, features[n], word);
-    if (m)
-      FAT_TRY(fat_db_do(db, FAT_SQL_MOD_ADD, NULL, err, "tt", word, m->text));
+  for (int n = 0; n < FAT_MOD_FEATURES; n++) {
+    const fat_mod *m = fat_mod_of(p, fat_mod_features[n]);
+    char word[32]; /* "-mod0123456789abcdef" */
+    if (!m)
+      continue;
+    fat_feature_print(p, m->which, true, word, sizeof word);
+    FAT_TRY(fat_db_do(db, FAT_SQL_MOD_ADD, NULL, err, "tt", word + 1, m->text));
   }
   return FAT_OK;
 }
@@ -28,11 +21,12 @@ fat_status fat_db_mods_put(fat_db *db, const fat_problem *p, fat_error *err)
 /* A text that is not the one of its hash is damage. */
 fat_status fat_db_mods_know(const fat_problem *p, const char *mod, const char *mask_mod, fat_error *err)
 {
-  const char *const texts[] = {mod, mask_mod};
-  for (int n = 0; n < 2; n++) {
+  for (int n = 0; n < FAT_MOD_FEATURES; n++) {
+    const fat_feature which = fat_mod_features[n];
+    const char *text = which == FAT_MOD ? mod : mask_mod;
     fat_problem same = *p;
-    if (texts[n] && *texts[n] && fat_problem_has(p, features[n]))
-      FAT_TRY(fat_mod_add(texts[n], features[n], &same, err));
+    if (text && *text && fat_problem_has(p, which))
+      FAT_TRY(fat_mod_add(text, which, &same, err));
   }
   return FAT_OK;
 }

@@ -84,6 +84,10 @@ typedef struct fat_mod {
   fat_mod_node node[];
 } fat_mod;
 
+/* The two features, in the order of a problem's text. */
+enum { FAT_MOD_FEATURES = 2 };
+extern const fat_feature fat_mod_features[FAT_MOD_FEATURES];
+
 /* Parses a text of a problem's feature and keeps it. FAT_E_INPUT names the column. */
 fat_status fat_mod_know(const char *text, fat_feature which, const fat_mod **mod, fat_error *err);
 /* The same, added to a problem. */

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const fat_feature fat_mod_features[FAT_MOD_FEATURES] = {FAT_MASK_MOD, FAT_MOD};
+
 static _Atomic(fat_mod *) known;
 
 fat_status fat_mod_name(fat_mod *mod, fat_error *err)
@@ -83,23 +85,22 @@ const fat_mod *fat_mod_of(const fat_problem *p, fat_feature which)
 
 fat_feature fat_mod_table(const fat_problem *p, int table, bool *whole, bool *wide)
 {
-  static const fat_feature both[] = {FAT_MASK_MOD, FAT_MOD}; /* in the order of texts: the first brings it */
-  for (int n = 0; n < 2; n++) {
-    const fat_mod *m = fat_mod_of(p, both[n]);
+  for (int n = 0; n < FAT_MOD_FEATURES; n++) { /* the first brings it */
+    const fat_mod *m = fat_mod_of(p, fat_mod_features[n]);
     if (!m || !(m->tables >> table & 1))
       continue;
     *whole = m->whole_tables >> table & 1;
     *wide = m->wide_tables >> table & 1;
-    return both[n];
+    return fat_mod_features[n];
   }
   return FAT_FEATURE_COUNT;
 }
 
 fat_status fat_mod_check(const fat_problem *p, fat_error *err)
 {
-  static const fat_feature both[] = {FAT_MASK_MOD, FAT_MOD};
-  const fat_mod *m[2] = {fat_mod_of(p, both[0]), fat_mod_of(p, both[1])};
-  for (int n = 0; n < 2; n++)
+  const fat_feature *both = fat_mod_features;
+  const fat_mod *m[FAT_MOD_FEATURES] = {fat_mod_of(p, both[0]), fat_mod_of(p, both[1])};
+  for (int n = 0; n < FAT_MOD_FEATURES; n++)
     if (fat_problem_has(p, both[n]) && !m[n])
       return fat_status_fail(err, FAT_E_INPUT,
                              "%s%016" PRIx64

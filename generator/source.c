@@ -73,8 +73,8 @@ static void add_header(fat_source *s, const fat_problem *p, const fat_arch *arch
   fat_text *out = &s->text;
   fat_text_add(out, "// Attention kernel written by fatune " FATUNE_VERSION ".\n");
   fat_text_format(out, "//   family     %s\n", fat_problem_family(p, family));
-  for (int n = 0; n < 2; n++) {
-    const fat_mod *mod = fat_mod_of(p, n == 0 ? FAT_MASK_MOD : FAT_MOD);
+  for (int n = 0; n < FAT_MOD_FEATURES; n++) {
+    const fat_mod *mod = fat_mod_of(p, fat_mod_features[n]);
     if (mod)
       fat_text_format(out, "//   %-10s %s\n", fat_problem_feature_name(mod->which), mod->text);
   }

@@ -9,6 +9,23 @@
 
 /* Problem and GPU as the lines that space.lua reads: "p.d=64". There p.dv is what a block makes: all columns
  * of V, or those of a slice. */
+/* Expressions, and whether a backward keeps the derivatives of scores: an expression's weights do not tell
+ * them. */
+static void put_mods(const fat_problem *p, fat_text *out)
+{
+  const fat_mod *score = fat_mod_of(p, FAT_MOD);
+  const bool slopes = score && p->op == FAT_BWD && (!fat_mod_adds(score) || fat_problem_has(p, FAT_SOFTCAP));
+  fat_text_format(out, "p.keeps_slope=%d\n", slopes);
+  for (int n = 0; n < FAT_MOD_FEATURES; n++) {
+    const fat_mod *mod = fat_mod_of(p, fat_mod_features[n]);
+    if (!mod)
+      continue;
+    fat_text_format(out, "p.%s=", fat_problem_feature_name(mod->which));
+    fat_mod_emit(mod, slopes && mod == score, out);
+    fat_text_add(out, "\n");
+  }
+}
+
 static void put_facts(const fat_problem *p, const fat_gpu *gpu, const fat_arch *arch, fat_text *out)
 {
   const int slices = fat_problem_slices(p);
@@ -23,18 +40,7 @@ static void put_facts(const fat_problem *p, const fat_gpu *gpu, const fat_arch *
     if (fat_problem_has(p, f))
       fat_text_format(out, "%s ", fat_problem_feature_form(f));
   fat_text_format(out, "\np.uneven=%d\n", fat_sees_uneven(p));
-  for (int n = 0; n < 2; n++) {
-    const fat_feature which = n == 0 ? FAT_MOD : FAT_MASK_MOD;
-    const fat_mod *mod = fat_mod_of(p, which);
-    if (!mod)
-      continue;
-    const bool adds = fat_mod_adds(mod);
-    if (n == 0)
-      fat_text_format(out, "p.mod_adds=%d\n", adds);
-    fat_text_format(out, "p.%s=", fat_problem_feature_name(which));
-    fat_mod_emit(mod, n == 0 && p->op == FAT_BWD && (!adds || fat_problem_has(p, FAT_SOFTCAP)), out);
-    fat_text_add(out, "\n");
-  }
+  put_mods(p, out);
   fat_tensors_facts(p, out);
   fat_text_format(out, "g.name=%s\ng.sm=%d\ng.sms=%d\ng.shared_block=%d\ng.shared_sm=%d\n", gpu->name,
                   gpu->sm, gpu->sms, gpu->shared_block, gpu->shared_sm);

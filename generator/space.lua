@@ -78,8 +78,7 @@ function space.facts(text)
   -- Whether scores are more than products: then `score` gives them in base 2, with the scale in them, and what it gives
   -- has to know whether S is transposed.
   p.scored = p.has.softcap or p.has.alibi or p.has.mask or p.has.bias or p.has.modHASH or p.has.maskHASH or false
-  -- Whether a backward keeps the derivatives of scores: an expression's weights do not tell them.
-  p.keeps_slope = p.op == "bwd" and p.has.modHASH and (p.mod_adds == 0 or p.has.softcap) or false
+  p.keeps_slope = p.keeps_slope == 1
   p.words = { c_is_cap = p.has.softcap and not (p.has.alibi or p.has.bias or p.has.modHASH) or false,
     mod_lines = lines_of(p.mod), mask_lines = lines_of(p.mask), keeps_slope = p.keeps_slope, and_slopes = p.keeps_slope and ", slopes" or "",
     slopes_out = p.keeps_slope and ", Acc &slopes" or "", ruled = false, rows_later = false, apart = false, c_of_call = p.scored and "unit_of(a)" or "base2(a.scale)", score_rows = p.scored and "score_rows" or "score",

@@ -100,10 +100,12 @@ static uint64_t bits_of(const fatune_tensor *t, const int64_t size[3], uint64_t 
 /* Sums of shared elements are atomic, in any order: not where equal bits are asked for. */
 static fat_status check_sums(const fat_problem *p, const fat_call *call, fat_error *err)
 {
+  if (!fat_problem_has(p, FAT_DBIAS) || !fat_problem_has(p, FAT_DET))
+    return FAT_OK;
   const int64_t *stride = call->tensor[FAT_DBIASES].stride;
   const bool shared =
       (p->b > 1 && stride[0] == 0) || (p->h > 1 && stride[1] == 0) || (p->q > 1 && stride[2] == 0);
-  if (!shared || !fat_problem_has(p, FAT_DBIAS) || !fat_problem_has(p, FAT_DET))
+  if (!shared)
     return FAT_OK;
   return fat_status_fail(
       err, FAT_E_INPUT,

@@ -93,7 +93,8 @@ local function valid(c) return c.G == 1 and "valid 2-ceildiv(q*ceildiv(h,hk),214
 -- 0.6 us of 3.8 to 20).
 local function overlap(words) return words.overlaps and " overlap" or "" end
 
--- Two launches over a workspace of what each split gives each row: O_s, Dv numbers, and L_s.
+-- Two launches over a workspace of what each split gives each row: O_s, Dv numbers, and L_s; or one, of clusters that keep these in
+-- shared memory.
 local function split_recipe(c, p, g, entry)
   local splits, soon = mma.splits_of(c, p, tiles(c, p)), overlap(mma.words(c, p, g))
   if c.M > 0 then

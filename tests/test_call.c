@@ -42,6 +42,15 @@ static void give_all(fatune_tensors *t, const fatune_tensor **slot[FAT_TENSORS])
   }
 }
 
+/* Those that a problem takes. */
+static void give_taken(const fat_problem *p, fatune_tensors *t, const fatune_tensor **slot[FAT_TENSORS])
+{
+  give_all(t, slot);
+  for (int i = 0; i < FAT_TENSORS; i++)
+    if (fat_tensors_role(p, i) == FAT_ROLE_NONE)
+      *slot[i] = NULL;
+}
+
 /* A scalar is in its range where the family has it, and else 0. */
 static void scalars_have_their_range(void **state)
 {
@@ -73,10 +82,7 @@ static void scalars_have_their_range(void **state)
     uint64_t bits;
     fat_error why = {0};
     fat_call_form_of(&p, &form);
-    give_all(&t, slot);
-    for (int i = 0; i < FAT_TENSORS; i++)
-      if (fat_tensors_role(&p, i) == FAT_ROLE_NONE)
-        *slot[i] = NULL;
+    give_taken(&p, &t, slot);
     t.softcap = calls[x].softcap;
     t.dropout = calls[x].dropout;
     assert_int_equal(fat_call_fill(&form, &p, &t, &call, &bits, &why), calls[x].good ? FAT_OK : FAT_E_INPUT);
@@ -108,10 +114,7 @@ static void every_tensor_has_its_role(void **state)
     fat_call call;
     uint64_t bits;
     fat_call_form_of(&p, &form);
-    give_all(&t, slot);
-    for (int i = 0; i < FAT_TENSORS; i++)
-      if (fat_tensors_role(&p, i) == FAT_ROLE_NONE)
-        *slot[i] = NULL;
+    give_taken(&p, &t, slot);
     MUST(fat_call_fill(&form, &p, &t, &call, &bits, err));
     for (int i = 0; i < FAT_TENSORS; i++) {
       const bool there = fat_tensors_role(&p, i) != FAT_ROLE_NONE;
@@ -154,9 +157,7 @@ static void tables_have_a_size(void **state)
     uint64_t bits;
     fat_error why = {0};
     fat_call_form_of(&p, &form);
-    give_all(&t, slot);
-    for (int i = 0; i < FAT_TENSORS; i++)
-      *slot[i] = fat_tensors_role(&p, i) == FAT_ROLE_NONE ? NULL : *slot[i];
+    give_taken(&p, &t, slot);
     some[FAT_TABLE + 1].stride[0] = sizes[x].all;
     some[FAT_TABLE + 1].stride[2] = sizes[x].row;
     assert_int_equal(fat_call_fill(&form, &p, &t, &call, &bits, &why), sizes[x].good ? FAT_OK : FAT_E_INPUT);

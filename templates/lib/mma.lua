@@ -191,7 +191,7 @@ local function add_defaults(meant, rows, more)
   for _, row in ipairs(rows) do
     for _, Z in ipairs { 8, 1 } do -- the former under a causal mask
       local c = { Br = row[1], Bc = row[2], w = row[3], s = row[4], Q = row[5], b = 1, Z = Z, W = 16, most = row[6],
-        G = more.G, L = more.L, N = more.N, k = more.k, M = more.M, meant = function(p, g) return meant(p, g, row[1]) end }
+        G = more.G, L = more.L, N = more.N, k = more.k, meant = function(p, g) return meant(p, g, row[1]) end }
       mma.defaults[#mma.defaults + 1] = c
     end
   end
@@ -210,15 +210,16 @@ local split_rows = { { 32, 64, 2, 3, 0, 128 }, { 32, 64, 2, 2, 0, 128 }, { 32, 3
 -- 32 x 4096 and 64 x 8192 keys, 15 and 19 % behind for 8 x 8192 and 1 x 2048, where clusters merge; 2 to 14 % ahead of none.
 local part_rows = { { 16, 64, 2, 3, 0, 128 }, { 16, 32, 2, 3, 0 }, { 16, 32, 2, 2, 0 }, { 16, 32, 2, 1, 0 } }
 local has_few, is_idle = mma.has_few_rows, mma.has_idle_SMs
-local function in_one(p, g, Br) return is_idle(p, g) and p.q * (has_few(p) and p.h // p.hk or 1) <= Br end
+local function rows_of(p) return p.q * (has_few(p) and p.h // p.hk or 1) end -- that may fill a tile
+local function in_one(p, g, Br) return is_idle(p, g) and rows_of(p) <= Br end
 add_defaults(function(p) return p.has.split end, { { 64, 64, 4, 2, 0, 128 }, { 64, 64, 4, 1, 0 }, { 64, 64, 4, 0, 1 } }, { L = 0 })
--- Few rows of heads that share K and V, put together: one tile, and as much of K and V on its way as fits. Where that leaves
--- SMs idle the keys are split.
-local function in_16(p) return mma.may_part(p) and p.q * (has_few(p) and p.h // p.hk or 1) <= 16 end
+local function in_16(p) return mma.may_part(p) and rows_of(p) <= 16 end
 add_defaults(function(p, g) return in_16(p) and has_few(p) and is_idle(p, g) end, part_rows, { G = 1, N = 1, k = 2 })
 add_defaults(function(p) return in_16(p) and has_few(p) end, part_rows, { G = 1, k = 2 })
 add_defaults(function(p, g) return in_16(p) and is_idle(p, g) end, part_rows, { N = 1, k = 2 })
 add_defaults(in_16, part_rows, { k = 2 })
+-- Few rows of heads that share K and V, put together: one tile, and as much of K and V on its way as fits. Where that leaves
+-- SMs idle the keys are split.
 add_defaults(function(p, g, Br) return has_few(p) and in_one(p, g, Br) end, split_rows, { G = 1, N = 2 })
 add_defaults(function(p, g) return has_few(p) and is_idle(p, g) end, few_rows, { G = 1, N = 2 })
 add_defaults(has_few, few_rows, { G = 1 })

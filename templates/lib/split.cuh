@@ -173,7 +173,7 @@ template <class Acc>
 __device__ __forceinline__ void merge_here(Acc &O, const rowvec<Acc::rows> &m, const rowvec<Acc::rows> &l, float c, const task &my,
                                            const place &at, i32 splits)
 {
-  constexpr i32 quads = Dv / 4$(parted and ", groups = parts" or ", groups = 1");
+  constexpr i32 quads = Dv / 4, groups = $(parted and "parts" or "1");
   rowvec<Acc::rows> factor, L;
 #pragma unroll
   for (i32 r = 0; r < m.R; r++) {

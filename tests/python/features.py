@@ -9,6 +9,7 @@ import fatune
 from fatune import features, tensors
 
 import lent
+from refusal import refused
 
 lent.begin()
 tensors._check_inputs = lambda *tensors: None
@@ -71,15 +72,6 @@ def check(title, leaves=(), lse=False, allowed=2e-4, dtype=torch.float32, keywor
     for name, a, b, leaf in zip(("q", "k", "v", *leaves), gradients, torch.autograd.grad(of, all_, weights), all_):
         assert a.dtype == leaf.dtype and a.shape == leaf.shape
         torch.testing.assert_close(a.double(), b.double(), rtol=4 * allowed, atol=4 * allowed, msg=lambda m: f"{title}: d{name}: {m}")
-
-
-def refused(call, kind, *words):
-    try:
-        call()
-    except kind as e:
-        assert all(word in str(e) for word in words), e
-        return
-    raise AssertionError(f"taken, where {words} was to be refused")
 
 
 seen = torch.rand(B, H, N, M) < 0.7

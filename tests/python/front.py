@@ -10,6 +10,7 @@ import fatune
 from fatune import functional, overrides, tensors
 
 import lent
+from refusal import refused
 
 assert not {"torch._dynamo", "sympy"} & set(sys.modules), "fatune loads what takes seconds"
 lent.begin()
@@ -24,15 +25,6 @@ def drawn(*shape, dtype=torch.float16, needed=False):
 
 def close(a, b, allowed=4e-3):
     torch.testing.assert_close(a.double(), b.double(), rtol=allowed, atol=allowed)
-
-
-def refused(call, kind, *words):
-    try:
-        call()
-    except kind as e:
-        assert all(word in str(e) for word in words), e
-        return
-    raise AssertionError(f"taken, where {words} was to be refused")
 
 
 def right(*tensors, **options):

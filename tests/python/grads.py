@@ -13,6 +13,7 @@ import warnings
 import torch
 from fatune import tensors as fatune
 import lent
+from refusal import refused
 from lent import make, numbers
 
 lent.begin()
@@ -77,15 +78,6 @@ def close(what, found, right, allowed):
     assert len(found) == len(right), what
     most = max((abs(f - r) for f, r in zip(found, right)), default=0)
     assert most <= allowed * max(1, *map(abs, right)), (what, most)
-
-
-def refused(call, kind, *words):
-    try:
-        call()
-    except kind as e:
-        assert all(word in str(e) for word in words), e
-        return e
-    sys.exit(f"no error that says {words}")
 
 
 # Against differences: grouped heads, other lengths, masks, rows that see no key, a scale, a width of V's own; of each

@@ -152,7 +152,6 @@ static fat_status try_all(server *s, const fat_assignment *a, fat_subject *c, fa
   return a->task == FAT_TASK_RACE ? race(s, a, c, v, err) : measure(s, a, c, v, err);
 }
 
-/* One assignment; its verdicts are filled in whatever happens. */
 /* What the tuner knows of expressions. */
 static fat_status learn(const fat_assignment *a, fat_error *err)
 {
@@ -162,6 +161,7 @@ static fat_status learn(const fat_assignment *a, fat_error *err)
   return a->mask_mod ? fat_mod_know(a->mask_mod, FAT_MASK_MOD, &m, err) : FAT_OK;
 }
 
+/* One assignment; its verdicts are filled in whatever happens. */
 static void work(server *s, const fat_assignment *a, fat_verdict *v)
 {
   fat_subject subjects[FAT_WIRE_ENTRANTS] = {0};
