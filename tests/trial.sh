@@ -2,13 +2,13 @@
 # trial.sh [SUITE...] -- fatune as somebody who has just installed Debian meets it: for each suite (bookworm, trixie) an
 # empty system by debootstrap, in it a clone of this commit, the README's commands, install, the C example, report,
 # uninstall; then the .deb in a second empty system. Prints what each step took. STAGES are those of ./check that run
-# there (default: build style; "all": the whole of it). TRIAL names the folder (default /tmp/fatune-trial; 5 GB).
+# there (default: build style; "all": the whole of it). TRIAL names the folder (default /tmp/fatune-trial; 5 GB),
+# MIRROR another mirror than debootstrap's own.
 #
 # By root, with a network that reaches Debian and PyPI. Not a part of ./check: it takes ten minutes a suite.
 set -eu
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
 trial=${TRIAL:-/tmp/fatune-trial}
-mirror=${MIRROR:-http://deb.debian.org/debian}
 [ "$(id -u)" = 0 ] && command -v debootstrap unshare >/dev/null || {
   echo "trial.sh needs root and debootstrap"
   exit 77
@@ -48,7 +48,7 @@ files() {
 
 empty_system() { # FOLDER
   rm -rf "$1"
-  debootstrap --variant=minbase "$suite" "$1" "$mirror" >"$trial/said" 2>&1 || {
+  debootstrap --variant=minbase "$suite" "$1" ${MIRROR:+"$MIRROR"} >"$trial/said" 2>&1 || {
     tail -n 20 "$trial/said"
     exit 1
   }
