@@ -20,9 +20,11 @@ flock -n 9 || {
   exit 1
 }
 
-# inside SYSTEM COMMAND -- by a shell there, with /proc and nothing else of this machine's.
+# inside SYSTEM COMMAND -- by a shell there, with /proc, terminals of its own and nothing else of this machine's.
 inside() {
-  unshare --mount --pid --fork --mount-proc="$1/proc" chroot "$1" /usr/bin/env -i HOME=/root LANG=C.UTF-8 TERM=dumb \
+  # shellcheck disable=SC2016
+  unshare --mount --pid --fork --mount-proc="$1/proc" sh -c 'mount -t devpts -o newinstance,ptmxmode=0666 devpts "$1/dev/pts" &&
+    mount --bind "$1/dev/pts/ptmx" "$1/dev/ptmx" && shift && exec chroot "$@"' sh "$1" "$1" /usr/bin/env -i HOME=/root LANG=C.UTF-8 TERM=dumb \
     PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin ${PIP_CERT:+PIP_CERT=/etc/trial.crt} sh -c "$2"
 }
 
