@@ -7,15 +7,13 @@
 // of the step before to do, and those of the other warpgroup.
 %  for _, file in ipairs(libs) do use(file) end
 %  local Q_here = S_early and ", Q_here = is_full(Q_full, Q_place_of(n + 1))" or ""
-%  local block, task = has.det and "begun_block(counts)" or "i32(block_id())", has.det and uneven and "last_key_task_of" or "key_task_of"
-%  local counts = has.det and ", i32 *counts" or ""
 extern "C" __global__ void __launch_bounds__(prepare_threads)
-$(entry "prepare")(const call a$(take_lists), float *dQ_all, LD_row *LD_all$(counts))
+$(entry "prepare")(const call a$(take_lists), float *dQ_all, LD_row *LD_all$(take_counts))
 {
   overlap_next();
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
   make_LD(LD_all + i64(tile) * Br, rows(a, tile / Tr), tile % Tr * Br);         // D = rowsum(dO O)
-  clear_sums(dQ_all, tile$(has.det and ", counts" or ""));                                                     // dQ = 0
+  clear_sums(dQ_all, tile$(and_counts));                                                     // dQ = 0
 }
 
 __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
@@ -95,16 +93,16 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
 extern "C" __global__ void __launch_bounds__(T, 1)
 $(entry "bwd_ws")(const call a$(take_lists), float *dQ_all, const LD_row *LD_all, const __grid_constant__ tensor_map Q_map,
   const __grid_constant__ tensor_map K_map, const __grid_constant__ tensor_map V_map, const __grid_constant__ tensor_map dO_map,
-  const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map$(counts))
+  const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map$(take_counts))
 {
-  const key_task my = $(task)(a, $(block));
+  const key_task my = key_task_of(a, $(block));
   const row_steps from(a, my$(and_lists));
   set_up_steps();
   if (warp_of() < 4) {
     registers_less<$(producer_registers)>();
     produce(a, LD_all, my, from, Q_map, K_map, V_map, dO_map);
 %  if has.det then
-    add_in_order(a, dQ_all, counts, my, from);
+    keep_turns(a, counts, my, from);
 %  end
   } else {
     registers_more<$(consumer_registers)>();

@@ -11,11 +11,13 @@
 #define F16  "bwd-f16-b1-h2k1-q300-k330-d64-causal all gpu=H200 sms=2 lay=padded"
 #define BF16 "bwd-bf16-b1-h2k1-q200-k300-d128-causal all gpu=H200 sms=2 lay=padded"
 #define WIDE "bwd-bf16-b1-h2k1-q200-k150-d192-causal all gpu=H200 sms=2 lay=padded"
+/* Sums of four blocks in order. */
+#define DET      "bwd-f16-b1-h1-q130-k500-d64-det all gpu=H200 sms=4"
+#define WIDE_DET "bwd-bf16-b1-h1-q70-k250-d192-det all gpu=H200 sms=4"
 
 #define ROWS    "bwd_ws:Br128-Bc128-s2-t2-S0-R0-Z1"
 #define HELD    "bwd_ws:Br64-Bc128-s2-t2-S1-R1-Z1"
 #define COLUMNS "bwd_ws:Br64-Bc128-s2-t2-S1-R0-Z1"
-#define DET     "bwd-f16-b1-h2k1-q300-k330-d64-causal-det all gpu=H200 sms=2 lay=padded"
 #define HALVES  "bwd_wide:Br64-s2-t2-Z1"
 
 static const struct {
@@ -121,11 +123,13 @@ static const defect defects[] = {
     {ROWS, "if (lane == 0)\n    store_wait(); // the last have been read", "", F16, EMU_RACE, SUMS, "put16("},
     {ROWS, "copies_fence();\n  warp_sync();\n  release(dS_full", "warp_sync();\n  release(dS_full", F16,
      EMU_UNFENCED, SUMS, "reduce_bulk("},
-    {ROWS, "wait(P_free, step_of<1>(n).parity ^ 1); // the last have been added", "", DET, EMU_RACE, SUMS,
-     "put16("},
     {HELD, "reduce_add4(to + (c / 2 * 32 + thread_id() % 32) * 4", "reduce_add4(to + c / 2 * 128", F16, WRONG,
      NULL, NULL},
     {HALVES, "column = group * first", "column = 0", WIDE, WRONG, NULL, NULL},
+    /* turns: each is given, each is passed on */
+    {HELD, "barrier_arrive(barrier_at(turn + which));", "", DET, EMU_DEADLOCK, RING, "barrier_passed("},
+    {HELD, "release(added + which);", "", DET, EMU_DEADLOCK, RING, "barrier_passed("},
+    {HELD, "count_up(count);", "", DET, EMU_DEADLOCK, SUMS, "await_count("},
     /* dK takes the place of K only when nobody reads that any more */
     {ROWS, "named_sync(1, 128 * consumers);", "", F16, EMU_RACE, WS, "stmatrix("},
     /* rings: who arrives, at which slot, in which phase; a tile given back before dK has been made of it */
@@ -143,11 +147,61 @@ static void every_defect_is_found(void **state)
   defects_are_found(defects, sizeof defects / sizeof *defects);
 }
 
+/* How many of the runs, whose warps go on in other orders, give dQ other bits than the first, or a finding.
+ */
+enum { RUNS = 13 };
+static int other_bits(const victim *v, const emu_kernel *kernel)
+{
+  emu_result r[RUNS];
+  const size_t bytes = (size_t)fat_tensors_elements(&v->c.problem, FAT_DQ) * sizeof *r[0].out[FAT_DQ];
+  int others = 0;
+  for (int run = 0; run < RUNS; run++) {
+    const emu_options options = {.accesses = 200000000,
+                                 .order = run < 2 ? (emu_order)run : EMU_RANDOM,
+                                 .seed = (uint64_t)run,
+                                 .resident = 4};
+    assert_int_equal(
+        emu_attention_run(emu_check_machine(), kernel, &v->c, &v->truth, &options, &r[run], NULL), FAT_OK);
+    others += r[run].report.findings > 0 || memcmp(r[run].out[FAT_DQ], r[0].out[FAT_DQ], bytes) != 0;
+  }
+  for (int run = 0; run < RUNS; run++)
+    emu_result_free(&r[run]);
+  return others;
+}
+
+/* What other bits show: blocks that add to dQ when it is not their turn. */
+static void sums_out_of_order_are_found(void **state)
+{
+  static const struct {
+    const char *kernel, *line, *piece;
+  } turns[] = {{HELD, DET, "await_count(count, my.j0 / Bc);"},
+               {HELD, DET, "wait(turn + which, step_of<1>(n).parity);"},
+               {HALVES, WIDE_DET, "wait(added + which, step_of<1>(n).parity);"}};
+  (void)state;
+  for (unsigned i = 0; i < sizeof turns / sizeof *turns; i++) {
+    int count, others = 0;
+    victim v = victim_of(turns[i].kernel, turns[i].line);
+    char *text = spoiled(fat_text_get(&v.source.text), turns[i].piece, "", &count);
+    assert_true(count > 0);
+    for (int broken = 0; broken < 2; broken++) {
+      emu_kernel kernel =
+          load_spoiled(&v, broken ? text : fat_text_get(&v.source.text), fat_text_get(&v.source.recipe));
+      others = other_bits(&v, &kernel);
+      emu_kernel_free(&kernel);
+      assert_true(broken ? others > 0 : others == 0);
+    }
+    print_message("%s without '%s': %d runs tell\n", turns[i].kernel, turns[i].piece, others);
+    free(text);
+    victim_free(&v);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_call_is_missed),
       cmocka_unit_test(every_defect_is_found),
+      cmocka_unit_test(sums_out_of_order_are_found),
   };
   return cmocka_run_group_tests(tests, emu_check_open, emu_check_close);
 }

@@ -110,22 +110,20 @@ __device__ __forceinline__ void store_wait_all()
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
-//: await_count -- until a number in device memory is n; what those did before who counted it up, copies too, came before what
-// this thread does next [ld.acquire.gpu, fence.proxy.async]
+//: await_count -- until a number in device memory is n; what those did before who counted it up came before what this thread
+// does next [ld.acquire.gpu]
 __device__ __forceinline__ void await_count(const i32 *from, i32 n)
 {
   i32 x;
   do
     asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(x) : "l"(from) : "memory");
   while (x != n);
-  asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 
-//: count_up -- adds 1 to a number in device memory, behind all that this thread has done and waited for
-// [fence.proxy.async, red.release.gpu]
+//: count_up -- adds 1 to a number in device memory, behind all that this thread has done and waited for [red.release.gpu]
 __device__ __forceinline__ void count_up(i32 *to)
 {
-  asm volatile("fence.proxy.async.global;\nred.release.gpu.global.add.s32 [%0], 1;" ::"l"(to) : "memory");
+  asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(to) : "memory");
 }
 
 //: copies_fence -- what this thread wrote to shared memory is seen by copies that start later [fence.proxy.async]

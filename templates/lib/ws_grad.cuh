@@ -114,7 +114,7 @@ struct row_step {
   __device__ __forceinline__ void go_on() { listed = listed_tile(from.visit, ++n); }
 % else
   i32 head, tile;
-  __device__ __forceinline__ explicit row_step(const row_steps &from_) : from(from_), head(from_.head), tile(from_.visit.first) {}
+  __device__ __forceinline__ explicit row_step(const row_steps &from_) : from(from_), head(from_.head), tile(from_.visit.$(has.det and "last - 1" or "first")) {}
   // Among the tiles of all heads and batches, each a block of `prepare`.
   __device__ __forceinline__ i32 number() const { return head * from.tiles + tile; }
   __device__ __forceinline__ rows_at at(const call &a) const
@@ -123,8 +123,8 @@ struct row_step {
   }
   __device__ __forceinline__ void go_on()
   {
-    if (++tile == from.visit.last) {
-      tile = from.visit.first;
+    if ($(has.det and "--tile < from.visit.first" or "++tile == from.visit.last")) {
+      tile = from.visit.$(has.det and "last - 1" or "first");
       head++;
     }
   }
@@ -151,7 +151,7 @@ __device__ __forceinline__ void set_up_steps()
 {
   if (thread_id() == 0) {
     for (i32 x = 0; x < signals; x++)
-      barrier_init(barrier_at(x), x < Q_full ? 1 : x < dO_full ? 2 : x < Q_free ? 1 : x < dS_full ? 4 * row_readers : x < dS_free ? 4 * consumers : 4 * dS_readers);
+      barrier_init(barrier_at(x), x < Q_full ? 1 : x < dO_full ? 2 : x < Q_free ? 1 : x < dS_full ? 4 * row_readers : x < dS_free ? 4 * consumers : $(has.det and "x >= turn ? x < added ? 1 : 4 * consumers : " or "")4 * dS_readers);
     barrier_init_fence();
   }
   block_sync();

@@ -16,6 +16,9 @@ ws.registers_of = { { 24, 232 }, { 24, 240 }, { 32, 160 } }
 -- What the compiler reports is the share of a thread before registers move.
 function ws.registers(of) return 65536 // ws.threads(of) // 8 * 8 end
 
+-- Barriers of the order in which blocks add to dQ.
+local function turns(p, of) return p.has.det and 2 * (of.all // of.groups) or 0 end
+
 -- Where tiles lie in shared memory.
 function ws.places(c, p, of)
   local at = { V = of.groups * ws.boxes(p.d) * 8192 }
@@ -26,7 +29,7 @@ function ws.places(c, p, of)
   at.dQ = at.P + of.P
   at.LD = at.dQ + of.dQ
   at.signals = at.LD + of.Q * 8 * c.Br
-  at.last = at.signals + 8 * (4 + 2 * (of.Q + of.dO + of.dS))
+  at.last = at.signals + 8 * (4 + 2 * (of.Q + of.dO + of.dS) + turns(p, of))
   return at
 end
 
@@ -48,14 +51,15 @@ function ws.words(c, p, of, own)
       "lib/launches.cuh"),
     dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
     LD_threads = "prepare_threads", LD_apart = true, producer_registers = r[1], consumer_registers = r[2], P_shared = false, Q_held = false,
-    turns = "none", schedule = "in_flight" }
+    turns = "none", schedule = "in_flight", block = p.has.det and "begun_block(counts)" or "i32(block_id())",
+    take_counts = p.has.det and ", i32 *counts" or "", and_counts = p.has.det and ", counts" or "" }
   for _, name in ipairs { "products", "dQ_share", "reduces", "S_early" } do words[name] = own[name] end
   return words
 end
 
 function ws.constants(c, p, of)
   local at, free = ws.places(c, p, of), 2 + of.Q + of.dO
-  return {
+  local all = {
     { "Br", c.Br, "rows of Q of one tile" },
     { "Bc", 64 * of.groups, "rows of K and V of one tile" },
     { "T", ws.threads(of), "threads of a block" },
@@ -93,17 +97,24 @@ function ws.constants(c, p, of)
     { "P_full", free + of.Q + of.dO + of.dS, "barrier of P" },
     { "P_free", free + of.Q + of.dO + of.dS + 1, "barrier of P" },
     { "dS_free", free + of.Q + of.dO + of.dS + 2, "barrier of the first tile of dS" },
-    { "signals", free + of.Q + of.dO + 2 * of.dS + 2, "barriers" },
+    { "signals", free + of.Q + of.dO + 2 * of.dS + 2 + turns(p, of), "barriers" },
     { "Z", c.Z, "heads whose tiles start together" },
   }
+  if p.has.det then
+    local first = free + of.Q + of.dO + 2 * of.dS + 2
+    all[#all + 1] = { "sharers", of.all // of.groups, "warpgroups that have the same keys" }
+    all[#all + 1] = { "turn", first, "barrier of the first of them: it may add to dQ" }
+    all[#all + 1] = { "added", first + of.all // of.groups, "barrier of the first of them: it has added to dQ" }
+  end
+  return all
 end
 
 -- D and zeros for dQ, the products, dQ rounded.
 function ws.recipe(name, c, p, of, entry)
   local tiles, tile = string.format("b*h*ceildiv(q,%d)", c.Br), 4 * c.Br * (of.sums or p.d)
   local dQ_LD = string.format("ws(0) ws(%s*%d)", tiles, tile)
-  local counts = p.has.det and string.format(" ws(%s*%d)", tiles, tile + 8 * c.Br) or "" -- of each warp that computes
-  return string.format("workspace %s*%d%s\n%s", tiles, tile + 8 * c.Br + (p.has.det and 16 * of.all or 0), p.has.det and "+16" or "", p.has.det and "" or "reduces dQ\n")
+  local counts = p.has.det and string.format(" ws(%s*%d)", tiles, tile + 8 * c.Br) or ""
+  return string.format("workspace %s*%d%s\n%s", tiles, tile + 8 * c.Br + (p.has.det and 4 * (of.all // of.groups) or 0), p.has.det and "+16" or "", p.has.det and "" or "reduces dQ\n")
     .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", tiles, dQ_LD, counts)
     .. string.format("launch %s grid ceildiv(k,%d)*b*hk block %d shared %d overlap args call %s mapQ(%d) mapK(64) mapV(64) "
       .. "mapdO(%d) mapdK(16) mapdV(16)%s\n", entry(name), 64 * of.groups, ws.threads(of), ws.places(c, p, of).last, dQ_LD, c.Br, c.Br, counts)

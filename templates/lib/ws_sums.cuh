@@ -2,44 +2,46 @@
 // of Q lie in blocks of 16 rows and 8 columns, each as 32 threads hold it, four numbers of a thread side by side; the blocks
 // of 16 rows one behind the other.
 
-//: order_of_sums -- blocks add to dQ of a tile one after another, so that its bits are always the same: each waits until so
-% if uneven then
-// many have done so as see it with later keys. Blocks of later keys start earlier, and come by earlier: hardly one waits
-% else
-// many have done so as there are tiles of earlier keys. These start earlier: a block is a step behind the one before
+//: keep_turns -- with `det` blocks add to dQ of a tile one after another, those of earlier keys first, so that its bits are
+// always the same. A thread that nothing else needs awaits that so many have added as see the tile with earlier keys, lets
+// those that compute add, and counts up. Blocks of earlier keys begin earlier and go through the tiles in the same order, the
+// last first: these all see under a causal mask, too. So each block is a step behind the one before, and hardly one waits
+__device__ __forceinline__ void keep_turns(const call &a, i32 *counts, const key_task &my, const row_steps &from)
+{
+  const i32 which = warp_of() - 2;
+  if (which < 0 || which >= sharers || thread_id() % 32 != 0)
+    return;
+  row_step of(from);
+  await_last();                                         // counts are 0
+% if has.w then
+  i32 first = my.j0 / Bc; // of the tiles of keys that see this one
 % end
-struct order_of_sums {
-  const call &a;
-  i32 *counts, *held; // of each tile, and warp that computes, how many have added; what this lane adds to now
-  i32 mine, last, tile; // tiles of keys: the own one, the last that sees `tile`
-  __device__ __forceinline__ order_of_sums(const call &a_, i32 *all, i32 j0)
-      : a(a_), counts(all + 4), mine(j0 / Bc), last(mine), tile(0)
-  {
-  }
-  // Until this block may add to dQ of a tile, whose number counts the tiles of all heads, what a warp has laid.
-  __device__ __forceinline__ void await(i32 number, i32 warp)
-  {
-    held = counts + number * i64(T / 32 - 4) + warp;
-% if uneven then
-    const i32 tiles = ceil_div(a.q, Br);
-    if (number % tiles < tile)
-      last = mine; // of the next head
-    tile = number % tiles;
-    const sequence at = sequence_of(a, number / tiles);
-    while ((last + 1) * Bc < at.nk && range_rows(a, at, (last + 1) * Bc).first <= tile)
-      last++;
-    await_count(held, last - mine);
+  for (i32 n = 0; n < from.steps; n++) {
+    i32 *const count = counts + 4 + of.number() * i64(sharers) + which;
+% if has.w then
+    while (first > 0 && range_rows(a, sequence_of(a, my.head), (first - 1) * Bc).last > of.tile)
+      first--;
+    await_count(count, my.j0 / Bc - first);
+    if (of.tile == from.visit.first)
+      first = my.j0 / Bc; // of the next head
 % else
-    await_count(held, mine);
+    await_count(count, my.j0 / Bc);
 % end
+    barrier_arrive(barrier_at(turn + which));
+    wait(added + which, step_of<1>(n).parity);
+    count_up(count);
+    of.go_on();
   }
-  // What has been added is there: the next block may add.
-  __device__ __forceinline__ void pass()
-  {
-    store_wait_all();
-    count_up(held);
-  }
-};
+}
+
+//: add_in_turn -- the dQ of the n-th step, which `which` of the warpgroups with the same keys has made
+template <class Acc> __device__ __forceinline__ void add_in_turn(i32 which, i32 n, float *to, const Acc &dQ)
+{
+  wait(turn + which, step_of<1>(n).parity);
+  add_to_sums(to, dQ);
+  warp_sync();
+  release(added + which);
+}
 
 //: begun_block -- in the order in which blocks begin, whatever that is: nobody waits for a block that has not begun
 __device__ __forceinline__ i32 begun_block(i32 *counts)
@@ -50,14 +52,6 @@ __device__ __forceinline__ i32 begun_block(i32 *counts)
     *place = atomic_add(counts, 1);
   block_sync();
   return *place;
-}
-
-//: last_key_task_of -- the last tiles of keys start first
-__device__ __forceinline__ key_task last_key_task_of(const call &a, i32 block)
-{
-  key_task my = key_task_of(a, block);
-  my.j0 = Bc * (ceil_div(a.k, Bc) - 1) - my.j0;
-  return my;
 }
 
 //: share_of_dQ -- a warpgroup's part of dQ = dS K of a tile: 64 rows, and columns
@@ -124,30 +118,22 @@ __device__ __forceinline__ void end_dQ(const share_of_dQ &my, i32 n, i32 number,
 % if reduces == "bulk" then
   const i32 lane = thread_id() % 32;
   const u32 place = laid_sums(warp_of() - 4);
-%   if has.det then
-  wait(P_free, step_of<1>(n).parity ^ 1); // the last have been added
-%   else
   if (lane == 0)
     store_wait(); // the last have been read
   warp_sync();
-%   end
 #pragma unroll
   for (i32 c = 0; c < dQ.C; c += 2)
     put16(place + (c / 2 * 32 + lane) * 16, {{__float_as_uint(dQ.at[0][c]), __float_as_uint(dQ.at[0][c + 1]),
                                               __float_as_uint(dQ.at[1][c]), __float_as_uint(dQ.at[1][c + 1])}});
   show_dS(n + 1);
-%   if has.det then
-  release(P_full);
-%   else
   if (lane == 0 && number >= 0) {
     reduce_bulk(my.sums(number), place, dQ_part::C / 2 * 512);
     store_commit();
   }
-%   end
 % else
   show_dS(n + 1);
   if (number >= 0)
-    add_to_sums(my.sums(number), dQ);
+    $(has.det and "add_in_turn" or "add_to_sums")($(has.det and "0, n - 1, " or "")my.sums(number), dQ);
 % end
 }
 
@@ -157,34 +143,11 @@ __device__ __forceinline__ u32 laid_sums(i32 warp)
   return shared_address(shared_memory()) + at_dQ + warp * (dQ_part::C / 2 * 512);
 }
 
-//: add_in_order -- of a warp that nothing else needs, a lane for each warp that computes adds what that has laid, in the block's turn; nobody else waits for turns
-__device__ __forceinline__ void add_in_order(const call &a, float *dQ_all, i32 *counts, const key_task &my, const row_steps &from)
-{
-  const i32 warp = thread_id() % 32;
-  if (warp_of() != 2 || warp >= T / 32 - 4)
-    return;
-  const share_of_dQ share(warp / 4, dQ_all);
-  order_of_sums order(a, counts, my.j0);
-  row_step of(from);
-  await_last();                                         // dQ is 0
-  for (i32 n = 0; n <= from.steps && from.steps > 0; n++) {
-    wait(P_full, step_of<1>(n).parity);
-    if (n > 0) {                                        // dQ is that of the step before
-      order.await(of.number(), warp);
-      reduce_bulk(share.sums(of.number(), warp), laid_sums(warp), dQ_part::C / 2 * 512);
-      store_commit();
-      order.pass();
-      of.go_on();
-    }
-    barrier_arrive(barrier_at(P_free));
-  }
-}
-
 //: end_half
 template <class Half, class Acc> __device__ __forceinline__ void end_half(const Half &my, i32 n, i32 number, const Acc &dQ)
 {
   release(dS_free + dS_place_of(n).slot);
-  add_to_sums(my.sums(number), dQ);
+  $(has.det and "add_in_turn" or "add_to_sums")($(has.det and "Half::column != 0, n, " or "")my.sums(number), dQ);
 }
 
 //: last_dQ -- of the last step, with nothing beside it
@@ -200,8 +163,8 @@ __device__ __forceinline__ void last_dQ(const share_of_dQ &my, i32 n, i32 number
 __device__ __forceinline__ void clear_sums(float *dQ_all, i64 number$(has.det and ", i32 *counts" or ""))
 {
 % if has.det then
-  if (thread_id() < T / 32 - 4)
-    counts[4 + number * (T / 32 - 4) + thread_id()] = 0;
+  if (thread_id() < sharers)
+    counts[4 + number * sharers + thread_id()] = 0;
   if (number == 0 && thread_id() == 0)
     counts[0] = 0;
 % end
