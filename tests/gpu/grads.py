@@ -107,6 +107,7 @@ def check_gradcheck():
             for mask in (dict(), dict(causal=True), dict(window=(2, 1))):
                 torch.autograd.gradcheck(lambda *t: fatune.attention(*t, arithmetic=arithmetic, **mask), (q, k, v), eps=2 ** -5,
                                          atol=1e-2, rtol=1e-2, nondet_tol=1e-5)
+                print(f"gradcheck of {arithmetic or 'f32'}, 4 heads on 2, 5 rows, 7 keys, d 8, {mask or 'full'}: right", flush=True)
 
 
 def check_stream_and_graph():
