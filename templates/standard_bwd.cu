@@ -1,5 +1,6 @@
-// standard_bwd.cu -- Algorithm 3 of the first paper as it stands: P and dS go through device memory, one launch for each line.
-//   1: P = exp(Q K^T - LSE), dP = dO V^T    2: dS = P (dP - rowsum(P dP)), in the place of dP
+// standard_bwd.cu -- Algorithm 3 of the first paper: P and dS go through device memory, one launch for each line.
+//   1: P = exp(Q K^T - LSE), dP = dO V^T    2: dS = P (dP - D), in the place of dP; D = rowsum(dO O), as all other kernels
+// have it: the paper's rowsum(P dP) is the same number where O is P V to the last bit, and a call may bring any O
 //   3: dV = P^T dO, dK = scale dS^T Q       4: dQ = scale dS K
 // P and dP have, for each batch and head, q rows of `row` elements: k rounded up to whole tiles.
 %  for _, file in ipairs(libs) do use(file) end
@@ -45,14 +46,8 @@ $(entry "differences")(const call a, const elem *P_all, elem *dP_all$(keeps_slop
   const place at = rows(a, head);
   const spans visit = range(a, at, i0);
   const matrix P_here = matrix_of((elem *)P_all, head, at), dP_here = matrix_of(dP_all, head, at);
-%  local P_of_tile, total = "load_scores<acc<Br, Bc>>(P_here, i0, j * Bc, at.nq)", has.drop and "row_total(sum) * rowvec<Br>(boost(a))" or "row_total(sum)"
-  rowvec<Br> sum(0.f);
-  for (i32 j = visit.first; j < visit.last; j++) {
-    acc<Br, Bc> P = $(has.drop and "kept(" .. P_of_tile .. ")" or P_of_tile);
-    multiply(P, load_scores<acc<Br, Bc>>(dP_here, i0, j * Bc, at.nq));
-    sum = sum + row_sum(P);                             // D = rowsum(P dP)
-  }
-  const rowvec<Br> d = $(has.dlse and "D_of(" .. total .. ", at, i0)" or total);
+%  local P_of_tile, total = "load_scores<acc<Br, Bc>>(P_here, i0, j * Bc, at.nq)", "row_dot<Br, Dv>(at.dO, at.dOn, at.O, at.On, i0, at.nq)"
+  const rowvec<Br> d = $(has.dlse and "D_of(" .. total .. ", at, i0)" or total); // D = rowsum(dO O)
   for (i32 j = visit.first; j < visit.last; j++) {
     acc<Br, Bc> dS = load_scores<acc<Br, Bc>>(dP_here, i0, j * Bc, at.nq);
 %  if has.drop then
