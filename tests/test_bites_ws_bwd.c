@@ -127,9 +127,9 @@ static const defect defects[] = {
      NULL, NULL},
     {HALVES, "column = group * first", "column = 0", WIDE, WRONG, NULL, NULL},
     /* turns: each is given, each is passed on */
-    {HELD, "barrier_arrive(barrier_at(turn + which));", "", DET, EMU_DEADLOCK, RING, "barrier_passed("},
-    {HELD, "release(added + which);", "", DET, EMU_DEADLOCK, RING, "barrier_passed("},
-    {HELD, "count_up(count);", "", DET, EMU_DEADLOCK, SUMS, "await_count("},
+    {HELD, "barrier_arrive(barrier_at(let));", "", DET, EMU_DEADLOCK, RING, "barrier_passed("},
+    {HELD, "release(added + at.slot * sharers + which);", "", DET, EMU_DEADLOCK, RING, "barrier_passed("},
+    {HELD, "count_up(adding);", "", DET, EMU_DEADLOCK, SUMS, "await_count("},
     /* dK takes the place of K only when nobody reads that any more */
     {ROWS, "named_sync(1, 128 * consumers);", "", F16, EMU_RACE, WS, "stmatrix("},
     /* rings: who arrives, at which slot, in which phase; a tile given back before dK has been made of it */
@@ -174,9 +174,9 @@ static void sums_out_of_order_are_found(void **state)
 {
   static const struct {
     const char *kernel, *line, *piece;
-  } turns[] = {{HELD, DET, "await_count(count, my.j0 / Bc);"},
-               {HELD, DET, "wait(turn + which, step_of<1>(n).parity);"},
-               {HALVES, WIDE_DET, "wait(added + which, step_of<1>(n).parity);"}};
+  } turns[] = {{HELD, DET, "await_count(count, earlier);"},
+               {HELD, DET, "wait(turn + at.slot * sharers + which, at.parity);"},
+               {HALVES, WIDE_DET, "wait(added + last.slot * sharers + which, last.parity);"}};
   (void)state;
   for (unsigned i = 0; i < sizeof turns / sizeof *turns; i++) {
     int count, others = 0;

@@ -10,6 +10,7 @@
 //   dO_here  the first; dO_read the second, before the next dO takes its place
 //   Q_read   the first, before the next Q, LSE and D do
 //   by_half  and one for each half, whose warps wait for each other
+//   all_done both, when the last step is
 
 //: P_here
 constexpr i32 P_here = 1;
@@ -28,6 +29,9 @@ constexpr i32 dS_here = 5;
 
 //: by_half
 constexpr i32 by_half = 6;
+
+//: all_done
+constexpr i32 all_done = 8;
 
 //: half_of -- which half of the block this warp belongs to
 __device__ __forceinline__ i32 half_of()
@@ -91,7 +95,8 @@ __device__ __forceinline__ void make_dV(const apart &my)
     named_sync(Q_read, T);
     from.send_Q(n + stages);
   }
-  finish_steps();
+  copy_wait<0>();
+  named_sync(all_done, T);
   scale_part(dV, 1.f);
   lay_part(my.V, dV);
 }
@@ -119,7 +124,8 @@ __device__ __forceinline__ void make_dK(const apart &my)
     from.send_dO(n + stages);
     my.add_to_dQ(n);
   }
-  finish_steps();
+  copy_wait<0>();
+  named_sync(all_done, T);
   scale_part(dK, my.a.scale);
   lay_part(my.K, dK);
 }

@@ -13,12 +13,12 @@ struct key_task {
 
 //: key_task_of -- the first tiles of K and V, which the most rows see under a causal mask, come first
 % if has.det then
-// Together go at least so many heads that all blocks which run at a time are of different tiles or heads: where sums are made
-// in order, tiles of a head that began together would wait for each other
+// Where sums are made in order, tiles of a head that begin together wait for each other: at least so many heads go together that
+// half of their blocks fill the SMs
 % end
 __device__ __forceinline__ key_task key_task_of(const call &a, i32 block)
 {
-  const portion mine = portion_of(block, a.b * a.hk, ceil_div(a.k, Bc), $(has.det and "max(Z, 128 / ceil_div(a.k, Bc))" or "Z"));
+  const portion mine = portion_of(block, a.b * a.hk, ceil_div(a.k, Bc), $(has.det and "max(Z, 256 / ceil_div(a.k, Bc))" or "Z"));
   return {mine.head * (a.h / a.hk), Bc * mine.nth};
 }
 

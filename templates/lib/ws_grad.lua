@@ -17,7 +17,7 @@ ws.registers_of = { { 24, 232 }, { 24, 240 }, { 32, 160 } }
 function ws.registers(of) return 65536 // ws.threads(of) // 8 * 8 end
 
 -- Barriers of the order in which blocks add to dQ.
-local function turns(p, of) return p.has.det and 2 * (of.all // of.groups) or 0 end
+local function turns(p, of) return p.has.det and 4 * (of.all // of.groups) or 0 end
 
 -- Where tiles lie in shared memory.
 function ws.places(c, p, of)
@@ -103,8 +103,8 @@ function ws.constants(c, p, of)
   if p.has.det then
     local first = free + of.Q + of.dO + 2 * of.dS + 2
     all[#all + 1] = { "sharers", of.all // of.groups, "warpgroups that have the same keys" }
-    all[#all + 1] = { "turn", first, "barrier of the first of them: it may add to dQ" }
-    all[#all + 1] = { "added", first + of.all // of.groups, "barrier of the first of them: it has added to dQ" }
+    all[#all + 1] = { "turn", first, "barrier of the first of them: it may add to dQ in even steps; then those of odd ones" }
+    all[#all + 1] = { "added", first + 2 * (of.all // of.groups), "barrier of the first of them: it has added to dQ, the same way" }
   end
   return all
 end

@@ -5,31 +5,41 @@
 //: keep_turns -- with `det` blocks add to dQ of a tile one after another, those of earlier keys first, so that its bits are
 // always the same. A thread that nothing else needs awaits that so many have added as see the tile with earlier keys, lets
 // those that compute add, and counts up. Blocks of earlier keys begin earlier and go through the tiles in the same order, the
-// last first: these all see under a causal mask, too. So each block is a step behind the one before, and hardly one waits
+// last first: these all see under a causal mask, too. So each block is a step behind the one before, and hardly one waits.
+// A step may be let before the one before has passed its turn on: passing takes as long as all sums of the SM are on their way
 __device__ __forceinline__ void keep_turns(const call &a, i32 *counts, const key_task &my, const row_steps &from)
 {
   const i32 which = warp_of() - 2;
   if (which < 0 || which >= sharers || thread_id() % 32 != 0)
     return;
   row_step of(from);
-  await_last();                                         // counts are 0
+  i32 *adding = counts; // how many have added to the tile of the step before
 % if has.w then
-  i32 first = my.j0 / Bc; // of the tiles of keys that see this one
+  i32 first = my.j0 / Bc; // of the tiles of keys that see a tile
 % end
-  for (i32 n = 0; n < from.steps; n++) {
+  await_last();                                         // counts are 0
+  for (i32 n = 0; n <= from.steps && from.steps > 0; n++) {
     i32 *const count = counts + 4 + of.number() * i64(sharers) + which;
 % if has.w then
+    if (of.tile == from.visit.last - 1)
+      first = my.j0 / Bc; // of another head
     while (first > 0 && range_rows(a, sequence_of(a, my.head), (first - 1) * Bc).last > of.tile)
       first--;
-    await_count(count, my.j0 / Bc - first);
-    if (of.tile == from.visit.first)
-      first = my.j0 / Bc; // of the next head
-% else
-    await_count(count, my.j0 / Bc);
 % end
-    barrier_arrive(barrier_at(turn + which));
-    wait(added + which, step_of<1>(n).parity);
-    count_up(count);
+    const i32 earlier = my.j0 / Bc$(has.w and " - first" or ""), let = turn + step_of<2>(n).slot * sharers + which;
+    const bool is_let = n < from.steps && count_is(count, earlier);
+    if (is_let)
+      barrier_arrive(barrier_at(let));
+    if (n > 0) {
+      const step_of<2> last(n - 1);
+      wait(added + last.slot * sharers + which, last.parity);
+      count_up(adding);
+    }
+    if (n < from.steps && !is_let) {
+      await_count(count, earlier);
+      barrier_arrive(barrier_at(let));
+    }
+    adding = count;
     of.go_on();
   }
 }
@@ -37,10 +47,11 @@ __device__ __forceinline__ void keep_turns(const call &a, i32 *counts, const key
 //: add_in_turn -- the dQ of the n-th step, which `which` of the warpgroups with the same keys has made
 template <class Acc> __device__ __forceinline__ void add_in_turn(i32 which, i32 n, float *to, const Acc &dQ)
 {
-  wait(turn + which, step_of<1>(n).parity);
+  const step_of<2> at(n);
+  wait(turn + at.slot * sharers + which, at.parity);
   add_to_sums(to, dQ);
   warp_sync();
-  release(added + which);
+  release(added + at.slot * sharers + which);
 }
 
 //: begun_block -- in the order in which blocks begin, whatever that is: nobody waits for a block that has not begun

@@ -434,6 +434,10 @@ TWIN void await_count(const int *from, int n)
 {
   emu_await_count(from, n);
 }
+TWIN bool count_is(const int *from, int n)
+{
+  return emu_atomic_add(const_cast<int *>(from), 0) == n;
+}
 TWIN void count_up(int *to)
 {
   emu_count_up(to);

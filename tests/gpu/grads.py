@@ -111,10 +111,11 @@ def check_gradcheck():
 
 
 def check_stream_and_graph():
-    """A step recorded on a side stream, and the same in a graph, whose inputs then change."""
+    """A step recorded on a side stream, and the same in a graph, whose inputs then change. No step is kept behind its results:
+    what autograd keeps of one on the default stream, the next would wait for, which a capture forbids."""
     def step():
         out = fatune.attention(*inputs, causal=True, deterministic=True)
-        return out, *torch.autograd.grad(out, inputs, weight)
+        return out.detach(), *torch.autograd.grad(out, inputs, weight)
     inputs = [drawn((2, heads, 200, 64), torch.bfloat16) for heads in (4, 2, 2)]
     weight = drawn((2, 4, 200, 64), torch.bfloat16).detach()
     right = step()
