@@ -94,6 +94,7 @@ static const struct {
     {BWD_CORES, BACKWARD_F32},
     {BWD_IDLE, BACKWARD "T4"},
     {BWD_V_HELD, UNSEEN_KEYS},
+    {BWD_APART, UNSEEN_KEYS},
     {TWO, BACKWARD "A100"},
     {TWO, UNSEEN_KEYS},
     {TWO_SHARED, BACKWARD "A100"},

@@ -150,7 +150,7 @@ static void every_defect_is_found(void **state)
 /* How many of the runs, whose warps go on in other orders, give dQ other bits than the first, or a finding.
  */
 enum { RUNS = 13 };
-static int other_bits(const victim *v, const emu_kernel *kernel)
+static int other_bits(const victim *v, const emu_kernel *kernel, int variant)
 {
   emu_result r[RUNS];
   const size_t bytes = (size_t)fat_tensors_elements(&v->c.problem, FAT_DQ) * sizeof *r[0].out[FAT_DQ];
@@ -159,7 +159,8 @@ static int other_bits(const victim *v, const emu_kernel *kernel)
     const emu_options options = {.accesses = 200000000,
                                  .order = run < 2 ? (emu_order)run : EMU_RANDOM,
                                  .seed = (uint64_t)run,
-                                 .resident = 4};
+                                 .resident = 4,
+                                 .variant = variant};
     assert_int_equal(
         emu_attention_run(emu_check_machine(), kernel, &v->c, &v->truth, &options, &r[run], NULL), FAT_OK);
     others += r[run].report.findings > 0 || memcmp(r[run].out[FAT_DQ], r[0].out[FAT_DQ], bytes) != 0;
@@ -172,25 +173,31 @@ static int other_bits(const victim *v, const emu_kernel *kernel)
 /* What other bits show: blocks that add to dQ when it is not their turn. */
 static void sums_out_of_order_are_found(void **state)
 {
-  static const struct {
-    const char *kernel, *line, *piece;
-  } turns[] = {{HELD, DET, "await_count(count, earlier);"},
-               {HELD, DET, "wait(turn + at.slot * sharers + which, at.parity);"},
-               {HALVES, WIDE_DET, "wait(added + last.slot * sharers + which, last.parity);"}};
+  static const char *const waits[] = {"await_count(count, earlier);",
+                                      "wait(turn + at.slot * sharers + which, at.parity);",
+                                      "wait(added + last.slot * sharers + which, last.parity);"};
+  enum { WAITS = sizeof waits / sizeof *waits };
+  static const char *const of[][2] = {{HELD, DET}, {HALVES, WIDE_DET}};
   (void)state;
-  for (unsigned i = 0; i < sizeof turns / sizeof *turns; i++) {
-    int count, others = 0;
-    victim v = victim_of(turns[i].kernel, turns[i].line);
-    char *text = spoiled(fat_text_get(&v.source.text), turns[i].piece, "", &count);
-    assert_true(count > 0);
-    for (int broken = 0; broken < 2; broken++) {
-      emu_kernel kernel =
-          load_spoiled(&v, broken ? text : fat_text_get(&v.source.text), fat_text_get(&v.source.recipe));
-      others = other_bits(&v, &kernel);
-      emu_kernel_free(&kernel);
-      assert_true(broken ? others > 0 : others == 0);
+  for (unsigned i = 0; i < sizeof of / sizeof *of; i++) {
+    victim v = victim_of(of[i][0], of[i][1]);
+    char *text = strdup(fat_text_get(&v.source.text)), without[160];
+    for (int n = 1; n <= WAITS; n++) {
+      int count;
+      char *const whole = text;
+      snprintf(without, sizeof without, "if (emu_variant() != %d) {%s}", n, waits[n - 1]);
+      text = spoiled(whole, waits[n - 1], without, &count);
+      free(whole);
+      assert_true(count > 0);
     }
-    print_message("%s without '%s': %d runs tell\n", turns[i].kernel, turns[i].piece, others);
+    emu_kernel kernel = load_spoiled(&v, text, fat_text_get(&v.source.recipe));
+    assert_int_equal(other_bits(&v, &kernel, 0), 0);
+    for (int n = 1; n <= WAITS; n++) {
+      const int others = other_bits(&v, &kernel, n);
+      print_message("%s without '%s': %d of %d runs tell\n", of[i][0], waits[n - 1], others, RUNS);
+      assert_true(others > 0);
+    }
+    emu_kernel_free(&kernel);
     free(text);
     victim_free(&v);
   }
