@@ -330,7 +330,7 @@ local function with_lists(recipe, of, entry)
   if not of then return recipe end
   local Tr, Tc = string.format("ceildiv(q,%d)", of.Br), string.format("ceildiv(k,%d)", of.Bc)
   local keys, rows = "b*h*" .. Tr, "b*hk*" .. Tc
-  local launches, words = "", {}
+  local launches, words = "", of.lists ~= "rows" and { "32" } or {} -- the counter's line
   for _, list in ipairs { { "lists", of.lists ~= "rows", keys, Tc }, { "turned", of.lists ~= "keys", rows, "ceildiv(h,hk)*" .. Tr } } do
     if list[2] then
       words[#words + 1] = string.format("%s*(%s+2)", list[3], list[4])
@@ -370,7 +370,7 @@ function engine.render(kernel_name, facts, config)
   return with_lists(recipe, listed, entry) .. "\f" .. with_marks(lines)
 end
 
-engine.fail = fail
+engine.fail, engine.ceil_div = fail, ceil_div
 engine.visits = host.visits
 engine.space = load_lua(read "generator/space.lua", "generator/space.lua")(engine)
 

@@ -13,7 +13,7 @@
 #include "script.h"
 #include "text.h"
 
-enum { FAT_SPACE_LAUNCHES = 4, FAT_SPACE_KERNELS = 16 };
+enum { FAT_SPACE_LAUNCHES = 8, FAT_SPACE_KERNELS = 16 };
 
 /* The work of one launch, as X.lua counts it. Per-block figures are averages over the grid. ORDER WORK */
 typedef struct fat_work {

@@ -10,7 +10,7 @@
 -- by space.c.
 
 local engine = ...
-local fail = engine.fail
+local fail, ceil_div = engine.fail, engine.ceil_div
 local space = {}
 
 -- The tensors of a problem and the members of the struct that a kernel takes, of "Q:q:d:in LSE:q:1:wanted | w/2". A
@@ -212,9 +212,20 @@ end
 local fields = { "blocks", "threads", "shared", "registers", "fma", "tensor", "ex2", "shared_bytes", "issue", "visits",
   "steps", "uneven", "spills", "dram", "l2" } -- ORDER WORK: as in struct fat_work
 
+-- Launches that a recipe has ahead of those which the kernel's `work` tells of: of lists of tiles, and of zeros.
+local function work_ahead(kernel, c, p)
+  local of, all = p.has.bs and kernel.lists and kernel.lists(c, p) or {}, {}
+  local function add(blocks) all[#all + 1] = { blocks = blocks, threads = 32, registers = 40, visits = 1, steps = 2 } end
+  if of.lists == "keys" or of.lists == "both" then add(p.b * p.h * ceil_div(p.q, of.Br)) end
+  if of.lists == "rows" or of.lists == "both" then add(p.b * p.hk * ceil_div(p.k, of.Bc)) end
+  if p.has.dbias then add(p.b * p.h * ceil_div(p.q, c.Br)) end
+  return all
+end
+
 -- "P config launches" and one line of numbers for each launch.
 local function point_lines(kernel, c, p, g, out)
-  local launches = kernel.work(c, p, g)
+  local launches = work_ahead(kernel, c, p)
+  table.move(kernel.work(c, p, g), 1, 99, #launches + 1, launches)
   out[#out + 1] = string.format("P\t%s\t%d", config_text(kernel, c), #launches)
   for _, launch in ipairs(launches) do
     local numbers = {}

@@ -5,10 +5,11 @@
 // computes its softmax: lib/ws_steps.cuh has a step of each schedule. Each warpgroup goes on to the next tile of Q when
 // its rows are done.
 %  for _, file in ipairs(libs) do use(file) end
-%  local counter = uneven and "i32 *counter, " or "" -- tiles of Q that differ in length are drawn, the longest first
+%  local counter = uneven and not listed and "i32 *counter, " or "" -- tiles of Q that differ in length are drawn, the longest first
+%  if not listed then -- else lib/ws_lists.cuh has it
 
 // One $(by_warp and "warp" or "thread"): which tile comes next, its Q for each warpgroup, and K and V of each step, K a step ahead.
-__device__ __forceinline__ void produce(const call &a$(take_lists), $(counter)const tensor_map &Q_map, const tensor_map &K_map,
+__device__ __forceinline__ void produce(const call &a, $(counter)const tensor_map &Q_map, const tensor_map &K_map,
                                         const tensor_map &V_map)
 {
   i32 n = 0;                                            // tiles of K and V
@@ -20,7 +21,7 @@ __device__ __forceinline__ void produce(const call &a$(take_lists), $(counter)co
     const bool last = block >= blocks_of(a);
     const task my = task_of(a, last ? 0 : block);
     const sequence at = sequence_of(a, my.head);
-    const spans visit = last ? spans{} : $(range_of "a, at, my.i0");
+    const spans visit = last ? spans{} : range(a, at, my.i0);
     const i32 tiles = visit.last - visit.first;
     for (i32 x = 0; x < consumers; x++) {
       copy_Q(Q_map, round, x, {last ? -1 : my.head, my.i0}, at, visit);
@@ -36,6 +37,7 @@ __device__ __forceinline__ void produce(const call &a$(take_lists), $(counter)co
     }
   }
 }
+%  end
 
 __device__ __forceinline__ void consume(const call &a$(take_lists), const tensor_map &O_map)
 {
@@ -54,7 +56,7 @@ __device__ __forceinline__ void consume(const call &a$(take_lists), const tensor
       return;
     const i32 i0 = my.i0;
     const $(ruled and "ruled" or "sequence") at = $(ruled and "ruled_of" or "sequence_of")(a, my.head$(has.drop and ", i0" or ""));
-    const spans all = $(range_of "a, at, i0"), visit = $(listed and "all" or "range<64>(a, at, i0 + 64 * me)");
+    const spans all = $(listed and "told_range(a, at, i0, lists, own)" or "range(a, at, i0)"), visit = $(listed and "all" or "range<64>(a, at, i0 + 64 * me)");
     const i32 tiles = max(0, visit.last - visit.first);
     i32 others = all.last - all.first - tiles;          // tiles that other rows of the tile see
     online x(me);
@@ -120,7 +122,7 @@ $(entry "fwd_ws")(const call a$(take_lists), $(counter)const __grid_constant__ t
   if (warp_of() < 4) {
     registers_less<$(producer_registers)>();
     if ($(by_warp and "warp_of() == 0" or "thread_id() == 0"))
-      produce(a$(and_lists), $(uneven and "counter, " or "")Q_map, K_map, V_map);
+      produce$(listed and "_listed" or "")(a$(and_lists), $(uneven and not listed and "counter, " or "")Q_map, K_map, V_map);
   } else {
     registers_more<$(consumer_registers)>();
     consume(a$(and_lists), O_map);

@@ -42,9 +42,10 @@ return {
   -- The kernel counts tiles in 32 bits, and beyond the last one by as many as there are blocks.
   recipe = function(c, p, g, entry)
     local tiles = string.format("ceildiv(q,%d)*b*h%s", c.Br, simt.slices(p))
-    return (p.uneven and "workspace 4\n" or "") .. string.format("valid 2147483647-SMs-%s\n", tiles)
-      .. (p.uneven and string.format("clear 0 4*min(1,max(0,%s-2*SMs))\n", tiles) or "") .. string.format(
+    local counts = p.uneven and not p.has.bs -- lists bring a counter of their own
+    return (counts and "workspace 4\n" or "") .. string.format("valid 2147483647-SMs-%s\n", tiles)
+      .. (counts and string.format("clear 0 4*min(1,max(0,%s-2*SMs))\n", tiles) or "") .. string.format(
       "launch %s grid min(SMs,%s) block %d shared %d overlap args call%s mapQ(%d) mapK(%d) mapV(%d) mapO(16)\n",
-      entry "fwd_ws", tiles, ws.threads(c), ws.shared(c, p), p.uneven and " ws(0)" or "", 64, c.Bc, c.Bc)
+      entry "fwd_ws", tiles, ws.threads(c), ws.shared(c, p), counts and " ws(0)" or "", 64, c.Bc, c.Bc)
   end,
 }

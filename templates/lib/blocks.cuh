@@ -53,10 +53,11 @@ __device__ __forceinline__ void mask_blocks(Acc &S, const call &a, const sequenc
   }
 }
 
-//: list_of_keys -- where the list of a tile of Q begins: how many tiles no mask touches, how many there are, then these
+//: list_of_keys -- where the list of a tile of Q begins: how many tiles no mask touches, how many there are, then these. Ahead of
+// all lists is a word that is 0, for who counts tiles of Q that are drawn, alone in its line
 template <class I> __device__ __forceinline__ I *list_of_keys(I *lists, const call &a, i64 tile)
 {
-  return lists + tile * (ceil_div(a.k, Bc) + 2);
+  return lists + 32 + tile * (ceil_div(a.k, Bc) + 2);
 }
 
 //: list_of_rows -- that of a tile of K and V, behind those where there are both
@@ -109,6 +110,8 @@ __device__ __forceinline__ i32 blocks_below(const call &a, const sequence &at, i
 __device__ __forceinline__ void list_keys(const call &a, i32 *lists, i32 block)
 {
   const i32 Tr = ceil_div(a.q, Br), i0 = block % Tr * Br;
+  if (block == 0 && thread_id() == 0)
+    lists[0] = 0;
   const sequence at = sequence_of(a, block / Tr$(slices > 1 and " * slices" or ""));
   const spans visit = range(a, at, i0);
   listing list(list_of_keys(lists, a, block), ceil_div(a.k, Bc));
@@ -135,11 +138,17 @@ __device__ __forceinline__ void list_rows(const call &a, i32 *lists, i32 block)
   list.end();
 }
 
+//: list_of -- that of the tile of Q from row i0 on
+__device__ __forceinline__ const i32 *list_of(const call &a, const sequence &at, i32 i0, const i32 *lists)
+{
+  return list_of_keys(lists, a, (i64(at.b) * a.h + at.h) * ceil_div(a.q, Br) + i0 / Br);
+}
+
 //: listed_range -- hook: the tiles of K and V that a tile of Q visits, by its list
 __device__ __forceinline__ spans listed_range(const call &a, const sequence &at, i32 i0, const i32 *lists)
 {
   await_last(); // lists are the launch before's
-  const i32 *const list = list_of_keys(lists, a, (i64(at.b) * a.h + at.h) * ceil_div(a.q, Br) + i0 / Br);
+  const i32 *const list = list_of(a, at, i0, lists);
   return {0, 0, list[0], list[1], list + 2, list[0], ceil_div(a.k, Bc)};
 }
 

@@ -4,6 +4,7 @@
 extern "C" __global__ void __launch_bounds__(32)
 $(entry "lists")(const call a, i32 *lists)
 {
+  overlap_next();
   list_keys(a, lists, i32(block_id()));
 }
 % end
@@ -12,6 +13,7 @@ $(entry "lists")(const call a, i32 *lists)
 extern "C" __global__ void __launch_bounds__(32)
 $(entry "turned")(const call a, i32 *lists)
 {
+  overlap_next();
   list_rows(a, lists, i32(block_id()));
 }
 % end

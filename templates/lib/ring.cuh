@@ -40,14 +40,18 @@ __device__ __forceinline__ u32 barrier_at(i32 which)
 //: task_place -- the record of which tile a place of Q holds
 __device__ __forceinline__ u32 task_place(i32 x)
 {
-  return shared_address(shared_memory()) + at_tasks + 8 * x;
+  return shared_address(shared_memory()) + at_tasks + $(listed and 16 or 8) * x;
 }
 
 //: put_task -- behind the last task there is head -1
-__device__ __forceinline__ void put_task(i32 x, const task &my)
+__device__ __forceinline__ void put_task(i32 x, const task &my$(listed and ", const spans &visit" or ""))
 {
   put4(task_place(x), my.head);
   put4(task_place(x) + 4, my.i0);
+% if listed then
+  put4(task_place(x) + 8, visit.whole);
+  put4(task_place(x) + 12, visit.last);
+% end
 }
 
 //: get_task -- the first lane, which later says that its warp is done here, reads for all
@@ -225,7 +229,7 @@ __device__ __forceinline__ void copy_Q(const tensor_map &Q_map, i32 round, i32 x
   if (thread_id() != 0)
     return;
 % end
-  put_task(place, my);
+  put_task(place, my$(listed and ", visit" or ""));
 % local batch = has.varlen and "0" or "at.b"
   if (visit.first < visit.last)
     copy_tile<boxes, 64>(Q_place(place), Q_map, $(has.varlen and "at.q0 + " or "")my.i0 + 64 * x, at.h, $(batch), Q_full + place);

@@ -147,7 +147,7 @@ function ws.defaults(rows)
   local all = {}
   for _, row in ipairs(rows) do
     for _, Z in ipairs { 8, 1 } do
-      local c = { Z = Z }
+      local c = { Z = Z, meant = function(p) return Z == 1 or not p.has.bs end } -- few heads at once, whose rows stay in L2
       for _, name in ipairs { "Br", "Bc", "s", "t", "S", "R", "most" } do c[name] = row[name] end
       all[#all + 1] = c
     end
