@@ -198,7 +198,8 @@ fat_status fat_take_kept(fat_choosing *c, bool *found, fat_error *err)
 }
 
 /* The config that won where a problem is plain: without all that makes a family but its causal mask and equal
- * bits. A family that nothing is known of may be given it too. "": there is none. */
+ * bits. A family that nothing is known of may be given it too, but for block masks: tiles that fit no block
+ * visit more than is there. "": there is none. */
 static void name_plain(fat_choosing *c, fat_problem *plain, char config[FAT_CONFIG_TEXT])
 {
   fat_pick_question q = fat_take_question(c);
@@ -210,7 +211,9 @@ static void name_plain(fat_choosing *c, fat_problem *plain, char config[FAT_CONF
   memset(plain->arg, 0, sizeof plain->arg);
   q.problem = plain;
   q.refused_count = 0;
-  fat_pick *pick = c->loader.db && plain->features != c->ask.problem->features ? malloc(sizeof *pick) : NULL;
+  const bool asks = c->loader.db && plain->features != c->ask.problem->features &&
+                    !fat_problem_has(c->ask.problem, FAT_BLOCKSPARSE);
+  fat_pick *pick = asks ? malloc(sizeof *pick) : NULL;
   if (pick && fat_pick_answer(c->loader.db, &q, &rows, pick, &why) == FAT_OK &&
       pick->step <= FAT_PICK_NEAREST)
     snprintf(config, FAT_CONFIG_TEXT, "%s", pick->row[pick->step].config);

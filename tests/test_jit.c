@@ -219,6 +219,11 @@ static void a_plain_winner_is_compiled(void **state)
   describes(plan, "pick default");
   describes(plan, "kernel " PLAIN);
   fatune_plan_free(plan);
+  plan = plan_for(h, ASKED "-bs128x128", NULL, FATUNE_COMPILE);
+  fatune_request blocks = request_of(ASKED "-bs128x128", FATUNE_COMPILE);
+  MUST_RUN(fatune_why(h, &blocks, why, sizeof why));
+  assert_null(strstr(why, "which won for"));
+  fatune_plan_free(plan);
   plan = plan_for(h, ASKED "-sink", "standard", FATUNE_COMPILE);
   describes(plan, "kernel standard:");
   fatune_plan_free(plan);

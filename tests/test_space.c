@@ -95,6 +95,26 @@ static void points_agree_with_the_space(void **state)
   fat_space_free(&space);
 }
 
+/* Launches that list tiles or clear sums stand ahead of a kernel's own: of each something is known. */
+static void launches_ahead_are_counted(void **state)
+{
+  (void)state;
+  const struct {
+    const char *problem, *kernel;
+    int launches;
+  } cases[] = {{"fwd-bf16-b1-h2-q512-k512-d128", "fwd_ws", 1},
+               {"fwd-bf16-b1-h2-q512-k512-d128-bs128x128", "fwd_ws", 2},
+               {"bwd-bf16-b1-h2-q512-k512-d128-bs128x128", "bwd_two", 5},
+               {"bwd-bf16-b1-h2-q512-k512-d128-bias-dbias", "bwd_two", 4}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    fat_problem p = problem_of(cases[i].problem);
+    fat_point point;
+    assert_int_equal(fat_space_default(script, cases[i].kernel, &p, gpu_of("H200"), &point, NULL), FAT_OK);
+    assert_int_equal(point.launches, cases[i].launches);
+    assert_true(point.work[point.launches - 1].shared >= point.work[0].shared);
+  }
+}
+
 /* All configs of a space, as texts; to be freed. */
 static char (*texts_of(const fat_space *space))[FAT_CONFIG_TEXT]
 {
@@ -324,6 +344,7 @@ int main(void)
       cmocka_unit_test(kernels_are_listed),
       cmocka_unit_test(every_dimension_has_a_default),
       cmocka_unit_test(points_agree_with_the_space),
+      cmocka_unit_test(launches_ahead_are_counted),
       cmocka_unit_test(nothing_valid_is_cut_off),
       cmocka_unit_test(few_tiles_have_a_default_of_their_own),
       cmocka_unit_test(what_is_not_worth_a_walk_can_be_asked_for),
