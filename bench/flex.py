@@ -1,0 +1,154 @@
+"""flex.py [--case NAME,...] [--dims 64,128] [--n 8192] [--compile] [--out FILE] -- features beside PyTorch's FlexAttention with the same
+function: milliseconds forward and backward, and how far O and its gradients are from FlexAttention's, over the largest number.
+
+bf16, 2 x 8192 tokens, heads x d = 2048, causal but where the case says otherwise. FlexAttention gets its mask as mask_mod with the
+BlockMask that PyTorch makes of it. Calls are timed as CUDA graphs. --compile has both compile and ends: processes for one case each
+warm fatune's database and PyTorch's cache."""
+
+import argparse
+import statistics
+import sys
+
+import fatune
+import torch
+from papers_sparsity import timed
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+BATCH, WIDTH, DOCUMENT, WINDOW, CAP, PREFIX = 2, 2048, 1024, 1024, 30.0, 1000
+
+
+class Shape:
+    """What the functions of all cases read; ends of documents lie where they would by chance, the same in each run."""
+
+    def __init__(self, n, d):
+        torch.manual_seed(n + d)
+        self.n, self.d, self.h = n, d, WIDTH // d
+        make = lambda: torch.randn(BATCH, self.h, n, d, device="cuda", dtype=torch.bfloat16)  # noqa: E731
+        self.q, self.k, self.v = (make().requires_grad_() for _ in range(3))
+        self.dO = make()
+        self.slopes = torch.exp2(-8.0 * torch.arange(1, self.h + 1, device="cuda") / self.h).float()
+        cuts = torch.randperm(n - 1)[:n // DOCUMENT - 1].sort().values + 1
+        self.cuts = torch.cat([torch.zeros(1, dtype=torch.long), cuts, torch.tensor([n])]).int().cuda()
+        self.document = (torch.arange(n, device="cuda")[:, None] >= self.cuts[None, 1:-1]).sum(-1).int()
+        self.lo, self.hi = (self.cuts[self.document + end][None, None].contiguous() for end in (0, 1))
+
+    def ragged(self):
+        """The documents of both batches one behind the other: [tokens, heads, d], as varlen takes them."""
+        flat = [t.detach().transpose(1, 2).reshape(BATCH * self.n, self.h, self.d).contiguous() for t in (self.q, self.k, self.v, self.dO)]
+        ends = torch.cat([self.cuts[:-1], self.cuts + self.n]).int()
+        longest = int((self.cuts[1:] - self.cuts[:-1]).max())
+        return [t.requires_grad_() for t in flat[:3]], flat[3], {"cu_seqlens": (ends, ends), "max_seqlens": (longest, longest)}
+
+
+def causal(b, h, i, j):
+    return i >= j
+
+
+# name: what fatune.attention is given, FlexAttention's score_mod, its mask_mod; each of a Shape.
+CASES = {
+    "causal": (lambda s: {}, None, lambda s: causal),
+    "alibi": (lambda s: {"slopes": s.slopes}, lambda s: lambda x, b, h, i, j: x + s.slopes[h] * (j - i), lambda s: causal),
+    "alibi-mod": (lambda s: {"mod": "s + table0[h] * (j - i)", "tables": [s.slopes]},
+                     lambda s: lambda x, b, h, i, j: x + s.slopes[h] * (j - i), lambda s: causal),
+    "softcap": (lambda s: {"softcap": CAP}, lambda s: lambda x, b, h, i, j: CAP * torch.tanh(x / CAP), lambda s: causal),
+    "softcap-mod": (lambda s: {"mod": f"{CAP} * tanh(s / {CAP})"}, lambda s: lambda x, b, h, i, j: CAP * torch.tanh(x / CAP),
+                       lambda s: causal),
+    "window": (lambda s: {"window": (WINDOW - 1, 0)}, None, lambda s: lambda b, h, i, j: (i >= j) & (i - j < WINDOW)),
+    "documents-iv": (lambda s: {"intervals": (s.lo, s.hi)}, None,
+                      lambda s: lambda b, h, i, j: (i >= j) & (s.document[i] == s.document[j])),
+    "documents-varlen": (lambda s: None, None, lambda s: lambda b, h, i, j: (i >= j) & (s.document[i] == s.document[j])),
+    "documents-mask": (lambda s: {"mask_mod": "itable0[i] == itable0[j]", "tables": [s.document]}, None,
+                          lambda s: lambda b, h, i, j: (i >= j) & (s.document[i] == s.document[j])),
+    "prefix": (lambda s: {"prefix": torch.full((BATCH,), PREFIX, dtype=torch.int32, device="cuda")}, None,
+               lambda s: lambda b, h, i, j: (i >= j) | (j < PREFIX)),
+}
+
+
+def ours(s, words):
+    """(O, its gradients, a forward call, a backward call)."""
+    tensors, dO = (s.q, s.k, s.v), s.dO
+    if words is None:
+        tensors, dO, words = s.ragged()
+
+    def forward():
+        return fatune.attention(*tensors, causal=True, **words)
+
+    return both(forward, tensors, dO)
+
+
+def both(forward, tensors, dO):
+    out = forward()
+
+    def backward():
+        return torch.autograd.grad(out, tensors, dO, retain_graph=True)
+
+    def alone():
+        with torch.no_grad():
+            forward()
+
+    return (out, *backward()), alone, backward
+
+
+def theirs(s, score, mask):
+    blocks = create_block_mask(mask, None, None, s.n, s.n, device="cuda")
+    flex = torch.compile(flex_attention, dynamic=False)
+    return both(lambda: flex(s.q, s.k, s.v, score_mod=score, block_mask=blocks), (s.q, s.k, s.v), s.dO)
+
+
+def apart(found, right, s):
+    """The largest difference of O, dQ, dK, dV, each over the largest number there."""
+    worst = 0.0
+    for a, b in zip(found, right):
+        a = a if a.dim() == 4 else a.reshape(BATCH, s.n, s.h, s.d).transpose(1, 2)
+        worst = max(worst, float((a.detach().float() - b.detach().float()).abs().max() / b.detach().float().abs().max()))
+    return worst
+
+
+def tried(name, s, given):
+    words, score, mask = CASES[name]
+    found, *calls = ours(s, words(s))
+    right, forward, backward = theirs(s, score and score(s), mask(s))
+    if given.compile:
+        return []
+    off, rows = apart(found, right, s), []
+    for op, own, other in (("fwd", calls[0], forward), ("bwd", calls[1], backward)):
+        ms, flex = timed(own, given.seconds), timed(other, given.seconds)
+        rows.append((name, op, s.d, ms, flex, flex / ms, off))
+        print(f"{name:18} {op} d{s.d}: {ms:.3f} ms, FlexAttention {flex:.3f}, {flex / ms:.2f} times ours; apart by {off:.2g}", flush=True)
+    return rows
+
+
+def main():
+    add = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add.add_argument("--case", default=",".join(CASES))
+    add.add_argument("--dims", default="64,128")
+    add.add_argument("--n", type=int, default=8192)
+    add.add_argument("--seconds", type=float, default=0.06)
+    add.add_argument("--compile", action="store_true")
+    add.add_argument("--out")
+    given = add.parse_args()
+    rows, bad = [], 0
+    torch.cuda.set_stream(torch.cuda.Stream())
+    for d in map(int, given.dims.split(",")):
+        s = Shape(given.n, d)
+        for name in given.case.split(","):
+            torch.compiler.reset()  # one function less to recompile for
+            try:
+                rows += tried(name, s, given)
+            except (fatune.Error, RuntimeError) as e:
+                bad += 1
+                print(f"{name} d{d}: {type(e).__name__}: {str(e)[:300]}", flush=True)
+    rows.sort(key=lambda row: row[5])
+    lines = [("case", "op", "d", "ms", "ms_flex", "flex_over_ours", "apart")]
+    lines += [(*row[:3], *(f"{x:.4g}" for x in row[3:])) for row in rows]
+    table = "".join("\t".join(map(str, line)) + "\n" for line in lines)
+    if given.out:
+        with open(given.out, "w", encoding="utf-8") as f:
+            f.write(f"# H200, bf16, n {given.n}; PyTorch {torch.__version__}; worst first\n" + table)
+    if rows:
+        print(f"{table}geometric mean {statistics.geometric_mean(row[5] for row in rows):.3f}, least {rows[0][5]:.3f}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
