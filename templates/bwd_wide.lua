@@ -29,7 +29,7 @@ return {
     { function(c, p) return not (p.has.det and p.has.bs) end, "det and bs exclude each other here: sums in order go by tiles side by side" },
     { function(c, p) return not p.keeps_slope end, "a thread has no room for the derivatives of scores" },
     { function(c, p) return math.max(p.d, p.dv) > 128 and p.d > 64 end, "one warpgroup has no room for dK and dV; of dQ each makes columns" },
-    { function(c, p) return p.uneven or p.has.det or c.Z == 1 end, "tiles differ in length only under a mask, and wait for each other with det" },
+    { function(c, p) return p.uneven or c.Z == 1 end, "tiles differ in length only under a mask" },
   },
   threads = function(c) return ws.threads(of(c)) end,
   shared = shared,

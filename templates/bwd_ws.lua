@@ -48,7 +48,7 @@ return {
     { function(c, p) return not p.keeps_slope end, "a thread has no room for the derivatives of scores" },
     { function(c, p) return needs(c, p) <= ws.registers_of[consumers(c)][2] end, "accumulators and operands of a thread fit its registers" },
     { function(c, p) return c.R == 1 or not p.has.det end, "in order registers are added: copies would be awaited by the warps that compute" },
-    { function(c, p) return p.uneven or p.has.det or c.Z == 1 end, "tiles differ in length only under a mask, and wait for each other with det" },
+    { function(c, p) return p.uneven or c.Z == 1 end, "tiles differ in length only under a mask" },
   },
   threads = function(c) return 128 * (1 + consumers(c)) end,
   shared = shared,

@@ -13,7 +13,7 @@ fatune=$build/fatune
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 problem=${PROBLEM:-fwd-f32-b4-h16-q2048-k2048-d64}
-read -ra tune <<<"${TUNE:---dims 64,128 --dtypes f32}"
+read -ra tune <<<"${TUNE:---ops fwd,bwd --dims 64,128 --dtypes f32}"
 unset FATUNE_DB FATUNE_TEMPLATES
 export FATUNE_SYSTEM_DB= XDG_DATA_HOME=$work
 rows=()
@@ -99,7 +99,7 @@ stage_kill() {
 stage_verify() {
   "$fatune" verify --db "$out/tune.db" >"$out/verify.txt" 2>>"$log"
   need "a winner is not right" same $? 0
-  "$fatune" verify --db "$out/tune.db" --kernel standard,fa1 >>"$out/verify.txt" 2>>"$log"
+  "$fatune" verify --db "$out/tune.db" --kernel standard,fa1,standard_bwd,fa1_bwd >>"$out/verify.txt" 2>>"$log"
   need "a baseline is not right" same $? 0
   cat "$out/verify.txt" >>"$log"
 }
