@@ -52,6 +52,7 @@ __device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_
     named_sync(1, 256);                                 // both have read K and V
   }
   store_scaled(V_of(0), dV, 1.f, dV_map, of_keys(sequence_of(a, my.head)), my.j0);
+  end_stores();
 }
 
 __device__ __forceinline__ void make_dK(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
@@ -89,6 +90,7 @@ __device__ __forceinline__ void make_dK(const call &a, float *dQ_all, const key_
     named_sync(1, 256);                                 // both have read K and V
   }
   store_scaled(K_of(0), dK, a.scale, dK_map, of_keys(sequence_of(a, my.head)), my.j0);
+  end_stores();
 }
 
 extern "C" __global__ void __launch_bounds__(T, 1)
@@ -118,12 +120,6 @@ $(entry "finish")(const call a$(take_lists), const float *dQ_all, const __grid_c
   await_last();                                         // dQ is whole
   acc<Bc, D> dQ = whole_dQ(dQ_all, tile);
   store_scaled(K_of(group), dQ, a.scale, dQ_map, sequence_of(a, tile / Tr), tile % Tr * Br + 64 * group);
+  end_stores();
 }
-%  if has.dsink then
-
-extern "C" __global__ void __launch_bounds__(T)
-$(entry "sinks")(const call a$(take_lists), const LD_row *LD_all)
-{
-  dsink_by_LD(a, LD_all, i32(block_id()));
-}
-%  end
+$(entries_beside(entry, take_lists, ", const LD_row *LD_all", "dsink_by_LD(a, LD_all, i32(block_id()))"))

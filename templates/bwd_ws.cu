@@ -4,42 +4,44 @@
 // A block keeps a tile of K and V and goes once over the tiles of Q and dO whose rows see it, which come through rings. S,
 // P, dP and dS are transposed: P^T and dS^T go from registers into the products for dV and dK; dS goes through shared memory
 // for dQ alone, which is added to fp32 sums in device memory. While a warpgroup computes P or dS, tensor cores have products
-// of the step before to do, and those of the other warpgroup.
+// of the step before to do, and those of the other warpgroup. A block may stay for all tiles of keys of a head: it alone sums dQ.
 %  for _, file in ipairs(libs) do use(file) end
 %  local Q_here = S_early and ", Q_here = is_full(Q_full, Q_place_of(n + 1))" or ""
+%  local of_own = owns and "own." or ""
+%  local each = owns and "for (own_tasks own(a); own.is_one(); own.go_on())\n      " or ""
 extern "C" __global__ void __launch_bounds__(prepare_threads)
 $(entry "prepare")(const call a$(take_lists), float *dQ_all, LD_row *LD_all$(take_counts))
 {
   overlap_next();
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
   make_LD(LD_all + i64(tile) * Br, rows(a, tile / Tr), tile % Tr * Br);         // D = rowsum(dO O)
-  clear_sums(dQ_all, tile$(and_counts));                                                     // dQ = 0
+  $(owns and "" or "clear_sums(dQ_all, tile" .. and_counts .. "); // dQ = 0")
 }
 
 __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
                                         const tensor_map &dK_map, const tensor_map &dV_map)
 {
-  const i32 me = own_group(), last = from.steps - 1;
+  const i32 me = own_group(), last = from.before + from.steps - 1;
   acc<Bc, D> dK = {}; acc<Bc, Dv> dV = {};
+  await_keys(from);
   if (from.steps > 0) {
-    const share_of_dQ share(me, dQ_all);
+    const share_of_dQ share(me, dQ_all$(owns and ", a, my, from" or ""));
+    i32 last_tile = -1;
     rounded<Br> P, dS;                                  // as products read them
     row_step of(from);
-    i32 last_tile = -1;
     await_last();                                       // dQ is 0
-    await_keys();
-    const K_rows K(K_of(me));
-    const V_rows V(V_of(me));
-    lay_dS(0, me, rounded<Br>{});                       // of no step: what dQ = dS K reads in the first
-    show_dS(0);
+    const K_rows K(K_of(me, from.round));
+    const V_rows V(V_of(me, from.round));
+    lay_dS(from.dS(from.before), me, rounded<Br>{});     // of no step: what dQ = dS K reads in the first
+    show_dS(from.dS(from.before));
     await_start(me, 0);                                 // the warpgroup before has its first P
-    bool dO_here = false;
+    bool dO_here = false;$(owns and " settle_unseen(share);" or "")
 %  if S_early then
     acc<Bc, Br> S;
-    start_S(S, K, 0, false);
+    start_S(S, K, from.before, false);
     products_wait<0>();
 %  end
-    for (i32 n = 0; n <= last; n++) {
+    for (i32 n = from.before; n <= last; n++) {
       acc<Bc, Br> dP;
       dQ_part dQ;
 %  if not S_early then
@@ -52,8 +54,8 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
       P.round(S);
       start_dP(dP, V, n, dO_here);                      // dP^T = V dO^T
       $(has.drop and "rounded<Br> Z; Z.keep(P); start_AB(dV, Z, dO_of(n));" or "start_AB(dV, P, dO_of(n));                       ") // dV = dV + P^T dO
-      give_start(me, n);
-      const bool dS_here = is_full(dS_full, dS_place_of(n))$(Q_here);
+      give_start(me, n - from.before);
+      const bool dS_here = is_full(dS_full, dS_place_of(from.dS(n)))$(Q_here);
 %  if S_early then
       const D_of_rows D(LD_of(n));
       products_wait<1>();                               // dP is there, and dK
@@ -65,29 +67,30 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
       set_slope(S, a, of.at(a), my.j0, n);
       minus_D_times(dP, $(has.softcap and "S" or "P"), D$(and_boost)); // dS = P (dP - D)
       dS.round(dP);
-      lay_dS(n + 1, me, dS);
+      lay_dS(from.dS(n) + 1, me, dS);
       products_wait<0>();                               // dV is there
       release(dO_free + dO_place_of(n).slot);
-      start_dQ(dQ, share, n, dS_here);                  // dQ = dS K, of the step before
+      start_dQ(dQ, share, from.dS(n), dS_here);         // dQ = dS K, of the step before
 %  if S_early then
       start_S(S, K, min(n + 1, last), Q_here);          // the next S^T = K Q^T, after the last tile that one again
 %  end
       start_AB(dK, dS, Q_of(n));                        // dK = dK + dS^T Q
       dO_here = is_full(dO_full, dO_place_of(n + 1));
       products_wait<$(S_early and 2 or 1)>();           // dQ is there
-      end_dQ(share, n, last_tile, dQ);
+      end_dQ(share, from.dS(n), last_tile, dQ);
 %  if S_early then
       products_wait<1>();                               // S is there
 %  end
       last_tile = of.number();
       of.go_on();
     }
-    last_dQ(share, from.steps, last_tile);              // dK is there, too
+    last_dQ(share, from.dS(last + 1), last_tile);       // dK is there, too
     named_sync(1, 128 * consumers);                     // all have read K
   }
   const sequence keys = of_keys(sequence_of(a, my.head));
-  store_scaled(V_of(me), dV, $(has.drop and "boost(a)" or "1.f"), dV_map, keys, my.j0 + 64 * me);
-  store_scaled(K_of(me), dK, a.scale, dK_map, keys, my.j0 + 64 * me);
+  store_scaled(V_of(me, from.round), dV, $(has.drop and "boost(a)" or "1.f"), dV_map, keys, my.j0 + 64 * me);
+  store_scaled(K_of(me, from.round), dK, a.scale, dK_map, keys, my.j0 + 64 * me);
+  give_keys(from);
 }
 
 extern "C" __global__ void __launch_bounds__(T, 1)
@@ -95,21 +98,22 @@ $(entry "bwd_ws")(const call a$(take_lists), float *dQ_all, const LD_row *LD_all
   const __grid_constant__ tensor_map K_map, const __grid_constant__ tensor_map V_map, const __grid_constant__ tensor_map dO_map,
   const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map$(take_counts))
 {
+%  if not owns then
   const key_task my = key_task_of(a, $(block));
   const row_steps from(a, my$(and_lists));
+%  end
   set_up_steps();
   if (warp_of() < 4) {
     registers_less<$(producer_registers)>();
-    produce(a, LD_all, my, from, Q_map, K_map, V_map, dO_map);
-%  if has.det then
-    keep_turns(a, counts, my, from);
-%  end
+    $(owns and "if (thread_id() == 0 || thread_id() == 32)\n      " or "")$(each)produce(a, LD_all, $(of_own)my, $(of_own)from, Q_map, K_map, V_map, dO_map);
+    $(ordered and "keep_turns(a, counts, my, from);" or "")
   } else {
     registers_more<$(consumer_registers)>();
-    consume(a, dQ_all, my, from, dK_map, dV_map);
+    $(each)consume(a, dQ_all, $(of_own)my, $(of_own)from, dK_map, dV_map);
   }
 }
 
+%  if not owns then
 extern "C" __global__ void __launch_bounds__(2 * Br)
 $(entry "finish")(const call a$(take_lists), const float *dQ_all, const __grid_constant__ tensor_map dQ_map)
 {
@@ -117,12 +121,7 @@ $(entry "finish")(const call a$(take_lists), const float *dQ_all, const __grid_c
   await_last();                                         // dQ is whole
   acc<Bc, D> dQ = whole_dQ(dQ_all, tile);
   store_scaled(K_of(group), dQ, a.scale, dQ_map, sequence_of(a, tile / Tr), tile % Tr * Br + 64 * group);
-}
-%  if has.dsink then
-
-extern "C" __global__ void __launch_bounds__(T)
-$(entry "sinks")(const call a$(take_lists), const LD_row *LD_all)
-{
-  dsink_by_LD(a, LD_all, i32(block_id()));
+  end_stores();
 }
 %  end
+$(entries_beside(entry, take_lists, ", const LD_row *LD_all", "dsink_by_LD(a, LD_all, i32(block_id()))"))

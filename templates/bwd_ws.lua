@@ -11,7 +11,7 @@ local function dQ_columns(c, p) return c.Br == c.Bc and p.d or sums(c, p) // con
 local function of(c, p)
   local own = consumers(c)
   return { groups = own, all = own, Q = c.s + c.S, dO = c.s, dS = c.t, P = 0, dQ = c.R == 0 and own * 256 * dQ_columns(c, p) or 0,
-    row_readers = own, dS_readers = own, sums = sums(c, p) }
+    row_readers = own, dS_readers = own, sums = sums(c, p), keys = c.H == 1 and 2 or nil, owns = c.H == 1 }
 end
 local function shared(c, p) return ws.places(c, p, of(c, p)).last end
 
@@ -20,6 +20,12 @@ local function shared(c, p) return ws.places(c, p, of(c, p)).last end
 local function needs(c, p)
   local S, operand, dQ = c.Br // 2, c.Br // 4, dQ_columns(c, p) // 2
   return p.d // 2 + p.dv // 2 + math.max(S + (p.has.drop and 3 or 2) * operand, operand + dQ + c.S * S, p.has.softcap and 2 * S + operand or 0) + 24
+end
+
+-- Whether heads fill the SMs, and those of all are so short that L2 holds them.
+local function few_keys(p, g)
+  local heads = p.b * p.hk
+  return p.k * (p.d + p.dv) <= 65536 and 10 * heads >= 9 * g.sms * ceil_div(heads, g.sms)
 end
 
 return {
@@ -42,12 +48,15 @@ return {
     { "S", { 0, 1 }, "S of a tile starts 0 = in its own step, 1 = in the step before, beside dQ and dK" },
     { "R", { 0, 1 }, "dQ is added to its sums 0 = from shared memory, by copies, 1 = from registers" },
     { "Z", { 1, 8, 64 }, "heads whose tiles start together, the longest first" },
+    { "H", { 0, 1 }, "a block has 0 = a tile of keys, 1 = all those of a head, whose dQ it sums itself", unsaid = 0 },
   },
   constraints = {
     { function(c, p) return not (p.has.det and p.has.bs) end, "det and bs exclude each other here: sums in order go by tiles side by side" },
     { function(c, p) return not p.keeps_slope end, "a thread has no room for the derivatives of scores" },
     { function(c, p) return needs(c, p) <= ws.registers_of[consumers(c)][2] end, "accumulators and operands of a thread fit its registers" },
     { function(c, p) return c.R == 1 or not p.has.det end, "in order registers are added: copies would be awaited by the warps that compute" },
+    { function(c, p) return c.H == 0 or c.R == 1 and c.Z == 1 end, "sums of a block's own are added from registers; its heads come one after another" },
+    { function(c, p) return c.H == 0 or not (p.has.w or p.has.bs) end, "where a block has a head, the first tile of keys is the first that each row sees" },
     { function(c, p) return p.uneven or c.Z == 1 end, "tiles differ in length only under a mask" },
   },
   threads = function(c) return 128 * (1 + consumers(c)) end,
@@ -56,8 +65,11 @@ return {
 
   -- H200, bf16, 4096 keys, ms: d 64 full 2.49 with R = 1, 2.53 with R = 0, 2.64 with S = 1; d 128 full S = 1, R = 1 2.17, S = 0,
   -- R = 0 2.18, others 2.20 to 2.25; causal 1.23 both.
+  -- 512 keys, d 64 causal: H = 1 0.42, H = 0 0.45; there and at 4096 Z = 1 is 1 % ahead of 8.
   defaults = ws.defaults {
-    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, most = 64 },
+    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, H = 1, most = 64, meant = few_keys },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, H = 1, most = 128, meant = few_keys },
+    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, most = 64, Z = { 1 } },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 0, most = 64 },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, most = 128 },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 0, most = 128 },

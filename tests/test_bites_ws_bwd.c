@@ -18,11 +18,13 @@
 #define ROWS    "bwd_ws:Br128-Bc128-s2-t2-S0-R0-Z1"
 #define HELD    "bwd_ws:Br64-Bc128-s2-t2-S1-R1-Z1"
 #define COLUMNS "bwd_ws:Br64-Bc128-s2-t2-S1-R0-Z1"
+#define OWN     "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-H1"
+#define FEW     "bwd-f16-b2-h1-q436-k308-d64-causal all gpu=H200 sms=1 lay=padded"
 #define HALVES  "bwd_wide:Br64-s2-t2-Z1"
 
 static const struct {
   const char *kernel, *line;
-} schedules[] = {{ROWS, F16}, {HELD, F16}, {COLUMNS, BF16}, {HALVES, WIDE}};
+} schedules[] = {{ROWS, F16}, {HELD, F16}, {COLUMNS, BF16}, {OWN, FEW}, {HALVES, WIDE}};
 enum { SCHEDULES = sizeof schedules / sizeof *schedules };
 
 /* What is taken out. Not await_start and give_start, which shape the schedule alone, nor await_last: launches
@@ -75,6 +77,10 @@ static const char *const names[] = {
     "take_P",
     "await_full",
     "await_keys",
+    "give_keys",
+    "end_stores",
+    "settle_dQ",
+    "settle_unseen",
     "clear_sums",
     "make_LD",
 };
@@ -96,6 +102,7 @@ static void every_call_is_missed(void **state)
 #define SUMS  "templates/lib/ws_sums.cuh"
 #define RING  "templates/lib/ring.cuh"
 #define GRAD  "templates/lib/ws_grad.cuh"
+#define STAYS "templates/lib/ws_stays.cuh"
 #define WS    "templates/lib/ws.cuh"
 
 static const defect defects[] = {
@@ -137,6 +144,10 @@ static const defect defects[] = {
     {ROWS, "Q_place_of(n).slot * LD_tile::bytes", "0 * LD_tile::bytes", F16, EMU_RACE, GRAD, "copy_bulk("},
     {HALVES, "(k * 128 + thread_id() % 128) * 16", "(k * 128 + thread_id() % 64) * 16", WIDE, EMU_RACE, STEPS,
      "put16("},
+    /* sums of a block's own: begun, and ended; tiles of keys that come while the last ones are read */
+    {OWN, "!my.is_first", "true", F16, EMU_UNINITIALISED, STAYS, "sums[c / 2 * 32]"},
+    {OWN, "tile >= my.ended", "true", F16, WRONG, NULL, NULL},
+    {OWN, "keys_place_of(round).slot * consumers + group", "group", F16, EMU_RACE, WS, "wgmma<0>("},
     /* heads that share K and V */
     {ROWS, "      head++;", "", F16, WRONG, NULL, NULL},
 };

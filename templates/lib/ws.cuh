@@ -185,7 +185,7 @@ template <class Acc> __device__ __forceinline__ void set_weights(weights &P, con
 }
 
 //: store_from -- 64 rows of an accumulator, from i0 on, to a tensor. A warp lays its 16 rows where its rows of Q lay and
-// has them copied from there; the first lane returns when they have been read
+// has them copied from there$(stores_later and "" or "; the first lane returns when they have been read")
 template <class Acc>
 __device__ __forceinline__ void store_from(u32 place, const Acc &O, const tensor_map &to, const sequence &at, i32 i0)
 {
@@ -208,7 +208,9 @@ __device__ __forceinline__ void store_from(u32 place, const Acc &O, const tensor
     for (i32 x = 0; x < boxes_; x++)
       store_box(to, $(slices > 1 and "at.v0 + " or "")64 * x, $(has.varlen and "at.q0 + " or "")i0 + first, at.h, $(has.varlen and "0" or "at.b"), place + x * box_bytes<64> + first * 128);
     store_commit();
+% if not stores_later then
     store_wait();
+% end
   }
 }
 

@@ -62,7 +62,7 @@ function ws.words(c, p)
   local S = { columns = c.Bc, held = c.Q == 1 }
   local O = { columns = ws.Do(p), held = c.S == 0 }
   local same = S.columns == O.columns and S.held == O.held
-  return { libs = ws.libs, dtype = p.dtype, slices = p.slices, packed = false, parted = false, aligned = 16, overlaps = true, drawn = p.uneven, by_warp = p.ragged or p.has.iv or false,
+  return { libs = ws.libs, dtype = p.dtype, slices = p.slices, packed = false, parted = false, aligned = 16, overlaps = true, stores_later = false, drawn = p.uneven, by_warp = p.ragged or p.has.iv or false,
     products = same and { S } or { S, O },
     producer_registers = r[1], consumer_registers = r[2],
     ruled = p.has.alibi or p.has.drop or false, rows_later = p.has.alibi and p.has.causal and not p.has.modHASH or false, Q_held = c.Q == 1, P_shared = c.S == 1,

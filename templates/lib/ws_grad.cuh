@@ -2,16 +2,16 @@
 // warpgroup that computes owns 64 keys: its rows of K and V, of S, P, dP and dS, which are transposed, and of dK and dV.
 // Tiles lie as ring.cuh says; K and V in pieces of 64 rows, one for each warpgroup.
 
-//: K_of -- 64 rows of K, later of dK
-__device__ __forceinline__ u32 K_of(i32 group)
+//: K_of -- 64 rows of K, later of dK; `round`: tiles of keys that the block has done before, where it stays
+__device__ __forceinline__ u32 K_of(i32 group, i32 round = 0)
 {
-  return shared_address(shared_memory()) + group * (boxes * box_bytes<64>);
+  return shared_address(shared_memory()) + $(owns and "(keys_place_of(round).slot * consumers + group)" or "group") * (boxes * box_bytes<64>);
 }
 
 //: V_of -- 64 rows of V, later of dV
-__device__ __forceinline__ u32 V_of(i32 group)
+__device__ __forceinline__ u32 V_of(i32 group, i32 round = 0)
 {
-  return shared_address(shared_memory()) + at_V + group * (V_boxes * box_bytes<64>);
+  return shared_address(shared_memory()) + at_V + $(owns and "(keys_place_of(round).slot * consumers + group)" or "group") * (V_boxes * box_bytes<64>);
 }
 
 //: Q_place_of -- of the n-th tile of Q, and of LSE and D of its rows
@@ -47,13 +47,6 @@ __device__ __forceinline__ u32 dS_of(i32 n)
   return shared_address(shared_memory()) + at_dS + dS_place_of(n).slot * (consumers * box_bytes<Br>);
 }
 
-//: await_keys -- K and V are here
-__device__ __forceinline__ void await_keys()
-{
-  wait(K_full, 0);
-  wait(V_full, 0);
-}
-
 //: is_full -- whether the n-th tile of a ring is here, without waiting: what is asked ahead costs no time later
 template <class Place> __device__ __forceinline__ bool is_full(i32 first, const Place &at)
 {
@@ -86,12 +79,25 @@ __device__ __forceinline__ void release_Q(i32 n)
 struct row_steps {
   spans visit; // of a head
   i32 head, steps, tiles; // the first head; steps of all heads; tiles of a head
+% if owns then
+  i32 before, round; // steps, and tiles of keys, that the block has done before
+  __device__ __forceinline__ row_steps(const call &a, const key_task &my, i32 before_, i32 round_)
+      : visit(range_rows(a, sequence_of(a, my.head), my.j0)), head(my.head), steps((visit.last - visit.first) * (a.h / a.hk)),
+        tiles(ceil_div(a.q, Br)), before(before_), round(round_)
+  {
+  }
+  // Which of all dS step n reads: each tile of keys has one more, of no step.
+  __device__ __forceinline__ i32 dS(i32 n) const { return n + round; }
+% else
+  static constexpr i32 before = 0, round = 0;
+  static __device__ __forceinline__ i32 dS(i32 n) { return n; }
+% end
 % if listed then
   __device__ __forceinline__ row_steps(const call &a, const key_task &my, const i32 *lists)
       : visit(listed_rows(a, sequence_of(a, my.head), my.j0, lists)), head(my.head), steps(visit.last), tiles(ceil_div(a.q, Br))
   {
   }
-% else
+% elseif not owns then
   __device__ __forceinline__ row_steps(const call &a, const key_task &my)
       : visit(range_rows(a, sequence_of(a, my.head), my.j0)), head(my.head), steps((visit.last - visit.first) * (a.h / a.hk)),
         tiles(ceil_div(a.q, Br))
@@ -114,7 +120,7 @@ struct row_step {
   __device__ __forceinline__ void go_on() { listed = listed_tile(from.visit, ++n); }
 % else
   i32 head, tile;
-  __device__ __forceinline__ explicit row_step(const row_steps &from_) : from(from_), head(from_.head), tile(from_.visit.$(has.det and "last - 1" or "first")) {}
+  __device__ __forceinline__ explicit row_step(const row_steps &from_) : from(from_), head(from_.head), tile(from_.visit.$(ordered and "last - 1" or "first")) {}
   // Among the tiles of all heads and batches, each a block of `prepare`.
   __device__ __forceinline__ i32 number() const { return head * from.tiles + tile; }
   __device__ __forceinline__ rows_at at(const call &a) const
@@ -123,8 +129,8 @@ struct row_step {
   }
   __device__ __forceinline__ void go_on()
   {
-    if ($(has.det and "--tile < from.visit.first" or "++tile == from.visit.last")) {
-      tile = from.visit.$(has.det and "last - 1" or "first");
+    if ($(ordered and "--tile < from.visit.first" or "++tile == from.visit.last")) {
+      tile = from.visit.$(ordered and "last - 1" or "first");
       head++;
     }
   }
@@ -151,7 +157,7 @@ __device__ __forceinline__ void set_up_steps()
 {
   if (thread_id() == 0) {
     for (i32 x = 0; x < signals; x++)
-      barrier_init(barrier_at(x), x < Q_full ? 1 : x < dO_full ? 2 : x < Q_free ? 1 : x < dS_full ? 4 * row_readers : x < dS_free ? 4 * consumers : $(has.det and "x >= turn ? x < added ? 1 : 4 * consumers : " or "")4 * dS_readers);
+      barrier_init(barrier_at(x), x < Q_full ? 1 : x < dO_full ? 2 : x < Q_free ? 1 : x < dS_full ? 4 * row_readers : x < dS_free ? 4 * consumers : $(ordered and "x >= turn ? x < added ? 1 : 4 * consumers : " or "")4 * dS_readers);
     barrier_init_fence();
   }
   block_sync();
@@ -191,11 +197,17 @@ __device__ __forceinline__ void bring_dO(const tensor_map &dO_map, i32 n, const 
 __device__ __forceinline__ void bring_queries(const call &a, const LD_row *LD_all, const key_task &my, const row_steps &from,
                                               const tensor_map &Q_map, const tensor_map &K_map)
 {
+% if owns then
+  const keys_place_of keys(from.round);
+  wait(keys_free + keys.slot, keys.parity ^ 1);
+  copy_keys<boxes>(K_of(0, from.round), K_map, my.j0, sequence_of(a, my.head), K_full + keys.slot);
+% else
   if (from.steps > 0)
     copy_keys<boxes>(K_of(0), K_map, my.j0, sequence_of(a, my.head), K_full);
+% end
   await_last();                                         // D is here
   row_step of(from);
-  for (i32 n = 0; n < from.steps; n++) {
+  for (i32 n = from.before; n < from.before + from.steps; n++) {
     bring_Q(Q_map, LD_all, n, of.at(a), of.number());
     of.go_on();
   }
@@ -216,10 +228,16 @@ __device__ __forceinline__ void produce(const call &a, const LD_row *LD_all, con
 __device__ __forceinline__ void bring_gradients(const call &a, const key_task &my, const row_steps &from, const tensor_map &V_map,
                                                 const tensor_map &dO_map)
 {
+% if owns then
+  const keys_place_of keys(from.round);
+  wait(keys_free + keys.slot, keys.parity ^ 1);
+  copy_keys<V_boxes>(V_of(0, from.round), V_map, my.j0, sequence_of(a, my.head), V_full + keys.slot);
+% else
   if (from.steps > 0)
     copy_keys<V_boxes>(V_of(0), V_map, my.j0, sequence_of(a, my.head), V_full);
+% end
   row_step of(from);
-  for (i32 n = 0; n < from.steps; n++) {
+  for (i32 n = from.before; n < from.before + from.steps; n++) {
     bring_dO(dO_map, n, of.at(a));
     of.go_on();
   }

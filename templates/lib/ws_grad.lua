@@ -16,20 +16,24 @@ ws.registers_of = { { 24, 232 }, { 24, 240 }, { 32, 160 } }
 -- What the compiler reports is the share of a thread before registers move.
 function ws.registers(of) return 65536 // ws.threads(of) // 8 * 8 end
 
+-- Whether blocks add to dQ in an order: where one has all of a head, its own is one.
+local function ordered(p, of) return p.has.det and not of.owns or false end
+
 -- Barriers of the order in which blocks add to dQ.
-local function turns(p, of) return p.has.det and 4 * (of.all // of.groups) or 0 end
+local function turns(p, of) return ordered(p, of) and 4 * (of.all // of.groups) or 0 end
 
 -- Where tiles lie in shared memory.
 function ws.places(c, p, of)
-  local at = { V = of.groups * ws.boxes(p.d) * 8192 }
-  at.Q = at.V + of.groups * ws.boxes(p.dv) * 8192
+  local keys = of.keys or 1
+  local at = { V = keys * of.groups * ws.boxes(p.d) * 8192 }
+  at.Q = at.V + keys * of.groups * ws.boxes(p.dv) * 8192
   at.dO = at.Q + of.Q * ws.boxes(p.d) * 128 * c.Br
   at.dS = at.dO + of.dO * ws.boxes(p.dv) * 128 * c.Br
   at.P = at.dS + of.dS * of.groups * 128 * c.Br
   at.dQ = at.P + of.P
   at.LD = at.dQ + of.dQ
   at.signals = at.LD + of.Q * 8 * c.Br
-  at.last = at.signals + 8 * (4 + 2 * (of.Q + of.dO + of.dS) + turns(p, of))
+  at.last = at.signals + 8 * (2 + 2 * keys + (of.keys and keys or 0) + 2 * (of.Q + of.dO + of.dS) + turns(p, of))
   return at
 end
 
@@ -47,18 +51,20 @@ end
 function ws.words(c, p, of, own)
   local r = ws.registers_of[of.all]
   local words = { libs = libs("lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh",
-      "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_sums.cuh",
+      "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_sums.cuh", "lib/ws_stays.cuh",
       "lib/launches.cuh"),
     dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
     LD_threads = "prepare_threads", LD_apart = true, producer_registers = r[1], consumer_registers = r[2], P_shared = false, Q_held = false,
-    turns = "none", schedule = "in_flight", block = p.has.det and "begun_block(counts)" or "i32(block_id())",
-    take_counts = p.has.det and ", i32 *counts" or "", and_counts = p.has.det and ", counts" or "" }
+    turns = "none", schedule = "in_flight", stores_later = true, owns = of.owns or false, ordered = ordered(p, of), block = ordered(p, of) and "begun_block(counts)" or "i32(block_id())",
+
+    take_counts = ordered(p, of) and ", i32 *counts" or "", and_counts = ordered(p, of) and ", counts" or "" }
   for _, name in ipairs { "products", "dQ_share", "reduces", "S_early" } do words[name] = own[name] end
   return words
 end
 
 function ws.constants(c, p, of)
-  local at, free = ws.places(c, p, of), 2 + of.Q + of.dO
+  local keys = of.keys or 1
+  local at, free = ws.places(c, p, of), 2 * keys + of.Q + of.dO
   local all = {
     { "Br", c.Br, "rows of Q of one tile" },
     { "Bc", 64 * of.groups, "rows of K and V of one tile" },
@@ -88,19 +94,23 @@ function ws.constants(c, p, of)
     { "at_LD", at.LD, "where LD lies in shared memory, bytes" },
     { "at_signals", at.signals, "where the barriers lie in shared memory, bytes" },
     { "K_full", 0, "barrier of K" },
-    { "V_full", 1, "barrier of V" },
-    { "Q_full", 2, "barrier of the first tile of the ring, and of its LSE and D" },
-    { "dO_full", 2 + of.Q, "barrier of the first tile of the ring" },
+    { "V_full", keys, "barrier of V" },
+    { "Q_full", 2 * keys, "barrier of the first tile of the ring, and of its LSE and D" },
+    { "dO_full", 2 * keys + of.Q, "barrier of the first tile of the ring" },
     { "Q_free", free, "barrier of the first tile of the ring, and of its LSE and D" },
     { "dO_free", free + of.Q, "barrier of the first tile of the ring" },
     { "dS_full", free + of.Q + of.dO, "barrier of the first tile of dS" },
     { "P_full", free + of.Q + of.dO + of.dS, "barrier of P" },
     { "P_free", free + of.Q + of.dO + of.dS + 1, "barrier of P" },
     { "dS_free", free + of.Q + of.dO + of.dS + 2, "barrier of the first tile of dS" },
-    { "signals", free + of.Q + of.dO + 2 * of.dS + 2 + turns(p, of), "barriers" },
+    { "signals", free + of.Q + of.dO + 2 * of.dS + 2 + (of.keys and keys or 0) + turns(p, of), "barriers" },
     { "Z", c.Z, "heads whose tiles start together" },
   }
-  if p.has.det then
+  if of.keys then
+    all[#all + 1] = { "keys_tiles", keys, "tiles of K and V in shared memory" }
+    all[#all + 1] = { "keys_free", free + of.Q + of.dO + 2 * of.dS + 2, "barrier of the first tile of K and V" }
+  end
+  if ordered(p, of) then
     local first = free + of.Q + of.dO + 2 * of.dS + 2
     all[#all + 1] = { "sharers", of.all // of.groups, "warpgroups that have the same keys" }
     all[#all + 1] = { "turn", first, "barrier of the first of them: it may add to dQ in even steps; then those of odd ones" }
@@ -109,8 +119,21 @@ function ws.constants(c, p, of)
   return all
 end
 
+-- Where blocks have whole heads: D, then all else; where heads are few, most SMs would have none.
+local function owned(name, c, p, of, entry)
+  local rows = string.format("ceildiv(q,%d)", c.Br)
+  local LD, dQ = string.format("b*h*%s*%d", rows, 8 * c.Br), string.format("min(SMs,b*hk)*ceildiv(h,hk)*%s*%d", rows, 4 * c.Br * of.sums)
+  local lists = string.format("ws(%s) ws(0)", LD)
+  return string.format("workspace %s+%s\nvalid max(3*b*hk-SMs+1,385-k)\n", LD, dQ)
+    .. string.format("launch %s grid b*h*%s block 512 shared 0 args call %s\n", entry "prepare", rows, lists)
+    .. string.format("launch %s grid min(SMs,b*hk) block %d shared %d overlap args call %s mapQ(%d) mapK(64) mapV(64) mapdO(%d) mapdK(16) mapdV(16)\n",
+      entry(name), ws.threads(of), ws.places(c, p, of).last, lists, c.Br, c.Br)
+    .. simt.sinks(p, entry, ws.threads(of), " ws(0)")
+end
+
 -- D and zeros for dQ, the products, dQ rounded.
 function ws.recipe(name, c, p, of, entry)
+  if of.owns then return owned(name, c, p, of, entry) end
   local tiles, tile = string.format("b*h*ceildiv(q,%d)", c.Br), 4 * c.Br * (of.sums or p.d)
   local dQ_LD = string.format("ws(0) ws(%s*%d)", tiles, tile)
   local counts = p.has.det and string.format(" ws(%s*%d)", tiles, tile + 8 * c.Br) or ""
@@ -129,7 +152,8 @@ function ws.work(c, p, of, bytes, steps)
   local visits, Dp, Dw = grad.visits_of_keys(tiled, p), ws.up(p.d, 16), ws.up(p.dv, 16)
   local S, tile, rows = c.Br * tiled.Bc, 4 * c.Br * (of.sums or p.d), 2 * c.Br * (Dp + Dw)
   local blocks, tiles = p.b * p.hk * ceil_div(p.k, tiled.Bc), p.b * p.h * ceil_div(p.q, c.Br)
-  return {
+  if of.owns then visits, blocks, tile = visits * ceil_div(p.k, tiled.Bc), p.b * p.hk, 0 end
+  local all = {
     { blocks = tiles, threads = 512, shared = 0, registers = 40, visits = 1, steps = 2, fma = c.Br * p.dv, issue = c.Br * p.dv,
       l2 = tiles * (4 * c.Br * p.dv + tile), dram = p.b * p.h * p.q * 4 * p.dv + tiles * tile },
     { blocks = blocks, threads = ws.threads(of), shared = ws.places(c, p, of).last, registers = ws.registers(of), visits = visits,
@@ -140,15 +164,20 @@ function ws.work(c, p, of, bytes, steps)
     { blocks = tiles, threads = 2 * c.Br, shared = c.Br * ws.boxes(p.d) * 128, registers = 128, visits = 1, steps = 2,
       fma = c.Br * Dp, issue = 2 * c.Br * Dp, l2 = tiles * (tile + 2 * c.Br * p.d), dram = tiles * tile + 2 * p.b * p.h * p.q * p.d },
   }
+  if of.owns then all[3] = nil end
+  return all
 end
 
 -- Rows of a table of defaults: under a mask the longest begin first.
 function ws.defaults(rows)
   local all = {}
   for _, row in ipairs(rows) do
-    for _, Z in ipairs { 8, 1 } do
-      local c = { Z = Z, meant = function(p) return Z == 1 or not p.has.bs end } -- few heads at once, whose rows stay in L2
-      for _, name in ipairs { "Br", "Bc", "s", "t", "S", "R", "most" } do c[name] = row[name] end
+    for _, Z in ipairs(row.Z or { 8, 1 }) do
+      local c = {}
+      for _, name in ipairs { "Br", "Bc", "s", "t", "S", "R", "H", "most" } do c[name] = row[name] end
+      c.Z, c.meant = Z, function(p, g) -- listed blocks: few heads at once, whose rows stay in L2
+        return (Z == 1 or not p.has.bs) and (not row.meant or row.meant(p, g))
+      end
       all[#all + 1] = c
     end
   end

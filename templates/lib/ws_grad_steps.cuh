@@ -135,6 +135,13 @@ __device__ __forceinline__ void show_dS(i32 n)
   release(dS_full + dS_place_of(n).slot);
 }
 
+//: end_stores -- what the first lane of this warp has begun to store has been read
+__device__ __forceinline__ void end_stores()
+{
+  if (thread_id() % 32 == 0)
+    store_wait();
+}
+
 //: store_scaled -- rows i0.. of `scale` times an accumulator of 64 rows, rounded, by way of a place that nobody else reads
 template <class Acc>
 __device__ __forceinline__ void store_scaled(u32 place, Acc &S, float scale, const tensor_map &to, const sequence &at, i32 i0)

@@ -71,10 +71,27 @@ struct share_of_dQ {
   static constexpr i32 width = Ds$(columns and " / consumers" or "");
   i32 me, row, column; // the warpgroup; the first
   float *dQ_all;
+% if owns then
+  u32 K;
+  // Sums are a block's own, its heads' tiles in the same place each time: of the first tile of keys that a tile of Q sees they
+  // are laid down; of the last one they are read, rounded and stored. No other thread touches what a thread does of them.
+  const call &a;
+  const row_steps &from;
+  bool is_first;
+  i32 ended; // tiles of Q that see no later keys
+  __device__ __forceinline__ share_of_dQ(i32 me_, float *all, const call &a_, const key_task &my, const row_steps &from_)
+      : me(me_), row($(rows and "64 * me_" or "0")), column($(columns and "me_ * width" or "0")),
+        dQ_all(all + i64(i32(block_id()) * (a_.h / a_.hk) - my.head) * from_.tiles * (Br * Ds)), K(K_of(0, from_.round)), a(a_),
+        from(from_), is_first(my.j0 == 0),
+        ended(my.j0 + Bc < a_.k ? range_rows(a_, sequence_of(a_, my.head), my.j0 + Bc).first : from_.tiles)
+  {
+  }
+% else
   __device__ __forceinline__ share_of_dQ(i32 me_, float *all)
       : me(me_), row($(rows and "64 * me_" or "0")), column($(columns and "me_ * width" or "0")), dQ_all(all)
   {
   }
+% end
   // Where those of one of its warps, or of this one, begin.
   __device__ __forceinline__ float *sums(i32 number, i32 warp) const
   {
@@ -101,7 +118,7 @@ template <i32 group> struct half_of_dQ {
 template <class Acc, class Share>
 __device__ __forceinline__ void start_dQ(Acc &dQ, const Share &my, i32 n, bool is_here)
 {
-  const descriptor a(dS_of(n) + my.row * 128, 16, 1024), b(K_of(0) + my.column / 64 * box_bytes<64> + my.column % 64 * 2, box_bytes<64>, 1024);
+  const descriptor a(dS_of(n) + my.row * 128, 16, 1024), b($(owns and "my.K" or "K_of(0)") + my.column / 64 * box_bytes<64> + my.column % 64 * 2, box_bytes<64>, 1024);
   await_full(dS_full, dS_place_of(n), is_here);
   products_fence();
 #pragma unroll
@@ -123,7 +140,7 @@ template <class Acc> __device__ __forceinline__ void add_to_sums(float *to, cons
 % if reduces == "bulk" then
 // Each warp lays its quads, one fence serving both, and its first lane has them added from there while all go on.
 % end
-__device__ __forceinline__ void end_dQ(const share_of_dQ &my, i32 n, i32 number, const dQ_part &dQ)
+__device__ __forceinline__ void end_dQ(const share_of_dQ &my, i32 n, i32 number, $(owns and "" or "const ")dQ_part &dQ)
 {
   release(dS_free + dS_place_of(n).slot);
 % if reduces == "bulk" then
@@ -144,7 +161,7 @@ __device__ __forceinline__ void end_dQ(const share_of_dQ &my, i32 n, i32 number,
 % else
   show_dS(n + 1);
   if (number >= 0)
-    $(has.det and "add_in_turn" or "add_to_sums")($(has.det and "0, n - 1, " or "")my.sums(number), dQ);
+    $(owns and "settle_dQ(my, number, dQ)" or ordered and "add_in_turn(0, n - 1, my.sums(number), dQ)" or "add_to_sums(my.sums(number), dQ)");
 % end
 }
 
@@ -167,13 +184,18 @@ __device__ __forceinline__ void last_dQ(const share_of_dQ &my, i32 n, i32 number
   dQ_part dQ;
   start_dQ(dQ, my, n, false);
   products_wait<0>();
+% if owns then
+  release(dS_free + dS_place_of(n).slot);
+  settle_dQ(my, number, dQ);
+% else
   end_dQ(my, n, number, dQ);
+% end
 }
 
-//: clear_sums -- dQ = 0 of a tile$(has.det and "; nobody has added to it, and no block has begun" or "")
-__device__ __forceinline__ void clear_sums(float *dQ_all, i64 number$(has.det and ", i32 *counts" or ""))
+//: clear_sums -- dQ = 0 of a tile$(ordered and "; nobody has added to it, and no block has begun" or "")
+__device__ __forceinline__ void clear_sums(float *dQ_all, i64 number$(take_counts))
 {
-% if has.det then
+% if ordered then
   if (thread_id() < sharers)
     counts[4 + number * sharers + thread_id()] = 0;
   if (number == 0 && thread_id() == 0)
