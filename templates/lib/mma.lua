@@ -224,7 +224,11 @@ add_defaults(function(p, g, Br) return has_few(p) and in_one(p, g, Br) end, spli
 add_defaults(function(p, g) return has_few(p) and is_idle(p, g) end, few_rows, { G = 1, N = 2 })
 add_defaults(has_few, few_rows, { G = 1 })
 add_defaults(in_one, split_rows, { N = 2 })
-local function has_room(p, _, Br) return Br < 128 or mma.is_wide(p) end
+-- Turing, where K and V travel through registers, leaves 32 rows of a warp none beyond d 64, nor where scores take some: 208 to
+-- 600 bytes of spills.
+local function has_room(p, g, Br)
+  return Br < 128 or mma.is_wide(p) and (g.sm >= 80 or math.max(p.d, p.dv) <= 64 and not (p.scored or p.has.drop or p.has.bs))
+end
 add_defaults(function(p, g, Br) return is_idle(p, g) and has_room(p, g, Br) end, many_rows, { N = 2 })
 add_defaults(has_room, many_rows, {})
 
