@@ -360,7 +360,7 @@ function engine.render(kernel_name, facts, config)
   local words = { entry = entry, sm = g.sm, has = p.has, cut = p.cut, begins = p.begins, by_batch = p.by_batch, ragged = p.ragged, uneven = p.uneven,
     tensors = p.tensors, call_members = p.members, call_bytes = p.call_bytes,
     scored = p.scored }
-  local listed = p.has.bs and kernel.lists and kernel.lists(c, p)
+  local listed = kernel.lists and kernel.lists(c, p)
   for name, value in pairs(list_words(listed)) do words[name] = value end
   for name, value in pairs(p.words) do words[name] = value end
   for name, value in pairs(kernel.words(c, p, g)) do words[name] = value end

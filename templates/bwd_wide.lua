@@ -8,7 +8,7 @@ local function shared(c, p) return ws.places(c, p, of(c)).last end
 -- Columns of dQ that the first warpgroup makes; the second makes the others.
 local function first(p) return ceil_div(ws.boxes(p.d), 2) * 64 end
 local features = {}
-for _, feature in ipairs(simt.closed_and("dsink", "dlse", "det")) do -- the derivative of a capped score takes P before it is rounded
+for _, feature in ipairs(simt.closed_and("dsink", "dlse", "det", "prefix", "iv")) do -- the derivative of a capped score takes P before it is rounded
   if feature ~= "softcap" then features[#features + 1] = feature end
 end
 
@@ -16,7 +16,7 @@ return {
   about = "FlashAttention-2 backward for Hopper and wide heads: two warpgroups with the same keys, one has dV, one dK",
   picked = true,
   prefer = 2,
-  lists = function(c) return { lists = "rows", Br = c.Br, Bc = 64 } end,
+  lists = simt.lists("rows", "iv", 64),
   twin = function(p) return p.has.det and "bwd_two" or "bwd" end,
   serves = { op = "bwd", dtypes = { "f16", "bf16" }, features = features, sm = 90, sm_last = 90 },
   tunables = {
@@ -26,7 +26,7 @@ return {
     { "Z", { 1, 8, 64 }, "heads whose tiles start together, the longest first" },
   },
   constraints = {
-    { function(c, p) return not (p.has.det and p.has.bs) end, "det and bs exclude each other here: sums in order go by tiles side by side" },
+    { function(c, p) return not (p.has.det and (p.has.bs or p.has.iv)) end, "det and bs or iv exclude each other here: sums in order go by tiles side by side" },
     { function(c, p) return not p.keeps_slope end, "a thread has no room for the derivatives of scores" },
     { function(c, p) return math.max(p.d, p.dv) > 128 and p.d > 64 end, "one warpgroup has no room for dK and dV; of dQ each makes columns" },
     { function(c, p) return p.uneven or c.Z == 1 end, "tiles differ in length only under a mask" },

@@ -32,10 +32,10 @@ return {
   about = "FlashAttention-2 backward for Hopper: one warpgroup copies, the others compute; dQ by asynchronous reductions",
   picked = true,
   prefer = 2,
-  lists = simt.lists "rows",
+  lists = simt.lists("rows", "iv"),
   -- TMA reads only what is 16-byte aligned: other tensors are that kernel's.
   twin = function(p) return p.has.det and "bwd_two" or "bwd" end,
-  serves = { op = "bwd", dtypes = { "f16", "bf16" }, features = simt.closed_and("drop", "dsink", "dlse", "det"), sm = 90, sm_last = 90 },
+  serves = { op = "bwd", dtypes = { "f16", "bf16" }, features = simt.closed_and("drop", "dsink", "dlse", "det", "prefix", "iv"), sm = 90, sm_last = 90 },
   -- Tried on an H200 (bf16, 4096 and 16384 keys, clocks) and left out: dQ in its own step, behind the dS of the other warpgroup
   -- (6 % more at d 128); K and V held in registers at d 64 with 64 rows of Q (13 % more than 128 rows); two tiles of Q where S starts
   -- early (15 % more); dP begun before P (2 to 4 %: the issue of 8 products takes 256 clocks, which exponentials fill); dQ begun before
@@ -51,7 +51,7 @@ return {
     { "H", { 0, 1 }, "a block has 0 = a tile of keys, 1 = all those of a head, whose dQ it sums itself", unsaid = 0 },
   },
   constraints = {
-    { function(c, p) return not (p.has.det and p.has.bs) end, "det and bs exclude each other here: sums in order go by tiles side by side" },
+    { function(c, p) return not (p.has.det and (p.has.bs or p.has.iv)) end, "det and bs or iv exclude each other here: sums in order go by tiles side by side" },
     { function(c, p) return not p.keeps_slope end, "a thread has no room for the derivatives of scores" },
     { function(c, p) return needs(c, p) <= ws.registers_of[consumers(c)][2] end, "accumulators and operands of a thread fit its registers" },
     { function(c, p) return c.R == 1 or not p.has.det end, "in order registers are added: copies would be awaited by the warps that compute" },

@@ -122,6 +122,31 @@ __device__ __forceinline__ void list_keys(const call &a, i32 *lists, i32 block)
   list.end();
 }
 
+//: rows_seeing -- of a tile, where tensors give intervals: whether its rows see all of its keys, some or none; each is asked
+__device__ __forceinline__ i32 rows_seeing(const call &a, const sequence &at, i32 i0, i32 j0)
+{
+  bool some = false, all = at.nq - i0 >= Br && at.nk - j0 >= Bc;
+#pragma unroll 4
+  for (i32 i = i0; i < i0 + min(Br, at.nq - i0); i++) {
+    const interval seen = sees(a, at, i);
+    some = some || max(seen.lo, j0) < min(seen.hi - j0, Bc) + j0;
+    all = all && seen.lo <= j0 && seen.hi - j0 >= Bc;
+  }
+  return all ? all_blocks : some ? some_blocks : no_block;
+}
+
+//: row_blocks_below -- the same of rows that masks may cut or leave out, and of blocks
+__device__ __forceinline__ i32 row_blocks_below(const call &a, const sequence &at, i32 i0, i32 j0, const spans &visit, i32 n)
+{
+% if has.iv then
+  const i32 blocks = $(has.bs and "n < visit.last ? blocks_at(a, at, i0, j0) : no_block" or "n < visit.last ? all_blocks : no_block");
+  const i32 rows = blocks == no_block ? no_block : rows_seeing(a, at, i0, j0);
+  return blocks == all_blocks || rows == no_block ? rows : some_blocks;
+% else
+  return blocks_below(a, at, i0, j0, visit, n);
+% end
+}
+
 //: list_rows -- a warp lists the tiles of Q that visit a tile of K and V, of all heads that share it
 __device__ __forceinline__ void list_rows(const call &a, i32 *lists, i32 block)
 {
@@ -129,10 +154,14 @@ __device__ __forceinline__ void list_rows(const call &a, i32 *lists, i32 block)
   listing list(list_of_rows(lists, a, block), group * Tr);
   for (i32 x = 0; x < group; x++) {
     const sequence at = sequence_of(a, block / Tc * group + x);
+% if has.iv then
+    const spans visit = {0, 0, 0, ceil_div(at.nq, Br)};
+% else
     const spans visit = range_rows(a, at, j0);
+% end
     for (i32 first = visit.first; first < visit.last; first += 32) {
       const i32 i = first + thread_id();
-      list.add(x * Tr + i, blocks_below(a, at, i * Br, j0, visit, i));
+      list.add(x * Tr + i, row_blocks_below(a, at, i * Br, j0, visit, i));
     }
   }
   list.end();

@@ -122,7 +122,7 @@ template <bool transposed, class Acc> struct terms {
     const i32 i = i0 + (transposed ? Acc::column(0) : $(rows_later and "0" or "Acc::row(r)")), j = j0 + (transposed ? Acc::row(r) : Acc::column(0));
     slope = log2e * slope_at(at, i);
     first = float((j - at.nk) + $(packed and "(at.q - i / at.peers)" or "(at.nq - i)"));
-%  if has.causal then
+%  if has.causal and not has.prefix then
     first *= slope; // no key that is seen lies behind
 %  end
 % end
@@ -132,7 +132,7 @@ template <bool transposed, class Acc> struct terms {
 % if has.alibi then
     const i32 on = Acc::column(c) - Acc::column(0); // a number that compilers know
     const float along = transposed ? float(-on) : float(on);
-    return $(has.causal and "fmaf(slope, along, first)" or "-slope * fabsf(first + along)");
+    return $(has.causal and not has.prefix and "fmaf(slope, along, first)" or "-slope * fabsf(first + along)");
 % else
     return 0.f;
 % end

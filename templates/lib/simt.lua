@@ -155,7 +155,9 @@ end
 function simt.score_issue(c, p) return 6 * c.Br * c.Bc end
 function simt.load_issue(c, words) return 6 * words // c.W end
 
--- The lists that a kernel steps by under a block mask: of keys that tiles of Q visit, of rows, or both.
-function simt.lists(which) return function(c) return { lists = which, Br = c.Br, Bc = c.Bc } end end
+-- The lists that a kernel steps by under a block mask, and `where` it says so: of keys that tiles of Q visit, of rows, or both.
+function simt.lists(which, where, Bc)
+  return function(c, p) return (p.has.bs or p.has[where or "bs"]) and { lists = which, Br = c.Br, Bc = Bc or c.Bc } end
+end
 
 return simt

@@ -65,7 +65,7 @@ function ws.words(c, p)
   return { libs = ws.libs, dtype = p.dtype, slices = p.slices, packed = false, parted = false, aligned = 16, overlaps = true, stores_later = false, drawn = p.uneven, by_warp = p.ragged or p.has.iv or false,
     products = same and { S } or { S, O },
     producer_registers = r[1], consumer_registers = r[2],
-    ruled = p.has.alibi or p.has.drop or false, rows_later = p.has.alibi and p.has.causal and not p.has.modHASH or false, Q_held = c.Q == 1, P_shared = c.S == 1,
+    ruled = p.has.alibi or p.has.drop or false, rows_later = p.has.alibi and p.has.causal and not (p.has.modHASH or p.has.prefix) or false, Q_held = c.Q == 1, P_shared = c.S == 1,
     schedule = c.I == 0 and "in_order" or "overlapped", held = c.I == 2,
     turns = c.P == 0 and "none" or c.P == 1 and "products" or "softmax",
     rescale = c.L == 1 and "seldom" or "always", seeks_late = c.L == 2 }
