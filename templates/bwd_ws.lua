@@ -71,6 +71,7 @@ return {
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, H = 1, most = 128, meant = few_keys },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, most = 64, Z = { 1 } },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 0, most = 64 },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, most = 128, listed = true }, -- with S = 1 it spills there
     { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, most = 128 },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 0, most = 128 },
   },

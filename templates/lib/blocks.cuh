@@ -44,13 +44,19 @@ __device__ __forceinline__ void mask_blocks(Acc &S, const call &a, const sequenc
 #pragma unroll
   for (i32 r = 0; r < Acc::R; r++)
     down[r] = transposed ? min(j0 + Acc::row(r), at.nk - 1) / a.block_k : min(i0 + Acc::row(r), at.nq - 1) / a.block_q;
-#pragma unroll
+  i64 there[Acc::R] = {}; // a bit for each column: in a loop as it stands, which takes few registers from tiles that no mask touches
+#pragma unroll 1
   for (i32 c = 0; c < Acc::C; c++) {
     const i32 across = transposed ? min(i0 + Acc::column(c), at.nq - 1) / a.block_q : min(j0 + Acc::column(c), at.nk - 1) / a.block_k;
 #pragma unroll
     for (i32 r = 0; r < Acc::R; r++)
-      S.at[r][c] = all[(transposed ? across : down[r]) * a.blocks.n + (transposed ? down[r] : across)] ? S.at[r][c] : minus_inf();
+      there[r] |= i64(all[(transposed ? across : down[r]) * a.blocks.n + (transposed ? down[r] : across)] != 0) << c;
   }
+#pragma unroll
+  for (i32 c = 0; c < Acc::C; c++)
+#pragma unroll
+    for (i32 r = 0; r < Acc::R; r++)
+      S.at[r][c] = there[r] >> c & 1 ? S.at[r][c] : minus_inf();
 }
 
 //: list_of_keys -- where the list of a tile of Q begins: how many tiles no mask touches, how many there are, then these. Ahead of

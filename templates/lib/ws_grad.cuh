@@ -94,8 +94,11 @@ struct row_steps {
 % end
 % if listed then
   __device__ __forceinline__ row_steps(const call &a, const key_task &my, const i32 *lists)
-      : visit(listed_rows(a, sequence_of(a, my.head), my.j0, lists)), head(my.head), steps(visit.last), tiles(ceil_div(a.q, Br))
+      : visit(listed_rows(a, sequence_of(a, my.head), my.j0, lists)), head(my.head), tiles(ceil_div(a.q, Br))
   {
+    // One number for a warp, or its loops are taken for some of its threads' own and every address in them is made for each.
+    visit.full = visit.whole = shfl_first(visit.whole);
+    visit.last = steps = shfl_first(visit.last);
   }
 % elseif not owns then
   __device__ __forceinline__ row_steps(const call &a, const key_task &my)

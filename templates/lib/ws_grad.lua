@@ -175,8 +175,8 @@ function ws.defaults(rows)
     for _, Z in ipairs(row.Z or { 8, 1 }) do
       local c = {}
       for _, name in ipairs { "Br", "Bc", "s", "t", "S", "R", "H", "most" } do c[name] = row[name] end
-      c.Z, c.meant = Z, function(p, g) -- listed blocks: few heads at once, whose rows stay in L2
-        return (Z == 1 or not p.has.bs) and (not row.meant or row.meant(p, g))
+      c.Z, c.meant = Z, function(p, g) -- of blocks few heads at once, whose rows stay in L2
+        return (Z == 1 or not p.has.bs) and (not row.listed or p.has.bs or p.has.iv or false) and (not row.meant or row.meant(p, g))
       end
       all[#all + 1] = c
     end
