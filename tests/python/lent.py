@@ -60,6 +60,12 @@ def _pass_for_cuda():
         for one in lent:
             one.give_back()
 
+    def forward_lent(call, q, k, v, out, sink):
+        out = fatune._empty_like(q if call.out is None else call.out) if out is None else out
+        lse = None if call.lse is None else fatune._empty_like(call.lse)
+        call.run((q, k, v, out, lse, sink))
+        return out if lse is None else (out, lse)
+
     def queue_lent(call):
         given, call.given = call.given, None
         queue(call) if given is None else call.run(given)  # which comes here again
@@ -67,7 +73,7 @@ def _pass_for_cuda():
     fatune._Call.__init__, fatune._Call.queue = init_lent, queue_lent
     torch.Tensor.is_cuda = True
     torch.cuda.device = lambda _: torch.no_grad()
-    fatune._Call.run, fatune._room, fatune._stream = run_lent, _room, lambda _: 0
+    fatune._Call.run, fatune._Call.forward, fatune._room, fatune._stream = run_lent, forward_lent, _room, lambda _: 0
 
 
 def begin():

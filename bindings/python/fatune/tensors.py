@@ -40,6 +40,7 @@ _empty_like, _is_recording = torch.empty_like, torch.is_grad_enabled
 # The stream that torch queues on: a device's number -> an address. The public way makes an object of it first.
 _stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (lambda device: torch.cuda.current_stream(device).cuda_stream)
 
+_is_deterministic = torch.are_deterministic_algorithms_enabled
 _is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
 
 _DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
@@ -188,6 +189,9 @@ def _pattern(q, shape, dtype):
     return q.new_empty(1, dtype=dtype).expand(shape)
 
 
+_Q, _K, _V, _O, _LSE, _SINK = (_NAMES.index(name) * ctypes.sizeof(_Tensor) // 8 for name in (*_FORWARD, "sink"))  # their addresses
+
+
 class _Image(ctypes.Structure):
     """All that fatune_run reads of one call."""
     _fields_ = [("tensors", _Tensors), ("sizes", _Sizes), ("of", _Tensor * len(_NAMES))]
@@ -223,6 +227,22 @@ class _Call:
         for place, tensor in zip(self.places, tensors):
             addresses[place] = tensor.data_ptr()
         self.queue()
+
+    def forward(self, q, k, v, out, sink):
+        """Queues a forward call with new room for what it gives: out, or (out, lse)."""
+        if out is None:
+            out = _empty_like(q if self.out is None else self.out)
+        addresses = self.addresses  # one by one: a loop costs as much again
+        addresses[_Q], addresses[_K], addresses[_V], addresses[_O] = q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr()
+        if sink is not None:
+            addresses[_SINK] = sink.data_ptr()
+        if self.lse is None:
+            self.queue()
+            return out
+        lse = _empty_like(self.lse)
+        addresses[_LSE] = lse.data_ptr()
+        self.queue()
+        return out, lse
 
     def queue(self):
         stream, at = _stream(self.number), self.at
@@ -288,8 +308,8 @@ def _form(tensor):
     return tensor is not None and (tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
 
 
-def _learn(key, q, k, v, causal, scale, out, return_lse, kernel, policy, arithmetic, window, sink, split):
-    """The call of a key that this thread has not met."""
+def _forward_call(q, k, v, causal, scale, out, return_lse, kernel, policy, arithmetic, window, sink, split):
+    """A call that this thread has not met."""
     text = family_text(q, k, v, causal, arithmetic, window, sink, split=split)
     _check_inputs(q, k, v, sink)
     is_like_q = v.shape[3] == q.shape[3] and _empty_like(q).stride() == q.stride()
@@ -302,7 +322,7 @@ def _learn(key, q, k, v, causal, scale, out, return_lse, kernel, policy, arithme
     given = dict(zip(_FORWARD + _FEATURES, (q, k, v, out, lse, sink)))
     call = _Call(plan(text, q.device, kernel, policy), _sizes(q, k, v, causal, window, split), scale, given)
     call.out, call.lse = pattern, rows
-    return _known.learn(key, call)
+    return call
 
 
 def family_call(q, k, v, out, lse, causal=False, scale=None, window=(ALL, ALL), policy=COMPILE):
@@ -339,64 +359,59 @@ def attention(q, k, v, causal=False, scale=None, out=None, return_lse=False, ker
         window = tuple(window)
     if _is_compiling():
         return ops.traced(q, k, v, sink, causal, scale, out, return_lse, kernel, policy, arithmetic, window, deterministic, split)
-    if _is_recording() and (q.requires_grad or k.requires_grad or v.requires_grad or sink is not None and sink.requires_grad):
-        return _recorded(q, k, v, sink, causal, scale, out, return_lse, kernel, policy, arithmetic, window, deterministic, split)
     key = (q.shape, k.shape, v.shape, q.stride(), k.stride(), v.stride(), q.dtype, k.dtype, v.dtype, q.device, k.device,
            v.device, causal, scale, return_lse, kernel, policy, arithmetic, window, split)
     if out is not None or sink is not None:
         key += _form(out), _form(sink)
-    call = _known.calls.get(key) or _learn(key, q, k, v, causal, scale, out, return_lse, kernel, policy, arithmetic, window, sink,
-                                           split)
-    if out is None:
-        out = _empty_like(q if call.out is None else call.out)
-    if not return_lse:
-        call.run((q, k, v, out, sink))
-        return out
-    lse = _empty_like(call.lse)
-    call.run((q, k, v, out, lse, sink))
-    return out, lse
+    if _is_recording() and (q.requires_grad or k.requires_grad or v.requires_grad or sink is not None and sink.requires_grad):
+        return _recorded(key, q, k, v, sink, causal, scale, out, return_lse, kernel, policy, arithmetic, window, deterministic, split)
+    call = _known.calls.get(key) or _known.learn(
+        key, _forward_call(q, k, v, causal, scale, out, return_lse, kernel, policy, arithmetic, window, sink, split))
+    return call.forward(q, k, v, out, sink)
 
 
 # ---- gradients
 
 
-def _recorded(q, k, v, sink, causal, scale, out, return_lse, kernel, policy, arithmetic, window, deterministic, split):
+class _Recorded:
+    """What a thread knows of a call that is recorded: its forward call, and what its backward takes."""
+    __slots__ = ("call", "made", "causal", "scale", "window", "has_lse")
+
+
+def _recorded(key, q, k, v, sink, causal, scale, out, return_lse, kernel, policy, arithmetic, window, deterministic, split):
     if out is not None:
         raise ValueError("out cannot be given where gradients are recorded: leave it out, or call under torch.no_grad()")
-    if deterministic is None:
-        deterministic = torch.are_deterministic_algorithms_enabled()
-    key = (q.shape, k.shape, v.shape, q.dtype, k.dtype, v.dtype, q.device, k.device, v.device, _form(sink), causal, policy,
-           arithmetic, window, deterministic, return_lse)
-    made = _known.calls.get(key)
-    if made is None:  # whose lse is returned may have a gradient for it
-        text = family_text(q, k, v, causal, arithmetic, window, sink, "bwd", deterministic, dlse=return_lse)
+    key = key, _is_deterministic() if deterministic is None else deterministic
+    known = _known.calls.get(key)
+    if known is None:  # whose lse is returned may have a gradient for it
+        text = family_text(q, k, v, causal, arithmetic, window, sink, "bwd", key[1], dlse=return_lse)
         _check_inputs(q, k, v, sink)
+        known = _Recorded()
+        known.causal, known.scale, known.window, known.has_lse = causal, scale, window, return_lse
         try:
-            made = plan(text, q.device, None, policy)  # now, so that what cannot be had is an error of this call
+            known.made = plan(text, q.device, None, policy)  # now, so that what cannot be had is an error of this call
         except Error as e:
             raise Error(e.status, f"this call has no gradients (call under torch.no_grad() if none are wanted): {e}") from e
-        _known.learn(key, made)
-    options = dict(causal=causal, scale=scale, kernel=kernel, policy=policy, arithmetic=arithmetic, window=window,
-                   split=split)
-    both = _Attention.apply(q, k, v, sink, options, made, return_lse)
-    return both if return_lse else both[0]
+        known.call = _forward_call(q, k, v, causal, scale, None, True, kernel, policy, arithmetic, window, sink, split)
+        _known.learn(key, known)
+    return _Attention.apply(q, k, v, sink, known)
 
 
 class _Attention(torch.autograd.Function):
-    """attention, and its gradients by the plan `made`, which takes one of lse where `has_lse`."""
+    """attention, and its gradients by a plan, which takes one of lse where that is returned."""
 
     @staticmethod
-    def forward(ctx, q, k, v, sink, options, made, has_lse):
-        out, lse = attention(q, k, v, return_lse=True, sink=sink, **options)
+    def forward(ctx, q, k, v, sink, known):
+        out, lse = known.call.forward(q, k, v, None, sink)
         ctx.save_for_backward(q, k, v, out, lse, sink)
         ctx.set_materialize_grads(False)
-        ctx.options, ctx.made, ctx.has_lse = options, made, has_lse
-        return out, lse
+        ctx.known = known
+        return (out, lse) if known.has_lse else out
 
     @staticmethod
-    def backward(ctx, dO, dLSE):
+    def backward(ctx, dO, dLSE=None):
         if dO is None and dLSE is None:
-            return (None,) * 7
+            return (None,) * 5
         if not _is_recording():
             return _gradients(ctx, dO, dLSE)
         with torch.no_grad():
@@ -423,34 +438,49 @@ def _gradient_of(tensor):
     return like if like.stride(3) == 1 or like.shape[3] == 1 else tensor.new_empty(tensor.shape)
 
 
+def _learn_backward(key, made, given, causal, scale, window, gradients):
+    q, k, v = given[:3]
+    rooms = gradients or tuple(_gradient_of(t) for t in (q, k, v))
+    call = _known.learn(key, _Call(made, _sizes(q, k, v, causal, window), scale,
+                                   dict(zip(_FORWARD + _BACKWARD + ("dLSE",), (*given[:6], *rooms, *given[6:])))))
+    # Where _empty_like makes other room than that, something of which it makes the same.
+    call.out = tuple(None if _empty_like(t).stride() == room.stride() else _pattern(t, t.shape, t.dtype)
+                     for t, room in zip((q, k, v), rooms))
+    return call
+
+
 def backward(made, q, k, v, out, lse, dO, causal=False, scale=None, window=(ALL, ALL), gradients=None, dLSE=None):
     """dq, dk, dv of a forward call by the plan `made` of its family's backward, which takes `dLSE` where it has `dlse`; into
     `gradients` where three tensors are given."""
     if dO.stride(3) != 1 and dO.shape[3] > 1:  # of a sum, say: one number for all
         dO = dO.contiguous()
-    all_ = (q, k, v, out, lse, dO, *(gradients or (_gradient_of(q), _gradient_of(k), _gradient_of(v))))
-    all_ += () if dLSE is None else (dLSE.contiguous(),)
-    key = (made, causal, scale, window, tuple((t.shape, t.stride()) for t in all_))
-    call = _known.calls.get(key) or _known.learn(
-        key, _Call(made, _sizes(q, k, v, causal, window), scale, dict(zip(_FORWARD + _BACKWARD + ("dLSE",), all_))))
-    call.run(all_)
-    return all_[6:9]
+    given = (q, k, v, out, lse, dO) if dLSE is None else (q, k, v, out, lse, dO, dLSE.contiguous())
+    key = (made, causal, scale, window, q.shape, k.shape, v.shape, q.stride(), k.stride(), v.stride(), out.stride(), lse.stride(),
+           dO.stride(), gradients and tuple(t.stride() for t in gradients))
+    call = _known.calls.get(key) or _learn_backward(key, made, given, causal, scale, window, gradients)
+    if gradients is None:
+        like_q, like_k, like_v = call.out
+        gradients = (_empty_like(q if like_q is None else like_q), _empty_like(k if like_k is None else like_k),
+                     _empty_like(v if like_v is None else like_v))
+    call.run((*given[:6], *gradients, *given[6:]))
+    return gradients
 
 
 def _gradients(ctx, dO, dLSE):
     """Those of all that _Attention takes; None where none is needed. What did not count has a gradient of zeros."""
     q, k, v, out, lse, sink = ctx.saved_tensors
-    found, wanted = [None] * 7, ctx.needs_input_grad
+    known = ctx.known
+    of_q, of_k, of_v, of_sink, _ = ctx.needs_input_grad
+    dq = dk = dv = dsink = None
     if dO is None:
         dO = torch.zeros_like(out)
-    if ctx.has_lse:
-        dLSE = torch.zeros_like(lse) if dLSE is None else dLSE
-    if wanted[3]:
-        found[3] = _sink_gradient(out, lse, dO, sink, dLSE)
-    if wanted[0] or wanted[1] or wanted[2]:
-        causal, scale, window = (ctx.options[name] for name in ("causal", "scale", "window"))
-        found[:3] = backward(ctx.made, q, k, v, out, lse, dO, causal, scale, window, dLSE=dLSE)
-    return tuple(gradient if is_wanted else None for gradient, is_wanted in zip(found, wanted))
+    if known.has_lse and dLSE is None:
+        dLSE = torch.zeros_like(lse)
+    if of_sink:
+        dsink = _sink_gradient(out, lse, dO, sink, dLSE)
+    if of_q or of_k or of_v:
+        dq, dk, dv = backward(known.made, q, k, v, out, lse, dO, known.causal, known.scale, known.window, dLSE=dLSE)
+    return dq if of_q else None, dk if of_k else None, dv if of_v else None, dsink, None
 
 
 def _sink_gradient(out, lse, dO, sink, dLSE=None):

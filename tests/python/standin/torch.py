@@ -175,8 +175,9 @@ class Function:
             results = cls.forward(context, *arguments)
         finally:
             grad_enabled = True
-        for result in results:
-            result.requires_grad, result.made_by = True, (cls, context, arguments, results)
+        all_ = results if isinstance(results, tuple) else (results,)
+        for result in all_:
+            result.requires_grad, result.made_by = True, (cls, context, arguments, all_)
         return results
 
 
