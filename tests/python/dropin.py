@@ -57,7 +57,7 @@ def refused(call, *words):
 
 # Dense: all masks, fewer heads, rows without a key; gradients into tensors that are given.
 for n, m, causal, window in ((3, 5, False, ALL), (3, 5, True, ALL), (5, 3, True, ALL), (4, 6, False, (2, 1)), (4, 6, True, (2, -1)),
-                             (1, 5, True, ALL), (3, 5, False, (9, 9)), (3, 5, False, (1, -1))):
+                             (1, 5, True, ALL), (3, 5, False, (9, 9)), (3, 5, False, (1, -1)), (5, 2, False, (-1, 2))):
     given = [drawn(2, rows, heads, 8, needed=True) for rows, heads in ((n, 4), (m, 2), (m, 2))]
     out, lse, p, state = flash.fwd(*(t.detach() for t in given), None, None, 0.0, 0.4, causal, *window, 0.0, False, None)
     wanted, wanted_lse = expect(*given, causal, window)

@@ -33,9 +33,10 @@ def _check(q, k, v, gen, paged=None):
 
 
 def _options(causal, left, right, softcap, alibi, scale, rows, keys, p=0.0, rng=None, chunk=0):
-    """Keywords of fatune.attention. A side that reaches over all keys is none; one row sees what it would see without the
-    causal mask, except under ALiBi, whose distances count from the diagonal."""
-    left, right = (ALL if side < 0 or side >= keys else side for side in (left, right))
+    """Keywords of fatune.attention. A side that reaches over all keys is none: to the left of the last row lie keys - 1, to the right
+    of the first one rows - 1, however few keys there are. One row sees what it would see without the causal mask, except under
+    ALiBi, whose distances count from the diagonal."""
+    left, right = (ALL if side < 0 or side >= most - 1 else side for side, most in ((left, keys), (right, rows)))
     if causal:
         right = 0
     if causal and rows == 1 and alibi is None and left == ALL:
