@@ -7,11 +7,12 @@
 #define CAP_32  "fwd-f32-b1-h1-q20-k35-d40-softcap all data=wide scale=-0.3"
 #define CAP_BWD "bwd-f16-b1-h2k1-q70-k90-d40-causal-softcap all data=wide"
 
-#define ALIBI     "fwd-f16-b2-h2k1-q67-k70-d64-alibi all"
-#define ALIBI_CUT "fwd-f16-b2-h2k1-q67-k70-d64-causal-alibi all"
-#define ALIBI_WS  "fwd-f16-b2-h2k1-q200-k170-d64-causal-alibi all gpu=H200 sms=2"
-#define ALIBI_32  "fwd-f32-b2-h2k1-q20-k35-d40-alibi all"
-#define ALIBI_BWD "bwd-f16-b2-h2k1-q70-k90-d40-alibi-softcap all"
+#define ALIBI      "fwd-f16-b2-h2k1-q67-k70-d64-alibi all"
+#define ALIBI_CUT  "fwd-f16-b2-h2k1-q67-k70-d64-causal-alibi all"
+#define ALIBI_WS   "fwd-f16-b2-h2k1-q200-k170-d64-causal-alibi all gpu=H200 sms=2"
+#define ALIBI_LATE "fwd-f16-b1-h2k1-q70-k390-d64-causal-alibi all gpu=H200 sms=2"
+#define ALIBI_32   "fwd-f32-b2-h2k1-q20-k35-d40-alibi all"
+#define ALIBI_BWD  "bwd-f16-b2-h2k1-q70-k90-d40-alibi-softcap all"
 
 #define SINK_BWD "bwd-f16-b2-h2k1-q70-k90-d40-causal-sink-dsink all"
 
@@ -83,6 +84,7 @@ static const defect defects[] = {
     {"standard,fa1,fwd", "at.nq - i", "at.nk - i", ALIBI_32, WRONG, NULL, NULL},
     {"fwd", "fabsf(first + along)", "(first + along)", ALIBI, WRONG, NULL, NULL},
     {"fwd_ws", "m.at[r] -= log2e * at.slope * float(row_of<Br>(r));", "", ALIBI_WS, WRONG, NULL, NULL},
+    {"fwd_ws", "added.first -= origin(m.at[r]);", "", ALIBI_LATE, WRONG, NULL, NULL},
     {"fwd", "first *= slope;", "", ALIBI_CUT, WRONG, NULL, NULL},
     {"bwd,bwd_two", "float(-on)", "float(on)", ALIBI_BWD, WRONG, NULL, NULL},
     {"fa1_bwd,standard_bwd,bwd,bwd_two", "L - added.at(c)", "L", ALIBI_BWD, WRONG, NULL, NULL},

@@ -141,7 +141,8 @@ static void weights_that_outgrow_a_maximum(void **state)
       {"fwd_ws:Br128-Bc64-s2-q2-Q0-I2-P2-L2-Z1", "fwd-f16-b1-h1-q200-k330-d64"},
       {"fwd_ws:Br192-Bc32-s2-q1-Q1-I2-P0-L2-Z8", "fwd-f16-b1-h2-q250-k300-d128-causal"},
       {"fwd_ws:Br192-Bc128-s2-q1-Q0-I0-P0-L2-Z1-S1", "fwd-bf16-b1-h1-q192-k400-d64"},
-      {"fwd_ws:Br128-Bc80-s2-q1-Q0-I2-P2-L2-Z1-S1", "fwd-f16-b1-h1-q150-k420-d72-causal"}};
+      {"fwd_ws:Br128-Bc80-s2-q1-Q0-I2-P2-L2-Z1-S1", "fwd-f16-b1-h1-q150-k420-d72-causal"},
+      {"fwd_ws:Br64-Bc32-s2-q2-Q0-I1-P0-L2-Z1", "fwd-bf16-b1-h2k1-q70-k140-d64-causal-alibi"}};
   for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++)
     for (int data = 0; data < FAT_DATAS; data++) {
       emu_case c = hopper_case(cases[i][1]);

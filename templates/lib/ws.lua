@@ -57,6 +57,13 @@ function ws.at_signals(c, p) return ws.at_P(c, p) + ws.P_bytes(c) end
 function ws.signals(c, p) return 2 * ws.Q_places(c) + 4 * c.s + (p.ragged and 1 or 0) end
 function ws.shared(c, p) return ws.at_signals(c, p) + 8 * ws.signals(c, p) + (p.has.bs and 16 or 8) * ws.Q_places(c) end
 
+-- Whether the exponential takes products: ALiBi alone, whose term has one number for each row and one for each column.
+local function scores_late(c, p)
+  local has = p.has
+  return c.L == 2 and has.alibi and has.causal and not (p.cut.left or has.softcap or has.bias or has.mask or has.modHASH or has.maskHASH)
+    or false
+end
+
 function ws.words(c, p)
   local r = registers_of[ws.consumers(c)]
   local S = { columns = c.Bc, held = c.Q == 1 }
@@ -67,6 +74,7 @@ function ws.words(c, p)
     producer_registers = r[1], consumer_registers = r[2],
     ruled = p.has.alibi or p.has.drop or false, rows_later = p.has.alibi and p.has.causal and not (p.has.modHASH or p.has.prefix) or false, Q_held = c.Q == 1, P_shared = c.S == 1,
     schedule = c.I == 0 and "in_order" or "overlapped", held = c.I == 2,
+    scores_late = scores_late(c, p), weights_late = scores_late(c, p) and "exp2_late" or "exp2_columns",
     turns = c.P == 0 and "none" or c.P == 1 and "products" or "softmax",
     rescale = c.L == 1 and "seldom" or "always", seeks_late = c.L == 2 }
 end

@@ -183,6 +183,31 @@ __device__ __forceinline__ void softmax_overlapped(online &x, const tile_at &t, 
   set_weights(x.P, x.S$(has.drop and ", t" or ""));
 }
 
+//: exp2_late -- P = exp(S - m) in a thread's columns from `first` to before `last`
+% if scores_late then
+// Where no mask cuts the tile S holds products still: of ALiBi's term, the tile's first key and m one number is made for each row, so
+// that it costs a multiply-add for each score, not two and a half
+% end
+template <i32 first, i32 last> __device__ __forceinline__ void exp2_late(acc<Br, Bc> &S, const rowvec<Br> &m, const tile_at &t, float c)
+{
+% if scores_late then
+  if (!t.is_cut) {
+    constexpr float log2e = 1.44269504088896f;
+    const float scale = log2e * t.a.scale;
+#pragma unroll
+    for (i32 r = 0; r < m.R; r++) {
+      terms<false, acc<Br, Bc>> added(t.at, t.i0, t.j0, r);
+      added.first -= origin(m.at[r]);
+#pragma unroll
+      for (i32 x = first; x < last; x++)
+        S.at[r][x] = ex2(fmaf(scale, S.at[r][x], added.at(x)));
+    }
+    return;
+  }
+% end
+  exp2_columns<first, last>(S, m, c);
+}
+
 //: softmax_late -- after either start; `own`: the place of this warpgroup's rows of Q
 __device__ __forceinline__ void softmax_late(online &x, const tile_at &t, float c, i32 n, i32 me, i32 own)
 {
@@ -191,20 +216,20 @@ __device__ __forceinline__ void softmax_late(online &x, const tile_at &t, float 
 % if turns == "softmax" then
   take_turn(me);
 % end
-  set_scores(x.S, t);
+  $(scores_late and "if (t.is_cut)\n    " or "")set_scores(x.S, t);
 % if cut.left then
   if (x.growths > 1) {
     products_wait<0>();                                 // O is there
     move(x, row_max(x.m, x.S), c);
   }
 % end
-  exp2_columns<0, columns / 2>(x.S, x.m, c);             // P = exp(S - m), whose maximum m need not be
+  $(weights_late)<0, columns / 2>(x.S, x.m, $(scores_late and "t, " or "")c);             // P = exp(S - m), whose maximum m need not be
 % if held then
   hold_half(x.l, x.S);                                  // while O + P V runs
 % end
   products_wait<0>();                                   // O is there
   release(V_free + V.slot);
-  exp2_columns<columns / 2, columns>(x.S, x.m, c);
+  $(weights_late)<columns / 2, columns>(x.S, x.m, $(scores_late and "t, " or "")c);
   rowvec<Br> sums_of_P = row_sum(x.S);
   weigh(x.S, t.a, t.at, t.i0, t.j0);
   set_weights(x.P, x.S$(has.drop and ", t" or ""));
