@@ -110,6 +110,9 @@ static void every_call_is_missed(void **state)
 #define SOFT  WS("s2-q1-Q0-I2-P2-L0-Z1")
 #define BOXES "fwd_ws:Br128-Bc80-s2-q1-Q0-I0-P0-L0-Z1-S1"
 
+/* The next tile of Q begins early. */
+#define AHEAD "fwd_ws:Br128-Bc32-s3-q2-Q0-I1-P1-L2-Z2-E1"
+
 #define BLOCKS "fwd-f16-b1-h2k1-q200-k300-d40-bs96x48 all gpu=H200 sms=3 lay=padded"
 
 #define USED "fwd-f16-b5-h2k1-q200-k300-d64-used all gpu=H200 sms=3 lay=padded"
@@ -291,6 +294,13 @@ static const defect defects[] = {
     /* a counter that is no longer changed as one; registers that are not there
      */
     {COUNTED, "atomic_add(counter, 1)", "((*counter)++)", BF16, EMU_RACE, RING, "(*counter)++"},
+    /* the next tile of Q: which, whose place, how many there are, what runs while O is stored */
+    {AHEAD, "start_first(x, next, then.parity, n);", "start_first(x, own, then.parity, n);", F16, EMU_RACE,
+     WS_LIB, "stmatrix("},
+    {AHEAD, "last ? ~my.head : my.head", "my.head", F16, EMU_DEADLOCK, RING, "barrier_passed("},
+    {AHEAD, "all.last = max(1, all.last);", "", NO_KEYS, EMU_DEADLOCK, RING, "barrier_passed("},
+    {AHEAD, "products_wait<1>();                                 // O is there", "", F16,
+     EMU_PRODUCT_REGISTERS, SOFTMAX, "O.at[r][c] *="},
     {PLAIN, "registers_more<232>();", "registers_more<240>();", F16, EMU_MISUSE, KERNEL, ""},
 };
 

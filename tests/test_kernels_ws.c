@@ -69,12 +69,13 @@ static void warpgroups_see_tiles_of_their_own(void **state)
 {
   (void)state;
   static const char *const configs[] = {
-      "fwd_ws:Br128-Bc32-s1-q1-Q0-I0-P0-L0-Z1", "fwd_ws:Br128-Bc32-s2-q2-Q1-I1-P1-L1-Z2",
-      "fwd_ws:Br128-Bc48-s3-q1-Q0-I2-P1-L0-Z1", "fwd_ws:Br192-Bc32-s3-q2-Q1-I2-P0-L1-Z1",
-      "fwd_ws:Br192-Bc48-s2-q1-Q0-I0-P0-L0-Z2", "fwd_ws:Br192-Bc32-s1-q2-Q1-I1-P1-L0-Z1",
-      "fwd_ws:Br128-Bc32-s2-q1-Q1-I2-P0-L1-Z1", "fwd_ws:Br192-Bc64-s1-q1-Q0-I2-P1-L0-Z1",
-      "fwd_ws:Br128-Bc48-s1-q2-Q0-I2-P2-L1-Z1", "fwd_ws:Br192-Bc32-s2-q1-Q1-I2-P2-L0-Z2",
-      "fwd_ws:Br128-Bc32-s3-q2-Q0-I1-P1-L2-Z2", "fwd_ws:Br192-Bc48-s1-q1-Q1-I0-P0-L2-Z1"};
+      "fwd_ws:Br128-Bc32-s1-q1-Q0-I0-P0-L0-Z1",   "fwd_ws:Br128-Bc32-s2-q2-Q1-I1-P1-L1-Z2",
+      "fwd_ws:Br128-Bc48-s3-q1-Q0-I2-P1-L0-Z1",   "fwd_ws:Br192-Bc32-s3-q2-Q1-I2-P0-L1-Z1",
+      "fwd_ws:Br192-Bc48-s2-q1-Q0-I0-P0-L0-Z2",   "fwd_ws:Br192-Bc32-s1-q2-Q1-I1-P1-L0-Z1",
+      "fwd_ws:Br128-Bc32-s2-q1-Q1-I2-P0-L1-Z1",   "fwd_ws:Br192-Bc64-s1-q1-Q0-I2-P1-L0-Z1",
+      "fwd_ws:Br128-Bc48-s1-q2-Q0-I2-P2-L1-Z1",   "fwd_ws:Br192-Bc32-s2-q1-Q1-I2-P2-L0-Z2",
+      "fwd_ws:Br128-Bc32-s3-q2-Q0-I1-P1-L2-Z2",   "fwd_ws:Br192-Bc48-s1-q1-Q1-I0-P0-L2-Z1",
+      "fwd_ws:Br192-Bc64-s3-q2-Q0-I2-P1-L2-Z1-E1"};
   static const struct {
     const char *problem;
     int q, k;

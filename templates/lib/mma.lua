@@ -22,7 +22,9 @@ mma.tunables = {
   { "s", { 0, 1, 2, 3, 4 }, "tiles of K and of V in shared memory; 0 = they take turns in one place" },
   { "Q", { 0, 1 }, "Q is read from 0 = shared memory, 1 = registers, and K and V lie where it lay" },
   { "b", { 1, 2, 3, 4 }, "blocks of an SM that the registers of a thread must leave room for" },
-  { "Z", { 1, 8, 64 }, "heads whose tiles of Q start together, the longest first" },
+  -- Few rows make few tiles, all of nearly a length: with parts and splits of keys, other Z took a walk beyond its limit.
+  { "Z", { 1, 8, 64 }, "heads whose tiles of Q start together, the longest first",
+    function(p) return mma.may_part(p) and { 1 } or { 1, 8, 64 } end },
   -- Elements one by one are for tensors that allow nothing else: never faster, so not worth a walk.
   { "W", { 1, 16 }, "bytes that tensors are aligned to: 16, or 1 = elements one by one", { 16 } },
   { "G", { 0, 1 }, "tiles of Q hold rows of 0 = one head, 1 = all heads that share K and V",

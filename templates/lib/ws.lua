@@ -7,15 +7,14 @@ local function ceil_div(x, y) return (x + y - 1) // y end
 local function up(x, y) return ceil_div(x, y) * y end
 
 ws.libs = libs("lib/ends.cuh", "lib/softmax.cuh", "lib/late.cuh", "lib/matrix.cuh", "lib/fragments.cuh",
-  "lib/ring.cuh", "lib/ws.cuh", "lib/ws_lists.cuh", "lib/ws_steps.cuh", "lib/half.cuh", "lib/launches.cuh")
+  "lib/ring.cuh", "lib/ws.cuh", "lib/ws_lists.cuh", "lib/ws_steps.cuh", "lib/ahead.cuh", "lib/half.cuh", "lib/launches.cuh")
 
 local Bc_values = {}
 for Bc = 32, 256, 16 do Bc_values[#Bc_values + 1] = Bc end
 
 -- Tried on an H200 in an earlier form of the kernel and left out, being slower in all shapes: one exponential of 8 by
 -- multiply-adds (2 to 6 %; of 4, at d 64: 8 to 13 %; with L = 2 as much, and of 16 it is 4 %), clusters of two blocks
--- that share K and V by multicast (10 to 47 %; with today's addresses again: 7 to 70 %), and the first S of the next tile
--- of Q beside the last O of this one (4 to 10 % more clocks, the next tile of Q being known too late).
+-- that share K and V by multicast (10 to 47 %; with today's addresses again: 7 to 70 %).
 ws.tunables = {
   { "Br", { 64, 128, 192 }, "rows of Q of one tile: 64 for each warpgroup that computes" },
   { "Bc", Bc_values, "rows of K and V of one tile" },
@@ -37,6 +36,9 @@ ws.tunables = {
   -- Against the best with P in registers (H200, bf16, full, N = 4096): 1.4 % faster at d 128 with Br = 192; 4 % slower at d 64, 2.3 % at
   -- d 96. Of tiles that registers have room for: 3 to 12 % slower throughout (bench/results/h200-ws-turns.tsv).
   { "S", { 0, 1 }, "products read P from 0 = registers, 1 = shared memory, which leaves registers for more of Bc", unsaid = 0 },
+  -- E = 1 against the best without (H200, bf16, full, N = 512 to 4096): 1.6 to 2.5 % faster at d 128, 1.7 to 2.9 % at d 64. The next tile
+  -- has to be known a tile ahead: drawn when this one ends, it made tiles 4 to 10 % slower.
+  { "E", { 0, 1 }, "1 = the first S of the next tile of Q runs beside the end of this one", unsaid = 0 },
 }
 
 function ws.consumers(c) return c.Br // 64 end
@@ -76,6 +78,7 @@ function ws.words(c, p)
     schedule = c.I == 0 and "in_order" or "overlapped", held = c.I == 2,
     scores_late = scores_late(c, p), weights_late = scores_late(c, p) and "exp2_late" or "exp2_columns",
     turns = c.P == 0 and "none" or c.P == 1 and "products" or "softmax",
+    ahead = c.E == 1,
     rescale = c.L == 1 and "seldom" or "always", seeks_late = c.L == 2 }
 end
 
@@ -146,6 +149,7 @@ function ws.slack(c, p, visits)
   if c.q == 1 then x = x + 0.03 end
   if c.s == 1 then x = x + 0.145 end
   if c.Br == 64 then x = x + 0.34 end
+  if c.E == 1 then x = x - 0.02 end
   if c.L == 2 then x = x - (small and 0.125 or p.dv <= 128 and 0.19 or 0.06) end
   if p.uneven and (c.Z == 1 or c.Z == 64) then x = x + 0.02 end
   return 2.718281828459045 ^ x
@@ -160,6 +164,11 @@ ws.constraints = {
   { function(c) return c.P == 0 or ws.consumers(c) > 1 and c.I > 0 end,
     "it takes two to take turns, and products that run beside a softmax" },
   { function(c) return c.P < 2 or c.I == 2 end, "a softmax that is not held to its place would run on beyond its turn" },
+  { function(c) return c.E == 0 or c.q == 2 and c.Q == 0 and c.L == 2 and c.S == 0 end, "the next tile of Q has a place of its own" },
+  { function(c) return c.E == 0 or ceil_div(c.Br - 64, c.Bc) < c.s end,
+    "a warpgroup that keeps its last V lets pass those that only others see" },
+  { function(c, p) return c.E == 0 or not (p.cut.left or p.ragged or p.has.bs or p.has.iv) end,
+    "the next tile of Q begins with its first tile of keys" },
   { function(c, p) return p.uneven or c.Z == 1 end, "tiles of Q differ in length only under a mask" },
 }
 
