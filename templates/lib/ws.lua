@@ -66,6 +66,10 @@ local function scores_late(c, p)
     or false
 end
 
+-- Elsewhere E = 1 is as 0, so that what won without a feature may be given to one that has it: where rows begin with different tiles
+-- of keys, and under ALiBi, whose weights are made otherwise.
+function ws.can_be_ahead(p) return not (p.cut.left or p.ragged or p.has.bs or p.has.iv or p.has.alibi) end
+
 function ws.words(c, p)
   local r = registers_of[ws.consumers(c)]
   local S = { columns = c.Bc, held = c.Q == 1 }
@@ -78,7 +82,7 @@ function ws.words(c, p)
     schedule = c.I == 0 and "in_order" or "overlapped", held = c.I == 2,
     scores_late = scores_late(c, p), weights_late = scores_late(c, p) and "exp2_late" or "exp2_columns",
     turns = c.P == 0 and "none" or c.P == 1 and "products" or "softmax",
-    ahead = c.E == 1,
+    ahead = c.E == 1 and ws.can_be_ahead(p),
     rescale = c.L == 1 and "seldom" or "always", seeks_late = c.L == 2 }
 end
 
@@ -167,8 +171,7 @@ ws.constraints = {
   { function(c) return c.E == 0 or c.q == 2 and c.Q == 0 and c.L == 2 and c.S == 0 end, "the next tile of Q has a place of its own" },
   { function(c) return c.E == 0 or ceil_div(c.Br - 64, c.Bc) < c.s end,
     "a warpgroup that keeps its last V lets pass those that only others see" },
-  { function(c, p) return c.E == 0 or not (p.cut.left or p.ragged or p.has.bs or p.has.iv) end,
-    "the next tile of Q begins with its first tile of keys" },
+  { function(c, p) return c.E == 0 or ws.can_be_ahead(p) end, "E is 1 where all rows begin with the same tile of keys", walk = true },
   { function(c, p) return p.uneven or c.Z == 1 end, "tiles of Q differ in length only under a mask" },
 }
 
