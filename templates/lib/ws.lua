@@ -36,8 +36,8 @@ ws.tunables = {
   -- Against the best with P in registers (H200, bf16, full, N = 4096): 1.4 % faster at d 128 with Br = 192; 4 % slower at d 64, 2.3 % at
   -- d 96. Of tiles that registers have room for: 3 to 12 % slower throughout (bench/results/h200-ws-turns.tsv).
   { "S", { 0, 1 }, "products read P from 0 = registers, 1 = shared memory, which leaves registers for more of Bc", unsaid = 0 },
-  -- E = 1 against the best without (H200, bf16, full, N = 512 to 4096): 1.6 to 2.5 % faster at d 128, 1.7 to 2.9 % at d 64. The next tile
-  -- has to be known a tile ahead: drawn when this one ends, it made tiles 4 to 10 % slower.
+  -- E = 1 against the best without (H200, bf16, N = 512 to 4096): full, 1.6 to 2.5 % faster at d 128, 1.7 to 2.9 % at d 64; causal,
+  -- 4 to 7 % slower: tiles drawn two rounds ahead leave SMs waiting for others' in the end.
   { "E", { 0, 1 }, "1 = the first S of the next tile of Q runs beside the end of this one", unsaid = 0 },
 }
 
@@ -153,7 +153,7 @@ function ws.slack(c, p, visits)
   if c.q == 1 then x = x + 0.03 end
   if c.s == 1 then x = x + 0.145 end
   if c.Br == 64 then x = x + 0.34 end
-  if c.E == 1 then x = x - 0.02 end
+  if c.E == 1 then x = x + (p.uneven and 0.05 or -0.02) end
   if c.L == 2 then x = x - (small and 0.125 or p.dv <= 128 and 0.19 or 0.06) end
   if p.uneven and (c.Z == 1 or c.Z == 64) then x = x + 0.02 end
   return 2.718281828459045 ^ x
