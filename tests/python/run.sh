@@ -14,7 +14,7 @@ export FATUNE_DB="$root/fatune.db" FATUNE_SYSTEM_DB= FATUNE_LIBCUDA="$build/test
   exit 77
 }
 PYTHONPATH="$source/bindings/python" "$python" "$source/tests/python/dlpack.py"
-for test in grads masks; do
+for test in grads masks aligned; do
   PYTHONPATH="$source/bindings/python:$source/tests/python/standin" "$python" "$source/tests/python/$test.py"
 done
 if "$python" -c 'import torch' 2>/dev/null; then

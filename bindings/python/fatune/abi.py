@@ -6,7 +6,7 @@ import ctypes
 import os
 
 FALLBACK, FAIL, COMPILE = 0, 1, 2  # fatune_policy
-UNSUPPORTED, NO_CONTEXT = 3, 8  # fatune_status: nothing can do it; this thread has not used the GPU yet
+UNSUPPORTED, NO_CONTEXT, ALIGNMENT = 3, 8, 15  # fatune_status: nothing can do it; this thread has not used the GPU yet; not so aligned
 ALIGNED = 1  # a flag of fatune_request
 ALL = -1  # a side of a window without an end
 HERE = os.path.dirname(os.path.abspath(__file__))

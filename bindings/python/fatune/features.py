@@ -189,7 +189,7 @@ class _Asked:
     def plan(self, op, q, **words):
         o = self.options
         return tensors.plan(self.family(op, **words), q.device, o.kernel if op == "fwd" else None, o.policy, mod=o.mod,
-                            mask_mod=o.mask_mod)
+                            mask_mod=o.mask_mod, aligned=tensors._is_aligned(q))
 
     def queue(self, made, op, given):
         """Queues a call of a plan; known by all that decides it but addresses."""

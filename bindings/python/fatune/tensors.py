@@ -30,7 +30,7 @@ import threading
 import torch
 
 from . import library
-from .abi import (ALIGNED, ALL, COMPILE, FAIL, FALLBACK, NO_CONTEXT, UNSUPPORTED, BACKWARD as _BACKWARD, FEATURES as _FEATURES,
+from .abi import (ALIGNED, ALIGNMENT, ALL, COMPILE, FAIL, FALLBACK, NO_CONTEXT, UNSUPPORTED, BACKWARD as _BACKWARD, FEATURES as _FEATURES,
                   FORWARD as _FORWARD, NAMES as _NAMES, Error, Sizes as _Sizes, Tensor as _Tensor,
                   Tensors as _Tensors, check as _check, lib as _lib, version)
 from .library import PLANS, _plans  # one table for all doors
@@ -70,7 +70,8 @@ class _Plan(library.Plan):
     """A plan on a device of torch's."""
 
     def __init__(self, handle, device, problem, kernel, policy, flags, mod=None, mask_mod=None):
-        self.device = device
+        self.device, self.flags, self.asked = device, flags, (problem, device, kernel, policy)
+        self.expressions = {"mod": mod, "mask_mod": mask_mod}
         super().__init__(handle, problem, kernel, policy, flags, mod, mask_mod)
 
     def make(self, handle, request):
@@ -145,6 +146,12 @@ def plan(problem, device=None, kernel=None, policy=COMPILE, aligned=False, mod=N
     device = torch.cuda.current_device() if device is None else torch.device(device).index or 0
     key = (device, problem, kernel, policy, ALIGNED if aligned else 0, mod, mask_mod)
     return library.kept(key, lambda handle: _Plan(handle, *key))
+
+
+def _is_aligned(*tensors):
+    """Whether each row of them begins at a multiple of 16 bytes. Then a plan has no second kernel for others at first: to compile it
+    takes as long again. A call that is known and comes with others has it made then (_Call.whole)."""
+    return not any((tensor.data_ptr() | n * tensor.element_size()) & 15 for tensor in tensors for n in tensor.stride()[:-1])
 
 
 def describe(problem, device=None, kernel=None, policy=COMPILE, aligned=False):
@@ -253,7 +260,15 @@ class _Call:
                 self.kept, self.at = fresh, at  # addresses
         status = _run(self.plan, self.tensors, self.sizes, at, stream)
         if status:
+            self.whole(status)
+
+    def whole(self, status):
+        """After a run that failed: once more, with a plan for tensors that lie elsewhere than those that came before."""
+        if self.prepared or status not in (ALIGNMENT, UNSUPPORTED) or not self.made.flags & ALIGNED:
             _check(status)
+        self.made = plan(*self.made.asked, aligned=False, **self.made.expressions)
+        self.plan, self.size, self.kept, self.at = self.made.at.value, self.made.workspace(self.image.sizes), None, None
+        self.queue()
 
 
 def prepare(q, k, v, causal=False, scale=None, out=None, lse=None, kernel=None, policy=COMPILE, aligned=False,
@@ -320,7 +335,8 @@ def _forward_call(q, k, v, causal, scale, out, return_lse, kernel, policy, arith
     lse = None if rows is None else _empty_like(rows)
     _check_outputs(q, v, out, lse)
     given = dict(zip(_FORWARD + _FEATURES, (q, k, v, out, lse, sink)))
-    call = _Call(plan(text, q.device, kernel, policy), _sizes(q, k, v, causal, window, split), scale, given)
+    made = plan(text, q.device, kernel, policy, aligned=_is_aligned(q, k, v))
+    call = _Call(made, _sizes(q, k, v, causal, window, split), scale, given)
     call.out, call.lse = pattern, rows
     return call
 
@@ -389,7 +405,7 @@ def _recorded(key, q, k, v, sink, causal, scale, out, return_lse, kernel, policy
         known = _Recorded()
         known.causal, known.scale, known.window, known.has_lse = causal, scale, window, return_lse
         try:
-            known.made = plan(text, q.device, None, policy)  # now, so that what cannot be had is an error of this call
+            known.made = plan(text, q.device, None, policy, aligned=_is_aligned(q, k, v))  # now, so that what cannot be had is an error of this call
         except Error as e:
             raise Error(e.status, f"this call has no gradients (call under torch.no_grad() if none are wanted): {e}") from e
         known.call = _forward_call(q, k, v, causal, scale, None, True, kernel, policy, arithmetic, window, sink, split)

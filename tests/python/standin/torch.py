@@ -43,6 +43,9 @@ class Tensor:
     def data_ptr(self):
         return self.at
 
+    def element_size(self):
+        return _BYTES[self.dtype]
+
     def transpose(self, a, b):
         shape, strides = list(self.shape), list(self._strides)
         shape[a], shape[b], strides[a], strides[b] = shape[b], shape[a], strides[b], strides[a]
