@@ -4,6 +4,7 @@ Importing this defines them, with the schemas that flash_attn_interface.py calls
 batches, caches and options it serves what flash2 serves, and names in an error what it does not."""
 
 import torch
+import torch.nn.functional as F
 
 from . import flash2
 
@@ -77,7 +78,14 @@ def _backward(dout, q, k, v, out, softmax_lse, dq=None, dk=None, dv=None, cu_seq
     else:
         if seqused_q is not None or seqused_k is not None:
             raise RuntimeError("fatune stands in for flash_attn_3, and has no gradients with seqused but of ragged batches yet")
-        found = flash2.bwd(dout, q, k, v, out, softmax_lse, dq, dk, dv, None, 0.0, scale, *masks)
+        rooms = (dq, dk, dv)
+        if q.shape[-1] % 8:  # padded here, as in the forward
+            dout, q, k, v, out = (F.pad(t, (0, -t.shape[-1] % 8)) for t in (dout, q, k, v, out))
+            rooms = (None,) * 3
+        found = flash2.bwd(dout, q, k, v, out, softmax_lse, *rooms, None, 0.0, scale, *masks)
+        for room, made in zip((dq, dk, dv), found):
+            if room is not None and room is not made:
+                room.copy_(made[..., :room.shape[-1]])
     return (found[3], *(torch.empty_like(softmax_lse) for _ in range(4)))
 
 
