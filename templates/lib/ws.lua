@@ -36,8 +36,8 @@ ws.tunables = {
   -- Against the best with P in registers (H200, bf16, full, N = 4096): 1.4 % faster at d 128 with Br = 192; 4 % slower at d 64, 2.3 % at
   -- d 96. Of tiles that registers have room for: 3 to 12 % slower throughout (bench/results/h200-ws-turns.tsv).
   { "S", { 0, 1 }, "products read P from 0 = registers, 1 = shared memory, which leaves registers for more of Bc", unsaid = 0 },
-  -- E = 1 against the best without (H200, bf16, N = 512 to 4096): full, 1.6 to 2.5 % faster at d 128, 1.7 to 2.9 % at d 64; causal,
-  -- 4 to 7 % slower: tiles drawn two rounds ahead leave SMs waiting for others' in the end.
+  -- E = 1 against the best without (H200, bf16, N = 512 to 16k, ten kinds of data): full, 0.5 to 2.0 % faster at d 128, 0.9 to 3.5 % at
+  -- d 64 (bench/results/h200-ws-ahead.tsv); causal, 4 to 7 % slower: tiles drawn two rounds ahead leave SMs waiting in the end.
   { "E", { 0, 1 }, "1 = the first S of the next tile of Q runs beside the end of this one", unsaid = 0 },
 }
 
