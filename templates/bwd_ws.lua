@@ -22,10 +22,10 @@ local function needs(c, p)
   return p.d // 2 + p.dv // 2 + math.max(S + (p.has.drop and 3 or 2) * operand, operand + dQ + c.S * S, p.has.softcap and 2 * S + operand or 0) + 24
 end
 
--- Whether heads fill the SMs, and those of all are so short that L2 holds them.
+-- Whether heads fill the SMs, and those of all are so short that L2 holds them well: without a mask all is read more often.
 local function few_keys(p, g)
   local heads = p.b * p.hk
-  return p.k * (p.d + p.dv) <= 65536 and 10 * heads >= 9 * g.sms * ceil_div(heads, g.sms)
+  return p.k <= ws.short(p) and p.k * (p.d + p.dv) <= (p.uneven and 65536 or 32768) and 10 * heads >= 9 * g.sms * ceil_div(heads, g.sms)
 end
 
 return {
