@@ -224,6 +224,20 @@ static void what_is_not_worth_a_walk_can_be_asked_for(void **state)
 #undef WS
 }
 
+/* Few rows have tunables of their own (parts of keys, splits, clusters), and the walk through them has to end
+ * within what a script may do. */
+static void spaces_of_few_rows_are_walked_whole(void **state)
+{
+  (void)state;
+  fat_problem p = problem_of("fwd-bf16-b7-h32k8-q3-k5657-d64-causal");
+  fat_space space;
+  fat_error err = {0};
+  if (fat_space_list(script, "fwd", &p, gpu_of("H200"), &space, &err) != FAT_OK)
+    fail_msg("%s", err.text);
+  assert_true(space.count > 100);
+  fat_space_free(&space);
+}
+
 /* Work counted by the template against work counted here, for one config by hand:
  * q = k = 128, Br 64, Bc 32, d 64, 2 heads: 4 blocks; full: 4 visits of 64x32 scores, d + dv + 1 each. */
 static void work_is_counted_right(void **state)
@@ -348,6 +362,7 @@ int main(void)
       cmocka_unit_test(nothing_valid_is_cut_off),
       cmocka_unit_test(few_tiles_have_a_default_of_their_own),
       cmocka_unit_test(what_is_not_worth_a_walk_can_be_asked_for),
+      cmocka_unit_test(spaces_of_few_rows_are_walked_whole),
       cmocka_unit_test(work_is_counted_right),
       cmocka_unit_test(what_does_not_apply_says_why),
       cmocka_unit_test(configs_that_are_wrong_say_why),
