@@ -189,7 +189,8 @@ static void the_kernels_are_right(void **state)
             {"fa1", CAUSAL "-w5.0"},
             {"standard_bwd", BACKWARD},
             {"fa1_bwd", BACKWARD},
-            {"bwd", BACKWARD}};
+            {"bwd", BACKWARD},
+            {"fwd", FULL "-mask"}};
   for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
     begin_t4(state);
     const char *kernel = of[i].kernel, *problem = of[i].problem;

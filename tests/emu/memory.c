@@ -74,8 +74,9 @@ static void forget(emu *e, uint64_t from)
 {
   const uint64_t page = UINT64_C(1) << 16;
   uint64_t begin = (from + page - 1) / page * page, end = (e->used + page) / page * page;
-  for (uint32_t i = 1; i < e->halves; i++)
-    if (e->hot.halves[i].of && e->hot.halves[i].of >= e->hot.shadow + from / 4)
+  const emu_cell *first = e->hot.shadow + from / 4, *behind = e->hot.shadow + (e->used + 3) / 4;
+  for (uint32_t i = 1; i < e->halves; i++) /* the fake driver's allocations lie behind what is forgotten */
+    if (e->hot.halves[i].of && e->hot.halves[i].of >= first && e->hot.halves[i].of < behind)
       emu_join(&e->hot, e->hot.halves[i].of, (emu_cell){0});
   if (end > e->hot.arena_size)
     end = e->hot.arena_size;
