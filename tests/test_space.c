@@ -115,6 +115,28 @@ static void launches_ahead_are_counted(void **state)
   }
 }
 
+/* A block of bwd_ws does a whole head where these are many and short, and nothing tells by batch what is
+ * seen. */
+static void few_keys_have_a_default_of_their_own(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *features;
+    bool is_whole;
+  } cases[] = {{"", true},        {"-causal", true},     {"-causal-alibi", true},
+               {"-iv", false},    {"-causal-iv", false}, {"-causal-prefix", false},
+               {"-w30.5", false}, {"-bs64x64", false}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    char problem[FAT_PROBLEM_TEXT], config[FAT_CONFIG_TEXT];
+    snprintf(problem, sizeof problem, "bwd-bf16-b132-h1-q250-k250-d64%s", cases[i].features);
+    fat_problem p = problem_of(problem);
+    fat_point point;
+    assert_int_equal(fat_space_default(script, "bwd_ws", &p, gpu_of("H200"), &point, NULL), FAT_OK);
+    if ((strstr(fat_config_print(&point.config, config), "-H1") != NULL) != cases[i].is_whole)
+      fail_msg("%s: %s", problem, config);
+  }
+}
+
 /* All configs of a space, as texts; to be freed. */
 static char (*texts_of(const fat_space *space))[FAT_CONFIG_TEXT]
 {
@@ -361,6 +383,7 @@ int main(void)
       cmocka_unit_test(launches_ahead_are_counted),
       cmocka_unit_test(nothing_valid_is_cut_off),
       cmocka_unit_test(few_tiles_have_a_default_of_their_own),
+      cmocka_unit_test(few_keys_have_a_default_of_their_own),
       cmocka_unit_test(what_is_not_worth_a_walk_can_be_asked_for),
       cmocka_unit_test(spaces_of_few_rows_are_walked_whole),
       cmocka_unit_test(work_is_counted_right),

@@ -59,11 +59,12 @@ function ws.at_signals(c, p) return ws.at_P(c, p) + ws.P_bytes(c) end
 function ws.signals(c, p) return 2 * ws.Q_places(c) + 4 * c.s + (p.ragged and 1 or 0) end
 function ws.shared(c, p) return ws.at_signals(c, p) + 8 * ws.signals(c, p) + (p.has.bs and 16 or 8) * ws.Q_places(c) end
 
--- Whether the exponential takes products: ALiBi alone, whose term has one number for each row and one for each column.
+-- Whether the exponential takes products: ALiBi alone, whose term has one number for each row and one for each column where no key
+-- that is seen lies behind its row.
 local function scores_late(c, p)
   local has = p.has
-  return c.L == 2 and has.alibi and has.causal and not (p.cut.left or has.softcap or has.bias or has.mask or has.modHASH or has.maskHASH)
-    or false
+  return c.L == 2 and has.alibi and has.causal and not (p.cut.left or has.prefix or has.softcap or has.bias or has.mask or has.modHASH
+    or has.maskHASH) or false
 end
 
 -- Elsewhere E = 1 is as 0, so that what won without a feature may be given to one that has it: where rows begin with different tiles
