@@ -144,7 +144,7 @@ def main():
     table = "".join("\t".join(map(str, line)) + "\n" for line in lines)
     if given.out:
         with open(given.out, "w", encoding="utf-8") as f:
-            f.write(f"# H200, bf16, n {given.n}; PyTorch {torch.__version__}; worst first\n" + table)
+            f.write(f"# {torch.cuda.get_device_name()}, bf16, n {given.n}; PyTorch {torch.__version__}; worst first\n" + table)
     if rows:
         print(f"{table}geometric mean {statistics.geometric_mean(row[5] for row in rows):.3f}, least {rows[0][5]:.3f}")
     return 1 if bad else 0

@@ -326,16 +326,23 @@ local function list_words(of)
     rows_of = listed and by "rows" or function(x) return "range_rows(" .. x .. ")" end,
     first_key = function(x) return listed and "first_key(visit, " .. x .. ")" or x .. " * Bc" end }
 end
+
+-- The launches that make lists: their entries, and whose lists they are: of so many heads, of tiles so long along which size.
+function engine.listings(of)
+  local all = {}
+  if of and of.lists ~= "rows" then all[#all + 1] = { entry = "lists", heads = "h", along = "q", tile = of.Br } end
+  if of and of.lists ~= "keys" then all[#all + 1] = { entry = "turned", heads = "hk", along = "k", tile = of.Bc } end
+  return all
+end
+
 local function with_lists(recipe, of, entry)
   if not of then return recipe end
-  local Tr, Tc = string.format("ceildiv(q,%d)", of.Br), string.format("ceildiv(k,%d)", of.Bc)
-  local keys, rows = "b*h*" .. Tr, "b*hk*" .. Tc
+  local longest = { lists = string.format("ceildiv(k,%d)", of.Bc), turned = string.format("ceildiv(h,hk)*ceildiv(q,%d)", of.Br) }
   local launches, words = "", of.lists ~= "rows" and { "32" } or {} -- the counter's line
-  for _, list in ipairs { { "lists", of.lists ~= "rows", keys, Tc }, { "turned", of.lists ~= "keys", rows, "ceildiv(h,hk)*" .. Tr } } do
-    if list[2] then
-      words[#words + 1] = string.format("%s*(%s+2)", list[3], list[4])
-      launches = launches .. string.format("launch %s grid %s block 32 shared 0 args call\n", entry(list[1]), list[3])
-    end
+  for _, list in ipairs(engine.listings(of)) do
+    local grid = string.format("b*%s*ceildiv(%s,%d)", list.heads, list.along, list.tile)
+    words[#words + 1] = string.format("%s*(%s+2)", grid, longest[list.entry])
+    launches = launches .. string.format("launch %s grid %s block 32 shared 0 args call\n", entry(list.entry), grid)
   end
   local bytes = string.format("256*ceildiv(%s,64)", table.concat(words, "+"))
   if not string.find(recipe, "^workspace") then recipe = "workspace 0\n" .. recipe end

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Problem and GPU as the lines that space.lua reads: "p.d=64". There p.dv is what a block makes: all columns
- * of V, or those of a slice. */
 /* Expressions, and whether a backward keeps the derivatives of scores: an expression's weights do not tell
  * them. */
 static void put_mods(const fat_problem *p, fat_text *out)
@@ -26,6 +24,8 @@ static void put_mods(const fat_problem *p, fat_text *out)
   }
 }
 
+/* Problem and GPU as the lines that space.lua reads: "p.d=64". There p.dv is what a block makes: all columns
+ * of V, or those of a slice. */
 static void put_facts(const fat_problem *p, const fat_gpu *gpu, const fat_arch *arch, fat_text *out)
 {
   const int slices = fat_problem_slices(p);

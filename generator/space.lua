@@ -214,10 +214,11 @@ local fields = { "blocks", "threads", "shared", "registers", "fma", "tensor", "e
 
 -- Launches that a recipe has ahead of those which the kernel's `work` tells of: of lists of tiles, and of zeros.
 local function work_ahead(kernel, c, p)
-  local of, all = kernel.lists and kernel.lists(c, p) or {}, {}
+  local all = {}
   local function add(blocks) all[#all + 1] = { blocks = blocks, threads = 32, registers = 40, visits = 1, steps = 2 } end
-  if of.lists == "keys" or of.lists == "both" then add(p.b * p.h * ceil_div(p.q, of.Br)) end
-  if of.lists == "rows" or of.lists == "both" then add(p.b * p.hk * ceil_div(p.k, of.Bc)) end
+  for _, list in ipairs(engine.listings(kernel.lists and kernel.lists(c, p))) do
+    add(p.b * p[list.heads] * ceil_div(p[list.along], list.tile))
+  end
   if p.has.dbias then add(p.b * p.h * ceil_div(p.q, c.Br)) end
   return all
 end

@@ -25,7 +25,7 @@ end
 -- Whether heads fill the SMs, and those of all are so short that L2 holds them well: without a mask all is read more often.
 local function few_keys(p, g)
   local heads = p.b * p.hk
-  return p.k <= ws.short(p) and p.k * (p.d + p.dv) <= (p.uneven and 65536 or 32768) and 10 * heads >= 9 * g.sms * ceil_div(heads, g.sms)
+  return p.k * (p.d + p.dv) <= (p.uneven and 65536 or 32768) and 10 * heads >= 9 * g.sms * ceil_div(heads, g.sms)
 end
 
 return {

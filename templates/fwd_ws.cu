@@ -4,11 +4,10 @@
 // barriers say full (bytes have come) and free (all have read). Products run on the tensor cores while a warpgroup
 // computes its softmax: lib/ws_steps.cuh has a step of each schedule. Each warpgroup goes on to the next tile of Q when
 // its rows are done.
-%  for _, file in ipairs(libs) do use(file) end local counter = uneven and not listed and "i32 *counter, " or "" -- tiles of Q that differ in length are drawn, the longest first
+%  for _, file in ipairs(libs) do use(file) end
 %  if not (listed or ahead) then -- else lib/ws_lists.cuh or lib/ahead.cuh has it
-
 // One $(by_warp and "warp" or "thread"): which tile comes next, its Q for each warpgroup, and K and V of each step, K a step ahead.
-__device__ __forceinline__ void produce(const call &a, $(counter)const tensor_map &Q_map, const tensor_map &K_map,
+__device__ __forceinline__ void produce(const call &a$(take_counter), const tensor_map &Q_map, const tensor_map &K_map,
                                         const tensor_map &V_map)
 {
   i32 n = 0;                                            // tiles of K and V
@@ -36,7 +35,8 @@ __device__ __forceinline__ void produce(const call &a, $(counter)const tensor_ma
     }
   }
 }
-%  end if not ahead then
+%  end
+%  if not ahead then
 
 __device__ __forceinline__ void consume(const call &a$(take_lists), const tensor_map &O_map)
 {
@@ -112,7 +112,7 @@ __device__ __forceinline__ void consume(const call &a$(take_lists), const tensor
 %  end
 
 extern "C" __global__ void __launch_bounds__(T, 1)
-$(entry "fwd_ws")(const call a$(take_lists), $(counter)const __grid_constant__ tensor_map Q_map,
+$(entry "fwd_ws")(const call a$(take_lists)$(take_counter), const __grid_constant__ tensor_map Q_map,
   const __grid_constant__ tensor_map K_map, const __grid_constant__ tensor_map V_map,
   const __grid_constant__ tensor_map O_map)
 {
@@ -122,7 +122,7 @@ $(entry "fwd_ws")(const call a$(take_lists), $(counter)const __grid_constant__ t
   if (warp_of() < 4) {
     registers_less<$(producer_registers)>();
     if ($(by_warp and "warp_of() == 0" or "thread_id() == 0"))
-      produce$(listed and "_listed" or ahead and "_ahead" or "")(a$(and_lists), $(uneven and not listed and "counter, " or "")Q_map, K_map, V_map);
+      produce$(listed and "_listed" or ahead and "_ahead" or "")(a$(and_lists)$(and_counter), Q_map, K_map, V_map);
   } else {
     registers_more<$(consumer_registers)>();
     consume$(ahead and "_ahead" or "")(a$(and_lists), O_map);

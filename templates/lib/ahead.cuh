@@ -12,8 +12,8 @@ __device__ __forceinline__ spans seen_range(const call &a, const sequence &at, i
 }
 
 //: produce_ahead -- one thread: Q of each tile, and K and V of each step, K a step ahead
-% local counter, draw = uneven and "i32 *counter, " or "", uneven and "drawn_block(counter, %s, blocks_of(a))" or "nth_block(%s)"
-__device__ __forceinline__ void produce_ahead(const call &a, $(counter)const tensor_map &Q_map, const tensor_map &K_map, const tensor_map &V_map)
+% local draw = uneven and "drawn_block(counter, %s, blocks_of(a))" or "nth_block(%s)"
+__device__ __forceinline__ void produce_ahead(const call &a$(take_counter), const tensor_map &Q_map, const tensor_map &K_map, const tensor_map &V_map)
 {
   i32 n = 0, block = $(string.format(draw, "0")), following = $(string.format(draw, "1"));
   for (i32 round = 0;; round++) {                       // tiles of Q
@@ -98,7 +98,7 @@ __device__ __forceinline__ void consume_ahead(const call &a, const tensor_map &O
 % end
 % local function ending()
     release(V_free + V.slot);
-    x.l = row_total(x.l);$(rows_later and " place_rows(x.m, at);" or "")
+    x.l = row_total(x.l);
     const ends<Br> end = finish(x.m, x.l, c$(ends_of "rows(a, my.head), i0"));
     scale_rows(x.O, end.factor);                        // O = diag(l)^-1 O
     store_from(Q_place(own), x.O, O_map, at, i0 + 64 * me);

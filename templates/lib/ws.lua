@@ -71,17 +71,22 @@ end
 -- of keys, and under ALiBi, whose weights are made otherwise.
 function ws.can_be_ahead(p) return not (p.cut.left or p.ragged or p.has.bs or p.has.iv or p.has.alibi) end
 
+-- Tiles of Q that differ in length are drawn by a counter, the longest first; lists bring one of their own.
+function ws.counts(p) return p.uneven and not p.has.bs end
+
 function ws.words(c, p)
   local r = registers_of[ws.consumers(c)]
   local S = { columns = c.Bc, held = c.Q == 1 }
   local O = { columns = ws.Do(p), held = c.S == 0 }
   local same = S.columns == O.columns and S.held == O.held
+  local counts, late = ws.counts(p), scores_late(c, p)
   return { libs = ws.libs, dtype = p.dtype, slices = p.slices, packed = false, parted = false, aligned = 16, overlaps = true, stores_later = false, drawn = p.uneven, by_warp = p.ragged or p.has.iv or false,
     products = same and { S } or { S, O },
     producer_registers = r[1], consumer_registers = r[2],
     ruled = p.has.alibi or p.has.drop or false, rows_later = p.has.alibi and p.has.causal and not (p.has.modHASH or p.has.prefix) or false, Q_held = c.Q == 1, P_shared = c.S == 1,
     schedule = c.I == 0 and "in_order" or "overlapped", held = c.I == 2,
-    scores_late = scores_late(c, p), weights_late = scores_late(c, p) and "exp2_late" or "exp2_columns",
+    scores_late = late, weights_late = late and "exp2_late" or "exp2_columns",
+    take_counter = counts and ", i32 *counter" or "", and_counter = counts and ", counter" or "",
     turns = c.P == 0 and "none" or c.P == 1 and "products" or "softmax",
     ahead = c.E == 1 and ws.can_be_ahead(p),
     rescale = c.L == 1 and "seldom" or "always", seeks_late = c.L == 2 }

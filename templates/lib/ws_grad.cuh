@@ -81,13 +81,6 @@ struct row_steps {
   i32 head, steps, tiles; // the first head; steps of all heads; tiles of a head
 % if owns then
   i32 before, round; // steps, and tiles of keys, that the block has done before
-  __device__ __forceinline__ row_steps(const call &a, const key_task &my, i32 before_, i32 round_)
-      : visit(range_rows(a, sequence_of(a, my.head), my.j0)), head(my.head), steps((visit.last - visit.first) * (a.h / a.hk)),
-        tiles(ceil_div(a.q, Br)), before(before_), round(round_)
-  {
-  }
-  // Which of all dS step n reads: each tile of keys has one more, of no step.
-  __device__ __forceinline__ i32 dS(i32 n) const { return n + round; }
 % else
   static constexpr i32 before = 0, round = 0;
   static __device__ __forceinline__ i32 dS(i32 n) { return n; }
@@ -100,12 +93,16 @@ struct row_steps {
     visit.full = visit.whole = shfl_first(visit.whole);
     visit.last = steps = shfl_first(visit.last);
   }
-% elseif not owns then
-  __device__ __forceinline__ row_steps(const call &a, const key_task &my)
+% else
+  __device__ __forceinline__ row_steps(const call &a, const key_task &my$(owns and ", i32 before_, i32 round_" or ""))
       : visit(range_rows(a, sequence_of(a, my.head), my.j0)), head(my.head), steps((visit.last - visit.first) * (a.h / a.hk)),
-        tiles(ceil_div(a.q, Br))
+        tiles(ceil_div(a.q, Br))$(owns and ", before(before_), round(round_)" or "")
   {
   }
+% end
+% if owns then
+  // Which of all dS step n reads: each tile of keys has one more, of no step.
+  __device__ __forceinline__ i32 dS(i32 n) const { return n + round; }
 % end
 };
 

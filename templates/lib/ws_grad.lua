@@ -49,15 +49,15 @@ function ws.shapes(list)
 end
 
 function ws.words(c, p, of, own)
-  local r = ws.registers_of[of.all]
+  local r, in_order = ws.registers_of[of.all], ordered(p, of)
   local words = { libs = libs("lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh",
       "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_sums.cuh", "lib/ws_stays.cuh",
       "lib/launches.cuh"),
     dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
     LD_threads = "prepare_threads", LD_apart = true, producer_registers = r[1], consumer_registers = r[2], P_shared = false, Q_held = false,
-    turns = "none", schedule = "in_flight", stores_later = true, owns = of.owns or false, ordered = ordered(p, of), block = ordered(p, of) and "begun_block(counts)" or "i32(block_id())",
-
-    take_counts = ordered(p, of) and ", i32 *counts" or "", and_counts = ordered(p, of) and ", counts" or "" }
+    turns = "none", schedule = "in_flight", stores_later = true, owns = of.owns or false, ordered = in_order,
+    block = in_order and "begun_block(counts)" or "i32(block_id())",
+    take_counts = in_order and ", i32 *counts" or "", and_counts = in_order and ", counts" or "" }
   for _, name in ipairs { "products", "dQ_share", "reduces", "S_early" } do words[name] = own[name] end
   return words
 end
