@@ -60,13 +60,18 @@ static fat_status add_nearest(finding *f, const fat_space *space, const fat_conf
   return FAT_OK;
 }
 
-/* The twins of a config that has W, in its kernel's space. */
-static fat_status find_in(finding *f, const fat_space *space, const fat_config *config, fat_error *err)
+/* Those that need no walk through a space: the config's own, which may be NULL, and the default's. */
+static fat_status find_at_once(finding *f, const char *kernel, const fat_config *config, fat_error *err)
 {
   bool valid;
-  FAT_TRY(add(f, config, &valid, err));
-  FAT_TRY(add(f, &space->points[0].config, &valid, err));
-  return add_nearest(f, space, config, err);
+  fat_point usual;
+  fat_error why = {0};
+  if (config)
+    FAT_TRY(add(f, config, &valid, err));
+  fat_status status = fat_space_default(f->script, kernel, f->problem, f->gpu, &usual, &why);
+  if (status == FAT_OK)
+    return add(f, &usual.config, &valid, err);
+  return status == FAT_E_UNSUPPORTED ? FAT_OK : fat_status_fail(err, status, "%s", why.text);
 }
 
 /* The kernel whose configs are the twins: the config's own, or the one it names; "" for none. */
@@ -93,7 +98,11 @@ fat_status fat_twin_find(fat_script *script, const fat_space *space, const fat_c
     FAT_TRY(find_kernel(&f, config, kernel, err));
   if (!*kernel)
     return FAT_OK;
-  if (!space || width == 0) {
+  const fat_config *own = width ? config : NULL;
+  FAT_TRY(find_at_once(&f, kernel, own, err));
+  if (!own) /* `space` is another kernel's */
+    space = NULL;
+  if (!space && f.count == 0) {
     fat_status listing = fat_space_list(script, kernel, p, gpu, &listed, &why);
     if (listing == FAT_E_UNSUPPORTED)
       return FAT_OK;
@@ -102,8 +111,8 @@ fat_status fat_twin_find(fat_script *script, const fat_space *space, const fat_c
     space = &listed;
   }
   fat_status status = FAT_OK;
-  if (space->count > 0)
-    status = find_in(&f, space, width ? config : &space->points[0].config, err);
+  if (space && space->count > 0)
+    status = add_nearest(&f, space, own ? own : &space->points[0].config, err);
   fat_space_free(&listed);
   *count = status == FAT_OK ? f.count : 0;
   return status;

@@ -1,5 +1,5 @@
 /* test_transfer.c -- what a family's main anchor found is tried at its others: the fastest, once, and only
- * there. */
+ * there; and what won for a family before is tried again (--effort known), it and the default alone. */
 #include "db_fixture.h"
 #include "search/effort.h"
 #include "search/transfer.h"
@@ -33,11 +33,11 @@ static void put(fat_db *db, const char *problem, const char *config, double ms, 
   MUST(fat_db_put(db, &t, NULL, err));
 }
 
-static void begin(world *w, void **state)
+static void begin_by(fat_effort effort, world *w, void **state)
 {
   static const int no_stop;
   fat_problem p;
-  *w = (world){.db = fixture_db(*state, FAT_DB_WRITE)};
+  *w = (world){.db = fixture_db(*state, FAT_DB_WRITE), .goal = {.effort = effort}};
   MUST(fat_script_open(NULL, &w->script, err));
   w->agenda.list = calloc(2, sizeof *w->agenda.list);
   assert_non_null(w->agenda.list);
@@ -56,6 +56,11 @@ static void begin(world *w, void **state)
                              .lab = (fat_lab *)w, /* only asked whether it is there */
                              .stop = &no_stop};
   MUST(fat_schedule_make(&w->session, &w->schedule, err));
+}
+
+static void begin(world *w, void **state)
+{
+  begin_by(FAT_QUICK, w, state);
 }
 
 static void end(world *w)
@@ -147,6 +152,61 @@ static void efforts(void **state)
   }
 }
 
+/* -- --effort known */
+
+static void put_by(fat_db *db, const char *problem, const char *gpu, const char *config, double ms)
+{
+  fat_trial t = fixture_trial(problem, gpu, config, ms);
+  t.driver = "570.2"; /* another one, which made other times */
+  t.origin = FAT_MEASURED;
+  MUST(fat_db_put(db, &t, NULL, err));
+}
+
+/* The winner of the problem itself first, then that of the nearest, then another architecture's. Not tried:
+ * what lost, what is no point here, what belongs to another family. */
+static void what_is_known_is_tried_alone(void **state)
+{
+  static const char *const order[] = {"fwd:Br16-Bc16-T64-R1-W2-s0", "fwd:Br16-Bc16-T64-R2-W1-s0",
+                                      "fwd:Br16-Bc16-T64-R1-W2-s1"};
+  char text[FAT_CONFIG_TEXT], usual[FAT_CONFIG_TEXT];
+  world w;
+  fat_point point;
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  put_by(db, OTHER, "A30", order[2], 1);
+  put_by(db, OTHER, "T4", "fwd:Br16-Bc16-T64-R1-W1-s0", 2);
+  put_by(db, OTHER, "T4", "fwd:Br7-Bc16-T64-R1-W1-s0", 0.5);
+  put_by(db, "fwd-f32-b64-h32-q256-k256-d64", "RTX 2080", order[1], 3);
+  put_by(db, OTHER "-causal", "T4", "fwd:Br16-Bc16-T64-R1-W1-s1", 0.1);
+  put_by(db, "fwd-f32-b30-h32-q512-k512-d64", "T4", order[0], 1);
+  fat_db_close(db);
+  begin_by(FAT_KNOWN, &w, state);
+  const fat_pair *pair = &w.schedule.pairs[1];
+  MUST(fat_space_default(w.script, "fwd", &w.agenda.list[1].problem, w.session.gpu, &point, err));
+  fat_config_print(&point.config, usual);
+  assert_int_equal(pair->shortlist.count, 4);
+  for (int i = 0; i < 4; i++)
+    assert_string_equal(fat_config_print(&pair->shortlist.space.points[i].config, text),
+                        i ? order[i - 1] : usual);
+  assert_int_equal(w.schedule.count, 8); /* at the main anchor the same */
+  assert_int_equal(transfer(&w), 0);
+  end(&w);
+}
+
+/* With a driver of their own, rows are stored already. */
+static void what_is_timed_is_not_timed_again(void **state)
+{
+  world w;
+  begin_by(FAT_KNOWN, &w, state);
+  assert_int_equal(w.schedule.count, 2); /* nothing is known: the defaults */
+  put(w.db, OTHER, configs[0], 1, FAT_OUT_OK);
+  fat_schedule_free(&w.schedule);
+  MUST(fat_schedule_make(&w.session, &w.schedule, err));
+  assert_int_equal(w.schedule.chosen, 4); /* at the main anchor it is new */
+  assert_int_equal(w.schedule.stored, 1);
+  assert_int_equal(w.schedule.count, 3);
+  end(&w);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -154,6 +214,8 @@ int main(void)
       cmocka_unit_test_setup_teardown(what_failed_or_was_tried_is_left, fixture_open, fixture_close),
       cmocka_unit_test_setup_teardown(predictions_transfer_nothing, fixture_open, fixture_close),
       cmocka_unit_test(efforts),
+      cmocka_unit_test_setup_teardown(what_is_known_is_tried_alone, fixture_open, fixture_close),
+      cmocka_unit_test_setup_teardown(what_is_timed_is_not_timed_again, fixture_open, fixture_close),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

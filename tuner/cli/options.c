@@ -155,7 +155,8 @@ static fat_status read_origin(const row *r, void *place, const char *text, fat_e
 
 static fat_status read_effort(const row *r, void *place, const char *text, fat_error *err)
 {
-  static const char *const names[FAT_EFFORT_COUNT] = {"quick", "full", "exhaustive"}; /* ORDER EFFORT */
+  static const char *const names[FAT_EFFORT_COUNT] = {"quick", "full", "exhaustive",
+                                                      "known"}; /* ORDER EFFORT */
   int choice = 0;
   FAT_TRY(read_choice(r->name, text, names, FAT_EFFORT_COUNT, &choice, err));
   *(fat_effort *)place = (fat_effort)choice;

@@ -104,6 +104,15 @@ static fat_status serve(const listing *l, fat_item *item, fat_error *why, fat_er
   return FAT_OK;
 }
 
+/* Without kernels that a call gets only when it names them. */
+static void leave_baselines(fat_item *item)
+{
+  int picked = 0;
+  while (picked < item->kernel_count && item->kernels[picked].picked)
+    picked++;
+  item->kernel_count = picked;
+}
+
 static fat_status append(fat_agenda *agenda, const fat_item *item, fat_error *err)
 {
   fat_item *larger = realloc(agenda->list, (size_t)(agenda->count + 1) * sizeof *larger);
@@ -121,6 +130,8 @@ static fat_status consider(const listing *l, const fat_problem *problem, fat_err
   fat_error reason = {0};
   FAT_TRY(fat_problem_check(problem, err));
   FAT_TRY(serve(l, &item, &reason, err));
+  if (l->goal->effort == FAT_KNOWN && l->goal->kernel_count == 0)
+    leave_baselines(&item);
   if (item.kernel_count > 0)
     return append(l->agenda, &item, err);
   if (why->status == FAT_OK)
@@ -266,16 +277,14 @@ fat_status fat_agenda_grid(const fat_goal *goal, const fat_gpu *gpu, fat_script 
     for (int n = 0; n < FAT_AGENDA_OTHERS; n++) {
       fat_problem p = other_anchor(&agenda->list[i].problem, n, gpu);
       fat_error why = {0};
-      int before = agenda->count, picked = 0;
+      int before = agenda->count;
       FAT_TRY(consider(&l, &p, &why, err));
       if (agenda->count == before)
         continue;
       fat_item *item = &agenda->list[before];
-      while (picked < item->kernel_count && item->kernels[picked].picked)
-        picked++;
-      item->kernel_count = picked;
+      leave_baselines(item);
       item->main_plus_1 = 1 + i;
-      agenda->count -= picked == 0;
+      agenda->count -= item->kernel_count == 0;
     }
   return FAT_OK;
 }

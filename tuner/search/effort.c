@@ -20,7 +20,8 @@ static const struct {
   int own, transferred; /* at the other anchors: what the model favours, what the main anchor found */
 } most[FAT_EFFORT_COUNT] = {{40, 18, 12, 6, 12, 6, 2, 4, 4},
                             {256, 256, 64, 64, 64, 64, 16, 32, 16},
-                            {ALL, ALL, ALL, ALL, ALL, ALL, ALL, ALL, 0}};
+                            {ALL, ALL, ALL, ALL, ALL, ALL, ALL, ALL, 0},
+                            {ALL, ALL, ALL, ALL, ALL, ALL, ALL, ALL, 0}}; /* of what is known */
 
 /* Whether a kernel that is preferred to this one is tried too. */
 static bool is_second(const fat_item *item, const fat_item_kernel *kernel)
@@ -49,7 +50,8 @@ fat_shortlist_rule fat_effort_rule(const fat_goal *goal, const fat_item *item, c
                                    bool measured)
 {
   int room = room_for(goal->effort, item, kernel, measured);
-  return (fat_shortlist_rule){room, goal->shuffle, !measured || item->main_plus_1 > 0};
+  return (fat_shortlist_rule){
+      .most = room, .shuffle = goal->shuffle, .trusting = !measured || item->main_plus_1 > 0};
 }
 
 int fat_effort_transfers(fat_effort effort)

@@ -10,6 +10,7 @@ typedef enum fat_effort {
   FAT_QUICK,
   FAT_FULL,
   FAT_EXHAUSTIVE,
+  FAT_KNOWN, /* what has won for the family before, and the default: no search */
   FAT_EFFORT_COUNT
 } fat_effort; /* ORDER EFFORT */
 

@@ -15,9 +15,11 @@
 #include <string.h>
 #include <unistd.h>
 
-static fat_status list_pair(const fat_session *s, fat_script *script, fat_pair *pair)
+static fat_status list_pair(const fat_schedule *schedule, fat_script *script, fat_pair *pair)
 {
-  const fat_shortlist_rule rule = fat_effort_rule(s->goal, pair->item, pair->kernel, s->lab != NULL);
+  const fat_session *s = schedule->session;
+  fat_shortlist_rule rule = fat_effort_rule(s->goal, pair->item, pair->kernel, s->lab != NULL);
+  rule.known = schedule->known ? &schedule->known[pair->item - s->agenda->list] : NULL;
   fat_status status = fat_shortlist_make(script, pair->kernel->name, &pair->item->problem, s->gpu, rule,
                                          &pair->shortlist, &pair->why);
   return status == FAT_E_UNSUPPORTED ? FAT_OK : status;
@@ -25,6 +27,7 @@ static fat_status list_pair(const fat_session *s, fat_script *script, fat_pair *
 
 /* A pair on its way through the pool. */
 typedef struct listing {
+  const fat_schedule *schedule;
   fat_pair *pair;
   fat_status status; /* not FAT_OK: for the reason in the pair */
 } listing;
@@ -38,7 +41,7 @@ static void list_one(void *job, void *state)
   else if (!hand->script)
     l->status = fat_status_fail(&l->pair->why, hand->error.status, "%s", hand->error.text);
   else if (!*hand->session->stop)
-    l->status = list_pair(hand->session, hand->script, l->pair);
+    l->status = list_pair(l->schedule, hand->script, l->pair);
 }
 
 static fat_status list_by_all(fat_session *s, int threads, listing *all, int count, fat_error *err)
@@ -66,13 +69,13 @@ static fat_status list_all(fat_schedule *schedule, fat_error *err)
   if (!all)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the schedule");
   for (int i = 0; i < count; i++)
-    all[i].pair = &schedule->pairs[i];
+    all[i] = (listing){.schedule = schedule, .pair = &schedule->pairs[i]};
   fat_status status = FAT_OK;
   if (count > FEW && threads > 1)
     status = list_by_all(s, threads, all, count, err);
   else
     for (int i = 0; i < count && !*s->stop; i++)
-      all[i].status = list_pair(s, s->script, all[i].pair);
+      all[i].status = list_pair(schedule, s->script, all[i].pair);
   for (int i = 0; i < count && status == FAT_OK; i++)
     if (all[i].status != FAT_OK)
       status = fat_status_fail(err, all[i].status, "%s", all[i].pair->why.text);
@@ -195,6 +198,8 @@ static fat_status add_item(fat_schedule *schedule, int at, fat_error *err)
   FAT_TRY(fat_records_read(s->db, &item->problem, s->gpu, &s->tools, &schedule->records[at], err));
   if (s->lab)
     FAT_TRY(fat_winner_incumbent(s, &item->problem, schedule->incumbents[at], err));
+  if (schedule->known)
+    FAT_TRY(fat_known_read(s->db, &item->problem, s->gpu, &schedule->known[at], err));
   for (int k = 0; k < item->kernel_count; k++) {
     fat_pair *pair = &schedule->pairs[schedule->pair_count++];
     pair->item = item;
@@ -215,7 +220,10 @@ fat_status fat_schedule_make(fat_session *session, fat_schedule *schedule, fat_e
   schedule->pairs = calloc(pairs + 1, sizeof *schedule->pairs);
   schedule->records = calloc((size_t)items + 1, sizeof *schedule->records);
   schedule->incumbents = calloc((size_t)items + 1, sizeof *schedule->incumbents);
-  if (!schedule->pairs || !schedule->records || !schedule->incumbents)
+  if (session->goal->effort == FAT_KNOWN)
+    schedule->known = calloc((size_t)items + 1, sizeof *schedule->known);
+  if (!schedule->pairs || !schedule->records || !schedule->incumbents ||
+      (session->goal->effort == FAT_KNOWN && !schedule->known))
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the schedule");
   for (int a = 0; a < items; a++)
     FAT_TRY(add_item(schedule, a, err));
@@ -241,6 +249,7 @@ void fat_schedule_free(fat_schedule *schedule)
   free(schedule->pairs);
   free(schedule->records);
   free(schedule->incumbents);
+  free(schedule->known);
   free(schedule->list);
   *schedule = (fat_schedule){0};
 }

@@ -123,6 +123,32 @@ static void choose_randomly(fat_shortlist *s, int most, uint64_t seed, ranked *o
   }
 }
 
+/* The default, and what is known of this kernel and still is a valid point of it. */
+static fat_status list_known(fat_script *script, const char *kernel, const fat_problem *p, const fat_gpu *gpu,
+                             const fat_known *known, fat_space *space, fat_error *err)
+{
+  *space = (fat_space){.points = calloc(1 + FAT_KNOWN_MOST, sizeof *space->points)};
+  if (!space->points)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the known configs of %s", kernel);
+  FAT_TRY(fat_space_default(script, kernel, p, gpu, &space->points[0], err));
+  space->count = 1;
+  char usual[FAT_CONFIG_TEXT];
+  fat_config_print(&space->points[0].config, usual);
+  for (int i = 0; i < known->count; i++) {
+    fat_config config;
+    fat_error why = {0};
+    if (fat_config_parse(known->config[i], &config, &why) != FAT_OK || strcmp(config.kernel, kernel) != 0 ||
+        strcmp(known->config[i], usual) == 0)
+      continue;
+    fat_status status = fat_space_point(script, &config, p, gpu, &space->points[space->count], &why);
+    space->count += status == FAT_OK;
+    if (status != FAT_OK && status != FAT_E_INPUT && status != FAT_E_UNSUPPORTED)
+      return fat_status_fail(err, status, "%s", why.text);
+  }
+  space->walked = space->count;
+  return FAT_OK;
+}
+
 fat_status fat_shortlist_make(fat_script *script, const char *kernel, const fat_problem *p,
                               const fat_gpu *gpu, fat_shortlist_rule rule, fat_shortlist *list,
                               fat_error *err)
@@ -131,8 +157,9 @@ fat_status fat_shortlist_make(fat_script *script, const char *kernel, const fat_
   bool *taken = NULL;
   const fat_arch *arch = fat_gpu_arch(gpu->sm);
   *list = (fat_shortlist){0};
-  fat_status status = arch ? fat_space_list(script, kernel, p, gpu, &list->space, err)
-                           : fat_status_fail(err, FAT_E_UNSUPPORTED, "fatune knows no sm_%d", gpu->sm);
+  fat_status status = !arch        ? fat_status_fail(err, FAT_E_UNSUPPORTED, "fatune knows no sm_%d", gpu->sm)
+                      : rule.known ? list_known(script, kernel, p, gpu, rule.known, &list->space, err)
+                                   : fat_space_list(script, kernel, p, gpu, &list->space, err);
   if (status != FAT_OK)
     goto done;
   int n = list->space.count, most = rule.most < n ? rule.most : n;
@@ -150,7 +177,10 @@ fat_status fat_shortlist_make(fat_script *script, const char *kernel, const fat_
   }
   qsort(order, (size_t)n, sizeof *order, by_time);
   choose(list, taken, 0);
-  if (rule.shuffle)
+  if (rule.known) /* in their order */
+    while (list->count < n)
+      choose(list, taken, list->count);
+  else if (rule.shuffle)
     choose_randomly(list, most, rule.shuffle, order, taken);
   else
     choose_promising(list, &rule, most, order, taken);

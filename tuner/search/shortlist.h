@@ -3,6 +3,7 @@
 #define FAT_SHORTLIST_H
 
 #include "gpu.h"
+#include "known.h"
 #include "problem.h"
 #include "script.h"
 #include "space.h"
@@ -20,6 +21,7 @@ typedef struct fat_shortlist_rule {
   int most;
   uint64_t shuffle; /* 0: the most promising; else the seed of a random order, whatever the model says */
   bool trusting;    /* no room for breadth: the model alone decides */
+  const fat_known *known; /* the default and these alone, without a walk through the space; NULL: all */
 } fat_shortlist_rule;
 
 /* Lists the space of one kernel and chooses. FAT_E_UNSUPPORTED where no config is valid;

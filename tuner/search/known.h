@@ -1,0 +1,20 @@
+/* known.h -- the configs that won for a family before: on any GPU, by any templates, in any year. */
+#ifndef FAT_KNOWN_H
+#define FAT_KNOWN_H
+
+#include "db.h"
+#include "gpu.h"
+
+enum { FAT_KNOWN_MOST = 6 };
+
+typedef struct fat_known {
+  char config[FAT_KNOWN_MOST][FAT_CONFIG_TEXT]; /* of any kernel, each once */
+  int count;
+} fat_known;
+
+/* The measured winners of the problem's family: those of its own architecture first, of these the nearest
+ * problems' (fat_candidate_distance). */
+fat_status fat_known_read(fat_db *db, const fat_problem *p, const fat_gpu *gpu, fat_known *known,
+                          fat_error *err);
+
+#endif
