@@ -28,6 +28,8 @@ import torch
 from . import tensors
 from .abi import ALL, BACKWARD, COMPILE, FORWARD, UNSUPPORTED, Error, Sizes, Tensor
 
+_BACKWARD = FORWARD + BACKWARD + ("dLSE", "dbias")
+_PLAIN = frozenset((type(None), bool, int, float, str))  # numbers and words
 _INT32, _INT64, _BYTES = torch.int32, torch.int64, tuple(t for t in (getattr(torch, "bool", None), torch.uint8) if t)
 
 
@@ -90,8 +92,26 @@ def _form(form, sizes):
     return [(c, sizes.get(c, 2), form[i - 1:i] == "|") for i, c in enumerate(form) if c not in "|()"]
 
 
+def _given(o):
+    """The tensors among options, by the library's names."""
+    of = {f"table{n}": table for n, table in enumerate(o.tables)}
+    for word, (names, _, _) in _TENSORS.items():
+        given = getattr(o, word)
+        if given is not None:
+            of.update((name, one) for name, one in zip(names, given if len(names) > 1 else (given,)) if one is not None)
+    return of
+
+
+def _kind(x):
+    """What of an option decides a call: of a tensor all but its address and its numbers."""
+    if isinstance(x, torch.Tensor):
+        return x.shape, x.stride(), x.dtype, x.device, x.requires_grad
+    return tuple(_kind(one) for one in x) if isinstance(x, (tuple, list)) else x
+
+
 class _Asked:
-    """A call's options, and what they are to the library: words, sizes, tensors by name."""
+    """What a call's options are to the library: words, sizes, the names of tensors. It depends on numbers and on the forms of tensors
+    alone, and holds none: a thread makes it once (_asked)."""
 
     def __init__(self, q, k, v, options):
         o = options
@@ -113,43 +133,56 @@ class _Asked:
         block = tuple(o.block or (0, 0))
         if (o.block_mask is None) != (o.block is None) or o.block and (len(block) != 2 or min(block) < 1):
             raise ValueError("block_mask and block go together: block=(rows, keys) of a block, both above 0")
-        if (o.rng is None) != (not o.dropout):
-            o = o._replace(rng=drawn_for(q.device, q.get_device(), b, q.shape[1]) if o.dropout else None)
-        self.options, self.partly = o, bool(o.used) or o.left_pad is not None  # whether tensors have rows that no batch has
+        self.draws = (b, q.shape[1]) if o.dropout and o.rng is None else None  # whose numbers PyTorch's generator gives
+        self.kernel, self.policy, self.split, self.scale = o.kernel, o.policy, o.split, o.scale
+        self.softcap, self.dropout, self.mod, self.mask_mod = o.softcap, o.dropout, o.mod, o.mask_mod
+        self.partly = bool(o.used) or o.left_pad is not None  # whether tensors have rows that no batch has
         causal, left, right = (True, *o.window) if o.top_left else tensors._mask(o.causal, o.window)
         windowed = left != ALL or (right != ALL and (o.top_left or right > 0))
         d, dv = q.shape[-1], v.shape[-1]
         self.types = f"{o.arithmetic or tensors._DTYPES[q.dtype]}-d{d}" + ("" if d == dv else f"v{dv}")
-        self.words = (("causaltl" if o.top_left else "causal", causal), ("w", windowed), ("chunk", o.chunk), ("varlen", ragged),
-                      ("used", o.used), ("prefix", o.prefix is not None), ("iv", o.intervals), ("lpad", o.left_pad is not None),
-                      ("bs", o.block_mask is not None),
-                      ("mask", o.mask is not None), ("bias", o.bias is not None), ("alibi", o.slopes is not None),
-                      ("softcap", o.softcap))
+        words = (("causaltl" if o.top_left else "causal", causal), ("w", windowed), ("chunk", o.chunk), ("varlen", ragged),
+                 ("used", o.used), ("prefix", o.prefix is not None), ("iv", o.intervals), ("lpad", o.left_pad is not None),
+                 ("bs", o.block_mask is not None), ("mask", o.mask is not None), ("bias", o.bias is not None),
+                 ("alibi", o.slopes is not None), ("softcap", o.softcap))
+        self.words = tuple((word, bool(there)) for word, there in words)
+        self.has_sink = o.sink is not None
         total = (q.shape[0], k.shape[0]) if ragged else (0, 0)
         self.sizes = Sizes(ctypes.sizeof(Sizes), b, q.shape[1], k.shape[1], rows, keys, *total, left if windowed else 0,
                            right if windowed else 0, o.chunk, 0, *block)
-        self.take({"b": b, "e": b + 1, "B": 1 if ragged else b, "h": q.shape[1], "n": q.shape[0] if ragged else rows, "k": keys,
-                   "I": -(-rows // max(block[0], 1)), "J": -(-keys // max(block[1], 1))}, q)
+        self.shape = {"b": b, "e": b + 1, "B": 1 if ragged else b, "h": q.shape[1], "n": q.shape[0] if ragged else rows, "k": keys,
+                      "I": -(-rows // max(block[0], 1)), "J": -(-keys // max(block[1], 1))}
+        self.plans = {}
+        given, found = _given(o), self.checked_tensors(o, q)
+        self.is_direct = all(found[name] is one for name, one in given.items())  # none has to be copied
+        if not ragged:
+            tensors._check_inputs(q, k, v, None)
 
-    def take(self, sizes, q):
-        """The tensors among the options, by name."""
-        self.of = {f"table{n}": self.table(n, table, q) for n, table in enumerate(self.options.tables)}
+    def tensors(self, o, q):
+        """The tensors among a call's options, by name, as kernels take them."""
+        of = _given(o) if self.is_direct else self.checked_tensors(o, q)
+        if self.draws:
+            of["rng"] = drawn_for(q.device, q.get_device(), *self.draws)
+        return of
+
+    def checked_tensors(self, o, q):
+        of = {f"table{n}": self.table(n, table, q) for n, table in enumerate(o.tables)}
         for word, (names, form, types) in _TENSORS.items():
-            given = getattr(self.options, word)
+            given = getattr(o, word)
             for name, one in zip(names, given if len(names) > 1 and given is not None else (given,)):
                 if one is not None:
-                    self.of[name] = self.checked(word if len(names) == 1 else name, one, _form(form, sizes), types or (q.dtype,), q)
+                    of[name] = self.checked(word if len(names) == 1 else name, one, _form(form, self.shape), types or (q.dtype,), q)
+        return of
 
     def table(self, n, table, q):
         """A table that expressions read, of the type that they read it as."""
-        texts = f"{self.options.mod or ''} {self.options.mask_mod or ''}"
-        wanted = _INT32 if re.search(rf"\bitable{n}\b", texts) else torch.float32
+        wanted = _INT32 if re.search(rf"\bitable{n}\b", f"{self.mod or ''} {self.mask_mod or ''}") else torch.float32
         if table.dtype != wanted or table.dim() not in (1, 2) or not table.numel() or table.device != q.device:
             raise ValueError(f"tables[{n}] is {tuple(table.shape)} {table.dtype} on {table.device}: one or two dimensions of "
                              f"{wanted} on q's device are needed (table{n} is of float32, itable{n} of int32)")
         if tensors._is_recording() and table.requires_grad:
             raise Error(UNSUPPORTED, f"tables[{n}] requires a gradient, and expressions give none to tables: detach it, or add a bias")
-        return table.detach().contiguous()
+        return table.detach().contiguous() if table.requires_grad else table.contiguous()
 
     @staticmethod
     def checked(name, one, form, types, q):
@@ -167,9 +200,8 @@ class _Asked:
         return one
 
     def family(self, op, dlse=False, deterministic=False, dbias=False):
-        o = self.options
-        more = (("sink", o.sink is not None and op == "fwd"), ("drop", o.dropout), ("dbias", dbias), ("dlse", dlse),
-                ("det", deterministic), ("split", o.split and op == "fwd"))
+        more = (("sink", self.has_sink and op == "fwd"), ("drop", self.dropout), ("dbias", dbias), ("dlse", dlse),
+                ("det", deterministic), ("split", self.split and op == "fwd"))
         return f"{op}-{self.types}" + "".join(f"-{word}" for word, there in self.words + more if there)
 
     def place(self, name, tensor):
@@ -186,26 +218,29 @@ class _Asked:
             raise ValueError(f"the last stride of {name} must be 1; call .contiguous()")
         return Tensor(tensor.data_ptr(), (ctypes.c_int64 * 3)(*strides))
 
-    def plan(self, op, q, **words):
-        o = self.options
-        return tensors.plan(self.family(op, **words), q.device, o.kernel if op == "fwd" else None, o.policy, mod=o.mod,
-                            mask_mod=o.mask_mod, aligned=tensors._is_aligned(q))
+    def plan(self, op, q, *words):
+        """That of one of its families; `words`: whether dlse, det, dbias are among its words."""
+        made = self.plans.get((op, *words))
+        if made is None:
+            made = self.plans[(op, *words)] = tensors.plan(
+                self.family(op, *words), q.device, self.kernel if op == "fwd" else None, self.policy, mod=self.mod,
+                mask_mod=self.mask_mod, aligned=tensors._is_aligned(q))
+        return made
 
-    def queue(self, made, op, given):
-        """Queues a call of a plan; known by all that decides it but addresses."""
-        o = self.options
-        there = {name: tensor for name, tensor in {**given, **self.of}.items() if tensor is not None}
-        if op == "bwd":
-            there.pop("sink", None)  # LSE has it
-        self.sizes.split = o.split if op == "fwd" else 0
-        key = (made, bytes(self.sizes), o.scale, o.softcap, o.dropout,
-               tuple((n, t.shape, t.stride()) for n, t in there.items()))
+    def queue(self, made, names, given, of, form):
+        """Queues a call of a plan with the tensors `given`, whose `names` are these, and `of`, the options'. `form`: what neither these nor
+        the inputs decide of them."""
+        there = [t for t in (*given, *of.values()) if t is not None]
+        key = (self, made, form)
         call = tensors._known.calls.get(key)
         if call is None:
-            call = tensors._Call(made, self.sizes, o.scale, there, place=self.place)
-            call.image.tensors.softcap, call.image.tensors.dropout = o.softcap, o.dropout
+            sizes = Sizes.from_buffer_copy(self.sizes)
+            sizes.split = self.split if names is FORWARD else 0
+            named = dict(zip((n for n, t in zip((*names, *of), (*given, *of.values())) if t is not None), there))
+            call = tensors._Call(made, sizes, self.scale, named, place=self.place)
+            call.image.tensors.softcap, call.image.tensors.dropout = self.softcap, self.dropout
             tensors._known.learn(key, call)
-        call.run(there.values())
+        call.run(there)
 
     def room(self, like, shape=None, dtype=None):
         """Room for a result: with the strides of `like` where it has its shape."""
@@ -215,21 +250,33 @@ class _Asked:
         made = torch.empty_like(like)
         return made if made.stride(made.dim() - 1) == 1 else like.new_empty(like.shape)
 
-    def forward(self, q, k, v, out, return_lse):
-        if out is None:
+    def forward(self, q, k, v, out, return_lse, of):
+        is_given = out is not None
+        if not is_given:
             out = self.room(q, None if v.shape[-1] == q.shape[-1] else (*q.shape[:-1], v.shape[-1]))
         lse = self.room(q, (q.shape[1], q.shape[0]) if self.ragged else tuple(q.shape[:3]), torch.float32) if return_lse else None
-        if not self.ragged:
-            tensors._check_inputs(q, k, v, None)
+        if is_given and not self.ragged:
             tensors._check_outputs(q, v, out, lse)
-        self.queue(self.plan("fwd", q), "fwd", dict(zip(FORWARD, (q, k, v, out, lse))))
+        self.queue(self.plan("fwd", q), FORWARD, (q, k, v, out, lse), of, (out.stride(), return_lse))
         return out, lse
 
-    def backward(self, made, q, k, v, out, lse, dO, dLSE=None, gradients=None, dbias=None):
+    def backward(self, made, q, k, v, out, lse, dO, of, dLSE=None, gradients=None, dbias=None):
         dO = dO if dO.stride(dO.dim() - 1) == 1 else dO.contiguous()
         gradients = gradients or tuple(self.room(t) for t in (q, k, v))
-        self.queue(made, "bwd", dict(zip(FORWARD + BACKWARD, (q, k, v, out, lse, dO, *gradients)), dLSE=dLSE, dbias=dbias))
+        of = {name: tensor for name, tensor in of.items() if name != "sink"}  # LSE has it
+        given = (q, k, v, out, lse, dO, *gradients, dLSE, dbias)
+        self.queue(made, _BACKWARD, given, of, tuple(t if t is None else t.stride() for t in given[3:]))
         return gradients
+
+
+def _asked(q, k, v, o):
+    """(what this thread knows of such a call, the tensors among its options)."""
+    if o.rng is not None and not o.dropout:
+        o = o._replace(rng=None)
+    key = (q.shape, k.shape, v.shape, q.stride(), k.stride(), v.stride(), q.dtype, k.dtype, v.dtype, q.device, k.device, v.device,
+           *[x if x.__class__ in _PLAIN else _kind(x) for x in o])
+    asked = tensors._known.calls.get(key) or tensors._known.learn(key, _Asked(q, k, v, o))
+    return asked, asked.tensors(o, q)
 
 
 def drawn_for(device, number, b, h):
@@ -261,52 +308,51 @@ def attention(q, k, v, out, return_lse, deterministic, options):
     return call(q, k, v, out, return_lse, deterministic, options)
 
 
-def _attention(q, k, v, out, return_lse, deterministic, options):
-    asked = _Asked(q, k, v, options)
-    o = asked.options
+def _attention(q, k, v, out, return_lse, deterministic, o):
+    asked, of = _asked(q, k, v, o)
     if not (tensors._is_recording() and any(t is not None and t.requires_grad for t in (q, k, v, o.sink, o.bias))):
-        both = asked.forward(q, k, v, out, return_lse)
+        both = asked.forward(q, k, v, out, return_lse, of)
         return both if return_lse else both[0]
     if out is not None:
         raise ValueError("out cannot be given where gradients are recorded: leave it out, or call under torch.no_grad()")
     if deterministic is None:
-        deterministic = torch.are_deterministic_algorithms_enabled()
-    dbias = o.bias is not None and o.bias.requires_grad
+        deterministic = tensors._is_deterministic()
     try:
-        made = asked.plan("bwd", q, dlse=return_lse, deterministic=deterministic, dbias=dbias)
+        made = asked.plan("bwd", q, return_lse, deterministic, o.bias is not None and o.bias.requires_grad)
     except Error as e:
         raise Error(e.status, f"this call has no gradients (call under torch.no_grad() if none are wanted): {e}") from e
-    both = _Attention.apply(q, k, v, o.sink, o.bias, asked, made, return_lse, deterministic)
+    both = _Attention.apply(q, k, v, o.sink, o.bias, asked, of, made, return_lse, deterministic)
     return both if return_lse else both[0]
 
 
 def backward(dO, q, k, v, out, lse, gradients=None, deterministic=False, dLSE=None, dbias=None, **options):
     """dq, dk, dv of a call of attention with these options, from what it returned; into `gradients` where three tensors are
     given, and the bias's into `dbias`, float32 of its shape, where that is. Nothing is recorded."""
-    asked = _Asked(q, k, v, Options(**options))
-    made = asked.plan("bwd", q, dlse=dLSE is not None, deterministic=deterministic, dbias=dbias is not None)
-    return asked.backward(made, q, k, v, out, lse, dO, dLSE, gradients, dbias)
+    asked, of = _asked(q, k, v, Options(**options))
+    made = asked.plan("bwd", q, dLSE is not None, deterministic, dbias is not None)
+    return asked.backward(made, q, k, v, out, lse, dO, of, dLSE, gradients, dbias)
 
 
 class _Attention(torch.autograd.Function):
     """attention, and its gradients by the plan `made`, which takes one of lse where `has_lse`: dropout draws the same bits again."""
 
     @staticmethod
-    def forward(ctx, q, k, v, sink, bias, asked, made, has_lse, deterministic):
-        out, lse = asked.forward(q, k, v, None, True)
-        ctx.save_for_backward(q, k, v, sink, bias, out, lse, *asked.of.values())
+    def forward(ctx, q, k, v, sink, bias, asked, of, made, has_lse, deterministic):
+        out, lse = asked.forward(q, k, v, None, True, of)
+        ctx.save_for_backward(q, k, v, sink, bias, out, lse, *of.values())
         ctx.set_materialize_grads(False)
-        ctx.asked, ctx.made, ctx.has_lse, ctx.deterministic = asked, made, has_lse, deterministic
+        ctx.asked, ctx.names, ctx.made, ctx.has_lse, ctx.deterministic = asked, tuple(of), made, has_lse, deterministic
         return out, lse
 
     @staticmethod
     def backward(ctx, dO, dLSE):
-        found, wanted, asked = [None] * 9, ctx.needs_input_grad, ctx.asked
+        found, wanted, asked = [None] * 10, ctx.needs_input_grad, ctx.asked
         if dO is None and dLSE is None:
             return tuple(found)
         if tensors._is_recording():
             raise Error(UNSUPPORTED, "a second derivative of attention is asked for, and fatune has none to give")
-        q, k, v, sink, bias, out, lse = ctx.saved_tensors[:7]
+        q, k, v, sink, bias, out, lse, *rest = ctx.saved_tensors
+        of = dict(zip(ctx.names, rest))
         dO = torch.zeros_like(out) if dO is None else dO
         if ctx.has_lse:
             dLSE = torch.zeros_like(lse) if dLSE is None else dLSE.contiguous()
@@ -315,9 +361,9 @@ class _Attention(torch.autograd.Function):
         if any(wanted[:3]) or wanted[4]:
             dbias = None
             if wanted[4]:  # sums in any order of what is shared, but where bits are to be equal
-                shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2]) if ctx.deterministic else asked.of["bias"].shape
+                shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2]) if ctx.deterministic else of["bias"].shape
                 dbias = torch.zeros(tuple(shape), dtype=torch.float32, device=q.device)
-            found[:3] = asked.backward(ctx.made, q, k, v, out, lse, dO, dLSE, None, dbias)
+            found[:3] = asked.backward(ctx.made, q, k, v, out, lse, dO, of, dLSE, None, dbias)
             if wanted[4]:
                 shared = [i for i, (n, all_) in enumerate(zip(bias.shape, dbias.shape)) if n != all_]
                 found[4] = (dbias.sum(shared, keepdim=True) if shared else dbias).to(bias.dtype)
