@@ -119,8 +119,8 @@ stage_sanitize() {
 spoil() {
   local name=$1 outcome=$2 limit=$3 db=$work/$1.db
   cp -r "$root/templates" "$work/templates-$name"
-  sed -i "s|^  const float c = \$(c_of_call);|&\n%  if Br == 64 then\n  $4\n%  end|" "$work/templates-$name/fwd.cu"
-  need "the template has another form now" grep -q '^%  if Br == 64' "$work/templates-$name/fwd.cu" || return
+  sed -i "s|^  const float c = \$(c_of_call);|&\n  if (Br == 64) { $4 }|" "$work/templates-$name/fwd.cu"
+  need "the template has another form now" grep -q '^  if (Br == 64)' "$work/templates-$name/fwd.cu" || return
   "$fatune" tune "$problem" --kernel fwd --templates "$work/templates-$name" --db "$db" --quiet >>"$log" 2>&1
   need "the tune failed" same $? 0
   "$fatune" show trials --db "$db" --json >"$work/$name.json"
