@@ -14,7 +14,10 @@ for Bc = 32, 256, 16 do Bc_values[#Bc_values + 1] = Bc end
 
 -- Tried on an H200 in an earlier form of the kernel and left out, being slower in all shapes: one exponential of 8 by
 -- multiply-adds (2 to 6 %; of 4, at d 64: 8 to 13 %; with L = 2 as much, and of 16 it is 4 %), clusters of two blocks
--- that share K and V by multicast (10 to 47 %; with today's addresses again: 7 to 70 %).
+-- that share K and V by multicast (10 to 47 %; with today's addresses again: 7 to 70 %). In today's (H200 and H100, 36 problems,
+-- bench/results/hopper-ws-tried.tsv): Q, K and V of the next tile of Q asked for in L2 by TMA, 2 to 20 %; with that, O stored from registers
+-- so that the one place of Q is free early, no faster; uneven tiles dealt in a fixed order, so that no counter is cleared, 14 to 60 %;
+-- products of half a tile of keys at the diagonal, 0 to 1 % faster at d 128, which is not worth its text.
 ws.tunables = {
   { "Br", { 64, 128, 192 }, "rows of Q of one tile: 64 for each warpgroup that computes" },
   { "Bc", Bc_values, "rows of K and V of one tile" },
