@@ -236,6 +236,8 @@ static void wins_over_all_kinds(void **state)
   wins("fwd:Br16", "fwd:Br16");
   old->ms = 0.9; /* the fastest was not in the race: it wins until it was */
   wins("fwd:Br48", "fwd:Br32");
+  old->id = 0; /* it was there before the race, and not near enough to be in it */
+  wins("fwd:Br32", "fwd:Br32");
 }
 
 /* Medians of many samples lie closer to the truth than the samples to each other. */
