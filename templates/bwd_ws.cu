@@ -6,9 +6,6 @@
 // for dQ alone, which is added to fp32 sums in device memory. While a warpgroup computes P or dS, tensor cores have products
 // of the step before to do, and those of the other warpgroup. A block may stay for all tiles of keys of a head: it alone sums dQ.
 %  for _, file in ipairs(libs) do use(file) end
-%  local Q_here = S_early and ", Q_here = is_full(Q_full, Q_place_of(n + 1))" or ""
-%  local of_own = owns and "own." or ""
-%  local each = owns and "for (own_tasks own(a); own.is_one(); own.go_on())\n      " or ""
 extern "C" __global__ void __launch_bounds__(prepare_threads)
 $(entry "prepare")(const call a$(take_lists), float *dQ_all, LD_row *LD_all$(take_counts))
 {
@@ -42,6 +39,9 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
     products_wait<0>();
 %  end
     for (i32 n = from.before; n <= last; n++) {
+%  if sliced then
+      sliced_step(dK, dV, dO_here, a, my, from, of, K, V, share, me, n, last_tile);
+%  else
       acc<Bc, Br> dP;
       dQ_part dQ;
 %  if not S_early then
@@ -81,6 +81,7 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
 %  if S_early then
       products_wait<1>();                               // S is there
 %  end
+%  end
       last_tile = of.number();
       of.go_on();
     }
@@ -114,13 +115,15 @@ $(entry "bwd_ws")(const call a$(take_lists), float *dQ_all, const LD_row *LD_all
 }
 
 %  if not owns then
-extern "C" __global__ void __launch_bounds__(2 * Br)
+extern "C" __global__ void __launch_bounds__($(dQ_share == "turned" and "128 * consumers" or "2 * Br"))
 $(entry "finish")(const call a$(take_lists), const float *dQ_all, const __grid_constant__ tensor_map dQ_map)
 {
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id()), group = warp_of() / 4;
   await_last();                                         // dQ is whole
-  acc<Bc, D> dQ = whole_dQ(dQ_all, tile);
+  $(dQ_share == "turned" and "store_turned(dQ_all, tile, group, a.scale, dQ_map, sequence_of(a, tile / Tr), tile % Tr * Br);" or "acc<Bc, D> dQ = whole_dQ(dQ_all, tile);")
+%  if dQ_share ~= "turned" then
   store_scaled(K_of(group), dQ, a.scale, dQ_map, sequence_of(a, tile / Tr), tile % Tr * Br + 64 * group);
+%  end
   end_stores();
 }
 %  end

@@ -3,30 +3,48 @@ local simt, ws = include "lib/simt.lua", include "lib/ws_grad.lua"
 
 local function consumers(c) return c.Bc // 64 end
 
--- Of dQ each warpgroup makes its rows or its columns; columns by whole boxes of K, which zeros fill behind the last one.
-local function dQ_share(c, p) return c.Br == c.Bc and "rows" or "columns" end
+-- Of dQ each warpgroup makes its rows or its columns; columns by whole boxes of K, which zeros fill behind the last one. Where tiles of
+-- Q are no multiple of 64 rows it makes its columns as rows of dQ^T = K^T dS^T.
+local function dQ_share(c, p) return c.Br == c.Bc and "rows" or c.Br > 64 and "turned" or "columns" end
 local function sums(c, p) return c.Br == c.Bc and p.d or 64 * ws.boxes(p.d) end
-local function dQ_columns(c, p) return c.Br == c.Bc and p.d or sums(c, p) // consumers(c) end
-
-local function of(c, p)
-  local own = consumers(c)
-  return { groups = own, all = own, Q = c.s + c.S, dO = c.s, dS = c.t, P = 0, dQ = c.R == 0 and own * 256 * dQ_columns(c, p) or 0,
-    row_readers = own, dS_readers = own, sums = sums(c, p), keys = c.H == 1 and 2 or nil, owns = c.H == 1 }
+local function dQ_columns(c, p)
+  local share = dQ_share(c, p)
+  return share == "rows" and p.d or share == "turned" and c.Br or sums(c, p) // consumers(c)
 end
-local function shared(c, p) return ws.places(c, p, of(c, p)).last end
 
 -- Registers that a thread which computes needs: dK and dV; what lives at once of S, dP, dQ and the operands made of them; the
 -- rest.
 local function needs(c, p)
   local S, operand, dQ = c.Br // 2, c.Br // 4, dQ_columns(c, p) // 2
+  if c.O == 1 then
+    return p.d // 2 + p.dv // 2 + math.max(S + (p.has.drop and 2 or 1) * operand, dQ, p.has.softcap and 2 * S + operand or 0) + 32
+  end
   return p.d // 2 + p.dv // 2 + math.max(S + (p.has.drop and 3 or 2) * operand, operand + dQ + c.S * S, p.has.softcap and 2 * S + operand or 0) + 24
 end
+
+-- Slices of 16 columns of K, then of V, that registers have room for as left operands.
+local function held(c, p)
+  local room = c.K == 1 and (ws.registers_of[consumers(c)][2] - needs(c, p)) // 8 * 2 or 0
+  local K = math.min(room, ceil_div(p.d, 16))
+  return K, math.min(room - K, ceil_div(p.dv, 16))
+end
+
+local function of(c, p)
+  local own, K, V = consumers(c), held(c, p)
+  return { groups = own, all = own, Q = c.s + c.S, dO = c.s, dS = c.t, P = 0, dQ = c.R == 0 and own * 256 * dQ_columns(c, p) or 0,
+    row_readers = own, dS_readers = own, sums = sums(c, p), keys = c.H == 1 and 2 or nil, owns = c.H == 1,
+    turned = dQ_share(c, p) == "turned", K_held = K, V_held = V }
+end
+local function shared(c, p) return ws.places(c, p, of(c, p)).last end
 
 -- Whether heads fill the SMs, and those of all are so short that L2 holds them well: without a mask all is read more often.
 local function few_keys(p, g)
   local heads = p.b * p.hk
   return p.k * (p.d + p.dv) <= (p.uneven and 65536 or 32768) and 10 * heads >= 9 * g.sms * ceil_div(heads, g.sms)
 end
+
+-- Whether rows are so many that tiles of 96, of which the last is not whole, gain more than they lose; under a mask they spill with f16.
+local function many_rows(p) return p.d > 96 and p.q >= 4096 and not (p.uneven or p.scored or p.has.det or p.has.bs or p.has.drop) end
 
 return {
   about = "FlashAttention-2 backward for Hopper: one warpgroup copies, the others compute; dQ by asynchronous reductions",
@@ -41,19 +59,27 @@ return {
   -- early (15 % more); dP begun before P (2 to 4 %: the issue of 8 products takes 256 clocks, which exponentials fill); dQ begun before
   -- dS (2 to 4 %); dQ made by the warpgroups in turns (level); LSE loaded a step ahead (2 %, and spills).
   tunables = {
-    { "Br", { 64, 128 }, "rows of Q and dO of one tile" },
+    { "Br", { 64, 80, 96, 128 }, "rows of Q and dO of one tile" },
     { "Bc", { 128 }, "rows of K and V of one tile: 64 for each warpgroup that computes" },
     { "s", { 2, 3 }, "tiles of dO in shared memory, and of Q; where S starts early there is one more of Q" },
     { "t", { 2, 3 }, "tiles of dS in shared memory" },
     { "S", { 0, 1 }, "S of a tile starts 0 = in its own step, 1 = in the step before, beside dQ and dK" },
     { "R", { 0, 1 }, "dQ is added to its sums 0 = from shared memory, by copies, 1 = from registers" },
     { "Z", { 1, 8, 64 }, "heads whose tiles start together, the longest first" },
+    { "O", { 0, 1 }, "dV starts 0 = when all of P is there, beside dP, 1 = slice by slice, as P comes, and dP behind it", unsaid = 0 },
+    { "K", { 0, 1 }, "1 = of K, then of V, registers hold what they have room for", unsaid = 0 },
+    { "E", { 0, 1 }, "1 = LSE and D are loaded while S and dP are awaited", unsaid = 0 },
     { "H", { 0, 1 }, "a block has 0 = a tile of keys, 1 = all those of a head, whose dQ it sums itself", unsaid = 0 },
   },
   constraints = {
     { function(c, p) return not (p.has.det and (p.has.bs or p.has.iv)) end, "det and bs or iv exclude each other here: sums in order go by tiles side by side" },
     { function(c, p) return not p.keeps_slope end, "a thread has no room for the derivatives of scores" },
     { function(c, p) return needs(c, p) <= ws.registers_of[consumers(c)][2] end, "accumulators and operands of a thread fit its registers" },
+    { function(c, p) return dQ_share(c, p) ~= "turned" or c.O == 1 and c.H == 0 and ws.boxes(p.d) == consumers(c) end,
+      "of dQ^T each warpgroup makes 64 rows, and a wide tile has room where S is gone before dP comes" },
+    { function(c, p) return c.O == 0 or c.S == 0 end, "of one step S is gone when dP comes" },
+    { function(c, p) return c.K == 0 or c.O == 1 and held(c, p) > 0 end, "K stays in registers that have room for it" },
+    { function(c) return c.E == 0 or c.O == 1 end, "LSE and D have room where S is gone" },
     { function(c, p) return c.R == 1 or not p.has.det end, "in order registers are added: copies would be awaited by the warps that compute" },
     { function(c, p) return c.H == 0 or c.R == 1 and c.Z == 1 end, "sums of a block's own are added from registers; its heads come one after another" },
     { function(c, p) return c.H == 0 or not (p.has.w or p.has.bs or p.by_batch) end,
@@ -65,7 +91,9 @@ return {
   registers = function(c) return 65536 // (128 * (1 + consumers(c))) // 8 * 8 end,
 
   -- H200, bf16, 4096 keys, ms: d 64 full 2.49 with R = 1, 2.53 with R = 0, 2.64 with S = 1; d 128 full S = 1, R = 1 2.17, S = 0,
-  -- R = 0 2.18, others 2.20 to 2.25; causal 1.23 both.
+  -- R = 0 2.18, others 2.20 to 2.25; causal 1.23 both. Of O = 1, K = 1 beside S = 1, R = 1 at d 128, full, 4096 and 16384 keys, clocks:
+  -- Br = 96 2.5 and 3.4 % fewer (2.13 for 2.18 ms, 7.86 for 8.23; without K 1.9 and 3.2 %), Br = 80 1.2 and 3.8 %, Br = 64 3 % more;
+  -- causal, 4096: level, 3 and 2 % more. At d 64 beside O = 0: 2 % more, causal 1 % fewer. With dK slice by slice, too: 4 to 8 % more.
   -- 512 keys, d 64 causal: H = 1 0.42, H = 0 0.45; there and at 4096 Z = 1 is 1 % ahead of 8.
   defaults = ws.defaults {
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, H = 1, most = 64, meant = few_keys },
@@ -73,21 +101,25 @@ return {
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, most = 64, Z = { 1 } },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 0, most = 64 },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, most = 128, listed = true }, -- with S = 1 it spills there
+    { Br = 96, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, most = 128, meant = many_rows },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, most = 128 },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 0, most = 128 },
   },
 
   words = function(c, p)
-    return ws.words(c, p, of(c, p), { S_early = c.S == 1,  dQ_share = dQ_share(c, p),
-      reduces = c.R == 0 and "bulk" or "red",
-      products = ws.shapes { { c.Br, false }, { p.dv, true }, { p.d, true }, { dQ_columns(c, p), false } } })
+    local share, K = dQ_share(c, p), held(c, p)
+    local dQ, turned = { dQ_columns(c, p), false }, share == "turned"
+    return ws.words(c, p, of(c, p), { S_early = c.S == 1, sliced = c.O == 1, rows_ahead = c.E == 1, dQ_share = share, reduces = c.R == 0 and "bulk" or "red",
+      products = ws.shapes { { c.Br, false }, { p.dv, true }, { p.d, true }, K > 0 and { c.Br, true } or { c.Br, false }, not turned and dQ or nil },
+      turned_products = turned and { c.Br } or {} })
   end,
   constants = function(c, p) return ws.constants(c, p, of(c, p)) end,
   recipe = function(c, p, g, entry) return ws.recipe("bwd_ws", c, p, of(c, p), entry) end,
 
   work = function(c, p, g)
     local S, own = c.Br * c.Bc, consumers(c)
-    local lefts = 2 * c.Bc * (ws.up(p.d, 16) + ws.up(p.dv, 16)) -- left operands of S and dP
+    local K, V = held(c, p)
+    local lefts = 2 * c.Bc * (ws.up(p.d, 16) + ws.up(p.dv, 16) - 16 * (K + V)) -- left operands of S and dP
     local dQ = 2 * S * (dQ_share(c, p) == "columns" and own or 1) + 2 * c.Bc * p.d * (dQ_share(c, p) == "rows" and own or 1)
     return ws.work(c, p, of(c, p), lefts + dQ + (c.R == 0 and 8 * c.Br * p.d or 0), 1.2 - 0.2 * c.S)
   end,

@@ -19,12 +19,13 @@
 #define HELD    "bwd_ws:Br64-Bc128-s2-t2-S1-R1-Z1"
 #define COLUMNS "bwd_ws:Br64-Bc128-s2-t2-S1-R0-Z1"
 #define OWN     "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-H1"
+#define SLICES  "bwd_ws:Br80-Bc128-s2-t2-S0-R1-Z1-O1-E1"
 #define FEW     "bwd-f16-b2-h1-q436-k308-d64-causal all gpu=H200 sms=1 lay=padded"
 #define HALVES  "bwd_wide:Br64-s2-t2-Z1"
 
 static const struct {
   const char *kernel, *line;
-} schedules[] = {{ROWS, F16}, {HELD, F16}, {COLUMNS, BF16}, {OWN, FEW}, {HALVES, WIDE}};
+} schedules[] = {{ROWS, F16}, {HELD, F16}, {COLUMNS, BF16}, {OWN, FEW}, {SLICES, BF16}, {HALVES, WIDE}};
 enum { SCHEDULES = sizeof schedules / sizeof *schedules };
 
 /* What is taken out. Not await_start and give_start, which shape the schedule alone, nor await_last: launches
@@ -61,6 +62,7 @@ static const char *const names[] = {
     "lay_dS",
     "show_dS",
     "start_AB",
+    "start_slices",
     "start_S",
     "start_dP",
     "start_dQ",
@@ -133,6 +135,11 @@ static const defect defects[] = {
     {HELD, "reduce_add4(to + (c / 2 * 32 + thread_id() % 32) * 4", "reduce_add4(to + c / 2 * 128", F16, WRONG,
      NULL, NULL},
     {HALVES, "column = group * first", "column = 0", WIDE, WRONG, NULL, NULL},
+    /* dQ^T: of which columns of K; turned back */
+    {SLICES, "K_of(0) + my.column / 64 * box_bytes<64>", "K_of(0)", BF16, WRONG, NULL, NULL},
+    {SLICES, "+ (chunk ^ row % 8) * 16, x[0]", "+ chunk * 16, x[0]", BF16, WRONG, NULL, NULL},
+    {SLICES, "copies_fence();\n  block_sync();", "block_sync();", BF16, EMU_UNFENCED, SUMS, "store_box("},
+    {SLICES, "copies_fence();\n  block_sync();", "copies_fence();", BF16, EMU_RACE, SUMS, "store_box("},
     /* turns: each is given, each is passed on */
     {HELD, "barrier_arrive(barrier_at(let));", "", DET, EMU_DEADLOCK, RING, "barrier_passed("},
     {HELD, "release(added + at.slot * sharers + which);", "", DET, EMU_DEADLOCK, RING, "barrier_passed("},

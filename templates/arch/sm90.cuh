@@ -209,6 +209,25 @@ __device__ __forceinline__ void wgmma(float (&c)[2][$(n // 4)], $(shape.held and
 }
 % end
 
+//: wgmma_turned -- as wgmma with A in shared memory, whose columns are the contiguous ones there [wgmma.mma_async, imm-trans-a]
+% for _, n in ipairs(turned_products) do
+%   local sums, registers = {}, {}
+%   for i = 0, n // 2 - 1 do sums[#sums + 1] = "%" .. i end
+%   for i = 0, n // 4 - 1, 2 do
+%     registers[#registers + 1] = string.format('"+f"(c[0][%d]), "+f"(c[0][%d]), "+f"(c[1][%d]), "+f"(c[1][%d])', i, i + 1, i, i + 1)
+%   end
+template <i32 B_rows>
+__device__ __forceinline__ void wgmma_turned(float (&c)[2][$(n // 4)], u64 a, u64 b, i32 add)
+{
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %$(n // 2 + 2), 0;\n"
+               "wgmma.mma_async.sync.aligned.m64n$(n)k16.f32.$(dtype).$(dtype) "
+               "{$(table.concat(sums, ", "))}, "
+               "%$(n // 2), %$(n // 2 + 1), p, 1, 1, 1, %$(n // 2 + 3);\n}"
+               : $(table.concat(registers, ", "))
+               : "l"(a), "l"(b), "r"(add), "n"(B_rows));
+}
+% end
+
 //: copy_bulk -- starts to copy bytes that lie side by side to shared memory, in 16s; they arrive at a barrier
 // [cp.async.bulk.shared::cluster.global.mbarrier]
 __device__ __forceinline__ void copy_bulk(u32 to, const void *from, i32 bytes, u32 barrier)

@@ -3,6 +3,8 @@
 --   groups   warpgroups that have 64 keys of their own; all: those that compute
 --   Q dO dS  tiles of each in shared memory; P: bytes of P there; dQ: bytes of dQ there
 --   sums     columns of dQ in its sums, where that is not d
+--   turned   whether sums are those of dQ^T
+--   K_held, V_held   slices of 16 columns of each in registers, where there are any
 --   row_readers, dS_readers   warpgroups that read a tile of Q or dO, of dS
 local libs = include "lib/libs.lua"
 local simt, grad = include "lib/simt.lua", include "lib/grad.lua"
@@ -51,14 +53,19 @@ end
 function ws.words(c, p, of, own)
   local r, in_order = ws.registers_of[of.all], ordered(p, of)
   local words = { libs = libs("lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh",
-      "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_sums.cuh", "lib/ws_stays.cuh",
+      "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_sums.cuh", "lib/ws_slices.cuh", "lib/ws_stays.cuh",
       "lib/launches.cuh"),
     dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
     LD_threads = "prepare_threads", LD_apart = true, producer_registers = r[1], consumer_registers = r[2], P_shared = false, Q_held = false,
     turns = "none", schedule = "in_flight", stores_later = true, owns = of.owns or false, ordered = in_order,
     block = in_order and "begun_block(counts)" or "i32(block_id())",
     take_counts = in_order and ", i32 *counts" or "", and_counts = in_order and ", counts" or "" }
-  for _, name in ipairs { "products", "dQ_share", "reduces", "S_early" } do words[name] = own[name] end
+  words.rows_ahead = own.rows_ahead or false
+  words.of_own = of.owns and "own." or ""
+  words.each = of.owns and "for (own_tasks own(a); own.is_one(); own.go_on())\n      " or ""
+  words.Q_here = own.S_early and ", Q_here = is_full(Q_full, Q_place_of(n + 1))" or ""
+  words.K_held, words.V_held = of.K_held or 0, of.V_held or 0
+  for _, name in ipairs { "products", "turned_products", "sliced", "dQ_share", "reduces", "S_early" } do words[name] = own[name] end
   return words
 end
 
@@ -106,6 +113,9 @@ function ws.constants(c, p, of)
     { "signals", free + of.Q + of.dO + 2 * of.dS + 2 + (of.keys and keys or 0) + turns(p, of), "barriers" },
     { "Z", c.Z, "heads whose tiles start together" },
   }
+  for _, name in ipairs { "K_held", "V_held" } do
+    if (of[name] or 0) > 0 then all[#all + 1] = { name, of[name], "slices of 16 columns of " .. name:sub(1, 1) .. " in registers" } end
+  end
   if of.keys then
     all[#all + 1] = { "keys_tiles", keys, "tiles of K and V in shared memory" }
     all[#all + 1] = { "keys_free", free + of.Q + of.dO + 2 * of.dS + 2, "barrier of the first tile of K and V" }
@@ -145,7 +155,7 @@ function ws.recipe(name, c, p, of, entry)
     .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", tiles, dQ_LD, counts)
     .. string.format("launch %s grid ceildiv(k,%d)*b*hk block %d shared %d overlap args call %s mapQ(%d) mapK(64) mapV(64) "
       .. "mapdO(%d) mapdK(16) mapdV(16)%s\n", entry(name), 64 * of.groups, ws.threads(of), ws.places(c, p, of).last, dQ_LD, c.Br, c.Br, counts)
-    .. string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)\n", entry "finish", tiles, 2 * c.Br,
+    .. string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)\n", entry "finish", tiles, of.turned and 128 * of.groups or 2 * c.Br,
       c.Br * ws.boxes(p.d) * 128)
     .. simt.sinks(p, entry, ws.threads(of), string.format(" ws(%s*%d)", tiles, tile))
 end
@@ -178,7 +188,7 @@ function ws.defaults(rows)
   for _, row in ipairs(rows) do
     for _, Z in ipairs(row.Z or { 8, 1 }) do
       local c = {}
-      for _, name in ipairs { "Br", "Bc", "s", "t", "S", "R", "H", "most" } do c[name] = row[name] end
+      for _, name in ipairs { "Br", "Bc", "s", "t", "S", "R", "H", "O", "K", "E", "most" } do c[name] = row[name] end
       c.Z, c.meant = Z, function(p, g) -- of blocks few heads at once, whose rows stay in L2
         return (Z == 1 or not p.has.bs) and (not row.listed or p.has.bs or p.has.iv or false) and (not row.meant or row.meant(p, g))
       end

@@ -28,33 +28,55 @@ template <i32 columns_> struct rounded : operand<Bc, columns_> {
   }
 };
 
+//: kept_rows -- rows of a tile as the left operand of many products: the first columns, `held` times 16, in registers
+template <i32 depth, i32 held_> struct kept_rows {
+  static constexpr i32 held = held_, steps = depth / 16;
+  held_rows<16 * held> first;
+  placed_rows<depth> all;
+  __device__ __forceinline__ explicit kept_rows(u32 place) : first(place), all(place) {}
+};
+
 //: K_rows -- K as the left operand of S^T = K Q^T
-typedef placed_rows<Dp> K_rows;
+typedef $(K_held > 0 and "kept_rows<Dp, K_held>" or "placed_rows<Dp>") K_rows;
 
 //: V_rows -- V as that of dP^T = V dO^T
-typedef placed_rows<Dw> V_rows;
+typedef $(V_held > 0 and "kept_rows<Dw, V_held>" or "placed_rows<Dw>") V_rows;
+
+//: start_kept -- start_ABt with such an A
+template <class Acc, class Left> __device__ __forceinline__ void start_kept(Acc &C, const Left &A, u32 B)
+{
+  const descriptor b(B, 16, 1024);
+  products_fence();
+#pragma unroll
+  for (i32 k = 0; k < A.held; k++)
+    wgmma<0>(C.at, A.first.at(k), b.at(k / 4 * box_bytes<Acc::columns> + k % 4 * 32), k > 0);
+#pragma unroll
+  for (i32 k = A.held; k < A.steps; k++)
+    wgmma<0>(C.at, A.all.at(k), b.at(k / 4 * box_bytes<Acc::columns> + k % 4 * 32), true);
+  products_commit();
+}
 
 //: start_S -- S^T = K Q^T
 __device__ __forceinline__ void start_S(acc<Bc, Br> &S, const K_rows &K, i32 n, bool is_here)
 {
   await_full(Q_full, Q_place_of(n), is_here);
-  start_ABt(S, K, Q_of(n));
+  $(K_held > 0 and "start_kept" or "start_ABt")(S, K, Q_of(n));
 }
 
 //: start_dP -- dP^T = V dO^T
 __device__ __forceinline__ void start_dP(acc<Bc, Br> &dP, const V_rows &V, i32 n, bool is_here)
 {
   await_full(dO_full, dO_place_of(n), is_here);
-  start_ABt(dP, V, dO_of(n));
+  $(V_held > 0 and "start_kept" or "start_ABt")(dP, V, dO_of(n));
 }
 
 //: set_P -- S^T of a tile becomes P^T = exp(S^T - LSE)
-__device__ __forceinline__ void set_P(acc<Bc, Br> &S, const call &a, const rows_at &at, i32 j0, i32 n)
+__device__ __forceinline__ void set_P(acc<Bc, Br> &S, const call &a, const rows_at &at, i32 j0, i32 n$(rows_ahead and ", const LSE_of_rows &L" or ""))
 {
   $(score_rows)(S, a, at.of, at.i0, j0);
   if (at.is_cut)
     mask_rows(S, a, at.of, at.i0, j0);
-  exp2_minus_LSE(S, LD_of(n), $(c_of_call));
+  $(rows_ahead and "exp2_minus_rows" or "exp2_minus_LSE")(S, $(rows_ahead and "L" or "LD_of(n)"), $(c_of_call));
   $(weigh_rows)(S, a, at.of, at.i0, j0);
 }
 

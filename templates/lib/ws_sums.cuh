@@ -66,9 +66,9 @@ __device__ __forceinline__ i32 begun_block(i32 *counts)
 }
 
 //: share_of_dQ -- a warpgroup's part of dQ = dS K of a tile: 64 rows, and columns
-% local rows, columns = dQ_share == "rows", dQ_share == "columns"
+% local rows, columns, turned = dQ_share == "rows", dQ_share == "columns", dQ_share == "turned"
 struct share_of_dQ {
-  static constexpr i32 width = Ds$(columns and " / consumers" or "");
+  static constexpr i32 width = $(turned and "Br" or columns and "Ds / consumers" or "Ds");
   i32 me, row, column; // the warpgroup; the first
   float *dQ_all;
 % if owns then
@@ -88,14 +88,14 @@ struct share_of_dQ {
   }
 % else
   __device__ __forceinline__ share_of_dQ(i32 me_, float *all)
-      : me(me_), row($(rows and "64 * me_" or "0")), column($(columns and "me_ * width" or "0")), dQ_all(all)
+      : me(me_), row($(rows and "64 * me_" or "0")), column($(columns and "me_ * width" or turned and "64 * me_" or "0")), dQ_all(all)
   {
   }
 % end
   // Where those of one of its warps, or of this one, begin.
   __device__ __forceinline__ float *sums(i32 number, i32 warp) const
   {
-    return dQ_all + i64(number) * (Br * Ds) + ((row / 16 + warp % 4) * (Ds / 8) + column / 8) * 128;
+    return dQ_all + i64(number) * (Br * Ds) + $(turned and "(column / 16 + warp % 4) * (Br / 8 * 128)" or "((row / 16 + warp % 4) * (Ds / 8) + column / 8) * 128");
   }
   __device__ __forceinline__ float *sums(i32 number) const { return sums(number, warp_of()); }
 };
@@ -118,12 +118,21 @@ template <i32 group> struct half_of_dQ {
 template <class Acc, class Share>
 __device__ __forceinline__ void start_dQ(Acc &dQ, const Share &my, i32 n, bool is_here)
 {
+% if dQ_share == "turned" then
+  const descriptor a(K_of(0) + my.column / 64 * box_bytes<64>, box_bytes<64>, 1024), b(dS_of(n), 16, 1024);
+  await_full(dS_full, dS_place_of(n), is_here);
+  products_fence();
+#pragma unroll
+  for (i32 k = 0; k < Bc / 16; k++)
+    wgmma_turned<0>(dQ.at, a.at(k / 4 * (boxes * box_bytes<64>) + k % 4 * 2048), b.at(k / 4 * box_bytes<Br> + k % 4 * 32), k > 0);
+% else
   const descriptor a(dS_of(n) + my.row * 128, 16, 1024), b($(owns and "my.K" or "K_of(0)") + my.column / 64 * box_bytes<64> + my.column % 64 * 2, box_bytes<64>, 1024);
   await_full(dS_full, dS_place_of(n), is_here);
   products_fence();
 #pragma unroll
   for (i32 k = 0; k < Bc / 16; k++)
     wgmma<1>(dQ.at, a.at(k / 4 * box_bytes<Br> + k % 4 * 32), b.at(k / 4 * (boxes * box_bytes<64>) + k % 4 * 2048), k > 0);
+% end
   products_commit();
 }
 
@@ -204,6 +213,34 @@ __device__ __forceinline__ void clear_sums(float *dQ_all, i64 number$(take_count
   quad *to = (quad *)(dQ_all + number * (Br * Ds));
   for (i32 x = thread_id(); x < Br * Ds / 4; x += prepare_threads)
     to[x] = {};
+}
+
+//: store_turned -- dQ of a tile whose sums are those of dQ^T: each warpgroup stores 64 columns
+__device__ __forceinline__ void store_turned(const float *dQ_all, i64 number, i32 group, float scale, const tensor_map &to,
+                                             const sequence &at, i32 i0)
+{
+  const i32 lane = thread_id() % 32, warp = warp_of() % 4, row = lane / 16 * 8 + lane % 8, chunk = warp * 2 + lane / 8 % 2;
+  const quad *from = (const quad *)(dQ_all + number * (Br * Ds) + (4 * group + warp) * (Br / 8 * 128)) + lane;
+  const u32 place = shared_address(shared_memory()) + group * box_bytes<Br>;
+#pragma unroll
+  for (i32 k = 0; k < Br / 16; k++) {
+    u32 x[4];
+#pragma unroll
+    for (i32 y = 0; y < 2; y++) {
+      const quad sums = from[(2 * k + y) * 32];
+#pragma unroll
+      for (i32 r = 0; r < 2; r++)
+        x[2 * y + r] = pack_$(dtype)(scale * __uint_as_float(sums.at[2 * r]), scale * __uint_as_float(sums.at[2 * r + 1]));
+    }
+    stmatrix_trans(place + (16 * k + row) * 128 + (chunk ^ row % 8) * 16, x[0], x[1], x[2], x[3]);
+  }
+  copies_fence();
+  block_sync();
+  if (lane == 0) {
+    for (i32 k = warp; k < Br / 16; k += 4)
+      store_box(to, 64 * group, i0 + 16 * k, at.h, at.b, place + 16 * k * 128);
+    store_commit();
+  }
 }
 
 //: whole_dQ -- the sums of 64 rows

@@ -91,6 +91,7 @@ typedef struct emu_product {
   const uint32_t *a; /* registers of the left operand; NULL: it lies in shared memory */
   uint64_t left, right;
   int32_t by_rows; /* the right operand: its rows are contiguous, else its columns */
+  int32_t turned;  /* the left one in shared memory: its columns are, else its rows */
   int32_t add, is_bf16;
 } emu_product;
 

@@ -519,6 +519,11 @@ TWIN void wgmma(float (&c)[2][n], const quad &a, unsigned long long b, int add, 
 {
   emu_wgmma(&c[0][0], 4 * n, a.at, 0, b, EMU_WGMMA_FLAGS, line * EMU_OPS + EMU_WGMMA);
 }
+template <int B_rows, int n>
+TWIN void wgmma_turned(float (&c)[2][n], unsigned long long a, unsigned long long b, int add, int line = __builtin_LINE())
+{
+  emu_wgmma(&c[0][0], 4 * n, nullptr, a, b, EMU_WGMMA_FLAGS | 8, line * EMU_OPS + EMU_WGMMA);
+}
 
 /* The first number of __launch_bounds__. */
 static constexpr int emu_first(int threads, int = 0, int = 0)

@@ -45,6 +45,12 @@ static uint32_t of_columns(const operand *x, uint32_t k, uint32_t n)
   return swizzled(x->at + n / 64 * x->leading + k / 8 * x->stride + k % 8 * ROW + 2 * (n % 64));
 }
 
+/* Where element k of row r of a left operand lies. */
+static uint32_t of_left(const emu_product *p, const operand *left, uint32_t r, uint32_t k)
+{
+  return p->turned ? of_columns(left, k, r) : of_rows(left, r, k);
+}
+
 static const char *shared_at(const emu_block *b, uint32_t address)
 {
   return b->shared + (address - EMU_SHARED_BASE);
@@ -76,9 +82,9 @@ static void check(emu_block *b, int group, const emu_product *p, uintptr_t pc)
   if (p->a)
     return;
   const operand left = operand_of(p->left, pc);
-  for (uint32_t k = 0; k < DEPTH; k += 8)
-    for (uint32_t r = 0; r < ROWS; r++)
-      read_chunk(b, group, seen, of_rows(&left, r, k), pc);
+  for (uint32_t k = 0; k < DEPTH; k += p->turned ? 1 : 8)
+    for (uint32_t r = 0; r < ROWS; r += p->turned ? 8 : 1)
+      read_chunk(b, group, seen, of_left(p, &left, r, k), pc);
 }
 
 /* ---- sums ---- */
@@ -119,7 +125,7 @@ static void gather(const emu_block *b, const emu_work *w)
       B[k][n] = load(b, p->is_bf16, p->by_rows ? of_rows(&right, n, k) : of_columns(&right, k, n));
   for (uint32_t r = 0; r < ROWS && !p->a; r++)
     for (uint32_t k = 0; k < DEPTH; k++)
-      A[r][k] = load(b, p->is_bf16, of_rows(&left, r, k));
+      A[r][k] = load(b, p->is_bf16, of_left(p, &left, r, k));
   for (int i = 0; i < EMU_GROUP && p->a; i++) {
     int first = i / EMU_WARP * 16, g = i % EMU_WARP / 4, t = i % 4;
     for (int x = 0; x < 4; x++)

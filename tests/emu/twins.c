@@ -413,13 +413,15 @@ void emu_stmatrix(uint32_t row, uint32_t a, uint32_t b, uint32_t c, uint32_t d, 
     p[i] = me->part.got[i];
 }
 
-/* `flags`: 1 = added to c, 2 = of bf16, 4 = rows of B are contiguous columns of the product. */
+/* `flags`: 1 = added to c, 2 = of bf16, 4 = rows of B are contiguous columns of the product, 8 = columns of A
+ * are contiguous rows of it. */
 void emu_wgmma(float *c, int columns, const uint32_t *a, uint64_t left, uint64_t b, int flags, int32_t place);
 void emu_wgmma(float *c, int columns, const uint32_t *a, uint64_t left, uint64_t b, int flags, int32_t place)
 {
   emu_me *me = emu_hot_state->me;
   me->part.place = place;
-  me->part.product = (emu_product){c, columns, a, left, b, !(flags & 4), flags & 1, flags >> 1 & 1};
+  me->part.product =
+      (emu_product){c, columns, a, left, b, !(flags & 4), flags >> 3 & 1, flags & 1, flags >> 1 & 1};
   emu_hot_state->product(PC);
 }
 

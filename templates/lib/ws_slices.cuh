@@ -1,0 +1,79 @@
+// ws_slices.cuh -- another schedule of a step of bwd_ws.cu: dV = dV + P^T dO starts slice by slice, 16 rows of Q each, as P comes, and
+// dP behind it, when S is gone. Threads have room then for wider tiles of Q, or for K and V as left operands: both cross shared
+// memory less, which is what a step of d 128 takes most of.
+
+//: start_slices -- start_AB whose left operand is still being made; awaited with the product that starts next
+template <class Acc, class Left> __device__ __forceinline__ void start_slices(Acc &C, const Left &A, u32 B)
+{
+  const descriptor b(B, box_bytes<16 * Left::steps>, 1024);
+#pragma unroll
+  for (i32 k = 0; k < Left::steps; k++) {
+    products_fence();
+    wgmma<1>(C.at, A.at(k), b.at(k * 2048), true);
+  }
+}
+
+//: LSE_of_rows -- LSE of the rows of a tile, as a thread needs it
+struct LSE_of_rows {
+  quad at[Br / 16];
+  __device__ __forceinline__ explicit LSE_of_rows(LD_tile LD)
+  {
+#pragma unroll
+    for (i32 x = 0; x < Br / 16; x++)
+      at[x] = LD.LSE(4 * x);
+  }
+};
+
+//: exp2_minus_rows -- exp2_minus_LSE of what has been loaded
+template <class Acc> __device__ __forceinline__ void exp2_minus_rows(Acc &S, const LSE_of_rows &L, float c)
+{
+#pragma unroll
+  for (i32 x = 0; x < Acc::C; x++)
+#pragma unroll
+    for (i32 r = 0; r < Acc::R; r++)
+      S.at[r][x] = ex2(fmaf(c, S.at[r][x], -__uint_as_float(L.at[x / 4].at[x % 4])));
+}
+
+//: sliced_step
+__device__ __forceinline__ void sliced_step(acc<Bc, D> &dK, acc<Bc, Dv> &dV, bool &dO_here, const call &a, const key_task &my,
+                                            const row_steps &from, const row_step &of, const K_rows &K, const V_rows &V,
+                                            const share_of_dQ &share, i32 me, i32 n, i32 last_tile)
+{
+  acc<Bc, Br> S, dP;
+  dQ_part dQ;
+  rounded<Br> P, dS;
+  start_S(S, K, n, false);                              // S^T = K Q^T
+% if rows_ahead then
+  const LSE_of_rows L(LD_of(n));
+% end
+  products_wait<0>();                                   // S is there, and dK
+  release_Q(n - 1);
+  set_P(S, a, of.at(a), my.j0, n$(rows_ahead and ", L" or ""));                      // P = exp(S - LSE)
+  await_full(dO_full, dO_place_of(n), dO_here);
+  P.round(S);
+% if has.drop then
+  rounded<Br> Z;
+  Z.keep(P);
+% end
+  start_slices(dV, $(has.drop and "Z" or "P"), dO_of(n));                       // dV = dV + P^T dO
+  start_dP(dP, V, n, true);                             // dP^T = V dO^T
+  give_start(me, n - from.before);
+  const bool dS_here = is_full(dS_full, dS_place_of(from.dS(n)));
+% if rows_ahead then
+  const D_of_rows D(LD_of(n));
+  products_wait<0>();                                   // dP is there, and dV
+% else
+  products_wait<0>();                                   // dP is there, and dV
+  const D_of_rows D(LD_of(n));
+% end
+  release(dO_free + dO_place_of(n).slot);
+  set_slope(S, a, of.at(a), my.j0, n);
+  minus_D_times(dP, $(has.softcap and "S" or "P"), D$(and_boost));        // dS = P (dP - D)
+  dS.round(dP);
+  lay_dS(from.dS(n) + 1, me, dS);
+  start_dQ(dQ, share, from.dS(n), dS_here);             // dQ = dS K, of the step before
+  start_AB(dK, dS, Q_of(n));                            // dK = dK + dS^T Q
+  dO_here = is_full(dO_full, dO_place_of(n + 1));
+  products_wait<1>();                                   // dQ is there
+  end_dQ(share, from.dS(n), last_tile, dQ);
+}
