@@ -5,7 +5,7 @@
 #include "db.h"
 #include "gpu.h"
 
-enum { FAT_KNOWN_MOST = 6 };
+enum { FAT_KNOWN_MOST = 4 };
 
 typedef struct fat_known {
   char config[FAT_KNOWN_MOST][FAT_CONFIG_TEXT]; /* of any kernel, each once */

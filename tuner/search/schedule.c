@@ -1,7 +1,9 @@
 /* schedule.c -- walks the spaces, leaves out what is stored, sorts the rest.
  *
  * In: an agenda and what the database holds of it. Out: attempts to make. The defaults of all problems come
- * first, then the most promising configs of each in turn: wherever the tune ends, no problem was left out. */
+ * first, then the most promising configs of each in turn: wherever the tune ends, no problem was left out. Of
+ * what is known there is little for each problem, whose inputs take as long to make as a trial: problem after
+ * problem. */
 #include "schedule.h"
 
 #include "crew.h"
@@ -176,7 +178,7 @@ static fat_status schedule_pair(fat_schedule *schedule, fat_pair *pair, fat_erro
     if (is_done(record))
       schedule->stored++;
     else
-      FAT_TRY(add(schedule, pair, point, i < list->count ? i : 1, err));
+      FAT_TRY(add(schedule, pair, point, schedule->known ? 0 : i < list->count ? i : 1, err));
   }
   return FAT_OK;
 }
