@@ -91,9 +91,10 @@ return {
   registers = function(c) return 65536 // (128 * (1 + consumers(c))) // 8 * 8 end,
 
   -- H200, bf16, 4096 keys, ms: d 64 full 2.49 with R = 1, 2.53 with R = 0, 2.64 with S = 1; d 128 full S = 1, R = 1 2.17, S = 0,
-  -- R = 0 2.18, others 2.20 to 2.25; causal 1.23 both. Of O = 1, K = 1 beside S = 1, R = 1 at d 128, full, 4096 and 16384 keys, clocks:
-  -- Br = 96 2.5 and 3.4 % fewer (2.13 for 2.18 ms, 7.86 for 8.23; without K 1.9 and 3.2 %), Br = 80 1.2 and 3.8 %, Br = 64 3 % more;
-  -- causal, 4096: level, 3 and 2 % more. At d 64 beside O = 0: 2 % more, causal 1 % fewer. With dK slice by slice, too: 4 to 8 % more.
+  -- R = 0 2.18, others 2.20 to 2.25; causal 1.23 both. Of O = 1, K = 1 beside S = 1, R = 1 at d 128, full, 4096 and 16384 keys, clocks in
+  -- two runs: Br = 96 2.5 to 3.7 and 3.4 to 5.2 % fewer (2.13 for 2.18 ms; at 16384, where power holds the clock down, 7.86 for 8.23 and
+  -- 8.37 for 8.26), Br = 80 about 1 and 4 %, Br = 64 3 % more, level with E = 1; causal, 4096: Br = 96 0 to 0.4 % fewer. At d 64: 1 to 2 %
+  -- more, causal 0.6 to 1.4 % fewer. E = 1 at Br = 96: level. dK slice by slice, too: 4 to 8 % more.
   -- 512 keys, d 64 causal: H = 1 0.42, H = 0 0.45; there and at 4096 Z = 1 is 1 % ahead of 8.
   defaults = ws.defaults {
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, H = 1, most = 64, meant = few_keys },
