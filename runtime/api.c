@@ -4,6 +4,7 @@
  * arguments and writes its own stack; the context that was current stays current. */
 #include "call.h"
 #include "detail.h"
+#include "drop.h"
 #include "run.h"
 
 #include <stdio.h>
@@ -160,4 +161,31 @@ fatune_status fatune_run(const fatune_plan *plan, const fatune_tensors *tensors,
   if (status == FAT_OK)
     status = fat_run_call(plan, &own, sizes ? &own_sizes : NULL, workspace, stream, &err);
   return say(status, &err);
+}
+
+fatune_status fatune_dropout_mask(uint64_t seed, uint64_t offset, float dropout, const fatune_sizes *sizes,
+                                  uint8_t *mask)
+{
+  fat_error err;
+  err.text[0] = 0;
+  fatune_sizes own;
+  if (!sizes || !mask)
+    return say(fat_status_fail(&err, FAT_E_INPUT, "fatune_dropout_mask: %s NULL",
+                               sizes ? "the mask is" : "the sizes are"),
+               &err);
+  fat_status status = fat_call_struct("fatune_sizes", sizes, SIZES_LEAST, sizeof own, &own, &err);
+  if (status != FAT_OK)
+    return say(status, &err);
+  if (!(dropout >= 0 && dropout < 1)) /* nor NaN */
+    return say(fat_status_fail(&err, FAT_E_INPUT, "dropout is %g, not from 0 to below 1", (double)dropout),
+               &err);
+  if (own.b < 0 || own.h < 0 || own.q < 0 || own.k < 0)
+    return say(fat_status_fail(&err, FAT_E_INPUT, "b, h, q or k of the sizes is negative"), &err);
+  const fat_rng rng = {seed, offset};
+  if (own.h > 0 && own.q > 0 && own.k > 0)
+    for (int64_t head = 0; head < own.b * own.h; head++)
+      for (int64_t i = 0; i < own.q; i++)
+        for (int64_t j = 0; j < own.k; j++)
+          *mask++ = fat_drop_keeps(&rng, dropout, head, i, j);
+  return FATUNE_OK;
 }

@@ -225,6 +225,13 @@ typedef struct fatune_tensors {
 FATUNE_API fatune_status fatune_run(const fatune_plan *plan, const fatune_tensors *tensors,
                                     const fatune_sizes *sizes, void *workspace, void *stream);
 
+/* For tests and debugging: which weights a call of `drop` keeps (1; else 0), into host memory: bytes
+ * [b][h][q][k] by these members of `sizes`, densely. `seed` and `offset` are what the tensor rng holds,
+ * `dropout` is that of the tensors. Of `varlen` q and k are the longest; rows and keys count from the start
+ * of their batch. Needs neither handle nor GPU; computed on the CPU. */
+FATUNE_API fatune_status fatune_dropout_mask(uint64_t seed, uint64_t offset, float dropout,
+                                             const fatune_sizes *sizes, uint8_t *mask);
+
 #ifdef __cplusplus
 }
 #endif

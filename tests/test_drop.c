@@ -1,9 +1,12 @@
 /* test_drop.c -- the bits of dropout: known answers of Philox4x32 of seven rounds (Random123's vectors),
- * where they lie, how many weights stay. */
+ * where they lie, how many weights stay, the mask of the library. */
 #include "drop.h"
+#include "fatune.h"
+#include <math.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
+#include <string.h>
 #include <cmocka.h>
 
 /* The byte of a weight: the least number that, as 255 (1 - rate) rounded down, keeps it. */
@@ -57,12 +60,58 @@ static void as_many_stay_as_should(void **state)
   assert_in_range(kept, 65536 * 3 / 4 - 500, 65536 * 3 / 4 + 500); /* 192 of 256 bytes; 4.5 deviations */
 }
 
+/* The library's mask: bytes of Random123's vectors beside a rate of a half, heads by an offset of 32, nothing
+ * behind. */
+static void a_mask_is_written(void **state)
+{
+  (void)state;
+  enum { B = 2, H = 3, Q = 9, K = 27, HEAD = Q * K, ALL = B * H * HEAD };
+  static const struct {
+    int row, key;
+    uint8_t kept;
+  } known[] = {{0, 0, 1},  {0, 1, 0}, {0, 8, 1}, {0, 9, 1}, {0, 16, 0},
+               {0, 17, 1}, {8, 0, 1}, {8, 8, 0}, {8, 9, 1}, {8, 24, 1}};
+  const fatune_sizes all = {.size = sizeof all, .b = B, .h = H, .q = Q, .k = K};
+  fatune_sizes one = all;
+  uint8_t mask[ALL + 1], head[HEAD];
+  memset(mask, 7, sizeof mask);
+  assert_int_equal(fatune_dropout_mask(0, 0, 0.5f, &all, mask), FATUNE_OK);
+  for (size_t x = 0; x < sizeof known / sizeof *known; x++)
+    assert_int_equal(mask[known[x].row * K + known[x].key], known[x].kept);
+  one.b = one.h = 1;
+  for (int n = 0; n < B * H; n++) {
+    assert_int_equal(fatune_dropout_mask(0, 32 * (uint64_t)n, 0.5f, &one, head), FATUNE_OK);
+    assert_memory_equal(mask + n * HEAD, head, HEAD);
+  }
+  assert_memory_not_equal(mask, head, HEAD);
+  assert_int_equal(mask[ALL], 7);
+}
+
+static void a_mask_that_cannot_be(void **state)
+{
+  (void)state;
+  const float rates[] = {1, -0.5f, NAN};
+  uint8_t mask[1] = {7};
+  fatune_sizes sizes = {.size = sizeof sizes, .b = 1, .h = 1, .q = 1, .k = 1};
+  for (size_t x = 0; x < sizeof rates / sizeof *rates; x++) {
+    assert_int_equal(fatune_dropout_mask(0, 0, rates[x], &sizes, mask), FATUNE_ERR_INPUT);
+    assert_non_null(strstr(fatune_detail(), "dropout is"));
+  }
+  assert_int_equal(fatune_dropout_mask(0, 0, 0, NULL, mask), FATUNE_ERR_INPUT);
+  assert_int_equal(fatune_dropout_mask(0, 0, 0, &sizes, NULL), FATUNE_ERR_INPUT);
+  sizes.q = -1;
+  assert_int_equal(fatune_dropout_mask(0, 0, 0, &sizes, mask), FATUNE_ERR_INPUT);
+  sizes.q = 0;
+  assert_int_equal(fatune_dropout_mask(0, 0, 0, &sizes, mask), FATUNE_OK);
+  assert_int_equal(mask[0], 7);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(bits_are_known_ones),
-      cmocka_unit_test(places_are_told_apart),
-      cmocka_unit_test(as_many_stay_as_should),
+      cmocka_unit_test(bits_are_known_ones),    cmocka_unit_test(places_are_told_apart),
+      cmocka_unit_test(as_many_stay_as_should), cmocka_unit_test(a_mask_is_written),
+      cmocka_unit_test(a_mask_that_cannot_be),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
