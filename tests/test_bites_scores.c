@@ -24,6 +24,7 @@
 #define DROP_BWD_WS "bwd-f16-b2-h2k1-q100-k140-d64-drop all gpu=H200"
 
 #define PAIRS     "fwd-f16-b2-h2k1-q67-k70-d64-mask-bias all"
+#define PAIRS_ODD "fwd-f16-b1-h2-q20-k73-d64-bias all"
 #define PAIRS_BWD "bwd-f16-b2-h2k1-q70-k90-d40-mask-bias-softcap all"
 #define DBIAS     "bwd-f16-b2-h2k1-q70-k190-d40-w9.9-bias-dbias all"
 
@@ -45,6 +46,11 @@ static const defect defects[] = {
     {"fwd", "i64(at.b) * of.b", "0", PAIRS, WRONG, NULL, NULL},
     {"fwd", "max(0, min(j, at.nk - 1))", "j", PAIRS, EMU_OUT_OF_BOUNDS, "templates/lib/scores.cuh",
      "number_of_pair("},
+    {"fwd", "j0 + Acc::column(Acc::C - 1) < at.nk", "true", PAIRS, EMU_OUT_OF_BOUNDS,
+     "templates/lib/pairs.cuh", "two_biases"},
+    {"fwd", "first + (Acc::column(2 * n)", "first + (Acc::column(n)", PAIRS, WRONG, NULL, NULL},
+    {"fwd", "u64(first) % 4 == 0", "true", PAIRS_ODD, EMU_MISALIGNED, "templates/lib/pairs.cuh",
+     "two_biases"},
     {"standard,fa1,fwd", "? S.at[r][c] : minus_inf();", "? minus_inf() : S.at[r][c];", PAIRS, WRONG, NULL,
      NULL},
     {"bwd,bwd_two,fa1_bwd,standard_bwd", "(added.at(c) + bias(c))", "added.at(c)", PAIRS_BWD, WRONG, NULL,

@@ -139,18 +139,6 @@ template <bool transposed, class Acc> struct terms {
   }
 };
 
-//: number_of_pair -- where the number of row i and key j lies in a tensor of pairs; beyond the last ones that of the last
-template <class At> __device__ __forceinline__ i64 number_of_pair(const tensor &of, const At &at, i32 i, i32 j)
-{
-% local batch = has.varlen and "" or "i64(at.b) * of.b + "
-  const i32 row = max(0, min(i, at.nq - 1)), key = max(0, min(j, at.nk - 1));
-% if packed then
-  return $(batch)i64(at.h + row % at.peers) * of.h + i64(row / at.peers$(has.varlen and " + at.q0" or "")) * of.n + key$(begins and not has.varlen and " + at.k0" or "");
-% else
-  return $(batch)i64(at.h) * of.h + i64(row$(has.varlen and " + at.q0" or "")) * of.n + key$(begins and not has.varlen and " + at.k0" or "");
-% end
-}
-
 //: score_as -- products become scores
 template <bool transposed, class Acc, class At>
 __device__ __forceinline__ void score_as(Acc &S, const call &a, const At &at, i32 i0, i32 j0$(slopes_out))
@@ -163,6 +151,10 @@ __device__ __forceinline__ void score_as(Acc &S, const call &a, const At &at, i3
   for (i32 r = 0; r < Acc::R; r++) {
 % if not c_is_cap then
     const terms<transposed, Acc> added(at, i0, j0, r);
+% end
+% local bias_pairs = has.bias and dtype ~= "f32"
+% if bias_pairs then
+    const biases<transposed, Acc> adds(a, at, i0 + Acc::row(transposed ? 0 : r), j0);
 % end
 #pragma unroll
     for (i32 c = 0; c < Acc::C; c++) {
@@ -189,7 +181,8 @@ __device__ __forceinline__ void score_as(Acc &S, const call &a, const At &at, i3
 % end
 % if has.bias then
 %   local into, by = has.modHASH and "s" or "S.at[r][c]", has.modHASH and "" or "log2e * "
-      $(into) += $(by)float_of(((const elem *)a.bias.data)[number_of_pair(a.bias, at, i, j)]);
+%   local alone = "((const elem *)a.bias.data)[number_of_pair(a.bias, at, i, j)]"
+      $(into) += $(by)float_of($(bias_pairs and "transposed ? " .. alone .. " : adds.of[c / 2].at[c % 2]" or alone));
 % end
 % if keeps_slope then
       const modded y = mod_of(a, pair_of(at, i, j), s);

@@ -1,0 +1,38 @@
+// pairs.cuh -- tensors of pairs of a row and a key (`bias`, its gradient, `mask`): where a pair lies, and how biases are read.
+
+//: number_of_pair -- where the number of row i and key j lies in a tensor of pairs; beyond the last ones that of the last
+template <class At> __device__ __forceinline__ i64 number_of_pair(const tensor &of, const At &at, i32 i, i32 j)
+{
+% local batch = has.varlen and "" or "i64(at.b) * of.b + "
+  const i32 row = max(0, min(i, at.nq - 1)), key = max(0, min(j, at.nk - 1));
+% if packed then
+  return $(batch)i64(at.h + row % at.peers) * of.h + i64(row / at.peers$(has.varlen and " + at.q0" or "")) * of.n + key$(begins and not has.varlen and " + at.k0" or "");
+% else
+  return $(batch)i64(at.h) * of.h + i64(row$(has.varlen and " + at.q0" or "")) * of.n + key$(begins and not has.varlen and " + at.k0" or "");
+% end
+}
+
+//: biases -- those of 16 bits that a thread adds to a row of S: neighbouring keys by one load where they are aligned, and all loads
+// under way before the first is wanted; by single keys, each with its own place, fwd_ws spilled
+struct alignas(4) two_biases {
+  elem at[2];
+};
+template <bool transposed, class Acc> struct biases {
+  two_biases of[Acc::C / 2];
+  template <class At> __device__ __forceinline__ biases(const call &a, const At &at, i32 i, i32 j0)
+  {
+    if constexpr (transposed)
+      return; // its neighbours are rows, which lie apart
+    const elem *const row = (const elem *)a.bias.data + number_of_pair(a.bias, at, i, 0);
+    const elem *const first = row + j0 + Acc::column(0);
+    if (j0 + Acc::column(Acc::C - 1) < at.nk && u64(first) % 4 == 0) {
+#pragma unroll
+      for (i32 n = 0; n < Acc::C / 2; n++)
+        of[n] = *(const two_biases *)(first + (Acc::column(2 * n) - Acc::column(0)));
+    } else {
+#pragma unroll
+      for (i32 c = 0; c < Acc::C; c++)
+        of[c / 2].at[c % 2] = row[max(0, min(j0 + Acc::column(c), at.nk - 1))];
+    }
+  }
+};
