@@ -190,7 +190,8 @@ static void the_kernels_are_right(void **state)
             {"standard_bwd", BACKWARD},
             {"fa1_bwd", BACKWARD},
             {"bwd", BACKWARD},
-            {"fwd", FULL "-mask"}};
+            {"fwd", FULL "-mask"},
+            {"bwd", "bwd-f32-b2-h2-q20-k40-d8-lpad"}};
   for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
     begin_t4(state);
     const char *kernel = of[i].kernel, *problem = of[i].problem;

@@ -41,7 +41,8 @@ static void read_block(const fat_spots *a, const float *block, int t, int64_t ro
     to[i] = fat_spots_number(a, block, t, from + i);
 }
 
-/* Tensors have no rows but those of batches: one of this batch, or of the next that has any. */
+/* Rows of batches alone, which may begin behind the tensor's first: one of this batch, or of the next that
+ * has any. */
 static void settle_row(fat_spots *a, int side, int r)
 {
   for (int i = 0; i < FAT_DRAW_PERIOD; i++) {
@@ -79,7 +80,7 @@ static void choose_rows(fat_spots *a, int side)
     a->row[side][r].b = flat / n / heads;
     a->row[side][r].h = flat / n % heads;
     a->row[side][r].i = flat % n;
-    if (fat_problem_has(p, FAT_VARLEN))
+    if (fat_problem_has(p, FAT_VARLEN) || fat_problem_has(p, FAT_LEFTPAD))
       settle_row(a, side, r);
   }
 }
