@@ -133,6 +133,15 @@ def every(given):
     run(program(), "tune", given.problem, "--kernel", given.kernel, "--budget", given.budget, *(["--quiet"] if given.quiet else []))
     for figure in (io_table, blocks, length):
         figure(given)
+    try:
+        import torch
+        sees = torch.cuda.is_available()
+    except ImportError:
+        sees = False
+    if sees:
+        sparsity(given)
+    else:
+        print("sparsity is left out: it needs a PyTorch that sees the GPU", file=sys.stderr)
 
 
 def sparsity(given):
