@@ -13,7 +13,8 @@
 typedef struct place {
   fat_problem problem;
   fat_gpu gpu;
-  double far; /* another architecture is farther than any problem */
+  char text[FAT_PROBLEM_TEXT], facts[FAT_GPU_FACTS]; /* what they are known by */
+  double far;                                        /* another architecture is farther than any problem */
 } place;
 
 typedef struct places {
@@ -24,40 +25,34 @@ typedef struct places {
   bool failed;
 } places;
 
-static bool is_same(const place *a, const fat_trial *t)
-{
-  char x[FAT_PROBLEM_TEXT], y[FAT_PROBLEM_TEXT], of_x[FAT_GPU_FACTS], of_y[FAT_GPU_FACTS];
-  return strcmp(fat_problem_print(&a->problem, x), fat_problem_print(&t->problem, y)) == 0 &&
-         strcmp(fat_gpu_facts(&a->gpu, of_x), fat_gpu_facts(&t->gpu, of_y)) == 0;
-}
-
 static bool collect(const fat_trial *t, void *user)
 {
   static const double elsewhere = 1000; /* doublings */
   places *all = user;
+  place here = {.problem = t->problem, .gpu = t->gpu};
   if (!t->eligible)
     return true;
+  fat_problem_print(&t->problem, here.text);
+  fat_gpu_facts(&t->gpu, here.facts);
   for (int i = 0; i < all->count; i++)
-    if (is_same(&all->list[i], t))
+    if (strcmp(all->list[i].text, here.text) == 0 && strcmp(all->list[i].facts, here.facts) == 0)
       return true;
+  here.far = fat_candidate_distance(&t->problem, all->of) + (t->gpu.sm == all->sm ? 0 : elsewhere);
   place *larger = realloc(all->list, (size_t)(all->count + 1) * sizeof *larger);
   all->failed = !larger;
   if (!larger)
     return false;
   all->list = larger;
-  all->list[all->count++] =
-      (place){t->problem, t->gpu,
-              fat_candidate_distance(&t->problem, all->of) + (t->gpu.sm == all->sm ? 0 : elsewhere)};
+  all->list[all->count++] = here;
   return true;
 }
 
 static int by_distance(const void *a, const void *b)
 {
   const place *x = a, *y = b;
-  char text_x[FAT_PROBLEM_TEXT], text_y[FAT_PROBLEM_TEXT];
   if (x->far != y->far)
     return x->far < y->far ? -1 : 1;
-  return strcmp(fat_problem_print(&x->problem, text_x), fat_problem_print(&y->problem, text_y));
+  return strcmp(x->text, y->text);
 }
 
 static fat_status add_winner(fat_db *db, const place *at, fat_known *known, fat_error *err)

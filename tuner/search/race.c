@@ -13,17 +13,6 @@
 
 static const double near_best = 1.05; /* times the best */
 
-/* The id of the user's newest record that was in a race, or 0. Ids grow with time. */
-static int64_t last_raced(const fat_records *records, const char *kernel)
-{
-  int64_t last = 0;
-  for (int i = 0; i < records->count; i++)
-    if (fat_records_works(&records->list[i], kernel) && fat_records_is_finalist(&records->list[i]) &&
-        records->list[i].id > last)
-      last = records->list[i].id;
-  return last;
-}
-
 /* Whether its race need not be held again: one that came to its end before there were kinds of data must. */
 static bool was_held(const fat_record *record)
 {
@@ -67,7 +56,8 @@ int fat_race_finalists(const fat_records *records, const char *kernel, const cha
   if (!entered)
     finalists[count++] = usual;
   bool held = was_held(best) && (!usual || was_held(usual));
-  const int64_t last = last_raced(records, kernel);
+  const fat_record *raced = fat_records_newest(records, kernel, fat_records_is_finalist);
+  const int64_t last = raced && raced->id > 0 ? raced->id : 0; /* the user's own, or none */
   for (int i = 0; i < count; i++)
     held = held && (fat_records_is_finalist(finalists[i]) || finalists[i]->id <= last);
   return count < 2 || held ? 0 : count;

@@ -210,6 +210,18 @@ bool fat_records_is_timed(const fat_record *record)
   return fat_records_is_finalist(record) && record->rivals > 0;
 }
 
+const fat_record *fat_records_newest(const fat_records *records, const char *kernel,
+                                     bool (*is)(const fat_record *record))
+{
+  const fat_record *newest = NULL;
+  for (int i = 0; i < records->count; i++) {
+    const fat_record *record = &records->list[i];
+    if (fat_records_works(record, kernel) && is(record) && (!newest || record->id > newest->id))
+      newest = record;
+  }
+  return newest;
+}
+
 bool fat_records_raced(const fat_record *a, const fat_record *b)
 {
   return fat_records_is_timed(a) && fat_records_is_timed(b) && strcmp(a->race, b->race) == 0;

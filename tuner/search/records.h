@@ -73,6 +73,10 @@ bool fat_records_works(const fat_record *record, const char *kernel);
 /* Whether it was in a race, and whether that came to its end. */
 bool fat_records_is_finalist(const fat_record *record);
 bool fat_records_is_timed(const fat_record *record);
+/* The newest of those that work and that `is` is true of, or NULL. Ids grow with time; those of the system's
+ * file come before all others. */
+const fat_record *fat_records_newest(const fat_records *records, const char *kernel,
+                                     bool (*is)(const fat_record *record));
 /* Whether both were timed in one and the same race. */
 bool fat_records_raced(const fat_record *a, const fat_record *b);
 

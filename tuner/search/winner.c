@@ -70,22 +70,10 @@ static bool preferred(const fat_record *a, const fat_record *b, const char *incu
   return strcmp(a->config, b->config) < 0;
 }
 
-/* The newest of those that were timed in a race, or NULL. Ids grow with time. */
-static const fat_record *last_timed(const fat_records *records)
-{
-  const fat_record *last = NULL;
-  for (int i = 0; i < records->count; i++) {
-    const fat_record *record = &records->list[i];
-    if (fat_records_works(record, NULL) && fat_records_is_timed(record) && (!last || record->id > last->id))
-      last = record;
-  }
-  return last;
-}
-
 const fat_record *fat_winner_find(const fat_records *records, const char *incumbent)
 {
   const fat_record *best = fat_winner_fastest(records, NULL, fat_winner_yardstick(records, NULL), NULL),
-                   *last = last_timed(records), *winner;
+                   *last = fat_records_newest(records, NULL, fat_records_is_timed), *winner;
   /* What was there before a race and not near enough to be in it does not win by its time from then: a budget
    * may have ended before it got a race. */
   if (best && last && last->id > best->id && !fat_records_is_timed(best))

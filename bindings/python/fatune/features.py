@@ -82,6 +82,8 @@ _TENSORS = {
 }
 
 
+# The same by the library's names, and what errors call them.
+_FORM_OF = {name: (word if len(names) == 1 else name, form, types) for word, (names, form, types) in _TENSORS.items() for name in names}
 _FORMS = {name: "".join(c for c in form if c not in "|()") for names, form, _ in _TENSORS.values() for name in names}
 _FORMS["dbias"] = _FORMS["bias"]
 _STRIDES = {"b": 0, "e": 0, "B": 0, "h": 1, "n": 2, "I": 2}
@@ -166,12 +168,13 @@ class _Asked:
         return of
 
     def checked_tensors(self, o, q):
-        of = {f"table{n}": self.table(n, table, q) for n, table in enumerate(o.tables)}
-        for word, (names, form, types) in _TENSORS.items():
-            given = getattr(o, word)
-            for name, one in zip(names, given if len(names) > 1 and given is not None else (given,)):
-                if one is not None:
-                    of[name] = self.checked(word if len(names) == 1 else name, one, _form(form, self.shape), types or (q.dtype,), q)
+        of = {}
+        for name, one in _given(o).items():
+            if name.startswith("table"):
+                of[name] = self.table(int(name[len("table"):]), one, q)
+            else:
+                shown, form, types = _FORM_OF[name]
+                of[name] = self.checked(shown, one, _form(form, self.shape), types or (q.dtype,), q)
         return of
 
     def table(self, n, table, q):
