@@ -46,7 +46,7 @@ static int encode(const planned *of, argument *map)
 /* The search alone; 0 where it found a shape. */
 static int find(const fatune_plan *family, const fat_problem *p)
 {
-  const fat_asked asked = fat_candidate_asked(p, family->sms);
+  const fat_asked asked = fat_candidate_asked(p, &family->room);
   return fat_family_best(&family->family, &asked, 0) == NULL;
 }
 

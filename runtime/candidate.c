@@ -47,8 +47,9 @@ fat_measure fat_candidate_measure(const fat_problem *p)
 {
   const double all = doublings(all_rows(p)); /* a logarithm takes 5 ns, and a call does this */
   const double group = p->h == p->hk ? 0 : doublings((double)p->h / (double)(p->hk > 0 ? p->hk : 1));
-  return (fat_measure){fmin(all, log_plenty), doublings((double)keys_of(p)), doublings((double)p->q), group,
-                       all};
+  const int64_t keys = keys_of(p);
+  const double q = doublings((double)p->q), k = keys == p->q ? q : doublings((double)keys);
+  return (fat_measure){fmin(all, log_plenty), k, q, group, all};
 }
 
 double fat_candidate_apart(const fat_measure *a, const fat_measure *b)
@@ -57,9 +58,9 @@ double fat_candidate_apart(const fat_measure *a, const fat_measure *b)
          0.5 * fabs(a->group - b->group);
 }
 
-fat_asked fat_candidate_asked(const fat_problem *p, int64_t sms)
+fat_asked fat_candidate_asked(const fat_problem *p, const fat_room *room)
 {
-  return (fat_asked){p, fat_candidate_measure(p), fat_waves_reach(p, sms)};
+  return (fat_asked){p, fat_candidate_measure(p), fat_waves_reach(p, room)};
 }
 
 bool fat_candidate_same(const fat_problem *a, const fat_problem *b)
@@ -117,7 +118,8 @@ void fat_candidate_read(const fat_trial *t, const fat_candidate_scale *scale, fa
                          .mean = t->mean,
                          .sms = t->gpu.sms};
   row->at = fat_candidate_measure(&t->problem);
-  const fat_reach reach = fat_waves_reach(&t->problem, t->gpu.sms);
+  const fat_room room = fat_waves_room(&t->gpu);
+  const fat_reach reach = fat_waves_reach(&t->problem, &room);
   row->waves = fat_waves_of(&t->config, t->problem.op, t->blocks_per_sm);
   row->pace = fat_waves_pace(t->ms, fat_waves_work(&row->waves, &reach));
   row->eligible = t->eligible;
@@ -145,9 +147,10 @@ void fat_candidate_read(const fat_trial *t, const fat_candidate_scale *scale, fa
 void fat_candidate_weigh(fat_candidate *row, const fat_asked *asked)
 {
   row->distance = fat_candidate_apart(&row->at, &asked->at);
-  row->expected = fat_waves_ms(&row->pace, fat_waves_work(&row->waves, &asked->reach));
-  row->score =
-      fat_candidate_same(&row->shape, asked->problem) ? 0 : fat_candidate_score(row->expected, row->distance);
+  row->expected = fat_waves_ms(&row->pace, &asked->reach, fat_waves_work(&row->waves, &asked->reach));
+  row->score = fat_candidate_same(&row->shape, asked->problem)
+                   ? 0
+                   : fat_candidate_score(&row->pace, row->expected, row->distance);
 }
 
 bool fat_candidate_before(const fat_candidate *a, const fat_candidate *b, const fat_asked *asked, int sms)

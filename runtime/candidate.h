@@ -22,15 +22,13 @@ typedef struct fat_asked {
   fat_measure at;
   fat_reach reach;
 } fat_asked;
-fat_asked fat_candidate_asked(const fat_problem *p, int64_t sms);
+fat_asked fat_candidate_asked(const fat_problem *p, const fat_room *room);
 
 /* How a row ranks for a problem, the least first: the time to be expected there (waves.h), and more with the
- * distance, as what is measured near says more. 0 where the row is of that very problem. In the
- * choices that waves.c tells of 0.03 for a unit of distance lost 0.87 and 1.29 %, 0 lost 1.09 and 1.31 %, 0.2
- * lost 1.09 and 2.06 %. */
-static inline double fat_candidate_score(double expected_ms, double distance)
+ * distance, as what is measured near says more. 0 where the row is of that very problem. */
+static inline double fat_candidate_score(const fat_pace *pace, double expected_ms, double distance)
 {
-  return expected_ms * (1 + 0.03 * distance);
+  return expected_ms * (1 + pace->doubt * distance);
 }
 /* Whether both are the same problem of their family. */
 bool fat_candidate_same(const fat_problem *a, const fat_problem *b);

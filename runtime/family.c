@@ -90,8 +90,11 @@ const fat_shape *fat_family_best(const fat_family *family, const fat_asked *aske
       continue;
     if (fat_candidate_same(&s->problem, asked->problem))
       return s;
+    const double ms = fat_waves_ms(&s->pace, &asked->reach, work[s->waves]);
+    if (ms > least) /* its score is no less */
+      continue;
     const double apart = fat_candidate_apart(&s->at, &asked->at);
-    const double score = fat_candidate_score(fat_waves_ms(&s->pace, work[s->waves]), apart);
+    const double score = fat_candidate_score(&s->pace, ms, apart);
     if (score > least || (score == least && apart > least_apart))
       continue;
     const double rows = fabs(s->at.all - asked->at.all);

@@ -17,7 +17,8 @@ struct fatune_plan {
   char *kernel; /* or NULL */
   uint32_t policy, flags;
   fat_context context;
-  int64_t sms;       /* of its device */
+  int64_t sms; /* of its device */
+  fat_room room;
   fat_family family; /* the kernels; of a problem one, and none where a length of it is 0 */
   /* Of a problem's plan: its kernel and twin with the numbers of its own sizes. */
   fat_launch main, twin;

@@ -278,7 +278,8 @@ fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pi
                            fat_error *err)
 {
   const fat_pick_question *q = question;
-  pass p = {.question = q, .asked = fat_candidate_asked(q->problem, q->gpu->sms), .pick = pick};
+  const fat_room room = fat_waves_room(q->gpu);
+  pass p = {.question = q, .asked = fat_candidate_asked(q->problem, &room), .pick = pick};
   fat_pick_list none = {0}, *list = &none;
   *pick = (fat_pick){0};
   fat_problem_print(q->problem, p.problem);

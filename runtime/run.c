@@ -77,7 +77,7 @@ static fat_status evaluate(const calling *c, const fat_loaded *k, fat_launch *la
 static fat_status launch_best(const calling *c, fat_error *err)
 {
   const fat_family *f = &c->plan->family;
-  const fat_asked asked = fat_candidate_asked(c->problem, c->plan->sms);
+  const fat_asked asked = fat_candidate_asked(c->problem, &c->plan->room);
   const fat_shape *shape;
   fat_launch chosen;
   fat_error other;

@@ -7,15 +7,31 @@
 #include "sees.h"
 #include <string.h>
 
-/* Keys that the beginning and the end of a tile take the time of, and what a launch takes. By 14,351 choices
- * between two configs at a shape where both were timed, each from the time at some other shape (H200, fwd_ws,
- * h200-ws-max.tsv), and 5,140 of an earlier text (h200-ws-tune.tsv): the nearer of the two shapes loses 1.9
- * and 2.5 %, these numbers 0.87 and 1.29 %; 128 to 256 keys with 1 to 3 us 0.78 to 0.89 and 1.29 to 1.42 %.
- */
-static const double tile_keys = 192, launch_ms = 0.002;
+/* Keys that the beginning and the end of a tile take the time of, by wgmma and in a forward by mma.sync,
+ * whose keys take longer to pass, and what a launch takes. By 14,351 choices between two configs at a shape
+ * where both were timed, each from the time at some other shape (H200, fwd_ws, h200-ws-max.tsv), and 5,140 of
+ * an earlier text (h200-ws-tune.tsv): the nearer of the two shapes loses 1.9 and 2.5 %, these numbers 0.87
+ * and 1.29 %; 128 to 256 keys with 1 to 3 us 0.78 to 0.89 and 1.29 to 1.42 %. Of 7,437 choices of shapes
+ * drawn by lot (H200, fwd and fwd_ws) 96 for fwd loses 2.36 %, 192 2.39 %, 16 2.5 %; where one of the two
+ * times is below 6 us, 0.8, 1.4 and 0.8 %. */
+static const double overhead_wgmma = 192, overhead_mma = 96, launch_ms = 0.002;
+/* The part of the data sheet's rate at which device memory passes Q, K, V and O once, at least: without it a
+ * time of few keys promises less for a long cache than reading that takes. Of the choices by lot 0.6 to 1
+ * lose 2.36 to 2.48 %, none 2.49 %. */
+static const double dram_part = 0.75;
 /* The part of a tile's time that its rows of Q take; the rest is K and V, which pass however few there are.
  */
 static const double rows_part = 0.3;
+/* Of a round's time what one block alone on its SM takes, where more would fit. By 94 pairs of a time of
+ * fewer blocks than SMs and one of more than fit at once (H200, fwd, 2 to 20 blocks of an SM): full rounds
+ * take 1.85 to 2.2 times as long as such a block, with 2 blocks of 4 warps as with 20 of one. */
+static const double alone = 0.5;
+/* What each unit of distance adds to a time foretold, so that what is measured near counts for more, and how
+ * much more it adds where all of the time is the launch: a time of 3 us says little of the rate. In the
+ * choices above 0.03 whatever the launch takes loses up to 0.04 % more; so do 0.015 and 2 to 6. Without the
+ * launch's share, tiles of 32 x 16, best for 16 keys, are picked for 196 rows of 200 heads, where they cannot
+ * win. */
+static const double doubt = 0.02, launch_doubt = 4;
 
 /* x / m in whole steps, x not negative: `per` is 1 / m, which is not exact. */
 static double steps(double x, double per)
@@ -38,33 +54,50 @@ static double ends_of(const fat_problem *p)
   return (left ? 1 : 0) + (right ? 1 : 0);
 }
 
-fat_reach fat_waves_reach(const fat_problem *p, int64_t sms)
+/* What a forward reads and writes at least, where rows see `keys` of each head. */
+static double bytes_of(const fat_problem *p, double keys)
 {
-  const bool of_keys = p->op == FAT_BWD;
+  const double rows = (double)p->h * (double)p->q + (double)p->hk * keys;
+  return (double)p->b * rows * (double)(p->d + p->dv) * fat_dtypes[p->dtype].bytes;
+}
+
+/* Lengths by batch and intervals, which no text tells. */
+static const uint32_t on_device = FAT_DRAWN | 1u << FAT_INTERVAL;
+
+fat_room fat_waves_room(const fat_gpu *gpu)
+{
+  const double sms = gpu->sms > 0 ? gpu->sms : 1;
+  return (fat_room){sms, 1 / sms, gpu->dram > 0 ? 1e-6 / (gpu->dram * dram_part) : 0};
+}
+
+fat_reach fat_waves_reach(const fat_problem *p, const fat_room *room)
+{
   const double heads = (double)p->b * (double)p->h * fat_problem_slices(p);
-  const double group = (double)p->h / (double)(p->hk > 0 ? p->hk : 1);
-  fat_reach r = {.rows = (double)p->q,
-                 .heads = heads,
+  const double group = p->h == p->hk ? 1 : (double)p->h / (double)(p->hk > 0 ? p->hk : 1);
+  const bool of_keys = p->op == FAT_BWD;
+  fat_reach r = {.rows = (double)(of_keys ? p->k : p->q),
+                 .heads = of_keys ? heads / group : heads,
                  .group = group,
-                 .keys = (double)p->k,
+                 .keys = (double)(of_keys ? p->q : p->k),
                  .ends = ends_of(p),
-                 .sms = (double)(sms > 0 ? sms : 1)};
-  if (of_keys)
-    r = (fat_reach){(double)p->k, heads / group, group, (double)p->q, 0, 0, r.ends, 0, r.sms, 0};
-  r.per_sm = 1 / r.sms;
+                 .sms = room->sms,
+                 .per_sm = room->per_sm};
   r.mean = r.most = r.keys;
   if (fat_problem_has(p, FAT_SPLIT) && p->arg[FAT_SPLIT][0] > 0)
     r.per_split = 1 / (double)p->arg[FAT_SPLIT][0];
-  fat_problem known = *p; /* lengths by batch and intervals lie on the device */
-  known.features &= ~(FAT_DRAWN | 1u << FAT_INTERVAL);
-  if (r.ends > 0 && r.rows > 0)
+  if (r.ends > 0 && r.rows > 0) {
+    fat_problem known = *p;
+    known.features &= ~on_device;
     r.mean = fat_sees_pairs(&known) / r.rows;
+  }
   if (fat_problem_has(p, FAT_CHUNK))
     r.most = least(r.keys, (double)p->arg[FAT_CHUNK][0]);
   if (fat_problem_has(p, FAT_WINDOW) && r.ends > 1) {
     const double right = fat_problem_has(p, FAT_CAUSAL) ? 0 : (double)p->arg[FAT_WINDOW][1];
     r.most = least(r.most, (double)p->arg[FAT_WINDOW][0] + right + 1);
   }
+  if (!of_keys && !(p->features & (on_device | 1u << FAT_BLOCKSPARSE)))
+    r.least_ms = bytes_of(p, least(r.keys, r.most + r.rows)) * room->ms_per_byte;
   return r;
 }
 
@@ -86,6 +119,7 @@ static int64_t divisor(int64_t a, int64_t b)
 
 fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
 {
+  const bool wgmma = strcmp(config->kernel, "fwd_ws") == 0;
   int32_t packed;
   double Br = value_of(config, "Br", 64), Bc = value_of(config, "Bc", 64);
   if (op == FAT_BWD) {
@@ -99,9 +133,13 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
       .per_Br = 1 / Br,
       .per_Bc = 1 / Bc,
       .edge = (Bc - (double)divisor((int64_t)Br, (int64_t)Bc) - 1) / 2,
+      .blocks = blocks_per_sm > 1 ? blocks_per_sm : 1,
       .per_block = blocks_per_sm > 1 ? 1.0 / blocks_per_sm : 1,
+      .alone = blocks_per_sm > 1 ? alone : 1,
+      .another = blocks_per_sm > 1 ? (1 - alone) / (blocks_per_sm - 1) : 0,
       .together = value_of(config, "Z", 1),
-      .gathers = strcmp(config->kernel, "fwd_ws") == 0 ? 1 : 0,
+      .gathers = wgmma ? 1 : 0,
+      .overhead = op == FAT_BWD || wgmma ? overhead_wgmma : overhead_mma,
       .wanted = value_of(config, "N", 0),
       .packed = op == FAT_FWD && fat_config_get(config, "G", &packed) == FAT_OK && packed == 1 ? 1 : 0};
 }
@@ -109,7 +147,7 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
 /* Of a round: what so many blocks take, as many as there are or fewer. */
 static double part(const fat_waves *w, const fat_reach *r, double blocks)
 {
-  return (1 + least(steps(blocks, r->per_sm) * w->per_block, 1)) / 2;
+  return w->alone + w->another * (least(steps(blocks, r->per_sm), w->blocks) - 1);
 }
 
 /* Blocks that share the keys of a tile, as the recipe of fwd.lua counts them. */
@@ -137,11 +175,11 @@ double fat_waves_work(const fat_waves *w, const fat_reach *r)
   if (r->ends == 0) {
     const double whole = (double)(int64_t)(rounds + 1e-6),
                  left = (rounds - whole) / (r->per_sm * w->per_block);
-    return fill * (full * share + tile_keys) * (whole + (left > 0.5 ? part(w, r, left) : 0));
+    return fill * (full * share + w->overhead) * (whole + (left > 0.5 ? part(w, r, left) : 0));
   }
   const double edge = r->ends * ((w->packed > 0 ? w->Br / group : w->Br) / 2 + w->edge);
-  const double mean = least(full, r->mean + edge) * share + tile_keys;
-  const double longest = least(full, r->most + edge) * share + tile_keys;
+  const double mean = least(full, r->mean + edge) * share + w->overhead;
+  const double longest = least(full, r->most + edge) * share + w->overhead;
   const double gathered = w->gathers * 2 * r->sms / Tr,
                together = gathered > w->together ? gathered : w->together;
   const double before = rounds - together * Tr * splits * r->per_sm * w->per_block - 1;
@@ -152,5 +190,5 @@ double fat_waves_work(const fat_waves *w, const fat_reach *r)
 fat_pace fat_waves_pace(double ms, double work)
 {
   const double once = least(launch_ms, ms / 2);
-  return (fat_pace){once, work > 0 ? (ms - once) / work : 0};
+  return (fat_pace){once, work > 0 ? (ms - once) / work : 0, doubt * (1 + launch_doubt * once / ms)};
 }

@@ -4,20 +4,30 @@
  * The SMs take tiles in rounds, and the last round is as long as any other however few tiles it has: which of
  * two configs is the faster changes with the sizes, by arithmetic. So a config's work at a shape is
  *
- *   tile  = keys it passes over, in whole tiles of Bc, and 192 more for its beginning and end
+ *   tile  = keys it passes over, in whole tiles of Bc, and some more for its beginning and end
  *   work  = rounds * tile                                     where all tiles are equal
  *         = max(tiles / slots * mean tile, late + longest)    where a mask makes them differ
  *
- * and its time 2 us for the launch and the rest in proportion. slots: blocks that the SMs hold at once; where
- * the last round puts fewer on an SM than fit, they take half of a round and a share of the other half. late:
- * when the last group of heads begins, whose longest tile starts with it. A time at one shape foretold that
- * of the same config at another to 5 % with `fwd` and 16 % with `fwd_ws` (root mean square of 2,364 and 3,124
- * pairs on an H200, times from 5 us to 6 ms): far off for a time, near enough to choose by. */
+ * and its time 2 us for the launch and the rest in proportion, but no less than device memory takes. slots:
+ * blocks that the SMs hold at once; where the last round puts fewer on an SM than fit, the first takes half
+ * of a round, all others share the other half. late: when the last group of heads begins, whose longest tile
+ * starts with it. A time at one shape foretold that of the same config at another to 5 % with `fwd` and 16 %
+ * with `fwd_ws` (root mean square of 2,364 and 3,124 pairs on an H200, times from 5 us to 6 ms): far off for
+ * a time, near enough to choose by.
+ */
 #ifndef FAT_WAVES_H
 #define FAT_WAVES_H
 
 #include "config.h"
+#include "gpu.h"
 #include "problem.h"
+
+/* What a GPU gives to tiles. */
+typedef struct fat_room {
+  double sms, per_sm; /* SMs, 1 / SMs */
+  double ms_per_byte; /* that device memory takes; 0: not known */
+} fat_room;
+fat_room fat_waves_room(const fat_gpu *gpu);
 
 /* A problem on a GPU, as tiles see it. The backward's tiles are of K, and pass over rows of Q. */
 typedef struct fat_reach {
@@ -27,19 +37,22 @@ typedef struct fat_reach {
   double mean, most;  /* that a row sees */
   double ends;        /* of a row's interval of keys: how many move from row to row */
   double per_split;   /* 1 / keys of a split where the problem says that; else 0 */
-  double sms, per_sm; /* SMs, 1 / SMs */
+  double sms, per_sm;
+  double least_ms; /* that device memory takes for Q, K, V and O */
 } fat_reach;
-fat_reach fat_waves_reach(const fat_problem *p, int64_t sms);
+fat_reach fat_waves_reach(const fat_problem *p, const fat_room *room);
 
 /* What a config makes of any problem of its family. */
 typedef struct fat_waves {
   double Br, Bc, per_Br, per_Bc;
-  double edge;      /* keys that a sloping end costs a tile beside its rows: whole tiles of Bc are visited */
-  double per_block; /* 1 / blocks of an SM */
-  double together;  /* heads whose tiles start together, the longest first */
-  double gathers;   /* 1: more of them where few rounds are left, as fwd_ws does */
-  double wanted;    /* blocks for each SM, for which the keys of a tile are split; 0: they are not */
-  double packed;    /* 1: rows of all heads of a group share tiles */
+  double edge; /* keys that a sloping end costs a tile beside its rows: whole tiles of Bc are visited */
+  double blocks, per_block; /* of an SM, 1 / blocks */
+  double alone, another;    /* of a round: what a block alone on its SM takes, what each further one adds */
+  double together;          /* heads whose tiles start together, the longest first */
+  double gathers;           /* 1: more of them where few rounds are left, as fwd_ws does */
+  double overhead;          /* keys that a tile's beginning and end take the time of */
+  double wanted;            /* blocks for each SM, for which the keys of a tile are split; 0: they are not */
+  double packed;            /* 1: rows of all heads of a group share tiles */
 } fat_waves;
 fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm);
 
@@ -49,11 +62,13 @@ double fat_waves_work(const fat_waves *w, const fat_reach *r);
 /* What `ms` for so much work says of another amount. */
 typedef struct fat_pace {
   double once, rate; /* ms: of a launch, of a unit of work */
+  double doubt;      /* how much more a time foretold counts for each unit of distance (candidate.h) */
 } fat_pace;
 fat_pace fat_waves_pace(double ms, double work);
-static inline double fat_waves_ms(const fat_pace *pace, double work)
+static inline double fat_waves_ms(const fat_pace *pace, const fat_reach *reach, double work)
 {
-  return pace->once + pace->rate * work;
+  const double ms = pace->once + pace->rate * work;
+  return ms > reach->least_ms ? ms : reach->least_ms;
 }
 
 #endif

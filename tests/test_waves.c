@@ -10,7 +10,8 @@ static double work_of(const char *problem, const char *config, int blocks, int64
   fat_config c;
   MUST(fat_problem_parse(problem, &p, err));
   MUST(fat_config_parse(config, &c, err));
-  const fat_reach reach = fat_waves_reach(&p, sms);
+  const fat_room room = fat_waves_room(&(fat_gpu){.sms = (int)sms});
+  const fat_reach reach = fat_waves_reach(&p, &room);
   const fat_waves waves = fat_waves_of(&c, p.op, blocks);
   return fat_waves_work(&waves, &reach);
 }
@@ -23,7 +24,7 @@ static void is_work(double expected, const char *problem, const char *config, in
              work, expected);
 }
 
-/* Without a mask: rounds of tiles of k keys and 192 more. */
+/* Without a mask: rounds of tiles of k keys and 192 more, of 96 more by mma.sync. */
 static void rounds(void **state)
 {
   (void)state;
@@ -32,18 +33,18 @@ static void rounds(void **state)
   is_work(3 * (1024 + 192), "fwd-bf16-b1-h40-q1024-k1024-d96", "fwd_ws:Br128-Bc128", 1, 132);
   is_work(2 * (1120 + 192), "fwd-bf16-b1-h40-q1024-k1024-d96", "fwd_ws:Br192-Bc112", 1, 132);
   /* Exactly one round, and one tile more. */
-  is_work(320, "fwd-f16-b1-h132-q64-k128-d64", "fwd:Br64-Bc64", 1, 132);
-  is_work(640, "fwd-f16-b1-h133-q64-k128-d64", "fwd:Br64-Bc64", 1, 132);
-  is_work(640, "fwd-f16-b1-h264-q64-k128-d64", "fwd:Br64-Bc64", 1, 132);
-  /* Four blocks of an SM: 528 at once; 132 have an SM each, which takes 5/8 of a round; 133 give one SM two.
-   */
-  is_work(320, "fwd-f16-b1-h528-q64-k128-d64", "fwd:Br64-Bc64", 4, 132);
-  is_work(320 * 0.625, "fwd-f16-b1-h132-q64-k128-d64", "fwd:Br64-Bc64", 4, 132);
-  is_work(320 * 1.75, "fwd-f16-b1-h661-q64-k128-d64", "fwd:Br64-Bc64", 4, 132);
+  is_work(224, "fwd-f16-b1-h132-q64-k128-d64", "fwd:Br64-Bc64", 1, 132);
+  is_work(448, "fwd-f16-b1-h133-q64-k128-d64", "fwd:Br64-Bc64", 1, 132);
+  is_work(448, "fwd-f16-b1-h264-q64-k128-d64", "fwd:Br64-Bc64", 1, 132);
+  /* Four blocks of an SM: 528 at once; 132 have an SM each, which takes half of a round, and each further
+   * block of an SM a third of the other half; 133 give one SM two. */
+  is_work(224, "fwd-f16-b1-h528-q64-k128-d64", "fwd:Br64-Bc64", 4, 132);
+  is_work(224 * 0.5, "fwd-f16-b1-h132-q64-k128-d64", "fwd:Br64-Bc64", 4, 132);
+  is_work(224 * (1 + 2 / 3.0), "fwd-f16-b1-h661-q64-k128-d64", "fwd:Br64-Bc64", 4, 132);
   /* A tile with one row of 64 takes 0.7 and a 64th of 0.3; all 4 heads of a group share one: 2 tiles for 8.
    */
-  is_work(320 * (0.7 + 0.3 / 64), "fwd-f16-b1-h8k2-q1-k128-d64", "fwd:Br64-Bc64-G0", 1, 8);
-  is_work(320 * (0.7 + 0.3 / 16), "fwd-f16-b1-h8k2-q1-k128-d64", "fwd:Br64-Bc64-G1", 1, 8);
+  is_work(224 * (0.7 + 0.3 / 64), "fwd-f16-b1-h8k2-q1-k128-d64", "fwd:Br64-Bc64-G0", 1, 8);
+  is_work(224 * (0.7 + 0.3 / 16), "fwd-f16-b1-h8k2-q1-k128-d64", "fwd:Br64-Bc64-G1", 1, 8);
 }
 
 static void nothing_to_do(void **state)
@@ -51,9 +52,9 @@ static void nothing_to_do(void **state)
   (void)state;
   is_work(0, "fwd-f16-b0-h8-q64-k64-d64", "fwd:Br64-Bc64", 1, 132);
   is_work(0, "fwd-f16-b1-h8-q0-k64-d64", "fwd:Br64-Bc64", 1, 132);
-  is_work(0.75 * 192, "fwd-f16-b1-h8-q64-k0-d64", "fwd:Br64-Bc64", 2, 132);
+  is_work(0.5 * 96, "fwd-f16-b1-h8-q64-k0-d64", "fwd:Br64-Bc64", 2, 132);
   const fat_pace pace = fat_waves_pace(1, 0);
-  assert_true(fat_waves_ms(&pace, 100) == pace.once);
+  assert_true(fat_waves_ms(&pace, &(fat_reach){0}, 100) == pace.once);
 }
 
 /* Splits of the keys: as many times the blocks, each with its share of the keys. 32 tiles leave N * 132 SMs'
@@ -61,16 +62,16 @@ static void nothing_to_do(void **state)
 static void splits(void **state)
 {
   (void)state;
-  is_work(8192 + 192, "fwd-f16-b1-h32-q64-k8192-d64", "fwd:Br64-Bc64", 1, 132);
-  is_work(2048 + 192, "fwd-f16-b1-h32-q64-k8192-d64", "fwd:Br64-Bc64-N1", 1, 132);
-  is_work(2 * (1024 + 192), "fwd-f16-b1-h32-q64-k8192-d64", "fwd:Br64-Bc64-N2", 1, 132);
-  is_work(512 + 192, "fwd-f16-b1-h32-q64-k8192-d64", "fwd:Br64-Bc64-N4", 4, 132);
-  is_work(64 + 192, "fwd-f16-b1-h32-q64-k128-d64", "fwd:Br64-Bc64-N4", 1,
+  is_work(8192 + 96, "fwd-f16-b1-h32-q64-k8192-d64", "fwd:Br64-Bc64", 1, 132);
+  is_work(2048 + 96, "fwd-f16-b1-h32-q64-k8192-d64", "fwd:Br64-Bc64-N1", 1, 132);
+  is_work(2 * (1024 + 96), "fwd-f16-b1-h32-q64-k8192-d64", "fwd:Br64-Bc64-N2", 1, 132);
+  is_work(512 + 96, "fwd-f16-b1-h32-q64-k8192-d64", "fwd:Br64-Bc64-N4", 4, 132);
+  is_work(64 + 96, "fwd-f16-b1-h32-q64-k128-d64", "fwd:Br64-Bc64-N4", 1,
           132); /* single tiles of keys at most */
-  is_work(2 * (8192 + 192), "fwd-f16-b6-h32-q64-k8192-d64", "fwd:Br64-Bc64-N1", 1,
+  is_work(2 * (8192 + 96), "fwd-f16-b6-h32-q64-k8192-d64", "fwd:Br64-Bc64-N1", 1,
           132); /* no room for a second */
-  is_work(2048 + 192, "fwd-f16-b1-h32-q64-k8192-d64-split2048", "fwd:Br64-Bc64", 1, 132);
-  is_work(2048 + 192, "fwd-f16-b1-h32-q64-k8192-d64-causal-split2048", "fwd:Br64-Bc64", 1, 132);
+  is_work(2048 + 96, "fwd-f16-b1-h32-q64-k8192-d64-split2048", "fwd:Br64-Bc64", 1, 132);
+  is_work(2048 + 96, "fwd-f16-b1-h32-q64-k8192-d64-causal-split2048", "fwd:Br64-Bc64", 1, 132);
 }
 
 /* Under a mask tiles differ: their sum, divided, or the last of the longest. */
@@ -84,8 +85,8 @@ static void masks(void **state)
    * longest. */
   is_work(8 * (576 + 192), "fwd-f16-b8-h16-q1024-k1024-d64-causal", "fwd_ws:Br128-Bc128-Z16", 1, 128);
   /* One head after another: 192 tiles, the last 8 of which begin behind (192 - 8 - 128) / 128 rounds. */
-  is_work(56.0 / 128 * 768 + 1216, "fwd-f16-b1-h24-q1024-k1024-d64-causal", "fwd:Br128-Bc128-Z1", 1, 128);
-  is_work(1216, "fwd-f16-b1-h24-q1024-k1024-d64-causal", "fwd:Br128-Bc128-Z16", 1, 128);
+  is_work(56.0 / 128 * 672 + 1120, "fwd-f16-b1-h24-q1024-k1024-d64-causal", "fwd:Br128-Bc128-Z1", 1, 128);
+  is_work(1120, "fwd-f16-b1-h24-q1024-k1024-d64-causal", "fwd:Br128-Bc128-Z16", 1, 128);
   /* fwd_ws lets all begin together that do not fill 2 tiles of an SM each. */
   is_work(1216, "fwd-f16-b1-h24-q1024-k1024-d64-causal", "fwd_ws:Br128-Bc128-Z1", 1, 128);
   /* Tiles of 192 end amid those of 128: their greatest divisor is 64, so 32 keys more in the mean. */
@@ -93,7 +94,7 @@ static void masks(void **state)
           "fwd_ws:Br192-Bc128-Z64", 1, 96);
   /* A window of 128 keys and both its ends: 255 and the keys of whole tiles, 64 - 64; less at the first rows.
    */
-  is_work(1024 / 64.0 * 8 / 4 * (128 - 127 * 128 / 2.0 / 1024 + 63 + 192),
+  is_work(1024 / 64.0 * 8 / 4 * (128 - 127 * 128 / 2.0 / 1024 + 63 + 96),
           "fwd-f16-b1-h8-q1024-k1024-d64-causal-w127.0", "fwd:Br64-Bc64-Z8", 1, 4);
 }
 
@@ -138,13 +139,18 @@ static void kernels_have_tiles(void **state)
 
 /* -- the pick */
 
-static void put(fat_db *db, const char *problem, const char *config, double ms)
+static void put_with_blocks(fat_db *db, const char *problem, const char *config, double ms, int blocks)
 {
   fat_trial t = fixture_trial(problem, "H200", config, ms);
   t.origin = FAT_MEASURED;
   t.driver = "580.1";
-  t.blocks_per_sm = 1;
+  t.blocks_per_sm = blocks;
   MUST(fat_db_put(db, &t, NULL, err));
+}
+
+static void put(fat_db *db, const char *problem, const char *config, double ms)
+{
+  put_with_blocks(db, problem, config, ms, 1);
 }
 
 static fat_pick ask(fat_db *db, const char *problem, fat_pick_rows *rows)
@@ -198,6 +204,26 @@ static void the_fuller_rounds_under_a_mask(void **state)
   fat_db_close(db);
 }
 
+/* A time that the launch makes half of says much of the shapes beside it and little of a full GPU, and
+ * nothing goes faster than device memory. The rows are an H200's. */
+static void tiles_of_tiny_shapes(void **state)
+{
+  static const char *const tiny = "fwd:Br32-Bc16-w2-s2-Q0-b1-Z1-W16",
+                           *const full = "fwd_ws:Br128-Bc128-s2-q2-Q0-I2-P1-L2-Z1-E1";
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  fat_pick_rows rows = {0};
+  put_with_blocks(db, "fwd-bf16-b8-h16-q16-k16-d128", tiny, 0.0035792, 6);
+  put(db, "fwd-bf16-b32-h16-q512-k512-d128", full, 0.125408);
+  fat_pick pick = ask(db, "fwd-bf16-b23-h12k6-q13-k13-d128", &rows);
+  assert_string_equal(pick.row[pick.step].config, tiny);
+  pick = ask(db, "fwd-bf16-b8-h25-q196-k191-d128", &rows);
+  assert_string_equal(pick.row[pick.step].config, full);
+  fat_pick_rows_free(&rows);
+  /* K and V of 8 x 16 heads, Q and O, at three quarters of 4,800 GB/s. */
+  expect(db, "fwd-bf16-b8-h16-q1-k63196-d128", full, 128 * 2 * (63196.0 + 1) * 256 / 3600e6);
+  fat_db_close(db);
+}
+
 /* What was measured at the very shape needs no word of others, and all are listed with what they promise. */
 static void the_very_shape_and_the_list(void **state)
 {
@@ -242,15 +268,11 @@ int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, fixture_open, fixture_close)
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(rounds),
-      cmocka_unit_test(nothing_to_do),
-      cmocka_unit_test(splits),
-      cmocka_unit_test(masks),
-      cmocka_unit_test(backward),
-      cmocka_unit_test(kernels_have_tiles),
-      IN_FOLDER(the_fuller_rounds),
-      IN_FOLDER(the_fuller_rounds_under_a_mask),
-      IN_FOLDER(the_very_shape_and_the_list),
+      cmocka_unit_test(rounds),        cmocka_unit_test(nothing_to_do),
+      cmocka_unit_test(splits),        cmocka_unit_test(masks),
+      cmocka_unit_test(backward),      cmocka_unit_test(kernels_have_tiles),
+      IN_FOLDER(the_fuller_rounds),    IN_FOLDER(the_fuller_rounds_under_a_mask),
+      IN_FOLDER(tiles_of_tiny_shapes), IN_FOLDER(the_very_shape_and_the_list),
       IN_FOLDER(a_long_list),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
