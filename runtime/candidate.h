@@ -25,7 +25,8 @@ typedef struct fat_asked {
 fat_asked fat_candidate_asked(const fat_problem *p, const fat_room *room);
 
 /* How a row ranks for a problem, the least first: the time to be expected there (waves.h), and more with the
- * distance, as what is measured near says more. 0 where the row is of that very problem. */
+ * distance, as what is measured near says more. 0 where the row is of that very problem on that very device.
+ */
 static inline double fat_candidate_score(const fat_pace *pace, double expected_ms, double distance)
 {
   return expected_ms * (1 + pace->doubt * distance);
@@ -43,7 +44,7 @@ typedef struct fat_candidate {
   fat_origin origin;
   double ms, mean; /* mean: over all kinds of data; NAN or 0: it was in no race that timed them */
   fat_waves waves; /* of the config */
-  fat_pace pace;   /* of its time at its shape */
+  fat_pace pace;   /* of its time at its shape, stretched where that was another device's */
   /* Set for the problem that is asked for by fat_candidate_weigh. */
   double distance, expected, score; /* expected: ms */
   bool same_device;
@@ -65,11 +66,11 @@ void fat_candidate_read(const fat_trial *trial, const fat_candidate_scale *scale
 
 void fat_candidate_weigh(fat_candidate *row, const fat_asked *asked);
 
-/* Whether a comes before b, both weighed, on a device of so many SMs, of one step: this device, then the
- * least score, of equal ones that with as many rows of Q, then the nearest SM count, then the row of the
- * least time (the shorter problem, whose tiles fit both), then the text, so that the answer is always one. Of
- * several configs of an asked kernel for one problem those that raced on all kinds of data come first, the
- * least mean before the others.
+/* Whether a comes before b, both weighed, on a device of so many SMs, of one step: the least score, of equal
+ * ones that with as many rows of Q, then the nearest SM count, then the row of the least time (the shorter
+ * problem, whose tiles fit both), then the text, so that the answer is always one. Of several configs of an
+ * asked kernel for one problem those that raced on all kinds of data come first, the least mean before the
+ * others.
  *
  * What equally near shapes did on an H200: 2 x 32 heads of 8192 rows, d 64, were 1.20 times as fast with what
  * 32 heads of 16384 take as with what 20 of 4096 do; 16 x 16 heads of 1024, d 128, 1.06 to 1.11 times as fast

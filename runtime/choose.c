@@ -114,11 +114,11 @@ void fat_choosing_turn(fat_choosing *c, const fat_problem *p)
   fat_loaded_free(&c->out->twin);
 }
 
-/* Shapes that rows of a family are of, the nearest to the main anchor first; of devices and origins the best
- * that there is. */
+/* Shapes that rows of a family are of, the nearest to the main anchor first; measured ones, if there are any.
+ */
 typedef struct shapes {
   fat_problem main;
-  fat_pick_step step;
+  bool measured;
   int count, left; /* left: more than there is room for */
   fat_problem list[FAT_FAMILY_SHAPES];
   double distance[FAT_FAMILY_SHAPES];
@@ -147,14 +147,12 @@ static void insert(shapes *s, const fat_problem *p)
 
 static void note_shape(shapes *s, const fat_candidate *row)
 {
-  const fat_pick_step step = row->origin == FAT_PREDICTED ? FAT_PICK_PREDICTED
-                             : row->same_device           ? FAT_PICK_NEAREST
-                                                          : FAT_PICK_ARCH;
-  if (step > s->step)
+  const bool measured = row->origin == FAT_MEASURED;
+  if (s->measured && !measured)
     return;
-  if (step < s->step)
+  if (measured && !s->measured)
     s->count = s->left = 0;
-  s->step = step;
+  s->measured = measured;
   insert(s, &row->shape);
 }
 
@@ -289,7 +287,7 @@ fat_status fat_choose_family(const fat_ask *ask, fat_choice *choice, fat_family 
   shapes *s = calloc(1, sizeof *s);
   fat_status status = FAT_E_NOMEM;
   if (pick && s) {
-    *s = (shapes){.main = fat_anchor_main(ask->problem, &choice->gpu), .step = FAT_PICK_PREDICTED};
+    *s = (shapes){.main = fat_anchor_main(ask->problem, &choice->gpu)};
     status = choose_family(&c, s, pick, family, err);
   } else
     fat_status_fail(err, status, "out of memory for a family's shapes");

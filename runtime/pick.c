@@ -195,7 +195,7 @@ int fat_pick_list_weighed(const fat_pick *pick, const fat_candidate *row[FAT_PIC
     return 0;
   for (int i = 0; i < list->count; i++) {
     const fat_candidate *c = &list->row[i];
-    if (isnan(c->score) || c->same_device != chosen->same_device || c->origin != chosen->origin)
+    if (isnan(c->score) || c->origin != chosen->origin)
       continue;
     int at = count;
     while (at > 0 && row[at - 1]->score > c->score)
@@ -274,6 +274,13 @@ static fat_status weigh_kernels(fat_db *db, const pass *p, fat_pick_step step, f
   return FAT_OK;
 }
 
+/* Whether another device's row promises more, stretched as it is (runtime/candidate.c): what was measured
+ * here once, far from what is asked, does not hide a neighbour's measurement of nearly that. */
+static bool is_behind(const fat_candidate *here, const fat_candidate *elsewhere)
+{
+  return elsewhere->found && elsewhere->score < here->score;
+}
+
 fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pick_rows *rows, fat_pick *pick,
                            fat_error *err)
 {
@@ -294,12 +301,14 @@ fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pi
   for (int i = 0; i < list->count; i++)
     weigh(&p, &list->row[i]);
   for (int step = 0; step < FAT_PICK_DEFAULT; step++) {
-    if (pick->row[step].found) {
-      fat_candidate_explain(&pick->row[step], pick->why[step], sizeof pick->why[step]);
+    const fat_candidate *row = &pick->row[step];
+    say(pick, step, db ? nothing[step] : "there is no database");
+    if (row->found)
+      fat_candidate_explain(row, pick->why[step], sizeof pick->why[step]);
+    if (row->found && !(step == FAT_PICK_NEAREST && is_behind(row, &pick->row[FAT_PICK_ARCH]))) {
       pick->step = (fat_pick_step)step;
       return weigh_kernels(db, &p, pick->step, err);
     }
-    say(pick, step, db ? nothing[step] : "there is no database");
   }
   pick->step = FAT_PICK_DEFAULT;
   say(pick, FAT_PICK_DEFAULT,

@@ -2,9 +2,11 @@
  *
  * The order: exact (measured, this problem, this device) -> nearest: of the measured shapes of the family on
  * this device that whose config is expected to be the fastest for the problem -> the same on another device
- * of this architecture -> predicted -> the default config -> unsupported. Every step says what it found or
- * why it found nothing, so the answer explains itself. What is expected follows from the time at a shape by
- * how tiles fill the SMs (waves.h); the farther off a shape lies, the less its row counts (candidate.h).
+ * of this architecture -> predicted -> the default config -> unsupported. The nearest yields to another
+ * device's row that promises more: what was measured here once, far from what is asked, hides no neighbour's
+ * measurement of nearly that. Every step says what it found or why it found nothing, so the answer explains
+ * itself. What is expected follows from the time at a shape by how tiles fill the SMs (waves.h); the farther
+ * off a shape lies, the less its row counts (candidate.h).
  *
  * A measured row has beaten the kernels that were tried at its problem, and no other. So the row of the first
  * two steps yields to the best row of a kernel that was never tried at its problem, where that lies within

@@ -47,8 +47,9 @@ static void tell(fat_choosing *c, const fat_pick *pick)
     fat_text_format(c->why, "%s: %s\n", fat_pick_step_name((fat_pick_step)i), pick->why[i]);
   const int rows = c->brief ? 0 : fat_pick_list_weighed(pick, row);
   for (int i = 0; i < rows; i++)
-    fat_text_format(c->why, "expected: %.4g ms by %s of %s, distance %.2g\n", row[i]->expected,
-                    row[i]->config, row[i]->problem, row[i]->distance);
+    fat_text_format(c->why, "expected: %.4g ms by %s of %s%s%s, distance %.2g\n", row[i]->expected,
+                    row[i]->config, row[i]->problem, row[i]->same_device ? "" : " on ",
+                    row[i]->same_device ? "" : row[i]->gpu, row[i]->distance);
 }
 
 static void settle(fat_choosing *c, fat_pick_step step, const fat_candidate *row)

@@ -123,7 +123,7 @@ static void the_better_of_equally_near(void **state)
   put(db, "fwd-f32-b4-h32-q4096-k4096-d64", "T4", "fwd:Br64-s3", FAT_MEASURED, 10.4);
   pick = ask(db, asked, "T4", NULL);
   expect(&pick, FAT_PICK_NEAREST, "fwd:Br64-s3");
-  put(db, "fwd-f32-b4-h32-q4096-k4096-d64", "RTX 2080 Ti", "fwd:Br4", FAT_MEASURED, 1);
+  put(db, "fwd-f32-b4-h32-q4096-k4096-d64", "RTX 2080 Ti", "fwd:Br4", FAT_MEASURED, 10);
   pick = ask(db, asked, "T4", NULL);
   expect(&pick, FAT_PICK_NEAREST, "fwd:Br64-s3");
   fat_db_close(db);
@@ -359,6 +359,25 @@ static void the_nearest_device(void **state)
   }
 }
 
+/* What was measured here, far from the question, yields to another device's row beside it; at the very shape
+ * it does not, however much another promises. */
+static void a_neighbours_row_beside_the_question(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  put(db, "fwd-f32-b4-h32-q4096-k4096-d64", "T4", "fwd:Br64", FAT_MEASURED, 40);
+  put(db, "fwd-f32-b1-h1-q64-k64-d64", "RTX 2060", "fwd:Br32", FAT_MEASURED, 0.005);
+  fat_pick pick = ask(db, "fwd-f32-b1-h2-q64-k64-d64", "T4", NULL);
+  expect(&pick, FAT_PICK_ARCH, "fwd:Br32");
+  assert_non_null(strstr(pick.why[FAT_PICK_NEAREST], "fwd:Br64"));
+  const fat_candidate *here = &pick.row[FAT_PICK_NEAREST], *there = &pick.row[FAT_PICK_ARCH];
+  /* By the clocks, 1590 and 1680 MHz, and for 30 SMs in the place of 40; one round of one tile on either. */
+  assert_true(fabs(there->expected - (0.002 + 0.003 * 1680 / 1590 * (1.03 + 0.1 * log2(40 / 30.0)))) < 1e-9);
+  assert_true(there->score < here->score);
+  pick = ask(db, "fwd-f32-b4-h32-q4096-k4096-d64", "T4", NULL);
+  expect(&pick, FAT_PICK_EXACT, "fwd:Br64");
+  fat_db_close(db);
+}
+
 static void differences_are_named(void **state)
 {
   fat_db *db = fixture_db(*state, FAT_DB_WRITE);
@@ -440,6 +459,7 @@ int main(void)
       IN_FOLDER(other_families_never_serve),
       IN_FOLDER(asked_kernels),
       IN_FOLDER(asked_kernels_by_their_means),
+      IN_FOLDER(a_neighbours_row_beside_the_question),
       IN_FOLDER(differences_are_named),
       cmocka_unit_test(without_rows),
       cmocka_unit_test(distances),

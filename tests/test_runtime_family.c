@@ -3,13 +3,15 @@
 #include "make.h"
 #include "runtime_fixture.h"
 
-#define FAMILY "fwd-f32-d64-causal"
-#define SHORT  ASKED
-#define LONG   "fwd-f32-b1-h4k2-q1024-k1024-d64-causal"
-#define DECODE "fwd-f32-b1-h4k2-q1-k4096-d64-causal"
-#define MAIN   "fwd-f32-b4-h32-q4096-k4096-d64-causal"
-#define OTHER  "fwd:Br32-Bc32-T128-R4-W4-s0"
-#define THIRD  "fwd:Br32-Bc32-T128-R4-W4-s1"
+#define FAMILY    "fwd-f32-d64-causal"
+#define SHORT     ASKED
+#define LONG      "fwd-f32-b1-h4k2-q1024-k1024-d64-causal"
+#define DECODE    "fwd-f32-b1-h4k2-q1-k4096-d64-causal"
+#define MAIN      "fwd-f32-b4-h32-q4096-k4096-d64-causal"
+#define OTHER     "fwd:Br32-Bc32-T128-R4-W4-s0"
+#define ELSEWHERE "fwd-f32-b2-h8k2-q256-k256-d64-causal"
+#define FOURTH    "fwd:Br64-Bc64-T128-R4-W4-s0" /* another device's */
+#define THIRD     "fwd:Br32-Bc32-T128-R4-W4-s1"
 
 static fatune *h;
 
@@ -96,13 +98,19 @@ static void a_family_chooses_as_problems_do(void **state)
 {
   (void)state;
   unsigned seed = 7;
-  int seen[3] = {0};
+  int seen[4] = {0};
   store_three();
+  for (int slow = 0; slow < 2; slow++) /* one that no call may get, one that many should */
+    store((stored){.problem = slow ? ELSEWHERE : "fwd-f32-b2-h8k2-q512-k512-d64-causal",
+                   .gpu = "H100 SXM",
+                   .config = FOURTH,
+                   .ms = slow ? 40 : 3.5,
+                   .origin = FAT_MEASURED});
   cu.fake_compute(FAKE_NOTHING);
   fatune_plan *plan = plan_of(h, FAMILY);
   attention a = attention_make(SHORT, 0, 0);
   for (int i = 0; i < 60; i++) {
-    static const char *const configs[] = {WIDE, OTHER, THIRD};
+    static const char *const configs[] = {WIDE, OTHER, THIRD, FOURTH};
     char problem[FAT_PROBLEM_TEXT];
     int n[4];
     for (int j = 0; j < 4; j++) {
@@ -111,9 +119,11 @@ static void a_family_chooses_as_problems_do(void **state)
     }
     snprintf(problem, sizeof problem, "fwd-f32-b%d-h%dk2-q%d-k%d-d64-causal", 1 + n[0] % 3, 2 << n[1] % 3,
              1 << n[2] % 12, 1 + (n[3] & ((1 << (4 + n[2] % 9)) - 1)));
+    if (i == 0) /* the very shape that another device measured */
+      snprintf(problem, sizeof problem, "%s", ELSEWHERE);
     const fatune_sizes sizes = sizes_of(problem);
     fatune_plan *own = plan_of(h, problem);
-    for (int c = 0; c < 3; c++) {
+    for (int c = 0; c < 4; c++) {
       const char *entry = entry_of(configs[c]);
       const long before = cu.fake_launches(entry);
       MUST_RUN(fatune_run(plan, tensors_of(&a), &sizes, NULL, NULL));
@@ -127,7 +137,7 @@ static void a_family_chooses_as_problems_do(void **state)
     }
     fatune_plan_free(own);
   }
-  assert_true(seen[0] > 0 && seen[1] > 0 && seen[2] > 0);
+  assert_true(seen[0] > 0 && seen[1] > 0 && seen[2] > 0 && seen[3] > 0);
   attention_free(&a);
   fatune_plan_free(plan);
 }

@@ -183,8 +183,9 @@ static void print_weighed(const answer *a, fat_text *out)
 {
   const fat_candidate *row[FAT_PICK_LISTED];
   for (int i = 0, rows = fat_pick_list_weighed(&a->pick, row); i < rows; i++)
-    fat_text_format(out, "     expected    %.4g ms by %s of %s, distance %.2g\n", row[i]->expected,
-                    row[i]->config, row[i]->problem, row[i]->distance);
+    fat_text_format(out, "     expected    %.4g ms by %s of %s%s%s, distance %.2g\n", row[i]->expected,
+                    row[i]->config, row[i]->problem, row[i]->same_device ? "" : " on ",
+                    row[i]->same_device ? "" : row[i]->gpu, row[i]->distance);
 }
 
 static void print_text(const answer *a, fat_text *out)
@@ -246,6 +247,7 @@ static void print_weighed_json(const answer *a, fat_json *j)
     fat_json_open(j, NULL, '{');
     fat_json_string(j, "problem", row[i]->problem);
     fat_json_string(j, "config", row[i]->config);
+    fat_json_string(j, "gpu", row[i]->gpu);
     fat_json_double(j, "expected_ms", row[i]->expected);
     fat_json_double(j, "distance", row[i]->distance);
     fat_json_close(j, '}');
