@@ -9,7 +9,7 @@ $(entry "prepare")(const call a$(take_lists), float *dQ_all, LD_row *LD_all$(tak
   overlap_next();
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
   make_LD(LD_all + i64(tile) * Br, rows(a, tile / Tr), tile % Tr * Br);         // D = rowsum(dO O)
-  clear_sums(dQ_all, tile$(and_counts));                                                     // dQ = 0
+  clear_sums(dQ_all, tile$(and_counts)$(and_rows));                                                     // dQ = 0
 }
 
 __device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
@@ -28,7 +28,7 @@ __device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_
       acc<Bc, Br> S;
       start_S(S, K, n, false);                          // S^T = K Q^T
       products_wait<0>();                               // S is there
-      set_P(S, a, of.at(a), my.j0, n);                  // P = exp(S - LSE)
+      set_P(S, a, of.$(at_of)(a), my.j0, n);                  // P = exp(S - LSE)
       P.round(S);
       hand_P(n, P);
       release_Q(n);
@@ -51,7 +51,7 @@ __device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_
     end_half(half, from.steps - 1, last_tile, dQ);
     named_sync(1, 256);                                 // both have read K and V
   }
-  store_scaled(V_of(0), dV, 1.f, dV_map, of_keys(sequence_of(a, my.head)), my.j0);
+  store_scaled(V_of(0), dV, 1.f, dV_map, of_keys(sequence_of(a, my.head)), my.j0$(rows_to "dV"));
   end_stores();
 }
 
@@ -89,7 +89,7 @@ __device__ __forceinline__ void make_dK(const call &a, float *dQ_all, const key_
     products_wait<0>();                                 // dK is there
     named_sync(1, 256);                                 // both have read K and V
   }
-  store_scaled(K_of(0), dK, a.scale, dK_map, of_keys(sequence_of(a, my.head)), my.j0);
+  store_scaled(K_of(0), dK, a.scale, dK_map, of_keys(sequence_of(a, my.head)), my.j0$(rows_to "dK"));
   end_stores();
 }
 
@@ -99,7 +99,7 @@ $(entry "bwd_wide")(const call a$(take_lists), float *dQ_all, const LD_row *LD_a
   const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map$(take_counts))
 {
   const key_task my = key_task_of(a, $(block));
-  const row_steps from(a, my$(and_lists));
+  const row_steps from(a, my$(and_lists));$(ragged and " if (!has_keys(a, my)) return;" or "")
   set_up_steps();
   if (warp_of() < 4) {
     registers_less<$(producer_registers)>();
@@ -117,9 +117,9 @@ extern "C" __global__ void __launch_bounds__(2 * Br)
 $(entry "finish")(const call a$(take_lists), const float *dQ_all, const __grid_constant__ tensor_map dQ_map)
 {
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id()), group = warp_of() / 4;
-  await_last();                                         // dQ is whole
+  await_last();$(ragged and " if (!has_rows(a, tile)) return;" or "")                                         // dQ is whole
   acc<Bc, D> dQ = whole_dQ(dQ_all, tile);
-  store_scaled(K_of(group), dQ, a.scale, dQ_map, sequence_of(a, tile / Tr), tile % Tr * Br + 64 * group);
+  store_scaled(K_of(group), dQ, a.scale, dQ_map, sequence_of(a, tile / Tr), tile % Tr * Br + 64 * group$(rows_to "dQ"));
   end_stores();
 }
 $(entries_beside(entry, take_lists, ", const LD_row *LD_all", "dsink_by_LD(a, LD_all, i32(block_id()))"))

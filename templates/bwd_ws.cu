@@ -12,7 +12,7 @@ $(entry "prepare")(const call a$(take_lists), float *dQ_all, LD_row *LD_all$(tak
   overlap_next();
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
   make_LD(LD_all + i64(tile) * Br, rows(a, tile / Tr), tile % Tr * Br);         // D = rowsum(dO O)
-  $(owns and "" or "clear_sums(dQ_all, tile" .. and_counts .. "); // dQ = 0")
+  $(owns and "" or "clear_sums(dQ_all, tile" .. and_counts .. and_rows .. "); // dQ = 0")
 }
 
 __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
@@ -50,7 +50,7 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
       products_wait<0>();                               // S is there, and dK
       release_Q(n - 1);
 %  end
-      set_P(S, a, of.at(a), my.j0, n);                  // P = exp(S - LSE)
+      set_P(S, a, of.$(at_of)(a), my.j0, n);                  // P = exp(S - LSE)
       P.round(S);
       start_dP(dP, V, n, dO_here);                      // dP^T = V dO^T
       $(has.drop and "rounded<Br> Z; Z.keep(P); start_AB(dV, Z, dO_of(n));" or "start_AB(dV, P, dO_of(n));                       ") // dV = dV + P^T dO
@@ -64,7 +64,7 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
       products_wait<1>();                               // dP is there
       const D_of_rows D(LD_of(n));
 %  end
-      set_slope(S, a, of.at(a), my.j0, n);
+      set_slope(S, a, of.$(at_of)(a), my.j0, n);
       minus_D_times(dP, $(has.softcap and "S" or "P"), D$(and_boost)); // dS = P (dP - D)
       dS.round(dP);
       lay_dS(from.dS(n) + 1, me, dS);
@@ -89,8 +89,8 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
     named_sync(1, 128 * consumers);                     // all have read K
   }
   const sequence keys = of_keys(sequence_of(a, my.head));
-  store_scaled(V_of(me, from.round), dV, $(has.drop and "boost(a)" or "1.f"), dV_map, keys, my.j0 + 64 * me);
-  store_scaled(K_of(me, from.round), dK, a.scale, dK_map, keys, my.j0 + 64 * me);
+  store_scaled(V_of(me, from.round), dV, $(has.drop and "boost(a)" or "1.f"), dV_map, keys, my.j0 + 64 * me$(rows_to "dV"));
+  store_scaled(K_of(me, from.round), dK, a.scale, dK_map, keys, my.j0 + 64 * me$(rows_to "dK"));
   give_keys(from);
 }
 
@@ -101,7 +101,7 @@ $(entry "bwd_ws")(const call a$(take_lists), float *dQ_all, const LD_row *LD_all
 {
 %  if not owns then
   const key_task my = key_task_of(a, $(block));
-  const row_steps from(a, my$(and_lists));
+  const row_steps from(a, my$(and_lists));$(ragged and " if (!has_keys(a, my)) return;" or "")
 %  end
   set_up_steps();
   if (warp_of() < 4) {
@@ -119,10 +119,10 @@ extern "C" __global__ void __launch_bounds__($(dQ_share == "turned" and "128 * c
 $(entry "finish")(const call a$(take_lists), const float *dQ_all, const __grid_constant__ tensor_map dQ_map)
 {
   const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id()), group = warp_of() / 4;
-  await_last();                                         // dQ is whole
-  $(dQ_share == "turned" and "store_turned(dQ_all, tile, group, a.scale, dQ_map, sequence_of(a, tile / Tr), tile % Tr * Br);" or "acc<Bc, D> dQ = whole_dQ(dQ_all, tile);")
+  await_last();$(ragged and " if (!has_rows(a, tile)) return;" or "")                                         // dQ is whole
+  $(dQ_share == "turned" and "store_turned(dQ_all, tile, group, a.scale, dQ_map, sequence_of(a, tile / Tr), tile % Tr * Br" .. rows_to "dQ" .. ");" or "acc<Bc, D> dQ = whole_dQ(dQ_all, tile);")
 %  if dQ_share ~= "turned" then
-  store_scaled(K_of(group), dQ, a.scale, dQ_map, sequence_of(a, tile / Tr), tile % Tr * Br + 64 * group);
+  store_scaled(K_of(group), dQ, a.scale, dQ_map, sequence_of(a, tile / Tr), tile % Tr * Br + 64 * group$(rows_to "dQ"));
 %  end
   end_stores();
 }

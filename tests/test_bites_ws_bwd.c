@@ -14,6 +14,9 @@
 /* Sums of four blocks in order. */
 #define DET      "bwd-f16-b1-h1-q130-k500-d64-det all gpu=H200 sms=4"
 #define WIDE_DET "bwd-bf16-b1-h1-q70-k250-d192-det all gpu=H200 sms=4"
+/* Batches of lengths of their own: with others behind them, and with what is no number. */
+#define RAGGED "bwd-f16-b4-h2k1-q200-k230-d64-varlen all gpu=H200 sms=2 lay=padded"
+#define USED   "bwd-f16-b4-h2-q200-k230-d64-used all gpu=H200 sms=2 lay=padded"
 
 #define ROWS    "bwd_ws:Br128-Bc128-s2-t2-S0-R0-Z1"
 #define HELD    "bwd_ws:Br64-Bc128-s2-t2-S1-R1-Z1"
@@ -106,6 +109,7 @@ static void every_call_is_missed(void **state)
 #define GRAD  "templates/lib/ws_grad.cuh"
 #define STAYS "templates/lib/ws_stays.cuh"
 #define WS    "templates/lib/ws.cuh"
+#define TAILS "templates/lib/ws_tails.cuh"
 
 static const defect defects[] = {
     /* masks: transposed, of the right rows and keys */
@@ -155,6 +159,18 @@ static const defect defects[] = {
     {OWN, "!my.is_first", "true", F16, EMU_UNINITIALISED, STAYS, "sums[c / 2 * 32]"},
     {OWN, "tile >= my.ended", "true", F16, WRONG, NULL, NULL},
     {OWN, "keys_place_of(round).slot * consumers + group", "group", F16, EMU_RACE, WS, "wgmma<0>("},
+    /* where a batch ends: cleared, of Q and dO, of K and V, when they have come; what lies behind is not
+       written; empty tiles */
+    {ROWS, "clear_behind<boxes_, Br>(to, rows_here);", "", USED, WRONG, NULL, NULL},
+    {ROWS, "clear_behind<boxes_, 64>(", "if (false) clear_behind<boxes_, 64>(", USED, WRONG, NULL, NULL},
+    {ROWS, "wait(tail + warp_of(), tails++ % 2);\n  clear_behind", "clear_behind", USED, EMU_RACE, TAILS,
+     "put16("},
+    {ROWS, "copies_fence();\n  warp_sync();\n  if (thread_id() % 32 == 0)",
+     "warp_sync();\n  if (thread_id() % 32 == 0)", USED, EMU_UNFENCED, WS, "wgmma<0>("},
+    {ROWS, "rows_to.n - i0 < 64", "false", RAGGED, WRONG, NULL, NULL},
+    {ROWS, "if (i < to.n)", "if (true)", RAGGED, WRONG, NULL, NULL},
+    {ROWS, "at.q0 = at.k0;", "", RAGGED, WRONG, NULL, NULL},
+    {ROWS, "if (!has_rows(a, tile)) return;", "", RAGGED, EMU_UNINITIALISED, SUMS, "from[c / 2 * 32]"},
     /* heads that share K and V */
     {ROWS, "      head++;", "", F16, WRONG, NULL, NULL},
 };

@@ -5,7 +5,9 @@
 __device__ __forceinline__ void measure(sequence &my, const call &a)
 {
   i32 $(ragged and "nq = a.q, " or "")nk = a.k;
+% if not lengths_here then
   await_last(); // lengths may come from the launch before
+% end
 % if has.varlen then
   const i32 *const cu_q = a.cu_q.data + my.b * a.cu_q.b, *const cu_k = a.cu_k.data + my.b * a.cu_k.b;
   my.q0 = cu_q[0];

@@ -25,7 +25,7 @@ simt.masks = { "causal", "causaltl", "w", "bs" }
 simt.batches = { "varlen", "used", "prefix", "iv", "lpad" } -- by batch, which all serve whose tiles end where a batch does
 simt.scores = { "alibi", "softcap", "sink", "mask", "bias", "maskHASH", "modHASH" } -- which every kernel serves too
 function simt.masks_and(...)
-  local all = { "drop", ... } -- not in the backwards for warpgroups, which do not mark weights
+  local all = { "drop", ... } -- not in bwd_wide, which rounds weights before they could be marked
   for _, feature in ipairs(simt.batches) do all[#all + 1] = feature end
   return simt.closed_and(table.unpack(all))
 end

@@ -135,6 +135,14 @@ struct row_step {
     }
   }
 % end
+% if at_of == "cut_at" then
+  // For who asks of a tile that a mask cuts alone: lengths are not read in each step.
+  __device__ __forceinline__ rows_at cut_at(const call &a) const
+  {
+    const bool cut = is_cut(from.visit, $(listed and "n" or "tile"));
+    return cut ? at(a) : rows_at{{}, 0, false};
+  }
+% end
 };
 
 //: rows_at -- a tile of Q: its sequence, its first row, and whether a mask cuts it
@@ -144,10 +152,13 @@ struct rows_at {
   bool is_cut;
 };
 
-//: of_keys -- a sequence whose head is that of K and V
+//: of_keys -- a sequence whose head is that of K and V$(has.varlen and ", and whose rows are theirs" or "")
 __device__ __forceinline__ sequence of_keys(sequence at)
 {
   at.h = at.hk;
+% if has.varlen then
+  at.q0 = at.k0;
+% end
   return at;
 }
 
@@ -157,7 +168,7 @@ __device__ __forceinline__ void set_up_steps()
 {
   if (thread_id() == 0) {
     for (i32 x = 0; x < signals; x++)
-      barrier_init(barrier_at(x), x < Q_full ? 1 : x < dO_full ? 2 : x < Q_free ? 1 : x < dS_full ? 4 * row_readers : x < dS_free ? 4 * consumers : $(ordered and "x >= turn ? x < added ? 1 : 4 * consumers : " or "")4 * dS_readers);
+      barrier_init(barrier_at(x), x < Q_full ? 1 : x < dO_full ? 2 : x < Q_free ? 1 : x < dS_full ? 4 * row_readers : x < dS_free ? 4 * consumers : $(ragged and "x >= signals - 2 ? 1 : " or "")$(ordered and "x >= turn ? x < added ? 1 : 4 * consumers : " or "")4 * dS_readers);
     barrier_init_fence();
   }
   block_sync();
@@ -176,24 +187,33 @@ __device__ __forceinline__ void copy_keys(u32 to, const tensor_map &from, i32 j0
 }
 
 //: bring_Q -- the n-th tile of Q, and LSE and D of its rows, when their place is free; `number` counts the tiles of all heads
-__device__ __forceinline__ void bring_Q(const tensor_map &Q_map, const LD_row *LD_all, i32 n, const rows_at &at, i32 number)
+__device__ __forceinline__ void bring_Q(const tensor_map &Q_map, const LD_row *LD_all, i32 n, const rows_at &at, i32 number$(ragged and ", i32 &tails" or ""))
 {
   const Q_place_of to(n);
   wait(Q_free + to.slot, to.parity ^ 1);
+% if ragged then
+  if (thread_id() == 0) {
+    barrier_expect(barrier_at(Q_full + to.slot), LD_tile::bytes);
+    copy_bulk(LD_of(n).data, LD_all + i64(number) * Br, LD_tile::bytes, barrier_at(Q_full + to.slot));
+  }
+  copy_rows<boxes>(Q_of(n), Q_map, at, Q_full + to.slot, tails);
+}
+% else
   barrier_expect(barrier_at(Q_full + to.slot), LD_tile::bytes);
   copy_bulk(LD_of(n).data, LD_all + i64(number) * Br, LD_tile::bytes, barrier_at(Q_full + to.slot));
   copy_tile<boxes, Br>(Q_of(n), Q_map, at.i0, at.of.h, at.of.b, Q_full + to.slot);
 }
+% end
 
 //: bring_dO -- the n-th tile of dO, when its place is free
-__device__ __forceinline__ void bring_dO(const tensor_map &dO_map, i32 n, const rows_at &at)
+__device__ __forceinline__ void bring_dO(const tensor_map &dO_map, i32 n, const rows_at &at$(ragged and ", i32 &tails" or ""))
 {
   const dO_place_of to(n);
   wait(dO_free + to.slot, to.parity ^ 1);
-  copy_tile<V_boxes, Br>(dO_of(n), dO_map, at.i0, at.of.h, at.of.b, dO_full + to.slot);
+  $(ragged and "copy_rows<V_boxes>(dO_of(n), dO_map, at, dO_full + to.slot, tails);" or "copy_tile<V_boxes, Br>(dO_of(n), dO_map, at.i0, at.of.h, at.of.b, dO_full + to.slot);")
 }
 
-//: bring_queries -- one thread copies K, then Q with LSE and D, of each step
+//: bring_queries -- one $(ragged and "warp" or "thread") copies K, then Q with LSE and D, of each step
 __device__ __forceinline__ void bring_queries(const call &a, const LD_row *LD_all, const key_task &my, const row_steps &from,
                                               const tensor_map &Q_map, const tensor_map &K_map)
 {
@@ -202,13 +222,13 @@ __device__ __forceinline__ void bring_queries(const call &a, const LD_row *LD_al
   wait(keys_free + keys.slot, keys.parity ^ 1);
   copy_keys<boxes>(K_of(0, from.round), K_map, my.j0, sequence_of(a, my.head), K_full + keys.slot);
 % else
-  if (from.steps > 0)
-    copy_keys<boxes>(K_of(0), K_map, my.j0, sequence_of(a, my.head), K_full);
+$(ragged and "  i32 tails = 0;\n" or "")  if (from.steps > 0)
+    $(copy_keys)<boxes>(K_of(0), K_map, my.j0, sequence_of(a, my.head), K_full$(and_tails));
 % end
   await_last();                                         // D is here
   row_step of(from);
   for (i32 n = from.before; n < from.before + from.steps; n++) {
-    bring_Q(Q_map, LD_all, n, of.at(a), of.number());
+    bring_Q(Q_map, LD_all, n, of.at(a), of.number()$(and_tails));
     of.go_on();
   }
 }
@@ -218,13 +238,13 @@ __device__ __forceinline__ void produce(const call &a, const LD_row *LD_all, con
                                         const tensor_map &Q_map, const tensor_map &K_map, const tensor_map &V_map,
                                         const tensor_map &dO_map)
 {
-  if (thread_id() == 0)
+  if ($(ragged and "warp_of() == 0" or "thread_id() == 0"))
     bring_queries(a, LD_all, my, from, Q_map, K_map);
-  if (thread_id() == 32)
+  if ($(ragged and "warp_of() == 1" or "thread_id() == 32"))
     bring_gradients(a, my, from, V_map, dO_map);
 }
 
-//: bring_gradients -- one of another warp copies V, then dO
+//: bring_gradients -- $(ragged and "another" or "one of another warp") copies V, then dO
 __device__ __forceinline__ void bring_gradients(const call &a, const key_task &my, const row_steps &from, const tensor_map &V_map,
                                                 const tensor_map &dO_map)
 {
@@ -233,12 +253,12 @@ __device__ __forceinline__ void bring_gradients(const call &a, const key_task &m
   wait(keys_free + keys.slot, keys.parity ^ 1);
   copy_keys<V_boxes>(V_of(0, from.round), V_map, my.j0, sequence_of(a, my.head), V_full + keys.slot);
 % else
-  if (from.steps > 0)
-    copy_keys<V_boxes>(V_of(0), V_map, my.j0, sequence_of(a, my.head), V_full);
+$(ragged and "  i32 tails = 0;\n" or "")  if (from.steps > 0)
+    $(copy_keys)<V_boxes>(V_of(0), V_map, my.j0, sequence_of(a, my.head), V_full$(and_tails));
 % end
   row_step of(from);
   for (i32 n = from.before; n < from.before + from.steps; n++) {
-    bring_dO(dO_map, n, of.at(a));
+    bring_dO(dO_map, n, of.at(a)$(and_tails));
     of.go_on();
   }
 }

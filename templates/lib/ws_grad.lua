@@ -21,8 +21,18 @@ function ws.registers(of) return 65536 // ws.threads(of) // 8 * 8 end
 -- Whether blocks add to dQ in an order: where one has all of a head, its own is one.
 local function ordered(p, of) return p.has.det and not of.owns or false end
 
+-- What a store takes beside its tile where a batch may end amid one.
+local function rows_to(p)
+  return function(name)
+    return p.ragged and string.format(", stored_%s(rows(a, %s))", name, name == "dQ" and "tile / Tr" or "my.head") or ""
+  end
+end
+
 -- Barriers of the order in which blocks add to dQ.
 local function turns(p, of) return ordered(p, of) and 4 * (of.all // of.groups) or 0 end
+
+-- And of tiles in which a batch ends: of each warp that copies.
+local function tails(p) return p.ragged and 2 or 0 end
 
 -- Where tiles lie in shared memory.
 function ws.places(c, p, of)
@@ -35,7 +45,7 @@ function ws.places(c, p, of)
   at.dQ = at.P + of.P
   at.LD = at.dQ + of.dQ
   at.signals = at.LD + of.Q * 8 * c.Br
-  at.last = at.signals + 8 * (2 + 2 * keys + (of.keys and keys or 0) + 2 * (of.Q + of.dO + of.dS) + turns(p, of))
+  at.last = at.signals + 8 * (2 + 2 * keys + (of.keys and keys or 0) + 2 * (of.Q + of.dO + of.dS) + turns(p, of) + tails(p))
   return at
 end
 
@@ -53,7 +63,7 @@ end
 function ws.words(c, p, of, own)
   local r, in_order = ws.registers_of[of.all], ordered(p, of)
   local words = { libs = libs("lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh",
-      "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_sums.cuh", "lib/ws_slices.cuh", "lib/ws_stays.cuh",
+      "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_sums.cuh", "lib/ws_tails.cuh", "lib/ws_slices.cuh", "lib/ws_stays.cuh",
       "lib/launches.cuh"),
     dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
     LD_threads = "prepare_threads", LD_apart = true, producer_registers = r[1], consumer_registers = r[2], P_shared = false, Q_held = false,
@@ -61,6 +71,10 @@ function ws.words(c, p, of, own)
     block = in_order and "begun_block(counts)" or "i32(block_id())",
     take_counts = in_order and ", i32 *counts" or "", and_counts = in_order and ", counts" or "" }
   words.rows_ahead = own.rows_ahead or false
+  words.rows_to, words.and_rows, words.and_tails = rows_to(p), p.ragged and ", has_rows(a, tile)" or "", p.ragged and ", tails" or ""
+  words.copy_keys = p.ragged and "copy_some_keys" or "copy_keys"
+  words.at_of = p.ragged and not (p.scored or p.has.drop) and "cut_at" or "at"
+  words.lengths_here = p.ragged -- `prepare` waits for all before it, and later launches for that
   words.of_own = of.owns and "own." or ""
   words.each = of.owns and "for (own_tasks own(a); own.is_one(); own.go_on())\n      " or ""
   words.Q_here = own.S_early and ", Q_here = is_full(Q_full, Q_place_of(n + 1))" or ""
@@ -110,7 +124,7 @@ function ws.constants(c, p, of)
     { "P_full", free + of.Q + of.dO + of.dS, "barrier of P" },
     { "P_free", free + of.Q + of.dO + of.dS + 1, "barrier of P" },
     { "dS_free", free + of.Q + of.dO + of.dS + 2, "barrier of the first tile of dS" },
-    { "signals", free + of.Q + of.dO + 2 * of.dS + 2 + (of.keys and keys or 0) + turns(p, of), "barriers" },
+    { "signals", free + of.Q + of.dO + 2 * of.dS + 2 + (of.keys and keys or 0) + turns(p, of) + tails(p), "barriers" },
     { "Z", c.Z, "heads whose tiles start together" },
   }
   for _, name in ipairs { "K_held", "V_held" } do

@@ -166,12 +166,17 @@ __device__ __forceinline__ void end_stores()
 
 //: store_scaled -- rows i0.. of `scale` times an accumulator of 64 rows, rounded, by way of a place that nobody else reads
 template <class Acc>
-__device__ __forceinline__ void store_scaled(u32 place, Acc &S, float scale, const tensor_map &to, const sequence &at, i32 i0)
+__device__ __forceinline__ void store_scaled(u32 place, Acc &S, float scale, const tensor_map &to, const sequence &at, i32 i0$(ragged and ", const stored_rows &rows_to" or ""))
 {
 #pragma unroll
   for (i32 r = 0; r < Acc::R; r++)
 #pragma unroll
     for (i32 c = 0; c < Acc::C; c++)
       S.at[r][c] *= scale;
-  store_from(place, S, to, at, i0);
+% if ragged then
+  if (rows_to.n - i0 < 64)
+    store_tail(S, rows_to, i0);
+  else
+% end
+  store_from(place, S, to, at, i0$(begins and not has.varlen and " + rows_to.before" or ""));
 }

@@ -48,7 +48,7 @@ __device__ __forceinline__ void sliced_step(acc<Bc, D> &dK, acc<Bc, Dv> &dV, boo
 % end
   products_wait<0>();                                   // S is there, and dK
   release_Q(n - 1);
-  set_P(S, a, of.at(a), my.j0, n$(rows_ahead and ", L" or ""));                      // P = exp(S - LSE)
+  set_P(S, a, of.$(at_of)(a), my.j0, n$(rows_ahead and ", L" or ""));                      // P = exp(S - LSE)
   await_full(dO_full, dO_place_of(n), dO_here);
   P.round(S);
 % if has.drop then
@@ -67,7 +67,7 @@ __device__ __forceinline__ void sliced_step(acc<Bc, D> &dK, acc<Bc, Dv> &dV, boo
   const D_of_rows D(LD_of(n));
 % end
   release(dO_free + dO_place_of(n).slot);
-  set_slope(S, a, of.at(a), my.j0, n);
+  set_slope(S, a, of.$(at_of)(a), my.j0, n);
   minus_D_times(dP, $(has.softcap and "S" or "P"), D$(and_boost));        // dS = P (dP - D)
   dS.round(dP);
   lay_dS(from.dS(n) + 1, me, dS);

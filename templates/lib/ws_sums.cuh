@@ -202,13 +202,17 @@ __device__ __forceinline__ void last_dQ(const share_of_dQ &my, i32 n, i32 number
 }
 
 //: clear_sums -- dQ = 0 of a tile$(ordered and "; nobody has added to it, and no block has begun" or "")
-__device__ __forceinline__ void clear_sums(float *dQ_all, i64 number$(take_counts))
+__device__ __forceinline__ void clear_sums(float *dQ_all, i64 number$(take_counts)$(ragged and ", bool has_rows" or ""))
 {
 % if ordered then
   if (thread_id() < sharers)
     counts[4 + number * sharers + thread_id()] = 0;
   if (number == 0 && thread_id() == 0)
     counts[0] = 0;
+% end
+% if ragged then
+  if (!has_rows)
+    return; // of a shorter batch
 % end
   quad *to = (quad *)(dQ_all + number * (Br * Ds));
   for (i32 x = thread_id(); x < Br * Ds / 4; x += prepare_threads)
@@ -217,7 +221,7 @@ __device__ __forceinline__ void clear_sums(float *dQ_all, i64 number$(take_count
 
 //: store_turned -- dQ of a tile whose sums are those of dQ^T: each warpgroup stores 64 columns
 __device__ __forceinline__ void store_turned(const float *dQ_all, i64 number, i32 group, float scale, const tensor_map &to,
-                                             const sequence &at, i32 i0)
+                                             const sequence &at, i32 i0$(ragged and ", const stored_rows &rows_to" or ""))
 {
   const i32 lane = thread_id() % 32, warp = warp_of() % 4, row = lane / 16 * 8 + lane % 8, chunk = warp * 2 + lane / 8 % 2;
   const quad *from = (const quad *)(dQ_all + number * (Br * Ds) + (4 * group + warp) * (Br / 8 * 128)) + lane;
@@ -236,9 +240,16 @@ __device__ __forceinline__ void store_turned(const float *dQ_all, i64 number, i3
   }
   copies_fence();
   block_sync();
-  if (lane == 0) {
+% if ragged then
+  for (i32 x = thread_id() % 128; x < Br * 8 && rows_to.n - i0 < Br; x += 128) { // one by one: what lies behind is another's
+    const i32 i = x / 8, j = 64 * group + x % 8 * 8;
+    if (i < rows_to.n - i0 && j < D)
+      *(quad *)(rows_to.data + (i64(i0) + i) * rows_to.stride + j) = get16(place + i * 128 + (x % 8 ^ i % 8) * 16);
+  }
+% end
+  if (lane == 0$(ragged and " && rows_to.n - i0 >= Br" or "")) {
     for (i32 k = warp; k < Br / 16; k += 4)
-      store_box(to, 64 * group, i0 + 16 * k, at.h, at.b, place + 16 * k * 128);
+      store_box(to, 64 * group, $(has.varlen and "at.q0 + " or "")i0 + 16 * k, at.h, $(has.varlen and "0" or "at.b"), place + 16 * k * 128);
     store_commit();
   }
 }

@@ -1,0 +1,115 @@
+// ws_tails.cuh -- the backwards for warpgroups where batches have lengths of their own: tiles in which a batch ends. Behind its last
+// row lie another batch's, or nothing that is a number.
+
+//: has_rows -- whether a batch reaches to this tile of Q: workspaces and grids are for the longest
+__device__ __forceinline__ bool has_rows(const call &a, i32 tile)
+{
+  const i32 Tr = ceil_div(a.q, Br);
+  return tile % Tr * Br < sequence_of(a, tile / Tr).nq;
+}
+
+//: has_keys -- whether one reaches to this tile of keys
+__device__ __forceinline__ bool has_keys(const call &a, const key_task &my)
+{
+  if (my.j0 < sequence_of(a, my.head).nk)
+    return true;
+  await_last(); // who waits for this launch waits for the one before, too
+  return false;
+}
+
+//: tail -- where batches have lengths of their own, behind the last row of one lie another's, or nothing that is a number: 0 x NaN is
+// NaN, and so each of the two warps that copy waits for a tile in which a batch ends, at a barrier of its own, and clears these rows
+// before the tile is full
+constexpr i32 tail = signals - 2;
+
+//: clear_behind -- of a tile the rows from `first` on
+template <i32 boxes_, i32 rows_> __device__ __forceinline__ void clear_behind(u32 tile, i32 first)
+{
+  for (i32 x = 0; x < boxes_; x++)
+    for (i32 at = first * 128 + thread_id() % 32 * 16; at < box_bytes<rows_>; at += 512)
+      put16(tile + x * box_bytes<rows_> + at, quad{});
+}
+
+//: show_cleared -- a tile that was awaited at `tail` is full
+__device__ __forceinline__ void show_cleared(i32 full)
+{
+  copies_fence();
+  warp_sync();
+  if (thread_id() % 32 == 0)
+    barrier_arrive(barrier_at(full));
+}
+
+//: copy_rows -- a tile of Q or dO; `tails`: that the warp has awaited so far
+template <i32 boxes_>
+__device__ __forceinline__ void copy_rows(u32 to, const tensor_map &from, const rows_at &at, i32 full, i32 &tails)
+{
+  const i32 rows_here = at.of.nq - at.i0;
+  const bool is_tail = rows_here < Br;
+  if (thread_id() % 32 == 0)
+    copy_tile<boxes_, Br>(to, from, $(has.varlen and "at.of.q0 + " or "")at.i0, at.of.h, $(has.varlen and "0" or "at.of.b"), is_tail ? tail + warp_of() : full);
+  if (!is_tail)
+    return;
+  wait(tail + warp_of(), tails++ % 2);
+  clear_behind<boxes_, Br>(to, rows_here);
+  show_cleared(full);
+}
+
+//: copy_some_keys -- `copy_keys` of a batch
+template <i32 boxes_>
+__device__ __forceinline__ void copy_some_keys(u32 to, const tensor_map &from, i32 j0, const sequence &at, i32 full, i32 &tails)
+{
+  const bool is_tail = at.nk - j0 < Bc;
+  if (thread_id() % 32 == 0) {
+    const u32 barrier = barrier_at(is_tail ? tail + warp_of() : full);
+    barrier_expect(barrier, consumers * boxes_ * box_bytes<64>);
+#pragma unroll
+    for (i32 w = 0; w < consumers; w++)
+#pragma unroll
+      for (i32 x = 0; x < boxes_; x++)
+        copy_box(to + (w * boxes_ + x) * box_bytes<64>, from, 64 * x, $(begins and "at.k0 + " or "")j0 + 64 * w, at.hk, $(has.varlen and "0" or "at.b"), barrier);
+  }
+  if (!is_tail)
+    return;
+  wait(tail + warp_of(), tails++ % 2);
+  for (i32 w = max(0, at.nk - j0) / 64; w < consumers; w++)
+    clear_behind<boxes_, 64>(to + w * boxes_ * box_bytes<64>, max(0, at.nk - j0 - 64 * w));
+  show_cleared(full);
+}
+
+//: stored_rows -- where the rows of a batch lie: the first, from row to row, how many$(begins and not has.varlen and "; of the tensor's how many lie before" or "")
+struct stored_rows {
+  elem *data;
+  i64 stride;
+  i32 n$(begins and not has.varlen and ", before" or "");
+};
+
+//: store_tail -- rows i0.. of an accumulator of 64 rows, one by one: what lies behind is another's, or nobody's
+template <class Acc> __device__ __forceinline__ void store_tail(const Acc &S, const stored_rows &to, i32 i0)
+{
+#pragma unroll
+  for (i32 r = 0; r < Acc::R; r++) {
+    const i32 i = i0 + warp_of() % 4 * 16 + r * 8 + thread_id() % 32 / 4;
+#pragma unroll
+    for (i32 c = 0; c < Acc::C; c += 2)
+      if (i < to.n)
+        *(u32 *)(to.data + i * to.stride + column_of(c)) = pack_$(dtype)(S.at[r][c], S.at[r][c + 1]);
+  }
+}
+
+//: stored_dQ
+__device__ __forceinline__ stored_rows stored_dQ(const place &at)
+{
+  return {at.dQ, at.dQn, at.nq$(begins and not has.varlen and ", 0" or "")};
+}
+
+//: stored_dK
+__device__ __forceinline__ stored_rows stored_dK(const place &at)
+{
+  return {at.dK, at.dKn, at.nk$(begins and not has.varlen and ", at.k0" or "")};
+}
+
+//: stored_dV
+__device__ __forceinline__ stored_rows stored_dV(const place &at)
+{
+  return {at.dV, at.dVn, at.nk$(begins and not has.varlen and ", at.k0" or "")};
+}
