@@ -75,7 +75,7 @@ __device__ __forceinline__ void make_dK(const call &a, float *dQ_all, const key_
       release_Q(n - 1);
       take_P(n, P);
       see_full(Q_full + Q_place_of(n).slot, Q_place_of(n).parity);
-      minus_D_times(dP, P, D_of_rows(LD_of(n)));        // dS = P (dP - D)
+      minus_D_times(dP, P, D_of_rows(LD_of(n)));$(tell_dS)        // dS = P (dP - D)
       P.round(dP);
       lay_dS(n, 0, P);
       show_dS(n);

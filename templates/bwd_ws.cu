@@ -65,7 +65,7 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
       const D_of_rows D(LD_of(n));
 %  end
       set_slope(S, a, of.$(at_of)(a), my.j0, n);
-      minus_D_times(dP, $(has.softcap and "S" or "P"), D$(and_boost)); // dS = P (dP - D)
+      minus_D_times(dP, $(has.softcap and "S" or "P"), D$(and_boost));$(tell_dS) // dS = P (dP - D)
       dS.round(dP);
       lay_dS(from.dS(n) + 1, me, dS);
       products_wait<0>();                               // dV is there

@@ -53,7 +53,7 @@ return {
   lists = simt.lists("rows", "iv"),
   -- TMA reads only what is 16-byte aligned: other tensors are that kernel's.
   twin = function(p) return p.has.det and "bwd_two" or "bwd" end,
-  serves = { op = "bwd", dtypes = { "f16", "bf16" }, features = simt.masks_and("dsink", "dlse", "det"), sm = 90, sm_last = 90 },
+  serves = { op = "bwd", dtypes = { "f16", "bf16" }, features = simt.masks_and("dbias", "dsink", "dlse", "det"), sm = 90, sm_last = 90 },
   -- Tried on an H200 (bf16, 4096 and 16384 keys, clocks) and left out: dQ in its own step, behind the dS of the other warpgroup
   -- (6 % more at d 128); K and V held in registers at d 64 with 64 rows of Q (13 % more than 128 rows); two tiles of Q where S starts
   -- early (15 % more); dP begun before P (2 to 4 %: the issue of 8 products takes 256 clocks, which exponentials fill); dQ begun before

@@ -27,6 +27,7 @@
 #define PAIRS_ODD "fwd-f16-b1-h2-q20-k73-d64-bias all"
 #define PAIRS_BWD "bwd-f16-b2-h2k1-q70-k90-d40-mask-bias-softcap all"
 #define DBIAS     "bwd-f16-b2-h2k1-q70-k190-d40-w9.9-bias-dbias all"
+#define DBIAS_WS  "bwd-f16-b1-h2-q70-k90-d64-bias-dbias all gpu=H200"
 
 #define MOD     "fwd-f16-b2-h2k1-q67-k70-d64 all mod=s+table0[h,i]-0.1*b mask=itable1[i]<=itable1[j]"
 #define MOD_BWD "bwd-f16-b2-h2k1-q70-k90-d40 all mod=20.0*tanh(s*table0[h]/20.0) mask=j<80"
@@ -48,6 +49,8 @@ static const defect defects[] = {
      "number_of_pair("},
     {"fwd", "j0 + Acc::column(Acc::C - 1) < at.nk", "true", PAIRS, EMU_OUT_OF_BOUNDS,
      "templates/lib/pairs.cuh", "two_biases"},
+    {"bwd", "max(0, min(j0 + Acc::row(r), of.nk - 1))", "j0 + Acc::row(r)", PAIRS_BWD, EMU_OUT_OF_BOUNDS,
+     "templates/lib/pairs.cuh", "= row["},
     {"fwd", "first + (Acc::column(2 * n)", "first + (Acc::column(n)", PAIRS, WRONG, NULL, NULL},
     {"fwd", "u64(first) % 4 == 0", "true", PAIRS_ODD, EMU_MISALIGNED, "templates/lib/pairs.cuh",
      "two_biases"},
@@ -56,7 +59,9 @@ static const defect defects[] = {
     {"bwd,bwd_two,fa1_bwd,standard_bwd", "(added.at(c) + bias(c))", "added.at(c)", PAIRS_BWD, WRONG, NULL,
      NULL},
     /* dbias: rows and keys change places, pairs that no row sees, what lies beyond the last row */
-    {"bwd,fa1_bwd", "*to = dS.at[r][c];", "*to = dS.at[c % Acc::R][c];", DBIAS, WRONG, NULL, NULL},
+    {"bwd,fa1_bwd", "transposed ? dS.at[x][y] : dS.at[y][x]", "transposed ? dS.at[x][0] : dS.at[y][0]", DBIAS,
+     WRONG, NULL, NULL},
+    {"bwd_ws", "tell_rows(dS, a, at.of, at.i0, j0);", "", DBIAS_WS, WRONG, NULL, NULL},
     {"bwd,bwd_two,fa1_bwd,standard_bwd", "row[j] = 0.f;", "", DBIAS, WRONG, NULL, NULL},
     {"bwd_two,standard_bwd", "i >= at.nq || j >= at.nk", "false", DBIAS, WRONG, NULL, NULL},
     /* dropout: rounds, the counter's parts, which byte, the edge, what is left is larger, what is lost counts

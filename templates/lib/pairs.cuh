@@ -36,3 +36,19 @@ template <bool transposed, class Acc> struct biases {
     }
   }
 };
+
+//: biases_of_keys -- those of S^T, a row for each key: where a row of Q begins is asked once for all of a thread's keys
+template <bool transposed, class Acc> struct biases_of_keys {
+  elem at[transposed ? Acc::R : 1][transposed ? Acc::C : 1];
+  template <class At> __device__ __forceinline__ biases_of_keys(const call &a, const At &of, i32 i0, i32 j0)
+  {
+    if constexpr (transposed)
+#pragma unroll
+      for (i32 c = 0; c < Acc::C; c++) {
+        const elem *const row = (const elem *)a.bias.data + number_of_pair(a.bias, of, i0 + Acc::column(c), 0);
+#pragma unroll
+        for (i32 r = 0; r < Acc::R; r++)
+          at[r][c] = row[max(0, min(j0 + Acc::row(r), of.nk - 1))];
+      }
+  }
+};

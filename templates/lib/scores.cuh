@@ -147,12 +147,15 @@ __device__ __forceinline__ void score_as(Acc &S, const call &a, const At &at, i3
 % if has.softcap then
   const float inner = a.scale / a.softcap;
 % end
+% local bias_pairs = has.bias and dtype ~= "f32"
+% if bias_pairs then
+  const biases_of_keys<transposed, Acc> by_key(a, at, i0, j0);
+% end
 #pragma unroll
   for (i32 r = 0; r < Acc::R; r++) {
 % if not c_is_cap then
     const terms<transposed, Acc> added(at, i0, j0, r);
 % end
-% local bias_pairs = has.bias and dtype ~= "f32"
 % if bias_pairs then
     const biases<transposed, Acc> adds(a, at, i0 + Acc::row(transposed ? 0 : r), j0);
 % end
@@ -182,7 +185,7 @@ __device__ __forceinline__ void score_as(Acc &S, const call &a, const At &at, i3
 % if has.bias then
 %   local into, by = has.modHASH and "s" or "S.at[r][c]", has.modHASH and "" or "log2e * "
 %   local alone = "((const elem *)a.bias.data)[number_of_pair(a.bias, at, i, j)]"
-      $(into) += $(by)float_of($(bias_pairs and "transposed ? " .. alone .. " : adds.of[c / 2].at[c % 2]" or alone));
+      $(into) += $(by)float_of($(bias_pairs and "transposed ? by_key.at[r][c] : adds.of[c / 2].at[c % 2]" or alone));
 % end
 % if keeps_slope then
       const modded y = mod_of(a, pair_of(at, i, j), s);
@@ -221,19 +224,23 @@ template <bool transposed, class Acc>
 __device__ __forceinline__ void tell_as(const Acc &dS, const call &a, const sequence &at, i32 i0, i32 j0)
 {
   const bool alone = (a.b == 1 || a.dbias.b != 0) && (a.h == 1 || a.dbias.h != 0) && (a.q == 1 || a.dbias.n != 0);
+  constexpr i32 rows_ = transposed ? Acc::C : Acc::R, keys_ = transposed ? Acc::R : Acc::C;
 #pragma unroll
-  for (i32 r = 0; r < Acc::R; r++)
+  for (i32 y = 0; y < rows_; y++) {
+    const i32 i = i0 + (transposed ? Acc::column(y) : Acc::row(y));
+    float *const row = (float *)a.dbias.data + number_of_pair(a.dbias, at, i, 0);
 #pragma unroll
-    for (i32 c = 0; c < Acc::C; c++) {
-      const i32 i = i0 + (transposed ? Acc::column(c) : Acc::row(r)), j = j0 + (transposed ? Acc::row(r) : Acc::column(c));
+    for (i32 x = 0; x < keys_; x++) {
+      const i32 j = j0 + (transposed ? Acc::row(x) : Acc::column(x));
+      const float value = transposed ? dS.at[x][y] : dS.at[y][x];
       if (i >= at.nq || j >= at.nk)
         continue;
-      float *const to = (float *)a.dbias.data + number_of_pair(a.dbias, at, i, j);
       if (alone)
-        *to = dS.at[r][c];
+        row[j] = value;
       else
-        reduce_add(to, dS.at[r][c]);
+        reduce_add(row + j, value);
     }
+  }
 }
 
 //: tell -- hook: what dS is needed for beside dQ and dK

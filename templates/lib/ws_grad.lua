@@ -75,6 +75,8 @@ function ws.words(c, p, of, own)
   words.copy_keys = p.ragged and "copy_some_keys" or "copy_keys"
   words.at_of = p.ragged and not (p.scored or p.has.drop) and "cut_at" or "at"
   words.lengths_here = p.ragged -- `prepare` waits for all before it, and later launches for that
+  -- Rows of the second warpgroup count on from those of the first, though both have the same keys.
+  words.tell_dS = p.has.dbias and string.format(" tell_dS(dP, a, of.at(a), my.j0%s);", of.all > of.groups and " - Bc" or "") or ""
   words.of_own = of.owns and "own." or ""
   words.each = of.owns and "for (own_tasks own(a); own.is_one(); own.go_on())\n      " or ""
   words.Q_here = own.S_early and ", Q_here = is_full(Q_full, Q_place_of(n + 1))" or ""
@@ -153,6 +155,7 @@ local function owned(name, c, p, of, entry)
   local LD, dQ = string.format("b*h*%s*%d", rows, 8 * c.Br), string.format("min(SMs,b*hk)*ceildiv(h,hk)*%s*%d", rows, 4 * c.Br * of.sums)
   local lists = string.format("ws(%s) ws(0)", LD)
   return string.format("workspace %s+%s\nvalid max(3*b*hk-SMs+1,385-k)\nvalid %d-k\n", LD, dQ, ws.short(p) + 1)
+    .. simt.zeros(c, p, entry, ws.threads(of))
     .. string.format("launch %s grid b*h*%s block 512 shared 0 args call %s\n", entry "prepare", rows, lists)
     .. string.format("launch %s grid min(SMs,b*hk) block %d shared %d overlap args call %s mapQ(%d) mapK(64) mapV(64) mapdO(%d) mapdK(16) mapdV(16)\n",
       entry(name), ws.threads(of), ws.places(c, p, of).last, lists, c.Br, c.Br)
@@ -166,6 +169,7 @@ function ws.recipe(name, c, p, of, entry)
   local dQ_LD = string.format("ws(0) ws(%s*%d)", tiles, tile)
   local counts = p.has.det and string.format(" ws(%s*%d)", tiles, tile + 8 * c.Br) or ""
   return string.format("workspace %s*%d%s\n%s", tiles, tile + 8 * c.Br + (p.has.det and 4 * (of.all // of.groups) or 0), p.has.det and "+16" or "", p.has.det and "" or "reduces dQ\n")
+    .. simt.zeros(c, p, entry, ws.threads(of))
     .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", tiles, dQ_LD, counts)
     .. string.format("launch %s grid ceildiv(k,%d)*b*hk block %d shared %d overlap args call %s mapQ(%d) mapK(64) mapV(64) "
       .. "mapdO(%d) mapdK(16) mapdV(16)%s\n", entry(name), 64 * of.groups, ws.threads(of), ws.places(c, p, of).last, dQ_LD, c.Br, c.Br, counts)

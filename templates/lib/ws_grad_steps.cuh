@@ -114,6 +114,12 @@ __device__ __forceinline__ void minus_D_times(acc<Bc, Br> &dP, const Weights &P,
       dP.at[r][x] = $(has.drop and "difference(value_of(P, r, x), dP.at[r][x], __uint_as_float(D.at[x / 4].at[x % 4]), more)" or "value_of(P, r, x) * (dP.at[r][x] - __uint_as_float(D.at[x / 4].at[x % 4]))");
 }
 
+//: tell_dS -- `tell_rows` of a tile
+__device__ __forceinline__ void tell_dS(const acc<Bc, Br> &dS, const call &a, const rows_at &at, i32 j0)
+{
+  tell_rows(dS, a, at.of, at.i0, j0);
+}
+
 //: hand_P -- to the warpgroup that has the same keys: its threads hold of dP what those here hold of P
 __device__ __forceinline__ void hand_P(i32 n, const rounded<Br> &P)
 {

@@ -68,7 +68,7 @@ __device__ __forceinline__ void sliced_step(acc<Bc, D> &dK, acc<Bc, Dv> &dV, boo
 % end
   release(dO_free + dO_place_of(n).slot);
   set_slope(S, a, of.$(at_of)(a), my.j0, n);
-  minus_D_times(dP, $(has.softcap and "S" or "P"), D$(and_boost));        // dS = P (dP - D)
+  minus_D_times(dP, $(has.softcap and "S" or "P"), D$(and_boost));$(tell_dS)        // dS = P (dP - D)
   dS.round(dP);
   lay_dS(from.dS(n) + 1, me, dS);
   start_dQ(dQ, share, from.dS(n), dS_here);             // dQ = dS K, of the step before
