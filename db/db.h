@@ -54,6 +54,9 @@ const char *fat_db_system_path(void);
  * NEWER, CORRUPT, DENIED, READONLY, BUSY, FULL. */
 fat_status fat_db_open(const char *path, const char *system, fat_db_mode mode, fat_db **db, fat_error *err);
 void fat_db_close(fat_db *db);
+/* How long what another process holds is waited for, before FAT_E_BUSY: 5 seconds unless this says otherwise.
+ */
+void fat_db_wait(fat_db *db, int seconds);
 const char *fat_db_note(const fat_db *db); /* "" or one sentence worth telling a person */
 
 /* One tuning session per database and device: held by the kernel's file lock until closed or the process

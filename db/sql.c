@@ -37,7 +37,7 @@ static const struct {
     {SQLITE_PERM, FAT_E_READONLY, "the file or its folder cannot be written"},
     {SQLITE_CANTOPEN, FAT_E_IO, "the file or its journal cannot be opened"},
     {SQLITE_AUTH, FAT_E_CORRUPT, "it asks for more than reading its own tables"},
-    {SQLITE_BUSY, FAT_E_BUSY, "another process has held it for more than 5 seconds: try again"},
+    {SQLITE_BUSY, FAT_E_BUSY, "another process keeps it locked: try again"},
     {SQLITE_LOCKED, FAT_E_BUSY, "another part of this process holds it"},
     {SQLITE_NOTADB, FAT_E_FOREIGN,
      "the file is not a fatune database: it is left as it is, name another one"},
@@ -318,6 +318,12 @@ fat_status fat_db_configure(fat_db *db, sqlite3 *sql, fat_error *err)
                    NULL, NULL, NULL) != SQLITE_OK)
     return fat_db_fail(db, sql, "opening", err);
   return FAT_OK;
+}
+
+void fat_db_wait(fat_db *db, int seconds)
+{
+  if (db->sql)
+    sqlite3_busy_timeout(db->sql, 1000 * seconds);
 }
 
 static int count_down(void *left)

@@ -1,4 +1,5 @@
 /* test_db_faults.c -- what machines do to a file: full disks, killed writers, several processes, forks. */
+#include "../db/private.h"
 #include "db_fixture.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -218,13 +219,25 @@ static void a_killed_writer_loses_nothing_it_reported(void **state)
 
 /* -- several processes */
 
+/* Two writers that store without a pause have the file for longer than a call waits where the disk is slow.
+ */
+static fat_status open_patiently(const char *path, fat_db_mode mode, fat_db **db)
+{
+  fat_status status = FAT_E_BUSY;
+  for (int i = 0; i < 60 && status == FAT_E_BUSY; i++)
+    status = fat_db_open(path, NULL, mode, db, NULL);
+  if (status == FAT_OK)
+    fat_db_wait(*db, 300);
+  return status;
+}
+
 static void many(const fixture *f, int kind, int number)
 {
   fat_db *db = NULL;
   fat_error err = {0};
   int64_t id;
   if (kind == 0) { /* a writer */
-    if (fat_db_open(f->path, NULL, FAT_DB_WRITE, &db, &err) != FAT_OK)
+    if (open_patiently(f->path, FAT_DB_WRITE, &db) != FAT_OK)
       _exit(1);
     for (int i = 0; i < 60; i++)
       if (put_one(db, number * 1000 + i, &id, &err) != FAT_OK)
@@ -235,7 +248,7 @@ static void many(const fixture *f, int kind, int number)
       fat_best best;
       fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br1", 1);
       fat_text view = {0};
-      if (fat_db_open(f->path, NULL, FAT_DB_READ, &db, &err) != FAT_OK)
+      if (open_patiently(f->path, FAT_DB_READ, &db) != FAT_OK)
         _exit(3);
       fat_status status = fat_db_best(db, &t.problem, &t.gpu, NULL, true, &best, &err);
       if (status != FAT_OK && status != FAT_E_NOT_FOUND)
@@ -274,6 +287,23 @@ static void two_writers_and_many_readers_agree(void **state)
       fail_msg("process %d ended with %d", i, WIFEXITED(status) ? WEXITSTATUS(status) : -1);
   }
   assert_sound(f->path, 120);
+}
+
+static void a_lock_is_waited_for_as_told(void **state)
+{
+  const fixture *f = *state;
+  fat_db *held = fixture_db(f, FAT_DB_WRITE), *db = fixture_db(f, FAT_DB_WRITE);
+  fat_error err = {0};
+  int64_t id;
+  assert_int_equal(fat_db_begin(held, &err), FAT_OK);
+  fat_db_wait(db, 0);
+  const double from = now_ms();
+  assert_int_equal(put_one(db, 1, &id, &err), FAT_E_BUSY);
+  assert_true(now_ms() - from < 4000); /* the usual 5 seconds have not passed */
+  assert_non_null(strstr(err.text, "another process keeps it locked: try again"));
+  fat_db_close(held);
+  assert_int_equal(put_one(db, 1, &id, &err), FAT_OK);
+  fat_db_close(db);
 }
 
 static void two_makers_make_one_file(void **state)
@@ -403,6 +433,7 @@ int main(void)
       TEST(a_full_file_system_too),
       TEST(a_killed_writer_loses_nothing_it_reported),
       TEST(two_writers_and_many_readers_agree),
+      TEST(a_lock_is_waited_for_as_told),
       TEST(two_makers_make_one_file),
       TEST(one_session_tunes_a_device),
       TEST(a_killed_session_holds_nothing),

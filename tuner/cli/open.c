@@ -154,7 +154,11 @@ fat_status fat_open_db(const fat_options *options, fat_db_mode mode, fat_db **db
   /* Without --db there need not be one yet; a name that was typed and is not there is a slip. */
   if (mode == FAT_DB_READ && options->db && access(options->db, F_OK) != 0 && errno == ENOENT)
     return fat_status_fail(err, FAT_E_INPUT, "--db %s: there is no such file", options->db);
-  fat_status status = fat_db_open(fat_text_get(path), fat_db_system_path(), mode, db, err);
+  /* Of two that store without a pause on a slow disk one starves, for longer than a call may wait. */
+  const int rounds = mode == FAT_DB_WRITE ? 12 : 1;
+  fat_status status = FAT_E_BUSY;
+  for (int i = 0; i < rounds && status == FAT_E_BUSY; i++)
+    status = fat_db_open(fat_text_get(path), fat_db_system_path(), mode, db, err);
   if (status == FAT_E_NOT_FOUND)
     return fat_status_fail(err, status,
                            "there is no tuning database %s yet: a tune makes it (fatune --gpu T4)",
@@ -163,6 +167,8 @@ fat_status fat_open_db(const fat_options *options, fat_db_mode mode, fat_db **db
   if (status == FAT_E_IO)
     return fat_status_fail(err, FAT_E_READONLY, "%s", err ? err->text : "");
   FAT_TRY(status);
+  if (mode == FAT_DB_WRITE)
+    fat_db_wait(*db, 60);
   if (!options->quiet && *fat_db_note(*db))
     fprintf(stderr, "fatune: note: %s\n", fat_db_note(*db));
   return FAT_OK;
