@@ -21,6 +21,7 @@ const fat_feature_row fat_features[FAT_FEATURE_COUNT] = {
     {"mask", FAT_NUMBERS_NONE, 0, 0, "mask"},
     {"mask", FAT_NUMBERS_HASH, 0, 0, "mask and 16 hexadecimal digits in lower case"},
     {"bias", FAT_NUMBERS_NONE, 0, 0, "bias"},
+    {"bias32", FAT_NUMBERS_NONE, 0, 0, "bias32"},
     {"alibi", FAT_NUMBERS_NONE, 0, 0, "alibi"},
     {"softcap", FAT_NUMBERS_NONE, 0, 0, "softcap"},
     {"sink", FAT_NUMBERS_NONE, 0, 0, "sink"},
@@ -45,6 +46,7 @@ static const struct rule {
     {FAT_CAUSAL, FAT_CAUSAL_TL, true},
     {FAT_PAGED, FAT_LEFTPAD, true},
     {FAT_ROPE, FAT_ROPE_I, true},
+    {FAT_BIAS32, FAT_BIAS, false},
     {FAT_DBIAS, FAT_BIAS, false},
     {FAT_DSINK, FAT_SINK, false},
     {FAT_DROP, FAT_SPLIT, true},
@@ -203,6 +205,9 @@ static fat_status check_rules(const fat_problem *p, fat_error *err)
   if (fat_problem_has(p, FAT_PREFIX) && !fat_problem_has(p, FAT_CAUSAL) && !fat_problem_has(p, FAT_CAUSAL_TL))
     return fat_status_fail(err, FAT_E_INPUT,
                            "prefix means nothing without causal or causaltl: give one of them");
+  if (fat_problem_has(p, FAT_BIAS32) && fat_dtypes[p->dtype].bytes == 4)
+    return fat_status_fail(err, FAT_E_INPUT, "biases of %s are of f32 anyhow: leave bias32 out",
+                           fat_dtypes[p->dtype].name);
   for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
     if (fat_problem_has(p, alone[i].feature) && p->op != alone[i].op)
       return fat_status_fail(err, FAT_E_INPUT, "%s and %s exclude each other: %s is a word of %s alone",

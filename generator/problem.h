@@ -43,6 +43,7 @@ typedef enum fat_feature {
   FAT_MASK,        /* mask: one byte for each pair */
   FAT_MASK_MOD,    /* maskHASH: 16 hex digits of a mask expression, in arg[0] */
   FAT_BIAS,        /* bias */
+  FAT_BIAS32,      /* bias32: which is of f32 beside tensors of 16 bits */
   FAT_ALIBI,       /* alibi */
   FAT_SOFTCAP,     /* softcap */
   FAT_SINK,        /* sink */

@@ -153,6 +153,8 @@ fat_dtype fat_tensors_dtype(const fat_problem *p, int t)
   bool whole = false, wide;
   if (fat_tensors[t].side == FAT_OF_TABLE && fat_mod_table(p, t - FAT_TABLE, &whole, &wide) != OP && whole)
     return FAT_I32;
+  if (t == FAT_BIASES && fat_problem_has(p, FAT_BIAS32))
+    return FAT_F32;
   const fat_dtype types[] = {[OWN] = p->dtype, [F32] = FAT_F32, [I32] = FAT_I32, [BYTE] = FAT_BYTE};
   return types[fat_tensors[t].element];
 }

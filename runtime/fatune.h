@@ -201,8 +201,8 @@ typedef struct fatune_tensors {
   const fatune_tensor *attend; /* of `mask`: [b][h][q][k] of bytes: whether row i sees key j (not 0). A stride
                                 of 0 where all batches, heads or rows have the same; keys are contiguous,
                                 those of a padding ahead too */
-  const fatune_tensor *bias;  /* of `bias`: [b][h][q][k], of the type of Q: what is added to scores, -inf too;
-                                 strides as those of attend */
+  const fatune_tensor *bias; /* of `bias`: [b][h][q][k], of the type of Q, of `bias32` float: what is added to
+                                scores, -inf too; strides as those of attend */
   const fatune_tensor *dbias; /* of `dbias`: [b][h][q][k] of float, the gradient of bias, which backward
                                  writes; summed over batches, heads and rows whose stride is 0, in any order:
                                  of `det` none is */

@@ -176,14 +176,17 @@ static fat_problem draw_problem(void)
     bool together; /* one means nothing without the other */
   } rules[] = {
       {FAT_CAUSAL_TL, FAT_CAUSAL, false}, {FAT_LEFTPAD, FAT_PAGED, false}, {FAT_ROPE_I, FAT_ROPE, false},
-      {FAT_DBIAS, FAT_BIAS, true},        {FAT_DSINK, FAT_SINK, true},     {FAT_ROPE, FAT_APPEND, true},
-      {FAT_ROPE_I, FAT_APPEND, true},     {FAT_SPLIT, FAT_DROP, false},    {FAT_DBIAS, FAT_SOFTCAP, false},
-      {FAT_DBIAS, FAT_VARLEN, false},     {FAT_DBIAS, FAT_USED, false},    {FAT_DBIAS, FAT_LEFTPAD, false}};
+      {FAT_BIAS32, FAT_BIAS, true},       {FAT_DBIAS, FAT_BIAS, true},     {FAT_DSINK, FAT_SINK, true},
+      {FAT_ROPE, FAT_APPEND, true},       {FAT_ROPE_I, FAT_APPEND, true},  {FAT_SPLIT, FAT_DROP, false},
+      {FAT_DBIAS, FAT_SOFTCAP, false},    {FAT_DBIAS, FAT_VARLEN, false},  {FAT_DBIAS, FAT_USED, false},
+      {FAT_DBIAS, FAT_LEFTPAD, false}};
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
     if (fat_problem_has(&p, rules[i].other) != rules[i].together)
       p.features &= ~(1u << rules[i].one);
   if (!fat_problem_has(&p, FAT_CAUSAL) && !fat_problem_has(&p, FAT_CAUSAL_TL))
     p.features &= ~(1u << FAT_PREFIX);
+  if (fat_dtypes[p.dtype].bytes == 4)
+    p.features &= ~(1u << FAT_BIAS32);
   if (p.op == FAT_FWD)
     p.features &= ~(1u << FAT_DBIAS | 1u << FAT_DSINK | 1u << FAT_DLSE | 1u << FAT_DET);
   else
@@ -233,8 +236,9 @@ static void the_longest_text_fits_its_buffer(void **state)
   const int64_t most = FAT_PROBLEM_SIZE_MAX;
   fat_problem p = {FAT_BWD, FAT_F32X3, most, most - 1, (most - 1) / 2, most, most, 256, 248, 0, {{0}}};
   char text[FAT_PROBLEM_TEXT];
-  p.features = ((1u << FAT_FEATURE_COUNT) - 1) & ~(1u << FAT_CAUSAL | 1u << FAT_CHUNK | 1u << FAT_LEFTPAD |
-                                                   1u << FAT_DROP | 1u << FAT_ROPE | 1u << FAT_DBIAS);
+  p.features = ((1u << FAT_FEATURE_COUNT) - 1) &
+               ~(1u << FAT_CAUSAL | 1u << FAT_CHUNK | 1u << FAT_LEFTPAD | 1u << FAT_DROP | 1u << FAT_ROPE |
+                 1u << FAT_DBIAS | 1u << FAT_BIAS32);
   for (int f = 0; f < FAT_FEATURE_COUNT; f++) {
     bool two = f == FAT_WINDOW || f == FAT_BLOCKSPARSE, one = f == FAT_PAGED || f == FAT_SPLIT;
     uint64_t size = (uint64_t)most - (f == FAT_WINDOW); /* the most of a window is its x, which is short */
@@ -296,7 +300,7 @@ static void mistakes_are_told_with_their_place(void **state)
       {"fwd-f16-b1-h1-q5-k5-d8-varlen2", "'varlen2' at column 24 is no feature: did you mean 'varlen'?"},
       {"fwd-f16-b1-h1-q5-k5-d8-xyz",
        "'xyz' at column 24 is no feature of fwd: causal, causaltl, w, chunk, varlen, used, prefix, iv, lpad, "
-       "bs, mask, maskHASH, bias, alibi, softcap, sink, modHASH, drop, split"},
+       "bs, mask, maskHASH, bias, bias32, alibi, softcap, sink, modHASH, drop, split"},
       {"bwd-f16-b1-h1-q5-k5-d8-xyz", "'xyz' at column 24 is no feature of bwd: causal, causaltl, w, varlen"},
       {"bwd-f16-b1-h1-q5-k5-d8-dsnk", "did you mean 'dsink'?"},
       {"fwd-f16-b1-h1-q5-k5-d8-dsnk", "did you mean 'sink'?"},
@@ -311,6 +315,7 @@ static void mistakes_are_told_with_their_place(void **state)
       {"fwd-f16-b1-h1-q5-k5-d8-dlse", "fwd and dlse exclude each other"},
       {"bwd-f16-b1-h1-q5-k5-d8-chunk4", "bwd and chunk exclude each other: chunk is a word of fwd alone"},
       {"bwd-f16-b1-h1-q5-k5-d8-dbias", "dbias means nothing without bias: give both"},
+      {"fwd-tf32-b1-h1-q5-k5-d8-bias-bias32", "biases of tf32 are of f32 anyhow: leave bias32 out"},
       {"bwd-f16-b1-h1-q5-k5-d8-dsink", "dsink means nothing without sink: give both"},
       {"fwd-f16-b1-h1-q5-k5-d8-ropei", "ropei means nothing without append: give both"},
       {"fwd-f16-b1-h1-q5-k5-d8-w4.1-prefix", "prefix means nothing without causal or causaltl"},
@@ -390,7 +395,7 @@ static void check_names_value_and_range(void **state)
   const char *says[] = {
       "b is -1: allowed are 0 to",   "h is -4: allowed are 1 to",      "q is 2147483648: allowed are 0",
       "k is -9: allowed are 0 to",   "d is 4: allowed are multiples",  "dv is -8: allowed are multiples",
-      "op is 2: allowed are 0 to 1", "dtype is 5: allowed are 0 to 4", "features is 0x10000000: only the 28"};
+      "op is 2: allowed are 0 to 1", "dtype is 5: allowed are 0 to 4", "features is 0x20000000: only the 29"};
   assert_int_equal(fat_problem_check(&good, NULL), FAT_OK);
   bad[0].b = -1;
   bad[1].h = -4;

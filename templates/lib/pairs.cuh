@@ -12,10 +12,19 @@ template <class At> __device__ __forceinline__ i64 number_of_pair(const tensor &
 % end
 }
 
-//: biases -- those of 16 bits that a thread adds to a row of S: neighbouring keys by one load where they are aligned, and all loads
+//: bias_elem -- of Q's type, unless $(has.bias32 and "as here " or "")they are of f32 beside 16 bits
+typedef $(has.bias32 and "float" or "elem") bias_elem;
+
+//: bias_of
+__device__ __forceinline__ float bias_of(bias_elem x)
+{
+  return $(has.bias32 and "x" or "float_of(x)");
+}
+
+//: biases -- those that a thread adds to a row of S: neighbouring keys by one load where they are aligned, and all loads
 // under way before the first is wanted; by single keys, each with its own place, fwd_ws spilled
-struct alignas(4) two_biases {
-  elem at[2];
+struct alignas(2 * sizeof(bias_elem)) two_biases {
+  bias_elem at[2];
 };
 template <bool transposed, class Acc> struct biases {
   two_biases of[Acc::C / 2];
@@ -23,9 +32,9 @@ template <bool transposed, class Acc> struct biases {
   {
     if constexpr (transposed)
       return; // its neighbours are rows, which lie apart
-    const elem *const row = (const elem *)a.bias.data + number_of_pair(a.bias, at, i, 0);
-    const elem *const first = row + j0 + Acc::column(0);
-    if (j0 + Acc::column(Acc::C - 1) < at.nk && u64(first) % 4 == 0) {
+    const bias_elem *const row = (const bias_elem *)a.bias.data + number_of_pair(a.bias, at, i, 0);
+    const bias_elem *const first = row + j0 + Acc::column(0);
+    if (j0 + Acc::column(Acc::C - 1) < at.nk && u64(first) % sizeof(two_biases) == 0) {
 #pragma unroll
       for (i32 n = 0; n < Acc::C / 2; n++)
         of[n] = *(const two_biases *)(first + (Acc::column(2 * n) - Acc::column(0)));
@@ -39,13 +48,13 @@ template <bool transposed, class Acc> struct biases {
 
 //: biases_of_keys -- those of S^T, a row for each key: where a row of Q begins is asked once for all of a thread's keys
 template <bool transposed, class Acc> struct biases_of_keys {
-  elem at[transposed ? Acc::R : 1][transposed ? Acc::C : 1];
+  bias_elem at[transposed ? Acc::R : 1][transposed ? Acc::C : 1];
   template <class At> __device__ __forceinline__ biases_of_keys(const call &a, const At &of, i32 i0, i32 j0)
   {
     if constexpr (transposed)
 #pragma unroll
       for (i32 c = 0; c < Acc::C; c++) {
-        const elem *const row = (const elem *)a.bias.data + number_of_pair(a.bias, of, i0 + Acc::column(c), 0);
+        const bias_elem *const row = (const bias_elem *)a.bias.data + number_of_pair(a.bias, of, i0 + Acc::column(c), 0);
 #pragma unroll
         for (i32 r = 0; r < Acc::R; r++)
           at[r][c] = row[max(0, min(j0 + Acc::row(r), of.nk - 1))];

@@ -184,8 +184,8 @@ __device__ __forceinline__ void score_as(Acc &S, const call &a, const At &at, i3
 % end
 % if has.bias then
 %   local into, by = has.modHASH and "s" or "S.at[r][c]", has.modHASH and "" or "log2e * "
-%   local alone = "((const elem *)a.bias.data)[number_of_pair(a.bias, at, i, j)]"
-      $(into) += $(by)float_of($(bias_pairs and "transposed ? by_key.at[r][c] : adds.of[c / 2].at[c % 2]" or alone));
+%   local alone = "((const bias_elem *)a.bias.data)[number_of_pair(a.bias, at, i, j)]"
+      $(into) += $(by)bias_of($(bias_pairs and "transposed ? by_key.at[r][c] : adds.of[c / 2].at[c % 2]" or alone));
 % end
 % if keeps_slope then
       const modded y = mod_of(a, pair_of(at, i, j), s);
@@ -281,7 +281,7 @@ template <bool transposed, class Acc> struct steepness {
     constexpr float log2e = 1.44269504088896f;
     const i64 n = number_of_pair(all.bias, where, i + (transposed ? Acc::column(c) : Acc::row(row)),
                                  j + (transposed ? Acc::row(row) : Acc::column(c)));
-    return log2e * float_of(((const elem *)all.bias.data)[n]);
+    return log2e * bias_of(((const bias_elem *)all.bias.data)[n]);
   }
 % end
   __device__ __forceinline__ float of(float P, float L, i32 c) const

@@ -23,7 +23,7 @@ function simt.threads(c) return c.T end
 -- The features that hooks.cuh knows: masks, which every kernel serves, and with those of the forward every forward kernel does.
 simt.masks = { "causal", "causaltl", "w", "bs" }
 simt.batches = { "varlen", "used", "prefix", "iv", "lpad" } -- by batch, which all serve whose tiles end where a batch does
-simt.scores = { "alibi", "softcap", "sink", "mask", "bias", "maskHASH", "modHASH" } -- which every kernel serves too
+simt.scores = { "alibi", "softcap", "sink", "mask", "bias", "bias32", "maskHASH", "modHASH" } -- which every kernel serves too
 function simt.masks_and(...)
   local all = { "drop", ... } -- not in bwd_wide, which rounds weights before they could be marked
   for _, feature in ipairs(simt.batches) do all[#all + 1] = feature end

@@ -97,6 +97,7 @@ for shape in ((B, 1, N, M), (1, 1, 1, M)):
     check(f"bias {shape} in the emulator", ("bias",), keywords=dict(bias=torch.randn(shape).requires_grad_()))
 os.environ["FAKE_CUDA_EMULATE"] = "reference"
 bias = torch.randn(1, H, N, M).requires_grad_()
+check("bias of float32 beside halves", ("bias",), allowed=4e-3, dtype=torch.float16, keywords=dict(bias=torch.randn(1, H, 1, M).requires_grad_()))
 check("bias, equal bits", ("bias",), lse=True, keywords=dict(bias=bias, mask=seen, deterministic=True))
 check("bias, dropout", ("bias", "sink"), keywords=dict(bias=bias, sink=sink, dropout=0.3, rng=rng), keeps=keeps)
 check("slopes, cap, sink", ("sink",), keywords=dict(slopes=slopes, softcap=2.0, sink=sink, causal=True))

@@ -235,8 +235,8 @@ fat_status fat_reference_check(const fat_problem *p, fat_error *err)
   const uint32_t masks =
       1u << FAT_CAUSAL | 1u << FAT_CAUSAL_TL | 1u << FAT_WINDOW | FAT_DRAWN | 1u << FAT_INTERVAL;
   const uint32_t scores = 1u << FAT_SOFTCAP | 1u << FAT_ALIBI | 1u << FAT_SINK | 1u << FAT_DROP |
-                          1u << FAT_MASK | 1u << FAT_BIAS | 1u << FAT_MOD | 1u << FAT_MASK_MOD |
-                          1u << FAT_BLOCKSPARSE;
+                          1u << FAT_MASK | 1u << FAT_BIAS | 1u << FAT_BIAS32 | 1u << FAT_MOD |
+                          1u << FAT_MASK_MOD | 1u << FAT_BLOCKSPARSE;
   const uint32_t known =
       masks | scores |
       (p->op == FAT_FWD ? 1u << FAT_CHUNK | 1u << FAT_SPLIT

@@ -10,7 +10,7 @@ and takes any of them together; calls without them stay as short as they were.
     o = fatune.attention(q, k, v, causal=True, top_left=True)     # row i sees the keys up to i
     o = fatune.attention(q, k, v, mask=seen)                      # bool or uint8, [b or 1, h or 1, n or 1, keys or 1]
     o = fatune.attention(q, k, v, block_mask=there, block=(128, 128))  # bool or uint8, [b or 1, h or 1, n / 128, keys / 128]
-    o = fatune.attention(q, k, v, bias=bias)                      # of q's type, the same shapes; it has a gradient
+    o = fatune.attention(q, k, v, bias=bias)                      # of q's type or float32, the same shapes; it has a gradient
     o = fatune.attention(q, k, v, softcap=50.0, slopes=slopes)    # slopes: [h] or [b, h], float32
     o = fatune.attention(q, k, v, dropout=0.1, rng=rng)           # rng: two int64, seed and offset
     o = fatune.attention(q, k, v, mod="s + table0[h] * (j - i)", tables=[slopes])      # what a score becomes: docs/mods.md
@@ -64,7 +64,7 @@ class Options(typing.NamedTuple):
     block: typing.Any = None
 
 
-# Arguments that are tensors: the library's names of them, their dimensions, their types (None: q's own). Dimensions: b batches,
+# Arguments that are tensors: the library's names of them, their dimensions, their types (None: q's own, or float32). Dimensions: b batches,
 # e one more, h heads, n rows and k keys, I and J blocks of them (and B batches, 1 of ragged ones); a letter behind `|` may be 1 instead, one in
 # brackets be missing; `2` numbers of a call.
 _TENSORS = {
@@ -145,7 +145,7 @@ class _Asked:
         self.types = f"{o.arithmetic or tensors._DTYPES[q.dtype]}-d{d}" + ("" if d == dv else f"v{dv}")
         words = (("causaltl" if o.top_left else "causal", causal), ("w", windowed), ("chunk", o.chunk), ("varlen", ragged),
                  ("used", o.used), ("prefix", o.prefix is not None), ("iv", o.intervals), ("lpad", o.left_pad is not None),
-                 ("bs", o.block_mask is not None), ("mask", o.mask is not None), ("bias", o.bias is not None),
+                 ("bs", o.block_mask is not None), ("mask", o.mask is not None), ("bias", o.bias is not None), ("bias32", o.bias is not None and o.bias.dtype != q.dtype),
                  ("alibi", o.slopes is not None), ("softcap", o.softcap))
         self.words = tuple((word, bool(there)) for word, there in words)
         self.has_sink = o.sink is not None
@@ -174,7 +174,7 @@ class _Asked:
                 of[name] = self.table(int(name[len("table"):]), one, q)
             else:
                 shown, form, types = _FORM_OF[name]
-                of[name] = self.checked(shown, one, _form(form, self.shape), types or (q.dtype,), q)
+                of[name] = self.checked(shown, one, _form(form, self.shape), types or dict.fromkeys((q.dtype, torch.float32)), q)
         return of
 
     def table(self, n, table, q):

@@ -26,8 +26,10 @@ def topleft(q, k, v):
 
 
 def masked(attn_mask, q):
-    """The keyword of fatune.attention that takes a mask of PyTorch's, of [b, h, n, keys] or 1 of each; a bias has q's type."""
-    return {"mask": attn_mask} if attn_mask.dtype == torch.bool else {"bias": attn_mask.to(q.dtype)}
+    """The keyword of fatune.attention that takes a mask of PyTorch's, of [b, h, n, keys] or 1 of each; a bias has q's type, or float32."""
+    if attn_mask.dtype == torch.bool:
+        return {"mask": attn_mask}
+    return {"bias": attn_mask if attn_mask.dtype == torch.float32 else attn_mask.to(q.dtype)}
 
 
 def _four(t):
