@@ -167,6 +167,7 @@ static const defect defects[] = {
      "put16("},
     {ROWS, "copies_fence();\n  warp_sync();\n  if (thread_id() % 32 == 0)",
      "warp_sync();\n  if (thread_id() % 32 == 0)", USED, EMU_UNFENCED, WS, "wgmma<0>("},
+    {ROWS, "tails++ % 2", "0", USED, EMU_RACE, TAILS, "put16("},
     {ROWS, "rows_to.n - i0 < 64", "false", RAGGED, WRONG, NULL, NULL},
     {ROWS, "if (i < to.n)", "if (true)", RAGGED, WRONG, NULL, NULL},
     {ROWS, "at.q0 = at.k0;", "", RAGGED, WRONG, NULL, NULL},

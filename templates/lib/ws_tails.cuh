@@ -45,6 +45,7 @@ __device__ __forceinline__ void copy_rows(u32 to, const tensor_map &from, const 
 {
   const i32 rows_here = at.of.nq - at.i0;
   const bool is_tail = rows_here < Br;
+  warp_sync(); // a lane two tiles behind would take one phase of a barrier for another
   if (thread_id() % 32 == 0)
     copy_tile<boxes_, Br>(to, from, $(has.varlen and "at.of.q0 + " or "")at.i0, at.of.h, $(has.varlen and "0" or "at.of.b"), is_tail ? tail + warp_of() : full);
   if (!is_tail)
@@ -58,7 +59,7 @@ __device__ __forceinline__ void copy_rows(u32 to, const tensor_map &from, const 
 template <i32 boxes_>
 __device__ __forceinline__ void copy_some_keys(u32 to, const tensor_map &from, i32 j0, const sequence &at, i32 full, i32 &tails)
 {
-  const bool is_tail = at.nk - j0 < Bc;
+  const bool is_tail = at.nk - j0 < Bc; // the warp's first: all lanes are here
   if (thread_id() % 32 == 0) {
     const u32 barrier = barrier_at(is_tail ? tail + warp_of() : full);
     barrier_expect(barrier, consumers * boxes_ * box_bytes<64>);

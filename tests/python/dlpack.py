@@ -19,7 +19,8 @@ new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p,
 
 
 class Array:
-    """A float32 (or byte) array with a byte offset, as DLPack allows."""
+    """A float32 (or float16, or byte) array with a byte offset, as DLPack allows."""
+    letter = {32: "f", 16: "e", 8: "B"}
 
     def __init__(self, shape, strides=None, values=None, device=2, code=2, bits=32, offset=64):
         self.shape, self.strides, self.dtype = shape, strides or dlpack._dense(shape), (code, bits)
@@ -28,7 +29,7 @@ class Array:
         assert cu.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(count * bits // 8 + offset)) == 0
         self.at, self.offset, self.device, self.asked = at.value, offset, device, None
         if values is not None:
-            raw = struct.pack(f"{count}{'f' if bits == 32 else 'B'}", *values)
+            raw = struct.pack(f"{count}{self.letter[bits]}", *values)
             assert cu.cuMemcpyHtoD_v2(ctypes.c_uint64(self.at + offset), raw, ctypes.c_size_t(len(raw))) == 0
 
     def __dlpack__(self, stream=None):
@@ -42,9 +43,10 @@ class Array:
         return Namespace
 
     def numbers(self):
-        raw = ctypes.create_string_buffer(4 * math.prod(self.shape))
+        count, bits = math.prod(self.shape), self.dtype[1]
+        raw = ctypes.create_string_buffer(count * bits // 8)
         assert cu.cuMemcpyDtoH_v2(raw, ctypes.c_uint64(self.at + self.offset), ctypes.c_size_t(len(raw))) == 0
-        return struct.unpack(f"{len(raw) // 4}f", raw.raw)
+        return struct.unpack(f"{count}{self.letter[bits]}", raw.raw)
 
 
 class Namespace:
@@ -81,6 +83,9 @@ for kernel in (None, "standard"):  # which has a workspace
 seen, added = [random.random() < 0.6 or j == 0 for _ in range(n) for j in range(m)], [random.uniform(-2, 2) for _ in range(m)]
 mask, bias = Array((1, 1, n, m), values=seen, code=6, bits=8), Array((1, 1, 1, m), (9, 9, 9, 1), added)
 found = dlpack.attention(q, k, v, mask=mask, bias=bias).numbers()
+halves = (Array((1, 1, rows, d), values=values, bits=16) for rows, values in zip((n, m, m), drawn))
+rounded = dlpack.attention(*halves, mask=mask, bias=bias).numbers()  # a bias of float32 beside halves
+assert max(abs(a - b) for a, b in zip(found, rounded)) < 4e-3
 for i in range(n):
     p = [seen[i * m + j] * math.exp(sum(drawn[0][i * d + x] * drawn[1][j * d + x] for x in range(d)) / math.sqrt(d) + added[j])
          for j in range(m)]

@@ -4,7 +4,7 @@
 
 q [b, h, n, d], k and v [b, hk, m, d] on one GPU, any strides with contiguous rows. `out` and the workspace are made by the
 arrays' own library (`__array_namespace__`) where they are not given. The device's context must be current in this thread,
-as it is once the library has used the GPU. `mask` (bool or bytes) and `bias` (of q's type) are [b or 1, h or 1, n or 1, m]. No
+as it is once the library has used the GPU. `mask` (bool or bytes) and `bias` (of q's type or float32) are [b or 1, h or 1, n or 1, m]. No
 gradients."""
 
 import ctypes
@@ -95,12 +95,13 @@ def attention(q, k, v, out=None, lse=None, causal=False, scale=None, workspace=N
     if lse is not None:
         views["LSE"] = View("lse", lse)
         views["LSE"].check((b, h, n), "f32")
-    for name, word, given, type_ in (("attend", "mask", mask, "u8"), ("bias", "bias", bias, dtype)):
+    wide = bias is not None and dtype != "f32" and View("bias", bias).type == "f32"
+    for name, word, given, type_ in (("attend", "mask", mask, "u8"), ("bias", "bias", bias, "f32" if wide else dtype)):
         if given is not None:
             views[name] = View(word, given)
             views[name].check((b, h, n, m), type_, shared=True)
     family = f"fwd-{dtype}-d{d}" + ("" if d == dv else f"v{dv}") + "".join(
-        f"-{word}" for word, there in (("causal", causal), ("mask", mask is not None), ("bias", bias is not None)) if there)
+        f"-{word}" for word, there in (("causal", causal), ("mask", mask is not None), ("bias", bias is not None), ("bias32", wide)) if there)
     made = plan(family, views["Q"].where, kernel, policy)
     sizes = Sizes(ctypes.sizeof(Sizes), b, h, hk, n, m)
     need = made.workspace(sizes)
