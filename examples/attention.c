@@ -1,6 +1,7 @@
 /* attention.c -- attention on a GPU through libfatune, compared with a loop on the CPU.
  *
- *   cc attention.c $(pkg-config --cflags --libs fatune) -lcuda -lm -o attention && ./attention */
+ *   cc attention.c $(pkg-config --cflags --libs fatune) -I/usr/local/cuda/include -lcuda -lm -o attention &&
+ * ./attention */
 #include "cpu.h"
 
 int main(void)

@@ -1,6 +1,7 @@
 /* decode.c -- one plan for every length: a KV cache that grows by a row with each call, as in decoding.
  *
- *   cc decode.c $(pkg-config --cflags --libs fatune) -lcuda -lm -o decode && ./decode */
+ *   cc decode.c $(pkg-config --cflags --libs fatune) -I/usr/local/cuda/include -lcuda -lm -o decode &&
+ * ./decode */
 #include "cpu.h"
 
 int main(void)

@@ -1,6 +1,7 @@
 /* graph.c -- the same call captured into a CUDA graph and replayed: fatune_run only queues launches.
  *
- *   cc graph.c $(pkg-config --cflags --libs fatune) -lcuda -lm -o graph && ./graph */
+ *   cc graph.c $(pkg-config --cflags --libs fatune) -I/usr/local/cuda/include -lcuda -lm -o graph && ./graph
+ */
 #include "cpu.h"
 
 int main(void)

@@ -113,12 +113,18 @@ if [ -z "$cuda" ]; then
   leave_out "examples: cuda.h is missing"
   exit 77
 fi
+# README's own two lines, where a compiler finds cuda.h and the driver
+mkdir "$root/link"
+ln -s "$driver" "$root/link/libcuda.so"
+sed -n '/^    export PKG_CONFIG_PATH=PREFIX/,/^    cc /p' "$source/README.md" | sed "s,PREFIX,$root/usr," >"$root/readme.sh"
+(cd "$root/usr/share/doc/fatune" && CPATH="$cuda/include" LIBRARY_PATH="$root/link" sh -e "$root/readme.sh" && mv attention "$root/by-readme") ||
+  fail "README's lines: $(cat "$root/readme.sh")"
 for example in attention decode graph; do
   # shellcheck disable=SC2086
   cc -Wall -Wextra -Werror "$source/examples/$example.c" $flags -I"$cuda/include" "$driver" -lm -Wl,-rpath,"$lib" \
     -o "$root/$example" || fail "$example by pkg-config"
 done
-cmake -S "$source/examples" -B "$root/examples" -DCMAKE_PREFIX_PATH="$root/usr" -DCUDA_INCLUDE="$cuda/include" \
+cmake -S "$root/usr/share/doc/fatune/examples" -B "$root/examples" -DCMAKE_PREFIX_PATH="$root/usr" -DCUDA_INCLUDE="$cuda/include" \
   -DCUDA_LIBRARY="$driver" >"$root/cmake.log" 2>&1 &&
   cmake --build "$root/examples" >>"$root/cmake.log" 2>&1 || fail "$(cat "$root/cmake.log")"
 
@@ -140,8 +146,8 @@ if [ $gpu = no ]; then
     "$root/usr/bin/fatune" render $anchor-sink --gpu H200 --kernel $kernel >"$root/sources/$kernel-sink.cu" || fail "render $kernel"
   done
 fi
-for program in "$root/attention" "$root/examples/attention" "$root/decode" "$root/examples/decode" "$root/graph" "$root/examples/graph"; do
-  "$program" >"$root/said" || fail "$program: $(cat "$root/said")"
+for program in "$root/by-readme" "$root/attention" "$root/examples/attention" "$root/decode" "$root/examples/decode" "$root/graph" "$root/examples/graph"; do
+  LD_LIBRARY_PATH="$root/link" "$program" >"$root/said" || fail "$program: $(cat "$root/said")"
   tail -n 1 "$root/said"
 done
 
