@@ -57,13 +57,16 @@ static fat_status judge(const char *path, const struct stat *s, fat_error *err)
         "%s belongs to user %ld, not to you or root: its kernels would run as you; use your own"
         " file, or set FATUNE_TRUST_DB=1 to run what that user stores",
         path, (long)s->st_uid);
-  if (!S_ISLNK(s->st_mode) && (s->st_mode & (S_IWGRP | S_IWOTH)))
-    return fat_status_fail(
-        err, FAT_E_DENIED,
-        "%s may be written by others (mode %03o): their kernels would run as you; run `chmod go-w"
-        " %s`, or set FATUNE_TRUST_DB=1 to run what they store",
-        path, (unsigned)(s->st_mode & 0777), path);
-  return FAT_OK;
+  if (S_ISLNK(s->st_mode) || !(s->st_mode & (S_IWGRP | S_IWOTH)))
+    return FAT_OK;
+  const bool shared = s->st_mode & S_ISVTX; /* as /tmp, which must stay as it is */
+  return fat_status_fail(
+      err, FAT_E_DENIED,
+      "%s may be written by others (mode %03o): their kernels would run as you; %s%s%s, or "
+      "set FATUNE_TRUST_DB=1 to run what they store",
+      path, (unsigned)(s->st_mode & 01777),
+      shared ? "take a folder of your own below it, like --db " : "run `chmod go-w ", path,
+      shared ? "/mine/fatune.db, which is made" : "`");
 }
 
 static fat_status judge_folder(const char *path, fat_error *err)

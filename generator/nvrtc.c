@@ -175,6 +175,12 @@ static fat_status refuse(int cuda, const fat_nvrtc_found *found, int count, fat_
   char what[1024 + 300] = "there is none";
   if (count > 0)
     snprintf(what, sizeof what, "%s cannot be used: %s", found[0].path, found[0].problem);
+  if (cuda > 0 && cuda < FAT_NVRTC_OLDEST)
+    return fat_status_fail(
+        err, FAT_E_NVRTC,
+        "the driver is of CUDA %d, and no libnvrtc that fatune can use is as old: install a "
+        "driver of CUDA %d or newer (525 or later)",
+        cuda, FAT_NVRTC_OLDEST);
   if (given && given[0])
     return fat_status_fail(
         err, FAT_E_NVRTC,

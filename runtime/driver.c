@@ -40,9 +40,7 @@ static fat_status load(fat_driver *d, const char *name, fat_error *err)
   if (!d->library)
     return fat_status_fail(
         err, FAT_E_NO_DRIVER,
-        "no NVIDIA driver here (%.300s): without one fatune predicts for a GPU named with --gpu; "
-        "to measure, install the driver (in a container: start it with --gpus all)",
-        dlerror());
+        "no NVIDIA driver here (%.300s): install it; a container is started with --gpus all", dlerror());
   for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++)
     if (!find(d, &symbols[i]))
       return fat_status_fail(err, FAT_E_NO_DRIVER,
@@ -78,21 +76,41 @@ static void read_text(fat_driver *d)
   }
 }
 
+/* What to do where cuInit fails; the last row stands for every other code. */
+static const struct remedy {
+  int result;
+  const char *text;
+} remedies[] = {
+    {802, "a daemon of the driver is not running: on machines with NVLink switches, nvidia-fabricmanager"},
+    {803,
+     "the driver's library and its kernel module are of different versions, as after an update: restart"},
+    {804, "libcuda is of a compatibility package that is not for this GPU: take it out of LD_LIBRARY_PATH"},
+    {0, "if `nvidia-smi` fails too, the driver's installation is at fault"},
+};
+
+static fat_status explain(const fat_driver *d, int result, fat_error *err)
+{
+  fat_error said = {0};
+  const struct remedy *r = remedies;
+  while (r->result && r->result != result)
+    r++;
+  fat_driver_fail(d, FAT_E_NO_DRIVER, "cuInit", result, &said);
+  return fat_status_fail(err, FAT_E_NO_DRIVER, "%.400s; %s", said.text, r->text);
+}
+
 static fat_status start(fat_driver *d, fat_error *err)
 {
   int result = d->calls.init(0);
   if (result == FAT_CUDA_NO_DEVICE)
-    return fat_status_fail(
-        err, FAT_E_NO_DEVICE,
-        "the NVIDIA driver sees no GPU: check `nvidia-smi` and CUDA_VISIBLE_DEVICES, or name a "
-        "GPU with --gpu to predict for it");
+    return fat_status_fail(err, FAT_E_NO_DEVICE,
+                           "the NVIDIA driver sees no GPU: check `nvidia-smi` and CUDA_VISIBLE_DEVICES");
   if (result == FAT_CUDA_STUB)
     return fat_status_fail(
         err, FAT_E_NO_DRIVER,
         "the libcuda found is the CUDA toolkit's stub for linking, not a driver: install the "
         "NVIDIA driver or take the stubs folder out of LD_LIBRARY_PATH");
   if (result != FAT_CUDA_SUCCESS)
-    return fat_driver_fail(d, FAT_E_NO_DRIVER, "cuInit", result, err);
+    return explain(d, result, err);
   result = d->calls.driver_version(&d->version);
   if (result != FAT_CUDA_SUCCESS)
     return fat_driver_fail(d, FAT_E_NO_DRIVER, "cuDriverGetVersion", result, err);

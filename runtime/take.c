@@ -232,13 +232,14 @@ static fat_status take_default(fat_choosing *c, const fat_pick *pick, fat_error 
     return fat_status_fail(err, c->unable.status, "%s on %s: %s", problem, c->out->gpu.name, c->unable.text);
   if (!c->loader.may_compile)
     return fat_status_fail(
-        err, FAT_E_NOT_FOUND, "%s on %s: %s%s; tune it with the program fatune, or let %s", problem,
+        err, FAT_E_NOT_FOUND, "%s on %s: %s%s; tune it with the program fatune, or %s", problem,
         c->out->gpu.name,
         c->ask.policy == FATUNE_FAIL && pick->step < FAT_PICK_DEFAULT ? "not measured itself, only: "
                                                                       : "nothing stored serves it: ",
         pick->step < FAT_PICK_DEFAULT ? pick->why[pick->step] : pick->why[FAT_PICK_NEAREST],
-        c->ask.policy == FATUNE_FAIL ? "FATUNE_FALLBACK take what is near"
-                                     : "FATUNE_COMPILE compile the default");
+        c->ask.policy == FATUNE_FAIL      ? "let FATUNE_FALLBACK take what is near"
+        : c->ask.policy == FATUNE_COMPILE ? "take FATUNE_DISABLE_JIT=1 out of the environment"
+                                          : "let FATUNE_COMPILE compile the default");
   fat_problem plain;
   char rather[FAT_CONFIG_TEXT];
   name_plain(c, &plain, rather);

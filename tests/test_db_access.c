@@ -205,6 +205,10 @@ static void a_link_counts_by_what_it_leads_to(void **state)
   assert_int_equal(fixture_try(link, FAT_DB_WRITE, &err), FAT_OK);
   assert_int_equal(chmod(loose, 0777), 0);
   assert_int_equal(fixture_try(link, FAT_DB_WRITE, &err), FAT_E_DENIED);
+  assert_non_null(strstr(err.text, "run `chmod go-w"));
+  assert_int_equal(chmod(loose, 01777), 0); /* as /tmp: nobody should change that one's mode */
+  assert_int_equal(fixture_try(link, FAT_DB_WRITE, &err), FAT_E_DENIED);
+  assert_non_null(strstr(err.text, "a folder of your own below it"));
   assert_int_equal(chmod(loose, 0700), 0);
   unlink(target);
   assert_int_equal(fixture_try(link, FAT_DB_WRITE, &err),

@@ -110,6 +110,7 @@ static void given_file_or_folder(void **state)
   opens(0, "13.900", file);
   opens(13, "13.900", file);
   REFUSES(12, "CUDA 13", "at most CUDA 12");
+  REFUSES(11, "the driver is of CUDA 11", "install a driver of CUDA 12");
   const char *inside = place("12", "kit/lib64/libnvrtc.so.12");
   char kit[256];
   snprintf(kit, sizeof kit, "%s/kit", folder);

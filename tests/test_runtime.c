@@ -174,7 +174,7 @@ static void a_miss(void **state)
   /* Compiling is allowed, but switched off. */
   setenv("FATUNE_DISABLE_JIT", "1", 1);
   r.policy = FATUNE_COMPILE;
-  EXPECT(FATUNE_ERR_MISS, "nothing stored", fatune_plan_make(h, &r, &plan));
+  EXPECT(FATUNE_ERR_MISS, "take FATUNE_DISABLE_JIT=1 out", fatune_plan_make(h, &r, &plan));
   unsetenv("FATUNE_DISABLE_JIT");
   setenv("FATUNE_JIT", "/nowhere/libfatune-jit.so.0", 1);
   EXPECT(FATUNE_ERR_COMPILE, "/nowhere/libfatune-jit.so.0", fatune_plan_make(h, &r, &plan));

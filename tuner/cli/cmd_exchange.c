@@ -46,7 +46,10 @@ static int export_rows(const fat_options *options)
   fat_text path = {0}, out = {0};
   fat_error err = {0};
   int code = FAT_EXIT_FINE;
-  fat_status status = fat_open_db(options, FAT_DB_READ, &db, &path, &err);
+  fat_status status =
+      options->gpu && !options->winners
+          ? fat_status_fail(&err, FAT_E_INPUT, "--gpu goes with --winners: without it all rows are written")
+          : fat_open_db(options, FAT_DB_READ, &db, &path, &err);
   if (status == FAT_OK)
     status = options->winners ? export_winners(options, db, &out, &err) : fat_db_export(db, &out, &err);
   const char *name = options->arg_count ? options->args[0] : "-";
@@ -243,7 +246,7 @@ const fat_command fat_cmd_export = {
         "FILE that is there is written over with --force alone, and the database itself never. With "
         "--winners only what was measured and is worth shipping, in the form of db/tuned: the winner of "
         "each problem, the best of each kernel, their twins; with --gpu of that GPU alone.\n\n" FAT_EXIT_HELP,
-    .uses = FAT_USE(WINNERS) | FAT_USE(FORCE) | FAT_USE(GPU) | FAT_USE(DB) | FAT_USE(QUIET),
+    .uses = FAT_USE(WINNERS) | FAT_USE(FORCE) | FAT_USE(OF_GPU) | FAT_USE(DB) | FAT_USE(QUIET),
     .most = 1,
     .run = export_rows,
 };
@@ -267,10 +270,11 @@ const fat_command fat_cmd_merge = {
     .args = "FILE...",
     .about = "take over the results of other databases",
     .more =
-        "Each FILE is another tuning database, opened read-only and checked like an import; its binaries are "
-        "left there: a binary is code. A file that cannot be read is told and passed over, and the exit code "
-        "says "
-        "so; the same command again takes what is new.\n\n" FAT_EXIT_HELP,
+        "Each FILE is another tuning database, opened read-only and checked like an import. Binaries come "
+        "along "
+        "from files of your own that nobody else may write; of others the rows alone, whose kernels are "
+        "compiled when first called. A file that cannot be read is told and passed over, and the exit code "
+        "says so; the same command again takes what is new.\n\n" FAT_EXIT_HELP,
     .uses = FAT_USE(DB) | FAT_USE(JSON) | FAT_USE(QUIET),
     .least = 1,
     .most = FAT_OPTIONS_ARGS,

@@ -64,7 +64,8 @@ static int forget(const fat_options *o)
   if (forget_rows(o, &count, &err) != FAT_OK)
     return fat_exit_fail(&err);
   return print_numbers(o, names, (const int64_t[2]){count, 0},
-                       "%lld trials are forgotten; `fatune compact` gives their room back\n");
+                       count ? "%lld trials are forgotten; `fatune compact` gives their room back\n"
+                             : "%lld trials are forgotten: none agrees with all that was named\n");
 }
 
 static int compact(const fat_options *o)
@@ -95,7 +96,7 @@ const fat_command fat_cmd_forget = {
     .more = "Those that agree in all that is named, of every run: a GPU that is gone, a kernel, a source, "
             "what is older "
             "than so many days. Winners are chosen anew among what is left.\n\n" FAT_EXIT_HELP,
-    .uses = FAT_USE(GPU) | FAT_USE(KERNEL) | FAT_USE(PROBLEM) | FAT_USE(SOURCE) | FAT_USE(OLDER) |
+    .uses = FAT_USE(OF_GPU) | FAT_USE(OF_KERNEL) | FAT_USE(PROBLEM) | FAT_USE(SOURCE) | FAT_USE(OLDER) |
             FAT_USE(DB) | FAT_USE(JSON) | FAT_USE(QUIET),
     .run = forget,
 };

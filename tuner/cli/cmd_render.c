@@ -122,7 +122,7 @@ const fat_command fat_cmd_render = {
             "--config name another. PROBLEM is like fwd-f32-b1-h1-q64-k64-d64 or "
             "fwd-f32-b2-h16k4-q4096-k4096-d128-causal. The first "
             "lines of the text say how nvcc compiles it.\n\n" FAT_EXIT_HELP,
-    .uses = FAT_USE(GPU) | FAT_USE(MOD) | FAT_USE(MASK_MOD) | FAT_USE(KERNEL) | FAT_USE(CONFIG) |
+    .uses = FAT_USE(GPU) | FAT_USE(MOD) | FAT_USE(MASK_MOD) | FAT_USE(ONE_KERNEL) | FAT_USE(CONFIG) |
             FAT_USE(LINES) | FAT_USE(DB) | FAT_USE(TEMPLATES),
     .least = 1,
     .most = 1,

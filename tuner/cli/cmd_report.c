@@ -249,6 +249,10 @@ static fat_status make(page *p, fat_text *path, fat_text *out, fat_error *err)
   if (fat_open_script(p->options, &p->script, NULL) != FAT_OK)
     p->script = NULL;
   FAT_TRY(fat_db_trials(p->db, &filter, add_trial, p, err));
+  if (p->count == 0)
+    return fat_status_fail(err, FAT_E_INPUT,
+                           "nothing is stored that is asked for, so there is nothing to draw: `fatune show "
+                           "runs` says what was tuned");
   if (p->trials.failed || p->words.failed || p->problems.failed || p->gpus.failed)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the report");
   return assemble(p, out, err);
@@ -296,7 +300,7 @@ const fat_command fat_cmd_report = {
             "the search; failures and rejections by reason; GPU, driver and versions. The file needs no "
             "network and "
             "nothing else.\n\n" FAT_EXIT_HELP,
-    .uses = FAT_USE(OUTPUT) | FAT_USE(FORCE) | FAT_USE(GPU) | FAT_USE(PROBLEM) | FAT_USE(KERNEL) |
+    .uses = FAT_USE(OUTPUT) | FAT_USE(FORCE) | FAT_USE(OF_GPU) | FAT_USE(PROBLEM) | FAT_USE(OF_KERNEL) |
             FAT_USE(ORIGIN) | FAT_USE(DB) | FAT_USE(TEMPLATES) | FAT_USE(QUIET),
     .run = report,
 };

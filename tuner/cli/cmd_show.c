@@ -147,9 +147,12 @@ static fat_status lay_out(const shown *view, const fat_rows *rows, const fat_row
 }
 
 /* To a person: what is not shown, and what to type next. */
-static void say_next(const shown *view, const fat_rows *rows, fat_text *out)
+static void say_next(const fat_options *o, const shown *view, const fat_rows *rows, fat_text *out)
 {
-  if (!fat_table_look().glance)
+  const bool glance = fat_table_look().glance && !o->json && !o->csv;
+  if (rows->count == 0 && !glance && !o->quiet)
+    fputs("fatune: nothing is stored that is asked for: `fatune show runs` says what was tuned\n", stderr);
+  if (!glance)
     return;
   if (rows->shipped)
     fat_text_format(out, "%d rows of the package are left out: --all or a filter like --gpu shows them\n",
@@ -173,14 +176,17 @@ static fat_status show_view(const fat_options *o, const shown *view, fat_text *o
     status = fat_rows_read(db, view->view, o, table && fat_table_look().glance, &rows, err);
   if (status == FAT_OK && table && fat_table_look().glance && strcmp(view->view, "trials") == 0)
     status = fat_rows_read(db, "best", &(fat_options){0}, false, &winners, err);
+  const fat_gpu *gpu;
+  if (status == FAT_OK && o->gpu && rows.count == 0)
+    status = fat_gpu_find(o->gpu, &gpu, err); /* a slip of the name: no rows bear it */
   if (status == FAT_OK && o->json)
     fat_rows_json(&rows, out);
   else if (status == FAT_OK && o->csv)
     fat_rows_csv(&rows, out);
   else if (status == FAT_OK)
     status = lay_out(view, &rows, &winners, out, err);
-  if (status == FAT_OK && table)
-    say_next(view, &rows, out);
+  if (status == FAT_OK)
+    say_next(o, view, &rows, out);
   if (status == FAT_OK)
     status = fat_text_status(out, err);
   fat_rows_free(&rows);
@@ -290,7 +296,7 @@ const fat_command fat_cmd_show = {
         "On a terminal what all rows share stands above them, and a package's rows are left out where there "
         "are "
         "own ones; a pipe gets every row and column.\n\n" FAT_EXIT_HELP,
-    .uses = FAT_USE(GPU) | FAT_USE(PROBLEM) | FAT_USE(KERNEL) | FAT_USE(ORIGIN) | FAT_USE(SORT) |
+    .uses = FAT_USE(OF_GPU) | FAT_USE(PROBLEM) | FAT_USE(OF_KERNEL) | FAT_USE(ORIGIN) | FAT_USE(SORT) |
             FAT_USE(TOP) | FAT_USE(ALL) | FAT_USE(CSV) | FAT_USE(DB) | FAT_USE(JSON) | FAT_USE(QUIET),
     .most = 1,
     .run = show,

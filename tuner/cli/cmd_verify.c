@@ -329,7 +329,8 @@ const fat_command fat_cmd_verify = {
     .more =
         "Runs each winner (or with --kernel the best of those kernels) on small shapes around every tile "
         "edge and at its own shape, against a reference in double: random, large and adversarial inputs, "
-        "poison around the tensors, repeated runs. Stores nothing.\n\n"
+        "poison around the tensors, repeated runs. The exit code is 1 where one is not right. Stores "
+        "nothing.\n\n"
         "With --time each winner is timed again, and the exit code is 1 where one takes 5 % longer than when "
         "it was "
         "tuned: for cron, after a driver or a clock has changed.\n\n"
@@ -339,7 +340,7 @@ const fat_command fat_cmd_verify = {
         "hand.\n\n" FAT_EXIT_HELP,
     .uses = FAT_USE(GPU) | FAT_USE(MOD) | FAT_USE(MASK_MOD) | FAT_USE(OPS) | FAT_USE(DTYPES) | FAT_USE(DIMS) |
             FAT_USE(CAUSAL) | FAT_USE(SEQLENS) | FAT_USE(KERNEL) | FAT_USE(CONFIG) | FAT_USE(SANITIZE) |
-            FAT_USE(TIME) | FAT_USE(DEVICE) | FAT_USE(AS) | FAT_USE(TOP) | FAT_USE(DEADLINE) | FAT_USE(CUDA) |
+            FAT_USE(TIME) | FAT_USE(DEVICE) | FAT_USE(AS) | FAT_USE(TRY) | FAT_USE(DEADLINE) | FAT_USE(CUDA) |
             FAT_USE(DB) | FAT_USE(TEMPLATES) | FAT_USE(JSON) | FAT_USE(QUIET),
     .most = FAT_OPTIONS_ARGS,
     .run = verify,

@@ -340,8 +340,8 @@ const fat_command fat_cmd_why = {
         "that one is taken which promises the least time here, by how its tiles fill the SMs; 3 % more "
         "for each doubling of sizes. Where b, q or k is 0 the answer is none: a call launches "
         "nothing.\n\n" FAT_EXIT_HELP,
-    .uses = FAT_USE(GPU) | FAT_USE(MOD) | FAT_USE(MASK_MOD) | FAT_USE(KERNEL) | FAT_USE(CUDA) | FAT_USE(DB) |
-            FAT_USE(TEMPLATES) | FAT_USE(JSON) | FAT_USE(QUIET),
+    .uses = FAT_USE(GPU) | FAT_USE(MOD) | FAT_USE(MASK_MOD) | FAT_USE(ONE_KERNEL) | FAT_USE(CUDA) |
+            FAT_USE(DB) | FAT_USE(TEMPLATES) | FAT_USE(JSON) | FAT_USE(QUIET),
     .least = 1,
     .most = 1,
     .run = why,

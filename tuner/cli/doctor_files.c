@@ -48,7 +48,10 @@ static bool check_rights(fat_checkup *c, const char *what, const char *path, con
   if (s->st_mode & (S_IWGRP | S_IWOTH)) {
     snprintf(text, sizeof text, "%s, mode %04o: others may write it, and put code there", path,
              (unsigned)(s->st_mode & 07777));
-    snprintf(todo, sizeof todo, "chmod go-w %.200s", path);
+    snprintf(todo, sizeof todo,
+             s->st_mode & S_ISVTX ? "take a folder of your own below it: --db %.200s/mine/fatune.db"
+                                  : "chmod go-w %.200s",
+             path);
     fat_checkup_add(c, v, what, text, todo);
     return false;
   }

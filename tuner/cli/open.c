@@ -106,12 +106,13 @@ fat_status fat_open_gpu(const fat_options *options, fat_asked_gpu *asked, fat_er
   fat_device devices[DEVICES];
   int count;
   *asked = (fat_asked_gpu){0};
-  fat_status found = look_around(asked, devices, &count, NULL);
+  fat_error why = {0};
+  fat_status found = look_around(asked, devices, &count, &why);
   if (!options->gpu && found != FAT_OK)
-    return fat_status_fail(
-        err, found,
-        "no GPU is at hand: name one with --gpu, like --gpu T4 (`fatune show gpus` lists them; "
-        "`fatune doctor` says what stands in the way of one here)");
+    return fat_status_fail(err, found,
+                           "no GPU is at hand: %.500s; to do without, name one with --gpu, like --gpu T4 "
+                           "(`fatune show gpus` lists them)",
+                           why.text);
   int first = 0;
   while (options->device > 0 && first < count && devices[first].ordinal != options->device - 1)
     first++;

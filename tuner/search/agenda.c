@@ -150,8 +150,14 @@ static fat_status add_mods(const fat_goal *goal, fat_problem *p, fat_error *err)
 fat_status fat_agenda_problem(const fat_goal *goal, const char *text, bool family, fat_problem *p,
                               fat_error *err)
 {
-  FAT_TRY(family ? fat_problem_parse_family(text, p, err) : fat_problem_parse(text, p, err));
-  return add_mods(goal, p, err);
+  const fat_status status = family ? fat_problem_parse_family(text, p, err) : fat_problem_parse(text, p, err);
+  if (status != FAT_OK && !family && fat_problem_parse_family(text, p, NULL) == FAT_OK)
+    return fat_status_fail(
+        err, FAT_E_INPUT,
+        "'%s' is a family: a problem has its sizes too, like fwd-f16-b4-h16-q4096-k4096-d128 "
+        "of fwd-f16-d128",
+        text);
+  return status == FAT_OK ? add_mods(goal, p, err) : status;
 }
 
 static fat_status list_typed(const listing *l, fat_error *err)
