@@ -136,6 +136,8 @@ for dropout, n, m in ((0.17, 37, 70), (0.5, 3, 33), (0.0, 2, 2)):
     assert dropout == 0 or 0 < kept.double().mean() < 1
 
 refused(lambda: fatune.attention(q, k, v, mask=seen[:, :3]), ValueError, "mask is", "[2 or 1, 4 or 1, 5 or 1, 9 or 1]")
+refused(lambda: fatune.attention(q, k, v, causl=True), TypeError, "fatune.attention() got an unexpected", "'causl'")
+refused(lambda: fatune.attenton, AttributeError, "module 'fatune' has no attribute 'attenton'")
 refused(lambda: fatune.attention(q, k, v, block_mask=there), ValueError, "block=(rows, keys)")
 refused(lambda: fatune.attention(q, k, v, block_mask=there, block=(2, 2)), ValueError, "block_mask is", "[2 or 1, 4 or 1, 3, 5]")
 refused(lambda: fatune.attention(q, k, v, bias=seen), ValueError, "bias is", "float32")

@@ -20,7 +20,10 @@ def __getattr__(name):
         return importlib.import_module("." + name, __name__)
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(importlib.import_module("." + _HOMES.get(name, "tensors"), __name__), name)
+    try:
+        found = getattr(importlib.import_module("." + _HOMES.get(name, "tensors"), __name__), name)
+    except AttributeError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
     if not name.startswith("_"):
         globals()[name] = found  # looked up once: a call costs no more than one of a module's own function
     return found

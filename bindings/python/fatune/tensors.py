@@ -368,9 +368,12 @@ def attention(q, k, v, causal=False, scale=None, out=None, return_lse=False, ker
     `bias`: a number that is added to the score, for each row and key, [b or 1, h or 1, n or 1, keys or 1]. `more`: ragged batches,
     lengths by batch, expressions (`mod="s + table0[h] * (j - i)"`, `mask_mod`, `tables`) and others, see features.py."""
     if more or softcap or dropout or slopes is not None or mask is not None or bias is not None:
-        return features.attention(q, k, v, out, return_lse, deterministic, features.Options(
-            causal, scale, tuple(window), arithmetic, kernel, policy, split, sink, softcap, slopes, dropout, rng, mask=mask,
-            bias=bias, **more))
+        try:
+            options = features.Options(causal, scale, tuple(window), arithmetic, kernel, policy, split, sink, softcap, slopes, dropout,
+                                       rng, mask=mask, bias=bias, **more)
+        except TypeError as why:  # of a word that is none
+            raise TypeError(str(why).replace("Options.", "").replace("__new__", "fatune.attention")) from None
+        return features.attention(q, k, v, out, return_lse, deterministic, options)
     if type(window) is not tuple:
         window = tuple(window)
     if _is_compiling():
