@@ -100,7 +100,10 @@ static fat_status make_folders(char *path, fat_error *err)
     /* A parent that exists but lets nobody make anything answers so before EEXIST on some file systems. */
     struct stat s;
     if (failed && stat(path, &s) != 0)
-      return fat_status_fail(err, refused(failed), "folder %s cannot be made: %s", path, strerror(failed));
+      return fat_status_fail(
+          err, refused(failed),
+          "folder %s cannot be made: %s; name another place with --db, FATUNE_DB or XDG_DATA_HOME", path,
+          strerror(failed));
     *p = end;
     if (!end)
       return FAT_OK;

@@ -206,7 +206,7 @@ static void print_text(const answer *a, fat_text *out)
     if (chosen && step == FAT_PICK_DEFAULT)
       fat_text_format(out, ", %s", a->fallback);
     if (chosen && a->today.source)
-      fat_text_add(out, strcmp(a->today.source, "same") == 0 ? "; its source is that of today's templates"
+      fat_text_add(out, strcmp(a->today.source, "same") == 0 ? "; today's templates give the same source"
                                                              : "; today's templates give another source");
     fat_text_add(out, "\n");
     if (chosen) {
