@@ -307,7 +307,7 @@ test_why() {
   run why fwd-f32-b64-h128-q256-k256-d16 --gpu T4
   code_is 0 why
   out_has "-> predicted" why
-  out_has "its source is that of today's templates" why
+  out_has "today's templates give the same source" why
   run why fwd-f32-b1-h1-q300-k256-d16 --gpu T4 --json
   json_ok "why --json"
   out_has '"step": "predicted"' "why --json"
@@ -446,6 +446,7 @@ test_share() {
   out_has "fwd-f32-b64-h128-q256-k256-d16" "the merged database"
   "$fatune" export "$work/file.jsonl" --db "$work/third.db" --quiet
   if [ "$(wc -l <"$work/file.jsonl")" = "$(wc -l <"$work/rows.jsonl")" ]; then pass; else fail "rows got lost"; fi
+  refuses 2 "is a database: \`fatune merge\`" import "$work/third.db" --db "$work/second.db"
   echo '{"not": "a row"}' >"$work/wrong.jsonl"
   run import "$work/wrong.jsonl" --db "$work/third.db"
   code_is 2 "import of what is no row"

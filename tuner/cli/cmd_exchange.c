@@ -147,6 +147,8 @@ static fat_status import_files(const fat_options *options, fat_db *db, fat_impor
         strcmp(name, "-") == 0 ? read_stdin(&text, err) : fat_text_read_file(&text, name, IMPORT_MOST, err);
     if (status == FAT_E_NOT_FOUND)
       status = err->status = FAT_E_INPUT;
+    if (status == FAT_OK && strncmp(fat_text_get(&text), "SQLite format 3", 15) == 0)
+      status = fat_status_fail(err, FAT_E_INPUT, "%s is a database: `fatune merge` takes its rows", name);
     if (status == FAT_OK)
       status = options->sources ? fat_db_import_shipped(db, fat_text_get(&text), text.length, &one, err)
                                 : fat_db_import(db, fat_text_get(&text), text.length, &one, err);
