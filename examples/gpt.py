@@ -5,7 +5,7 @@ from the same seed: losses and tokens per second beside each other.
     python3 examples/gpt.py --context 16384 --dtype float16 --dropout 0.1
     python3 examples/gpt.py --json curves.json             # the losses of every step
 
-Needs PyTorch and a GPU. Exit 1 where the final losses differ by more than 0.5 %."""
+Needs PyTorch, a GPU and fatune (`pip install .` in the checkout). Exit 1 where the final losses differ by more than 0.5 %."""
 
 import argparse
 import functools
