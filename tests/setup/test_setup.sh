@@ -297,6 +297,14 @@ exits 0
 called 'cmake .*-DFATUNE_TESTS=ON'
 called 'cmake --build [^-]*$'
 
+machine asked # what the two commands do is told without doing any of it
+: >"$bin/nproc" && chmod +x "$bin/nproc"
+run "$root/check" --help
+exits 0
+says '^check .--full. .STAGE'
+says '^lot  '
+[ ! -s "$calls" ] || fail "something was called"
+
 if [ $failures -gt 0 ]; then
   echo "$failures failures"
   exit 1
