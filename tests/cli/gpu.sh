@@ -334,7 +334,7 @@ stop_verify() {
   FAKE_CUDA_DEVICES=A100 FAKE_CUDA_FAULT='standard_*=hang' "$fatune" verify --as T4 $problem --kernel fwd,standard "$@" \
     >"$work/out" 2>"$work/err" </dev/null &
   local verifier=$!
-  for _ in $(seq $((100 * patience))); do
+  for _ in $(seq $((300 * patience))); do # on a busy machine ten seconds were too few
     if grep -q 'right' "$work/$said"; then break; fi
     sleep 0.1
   done
