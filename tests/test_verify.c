@@ -4,6 +4,8 @@
  * The kernels' own text runs in the emulator, on the memory of the fake driver, as it is rendered or with one
  * piece of it changed. A piece that the text no longer has fails the test: the table then needs a look. What
  * kernels write beside their results, and results that change, are scripted faults of the fake. */
+#include "mod.h"
+#include "oracle/spots.h"
 #include "render.h"
 #include "runtime_fixture.h"
 #include "worker/full.h"
@@ -238,6 +240,26 @@ static void the_widest_rows_are_right(void **state)
 
 /* ---- what only the shape that is timed shows ---- */
 
+/* An expression whose scores grow with the distance: of a made-up LSE any result would be allowed. */
+static void what_allows_anything_is_not_judged(void **state)
+{
+  static const char *const texts[] = {"s + table0[h] * (j - i)", "s + table0[h]"};
+  float *block = fat_spots_block(1);
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    fat_problem p;
+    fat_spots spots;
+    MUST(fat_problem_parse("bwd-f16-b1-h2-q64-k4096-d64", &p, err));
+    MUST(fat_mod_add(texts[i], FAT_MOD, &p, err));
+    MUST(fat_spots_make(&p, block, &spots, err));
+    assert_int_equal(spots.untold, i == 0);
+    assert_int_equal(spots.rows[FAT_OF_Q], i == 0 ? 0 : FAT_SPOTS_ROWS);
+    assert_true(i == 0 || spots.allowed[FAT_DQ][0] < 1);
+    fat_spots_free(&spots);
+  }
+  free(block);
+}
+
 static const struct {
   const char *piece, *instead, *word;
 } at_anchor[] = {
@@ -428,6 +450,7 @@ int main(void)
       cmocka_unit_test(guards_of_bytes_are_whole),
       cmocka_unit_test(every_mutant_is_wrong),
       ON_T4(the_widest_rows_are_right),
+      cmocka_unit_test(what_allows_anything_is_not_judged),
       cmocka_unit_test(the_anchor_is_looked_at),
       ON_T4(all_of_the_anchor_is_written_and_stays),
       ON_T4(the_workspace_is_guarded),

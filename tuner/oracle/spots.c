@@ -146,6 +146,17 @@ static bool solve_row(const fat_spots *a, int side, int r, const float *block, d
   return read;
 }
 
+/* Whether right can be told from wrong. Beside a made-up LSE the weights of an expression whose scores grow
+ * with the distance exceed any bound. */
+static bool is_told(const fat_spots *a, const fat_bound *bound)
+{
+  for (int t = 0; t < FAT_TENSORS; t++)
+    if (fat_tensors_is_out(a->slot[t].role) &&
+        !(isfinite(a->allowed[t][0]) && isfinite(fat_half_round(a->slot[t].type, (float)bound->of[t].most))))
+      return false;
+  return true;
+}
+
 static bool solve(fat_spots *a, const float *block)
 {
   const fat_problem *p = &a->problem;
@@ -164,6 +175,9 @@ static bool solve(fat_spots *a, const float *block)
   for (int t = 0; t < FAT_TENSORS; t++)
     for (int stored = 0; stored < 2; stored++)
       a->allowed[t][stored] = fat_reference_allowed(p, &bound, t, stored);
+  a->untold = solved && !is_told(a, &bound);
+  if (a->untold)
+    a->rows[FAT_OF_Q] = a->rows[FAT_OF_K] = 0;
   free(scores);
   return solved;
 }

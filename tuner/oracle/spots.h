@@ -15,6 +15,7 @@ typedef struct fat_spots {
   int64_t bytes;       /* of one image: a multiple of 4, as all places in it are */
   int64_t outputs;     /* from here on the image has no inputs */
   int rows[FAT_SIDES]; /* known ones: rows of Q, keys */
+  bool untold;         /* none are, as their scores would allow anything */
   struct {
     int64_t b, h, i;
     int64_t first; /* row of the batch in the tensors, where those of all lie behind each other */

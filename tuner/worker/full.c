@@ -119,6 +119,10 @@ static fat_status judge_row(const fat_full *full, int t, int r, fat_verdict *v, 
 static fat_status judge_rows(const fat_full *full, fat_verdict *v, fat_error *err)
 {
   const fat_spots *a = &full->testbed->spots;
+  if (a->untold && v->outcome == FAT_OUT_OK)
+    snprintf(v->detail, sizeof v->detail,
+             "right in all small cases; at full size no row is known: beside a made-up LSE its scores are "
+             "too large");
   for (int r = 0; r < FAT_SPOTS_ROWS; r++)
     for (int t = 0; t < FAT_TENSORS && v->outcome == FAT_OUT_OK; t++)
       if (is_output(a, t) && r < a->rows[fat_tensors[t].side])
