@@ -76,28 +76,6 @@ static void read_text(fat_driver *d)
   }
 }
 
-/* What to do where cuInit fails; the last row stands for every other code. */
-static const struct remedy {
-  int result;
-  const char *text;
-} remedies[] = {
-    {802, "a daemon of the driver is not running: on machines with NVLink switches, nvidia-fabricmanager"},
-    {803,
-     "the driver's library and its kernel module are of different versions, as after an update: restart"},
-    {804, "libcuda is of a compatibility package that is not for this GPU: take it out of LD_LIBRARY_PATH"},
-    {0, "if `nvidia-smi` fails too, the driver's installation is at fault"},
-};
-
-static fat_status explain(const fat_driver *d, int result, fat_error *err)
-{
-  fat_error said = {0};
-  const struct remedy *r = remedies;
-  while (r->result && r->result != result)
-    r++;
-  fat_driver_fail(d, FAT_E_NO_DRIVER, "cuInit", result, &said);
-  return fat_status_fail(err, FAT_E_NO_DRIVER, "%.400s; %s", said.text, r->text);
-}
-
 static fat_status start(fat_driver *d, fat_error *err)
 {
   int result = d->calls.init(0);
@@ -110,7 +88,7 @@ static fat_status start(fat_driver *d, fat_error *err)
         "the libcuda found is the CUDA toolkit's stub for linking, not a driver: install the "
         "NVIDIA driver or take the stubs folder out of LD_LIBRARY_PATH");
   if (result != FAT_CUDA_SUCCESS)
-    return explain(d, result, err);
+    return fat_driver_fail(d, FAT_E_NO_DRIVER, "cuInit", result, err);
   result = d->calls.driver_version(&d->version);
   if (result != FAT_CUDA_SUCCESS)
     return fat_driver_fail(d, FAT_E_NO_DRIVER, "cuDriverGetVersion", result, err);
@@ -173,6 +151,25 @@ bool fat_driver_maps(const fat_driver *driver)
   return driver->calls.map_tiled;
 }
 
+/* What to do about codes whose own words do not say it. */
+static const char *remedy(const char *call, int result)
+{
+  static const struct {
+    int result;
+    const char *text;
+  } known[] = {
+      {46, "; the GPU's compute mode lets no further process in: `fatune doctor` says which it is"},
+      {802, "; a daemon of the driver does not run: with NVLink switches that is nvidia-fabricmanager"},
+      {803, "; the driver's library and its kernel module differ, as after an update: restart the machine"},
+      {804, "; libcuda is of a compatibility package that is not for this GPU: see LD_LIBRARY_PATH"},
+  };
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (known[i].result == result)
+      return known[i].text;
+  return strcmp(call, "cuInit") == 0 ? "; if `nvidia-smi` fails too, the driver's installation is at fault"
+                                     : "";
+}
+
 fat_status fat_driver_fail(const fat_driver *driver, fat_status status, const char *call, int result,
                            fat_error *err)
 {
@@ -181,8 +178,8 @@ fat_status fat_driver_fail(const fat_driver *driver, fat_status status, const ch
   driver->calls.error_string(result, &text);
   if (!name && fat_cuda_error_name(result)[0])
     name = fat_cuda_error_name(result);
-  return fat_status_fail(err, status, "%s fails with %s (%d): %s", call, name ? name : "an unknown code",
-                         result, text ? text : "the driver has no words for it");
+  return fat_status_fail(err, status, "%s fails with %s (%d): %s%s", call, name ? name : "an unknown code",
+                         result, text ? text : "the driver has no words for it", remedy(call, result));
 }
 
 fat_status fat_driver_check(const fat_driver *driver, const char *call, int result, fat_error *err)

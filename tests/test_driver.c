@@ -95,8 +95,10 @@ static void says_what_stands_in_the_way(void **state)
   refuse(FAT_E_NO_DRIVER, "stub");
   setenv("FAKE_CUDA_FAIL", "cuInit=999", 1);
   refuse(FAT_E_NO_DRIVER, "CUDA_ERROR_UNKNOWN (999): unknown error; if `nvidia-smi` fails too");
+  setenv("FAKE_CUDA_FAIL", "cuInit=46", 1);
+  refuse(FAT_E_NO_DRIVER, "the GPU's compute mode");
   setenv("FAKE_CUDA_FAIL", "cuInit=803", 1);
-  refuse(FAT_E_NO_DRIVER, "of different versions, as after an update: restart");
+  refuse(FAT_E_NO_DRIVER, "differ, as after an update: restart the machine");
   setenv("FAKE_CUDA_FAIL", "cuDriverGetVersion=5555", 1);
   refuse(FAT_E_NO_DRIVER, "cuDriverGetVersion fails with an unknown code (5555)");
 }

@@ -165,7 +165,7 @@ static fat_status grow_sets(fat_testbed *s, int64_t l2, fat_error *err)
   fat_status status;
   for (;; sets /= 2) {
     fat_error why = {0};
-    status = room_grow(s->driver, &s->sets, sets * one, "the problem's tensors", &why);
+    status = room_grow(s->driver, &s->sets, sets * one, "the problem", &why);
     if (status != FAT_E_DEVICE_MEMORY || sets == 1) {
       if (status != FAT_OK)
         fat_status_fail(err, status, "%s", why.text);
@@ -321,8 +321,7 @@ fat_status fat_testbed_workspace(fat_testbed *testbed, int64_t bytes, fat_error 
   testbed->filled = false;
   room_free(testbed->driver, &testbed->sets);
   testbed->set_count = 1;
-  FAT_TRY(
-      room_grow(testbed->driver, &testbed->sets, (size_t)testbed->spots.bytes, "the problem's tensors", err));
+  FAT_TRY(room_grow(testbed->driver, &testbed->sets, (size_t)testbed->spots.bytes, "the problem", err));
   FAT_TRY(fill_sets(testbed, err));
   testbed->filled = true;
   return room_grow(testbed->driver, &testbed->workspace, need, "its workspace", err);
