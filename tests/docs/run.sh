@@ -73,6 +73,11 @@ if [ -s "$work/lacks" ]; then fail "docs/command-line.md lacks $(paste -sd' ' "$
 for name in $(grep -rhoE '(getenv\(|given\([^,]*, |environ\.get\()"FATUNE_[A-Z_]+"' generator db runtime tuner bindings | grep -oE 'FATUNE_[A-Z_]+' | sort -u); do
   if "$fatune" help environment | grep -q "^$name "; then pass; else fail "'fatune help environment' lacks $name"; fi
 done
+# What troubleshooting quotes is said somewhere: the words between dots, in the strings of the sources.
+cat generator/*.c db/*.c runtime/*.c runtime/fatune.h tuner/*/*.c setup/*.sh | tr '\n' ' ' | sed 's/" *"//g' >"$work/said"
+while read -r part; do
+  if grep -qF -e "$part" "$work/said"; then pass; else fail "docs/troubleshooting.md quotes '$part', which nothing says"; fi
+done < <(sed -n 's/^| `\([^`]*\)`.*/\1/p' docs/troubleshooting.md | sed 's/\.\.\+/\n/g; s/[0-9]\+$//' | sed "s/^[ ':),]*//; s/[ ':(]*$//" | grep ....)
 if [ "$(wc -l <README.md)" -le 150 ]; then pass; else fail "README.md has more than 150 lines"; fi
 
 # -- what is shown works
