@@ -14,6 +14,7 @@
 #include <math.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #define TINY "fwd-f32-b1-h2-q40-k40-d8-causal"
@@ -351,6 +352,13 @@ static void blame_is_confirmed(void **state)
   assert_int_equal(started, 2);
 }
 
+/* Waits until a process has ended, and leaves it to be reaped. */
+static void ended(pid_t pid)
+{
+  siginfo_t info;
+  assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+}
+
 /* One that dies while it has nothing to do is missed by nobody. */
 static void an_idle_worker_may_die(void **state)
 {
@@ -361,11 +369,12 @@ static void an_idle_worker_may_die(void **state)
   is_fine(0);
   int pid = running;
   assert_int_equal(kill(pid, SIGKILL), 0);
-  nanosleep(&(struct timespec){0, 50000000}, NULL);
+  ended(pid);
   is_fine(0);
   assert_int_not_equal(running, pid);
   assert_int_equal(kill(running, SIGKILL), 0);
   pid = running;
+  ended(pid);
   for (int i = 0; i < 20 && kill(pid, 0) == 0; i++) /* it is noticed between assignments, too */
     MUST(fat_worker_step(worker, 0.1, &v, &done, err));
   assert_int_equal(kill(pid, 0), -1);
