@@ -124,10 +124,10 @@ static void keeps_the_deadline(void **state)
   fat_binary b;
   fat_error err;
   double start = now();
-  assert_int_equal(fat_compile(fake13, "fake wait 5000", "x.cu", "sm_75", 0.1, NULL, &b, &err),
+  assert_int_equal(fat_compile(fake13, "fake wait 100000", "x.cu", "sm_75", 0.1, NULL, &b, &err),
                    FAT_E_TIMEOUT);
-  assert_true(now() - start < 4);
-  assert_true(b.seconds >= 0.1 && b.seconds < 4);
+  assert_true(now() - start < 50); /* of 100 */
+  assert_true(b.seconds >= 0.1 && b.seconds < 50);
   assert_non_null(strstr(err.text, "0.1 s"));
   fat_binary_free(&b);
   /* An older library cannot be stopped; its late result counts as none. */
@@ -159,14 +159,14 @@ static void can_be_cancelled(void **state)
   cancel = 0;
   double start = now();
   assert_int_equal(pthread_create(&thread, NULL, cancel_soon, NULL), 0);
-  assert_int_equal(fat_compile(fake13, "fake wait 5000", "x.cu", "sm_75", 0, &cancel, &b, NULL),
+  assert_int_equal(fat_compile(fake13, "fake wait 100000", "x.cu", "sm_75", 0, &cancel, &b, NULL),
                    FAT_E_CANCELLED);
   pthread_join(thread, NULL);
   fat_binary_free(&b);
-  assert_int_equal(fat_compile(fake13, "fake wait 5000", "x.cu", "sm_75", 0, &cancel, &b, NULL),
+  assert_int_equal(fat_compile(fake13, "fake wait 100000", "x.cu", "sm_75", 0, &cancel, &b, NULL),
                    FAT_E_CANCELLED);
   fat_binary_free(&b);
-  assert_true(now() - start < 4);
+  assert_true(now() - start < 50);
 }
 
 static void refuses_unknown_targets(void **state)

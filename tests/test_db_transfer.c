@@ -210,9 +210,9 @@ static void many_samples_are_read_once(void **state)
   unlink(f->path);
   db = fixture_db(f, FAT_DB_WRITE);
   struct timespec began, ended;
-  clock_gettime(CLOCK_MONOTONIC, &began);
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &began);
   MUST(fat_db_import(db, fat_text_get(&line), line.length, &c, err));
-  clock_gettime(CLOCK_MONOTONIC, &ended);
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ended);
   fat_db_close(db);
   assert_counts(c, 1, 0, 0);
   assert_true(ended.tv_sec - began.tv_sec < 20);

@@ -111,17 +111,17 @@ static int wait_for_event_twice(void)
 static void processes_end_and_hang(void **state)
 {
   (void)state;
-  assert_int_equal(in_child("cuModuleLoadData#1=segv", load_again, 5000), 1000 + SIGSEGV);
-  assert_int_equal(in_child("cuModuleLoadData#2=segv", load_again, 5000), 0);
-  assert_int_equal(in_child("", load_damaged, 5000), 1000 + SIGSEGV);
-  assert_int_equal(in_child("", load_damaged_for_a_code, 5000), 200);
-  assert_int_equal(in_child("copy_*=segv", launch, 5000), 1000 + SIGSEGV);
-  assert_int_equal(in_child("cuLaunchKernel=kill", launch, 5000), 1000 + SIGKILL);
-  assert_int_equal(in_child("cuEventSynchronize#3=hang", wait_for_event_twice, 5000), 0);
+  assert_int_equal(in_child("cuModuleLoadData#1=segv", load_again, 100000), 1000 + SIGSEGV);
+  assert_int_equal(in_child("cuModuleLoadData#2=segv", load_again, 100000), 0);
+  assert_int_equal(in_child("", load_damaged, 100000), 1000 + SIGSEGV);
+  assert_int_equal(in_child("", load_damaged_for_a_code, 100000), 200);
+  assert_int_equal(in_child("copy_*=segv", launch, 100000), 1000 + SIGSEGV);
+  assert_int_equal(in_child("cuLaunchKernel=kill", launch, 100000), 1000 + SIGKILL);
+  assert_int_equal(in_child("cuEventSynchronize#3=hang", wait_for_event_twice, 100000), 0);
   assert_int_equal(in_child("cuEventSynchronize#2=hang", wait_for_event_twice, 300), 2000);
   assert_int_equal(in_child("copy_*=hang", launch_and_wait, 300), 2000);
-  assert_int_equal(in_child("copy_*=hang", launch_and_ask, 5000), 5);
-  assert_int_equal(in_child("other_*=hang", launch_and_wait, 5000), 0);
+  assert_int_equal(in_child("copy_*=hang", launch_and_ask, 100000), 5);
+  assert_int_equal(in_child("other_*=hang", launch_and_wait, 100000), 0);
 }
 
 static void a_mistake_in_a_plan_ends_the_process(void **state)
@@ -131,7 +131,7 @@ static void a_mistake_in_a_plan_ends_the_process(void **state)
       "cuLaunchKernel", "cuLaunchKernel=never", "cuLaunchKernel#0=700", "=700",
       "cuInit#x=1",     "cuInit=slow:",         "cuInit#2-=1"};
   for (size_t i = 0; i < sizeof plans / sizeof *plans; i++)
-    assert_int_equal(in_child(plans[i], launch, 5000), 1000 + SIGABRT);
+    assert_int_equal(in_child(plans[i], launch, 100000), 1000 + SIGABRT);
 }
 
 /* Workers that follow each other count together: the plan's second launch is in the second worker. */
@@ -141,7 +141,7 @@ static void processes_count_together(void **state)
   char path[300];
   snprintf(path, sizeof path, "%s/state", files.path);
   for (int i = 1; i <= 2; i++) /* without the file each for itself */
-    assert_int_equal(in_child("cuLaunchKernel#2=46", launch, 5000), 0);
+    assert_int_equal(in_child("cuLaunchKernel#2=46", launch, 100000), 0);
   for (int i = 1; i <= 3; i++) {
     /* begin() takes variables away; the plan is made after it. */
     int status = 0;
