@@ -57,12 +57,14 @@ static fat_status list_kernels(fat_script **script, fat_error *err)
   return fat_space_kernels(*script, names, &count, err);
 }
 
-/* Fails the first few hundred allocations one by one, later ones at growing distances, until none is left to
- * fail. A call may succeed in spite of a refusal (Lua collects garbage and asks again) but never lie. */
+/* Fails the first twenty allocations one by one (in the long form forty), later ones at growing distances,
+ * until none is left to fail: they are many times more than the places that make them. A call may succeed in
+ * spite of a refusal (Lua collects garbage and asks again) but never lie. */
 static void starve_step(step make, bool needs_script, bool all_that_follow)
 {
+  const long each = getenv("FATUNE_FULL") ? 40 : 20;
   long failures = 0;
-  for (long n = 0;; n += 1 + n / 40) {
+  for (long n = 0;; n += 1 + n / each) {
     fat_script *script = NULL;
     fat_error err = {0};
     if (needs_script)

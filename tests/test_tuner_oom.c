@@ -59,15 +59,17 @@ static fat_assignment assignment(void)
       .entrant[0] = {"fa1:Br32-Bc32", fat_text_get(&source.recipe), cubin_hash, cubin, cubin_size}};
 }
 
-/* Fails the first forty allocations one by one, later ones at growing distances, until none is left to fail.
- * A call may succeed in spite of a single refusal (Lua collects garbage and asks again), but never lie. */
+/* Fails the first twenty allocations one by one (in the long form forty), later ones at growing distances,
+ * until none is left to fail. A call may succeed in spite of a single refusal (Lua collects garbage and asks
+ * again), but never lie. */
 static void starve_call(fat_status (*call)(fat_error *err), bool all_that_follow)
 {
+  const long each = getenv("FATUNE_FULL") ? 40 : 20;
   fat_error err = {0};
   long failures = 0;
   if (call(&err) != FAT_OK) /* what is made once is there */
     fail_msg("with memory enough: %s", err.text);
-  for (long n = 0;; n += 1 + n / 40) {
+  for (long n = 0;; n += 1 + n / each) {
     err = (fat_error){0};
     starve_after(n, all_that_follow);
     fat_status status = call(&err);
