@@ -19,7 +19,7 @@ unset CUDA_VISIBLE_DEVICES FAKE_CUDA_FAULT FAKE_CUDA_FAIL FAKE_CUDA_STATE FAKE_C
 usual_times='fwd:*-W1-*=0.06' # the rest by the hash of the source: no winner is its own twin, whatever templates say
 export FAKE_CUDA_TIMES=$usual_times
 mkdir "$work/dump"
-patience=${PATIENCE:-1}
+patience=$((${PATIENCE:-1} * $(slowness)))
 
 problem=fwd-f32-b1-h2-q64-k64-d16
 configs=() # of a tune of that problem, in the order of trials: one thread compiles, so that it is always the same
@@ -50,7 +50,7 @@ workers_are_gone() {
   local pids pid left=''
   pids=$(sed -n 's/^\([0-9]*\) context .*/\1/p' "$work/log" | sort -u)
   if [ -z "$pids" ]; then fail "$1: no worker ever opened the GPU"; fi
-  for _ in $(seq 50); do
+  for _ in $(seq $((50 * patience))); do
     left=
     for pid in $pids; do
       if ! is_gone "$pid"; then left=$pid; fi
@@ -66,22 +66,15 @@ start_tune() {
   "$fatune" tune $problem --kernel fwd --effort quick --jobs 1 --db "$work/$1" "${@:3}" \
     >"$work/bg.out" 2>"$work/bg.err" &
   tuner=$!
-  for _ in $(seq 300); do
-    if [ "$(stored "$1")" -ge "$2" ]; then return; fi
-    sleep 0.1
-  done
-  fail "a tune stored less than $2 trials within 30 s"
+  wait_for has_rows "$1" "$2" || fail "a tune ended and stored less than $2 trials"
 }
+has_rows() { [ "$(stored "$1")" -ge "$2" ]; }
 
 # start_hanging CONFIG ROWS DB -- the same, and its worker has launched a kernel that never ends.
 start_hanging() {
   : >"$work/log"
   FAKE_CUDA_FAULT="$1=hang" start_tune "$3" "$2" --deadline 60s
-  for _ in $(seq 300); do
-    if grep -q "^[0-9]* fault in" "$work/log"; then return; fi
-    sleep 0.1
-  done
-  fail "$1 was not launched within 30 s"
+  wait_for grep -q "^[0-9]* fault in" "$work/log" || fail "$1 was not launched"
 }
 
 # end_tune CODE WHAT -- waits for it.
@@ -333,13 +326,10 @@ test_verify() {
 stop_verify() {
   FAKE_CUDA_DEVICES=A100 FAKE_CUDA_FAULT='standard_*=hang' "$fatune" verify --as T4 $problem --kernel fwd,standard "$@" \
     >"$work/out" 2>"$work/err" </dev/null &
-  local verifier=$!
-  for _ in $(seq $((300 * patience))); do # on a busy machine ten seconds were too few
-    if grep -q 'right' "$work/$said"; then break; fi
-    sleep 0.1
-  done
-  kill -INT $verifier
-  wait $verifier
+  tuner=$!
+  wait_for grep -q 'right' "$work/$said" || fail "verify said nothing"
+  kill -INT "$tuner"
+  wait "$tuner"
   code=$? out=$(<"$work/out") err=$(<"$work/err")
   code_is 130 "verify stopped by SIGINT"
   err_has "not all kernels were checked" "verify stopped by SIGINT"
@@ -538,7 +528,7 @@ test_interrupt_twice() {
   local begun=$SECONDS
   kill -INT "$tuner"
   end_tune 130 "a tune stopped by two SIGINT"
-  at_most $((SECONDS - begun)) 5 "seconds after the second SIGINT"
+  at_most $((SECONDS - begun)) $((5 * patience)) "seconds after the second SIGINT"
   workers_are_gone "a tune stopped by two SIGINT"
   is "$(stored twice.db)" 1 "rows after two SIGINT"
 }

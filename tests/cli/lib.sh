@@ -56,6 +56,32 @@ json_ok() {
 # Whether kernels can be compiled here.
 has_nvrtc() { "$fatune" doctor --json --db "$work/none.db" | grep -q '"what": "NVRTC", "verdict": "ok"'; }
 
+# How many times longer than on an idle machine things take at the moment, from 1 to 8: the program is started a few
+# times, and what passes meanwhile is held against the time that a processor works for it.
+slowness() {
+  local TIMEFORMAT='%R %U %S' i
+  { time for i in {1..20}; do "$fatune" --version; done >"$work/out" 2>&1; } 2>&1 |
+    awk '{ n = int($1 / ($2 + $3 + 1e-3)); print (n < 1 ? 1 : n > 8 ? 8 : n) }'
+}
+
+# Milliseconds that a processor has worked so far for processes that this script started and that have ended.
+worked() {
+  local field
+  read -r -a field <"/proc/$$/stat"
+  echo $(((field[15] + field[16]) * 1000 / $(getconf CLK_TCK)))
+}
+
+# wait_for COMMAND... -- until it succeeds, for as long as the process $tuner lives.
+wait_for() {
+  while ! "$@"; do
+    if ! kill -0 "$tuner" 2>/dev/null; then
+      "$@"
+      return
+    fi
+    sleep 0.1
+  done
+}
+
 # run_tests NAME... -- calls each test_NAME and ends the script with what came of them.
 run_tests() {
   local name
