@@ -48,7 +48,11 @@ for q, k, v, options in (
         close(a, b, 8e-3)
 q, k, v = (drawn(1, 2, 4, 8) for _ in range(3))
 close(fatune.sdpa(q.mT.contiguous().mT, k, v), right(q, k, v))  # its last stride is not 1
-refused(lambda: fatune.sdpa(q, k[:, :1], v[:, :1]), ValueError, "enable_gqa")
+for _ in range(2):  # a known call is no answer to other words
+    close(fatune.sdpa(q, k[:, :1], v[:, :1], enable_gqa=True), right(q, k[:, :1], v[:, :1]))
+    refused(lambda: fatune.sdpa(q, k[:, :1], v[:, :1]), ValueError, "enable_gqa")
+    close(fatune.sdpa(q, k, v, is_causal=True, scale=0.5), F.scaled_dot_product_attention(q.double(), k.double(), v.double(), is_causal=True, scale=0.5))
+    close(fatune.sdpa(q, k, v), right(q, k, v))
 refused(lambda: fatune.sdpa(q, k, v, dropout_p=1.5), ValueError, "dropout")
 refused(lambda: fatune.sdpa(q, k, v, torch.ones(4, 4, dtype=torch.bool), is_causal=True), ValueError, "only one")
 

@@ -13,7 +13,8 @@ from . import tensors
 from .abi import ALL
 
 HALVES = (torch.float16, torch.bfloat16)
-_attention, _is_autocast = tensors.attention, torch.is_autocast_enabled
+_known, _forward_call = tensors._known, tensors._forward_call
+_is_autocast, _is_recording, _is_compiling = torch.is_autocast_enabled, tensors._is_recording, tensors._is_compiling
 
 
 def topleft(q, k, v):
@@ -45,13 +46,26 @@ def _ready(t, dtype, d):
     return t if t.stride(3) == 1 or d == 1 else t.contiguous()
 
 
+def _is_plain(query, key, value, is_causal, enable_gqa):
+    """Whether fatune.attention takes these as they are."""
+    shape, keys = query.shape, key.shape
+    return (query.dtype in HALVES and len(shape) == 4 and keys == value.shape and
+            (shape == keys or not is_causal and (enable_gqa or len(keys) == 4 and shape[1] == keys[1])) and shape[3] % 8 == 0 and
+            query.stride(3) == key.stride(3) == value.stride(3) == 1)
+
+
 def sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     """softmax(scale query key^T + mask) value; see torch.nn.functional.scaled_dot_product_attention."""
-    shape, keys = query.shape, key.shape
-    if (attn_mask is None and not dropout_p and query.dtype in HALVES and len(shape) == 4 and keys == value.shape and
-            (shape == keys or not is_causal and (enable_gqa or len(keys) == 4 and shape[1] == keys[1])) and shape[3] % 8 == 0 and
-            query.stride(3) == key.stride(3) == value.stride(3) == 1 and not _is_autocast("cuda")):
-        return _attention(query, key, value, is_causal, scale)  # as it is: what is below takes longer than a call
+    if attn_mask is None and not dropout_p and not _is_autocast("cuda"):
+        if not (_is_compiling() or _is_recording() and (query.requires_grad or key.requires_grad or value.requires_grad)):
+            form = (query.shape, key.shape, value.shape, query.stride(), key.stride(), value.stride(), query.dtype, key.dtype, value.dtype,
+                    query.device, key.device, value.device, is_causal, scale, enable_gqa)
+            call = _known.calls.get(form) or _is_plain(query, key, value, is_causal, enable_gqa) and _known.learn(
+                form, _forward_call(query, key, value, is_causal, scale))
+            if call:
+                return call.forward(query, key, value, None, None)
+        elif _is_plain(query, key, value, is_causal, enable_gqa):
+            return tensors.attention(query, key, value, is_causal, scale)
     if attn_mask is not None and is_causal:
         raise ValueError("attn_mask and is_causal: only one of them can be given")
     if key.dim() != query.dim() or value.dim() != query.dim() or query.dim() < 2:

@@ -323,7 +323,8 @@ def _form(tensor):
     return tensor is not None and (tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
 
 
-def _forward_call(q, k, v, causal, scale, out, return_lse, kernel, policy, arithmetic, window, sink, split):
+def _forward_call(q, k, v, causal, scale, out=None, return_lse=False, kernel=None, policy=COMPILE, arithmetic=None, window=(ALL, ALL),
+                  sink=None, split=0):
     """A call that this thread has not met."""
     text = family_text(q, k, v, causal, arithmetic, window, sink, split=split)
     _check_inputs(q, k, v, sink)
