@@ -204,3 +204,9 @@ void fat_candidate_explain(const fat_candidate *row, char *why, size_t room)
   if (row->differences[0] && n > 0 && (size_t)n < room)
     snprintf(why + n, room - (size_t)n, "; %s", row->differences);
 }
+
+void fat_candidate_tell(const fat_candidate *row, fat_text *out)
+{
+  fat_text_format(out, "%.4g ms by %s of %s%s%s, distance %.2g\n", row->expected, row->config, row->problem,
+                  row->same_device ? "" : " on ", row->same_device ? "" : row->gpu, row->distance);
+}

@@ -79,6 +79,8 @@ bool fat_candidate_before(const fat_candidate *a, const fat_candidate *b, const 
 
 /* One sentence: what it is and where from. */
 void fat_candidate_explain(const fat_candidate *row, char *why, size_t room);
+/* What it promises, weighed: "0.38 ms by CONFIG of PROBLEM on H200, distance 1.5" and the line's end. */
+void fat_candidate_tell(const fat_candidate *row, fat_text *out);
 
 /* How far two problems of one family lie apart: the doublings between their rows of Q in all heads, counted
  * up to 2^16, and between their keys, and half of those between their q and between their heads per KV head.

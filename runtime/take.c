@@ -46,10 +46,10 @@ static void tell(fat_choosing *c, const fat_pick *pick)
   for (int i = 0; i <= (int)pick->step && i < FAT_PICK_DEFAULT && !c->brief; i++)
     fat_text_format(c->why, "%s: %s\n", fat_pick_step_name((fat_pick_step)i), pick->why[i]);
   const int rows = c->brief ? 0 : fat_pick_list_weighed(pick, row);
-  for (int i = 0; i < rows; i++)
-    fat_text_format(c->why, "expected: %.4g ms by %s of %s%s%s, distance %.2g\n", row[i]->expected,
-                    row[i]->config, row[i]->problem, row[i]->same_device ? "" : " on ",
-                    row[i]->same_device ? "" : row[i]->gpu, row[i]->distance);
+  for (int i = 0; i < rows; i++) {
+    fat_text_add(c->why, "expected: ");
+    fat_candidate_tell(row[i], c->why);
+  }
 }
 
 static void settle(fat_choosing *c, fat_pick_step step, const fat_candidate *row)

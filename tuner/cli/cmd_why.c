@@ -182,10 +182,10 @@ static void print_kinds(const answer *a, fat_text *out)
 static void print_weighed(const answer *a, fat_text *out)
 {
   const fat_candidate *row[FAT_PICK_LISTED];
-  for (int i = 0, rows = fat_pick_list_weighed(&a->pick, row); i < rows; i++)
-    fat_text_format(out, "     expected    %.4g ms by %s of %s%s%s, distance %.2g\n", row[i]->expected,
-                    row[i]->config, row[i]->problem, row[i]->same_device ? "" : " on ",
-                    row[i]->same_device ? "" : row[i]->gpu, row[i]->distance);
+  for (int i = 0, rows = fat_pick_list_weighed(&a->pick, row); i < rows; i++) {
+    fat_text_add(out, "     expected    ");
+    fat_candidate_tell(row[i], out);
+  }
 }
 
 static void print_text(const answer *a, fat_text *out)
