@@ -16,8 +16,8 @@
  * times is below 6 us, 0.8, 1.4 and 0.8 %. */
 static const double overhead_wgmma = 192, overhead_mma = 96, launch_ms = 0.002;
 /* The part of the data sheet's rate at which device memory passes Q, K, V and O once, at least: without it a
- * time of few keys promises less for a long cache than reading that takes. Of the choices by lot 0.6 to 1
- * lose 2.36 to 2.48 %, none 2.49 %. */
+ * time of few keys promises less for a long cache than reading that takes. Of the choices by lot, with
+ * 192 keys for fwd too, 0.6 to 1 lose 2.36 to 2.48 %, none 2.49 %. */
 static const double dram_part = 0.75;
 /* The part of a tile's time that its rows of Q take; the rest is K and V, which pass however few there are.
  */
@@ -27,10 +27,11 @@ static const double rows_part = 0.3;
  * take 1.85 to 2.2 times as long as such a block, with 2 blocks of 4 warps as with 20 of one. */
 static const double alone = 0.5;
 /* What each unit of distance adds to a time foretold, so that what is measured near counts for more, and how
- * much more it adds where all of the time is the launch: a time of 3 us says little of the rate. In the
- * choices above 0.03 whatever the launch takes loses up to 0.04 % more; so do 0.015 and 2 to 6. Without the
- * launch's share, tiles of 32 x 16, best for 16 keys, are picked for 196 rows of 200 heads, where they cannot
- * win. */
+ * much more it adds where all of the time is the launch: a time of 3 us says little of the rate. Of
+ * the choices by lot 0.02 and 4 lose 2.36 %, 0.015 to 0.03 and 4 2.35 to 2.41 %, 0.02 and 0 to 6 2.36 to 2.41
+ * %; where one of the two times is below 6 us 0.02 and 4 lose 0.8 %, and 0, 2 and 6 instead of 4 1.5, 1.1
+ * and 1.3 %. Without the launch's share tiles of 32 x 16, best for 16 keys, are picked for one row of Q and
+ * 63,196 keys, where all are expected to take what device memory takes. */
 static const double doubt = 0.02, launch_doubt = 4;
 
 /* x / m in whole steps, x not negative: `per` is 1 / m, which is not exact. */

@@ -337,8 +337,10 @@ const fat_command fat_cmd_why = {
     .more =
         "The order is: exact (measured for this problem and device), nearest (for another shape), arch "
         "(on another GPU of the architecture), predicted, default, unsupported. Of several rows of a step "
-        "that one is taken which promises the least time here, by how its tiles fill the SMs; 3 % more "
-        "for each doubling of sizes. Where b, q or k is 0 the answer is none: a call launches "
+        "that one is taken which promises the least time here, by how its tiles fill the SMs; a row "
+        "counts for less the farther off it lies, and nearest yields to arch where that promises less time. "
+        "Where "
+        "b, q or k is 0 the answer is none: a call launches "
         "nothing.\n\n" FAT_EXIT_HELP,
     .uses = FAT_USE(GPU) | FAT_USE(MOD) | FAT_USE(MASK_MOD) | FAT_USE(ONE_KERNEL) | FAT_USE(CUDA) |
             FAT_USE(DB) | FAT_USE(TEMPLATES) | FAT_USE(JSON) | FAT_USE(QUIET),
