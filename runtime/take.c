@@ -17,6 +17,18 @@ static fatune *handle_of(const fat_choosing *c)
   return c->ask.handle;
 }
 
+/* A row that came without code, as an export has it: its config, as today's templates write it. The code is
+ * kept where it belongs. */
+static fat_status compile_row(fat_choosing *c, const fat_candidate *row, fat_error *err)
+{
+  fatune_jit_request r = {.config = row->config};
+  const int made = c->loader.made_count;
+  FAT_TRY(fat_load_compiled(&c->loader, &r, &c->out->main, err));
+  if (c->loader.made_count > made)
+    c->loader.made[made].problem = row->shape;
+  return FAT_OK;
+}
+
 static fat_status take_row(fat_choosing *c, const fat_candidate *row, fat_error *err)
 {
   fat_code_filter filter = {.problem = &row->shape,
@@ -29,7 +41,12 @@ static fat_status take_row(fat_choosing *c, const fat_candidate *row, fat_error 
     return status;
   /* A package's row may have been measured with other templates than those its code is of. */
   filter.source_hash = NULL;
-  FAT_TRY(fat_load_stored(&c->loader, &filter, &c->out->main, err));
+  status = fat_load_stored(&c->loader, &filter, &c->out->main, err);
+  if (status == FAT_E_NOT_FOUND && c->loader.may_rebuild)
+    status = compile_row(c, row, err);
+  const char *got = c->out->main.source_hash; /* "": the kernel has only been named */
+  if (status != FAT_OK || !*got || strcmp(got, row->source_hash) == 0)
+    return status;
   memcpy(c->out->main.instead, row->source_hash, sizeof c->out->main.instead);
   fat_text_add(c->why, "source: the row was measured with other templates\n");
   return FAT_OK;

@@ -251,6 +251,48 @@ static void stored_source_is_rebuilt(void **state)
   }
 }
 
+/* A row that came without its code, as an export has it: its own config is compiled, not the default, and
+ * kept beside it; from another device's row too. Not under FATUNE_FAIL. */
+static void an_imported_row_is_compiled(void **state)
+{
+  for (int i = 0; i < 2; i++) {
+    begin_jit(state);
+    store((stored){.problem = ASKED,
+                   .gpu = i ? "H100 SXM" : "H200",
+                   .config = PLAIN,
+                   .ms = 1,
+                   .origin = FAT_MEASURED,
+                   .no_content = true});
+    fatune *h = open_usual();
+    fatune_plan *plan = NULL;
+    fatune_request r = request_of(ASKED, FATUNE_FAIL);
+    EXPECT(FATUNE_ERR_MISS, i ? "not measured itself" : "nothing stored serves it",
+           fatune_plan_make(h, &r, &plan));
+    plan = plan_for(h, ASKED, NULL, FATUNE_FALLBACK);
+    describes(plan, i ? "pick arch" : "pick exact");
+    describes(plan, "kernel " PLAIN);
+    describes(plan, "kernel-from compiled now");
+    computes(plan, ASKED, 0);
+    fatune_plan_free(plan);
+    plan = plan_for(h, "fwd-f32-d64-causal", NULL, FATUNE_COMPILE);
+    describes(plan, "kernel " PLAIN);
+    fatune_plan_free(plan);
+    fatune_close(h);
+    is_kept(ASKED, NULL);
+  }
+  /* One whose config no template makes any more is left out. */
+  begin_jit(state);
+  store((stored){
+      .problem = ASKED, .gpu = "H200", .config = PLAIN, .ms = 1, .origin = FAT_MEASURED, .no_content = true});
+  fixture_sql(path, "UPDATE trial SET config = config || '-x1'");
+  fatune *h = open_usual();
+  fatune_plan *plan = plan_for(h, ASKED, NULL, FATUNE_COMPILE);
+  describes(plan, "pick default");
+  assert_non_null(strstr(fatune_describe(plan), "left out: " PLAIN "-x1 of "));
+  fatune_plan_free(plan);
+  fatune_close(h);
+}
+
 /* What is stored without a cubin is compiled when it is first called, also where nothing else may be; not
  * under FATUNE_FAIL, nor where compiling is switched off. */
 static void a_stored_config_is_compiled_when_it_is_called(void **state)
@@ -451,6 +493,7 @@ int main(void)
       cmocka_unit_test_setup(stored_code_is_preferred, begin_jit),
       cmocka_unit_test_setup(a_plain_winner_is_compiled, begin_jit),
       cmocka_unit_test_setup(stored_source_is_rebuilt, begin_jit),
+      cmocka_unit_test_setup(an_imported_row_is_compiled, begin_jit),
       cmocka_unit_test_setup(a_stored_config_is_compiled_when_it_is_called, begin_jit),
       cmocka_unit_test_setup(a_family_compiles_one_twin, begin_jit),
       cmocka_unit_test_setup(a_familys_default_is_compiled, begin_jit),
