@@ -149,21 +149,32 @@ static fat_status judge_guards(const fat_testbed *s, fat_verdict *v, fat_error *
   return FAT_OK;
 }
 
+/* A backward trial asks this of some 50 million elements: a call for each would be 0.4 of its second. */
+static bool has_poison(const fat_slot *slot, const char *at, const char *end)
+{
+  const uint32_t poison = FAT_IMAGE_POISON;
+  if (slot->bytes == sizeof(uint16_t)) /* halves of the poison are alike */
+    for (; at < end; at += sizeof(uint16_t))
+      if (memcmp(at, &poison, sizeof(uint16_t)) == 0)
+        return true;
+  for (; at < end; at += slot->bytes)
+    if (fat_image_poisoned(slot, at))
+      return true;
+  return false;
+}
+
 static void judge_written(const fat_testbed *s, const outputs *out, fat_verdict *v)
 {
   const char *at = out->data;
   if (fat_draw_by_batch(&s->spots.problem)) /* rows beyond a batch's length are left unwritten */
     return;
-  for (int t = 0; t < FAT_TENSORS; t++) {
-    const fat_slot *slot = &s->spots.slot[t];
-    for (const char *end = at + out->bytes[t]; at < end; at += slot->bytes)
-      if (fat_image_poisoned(slot, at)) {
-        v->outcome = FAT_OUT_WRONG;
-        snprintf(v->detail, sizeof v->detail, "at full size: some elements of %s are left unwritten",
-                 fat_tensors[t].name);
-        return;
-      }
-  }
+  for (int t = 0; t < FAT_TENSORS; at += out->bytes[t++])
+    if (has_poison(&s->spots.slot[t], at, at + out->bytes[t])) {
+      v->outcome = FAT_OUT_WRONG;
+      snprintf(v->detail, sizeof v->detail, "at full size: some elements of %s are left unwritten",
+               fat_tensors[t].name);
+      return;
+    }
 }
 
 fat_status fat_full_probe(fat_full *full, fat_timer *timer, fat_verdict *verdict, double *ms, fat_error *err)
