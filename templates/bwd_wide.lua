@@ -15,7 +15,7 @@ end
 return {
   about = "FlashAttention-2 backward for Hopper and wide heads: two warpgroups with the same keys, one has dV, one dK",
   picked = true,
-  prefer = ws.prefer,
+  prefer = 2,
   lists = simt.lists("rows", "iv", 64),
   twin = function(p) return p.has.det and "bwd_two" or "bwd" end,
   serves = { op = "bwd", dtypes = { "f16", "bf16" }, features = features, sm = 90, sm_last = 90 },

@@ -49,7 +49,7 @@ local function many_rows(p) return p.d > 96 and p.q >= 4096 and not (p.uneven or
 return {
   about = "FlashAttention-2 backward for Hopper: one warpgroup copies, the others compute; dQ by asynchronous reductions",
   picked = true,
-  prefer = ws.prefer,
+  prefer = 2,
   lists = simt.lists("rows", "iv"),
   -- TMA reads only what is 16-byte aligned: other tensors are that kernel's.
   twin = function(p) return p.has.det and "bwd_two" or "bwd" end,

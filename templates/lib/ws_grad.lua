@@ -21,9 +21,6 @@ function ws.registers(of) return 65536 // ws.threads(of) // 8 * 8 end
 -- Whether blocks add to dQ in an order: where one has all of a head, its own is one.
 local function ordered(p, of) return p.has.det and not of.owns or false end
 
--- Before `bwd`; but ragged batches and the gradient of a bias have been emulated alone: a tune, which verifies, may take them.
-function ws.prefer(p) return (p.ragged or p.has.dbias) and 0 or 2 end
-
 -- What a store takes beside its tile where a batch may end amid one.
 local function rows_to(p)
   return function(name)
