@@ -12,9 +12,22 @@ typedef struct fat_known {
   int count;
 } fat_known;
 
-/* The measured winners of the problem's family: those of its own architecture first, of these the nearest
- * problems' (fat_candidate_distance). */
-fat_status fat_known_read(fat_db *db, const fat_problem *p, const fat_gpu *gpu, fat_known *known,
-                          fat_error *err);
+/* The measured winners of one family, read once for all of its problems. Begins with {0}. */
+typedef struct fat_won {
+  char family[FAT_PROBLEM_TEXT]; /* "": none was read */
+  struct fat_won_row {
+    fat_problem problem;
+    int sm;
+    char text[FAT_PROBLEM_TEXT], config[FAT_CONFIG_TEXT];
+    double far; /* from the problem that is asked for */
+  } * row;
+  int count;
+} fat_won;
+void fat_won_free(fat_won *won);
+
+/* The winners of the problem's family: those of its own architecture first, of these the nearest problems'
+ * (fat_candidate_distance). `won` is read where it is another family's, and sorted. */
+fat_status fat_known_read(fat_db *db, const fat_problem *p, const fat_gpu *gpu, fat_won *won,
+                          fat_known *known, fat_error *err);
 
 #endif

@@ -201,7 +201,7 @@ static fat_status add_item(fat_schedule *schedule, int at, fat_error *err)
   if (s->lab)
     FAT_TRY(fat_winner_incumbent(s, &item->problem, schedule->incumbents[at], err));
   if (schedule->known)
-    FAT_TRY(fat_known_read(s->db, &item->problem, s->gpu, &schedule->known[at], err));
+    FAT_TRY(fat_known_read(s->db, &item->problem, s->gpu, &schedule->won, &schedule->known[at], err));
   for (int k = 0; k < item->kernel_count; k++) {
     fat_pair *pair = &schedule->pairs[schedule->pair_count++];
     pair->item = item;
@@ -252,6 +252,7 @@ void fat_schedule_free(fat_schedule *schedule)
   free(schedule->records);
   free(schedule->incumbents);
   free(schedule->known);
+  fat_won_free(&schedule->won);
   free(schedule->list);
   *schedule = (fat_schedule){0};
 }

@@ -30,6 +30,7 @@ typedef struct fat_schedule {
   fat_records *records;                /* of each item, as they were when the tune began */
   char (*incumbents)[FAT_CONFIG_TEXT]; /* of each item: the measured winner before this tune, or "" */
   fat_known *known;                    /* of each item, where no more is tried; else NULL */
+  fat_won won;                         /* of the item that was read last */
   fat_scheduled *list;
   int count;
   int begun;    /* so many of the list have been handed out */
