@@ -6,26 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of the character at `text`, of `n` that are left; 0 if it is none: a control byte, broken UTF-8. */
-static size_t character(const unsigned char *text, size_t n)
+/* As fat_text_character; 0 for a control byte too. */
+static size_t character(const char *text, size_t n)
 {
-  unsigned char c = text[0];
-  if (c < 0x80)
-    return (c >= ' ' && c != 127) || c == '\n' || c == '\t';
-  size_t bytes = c >= 0xC2 && c < 0xE0 ? 2 : c >= 0xE0 && c < 0xF0 ? 3 : c >= 0xF0 && c < 0xF5 ? 4 : 0;
-  if (bytes > n)
-    return 0;
-  for (size_t i = 1; i < bytes; i++)
-    if ((text[i] & 0xC0) != 0x80)
-      return 0;
-  return bytes;
+  const unsigned char c = (unsigned char)*text;
+  return (c < ' ' && c != '\n' && c != '\t') || c == 127 ? 0 : fat_text_character(text, n);
 }
 
 bool fat_db_is_text(const char *text, size_t most)
 {
   size_t n = strnlen(text, most + 1), bytes = 1;
   for (size_t i = 0; i < n && bytes; i += bytes)
-    bytes = character((const unsigned char *)text + i, n - i);
+    bytes = character(text + i, n - i);
   return bytes && n <= most;
 }
 
@@ -36,7 +28,7 @@ char *fat_db_clean(const char *text, size_t most)
   if (!copy)
     return NULL;
   for (size_t i = 0; i < n;) {
-    size_t bytes = character((const unsigned char *)text + i, n - i);
+    size_t bytes = character(text + i, n - i);
     memcpy(copy + i, bytes ? text + i : "?", bytes ? bytes : 1);
     i += bytes ? bytes : 1;
   }

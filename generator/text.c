@@ -1,4 +1,5 @@
-/* text.c -- the growing text, whole files into it, SHA-256 of bytes, and how far two words are apart.
+/* text.c -- the growing text, whole files into it, SHA-256 of bytes, characters, and how far two words are
+ * apart.
  *
  * Invariant: data is NULL, or has room for length + 1 bytes and data[length] is 0. A text that failed keeps
  * what it held and takes nothing more, so a caller checks once, at the end. */
@@ -177,6 +178,24 @@ void fat_text_hash(const void *bytes, size_t n, char hash[FAT_HASH_SIZE])
     hash[2 * i + 1] = digits[digest[i] & 15];
   }
   hash[2 * sizeof digest] = 0;
+}
+
+size_t fat_text_character(const char *text, size_t n)
+{
+  const unsigned char *s = (const unsigned char *)text, c = n ? s[0] : 0xff;
+  const size_t bytes = c < 0x80                ? 1
+                       : c >= 0xc2 && c < 0xe0 ? 2
+                       : c >= 0xe0 && c < 0xf0 ? 3
+                       : c >= 0xf0 && c < 0xf5 ? 4
+                                               : 0;
+  if (bytes > n)
+    return 0;
+  for (size_t i = 1; i < bytes; i++)
+    if ((s[i] & 0xc0) != 0x80)
+      return 0;
+  const bool longer = (c == 0xe0 && s[1] < 0xa0) || (c == 0xf0 && s[1] < 0x90);
+  const bool beyond = (c == 0xed && s[1] >= 0xa0) || (c == 0xf4 && s[1] >= 0x90);
+  return longer || beyond ? 0 : bytes;
 }
 
 int fat_text_distance(const char *a, const char *b)

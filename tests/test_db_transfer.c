@@ -53,6 +53,25 @@ static void fill(fat_db *db)
   MUST(fat_db_put(db, &t, NULL, err));
 }
 
+/* What a log may hold and JSON may not: a surrogate, forms that are too long, what lies beyond Unicode. */
+static void stored_text_is_what_json_takes(void **state)
+{
+  static const char *const rows[][2] = {{"\xed\xa0\x80", "???"},
+                                        {"\xe0\x9f\xbf", "???"},
+                                        {"\xf0\x8f\x80\x80", "????"},
+                                        {"\xf4\x90\x80\x80", "????"},
+                                        {"\xe2\x82", "??"},
+                                        {"\xed\x9f\xbf", "\xed\x9f\xbf"},
+                                        {"\xc3\xa4\n\t\x7f", "\xc3\xa4\n\t?"}};
+  (void)state;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char *clean = fat_db_clean(rows[i][0], 99);
+    assert_string_equal(clean, rows[i][1]);
+    assert_int_equal(fat_db_is_text(rows[i][0], 99), strcmp(clean, rows[i][0]) == 0);
+    free(clean);
+  }
+}
+
 static void an_export_comes_back_as_it_was(void **state)
 {
   const fixture *f = *state;
@@ -509,6 +528,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       TEST(expressions_travel),
+      TEST(stored_text_is_what_json_takes),
       TEST(an_export_comes_back_as_it_was),
       TEST(many_samples_are_read_once),
       TEST(endless_lines_are_refused),

@@ -7,42 +7,27 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { ROW_DEPTH = 2 }; /* from this depth on values share a line */
-
-/* Length of the UTF-8 sequence at s, 0 if there is none. */
-static int sequence(const unsigned char *s)
-{
-  int n = s[0] < 0x80                   ? 1
-          : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
-          : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
-          : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
-                                        : 0;
-  for (int i = 1; i < n; i++)
-    if ((s[i] & 0xc0) != 0x80)
-      return 0;
-  bool overlong = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90);
-  bool beyond = (s[0] == 0xed && s[1] >= 0xa0) || (s[0] == 0xf4 && s[1] >= 0x90);
-  return overlong || beyond ? 0 : n;
-}
 
 static void quote(fat_text *out, const char *value)
 {
   fat_text_add(out, "\"");
-  for (const unsigned char *s = (const unsigned char *)value; *s;) {
-    int n = sequence(s);
+  for (const char *s = value; *s;) {
+    const size_t n = fat_text_character(s, strnlen(s, 4));
     if (*s == '"' || *s == '\\')
       fat_text_format(out, "\\%c", *s);
     else if (*s == '\n')
       fat_text_add(out, "\\n");
     else if (*s == '\t')
       fat_text_add(out, "\\t");
-    else if (*s < 0x20 || *s == 0x7f)
-      fat_text_format(out, "\\u%04x", *s);
+    else if ((unsigned char)*s < 0x20 || *s == 0x7f)
+      fat_text_format(out, "\\u%04x", (unsigned)*s);
     else if (n == 0)
       fat_text_add(out, "\\ufffd");
     else
-      fat_text_add_bytes(out, s, (size_t)n);
+      fat_text_add_bytes(out, s, n);
     s += n ? n : 1;
   }
   fat_text_add(out, "\"");
