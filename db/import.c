@@ -326,10 +326,10 @@ static fat_status take_database(fat_db *db, fat_db *from, fat_import *counts, fa
   return status;
 }
 
-/* Whether the other file could be opened as one's own database, and belongs to whom ours does. */
-static bool is_ours(const fat_db *db, const char *other_path)
+/* Whether the other file, which lies at `real`, could be opened as one's own database, and belongs to whom
+ * ours does. */
+static bool is_ours(const fat_db *db, const char *other_path, char real[FAT_DB_PATH])
 {
-  char real[FAT_DB_PATH];
   bool exists;
   struct stat here, there;
   return !db->memory && fat_db_access(other_path, FAT_DB_READ, real, &exists, NULL) == FAT_OK &&
@@ -339,10 +339,13 @@ static bool is_ours(const fat_db *db, const char *other_path)
 fat_status fat_db_merge(fat_db *db, const char *other_path, fat_import *counts, fat_error *err)
 {
   fat_db *from = NULL;
+  char real[FAT_DB_PATH];
   memset(counts, 0, sizeof *counts);
   FAT_TRY(fat_db_ready(db, true, err));
-  FAT_TRY(fat_db_open_foreign(other_path, &from, err));
-  counts->code_from = is_ours(db, other_path) ? from : NULL;
+  /* What was judged is what is opened: whoever owns a link on the way may turn it in between. */
+  const bool ours = is_ours(db, other_path, real);
+  FAT_TRY(fat_db_open_foreign(ours ? real : other_path, &from, err));
+  counts->code_from = ours ? from : NULL;
   fat_status status = fat_db_begin(db, err);
   if (status == FAT_OK)
     status = take_database(db, from, counts, err);

@@ -448,6 +448,45 @@ static void a_merge_brings_the_binaries_of_ones_own_files(void **state)
   assert_int_equal(merged_binaries(f, "damaged.db"), 0);
 }
 
+/* Turns a link as soon as the file behind it is open for reading alone. */
+static struct {
+  const char *link, *to;
+  int (*open)(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *out);
+} turned;
+
+static int open_and_turn(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *out)
+{
+  const int result = turned.open(vfs, name, file, flags, out);
+  if (flags & SQLITE_OPEN_READONLY) {
+    assert_int_equal(unlink(turned.link), 0);
+    assert_int_equal(symlink(turned.to, turned.link), 0);
+  }
+  return result;
+}
+
+static void a_link_that_is_turned_brings_no_binaries(void **state)
+{
+  const fixture *f = *state;
+  char own[320], link[320];
+  sqlite3_vfs *usual = sqlite3_vfs_find(NULL), turning = *usual;
+  fat_db *db = fixture_db(f, FAT_DB_WRITE);
+  fill(db);
+  fat_db_close(db);
+  merged_binaries(f, "own.db");
+  chmod(f->path, 0620);
+  snprintf(own, sizeof own, "%s/own.db", f->folder);
+  snprintf(link, sizeof link, "%s/link.db", f->folder);
+  assert_int_equal(symlink(f->path, link), 0);
+  fixture through = *f;
+  snprintf(through.path, sizeof through.path, "%.255s", link);
+  turned.link = link, turned.to = own, turned.open = usual->xOpen;
+  turning.zName = "turning", turning.xOpen = open_and_turn, turning.pNext = NULL;
+  sqlite3_vfs_register(&turning, 1);
+  const long binaries = merged_binaries(&through, "there.db");
+  sqlite3_vfs_unregister(&turning);
+  assert_int_equal(binaries, 0);
+}
+
 /* More than a million of SQLite's steps, after which it is asked whether that is enough. */
 static void a_large_database_is_merged_whole(void **state)
 {
@@ -537,6 +576,7 @@ int main(void)
       TEST(old_lines_are_understood),
       TEST(a_merge_takes_rows_of_anybody_and_no_content),
       TEST(a_merge_brings_the_binaries_of_ones_own_files),
+      TEST(a_link_that_is_turned_brings_no_binaries),
       TEST(a_large_database_is_merged_whole),
       TEST(a_hostile_database_is_only_read),
   };
