@@ -57,6 +57,9 @@ void fat_db_close(fat_db *db);
 /* How long what another process holds is waited for, before FAT_E_BUSY: 5 seconds unless this says otherwise.
  */
 void fat_db_wait(fat_db *db, int seconds);
+/* Called once a wait has taken a second, whichever handle's; NULL: nobody is. For a program to set as it
+ * begins. */
+void fat_db_on_wait(void (*say)(const char *path));
 const char *fat_db_note(const fat_db *db); /* "" or one sentence worth telling a person */
 
 /* One tuning session per database and device: held by the kernel's file lock until closed or the process

@@ -62,7 +62,8 @@ struct fat_db {
   int version; /* of the user's file as it was found */
   char path[FAT_DB_PATH]; /* of the user's file, without links */
   fat_db_hold *holds;
-  long patience; /* millions of steps left, where they are bounded (fat_db_bound) */
+  int wait, waited; /* milliseconds: how long a lock is waited for, how long it has been */
+  long patience;    /* millions of steps left, where they are bounded (fat_db_bound) */
   char note[640];
 };
 

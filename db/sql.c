@@ -305,6 +305,34 @@ void fat_db_read_end(fat_db *db)
     sqlite3_exec(db->sql, "COMMIT", NULL, NULL, NULL);
 }
 
+static void (*on_wait)(const char *path);
+
+void fat_db_on_wait(void (*say)(const char *path))
+{
+  on_wait = say;
+}
+
+void fat_db_wait(fat_db *db, int seconds)
+{
+  db->wait = 1000 * seconds;
+}
+
+/* Whether SQLite is to try again for a lock, after a pause. */
+static int wait_again(void *user, int tries)
+{
+  enum { NOTABLE = 1000 };
+  fat_db *db = user;
+  const int pause = tries < 6 ? 1 << tries : 50;
+  db->waited = tries == 0 ? 0 : db->waited;
+  if (db->waited >= db->wait)
+    return 0;
+  sqlite3_sleep(pause);
+  if (on_wait && db->waited < NOTABLE && db->waited + pause >= NOTABLE)
+    on_wait(db->path);
+  db->waited += pause;
+  return 1;
+}
+
 fat_status fat_db_configure(fat_db *db, sqlite3 *sql, fat_error *err)
 {
   sqlite3_db_config(sql, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
@@ -313,17 +341,12 @@ fat_status fat_db_configure(fat_db *db, sqlite3 *sql, fat_error *err)
   sqlite3_db_config(sql, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
   sqlite3_limit(sql, SQLITE_LIMIT_LENGTH, FAT_DB_LENGTH);
   sqlite3_limit(sql, SQLITE_LIMIT_ATTACHED, 1);
-  sqlite3_busy_timeout(sql, 5000);
+  sqlite3_busy_handler(sql, wait_again, db);
+  fat_db_wait(db, 5);
   if (sqlite3_exec(sql, "PRAGMA cell_size_check = ON; PRAGMA temp_store = MEMORY; PRAGMA mmap_size = 0;",
                    NULL, NULL, NULL) != SQLITE_OK)
     return fat_db_fail(db, sql, "opening", err);
   return FAT_OK;
-}
-
-void fat_db_wait(fat_db *db, int seconds)
-{
-  if (db->sql)
-    sqlite3_busy_timeout(db->sql, 1000 * seconds);
 }
 
 static int count_down(void *left)

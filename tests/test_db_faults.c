@@ -289,6 +289,12 @@ static void two_writers_and_many_readers_agree(void **state)
   assert_sound(f->path, 120);
 }
 
+static int told;
+static void tell(const char *path)
+{
+  told += strstr(path, "t.db") != NULL;
+}
+
 static void a_lock_is_waited_for_as_told(void **state)
 {
   const fixture *f = *state;
@@ -301,6 +307,15 @@ static void a_lock_is_waited_for_as_told(void **state)
   assert_int_equal(put_one(db, 1, &id, &err), FAT_E_BUSY);
   assert_true(now_ms() - from < 4000); /* the usual 5 seconds have not passed */
   assert_non_null(strstr(err.text, "another process keeps it locked: try again"));
+  fat_db_on_wait(tell);
+  assert_int_equal(put_one(db, 1, &id, &err), FAT_E_BUSY);
+  assert_int_equal(told, 0); /* nothing was waited for */
+  fat_db_wait(db, 2);
+  const double then = now_ms();
+  assert_int_equal(put_one(db, 1, &id, &err), FAT_E_BUSY);
+  assert_true(now_ms() - then >= 2000);
+  assert_int_equal(told, 1);
+  fat_db_on_wait(NULL);
   fat_db_close(held);
   assert_int_equal(put_one(db, 1, &id, &err), FAT_OK);
   fat_db_close(db);

@@ -604,6 +604,21 @@ test_two_tuners() {
   wait "$tuner"
   code=$?
   code_is 143 "a tune stopped by SIGTERM"
+  if ! command -v python3 >/dev/null; then return; fi
+  rm -f "$work/err" # which the holder of the lock waits for
+  python3 -c 'import os, sqlite3, sys, time
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+for i in range(600):
+    if os.path.exists(sys.argv[2]) and "waiting" in open(sys.argv[2]).read(): break
+    time.sleep(0.05)' "$work/two.db" "$work/err" >"$work/holder" &
+  tuner=$!
+  wait_for grep -q held "$work/holder"
+  run compact --db "$work/two.db"
+  code_is 0 "a command that waits for a lock"
+  err_has "waiting for database $work/two.db, which another process has locked"
+  wait "$tuner"
 }
 
 test_interrupt() {

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <unistd.h>
 
 enum { DEVICES = 16 };
 
@@ -148,6 +147,14 @@ fat_status fat_open_gpu(const fat_options *options, fat_asked_gpu *asked, fat_er
                          asked->gpu.sm / 10, asked->gpu.sm % 10);
 }
 
+/* Once for a command, however often it waits. */
+static void say_wait(const char *path)
+{
+  fat_db_on_wait(NULL);
+  fprintf(stderr, "%sfatune: waiting for database %s, which another process has locked\n",
+          isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "", path); /* over a line of progress */
+}
+
 fat_status fat_open_db(const fat_options *options, fat_db_mode mode, fat_db **db, fat_text *path,
                        fat_error *err)
 {
@@ -155,6 +162,8 @@ fat_status fat_open_db(const fat_options *options, fat_db_mode mode, fat_db **db
   /* Without --db there need not be one yet; a name that was typed and is not there is a slip. */
   if (mode == FAT_DB_READ && options->db && access(options->db, F_OK) != 0 && errno == ENOENT)
     return fat_status_fail(err, FAT_E_INPUT, "--db %s: there is no such file", options->db);
+  if (!options->quiet)
+    fat_db_on_wait(say_wait);
   /* Of two that store without a pause on a slow disk one starves, for longer than a call may wait. */
   const int rounds = mode == FAT_DB_WRITE ? 12 : 1;
   fat_status status = FAT_E_BUSY;
