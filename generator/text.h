@@ -47,8 +47,8 @@ static inline bool fat_text_is_letter(char c)
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Bytes of the UTF-8 character at `text`, of `n` that are there; 0: it is none, as a surrogate or a longer form
- * than its shortest, which readers of JSON refuse. */
+/* Bytes of the UTF-8 character at `text`, of `n` that are there; 0: it is none, as a surrogate or a longer
+ * form than its shortest, which readers of JSON refuse. */
 size_t fat_text_character(const char *text, size_t n);
 
 /* How many letters must be added, dropped, replaced or swapped with their neighbour to turn one word into

@@ -1,6 +1,7 @@
 /* test_tuner_oom.c -- every allocation of the tuner's calls fails in turn (__wrap_malloc): the call says so,
  * loses nothing, and the next one works. Run under AddressSanitizer too. */
 #include "search/agenda.h"
+#include "search/package.h"
 #include "cli/json.h"
 #include "search/schedule.h"
 #include "render.h"
@@ -233,6 +234,14 @@ static fat_status write_json(fat_error *err)
   return status;
 }
 
+/* All rows, or none: a package that lacks some is shipped. */
+static fat_status make_package(fat_error *err)
+{
+  fat_package_counts counts;
+  FAT_TRY(fat_package_make(db, script, NULL, NULL, 1, &counts, err));
+  return counts.rows == 1 ? FAT_OK : fat_status_fail(err, FAT_E_INPUT, "%d rows of 1", counts.rows);
+}
+
 /* ---- tests ---- */
 
 #define STARVED(name, call)                                                                                  \
@@ -282,12 +291,24 @@ static void plans(void **state)
   fat_db_close(db);
 }
 
+static void packages(void **state)
+{
+  (void)state;
+  unlink(path);
+  MUST(fat_db_open(path, NULL, FAT_DB_WRITE, &db, err));
+  fat_trial t = fixture_trial(TINY, "T4", "gone:Br16", 1);
+  t.origin = FAT_MEASURED;
+  MUST(fat_db_put(db, &t, NULL, err));
+  starve_call(make_package, false);
+  fat_db_close(db);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(cases),        cmocka_unit_test(messages), cmocka_unit_test(search),
       cmocka_unit_test(anchors),      cmocka_unit_test(tables),   cmocka_unit_test(json),
-      cmocka_unit_test(verification), cmocka_unit_test(plans),
+      cmocka_unit_test(verification), cmocka_unit_test(plans),    cmocka_unit_test(packages),
   };
   return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -42,6 +42,7 @@ typedef struct making {
   fat_text key;       /* of the compiler */
   coded *list;
   int count, room;
+  bool full; /* no memory for another */
   fat_package_counts *counts;
 } making;
 
@@ -53,6 +54,7 @@ static bool collect(const fat_trial *t, void *user)
   if (m->count == m->room) {
     int room = m->room ? 2 * m->room : 64;
     coded *larger = realloc(m->list, (size_t)room * sizeof *larger);
+    m->full = !larger;
     if (!larger)
       return false;
     m->list = larger;
@@ -105,9 +107,8 @@ static fat_status check_names(const making *m, fat_error *err)
 static fat_status read_rows(making *m, fat_error *err)
 {
   const fat_db_filter filter = {.outcome_plus_1 = 1 + FAT_OUT_OK, .origin_plus_1 = 1 + FAT_MEASURED};
-  int before = m->count;
   FAT_TRY(fat_db_trials(m->db, &filter, collect, m, err));
-  if (m->counts->rows != m->count - before)
+  if (m->full)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for rows");
   if (m->cubins)
     FAT_TRY(check_names(m, err));
