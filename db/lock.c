@@ -42,17 +42,24 @@ static void sign(int fd)
     errno = 0;
 }
 
-/* Opens and locks the side file; opens again where its last holder removed it in between. */
+/* Opens and locks the side file; again where its last holder removed it in between, or somebody only looked
+ * whether it is held (fat_db_is_tuned), which takes microseconds. */
 static fat_status take(const char *path, int *fd, const fat_db *db, const fat_gpu *device, fat_error *err)
 {
   for (int attempt = 0; attempt < 100; attempt++) {
     struct stat held, named;
+    if (attempt > 0)
+      nanosleep(&(struct timespec){0, 1000000}, NULL);
     *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (*fd < 0)
       return fat_status_fail(err,
                              errno == EACCES || errno == EROFS || errno == EPERM ? FAT_E_READONLY : FAT_E_IO,
                              "lock file %s cannot be opened: %s", path, strerror(errno));
     if (flock(*fd, LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK && flock(*fd, LOCK_SH | LOCK_NB) == 0) {
+        close(*fd);
+        continue;
+      }
       fat_status status =
           errno == EWOULDBLOCK
               ? refuse(*fd, db, device, err)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -362,6 +363,34 @@ static void one_session_tunes_a_device(void **state)
   fat_db_close(second);
 }
 
+/* `fatune show runs` beside a tune that begins: to look whether a device is tuned is not to tune it. */
+static void a_look_at_the_lock_is_no_session(void **state)
+{
+  const fixture *f = *state;
+  fat_db *db = fixture_db(f, FAT_DB_WRITE), *other = fixture_db(f, FAT_DB_WRITE);
+  int ready[2], fd = -1;
+  char byte;
+  fat_error err = {0};
+  MUST(fat_db_lock_tuning(other, fixture_gpu("T4"), err)); /* for the name of its file */
+  char path[sizeof other->holds->path];
+  memcpy(path, other->holds->path, sizeof path);
+  fat_db_close(other);
+  assert_int_equal(pipe(ready), 0);
+  fflush(NULL);
+  const pid_t child = fork();
+  if (child == 0) {
+    fd = open(path, O_RDWR | O_CREAT, 0600);
+    if (fd < 0 || flock(fd, LOCK_SH) != 0 || write(ready[1], "x", 1) != 1)
+      _exit(1);
+    usleep(20000);
+    _exit(0);
+  }
+  assert_int_equal(read(ready[0], &byte, 1), 1);
+  assert_int_equal(fat_db_lock_tuning(db, fixture_gpu("T4"), &err), FAT_OK);
+  waitpid(child, NULL, 0);
+  fat_db_close(db);
+}
+
 static void a_killed_session_holds_nothing(void **state)
 {
   const fixture *f = *state;
@@ -451,6 +480,7 @@ int main(void)
       TEST(a_lock_is_waited_for_as_told),
       TEST(two_makers_make_one_file),
       TEST(one_session_tunes_a_device),
+      TEST(a_look_at_the_lock_is_no_session),
       TEST(a_killed_session_holds_nothing),
       TEST(a_forked_child_is_refused),
   };
