@@ -30,7 +30,8 @@ enum { SHORT = 2 };
 
 static fat_status connect(fat_db *db, fat_error *err)
 {
-  int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_PRIVATECACHE;
+  int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_PRIVATECACHE |
+              SQLITE_OPEN_URI /* for ATTACH; our own paths begin with a '/' */;
   /* Also for reading: only a connection that may write can undo what a killed writer left half done. SQLite
    * falls back to reading by itself where the file cannot be written; query_only keeps our hands off. */
   if (db->memory)

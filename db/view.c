@@ -106,8 +106,8 @@ static fat_status rows_of(fat_db *db, const char *sql, bool json, bool *first, f
     if (status != FAT_OK || !row)
       break;
     if (json) {
-      fat_text_add(out, *first ? "\n" : ",\n");
-      fat_text_add(out, (const char *)sqlite3_column_text(stmt, 0));
+      const char *object = (const char *)sqlite3_column_text(stmt, 0);
+      fat_text_format(out, "%s%s", *first ? "\n" : ",\n", object ? object : "");
     }
     for (int i = 0; i < columns && !json; i++) {
       cell(out, (const char *)sqlite3_column_text(stmt, i));
@@ -178,10 +178,10 @@ fat_status fat_db_view(fat_db *db, const char *view, bool json, fat_text *out, f
                            "view '%s' is unknown: allowed are best, trials, failures, runs,"
                            " rejections, history, tunables",
                            view);
-  FAT_TRY(bound(db, err));
   if (sqlite3_create_function(db->sql, "is_tuned", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, db, is_tuned, NULL,
                               NULL) != SQLITE_OK)
     return fat_db_fail(db, db->sql, "reading a view", err);
+  FAT_TRY(bound(db, err));
   fat_status status = rows_of_both(db, which, json, out, err);
   fat_db_bound(db, 0);
   return status;
