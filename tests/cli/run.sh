@@ -583,6 +583,9 @@ test_databases() {
   run doctor
   code_is 0 doctor
   out_has "its content is sound" doctor
+  chmod 644 "$work/open.db"
+  FATUNE_SYSTEM_DB=$work/open.db run show runs
+  if [[ $out =~ $'\n 1  user ' && $out =~ $'\n 1  system ' ]]; then pass; else fail "runs of two databases look alike"; fi
 }
 
 # The PID of a tune in the background that has stored something, in $tuner. It compiles in earnest, so that it is not done

@@ -63,8 +63,9 @@ static const shown tables[] = {
       {"outcome", false, 8, false},
       {"detail", false, 5, false},
       {"date", false, 1, false}}},
-    {"runs",
+    {"runs", /* each database numbers its own */
      {{"id", true, 8, false},
+      {"database", false, 6, false},
       {"begun", false, 7, false},
       {"ended", false, 2, false},
       {"status", false, 6, false},
@@ -74,6 +75,7 @@ static const shown tables[] = {
       {"command", false, 3, false}}},
     {"rejections",
      {{"run", true, 3, false},
+      {"database", false, 3, false},
       {"gpu", false, 2, false},
       {"problem", false, 5, true},
       {"kernel", false, 4, false},
