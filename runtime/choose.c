@@ -7,20 +7,27 @@
 #include "anchor.h"
 #include "cuda_error.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static void go_without(fat_choosing *c, const char *reason)
+{
+  fat_text_format(c->why, "database: %s\n", reason);
+  snprintf(c->without, sizeof c->without, "%.500s", reason);
+}
 
 static fat_status open_db(fat_choosing *c, fat_error *err)
 {
   const fatune *h = c->ask.handle;
   fat_error why = {0};
   if (!h->database && !h->system) {
-    fat_text_format(c->why, "database: %s\n", h->note[0] ? h->note : "none");
+    go_without(c, h->note[0] ? h->note : "none");
     return FAT_OK;
   }
   fat_status status = fat_db_open(h->database, h->system, FAT_DB_READ, &c->loader.db, &why);
   if (status != FAT_OK && status != FAT_E_NOMEM) {
-    fat_text_format(c->why, "database: %s\n", why.text);
+    go_without(c, why.text);
     if (h->database && h->system && status != FAT_E_NOT_FOUND)
       status = fat_db_open(NULL, h->system, FAT_DB_READ, &c->loader.db, &why);
   }
@@ -34,7 +41,7 @@ void fat_choosing_leave_db(fat_choosing *c, const char *reason)
   if (c->loader.db && fat_db_note(c->loader.db)[0])
     fat_text_format(c->why, "database: %s\n", fat_db_note(c->loader.db));
   if (*reason)
-    fat_text_format(c->why, "database: %s\n", reason);
+    go_without(c, reason);
   fat_db_close(c->loader.db);
   c->loader.db = NULL;
 }
@@ -64,7 +71,11 @@ static fat_status end(fat_choosing *c, fat_status status, fat_error *err)
   fat_choosing_leave_db(c, "");
   fat_pick_rows_free(&c->rows);
   fat_load_keep(&c->loader);
-  return status == FAT_OK ? fat_text_status(c->why, err) : status;
+  if (status == FAT_OK)
+    return fat_text_status(c->why, err);
+  if (err && *c->without && !fat_cuda_error_is_fatal(status))
+    fat_status_fail(err, status, "%s; database: %s", err->text, c->without);
+  return status;
 }
 
 /* The whole order for one problem. */

@@ -23,7 +23,8 @@ typedef struct fat_choosing {
   int unfit_count;
   char invalid[FAT_CHOOSING_REFUSED][FAT_CONFIG_KERNEL]; /* kernels of refused rows that are not valid */
   int invalid_count;
-  fat_error unable; /* FAT_E_UNSUPPORTED: why one of them cannot serve */
+  char without[512]; /* why there is no database, or one was left out; "" otherwise */
+  fat_error unable;  /* FAT_E_UNSUPPORTED: why one of them cannot serve */
 } fat_choosing;
 
 /* Forgets what was left out for another problem, and goes on with this one. */

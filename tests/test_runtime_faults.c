@@ -225,6 +225,8 @@ static void expect_miss(const char *word)
   char why[2000];
   EXPECT(FATUNE_ERR_MISS, "nothing stored", fatune_plan_make(h, &r, &plan));
   assert_null(plan);
+  if (!strstr(fatune_detail(), strcmp(word, "database:") ? word : "; database: "))
+    fail_msg("no '%s' in %s", word, fatune_detail());
   assert_int_equal(fatune_why(h, &r, why, sizeof why), FATUNE_ERR_MISS);
   if (!strstr(why, word))
     fail_msg("no '%s' in %s", word, why);
