@@ -73,6 +73,24 @@ static const struct {
 /* Words that no kernel serves yet: read, but never suggested. */
 static const fat_feature reserved[] = {FAT_PAGED, FAT_PARTIAL, FAT_APPEND, FAT_ROPE, FAT_ROPE_I};
 
+/* What decides which config is the fastest: the first are plain, blocks are visited in vain by tiles that fit
+ * none. */
+static const struct {
+  fat_feature feature;
+  bool plain;
+} deciding[] = {{FAT_CAUSAL, true}, {FAT_DET, true}, {FAT_BLOCKSPARSE, false}};
+
+bool fat_feature_plain(const fat_problem *p, fat_problem *plain)
+{
+  uint32_t kept = 0, own = 0;
+  for (size_t i = 0; i < sizeof deciding / sizeof *deciding; i++)
+    *(deciding[i].plain ? &kept : &own) |= UINT32_C(1) << deciding[i].feature;
+  *plain = *p;
+  plain->features &= kept;
+  memset(plain->arg, 0, sizeof plain->arg);
+  return plain->features != p->features && !(p->features & own);
+}
+
 bool fat_feature_offered(fat_feature f, fat_op op)
 {
   bool offered = true;

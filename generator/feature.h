@@ -32,6 +32,10 @@ bool fat_feature_in_family(fat_feature f);
 /* Whether some kernel serves it for this op: what an error suggests. */
 bool fat_feature_offered(fat_feature f, fat_op op);
 
+/* The problem without what makes its family but its causal mask and equal bits. False: it is that already, or
+ * has a feature whose own tiles no plain problem knows. */
+bool fat_feature_plain(const fat_problem *p, fat_problem *plain);
+
 /* Reads the present word into the problem; `last` is the feature of the word before it, or -1. */
 fat_status fat_feature_read(const fat_words *w, bool family, fat_problem *p, int *last);
 

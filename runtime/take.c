@@ -5,6 +5,7 @@
  * the sizes) is left out and the next one taken. Only want of memory and a failing GPU are errors. */
 #include "choosing.h"
 #include "cuda_error.h"
+#include "feature.h"
 #include "width.h"
 
 #include <stdio.h>
@@ -215,22 +216,17 @@ fat_status fat_take_kept(fat_choosing *c, bool *found, fat_error *err)
   return fat_cuda_error_is_fatal(status) ? status : FAT_OK;
 }
 
-/* The config that won where a problem is plain: without all that makes a family but its causal mask and equal
- * bits. A family that nothing is known of may be given it too, but for block masks: tiles that fit no block
- * visit more than is there. "": there is none. */
+/* The config that won where the problem is plain (fat_feature_plain), which a family that nothing is known of
+ * may be given too. "": there is none. */
 static void name_plain(fat_choosing *c, fat_problem *plain, char config[FAT_CONFIG_TEXT])
 {
   fat_pick_question q = fat_take_question(c);
   fat_pick_rows rows = {0};
   fat_error why = {0};
-  *plain = *c->ask.problem;
   *config = 0;
-  plain->features &= 1u << FAT_CAUSAL | 1u << FAT_DET;
-  memset(plain->arg, 0, sizeof plain->arg);
   q.problem = plain;
   q.refused_count = 0;
-  const bool asks = c->loader.db && plain->features != c->ask.problem->features &&
-                    !fat_problem_has(c->ask.problem, FAT_BLOCKSPARSE);
+  const bool asks = fat_feature_plain(c->ask.problem, plain) && c->loader.db;
   fat_pick *pick = asks ? malloc(sizeof *pick) : NULL;
   if (pick && fat_pick_answer(c->loader.db, &q, &rows, pick, &why) == FAT_OK &&
       pick->step <= FAT_PICK_NEAREST)
