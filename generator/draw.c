@@ -79,7 +79,7 @@ bool fat_draw_block(const fat_problem *p, fat_element at, int64_t column)
   uint64_t x = (uint64_t)(at.i * columns + (column + 3 * at.h + 5 * at.b) % columns);
   x = (x + 1) * UINT64_C(0x9e3779b97f4a7c15);
   x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-  return (x ^ x >> 27) % 4 == 0;
+  return (x ^ x >> 27) % FAT_DRAW_BLOCKS == 0;
 }
 
 int64_t fat_draw_number(const fat_problem *p, fat_feature f, int which, fat_element at)

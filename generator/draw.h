@@ -30,7 +30,9 @@ fat_batch fat_draw_batch(const fat_problem *p, int64_t b, fat_draw_from number, 
 int64_t fat_draw_total(const fat_problem *p, int keys);
 
 /* Of `bs`: how many blocks of rows, or of keys where `keys` is 1, there are; 0 without it. And whether the
- * block at row I, column J of them is there: one of four, at random; heads differ by the columns' order. */
+ * block at row I, column J of them is there: one of so many, at random; heads differ by the columns' order.
+ */
+enum { FAT_DRAW_BLOCKS = 4 };
 int64_t fat_draw_blocks(const fat_problem *p, int keys);
 bool fat_draw_block(const fat_problem *p, fat_element at, int64_t column);
 

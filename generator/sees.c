@@ -14,7 +14,10 @@ typedef struct band {
 } band;
 
 static const int64_t ALL = INT64_C(1) << 40; /* beyond every length */
-enum { WALK = 4096 };                        /* tiles that are counted one by one at most */
+enum {
+  WALK = 4096,
+  WALK_BLOCKS = 256
+}; /* rows or tiles that are counted one by one at most; blocks of one */
 
 static band band_of(const fat_problem *p)
 {
@@ -137,29 +140,37 @@ static double chunked_pairs(const fat_problem *p, band b)
   return sum;
 }
 
-/* Keys of the blocks that are drawn for the row, of those that it sees. */
-static int64_t keys_of_row(const fat_problem *p, int64_t i)
+/* The x-th of `counted` that lie evenly among n and stand for all of them. */
+static int64_t spread(int64_t x, int64_t n, int64_t counted)
+{
+  return (int64_t)(((double)x + 0.5) * (double)n / (double)counted);
+}
+
+/* Keys of the blocks that are drawn for the row, of those that it sees; of very many some stand for all. */
+static double keys_of_row(const fat_problem *p, int64_t i)
 {
   const fat_interval seen = sees_drawn(p, i);
-  if (!fat_problem_has(p, FAT_BLOCKSPARSE))
-    return seen.hi - seen.lo;
+  if (!fat_problem_has(p, FAT_BLOCKSPARSE) || seen.lo >= seen.hi)
+    return (double)(seen.hi - seen.lo);
   const int64_t R = (int64_t)p->arg[FAT_BLOCKSPARSE][0], C = (int64_t)p->arg[FAT_BLOCKSPARSE][1];
+  const int64_t first = seen.lo / C, blocks = (seen.hi + C - 1) / C - first,
+                counted = blocks < WALK_BLOCKS ? blocks : WALK_BLOCKS;
   int64_t sum = 0;
-  for (int64_t J = seen.lo / C; J * C < seen.hi; J++) {
+  for (int64_t x = 0; x < counted; x++) {
+    const int64_t J = first + spread(x, blocks, counted);
     const int64_t lo = J * C > seen.lo ? J * C : seen.lo, hi = (J + 1) * C < seen.hi ? (J + 1) * C : seen.hi;
     sum += fat_draw_block(p, (fat_element){0, 0, i / R}, J) ? hi - lo : 0;
   }
-  return sum;
+  return (double)sum * ((double)blocks / (double)counted);
 }
 
-/* Row by row; of very many some that lie evenly among them stand for all. */
+/* Row by row; of very many some stand for all. */
 static double walked_pairs(const fat_problem *p)
 {
   const int64_t counted = p->q < WALK ? p->q : WALK;
   double sum = 0;
-  for (int64_t x = 0; x < counted; x++) {
-    sum += (double)keys_of_row(p, (int64_t)(((double)x + 0.5) * (double)p->q / (double)counted));
-  }
+  for (int64_t x = 0; x < counted; x++)
+    sum += keys_of_row(p, spread(x, p->q, counted));
   return counted > 0 ? sum * ((double)p->q / (double)counted) : 0;
 }
 
@@ -227,16 +238,21 @@ static bool has_block(const fat_problem *p, int64_t i, int64_t i_end, int64_t j,
   return false;
 }
 
-static int64_t visits(const fat_problem *p, int64_t t, int64_t Br, int64_t Bc, int64_t group)
+static double visits(const fat_problem *p, int64_t t, int64_t Br, int64_t Bc, int64_t group)
 {
   const fat_interval keys = tile_keys(p, t, Br, group);
   if (keys.hi <= keys.lo)
     return 0;
-  const int64_t first = keys.lo / Bc, last = (keys.hi + Bc - 1) / Bc;
+  const int64_t first = keys.lo / Bc, all = (keys.hi + Bc - 1) / Bc - first,
+                counted = all < WALK ? all : WALK;
   int64_t drawn = 0;
-  for (int64_t j = first; j < last && fat_problem_has(p, FAT_BLOCKSPARSE); j++)
+  if (!fat_problem_has(p, FAT_BLOCKSPARSE))
+    return (double)all;
+  for (int64_t x = 0; x < counted; x++) {
+    const int64_t j = first + spread(x, all, counted);
     drawn += has_block(p, t * Br / group, (t + 1) * Br / group, j * Bc, (j + 1) * Bc);
-  return fat_problem_has(p, FAT_BLOCKSPARSE) ? drawn : last - first;
+  }
+  return (double)drawn * ((double)all / (double)counted);
 }
 
 static double tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_t group)
@@ -246,21 +262,21 @@ static double tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_t group)
   if (sees_nothing(p, b))
     return 0;
   /* Where a tile ends amid the heads of a row, or rows are cut by chunks or lifted by a prefix, there is no
-   * line: tiles are counted one by one, and of very many some that lie evenly among them stand for all. */
+   * line: tiles are counted one by one, and of very many some stand for all. */
   const bool blocks = fat_problem_has(p, FAT_BLOCKSPARSE);
   if (Br % group != 0 || fat_problem_has(p, FAT_CHUNK) || fat_problem_has(p, FAT_INTERVAL) || b.prefix > 0 ||
       blocks) {
     const int64_t walk = blocks ? 64 : WALK, counted = Tr < walk ? Tr : walk;
     double sum = 0;
     for (int64_t t = 0; t < counted; t++)
-      sum += (double)visits(p, (int64_t)(((double)t + 0.5) * (double)Tr / (double)counted), Br, Bc, group);
+      sum += visits(p, spread(t, Tr, counted), Br, Bc, group);
     return sum * ((double)Tr / (double)counted);
   }
   /* All tiles but the last, which may end early; rows of a tile of one head are Br / group. */
   const int64_t step = Br / group, n = Tr - 1;
   const double to = sum_tiles(n, step, step - 1 + b.beyond + Bc - 1, Bc, p->k + Bc - 1);
   const double from = sum_tiles(n, step, -b.from, Bc, p->k);
-  return to - from + (double)visits(p, Tr - 1, Br, Bc, group);
+  return to - from + visits(p, Tr - 1, Br, Bc, group);
 }
 
 static int64_t most_tiles(const fat_problem *p, int64_t Br, int64_t Bc, int64_t group)

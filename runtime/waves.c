@@ -87,9 +87,11 @@ fat_reach fat_waves_reach(const fat_problem *p, const fat_room *room)
   if (fat_problem_has(p, FAT_SPLIT) && p->arg[FAT_SPLIT][0] > 0)
     r.per_split = 1 / (double)p->arg[FAT_SPLIT][0];
   if (r.ends > 0 && r.rows > 0) {
+    /* Blocks are not drawn one by one, which takes milliseconds: a call does this. */
+    const double blocks = fat_problem_has(p, FAT_BLOCKSPARSE) ? FAT_DRAW_BLOCKS : 1;
     fat_problem known = *p;
-    known.features &= ~on_device;
-    r.mean = fat_sees_pairs(&known) / r.rows;
+    known.features &= ~(on_device | 1u << FAT_BLOCKSPARSE);
+    r.mean = fat_sees_pairs(&known) / r.rows / blocks;
   }
   if (fat_problem_has(p, FAT_CHUNK))
     r.most = least(r.keys, (double)p->arg[FAT_CHUNK][0]);

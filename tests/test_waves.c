@@ -2,6 +2,7 @@
 #include "db_fixture.h"
 #include "pick.h"
 #include "search/agenda.h"
+#include "sees.h"
 #include <time.h>
 
 static double work_of(const char *problem, const char *config, int blocks, int64_t sms)
@@ -99,6 +100,22 @@ static void masks(void **state)
 }
 
 /* The backward's tiles are of K, and pass over rows of Q. */
+/* A call asks how far its masks reach: under a mask of blocks too that takes no walk over them. */
+static void blocks_are_reached_at_once(void **state)
+{
+  enum { CALLS = 50 };
+  (void)state;
+  fat_problem p;
+  fat_reach reach = {0};
+  const fat_room room = fat_waves_room(fixture_gpu("H200"));
+  MUST(fat_problem_parse("fwd-f16-b4-h16-q4096-k65536-d128-causal-bs64x64", &p, err));
+  const clock_t begin = clock();
+  for (int i = 0; i < CALLS; i++)
+    reach = fat_waves_reach(&p, &room);
+  assert_true((double)(clock() - begin) / CLOCKS_PER_SEC < 0.02);
+  assert_true(fabs(reach.mean * (double)p.q / fat_sees_pairs(&p) - 1) < 0.03);
+}
+
 static void backward(void **state)
 {
   (void)state;
@@ -268,11 +285,17 @@ int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, fixture_open, fixture_close)
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(rounds),        cmocka_unit_test(nothing_to_do),
-      cmocka_unit_test(splits),        cmocka_unit_test(masks),
-      cmocka_unit_test(backward),      cmocka_unit_test(kernels_have_tiles),
-      IN_FOLDER(the_fuller_rounds),    IN_FOLDER(the_fuller_rounds_under_a_mask),
-      IN_FOLDER(tiles_of_tiny_shapes), IN_FOLDER(the_very_shape_and_the_list),
+      cmocka_unit_test(rounds),
+      cmocka_unit_test(nothing_to_do),
+      cmocka_unit_test(splits),
+      cmocka_unit_test(masks),
+      cmocka_unit_test(backward),
+      cmocka_unit_test(blocks_are_reached_at_once),
+      cmocka_unit_test(kernels_have_tiles),
+      IN_FOLDER(the_fuller_rounds),
+      IN_FOLDER(the_fuller_rounds_under_a_mask),
+      IN_FOLDER(tiles_of_tiny_shapes),
+      IN_FOLDER(the_very_shape_and_the_list),
       IN_FOLDER(a_long_list),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
