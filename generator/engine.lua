@@ -17,10 +17,21 @@ local function fail(kind, format, ...)
   error("\1" .. kind .. "\1" .. string.format(format, ...), 0)
 end
 
+-- A list of values on the stack is copied as one instruction, so none is long.
+local function demand_few(first, last)
+  if last - first >= 1000 then error("above 1000 values at once", 3) end
+end
+
 -- The words a template may use. No pairs and no randomness: a render is the same every time.
 local safe_string = {}
-for _, name in ipairs { "format", "sub", "byte", "char", "len", "lower", "upper" } do
+for _, name in ipairs { "format", "sub", "char", "len", "lower", "upper" } do
   safe_string[name] = string[name]
+end
+function safe_string.byte(s, first, last)
+  first = first or 1
+  last = last or first
+  demand_few(first < 0 and #s + first or first, last < 0 and #s + last or last)
+  return string.byte(s, first, last)
 end
 function safe_string.rep(s, n, separator)
   if n > 65536 or (#s + #(separator or "")) * n > 65536 then error("string.rep: result above 65536 bytes", 2) end
@@ -28,7 +39,11 @@ function safe_string.rep(s, n, separator)
 end
 -- What walks a whole list in C counts as so many instructions.
 local safe_table = {}
-for _, name in ipairs { "concat", "insert", "remove", "sort", "unpack" } do
+function safe_table.unpack(list, first, last)
+  demand_few(first or 1, last or #list)
+  return table.unpack(list, first or 1, last or #list)
+end
+for _, name in ipairs { "concat", "insert", "remove", "sort" } do
   local call = table[name]
   safe_table[name] = function(list, ...)
     if name == "sort" then host.spend(16 * #list) -- comparisons of each

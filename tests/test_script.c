@@ -150,6 +150,10 @@ static void long_calls_are_stopped(void **state)
        "million instructions"},
       {"local s = string.rep('abcdefgh', 8000) for i = 1, 7 do s = s .. s end while true do s:upper() end",
        FAT_E_LIMIT, "million instructions"},
+      {"local t = {} while true do local n = table.unpack(t, 1, 900000) end", FAT_E_TEMPLATE,
+       "above 1000 values"},
+      {"local s = string.rep('abcdefgh', 8000) while true do local n = s:byte(1, -1) end", FAT_E_TEMPLATE,
+       "above 1000 values"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     probe p = probe_make(cases[i].body, cu_text);
