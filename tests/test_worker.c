@@ -7,6 +7,7 @@
 #include "render.h"
 #include "runtime_fixture.h"
 #include "worker/process.h"
+#include "worker/sanitize.h"
 #include "worker/serve.h"
 #include "worker/worker.h"
 
@@ -494,6 +495,25 @@ static int misbehave(const char *how)
   return 0;
 }
 
+/* It has a process group of its own: a Ctrl-C reaches fatune alone. */
+static void a_sanitizer_ends_when_it_is_to_stop(void **state)
+{
+  char tool[320];
+  const fat_assignment none = {.count = 0};
+  const volatile int stop = 1;
+  fat_text log = {0};
+  fat_error err = {0};
+  bool clean;
+  (void)state;
+  folder_write(&files, "compute-sanitizer", "#!/bin/sh\nsleep 20\n");
+  snprintf(tool, sizeof tool, "%s/compute-sanitizer", files.path);
+  assert_int_equal(chmod(tool, 0700), 0);
+  const double begun = now();
+  assert_int_equal(fat_sanitize_run(tool, "memcheck", 0, &none, &stop, &clean, &log, &err), FAT_E_CANCELLED);
+  assert_true(now() - begun < 10);
+  fat_text_free(&log);
+}
+
 #define WORLD(test) cmocka_unit_test_setup_teardown(test, begin_world, end_world)
 
 int main(int argc, char **argv)
@@ -514,6 +534,7 @@ int main(int argc, char **argv)
       WORLD(no_gpu_is_told),
       WORLD(a_lost_device_is_told),
       WORLD(nonsense_is_refused),
+      WORLD(a_sanitizer_ends_when_it_is_to_stop),
   };
   if (argc > 1 && strcmp(argv[1], FAT_SERVE_WORD) == 0)
     return getenv("TEST_WORKER") ? misbehave(getenv("TEST_WORKER")) : fat_serve_main(argc, argv);

@@ -93,9 +93,7 @@ static fat_status sanitize(checking *c, const fat_problem *p, const fat_entrant 
     fat_text log = {0};
     bool clean;
     fat_status status = fat_sanitize_run(fat_text_get(&c->sanitizer), fat_sanitize_tools[i], c->asked.ordinal,
-                                         &a, &clean, &log, err);
-    if (*c->stop) /* which ended the tool, too */
-      status = fat_status_fail(err, FAT_E_CANCELLED, "stopped while a sanitizer ran");
+                                         &a, c->stop, &clean, &log, err);
     if (status == FAT_OK && !clean) {
       v->outcome = FAT_OUT_WRONG;
       snprintf(v->detail, sizeof v->detail, "%s: %.900s", fat_sanitize_tools[i], fat_text_get(&log));

@@ -64,10 +64,10 @@ static _Noreturn void become(const char *sanitizer, char *const arguments[], int
   _exit(127);
 }
 
-/* Waits for the process; kills its group where it takes too long. */
-static fat_status wait_for(pid_t pid, int *how, fat_error *err)
+/* Waits for the process; kills its group, which no Ctrl-C reaches, where it takes too long or is to stop. */
+static fat_status wait_for(pid_t pid, const volatile int *stop, int *how, fat_error *err)
 {
-  for (int tick = 0; tick < PATIENCE_TICKS; tick++) {
+  for (int tick = 0; tick < PATIENCE_TICKS && !*stop; tick++) {
     pid_t ended = waitpid(pid, how, WNOHANG);
     if (ended == pid)
       return FAT_OK;
@@ -77,12 +77,14 @@ static fat_status wait_for(pid_t pid, int *how, fat_error *err)
   }
   kill(-pid, SIGKILL);
   waitpid(pid, how, 0);
+  if (*stop)
+    return fat_status_fail(err, FAT_E_CANCELLED, "stopped while a sanitizer ran");
   return fat_status_fail(err, FAT_E_TIMEOUT, "compute-sanitizer did not end within %d s",
                          PATIENCE_TICKS / (1000000000 / TICK_NS));
 }
 
 static fat_status run(const char *sanitizer, const char *tool, int ordinal, const char *file, int log_file,
-                      bool *clean, fat_error *err)
+                      const volatile int *stop, bool *clean, fat_error *err)
 {
   char number[16], code[16], self[4096];
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -99,13 +101,14 @@ static fat_status run(const char *sanitizer, const char *tool, int ordinal, cons
     become(sanitizer, (char *const *)arguments, log_file);
   if (pid < 0)
     return fat_status_fail(err, FAT_E_IO, "compute-sanitizer cannot be started: %s", strerror(errno));
-  FAT_TRY(wait_for(pid, &how, err));
+  setpgid(pid, pid); /* both the child and its parent do this: either may be first */
+  FAT_TRY(wait_for(pid, stop, &how, err));
   *clean = WIFEXITED(how) && WEXITSTATUS(how) == 0;
   return FAT_OK;
 }
 
 fat_status fat_sanitize_run(const char *sanitizer, const char *tool, int ordinal, const fat_assignment *a,
-                            bool *clean, fat_text *log, fat_error *err)
+                            const volatile int *stop, bool *clean, fat_text *log, fat_error *err)
 {
   fat_text bytes = {0}, file = {0}, said = {0};
   int in = temporary(&file, err), out = in < 0 ? -1 : temporary(&said, err);
@@ -114,7 +117,7 @@ fat_status fat_sanitize_run(const char *sanitizer, const char *tool, int ordinal
   if (status == FAT_OK && write(in, bytes.data, bytes.length) != (ssize_t)bytes.length)
     status = fat_status_fail(err, FAT_E_IO, "an assignment cannot be written: %s", strerror(errno));
   if (status == FAT_OK)
-    status = run(sanitizer, tool, ordinal, fat_text_get(&file), out, clean, err);
+    status = run(sanitizer, tool, ordinal, fat_text_get(&file), out, stop, clean, err);
   if (status == FAT_OK)
     status = fat_text_read_file(log, fat_text_get(&said), LOG_MOST, err);
   if (in >= 0) {

@@ -11,8 +11,8 @@ extern const char *const fat_sanitize_tools[]; /* memcheck, racecheck, initcheck
 fat_status fat_sanitize_find(fat_text *path, fat_error *err);
 
 /* Runs one assignment in a process of its own under a tool. *clean: the tool and the verdict found nothing;
- * else `log` ends with what they said. FAT_E_TIMEOUT after ten minutes. */
+ * else `log` ends with what they said. FAT_E_TIMEOUT after ten minutes, FAT_E_CANCELLED once *stop is set. */
 fat_status fat_sanitize_run(const char *sanitizer, const char *tool, int ordinal, const fat_assignment *a,
-                            bool *clean, fat_text *log, fat_error *err);
+                            const volatile int *stop, bool *clean, fat_text *log, fat_error *err);
 
 #endif
