@@ -207,24 +207,20 @@ static fat_status take_shared(reading *r, const char *line, size_t length, bool 
   return status;
 }
 
-static fat_status take_row(reading *r, const char *line, size_t length, long number, fat_error *err)
+/* *found: the line is a row, on which the statement stands. */
+static fat_status find_row(reading *r, const char *line, size_t length, bool *found, fat_error *err)
 {
-  bool found = false;
   FAT_TRY(bind_line(r, r->row, line, length, err));
   FAT_TRY(bind_line(r, r->samples, line, length, err));
   if (r->common.length && sqlite3_bind_text(r->row, 2, fat_text_get(&r->common), (int)r->common.length,
                                             SQLITE_STATIC) != SQLITE_OK)
     return fat_db_fail(r->db, r->db->sql, "importing", err);
-  FAT_TRY(fat_db_step(r->db, r->row, &found, err));
-  if (found)
-    return take(r->db, r->row, r->samples, &r->space, "line", number, r->counts, err);
-  refuse(r->counts, "line", number, "no JSON object");
-  return FAT_OK;
+  return fat_db_step(r->db, r->row, found, err);
 }
 
 static fat_status take_line(reading *r, const char *line, size_t length, long number, fat_error *err)
 {
-  bool shared = false;
+  bool shared = false, found = false;
   fat_error why = {0};
   if (length > LINE_MAX_BYTES) {
     refuse(r->counts, "line", number, "longer than 16 MiB");
@@ -232,11 +228,13 @@ static fat_status take_line(reading *r, const char *line, size_t length, long nu
   }
   fat_status status = take_shared(r, line, length, &shared, &why);
   if (status == FAT_OK && !shared)
-    status = take_row(r, line, length, number, &why);
-  if (status == FAT_E_DB) { /* SQLite's "malformed JSON" */
-    refuse(r->counts, "line", number, "no JSON object");
+    status = find_row(r, line, length, &found, &why);
+  if (status == FAT_E_DB) /* SQLite's "malformed JSON" */
     status = FAT_OK;
-  }
+  if (status == FAT_OK && found)
+    status = take(r->db, r->row, r->samples, &r->space, "line", number, r->counts, &why);
+  else if (status == FAT_OK && !shared)
+    refuse(r->counts, "line", number, "no JSON object");
   fat_db_release(r->row);
   fat_db_release(r->samples);
   return status == FAT_OK ? status : fat_status_fail(err, status, "%s", why.text);

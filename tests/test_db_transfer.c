@@ -172,6 +172,27 @@ static const struct {
 
 /* The time of a line grows as its samples do: 60,000 of them are read in a second, not in minutes. */
 /* The texts of expressions travel with the problems that name them; one of another hash is refused. */
+/* All of an import counts, or nothing: a row that cannot be stored is no row that is refused. */
+static void what_cannot_be_stored_ends_an_import(void **state)
+{
+  const fixture *f = *state;
+  fat_db *here = fixture_db(f, FAT_DB_WRITE);
+  fill(here);
+  fat_text lines = export_of(here);
+  fat_db_close(here);
+  unlink(f->path);
+  fat_db_close(fixture_db(f, FAT_DB_WRITE));
+  fixture_sql(f->path, "CREATE UNIQUE INDEX one ON sample(trial)");
+  here = fixture_db(f, FAT_DB_WRITE);
+  fat_error err = {0};
+  fat_import counts;
+  assert_int_equal(fat_db_import(here, lines.data, lines.length, &counts, &err), FAT_E_DB);
+  assert_counts(counts, 0, 0, 0);
+  assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM trial"), 0);
+  fat_text_free(&lines);
+  fat_db_close(here);
+}
+
 static void expressions_travel(void **state)
 {
   const fixture *f = *state;
@@ -567,6 +588,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       TEST(expressions_travel),
+      TEST(what_cannot_be_stored_ends_an_import),
       TEST(stored_text_is_what_json_takes),
       TEST(an_export_comes_back_as_it_was),
       TEST(many_samples_are_read_once),
