@@ -350,22 +350,32 @@ function engine.listings(of)
   return all
 end
 
+-- Line by line and word by word: no expression has a blank.
 local function with_lists(recipe, of, entry)
   if not of then return recipe end
   local longest = { lists = string.format("ceildiv(k,%d)", of.Bc), turned = string.format("ceildiv(h,hk)*ceildiv(q,%d)", of.Br) }
-  local launches, words = "", of.lists ~= "rows" and { "32" } or {} -- the counter's line
+  local ahead, sizes, out = {}, of.lists ~= "rows" and { "32" } or {}, {} -- the counter's line
   for _, list in ipairs(engine.listings(of)) do
     local grid = string.format("b*%s*ceildiv(%s,%d)", list.heads, list.along, list.tile)
-    words[#words + 1] = string.format("%s*(%s+2)", grid, longest[list.entry])
-    launches = launches .. string.format("launch %s grid %s block 32 shared 0 args call\n", entry(list.entry), grid)
+    sizes[#sizes + 1] = string.format("%s*(%s+2)", grid, longest[list.entry])
+    ahead[#ahead + 1] = string.format("launch %s grid %s block 32 shared 0 args call ws(0)", entry(list.entry), grid)
   end
-  local bytes = string.format("256*ceildiv(%s,64)", table.concat(words, "+"))
-  if not string.find(recipe, "^workspace") then recipe = "workspace 0\n" .. recipe end
-  recipe = string.gsub(recipe, " ws(%b())", " ws(" .. bytes .. "+%1)")
-  recipe = string.gsub(recipe, "\nclear (%S+)", "\nclear " .. bytes .. "+%1")
-  recipe = string.gsub(recipe, "^workspace ", "workspace " .. bytes .. "+")
-  local head, steps = string.match(recipe, "^(.-\n)([cl][la][eu].*)$")
-  return head .. string.gsub(launches .. steps, " args call", " args call ws(0)")
+  local bytes = string.format("256*ceildiv(%s,64)+", table.concat(sizes, "+"))
+  if not find(recipe, "^workspace") then recipe = "workspace 0\n" .. recipe end
+  for line in gmatch(recipe, "[^\n]+") do
+    local words = {}
+    for word in gmatch(line, "%S+") do
+      words[#words + 1] = word == "call" and "call ws(0)" or sub(word, 1, 3) == "ws(" and "ws(" .. bytes .. sub(word, 3) .. ")" or word
+    end
+    local kind = words[1]
+    if kind == "workspace" or kind == "clear" then words[2] = bytes .. words[2] end
+    if kind == "clear" or kind == "launch" then
+      table.move(ahead, 1, #ahead, #out + 1, out)
+      ahead = {}
+    end
+    out[#out + 1] = table.concat(words, " ")
+  end
+  return table.concat(out, "\n") .. "\n"
 end
 
 -- Recipe, form feed, code. The 16 zeros in entry names stand for the source's hash, which source.c makes of the code
