@@ -222,10 +222,9 @@ fat_status fat_db_open_version(const char *path, const char *system, fat_db_mode
                            : fat_status_fail(&why, FAT_E_NOT_FOUND, "no database is named");
   bool nothing = status == FAT_E_NOT_FOUND && mode == FAT_DB_READ && layered;
   if (nothing) { /* the system's file alone may still answer, below an empty one */
-    fat_error *aside = NULL;
-    status = into_memory(db, true, aside);
+    status = into_memory(db, true, NULL);
     if (status == FAT_OK)
-      status = fat_db_migrate(db, steps, count, target, aside);
+      status = fat_db_migrate(db, steps, count, target, NULL);
   }
   if (status == FAT_OK && layered)
     status = open_system(db, system, target, &why);

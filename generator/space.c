@@ -1,5 +1,6 @@
 /* space.c -- asks the engine for a kernel's space and reads its lines into structs. */
 #include "space.h"
+#include "grow.h"
 #include "mod.h"
 #include "sees.h"
 #include "tensors.h"
@@ -181,13 +182,10 @@ static fat_status read_point(char *line, char **at, fat_point *point, fat_error 
 
 static fat_status add_point(fat_space *space, char *line, char **at, fat_error *err)
 {
-  if ((space->count & (space->count - 1)) == 0) { /* full at each power of two */
-    size_t room = space->count == 0 ? 1 : 2 * (size_t)space->count;
-    fat_point *more = realloc(space->points, room * sizeof *more);
-    if (more == NULL)
-      return fat_status_fail(err, FAT_E_NOMEM, "out of memory");
-    space->points = more;
-  }
+  fat_point *more = fat_grow(space->points, space->count, sizeof *more);
+  if (more == NULL)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory");
+  space->points = more;
   FAT_TRY(read_point(line, at, &space->points[space->count], err));
   space->count++;
   return FAT_OK;
@@ -195,8 +193,7 @@ static fat_status add_point(fat_space *space, char *line, char **at, fat_error *
 
 static fat_status add_rejection(fat_space *space, const char *line, fat_error *err)
 {
-  fat_rejection *more =
-      realloc(space->rejections, ((size_t)space->rejection_count + 1) * sizeof *space->rejections);
+  fat_rejection *more = fat_grow(space->rejections, space->rejection_count, sizeof *more);
   if (more == NULL)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory");
   space->rejections = more;

@@ -3,6 +3,7 @@
  * In: a config, or a request to the compiler. Out: recipe and functions. A cubin that is not there or does
  * not load is made again from its source where that is allowed. */
 #include "load.h"
+#include "grow.h"
 #include "mod.h"
 #include "cuda_error.h"
 #include "width.h"
@@ -53,7 +54,7 @@ static void name(fat_loaded *to, const fat_problem *p, const char *config, const
 /* Room for one more compiled kernel. */
 static fat_status make_room(fat_loader *l, fat_error *err)
 {
-  fat_made *more = realloc(l->made, (size_t)(l->made_count + 1) * sizeof *more);
+  fat_made *more = fat_grow(l->made, l->made_count, sizeof *more);
   if (!more)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a compiled kernel");
   l->made = more;

@@ -3,6 +3,7 @@
  * In: bytes with the hash they must have. Out: functions that a launch can use as they are. Invariant: bytes
  * whose hash is not the expected one never reach the driver. */
 #include "module.h"
+#include "grow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -106,7 +107,7 @@ static fat_status add(fat_module *m, const char *name, entry **added, fat_error 
                            cuda->module_function(&function, m->handle, name), err));
   if (cuda->function_load)
     FAT_TRY(fat_driver_check(m->driver, "cuFuncLoad", cuda->function_load(function), err));
-  entry *more = realloc(m->entries, ((size_t)m->count + 1) * sizeof *more);
+  entry *more = fat_grow(m->entries, m->count, sizeof *more);
   if (more)
     m->entries = more;
   char *copy = more ? strdup(name) : NULL;
@@ -153,14 +154,10 @@ fat_status fat_modules_get(fat_modules *modules, const fat_driver *driver, const
     if (fat_context_same(&(*module)->context, &now) && strcmp((*module)->hash, hash) == 0)
       return FAT_OK;
   }
-  if (modules->count == modules->room) {
-    int room = modules->room ? 2 * modules->room : 8;
-    fat_module **more = realloc(modules->list, (size_t)room * sizeof *more);
-    if (!more)
-      return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a list of %d modules", room);
-    modules->list = more;
-    modules->room = room;
-  }
+  fat_module **more = fat_grow(modules->list, modules->count, sizeof *more);
+  if (!more)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a list of modules");
+  modules->list = more;
   *module = NULL;
   FAT_TRY(make(driver, cubin, hash, module, err));
   modules->list[modules->count++] = *module;

@@ -30,7 +30,7 @@ const fat_driver *fat_module_driver(const fat_module *module);
 /* The modules of one library handle: each cubin once per context. */
 typedef struct fat_modules {
   fat_module **list;
-  int count, room;
+  int count;
 } fat_modules;
 
 /* The module of (current context, hash): the one there is, or a new one. Owned by the list. The cubin has

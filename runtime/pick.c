@@ -5,6 +5,7 @@
  * another kernel promises more is the database asked again, whether that kernel was tried. Rows of another
  * architecture never serve: their cubins cannot be loaded. */
 #include "pick.h"
+#include "grow.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -127,16 +128,6 @@ typedef struct reading {
   bool full; /* no memory for another */
 } reading;
 
-/* Room for one more. */
-static bool grow(fat_pick_list *list)
-{
-  const int room = list->room ? 2 * list->room : 16;
-  fat_candidate *more = realloc(list->row, (size_t)room * sizeof *more);
-  list->row = more ? more : list->row;
-  list->room = more ? room : list->room;
-  return more;
-}
-
 static bool keep(const fat_trial *t, void *user)
 {
   reading *r = user;
@@ -145,10 +136,13 @@ static bool keep(const fat_trial *t, void *user)
   const fat_candidate_scale scale = {q->gpu, q->driver, q->compile_key, q->templates, q->now};
   if (t->outcome != FAT_OUT_OK || !isfinite(t->ms) || !(t->ms > 0) || t->gpu.sm != q->gpu->sm)
     return true;
-  r->full = list->count == list->room && !grow(list);
-  if (!r->full)
-    fat_candidate_read(t, &scale, &list->row[list->count++]);
-  return !r->full;
+  fat_candidate *more = fat_grow(list->row, list->count, sizeof *more);
+  r->full = !more;
+  if (r->full)
+    return false;
+  list->row = more;
+  fat_candidate_read(t, &scale, &list->row[list->count++]);
+  return true;
 }
 
 static void free_list(fat_pick_list *list)

@@ -69,7 +69,7 @@ typedef struct fat_pick {
 struct fat_pick_list {
   bool read;
   fat_candidate *row; /* that work and have a time, of the device's architecture */
-  int count, room;
+  int count;
 };
 typedef struct fat_pick_rows {
   fat_pick_list winners;

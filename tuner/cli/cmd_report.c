@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "embed.h"
 #include "exit.h"
+#include "grow.h"
 #include "open.h"
 #include "output.h"
 #include "rows.h"
@@ -42,7 +43,7 @@ static int place_of(names *n, const char *text, bool *fresh)
   for (n->last = 0; n->last < n->count; n->last++)
     if (strcmp(n->list[n->last], text) == 0)
       return n->last;
-  char **larger = realloc(n->list, (size_t)(n->count + 1) * sizeof *larger);
+  char **larger = fat_grow(n->list, n->count, sizeof *larger);
   n->list = larger ? larger : n->list;
   char *copy = larger ? strdup(text) : NULL;
   n->failed = n->failed || !copy;

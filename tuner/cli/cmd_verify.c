@@ -6,6 +6,7 @@
 #include "checked.h"
 #include "commands.h"
 #include "exit.h"
+#include "grow.h"
 #include "search/agenda.h"
 #include "worker/lab.h"
 #include "open.h"
@@ -51,7 +52,7 @@ static bool collect(const fat_trial *t, void *user)
   for (int i = 0; i < p->count; i++)
     if (strcmp(a, fat_problem_print(&p->list[i], b)) == 0)
       return true;
-  fat_problem *larger = realloc(p->list, (size_t)(p->count + 1) * sizeof *larger);
+  fat_problem *larger = fat_grow(p->list, p->count, sizeof *larger);
   p->failed = !larger;
   if (larger) {
     p->list = larger;

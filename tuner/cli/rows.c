@@ -5,6 +5,7 @@
 #include "rows.h"
 
 #include "gpu.h"
+#include "grow.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -119,21 +120,17 @@ static fat_status sort_rows(fat_rows *rows, const char *column, fat_error *err)
 static fat_status choose(fat_rows *rows, const fat_options *o, fat_error *err)
 {
   char *rest = rows->text.data, *objects = rows->objects.data, *line = rest ? strsep(&rest, "\n") : NULL;
-  int room = 0;
   rows->column_count = line ? split(line, rows->names) : 0;
   if (objects)
     strsep(&objects, "\n"); /* its bracket */
   while (rest && (line = strsep(&rest, "\n")) && *line) {
     char *object = objects ? strsep(&objects, "\n") : NULL;
-    if (rows->count == room) {
-      room = room ? 2 * room : 256;
-      void *larger = realloc(rows->row, (size_t)room * sizeof *rows->row);
-      rows->row = larger ? larger : rows->row;
-      void *jsons = larger ? realloc(rows->json, (size_t)room * sizeof *rows->json) : NULL;
-      rows->json = jsons ? jsons : rows->json;
-      if (!jsons)
-        return fat_status_fail(err, FAT_E_NOMEM, "out of memory for rows");
-    }
+    void *larger = fat_grow(rows->row, rows->count, sizeof *rows->row);
+    rows->row = larger ? larger : rows->row;
+    void *jsons = fat_grow(rows->json, rows->count, sizeof *rows->json);
+    rows->json = jsons ? jsons : rows->json;
+    if (!larger || !jsons)
+      return fat_status_fail(err, FAT_E_NOMEM, "out of memory for rows");
     char **cells = calloc(FAT_ROWS_COLUMNS, sizeof *cells);
     if (!cells)
       return fat_status_fail(err, FAT_E_NOMEM, "out of memory for rows");

@@ -3,6 +3,7 @@
  * In: columns and cells. Out: text with a title line. Widths count characters, not bytes. What does not fit a
  * narrow terminal is dropped whole, never cut, and is named: a number is shown right or not at all. */
 #include "table.h"
+#include "grow.h"
 
 #include "search/terminal.h"
 
@@ -17,15 +18,9 @@ enum { GAP = 2, CELL_ROOM = 1024 };
 void fat_table_add(fat_table *t, const char *cell)
 {
   char *copy = strdup(cell && *cell ? cell : "-");
-  if (copy && t->cell_count == t->cell_room) {
-    int room = t->cell_room ? 2 * t->cell_room : 64;
-    char **larger = realloc(t->cells, (size_t)room * sizeof *larger);
-    if (larger) {
-      t->cells = larger;
-      t->cell_room = room;
-    }
-  }
-  if (!copy || t->cell_count == t->cell_room) {
+  char **larger = fat_grow(t->cells, t->cell_count, sizeof *larger);
+  t->cells = larger ? larger : t->cells;
+  if (!copy || !larger) {
     free(copy);
     t->failed = true;
     return;
@@ -67,7 +62,7 @@ void fat_table_free(fat_table *t)
     free(t->cells[i]);
   free(t->cells);
   t->cells = NULL;
-  t->cell_count = t->cell_room = 0;
+  t->cell_count = 0;
 }
 
 /* Characters of UTF-8 text: continuation bytes do not count. */

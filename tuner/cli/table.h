@@ -19,7 +19,7 @@ typedef struct fat_table {
   const fat_column *columns;
   int column_count;
   char **cells; /* row after row */
-  int cell_count, cell_room;
+  int cell_count;
   int marked[FAT_TABLE_MARKS], mark_count; /* rows that matter most */
   bool failed;
 } fat_table;

@@ -3,6 +3,7 @@
  * In: a goal, the GPU, the templates. Out: items in the order in which they were asked for. Every problem is
  * checked, and at least one kernel serves it. */
 #include "anchor.h"
+#include "grow.h"
 #include "agenda.h"
 
 #include <stdlib.h>
@@ -115,7 +116,7 @@ static void leave_baselines(fat_item *item)
 
 static fat_status append(fat_agenda *agenda, const fat_item *item, fat_error *err)
 {
-  fat_item *larger = realloc(agenda->list, (size_t)(agenda->count + 1) * sizeof *larger);
+  fat_item *larger = fat_grow(agenda->list, agenda->count, sizeof *larger);
   if (!larger)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the list of problems");
   agenda->list = larger;

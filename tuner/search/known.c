@@ -5,6 +5,7 @@
 #include "known.h"
 
 #include "candidate.h"
+#include "grow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@ static bool keep(const fat_trial *t, void *user)
   fat_won *won = r->won;
   if (t->origin != FAT_MEASURED)
     return true;
-  struct fat_won_row *larger = realloc(won->row, (size_t)(won->count + 1) * sizeof *larger);
+  struct fat_won_row *larger = fat_grow(won->row, won->count, sizeof *larger);
   r->failed = !larger;
   if (!larger)
     return false;

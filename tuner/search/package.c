@@ -7,6 +7,7 @@
 #include "package.h"
 
 #include "compile.h"
+#include "grow.h"
 #include "pool.h"
 #include "source.h"
 #include "space.h"
@@ -41,7 +42,7 @@ typedef struct making {
   const char *cubins; /* for which GPUs */
   fat_text key;       /* of the compiler */
   coded *list;
-  int count, room;
+  int count;
   bool full; /* no memory for another */
   fat_package_counts *counts;
 } making;
@@ -51,15 +52,11 @@ static bool collect(const fat_trial *t, void *user)
   making *m = user;
   if (t->id <= 0) /* of the database below */
     return true;
-  if (m->count == m->room) {
-    int room = m->room ? 2 * m->room : 64;
-    coded *larger = realloc(m->list, (size_t)room * sizeof *larger);
-    m->full = !larger;
-    if (!larger)
-      return false;
-    m->list = larger;
-    m->room = room;
-  }
+  coded *larger = fat_grow(m->list, m->count, sizeof *larger);
+  m->full = !larger;
+  if (!larger)
+    return false;
+  m->list = larger;
   coded *p = &m->list[m->count++];
   *p = (coded){.id = t->id, .problem = t->problem, .gpu = t->gpu, .config = t->config, .nvrtc = m->nvrtc};
   p->wanted = t->eligible && fat_width_get(&t->config) == 1;

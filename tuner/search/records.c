@@ -4,6 +4,7 @@
  * be several records (other source, measured beside predicted); finders prefer those of the source that it
  * has now. */
 #include "records.h"
+#include "grow.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +14,6 @@
 typedef struct reading {
   fat_records *records;
   const fat_tools *tools;
-  int room;
   fat_status status;
   fat_error *err;
 } reading;
@@ -112,16 +112,12 @@ static bool take(const fat_trial *t, void *user)
   reading *r = user;
   if (!counts(t, r->tools))
     return true;
-  if (r->records->count == r->room) {
-    int room = r->room ? 2 * r->room : 64;
-    fat_record *larger = realloc(r->records->list, (size_t)room * sizeof *larger);
-    if (!larger) {
-      r->status = fat_status_fail(r->err, FAT_E_NOMEM, "out of memory for records");
-      return false;
-    }
-    r->records->list = larger;
-    r->room = room;
+  fat_record *larger = fat_grow(r->records->list, r->records->count, sizeof *larger);
+  if (!larger) {
+    r->status = fat_status_fail(r->err, FAT_E_NOMEM, "out of memory for records");
+    return false;
   }
+  r->records->list = larger;
   fat_record *record = &r->records->list[r->records->count++];
   copy(t, record);
   r->status = is_same(t, r->tools, &record->same_source, r->err);

@@ -8,6 +8,7 @@
 
 #include "crew.h"
 #include "effort.h"
+#include "grow.h"
 #include "winner.h"
 #include "worker/process.h"
 
@@ -107,7 +108,7 @@ static int find_incumbent(const fat_schedule *schedule, const fat_pair *pair)
 static fat_status add(fat_schedule *schedule, fat_pair *pair, const fat_point *point, int rank,
                       fat_error *err)
 {
-  fat_scheduled *larger = realloc(schedule->list, (size_t)(schedule->count + 1) * sizeof *larger);
+  fat_scheduled *larger = fat_grow(schedule->list, schedule->count, sizeof *larger);
   if (!larger)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the schedule");
   schedule->list = larger;

@@ -3,6 +3,7 @@
  * In: the configs of stored trials that other templates made. Out: whether their code would be the same
  * today. A changed comment, or a change in another kernel's template, leaves results standing. */
 #include "sources.h"
+#include "grow.h"
 
 #include "source.h"
 
@@ -31,14 +32,10 @@ static fat_status render(const fat_sources *s, const fat_problem *p, const fat_c
 static fat_status add(fat_sources *s, const char *key, const fat_problem *p, const fat_config *config,
                       fat_error *err)
 {
-  if (s->count == s->room) {
-    int room = s->room ? 2 * s->room : 64;
-    fat_rendered *larger = realloc(s->list, (size_t)room * sizeof *larger);
-    if (!larger)
-      return fat_status_fail(err, FAT_E_NOMEM, "out of memory for hashes of sources");
-    s->list = larger;
-    s->room = room;
-  }
+  fat_rendered *larger = fat_grow(s->list, s->count, sizeof *larger);
+  if (!larger)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for hashes of sources");
+  s->list = larger;
   fat_rendered *last = &s->list[s->count];
   memcpy(last->key, key, sizeof last->key);
   FAT_TRY(render(s, p, config, last->hash, err));

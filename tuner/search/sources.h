@@ -15,7 +15,7 @@ typedef struct fat_sources {
   fat_script *script;
   const fat_gpu *gpu;
   struct fat_rendered *list;
-  int count, room;
+  int count;
 } fat_sources;
 
 /* *agree: the config's source of today has this hash. One that today's templates do not have agrees with
