@@ -9,7 +9,10 @@
 #include "text.h"
 #include <stdint.h>
 
-enum { FAT_EXPR_CODE = 48 /* operations of one expression */ };
+enum {
+  FAT_EXPR_CODE = 48, /* operations of one expression */
+  FAT_EXPR_TEXT = 32, /* bytes that each takes at most in print: a number of 20 digits, ceildiv(,) */
+};
 
 /* An expression, ready to evaluate: postfix operations on a small stack. */
 typedef struct fat_expr {

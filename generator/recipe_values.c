@@ -1,7 +1,7 @@
 /* recipe_values.c -- the numbers of a recipe's launches, and for which sizes there are any.
  *
  * In: a recipe, sizes. Out: numbers, each checked for the range of what it is used as before anything is
- * launched with it. Runs in calls: no allocation but for the sentence of a failure. */
+ * launched with it. Runs in calls: nothing is allocated. */
 #include "recipe.h"
 #include <inttypes.h>
 
@@ -63,13 +63,13 @@ fat_status fat_recipe_valid(const fat_recipe *r, const fat_sizes *sizes, fat_err
       return fat_status_fail(err, FAT_E_UNSUPPORTED, "the config is not valid for these sizes: %s", why.text);
     if (value > 0)
       continue;
-    fat_text text = {0};
+    char room[FAT_EXPR_CODE * FAT_EXPR_TEXT] = "";
+    fat_text text = {.data = room,
+                     .room = sizeof room}; /* which never grows: a call passes such configs by */
     fat_expr_print(&r->valid[i], &text);
-    fat_status_fail(err, FAT_E_UNSUPPORTED,
-                    "the config is not valid for these sizes: %s is %" PRId64 ", it must be above 0",
-                    fat_text_get(&text), value);
-    fat_text_free(&text);
-    return FAT_E_UNSUPPORTED;
+    return fat_status_fail(err, FAT_E_UNSUPPORTED,
+                           "the config is not valid for these sizes: %s is %" PRId64 ", it must be above 0",
+                           room, value);
   }
   return FAT_OK;
 }

@@ -134,11 +134,28 @@ static void making_a_recipe(void **state)
   }
 }
 
+/* A call passes configs by that are not valid for its sizes: it allocates nothing for that. */
+static void passing_a_config_by(void **state)
+{
+  (void)state;
+  static const char text[] = "valid 100-9223372036854775807*max(1,ceildiv(q,64))\n"
+                             "launch x grid 1 block 1 shared 0 args call\n";
+  fat_recipe *recipe = NULL;
+  const fat_sizes sizes = {.q = 1};
+  fat_error err = {0};
+  assert_int_equal(fat_recipe_make(text, &recipe, &err), FAT_OK);
+  starve_after(0, true);
+  assert_int_equal(fat_recipe_valid(recipe, &sizes, &err), FAT_E_UNSUPPORTED);
+  assert_false(starve_end());
+  assert_non_null(strstr(err.text, "100-9223372036854775807*max(1,ceildiv(q,64)) is -9223372036854775707,"));
+  free(recipe);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(opening),   cmocka_unit_test(listing_kernels), cmocka_unit_test(listing_a_space),
-      cmocka_unit_test(rendering), cmocka_unit_test(making_a_recipe),
+      cmocka_unit_test(rendering), cmocka_unit_test(making_a_recipe), cmocka_unit_test(passing_a_config_by),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
