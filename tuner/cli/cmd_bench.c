@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "exit.h"
 #include "search/agenda.h"
+#include "search/stop.h"
 #include "search/terminal.h"
 #include "table.h"
 
@@ -27,6 +28,8 @@ typedef struct sweep {
   fat_asked_gpu asked;
   fat_bench_row *rows;
   int count, failed;
+  int measured; /* or failed by themselves */
+  int signal;   /* that asked to stop; 0: none did */
 } sweep;
 
 /* Those that were typed, else one. */
@@ -92,18 +95,27 @@ static void say(const sweep *s, int i)
             r->causal ? ", causal" : "", live && i + 1 < s->count ? "" : "\n");
 }
 
+/* What is measured before a signal or an error is told. */
 static fat_status measure(sweep *s, fat_error *err)
 {
   fat_bench *bench = NULL;
+  fat_stop stops;
+  const volatile int *stop = fat_stop_begin(&stops);
   fat_status status = fat_bench_open(s->options, &s->asked, &bench, err);
-  for (int i = 0; i < s->count && status == FAT_OK; i++) {
+  for (int i = 0; i < s->count && status == FAT_OK && !*stop; i++) {
     say(s, i);
     if (s->rows[i].impl == FAT_IMPL_PYTORCH)
       fat_bench_pytorch(&s->rows[i]);
     else
       status = fat_bench_measure(bench, &s->rows[i], err);
     s->failed += s->rows[i].failed[0] != 0;
+    s->measured += status == FAT_OK;
   }
+  s->signal = fat_stop_signal();
+  fat_stop_end(&stops);
+  for (int i = s->measured; i < s->count; i++)
+    snprintf(s->rows[i].failed, sizeof s->rows[i].failed, "not measured: %s",
+             status == FAT_OK ? "the bench was interrupted" : "the bench ended before");
   fat_bench_close(bench);
   return status;
 }
@@ -212,14 +224,18 @@ static fat_status open_all(sweep *s, fat_error *err)
 static int bench(const fat_options *options)
 {
   sweep s = {.options = options};
-  fat_error err = {0};
+  fat_error err = {0}, untold = {0};
   fat_text out = {0};
   fat_status status = open_all(&s, &err);
   if (status == FAT_OK)
     status = measure(&s, &err);
-  if (status == FAT_OK)
-    status = tell(&s, &out, &err);
-  int code = status == FAT_OK ? fat_exit_print(fat_text_get(&out)) : fat_exit_fail(&err);
+  int code = FAT_EXIT_FINE;
+  if (s.measured > 0)
+    code = tell(&s, &out, &untold) == FAT_OK ? fat_exit_print(fat_text_get(&out)) : fat_exit_fail(&untold);
+  if (status != FAT_OK)
+    code = fat_exit_fail(&err);
+  else if (s.signal)
+    code = FAT_EXIT_SIGNAL + s.signal;
   fat_text_free(&out);
   free(s.rows);
   return code == FAT_EXIT_FINE && s.failed ? FAT_EXIT_NO_KERNEL : code;
