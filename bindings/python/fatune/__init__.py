@@ -12,7 +12,7 @@ Nothing but Python's own modules is loaded by this import; what a name needs is 
 import importlib
 
 _HOMES = {"sdpa": "functional", "register": "overrides", "Error": "abi", "version": "abi", "dropout_mask": "features", "FALLBACK": "abi", "FAIL": "abi", "COMPILE": "abi"}
-_MODULES = ("abi", "dlpack", "features", "flash2", "flash3", "functional", "huggingface", "library", "ops", "overrides", "tensors", "xla")
+_MODULES = ("abi", "dlpack", "features", "flash2", "flash3", "functional", "huggingface", "intervals", "library", "ops", "overrides", "tensors", "xla")
 
 
 def __getattr__(name):
