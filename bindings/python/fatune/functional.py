@@ -71,21 +71,28 @@ def sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scal
     if key.dim() != query.dim() or value.dim() != query.dim() or query.dim() < 2:
         raise ValueError(f"query, key, value have {query.dim()}, {key.dim()}, {value.dim()} dimensions: equal numbers from 2 on are "
                          "needed")
+    if query.shape[-3:-2] != key.shape[-3:-2] and not enable_gqa:
+        raise ValueError(f"query has {_four(query).shape[1]} heads, key {_four(key).shape[1]}: enable_gqa=True is needed")
+    if attn_mask is not None:
+        if query.dim() > 4:  # its leading dimensions become one, as q's
+            attn_mask = attn_mask.expand(*query.shape[:-3], *attn_mask.shape[-3:])
+        attn_mask = _four(attn_mask)
+    o = general(query, key, value, attn_mask, is_causal, scale=scale, dropout=dropout_p)
+    return o if query.dim() == 4 else o.reshape(*query.shape[:-1], value.shape[-1])
+
+
+def general(query, key, value, attn_mask=None, is_causal=False, scale=None, bias=None, **options):
+    """The same in four dimensions, with heads as they come, and with options of fatune.attention."""
     d, dv = query.shape[-1], value.shape[-1]
     dtype = torch.get_autocast_dtype("cuda") if _is_autocast("cuda") else None
     q, k, v = _ready(query, dtype, d), _ready(key, dtype, d), _ready(value, dtype, dv)
-    if q.shape[1] != k.shape[1] and not enable_gqa:
-        raise ValueError(f"query has {q.shape[1]} heads, key {k.shape[1]}: enable_gqa=True is needed")
-    options = {"scale": 1 / math.sqrt(d) if scale is None else scale, "dropout": dropout_p}
     if is_causal:
         k, v, options["causal"], options["window"] = topleft(q, k, v)
     elif attn_mask is not None:
-        if query.dim() > 4:  # its leading dimensions become one, as q's
-            attn_mask = attn_mask.expand(*query.shape[:-3], *attn_mask.shape[-3:])
-        options.update(masked(_four(attn_mask), q))
+        options.update(masked(attn_mask, q))
+    if bias is not None:
+        options.update(masked(bias[..., :k.shape[2]] if bias.shape[3] > 1 else bias, q))
     if q.dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest":
         options["arithmetic"] = "tf32"
-    o = tensors.attention(q, k, v, **options)
-    if dv % 8:
-        o = o[..., :dv]
-    return o if query.dim() == 4 else o.reshape(*query.shape[:-1], dv)
+    o = tensors.attention(q, k, v, scale=1 / math.sqrt(d) if scale is None else scale, **options)
+    return o[..., :dv] if dv % 8 else o
