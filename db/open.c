@@ -255,21 +255,38 @@ fat_status fat_db_open(const char *path, const char *system, fat_db_mode mode, f
 /* -- a file made by anybody */
 
 enum { PATIENCE = 3000 }; /* millions of steps */
+#define COPY_MOST (INT64_C(1) << 32)
 
-/* One step may be a call of any length where a column is computed or checked: no file of ours computes one,
- * and what ours check is checked again when a row is read. */
+/* One step may be a call of any length where a column is computed or checked, or a table is made by code of
+ * SQLite's: no file of ours has such columns or tables, and what ours check is checked again when a row is
+ * read. */
 static fat_status refuse_computed(fat_db *db, fat_error *err)
 {
   int64_t computed = 0;
   FAT_TRY(fat_db_run_sql(db, "PRAGMA ignore_check_constraints = ON", err));
   FAT_TRY(fat_db_number(db, "main",
-                        "SELECT count(*) FROM %s.sqlite_schema s, pragma_table_xinfo(s.name) c"
-                        " WHERE s.type = 'table' AND c.hidden > 1",
+                        "SELECT count(*) FROM %s.sqlite_schema s LEFT JOIN"
+                        " pragma_table_xinfo(iif(s.rootpage > 0, s.name, '')) c"
+                        " WHERE s.type = 'table' AND (c.hidden > 1 OR s.rootpage = 0)",
                         &computed, err));
   if (computed == 0)
     return FAT_OK;
-  return fat_status_fail(err, FAT_E_CORRUPT, "database %s has columns that are computed: fatune makes none",
-                         db->path);
+  return fat_status_fail(err, FAT_E_CORRUPT,
+                         "database %s has columns or tables that are computed: fatune makes none", db->path);
+}
+
+/* An older version is copied into memory whole: a file of holes would take all there is. */
+static fat_status refuse_large(fat_db *db, fat_error *err)
+{
+  int64_t pages = 0, size = 0;
+  FAT_TRY(fat_db_number(db, "main", "PRAGMA %s.page_count", &pages, err));
+  FAT_TRY(fat_db_number(db, "main", "PRAGMA %s.page_size", &size, err));
+  if (pages * size <= COPY_MOST)
+    return FAT_OK;
+  return fat_status_fail(
+      err, FAT_E_LIMIT,
+      "database %s has an older version and %lld MiB: `fatune compact --db` brings it forward", db->path,
+      (long long)(pages * size >> 20));
 }
 
 /* Reading plain tables is all that a foreign file may make us do. */
@@ -308,6 +325,8 @@ fat_status fat_db_open_foreign(const char *path, fat_db **out, fat_error *err)
   }
   if (status == FAT_OK)
     status = identify(db, "main", db->path, FAT_DB_VERSION, &db->version, err);
+  if (status == FAT_OK && db->version < FAT_DB_VERSION)
+    status = refuse_large(db, err);
   if (status == FAT_OK && db->version < FAT_DB_VERSION) {
     status = into_memory(db, db->version == 0, err);
     fat_db_bound(db, db->patience); /* what is left, of this connection too */

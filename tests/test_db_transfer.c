@@ -557,6 +557,10 @@ static void a_hostile_database_is_only_read(void **state)
       {"UPDATE device SET sms = 41", FAT_OK, 3},
       {"UPDATE trial SET samples = 2147483647", FAT_OK, 3},
       {"UPDATE trial SET samples = 2; DELETE FROM sample", FAT_OK, 3},
+      /* A table that is made by a module of SQLite's, of whatever content. */
+      {"PRAGMA writable_schema = ON; INSERT INTO sqlite_schema VALUES"
+       " ('table', 'more', 'more', 0, 'CREATE VIRTUAL TABLE more USING fts4(a)')",
+       FAT_E_CORRUPT, 0},
       {"PRAGMA user_version = 3000", FAT_E_NEWER, 0},
       {"PRAGMA application_id = 1", FAT_E_FOREIGN, 0},
       {"DROP TABLE binary", FAT_E_CORRUPT, 0},
@@ -582,6 +586,31 @@ static void a_hostile_database_is_only_read(void **state)
   fat_db_close(there);
 }
 
+/* A file of an older version is read by way of a copy in memory; one of 1 TiB, nearly all of it holes, is
+ * not. */
+static void a_file_of_holes_is_refused(void **state)
+{
+  const fixture *f = *state;
+  char path[300];
+  fat_import c;
+  fat_error err = {0};
+  fat_db *there = NULL;
+  fat_db_close(fixture_db(f, FAT_DB_WRITE));
+  fixture_sql(f->path, "PRAGMA user_version = 1003");
+  FILE *file = fopen(f->path, "r+");
+  assert_non_null(file);
+  assert_int_equal(fseek(file, 28, SEEK_SET), 0); /* how many pages there are, of 4 KiB */
+  assert_int_equal(fwrite("\x10\0\0\0", 1, 4, file), 4);
+  fclose(file);
+  if (truncate(f->path, (off_t)1 << 40) != 0)
+    skip(); /* this file system has no room for holes */
+  snprintf(path, sizeof path, "%s/there.db", f->folder);
+  MUST(fat_db_open(path, NULL, FAT_DB_WRITE, &there, err));
+  assert_int_equal(fat_db_merge(there, f->path, &c, &err), FAT_E_LIMIT);
+  assert_non_null(strstr(err.text, "has an older version and 1048576 MiB"));
+  fat_db_close(there);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, fixture_open, fixture_close)
 
 int main(void)
@@ -601,6 +630,7 @@ int main(void)
       TEST(a_link_that_is_turned_brings_no_binaries),
       TEST(a_large_database_is_merged_whole),
       TEST(a_hostile_database_is_only_read),
+      TEST(a_file_of_holes_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
