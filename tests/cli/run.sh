@@ -584,6 +584,8 @@ test_databases() {
   code_is 0 doctor
   out_has "its content is sound" doctor
   chmod 644 "$work/open.db"
+  XDG_DATA_HOME=$work/nowhere FATUNE_SYSTEM_DB=$work/open.db refuses 3 "of your own yet" compact
+  if [ -e "$work/nowhere" ]; then fail "compact made a database"; else pass; fi
   FATUNE_SYSTEM_DB=$work/open.db run show runs
   if [[ $out =~ $'\n 1  user ' && $out =~ $'\n 1  system ' ]]; then pass; else fail "runs of two databases look alike"; fi
 }
@@ -609,6 +611,7 @@ test_two_tuners() {
   code_is 143 "a tune stopped by SIGTERM"
   if ! command -v python3 >/dev/null; then return; fi
   rm -f "$work/err" # which the holder of the lock waits for
+  : >"$work/holder"
   python3 -c 'import os, sqlite3, sys, time
 db = sqlite3.connect(sys.argv[1], isolation_level=None)
 db.execute("BEGIN IMMEDIATE")

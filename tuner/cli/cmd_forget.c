@@ -8,6 +8,8 @@
 #include "json.h"
 #include "open.h"
 
+#include <unistd.h>
+
 static int print_numbers(const fat_options *o, const char *const names[2], const int64_t values[2],
                          const char *form)
 {
@@ -25,10 +27,26 @@ static int print_numbers(const fat_options *o, const char *const names[2], const
   return code;
 }
 
+/* One that is there: neither command makes a database. */
+static fat_status open_existing(const fat_options *o, fat_db **db, fat_error *err)
+{
+  fat_text path = {0};
+  fat_status status = fat_open_db(o, FAT_DB_READ, db, &path, err);
+  fat_db_close(*db);
+  *db = NULL;
+  if (status == FAT_OK && access(fat_text_get(&path), F_OK) != 0) /* a package's alone was opened */
+    status = fat_status_fail(err, FAT_E_NOT_FOUND, "there is no tuning database %s of your own yet",
+                             fat_text_get(&path));
+  fat_text_clear(&path);
+  if (status == FAT_OK)
+    status = fat_open_db(o, FAT_DB_WRITE, db, &path, err);
+  fat_text_free(&path);
+  return status;
+}
+
 static fat_status forget_rows(const fat_options *o, long *count, fat_error *err)
 {
   fat_db *db = NULL;
-  fat_text path = {0};
   const fat_gpu *gpu = NULL;
   fat_db_forgotten what = {.gpu = o->gpu,
                            .kernel = o->goal.kernel_count ? o->goal.kernels[0] : NULL,
@@ -43,16 +61,10 @@ static fat_status forget_rows(const fat_options *o, long *count, fat_error *err)
     return fat_status_fail(err, FAT_E_INPUT, "--kernel: forget takes one name, not %d", o->goal.kernel_count);
   if (o->gpu && fat_gpu_find(o->gpu, &gpu, NULL) == FAT_OK)
     what.gpu = gpu->name;
-  fat_status status = fat_open_db(o, FAT_DB_READ, &db, &path, err); /* forgetting makes no database */
-  fat_db_close(db);
-  db = NULL;
-  fat_text_clear(&path);
-  if (status == FAT_OK)
-    status = fat_open_db(o, FAT_DB_WRITE, &db, &path, err);
+  fat_status status = open_existing(o, &db, err);
   if (status == FAT_OK)
     status = fat_db_forget(db, &what, count, err);
   fat_db_close(db);
-  fat_text_free(&path);
   return status;
 }
 
@@ -72,21 +84,14 @@ static int compact(const fat_options *o)
 {
   static const char *const names[2] = {"before", "after"};
   fat_db *db = NULL;
-  fat_text path = {0};
   fat_error err = {0};
   int64_t sizes[2] = {0};
-  fat_status status = fat_open_db(o, FAT_DB_READ, &db, &path, &err);
-  fat_db_close(db);
-  db = NULL;
-  fat_text_clear(&path);
-  if (status == FAT_OK)
-    status = fat_open_db(o, FAT_DB_WRITE, &db, &path, &err);
+  fat_status status = open_existing(o, &db, &err);
   if (status == FAT_OK)
     status = fat_db_compact(db, &sizes[0], &sizes[1], &err);
   int code = status == FAT_OK ? print_numbers(o, names, sizes, "%lld bytes before, %lld after\n")
                               : fat_exit_fail(&err);
   fat_db_close(db);
-  fat_text_free(&path);
   return code;
 }
 
