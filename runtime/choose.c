@@ -6,6 +6,7 @@
 #include "choosing.h"
 #include "anchor.h"
 #include "cuda_error.h"
+#include "mod.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -235,14 +236,50 @@ static fat_status take_twin(fat_choosing *c, const fat_family *family, fat_error
   return status;
 }
 
+/* What is asked for while the shapes from one on are taken. */
+typedef struct foreseen {
+  fat_choosing *c;
+  const shapes *s;
+  int from;
+} foreseen;
+
+/* The rows that they will be given, unless one turns out not to load. */
+static void note_shapes(void *user, fat_ahead *ahead)
+{
+  const foreseen *f = user;
+  fat_choosing *c = f->c;
+  fat_error why = {0};
+  fat_pick *pick = malloc(sizeof *pick);
+  for (int i = f->from; pick && i < f->s->count && ahead->count < FAT_FAMILY_CODES; i++) {
+    fat_pick_question q = fat_take_question(c);
+    q.problem = &f->s->list[i];
+    q.refused_count = q.unfit_count = 0;
+    if (fat_pick_answer(c->loader.db, &q, &c->rows, pick, &why) != FAT_OK || pick->step >= FAT_PICK_DEFAULT)
+      continue;
+    const fat_candidate *row = &pick->row[pick->step];
+    const fat_code_filter filter = {.problem = &row->shape,
+                                    .sm = c->out->gpu.sm,
+                                    .facts = row->facts,
+                                    .config = row->config,
+                                    .source_hash = row->source_hash};
+    fat_ahead_note(ahead, c->loader.db, &filter);
+  }
+  free(pick);
+}
+
 /* Each shape that has a row that loads. */
 static fat_status choose_shapes(fat_choosing *c, const shapes *s, fat_pick *pick, fat_family *family,
                                 int *taken, fat_error *err)
 {
   int left = s->left;
+  foreseen f = {c, s, 0};
+  const bool plain = !fat_mod_of(&s->main, FAT_MOD) && !fat_mod_of(&s->main, FAT_MASK_MOD);
   c->brief = true;
+  c->loader.foresees = &f;
+  c->loader.foresee = plain && s->count > 1 ? note_shapes : NULL;
   for (int i = 0; i < s->count; i++) {
     bool found = false;
+    f.from = i;
     if (family->codes + 2 > FAT_FAMILY_CODES) {
       left++;
       continue;
@@ -256,6 +293,7 @@ static fat_status choose_shapes(fat_choosing *c, const shapes *s, fat_pick *pick
     ++*taken;
   }
   c->brief = false;
+  c->loader.foresee = NULL;
   if (left > 0)
     fat_text_format(c->why,
                     "left out: %d shapes: a plan holds %d shapes and %d cubins, those nearest to the "

@@ -73,19 +73,23 @@ static fat_status find_calls(fat_jit *jit, fat_error *err)
   return FAT_OK;
 }
 
+fat_status fat_jit_open(fat_jit *jit, fat_error *err)
+{
+  if (jit->library)
+    return FAT_OK;
+  fat_status status = open_library(jit, err);
+  if (status == FAT_OK)
+    status = find_calls(jit, err);
+  if (status != FAT_OK)
+    fat_jit_close(jit);
+  return status;
+}
+
 fat_status fat_jit_ask(fat_jit *jit, const fatune_jit_request *request, fatune_jit_answer *answer,
                        fat_error *err)
 {
   memset(answer, 0, sizeof *answer);
-  if (!jit->library) {
-    fat_status status = open_library(jit, err);
-    if (status == FAT_OK)
-      status = find_calls(jit, err);
-    if (status != FAT_OK) {
-      fat_jit_close(jit);
-      return status;
-    }
-  }
+  FAT_TRY(fat_jit_open(jit, err));
   fat_status status = jit->fatune_jit_answer_request(request, answer);
   return status == FAT_OK ? FAT_OK : fat_status_fail(err, status, "%s", answer->error.text);
 }

@@ -12,6 +12,9 @@ typedef struct fat_jit {
 #undef FAT_JIT_POINTER
 } fat_jit;
 
+/* Loads the library, which the first question does too. */
+fat_status fat_jit_open(fat_jit *jit, fat_error *err);
+
 /* Answers. FAT_E_COMPILE where there is no libfatune-jit that fits this library: looked for as FATUNE_JIT
  * says, else beside this library, else where the linker looks. The answer must be freed in any case. */
 fat_status fat_jit_ask(fat_jit *jit, const fatune_jit_request *request, fatune_jit_answer *answer,

@@ -84,6 +84,16 @@ static void hold_made(fat_loader *l, const fatune_jit_request *r, fat_code *rebu
   }
 }
 
+/* Whether more than what is asked for now may be compiled beside it. */
+static bool foresee(fat_loader *l)
+{
+  if (!l->foresee || l->look || !l->db)
+    return false;
+  l->foresee(l->foresees, &l->ahead);
+  l->foresee = NULL;
+  return true;
+}
+
 /* Asks libfatune-jit and loads its answer. `rebuilt`: a stored source with its recipe, which to->recipe is
  * read from, or NULL. */
 static fat_status compile(fat_loader *l, fatune_jit_request *r, fat_code *rebuilt, fat_loaded *to,
@@ -93,6 +103,7 @@ static fat_status compile(fat_loader *l, fatune_jit_request *r, fat_code *rebuil
   fatune_jit_answer answer;
   fat_jit *jit = &l->handle->jit;
   FAT_TRY(make_room(l, err));
+  const bool foreseen = foresee(l);
   if (l->db) /* compiling takes seconds, and a tune may want to store */
     fat_db_read_end(l->db);
   r->task = l->look ? FATUNE_JIT_NAME : rebuilt ? FATUNE_JIT_REBUILD : FATUNE_JIT_MAKE;
@@ -104,7 +115,10 @@ static fat_status compile(fat_loader *l, fatune_jit_request *r, fat_code *rebuil
   r->cuda = fat_driver_cuda(l->handle->driver);
   r->mapless = !fat_driver_maps(l->handle->driver);
   r->source = rebuilt ? rebuilt->source : NULL;
-  fat_status status = fat_jit_ask(jit, r, &answer, err);
+  if (foreseen)
+    fat_ahead_run(&l->ahead, jit, r);
+  fat_status status =
+      !l->look && fat_ahead_take(&l->ahead, r, &answer) ? FAT_OK : fat_jit_ask(jit, r, &answer, err);
   if (status == FAT_OK && !l->look && !rebuilt)
     status = fat_recipe_make(answer.recipe, &to->recipe, err);
   if (status == FAT_OK && !l->look && !rebuilt)
@@ -211,6 +225,7 @@ void fat_load_keep(fat_loader *l)
       fat_text_format(l->why, "kept: %s is not stored: %s\n", made->config, why.text);
     fat_jit_free(&l->handle->jit, &made->answer);
   }
+  fat_ahead_free(&l->ahead, &l->handle->jit);
   free(l->made);
   l->made = NULL;
   l->made_count = 0;

@@ -3,6 +3,7 @@
 #ifndef FAT_LOAD_H
 #define FAT_LOAD_H
 
+#include "ahead.h"
 #include "handle.h"
 #include "kept.h"
 #include "launch.h"
@@ -33,6 +34,11 @@ typedef struct fat_loader {
   char of[FAT_PROBLEM_TEXT]; /* the problem whose row was taken; "": none was */
   fat_made *made;            /* what was compiled */
   int made_count;
+  fat_ahead ahead; /* what was compiled before it is asked for */
+  /* Called once, before something is compiled: notes what will be asked for, too. NULL: nothing is known to
+   * be. */
+  void (*foresee)(void *user, fat_ahead *ahead);
+  void *foresees;
   const fat_loaded *known; /* what the plan has loaded already */
   int known_count;
   bool

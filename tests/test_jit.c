@@ -1,5 +1,6 @@
 /* test_jit.c -- compile on miss: libfatune-jit writes and compiles what nothing stored serves. Needs an
  * NVRTC. */
+#include "ahead.h"
 #include "jit.h"
 #include "nvrtc.h"
 #include "runtime_fixture.h"
@@ -366,6 +367,62 @@ static void a_family_compiles_one_twin(void **state)
   fatune_close(h);
 }
 
+/* Whether what was compiled ahead answers this. */
+static bool is_ahead(fat_ahead *ahead, fat_jit *library, fatune_jit_request r)
+{
+  fatune_jit_answer answer = {0};
+  const bool found = fat_ahead_take(ahead, &r, &answer);
+  assert_true(!found || (answer.cubin && (r.source || answer.recipe)));
+  fat_jit_free(library, &answer);
+  return found;
+}
+
+/* Side by side: a row without code, one with its source, each once; not what has a cubin or does not compile.
+ */
+static void several_at_once(void **state)
+{
+  (void)state;
+  static const char *const configs[] = {PLAIN, "fwd:Br32-Bc32-T128-R4-W4-s0", WIDE, NARROW};
+  fat_jit library = {0};
+  fat_ahead ahead = {0};
+  fat_db *db = NULL;
+  fat_problem p;
+  fat_code code;
+  MUST(fat_problem_parse(ASKED, &p, err));
+  for (int i = 0; i < 4; i++)
+    store((stored){.problem = ASKED,
+                   .gpu = "H200",
+                   .config = configs[i],
+                   .ms = 1,
+                   .origin = FAT_MEASURED,
+                   .no_content = i == 0 || i == 3,
+                   .no_cubin = i == 1});
+  fixture_sql(path, "UPDATE trial SET config = config || '-x1' WHERE config = '" NARROW "'");
+  MUST(fat_db_open(path, NULL, FAT_DB_READ, &db, err));
+  for (int i = 0; i < 10; i++) {
+    const fat_code_filter filter = {
+        .problem = &p, .sm = 90, .config = i % 5 < 4 ? configs[i % 5] : NARROW "-x1"};
+    if (i % 5 != 3)
+      fat_ahead_note(&ahead, db, &filter);
+  }
+  assert_int_equal(ahead.count, 3);
+  const fat_code_filter known = {.problem = &p, .sm = 90, .config = configs[1]};
+  MUST(fat_db_code(db, &known, &code, err));
+  const fatune_jit_request like = {.gpu = fixture_gpu("H200"), .cuda = 13, .narrow = 1, .config = PLAIN};
+  fat_ahead_run(&ahead, &library, &like);
+  assert_false(is_ahead(&ahead, &library, like)); /* narrow */
+  assert_true(is_ahead(&ahead, &library, (fatune_jit_request){.config = PLAIN}));
+  assert_false(is_ahead(&ahead, &library, (fatune_jit_request){.config = PLAIN})); /* it was taken */
+  assert_false(is_ahead(&ahead, &library, (fatune_jit_request){.config = configs[1]}));
+  assert_true(is_ahead(&ahead, &library, (fatune_jit_request){.config = configs[1], .source = code.source}));
+  assert_false(is_ahead(&ahead, &library, (fatune_jit_request){.config = WIDE}));
+  assert_false(is_ahead(&ahead, &library, (fatune_jit_request){.config = NARROW "-x1"}));
+  fat_ahead_free(&ahead, &library);
+  fat_jit_close(&library);
+  fat_db_code_free(&code);
+  fat_db_close(db);
+}
+
 /* Nothing is stored for a family: its main anchor's default. */
 static void a_familys_default_is_compiled(void **state)
 {
@@ -496,6 +553,7 @@ int main(void)
       cmocka_unit_test_setup(an_imported_row_is_compiled, begin_jit),
       cmocka_unit_test_setup(a_stored_config_is_compiled_when_it_is_called, begin_jit),
       cmocka_unit_test_setup(a_family_compiles_one_twin, begin_jit),
+      cmocka_unit_test_setup(several_at_once, begin_jit),
       cmocka_unit_test_setup(a_familys_default_is_compiled, begin_jit),
       cmocka_unit_test_setup(a_default_that_is_not_valid, begin_jit),
       cmocka_unit_test_setup(without_nvrtc, begin_jit),
