@@ -4,6 +4,7 @@
  * as long as this takes, with all signals blocked; each takes the next item, this thread among them, so that
  * it also works where none can be started. */
 #include "ahead.h"
+#include "grow.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -59,7 +60,7 @@ void fat_ahead_note(fat_ahead *ahead, fat_db *db, const fat_code_filter *filter)
   fat_problem_print(filter->problem, x.problem);
   fat_ahead_item *more = NULL;
   if (lacks(db, filter, &x.source) && !is_noted(ahead, &x))
-    more = realloc(ahead->item, (size_t)(ahead->count + 1) * sizeof *more);
+    more = fat_grow(ahead->item, ahead->count, sizeof *more);
   if (!more) {
     free(x.source);
     return;
