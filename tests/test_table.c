@@ -70,6 +70,24 @@ static void headings(void **state)
   expect(30, text);
 }
 
+/* Several headings share a line, with their titles: numbers alone say nothing. */
+static void several_headings(void **state)
+{
+  static const fat_column few[] = {
+      {"heads", true, 3, true}, {"rows", true, 3, true}, {"causal", false, 2, true}, {"ms", true, 9, false}};
+  static const char *const cells[] = {"4", "128", "no", "1.5", "4", "256", "yes", "2"};
+  fat_table t = {.columns = few, .column_count = 4};
+  fat_text out = {0};
+  (void)state;
+  for (int c = 0; c < 8; c++)
+    fat_table_add(&t, cells[c]);
+  assert_int_equal(fat_table_print(&t, (fat_look){.width = 12}, &out, NULL), FAT_OK);
+  assert_string_equal(fat_text_get(&out),
+                      "   ms\nheads: 4, rows: 128, causal: no\n  1.5\nrows: 256, causal: yes\n  2\n");
+  fat_text_free(&out);
+  fat_table_free(&t);
+}
+
 static void dropped(void **state)
 {
   (void)state;
@@ -141,8 +159,13 @@ static void no_rows(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(wide),      cmocka_unit_test(headings), cmocka_unit_test(dropped),
-      cmocka_unit_test(narrowest), cmocka_unit_test(no_rows),  cmocka_unit_test(glance),
+      cmocka_unit_test(wide),
+      cmocka_unit_test(headings),
+      cmocka_unit_test(dropped),
+      cmocka_unit_test(narrowest),
+      cmocka_unit_test(no_rows),
+      cmocka_unit_test(glance),
+      cmocka_unit_test(several_headings),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,6 +138,11 @@ static void measure(const fat_table *t, layout *l)
   }
 }
 
+static bool is_heading(const fat_table *t, const layout *l, int column)
+{
+  return t->columns[column].heading && !l->shared[column];
+}
+
 static void fit(const fat_table *t, layout *l)
 {
   const int width = l->look.width;
@@ -145,7 +150,7 @@ static void fit(const fat_table *t, layout *l)
   if (width <= 0 || total_width(t, l) <= width)
     return;
   for (int c = 0; c < t->column_count; c++)
-    if (t->columns[c].heading && !l->shared[c]) {
+    if (is_heading(t, l, c)) {
       l->headings = true;
       l->shown[c] = false;
     }
@@ -209,13 +214,22 @@ static void print_shared(const fat_table *t, const layout *l, fat_text *out)
     fat_text_add(out, "\n");
 }
 
-/* The heading line above a row, where it differs from that of the row before. */
+/* The heading line above a row: what differs from the row before, and its title where there are several
+ * headings. */
 static void print_heading(const fat_table *t, const layout *l, int row, fat_text *out)
 {
+  const char *before = "";
+  int headings = 0;
   for (int c = 0; c < t->column_count; c++)
-    if (t->columns[c].heading && !l->shared[c] &&
-        (row == 0 || strcmp(cell_of(t, row, c), cell_of(t, row - 1, c)) != 0))
-      fat_text_format(out, "%s\n", cell_of(t, row, c));
+    headings += is_heading(t, l, c);
+  for (int c = 0; c < t->column_count; c++)
+    if (is_heading(t, l, c) && (row == 0 || strcmp(cell_of(t, row, c), cell_of(t, row - 1, c)) != 0)) {
+      fat_text_format(out, "%s%s%s%s", before, headings > 1 ? t->columns[c].title : "",
+                      headings > 1 ? ": " : "", cell_of(t, row, c));
+      before = ", ";
+    }
+  if (*before)
+    fat_text_add(out, "\n");
 }
 
 static void name_hidden(const fat_table *t, const layout *l, fat_text *out)
