@@ -149,7 +149,8 @@ static fat_status judge_guards(const fat_testbed *s, fat_verdict *v, fat_error *
   return FAT_OK;
 }
 
-/* A backward trial asks this of some 50 million elements: a call for each would be 0.4 of its second. */
+/* A backward trial asks this of some 50 million elements. With a call for each a trial took 1.05 s on an
+ * H200, without 0.24. */
 static bool has_poison(const fat_slot *slot, const char *at, const char *end)
 {
   const uint32_t poison = FAT_IMAGE_POISON;
