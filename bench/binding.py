@@ -89,11 +89,16 @@ class Bench:
     def parts(self, make):
         """(whole, without fatune_run) of what `make` returns."""
         whole = self.time(make())
-        self.fatune._run = self.nothing
+        self.replace(self.nothing)
         try:
             return whole, self.time(make())
         finally:
-            self.fatune._run = self.run
+            self.replace(self.run)
+
+    def replace(self, run):
+        """Calls that were learned keep the fatune_run of then."""
+        self.fatune._run = run
+        self.fatune._known.again.clear()
 
 
 def cases(torch, fatune, q, k, v):

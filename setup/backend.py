@@ -26,7 +26,8 @@ except ImportError:  # before Python 3.11
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Of what CMake installs, by the package's folder.
-NATIVE = {"bin": ["bin/fatune"], "lib": ["lib*/**/libfatune.so.0", "lib*/**/libfatune-jit.so.0", "lib*/**/libfatune-xla.so.0"], "include": ["include/fatune.h"],
+NATIVE = {"bin": ["bin/fatune"], "lib": [f"lib*/**/libfatune{part}.so.0" for part in ("", "-jit", "-python", "-xla")],
+          "include": ["include/fatune.h"],
           "share/fatune": ["share/fatune/fatune.db"]}
 EPOCH = (1980, 1, 1, 0, 0, 0)  # of every file, so that equal contents make equal wheels
 

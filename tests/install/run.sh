@@ -41,6 +41,7 @@ else
 fi
 ! strings "$library" | grep -qE 'nvrtcCompile|lua_|Lua 5' || fail "NVRTC or Lua is inside"
 nm -D --defined-only "$lib/libfatune-jit.so.0" | awk '$2 != "A" { print $3 }' | grep -v '^fatune_jit_' && fail "libfatune-jit exports more"
+nm -D --defined-only "$lib/libfatune-python.so.0" | awk '$2 != "A" { print $3 }' | grep -v '^fatune_again_' && fail "libfatune-python exports more"
 echo "libfatune.so.0: $(wc -c <"$root/stripped") bytes"
 
 # -- the system database, found beside the program wherever the tree lies

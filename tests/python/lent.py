@@ -73,6 +73,7 @@ def _pass_for_cuda():
     fatune._Call.__init__, fatune._Call.queue = init_lent, queue_lent
     torch.Tensor.is_cuda = True
     torch.cuda.device = lambda _: torch.no_grad()
+    fatune.again.is_there = False  # it would hand over the CPU's memory
     fatune._Call.run, fatune._Call.forward, fatune._room, fatune._stream = run_lent, forward_lent, _room, lambda _: 0
 
 

@@ -80,6 +80,50 @@ class Tensor:
         _copy(_cu.cuMemcpyHtoD_v2, self.address(index), raw[2:] if self.dtype == bfloat16 else raw, _BYTES[self.dtype])
 
 
+class _DlTensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device", ctypes.c_int32), ("dims", ctypes.c_int32),
+                ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                ("shape", ctypes.POINTER(ctypes.c_int64)), ("stride", ctypes.POINTER(ctypes.c_int64)), ("offset", ctypes.c_uint64)]
+
+
+_Read = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(_DlTensor))
+_Stream_of = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
+
+
+class _DlFunctions(ctypes.Structure):
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("others", ctypes.c_void_p * 4), ("read", _Read), ("stream", _Stream_of)]
+
+
+_CODES = {bfloat16: 4, uint8: 1, int32: 0, int64: 0}  # of types; float: 2
+stream_now = None
+
+
+@_Read
+def _dl_read(tensor, out):
+    if not isinstance(tensor, Tensor):
+        return -1  # PyTorch's sets an error too, which a function of ctypes cannot
+    tensor.lent = [(ctypes.c_int64 * tensor.dim())(*numbers) for numbers in (tensor.shape, tensor.stride())]
+    at = out.contents
+    at.data, at.device_type, at.device, at.dims = tensor.at, 2, 0, tensor.dim()
+    at.code, at.bits, at.lanes, at.offset = _CODES.get(tensor.dtype, 2), 8 * tensor.element_size(), 1, 0
+    at.shape, at.stride = (ctypes.cast(numbers, ctypes.POINTER(ctypes.c_int64)) for numbers in tensor.lent)
+    return 0
+
+
+@_Stream_of
+def _dl_stream(device_type, device, out):
+    assert (device_type, device) == (2, 0)
+    out[0] = stream_now
+    return 0
+
+
+_dl_functions = _DlFunctions(1, 3, (ctypes.c_void_p * 4)(), _dl_read, _dl_stream)
+_new_capsule = ctypes.pythonapi.PyCapsule_New
+_new_capsule.restype, _new_capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+_dl_name = b"dlpack_exchange_api"  # the capsule keeps its address
+Tensor.__dlpack_c_exchange_api__ = _new_capsule(ctypes.addressof(_dl_functions), _dl_name, None)
+
+
 def _copy(call, to, source, count):
     _must(call(to, source, ctypes.c_size_t(count)))
 
