@@ -32,10 +32,15 @@ def program():
 
 
 def run(*command):
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode > 1:  # 1: some row has no kernel, and says so
-        sys.exit(f"papers.py: {' '.join(command)} ended with {done.returncode}")
-    return done.stdout
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            said = child.communicate()[0]
+        except KeyboardInterrupt:  # the child's too: what it measured by then it writes
+            child.wait()
+            sys.exit("papers.py: stopped")
+    if child.returncode > 1:  # 1: some row has no kernel, and says so
+        sys.exit(f"papers.py: {' '.join(command)} ended with {child.returncode}")
+    return said
 
 
 def bench(out, given, **setting):
