@@ -69,6 +69,7 @@ class Sides:
 
     def __init__(self, torch, tensors, library, abi, given, folder, shape):
         b, h, hk, q, k, d, causal = shape
+        self.describe = abi.lib.fatune_describe
         self.torch, self.problem, own = torch, text_of(given.dtype, *shape), os.path.join(folder, "own.db")
         system = os.environ["FATUNE_SYSTEM_DB"]
         program = os.environ.get("FATUNE_PROGRAM") or os.path.join(HERE, "..", "build", "fatune")
@@ -82,16 +83,24 @@ class Sides:
         def call(database, system):
             made = library.Plan(opened(abi, database, system), self.problem, None, abi.COMPILE, abi.ALIGNED)
             tensors_of = dict(Q=Q, K=K, V=V, O=torch.full_like(Q, float("nan")))
-            return tensors._Call(made, sizes, None, tensors_of, prepared=True), tensors_of["O"]
+            return self.tried(torch, tensors._Call(made, sizes, None, tensors_of, prepared=True)), tensors_of["O"]
         self.picked, self.O_picked = call(os.path.join(folder, "kept.db"), system)  # compiles while the other side is tuned
         if tune.wait() > 1:
             sys.exit(f"lot.py: the tune of {self.problem} ended with {tune.returncode}")
         self.tuned, self.O_tuned = call(own, "")
-        self.lib = abi.lib
+        self.inputs = Q, K, V  # the calls know their addresses alone
+
+    def tried(self, torch, call):
+        try:
+            call.queue()
+            torch.cuda.synchronize()
+        except RuntimeError as why:
+            sys.exit(f"lot.py: {self.problem} by {self.config(call)}: {why}")
+        return call
 
     def config(self, call):
-        lines = self.lib.fatune_describe(call.made.at).decode().splitlines()
-        return next(line.split()[1] for line in lines if line.startswith("config "))
+        lines = self.describe(call.made.at).decode().splitlines()
+        return next(line.split()[1] for line in lines if line.startswith("kernel "))
 
     def graph(self, call):
         """(a graph of some calls, their number)."""
