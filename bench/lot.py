@@ -25,6 +25,8 @@ def options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=40)
+    parser.add_argument("--split", default="1/1", metavar="I/N", help="every N-th of them, from the I-th on")
+    parser.add_argument("--database", default="", metavar="FILE", help="rows that are known beside the package's; kernels are kept in it")
     parser.add_argument("--dims", default="64,96,128,256")
     parser.add_argument("--dtype", default="bf16", choices=("bf16", "f16"))
     parser.add_argument("--tflop", type=float, default=4.0, help="the most of a shape")
@@ -45,7 +47,8 @@ def drawn(given):
         keys = rows if lot.random() < 0.5 else max(keys, rows if causal else 1)
         if 4e-12 * b * h * rows * keys * d <= given.tflop:
             shapes.append((b, h, hk, rows, keys, d, causal))
-    return shapes
+    part, parts = map(int, given.split.split("/"))
+    return shapes[part - 1::parts]
 
 
 def text_of(dtype, b, h, hk, q, k, d, causal):
@@ -84,7 +87,7 @@ class Sides:
             made = library.Plan(opened(abi, database, system), self.problem, None, abi.COMPILE, abi.ALIGNED)
             tensors_of = dict(Q=Q, K=K, V=V, O=torch.full_like(Q, float("nan")))
             return self.tried(torch, tensors._Call(made, sizes, None, tensors_of, prepared=True)), tensors_of["O"]
-        self.picked, self.O_picked = call(os.path.join(folder, "kept.db"), system)  # compiles while the other side is tuned
+        self.picked, self.O_picked = call(given.database or os.path.join(folder, "kept.db"), system)  # compiles while the other side is tuned
         if tune.wait() > 1:
             sys.exit(f"lot.py: the tune of {self.problem} ended with {tune.returncode}")
         self.tuned, self.O_tuned = call(own, "")
@@ -142,12 +145,13 @@ def main():
         print(f"# {name}, fatune {tensors.version()}, {given.dtype}: {given.count} shapes by lot (seed {given.seed}), what is picked beside the winner "
               f"of a quick tune of {given.budget} each; medians of {TURNS} turns inside CUDA graphs, us", file=out)
         print("over_tuned\tpicked_us\ttuned_us\tproblem\tpicked\ttuned", file=out, flush=True)
-        for number, shape in enumerate(drawn(given), 1):
+        shapes = drawn(given)
+        for number, shape in enumerate(shapes, 1):
             sides = Sides(torch, tensors, library, abi, given, folder, shape)
             picked, tuned = sides.times()
             ratios.append(picked / tuned)
             print(f"{ratios[-1]:.3f}\t{picked:.1f}\t{tuned:.1f}\t{sides.problem}\t{sides.config(sides.picked)}\t{sides.config(sides.tuned)}", file=out, flush=True)
-            print(f"{number} of {given.count}: {ratios[-1]:.3f} {sides.problem}", file=sys.stderr, flush=True)
+            print(f"{number} of {len(shapes)}: {ratios[-1]:.3f} {sides.problem}", file=sys.stderr, flush=True)
     median, worst = (float(n) for n in given.limits.split(","))
     print(f"{len(ratios)} shapes: median {statistics.median(ratios):.3f}, worst {max(ratios):.3f}")
     return statistics.median(ratios) > median or max(ratios) > worst

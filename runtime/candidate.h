@@ -29,7 +29,8 @@ fat_asked fat_candidate_asked(const fat_problem *p, const fat_room *room);
  */
 static inline double fat_candidate_score(const fat_pace *pace, double expected_ms, double distance)
 {
-  return expected_ms * (1 + pace->doubt * distance);
+  return expected_ms +
+         distance * (pace->doubt * expected_ms + pace->doubt_above * (expected_ms - FAT_WAVES_FLOOR));
 }
 /* Whether both are the same problem of their family. */
 bool fat_candidate_same(const fat_problem *a, const fat_problem *b);

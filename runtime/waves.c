@@ -15,6 +15,10 @@
  * drawn by lot (H200, fwd and fwd_ws) 96 for fwd loses 2.36 %, 192 2.39 %, 16 2.5 %; where one of the two
  * times is below 6 us, 0.8, 1.4 and 0.8 %. */
 static const double overhead_wgmma = 192, overhead_mma = 96, launch_ms = 0.002;
+/* What merging takes where keys are split, a launch of its own. Without it `fwd` with N = 2, which passes a
+ * cache of 8,192 keys fastest, was picked for 5 to 102 keys, which took 1.4 to 3 times as long as one launch
+ * (six shapes by lot). */
+static const double merge_ms = 0.0025;
 /* The part of the data sheet's rate at which device memory passes Q, K, V and O once, at least: without it a
  * time of few keys promises less for a long cache than reading that takes. Of the choices by lot, with
  * 192 keys for fwd too, 0.6 to 1 lose 2.36 to 2.48 %, none 2.49 %. */
@@ -101,6 +105,8 @@ fat_reach fat_waves_reach(const fat_problem *p, const fat_room *room)
   }
   if (!of_keys && !(p->features & (on_device | 1u << FAT_BLOCKSPARSE)))
     r.least_ms = bytes_of(p, least(r.keys, r.most + r.rows)) * room->ms_per_byte;
+  if (r.least_ms < FAT_WAVES_FLOOR)
+    r.least_ms = FAT_WAVES_FLOOR;
   return r;
 }
 
@@ -190,8 +196,8 @@ double fat_waves_work(const fat_waves *w, const fat_reach *r)
   return fill * (rounds * mean > late ? rounds * mean : late);
 }
 
-fat_pace fat_waves_pace(double ms, double work)
+fat_pace fat_waves_pace(const fat_waves *w, double ms, double work)
 {
-  const double once = least(launch_ms, ms / 2);
-  return (fat_pace){once, work > 0 ? (ms - once) / work : 0, doubt * (1 + launch_doubt * once / ms)};
+  const double once = least(launch_ms + (w->wanted > 0 ? merge_ms : 0), ms / 2);
+  return (fat_pace){once, work > 0 ? (ms - once) / work : 0, doubt, doubt * launch_doubt * once / ms};
 }

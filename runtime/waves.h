@@ -59,12 +59,17 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm);
 /* Runs in calls: numbers alone. */
 double fat_waves_work(const fat_waves *w, const fat_reach *r);
 
+/* The least that is believed of a time foretold, ms: below it a call waits more than it works, tiles of any
+ * size alike, and what is near decides. */
+#define FAT_WAVES_FLOOR 0.0045
+
 /* What `ms` for so much work says of another amount. */
 typedef struct fat_pace {
-  double once, rate; /* ms: of a launch, of a unit of work */
-  double doubt;      /* how much more a time foretold counts for each unit of distance (candidate.h) */
+  double once, rate;         /* ms: of launches, of a unit of work */
+  double doubt, doubt_above; /* how much more a time foretold counts for each unit of distance (candidate.h):
+                                all of it, and what is above the floor */
 } fat_pace;
-fat_pace fat_waves_pace(double ms, double work);
+fat_pace fat_waves_pace(const fat_waves *w, double ms, double work);
 static inline double fat_waves_ms(const fat_pace *pace, const fat_reach *reach, double work)
 {
   const double ms = pace->once + pace->rate * work;

@@ -54,7 +54,7 @@ static void nothing_to_do(void **state)
   is_work(0, "fwd-f16-b0-h8-q64-k64-d64", "fwd:Br64-Bc64", 1, 132);
   is_work(0, "fwd-f16-b1-h8-q0-k64-d64", "fwd:Br64-Bc64", 1, 132);
   is_work(0.5 * 96, "fwd-f16-b1-h8-q64-k0-d64", "fwd:Br64-Bc64", 2, 132);
-  const fat_pace pace = fat_waves_pace(1, 0);
+  const fat_pace pace = fat_waves_pace(&(fat_waves){.wanted = 0}, 1, 0);
   assert_true(fat_waves_ms(&pace, &(fat_reach){0}, 100) == pace.once);
 }
 
