@@ -131,7 +131,7 @@ static bool stored_row(fat_script *script, const fat_gpu *gpu, int of, int held,
   c->at = fat_candidate_measure(&s->problem);
   c->waves = fat_waves_of(&config, s->problem.op,
                           blocks_per_sm(script, gpu, &s->problem, &config, rows[fastest].registers));
-  c->pace = fat_waves_pace(&c->waves, c->ms, fat_waves_work(&c->waves, &reach));
+  c->pace = fat_waves_pace(&c->waves, &reach, c->ms, fat_waves_work(&c->waves, &reach));
   snprintf(c->config, sizeof c->config, "%s", rows[fastest].config);
   return true;
 }

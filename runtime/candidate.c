@@ -132,7 +132,7 @@ void fat_candidate_read(const fat_trial *t, const fat_candidate_scale *scale, fa
   const fat_room room = fat_waves_room(&t->gpu);
   const fat_reach reach = fat_waves_reach(&t->problem, &room);
   row->waves = fat_waves_of(&t->config, t->problem.op, t->blocks_per_sm);
-  row->pace = fat_waves_pace(&row->waves, t->ms, fat_waves_work(&row->waves, &reach));
+  row->pace = fat_waves_pace(&row->waves, &reach, t->ms, fat_waves_work(&row->waves, &reach));
   row->eligible = t->eligible;
   /* One that came to a race is weighed for itself. */
   row->twin = fat_width_get(&t->config) == 1 && *t->twin_of && !*t->race;

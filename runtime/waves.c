@@ -15,10 +15,14 @@
  * drawn by lot (H200, fwd and fwd_ws) 96 for fwd loses 2.36 %, 192 2.39 %, 16 2.5 %; where one of the two
  * times is below 6 us, 0.8, 1.4 and 0.8 %. */
 static const double overhead_wgmma = 192, overhead_mma = 96, launch_ms = 0.002;
-/* What merging takes where keys are split, a launch of its own. Without it `fwd` with N = 2, which passes a
- * cache of 8,192 keys fastest, was picked for 5 to 102 keys, which took 1.4 to 3 times as long as one launch
- * (six shapes by lot). */
+/* What merging takes where keys are split, a launch of its own. Without it `fwd` with N = 2, the fastest over
+ * a cache of 8,192 keys, was picked for 5 to 102 keys, where it took 1.4 to 3 times as long as one launch
+ * (H200, six shapes by lot). */
 static const double merge_ms = 0.0025;
+/* Keys that the wait for the next Bc takes the time of, in each step but the first, where wgmma has one stage
+ * and nothing is loaded meanwhile. Of 174 times of such configs, each foretold from one at another number of
+ * keys (H200, 16 to 384 keys), none is off by 17 % in the root mean square, 64 by 9, 128 by 18. */
+static const double wait_wgmma = 64;
 /* The part of the data sheet's rate at which device memory passes Q, K, V and O once, at least: without it a
  * time of few keys promises less for a long cache than reading that takes. Of the choices by lot, with
  * 192 keys for fwd too, 0.6 to 1 lose 2.36 to 2.48 %, none 2.49 %. */
@@ -30,13 +34,12 @@ static const double rows_part = 0.3;
  * fewer blocks than SMs and one of more than fit at once (H200, fwd, 2 to 20 blocks of an SM): full rounds
  * take 1.85 to 2.2 times as long as such a block, with 2 blocks of 4 warps as with 20 of one. */
 static const double alone = 0.5;
-/* What each unit of distance adds to a time foretold, so that what is measured near counts for more, and how
- * much more it adds where all of the time is the launch: a time of 3 us says little of the rate. Of
- * the choices by lot 0.02 and 4 lose 2.36 %, 0.015 to 0.03 and 4 2.35 to 2.41 %, 0.02 and 0 to 6 2.36 to 2.41
- * %; where one of the two times is below 6 us 0.02 and 4 lose 0.8 %, and 0, 2 and 6 instead of 4 1.5, 1.1
- * and 1.3 %. Without the launch's share tiles of 32 x 16, best for 16 keys, are picked for one row of Q and
- * 63,196 keys, where all are expected to take what device memory takes. */
-static const double doubt = 0.02, launch_doubt = 4;
+/* What each unit of distance adds to a time foretold, so that what is measured near counts for more; and how
+ * much more it adds, above the floor, where all of the time measured is launches, beginnings and ends: such a
+ * time says little of the rate. 0.015 and 2 lose 0.76 % in bench_pick's files and 0.92 % of 47 shapes of 16
+ * to 4,096 keys (H200), 0.02 and 4 with the launch's share alone 0.83 and 1.06, 0.02 and 2 0.82 and 1.46,
+ * 0.015 and 4 0.75 and 1.46. */
+static const double doubt = 0.015, fixed_doubt = 2;
 
 /* x / m in whole steps, x not negative: `per` is 1 / m, which is not exact. */
 static double steps(double x, double per)
@@ -131,6 +134,7 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
   const bool wgmma = strcmp(config->kernel, "fwd_ws") == 0;
   int32_t packed;
   double Br = value_of(config, "Br", 64), Bc = value_of(config, "Bc", 64);
+  const double wait = wgmma && value_of(config, "s", 2) < 2 ? wait_wgmma : 0;
   if (op == FAT_BWD) {
     const double rows = Bc;
     Bc = Br;
@@ -148,7 +152,8 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
       .another = blocks_per_sm > 1 ? (1 - alone) / (blocks_per_sm - 1) : 0,
       .together = value_of(config, "Z", 1),
       .gathers = wgmma ? 1 : 0,
-      .overhead = op == FAT_BWD || wgmma ? overhead_wgmma : overhead_mma,
+      .overhead = (op == FAT_BWD || wgmma ? overhead_wgmma : overhead_mma) - wait,
+      .step = 1 + wait / Bc,
       .wanted = value_of(config, "N", 0),
       .packed = op == FAT_FWD && fat_config_get(config, "G", &packed) == FAT_OK && packed == 1 ? 1 : 0};
 }
@@ -184,11 +189,11 @@ double fat_waves_work(const fat_waves *w, const fat_reach *r)
   if (r->ends == 0) {
     const double whole = (double)(int64_t)(rounds + 1e-6),
                  left = (rounds - whole) / (r->per_sm * w->per_block);
-    return fill * (full * share + w->overhead) * (whole + (left > 0.5 ? part(w, r, left) : 0));
+    return fill * (full * share * w->step + w->overhead) * (whole + (left > 0.5 ? part(w, r, left) : 0));
   }
   const double edge = r->ends * ((w->packed > 0 ? w->Br / group : w->Br) / 2 + w->edge);
-  const double mean = least(full, r->mean + edge) * share + w->overhead;
-  const double longest = least(full, r->most + edge) * share + w->overhead;
+  const double mean = least(full, r->mean + edge) * share * w->step + w->overhead;
+  const double longest = least(full, r->most + edge) * share * w->step + w->overhead;
   const double gathered = w->gathers * 2 * r->sms / Tr,
                together = gathered > w->together ? gathered : w->together;
   const double before = rounds - together * Tr * splits * r->per_sm * w->per_block - 1;
@@ -196,8 +201,10 @@ double fat_waves_work(const fat_waves *w, const fat_reach *r)
   return fill * (rounds * mean > late ? rounds * mean : late);
 }
 
-fat_pace fat_waves_pace(const fat_waves *w, double ms, double work)
+fat_pace fat_waves_pace(const fat_waves *w, const fat_reach *r, double ms, double work)
 {
   const double once = least(launch_ms + (w->wanted > 0 ? merge_ms : 0), ms / 2);
-  return (fat_pace){once, work > 0 ? (ms - once) / work : 0, doubt, doubt * launch_doubt * once / ms};
+  const double keys = least(steps(r->keys, w->per_Bc) * w->Bc, r->mean + w->Bc);
+  const double fixed = once + (ms - once) * w->overhead / (w->overhead + keys);
+  return (fat_pace){once, work > 0 ? (ms - once) / work : 0, doubt, doubt * fixed_doubt * fixed / ms};
 }

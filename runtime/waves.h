@@ -8,7 +8,8 @@
  *   work  = rounds * tile                                     where all tiles are equal
  *         = max(tiles / slots * mean tile, late + longest)    where a mask makes them differ
  *
- * and its time 2 us for the launch and the rest in proportion, but no less than device memory takes. slots:
+ * and its time 2 us for the launch, 2.5 more where splits are merged, and the rest in proportion, but no less
+ * than device memory takes, and no less than the floor. slots:
  * blocks that the SMs hold at once; where the last round puts fewer on an SM than fit, the first takes half
  * of a round, all others share the other half. late: when the last group of heads begins, whose longest tile
  * starts with it. A time at one shape foretold that of the same config at another to 5 % with `fwd` and 16 %
@@ -50,7 +51,8 @@ typedef struct fat_waves {
   double alone, another;    /* of a round: what a block alone on its SM takes, what each further one adds */
   double together;          /* heads whose tiles start together, the longest first */
   double gathers;           /* 1: more of them where few rounds are left, as fwd_ws does */
-  double overhead;          /* keys that a tile's beginning and end take the time of */
+  double overhead;          /* keys that a tile's beginning and end take the time of, */
+  double step;              /* and what each key counts: more than 1 where a step waits for its keys */
   double wanted;            /* blocks for each SM, for which the keys of a tile are split; 0: they are not */
   double packed;            /* 1: rows of all heads of a group share tiles */
 } fat_waves;
@@ -61,7 +63,7 @@ double fat_waves_work(const fat_waves *w, const fat_reach *r);
 
 /* The least that is believed of a time foretold, ms: below it a call waits more than it works, tiles of any
  * size alike, and what is near decides. */
-#define FAT_WAVES_FLOOR 0.0045
+#define FAT_WAVES_FLOOR .0045
 
 /* What `ms` for so much work says of another amount. */
 typedef struct fat_pace {
@@ -69,7 +71,7 @@ typedef struct fat_pace {
   double doubt, doubt_above; /* how much more a time foretold counts for each unit of distance (candidate.h):
                                 all of it, and what is above the floor */
 } fat_pace;
-fat_pace fat_waves_pace(const fat_waves *w, double ms, double work);
+fat_pace fat_waves_pace(const fat_waves *w, const fat_reach *r, double ms, double work);
 static inline double fat_waves_ms(const fat_pace *pace, const fat_reach *reach, double work)
 {
   const double ms = pace->once + pace->rate * work;

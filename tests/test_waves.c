@@ -54,7 +54,7 @@ static void nothing_to_do(void **state)
   is_work(0, "fwd-f16-b0-h8-q64-k64-d64", "fwd:Br64-Bc64", 1, 132);
   is_work(0, "fwd-f16-b1-h8-q0-k64-d64", "fwd:Br64-Bc64", 1, 132);
   is_work(0.5 * 96, "fwd-f16-b1-h8-q64-k0-d64", "fwd:Br64-Bc64", 2, 132);
-  const fat_pace pace = fat_waves_pace(&(fat_waves){.wanted = 0}, 1, 0);
+  const fat_pace pace = fat_waves_pace(&(fat_waves){.wanted = 0}, &(fat_reach){.keys = 0}, 1, 0);
   assert_true(fat_waves_ms(&pace, &(fat_reach){0}, 100) == pace.once);
 }
 
@@ -73,6 +73,9 @@ static void splits(void **state)
           132); /* no room for a second */
   is_work(2048 + 96, "fwd-f16-b1-h32-q64-k8192-d64-split2048", "fwd:Br64-Bc64", 1, 132);
   is_work(2048 + 96, "fwd-f16-b1-h32-q64-k8192-d64-causal-split2048", "fwd:Br64-Bc64", 1, 132);
+  const fat_waves whole = {.wanted = 0, .step = 1}, split = {.wanted = 2, .step = 1};
+  const fat_reach reach = {.keys = 64, .mean = 64};
+  assert_true(fat_waves_pace(&split, &reach, 1, 1).once > 2 * fat_waves_pace(&whole, &reach, 1, 1).once);
 }
 
 /* Under a mask tiles differ: their sum, divided, or the last of the longest. */
@@ -241,6 +244,45 @@ static void tiles_of_tiny_shapes(void **state)
   fat_db_close(db);
 }
 
+/* The kernel that is fastest over a long cache launches twice: few keys get one launch, and among times that
+ * are mostly waiting what is near decides, not what promises nothing. The rows are an H200's, as they are
+ * below. */
+static void few_keys_are_not_split(void **state)
+{
+  static const char *const splits = "fwd:Br32-Bc64-w2-s3-Q0-b1-Z8-W16-G1-N2",
+                           *const tiny = "fwd:Br32-Bc16-w2-s2-Q1-b1-Z1-W16";
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  fat_pick_rows rows = {0};
+  put_with_blocks(db, "fwd-bf16-b8-h64k16-q1-k8192-d64-causal", splits, 0.0722, 4);
+  put_with_blocks(db, "fwd-bf16-b8-h16-q16-k16-d64-causal", tiny, 0.0033964, 6);
+  fat_pick pick = ask(db, "fwd-bf16-b11-h28k4-q10-k102-d64-causal", &rows);
+  assert_string_equal(pick.row[pick.step].config, tiny);
+  pick = ask(db, "fwd-bf16-b1-h3-q4-k5-d64-causal", &rows);
+  assert_string_equal(pick.row[pick.step].config, tiny);
+  assert_true(pick.row[pick.step].expected == FAT_WAVES_FLOOR);
+  pick = ask(db, "fwd-bf16-b8-h64k16-q1-k4096-d64-causal", &rows);
+  assert_string_equal(pick.row[pick.step].config, splits);
+  fat_pick_rows_free(&rows);
+  fat_db_close(db);
+}
+
+/* One stage is the fastest where one step passes all keys, and waits at each of many. */
+static void one_stage_for_one_step(void **state)
+{
+  static const char *const one = "fwd_ws:Br64-Bc32-s1-q2-Q0-I0-P0-L0-Z1",
+                           *const two = "fwd_ws:Br64-Bc80-s2-q2-Q0-I2-P0-L2-Z1";
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  fat_pick_rows rows = {0};
+  put(db, "fwd-bf16-b8-h16-q1024-k16-d256", one, 0.0449547);
+  put(db, "fwd-bf16-b8-h8-q320-k320-d256", two, 0.0234347);
+  fat_pick pick = ask(db, "fwd-bf16-b13-h20-q159-k159-d256", &rows);
+  assert_string_equal(pick.row[pick.step].config, two);
+  pick = ask(db, "fwd-bf16-b6-h19-q1468-k2-d256", &rows);
+  assert_string_equal(pick.row[pick.step].config, one);
+  fat_pick_rows_free(&rows);
+  fat_db_close(db);
+}
+
 /* What was measured at the very shape needs no word of others, and all are listed with what they promise. */
 static void the_very_shape_and_the_list(void **state)
 {
@@ -295,6 +337,8 @@ int main(void)
       IN_FOLDER(the_fuller_rounds),
       IN_FOLDER(the_fuller_rounds_under_a_mask),
       IN_FOLDER(tiles_of_tiny_shapes),
+      IN_FOLDER(few_keys_are_not_split),
+      IN_FOLDER(one_stage_for_one_step),
       IN_FOLDER(the_very_shape_and_the_list),
       IN_FOLDER(a_long_list),
   };
