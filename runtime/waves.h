@@ -63,7 +63,7 @@ double fat_waves_work(const fat_waves *w, const fat_reach *r);
 
 /* The least that is believed of a time foretold, ms: below it a call waits more than it works, tiles of any
  * size alike, and what is near decides. */
-#define FAT_WAVES_FLOOR .0045
+#define FAT_WAVES_FLOOR 0.0045
 
 /* What `ms` for so much work says of another amount. */
 typedef struct fat_pace {
