@@ -1,7 +1,9 @@
 /* bench_chart.c -- rows of a bench as a picture: time, TFLOP/s and memory over the parameter with the most
  * values.
  *
- * Plain SVG, one file, no script and no font from outside; light colours on white, so that it prints. */
+ * Plain SVG, one file, no script and no font from outside; light colours on white, so that it prints. An
+ * algorithm has one colour, its masks, types and sizes have dashes; what spans more than two powers of ten is
+ * drawn by powers of ten. */
 #include "bench_chart.h"
 
 #include <math.h>
@@ -21,12 +23,16 @@ enum {
   NAME = 96,
   LINE = 18,
   PARAMETERS = 4,
-  GRID = 4
+  GRID = 4,
+  POWERS = 100 /* times the least: from there on by powers of ten */
 };
 
 static const char *const colours[] = {"#4c6ef5", "#e8590c", "#2b8a3e", "#c2255c",
                                       "#5f3dc4", "#0b7285", "#846358", "#495057"};
 enum { COLOURS = sizeof colours / sizeof *colours };
+static const char *const dashes[] = {"", " stroke-dasharray=\"6 3\"", " stroke-dasharray=\"2 3\"",
+                                     " stroke-dasharray=\"9 3 2 3\""};
+enum { DASHES = sizeof dashes / sizeof *dashes };
 static const char *const titles[PANELS] = {"forward + backward, ms", "forward + backward, TFLOP/s",
                                            "GPU memory, MiB"};
 static const char *const parameters[PARAMETERS] = {"seq_len", "batch_size", "num_heads", "emb_dim"};
@@ -38,9 +44,17 @@ typedef struct chart {
   int64_t values[VALUES]; /* of it, rising */
   int value_count;
   char names[SERIES][NAME];
+  const char *colour[SERIES], *dash[SERIES];
   int series;
   fat_text *out;
 } chart;
+
+/* Of a panel: where a figure lies. */
+typedef struct scale {
+  bool by_powers;
+  double from, step; /* a line of the grid stands at from + i * step, of the figure or of its power of ten */
+  int lines;         /* beside that at the bottom */
+} scale;
 
 static int64_t parameter(const fat_bench_row *row, int which)
 {
@@ -113,6 +127,18 @@ static int series_of(const chart *c, const fat_bench_row *row)
   return -1;
 }
 
+/* The colour of its algorithm, and the next dash that this has not used. */
+static void add_series(chart *c, const fat_bench_row *row)
+{
+  const int at = c->series++;
+  int before = 0;
+  name_of(c, row, c->names[at]);
+  c->colour[at] = colours[row->impl % COLOURS];
+  for (int i = 0; i < at; i++)
+    before += c->colour[i] == c->colour[at];
+  c->dash[at] = dashes[before % DASHES];
+}
+
 static void list_series(chart *c)
 {
   int64_t values[VALUES];
@@ -126,7 +152,7 @@ static void list_series(chart *c)
   }
   for (int i = 0; i < c->count; i++)
     if (!c->rows[i].failed[0] && series_of(c, &c->rows[i]) < 0 && c->series < SERIES)
-      name_of(c, &c->rows[i], c->names[c->series++]);
+      add_series(c, &c->rows[i]);
 }
 
 static double x_of(const chart *c, const fat_bench_row *row)
@@ -151,21 +177,48 @@ static void text(const chart *c, double x, double y, const char *anchor, const c
   fat_text_format(c->out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>\n", x, y, anchor, words);
 }
 
-static void draw_axes(const chart *c, int panel, double step)
+/* TFLOP/s begin at 0 whatever they span. */
+static scale scale_of(const chart *c, int panel)
+{
+  double most = 0, least = INFINITY;
+  for (int i = 0; i < c->count; i++)
+    if (!c->rows[i].failed[0]) {
+      most = fmax(most, figure(&c->rows[i], panel));
+      least = fmin(least, figure(&c->rows[i], panel));
+    }
+  if (panel == 1 || !(least > 0) || most < POWERS * least)
+    return (scale){.step = step_for(most), .lines = GRID};
+  const double from = floor(log10(least));
+  return (scale){true, from, 1, (int)(ceil(log10(most)) - from)};
+}
+
+static double y_of(const scale *s, double value)
+{
+  const double at = ((s->by_powers ? log10(value) : value) - s->from) / s->step;
+  return TOP + PLOT - PLOT * at / s->lines;
+}
+
+static void write_value(char words[64], int64_t value)
+{
+  const bool whole = value >= 1024 && value % 1024 == 0; /* so that labels do not touch */
+  snprintf(words, 64, whole ? "%lldk" : "%lld", (long long)(whole ? value / 1024 : value));
+}
+
+static void draw_axes(const chart *c, int panel, const scale *s)
 {
   char words[64];
   text(c, LEFT, TOP - 12, "start", titles[panel]);
-  for (int i = 0; i <= GRID; i++) {
-    const double y = TOP + PLOT - (double)PLOT * i / GRID;
+  for (int i = 0; i <= s->lines; i++) {
+    const double y = TOP + PLOT - (double)PLOT * i / s->lines, value = s->from + s->step * i;
     fat_text_format(c->out, "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" stroke=\"%s\"/>\n", LEFT, y,
                     WIDTH - RIGHT, y, i ? "#dee2e6" : "#212529");
-    snprintf(words, sizeof words, "%g", step * i);
+    snprintf(words, sizeof words, "%g", s->by_powers ? pow(10, value) : value);
     text(c, LEFT - 6, y + 4, "end", words);
   }
   const int every = (c->value_count + 7) / 8; /* so that labels do not touch */
   for (int i = 0; i < c->value_count; i += every) {
     const double wide = (double)(WIDTH - LEFT - RIGHT) / (c->value_count > 1 ? c->value_count : 2);
-    snprintf(words, sizeof words, "%lld", (long long)c->values[i]);
+    write_value(words, c->values[i]);
     text(c, LEFT + wide * (i + 0.5), TOP + PLOT + 16, "middle", words);
   }
   text(c, (LEFT + WIDTH - RIGHT) / 2.0, TOP + PLOT + 34, "middle", parameters[c->along]);
@@ -173,38 +226,33 @@ static void draw_axes(const chart *c, int panel, double step)
 
 /* One series: a line through its rows in the order of the values, a mark at each with its numbers as a tip.
  */
-static void draw_series(const chart *c, int panel, int series, double scale)
+static void draw_series(const chart *c, int panel, int series, const scale *s)
 {
-  const char *colour = colours[series % COLOURS];
+  const char *colour = c->colour[series];
   fat_text_format(c->out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\"%s points=\"", colour,
-                  series < COLOURS ? "" : " stroke-dasharray=\"6 3\"");
+                  c->dash[series]);
   for (int v = 0; v < c->value_count; v++)
     for (int i = 0; i < c->count; i++)
       if (!c->rows[i].failed[0] && parameter(&c->rows[i], c->along) == c->values[v] &&
           series_of(c, &c->rows[i]) == series)
-        fat_text_format(c->out, "%.1f,%.1f ", x_of(c, &c->rows[i]),
-                        TOP + PLOT - figure(&c->rows[i], panel) * scale);
+        fat_text_format(c->out, "%.1f,%.1f ", x_of(c, &c->rows[i]), y_of(s, figure(&c->rows[i], panel)));
   fat_text_add(c->out, "\"/>\n");
   for (int i = 0; i < c->count; i++)
     if (!c->rows[i].failed[0] && series_of(c, &c->rows[i]) == series)
       fat_text_format(
           c->out,
           "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"><title>%s, %s %lld: %.4g</title></circle>\n",
-          x_of(c, &c->rows[i]), TOP + PLOT - figure(&c->rows[i], panel) * scale, colour, c->names[series],
+          x_of(c, &c->rows[i]), y_of(s, figure(&c->rows[i], panel)), colour, c->names[series],
           parameters[c->along], (long long)parameter(&c->rows[i], c->along), figure(&c->rows[i], panel));
 }
 
 static void draw_panel(const chart *c, int panel)
 {
-  double most = 0;
-  for (int i = 0; i < c->count; i++)
-    if (!c->rows[i].failed[0])
-      most = fmax(most, figure(&c->rows[i], panel));
-  const double step = step_for(most);
+  const scale s = scale_of(c, panel);
   fat_text_format(c->out, "<g transform=\"translate(%d 0)\">\n", panel * WIDTH);
-  draw_axes(c, panel, step);
-  for (int s = 0; s < c->series; s++)
-    draw_series(c, panel, s, PLOT / (step * GRID));
+  draw_axes(c, panel, &s);
+  for (int i = 0; i < c->series; i++)
+    draw_series(c, panel, i, &s);
   fat_text_add(c->out, "</g>\n");
 }
 
@@ -227,9 +275,10 @@ fat_status fat_bench_chart(const fat_bench_row *rows, int count, const char *gpu
     draw_panel(&c, panel);
   for (int s = 0; s < c.series; s++) {
     const double y = HEIGHT + 24 + LINE * s;
-    fat_text_format(out, "<rect x=\"%d\" y=\"%.1f\" width=\"14\" height=\"4\" fill=\"%s\"/>\n", LEFT, y - 6,
-                    colours[s % COLOURS]);
-    text(&c, LEFT + 22, y, "start", c.names[s]);
+    fat_text_format(
+        out, "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"2\"%s/>\n", LEFT,
+        y - 4, LEFT + 26, y - 4, c.colour[s], c.dash[s]);
+    text(&c, LEFT + 34, y, "start", c.names[s]);
   }
   fat_text_add(out, "</svg>\n");
   return fat_text_status(out, err);
