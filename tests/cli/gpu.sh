@@ -342,6 +342,21 @@ test_verify_stopped() {
   out_has '"right": true' "verify --json that was cut short"
 }
 
+# A kernel without a config for the first of two problems is right for the second.
+test_verify_none() {
+  local wide=bwd-bf16-b1-h1-q64-k64-d192 narrow=bwd-bf16-b1-h1-q64-k64-d64
+  export FAKE_CUDA_DEVICES=H200 XDG_DATA_HOME=$work/nobody
+  run render $narrow --gpu H200 --kernel bwd_ws
+  printf '%s\n' "$out" >"$work/dump/bwd_ws.cu"
+  run verify --as H200 $wide $narrow --kernel bwd_ws
+  code_is 0 "verify of a kernel that one problem has no config for"
+  out_has "1 of 1 kernels are right" "verify of a kernel that one problem has no config for"
+  err_has "$wide is left out: kernel bwd_ws has no config" "verify of a kernel that one problem has no config for"
+  run verify --as H200 $wide --kernel bwd_ws --quiet
+  code_is 1 "verify of a kernel that no problem has a config for"
+  err_has "has no config" "verify of a kernel that no problem has a config for"
+}
+
 # Kernels of a T4 on an A100, by their PTX. The reference finds their sources in the dump.
 test_verify_as() {
   local before best backward=bwd-f16-b1-h2-q96-k96-d32-causal
@@ -563,4 +578,4 @@ test_check() {
   out_has "there is no GPU that fatune can use" "check --gpu without a GPU"
 }
 
-run_tests measured fleet shards slower odd_name comment shipped twins broken_race verify verify_as verify_stopped faults kinds race_of_imported_rows two_tuners_and_kill interrupt interrupt_twice device_lost check
+run_tests measured fleet shards slower odd_name comment shipped twins broken_race verify verify_none verify_as verify_stopped faults kinds race_of_imported_rows two_tuners_and_kill interrupt interrupt_twice device_lost check

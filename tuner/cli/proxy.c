@@ -106,16 +106,31 @@ static fat_status make_pair(const making *m, const fat_problem *p, const fat_ite
   return make_first(m, p, kernel->name, o->top > 0 ? o->top : 1, err);
 }
 
+/* A kernel without a config for one problem may have some for the next: that is said, and an error only of
+ * the last where none has any. */
 static fat_status make_all(const making *m, fat_error *err)
 {
   fat_agenda agenda;
   FAT_TRY(fat_agenda_list(&m->proxy->options->goal, m->proxy->as, m->script, &agenda, err));
   fat_status status = FAT_OK;
+  char text[FAT_PROBLEM_TEXT];
+  fat_error why = {0};
+  int made = 0;
   for (int i = 0; i < agenda.count; i++)
-    for (int k = 0; k < agenda.list[i].kernel_count && status == FAT_OK; k++)
-      status = make_pair(m, &agenda.list[i].problem, &agenda.list[i].kernels[k], err);
+    for (int k = 0; k < agenda.list[i].kernel_count && status == FAT_OK; k++) {
+      status = make_pair(m, &agenda.list[i].problem, &agenda.list[i].kernels[k], &why);
+      made += status == FAT_OK;
+      if (status != FAT_E_UNSUPPORTED)
+        continue;
+      if (!m->proxy->options->quiet)
+        fprintf(stderr, "fatune: %s is left out: %s\n", fat_problem_print(&agenda.list[i].problem, text),
+                why.text);
+      status = FAT_OK;
+    }
   fat_agenda_free(&agenda);
-  return status;
+  if (status == FAT_OK && made == 0 && why.text[0])
+    status = FAT_E_UNSUPPORTED;
+  return status == FAT_OK ? FAT_OK : fat_status_fail(err, status, "%s", why.text);
 }
 
 fat_status fat_proxy_each(const fat_proxy *proxy, fat_error *err)
