@@ -222,8 +222,13 @@ end
 local function run(section, env)
   local lines = {}
   local function emit(number, ...)
+    local count = select("#", ...)
+    if count == 1 then -- no hole: the text as it stands
+      lines[#lines + 1] = { (...), section.path, number }
+      return
+    end
     local parts = {}
-    for i = 1, select("#", ...) do
+    for i = 1, count do
       local value = (select(i, ...))
       if value == nil then error("a hole is nil", 2) end
       if i % 2 == 0 and math.type(value) ~= "integer" and type(value) ~= "string" then
@@ -238,13 +243,16 @@ local function run(section, env)
   return lines
 end
 
--- Identifiers of a piece of text, in order, without comments and strings.
-local function identifiers(lines)
+-- Identifiers of a line, in order, without comments and strings. Kept, as one render has most lines of another; what is
+-- kept is forgotten when it becomes much.
+local kept, keeps = {}, 0
+local function identifiers(line)
+  if kept[line] then return kept[line] end
   local list = {}
-  for _, line in ipairs(lines) do
-    local code = gsub(gsub(line[1], '"[^"]*"', " "), "//.*", "")
-    for name in gmatch(code, "[%a_][%w_]*") do list[#list + 1] = name end
-  end
+  local code = gsub(gsub(line, '"[^"]*"', " "), "//.*", "")
+  for name in gmatch(code, "[%a_][%w_]*") do list[#list + 1] = name end
+  if keeps == 8192 then kept, keeps = {}, 0 end
+  kept[line], keeps = list, keeps + 1
   return list
 end
 
@@ -296,13 +304,15 @@ local function assemble(kernel, words, sm, constants)
   words.use = function(name) index_lib(index, "templates/" .. name) end
   local env = environment(words)
   local function need(lines)
-    for _, name in ipairs(identifiers(lines)) do
-      local section = index[name]
-      if section and not state[name] then
-        state[name] = true
-        local own = section.lines or run(section, env)
-        need(own)
-        for _, line in ipairs(own) do out[#out + 1] = line end
+    for _, line in ipairs(lines) do
+      for _, name in ipairs(identifiers(line[1])) do
+        local section = index[name]
+        if section and not state[name] then
+          state[name] = true
+          local own = section.lines or run(section, env)
+          need(own)
+          table.move(own, 1, #own, #out + 1, out)
+        end
       end
     end
   end
