@@ -265,9 +265,11 @@ static fat_status link_module(const plan *p, fat_error *err)
   char object[1024], so[1024];
   path_of(p->text, ".o", object);
   path_of(p->work, ".so", so);
-  const char *argv[LINKED + 8] = {compiler(), "-shared", "-o", so, object};
-  memcpy(argv + 5, linked, sizeof linked);
-  argv[5 + LINKED] = "-lm";
+  /* Without the C++ library and what starts programs, of which a kernel has nothing: half of the time. */
+  const char *argv[LINKED + 9] = {compiler(), "-shared", "-nostdlib", "-o", so, object};
+  memcpy(argv + 6, linked, sizeof linked);
+  argv[6 + LINKED] = "-lm";
+  argv[7 + LINKED] = "-lgcc";
   return make(p, argv, p->stem, ".so", err);
 }
 
