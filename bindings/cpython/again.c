@@ -2,9 +2,10 @@
  *
  * In: q, k, v as Python's objects. Out: what the call gives, in new tensors, queued on the stream that is
  * current; or None where no call of these shapes, strides, types and device was learned, or it cannot be
- * queued this way: then Python goes its own way, which also says what is wrong. To read three tensors, find
- * the call and write four addresses takes 2.7 us in Python and 0.3 us here. A table belongs to one thread,
- * since addresses are written into what its calls hold. */
+ * queued this way: then Python goes its own way, which also says what is wrong. What a call takes of the host
+ * beside PyTorch's allocation and fatune_run is 4.4 us where Python reads its tensors, and 1.2 with this
+ * (Python 3.12 beside an H200). A table belongs to one thread, since addresses are written into what its
+ * calls hold. */
 #include "python_abi.h"
 #include "fatune.h"
 
@@ -23,7 +24,8 @@ typedef struct form {
   uint32_t type, unused; /* without a hole: forms are compared as bytes */
 } form;
 
-/* What Python says of a call; all is good as long as `owner` is. ORDER AGAIN */
+/* What Python says of a call; all is good as long as `owner` is, and empty_like as long as Python runs. ORDER
+ * AGAIN */
 typedef struct fatune_again_call {
   fatune_status (*run)(const fatune_plan *, const fatune_tensors *, const fatune_sizes *, void *, void *);
   const fatune_plan *plan;
@@ -131,20 +133,20 @@ static void destroy(PyObject *capsule)
   free(t);
 }
 
-/* What Python's function gives, a tensor, and its address; NULL where it gives none. */
+/* What Python's function gives, a tensor, and its address; NULL where it gives none, with Python's error
+ * where it raised one: out of memory, or Ctrl-C. */
 static PyObject *made_by(const table *t, PyObject *function, PyObject *argument, void **at)
 {
   dl_tensor read;
   PyObject *tensor = PyObject_CallFunctionObjArgs(function, argument, NULL);
-  if (!tensor) {
-    PyErr_Clear();
-  } else if (read_tensor(t, tensor, &read)) {
+  if (!tensor)
+    return NULL;
+  if (read_tensor(t, tensor, &read)) {
     *at = address_of(&read);
-  } else {
-    Py_DecRef(tensor);
-    tensor = NULL;
+    return tensor;
   }
-  return tensor;
+  Py_DecRef(tensor);
+  return NULL;
 }
 
 /* What one run holds. */
@@ -192,8 +194,8 @@ static void let_go(PyObject *object)
     Py_DecRef(object);
 }
 
-/* Runs a call that was found: o, or (o, lse); NULL where it could not be queued. The call is a copy: what
- * Python runs meanwhile may clear the table. */
+/* Runs a call that was found: o, or (o, lse); NULL where it could not be queued, or with Python's error. The
+ * call is a copy: what Python runs meanwhile may clear the table. */
 static PyObject *run(const table *t, fatune_again_call c, const form *of_q, PyObject *q,
                      const dl_tensor in[INPUTS])
 {
@@ -230,7 +232,7 @@ static PyObject *again(PyObject *self, PyObject *const *args, ptrdiff_t count)
   entry *e;
   if (t && count == INPUTS && read_forms(t, args, in, forms) && (e = find(t, forms))) {
     PyObject *result = run(t, e->call, forms, args[0], in);
-    if (result)
+    if (result || PyErr_Occurred())
       return result;
     if ((e = find(t, forms)))
       drop(t, e);
@@ -246,8 +248,8 @@ static const py_method method = {"again", again, PY_FASTCALL,
 PyObject *fatune_again_make(const dl_functions *dl)
 {
   if (!PyCFunction_NewEx || !PyCapsule_New || !PyCapsule_GetPointer || !PyObject_CallFunctionObjArgs ||
-      !PyTuple_Pack || !Py_BuildValue || !Py_IncRef || !Py_DecRef || !PyErr_Clear || !PyEval_SaveThread ||
-      !PyEval_RestoreThread || dl->major != DL_MAJOR || !dl->read || !dl->stream)
+      !PyTuple_Pack || !Py_BuildValue || !Py_IncRef || !Py_DecRef || !PyErr_Clear || !PyErr_Occurred ||
+      !PyEval_SaveThread || !PyEval_RestoreThread || dl->major != DL_MAJOR || !dl->read || !dl->stream)
     return NULL;
   table *t = calloc(1, sizeof *t);
   if (!t)

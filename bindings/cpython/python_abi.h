@@ -1,9 +1,8 @@
 /* python_abi.h -- of Python's stable interface and of DLPack's what again.c needs, declared by ourselves.
  *
- * Python's functions are found when the library is loaded, in the program that loads it; one that is missing
- * is NULL. DLPack's table of functions hangs on a class of tensors (PyTorch's from 2.10 on) and has kept its
- * places since version 1.2. Its names are ours; tests/python/again.sh compares places with DLPack's own
- * header, where PyTorch brings it, and METH_FASTCALL with Python's, where that is installed. */
+ * Python's functions are found in the program that loads the library; one that is missing is NULL. DLPack's
+ * table of functions hangs on a class of tensors, PyTorch's from 2.10 on. Names are ours, but Python's
+ * functions'; tests/python/again_abi.c compares places with both headers where they are installed. */
 #ifndef FATUNE_PYTHON_ABI_H
 #define FATUNE_PYTHON_ABI_H
 
@@ -33,6 +32,7 @@ PYTHON PyObject *Py_BuildValue(const char *format, ...); /* "": None */
 PYTHON void Py_IncRef(PyObject *);
 PYTHON void Py_DecRef(PyObject *);
 PYTHON void PyErr_Clear(void);
+PYTHON PyObject *PyErr_Occurred(void); /* lent; NULL: no error is set */
 PYTHON void *PyEval_SaveThread(void);
 PYTHON void PyEval_RestoreThread(void *thread);
 #undef PYTHON

@@ -95,7 +95,7 @@ for at, stream in ((None, None), (64, None), (64, 7), (None, 7)):
     assert not made or sys.getrefcount(made[0]) == 2
 torch.stream_now = None
 
-# A call that fails is forgotten, one that comes back is learned anew; a function that raises is no way to queue.
+# A call that fails is forgotten, and one that comes back is learned anew.
 call = Call()
 function = known(call, q, k, v)
 STATUS["now"] = 15
@@ -105,13 +105,18 @@ assert function(q, k, v) is None
 again.learn(function, call, run, torch.empty_like, q, k, v)
 again.learn(function, call, run, torch.empty_like, q, k, v)
 assert function(q, k, v) is not None and holders(call) == alone + 1
-call = Call(size=32)
-call.room = lambda: 1 / 0
-assert known(call, q, k, v)(q, k, v) is None
-for like in (lambda _: 1 / 0, lambda _: "no tensor"):
-    function = again.function()
+for like, room in ((torch.empty_like, lambda: 1 / 0), (lambda _: 1 / 0, lambda: torch.empty(32, dtype=torch.uint8))):
+    call, function = Call(size=32), again.function()
+    call.room = room
     again.learn(function, call, run, like, q, k, v)
-    assert function(q, k, v) is None
+    for _ in range(2):  # what is raised reaches who called, and the call stays known
+        try:
+            raise AssertionError(function(q, k, v))
+        except ZeroDivisionError:
+            pass
+function, text = again.function(), lambda _: "no tensor"
+again.learn(function, Call(), run, text, q, k, v)
+assert function(q, k, v) is None
 
 # Beyond its limit a table begins anew, and with its function all goes.
 call, function = Call(), again.function()
