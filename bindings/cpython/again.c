@@ -243,26 +243,32 @@ static PyObject *again(PyObject *self, PyObject *const *args, ptrdiff_t count)
 static const py_method method = {"again", again, PY_FASTCALL,
                                  "again(q, k, v): their known call, queued; or None"};
 
-/* The function `again` of a table without calls, which its capsule (__self__) holds. NULL where Python's or
- * DLPack's interface is another. */
+static bool knows_interfaces(const dl_functions *dl)
+{
+  return PyCFunction_NewEx && PyCapsule_New && PyCapsule_GetPointer && PyObject_CallFunctionObjArgs &&
+         PyTuple_Pack && Py_IncRef && Py_DecRef && PyErr_Clear && PyErr_Occurred && PyEval_SaveThread &&
+         PyEval_RestoreThread && dl->major == DL_MAJOR && dl->read && dl->stream;
+}
+
+/* The function `again` of a table without calls, which its capsule (__self__) holds. None where Python's or
+ * DLPack's interface is another, or there is no memory: ctypes of Python 3.11 crashes where it is given NULL.
+ */
 PyObject *fatune_again_make(const dl_functions *dl)
 {
-  if (!PyCFunction_NewEx || !PyCapsule_New || !PyCapsule_GetPointer || !PyObject_CallFunctionObjArgs ||
-      !PyTuple_Pack || !Py_BuildValue || !Py_IncRef || !Py_DecRef || !PyErr_Clear || !PyErr_Occurred ||
-      !PyEval_SaveThread || !PyEval_RestoreThread || dl->major != DL_MAJOR || !dl->read || !dl->stream)
-    return NULL;
-  table *t = calloc(1, sizeof *t);
+  table *t = knows_interfaces(dl) ? calloc(1, sizeof *t) : NULL;
   if (!t)
-    return NULL;
+    return Py_BuildValue("");
   t->dl = dl;
-  PyObject *capsule = PyCapsule_New(t, capsule_name, destroy);
+  PyObject *capsule = PyCapsule_New(t, capsule_name, destroy), *function = NULL;
   if (!capsule) {
     free(t);
-    return NULL;
+  } else {
+    function = PyCFunction_NewEx(&method, capsule, NULL);
+    Py_DecRef(capsule);
   }
-  PyObject *function = PyCFunction_NewEx(&method, capsule, NULL);
-  Py_DecRef(capsule);
-  return function;
+  if (!function)
+    PyErr_Clear();
+  return function ? function : Py_BuildValue("");
 }
 
 /* Makes a call known to the table of `capsule` for tensors such as these; -1 where it cannot be. */

@@ -56,6 +56,13 @@ def packaged(*parts):
     return path if os.path.exists(path) else None
 
 
+def beside(name, variable):
+    """The path of another library of ours: what the variable names, else that beside libfatune, else as the linker finds it."""
+    folder = os.path.dirname(os.environ.get("FATUNE_LIBRARY", "")) or os.path.join(HERE, "lib")
+    path = os.path.join(folder, name)
+    return os.environ.get(variable) or (path if os.path.exists(path) else name)
+
+
 def _load():
     lib = ctypes.CDLL(os.environ.get("FATUNE_LIBRARY") or packaged("lib", "libfatune.so.0") or "libfatune.so.0")
     at, size = ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t)

@@ -5,7 +5,6 @@ PyTorch from 2.10 on shows C functions that read a tensor (DLPack's __dlpack_c_e
 missing, `is_there` is False and tensors.py does it all."""
 
 import ctypes
-import os
 
 import torch
 
@@ -18,21 +17,20 @@ class _Learned(ctypes.Structure):  # fatune_again_call. ORDER AGAIN
 
 
 def _load():
-    """The library, beside libfatune, and the address of PyTorch's functions; None where one of them is missing."""
-    folder = os.path.dirname(os.environ.get("FATUNE_LIBRARY", "")) or os.path.join(abi.HERE, "lib")
-    beside = os.path.join(folder, "libfatune-python.so.0")
-    capsule = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+    """The library and the address of PyTorch's functions; None where one of them is missing, or not as the library knows it."""
+    capsule, py = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None), ctypes.py_object
     if capsule is None:
         return None
     try:
-        library = ctypes.PyDLL(os.environ.get("FATUNE_PYTHON") or (beside if os.path.exists(beside) else "libfatune-python.so.0"))
+        library = ctypes.PyDLL(abi.beside("libfatune-python.so.0", "FATUNE_PYTHON"))
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, [py, ctypes.c_char_p]
+        library.fatune_again_make.restype, library.fatune_again_make.argtypes = py, [ctypes.c_void_p]
+        library.fatune_again_learn.argtypes = [py, ctypes.POINTER(_Learned), py, py, py]
+        functions = pointer(capsule, b"dlpack_exchange_api")
     except OSError:
         return None
-    pointer, py = ctypes.pythonapi.PyCapsule_GetPointer, ctypes.py_object
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [py, ctypes.c_char_p]
-    library.fatune_again_make.restype, library.fatune_again_make.argtypes = py, [ctypes.c_void_p]
-    library.fatune_again_learn.argtypes = [py, ctypes.POINTER(_Learned), py, py, py]
-    return library, pointer(capsule, b"dlpack_exchange_api")
+    return (library, functions) if library.fatune_again_make(functions) else None
 
 
 _library, _functions = _load() or (None, None)
@@ -41,7 +39,10 @@ is_there = _library is not None
 
 def function():
     """again(q, k, v) -> what their known call gives, queued; None where none is known. For one thread. Knows no call yet."""
-    return _library.fatune_again_make(_functions)
+    made = _library.fatune_again_make(_functions)
+    if made is None:
+        raise MemoryError
+    return made
 
 
 def learn(again, call, run, empty_like, q, k, v):

@@ -9,7 +9,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from . import again, tensors
+from . import tensors
 from .abi import ALL
 
 HALVES = (torch.float16, torch.bfloat16)
@@ -67,8 +67,7 @@ def sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scal
                 form, _forward_call(query, key, value, is_causal, scale))
             if call:
                 o = call.forward(query, key, value, None, None)
-                if again.is_there:
-                    _known.learn_again(options, call, query, key, value)
+                _known.learn_again(options, call, query, key, value)
                 return o
         elif _is_plain(query, key, value, is_causal, enable_gqa):
             return tensors.attention(query, key, value, is_causal, scale)

@@ -65,7 +65,9 @@ class _Known(threading.local):
         return what
 
     def learn_again(self, options, call, q, k, v):
-        """After a call of new outputs: the next of such tensors will be found in self.again[options]."""
+        """After a call of new outputs: the next of such tensors will be found in self.again[options], where again.py can."""
+        if not again.is_there:
+            return
         if options not in self.again:
             if len(self.again) >= CALLS:
                 self.again.clear()
@@ -414,7 +416,7 @@ def attention(q, k, v, causal=False, scale=None, out=None, return_lse=False, ker
     call = _known.calls.get(key) or _known.learn(
         key, _forward_call(q, k, v, causal, scale, out, return_lse, kernel, policy, arithmetic, window, sink, split))
     o = call.forward(q, k, v, out, sink)
-    if is_new and again.is_there:
+    if is_new:
         _known.learn_again(options, call, q, k, v)
     return o
 

@@ -9,7 +9,6 @@ serves has its kernel compiled at the first call. There are first derivatives al
 import ctypes
 import functools
 import math
-import os
 
 import jax
 import jax.numpy as jnp
@@ -22,17 +21,9 @@ _DTYPES = {jnp.dtype(jnp.float16): "f16", jnp.dtype(jnp.bfloat16): "bf16", jnp.d
 _NAMES = {"fatune_forward": "fatune_xla_forward", "fatune_backward": "fatune_xla_backward"}
 
 
-def _library():
-    """Beside libfatune, which it finds in the process."""
-    folder = os.path.dirname(os.environ.get("FATUNE_LIBRARY", "")) or os.path.join(abi.HERE, "lib")
-    beside = os.path.join(folder, "libfatune-xla.so.0")
-    given = os.environ.get("FATUNE_XLA") or (beside if os.path.exists(beside) else "libfatune-xla.so.0")
-    return ctypes.CDLL(given)
-
-
 def register(platform="CUDA"):
     """Makes the handlers known to JAX for a platform."""
-    library = _library()
+    library = ctypes.CDLL(abi.beside("libfatune-xla.so.0", "FATUNE_XLA"))  # which finds libfatune in the process
     for name, symbol in _NAMES.items():
         jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(library, symbol)), platform=platform)
 
