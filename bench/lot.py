@@ -51,11 +51,6 @@ def drawn(given):
     return shapes[part - 1::parts]
 
 
-def text_of(dtype, b, h, hk, q, k, d, causal):
-    heads = f"h{h}" if hk == h else f"h{h}k{hk}"
-    return f"fwd-{dtype}-b{b}-{heads}-q{q}-k{k}-d{d}" + ("-causal" if causal else "")
-
-
 class Options(ctypes.Structure):  # fatune_options
     _fields_ = [("size", ctypes.c_size_t), ("database", ctypes.c_char_p), ("system_database", ctypes.c_char_p)]
 
@@ -73,14 +68,14 @@ class Sides:
     def __init__(self, torch, tensors, library, abi, given, folder, shape):
         b, h, hk, q, k, d, causal = shape
         self.describe = abi.lib.fatune_describe
-        self.torch, self.problem, own = torch, text_of(given.dtype, *shape), os.path.join(folder, "own.db")
-        system = os.environ["FATUNE_SYSTEM_DB"]
-        program = os.environ.get("FATUNE_PROGRAM") or os.path.join(HERE, "..", "build", "fatune")
-        tune = subprocess.Popen([program, "tune", self.problem, "--kernel", "fwd_ws,fwd", "--effort", "quick", "--budget", given.budget,
-                                 "--quiet", "--db", own], env={**os.environ, "FATUNE_SYSTEM_DB": ""}, stdout=subprocess.DEVNULL)
+        own, system = os.path.join(folder, "own.db"), os.environ["FATUNE_SYSTEM_DB"]
         torch.manual_seed(given.seed)
         dtype = torch.bfloat16 if given.dtype == "bf16" else torch.float16
         Q, K, V = (torch.randn(b, heads, n, d, dtype=dtype, device="cuda") for heads, n in ((h, q), (hk, k), (hk, k)))
+        self.torch, self.problem = torch, tensors.problem_text(Q, K, V, causal)
+        program = os.environ.get("FATUNE_PROGRAM") or os.path.join(HERE, "..", "build", "fatune")
+        tune = subprocess.Popen([program, "tune", self.problem, "--kernel", "fwd_ws,fwd", "--effort", "quick", "--budget", given.budget,
+                                 "--quiet", "--db", own], env={**os.environ, "FATUNE_SYSTEM_DB": ""}, stdout=subprocess.DEVNULL)
         sizes = tensors._sizes(Q, K, V, causal, (abi.ALL, abi.ALL))
 
         def call(database, system):
@@ -106,18 +101,15 @@ class Sides:
         return next(line.split()[1] for line in lines if line.startswith("kernel "))
 
     def graph(self, call):
-        """(a graph of some calls, their number)."""
+        """(a function that replays a graph of some calls, their number)."""
+        from peers_gpu import captured
         torch = self.torch
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         for _ in range(3):
             begin.record(), call.queue(), end.record()
         torch.cuda.synchronize()
         count = max(1, min(400, int(CALLS_MS / max(begin.elapsed_time(end), 1e-3))))
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for _ in range(count):
-                call.queue()
-        return graph, count
+        return captured([call.queue], count), count
 
     def times(self):
         """Medians of both, microseconds."""
@@ -125,8 +117,8 @@ class Sides:
         graphs = [self.graph(call) for call in (self.picked, self.tuned)]
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         for turn in range(TURNS + 2):  # two to warm up
-            for (graph, count), of in zip(graphs, found):
-                begin.record(), graph.replay(), end.record()
+            for (replay, count), of in zip(graphs, found):
+                begin.record(), replay(), end.record()
                 end.synchronize()
                 of.append(1e3 * begin.elapsed_time(end) / count)
         apart = (self.O_picked.float() - self.O_tuned.float()).abs().max().item()

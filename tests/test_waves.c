@@ -193,6 +193,14 @@ static void expect(fat_db *db, const char *problem, const char *config, double m
   fat_pick_rows_free(&rows);
 }
 
+static void is_picked(fat_db *db, const char *problem, const char *config)
+{
+  fat_pick_rows rows = {0};
+  const fat_pick pick = ask(db, problem, &rows);
+  assert_string_equal(pick.row[pick.step].config, config);
+  fat_pick_rows_free(&rows);
+}
+
 /* 320 tiles of 128 rows are 3 rounds on 132 SMs, 240 of 192 are 2. The rows are an H200's, the nearest first.
  */
 static void the_fuller_rounds(void **state)
@@ -231,14 +239,10 @@ static void tiles_of_tiny_shapes(void **state)
   static const char *const tiny = "fwd:Br32-Bc16-w2-s2-Q0-b1-Z1-W16",
                            *const full = "fwd_ws:Br128-Bc128-s2-q2-Q0-I2-P1-L2-Z1-E1";
   fat_db *db = fixture_db(*state, FAT_DB_WRITE);
-  fat_pick_rows rows = {0};
   put_with_blocks(db, "fwd-bf16-b8-h16-q16-k16-d128", tiny, 0.0035792, 6);
   put(db, "fwd-bf16-b32-h16-q512-k512-d128", full, 0.125408);
-  fat_pick pick = ask(db, "fwd-bf16-b23-h12k6-q13-k13-d128", &rows);
-  assert_string_equal(pick.row[pick.step].config, tiny);
-  pick = ask(db, "fwd-bf16-b8-h25-q196-k191-d128", &rows);
-  assert_string_equal(pick.row[pick.step].config, full);
-  fat_pick_rows_free(&rows);
+  is_picked(db, "fwd-bf16-b23-h12k6-q13-k13-d128", tiny);
+  is_picked(db, "fwd-bf16-b8-h25-q196-k191-d128", full);
   /* K and V of 8 x 16 heads, Q and O, at three quarters of 4,800 GB/s. */
   expect(db, "fwd-bf16-b8-h16-q1-k63196-d128", full, 128 * 2 * (63196.0 + 1) * 256 / 3600e6);
   fat_db_close(db);
@@ -252,17 +256,11 @@ static void few_keys_are_not_split(void **state)
   static const char *const splits = "fwd:Br32-Bc64-w2-s3-Q0-b1-Z8-W16-G1-N2",
                            *const tiny = "fwd:Br32-Bc16-w2-s2-Q1-b1-Z1-W16";
   fat_db *db = fixture_db(*state, FAT_DB_WRITE);
-  fat_pick_rows rows = {0};
   put_with_blocks(db, "fwd-bf16-b8-h64k16-q1-k8192-d64-causal", splits, 0.0722, 4);
   put_with_blocks(db, "fwd-bf16-b8-h16-q16-k16-d64-causal", tiny, 0.0033964, 6);
-  fat_pick pick = ask(db, "fwd-bf16-b11-h28k4-q10-k102-d64-causal", &rows);
-  assert_string_equal(pick.row[pick.step].config, tiny);
-  pick = ask(db, "fwd-bf16-b1-h3-q4-k5-d64-causal", &rows);
-  assert_string_equal(pick.row[pick.step].config, tiny);
-  assert_true(pick.row[pick.step].expected == FAT_WAVES_FLOOR);
-  pick = ask(db, "fwd-bf16-b8-h64k16-q1-k4096-d64-causal", &rows);
-  assert_string_equal(pick.row[pick.step].config, splits);
-  fat_pick_rows_free(&rows);
+  is_picked(db, "fwd-bf16-b11-h28k4-q10-k102-d64-causal", tiny);
+  expect(db, "fwd-bf16-b1-h3-q4-k5-d64-causal", tiny, FAT_WAVES_FLOOR);
+  is_picked(db, "fwd-bf16-b8-h64k16-q1-k4096-d64-causal", splits);
   fat_db_close(db);
 }
 
@@ -272,14 +270,10 @@ static void one_stage_for_one_step(void **state)
   static const char *const one = "fwd_ws:Br64-Bc32-s1-q2-Q0-I0-P0-L0-Z1",
                            *const two = "fwd_ws:Br64-Bc80-s2-q2-Q0-I2-P0-L2-Z1";
   fat_db *db = fixture_db(*state, FAT_DB_WRITE);
-  fat_pick_rows rows = {0};
   put(db, "fwd-bf16-b8-h16-q1024-k16-d256", one, 0.0449547);
   put(db, "fwd-bf16-b8-h8-q320-k320-d256", two, 0.0234347);
-  fat_pick pick = ask(db, "fwd-bf16-b13-h20-q159-k159-d256", &rows);
-  assert_string_equal(pick.row[pick.step].config, two);
-  pick = ask(db, "fwd-bf16-b6-h19-q1468-k2-d256", &rows);
-  assert_string_equal(pick.row[pick.step].config, one);
-  fat_pick_rows_free(&rows);
+  is_picked(db, "fwd-bf16-b13-h20-q159-k159-d256", two);
+  is_picked(db, "fwd-bf16-b6-h19-q1468-k2-d256", one);
   fat_db_close(db);
 }
 
