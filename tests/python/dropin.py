@@ -153,8 +153,8 @@ refused(lambda: cache(*[None] * 7, torch.zeros(1, 1), None, None), "block_table"
 library = flash3.define("CPU")
 assert flash3.define("CPU") is None
 op = torch.ops.flash_attn_3
-for d in (5, 8):  # 5: padded there
-    given = [drawn(1, n, heads, d, needed=True) for n, heads in ((3, 4), (5, 2), (5, 2))]
+for d, dv in ((5, 5), (8, 24), (8, 8)):  # 5: padded there
+    given = [drawn(1, n, heads, width, needed=True) for n, heads, width in ((3, 4, d), (5, 2, d), (5, 2, dv))]
     plain = [t.detach() for t in given]
     out, lse, _, _ = op.fwd(*plain, softmax_scale=0.4, is_causal=True)
     wanted, wanted_lse = expect(*given, True)

@@ -192,7 +192,7 @@ def fwd_kvcache(q, k_cache, v_cache, k, v, seqlens_k, cos, sin, batch_index, lef
                 right, softcap, interleaved, num_splits, used_q=None, chunk=0):
     """[out, lse]; the cache is read alone: nothing is appended to it. Head dimensions that are no multiple of 8 are padded here, which
     its Python leaves to this function alone."""
-    d, whole = q.shape[-1], out
+    d, width, whole = q.shape[-1], v_cache.shape[-1], out
     if d % 8:
         q, k_cache, v_cache = (torch.nn.functional.pad(t, (0, -d % 8)) for t in (q, k_cache, v_cache))
         out = None
@@ -210,5 +210,5 @@ def fwd_kvcache(q, k_cache, v_cache, k, v, seqlens_k, cos, sin, batch_index, lef
         options["left_pad"] = leftpad
     out = _into(out, q)
     lse = _forward(q, k_cache, v_cache, out, options)
-    out = out[..., :d]
+    out = out[..., :width]
     return [out if whole is None or d % 8 == 0 else whole.copy_(out), lse]
