@@ -153,7 +153,7 @@ refused(lambda: cache(*[None] * 7, torch.zeros(1, 1), None, None), "block_table"
 library = flash3.define("CPU")
 assert flash3.define("CPU") is None
 op = torch.ops.flash_attn_3
-for d, dv in ((5, 5), (8, 24), (8, 8)):  # 5: padded there
+for d, dv in ((5, 5), (5, 9), (8, 24), (8, 8)):  # 5 and 9: padded there
     given = [drawn(1, n, heads, width, needed=True) for n, heads, width in ((3, 4, d), (5, 2, d), (5, 2, dv))]
     plain = [t.detach() for t in given]
     out, lse, _, _ = op.fwd(*plain, softmax_scale=0.4, is_causal=True)

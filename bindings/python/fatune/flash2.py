@@ -57,6 +57,13 @@ def _into(out, like):
     return torch.empty_like(like) if out is None else out
 
 
+def _out_of(out, q, v):
+    """Where the output goes: rows of Q, columns of V."""
+    if out is None and q.shape[-1] != v.shape[-1]:
+        return q.new_empty((*q.shape[:-1], v.shape[-1]))
+    return _into(out, q)
+
+
 def _state(q, p, batches, heads):
     """Seed and offset of this call's dropout: the generator goes on as flash-attn lets it."""
     if p > 0:
@@ -123,7 +130,7 @@ def fwd(q, k, v, out, alibi, p, scale, causal, left, right, softcap, return_soft
     """[out, lse, p, rng_state]"""
     _check(q, k, v, gen)
     _expect(q.shape[0] > 0, "batch size must be positive")
-    out, rng = _into(out, q), _state(q, p, q.shape[0], q.shape[2])
+    out, rng = _out_of(out, q, v), _state(q, p, q.shape[0], q.shape[2])
     options = _options(causal, left, right, softcap, alibi, scale, q.shape[1], k.shape[1], p, rng)
     lse, debug = _forward(q, k, v, out, options), q.new_empty(0)
     if return_softmax and p > 0:
@@ -164,7 +171,7 @@ def varlen_fwd(q, k, v, out, cu_q, cu_k, used_k, leftpad, block_table, alibi, ma
                right, softcap, return_softmax, gen, num_splits=0, used_q=None, chunk=0):
     """[out, lse, p, rng_state] of q [total, h, d]; lse is [h, total]."""
     _check(q, k, v, gen, block_table)
-    out, rng = _into(out, q), _state(q, p, cu_q.shape[0] - 1, q.shape[1])
+    out, rng = _out_of(out, q, v), _state(q, p, cu_q.shape[0] - 1, q.shape[1])
     if zero_tensors:
         out.zero_()
     options = _options(causal, left, right, softcap, alibi, scale, max_q, max_k, p, rng, chunk)
@@ -192,9 +199,9 @@ def fwd_kvcache(q, k_cache, v_cache, k, v, seqlens_k, cos, sin, batch_index, lef
                 right, softcap, interleaved, num_splits, used_q=None, chunk=0):
     """[out, lse]; the cache is read alone: nothing is appended to it. Head dimensions that are no multiple of 8 are padded here, which
     its Python leaves to this function alone."""
-    d, width, whole = q.shape[-1], v_cache.shape[-1], out
-    if d % 8:
-        q, k_cache, v_cache = (torch.nn.functional.pad(t, (0, -d % 8)) for t in (q, k_cache, v_cache))
+    width, whole, padded = v_cache.shape[-1], out, q.shape[-1] % 8 != 0
+    if padded:
+        q, k_cache, v_cache = (torch.nn.functional.pad(t, (0, -t.shape[-1] % 8)) for t in (q, k_cache, v_cache))
         out = None
     _check(q, k_cache, v_cache, None, block_table)
     if k is not None or v is not None:
@@ -208,7 +215,7 @@ def fwd_kvcache(q, k_cache, v_cache, k, v, seqlens_k, cos, sin, batch_index, lef
         options["used"] = (used_q, seqlens_k)
     if leftpad is not None:
         options["left_pad"] = leftpad
-    out = _into(out, q)
+    out = _out_of(out, q, v_cache)
     lse = _forward(q, k_cache, v_cache, out, options)
     out = out[..., :width]
-    return [out if whole is None or d % 8 == 0 else whole.copy_(out), lse]
+    return [whole.copy_(out) if padded and whole is not None else out, lse]

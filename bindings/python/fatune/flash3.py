@@ -49,8 +49,6 @@ def _forward(q, k, v, k_new=None, v_new=None, q_v=None, out=None, cu_seqlens_q=N
              softmax_scale=None, is_causal=False, window_size_left=-1, window_size_right=-1, attention_chunk=0, softcap=0.0, *more):
     _refuse_others(dict(locals()))
     scale, empty = _scale(q, softmax_scale), q.new_empty(0, dtype=torch.float32)
-    if out is None and v.shape[-1] != q.shape[-1]:
-        out = q.new_empty((*q.shape[:-1], v.shape[-1]))
     masks = (is_causal, window_size_left, window_size_right, softcap)
     if cu_seqlens_q is not None:
         if cu_seqlens_k is None:  # a cache: its batches lie behind each other
