@@ -69,7 +69,7 @@ return {
   -- D and zeros take 74 us there and rounding 49 of 16384 rows of 32 heads, d 64, whatever the keys: 21 % of the time at 1024 keys, causal.
   -- Sums in a ring of places that L2 holds, which blocks of later heads round and clear, were to save 80 us of 590 and took 180 more
   -- where the warps that compute round, before their own tiles, and 540 more where idle ones do; a longer ring took longer. Likely it is
-  -- the count behind a block's last sums, which waits until all of the SM have arrived, before the next block begins.
+  -- the count behind a block's last sums, which waits until all sums of the SM have arrived, before the next block begins.
   tunables = {
     { "Br", { 64, 80, 96, 128 }, "rows of Q and dO of one tile" },
     { "Bc", { 128 }, "rows of K and V of one tile: 64 for each warpgroup that computes" },
