@@ -15,6 +15,7 @@ $(entry "prepare")(const call a$(take_lists), float *dQ_all, LD_row *LD_all$(tak
   $(owns and "" or "clear_sums(dQ_all, tile" .. and_counts .. and_rows .. "); // dQ = 0")
 }
 
+%  if not stays then
 __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
                                         const tensor_map &dK_map, const tensor_map &dV_map)
 {
@@ -22,7 +23,7 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
   acc<Bc, D> dK = {}; acc<Bc, Dv> dV = {};
   await_keys(from);
   if (from.steps > 0) {
-    const share_of_dQ share(me, dQ_all$(owns and ", a, my, from" or ""));
+    const share_of_dQ share(me, dQ_all);
     i32 last_tile = -1;
     rounded<Br> P, dS;                                  // as products read them
     row_step of(from);
@@ -32,7 +33,7 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
     lay_dS(from.dS(from.before), me, rounded<Br>{});     // of no step: what dQ = dS K reads in the first
     show_dS(from.dS(from.before));
     await_start(me, 0);                                 // the warpgroup before has its first P
-    bool dO_here = false;$(owns and " settle_unseen(share);" or "")
+    bool dO_here = false;
 %  if S_early then
     acc<Bc, Br> S;
     start_S(S, K, from.before, false);
@@ -93,24 +94,22 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
   store_scaled(K_of(me, from.round), dK, a.scale, dK_map, keys, my.j0 + 64 * me$(rows_to "dK"));
   give_keys(from);
 }
+%  end
 
 extern "C" __global__ void __launch_bounds__(T, 1)
 $(entry "bwd_ws")(const call a$(take_lists), float *dQ_all, const LD_row *LD_all, const __grid_constant__ tensor_map Q_map,
   const __grid_constant__ tensor_map K_map, const __grid_constant__ tensor_map V_map, const __grid_constant__ tensor_map dO_map,
   const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map$(take_counts))
 {
-%  if not owns then
-  const key_task my = key_task_of(a, $(block));
-  const row_steps from(a, my$(and_lists));$(ragged and " if (!has_keys(a, my)) return;" or "")
-%  end
+  $(stays and "" or "const key_task my = key_task_of(a, " .. block .. ");\n  const row_steps from(a, my" .. and_lists .. ");")$(ragged and " if (!has_keys(a, my)) return;" or "")
   set_up_steps();
   if (warp_of() < 4) {
     registers_less<$(producer_registers)>();
-    $(owns and "if (thread_id() == 0 || thread_id() == 32)\n      " or "")$(each)produce(a, LD_all, $(of_own)my, $(of_own)from, Q_map, K_map, V_map, dO_map);
+    $(stays and "produce_all" or "produce")(a, LD_all$(stays and "" or ", my, from"), Q_map, K_map, V_map, dO_map$(stays and and_counts or ""));
     $(ordered and "keep_turns(a, counts, my, from);" or "")
   } else {
     registers_more<$(consumer_registers)>();
-    $(each)consume(a, dQ_all, $(of_own)my, $(of_own)from, dK_map, dV_map);
+    $(stays and "consume_all(a, dQ_all, dK_map, dV_map)" or "consume(a, dQ_all, my, from, dK_map, dV_map)");
   }
 }
 

@@ -32,7 +32,7 @@ end
 local function of(c, p)
   local own, K, V = consumers(c), held(c, p)
   return { groups = own, all = own, Q = c.s + c.S, dO = c.s, dS = c.t, P = 0, dQ = c.R == 0 and own * 256 * dQ_columns(c, p) or 0,
-    row_readers = own, dS_readers = own, sums = sums(c, p), keys = c.H == 1 and 2 or nil, owns = c.H == 1,
+    row_readers = own, dS_readers = own, sums = sums(c, p), stays = c.H > 0, owns = c.H == 1,
     turned = dQ_share(c, p) == "turned", K_held = K, V_held = V }
 end
 local function shared(c, p) return ws.places(c, p, of(c, p)).last end
@@ -40,11 +40,17 @@ local function shared(c, p) return ws.places(c, p, of(c, p)).last end
 -- Whether heads fill the SMs, and those of all are so short that L2 holds them well: without a mask all is read more often.
 local function few_keys(p, g)
   local heads = p.b * p.hk
-  return p.k * (p.d + p.dv) <= (p.uneven and 65536 or 32768) and 10 * heads >= 9 * g.sms * ceil_div(heads, g.sms)
+  return p.k <= ws.short(p) and p.k * (p.d + p.dv) <= (p.uneven and 131072 or 65536) and 10 * heads >= 9 * g.sms * ceil_div(heads, g.sms)
 end
 
 -- Whether rows are so many that tiles of 96, of which the last is not whole, gain more than they lose; under a mask they spill with f16.
 local function many_rows(p) return p.d > 96 and p.q >= 4096 and not (p.uneven or p.scored or p.has.det or p.has.bs or p.has.drop) end
+
+-- Whether a call has nothing beside its mask.
+local function plain(p) return not (p.scored or p.has.drop or p.has.bs or p.has.det or p.has.dbias) end
+
+-- Whether blocks gain by going on with another tile of keys: 3 to 7 % up to 4096 keys; at 16384, causal, they lose 2 %.
+local function stays_well(p) return plain(p) and p.k <= 8192 end
 
 -- Whether scores are changed by this alone, in a call without dropout and block masks whose sums may come in any order.
 local function scored_by(p, feature)
@@ -81,21 +87,24 @@ return {
     { "O", { 0, 1 }, "dV starts 0 = when all of P is there, beside dP, 1 = slice by slice, as P comes, and dP behind it", unsaid = 0 },
     { "K", { 0, 1 }, "1 = of K, then of V, registers hold what they have room for", unsaid = 0 },
     { "E", { 0, 1 }, "1 = LSE and D are loaded while S and dP are awaited", unsaid = 0 },
-    { "H", { 0, 1 }, "a block has 0 = a tile of keys, 1 = all those of a head, whose dQ it sums itself", unsaid = 0 },
+    { "H", { 0, 1, 2 }, "a block has 0 = a tile of keys, 1 = all those of a head, whose dQ it sums itself, 2 = one tile after another", unsaid = 0 },
   },
   constraints = {
     { function(c, p) return not (p.has.det and (p.has.bs or p.has.iv)) end, "det and bs or iv exclude each other here: sums in order go by tiles side by side" },
     { function(c, p) return not p.keeps_slope end, "a thread has no room for the derivatives of scores" },
     { function(c, p) return needs(c, p) <= ws.registers_of[consumers(c)][2] end, "accumulators and operands of a thread fit its registers" },
-    { function(c, p) return dQ_share(c, p) ~= "turned" or c.O == 1 and c.H == 0 and ws.boxes(p.d) == consumers(c) end,
+    { function(c, p) return dQ_share(c, p) ~= "turned" or c.O == 1 and c.H ~= 1 and ws.boxes(p.d) == consumers(c) end,
       "of dQ^T each warpgroup makes 64 rows, and a wide tile has room where S is gone before dP comes" },
     { function(c, p) return c.O == 0 or c.S == 0 end, "of one step S is gone when dP comes" },
     { function(c, p) return c.K == 0 or c.O == 1 and held(c, p) > 0 end, "K stays in registers that have room for it" },
     { function(c) return c.E == 0 or c.O == 1 end, "LSE and D have room where S is gone" },
     { function(c, p) return c.R == 1 or not p.has.det end, "in order registers are added: copies would be awaited by the warps that compute" },
-    { function(c, p) return c.H == 0 or c.R == 1 and c.Z == 1 end, "sums of a block's own are added from registers; its heads come one after another" },
-    { function(c, p) return c.H == 0 or not (p.has.w or p.has.bs or p.by_batch) end,
-      "where a block has a head, the first tile of keys is the first that each row sees, of all batches alike" },
+    { function(c, p) return c.H == 0 or c.R == 1 and c.O == 1 end, "where a block stays, dQ is added from registers, a step late as dK is" },
+    { function(c, p) return c.H ~= 1 or c.Z == 1 end, "heads of one block come one after another" },
+    { function(c, p) return c.H == 0 or ws.boxes(p.d) <= ws.boxes(p.dv) end, "where a block stays, dK goes out by way of V's place" },
+    { function(c, p) return c.H == 0 or not (p.has.w or p.has.bs or p.has.causaltl or p.by_batch) end,
+      "where a block stays, each tile of keys is seen by a row, and all batches are alike" },
+    { function(c, p) return c.H ~= 2 or not p.has.det end, "sums in order are of blocks that begin in order" },
     { function(c, p) return p.uneven or c.Z == 1 end, "tiles differ in length only under a mask" },
   },
   threads = function(c) return 128 * (1 + consumers(c)) end,
@@ -109,10 +118,15 @@ return {
   -- more, causal 0.6 to 1.4 % fewer. E = 1 at Br = 96: level. dK slice by slice, too: 4 to 8 % more.
   -- Causal, 4096 keys, 32 heads, the fastest of five to eight: dropout d 64 O = 1, K = 1 0.53 (plain 0.36); biases O = 1 0.63 at d 64, Br = 80
   -- 0.94 at d 128 (plain 0.61); ALiBi d 128 Br = 96, K = 1 0.65, where S = 1 spills 216 bytes.
-  -- 512 keys, d 64 causal: H = 1 0.42, H = 0 0.45; there and at 4096 Z = 1 is 1 % ahead of 8.
+  -- 512 keys, O = 1, E = 1: H = 1 0.36, H = 2 0.42, H = 0 0.45 (d 64 causal), 0.47, 0.49, 0.54 (d 64 full), 0.33, 0.38, 0.38 (d 128
+  -- causal), 0.51, 0.46, 0.47 (d 128 full). 1024 keys: 0.56, 0.56, 0.59 (d 64 causal), 0.98, 0.76, 0.82 (d 64 full), 0.55, 0.51, 0.51 (d 128
+  -- causal): sums of all SMs' heads no longer fit L2. 4096, d 64: H = 2 1.50, H = 0 1.51 (causal), 2.62 and 2.72 (full).
   defaults = ws.defaults {
-    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, H = 1, most = 64, meant = few_keys },
-    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, H = 1, most = 128, meant = few_keys },
+    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 1, most = 64, meant = function(p, g) return plain(p) and few_keys(p, g) end },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 1, most = 128, meant = function(p, g) return plain(p) and few_keys(p, g) end },
+    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, H = 1, most = 64, meant = few_keys },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, H = 1, most = 128, meant = few_keys },
+    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, most = 64, Z = { 1 }, meant = stays_well },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, most = 64, meant = function(p) return p.has.drop and not (p.scored or p.has.det) end },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, most = 64, meant = function(p) return scored_by(p, "bias") end },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, most = 64, Z = { 1 } },

@@ -21,14 +21,18 @@
 #define ROWS    "bwd_ws:Br128-Bc128-s2-t2-S0-R0-Z1"
 #define HELD    "bwd_ws:Br64-Bc128-s2-t2-S1-R1-Z1"
 #define COLUMNS "bwd_ws:Br64-Bc128-s2-t2-S1-R0-Z1"
-#define OWN     "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-H1"
+#define OWN     "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-H1"
+#define STAY    "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-E1-H2"
 #define SLICES  "bwd_ws:Br80-Bc128-s2-t2-S0-R1-Z1-O1-E1"
 #define FEW     "bwd-f16-b2-h1-q436-k308-d64-causal all gpu=H200 sms=1 lay=padded"
-#define HALVES  "bwd_wide:Br64-s2-t2-Z1"
+/* Tiles of keys of one step: one is drawn while the one before the last is being done. */
+#define SHORT  "bwd-f16-b2-h1-q50-k308-d64-causal all gpu=H200 sms=1 lay=padded"
+#define HALVES "bwd_wide:Br64-s2-t2-Z1"
 
 static const struct {
   const char *kernel, *line;
-} schedules[] = {{ROWS, F16}, {HELD, F16}, {COLUMNS, BF16}, {OWN, FEW}, {SLICES, BF16}, {HALVES, WIDE}};
+} schedules[] = {{ROWS, F16},   {HELD, F16},    {COLUMNS, BF16}, {OWN, FEW},
+                 {STAY, SHORT}, {SLICES, BF16}, {HALVES, WIDE}};
 enum { SCHEDULES = sizeof schedules / sizeof *schedules };
 
 /* What is taken out. Not await_start and give_start, which shape the schedule alone, nor await_last: launches
@@ -82,7 +86,11 @@ static const char *const names[] = {
     "take_P",
     "await_full",
     "await_keys",
-    "give_keys",
+    "leave_keys",
+    "store_dK",
+    "store_dV",
+    "put4",
+    "barrier_arrive",
     "end_stores",
     "settle_dQ",
     "settle_unseen",
@@ -159,6 +167,13 @@ static const defect defects[] = {
     {OWN, "!my.is_first", "true", F16, EMU_UNINITIALISED, STAYS, "sums[c / 2 * 32]"},
     {OWN, "tile >= my.ended", "true", F16, WRONG, NULL, NULL},
     {OWN, "keys_place_of(round).slot * consumers + group", "group", F16, EMU_RACE, WS, "wgmma<0>("},
+    /* tiles of keys that are drawn: each once; whose K a last dQ is of; dK stored when all is in it */
+    {STAY, "next = atomic_add(counts, 1);", "next = number + 2;", SHORT, WRONG, NULL, NULL},
+    {STAY, "share.turn_to(own);", "", SHORT, WRONG, NULL, NULL},
+    {STAY, "done = {own.my.head, own.my.j0,", "done = {0, 0,", SHORT, WRONG, NULL, NULL},
+    {STAY, "  dK = {};", "", SHORT, WRONG, NULL, NULL},
+    {STAY, "  dV = {};", "", SHORT, WRONG, NULL, NULL},
+    {OWN, "share.turn_to(own);", "", FEW, WRONG, NULL, NULL},
     /* where a batch ends: cleared, of Q and dO, of K and V, when they have come; what lies behind is not
        written; empty tiles */
     {ROWS, "clear_behind<boxes_, Br>(to, rows_here);", "", USED, WRONG, NULL, NULL},

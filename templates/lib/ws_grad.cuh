@@ -5,13 +5,13 @@
 //: K_of -- 64 rows of K, later of dK; `round`: tiles of keys that the block has done before, where it stays
 __device__ __forceinline__ u32 K_of(i32 group, i32 round = 0)
 {
-  return shared_address(shared_memory()) + $(owns and "(keys_place_of(round).slot * consumers + group)" or "group") * (boxes * box_bytes<64>);
+  return shared_address(shared_memory()) + $(stays and "(keys_place_of(round).slot * consumers + group)" or "group") * (boxes * box_bytes<64>);
 }
 
 //: V_of -- 64 rows of V, later of dV
 __device__ __forceinline__ u32 V_of(i32 group, i32 round = 0)
 {
-  return shared_address(shared_memory()) + at_V + $(owns and "(keys_place_of(round).slot * consumers + group)" or "group") * (V_boxes * box_bytes<64>);
+  return shared_address(shared_memory()) + at_V + $(stays and "(keys_place_of(round).slot * consumers + group)" or "group") * (V_boxes * box_bytes<64>);
 }
 
 //: Q_place_of -- of the n-th tile of Q, and of LSE and D of its rows
@@ -79,12 +79,12 @@ __device__ __forceinline__ void release_Q(i32 n)
 struct row_steps {
   spans visit; // of a head
   i32 head, steps, tiles; // the first head; steps of all heads; tiles of a head
-% if owns then
+% if stays then
   i32 before, round; // steps, and tiles of keys, that the block has done before
 % else
   static constexpr i32 before = 0, round = 0;
-  static __device__ __forceinline__ i32 dS(i32 n) { return n; }
 % end
+  static __device__ __forceinline__ i32 dS(i32 n) { return n; }
 % if listed then
   __device__ __forceinline__ row_steps(const call &a, const key_task &my, const i32 *lists)
       : visit(listed_rows(a, sequence_of(a, my.head), my.j0, lists)), head(my.head), tiles(ceil_div(a.q, Br))
@@ -94,15 +94,11 @@ struct row_steps {
     visit.last = steps = shfl_first(visit.last);
   }
 % else
-  __device__ __forceinline__ row_steps(const call &a, const key_task &my$(owns and ", i32 before_, i32 round_" or ""))
+  __device__ __forceinline__ row_steps(const call &a, const key_task &my$(stays and ", i32 before_, i32 round_" or ""))
       : visit(range_rows(a, sequence_of(a, my.head), my.j0)), head(my.head), steps((visit.last - visit.first) * (a.h / a.hk)),
-        tiles(ceil_div(a.q, Br))$(owns and ", before(before_), round(round_)" or "")
+        tiles(ceil_div(a.q, Br))$(stays and ", before(before_), round(round_)" or "")
   {
   }
-% end
-% if owns then
-  // Which of all dS step n reads: each tile of keys has one more, of no step.
-  __device__ __forceinline__ i32 dS(i32 n) const { return n + round; }
 % end
 };
 
@@ -215,17 +211,23 @@ __device__ __forceinline__ void bring_dO(const tensor_map &dO_map, i32 n, const 
 
 //: bring_queries -- one $(ragged and "warp" or "thread") copies K, then Q with LSE and D, of each step
 __device__ __forceinline__ void bring_queries(const call &a, const LD_row *LD_all, const key_task &my, const row_steps &from,
-                                              const tensor_map &Q_map, const tensor_map &K_map)
+                                              const tensor_map &Q_map, const tensor_map &K_map$(draws and ", i32 number, i32 &next, i32 *counts" or ""))
 {
-% if owns then
+% if stays then
   const keys_place_of keys(from.round);
   wait(keys_free + keys.slot, keys.parity ^ 1);
+%  if draws then
+  put4(drawn_place(from.round), number);
+%  end
   copy_keys<boxes>(K_of(0, from.round), K_map, my.j0, sequence_of(a, my.head), K_full + keys.slot);
 % else
 $(ragged and "  i32 tails = 0;\n" or "")  if (from.steps > 0)
     $(copy_keys)<boxes>(K_of(0), K_map, my.j0, sequence_of(a, my.head), K_full$(and_tails));
 % end
   await_last();                                         // D is here
+% if draws then
+  next = atomic_add(counts, 1);                         // on its way while tiles of Q are copied
+% end
   row_step of(from);
   for (i32 n = from.before; n < from.before + from.steps; n++) {
     bring_Q(Q_map, LD_all, n, of.at(a), of.number()$(and_tails));
@@ -248,7 +250,7 @@ __device__ __forceinline__ void produce(const call &a, const LD_row *LD_all, con
 __device__ __forceinline__ void bring_gradients(const call &a, const key_task &my, const row_steps &from, const tensor_map &V_map,
                                                 const tensor_map &dO_map)
 {
-% if owns then
+% if stays then
   const keys_place_of keys(from.round);
   wait(keys_free + keys.slot, keys.parity ^ 1);
   copy_keys<V_boxes>(V_of(0, from.round), V_map, my.j0, sequence_of(a, my.head), V_full + keys.slot);

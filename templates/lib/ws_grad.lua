@@ -5,6 +5,7 @@
 --   sums     columns of dQ in its sums, where that is not d
 --   turned   whether sums are those of dQ^T
 --   K_held, V_held   slices of 16 columns of each in registers, where there are any
+--   stays    whether a block stays for many tiles of keys, with places for two; owns: and has whole heads, whose dQ it sums
 --   row_readers, dS_readers   warpgroups that read a tile of Q or dO, of dS
 local libs = include "lib/libs.lua"
 local simt, grad = include "lib/simt.lua", include "lib/grad.lua"
@@ -28,6 +29,12 @@ local function rows_to(p)
   end
 end
 
+-- Whether tiles of keys are drawn from a counter.
+local function draws(of) return of.stays and not of.owns or false end
+
+-- Whether blocks count in device memory what they have begun, drawn or added.
+local function counted(p, of) return ordered(p, of) or draws(of) end
+
 -- Barriers of the order in which blocks add to dQ.
 local function turns(p, of) return ordered(p, of) and 4 * (of.all // of.groups) or 0 end
 
@@ -36,7 +43,7 @@ local function tails(p) return p.ragged and 2 or 0 end
 
 -- Where tiles lie in shared memory.
 function ws.places(c, p, of)
-  local keys = of.keys or 1
+  local keys = of.stays and 2 or 1
   local at = { V = keys * of.groups * ws.boxes(p.d) * 8192 }
   at.Q = at.V + keys * of.groups * ws.boxes(p.dv) * 8192
   at.dO = at.Q + of.Q * ws.boxes(p.d) * 128 * c.Br
@@ -45,7 +52,9 @@ function ws.places(c, p, of)
   at.dQ = at.P + of.P
   at.LD = at.dQ + of.dQ
   at.signals = at.LD + of.Q * 8 * c.Br
-  at.last = at.signals + 8 * (2 + 2 * keys + (of.keys and keys or 0) + 2 * (of.Q + of.dO + of.dS) + turns(p, of) + tails(p))
+  at.last = at.signals + 8 * (2 + 2 * keys + (of.stays and 2 or 0) + 2 * (of.Q + of.dO + of.dS) + turns(p, of) + tails(p))
+  at.drawn = at.last
+  at.last = at.drawn + (draws(of) and 8 or 0)
   return at
 end
 
@@ -67,9 +76,9 @@ function ws.words(c, p, of, own)
       "lib/launches.cuh"),
     dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
     LD_threads = "prepare_threads", LD_apart = true, producer_registers = r[1], consumer_registers = r[2], P_shared = false, Q_held = false,
-    turns = "none", schedule = "in_flight", stores_later = true, owns = of.owns or false, ordered = in_order,
+    turns = "none", schedule = "in_flight", stores_later = true, stays = of.stays or false, owns = of.owns or false, draws = draws(of), ordered = in_order,
     block = in_order and "begun_block(counts)" or "i32(block_id())",
-    take_counts = in_order and ", i32 *counts" or "", and_counts = in_order and ", counts" or "" }
+    take_counts = counted(p, of) and ", i32 *counts" or "", and_counts = counted(p, of) and ", counts" or "" }
   words.rows_ahead = own.rows_ahead or false
   words.rows_to, words.and_rows, words.and_tails = rows_to(p), p.ragged and ", has_rows(a, tile)" or "", p.ragged and ", tails" or ""
   words.copy_keys = p.ragged and "copy_some_keys" or "copy_keys"
@@ -77,8 +86,6 @@ function ws.words(c, p, of, own)
   words.lengths_here = p.ragged -- `prepare` waits for all before it, and later launches for that
   -- Rows of the second warpgroup count on from those of the first, though both have the same keys.
   words.tell_dS = p.has.dbias and string.format(" tell_dS(dP, a, of.at(a), my.j0%s);", of.all > of.groups and " - Bc" or "") or ""
-  words.of_own = of.owns and "own." or ""
-  words.each = of.owns and "for (own_tasks own(a); own.is_one(); own.go_on())\n      " or ""
   words.Q_here = own.S_early and ", Q_here = is_full(Q_full, Q_place_of(n + 1))" or ""
   words.K_held, words.V_held = of.K_held or 0, of.V_held or 0
   for _, name in ipairs { "products", "turned_products", "sliced", "dQ_share", "reduces", "S_early" } do words[name] = own[name] end
@@ -86,7 +93,7 @@ function ws.words(c, p, of, own)
 end
 
 function ws.constants(c, p, of)
-  local keys = of.keys or 1
+  local keys = of.stays and 2 or 1
   local at, free = ws.places(c, p, of), 2 * keys + of.Q + of.dO
   local all = {
     { "Br", c.Br, "rows of Q of one tile" },
@@ -126,15 +133,16 @@ function ws.constants(c, p, of)
     { "P_full", free + of.Q + of.dO + of.dS, "barrier of P" },
     { "P_free", free + of.Q + of.dO + of.dS + 1, "barrier of P" },
     { "dS_free", free + of.Q + of.dO + of.dS + 2, "barrier of the first tile of dS" },
-    { "signals", free + of.Q + of.dO + 2 * of.dS + 2 + (of.keys and keys or 0) + turns(p, of) + tails(p), "barriers" },
+    { "signals", free + of.Q + of.dO + 2 * of.dS + 2 + (of.stays and 2 or 0) + turns(p, of) + tails(p), "barriers" },
     { "Z", c.Z, "heads whose tiles start together" },
   }
   for _, name in ipairs { "K_held", "V_held" } do
     if (of[name] or 0) > 0 then all[#all + 1] = { name, of[name], "slices of 16 columns of " .. name:sub(1, 1) .. " in registers" } end
   end
-  if of.keys then
+  if of.stays then
     all[#all + 1] = { "keys_tiles", keys, "tiles of K and V in shared memory" }
     all[#all + 1] = { "keys_free", free + of.Q + of.dO + 2 * of.dS + 2, "barrier of the first tile of K and V" }
+    if draws(of) then all[#all + 1] = { "at_drawn", at.drawn, "where the numbers of drawn tiles lie in shared memory, bytes" } end
   end
   if ordered(p, of) then
     local first = free + of.Q + of.dO + 2 * of.dS + 2
@@ -146,7 +154,7 @@ function ws.constants(c, p, of)
 end
 
 -- Keys of heads so short that L2 holds those of all SMs, or that it does not matter.
-function ws.short(p) return math.max(384, 65536 // (p.d + p.dv)) end
+function ws.short(p) return math.max(512, 65536 // (p.d + p.dv)) end
 
 -- Where blocks have whole heads: D, then all else. Not for few heads, of which most SMs would have none, nor for long ones (d 64,
 -- causal, 8192 keys: 5.6 ms for 2.6), though a shape that was tuned is the nearest there.
@@ -167,12 +175,13 @@ function ws.recipe(name, c, p, of, entry)
   if of.owns then return owned(name, c, p, of, entry) end
   local tiles, tile = string.format("b*h*ceildiv(q,%d)", c.Br), 4 * c.Br * (of.sums or p.d)
   local dQ_LD = string.format("ws(0) ws(%s*%d)", tiles, tile)
-  local counts = p.has.det and string.format(" ws(%s*%d)", tiles, tile + 8 * c.Br) or ""
-  return string.format("workspace %s*%d%s\n%s", tiles, tile + 8 * c.Br + (p.has.det and 4 * (of.all // of.groups) or 0), p.has.det and "+16" or "", p.has.det and "" or "reduces dQ\n")
+  local blocks = string.format("ceildiv(k,%d)*b*hk", 64 * of.groups)
+  local counts = counted(p, of) and string.format(" ws(%s*%d)", tiles, tile + 8 * c.Br) or ""
+  return string.format("workspace %s*%d%s\n%s", tiles, tile + 8 * c.Br + (p.has.det and 4 * (of.all // of.groups) or 0), counted(p, of) and "+16" or "", p.has.det and "" or "reduces dQ\n")
     .. simt.zeros(c, p, entry, ws.threads(of))
     .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", tiles, dQ_LD, counts)
-    .. string.format("launch %s grid ceildiv(k,%d)*b*hk block %d shared %d overlap args call %s mapQ(%d) mapK(64) mapV(64) "
-      .. "mapdO(%d) mapdK(16) mapdV(16)%s\n", entry(name), 64 * of.groups, ws.threads(of), ws.places(c, p, of).last, dQ_LD, c.Br, c.Br, counts)
+    .. string.format("launch %s grid %s block %d shared %d overlap args call %s mapQ(%d) mapK(64) mapV(64) "
+      .. "mapdO(%d) mapdK(16) mapdV(16)%s\n", entry(name), draws(of) and "min(SMs," .. blocks .. ")" or blocks, ws.threads(of), ws.places(c, p, of).last, dQ_LD, c.Br, c.Br, counts)
     .. string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)\n", entry "finish", tiles, of.turned and 128 * of.groups or 2 * c.Br,
       c.Br * ws.boxes(p.d) * 128)
     .. simt.sinks(p, entry, ws.threads(of), string.format(" ws(%s*%d)", tiles, tile))

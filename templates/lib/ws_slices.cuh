@@ -35,10 +35,21 @@ template <class Acc> __device__ __forceinline__ void exp2_minus_rows(Acc &S, con
 }
 
 //: sliced_step
+% if stays then
+// A first step of a tile of keys ends the tile before.
+__device__ __forceinline__ void sliced_step(acc<Bc, D> &dK, acc<Bc, Dv> &dV, bool &dO_here, const call &a, const own_tasks &own,
+                                            const done_keys &done, const row_step &of, const K_rows &K, const V_rows &V,
+                                            share_of_dQ &share, i32 me, i32 n, i32 last_tile, const tensor_map &dK_map,
+                                            const tensor_map &dV_map)
+{
+  const key_task &my = own.my;
+  const row_steps &from = own.from;
+% else
 __device__ __forceinline__ void sliced_step(acc<Bc, D> &dK, acc<Bc, Dv> &dV, bool &dO_here, const call &a, const key_task &my,
                                             const row_steps &from, const row_step &of, const K_rows &K, const V_rows &V,
                                             const share_of_dQ &share, i32 me, i32 n, i32 last_tile)
 {
+% end
   acc<Bc, Br> S, dP;
   dQ_part dQ;
   rounded<Br> P, dS;
@@ -57,7 +68,11 @@ __device__ __forceinline__ void sliced_step(acc<Bc, D> &dK, acc<Bc, Dv> &dV, boo
 % end
   start_slices(dV, $(has.drop and "Z" or "P"), dO_of(n));                       // dV = dV + P^T dO
   start_dP(dP, V, n, true);                             // dP^T = V dO^T
-  give_start(me, n - from.before);
+  give_start(me, $(stays and "n" or "n - from.before"));
+% if stays then
+  if (own.is_first(n))
+    store_dK(dK, a, done, me, dK_map);
+% end
   const bool dS_here = is_full(dS_full, dS_place_of(from.dS(n)));
 % if rows_ahead then
   const D_of_rows D(LD_of(n));
@@ -73,7 +88,20 @@ __device__ __forceinline__ void sliced_step(acc<Bc, D> &dK, acc<Bc, Dv> &dV, boo
   lay_dS(from.dS(n) + 1, me, dS);
   start_dQ(dQ, share, from.dS(n), dS_here);             // dQ = dS K, of the step before
   start_AB(dK, dS, Q_of(n));                            // dK = dK + dS^T Q
+% if stays then
+  if (own.is_last(n))
+    store_dV(dV, a, own, me, dV_map);
+% end
   dO_here = is_full(dO_full, dO_place_of(n + 1));
   products_wait<1>();                                   // dQ is there
   end_dQ(share, from.dS(n), last_tile, dQ);
+% if stays then
+  if (own.is_first(n)) {
+    share.turn_to(own);
+    leave_keys(done);
+%  if owns then
+    settle_unseen(share, from);
+%  end
+  }
+% end
 }

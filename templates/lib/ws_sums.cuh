@@ -71,20 +71,30 @@ struct share_of_dQ {
   static constexpr i32 width = $(turned and "Br" or columns and "Ds / consumers" or "Ds");
   i32 me, row, column; // the warpgroup; the first
   float *dQ_all;
-% if owns then
-  u32 K;
+% if stays then
+  u32 K; // of the step before, whose tile of keys may be the one before
+%  if owns then
   // Sums are a block's own, its heads' tiles in the same place each time: of the first tile of keys that a tile of Q sees they
   // are laid down; of the last one they are read, rounded and stored. No other thread touches what a thread does of them.
   const call &a;
-  const row_steps &from;
+  float *const own_sums;
   bool is_first;
-  i32 ended; // tiles of Q that see no later keys
-  __device__ __forceinline__ share_of_dQ(i32 me_, float *all, const call &a_, const key_task &my, const row_steps &from_)
-      : me(me_), row($(rows and "64 * me_" or "0")), column($(columns and "me_ * width" or "0")),
-        dQ_all(all + i64(i32(block_id()) * (a_.h / a_.hk) - my.head) * from_.tiles * (Br * Ds)), K(K_of(0, from_.round)), a(a_),
-        from(from_), is_first(my.j0 == 0),
-        ended(my.j0 + Bc < a_.k ? range_rows(a_, sequence_of(a_, my.head), my.j0 + Bc).first : from_.tiles)
+  i32 tiles, ended; // tiles of Q of a head; those that see no later keys
+%  end
+  __device__ __forceinline__ share_of_dQ(i32 me_, float *all, const own_tasks &own)
+      : me(me_), row($(rows and "64 * me_" or "0")), column($(columns and "me_ * width" or turned and "64 * me_" or "0")), dQ_all(all)$(owns and ", a(own.a), own_sums(all)" or "")
   {
+    turn_to(own);
+  }
+  __device__ __forceinline__ void turn_to(const own_tasks &own)
+  {
+    K = K_of(0, own.from.round);
+%  if owns then
+    tiles = own.from.tiles;
+    dQ_all = own_sums + i64(i32(block_id()) * (a.h / a.hk) - own.my.head) * tiles * (Br * Ds);
+    is_first = own.my.j0 == 0;
+    ended = own.my.j0 + Bc < a.k ? range_rows(a, sequence_of(a, own.my.head), own.my.j0 + Bc).first : tiles;
+%  end
   }
 % else
   __device__ __forceinline__ share_of_dQ(i32 me_, float *all)
@@ -119,14 +129,14 @@ template <class Acc, class Share>
 __device__ __forceinline__ void start_dQ(Acc &dQ, const Share &my, i32 n, bool is_here)
 {
 % if dQ_share == "turned" then
-  const descriptor a(K_of(0) + my.column / 64 * box_bytes<64>, box_bytes<64>, 1024), b(dS_of(n), 16, 1024);
+  const descriptor a($(stays and "my.K" or "K_of(0)") + my.column / 64 * box_bytes<64>, box_bytes<64>, 1024), b(dS_of(n), 16, 1024);
   await_full(dS_full, dS_place_of(n), is_here);
   products_fence();
 #pragma unroll
   for (i32 k = 0; k < Bc / 16; k++)
     wgmma_turned<0>(dQ.at, a.at(k / 4 * (boxes * box_bytes<64>) + k % 4 * 2048), b.at(k / 4 * box_bytes<Br> + k % 4 * 32), k > 0);
 % else
-  const descriptor a(dS_of(n) + my.row * 128, 16, 1024), b($(owns and "my.K" or "K_of(0)") + my.column / 64 * box_bytes<64> + my.column % 64 * 2, box_bytes<64>, 1024);
+  const descriptor a(dS_of(n) + my.row * 128, 16, 1024), b($(stays and "my.K" or "K_of(0)") + my.column / 64 * box_bytes<64> + my.column % 64 * 2, box_bytes<64>, 1024);
   await_full(dS_full, dS_place_of(n), is_here);
   products_fence();
 #pragma unroll
@@ -193,9 +203,8 @@ __device__ __forceinline__ void last_dQ(const share_of_dQ &my, i32 n, i32 number
   dQ_part dQ;
   start_dQ(dQ, my, n, false);
   products_wait<0>();
-% if owns then
-  release(dS_free + dS_place_of(n).slot);
-  settle_dQ(my, number, dQ);
+% if stays then
+  $(owns and "settle_dQ(my, number, dQ)" or "add_to_sums(my.sums(number), dQ)");
 % else
   end_dQ(my, n, number, dQ);
 % end
@@ -207,6 +216,8 @@ __device__ __forceinline__ void clear_sums(float *dQ_all, i64 number$(take_count
 % if ordered then
   if (thread_id() < sharers)
     counts[4 + number * sharers + thread_id()] = 0;
+% end
+% if ordered or draws then
   if (number == 0 && thread_id() == 0)
     counts[0] = 0;
 % end
