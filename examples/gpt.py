@@ -4,6 +4,9 @@ from the same seed: losses and tokens per second beside each other.
     python3 examples/gpt.py                                # 300 steps, context 2048, bf16
     python3 examples/gpt.py --context 16384 --dtype float16 --dropout 0.1
     python3 examples/gpt.py --json curves.json             # the losses of every step
+    python3 examples/gpt.py --eager                        # without CUDA graphs: Python is as busy as the GPU
+
+A step, from the first embedding to the optimizer, is captured once as a CUDA graph; dropout draws anew in each replay.
 
 Needs PyTorch, a GPU and fatune (`pip install .` in the checkout). Exit 1 where the final losses differ by more than 0.5 %."""
 
@@ -66,34 +69,81 @@ def text():
     return torch.tensor(list("\n".join(topics.topics[name] for name in sorted(topics.topics)).encode()), dtype=torch.long)
 
 
-def train(attention, given, data, device):
-    """(loss of each step, tokens per second of the later ones)"""
-    torch.manual_seed(given.seed)
-    model = GPT(given.context, functools.partial(attention, dropout=given.dropout)).to(device)
-    best = torch.optim.AdamW(model.parameters(), lr=6e-4, betas=(0.9, 0.95), fused=device == "cuda")
-    scaler = torch.amp.GradScaler(device, enabled=given.dtype == "float16")
-    lot = torch.Generator().manual_seed(given.seed)
-    batch, losses, began = max(1, given.tokens // given.context), [], 0.0
-    warm = min(20, given.steps // 2)
-    for step in range(given.steps):
-        at = torch.randint(len(data) - given.context - 1, (batch,), generator=lot)
-        rows = torch.stack([data[i:i + given.context + 1] for i in at]).to(device)
-        for group in best.param_groups:
-            group["lr"] = 6e-4 * min(1, (step + 1) / 20)
-        with torch.autocast(device, dtype=getattr(torch, given.dtype)):
-            loss = model(rows[:, :-1], rows[:, 1:])
-        scaler.scale(loss).backward()
-        scaler.unscale_(best)
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        scaler.step(best)
-        scaler.update()
-        best.zero_grad(set_to_none=True)
-        losses.append(loss.detach())
-        if step + 1 == warm:
-            loss.item()  # waits: what was compiled and warmed up does not count
-            began = time.perf_counter()
-    losses = [one.item() for one in losses]
-    return losses, (given.steps - warm) * batch * given.context / (time.perf_counter() - began)
+class Training:
+    """A model in training: steps of one attention, queued by Python or replayed as a CUDA graph."""
+
+    def __init__(self, attention, given, data, device):
+        torch.manual_seed(given.seed)
+        self.given, self.data, self.device = given, data.to(device), device
+        self.model = GPT(given.context, functools.partial(attention, dropout=given.dropout)).to(device)
+        self.rate = torch.zeros((), device=device)  # of learning: a tensor, which a graph reads anew
+        fast = {"fused": True, "capturable": True} if device == "cuda" else {}
+        self.best = torch.optim.AdamW(self.model.parameters(), lr=self.rate, betas=(0.9, 0.95), **fast)
+        self.scaler = torch.amp.GradScaler(device, enabled=given.dtype == "float16")
+        batch = max(1, given.tokens // given.context)
+        lot = torch.Generator().manual_seed(given.seed)
+        self.starts = torch.randint(len(data) - given.context - 1, (given.steps, batch, 1), generator=lot).to(device)
+        self.span = torch.arange(given.context + 1, device=device)
+        self.rows = torch.zeros(batch, given.context + 1, dtype=torch.long, device=device)
+        self.losses, self.graph, self.loss = [], None, None
+
+    def compute(self):
+        """Forward, backward and update by self.rows."""
+        with torch.autocast(self.device, dtype=getattr(torch, self.given.dtype)):
+            self.loss = self.model(self.rows[:, :-1], self.rows[:, 1:])
+        self.scaler.scale(self.loss).backward()
+        self.scaler.unscale_(self.best)
+        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.scaler.step(self.best)
+        self.scaler.update()
+
+    def capture(self):
+        """From now on a step is one launch: gradients lie where the graph has put them."""
+        self.best.zero_grad(set_to_none=True)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.compute()
+
+    def step(self):
+        at = len(self.losses)
+        self.rows.copy_(self.data[self.starts[at] + self.span])
+        self.rate.fill_(6e-4 * min(1, (at + 1) / 20))
+        if self.graph:
+            self.graph.replay()
+        else:
+            self.best.zero_grad(set_to_none=True)
+            self.compute()
+        self.losses.append(self.loss.detach().clone())
+
+    def round(self, steps):
+        """Seconds of so many steps more."""
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        for _ in range(steps):
+            self.step()
+        torch.cuda.synchronize()
+        return time.perf_counter() - began
+
+
+def train_both(given, data, steps_of_round=20):
+    """{name: losses and tokens per second}: rounds of the two take turns, since a GPU's clocks drift; the first round, which compiles and
+    warms up, does not count."""
+    trainings = {"fatune": Training(fatune_attention, given, data, "cuda"), "pytorch": Training(pytorch_attention, given, data, "cuda")}
+    side, seconds = torch.cuda.Stream(), dict.fromkeys(trainings, 0.0)
+    for training in trainings.values():
+        with torch.cuda.stream(side):  # what is captured must have run before, on another stream than the default one
+            training.round(min(steps_of_round, given.steps // 2))
+        if not given.eager:
+            training.capture()
+    while any(len(training.losses) < given.steps for training in trainings.values()):
+        for name, training in trainings.items():
+            seconds[name] += training.round(min(steps_of_round, given.steps - len(training.losses)))
+    tokens = (given.steps - min(steps_of_round, given.steps // 2)) * trainings["fatune"].rows[:, 1:].numel()
+    found = {}
+    for name, training in trainings.items():
+        losses = [one.item() for one in training.losses]
+        found[name] = {"losses": losses, "last": sum(losses[-20:]) / len(losses[-20:]), "tokens_per_second": tokens / seconds[name]}
+    return found
 
 
 def main():
@@ -103,19 +153,17 @@ def main():
     parser.add_argument("--tokens", type=int, default=TOKENS, help="of a step")
     parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float16"))
     parser.add_argument("--dropout", type=float, default=0.0, help="of attention's weights")
+    parser.add_argument("--eager", action="store_true", help="Python queues every kernel of a step, instead of a CUDA graph of the whole")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", metavar="FILE")
     given = parser.parse_args()
     if not torch.cuda.is_available():
         sys.exit("gpt.py: PyTorch sees no GPU")
-    data, found = text(), {}
-    for name, attention in (("fatune", fatune_attention), ("pytorch", pytorch_attention)):
-        losses, rate = train(attention, given, data, "cuda")
-        last = sum(losses[-20:]) / len(losses[-20:])
-        found[name] = {"losses": losses, "last": last, "tokens_per_second": rate}
-        print(f"{name:8} first loss {losses[0]:.4f}, last {last:.4f} (mean of 20), {rate:,.0f} tokens/s", flush=True)
+    found = train_both(given, text())
+    for name, one in found.items():
+        print(f"{name:8} first loss {one['losses'][0]:.4f}, last {one['last']:.4f} (mean of 20), {one['tokens_per_second']:,.0f} tokens/s")
     apart = abs(found["fatune"]["last"] / found["pytorch"]["last"] - 1)
-    print(f"context {given.context}, {given.dtype}: losses {100 * apart:.2f} % apart, "
+    print(f"context {given.context}, {given.dtype}, {'eager' if given.eager else 'graphs'}: losses {100 * apart:.2f} % apart, "
           f"{found['fatune']['tokens_per_second'] / found['pytorch']['tokens_per_second']:.3f} times PyTorch's tokens per second")
     if given.json:
         with open(given.json, "w", encoding="ascii") as f:

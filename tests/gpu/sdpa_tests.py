@@ -1,16 +1,22 @@
 """sdpa_tests.py -- PyTorch's own cases of scaled_dot_product_attention with fatune's kernels under its operators. Needs a GPU.
 
     python3 tests/gpu/sdpa_tests.py                                # the samples that every PyTorch carries (its OpInfo), with gradients
-    python3 tests/gpu/sdpa_tests.py pytorch/test/test_transformers.py [NAME...]      # that file's tests too, or those with NAME
+    python3 tests/gpu/sdpa_tests.py pytorch/test/test_transformers.py --cases 3000    # of that file's tests too, by lot
 
 A sample runs under the flash and under the memory-efficient backend, f16 and bf16, and is right where output and gradients are no
 further from PyTorch's math in double than twice PyTorch's own kernel, and a little. Counted are those that fatune served, those
 that went on to PyTorch's kernels (dropout), those that PyTorch refuses itself. Exit 1 where one is wrong."""
 
+import argparse
 import collections
 import importlib.util
+import json
 import os
+import random
+import re
+import subprocess
 import sys
+import tempfile
 import unittest
 
 import torch
@@ -19,6 +25,20 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import fatune
 from fatune import overrides
+
+def options():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("file", nargs="?", help="test/test_transformers.py of PyTorch's source")
+    parser.add_argument("names", nargs="*", help="only tests with one of these in their name")
+    parser.add_argument("--cases", type=int, default=10**6, help="so many, drawn by lot")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=4, help="that share the lot")
+    parser.add_argument("--part", help=argparse.SUPPRESS)  # I/N, of one of the processes
+    parser.add_argument("--into", help=argparse.SUPPRESS)  # its file
+    given = parser.parse_args()
+    sys.argv[1:] = []  # PyTorch's own files read it
+    return given
+
 
 BACKENDS = (SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION)
 served = collections.Counter()  # calls that our kernels took, and those that went on
@@ -95,33 +115,101 @@ def run_samples(device="cuda"):
     return wrong
 
 
-def run_file(path, names):
-    """The tests of a file of PyTorch's, our kernels under its operators."""
-    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
-    spec = importlib.util.spec_from_file_location("theirs", path)
+def cases_of(suite):
+    for one in suite:
+        if isinstance(one, unittest.TestSuite):
+            yield from cases_of(one)
+        else:
+            yield one
+
+
+def said_by(traceback):
+    """What an exception says, in one line."""
+    lines = traceback.split("To execute this test")[0].strip().splitlines()
+    first = next((n for n, line in enumerate(lines) if re.match(r"[\w.]*(Error|Exception)\b", line)), -1)
+    return " ".join(line.strip() for line in lines[first:] if line.strip())[:400]
+
+
+def run_cases(cases, ours):
+    """{name: "passed", "skipped", "failed" or "error"}, the last with what it says."""
+    handle = fatune.register() if ours else None
+    became, result = {}, unittest.TestResult()
+    result.buffer = True
+    try:
+        for case in cases:
+            failed, errors, skipped = len(result.failures), len(result.errors), len(result.skipped)
+            case(result)
+            said = "".join(text for _, text in result.failures[failed:] + result.errors[errors:])
+            became[case.id()] = ("failed", said_by(said)) if said else ("skipped" if len(result.skipped) > skipped else "passed", "")
+    finally:
+        if handle:
+            handle.remove()
+    return became
+
+
+def drawn_of(given):
+    """The cases by lot, and of how many."""
+    sys.path.insert(0, os.path.dirname(os.path.abspath(given.file)))
+    spec = importlib.util.spec_from_file_location("theirs", given.file)
     theirs = importlib.util.module_from_spec(spec)
     sys.modules["theirs"] = theirs
-    handle = fatune.register()
+    spec.loader.exec_module(theirs)
+    cases = [c for c in cases_of(unittest.TestLoader().loadTestsFromModule(theirs))
+             if "cpu" not in type(c).__name__.lower() and (not given.names or any(name in c.id() for name in given.names))]
+    return random.Random(given.seed).sample(cases, min(given.cases, len(cases))), len(cases)
+
+
+def run_part(given):
+    """A part of the lot, first on PyTorch's kernels, then with ours under its operators, written as JSON."""
+    cases, of = drawn_of(given)
+    part, parts = map(int, given.part.split("/"))
+    cases = cases[part::parts]
+    count_served()
+    plain = run_cases(cases, False)
     served.clear()
-    try:
-        spec.loader.exec_module(theirs)
-        loader = unittest.TestLoader()
-        loader.testNamePatterns = [f"*{name}*" for name in names] or None
-        result = unittest.TextTestRunner(verbosity=0, buffer=True).run(loader.loadTestsFromModule(theirs))
-    finally:
-        handle.remove()
-    print(f"{path}: {result.testsRun} run, {len(result.failures)} failed, {len(result.errors)} errors, {len(result.skipped)} skipped; "
-          f"calls: fatune's {served['ours']}, gone on to PyTorch's {served['theirs']}")
-    return len(result.failures) + len(result.errors)
+    ours = run_cases(cases, True)
+    with open(given.into, "w", encoding="ascii") as f:
+        json.dump({"of": of, "plain": plain, "ours": ours, "served": served}, f)
+
+
+def run_file(given):
+    """The tests of a file of PyTorch's. Wrong is what fails with ours alone."""
+    plain, ours, calls, of = {}, {}, collections.Counter(), 0
+    with tempfile.TemporaryDirectory() as folder:
+        files = [os.path.join(folder, str(part)) for part in range(given.processes)]
+        parts = [subprocess.Popen([sys.executable, *sys.orig_argv[1:], "--part", f"{part}/{given.processes}", "--into", file], stdout=2)
+                 for part, file in enumerate(files)]
+        for process, file in zip(parts, files):
+            if process.wait():
+                raise SystemExit(f"sdpa_tests.py: a part of the lot ended with {process.returncode}")
+            with open(file, encoding="ascii") as f:
+                part = json.load(f)
+            plain.update(part["plain"])
+            ours.update(part["ours"])
+            calls.update(part["served"])
+            of = part["of"]
+    print(f"{of} cases, {len(plain)} drawn, seed {given.seed}; calls: fatune's {calls['ours']}, gone on to PyTorch's {calls['theirs']}")
+    print(f"{'class':32}{'with PyTorch':16}{'with fatune':16}cases")
+    total = collections.Counter((name.split(".")[-2], plain[name][0], ours[name][0]) for name in plain)
+    for (group, before, now), number in sorted(total.items()):
+        print(f"{group:32}{before:16}{now:16}{number:5}")
+    wrong = [name for name in plain if ours[name][0] == "failed" and plain[name][0] != "failed"]
+    for name in wrong:
+        print(f"WRONG: {name}: {ours[name][1]}")
+    return len(wrong)
 
 
 def main():
     if not torch.cuda.is_available():
         sys.exit("sdpa_tests.py: there is no GPU")
+    given = options()
+    if given.part:
+        run_part(given)
+        return 0
     count_served()
     wrong = run_samples()
-    if len(sys.argv) > 1:
-        wrong += run_file(sys.argv[1], sys.argv[2:])
+    if given.file:
+        wrong += run_file(given)
     print(f"{wrong} wrong")
     return 1 if wrong else 0
 

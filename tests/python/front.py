@@ -53,6 +53,9 @@ for _ in range(2):  # a known call is no answer to other words
     refused(lambda: fatune.sdpa(q, k[:, :1], v[:, :1]), ValueError, "enable_gqa")
     close(fatune.sdpa(q, k, v, is_causal=True, scale=0.5), F.scaled_dot_product_attention(q.double(), k.double(), v.double(), is_causal=True, scale=0.5))
     close(fatune.sdpa(q, k, v), right(q, k, v))
+from torch.nn.attention.bias import causal_lower_right, causal_upper_left  # noqa: E402
+close(fatune.sdpa(q[:, :, 1:], k, v, causal_lower_right(3, 4)), right(q, k, v, is_causal=True)[:, :, 1:])
+close(fatune.sdpa(q[:, :, :3], k, v, causal_upper_left(3, 4)), right(q, k, v, is_causal=True)[:, :, :3])
 refused(lambda: fatune.sdpa(q, k, v, dropout_p=1.5), ValueError, "dropout")
 refused(lambda: fatune.sdpa(q, k, v, torch.ones(4, 4, dtype=torch.bool), is_causal=True), ValueError, "only one")
 
@@ -135,10 +138,16 @@ flash, efficient = torch.ops.aten._scaled_dot_product_flash_attention, torch.ops
 for rows, keys, causal in ((5, 5, True), (3, 5, True), (5, 3, True), (3, 5, False)):
     given = [drawn(1, 2, n, 8, needed=True) for n in (rows, keys, keys)]
     twin = [t.detach().double().requires_grad_() for t in given]
-    wanted = F.scaled_dot_product_attention(*twin, is_causal=causal, scale=0.4)
-    weight = torch.randn_like(wanted)
-    gradients = torch.autograd.grad(wanted, twin, weight)
+    weight = torch.randn(1, 2, rows, 8).double()
     for operator, more, count in ((flash, (0.0, causal), 9), (efficient, (None, True, 0.0, causal), 4)):
+        if operator is flash and causal:  # its diagonal ends at the bottom right; rows without a key are 0
+            seen = min(rows, keys)
+            wanted = F.scaled_dot_product_attention(twin[0][:, :, rows - seen:], *twin[1:], scale=0.4,
+                                                    attn_mask=torch.ones(seen, keys).tril(keys - seen) > 0)
+            wanted = torch.cat((torch.zeros(1, 2, rows - seen, 8), wanted), 2)
+        else:
+            wanted = F.scaled_dot_product_attention(*twin, is_causal=causal, scale=0.4)
+        gradients = torch.autograd.grad(wanted, twin, weight)
         found = operator(*given, *more, scale=0.4)
         assert len(found) == count
         close(found[0], wanted)

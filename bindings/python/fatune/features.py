@@ -283,10 +283,10 @@ def _asked(q, k, v, o):
 
 
 def drawn_for(device, number, b, h):
-    """Seed and offset of PyTorch's generator of a device, which goes on as flash-attn lets it."""
+    """Seed and offset of PyTorch's generator of a device, which goes on as flash-attn lets it. While a graph is captured the generator's
+    state is not to be read: the graph has a kernel that draws two numbers from it, other ones in each replay."""
     if torch.cuda.is_current_stream_capturing():
-        raise Error(UNSUPPORTED, "a graph that is captured would have the same dropout at each replay: give rng, a tensor of seed and "
-                    "offset, and change it between replays")
+        return torch.empty(2, dtype=_INT64, device=device).random_()
     generator = torch.cuda.default_generators[number]
     seed, offset = generator.initial_seed(), generator.get_offset()
     generator.set_offset(offset + b * h * 32)

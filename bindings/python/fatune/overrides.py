@@ -22,13 +22,15 @@ def _serves(q, k, v, dropout_p):
             all(t.stride(3) == 1 for t in (q, k, v)) and 0 not in q.shape and 0 not in k.shape)
 
 
-def _masked(q, k, v, is_causal):
-    return topleft(q, k, v) if is_causal else (k, v, False, (tensors.ALL, tensors.ALL))
+def _masked(q, k, v, is_causal, from_top):
+    """k, v, causal, window. The diagonal of the memory-efficient operators begins at the top left, that of the flash operators ends at the
+    bottom right: PyTorch calls those with unlike lengths for causal_lower_right alone."""
+    return topleft(q, k, v) if is_causal and from_top else (k, v, is_causal, (tensors.ALL, tensors.ALL))
 
 
-def _forward(q, k, v, is_causal, scale, out, lse, bias=None):
+def _forward(q, k, v, is_causal, from_top, scale, out, lse, bias=None):
     """Into `out`, and `lse` where one is wanted."""
-    k, v, causal, window = _masked(q, k, v, is_causal)
+    k, v, causal, window = _masked(q, k, v, is_causal, from_top)
     with torch.no_grad():
         if bias is not None:
             found = tensors.attention(q, k, v, causal, scale, out, lse is not None, window=window, bias=bias[..., :k.shape[2]])
@@ -41,9 +43,9 @@ def _forward(q, k, v, is_causal, scale, out, lse, bias=None):
         call.run((q, k, v, out, lse))
 
 
-def _backward(dO, q, k, v, out, lse, is_causal, scale, bias=None, dbias=None):
+def _backward(dO, q, k, v, out, lse, is_causal, from_top, scale, bias=None, dbias=None):
     """dq, dk, dv; the bias's into `dbias`. Keys that were cut off have gradients of 0."""
-    seen_k, seen_v, causal, window = _masked(q, k, v, is_causal)
+    seen_k, seen_v, causal, window = _masked(q, k, v, is_causal, from_top)
     gradients = [torch.empty_like(t.transpose(1, 2)).transpose(1, 2) for t in (q, k, v)]
     keys = seen_k.shape[2]
     if keys < k.shape[2]:
@@ -100,7 +102,7 @@ class Override:
         if return_debug_mask or not _serves(q, k, v, dropout_p):
             return self._else("flash_attention", keys, q, k, v, dropout_p, is_causal, return_debug_mask, scale=scale)
         out, lse = _like(q, v), q.new_empty(q.shape[:3], dtype=torch.float32)
-        _forward(q, k, v, is_causal, scale, out, lse)
+        _forward(q, k, v, is_causal, False, scale, out, lse)
         state = torch.zeros(2, dtype=torch.uint64, device=q.device)
         nothing = torch.zeros((), dtype=torch.uint64, device=q.device)
         return out, lse, None, None, q.shape[2], k.shape[2], state, nothing, q.new_empty(0)
@@ -110,7 +112,7 @@ class Override:
         if not _serves(q, k, v, dropout_p):
             return self._else("flash_attention_backward", keys, dO, q, k, v, out, lse, cu_q, cu_k, max_q, max_k, dropout_p, is_causal,
                               *more, scale=scale)
-        return _backward(dO, q, k, v, out, lse, is_causal, scale)
+        return _backward(dO, q, k, v, out, lse, is_causal, False, scale)
 
     def efficient_attention(self, keys, q, k, v, bias, compute_lse, dropout_p=0.0, is_causal=False, *, scale=None):
         if not _serves(q, k, v, dropout_p):
@@ -119,7 +121,7 @@ class Override:
         out = q.new_empty((b, n, h, v.shape[3])).transpose(1, 2)
         # Its rows are padded to 32, as PyTorch's own kernels have them.
         lse = q.new_full((b, h, -(-n // 32) * 32 if compute_lse else 0), float("inf"), dtype=torch.float32)
-        _forward(q, k, v, is_causal, scale, out, lse[:, :, :n] if compute_lse else None, bias)
+        _forward(q, k, v, is_causal, True, scale, out, lse[:, :, :n] if compute_lse else None, bias)
         seed = torch.zeros((), dtype=torch.int64, device=q.device)
         return out, lse, seed, seed.clone()
 
@@ -130,7 +132,7 @@ class Override:
                               is_causal, scale=scale)
         wanted = bias is not None and needed[3]
         dbias = torch.zeros((*q.shape[:3], k.shape[2]), dtype=torch.float32, device=q.device) if wanted else None
-        found = _backward(dO, q, k, v, out, lse[:, :, :q.shape[2]], is_causal, scale, bias, dbias)
+        found = _backward(dO, q, k, v, out, lse[:, :, :q.shape[2]], is_causal, True, scale, bias, dbias)
         return (*found, dbias.to(bias.dtype) if wanted else None)
 
 
