@@ -64,6 +64,17 @@ static fat_status take_winner(const fat_session *s, const fat_records *records, 
   return FAT_OK;
 }
 
+/* Whether a kernel that nobody named has no config for a problem which others serve: no row says so. */
+static bool is_idle(const fat_schedule *schedule, const fat_pair *pair)
+{
+  if (schedule->session->goal->kernel_count > 0 || pair->shortlist.space.count > 0)
+    return false;
+  for (const fat_pair *other = schedule->pairs; other < schedule->pairs + schedule->pair_count; other++)
+    if (other->item == pair->item && other->shortlist.space.count > 0)
+      return true;
+  return false;
+}
+
 fat_status fat_results_read(const fat_schedule *schedule, fat_results *results, fat_error *err)
 {
   const fat_session *s = schedule->session;
@@ -83,6 +94,8 @@ fat_status fat_results_read(const fat_schedule *schedule, fat_results *results, 
         goto done;
       read = pair->item;
     }
+    if (is_idle(schedule, pair))
+      continue;
     if (!was_tried(&records, pair)) {
       results->waiting++;
       continue;

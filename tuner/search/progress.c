@@ -16,9 +16,9 @@ static const double live_pause = 0.1, plain_pause = 5.0; /* seconds between two 
 
 enum { LINE_ROOM = 512, WIDTH_UNKNOWN = 80 };
 
-void fat_progress_begin(fat_progress *p, bool on, const char *gpu, int total, bool measures)
+void fat_progress_begin(fat_progress *p, bool on, const char *gpu, int total, const char *what)
 {
-  *p = (fat_progress){.on = on, .live = isatty(STDERR_FILENO) == 1, .total = total, .measures = measures};
+  *p = (fat_progress){.on = on, .live = isatty(STDERR_FILENO) == 1, .total = total, .what = what};
   snprintf(p->gpu, sizeof p->gpu, "%s", gpu);
   p->begun = p->shown = fat_process_now();
 }
@@ -80,8 +80,8 @@ static void line_text(const fat_progress *p, char *line, size_t room)
     clock_text((p->total - p->done) / rate, time, sizeof time);
     snprintf(left, sizeof left, ", %s left", time);
   }
-  snprintf(line, room, "%s: %d of %d %s (%.1f/s)%s%s%s%s", p->gpu, p->done, p->total,
-           p->measures ? "tried" : "compiled", rate, left, failures, p->best[0] ? "; best " : "", p->best);
+  snprintf(line, room, "%s: %d of %d %s (%.1f/s)%s%s%s%s", p->gpu, p->done, p->total, p->what, rate, left,
+           failures, p->best[0] ? "; best " : "", p->best);
 }
 
 /* Names and configs are canonical texts: nothing in them needs an escape. */
@@ -117,6 +117,12 @@ void fat_progress_show(fat_progress *p)
     return;
   p->shown = now;
   draw(p);
+}
+
+void fat_progress_drop(fat_progress *p)
+{
+  if (p->on)
+    wipe(p);
 }
 
 void fat_progress_end(fat_progress *p)

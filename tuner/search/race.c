@@ -249,6 +249,7 @@ fat_status fat_race_hold_all(fat_schedule *schedule, fat_error *err)
   fat_status status = FAT_OK;
   while (status == FAT_OK && busy &&
          !*s->stop) { /* what has begun ends by its deadline, but a signal ends it */
+    fat_schedule_watch(schedule);
     status = turn(schedule, races, &next, &busy, err);
     fat_progress_show(&s->progress);
   }

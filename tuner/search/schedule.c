@@ -54,8 +54,13 @@ static fat_status list_by_all(fat_session *s, int threads, listing *all, int cou
   fat_status status = FAT_OK;
   for (int i = 0; i < count && status == FAT_OK; i++)
     status = fat_pool_put(pool, &all[i], err);
-  while (fat_pool_pending(pool) > 0)
-    fat_pool_take(pool, 1);
+  fat_progress_begin(&s->progress, !s->quiet && !s->json_progress, s->gpu->name, count,
+                     "kernels and problems searched");
+  while (fat_pool_pending(pool) > 0) {
+    s->progress.done += fat_pool_take(pool, 0.1) != NULL;
+    fat_progress_show(&s->progress);
+  }
+  fat_progress_drop(&s->progress);
   fat_pool_close(pool);
   return status;
 }
@@ -315,12 +320,18 @@ fat_status fat_schedule_begin(fat_schedule *schedule, fat_error *err)
   FAT_TRY(store_rejections(schedule, err));
   for (int i = 0; i < s->labs; i++)
     s->lab[i].seed = (uint64_t)s->run;
-  fat_progress_begin(&s->progress, !s->quiet, s->gpu->name, schedule->count, s->lab != NULL);
+  fat_progress_begin(&s->progress, !s->quiet, s->gpu->name, schedule->count, s->lab ? "tried" : "compiled");
   s->progress.json = s->json_progress;
   s->progress.live = s->progress.live && !s->json_progress;
   say(schedule);
-  s->begun = fat_process_now();
   return FAT_OK;
+}
+
+void fat_schedule_watch(const fat_schedule *schedule)
+{
+  fat_session *s = schedule->session;
+  if (s->goal->budget > 0 && fat_process_now() - s->begun > s->goal->budget)
+    s->out_of_budget = true;
 }
 
 bool fat_schedule_ends(const fat_schedule *schedule)

@@ -59,6 +59,8 @@ bool fat_schedule_may_win(const fat_schedule *schedule, const fat_scheduled *att
  * has no run. */
 fat_status fat_schedule_begin(fat_schedule *schedule, fat_error *err);
 
+/* Looks at the clock: whether the budget is used up. */
+void fat_schedule_watch(const fat_schedule *schedule);
 /* Whether the tune is to end: a signal, an error or its budget. */
 bool fat_schedule_ends(const fat_schedule *schedule);
 

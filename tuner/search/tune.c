@@ -11,6 +11,7 @@
 #include "twins.h"
 #include "winner.h"
 #include "work.h"
+#include "worker/process.h"
 
 /* The schedule, and what its main anchors find for the others. */
 static fat_status try_scheduled(fat_schedule *schedule, fat_error *err)
@@ -69,6 +70,7 @@ fat_status fat_tune_run(fat_session *session, fat_schedule *schedule, fat_error 
   fat_stop stops;
   session->stop = fat_stop_begin(&stops);
   fat_status status = fat_schedule_make(session, schedule, err);
+  session->begun = fat_process_now();
   if (status == FAT_OK)
     status = run_rounds(schedule, err);
   status = end_run(session, status, err);

@@ -230,8 +230,7 @@ static fat_status turn(work *w, fat_error *err)
     fat_lab_wait(s->lab, s->labs, busy < s->labs && fat_pool_pending(w->pool) > 0 ? soon : pause);
   for (int i = 0; i < s->labs; i++)
     FAT_TRY(end(w, i, err));
-  if (s->goal->budget > 0 && fat_process_now() - s->begun > s->goal->budget)
-    s->out_of_budget = true;
+  fat_schedule_watch(w->schedule);
   if (fat_schedule_ends(w->schedule))
     drop(w);
   fat_progress_show(&s->progress);
