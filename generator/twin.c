@@ -74,13 +74,13 @@ static fat_status find_at_once(finding *f, const char *kernel, const fat_config 
   return status == FAT_E_UNSUPPORTED ? FAT_OK : fat_status_fail(err, status, "%s", why.text);
 }
 
-/* The kernel whose configs are the twins: the config's own, or the one it names; "" for none. */
-static fat_status find_kernel(const finding *f, const fat_config *config, char kernel[FAT_CONFIG_KERNEL],
-                              fat_error *err)
+fat_status fat_twin_kernel(fat_script *script, const fat_config *config, const fat_problem *p,
+                           const fat_gpu *gpu, char kernel[FAT_CONFIG_KERNEL], fat_error *err)
 {
-  if (fat_width_get(config) == 0)
-    return fat_space_twin(f->script, config->kernel, f->problem, f->gpu, kernel, err);
-  strcpy(kernel, config->kernel);
+  const int width = fat_width_get(config);
+  if (width == 0)
+    return fat_space_twin(script, config->kernel, p, gpu, kernel, err);
+  strcpy(kernel, width == 1 ? "" : config->kernel);
   return FAT_OK;
 }
 
@@ -92,16 +92,12 @@ fat_status fat_twin_find(fat_script *script, const fat_space *space, const fat_c
   char kernel[FAT_CONFIG_KERNEL] = "";
   fat_space listed = {0};
   fat_error why = {0};
-  int width = fat_width_get(config);
   *count = 0;
-  if (width != 1)
-    FAT_TRY(find_kernel(&f, config, kernel, err));
+  FAT_TRY(fat_twin_kernel(script, config, p, gpu, kernel, err));
   if (!*kernel)
     return FAT_OK;
-  const fat_config *own = width ? config : NULL;
+  const fat_config *own = strcmp(kernel, config->kernel) == 0 ? config : NULL;
   FAT_TRY(find_at_once(&f, kernel, own, err));
-  if (!own) /* `space` is another kernel's */
-    space = NULL;
   if (!space && f.count == 0) {
     fat_status listing = fat_space_list(script, kernel, p, gpu, &listed, &why);
     if (listing == FAT_E_UNSUPPORTED)

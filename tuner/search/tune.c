@@ -30,11 +30,12 @@ static fat_status try_scheduled(fat_schedule *schedule, fat_error *err)
 static fat_status run_rounds(fat_schedule *schedule, fat_error *err)
 {
   enum { ROUNDS = 3 };
-  for (int round = 0, before = -1; round < ROUNDS && before < schedule->session->done; round++) {
-    before = schedule->session->done;
+  const fat_session *s = schedule->session;
+  for (int round = 0, before = -1; round < ROUNDS && before < s->done && !s->out_of_budget; round++) {
+    before = s->done;
     FAT_TRY(try_scheduled(schedule, err));
     FAT_TRY(fat_twins_make(schedule, err));
-    if (schedule->session->lab && round < ROUNDS - 1)
+    if (s->lab && round < ROUNDS - 1)
       FAT_TRY(fat_race_hold_all(schedule, err));
   }
   return FAT_OK;

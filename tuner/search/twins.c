@@ -51,11 +51,20 @@ static bool is_open(const fat_record *record)
   return !record || !record->same_source || record->outcome == FAT_OUT_OOM || record->outcome == FAT_OUT_SLOW;
 }
 
+/* The space of a kernel for a pair's problem, walked when the schedule was made; NULL where it is on none. */
+static const fat_space *find_space(const fat_schedule *schedule, const fat_pair *pair, const char *kernel)
+{
+  for (const fat_pair *other = schedule->pairs; other < schedule->pairs + schedule->pair_count; other++)
+    if (other->item == pair->item && strcmp(other->kernel->name, kernel) == 0)
+      return &other->shortlist.space;
+  return NULL;
+}
+
 static fat_status find_need(const fat_schedule *schedule, const fat_pair *pair, const fat_records *records,
                             need *n, fat_error *err)
 {
   const fat_session *s = schedule->session;
-  char text[FAT_CONFIG_TEXT];
+  char text[FAT_CONFIG_TEXT], kernel[FAT_CONFIG_KERNEL];
   fat_point twins[FAT_TWIN_MOST];
   fat_config config;
   int count;
@@ -64,8 +73,9 @@ static fat_status find_need(const fat_schedule *schedule, const fat_pair *pair, 
     return FAT_OK;
   FAT_TRY(fat_config_parse(best->config, &config, err));
   snprintf(n->of, sizeof n->of, "%s", best->config);
-  FAT_TRY(fat_twin_find(s->script, &pair->shortlist.space, &config, &pair->item->problem, s->gpu, twins,
-                        &count, err));
+  FAT_TRY(fat_twin_kernel(s->script, &config, &pair->item->problem, s->gpu, kernel, err));
+  FAT_TRY(fat_twin_find(s->script, find_space(schedule, pair, kernel), &config, &pair->item->problem, s->gpu,
+                        twins, &count, err));
   for (int i = 0; i < count; i++) {
     const fat_record *record = fat_records_find(records, fat_config_print(&twins[i].config, text));
     bool has = false;
