@@ -34,6 +34,7 @@ def options():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=4, help="that share the lot")
     parser.add_argument("--part", help=argparse.SUPPRESS)  # I/N, of one of the processes
+    parser.add_argument("--only", help=argparse.SUPPRESS)  # a file of names: none but these
     parser.add_argument("--into", help=argparse.SUPPRESS)  # its file
     given = parser.parse_args()
     sys.argv[1:] = []  # PyTorch's own files read it
@@ -164,6 +165,10 @@ def run_part(given):
     cases, of = drawn_of(given)
     part, parts = map(int, given.part.split("/"))
     cases = cases[part::parts]
+    if given.only:
+        with open(given.only, encoding="ascii") as f:
+            wanted = set(json.load(f))
+        cases = [case for case in cases if case.id() in wanted]
     count_served()
     plain = run_cases(cases, False)
     served.clear()
@@ -172,22 +177,34 @@ def run_part(given):
         json.dump({"of": of, "plain": plain, "ours": ours, "served": served}, f)
 
 
+def run_parts(given, folder, parts, *more):
+    """What became of the lot, by so many processes at once: [(a part's result)]."""
+    files = [os.path.join(folder, str(part)) for part in range(parts)]
+    all_ = [subprocess.Popen([sys.executable, *sys.orig_argv[1:], "--part", f"{part}/{parts}", "--into", file, *more], stdout=2)
+            for part, file in enumerate(files)]
+    for process, file in zip(all_, files):
+        if process.wait():
+            raise SystemExit(f"sdpa_tests.py: a part of the lot ended with {process.returncode}")
+        with open(file, encoding="ascii") as f:
+            yield json.load(f)
+
+
 def run_file(given):
-    """The tests of a file of PyTorch's. Wrong is what fails with ours alone."""
+    """The tests of a file of PyTorch's; those that found no memory beside others, again alone. Wrong is what fails with ours alone."""
     plain, ours, calls, of = {}, {}, collections.Counter(), 0
     with tempfile.TemporaryDirectory() as folder:
-        files = [os.path.join(folder, str(part)) for part in range(given.processes)]
-        parts = [subprocess.Popen([sys.executable, *sys.orig_argv[1:], "--part", f"{part}/{given.processes}", "--into", file], stdout=2)
-                 for part, file in enumerate(files)]
-        for process, file in zip(parts, files):
-            if process.wait():
-                raise SystemExit(f"sdpa_tests.py: a part of the lot ended with {process.returncode}")
-            with open(file, encoding="ascii") as f:
-                part = json.load(f)
+        for part in run_parts(given, folder, given.processes):
             plain.update(part["plain"])
             ours.update(part["ours"])
             calls.update(part["served"])
             of = part["of"]
+        crowded = [name for name in plain if "OutOfMemoryError" in plain[name][1] + ours[name][1]]
+        if crowded:
+            with open(os.path.join(folder, "crowded"), "w", encoding="ascii") as f:
+                json.dump(crowded, f)
+            for part in run_parts(given, folder, 1, "--only", f.name):
+                plain.update(part["plain"])
+                ours.update(part["ours"])
     print(f"{of} cases, {len(plain)} drawn, seed {given.seed}; calls: fatune's {calls['ours']}, gone on to PyTorch's {calls['theirs']}")
     print(f"{'class':32}{'with PyTorch':16}{'with fatune':16}cases")
     total = collections.Counter((name.split(".")[-2], plain[name][0], ours[name][0]) for name in plain)
