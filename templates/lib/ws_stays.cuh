@@ -93,9 +93,10 @@ __device__ __forceinline__ void produce_all(const call &a, const LD_row *LD_all,
       bring_queries(a, LD_all, own.my, own.from, Q_map, K_map, own.number, next, counts);
       own.go_on(next);
     }
-    // No more. Who has left the tile of keys before the last, as K of the last awaited, had read the number in this place.
+    const keys_place_of end(own.from.round);            // no more
+    wait(keys_free + end.slot, end.parity ^ 1);         // all have read which tile lay there
     put4(drawn_place(own.from.round), own.number);
-    barrier_arrive(barrier_at(K_full + keys_place_of(own.from.round).slot));
+    barrier_arrive(barrier_at(K_full + end.slot));
   }
   if (thread_id() == 32)
     for (own_tasks own(a, drawn_keys(0)); own.is_one(); own.go_on(drawn_keys(own.from.round + 1)))
