@@ -7,7 +7,7 @@ import sys
 import torch
 import torch.nn.functional as F
 import fatune
-from fatune import functional, overrides, tensors
+from fatune import features, functional, ops, overrides, tensors
 
 import lent
 from refusal import refused
@@ -125,8 +125,58 @@ both = [torch.autograd.grad(sum(t.double().sum() for t in call(*of)), of)
         for call in (with_lse, lambda *t: fatune.attention(*t, return_lse=True))]
 for a, b in zip(*both):
     close(a, b, 2e-3)
-capped = torch.compile(lambda q, k, v: fatune.attention(q * 2, k, v, softcap=2.0).sin(), backend="aot_eager")  # the graph breaks there
-close(capped(q, k, v), fatune.attention(q * 2, k, v, softcap=2.0).sin(), 1e-6)
+
+# The same with features: each alone, a bias's and a sink's gradient, LSE's, what dropout draws.
+bias, sink = torch.randn(1, 1, 4, 4).half().requires_grad_(), torch.tensor([0.5, -1.0], requires_grad=True)
+cu, lens, seen = (torch.tensor(x, dtype=torch.int32) for x in ([0, 1, 4], [3], [1]))
+flat = [drawn(4, 2, 8) for _ in range(3)]
+for given, options in (((q, k, v), {"softcap": 2.0}), ((q, k, v), {"bias": bias, "causal": True, "sink": sink}),
+                       ((q, k, v), {"mask": bias > 0, "slopes": torch.rand(2)}), ((q, k, v), {"used": (None, lens)}),
+                       ((q, k, v), {"prefix": seen, "causal": True}), ((q, k, v), {"bias": bias, "deterministic": True}),
+                       (flat, {"cu_seqlens": (cu, cu), "max_seqlens": (3, 3), "causal": True}),
+                       ((q, k, v), {"intervals": tuple(torch.full((1, 1, 4), n, dtype=torch.int32) for n in (1, 3))}),
+                       ((q, k, v), {"dropout": 0.5, "rng": torch.tensor([3, 4])})):
+    of, beside = [t.detach().requires_grad_() for t in given], [t for t in (options.get("bias"), options.get("sink")) if t is not None]
+
+    def called(*of):
+        return fatune.attention(of[0] * 2, *of[1:], **options, return_lse=True)
+    torch._dynamo.reset()  # one function after another from the same lines
+    found = []
+    for call in (torch.compile(called, backend="aot_eager", fullgraph=True), called):
+        o, lse = call(*of)
+        found.append((o, lse, *torch.autograd.grad(o.double().sin().sum() + lse.double().sum(), [*of, *beside])))
+    for a, b in zip(*found):
+        assert a.shape == b.shape and a.stride() == b.stride(), (options, a.stride(), b.stride())
+        close(a, b, 2e-3)
+every = features.Options(True, 0.5, (3, 0), "tf32", "fwd", 1, 64, sink, 2.0, torch.rand(2), 0.5, torch.tensor([3, 4]), True, 7, (cu, cu), (3, 3),
+                         (None, lens), lens, seen, (seen, None), bias > 0, bias, "s + table0[h]", "i >= j", (sink, lens), seen, (64, 32))
+names, more = ops._apart(every)
+assert ops._together(every.sink, every.bias, more, names, ops._numbers(every, False)) == every, "an option is lost on its way"
+torch._dynamo.reset()
+graphs.clear()
+counted = torch.compile(lambda q, k, v: fatune.attention(q, k, v, softcap=2.0).sin(), backend=counting, fullgraph=True, dynamic=True)
+for n in (4, 6, 9):
+    counted(*(drawn(1, 2, n, 8) for _ in range(3)))
+assert len(graphs) == 1, f"{len(graphs)} graphs for three lengths of a call with features"
+moved = []
+torch.cuda.is_current_stream_capturing, torch.cuda.default_generators = lambda: False, {-1: type("", (), {
+    "initial_seed": lambda _: 7, "get_offset": lambda _: 64 * len(moved), "set_offset": lambda _, offset: moved.append(offset)})()}
+dropping = torch.compile(lambda q, k, v: (fatune.attention(q, k, v, dropout=0.5), fatune.sdpa(q, k, v, dropout_p=0.5)),
+                         backend="aot_eager", fullgraph=True)
+of = [t.detach().requires_grad_() for t in (q, k, v)]
+first, second = dropping(*of)
+assert not torch.equal(first, second) and moved == [64, 128], "one graph draws twice"
+for n, o in enumerate((first, second)):
+    twin = fatune.attention(*of, dropout=0.5, rng=torch.tensor([7, 64 * n]))
+    close(o, twin, 1e-6)
+    for a, b in zip(torch.autograd.grad(o.sum(), of, retain_graph=True), torch.autograd.grad(twin.sum(), of)):
+        close(a, b, 2e-3)
+into = torch.zeros_like(q)
+torch.compile(lambda q, k, v, o: fatune.attention(q, k, v, softcap=2.0, out=o), backend="aot_eager", fullgraph=True)(
+    *(t.detach() for t in (q, k, v)), into)
+close(into, fatune.attention(q, k, v, softcap=2.0), 1e-6)
+torch.library.opcheck(torch.ops.fatune.attention_with.default, (*(t.detach() for t in (q, k, v)), sink.detach(), bias.detach(), [lens], "used.1",
+                                                                True, None, -1, -1, None, None, 2, 0, 2.0, 0.0, False, 0, 0, 0, 0, 0, None, None, False))
 torch.library.opcheck(torch.ops.fatune.attention.default, (q, k, v, None, True, None, -1, -1, None, False, 0, None, 2))
 given = [drawn(1, 2, 4, 8, dtype=torch.float32, needed=True) for _ in range(3)]
 torch.library.opcheck(torch.ops.fatune.attention.default, (*given, None, False, 0.5, 2, 1, None, True, 0, None, 2),

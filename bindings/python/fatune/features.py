@@ -246,12 +246,7 @@ class _Asked:
         call.run(there)
 
     def room(self, like, shape=None, dtype=None):
-        """Room for a result: with the strides of `like` where it has its shape."""
-        if shape is not None or self.partly:
-            make = torch.zeros if self.partly else torch.empty
-            return make(tuple(like.shape) if shape is None else shape, dtype=dtype or like.dtype, device=like.device)
-        made = torch.empty_like(like)
-        return made if made.stride(made.dim() - 1) == 1 else like.new_empty(like.shape)
+        return room(like, shape, dtype, self.partly)
 
     def forward(self, q, k, v, out, return_lse, of):
         is_given = out is not None
@@ -270,6 +265,15 @@ class _Asked:
         given = (q, k, v, out, lse, dO, *gradients, dLSE, dbias)
         self.queue(made, _BACKWARD, given, of, tuple(t if t is None else t.stride() for t in given[3:]))
         return gradients
+
+
+def room(like, shape=None, dtype=None, partly=False):
+    """Room for a result: with the strides of `like` where it has its shape; of which rows that no batch has are `partly` left: zeros."""
+    if shape is not None or partly:
+        make = torch.zeros if partly else torch.empty
+        return make(tuple(like.shape) if shape is None else shape, dtype=dtype or like.dtype, device=like.device)
+    made = torch.empty_like(like)
+    return made if made.stride(made.dim() - 1) == 1 else like.new_empty(like.shape)
 
 
 def _asked(q, k, v, o):
@@ -305,13 +309,9 @@ def _seeded(device, seed):
 
 
 def attention(q, k, v, out, return_lse, deterministic, options):
-    """ctypes is nothing that torch.compile can trace: the graph breaks here. As a decorator `disable` would load all of torch._dynamo,
-    seconds, with this module."""
-    call = torch.compiler.disable(_attention) if tensors._is_compiling() else _attention
-    return call(q, k, v, out, return_lse, deterministic, options)
-
-
-def _attention(q, k, v, out, return_lse, deterministic, o):
+    if tensors._is_compiling():
+        return tensors.ops.traced_with(q, k, v, out, return_lse, deterministic, options)
+    o = options
     asked, of = _asked(q, k, v, o)
     if not (tensors._is_recording() and any(t is not None and t.requires_grad for t in (q, k, v, o.sink, o.bias))):
         both = asked.forward(q, k, v, out, return_lse, of)
@@ -349,28 +349,35 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, dO, dLSE):
-        found, wanted, asked = [None] * 10, ctx.needs_input_grad, ctx.asked
         if dO is None and dLSE is None:
-            return tuple(found)
+            return (None,) * 10
         if tensors._is_recording():
             raise Error(UNSUPPORTED, "a second derivative of attention is asked for, and fatune has none to give")
-        q, k, v, sink, bias, out, lse, *rest = ctx.saved_tensors
-        of = dict(zip(ctx.names, rest))
-        dO = torch.zeros_like(out) if dO is None else dO
-        if ctx.has_lse:
-            dLSE = torch.zeros_like(lse) if dLSE is None else dLSE.contiguous()
-        if wanted[3]:
-            found[3] = _sink_gradient(asked, out, lse, dO, sink, dLSE)
-        if any(wanted[:3]) or wanted[4]:
-            dbias = None
-            if wanted[4]:  # sums in any order of what is shared, but where bits are to be equal
-                shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2]) if ctx.deterministic else of["bias"].shape
-                dbias = torch.zeros(tuple(shape), dtype=torch.float32, device=q.device)
-            found[:3] = asked.backward(ctx.made, q, k, v, out, lse, dO, of, dLSE, None, dbias)
-            if wanted[4]:
-                shared = [i for i, (n, all_) in enumerate(zip(bias.shape, dbias.shape)) if n != all_]
-                found[4] = (dbias.sum(shared, keepdim=True) if shared else dbias).to(bias.dtype)
-        return tuple(gradient if is_wanted else None for gradient, is_wanted in zip(found, wanted))
+        *given, out, lse = ctx.saved_tensors[:7]
+        if ctx.has_lse and dLSE is None:
+            dLSE = torch.zeros_like(lse)
+        found = gradients(ctx.asked, ctx.made, dict(zip(ctx.names, ctx.saved_tensors[7:])), given, out, lse, dO,
+                          dLSE if ctx.has_lse else None, ctx.deterministic, ctx.needs_input_grad[:5])
+        return (*found, *(None,) * 5)
+
+
+def gradients(asked, made, of, given, out, lse, dO, dLSE, deterministic, wanted):
+    """Those of `given`, q, k, v, a sink and a bias, by the plan `made`; None for which is not `wanted`."""
+    q, k, v, sink, bias = given
+    found, dbias = [None] * 5, None
+    dO = torch.zeros_like(out) if dO is None else dO
+    dLSE = None if dLSE is None else dLSE.contiguous()
+    if wanted[3]:
+        found[3] = _sink_gradient(asked, out, lse, dO, sink, dLSE)
+    if any(wanted[:3]) or wanted[4]:
+        if wanted[4]:  # sums in any order of what is shared, but where bits are to be equal
+            shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2]) if deterministic else of["bias"].shape
+            dbias = torch.zeros(tuple(shape), dtype=torch.float32, device=q.device)
+        found[:3] = asked.backward(made, q, k, v, out, lse, dO, of, dLSE, None, dbias)
+        if wanted[4]:
+            shared = [i for i, (n, all_) in enumerate(zip(bias.shape, dbias.shape)) if n != all_]
+            found[4] = (dbias.sum(shared, keepdim=True) if shared else dbias).to(bias.dtype)
+    return tuple(gradient if is_wanted else None for gradient, is_wanted in zip(found, wanted))
 
 
 def _sink_gradient(asked, out, lse, dO, sink, dLSE):
