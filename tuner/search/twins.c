@@ -21,15 +21,19 @@ typedef struct need {
   char of[FAT_CONFIG_TEXT];
 } need;
 
-/* The record that a call would be given for this kernel. */
+/* The record that a call would be given for this kernel. When the budget is used up, of the kernel that calls
+ * get unasked alone: a slow one's twin takes as long to time as it does, and is made by the next run. */
 static const fat_record *find_best(const fat_schedule *schedule, const fat_pair *pair,
                                    const fat_records *records)
 {
-  const char *incumbent = schedule->incumbents[pair->item - schedule->session->agenda->list];
-  const fat_record *winner =
-      schedule->session->lab && pair->kernel->picked ? fat_winner_find(records, incumbent) : NULL;
-  if (winner && strcmp(winner->kernel, pair->kernel->name) == 0)
+  const fat_session *s = schedule->session;
+  const char *incumbent = schedule->incumbents[pair->item - s->agenda->list];
+  const fat_record *winner = s->lab ? fat_winner_find(records, incumbent) : NULL;
+  const bool wins = winner && strcmp(winner->kernel, pair->kernel->name) == 0;
+  if (wins && pair->kernel->picked)
     return winner;
+  if (winner && !wins && s->out_of_budget)
+    return NULL;
   const fat_record *best = fat_records_best(records, pair->kernel->name);
   return best && best->outcome == FAT_OUT_OK ? best : NULL;
 }
