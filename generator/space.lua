@@ -211,6 +211,7 @@ end
 
 local fields = { "blocks", "threads", "shared", "registers", "fma", "tensor", "ex2", "shared_bytes", "issue", "visits",
   "steps", "uneven", "spills", "dram", "l2" } -- ORDER WORK: as in struct fat_work
+local fields_form = string.rep("%.17g", #fields, "\t")
 
 -- Launches that a recipe has ahead of those which the kernel's `work` tells of: of lists of tiles, and of zeros.
 local function work_ahead(kernel, c, p)
@@ -230,8 +231,8 @@ local function point_lines(kernel, c, p, g, out)
   out[#out + 1] = string.format("P\t%s\t%d", config_text(kernel, c), #launches)
   for _, launch in ipairs(launches) do
     local numbers = {}
-    for i, field in ipairs(fields) do numbers[i] = string.format("%.17g", launch[field] or 0) end
-    out[#out + 1] = table.concat(numbers, "\t")
+    for i, field in ipairs(fields) do numbers[i] = launch[field] or 0 end
+    out[#out + 1] = string.format(fields_form, table.unpack(numbers))
   end
 end
 
@@ -283,25 +284,36 @@ local function walked_rows(kernel, p, g)
   return rows, below
 end
 
--- A config without values. Reading one of its tunables before it is set ends the question.
-local later = {}
+-- A config without values. Reading one of its tunables before it is set ends the question, and is told.
+local later, missing = {}, nil
 local function blank(rows)
   local is_tunable = {}
   for _, row in ipairs(rows) do is_tunable[row.name] = true end
-  return setmetatable({}, { __index = function(_, name) if is_tunable[name] then error(later, 0) end end })
+  return setmetatable({}, { __index = function(_, name)
+    if is_tunable[name] then
+      missing = name
+      error(later, 0)
+    end
+  end })
 end
 
--- The constraints of a list that cannot be asked yet; nil where one says no, which counts for all points below.
+-- The constraints of a list that cannot be asked yet, each with a tunable that it waits for; nil where one says no, which counts
+-- for all points below. To ask one that still waits would be half of a walk's time.
 local function undecided(list, c, p, g, counts, points)
   local open = {}
-  for _, constraint in ipairs(list) do
-    local asked, yes = pcall(constraint[1], c, p, g)
-    if not asked and yes ~= later then error(yes, 0) end
-    if not asked then
-      open[#open + 1] = constraint
-    elseif not yes then
-      counts[constraint[2]] = (counts[constraint[2]] or 0) + points
-      return nil
+  for _, one in ipairs(list) do
+    if one.waits and rawget(c, one.waits) == nil then
+      open[#open + 1] = one
+    else
+      local constraint = one.constraint
+      local asked, yes = pcall(constraint[1], c, p, g)
+      if not asked and yes ~= later then error(yes, 0) end
+      if not asked then
+        open[#open + 1] = { constraint = constraint, waits = missing }
+      elseif not yes then
+        counts[constraint[2]] = (counts[constraint[2]] or 0) + points
+        return nil
+      end
     end
   end
   return open
@@ -335,7 +347,9 @@ function space.list(kernel_name, facts)
     end
   end
   local open = {}
-  for _, list in ipairs { kernel.constraints, also } do table.move(list, 1, #list, #open + 1, open) end
+  for _, list in ipairs { kernel.constraints, also } do
+    for _, constraint in ipairs(list) do open[#open + 1] = { constraint = constraint } end
+  end
   walk(0, open)
 
   for _, list in ipairs { kernel.constraints, also } do
