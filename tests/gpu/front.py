@@ -73,6 +73,38 @@ def test_compile():
     check("no recompilation for lengths", counter.frame_count == 1, f"{counter.frame_count} frames")
 
 
+def test_compile_features():
+    slopes = torch.rand(4, device="cuda")
+
+    def model(q, k, v):
+        return fatune.attention(q * 1.5, k, v, causal=True, softcap=20.0, slopes=slopes).sin()
+
+    compiled = torch.compile(model, fullgraph=True)
+    given = [drawn(2, 4, 300, 64, needed=True) for _ in range(3)]
+    both = [(out, *torch.autograd.grad(out.float().sum(), given)) for out in (compiled(*given), model(*given))]
+    check("inductor with softcap and slopes", all(apart(a, b) < 6e-2 for a, b in zip(*both)))
+    dropping = torch.compile(lambda q, k, v: fatune.attention(q, k, v, dropout=0.5), fullgraph=True, mode="reduce-overhead")
+    with torch.no_grad():
+        drawn_ = [dropping(*given).clone() for _ in range(4)]
+    check("dropout of compiled calls differs", all(apart(a, b) > 0 for a, b in zip(drawn_, drawn_[1:])))
+
+
+def test_graph_dropout():
+    q, k, v = drawn(2, 4, 256, 64), drawn(2, 4, 256, 64), drawn(2, 4, 256, 64)
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        fatune.attention(q, k, v, dropout=0.5)
+    torch.cuda.synchronize()
+    graph, found = torch.cuda.CUDAGraph(), []
+    with torch.cuda.graph(graph):
+        out = fatune.attention(q, k, v, dropout=0.5)
+    for _ in range(3):
+        graph.replay()
+        found.append(out.clone())
+    mean = torch.stack(found).float().mean()
+    check("dropout of replays differs", all(apart(a, b) > 0 for a, b in zip(found, found[1:])), f"mean {mean:.3f}")
+
+
 def test_graph():
     q, k, v = drawn(2, 4, 256, 64), drawn(2, 4, 256, 64), drawn(2, 4, 256, 64)
     side = torch.cuda.Stream()
@@ -139,7 +171,7 @@ def test_host():
 def main():
     print(torch.cuda.get_device_name(), "PyTorch", torch.__version__, "fatune", fatune.version())
     torch.manual_seed(1)
-    for test in (test_sdpa, test_autocast, test_graph, test_override, test_host, test_compile):
+    for test in (test_sdpa, test_autocast, test_graph, test_graph_dropout, test_override, test_host, test_compile, test_compile_features):
         try:
             test()
         except Exception as e:  # the others still tell something
