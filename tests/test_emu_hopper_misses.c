@@ -99,7 +99,9 @@ static const miss misses[] = {
     {KERNEL("if (t == 0) atomic_add((i32 *)a.v, 1);\n"), 128, EMU_UNINITIALISED, 2, "v[0]"},
     /* registers */
     {KERNEL("if (t < 128) registers_less<32>(); else registers_more<248>();\n"), 384, EMU_MISUSE, 0,
-     "more than 65536 registers"},
+     "more registers than it began with"},
+    {KERNEL("if (t < 128) registers_less<32>(); else registers_more<240>();\n"), 384, EMU_MISUSE, 0,
+     "more registers than it began with"},
     {KERNEL("if (t < 96) registers_less<24>();\n"), 256, EMU_MISUSE, 0, "not all threads of a warpgroup"},
     {KERNEL("registers_less<28>();\n"), 128, EMU_MISUSE, 2, "in steps of 8"},
     /* products: their registers and their tiles before the wait, no fence, no commit; lanes that do not come
