@@ -298,7 +298,7 @@ local function blank(rows)
 end
 
 -- The constraints of a list that cannot be asked yet, each with a tunable that it waits for; nil where one says no, which counts
--- for all points below. To ask one that still waits would be half of a walk's time.
+-- for all points below. To ask one that still waits took a tenth of a search's time.
 local function undecided(list, c, p, g, counts, points)
   local open = {}
   for _, one in ipairs(list) do
