@@ -31,7 +31,8 @@ static fat_status run_rounds(fat_schedule *schedule, fat_error *err)
 {
   enum { ROUNDS = 3 };
   const fat_session *s = schedule->session;
-  for (int round = 0, before = -1; round < ROUNDS && before < s->done && !s->out_of_budget; round++) {
+  /* A race that has begun makes a winner behind the budget's end, too, whose twin is due. */
+  for (int round = 0, before = -1; round < ROUNDS && before < s->done; round++) {
     before = s->done;
     FAT_TRY(try_scheduled(schedule, err));
     FAT_TRY(fat_twins_make(schedule, err));
