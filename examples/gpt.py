@@ -129,20 +129,21 @@ def train_both(given, data, steps_of_round=20):
     """{name: losses and tokens per second}: rounds of the two take turns, since a GPU's clocks drift; the first round, which compiles and
     warms up, does not count."""
     trainings = {"fatune": Training(fatune_attention, given, data, "cuda"), "pytorch": Training(pytorch_attention, given, data, "cuda")}
-    side, seconds = torch.cuda.Stream(), dict.fromkeys(trainings, 0.0)
+    side, seconds, warm = torch.cuda.Stream(), dict.fromkeys(trainings, 0.0), min(steps_of_round, given.steps // 2)
     for training in trainings.values():
         with torch.cuda.stream(side):  # what is captured must have run before, on another stream than the default one
-            training.round(min(steps_of_round, given.steps // 2))
+            training.round(warm)
         if not given.eager:
             training.capture()
     while any(len(training.losses) < given.steps for training in trainings.values()):
         for name, training in trainings.items():
             seconds[name] += training.round(min(steps_of_round, given.steps - len(training.losses)))
-    tokens = (given.steps - min(steps_of_round, given.steps // 2)) * trainings["fatune"].rows[:, 1:].numel()
+    tokens = (given.steps - warm) * trainings["fatune"].rows[:, 1:].numel()
     found = {}
     for name, training in trainings.items():
         losses = [one.item() for one in training.losses]
-        found[name] = {"losses": losses, "last": sum(losses[-20:]) / len(losses[-20:]), "tokens_per_second": tokens / seconds[name]}
+        last = losses[-20:]
+        found[name] = {"losses": losses, "last": sum(last) / len(last), "tokens_per_second": tokens / seconds[name]}
     return found
 
 

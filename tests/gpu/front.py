@@ -89,15 +89,19 @@ def test_compile_features():
     check("dropout of compiled calls differs", all(apart(a, b) > 0 for a, b in zip(drawn_, drawn_[1:])))
 
 
+def captured(call):
+    """(a graph of the call, what it returned), the call having been warmed up on another stream."""
+    with torch.cuda.stream(torch.cuda.Stream()):
+        call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        return graph, call()
+
+
 def test_graph_dropout():
     q, k, v = drawn(2, 4, 256, 64), drawn(2, 4, 256, 64), drawn(2, 4, 256, 64)
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        fatune.attention(q, k, v, dropout=0.5)
-    torch.cuda.synchronize()
-    graph, found = torch.cuda.CUDAGraph(), []
-    with torch.cuda.graph(graph):
-        out = fatune.attention(q, k, v, dropout=0.5)
+    (graph, out), found = captured(lambda: fatune.attention(q, k, v, dropout=0.5)), []
     for _ in range(3):
         graph.replay()
         found.append(out.clone())
@@ -107,13 +111,7 @@ def test_graph_dropout():
 
 def test_graph():
     q, k, v = drawn(2, 4, 256, 64), drawn(2, 4, 256, 64), drawn(2, 4, 256, 64)
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        fatune.attention(q, k, v, causal=True)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        out = fatune.attention(q, k, v, causal=True)
+    graph, out = captured(lambda: fatune.attention(q, k, v, causal=True))
     for _ in range(3):
         q.copy_(torch.randn_like(q))
         graph.replay()

@@ -132,7 +132,7 @@ def said_by(traceback):
 
 
 def run_cases(cases, ours):
-    """{name: "passed", "skipped", "failed" or "error"}, the last with what it says."""
+    """{name: ("passed", "skipped" or "failed", what the failure says)}."""
     handle = fatune.register() if ours else None
     became, result = {}, unittest.TestResult()
     result.buffer = True
@@ -178,7 +178,7 @@ def run_part(given):
 
 
 def run_parts(given, folder, parts, *more):
-    """What became of the lot, by so many processes at once: [(a part's result)]."""
+    """What became of the lot, by so many processes at once, part after part."""
     files = [os.path.join(folder, str(part)) for part in range(parts)]
     all_ = [subprocess.Popen([sys.executable, *sys.orig_argv[1:], "--part", f"{part}/{parts}", "--into", file, *more], stdout=2)
             for part, file in enumerate(files)]

@@ -308,10 +308,9 @@ def _seeded(device, seed):
     return _seeds[device, seed]
 
 
-def attention(q, k, v, out, return_lse, deterministic, options):
+def attention(q, k, v, out, return_lse, deterministic, o):
     if tensors._is_compiling():
-        return tensors.ops.traced_with(q, k, v, out, return_lse, deterministic, options)
-    o = options
+        return tensors.ops.traced_with(q, k, v, out, return_lse, deterministic, o)
     asked, of = _asked(q, k, v, o)
     if not (tensors._is_recording() and any(t is not None and t.requires_grad for t in (q, k, v, o.sink, o.bias))):
         both = asked.forward(q, k, v, out, return_lse, of)

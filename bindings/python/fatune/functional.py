@@ -73,9 +73,9 @@ def sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scal
             return tensors.attention(query, key, value, is_causal, scale)
     if attn_mask is not None and is_causal:
         raise ValueError("attn_mask and is_causal: only one of them can be given")
-    causal = None
-    if type(attn_mask).__name__ == "CausalBias":  # torch.nn.attention.bias: no numbers, but a diagonal, either PyTorch's own or fatune's
-        is_causal, causal, attn_mask = attn_mask.variant.name == "UPPER_LEFT", attn_mask.variant.name == "LOWER_RIGHT", None
+    to_bottom = False  # whether the diagonal is fatune's own, which ends at the bottom right
+    if type(attn_mask).__name__ == "CausalBias":  # torch.nn.attention.bias: no numbers, but a diagonal
+        is_causal, to_bottom, attn_mask = attn_mask.variant.name == "UPPER_LEFT", attn_mask.variant.name == "LOWER_RIGHT", None
     if key.dim() != query.dim() or value.dim() != query.dim() or query.dim() < 2:
         raise ValueError(f"query, key, value have {query.dim()}, {key.dim()}, {value.dim()} dimensions: equal numbers from 2 on are "
                          "needed")
@@ -85,7 +85,7 @@ def sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scal
         if query.dim() > 4:  # its leading dimensions become one, as q's
             attn_mask = attn_mask.expand(*query.shape[:-3], *attn_mask.shape[-3:])
         attn_mask = _four(attn_mask)
-    o = general(query, key, value, attn_mask, is_causal, scale=scale, dropout=dropout_p, **({"causal": True} if causal else {}))
+    o = general(query, key, value, attn_mask, is_causal, scale=scale, dropout=dropout_p, causal=to_bottom)
     return o if query.dim() == 4 else o.reshape(*query.shape[:-1], value.shape[-1])
 
 

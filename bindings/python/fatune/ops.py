@@ -62,9 +62,17 @@ forward.register_autograd(_gradients, setup_context=_save)
 
 def traced(q, k, v, sink, causal, scale, out, return_lse, kernel, policy, arithmetic, window, deterministic, split):
     """fatune.attention where torch.compile traces it."""
-    if deterministic is None:
-        deterministic = torch.are_deterministic_algorithms_enabled()
-    o, lse = forward(q, k, v, sink, causal, scale, *window, arithmetic, deterministic, split, kernel, policy)
+    deterministic = _or_torchs(deterministic)
+    return _returned(forward(q, k, v, sink, causal, scale, *window, arithmetic, deterministic, split, kernel, policy), out, return_lse)
+
+
+def _or_torchs(deterministic):
+    return torch.are_deterministic_algorithms_enabled() if deterministic is None else deterministic
+
+
+def _returned(both, out, return_lse):
+    """Of an operator's (o, lse) what a call of fatune.attention returns."""
+    o, lse = both
     if out is not None:
         o = out.copy_(o)
     return (o, lse) if return_lse else o
@@ -179,12 +187,7 @@ def _(q, b):
 
 def traced_with(q, k, v, out, return_lse, deterministic, o):
     """The same of a call with features."""
-    if deterministic is None:
-        deterministic = torch.are_deterministic_algorithms_enabled()
     if o.dropout and o.rng is None:
         o = o._replace(rng=torch.ops.fatune.drawn(q, q.shape[0] if o.cu_seqlens is None else o.cu_seqlens[0].shape[0] - 1))
     names, more = _apart(o)
-    found, lse = forward_with(q, k, v, o.sink, o.bias, more, names, *_numbers(o, deterministic))
-    if out is not None:
-        found = out.copy_(found)
-    return (found, lse) if return_lse else found
+    return _returned(forward_with(q, k, v, o.sink, o.bias, more, names, *_numbers(o, _or_torchs(deterministic))), out, return_lse)
