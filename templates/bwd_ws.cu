@@ -10,9 +10,9 @@ extern "C" __global__ void __launch_bounds__(prepare_threads)
 $(entry "prepare")(const call a$(take_lists), float *dQ_all, LD_row *LD_all$(take_counts))
 {
   overlap_next();
-  $(ahead and "clear_counts(a, counts);" or "const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());")
-  $(ahead and "" or "make_LD(LD_all + i64(tile) * Br, rows(a, tile / Tr), tile % Tr * Br);         // D = rowsum(dO O)")
-  $((owns or ahead) and "" or "clear_sums(dQ_all, tile" .. and_counts .. and_rows .. "); // dQ = 0")
+  const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
+  make_LD(LD_all + i64(tile) * Br, rows(a, tile / Tr), tile % Tr * Br);         // D = rowsum(dO O)
+  $(owns and "" or "clear_sums(dQ_all, tile" .. and_counts .. and_rows .. "); // dQ = 0")
 }
 
 %  if not stays then
@@ -97,16 +97,16 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
 %  end
 
 extern "C" __global__ void __launch_bounds__(T, 1)
-$(entry "bwd_ws")(const call a$(take_lists), float *dQ_all, $(ahead and "" or "const ")LD_row *LD_all, const __grid_constant__ tensor_map Q_map,
+$(entry "bwd_ws")(const call a$(take_lists), float *dQ_all, const LD_row *LD_all, const __grid_constant__ tensor_map Q_map,
   const __grid_constant__ tensor_map K_map, const __grid_constant__ tensor_map V_map, const __grid_constant__ tensor_map dO_map,
-  const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map$(take_O)$(take_counts))
+  const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map$(take_counts))
 {
   $(stays and "" or "const key_task my = key_task_of(a, " .. block .. ");\n  const row_steps from(a, my" .. and_lists .. ");")$(ragged and " if (!has_keys(a, my)) return;" or "")
   set_up_steps();
   if (warp_of() < 4) {
     registers_less<$(producer_registers)>();
     $(stays and "produce_all" or "produce")(a, LD_all$(stays and "" or ", my, from"), Q_map, K_map, V_map, dO_map$(stays and and_counts or ""));
-    $(ordered and "keep_turns(a, counts, my, from);" or ahead and "make_ahead(a, dQ_all, LD_all, O_map, dO_map, counts);" or "")
+    $(ordered and "keep_turns(a, counts, my, from);" or "")
   } else {
     registers_more<$(consumer_registers)>();
     $(stays and "consume_all(a, dQ_all, dK_map, dV_map)" or "consume(a, dQ_all, my, from, dK_map, dV_map)");

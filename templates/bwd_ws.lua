@@ -32,7 +32,7 @@ end
 local function of(c, p)
   local own, K, V = consumers(c), held(c, p)
   return { groups = own, all = own, Q = c.s + c.S, dO = c.s, dS = c.t, P = 0, dQ = c.R == 0 and own * 256 * dQ_columns(c, p) or 0,
-    row_readers = own, dS_readers = own, sums = sums(c, p), stays = c.H > 0, owns = c.H == 1, ahead = c.A == 1,
+    row_readers = own, dS_readers = own, sums = sums(c, p), stays = c.H > 0, owns = c.H == 1,
     turned = dQ_share(c, p) == "turned", K_held = K, V_held = V }
 end
 local function shared(c, p) return ws.places(c, p, of(c, p)).last end
@@ -92,7 +92,6 @@ return {
     { "K", { 0, 1 }, "1 = of K, then of V, registers hold what they have room for", unsaid = 0 },
     { "E", { 0, 1 }, "1 = LSE and D are loaded while S and dP are awaited", unsaid = 0 },
     { "H", { 0, 1, 2 }, "a block has 0 = a tile of keys, 1 = all those of a head, whose dQ it sums itself, 2 = one tile after another", unsaid = 0 },
-    { "A", { 0, 1 }, "D and zeros for dQ are made 0 = by a launch before, 1 = beside the products, by warps that copy nothing", { 0 }, unsaid = 0 },
   },
   constraints = {
     { function(c, p) return not (p.has.det and (p.has.bs or p.has.iv)) end, "det and bs or iv exclude each other here: sums in order go by tiles side by side" },
@@ -110,7 +109,6 @@ return {
     { function(c, p) return c.H == 0 or not (p.has.w or p.has.bs or p.has.causaltl or p.by_batch) end,
       "where a block stays, each tile of keys is seen by a row, and all batches are alike" },
     { function(c, p) return c.H ~= 2 or not p.has.det end, "sums in order are of blocks that begin in order" },
-    { function(c, p) return c.A == 0 or c.H == 2 and not p.has.dlse end, "D is made beside the products by blocks that draw, of O and dO alone" },
     { function(c, p) return p.uneven or c.Z == 1 end, "tiles differ in length only under a mask" },
   },
   threads = function(c) return 128 * (1 + consumers(c)) end,

@@ -23,19 +23,16 @@
 #define COLUMNS "bwd_ws:Br64-Bc128-s2-t2-S1-R0-Z1"
 #define OWN     "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-H1"
 #define STAY    "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-E1-H2"
-#define AHEAD   "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-H2-A1"
 #define SLICES  "bwd_ws:Br80-Bc128-s2-t2-S0-R1-Z1-O1-E1"
 #define FEW     "bwd-f16-b2-h1-q436-k308-d64-causal all gpu=H200 sms=1 lay=padded"
 /* Tiles of keys of one step: one is drawn while the one before the last is being done. */
-#define SHORT "bwd-f16-b2-h1-q50-k308-d64-causal all gpu=H200 sms=1 lay=padded"
-/* Two of them: that no more are there is said while the first one is being done. */
-#define PAIR   "bwd-f16-b2-h1-q50-k128-d64-causal all gpu=H200 sms=1 lay=padded"
+#define SHORT  "bwd-f16-b2-h1-q50-k308-d64-causal all gpu=H200 sms=1 lay=padded"
 #define HALVES "bwd_wide:Br64-s2-t2-Z1"
 
 static const struct {
   const char *kernel, *line;
-} schedules[] = {{ROWS, F16},   {HELD, F16},   {COLUMNS, BF16}, {OWN, FEW},
-                 {STAY, SHORT}, {AHEAD, PAIR}, {SLICES, BF16},  {HALVES, WIDE}};
+} schedules[] = {{ROWS, F16},   {HELD, F16},    {COLUMNS, BF16}, {OWN, FEW},
+                 {STAY, SHORT}, {SLICES, BF16}, {HALVES, WIDE}};
 enum { SCHEDULES = sizeof schedules / sizeof *schedules };
 
 /* What is taken out. Not await_start and give_start, which shape the schedule alone, nor await_last: launches
@@ -99,11 +96,6 @@ static const char *const names[] = {
     "settle_unseen",
     "clear_sums",
     "make_LD",
-    "clear_counts",
-    "await_made",
-    "make_rows",
-    "bring_rows",
-    "count_up",
 };
 
 static void every_call_is_missed(void **state)
@@ -126,7 +118,6 @@ static void every_call_is_missed(void **state)
 #define STAYS "templates/lib/ws_stays.cuh"
 #define WS    "templates/lib/ws.cuh"
 #define TAILS "templates/lib/ws_tails.cuh"
-#define MADE  "templates/lib/ws_ahead.cuh"
 
 static const defect defects[] = {
     /* masks: transposed, of the right rows and keys */
@@ -183,11 +174,6 @@ static const defect defects[] = {
     {STAY, "  dK = {};", "", SHORT, WRONG, NULL, NULL},
     {STAY, "  dV = {};", "", SHORT, WRONG, NULL, NULL},
     {OWN, "share.turn_to(own);", "", FEW, WRONG, NULL, NULL},
-    /* D made beside the products: of which tile of Q, of which rows of it; zeros of all of its dQ */
-    {AHEAD, "LD_all + i64(tile) * Br, rows", "LD_all, rows", PAIR, WRONG, NULL, NULL},
-    {AHEAD, "to[Br + LD_tile::place(r)] = D;", "to[Br + r] = D;", PAIR, WRONG, NULL, NULL},
-    {AHEAD, "y < Br * Ds / 4", "y < Br * Ds / 8", PAIR, WRONG, NULL, NULL},
-    {AHEAD, "made_of(counts, tile / Tr)", "made_of(counts, 0)", PAIR, EMU_DEADLOCK, MADE, "await_count("},
     /* where a batch ends: cleared, of Q and dO, of K and V, when they have come; what lies behind is not
        written; empty tiles */
     {ROWS, "clear_behind<boxes_, Br>(to, rows_here);", "", USED, WRONG, NULL, NULL},

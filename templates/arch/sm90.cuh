@@ -140,13 +140,6 @@ __device__ __forceinline__ void copies_fence()
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-//: device_fence -- what this thread wrote to device memory, or has been told of, is seen by copies that start later
-// [fence.proxy.async]
-__device__ __forceinline__ void device_fence()
-{
-  asm volatile("fence.proxy.async.global;" ::: "memory");
-}
-
 //: stmatrix -- four 8x8 matrices of 16-bit elements; lane 8 i + r names row r of matrix i; the opposite of ldmatrix
 // [stmatrix.sync.aligned.m8n8.x4]
 __device__ __forceinline__ void stmatrix(u32 row, u32 x0, u32 x1, u32 x2, u32 x3)

@@ -164,7 +164,7 @@ __device__ __forceinline__ void set_up_steps()
 {
   if (thread_id() == 0) {
     for (i32 x = 0; x < signals; x++)
-      barrier_init(barrier_at(x), x < Q_full ? 1 : x < dO_full ? 2 : x < Q_free ? 1 : x < dS_full ? 4 * row_readers : x < dS_free ? 4 * consumers : $(ragged and "x >= signals - 2 ? 1 : " or ahead and "x >= signals - 2 ? 2 : " or "")$(ordered and "x >= turn ? x < added ? 1 : 4 * consumers : " or "")4 * dS_readers);
+      barrier_init(barrier_at(x), x < Q_full ? 1 : x < dO_full ? 2 : x < Q_free ? 1 : x < dS_full ? 4 * row_readers : x < dS_free ? 4 * consumers : $(ragged and "x >= signals - 2 ? 1 : " or "")$(ordered and "x >= turn ? x < added ? 1 : 4 * consumers : " or "")4 * dS_readers);
     barrier_init_fence();
   }
   block_sync();
@@ -230,10 +230,6 @@ $(ragged and "  i32 tails = 0;\n" or "")  if (from.steps > 0)
 % end
   row_step of(from);
   for (i32 n = from.before; n < from.before + from.steps; n++) {
-% if ahead then
-    if (of.tile == from.visit.first)
-      await_made(counts, of.head, from.tiles);
-% end
     bring_Q(Q_map, LD_all, n, of.at(a), of.number()$(and_tails));
     of.go_on();
   }

@@ -6,7 +6,6 @@
 --   turned   whether sums are those of dQ^T
 --   K_held, V_held   slices of 16 columns of each in registers, where there are any
 --   stays    whether a block stays for many tiles of keys, with places for two; owns: and has whole heads, whose dQ it sums
---   ahead    whether warps that copy nothing make D and zeros beside the products
 --   row_readers, dS_readers   warpgroups that read a tile of Q or dO, of dS
 local libs = include "lib/libs.lua"
 local simt, grad = include "lib/simt.lua", include "lib/grad.lua"
@@ -42,9 +41,6 @@ local function turns(p, of) return ordered(p, of) and 4 * (of.all // of.groups) 
 -- And of tiles in which a batch ends: of each warp that copies.
 local function tails(p) return p.ragged and 2 or 0 end
 
--- Barriers of tiles of Q whose D is made beside the products.
-local function ahead(of) return of.ahead and 2 or 0 end
-
 -- Where tiles lie in shared memory.
 function ws.places(c, p, of)
   local keys = of.stays and 2 or 1
@@ -54,13 +50,11 @@ function ws.places(c, p, of)
   at.dS = at.dO + of.dO * ws.boxes(p.dv) * 128 * c.Br
   at.P = at.dS + of.dS * of.groups * 128 * c.Br
   at.dQ = at.P + of.P
-  at.rows = at.dQ + of.dQ
-  at.LD = at.rows + ahead(of) * ws.boxes(p.dv) * 128 * c.Br
+  at.LD = at.dQ + of.dQ
   at.signals = at.LD + of.Q * 8 * c.Br
-  at.last = at.signals + 8 * (2 + 2 * keys + (of.stays and 2 or 0) + 2 * (of.Q + of.dO + of.dS) + turns(p, of) + tails(p) + ahead(of))
+  at.last = at.signals + 8 * (2 + 2 * keys + (of.stays and 2 or 0) + 2 * (of.Q + of.dO + of.dS) + turns(p, of) + tails(p))
   at.drawn = at.last
-  at.made = at.drawn + (draws(of) and 8 or 0)
-  at.last = at.made + (of.ahead and 8 or 0)
+  at.last = at.drawn + (draws(of) and 8 or 0)
   return at
 end
 
@@ -78,12 +72,11 @@ end
 function ws.words(c, p, of, own)
   local r, in_order = ws.registers_of[of.all], ordered(p, of)
   local words = { libs = libs("lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh",
-      "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_sums.cuh", "lib/ws_tails.cuh", "lib/ws_slices.cuh", "lib/ws_stays.cuh", "lib/ws_ahead.cuh",
+      "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_sums.cuh", "lib/ws_tails.cuh", "lib/ws_slices.cuh", "lib/ws_stays.cuh",
       "lib/launches.cuh"),
     dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
     LD_threads = "prepare_threads", LD_apart = true, producer_registers = r[1], consumer_registers = r[2], P_shared = false, Q_held = false,
-    turns = "none", schedule = "in_flight", stores_later = true, stays = of.stays or false, owns = of.owns or false, draws = draws(of), ahead = of.ahead or false, ordered = in_order,
-    take_O = of.ahead and ", const __grid_constant__ tensor_map O_map" or "",
+    turns = "none", schedule = "in_flight", stores_later = true, stays = of.stays or false, owns = of.owns or false, draws = draws(of), ordered = in_order,
     block = in_order and "begun_block(counts)" or "i32(block_id())",
     take_counts = counted(p, of) and ", i32 *counts" or "", and_counts = counted(p, of) and ", counts" or "" }
   words.rows_ahead = own.rows_ahead or false
@@ -140,7 +133,7 @@ function ws.constants(c, p, of)
     { "P_full", free + of.Q + of.dO + of.dS, "barrier of P" },
     { "P_free", free + of.Q + of.dO + of.dS + 1, "barrier of P" },
     { "dS_free", free + of.Q + of.dO + of.dS + 2, "barrier of the first tile of dS" },
-    { "signals", free + of.Q + of.dO + 2 * of.dS + 2 + (of.stays and 2 or 0) + turns(p, of) + tails(p) + ahead(of), "barriers" },
+    { "signals", free + of.Q + of.dO + 2 * of.dS + 2 + (of.stays and 2 or 0) + turns(p, of) + tails(p), "barriers" },
     { "Z", c.Z, "heads whose tiles start together" },
   }
   for _, name in ipairs { "K_held", "V_held" } do
@@ -150,13 +143,6 @@ function ws.constants(c, p, of)
     all[#all + 1] = { "keys_tiles", keys, "tiles of K and V in shared memory" }
     all[#all + 1] = { "keys_free", free + of.Q + of.dO + 2 * of.dS + 2, "barrier of the first tile of K and V" }
     if draws(of) then all[#all + 1] = { "at_drawn", at.drawn, "where the numbers of drawn tiles lie in shared memory, bytes" } end
-  end
-  if of.ahead then
-    local first = free + of.Q + of.dO + 2 * of.dS + 4
-    all[#all + 1] = { "rows_full", first, "barrier of O and dO of a tile whose D is made" }
-    all[#all + 1] = { "rows_read", first + 1, "barrier of those who make it" }
-    all[#all + 1] = { "at_rows", at.rows, "where O and dO of that tile lie in shared memory, bytes" }
-    all[#all + 1] = { "at_made", at.made, "where the number of that tile lies in shared memory, bytes" }
   end
   if ordered(p, of) then
     local first = free + of.Q + of.dO + 2 * of.dS + 2
@@ -191,12 +177,11 @@ function ws.recipe(name, c, p, of, entry)
   local dQ_LD = string.format("ws(0) ws(%s*%d)", tiles, tile)
   local blocks = string.format("ceildiv(k,%d)*b*hk", 64 * of.groups)
   local counts = counted(p, of) and string.format(" ws(%s*%d)", tiles, tile + 8 * c.Br) or ""
-  local made, O = of.ahead and "+4*b*h" or "", of.ahead and string.format(" mapO(%d)", c.Br) or ""
-  return string.format("workspace %s*%d%s\n%s", tiles, tile + 8 * c.Br + (p.has.det and 4 * (of.all // of.groups) or 0), counted(p, of) and "+16" .. made or "", p.has.det and "" or "reduces dQ\n")
+  return string.format("workspace %s*%d%s\n%s", tiles, tile + 8 * c.Br + (p.has.det and 4 * (of.all // of.groups) or 0), counted(p, of) and "+16" or "", p.has.det and "" or "reduces dQ\n")
     .. simt.zeros(c, p, entry, ws.threads(of))
-    .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", of.ahead and "1" or tiles, dQ_LD, counts)
+    .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", tiles, dQ_LD, counts)
     .. string.format("launch %s grid %s block %d shared %d overlap args call %s mapQ(%d) mapK(64) mapV(64) "
-      .. "mapdO(%d) mapdK(16) mapdV(16)%s%s\n", entry(name), draws(of) and "min(SMs," .. blocks .. ")" or blocks, ws.threads(of), ws.places(c, p, of).last, dQ_LD, c.Br, c.Br, O, counts)
+      .. "mapdO(%d) mapdK(16) mapdV(16)%s\n", entry(name), draws(of) and "min(SMs," .. blocks .. ")" or blocks, ws.threads(of), ws.places(c, p, of).last, dQ_LD, c.Br, c.Br, counts)
     .. string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)\n", entry "finish", tiles, of.turned and 128 * of.groups or 2 * c.Br,
       c.Br * ws.boxes(p.d) * 128)
     .. simt.sinks(p, entry, ws.threads(of), string.format(" ws(%s*%d)", tiles, tile))
@@ -221,10 +206,6 @@ function ws.work(c, p, of, bytes, steps)
       fma = c.Br * Dp, issue = 2 * c.Br * Dp, l2 = tiles * (tile + 2 * c.Br * p.d), dram = tiles * tile + 2 * p.b * p.h * p.q * p.d },
   }
   if of.owns then all[3] = nil end
-  if of.ahead then
-    all[1].blocks, all[1].fma, all[1].issue, all[1].l2, all[1].dram = 1, 0, 0, 0, 0
-    all[2].dram = all[2].dram + p.b * p.h * p.q * 4 * p.dv
-  end
   return all
 end
 
@@ -234,7 +215,7 @@ function ws.defaults(rows)
   for _, row in ipairs(rows) do
     for _, Z in ipairs(row.Z or { 8, 1 }) do
       local c = {}
-      for _, name in ipairs { "Br", "Bc", "s", "t", "S", "R", "H", "A", "O", "K", "E", "most" } do c[name] = row[name] end
+      for _, name in ipairs { "Br", "Bc", "s", "t", "S", "R", "H", "O", "K", "E", "most" } do c[name] = row[name] end
       c.Z, c.meant = Z, function(p, g) -- of blocks few heads at once, whose rows stay in L2
         return (Z == 1 or not p.has.bs) and (not row.listed or p.has.bs or p.has.iv or false) and (not row.meant or row.meant(p, g))
       end

@@ -170,17 +170,6 @@ void emu_memory_age(emu *e, const void *data, uint64_t bytes)
   }
 }
 
-void emu_memory_publish(emu *e, const emu_region *region, const emu_me *me)
-{
-  const uint64_t block = me->who >> EMU_THREAD_BITS;
-  emu_cell *const first = e->hot.shadow + ((uintptr_t)region->data - e->hot.arena) / 4;
-  for (emu_cell *cell = first; cell < first + (region->bytes + 3) / 4; cell++) {
-    const uint64_t who = cell->write >> EMU_EPOCH_BITS & EMU_WHO_MASK;
-    if (who >> EMU_THREAD_BITS == block && !is_split(cell) && emu_before(&e->hot, cell->write, EMU_ONE, me))
-      cell->write = cell->write >> EMU_TAG_SHIFT << EMU_TAG_SHIFT;
-  }
-}
-
 void emu_memory_poison(void *data, uint64_t bytes)
 {
   unsigned char *byte = data;

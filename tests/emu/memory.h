@@ -28,8 +28,6 @@ void emu_memory_cut(emu *e, int regions);
 void emu_memory_mark(emu *e, const void *data, uint64_t bytes, int tag);
 /* Forgets who wrote and read them in earlier runs. */
 void emu_memory_age(emu *e, const void *data, uint64_t bytes);
-/* Forgets who wrote a region's bytes where that came before a thread's present. */
-void emu_memory_publish(emu *e, const emu_region *region, const emu_me *me);
 /* Gives each half of a word a cell of its own. */
 void emu_memory_split(emu *e, emu_cell *cell);
 /* Bytes become EMU_POISON. */

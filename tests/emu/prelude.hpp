@@ -450,9 +450,6 @@ TWIN void copies_fence()
 {
   emu_copies_fence();
 }
-TWIN void device_fence()
-{
-}
 TWIN void stmatrix(unsigned row, unsigned x0, unsigned x1, unsigned x2, unsigned x3, int line = __builtin_LINE())
 {
   emu_stmatrix(row, x0, x1, x2, x3, line * EMU_OPS + EMU_STMATRIX);

@@ -185,14 +185,8 @@ void emu_signals_await_count(const int32_t *from, int32_t n, uintptr_t pc)
   }
 }
 
-/* Whoever awaits the number comes after what this thread has seen written to workspaces. So do, here, those
- * who do not await it: that is found by what they read. */
 void emu_signals_counted(void)
 {
-  emu *e = emu_now->memory;
-  for (int i = 0; i < e->count; i++)
-    if (strncmp(e->region[i].layout.name, "workspace", strlen("workspace")) == 0)
-      emu_memory_publish(e, &e->region[i], &emu_now->self->me);
   for (int i = 0; i < emu_now->resident; i++)
     for (int x = 0; x < emu_now->block[i].threads; x++)
       if (emu_now->block[i].active && emu_now->block[i].thread[x].waits == EMU_WAIT_NUMBER)
