@@ -1,7 +1,8 @@
 -- bwd_ws.lua -- the space, the needs and the three launches of bwd_ws.cu.
-local simt, ws = include "lib/simt.lua", include "lib/ws_grad.lua"
+local simt, ws, bias = include "lib/simt.lua", include "lib/ws_grad.lua", include "lib/bias_tiles.lua"
 
 local function consumers(c) return c.Bc // 64 end
+local function registers_of(c) return (c.B == 1 and ws.registers_with_biases or ws.registers_of[consumers(c)])[2] end
 
 -- Of dQ each warpgroup makes its rows or its columns; columns by whole boxes of K, which zeros fill behind the last one. Where tiles of
 -- Q are no multiple of 64 rows it makes its columns as rows of dQ^T = K^T dS^T.
@@ -24,7 +25,7 @@ end
 
 -- Slices of 16 columns of K, then of V, that registers have room for as left operands.
 local function held(c, p)
-  local room = c.K == 1 and (ws.registers_of[consumers(c)][2] - needs(c, p)) // 8 * 2 or 0
+  local room = c.K == 1 and (registers_of(c) - needs(c, p)) // 8 * 2 or 0
   local K = math.min(room, ceil_div(p.d, 16))
   return K, math.min(room - K, ceil_div(p.dv, 16))
 end
@@ -32,7 +33,7 @@ end
 local function of(c, p)
   local own, K, V = consumers(c), held(c, p)
   return { groups = own, all = own, Q = c.s + c.S, dO = c.s, dS = c.t, P = 0, dQ = c.R == 0 and own * 256 * dQ_columns(c, p) or 0,
-    row_readers = own, dS_readers = own, sums = sums(c, p), stays = c.H > 0, owns = c.H == 1,
+    row_readers = own, dS_readers = own, sums = sums(c, p), stays = c.H > 0, owns = c.H == 1, biases = c.B == 1,
     turned = dQ_share(c, p) == "turned", K_held = K, V_held = V }
 end
 local function shared(c, p) return ws.places(c, p, of(c, p)).last end
@@ -92,11 +93,12 @@ return {
     { "K", { 0, 1 }, "1 = of K, then of V, registers hold what they have room for", unsaid = 0 },
     { "E", { 0, 1 }, "1 = LSE and D are loaded while S and dP are awaited", unsaid = 0 },
     { "H", { 0, 1, 2 }, "a block has 0 = a tile of keys, 1 = all those of a head, whose dQ it sums itself, 2 = one tile after another", unsaid = 0 },
+    { "B", { 0, 1 }, "a bias comes 0 = to each thread by loads of its own, 1 = by way of shared memory, brought by warps that copy nothing else", unsaid = 0 },
   },
   constraints = {
     { function(c, p) return not (p.has.det and (p.has.bs or p.has.iv)) end, "det and bs or iv exclude each other here: sums in order go by tiles side by side" },
     { function(c, p) return not p.keeps_slope end, "a thread has no room for the derivatives of scores" },
-    { function(c, p) return needs(c, p) <= ws.registers_of[consumers(c)][2] end, "accumulators and operands of a thread fit its registers" },
+    { function(c, p) return needs(c, p) <= registers_of(c) end, "accumulators and operands of a thread fit its registers" },
     { function(c, p) return dQ_share(c, p) ~= "turned" or c.O == 1 and c.H ~= 1 and ws.boxes(p.d) == consumers(c) end,
       "of dQ^T each warpgroup makes 64 rows, and a wide tile has room where S is gone before dP comes" },
     { function(c, p) return c.O == 0 or c.S == 0 end, "of one step S is gone when dP comes" },
@@ -109,6 +111,8 @@ return {
     { function(c, p) return c.H == 0 or not (p.has.w or p.has.bs or p.has.causaltl or p.by_batch) end,
       "where a block stays, each tile of keys is seen by a row, and all batches are alike" },
     { function(c, p) return c.H ~= 2 or not p.has.det end, "sums in order are of blocks that begin in order" },
+    { function(c, p) return c.B == 0 or bias.can_be(p) and c.H == 0 and not p.has.det end,
+      "tiles of biases, of 16 bits, come with those of Q, where blocks begin in any order and do not stay" },
     { function(c, p) return p.uneven or c.Z == 1 end, "tiles differ in length only under a mask" },
   },
   threads = function(c) return 128 * (1 + consumers(c)) end,

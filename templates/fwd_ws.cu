@@ -36,6 +36,29 @@ __device__ __forceinline__ void produce(const call &a$(take_counter), const tens
   }
 }
 %  end
+%  if placed then
+
+// The warps that bring biases learn which tile of Q comes next as those that compute do.
+__device__ __forceinline__ void produce_biases(const call &a)
+{
+  i32 n = 0;
+  for (i32 round = 0;; round++) {
+    const step_of<Q_stages> slot(round);
+    wait(Q_full + slot.slot * consumers, slot.parity);
+    const task my = get_task(slot.slot * consumers);
+    release(Q_free + slot.slot * consumers);
+    if (my.head < 0)
+      return;
+    const sequence at = sequence_of(a, my.head);
+    const spans visit = range(a, at, my.i0);
+    for (i32 x = 0; x < visit.last - visit.first; x++, n++) {
+      const step_of<stages> K(n);
+      wait(K_free + K.slot, K.parity ^ 1);
+      bring_biases(bias_place(K.slot), a, at, my.i0, nth_tile(visit, x) * Bc, thread_id() - 32, barrier_at(K_full + K.slot));
+    }
+  }
+}
+%  end
 %  if not ahead then
 
 __device__ __forceinline__ void consume(const call &a$(take_lists), const tensor_map &O_map)
@@ -123,7 +146,7 @@ $(entry "fwd_ws")(const call a$(take_lists)$(take_counter), const __grid_constan
     registers_less<$(producer_registers)>();
     if ($(by_warp and "warp_of() == 0" or "thread_id() == 0"))
       produce$(listed and "_listed" or ahead and "_ahead" or "")(a$(and_lists)$(and_counter), Q_map, K_map, V_map);
-  } else {
+$(placed and "    if (warp_of() > 0)\n      produce_biases(a);\n" or "")  } else {
     registers_more<$(consumer_registers)>();
     consume$(ahead and "_ahead" or "")(a$(and_lists), O_map);
   }

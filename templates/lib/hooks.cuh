@@ -242,9 +242,9 @@ __device__ __forceinline__ bool keep_from(const interval &seen, u32 j)
 % if scored then
 // What it gives else is in scores.cuh
 template <class Acc, class At>
-__device__ __forceinline__ void score(Acc &S, const call &a, const At &at, i32 i0, i32 j0$(slopes_out))
+__device__ __forceinline__ void score(Acc &S, const call &a, const At &at, i32 i0, i32 j0$(slopes_out)$(biases_in))
 {
-  score_as<false>(S, a, at, i0, j0$(and_slopes));
+  score_as<false>(S, a, at, i0, j0$(and_slopes)$(and_biases));
 }
 % else
 template <class Acc> __device__ __forceinline__ void score(Acc &S, const call &a, const sequence &, i32, i32)

@@ -4,12 +4,13 @@
 //   bias     S = S + bias of the pair
 //   mod      S becomes what an expression makes of it
 //   mask     S = -inf where the pair's byte is 0, or an expression says no
-// Such scores are in base 2 with the scale in them, with softcap alone in units of the cap, with mod natural: c is what is left.
+// Such scores are in base 2 with the scale in them, with softcap alone in units of the cap, with mod, or bias beside no other term, natural: c is
+// what is left.
 
 //: unit_of -- the factor c of such scores
 __device__ __forceinline__ float unit_of(const call &a)
 {
-  return $(c_is_cap and "1.44269504088896f * a.softcap" or has.modHASH and "1.44269504088896f" or "1.f");
+  return $(c_is_cap and "1.44269504088896f * a.softcap" or (has.modHASH or has.bias and not (has.softcap or has.alibi)) and "1.44269504088896f" or "1.f");
 }
 
 //: block_total -- of a number of each thread; whole in the first one
@@ -141,13 +142,18 @@ template <bool transposed, class Acc> struct terms {
 
 //: score_as -- products become scores
 template <bool transposed, class Acc, class At>
-__device__ __forceinline__ void score_as(Acc &S, const call &a, const At &at, i32 i0, i32 j0$(slopes_out))
+__device__ __forceinline__ void score_as(Acc &S, const call &a, const At &at, i32 i0, i32 j0$(slopes_out)$(biases_in))
 {
   constexpr float log2e = 1.44269504088896f;
 % if has.softcap then
   const float inner = a.scale / a.softcap;
 % end
-% local bias_pairs = has.bias and dtype ~= "f32"
+% local natural = has.modHASH or has.bias and not (has.softcap or has.alibi)
+% local placed = biases_in ~= ""
+% local bias_pairs = has.bias and dtype ~= "f32" and not placed
+% if placed then
+  const placed_biases<transposed, Acc> adds(biases_at);
+% end
 % if bias_pairs then
   const biases_of_keys<transposed, Acc> by_key(a, at, i0, j0);
 % end
@@ -159,8 +165,15 @@ __device__ __forceinline__ void score_as(Acc &S, const call &a, const At &at, i3
 % if bias_pairs then
     const biases<transposed, Acc> adds(a, at, i0 + Acc::row(transposed ? 0 : r), j0);
 % end
+% if placed then
+    quad four;
+% end
 #pragma unroll
     for (i32 c = 0; c < Acc::C; c++) {
+% if placed then
+      if (c % 8 == 0)
+        four = adds.part(r, c / 8);
+% end
 % if c_is_cap then
       S.at[r][c] = tanh_of(inner * S.at[r][c]);
 % elseif has.modHASH then -- which takes natural scores
@@ -176,6 +189,8 @@ __device__ __forceinline__ void score_as(Acc &S, const call &a, const At &at, i3
 %   end
 % elseif has.softcap then
       S.at[r][c] = log2e * a.softcap * tanh_of(inner * S.at[r][c]) + added.at(c);
+% elseif natural then
+      S.at[r][c] = a.scale * S.at[r][c];
 % else
       S.at[r][c] = log2e * a.scale * S.at[r][c] + added.at(c);
 % end
@@ -183,9 +198,10 @@ __device__ __forceinline__ void score_as(Acc &S, const call &a, const At &at, i3
       const i32 i = i0 + (transposed ? Acc::column(c) : Acc::row(r)), j = j0 + (transposed ? Acc::row(r) : Acc::column(c));
 % end
 % if has.bias then
-%   local into, by = has.modHASH and "s" or "S.at[r][c]", has.modHASH and "" or "log2e * "
+%   local into, by = has.modHASH and "s" or "S.at[r][c]", natural and "" or "log2e * "
 %   local alone = "((const bias_elem *)a.bias.data)[number_of_pair(a.bias, at, i, j)]"
-      $(into) += $(by)bias_of($(bias_pairs and "transposed ? by_key.at[r][c] : adds.of[c / 2].at[c % 2]" or alone));
+%   local here = placed and "elem(four.at[c % 8 / 2] >> c % 2 * 16)" or bias_pairs and "transposed ? by_key.at[r][c] : adds.of[c / 2].at[c % 2]" or alone
+      $(into) += $(by)bias_of($(here));
 % end
 % if keeps_slope then
       const modded y = mod_of(a, pair_of(at, i, j), s);
@@ -257,9 +273,9 @@ template <class Acc> __device__ __forceinline__ void tell_rows(const Acc &dS, co
 
 //: score_rows -- hook: `score` of S^T
 template <class Acc, class At>
-__device__ __forceinline__ void score_rows(Acc &S, const call &a, const At &at, i32 i0, i32 j0$(slopes_out))
+__device__ __forceinline__ void score_rows(Acc &S, const call &a, const At &at, i32 i0, i32 j0$(slopes_out)$(biases_in))
 {
-  score_as<true>(S, a, at, i0, j0$(and_slopes));
+  score_as<true>(S, a, at, i0, j0$(and_slopes)$(and_biases));
 }
 
 //: steepness -- derivatives of the capped scores of one row of S, 1 - tanh^2, told from their weights P = 2^(S - L): a thread has

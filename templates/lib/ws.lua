@@ -1,6 +1,6 @@
 -- ws.lua -- the space of the kernels for warpgroups: tunables, what lies where in shared memory, registers, and the
 -- arithmetic of work that the model turns into time. Goes with ring.cuh and ws.cuh.
-local libs = include "lib/libs.lua"
+local libs, bias = include "lib/libs.lua", include "lib/bias_tiles.lua"
 local ws = {}
 
 local function ceil_div(x, y) return (x + y - 1) // y end
@@ -42,6 +42,7 @@ ws.tunables = {
   -- E = 1 against the best without (H200, bf16, N = 512 to 16k, ten kinds of data): full, 0.5 to 2.0 % faster at d 128, 0.9 to 3.5 % at
   -- d 64 (bench/results/h200-ws-ahead.tsv); causal, 4 to 7 % slower: tiles drawn two rounds ahead leave SMs waiting in the end.
   { "E", { 0, 1 }, "1 = the first S of the next tile of Q runs beside the end of this one", unsaid = 0 },
+  { "B", { 0, 1 }, "a bias comes 0 = to each thread by loads of its own, 1 = by way of shared memory, brought by warps that copy nothing else", unsaid = 0 },
 }
 
 function ws.consumers(c) return c.Br // 64 end
@@ -58,7 +59,9 @@ function ws.at_K(c, p) return c.q * ws.Q_boxes(p) * 128 * c.Br end
 function ws.at_V(c, p) return ws.at_K(c, p) + c.s * ws.boxes(p.d) * 128 * c.Bc end
 function ws.at_P(c, p) return ws.at_V(c, p) + c.s * ws.boxes(p.dv) * 128 * c.Bc end
 function ws.P_bytes(c) return c.S * ws.boxes(c.Bc) * 128 * c.Br end
-function ws.at_signals(c, p) return ws.at_P(c, p) + ws.P_bytes(c) end
+function ws.at_bias(c, p) return ws.at_P(c, p) + ws.P_bytes(c) end
+function ws.bias_bytes(c) return c.B * c.s * bias.bytes(c.Br, c.Bc) end
+function ws.at_signals(c, p) return ws.at_bias(c, p) + ws.bias_bytes(c) end
 function ws.signals(c, p) return 2 * ws.Q_places(c) + 4 * c.s + (p.ragged and 1 or 0) end
 function ws.shared(c, p) return ws.at_signals(c, p) + 8 * ws.signals(c, p) + (p.has.bs and 16 or 8) * ws.Q_places(c) end
 
@@ -83,7 +86,7 @@ function ws.words(c, p)
   local O = { columns = ws.Do(p), held = c.S == 0 }
   local same = S.columns == O.columns and S.held == O.held
   local counts, late = ws.counts(p), scores_late(c, p)
-  return { libs = ws.libs, dtype = p.dtype, slices = p.slices, packed = false, parted = false, aligned = 16, overlaps = true, stores_later = false, drawn = p.uneven, by_warp = p.ragged or p.has.iv or false,
+  local words = { libs = ws.libs, dtype = p.dtype, slices = p.slices, packed = false, parted = false, aligned = 16, overlaps = true, stores_later = false, drawn = p.uneven, by_warp = p.ragged or p.has.iv or false,
     products = same and { S } or { S, O },
     producer_registers = r[1], consumer_registers = r[2],
     ruled = p.has.alibi or p.has.drop or false, rows_later = p.has.alibi and p.has.causal and not (p.has.modHASH or p.has.prefix) or false, Q_held = c.Q == 1, P_shared = c.S == 1,
@@ -92,12 +95,15 @@ function ws.words(c, p)
     take_counter = counts and ", i32 *counter" or "", and_counter = counts and ", counter" or "",
     turns = c.P == 0 and "none" or c.P == 1 and "products" or "softmax",
     ahead = c.E == 1 and ws.can_be_ahead(p),
-    rescale = c.L == 1 and "seldom" or "always", seeks_late = c.L == 2 }
+    rescale = c.L == 1 and "seldom" or "always", seeks_late = c.L == 2,
+    take_slot = c.B == 1 and ", i32 slot" or "", and_slot = c.B == 1 and ", K.slot" or "" }
+  bias.words(words, c.B == 1, "K")
+  return words
 end
 
 function ws.constants(c, p)
   local Q = ws.Q_places(c)
-  return {
+  local all = {
     { "Br", c.Br, "rows of Q of one tile" },
     { "Bc", c.Bc, "rows of K and V of one tile" },
     { "T", ws.threads(c), "threads of a block" },
@@ -129,6 +135,8 @@ function ws.constants(c, p)
     { "Z", c.Z, "heads whose tiles of Q start together" },
     { "slices", p.slices, "blocks beside each other that make the columns of O" },
   }
+  if c.B == 1 then bias.constants(all, ws.at_bias(c, p), c.Bc, 96) end
+  return all
 end
 
 -- The accumulators S and O, P, and about 28 for the rest: what a thread that computes needs. P takes the place of S
@@ -182,6 +190,8 @@ ws.constraints = {
     "a warpgroup that keeps its last V lets pass those that only others see" },
   { function(c, p) return c.E == 0 or ws.can_be_ahead(p) end, "E is 1 where all rows begin with the same tile of keys", walk = true },
   { function(c, p) return p.uneven or c.Z == 1 end, "tiles of Q differ in length only under a mask" },
+  { function(c, p) return c.B == 0 or bias.can_be(p) and c.s > 1 and (c.E == 0 or not ws.can_be_ahead(p)) end,
+    "tiles of biases, of 16 bits, come with those of K" },
 }
 
 -- What a row of Q takes by the best config of each Br, where tiles are many (H200, N = 4096, full).

@@ -4,11 +4,12 @@
 --   Q dO dS  tiles of each in shared memory; P: bytes of P there; dQ: bytes of dQ there
 --   sums     columns of dQ in its sums, where that is not d
 --   turned   whether sums are those of dQ^T
+--   biases   whether biases come by way of shared memory, a tile with each of Q
 --   K_held, V_held   slices of 16 columns of each in registers, where there are any
 --   stays    whether a block stays for many tiles of keys, with places for two; owns: and has whole heads, whose dQ it sums
 --   row_readers, dS_readers   warpgroups that read a tile of Q or dO, of dS
 local libs = include "lib/libs.lua"
-local simt, grad = include "lib/simt.lua", include "lib/grad.lua"
+local simt, grad, bias = include "lib/simt.lua", include "lib/grad.lua", include "lib/bias_tiles.lua"
 local ws = {}
 
 function ws.up(x, y) return ceil_div(x, y) * y end
@@ -16,6 +17,8 @@ function ws.boxes(d) return ceil_div(d, 64) end
 function ws.threads(of) return 128 * (1 + of.all) end
 -- Registers of a thread that copies and of one that computes: 64 K of an SM, in steps of 8.
 ws.registers_of = { { 24, 232 }, { 24, 240 }, { 32, 160 } }
+-- Beside two that compute, where warps of the first bring biases.
+ws.registers_with_biases = { 40, 232 }
 -- What the compiler reports is the share of a thread before registers move.
 function ws.registers(of) return 65536 // ws.threads(of) // 8 * 8 end
 
@@ -48,7 +51,8 @@ function ws.places(c, p, of)
   at.Q = at.V + keys * of.groups * ws.boxes(p.dv) * 8192
   at.dO = at.Q + of.Q * ws.boxes(p.d) * 128 * c.Br
   at.dS = at.dO + of.dO * ws.boxes(p.dv) * 128 * c.Br
-  at.P = at.dS + of.dS * of.groups * 128 * c.Br
+  at.bias = at.dS + of.dS * of.groups * 128 * c.Br
+  at.P = at.bias + (of.biases and of.Q * bias.bytes(c.Br, 64 * of.groups) or 0)
   at.dQ = at.P + of.P
   at.LD = at.dQ + of.dQ
   at.signals = at.LD + of.Q * 8 * c.Br
@@ -70,7 +74,7 @@ function ws.shapes(list)
 end
 
 function ws.words(c, p, of, own)
-  local r, in_order = ws.registers_of[of.all], ordered(p, of)
+  local r, in_order = of.biases and ws.registers_with_biases or ws.registers_of[of.all], ordered(p, of)
   local words = { libs = libs("lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh",
       "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_sums.cuh", "lib/ws_tails.cuh", "lib/ws_slices.cuh", "lib/ws_stays.cuh",
       "lib/launches.cuh"),
@@ -80,6 +84,7 @@ function ws.words(c, p, of, own)
     block = in_order and "begun_block(counts)" or "i32(block_id())",
     take_counts = counted(p, of) and ", i32 *counts" or "", and_counts = counted(p, of) and ", counts" or "" }
   words.rows_ahead = own.rows_ahead or false
+  bias.words(words, of.biases or false, "Q")
   words.rows_to, words.and_rows, words.and_tails = rows_to(p), p.ragged and ", has_rows(a, tile)" or "", p.ragged and ", tails" or ""
   words.copy_keys = p.ragged and "copy_some_keys" or "copy_keys"
   words.at_of = p.ragged and not (p.scored or p.has.drop) and "cut_at" or "at"
@@ -136,6 +141,7 @@ function ws.constants(c, p, of)
     { "signals", free + of.Q + of.dO + 2 * of.dS + 2 + (of.stays and 2 or 0) + turns(p, of) + tails(p), "barriers" },
     { "Z", c.Z, "heads whose tiles start together" },
   }
+  if of.biases then bias.constants(all, at.bias, 64 * of.groups, 64) end
   for _, name in ipairs { "K_held", "V_held" } do
     if (of[name] or 0) > 0 then all[#all + 1] = { name, of[name], "slices of 16 columns of " .. name:sub(1, 1) .. " in registers" } end
   end

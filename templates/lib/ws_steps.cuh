@@ -37,19 +37,25 @@ struct growth {
 % end
 };
 
-//: set_scores -- products become scores
-__device__ __forceinline__ void set_scores(acc<Br, Bc> &S, const tile_at &t)
+//: set_scores -- products become scores$(placed and "; `slot`: of the tile of K, with which biases have come" or "")
+__device__ __forceinline__ void set_scores(acc<Br, Bc> &S, const tile_at &t$(take_slot))
 {
-  score(S, t.a, t.at, t.i0, t.j0);
+  score(S, t.a, t.at, t.i0, t.j0$(placed and ", bias_place(slot)" or ""));
+% if placed then
+  warp_sync();                                          // all lanes have read them
+% end
   if (t.is_cut)
     mask(S, t.a, t.at, t.i0, t.j0);
 }
 
 //: softmax_of -- the softmax of a tile: m = max(m, rowmax(S)), S becomes P = exp(S - m), l = exp(m_old - m) l + rowsum(P)
-__device__ __forceinline__ growth softmax_of(online &x, const tile_at &t, float c)
+__device__ __forceinline__ growth softmax_of(online &x, const tile_at &t, float c$(take_slot))
 {
   const rowvec<Br> m_old = x.m;
-  set_scores(x.S, t);
+  set_scores(x.S, t$(placed and ", slot" or ""));
+% if placed then
+  release(K_free + slot);
+% end
   x.m = row_max(x.m, x.S);
 % if rescale == "seldom" then
   const bool grown = settle(x.m, m_old, c);
@@ -105,8 +111,10 @@ __device__ __forceinline__ void first_step(online &x, const query &Q, const tile
   wait(K_full + K.slot, K.parity);
   start_ABt(x.S, Q, K_place(K.slot));                   // S = Q K^T
   products_wait<0>();
+% if not placed then
   release(K_free + K.slot);
-  softmax_of(x, t, c);
+% end
+  softmax_of(x, t, c$(and_slot));
 % if seeks_late and cut.left then
   x.growths = any_lane(unset(x.m)) ? 2 : 0;
 % end
@@ -139,8 +147,10 @@ __device__ __forceinline__ void softmax_in_order(online &x, const tile_at &t, fl
 {
   const step_of<stages> V(n), K(n + 1);
   release(V_free + V.slot);
+% if not placed then
   release(K_free + K.slot);
-  const growth by = softmax_of(x, t, c);
+% end
+  const growth by = softmax_of(x, t, c$(and_slot));
   shrink(x.O, by);                                      // O = exp(m_old - m) O
   set_weights(x.P, x.S$(has.drop and ", t" or ""));
 }
@@ -169,8 +179,10 @@ __device__ __forceinline__ void softmax_overlapped(online &x, const tile_at &t, 
 % if turns == "softmax" then
   take_turn(me);
 % end
+% if not placed then
   release(K_free + K.slot);
-  const growth by = softmax_of(x, t, c);
+% end
+  const growth by = softmax_of(x, t, c$(and_slot));
 % if held then
   hold(x.l);                                            // while O + P V runs
 % end
@@ -216,7 +228,7 @@ __device__ __forceinline__ void softmax_late(online &x, const tile_at &t, float 
 % if turns == "softmax" then
   take_turn(me);
 % end
-  $(scores_late and "if (t.is_cut)\n    " or "")set_scores(x.S, t);
+  $(scores_late and "if (t.is_cut)\n    " or "")set_scores(x.S, t$(and_slot));
 % if cut.left then
   if (x.growths > 1) {
     products_wait<0>();                                 // O is there
@@ -243,7 +255,7 @@ __device__ __forceinline__ void softmax_late(online &x, const tile_at &t, float 
       m = above_by(x.m, x.S, c);
     else {                                              // farther than P can tell: from S on again
       warp_ABt<Dp>(x.S, Q_place(own), K_place(K.slot));
-      set_scores(x.S, t);
+      set_scores(x.S, t$(and_slot));
       m = row_max(x.m, x.S);
     }
     const rowvec<Br> f = move(x, m, c);

@@ -1,0 +1,21 @@
+-- bias_tiles.lua -- words and constants of bias_tiles.cuh, for kernels whose biases come as tiles by way of shared memory.
+local tiles = {}
+
+-- Whether a problem's biases can: a thread finds two in a register. Lists of tiles have warps of their own.
+function tiles.can_be(p) return p.has.bias and not (p.has.bias32 or p.has.bs) or false end
+
+function tiles.bytes(rows, keys) return ceil_div(keys, 64) * 128 * rows end
+
+-- What tells the hook of scores where its biases lie; `with`: the tile that each of theirs comes with.
+function tiles.words(words, placed, with)
+  words.placed = placed
+  if placed then words.biases_with, words.biases_in, words.and_biases = with, ", u32 biases_at", ", biases_at" end
+end
+
+function tiles.constants(all, at, keys, threads)
+  all[#all + 1] = { "at_bias", at, "where biases lie in shared memory, bytes" }
+  all[#all + 1] = { "bias_boxes", ceil_div(keys, 64), "boxes of 64 columns of a tile of biases" }
+  all[#all + 1] = { "bias_threads", threads, "threads that bring biases" }
+end
+
+return tiles
