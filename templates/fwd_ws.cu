@@ -54,7 +54,7 @@ __device__ __forceinline__ void produce_biases(const call &a)
     for (i32 x = 0; x < visit.last - visit.first; x++, n++) {
       const step_of<stages> K(n);
       wait(K_free + K.slot, K.parity ^ 1);
-      bring_biases(bias_place(K.slot), a, at, my.i0, nth_tile(visit, x) * Bc, thread_id() - 32, barrier_at(K_full + K.slot));
+      bring_biases(bias_place(K.slot), a, at, my.i0, nth_tile(visit, x) * Bc, thread_id() - 64, barrier_at(K_full + K.slot));
     }
   }
 }
@@ -146,7 +146,7 @@ $(entry "fwd_ws")(const call a$(take_lists)$(take_counter), const __grid_constan
     registers_less<$(producer_registers)>();
     if ($(by_warp and "warp_of() == 0" or "thread_id() == 0"))
       produce$(listed and "_listed" or ahead and "_ahead" or "")(a$(and_lists)$(and_counter), Q_map, K_map, V_map);
-$(placed and "    if (warp_of() > 0)\n      produce_biases(a);\n" or "")  } else {
+$(placed and "    if (warp_of() > 1)\n      produce_biases(a);\n" or "")  } else {
     registers_more<$(consumer_registers)>();
     consume$(ahead and "_ahead" or "")(a$(and_lists), O_map);
   }

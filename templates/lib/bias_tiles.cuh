@@ -18,21 +18,35 @@ __device__ __forceinline__ quad few_biases(const elem *row, i32 j, i32 nk)
   return x;
 }
 
-//: bring_biases -- a tile from row i0 and key j0 on, by `bias_threads` threads of which this is the `me`-th. Rows behind the last are 0
+//: bring_some_biases -- of a tile in which rows or keys end, or whose rows begin elsewhere than at multiples of 16 bytes, one chunk of each
+// `step`-th row; `row`: of row i0 + first. Rows behind the last are 0
+__device__ __forceinline__ void bring_some_biases(u32 box, const elem *row, i64 stride, i32 chunk, i32 first, i32 step, i32 rows_here, i32 j, i32 nk)
+{
+#pragma unroll 1
+  for (i32 r = first; r < Br; r += step, row += stride)
+    put16(box + r * 128 + (chunk % 8 ^ r % 8) * 16, r < rows_here ? few_biases(row, j, nk) : quad{});
+}
+
+//: bring_biases -- a tile from row i0 and key j0 on, by `bias_threads` threads of which this is the `me`-th. They are few, so that of a whole tile
+// each has a fixed chunk of each row, and places are known but for two: 264 clocks a row became a bottleneck (d 64, H200)
 template <class At> __device__ __forceinline__ void bring_biases(u32 to, const call &a, const At &at, i32 i0, i32 j0, i32 me, u32 full)
 {
-  constexpr i32 across = Bc > 128 ? 32 : Bc > 64 ? 16 : 8; // threads that share a row, each with a chunk of eight biases
-  const i32 chunk = me % across, j = j0 + 8 * chunk;
+  constexpr i32 across = Bc > 128 ? 32 : Bc > 64 ? 16 : 8, step = bias_threads / across; // threads that share a row; rows at once
+  const i32 chunk = me % across, first = me / across, j = j0 + 8 * chunk;
   const u32 box = to + chunk / 8 * box_bytes<Br>;
-  const elem *row = (const elem *)a.bias.data + number_of_pair(a.bias, at, i0 + me / across, 0);
+  const elem *row = (const elem *)a.bias.data + number_of_pair(a.bias, at, i0 + first, 0);
+  const i64 stride = step * i64(a.bias.n);
+  if (8 * chunk < Bc) {
+    if (i0 + Br <= at.nq && j0 + Bc <= at.nk && (u64(row) | u64(2 * a.bias.n)) % 16 == 0) {
+      const elem *from = row + j;
 #pragma unroll 1
-  for (i32 r = me / across; r < Br && 8 * chunk < Bc; r += bias_threads / across, row += bias_threads / across * i64(a.bias.n)) {
-    const u32 place = box + r * 128 + (chunk % 8 ^ r % 8) * 16;
-    const bool real = i0 + r < at.nq;
-    if (!real || (j + 8 <= at.nk && u64(row + j) % 16 == 0))
-      copy_async(place, real ? row + j : a.bias.data, real);
-    else
-      put16(place, few_biases(row, j, at.nk));
+      for (i32 r = 0; r < Br; r += 16)
+#pragma unroll
+        for (i32 x = 0; x < 16; x += step, from += stride)
+          copy_async(box + r * 128 + (first + x) * 128 + (chunk % 8 ^ (first + x) % 8) * 16, from, true);
+    } else {
+      bring_some_biases(box, row, stride, chunk, first, step, at.nq - i0, j, at.nk);
+    }
   }
   copy_arrive(full);                                    // copies
   warp_sync();

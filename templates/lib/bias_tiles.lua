@@ -12,10 +12,10 @@ function tiles.words(words, placed, with)
   if placed then words.biases_with, words.biases_in, words.and_biases = with, ", u32 biases_at", ", biases_at" end
 end
 
-function tiles.constants(all, at, keys, threads)
+function tiles.constants(all, at, keys)
   all[#all + 1] = { "at_bias", at, "where biases lie in shared memory, bytes" }
   all[#all + 1] = { "bias_boxes", ceil_div(keys, 64), "boxes of 64 columns of a tile of biases" }
-  all[#all + 1] = { "bias_threads", threads, "threads that bring biases" }
+  all[#all + 1] = { "bias_threads", 64, "threads that bring biases" }
 end
 
 return tiles

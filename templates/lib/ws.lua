@@ -135,7 +135,7 @@ function ws.constants(c, p)
     { "Z", c.Z, "heads whose tiles of Q start together" },
     { "slices", p.slices, "blocks beside each other that make the columns of O" },
   }
-  if c.B == 1 then bias.constants(all, ws.at_bias(c, p), c.Bc, 96) end
+  if c.B == 1 then bias.constants(all, ws.at_bias(c, p), c.Bc) end
   return all
 end
 

@@ -141,7 +141,7 @@ function ws.constants(c, p, of)
     { "signals", free + of.Q + of.dO + 2 * of.dS + 2 + (of.stays and 2 or 0) + turns(p, of) + tails(p), "barriers" },
     { "Z", c.Z, "heads whose tiles start together" },
   }
-  if of.biases then bias.constants(all, at.bias, 64 * of.groups, 64) end
+  if of.biases then bias.constants(all, at.bias, 64 * of.groups) end
   for _, name in ipairs { "K_held", "V_held" } do
     if (of[name] or 0) > 0 then all[#all + 1] = { name, of[name], "slices of 16 columns of " .. name:sub(1, 1) .. " in registers" } end
   end
