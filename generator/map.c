@@ -32,6 +32,11 @@ bool fat_map_fits(const fat_map_shape *shape, const fat_view *t)
   return bits % 16 == 0;
 }
 
+bool fat_map_is_needed(int tensor)
+{
+  return fat_tensors[tensor].width != FAT_WIDE_K;
+}
+
 int fat_map_encode(const fat_cuda_calls *cuda, const fat_map_shape *shape, const fat_view *t, int64_t rows,
                    void *map)
 {

@@ -23,8 +23,13 @@ fat_map_shape fat_map_shape_of(const fat_problem *p, int tensor);
  * stride of a dimension with one element means nothing and is not looked at. */
 bool fat_map_fits(const fat_map_shape *shape, const fat_view *t);
 
+/* Whether a kernel that takes a map of this tensor has no other way to it. Of biases it has, and takes a map
+ * of zeros where there can be none: neither a length of keys that is no multiple of 8 nor a cut-out may
+ * exclude it. */
+bool fat_map_is_needed(int tensor);
+
 /* Writes the map, FAT_CUDA_MAP_BYTES at a multiple of FAT_CUDA_MAP_ALIGN, with boxes of `rows` rows. The
- * driver's result code; cuda->map_tiled must be there, the tensor must fit. */
+ * driver's result code; cuda->map_tiled must be there, the tensor must fit where its map is needed. */
 int fat_map_encode(const fat_cuda_calls *cuda, const fat_map_shape *shape, const fat_view *t, int64_t rows,
                    void *map);
 

@@ -99,13 +99,13 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
 extern "C" __global__ void __launch_bounds__(T, 1)
 $(entry "bwd_ws")(const call a$(take_lists), float *dQ_all, const LD_row *LD_all, const __grid_constant__ tensor_map Q_map,
   const __grid_constant__ tensor_map K_map, const __grid_constant__ tensor_map V_map, const __grid_constant__ tensor_map dO_map,
-  const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map$(take_counts))
+  const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map$(take_counts)$(take_biases))
 {
   $(stays and "" or "const key_task my = key_task_of(a, " .. block .. ");\n  const row_steps from(a, my" .. and_lists .. ");")$(ragged and " if (!has_keys(a, my)) return;" or "")
   set_up_steps();
   if (warp_of() < 4) {
     registers_less<$(producer_registers)>();
-    $(stays and "produce_all" or "produce")(a, LD_all$(stays and "" or ", my, from"), Q_map, K_map, V_map, dO_map$(stays and and_counts or ""));
+    $(stays and "produce_all" or "produce")(a, LD_all$(stays and "" or ", my, from"), Q_map, K_map, V_map, dO_map$(stays and and_counts or placed and ", bias_map" or ""));
     $(ordered and "keep_turns(a, counts, my, from);" or "")
   } else {
     registers_more<$(consumer_registers)>();

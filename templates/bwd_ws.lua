@@ -136,6 +136,8 @@ return {
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, H = 1, most = 128, meant = few_keys },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, most = 64, Z = { 1 }, meant = stays_well },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, most = 64, meant = function(p) return p.has.drop and not (p.scored or p.has.det) end },
+    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, B = 1, most = 64, meant = bias.come_well },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, B = 1, most = 128, meant = bias.come_well },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, most = 64, meant = function(p) return scored_by(p, "bias") end },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, most = 64, Z = { 1 } },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 0, most = 64 },

@@ -36,29 +36,6 @@ __device__ __forceinline__ void produce(const call &a$(take_counter), const tens
   }
 }
 %  end
-%  if placed then
-
-// The warps that bring biases learn which tile of Q comes next as those that compute do.
-__device__ __forceinline__ void produce_biases(const call &a)
-{
-  i32 n = 0;
-  for (i32 round = 0;; round++) {
-    const step_of<Q_stages> slot(round);
-    wait(Q_full + slot.slot * consumers, slot.parity);
-    const task my = get_task(slot.slot * consumers);
-    release(Q_free + slot.slot * consumers);
-    if (my.head < 0)
-      return;
-    const sequence at = sequence_of(a, my.head);
-    const spans visit = range(a, at, my.i0);
-    for (i32 x = 0; x < visit.last - visit.first; x++, n++) {
-      const step_of<stages> K(n);
-      wait(K_free + K.slot, K.parity ^ 1);
-      bring_biases(bias_place(K.slot), a, at, my.i0, nth_tile(visit, x) * Bc, thread_id() - 64, barrier_at(K_full + K.slot));
-    }
-  }
-}
-%  end
 %  if not ahead then
 
 __device__ __forceinline__ void consume(const call &a$(take_lists), const tensor_map &O_map)
@@ -137,7 +114,7 @@ __device__ __forceinline__ void consume(const call &a$(take_lists), const tensor
 extern "C" __global__ void __launch_bounds__(T, 1)
 $(entry "fwd_ws")(const call a$(take_lists)$(take_counter), const __grid_constant__ tensor_map Q_map,
   const __grid_constant__ tensor_map K_map, const __grid_constant__ tensor_map V_map,
-  const __grid_constant__ tensor_map O_map)
+  const __grid_constant__ tensor_map O_map$(take_biases))
 {
   overlap_next();
   set_up();
@@ -146,7 +123,7 @@ $(entry "fwd_ws")(const call a$(take_lists)$(take_counter), const __grid_constan
     registers_less<$(producer_registers)>();
     if ($(by_warp and "warp_of() == 0" or "thread_id() == 0"))
       produce$(listed and "_listed" or ahead and "_ahead" or "")(a$(and_lists)$(and_counter), Q_map, K_map, V_map);
-$(placed and "    if (warp_of() > 1)\n      produce_biases(a);\n" or "")  } else {
+$(placed and "    if (warp_of() > 1)\n      produce_biases(a, bias_map);\n" or "")  } else {
     registers_more<$(consumer_registers)>();
     consume$(ahead and "_ahead" or "")(a$(and_lists), O_map);
   }

@@ -1,5 +1,5 @@
 -- fwd_ws.lua -- the space, the needs and the launch of fwd_ws.cu.
-local simt, ws = include "lib/simt.lua", include "lib/ws.lua"
+local simt, ws, bias = include "lib/simt.lua", include "lib/ws.lua", include "lib/bias_tiles.lua"
 
 return {
   about = "FlashAttention-3 forward: one warpgroup copies, the others compute; for Hopper",
@@ -45,7 +45,7 @@ return {
     local counts = ws.counts(p)
     return (counts and "workspace 4\n" or "") .. string.format("valid 2147483647-SMs-%s\n", tiles)
       .. (counts and string.format("clear 0 4*min(1,max(0,%s-2*SMs))\n", tiles) or "") .. string.format(
-      "launch %s grid min(SMs,%s) block %d shared %d overlap args call%s mapQ(%d) mapK(%d) mapV(%d) mapO(16)\n",
-      entry "fwd_ws", tiles, ws.threads(c), ws.shared(c, p), counts and " ws(0)" or "", 64, c.Bc, c.Bc)
+      "launch %s grid min(SMs,%s) block %d shared %d overlap args call%s mapQ(%d) mapK(%d) mapV(%d) mapO(16)%s\n",
+      entry "fwd_ws", tiles, ws.threads(c), ws.shared(c, p), counts and " ws(0)" or "", 64, c.Bc, c.Bc, bias.map(c))
   end,
 }

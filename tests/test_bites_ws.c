@@ -32,14 +32,19 @@
 /* They do so tile by tile along the diagonal. */
 #define RISING "fwd-f16-b1-h2k1-q300-k330-d40-causal all gpu=H200 sms=2 lay=padded data=rising"
 
+/* Biases that copies read, and those that they cannot. */
+#define BIASED     "fwd-f16-b1-h2k1-q200-k168-d40-causal-bias all gpu=H200 sms=2"
+#define BIASED_ODD "fwd-f16-b1-h2k1-q200-k165-d40-causal-bias all gpu=H200 sms=2"
+
 #define WS(rest) "fwd_ws:Br128-Bc32-" rest
 
 static const struct {
   const char *kernel, *line;
 } schedules[] = {
-    {WS("s2-q1-Q0-I1-P1-L0-Z1"), F16},    {WS("s2-q2-Q1-I2-P1-L1-Z2"), BF16},
-    {WS("s1-q1-Q0-I0-P0-L0-Z1"), F16},    {WS("s2-q1-Q1-I2-P0-L0-Z1"), NO_KEYS},
-    {WS("s2-q1-Q0-I2-P1-L0-Z1-S1"), F16}, {WS("s2-q1-Q0-I1-P1-L2-Z1"), LARGE},
+    {WS("s2-q1-Q0-I1-P1-L0-Z1"), F16},       {WS("s2-q2-Q1-I2-P1-L1-Z2"), BF16},
+    {WS("s1-q1-Q0-I0-P0-L0-Z1"), F16},       {WS("s2-q1-Q1-I2-P0-L0-Z1"), NO_KEYS},
+    {WS("s2-q1-Q0-I2-P1-L0-Z1-S1"), F16},    {WS("s2-q1-Q0-I1-P1-L2-Z1"), LARGE},
+    {WS("s2-q1-Q0-I1-P1-L0-Z1-B1"), BIASED}, {WS("s2-q2-Q0-I1-P1-L2-Z1-B1"), BIASED_ODD},
 };
 enum { SCHEDULES = sizeof schedules / sizeof *schedules };
 
@@ -80,6 +85,9 @@ static const char *const names[] = {
     "stmatrix",
     "set_weights",
     "shrink",
+    "produce_biases",
+    "bring_biases",
+    "put_biases",
 };
 
 static void every_call_is_missed(void **state)
@@ -99,6 +107,7 @@ static void every_call_is_missed(void **state)
 #define RING    "templates/lib/ring.cuh"
 #define SOFTMAX "templates/lib/softmax.cuh"
 #define KERNEL  "templates/fwd_ws.cu"
+#define BIASES  "fwd_ws:Br128-Bc80-s2-q1-Q0-I1-P1-L0-Z1-B1"
 #define PLAIN   WS("s2-q1-Q0-I1-P1-L0-Z1")
 #define COUNTED WS("s2-q2-Q0-I2-P1-L1-Z2")
 /* P in shared memory: in turns; and with one box of it whole, one begun, no softmax beside the products. */
@@ -118,6 +127,16 @@ static void every_call_is_missed(void **state)
 #define USED "fwd-f16-b5-h2k1-q200-k300-d64-used all gpu=H200 sms=3 lay=padded"
 
 static const defect defects[] = {
+    /* biases: whose, of which keys, which chunk; all have read them when the next tile may come */
+    {BIASES, "at.h, at.b, full);", "at.hk, at.b, full);", BIASED, WRONG, NULL, NULL},
+    {WS("s2-q2-Q0-I1-P1-L2-Z1-B1"), "nth_tile(visit, x) * Bc, barrier_at(", "x * Bc, barrier_at(", BIASED,
+     WRONG, NULL, NULL},
+    {BIASES, "min(j + 2 * n + 1, nk - 1)", "min(j + 2 * n, nk - 1)", BIASED_ODD, WRONG, NULL, NULL},
+    {BIASES, "(chunk % 8 ^ r % 8)", "chunk % 8", BIASED_ODD, WRONG, NULL, NULL},
+    {BIASES, "i0 + r < at.nq ?", "true ?", BIASED_ODD, EMU_OUT_OF_BOUNDS, "templates/lib/bias_tiles.cuh",
+     "row["},
+    {BIASES, "(lane / 8 ^ lane % 8) * 16", "lane / 8 * 16", BIASED, WRONG, NULL, NULL},
+    {BIASES, "k % 2 * 64", "0", BIASED, WRONG, NULL, NULL},
     /* masks, tiles, what a tile of Q is */
     {PLAIN, "keep(seen, u32(j0) + Acc::column(c)) ? S.at[r][c] : minus_inf()", "S.at[r][c]", F16, WRONG, NULL,
      NULL},

@@ -26,13 +26,19 @@
 #define SLICES  "bwd_ws:Br80-Bc128-s2-t2-S0-R1-Z1-O1-E1"
 #define FEW     "bwd-f16-b2-h1-q436-k308-d64-causal all gpu=H200 sms=1 lay=padded"
 /* Tiles of keys of one step: one is drawn while the one before the last is being done. */
-#define SHORT  "bwd-f16-b2-h1-q50-k308-d64-causal all gpu=H200 sms=1 lay=padded"
-#define HALVES "bwd_wide:Br64-s2-t2-Z1"
+#define SHORT "bwd-f16-b2-h1-q50-k308-d64-causal all gpu=H200 sms=1 lay=padded"
+/* Two of them: that no more are there is said while the first one is being done. */
+#define PAIR "bwd-f16-b2-h1-q50-k128-d64-causal all gpu=H200 sms=1 lay=padded"
+/* Biases that copies read, and those that they cannot. */
+#define BIASED     "bwd-f16-b1-h2k1-q170-k200-d128-causal-bias all gpu=H200 sms=2"
+#define BIASED_ODD "bwd-f16-b1-h2k1-q150-k201-d128-causal-bias all gpu=H200 sms=2"
+#define BIASES     "bwd_ws:Br80-Bc128-s2-t2-S0-R1-Z1-O1-B1"
+#define HALVES     "bwd_wide:Br64-s2-t2-Z1"
 
 static const struct {
   const char *kernel, *line;
-} schedules[] = {{ROWS, F16},   {HELD, F16},    {COLUMNS, BF16}, {OWN, FEW},
-                 {STAY, SHORT}, {SLICES, BF16}, {HALVES, WIDE}};
+} schedules[] = {{ROWS, F16},  {HELD, F16},    {COLUMNS, BF16}, {OWN, FEW},       {STAY, SHORT},
+                 {STAY, PAIR}, {SLICES, BF16}, {HALVES, WIDE},  {BIASES, BIASED}, {BIASES, BIASED_ODD}};
 enum { SCHEDULES = sizeof schedules / sizeof *schedules };
 
 /* What is taken out. Not await_start and give_start, which shape the schedule alone, nor await_last: launches
@@ -96,6 +102,9 @@ static const char *const names[] = {
     "settle_unseen",
     "clear_sums",
     "make_LD",
+    "bring_all_biases",
+    "bring_biases",
+    "put_biases",
 };
 
 static void every_call_is_missed(void **state)
@@ -123,6 +132,12 @@ static const defect defects[] = {
     /* masks: transposed, of the right rows and keys */
     {ROWS, "j0 + Acc::row(r)", "j0", F16, WRONG, NULL, NULL},
     {ROWS, "u32(i0) + Acc::column(c)", "Acc::column(c)", F16, WRONG, NULL, NULL},
+    /* biases: of which head, rows and keys, turned; what of 32 rows a tile lacks */
+    {BIASES, "at.h, at.b, full);", "at.hk, at.b, full);", BIASED, WRONG, NULL, NULL},
+    {BIASES, "at.of, at.i0, my.j0, barrier_at(", "at.of, at.i0, 0, barrier_at(", BIASED, WRONG, NULL, NULL},
+    {BIASES, "own / 64 * box_bytes<Br>", "0", BIASED, WRONG, NULL, NULL},
+    {BIASES, "first ^ r * 16", "first", BIASED, WRONG, NULL, NULL},
+    {BIASES, "beyond ? 2048 : 0", "0", BIASED, EMU_RACE, "templates/lib/bias_tiles.cuh", "ldmatrix_trans("},
     /* LSE and D: whose, of which rows, which of the two */
     {ROWS, "LD_all + i64(number) * Br", "LD_all", F16, WRONG, NULL, NULL},
     {HELD, "i % 8 / 2 * 4 + i / 8 % 2 * 2", "i % 8 / 2 * 2 + i / 8 % 2 * 8", F16, WRONG, NULL, NULL},

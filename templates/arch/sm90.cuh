@@ -50,12 +50,6 @@ __device__ __forceinline__ void barrier_expect(u32 barrier, i32 bytes)
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
-//: copy_arrive -- one arrival of this thread, when its copies by copy_async so far have landed [cp.async.mbarrier.arrive.noinc]
-__device__ __forceinline__ void copy_arrive(u32 barrier)
-{
-  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
-}
-
 //: barrier_passed -- whether the phase of this parity has ended; waits a while for it [mbarrier.try_wait.parity]
 __device__ __forceinline__ bool barrier_passed(u32 barrier, u32 parity)
 {

@@ -1,5 +1,5 @@
 // bias_tiles.cuh -- biases of 16 bits by way of shared memory: with each tile of $(biases_with) comes a tile of them, Br rows and Bc keys, in boxes as
-// ring.cuh has them. Warps that copy nothing else bring it and arrive at the same barrier, so whoever has awaited the one has the other. A
+// ring.cuh has them. Two warps that copy nothing else bring it and arrive at the same barrier, so whoever has awaited the one has the other. A
 // thread's numbers of S lie as `ldmatrix` hands them out; asked for in device memory by each thread, they took two to three times as long.
 
 //: bias_place -- the tile that comes with the one in this place of the ring
@@ -18,40 +18,68 @@ __device__ __forceinline__ quad few_biases(const elem *row, i32 j, i32 nk)
   return x;
 }
 
-//: bring_some_biases -- of a tile in which rows or keys end, or whose rows begin elsewhere than at multiples of 16 bytes, one chunk of each
-// `step`-th row; `row`: of row i0 + first. Rows behind the last are 0
-__device__ __forceinline__ void bring_some_biases(u32 box, const elem *row, i64 stride, i32 chunk, i32 first, i32 step, i32 rows_here, i32 j, i32 nk)
-{
-#pragma unroll 1
-  for (i32 r = first; r < Br; r += step, row += stride)
-    put16(box + r * 128 + (chunk % 8 ^ r % 8) * 16, r < rows_here ? few_biases(row, j, nk) : quad{});
-}
-
-//: bring_biases -- a tile from row i0 and key j0 on, by `bias_threads` threads of which this is the `me`-th. They are few, so that of a whole tile
-// each has a fixed chunk of each row, and places are known but for two: 264 clocks a row became a bottleneck (d 64, H200)
-template <class At> __device__ __forceinline__ void bring_biases(u32 to, const call &a, const At &at, i32 i0, i32 j0, i32 me, u32 full)
+//: put_biases -- a tile from row i0 and key j0 on, by threads of which this is the `me`-th: of biases that copies cannot read. Rows behind
+// the last are 0
+template <class At> __device__ __forceinline__ void put_biases(u32 to, const call &a, const At &at, i32 i0, i32 j0, i32 me)
 {
   constexpr i32 across = Bc > 128 ? 32 : Bc > 64 ? 16 : 8, step = bias_threads / across; // threads that share a row; rows at once
-  const i32 chunk = me % across, first = me / across, j = j0 + 8 * chunk;
+  const i32 chunk = me % across, first = me / across;
   const u32 box = to + chunk / 8 * box_bytes<Br>;
   const elem *row = (const elem *)a.bias.data + number_of_pair(a.bias, at, i0 + first, 0);
-  const i64 stride = step * i64(a.bias.n);
-  if (8 * chunk < Bc) {
-    if (i0 + Br <= at.nq && j0 + Bc <= at.nk && (u64(row) | u64(2 * a.bias.n)) % 16 == 0) {
-      const elem *from = row + j;
 #pragma unroll 1
-      for (i32 r = 0; r < Br; r += 16)
+  for (i32 r = first; r < Br && 8 * chunk < Bc; r += step, row += step * i64(a.bias.n))
+    put16(box + r * 128 + (chunk % 8 ^ r % 8) * 16, i0 + r < at.nq ? few_biases(row, j0 + 8 * chunk, at.nk) : quad{});
+  warp_sync();
+}
+
+//: is_mapped -- whether copies can read the biases: else the host gives a map of zeros
+__device__ __forceinline__ bool is_mapped(const tensor_map &map)
+{
+  u64 bits = 0;
 #pragma unroll
-        for (i32 x = 0; x < 16; x += step, from += stride)
-          copy_async(box + r * 128 + (first + x) * 128 + (chunk % 8 ^ (first + x) % 8) * 16, from, true);
-    } else {
-      bring_some_biases(box, row, stride, chunk, first, step, at.nq - i0, j, at.nk);
+  for (i32 x = 0; x < 16; x++)
+    bits |= ((const u64 *)&map)[x];
+  return bits != 0;
+}
+
+//: bring_biases -- a tile from row i0 and key j0 on; each warp of those that bring them arrives once at `full`
+template <class At>
+__device__ __forceinline__ void bring_biases(u32 to, const call &a, const tensor_map &map, bool mapped, const At &at, i32 i0, i32 j0, u32 full)
+{
+  const i32 me = thread_id() % bias_threads;
+  if (!mapped)
+    put_biases(to, a, at, i0, j0, me);
+  if (mapped && me == 0) {
+    barrier_expect(full, bias_boxes * box_bytes<Br>);
+#pragma unroll
+    for (i32 x = 0; x < bias_boxes; x++)
+% local batch = has.varlen and "0" or "at.b"
+      copy_box(to + x * box_bytes<Br>, map, $(begins and not has.varlen and "at.k0 + " or "")j0 + 64 * x, $(has.varlen and "at.q0 + " or "")i0, at.h, $(batch), full);
+  } else if (thread_id() % 32 == 0) {
+    barrier_arrive(full);
+  }
+}
+
+//: produce_biases -- a tile with each of K. Two warps learn which tile of Q comes next as those that compute do
+__device__ __forceinline__ void produce_biases(const call &a, const tensor_map &bias_map)
+{
+  const bool mapped = is_mapped(bias_map);
+  i32 n = 0;
+  for (i32 round = 0;; round++) {
+    const step_of<Q_stages> slot(round);
+    wait(Q_full + slot.slot * consumers, slot.parity);
+    const task my = get_task(slot.slot * consumers);
+    release(Q_free + slot.slot * consumers);
+    if (my.head < 0)
+      return;
+    const sequence at = sequence_of(a, my.head);
+    const spans visit = range(a, at, my.i0);
+    for (i32 x = 0; x < visit.last - visit.first; x++, n++) {
+      const step_of<stages> K(n);
+      wait(K_free + K.slot, K.parity ^ 1);
+      bring_biases(bias_place(K.slot), a, bias_map, mapped, at, my.i0, nth_tile(visit, x) * Bc, barrier_at(K_full + K.slot));
     }
   }
-  copy_arrive(full);                                    // copies
-  warp_sync();
-  if (thread_id() % 32 == 0)
-    barrier_arrive(full);                               // what was put
 }
 
 //: placed_biases -- those that a thread adds to its numbers of S: four chunks by four, of eight columns each

@@ -4,11 +4,14 @@ local tiles = {}
 -- Whether a problem's biases can: a thread finds two in a register. Lists of tiles have warps of their own.
 function tiles.can_be(p) return p.has.bias and not (p.has.bias32 or p.has.bs) or false end
 
+-- Whether they should: where rows of biases lie side by side, copies read no row of another length.
+function tiles.come_well(p) return tiles.can_be(p) and p.k % 8 == 0 end
+
 function tiles.bytes(rows, keys) return ceil_div(keys, 64) * 128 * rows end
 
 -- What tells the hook of scores where its biases lie; `with`: the tile that each of theirs comes with.
 function tiles.words(words, placed, with)
-  words.placed = placed
+  words.placed, words.take_biases = placed, placed and ", const __grid_constant__ tensor_map bias_map" or ""
   if placed then words.biases_with, words.biases_in, words.and_biases = with, ", u32 biases_at", ", biases_at" end
 end
 
@@ -17,5 +20,8 @@ function tiles.constants(all, at, keys)
   all[#all + 1] = { "bias_boxes", ceil_div(keys, 64), "boxes of 64 columns of a tile of biases" }
   all[#all + 1] = { "bias_threads", 64, "threads that bring biases" }
 end
+
+-- What a recipe adds to a launch that takes them.
+function tiles.map(c) return c.B == 1 and string.format(" mapbias(%d)", c.Br) or "" end
 
 return tiles

@@ -68,7 +68,7 @@ __device__ __forceinline__ void set_up()
 {
   if (thread_id() == 0) {
     for (i32 x = 0; x < signals; x++)
-      barrier_init(barrier_at(x), $(placed and "x >= K_full && x < V_full ? 1 + bias_threads + bias_threads / 32 : x >= Q_free && x < K_free && (x - Q_free) % consumers == 0 ? 4 + bias_threads / 32 : " or "")x < Q_free$(ragged and " || x == V_tail" or "") ? 1 : x < K_free ? 4 : 4 * consumers);
+      barrier_init(barrier_at(x), $(placed and "x >= K_full && x < V_full ? 1 + bias_threads / 32 : x >= Q_free && x < K_free && (x - Q_free) % consumers == 0 ? 4 + bias_threads / 32 : " or "")x < Q_free$(ragged and " || x == V_tail" or "") ? 1 : x < K_free ? 4 : 4 * consumers);
     barrier_init_fence();
   }
   block_sync();

@@ -220,45 +220,6 @@ __device__ __forceinline__ void score_as(Acc &S, const call &a, const At &at, i3
   }
 }
 
-//: clear_pairs -- dbias = 0 in one of the tiles of Q of all heads: where several share their rows, by the first of these alone
-__device__ __forceinline__ void clear_pairs(const call &a, i32 tile)
-{
-  const i32 Tr = ceil_div(a.q, Br), i0 = tile % Tr * Br;
-  const sequence at = sequence_of(a, tile / Tr);
-  if ((a.dbias.b == 0 && at.b > 0) || (a.dbias.h == 0 && at.h > 0))
-    return;
-  const i32 rows_here = min(a.dbias.n == 0 ? 1 - i0 : Br, at.nq - i0);
-  for (i32 r = 0; r < rows_here; r++) {
-    float *const row = (float *)a.dbias.data + number_of_pair(a.dbias, at, i0 + r, 0);
-    for (i32 j = thread_id(); j < at.nk; j += T)
-      row[j] = 0.f;
-  }
-}
-
-//: tell_as -- dS leaves as the gradient of bias: into its place, or where several share one into their sum
-template <bool transposed, class Acc>
-__device__ __forceinline__ void tell_as(const Acc &dS, const call &a, const sequence &at, i32 i0, i32 j0)
-{
-  const bool alone = (a.b == 1 || a.dbias.b != 0) && (a.h == 1 || a.dbias.h != 0) && (a.q == 1 || a.dbias.n != 0);
-  constexpr i32 rows_ = transposed ? Acc::C : Acc::R, keys_ = transposed ? Acc::R : Acc::C;
-#pragma unroll
-  for (i32 y = 0; y < rows_; y++) {
-    const i32 i = i0 + (transposed ? Acc::column(y) : Acc::row(y));
-    float *const row = (float *)a.dbias.data + number_of_pair(a.dbias, at, i, 0);
-#pragma unroll
-    for (i32 x = 0; x < keys_; x++) {
-      const i32 j = j0 + (transposed ? Acc::row(x) : Acc::column(x));
-      const float value = transposed ? dS.at[x][y] : dS.at[y][x];
-      if (i >= at.nq || j >= at.nk)
-        continue;
-      if (alone)
-        row[j] = value;
-      else
-        reduce_add(row + j, value);
-    }
-  }
-}
-
 //: tell -- hook: what dS is needed for beside dQ and dK
 template <class Acc> __device__ __forceinline__ void tell(const Acc &dS, const call &a, const sequence &at, i32 i0, i32 j0)
 {

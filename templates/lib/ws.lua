@@ -215,6 +215,12 @@ end
 -- The first that fits, each under a causal mask first. With `most`: for d up to that, where Br is through soonest; each
 -- is among the best of its Br at a d where that was measured.
 ws.defaults = {}
+for _, row in ipairs { { Br = 64, s = 2, q = 2, I = 2, P = 0, most = 128 }, { Br = 128, s = 3, q = 2, I = 1, P = 1, most = 64 }, { Br = 128, s = 2, q = 1, I = 1, P = 1, most = 128 } } do
+  for _, Z in ipairs { 8, 1 } do
+    ws.defaults[#ws.defaults + 1] = { Br = row.Br, Bc = 128, s = row.s, q = row.q, Q = 0, I = row.I, P = row.P, L = 2, Z = Z, B = 1, most = row.most,
+      meant = function(p, g) return bias.come_well(p) and p.q > 64 and (row.Br > 64 or soonest(p, g) == 64) end }
+  end
+end
 for _, row in ipairs {
   { 128, 128, 2, 1, 1, 2, most = 64 }, { 64, 128, 2, 1, 0, 2, most = 64 },
   { 128, 128, 2, 1, 0, 2, most = 96 }, { 64, 128, 2, 2, 0, 2, most = 128 },

@@ -164,7 +164,7 @@ __device__ __forceinline__ void set_up_steps()
 {
   if (thread_id() == 0) {
     for (i32 x = 0; x < signals; x++)
-      barrier_init(barrier_at(x), x < Q_full ? 1 : x < dO_full ? $(placed and "2 + bias_threads + bias_threads / 32" or "2") : x < Q_free ? 1 : x < dS_full ? 4 * row_readers : x < dS_free ? 4 * consumers : $(ragged and "x >= signals - 2 ? 1 : " or "")$(ordered and "x >= turn ? x < added ? 1 : 4 * consumers : " or "")4 * dS_readers);
+      barrier_init(barrier_at(x), x < Q_full ? 1 : x < dO_full ? $(placed and "2 + bias_threads / 32" or "2") : x < Q_free ? 1 : x < dS_full ? 4 * row_readers : x < dS_free ? 4 * consumers : $(ragged and "x >= signals - 2 ? 1 : " or "")$(ordered and "x >= turn ? x < added ? 1 : 4 * consumers : " or "")4 * dS_readers);
     barrier_init_fence();
   }
   block_sync();
@@ -236,14 +236,15 @@ $(ragged and "  i32 tails = 0;\n" or "")  if (from.steps > 0)
 }
 
 //: bring_all_biases -- two more warps copy those of each step
-__device__ __forceinline__ void bring_all_biases(const call &a, const key_task &my, const row_steps &from)
+__device__ __forceinline__ void bring_all_biases(const call &a, const key_task &my, const row_steps &from, const tensor_map &bias_map)
 {
+  const bool mapped = is_mapped(bias_map);
   row_step of(from);
   for (i32 n = 0; n < from.steps; n++) {
     const Q_place_of to(n);
     const rows_at at = of.at(a);
     wait(Q_free + to.slot, to.parity ^ 1);
-    bring_biases(bias_place(to.slot), a, at.of, at.i0, my.j0, thread_id() - 64, barrier_at(Q_full + to.slot));
+    bring_biases(bias_place(to.slot), a, bias_map, mapped, at.of, at.i0, my.j0, barrier_at(Q_full + to.slot));
     of.go_on();
   }
 }
@@ -251,13 +252,13 @@ __device__ __forceinline__ void bring_all_biases(const call &a, const key_task &
 //: produce -- what the warpgroup that copies does
 __device__ __forceinline__ void produce(const call &a, const LD_row *LD_all, const key_task &my, const row_steps &from,
                                         const tensor_map &Q_map, const tensor_map &K_map, const tensor_map &V_map,
-                                        const tensor_map &dO_map)
+                                        const tensor_map &dO_map$(placed and ", const tensor_map &bias_map" or ""))
 {
   if ($(ragged and "warp_of() == 0" or "thread_id() == 0"))
     bring_queries(a, LD_all, my, from, Q_map, K_map);
   if ($(ragged and "warp_of() == 1" or "thread_id() == 32"))
     bring_gradients(a, my, from, V_map, dO_map);
-$(placed and "  if (warp_of() > 1)\n    bring_all_biases(a, my, from);\n" or "")}
+$(placed and "  if (warp_of() > 1)\n    bring_all_biases(a, my, from, bias_map);\n" or "")}
 
 //: bring_gradients -- $(ragged and "another" or "one of another warp") copies V, then dO
 __device__ __forceinline__ void bring_gradients(const call &a, const key_task &my, const row_steps &from, const tensor_map &V_map,

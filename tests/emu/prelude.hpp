@@ -390,12 +390,6 @@ TWIN void barrier_expect(unsigned barrier, int bytes)
 {
   emu_barrier_arrive(barrier, bytes);
 }
-TWIN void copy_arrive(unsigned barrier)
-{
-  copy_commit();
-  copy_wait<0>();
-  emu_barrier_arrive(barrier, -1);
-}
 TWIN bool barrier_passed(unsigned barrier, unsigned parity)
 {
   return emu_barrier_passed(barrier, parity, 1);

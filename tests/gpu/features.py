@@ -1,8 +1,8 @@
-"""features.py [--pairs N] [--seed N] [--seconds N] [--flash] [--plan I/N] -- each feature of a call on a GPU, alone and by twos, forward and
+"""features.py [--pairs N] [--only FEATURE] [--seed N] [--seconds N] [--flash] [--plan I/N] -- each feature of a call on a GPU, alone and by twos, forward and
 backward, against attention spelled out in PyTorch in double.
 
 Allowed is what flash-attn's own tests allow: twice the error of the same attention by PyTorch in the same type, of gradients
-three times. Tensors are aligned, so that no twins for others are compiled. --flash compares dropout with the real flash-attn 2, bit by bit. --plan I/N compiles every Nth family and ends: N
+three times. --only: this feature alone and with others. Tensors are aligned, so that no twins for others are compiled. --flash compares dropout with the real flash-attn 2, bit by bit. --plan I/N compiles every Nth family and ends: N
 processes at once warm the database. Prints a line for each feature; exit 1 where something is wrong."""
 
 import argparse
@@ -94,7 +94,7 @@ def case(features, dtype, d, shape, torch, lot):
     if "iv" in features:
         lo = torch.randint(0, m // 2, (1 if ragged else b, 1, rows[0]), device="cuda", dtype=torch.int32)
         words_["intervals"] = (lo, lo + torch.randint(0, m // 2, lo.shape, device="cuda", dtype=torch.int32))
-    pairs = (1 if ragged else b, lot.choice((1, h)), rows[0], m)
+    pairs = (1 if ragged else lot.choice((1, b)), lot.choice((1, h)), lot.choice((1, rows[0], rows[0])), m)
     if "mask" in features:
         words_["mask"] = torch.rand(pairs, device="cuda") < 0.7
     if "bias" in features:
@@ -149,7 +149,7 @@ def spelled(tensors, w, batches, dtype, kept, torch):
         seen, at = seen_of(w, i, n, m, q0, torch)
         if "slopes" in w:
             s = s - (w["slopes"][i].to(dtype)[:, None, None] * at.abs()).to(dtype)
-        pair = lambda t: t[0 if t.shape[0] == 1 else i, :, q0:q0 + n, pad:pad + m]  # noqa: E731
+        pair = lambda t: t[0 if t.shape[0] == 1 else i, :, slice(q0, q0 + n) if t.shape[2] > 1 else slice(None), pad:pad + m]  # noqa: E731
         if "bias" in w:
             s = s + pair(w["bias"]).to(dtype)
         if "mask" in w:
@@ -262,11 +262,14 @@ def main():
     for name, value in (("pairs", 20), ("seed", 1), ("seconds", 600)):
         add.add_argument(f"--{name}", type=int, default=value)
     add.add_argument("--flash", action="store_true")
+    add.add_argument("--only", choices=ALONE)
     add.add_argument("--plan", metavar="I/N")
     asked = add.parse_args()
     lot = random.Random(asked.seed)
+    pairs = [two for two in twos() if asked.only in (None, *two)]
     cases = [((f,), dtype, d) for f in ALONE for dtype in ("f16", "bf16") for d in (64, 128)]
-    cases += [(two, lot.choice(("f16", "bf16")), lot.choice((64, 128))) for two in lot.sample(twos(), min(asked.pairs, len(twos())))]
+    cases += [(two, lot.choice(("f16", "bf16")), lot.choice((64, 128))) for two in lot.sample(pairs, min(asked.pairs, len(pairs)))]
+    cases = [case for case in cases if asked.only in (None, *case[0])]
     if asked.plan:
         return warm(asked.plan, cases)
     import torch
