@@ -2,19 +2,23 @@
 function: milliseconds forward and backward, and how far O and its gradients are from FlexAttention's, over the largest number.
 
 bf16, 2 x 8192 tokens, heads x d = 2048, causal but where the case says otherwise. FlexAttention gets its mask as mask_mod with the
-BlockMask that PyTorch makes of it. Calls are timed as CUDA graphs. --compile has both compile and ends: processes for one case each
+BlockMask that PyTorch makes of it; dropout is timed beside PyTorch's own attention by FlashAttention-2 and by cuDNN, sinks beside nobody.
+Calls are timed as CUDA graphs, ours and each peer's one after the other. --compile has both compile and ends: processes for one case each
 warm fatune's database and PyTorch's cache."""
 
 import argparse
+import math
 import statistics
 import sys
 
 import fatune
 import torch
+import torch.nn.functional as F
 from papers_sparsity import timed
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-BATCH, WIDTH, DOCUMENT, WINDOW, CAP, PREFIX = 2, 2048, 1024, 1024, 30.0, 1000
+BATCH, WIDTH, DOCUMENT, WINDOW, CAP, PREFIX, DROPPED = 2, 2048, 1024, 1024, 30.0, 1000, 0.1
 
 
 class Shape:
@@ -25,12 +29,16 @@ class Shape:
         self.n, self.d, self.h = n, d, WIDTH // d
         make = lambda: torch.randn(BATCH, self.h, n, d, device="cuda", dtype=torch.bfloat16)  # noqa: E731
         self.q, self.k, self.v = (make().requires_grad_() for _ in range(3))
-        self.dO = make()
+        self.dO, self.bias = make(), None
         self.slopes = torch.exp2(-8.0 * torch.arange(1, self.h + 1, device="cuda") / self.h).float()
         cuts = torch.randperm(n - 1)[:n // DOCUMENT - 1].sort().values + 1
         self.cuts = torch.cat([torch.zeros(1, dtype=torch.long), cuts, torch.tensor([n])]).int().cuda()
         self.document = (torch.arange(n, device="cuda")[:, None] >= self.cuts[None, 1:-1]).sum(-1).int()
         self.lo, self.hi = (self.cuts[self.document + end][None, None].contiguous() for end in (0, 1))
+
+    def biased(self):
+        self.bias = self.bias or biased(self)
+        return self.bias
 
     def ragged(self):
         """The documents of both batches one behind the other: [tokens, heads, d], as varlen takes them."""
@@ -43,6 +51,24 @@ class Shape:
 def causal(b, h, i, j):
     return i >= j
 
+
+def biased(s):
+    """A number for each pair of each head and batch."""
+    bias = torch.randn(BATCH, s.h, s.n, s.n, device="cuda", dtype=torch.bfloat16)
+    return {"bias": bias}, lambda x, b, h, i, j: x + bias[b, h, i, j]
+
+
+def by_sdpa(backend):
+    def peer(s):
+        def forward():
+            with sdpa_kernel(backend):
+                return F.scaled_dot_product_attention(s.q, s.k, s.v, is_causal=True, dropout_p=DROPPED)
+        return both(forward, (s.q, s.k, s.v), s.dO)
+    return peer
+
+
+# Peers other than FlexAttention, whose results are others: weights are dropped by chance.
+PEERS = {"drop": {"FlashAttention-2": by_sdpa(SDPBackend.FLASH_ATTENTION), "cuDNN": by_sdpa(SDPBackend.CUDNN_ATTENTION)}, "sink": {}}
 
 # name: what fatune.attention is given, FlexAttention's score_mod, its mask_mod; each of a Shape.
 CASES = {
@@ -61,6 +87,9 @@ CASES = {
                           lambda s: lambda b, h, i, j: (i >= j) & (s.document[i] == s.document[j])),
     "prefix": (lambda s: {"prefix": torch.full((BATCH,), PREFIX, dtype=torch.int32, device="cuda")}, None,
                lambda s: lambda b, h, i, j: (i >= j) | (j < PREFIX)),
+    "bias": (lambda s: s.biased()[0], lambda s: s.biased()[1], lambda s: causal),
+    "sink": (lambda s: {"sink": torch.zeros(s.h, device="cuda")}, None, None),
+    "drop": (lambda s: {"dropout": DROPPED}, None, None),
 }
 
 
@@ -107,14 +136,18 @@ def apart(found, right, s):
 def tried(name, s, given):
     words, score, mask = CASES[name]
     found, *calls = ours(s, words(s))
-    right, forward, backward = theirs(s, score and score(s), mask(s))
+    peers = {peer: make(s) for peer, make in PEERS.get(name, {}).items()}
+    if name not in PEERS:
+        peers["FlexAttention"] = theirs(s, score and score(s), mask(s))
     if given.compile:
         return []
-    off, rows = apart(found, right, s), []
-    for op, own, other in (("fwd", calls[0], forward), ("bwd", calls[1], backward)):
-        ms, flex = timed(own, given.seconds), timed(other, given.seconds)
-        rows.append((name, op, s.d, ms, flex, flex / ms, off))
-        print(f"{name:18} {op} d{s.d}: {ms:.3f} ms, FlexAttention {flex:.3f}, {flex / ms:.2f} times ours; apart by {off:.2g}", flush=True)
+    off, rows = apart(found, peers["FlexAttention"][0], s) if name not in PEERS else math.nan, []
+    for n, op in ((0, "fwd"), (1, "bwd")):
+        ms = timed(calls[n], given.seconds)
+        beside = {peer: timed(made[1 + n], given.seconds) for peer, made in peers.items()}
+        for peer, other in beside.items() or [("-", math.nan)]:
+            rows.append((name, op, s.d, ms, peer, other, other / ms, off))
+            print(f"{name:18} {op} d{s.d}: {ms:.3f} ms, {peer} {other:.3f}, {other / ms:.2f} times ours; apart by {off:.2g}", flush=True)
     return rows
 
 
@@ -138,15 +171,15 @@ def main():
             except (fatune.Error, RuntimeError) as e:
                 bad += 1
                 print(f"{name} d{d}: {type(e).__name__}: {str(e)[:300]}", flush=True)
-    rows.sort(key=lambda row: row[5])
-    lines = [("case", "op", "d", "ms", "ms_flex", "flex_over_ours", "apart")]
-    lines += [(*row[:3], *(f"{x:.4g}" for x in row[3:])) for row in rows]
+    rows.sort(key=lambda row: (math.isnan(row[6]), row[6]))
+    lines = [("case", "op", "d", "ms", "peer", "ms_peer", "peer_over_ours", "apart")]
+    lines += [(*row[:3], f"{row[3]:.4g}", row[4], *(f"{x:.4g}" for x in row[5:])) for row in rows]
     table = "".join("\t".join(map(str, line)) + "\n" for line in lines)
     if given.out:
         with open(given.out, "w", encoding="utf-8") as f:
             f.write(f"# {torch.cuda.get_device_name()}, bf16, n {given.n}; PyTorch {torch.__version__}; worst first\n" + table)
     if rows:
-        print(f"{table}geometric mean {statistics.geometric_mean(row[5] for row in rows):.3f}, least {rows[0][5]:.3f}")
+        print(f"{table}geometric mean {statistics.geometric_mean(row[6] for row in rows if row[6] > 0):.3f}, least {rows[0][6]:.3f}")
     return 1 if bad else 0
 
 
