@@ -3,7 +3,8 @@ function: milliseconds forward and backward, and how far O and its gradients are
 
 bf16, 2 x 8192 tokens, heads x d = 2048, causal but where the case says otherwise. FlexAttention gets its mask as mask_mod with the
 BlockMask that PyTorch makes of it; dropout is timed beside PyTorch's own attention by FlashAttention-2 and by cuDNN, sinks beside nobody.
-Calls are timed as CUDA graphs, ours and each peer's one after the other. --compile has both compile and ends: processes for one case each
+Calls are timed as CUDA graphs, ours, each peer's and our plain causal one
+one after the other: clocks differ from minute to minute. --compile has both compile and ends: processes for one case each
 warm fatune's database and PyTorch's cache."""
 
 import argparse
@@ -138,16 +139,22 @@ def tried(name, s, given):
     found, *calls = ours(s, words(s))
     peers = {peer: make(s) for peer, make in PEERS.get(name, {}).items()}
     if name not in PEERS:
-        peers["FlexAttention"] = theirs(s, score and score(s), mask(s))
+        try:
+            peers["FlexAttention"] = theirs(s, score and score(s), mask(s))
+        except RuntimeError as e:
+            print(f"{name} d{s.d}: FlexAttention fails: {type(e).__name__}: {str(e)[:200]}", flush=True)
     if given.compile:
         return []
-    off, rows = apart(found, peers["FlexAttention"][0], s) if name not in PEERS else math.nan, []
+    off, rows = apart(found, peers["FlexAttention"][0], s) if "FlexAttention" in peers else math.nan, []
+    plain = ours(s, {})[1:]
     for n, op in ((0, "fwd"), (1, "bwd")):
+        ms_plain = timed(plain[n], given.seconds)
         ms = timed(calls[n], given.seconds)
+        ms_plain = (ms_plain + timed(plain[n], given.seconds)) / 2
         beside = {peer: timed(made[1 + n], given.seconds) for peer, made in peers.items()}
         for peer, other in beside.items() or [("-", math.nan)]:
-            rows.append((name, op, s.d, ms, peer, other, other / ms, off))
-            print(f"{name:18} {op} d{s.d}: {ms:.3f} ms, {peer} {other:.3f}, {other / ms:.2f} times ours; apart by {off:.2g}", flush=True)
+            rows.append((name, op, s.d, ms, ms_plain, peer, other, other / ms, off))
+            print(f"{name:18} {op} d{s.d}: {ms:.3f} ms, plain {ms_plain:.3f}, {peer} {other:.3f}, {other / ms:.2f} times ours; apart by {off:.2g}", flush=True)
     return rows
 
 
@@ -171,15 +178,15 @@ def main():
             except (fatune.Error, RuntimeError) as e:
                 bad += 1
                 print(f"{name} d{d}: {type(e).__name__}: {str(e)[:300]}", flush=True)
-    rows.sort(key=lambda row: (math.isnan(row[6]), row[6]))
-    lines = [("case", "op", "d", "ms", "peer", "ms_peer", "peer_over_ours", "apart")]
-    lines += [(*row[:3], f"{row[3]:.4g}", row[4], *(f"{x:.4g}" for x in row[5:])) for row in rows]
+    rows.sort(key=lambda row: (math.isnan(row[7]), row[7]))
+    lines = [("case", "op", "d", "ms", "ms_plain", "peer", "ms_peer", "peer_over_ours", "apart")]
+    lines += [(*row[:3], *(f"{x:.4g}" for x in row[3:5]), row[5], *(f"{x:.4g}" for x in row[6:])) for row in rows]
     table = "".join("\t".join(map(str, line)) + "\n" for line in lines)
     if given.out:
         with open(given.out, "w", encoding="utf-8") as f:
             f.write(f"# {torch.cuda.get_device_name()}, bf16, n {given.n}; PyTorch {torch.__version__}; worst first\n" + table)
     if rows:
-        print(f"{table}geometric mean {statistics.geometric_mean(row[6] for row in rows if row[6] > 0):.3f}, least {rows[0][6]:.3f}")
+        print(f"{table}geometric mean {statistics.geometric_mean(row[7] for row in rows if row[7] > 0):.3f}, least {rows[0][7]:.3f}")
     return 1 if bad else 0
 
 

@@ -74,11 +74,11 @@ static const struct {
 static const fat_feature reserved[] = {FAT_PAGED, FAT_PARTIAL, FAT_APPEND, FAT_ROPE, FAT_ROPE_I};
 
 /* What decides which config is the fastest: the first are plain, blocks are visited in vain by tiles that fit
- * none. */
+ * none, and biases come by another way (d 128, causal, H200: 0.87 ms by it, 1.53 by the plain winner's). */
 static const struct {
   fat_feature feature;
   bool plain;
-} deciding[] = {{FAT_CAUSAL, true}, {FAT_DET, true}, {FAT_BLOCKSPARSE, false}};
+} deciding[] = {{FAT_CAUSAL, true}, {FAT_DET, true}, {FAT_BLOCKSPARSE, false}, {FAT_BIAS, false}};
 
 bool fat_feature_plain(const fat_problem *p, fat_problem *plain)
 {

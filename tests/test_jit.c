@@ -225,6 +225,11 @@ static void a_plain_winner_is_compiled(void **state)
   MUST_RUN(fatune_why(h, &blocks, why, sizeof why));
   assert_null(strstr(why, "which won for"));
   fatune_plan_free(plan);
+  plan = plan_for(h, ASKED "-bias", NULL, FATUNE_COMPILE);
+  fatune_request biased = request_of(ASKED "-bias", FATUNE_COMPILE);
+  MUST_RUN(fatune_why(h, &biased, why, sizeof why));
+  assert_null(strstr(why, "which won for"));
+  fatune_plan_free(plan);
   plan = plan_for(h, ASKED "-sink", "standard", FATUNE_COMPILE);
   describes(plan, "kernel standard:");
   fatune_plan_free(plan);
