@@ -112,7 +112,7 @@ return {
       "where a block stays, each tile of keys is seen by a row, and all batches are alike" },
     { function(c, p) return c.H ~= 2 or not p.has.det end, "sums in order are of blocks that begin in order" },
     { function(c, p) return c.B == 0 or bias.can_be(p) and c.H == 0 and not p.has.det end,
-      "tiles of biases, of 16 bits, come with those of Q, where blocks begin in any order and do not stay" },
+      "tiles of biases, of 16 bits and without paddings ahead, come with those of Q, where blocks begin in any order and do not stay" },
     { function(c, p) return p.uneven or c.Z == 1 end, "tiles differ in length only under a mask" },
   },
   threads = function(c) return 128 * (1 + consumers(c)) end,

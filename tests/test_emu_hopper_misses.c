@@ -52,6 +52,7 @@ static const miss misses[] = {
     {ALONE("barrier_expect(bar, 2048); copy_box(at, from, 0, 0, 0, 0, bar);"), 128, EMU_NEVER_AWAITED, 7,
      "awaited"},
     {ALONE("copy_box(at + 64, from, 0, 0, 0, 0, bar);"), 128, EMU_MISUSE, 7, "aligned to 128 bytes"},
+    {ALONE("copy_box(at, from, 4, 0, 0, 0, bar);"), 128, EMU_MISUSE, 7, "multiple of 16 bytes of a row"},
     {ALONE("copy_box(at + 32768, from, 0, 0, 0, 0, bar);"), 128, EMU_MISUSE, 7,
      "does not lie in shared memory"},
     {ALONE("tensor_map m = {}; copy_box(at, m, 0, 0, 0, 0, bar);"), 128, EMU_MISUSE, 7, "no tensor map"},

@@ -199,6 +199,31 @@ static void stored_code_is_preferred(void **state)
   is_kept(NEAR, NULL);
 }
 
+/* Biases that begin a row anywhere come to the same kernel, whose map of them is then of zeros. */
+static void biases_need_no_map(void **state)
+{
+  (void)state;
+  static const char problem[] = "fwd-bf16-b1-h2-q128-k128-d64-bias";
+  fatune *h = open_usual();
+  fatune_plan *plan = plan_for(h, problem, NULL, FATUNE_COMPILE);
+  attention a = attention_make(problem, 0, 0);
+  float *numbers = random_numbers(FAT_BF16, 2 * 128 * 128, 4);
+  for (int pad = 0; pad < 2; pad++) {
+    const long maps = cu.fake_calls("cuTensorMapEncodeTiled");
+    const fatune_tensor bias = upload(FAT_BF16, numbers, 1, 2, 128, 128, pad, 0);
+    fatune_tensors all = *tensors_of(&a);
+    all.bias = &bias;
+    MUST_RUN(fatune_run(plan, &all, NULL, NULL, NULL));
+    assert_int_equal(cu.fake_calls("cuTensorMapEncodeTiled"), maps + (pad ? 4 : 5));
+    assert_int_equal(cu.cuCtxSynchronize(), 0);
+    assert_int_equal(cu.fake_findings(), 0);
+  }
+  free(numbers);
+  attention_free(&a);
+  fatune_plan_free(plan);
+  fatune_close(h);
+}
+
 /* Nothing is known of the family, but of the plain one: its winner stands in the default's place, where it is
  * of the kernel that is wanted. */
 static void a_plain_winner_is_compiled(void **state)
@@ -553,6 +578,7 @@ int main(void)
       cmocka_unit_test_setup(no_place_to_keep_it, begin_jit),
       cmocka_unit_test_setup(an_asked_kernel_is_compiled, begin_jit),
       cmocka_unit_test_setup(stored_code_is_preferred, begin_jit),
+      cmocka_unit_test_setup(biases_need_no_map, begin_jit),
       cmocka_unit_test_setup(a_plain_winner_is_compiled, begin_jit),
       cmocka_unit_test_setup(stored_source_is_rebuilt, begin_jit),
       cmocka_unit_test_setup(an_imported_row_is_compiled, begin_jit),

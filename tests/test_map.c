@@ -171,6 +171,8 @@ static void what_cannot_be_mapped(void **state)
                {0x10000, INT64_MIN, 4160, 64}};       /* as bytes it is 0 again */
   const fat_problem p = problem_of("fwd-f16-b2-h4-q33-k65-d64");
   const fat_map_shape shape = fat_map_shape_of(&p, FAT_V);
+  assert_true(fat_map_is_needed(FAT_V));
+  assert_false(fat_map_is_needed(FAT_BIASES));
   const fat_view good = {at(0x10000), {16640, 4160, 64}};
   assert_true(fat_map_fits(&shape, &good));
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

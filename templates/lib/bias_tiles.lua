@@ -1,8 +1,9 @@
 -- bias_tiles.lua -- words and constants of bias_tiles.cuh, for kernels whose biases come as tiles by way of shared memory.
 local tiles = {}
 
--- Whether a problem's biases can: a thread finds two in a register. Lists of tiles have warps of their own.
-function tiles.can_be(p) return p.has.bias and not (p.has.bias32 or p.has.bs) or false end
+-- Whether a problem's biases can: a thread finds two in a register; lists of tiles have warps of their own; and behind a padding tiles of
+-- keys begin anywhere, where copies must not: at what is no multiple of 16 bytes they end with an illegal instruction (H200).
+function tiles.can_be(p) return p.has.bias and not (p.has.bias32 or p.has.bs or p.has.lpad) or false end
 
 -- Whether they should: where rows of biases lie side by side, copies read no row of another length.
 function tiles.come_well(p) return tiles.can_be(p) and p.k % 8 == 0 end

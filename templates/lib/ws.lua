@@ -191,7 +191,7 @@ ws.constraints = {
   { function(c, p) return c.E == 0 or ws.can_be_ahead(p) end, "E is 1 where all rows begin with the same tile of keys", walk = true },
   { function(c, p) return p.uneven or c.Z == 1 end, "tiles of Q differ in length only under a mask" },
   { function(c, p) return c.B == 0 or bias.can_be(p) and c.s > 1 and (c.E == 0 or not ws.can_be_ahead(p)) end,
-    "tiles of biases, of 16 bits, come with those of K" },
+    "tiles of biases, of 16 bits and without paddings ahead, come with those of K" },
 }
 
 -- What a row of Q takes by the best config of each Br, where tiles are many (H200, N = 4096, full).

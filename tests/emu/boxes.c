@@ -164,6 +164,8 @@ static emu_box box_of(const void *map, const int32_t at[4], uint32_t shared, uin
   for (int i = 0; i < BOX_DIMS; i++)
     if (x.map.step[i] != 1)
       emu_findings_misuse("the emulator copies boxes without gaps", pc);
+  if (at[0] * x.map.element % 16) /* an H200 ends with an illegal instruction */
+    emu_findings_misuse("a box is to begin at a multiple of 16 bytes of a row", pc);
   if (shared % BOX_ALIGN)
     emu_findings_misuse("a box in shared memory is to be aligned to 128 bytes", pc);
   uint32_t begin = shared - EMU_SHARED_BASE, bytes = rows_of(&x.map) * row_bytes(&x.map);

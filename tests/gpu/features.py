@@ -296,6 +296,9 @@ def main():
                 worst, said = tried(features, dtype, d, shape, torch, fatune, lot), ""
             except fatune.Error as e:
                 worst, said = math.inf, f": {e}"
+            except torch.AcceleratorError as e: # the GPU's context is lost, and with it all that follows
+                print(f"LOST {'+'.join(features)} {name} d{d} {shape}: {str(e).splitlines()[0]}", flush=True)
+                return 1
             count += 1
             bad += worst > 1
             rows.setdefault("+".join(features), []).append(worst)
