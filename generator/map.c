@@ -45,9 +45,11 @@ int fat_map_encode(const fat_cuda_calls *cuda, const fat_map_shape *shape, const
   const int64_t strides[] = {t->stride[2], t->stride[1], t->stride[0]}; /* of rows, heads, batches */
   const uint32_t box[] = {FAT_MAP_BOX / (uint32_t)element, (uint32_t)rows, 1, 1};
   uint64_t stride[FAT_MAP_DIMS - 1];
-  /* Where nothing is a stride away, any that the driver takes will do: the bytes of a row. */
+  /* Where nothing is a stride away, any that the driver takes will do: the bytes of a row, up to a multiple
+   * of 16. */
   for (int i = 1; i < FAT_MAP_DIMS; i++)
-    stride[i - 1] = element * (shape->size[i] > 1 ? (uint64_t)strides[i - 1] : shape->size[0]);
+    stride[i - 1] =
+        shape->size[i] > 1 ? element * (uint64_t)strides[i - 1] : (element * shape->size[0] + 15) / 16 * 16;
   return cuda->map_tiled(map, shape->type, FAT_MAP_DIMS, t->data, shape->size, stride, box, step,
                          FAT_CUDA_MAP_PLAIN, FAT_CUDA_MAP_SWIZZLE_128, FAT_CUDA_MAP_L2_256,
                          FAT_CUDA_MAP_ZEROS);

@@ -182,6 +182,21 @@ static void what_cannot_be_mapped(void **state)
   }
 }
 
+/* Biases have rows of any length; those of one row, head or batch lie nowhere from each other. */
+static void rows_of_any_length_fit(void **state)
+{
+  (void)state;
+  static const char *const problems[] = {"fwd-bf16-b1-h1-q1-k193-d64-bias", "fwd-bf16-b1-h3-q5-k193-d64-bias",
+                                         "fwd-bf16-b1-h1-q5-k1-d64-bias"};
+  for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
+    const fat_problem p = problem_of(problems[i]);
+    const fat_map_shape shape = fat_map_shape_of(&p, FAT_BIASES);
+    const fat_view t = {at(0x10000), {5 * 200, 5 * 200, 200}};
+    assert_true(fat_map_fits(&shape, &t));
+    assert_int_equal(fat_map_encode(&calls, &shape, &t, 64, map.bytes), 0);
+  }
+}
+
 /* What fits is accepted; what does not is refused, as long as its bytes are not taken modulo 2^64. */
 static void what_fits_is_what_the_driver_takes(void **state)
 {
@@ -304,11 +319,9 @@ static void the_fake_driver_is_strict(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(each_tensor_has_its_own_sizes),
-      cmocka_unit_test(types_follow_the_elements),
-      cmocka_unit_test(strides_become_bytes),
-      cmocka_unit_test(what_cannot_be_mapped),
-      cmocka_unit_test(what_fits_is_what_the_driver_takes),
+      cmocka_unit_test(each_tensor_has_its_own_sizes), cmocka_unit_test(types_follow_the_elements),
+      cmocka_unit_test(strides_become_bytes),          cmocka_unit_test(what_cannot_be_mapped),
+      cmocka_unit_test(rows_of_any_length_fit),        cmocka_unit_test(what_fits_is_what_the_driver_takes),
       cmocka_unit_test(the_fake_driver_is_strict),
   };
   return cmocka_run_group_tests(tests, begin, NULL);
