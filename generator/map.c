@@ -2,17 +2,24 @@
  *
  * Runs in every call of a kernel that takes maps: a handful of numbers, no memory. */
 #include "map.h"
+#include <string.h>
 
 /* ORDER DTYPE */
 static const int types[FAT_ELEMENTS] = {
     [FAT_F16] = FAT_CUDA_MAP_F16,  [FAT_BF16] = FAT_CUDA_MAP_BF16, [FAT_F32] = FAT_CUDA_MAP_F32,
     [FAT_TF32] = FAT_CUDA_MAP_F32, [FAT_F32X3] = FAT_CUDA_MAP_F32, [FAT_I32] = 0 /* of no map, as bytes */};
 
+bool fat_map_is_needed(int tensor)
+{
+  return fat_tensors[tensor].width != FAT_WIDE_K;
+}
+
 fat_map_shape fat_map_shape_of(const fat_problem *p, int tensor)
 {
   const fat_extent extent = fat_tensors_extent(p, tensor);
   const fat_dtype dtype = fat_tensors_dtype(p, tensor);
-  fat_map_shape shape = {.type = types[dtype], .element = fat_dtypes[dtype].bytes};
+  fat_map_shape shape = {
+      .type = types[dtype], .element = fat_dtypes[dtype].bytes, .spared = !fat_map_is_needed(tensor)};
   for (int i = 0; i < FAT_MAP_DIMS; i++)
     shape.size[i] = (uint64_t)extent.size[FAT_MAP_DIMS - 1 - i];
   return shape;
@@ -32,11 +39,6 @@ bool fat_map_fits(const fat_map_shape *shape, const fat_view *t)
   return bits % 16 == 0;
 }
 
-bool fat_map_is_needed(int tensor)
-{
-  return fat_tensors[tensor].width != FAT_WIDE_K;
-}
-
 int fat_map_encode(const fat_cuda_calls *cuda, const fat_map_shape *shape, const fat_view *t, int64_t rows,
                    void *map)
 {
@@ -45,6 +47,10 @@ int fat_map_encode(const fat_cuda_calls *cuda, const fat_map_shape *shape, const
   const int64_t strides[] = {t->stride[2], t->stride[1], t->stride[0]}; /* of rows, heads, batches */
   const uint32_t box[] = {FAT_MAP_BOX / (uint32_t)element, (uint32_t)rows, 1, 1};
   uint64_t stride[FAT_MAP_DIMS - 1];
+  if (shape->spared && !fat_map_fits(shape, t)) {
+    memset(map, 0, FAT_CUDA_MAP_BYTES);
+    return FAT_CUDA_SUCCESS;
+  }
   /* Where nothing is a stride away, any that the driver takes will do: the bytes of a row, up to a multiple
    * of 16. */
   for (int i = 1; i < FAT_MAP_DIMS; i++)

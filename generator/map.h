@@ -15,6 +15,7 @@ typedef struct fat_map_shape {
   int type;                    /* FAT_CUDA_MAP_F16, ... */
   int element;                 /* bytes */
   uint64_t size[FAT_MAP_DIMS]; /* d, rows, heads, batch */
+  bool spared;                 /* its map is not needed */
 } fat_map_shape;
 
 fat_map_shape fat_map_shape_of(const fat_problem *p, int tensor);
@@ -29,7 +30,7 @@ bool fat_map_fits(const fat_map_shape *shape, const fat_view *t);
 bool fat_map_is_needed(int tensor);
 
 /* Writes the map, FAT_CUDA_MAP_BYTES at a multiple of FAT_CUDA_MAP_ALIGN, with boxes of `rows` rows. The
- * driver's result code; cuda->map_tiled must be there, the tensor must fit where its map is needed. */
+ * driver's result code; cuda->map_tiled must be there, the tensor must fit unless it is spared. */
 int fat_map_encode(const fat_cuda_calls *cuda, const fat_map_shape *shape, const fat_view *t, int64_t rows,
                    void *map);
 

@@ -3,7 +3,6 @@
  * In: recipe, problem, module; then, call by call, tensors, a workspace and a stream. Out: queued work.
  * Invariant: a run reads the fat_launch and writes nothing but its own stack. */
 #include "launch.h"
-#include <string.h>
 
 fat_status fat_launch_allows(const fat_driver *driver, const fat_recipe *recipe, fat_error *err)
 {
@@ -108,7 +107,7 @@ bool fat_launch_takes(const fat_launch *launch, const fat_call *call)
 {
   for (uint32_t left = launch->mapped; left; left &= left - 1) {
     const int t = __builtin_ctz(left);
-    if (fat_map_is_needed(t) && !fat_map_fits(&launch->shape[t], &call->tensor[t]))
+    if (!launch->shape[t].spared && !fat_map_fits(&launch->shape[t], &call->tensor[t]))
       return false;
   }
   return true;
@@ -164,9 +163,6 @@ static outcome run_launch(const running *r, const fat_launch_step *step)
       value[a].address = r->workspace + (fat_cuda_address)step->arg[a].value;
     else if (kind == FAT_ARG_INT)
       value[a].number = (int32_t)step->arg[a].value;
-    else if (kind == FAT_ARG_MAP && !fat_map_is_needed(t) &&
-             !fat_map_fits(&r->launch->shape[t], &r->call->tensor[t]))
-      memset(value[a].map, 0, sizeof value[a].map);
     else if (kind == FAT_ARG_MAP) {
       int result = fat_map_encode(r->cuda, &r->launch->shape[t], &r->call->tensor[t], step->arg[a].value,
                                   value[a].map);

@@ -2,7 +2,7 @@
 local simt, ws, bias = include "lib/simt.lua", include "lib/ws_grad.lua", include "lib/bias_tiles.lua"
 
 local function consumers(c) return c.Bc // 64 end
-local function registers_of(c) return (c.B == 1 and ws.registers_with_biases or ws.registers_of[consumers(c)])[2] end
+local function registers_of(c) return select(2, ws.registers_of(consumers(c), c.B == 1)) end
 
 -- Of dQ each warpgroup makes its rows or its columns; columns by whole boxes of K, which zeros fill behind the last one. Where tiles of
 -- Q are no multiple of 64 rows it makes its columns as rows of dQ^T = K^T dS^T.

@@ -218,6 +218,9 @@ __device__ __forceinline__ void score_as(Acc &S, const call &a, const At &at, i3
 % end
     }
   }
+% if placed then
+  warp_sync(); // all lanes have read biases, whose place may be given back
+% end
 }
 
 //: tell -- hook: what dS is needed for beside dQ and dK

@@ -228,14 +228,11 @@ end
 
 -- The first that fits, each under a causal mask first. With `most`: for d up to that, where Br is through soonest; each
 -- is among the best of its Br at a d where that was measured.
+local function with_biases(p) return bias.come_well(p) and p.q > 64 end
 ws.defaults = {}
-for _, row in ipairs { { Br = 64, s = 2, q = 2, I = 2, P = 0, most = 128 }, { Br = 128, s = 3, q = 2, I = 1, P = 1, most = 64 }, { Br = 128, s = 2, q = 1, I = 1, P = 1, most = 128 } } do
-  for _, Z in ipairs { 8, 1 } do
-    ws.defaults[#ws.defaults + 1] = { Br = row.Br, Bc = 128, s = row.s, q = row.q, Q = 0, I = row.I, P = row.P, L = 2, Z = Z, B = 1, most = row.most,
-      meant = function(p, g) return bias.come_well(p) and p.q > 64 and (row.Br > 64 or soonest(p, g) == 64) end }
-  end
-end
 for _, row in ipairs {
+  { 64, 128, 2, 2, 0, 2, B = 1, most = 128, meant = function(p, g) return with_biases(p) and soonest(p, g) == 64 end },
+  { 128, 128, 2, 1, 1, 2, B = 1, s = 3, most = 64, meant = with_biases }, { 128, 128, 1, 1, 1, 2, B = 1, most = 128, meant = with_biases },
   { 128, 128, 2, 1, 1, 2, most = 64 }, { 64, 128, 2, 1, 0, 2, most = 64 },
   { 128, 128, 2, 1, 0, 2, most = 96 }, { 64, 128, 2, 2, 0, 2, most = 128 },
   { 64, 112, 2, 2, 0, 2, most = 192 }, { 64, 80, 1, 2, 0, 2, most = 256 },
@@ -250,8 +247,8 @@ for _, row in ipairs {
   local meant = row.meant or row.most and function(p, g) return soonest(p, g) == row[1] end or function() return true end
   for _, Z in ipairs { 8, 1 } do
     -- Blocks of 128 rows fit no tile of 192: 2.4 times the dense time at half of the blocks (d 64, H200). Blocks that are there by chance need few heads at once, whose K and V stay in L2: at a tenth 14 % less time (d 128, N = 16k).
-    ws.defaults[#ws.defaults + 1] = { Br = row[1], Bc = row[2], s = 2, q = row[3], Q = 0, I = row[4], P = row[5], L = row[6],
-      Z = Z, most = row.most,
+    ws.defaults[#ws.defaults + 1] = { Br = row[1], Bc = row[2], s = row.s or 2, q = row[3], Q = 0, I = row[4], P = row[5], L = row[6],
+      Z = Z, B = row.B, most = row.most,
       meant = function(p, g) return (row[1] < 192 or has_room(row[2], p)) and (Z == 1 or not p.has.bs) and meant(p, g) end }
   end
 end

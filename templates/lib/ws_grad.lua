@@ -16,9 +16,9 @@ function ws.up(x, y) return ceil_div(x, y) * y end
 function ws.boxes(d) return ceil_div(d, 64) end
 function ws.threads(of) return 128 * (1 + of.all) end
 -- Registers of a thread that copies and of one that computes: 64 K of an SM, in steps of 8.
-ws.registers_of = { { 24, 232 }, { 24, 240 }, { 32, 160 } }
--- Beside two that compute, where warps of the first bring biases.
-ws.registers_with_biases = { 40, 232 }
+local moved = { { 24, 232 }, { 24, 240 }, { 32, 160 } }
+-- `all`: warpgroups that compute. Warps that bring biases, beside two of them, need more than others that copy.
+function ws.registers_of(all, biases) return table.unpack(biases and { 40, 232 } or moved[all]) end
 -- What the compiler reports is the share of a thread before registers move.
 function ws.registers(of) return 65536 // ws.threads(of) // 8 * 8 end
 
@@ -74,12 +74,13 @@ function ws.shapes(list)
 end
 
 function ws.words(c, p, of, own)
-  local r, in_order = of.biases and ws.registers_with_biases or ws.registers_of[of.all], ordered(p, of)
+  local copier, computer = ws.registers_of(of.all, of.biases)
+  local in_order = ordered(p, of)
   local words = { libs = libs("lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh",
       "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_sums.cuh", "lib/ws_tails.cuh", "lib/ws_slices.cuh", "lib/ws_stays.cuh",
       "lib/launches.cuh"),
     dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
-    LD_threads = "prepare_threads", LD_apart = true, producer_registers = r[1], consumer_registers = r[2], P_shared = false, Q_held = false,
+    LD_threads = "prepare_threads", LD_apart = true, producer_registers = copier, consumer_registers = computer, P_shared = false, Q_held = false,
     turns = "none", schedule = "in_flight", stores_later = true, stays = of.stays or false, owns = of.owns or false, draws = draws(of), ordered = in_order,
     block = in_order and "begun_block(counts)" or "i32(block_id())",
     take_counts = counted(p, of) and ", i32 *counts" or "", and_counts = counted(p, of) and ", counts" or "" }
@@ -187,7 +188,7 @@ function ws.recipe(name, c, p, of, entry)
     .. simt.zeros(c, p, entry, ws.threads(of))
     .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", tiles, dQ_LD, counts)
     .. string.format("launch %s grid %s block %d shared %d overlap args call %s mapQ(%d) mapK(64) mapV(64) "
-      .. "mapdO(%d) mapdK(16) mapdV(16)%s%s\n", entry(name), draws(of) and "min(SMs," .. blocks .. ")" or blocks, ws.threads(of), ws.places(c, p, of).last, dQ_LD, c.Br, c.Br, counts, of.biases and bias.map(c) or "")
+      .. "mapdO(%d) mapdK(16) mapdV(16)%s%s\n", entry(name), draws(of) and "min(SMs," .. blocks .. ")" or blocks, ws.threads(of), ws.places(c, p, of).last, dQ_LD, c.Br, c.Br, counts, bias.map(c))
     .. string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)\n", entry "finish", tiles, of.turned and 128 * of.groups or 2 * c.Br,
       c.Br * ws.boxes(p.d) * 128)
     .. simt.sinks(p, entry, ws.threads(of), string.format(" ws(%s*%d)", tiles, tile))

@@ -74,9 +74,6 @@ __device__ __forceinline__ void start_dP(acc<Bc, Br> &dP, const V_rows &V, i32 n
 __device__ __forceinline__ void set_P(acc<Bc, Br> &S, const call &a, const rows_at &at, i32 j0, i32 n$(rows_ahead and ", const LSE_of_rows &L" or ""))
 {
   $(score_rows)(S, a, at.of, at.i0, j0$(placed and ", bias_place(Q_place_of(n).slot)" or ""));
-% if placed then
-  warp_sync();                                          // all lanes have read biases
-% end
   if (at.is_cut)
     mask_rows(S, a, at.of, at.i0, j0);
   $(rows_ahead and "exp2_minus_rows" or "exp2_minus_LSE")(S, $(rows_ahead and "L" or "LD_of(n)"), $(c_of_call));

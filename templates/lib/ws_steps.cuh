@@ -41,9 +41,6 @@ struct growth {
 __device__ __forceinline__ void set_scores(acc<Br, Bc> &S, const tile_at &t$(take_slot))
 {
   score(S, t.a, t.at, t.i0, t.j0$(placed and ", bias_place(slot)" or ""));
-% if placed then
-  warp_sync();                                          // all lanes have read them
-% end
   if (t.is_cut)
     mask(S, t.a, t.at, t.i0, t.j0);
 }

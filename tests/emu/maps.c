@@ -105,14 +105,12 @@ fat_status emu_map_fill(const emu *e, fat_tensor tensor, int64_t rows, const voi
                            name);
   const emu_layout *l = &r->layout;
   fat_map_shape shape = {.type = l->element == 4 ? FAT_CUDA_MAP_F32 : FAT_CUDA_MAP_F16,
-                         .element = l->element};
+                         .element = l->element,
+                         .spared = !fat_map_is_needed(tensor)};
   for (int i = 0; i < EMU_DIMS; i++)
     shape.size[i] = (uint64_t)l->size[EMU_DIMS - 1 - i];
-  if (!fat_map_is_needed(tensor) && !fat_map_fits(&shape, &view)) {
-    memset(map, 0, FAT_CUDA_MAP_BYTES);
-    return FAT_OK;
-  }
-  if (!fat_map_fits(&shape, &view) || fat_map_encode(&calls, &shape, &view, rows, map) != 0)
+  if ((!shape.spared && !fat_map_fits(&shape, &view)) ||
+      fat_map_encode(&calls, &shape, &view, rows, map) != 0)
     return fat_status_fail(err, FAT_E_INPUT, "%s cannot be mapped: its address or strides do not allow it",
                            name);
   return FAT_OK;

@@ -237,10 +237,10 @@ static bool is_map_of(const emu_tensor_map *m, const fat_map_shape *shape, const
 }
 
 /* Whether it is that of a tensor that cannot be mapped, which its kernel takes another way to. */
-static bool is_no_map_of(const emu_tensor_map *m, int tensor, const fat_map_shape *shape, const fat_view *t)
+static bool is_no_map_of(const emu_tensor_map *m, const fat_map_shape *shape, const fat_view *t)
 {
   static const emu_tensor_map none;
-  return !fat_map_is_needed(tensor) && !fat_map_fits(shape, t) && memcmp(m, &none, sizeof none) == 0;
+  return shape->spared && !fat_map_fits(shape, t) && memcmp(m, &none, sizeof none) == 0;
 }
 
 /* Every map that a kernel takes is one of the call's tensors. */
@@ -255,7 +255,7 @@ static bool check_maps(const fake_work *w, const given *g)
     for (int t = 0; t < FAT_TENSORS && !found; t++) {
       const fat_map_shape shape = fat_map_shape_of(&g->p, t);
       const fat_view *view = &g->call.tensor[t];
-      found = view->data && (is_map_of(&map, &shape, view) || is_no_map_of(&map, t, &shape, view));
+      found = view->data && (is_map_of(&map, &shape, view) || is_no_map_of(&map, &shape, view));
     }
     if (!found) {
       fake_found("%s: argument %d is no map of a tensor of the call", f->name, i + 1);
