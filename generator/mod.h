@@ -109,8 +109,10 @@ void fat_mod_free(fat_mod *mod);
 
 /* Canonical text of a node and what is below it. */
 void fat_mod_print(const fat_mod *mod, fat_text *out);
-/* Lines of CUDA, each ended by a tab, for templates/lib/mods.cuh: v of every node and, with `slopes`, d, its
- * derivative by s. The last one returns the root's. */
+/* With nine digits, which name a float, and a point. */
+void fat_mod_print_number(float x, fat_text *out);
+/* Lines of CUDA, each ended by a tab, for templates/lib/mods.cuh: v of every node, or b and e, whose sum it
+ * is, and, with `slopes`, d, its derivative by s. The last one returns the root's. */
 void fat_mod_emit(const fat_mod *mod, bool slopes, fat_text *out);
 /* Whether the derivative is 1 whatever s is: s stands once, in a sum. */
 bool fat_mod_adds(const fat_mod *mod);

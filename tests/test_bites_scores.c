@@ -29,18 +29,20 @@
 #define DBIAS     "bwd-f16-b2-h2k1-q70-k190-d40-w9.9-bias-dbias all"
 #define DBIAS_WS  "bwd-f16-b1-h2-q70-k90-d64-bias-dbias all gpu=H200"
 
-#define MOD     "fwd-f16-b2-h2k1-q67-k70-d64 all mod=s+table0[h,i]-0.1*b mask=itable1[i]<=itable1[j]"
-#define MOD_BWD "bwd-f16-b2-h2k1-q70-k90-d40 all mod=20.0*tanh(s*table0[h]/20.0) mask=j<80"
+#define MOD      "fwd-f16-b2-h2k1-q67-k70-d64 all mod=s+table0[h,i]-0.1*b mask=itable1[i]<=itable1[j]"
+#define MOD_EVEN "fwd-f16-b2-h2k1-q67-k70-d64 all mod=s+table0[h]*(j-i)"
+#define MOD_BWD  "bwd-f16-b2-h2k1-q70-k90-d40 all mod=20.0*tanh(s*table0[h]/20.0) mask=j<80"
 
 static const defect defects[] = {
     /* expressions: heads of Q and not of K, ends of tables, which pairs stay, the derivative */
     {"fwd", "{at.b, at.h, i, j,", "{at.b, at.hk, i, j,", MOD, WRONG, NULL, NULL},
     {"fwd", "min(i64(x), of.b - 1)", "i64(x)", MOD, EMU_OUT_OF_BOUNDS, "templates/lib/mods.cuh",
-     "const i32 v"},
-    {"standard,fa1,fwd", "keeps_pair(a, pair_of(at, i, j)) ?", "!keeps_pair(a, pair_of(at, i, j)) ?", MOD,
-     WRONG, NULL, NULL},
+     "const i32 "},
+    {"standard,fa1,fwd", "keeps_pair(a, pair_of<transposed, Acc>(at, i0, j0, r, c)) ?",
+     "!keeps_pair(a, pair_of<transposed, Acc>(at, i0, j0, r, c)) ?", MOD, WRONG, NULL, NULL},
     {"bwd,bwd_two,fa1_bwd,standard_bwd", "slopes.at[r][c] = slope * y.slope", "slopes.at[r][c] = slope",
      MOD_BWD, WRONG, NULL, NULL},
+    {"standard,fa1,fwd", "keys_on = transposed ? 0 : on", "keys_on = 0", MOD_EVEN, WRONG, NULL, NULL},
     /* pairs: heads of Q and not of K, batches, what lies beyond the last, the sign, the share in the
        derivative */
     {"fwd", "i64(at.h) * of.h", "i64(at.hk) * of.h", PAIRS, WRONG, NULL, NULL},

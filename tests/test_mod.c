@@ -156,12 +156,48 @@ static void derivatives_of_one_are_seen(void **state)
   }
 }
 
+/* Numbers that grow evenly along a row are written as two parts, and no others but the size of one: what is
+ * not whole at its ends, or might wrap around, is not. */
+static void what_grows_evenly_has_two_parts(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text;
+    int parts;
+  } cases[] = {
+      {"s + table0[h] * (j - i)", 2},
+      {"s - (0.5 * i + j / 4 - (-i) * table0[b, h])", 8}, /* three of whole numbers, five made of them */
+      {"s + 1.0 / (1 + abs(j - i))", 0},
+      {"s - table0[h] * abs(i + k - q - j)", 1},
+      {"s + min(0.5 * j, 3)", 2},
+      {"s + 0.5 * i * j", 3},
+      {"s + 0.5 * (i * j)", 0},
+      {"s + 0.5 * (i - j - i + j)", 2},
+      {"s + 0.5 * (j + itable0[h])", 0},
+      {"s + 0.5 * (j + 1073741824)", 0},
+      {"s + 0.5 * (h + b)", 0},
+      {"s * j", 1}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    fat_mod *m;
+    fat_text lines = {0};
+    int parts = 0;
+    assert_int_equal(fat_mod_parse(cases[i].text, FAT_MOD, &m, NULL), FAT_OK);
+    fat_mod_emit(m, false, &lines);
+    for (const char *at = fat_text_get(&lines); (at = strstr(at, ", e")) != NULL; at++)
+      parts++;
+    if (parts != cases[i].parts)
+      fail_msg("'%s' has %d numbers of two parts: %s", cases[i].text, parts, fat_text_get(&lines));
+    fat_text_free(&lines);
+    fat_mod_free(m);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(texts_have_one_form),          cmocka_unit_test(mistakes_are_told_by_column),
       cmocka_unit_test(depth_and_length_have_limits), cmocka_unit_test(what_was_told_is_known),
-      cmocka_unit_test(derivatives_of_one_are_seen),
+      cmocka_unit_test(derivatives_of_one_are_seen),  cmocka_unit_test(what_grows_evenly_has_two_parts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

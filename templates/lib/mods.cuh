@@ -1,18 +1,23 @@
 // mods.cuh -- what an expression of the user's makes of a score (`mod`), and which pairs it keeps (`mask`). The host parses,
 // differentiates and writes it (generator/mod.h): a line for each operation, v its value and d its derivative by s.
 
-//: row_and_key -- a row and a key as expressions name them: batch, query head, both from 0, and how many of each there are
+//: row_and_key -- a row and a key as expressions name them: batch, query head, both from 0, and how many of each there are;
+// those of the first pair along an accumulator's row, and how far on from there they are, which compilers know
 struct row_and_key {
-  i32 b, h, i, j, q, k;
+  i32 b, h, i, j, q, k, first_i, first_j, rows_on, keys_on;
 };
 
-//: pair_of
-template <class At> __device__ __forceinline__ row_and_key pair_of(const At &at, i32 i, i32 j)
+//: pair_of -- an element of an accumulator
+template <bool transposed, class Acc, class At>
+__device__ __forceinline__ row_and_key pair_of(const At &at, i32 i0, i32 j0, i32 r, i32 c)
 {
+  const i32 i = i0 + (transposed ? Acc::column(c) : Acc::row(r)), j = j0 + (transposed ? Acc::row(r) : Acc::column(c));
+  const i32 first_i = i0 + (transposed ? Acc::column(0) : Acc::row(r)), first_j = j0 + (transposed ? Acc::row(r) : Acc::column(0));
+  const i32 on = Acc::column(c) - Acc::column(0), rows_on = transposed ? on : 0, keys_on = transposed ? 0 : on;
 % if packed then
-  return {at.b, at.h + i % at.peers, i / at.peers, j, at.q, at.nk};
+  return {at.b, at.h + i % at.peers, i / at.peers, j, at.q, at.nk, first_i / at.peers, first_j, rows_on, keys_on};
 % else
-  return {at.b, at.h, i, j, at.nq, at.nk};
+  return {at.b, at.h, i, j, at.nq, at.nk, first_i, first_j, rows_on, keys_on};
 % end
 }
 

@@ -194,7 +194,7 @@ __device__ __forceinline__ void score_as(Acc &S, const call &a, const At &at, i3
 % else
       S.at[r][c] = log2e * a.scale * S.at[r][c] + added.at(c);
 % end
-% if has.bias or has.mask or has.modHASH or has.maskHASH then
+% if has.bias or has.mask then
       const i32 i = i0 + (transposed ? Acc::column(c) : Acc::row(r)), j = j0 + (transposed ? Acc::row(r) : Acc::column(c));
 % end
 % if has.bias then
@@ -204,14 +204,14 @@ __device__ __forceinline__ void score_as(Acc &S, const call &a, const At &at, i3
       $(into) += $(by)bias_of($(here));
 % end
 % if keeps_slope then
-      const modded y = mod_of(a, pair_of(at, i, j), s);
+      const modded y = mod_of(a, pair_of<transposed, Acc>(at, i0, j0, r, c), s);
       S.at[r][c] = y.value;
       slopes.at[r][c] = slope * y.slope;
 % elseif has.modHASH then
-      S.at[r][c] = mod_of(a, pair_of(at, i, j), s);
+      S.at[r][c] = mod_of(a, pair_of<transposed, Acc>(at, i0, j0, r, c), s);
 % end
 % if has.maskHASH then
-      S.at[r][c] = keeps_pair(a, pair_of(at, i, j)) ? S.at[r][c] : minus_inf();
+      S.at[r][c] = keeps_pair(a, pair_of<transposed, Acc>(at, i0, j0, r, c)) ? S.at[r][c] : minus_inf();
 % end
 % if has.mask then
       S.at[r][c] = ((const unsigned char *)a.attend.data)[number_of_pair(a.attend, at, i, j)] ? S.at[r][c] : minus_inf();

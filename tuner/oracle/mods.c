@@ -1,4 +1,4 @@
-/* mods.c -- evaluates the parsed tree, node by node: nothing of the CUDA that generator/mod_print.c writes.
+/* mods.c -- evaluates the parsed tree, node by node: nothing of the CUDA that generator/mod_emit.c writes.
  *
  * Whole numbers have 32 bits and wrap around. A node's size adds up what roundings of a float do to it: one
  * of its own, and those of its operands times what each of them weighs. */
