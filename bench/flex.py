@@ -1,8 +1,9 @@
 """flex.py [--case NAME,...] [--dims 64,128] [--n 8192] [--compile] [--out FILE] -- features beside PyTorch's FlexAttention with the same
-function: milliseconds forward and backward, and how far O and its gradients are from FlexAttention's, over the largest number.
+function: milliseconds forward and backward, and how far O and its gradients are from the peer's, over the largest number.
 
 bf16, 2 x 8192 tokens, heads x d = 2048, causal but where the case says otherwise. FlexAttention gets its mask as mask_mod with the
-BlockMask that PyTorch makes of it; dropout is timed beside PyTorch's own attention by FlashAttention-2 and by cuDNN, sinks beside nobody.
+BlockMask that PyTorch makes of it; dropout is timed beside PyTorch's own attention by FlashAttention-2 and by cuDNN; windows, softcap,
+ragged batches and sinks beside FlashAttention-4 too, where it is installed.
 Calls are timed as CUDA graphs, ours between two of our plain causal one, then each peer's: clocks differ from minute to minute. --compile has
 both compile and ends: processes for one case each warm fatune's database and PyTorch's cache."""
 
@@ -61,6 +62,36 @@ def by_sdpa(backend):
                 return F.scaled_dot_product_attention(s.q, s.k, s.v, is_causal=True, dropout_p=DROPPED)
         return both(forward, (s.q, s.k, s.v), s.dO)
     return peer
+
+
+# What FlashAttention-4 takes for the function of a case.
+FLASH4 = {"causal": lambda s: {}, "softcap": lambda s: {"softcap": CAP}, "window": lambda s: {"window_size": (WINDOW - 1, 0)},
+          "sink": lambda s: {"learnable_sink": torch.zeros(s.h, device="cuda", dtype=torch.bfloat16)}, "documents-varlen": None}
+
+
+def by_flash4(s, words):
+    """Tensors as it wants them: heads between tokens and columns."""
+    from flash_attn.cute import flash_attn_func, flash_attn_varlen_func
+
+    if words:
+        tensors = [t.detach().transpose(1, 2).contiguous().requires_grad_() for t in (s.q, s.k, s.v)]
+        dO, words = s.dO.transpose(1, 2).contiguous(), words(s)
+    else:
+        tensors, dO, of = s.ragged()
+        words = dict(zip(("cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q", "max_seqlen_k"), (*of["cu_seqlens"], *of["max_seqlens"])))
+
+    def forward():
+        out = (flash_attn_func if tensors[0].dim() == 4 else flash_attn_varlen_func)(*tensors, causal=True, **words)
+        return out[0] if isinstance(out, tuple) else out
+
+    try:
+        found, *calls = both(forward, tensors, dO)
+    except Exception as e:  # it raises what its compiler does
+        print(f"FlashAttention-4's backward fails: {type(e).__name__}: {str(e)[:200]}", flush=True)
+        with torch.no_grad():
+            found = (forward(),)
+        calls = [torch.no_grad()(forward), None]
+    return tuple(t.transpose(1, 2) if t.dim() == 4 else t for t in found), *calls
 
 
 # Peers other than FlexAttention, whose results are others: weights are dropped by chance.
@@ -122,9 +153,8 @@ def theirs(s, score, mask):
 
 def apart(found, right, s):
     """The largest difference of O, dQ, dK, dV, each over the largest number there."""
-    worst = 0.0
-    for a, b in zip(found, right):
-        a = a if a.dim() == 4 else a.reshape(BATCH, s.n, s.h, s.d).transpose(1, 2)
+    worst, whole = 0.0, lambda t: t if t.dim() == 4 else t.reshape(BATCH, s.n, s.h, s.d).transpose(1, 2)  # noqa: E731
+    for a, b in zip(map(whole, found), map(whole, right)):
         worst = max(worst, float((a.detach().float() - b.detach().float()).abs().max() / b.detach().float().abs().max()))
     return worst
 
@@ -138,18 +168,26 @@ def tried(name, s, given):
             peers["FlexAttention"] = theirs(s, score and score(s), mask(s))
         except RuntimeError as e:
             print(f"{name} d{s.d}: FlexAttention fails: {type(e).__name__}: {str(e)[:200]}", flush=True)
+    if name in FLASH4:
+        try:
+            peers["FlashAttention-4"] = by_flash4(s, FLASH4[name])
+        except ImportError:
+            pass
+        except Exception as e:  # it raises what its compiler does
+            print(f"{name} d{s.d}: FlashAttention-4 fails: {type(e).__name__}: {str(e)[:200]}", flush=True)
     if given.compile:
         return []
-    off, rows = apart(found, peers["FlexAttention"][0], s) if "FlexAttention" in peers else math.nan, []
+    off = {peer: math.nan if name == "drop" else apart(found, made[0], s) for peer, made in peers.items()}
+    rows = []
     plain = ours(s, {})[1:]
     for n, op in ((0, "fwd"), (1, "bwd")):
         ms_plain = timed(plain[n], given.seconds)
         ms = timed(calls[n], given.seconds)
         ms_plain = (ms_plain + timed(plain[n], given.seconds)) / 2
-        beside = {peer: timed(made[1 + n], given.seconds) for peer, made in peers.items()}
+        beside = {peer: timed(made[1 + n], given.seconds) for peer, made in peers.items() if made[1 + n]}
         for peer, other in beside.items() or [("-", math.nan)]:
-            rows.append((name, op, s.d, ms, ms_plain, peer, other, other / ms, off))
-            print(f"{name:18} {op} d{s.d}: {ms:.3f} ms, plain {ms_plain:.3f}, {peer} {other:.3f}, {other / ms:.2f} times ours; apart by {off:.2g}", flush=True)
+            rows.append((name, op, s.d, ms, ms_plain, peer, other, other / ms, off.get(peer, math.nan)))
+            print(f"{name:18} {op} d{s.d}: {ms:.3f} ms, plain {ms_plain:.3f}, {peer} {other:.3f}, {other / ms:.2f} times ours; apart by {off.get(peer, math.nan):.2g}", flush=True)
     return rows
 
 

@@ -116,5 +116,7 @@ void fat_mod_print_number(float x, fat_text *out);
 void fat_mod_emit(const fat_mod *mod, bool slopes, fat_text *out);
 /* Whether the derivative is 1 whatever s is: s stands once, in a sum. */
 bool fat_mod_adds(const fat_mod *mod);
+/* The same, where what is added to s grows evenly along rows and keys, which costs little. */
+bool fat_mod_adds_evenly(const fat_mod *mod);
 
 #endif

@@ -126,6 +126,12 @@ static course course_of(const fat_mod *m, int i, const course *all)
   return x;
 }
 
+static void set_courses(const fat_mod *mod, course *all)
+{
+  for (int i = 0; i < mod->count; i++)
+    all[i] = course_of(mod, i, all);
+}
+
 /* -- lines */
 
 typedef struct writer {
@@ -274,8 +280,7 @@ static void mark(writer *w)
 void fat_mod_emit(const fat_mod *mod, bool slopes, fat_text *out)
 {
   writer w = {.mod = mod, .out = out};
-  for (int i = 0; i < mod->count; i++)
-    w.course[i] = course_of(mod, i, w.course);
+  set_courses(mod, w.course);
   mark(&w);
   for (int i = 0; i < mod->count; i++) {
     if (w.parted[i])
@@ -295,19 +300,30 @@ void fat_mod_emit(const fat_mod *mod, bool slopes, fat_text *out)
                     mod->root, mod->root);
 }
 
-/* From the root down by sums, of which s is a summand on one side alone. */
-bool fat_mod_adds(const fat_mod *mod)
+/* From the root down by sums, of which s is a summand on one side alone; of `all`, where that is given, the
+ * other side is not to be free. */
+static bool adds(const fat_mod *mod, const course *all)
 {
   const fat_mod_node *n = &mod->node[mod->root];
   while (n->op != FAT_MOD_S) {
-    const fat_mod_node *a = n->of[0] >= 0 ? &mod->node[n->of[0]] : NULL,
-                       *b = n->of[1] >= 0 ? &mod->node[n->of[1]] : NULL;
-    if (n->op == FAT_MOD_ADD && a->varies != b->varies)
-      n = a->varies ? a : b;
-    else if (n->op == FAT_MOD_SUB && a->varies && !b->varies)
-      n = a;
-    else
+    if (n->op != FAT_MOD_ADD && n->op != FAT_MOD_SUB)
       return false;
+    const bool first = mod->node[n->of[0]].varies, second = mod->node[n->of[1]].varies;
+    if (first == second || (n->op == FAT_MOD_SUB && second) || (all && all[n->of[first]].goes == FREE))
+      return false;
+    n = &mod->node[n->of[!first]];
   }
   return true;
+}
+
+bool fat_mod_adds(const fat_mod *mod)
+{
+  return adds(mod, NULL);
+}
+
+bool fat_mod_adds_evenly(const fat_mod *mod)
+{
+  course all[FAT_MOD_NODES];
+  set_courses(mod, all);
+  return adds(mod, all);
 }

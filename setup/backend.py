@@ -107,12 +107,12 @@ def information(tag):
 
 class Wheel:
     def __init__(self, path):
-        self.zip, self.record = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9), []
+        self.zip, self.record = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED), []
 
     def add(self, name, data, mode=0o644):
         info = zipfile.ZipInfo(name, EPOCH)
         info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, (0o100000 | mode) << 16
-        self.zip.writestr(info, data)
+        self.zip.writestr(info, data, compresslevel=9)  # that of the archive is not an entry's that has its own info
         digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
         self.record.append(f"{name},sha256={digest},{len(data)}")
 
