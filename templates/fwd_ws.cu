@@ -69,7 +69,7 @@ __device__ __forceinline__ void consume(const call &a$(take_lists), const tensor
 %  end
 %  local function step(is_cut)
         const i32 j = nth_tile($(order), y);
-        start_$(schedule)(x, Q, n, me$(and_drops));
+        start_$(schedule)(x, Q, n, me);
         softmax_$(seeks_late and "late" or schedule)(x, {a, at, i0, j * Bc, $(is_cut)}, c, n, me, own);
 %  end
       const i32 first = nth_tile($(order), 0);
@@ -87,7 +87,7 @@ __device__ __forceinline__ void consume(const call &a$(take_lists), const tensor
       for (; y < tiles; y++, n++) {                     // $(cut.left and "all of a window" or "the diagonal, the ragged end")
 %  step(listed and "is_cut(visit, y)" or "is_cut(visit, j)")
       }
-      last_step(x, n$(and_drops));
+      last_step(x, n);
       n++;
       x.l = row_total(x.l);$(rows_later and " place_rows(x.m, at);" or "")
       scale_rows(x.O, finish(x.m, x.l, c$(ends_of "rows(a, my.head), i0")).factor); // O = diag(l)^-1 O

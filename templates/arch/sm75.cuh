@@ -210,19 +210,3 @@ __device__ __forceinline__ float float_of_f16(u16 x)
   asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
   return y;
 }
-
-//: sub_sat_f16 -- x - y of two f16 each, at least 0 and at most 1 [sub.sat.f16x2]
-__device__ __forceinline__ u32 sub_sat_f16(u32 x, u32 y)
-{
-  u32 z;
-  asm("sub.sat.f16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y));
-  return z;
-}
-
-//: mul_f16 -- products of two f16 each [mul.f16x2]
-__device__ __forceinline__ u32 mul_f16(u32 x, u32 y)
-{
-  u32 z;
-  asm("mul.f16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y));
-  return z;
-}

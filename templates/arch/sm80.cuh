@@ -83,19 +83,3 @@ __device__ __forceinline__ void named_arrive(i32 name, i32 threads)
 {
   asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(name), "r"(threads) : "memory");
 }
-
-//: relu_f16 -- two f16, 0 instead of what is below [fma.rn.relu.f16x2]
-__device__ __forceinline__ u32 relu_f16(u32 x)
-{
-  u32 y;
-  asm("fma.rn.relu.f16x2 %0, %1, %2, %3;" : "=r"(y) : "r"(x), "r"(0x3c003c00), "r"(0x80008000));
-  return y;
-}
-
-//: relu_bf16 -- two bf16, 0 instead of what is below [fma.rn.relu.bf16x2]
-__device__ __forceinline__ u32 relu_bf16(u32 x)
-{
-  u32 y;
-  asm("fma.rn.relu.bf16x2 %0, %1, %2, %3;" : "=r"(y) : "r"(x), "r"(0x3f803f80), "r"(0x80008000));
-  return y;
-}

@@ -278,11 +278,3 @@ __device__ __forceinline__ void cluster_wait()
 {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-
-//: mul_bf16 -- products of two bf16 each [mul.bf16x2]
-__device__ __forceinline__ u32 mul_bf16(u32 x, u32 y)
-{
-  u32 z;
-  asm("mul.bf16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y));
-  return z;
-}

@@ -72,7 +72,7 @@ __device__ __forceinline__ void consume_ahead(const call &a, const tensor_map &O
     const query Q(Q_place(own));
 % local function step(is_cut)
       const i32 j = nth_tile(all, y);
-      start_$(schedule)(x, Q, n, me$(and_drops));
+      start_$(schedule)(x, Q, n, me);
       softmax_$(seeks_late and "late" or schedule)(x, {a, at, i0, j * Bc, $(is_cut)}, c, n, me, own);
 % end
     release(K_free + step_of<stages>(n).slot);
@@ -80,10 +80,7 @@ __device__ __forceinline__ void consume_ahead(const call &a, const tensor_map &O
       softmax_of(x, {a, at, i0, first * Bc, true}, c);
     else
       softmax_of(x, {a, at, i0, first * Bc, false}, c);
-    set_weights(x.P, x.S$(and_tile ~= "" and ", tile_at{a, at, i0, first * Bc, true}" or ""));
-% if drops_later then
-    x.j0 = first * Bc;
-% end
+    set_weights(x.P, x.S$(has.drop and string.format(", tile_at{a, at, i0, first * Bc, true}") or ""));
     give_start(me, round);
     i32 y = 1;
     for (; y < all.full; y++, n++) {                    // tiles that no mask touches
@@ -94,9 +91,6 @@ __device__ __forceinline__ void consume_ahead(const call &a, const tensor_map &O
     }
     const step_of<stages> V(n);
     wait(V_full + V.slot, V.parity);
-% if drops_later then
-    drop(x, at);
-% end
     n++;
 % local function start_last()
     start_AB(x.O, x.P, V_place(V.slot));                // the last O = O + P V

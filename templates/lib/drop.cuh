@@ -3,9 +3,7 @@
 // (offset + 32 head + n, row / 16, key / 32): row % 8 = n / 4 and row / 8 % 2, key % 8 = 2 (n % 4) and one more, key / 8 % 4.
 // That is what a lane holds of S on tensor cores. A weight stays where its byte is at most 255 (1 - dropout), rounded down.
 
-//: mul_wide -- all 64 bits of a product. Of what dropout costs, this is most: beside wgmma a warp waits 13.7 clocks for one, alone 6.2 (H200).
-// Tried for the forward at d 128: upper halves by fma.rz.f64, 6.9 clocks, at the price of power, and so no faster; all bytes by the warps
-// that only copy, by way of shared memory: 17 % slower
+//: mul_wide -- all 64 bits of a product
 __device__ __forceinline__ u64 mul_wide(u32 x, u32 y)
 {
   return u64(x) * y;
@@ -21,11 +19,7 @@ struct bytes16 {
 struct dropping {
   u32 key[2];
   u32 x2, x[4]; // before the keys are in it; as the third round leaves it, but for what depends on keys
-% if ruled then
-  u32 end; // 1024 and the least byte that loses its weight, as f16, twice
-% else
   u32 low, high; // by how much a byte must be below 256 to keep its weight, four times: the lower 7 bits, the upper one
-% end
   template <class At> __device__ __forceinline__ dropping(const call &a, const At &at, i32 lane, i32 rows)
   {
     const u32 *words = (const u32 *)a.rng.data; // seed and offset, 64 bits each
@@ -41,12 +35,8 @@ struct dropping {
     x[2] = u32(p1) ^ round_key(1, 2);
     x[3] = u32(q0) ^ round_key(0, 1);
     const u32 above = 255 - u32(255. * double(1.f - a.dropout)); // a byte of at most the rest keeps its weight
-% if ruled then
-    end = (0x6400 + 256 - above) * 0x00010001;
-% else
     low = (above & 127) * 0x01010101;
     high = above & 128 ? 0x80808080 : 0;
-% end
   }
   __device__ __forceinline__ u32 round_key(i32 which, i32 n) const { return key[which] + u32(n) * (which ? 0xBB67AE85 : 0x9E3779B9); }
   // Of 32 keys.
@@ -65,25 +55,18 @@ struct dropping {
     }
     return {{y[0], y[1], y[2], y[3]}};
   }
-% if ruled then
-  // 1 or 0 for each of two f16, 1024 and a byte: 0x64 before a byte is that.
-  __device__ __forceinline__ u32 kept(u32 bytes) const { return sub_sat_f16(end, bytes); }
-% else
   // Of the four bytes of a word the upper bits say which weights are dropped: where byte + `above` goes beyond 255.
   __device__ __forceinline__ u32 lost(u32 word) const
   {
     const u32 sum = (word & 0x7f7f7f7f) + low;
     return word & sum | high & (word | sum);
   }
-% end
 };
 
 //: weight_of -- one weight by the byte n of what `lost` says: 0 where it is dropped, or with `signs` negative
 template <bool signs> __device__ __forceinline__ float weight_of(float P, u32 lost, i32 n)
 {
-  if (signs)
-    return __uint_as_float(__float_as_uint(P) | (lost << (24 - 8 * n) & 0x80000000)); // weights have no sign of their own
-  return (lost >> (8 * n + 7) & 1) == 0 ? P : 0.f;
+  return (lost >> (8 * n + 7) & 1) == 0 ? P : signs ? -P : 0.f;
 }
 
 //: drop_as -- dropped weights of S become 0; with `signs` they are kept and negative, which says so and loses nothing
@@ -154,9 +137,7 @@ __device__ __forceinline__ void turn_pairs(bytes16 &x, i32 own)
   x.at[2] = second;
 }
 
-//: drop_packed -- of 64 rows of rounded weights those that are dropped become 0, by factors of 1 and 0. Selections would fill the pipe that
-// rounds weights; these products and differences have another (6 % fewer clocks at d 64, causal, H200). The factors are made as f16, whose
-// 1 read as bf16 is 2^-7: `boost` knows
+//: drop_packed -- of 64 rows of rounded weights those that are dropped become 0
 template <class Rounded> __device__ __forceinline__ void drop_packed(Rounded &P, const dropping &drops, i32 j0)
 {
   constexpr bool whole = Bc % 32 == 0;
@@ -168,12 +149,9 @@ template <class Rounded> __device__ __forceinline__ void drop_packed(Rounded &P,
     const bool upper = whole ? k % 2 == 1 : j0 / 16 % 2 != k % 2;
 #pragma unroll
     for (i32 y = 0; y < 2; y++) {
-      const u32 word = upper ? x.at[2 + y] : x.at[y];
-#pragma unroll
-      for (i32 z = 0; z < 2; z++) { // a row g, g + 8
-        u32 &pair = P.part[k][0].at[2 * y + z];
-        pair = mul_$(dtype)(pair, drops.kept(prmt(word, 0x64646464, z ? 0x4342 : 0x4140)));
-      }
+      const u32 lost = drops.lost(upper ? x.at[2 + y] : x.at[y]);
+      P.part[k][0].at[2 * y] &= ~prmt(lost, 0, 0x9988);     // a row g
+      P.part[k][0].at[2 * y + 1] &= ~prmt(lost, 0, 0xbbaa); // g + 8
     }
   }
 }
@@ -205,12 +183,11 @@ template <class Acc> __device__ __forceinline__ Acc kept(const Acc &P)
 //: boost -- what kept weights are multiplied by
 __device__ __forceinline__ float boost(const call &a)
 {
-  return $(ruled and dtype == "bf16" and "128.f" or "1.f") / (1.f - a.dropout);
+  return 1.f / (1.f - a.dropout);
 }
 
-//: difference -- dS of a marked weight, P (Z dP - D). Sums and products alone: comparisons and selections have half their speed
+//: difference -- dS of a marked weight, P (Z dP - D)
 __device__ __forceinline__ float difference(float P, float dP, float D, float more)
 {
-  const float size = fabsf(P), twice = P + size; // 0 where the weight is dropped
-  return fmaf(twice, 0.5f * more * dP, -size * D);
+  return fabsf(P) * ((P < 0.f ? 0.f : more * dP) - D);
 }

@@ -154,7 +154,7 @@ struct weights : operand<Br, Bc> {
 // warpgroup: past that wait nobody's rows are read any more, so the warps need not meet here, and what products have
 // done with shared memory by then needs no fence [wgmma.wait_group, Async Proxy]
 % end
-% if has.drop and not drops_later then
+% if has.drop then
 // Some are dropped.
 template <class Acc, class Tile> __device__ __forceinline__ void set_weights(weights &P, const Acc &S, const Tile &t)
 % else
@@ -178,7 +178,7 @@ template <class Acc> __device__ __forceinline__ void set_weights(weights &P, con
   copies_fence();
 % else
   (operand<Br, Bc> &)P = operand_of(S);
-%  if has.drop and not drops_later then
+%  if has.drop then
   drop_packed((operand<Br, Bc> &)P, t.at.drops, t.j0);
 %  end
 % end

@@ -43,8 +43,6 @@ ws.tunables = {
   -- d 64 (bench/results/h200-ws-ahead.tsv); causal, 4 to 7 % slower: tiles drawn two rounds ahead leave SMs waiting in the end.
   { "E", { 0, 1 }, "1 = the first S of the next tile of Q runs beside the end of this one", unsaid = 0 },
   { "B", { 0, 1 }, "a bias comes 0 = to each thread by loads of its own, 1 = by way of shared memory, brought by warps that copy nothing else", unsaid = 0 },
-  -- H200, bf16, N = 8192, causal: 1 takes 3 % fewer clocks at d 128, 3 % more at d 64.
-  { "D", { 0, 1 }, "dropped weights become 0 0 = as soon as P is rounded, 1 = while the next S = Q K^T runs", unsaid = 0 },
 }
 
 function ws.consumers(c) return c.Br // 64 end
@@ -98,8 +96,6 @@ function ws.words(c, p)
     turns = c.P == 0 and "none" or c.P == 1 and "products" or "softmax",
     ahead = c.E == 1 and ws.can_be_ahead(p),
     rescale = c.L == 1 and "seldom" or "always", seeks_late = c.L == 2,
-    drops_later = c.D == 1, and_tile = p.has.drop and c.D == 0 and ", t" or "",
-    take_drops = c.D == 1 and ", const ruled &at" or "", and_drops = c.D == 1 and ", at" or "",
     take_slot = c.B == 1 and ", i32 slot" or "", and_slot = c.B == 1 and ", K.slot" or "" }
   bias.words(words, c.B == 1, "K")
   return words
@@ -196,7 +192,6 @@ ws.constraints = {
   { function(c, p) return p.uneven or c.Z == 1 end, "tiles of Q differ in length only under a mask" },
   { function(c, p) return c.B == 0 or bias.can_be(p) and c.s > 1 and (c.E == 0 or not ws.can_be_ahead(p)) end,
     "tiles of biases, of 16 bits and without paddings ahead, come with those of K" },
-  { function(c, p) return c.D == 0 or p.has.drop and c.S == 0 and c.I > 0 end, "weights that are dropped beside the next product lie in registers" },
 }
 
 -- What a row of Q takes by the best config of each Br, where tiles are many (H200, N = 4096, full).
@@ -242,7 +237,6 @@ ws.defaults = {}
 for _, row in ipairs {
   { 64, 128, 2, 2, 0, 2, B = 1, most = 128, meant = function(p, g) return with_biases(p) and soonest(p, g) == 64 end },
   { 128, 128, 2, 1, 1, 2, B = 1, s = 3, most = 64, meant = with_biases }, { 128, 128, 1, 1, 1, 2, B = 1, most = 128, meant = with_biases },
-  { 128, 128, 2, 1, 0, 2, D = 1, most = 128, meant = function(p, g) return p.has.drop and math.max(p.d, p.dv) > 64 and soonest(p, g) ~= 64 end },
   { 128, 128, 2, 1, 1, 2, most = 64 }, { 64, 128, 2, 1, 0, 2, most = 64 },
   { 128, 128, 2, 1, 0, 2, most = 96 }, { 64, 128, 2, 2, 0, 2, most = 128 },
   { 64, 112, 2, 2, 0, 2, most = 192 }, { 64, 80, 1, 2, 0, 2, most = 256 },
@@ -259,7 +253,7 @@ for _, row in ipairs {
   for _, Z in ipairs { 8, 1 } do
     -- Blocks of 128 rows fit no tile of 192: 2.4 times the dense time at half of the blocks (d 64, H200). Blocks that are there by chance need few heads at once, whose K and V stay in L2: at a tenth 14 % less time (d 128, N = 16k).
     ws.defaults[#ws.defaults + 1] = { Br = row[1], Bc = row[2], s = row.s or 2, q = row[3], Q = 0, I = row[4], P = row[5], L = row[6],
-      Z = Z, B = row.B, D = row.D, most = row.most,
+      Z = Z, B = row.B, most = row.most,
       meant = function(p, g) return (row[1] < 192 or has_room(row[2], p)) and (Z == 1 or not p.has.bs) and meant(p, g) end }
   end
 end

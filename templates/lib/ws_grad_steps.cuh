@@ -18,7 +18,7 @@ template <i32 columns_> struct rounded : operand<Bc, columns_> {
     for (i32 k = 0; k < this->steps; k++)
 #pragma unroll
       for (i32 x = 0; x < 4; x++)
-        this->part[k][0].at[x] = relu_$(dtype)(P.at(k).at[x]);
+        this->part[k][0].at[x] = P.at(k).at[x] & ~prmt(P.at(k).at[x], 0, 0xbb99);
   }
 % end
   // What became of S.at[r][c].

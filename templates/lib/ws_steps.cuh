@@ -15,9 +15,6 @@ struct online {
   weights P;
   sums<Br, Dv> O;
   rowvec<Br> m, l;
-% if drops_later then
-  i32 j0; // first key of P
-% end
 % if seeks_late and cut.left then
   i32 growths; // successive tiles in which m has grown, in this warp
 % end
@@ -118,25 +115,14 @@ __device__ __forceinline__ void first_step(online &x, const query &Q, const tile
 % if seeks_late and cut.left then
   x.growths = any_lane(unset(x.m)) ? 2 : 0;
 % end
-  set_weights(x.P, x.S$(and_tile));$(drops_later and " x.j0 = t.j0;" or "")
+  set_weights(x.P, x.S$(has.drop and ", t" or ""));
 }
-
-//: drop -- dropped weights of P become 0
-% if drops_later then
-__device__ __forceinline__ void drop(online &x, const ruled &at)
-{
-  drop_packed((operand<Br, Bc> &)x.P, at.drops, x.j0);
-}
-% end
 
 //: last_step -- the last O = O + P V
-__device__ __forceinline__ void last_step(online &x, i32 n$(take_drops))
+__device__ __forceinline__ void last_step(online &x, i32 n)
 {
   const step_of<stages> V(n);
   wait(V_full + V.slot, V.parity);
-% if drops_later then
-  drop(x, at);
-% end
   start_AB(x.O, x.P, V_place(V.slot));                  // O = O + P V
   products_wait<0>();
   release(V_free + V.slot);
@@ -163,11 +149,11 @@ __device__ __forceinline__ void softmax_in_order(online &x, const tile_at &t, fl
 % end
   const growth by = softmax_of(x, t, c$(and_slot));
   shrink(x.O, by);                                      // O = exp(m_old - m) O
-  set_weights(x.P, x.S$(and_tile));$(drops_later and " x.j0 = t.j0;" or "")
+  set_weights(x.P, x.S$(has.drop and ", t" or ""));
 }
 
 //: start_overlapped
-__device__ __forceinline__ void start_overlapped(online &x, const query &Q, i32 n, i32 me$(take_drops))
+__device__ __forceinline__ void start_overlapped(online &x, const query &Q, i32 n, i32 me)
 {
   const step_of<stages> K(n + 1), V(n);
   wait(K_full + K.slot, K.parity);
@@ -176,9 +162,6 @@ __device__ __forceinline__ void start_overlapped(online &x, const query &Q, i32 
 % end
   start_ABt(x.S, Q, K_place(K.slot));                   // the next S = Q K^T
   wait(V_full + V.slot, V.parity);
-% if drops_later then
-  drop(x, at);                                          // of P, while that runs
-% end
   start_AB(x.O, x.P, V_place(V.slot));                  // O = O + P V
 % if turns == "products" then
   pass_turn(me);
@@ -206,7 +189,7 @@ __device__ __forceinline__ void softmax_overlapped(online &x, const tile_at &t, 
   products_wait<0>();                                   // O is there
   release(V_free + V.slot);
   shrink(x.O, by);                                      // O = exp(m_old - m) O
-  set_weights(x.P, x.S$(and_tile));$(drops_later and " x.j0 = t.j0;" or "")
+  set_weights(x.P, x.S$(has.drop and ", t" or ""));
 }
 
 //: exp2_late -- P = exp(S - m) in a thread's columns from `first` to before `last`
@@ -258,7 +241,7 @@ __device__ __forceinline__ void softmax_late(online &x, const tile_at &t, float 
   $(weights_late)<columns / 2, columns>(x.S, x.m, $(scores_late and "t, " or "")c);
   rowvec<Br> sums_of_P = row_sum(x.S);
   weigh(x.S, t.a, t.at, t.i0, t.j0);
-  set_weights(x.P, x.S$(and_tile));$(drops_later and " x.j0 = t.j0;" or "")
+  set_weights(x.P, x.S$(has.drop and ", t" or ""));
   // Weights by an m far below have a rounding error of their own where one by its maximum is exactly 1: up to 2^12 (and
   // wide scores) the RMS error is 1.28 times that, up to 2^16 it is 1.34. 65504 is the most that f16 holds.
 % local unset = cut.left and "" or " || unset(x.m)"
@@ -281,7 +264,7 @@ __device__ __forceinline__ void softmax_late(online &x, const tile_at &t, float 
       sums_of_P = row_sum(x.S);
       weigh(x.S, t.a, t.at, t.i0, t.j0);
     }
-    set_weights(x.P, x.S$(and_tile));
+    set_weights(x.P, x.S$(has.drop and ", t" or ""));
   }
 % if cut.left then
   else if (x.growths < 2)

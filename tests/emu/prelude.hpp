@@ -344,46 +344,6 @@ TWIN unsigned pack_bf16(float low, float high)
 {
   return emu_bf16_bits(low) | emu_bf16_bits(high) << 16;
 }
-static inline float emu_float_of_bf16(unsigned x)
-{
-  return __builtin_bit_cast(float, x << 16);
-}
-/* Sums and products of 11 digits fit a float, so that they are rounded once. */
-TWIN unsigned sub_sat_f16(unsigned x, unsigned y)
-{
-  float z[2];
-  for (int n = 0; n < 2; n++) {
-    z[n] = float_of_f16((unsigned short)(x >> 16 * n)) - float_of_f16((unsigned short)(y >> 16 * n));
-    z[n] = z[n] > 1 ? 1 : z[n] > 0 ? z[n] : 0; /* a NaN too becomes 0 */
-  }
-  return pack_f16(z[0], z[1]);
-}
-TWIN unsigned mul_f16(unsigned x, unsigned y)
-{
-  return pack_f16(float_of_f16((unsigned short)x) * float_of_f16((unsigned short)y),
-                  float_of_f16((unsigned short)(x >> 16)) * float_of_f16((unsigned short)(y >> 16)));
-}
-TWIN unsigned mul_bf16(unsigned x, unsigned y)
-{
-  return pack_bf16(emu_float_of_bf16(x) * emu_float_of_bf16(y),
-                   emu_float_of_bf16(x >> 16) * emu_float_of_bf16(y >> 16));
-}
-/* A NaN stays one. */
-static inline unsigned emu_relu(unsigned x, unsigned infinity)
-{
-  unsigned y = 0;
-  for (int n = 0; n < 32; n += 16)
-    y |= (x >> n & 0x8000 && (x >> n & 0x7fff) <= infinity ? 0 : x >> n & 0xffff) << n;
-  return y;
-}
-TWIN unsigned relu_f16(unsigned x)
-{
-  return emu_relu(x, 0x7c00);
-}
-TWIN unsigned relu_bf16(unsigned x)
-{
-  return emu_relu(x, 0x7f80);
-}
 /* cvt.rna.tf32.f32: to the nearest, halves away from zero. */
 TWIN unsigned round_tf32(float x)
 {
