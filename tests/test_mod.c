@@ -139,18 +139,19 @@ static void derivatives_of_one_are_seen(void **state)
   (void)state;
   static const struct {
     const char *text;
-    bool adds;
-  } cases[] = {{"s", true},
-               {"1 + s - table0[i]", true},
-               {"i * j + (s + 1)", true},
-               {"1 - s", false},
-               {"s + s", false},
-               {"s * 1", false},
-               {"3", false}};
+    bool adds, evenly;
+  } cases[] = {{"s", true, true},
+               {"1 + s - table0[i]", true, false},
+               {"1 + s - table0[h, b] * (2.5 * i - j)", true, true},
+               {"i * j + (s + 1)", true, false},
+               {"1 - s", false, false},
+               {"s + s", false, false},
+               {"s * 1", false, false},
+               {"3", false, false}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     fat_mod *m;
     assert_int_equal(fat_mod_parse(cases[i].text, FAT_MOD, &m, NULL), FAT_OK);
-    if (fat_mod_adds(m) != cases[i].adds)
+    if (fat_mod_adds(m) != cases[i].adds || fat_mod_adds_evenly(m) != cases[i].evenly)
       fail_msg("%s", cases[i].text);
     fat_mod_free(m);
   }

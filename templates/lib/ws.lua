@@ -96,6 +96,8 @@ function ws.words(c, p)
     turns = c.P == 0 and "none" or c.P == 1 and "products" or "softmax",
     ahead = c.E == 1 and ws.can_be_ahead(p),
     rescale = c.L == 1 and "seldom" or "always", seeks_late = c.L == 2,
+    -- What scores take beside products would else be kept from the first time on, where registers have no room: 704 bytes of ALiBi's, full, d 64.
+    tile_again = p.scored and "{t.a, t.at, t.i0, i32(anew(t.j0)), t.is_cut}" or "t",
     take_slot = c.B == 1 and ", i32 slot" or "", and_slot = c.B == 1 and ", K.slot" or "" }
   bias.words(words, c.B == 1, "K")
   return words
@@ -240,7 +242,7 @@ for _, row in ipairs {
   { 128, 128, 2, 1, 0, 2, most = 96 }, { 64, 128, 2, 2, 0, 2, most = 128 },
   { 64, 112, 2, 2, 0, 2, most = 192 }, { 64, 80, 1, 2, 0, 2, most = 256 },
   { 192, 128, 2, 1, 1, 0, most = 64, meant = function(p) return p.cut.left and not p.has.causal end }, -- without spills
-  { 192, 80, 2, 1, 0, 2, most = 128, meant = function(p, g) return p.has.alibi and math.max(p.d, p.dv) > 96 and soonest(p, g) ~= 64 end },
+  { 192, 80, 2, 1, 0, 2, most = 128, meant = function(p, g) return scores_late({ L = 2 }, p) and not p.ragged and math.max(p.d, p.dv) > 96 and soonest(p, g) ~= 64 end },
   { 192, 128, 2, 1, 1, 2 }, -- d up to 64
   { 192, 112, 2, 1, 1, 2 }, -- d up to 96
   { 192, 96, 2, 1, 1, 2, most = 64 },

@@ -252,7 +252,7 @@ __device__ __forceinline__ void softmax_late(online &x, const tile_at &t, float 
       m = above_by(x.m, x.S, c);
     else {                                              // farther than P can tell: from S on again
       warp_ABt<Dp>(x.S, Q_place(own), K_place(K.slot));
-      set_scores(x.S, t$(and_slot));
+      set_scores(x.S, $(tile_again)$(and_slot));
       m = row_max(x.m, x.S);
     }
     const rowvec<Br> f = move(x, m, c);
