@@ -1,5 +1,6 @@
 // mods.cuh -- what an expression of the user's makes of a score (`mod`), and which pairs it keeps (`mask`). The host parses,
-// differentiates and writes it (generator/mod.h): a line for each operation, v its value and d its derivative by s.
+// differentiates and writes it (generator/mod_emit.c): a line for each operation, v its value and d its derivative by s; of what grows evenly
+// along a row b, the first pair's, and e, what is added to that.
 
 //: row_and_key -- a row and a key as expressions name them: batch, query head, both from 0, and how many of each there are;
 // those of the first pair along an accumulator's row, and how far on from there they are, which compilers know

@@ -216,7 +216,7 @@ end
 
 -- Whether tiles of 192 rows leave room for what is done to scores beside the products: spills otherwise take what they gain. Of d 64, causal,
 -- 8192 keys (H200): ALiBi 1.05 ms for 1.18 with 128 rows, dropout 1.32 for 1.38, softcap 1.51 for 1.55; of d 128 ALiBi 0.73 for 0.77, with 80 keys.
--- An expression that adds what grows evenly is like ALiBi at d 64 (times beside plain 0.83 for 0.68 to 0.73); at d 128 it is no faster so.
+-- An expression that adds what grows evenly is so at d 64 too (0.83 of the plain rate for 0.68 to 0.73), at d 128 not.
 local function adds_a_line(p, name) return name == "alibi" or name == "modHASH" and p.adds_evenly == 1 end
 local function has_room(Bc, p)
   local some
