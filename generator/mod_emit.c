@@ -3,10 +3,10 @@
  * The derivative is made forwards, beside each value: as many lines as there are operations, whatever the
  * text is.
  *
- * To make a float of a whole number costs as much as an exponential, and a thread's pairs lie at distances
- * from its first one that compilers know: what grows evenly with them, like j - i and a table's number times
- * that, is kept as two parts, b of the first pair and e of the distance. b is made once, e is a constant or a
- * factor of one. */
+ * A thread's pairs lie at distances from its first one that compilers know. So what grows evenly with them,
+ * like j - i and a table's number times that, is kept as two parts: b of the first pair, made once, and e of
+ * the distance, a constant or a multiple of one. No whole number is made, and turned into a float, for each
+ * pair. */
 #include "mod.h"
 
 #include <math.h>
@@ -176,11 +176,11 @@ static void emit_form(const writer *w, int i, const char *form, char part)
   }
 }
 
+/* A literal's reciprocal is a constant: no division is left. */
 static const char *value_form(const writer *w, int i)
 {
   const fat_mod_node *n = &w->mod->node[i];
-  return over_literal(w->mod, n) ? "$a * (1.f / $b)"
-                                 : forms[n->op].value; /* a constant: no division is left */
+  return over_literal(w->mod, n) ? "$a * (1.f / $b)" : forms[n->op].value;
 }
 
 /* The part that grows: of a sum's operands those that do. */

@@ -5,7 +5,7 @@
 
 //: mul_wide -- all 64 bits of a product. Of what dropout costs, this is most: beside wgmma a warp waits 13.7 clocks for one, alone 6.2 (H200).
 // Tried for fwd_ws and taken out: upper halves by fma.rz.f64, 6.9 clocks each, but more power; bytes made by the warps that only copy (17 %
-// slower); dropping while the next S runs, and by factors of 1 and 0 (3 to 6 % fewer clocks in tunes, no less time in calls back to back)
+// more clocks); dropping while the next S runs, and by factors of 1 and 0 (3 to 6 % fewer clocks in tunes, no less time in calls back to back)
 __device__ __forceinline__ u64 mul_wide(u32 x, u32 y)
 {
   return u64(x) * y;

@@ -12,9 +12,9 @@ struct row_and_key {
 template <bool transposed, class Acc, class At>
 __device__ __forceinline__ row_and_key pair_of(const At &at, i32 i0, i32 j0, i32 r, i32 c)
 {
-  const i32 i = i0 + (transposed ? Acc::column(c) : Acc::row(r)), j = j0 + (transposed ? Acc::row(r) : Acc::column(c));
   const i32 first_i = i0 + (transposed ? Acc::column(0) : Acc::row(r)), first_j = j0 + (transposed ? Acc::row(r) : Acc::column(0));
   const i32 on = Acc::column(c) - Acc::column(0), rows_on = transposed ? on : 0, keys_on = transposed ? 0 : on;
+  const i32 i = first_i + rows_on, j = first_j + keys_on;
 % if packed then
   return {at.b, at.h + i % at.peers, i / at.peers, j, at.q, at.nk, first_i / at.peers, first_j, rows_on, keys_on};
 % else
