@@ -185,6 +185,12 @@ static int place_tensors(const fat_problem *p, fat_feature of, int at, fat_call_
   return at;
 }
 
+/* Numbers of a feature in it: those of the text; of ragged batches, the rows of Q and of K of all. */
+static int numbers_of(fat_feature f)
+{
+  return f == FAT_VARLEN ? 2 : fat_problem_feature_numbers(f);
+}
+
 void fat_tensors_layout(const fat_problem *p, fat_call_layout *layout)
 {
   fat_call_layout *l = layout;
@@ -195,7 +201,7 @@ void fat_tensors_layout(const fat_problem *p, fat_call_layout *layout)
   int at = l->sizes + (SIZES + 1) * WORD;
   for (int f = 0; f < FAT_FEATURE_COUNT; f++) {
     const bool has = fat_problem_has(p, (fat_feature)f);
-    const int numbers = has ? fat_problem_feature_numbers((fat_feature)f) : 0;
+    const int numbers = has ? numbers_of((fat_feature)f) : 0;
     l->numbers |= numbers > 0 ? 1u << f : 0;
     l->number[f] = numbers > 0 ? at : -1;
     at += numbers * WORD;
@@ -234,8 +240,8 @@ void fat_tensors_pack(const fat_call_layout *layout, const fat_problem *p, const
   memcpy(bytes + l->sizes + SIZES * WORD, &call->scale, sizeof call->scale);
   for (uint32_t left = l->numbers; left; left &= left - 1) {
     const int f = __builtin_ctz(left);
-    for (int i = 0; i < fat_problem_feature_numbers((fat_feature)f); i++)
-      put(bytes + l->number[f] + i * WORD, (int64_t)p->arg[f][i]);
+    for (int i = 0; i < numbers_of((fat_feature)f); i++)
+      put(bytes + l->number[f] + i * WORD, f == FAT_VARLEN ? fat_draw_total(p, i) : (int64_t)p->arg[f][i]);
   }
   for (int s = 0; s < FAT_SCALARS; s++)
     if (l->scalar[s] >= 0)
@@ -277,8 +283,7 @@ void fat_tensors_facts(const fat_problem *p, fat_text *out)
   fat_text_add(out, " |");
   for (int f = 0; f < FAT_FEATURE_COUNT; f++) {
     if (layout.number[f] >= 0)
-      fat_text_format(out, " %s/%d", fat_problem_feature_name((fat_feature)f),
-                      fat_problem_feature_numbers((fat_feature)f));
+      fat_text_format(out, " %s/%d", fat_problem_feature_name((fat_feature)f), numbers_of((fat_feature)f));
     for (int s = 0; s < FAT_SCALARS; s++)
       if (layout.scalar[s] >= 0 && fat_scalars[s].feature == (fat_feature)f)
         fat_text_format(out, " float/%s", fat_scalars[s].name);

@@ -41,7 +41,7 @@ return {
 
   -- The kernel counts tiles in 32 bits, and beyond the last one by as many as there are blocks.
   recipe = function(c, p, g, entry)
-    local tiles = string.format("ceildiv(q,%d)*b*h%s", c.Br, simt.slices(p))
+    local tiles = simt.tiles(p, "h", "q", c.Br) .. simt.slices(p)
     local counts = ws.counts(p)
     return (counts and "workspace 4\n" or "") .. string.format("valid 2147483647-SMs-%s\n", tiles)
       .. (counts and string.format("clear 0 4*min(1,max(0,%s-2*SMs))\n", tiles) or "") .. string.format(

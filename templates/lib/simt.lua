@@ -111,6 +111,16 @@ function simt.zeros(c, p, entry, threads)
   return p.has.dbias and string.format("launch %s grid b*h*ceildiv(q,%d) block %d shared 0 args call\n", entry "zeros", c.Br, threads) or ""
 end
 
+-- Whether tiles of ragged batches are numbered one batch behind the other (lib/in_line.cuh): lists are of as many for each, and
+-- so are slices of V.
+function simt.is_in_line(p) return p.has.varlen and not (p.has.iv or p.has.bs) and p.slices == 1 or false end
+
+-- Tiles of so many rows of all batches and of so many heads, along q or k.
+function simt.tiles(p, heads, along, rows)
+  if not simt.is_in_line(p) then return string.format("ceildiv(%s,%d)*b*%s", along, rows, heads) end
+  return string.format("%s*min(b*ceildiv(%s,%d),ceildiv(t%s+1,%d)+b-1)", heads, along, rows, along, rows)
+end
+
 -- What a grid has more of where V is made in slices.
 function simt.slices(p) return p.slices > 1 and "*" .. p.slices or "" end
 

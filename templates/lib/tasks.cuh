@@ -28,6 +28,13 @@ __device__ __forceinline__ portion portion_of(i32 block, i32 heads, i32 tiles, i
 % end
 __device__ __forceinline__ task task_of(const call &a, i32 block)
 {
+% if in_line then
+  const line<Br> rows(row_line(a));
+  const portion mine = portion_of(block, a.h, rows.all, $(drawn and "max(Z, ceil_div(2 * grid_size(), rows.all))" or "Z"));
+  const i32 number = rows.all - 1 - mine.nth, b = rows.batch_of(number);
+  return {b * a.h + mine.head, rows.first_row(b, number)};
+}
+% else
 % if packed then
   const i32 Tr = ceil_div(a.q * (a.h / a.hk), Br), heads = a.b * a.hk;
 % else
@@ -36,6 +43,7 @@ __device__ __forceinline__ task task_of(const call &a, i32 block)
   const portion mine = portion_of(block, heads, Tr, $(drawn and "max(Z, ceil_div(2 * grid_size(), Tr))" or "Z"));
   return {mine.head, Br * (Tr - 1 - mine.nth)};
 }
+% end
 
 //: nth_block -- the n-th number of a block that stays: forth and back over the grid, so that who began with a
 // long one ends with a short one
@@ -48,5 +56,5 @@ __device__ __forceinline__ i32 nth_block(i32 n)
 //: blocks_of -- tiles of Q of all heads; the recipe's `valid` line refuses calls that have 2^31 or more
 __device__ __forceinline__ i32 blocks_of(const call &a)
 {
-  return ceil_div(a.q, Br) * a.b * a.h$(slices > 1 and " * slices" or "");
+  return $(in_line and "row_line(a).all" or "ceil_div(a.q, Br) * a.b") * a.h$(slices > 1 and " * slices" or "");
 }

@@ -1,6 +1,6 @@
 -- ws.lua -- the space of the kernels for warpgroups: tunables, what lies where in shared memory, registers, and the
 -- arithmetic of work that the model turns into time. Goes with ring.cuh and ws.cuh.
-local libs, bias = include "lib/libs.lua", include "lib/bias_tiles.lua"
+local libs, bias, simt = include "lib/libs.lua", include "lib/bias_tiles.lua", include "lib/simt.lua"
 local ws = {}
 
 local function ceil_div(x, y) return (x + y - 1) // y end
@@ -86,7 +86,7 @@ function ws.words(c, p)
   local O = { columns = ws.Do(p), held = c.S == 0 }
   local same = S.columns == O.columns and S.held == O.held
   local counts, late = ws.counts(p), scores_late(c, p)
-  local words = { libs = ws.libs, dtype = p.dtype, slices = p.slices, packed = false, parted = false, aligned = 16, overlaps = true, stores_later = false, drawn = p.uneven, by_warp = p.ragged or p.has.iv or false,
+  local words = { libs = ws.libs, dtype = p.dtype, slices = p.slices, packed = false, parted = false, aligned = 16, overlaps = true, stores_later = false, drawn = p.uneven, in_line = simt.is_in_line(p), by_warp = p.ragged or p.has.iv or false,
     products = same and { S } or { S, O },
     producer_registers = r[1], consumer_registers = r[2],
     ruled = p.has.alibi or p.has.drop or false, rows_later = p.has.alibi and p.has.causal and not (p.has.modHASH or p.has.prefix) or false, Q_held = c.Q == 1, P_shared = c.S == 1,

@@ -79,6 +79,9 @@ __device__ __forceinline__ void release_Q(i32 n)
 struct row_steps {
   spans visit; // of a head
   i32 head, steps, tiles; // the first head; steps of all heads; tiles of a head
+% if in_line then
+  i32 number; // of its first tile
+% end
 % if stays then
   i32 before, round; // steps, and tiles of keys, that the block has done before
 % else
@@ -96,7 +99,7 @@ struct row_steps {
 % else
   __device__ __forceinline__ row_steps(const call &a, const key_task &my$(stays and ", i32 before_, i32 round_" or ""))
       : visit(range_rows(a, sequence_of(a, my.head), my.j0)), head(my.head), steps((visit.last - visit.first) * (a.h / a.hk)),
-        tiles(ceil_div(a.q, Br))$(stays and ", before(before_), round(round_)" or "")
+        tiles($(in_line and "row_line(a).all" or "ceil_div(a.q, Br)"))$(stays and ", before(before_), round(round_)" or in_line and ", number(first_number(a, row_line(a), my.head))" or "")
   {
   }
 % end
@@ -115,10 +118,10 @@ struct row_step {
   }
   __device__ __forceinline__ void go_on() { listed = listed_tile(from.visit, ++n); }
 % else
-  i32 head, tile;
-  __device__ __forceinline__ explicit row_step(const row_steps &from_) : from(from_), head(from_.head), tile(from_.visit.$(ordered and "last - 1" or "first")) {}
+  i32 head, tile$(in_line and ", first" or "");$(in_line and " // the number of the head's first tile" or "")
+  __device__ __forceinline__ explicit row_step(const row_steps &from_) : from(from_), head(from_.head), tile(from_.visit.$(ordered and "last - 1" or "first"))$(in_line and ", first(from_.number)" or "") {}
   // Among the tiles of all heads and batches, each a block of `prepare`.
-  __device__ __forceinline__ i32 number() const { return head * from.tiles + tile; }
+  __device__ __forceinline__ i32 number() const { return $(in_line and "first" or "head * from.tiles") + tile; }
   __device__ __forceinline__ rows_at at(const call &a) const
   {
     return {$(scored and "rows" or "sequence_of")(a, head), tile * Br, is_cut(from.visit, tile)};
@@ -128,6 +131,9 @@ struct row_step {
     if ($(ordered and "--tile < from.visit.first" or "++tile == from.visit.last")) {
       tile = from.visit.$(ordered and "last - 1" or "first");
       head++;
+% if in_line then
+      first += from.tiles;
+% end
     }
   }
 % end

@@ -28,7 +28,7 @@ local function ordered(p, of) return p.has.det and not of.owns or false end
 -- What a store takes beside its tile where a batch may end amid one.
 local function rows_to(p)
   return function(name)
-    return p.ragged and string.format(", stored_%s(rows(a, %s))", name, name == "dQ" and "tile / Tr" or "my.head") or ""
+    return p.ragged and string.format(", stored_%s(rows(a, %s))", name, name == "dQ" and not simt.is_in_line(p) and "tile / Tr" or "my.head") or ""
   end
 end
 
@@ -86,7 +86,9 @@ function ws.words(c, p, of, own)
     take_counts = counted(p, of) and ", i32 *counts" or "", and_counts = counted(p, of) and ", counts" or "" }
   words.rows_ahead = own.rows_ahead or false
   bias.words(words, of.biases or false, "Q")
-  words.rows_to, words.and_rows, words.and_tails = rows_to(p), p.ragged and ", has_rows(a, tile)" or "", p.ragged and ", tails" or ""
+  words.rows_to, words.and_rows, words.and_tails = rows_to(p), p.ragged and string.format(", has_rows(a, %s)", simt.is_in_line(p) and "my" or "tile") or "", p.ragged and ", tails" or ""
+  words.in_line = simt.is_in_line(p)
+  words.tile_head, words.tile_row = simt.is_in_line(p) and "my.head" or "tile / Tr", simt.is_in_line(p) and "my.i0" or "tile % Tr * Br"
   words.copy_keys = p.ragged and "copy_some_keys" or "copy_keys"
   words.at_of = p.ragged and not (p.scored or p.has.drop) and "cut_at" or "at"
   words.lengths_here = p.ragged -- `prepare` waits for all before it, and later launches for that
@@ -180,9 +182,9 @@ end
 -- D and zeros for dQ, the products, dQ rounded.
 function ws.recipe(name, c, p, of, entry)
   if of.owns then return owned(name, c, p, of, entry) end
-  local tiles, tile = string.format("b*h*ceildiv(q,%d)", c.Br), 4 * c.Br * (of.sums or p.d)
+  local tiles, tile = simt.is_in_line(p) and simt.tiles(p, "h", "q", c.Br) or string.format("b*h*ceildiv(q,%d)", c.Br), 4 * c.Br * (of.sums or p.d)
   local dQ_LD = string.format("ws(0) ws(%s*%d)", tiles, tile)
-  local blocks = string.format("ceildiv(k,%d)*b*hk", 64 * of.groups)
+  local blocks = simt.tiles(p, "hk", "k", 64 * of.groups)
   local counts = counted(p, of) and string.format(" ws(%s*%d)", tiles, tile + 8 * c.Br) or ""
   return string.format("workspace %s*%d%s\n%s", tiles, tile + 8 * c.Br + (p.has.det and 4 * (of.all // of.groups) or 0), counted(p, of) and "+16" or "", p.has.det and "" or "reduces dQ\n")
     .. simt.zeros(c, p, entry, ws.threads(of))
