@@ -266,11 +266,12 @@ static void as_long_as_its_entrants(void **state)
   (void)state;
   assert_true(fat_lab_deadline(2, 0.1, 1, 0) == 2);
   assert_true(fat_lab_deadline(2, NAN, 1, 0) == 2);
-  assert_true(fat_lab_deadline(2, 0.1, 9, 0) == 18);
+  assert_true(fat_lab_deadline(6, 0.1, 9, 0) == 54);
   assert_true(fat_lab_deadline(2, 1000, 1, 0) > 60);
   assert_true(fat_lab_deadline(2, 1000, 2, 0) > 120);
   assert_true(fat_lab_deadline(2, 1000, 2, 9) >
-              2 * 5 * (12 + 9 * 4)); /* three samples and a warm-up of each kind */
+              2 * 5 * (12 + 9 * 4));                          /* three samples and a warm-up of each kind */
+  assert_true(fat_lab_deadline(1, 0.1, 9, 0) > 5 * 9 * 0.83); /* their load in a race */
   assert_true(fat_lab_deadline(2, NAN, 2, 9) > fat_lab_deadline(2, NAN, 2, 0));
 }
 

@@ -208,6 +208,24 @@ static void short_kernels_are_called_in_rows(void **state)
   assert_int_equal(w.calls, 64 + 10 * 10); /* warming up: at most 64 calls; then 0.1 ms a sample */
 }
 
+/* Under load each sample comes behind as much of the same work, and the first round is none. */
+static void under_load_samples_follow_work(void **state)
+{
+  worker w;
+  fat_timing t;
+  const double probe = 0.5;
+  (void)state;
+  make_workers(&w, 1);
+  b.cu.fake_times("a_*=0.5");
+  const fat_runner runner = {launch, &w};
+  timer.load_ms = 20;
+  MUST(fat_timer_run(&timer, &runner, &probe, 1, 0, FAT_TIMER_LEAST, &t, &err));
+  timer.load_ms = 0;
+  assert_int_equal(t.count, FAT_TIMER_LEAST);
+  assert_true(fabs(t.median - 0.5) < 1e-5);
+  assert_int_equal(w.calls, 6 + 40 + 2 * 40 * FAT_TIMER_LEAST);
+}
+
 /* In each round another one begins, so that nobody always comes behind the same one. */
 static void runners_take_turns(void **state)
 {
@@ -399,6 +417,7 @@ int main(void)
       TIMED(steady_times_take_ten_samples),
       TIMED(noisy_times_take_all_they_may),
       TIMED(short_kernels_are_called_in_rows),
+      TIMED(under_load_samples_follow_work),
       TIMED(runners_take_turns),
       TIMED(the_steady_goes_on_with_the_unsteady),
       TIMED(too_many_runners),

@@ -11,6 +11,7 @@
 #include <string.h>
 
 static const double sample_seconds = 0.06; /* of each config */
+static const double load_seconds = 0.83;   /* of each config of a race: eleven times what serve.c asks */
 static const double patience = 5;          /* times as long as expected */
 static const double overhead = 0.3;        /* seconds of a trial beside its calls at full size */
 static const double compile_deadline = 60; /* seconds */
@@ -24,8 +25,9 @@ double fat_lab_deadline(double least, double expected_ms, int entrants, int kind
 {
   const int calls = CALLS + KIND_CALLS * kinds;
   const double each = isfinite(expected_ms) ? calls * expected_ms / 1000 : 0;
-  return fmax(least * entrants,
-              patience * (overhead * (1 + kinds) + (each + sample_seconds * (1 + kinds)) * entrants));
+  return fmax(least * entrants, patience * (overhead * (1 + kinds) + (each + sample_seconds * (1 + kinds) +
+                                                                      (entrants > 1 ? load_seconds : 0)) *
+                                                                         entrants));
 }
 
 static int kinds_of(const fat_experiment *e)

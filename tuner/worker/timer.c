@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ENOUGH = 10, CALLS_MOST = 64, STAMP_BYTES = 16, RUNNERS = 16 };
+enum { ENOUGH = 10, CALLS_MOST = 64, LOAD_MOST = 1024, STAMP_BYTES = 16, RUNNERS = 16 };
 static const double stable_width = 0.005; /* of the median */
 static const double short_ms = 0.1;       /* a sample is made at least so long; events tell 0.5 us */
 static const double warm_ms = 3;          /* of work before the first sample: clocks rise */
@@ -108,10 +108,10 @@ static fat_status warm_up(fat_timer *t, const fat_runner *r, double probe, int *
   return time_calls(t, r, calls > 1 ? calls : 1, turn, &ms, err);
 }
 
-static int calls_of(double probe)
+static int calls_of(const fat_timer *t, double probe)
 {
-  double calls = probe > 0 ? ceil(short_ms / probe) : 1;
-  return (int)fmax(1, fmin(calls, CALLS_MOST));
+  const double calls = probe > 0 ? ceil(fmax(short_ms, t->load_ms) / probe) : 1;
+  return (int)fmax(1, fmin(calls, t->load_ms > 0 ? LOAD_MOST : CALLS_MOST));
 }
 
 /* All go on until all are stable: a GPU slows down under load, so a runner that left early would be timed on
@@ -137,10 +137,16 @@ fat_status fat_timer_run(fat_timer *timer, const fat_runner *runners, const doub
     timings[i] = (fat_timing){0};
     FAT_TRY(warm_up(timer, &runners[i], probe[i], &turn[i], err));
   }
+  const bool loads = timer->load_ms > 0; /* then the first round heats, and is no sample */
   for (int round = 0; want_more(timings, count, spent, seconds, least); round++)
     for (int k = 0; k < count; k++) {
       int i = (k + round) % count; /* no runner always comes after the same one */
-      int calls = calls_of(probe[i]);
+      int calls = calls_of(timer, probe[i]);
+      double ms;
+      if (loads)
+        FAT_TRY(time_calls(timer, &runners[i], calls, &turn[i], &ms, err));
+      if (loads && round == 0)
+        continue;
       FAT_TRY(sample(timer, &runners[i], calls, &turn[i], &timings[i], err));
       spent += calls * timings[i].ms[timings[i].count - 1];
     }

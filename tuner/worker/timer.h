@@ -30,6 +30,7 @@ typedef struct fat_timer {
   void *stamp;             /* entry of clock.cu, or NULL */
   int stamp_blocks;        /* so many that every SM gets one */
   fat_cuda_address stamps; /* room for two */
+  double load_ms;          /* of work before each sample, which lasts as long; 0: none, short samples */
 } fat_timer;
 
 /* Makes events; `stamp` and its buffer are for the caller to fill in. */
@@ -42,7 +43,9 @@ fat_status fat_timer_probe(fat_timer *timer, const fat_runner *runner, double *m
 
 /* Times `count` runners in turns, for about `seconds` each: at least `least` samples, at most
  * FAT_TIMER_MOST, fewer once all are stable; of each runner as many. `probe` has a first guess of each one's
- * milliseconds: what is too short for the events' resolution is timed several calls at a time. */
+ * milliseconds: what is too short for the events' resolution is timed several calls at a time. Under load a
+ * sample tells what one gets call after call: the clock that the runner's own power leaves. Without, clocks
+ * are as high as after a pause, for all. */
 fat_status fat_timer_run(fat_timer *timer, const fat_runner *runners, const double *probe, int count,
                          double seconds, int least, fat_timing *timings, fat_error *err);
 
