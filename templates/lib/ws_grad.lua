@@ -186,7 +186,9 @@ function ws.recipe(name, c, p, of, entry)
   local dQ_LD = string.format("ws(0) ws(%s*%d)", tiles, tile)
   local blocks = simt.tiles(p, "hk", "k", 64 * of.groups)
   local counts = counted(p, of) and string.format(" ws(%s*%d)", tiles, tile + 8 * c.Br) or ""
-  return string.format("workspace %s*%d%s\n%s", tiles, tile + 8 * c.Br + (p.has.det and 4 * (of.all // of.groups) or 0), counted(p, of) and "+16" or "", p.has.det and "" or "reduces dQ\n")
+  -- Each tile of keys is seen, by the first row at the latest.
+  local valid = draws(of) and p.has.w and "valid L+q-k+1\n" or ""
+  return string.format("workspace %s*%d%s\n%s%s", tiles, tile + 8 * c.Br + (p.has.det and 4 * (of.all // of.groups) or 0), counted(p, of) and "+16" or "", valid, p.has.det and "" or "reduces dQ\n")
     .. simt.zeros(c, p, entry, ws.threads(of))
     .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", tiles, dQ_LD, counts)
     .. string.format("launch %s grid %s block %d shared %d overlap args call %s mapQ(%d) mapK(64) mapV(64) "
