@@ -130,7 +130,8 @@ return {
   -- 512 keys, O = 1, E = 1: H = 1 0.36, H = 2 0.42, H = 0 0.45 (d 64 causal), 0.47, 0.49, 0.54 (d 64 full), 0.33, 0.38, 0.38 (d 128
   -- causal), 0.51, 0.46, 0.47 (d 128 full). 1024 keys: 0.56, 0.56, 0.59 (d 64 causal), 0.98, 0.76, 0.82 (d 64 full), 0.55, 0.51, 0.51 (d 128
   -- causal): sums of all SMs' heads no longer fit L2. 4096, d 64: H = 2 1.50, H = 0 1.51 (causal), 2.62 and 2.72 (full).
-  -- Documents of 28 to 4631 rows, 32 heads, d 64, a tile's blocks one head after another or eight together: 1.41 and 1.34.
+  -- Documents of 28 to 4631 rows, 32 heads, d 64, a tile's blocks one head after another or eight together: 1.41 and 1.34. Blocks that
+  -- stay: 1.76 (d 128: 1.39 for 0.86); likely since all that compute look for the batch of a tile between the last one's keys and its own.
   defaults = ws.defaults {
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 1, most = 64, meant = function(p, g) return plain(p) and few_keys(p, g) end },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 1, most = 128, meant = function(p, g) return plain(p) and few_keys(p, g) end },
