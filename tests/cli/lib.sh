@@ -7,7 +7,8 @@ set -u
 fatune=$(realpath "${1:?the first argument is the program}")
 root=$(realpath "$(dirname "$0")/../..")
 work=$(mktemp -d "${TMPDIR:-/tmp}/fatune-cli-XXXXXX")
-trap 'rm -rf "$work"' EXIT
+# A child that a signal meets before it has become the program runs the trap, too: the second or third that was killed at once did.
+trap '[ "$BASHPID" = $$ ] && rm -rf "$work"' EXIT
 unset FATUNE_DB FATUNE_TEMPLATES FATUNE_DUMP
 export XDG_DATA_HOME=$work/share FATUNE_LIBCUDA=$work/no-such-libcuda.so FATUNE_LIBNVML=$work/no-such-libnvidia-ml.so \
   FATUNE_SYSTEM_DB=

@@ -11,7 +11,7 @@ build=$(cd "$1" && pwd) || exit 2
 mkdir -p "$2" && out=$(cd "$2" && pwd) || exit 2
 fatune=$build/fatune
 work=$(mktemp -d) || exit 2
-trap 'rm -rf "$work"' EXIT
+trap '[ "$BASHPID" = $$ ] && rm -rf "$work"' EXIT # not a child that is killed before it is a program
 problem=${PROBLEM:-fwd-f32-b4-h16-q2048-k2048-d64}
 read -ra tune <<<"${TUNE:---ops fwd,bwd --dims 64,128 --dtypes f32}"
 unset FATUNE_DB FATUNE_TEMPLATES
