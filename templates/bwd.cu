@@ -8,8 +8,8 @@ extern "C" __global__ void __launch_bounds__(T)
 $(entry "prepare")(const call a$(take_lists), float *dQ_all, LD_row *LD_all)
 {
   overlap_next();
-  const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
-  make_LD(LD_all + i64(tile) * Br, rows(a, tile / Tr), tile % Tr * Br);         // D = rowsum(dO O)
+  const i32 $(in_line and "" or "Tr = ceil_div(a.q, Br), ")tile = i32(block_id());$(in_line and "\n  const task my = row_task_of(a, tile);" or "")
+  make_LD(LD_all + i64(tile) * Br, rows(a, $(tile_head)), $(tile_row));         // D = rowsum(dO O)
   clear(shares<dQ_part>(dQ_all, tile));                                         // dQ = 0
 }
 
@@ -117,11 +117,11 @@ $(entry "bwd")(const call a$(take_lists), float *dQ_all, const LD_row *LD_all)
 extern "C" __global__ void __launch_bounds__(T)
 $(entry "finish")(const call a$(take_lists), const float *dQ_all)
 {
-  const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id());
-  const place at = rows(a, tile / Tr);
+  const i32 $(in_line and "" or "Tr = ceil_div(a.q, Br), ")tile = i32(block_id());$(in_line and "\n  const task my = row_task_of(a, tile);" or "")
+  const place at = rows(a, $(tile_head));
   await_last();                                         // dQ is whole
   dQ_part dQ = total(shares<dQ_part>((float *)dQ_all, tile));
-  store_part(dQ, a.scale, Q_tile(shared_memory()), at.dQ, at.dQn, tile % Tr * Br, at.nq);
+  store_part(dQ, a.scale, Q_tile(shared_memory()), at.dQ, at.dQn, $(tile_row), at.nq);
 }
 %  if has.dsink or has.dbias then
 $(entries_beside(entry, take_lists, ", const LD_row *LD_all", "dsink_by_LD(a, LD_all, i32(block_id()))"))

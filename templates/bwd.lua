@@ -44,12 +44,12 @@ end, "a half makes dS of P as it was rounded to 16 bits: no mark of dropped weig
 -- What both halves launch: threads of a block and bytes of dQ of one tile, by config and problem.
 local function recipe_of(tile_bytes)
   return function(c, p, g, entry)
-    local tiles, tile = string.format("b*h*ceildiv(q,%d)", c.Br), tile_bytes(c, p)
+    local tiles, tile = simt.is_in_line(p) and simt.tiles(p, "h", "q", c.Br) or string.format("b*h*ceildiv(q,%d)", c.Br), tile_bytes(c, p)
     local threads, overlap = mma.threads(c), g.sm >= 90 and " overlap" or ""
     local dQ_LD = string.format("ws(0) ws(%s*%d)", tiles, tile)
     return string.format("workspace %s*%d\nreduces dQ\n", tiles, tile + 8 * c.Br) .. simt.zeros(c, p, entry, threads)
       .. string.format("launch %s grid %s block %d shared 0 args call %s\n", entry "prepare", tiles, threads, dQ_LD)
-      .. string.format("launch %s grid ceildiv(k,%d)*b*hk block %d shared %d%s args call %s\n", entry "bwd", c.Bc, threads,
+      .. string.format("launch %s grid %s block %d shared %d%s args call %s\n", entry "bwd", simt.tiles(p, "hk", "k", c.Bc), threads,
         shared(c, p), overlap, dQ_LD)
       .. string.format("launch %s grid %s block %d shared %d%s args call ws(0)\n", entry "finish", tiles, threads,
         mma.bytes(p) * c.Br * mma.Dp(p), overlap)

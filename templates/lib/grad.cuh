@@ -134,7 +134,7 @@ template <class Acc> struct LD_rows {
   {
 #pragma unroll
     for (i32 r = 0; r < Acc::R; r++)
-      at[r] = all[(i64(my.head) * ceil_div(a.q, Br) + my.i0 / Br) * Br + Acc::row(r)];
+      at[r] = all[($(in_line and "i64(first_number(a, row_line(a), my.head))" or "i64(my.head) * ceil_div(a.q, Br)") + my.i0 / Br) * Br + Acc::row(r)];
   }
 };
 // The two verbs above where S is not transposed, and S has rows of the same.
@@ -182,7 +182,7 @@ __device__ __forceinline__ void dsink_by_LD(const call &a, const LD_row *LD_all,
       const float *const all = (const float *)(LD_all + $(in_line and "first" or "(i64(b) * a.h + h) * rows_of_head") + i / Br * Br) + LD_tile::place(i32(i % Br));
       const LD_row of = {all[0], all[Br]};
 % else
-      const LD_row of = LD_all[(i64(b) * a.h + h) * rows_of_head + i];
+      const LD_row of = LD_all[$(in_line and "first" or "(i64(b) * a.h + h) * rows_of_head") + i];
 % end
       sum -= ex2(sink - of.x) * of.y;
     }$(in_line and " }" or "")

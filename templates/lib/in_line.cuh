@@ -33,7 +33,7 @@ template <i32 R> struct line {
     return shfl_first(b); // one for the warp, as the compiler cannot know
   }
   // Its first row; behind all rows where it is left over.
-  __device__ __forceinline__ i32 first_row(i32 b, i32 number) const
+  __device__ __forceinline__ i32 tile_begin(i32 b, i32 number) const
   {
     const i32 tile = number - first(b);
     return R * shfl_first(tile < 0 ? longest : min(tile, longest));
@@ -67,7 +67,7 @@ __device__ __forceinline__ task row_task_of(const call &a, i32 tile)
 {
   const line<Br> rows(row_line(a));
   const i32 number = tile % rows.all, b = rows.batch_of(number);
-  return {b * a.h + tile / rows.all, rows.first_row(b, number)};
+  return {b * a.h + tile / rows.all, rows.tile_begin(b, number)};
 }
 
 //: first_number -- the other way: of the first tile of a head of a batch

@@ -32,7 +32,7 @@ __device__ __forceinline__ task task_of(const call &a, i32 block)
   const line<Br> rows(row_line(a));
   const portion mine = portion_of(block, a.h, rows.all, $(drawn and "max(Z, ceil_div(2 * grid_size(), rows.all))" or "Z"));
   const i32 number = rows.all - 1 - mine.nth, b = rows.batch_of(number);
-  return {b * a.h + mine.head, rows.first_row(b, number)};
+  return {b * a.h + mine.head, rows.tile_begin(b, number)};
 }
 % else
 % if packed then

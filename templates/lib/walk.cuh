@@ -25,7 +25,7 @@ __device__ __forceinline__ key_task key_task_of(const call &a, i32 block)
   const portion mine = portion_of(block, $(in_line and "a.hk, keys.all" or "a.b * a.hk, ceil_div(a.k, Bc)"), $(has.det and "max(Z, i32(" .. (uneven and 1 << 26 or 1 << 25) .. " / (max(a.q, 1) * 4 * i64(D + Dv))))" or "Z"));
 % if in_line then
   const i32 b = keys.batch_of(mine.nth);
-  return {(b * a.hk + mine.head) * (a.h / a.hk), keys.first_row(b, mine.nth)};
+  return {(b * a.hk + mine.head) * (a.h / a.hk), keys.tile_begin(b, mine.nth)};
 % else
   return {mine.head * (a.h / a.hk), Bc * mine.nth};
 % end
@@ -48,8 +48,11 @@ struct row_tiles {
   __device__ __forceinline__ i64 number_of(i32 n) const { return i64(head) * tiles + ::listed_tile(visit, n); }
 % else
   i32 head, first, count, steps; // the first query head; the first tile, how many, of all heads
+% if in_line then
+  i32 number, tiles; // of the head's first tile; numbers of a head
+% end
   __device__ __forceinline__ row_tiles(const call &a_, i32 head_, const spans &visit, const LD_row *LD_all_)
-      : a(a_), LD_all(LD_all_), head(head_), first(visit.first), count(visit.last - visit.first), steps(count * (a_.h / a_.hk))
+      : a(a_), LD_all(LD_all_), head(head_), first(visit.first), count(visit.last - visit.first), steps(count * (a_.h / a_.hk))$(in_line and ", number(first_number(a_, row_line(a_), head_)), tiles(row_line(a_).all)" or "")
   {
   }
   __device__ __forceinline__ i32 head_of(i32 n) const { return head + heads_before(n); }
@@ -57,7 +60,7 @@ struct row_tiles {
   // Heads that are done before step n; nothing is divided where there is one.
   __device__ __forceinline__ i32 heads_before(i32 n) const { return count == steps ? 0 : i32(u32(n) / u32(count)); }
   // Among the tiles of all heads and batches.
-  __device__ __forceinline__ i64 number_of(i32 n) const { return i64(head_of(n)) * ceil_div(a.q, Br) + tile_of(n); }
+  __device__ __forceinline__ i64 number_of(i32 n) const { return $(in_line and "i64(number) + i64(heads_before(n)) * tiles" or "i64(head_of(n)) * ceil_div(a.q, Br)") + tile_of(n); }
 % end
   __device__ __forceinline__ Q_tile Q(i32 n) const { return ring<Q_tile>(shared_memory() + at_Q).slot(n); }
   __device__ __forceinline__ dO_tile dO(i32 n) const { return ring<dO_tile>(shared_memory() + at_dO).slot(n); }
