@@ -152,17 +152,24 @@ static void a_probe_is_one_call(void **state)
   assert_true(fabs(ms - 0.75) < 1e-6);
 }
 
+/* A worker whose calls take so long, timed for so many seconds at most. */
+static void time_one(worker *w, double ms, double seconds, fat_timing *t)
+{
+  char times[32];
+  const fat_runner runner = {launch, w};
+  make_workers(w, 1);
+  snprintf(times, sizeof times, "a_*=%g", ms);
+  b.cu.fake_times(times);
+  MUST(fat_timer_run(&timer, &runner, &ms, 1, seconds, FAT_TIMER_LEAST, t, &err));
+}
+
 /* Steady times: few samples, and those are right. */
 static void steady_times_take_ten_samples(void **state)
 {
   worker w;
   fat_timing t;
-  const double probe = 2;
   (void)state;
-  make_workers(&w, 1);
-  b.cu.fake_times("a_*=2");
-  const fat_runner runner = {launch, &w};
-  MUST(fat_timer_run(&timer, &runner, &probe, 1, 10, FAT_TIMER_LEAST, &t, &err));
+  time_one(&w, 2, 10, &t);
   assert_int_equal(t.count, 10);
   assert_true(fabs(t.median - 2) < 1e-5 && fabs(t.p20 - 2) < 1e-5 && fabs(t.p80 - 2) < 1e-5);
   assert_true(isnan(t.clock));           /* no tool that reads it */
@@ -197,12 +204,8 @@ static void short_kernels_are_called_in_rows(void **state)
 {
   worker w;
   fat_timing t;
-  const double probe = 0.01;
   (void)state;
-  make_workers(&w, 1);
-  b.cu.fake_times("a_*=0.01");
-  const fat_runner runner = {launch, &w};
-  MUST(fat_timer_run(&timer, &runner, &probe, 1, 10, FAT_TIMER_LEAST, &t, &err));
+  time_one(&w, 0.01, 10, &t);
   assert_int_equal(t.count, 10);
   assert_true(fabs(t.median - 0.01) < 1e-5);
   assert_int_equal(w.calls, 64 + 10 * 10); /* warming up: at most 64 calls; then 0.1 ms a sample */
@@ -213,13 +216,9 @@ static void under_load_samples_follow_work(void **state)
 {
   worker w;
   fat_timing t;
-  const double probe = 0.5;
   (void)state;
-  make_workers(&w, 1);
-  b.cu.fake_times("a_*=0.5");
-  const fat_runner runner = {launch, &w};
   timer.load_ms = 20;
-  MUST(fat_timer_run(&timer, &runner, &probe, 1, 0, FAT_TIMER_LEAST, &t, &err));
+  time_one(&w, 0.5, 0, &t);
   timer.load_ms = 0;
   assert_int_equal(t.count, FAT_TIMER_LEAST);
   assert_true(fabs(t.median - 0.5) < 1e-5);
