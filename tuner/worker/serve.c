@@ -20,7 +20,7 @@
 
 static const double slow_factor = 3;  /* of the best so far */
 static const double kind_share = 0.2; /* of the time on normal data, for each other kind */
-/* After a pause an H200 keeps its clock for 50 to 75 ms; then power holds it down, and calls take 11 to 17 %
+/* After a pause an H200 keeps its clock for 50 to 75 ms; then power holds it down, and calls take 12 to 17 %
  * longer (d 64 and 128, 8192 keys). Configs that took as many clocks differed by 5 % then. */
 static const double load_ms = 75;
 enum { STAMP_ROOM = 64, FILE_MOST = 1 << 28 };
