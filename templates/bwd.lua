@@ -44,7 +44,7 @@ end, "a half makes dS of P as it was rounded to 16 bits: no mark of dropped weig
 -- What both halves launch: threads of a block and bytes of dQ of one tile, by config and problem.
 local function recipe_of(tile_bytes)
   return function(c, p, g, entry)
-    local tiles, tile = simt.is_in_line(p) and simt.tiles(p, "h", "q", c.Br) or string.format("b*h*ceildiv(q,%d)", c.Br), tile_bytes(c, p)
+    local tiles, tile = simt.row_tiles(c, p), tile_bytes(c, p)
     local threads, overlap = mma.threads(c), g.sm >= 90 and " overlap" or ""
     local dQ_LD = string.format("ws(0) ws(%s*%d)", tiles, tile)
     return string.format("workspace %s*%d\nreduces dQ\n", tiles, tile + 8 * c.Br) .. simt.zeros(c, p, entry, threads)

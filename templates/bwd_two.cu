@@ -8,7 +8,7 @@ extern "C" __global__ void __launch_bounds__(T)
 $(entry "prepare")(const call a$(take_lists), LD_row *LD_all)
 {
   overlap_next();
-  const i32 $(in_line and "" or "Tr = ceil_div(a.q, Br), ")tile = i32(block_id());$(in_line and "\n  const task my = row_task_of(a, tile);" or "")
+  $(tile_of_block "")
   make_LD(LD_all + i64(tile) * Br, rows(a, $(tile_head)), $(tile_row));         // D = rowsum(dO O)
 }
 

@@ -63,7 +63,7 @@ return {
   end,
 
   recipe = function(c, p, g, entry)
-    local tiles, at = simt.is_in_line(p) and simt.tiles(p, "h", "q", c.Br) or string.format("b*h*ceildiv(q,%d)", c.Br), places(c, p)
+    local tiles, at = simt.row_tiles(c, p), places(c, p)
     local threads, overlap = mma.threads(c), g.sm >= 90 and " overlap" or ""
     return string.format("workspace %s*%d\n", tiles, 8 * c.Br) .. simt.zeros(c, p, entry, threads)
       .. string.format("launch %s grid %s block %d shared 0 args call ws(0)\n", entry "prepare", tiles, threads)

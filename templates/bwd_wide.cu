@@ -7,7 +7,7 @@ extern "C" __global__ void __launch_bounds__(prepare_threads)
 $(entry "prepare")(const call a$(take_lists), float *dQ_all, LD_row *LD_all$(take_counts))
 {
   overlap_next();
-  const i32 $(in_line and "" or "Tr = ceil_div(a.q, Br), ")tile = i32(block_id());$(in_line and "\n  const task my = row_task_of(a, tile);" or "")
+  $(tile_of_block "")
   make_LD(LD_all + i64(tile) * Br, rows(a, $(tile_head)), $(tile_row));         // D = rowsum(dO O)
   clear_sums(dQ_all, tile$(and_counts)$(and_rows));                                                     // dQ = 0
 }
@@ -116,8 +116,8 @@ $(entry "bwd_wide")(const call a$(take_lists), float *dQ_all, const LD_row *LD_a
 extern "C" __global__ void __launch_bounds__(2 * Br)
 $(entry "finish")(const call a$(take_lists), const float *dQ_all, const __grid_constant__ tensor_map dQ_map)
 {
-  const i32 $(in_line and "" or "Tr = ceil_div(a.q, Br), ")tile = i32(block_id()), group = warp_of() / 4;$(in_line and "\n  const task my = row_task_of(a, tile);" or "")
-  await_last();$(ragged and string.format(" if (!has_rows(a, %s)) return;", in_line and "my" or "tile") or "")                                         // dQ is whole
+  $(tile_of_block ", group = warp_of() / 4")
+  await_last();$(ragged and " if (!" .. has_rows .. ") return;" or "")                                         // dQ is whole
   acc<Bc, D> dQ = whole_dQ(dQ_all, tile);
   store_scaled(K_of(group), dQ, a.scale, dQ_map, sequence_of(a, $(tile_head)), $(tile_row) + 64 * group$(rows_to "dQ"));
   end_stores();

@@ -55,7 +55,7 @@ local function plain(p) return not p.scored and bare(p) end
 
 -- Whether blocks gain by going on with another tile of keys: up to 4096 keys 4 to 9 %, causal 0.5 to 7 % (0.6 to 3 % where power
 -- limits the clocks); at 16384, causal, they lose 2 %. Under a window of 1024 keys, causal, d 64, 10 %: 0.85 ms for 0.94 at 8192.
-local function stays_well(p) return plain(p) and (p.k <= 8192 and not p.has.w or p.has.w and p.k <= p.q) end
+local function stays_well(p) return plain(p) and p.k <= (p.has.w and p.q or 8192) end
 
 -- Whether scores are changed by this alone, in a call without dropout and block masks whose sums may come in any order.
 local function scored_by(p, feature)

@@ -201,9 +201,11 @@ static const defect defects[] = {
     {ROWS, "rows_to.n - i0 < 64", "false", RAGGED, WRONG, NULL, NULL},
     {ROWS, "if (i < to.n)", "if (true)", RAGGED, WRONG, NULL, NULL},
     {ROWS, "at.q0 = at.k0;", "", RAGGED, WRONG, NULL, NULL},
-    {ROWS, "if (!has_rows(a, tile)) return;", "", USED, EMU_UNINITIALISED, SUMS, "from[c / 2 * 32]"},
+    {ROWS, "if (!has_rows(a, {tile / Tr, tile % Tr * Br})) return;", "", USED, EMU_UNINITIALISED, SUMS,
+     "from[c / 2 * 32]"},
     /* tiles of batches in line */
-    {ROWS, "if (!has_rows(a, my)) return;", "", RAGGED, EMU_UNINITIALISED, SUMS, "from[c / 2 * 32]"},
+    {ROWS, "if (!has_rows(a, {my.head, my.i0})) return;", "", RAGGED, EMU_UNINITIALISED, SUMS,
+     "from[c / 2 * 32]"},
     {ROWS, "ends[b * next] / R + b", "ends[b * next] / R", RAGGED, WRONG, NULL, NULL},
     {ROWS, "first(b + x) <= number", "first(b + x) < number", RAGGED, WRONG, NULL, NULL},
     {ROWS, "first += from.tiles;", "", RAGGED, WRONG, NULL, NULL},

@@ -134,7 +134,7 @@ template <class Acc> struct LD_rows {
   {
 #pragma unroll
     for (i32 r = 0; r < Acc::R; r++)
-      at[r] = all[($(in_line and "i64(first_number(a, row_line(a), my.head))" or "i64(my.head) * ceil_div(a.q, Br)") + my.i0 / Br) * Br + Acc::row(r)];
+      at[r] = all[($(in_line and "i64(first_number(a, my.head))" or "i64(my.head) * ceil_div(a.q, Br)") + my.i0 / Br) * Br + Acc::row(r)];
   }
 };
 // The two verbs above where S is not transposed, and S has rows of the same.
@@ -173,19 +173,24 @@ __device__ __forceinline__ void times_slope_in_rows(Acc &P, const LD_rows<Of> &L
 __device__ __forceinline__ void dsink_by_LD(const call &a, const LD_row *LD_all, i32 h)
 {
   constexpr float log2e = 1.44269504088896f;
-  $(in_line and "const line<Br> rows(row_line(a))" or "const i64 rows_of_head = i64(ceil_div(a.q, Br)) * Br");
+% if not in_line then
+  const i64 rows_of_head = i64(ceil_div(a.q, Br)) * Br;
+% end
   const float sink = log2e * a.sink.data[h * a.sink.h];
   float sum = 0.f;
-  for (i32 b = 0; b < a.b; b++)$(in_line and " {\n    const i64 first = i64(first_number(a, rows, b * a.h + h)) * Br;" or "")
-    for (i64 i = thread_id(); i < $(in_line and "sequence_of(a, b * a.h + h).nq" or "a.q"); i += T) {
+  for (i32 b = 0; b < a.b; b++) {
+    const i64 first = $(in_line and "i64(first_number(a, b * a.h + h)) * Br" or "(i64(b) * a.h + h) * rows_of_head");
+    const i32 rows = $(in_line and "sequence_of(a, b * a.h + h).nq" or "a.q");
+    for (i64 i = thread_id(); i < rows; i += T) {
 % if LD_apart then
-      const float *const all = (const float *)(LD_all + $(in_line and "first" or "(i64(b) * a.h + h) * rows_of_head") + i / Br * Br) + LD_tile::place(i32(i % Br));
+      const float *const all = (const float *)(LD_all + first + i / Br * Br) + LD_tile::place(i32(i % Br));
       const LD_row of = {all[0], all[Br]};
 % else
-      const LD_row of = LD_all[$(in_line and "first" or "(i64(b) * a.h + h) * rows_of_head") + i];
+      const LD_row of = LD_all[first + i];
 % end
       sum -= ex2(sink - of.x) * of.y;
-    }$(in_line and " }" or "")
+    }
+  }
   sum = block_total(sum);
   if (thread_id() == 0)
     a.dsink.data[h * a.dsink.h] = sum;

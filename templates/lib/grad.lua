@@ -59,13 +59,12 @@ end
 
 function grad.words(c, p, g)
   local is_half = mma.bytes(p) == 2
-  return { libs = libs("lib/softmax.cuh", "lib/fragments.cuh", "lib/mma.cuh",
+  return simt.tile_words({ libs = libs("lib/softmax.cuh", "lib/fragments.cuh", "lib/mma.cuh",
       is_half and "lib/half.cuh" or "lib/tf32.cuh", "lib/grid.cuh", is_half and "lib/grid16.cuh" or "lib/grid32.cuh",
       "lib/parts.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/apart.cuh", "lib/launches.cuh"),
     travels = mma.travels(c, p, g), dtype = p.dtype, slices = 1, drawn = false, packed = false, parted = false, aligned = c.W, unrolled = c.U,
-    in_line = simt.is_in_line(p), tile_head = simt.is_in_line(p) and "my.head" or "tile / Tr", tile_row = simt.is_in_line(p) and "my.i0" or "tile % Tr * Br",
     blocks_of_sm = c.b, overlaps = g.sm >= 90, P_held = grad.P_held(c),
-    S_idle = grad.S_idle(c), LD_threads = "T", LD_apart = false, schedule = grad.schedule(c, p, g) }
+    S_idle = grad.S_idle(c), LD_threads = "T", LD_apart = false, schedule = grad.schedule(c, p, g) }, p)
 end
 
 function grad.constants(c, p)

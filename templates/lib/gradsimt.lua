@@ -45,12 +45,11 @@ function cores.wants(c, p, g)
 end
 
 function cores.words(c, p, g)
-  return { libs = libs("lib/softmax.cuh", "lib/mma.cuh", "lib/tf32.cuh", "lib/gridsimt.cuh",
+  return simt.tile_words({ libs = libs("lib/softmax.cuh", "lib/mma.cuh", "lib/tf32.cuh", "lib/gridsimt.cuh",
       "lib/parts.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/launches.cuh"),
     depths = c.G, travels = mma.travels(c, p, g), dtype = p.dtype, slices = 1, drawn = false, packed = false, aligned = c.W,
-    in_line = simt.is_in_line(p), tile_head = simt.is_in_line(p) and "my.head" or "tile / Tr", tile_row = simt.is_in_line(p) and "my.i0" or "tile % Tr * Br",
     blocks_of_sm = c.b, overlaps = g.sm >= 90, LD_threads = "T", LD_apart = false, P_held = false, S_idle = false, V_held = false, dQ_late = false,
-    schedule = grad.schedule(c, p, g) }
+    schedule = grad.schedule(c, p, g) }, p)
 end
 
 function cores.constants(c, p)

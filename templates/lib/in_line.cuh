@@ -71,7 +71,8 @@ __device__ __forceinline__ task row_task_of(const call &a, i32 tile)
 }
 
 //: first_number -- the other way: of the first tile of a head of a batch
-__device__ __forceinline__ i32 first_number(const call &a, const line<Br> &rows, i32 head)
+__device__ __forceinline__ i32 first_number(const call &a, i32 head)
 {
+  const line<Br> rows(row_line(a));
   return shfl_first(head % a.h * rows.all + rows.first(head / a.h));
 }

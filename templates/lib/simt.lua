@@ -121,6 +121,22 @@ function simt.tiles(p, heads, along, rows)
   return string.format("%s*min(b*ceildiv(%s,%d),ceildiv(t%s+1,%d)+b-1)", heads, along, rows, along, rows)
 end
 
+-- The same of Q, as launches ahead of a backward's products and behind them have a block for each.
+function simt.row_tiles(c, p)
+  return simt.is_in_line(p) and simt.tiles(p, "h", "q", c.Br) or string.format("b*h*ceildiv(q,%d)", c.Br)
+end
+
+-- Words of such a launch: what says which tile a block has, `more` declared beside it; its head, its first row.
+function simt.tile_words(words, p)
+  local in_line = simt.is_in_line(p)
+  words.in_line, words.tile_head, words.tile_row = in_line, in_line and "my.head" or "tile / Tr", in_line and "my.i0" or "tile % Tr * Br"
+  function words.tile_of_block(more)
+    return in_line and string.format("const i32 tile = i32(block_id())%s;\n  const task my = row_task_of(a, tile);", more)
+      or string.format("const i32 Tr = ceil_div(a.q, Br), tile = i32(block_id())%s;", more)
+  end
+  return words
+end
+
 -- What a grid has more of where V is made in slices.
 function simt.slices(p) return p.slices > 1 and "*" .. p.slices or "" end
 

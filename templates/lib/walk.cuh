@@ -52,7 +52,7 @@ struct row_tiles {
   i32 number, tiles; // of the head's first tile; numbers of a head
 % end
   __device__ __forceinline__ row_tiles(const call &a_, i32 head_, const spans &visit, const LD_row *LD_all_)
-      : a(a_), LD_all(LD_all_), head(head_), first(visit.first), count(visit.last - visit.first), steps(count * (a_.h / a_.hk))$(in_line and ", number(first_number(a_, row_line(a_), head_)), tiles(row_line(a_).all)" or "")
+      : a(a_), LD_all(LD_all_), head(head_), first(visit.first), count(visit.last - visit.first), steps(count * (a_.h / a_.hk))$(in_line and ", number(first_number(a_, head_)), tiles(row_line(a_).all)" or "")
   {
   }
   __device__ __forceinline__ i32 head_of(i32 n) const { return head + heads_before(n); }

@@ -99,7 +99,7 @@ struct row_steps {
 % else
   __device__ __forceinline__ row_steps(const call &a, const key_task &my$(stays and ", i32 before_, i32 round_" or ""))
       : visit(range_rows(a, sequence_of(a, my.head), my.j0)), head(my.head), steps((visit.last - visit.first) * (a.h / a.hk)),
-        tiles($(in_line and "row_line(a).all" or "ceil_div(a.q, Br)"))$(stays and ", before(before_), round(round_)" or in_line and ", number(first_number(a, row_line(a), my.head))" or "")
+        tiles($(in_line and "row_line(a).all" or "ceil_div(a.q, Br)"))$(stays and ", before(before_), round(round_)" or in_line and ", number(first_number(a, my.head))" or "")
   {
   }
 % end

@@ -26,9 +26,9 @@ function ws.registers(of) return 65536 // ws.threads(of) // 8 * 8 end
 local function ordered(p, of) return p.has.det and not of.owns or false end
 
 -- What a store takes beside its tile where a batch may end amid one.
-local function rows_to(p)
+local function rows_to(p, words)
   return function(name)
-    return p.ragged and string.format(", stored_%s(rows(a, %s))", name, name == "dQ" and not simt.is_in_line(p) and "tile / Tr" or "my.head") or ""
+    return p.ragged and string.format(", stored_%s(rows(a, %s))", name, name == "dQ" and words.tile_head or "my.head") or ""
   end
 end
 
@@ -86,9 +86,9 @@ function ws.words(c, p, of, own)
     take_counts = counted(p, of) and ", i32 *counts" or "", and_counts = counted(p, of) and ", counts" or "" }
   words.rows_ahead = own.rows_ahead or false
   bias.words(words, of.biases or false, "Q")
-  words.rows_to, words.and_rows, words.and_tails = rows_to(p), p.ragged and string.format(", has_rows(a, %s)", simt.is_in_line(p) and "my" or "tile") or "", p.ragged and ", tails" or ""
-  words.in_line = simt.is_in_line(p)
-  words.tile_head, words.tile_row = simt.is_in_line(p) and "my.head" or "tile / Tr", simt.is_in_line(p) and "my.i0" or "tile % Tr * Br"
+  simt.tile_words(words, p)
+  words.has_rows = string.format("has_rows(a, {%s, %s})", words.tile_head, words.tile_row)
+  words.rows_to, words.and_rows, words.and_tails = rows_to(p, words), p.ragged and ", " .. words.has_rows or "", p.ragged and ", tails" or ""
   words.copy_keys = p.ragged and "copy_some_keys" or "copy_keys"
   words.at_of = p.ragged and not (p.scored or p.has.drop) and "cut_at" or "at"
   words.lengths_here = p.ragged -- `prepare` waits for all before it, and later launches for that
@@ -182,7 +182,7 @@ end
 -- D and zeros for dQ, the products, dQ rounded.
 function ws.recipe(name, c, p, of, entry)
   if of.owns then return owned(name, c, p, of, entry) end
-  local tiles, tile = simt.is_in_line(p) and simt.tiles(p, "h", "q", c.Br) or string.format("b*h*ceildiv(q,%d)", c.Br), 4 * c.Br * (of.sums or p.d)
+  local tiles, tile = simt.row_tiles(c, p), 4 * c.Br * (of.sums or p.d)
   local dQ_LD = string.format("ws(0) ws(%s*%d)", tiles, tile)
   local blocks = simt.tiles(p, "hk", "k", 64 * of.groups)
   local counts = counted(p, of) and string.format(" ws(%s*%d)", tiles, tile + 8 * c.Br) or ""

@@ -2,18 +2,10 @@
 // row lie another batch's, or nothing that is a number.
 
 //: has_rows -- whether a batch reaches to this tile of Q: workspaces and grids are for the longest
-% if in_line then
 __device__ __forceinline__ bool has_rows(const call &a, const task &my)
 {
   return my.i0 < sequence_of(a, my.head).nq;
 }
-% else
-__device__ __forceinline__ bool has_rows(const call &a, i32 tile)
-{
-  const i32 Tr = ceil_div(a.q, Br);
-  return tile % Tr * Br < sequence_of(a, tile / Tr).nq;
-}
-% end
 
 //: has_keys -- whether one reaches to this tile of keys
 __device__ __forceinline__ bool has_keys(const call &a, const key_task &my)
