@@ -16,7 +16,7 @@ typedef struct bites_call {
   bool found;
 } bites_call;
 
-enum { CALLS = 200 };
+enum { CALLS = 300 };
 static bites_call calls[CALLS];
 static int call_count;
 

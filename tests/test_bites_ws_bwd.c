@@ -29,6 +29,9 @@
 #define SHORT "bwd-f16-b2-h1-q50-k308-d64-causal all gpu=H200 sms=1 lay=padded"
 /* Two of them: that no more are there is said while the first one is being done. */
 #define PAIR "bwd-f16-b2-h1-q50-k128-d64-causal all gpu=H200 sms=1 lay=padded"
+/* Ragged batches of a causal mask; and with tiles of keys that no row sees. */
+#define LINED  "bwd-f16-b4-h2k1-q200-k230-d64-causal-varlen all gpu=H200 sms=2 lay=padded"
+#define UNSEEN "bwd-f16-b6-h1-q90-k390-d64-w40.0-varlen all gpu=H200 sms=2"
 /* Biases that copies read, and those that they cannot. */
 #define BIASED     "bwd-f16-b1-h2k1-q170-k200-d128-causal-bias all gpu=H200 sms=2"
 #define BIASED_ODD "bwd-f16-b1-h2k1-q150-k201-d128-causal-bias all gpu=H200 sms=2"
@@ -37,8 +40,9 @@
 
 static const struct {
   const char *kernel, *line;
-} schedules[] = {{ROWS, F16},  {HELD, F16},    {COLUMNS, BF16}, {OWN, FEW},       {STAY, SHORT},
-                 {STAY, PAIR}, {SLICES, BF16}, {HALVES, WIDE},  {BIASES, BIASED}, {BIASES, BIASED_ODD}};
+} schedules[] = {{ROWS, F16},    {HELD, F16},      {COLUMNS, BF16},     {OWN, FEW},
+                 {STAY, SHORT},  {STAY, PAIR},     {STAY, LINED},       {SLICES, BF16},
+                 {HALVES, WIDE}, {BIASES, BIASED}, {BIASES, BIASED_ODD}};
 enum { SCHEDULES = sizeof schedules / sizeof *schedules };
 
 /* What is taken out. Not await_start and give_start, which shape the schedule alone, nor await_last: launches
@@ -95,7 +99,8 @@ static const char *const names[] = {
     "leave_keys",
     "store_dK",
     "store_dV",
-    "put4",
+    "tell_keys",
+    "barrier_arrive",
     "barrier_arrive",
     "end_stores",
     "settle_dQ",
@@ -131,7 +136,8 @@ static void every_call_is_missed(void **state)
 static const defect defects[] = {
     /* masks: transposed, of the right rows and keys */
     {ROWS, "j0 + Acc::row(r)", "j0", F16, WRONG, NULL, NULL},
-    {ROWS, "u32(i0) + Acc::column(c)", "Acc::column(c)", F16, WRONG, NULL, NULL},
+    {ROWS, "by.lo - i0 - Acc::column(0)", "by.lo - Acc::column(0)", F16, WRONG, NULL, NULL},
+    {ROWS, "c / 2 * 8 + c % 2 >= first", "c / 2 * 8 >= first", F16, WRONG, NULL, NULL},
     /* biases: of which head, rows and keys, turned; what of 32 rows a tile lacks */
     {BIASES, "at.h, at.b, full);", "at.hk, at.b, full);", BIASED, WRONG, NULL, NULL},
     {BIASES, "at.of, at.i0, my.j0, barrier_at(", "at.of, at.i0, 0, barrier_at(", BIASED, WRONG, NULL, NULL},
@@ -183,9 +189,13 @@ static const defect defects[] = {
     {OWN, "tile >= my.ended", "true", F16, WRONG, NULL, NULL},
     {OWN, "keys_place_of(round).slot * consumers + group", "group", F16, EMU_RACE, WS, "wgmma<0>("},
     /* tiles of keys that are drawn: each once; whose K a last dQ is of; dK stored when all is in it */
-    {STAY, "next = atomic_add(counts, 1);", "next = number + 2;", SHORT, WRONG, NULL, NULL},
+    {STAY, "own.go_on(atomic_add(counts, 1));", "own.go_on(own.number + 2);", SHORT, WRONG, NULL, NULL},
     {STAY, "share.turn_to(own);", "", SHORT, WRONG, NULL, NULL},
-    {STAY, "done = {own.my.head, own.my.j0,", "done = {0, 0,", SHORT, WRONG, NULL, NULL},
+    {STAY, "told_task(round)", "told_task(round + 1)", SHORT, WRONG, NULL, NULL},
+    /* of ragged batches: what no row sees is cleared; where a batch's keys begin and end */
+    {STAY, "clear_keys(a, own.my);", "", UNSEEN, WRONG, NULL, NULL},
+    {STAY, "at.q0 = i32(x.at[2]);", "", RAGGED, WRONG, NULL, NULL},
+    {STAY, "at.nk = i32(x.at[3]);", "at.nk = 1 << 20;", RAGGED, WRONG, NULL, NULL},
     {STAY, "  dK = {};", "", SHORT, WRONG, NULL, NULL},
     {STAY, "  dV = {};", "", SHORT, WRONG, NULL, NULL},
     {OWN, "share.turn_to(own);", "", FEW, WRONG, NULL, NULL},

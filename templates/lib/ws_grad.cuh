@@ -99,7 +99,15 @@ struct row_steps {
 % else
   __device__ __forceinline__ row_steps(const call &a, const key_task &my$(stays and ", i32 before_, i32 round_" or ""))
       : visit(range_rows(a, sequence_of(a, my.head), my.j0)), head(my.head), steps((visit.last - visit.first) * (a.h / a.hk)),
-        tiles($(in_line and "row_line(a).all" or "ceil_div(a.q, Br)"))$(stays and ", before(before_), round(round_)" or in_line and ", number(first_number(a, my.head))" or "")
+        tiles($(in_line and "row_line(a).all" or "ceil_div(a.q, Br)"))$(in_line and ", number(first_number(a, my.head))" or "")$(stays and ", before(before_), round(round_)" or "")
+  {
+  }
+% end
+% if stays then
+  // None, before the first; those that another has made.
+  __device__ __forceinline__ explicit row_steps(const call &a) : visit{}, head(0), steps(0), tiles(0)$(in_line and ", number(0)" or ""), before(0), round(-1) {}
+  __device__ __forceinline__ row_steps(const call &a, i32 head_, i32 steps_, const spans &visit_, i32 before_, i32 round_$(in_line and ", i32 number_" or ""))
+      : visit(visit_), head(head_), steps(steps_), tiles($(in_line and "row_line(a).all" or "ceil_div(a.q, Br)"))$(in_line and ", number(number_)" or ""), before(before_), round(round_)
   {
   }
 % end
@@ -170,7 +178,7 @@ __device__ __forceinline__ void set_up_steps()
 {
   if (thread_id() == 0) {
     for (i32 x = 0; x < signals; x++)
-      barrier_init(barrier_at(x), x < Q_full ? 1 : x < dO_full ? $(placed and "2 + bias_threads / 32" or "2") : x < Q_free ? 1 : x < dS_full ? 4 * row_readers : x < dS_free ? 4 * consumers : $(ragged and "x >= signals - 2 ? 1 : " or "")$(ordered and "x >= turn ? x < added ? 1 : 4 * consumers : " or "")4 * dS_readers);
+      barrier_init(barrier_at(x), x < Q_full ? 1 : x < dO_full ? $(placed and "2 + bias_threads / 32" or "2") : x < Q_free ? 1 : x < dS_full ? 4 * row_readers : x < dS_free ? 4 * consumers : $(ragged and "x >= signals - " .. (stays and 3 or 2) .. " ? 1 : " or "")$(ordered and "x >= turn ? x < added ? 1 : 4 * consumers : " or "")$(stays and "x >= told_full ? 1 : " or "")4 * dS_readers);
     barrier_init_fence();
   }
   block_sync();
@@ -215,25 +223,15 @@ __device__ __forceinline__ void bring_dO(const tensor_map &dO_map, i32 n, const 
   $(ragged and "copy_rows<V_boxes>(dO_of(n), dO_map, at, dO_full + to.slot, tails);" or "copy_tile<V_boxes, Br>(dO_of(n), dO_map, at.i0, at.of.h, at.of.b, dO_full + to.slot);")
 }
 
-//: bring_queries -- one $(ragged and "warp" or "thread") copies K, then Q with LSE and D, of each step
+//: bring_queries -- one $(ragged and "warp" or "thread") copies $(stays and "" or "K, then ")Q with LSE and D, of each step
 __device__ __forceinline__ void bring_queries(const call &a, const LD_row *LD_all, const key_task &my, const row_steps &from,
-                                              const tensor_map &Q_map, const tensor_map &K_map$(draws and ", i32 number, i32 &next, i32 *counts" or ""))
+                                              const tensor_map &Q_map$(stays and (ragged and ", i32 &tails" or "") or ", const tensor_map &K_map"))
 {
-% if stays then
-  const keys_place_of keys(from.round);
-  wait(keys_free + keys.slot, keys.parity ^ 1);
-%  if draws then
-  put4(drawn_place(from.round), number);
-%  end
-  copy_keys<boxes>(K_of(0, from.round), K_map, my.j0, sequence_of(a, my.head), K_full + keys.slot);
-% else
+% if not stays then
 $(ragged and "  i32 tails = 0;\n" or "")  if (from.steps > 0)
     $(copy_keys)<boxes>(K_of(0), K_map, my.j0, sequence_of(a, my.head), K_full$(and_tails));
 % end
   await_last();                                         // D is here
-% if draws then
-  next = atomic_add(counts, 1);                         // on its way while tiles of Q are copied
-% end
   row_step of(from);
   for (i32 n = from.before; n < from.before + from.steps; n++) {
     bring_Q(Q_map, LD_all, n, of.at(a), of.number()$(and_tails));
@@ -266,15 +264,10 @@ __device__ __forceinline__ void produce(const call &a, const LD_row *LD_all, con
     bring_gradients(a, my, from, V_map, dO_map);
 $(placed and "  if (warp_of() > 1)\n    bring_all_biases(a, my, from, bias_map);\n" or "")}
 
-//: bring_gradients -- $(ragged and "another" or "one of another warp") copies V, then dO
-__device__ __forceinline__ void bring_gradients(const call &a, const key_task &my, const row_steps &from, const tensor_map &V_map,
-                                                const tensor_map &dO_map)
+//: bring_gradients -- $(ragged and "another" or "one of another warp") copies $(stays and "dO" or "V, then dO")
+__device__ __forceinline__ void bring_gradients(const call &a, const key_task &my, const row_steps &from, $(stays and "" or "const tensor_map &V_map,\n                                                ")const tensor_map &dO_map$(stays and ragged and ", i32 &tails" or ""))
 {
-% if stays then
-  const keys_place_of keys(from.round);
-  wait(keys_free + keys.slot, keys.parity ^ 1);
-  copy_keys<V_boxes>(V_of(0, from.round), V_map, my.j0, sequence_of(a, my.head), V_full + keys.slot);
-% else
+% if not stays then
 $(ragged and "  i32 tails = 0;\n" or "")  if (from.steps > 0)
     $(copy_keys)<V_boxes>(V_of(0), V_map, my.j0, sequence_of(a, my.head), V_full$(and_tails));
 % end

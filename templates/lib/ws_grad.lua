@@ -42,7 +42,7 @@ local function counted(p, of) return ordered(p, of) or draws(of) end
 local function turns(p, of) return ordered(p, of) and 4 * (of.all // of.groups) or 0 end
 
 -- And of tiles in which a batch ends: of each warp that copies.
-local function tails(p) return p.ragged and 2 or 0 end
+local function tails(p, of) return p.ragged and (of.stays and 3 or 2) or 0 end
 
 -- Where tiles lie in shared memory.
 function ws.places(c, p, of)
@@ -56,9 +56,9 @@ function ws.places(c, p, of)
   at.dQ = at.P + of.P
   at.LD = at.dQ + of.dQ
   at.signals = at.LD + of.Q * 8 * c.Br
-  at.last = at.signals + 8 * (2 + 2 * keys + (of.stays and 2 or 0) + 2 * (of.Q + of.dO + of.dS) + turns(p, of) + tails(p))
-  at.drawn = at.last
-  at.last = at.drawn + (draws(of) and 8 or 0)
+  at.last = at.signals + 8 * (2 + 2 * keys + (of.stays and 4 or 0) + 2 * (of.Q + of.dO + of.dS) + turns(p, of) + tails(p, of))
+  at.told = ws.up(at.last, 16)
+  if of.stays then at.last = at.told + keys * 48 end
   return at
 end
 
@@ -88,6 +88,9 @@ function ws.words(c, p, of, own)
   bias.words(words, of.biases or false, "Q")
   simt.tile_words(words, p)
   words.has_rows = string.format("has_rows(a, {%s, %s})", words.tile_head, words.tile_row)
+  function words.told_rows(name, round, task) -- what is asked for where a batch ends alone
+    return p.ragged and string.format(", told_sequence(%s).nk - %s.j0 - 64 * me < 64 ? stored_%s(rows(a, %s.head)) : stored_rows{nullptr, 0, told_sequence(%s).nk}", round, task, name, task, round) or ""
+  end
   words.rows_to, words.and_rows, words.and_tails = rows_to(p, words), p.ragged and ", " .. words.has_rows or "", p.ragged and ", tails" or ""
   words.copy_keys = p.ragged and "copy_some_keys" or "copy_keys"
   words.at_of = p.ragged and not (p.scored or p.has.drop) and "cut_at" or "at"
@@ -141,7 +144,7 @@ function ws.constants(c, p, of)
     { "P_full", free + of.Q + of.dO + of.dS, "barrier of P" },
     { "P_free", free + of.Q + of.dO + of.dS + 1, "barrier of P" },
     { "dS_free", free + of.Q + of.dO + of.dS + 2, "barrier of the first tile of dS" },
-    { "signals", free + of.Q + of.dO + 2 * of.dS + 2 + (of.stays and 2 or 0) + turns(p, of) + tails(p), "barriers" },
+    { "signals", free + of.Q + of.dO + 2 * of.dS + 2 + (of.stays and 4 or 0) + turns(p, of) + tails(p, of), "barriers" },
     { "Z", c.Z, "heads whose tiles start together" },
   }
   if of.biases then bias.constants(all, at.bias, 64 * of.groups) end
@@ -151,7 +154,8 @@ function ws.constants(c, p, of)
   if of.stays then
     all[#all + 1] = { "keys_tiles", keys, "tiles of K and V in shared memory" }
     all[#all + 1] = { "keys_free", free + of.Q + of.dO + 2 * of.dS + 2, "barrier of the first tile of K and V" }
-    if draws(of) then all[#all + 1] = { "at_drawn", at.drawn, "where the numbers of drawn tiles lie in shared memory, bytes" } end
+    all[#all + 1] = { "told_full", free + of.Q + of.dO + 2 * of.dS + 2 + keys, "barrier of what is said of the first of them" }
+    all[#all + 1] = { "at_told", at.told, "where it is said which tiles of keys these are, in shared memory, bytes" }
   end
   if ordered(p, of) then
     local first = free + of.Q + of.dO + 2 * of.dS + 2
@@ -187,7 +191,7 @@ function ws.recipe(name, c, p, of, entry)
   local blocks = simt.tiles(p, "hk", "k", 64 * of.groups)
   local counts = counted(p, of) and string.format(" ws(%s*%d)", tiles, tile + 8 * c.Br) or ""
   -- Each tile of keys is seen, by the first row at the latest.
-  local valid = draws(of) and p.has.w and "valid L+q-k+1\n" or ""
+  local valid = draws(of) and p.has.w and not p.ragged and "valid L+q-k+1\n" or ""
   return string.format("workspace %s*%d%s\n%s%s", tiles, tile + 8 * c.Br + (p.has.det and 4 * (of.all // of.groups) or 0), counted(p, of) and "+16" or "", valid, p.has.det and "" or "reduces dQ\n")
     .. simt.zeros(c, p, entry, ws.threads(of))
     .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", tiles, dQ_LD, counts)

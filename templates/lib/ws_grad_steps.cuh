@@ -75,9 +75,23 @@ __device__ __forceinline__ void set_P(acc<Bc, Br> &S, const call &a, const rows_
 {
   $(score_rows)(S, a, at.of, at.i0, j0$(placed and ", bias_place(Q_place_of(n).slot)" or ""));
   if (at.is_cut)
-    mask_rows(S, a, at.of, at.i0, j0);
+    $(cut.right and not (cut.left or has.bs) and "mask_before" or "mask_rows")(S, a, at.of, at.i0, j0);
   $(rows_ahead and "exp2_minus_rows" or "exp2_minus_LSE")(S, $(rows_ahead and "L" or "LD_of(n)"), $(c_of_call));
   $(weigh_rows)(S, a, at.of, at.i0, j0);
+}
+
+//: mask_before -- mask_rows where masks cut off none but the rows before those that see a key: by one comparison of a number that the
+// compiler knows. Of rows behind the last one LSE is inf
+template <class Acc> __device__ __forceinline__ void mask_before(Acc &S, const call &a, const sequence &at, i32 i0, i32 j0)
+{
+#pragma unroll
+  for (i32 r = 0; r < Acc::R; r++) {
+    const interval by = seen_by(a, at, j0 + Acc::row(r));
+    const i32 first = by.lo < by.hi ? by.lo - i0 - Acc::column(0) : Br;
+#pragma unroll
+    for (i32 c = 0; c < Acc::C; c++)
+      S.at[r][c] = c / 2 * 8 + c % 2 >= first ? S.at[r][c] : minus_inf();
+  }
 }
 
 //: set_slope -- P times the derivative of its scores, where that is not 1

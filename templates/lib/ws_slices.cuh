@@ -38,9 +38,8 @@ template <class Acc> __device__ __forceinline__ void exp2_minus_rows(Acc &S, con
 % if stays then
 // A first step of a tile of keys ends the tile before.
 __device__ __forceinline__ void sliced_step(acc<Bc, D> &dK, acc<Bc, Dv> &dV, bool &dO_here, const call &a, const own_tasks &own,
-                                            const done_keys &done, const row_step &of, const K_rows &K, const V_rows &V,
-                                            share_of_dQ &share, i32 me, i32 n, i32 last_tile, const tensor_map &dK_map,
-                                            const tensor_map &dV_map)
+                                            const row_step &of, const K_rows &K, const V_rows &V, share_of_dQ &share,
+                                            i32 me, i32 n, i32 last_tile, const tensor_map &dK_map, const tensor_map &dV_map)
 {
   const key_task &my = own.my;
   const row_steps &from = own.from;
@@ -71,7 +70,7 @@ __device__ __forceinline__ void sliced_step(acc<Bc, D> &dK, acc<Bc, Dv> &dV, boo
   give_start(me, $(stays and "n" or "n - from.before"));
 % if stays then
   if (own.is_first(n))
-    store_dK(dK, a, done, me, dK_map);
+    store_dK(dK, a, from.round - 1, me, dK_map);
 % end
   const bool dS_here = is_full(dS_full, dS_place_of(from.dS(n)));
 % if rows_ahead then
@@ -98,7 +97,7 @@ __device__ __forceinline__ void sliced_step(acc<Bc, D> &dK, acc<Bc, Dv> &dV, boo
 % if stays then
   if (own.is_first(n)) {
     share.turn_to(own);
-    leave_keys(done);
+    leave_keys(from.round - 1);
 %  if owns then
     settle_unseen(share, from);
 %  end

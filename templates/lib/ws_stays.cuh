@@ -5,12 +5,11 @@
 //: keys_place_of -- of K and V of the n-th tile of keys of a block
 typedef step_of<keys_tiles> keys_place_of;
 
-//: await_keys -- K and V are here
+//: await_keys -- K and V are here$(stays and "; for K has waited who asked which they are" or "")
 __device__ __forceinline__ void await_keys(const row_steps &from)
 {
 % if stays then
   const keys_place_of at(from.round);
-  wait(K_full + at.slot, at.parity);
   wait(V_full + at.slot, at.parity);
 % else
   if (from.steps > 0) {
@@ -26,111 +25,194 @@ __device__ __forceinline__ void give_keys(const row_steps &from)
   end_stores();
 }
 
-//: drawn_place -- the record of which tile of keys a place of K and V holds
-__device__ __forceinline__ u32 drawn_place(i32 round)
+//: told_place -- where it is said which tile of keys a place of K and V holds
+__device__ __forceinline__ u32 told_place(i32 round)
 {
-  return shared_address(shared_memory()) + at_drawn + 4 * keys_place_of(round).slot;
+  return shared_address(shared_memory()) + at_told + 48 * keys_place_of(round).slot;
 }
 
-//: drawn_keys -- which tile of keys is the block's next, when the thread that copies K has said so
-__device__ __forceinline__ i32 drawn_keys(i32 round)
+//: tell_keys -- all that others need of it, which they would divide for: 1.5 of the 29 thousand clocks of a tile of 1024 keys, causal, d 64
+__device__ __forceinline__ void tell_keys(const key_task &my, const row_steps &from, const sequence &at)
 {
-  const keys_place_of at(round);
-  wait(K_full + at.slot, at.parity);
-  return i32(get4(drawn_place(round)));
+  const u32 to = told_place(from.round);
+  put16(to, {{u32(my.head), u32(my.j0), u32(from.steps), u32(from.visit.first)}});
+  put16(to + 16, {{u32(from.visit.free), u32(from.visit.full), u32(from.visit.last), $(in_line and "u32(from.number)" or "0")}});
+  put16(to + 32, {{u32(at.b), u32(at.hk), $(in_line and "u32(at.k0), u32(at.nk)" or "0, 0")}});
 }
 
-//: own_tasks -- what a block does that stays: $(owns and "all tiles of keys of a head, one after the other, then those of another" or "tiles of keys as they are drawn, the longest first")
+//: told_sequence -- where dK and dV of a tile of keys go
+__device__ __forceinline__ sequence told_sequence(i32 round)
+{
+  const quad x = get16(told_place(round) + 32);
+  sequence at = {};
+  at.b = i32(x.at[0]);
+  at.h = at.hk = i32(x.at[1]);
+% if in_line then
+  at.q0 = i32(x.at[2]);
+  at.nk = i32(x.at[3]);
+% end
+  return at;
+}
+
+//: told_task -- which it is
+__device__ __forceinline__ key_task told_task(i32 round)
+{
+  const quad x = get16(told_place(round));
+  return {i32(x.at[0]), i32(x.at[1])};
+}
+
+//: own_tasks -- the tiles of keys that a block does which stays, one after another, as the thread that copies them tells
 struct own_tasks {
+  const call &a;
+  key_task my;
+  row_steps from;
+  __device__ __forceinline__ own_tasks(const call &a_, i32 signal) : a(a_), my{0, 0}, from(a_) { go_on(signal); }
+  __device__ __forceinline__ bool is_one() const { return from.steps > 0; }
+  __device__ __forceinline__ bool is_first(i32 n) const { return n == from.before && n > 0; }
+  __device__ __forceinline__ bool is_last(i32 n) const { return n == from.before + from.steps - 1; }
+  // When K is there, who computes; else when it is said. Of a whole warp compilers are shown that numbers are one for all.
+  __device__ __forceinline__ void go_on(i32 signal)
+  {
+    const i32 round = from.round + 1;
+    const keys_place_of at(round);
+    wait(signal + at.slot, at.parity);
+    const bool as_warp = $(ragged and "true" or "signal == K_full");
+    const quad x = get16(told_place(round)), y = get16(told_place(round) + 16);
+    const auto said = [&](u32 number) { return as_warp ? shfl_first(i32(number)) : i32(number); };
+    my = {said(x.at[0]), said(x.at[1])};
+    from = row_steps(a, my.head, said(x.at[2]), {said(x.at[3]), said(y.at[0]), said(y.at[1]), said(y.at[2])}, from.before + from.steps, round$(in_line and ", said(y.at[3])" or ""));
+  }
+};
+
+//: made_tasks -- how they come about: $(owns and "all tiles of keys of a head, one after the other, then those of another" or "as they are drawn, the longest first")
+struct made_tasks {
   const call &a;
 % if draws then
   i32 number; // among the tiles of all heads
 % end
   key_task my;
   row_steps from;
+  __device__ __forceinline__ explicit made_tasks(const call &a_) : a(a_), $(draws and "number(-1), my{0, 0}" or "my{i32(block_id()) * (a_.h / a_.hk), -Bc}"), from(a_) {}
+  // Of the next: those that no row sees are not said.
+  __device__ __forceinline__ i32 next_round() const { return from.round + (from.round < 0 || from.steps > 0); }
 % if owns then
-  __device__ __forceinline__ explicit own_tasks(const call &a_) : a(a_), my{i32(block_id()) * (a_.h / a_.hk), 0}, from(a_, my, 0, 0) {}
-% else
-  __device__ __forceinline__ own_tasks(const call &a_, i32 first) : a(a_), number(first), my(key_task_of(a_, first)), from(a_, my, 0, 0) {}
-% end
-  __device__ __forceinline__ bool is_one() const { return $(owns and "my.head < a.b * a.h" or "number < a.b * a.hk * ceil_div(a.k, Bc)"); }
-  __device__ __forceinline__ bool is_first(i32 n) const { return n == from.before && n > 0; }
-  __device__ __forceinline__ bool is_last(i32 n) const { return n == from.before + from.steps - 1; }
-% if owns then
+  __device__ __forceinline__ bool is_one() const { return my.head < a.b * a.h; }
   __device__ __forceinline__ void go_on()
   {
     my.j0 += Bc;
     if (my.j0 >= a.k)
       my = {my.head + grid_size() * (a.h / a.hk), 0};
-    from = row_steps(a, my, from.before + from.steps, from.round + 1);
+    from = row_steps(a, my, from.before + from.steps, next_round());
   }
 % else
+  __device__ __forceinline__ bool is_one() const { return number < $(in_line and "a.hk * key_line(a).all" or "a.b * a.hk * ceil_div(a.k, Bc)"); }
   __device__ __forceinline__ void go_on(i32 next)
   {
     number = next;
     if (is_one())
       my = key_task_of(a, number);
-    from = row_steps(a, my, from.before + from.steps, from.round + 1);
+    from = row_steps(a, my, from.before + from.steps, next_round());
   }
 % end
 };
+
+//: clear_keys -- dK = 0 and dV = 0 of a tile of keys that no row sees
+__device__ __forceinline__ void clear_keys(const call &a, const key_task &my)
+{
+  const place at = rows(a, my.head);
+  for (i32 x = thread_id() % 32; x < Bc * 32; x += 32) {
+    const i32 j = my.j0 + x / 32, c = x % 32 * 8;
+    if (j < at.nk && c < D)
+      *(quad *)(at.dK + i64(j) * at.dKn + c) = {};
+    if (j < at.nk && c < Dv)
+      *(quad *)(at.dV + i64(j) * at.dVn + c) = {};
+  }
+}
+
+//: bring_all_keys -- one $(ragged and "warp" or "thread") says what is next, when a place is free, and copies K and V
+% if draws then
+// Not before is it drawn: at the end others would wait for what a block holds ahead.
+% end
+__device__ __forceinline__ void bring_all_keys(const call &a, const tensor_map &K_map, const tensor_map &V_map$(draws and ", i32 *counts" or ""))
+{
+% if draws then
+  await_last();                                         // nothing is drawn
+% end
+  made_tasks own(a);
+% if ragged then
+  i32 tails = 0;
+% end
+  do {
+    const keys_place_of keys(own.next_round());
+    wait(keys_free + keys.slot, keys.parity ^ 1);
+% if ragged then
+    i32 next = 0;
+    if (thread_id() % 32 == 0)
+      next = atomic_add(counts, 1);
+    own.go_on(shfl_first(next));
+    if (own.is_one() && own.from.steps == 0) {
+      clear_keys(a, own.my);
+      continue;
+    }
+% else
+    own.go_on($(draws and "atomic_add(counts, 1)" or ""));
+% end
+    const sequence at = sequence_of(a, own.my.head);
+    if (!own.is_one())
+      own.from.steps = 0;
+    $(ragged and "if (thread_id() % 32 == 0) " or ""){
+      tell_keys(own.my, own.from, at);
+      barrier_arrive(barrier_at(told_full + keys.slot));
+      if (!own.is_one())
+        barrier_arrive(barrier_at(K_full + keys.slot));
+    }
+    if (own.is_one()) {
+      $(copy_keys)<boxes>(K_of(0, own.from.round), K_map, own.my.j0, at, K_full + keys.slot$(and_tails));
+      $(copy_keys)<V_boxes>(V_of(0, own.from.round), V_map, own.my.j0, at, V_full + keys.slot$(and_tails));
+    }
+  } while (own.is_one());
+}
 
 //: produce_all -- what the warpgroup that copies does, where blocks stay
 __device__ __forceinline__ void produce_all(const call &a, const LD_row *LD_all, const tensor_map &Q_map, const tensor_map &K_map,
                                             const tensor_map &V_map, const tensor_map &dO_map$(draws and ", i32 *counts" or ""))
 {
-% if owns then
-  for (own_tasks own(a); thread_id() == 0 && own.is_one(); own.go_on())
-    bring_queries(a, LD_all, own.my, own.from, Q_map, K_map);
-  for (own_tasks own(a); thread_id() == 32 && own.is_one(); own.go_on())
-    bring_gradients(a, own.my, own.from, V_map, dO_map);
-% else
-  if (thread_id() == 0) {
-    await_last();                                       // nothing is drawn
-    own_tasks own(a, atomic_add(counts, 1));
-    while (own.is_one()) {
-      i32 next;
-      bring_queries(a, LD_all, own.my, own.from, Q_map, K_map, own.number, next, counts);
-      own.go_on(next);
-    }
-    const keys_place_of end(own.from.round);            // no more
-    wait(keys_free + end.slot, end.parity ^ 1);         // all have read which tile lay there
-    put4(drawn_place(own.from.round), own.number);
-    barrier_arrive(barrier_at(K_full + end.slot));
-  }
-  if (thread_id() == 32)
-    for (own_tasks own(a, drawn_keys(0)); own.is_one(); own.go_on(drawn_keys(own.from.round + 1)))
-      bring_gradients(a, own.my, own.from, V_map, dO_map);
+  if ($(ragged and "warp_of() == 2" or "thread_id() == 64"))
+    bring_all_keys(a, K_map, V_map$(draws and ", counts" or ""));
+% if ragged then
+  i32 tails = 0;
 % end
+  if ($(ragged and "warp_of() == 0" or "thread_id() == 0"))
+    for (own_tasks own(a, told_full); own.is_one(); own.go_on(told_full))
+      bring_queries(a, LD_all, own.my, own.from, Q_map$(and_tails));
+  if ($(ragged and "warp_of() == 1" or "thread_id() == 32"))
+    for (own_tasks own(a, told_full); own.is_one(); own.go_on(told_full))
+      bring_gradients(a, own.my, own.from, dO_map$(and_tails));
 }
-
-//: done_keys -- the tile of keys before, of which dK has not been stored
-struct done_keys {
-  i32 head, j0, round;
-};
 
 //: store_dV -- of a tile of keys whose last step this is, beside the products for dQ and dK. It lies where V lay, of which
 // each warpgroup reads its own rows alone
 __device__ __forceinline__ void store_dV(acc<Bc, Dv> &dV, const call &a, const own_tasks &own, i32 me, const tensor_map &dV_map)
 {
-  store_scaled(V_of(me, own.from.round), dV, $(has.drop and "boost(a)" or "1.f"), dV_map, of_keys(sequence_of(a, own.my.head)), own.my.j0 + 64 * me);
+  store_scaled(V_of(me, own.from.round), dV, $(has.drop and "boost(a)" or "1.f"), dV_map, told_sequence(own.from.round), own.my.j0 + 64 * me$(told_rows("dV", "own.from.round", "own.my")));
   dV = {};
 }
 
 //: store_dK -- of the tile of keys before, beside the product for dP. It lies there, too: others may still read K
-__device__ __forceinline__ void store_dK(acc<Bc, D> &dK, const call &a, const done_keys &done, i32 me, const tensor_map &dK_map)
+__device__ __forceinline__ void store_dK(acc<Bc, D> &dK, const call &a, i32 round, i32 me, const tensor_map &dK_map)
 {
   end_stores();
   warp_sync();
-  store_scaled(V_of(me, done.round), dK, a.scale, dK_map, of_keys(sequence_of(a, done.head)), done.j0 + 64 * me);
+  const key_task my = told_task(round);
+  store_scaled(V_of(me, round), dK, a.scale, dK_map, told_sequence(round), my.j0 + 64 * me$(told_rows("dK", "round", "my")));
   dK = {};
 }
 
-//: leave_keys -- this warp has read K and V of the tile before, and its dK and dV have been read
-__device__ __forceinline__ void leave_keys(const done_keys &done)
+//: leave_keys -- this warp has read K and V of a tile of keys, and its dK and dV have been read
+__device__ __forceinline__ void leave_keys(i32 round)
 {
   end_stores();
-  release(keys_free + keys_place_of(done.round).slot);
+  release(keys_free + keys_place_of(round).slot);
 }
 
 //: consume_all -- what a warpgroup that computes does, where blocks stay
@@ -138,12 +220,11 @@ __device__ __forceinline__ void consume_all(const call &a, float *dQ_all, const 
 {
   const i32 me = own_group();
   acc<Bc, D> dK = {}; acc<Bc, Dv> dV = {};
-  $(owns and "own_tasks own(a)" or "own_tasks own(a, shfl_first(drawn_keys(0)))");
+  own_tasks own(a, K_full);
   share_of_dQ share(me, dQ_all, own);
 % if owns then
   settle_unseen(share, own.from);
 % end
-  done_keys done = {0, 0, -1};
   i32 n = 0, last_tile = -1;
   bool dO_here = false;
   await_last();                                         // dQ is 0
@@ -157,17 +238,16 @@ __device__ __forceinline__ void consume_all(const call &a, float *dQ_all, const 
     if (n == 0)
       await_start(me, 0);                               // the warpgroup before has its first P
     for (; n < own.from.before + own.from.steps; n++) {
-      sliced_step(dK, dV, dO_here, a, own, done, of, K, V, share, me, n, last_tile, dK_map, dV_map);
+      sliced_step(dK, dV, dO_here, a, own, of, K, V, share, me, n, last_tile, dK_map, dV_map);
       last_tile = of.number();
       of.go_on();
     }
-    done = {own.my.head, own.my.j0, own.from.round};
-    $(owns and "own.go_on();" or "own.go_on(shfl_first(drawn_keys(own.from.round + 1)));")
+    own.go_on(K_full);
   }
   if (n == 0)
     return;                                             // others have drawn all
   last_dQ(share, n, last_tile);                         // dK is there, too
-  store_dK(dK, a, done, me, dK_map);
+  store_dK(dK, a, own.from.round - 1, me, dK_map);
   end_stores();
 }
 

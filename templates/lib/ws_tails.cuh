@@ -17,9 +17,9 @@ __device__ __forceinline__ bool has_keys(const call &a, const key_task &my)
 }
 
 //: tail -- where batches have lengths of their own, behind the last row of one lie another's, or nothing that is a number: 0 x NaN is
-// NaN, and so each of the two warps that copy waits for a tile in which a batch ends, at a barrier of its own, and clears these rows
+// NaN, and so each of the $(stays and "three" or "two") warps that copy waits for a tile in which a batch ends, at a barrier of its own, and clears these rows
 // before the tile is full
-constexpr i32 tail = signals - 2;
+constexpr i32 tail = signals - $(stays and 3 or 2);
 
 //: clear_behind -- of a tile the rows from `first` on
 template <i32 boxes_, i32 rows_> __device__ __forceinline__ void clear_behind(u32 tile, i32 first)
