@@ -101,7 +101,6 @@ static const char *const names[] = {
     "store_dV",
     "tell_keys",
     "barrier_arrive",
-    "barrier_arrive",
     "end_stores",
     "settle_dQ",
     "settle_unseen",

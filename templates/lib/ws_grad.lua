@@ -44,6 +44,9 @@ local function turns(p, of) return ordered(p, of) and 4 * (of.all // of.groups) 
 -- And of tiles in which a batch ends: of each warp that copies.
 local function tails(p, of) return p.ragged and (of.stays and 3 or 2) or 0 end
 
+-- What is said of a tile of keys to those that did not draw it (ws_stays.cuh).
+local told_bytes = 48
+
 -- Where tiles lie in shared memory.
 function ws.places(c, p, of)
   local keys = of.stays and 2 or 1
@@ -58,7 +61,7 @@ function ws.places(c, p, of)
   at.signals = at.LD + of.Q * 8 * c.Br
   at.last = at.signals + 8 * (2 + 2 * keys + (of.stays and 4 or 0) + 2 * (of.Q + of.dO + of.dS) + turns(p, of) + tails(p, of))
   at.told = ws.up(at.last, 16)
-  if of.stays then at.last = at.told + keys * 48 end
+  if of.stays then at.last = at.told + keys * told_bytes end
   return at
 end
 
@@ -88,8 +91,8 @@ function ws.words(c, p, of, own)
   bias.words(words, of.biases or false, "Q")
   simt.tile_words(words, p)
   words.has_rows = string.format("has_rows(a, {%s, %s})", words.tile_head, words.tile_row)
-  function words.told_rows(name, round, task) -- what is asked for where a batch ends alone
-    return p.ragged and string.format(", told_sequence(%s).nk - %s.j0 - 64 * me < 64 ? stored_%s(rows(a, %s.head)) : stored_rows{nullptr, 0, told_sequence(%s).nk}", round, task, name, task, round) or ""
+  function words.told_rows(name, head) -- where rows lie is asked only in a tile in which a batch ends
+    return p.ragged and string.format(", at.nk - j0 < 64 ? stored_%s(rows(a, %s)) : stored_rows{nullptr, 0, at.nk}", name, head) or ""
   end
   words.rows_to, words.and_rows, words.and_tails = rows_to(p, words), p.ragged and ", " .. words.has_rows or "", p.ragged and ", tails" or ""
   words.copy_keys = p.ragged and "copy_some_keys" or "copy_keys"
@@ -155,6 +158,7 @@ function ws.constants(c, p, of)
     all[#all + 1] = { "keys_tiles", keys, "tiles of K and V in shared memory" }
     all[#all + 1] = { "keys_free", free + of.Q + of.dO + 2 * of.dS + 2, "barrier of the first tile of K and V" }
     all[#all + 1] = { "told_full", free + of.Q + of.dO + 2 * of.dS + 2 + keys, "barrier of what is said of the first of them" }
+    all[#all + 1] = { "told_bytes", told_bytes, "bytes of what is said of a tile of keys" }
     all[#all + 1] = { "at_told", at.told, "where it is said which tiles of keys these are, in shared memory, bytes" }
   end
   if ordered(p, of) then

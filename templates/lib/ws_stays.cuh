@@ -28,7 +28,7 @@ __device__ __forceinline__ void give_keys(const row_steps &from)
 //: told_place -- where it is said which tile of keys a place of K and V holds
 __device__ __forceinline__ u32 told_place(i32 round)
 {
-  return shared_address(shared_memory()) + at_told + 48 * keys_place_of(round).slot;
+  return shared_address(shared_memory()) + at_told + told_bytes * keys_place_of(round).slot;
 }
 
 //: tell_keys -- all that others need of it, which they would divide for: 1.5 of the 29 thousand clocks of a tile of 1024 keys, causal, d 64
@@ -116,19 +116,6 @@ struct made_tasks {
 % end
 };
 
-//: clear_keys -- dK = 0 and dV = 0 of a tile of keys that no row sees
-__device__ __forceinline__ void clear_keys(const call &a, const key_task &my)
-{
-  const place at = rows(a, my.head);
-  for (i32 x = thread_id() % 32; x < Bc * 32; x += 32) {
-    const i32 j = my.j0 + x / 32, c = x % 32 * 8;
-    if (j < at.nk && c < D)
-      *(quad *)(at.dK + i64(j) * at.dKn + c) = {};
-    if (j < at.nk && c < Dv)
-      *(quad *)(at.dV + i64(j) * at.dVn + c) = {};
-  }
-}
-
 //: bring_all_keys -- one $(ragged and "warp" or "thread") says what is next, when a place is free, and copies K and V
 % if draws then
 // Not before is it drawn: at the end others would wait for what a block holds ahead.
@@ -142,6 +129,7 @@ __device__ __forceinline__ void bring_all_keys(const call &a, const tensor_map &
 % if ragged then
   i32 tails = 0;
 % end
+  bool more;
   do {
     const keys_place_of keys(own.next_round());
     wait(keys_free + keys.slot, keys.parity ^ 1);
@@ -150,27 +138,30 @@ __device__ __forceinline__ void bring_all_keys(const call &a, const tensor_map &
     if (thread_id() % 32 == 0)
       next = atomic_add(counts, 1);
     own.go_on(shfl_first(next));
-    if (own.is_one() && own.from.steps == 0) {
-      clear_keys(a, own.my);
-      continue;
-    }
 % else
     own.go_on($(draws and "atomic_add(counts, 1)" or ""));
 % end
-    const sequence at = sequence_of(a, own.my.head);
-    if (!own.is_one())
+    more = own.is_one();
+% if ragged then
+    if (more && own.from.steps == 0) {
+      clear_keys(a, own.my);
+      continue;
+    }
+% end
+    if (!more)
       own.from.steps = 0;
+    const sequence at = sequence_of(a, own.my.head);
     $(ragged and "if (thread_id() % 32 == 0) " or ""){
       tell_keys(own.my, own.from, at);
       barrier_arrive(barrier_at(told_full + keys.slot));
-      if (!own.is_one())
+      if (!more)
         barrier_arrive(barrier_at(K_full + keys.slot));
     }
-    if (own.is_one()) {
+    if (more) {
       $(copy_keys)<boxes>(K_of(0, own.from.round), K_map, own.my.j0, at, K_full + keys.slot$(and_tails));
       $(copy_keys)<V_boxes>(V_of(0, own.from.round), V_map, own.my.j0, at, V_full + keys.slot$(and_tails));
     }
-  } while (own.is_one());
+  } while (more);
 }
 
 //: produce_all -- what the warpgroup that copies does, where blocks stay
@@ -194,7 +185,9 @@ __device__ __forceinline__ void produce_all(const call &a, const LD_row *LD_all,
 // each warpgroup reads its own rows alone
 __device__ __forceinline__ void store_dV(acc<Bc, Dv> &dV, const call &a, const own_tasks &own, i32 me, const tensor_map &dV_map)
 {
-  store_scaled(V_of(me, own.from.round), dV, $(has.drop and "boost(a)" or "1.f"), dV_map, told_sequence(own.from.round), own.my.j0 + 64 * me$(told_rows("dV", "own.from.round", "own.my")));
+  const sequence at = told_sequence(own.from.round);
+  const i32 j0 = own.my.j0 + 64 * me;
+  store_scaled(V_of(me, own.from.round), dV, $(has.drop and "boost(a)" or "1.f"), dV_map, at, j0$(told_rows("dV", "own.my.head")));
   dV = {};
 }
 
@@ -204,7 +197,9 @@ __device__ __forceinline__ void store_dK(acc<Bc, D> &dK, const call &a, i32 roun
   end_stores();
   warp_sync();
   const key_task my = told_task(round);
-  store_scaled(V_of(me, round), dK, a.scale, dK_map, told_sequence(round), my.j0 + 64 * me$(told_rows("dK", "round", "my")));
+  const sequence at = told_sequence(round);
+  const i32 j0 = my.j0 + 64 * me;
+  store_scaled(V_of(me, round), dK, a.scale, dK_map, at, j0$(told_rows("dK", "my.head")));
   dK = {};
 }
 

@@ -76,6 +76,19 @@ __device__ __forceinline__ void copy_some_keys(u32 to, const tensor_map &from, i
   show_cleared(full);
 }
 
+//: clear_keys -- dK = 0 and dV = 0 of a tile of keys that no row sees
+__device__ __forceinline__ void clear_keys(const call &a, const key_task &my)
+{
+  const place at = rows(a, my.head);
+  for (i32 x = thread_id() % 32; x < Bc * 32; x += 32) {
+    const i32 j = my.j0 + x / 32, c = x % 32 * 8;
+    if (j < at.nk && c < D)
+      *(quad *)(at.dK + i64(j) * at.dKn + c) = {};
+    if (j < at.nk && c < Dv)
+      *(quad *)(at.dV + i64(j) * at.dVn + c) = {};
+  }
+}
+
 //: stored_rows -- where the rows of a batch lie: the first, from row to row, how many$(begins and not has.varlen and "; of the tensor's how many lie before" or "")
 struct stored_rows {
   elem *data;
