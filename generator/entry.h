@@ -11,6 +11,7 @@ typedef struct fat_entry {
   int stack;     /* bytes of local memory of a thread */
   int spills;    /* bytes of spill stores + spill loads */
   int shared;    /* static shared memory, bytes */
+  int serial;    /* 1: ptxas lets no product of a warpgroup begin before the one before has ended */
 } fat_entry;
 
 #endif

@@ -69,8 +69,25 @@ static void add_spills(fat_entry *entries, int count, fat_entry *current, const 
       entries[i].spills += spills;
 }
 
+/* Of which entries ptxas says that it had to put their warpgroup products one behind the other. It does so
+ * before it gives any figures. */
+static void find_serial(const char *log, fat_entry *entries, int count)
+{
+  char line[LINE], name[FAT_ENTRY_NAME];
+  while (log) {
+    log = next_line(log, line);
+    fat_entry *entry = strstr(line, "wgmma.mma_async instructions are serialized") &&
+                               name_after(line, "in the function '", name)
+                           ? find(entries, count, name)
+                           : NULL;
+    if (entry)
+      entry->serial = 1;
+  }
+}
+
 int fat_ptxas_entries(const char *log, fat_entry *entries, int room)
 {
+  const char *const all = log;
   char line[LINE], name[FAT_ENTRY_NAME];
   fat_entry *current = NULL; /* whose figures the next lines give */
   int count = 0;
@@ -95,6 +112,7 @@ int fat_ptxas_entries(const char *log, fat_entry *entries, int room)
       set(&current->shared, number_before(line, " bytes smem"));
     }
   }
+  find_serial(all, entries, count);
   return count;
 }
 

@@ -53,9 +53,11 @@ local function bare(p) return not (p.has.drop or p.has.bs or p.has.det or p.has.
 -- Whether a call has nothing beside its mask.
 local function plain(p) return not p.scored and bare(p) end
 
--- Whether blocks gain by going on with another tile of keys: up to 4096 keys 4 to 9 %, causal 0.5 to 7 % (0.6 to 3 % where power
--- limits the clocks); at 16384, causal, they lose 2 %. Under a window of 1024 keys, causal, d 64, 10 %: 0.85 ms for 0.94 at 8192.
-local function stays_well(p) return plain(p) and p.k <= (p.has.w and p.q or 8192) end
+-- Whether blocks gain by going on with another tile of keys, d 64: up to 4096 keys 4 to 9 %, causal 0.5 to 7 %; at 8192 and 16384,
+-- where power limits the clocks, 2 to 4 %. Under a window of 1024 keys, causal, 10 %: 0.85 ms for 0.94 at 8192. At d 128: 2 to 6 %
+-- at 512 to 2048 keys, causal 2 to 4 % at 512 and 1024; behind that they lose 1 to 5 %.
+local function stays_well(p) return plain(p) and (not p.has.w or p.k <= p.q) end
+local function stays_well_wide(p) return p.d > 96 and plain(p) and not (p.has.w or p.by_batch) and p.k <= (p.uneven and 1024 or 2048) end
 
 -- Whether scores are changed by this alone, in a call without dropout and block masks whose sums may come in any order.
 local function scored_by(p, feature)
@@ -127,9 +129,12 @@ return {
   -- more, causal 0.6 to 1.4 % fewer. E = 1 at Br = 96: level. dK slice by slice, too: 4 to 8 % more.
   -- Causal, 4096 keys, 32 heads, the fastest of five to eight: dropout d 64 O = 1, K = 1 0.53 (plain 0.36); biases O = 1 0.63 at d 64, Br = 80
   -- 0.94 at d 128 (plain 0.61); ALiBi d 128 Br = 96, K = 1 0.65, where S = 1 spills 216 bytes.
-  -- 512 keys, O = 1, E = 1: H = 1 0.36, H = 2 0.42, H = 0 0.45 (d 64 causal), 0.47, 0.49, 0.54 (d 64 full), 0.33, 0.38, 0.38 (d 128
+  -- 512 keys, O = 1, E = 1, before a thread told all others what is next: H = 1 0.36, H = 2 0.42, H = 0 0.45 (d 64 causal), 0.47, 0.49, 0.54 (d 64 full), 0.33, 0.38, 0.38 (d 128
   -- causal), 0.51, 0.46, 0.47 (d 128 full). 1024 keys: 0.56, 0.56, 0.59 (d 64 causal), 0.98, 0.76, 0.82 (d 64 full), 0.55, 0.51, 0.51 (d 128
   -- causal): sums of all SMs' heads no longer fit L2. 4096, d 64: H = 2 1.50, H = 0 1.51 (causal), 2.62 and 2.72 (full).
+  -- Since then, under load, Z = 1 and 8, d 64 causal: H = 2 1.46 and 1.45 (4096), 2.73 and 2.66 (8192; H = 0 2.77 on a slower GPU), 5.19 and
+  -- 5.12 (16384; H = 0 5.37). Full: H = 2 5.12, H = 0 5.25 (8192), 10.1 and 10.3. d 128, H = 2 and S = 1: 0.46, 0.48 (512), 0.74, 0.76 (1024),
+  -- 1.32, 1.34 (2048), 2.50, 2.46 (4096); causal 0.37, 0.38, 0.50, 0.53, 0.81, 0.79, 1.37, 1.36.
   -- Documents of 28 to 4631 rows, 32 heads, d 64, a tile's blocks one head after another or eight together: 1.41 and 1.34; another day 1.23,
   -- and 1.18 where blocks stay (d 128: 0.91 for 0.80).
   defaults = ws.defaults {
@@ -138,7 +143,9 @@ return {
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, H = 1, most = 64, meant = few_keys },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, H = 1, most = 128, meant = few_keys },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, most = 64, meant = function(p) return plain(p) and simt.is_in_line(p) end },
+    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, most = 64, meant = function(p) return stays_well(p) and not p.has.w end },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, most = 64, Z = { 1 }, meant = stays_well },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, most = 128, meant = stays_well_wide },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, most = 64, meant = function(p) return p.has.drop and not (p.scored or p.has.det) end },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, B = 1, most = 64, meant = bias.come_well },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, B = 1, most = 128, meant = bias.come_well },

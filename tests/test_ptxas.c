@@ -28,6 +28,17 @@ static const char cuda13[] =
     "ptxas info    : Function properties for _Z3fooPfi\n"
     "ptxas         .     0 bytes stack frame, 8 bytes spill stores, 4 bytes spill loads\n";
 
+/* NVRTC 13.0, sm_90a: said of the second entry. */
+static const char serial[] =
+    "ptxas info    : (C7515) Potential Performance Loss: wgmma.mma_async instructions are serialized due to "
+    "non wgmma instructions defining accumulator registers of a wgmma between start and end of the pipeline "
+    "stage in the function 'bwd_ws_d9644bd4d42cfe09'\n"
+    "ptxas info    : 220 bytes gmem\n"
+    "ptxas info    : Compiling entry function 'bwd_ws_finish_d9644bd4d42cfe09' for 'sm_90a'\n"
+    "ptxas info    : Used 38 registers, used 0 barriers\n"
+    "ptxas info    : Compiling entry function 'bwd_ws_d9644bd4d42cfe09' for 'sm_90a'\n"
+    "ptxas info    : Used 168 registers, used 16 barriers\n";
+
 /* NVRTC 12.1: no barriers, no cumulative stack, no times. */
 static const char cuda12[] =
     "ptxas info    : 304 bytes gmem\n"
@@ -51,6 +62,16 @@ static void reads_cuda13(void **state)
   assert_int_equal(e[1].stack, 272); /* with the functions it calls */
   assert_int_equal(e[1].spills, 12);
   assert_int_equal(e[1].shared, 144);
+}
+
+static void reads_what_is_serial(void **state)
+{
+  (void)state;
+  fat_entry e[FAT_COMPILE_ENTRIES];
+  assert_int_equal(fat_ptxas_entries(serial, e, FAT_COMPILE_ENTRIES), 2);
+  assert_int_equal(e[0].serial, 0);
+  assert_int_equal(e[1].serial, 1);
+  assert_int_equal(e[1].registers, 168);
 }
 
 static void reads_cuda12(void **state)
@@ -134,9 +155,9 @@ static void finds_first_error(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(reads_cuda13),      cmocka_unit_test(reads_cuda12),
-      cmocka_unit_test(keeps_within_room), cmocka_unit_test(survives_nonsense),
-      cmocka_unit_test(finds_first_error),
+      cmocka_unit_test(reads_cuda13),      cmocka_unit_test(reads_what_is_serial),
+      cmocka_unit_test(reads_cuda12),      cmocka_unit_test(keeps_within_room),
+      cmocka_unit_test(survives_nonsense), cmocka_unit_test(finds_first_error),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

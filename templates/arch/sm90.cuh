@@ -83,6 +83,14 @@ __device__ __forceinline__ void copy_box(u32 to, const tensor_map &from, i32 col
                : "memory");
 }
 
+//: lane_again -- a thread's lane, read anew: what is made of it before a loop and behind it takes no register meanwhile [%laneid]
+__device__ __forceinline__ i32 lane_again()
+{
+  i32 lane;
+  asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
+  return lane;
+}
+
 //: store_box -- starts to copy a box from shared memory to a tensor; what lies outside the tensor is left out
 // [cp.async.bulk.tensor.4d]
 __device__ __forceinline__ void store_box(const tensor_map &to, i32 column, i32 row, i32 head, i32 batch, u32 from)

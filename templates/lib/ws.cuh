@@ -190,7 +190,7 @@ template <class Acc>
 __device__ __forceinline__ void store_from(u32 place, const Acc &O, const tensor_map &to, const sequence &at, i32 i0)
 {
   constexpr i32 boxes_ = (Acc::columns + 63) / 64;
-  const i32 first = warp_of() % 4 * 16, lane = thread_id() % 32, row = first + lane % 16;
+  const i32 first = warp_of() % 4 * 16, lane = $(storing_lane), row = first + lane % 16;
 #pragma unroll
   for (i32 n = 0; n < boxes_ * 8; n += 2) {
     const u32 chunk = place + n / 8 * box_bytes<64> + row * 128 + ((n % 8 + lane / 16) ^ row % 8) * 16;

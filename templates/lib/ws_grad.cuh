@@ -2,13 +2,13 @@
 // warpgroup that computes owns 64 keys: its rows of K and V, of S, P, dP and dS, which are transposed, and of dK and dV.
 // Tiles lie as ring.cuh says; K and V in pieces of 64 rows, one for each warpgroup.
 
-//: K_of -- 64 rows of K, later of dK; `round`: tiles of keys that the block has done before, where it stays
+//: K_of -- 64 rows of K$(stays and "" or ", later of dK"); `round`: tiles of keys that the block has done before, where it stays
 __device__ __forceinline__ u32 K_of(i32 group, i32 round = 0)
 {
   return shared_address(shared_memory()) + $(stays and "(keys_place_of(round).slot * consumers + group)" or "group") * (boxes * box_bytes<64>);
 }
 
-//: V_of -- 64 rows of V, later of dV
+//: V_of -- 64 rows of V, later of dV$(stays and ", then of dK" or "")
 __device__ __forceinline__ u32 V_of(i32 group, i32 round = 0)
 {
   return shared_address(shared_memory()) + at_V + $(stays and "(keys_place_of(round).slot * consumers + group)" or "group") * (V_boxes * box_bytes<64>);

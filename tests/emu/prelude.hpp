@@ -406,6 +406,10 @@ TWIN void copy_box(unsigned to, const tensor_map &from, int column, int row, int
 {
   emu_copy_box(to, &from, emu_pair(column, row), emu_pair(head, batch), barrier);
 }
+TWIN int lane_again()
+{
+  return emu_thread_id() % 32;
+}
 TWIN void store_box(const tensor_map &to, int column, int row, int head, int batch, unsigned from)
 {
   emu_store_box(&to, emu_pair(column, row), emu_pair(head, batch), from);

@@ -67,6 +67,9 @@ static fat_status inspect_launch(fat_attempt *attempt, const fat_recipe *recipe,
   attempt->figures.registers = larger(attempt->figures.registers, entry->registers);
   attempt->figures.stack = larger(attempt->figures.stack, entry->stack);
   attempt->figures.spills = larger(attempt->figures.spills, entry->spills);
+  if (entry->serial && !attempt->detail[0])
+    snprintf(attempt->detail, sizeof attempt->detail, "ptxas has the products of %s wait for each other",
+             entry->name);
   attempt->figures.shared = larger(attempt->figures.shared, f.shared);
   if (attempt->figures.blocks_per_sm < 0 || resident->blocks < attempt->figures.blocks_per_sm)
     attempt->figures.blocks_per_sm = resident->blocks;

@@ -19,8 +19,8 @@ const fat_record *fat_winner_fastest(const fat_records *records, const char *ker
                                      const fat_record *beside);
 
 /* Of the records that may win unasked, the one that should: the fastest or, where that was in a race, the one
- * of the least mean there, or one within noise of it: the incumbent, else the smallest in shared memory, then
- * in registers, then the first in the alphabet. NULL where none works. */
+ * of the least mean there, or one within noise of it and 2 %: the incumbent, else the smallest in shared
+ * memory, then in registers, then the first in the alphabet. NULL where none works. */
 const fat_record *fat_winner_find(const fat_records *records, const char *incumbent);
 
 /* The config of the measured winner that is stored for a problem, or "". */
