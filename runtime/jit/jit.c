@@ -42,28 +42,33 @@ static fat_status narrow(fat_script *script, const fatune_jit_request *r, const 
   return FAT_OK;
 }
 
-/* What is rather taken than the default, where it may be. */
-static void prefer(fat_script *script, const fatune_jit_request *r, const fat_problem *p, fat_config *config)
+/* What is rather taken than the default, where it may be. Whether it is another. */
+static bool prefer(fat_script *script, const fatune_jit_request *r, const fat_problem *p, fat_config *config)
 {
+  char usual[FAT_CONFIG_TEXT];
   fat_config rather;
   fat_point point;
   fat_error why;
-  if (r->rather && fat_config_parse(r->rather, &rather, &why) == FAT_OK &&
-      strcmp(rather.kernel, config->kernel) == 0 &&
-      fat_space_point(script, &rather, p, r->gpu, &point, &why) == FAT_OK)
+  const bool stands_in = r->rather && strcmp(r->rather, fat_config_print(config, usual)) != 0 &&
+                         fat_config_parse(r->rather, &rather, &why) == FAT_OK &&
+                         strcmp(rather.kernel, config->kernel) == 0 &&
+                         fat_space_point(script, &rather, p, r->gpu, &point, &why) == FAT_OK;
+  if (stands_in)
     *config = rather;
+  return stands_in;
 }
 
 static fat_status find_config(fat_script *script, const fatune_jit_request *r, const fat_problem *p,
-                              fat_config *config, int *picked, fat_error *err)
+                              fat_config *config, int *picked, bool *stands_in, fat_error *err)
 {
   fat_point point;
+  *stands_in = false;
   if (r->config) {
     FAT_TRY(fat_config_parse(r->config, config, err));
   } else {
     FAT_TRY(fat_usual_find(script, r->kernel, p, r->gpu, !r->mapless, &point, picked, err));
     *config = point.config;
-    prefer(script, r, p, config);
+    *stands_in = prefer(script, r, p, config);
   }
   if (!r->narrow)
     return FAT_OK;
@@ -153,13 +158,14 @@ static fat_status answer_from_templates(const fatune_jit_request *r, fatune_jit_
   fat_script *script = NULL;
   fat_problem p;
   fat_config config;
+  bool stands_in = false;
   FAT_TRY(fat_problem_parse(r->problem, &p, err));
   if (r->mod)
     FAT_TRY(fat_mod_add(r->mod, FAT_MOD, &p, err));
   if (r->mask_mod)
     FAT_TRY(fat_mod_add(r->mask_mod, FAT_MASK_MOD, &p, err));
   FAT_TRY(fat_script_open(NULL, &script, err));
-  fat_status status = find_config(script, r, &p, &config, &answer->picked, err);
+  fat_status status = find_config(script, r, &p, &config, &answer->picked, &stands_in, err);
   if (status == FAT_OK)
     fat_config_print(&config, answer->config);
   if (status == FAT_OK && r->task == FATUNE_JIT_NAME)
@@ -167,7 +173,7 @@ static fat_status answer_from_templates(const fatune_jit_request *r, fatune_jit_
   if (status == FAT_OK && r->task == FATUNE_JIT_MAKE)
     status = make(script, r, &p, &config, answer, err);
   fat_script_close(script);
-  if (status != FAT_OK || !r->rather || answer->spills == 0)
+  if (status != FAT_OK || !stands_in || answer->spills == 0)
     return status;
   fatune_jit_request usual = *r;
   usual.rather = NULL;

@@ -196,6 +196,21 @@ test_long_rows() {
   if [ "$took" -lt $((2000 * ${PATIENCE:-1})) ]; then pass; else fail "render and why took $took ms"; fi
 }
 
+# A family of which nothing is stored is given what won for the plain one, where that serves it and spills nothing.
+test_plain_winner() {
+  local plain=fwd-bf16-b4-h16-q4096-k4096-d128-causal config
+  run import --db "$work/won.db" "$root/db/tuned/h200.jsonl"
+  code_is 0 "import of the H200's rows"
+  run why $plain --gpu H200 --db "$work/won.db"
+  config=$(sed -n 's/.*\(fwd_ws:[A-Za-z0-9-]*\).*/\1/p' <<<"$out" | head -1)
+  run why $plain-sink --gpu H200 --db "$work/won.db"
+  out_has "-> default     nothing stored serves it: what won for $plain, $config" "why of a sink"
+  run render $plain-sink --gpu H200 --db "$work/won.db"
+  out_has "//   config     $config" "render of a sink"
+  run why $plain-bias --gpu H200 --db "$work/won.db" # by way of shared memory, which plain configs know nothing of
+  out_has "the kernel's default config, fwd_ws:" "why of a bias"
+}
+
 test_empty_database() {
   refuses 3 "there is no tuning database $XDG_DATA_HOME/fatune/fatune.db yet" show
   run why fwd-f32-b1-h1-q64-k64-d64 --gpu T4
@@ -745,7 +760,7 @@ test_nvrtc() {
 
 tests=(overview usage words forms_of_help why_family no_gpu show_gpus render long_rows nothing_to_compute empty_database)
 if has_nvrtc; then
-  tests+=(tune both_ops tune_long_rows order show why render_picked show_filters share export_keeps_files forget merge_many report databases nvrtc two_tuners interrupt kill full_disk dump)
+  tests+=(tune both_ops tune_long_rows order show why render_picked plain_winner show_filters share export_keeps_files forget merge_many report databases nvrtc two_tuners interrupt kill full_disk dump)
 else
   echo "left out: there is no usable libnvrtc, so nothing can be tuned"
 fi

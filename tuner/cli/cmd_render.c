@@ -8,6 +8,7 @@
 #include "exit.h"
 #include "open.h"
 #include "pick.h"
+#include "rather.h"
 #include "source.h"
 #include "usual.h"
 
@@ -15,9 +16,9 @@
 #include <string.h>
 #include <time.h>
 
-/* The config of the stored row that a call would get, "" where there is none. What cannot be opened is none:
- * a default is always there. */
-static fat_status find_stored(const fat_options *o, const fat_script *script, const fat_problem *p,
+/* The config of the stored row that a call would get; where there is none, what it is given instead of the
+ * default in `config`. What cannot be opened is none: a default is always there. */
+static fat_status find_stored(const fat_options *o, fat_script *script, const fat_problem *p,
                               const fat_asked_gpu *asked, char config[FAT_CONFIG_TEXT], fat_error *err)
 {
   fat_db *db = NULL;
@@ -30,7 +31,6 @@ static fat_status find_stored(const fat_options *o, const fat_script *script, co
                                       .driver = asked->at_hand ? asked->driver : NULL,
                                       .templates = fat_script_templates_hash(script),
                                       .now = (int64_t)time(NULL)};
-  config[0] = 0;
   fat_error why = {0};
   fat_status status = fat_open_db(o, FAT_DB_READ, &db, &path, &why);
   if (status != FAT_OK && o->db)
@@ -41,6 +41,8 @@ static fat_status find_stored(const fat_options *o, const fat_script *script, co
     status = FAT_E_NOT_FOUND;
   if (status == FAT_OK && pick.row[pick.step].found)
     snprintf(config, FAT_CONFIG_TEXT, "%s", pick.row[pick.step].config);
+  else if (status == FAT_OK)
+    status = fat_rather_find(&(fat_rather){o, asked, script, db, &question}, &pick, config, err);
   fat_pick_rows_free(&rows);
   fat_db_close(db);
   fat_text_free(&path);
@@ -74,18 +76,24 @@ static fat_status render_given(const fat_options *o, fat_script *script, const f
   return fat_source_render(script, p, gpu, &config, o->lines, source, err);
 }
 
-/* What a call would get: the stored row, where today's templates still have its config, else the default. */
+/* What a call would get: the stored row, where today's templates still have its config, else the default or
+ * what stands in its place. */
 static fat_status render_picked(const fat_options *o, fat_script *script, const fat_problem *p,
                                 const fat_asked_gpu *asked, fat_source *source, fat_error *err)
 {
-  char stored[FAT_CONFIG_TEXT];
-  fat_config config;
-  FAT_TRY(find_stored(o, script, p, asked, stored, err));
-  if (*stored && fat_config_parse(stored, &config, NULL) == FAT_OK &&
+  char given[FAT_CONFIG_TEXT] = "";
+  fat_config usual, config;
+  fat_error unserved = {0};
+  const fat_status status = choose_default(o, script, p, &asked->gpu, &usual, &unserved);
+  if (status == FAT_OK)
+    fat_config_print(&usual, given);
+  FAT_TRY(find_stored(o, script, p, asked, given, err));
+  if (*given && fat_config_parse(given, &config, NULL) == FAT_OK &&
       fat_source_render(script, p, &asked->gpu, &config, o->lines, source, NULL) == FAT_OK)
     return FAT_OK;
-  FAT_TRY(choose_default(o, script, p, &asked->gpu, &config, err));
-  return fat_source_render(script, p, &asked->gpu, &config, o->lines, source, err);
+  if (status != FAT_OK)
+    return fat_status_fail(err, status, "%s", unserved.text);
+  return fat_source_render(script, p, &asked->gpu, &usual, o->lines, source, err);
 }
 
 static fat_status render_text(const fat_options *o, fat_source *source, fat_error *err)
@@ -117,11 +125,12 @@ const fat_command fat_cmd_render = {
     .name = "render",
     .args = "PROBLEM",
     .about = "print the CUDA text of one kernel",
-    .more = "It is the kernel that a call would get here: the tuned one where there is one, else the "
-            "default; --kernel and "
-            "--config name another. PROBLEM is like fwd-f32-b1-h1-q64-k64-d64 or "
-            "fwd-f32-b2-h16k4-q4096-k4096-d128-causal. The first "
-            "lines of the text say how nvcc compiles it.\n\n" FAT_EXIT_HELP,
+    .more =
+        "It is the kernel that a call would get here: the tuned one where there is one, else the default "
+        "or, where a feature's family has no rows, what won without the feature and spills nothing with it; "
+        "--kernel and --config name another. PROBLEM is like fwd-f32-b1-h1-q64-k64-d64 or "
+        "fwd-f32-b2-h16k4-q4096-k4096-d128-causal. The first "
+        "lines of the text say how nvcc compiles it.\n\n" FAT_EXIT_HELP,
     .uses = FAT_USE(GPU) | FAT_USE(MOD) | FAT_USE(MASK_MOD) | FAT_USE(ONE_KERNEL) | FAT_USE(CONFIG) |
             FAT_USE(LINES) | FAT_USE(DB) | FAT_USE(TEMPLATES),
     .least = 1,

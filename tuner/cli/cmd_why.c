@@ -11,6 +11,7 @@
 #include "json.h"
 #include "open.h"
 #include "pick.h"
+#include "rather.h"
 #include "rendered.h"
 #include "usual.h"
 
@@ -31,7 +32,7 @@ typedef struct answer {
   fat_text path, key;
   fat_pick_rows rows;
   fat_pick pick;
-  char fallback[FAT_CONFIG_TEXT]; /* the default config, "" if not asked */
+  char fallback[FAT_CONFIG_TEXT]; /* what is given where nothing is stored, "" if not asked */
   fat_rendered today;             /* of what is chosen */
   const char *empty;              /* why no kernel is needed, or NULL */
   fat_trial timed;                /* the chosen row's mean and kinds alone */
@@ -57,14 +58,6 @@ static fat_status find_default(answer *a, fat_error *err)
                          &a->asked.gpu, true, &point, &unasked, err));
   fat_config_print(&point.config, a->fallback);
   return FAT_OK;
-}
-
-/* Of the chosen row's config, or of the default. */
-static fat_rendered render_today(const answer *a)
-{
-  const fat_candidate *row = &a->pick.row[a->pick.step];
-  return fat_rendered_today(a->script, &a->problem, &a->asked.gpu, row->found ? row->config : a->fallback,
-                            row->found ? row->source_hash : NULL);
 }
 
 /* The key of today's compiler; without NVRTC there is still an answer. */
@@ -163,8 +156,12 @@ static fat_status find_answer(answer *a, fat_error *err)
                                 .templates = fat_script_templates_hash(a->script),
                                 .now = (int64_t)time(NULL)};
   FAT_TRY(fat_pick_answer(a->db, &question, &a->rows, &a->pick, err));
+  const fat_rather rather = {a->options, &a->asked, a->script, a->db, &question};
+  FAT_TRY(fat_rather_find(&rather, &a->pick, a->fallback, err));
   FAT_TRY(find_shapes(a, err));
-  a->today = render_today(a);
+  const fat_candidate *row = &a->pick.row[a->pick.step];
+  a->today = fat_rendered_today(a->script, &a->problem, &a->asked.gpu, row->found ? row->config : a->fallback,
+                                row->found ? row->source_hash : NULL);
   return find_kinds(a, err);
 }
 
