@@ -211,6 +211,24 @@ test_plain_winner() {
   out_has "the kernel's default config, fwd_ws:" "why of a bias"
 }
 
+# Configs that are named are tried alone, beside the default.
+test_named_configs() {
+  local problem=fwd-f32-b64-h128-q256-k256-d16 usual config
+  local -a known=(tune $problem --gpu T4 --kernel fwd --db "$work/named.db")
+  run "${known[@]}" --quiet
+  usual=$("$fatune" render $problem --gpu T4 --kernel fwd | sed -n 's/.*\(fwd:[A-Za-z0-9-]*\).*/\1/p' | head -1)
+  config=$("$fatune" show trials --csv --db "$work/named.db" | grep -o 'fwd:[^,]*' | sort -u | grep -v -x -F "$usual" | tail -1)
+  rm -f "$work/named.db"
+  run "${known[@]}" --config "$config,$config"
+  code_is 0 "tune --config"
+  err_has "2 chosen" "tune --config"
+  run show trials --csv --db "$work/named.db"
+  out_has "$config" "the trials of tune --config"
+  refuses 2 "Br is 7; allowed are" "${known[@]}" --config fwd:Br7
+  refuses 2 "--config: fa1 is tried for none of the problems" "${known[@]}" --config fa1:Br32
+  refuses 2 "expected ':' behind the kernel at column 4" "${known[@]}" --config "$config,fwd;"
+}
+
 test_empty_database() {
   refuses 3 "there is no tuning database $XDG_DATA_HOME/fatune/fatune.db yet" show
   run why fwd-f32-b1-h1-q64-k64-d64 --gpu T4
@@ -760,7 +778,7 @@ test_nvrtc() {
 
 tests=(overview usage words forms_of_help why_family no_gpu show_gpus render long_rows nothing_to_compute empty_database)
 if has_nvrtc; then
-  tests+=(tune both_ops tune_long_rows order show why render_picked plain_winner show_filters share export_keeps_files forget merge_many report databases nvrtc two_tuners interrupt kill full_disk dump)
+  tests+=(tune both_ops tune_long_rows order show why render_picked plain_winner named_configs show_filters share export_keeps_files forget merge_many report databases nvrtc two_tuners interrupt kill full_disk dump)
 else
   echo "left out: there is no usable libnvrtc, so nothing can be tuned"
 fi

@@ -44,6 +44,7 @@ static fat_status open_all(opened *o, fat_error *err)
   FAT_TRY(fat_agenda_list(s->goal, gpu, s->script, &o->agenda, err));
   if (o->asked.at_hand && s->goal->problem_count == 0 && s->goal->seqlens.count == 0)
     FAT_TRY(fat_agenda_grid(s->goal, gpu, s->script, &o->agenda, err));
+  FAT_TRY(fat_agenda_check(s->goal, gpu, s->script, &o->agenda, err));
   if (options->shard.count > 1)
     fat_agenda_shard(&o->agenda, options->shard.index, options->shard.count);
   if (o->agenda.count == 0 && !options->quiet)
@@ -271,16 +272,17 @@ const fat_command fat_cmd_tune = {
         "--effort quick tries at most 64 configs of a problem, full some hundreds, exhaustive all, "
         "and known none but the default and what won for the family before, on any GPU: after a new driver "
         "or new templates, or for a GPU like one that was tuned. "
+        "--config names configs that are tried alone, beside the defaults: what is near is raced. "
         "--order random takes them by lot instead of the most promising first, the same ones for the same "
         "SEED.\n\n"
         "Each trial is stored as it ends. Ctrl-C keeps all and prints the best so far; the same command "
         "again goes on from there. Progress goes to stderr, results to stdout.\n\n" FAT_EXIT_HELP
         " Stopped by SIGINT or SIGTERM: 130 or 143.",
     .uses = FAT_USE(GPU) | FAT_USE(MOD) | FAT_USE(MASK_MOD) | FAT_USE(OPS) | FAT_USE(DTYPES) | FAT_USE(DIMS) |
-            FAT_USE(CAUSAL) | FAT_USE(SEQLENS) | FAT_USE(KERNEL) | FAT_USE(EFFORT) | FAT_USE(ORDER) |
-            FAT_USE(BUDGET) | FAT_USE(DEADLINE) | FAT_USE(JOBS) | FAT_USE(CUDA) | FAT_USE(DB) |
-            FAT_USE(TEMPLATES) | FAT_USE(DUMP) | FAT_USE(DEVICE) | FAT_USE(SHARD) | FAT_USE(PROGRESS) |
-            FAT_USE(JSON) | FAT_USE(QUIET),
+            FAT_USE(CAUSAL) | FAT_USE(SEQLENS) | FAT_USE(KERNEL) | FAT_USE(CONFIGS) | FAT_USE(EFFORT) |
+            FAT_USE(ORDER) | FAT_USE(BUDGET) | FAT_USE(DEADLINE) | FAT_USE(JOBS) | FAT_USE(CUDA) |
+            FAT_USE(DB) | FAT_USE(TEMPLATES) | FAT_USE(DUMP) | FAT_USE(DEVICE) | FAT_USE(SHARD) |
+            FAT_USE(PROGRESS) | FAT_USE(JSON) | FAT_USE(QUIET),
     .most = FAT_OPTIONS_ARGS,
     .run = tune,
 };

@@ -121,6 +121,25 @@ static fat_status read_kernel(const row *r, void *place, const char *text, fat_e
   }
 }
 
+/* Which of them are points of a space is the templates' to say. */
+static fat_status read_configs(const row *r, void *place, const char *text, fat_error *err)
+{
+  for (const char *rest = text;;) {
+    const int n = (int)strcspn(rest, ",");
+    char one[FAT_CONFIG_TEXT], printed[FAT_CONFIG_TEXT];
+    fat_config config;
+    fat_error why = {0};
+    snprintf(one, sizeof one, "%.*s", n, rest);
+    if (fat_config_parse(one, &config, &why) != FAT_OK)
+      return fat_status_fail(err, FAT_E_INPUT, "%s: %s", r->name, why.text);
+    if (!fat_known_add(place, fat_config_print(&config, printed)))
+      return fat_status_fail(err, FAT_E_INPUT, "%s: more than %d configs", r->name, FAT_KNOWN_ROOM);
+    if (!rest[n])
+      return FAT_OK;
+    rest += n + 1;
+  }
+}
+
 /* One name out of `known`. */
 static fat_status read_choice(const char *argument, const char *text, const char *const *known, int count,
                               int *choice, fat_error *err)

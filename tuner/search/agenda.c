@@ -296,6 +296,37 @@ fat_status fat_agenda_grid(const fat_goal *goal, const fat_gpu *gpu, fat_script 
   return FAT_OK;
 }
 
+static bool has_kernel(const fat_item *item, const char *kernel)
+{
+  bool has = false;
+  for (int i = 0; i < item->kernel_count; i++)
+    has = has || strcmp(item->kernels[i].name, kernel) == 0;
+  return has;
+}
+
+fat_status fat_agenda_check(const fat_goal *goal, const fat_gpu *gpu, fat_script *script,
+                            const fat_agenda *agenda, fat_error *err)
+{
+  for (int i = 0; i < goal->only.count; i++) {
+    fat_error first = {0}, why = {0};
+    fat_config config;
+    fat_point point;
+    bool suits = false;
+    FAT_TRY(fat_config_parse(goal->only.config[i], &config, err));
+    for (int a = 0; a < agenda->count && !suits; a++) {
+      const fat_item *item = &agenda->list[a];
+      if (!has_kernel(item, config.kernel))
+        continue;
+      suits = fat_space_point(script, &config, &item->problem, gpu, &point, &why) == FAT_OK;
+      first = first.status == FAT_OK ? why : first;
+    }
+    if (!suits)
+      return fat_status_fail(err, FAT_E_INPUT, "--config: %s%s", first.status ? first.text : config.kernel,
+                             first.status ? "" : " is tried for none of the problems");
+  }
+  return FAT_OK;
+}
+
 void fat_agenda_shard(fat_agenda *agenda, int index, int count)
 {
   int kept = 0;

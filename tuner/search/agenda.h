@@ -51,6 +51,10 @@ enum { FAT_AGENDA_OTHERS = 7 };
 fat_status fat_agenda_grid(const fat_goal *goal, const fat_gpu *gpu, fat_script *script, fat_agenda *agenda,
                            fat_error *err);
 
+/* FAT_E_INPUT where a config that the goal names suits none of the problems, with the first reason. */
+fat_status fat_agenda_check(const fat_goal *goal, const fat_gpu *gpu, fat_script *script,
+                            const fat_agenda *agenda, fat_error *err);
+
 /* Keeps the index-th (from 1) of `count` parts: whole families, each with the anchors of its grid. */
 void fat_agenda_shard(fat_agenda *agenda, int index, int count);
 

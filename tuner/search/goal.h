@@ -2,6 +2,7 @@
 #ifndef FAT_GOAL_H
 #define FAT_GOAL_H
 
+#include "known.h"
 #include "list.h"
 #include "mod.h"
 #include "space.h"
@@ -24,6 +25,7 @@ typedef struct fat_goal {
   char kernels[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL]; /* each once; none: all */
   int kernel_count;
   fat_effort effort;
+  fat_known only;   /* these configs and the defaults are tried alone; count 0: what the effort says */
   uint64_t shuffle; /* seed of a random order of trials; 0: the most promising first */
   double budget;    /* seconds; 0: no limit */
   int threads;      /* that compile; 0: one for each core */

@@ -59,12 +59,15 @@ static int by_distance(const void *a, const void *b)
   return order ? order : strcmp(x->config, y->config);
 }
 
-static void add(fat_known *known, const char *config)
+bool fat_known_add(fat_known *known, const char *config)
 {
   for (int i = 0; i < known->count; i++)
     if (strcmp(known->config[i], config) == 0)
-      return;
+      return true;
+  if (known->count == FAT_KNOWN_ROOM)
+    return false;
   strcpy(known->config[known->count++], config);
+  return true;
 }
 
 fat_status fat_known_read(fat_db *db, const fat_problem *p, const fat_gpu *gpu, fat_won *won,
@@ -78,7 +81,7 @@ fat_status fat_known_read(fat_db *db, const fat_problem *p, const fat_gpu *gpu, 
   if (won->count > 0)
     qsort(won->row, (size_t)won->count, sizeof *won->row, by_distance);
   for (int i = 0; i < won->count && known->count < FAT_KNOWN_MOST; i++)
-    add(known, won->row[i].config);
+    fat_known_add(known, won->row[i].config);
   return FAT_OK;
 }
 

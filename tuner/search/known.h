@@ -1,16 +1,20 @@
-/* known.h -- the configs that won for a family before: on any GPU, by any templates, in any year. */
+/* known.h -- a few configs that are tried without a search: those that won for a family before, on any GPU,
+ * by any templates, in any year; or those that a command names. */
 #ifndef FAT_KNOWN_H
 #define FAT_KNOWN_H
 
 #include "db.h"
 #include "gpu.h"
 
-enum { FAT_KNOWN_MOST = 4 };
+enum { FAT_KNOWN_MOST = 4, FAT_KNOWN_ROOM = 16 }; /* of a family; that a command may name */
 
 typedef struct fat_known {
-  char config[FAT_KNOWN_MOST][FAT_CONFIG_TEXT]; /* of any kernel, each once */
+  char config[FAT_KNOWN_ROOM][FAT_CONFIG_TEXT]; /* of any kernel, each once */
   int count;
 } fat_known;
+
+/* Adds what is not among them yet, as fat_config_print writes it. False: there is no room. */
+bool fat_known_add(fat_known *known, const char *config);
 
 /* The measured winners of one family, read once for all of its problems. Begins with {0}. */
 typedef struct fat_won {

@@ -22,7 +22,9 @@ static fat_status list_pair(const fat_schedule *schedule, fat_script *script, fa
 {
   const fat_session *s = schedule->session;
   fat_shortlist_rule rule = fat_effort_rule(s->goal, pair->item, pair->kernel, s->lab != NULL);
-  rule.known = schedule->known ? &schedule->known[pair->item - s->agenda->list] : NULL;
+  rule.known = s->goal->only.count ? &s->goal->only
+               : schedule->known   ? &schedule->known[pair->item - s->agenda->list]
+                                   : NULL;
   fat_status status = fat_shortlist_make(script, pair->kernel->name, &pair->item->problem, s->gpu, rule,
                                          &pair->shortlist, &pair->why);
   return status == FAT_E_UNSUPPORTED ? FAT_OK : status;
@@ -175,6 +177,7 @@ static fat_status schedule_pair(fat_schedule *schedule, fat_pair *pair, fat_erro
 {
   const fat_shortlist *list = &pair->shortlist;
   const int incumbent = find_incumbent(schedule, pair);
+  const bool is_short = schedule->known || schedule->session->goal->only.count > 0;
   for (int i = 0; i < list->count + (incumbent >= 0); i++) {
     const fat_point *point = &list->space.points[i < list->count ? list->chosen[i] : incumbent];
     const fat_record *record = find_record(schedule, pair, point);
@@ -184,7 +187,7 @@ static fat_status schedule_pair(fat_schedule *schedule, fat_pair *pair, fat_erro
     if (is_done(record))
       schedule->stored++;
     else
-      FAT_TRY(add(schedule, pair, point, schedule->known ? 0 : i < list->count ? i : 1, err));
+      FAT_TRY(add(schedule, pair, point, is_short ? 0 : i < list->count ? i : 1, err));
   }
   return FAT_OK;
 }
@@ -228,10 +231,10 @@ fat_status fat_schedule_make(fat_session *session, fat_schedule *schedule, fat_e
   schedule->pairs = calloc(pairs + 1, sizeof *schedule->pairs);
   schedule->records = calloc((size_t)items + 1, sizeof *schedule->records);
   schedule->incumbents = calloc((size_t)items + 1, sizeof *schedule->incumbents);
-  if (session->goal->effort == FAT_KNOWN)
+  const bool asks = session->goal->effort == FAT_KNOWN && session->goal->only.count == 0;
+  if (asks)
     schedule->known = calloc((size_t)items + 1, sizeof *schedule->known);
-  if (!schedule->pairs || !schedule->records || !schedule->incumbents ||
-      (session->goal->effort == FAT_KNOWN && !schedule->known))
+  if (!schedule->pairs || !schedule->records || !schedule->incumbents || (asks && !schedule->known))
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the schedule");
   for (int a = 0; a < items; a++)
     FAT_TRY(add_item(schedule, a, err));

@@ -19,7 +19,7 @@ typedef struct fat_pair {
 typedef struct fat_scheduled {
   fat_attempt attempt; /* first: the pool carries attempt pointers */
   fat_pair *pair;
-  int rank; /* in its pair's order; 0 is the default config, or any of what is known */
+  int rank; /* in its pair's order; 0 is the default config, or any of what is known or named */
 } fat_scheduled;
 
 typedef struct fat_schedule {

@@ -127,7 +127,7 @@ static void choose_randomly(fat_shortlist *s, int most, uint64_t seed, ranked *o
 static fat_status list_known(fat_script *script, const char *kernel, const fat_problem *p, const fat_gpu *gpu,
                              const fat_known *known, fat_space *space, fat_error *err)
 {
-  *space = (fat_space){.points = calloc(1 + FAT_KNOWN_MOST, sizeof *space->points)};
+  *space = (fat_space){.points = calloc(1 + (size_t)known->count, sizeof *space->points)};
   if (!space->points)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the known configs of %s", kernel);
   FAT_TRY(fat_space_default(script, kernel, p, gpu, &space->points[0], err));
