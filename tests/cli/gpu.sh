@@ -324,6 +324,7 @@ test_verify() {
 
 # stop_verify ARGS... -- two kernels, of which the second hangs; stopped once the first is known.
 stop_verify() {
+  : >"$work/out" >"$work/err" # what an earlier run said is not this one's word
   FAKE_CUDA_DEVICES=A100 FAKE_CUDA_FAULT='standard_*=hang' "$fatune" verify --as T4 $problem --kernel fwd,standard "$@" \
     >"$work/out" 2>"$work/err" </dev/null &
   tuner=$!
