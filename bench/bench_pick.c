@@ -1,13 +1,15 @@
 /* bench_pick.c -- what a call loses whose shape nobody tuned.
  *
- *   bench_pick [GPU FILE...]     default: H200 and three files of bench/results/
+ *   bench_pick [GPU FILE...]     default: H200 and four files of bench/results/
  *
- * In: measured rows of problem, config, registers, spills, milliseconds, as bench_model reads them. Each
- * problem in turn is held out: the other shapes of its family in the same file are the stored ones, each by
- * the fastest config among those that were measured both there and for the problem. Printed is how much
- * slower than the best of all these configs for the problem is what the pick takes (fat_candidate_before),
- * beside the same for the nearest shape's; then the geometric means and the worst, for all and for those of
- * few waves. Ends with 1 where nothing is held out, or the pick loses more than the nearest shape. */
+ * In: measured rows of problem, config, registers, spills, milliseconds, as bench_model reads them, and maybe
+ * the clock meanwhile: where a file's comment says "compare clocks", times are what they would be at one
+ * clock, as rows of races, under load, lie beside others. Each problem in turn is held out: the other shapes
+ * of its family in the same file are the stored ones, each by the fastest config among those that were
+ * measured both there and for the problem. Printed is how much slower than the best of all these configs for
+ * the problem is what the pick takes (fat_candidate_before), beside the same for the nearest shape's; then
+ * the geometric means and the worst, for all and for those of few waves. Ends with 1 where nothing is held
+ * out, or the pick loses more than the nearest shape. */
 #include "candidate.h"
 #include "search/occupancy.h"
 #include "space.h"
@@ -36,6 +38,7 @@ typedef struct shape {
   int file, first; /* its first row; the rows of a shape are chained */
 } shape;
 
+static const double usual_mhz = 1800; /* of an H200 whose calls come with pauses */
 static row rows[ROWS];
 static int next[ROWS];
 static shape shapes[SHAPES];
@@ -65,15 +68,19 @@ static void read_rows(const char *path, int number)
 {
   char line[1024], problem[FAT_PROBLEM_TEXT], registers[100];
   int spills;
+  bool clocks = false;
   FILE *file = fopen(path, "r");
   if (file == NULL)
     fprintf(stderr, "bench_pick: %s cannot be read\n", path);
   while (file != NULL && row_count < ROWS && fgets(line, sizeof line, file) != NULL) {
     row *r = &rows[row_count];
     fat_error err = {0};
+    double mhz = usual_mhz;
+    clocks = clocks || (line[0] == '#' && strstr(line, "compare clocks") != NULL);
     if (line[0] == '#' ||
-        sscanf(line, "%255s %399s %99s %d %lf", problem, r->config, registers, &spills, &r->ms) != 5)
+        sscanf(line, "%255s %399s %99s %d %lf %lf", problem, r->config, registers, &spills, &r->ms, &mhz) < 5)
       continue;
+    r->ms *= clocks ? mhz / usual_mhz : 1;
     r->registers = atoi(registers);
     r->shape = shape_of(number, problem, &err);
     if (r->shape < 0) {
@@ -195,7 +202,7 @@ static void hold_out(fat_script *script, const fat_gpu *gpu, int held, sum neare
 int main(int argc, char **argv)
 {
   static const char *const usual[] = {"bench/results/h200-ws-max.tsv", "bench/results/h200-ws-tune.tsv",
-                                      "bench/results/h200-mma-probe.tsv"};
+                                      "bench/results/h200-mma-probe.tsv", "bench/results/h200-bwd-tune.tsv"};
   const fat_gpu *gpu;
   fat_script *script;
   fat_error err = {0};

@@ -108,15 +108,20 @@ static void add_difference(fat_candidate *row, const char *what, const char *the
            what, then, now);
 }
 
+/* Of data sheets. */
+static double clocks_of(const fat_gpu *from, const fat_gpu *to)
+{
+  return from->clock > 0 && to->clock > 0 ? (double)from->clock / to->clock : 1;
+}
+
 /* By how much a time of another GPU is stretched: as its clock is faster, and a little for what else differs,
  * so that of rows that promise the same this device's comes first, then that of the GPU with as many SMs. On
  * an H100 whose 42 shapes were held out in turn, its own rows alone lost 4.3 % to the best that was timed
  * there, 92 % at worst; with an H200's beside them, stretched by 1 to 5 %, 1.2 and 12 %. */
 static double stretched(const fat_gpu *from, const fat_gpu *to)
 {
-  const double clock = from->clock > 0 && to->clock > 0 ? (double)from->clock / to->clock : 1;
   const double sms = from->sms > 0 && to->sms > 0 ? (double)from->sms / to->sms : 1;
-  return clock * (1.03 + 0.1 * fabs(log2(sms)));
+  return clocks_of(from, to) * (1.03 + 0.1 * fabs(log2(sms)));
 }
 
 void fat_candidate_read(const fat_trial *t, const fat_candidate_scale *scale, fat_candidate *row)
@@ -144,6 +149,7 @@ void fat_candidate_read(const fat_trial *t, const fat_candidate_scale *scale, fa
   keep(row->source_hash, sizeof row->source_hash, t->source_hash);
   keep(row->date, sizeof row->date, t->date);
   row->same_device = strcmp(row->facts, fat_gpu_facts(scale->gpu, facts)) == 0;
+  row->clocks = clocks_of(&t->gpu, scale->gpu);
   row->pace.rate *= row->same_device ? 1 : stretched(&t->gpu, scale->gpu);
   row->age_days = age_days(t->date, scale->now);
   if (t->origin == FAT_MEASURED)
@@ -153,6 +159,46 @@ void fat_candidate_read(const fat_trial *t, const fat_candidate_scale *scale, fa
     size_t n = strlen(row->differences);
     snprintf(row->differences + n, sizeof row->differences - n, "%stemplates have changed since",
              n ? "; " : "");
+  }
+}
+
+/* The least time that was measured for a problem on a device, "": here; 0: none was. */
+static double least_time(const fat_candidate *rows, int count, const fat_problem *p, const char *facts)
+{
+  double least = 0;
+  for (int i = 0; i < count; i++) {
+    const bool counts = rows[i].origin == FAT_MEASURED && fat_candidate_same(&rows[i].shape, p) &&
+                        (*facts ? strcmp(rows[i].facts, facts) == 0 : rows[i].same_device);
+    if (counts && (least == 0 || rows[i].ms < least))
+      least = rows[i].ms;
+  }
+  return least;
+}
+
+/* In the mean, how many times as long problems take here as on the device of a row; 0: none was measured on
+ * both. */
+static double times_here(const fat_candidate *rows, int count, const fat_candidate *there)
+{
+  double logs = 0;
+  int common = 0;
+  for (int i = 0; i < count; i++) {
+    const bool counts = rows[i].origin == FAT_MEASURED && strcmp(rows[i].facts, there->facts) == 0 &&
+                        rows[i].ms == least_time(rows, count, &rows[i].shape, there->facts);
+    const double here = counts ? least_time(rows, count, &rows[i].shape, "") : 0;
+    if (here > 0) {
+      logs += log(here / rows[i].ms);
+      common++;
+    }
+  }
+  return common > 0 ? exp(logs / common) : 0;
+}
+
+void fat_candidate_level(fat_candidate *rows, int count)
+{
+  for (int i = 0; i < count; i++) {
+    const double times =
+        rows[i].same_device || rows[i].origin != FAT_MEASURED ? 0 : times_here(rows, count, &rows[i]);
+    rows[i].pace.rate *= times > 0 ? times / rows[i].clocks : 1;
   }
 }
 

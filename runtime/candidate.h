@@ -46,6 +46,7 @@ typedef struct fat_candidate {
   double ms, mean; /* mean: over all kinds of data; NAN or 0: it was in no race that timed them */
   fat_waves waves; /* of the config */
   fat_pace pace;   /* of its time at its shape, stretched where that was another device's */
+  double clocks;   /* by which it was stretched for the clocks of the data sheets */
   /* Set for the problem that is asked for by fat_candidate_weigh. */
   double distance, expected, score; /* expected: ms */
   bool same_device;
@@ -64,6 +65,11 @@ typedef struct fat_candidate_scale {
 } fat_candidate_scale;
 
 void fat_candidate_read(const fat_trial *trial, const fat_candidate_scale *scale, fat_candidate *row);
+
+/* Stretches rows of other devices by what problems of the family took that were measured there and here,
+ * instead of by clocks: two GPUs of a name differ by 5 %, and one that is timed under load from one that is
+ * not by more. */
+void fat_candidate_level(fat_candidate *rows, int count);
 
 void fat_candidate_weigh(fat_candidate *row, const fat_asked *asked);
 

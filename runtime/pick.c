@@ -30,6 +30,7 @@ typedef struct pass {
   fat_asked asked;
   char problem[FAT_PROBLEM_TEXT];
   fat_pick *pick;
+  const fat_pick_list *list;
   fat_candidate near[KERNELS]; /* the best row of each kernel on this device, not the exact one */
 } pass;
 
@@ -94,12 +95,32 @@ static void note_twin(pass *p, const fat_candidate *row, fat_pick_step step)
     *twin = (fat_pick_twin){*row, step};
 }
 
+static bool is_out(const pass *p, const fat_candidate *row)
+{
+  return is_refused(p->question, row->source_hash) || is_unfit(p->question, row);
+}
+
+/* Whether the problem of another device's row was measured here: what won here did so beside that, or will
+ * when it is tried. */
+static bool is_measured_here(const pass *p, const fat_candidate *row)
+{
+  for (int i = 0; i < p->list->count; i++) {
+    const fat_candidate *own = &p->list->row[i];
+    if (own->same_device && own->origin == FAT_MEASURED && !own->twin && !is_out(p, own) &&
+        fat_candidate_same(&own->shape, &row->shape))
+      return true;
+  }
+  return false;
+}
+
 static void weigh(pass *p, fat_candidate *row)
 {
   row->score = NAN; /* until it is weighed */
-  if (is_refused(p->question, row->source_hash) || is_unfit(p->question, row))
+  if (is_out(p, row))
     return;
   const fat_pick_step step = step_of(p, row);
+  if (step == FAT_PICK_ARCH && is_measured_here(p, row))
+    return;
   fat_candidate_weigh(row, &p->asked);
   if (row->twin && takes_losers(p->question)) { /* of winners it is the better one for any tensors */
     note_twin(p, row, step);
@@ -176,6 +197,7 @@ fat_status fat_pick_read(fat_db *db, const fat_pick_question *question, fat_pick
     status = fat_status_fail(err, FAT_E_NOMEM, "out of memory for the rows of %s", family);
   if (status != FAT_OK)
     free_list(r.list);
+  fat_candidate_level(r.list->row, r.list->count);
   r.list->read = status == FAT_OK;
   return status;
 }
@@ -292,6 +314,7 @@ fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pi
   if (db)
     FAT_TRY(fat_pick_read(db, q, rows, &list, err));
   pick->weighed = db ? list : NULL;
+  p.list = list;
   for (int i = 0; i < list->count; i++)
     weigh(&p, &list->row[i]);
   for (int step = 0; step < FAT_PICK_DEFAULT; step++) {

@@ -34,12 +34,21 @@ static const double rows_part = 0.3;
  * fewer blocks than SMs and one of more than fit at once (H200, fwd, 2 to 20 blocks of an SM): full rounds
  * take 1.85 to 2.2 times as long as such a block, with 2 blocks of 4 warps as with 20 of one. */
 static const double alone = 0.5;
+/* Tiles that a block of bwd_ws with H = 2 may take at once: it draws a second one as soon as it has a first.
+ * Of few tiles some blocks have two while other SMs have none, and two of the longest may fall to one (16
+ * heads of 2,048 keys, d 128, causal, H200: 0.16 ms for 0.10). */
+static const double held_ahead = 2;
 /* What each unit of distance adds to a time foretold, so that what is measured near counts for more; and how
  * much more it adds, above the floor, where all of the time measured is launches, beginnings and ends: such a
  * time says little of the rate. 0.015 and 2 lose 0.76 % in bench_pick's files and 0.92 % of 47 shapes of 16
  * to 4,096 keys (H200), 0.02 and 4 with the launch's share alone 0.83 and 1.06, 0.02 and 2 0.82 and 1.46,
  * 0.015 and 4 0.75 and 1.46. */
 static const double doubt = 0.015, fixed_doubt = 2;
+/* The same of a backward, whose clocks fall by a tenth from 1,024 keys, where memory is waited for, to 8,192.
+ * Of two sets of 25 shapes (H200, bwd_ws, d 64 and 128) 0.06 loses 0.57 and 0.02 %, 0.015 0.52 and 0.17 %,
+ * 0.1 0.71 and 0.02 %; 3.0 and 1.9 %, and 25 and 54 % at worst, where nothing was known of launches beside
+ * the products, nor of tiles that are held. */
+static const double backward_doubt = 0.06;
 
 /* x / m in whole steps, x not negative: `per` is 1 / m, which is not exact. */
 static double steps(double x, double per)
@@ -106,6 +115,11 @@ fat_reach fat_waves_reach(const fat_problem *p, const fat_room *room)
     const double right = fat_problem_has(p, FAT_CAUSAL) ? 0 : (double)p->arg[FAT_WINDOW][1];
     r.most = least(r.most, (double)p->arg[FAT_WINDOW][0] + right + 1);
   }
+  if (of_keys) {
+    const double rows = (double)p->b * (double)p->h * (double)p->q, bytes = fat_dtypes[p->dtype].bytes;
+    r.D_ms = rows * (double)p->dv * 2 * bytes * room->ms_per_byte;
+    r.sums_ms = rows * (double)p->d * (8 + bytes) * room->ms_per_byte;
+  }
   if (!of_keys && !(p->features & (on_device | 1u << FAT_BLOCKSPARSE)))
     r.least_ms = bytes_of(p, least(r.keys, r.most + r.rows)) * room->ms_per_byte;
   if (r.least_ms < FAT_WAVES_FLOOR)
@@ -127,6 +141,13 @@ static int64_t divisor(int64_t a, int64_t b)
     b = rest;
   }
   return a;
+}
+
+/* Whether dQ is added up in device memory: not where one block has whole heads, or Q has blocks of its own.
+ */
+static bool sums_dQ(const fat_config *config)
+{
+  return strcmp(config->kernel, "bwd_two") != 0 && value_of(config, "H", 0) != 1;
 }
 
 fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
@@ -155,6 +176,8 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
       .overhead = (op == FAT_BWD || wgmma ? overhead_wgmma : overhead_mma) - wait,
       .step = 1 + wait / Bc,
       .wanted = value_of(config, "N", 0),
+      .sums = op == FAT_BWD && sums_dQ(config) ? 1 : 0,
+      .held = value_of(config, "H", 0) == 2 ? held_ahead : 0,
       .packed = op == FAT_FWD && fat_config_get(config, "G", &packed) == FAT_OK && packed == 1 ? 1 : 0};
 }
 
@@ -189,7 +212,8 @@ double fat_waves_work(const fat_waves *w, const fat_reach *r)
   if (r->ends == 0) {
     const double whole = (double)(int64_t)(rounds + 1e-6),
                  left = (rounds - whole) / (r->per_sm * w->per_block);
-    return fill * (full * share * w->step + w->overhead) * (whole + (left > 0.5 ? part(w, r, left) : 0));
+    const double sum = whole + (left > 0.5 ? part(w, r, left) : 0);
+    return fill * (full * share * w->step + w->overhead) * (sum > w->held ? sum : w->held);
   }
   const double edge = r->ends * ((w->packed > 0 ? w->Br / group : w->Br) / 2 + w->edge);
   const double mean = least(full, r->mean + edge) * share * w->step + w->overhead;
@@ -198,13 +222,16 @@ double fat_waves_work(const fat_waves *w, const fat_reach *r)
                together = gathered > w->together ? gathered : w->together;
   const double before = rounds - together * Tr * splits * r->per_sm * w->per_block - 1;
   const double late = (before > 0 ? before : 0) * mean + part(w, r, tiles) * longest;
-  return fill * (rounds * mean > late ? rounds * mean : late);
+  const double least_work = w->held * longest > late ? w->held * longest : late;
+  return fill * (rounds * mean > least_work ? rounds * mean : least_work);
 }
 
 fat_pace fat_waves_pace(const fat_waves *w, const fat_reach *r, double ms, double work)
 {
   const double once = least(launch_ms + (w->wanted > 0 ? merge_ms : 0), ms / 2);
+  const double beside = least(r->D_ms + w->sums * r->sums_ms, (ms - once) / 2), tiles = ms - once - beside;
   const double keys = least(steps(r->keys, w->per_Bc) * w->Bc, r->mean + w->Bc);
-  const double fixed = once + (ms - once) * w->overhead / (w->overhead + keys);
-  return (fat_pace){once, work > 0 ? (ms - once) / work : 0, doubt, doubt * fixed_doubt * fixed / ms};
+  const double fixed = once + beside + tiles * w->overhead / (w->overhead + keys);
+  const double each = r->D_ms > 0 ? backward_doubt : doubt;
+  return (fat_pace){once, work > 0 ? tiles / work : 0, w->sums, each, each * fixed_doubt * fixed / ms};
 }

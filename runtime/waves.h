@@ -8,13 +8,13 @@
  *   work  = rounds * tile                                     where all tiles are equal
  *         = max(tiles / slots * mean tile, late + longest)    where a mask makes them differ
  *
- * and its time 2 us for the launch, 2.5 more where splits are merged, and the rest in proportion, but no less
- * than device memory takes, and no less than the floor. slots:
- * blocks that the SMs hold at once; where the last round puts fewer on an SM than fit, the first takes half
- * of a round, all others share the other half. late: when the last group of heads begins, whose longest tile
- * starts with it. A time at one shape foretold that of the same config at another to 5 % with `fwd` and 16 %
- * with `fwd_ws` (root mean square of 2,364 and 3,124 pairs on an H200, times from 5 us to 6 ms): far off for
- * a time, near enough to choose by.
+ * and its time 2 us for the launch, 2.5 more where splits are merged, in a backward what device memory takes
+ * for the launches beside its products, and the rest in proportion, but no less than device memory takes, and
+ * no less than the floor. slots: blocks that the SMs hold at once; where the last round puts fewer on an SM
+ * than fit, the first takes half of a round, all others share the other half. late: when the last group of
+ * heads begins, whose longest tile starts with it. A time at one shape foretold that of the same config at
+ * another to 5 % with `fwd` and 16 % with `fwd_ws` (root mean square of 2,364 and 3,124 pairs on an H200,
+ * times from 5 us to 6 ms): far off for a time, near enough to choose by.
  */
 #ifndef FAT_WAVES_H
 #define FAT_WAVES_H
@@ -40,6 +40,8 @@ typedef struct fat_reach {
   double per_split;   /* 1 / keys of a split where the problem says that; else 0 */
   double sms, per_sm;
   double least_ms; /* that device memory takes for Q, K, V and O */
+  double D_ms,
+      sums_ms; /* of a backward: that it takes for D = rowsum(dO O); for dQ's sums, cleared and rounded */
 } fat_reach;
 fat_reach fat_waves_reach(const fat_problem *p, const fat_room *room);
 
@@ -55,6 +57,8 @@ typedef struct fat_waves {
   double step;              /* and what each key counts: more than 1 where a step waits for its keys */
   double wanted;            /* blocks for each SM, for which the keys of a tile are split; 0: they are not */
   double packed;            /* 1: rows of all heads of a group share tiles */
+  double sums;              /* 1: a backward whose blocks add to dQ's sums in device memory */
+  double held;              /* tiles that a block may take at once, the longest among them */
 } fat_waves;
 fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm);
 
@@ -68,13 +72,14 @@ double fat_waves_work(const fat_waves *w, const fat_reach *r);
 /* What `ms` for so much work says of another amount. */
 typedef struct fat_pace {
   double once, rate;         /* ms: of launches, of a unit of work */
+  double sums;               /* the config's */
   double doubt, doubt_above; /* how much more a time foretold counts for each unit of distance (candidate.h):
                                 all of it, and what is above the floor */
 } fat_pace;
 fat_pace fat_waves_pace(const fat_waves *w, const fat_reach *r, double ms, double work);
 static inline double fat_waves_ms(const fat_pace *pace, const fat_reach *reach, double work)
 {
-  const double ms = pace->once + pace->rate * work;
+  const double ms = pace->once + reach->D_ms + pace->sums * reach->sums_ms + pace->rate * work;
   return ms > reach->least_ms ? ms : reach->least_ms;
 }
 

@@ -378,6 +378,26 @@ static void a_neighbours_row_beside_the_question(void **state)
   fat_db_close(db);
 }
 
+/* What another device took where this one was measured, too, tells how much slower this one is, and no more:
+ * its config lost here, or will be tried. */
+static void a_problem_that_was_measured_here(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  put(db, "fwd-f32-b4-h32-q4096-k4096-d64", "T4", "fwd:Br64", FAT_MEASURED, 40);
+  put(db, "fwd-f32-b4-h32-q4096-k4096-d64", "RTX 2060", "fwd:Br32", FAT_MEASURED, 20);
+  fat_pick pick = ask(db, "fwd-f32-b4-h32-q3000-k3000-d64", "T4", NULL);
+  expect(&pick, FAT_PICK_NEAREST, "fwd:Br64");
+  assert_false(pick.row[FAT_PICK_ARCH].found);
+  put(db, "fwd-f32-b1-h1-q64-k64-d64", "RTX 2060", "fwd:Br32", FAT_MEASURED, 0.005);
+  pick = ask(db, "fwd-f32-b1-h2-q64-k64-d64", "T4", NULL);
+  expect(&pick, FAT_PICK_ARCH, "fwd:Br32");
+  assert_true(fabs(pick.row[FAT_PICK_ARCH].expected - (0.002 + 0.003 * 2 * (1.03 + 0.1 * log2(40 / 30.0)))) <
+              1e-9);
+  pick = ask(db, "fwd-f32-b4-h32-q4096-k4096-d64", "RTX 2070", NULL); /* nothing was measured there */
+  expect(&pick, FAT_PICK_ARCH, "fwd:Br32");
+  fat_db_close(db);
+}
+
 static void differences_are_named(void **state)
 {
   fat_db *db = fixture_db(*state, FAT_DB_WRITE);
@@ -460,6 +480,7 @@ int main(void)
       IN_FOLDER(asked_kernels),
       IN_FOLDER(asked_kernels_by_their_means),
       IN_FOLDER(a_neighbours_row_beside_the_question),
+      IN_FOLDER(a_problem_that_was_measured_here),
       IN_FOLDER(differences_are_named),
       cmocka_unit_test(without_rows),
       cmocka_unit_test(distances),

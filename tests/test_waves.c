@@ -17,6 +17,13 @@ static double work_of(const char *problem, const char *config, int blocks, int64
   return fat_waves_work(&waves, &reach);
 }
 
+static fat_waves waves_of(const char *config, fat_op op)
+{
+  fat_config c;
+  MUST(fat_config_parse(config, &c, err));
+  return fat_waves_of(&c, op, 1);
+}
+
 static void is_work(double expected, const char *problem, const char *config, int blocks, int64_t sms)
 {
   const double work = work_of(problem, config, blocks, sms);
@@ -76,6 +83,41 @@ static void splits(void **state)
   const fat_waves whole = {.wanted = 0, .step = 1}, split = {.wanted = 2, .step = 1};
   const fat_reach reach = {.keys = 64, .mean = 64};
   assert_true(fat_waves_pace(&split, &reach, 1, 1).once > 2 * fat_waves_pace(&whole, &reach, 1, 1).once);
+}
+
+/* A backward takes what memory does for D and, where blocks add to them, dQ's sums, however few keys there
+ * are; a time of 16 times as many foretells it. */
+static void a_backward_has_launches_beside(void **state)
+{
+  (void)state;
+  fat_problem far, near;
+  const fat_room room = {.sms = 132, .per_sm = 1.0 / 132, .ms_per_byte = 1e-9};
+  MUST(fat_problem_parse("bwd-bf16-b1-h16-q16384-k16384-d128", &far, err));
+  MUST(fat_problem_parse("bwd-bf16-b16-h16-q1024-k1024-d128", &near, err));
+  const fat_reach from = fat_waves_reach(&far, &room), to = fat_waves_reach(&near, &room);
+  assert_true(fabs(to.D_ms - 1e-9 * 16 * 16384 * 128 * 4) < 1e-12);
+  assert_true(fabs(to.sums_ms - 1e-9 * 16 * 16384 * 128 * 10) < 1e-12);
+  fat_waves w = waves_of("bwd_ws:Br64-Bc128", FAT_BWD);
+  assert_true(w.sums == 1 && waves_of("bwd_ws:Br64-Bc128-H1", FAT_BWD).sums == 0);
+  assert_true(waves_of("bwd_two:Br64-Bc64", FAT_BWD).sums == 0 &&
+              waves_of("fwd_ws:Br128-Bc128", FAT_FWD).sums == 0);
+  const double work = fat_waves_work(&w, &from), less = fat_waves_work(&w, &to);
+  const fat_pace pace = fat_waves_pace(&w, &from, 8, work);
+  assert_true(fabs(fat_waves_ms(&pace, &from, work) - 8) < 1e-9);
+  const double beside = to.D_ms + to.sums_ms;
+  assert_true(fabs(fat_waves_ms(&pace, &to, less) - pace.once - beside -
+                   (8 - pace.once - beside) * less / work) < 1e-9);
+}
+
+/* Blocks that draw a second tile at once may have two of the longest, and leave an SM none. */
+static void blocks_hold_two_tiles(void **state)
+{
+  (void)state;
+  const char *const stays = "bwd_ws:Br64-Bc128-Z8-H2", *const ends = "bwd_ws:Br64-Bc128-Z8";
+  is_work(1024 + 192, "bwd-bf16-b1-h16-q1024-k1024-d128", ends, 1, 132);
+  is_work(2 * (1024 + 192), "bwd-bf16-b1-h16-q1024-k1024-d128", stays, 1, 132);
+  is_work(4 * (1024 + 192), "bwd-bf16-b4-h16-q1024-k1024-d128", stays, 1, 132);
+  is_work(2 * (1024 + 192), "bwd-bf16-b1-h16-q1024-k1024-d128-causal", stays, 1, 132);
 }
 
 /* Under a mask tiles differ: their sum, divided, or the last of the longest. */
@@ -324,6 +366,8 @@ int main(void)
       cmocka_unit_test(rounds),
       cmocka_unit_test(nothing_to_do),
       cmocka_unit_test(splits),
+      cmocka_unit_test(a_backward_has_launches_beside),
+      cmocka_unit_test(blocks_hold_two_tiles),
       cmocka_unit_test(masks),
       cmocka_unit_test(backward),
       cmocka_unit_test(blocks_are_reached_at_once),
