@@ -34,9 +34,10 @@ static const double rows_part = 0.3;
  * fewer blocks than SMs and one of more than fit at once (H200, fwd, 2 to 20 blocks of an SM): full rounds
  * take 1.85 to 2.2 times as long as such a block, with 2 blocks of 4 warps as with 20 of one. */
 static const double alone = 0.5;
-/* Tiles that a block of bwd_ws with H = 2 may take at once: it draws a second one as soon as it has a first.
- * Of few tiles some blocks have two while other SMs have none, and two of the longest may fall to one (16
- * heads of 2,048 keys, d 128, causal, H200: 0.16 ms for 0.10). */
+/* Tiles that a block of bwd_ws with H = 2 may take at once: it drew a second one as soon as it had a first.
+ * Of few tiles some blocks had two while other SMs had none, and two of the longest fell to one (16 heads of
+ * 2,048 keys, d 128, causal, H200: 0.16 ms for 0.10). Since then it waits for the first one's V, which no GPU
+ * has timed with few. */
 static const double held_ahead = 2;
 /* What each unit of distance adds to a time foretold, so that what is measured near counts for more; and how
  * much more it adds, above the floor, where all of the time measured is launches, beginnings and ends: such a
@@ -155,6 +156,7 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
   const bool wgmma = strcmp(config->kernel, "fwd_ws") == 0;
   int32_t packed;
   double Br = value_of(config, "Br", 64), Bc = value_of(config, "Bc", 64);
+  const double stays = op == FAT_BWD ? value_of(config, "H", 0) : 0;
   const double wait = wgmma && value_of(config, "s", 2) < 2 ? wait_wgmma : 0;
   if (op == FAT_BWD) {
     const double rows = Bc;
@@ -177,7 +179,8 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
       .step = 1 + wait / Bc,
       .wanted = value_of(config, "N", 0),
       .sums = op == FAT_BWD && sums_dQ(config) ? 1 : 0,
-      .held = value_of(config, "H", 0) == 2 ? held_ahead : 0,
+      .held = stays == 2 ? held_ahead : 0,
+      .owns = stays == 1 ? 1 : 0,
       .packed = op == FAT_FWD && fat_config_get(config, "G", &packed) == FAT_OK && packed == 1 ? 1 : 0};
 }
 
@@ -209,6 +212,10 @@ double fat_waves_work(const fat_waves *w, const fat_reach *r)
   const double rounds = tiles * r->per_sm * w->per_block;
   const double full = steps(r->keys, w->per_Bc) * w->Bc;
   const double fill = 1 - rows_part + rows_part * least(r->rows * group * w->per_Br, 1);
+  if (w->owns > 0) {
+    const double each = least(full, r->mean + r->ends * (w->Br / 2 + w->edge)) + w->overhead;
+    return fill * Tr * each * steps(r->heads, r->per_sm);
+  }
   if (r->ends == 0) {
     const double whole = (double)(int64_t)(rounds + 1e-6),
                  left = (rounds - whole) / (r->per_sm * w->per_block);

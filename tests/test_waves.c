@@ -120,6 +120,17 @@ static void blocks_hold_two_tiles(void **state)
   is_work(2 * (1024 + 192), "bwd-bf16-b1-h16-q1024-k1024-d128-causal", stays, 1, 132);
 }
 
+/* Blocks that have whole heads: 8 heads are 8 blocks, however many tiles they have; 133 are two rounds. */
+static void blocks_have_whole_heads(void **state)
+{
+  (void)state;
+  const char *const owns = "bwd_ws:Br128-Bc128-H1";
+  is_work(16 * (2048 + 192), "bwd-bf16-b1-h8-q2048-k2048-d64", owns, 1, 132);
+  is_work(16 * (2048 + 192), "bwd-bf16-b1-h132-q2048-k2048-d64", owns, 1, 132);
+  is_work(2 * 16 * (2048 + 192), "bwd-bf16-b1-h133-q2048-k2048-d64", owns, 1, 132);
+  is_work(16 * (1024.5 + 64 - 0.5 + 192), "bwd-bf16-b1-h8-q2048-k2048-d64-causal", owns, 1, 132);
+}
+
 /* Under a mask tiles differ: their sum, divided, or the last of the longest. */
 static void masks(void **state)
 {
@@ -368,6 +379,7 @@ int main(void)
       cmocka_unit_test(splits),
       cmocka_unit_test(a_backward_has_launches_beside),
       cmocka_unit_test(blocks_hold_two_tiles),
+      cmocka_unit_test(blocks_have_whole_heads),
       cmocka_unit_test(masks),
       cmocka_unit_test(backward),
       cmocka_unit_test(blocks_are_reached_at_once),

@@ -118,7 +118,8 @@ struct made_tasks {
 
 //: bring_all_keys -- one $(ragged and "warp" or "thread") says what is next, when a place is free, and copies K and V
 % if draws then
-// Not before is it drawn: at the end others would wait for what a block holds ahead.
+// Not before is it drawn: at the end others would wait for what a block holds ahead. Nor before the last one has come: of few tiles
+// some blocks would have two, and others none.
 % end
 __device__ __forceinline__ void bring_all_keys(const call &a, const tensor_map &K_map, const tensor_map &V_map$(draws and ", i32 *counts" or ""))
 {
@@ -160,6 +161,9 @@ __device__ __forceinline__ void bring_all_keys(const call &a, const tensor_map &
     if (more) {
       $(copy_keys)<boxes>(K_of(0, own.from.round), K_map, own.my.j0, at, K_full + keys.slot$(and_tails));
       $(copy_keys)<V_boxes>(V_of(0, own.from.round), V_map, own.my.j0, at, V_full + keys.slot$(and_tails));
+% if draws then
+      see_full(V_full + keys.slot, keys.parity);
+% end
     }
   } while (more);
 }
