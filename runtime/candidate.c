@@ -175,15 +175,15 @@ static double least_time(const fat_candidate *rows, int count, const fat_problem
   return least;
 }
 
-/* In the mean, how many times as long problems take here as on the device of a row; 0: none was measured on
- * both. */
-static double times_here(const fat_candidate *rows, int count, const fat_candidate *there)
+/* In the mean, how many times as long problems take here as on another device; 0: none was measured on both.
+ */
+static double times_here(const fat_candidate *rows, int count, const char *facts)
 {
   double logs = 0;
   int common = 0;
   for (int i = 0; i < count; i++) {
-    const bool counts = rows[i].origin == FAT_MEASURED && strcmp(rows[i].facts, there->facts) == 0 &&
-                        rows[i].ms == least_time(rows, count, &rows[i].shape, there->facts);
+    const bool counts = rows[i].origin == FAT_MEASURED && strcmp(rows[i].facts, facts) == 0 &&
+                        rows[i].ms == least_time(rows, count, &rows[i].shape, facts);
     const double here = counts ? least_time(rows, count, &rows[i].shape, "") : 0;
     if (here > 0) {
       logs += log(here / rows[i].ms);
@@ -196,9 +196,13 @@ static double times_here(const fat_candidate *rows, int count, const fat_candida
 void fat_candidate_level(fat_candidate *rows, int count)
 {
   for (int i = 0; i < count; i++) {
-    const double times =
-        rows[i].same_device || rows[i].origin != FAT_MEASURED ? 0 : times_here(rows, count, &rows[i]);
-    rows[i].pace.rate *= times > 0 ? times / rows[i].clocks : 1;
+    bool is_first = !rows[i].same_device && rows[i].origin == FAT_MEASURED;
+    for (int k = 0; k < i && is_first; k++)
+      is_first = rows[k].origin != FAT_MEASURED || strcmp(rows[k].facts, rows[i].facts) != 0;
+    const double times = is_first ? times_here(rows, count, rows[i].facts) : 0;
+    for (int k = i; k < count && times > 0; k++)
+      if (strcmp(rows[k].facts, rows[i].facts) == 0)
+        rows[k].pace.rate *= times / rows[k].clocks;
   }
 }
 

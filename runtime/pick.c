@@ -100,8 +100,7 @@ static bool is_out(const pass *p, const fat_candidate *row)
   return is_refused(p->question, row->source_hash) || is_unfit(p->question, row);
 }
 
-/* Whether the problem of another device's row was measured here: what won here did so beside that, or will
- * when it is tried. */
+/* Whether the problem of another device's row was measured here, too: what won here says more of it. */
 static bool is_measured_here(const pass *p, const fat_candidate *row)
 {
   for (int i = 0; i < p->list->count; i++) {
@@ -197,7 +196,8 @@ fat_status fat_pick_read(fat_db *db, const fat_pick_question *question, fat_pick
     status = fat_status_fail(err, FAT_E_NOMEM, "out of memory for the rows of %s", family);
   if (status != FAT_OK)
     free_list(r.list);
-  fat_candidate_level(r.list->row, r.list->count);
+  if (!losers) /* which may be thousands */
+    fat_candidate_level(r.list->row, r.list->count);
   r.list->read = status == FAT_OK;
   return status;
 }

@@ -40,8 +40,8 @@ typedef struct fat_reach {
   double per_split;   /* 1 / keys of a split where the problem says that; else 0 */
   double sms, per_sm;
   double least_ms; /* that device memory takes for Q, K, V and O */
-  double D_ms,
-      sums_ms; /* of a backward: that it takes for D = rowsum(dO O); for dQ's sums, cleared and rounded */
+  double D_ms;     /* of a backward: that it takes for D = rowsum(dO O) */
+  double sums_ms;  /* and for dQ's sums, which are cleared and rounded */
 } fat_reach;
 fat_reach fat_waves_reach(const fat_problem *p, const fat_room *room);
 
