@@ -36,8 +36,8 @@ static const double rows_part = 0.3;
 static const double alone = 0.5;
 /* Tiles that a block of bwd_ws with H = 2 may take at once: it drew a second one as soon as it had a first.
  * Of few tiles some blocks had two while other SMs had none, and two of the longest fell to one (16 heads of
- * 2,048 keys, d 128, causal, H200: 0.16 ms for 0.10). Since then it waits for the first one's V, which no GPU
- * has timed with few. */
+ * 2,048 keys, d 128, causal, H200: 0.16 ms for 0.10). Since then it draws when the first one's last tile of Q
+ * is on its way, which no GPU has timed with few. */
 static const double held_ahead = 2;
 /* What each unit of distance adds to a time foretold, so that what is measured near counts for more; and how
  * much more it adds, above the floor, where all of the time measured is launches, beginnings and ends: such a

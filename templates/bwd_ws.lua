@@ -54,7 +54,7 @@ local function bare(p) return not (p.has.drop or p.has.bs or p.has.det or p.has.
 local function plain(p) return not p.scored and bare(p) end
 
 -- Whether an SM gets four tiles of keys or more: a block that stays drew a second one as soon as it had a first, so of few some held
--- two while others had none (16 heads of 2,048 keys, d 128, causal: 0.16 ms for 0.10). Now it waits for V first; with few that is not timed.
+-- two while others had none (16 heads of 2,048 keys, d 128, causal: 0.16 ms for 0.10). Now it draws later; with few that is not timed.
 local function has_many_tiles(p, g) return p.b * p.hk * ceil_div(p.k, 128) >= 4 * g.sms end
 
 -- Whether blocks gain by going on with another tile of keys, d 64: up to 4096 keys 4 to 9 %, causal 0.5 to 7 %; at 8192 and 16384,

@@ -44,6 +44,9 @@ local function turns(p, of) return ordered(p, of) and 4 * (of.all // of.groups) 
 -- And of tiles in which a batch ends: of each warp that copies.
 local function tails(p, of) return p.ragged and (of.stays and 3 or 2) or 0 end
 
+-- And of blocks that stay: of each place of K and V that it is free, and told; and where tiles are drawn that one is wanted.
+local function stay_signals(of) return of.stays and (draws(of) and 5 or 4) or 0 end
+
 -- What is said of a tile of keys to those that did not draw it (ws_stays.cuh).
 local told_bytes = 48
 
@@ -59,7 +62,7 @@ function ws.places(c, p, of)
   at.dQ = at.P + of.P
   at.LD = at.dQ + of.dQ
   at.signals = at.LD + of.Q * 8 * c.Br
-  at.last = at.signals + 8 * (2 + 2 * keys + (of.stays and 4 or 0) + 2 * (of.Q + of.dO + of.dS) + turns(p, of) + tails(p, of))
+  at.last = at.signals + 8 * (2 + 2 * keys + stay_signals(of) + 2 * (of.Q + of.dO + of.dS) + turns(p, of) + tails(p, of))
   at.told = ws.up(at.last, 16)
   if of.stays then at.last = at.told + keys * told_bytes end
   return at
@@ -147,7 +150,7 @@ function ws.constants(c, p, of)
     { "P_full", free + of.Q + of.dO + of.dS, "barrier of P" },
     { "P_free", free + of.Q + of.dO + of.dS + 1, "barrier of P" },
     { "dS_free", free + of.Q + of.dO + of.dS + 2, "barrier of the first tile of dS" },
-    { "signals", free + of.Q + of.dO + 2 * of.dS + 2 + (of.stays and 4 or 0) + turns(p, of) + tails(p, of), "barriers" },
+    { "signals", free + of.Q + of.dO + 2 * of.dS + 2 + stay_signals(of) + turns(p, of) + tails(p, of), "barriers" },
     { "Z", c.Z, "heads whose tiles start together" },
   }
   if of.biases then bias.constants(all, at.bias, 64 * of.groups) end
@@ -158,6 +161,7 @@ function ws.constants(c, p, of)
     all[#all + 1] = { "keys_tiles", keys, "tiles of K and V in shared memory" }
     all[#all + 1] = { "keys_free", free + of.Q + of.dO + 2 * of.dS + 2, "barrier of the first tile of K and V" }
     all[#all + 1] = { "told_full", free + of.Q + of.dO + 2 * of.dS + 2 + keys, "barrier of what is said of the first of them" }
+    if draws(of) then all[#all + 1] = { "wanted", free + of.Q + of.dO + 2 * of.dS + 2 + 2 * keys, "barrier of who wants the next one" } end
     all[#all + 1] = { "told_bytes", told_bytes, "bytes of what is said of a tile of keys" }
     all[#all + 1] = { "at_told", at.told, "where it is said which tiles of keys these are, in shared memory, bytes" }
   end

@@ -118,8 +118,8 @@ struct made_tasks {
 
 //: bring_all_keys -- one $(ragged and "warp" or "thread") says what is next, when a place is free, and copies K and V
 % if draws then
-// Not before is it drawn: at the end others would wait for what a block holds ahead. Nor before the last one has come: of few tiles
-// some blocks would have two, and others none.
+// Not before is it drawn, nor before all of the last one's tiles of Q are on their way: at the end others would wait for what a block
+// holds ahead, and of few tiles some blocks would have two, others none.
 % end
 __device__ __forceinline__ void bring_all_keys(const call &a, const tensor_map &K_map, const tensor_map &V_map$(draws and ", i32 *counts" or ""))
 {
@@ -132,8 +132,12 @@ __device__ __forceinline__ void bring_all_keys(const call &a, const tensor_map &
 % end
   bool more;
   do {
-    const keys_place_of keys(own.next_round());
+    const i32 round = own.next_round();
+    const keys_place_of keys(round);
     wait(keys_free + keys.slot, keys.parity ^ 1);
+% if draws then
+    if (round > 0) see_full(wanted, step_of<1>(round - 1).parity);
+% end
 % if ragged then
     i32 next = 0;
     if (thread_id() % 32 == 0)
@@ -161,9 +165,6 @@ __device__ __forceinline__ void bring_all_keys(const call &a, const tensor_map &
     if (more) {
       $(copy_keys)<boxes>(K_of(0, own.from.round), K_map, own.my.j0, at, K_full + keys.slot$(and_tails));
       $(copy_keys)<V_boxes>(V_of(0, own.from.round), V_map, own.my.j0, at, V_full + keys.slot$(and_tails));
-% if draws then
-      see_full(V_full + keys.slot, keys.parity);
-% end
     }
   } while (more);
 }
@@ -178,8 +179,12 @@ __device__ __forceinline__ void produce_all(const call &a, const LD_row *LD_all,
   i32 tails = 0;
 % end
   if ($(ragged and "warp_of() == 0" or "thread_id() == 0"))
-    for (own_tasks own(a, told_full); own.is_one(); own.go_on(told_full))
+    for (own_tasks own(a, told_full); own.is_one(); own.go_on(told_full)) {
       bring_queries(a, LD_all, own.my, own.from, Q_map$(and_tails));
+% if draws then
+      $(ragged and "if (thread_id() == 0) " or "")barrier_arrive(barrier_at(wanted));
+% end
+    }
   if ($(ragged and "warp_of() == 1" or "thread_id() == 32"))
     for (own_tasks own(a, told_full); own.is_one(); own.go_on(told_full))
       bring_gradients(a, own.my, own.from, dO_map$(and_tails));
