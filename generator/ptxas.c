@@ -76,10 +76,10 @@ static void find_serial(const char *log, fat_entry *entries, int count)
   char line[LINE], name[FAT_ENTRY_NAME];
   while (log) {
     log = next_line(log, line);
-    fat_entry *entry = strstr(line, "wgmma.mma_async instructions are serialized") &&
-                               name_after(line, "in the function '", name)
-                           ? find(entries, count, name)
-                           : NULL;
+    if (!strstr(line, "wgmma.mma_async instructions are serialized") ||
+        !name_after(line, "in the function '", name))
+      continue;
+    fat_entry *entry = find(entries, count, name);
     if (entry)
       entry->serial = 1;
   }

@@ -119,3 +119,11 @@ fat_status fat_usual_find(fat_script *script, const char *kernel, const fat_prob
   *unasked = status == FAT_OK && strcmp(other.config.kernel, point->config.kernel) == 0;
   return FAT_OK;
 }
+
+bool fat_usual_yields(fat_script *script, const fat_config *usual, const char *to, const fat_problem *p,
+                      const fat_gpu *gpu, fat_config *config)
+{
+  fat_point point;
+  return fat_config_parse(to, config, NULL) == FAT_OK && strcmp(config->kernel, usual->kernel) == 0 &&
+         fat_space_point(script, config, p, gpu, &point, NULL) == FAT_OK;
+}

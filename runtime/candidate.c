@@ -162,31 +162,32 @@ void fat_candidate_read(const fat_trial *t, const fat_candidate_scale *scale, fa
   }
 }
 
-/* The least time that was measured for a problem on a device, "": here; 0: none was. */
+/* The least time that was measured for a problem on a device; 0: none was. */
 static double least_time(const fat_candidate *rows, int count, const fat_problem *p, const char *facts)
 {
   double least = 0;
   for (int i = 0; i < count; i++) {
     const bool counts = rows[i].origin == FAT_MEASURED && fat_candidate_same(&rows[i].shape, p) &&
-                        (*facts ? strcmp(rows[i].facts, facts) == 0 : rows[i].same_device);
+                        strcmp(rows[i].facts, facts) == 0;
     if (counts && (least == 0 || rows[i].ms < least))
       least = rows[i].ms;
   }
   return least;
 }
 
-/* In the mean, how many times as long problems take here as on another device; 0: none was measured on both.
+/* In the mean, how many times as long problems take on one device as on another; 0: none was measured on
+ * both.
  */
-static double times_here(const fat_candidate *rows, int count, const char *facts)
+static double times(const fat_candidate *rows, int count, const char *here, const char *there)
 {
   double logs = 0;
   int common = 0;
   for (int i = 0; i < count; i++) {
-    const bool counts = rows[i].origin == FAT_MEASURED && strcmp(rows[i].facts, facts) == 0 &&
-                        rows[i].ms == least_time(rows, count, &rows[i].shape, facts);
-    const double here = counts ? least_time(rows, count, &rows[i].shape, "") : 0;
-    if (here > 0) {
-      logs += log(here / rows[i].ms);
+    const bool counts = rows[i].origin == FAT_MEASURED && strcmp(rows[i].facts, there) == 0 &&
+                        rows[i].ms == least_time(rows, count, &rows[i].shape, there);
+    const double ms = counts ? least_time(rows, count, &rows[i].shape, here) : 0;
+    if (ms > 0) {
+      logs += log(ms / rows[i].ms);
       common++;
     }
   }
@@ -195,14 +196,17 @@ static double times_here(const fat_candidate *rows, int count, const char *facts
 
 void fat_candidate_level(fat_candidate *rows, int count)
 {
-  for (int i = 0; i < count; i++) {
+  const char *here = NULL;
+  for (int i = 0; i < count && !here; i++)
+    here = rows[i].same_device ? rows[i].facts : NULL;
+  for (int i = 0; i < count && here; i++) {
     bool is_first = !rows[i].same_device && rows[i].origin == FAT_MEASURED;
     for (int k = 0; k < i && is_first; k++)
       is_first = rows[k].origin != FAT_MEASURED || strcmp(rows[k].facts, rows[i].facts) != 0;
-    const double times = is_first ? times_here(rows, count, rows[i].facts) : 0;
-    for (int k = i; k < count && times > 0; k++)
+    const double slower = is_first ? times(rows, count, here, rows[i].facts) : 0;
+    for (int k = i; k < count && slower > 0; k++)
       if (strcmp(rows[k].facts, rows[i].facts) == 0)
-        rows[k].pace.rate *= times / rows[k].clocks;
+        rows[k].pace.rate *= slower / rows[k].clocks;
   }
 }
 

@@ -5,6 +5,7 @@
  * another kernel promises more is the database asked again, whether that kernel was tried. Rows of another
  * architecture never serve: their cubins cannot be loaded. */
 #include "pick.h"
+#include "feature.h"
 #include "grow.h"
 
 #include <math.h>
@@ -30,7 +31,6 @@ typedef struct pass {
   fat_asked asked;
   char problem[FAT_PROBLEM_TEXT];
   fat_pick *pick;
-  const fat_pick_list *list;
   fat_candidate near[KERNELS]; /* the best row of each kernel on this device, not the exact one */
 } pass;
 
@@ -103,8 +103,8 @@ static bool is_out(const pass *p, const fat_candidate *row)
 /* Whether the problem of another device's row was measured here, too: what won here says more of it. */
 static bool is_measured_here(const pass *p, const fat_candidate *row)
 {
-  for (int i = 0; i < p->list->count; i++) {
-    const fat_candidate *own = &p->list->row[i];
+  for (int i = 0; i < p->pick->weighed->count; i++) {
+    const fat_candidate *own = &p->pick->weighed->row[i];
     if (own->same_device && own->origin == FAT_MEASURED && !own->twin && !is_out(p, own) &&
         fat_candidate_same(&own->shape, &row->shape))
       return true;
@@ -314,7 +314,6 @@ fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pi
   if (db)
     FAT_TRY(fat_pick_read(db, q, rows, &list, err));
   pick->weighed = db ? list : NULL;
-  p.list = list;
   for (int i = 0; i < list->count; i++)
     weigh(&p, &list->row[i]);
   for (int step = 0; step < FAT_PICK_DEFAULT; step++) {
@@ -333,4 +332,25 @@ fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pi
           ? "only a twin for tensors that are not aligned is stored: the kernel's default config"
           : "nothing stored serves it: the kernel's default config");
   return FAT_OK;
+}
+
+fat_status fat_pick_plain(fat_db *db, const fat_pick_question *question, fat_problem *plain,
+                          char config[FAT_CONFIG_TEXT], fat_error *err)
+{
+  fat_pick_question q = *question;
+  fat_pick_rows rows = {0};
+  *config = 0;
+  q.problem = plain;
+  q.refused_count = 0;
+  if (!db || !fat_feature_plain(question->problem, plain))
+    return FAT_OK;
+  fat_pick *pick = malloc(sizeof *pick);
+  if (!pick)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the steps of a pick");
+  const fat_status status = fat_pick_answer(db, &q, &rows, pick, err);
+  if (status == FAT_OK && pick->step <= FAT_PICK_NEAREST)
+    snprintf(config, FAT_CONFIG_TEXT, "%s", pick->row[pick->step].config);
+  fat_pick_rows_free(&rows);
+  free(pick);
+  return status;
 }

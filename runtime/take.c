@@ -5,7 +5,6 @@
  * the sizes) is left out and the next one taken. Only want of memory and a failing GPU are errors. */
 #include "choosing.h"
 #include "cuda_error.h"
-#include "feature.h"
 #include "width.h"
 
 #include <stdio.h>
@@ -216,25 +215,6 @@ fat_status fat_take_kept(fat_choosing *c, bool *found, fat_error *err)
   return fat_cuda_error_is_fatal(status) ? status : FAT_OK;
 }
 
-/* The config that won where the problem is plain (fat_feature_plain), which a family that nothing is known of
- * may be given too. "": there is none. */
-static void name_plain(fat_choosing *c, fat_problem *plain, char config[FAT_CONFIG_TEXT])
-{
-  fat_pick_question q = fat_take_question(c);
-  fat_pick_rows rows = {0};
-  fat_error why = {0};
-  *config = 0;
-  q.problem = plain;
-  q.refused_count = 0;
-  const bool asks = fat_feature_plain(c->ask.problem, plain) && c->loader.db;
-  fat_pick *pick = asks ? malloc(sizeof *pick) : NULL;
-  if (pick && fat_pick_answer(c->loader.db, &q, &rows, pick, &why) == FAT_OK &&
-      pick->step <= FAT_PICK_NEAREST)
-    snprintf(config, FAT_CONFIG_TEXT, "%s", pick->row[pick->step].config);
-  fat_pick_rows_free(&rows);
-  free(pick);
-}
-
 /* What the policy says where nothing stored may be taken. */
 static fat_status take_default(fat_choosing *c, const fat_pick *pick, fat_error *err)
 {
@@ -255,7 +235,8 @@ static fat_status take_default(fat_choosing *c, const fat_pick *pick, fat_error 
                                           : "let FATUNE_COMPILE compile the default");
   fat_problem plain;
   char rather[FAT_CONFIG_TEXT];
-  name_plain(c, &plain, rather);
+  const fat_pick_question q = fat_take_question(c);
+  fat_pick_plain(c->loader.db, &q, &plain, rather, &why); /* "" where it fails, too */
   fatune_jit_request r = {.kernel = c->ask.kernel, .rather = *rather ? rather : NULL};
   fat_status status = fat_load_compiled(&c->loader, &r, &c->out->main, &why);
   if (status != FAT_OK)

@@ -181,6 +181,7 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
       .sums = op == FAT_BWD && sums_dQ(config) ? 1 : 0,
       .held = stays == 2 ? held_ahead : 0,
       .owns = stays == 1 ? 1 : 0,
+      .doubt = op == FAT_BWD ? backward_doubt : doubt,
       .packed = op == FAT_FWD && fat_config_get(config, "G", &packed) == FAT_OK && packed == 1 ? 1 : 0};
 }
 
@@ -239,6 +240,6 @@ fat_pace fat_waves_pace(const fat_waves *w, const fat_reach *r, double ms, doubl
   const double beside = least(r->D_ms + w->sums * r->sums_ms, (ms - once) / 2), tiles = ms - once - beside;
   const double keys = least(steps(r->keys, w->per_Bc) * w->Bc, r->mean + w->Bc);
   const double fixed = once + beside + tiles * w->overhead / (w->overhead + keys);
-  const double each = r->D_ms > 0 ? backward_doubt : doubt;
-  return (fat_pace){once, work > 0 ? tiles / work : 0, w->sums, each, each * fixed_doubt * fixed / ms};
+  return (fat_pace){once, work > 0 ? tiles / work : 0, w->sums, w->doubt,
+                    w->doubt * fixed_doubt * fixed / ms};
 }

@@ -47,12 +47,8 @@ static bool prefer(fat_script *script, const fatune_jit_request *r, const fat_pr
 {
   char usual[FAT_CONFIG_TEXT];
   fat_config rather;
-  fat_point point;
-  fat_error why;
   const bool stands_in = r->rather && strcmp(r->rather, fat_config_print(config, usual)) != 0 &&
-                         fat_config_parse(r->rather, &rather, &why) == FAT_OK &&
-                         strcmp(rather.kernel, config->kernel) == 0 &&
-                         fat_space_point(script, &rather, p, r->gpu, &point, &why) == FAT_OK;
+                         fat_usual_yields(script, config, r->rather, p, r->gpu, &rather);
   if (stands_in)
     *config = rather;
   return stands_in;

@@ -136,14 +136,6 @@ static void say_failures(const opened *o, const fat_results *results)
   }
 }
 
-static bool is_asked(const fat_item *item, const char *kernel)
-{
-  for (int i = 0; i < item->kernel_count; i++)
-    if (strcmp(item->kernels[i].name, kernel) == 0)
-      return true;
-  return false;
-}
-
 /* Whether nothing is stored of a kernel here, or a package's row of it is better than what won. */
 static fat_status is_hidden(const fat_session *s, const fat_problem *p, const char *kernel, bool *hidden,
                             fat_error *err)
@@ -173,7 +165,7 @@ static fat_status find_hidden(const fat_session *s, const fat_item *item, char n
   for (int i = 0; i < count && !name[0]; i++) {
     int picked;
     bool hidden;
-    if (is_asked(item, all[i]) ||
+    if (fat_agenda_has(item, all[i]) ||
         fat_space_applies(s->script, all[i], &item->problem, s->gpu, &picked, NULL) != FAT_OK || !picked)
       continue;
     FAT_TRY(is_hidden(s, &item->problem, all[i], &hidden, err));

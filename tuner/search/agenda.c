@@ -296,12 +296,12 @@ fat_status fat_agenda_grid(const fat_goal *goal, const fat_gpu *gpu, fat_script 
   return FAT_OK;
 }
 
-static bool has_kernel(const fat_item *item, const char *kernel)
+bool fat_agenda_has(const fat_item *item, const char *kernel)
 {
-  bool has = false;
   for (int i = 0; i < item->kernel_count; i++)
-    has = has || strcmp(item->kernels[i].name, kernel) == 0;
-  return has;
+    if (strcmp(item->kernels[i].name, kernel) == 0)
+      return true;
+  return false;
 }
 
 fat_status fat_agenda_check(const fat_goal *goal, const fat_gpu *gpu, fat_script *script,
@@ -315,7 +315,7 @@ fat_status fat_agenda_check(const fat_goal *goal, const fat_gpu *gpu, fat_script
     FAT_TRY(fat_config_parse(goal->only.config[i], &config, err));
     for (int a = 0; a < agenda->count && !suits; a++) {
       const fat_item *item = &agenda->list[a];
-      if (!has_kernel(item, config.kernel))
+      if (!fat_agenda_has(item, config.kernel))
         continue;
       suits = fat_space_point(script, &config, &item->problem, gpu, &point, &why) == FAT_OK;
       first = first.status == FAT_OK ? why : first;

@@ -51,6 +51,9 @@ enum { FAT_AGENDA_OTHERS = 7 };
 fat_status fat_agenda_grid(const fat_goal *goal, const fat_gpu *gpu, fat_script *script, fat_agenda *agenda,
                            fat_error *err);
 
+/* Whether a kernel is one of the item's. */
+bool fat_agenda_has(const fat_item *item, const char *kernel);
+
 /* FAT_E_INPUT where a config that the goal names suits none of the problems, with the first reason. */
 fat_status fat_agenda_check(const fat_goal *goal, const fat_gpu *gpu, fat_script *script,
                             const fat_agenda *agenda, fat_error *err);

@@ -18,13 +18,20 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The configs that an item is tried with, beside the defaults; NULL: what the effort finds. */
+static const fat_known *known_of(const fat_schedule *schedule, const fat_item *item)
+{
+  const fat_session *s = schedule->session;
+  return s->goal->only.count ? &s->goal->only
+         : schedule->known   ? &schedule->known[item - s->agenda->list]
+                             : NULL;
+}
+
 static fat_status list_pair(const fat_schedule *schedule, fat_script *script, fat_pair *pair)
 {
   const fat_session *s = schedule->session;
   fat_shortlist_rule rule = fat_effort_rule(s->goal, pair->item, pair->kernel, s->lab != NULL);
-  rule.known = s->goal->only.count ? &s->goal->only
-               : schedule->known   ? &schedule->known[pair->item - s->agenda->list]
-                                   : NULL;
+  rule.known = known_of(schedule, pair->item);
   fat_status status = fat_shortlist_make(script, pair->kernel->name, &pair->item->problem, s->gpu, rule,
                                          &pair->shortlist, &pair->why);
   return status == FAT_E_UNSUPPORTED ? FAT_OK : status;
@@ -177,7 +184,6 @@ static fat_status schedule_pair(fat_schedule *schedule, fat_pair *pair, fat_erro
 {
   const fat_shortlist *list = &pair->shortlist;
   const int incumbent = find_incumbent(schedule, pair);
-  const bool is_short = schedule->known || schedule->session->goal->only.count > 0;
   for (int i = 0; i < list->count + (incumbent >= 0); i++) {
     const fat_point *point = &list->space.points[i < list->count ? list->chosen[i] : incumbent];
     const fat_record *record = find_record(schedule, pair, point);
@@ -187,7 +193,7 @@ static fat_status schedule_pair(fat_schedule *schedule, fat_pair *pair, fat_erro
     if (is_done(record))
       schedule->stored++;
     else
-      FAT_TRY(add(schedule, pair, point, is_short ? 0 : i < list->count ? i : 1, err));
+      FAT_TRY(add(schedule, pair, point, known_of(schedule, pair->item) ? 0 : i < list->count ? i : 1, err));
   }
   return FAT_OK;
 }
