@@ -34,11 +34,6 @@ static const double rows_part = 0.3;
  * fewer blocks than SMs and one of more than fit at once (H200, fwd, 2 to 20 blocks of an SM): full rounds
  * take 1.85 to 2.2 times as long as such a block, with 2 blocks of 4 warps as with 20 of one. */
 static const double alone = 0.5;
-/* Tiles that a block of bwd_ws with H = 2 may take at once: it drew a second one as soon as it had a first.
- * Of few tiles some blocks had two while other SMs had none, and two of the longest fell to one (16 heads of
- * 2,048 keys, d 128, causal, H200: 0.16 ms for 0.10). Since then it draws when the first one's last tile of Q
- * is on its way, which no GPU has timed with few. */
-static const double held_ahead = 2;
 /* What each unit of distance adds to a time foretold, so that what is measured near counts for more; and how
  * much more it adds, above the floor, where all of the time measured is launches, beginnings and ends: such a
  * time says little of the rate. 0.015 and 2 lose 0.76 % in bench_pick's files and 0.92 % of 47 shapes of 16
@@ -48,7 +43,7 @@ static const double doubt = 0.015, fixed_doubt = 2;
 /* The same of a backward, whose clocks fall by a tenth from 1,024 keys, where memory is waited for, to 8,192.
  * Of two sets of 25 shapes (H200, bwd_ws, d 64 and 128) 0.06 loses 0.57 and 0.02 %, 0.015 0.52 and 0.17 %,
  * 0.1 0.71 and 0.02 %; 3.0 and 1.9 %, and 25 and 54 % at worst, where nothing was known of launches beside
- * the products, nor of tiles that are held. */
+ * the products, nor of the second tile that a block of bwd_ws with H = 2 still held ahead of others then. */
 static const double backward_doubt = 0.06;
 
 /* x / m in whole steps, x not negative: `per` is 1 / m, which is not exact. */
@@ -156,7 +151,6 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
   const bool wgmma = strcmp(config->kernel, "fwd_ws") == 0;
   int32_t packed;
   double Br = value_of(config, "Br", 64), Bc = value_of(config, "Bc", 64);
-  const double stays = op == FAT_BWD ? value_of(config, "H", 0) : 0;
   const double wait = wgmma && value_of(config, "s", 2) < 2 ? wait_wgmma : 0;
   if (op == FAT_BWD) {
     const double rows = Bc;
@@ -179,8 +173,7 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
       .step = 1 + wait / Bc,
       .wanted = value_of(config, "N", 0),
       .sums = op == FAT_BWD && sums_dQ(config) ? 1 : 0,
-      .held = stays == 2 ? held_ahead : 0,
-      .owns = stays == 1 ? 1 : 0,
+      .owns = op == FAT_BWD && value_of(config, "H", 0) == 1 ? 1 : 0,
       .doubt = op == FAT_BWD ? backward_doubt : doubt,
       .packed = op == FAT_FWD && fat_config_get(config, "G", &packed) == FAT_OK && packed == 1 ? 1 : 0};
 }
@@ -221,7 +214,7 @@ double fat_waves_work(const fat_waves *w, const fat_reach *r)
     const double whole = (double)(int64_t)(rounds + 1e-6),
                  left = (rounds - whole) / (r->per_sm * w->per_block);
     const double sum = whole + (left > 0.5 ? part(w, r, left) : 0);
-    return fill * (full * share * w->step + w->overhead) * (sum > w->held ? sum : w->held);
+    return fill * (full * share * w->step + w->overhead) * sum;
   }
   const double edge = r->ends * ((w->packed > 0 ? w->Br / group : w->Br) / 2 + w->edge);
   const double mean = least(full, r->mean + edge) * share * w->step + w->overhead;
@@ -230,8 +223,7 @@ double fat_waves_work(const fat_waves *w, const fat_reach *r)
                together = gathered > w->together ? gathered : w->together;
   const double before = rounds - together * Tr * splits * r->per_sm * w->per_block - 1;
   const double late = (before > 0 ? before : 0) * mean + part(w, r, tiles) * longest;
-  const double least_work = w->held * longest > late ? w->held * longest : late;
-  return fill * (rounds * mean > least_work ? rounds * mean : least_work);
+  return fill * (rounds * mean > late ? rounds * mean : late);
 }
 
 fat_pace fat_waves_pace(const fat_waves *w, const fat_reach *r, double ms, double work)

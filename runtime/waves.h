@@ -58,7 +58,6 @@ typedef struct fat_waves {
   double wanted;            /* blocks for each SM, for which the keys of a tile are split; 0: they are not */
   double packed;            /* 1: rows of all heads of a group share tiles */
   double sums;              /* 1: a backward whose blocks add to dQ's sums in device memory */
-  double held;              /* 2: a block may take two tiles at once, the longest among them; 0: one */
   double doubt;             /* how much more a time foretold counts for each unit of distance */
   double owns;              /* 1: a block has all tiles of a head, one after another */
 } fat_waves;

@@ -87,10 +87,7 @@ struct own_tasks {
 //: made_tasks -- how they come about: $(owns and "all tiles of keys of a head, one after the other, then those of another" or "as they are drawn, the longest first")
 struct made_tasks {
   const call &a;
-% if draws then
-  i32 number; // among the tiles of all heads
-% end
-  key_task my;
+$(draws and "  i32 number; // among the tiles of all heads\n" or "")  key_task my;
   row_steps from;
   __device__ __forceinline__ explicit made_tasks(const call &a_) : a(a_), $(draws and "number(-1), my{0, 0}" or "my{i32(block_id()) * (a_.h / a_.hk), -Bc}"), from(a_) {}
   // Of the next: those that no row sees are not said.
@@ -105,7 +102,9 @@ struct made_tasks {
     from = row_steps(a, my, from.before + from.steps, next_round());
   }
 % else
-  __device__ __forceinline__ bool is_one() const { return number < $(in_line and "a.hk * key_line(a).all" or "a.b * a.hk * ceil_div(a.k, Bc)"); }
+  __device__ __forceinline__ i32 all() const { return $(in_line and "a.hk * key_line(a).all" or "a.b * a.hk * ceil_div(a.k, Bc)"); }
+  __device__ __forceinline__ bool is_one() const { return number < all(); }
+  __device__ __forceinline__ bool are_few_left() const { return number + 2 * grid_size() >= all(); } // two rounds of the grid draw the rest
   __device__ __forceinline__ void go_on(i32 next)
   {
     number = next;
@@ -118,8 +117,8 @@ struct made_tasks {
 
 //: bring_all_keys -- one $(ragged and "warp" or "thread") says what is next, when a place is free, and copies K and V
 % if draws then
-// Not before is it drawn, nor before all of the last one's tiles of Q are on their way: at the end others would wait for what a block
-// holds ahead, and of few tiles some blocks would have two, others none.
+// Not before is it drawn, nor, where few are left, before all of the last one's tiles of Q are on their way: at the end others would
+// wait for what a block holds ahead, and of few tiles some blocks would have two, others none.
 % end
 __device__ __forceinline__ void bring_all_keys(const call &a, const tensor_map &K_map, const tensor_map &V_map$(draws and ", i32 *counts" or ""))
 {
@@ -136,7 +135,7 @@ __device__ __forceinline__ void bring_all_keys(const call &a, const tensor_map &
     const keys_place_of keys(round);
     wait(keys_free + keys.slot, keys.parity ^ 1);
 % if draws then
-    if (round > 0) see_full(wanted, step_of<1>(round - 1).parity);
+    if (round > 0 && own.are_few_left()) see_full(wanted, step_of<1>(round - 1).parity);
 % end
 % if ragged then
     i32 next = 0;
