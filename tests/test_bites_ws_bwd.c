@@ -29,6 +29,11 @@
 #define SHORT "bwd-f16-b2-h1-q50-k308-d64-causal all gpu=H200 sms=1 lay=padded"
 /* Two of them: that no more are there is said while the first one is being done. */
 #define PAIR "bwd-f16-b2-h1-q50-k128-d64-causal all gpu=H200 sms=1 lay=padded"
+/* Tiles that a mask cuts on both sides. */
+#define WINDOW "bwd-f16-b1-h1-q150-k150-d64-w40.30 all gpu=H200 sms=1 lay=padded"
+/* Blocks that tell of what is done, two of which have three tiles or two. */
+#define EVEN "bwd-f16-b2-h1-q50-k308-d64 all gpu=H200 sms=2 lay=padded"
+#define DONE "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-E1-H3"
 /* Ragged batches of a causal mask; and with tiles of keys that no row sees. */
 #define LINED  "bwd-f16-b4-h2k1-q200-k230-d64-causal-varlen all gpu=H200 sms=2 lay=padded"
 #define UNSEEN "bwd-f16-b6-h1-q90-k390-d64-w40.0-varlen all gpu=H200 sms=2"
@@ -40,14 +45,14 @@
 
 static const struct {
   const char *kernel, *line;
-} schedules[] = {{ROWS, F16},    {HELD, F16},      {COLUMNS, BF16},     {OWN, FEW},
-                 {STAY, SHORT},  {STAY, PAIR},     {STAY, LINED},       {SLICES, BF16},
+} schedules[] = {{ROWS, F16},    {HELD, F16},      {COLUMNS, BF16},     {OWN, FEW},     {STAY, SHORT},
+                 {STAY, PAIR},   {STAY, LINED},    {DONE, EVEN},        {STAY, WINDOW}, {SLICES, BF16},
                  {HALVES, WIDE}, {BIASES, BIASED}, {BIASES, BIASED_ODD}};
 enum { SCHEDULES = sizeof schedules / sizeof *schedules };
 
-/* What is taken out. Not await_start and give_start, which shape the schedule alone, nor await_last: launches
- * do not overlap here. Nor products_fence: the registers of dQ and dP are new ones in the emulator, which the
- * hardware has used before. */
+/* What is taken out. Not await_start and give_start, which shape the schedule alone, nor await_last and
+ * await_done: launches do not overlap here. Nor products_fence: the registers of dQ and dP are new ones in
+ * the emulator, which the hardware has used before. */
 static const char *const names[] = {
     "wait",
     "release",
@@ -100,6 +105,7 @@ static const char *const names[] = {
     "store_dK",
     "store_dV",
     "tell_keys",
+    "tell_done",
     "barrier_arrive",
     "end_stores",
     "settle_dQ",
@@ -190,6 +196,12 @@ static const defect defects[] = {
     /* tiles of keys that are drawn: each once; whose K a last dQ is of; dK stored when all is in it */
     {STAY, "own.go_on(atomic_add(counts, 1));", "own.go_on(own.number + 2);", SHORT, WRONG, NULL, NULL},
     {STAY, "share.turn_to(own);", "", SHORT, WRONG, NULL, NULL},
+    /* and told when they are done, the last one too, of the heads that share them; by a number that begins at
+       0 */
+    {DONE, "if (own.from.round > 0) tell_done(", "if (false) tell_done(", EVEN, EMU_DEADLOCK,
+     "templates/lib/ws_told.cuh", "await_count("},
+    {DONE, "*done_of(counts, i32(number)) = 0;", ";", EVEN, EMU_UNINITIALISED, "templates/lib/ws_told.cuh",
+     "count_up("},
     {STAY, "told_task(round)", "told_task(round + 1)", SHORT, WRONG, NULL, NULL},
     /* of ragged batches: what no row sees is cleared; where a batch's keys begin and end */
     {STAY, "clear_keys(a, own.my);", "", UNSEEN, WRONG, NULL, NULL},

@@ -6,7 +6,8 @@
 --   turned   whether sums are those of dQ^T
 --   biases   whether biases come by way of shared memory, a tile with each of Q
 --   K_held, V_held   slices of 16 columns of each in registers, where there are any
---   stays    whether a block stays for many tiles of keys, with places for two; owns: and has whole heads, whose dQ it sums
+--   stays    whether a block stays for many tiles of keys, with places for two; owns: and has whole heads, whose dQ it sums; finishes:
+--            and tells of heads that are done
 --   row_readers, dS_readers   warpgroups that read a tile of Q or dO, of dS
 local libs = include "lib/libs.lua"
 local simt, grad, bias = include "lib/simt.lua", include "lib/grad.lua", include "lib/bias_tiles.lua"
@@ -83,13 +84,14 @@ function ws.words(c, p, of, own)
   local copier, computer = ws.registers_of(of.all, of.biases)
   local in_order = ordered(p, of)
   local words = { libs = libs("lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh",
-      "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_sums.cuh", "lib/ws_tails.cuh", "lib/ws_slices.cuh", "lib/ws_stays.cuh",
+      "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_sums.cuh", "lib/ws_tails.cuh", "lib/ws_slices.cuh", "lib/ws_told.cuh", "lib/ws_stays.cuh",
       "lib/launches.cuh"),
     dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
     LD_threads = "prepare_threads", LD_apart = true, producer_registers = copier, consumer_registers = computer, P_shared = false, Q_held = false,
     turns = "none", schedule = "in_flight", stores_later = true, storing_lane = of.stays and "lane_again()" or "thread_id() % 32", stays = of.stays or false, owns = of.owns or false, draws = draws(of), ordered = in_order,
     block = in_order and "begun_block(counts)" or "i32(block_id())",
     take_counts = counted(p, of) and ", i32 *counts" or "", and_counts = counted(p, of) and ", counts" or "" }
+  words.finishes = of.finishes or false
   words.rows_ahead = own.rows_ahead or false
   bias.words(words, of.biases or false, "Q")
   simt.tile_words(words, p)
@@ -200,13 +202,13 @@ function ws.recipe(name, c, p, of, entry)
   local counts = counted(p, of) and string.format(" ws(%s*%d)", tiles, tile + 8 * c.Br) or ""
   -- Each tile of keys is seen, by the first row at the latest.
   local valid = draws(of) and p.has.w and not p.ragged and "valid L+q-k+1\n" or ""
-  return string.format("workspace %s*%d%s\n%s%s", tiles, tile + 8 * c.Br + (p.has.det and 4 * (of.all // of.groups) or 0), counted(p, of) and "+16" or "", valid, p.has.det and "" or "reduces dQ\n")
+  return string.format("workspace %s*%d%s\n%s%s", tiles, tile + 8 * c.Br + (p.has.det and 4 * (of.all // of.groups) or 0), counted(p, of) and (of.finishes and "+128+4*b*hk" or "+16") or "", valid, p.has.det and "" or "reduces dQ\n")
     .. simt.zeros(c, p, entry, ws.threads(of))
     .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", tiles, dQ_LD, counts)
     .. string.format("launch %s grid %s block %d shared %d overlap args call %s mapQ(%d) mapK(64) mapV(64) "
       .. "mapdO(%d) mapdK(16) mapdV(16)%s%s\n", entry(name), draws(of) and "min(SMs," .. blocks .. ")" or blocks, ws.threads(of), ws.places(c, p, of).last, dQ_LD, c.Br, c.Br, counts, bias.map(c))
-    .. string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)\n", entry "finish", tiles, of.turned and 128 * of.groups or 2 * c.Br,
-      c.Br * ws.boxes(p.d) * 128)
+    .. string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)%s\n", entry "finish", tiles, of.turned and 128 * of.groups or 2 * c.Br,
+      c.Br * ws.boxes(p.d) * 128, of.finishes and counts or "")
     .. simt.sinks(p, entry, ws.threads(of), string.format(" ws(%s*%d)", tiles, tile))
 end
 

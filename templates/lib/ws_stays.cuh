@@ -25,42 +25,6 @@ __device__ __forceinline__ void give_keys(const row_steps &from)
   end_stores();
 }
 
-//: told_place -- where it is said which tile of keys a place of K and V holds
-__device__ __forceinline__ u32 told_place(i32 round)
-{
-  return shared_address(shared_memory()) + at_told + told_bytes * keys_place_of(round).slot;
-}
-
-//: tell_keys -- all that others need of it, which they would divide for: 1.5 of the 29 thousand clocks of a tile of 1024 keys, causal, d 64
-__device__ __forceinline__ void tell_keys(const key_task &my, const row_steps &from, const sequence &at)
-{
-  const u32 to = told_place(from.round);
-  put16(to, {{u32(my.head), u32(my.j0), u32(from.steps), u32(from.visit.first)}});
-  put16(to + 16, {{u32(from.visit.free), u32(from.visit.full), u32(from.visit.last), $(in_line and "u32(from.number)" or "0")}});
-  put16(to + 32, {{u32(at.b), u32(at.hk), $(in_line and "u32(at.k0), u32(at.nk)" or "0, 0")}});
-}
-
-//: told_sequence -- where dK and dV of a tile of keys go
-__device__ __forceinline__ sequence told_sequence(i32 round)
-{
-  const quad x = get16(told_place(round) + 32);
-  sequence at = {};
-  at.b = i32(x.at[0]);
-  at.h = at.hk = i32(x.at[1]);
-% if in_line then
-  at.q0 = i32(x.at[2]);
-  at.nk = i32(x.at[3]);
-% end
-  return at;
-}
-
-//: told_task -- which it is
-__device__ __forceinline__ key_task told_task(i32 round)
-{
-  const quad x = get16(told_place(round));
-  return {i32(x.at[0]), i32(x.at[1])};
-}
-
 //: own_tasks -- the tiles of keys that a block does which stays, one after another, as the thread that copies them tells
 struct own_tasks {
   const call &a;
@@ -125,6 +89,9 @@ __device__ __forceinline__ void bring_all_keys(const call &a, const tensor_map &
 % if draws then
   await_last();                                         // nothing is drawn
 % end
+% if finishes then
+  overlap_next();                                       // none is done
+% end
   made_tasks own(a);
 % if ragged then
   i32 tails = 0;
@@ -135,7 +102,7 @@ __device__ __forceinline__ void bring_all_keys(const call &a, const tensor_map &
     const keys_place_of keys(round);
     wait(keys_free + keys.slot, keys.parity ^ 1);
 % if draws then
-    if (round > 0 && own.are_few_left()) see_full(wanted, step_of<1>(round - 1).parity);
+$(finishes and "    if (round >= keys_tiles) tell_done(a, counts, round - keys_tiles);\n" or "")    if (round > 0 && own.are_few_left()) see_full(wanted, step_of<1>(round - 1).parity);
 % end
 % if ragged then
     i32 next = 0;
@@ -166,6 +133,9 @@ __device__ __forceinline__ void bring_all_keys(const call &a, const tensor_map &
       $(copy_keys)<V_boxes>(V_of(0, own.from.round), V_map, own.my.j0, at, V_full + keys.slot$(and_tails));
     }
   } while (more);
+% if finishes then
+  if (own.from.round > 0) tell_done(a, counts, own.from.round - 1);
+% end
 }
 
 //: produce_all -- what the warpgroup that copies does, where blocks stay
@@ -215,7 +185,7 @@ __device__ __forceinline__ void store_dK(acc<Bc, D> &dK, const call &a, i32 roun
 __device__ __forceinline__ void leave_keys(i32 round)
 {
   end_stores();
-  release(keys_free + keys_place_of(round).slot);
+$(finishes and "  warp_sync(); // who learns of it learns of all lanes' additions\n" or "")  release(keys_free + keys_place_of(round).slot);
 }
 
 //: consume_all -- what a warpgroup that computes does, where blocks stay
@@ -251,7 +221,7 @@ __device__ __forceinline__ void consume_all(const call &a, float *dQ_all, const 
     return;                                             // others have drawn all
   last_dQ(share, n, last_tile);                         // dK is there, too
   store_dK(dK, a, own.from.round - 1, me, dK_map);
-  end_stores();
+  $(finishes and "leave_keys(own.from.round - 1)" or "end_stores()");
 }
 
 //: settle_dQ -- dQ of a tile from the keys of a tile: laid down, added, or with all before it the whole
