@@ -7,7 +7,7 @@
 --   biases   whether biases come by way of shared memory, a tile with each of Q
 --   K_held, V_held   slices of 16 columns of each in registers, where there are any
 --   stays    whether a block stays for many tiles of keys, with places for two; owns: and has whole heads, whose dQ it sums; finishes:
---            and tells of heads that are done
+--            and tells of heads that are done; rounders: SMs left to what rounds their dQ
 --   row_readers, dS_readers   warpgroups that read a tile of Q or dO, of dS
 local libs = include "lib/libs.lua"
 local simt, grad, bias = include "lib/simt.lua", include "lib/grad.lua", include "lib/bias_tiles.lua"
@@ -206,7 +206,7 @@ function ws.recipe(name, c, p, of, entry)
     .. simt.zeros(c, p, entry, ws.threads(of))
     .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", tiles, dQ_LD, counts)
     .. string.format("launch %s grid %s block %d shared %d overlap args call %s mapQ(%d) mapK(64) mapV(64) "
-      .. "mapdO(%d) mapdK(16) mapdV(16)%s%s\n", entry(name), draws(of) and "min(SMs," .. blocks .. ")" or blocks, ws.threads(of), ws.places(c, p, of).last, dQ_LD, c.Br, c.Br, counts, bias.map(c))
+      .. "mapdO(%d) mapdK(16) mapdV(16)%s%s\n", entry(name), draws(of) and string.format("min(SMs%s,%s)", of.rounders > 0 and "-" .. of.rounders or "", blocks) or blocks, ws.threads(of), ws.places(c, p, of).last, dQ_LD, c.Br, c.Br, counts, bias.map(c))
     .. string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)%s\n", entry "finish", tiles, of.turned and 128 * of.groups or 2 * c.Br,
       c.Br * ws.boxes(p.d) * 128, of.finishes and counts or "")
     .. simt.sinks(p, entry, ws.threads(of), string.format(" ws(%s*%d)", tiles, tile))
