@@ -50,9 +50,9 @@ static const struct {
                  {HALVES, WIDE}, {BIASES, BIASED}, {BIASES, BIASED_ODD}};
 enum { SCHEDULES = sizeof schedules / sizeof *schedules };
 
-/* What is taken out. Not await_start and give_start, which shape the schedule alone, nor await_last and
- * await_done: launches do not overlap here. Nor products_fence: the registers of dQ and dP are new ones in
- * the emulator, which the hardware has used before. */
+/* What is taken out. Not await_start and give_start, which shape the schedule alone. Nor await_last, of which
+ * most warps learn from those that copy: the table has the others. Nor products_fence: the registers of dQ
+ * and dP are new ones in the emulator, which the hardware has used before. */
 static const char *const names[] = {
     "wait",
     "release",
@@ -106,6 +106,7 @@ static const char *const names[] = {
     "store_dV",
     "tell_keys",
     "tell_done",
+    "await_done",
     "barrier_arrive",
     "end_stores",
     "settle_dQ",
@@ -210,6 +211,13 @@ static const defect defects[] = {
     {STAY, "  dK = {};", "", SHORT, WRONG, NULL, NULL},
     {STAY, "  dV = {};", "", SHORT, WRONG, NULL, NULL},
     {OWN, "share.turn_to(own);", "", FEW, WRONG, NULL, NULL},
+    /* launches that overlap: D, dQ = 0 and what tiles are drawn from, which the one before makes; dQ */
+    {ROWS, "await_last();                                         // D is here", "", F16, EMU_RACE, GRAD,
+     "copy_bulk("},
+    {STAY, "await_last();                                         // nothing is drawn", "", SHORT, EMU_RACE,
+     STAYS, "atomic_add("},
+    {HELD, "await_last();                                         // dQ is whole", "", F16, EMU_RACE, SUMS,
+     "from[c / 2 * 32]"},
     /* where a batch ends: cleared, of Q and dO, of K and V, when they have come; what lies behind is not
        written; empty tiles */
     {ROWS, "clear_behind<boxes_, Br>(to, rows_here);", "", USED, WRONG, NULL, NULL},

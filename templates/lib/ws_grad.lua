@@ -193,6 +193,12 @@ local function owned(name, c, p, of, entry)
     .. simt.sinks(p, entry, ws.threads(of), " ws(0)")
 end
 
+-- Blocks that make products: of tiles that are drawn as many as there are SMs for them.
+local function grid(of, blocks)
+  if not draws(of) then return blocks end
+  return string.format("min(%s,%s)", of.rounders > 0 and string.format("max(SMs-%d,1)", of.rounders) or "SMs", blocks)
+end
+
 -- D and zeros for dQ, the products, dQ rounded.
 function ws.recipe(name, c, p, of, entry)
   if of.owns then return owned(name, c, p, of, entry) end
@@ -206,7 +212,7 @@ function ws.recipe(name, c, p, of, entry)
     .. simt.zeros(c, p, entry, ws.threads(of))
     .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", tiles, dQ_LD, counts)
     .. string.format("launch %s grid %s block %d shared %d overlap args call %s mapQ(%d) mapK(64) mapV(64) "
-      .. "mapdO(%d) mapdK(16) mapdV(16)%s%s\n", entry(name), draws(of) and string.format("min(SMs%s,%s)", of.rounders > 0 and "-" .. of.rounders or "", blocks) or blocks, ws.threads(of), ws.places(c, p, of).last, dQ_LD, c.Br, c.Br, counts, bias.map(c))
+      .. "mapdO(%d) mapdK(16) mapdV(16)%s%s\n", entry(name), grid(of, blocks), ws.threads(of), ws.places(c, p, of).last, dQ_LD, c.Br, c.Br, counts, bias.map(c))
     .. string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)%s\n", entry "finish", tiles, of.turned and 128 * of.groups or 2 * c.Br,
       c.Br * ws.boxes(p.d) * 128, of.finishes and counts or "")
     .. simt.sinks(p, entry, ws.threads(of), string.format(" ws(%s*%d)", tiles, tile))

@@ -34,7 +34,7 @@ static void lay(emu_block *b, emu_side *s)
     abort();
   memset(s->entries, 0, (size_t)clocks * 2 * s->clock_size * sizeof *s->entries);
   uint32_t *at = s->entries;
-#define TAKE(clock) ((clock) = (emu_clock){at, at + s->clock_size}, at += 2 * s->clock_size)
+#define TAKE(clock) ((clock) = (emu_clock){at, at + s->clock_size, 0}, at += 2 * s->clock_size)
   for (int i = 0; i < b->threads; i++)
     TAKE(b->thread[i].clock);
   for (int i = 0; i < EMU_SIGNALS; i++) {
@@ -116,6 +116,7 @@ void emu_clocks_release(emu_thread *t, emu_clock *to)
   unsigned size = t->home->side->clock_size;
   join(to->seen, t->clock.seen, size);
   join(to->async, t->clock.async, size);
+  to->ended = to->ended > t->me.ended ? to->ended : t->me.ended;
   emu_clocks_advance(t);
 }
 
@@ -124,6 +125,7 @@ void emu_clocks_acquire(emu_thread *t, const emu_clock *from)
   unsigned size = t->home->side->clock_size;
   join(t->clock.seen, from->seen, size);
   join(t->clock.async, from->async, size);
+  t->me.ended = t->me.ended > from->ended ? t->me.ended : from->ended;
   changed(t);
 }
 
@@ -131,6 +133,7 @@ void emu_clocks_clear(const emu_side *s, emu_clock *clock)
 {
   memset(clock->seen, 0, s->clock_size * sizeof *clock->seen);
   memset(clock->async, 0, s->clock_size * sizeof *clock->async);
+  clock->ended = 0;
 }
 
 void emu_clocks_awaited(emu_thread *t, unsigned agent, uint32_t epoch)
@@ -188,7 +191,7 @@ const uint32_t *emu_clocks_of_group(emu_block *b, int group)
 
 static emu_me agent(const emu_block *b, unsigned which, uint32_t epoch, const uint32_t *seen)
 {
-  emu_me as = {.seen = seen, .threads = b->threads};
+  emu_me as = {.seen = seen, .threads = b->threads, .ended = emu_now->memory->hot.me->ended};
   as.who = emu_now->memory->hot.me->who >> EMU_THREAD_BITS << EMU_THREAD_BITS | (EMU_THREADS_MAX + which);
   as.stamp = as.who << EMU_EPOCH_BITS | epoch;
   return as;

@@ -108,6 +108,7 @@ void emu_copies_commit(void)
 static void check_source(const emu_thread *t, const emu_flight *f)
 {
   const emu_me then = {.who = t->me.who,
+                       .ended = t->me.ended,
                        .stamp = f->stamp,
                        .seen_block = f->seen_block,
                        .seen_warp = f->seen_warp,

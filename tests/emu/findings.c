@@ -246,6 +246,10 @@ static void write_race(const emu_raw *r, const char *place, char *text, size_t r
   const unsigned thread = who & EMU_SET;
   const long long block = (long long)((who >> EMU_THREAD_BITS) - r->first_block);
   const char *verb = r->event.is_write ? "writes" : "reads";
+  if (thread == EMU_ATOMIC) {
+    snprintf(text, room, " %s %s, which atomics of others change, the last at %s", verb, r->where, place);
+    return;
+  }
   if (thread >= EMU_THREADS_MAX && thread < EMU_SET) {
     write_agent(r, thread - EMU_THREADS_MAX, place, text, room);
     return;
@@ -262,6 +266,9 @@ static void write_race(const emu_raw *r, const char *place, char *text, size_t r
                            : r->event.other_is_write                          ? "wrote"
                                                                               : "read";
   snprintf(text, room, form, verb, r->where, (int)thread, block, other_verb, place);
+  if (block < 0)
+    snprintf(text, room, " %s %s, which thread %d of a launch before %s at %s, of whose end it does not know",
+             verb, r->where, (int)thread, other_verb, place);
 }
 
 static void write_text(const emu_raw *r, const emu_place *at, const emu_place *other, emu_finding *f)

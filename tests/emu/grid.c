@@ -102,6 +102,7 @@ static void body(void *argument)
   t->done = true;
   stop(t);
   if (--t->home->left == 0) {
+    emu_now->blind |= emu_now->overlaps && !t->home->waited;
     emu_clusters_end(t->home);
     t->home->active = false;
     emu_now->changed = true;
@@ -120,6 +121,7 @@ void emu_grid_begin(emu_block *b, int64_t index)
   emu_grid *g = emu_now;
   emu_emptied(g->memory, b->shared);
   b->active = true;
+  b->waited = false;
   emu_side_reset(b);
   b->left = b->threads;
   b->at_barrier = b->at_cluster = 0;
@@ -133,6 +135,7 @@ void emu_grid_begin(emu_block *b, int64_t index)
     char *stack = emu_fiber_stack(g->stacks, (int)(t - g->threads), &size);
     *t = (emu_thread){.home = b, .flight = t->flight, .flight_room = t->flight_room};
     t->me = (emu_me){.who = (g->memory->hot.first_block + (uint64_t)index) << EMU_THREAD_BITS | (unsigned)i,
+                     .ended = g->ended,
                      .seen_block = 1,
                      .stack = (uintptr_t)stack,
                      .stack_size = size,
@@ -147,8 +150,31 @@ void emu_grid_begin(emu_block *b, int64_t index)
   }
 }
 
+void emu_grid_tell(emu_thread *first, int count)
+{
+  uint64_t ended = 0;
+  for (int i = 0; i < count; i++)
+    ended = ended > first[i].me.ended ? ended : first[i].me.ended;
+  for (int i = 0; i < count; i++)
+    first[i].me.ended = ended;
+}
+
+void emu_grid_launch_next(void)
+{
+  const emu_thread *t = emu_now->self;
+  emu_now->blind |= emu_now->overlaps && t->me.ended != emu_now->memory->hot.first_block;
+}
+
+void emu_grid_launch_wait(void)
+{
+  emu_thread *t = emu_now->self;
+  t->me.ended = emu_now->memory->hot.first_block;
+  t->home->waited = true;
+}
+
 static void block_met(emu_block *b)
 {
+  emu_grid_tell(b->thread, b->threads);
   emu_now->report->barriers++;
   b->at_barrier = 0;
   b->tick++;
@@ -169,6 +195,7 @@ static void warp_met(emu_block *b, int warp, emu_wait kind)
   if (apart)
     emu_findings_apart(lane, apart);
   if (kind == EMU_WAIT_WARP) {
+    emu_grid_tell(lane, EMU_WARP);
     emu_now->report->barriers++;
     b->tick++;
   } else if (kind == EMU_WAIT_SHUFFLE || kind == EMU_WAIT_VOTE) {

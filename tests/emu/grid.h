@@ -39,6 +39,7 @@ enum { EMU_REGISTER_ARRAYS = 12, EMU_PRODUCT_GROUPS = 32 };
  * makes beside it. They differ in what threads have stored without a fence since. */
 typedef struct emu_clock {
   uint32_t *seen, *async;
+  uint64_t ended; /* as emu_me.ended */
 } emu_clock;
 
 typedef struct emu_thread {
@@ -67,6 +68,7 @@ typedef struct emu_thread {
 
 typedef struct emu_block {
   bool active;
+  bool waited;       /* one of its threads, for the launch before */
   int threads, left; /* of the block; not yet done */
   int at_barrier;
   int at_cluster; /* of the first block of a cluster: threads of all its blocks that wait for the others */
@@ -105,8 +107,12 @@ typedef struct emu_grid {
   bool changed;          /* a block has ended: its place may be filled */
   int resident, cluster; /* blocks; of a cluster, 1 without */
   int64_t blocks;        /* of the launch */
-  int turn;              /* the block that runs */
-  int warp;              /* and its warp; -1: to be chosen */
+  bool overlaps;         /* it began while the one before ran */
+  bool blind;            /* and lets the next one begin, or ends, where a block has not waited for that */
+  uint64_t ended; /* emu_me.ended of its threads at first; of those of a launch that overlaps with it */
+  uint64_t ended_next;
+  int turn; /* the block that runs */
+  int warp; /* and its warp; -1: to be chosen */
   uint64_t random;
   emu_block block[EMU_RESIDENT_MAX];
   emu_thread *threads;
@@ -127,6 +133,10 @@ uint64_t emu_grid_random(void);
 void emu_grid_pause(emu_wait kind, uintptr_t pc);
 void emu_grid_leave(void);
 void emu_grid_resume(emu_thread *t);
+/* Some threads side by side meet: what one knows of launches that have ended all know. */
+void emu_grid_tell(emu_thread *first, int count);
+void emu_grid_launch_next(void);
+void emu_grid_launch_wait(void);
 
 /* The callbacks of emu_hot. */
 void emu_grid_wait(emu_wait kind, uintptr_t pc);

@@ -11,7 +11,8 @@
  * block takes the next tick of that block; a thread's epoch is the tick of its last barrier. An access (u, e)
  * came before thread t's present exactly when u is t and e is no later than its own epoch, or e <
  * t.seen_block and both are of one block, or e < t.seen_warp and both are of one warp, or it was made in an
- * earlier launch.
+ * earlier launch, of whose end the thread knows: where launches overlap, because it has waited or has met one
+ * that has.
  *
  * A copy that runs on by itself has the epoch EMU_IN_FLIGHT, which comes before nobody's present, its own
  * thread's neither; the wait that covers it makes it a write of that moment (copies.c).
@@ -109,6 +110,7 @@ typedef struct emu_part {
 typedef struct emu_me {
   uint64_t who;   /* block << EMU_THREAD_BITS | thread, the block counted over all launches */
   uint64_t stamp; /* who << EMU_EPOCH_BITS | epoch */
+  uint64_t ended; /* blocks before this one are of launches that have ended, as the thread knows */
   uint32_t seen_block, seen_warp;
   uintptr_t stack, stack_size;
   const uint32_t *seen;  /* its clock, where there is one: emu_seen_at */
@@ -198,7 +200,13 @@ typedef struct emu_hot {
   void (*named)(int name, int threads, int waits, uintptr_t pc);
   /* Until a number in device memory is n; one was counted up. */
   void (*await_count)(const int32_t *from, int32_t n, uintptr_t pc);
-  void (*counted)(void);
+  void (*counted)(const int32_t *number);
+  int any_counted; /* one has been waited for */
+  /* Whether an access of another block came before the present of `me` by such a number. */
+  int (*counted_before)(uint64_t who, uint64_t epoch, const emu_me *me);
+  /* The launch behind may begin; until the one before has ended. */
+  void (*launch_next)(void);
+  void (*launch_wait)(void);
   void (*own_registers)(int count, int more, uintptr_t pc);
   /* Boxes of tensor maps; `signal` is of a copy to shared memory alone. */
   void (*box_load)(uint32_t to, const void *map, const int32_t at[4], uint32_t signal, uintptr_t pc);

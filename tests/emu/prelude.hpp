@@ -112,6 +112,8 @@ __attribute__((const)) int emu_variant(void); // a text may hold several of a ke
 EMU_CALL void emu_block_sync(void);
 EMU_CALL void emu_warp_sync(void);
 EMU_CALL char *emu_peer(char *p, int rank);
+EMU_CALL void emu_launch_next(void);
+EMU_CALL void emu_launch_wait(void);
 EMU_CALL void emu_cluster_arrive(void);
 EMU_CALL void emu_cluster_wait(void);
 EMU_CALL float emu_shfl_xor(float x, int lanes);
@@ -204,12 +206,13 @@ TWIN unsigned anew(unsigned x)
 {
   return x;
 }
-/* Launches come one after another here, so nothing is waited for. */
 TWIN void launch_next()
 {
+  emu_launch_next();
 }
 TWIN void launch_wait()
 {
+  emu_launch_wait();
 }
 TWIN char *shared_memory()
 {

@@ -155,6 +155,16 @@ static fat_status lay_blocks(emu_grid *g, const fat_step_values *v, fat_error *e
   return FAT_OK;
 }
 
+/* A launch that overlaps with the last one begins when all blocks of that have begun at the soonest, and
+ * knows of the launches that all of them knew of. Here it comes behind, so that its threads find all done
+ * that they should wait for: who did not is found by the order of accesses. */
+static void begin_launch(emu_grid *g, bool overlaps)
+{
+  g->ended = overlaps ? g->ended_next : g->memory->hot.first_block;
+  g->overlaps = overlaps;
+  g->blind = false;
+}
+
 /* All of one launch. Its arguments have the sizes that the entry takes. */
 static fat_status run_entry(emu_grid *g, const char *name, const emu_entry *entry, const fat_step_values *v,
                             void **args, fat_error *err)
@@ -178,6 +188,7 @@ static fat_status run_entry(emu_grid *g, const char *name, const emu_entry *entr
     g->args = args;
     g->report->launches++;
     run_grid(g, v->grid);
+    g->ended_next = g->blind ? g->ended : first;
     g->memory->hot.first_block = first + (uint64_t)v->grid;
   }
   for (int i = 0; i < EMU_RESIDENT_MAX; i++)
@@ -216,6 +227,7 @@ static fat_status launch(emu_grid *g, const fat_step *s, const fat_step_values *
     else if (kind != FAT_ARG_CALL)
       FAT_TRY(emu_map_fill(g->memory, s->arg[i].tensor, v->arg[i], call, call_size, value[i].map, err));
   }
+  begin_launch(g, s->overlap);
   return run_entry(g, s->entry, &entry, v, args, err);
 }
 
@@ -276,6 +288,7 @@ static emu_grid *open_grid(emu *e, const emu_module *module, const void *argumen
     return NULL;
   }
   *g = (emu_grid){.memory = e, .module = module, .options = options ? options : &plain, .report = report};
+  g->ended_next = e->hot.first_block;
   g->threads = threads;
   g->stacks = shared_stacks;
   g->random = g->options->seed;
@@ -303,8 +316,8 @@ static emu_grid *open_grid(emu *e, const emu_module *module, const void *argumen
   e->hot.bulk_load = emu_boxes_bulk_load;
   e->hot.bulk_reduce = emu_boxes_bulk_reduce;
   e->hot.store_commit = emu_boxes_commit;
-  e->hot.await_count = emu_signals_await_count;
-  e->hot.counted = emu_signals_counted;
+  e->hot.await_count = emu_counts_await;
+  e->hot.counted = emu_counts_up;
   e->hot.store_wait = emu_boxes_wait;
   e->hot.peer = emu_clusters_peer;
   e->hot.cluster_arrive = emu_clusters_arrive;
@@ -315,7 +328,11 @@ static emu_grid *open_grid(emu *e, const emu_module *module, const void *argumen
   e->hot.products_wait = emu_products_wait;
   e->hot.registers = emu_products_registers;
   e->hot.add_reader = emu_clocks_add_reader;
+  e->hot.counted_before = emu_counts_before;
+  e->hot.launch_next = emu_grid_launch_next;
+  e->hot.launch_wait = emu_grid_launch_wait;
   emu_clocks_open(&e->hot);
+  emu_counts_open(&e->hot);
   module->attach(&e->hot);
   emu_now = g;
   return g;
@@ -359,6 +376,7 @@ fat_status emu_launch(emu *e, const emu_module *module, const emu_call *call, co
   emu_grid *g = open_grid(e, module, call->memory, call->bytes, options, report);
   if (!g)
     return fat_status_fail(err, FAT_E_NOMEM, "no memory for the threads of a grid");
+  begin_launch(g, false);
   fat_status status = run_entry(g, call->entry, &entry, &v, args, err);
   check_padding(g);
   close_grid(g);

@@ -60,11 +60,14 @@ static inline int emu_before(const emu_hot *hot, uint64_t stamp, unsigned span, 
 {
   uint64_t who = stamp >> EMU_EPOCH_BITS & EMU_WHO_MASK;
   uint64_t block = who >> EMU_THREAD_BITS;
-  if (block < hot->first_block)
+  if (block < me->ended)
     return 1;
-  if (__builtin_expect(me->seen != NULL, 0))
-    return span != EMU_OF_GRID && block == me->who >> EMU_THREAD_BITS &&
-           emu_before_by_clock(hot, who, stamp & EMU_EPOCH_MASK, span, me);
+  if (__builtin_expect(me->seen != NULL, 0)) {
+    const uint64_t epoch = stamp & EMU_EPOCH_MASK;
+    if (block == me->who >> EMU_THREAD_BITS)
+      return span != EMU_OF_GRID && emu_before_by_clock(hot, who, epoch, span, me);
+    return hot->any_counted && span == EMU_ONE && hot->counted_before(who, epoch, me);
+  }
   if (span == EMU_ONE && who == me->who)
     return (stamp & EMU_STAMP_MASK) <= me->stamp;
   if (span == EMU_OF_GRID || block != me->who >> EMU_THREAD_BITS)

@@ -107,14 +107,21 @@ void emu_clocks_open(emu_hot *hot);
 void emu_side_reset(emu_block *b);
 void emu_clocks_free(emu_block *b);
 
+/* ---- counts.c ---- */
+
+/* Forgets who has counted and who has waited. */
+void emu_counts_open(emu_hot *hot);
+void emu_counts_up(const int32_t *number);
+void emu_counts_await(const int32_t *number, int32_t n, uintptr_t pc);
+/* As hot.h says. */
+int emu_counts_before(uint64_t who, uint64_t epoch, const emu_me *me);
+
 /* ---- signals.c ---- */
 
 void emu_signals_init(uint32_t at, int32_t count, uintptr_t pc);
 void emu_signals_fence(void);
 void emu_signals_arrive(uint32_t at, int32_t bytes, uintptr_t pc);
 int emu_signals_passed(uint32_t at, uint32_t parity, int waits, uintptr_t pc);
-void emu_signals_await_count(const int32_t *from, int32_t n, uintptr_t pc);
-void emu_signals_counted(void);
 void emu_signals_named(int name, int threads, int waits, uintptr_t pc);
 void emu_signals_registers(int count, int more, uintptr_t pc);
 /* The barrier at an address; NULL, and a finding, if there is none or the thread does not know of it. */

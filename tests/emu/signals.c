@@ -174,25 +174,6 @@ void emu_signals_named(int name, int threads, int waits, uintptr_t pc)
     emu_grid_leave();
 }
 
-/* ---- numbers in device memory, by which blocks wait for each other ---- */
-
-void emu_signals_await_count(const int32_t *from, int32_t n, uintptr_t pc)
-{
-  while (*from != n) {
-    emu_boxes_pass(emu_now->self->home);
-    emu_grid_pause(EMU_WAIT_NUMBER, pc);
-    emu_grid_leave();
-  }
-}
-
-void emu_signals_counted(void)
-{
-  for (int i = 0; i < emu_now->resident; i++)
-    for (int x = 0; x < emu_now->block[i].threads; x++)
-      if (emu_now->block[i].active && emu_now->block[i].thread[x].waits == EMU_WAIT_NUMBER)
-        emu_grid_resume(&emu_now->block[i].thread[x]);
-}
-
 /* ---- registers ---- */
 
 enum { REGISTERS = 65536, REGISTERS_MOST = 256, REGISTERS_LEAST = 24, REGISTERS_STEP = 8 };

@@ -208,7 +208,7 @@ void emu_count_up(int32_t *to)
   if (!takes_atomic((uintptr_t)to, PC))
     return;
   ++*to;
-  emu_hot_state->counted();
+  emu_hot_state->counted(to);
 }
 
 void emu_reduce_add(float *to, float x);
@@ -384,6 +384,18 @@ void emu_store_commit(void);
 void emu_store_commit(void)
 {
   emu_hot_state->store_commit();
+}
+
+void emu_launch_next(void);
+void emu_launch_next(void)
+{
+  emu_hot_state->launch_next();
+}
+
+void emu_launch_wait(void);
+void emu_launch_wait(void)
+{
+  emu_hot_state->launch_wait();
 }
 
 void emu_store_wait(void);
