@@ -1,5 +1,5 @@
 # cmake -P system_db.cmake CUBINS FATUNE OUT TEXT... -- makes the system database OUT of the texts in db/tuned. CUBINS is
-# what `fatune import --cubins` takes, or none: sources alone.
+# what `fatune import --cubins` takes, or none.
 #
 # FATUNE makes it beside and it takes the place of the last one whole: who has that open keeps it. A text with a line
 # that is refused ends the build with that line.
