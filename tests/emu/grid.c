@@ -153,6 +153,8 @@ void emu_grid_begin(emu_block *b, int64_t index)
 void emu_grid_tell(emu_thread *first, int count)
 {
   uint64_t ended = 0;
+  if (!emu_now->overlaps)
+    return; /* all know the same */
   for (int i = 0; i < count; i++)
     ended = ended > first[i].me.ended ? ended : first[i].me.ended;
   for (int i = 0; i < count; i++)
