@@ -85,8 +85,8 @@ return {
   -- dS (2 to 4 %); dQ made by the warpgroups in turns (level); LSE loaded a step ahead (2 %, and spills).
   -- D and zeros take 74 us there and rounding 49 of 16384 rows of 32 heads, d 64, whatever the keys: 21 % of the time at 1024 keys, causal.
   -- Sums in a ring of places that L2 holds, which blocks of later heads round and clear, were to save 80 us of 590 and took 180 more
-  -- where the warps that compute round, before their own tiles, and 540 more where idle ones do; a longer ring took longer. Likely it is
-  -- the count behind a block's last sums, which waits until all sums of the SM have arrived, before the next block begins.
+  -- where the warps that compute round, before their own tiles, and 540 more where idle ones do; a longer ring took longer. To
+  -- clear sums ahead without a ring costs more than it saves, too, and not for its counts (docs/kernels.md).
   tunables = {
     { "Br", { 64, 80, 96, 128 }, "rows of Q and dO of one tile" },
     { "Bc", { 128 }, "rows of K and V of one tile: 64 for each warpgroup that computes" },
@@ -118,8 +118,8 @@ return {
     { function(c, p) return c.H == 0 or not (p.has.bs or p.has.causaltl or p.by_batch and not (c.H == 2 and simt.is_in_line(p))) end,
       "where a block stays, each tile of keys is seen by a row, and all batches are alike, or tiles are numbered one batch behind the other" },
     { function(c, p) return c.H ~= 1 or not p.has.w end, "a block that sums dQ lays it down by the first tile of keys of a head" },
-    { function(c, p) return c.H ~= 3 or not p.by_batch end, "when a head is done is known where all batches are alike" },
-    { function(c, p) return c.H == 3 and (c.F > 0 or not p.uneven) or c.F == 0 and c.H ~= 3 end,
+    { function(c, p) return c.F == 0 or c.H == 3 end, "SMs round dQ where they are told which heads are done" },
+    { function(c, p) return c.H ~= 3 or c.F > 0 or not p.uneven end,
       "SMs have nothing to do but to round dQ where they get no tiles, or where the last tiles are as long as any" },
     { function(c, p) return c.H < 2 or not p.has.det end, "sums in order are of blocks that begin in order" },
     { function(c, p) return c.B == 0 or bias.can_be(p) and c.H == 0 and not p.has.det end,

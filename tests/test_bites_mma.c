@@ -146,18 +146,15 @@ static void every_call_is_missed(void **state)
 #define APART   "templates/lib/apart.cuh"
 #define SIMT    "templates/lib/gridsimt.cuh"
 
-#define OVERLAPS_BACK  "bwd-f16-b1-h2k1-q150-k170-d40-causal all lay=padded gpu=H200"
-#define OVERLAPS_SPLIT "fwd-bf16" SPLITS " gpu=H200"
-
 static const defect defects[] = {
     /* launches that overlap: what the one before makes */
-    {IN_SPLITS, "launch_wait();", "", OVERLAPS_SPLIT, EMU_RACE, "templates/lib/split.cuh",
+    {IN_SPLITS, "launch_wait();", "", CLUSTER_BF16, EMU_RACE, "templates/lib/split.cuh",
      "L[n] = s < from.splits ? *from.L(s, row)"},
-    {BWD_LATE, "launch_wait();", "", OVERLAPS_BACK, EMU_RACE, "templates/lib/walk.cuh",
+    {BWD_LATE, "launch_wait();", "", BACKWARD "H200", EMU_RACE, "templates/lib/walk.cuh",
      "copy_async(LD(n).data + 16 * thread_id()"},
-    {BWD_APART, "launch_wait();", "", OVERLAPS_BACK, EMU_RACE, "templates/lib/walk.cuh",
+    {BWD_APART, "launch_wait();", "", BACKWARD "H200", EMU_RACE, "templates/lib/walk.cuh",
      "copy_async(LD(n).data + 16 * thread_id()"},
-    {TWO, "launch_wait();", "", OVERLAPS_BACK, EMU_RACE, "templates/lib/walk.cuh",
+    {TWO, "launch_wait();", "", BACKWARD "H200", EMU_RACE, "templates/lib/walk.cuh",
      "copy_async(LD(n).data + 16 * thread_id()"},
     /* masks and tiles */
     {FWD("s1-Q0"), "keep(seen, u32(j0) + Acc::column(c)) ? S.at[r][c] : minus_inf()", "S.at[r][c]", F16_T4,

@@ -31,7 +31,7 @@
 #define PAIR "bwd-f16-b2-h1-q50-k128-d64-causal all gpu=H200 sms=1 lay=padded"
 /* Tiles that a mask cuts on both sides. */
 #define WINDOW "bwd-f16-b1-h1-q150-k150-d64-w40.30 all gpu=H200 sms=1 lay=padded"
-/* Blocks that tell of what is done, two of which have three tiles or two. */
+/* Heads whose dQ is rounded when their three tiles are done. */
 #define EVEN "bwd-f16-b2-h1-q50-k308-d64 all gpu=H200 sms=2 lay=padded"
 #define DONE "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-E1-H3"
 /* Ragged batches of a causal mask; and with tiles of keys that no row sees. */
@@ -197,12 +197,6 @@ static const defect defects[] = {
     /* tiles of keys that are drawn: each once; whose K a last dQ is of; dK stored when all is in it */
     {STAY, "own.go_on(atomic_add(counts, 1));", "own.go_on(own.number + 2);", SHORT, WRONG, NULL, NULL},
     {STAY, "share.turn_to(own);", "", SHORT, WRONG, NULL, NULL},
-    /* and told when they are done, the last one too, of the heads that share them; by a number that begins at
-       0 */
-    {DONE, "if (own.from.round > 0) tell_done(", "if (false) tell_done(", EVEN, EMU_DEADLOCK,
-     "templates/lib/ws_told.cuh", "await_count("},
-    {DONE, "*done_of(counts, i32(number)) = 0;", ";", EVEN, EMU_UNINITIALISED, "templates/lib/ws_told.cuh",
-     "count_up("},
     {STAY, "told_task(round)", "told_task(round + 1)", SHORT, WRONG, NULL, NULL},
     /* of ragged batches: what no row sees is cleared; where a batch's keys begin and end */
     {STAY, "clear_keys(a, own.my);", "", UNSEEN, WRONG, NULL, NULL},
@@ -211,6 +205,11 @@ static const defect defects[] = {
     {STAY, "  dK = {};", "", SHORT, WRONG, NULL, NULL},
     {STAY, "  dV = {};", "", SHORT, WRONG, NULL, NULL},
     {OWN, "share.turn_to(own);", "", FEW, WRONG, NULL, NULL},
+    /* tiles that are done: told, the last one too, by a number that begins at 0 */
+    {DONE, "if (own.from.round > 0) tell_done(", "if (false) tell_done(", EVEN, EMU_DEADLOCK,
+     "templates/lib/ws_told.cuh", "await_count("},
+    {DONE, "*done_of(counts, i32(number)) = 0;", ";", EVEN, EMU_UNINITIALISED, "templates/lib/ws_told.cuh",
+     "count_up("},
     /* launches that overlap: D, dQ = 0 and what tiles are drawn from, which the one before makes; dQ */
     {ROWS, "await_last();                                         // D is here", "", F16, EMU_RACE, GRAD,
      "copy_bulk("},

@@ -76,7 +76,7 @@ static const overlap cases[] = {
            "if (thread_id() < 32) await_count(n, 4);\nif (block_id() == 0) " ASK "}\n",
      TWO, 9, "of block 0 of second reads"},
     /* sums of all that count */
-    {FIRST "launch_next();\nif (block_id() == 9) " FILL "atomic_add(n + 2, 1);\n" TELL SECOND
+    {FIRST "launch_next();\natomic_add(n + 2, 1);\n" TELL SECOND
            "await_count(n, 4);\nif (block_id() == 0) a.y[thread_id()] = n[2];\n}\n",
      TWO, 0, NULL},
     {FIRST "launch_next();\natomic_add(n + 2, 1);\n" TELL SECOND

@@ -39,6 +39,12 @@ local function draws(of) return of.stays and not of.owns or false end
 -- Whether blocks count in device memory what they have begun, drawn or added.
 local function counted(p, of) return ordered(p, of) or draws(of) end
 
+-- And how many bytes that takes behind LSE and D: four numbers; or a line, and behind it one for each head of K (done_of).
+local function counters(p, of)
+  if not counted(p, of) then return "" end
+  return of.finishes and "+128+4*b*hk" or "+16"
+end
+
 -- Barriers of the order in which blocks add to dQ.
 local function turns(p, of) return ordered(p, of) and 4 * (of.all // of.groups) or 0 end
 
@@ -208,7 +214,7 @@ function ws.recipe(name, c, p, of, entry)
   local counts = counted(p, of) and string.format(" ws(%s*%d)", tiles, tile + 8 * c.Br) or ""
   -- Each tile of keys is seen, by the first row at the latest.
   local valid = draws(of) and p.has.w and not p.ragged and "valid L+q-k+1\n" or ""
-  return string.format("workspace %s*%d%s\n%s%s", tiles, tile + 8 * c.Br + (p.has.det and 4 * (of.all // of.groups) or 0), counted(p, of) and (of.finishes and "+128+4*b*hk" or "+16") or "", valid, p.has.det and "" or "reduces dQ\n")
+  return string.format("workspace %s*%d%s\n%s%s", tiles, tile + 8 * c.Br + (p.has.det and 4 * (of.all // of.groups) or 0), counters(p, of), valid, p.has.det and "" or "reduces dQ\n")
     .. simt.zeros(c, p, entry, ws.threads(of))
     .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", tiles, dQ_LD, counts)
     .. string.format("launch %s grid %s block %d shared %d overlap args call %s mapQ(%d) mapK(64) mapV(64) "

@@ -12,7 +12,7 @@
 
 /* A thread counted up. */
 typedef struct count_up {
-  const struct count_up *earlier; /* of the same number */
+  struct count_up *earlier; /* in the same bucket */
   const int32_t *number;
   uint64_t block;  /* counted over all launches */
   uint32_t seen[]; /* the thread's clock */
@@ -20,7 +20,7 @@ typedef struct count_up {
 
 /* A thread has waited. */
 typedef struct arrival {
-  const struct arrival *earlier; /* of the same block */
+  struct arrival *earlier; /* in the same bucket */
   uint64_t block;
   unsigned thread;
   uint32_t epoch;
@@ -28,35 +28,25 @@ typedef struct arrival {
 } arrival;
 
 enum { BUCKETS = 1 << 10 };
-static count_up *counted[BUCKETS]; /* the latest of each number, and of those that share its place */
-static arrival *arrived[BUCKETS];
-static void **held;
-static size_t holds, room;
+static count_up *counted[BUCKETS]; /* by number, the latest first */
+static arrival *arrived[BUCKETS];  /* by block */
 
-static void *hold(size_t bytes)
+static void *take(size_t bytes)
 {
-  if (holds == room) {
-    room = room ? 2 * room : 256;
-    void *more = realloc(held, room * sizeof *held);
-    if (!more)
-      abort();
-    held = more;
-  }
   void *p = malloc(bytes);
   if (!p)
     abort();
-  return held[holds++] = p;
+  return p;
 }
 
 void emu_counts_open(emu_hot *hot)
 {
-  while (holds)
-    free(held[--holds]);
-  free(held);
-  held = NULL;
-  room = 0;
-  memset(counted, 0, sizeof counted);
-  memset(arrived, 0, sizeof arrived);
+  for (int i = 0; i < BUCKETS; i++) {
+    for (count_up *c; (c = counted[i]) != NULL; free(c))
+      counted[i] = c->earlier;
+    for (arrival *a; (a = arrived[i]) != NULL; free(a))
+      arrived[i] = a->earlier;
+  }
   hot->any_counted = 0;
 }
 
@@ -78,7 +68,7 @@ void emu_counts_up(const int32_t *number)
   emu_thread *t = emu_now->self;
   emu_clocks_need(t->home);
   const size_t bytes = t->home->side->clock_size * sizeof(uint32_t);
-  count_up **last = &counted[bucket_of(number)], *c = hold(sizeof *c + bytes);
+  count_up **last = &counted[bucket_of(number)], *c = take(sizeof *c + bytes);
   *c = (count_up){*last, number, t->me.who >> EMU_THREAD_BITS};
   memcpy(c->seen, t->clock.seen, bytes);
   *last = c;
@@ -99,7 +89,7 @@ void emu_counts_await(const int32_t *number, int32_t n, uintptr_t pc)
   }
   emu_clocks_need(t->home);
   const uint64_t block = t->me.who >> EMU_THREAD_BITS;
-  arrival **last = &arrived[block % BUCKETS], *a = hold(sizeof *a);
+  arrival **last = &arrived[block % BUCKETS], *a = take(sizeof *a);
   *a = (arrival){*last, block, (unsigned)t->me.thread, (uint32_t)(t->me.stamp & EMU_EPOCH_MASK),
                  latest_of(number)};
   *last = a;

@@ -2,10 +2,10 @@
  *
  * In: measured rows of the user's file. Out: the cubins of those that a call may get unasked, with source and
  * recipe; source and recipe of twins, which no call writes again by itself. A row without code is written
- * again where it is first called, as any row that was imported: 400 sources are 21 of a database's 28 MB,
- * which a wheel makes 6 of 9.5. This thread renders, a pool compiles. Each source is compiled once, and not
- * at all where the system's file has a cubin of the same source by the same compiler: so a package's database
- * can be built again on top of the last one. */
+ * again where it is first called, as any row that was imported: so the wheel has 4.2 MB instead of 9.6. This
+ * thread renders, a pool compiles. Each source is compiled once, and not at all where the system's file has a
+ * cubin of the same source by the same compiler: so a package's database can be built again on top of the
+ * last one. */
 #include "package.h"
 
 #include "compile.h"
