@@ -256,11 +256,11 @@ local function identifiers(line)
   return list
 end
 
--- The arch files that a GPU understands, newest first.
+-- The arch files that a GPU understands, newest first; sm90_cluster.cuh is one of sm90.
 local function arch_files(sm)
   local list = {}
   for _, name in ipairs(host.names()) do
-    local number = tonumber(match(name, "^templates/arch/sm(%d+)%.cuh$") or "")
+    local number = tonumber(match(name, "^templates/arch/sm(%d+)[%a_]*%.cuh$") or "")
     if number and number <= sm then list[#list + 1] = { number, name } end
   end
   table.sort(list, function(x, y) return x[1] > y[1] end)

@@ -266,23 +266,3 @@ __device__ __forceinline__ void stmatrix_trans(u32 row, u32 x0, u32 x1, u32 x2, 
                "r"(x3)
                : "memory");
 }
-
-//: peer -- where another block of the cluster has what a pointer into shared memory names in this one [mapa.u64]
-__device__ __forceinline__ float *peer(float *p, i32 block)
-{
-  float *there;
-  asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(p), "r"(block));
-  return there;
-}
-
-//: cluster_arrive -- what this thread wrote is seen by those of the cluster who wait [barrier.cluster.arrive]
-__device__ __forceinline__ void cluster_arrive()
-{
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-}
-
-//: cluster_wait -- until all threads of the cluster have arrived [barrier.cluster.wait]
-__device__ __forceinline__ void cluster_wait()
-{
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}

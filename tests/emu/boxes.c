@@ -3,7 +3,8 @@
  * A copy to shared memory is under way until the phase ends that its barrier counts its bytes in; one to
  * device memory reads shared memory until its thread waits for it. Its bytes move at one time of the run's
  * choice: at once, as late as can be (when nobody can go on without it), or in between. What lies outside the
- * tensor comes as zeros and is not written. */
+ * tensor comes as zeros and is not written. Bytes that are sent to another block of the cluster are under way
+ * there; that they have been read here, too, is known to who knows of that. */
 #include "side.h"
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +103,8 @@ static void land(emu_block *b, int which)
   move(b, &x);
   memmove(&s->box[which], &s->box[which + 1], (size_t)(s->boxes - which - 1) * sizeof x);
   s->boxes--;
+  if (x.sender) /* who awaits it knows that its source has been read */
+    emu_clocks_tell(&x.signal->gathered, x.by->home, x.sender, x.sent + 1);
   if (x.signal)
     emu_signals_came(b, x.signal, (int64_t)rows_of(&x.map) * row_bytes(&x.map));
 }
@@ -216,7 +219,7 @@ static void begin(emu_block *b, const emu_box *x)
 static void load(emu_box *x, uint32_t signal)
 {
   emu_thread *t = emu_now->self;
-  emu_signal *s = emu_signals_at(signal, x->pc);
+  emu_signal *s = emu_signals_at(t->home, signal, x->pc);
   if (!s->fenced)
     emu_findings_unfenced("copies may not have seen that this barrier was initialised", x->pc);
   x->signal = s;
@@ -239,12 +242,49 @@ void emu_boxes_bulk_load(uint32_t to, const void *from, int32_t bytes, uint32_t 
   load(&x, signal);
 }
 
-static unsigned store_agent(emu_thread *t)
+/* Who stands for copies that a thread makes out of shared memory. */
+static unsigned agent_of(const emu_thread *t, unsigned *agent)
 {
   emu_side *s = t->home->side;
-  if (t->store_agent == 0)
-    t->store_agent = EMU_AGENT_STORES + s->store_agents++;
-  return t->store_agent < EMU_AGENTS ? t->store_agent : EMU_AGENTS - 1;
+  if (*agent == 0)
+    *agent = EMU_AGENT_STORES + s->store_agents++;
+  return *agent < EMU_AGENTS ? *agent : EMU_AGENTS - 1;
+}
+
+static unsigned store_agent(emu_thread *t)
+{
+  return agent_of(t, &t->store_agent);
+}
+
+void emu_boxes_bulk_send(uint32_t to, uint32_t from, int32_t bytes, uint32_t signal, uintptr_t pc)
+{
+  emu_thread *t = emu_now->self;
+  emu_clocks_need(t->home);
+  emu_block *b = emu_clusters_block(&to, pc);
+  if (b != emu_clusters_block(&signal, pc))
+    emu_findings_misuse("a copy to another block arrives at a barrier of that block", pc);
+  emu_box x = bulk_of(t->me.shared + (from - EMU_SHARED_BASE), bytes, to, pc);
+  if (from - EMU_SHARED_BASE > t->me.shared_size - (uint32_t)bytes)
+    emu_findings_misuse("the bytes of this bulk copy do not lie in shared memory", pc);
+  emu_signal *s = emu_signals_at(b, signal, pc);
+  if (!s->fenced)
+    emu_findings_unfenced("copies may not have seen that this barrier was initialised", pc);
+  x.signal = s;
+  x.epoch = ++s->loads;
+  s->load_pc = pc;
+  x.sender = agent_of(t, &t->send_agent);
+  x.sent = ++t->sends;
+  /* What this thread knows of the other block's accesses to what is overwritten there. */
+  const uint32_t *seen =
+      t->clock.seen - t->clock.before + (size_t)(b - t->home + t->me.rank) * t->home->side->stride;
+  for (int32_t at = 0; at < bytes; at += CHUNK) {
+    emu_clocks_access(t->home, x.sender, x.sent, t->clock.async, (uintptr_t)x.map.base + (uint32_t)at, CHUNK,
+                      0, pc);
+    emu_clocks_access(b, (unsigned)(s - b->side->signal), x.epoch, seen,
+                      (uintptr_t)shared_at(b, to + (uint32_t)at), CHUNK, 1, pc);
+  }
+  emu_clocks_advance(t);
+  begin(b, &x);
 }
 
 static void store(emu_box *x)

@@ -23,18 +23,27 @@ void emu_clocks_advance(emu_thread *t)
     t->clock.seen[own(t)] = tick + 1;
 }
 
+/* The place of a block in its cluster. */
+static unsigned rank_of(const emu_block *b)
+{
+  return (unsigned)((b - emu_now->block) % emu_now->cluster);
+}
+
 /* All clocks of a block lie in one piece. */
 static void lay(emu_block *b, emu_side *s)
 {
   const unsigned clocks = (unsigned)b->threads + 2 * EMU_SIGNALS + EMU_NAMES + EMU_GROUPS + 1;
-  s->clock_size = EMU_AGENTS + (unsigned)(b->threads + EMU_WARP - 1) / EMU_WARP * EMU_WARP;
+  s->stride = EMU_AGENTS + (unsigned)(b->threads + EMU_WARP - 1) / EMU_WARP * EMU_WARP;
+  s->clock_size = (unsigned)emu_now->cluster * s->stride;
+  const unsigned before = rank_of(b) * s->stride;
   if (!s->entries)
     s->entries = calloc((size_t)clocks * 2 * s->clock_size, sizeof *s->entries);
   if (!s->entries)
     abort();
   memset(s->entries, 0, (size_t)clocks * 2 * s->clock_size * sizeof *s->entries);
   uint32_t *at = s->entries;
-#define TAKE(clock) ((clock) = (emu_clock){at, at + s->clock_size, 0}, at += 2 * s->clock_size)
+#define TAKE(clock)                                                                                          \
+  ((clock) = (emu_clock){at + before, at + s->clock_size + before, 0, before}, at += 2 * s->clock_size)
   for (int i = 0; i < b->threads; i++)
     TAKE(b->thread[i].clock);
   for (int i = 0; i < EMU_SIGNALS; i++) {
@@ -69,6 +78,9 @@ void emu_clocks_need(emu_block *b)
     seen[i] = (uint32_t)(t->me.stamp & EMU_EPOCH_MASK) + 1;
     t->me.seen = t->clock.seen;
     t->me.threads = b->threads;
+    t->me.rank = (int32_t)rank_of(b);
+    t->me.peers = emu_now->cluster;
+    t->me.stride = (int32_t)s->stride;
   }
 }
 
@@ -106,6 +118,13 @@ static void join(uint32_t *to, const uint32_t *from, unsigned count)
     to[i] = to[i] > from[i] ? to[i] : from[i];
 }
 
+/* A whole clock goes into another, which may be of another block of the cluster. */
+static void join_clock(const emu_clock *to, const emu_clock *from, unsigned size)
+{
+  join(to->seen - to->before, from->seen - from->before, size);
+  join(to->async - to->before, from->async - from->before, size);
+}
+
 static void changed(emu_thread *t)
 {
   t->home->side->group[t->me.thread / EMU_GROUP].fresh = false;
@@ -113,26 +132,22 @@ static void changed(emu_thread *t)
 
 void emu_clocks_release(emu_thread *t, emu_clock *to)
 {
-  unsigned size = t->home->side->clock_size;
-  join(to->seen, t->clock.seen, size);
-  join(to->async, t->clock.async, size);
+  join_clock(to, &t->clock, t->home->side->clock_size);
   to->ended = to->ended > t->me.ended ? to->ended : t->me.ended;
   emu_clocks_advance(t);
 }
 
 void emu_clocks_acquire(emu_thread *t, const emu_clock *from)
 {
-  unsigned size = t->home->side->clock_size;
-  join(t->clock.seen, from->seen, size);
-  join(t->clock.async, from->async, size);
+  join_clock(&t->clock, from, t->home->side->clock_size);
   t->me.ended = t->me.ended > from->ended ? t->me.ended : from->ended;
   changed(t);
 }
 
 void emu_clocks_clear(const emu_side *s, emu_clock *clock)
 {
-  memset(clock->seen, 0, s->clock_size * sizeof *clock->seen);
-  memset(clock->async, 0, s->clock_size * sizeof *clock->async);
+  memset(clock->seen - clock->before, 0, s->clock_size * sizeof *clock->seen);
+  memset(clock->async - clock->before, 0, s->clock_size * sizeof *clock->async);
   clock->ended = 0;
 }
 
@@ -144,21 +159,51 @@ void emu_clocks_awaited(emu_thread *t, unsigned agent, uint32_t epoch)
   changed(t);
 }
 
+/* A thread knows what a clock says, and its own past up to `tick`. */
+static void take(emu_thread *t, const emu_clock *all, uint32_t tick)
+{
+  const size_t bytes = t->home->side->clock_size * sizeof *t->clock.seen;
+  memcpy(t->clock.seen - t->clock.before, all->seen - all->before, bytes);
+  memcpy(t->clock.async - t->clock.before, all->async - all->before, bytes);
+  t->clock.seen[own(t)] = tick + 1;
+  changed(t);
+}
+
 void emu_clocks_met(emu_block *b, int first, int count, uint32_t tick)
 {
   emu_side *s = b->side;
   emu_clocks_clear(s, &s->scratch);
-  for (int i = first; i < first + count; i++) {
-    join(s->scratch.seen, b->thread[i].clock.seen, s->clock_size);
-    join(s->scratch.async, b->thread[i].clock.async, s->clock_size);
+  for (int i = first; i < first + count; i++)
+    join_clock(&s->scratch, &b->thread[i].clock, s->clock_size);
+  for (int i = first; i < first + count; i++)
+    take(&b->thread[i], &s->scratch, tick);
+}
+
+void emu_clocks_met_all(emu_block *first, int blocks)
+{
+  emu_clock *all = &first->side->scratch;
+  const unsigned size = first->side->clock_size;
+  emu_clocks_clear(first->side, all);
+  for (emu_block *b = first; b < first + blocks; b++)
+    for (int i = 0; i < b->threads; i++)
+      join_clock(all, &b->thread[i].clock, size);
+  for (emu_block *b = first; b < first + blocks; b++) {
+    b->tick++;
+    for (int i = 0; i < b->threads; i++) {
+      emu_thread *t = &b->thread[i];
+      t->me.seen_block = t->me.seen_warp = b->tick;
+      t->me.stamp = t->me.who << EMU_EPOCH_BITS | b->tick;
+      take(t, all, b->tick);
+    }
   }
-  for (int i = first; i < first + count; i++) {
-    emu_thread *t = &b->thread[i];
-    memcpy(t->clock.seen, s->scratch.seen, s->clock_size * sizeof *t->clock.seen);
-    memcpy(t->clock.async, s->scratch.async, s->clock_size * sizeof *t->clock.async);
-    t->clock.seen[own(t)] = tick + 1;
-    changed(t);
-  }
+}
+
+void emu_clocks_tell(emu_clock *to, const emu_block *of, unsigned agent, uint32_t epoch)
+{
+  const unsigned at = rank_of(of) * of->side->stride + agent;
+  uint32_t *seen = to->seen - to->before + at, *async = to->async - to->before + at;
+  *seen = *seen > epoch ? *seen : epoch;
+  *async = *async > epoch ? *async : epoch;
 }
 
 void emu_clocks_fence(void)
@@ -177,13 +222,15 @@ const uint32_t *emu_clocks_of_group(emu_block *b, int group)
   if (g->fresh)
     return g->clock.async;
   const emu_thread *t = b->thread + group * EMU_GROUP;
-  memcpy(g->clock.async, t->clock.async, s->clock_size * sizeof *g->clock.async);
-  memcpy(g->clock.seen, t->clock.seen, s->clock_size * sizeof *g->clock.seen);
+  const unsigned before = g->clock.before;
+  uint32_t *all_async = g->clock.async - before, *all_seen = g->clock.seen - before;
+  memcpy(all_async, t->clock.async - before, s->clock_size * sizeof *all_async);
+  memcpy(all_seen, t->clock.seen - before, s->clock_size * sizeof *all_seen);
   for (int i = 1; i < EMU_GROUP; i++)
     for (unsigned j = 0; j < s->clock_size; j++) {
-      uint32_t async = t[i].clock.async[j], seen = t[i].clock.seen[j];
-      g->clock.async[j] = g->clock.async[j] < async ? g->clock.async[j] : async;
-      g->clock.seen[j] = g->clock.seen[j] < seen ? g->clock.seen[j] : seen;
+      uint32_t async = (t[i].clock.async - before)[j], seen = (t[i].clock.seen - before)[j];
+      all_async[j] = all_async[j] < async ? all_async[j] : async;
+      all_seen[j] = all_seen[j] < seen ? all_seen[j] : seen;
     }
   g->fresh = true;
   return g->clock.async;
@@ -191,8 +238,14 @@ const uint32_t *emu_clocks_of_group(emu_block *b, int group)
 
 static emu_me agent(const emu_block *b, unsigned which, uint32_t epoch, const uint32_t *seen)
 {
-  emu_me as = {.seen = seen, .threads = b->threads, .ended = emu_now->memory->hot.me->ended};
-  as.who = emu_now->memory->hot.me->who >> EMU_THREAD_BITS << EMU_THREAD_BITS | (EMU_THREADS_MAX + which);
+  const emu_me *first = &b->thread[0].me;
+  emu_me as = {.seen = seen,
+               .threads = b->threads,
+               .rank = first->rank,
+               .peers = first->peers,
+               .stride = first->stride,
+               .ended = emu_now->memory->hot.me->ended};
+  as.who = first->who >> EMU_THREAD_BITS << EMU_THREAD_BITS | (EMU_THREADS_MAX + which);
   as.stamp = as.who << EMU_EPOCH_BITS | epoch;
   return as;
 }

@@ -67,7 +67,7 @@ void emu_counts_up(const int32_t *number)
 {
   emu_thread *t = emu_now->self;
   emu_clocks_need(t->home);
-  const size_t bytes = t->home->side->clock_size * sizeof(uint32_t);
+  const size_t bytes = t->home->side->stride * sizeof(uint32_t);
   count_up **last = &counted[bucket_of(number)], *c = take(sizeof *c + bytes);
   *c = (count_up){*last, number, t->me.who >> EMU_THREAD_BITS};
   memcpy(c->seen, t->clock.seen, bytes);

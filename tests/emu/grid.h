@@ -38,8 +38,9 @@ enum { EMU_REGISTER_ARRAYS = 12, EMU_PRODUCT_GROUPS = 32 };
 /* What is known of each thread and agent: `seen` by accesses of a thread, `async` by those that the hardware
  * makes beside it. They differ in what threads have stored without a fence since. */
 typedef struct emu_clock {
-  uint32_t *seen, *async;
-  uint64_t ended; /* as emu_me.ended */
+  uint32_t *seen, *async; /* the first of the entries of its own block */
+  uint64_t ended;         /* as emu_me.ended */
+  unsigned before;        /* entries of other blocks of the cluster before these */
 } emu_clock;
 
 typedef struct emu_thread {
@@ -57,6 +58,8 @@ typedef struct emu_thread {
   uint32_t waits_for, parity;  /* a barrier and its phase */
   uint32_t stores, last_store; /* of its groups of boxes: closed; the last that has one */
   unsigned store_agent;        /* 0: it has none */
+  unsigned send_agent;         /* reads what it copies to other blocks; 0: it has none */
+  uint32_t sends;              /* begun */
   uintptr_t store_pc;
   uint32_t products, products_done; /* begun; awaited */
   bool fenced;                      /* registers, once at least */

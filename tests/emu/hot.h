@@ -22,7 +22,8 @@
  * (clocks.c). An agent is what runs on by itself and is awaited as one: the copies that arrive at a barrier,
  * a warpgroup's products, a thread's stores. Its epochs count its phases, products or groups, and nobody has
  * seen one who has not waited for it. An entry above an access's epoch: the access came before. Readers of a
- * word whose reads nothing orders are then kept one by one, in sets (EMU_SET). */
+ * word whose reads nothing orders are then kept one by one, in sets (EMU_SET). In a cluster a clock has such
+ * entries for each of its blocks: `seen` points to those of the clock's own, the others lie around them. */
 #ifndef EMU_HOT_H
 #define EMU_HOT_H
 
@@ -115,6 +116,8 @@ typedef struct emu_me {
   uintptr_t stack, stack_size;
   const uint32_t *seen;  /* its clock, where there is one: emu_seen_at */
   int32_t threads;       /* of its block */
+  int32_t rank, peers;   /* where there is a clock: its block's place in a cluster of so many */
+  int32_t stride;        /* entries of a clock for each of these */
   uintptr_t known, last; /* registers that products use lie from here to there; 0: none do */
   int64_t block, grid;   /* blockIdx.x, gridDim.x */
   int32_t thread;
@@ -219,6 +222,9 @@ typedef struct emu_hot {
   void (*copies_fence)(void);
   /* Blocks of a cluster. */
   char *(*peer)(char *p, int rank, uintptr_t pc);
+  uint32_t (*peer_place)(uint32_t place, int rank, uintptr_t pc);
+  void (*signal_arrive_there)(uint32_t at, uintptr_t pc);
+  void (*bulk_send)(uint32_t to, uint32_t from, int32_t bytes, uint32_t signal, uintptr_t pc);
   void (*cluster_arrive)(uintptr_t pc);
   /* Products of warpgroups: `part` of the present thread says which. */
   void (*product)(uintptr_t pc);

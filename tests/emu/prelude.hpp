@@ -112,6 +112,9 @@ __attribute__((const)) int emu_variant(void); // a text may hold several of a ke
 EMU_CALL void emu_block_sync(void);
 EMU_CALL void emu_warp_sync(void);
 EMU_CALL char *emu_peer(char *p, int rank);
+EMU_CALL unsigned emu_peer_place(unsigned place, int rank);
+EMU_CALL void emu_signal_arrive_there(unsigned at);
+EMU_CALL void emu_bulk_send(unsigned to, unsigned from, int bytes, unsigned signal);
 EMU_CALL void emu_launch_next(void);
 EMU_CALL void emu_launch_wait(void);
 EMU_CALL void emu_cluster_arrive(void);
@@ -469,6 +472,18 @@ TWIN void stmatrix_trans(unsigned row, unsigned x0, unsigned x1, unsigned x2, un
 TWIN float *peer(float *p, int block)
 {
   return (float *)(void *)emu_peer((char *)p, block);
+}
+TWIN unsigned peer_place(unsigned place, int block)
+{
+  return emu_peer_place(place, block);
+}
+TWIN void barrier_arrive_there(unsigned barrier)
+{
+  emu_signal_arrive_there(barrier);
+}
+TWIN void copy_there(unsigned to, unsigned from, int bytes, unsigned barrier)
+{
+  emu_bulk_send(to, from, bytes, barrier);
 }
 TWIN void cluster_arrive()
 {

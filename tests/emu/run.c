@@ -320,6 +320,9 @@ static emu_grid *open_grid(emu *e, const emu_module *module, const void *argumen
   e->hot.counted = emu_counts_up;
   e->hot.store_wait = emu_boxes_wait;
   e->hot.peer = emu_clusters_peer;
+  e->hot.peer_place = emu_clusters_place;
+  e->hot.signal_arrive_there = emu_signals_arrive_there;
+  e->hot.bulk_send = emu_boxes_bulk_send;
   e->hot.cluster_arrive = emu_clusters_arrive;
   e->hot.copies_fence = emu_clocks_fence;
   e->hot.product = emu_products_begin;

@@ -23,33 +23,34 @@ static inline unsigned emu_seen_at(unsigned thread)
   return thread < EMU_THREADS_MAX ? thread + EMU_AGENTS : thread - EMU_THREADS_MAX;
 }
 
-static inline int emu_seen_lanes(const emu_me *me, unsigned warp, uint32_t lanes, uint64_t epoch)
+static inline int emu_seen_lanes(const uint32_t *seen, unsigned warp, uint32_t lanes, uint64_t epoch)
 {
-  const uint32_t *seen = me->seen + emu_seen_at(warp * EMU_WARP);
+  seen += emu_seen_at(warp * EMU_WARP);
   for (; lanes; lanes &= lanes - 1)
     if (epoch >= seen[__builtin_ctz(lanes)])
       return 0;
   return 1;
 }
 
-/* emu_before for one block's own accesses, by a clock. */
-__attribute__((noinline, unused)) static int
-emu_before_by_clock(const emu_hot *hot, uint64_t who, uint64_t epoch, unsigned span, const emu_me *me)
+/* emu_before for the accesses of one block, by the entries that a clock has for it. */
+__attribute__((noinline, unused)) static int emu_before_by_clock(const emu_hot *hot, uint64_t who,
+                                                                 uint64_t epoch, unsigned span, int threads,
+                                                                 const uint32_t *seen)
 {
   unsigned thread = who & ((1u << EMU_THREAD_BITS) - 1);
   if (span == EMU_ONE)
-    return thread != EMU_ATOMIC && epoch < me->seen[emu_seen_at(thread)];
+    return thread != EMU_ATOMIC && epoch < seen[emu_seen_at(thread)];
   if (span == EMU_OF_WARP)
-    return emu_seen_lanes(me, thread / EMU_WARP, UINT32_MAX, epoch);
+    return emu_seen_lanes(seen, thread / EMU_WARP, UINT32_MAX, epoch);
   if (thread == EMU_SET) {
     const emu_readers *set = hot->sets + epoch;
     for (int i = 0; i < set->count; i++)
-      if (!emu_seen_lanes(me, set[i].warp, set[i].lanes, set[i].epoch))
+      if (!emu_seen_lanes(seen, set[i].warp, set[i].lanes, set[i].epoch))
         return 0;
     return 1;
   }
-  for (int i = 0; i < me->threads; i++)
-    if (epoch >= me->seen[emu_seen_at((unsigned)i)])
+  for (int i = 0; i < threads; i++)
+    if (epoch >= seen[emu_seen_at((unsigned)i)])
       return 0;
   return 1;
 }
@@ -64,8 +65,10 @@ static inline int emu_before(const emu_hot *hot, uint64_t stamp, unsigned span, 
     return 1;
   if (__builtin_expect(me->seen != NULL, 0)) {
     const uint64_t epoch = stamp & EMU_EPOCH_MASK;
-    if (block == me->who >> EMU_THREAD_BITS)
-      return span != EMU_OF_GRID && emu_before_by_clock(hot, who, epoch, span, me);
+    const int64_t apart = (int64_t)(block - (me->who >> EMU_THREAD_BITS));
+    if (apart >= -me->rank && apart < me->peers - me->rank)
+      return span != EMU_OF_GRID &&
+             emu_before_by_clock(hot, who, epoch, span, me->threads, me->seen + apart * me->stride);
     return hot->any_counted && span == EMU_ONE && hot->counted_before(who, epoch, me);
   }
   if (span == EMU_ONE && who == me->who)

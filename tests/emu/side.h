@@ -38,7 +38,9 @@ typedef struct emu_box {
   int32_t at[4];
   uint32_t shared; /* address */
   emu_signal *signal;
-  bool reduces; /* numbers of fp32 are added to those in device memory */
+  bool reduces;    /* numbers of fp32 are added to those in device memory */
+  unsigned sender; /* to another block's shared memory: the agent that reads, and its epoch */
+  uint32_t sent;
   emu_thread *by;
   uint32_t epoch; /* of its agent */
   uintptr_t pc;
@@ -62,8 +64,8 @@ typedef struct emu_group {
 
 typedef struct emu_side {
   bool in_use;
-  unsigned clock_size; /* entries */
-  uint32_t *entries;   /* of all clocks */
+  unsigned stride, clock_size; /* entries of a block; of all blocks of the cluster */
+  uint32_t *entries;           /* of all clocks */
   emu_clock scratch;
   int signals, store_agents;
   emu_signal signal[EMU_SIGNALS];
@@ -90,6 +92,10 @@ void emu_clocks_clear(const emu_side *s, emu_clock *clock);
 void emu_clocks_awaited(emu_thread *t, unsigned agent, uint32_t epoch);
 /* Some threads side by side meet, each of them for the others' present. */
 void emu_clocks_met(emu_block *b, int first, int count, uint32_t tick);
+/* All threads of a cluster meet, whose blocks have clocks. */
+void emu_clocks_met_all(emu_block *first, int blocks);
+/* Who learns of a clock learns what an agent did before an epoch. */
+void emu_clocks_tell(emu_clock *to, const emu_block *of, unsigned agent, uint32_t epoch);
 /* What `t` stored so far is seen by what runs beside it, once that knows of `t`. */
 void emu_clocks_fence(void);
 /* What every thread of a warpgroup has seen of others' stores and of agents. */
@@ -121,11 +127,13 @@ int emu_counts_before(uint64_t who, uint64_t epoch, const emu_me *me);
 void emu_signals_init(uint32_t at, int32_t count, uintptr_t pc);
 void emu_signals_fence(void);
 void emu_signals_arrive(uint32_t at, int32_t bytes, uintptr_t pc);
+/* At a barrier of another block of the cluster. */
+void emu_signals_arrive_there(uint32_t at, uintptr_t pc);
 int emu_signals_passed(uint32_t at, uint32_t parity, int waits, uintptr_t pc);
 void emu_signals_named(int name, int threads, int waits, uintptr_t pc);
 void emu_signals_registers(int count, int more, uintptr_t pc);
 /* The barrier at an address; NULL, and a finding, if there is none or the thread does not know of it. */
-emu_signal *emu_signals_at(uint32_t at, uintptr_t pc);
+emu_signal *emu_signals_at(emu_block *b, uint32_t at, uintptr_t pc);
 /* Bytes have come. */
 void emu_signals_came(emu_block *b, emu_signal *s, int64_t bytes);
 /* Says what a thread waits for. */
@@ -140,6 +148,8 @@ void emu_boxes_store(const void *map, const int32_t at[4], uint32_t from, uintpt
 /* Bytes side by side, as a box of one row. */
 void emu_boxes_bulk_load(uint32_t to, const void *from, int32_t bytes, uint32_t signal, uintptr_t pc);
 void emu_boxes_bulk_reduce(float *to, uint32_t from, int32_t bytes, uintptr_t pc);
+/* To another block of the cluster, at one of whose barriers they arrive. */
+void emu_boxes_bulk_send(uint32_t to, uint32_t from, int32_t bytes, uint32_t signal, uintptr_t pc);
 void emu_boxes_commit(void);
 void emu_boxes_wait(void);
 /* Some may land now. */
@@ -165,6 +175,10 @@ void emu_products_end(emu_thread *t);
 
 /* Where another block of the cluster has what lies at `p` in this one. */
 char *emu_clusters_peer(char *p, int rank, uintptr_t pc);
+/* The same of an address in shared memory, as instructions for a cluster take it; whose that is, and what it
+ * is there. */
+uint32_t emu_clusters_place(uint32_t place, int rank, uintptr_t pc);
+emu_block *emu_clusters_block(uint32_t *place, uintptr_t pc);
 void emu_clusters_arrive(uintptr_t pc);
 /* The present thread, which is stopped, waits until all of its cluster do. */
 void emu_clusters_wait(emu_thread *t, uintptr_t pc);

@@ -2,21 +2,22 @@
  * bytes have come; the block's 16 named barriers; registers that move between warpgroups.
  *
  * A thread that waits for a phase does not run until one has ended, and then asks again. Who has seen a phase
- * end knows what those knew who arrived in it, and that the copies for it are done. */
+ * end knows what those knew who arrived in it, and that the copies for it are done. Other blocks of a cluster
+ * may arrive there, too, by copies as well. */
 #include "side.h"
 #include "shadow.h"
 #include <stdio.h>
 #include <string.h>
 
-static emu_cell *cell_of(const emu_thread *t, uint32_t at)
+static emu_cell *cell_of(const emu_block *b, uint32_t at)
 {
   const emu_hot *hot = &emu_now->memory->hot;
-  return hot->shadow + ((uintptr_t)t->me.shared + (at - EMU_SHARED_BASE) - hot->arena) / 4;
+  return hot->shadow + ((uintptr_t)b->shared + (at - EMU_SHARED_BASE) - hot->arena) / 4;
 }
 
-static emu_signal *find(const emu_thread *t, uint32_t at)
+static emu_signal *find(const emu_block *b, uint32_t at)
 {
-  emu_side *s = t->home->side;
+  emu_side *s = b->side;
   for (int i = 0; s && s->in_use && i < s->signals; i++)
     if (s->signal[i].at == at)
       return &s->signal[i];
@@ -28,7 +29,7 @@ void emu_signals_init(uint32_t at, int32_t count, uintptr_t pc)
   emu_thread *t = emu_now->self;
   emu_clocks_need(t->home);
   emu_side *s = t->home->side;
-  emu_signal *one = find(t, at);
+  emu_signal *one = find(t->home, at);
   if (count <= 0)
     emu_findings_misuse("a barrier that nobody is to arrive at", pc);
   if (!one && s->signals == EMU_SIGNALS)
@@ -37,7 +38,7 @@ void emu_signals_init(uint32_t at, int32_t count, uintptr_t pc)
     one = &s->signal[s->signals++];
   const emu_clock gathered = one->gathered, done = one->done;
   *one = (emu_signal){.at = at,
-                      .stamp = cell_of(t, at)->write,
+                      .stamp = cell_of(t->home, at)->write,
                       .by = (unsigned)t->me.thread,
                       .count = count,
                       .lacks = count,
@@ -55,18 +56,17 @@ void emu_signals_fence(void)
       s->signal[i].fenced = true;
 }
 
-emu_signal *emu_signals_at(uint32_t at, uintptr_t pc)
+emu_signal *emu_signals_at(emu_block *b, uint32_t at, uintptr_t pc)
 {
-  emu_thread *t = emu_now->self;
   emu_hot *hot = &emu_now->memory->hot;
-  emu_signal *s = find(t, at);
+  emu_signal *s = find(b, at);
   if (!s)
     emu_findings_misuse("no barrier was initialised there", pc);
-  const emu_cell *cell = cell_of(t, at);
+  const emu_cell *cell = cell_of(b, at);
   if (cell->write != s->stamp || cell[1].write != s->stamp)
     emu_findings_misuse("something else was written over this barrier", pc);
-  if (!emu_before(hot, cell->write, EMU_ONE, &t->me))
-    emu_report_race(hot, cell, 1, 0, (uintptr_t)t->me.shared + (at - EMU_SHARED_BASE), 8, pc);
+  if (!emu_before(hot, cell->write, EMU_ONE, &emu_now->self->me))
+    emu_report_race(hot, cell, 1, 0, (uintptr_t)b->shared + (at - EMU_SHARED_BASE), 8, pc);
   return s;
 }
 
@@ -102,14 +102,25 @@ static void settle(emu_block *b, emu_signal *s)
       emu_grid_resume(&b->thread[i]);
 }
 
-void emu_signals_arrive(uint32_t at, int32_t bytes, uintptr_t pc)
+static void arrive(emu_block *b, uint32_t at, int32_t bytes, uintptr_t pc)
 {
-  emu_thread *t = emu_now->self;
-  emu_signal *s = emu_signals_at(at, pc);
-  emu_clocks_release(t, &s->gathered);
+  emu_signal *s = emu_signals_at(b, at, pc);
+  emu_clocks_release(emu_now->self, &s->gathered);
   s->bytes += bytes > 0 ? bytes : 0;
   s->lacks--;
-  settle(t->home, s);
+  settle(b, s);
+}
+
+void emu_signals_arrive(uint32_t at, int32_t bytes, uintptr_t pc)
+{
+  arrive(emu_now->self->home, at, bytes, pc);
+}
+
+void emu_signals_arrive_there(uint32_t at, uintptr_t pc)
+{
+  emu_clocks_need(emu_now->self->home);
+  emu_block *b = emu_clusters_block(&at, pc);
+  arrive(b, at, -1, pc);
 }
 
 void emu_signals_came(emu_block *b, emu_signal *s, int64_t bytes)
@@ -121,7 +132,7 @@ void emu_signals_came(emu_block *b, emu_signal *s, int64_t bytes)
 int emu_signals_passed(uint32_t at, uint32_t parity, int waits, uintptr_t pc)
 {
   emu_thread *t = emu_now->self;
-  emu_signal *s = emu_signals_at(at, pc);
+  emu_signal *s = emu_signals_at(t->home, at, pc);
   if (waits && (s->phase & 1) == (parity & 1)) {
     t->waits_for = at;
     t->parity = parity;
@@ -221,7 +232,7 @@ static void check_registers(const emu_block *b)
 
 void emu_signals_describe(const emu_thread *t, char *text, size_t room)
 {
-  const emu_signal *s = t->waits == EMU_WAIT_SIGNAL ? find(t, t->waits_for) : NULL;
+  const emu_signal *s = t->waits == EMU_WAIT_SIGNAL ? find(t->home, t->waits_for) : NULL;
   if (s)
     snprintf(
         text, room,

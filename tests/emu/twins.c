@@ -44,6 +44,24 @@ char *emu_peer(char *p, int rank)
   return emu_hot_state->peer(p, rank, PC);
 }
 
+uint32_t emu_peer_place(uint32_t place, int rank);
+uint32_t emu_peer_place(uint32_t place, int rank)
+{
+  return emu_hot_state->peer_place(place, rank, PC);
+}
+
+void emu_signal_arrive_there(uint32_t at);
+void emu_signal_arrive_there(uint32_t at)
+{
+  emu_hot_state->signal_arrive_there(at, PC);
+}
+
+void emu_bulk_send(uint32_t to, uint32_t from, int32_t bytes, uint32_t signal);
+void emu_bulk_send(uint32_t to, uint32_t from, int32_t bytes, uint32_t signal)
+{
+  emu_hot_state->bulk_send(to, from, bytes, signal, PC);
+}
+
 void emu_cluster_arrive(void);
 void emu_cluster_arrive(void)
 {
