@@ -12,7 +12,7 @@ $(entry "prepare")(const call a$(take_lists), float *dQ_all, LD_row *LD_all$(tak
   overlap_next();
   $(tile_of_block "")
   make_LD(LD_all + i64(tile) * Br, rows(a, $(tile_head)), $(tile_row));         // D = rowsum(dO O)
-  $(owns and "" or "clear_sums(dQ_all, tile" .. and_counts .. (finishes and ", a.b * a.hk" or "") .. and_rows .. "); // dQ = 0")
+  $(owns and "" or "clear_sums(dQ_all, tile" .. and_counts .. and_rows .. "); // dQ = 0")
 }
 
 %  if not stays then
@@ -115,15 +115,15 @@ $(entry "bwd_ws")(const call a$(take_lists), float *dQ_all, const LD_row *LD_all
 
 %  if not owns then
 extern "C" __global__ void __launch_bounds__($(dQ_share == "turned" and "128 * consumers" or "2 * Br"))
-$(entry "finish")(const call a$(take_lists), const float *dQ_all, const __grid_constant__ tensor_map dQ_map$(finishes and take_counts or ""))
+$(entry "finish")(const call a$(take_lists), const float *dQ_all, const __grid_constant__ tensor_map dQ_map)
 {
   $(tile_of_block ", group = warp_of() / 4")
-  $(finishes and "await_done(a, counts, tile / Tr)" or "await_last()");$(ragged and " if (!" .. has_rows .. ") return;" or "")                                         // dQ is whole
+  await_last();$(ragged and " if (!" .. has_rows .. ") return;" or "")                                         // dQ is whole
   $(dQ_share == "turned" and "store_turned(dQ_all, tile, group, a.scale, dQ_map, sequence_of(a, " .. tile_head .. "), " .. tile_row .. rows_to "dQ" .. ");" or "acc<Bc, D> dQ = whole_dQ(dQ_all, tile);")
 %  if dQ_share ~= "turned" then
   store_scaled(K_of(group), dQ, a.scale, dQ_map, sequence_of(a, $(tile_head)), $(tile_row) + 64 * group$(rows_to "dQ"));
 %  end
   end_stores();
-$(finishes and "  await_last(); // who waits for this launch waits for the one before, too\n" or "")}
+}
 %  end
 $(entries_beside(entry, take_lists, ", const LD_row *LD_all", "dsink_by_LD(a, LD_all, i32(block_id()))"))

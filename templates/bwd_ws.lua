@@ -33,7 +33,7 @@ end
 local function of(c, p)
   local own, K, V = consumers(c), held(c, p)
   return { groups = own, all = own, Q = c.s + c.S, dO = c.s, dS = c.t, P = 0, dQ = c.R == 0 and own * 256 * dQ_columns(c, p) or 0,
-    row_readers = own, dS_readers = own, sums = sums(c, p), stays = c.H > 0, owns = c.H == 1, finishes = c.H == 3, rounders = c.F, biases = c.B == 1,
+    row_readers = own, dS_readers = own, sums = sums(c, p), stays = c.H > 0, owns = c.H == 1, biases = c.B == 1,
     turned = dQ_share(c, p) == "turned", K_held = K, V_held = V }
 end
 local function shared(c, p) return ws.places(c, p, of(c, p)).last end
@@ -98,8 +98,7 @@ return {
     { "O", { 0, 1 }, "dV starts 0 = when all of P is there, beside dP, 1 = slice by slice, as P comes, and dP behind it", unsaid = 0 },
     { "K", { 0, 1 }, "1 = of K, then of V, registers hold what they have room for", unsaid = 0 },
     { "E", { 0, 1 }, "1 = LSE and D are loaded while S and dP are awaited", unsaid = 0 },
-    { "H", { 0, 1, 2, 3 }, "a block has 0 = a tile of keys, 1 = all those of a head, whose dQ it sums itself, 2 = one tile after another, 3 = so, and dQ is rounded while the last ones are worked on", unsaid = 0 },
-    { "F", { 0, 4, 8 }, "SMs that get no tiles of keys, but round dQ of heads that are done", unsaid = 0 },
+    { "H", { 0, 1, 2 }, "a block has 0 = a tile of keys, 1 = all those of a head, whose dQ it sums itself, 2 = one tile after another", unsaid = 0 },
     { "B", { 0, 1 }, "a bias comes 0 = to each thread by loads of its own, 1 = by way of shared memory, brought by warps that copy nothing else", unsaid = 0 },
   },
   constraints = {
@@ -118,10 +117,7 @@ return {
     { function(c, p) return c.H == 0 or not (p.has.bs or p.has.causaltl or p.by_batch and not (c.H == 2 and simt.is_in_line(p))) end,
       "where a block stays, each tile of keys is seen by a row, and all batches are alike, or tiles are numbered one batch behind the other" },
     { function(c, p) return c.H ~= 1 or not p.has.w end, "a block that sums dQ lays it down by the first tile of keys of a head" },
-    { function(c, p) return c.F == 0 or c.H == 3 end, "SMs round dQ where they are told which heads are done" },
-    { function(c, p) return c.H ~= 3 or c.F > 0 or not p.uneven end,
-      "SMs have nothing to do but to round dQ where they get no tiles, or where the last tiles are as long as any" },
-    { function(c, p) return c.H < 2 or not p.has.det end, "sums in order are of blocks that begin in order" },
+    { function(c, p) return c.H ~= 2 or not p.has.det end, "sums in order are of blocks that begin in order" },
     { function(c, p) return c.B == 0 or bias.can_be(p) and c.H == 0 and not p.has.det end,
       "tiles of biases, of 16 bits and without paddings ahead, come with those of Q, where blocks begin in any order and do not stay" },
     { function(c, p) return p.uneven or c.Z == 1 end, "tiles differ in length only under a mask" },

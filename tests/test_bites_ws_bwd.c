@@ -31,9 +31,6 @@
 #define PAIR "bwd-f16-b2-h1-q50-k128-d64-causal all gpu=H200 sms=1 lay=padded"
 /* Tiles that a mask cuts on both sides. */
 #define WINDOW "bwd-f16-b1-h1-q150-k150-d64-w40.30 all gpu=H200 sms=1 lay=padded"
-/* Heads whose dQ is rounded when their three tiles are done. */
-#define EVEN "bwd-f16-b2-h1-q50-k308-d64 all gpu=H200 sms=2 lay=padded"
-#define DONE "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-E1-H3"
 /* Ragged batches of a causal mask; and with tiles of keys that no row sees. */
 #define LINED  "bwd-f16-b4-h2k1-q200-k230-d64-causal-varlen all gpu=H200 sms=2 lay=padded"
 #define UNSEEN "bwd-f16-b6-h1-q90-k390-d64-w40.0-varlen all gpu=H200 sms=2"
@@ -46,7 +43,7 @@
 static const struct {
   const char *kernel, *line;
 } schedules[] = {{ROWS, F16},    {HELD, F16},      {COLUMNS, BF16},     {OWN, FEW},     {STAY, SHORT},
-                 {STAY, PAIR},   {STAY, LINED},    {DONE, EVEN},        {STAY, WINDOW}, {SLICES, BF16},
+                 {STAY, PAIR},   {STAY, LINED},    {STAY, WINDOW}, {SLICES, BF16},
                  {HALVES, WIDE}, {BIASES, BIASED}, {BIASES, BIASED_ODD}};
 enum { SCHEDULES = sizeof schedules / sizeof *schedules };
 
@@ -105,8 +102,6 @@ static const char *const names[] = {
     "store_dK",
     "store_dV",
     "tell_keys",
-    "tell_done",
-    "await_done",
     "barrier_arrive",
     "end_stores",
     "settle_dQ",
@@ -205,11 +200,6 @@ static const defect defects[] = {
     {STAY, "  dK = {};", "", SHORT, WRONG, NULL, NULL},
     {STAY, "  dV = {};", "", SHORT, WRONG, NULL, NULL},
     {OWN, "share.turn_to(own);", "", FEW, WRONG, NULL, NULL},
-    /* tiles that are done: told, the last one too, by a number that begins at 0 */
-    {DONE, "if (own.from.round > 0) tell_done(", "if (false) tell_done(", EVEN, EMU_DEADLOCK,
-     "templates/lib/ws_told.cuh", "await_count("},
-    {DONE, "*done_of(counts, i32(number)) = 0;", ";", EVEN, EMU_UNINITIALISED, "templates/lib/ws_told.cuh",
-     "count_up("},
     /* launches that overlap: D, dQ = 0 and what tiles are drawn from, which the one before makes; dQ */
     {ROWS, "await_last();                                         // D is here", "", F16, EMU_RACE, GRAD,
      "copy_bulk("},

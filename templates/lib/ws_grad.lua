@@ -6,8 +6,7 @@
 --   turned   whether sums are those of dQ^T
 --   biases   whether biases come by way of shared memory, a tile with each of Q
 --   K_held, V_held   slices of 16 columns of each in registers, where there are any
---   stays    whether a block stays for many tiles of keys, with places for two; owns: and has whole heads, whose dQ it sums; finishes:
---            and tells of heads that are done; rounders: SMs left to what rounds their dQ
+--   stays    whether a block stays for many tiles of keys, with places for two; owns: and has whole heads, whose dQ it sums
 --   row_readers, dS_readers   warpgroups that read a tile of Q or dO, of dS
 local libs = include "lib/libs.lua"
 local simt, grad, bias = include "lib/simt.lua", include "lib/grad.lua", include "lib/bias_tiles.lua"
@@ -39,11 +38,8 @@ local function draws(of) return of.stays and not of.owns or false end
 -- Whether blocks count in device memory what they have begun, drawn or added.
 local function counted(p, of) return ordered(p, of) or draws(of) end
 
--- And how many bytes that takes behind LSE and D: four numbers; or a line, and behind it one for each head of K (done_of).
-local function counters(p, of)
-  if not counted(p, of) then return "" end
-  return of.finishes and "+128+4*b*hk" or "+16"
-end
+-- And how many bytes that takes behind LSE and D: four numbers.
+local function counters(p, of) return counted(p, of) and "+16" or "" end
 
 -- Barriers of the order in which blocks add to dQ.
 local function turns(p, of) return ordered(p, of) and 4 * (of.all // of.groups) or 0 end
@@ -97,7 +93,6 @@ function ws.words(c, p, of, own)
     turns = "none", schedule = "in_flight", stores_later = true, storing_lane = of.stays and "lane_again()" or "thread_id() % 32", stays = of.stays or false, owns = of.owns or false, draws = draws(of), ordered = in_order,
     block = in_order and "begun_block(counts)" or "i32(block_id())",
     take_counts = counted(p, of) and ", i32 *counts" or "", and_counts = counted(p, of) and ", counts" or "" }
-  words.finishes = of.finishes or false
   words.rows_ahead = own.rows_ahead or false
   bias.words(words, of.biases or false, "Q")
   simt.tile_words(words, p)
@@ -202,7 +197,7 @@ end
 -- Blocks that make products: of tiles that are drawn as many as there are SMs for them.
 local function grid(of, blocks)
   if not draws(of) then return blocks end
-  return string.format("min(%s,%s)", of.rounders > 0 and string.format("max(SMs-%d,1)", of.rounders) or "SMs", blocks)
+  return string.format("min(SMs,%s)", blocks)
 end
 
 -- D and zeros for dQ, the products, dQ rounded.
@@ -219,8 +214,8 @@ function ws.recipe(name, c, p, of, entry)
     .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", tiles, dQ_LD, counts)
     .. string.format("launch %s grid %s block %d shared %d overlap args call %s mapQ(%d) mapK(64) mapV(64) "
       .. "mapdO(%d) mapdK(16) mapdV(16)%s%s\n", entry(name), grid(of, blocks), ws.threads(of), ws.places(c, p, of).last, dQ_LD, c.Br, c.Br, counts, bias.map(c))
-    .. string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)%s\n", entry "finish", tiles, of.turned and 128 * of.groups or 2 * c.Br,
-      c.Br * ws.boxes(p.d) * 128, of.finishes and counts or "")
+    .. string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)\n", entry "finish", tiles, of.turned and 128 * of.groups or 2 * c.Br,
+      c.Br * ws.boxes(p.d) * 128)
     .. simt.sinks(p, entry, ws.threads(of), string.format(" ws(%s*%d)", tiles, tile))
 end
 

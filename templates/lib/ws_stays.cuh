@@ -89,9 +89,6 @@ __device__ __forceinline__ void bring_all_keys(const call &a, const tensor_map &
 % if draws then
   await_last();                                         // nothing is drawn
 % end
-% if finishes then
-  overlap_next();                                       // none is done
-% end
   made_tasks own(a);
 % if ragged then
   i32 tails = 0;
@@ -102,7 +99,7 @@ __device__ __forceinline__ void bring_all_keys(const call &a, const tensor_map &
     const keys_place_of keys(round);
     wait(keys_free + keys.slot, keys.parity ^ 1);
 % if draws then
-$(finishes and "    if (round >= keys_tiles) tell_done(a, counts, round - keys_tiles);\n" or "")    if (round > 0 && own.are_few_left()) see_full(wanted, step_of<1>(round - 1).parity);
+    if (round > 0 && own.are_few_left()) see_full(wanted, step_of<1>(round - 1).parity);
 % end
 % if ragged then
     i32 next = 0;
@@ -133,9 +130,6 @@ $(finishes and "    if (round >= keys_tiles) tell_done(a, counts, round - keys_t
       $(copy_keys)<V_boxes>(V_of(0, own.from.round), V_map, own.my.j0, at, V_full + keys.slot$(and_tails));
     }
   } while (more);
-% if finishes then
-  if (own.from.round > 0) tell_done(a, counts, own.from.round - 1);
-% end
 }
 
 //: produce_all -- what the warpgroup that copies does, where blocks stay
@@ -185,7 +179,7 @@ __device__ __forceinline__ void store_dK(acc<Bc, D> &dK, const call &a, i32 roun
 __device__ __forceinline__ void leave_keys(i32 round)
 {
   end_stores();
-$(finishes and "  warp_sync(); // who learns of it learns of all lanes' additions\n" or "")  release(keys_free + keys_place_of(round).slot);
+  release(keys_free + keys_place_of(round).slot);
 }
 
 //: consume_all -- what a warpgroup that computes does, where blocks stay
@@ -221,7 +215,7 @@ __device__ __forceinline__ void consume_all(const call &a, float *dQ_all, const 
     return;                                             // others have drawn all
   last_dQ(share, n, last_tile);                         // dK is there, too
   store_dK(dK, a, own.from.round - 1, me, dK_map);
-  $(finishes and "leave_keys(own.from.round - 1)" or "end_stores()");
+  end_stores();
 }
 
 //: settle_dQ -- dQ of a tile from the keys of a tile: laid down, added, or with all before it the whole

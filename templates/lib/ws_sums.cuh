@@ -211,7 +211,7 @@ __device__ __forceinline__ void last_dQ(const share_of_dQ &my, i32 n, i32 number
 }
 
 //: clear_sums -- dQ = 0 of a tile$(ordered and "; nobody has added to it, and no block has begun" or "")
-__device__ __forceinline__ void clear_sums(float *dQ_all, i64 number$(take_counts)$(finishes and ", i32 heads" or "")$(ragged and ", bool has_rows" or ""))
+__device__ __forceinline__ void clear_sums(float *dQ_all, i64 number$(take_counts)$(ragged and ", bool has_rows" or ""))
 {
 % if ordered then
   if (thread_id() < sharers)
@@ -220,10 +220,6 @@ __device__ __forceinline__ void clear_sums(float *dQ_all, i64 number$(take_count
 % if ordered or draws then
   if (number == 0 && thread_id() == 0)
     counts[0] = 0;
-% end
-% if finishes then
-  if (number < heads && thread_id() == 0)
-    *done_of(counts, i32(number)) = 0;
 % end
 % if ragged then
   if (!has_rows)

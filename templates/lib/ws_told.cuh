@@ -1,6 +1,4 @@
-// ws_told.cuh -- what bwd_ws.cu's blocks that stay tell: their warps, of the tile of keys that comes next; and `finish`, of heads whose
-// tiles of keys are done. It runs then where an SM has no more tiles, while others still have some: without a mask, where the last tiles
-// are as long as any, which may be 3 % of a call.
+// ws_told.cuh -- what blocks of bwd_ws.cu that stay tell all their warps of the tile of keys that comes next.
 
 //: told_place -- where it is said which tile of keys a place of K and V holds
 __device__ __forceinline__ u32 told_place(i32 round)
@@ -36,24 +34,4 @@ __device__ __forceinline__ key_task told_task(i32 round)
 {
   const quad x = get16(told_place(round));
   return {i32(x.at[0]), i32(x.at[1])};
-}
-
-//: done_of -- how many tiles of keys of a head, of K, have added all to its dQ
-__device__ __forceinline__ i32 *done_of(i32 *counts, i32 head)
-{
-  return counts + 32 + head; // what tiles are drawn from has a line of its own
-}
-
-//: tell_done -- when all warps that compute have left a tile's place, behind their last additions
-__device__ __forceinline__ void tell_done(const call &a, i32 *counts, i32 round)
-{
-  const keys_place_of next(round + keys_tiles);
-  see_full(keys_free + next.slot, next.parity ^ 1);
-  count_up(done_of(counts, told_task(round).head / (a.h / a.hk)));
-}
-
-//: await_done -- dQ of a head, of Q, is whole. All tiles of keys have been drawn when `finish` begins, by blocks that run
-__device__ __forceinline__ void await_done(const call &a, i32 *counts, i32 head)
-{
-  await_count(done_of(counts, head / (a.h / a.hk)), ceil_div(a.k, Bc));
 }
