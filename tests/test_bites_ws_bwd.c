@@ -39,12 +39,14 @@
 #define BIASED_ODD "bwd-f16-b1-h2k1-q150-k201-d128-causal-bias all gpu=H200 sms=2"
 #define BIASES     "bwd_ws:Br80-Bc128-s2-t2-S0-R1-Z1-O1-B1"
 #define HALVES     "bwd_wide:Br64-s2-t2-Z1"
+/* Of the second pair one block has no keys, and all the same makes its part of dQ. */
+#define COUPLE "bwd_pair:Br64-s2-o1-t2-Z1"
 
 static const struct {
   const char *kernel, *line;
 } schedules[] = {{ROWS, F16},    {HELD, F16},      {COLUMNS, BF16},     {OWN, FEW},     {STAY, SHORT},
-                 {STAY, PAIR},   {STAY, LINED},    {STAY, WINDOW}, {SLICES, BF16},
-                 {HALVES, WIDE}, {BIASES, BIASED}, {BIASES, BIASED_ODD}};
+                 {STAY, PAIR},   {STAY, LINED},    {STAY, WINDOW},      {SLICES, BF16}, {HALVES, WIDE},
+                 {COUPLE, WIDE}, {BIASES, BIASED}, {BIASES, BIASED_ODD}};
 enum { SCHEDULES = sizeof schedules / sizeof *schedules };
 
 /* What is taken out. Not await_start and give_start, which shape the schedule alone. Nor await_last, of which
@@ -87,6 +89,16 @@ static const char *const names[] = {
     "start_dQ",
     "end_dQ",
     "end_half",
+    "start_pair_dQ",
+    "end_quarter",
+    "last_quarter",
+    "lend_P",
+    "take_lent_P",
+    "show_both",
+    "meet_other",
+    "copy_there",
+    "barrier_arrive_there",
+    "copy_pair_keys<boxes>",
     "add_to_sums",
     "last_dQ",
     "mask_rows",
@@ -128,6 +140,7 @@ static void every_call_is_missed(void **state)
 
 #define STEPS "templates/lib/ws_grad_steps.cuh"
 #define SUMS  "templates/lib/ws_sums.cuh"
+#define PAIRS "templates/lib/ws_pairs.cuh"
 #define RING  "templates/lib/ring.cuh"
 #define GRAD  "templates/lib/ws_grad.cuh"
 #define STAYS "templates/lib/ws_stays.cuh"
@@ -169,6 +182,20 @@ static const defect defects[] = {
     {HELD, "reduce_add4(to + (c / 2 * 32 + thread_id() % 32) * 4", "reduce_add4(to + c / 2 * 128", F16, WRONG,
      NULL, NULL},
     {HALVES, "column = group * first", "column = 0", WIDE, WRONG, NULL, NULL},
+    /* of a pair: whose dS and K is where, and which columns each makes; who waits for whom */
+    {COUPLE, "64 + own_rank() * width", "64", WIDE, WRONG, NULL, NULL},
+    {COUPLE, "b(own_rank() == 0 ? own : other", "b(true ? own : other", WIDE, WRONG, NULL, NULL},
+    {COUPLE, "j0 ^ 64", "j0", WIDE, WRONG, NULL, NULL},
+    {COUPLE, "my.j0 += 64 * own_rank();", "", WIDE, WRONG, NULL, NULL},
+    {COUPLE, "barrier_arrive_there(peer_place(free, 1 - own_rank()))", "barrier_arrive(free)", WIDE, EMU_RACE,
+     PAIRS, "copy_there("},
+    {COUPLE, "copy_there(peer_place(mine, other)", "copy_there(peer_place(mine, 1 - other)", WIDE, EMU_MISUSE,
+     PAIRS, "copy_there("},
+    {COUPLE, "  copies_fence();\n  named_sync(2, 128);", "  named_sync(2, 128);", WIDE, EMU_UNFENCED, PAIRS,
+     "copy_there("},
+    {COUPLE, "  copies_fence();\n  named_sync(2, 128);", "  copies_fence();", WIDE, EMU_RACE, PAIRS,
+     "copy_there("},
+    {COUPLE, "  named_sync(2, 128);\n}", "}", WIDE, EMU_RACE, PAIRS, "get16("},
     /* dQ^T: of which columns of K; turned back */
     {SLICES, "K_of(0) + my.column / 64 * box_bytes<64>", "K_of(0)", BF16, WRONG, NULL, NULL},
     {SLICES, "+ (chunk ^ row % 8) * 16, x[0]", "+ chunk * 16, x[0]", BF16, WRONG, NULL, NULL},

@@ -22,7 +22,7 @@ static void edges_are_solved(const char *problem, const fat_config *config, int 
 {
   int32_t Br, Bc = 64;
   assert_int_equal(fat_config_get(config, "Br", &Br), FAT_OK);
-  (void)fat_config_get(config, "Bc", &Bc); /* bwd_wide has one */
+  (void)fat_config_get(config, "Bc", &Bc); /* bwd_wide and bwd_pair have one */
   const int64_t lengths[LENGTHS][2] = {
       {Br + 1, 2 * Bc - 1}, {3 * Br, Bc + 1}, {2 * Br - 1, 1}, {Br, 2 * Bc},
       {1, Bc + 1},          {Br - 1, Bc},     {1, 1},          {5 * Br, Bc - 63}};
@@ -47,10 +47,11 @@ static void every_tunable_value_works_at_tile_edges(void **state)
     const char *kernel, *problem;
   } cases[] = {{"bwd_ws", "bwd-f16-b1-h2k1-q128-k128-d64-causal"},
                {"bwd_wide", "bwd-bf16-b1-h2k1-q128-k128-d192v136-causal"},
+               {"bwd_pair", "bwd-bf16-b1-h2k1-q128-k128-d192v136-causal"},
                {"bwd_ws", "bwd-bf16-b1-h2-q128-k128-d128"},
                {"bwd_ws", "bwd-f16-b1-h2k1-q128-k128-d96v72-causal"},
                {"bwd_wide", "bwd-f16-b1-h2-q128-k128-d256"}};
-  for (int f = 0; f < (emu_check_full() ? 5 : 2); f++) {
+  for (int f = 0; f < (emu_check_full() ? 6 : 3); f++) {
     fat_config picked[EMU_COVER];
     emu_case c = hopper_case(cases[f].problem);
     fat_space space = emu_check_space(cases[f].kernel, &c);
@@ -71,6 +72,7 @@ static void results_do_not_depend_on_order_or_layout(void **state)
   (void)state;
   static const char *const cases[][2] = {{"bwd_ws", "bwd-f16-b2-h2k1-q150-k100-d64-causal"},
                                          {"bwd_wide", "bwd-bf16-b1-h2k1-q150-k60-d192-causal"},
+                                         {"bwd_pair", "bwd-bf16-b1-h2k1-q150-k60-d192-causal"},
                                          {"bwd_ws", "bwd-bf16-b1-h2k1-q300-k500-d64-causal-det"},
                                          {"bwd_ws", "bwd-bf16-b1-h2-q150-k500-d64-det"},
                                          {"bwd_wide", "bwd-bf16-b1-h2k1-q150-k250-d192-causal-det"}};

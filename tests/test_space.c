@@ -37,8 +37,8 @@ static void kernels_are_listed(void **state)
   char names[FAT_SPACE_KERNELS][FAT_CONFIG_KERNEL];
   int count;
   assert_int_equal(fat_space_kernels(script, names, &count, NULL), FAT_OK);
-  static const char *const all[] = {"bwd",     "bwd_two", "bwd_wide", "bwd_ws",   "fa1",
-                                    "fa1_bwd", "fwd",     "fwd_ws",   "standard", "standard_bwd"};
+  static const char *const all[] = {"bwd",     "bwd_pair", "bwd_two", "bwd_wide", "bwd_ws",      "fa1",
+                                    "fa1_bwd", "fwd",      "fwd_ws",  "standard", "standard_bwd"};
   assert_int_equal(count, sizeof all / sizeof *all);
   for (int i = 0; i < count; i++)
     assert_string_equal(names[i], all[i]);

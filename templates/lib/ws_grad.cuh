@@ -178,19 +178,19 @@ __device__ __forceinline__ void set_up_steps()
 {
   if (thread_id() == 0) {
     for (i32 x = 0; x < signals; x++)
-      barrier_init(barrier_at(x), x < Q_full ? 1 : x < dO_full ? $(placed and "2 + bias_threads / 32" or "2") : x < Q_free ? 1 : x < dS_full ? 4 * row_readers : x < dS_free ? 4 * consumers : $(ragged and "x >= signals - " .. (stays and 3 or 2) .. " ? 1 : " or "")$(ordered and "x >= turn ? x < added ? 1 : 4 * consumers : " or "")$(stays and "x >= told_full ? 1 : " or "")4 * dS_readers);
+      barrier_init(barrier_at(x), x < Q_full ? 1 : x < dO_full ? $(placed and "2 + bias_threads / 32" or "2") : x < Q_free ? 1 : x < dS_full ? 4 * row_readers : x < dS_free ? $(pairs and "x < P_full ? 1 : 4" or "4 * consumers") : $(ragged and "x >= signals - " .. (stays and 3 or 2) .. " ? 1 : " or "")$(ordered and "x >= turn ? x < added ? 1 : 4 * consumers : " or "")$(stays and "x >= told_full ? 1 : " or "")4 * dS_readers);
     barrier_init_fence();
   }
-  block_sync();
+  $(pairs and "meet_other" or "block_sync")();
 }
 
 //: copy_keys -- the rows of K or of V of all warpgroups
 template <i32 boxes_>
 __device__ __forceinline__ void copy_keys(u32 to, const tensor_map &from, i32 j0, const sequence &at, i32 full)
 {
-  barrier_expect(barrier_at(full), consumers * boxes_ * box_bytes<64>);
+  barrier_expect(barrier_at(full), $(own_groups) * boxes_ * box_bytes<64>);
 #pragma unroll
-  for (i32 w = 0; w < consumers; w++)
+  for (i32 w = 0; w < $(own_groups); w++)
 #pragma unroll
     for (i32 x = 0; x < boxes_; x++)
       copy_box(to + (w * boxes_ + x) * box_bytes<64>, from, 64 * x, j0 + 64 * w, at.hk, at.b, barrier_at(full));
@@ -229,7 +229,7 @@ __device__ __forceinline__ void bring_queries(const call &a, const LD_row *LD_al
 {
 % if not stays then
 $(ragged and "  i32 tails = 0;\n" or "")  if (from.steps > 0)
-    $(copy_keys)<boxes>(K_of(0), K_map, my.j0, sequence_of(a, my.head), K_full$(and_tails));
+    $(pairs and "copy_pair_keys" or copy_keys)<boxes>(K_of(0), K_map, my.j0, sequence_of(a, my.head), K_full$(and_tails));
 % end
   await_last();                                         // D is here
   row_step of(from);

@@ -2,6 +2,7 @@
 -- and their work. Goes with ws_grad.cuh and ws_sums.cuh. `of` says what of this a kernel decides:
 --   groups   warpgroups that have 64 keys of their own; all: those that compute
 --   Q dO dS  tiles of each in shared memory; P: bytes of P there; dQ: bytes of dQ there
+--   pairs    whether two blocks of a cluster have 64 of the keys each (ws_pairs.cuh)
 --   sums     columns of dQ in its sums, where that is not d
 --   turned   whether sums are those of dQ^T
 --   biases   whether biases come by way of shared memory, a tile with each of Q
@@ -53,11 +54,17 @@ local function stay_signals(of) return of.stays and (draws(of) and 5 or 4) or 0 
 -- What is said of a tile of keys to those that did not draw it (ws_stays.cuh).
 local told_bytes = 48
 
--- Where tiles lie in shared memory.
+-- Groups of 64 keys whose rows of K and V a block has.
+local function own_groups(of) return of.pairs and 1 or of.groups end
+
+-- Barriers of P: full and free; of a pair, where it lies in dS's place, full for each of these.
+local function P_signals(of) return of.pairs and of.dS or 2 end
+
+-- Where tiles lie in shared memory; of a pair two boxes of the other block's K behind its own.
 function ws.places(c, p, of)
   local keys = of.stays and 2 or 1
-  local at = { V = keys * of.groups * ws.boxes(p.d) * 8192 }
-  at.Q = at.V + keys * of.groups * ws.boxes(p.dv) * 8192
+  local at = { V = keys * own_groups(of) * ws.boxes(p.d) * 8192 + (of.pairs and 2 * 8192 or 0) }
+  at.Q = at.V + keys * own_groups(of) * ws.boxes(p.dv) * 8192
   at.dO = at.Q + of.Q * ws.boxes(p.d) * 128 * c.Br
   at.dS = at.dO + of.dO * ws.boxes(p.dv) * 128 * c.Br
   at.bias = at.dS + of.dS * of.groups * 128 * c.Br
@@ -65,7 +72,7 @@ function ws.places(c, p, of)
   at.dQ = at.P + of.P
   at.LD = at.dQ + of.dQ
   at.signals = at.LD + of.Q * 8 * c.Br
-  at.last = at.signals + 8 * (2 + 2 * keys + stay_signals(of) + 2 * (of.Q + of.dO + of.dS) + turns(p, of) + tails(p, of))
+  at.last = at.signals + 8 * (P_signals(of) + 2 * keys + stay_signals(of) + 2 * (of.Q + of.dO + of.dS) + turns(p, of) + tails(p, of))
   at.told = ws.up(at.last, 16)
   if of.stays then at.last = at.told + keys * told_bytes end
   return at
@@ -86,12 +93,12 @@ function ws.words(c, p, of, own)
   local copier, computer = ws.registers_of(of.all, of.biases)
   local in_order = ordered(p, of)
   local words = { libs = libs("lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh",
-      "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_sums.cuh", "lib/ws_tails.cuh", "lib/ws_slices.cuh", "lib/ws_told.cuh", "lib/ws_stays.cuh",
+      "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_sums.cuh", "lib/ws_tails.cuh", "lib/ws_slices.cuh", "lib/ws_told.cuh", "lib/ws_stays.cuh", "lib/ws_pairs.cuh",
       "lib/launches.cuh"),
     dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
     LD_threads = "prepare_threads", LD_apart = true, producer_registers = copier, consumer_registers = computer, P_shared = false, Q_held = false,
     turns = "none", schedule = "in_flight", stores_later = true, storing_lane = of.stays and "lane_again()" or "thread_id() % 32", stays = of.stays or false, owns = of.owns or false, draws = draws(of), ordered = in_order,
-    block = in_order and "begun_block(counts)" or "i32(block_id())",
+    block = in_order and "begun_block(counts)" or of.pairs and "i32(block_id()) / 2" or "i32(block_id())", pairs = of.pairs or false, own_groups = of.pairs and "1" or "consumers",
     take_counts = counted(p, of) and ", i32 *counts" or "", and_counts = counted(p, of) and ", counts" or "" }
   words.rows_ahead = own.rows_ahead or false
   bias.words(words, of.biases or false, "Q")
@@ -105,7 +112,7 @@ function ws.words(c, p, of, own)
   words.at_of = p.ragged and not (p.scored or p.has.drop) and "cut_at" or "at"
   words.lengths_here = p.ragged -- `prepare` waits for all before it, and later launches for that
   -- Rows of the second warpgroup count on from those of the first, though both have the same keys.
-  words.tell_dS = p.has.dbias and string.format(" tell_dS(dP, a, of.at(a), my.j0%s);", of.all > of.groups and " - Bc" or "") or ""
+  words.tell_dS = p.has.dbias and string.format(" tell_dS(dP, a, of.at(a), my.j0%s);", of.pairs and " - 64" or of.all > of.groups and " - Bc" or "") or ""
   words.Q_here = own.S_early and ", Q_here = is_full(Q_full, Q_place_of(n + 1))" or ""
   words.K_held, words.V_held = of.K_held or 0, of.V_held or 0
   for _, name in ipairs { "products", "turned_products", "sliced", "dQ_share", "reduces", "S_early" } do words[name] = own[name] end
@@ -152,8 +159,8 @@ function ws.constants(c, p, of)
     { "dS_full", free + of.Q + of.dO, "barrier of the first tile of dS" },
     { "P_full", free + of.Q + of.dO + of.dS, "barrier of P" },
     { "P_free", free + of.Q + of.dO + of.dS + 1, "barrier of P" },
-    { "dS_free", free + of.Q + of.dO + of.dS + 2, "barrier of the first tile of dS" },
-    { "signals", free + of.Q + of.dO + 2 * of.dS + 2 + stay_signals(of) + turns(p, of) + tails(p, of), "barriers" },
+    { "dS_free", free + of.Q + of.dO + of.dS + P_signals(of), "barrier of the first tile of dS" },
+    { "signals", free + of.Q + of.dO + 2 * of.dS + P_signals(of) + stay_signals(of) + turns(p, of) + tails(p, of), "barriers" },
     { "Z", c.Z, "heads whose tiles start together" },
   }
   if of.biases then bias.constants(all, at.bias, 64 * of.groups) end
@@ -196,7 +203,7 @@ end
 
 -- Blocks that make products: of tiles that are drawn as many as there are SMs for them.
 local function grid(of, blocks)
-  if not draws(of) then return blocks end
+  if not draws(of) then return (of.pairs and "2*" or "") .. blocks end
   return string.format("min(SMs,%s)", blocks)
 end
 
@@ -212,8 +219,8 @@ function ws.recipe(name, c, p, of, entry)
   return string.format("workspace %s*%d%s\n%s%s", tiles, tile + 8 * c.Br + (p.has.det and 4 * (of.all // of.groups) or 0), counters(p, of), valid, p.has.det and "" or "reduces dQ\n")
     .. simt.zeros(c, p, entry, ws.threads(of))
     .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", tiles, dQ_LD, counts)
-    .. string.format("launch %s grid %s block %d shared %d overlap args call %s mapQ(%d) mapK(64) mapV(64) "
-      .. "mapdO(%d) mapdK(16) mapdV(16)%s%s\n", entry(name), grid(of, blocks), ws.threads(of), ws.places(c, p, of).last, dQ_LD, c.Br, c.Br, counts, bias.map(c))
+    .. string.format("launch %s grid %s block %d shared %d%s overlap args call %s mapQ(%d) mapK(64) mapV(64) "
+      .. "mapdO(%d) mapdK(16) mapdV(16)%s%s\n", entry(name), grid(of, blocks), ws.threads(of), ws.places(c, p, of).last, of.pairs and " cluster 2" or "", dQ_LD, c.Br, c.Br, counts, bias.map(c))
     .. string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)\n", entry "finish", tiles, of.turned and 128 * of.groups or 2 * c.Br,
       c.Br * ws.boxes(p.d) * 128)
     .. simt.sinks(p, entry, ws.threads(of), string.format(" ws(%s*%d)", tiles, tile))
@@ -223,16 +230,18 @@ end
 function ws.work(c, p, of, bytes, steps)
   local tiled = { Br = c.Br, Bc = 64 * of.groups }
   local visits, Dp, Dw = grad.visits_of_keys(tiled, p), ws.up(p.d, 16), ws.up(p.dv, 16)
-  local S, tile, rows = c.Br * tiled.Bc, 4 * c.Br * (of.sums or p.d), 2 * c.Br * (Dp + Dw)
+  local S, tile, rows = c.Br * 64 * own_groups(of), 4 * c.Br * (of.sums or p.d), 2 * c.Br * (Dp + Dw)
   local blocks, tiles = p.b * p.hk * ceil_div(p.k, tiled.Bc), p.b * p.h * ceil_div(p.q, c.Br)
   if of.owns then visits, blocks, tile = visits * ceil_div(p.k, tiled.Bc), p.b * p.hk, 0 end
+  local added = tile
+  if of.pairs then blocks, added = 2 * blocks, tile // 2 end
   local all = {
     { blocks = tiles, threads = 512, shared = 0, registers = 40, visits = 1, steps = 2, fma = c.Br * p.dv, issue = c.Br * p.dv,
       l2 = tiles * (4 * c.Br * p.dv + tile), dram = p.b * p.h * p.q * 4 * p.dv + tiles * tile },
     { blocks = blocks, threads = ws.threads(of), shared = ws.places(c, p, of).last, registers = ws.registers(of), visits = visits,
       uneven = simt.uneven(tiled, p), steps = visits * steps, tensor = visits * 2 * S * (3 * Dp + 2 * Dw), fma = visits * 3 * S,
-      ex2 = visits * S, issue = visits * 3 * S, shared_bytes = visits * (bytes + of.groups * 2 * rows + 2 * S + rows),
-      l2 = blocks * visits * (rows + tile) + blocks * 2 * tiled.Bc * (Dp + Dw),
+      ex2 = visits * S, issue = visits * 3 * S, shared_bytes = visits * (bytes + own_groups(of) * 2 * rows + 2 * S + rows),
+      l2 = blocks * visits * (rows + added) + blocks * 2 * 64 * own_groups(of) * (Dp + Dw),
       dram = 2 * (p.b * p.h * p.q + 2 * p.b * p.hk * p.k) * (p.d + p.dv) + tiles * tile },
     { blocks = tiles, threads = 2 * c.Br, shared = c.Br * ws.boxes(p.d) * 128, registers = 128, visits = 1, steps = 2,
       fma = c.Br * Dp, issue = 2 * c.Br * Dp, l2 = tiles * (tile + 2 * c.Br * p.d), dram = tiles * tile + 2 * p.b * p.h * p.q * p.d },

@@ -1,0 +1,130 @@
+// bwd_pair.cu -- bwd_wide.cu by pairs: two blocks of a cluster have 64 keys each, and hand each other their dS. So each makes dQ of
+// both's keys, but half its columns, and adds half as many numbers to the sums in device memory, which bound bwd_wide.cu.
+//   P = exp(S - LSE),  dV = P^T dO,  dP = dO V^T,  dS = P (dP - D),  dQ = scale dS K,  dK = scale dS^T Q,  D = rowsum(dO O)
+// In each block one warpgroup makes S, P and dV, the other dP, dS and dK; of dQ each makes a quarter of the columns, a step late: by
+// then the other block's dS has long been there.
+%  for _, file in ipairs(libs) do use(file) end
+extern "C" __global__ void __launch_bounds__(prepare_threads)
+$(entry "prepare")(const call a, float *dQ_all, LD_row *LD_all)
+{
+  overlap_next();
+  $(tile_of_block "")
+  make_LD(LD_all + i64(tile) * Br, rows(a, $(tile_head)), $(tile_row));         // D = rowsum(dO O)
+  clear_sums(dQ_all, tile);                                                     // dQ = 0
+}
+
+__device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
+                                        const tensor_map &dV_map)
+{
+  const quarter_of_dQ<0> own(dQ_all);
+  acc<Bc, Dv> dV = {};
+  if (from.steps > 0) {
+    row_step of(from);
+    rounded<Br> P;
+    i32 last_tile = 0;
+    await_last();                                       // dQ is 0
+    wait(K_full, 0);
+    const K_rows K(K_of(0));
+    for (i32 n = 0; n < from.steps; n++) {
+      acc<Bc, Br> S;
+      start_S(S, K, n, false);                          // S^T = K Q^T
+      products_wait<0>();                               // S is there
+      set_P(S, a, of.at(a), my.j0, n);                  // P = exp(S - LSE)
+      P.round(S);
+      lend_P(n, P);
+      release_Q(n);
+      await_full(dO_full, dO_place_of(n), false);
+      start_AB(dV, P, dO_of(n));                        // dV = dV + P^T dO
+      if (n > 0) {
+        acc<Bc, own.width> dQ;
+        start_pair_dQ(dQ, own, n - 1);                  // dQ = dS K
+        products_wait<0>();                             // dQ is there, and dV
+        end_quarter(own, n - 1, last_tile, dQ);
+      } else
+        products_wait<0>();
+      release(dO_free + dO_place_of(n).slot);
+      last_tile = of.number();
+      of.go_on();
+    }
+    last_quarter(own, from.steps - 1, last_tile);
+    named_sync(1, 256);                                 // both have read K and V
+  }
+  store_scaled(V_of(0), dV, 1.f, dV_map, of_keys(sequence_of(a, my.head)), my.j0);
+  end_stores();
+}
+
+__device__ __forceinline__ void make_dK(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
+                                        const tensor_map &dK_map)
+{
+  const quarter_of_dQ<1> own(dQ_all);
+  acc<Bc, D> dK = {};
+  if (from.steps > 0) {
+    row_step of(from);
+    rounded<Br> P;                                      // then dS
+    i32 last_tile = 0;
+    await_last();
+    see_full(K_full, 0);
+    wait(V_full, 0);
+    const V_rows V(V_of(0));
+    for (i32 n = 0; n < from.steps; n++) {
+      acc<Bc, Br> dP;
+      start_dP(dP, V, n, false);                        // dP^T = V dO^T
+      products_wait<0>();                               // dP is there, and dK
+      release(dO_free + dO_place_of(n).slot);
+      release_Q(n - 1);
+      take_lent_P(n, P);
+      see_full(Q_full + Q_place_of(n).slot, Q_place_of(n).parity);
+      minus_D_times(dP, P, D_of_rows(LD_of(n)));$(tell_dS)        // dS = P (dP - D)
+      P.round(dP);
+      lay_dS(n, own_rank(), P);
+      show_both(n);
+      if (n > 0) {
+        acc<Bc, own.width> dQ;
+        start_pair_dQ(dQ, own, n - 1);                  // dQ = dS K
+        start_AB(dK, P, Q_of(n));                       // dK = dK + dS^T Q
+        products_wait<1>();                             // dQ is there
+        end_quarter(own, n - 1, last_tile, dQ);
+      } else
+        start_AB(dK, P, Q_of(n));
+      last_tile = of.number();
+      of.go_on();
+    }
+    last_quarter(own, from.steps - 1, last_tile);       // dK is there, too
+    named_sync(1, 256);                                 // both have read K and V
+  }
+  store_scaled(K_of(0), dK, a.scale, dK_map, of_keys(sequence_of(a, my.head)), my.j0);
+  end_stores();
+}
+
+extern "C" __global__ void __launch_bounds__(T, 1)
+$(entry "bwd_pair")(const call a, float *dQ_all, const LD_row *LD_all, const __grid_constant__ tensor_map Q_map,
+  const __grid_constant__ tensor_map K_map, const __grid_constant__ tensor_map V_map, const __grid_constant__ tensor_map dO_map,
+  const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map)
+{
+  key_task my = key_task_of(a, $(block));               // of both
+  const row_steps from(a, my);
+  my.j0 += 64 * own_rank();
+  set_up_steps();
+  if (warp_of() < 4) {
+    registers_less<$(producer_registers)>();
+    produce(a, LD_all, my, from, Q_map, K_map, V_map, dO_map);
+  } else {
+    registers_more<$(consumer_registers)>();
+    if (own_group() == 0)
+      make_dV(a, dQ_all, my, from, dV_map);
+    else
+      make_dK(a, dQ_all, my, from, dK_map);
+  }
+  meet_other();
+}
+
+extern "C" __global__ void __launch_bounds__(2 * Br)
+$(entry "finish")(const call a, const float *dQ_all, const __grid_constant__ tensor_map dQ_map)
+{
+  $(tile_of_block ", group = warp_of() / 4")
+  await_last();                                         // dQ is whole
+  acc<Bc, D> dQ = whole_dQ(dQ_all, tile);
+  store_scaled(K_of(group), dQ, a.scale, dQ_map, sequence_of(a, $(tile_head)), $(tile_row) + 64 * group);
+  end_stores();
+}
+$(entries_beside(entry, take_lists, ", const LD_row *LD_all", "dsink_by_LD(a, LD_all, i32(block_id()))"))

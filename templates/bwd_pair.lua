@@ -1,0 +1,55 @@
+-- bwd_pair.lua -- the space, the needs and the three launches of bwd_pair.cu.
+local simt, ws = include "lib/simt.lua", include "lib/ws_grad.lua"
+
+local function of(c)
+  return { groups = 2, pairs = true, all = 2, Q = c.s, dO = c.o, dS = c.t, P = 0, dQ = 0, row_readers = 2, dS_readers = 4 }
+end
+local function shared(c, p) return ws.places(c, p, of(c)).last end
+local features = {}
+for _, feature in ipairs(simt.closed_and("dbias", "dsink", "dlse")) do -- the derivative of a capped score takes P before it is rounded
+  if feature ~= "softcap" then features[#features + 1] = feature end
+end
+
+return {
+  about = "FlashAttention-2 backward for Hopper and wide heads: two blocks of a cluster add to dQ together",
+  picked = true,
+  prefer = 3,
+  twin = function(p) return "bwd" end,
+  serves = { op = "bwd", dtypes = { "f16", "bf16" }, features = features, sm = 90, sm_last = 90 },
+  tunables = {
+    { "Br", { 64 }, "rows of Q and dO of one tile" },
+    { "s", { 2, 3 }, "tiles of Q in shared memory" },
+    { "o", { 1, 2 }, "tiles of dO in shared memory" },
+    { "t", { 2, 3 }, "tiles of dS in shared memory: one is laid before the one before is read" },
+    { "Z", { 1, 8, 64 }, "heads whose tiles start together, the longest first" },
+  },
+  constraints = {
+    { function(c, p) return p.d == 192 or p.d == 256 end, "four warpgroups share columns of dQ by whole boxes of 64, or halves" },
+    { function(c, p) return not p.keeps_slope end, "a thread has no room for the derivatives of scores" },
+    { function(c, p) return p.uneven or c.Z == 1 end, "tiles differ in length only under a mask" },
+  },
+  threads = function(c) return ws.threads(of(c)) end,
+  shared = shared,
+  registers = function(c) return ws.registers(of(c)) end,
+  -- H200, bf16, 4096 keys, under load, ms: d 256 full 2.70 (t = 2 and 3), causal 1.50 (t = 3) and 1.52, by bwd_wide 3.09 and 1.69;
+  -- d 192 full 2.61 (o = 2, t = 2) and 2.62 (t = 3), by bwd_wide 3.13.
+  defaults = (function()
+    local all = {}
+    for _, row in ipairs { { 2, 2 }, { 1, 3 } } do
+      for _, Z in ipairs { 8, 1 } do all[#all + 1] = { Br = 64, s = 2, o = row[1], t = row[2], Z = Z } end
+    end
+    return all
+  end)(),
+
+  words = function(c, p)
+    return ws.words(c, p, of(c), { dQ_share = "quarters", reduces = "red",
+      products = ws.shapes { { c.Br, false }, { p.dv, true }, { p.d, true }, { 64, false }, { p.d == 256 and 64 or 32, false } } })
+  end,
+  constants = function(c, p) return ws.constants(c, p, of(c)) end,
+  recipe = function(c, p, g, entry) return ws.recipe("bwd_pair", c, p, of(c), entry) end,
+
+  work = function(c, p, g)
+    local S = c.Br * 64
+    return ws.work(c, p, of(c), 2 * 64 * (ws.up(p.d, 16) + ws.up(p.dv, 16)) + 10 * S + 2 * 64 * p.d, 2)
+  end,
+}
