@@ -5,12 +5,12 @@
 // then the other block's dS has long been there.
 %  for _, file in ipairs(libs) do use(file) end
 extern "C" __global__ void __launch_bounds__(prepare_threads)
-$(entry "prepare")(const call a, float *dQ_all, LD_row *LD_all)
+$(entry "prepare")(const call a, float *dQ_all, LD_row *LD_all$(take_counts))
 {
   overlap_next();
   $(tile_of_block "")
   make_LD(LD_all + i64(tile) * Br, rows(a, $(tile_head)), $(tile_row));         // D = rowsum(dO O)
-  clear_sums(dQ_all, tile);                                                     // dQ = 0
+  clear_sums(dQ_all, tile$(and_counts));                                                     // dQ = 0
 }
 
 __device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
@@ -99,7 +99,7 @@ __device__ __forceinline__ void make_dK(const call &a, float *dQ_all, const key_
 extern "C" __global__ void __launch_bounds__(T, 1)
 $(entry "bwd_pair")(const call a, float *dQ_all, const LD_row *LD_all, const __grid_constant__ tensor_map Q_map,
   const __grid_constant__ tensor_map K_map, const __grid_constant__ tensor_map V_map, const __grid_constant__ tensor_map dO_map,
-  const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map)
+  const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map$(take_counts))
 {
   key_task my = key_task_of(a, $(block));               // of both
   const row_steps from(a, my);
@@ -107,7 +107,7 @@ $(entry "bwd_pair")(const call a, float *dQ_all, const LD_row *LD_all, const __g
   set_up_steps();
   if (warp_of() < 4) {
     registers_less<$(producer_registers)>();
-    produce(a, LD_all, my, from, Q_map, K_map, V_map, dO_map);
+    produce(a, LD_all, my, from, Q_map, K_map, V_map, dO_map);$(has.det and " keep_turns(a, counts, my, from);" or "")
   } else {
     registers_more<$(consumer_registers)>();
     if (own_group() == 0)

@@ -5,16 +5,17 @@ local function of(c)
   return { groups = 2, pairs = true, all = 2, Q = c.s, dO = c.o, dS = c.t, P = 0, dQ = 0, row_readers = 2, dS_readers = 4 }
 end
 local function shared(c, p) return ws.places(c, p, of(c)).last end
-local features = {}
-for _, feature in ipairs(simt.closed_and("dbias", "dsink", "dlse")) do -- the derivative of a capped score takes P before it is rounded
-  if feature ~= "softcap" then features[#features + 1] = feature end
+-- The derivative of a capped score takes P before it is rounded; lists are of tiles of 64 keys.
+local left_out, features = { softcap = true, bs = true }, {}
+for _, feature in ipairs(simt.closed_and("dbias", "dsink", "dlse", "det")) do
+  if not left_out[feature] then features[#features + 1] = feature end
 end
 
 return {
   about = "FlashAttention-2 backward for Hopper and wide heads: two blocks of a cluster add to dQ together",
   picked = true,
-  prefer = 3,
-  twin = function(p) return "bwd" end,
+  prefer = function(p) return p.has.det and 1 or 3 end, -- in order no GPU has timed it
+  twin = function(p) return p.has.det and "bwd_two" or "bwd" end,
   serves = { op = "bwd", dtypes = { "f16", "bf16" }, features = features, sm = 90, sm_last = 90 },
   tunables = {
     { "Br", { 64 }, "rows of Q and dO of one tile" },

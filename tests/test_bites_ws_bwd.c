@@ -14,6 +14,7 @@
 /* Sums of four blocks in order. */
 #define DET      "bwd-f16-b1-h1-q130-k500-d64-det all gpu=H200 sms=4"
 #define WIDE_DET "bwd-bf16-b1-h1-q70-k250-d192-det all gpu=H200 sms=4"
+#define PAIR_DET "bwd-bf16-b1-h1-q70-k450-d192-det all gpu=H200 sms=8"
 /* Batches of lengths of their own: with others behind them, and with what is no number. */
 #define RAGGED "bwd-f16-b4-h2k1-q200-k230-d64-varlen all gpu=H200 sms=2 lay=padded"
 #define USED   "bwd-f16-b4-h2-q200-k230-d64-used all gpu=H200 sms=2 lay=padded"
@@ -276,7 +277,7 @@ static int other_bits(const victim *v, const emu_kernel *kernel, int variant)
     const emu_options options = {.accesses = 200000000,
                                  .order = run < 2 ? (emu_order)run : EMU_RANDOM,
                                  .seed = (uint64_t)run,
-                                 .resident = 4,
+                                 .resident = 8,
                                  .variant = variant};
     assert_int_equal(
         emu_attention_run(emu_check_machine(), kernel, &v->c, &v->truth, &options, &r[run], NULL), FAT_OK);
@@ -294,7 +295,7 @@ static void sums_out_of_order_are_found(void **state)
                                       "wait(turn + at.slot * sharers + which, at.parity);",
                                       "wait(added + last.slot * sharers + which, last.parity);"};
   enum { WAITS = sizeof waits / sizeof *waits };
-  static const char *const of[][2] = {{HELD, DET}, {HALVES, WIDE_DET}};
+  static const char *const of[][2] = {{HELD, DET}, {HALVES, WIDE_DET}, {COUPLE, PAIR_DET}};
   (void)state;
   for (unsigned i = 0; i < sizeof of / sizeof *of; i++) {
     victim v = victim_of(of[i][0], of[i][1]);

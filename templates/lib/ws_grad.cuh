@@ -178,7 +178,7 @@ __device__ __forceinline__ void set_up_steps()
 {
   if (thread_id() == 0) {
     for (i32 x = 0; x < signals; x++)
-      barrier_init(barrier_at(x), x < Q_full ? 1 : x < dO_full ? $(placed and "2 + bias_threads / 32" or "2") : x < Q_free ? 1 : x < dS_full ? 4 * row_readers : x < dS_free ? $(pairs and "x < P_full ? 1 : 4" or "4 * consumers") : $(ragged and "x >= signals - " .. (stays and 3 or 2) .. " ? 1 : " or "")$(ordered and "x >= turn ? x < added ? 1 : 4 * consumers : " or "")$(stays and "x >= told_full ? 1 : " or "")4 * dS_readers);
+      barrier_init(barrier_at(x), x < Q_full ? 1 : x < dO_full ? $(placed and "2 + bias_threads / 32" or "2") : x < Q_free ? 1 : x < dS_full ? 4 * row_readers : x < dS_free ? $(pairs and "x < P_full ? 1 : 4" or "4 * consumers") : $(ragged and "x >= signals - " .. (stays and 3 or 2) .. " ? 1 : " or "")$(ordered and "x >= turn ? x < added ? 1 : " .. (pairs and "4" or "4 * consumers") .. " : " or "")$(stays and "x >= told_full ? 1 : " or "")4 * dS_readers);
     barrier_init_fence();
   }
   $(pairs and "meet_other" or "block_sync")();

@@ -42,8 +42,15 @@ local function counted(p, of) return ordered(p, of) or draws(of) end
 -- And how many bytes that takes behind LSE and D: four numbers.
 local function counters(p, of) return counted(p, of) and "+16" or "" end
 
+-- Groups of 64 keys whose rows of K and V a block has.
+local function own_groups(of) return of.pairs and 1 or of.groups end
+
+-- Warpgroups of a block that have the same keys, and so a turn each; and those that add to a tile of dQ at once, a pair's together.
+local function sharers(of) return of.all // own_groups(of) end
+local function adders(of) return of.pairs and 2 * sharers(of) or sharers(of) end
+
 -- Barriers of the order in which blocks add to dQ.
-local function turns(p, of) return ordered(p, of) and 4 * (of.all // of.groups) or 0 end
+local function turns(p, of) return ordered(p, of) and 4 * sharers(of) or 0 end
 
 -- And of tiles in which a batch ends: of each warp that copies.
 local function tails(p, of) return p.ragged and (of.stays and 3 or 2) or 0 end
@@ -53,9 +60,6 @@ local function stay_signals(of) return of.stays and (draws(of) and 5 or 4) or 0 
 
 -- What is said of a tile of keys to those that did not draw it (ws_stays.cuh).
 local told_bytes = 48
-
--- Groups of 64 keys whose rows of K and V a block has.
-local function own_groups(of) return of.pairs and 1 or of.groups end
 
 -- Barriers of P: full and free; of a pair, where it lies in dS's place, full for each of these.
 local function P_signals(of) return of.pairs and of.dS or 2 end
@@ -98,7 +102,7 @@ function ws.words(c, p, of, own)
     dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
     LD_threads = "prepare_threads", LD_apart = true, producer_registers = copier, consumer_registers = computer, P_shared = false, Q_held = false,
     turns = "none", schedule = "in_flight", stores_later = true, storing_lane = of.stays and "lane_again()" or "thread_id() % 32", stays = of.stays or false, owns = of.owns or false, draws = draws(of), ordered = in_order,
-    block = in_order and "begun_block(counts)" or of.pairs and "i32(block_id()) / 2" or "i32(block_id())", pairs = of.pairs or false, own_groups = of.pairs and "1" or "consumers",
+    block = in_order and (of.pairs and "begun_pair(counts)" or "begun_block(counts)") or of.pairs and "i32(block_id()) / 2" or "i32(block_id())", pairs = of.pairs or false, own_groups = of.pairs and "1" or "consumers",
     take_counts = counted(p, of) and ", i32 *counts" or "", and_counts = counted(p, of) and ", counts" or "" }
   words.rows_ahead = own.rows_ahead or false
   bias.words(words, of.biases or false, "Q")
@@ -176,10 +180,11 @@ function ws.constants(c, p, of)
     all[#all + 1] = { "at_told", at.told, "where it is said which tiles of keys these are, in shared memory, bytes" }
   end
   if ordered(p, of) then
-    local first = free + of.Q + of.dO + 2 * of.dS + 2
-    all[#all + 1] = { "sharers", of.all // of.groups, "warpgroups that have the same keys" }
+    local first = free + of.Q + of.dO + 2 * of.dS + P_signals(of)
+    all[#all + 1] = { "sharers", sharers(of), "warpgroups that have the same keys" }
+    if of.pairs then all[#all + 1] = { "adders", adders(of), "warpgroups that add to a tile of dQ, each to columns of its own" } end
     all[#all + 1] = { "turn", first, "barrier of the first of them: it may add to dQ in even steps; then those of odd ones" }
-    all[#all + 1] = { "added", first + 2 * (of.all // of.groups), "barrier of the first of them: it has added to dQ, the same way" }
+    all[#all + 1] = { "added", first + 2 * sharers(of), "barrier of the first of them: it has added to dQ, the same way" }
   end
   return all
 end
@@ -216,7 +221,7 @@ function ws.recipe(name, c, p, of, entry)
   local counts = counted(p, of) and string.format(" ws(%s*%d)", tiles, tile + 8 * c.Br) or ""
   -- Each tile of keys is seen, by the first row at the latest.
   local valid = draws(of) and p.has.w and not p.ragged and "valid L+q-k+1\n" or ""
-  return string.format("workspace %s*%d%s\n%s%s", tiles, tile + 8 * c.Br + (p.has.det and 4 * (of.all // of.groups) or 0), counters(p, of), valid, p.has.det and "" or "reduces dQ\n")
+  return string.format("workspace %s*%d%s\n%s%s", tiles, tile + 8 * c.Br + (p.has.det and 4 * adders(of) or 0), counters(p, of), valid, p.has.det and "" or "reduces dQ\n")
     .. simt.zeros(c, p, entry, ws.threads(of))
     .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", tiles, dQ_LD, counts)
     .. string.format("launch %s grid %s block %d shared %d%s overlap args call %s mapQ(%d) mapK(64) mapV(64) "

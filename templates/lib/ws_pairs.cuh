@@ -8,6 +8,20 @@ __device__ __forceinline__ i32 own_rank()
   return i32(block_id()) % 2;
 }
 
+//: begun_pair -- as begun_block, for both
+__device__ __forceinline__ i32 begun_pair(i32 *counts)
+{
+  await_last();
+  float *const place = (float *)(shared_memory() + at_LD);
+  if (thread_id() == 0 && own_rank() == 0) {
+    const float number = __int_as_float(atomic_add(counts, 1));
+    *place = number;
+    *peer(place, 1) = number;
+  }
+  meet_other();
+  return __float_as_int(*place);
+}
+
 //: own_dS -- where this block's part of the n-th dS lies, and P before
 __device__ __forceinline__ u32 own_dS(i32 n)
 {
@@ -41,7 +55,7 @@ __device__ __forceinline__ void copy_pair_keys(u32 to, const tensor_map &from, i
 
 //: quarter_of_dQ -- the columns that a warpgroup makes: the first a box at either end, the second what is left between, a box or half of one
 template <i32 group> struct quarter_of_dQ {
-  static constexpr i32 width = group == 0 || boxes == 4 ? 64 : 32;
+  static constexpr i32 $(has.det and "which = group, " or "")width = group == 0 || boxes == 4 ? 64 : 32;
   float *dQ_all;
   i32 column;
   __device__ __forceinline__ quarter_of_dQ(float *all) : dQ_all(all), column(group == 0 ? own_rank() * (64 * (boxes - 1)) : 64 + own_rank() * width) {}
@@ -110,7 +124,7 @@ template <class Quarter, class Acc> __device__ __forceinline__ void end_quarter(
     barrier_arrive(free);
     barrier_arrive_there(peer_place(free, 1 - own_rank()));
   }
-  add_to_sums(my.sums(number), dQ);
+  $(has.det and "add_in_turn" or "add_to_sums")($(has.det and "Quarter::which, n, " or "")my.sums(number), dQ);
 }
 
 //: last_quarter -- of the last step, with nothing beside it
