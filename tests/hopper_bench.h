@@ -38,7 +38,9 @@ BENCH int small(uint64_t i)
   return (int)((i * 5 + i / 11) % 7) - 3;
 }
 
-BENCH emu_report run(bench *b, const char *kernel, int threads, int shared, const emu_options *options)
+/* So many blocks, which are one cluster. */
+BENCH emu_report run_blocks(bench *b, const char *kernel, int blocks, int threads, int shared,
+                            const emu_options *options)
 {
   static emu_report report;
   char text[8192];
@@ -51,7 +53,8 @@ BENCH emu_report run(bench *b, const char *kernel, int threads, int shared, cons
   for (uint64_t i = 0; i < 2 * (uint64_t)BENCH_WORDS; i++)
     ((uint16_t *)b->a.u)[i] = f16_of_small(small(i));
   const emu_call call = {.entry = "k",
-                         .grid = 1,
+                         .grid = blocks,
+                         .cluster = blocks > 1 ? blocks : 0,
                          .block = threads,
                          .shared = shared,
                          .args = 3,
@@ -64,6 +67,11 @@ BENCH emu_report run(bench *b, const char *kernel, int threads, int shared, cons
     fail_msg("%s", err.text);
   emu_module_free(m);
   return report;
+}
+
+BENCH emu_report run(bench *b, const char *kernel, int threads, int shared, const emu_options *options)
+{
+  return run_blocks(b, kernel, 1, threads, shared, options);
 }
 
 #undef KERNEL
