@@ -2,7 +2,7 @@
 local simt, ws = include "lib/simt.lua", include "lib/ws_grad.lua"
 
 local function of(c)
-  return { groups = 2, pairs = true, all = 2, Q = c.s, dO = c.o, dS = c.t, P = 0, dQ = 0, row_readers = 2, dS_readers = 4 }
+  return { groups = 2, pairs = true, all = 2, Q = c.s, dO = c.o, dS = c.t, P = 0, dQ = 0, row_readers = c.M == 1 and 4 or 2, dS_readers = 4, shares = c.M == 1 }
 end
 local function shared(c, p) return ws.places(c, p, of(c)).last end
 -- The derivative of a capped score takes P before it is rounded; lists are of tiles of 64 keys.
@@ -23,6 +23,7 @@ return {
     { "o", { 1, 2 }, "tiles of dO in shared memory" },
     { "t", { 2, 3 }, "tiles of dS in shared memory: one is laid before the one before is read" },
     { "Z", { 1, 8, 64 }, "heads whose tiles start together, the longest first" },
+    { "M", { 0, 1 }, "1 = of each tile of Q and dO either block copies half, for both", unsaid = 0 },
   },
   constraints = {
     { function(c, p) return p.d == 192 or p.d == 256 end, "four warpgroups share columns of dQ by whole boxes of 64, or halves" },

@@ -36,6 +36,17 @@ __device__ __forceinline__ void barrier_arrive_there(u32 barrier)
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
+//: copy_box_to_all -- as copy_box, to the same place of the blocks whose bits `blocks` has, each at its own barrier there
+// [cp.async.bulk.tensor.4d.multicast::cluster]
+__device__ __forceinline__ void copy_box_to_all(u32 to, const tensor_map &from, i32 column, i32 row, i32 head, i32 batch,
+                                                u32 barrier, i32 blocks)
+{
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, "
+               "{%2, %3, %4, %5}], [%6], %7;" ::"r"(to),
+               "l"(&from), "r"(column), "r"(row), "r"(head), "r"(batch), "r"(barrier), "h"(u16(blocks))
+               : "memory");
+}
+
 //: copy_there -- starts to copy bytes that lie side by side to another block's shared memory, in 16s; they arrive at a barrier of that
 // block [cp.async.bulk.shared::cluster.shared::cta]
 __device__ __forceinline__ void copy_there(u32 to, u32 from, i32 bytes, u32 barrier)

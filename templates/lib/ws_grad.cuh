@@ -72,7 +72,7 @@ __device__ __forceinline__ void see_full(i32 which, u32 parity)
 __device__ __forceinline__ void release_Q(i32 n)
 {
   if (n >= 0)
-    release(Q_free + Q_place_of(n).slot);
+    $(shares and "release_both" or "release")(Q_free + Q_place_of(n).slot);
 }
 
 //: row_steps -- the tiles of Q that see a tile of keys, head after head of those that share it: one step each
@@ -211,7 +211,7 @@ __device__ __forceinline__ void bring_Q(const tensor_map &Q_map, const LD_row *L
 % else
   barrier_expect(barrier_at(Q_full + to.slot), LD_tile::bytes);
   copy_bulk(LD_of(n).data, LD_all + i64(number) * Br, LD_tile::bytes, barrier_at(Q_full + to.slot));
-  copy_tile<boxes, Br>(Q_of(n), Q_map, at.i0, at.of.h, at.of.b, Q_full + to.slot);
+  $(shares and "copy_half<boxes>(Q_of(n), Q_map, at, Q_full + to.slot);" or "copy_tile<boxes, Br>(Q_of(n), Q_map, at.i0, at.of.h, at.of.b, Q_full + to.slot);")
 }
 % end
 
@@ -220,7 +220,7 @@ __device__ __forceinline__ void bring_dO(const tensor_map &dO_map, i32 n, const 
 {
   const dO_place_of to(n);
   wait(dO_free + to.slot, to.parity ^ 1);
-  $(ragged and "copy_rows<V_boxes>(dO_of(n), dO_map, at, dO_full + to.slot, tails);" or "copy_tile<V_boxes, Br>(dO_of(n), dO_map, at.i0, at.of.h, at.of.b, dO_full + to.slot);")
+  $(ragged and "copy_rows<V_boxes>(dO_of(n), dO_map, at, dO_full + to.slot, tails);" or shares and "copy_half<V_boxes>(dO_of(n), dO_map, at, dO_full + to.slot);" or "copy_tile<V_boxes, Br>(dO_of(n), dO_map, at.i0, at.of.h, at.of.b, dO_full + to.slot);")
 }
 
 //: bring_queries -- one $(ragged and "warp" or "thread") copies $(stays and "" or "K, then ")Q with LSE and D, of each step

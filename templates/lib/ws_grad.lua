@@ -2,7 +2,7 @@
 -- and their work. Goes with ws_grad.cuh and ws_sums.cuh. `of` says what of this a kernel decides:
 --   groups   warpgroups that have 64 keys of their own; all: those that compute
 --   Q dO dS  tiles of each in shared memory; P: bytes of P there; dQ: bytes of dQ there
---   pairs    whether two blocks of a cluster have 64 of the keys each (ws_pairs.cuh)
+--   pairs    whether two blocks of a cluster have 64 of the keys each (ws_pairs.cuh); shares: and copy Q and dO for each other
 --   sums     columns of dQ in its sums, where that is not d
 --   turned   whether sums are those of dQ^T
 --   biases   whether biases come by way of shared memory, a tile with each of Q
@@ -102,7 +102,7 @@ function ws.words(c, p, of, own)
     dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
     LD_threads = "prepare_threads", LD_apart = true, producer_registers = copier, consumer_registers = computer, P_shared = false, Q_held = false,
     turns = "none", schedule = "in_flight", stores_later = true, storing_lane = of.stays and "lane_again()" or "thread_id() % 32", stays = of.stays or false, owns = of.owns or false, draws = draws(of), ordered = in_order,
-    block = in_order and (of.pairs and "begun_pair(counts)" or "begun_block(counts)") or of.pairs and "i32(block_id()) / 2" or "i32(block_id())", pairs = of.pairs or false, own_groups = of.pairs and "1" or "consumers",
+    block = in_order and (of.pairs and "begun_pair(counts)" or "begun_block(counts)") or of.pairs and "i32(block_id()) / 2" or "i32(block_id())", pairs = of.pairs or false, shares = of.shares or false, own_groups = of.pairs and "1" or "consumers",
     take_counts = counted(p, of) and ", i32 *counts" or "", and_counts = counted(p, of) and ", counts" or "" }
   words.rows_ahead = own.rows_ahead or false
   bias.words(words, of.biases or false, "Q")
@@ -219,13 +219,14 @@ function ws.recipe(name, c, p, of, entry)
   local dQ_LD = string.format("ws(0) ws(%s*%d)", tiles, tile)
   local blocks = simt.tiles(p, "hk", "k", 64 * of.groups)
   local counts = counted(p, of) and string.format(" ws(%s*%d)", tiles, tile + 8 * c.Br) or ""
+  local copied = of.shares and c.Br // 2 or c.Br -- rows of Q and dO of one copy
   -- Each tile of keys is seen, by the first row at the latest.
   local valid = draws(of) and p.has.w and not p.ragged and "valid L+q-k+1\n" or ""
   return string.format("workspace %s*%d%s\n%s%s", tiles, tile + 8 * c.Br + (p.has.det and 4 * adders(of) or 0), counters(p, of), valid, p.has.det and "" or "reduces dQ\n")
     .. simt.zeros(c, p, entry, ws.threads(of))
     .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", tiles, dQ_LD, counts)
     .. string.format("launch %s grid %s block %d shared %d%s overlap args call %s mapQ(%d) mapK(64) mapV(64) "
-      .. "mapdO(%d) mapdK(16) mapdV(16)%s%s\n", entry(name), grid(of, blocks), ws.threads(of), ws.places(c, p, of).last, of.pairs and " cluster 2" or "", dQ_LD, c.Br, c.Br, counts, bias.map(c))
+      .. "mapdO(%d) mapdK(16) mapdV(16)%s%s\n", entry(name), grid(of, blocks), ws.threads(of), ws.places(c, p, of).last, of.pairs and " cluster 2" or "", dQ_LD, copied, copied, counts, bias.map(c))
     .. string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)\n", entry "finish", tiles, of.turned and 128 * of.groups or 2 * c.Br,
       c.Br * ws.boxes(p.d) * 128)
     .. simt.sinks(p, entry, ws.threads(of), string.format(" ws(%s*%d)", tiles, tile))
@@ -246,7 +247,7 @@ function ws.work(c, p, of, bytes, steps)
     { blocks = blocks, threads = ws.threads(of), shared = ws.places(c, p, of).last, registers = ws.registers(of), visits = visits,
       uneven = simt.uneven(tiled, p), steps = visits * steps, tensor = visits * 2 * S * (3 * Dp + 2 * Dw), fma = visits * 3 * S,
       ex2 = visits * S, issue = visits * 3 * S, shared_bytes = visits * (bytes + own_groups(of) * 2 * rows + 2 * S + rows),
-      l2 = blocks * visits * (rows + added) + blocks * 2 * 64 * own_groups(of) * (Dp + Dw),
+      l2 = blocks * visits * ((of.shares and rows // 2 or rows) + added) + blocks * 2 * 64 * own_groups(of) * (Dp + Dw),
       dram = 2 * (p.b * p.h * p.q + 2 * p.b * p.hk * p.k) * (p.d + p.dv) + tiles * tile },
     { blocks = tiles, threads = 2 * c.Br, shared = c.Br * ws.boxes(p.d) * 128, registers = 128, visits = 1, steps = 2,
       fma = c.Br * Dp, issue = 2 * c.Br * Dp, l2 = tiles * (tile + 2 * c.Br * p.d), dram = tiles * tile + 2 * p.b * p.h * p.q * p.d },

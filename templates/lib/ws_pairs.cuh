@@ -136,6 +136,26 @@ template <class Quarter> __device__ __forceinline__ void last_quarter(const Quar
   end_quarter(my, n, number, dQ);
 }
 
+//: release_both -- this warp has read a place: nobody fills it before both blocks have
+__device__ __forceinline__ void release_both(i32 which)
+{
+  if (thread_id() % 32 == 0) {
+    barrier_arrive(barrier_at(which));
+    barrier_arrive_there(peer_place(barrier_at(which), 1 - own_rank()));
+  }
+}
+
+//: copy_half -- of a tile of Q or dO, which both blocks read, half the rows for both; the other block brings the other half
+template <i32 boxes_>
+__device__ __forceinline__ void copy_half(u32 to, const tensor_map &from, const rows_at &at, i32 full)
+{
+  const i32 row = own_rank() * (Br / 2);
+  barrier_expect(barrier_at(full), boxes_ * box_bytes<Br>);
+#pragma unroll
+  for (i32 x = 0; x < boxes_; x++)
+    copy_box_to_all(to + x * box_bytes<Br> + row * 128, from, 64 * x, at.i0 + row, at.of.h, at.of.b, barrier_at(full), 3);
+}
+
 //: meet_other -- neither block begins before the other's barriers are there, nor leaves while that may arrive at its own
 __device__ __forceinline__ void meet_other()
 {

@@ -135,19 +135,18 @@ bool emu_boxes_stalled(emu_grid *g)
 }
 
 /* Every byte that is read or written, seen by the shadow. */
-static void check(emu_block *b, const emu_box *x, unsigned agent, const emu_clock *clock)
+static void check(emu_block *b, const emu_box *x, unsigned agent, const uint32_t *seen, const uint32_t *async)
 {
   const uint32_t width = row_bytes(&x->map);
   for (uint32_t i = 0; i < rows_of(&x->map); i++) {
     row r = row_of(x, i);
     if (r.inside && x->reduces)
-      emu_clocks_change(b, agent, x->epoch, clock->seen, (uintptr_t)r.data, (uint32_t)r.inside, x->pc);
+      emu_clocks_change(b, agent, x->epoch, seen, (uintptr_t)r.data, (uint32_t)r.inside, x->pc);
     else if (r.inside)
-      emu_clocks_access(b, agent, x->epoch, clock->seen, (uintptr_t)r.data, (uint32_t)r.inside, !x->signal,
-                        x->pc);
+      emu_clocks_access(b, agent, x->epoch, seen, (uintptr_t)r.data, (uint32_t)r.inside, !x->signal, x->pc);
     for (uint32_t at = 0; at < width; at += CHUNK)
       if (x->signal || (at + CHUNK > r.skip && at < r.skip + r.inside))
-        emu_clocks_access(b, agent, x->epoch, x->signal ? clock->seen : clock->async,
+        emu_clocks_access(b, agent, x->epoch, x->signal ? seen : async,
                           (uintptr_t)shared_at(b, place_of(&x->map, r.shared + at)), CHUNK, x->signal != NULL,
                           x->pc);
   }
@@ -216,30 +215,52 @@ static void begin(emu_block *b, const emu_box *x)
     emu_boxes_pass(b);
 }
 
-static void load(emu_box *x, uint32_t signal)
+/* What a thread knows of a block of its cluster: where its clock has the entries of that. */
+static const uint32_t *seen_of(const emu_thread *t, const emu_block *b)
+{
+  return t->clock.seen + (b - t->home) * (ptrdiff_t)t->home->side->stride;
+}
+
+/* To the shared memory of a block of the cluster, most often one's own. */
+static void load(emu_block *b, emu_box *x, uint32_t signal)
 {
   emu_thread *t = emu_now->self;
-  emu_signal *s = emu_signals_at(t->home, signal, x->pc);
+  emu_signal *s = emu_signals_at(b, signal, x->pc);
   if (!s->fenced)
     emu_findings_unfenced("copies may not have seen that this barrier was initialised", x->pc);
   x->signal = s;
   x->epoch = ++s->loads;
   s->load_pc = x->pc;
-  check(t->home, x, (unsigned)(s - t->home->side->signal), &t->clock);
+  check(b, x, (unsigned)(s - b->side->signal), seen_of(t, b), NULL);
   emu_clocks_advance(t);
-  begin(t->home, x);
+  begin(b, x);
 }
 
 void emu_boxes_load(uint32_t to, const void *map, const int32_t at[4], uint32_t signal, uintptr_t pc)
 {
+  emu_clocks_need(emu_now->self->home);
   emu_box x = box_of(map, at, to, pc);
-  load(&x, signal);
+  load(emu_now->self->home, &x, signal);
+}
+
+void emu_boxes_load_all(uint32_t to, const void *map, const int32_t at[4], uint32_t signal, int blocks,
+                        uintptr_t pc)
+{
+  emu_clocks_need(emu_now->self->home);
+  for (int rank = 0; blocks; rank++, blocks >>= 1)
+    if (blocks & 1) {
+      uint32_t there = emu_clusters_place(to, rank, pc);
+      emu_block *b = emu_clusters_block(&there, pc);
+      emu_box x = box_of(map, at, to, pc);
+      load(b, &x, signal);
+    }
 }
 
 void emu_boxes_bulk_load(uint32_t to, const void *from, int32_t bytes, uint32_t signal, uintptr_t pc)
 {
+  emu_clocks_need(emu_now->self->home);
   emu_box x = bulk_of(from, bytes, to, pc);
-  load(&x, signal);
+  load(emu_now->self->home, &x, signal);
 }
 
 /* Who stands for copies that a thread makes out of shared memory. */
@@ -275,8 +296,7 @@ void emu_boxes_bulk_send(uint32_t to, uint32_t from, int32_t bytes, uint32_t sig
   x.sender = agent_of(t, &t->send_agent);
   x.sent = ++t->sends;
   /* What this thread knows of the other block's accesses to what is overwritten there. */
-  const uint32_t *seen =
-      t->clock.seen - t->clock.before + (size_t)(b - t->home + t->me.rank) * t->home->side->stride;
+  const uint32_t *seen = seen_of(t, b);
   for (int32_t at = 0; at < bytes; at += CHUNK) {
     emu_clocks_access(t->home, x.sender, x.sent, t->clock.async, (uintptr_t)x.map.base + (uint32_t)at, CHUNK,
                       0, pc);
@@ -292,7 +312,7 @@ static void store(emu_box *x)
   emu_thread *t = emu_now->self;
   x->epoch = t->last_store = t->stores + 1;
   t->store_pc = x->pc;
-  check(t->home, x, store_agent(t), &t->clock);
+  check(t->home, x, store_agent(t), t->clock.seen, t->clock.async);
   emu_clocks_advance(t);
   begin(t->home, x);
 }

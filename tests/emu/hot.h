@@ -224,6 +224,8 @@ typedef struct emu_hot {
   char *(*peer)(char *p, int rank, uintptr_t pc);
   uint32_t (*peer_place)(uint32_t place, int rank, uintptr_t pc);
   void (*signal_arrive_there)(uint32_t at, uintptr_t pc);
+  void (*box_load_all)(uint32_t to, const void *map, const int32_t at[4], uint32_t signal, int blocks,
+                       uintptr_t pc);
   void (*bulk_send)(uint32_t to, uint32_t from, int32_t bytes, uint32_t signal, uintptr_t pc);
   void (*cluster_arrive)(uintptr_t pc);
   /* Products of warpgroups: `part` of the present thread says which. */

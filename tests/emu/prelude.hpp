@@ -151,6 +151,8 @@ EMU_CALL void emu_named(int name, int threads, int waits);
 EMU_CALL void emu_registers(int count, int more);
 EMU_CALL void emu_copy_box(unsigned to, const void *map, unsigned long long low, unsigned long long high,
                            unsigned barrier);
+EMU_CALL void emu_copy_box_to_all(unsigned to, const void *map, unsigned long long low, unsigned long long high,
+                                  unsigned barrier, int blocks);
 EMU_CALL void emu_store_box(const void *map, unsigned long long low, unsigned long long high, unsigned from);
 EMU_CALL void emu_copy_bulk(unsigned to, const void *from, int bytes, unsigned barrier);
 EMU_CALL void emu_await_count(const int *from, int n);
@@ -411,6 +413,11 @@ static constexpr unsigned long long emu_pair(int low, int high)
 TWIN void copy_box(unsigned to, const tensor_map &from, int column, int row, int head, int batch, unsigned barrier)
 {
   emu_copy_box(to, &from, emu_pair(column, row), emu_pair(head, batch), barrier);
+}
+TWIN void copy_box_to_all(unsigned to, const tensor_map &from, int column, int row, int head, int batch,
+                          unsigned barrier, int blocks)
+{
+  emu_copy_box_to_all(to, &from, emu_pair(column, row), emu_pair(head, batch), barrier, blocks);
 }
 TWIN int lane_again()
 {

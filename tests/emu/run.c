@@ -323,6 +323,7 @@ static emu_grid *open_grid(emu *e, const emu_module *module, const void *argumen
   e->hot.peer_place = emu_clusters_place;
   e->hot.signal_arrive_there = emu_signals_arrive_there;
   e->hot.bulk_send = emu_boxes_bulk_send;
+  e->hot.box_load_all = emu_boxes_load_all;
   e->hot.cluster_arrive = emu_clusters_arrive;
   e->hot.copies_fence = emu_clocks_fence;
   e->hot.product = emu_products_begin;

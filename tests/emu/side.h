@@ -145,6 +145,9 @@ void emu_signals_end(emu_block *b);
 
 void emu_boxes_load(uint32_t to, const void *map, const int32_t at[4], uint32_t signal, uintptr_t pc);
 void emu_boxes_store(const void *map, const int32_t at[4], uint32_t from, uintptr_t pc);
+/* To the same place of all blocks of the cluster whose bits `blocks` has, each at its own barrier. */
+void emu_boxes_load_all(uint32_t to, const void *map, const int32_t at[4], uint32_t signal, int blocks,
+                        uintptr_t pc);
 /* Bytes side by side, as a box of one row. */
 void emu_boxes_bulk_load(uint32_t to, const void *from, int32_t bytes, uint32_t signal, uintptr_t pc);
 void emu_boxes_bulk_reduce(float *to, uint32_t from, int32_t bytes, uintptr_t pc);

@@ -379,6 +379,15 @@ void emu_copy_box(uint32_t to, const void *map, uint64_t low, uint64_t high, uin
   emu_hot_state->box_load(to, map, at, barrier, PC);
 }
 
+void emu_copy_box_to_all(uint32_t to, const void *map, uint64_t low, uint64_t high, uint32_t barrier,
+                         int blocks);
+void emu_copy_box_to_all(uint32_t to, const void *map, uint64_t low, uint64_t high, uint32_t barrier,
+                         int blocks)
+{
+  const int32_t at[4] = {(int32_t)low, (int32_t)(low >> 32), (int32_t)high, (int32_t)(high >> 32)};
+  emu_hot_state->box_load_all(to, map, at, barrier, blocks, PC);
+}
+
 void emu_store_box(const void *map, uint64_t low, uint64_t high, uint32_t from);
 void emu_store_box(const void *map, uint64_t low, uint64_t high, uint32_t from)
 {
