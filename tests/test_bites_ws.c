@@ -36,7 +36,11 @@
 #define BIASED     "fwd-f16-b1-h2k1-q200-k168-d40-causal-bias all gpu=H200 sms=2"
 #define BIASED_ODD "fwd-f16-b1-h2k1-q200-k165-d40-causal-bias all gpu=H200 sms=2"
 
+/* Three tiles of Q, of which two blocks have two at a time; of the last two one has no rows. */
+#define TWOS "fwd-f16-b1-h2k1-q300-k170-d40 all gpu=H200 sms=2 lay=padded"
+
 #define WS(rest) "fwd_ws:Br128-Bc32-" rest
+#define SHARED   WS("s2-q1-Q0-I1-P0-L2-Z1-M1")
 
 static const struct {
   const char *kernel, *line;
@@ -131,6 +135,18 @@ static const defect defects[] = {
     {BIASES, "at.h, at.b, full);", "at.hk, at.b, full);", BIASED, WRONG, NULL, NULL},
     {WS("s2-q2-Q0-I1-P1-L2-Z1-B1"), "nth_tile(visit, x) * Bc, barrier_at(", "x * Bc, barrier_at(", BIASED,
      WRONG, NULL, NULL},
+    /* tiles that two blocks copy half of each: whose rows, to whom, when both have read; whose rows of Q */
+    {SHARED, "row + first, head", "row, head", TWOS, WRONG, NULL, NULL},
+    {SHARED, "barrier_at(full), 3);", "barrier_at(full), 1 << own_rank());", TWOS, EMU_DEADLOCK, RING,
+     "barrier_passed("},
+    {SHARED, "barrier_arrive_there(peer_place(barrier_at(which), 1 - own_rank()));",
+     "barrier_arrive(barrier_at(which));", TWOS, EMU_RACE, "templates/lib/ws_cluster.cuh",
+     "copy_box_to_all("},
+    {SHARED, "O_map);\n  }\n  meet_other();", "O_map);\n  }", TWOS, EMU_MISUSE,
+     "templates/lib/ws_cluster.cuh", "barrier_arrive_there("},
+    {SHARED, "barrier_init_fence();\n  }\n  meet_other();", "barrier_init_fence();\n  }", TWOS, EMU_MISUSE,
+     "templates/lib/ws_cluster.cuh", "copy_box_to_all("},
+    {SHARED, "+ own_rank() * Br}", "}", TWOS, WRONG, NULL, NULL},
     {BIASES, "min(j + 2 * n + 1, nk - 1)", "min(j + 2 * n, nk - 1)", BIASED_ODD, WRONG, NULL, NULL},
     {BIASES, "(chunk % 8 ^ r % 8)", "chunk % 8", BIASED_ODD, WRONG, NULL, NULL},
     {BIASES, "i0 + r < at.nq ?", "true ?", BIASED_ODD, EMU_OUT_OF_BOUNDS, "templates/lib/bias_tiles.cuh",

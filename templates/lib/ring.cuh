@@ -68,10 +68,10 @@ __device__ __forceinline__ void set_up()
 {
   if (thread_id() == 0) {
     for (i32 x = 0; x < signals; x++)
-      barrier_init(barrier_at(x), $(placed and "x >= K_full && x < V_full ? 1 + bias_threads / 32 : x >= Q_free && x < K_free && (x - Q_free) % consumers == 0 ? 4 + bias_threads / 32 : " or "")x < Q_free$(ragged and " || x == V_tail" or "") ? 1 : x < K_free ? 4 : 4 * consumers);
+      barrier_init(barrier_at(x), $(placed and "x >= K_full && x < V_full ? 1 + bias_threads / 32 : x >= Q_free && x < K_free && (x - Q_free) % consumers == 0 ? 4 + bias_threads / 32 : " or "")x < Q_free$(ragged and " || x == V_tail" or "") ? 1 : x < K_free ? 4 : $(shares and "8" or "4") * consumers);
     barrier_init_fence();
   }
-  block_sync();
+  $(shares and "meet_other" or "block_sync")();
 }
 
 //: step_of -- where the n-th tile of a ring lies, and the parity of the phase in which it does
@@ -243,7 +243,7 @@ __device__ __forceinline__ void copy_K(const tensor_map &K_map, i32 n, i32 j0, c
   const step_of<stages> K(n);
   wait(K_free + K.slot, K.parity ^ 1);
 % local batch = has.varlen and "0" or "at.b"
-  $(by_warp and "if (thread_id() == 0) " or "")copy_tile<boxes, Bc>(K_place(K.slot), K_map, $(begins and "at.k0 + " or "")j0, at.hk, $(batch), K_full + K.slot);
+  $(by_warp and "if (thread_id() == 0) " or "")$(shares and "copy_half_tile<boxes>" or "copy_tile<boxes, Bc>")(K_place(K.slot), K_map, $(begins and "at.k0 + " or "")j0, at.hk, $(batch), K_full + K.slot);
 }
 
 //: copy_V -- the n-th tile of V, when its place is free
@@ -260,7 +260,7 @@ __device__ __forceinline__ void copy_V(const tensor_map &V_map, i32 n, i32 j0, c
   const bool is_tail = at.nk - j0 < Bc;
 %   full = "is_tail ? V_tail : V_full + V.slot"
 % end
-  $(by_warp and "if (thread_id() == 0) " or "")copy_tile<V_boxes, Bc>(V_place(V.slot), V_map, $(begins and "at.k0 + " or "")j0, at.hk, $(batch), $(full)$(slices > 1 and ", at.v0" or ""));
+  $(by_warp and "if (thread_id() == 0) " or "")$(shares and "copy_half_tile<V_boxes>" or "copy_tile<V_boxes, Bc>")(V_place(V.slot), V_map, $(begins and "at.k0 + " or "")j0, at.hk, $(batch), $(full)$(slices > 1 and ", at.v0" or ""));
 % if ragged then
   if (!is_tail)
     return;

@@ -7,14 +7,14 @@ local function ceil_div(x, y) return (x + y - 1) // y end
 local function up(x, y) return ceil_div(x, y) * y end
 
 ws.libs = libs("lib/ends.cuh", "lib/softmax.cuh", "lib/late.cuh", "lib/matrix.cuh", "lib/fragments.cuh",
-  "lib/ring.cuh", "lib/ws.cuh", "lib/ws_lists.cuh", "lib/ws_steps.cuh", "lib/ahead.cuh", "lib/half.cuh", "lib/launches.cuh")
+  "lib/ring.cuh", "lib/ws_cluster.cuh", "lib/ws.cuh", "lib/ws_lists.cuh", "lib/ws_steps.cuh", "lib/ahead.cuh", "lib/half.cuh", "lib/launches.cuh")
 
 local Bc_values = {}
 for Bc = 32, 256, 16 do Bc_values[#Bc_values + 1] = Bc end
 
 -- Tried on an H200 in an earlier form of the kernel and left out, being slower in all shapes: one exponential of 8 by
 -- multiply-adds (2 to 6 %; of 4, at d 64: 8 to 13 %; with L = 2 as much, and of 16 it is 4 %), clusters of two blocks
--- that share K and V by multicast (10 to 47 %; with today's addresses again: 7 to 70 %). In today's (H200 and H100, 36 problems,
+-- that share K and V by multicast (10 to 47 %; with today's addresses again: 7 to 70 %; M has another form of it). In today's (H200 and H100, 36 problems,
 -- bench/results/hopper-ws-tried.tsv): Q, K and V of the next tile of Q asked for in L2 by TMA, 2 to 20 %; with that, O stored from registers
 -- so that the one place of Q is free early, no faster; uneven tiles dealt in a fixed order, so that no counter is cleared, 14 to 60 %;
 -- products of half a tile of keys at the diagonal, 0 to 1 % faster at d 128, which is not worth its text.
@@ -42,6 +42,7 @@ ws.tunables = {
   -- E = 1 against the best without (H200, bf16, N = 512 to 16k, ten kinds of data): full, 0.5 to 2.0 % faster at d 128, 0.9 to 3.5 % at
   -- d 64 (bench/results/h200-ws-ahead.tsv); causal, 4 to 7 % slower: tiles drawn two rounds ahead leave SMs waiting in the end.
   { "E", { 0, 1 }, "1 = the first S of the next tile of Q runs beside the end of this one", unsaid = 0 },
+  { "M", { 0, 1 }, "1 = two blocks of a cluster have tiles of Q side by side, and each copies half of each tile of K and V, for both", unsaid = 0 },
   { "B", { 0, 1 }, "a bias comes 0 = to each thread by loads of its own, 1 = by way of shared memory, brought by warps that copy nothing else", unsaid = 0 },
 }
 
@@ -94,7 +95,7 @@ function ws.words(c, p)
     scores_late = late, weights_late = late and "exp2_late" or "exp2_columns",
     take_counter = counts and ", i32 *counter" or "", and_counter = counts and ", counter" or "",
     turns = c.P == 0 and "none" or c.P == 1 and "products" or "softmax",
-    ahead = c.E == 1 and ws.can_be_ahead(p),
+    ahead = c.E == 1 and ws.can_be_ahead(p), shares = c.M == 1, read_by = c.M == 1 and "release_both" or "release",
     rescale = c.L == 1 and "seldom" or "always", seeks_late = c.L == 2,
     -- What scores take beside products would else be kept from the first time on, where registers have no room: 704 bytes of ALiBi's, full, d 64.
     tile_again = p.scored and "{t.a, t.at, t.i0, i32(anew(t.j0)), t.is_cut}" or "t",
@@ -172,6 +173,7 @@ function ws.slack(c, p, visits)
   if c.q == 1 then x = x + 0.03 end
   if c.s == 1 then x = x + 0.145 end
   if c.Br == 64 then x = x + 0.34 end
+  if c.M == 1 then x = x + 0.05 end -- until a GPU has timed it, no reason to take it
   if c.E == 1 then x = x + (p.uneven and 0.05 or -0.02) end
   if c.L == 2 then x = x - (small and 0.125 or p.dv <= 128 and 0.19 or 0.06) end
   if p.uneven and (c.Z == 1 or c.Z == 64) then x = x + 0.02 end
@@ -190,6 +192,8 @@ ws.constraints = {
   { function(c) return c.E == 0 or c.q == 2 and c.Q == 0 and c.L == 2 and c.S == 0 end, "the next tile of Q has a place of its own" },
   { function(c) return c.E == 0 or ceil_div(c.Br - 64, c.Bc) < c.s end,
     "a warpgroup that keeps its last V lets pass those that only others see" },
+  { function(c, p) return c.M == 0 or c.E == 0 and c.B == 0 and not (p.uneven or p.ragged or p.has.bs or p.has.iv or p.has.chunk or p.has.prefix) end,
+    "two tiles of Q that share K and V see the same keys, and no more is copied than these" },
   { function(c, p) return c.E == 0 or ws.can_be_ahead(p) end, "E is 1 where all rows begin with the same tile of keys", walk = true },
   { function(c, p) return p.uneven or c.Z == 1 end, "tiles of Q differ in length only under a mask" },
   { function(c, p) return c.B == 0 or bias.can_be(p) and c.s > 1 and (c.E == 0 or not ws.can_be_ahead(p)) end,

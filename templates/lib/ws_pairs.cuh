@@ -2,12 +2,6 @@
 // other's K the columns that it needs, and of dQ makes half the columns for the keys of both. So half as many numbers are added to
 // the sums in device memory, which is what bounds wide heads.
 
-//: own_rank -- which of the two this block is
-__device__ __forceinline__ i32 own_rank()
-{
-  return i32(block_id()) % 2;
-}
-
 //: begun_pair -- as begun_block, for both
 __device__ __forceinline__ i32 begun_pair(i32 *counts)
 {
@@ -136,15 +130,6 @@ template <class Quarter> __device__ __forceinline__ void last_quarter(const Quar
   end_quarter(my, n, number, dQ);
 }
 
-//: release_both -- this warp has read a place: nobody fills it before both blocks have
-__device__ __forceinline__ void release_both(i32 which)
-{
-  if (thread_id() % 32 == 0) {
-    barrier_arrive(barrier_at(which));
-    barrier_arrive_there(peer_place(barrier_at(which), 1 - own_rank()));
-  }
-}
-
 //: copy_half -- of a tile of Q or dO, which both blocks read, half the rows for both; the other block brings the other half
 template <i32 boxes_>
 __device__ __forceinline__ void copy_half(u32 to, const tensor_map &from, const rows_at &at, i32 full)
@@ -154,12 +139,4 @@ __device__ __forceinline__ void copy_half(u32 to, const tensor_map &from, const 
 #pragma unroll
   for (i32 x = 0; x < boxes_; x++)
     copy_box_to_all(to + x * box_bytes<Br> + row * 128, from, 64 * x, at.i0 + row, at.of.h, at.of.b, barrier_at(full), 3);
-}
-
-//: meet_other -- neither block begins before the other's barriers are there, nor leaves while that may arrive at its own
-__device__ __forceinline__ void meet_other()
-{
-  warp_sync();
-  cluster_arrive();
-  cluster_wait();
 }

@@ -51,7 +51,7 @@ __device__ __forceinline__ growth softmax_of(online &x, const tile_at &t, float 
   const rowvec<Br> m_old = x.m;
   set_scores(x.S, t$(placed and ", slot" or ""));
 % if placed then
-  release(K_free + slot);
+  $(read_by)(K_free + slot);
 % end
   x.m = row_max(x.m, x.S);
 % if rescale == "seldom" then
@@ -109,7 +109,7 @@ __device__ __forceinline__ void first_step(online &x, const query &Q, const tile
   start_ABt(x.S, Q, K_place(K.slot));                   // S = Q K^T
   products_wait<0>();
 % if not placed then
-  release(K_free + K.slot);
+  $(read_by)(K_free + K.slot);
 % end
   softmax_of(x, t, c$(and_slot));
 % if seeks_late and cut.left then
@@ -125,7 +125,7 @@ __device__ __forceinline__ void last_step(online &x, i32 n)
   wait(V_full + V.slot, V.parity);
   start_AB(x.O, x.P, V_place(V.slot));                  // O = O + P V
   products_wait<0>();
-  release(V_free + V.slot);
+  $(read_by)(V_free + V.slot);
 }
 
 //: start_in_order
@@ -143,9 +143,9 @@ __device__ __forceinline__ void start_in_order(online &x, const query &Q, i32 n,
 __device__ __forceinline__ void softmax_in_order(online &x, const tile_at &t, float c, i32 n, i32, i32)
 {
   const step_of<stages> V(n), K(n + 1);
-  release(V_free + V.slot);
+  $(read_by)(V_free + V.slot);
 % if not placed then
-  release(K_free + K.slot);
+  $(read_by)(K_free + K.slot);
 % end
   const growth by = softmax_of(x, t, c$(and_slot));
   shrink(x.O, by);                                      // O = exp(m_old - m) O
@@ -177,7 +177,7 @@ __device__ __forceinline__ void softmax_overlapped(online &x, const tile_at &t, 
   take_turn(me);
 % end
 % if not placed then
-  release(K_free + K.slot);
+  $(read_by)(K_free + K.slot);
 % end
   const growth by = softmax_of(x, t, c$(and_slot));
 % if held then
@@ -187,7 +187,7 @@ __device__ __forceinline__ void softmax_overlapped(online &x, const tile_at &t, 
   pass_turn(me);
 % end
   products_wait<0>();                                   // O is there
-  release(V_free + V.slot);
+  $(read_by)(V_free + V.slot);
   shrink(x.O, by);                                      // O = exp(m_old - m) O
   set_weights(x.P, x.S$(has.drop and ", t" or ""));
 }
@@ -237,7 +237,7 @@ __device__ __forceinline__ void softmax_late(online &x, const tile_at &t, float 
   hold_half(x.l, x.S);                                  // while O + P V runs
 % end
   products_wait<0>();                                   // O is there
-  release(V_free + V.slot);
+  $(read_by)(V_free + V.slot);
   $(weights_late)<columns / 2, columns>(x.S, x.m, $(scores_late and "t, " or "")c);
   rowvec<Br> sums_of_P = row_sum(x.S);
   weigh(x.S, t.a, t.at, t.i0, t.j0);
@@ -270,7 +270,7 @@ __device__ __forceinline__ void softmax_late(online &x, const tile_at &t, float 
   else if (x.growths < 2)
     x.growths = 0;
 % end
-  release(K_free + K.slot);
+  $(read_by)(K_free + K.slot);
   x.l = x.l + sums_of_P;                                // l = l + rowsum(P)
 % if turns == "softmax" then
   pass_turn(me);
