@@ -192,7 +192,7 @@ ws.constraints = {
   { function(c) return c.E == 0 or c.q == 2 and c.Q == 0 and c.L == 2 and c.S == 0 end, "the next tile of Q has a place of its own" },
   { function(c) return c.E == 0 or ceil_div(c.Br - 64, c.Bc) < c.s end,
     "a warpgroup that keeps its last V lets pass those that only others see" },
-  { function(c, p) return c.M == 0 or c.E == 0 and c.B == 0 and not (p.uneven or p.ragged or p.has.bs or p.has.iv or p.has.chunk or p.has.prefix) end,
+  { function(c, p, g) return c.M == 0 or c.E == 0 and c.B == 0 and g.sms % 2 == 0 and not (p.uneven or p.ragged or p.has.bs or p.has.iv or p.has.chunk or p.has.prefix) end,
     "two tiles of Q that share K and V see the same keys, and no more is copied than these" },
   { function(c, p) return c.E == 0 or ws.can_be_ahead(p) end, "E is 1 where all rows begin with the same tile of keys", walk = true },
   { function(c, p) return p.uneven or c.Z == 1 end, "tiles of Q differ in length only under a mask" },
