@@ -173,7 +173,7 @@ function ws.slack(c, p, visits)
   if c.q == 1 then x = x + 0.03 end
   if c.s == 1 then x = x + 0.145 end
   if c.Br == 64 then x = x + 0.34 end
-  if c.M == 1 then x = x + 0.05 end -- until a GPU has timed it, no reason to take it
+  if c.M == 1 then x = x + 1 end -- no GPU has timed it: a quick tune is to try all else first
   if c.E == 1 then x = x + (p.uneven and 0.05 or -0.02) end
   if c.L == 2 then x = x - (small and 0.125 or p.dv <= 128 and 0.19 or 0.06) end
   if p.uneven and (c.Z == 1 or c.Z == 64) then x = x + 0.02 end
