@@ -145,4 +145,38 @@ BENCH emu_options options_of(int run, uint64_t seed)
       "wgmma<0>(C.at, desc(at, 16, 1024), desc(at, 16, 1024), 1); wgmma<0>(C.at, desc(at + 32, 16, "         \
       "1024), desc(at + 32, 16, 1024), 1);\n" commit "\n" wait "\n" STORE)
 
+/* A kernel of which something is left out or spoiled, and what is found. */
+typedef struct miss {
+  const char *kernel;
+  int threads;
+  emu_kind kind;
+  int line; /* 0: any */
+  const char *words;
+} miss;
+
+/* In order it is the finding that is wanted; under other orders another may come first and end the run. */
+BENCH bool is_found(const miss *m, const emu_report *r, bool exact)
+{
+  for (int f = 0; f < r->findings; f++)
+    if (!exact || (r->finding[f].kind == m->kind && (!m->line || r->finding[f].line == m->line) &&
+                   strstr(r->finding[f].text, m->words)))
+      return true;
+  return false;
+}
+
+BENCH void are_missed(const miss *all, size_t count, int blocks)
+{
+  for (const miss *m = all; m < all + count; m++)
+    for (int i = 0; i < ORDERS * LANDINGS; i++) {
+      emu_options options = options_of(i, 1);
+      bench b = bench_open();
+      emu_report r = run_blocks(&b, m->kernel, blocks, m->threads, SHARED, &options);
+      emu_close(b.e);
+      if (!is_found(m, &r, i == 0))
+        fail_msg("miss %d, run %d: want %s at line %d with '%s', got %d findings, first: %s", (int)(m - all),
+                 i, emu_kind_name(m->kind), m->line, m->words, r.findings,
+                 r.findings ? r.finding[0].text : "-");
+    }
+}
+
 #endif

@@ -49,63 +49,49 @@ static void numbers_of_both_are_summed(void **state)
   }
 }
 
-static const struct {
-  const char *kernel;
-  emu_kind kind;
-  const char *words;
-} misses[] = {
-    {EXCHANGE("block_sync();", AWAIT, FENCE, SYNC, SEND, ANNOUNCED, SEE, TELL, MEET), EMU_RACE,
+static const miss misses[] = {
+    {EXCHANGE("block_sync();", AWAIT, FENCE, SYNC, SEND, ANNOUNCED, SEE, TELL, MEET), THREADS, EMU_RACE, 0,
      "shared memory[8192], which thread 0 of block"},
-    {EXCHANGE(MEET, "", FENCE, SYNC, SEND, ANNOUNCED, SEE, TELL, MEET), EMU_RACE, "shared memory["},
-    {EXCHANGE(MEET, AWAIT, "", SYNC, SEND, ANNOUNCED, SEE, TELL, MEET), EMU_UNFENCED,
+    {EXCHANGE(MEET, "", FENCE, SYNC, SEND, ANNOUNCED, SEE, TELL, MEET), THREADS, EMU_RACE, 0,
+     "shared memory["},
+    {EXCHANGE(MEET, AWAIT, "", SYNC, SEND, ANNOUNCED, SEE, TELL, MEET), THREADS, EMU_UNFENCED, 0,
      "with no fence for copies since"},
-    {EXCHANGE(MEET, AWAIT, FENCE, "", SEND, ANNOUNCED, SEE, TELL, MEET), EMU_RACE, "shared memory["},
-    {EXCHANGE(MEET, AWAIT, FENCE, SYNC, "", ANNOUNCED, SEE, TELL, MEET), EMU_DEADLOCK, "128 bytes"},
-    {EXCHANGE(MEET, AWAIT, FENCE, SYNC, SEND, "barrier_arrive(" FULL_ ");", SEE, TELL, MEET), EMU_RACE,
-     "which a copy may still be writing"},
-    {EXCHANGE(MEET, AWAIT, FENCE, SYNC, SEND, ANNOUNCED, "", TELL, MEET), EMU_UNINITIALISED,
+    {EXCHANGE(MEET, AWAIT, FENCE, "", SEND, ANNOUNCED, SEE, TELL, MEET), THREADS, EMU_RACE, 0,
      "shared memory["},
-    {EXCHANGE(MEET, AWAIT, FENCE, SYNC, SEND, ANNOUNCED, SEE, "", MEET), EMU_DEADLOCK, "lacks 1 arrivals"},
-    {EXCHANGE(MEET, AWAIT, FENCE, SYNC, SEND, ANNOUNCED, SEE, "barrier_arrive(" FREE_ ");", MEET), EMU_RACE,
+    {EXCHANGE(MEET, AWAIT, FENCE, SYNC, "", ANNOUNCED, SEE, TELL, MEET), THREADS, EMU_DEADLOCK, 0,
+     "128 bytes"},
+    {EXCHANGE(MEET, AWAIT, FENCE, SYNC, SEND, "barrier_arrive(" FULL_ ");", SEE, TELL, MEET), THREADS,
+     EMU_RACE, 0, "which a copy may still be writing"},
+    {EXCHANGE(MEET, AWAIT, FENCE, SYNC, SEND, ANNOUNCED, "", TELL, MEET), THREADS, EMU_UNINITIALISED, 0,
      "shared memory["},
-    {EXCHANGE(MEET, AWAIT, FENCE, SYNC, SEND, ANNOUNCED, SEE, TELL, ""), EMU_MISUSE, "has ended"},
+    {EXCHANGE(MEET, AWAIT, FENCE, SYNC, SEND, ANNOUNCED, SEE, "", MEET), THREADS, EMU_DEADLOCK, 0,
+     "lacks 1 arrivals"},
+    {EXCHANGE(MEET, AWAIT, FENCE, SYNC, SEND, ANNOUNCED, SEE, "barrier_arrive(" FREE_ ");", MEET), THREADS,
+     EMU_RACE, 0, "shared memory["},
+    {EXCHANGE(MEET, AWAIT, FENCE, SYNC, SEND, ANNOUNCED, SEE, TELL, ""), THREADS, EMU_MISUSE, 0, "has ended"},
     {EXCHANGE(MEET, AWAIT, FENCE, SYNC, SEND, ANNOUNCED, SEE,
               "barrier_arrive_there(peer_place(" FREE_ ", 2));", MEET),
-     EMU_MISUSE, "a block of the cluster that there is not"},
+     THREADS, EMU_MISUSE, 0, "a block of the cluster that there is not"},
     {EXCHANGE(MEET, AWAIT, FENCE, SYNC, SEND, ANNOUNCED, SEE, "barrier_arrive_there(" FREE_ ");", MEET),
-     EMU_MISUSE, "in one's own shared memory"},
+     THREADS, EMU_MISUSE, 0, "in one's own shared memory"},
     {EXCHANGE(MEET, AWAIT, FENCE, SYNC,
               "copy_there(peer_place(" MINE ", 1 - r), " MINE ", 128, peer_place(" FULL_ ", r));", ANNOUNCED,
               SEE, TELL, MEET),
-     EMU_MISUSE, "arrives at a barrier of that block"},
+     THREADS, EMU_MISUSE, 0, "arrives at a barrier of that block"},
     {EXCHANGE(MEET, AWAIT, FENCE, SYNC,
               "copy_there(peer_place(" MINE " + 4, 1 - r), " MINE ", 128, peer_place(" FULL_ ", 1 - r));",
               ANNOUNCED, SEE, TELL, MEET),
-     EMU_MISUSE, "at multiples of 16"},
+     THREADS, EMU_MISUSE, 0, "at multiples of 16"},
     {EXCHANGE(MEET, AWAIT, FENCE, SYNC,
               "copy_there(peer_place(" MINE ", 1 - r), at + 32768 + 256, 128, peer_place(" FULL_ ", 1 - r));",
               ANNOUNCED, SEE, TELL, MEET),
-     EMU_MISUSE, "do not lie in shared memory"},
+     THREADS, EMU_MISUSE, 0, "do not lie in shared memory"},
 };
 
 static void every_part_is_missed(void **state)
 {
   (void)state;
-  for (size_t m = 0; m < sizeof misses / sizeof *misses; m++)
-    for (int i = 0; i < ORDERS * LANDINGS; i++) {
-      emu_options options = options_of(i, 1);
-      bench b = bench_open();
-      emu_report r = run_blocks(&b, misses[m].kernel, 2, THREADS, SHARED, &options);
-      emu_close(b.e);
-      bool found =
-          false; /* in order the finding that is wanted; else another may come first and end the run */
-      for (int f = 0; f < r.findings; f++)
-        found |= i > 0 || (r.finding[f].kind == misses[m].kind && strstr(r.finding[f].text, misses[m].words));
-      if (!found)
-        fail_msg("miss %d, run %d: want %s with '%s', got %d findings, first: %s", (int)m, i,
-                 emu_kind_name(misses[m].kind), misses[m].words, r.findings,
-                 r.findings ? r.finding[0].text : "-");
-    }
+  are_missed(misses, sizeof misses / sizeof *misses, 2);
 }
 
 int main(void)

@@ -140,7 +140,10 @@ static void check(emu_block *b, const emu_box *x, unsigned agent, const uint32_t
   const uint32_t width = row_bytes(&x->map);
   for (uint32_t i = 0; i < rows_of(&x->map); i++) {
     row r = row_of(x, i);
-    if (r.inside && x->reduces)
+    if (x->sender)
+      emu_clocks_access(x->by->home, x->sender, x->sent, async, (uintptr_t)r.data, (uint32_t)r.inside, 0,
+                        x->pc);
+    else if (r.inside && x->reduces)
       emu_clocks_change(b, agent, x->epoch, seen, (uintptr_t)r.data, (uint32_t)r.inside, x->pc);
     else if (r.inside)
       emu_clocks_access(b, agent, x->epoch, seen, (uintptr_t)r.data, (uint32_t)r.inside, !x->signal, x->pc);
@@ -231,14 +234,13 @@ static void load(emu_block *b, emu_box *x, uint32_t signal)
   x->signal = s;
   x->epoch = ++s->loads;
   s->load_pc = x->pc;
-  check(b, x, (unsigned)(s - b->side->signal), seen_of(t, b), NULL);
+  check(b, x, (unsigned)(s - b->side->signal), seen_of(t, b), t->clock.async);
   emu_clocks_advance(t);
   begin(b, x);
 }
 
 void emu_boxes_load(uint32_t to, const void *map, const int32_t at[4], uint32_t signal, uintptr_t pc)
 {
-  emu_clocks_need(emu_now->self->home);
   emu_box x = box_of(map, at, to, pc);
   load(emu_now->self->home, &x, signal);
 }
@@ -246,7 +248,6 @@ void emu_boxes_load(uint32_t to, const void *map, const int32_t at[4], uint32_t 
 void emu_boxes_load_all(uint32_t to, const void *map, const int32_t at[4], uint32_t signal, int blocks,
                         uintptr_t pc)
 {
-  emu_clocks_need(emu_now->self->home);
   for (int rank = 0; blocks; rank++, blocks >>= 1)
     if (blocks & 1) {
       uint32_t there = emu_clusters_place(to, rank, pc);
@@ -258,7 +259,6 @@ void emu_boxes_load_all(uint32_t to, const void *map, const int32_t at[4], uint3
 
 void emu_boxes_bulk_load(uint32_t to, const void *from, int32_t bytes, uint32_t signal, uintptr_t pc)
 {
-  emu_clocks_need(emu_now->self->home);
   emu_box x = bulk_of(from, bytes, to, pc);
   load(emu_now->self->home, &x, signal);
 }
@@ -287,24 +287,9 @@ void emu_boxes_bulk_send(uint32_t to, uint32_t from, int32_t bytes, uint32_t sig
   emu_box x = bulk_of(t->me.shared + (from - EMU_SHARED_BASE), bytes, to, pc);
   if (from - EMU_SHARED_BASE > t->me.shared_size - (uint32_t)bytes)
     emu_findings_misuse("the bytes of this bulk copy do not lie in shared memory", pc);
-  emu_signal *s = emu_signals_at(b, signal, pc);
-  if (!s->fenced)
-    emu_findings_unfenced("copies may not have seen that this barrier was initialised", pc);
-  x.signal = s;
-  x.epoch = ++s->loads;
-  s->load_pc = pc;
   x.sender = agent_of(t, &t->send_agent);
   x.sent = ++t->sends;
-  /* What this thread knows of the other block's accesses to what is overwritten there. */
-  const uint32_t *seen = seen_of(t, b);
-  for (int32_t at = 0; at < bytes; at += CHUNK) {
-    emu_clocks_access(t->home, x.sender, x.sent, t->clock.async, (uintptr_t)x.map.base + (uint32_t)at, CHUNK,
-                      0, pc);
-    emu_clocks_access(b, (unsigned)(s - b->side->signal), x.epoch, seen,
-                      (uintptr_t)shared_at(b, to + (uint32_t)at), CHUNK, 1, pc);
-  }
-  emu_clocks_advance(t);
-  begin(b, &x);
+  load(b, &x, signal);
 }
 
 static void store(emu_box *x)

@@ -15,16 +15,20 @@ static emu_block *first_of(const emu_block *b)
   return &g->block[(b - g->block) / g->cluster * g->cluster];
 }
 
+/* A block of the cluster, and a byte of shared memory, that there are. */
+static void check(int rank, uint64_t offset, uintptr_t pc)
+{
+  if (rank < 0 || rank >= emu_now->cluster)
+    emu_findings_misuse("a block of the cluster that there is not", pc);
+  if (offset >= emu_now->self->home->shared_size)
+    emu_findings_misuse("shared memory of another block is named by an address in one's own", pc);
+}
+
 char *emu_clusters_peer(char *p, int rank, uintptr_t pc)
 {
   const emu_block *b = emu_now->self->home;
-  if (rank < 0 || rank >= emu_now->cluster)
-    emu_findings_misuse("a block of the cluster that there is not", pc);
-  else if (p < b->shared || p >= b->shared + b->shared_size)
-    emu_findings_misuse("shared memory of another block is named by an address in one's own", pc);
-  else
-    return first_of(b)[rank].shared + (p - b->shared);
-  return p;
+  check(rank, (uint64_t)(p - b->shared), pc);
+  return first_of(b)[rank].shared + (p - b->shared);
 }
 
 /* An address of shared memory has fewer bits; above them stands the rank, counted from 1. */
@@ -32,11 +36,7 @@ enum { RANK_SHIFT = 24 };
 
 uint32_t emu_clusters_place(uint32_t place, int rank, uintptr_t pc)
 {
-  const emu_block *b = emu_now->self->home;
-  if (rank < 0 || rank >= emu_now->cluster)
-    emu_findings_misuse("a block of the cluster that there is not", pc);
-  if (place - EMU_SHARED_BASE >= b->shared_size)
-    emu_findings_misuse("shared memory of another block is named by an address in one's own", pc);
+  check(rank, place - EMU_SHARED_BASE, pc);
   return place | (uint32_t)(rank + 1) << RANK_SHIFT;
 }
 
