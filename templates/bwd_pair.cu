@@ -42,7 +42,7 @@ __device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_
         end_quarter(own, n - 1, last_tile, dQ);
       } else
         products_wait<0>();
-      $(shares and "release_both" or "release")(dO_free + dO_place_of(n).slot);
+      $(read_by)(dO_free + dO_place_of(n).slot);
       last_tile = of.number();
       of.go_on();
     }
@@ -70,7 +70,7 @@ __device__ __forceinline__ void make_dK(const call &a, float *dQ_all, const key_
       acc<Bc, Br> dP;
       start_dP(dP, V, n, false);                        // dP^T = V dO^T
       products_wait<0>();                               // dP is there, and dK
-      $(shares and "release_both" or "release")(dO_free + dO_place_of(n).slot);
+      $(read_by)(dO_free + dO_place_of(n).slot);
       release_Q(n - 1);
       take_lent_P(n, P);
       see_full(Q_full + Q_place_of(n).slot, Q_place_of(n).parity);

@@ -2,14 +2,11 @@
 local simt, ws = include "lib/simt.lua", include "lib/ws_grad.lua"
 
 local function of(c)
-  return { groups = 2, pairs = true, all = 2, Q = c.s, dO = c.o, dS = c.t, P = 0, dQ = 0, row_readers = c.M == 1 and 4 or 2, dS_readers = 4, shares = c.M == 1 }
+  return { groups = 2, paired = true, all = 2, Q = c.s, dO = c.o, dS = c.t, P = 0, dQ = 0, row_readers = c.M == 1 and 4 or 2, dS_readers = 4, shares = c.M == 1 }
 end
 local function shared(c, p) return ws.places(c, p, of(c)).last end
 -- The derivative of a capped score takes P before it is rounded; lists are of tiles of 64 keys.
-local left_out, features = { softcap = true, bs = true }, {}
-for _, feature in ipairs(simt.closed_and("dbias", "dsink", "dlse", "det")) do
-  if not left_out[feature] then features[#features + 1] = feature end
-end
+local features = simt.without(simt.closed_and("dbias", "dsink", "dlse", "det"), "softcap", "bs")
 
 return {
   about = "FlashAttention-2 backward for Hopper and wide heads: two blocks of a cluster add to dQ together",

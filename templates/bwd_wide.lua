@@ -7,10 +7,8 @@ end
 local function shared(c, p) return ws.places(c, p, of(c)).last end
 -- Columns of dQ that the first warpgroup makes; the second makes the others.
 local function first(p) return ceil_div(ws.boxes(p.d), 2) * 64 end
-local features = {}
-for _, feature in ipairs(simt.closed_and("dbias", "dsink", "dlse", "det", table.unpack(simt.batches))) do -- the derivative of a capped score takes P before it is rounded
-  if feature ~= "softcap" then features[#features + 1] = feature end
-end
+-- The derivative of a capped score takes P before it is rounded.
+local features = simt.without(simt.closed_and("dbias", "dsink", "dlse", "det", table.unpack(simt.batches)), "softcap")
 
 return {
   about = "FlashAttention-2 backward for Hopper and wide heads: two warpgroups with the same keys, one has dV, one dK",

@@ -15,9 +15,9 @@ __device__ __forceinline__ void produce(const call &a$(take_counter), const tens
   i32 tails = 0;                                        // those in which a batch ends
 %  end
   for (i32 round = 0;; round++) {                       // tiles of Q
-    const i32 block = $(shares and "nth_pair(round)" or uneven and "drawn_block(counter, round, blocks_of(a))" or "nth_block(round)");
-    const bool last = block >= $(shares and "pairs_of" or "blocks_of")(a);
-    const task my = $(shares and "pair_task_of" or "task_of")(a, last ? 0 : block);
+    const i32 block = $(uneven and "drawn_block(counter, round, blocks_of(a))" or "nth_block(round)");
+    const bool last = block >= blocks_of(a);
+    const task my = task_of(a, last ? 0 : block);
     const sequence at = sequence_of(a, my.head);
     const spans visit = last ? spans{} : range(a, at, $(shares and "0" or "my.i0"));
     const i32 tiles = visit.last - visit.first;

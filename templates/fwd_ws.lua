@@ -41,12 +41,12 @@ return {
 
   -- The kernel counts tiles in 32 bits, and beyond the last one by as many as there are blocks.
   recipe = function(c, p, g, entry)
-    local pairs, copied = c.M == 1, c.M == 1 and c.Bc // 2 or c.Bc -- rows of K and V of one copy
-    local tiles = (pairs and "2*" or "") .. simt.tiles(p, "h", "q", pairs and 2 * c.Br or c.Br) .. simt.slices(p)
+    local two, copied = c.M == 1, c.M == 1 and c.Bc // 2 or c.Bc -- rows of K and V of one copy
+    local tiles = (two and "2*" or "") .. simt.tiles(p, "h", "q", two and 2 * c.Br or c.Br) .. simt.slices(p)
     local counts = ws.counts(p)
     return (counts and "workspace 4\n" or "") .. string.format("valid 2147483647-SMs-%s\n", tiles)
       .. (counts and string.format("clear 0 4*min(1,max(0,%s-2*SMs))\n", tiles) or "") .. string.format(
       "launch %s grid min(SMs,%s) block %d shared %d%s overlap args call%s mapQ(%d) mapK(%d) mapV(%d) mapO(16)%s\n",
-      entry "fwd_ws", tiles, ws.threads(c), ws.shared(c, p), pairs and " cluster 2" or "", counts and " ws(0)" or "", 64, copied, copied, bias.map(c))
+      entry "fwd_ws", tiles, ws.threads(c), ws.shared(c, p), two and " cluster 2" or "", counts and " ws(0)" or "", 64, copied, copied, bias.map(c))
   end,
 }

@@ -199,12 +199,13 @@ static const defect defects[] = {
      "copy_there("},
     {COUPLE, "  named_sync(2, 128);\n}", "}", WIDE, EMU_RACE, PAIRS, "get16("},
     /* of tiles that both copy: whose rows, to whom, when both have read */
-    {SHARED, "at.i0 + row, at.of.h", "at.i0, at.of.h", WIDE, WRONG, NULL, NULL},
+    {SHARED, "row + first, head", "row, head", WIDE, WRONG, NULL, NULL},
     {SHARED, "barrier_at(full), 3);", "barrier_at(full), 1 << own_rank());", WIDE, EMU_DEADLOCK, RING,
      "barrier_passed("},
     {SHARED, "  release_both(dO_free", "  release(dO_free", WIDE, EMU_DEADLOCK, RING, "barrier_passed("},
     {SHARED, "barrier_arrive_there(peer_place(barrier_at(which), 1 - own_rank()));",
-     "barrier_arrive(barrier_at(which));", WIDE, EMU_RACE, PAIRS, "copy_box_to_all("},
+     "barrier_arrive(barrier_at(which));", WIDE, EMU_RACE, "templates/lib/ws_cluster.cuh",
+     "copy_box_to_all("},
     /* dQ^T: of which columns of K; turned back */
     {SLICES, "K_of(0) + my.column / 64 * box_bytes<64>", "K_of(0)", BF16, WRONG, NULL, NULL},
     {SLICES, "+ (chunk ^ row % 8) * 16, x[0]", "+ chunk * 16, x[0]", BF16, WRONG, NULL, NULL},

@@ -243,7 +243,7 @@ __device__ __forceinline__ void copy_K(const tensor_map &K_map, i32 n, i32 j0, c
   const step_of<stages> K(n);
   wait(K_free + K.slot, K.parity ^ 1);
 % local batch = has.varlen and "0" or "at.b"
-  $(by_warp and "if (thread_id() == 0) " or "")$(shares and "copy_half_tile<boxes>" or "copy_tile<boxes, Bc>")(K_place(K.slot), K_map, $(begins and "at.k0 + " or "")j0, at.hk, $(batch), K_full + K.slot);
+  $(by_warp and "if (thread_id() == 0) " or "")$(shares and "copy_half" or "copy_tile")<boxes, Bc>(K_place(K.slot), K_map, $(begins and "at.k0 + " or "")j0, at.hk, $(batch), K_full + K.slot);
 }
 
 //: copy_V -- the n-th tile of V, when its place is free
@@ -260,7 +260,7 @@ __device__ __forceinline__ void copy_V(const tensor_map &V_map, i32 n, i32 j0, c
   const bool is_tail = at.nk - j0 < Bc;
 %   full = "is_tail ? V_tail : V_full + V.slot"
 % end
-  $(by_warp and "if (thread_id() == 0) " or "")$(shares and "copy_half_tile<V_boxes>" or "copy_tile<V_boxes, Bc>")(V_place(V.slot), V_map, $(begins and "at.k0 + " or "")j0, at.hk, $(batch), $(full)$(slices > 1 and ", at.v0" or ""));
+  $(by_warp and "if (thread_id() == 0) " or "")$(shares and "copy_half" or "copy_tile")<V_boxes, Bc>(V_place(V.slot), V_map, $(begins and "at.k0 + " or "")j0, at.hk, $(batch), $(full)$(slices > 1 and ", at.v0" or ""));
 % if ragged then
   if (!is_tail)
     return;

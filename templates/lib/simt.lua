@@ -35,6 +35,14 @@ function simt.closed_and(...)
   for _, mask in ipairs(simt.masks) do all[#all + 1] = mask end
   return all
 end
+function simt.without(features, ...)
+  local out, left = {}, {}
+  for _, feature in ipairs { ... } do out[feature] = true end
+  for _, feature in ipairs(features) do
+    if not out[feature] then left[#left + 1] = feature end
+  end
+  return left
+end
 simt.features = simt.masks_and("chunk")
 
 function simt.words(c, p)

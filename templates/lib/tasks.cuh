@@ -23,6 +23,11 @@ __device__ __forceinline__ portion portion_of(i32 block, i32 heads, i32 tiles, i
 }
 
 //: task_of -- the last tiles of Q, the longest under a causal mask, come first: short ones are left for the end
+% local rows = side_by_side and "2 * Br" or "Br" -- of the tiles that are numbered
+% if side_by_side then
+// Two blocks of a cluster have the halves of one number's rows. The second half may have none, but sees the keys that the first one
+// sees: its block copies half of them
+% end
 % if drawn then
 // Of a head a longest tile takes twice the mean: where so many heads begin together, it ends before all else has
 % end
@@ -38,10 +43,10 @@ __device__ __forceinline__ task task_of(const call &a, i32 block)
 % if packed then
   const i32 Tr = ceil_div(a.q * (a.h / a.hk), Br), heads = a.b * a.hk;
 % else
-  const i32 Tr = ceil_div(a.q, Br), heads = a.b * a.h$(slices > 1 and " * slices" or "");
+  const i32 Tr = ceil_div(a.q, $(rows)), heads = a.b * a.h$(slices > 1 and " * slices" or "");
 % end
   const portion mine = portion_of(block, heads, Tr, $(drawn and "max(Z, ceil_div(2 * grid_size(), Tr))" or "Z"));
-  return {mine.head, Br * (Tr - 1 - mine.nth)};
+  return {mine.head, $(rows) * (Tr - 1 - mine.nth)$(side_by_side and " + own_rank() * Br" or "")};
 }
 % end
 
@@ -49,12 +54,13 @@ __device__ __forceinline__ task task_of(const call &a, i32 block)
 // long one ends with a short one
 __device__ __forceinline__ i32 nth_block(i32 n)
 {
-  const i32 me = i32(block_id());
-  return n * grid_size() + (n % 2 ? grid_size() - 1 - me : me);
+  const i32 me = i32(block_id())$(side_by_side and " / 2" or "");
+% local all = side_by_side and "(grid_size() / 2)" or "grid_size()"
+  return n * $(all) + (n % 2 ? $(all) - 1 - me : me);
 }
 
 //: blocks_of -- tiles of Q of all heads; the recipe's `valid` line refuses calls that have 2^31 or more
 __device__ __forceinline__ i32 blocks_of(const call &a)
 {
-  return $(in_line and "row_line(a).all" or "ceil_div(a.q, Br) * a.b") * a.h$(slices > 1 and " * slices" or "");
+  return $(in_line and "row_line(a).all" or "ceil_div(a.q, " .. (side_by_side and "2 * Br" or "Br") .. ") * a.b") * a.h$(slices > 1 and " * slices" or "");
 }

@@ -95,7 +95,7 @@ function ws.words(c, p)
     scores_late = late, weights_late = late and "exp2_late" or "exp2_columns",
     take_counter = counts and ", i32 *counter" or "", and_counter = counts and ", counter" or "",
     turns = c.P == 0 and "none" or c.P == 1 and "products" or "softmax",
-    ahead = c.E == 1 and ws.can_be_ahead(p), shares = c.M == 1, read_by = c.M == 1 and "release_both" or "release",
+    ahead = c.E == 1 and ws.can_be_ahead(p), shares = c.M == 1, side_by_side = c.M == 1, read_by = c.M == 1 and "release_both" or "release",
     rescale = c.L == 1 and "seldom" or "always", seeks_late = c.L == 2,
     -- What scores take beside products would else be kept from the first time on, where registers have no room: 704 bytes of ALiBi's, full, d 64.
     tile_again = p.scored and "{t.a, t.at, t.i0, i32(anew(t.j0)), t.is_cut}" or "t",

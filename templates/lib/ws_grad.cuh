@@ -72,7 +72,7 @@ __device__ __forceinline__ void see_full(i32 which, u32 parity)
 __device__ __forceinline__ void release_Q(i32 n)
 {
   if (n >= 0)
-    $(shares and "release_both" or "release")(Q_free + Q_place_of(n).slot);
+    $(read_by)(Q_free + Q_place_of(n).slot);
 }
 
 //: row_steps -- the tiles of Q that see a tile of keys, head after head of those that share it: one step each
@@ -178,10 +178,10 @@ __device__ __forceinline__ void set_up_steps()
 {
   if (thread_id() == 0) {
     for (i32 x = 0; x < signals; x++)
-      barrier_init(barrier_at(x), x < Q_full ? 1 : x < dO_full ? $(placed and "2 + bias_threads / 32" or "2") : x < Q_free ? 1 : x < dS_full ? 4 * row_readers : x < dS_free ? $(pairs and "x < P_full ? 1 : 4" or "4 * consumers") : $(ragged and "x >= signals - " .. (stays and 3 or 2) .. " ? 1 : " or "")$(ordered and "x >= turn ? x < added ? 1 : " .. (pairs and "4" or "4 * consumers") .. " : " or "")$(stays and "x >= told_full ? 1 : " or "")4 * dS_readers);
+      barrier_init(barrier_at(x), x < Q_full ? 1 : x < dO_full ? $(placed and "2 + bias_threads / 32" or "2") : x < Q_free ? 1 : x < dS_full ? 4 * row_readers : x < dS_free ? $(paired and "x < P_full ? 1 : 4" or "4 * consumers") : $(ragged and "x >= signals - " .. (stays and 3 or 2) .. " ? 1 : " or "")$(ordered and "x >= turn ? x < added ? 1 : " .. (paired and "4" or "4 * consumers") .. " : " or "")$(stays and "x >= told_full ? 1 : " or "")4 * dS_readers);
     barrier_init_fence();
   }
-  $(pairs and "meet_other" or "block_sync")();
+  $(paired and "meet_other" or "block_sync")();
 }
 
 //: copy_keys -- the rows of K or of V of all warpgroups
@@ -211,7 +211,7 @@ __device__ __forceinline__ void bring_Q(const tensor_map &Q_map, const LD_row *L
 % else
   barrier_expect(barrier_at(Q_full + to.slot), LD_tile::bytes);
   copy_bulk(LD_of(n).data, LD_all + i64(number) * Br, LD_tile::bytes, barrier_at(Q_full + to.slot));
-  $(shares and "copy_half<boxes>(Q_of(n), Q_map, at, Q_full + to.slot);" or "copy_tile<boxes, Br>(Q_of(n), Q_map, at.i0, at.of.h, at.of.b, Q_full + to.slot);")
+  $(shares and "copy_half" or "copy_tile")<boxes, Br>(Q_of(n), Q_map, at.i0, at.of.h, at.of.b, Q_full + to.slot);
 }
 % end
 
@@ -220,7 +220,7 @@ __device__ __forceinline__ void bring_dO(const tensor_map &dO_map, i32 n, const 
 {
   const dO_place_of to(n);
   wait(dO_free + to.slot, to.parity ^ 1);
-  $(ragged and "copy_rows<V_boxes>(dO_of(n), dO_map, at, dO_full + to.slot, tails);" or shares and "copy_half<V_boxes>(dO_of(n), dO_map, at, dO_full + to.slot);" or "copy_tile<V_boxes, Br>(dO_of(n), dO_map, at.i0, at.of.h, at.of.b, dO_full + to.slot);")
+  $(ragged and "copy_rows<V_boxes>(dO_of(n), dO_map, at, dO_full + to.slot, tails);" or (shares and "copy_half" or "copy_tile") .. "<V_boxes, Br>(dO_of(n), dO_map, at.i0, at.of.h, at.of.b, dO_full + to.slot);")
 }
 
 //: bring_queries -- one $(ragged and "warp" or "thread") copies $(stays and "" or "K, then ")Q with LSE and D, of each step
@@ -229,7 +229,7 @@ __device__ __forceinline__ void bring_queries(const call &a, const LD_row *LD_al
 {
 % if not stays then
 $(ragged and "  i32 tails = 0;\n" or "")  if (from.steps > 0)
-    $(pairs and "copy_pair_keys" or copy_keys)<boxes>(K_of(0), K_map, my.j0, sequence_of(a, my.head), K_full$(and_tails));
+    $(paired and "copy_pair_keys" or copy_keys)<boxes>(K_of(0), K_map, my.j0, sequence_of(a, my.head), K_full$(and_tails));
 % end
   await_last();                                         // D is here
   row_step of(from);

@@ -2,7 +2,7 @@
 -- and their work. Goes with ws_grad.cuh and ws_sums.cuh. `of` says what of this a kernel decides:
 --   groups   warpgroups that have 64 keys of their own; all: those that compute
 --   Q dO dS  tiles of each in shared memory; P: bytes of P there; dQ: bytes of dQ there
---   pairs    whether two blocks of a cluster have 64 of the keys each (ws_pairs.cuh); shares: and copy Q and dO for each other
+--   paired   whether two blocks of a cluster have 64 of the keys each (ws_pairs.cuh); shares: and copy Q and dO for each other
 --   sums     columns of dQ in its sums, where that is not d
 --   turned   whether sums are those of dQ^T
 --   biases   whether biases come by way of shared memory, a tile with each of Q
@@ -43,11 +43,11 @@ local function counted(p, of) return ordered(p, of) or draws(of) end
 local function counters(p, of) return counted(p, of) and "+16" or "" end
 
 -- Groups of 64 keys whose rows of K and V a block has.
-local function own_groups(of) return of.pairs and 1 or of.groups end
+local function own_groups(of) return of.paired and 1 or of.groups end
 
 -- Warpgroups of a block that have the same keys, and so a turn each; and those that add to a tile of dQ at once, a pair's together.
 local function sharers(of) return of.all // own_groups(of) end
-local function adders(of) return of.pairs and 2 * sharers(of) or sharers(of) end
+local function adders(of) return of.paired and 2 * sharers(of) or sharers(of) end
 
 -- Barriers of the order in which blocks add to dQ.
 local function turns(p, of) return ordered(p, of) and 4 * sharers(of) or 0 end
@@ -62,12 +62,12 @@ local function stay_signals(of) return of.stays and (draws(of) and 5 or 4) or 0 
 local told_bytes = 48
 
 -- Barriers of P: full and free; of a pair, where it lies in dS's place, full for each of these.
-local function P_signals(of) return of.pairs and of.dS or 2 end
+local function P_signals(of) return of.paired and of.dS or 2 end
 
 -- Where tiles lie in shared memory; of a pair two boxes of the other block's K behind its own.
 function ws.places(c, p, of)
   local keys = of.stays and 2 or 1
-  local at = { V = keys * own_groups(of) * ws.boxes(p.d) * 8192 + (of.pairs and 2 * 8192 or 0) }
+  local at = { V = keys * own_groups(of) * ws.boxes(p.d) * 8192 + (of.paired and 2 * 8192 or 0) }
   at.Q = at.V + keys * own_groups(of) * ws.boxes(p.dv) * 8192
   at.dO = at.Q + of.Q * ws.boxes(p.d) * 128 * c.Br
   at.dS = at.dO + of.dO * ws.boxes(p.dv) * 128 * c.Br
@@ -102,7 +102,7 @@ function ws.words(c, p, of, own)
     dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
     LD_threads = "prepare_threads", LD_apart = true, producer_registers = copier, consumer_registers = computer, P_shared = false, Q_held = false,
     turns = "none", schedule = "in_flight", stores_later = true, storing_lane = of.stays and "lane_again()" or "thread_id() % 32", stays = of.stays or false, owns = of.owns or false, draws = draws(of), ordered = in_order,
-    block = in_order and (of.pairs and "begun_pair(counts)" or "begun_block(counts)") or of.pairs and "i32(block_id()) / 2" or "i32(block_id())", pairs = of.pairs or false, shares = of.shares or false, own_groups = of.pairs and "1" or "consumers",
+    block = in_order and (of.paired and "begun_pair(counts)" or "begun_block(counts)") or of.paired and "i32(block_id()) / 2" or "i32(block_id())", paired = of.paired or false, shares = of.shares or false, read_by = of.shares and "release_both" or "release", own_groups = of.paired and "1" or "consumers",
     take_counts = counted(p, of) and ", i32 *counts" or "", and_counts = counted(p, of) and ", counts" or "" }
   words.rows_ahead = own.rows_ahead or false
   bias.words(words, of.biases or false, "Q")
@@ -116,7 +116,7 @@ function ws.words(c, p, of, own)
   words.at_of = p.ragged and not (p.scored or p.has.drop) and "cut_at" or "at"
   words.lengths_here = p.ragged -- `prepare` waits for all before it, and later launches for that
   -- Rows of the second warpgroup count on from those of the first, though both have the same keys.
-  words.tell_dS = p.has.dbias and string.format(" tell_dS(dP, a, of.at(a), my.j0%s);", of.pairs and " - 64" or of.all > of.groups and " - Bc" or "") or ""
+  words.tell_dS = p.has.dbias and string.format(" tell_dS(dP, a, of.at(a), my.j0%s);", of.paired and " - 64" or of.all > of.groups and " - Bc" or "") or ""
   words.Q_here = own.S_early and ", Q_here = is_full(Q_full, Q_place_of(n + 1))" or ""
   words.K_held, words.V_held = of.K_held or 0, of.V_held or 0
   for _, name in ipairs { "products", "turned_products", "sliced", "dQ_share", "reduces", "S_early" } do words[name] = own[name] end
@@ -182,7 +182,7 @@ function ws.constants(c, p, of)
   if ordered(p, of) then
     local first = free + of.Q + of.dO + 2 * of.dS + P_signals(of)
     all[#all + 1] = { "sharers", sharers(of), "warpgroups that have the same keys" }
-    if of.pairs then all[#all + 1] = { "adders", adders(of), "warpgroups that add to a tile of dQ, each to columns of its own" } end
+    if of.paired then all[#all + 1] = { "adders", adders(of), "warpgroups that add to a tile of dQ, each to columns of its own" } end
     all[#all + 1] = { "turn", first, "barrier of the first of them: it may add to dQ in even steps; then those of odd ones" }
     all[#all + 1] = { "added", first + 2 * sharers(of), "barrier of the first of them: it has added to dQ, the same way" }
   end
@@ -208,7 +208,7 @@ end
 
 -- Blocks that make products: of tiles that are drawn as many as there are SMs for them.
 local function grid(of, blocks)
-  if not draws(of) then return (of.pairs and "2*" or "") .. blocks end
+  if not draws(of) then return (of.paired and "2*" or "") .. blocks end
   return string.format("min(SMs,%s)", blocks)
 end
 
@@ -226,7 +226,7 @@ function ws.recipe(name, c, p, of, entry)
     .. simt.zeros(c, p, entry, ws.threads(of))
     .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", tiles, dQ_LD, counts)
     .. string.format("launch %s grid %s block %d shared %d%s overlap args call %s mapQ(%d) mapK(64) mapV(64) "
-      .. "mapdO(%d) mapdK(16) mapdV(16)%s%s\n", entry(name), grid(of, blocks), ws.threads(of), ws.places(c, p, of).last, of.pairs and " cluster 2" or "", dQ_LD, copied, copied, counts, bias.map(c))
+      .. "mapdO(%d) mapdK(16) mapdV(16)%s%s\n", entry(name), grid(of, blocks), ws.threads(of), ws.places(c, p, of).last, of.paired and " cluster 2" or "", dQ_LD, copied, copied, counts, bias.map(c))
     .. string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)\n", entry "finish", tiles, of.turned and 128 * of.groups or 2 * c.Br,
       c.Br * ws.boxes(p.d) * 128)
     .. simt.sinks(p, entry, ws.threads(of), string.format(" ws(%s*%d)", tiles, tile))
@@ -240,7 +240,7 @@ function ws.work(c, p, of, bytes, steps)
   local blocks, tiles = p.b * p.hk * ceil_div(p.k, tiled.Bc), p.b * p.h * ceil_div(p.q, c.Br)
   if of.owns then visits, blocks, tile = visits * ceil_div(p.k, tiled.Bc), p.b * p.hk, 0 end
   local added = tile
-  if of.pairs then blocks, added = 2 * blocks, tile // 2 end
+  if of.paired then blocks, added = 2 * blocks, tile // 2 end
   local all = {
     { blocks = tiles, threads = 512, shared = 0, registers = 40, visits = 1, steps = 2, fma = c.Br * p.dv, issue = c.Br * p.dv,
       l2 = tiles * (4 * c.Br * p.dv + tile), dram = p.b * p.h * p.q * 4 * p.dv + tiles * tile },

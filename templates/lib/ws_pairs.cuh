@@ -129,14 +129,3 @@ template <class Quarter> __device__ __forceinline__ void last_quarter(const Quar
   products_wait<0>();
   end_quarter(my, n, number, dQ);
 }
-
-//: copy_half -- of a tile of Q or dO, which both blocks read, half the rows for both; the other block brings the other half
-template <i32 boxes_>
-__device__ __forceinline__ void copy_half(u32 to, const tensor_map &from, const rows_at &at, i32 full)
-{
-  const i32 row = own_rank() * (Br / 2);
-  barrier_expect(barrier_at(full), boxes_ * box_bytes<Br>);
-#pragma unroll
-  for (i32 x = 0; x < boxes_; x++)
-    copy_box_to_all(to + x * box_bytes<Br> + row * 128, from, 64 * x, at.i0 + row, at.of.h, at.of.b, barrier_at(full), 3);
-}

@@ -19,7 +19,7 @@ __device__ __forceinline__ void keep_turns(const call &a, i32 *counts, const key
 % end
   await_last();                                         // counts are 0
   for (i32 n = 0; n <= from.steps && from.steps > 0; n++) {
-    i32 *const count = counts + 4 + of.number() * i64($(pairs and "adders" or "sharers")) + which$(pairs and " + own_rank() * sharers" or "");
+    i32 *const count = counts + 4 + of.number() * i64($(paired and "adders" or "sharers")) + which$(paired and " + own_rank() * sharers" or "");
 % if has.w then
     if (of.tile == from.visit.last - 1)
       first = my.j0 / Bc; // of another head
@@ -214,8 +214,8 @@ __device__ __forceinline__ void last_dQ(const share_of_dQ &my, i32 n, i32 number
 __device__ __forceinline__ void clear_sums(float *dQ_all, i64 number$(take_counts)$(ragged and ", bool has_rows" or ""))
 {
 % if ordered then
-  if (thread_id() < $(pairs and "adders" or "sharers"))
-    counts[4 + number * $(pairs and "adders" or "sharers") + thread_id()] = 0;
+  if (thread_id() < $(paired and "adders" or "sharers"))
+    counts[4 + number * $(paired and "adders" or "sharers") + thread_id()] = 0;
 % end
 % if ordered or draws then
   if (number == 0 && thread_id() == 0)
