@@ -21,7 +21,7 @@ __device__ __forceinline__ void produce_ahead(const call &a$(take_counter), cons
     const bool last = following >= blocks_of(a);
     const task my = task_of(a, block);
     const sequence at = sequence_of(a, my.head);
-    const spans visit = seen_range(a, at, my.i0);
+    const spans visit = seen_range(a, at, $(shares and "0" or "my.i0"));
     for (i32 x = 0; x < consumers; x++) {
       copy_Q(Q_map, round, x, {last ? ~my.head : my.head, my.i0}, at, visit);
       if (x == 0)
@@ -67,7 +67,7 @@ __device__ __forceinline__ void consume_ahead(const call &a, const tensor_map &O
     const task my = {last ? ~record.head : record.head, record.i0};
     const i32 i0 = my.i0;
     const $(ruled and "ruled" or "sequence") at = $(ruled and "ruled_of" or "sequence_of")(a, my.head$(has.drop and ", i0" or ""));
-    const spans all = seen_range(a, at, i0), visit = range<64>(a, at, i0 + 64 * me);
+    const spans all = seen_range(a, at, $(shares and "0" or "i0")), visit = $(shares and "all" or "range<64>(a, at, i0 + 64 * me)");
     const i32 tiles = visit.last > 0 ? visit.last : all.last, first = nth_tile(all, 0);
     const query Q(Q_place(own));
 % local function step(is_cut)
@@ -75,7 +75,7 @@ __device__ __forceinline__ void consume_ahead(const call &a, const tensor_map &O
       start_$(schedule)(x, Q, n, me);
       softmax_$(seeks_late and "late" or schedule)(x, {a, at, i0, j * Bc, $(is_cut)}, c, n, me, own);
 % end
-    release(K_free + step_of<stages>(n).slot);
+    $(read_by)(K_free + step_of<stages>(n).slot);
     if (is_cut(visit, first))                           // with one call for both, ptxas spills
       softmax_of(x, {a, at, i0, first * Bc, true}, c);
     else
@@ -97,7 +97,7 @@ __device__ __forceinline__ void consume_ahead(const call &a, const tensor_map &O
     pass_behind(me, n, all.last - tiles, false);
 % end
 % local function ending()
-    release(V_free + V.slot);
+    $(read_by)(V_free + V.slot);
     x.l = row_total(x.l);
     const ends<Br> end = finish(x.m, x.l, c$(ends_of "rows(a, my.head), i0"));
     scale_rows(x.O, end.factor);                        // O = diag(l)^-1 O
