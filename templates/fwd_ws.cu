@@ -19,7 +19,7 @@ __device__ __forceinline__ void produce(const call &a$(take_counter), const tens
     const bool last = block >= blocks_of(a);
     const task my = task_of(a, last ? 0 : block);
     const sequence at = sequence_of(a, my.head);
-    const spans visit = last ? spans{} : range(a, at, $(shares and "0" or "my.i0"));
+    const spans visit = last ? spans{} : $(range_of)(a, at, my.i0);
     const i32 tiles = visit.last - visit.first;
     for (i32 x = 0; x < consumers; x++) {
       copy_Q(Q_map, round, x, {last ? -1 : my.head, my.i0}, at, visit);
@@ -55,7 +55,7 @@ __device__ __forceinline__ void consume(const call &a$(take_lists), const tensor
       return;
     const i32 i0 = my.i0;
     const $(ruled and "ruled" or "sequence") at = $(ruled and "ruled_of" or "sequence_of")(a, my.head$(has.drop and ", i0" or ""));
-    const spans all = $(listed and "told_range(a, at, i0, lists, own)" or shares and "range(a, at, 0)" or "range(a, at, i0)"), visit = $((listed or shares) and "all" or "range<64>(a, at, i0 + 64 * me)");
+    const spans all = $(listed and "told_range(a, at, i0, lists, own)" or range_of .. "(a, at, i0)"), visit = $(listed and "all" or "range<64>(a, at, i0 + 64 * me)");
     const i32 tiles = max(0, visit.last - visit.first);
     i32 others = all.last - all.first - tiles;          // tiles that other rows of the tile see
     online x(me);

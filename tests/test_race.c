@@ -72,7 +72,7 @@ static void those_near_the_best(void **state)
   add("fwd:Br16", 1.04, 0);
   assert_string_equal(finalists(), ""); /* alone */
   add("fwd:Br32", 1, 0);
-  add("fwd:Br48", 1.06, 0);
+  add("fwd:Br48", 1.09, 0);
   add("fwd:Br80", 0.5, 0)->outcome = FAT_OUT_WRONG;
   assert_string_equal(finalists(), "fwd:Br32 fwd:Br16");
   add("fwd:Br64", 3, 0); /* the default, however slow */
@@ -84,13 +84,13 @@ static void the_fastest_where_many_are_near(void **state)
   (void)state;
   char config[FAT_CONFIG_TEXT], last[FAT_CONFIG_TEXT];
   const fat_record *in[FAT_RACE_MOST];
-  for (int i = 0; i < 12; i++) {
+  for (int i = 0; i < 15; i++) {
     snprintf(config, sizeof config, "fwd:Br%d", 100 + i);
     add(config, 1.04 - 0.001 * i, 0);
   }
   assert_int_equal(fat_race_finalists(&rows, NULL, "fwd:Br100", in), FAT_RACE_MOST);
   for (int i = 0; i < FAT_RACE_MOST - 1; i++) {
-    snprintf(last, sizeof last, "fwd:Br%d", 111 - i);
+    snprintf(last, sizeof last, "fwd:Br%d", 114 - i);
     assert_string_equal(in[i]->config, last);
   }
   assert_string_equal(in[FAT_RACE_MOST - 1]->config, "fwd:Br100");
@@ -100,7 +100,7 @@ static void the_fastest_where_many_are_near(void **state)
 static void near_by_clocks(void **state)
 {
   (void)state;
-  fat_record *cool = add("fwd:Br16", 1, 0), *hot = add("fwd:Br32", 1.1, 0), *far = add("fwd:Br48", 1.02, 0);
+  fat_record *cool = add("fwd:Br16", 1, 0), *hot = add("fwd:Br32", 1.1, 0), *far = add("fwd:Br48", 1.06, 0);
   cool->timing.clock = far->timing.clock = 1700;
   hot->timing.clock = 1500;
   assert_string_equal(finalists(), "fwd:Br32 fwd:Br16");
@@ -181,7 +181,7 @@ static void due_with_newcomers(void **state)
   timed(add("fwd:Br16", 1, 0));
   timed(add("fwd:Br64", 2, 0));
   assert_string_equal(finalists(), "");
-  add("fwd:Br48", 1.06, 0);
+  add("fwd:Br48", 1.09, 0);
   assert_string_equal(finalists(), "");
   fat_record *newcomer = add("fwd:Br80", 1.03, 0);
   assert_string_equal(finalists(), "fwd:Br16 fwd:Br32 fwd:Br80 fwd:Br64");

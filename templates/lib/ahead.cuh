@@ -6,7 +6,7 @@
 //: seen_range -- the tiles that rows of a tile of Q visit, one at least
 __device__ __forceinline__ spans seen_range(const call &a, const sequence &at, i32 i0)
 {
-  spans all = range(a, at, i0);
+  spans all = $(range_of)(a, at, i0);
   all.last = max(1, all.last);
   return all;
 }
@@ -21,7 +21,7 @@ __device__ __forceinline__ void produce_ahead(const call &a$(take_counter), cons
     const bool last = following >= blocks_of(a);
     const task my = task_of(a, block);
     const sequence at = sequence_of(a, my.head);
-    const spans visit = seen_range(a, at, $(shares and "0" or "my.i0"));
+    const spans visit = seen_range(a, at, my.i0);
     for (i32 x = 0; x < consumers; x++) {
       copy_Q(Q_map, round, x, {last ? ~my.head : my.head, my.i0}, at, visit);
       if (x == 0)
@@ -67,7 +67,7 @@ __device__ __forceinline__ void consume_ahead(const call &a, const tensor_map &O
     const task my = {last ? ~record.head : record.head, record.i0};
     const i32 i0 = my.i0;
     const $(ruled and "ruled" or "sequence") at = $(ruled and "ruled_of" or "sequence_of")(a, my.head$(has.drop and ", i0" or ""));
-    const spans all = seen_range(a, at, $(shares and "0" or "i0")), visit = $(shares and "all" or "range<64>(a, at, i0 + 64 * me)");
+    const spans all = seen_range(a, at, i0), visit = range<64>(a, at, i0 + 64 * me);
     const i32 tiles = visit.last > 0 ? visit.last : all.last, first = nth_tile(all, 0);
     const query Q(Q_place(own));
 % local function step(is_cut)

@@ -100,9 +100,9 @@ __device__ __forceinline__ void pass_by(i32 n)
 {
   const step_of<stages> at(n);
   wait(K_full + at.slot, at.parity);
-  release(K_free + at.slot);
+  $(read_by)(K_free + at.slot);
   wait(V_full + at.slot, at.parity);
-  release(V_free + at.slot);
+  $(read_by)(V_free + at.slot);
 }
 
 //: pass_before -- tiles that come before those which the rows of this warpgroup see

@@ -25,8 +25,8 @@ __device__ __forceinline__ portion portion_of(i32 block, i32 heads, i32 tiles, i
 //: task_of -- the last tiles of Q, the longest under a causal mask, come first: short ones are left for the end
 % local rows = side_by_side and "2 * Br" or "Br" -- of the tiles that are numbered
 % if side_by_side then
-// Two blocks of a cluster have the halves of one number's rows. The second half may have none, but sees the keys that the first one
-// sees: its block copies half of them
+// Two blocks of a cluster have the halves of one number's rows. One half may have none: its block copies its part of what the other
+// one's rows see
 % end
 % if drawn then
 // Of a head a longest tile takes twice the mean: where so many heads begin together, it ends before all else has

@@ -42,6 +42,10 @@ ws.tunables = {
   -- E = 1 against the best without (H200, bf16, N = 512 to 16k, ten kinds of data): full, 0.5 to 2.0 % faster at d 128, 0.9 to 3.5 % at
   -- d 64 (bench/results/h200-ws-ahead.tsv); causal, 4 to 7 % slower: tiles drawn two rounds ahead leave SMs waiting in the end.
   { "E", { 0, 1 }, "1 = the first S of the next tile of Q runs beside the end of this one", unsaid = 0 },
+  -- M = 1 against the best without (H200, bf16, full, N = 512 to 16k, raced): on normal data 1 to 4 % faster at d 256 and d 192, -1 to 4 % at
+  -- d 128, 1 to 2 % slower at d 64. It takes up to 2 % more clocks, which are 2 to 5 % higher, as half of what is read leaves L2 and power
+  -- limits them; on wide data, which take less power, it wins less or loses. Under a causal mask, where the block that drew a tile told the
+  -- other one, it was level on normal data and 1 to 4 % slower in the mean of all kinds: not kept.
   { "M", { 0, 1 }, "1 = two blocks of a cluster have tiles of Q side by side, and each copies half of each tile of K and V, for both", unsaid = 0 },
   { "B", { 0, 1 }, "a bias comes 0 = to each thread by loads of its own, 1 = by way of shared memory, brought by warps that copy nothing else", unsaid = 0 },
 }
@@ -95,7 +99,7 @@ function ws.words(c, p)
     scores_late = late, weights_late = late and "exp2_late" or "exp2_columns",
     take_counter = counts and ", i32 *counter" or "", and_counter = counts and ", counter" or "",
     turns = c.P == 0 and "none" or c.P == 1 and "products" or "softmax",
-    ahead = c.E == 1 and ws.can_be_ahead(p), shares = c.M == 1, side_by_side = c.M == 1, read_by = c.M == 1 and "release_both" or "release",
+    ahead = c.E == 1 and ws.can_be_ahead(p), shares = c.M == 1, side_by_side = c.M == 1, range_of = c.M == 1 and "pair_range" or "range", read_by = c.M == 1 and "release_both" or "release",
     rescale = c.L == 1 and "seldom" or "always", seeks_late = c.L == 2,
     -- What scores take beside products would else be kept from the first time on, where registers have no room: 704 bytes of ALiBi's, full, d 64.
     tile_again = p.scored and "{t.a, t.at, t.i0, i32(anew(t.j0)), t.is_cut}" or "t",
@@ -173,7 +177,7 @@ function ws.slack(c, p, visits)
   if c.q == 1 then x = x + 0.03 end
   if c.s == 1 then x = x + 0.145 end
   if c.Br == 64 then x = x + 0.34 end
-  if c.M == 1 then x = x + 1 end -- no GPU has timed it: a quick tune is to try all else first
+  if c.M == 1 then x = x + (c.Br == 192 and 0.05 or 0.02) end -- by clocks; in time it is made up for where power limits these
   if c.E == 1 then x = x + (p.uneven and 0.05 or -0.02) end
   if c.L == 2 then x = x - (small and 0.125 or p.dv <= 128 and 0.19 or 0.06) end
   if p.uneven and (c.Z == 1 or c.Z == 64) then x = x + 0.02 end

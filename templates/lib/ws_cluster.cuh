@@ -32,3 +32,9 @@ __device__ __forceinline__ void copy_half(u32 to, const tensor_map &from, i32 ro
   for (i32 x = 0; x < boxes_; x++)
     copy_box_to_all(to + x * box_bytes<rows_> + first * 128, from, $(slices > 1 and "column + " or "")64 * x, row + first, head, batch, barrier_at(full), 3);
 }
+
+//: pair_range -- the tiles of keys that rows of either block visit, of whose rows those from i0 on are one's
+__device__ __forceinline__ spans pair_range(const call &a, const sequence &at, i32 i0)
+{
+  return range<2 * Br>(a, at, i0 - i0 % (2 * Br));
+}

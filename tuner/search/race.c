@@ -11,7 +11,9 @@
 #include <string.h>
 #include <time.h>
 
-static const double near_best = 1.05; /* times the best */
+/* Times the best. By clocks, as those are who takes least power: where two blocks share K and V (d 128, full,
+ * H200) a config took 6 % more of them and was 1 % faster in the race, at clocks that were 7 % higher. */
+static const double near_best = 1.08;
 
 /* Whether its race need not be held again: one that came to its end before there were kinds of data must. */
 static bool was_held(const fat_record *record)

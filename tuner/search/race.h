@@ -8,10 +8,10 @@
 #include "schedule.h"
 
 /* The configs of a kernel, or of all that may win unasked (kernel NULL), which a race is due between: those
- * within 5 % of the best, at most eight, and the default config. 0 where there is none due: fewer than two,
+ * within 8 % of the best, at most eleven, and the default config. 0 where there is none due: fewer than two,
  * or the best and the default have both been in one that timed them on all kinds of data or broke off, and
  * none of the others was tried after it. */
-enum { FAT_RACE_MOST = 9 };
+enum { FAT_RACE_MOST = 12 };
 int fat_race_finalists(const fat_records *records, const char *kernel, const char *default_config,
                        const fat_record *finalists[FAT_RACE_MOST]);
 

@@ -36,7 +36,7 @@ typedef struct fat_entrant {
   size_t cubin_size;
 } fat_entrant;
 
-enum { FAT_WIRE_ENTRANTS = 10 };
+enum { FAT_WIRE_ENTRANTS = 13 };
 
 typedef struct fat_assignment {
   fat_task task;
