@@ -41,6 +41,7 @@
 
 #define WS(rest) "fwd_ws:Br128-Bc32-" rest
 #define SHARED   WS("s2-q1-Q0-I1-P0-L2-Z1-M1")
+#define SHARED_E WS("s2-q2-Q0-I1-P0-L2-Z1-E1-M1")
 
 static const struct {
   const char *kernel, *line;
@@ -139,9 +140,12 @@ static const defect defects[] = {
     {SHARED, "row + first, head", "row, head", TWOS, WRONG, NULL, NULL},
     {SHARED, "barrier_at(full), 3);", "barrier_at(full), 1 << own_rank());", TWOS, EMU_DEADLOCK, RING,
      "barrier_passed("},
-    {SHARED, "barrier_arrive_there(peer_place(barrier_at(which), 1 - own_rank()));",
-     "barrier_arrive(barrier_at(which));", TWOS, EMU_RACE, "templates/lib/ws_cluster.cuh",
-     "copy_box_to_all("},
+    {SHARED, "peer_place(barrier_at(0), lane)", "peer_place(barrier_at(0), own_rank())", TWOS, EMU_RACE,
+     "templates/lib/ws_cluster.cuh", "copy_box_to_all("},
+    {SHARED_E, "  release_both(K_free + step_of<stages>(n).slot);",
+     "  release(K_free + step_of<stages>(n).slot);", TWOS, EMU_DEADLOCK, RING, "barrier_passed("},
+    {SHARED, "  release_both(V_free + at.slot);", "  release(V_free + at.slot);", TWOS, EMU_DEADLOCK, RING,
+     "barrier_passed("},
     {SHARED, "O_map);\n  }\n  meet_other();", "O_map);\n  }", TWOS, EMU_MISUSE,
      "templates/lib/ws_cluster.cuh", "barrier_arrive_there("},
     {SHARED, "barrier_init_fence();\n  }\n  meet_other();", "barrier_init_fence();\n  }", TWOS, EMU_MISUSE,

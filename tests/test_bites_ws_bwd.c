@@ -203,9 +203,8 @@ static const defect defects[] = {
     {SHARED, "barrier_at(full), 3);", "barrier_at(full), 1 << own_rank());", WIDE, EMU_DEADLOCK, RING,
      "barrier_passed("},
     {SHARED, "  release_both(dO_free", "  release(dO_free", WIDE, EMU_DEADLOCK, RING, "barrier_passed("},
-    {SHARED, "barrier_arrive_there(peer_place(barrier_at(which), 1 - own_rank()));",
-     "barrier_arrive(barrier_at(which));", WIDE, EMU_RACE, "templates/lib/ws_cluster.cuh",
-     "copy_box_to_all("},
+    {SHARED, "peer_place(barrier_at(0), lane)", "peer_place(barrier_at(0), own_rank())", WIDE, EMU_RACE,
+     "templates/lib/ws_cluster.cuh", "copy_box_to_all("},
     /* dQ^T: of which columns of K; turned back */
     {SLICES, "K_of(0) + my.column / 64 * box_bytes<64>", "K_of(0)", BF16, WRONG, NULL, NULL},
     {SLICES, "+ (chunk ^ row % 8) * 16, x[0]", "+ chunk * 16, x[0]", BF16, WRONG, NULL, NULL},
