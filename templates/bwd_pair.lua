@@ -11,7 +11,7 @@ local features = simt.without(simt.closed_and("dbias", "dsink", "dlse", "det"), 
 return {
   about = "FlashAttention-2 backward for Hopper and wide heads: two blocks of a cluster add to dQ together",
   picked = true,
-  prefer = function(p) return p.has.det and 1 or 3 end, -- in order no GPU has timed it
+  prefer = 3,
   twin = function(p) return p.has.det and "bwd_two" or "bwd" end,
   serves = { op = "bwd", dtypes = { "f16", "bf16" }, features = features, sm = 90, sm_last = 90 },
   tunables = {
@@ -20,6 +20,8 @@ return {
     { "o", { 1, 2 }, "tiles of dO in shared memory" },
     { "t", { 2, 3 }, "tiles of dS in shared memory: one is laid before the one before is read" },
     { "Z", { 1, 8, 64 }, "heads whose tiles start together, the longest first" },
+    -- M = 1 against the best without (H200, bf16, N = 2048 to 16k, raced): d 256 2 to 4 % faster on normal data, -1 to 2 % in the mean with
+    -- wide scores, which take less power; d 192 -2 to 3 % and 1 to 3 % slower (bench/results/h200-shared.tsv).
     { "M", { 0, 1 }, "1 = of each tile of Q and dO either block copies half, for both", unsaid = 0 },
   },
   constraints = {
@@ -31,7 +33,8 @@ return {
   shared = shared,
   registers = function(c) return ws.registers(of(c)) end,
   -- H200, bf16, 4096 keys, under load, ms: d 256 full 2.70 (t = 2 and 3), causal 1.50 (t = 3) and 1.52, by bwd_wide 3.09 and 1.69;
-  -- d 192 full 2.61 (o = 2, t = 2) and 2.62 (t = 3), by bwd_wide 3.13.
+  -- d 192 full 2.61 (o = 2, t = 2) and 2.62 (t = 3), by bwd_wide 3.13. With det, of another day: d 256 full 2.91 (t = 2), causal 1.66 (t = 3),
+  -- d 192 full 2.81 (t = 3); by bwd_wide, not under load, which is faster, 3.01, 1.78 and 3.10.
   defaults = (function()
     local all = {}
     for _, row in ipairs { { 2, 2 }, { 1, 3 } } do
@@ -48,7 +51,7 @@ return {
   recipe = function(c, p, g, entry) return ws.recipe("bwd_pair", c, p, of(c), entry) end,
 
   work = function(c, p, g)
-    local S = c.Br * 64 -- M = 1 is foretold as M = 0: no GPU has timed it
+    local S = c.Br * 64 -- M = 1 takes as many clocks as M = 0, or 1 % more
     return ws.work(c, p, of(c), 2 * 64 * (ws.up(p.d, 16) + ws.up(p.dv, 16)) + 10 * S + 2 * 64 * p.d, 2)
   end,
 }
