@@ -43,7 +43,7 @@ ws.tunables = {
   -- d 64 (bench/results/h200-ws-ahead.tsv); causal, 4 to 7 % slower: tiles drawn two rounds ahead leave SMs waiting in the end.
   { "E", { 0, 1 }, "1 = the first S of the next tile of Q runs beside the end of this one", unsaid = 0 },
   -- M = 1 against the best without (H200, bf16, full, N = 512 to 16k, raced): on normal data 1 to 4 % faster at d 256 and d 128, 0 to 4 % at
-  -- d 192, up to 1 % slower at d 64. It takes up to 2 % more clocks, which are 2 to 5 % higher, as half of what is read leaves L2 and power
+  -- d 192, up to 1.4 % slower at d 64. It takes up to 2 % more clocks, which are 2 to 5 % higher, as half of what is read leaves L2 and power
   -- limits them; on wide data, which take less power, it wins less or loses. Under a causal mask, where the block that drew a tile told the
   -- other one, it was 1 % faster to 3 % slower on normal data and 1 to 4 % slower in the mean of all kinds: not kept.
   { "M", { 0, 1 }, "1 = two blocks of a cluster have tiles of Q side by side, and each copies half of each tile of K and V, for both", unsaid = 0 },

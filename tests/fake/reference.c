@@ -42,17 +42,10 @@ static bool inside(const given *g, int t)
          last * bytes <= (int64_t)room - ((char *)view->data - data);
 }
 
-/* Where a row of a tensor begins. */
-static char *row_of(const given *g, int t, int64_t b, int64_t h, int64_t n)
-{
-  const fat_view *view = &g->call.tensor[t];
-  const int bytes = fat_dtypes[fat_tensors_dtype(&g->p, t)].bytes;
-  return (char *)view->data + (b * view->stride[0] + h * view->stride[1] + n * view->stride[2]) * bytes;
-}
-
-/* A tensor's rows, for who goes through all of them at each launch. */
+/* A tensor, for who goes through its rows. */
 typedef struct rows {
   fat_extent e;
+  int64_t count; /* elements */
   const int64_t *stride;
   char *data;
   int64_t bytes; /* of an element */
@@ -63,10 +56,17 @@ static rows rows_of(const given *g, int t)
 {
   const fat_dtype type = fat_tensors_dtype(&g->p, t);
   return (rows){.e = fat_tensors_extent(&g->p, t),
+                .count = fat_tensors_elements(&g->p, t),
                 .stride = g->call.tensor[t].stride,
                 .data = (char *)g->call.tensor[t].data,
                 .bytes = fat_dtypes[type].bytes,
                 .type = type};
+}
+
+/* Where a row begins. */
+static char *row_at(const rows *r, int64_t b, int64_t h, int64_t n)
+{
+  return r->data + (b * r->stride[0] + h * r->stride[1] + n * r->stride[2]) * r->bytes;
 }
 
 /* Whether they lie one behind the other, as a packed copy has them. */
@@ -79,25 +79,19 @@ static bool are_packed(const rows *r)
   return true;
 }
 
-static int64_t elements(const rows *r)
-{
-  return r->e.size[0] * r->e.size[1] * r->e.size[2] * r->e.size[3];
-}
-
 /* A packed copy of a tensor, as it is. */
 static char *packed(const rows *r)
 {
   const int64_t length = r->e.size[3] * r->bytes;
-  char *copy = malloc((size_t)(elements(r) * r->bytes + 1)), *to = copy;
+  char *copy = malloc((size_t)(r->count * r->bytes + 1)), *to = copy;
   if (copy && are_packed(r)) {
-    memcpy(copy, r->data, (size_t)(elements(r) * r->bytes));
+    memcpy(copy, r->data, (size_t)(r->count * r->bytes));
     return copy;
   }
   for (int64_t b = 0; copy && b < r->e.size[0]; b++)
     for (int64_t h = 0; h < r->e.size[1]; h++)
       for (int64_t n = 0; n < r->e.size[2]; n++, to += length)
-        memcpy(to, r->data + (b * r->stride[0] + h * r->stride[1] + n * r->stride[2]) * r->bytes,
-               (size_t)length);
+        memcpy(to, row_at(r, b, h, n), (size_t)length);
   return copy;
 }
 
@@ -129,18 +123,21 @@ static void add_row(const rows *r, char *to, const double *right, bool first)
 /* NaN begins a row that is in no batch: it stays as it is. Without `out` the rows are sums. */
 static void write_rows(const rows *r, const char *out, const double *right)
 {
-  const int64_t length = r->e.size[3] * r->bytes, *stride = r->stride;
+  const int64_t width = r->e.size[3], length = width * r->bytes, *stride = r->stride;
+  int64_t x = 0; /* rows before this one */
   for (int64_t b = 0; b < r->e.size[0]; b++)
     for (int64_t h = 0; h < r->e.size[1]; h++)
-      for (int64_t n = 0; n < r->e.size[2]; n++, right += r->e.size[3]) {
-        char *to = r->data + (b * stride[0] + h * stride[1] + n * stride[2]) * r->bytes;
-        const bool first = (b == 0 || stride[0]) && (h == 0 || stride[1]) && (n == 0 || stride[2]);
-        if (out && !isnan(right[0])) {
-          memcpy(to, out, (size_t)length);
-          fake_memory_written(to, (size_t)length);
-        } else if (!isnan(right[0]))
-          add_row(r, to, right, first);
-        out = out ? out + length : NULL;
+      for (int64_t n = 0; n < r->e.size[2]; n++, x++) {
+        char *to = row_at(r, b, h, n);
+        if (isnan(right[x * width]))
+          continue;
+        if (!out) {
+          add_row(r, to, right + x * width,
+                  (b == 0 || stride[0]) && (h == 0 || stride[1]) && (n == 0 || stride[2]));
+          continue;
+        }
+        memcpy(to, out + x * length, (size_t)length);
+        fake_memory_written(to, (size_t)length);
       }
 }
 
@@ -150,7 +147,7 @@ static void write_results(const given *g, const numbers *n)
     if (!n->right[t] || !g->call.tensor[t].data)
       continue;
     const rows r = rows_of(g, t);
-    const size_t bytes = (size_t)(elements(&r) * r.bytes);
+    const size_t bytes = (size_t)(r.count * r.bytes);
     if (n->whole[t] && are_packed(&r)) {
       memcpy(r.data, n->out[t], bytes);
       fake_memory_written(r.data, bytes);
@@ -362,9 +359,10 @@ static void take_totals(given *g)
 {
   for (int keys = 0; keys < 2 && fat_problem_has(&g->p, FAT_VARLEN); keys++) {
     const int t = keys ? FAT_CU_K : FAT_CU_Q;
+    const rows r = rows_of(g, t);
     float last = 0;
-    if (inside(g, t) && g->call.tensor[t].data)
-      fat_half_load(FAT_I32, &last, row_of(g, t, g->p.b, 0, 0), 1);
+    if (inside(g, t) && r.data)
+      fat_half_load(FAT_I32, &last, row_at(&r, g->p.b, 0, 0), 1);
     g->p.arg[FAT_VARLEN][keys] = (uint64_t)last + 1;
   }
 }
