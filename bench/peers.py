@@ -131,6 +131,7 @@ def add_how(parser):
     add("--runs", type=int, default=2, help="whole runs, one after the other (default: 2)")
     add("--first-run", type=int, default=1, metavar="R", help="the first one's number, where another call made those before")
     add("--ms", type=float, default=10, help="of GPU time for a round of a peer (default: 10)")
+    add("--lead", type=float, default=75, metavar="MS", help="of the same work ahead of each round, not timed (default: 75)")
     add("--rounds", type=int, default=3, help="of each peer in a cell that count, after it is warm (default: 3)")
     add("--no-errors", dest="errors", action="store_false", help="leave out the comparison with a reference")
     add("--commit", help="of fatune, for the record (default: asks git)")
@@ -150,7 +151,7 @@ def arguments():
     for add in (add_what, add_who, add_how):
         add(parser)
     args = parser.parse_args()
-    if args.rounds < 1 or args.ms <= 0 or args.runs < 1 or args.first_run < 1 or args.lot < 0:
+    if args.rounds < 1 or args.ms <= 0 or args.lead < 0 or args.runs < 1 or args.first_run < 1 or args.lot < 0:
         parser.error("--rounds, --ms, --runs and --first-run must be above 0, --lot not below")
     if any(n < 1 for n in args.dims + args.lengths):
         parser.error("--dims and --lengths must be above 0")
@@ -191,7 +192,7 @@ def plan(args):
     seconds = 0.0
     for _, c, _ in jobs:
         call = cells.flop(c) / (RATE[cells.op_of(c)] if c["dtype"] in cells.HALVES else RATE["single"])
-        rounds = max(args.ms / 1e3 * 7 / 6, 3 * call) * (args.rounds + 3)
+        rounds = (args.lead / 1e3 + max(args.ms / 1e3, 3 * call)) * (args.rounds + 3)
         seconds += APART["cell"] * (1 if cells.op_of(c) == "fwd" else 2)
         seconds += peers * (APART["peer"] + rounds + 6 * call)  # six: made, judged, counted
     count = len({cells.label(c) + c["set"] for _, c, _ in jobs})
@@ -237,7 +238,7 @@ def facts_of(torch, board, args):
             "driver": board.driver(), "cuda": torch.version.cuda, "torch": torch.__version__,
             "cudnn": f"{version // 10000}.{version // 100 % 100}.{version % 100}",
             "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), "commit": commit_of(args.commit),
-            "layout": args.layout, "ms": args.ms, "rounds": args.rounds, "seed": args.seed, "kernel": args.kernel,
+            "layout": args.layout, "ms": args.ms, "lead": args.lead, "rounds": args.rounds, "seed": args.seed, "kernel": args.kernel,
             "policy": args.policy, "command": " ".join(sys.argv[1:])}
 
 
@@ -318,7 +319,7 @@ def compare(args, jobs):
         return 2
     try:
         add_ceilings(facts, gpu.ceilings(300, board))
-        run_jobs(jobs, everyone, args, gpu.Gpu(args.ms, board), save)
+        run_jobs(jobs, everyone, args, gpu.Gpu(args.ms, board, args.lead), save)
         add_ceilings(facts, gpu.ceilings(100, board))
     except RuntimeError as error:  # a dead context; what was measured before is still good
         print(f"stopped: {peers_who.reason(error)}", file=sys.stderr)
@@ -360,7 +361,7 @@ def main():
     board = gpu.Board()
     facts = facts_of(torch, board, args)
     if args.memory:
-        return peers_memory.run(args, facts, gpu.Gpu(args.ms, board))
+        return peers_memory.run(args, facts, gpu.Gpu(args.ms, board, args.lead))
     lists = (peers_grads.lists_of if "bwd" in args.ops else peers_suites.lists_of)(args)
     return peers_suites.run(lists, args, facts)
 

@@ -21,7 +21,7 @@ COLUMNS = ("set", "data", "run", "dtype", "b", "h", "hk", "q", "n", "d", "causal
            "note") + RMS + PLAIN
 WHOLE = ("warm", "clock", "watts")
 REALS = ("ms", "ms_low", "ms_high", "tflops", "gbs", "error", "rms") + RMS
-SAME = ("gpu", "cuda", "torch", "cudnn", "fatune", "commit", "layout", "ms", "rounds", "seed", "kernel", "policy")
+SAME = ("gpu", "cuda", "torch", "cudnn", "fatune", "commit", "layout", "ms", "lead", "rounds", "seed", "kernel", "policy")
 FEW = ("driver", "date", "cublas_tflops", "copy_gbs", "clock", "watts", "command", "absent")  # that a .tsv has beside those
 
 

@@ -1,6 +1,7 @@
 """peers_gpu.py -- the GPU of the benchmark beside peers: its clock and power, the stopwatch, graphs, its own ceilings.
 
-A measurement is some groups of calls between CUDA events; the SM clock is read while they run.
+A measurement is some groups of calls between CUDA events, behind as much of the same work as the clock needs to settle to its power;
+the SM clock is read while they run.
 """
 
 import ctypes
@@ -54,8 +55,8 @@ class Board:
 
 # -- time
 
-def spend(call, n, groups, expected_ms=0.0, board=None):
-    """Milliseconds of a call in each group of n, and what the board said in the middle of them."""
+def spend(call, n, groups, middle_ms=0.0, board=None):
+    """Milliseconds of a call in each group of n, and what the board said in the middle of them, so long after they were asked for."""
     events = [torch.cuda.Event(enable_timing=True) for _ in range(groups + 1)]
     begun = time.perf_counter()
     events[0].record()
@@ -65,7 +66,7 @@ def spend(call, n, groups, expected_ms=0.0, board=None):
         event.record()
     sample = None, None
     if board:
-        time.sleep(max(0.0, expected_ms / 2000 - (time.perf_counter() - begun)))
+        time.sleep(max(0.0, middle_ms / 1000 - (time.perf_counter() - begun)))
         sample = board.sample()
     events[-1].synchronize()
     return [a.elapsed_time(b) / n for a, b in zip(events, events[1:])], sample
@@ -74,7 +75,7 @@ def spend(call, n, groups, expected_ms=0.0, board=None):
 class Stopwatch:
     """One call's measurements: how many calls to a group is decided once, then any number of rounds."""
 
-    def __init__(self, call, ms, board):
+    def __init__(self, call, ms, board, lead=0.0):
         self.call, self.board = call, board
         for _ in range(2):
             call()
@@ -83,13 +84,18 @@ class Stopwatch:
         self.groups = max(2, min(GROUPS, int(ms / once)))
         self.n = max(1, round(ms / self.groups / once))
         self.expected = once * self.n * self.groups
+        self.before = max(1, self.n * self.groups // 6, round(lead / once))
+        self.lead = once * self.before
         self.times, self.samples = [], []
 
     def round(self, kept=True):
         """Milliseconds of a call, the median of the groups. `kept`: whether the round counts."""
-        for _ in range(max(1, self.n * self.groups // 6)):  # the clock settles to this kernel's power
+        begun = time.perf_counter()
+        for _ in range(self.before):
             self.call()
-        times, sample = spend(self.call, self.n, self.groups, self.expected * 7 / 6, self.board if kept else None)
+        spent = 1000 * (time.perf_counter() - begun)
+        middle = self.lead + self.expected / 2 - spent
+        times, sample = spend(self.call, self.n, self.groups, middle, self.board if kept else None)
         if kept:
             self.times += times
             self.samples.append(sample)
@@ -144,12 +150,12 @@ class Gpu:
 
     device = "cuda"
 
-    def __init__(self, ms, board):
-        self.ms, self.board = ms, board
+    def __init__(self, ms, board, lead=0.0):
+        self.ms, self.board, self.lead = ms, board, lead
         self.cache = torch.cuda.get_device_properties(0).L2_cache_size
 
     def stopwatch(self, call):
-        return Stopwatch(call, self.ms, self.board)
+        return Stopwatch(call, self.ms, self.board, self.lead)
 
     @staticmethod
     def captured(calls, count):

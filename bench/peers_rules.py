@@ -1,6 +1,7 @@
-"""peers_rules.py -- the rules that a figure beside the other libraries keeps: when a peer is warm, and what holds.
+"""peers_rules.py -- the rules that a figure beside the other libraries keeps: whose turn it is, when a peer is warm, and what holds.
 
-A peer is warm when two successive rounds agree within 2 %. Two whole runs are made; of a figure that has to be large the
+A peer is warm when two successive rounds agree within 2 %. Ahead of what is timed comes some work of the same peer, and nobody always
+follows the same other: under load power sets the clock, some 50 ms late, so who follows one that draws little would run at its clock. Two whole runs are made; of a figure that has to be large the
 lesser of the two counts, of one that has to be small the larger, and a statement holds when it is true in both. Who is
 within half a percent is not behind. Errors may be 1.3 times cuDNN's on the same data.
 """
@@ -18,8 +19,11 @@ def settled(times):
 
 
 def in_turn(names, i):
-    """Round i's order; each round begins with another, so that none always runs after the same."""
-    return [names[(i + j) % len(names)] for j in range(len(names))]
+    """Round i's order, of a Williams square: over as many rounds as there are names, twice as many where these are odd, each follows
+    each other one equally often."""
+    n = len(names)
+    forth = [(i + (j + 1) // 2 * (1 if j % 2 else -1)) % n for j in range(n)]
+    return [names[x] for x in (forth if n % 2 == 0 or i // n % 2 == 0 else reversed(forth))]
 
 
 def warm_up(watches, most=WARM_MOST):

@@ -274,6 +274,16 @@ class Clock(unittest.TestCase):
             watch = self.watch(ms, budget)
             self.assertEqual((watch.groups, watch.n), (groups, n), ms)
 
+    def test_as_much_of_the_same_comes_first(self):
+        for ms, lead, before in ((0.5, 75, 150), (30.0, 75, 2), (200.0, 75, 1), (0.5, 0, 3)):
+            calls = []
+            with mock.patch.object(torch.cuda, "Event", Event):
+                watch = peers_gpu.Stopwatch(lambda: calls.append(setattr(Event, "clock", Event.clock + ms)), 10, None, lead)
+                made = len(calls)
+                self.assertAlmostEqual(watch.round(), ms)
+            self.assertEqual(len(calls) - made, before + watch.groups * watch.n)
+            self.assertEqual(watch.result()["calls"], watch.groups * watch.n)
+
     def test_only_what_is_kept_counts(self):
         found = self.watch(0.5, 10).result(calls=10)
         self.assertAlmostEqual(found["ms"], 0.05)
@@ -286,7 +296,7 @@ class Program(unittest.TestCase):
 
     def run_it(self, folder, *options):
         stand_in = types.SimpleNamespace(Board=lambda: None, ceilings=lambda ms, board: {"cublas_tflops": 1.0, "copy_gbs": 2.0},
-                                         Gpu=lambda ms, board: Gpu())
+                                         Gpu=lambda ms, board, lead: Gpu())
         ours = who.Sdpa(SDPBackend.MATH, cells.HALVES)
         ours.fatune = types.SimpleNamespace(version=lambda: "0")
         everyone = {"fatune": ours, "cudnn": who.Sdpa(SDPBackend.MATH, cells.HALVES)}

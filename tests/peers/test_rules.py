@@ -1,6 +1,7 @@
 """test_rules.py -- the rules of a figure beside the other libraries: when a peer is warm, two whole runs, what is below,
 and that joined files are refused where one would be chosen over another."""
 
+import collections
 import copy
 import os
 import tempfile
@@ -21,6 +22,20 @@ class Watch:
     def round(self, kept=True):
         self.kept.append(kept)
         return next(self.times)
+
+
+class Turns(unittest.TestCase):
+    def test_nobody_always_follows_the_same(self):
+        for count in range(1, 9):
+            names = list("abcdefgh"[:count])
+            rounds = count * (1 + count % 2)
+            follows = collections.Counter()
+            for i in range(rounds):
+                order = rules.in_turn(names, i)
+                self.assertEqual(sorted(order), names)
+                follows.update(zip(order, order[1:]))
+            self.assertEqual(len(follows), count * (count - 1))
+            self.assertLessEqual(len(set(follows.values())), 1)
 
 
 class Warm(unittest.TestCase):
