@@ -106,7 +106,7 @@ $(entry "bwd_ws")(const call a$(take_lists), float *dQ_all, const LD_row *LD_all
   if (warp_of() < 4) {
     registers_less<$(producer_registers)>();
     $(stays and "produce_all" or "produce")(a, LD_all$(stays and "" or ", my, from"), Q_map, K_map, V_map, dO_map$(stays and and_counts or placed and ", bias_map" or ""));
-    $(ordered and "keep_turns(a, counts, my, from);" or "")
+    $(ordered and "keep_turns(a, counts" .. (stays and "" or ", my, from") .. ");" or "")
   } else {
     registers_more<$(consumer_registers)>();
     $(stays and "consume_all(a, dQ_all, dK_map, dV_map)" or "consume(a, dQ_all, my, from, dK_map, dV_map)");

@@ -180,7 +180,7 @@ function ws.constants(c, p, of)
     all[#all + 1] = { "at_told", at.told, "where it is said which tiles of keys these are, in shared memory, bytes" }
   end
   if ordered(p, of) then
-    local first = free + of.Q + of.dO + 2 * of.dS + P_signals(of)
+    local first = free + of.Q + of.dO + 2 * of.dS + P_signals(of) + stay_signals(of)
     all[#all + 1] = { "sharers", sharers(of), "warpgroups that have the same keys" }
     if of.paired then all[#all + 1] = { "adders", adders(of), "warpgroups that add to a tile of dQ, each to columns of its own" } end
     all[#all + 1] = { "turn", first, "barrier of the first of them: it may add to dQ in even steps; then those of odd ones" }

@@ -7,18 +7,46 @@
 // those that compute add, and counts up. Blocks of earlier keys begin earlier and go through the tiles in the same order, the
 // last first: these all see under a causal mask, too. So each block is a step behind the one before, and hardly one waits.
 // A step may be let before the one before has passed its turn on: passing takes as long as all sums of the SM are on their way
-__device__ __forceinline__ void keep_turns(const call &a, i32 *counts, const key_task &my, const row_steps &from)
+% if stays then
+// Blocks that stay draw tiles of keys in this order, and do them in it: of all that are not done the first waits for none
+% end
+__device__ __forceinline__ void keep_turns(const call &a, i32 *counts$(stays and "" or ", const key_task &my, const row_steps &from"))
 {
-  const i32 which = warp_of() - 2;
+  const i32 which = warp_of() - $(stays and "3" or "2"); // one lane of each warp that copies nothing
   if (which < 0 || which >= sharers || thread_id() % 32 != 0)
     return;
+  i32 *adding = counts, n = 0; // how many have added to the tile of the step before
+  await_last();                                         // counts are 0
+% if stays then
+  for (own_tasks own(a, told_full); own.is_one(); own.go_on(told_full)) {
+    const key_task &my = own.my;
+    const row_steps &from = own.from;
+    keep_turns_of(a, counts, my, from, which, n, adding);
+  }
+% else
+  keep_turns_of(a, counts, my, from, which, n, adding);
+% end
+  if (n > 0)
+    count_turn(which, n - 1, adding);
+}
+
+//: count_turn -- the warpgroup has added the dQ of the n-th step: the next block may
+__device__ __forceinline__ void count_turn(i32 which, i32 n, i32 *count)
+{
+  const step_of<2> at(n);
+  wait(added + at.slot * sharers + which, at.parity);
+  count_up(count);
+}
+
+//: keep_turns_of -- one tile of keys
+__device__ __forceinline__ void keep_turns_of(const call &a, i32 *counts, const key_task &my, const row_steps &from, i32 which, i32 &n,
+                                              i32 *&adding)
+{
   row_step of(from);
-  i32 *adding = counts; // how many have added to the tile of the step before
 % if has.w then
   i32 first = my.j0 / Bc; // of the tiles of keys that see a tile
 % end
-  await_last();                                         // counts are 0
-  for (i32 n = 0; n <= from.steps && from.steps > 0; n++) {
+  for (; n < from.before + from.steps; n++) {
     i32 *const count = counts + 4 + of.number() * i64($(paired and "adders" or "sharers")) + which$(paired and " + own_rank() * sharers" or "");
 % if has.w then
     if (of.tile == from.visit.last - 1)
@@ -27,15 +55,12 @@ __device__ __forceinline__ void keep_turns(const call &a, i32 *counts, const key
       first--;
 % end
     const i32 earlier = my.j0 / Bc$(has.w and " - first" or ""), let = turn + step_of<2>(n).slot * sharers + which;
-    const bool is_let = n < from.steps && count_is(count, earlier);
+    const bool is_let = count_is(count, earlier);
     if (is_let)
       barrier_arrive(barrier_at(let));
-    if (n > 0) {
-      const step_of<2> last(n - 1);
-      wait(added + last.slot * sharers + which, last.parity);
-      count_up(adding);
-    }
-    if (n < from.steps && !is_let) {
+    if (n > 0)
+      count_turn(which, n - 1, adding);
+    if (!is_let) {
       await_count(count, earlier);
       barrier_arrive(barrier_at(let));
     }
@@ -204,7 +229,7 @@ __device__ __forceinline__ void last_dQ(const share_of_dQ &my, i32 n, i32 number
   start_dQ(dQ, my, n, false);
   products_wait<0>();
 % if stays then
-  $(owns and "settle_dQ(my, number, dQ)" or "add_to_sums(my.sums(number), dQ)");
+  $(owns and "settle_dQ(my, number, dQ)" or ordered and "add_in_turn(0, n - 1, my.sums(number), dQ)" or "add_to_sums(my.sums(number), dQ)");
 % else
   end_dQ(my, n, number, dQ);
 % end
