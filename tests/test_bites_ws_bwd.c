@@ -13,7 +13,8 @@
 #define WIDE "bwd-bf16-b1-h2k1-q200-k150-d192-causal all gpu=H200 sms=2 lay=padded"
 /* Sums of four blocks in order. */
 #define DET "bwd-f16-b1-h1-q130-k500-d64-det all gpu=H200 sms=4"
-/* And of blocks that stay. */
+/* And under a causal mask; and of blocks that stay. */
+#define CUT_DET  "bwd-f16-b1-h1-q370-k500-d64-causal-det all gpu=H200 sms=4"
 #define STAY_DET "bwd-f16-b1-h1-q130-k700-d64-det all gpu=H200 sms=4"
 #define WIDE_DET "bwd-bf16-b1-h1-q70-k250-d192-det all gpu=H200 sms=4"
 #define PAIR_DET "bwd-bf16-b1-h1-q70-k450-d192-det all gpu=H200 sms=8"
@@ -144,6 +145,7 @@ static void every_call_is_missed(void **state)
 
 #define STEPS "templates/lib/ws_grad_steps.cuh"
 #define SUMS  "templates/lib/ws_sums.cuh"
+#define TURNS "templates/lib/ws_turns.cuh"
 #define PAIRS "templates/lib/ws_pairs.cuh"
 #define RING  "templates/lib/ring.cuh"
 #define GRAD  "templates/lib/ws_grad.cuh"
@@ -215,8 +217,8 @@ static const defect defects[] = {
     /* turns: each is given, each is passed on */
     {HELD, "barrier_arrive(barrier_at(let));", "", DET, EMU_DEADLOCK, RING, "barrier_passed("},
     {HELD, "release(added + at.slot * sharers + which);", "", DET, EMU_DEADLOCK, RING, "barrier_passed("},
-    {HELD, "count_up(count);", "", DET, EMU_DEADLOCK, SUMS, "await_count("},
-    {STAY, "count_up(count);", "", STAY_DET, EMU_DEADLOCK, SUMS, "await_count("},
+    {HELD, "count_up(count);", "", DET, EMU_DEADLOCK, TURNS, "await_count("},
+    {STAY, "count_up(count);", "", STAY_DET, EMU_DEADLOCK, TURNS, "await_count("},
     {STAY, "barrier_arrive(barrier_at(let));", "", STAY_DET, EMU_DEADLOCK, RING, "barrier_passed("},
     /* dK takes the place of K only when nobody reads that any more */
     {ROWS, "named_sync(1, 128 * consumers);", "", F16, EMU_RACE, WS, "stmatrix("},
@@ -307,7 +309,8 @@ static void sums_out_of_order_are_found(void **state)
                                       "wait(turn + at.slot * sharers + which, at.parity);",
                                       "wait(added + at.slot * sharers + which, at.parity);"};
   enum { WAITS = sizeof waits / sizeof *waits };
-  static const char *const of[][2] = {{HELD, DET}, {STAY, STAY_DET}, {HALVES, WIDE_DET}, {COUPLE, PAIR_DET}};
+  static const char *const of[][2] = {
+      {HELD, DET}, {HELD, CUT_DET}, {STAY, STAY_DET}, {HALVES, WIDE_DET}, {COUPLE, PAIR_DET}};
   (void)state;
   for (unsigned i = 0; i < sizeof of / sizeof *of; i++) {
     victim v = victim_of(of[i][0], of[i][1]);

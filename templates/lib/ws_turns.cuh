@@ -1,0 +1,90 @@
+// ws_turns.cuh -- dQ of the backward for warpgroups summed in an order (`det`): whose turn it is to add to the sums of a tile of Q. Each
+// tile has a count of the blocks that have added to it; a block asks for its turn a step ahead, and passes it on.
+
+//: keep_turns -- with `det` blocks add to dQ of a tile one after another, those of earlier keys first, so that its bits are
+// always the same. A thread that nothing else needs awaits that so many have added as see the tile with earlier keys, lets
+// those that compute add, and counts up. Blocks of earlier keys begin earlier and go through the tiles in the same order, the
+// last first: these all see under a causal mask, too. So each block is a step behind the one before, and hardly one waits.
+// A step may be let before the one before has passed its turn on: passing takes as long as all sums of the SM are on their way
+% if stays then
+// Blocks that stay draw tiles of keys in this order, and do them in it: of all that are not done the first waits for none
+% end
+__device__ __forceinline__ void keep_turns(const call &a, i32 *counts$(stays and "" or ", const key_task &my, const row_steps &from"))
+{
+  const i32 which = warp_of() - $(stays and "3" or "2"); // one lane of each warp that copies nothing
+  if (which < 0 || which >= sharers || thread_id() % 32 != 0)
+    return;
+  i32 *adding = counts, n = 0; // how many have added to the tile of the step before
+  await_last();                                         // counts are 0
+% if stays then
+  for (own_tasks own(a, told_full); own.is_one(); own.go_on(told_full)) {
+    const key_task &my = own.my;
+    const row_steps &from = own.from;
+    keep_turns_of(a, counts, my, from, which, n, adding);
+  }
+% else
+  keep_turns_of(a, counts, my, from, which, n, adding);
+% end
+  if (n > 0)
+    count_turn(which, n - 1, adding);
+}
+
+//: count_turn -- the warpgroup has added the dQ of the n-th step: the next block may
+__device__ __forceinline__ void count_turn(i32 which, i32 n, i32 *count)
+{
+  const step_of<2> at(n);
+  wait(added + at.slot * sharers + which, at.parity);
+  count_up(count);
+}
+
+//: keep_turns_of -- one tile of keys
+__device__ __forceinline__ void keep_turns_of(const call &a, i32 *counts, const key_task &my, const row_steps &from, i32 which, i32 &n,
+                                              i32 *&adding)
+{
+  row_step of(from);
+% if has.w then
+  i32 first = my.j0 / Bc; // of the tiles of keys that see a tile
+% end
+  for (; n < from.before + from.steps; n++) {
+    i32 *const count = counts + 4 + of.number() * i64($(paired and "adders" or "sharers")) + which$(paired and " + own_rank() * sharers" or "");
+% if has.w then
+    if (of.tile == from.visit.last - 1)
+      first = my.j0 / Bc; // of another head
+    while (first > 0 && range_rows(a, sequence_of(a, my.head), (first - 1) * Bc).last > of.tile)
+      first--;
+% end
+    const i32 earlier = my.j0 / Bc$(has.w and " - first" or ""), let = turn + step_of<2>(n).slot * sharers + which;
+    const bool is_let = count_is(count, earlier);
+    if (is_let)
+      barrier_arrive(barrier_at(let));
+    if (n > 0)
+      count_turn(which, n - 1, adding);
+    if (!is_let) {
+      await_count(count, earlier);
+      barrier_arrive(barrier_at(let));
+    }
+    adding = count;
+    of.go_on();
+  }
+}
+
+//: add_in_turn -- the dQ of the n-th step, which `which` of the warpgroups with the same keys has made
+template <class Acc> __device__ __forceinline__ void add_in_turn(i32 which, i32 n, float *to, const Acc &dQ)
+{
+  const step_of<2> at(n);
+  wait(turn + at.slot * sharers + which, at.parity);
+  add_to_sums(to, dQ);
+  warp_sync();
+  release(added + at.slot * sharers + which);
+}
+
+//: begun_block -- in the order in which blocks begin, whatever that is: nobody waits for a block that has not begun
+__device__ __forceinline__ i32 begun_block(i32 *counts)
+{
+  await_last();
+  i32 *const place = (i32 *)(shared_memory() + at_LD);
+  if (thread_id() == 0)
+    *place = atomic_add(counts, 1);
+  block_sync();
+  return *place;
+}
