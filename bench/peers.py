@@ -130,7 +130,7 @@ def add_how(parser):
     add("--name", help="of the files (default: GPU and date)")
     add("--runs", type=int, default=2, help="whole runs, one after the other (default: 2)")
     add("--first-run", type=int, default=1, metavar="R", help="the first one's number, where another call made those before")
-    add("--ms", type=float, default=10, help="of GPU time for a round of a peer (default: 10)")
+    add("--ms", type=float, default=40, help="of GPU time for a round of a peer (default: 40)")
     add("--lead", type=float, default=75, metavar="MS", help="of the same work ahead of each round, not timed (default: 75)")
     add("--rounds", type=int, default=3, help="of each peer in a cell that count, after it is warm (default: 3)")
     add("--no-errors", dest="errors", action="store_false", help="leave out the comparison with a reference")
