@@ -161,9 +161,9 @@ typedef struct fat_artifact {
  * compile key, driver, maker, origin) in the same run replaces its earlier row and keeps its id; the row of
  * an earlier run stays as it was, as history, and what is stored of its code goes with the new one. Rules:
  * only a kernel that is eligible, with outcome ok, wins; measured beats predicted; the lowest ms wins or,
- * where that trial has a mean, the lowest mean; an incumbent keeps a tie. Of the rows of one (problem,
- * device, config, origin) only the latest counts: what was tried with older source or tools stays readable
- * but cannot win. FAT_E_INPUT names a value that no trial can have. */
+ * where the trial of the fewest clocks has a mean, the lowest mean; an incumbent keeps a tie. Of the rows of
+ * one (problem, device, config, origin) only the latest counts: what was tried with older source or tools
+ * stays readable but cannot win. FAT_E_INPUT names a value that no trial can have. */
 fat_status fat_db_put(fat_db *db, fat_trial *trial, const fat_artifact *artifact, fat_error *err);
 
 /* Attaches artifacts to a trial that is stored already (the cubins of the best, kept at the end). */

@@ -25,13 +25,19 @@ enum {
 #define FATUNE_SYSTEM_DB "/usr/share/fatune/fatune.db"
 #endif
 
+/* How many clocks a trial takes: a race times its finalists under load, where power holds the frequency down,
+ * and others not, so that times of both do not compare. */
+#define FAT_DB_CLOCKS(schema, trial)                                                                         \
+  trial ".ms * iif(" trial ".clock_mhz > 0, " trial ".clock_mhz, (SELECT f.clock FROM " schema               \
+        ".device f WHERE f.id = " trial ".device))"
+
 /* What trial t costs, in comparison with the others of its problem and device; `among` says which trials l
- * those are. It is the mean if the fastest of them has one, and a trial without a mean comes last then; else
- * the time. */
+ * those are. It is the mean if the one that takes the fewest clocks has one, and a trial without a mean comes
+ * last then; else the time. */
 #define FAT_DB_COST(schema, problem, device, among)                                                          \
   "iif((SELECT l.mean FROM " schema ".trial l WHERE l.problem = " problem " AND l.device = " device          \
-  " AND " among " AND l.current = 1 AND l.outcome = 'ok' AND l.ms > 0 ORDER BY l.origin, l.ms, l.id"         \
-  " LIMIT 1) > 0, iif(t.mean > 0, t.mean, 9e999), t.ms)"
+  " AND " among " AND l.current = 1 AND l.outcome = 'ok' AND l.ms > 0 ORDER BY l.origin, " FAT_DB_CLOCKS(    \
+      schema, "l") ", l.id LIMIT 1) > 0, iif(t.mean > 0, t.mean, 9e999), t.ms)"
 
 /* The samples of a trial, then its kinds, as fat_db_row_samples takes them. */
 #define FAT_DB_TIMES                                                                                         \

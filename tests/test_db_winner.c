@@ -240,6 +240,44 @@ static void means_decide_where_the_fastest_has_one(void **state)
   }
 }
 
+/* A race is held under load, where clocks are lower: who has a mean takes longer than who took part in none,
+ * by fewer clocks. Nor does it matter who was put first; export and import agree. */
+static void clocks_decide_who_is_the_fastest(void **state)
+{
+  const fixture *f = *state;
+  const struct {
+    const char *config;
+    double ms, mean, clock;
+  } of[] = {{"fwd:Br16", 1.08, 1.1, 1450}, {"fwd:Br32", 1.02, 0, 1800}, {"fwd:Br64", 1.1, 1.2, 1400}};
+  for (int first = 0; first < 3; first++) {
+    unlink(f->path);
+    fat_db *db = fixture_db(f, FAT_DB_WRITE), *there = NULL;
+    for (int j = 0; j < 3; j++) {
+      fat_trial t = fixture_trial(PROBLEM, "T4", of[(first + j) % 3].config, of[(first + j) % 3].ms);
+      t.origin = M, t.mean = of[(first + j) % 3].mean, t.clock_mhz = of[(first + j) % 3].clock;
+      MUST(fat_db_put(db, &t, NULL, err));
+    }
+    assert_string_equal(fixture_winner(db), "fwd:Br16");
+    expect_findings(db, NULL);
+    char path[300];
+    snprintf(path, sizeof path, "%s/there%d.db", f->folder, first);
+    fat_text text = {0};
+    fat_import counts;
+    MUST(fat_db_export_winners(db, NULL, &text, err));
+    MUST(fat_db_open(path, NULL, FAT_DB_WRITE, &there, err));
+    MUST(fat_db_import_shipped(there, text.data, text.length, &counts, err));
+    assert_string_equal(fixture_winner(there), "fwd:Br16");
+    fat_text_free(&text);
+    fat_db_close(there);
+    fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br128", 0.8);
+    t.origin = M, t.clock_mhz = 1800;
+    MUST(fat_db_put(db, &t, NULL, err));
+    assert_string_equal(fixture_winner(db),
+                        "fwd:Br128"); /* fewer clocks than any: a race has yet to be held */
+    fat_db_close(db);
+  }
+}
+
 /* One that was put as a finalist, with a mean. */
 static int64_t put_raced(fat_db *db, const char *config, double ms, double mean, int eligible)
 {
@@ -326,6 +364,7 @@ int main(void)
       TEST(each_problem_and_device_has_its_own),
       TEST(a_kernel_asked_for_by_name_is_its_best_trial),
       TEST(means_decide_where_the_fastest_has_one),
+      TEST(clocks_decide_who_is_the_fastest),
       TEST(means_decide_within_a_kernel_and_in_the_check),
       TEST(a_tie_may_be_decided_otherwise),
   };
