@@ -1,6 +1,6 @@
 /* bench_pick.c -- what a call loses whose shape nobody tuned.
  *
- *   bench_pick [GPU FILE...]     default: H200 and four files of bench/results/
+ *   bench_pick [GPU FILE...]     default: H200 and five files of bench/results/
  *
  * In: measured rows of problem, config, registers, spills, milliseconds, as bench_model reads them, and maybe
  * the clock meanwhile: where a file's comment says "compare clocks", times are what they would be at one
@@ -202,7 +202,8 @@ static void hold_out(fat_script *script, const fat_gpu *gpu, int held, sum neare
 int main(int argc, char **argv)
 {
   static const char *const usual[] = {"bench/results/h200-ws-max.tsv", "bench/results/h200-ws-tune.tsv",
-                                      "bench/results/h200-mma-probe.tsv", "bench/results/h200-bwd-tune.tsv"};
+                                      "bench/results/h200-mma-probe.tsv", "bench/results/h200-bwd-tune.tsv",
+                                      "bench/results/h200-det-tune.tsv"};
   const fat_gpu *gpu;
   fat_script *script;
   fat_error err = {0};
