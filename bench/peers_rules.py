@@ -1,9 +1,10 @@
 """peers_rules.py -- the rules that a figure beside the other libraries keeps: whose turn it is, when a peer is warm, and what holds.
 
-A peer is warm when two successive rounds agree within 2 %. Ahead of what is timed comes some work of the same peer, and nobody always
-follows the same other: under load power sets the clock, some 50 ms late, so who follows one that draws little would run at its clock. Two whole runs are made; of a figure that has to be large the
-lesser of the two counts, of one that has to be small the larger, and a statement holds when it is true in both. Who is
-within half a percent is not behind. Errors may be 1.3 times cuDNN's on the same data.
+A peer is warm when two successive rounds agree within 2 %. Ahead of what is timed comes some work of the same peer,
+and nobody always follows the same other: under load power sets the clock, some 50 ms late, so who follows one that
+draws little would run at its clock. Two whole runs are made; of a figure that has to be large the lesser of the two
+counts, of one that has to be small the larger, and a statement holds when it is true in both. Who is within half a
+percent is not behind. Errors may be 1.3 times cuDNN's on the same data.
 """
 
 AGREE = 1.02

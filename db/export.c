@@ -102,7 +102,8 @@ fat_status fat_db_export(fat_db *db, fat_text *out, fat_error *err)
 
 /* -- the winners */
 
-#define COST FAT_DB_COST("main", "t.problem", "t.device", "l.kernel = t.kernel")
+#define COST   FAT_DB_COST("main", "t.problem", "t.device", "l.kernel = t.kernel")
+#define CLOCKS FAT_DB_CLOCKS("main", "t")
 
 /* What is worth shipping of a problem and device: the winner; the best of each other kernel that may win
  * unasked; and of each such kernel its twins and the best that takes any tensors. Of kernels that are used
@@ -112,24 +113,21 @@ fat_status fat_db_export(fat_db *db, fat_text *out, fat_error *err)
  * on normal data: the mean decides there too. */
 static const char CHOSEN[] =
     "WITH good AS (SELECT t.id, t.problem, t.device, t.kernel, t.config, t.ms, t.mean, t.twin_of,"
-    " t.eligible, " COST " AS cost, " FAT_DB_CLOCKS(
-        "main",
-        "t") " AS clocks,"
-             " t.config LIKE '%-W1' OR t.config LIKE '%-W1-%' OR t.config LIKE '%:W1-%' AS narrow,"
-             " dense_rank() OVER (PARTITION BY p.family, t.device ORDER BY p.flops DESC, p.text) AS size"
-             " FROM main.trial t JOIN main.problem p ON p.id = t.problem"
-             " WHERE t.origin = 'measured' AND t.outcome = 'ok' AND t.current = 1 AND t.ms > 0),"
-             " first AS (SELECT g.* FROM good g JOIN main.winner w ON w.trial = g.id),"
-             " beside AS (SELECT g.*, row_number() OVER (PARTITION BY g.problem, g.device, g.kernel ORDER BY "
-             "g.cost,"
-             " g.config) AS place, row_number() OVER (PARTITION BY g.problem, g.device, g.kernel, g.narrow"
-             " ORDER BY g.cost, g.config) AS width_place, f.kernel AS first_kernel"
-             " FROM good g LEFT JOIN first f ON f.problem = g.problem AND f.device = g.device"
-             " WHERE g.id IS NOT f.id AND iif(g.eligible, iif(g.mean > 0 AND f.mean > 0, g.mean >= f.mean,"
-             " g.clocks >= f.clocks), g.size = 1)),"
-             " kept AS (SELECT id, 1 AS wins FROM first UNION ALL SELECT id, 0 FROM beside"
-             " WHERE (place = 1 AND kernel IS NOT first_kernel)"
-             " OR (narrow AND (width_place = 1 OR twin_of <> '')))";
+    " t.eligible, " COST " AS cost, " CLOCKS " AS clocks,"
+    " t.config LIKE '%-W1' OR t.config LIKE '%-W1-%' OR t.config LIKE '%:W1-%' AS narrow,"
+    " dense_rank() OVER (PARTITION BY p.family, t.device ORDER BY p.flops DESC, p.text) AS size"
+    " FROM main.trial t JOIN main.problem p ON p.id = t.problem"
+    " WHERE t.origin = 'measured' AND t.outcome = 'ok' AND t.current = 1 AND t.ms > 0),"
+    " first AS (SELECT g.* FROM good g JOIN main.winner w ON w.trial = g.id),"
+    " beside AS (SELECT g.*, row_number() OVER (PARTITION BY g.problem, g.device, g.kernel ORDER BY g.cost,"
+    " g.config) AS place, row_number() OVER (PARTITION BY g.problem, g.device, g.kernel, g.narrow"
+    " ORDER BY g.cost, g.config) AS width_place, f.kernel AS first_kernel"
+    " FROM good g LEFT JOIN first f ON f.problem = g.problem AND f.device = g.device"
+    " WHERE g.id IS NOT f.id AND iif(g.eligible, iif(g.mean > 0 AND f.mean > 0, g.mean >= f.mean,"
+    " g.clocks >= f.clocks), g.size = 1)),"
+    " kept AS (SELECT id, 1 AS wins FROM first UNION ALL SELECT id, 0 FROM beside"
+    " WHERE (place = 1 AND kernel IS NOT first_kernel)"
+    " OR (narrow AND (width_place = 1 OR twin_of <> '')))";
 
 static const char ORDERED[] = " WHERE ?1 IS NULL OR d.facts = ?1 ORDER BY shared, p.op, p.dtype, p.d, p.dv, "
                               "p.family, p.q, p.k, p.b, p.h,"
