@@ -55,10 +55,12 @@ class Board:
 
 # -- time
 
-def spend(call, n, groups, middle_ms=0.0, board=None):
-    """Milliseconds of a call in each group of n, and what the board said in the middle of them, so long after they were asked for."""
+def spend(call, n, groups, before=0, middle_ms=0.0, board=None):
+    """Milliseconds of a call in each group of n, behind `before` others, and what the board said so long after the first began."""
     events = [torch.cuda.Event(enable_timing=True) for _ in range(groups + 1)]
     begun = time.perf_counter()
+    for _ in range(before):
+        call()
     events[0].record()
     for event in events[1:]:
         for _ in range(n):
@@ -83,19 +85,13 @@ class Stopwatch:
         once = max(1e-4, min(spend(call, 2, 2)[0]))
         self.groups = max(2, min(GROUPS, int(ms / once)))
         self.n = max(1, round(ms / self.groups / once))
-        self.expected = once * self.n * self.groups
         self.before = max(1, self.n * self.groups // 6, round(lead / once))
-        self.lead = once * self.before
+        self.middle = once * (self.before + self.n * self.groups / 2)
         self.times, self.samples = [], []
 
     def round(self, kept=True):
         """Milliseconds of a call, the median of the groups. `kept`: whether the round counts."""
-        begun = time.perf_counter()
-        for _ in range(self.before):
-            self.call()
-        spent = 1000 * (time.perf_counter() - begun)
-        middle = self.lead + self.expected / 2 - spent
-        times, sample = spend(self.call, self.n, self.groups, middle, self.board if kept else None)
+        times, sample = spend(self.call, self.n, self.groups, self.before, self.middle, self.board if kept else None)
         if kept:
             self.times += times
             self.samples.append(sample)
