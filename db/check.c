@@ -20,12 +20,13 @@ static const char *const findings_of[] = {
     " JOIN %1$s.trial b ON b.id = (SELECT t.id FROM %1$s.trial t WHERE t.problem = w.problem"
     " AND t.device = w.device AND " RUNNING " ORDER BY t.origin, " COST " LIMIT 1)"
     " JOIN %1$s.trial t ON t.id = w.trial"
-    /* Measured ones within noise of each other are ties, between which fat_db_prefer may have decided. */
+    /* Measured ones within noise of each other are ties, between which fat_db_prefer may have decided. Who
+     * has no mean where means decide costs without end. */
     " WHERE b.origin < t.origin OR (b.origin = t.origin AND iif(b.mean > 0 AND t.mean > 0,"
     " b.mean < t.mean AND NOT (t.mean <= 1.01 * b.mean"
     " OR coalesce(t.mean * t.p20 / t.ms <= b.mean * b.p80 / b.ms, 0)),"
-    " b.ms < t.ms AND NOT (t.origin = 'measured'"
-    " AND (t.ms <= 1.01 * b.ms OR coalesce(t.p20 <= b.p80, 0))))) LIMIT 100",
+    " " COST " > 1e300 OR (b.ms < t.ms AND NOT (t.origin = 'measured'"
+    " AND (t.ms <= 1.01 * b.ms OR coalesce(t.p20 <= b.p80, 0)))))) LIMIT 100",
     "SELECT 'trial ' || t.id || ' is a winner and may not be' FROM %1$s.winner w JOIN %1$s.trial t ON t.id = "
     "w.trial"
     " WHERE NOT (" RUNNING ") OR t.problem <> w.problem OR t.device <> w.device LIMIT 100",

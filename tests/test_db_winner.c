@@ -259,6 +259,9 @@ static void clocks_decide_who_is_the_fastest(void **state)
     }
     assert_string_equal(fixture_winner(db), "fwd:Br16");
     expect_findings(db, NULL);
+    fixture_sql(f->path, "UPDATE winner SET trial = (SELECT id FROM trial WHERE tunables LIKE '%32%')");
+    expect_findings(db, "is better"); /* though its time is the least */
+    fixture_sql(f->path, "UPDATE winner SET trial = (SELECT id FROM trial WHERE tunables LIKE '%16%')");
     char path[300];
     snprintf(path, sizeof path, "%s/there%d.db", f->folder, first);
     fat_text text = {0};
