@@ -64,9 +64,10 @@ local function stays_well(p, g) return plain(p) and has_many_tiles(p, g) and (no
 local function stays_well_wide(p, g) return p.d > 96 and has_many_tiles(p, g) and plain(p) and not (p.has.w or p.by_batch) and p.k <= (p.uneven and 1024 or 2048) end
 
 -- Whether blocks that go on gain where dQ is summed in order: d 64 9 and 3 % at 1024 and 2048 keys, then they take 10 to 18 % more clocks; causal,
--- with all heads begun together, 15, 11, 5 and 1 % at 1024 to 8192, level at 16384. d 128 10 and 1 % at 512 and 1024, causal 6 % at 1024.
+-- with all heads begun together, 15, 11, 5 and 1 % at 1024 to 8192, level at 16384. d 128 10 and 1 % at 512 and 1024, causal 6 % at 1024. Between
+-- them nothing was timed.
 local function stays_in_order(p, g)
-  return p.has.det and has_many_tiles(p, g) and not (p.scored or p.has.drop or p.has.dbias or p.has.w) and p.k <= (p.d > 96 and 1024 or p.uneven and 8192 or 2048)
+  return p.has.det and has_many_tiles(p, g) and not (p.scored or p.has.drop or p.has.dbias or p.has.w) and (p.d <= 64 or p.d > 96) and p.k <= (p.d > 96 and 1024 or p.uneven and 8192 or 2048)
 end
 
 -- Whether scores are changed by this alone, in a call without dropout and block masks whose sums may come in any order.
