@@ -12,7 +12,7 @@ $(entry "prepare")(const call a$(take_lists), float *dQ_all, LD_row *LD_all$(tak
   overlap_next();
   $(tile_of_block "")
   make_LD(LD_all + i64(tile) * Br, rows(a, $(tile_head)), $(tile_row));         // D = rowsum(dO O)
-  $(owns and "" or "clear_sums(dQ_all, tile" .. and_counts .. and_rows .. "); // dQ = 0")
+  $(owns and "" or "clear_sums(dQ_all, tile" .. and_counts .. and_rows .. and_keys .. ");" .. (settles and "" or " // dQ = 0"))
 }
 
 %  if not stays then
@@ -23,7 +23,7 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
   acc<Bc, D> dK = {}; acc<Bc, Dv> dV = {};
   await_keys(from);
   if (from.steps > 0) {
-    const share_of_dQ share(me, dQ_all);
+    const share_of_dQ share(me, dQ_all$(lays and ", my" or settles and ", my, from, a" or ""));$(settles and "\n    settle_unseen(share, from);" or "")
     i32 last_tile = -1;
     rounded<Br> P, dS;                                  // as products read them
     row_step of(from);
@@ -113,7 +113,7 @@ $(entry "bwd_ws")(const call a$(take_lists), float *dQ_all, const LD_row *LD_all
   }
 }
 
-%  if not owns then
+%  if not settles then
 extern "C" __global__ void __launch_bounds__($(dQ_share == "turned" and "128 * consumers" or "2 * Br"))
 $(entry "finish")(const call a$(take_lists), const float *dQ_all, const __grid_constant__ tensor_map dQ_map)
 {

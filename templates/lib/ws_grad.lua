@@ -7,6 +7,7 @@
 --   turned   whether sums are those of dQ^T
 --   biases   whether biases come by way of shared memory, a tile with each of Q
 --   K_held, V_held   slices of 16 columns of each in registers, where there are any
+--   lays     whether of blocks that add in turns the first lays dQ down; settles: and the last rounds it
 --   stays    whether a block stays for many tiles of keys, with places for two; owns: and has whole heads, whose dQ it sums
 --   row_readers, dS_readers   warpgroups that read a tile of Q or dO, of dS
 local libs = include "lib/libs.lua"
@@ -101,13 +102,15 @@ function ws.words(c, p, of, own)
       "lib/launches.cuh"),
     dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
     LD_threads = "prepare_threads", LD_apart = true, producer_registers = copier, consumer_registers = computer, P_shared = false, Q_held = false,
-    turns = "none", schedule = "in_flight", stores_later = true, storing_lane = of.stays and "lane_again()" or "thread_id() % 32", stays = of.stays or false, owns = of.owns or false, draws = draws(of), ordered = in_order,
+    turns = "none", schedule = "in_flight", stores_later = true, storing_lane = of.stays and "lane_again()" or "thread_id() % 32", stays = of.stays or false, owns = of.owns or false, lays = of.lays or false, settles = of.owns or of.settles or false, draws = draws(of), ordered = in_order,
     block = in_order and (of.paired and "begun_pair(counts)" or "begun_block(counts)") or of.paired and "i32(block_id()) / 2" or "i32(block_id())", paired = of.paired or false, shares = of.shares or false, read_by = of.shares and "release_both" or "release", own_groups = of.paired and "1" or "consumers",
     take_counts = counted(p, of) and ", i32 *counts" or "", and_counts = counted(p, of) and ", counts" or "" }
   words.rows_ahead = own.rows_ahead or false
   bias.words(words, of.biases or false, "Q")
   simt.tile_words(words, p)
   words.has_rows = string.format("has_rows(a, {%s, %s})", words.tile_head, words.tile_row)
+  words.and_first = of.lays and ", my.is_first" or ""
+  words.and_keys = of.lays and string.format(", sees_keys(a, sequence_of(a, %s), %s)", words.tile_head, words.tile_row) or ""
   function words.told_rows(name, head) -- where rows lie is asked only in a tile in which a batch ends
     return p.ragged and string.format(", at.nk - j0 < 64 ? stored_%s(rows(a, %s)) : stored_rows{nullptr, 0, at.nk}", name, head) or ""
   end
@@ -227,8 +230,8 @@ function ws.recipe(name, c, p, of, entry)
     .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", tiles, dQ_LD, counts)
     .. string.format("launch %s grid %s block %d shared %d%s overlap args call %s mapQ(%d) mapK(64) mapV(64) "
       .. "mapdO(%d) mapdK(16) mapdV(16)%s%s\n", entry(name), grid(of, blocks), ws.threads(of), ws.places(c, p, of).last, of.paired and " cluster 2" or "", dQ_LD, copied, copied, counts, bias.map(c))
-    .. string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)\n", entry "finish", tiles, of.turned and 128 * of.groups or 2 * c.Br,
-      c.Br * ws.boxes(p.d) * 128)
+    .. (of.settles and "" or string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)\n", entry "finish", tiles, of.turned and 128 * of.groups or 2 * c.Br,
+      c.Br * ws.boxes(p.d) * 128))
     .. simt.sinks(p, entry, ws.threads(of), string.format(" ws(%s*%d)", tiles, tile))
 end
 
@@ -252,7 +255,8 @@ function ws.work(c, p, of, bytes, steps)
     { blocks = tiles, threads = 2 * c.Br, shared = c.Br * ws.boxes(p.d) * 128, registers = 128, visits = 1, steps = 2,
       fma = c.Br * Dp, issue = 2 * c.Br * Dp, l2 = tiles * (tile + 2 * c.Br * p.d), dram = tiles * tile + 2 * p.b * p.h * p.q * p.d },
   }
-  if of.owns then all[3] = nil end
+  if of.lays or of.settles then all[1].l2, all[1].dram = all[1].l2 - tiles * tile, all[1].dram - tiles * tile end
+  if of.owns or of.settles then all[3] = nil end
   return all
 end
 
@@ -262,7 +266,7 @@ function ws.defaults(rows)
   for _, row in ipairs(rows) do
     for _, Z in ipairs(row.Z or { 8, 1 }) do
       local c = {}
-      for _, name in ipairs { "Br", "Bc", "s", "t", "S", "R", "H", "O", "K", "E", "B", "most" } do c[name] = row[name] end
+      for _, name in ipairs { "Br", "Bc", "s", "t", "S", "R", "H", "O", "K", "E", "B", "T", "most" } do c[name] = row[name] end
       c.Z, c.meant = Z, function(p, g) -- of blocks few heads at once, whose rows stay in L2
         return (Z == 1 or not p.has.bs) and (not row.listed or p.has.bs or p.has.iv or false) and (not row.meant or row.meant(p, g))
       end

@@ -98,7 +98,7 @@ __device__ __forceinline__ void sliced_step(acc<Bc, D> &dK, acc<Bc, Dv> &dV, boo
   if (own.is_first(n)) {
     share.turn_to(own);
     leave_keys(from.round - 1);
-%  if owns then
+%  if settles then
     settle_unseen(share, from);
 %  end
   }

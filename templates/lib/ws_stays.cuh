@@ -189,7 +189,7 @@ __device__ __forceinline__ void consume_all(const call &a, float *dQ_all, const 
   acc<Bc, D> dK = {}; acc<Bc, Dv> dV = {};
   own_tasks own(a, K_full);
   share_of_dQ share(me, dQ_all, own);
-% if owns then
+% if settles then
   settle_unseen(share, own.from);
 % end
   i32 n = 0, last_tile = -1;
@@ -253,10 +253,10 @@ __device__ __forceinline__ void settle_dQ(const share_of_dQ &my, i32 number, dQ_
   }
 }
 
-//: settle_unseen -- dQ = 0 of the tiles of Q that see no key: under a causal mask, where keys are fewer, they come first
+//: settle_unseen -- dQ = 0 of the tiles of Q that see no key: under a causal mask, where keys are fewer, they come first$(stays and not owns and ". A block may have drawn none" or "")
 __device__ __forceinline__ void settle_unseen(const share_of_dQ &my, const row_steps &from)
 {
-  for (i32 x = 0; my.is_first && x < from.visit.first * (my.a.h / my.a.hk); x++) {
+  for (i32 x = 0; my.is_first$(stays and not owns and " && from.steps > 0" or "") && x < from.visit.first * (my.a.h / my.a.hk); x++) {
     dQ_part none = {};
     settle_dQ(my, (from.head + x / from.visit.first) * from.tiles + x % from.visit.first, none);
   }

@@ -8,6 +8,22 @@ struct share_of_dQ {
   static constexpr i32 width = $(turned and "Br" or columns and "Ds / consumers" or "Ds");
   i32 me, row, column; // the warpgroup; the first
   float *dQ_all;
+% if lays or settles and not owns then
+  // Blocks of a head come one after another, those of the first keys first, which lay their part down$(settles and ". Those of the last keys round the whole" or "").
+%  if settles then
+  const call &a;
+  i32 tiles, ended; // tiles of Q of a head; those that see no later keys
+%  end
+  bool is_first;
+  __device__ __forceinline__ void come(const key_task &my$(settles and ", const row_steps &from" or ""))
+  {
+    is_first = my.j0 == 0;
+%  if settles then
+    tiles = from.tiles;
+    ended = my.j0 + Bc < a.k ? range_rows(a, sequence_of(a, my.head), my.j0 + Bc).first : tiles;
+%  end
+  }
+% end
 % if stays then
   u32 K; // of the step before, whose tile of keys may be the one before
 %  if owns then
@@ -19,7 +35,7 @@ struct share_of_dQ {
   i32 tiles, ended; // tiles of Q of a head; those that see no later keys
 %  end
   __device__ __forceinline__ share_of_dQ(i32 me_, float *all, const own_tasks &own)
-      : me(me_), row($(rows and "64 * me_" or "0")), column($(columns and "me_ * width" or turned and "64 * me_" or "0")), dQ_all(all)$(owns and ", a(own.a), own_sums(all)" or "")
+      : me(me_), row($(rows and "64 * me_" or "0")), column($(columns and "me_ * width" or turned and "64 * me_" or "0")), dQ_all(all)$(owns and ", a(own.a), own_sums(all)" or settles and ", a(own.a)" or "")
   {
     turn_to(own);
   }
@@ -31,7 +47,15 @@ struct share_of_dQ {
     dQ_all = own_sums + i64(i32(block_id()) * (a.h / a.hk) - own.my.head) * tiles * (Br * Ds);
     is_first = own.my.j0 == 0;
     ended = own.my.j0 + Bc < a.k ? range_rows(a, sequence_of(a, own.my.head), own.my.j0 + Bc).first : tiles;
+%  elseif lays or settles then
+    come(own.my$(settles and ", own.from" or ""));
 %  end
+  }
+% elseif lays or settles then
+  __device__ __forceinline__ share_of_dQ(i32 me_, float *all, const key_task &my$(settles and ", const row_steps &from, const call &a_" or ""))
+      : me(me_), row($(rows and "64 * me_" or "0")), column($(columns and "me_ * width" or turned and "64 * me_" or "0")), dQ_all(all)$(settles and ", a(a_)" or "")
+  {
+    come(my$(settles and ", from" or ""));
   }
 % else
   __device__ __forceinline__ share_of_dQ(i32 me_, float *all)
@@ -91,12 +115,21 @@ template <class Acc> __device__ __forceinline__ void add_to_sums(float *to, cons
     reduce_add4(to + (c / 2 * 32 + thread_id() % 32) * 4, dQ.at[0][c], dQ.at[0][c + 1], dQ.at[1][c], dQ.at[1][c + 1]);
 }
 
+//: lay_sums -- as the first
+template <class Acc> __device__ __forceinline__ void lay_sums(float *to, const Acc &dQ)
+{
+#pragma unroll
+  for (i32 c = 0; c < Acc::C; c += 2)
+    *(quad *)(to + (c / 2 * 32 + thread_id() % 32) * 4) = {{__float_as_uint(dQ.at[0][c]), __float_as_uint(dQ.at[0][c + 1]),
+                                                            __float_as_uint(dQ.at[1][c]), __float_as_uint(dQ.at[1][c + 1])}};
+}
+
 //: end_dQ -- its product is done: it is added to the sums of the n-th tile but one, and the dS laid meanwhile, of the n-th tile,
 // can be read. `number`: of the tile of Q
 % if reduces == "bulk" then
 // Each warp lays its quads, one fence serving both, and its first lane has them added from there while all go on.
 % end
-__device__ __forceinline__ void end_dQ(const share_of_dQ &my, i32 n, i32 number, $(owns and "" or "const ")dQ_part &dQ)
+__device__ __forceinline__ void end_dQ(const share_of_dQ &my, i32 n, i32 number, $(settles and "" or "const ")dQ_part &dQ)
 {
   release(dS_free + dS_place_of(n).slot);
 % if reduces == "bulk" then
@@ -117,7 +150,7 @@ __device__ __forceinline__ void end_dQ(const share_of_dQ &my, i32 n, i32 number,
 % else
   show_dS(n + 1);
   if (number >= 0)
-    $(owns and "settle_dQ(my, number, dQ)" or ordered and "add_in_turn(0, n - 1, my.sums(number), dQ)" or "add_to_sums(my.sums(number), dQ)");
+    $(owns and "settle_dQ(my, number, dQ)" or settles and "settle_in_turn(my, n - 1, number, dQ)" or ordered and "add_in_turn(0, n - 1, my.sums(number), dQ" .. and_first .. ")" or "add_to_sums(my.sums(number), dQ)");
 % end
 }
 
@@ -141,14 +174,14 @@ __device__ __forceinline__ void last_dQ(const share_of_dQ &my, i32 n, i32 number
   start_dQ(dQ, my, n, false);
   products_wait<0>();
 % if stays then
-  $(owns and "settle_dQ(my, number, dQ)" or ordered and "add_in_turn(0, n - 1, my.sums(number), dQ)" or "add_to_sums(my.sums(number), dQ)");
+  $(owns and "settle_dQ(my, number, dQ)" or settles and "settle_in_turn(my, n - 1, number, dQ)" or ordered and "add_in_turn(0, n - 1, my.sums(number), dQ" .. and_first .. ")" or "add_to_sums(my.sums(number), dQ)");
 % else
   end_dQ(my, n, number, dQ);
 % end
 }
 
-//: clear_sums -- dQ = 0 of a tile$(ordered and "; nobody has added to it, and no block has begun" or "")
-__device__ __forceinline__ void clear_sums(float *dQ_all, i64 number$(take_counts)$(ragged and ", bool has_rows" or ""))
+//: clear_sums -- dQ = 0 of a tile$(lays and " that sees no key" or settles and ", of which there is but the count" or "")$(ordered and "; nobody has added to it, and no block has begun" or "")
+__device__ __forceinline__ void clear_sums(float *dQ_all, i64 number$(take_counts)$(ragged and ", bool has_rows" or lays and ", bool has_keys" or ""))
 {
 % if ordered then
   if (thread_id() < $(paired and "adders" or "sharers"))
@@ -162,9 +195,15 @@ __device__ __forceinline__ void clear_sums(float *dQ_all, i64 number$(take_count
   if (!has_rows)
     return; // of a shorter batch
 % end
+% if lays then
+  if (has_keys)
+    return; // the first block lays them down
+% end
+% if not settles then
   quad *to = (quad *)(dQ_all + number * (Br * Ds));
   for (i32 x = thread_id(); x < Br * Ds / 4; x += prepare_threads)
     to[x] = {};
+% end
 }
 
 //: store_turned -- dQ of a tile whose sums are those of dQ^T: each warpgroup stores 64 columns

@@ -69,13 +69,34 @@ __device__ __forceinline__ void keep_turns_of(const call &a, i32 *counts, const 
 }
 
 //: add_in_turn -- the dQ of the n-th step, which `which` of the warpgroups with the same keys has made
-template <class Acc> __device__ __forceinline__ void add_in_turn(i32 which, i32 n, float *to, const Acc &dQ)
+template <class Acc> __device__ __forceinline__ void add_in_turn(i32 which, i32 n, float *to, const Acc &dQ$(lays and ", bool is_first" or ""))
 {
   const step_of<2> at(n);
   wait(turn + at.slot * sharers + which, at.parity);
+% if lays then
+  if (is_first)
+    lay_sums(to, dQ);
+  else
+% end
   add_to_sums(to, dQ);
   warp_sync();
   release(added + at.slot * sharers + which);
+}
+
+//: sees_keys -- whether a row of a tile sees any key: the last one sees the most
+__device__ __forceinline__ bool sees_keys(const call &a, const sequence &at, i32 i0)
+{
+  return sees(a, at, min(i0 + Br, at.nq) - 1).hi > 0;
+}
+
+//: settle_in_turn -- the dQ of the n-th step: laid down, added, or with all before it the whole
+__device__ __forceinline__ void settle_in_turn(const share_of_dQ &my, i32 n, i32 number, dQ_part &dQ)
+{
+  const step_of<2> at(n);
+  wait(turn + at.slot * sharers, at.parity);
+  settle_dQ(my, number, dQ);
+  warp_sync();
+  release(added + at.slot * sharers);
 }
 
 //: begun_block -- in the order in which blocks begin, whatever that is: nobody waits for a block that has not begun

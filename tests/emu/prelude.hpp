@@ -453,7 +453,10 @@ TWIN void await_count(const int *from, int n)
 }
 TWIN bool count_is(const int *from, int n)
 {
-  return emu_atomic_add(const_cast<int *>(from), 0) == n;
+  if (emu_atomic_add(const_cast<int *>(from), 0) != n)
+    return false;
+  emu_await_count(from, n); // what came before is known from now on
+  return true;
 }
 TWIN void count_up(int *to)
 {

@@ -66,7 +66,7 @@ static inline int emu_before(const emu_hot *hot, uint64_t stamp, unsigned span, 
   if (__builtin_expect(me->seen != NULL, 0)) {
     const uint64_t epoch = stamp & EMU_EPOCH_MASK;
     const int64_t apart = (int64_t)(block - (me->who >> EMU_THREAD_BITS));
-    if (apart >= -me->rank && apart < me->peers - me->rank)
+    if (apart >= -me->rank && apart < me->peers - me->rank && (who & EMU_SET) != EMU_ATOMIC)
       return span != EMU_OF_GRID &&
              emu_before_by_clock(hot, who, epoch, span, me->threads, me->seen + apart * me->stride);
     return hot->any_counted && span == EMU_ONE && hot->counted_before(who, epoch, me);
