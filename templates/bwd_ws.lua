@@ -70,8 +70,8 @@ local function stays_in_order(p, g)
   return p.has.det and has_many_tiles(p, g) and not (p.scored or p.has.drop or p.has.dbias or p.has.w) and (p.d <= 64 or p.d > 96) and p.k <= (p.d > 96 and 1024 or p.uneven and 8192 or 2048)
 end
 
--- And whether it gains there that the last block rounds dQ: under a causal mask 10 and 3 % at 1024 and 2048 keys, d 128 10 % at 1024; full, d 64, 3 %
--- at 512; there the first block's laying down alone gains 1 % at 1024. d 128: 8 and 3 % at 512 and 1024, by laying alone 7 and 4 %.
+-- Whether it also gains that the first block lays dQ down and the last rounds it (T = 2): d 64 causal 10 and 3 % at 1024 and 2048 keys, full 3 % at 512;
+-- d 128 causal 10 % at 1024, full 8 and 3 % at 512 and 1024. By laying alone (T = 1) d 64 full gains 1 % at 1024, d 128 full 7 and 4 %.
 local function rounds_well(p, g) return stays_in_order(p, g) and p.k <= (p.d > 96 and 1024 or p.uneven and 2048 or 512) end
 local function lays_well(p, g) return stays_in_order(p, g) and not p.uneven and p.k <= 1024 end
 
@@ -113,7 +113,7 @@ return {
     { "K", { 0, 1 }, "1 = of K, then of V, registers hold what they have room for", unsaid = 0 },
     { "E", { 0, 1 }, "1 = LSE and D are loaded while S and dP are awaited", unsaid = 0 },
     { "H", { 0, 1, 2 }, "a block has 0 = a tile of keys, 1 = all those of a head, whose dQ it sums itself, 2 = one tile after another", unsaid = 0 },
-    { "T", { 0, 1, 2 }, "of blocks that add in turns 0 = none, 1 = the first lays the sums of dQ down, which no launch has cleared, 2 = and the last rounds them", unsaid = 0 },
+    { "T", { 0, 1, 2 }, "with det the sums of dQ are 0 = cleared and rounded by launches of their own, 1 = laid down by the first block that adds, 2 = and rounded by the last", unsaid = 0 },
     { "B", { 0, 1 }, "a bias comes 0 = to each thread by loads of its own, 1 = by way of shared memory, brought by warps that copy nothing else", unsaid = 0 },
   },
   constraints = {
@@ -184,7 +184,7 @@ return {
     { Br = 96, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, most = 128, meant = many_rows },
     { Br = 96, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, most = 128, meant = function(p) return p.d > 96 and p.q >= 4096 and scored_by(p, "alibi") end },
     { Br = 80, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, most = 128, meant = function(p) return p.d > 96 and scored_by(p, "bias") end },
-    { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, T = 1, most = 128, meant = function(p) return p.has.det and p.d > 96 end }, -- 3 % at 2048 and 4096 keys, causal; full 1
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, T = 1, most = 128, meant = function(p) return p.has.det and p.d > 96 end }, -- causal 2 and 3 % at 2048 and 4096 keys, full 1
     { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, most = 128 },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 0, most = 128 },
   },

@@ -109,7 +109,8 @@ function ws.words(c, p, of, own)
   bias.words(words, of.biases or false, "Q")
   simt.tile_words(words, p)
   words.has_rows = string.format("has_rows(a, {%s, %s})", words.tile_head, words.tile_row)
-  words.and_first = of.lays and ", my.is_first" or ""
+  words.sum_dQ = of.owns and "settle_dQ(my, number, dQ)" or of.settles and "settle_in_turn(my, n - 1, number, dQ)"
+    or in_order and string.format("add_in_turn(0, n - 1, my.sums(number), dQ%s)", of.lays and ", my.is_first" or "") or "add_to_sums(my.sums(number), dQ)"
   words.and_keys = of.lays and string.format(", sees_keys(a, sequence_of(a, %s), %s)", words.tile_head, words.tile_row) or ""
   function words.told_rows(name, head) -- where rows lie is asked only in a tile in which a batch ends
     return p.ragged and string.format(", at.nk - j0 < 64 ? stored_%s(rows(a, %s)) : stored_rows{nullptr, 0, at.nk}", name, head) or ""
@@ -215,7 +216,7 @@ local function grid(of, blocks)
   return string.format("min(SMs,%s)", blocks)
 end
 
--- D and zeros for dQ, the products, dQ rounded.
+-- D and zeros for dQ; the products; dQ rounded. Where blocks settle sums among themselves, D and the products alone.
 function ws.recipe(name, c, p, of, entry)
   if of.owns then return owned(name, c, p, of, entry) end
   local tiles, tile = simt.row_tiles(c, p), 4 * c.Br * (of.sums or p.d)
@@ -225,13 +226,14 @@ function ws.recipe(name, c, p, of, entry)
   local copied = of.shares and c.Br // 2 or c.Br -- rows of Q and dO of one copy
   -- Each tile of keys is seen, by the first row at the latest.
   local valid = draws(of) and p.has.w and not p.ragged and "valid L+q-k+1\n" or ""
+  local finish = string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)\n", entry "finish", tiles, of.turned and 128 * of.groups or 2 * c.Br,
+    c.Br * ws.boxes(p.d) * 128)
   return string.format("workspace %s*%d%s\n%s%s", tiles, tile + 8 * c.Br + (p.has.det and 4 * adders(of) or 0), counters(p, of), valid, p.has.det and "" or "reduces dQ\n")
     .. simt.zeros(c, p, entry, ws.threads(of))
     .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", tiles, dQ_LD, counts)
     .. string.format("launch %s grid %s block %d shared %d%s overlap args call %s mapQ(%d) mapK(64) mapV(64) "
       .. "mapdO(%d) mapdK(16) mapdV(16)%s%s\n", entry(name), grid(of, blocks), ws.threads(of), ws.places(c, p, of).last, of.paired and " cluster 2" or "", dQ_LD, copied, copied, counts, bias.map(c))
-    .. (of.settles and "" or string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)\n", entry "finish", tiles, of.turned and 128 * of.groups or 2 * c.Br,
-      c.Br * ws.boxes(p.d) * 128))
+    .. (of.settles and "" or finish)
     .. simt.sinks(p, entry, ws.threads(of), string.format(" ws(%s*%d)", tiles, tile))
 end
 

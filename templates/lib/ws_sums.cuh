@@ -115,7 +115,7 @@ template <class Acc> __device__ __forceinline__ void add_to_sums(float *to, cons
     reduce_add4(to + (c / 2 * 32 + thread_id() % 32) * 4, dQ.at[0][c], dQ.at[0][c + 1], dQ.at[1][c], dQ.at[1][c + 1]);
 }
 
-//: lay_sums -- as the first
+//: lay_sums -- the first that there are
 template <class Acc> __device__ __forceinline__ void lay_sums(float *to, const Acc &dQ)
 {
 #pragma unroll
@@ -150,7 +150,7 @@ __device__ __forceinline__ void end_dQ(const share_of_dQ &my, i32 n, i32 number,
 % else
   show_dS(n + 1);
   if (number >= 0)
-    $(owns and "settle_dQ(my, number, dQ)" or settles and "settle_in_turn(my, n - 1, number, dQ)" or ordered and "add_in_turn(0, n - 1, my.sums(number), dQ" .. and_first .. ")" or "add_to_sums(my.sums(number), dQ)");
+    $(sum_dQ);
 % end
 }
 
@@ -174,13 +174,13 @@ __device__ __forceinline__ void last_dQ(const share_of_dQ &my, i32 n, i32 number
   start_dQ(dQ, my, n, false);
   products_wait<0>();
 % if stays then
-  $(owns and "settle_dQ(my, number, dQ)" or settles and "settle_in_turn(my, n - 1, number, dQ)" or ordered and "add_in_turn(0, n - 1, my.sums(number), dQ" .. and_first .. ")" or "add_to_sums(my.sums(number), dQ)");
+  $(sum_dQ);
 % else
   end_dQ(my, n, number, dQ);
 % end
 }
 
-//: clear_sums -- dQ = 0 of a tile$(lays and " that sees no key" or settles and ", of which there is but the count" or "")$(ordered and "; nobody has added to it, and no block has begun" or "")
+//: clear_sums -- $(settles and "no sums, for who adds first lays them down" or lays and "dQ = 0 of a tile that sees no key" or "dQ = 0 of a tile")$(ordered and "; nobody has added to it, and no block has begun" or "")
 __device__ __forceinline__ void clear_sums(float *dQ_all, i64 number$(take_counts)$(ragged and ", bool has_rows" or lays and ", bool has_keys" or ""))
 {
 % if ordered then

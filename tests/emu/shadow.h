@@ -39,7 +39,7 @@ __attribute__((noinline, unused)) static int emu_before_by_clock(const emu_hot *
 {
   unsigned thread = who & ((1u << EMU_THREAD_BITS) - 1);
   if (span == EMU_ONE)
-    return thread != EMU_ATOMIC && epoch < seen[emu_seen_at(thread)];
+    return epoch < seen[emu_seen_at(thread)];
   if (span == EMU_OF_WARP)
     return emu_seen_lanes(seen, thread / EMU_WARP, UINT32_MAX, epoch);
   if (thread == EMU_SET) {
@@ -66,6 +66,7 @@ static inline int emu_before(const emu_hot *hot, uint64_t stamp, unsigned span, 
   if (__builtin_expect(me->seen != NULL, 0)) {
     const uint64_t epoch = stamp & EMU_EPOCH_MASK;
     const int64_t apart = (int64_t)(block - (me->who >> EMU_THREAD_BITS));
+    /* Which thread changed a number as one is not kept: of this block's, too, a count alone can tell. */
     if (apart >= -me->rank && apart < me->peers - me->rank && (who & EMU_SET) != EMU_ATOMIC)
       return span != EMU_OF_GRID &&
              emu_before_by_clock(hot, who, epoch, span, me->threads, me->seen + apart * me->stride);
