@@ -4,13 +4,13 @@ local simt, ws, bias = include "lib/simt.lua", include "lib/ws_grad.lua", includ
 local function consumers(c) return c.Bc // 64 end
 local function registers_of(c) return select(2, ws.registers_of(consumers(c), c.B == 1)) end
 
--- Of dQ each warpgroup makes its rows or its columns; columns by whole boxes of K, which zeros fill behind the last one. Where tiles of
--- Q are no multiple of 64 rows it makes its columns as rows of dQ^T = K^T dS^T.
+-- Of dQ each warpgroup makes its rows or its columns; columns by whole boxes of K, which zeros fill behind the last one and which are
+-- not added. Where tiles of Q are no multiple of 64 rows it makes its columns as rows of dQ^T = K^T dS^T.
 local function dQ_share(c, p) return c.Br == c.Bc and "rows" or c.Br > 64 and "turned" or "columns" end
-local function sums(c, p) return c.Br == c.Bc and p.d or 64 * ws.boxes(p.d) end
+local function sums(c, p) return c.Br == c.Bc and p.d or ws.up(p.d, 16) end
 local function dQ_columns(c, p)
   local share = dQ_share(c, p)
-  return share == "rows" and p.d or share == "turned" and c.Br or sums(c, p) // consumers(c)
+  return share == "rows" and p.d or share == "turned" and c.Br or 64 * ws.boxes(p.d) // consumers(c)
 end
 
 -- Registers that a thread which computes needs: dK and dV; what lives at once of S, dP, dQ and the operands made of them; the
@@ -33,7 +33,7 @@ end
 local function of(c, p)
   local own, K, V = consumers(c), held(c, p)
   return { groups = own, all = own, Q = c.s + c.S, dO = c.s, dS = c.t, P = 0, dQ = c.R == 0 and own * 256 * dQ_columns(c, p) or 0,
-    row_readers = own, dS_readers = own, sums = sums(c, p), stays = c.H > 0, owns = c.H == 1, lays = c.T == 1, settles = c.T == 2, biases = c.B == 1,
+    row_readers = own, dS_readers = own, sums = sums(c, p), partial = c.Br ~= c.Bc and sums(c, p) < 64 * ws.boxes(p.d), stays = c.H > 0, owns = c.H == 1, lays = c.T == 1, settles = c.T == 2, biases = c.B == 1,
     turned = dQ_share(c, p) == "turned", K_held = K, V_held = V }
 end
 local function shared(c, p) return ws.places(c, p, of(c, p)).last end
@@ -59,9 +59,12 @@ local function has_many_tiles(p, g) return p.b * p.hk * ceil_div(p.k, 128) >= 4 
 
 -- Whether blocks gain by going on with another tile of keys, d 64: up to 4096 keys 4 to 9 %, causal 0.5 to 7 %; at 8192 and 16384,
 -- where power limits the clocks, 2 to 4 %. Under a window of 1024 keys, causal, 10 %: 0.85 ms for 0.94 at 8192. At d 128: 2 to 6 %
--- at 512 to 2048 keys, causal 2 to 4 % at 512 and 1024; behind that they lose 1 to 5 %.
+-- at 512 to 2048 keys, causal 2 to 4 % at 512 and 1024; behind that they lose 1 to 5 %. At d 96 full to 1024 keys, causal to 4096 (1 to 9 %).
 local function stays_well(p, g) return plain(p) and has_many_tiles(p, g) and (not p.has.w or p.k <= p.q) end
-local function stays_well_wide(p, g) return p.d > 96 and has_many_tiles(p, g) and plain(p) and not (p.has.w or p.by_batch) and p.k <= (p.uneven and 1024 or 2048) end
+local function stays_well_wide(p, g)
+  local most = p.d > 96 and (p.uneven and 1024 or 2048) or (p.uneven and 4096 or 1024)
+  return p.d > 80 and has_many_tiles(p, g) and plain(p) and not (p.has.w or p.by_batch) and p.k <= most
+end
 
 -- Whether blocks that go on gain where dQ is summed in order: d 64 9 and 3 % at 1024 and 2048 keys, then they take 10 to 18 % more clocks; causal,
 -- with all heads begun together, 15, 11, 5 and 1 % at 1024 to 8192, level at 16384. d 128 10 and 1 % at 512 and 1024, causal 6 % at 1024. Between
@@ -74,6 +77,12 @@ end
 -- d 128 causal 10 % at 1024, full 8 and 3 % at 512 and 1024. By laying alone (T = 1) d 64 full gains 1 % at 1024, d 128 full 7 and 4 %.
 local function rounds_well(p, g) return stays_in_order(p, g) and p.k <= (p.d > 96 and 1024 or p.uneven and 2048 or 512) end
 local function lays_well(p, g) return stays_in_order(p, g) and not p.uneven and p.k <= 1024 end
+
+-- And without det, of 512 keys and as many heads begun together as L2 has room for: d 64 full 6 % less than whole heads, d 128 causal 5 %, d 96
+-- 4 %, causal 11 % (d 64 causal 2 % more).
+local function rounds_loosely(p, g)
+  return plain(p) and has_many_tiles(p, g) and not (p.has.w or p.by_batch or p.has.iv) and p.k <= 512 and not (p.d <= 64 and p.uneven)
+end
 
 -- Whether scores are changed by this alone, in a call without dropout and block masks whose sums may come in any order.
 local function scored_by(p, feature)
@@ -113,7 +122,7 @@ return {
     { "K", { 0, 1 }, "1 = of K, then of V, registers hold what they have room for", unsaid = 0 },
     { "E", { 0, 1 }, "1 = LSE and D are loaded while S and dP are awaited", unsaid = 0 },
     { "H", { 0, 1, 2 }, "a block has 0 = a tile of keys, 1 = all those of a head, whose dQ it sums itself, 2 = one tile after another", unsaid = 0 },
-    { "T", { 0, 1, 2 }, "with det the sums of dQ are 0 = cleared and rounded by launches of their own, 1 = laid down by the first block that adds, 2 = and rounded by the last", unsaid = 0 },
+    { "T", { 0, 1, 2 }, "the sums of dQ are 0 = cleared and rounded by launches of their own, 1 = with det laid down by the first block that adds, 2 = laid down by the first and rounded by the last", unsaid = 0 },
     { "B", { 0, 1 }, "a bias comes 0 = to each thread by loads of its own, 1 = by way of shared memory, brought by warps that copy nothing else", unsaid = 0 },
   },
   constraints = {
@@ -125,10 +134,11 @@ return {
     { function(c, p) return c.O == 0 or c.S == 0 end, "of one step S is gone when dP comes" },
     { function(c, p) return c.K == 0 or c.O == 1 and held(c, p) > 0 end, "K stays in registers that have room for it" },
     { function(c) return c.E == 0 or c.O == 1 end, "LSE and D have room where S is gone" },
-    { function(c, p) return c.R == 1 or not p.has.det end, "in order registers are added: copies would be awaited by the warps that compute" },
-    { function(c, p) return c.T == 0 or p.has.det and c.H ~= 1 end, "blocks add in turns with det, unless one has all of a head" },
+    { function(c, p) return c.R == 1 or not p.has.det and c.T == 0 end, "in order registers are added: copies would be awaited by the warps that compute" },
+    { function(c, p) return c.T == 0 or c.H ~= 1 end, "who has all of a head lays dQ down and rounds it anyhow" },
+    { function(c, p) return c.T ~= 1 or p.has.det end, "to lay dQ down alone gains where blocks add in turns" },
     { function(c, p) return c.T < 2 or dQ_share(c, p) ~= "turned" end, "who rounds has rows or columns of dQ, not of dQ^T" },
-    { function(c, p) return c.T == 0 or not (p.cut.left or p.has.bs or p.by_batch) end, "which block is the first and which the last at a tile of dQ is known where all rows that see a key see the first" },
+    { function(c, p) return c.T == 0 or not (p.cut.left or p.has.bs or p.has.iv or p.by_batch) end, "which block is the first and which the last at a tile of dQ is known where all rows that see a key see the first" },
     { function(c, p) return c.H == 0 or c.R == 1 and c.O == 1 end, "where a block stays, dQ is added from registers, a step late as dK is" },
     { function(c, p) return c.H ~= 1 or c.Z == 1 end, "heads of one block come one after another" },
     { function(c, p) return c.H == 0 or ws.boxes(p.d) <= ws.boxes(p.dv) end, "where a block stays, dK goes out by way of V's place" },
@@ -136,9 +146,9 @@ return {
       "where a block stays, each tile of keys is seen by a row, and all batches are alike, or tiles are numbered one batch behind the other" },
     { function(c, p) return c.H ~= 1 or not p.has.w end, "a block that sums dQ lays it down by the first tile of keys of a head" },
     { function(c, p) return c.H ~= 2 or not (p.has.det and p.ragged) end, "turns are kept by one thread, which is told what is next; a batch that may end amid a tile is told to a warp" },
-    { function(c, p) return c.B == 0 or bias.can_be(p) and c.H == 0 and not p.has.det end,
+    { function(c, p) return c.B == 0 or bias.can_be(p) and c.H == 0 and c.T == 0 and not p.has.det end,
       "tiles of biases, of 16 bits and without paddings ahead, come with those of Q, where blocks begin in any order and do not stay" },
-    { function(c, p) return p.uneven or c.Z == 1 end, "tiles differ in length only under a mask" },
+    { function(c, p) return p.uneven or c.Z == 1 or c.T == 2 and not p.has.det end, "tiles differ in length only under a mask; else a head's last block is behind all others" },
   },
   threads = function(c) return 128 * (1 + consumers(c)) end,
   shared = shared,
@@ -160,6 +170,8 @@ return {
   -- Documents of 28 to 4631 rows, 32 heads, d 64, a tile's blocks one head after another or eight together: 1.41 and 1.34; another day 1.23,
   -- and 1.18 where blocks stay (d 128: 0.91 for 0.80).
   defaults = ws.defaults {
+    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 2, most = 64, Z = { 64 }, meant = rounds_loosely },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 2, most = 128, Z = { 64 }, meant = rounds_loosely },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 1, most = 64, meant = function(p, g) return plain(p) and few_keys(p, g) end },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 1, most = 128, meant = function(p, g) return plain(p) and few_keys(p, g) end },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, H = 1, most = 64, meant = few_keys },
@@ -181,6 +193,7 @@ return {
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, most = 64, Z = { 1 } },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 0, most = 64 },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, most = 128, listed = true }, -- with S = 1 it spills there
+    { Br = 80, Bc = 128, s = 2, t = 3, S = 0, R = 1, O = 1, K = 1, E = 1, most = 96, meant = function(p) return p.d > 80 and p.k > 1024 and plain(p) end }, -- d 96 full 1 to 5 %
     { Br = 96, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, most = 128, meant = many_rows },
     { Br = 96, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, most = 128, meant = function(p) return p.d > 96 and p.q >= 4096 and scored_by(p, "alibi") end },
     { Br = 80, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, most = 128, meant = function(p) return p.d > 96 and scored_by(p, "bias") end },

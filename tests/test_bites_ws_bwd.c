@@ -58,6 +58,11 @@ static const struct {
                  {COUPLE, WIDE}, {BIASES, BIASED}, {BIASES, BIASED_ODD}};
 enum { SCHEDULES = sizeof schedules / sizeof *schedules };
 
+/* Without an order. */
+#define LOOSE "bwd-f16-b1-h1-q130-k500-d64 all gpu=H200 sms=4"
+/* The second warpgroup has but half the columns of dQ. */
+#define PARTIAL "bwd-bf16-b1-h1-q130-k150-d96 all gpu=H200 sms=2"
+
 /* What is taken out. Not await_start and give_start, which shape the schedule alone. Nor await_last, of which
  * most warps learn from those that copy: the table has the others. Nor products_fence: the registers of dQ
  * and dP are new ones in the emulator, which the hardware has used before. */
@@ -232,6 +237,15 @@ static const defect defects[] = {
     {ROUNDED, "settle_unseen(share, own.from);", "", FEW_DET, WRONG, NULL, NULL},
     {ROUNDED, "wait(turn + at.slot * sharers, at.parity);", "", FEW_DET, EMU_UNINITIALISED, SUMS,
      "reduce_add4("},
+    /* the same without an order: all wait for the first, the last for all. That the last waits for more than
+     * the first is not seen here: it is drawn last, and comes last in each order of running */
+    {ROUNDED, "wait(turn + at.slot * sharers, at.parity);", "", LOOSE, EMU_UNINITIALISED, SUMS,
+     "reduce_add4("},
+    {ROUNDED, "of.tile < ended ? my.j0 / Bc : my.j0 > 0", "of.tile < ended ? my.j0 / Bc : 0", LOOSE,
+     EMU_UNINITIALISED, SUMS, "reduce_add4("},
+    {ROUNDED, "if (count != nullptr) count_up(count);", "", LOOSE, EMU_DEADLOCK, TURNS, "await_reached("},
+    /* of columns that K has not */
+    {HELD, "min(width, Ds - column)", "width", PARTIAL, EMU_OUT_OF_BOUNDS, SUMS, "reduce_add4("},
     /* dK takes the place of K only when nobody reads that any more */
     {ROWS, "named_sync(1, 128 * consumers);", "", F16, EMU_RACE, WS, "stmatrix("},
     /* rings: who arrives, at which slot, in which phase; a tile given back before dK has been made of it */

@@ -136,6 +136,23 @@ __device__ __forceinline__ bool count_is(const i32 *from, i32 n)
   return x == n;
 }
 
+//: await_reached -- until it is n or more; as above [ld.acquire.gpu]
+__device__ __forceinline__ void await_reached(const i32 *from, i32 n)
+{
+  i32 x;
+  do
+    asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(x) : "l"(from) : "memory");
+  while (x < n);
+}
+
+//: has_reached -- whether it is n or more yet; if so, as above [ld.acquire.gpu]
+__device__ __forceinline__ bool has_reached(const i32 *from, i32 n)
+{
+  i32 x;
+  asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(x) : "l"(from) : "memory");
+  return x >= n;
+}
+
 //: count_up -- adds 1 to a number in device memory, behind all that this thread has done and waited for [red.release.gpu]
 __device__ __forceinline__ void count_up(i32 *to)
 {

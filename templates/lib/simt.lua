@@ -137,6 +137,7 @@ end
 -- Words of such a launch: what says which tile a block has, `more` declared beside it; its head, its first row.
 function simt.tile_words(words, p)
   local in_line = simt.is_in_line(p)
+  words.together = "Z"
   words.in_line, words.tile_head, words.tile_row = in_line, in_line and "my.head" or "tile / Tr", in_line and "my.i0" or "tile % Tr * Br"
   function words.tile_of_block(more)
     return in_line and string.format("const i32 tile = i32(block_id())%s;\n  const task my = row_task_of(a, tile);", more)

@@ -3,11 +3,12 @@
 --   groups   warpgroups that have 64 keys of their own; all: those that compute
 --   Q dO dS  tiles of each in shared memory; P: bytes of P there; dQ: bytes of dQ there
 --   paired   whether two blocks of a cluster have 64 of the keys each (ws_pairs.cuh); shares: and copy Q and dO for each other
---   sums     columns of dQ in its sums, where that is not d
+--   sums     columns of dQ in its sums, where that is not d; partial: whether warpgroups make more
 --   turned   whether sums are those of dQ^T
 --   biases   whether biases come by way of shared memory, a tile with each of Q
 --   K_held, V_held   slices of 16 columns of each in registers, where there are any
---   lays     whether of blocks that add in turns the first lays dQ down; settles: and the last rounds it
+--   lays     whether of blocks that add in turns the first lays dQ down; settles: and the last rounds it, which without det
+--            is all the order there is
 --   stays    whether a block stays for many tiles of keys, with places for two; owns: and has whole heads, whose dQ it sums
 --   row_readers, dS_readers   warpgroups that read a tile of Q or dO, of dS
 local libs = include "lib/libs.lua"
@@ -24,8 +25,8 @@ function ws.registers_of(all, biases) return table.unpack(biases and { 40, 232 }
 -- What the compiler reports is the share of a thread before registers move.
 function ws.registers(of) return 65536 // ws.threads(of) // 8 * 8 end
 
--- Whether blocks add to dQ in an order: where one has all of a head, its own is one.
-local function ordered(p, of) return p.has.det and not of.owns or false end
+-- Whether blocks wait for others before they add to dQ: where one has all of a head, nobody else adds.
+local function ordered(p, of) return (p.has.det or of.settles) and not of.owns or false end
 
 -- What a store takes beside its tile where a batch may end amid one.
 local function rows_to(p, words)
@@ -102,15 +103,17 @@ function ws.words(c, p, of, own)
       "lib/launches.cuh"),
     dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
     LD_threads = "prepare_threads", LD_apart = true, producer_registers = copier, consumer_registers = computer, P_shared = false, Q_held = false,
-    turns = "none", schedule = "in_flight", stores_later = true, storing_lane = of.stays and "lane_again()" or "thread_id() % 32", stays = of.stays or false, owns = of.owns or false, lays = of.lays or false, settles = of.owns or of.settles or false, draws = draws(of), ordered = in_order,
+    turns = "none", schedule = "in_flight", stores_later = true, storing_lane = of.stays and "lane_again()" or "thread_id() % 32", stays = of.stays or false, owns = of.owns or false, lays = of.lays or false, settles = of.owns or of.settles or false, draws = draws(of), ordered = in_order, loose = in_order and not p.has.det, partial = of.partial or false,
     block = in_order and (of.paired and "begun_pair(counts)" or "begun_block(counts)") or of.paired and "i32(block_id()) / 2" or "i32(block_id())", paired = of.paired or false, shares = of.shares or false, read_by = of.shares and "release_both" or "release", own_groups = of.paired and "1" or "consumers",
     take_counts = counted(p, of) and ", i32 *counts" or "", and_counts = counted(p, of) and ", counts" or "" }
   words.rows_ahead = own.rows_ahead or false
   bias.words(words, of.biases or false, "Q")
   simt.tile_words(words, p)
+  if words.loose then words.together = string.format("min(Z, 1 + i32(%d / (max(a.q, 1) * 4 * i64(D + Dv))))", 1 << 25) end -- as L2 has room for
   words.has_rows = string.format("has_rows(a, {%s, %s})", words.tile_head, words.tile_row)
   words.sum_dQ = of.owns and "settle_dQ(my, number, dQ)" or of.settles and "settle_in_turn(my, n - 1, number, dQ)"
-    or in_order and string.format("add_in_turn(0, n - 1, my.sums(number), dQ%s)", of.lays and ", my.is_first" or "") or "add_to_sums(my.sums(number), dQ)"
+    or in_order and string.format("add_in_turn(0, n - 1, my.sums(number), dQ%s%s)", of.lays and ", my.is_first" or "", of.partial and ", my.some()" or "")
+    or of.partial and "add_some_to_sums(my.sums(number), dQ, my.some())" or "add_to_sums(my.sums(number), dQ)"
   words.and_keys = of.lays and string.format(", sees_keys(a, sequence_of(a, %s), %s)", words.tile_head, words.tile_row) or ""
   function words.told_rows(name, head) -- where rows lie is asked only in a tile in which a batch ends
     return p.ragged and string.format(", at.nk - j0 < 64 ? stored_%s(rows(a, %s)) : stored_rows{nullptr, 0, at.nk}", name, head) or ""
@@ -228,7 +231,7 @@ function ws.recipe(name, c, p, of, entry)
   local valid = draws(of) and p.has.w and not p.ragged and "valid L+q-k+1\n" or ""
   local finish = string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)\n", entry "finish", tiles, of.turned and 128 * of.groups or 2 * c.Br,
     c.Br * ws.boxes(p.d) * 128)
-  return string.format("workspace %s*%d%s\n%s%s", tiles, tile + 8 * c.Br + (p.has.det and 4 * adders(of) or 0), counters(p, of), valid, p.has.det and "" or "reduces dQ\n")
+  return string.format("workspace %s*%d%s\n%s%s", tiles, tile + 8 * c.Br + (ordered(p, of) and 4 * adders(of) or 0), counters(p, of), valid, p.has.det and "" or "reduces dQ\n")
     .. simt.zeros(c, p, entry, ws.threads(of))
     .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", tiles, dQ_LD, counts)
     .. string.format("launch %s grid %s block %d shared %d%s overlap args call %s mapQ(%d) mapK(64) mapV(64) "

@@ -225,18 +225,18 @@ __device__ __forceinline__ void settle_dQ(const share_of_dQ &my, i32 number, dQ_
   quad *const sums = (quad *)my.sums(number) + lane;
   if (tile >= my.ended) {
     if (!my.is_first)
-      add_to_sums(my.sums(number), dQ);
+      $(partial and "add_some_to_sums(my.sums(number), dQ, my.some())" or "add_to_sums(my.sums(number), dQ)");
     else
 #pragma unroll
       for (i32 c = 0; c < dQ.C; c += 2)
-        sums[c / 2 * 32] = {{__float_as_uint(dQ.at[0][c]), __float_as_uint(dQ.at[0][c + 1]), __float_as_uint(dQ.at[1][c]),
+$(partial and "        if (c / 2 * 8 < my.some())\n  " or "")        sums[c / 2 * 32] = {{__float_as_uint(dQ.at[0][c]), __float_as_uint(dQ.at[0][c + 1]), __float_as_uint(dQ.at[1][c]),
                              __float_as_uint(dQ.at[1][c + 1])}};
     return;
   }
   if (!my.is_first)
 #pragma unroll
     for (i32 c = 0; c < dQ.C; c += 2) {
-      const quad x = sums[c / 2 * 32];
+      const quad x = $(partial and "c / 2 * 8 >= my.some() ? quad{} : " or "")sums[c / 2 * 32];
 #pragma unroll
       for (i32 y = 0; y < 4; y++)
         dQ.at[y / 2][c + y % 2] += __uint_as_float(x.at[y]);
@@ -248,7 +248,7 @@ __device__ __forceinline__ void settle_dQ(const share_of_dQ &my, i32 number, dQ_
     elem *const to = at.dQ + i64(i) * at.dQn + my.column + lane % 4 * 2;
 #pragma unroll
     for (i32 c = 0; c < dQ.C; c += 2)
-      if (i < at.nq && (Ds == D || my.column + c / 2 * 8 < D))
+      if (i < at.nq && ($(partial and "" or "Ds == D || ")my.column + c / 2 * 8 < D))
         *(u32 *)(to + c / 2 * 8) = pack_$(dtype)(my.a.scale * dQ.at[r][c], my.a.scale * dQ.at[r][c + 1]);
   }
 }

@@ -5,7 +5,7 @@
 //: share_of_dQ -- a warpgroup's part of dQ = dS K of a tile: 64 rows, and columns
 % local rows, columns, turned = dQ_share == "rows", dQ_share == "columns", dQ_share == "turned"
 struct share_of_dQ {
-  static constexpr i32 width = $(turned and "Br" or columns and "Ds / consumers" or "Ds");
+  static constexpr i32 width = $(turned and "Br" or columns and (partial and "64 * boxes" or "Ds") .. " / consumers" or "Ds");
   i32 me, row, column; // the warpgroup; the first
   float *dQ_all;
 % if lays or settles and not owns then
@@ -69,6 +69,10 @@ struct share_of_dQ {
     return dQ_all + i64(number) * (Br * Ds) + $(turned and "(column / 16 + warp % 4) * (Br / 8 * 128)" or "((row / 16 + warp % 4) * (Ds / 8) + column / 8) * 128");
   }
   __device__ __forceinline__ float *sums(i32 number) const { return sums(number, warp_of()); }
+% if partial then
+  // Columns of its accumulator that are summed: behind them K has zeros.
+  __device__ __forceinline__ i32 some() const { return $(turned and "column + 16 * (warp_of() % 4) < Ds ? Br : 0" or "min(width, Ds - column)"); }
+% end
 };
 
 //: dQ_part
@@ -115,12 +119,21 @@ template <class Acc> __device__ __forceinline__ void add_to_sums(float *to, cons
     reduce_add4(to + (c / 2 * 32 + thread_id() % 32) * 4, dQ.at[0][c], dQ.at[0][c + 1], dQ.at[1][c], dQ.at[1][c + 1]);
 }
 
-//: lay_sums -- the first that there are
-template <class Acc> __device__ __forceinline__ void lay_sums(float *to, const Acc &dQ)
+//: add_some_to_sums -- of its first columns
+template <class Acc> __device__ __forceinline__ void add_some_to_sums(float *to, const Acc &dQ, i32 some)
 {
 #pragma unroll
   for (i32 c = 0; c < Acc::C; c += 2)
-    *(quad *)(to + (c / 2 * 32 + thread_id() % 32) * 4) = {{__float_as_uint(dQ.at[0][c]), __float_as_uint(dQ.at[0][c + 1]),
+    if (c / 2 * 8 < some)
+      reduce_add4(to + (c / 2 * 32 + thread_id() % 32) * 4, dQ.at[0][c], dQ.at[0][c + 1], dQ.at[1][c], dQ.at[1][c + 1]);
+}
+
+//: lay_sums -- the first that there are
+template <class Acc> __device__ __forceinline__ void lay_sums(float *to, const Acc &dQ$(partial and ", i32 some" or ""))
+{
+#pragma unroll
+  for (i32 c = 0; c < Acc::C; c += 2)
+$(partial and "    if (c / 2 * 8 < some)\n  " or "")    *(quad *)(to + (c / 2 * 32 + thread_id() % 32) * 4) = {{__float_as_uint(dQ.at[0][c]), __float_as_uint(dQ.at[0][c + 1]),
                                                             __float_as_uint(dQ.at[1][c]), __float_as_uint(dQ.at[1][c + 1])}};
 }
 
@@ -143,8 +156,8 @@ __device__ __forceinline__ void end_dQ(const share_of_dQ &my, i32 n, i32 number,
     put16(place + (c / 2 * 32 + lane) * 16, {{__float_as_uint(dQ.at[0][c]), __float_as_uint(dQ.at[0][c + 1]),
                                               __float_as_uint(dQ.at[1][c]), __float_as_uint(dQ.at[1][c + 1])}});
   show_dS(n + 1);
-  if (lane == 0 && number >= 0) {
-    reduce_bulk(my.sums(number), place, dQ_part::C / 2 * 512);
+  if (lane == 0 && number >= 0$(partial and " && my.some() > 0" or "")) {
+    reduce_bulk(my.sums(number), place, $(partial and "my.some() / 8" or "dQ_part::C / 2") * 512);
     store_commit();
   }
 % else
@@ -218,7 +231,7 @@ __device__ __forceinline__ void store_turned(const float *dQ_all, i64 number, i3
     u32 x[4];
 #pragma unroll
     for (i32 y = 0; y < 2; y++) {
-      const quad sums = from[(2 * k + y) * 32];
+      const quad sums = $(partial and "16 * (4 * group + warp) >= Ds ? quad{} : " or "")from[(2 * k + y) * 32];
 #pragma unroll
       for (i32 r = 0; r < 2; r++)
         x[2 * y + r] = pack_$(dtype)(scale * __uint_as_float(sums.at[2 * r]), scale * __uint_as_float(sums.at[2 * r + 1]));

@@ -1,7 +1,7 @@
 // ws_turns.cuh -- dQ of the backward for warpgroups summed in an order (`det`): whose turn it is to add to the sums of a tile of Q. Each
 // tile has a count of the blocks that have added to it; a block asks for its turn a step ahead, and passes it on.
 
-//: keep_turns -- with `det` blocks add to dQ of a tile one after another, those of earlier keys first, so that its bits are
+//: keep_turns -- $(loose and "the first block lays dQ of a tile down, the last one rounds it, and those between wait for the first alone. With `det`" or "with `det`") blocks add to dQ of a tile one after another, those of earlier keys first, so that its bits are
 // always the same. A thread that nothing else needs awaits that so many have added as see the tile with earlier keys, lets
 // those that compute add, and counts up. Blocks of earlier keys begin earlier and go through the tiles in the same order, the
 // last first: these all see under a causal mask, too. So each block is a step behind the one before, and hardly one waits.
@@ -34,7 +34,7 @@ __device__ __forceinline__ void count_turn(i32 which, i32 n, i32 *count)
 {
   const step_of<2> at(n);
   wait(added + at.slot * sharers + which, at.parity);
-  count_up(count);
+  $(loose and "if (count != nullptr) " or "")count_up(count);
 }
 
 //: keep_turns_of -- one tile of keys
@@ -45,6 +45,9 @@ __device__ __forceinline__ void keep_turns_of(const call &a, i32 *counts, const 
 % if has.w then
   i32 first = my.j0 / Bc; // of the tiles of keys that see a tile
 % end
+% if loose then
+  const i32 ended = my.j0 + Bc < a.k ? range_rows(a, sequence_of(a, my.head), my.j0 + Bc).first : from.tiles; // these see no later keys
+% end
   for (; n < from.before + from.steps; n++) {
     i32 *const count = counts + 4 + of.number() * i64($(paired and "adders" or "sharers")) + which$(paired and " + own_rank() * sharers" or "");
 % if has.w then
@@ -53,32 +56,32 @@ __device__ __forceinline__ void keep_turns_of(const call &a, i32 *counts, const 
     while (first > 0 && range_rows(a, sequence_of(a, my.head), (first - 1) * Bc).last > of.tile)
       first--;
 % end
-    const i32 earlier = my.j0 / Bc$(has.w and " - first" or ""), let = turn + step_of<2>(n).slot * sharers + which;
-    const bool is_let = count_is(count, earlier);
+    const i32 earlier = $(loose and "of.tile < ended ? my.j0 / Bc : my.j0 > 0" or "my.j0 / Bc" .. (has.w and " - first" or "")), let = turn + step_of<2>(n).slot * sharers + which;
+    const bool is_let = $(loose and "has_reached" or "count_is")(count, earlier);
     if (is_let)
       barrier_arrive(barrier_at(let));
     if (n > 0)
       count_turn(which, n - 1, adding);
     if (!is_let) {
-      await_count(count, earlier);
+      $(loose and "await_reached" or "await_count")(count, earlier);
       barrier_arrive(barrier_at(let));
     }
-    adding = count;
+    adding = $(loose and "of.tile < ended ? nullptr : " or "")count;
     of.go_on();
   }
 }
 
 //: add_in_turn -- the dQ of the n-th step, which `which` of the warpgroups with the same keys has made
-template <class Acc> __device__ __forceinline__ void add_in_turn(i32 which, i32 n, float *to, const Acc &dQ$(lays and ", bool is_first" or ""))
+template <class Acc> __device__ __forceinline__ void add_in_turn(i32 which, i32 n, float *to, const Acc &dQ$(lays and ", bool is_first" or "")$(partial and ", i32 some" or ""))
 {
   const step_of<2> at(n);
   wait(turn + at.slot * sharers + which, at.parity);
 % if lays then
   if (is_first)
-    lay_sums(to, dQ);
+    lay_sums(to, dQ$(partial and ", some" or ""));
   else
 % end
-  add_to_sums(to, dQ);
+  $(partial and "add_some_to_sums(to, dQ, some)" or "add_to_sums(to, dQ)");
   warp_sync();
   release(added + at.slot * sharers + which);
 }

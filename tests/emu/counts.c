@@ -79,10 +79,10 @@ void emu_counts_up(const int32_t *number)
         emu_grid_resume(&emu_now->block[i].thread[x]);
 }
 
-void emu_counts_await(const int32_t *number, int32_t n, uintptr_t pc)
+void emu_counts_await(const int32_t *number, int32_t n, int or_more, uintptr_t pc)
 {
   emu_thread *t = emu_now->self;
-  while (*number != n) {
+  while (or_more ? *number < n : *number != n) {
     emu_boxes_pass(t->home);
     emu_grid_pause(EMU_WAIT_NUMBER, pc);
     emu_grid_leave();

@@ -201,8 +201,8 @@ typedef struct emu_hot {
   void (*signal_arrive)(uint32_t at, int32_t bytes, uintptr_t pc);
   int (*signal_passed)(uint32_t at, uint32_t parity, int waits, uintptr_t pc);
   void (*named)(int name, int threads, int waits, uintptr_t pc);
-  /* Until a number in device memory is n; one was counted up. */
-  void (*await_count)(const int32_t *from, int32_t n, uintptr_t pc);
+  /* Until a number in device memory is n, or more; one was counted up. */
+  void (*await_count)(const int32_t *from, int32_t n, int or_more, uintptr_t pc);
   void (*counted)(const int32_t *number);
   int any_counted; /* one has been waited for */
   /* Whether an access of another block came before the present of `me` by such a number. */

@@ -155,7 +155,7 @@ EMU_CALL void emu_copy_box_to_all(unsigned to, const void *map, unsigned long lo
                                   unsigned barrier, int blocks);
 EMU_CALL void emu_store_box(const void *map, unsigned long long low, unsigned long long high, unsigned from);
 EMU_CALL void emu_copy_bulk(unsigned to, const void *from, int bytes, unsigned barrier);
-EMU_CALL void emu_await_count(const int *from, int n);
+EMU_CALL void emu_await_count(const int *from, int n, int or_more);
 EMU_CALL void emu_count_up(int *to);
 EMU_CALL void emu_reduce_bulk(float *to, unsigned from, int bytes);
 void emu_store_commit(void);
@@ -449,13 +449,24 @@ TWIN void store_wait_all()
 }
 TWIN void await_count(const int *from, int n)
 {
-  emu_await_count(from, n);
+  emu_await_count(from, n, 0);
 }
 TWIN bool count_is(const int *from, int n)
 {
   if (emu_atomic_add(const_cast<int *>(from), 0) != n)
     return false;
-  emu_await_count(from, n); // what came before is known from now on
+  emu_await_count(from, n, 0); // what came before is known from now on
+  return true;
+}
+TWIN void await_reached(const int *from, int n)
+{
+  emu_await_count(from, n, 1);
+}
+TWIN bool has_reached(const int *from, int n)
+{
+  if (emu_atomic_add(const_cast<int *>(from), 0) < n)
+    return false;
+  emu_await_count(from, n, 1);
   return true;
 }
 TWIN void count_up(int *to)

@@ -197,8 +197,8 @@ static inline void emu_write_cell(emu_hot *hot, emu_cell *cell, uintptr_t a, uin
 }
 
 /* Changes of one number by one another's leave are no race: none of them is between another's read and write.
- * A number that this thread wrote last stays its own: what it reads there later comes behind its changes.
- */
+ * A number that this thread wrote last stays its own, and of that time: what it reads there later comes
+ * behind its changes, and others, who have waited for what it wrote, may change it, too. */
 static inline void emu_atomic_cell(emu_hot *hot, emu_cell *cell, uintptr_t a, uintptr_t pc)
 {
   const emu_me *me = hot->me;
@@ -214,9 +214,8 @@ static inline void emu_atomic_cell(emu_hot *hot, emu_cell *cell, uintptr_t a, ui
     emu_report_race(hot, cell, 1, 1, a, 4, pc);
   if (!emu_before(hot, cell->read, cell->read >> EMU_TAG_SHIFT, me))
     emu_report_race(hot, cell, 0, 1, a, 4, pc);
-  cell->write = (cell->write >> EMU_EPOCH_BITS & EMU_WHO_MASK) == me->who
-                    ? (uint64_t)EMU_FILLED << EMU_TAG_SHIFT | me->stamp
-                    : atomic;
+  if ((cell->write >> EMU_EPOCH_BITS & EMU_WHO_MASK) != me->who)
+    cell->write = atomic;
   cell->read = 0;
   cell->write_pc = (uint32_t)(pc - hot->image);
 }

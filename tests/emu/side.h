@@ -118,7 +118,7 @@ void emu_clocks_free(emu_block *b);
 /* Forgets who has counted and who has waited. */
 void emu_counts_open(emu_hot *hot);
 void emu_counts_up(const int32_t *number);
-void emu_counts_await(const int32_t *number, int32_t n, uintptr_t pc);
+void emu_counts_await(const int32_t *number, int32_t n, int or_more, uintptr_t pc);
 /* As hot.h says. */
 int emu_counts_before(uint64_t who, uint64_t epoch, const emu_me *me);
 

@@ -213,11 +213,11 @@ int32_t emu_atomic_add(int32_t *to, int32_t x)
   return before;
 }
 
-void emu_await_count(const int32_t *from, int32_t n);
-void emu_await_count(const int32_t *from, int32_t n)
+void emu_await_count(const int32_t *from, int32_t n, int or_more);
+void emu_await_count(const int32_t *from, int32_t n, int or_more)
 {
   if (takes_atomic((uintptr_t)from, PC))
-    emu_hot_state->await_count(from, n, PC);
+    emu_hot_state->await_count(from, n, or_more, PC);
 }
 
 void emu_count_up(int32_t *to);
