@@ -1,5 +1,6 @@
 /* test_race.c -- the last round: who is in it, when it is due, who wins, how long it may take. */
 #include "db_fixture.h"
+#include "search/attempt.h"
 #include "search/race.h"
 #include "search/winner.h"
 
@@ -274,6 +275,24 @@ static void as_long_as_its_entrants(void **state)
   assert_true(fat_lab_deadline(2, NAN, 2, 9) > fat_lab_deadline(2, NAN, 2, 0));
 }
 
+/* What the compiler says of a config that works is not lost behind a verdict that says nothing. */
+static void a_config_that_works_keeps_its_remark(void **state)
+{
+  fat_attempt attempt = {.serial = "bwd_ws"};
+  fat_verdict verdict = {.outcome = FAT_OUT_OK};
+  (void)state;
+  fat_attempt_judge(&attempt, &verdict);
+  assert_string_equal(attempt.detail, "ptxas has the products of bwd_ws wait for each other");
+  snprintf(verdict.detail, sizeof verdict.detail, "its O is wrong");
+  verdict.outcome = FAT_OUT_WRONG;
+  fat_attempt_judge(&attempt, &verdict);
+  assert_string_equal(attempt.detail, "its O is wrong");
+  attempt.serial = NULL;
+  verdict = (fat_verdict){.outcome = FAT_OUT_OK};
+  fat_attempt_judge(&attempt, &verdict);
+  assert_string_equal(attempt.detail, "");
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -289,6 +308,7 @@ int main(void)
       cmocka_unit_test_setup(ties_of_a_race, begin),
       cmocka_unit_test_setup(noise_is_that_of_medians, begin),
       cmocka_unit_test_setup(as_long_as_its_entrants, begin),
+      cmocka_unit_test(a_config_that_works_keeps_its_remark),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,13 +67,20 @@ static fat_status inspect_launch(fat_attempt *attempt, const fat_recipe *recipe,
   attempt->figures.registers = larger(attempt->figures.registers, entry->registers);
   attempt->figures.stack = larger(attempt->figures.stack, entry->stack);
   attempt->figures.spills = larger(attempt->figures.spills, entry->spills);
-  if (entry->serial && !attempt->detail[0])
-    snprintf(attempt->detail, sizeof attempt->detail, "ptxas has the products of %s wait for each other",
-             entry->name);
+  if (entry->serial)
+    attempt->serial = entry->name;
   attempt->figures.shared = larger(attempt->figures.shared, f.shared);
   if (attempt->figures.blocks_per_sm < 0 || resident->blocks < attempt->figures.blocks_per_sm)
     attempt->figures.blocks_per_sm = resident->blocks;
   return FAT_OK;
+}
+
+/* Of a config that works, too: it is slow for no reason that its numbers show. */
+static void note_serial(fat_attempt *attempt)
+{
+  if (attempt->serial && !attempt->detail[0])
+    snprintf(attempt->detail, sizeof attempt->detail, "ptxas has the products of %s wait for each other",
+             attempt->serial);
 }
 
 static fat_status inspect(fat_attempt *attempt, fat_resident resident[FAT_SPACE_LAUNCHES], fat_error *err)
@@ -109,6 +116,7 @@ static fat_status inspect(fat_attempt *attempt, fat_resident resident[FAT_SPACE_
     snprintf(attempt->detail, sizeof attempt->detail, "its threads spill %d bytes each",
              attempt->figures.spills);
   }
+  note_serial(attempt);
   return FAT_OK;
 }
 
@@ -121,6 +129,7 @@ void fat_attempt_make(fat_attempt *attempt, const fat_session *session, fat_scri
 
   fat_config_print(config, attempt->config);
   attempt->outcome = FAT_OUT_OK;
+  attempt->serial = NULL;
   attempt->figures = (fat_figures){.error_max = NAN, .error_allowed = NAN};
   attempt->forecast.ms = NAN;
   attempt->timing = (fat_timing){.median = NAN, .p20 = NAN, .p80 = NAN, .clock = NAN};
@@ -170,6 +179,7 @@ void fat_attempt_judge(fat_attempt *attempt, const fat_verdict *verdict)
     attempt->figures.error_allowed = verdict->error_allowed;
   }
   snprintf(attempt->detail, sizeof attempt->detail, "%s", verdict->detail);
+  note_serial(attempt);
 }
 
 double fat_attempt_ms(const fat_attempt *attempt)

@@ -23,7 +23,8 @@ typedef struct fat_attempt {
   fat_forecast forecast;
   fat_figures figures;
   char twin_of[FAT_CONFIG_TEXT]; /* the config that it was made to stand in for, or "" */
-  char detail[1024];             /* why it failed */
+  char detail[1024];             /* why it failed, or what the compiler says of it */
+  const char *serial;            /* an entry whose products ptxas has wait for each other */
   fat_timing timing;             /* count 0: not timed */
 } fat_attempt;
 

@@ -114,7 +114,9 @@ static fat_status store(const fat_session *s, const fat_problem *p, const fat_re
   copy.mean = fat_kinds_mean(copy.kinds);
   copy.rivals = rivals;
   snprintf(copy.race, sizeof copy.race, "%s", race);
-  snprintf(copy.detail, sizeof copy.detail, "%s", how);
+  const bool was_broken_off = record->race[0] && record->rivals == 0; /* which its detail says */
+  if (*how || was_broken_off)
+    snprintf(copy.detail, sizeof copy.detail, "%s", how);
   FAT_TRY(fat_records_trial(&copy, p, s->gpu, &s->tools, &trial, err));
   trial.run = s->run;
   return fat_db_put(s->db, &trial, NULL, err);
