@@ -1,4 +1,4 @@
-/* anchor.c -- the main anchor of a family: q = k = 4096, 16k tokens, H*d = 2048. */
+/* anchor.c -- anchors of a family: the main one, q = k = 4096, 16k tokens, H*d = 2048; one row of Q. */
 #include "anchor.h"
 #include "tensors.h"
 
@@ -42,4 +42,16 @@ fat_problem fat_anchor_main(const fat_problem *family, const fat_gpu *gpu)
     p.arg[FAT_CHUNK][0] = FAT_ANCHOR_WINDOW;
   fat_anchor_shape(&p, gpu);
   return p;
+}
+
+bool fat_anchor_decode(const fat_problem *family, const fat_gpu *gpu, fat_problem *p)
+{
+  enum { PEERS = 4 }; /* heads of Q that share one of K and V */
+  *p = fat_anchor_main(family, gpu);
+  p->b = p->q = 1;
+  p->k = 2 * FAT_ANCHOR_LENGTH;
+  p->hk = p->d < FAT_ANCHOR_WIDTH / 2 ? FAT_ANCHOR_WIDTH / 2 / p->d : 1;
+  p->h = PEERS * p->hk;
+  return p->op == FAT_FWD && p->dtype != FAT_F32 && !fat_problem_has(p, FAT_SPLIT) &&
+         !fat_problem_has(p, FAT_BLOCKSPARSE) && !fat_problem_has(p, FAT_DROP);
 }

@@ -2,6 +2,8 @@
 #ifndef FAT_ANCHOR_H
 #define FAT_ANCHOR_H
 
+#include <stdbool.h>
+
 #include "gpu.h"
 #include "problem.h"
 
@@ -21,5 +23,10 @@ void fat_anchor_clip(fat_problem *p, const fat_gpu *gpu);
 
 /* The main anchor of a family. */
 fat_problem fat_anchor_main(const fat_problem *family, const fat_gpu *gpu);
+
+/* That of decoding, one row of Q, whose default is another than the main anchor's: tiles of 128 rows would
+ * take 12 times as long (an A100 by the model, 32 heads on 8, 8192 keys). False where it is the same, or one
+ * row makes no sense. */
+bool fat_anchor_decode(const fat_problem *family, const fat_gpu *gpu, fat_problem *p);
 
 #endif

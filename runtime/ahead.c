@@ -17,7 +17,8 @@
 enum { THREADS = 8 }; /* a compiler takes some 100 MB */
 
 struct fat_ahead_item {
-  char config[FAT_CONFIG_TEXT], problem[FAT_PROBLEM_TEXT];
+  char config[FAT_CONFIG_TEXT]; /* "": the problem's default */
+  char problem[FAT_PROBLEM_TEXT];
   char *source; /* NULL: of today's templates */
   bool answered;
   fatune_jit_answer answer;
@@ -53,20 +54,30 @@ static bool lacks(fat_db *db, const fat_code_filter *filter, char **source)
   return lacking;
 }
 
+static bool append(fat_ahead *ahead, const fat_ahead_item *x)
+{
+  fat_ahead_item *more = fat_grow(ahead->item, ahead->count, sizeof *more);
+  if (!more)
+    return false;
+  ahead->item = more;
+  ahead->item[ahead->count++] = *x;
+  return true;
+}
+
 void fat_ahead_note(fat_ahead *ahead, fat_db *db, const fat_code_filter *filter)
 {
   fat_ahead_item x = {0};
   snprintf(x.config, sizeof x.config, "%s", filter->config);
   fat_problem_print(filter->problem, x.problem);
-  fat_ahead_item *more = NULL;
-  if (lacks(db, filter, &x.source) && !is_noted(ahead, &x))
-    more = fat_grow(ahead->item, ahead->count, sizeof *more);
-  if (!more) {
+  if (!lacks(db, filter, &x.source) || is_noted(ahead, &x) || !append(ahead, &x))
     free(x.source);
-    return;
-  }
-  ahead->item = more;
-  ahead->item[ahead->count++] = x;
+}
+
+void fat_ahead_note_default(fat_ahead *ahead, const fat_problem *problem)
+{
+  fat_ahead_item x = {0};
+  fat_problem_print(problem, x.problem);
+  append(ahead, &x);
 }
 
 typedef struct work {
@@ -83,7 +94,7 @@ static void *compile_items(void *user)
     fat_ahead_item *x = &w->ahead->item[i];
     fatune_jit_request r = *w->like;
     r.task = x->source ? FATUNE_JIT_REBUILD : FATUNE_JIT_MAKE;
-    r.config = x->config;
+    r.config = *x->config ? x->config : NULL;
     r.problem = x->problem;
     r.source = x->source;
     r.kernel = r.rather = NULL;
@@ -113,14 +124,20 @@ void fat_ahead_run(fat_ahead *ahead, fat_jit *jit, const fatune_jit_request *lik
     pthread_join(thread[i], NULL);
 }
 
+static bool is_asked(const fatune_jit_request *request, const fat_ahead_item *x)
+{
+  if (!*x->config)
+    return !request->config && !request->kernel && !request->rather &&
+           strcmp(request->problem, x->problem) == 0;
+  return request->config && strcmp(request->config, x->config) == 0 && !request->narrow &&
+         !request->source == !x->source && (!x->source || strcmp(x->source, request->source) == 0);
+}
+
 bool fat_ahead_take(fat_ahead *ahead, const fatune_jit_request *request, fatune_jit_answer *answer)
 {
   for (int i = 0; i < ahead->count; i++) {
     fat_ahead_item *x = &ahead->item[i];
-    const bool same = request->config && strcmp(request->config, x->config) == 0 && !request->narrow &&
-                      !request->source == !x->source &&
-                      (!x->source || strcmp(x->source, request->source) == 0);
-    if (!same || !x->answered)
+    if (!is_asked(request, x) || !x->answered)
       continue;
     *answer = x->answer;
     x->answer = (fatune_jit_answer){0};

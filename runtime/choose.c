@@ -6,6 +6,7 @@
 #include "choosing.h"
 #include "anchor.h"
 #include "cuda_error.h"
+#include "feature.h"
 #include "mod.h"
 
 #include <stdio.h>
@@ -79,15 +80,19 @@ static fat_status end(fat_choosing *c, fat_status status, fat_error *err)
   return status;
 }
 
-/* The whole order for one problem. */
-static fat_status choose_one(fat_choosing *c, fat_pick *pick, fat_error *err)
+/* The whole order for one problem but its twin. */
+static fat_status choose_kernel(fat_choosing *c, fat_pick *pick, fat_error *err)
 {
   bool found = false;
   FAT_TRY(fat_take_stored(c, pick, &found, err));
   if (!found && pick->step == FAT_PICK_DEFAULT)
     FAT_TRY(fat_take_kept(c, &found, err));
-  if (!found)
-    FAT_TRY(fat_take_default(c, pick, err));
+  return found ? FAT_OK : fat_take_default(c, pick, err);
+}
+
+static fat_status choose_one(fat_choosing *c, fat_pick *pick, fat_error *err)
+{
+  FAT_TRY(choose_kernel(c, pick, err));
   return fat_take_twin(c, err);
 }
 
@@ -313,6 +318,47 @@ static fat_status demand_anchor(fat_choosing *c, const shapes *s, fat_pick *pick
   return found ? FAT_OK : fat_take_default(c, pick, err);
 }
 
+/* Both are compiled side by side where the first one is: not where the plain family's winner may come before
+ * a default, as that is another request. */
+static void note_defaults(void *user, fat_ahead *ahead)
+{
+  const shapes *s = user;
+  fat_ahead_note_default(ahead, &s->main);
+  fat_ahead_note_default(ahead, &s->list[0]);
+}
+
+/* Nothing is stored: the default of the main anchor, and that of one row of Q where it is to be had. */
+static fat_status choose_untuned(fat_choosing *c, shapes *s, fat_pick *pick, fat_family *family,
+                                 fat_error *err)
+{
+  fat_problem *decode = &s->list[0], plain;
+  fat_error why = {0};
+  const bool decodes = fat_anchor_decode(&s->main, &c->out->gpu, decode) && !c->ask.kernel;
+  fat_choosing_turn(c, &s->main);
+  c->loader.foresees = s;
+  c->loader.foresee = decodes && !fat_feature_plain(&s->main, &plain) ? note_defaults : NULL;
+  fat_status status = choose_kernel(c, pick, err);
+  c->loader.foresee = NULL;
+  if (status == FAT_OK)
+    status = fat_take_twin(c, err);
+  if (status == FAT_OK)
+    status = add(c, pick, family, err);
+  if (status != FAT_OK || !decodes)
+    return status;
+  fat_choosing_turn(c, decode);
+  c->brief = true;
+  status = choose_kernel(c, pick, &why);
+  c->brief = false;
+  if (status == FAT_OK) {
+    FAT_TRY(take_twin(c, family, err));
+    return add(c, pick, family, err);
+  }
+  if (status == FAT_E_NOMEM || fat_cuda_error_is_fatal(status))
+    return fat_status_fail(err, status, "%s", why.text);
+  fat_text_format(c->why, "left out: one row of Q: %s\n", why.text);
+  return FAT_OK;
+}
+
 static fat_status choose_family(fat_choosing *c, shapes *s, fat_pick *pick, fat_family *family,
                                 fat_error *err)
 {
@@ -321,11 +367,7 @@ static fat_status choose_family(fat_choosing *c, shapes *s, fat_pick *pick, fat_
   FAT_TRY(demand_anchor(c, s, pick, err));
   FAT_TRY(list_shapes(c, s, err));
   FAT_TRY(choose_shapes(c, s, pick, family, &taken, err));
-  if (taken > 0)
-    return FAT_OK;
-  fat_choosing_turn(c, &s->main);
-  FAT_TRY(choose_one(c, pick, err));
-  return add(c, pick, family, err);
+  return taken > 0 ? FAT_OK : choose_untuned(c, s, pick, family, err);
 }
 
 fat_status fat_choose_family(const fat_ask *ask, fat_choice *choice, fat_family *family, fat_error *err)

@@ -453,6 +453,29 @@ static void several_at_once(void **state)
   fat_db_close(db);
 }
 
+/* Defaults of two shapes, too, for who asks for no kernel and for nothing in their place. */
+static void defaults_at_once(void **state)
+{
+  (void)state;
+  static const char far[] = "fwd-f32-b1-h4k2-q1024-k1024-d64-causal";
+  fat_jit library = {0};
+  fat_ahead ahead = {0};
+  fat_problem p, q;
+  MUST(fat_problem_parse(ASKED, &p, err));
+  MUST(fat_problem_parse(far, &q, err));
+  fat_ahead_note_default(&ahead, &p);
+  fat_ahead_note_default(&ahead, &q);
+  fat_ahead_run(&ahead, &library, &(fatune_jit_request){.gpu = fixture_gpu("H200"), .cuda = 13});
+  assert_false(is_ahead(&ahead, &library, (fatune_jit_request){.problem = ASKED, .kernel = "fwd"}));
+  assert_false(is_ahead(&ahead, &library, (fatune_jit_request){.problem = ASKED, .rather = PLAIN}));
+  assert_false(is_ahead(&ahead, &library, (fatune_jit_request){.problem = ASKED, .config = PLAIN}));
+  assert_false(is_ahead(&ahead, &library, (fatune_jit_request){.problem = NEAR}));
+  assert_true(is_ahead(&ahead, &library, (fatune_jit_request){.problem = far}));
+  assert_true(is_ahead(&ahead, &library, (fatune_jit_request){.problem = ASKED}));
+  fat_ahead_free(&ahead, &library);
+  fat_jit_close(&library);
+}
+
 /* Nothing is stored for a family: its main anchor's default. */
 static void a_familys_default_is_compiled(void **state)
 {
@@ -469,6 +492,43 @@ static void a_familys_default_is_compiled(void **state)
   describes(plan, "kernel-from stored");
   fatune_plan_free(plan);
   fatune_close(h);
+}
+
+static int64_t launches_of(const fatune_plan *plan, int64_t q, int64_t k)
+{
+  char problem[FAT_PROBLEM_TEXT];
+  const fatune_sizes sizes = {.size = sizeof sizes, .b = 1, .h = 8, .hk = 2, .q = q, .k = k};
+  size_t bytes = 0;
+  snprintf(problem, sizeof problem, "fwd-f16-b1-h8k2-q%lld-k%lld-d64", (long long)q, (long long)k);
+  attention a = attention_make(problem, 0, 0);
+  const long before = cu.fake_launches("fwd_ws*");
+  cu.fake_compute(FAKE_NOTHING);
+  MUST_RUN(fatune_workspace(plan, &sizes, &bytes));
+  MUST_RUN(fatune_run(plan, tensors_of(&a), &sizes, bytes ? device_memory(bytes) : NULL, NULL));
+  attention_free(&a);
+  return cu.fake_launches("fwd_ws*") - before;
+}
+
+/* On tensor cores one row of Q has a default of its own, with its keys split; kept, too. */
+static void a_familys_decoder_is_compiled(void **state)
+{
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    if (i == 1)
+      setenv("FATUNE_JIT", "/nowhere/libfatune-jit.so.0", 1);
+    fatune *h = open_usual();
+    fatune_plan *plan = plan_for(h, "fwd-f16-d64", NULL, i == 0 ? FATUNE_COMPILE : FATUNE_FALLBACK);
+    describes(plan, "variants 2");
+    describes(plan, "cubins 3"); /* and one twin, which serves both */
+    describes(plan, "variant fwd-f16-b4-h32-q4096-k4096-d64 default fwd_ws:");
+    describes(plan, "variant fwd-f16-b1-h64k16-q1-k8192-d64 default fwd:Br16-");
+    describes(plan, i == 0 ? "kernel-from compiled now" : "kernel-from stored");
+    assert_int_equal(launches_of(plan, 1, 300), 0);
+    assert_int_equal(launches_of(plan, 600, 600), 1);
+    fatune_plan_free(plan);
+    fatune_close(h);
+  }
+  setenv("FATUNE_JIT", JIT, 1);
 }
 
 /* More tiles than any grid has: no default is compiled in vain, and the error says why. */
@@ -585,7 +645,9 @@ int main(void)
       cmocka_unit_test_setup(a_stored_config_is_compiled_when_it_is_called, begin_jit),
       cmocka_unit_test_setup(a_family_compiles_one_twin, begin_jit),
       cmocka_unit_test_setup(several_at_once, begin_jit),
+      cmocka_unit_test_setup(defaults_at_once, begin_jit),
       cmocka_unit_test_setup(a_familys_default_is_compiled, begin_jit),
+      cmocka_unit_test_setup(a_familys_decoder_is_compiled, begin_jit),
       cmocka_unit_test_setup(a_default_that_is_not_valid, begin_jit),
       cmocka_unit_test_setup(without_nvrtc, begin_jit),
       cmocka_unit_test_setup(another_libfatune_jit, begin_jit),
