@@ -56,7 +56,7 @@ run_blocks() { # PAGE
 }
 
 # -- what is told exists
-for page in "${pages[@]}" docs/architecture.md docs/kernels.md docs/python.md SECURITY.md CHANGELOG.md; do
+for page in "${pages[@]}" docs/architecture.md docs/kernels.md docs/tried.md docs/mods.md docs/python.md SECURITY.md CHANGELOG.md; do
   while read -r link; do
     [ -e "$(dirname "$page")/${link%%#*}" ] && pass || fail "$page: the link to $link leads nowhere"
   done < <(grep -oE '\]\([^)#][^)]*\)' "$page" | sed 's/^](//; s/)$//' | grep -v '^http' | grep '[./]')
