@@ -100,16 +100,7 @@ return {
   -- TMA reads only what is 16-byte aligned: other tensors are that kernel's.
   twin = function(p) return p.has.det and "bwd_two" or "bwd" end,
   serves = { op = "bwd", dtypes = { "f16", "bf16" }, features = simt.masks_and("dbias", "dsink", "dlse", "det"), sm = 90, sm_last = 90 },
-  -- Tried on an H200 (bf16, 4096 and 16384 keys, clocks) and left out: dQ in its own step, behind the dS of the other warpgroup
-  -- (6 % more at d 128); K and V held in registers at d 64 with 64 rows of Q (13 % more than 128 rows); two tiles of Q where S starts
-  -- early (15 % more); dP begun before P (2 to 4 %: the issue of 8 products takes 256 clocks, which exponentials fill); dQ begun before
-  -- dS (2 to 4 %); dQ made by the warpgroups in turns (level); LSE loaded a step ahead (2 %, and spills).
-  -- With det under a causal mask, later keys first, from the first row on that sees each, as FlashAttention-3 does: 5 (d 64, 16384 keys) to 34 %
-  -- more (d 256), another H200.
-  -- D and zeros take 74 us there and rounding 49 of 16384 rows of 32 heads, d 64, whatever the keys: 21 % of the time at 1024 keys, causal.
-  -- Sums in a ring of places that L2 holds, which blocks of later heads round and clear, were to save 80 us of 590 and took 180 more
-  -- where the warps that compute round, before their own tiles, and 540 more where idle ones do; a longer ring took longer. To
-  -- clear sums ahead without a ring costs more than it saves, too, and not for its counts (docs/kernels.md).
+  -- What else was tried, with what was predicted and found: docs/tried.md.
   tunables = {
     { "Br", { 64, 80, 96, 128 }, "rows of Q and dO of one tile" },
     { "Bc", { 128 }, "rows of K and V of one tile: 64 for each warpgroup that computes" },
