@@ -122,6 +122,9 @@ test_why_family() {
   code_is 0 "why of a family"
   out_has "fwd-f32-d64-causal on T4: each call gets the kernel of the shape that promises most" "why of a family"
   out_has "fwd-f32-b4-h32-q4096-k4096-d64-causal on T4" "why of a family"
+  run why fwd-f16-d64 --gpu T4
+  out_has "fwd-f16-b4-h32-q4096-k4096-d64 fwd:Br128-" "why of a family without rows"
+  out_has "fwd-f16-b1-h64k16-q1-k8192-d64 fwd:Br16-" "why of a family without rows: one row of Q"
   run why fwd-f32-d64-causal --gpu T4 --json
   json_ok "why of a family --json"
   out_has '"family": "fwd-f32-d64-causal"' "why of a family --json"

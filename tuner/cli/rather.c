@@ -1,14 +1,18 @@
-/* rather.c -- what won for the plain family stands in the default's place, as the library has it
- * (runtime/take.c, jit.c): where it is of the default's kernel, serves the call, and spills nothing.
+/* rather.c -- what a call gets where nothing stored serves its family, as the library has it
+ * (runtime/choose.c, take.c, jit.c): the default, in whose place stands what won for the plain family where
+ * it is of the default's kernel, serves the call, and spills nothing; and a default of its own for one row of
+ * Q.
  *
  * Without NVRTC nobody can say whether it spills; nor could a call be given what is not stored. */
 #include "rather.h"
 
+#include "anchor.h"
 #include "compile.h"
 #include "source.h"
 #include "usual.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const double deadline = 60; /* seconds of a compile */
@@ -51,4 +55,30 @@ fat_status fat_rather_find(const fat_rather *asked, fat_pick *pick, char config[
   snprintf(pick->why[FAT_PICK_DEFAULT], sizeof pick->why[FAT_PICK_DEFAULT],
            "nothing stored serves it: what won for %s", fat_problem_print(&plain, text));
   return FAT_OK;
+}
+
+fat_status fat_rather_shapes(const fat_rather *asked, const char *config, fat_text *shapes, fat_error *err)
+{
+  char main[FAT_PROBLEM_TEXT], problem[FAT_PROBLEM_TEXT], other[FAT_CONFIG_TEXT];
+  const fat_gpu *gpu = &asked->gpu->gpu;
+  fat_pick_question q = *asked->question;
+  fat_rather decoder = *asked;
+  fat_problem decode;
+  fat_point point;
+  int unasked;
+  if (!fat_anchor_decode(q.problem, gpu, &decode) ||
+      fat_usual_find(asked->script, NULL, &decode, gpu, true, &point, &unasked, NULL) != FAT_OK)
+    return FAT_OK;
+  fat_pick *pick = calloc(1, sizeof *pick);
+  if (!pick)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a pick");
+  pick->step = FAT_PICK_DEFAULT;
+  fat_config_print(&point.config, other);
+  fat_text_format(shapes, "%s %s\n", fat_problem_print(q.problem, main), config);
+  q.problem = &decode;
+  decoder.question = &q;
+  const fat_status status = fat_rather_find(&decoder, pick, other, err);
+  free(pick);
+  fat_text_format(shapes, "%s %s\n", fat_problem_print(&decode, problem), other);
+  return status;
 }

@@ -18,4 +18,8 @@ typedef struct fat_rather {
 fat_status fat_rather_find(const fat_rather *asked, fat_pick *pick, char config[FAT_CONFIG_TEXT],
                            fat_error *err);
 
+/* In: the question for a family's main anchor and the config it is answered with where nothing is stored.
+ * Adds lines "PROBLEM CONFIG" for it and for one row of Q, where a plan of the family has both. */
+fat_status fat_rather_shapes(const fat_rather *asked, const char *config, fat_text *shapes, fat_error *err);
+
 #endif
