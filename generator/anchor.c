@@ -23,10 +23,16 @@ void fat_anchor_clip(fat_problem *p, const fat_gpu *gpu)
     p->b /= 2;
 }
 
+void fat_anchor_heads(fat_problem *p, int32_t width, int32_t peers)
+{
+  p->hk = p->d * peers < width ? width / peers / p->d : 1;
+  p->h = p->hk * peers;
+}
+
 void fat_anchor_shape(fat_problem *p, const fat_gpu *gpu)
 {
   p->b = p->q < FAT_ANCHOR_TOKENS ? FAT_ANCHOR_TOKENS / (p->q > 0 ? p->q : 1) : 1;
-  p->h = p->hk = p->d < FAT_ANCHOR_WIDTH ? FAT_ANCHOR_WIDTH / p->d : 1;
+  fat_anchor_heads(p, FAT_ANCHOR_WIDTH, 1);
   fat_anchor_clip(p, gpu);
 }
 
@@ -46,12 +52,10 @@ fat_problem fat_anchor_main(const fat_problem *family, const fat_gpu *gpu)
 
 bool fat_anchor_decode(const fat_problem *family, const fat_gpu *gpu, fat_problem *p)
 {
-  enum { PEERS = 4 }; /* heads of Q that share one of K and V */
   *p = fat_anchor_main(family, gpu);
   p->b = p->q = 1;
   p->k = 2 * FAT_ANCHOR_LENGTH;
-  p->hk = p->d < FAT_ANCHOR_WIDTH / 2 ? FAT_ANCHOR_WIDTH / 2 / p->d : 1;
-  p->h = PEERS * p->hk;
+  fat_anchor_heads(p, 2 * FAT_ANCHOR_WIDTH, 4);
   return p->op == FAT_FWD && p->dtype != FAT_F32 && !fat_problem_has(p, FAT_SPLIT) &&
          !fat_problem_has(p, FAT_BLOCKSPARSE) && !fat_problem_has(p, FAT_DROP);
 }

@@ -14,6 +14,9 @@ enum {
   FAT_ANCHOR_WINDOW = 1024   /* keys of a row with a window, to each side; of a chunk */
 };
 
+/* As many heads as make h * d that wide, of which `peers` share one of K and V; one of K and V at least. */
+void fat_anchor_heads(fat_problem *p, int32_t width, int32_t peers);
+
 /* Batch and heads of an anchor whose op, dtype, d, q and k are set, clipped to the GPU's memory. */
 void fat_anchor_shape(fat_problem *p, const fat_gpu *gpu);
 

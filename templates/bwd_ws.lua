@@ -59,7 +59,8 @@ local function has_many_tiles(p, g) return p.b * p.hk * ceil_div(p.k, 128) >= 4 
 
 -- Whether blocks gain by going on with another tile of keys, d 64: up to 4096 keys 4 to 9 %, causal 0.5 to 7 %; at 8192 and 16384,
 -- where power limits the clocks, 2 to 4 %. Under a window of 1024 keys, causal, 10 %: 0.85 ms for 0.94 at 8192. At d 128: 2 to 6 %
--- at 512 to 2048 keys, causal 2 to 4 % at 512 and 1024; behind that they lose 1 to 5 %. At d 96 full to 1024 keys, causal to 4096 (1 to 9 %).
+-- at 512 to 2048 keys, causal 2 to 4 % at 512 and 1024; behind that they lose 1 to 5 %. At d 96 4 to 7 % less
+-- than S = 1 to 1024 keys, full, and 2048, causal, where it is level at 4096.
 local function stays_well(p, g) return plain(p) and has_many_tiles(p, g) and (not p.has.w or p.k <= p.q) end
 local function stays_well_wide(p, g)
   local most = p.d > 96 and (p.uneven and 1024 or 2048) or (p.uneven and 4096 or 1024)
@@ -184,7 +185,7 @@ return {
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, most = 64, Z = { 1 } },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 0, most = 64 },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, most = 128, listed = true }, -- with S = 1 it spills there
-    { Br = 80, Bc = 128, s = 2, t = 3, S = 0, R = 1, O = 1, K = 1, E = 1, most = 96, meant = function(p) return p.d > 80 and p.k > 1024 and plain(p) end }, -- d 96 full 1 to 5 %
+    { Br = 80, Bc = 128, s = 2, t = 3, S = 0, R = 1, O = 1, K = 1, E = 1, most = 96, meant = function(p) return p.d > 80 and p.k > 1024 and plain(p) end }, -- d 96 full 5 to 7 % less than S = 1
     { Br = 96, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, most = 128, meant = many_rows },
     { Br = 96, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, most = 128, meant = function(p) return p.d > 96 and p.q >= 4096 and scored_by(p, "alibi") end },
     { Br = 80, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, most = 128, meant = function(p) return p.d > 96 and scored_by(p, "bias") end },

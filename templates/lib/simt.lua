@@ -134,10 +134,13 @@ function simt.row_tiles(c, p)
   return simt.is_in_line(p) and simt.tiles(p, "h", "q", c.Br) or string.format("b*h*ceildiv(q,%d)", c.Br)
 end
 
+-- Heads whose Q, dO and sums of dQ so many megabytes of L2 hold, as CUDA.
+function simt.heads_in_L2(megabytes) return string.format("i32(%d / (max(a.q, 1) * 4 * i64(D + Dv)))", megabytes << 20) end
+
 -- Words of such a launch: what says which tile a block has, `more` declared beside it; its head, its first row.
 function simt.tile_words(words, p)
   local in_line = simt.is_in_line(p)
-  words.together = "Z"
+  words.together = p.has.det and string.format("max(Z, %s)", simt.heads_in_L2(p.uneven and 64 or 32)) or "Z"
   words.in_line, words.tile_head, words.tile_row = in_line, in_line and "my.head" or "tile / Tr", in_line and "my.i0" or "tile % Tr * Br"
   function words.tile_of_block(more)
     return in_line and string.format("const i32 tile = i32(block_id())%s;\n  const task my = row_task_of(a, tile);", more)

@@ -22,7 +22,7 @@ __device__ __forceinline__ key_task key_task_of(const call &a, i32 block)
 % if in_line then
   const line<Bc> keys(key_line(a));
 % end
-  const portion mine = portion_of(block, $(in_line and "a.hk, keys.all" or "a.b * a.hk, ceil_div(a.k, Bc)"), $(has.det and "max(Z, i32(" .. (uneven and 1 << 26 or 1 << 25) .. " / (max(a.q, 1) * 4 * i64(D + Dv))))" or together));
+  const portion mine = portion_of(block, $(in_line and "a.hk, keys.all" or "a.b * a.hk, ceil_div(a.k, Bc)"), $(together));
 % if in_line then
   const i32 b = keys.batch_of(mine.nth);
   return {(b * a.hk + mine.head) * (a.h / a.hk), keys.tile_begin(b, mine.nth)};

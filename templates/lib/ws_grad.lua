@@ -109,7 +109,7 @@ function ws.words(c, p, of, own)
   words.rows_ahead = own.rows_ahead or false
   bias.words(words, of.biases or false, "Q")
   simt.tile_words(words, p)
-  if words.loose then words.together = string.format("min(Z, 1 + i32(%d / (max(a.q, 1) * 4 * i64(D + Dv))))", 1 << 25) end -- as L2 has room for
+  if words.loose then words.together = string.format("min(Z, 1 + %s)", simt.heads_in_L2(32)) end
   words.has_rows = string.format("has_rows(a, {%s, %s})", words.tile_head, words.tile_row)
   words.sum_dQ = of.owns and "settle_dQ(my, number, dQ)" or of.settles and "settle_in_turn(my, n - 1, number, dQ)"
     or in_order and string.format("add_in_turn(0, n - 1, my.sums(number), dQ%s%s)", of.lays and ", my.is_first" or "", of.partial and ", my.some()" or "")

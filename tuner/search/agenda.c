@@ -269,8 +269,7 @@ static fat_problem other_anchor(const fat_problem *central, int n, const fat_gpu
   p.q = others[n].q;
   p.k = others[n].k;
   p.b = others[n].tokens / p.k;
-  p.hk = p.d * others[n].peers < others[n].width ? others[n].width / others[n].peers / p.d : 1;
-  p.h = p.hk * others[n].peers;
+  fat_anchor_heads(&p, others[n].width, others[n].peers);
   fat_anchor_clip(&p, gpu);
   return p;
 }
