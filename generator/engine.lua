@@ -345,7 +345,8 @@ end
 local function list_words(of)
   local listed = of and true or false
   local function by(hook) return function(x) return listed and string.format("listed_%s(%s, lists)", hook, x) end end
-  return { listed = listed, lists = of and of.lists or "none", take_lists = listed and ", const i32 *lists" or "",
+  -- Kernels whose blocks stay, which go by a tile with an empty list, say so themselves.
+  return { listed = listed, lists = of and of.lists or "none", stays = false, pieces = of and of.pieces or 0, take_lists = listed and ", const i32 *lists" or "",
     and_lists = listed and ", lists" or "", to_last = listed and "visit" or "visit.last",
     range_of = listed and by "range" or function(x) return "range(" .. x .. ")" end,
     rows_of = listed and by "rows" or function(x) return "range_rows(" .. x .. ")" end,

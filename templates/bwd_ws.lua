@@ -2,7 +2,7 @@
 local simt, ws, bias = include "lib/simt.lua", include "lib/ws_grad.lua", include "lib/bias_tiles.lua"
 
 local function consumers(c) return c.Bc // 64 end
-local function registers_of(c) return select(2, ws.registers_of(consumers(c), c.B == 1)) end
+local function registers_of(c, p) return select(2, ws.registers_of(consumers(c), c.B == 1, c.H > 0, p)) end
 
 -- Of dQ each warpgroup makes its rows or its columns; columns by whole boxes of K, which zeros fill behind the last one and which are
 -- not added. Where tiles of Q are no multiple of 64 rows it makes its columns as rows of dQ^T = K^T dS^T.
@@ -25,7 +25,7 @@ end
 
 -- Slices of 16 columns of K, then of V, that registers have room for as left operands.
 local function held(c, p)
-  local room = c.K == 1 and (registers_of(c) - needs(c, p)) // 8 * 2 or 0
+  local room = c.K == 1 and (registers_of(c, p) - needs(c, p)) // 8 * 2 or 0
   local K = math.min(room, ceil_div(p.d, 16))
   return K, math.min(room - K, ceil_div(p.dv, 16))
 end
@@ -85,6 +85,9 @@ local function rounds_loosely(p, g)
   return plain(p) and has_many_tiles(p, g) and not (p.has.w or p.by_batch or p.has.iv) and p.k <= 512 and not (p.d <= 64 and p.uneven)
 end
 
+-- Whether blocks can stay though tiles of keys have unlike rows: their lists say which, or their numbers.
+local function can_stay_apart(p) return simt.is_in_line(p) or (p.has.bs or p.has.iv) and not (p.ragged or p.has.prefix) or false end
+
 -- Whether scores are changed by this alone, in a call without dropout and block masks whose sums may come in any order.
 local function scored_by(p, feature)
   for _, other in ipairs { "softcap", "alibi", "mask", "bias", "modHASH", "maskHASH" } do
@@ -120,7 +123,7 @@ return {
   constraints = {
     { function(c, p) return not (p.has.det and (p.has.bs or p.has.iv)) end, "det and bs or iv exclude each other here: sums in order go by tiles side by side" },
     { function(c, p) return not p.keeps_slope end, "a thread has no room for the derivatives of scores" },
-    { function(c, p) return needs(c, p) <= registers_of(c) end, "accumulators and operands of a thread fit its registers" },
+    { function(c, p) return needs(c, p) <= registers_of(c, p) end, "accumulators and operands of a thread fit its registers" },
     { function(c, p) return dQ_share(c, p) ~= "turned" or c.O == 1 and c.H ~= 1 and ws.boxes(p.d) == consumers(c) end,
       "of dQ^T each warpgroup makes 64 rows, and a wide tile has room where S is gone before dP comes" },
     { function(c, p) return c.O == 0 or c.S == 0 end, "of one step S is gone when dP comes" },
@@ -134,8 +137,8 @@ return {
     { function(c, p) return c.H == 0 or c.R == 1 and c.O == 1 end, "where a block stays, dQ is added from registers, a step late as dK is" },
     { function(c, p) return c.H ~= 1 or c.Z == 1 end, "heads of one block come one after another" },
     { function(c, p) return c.H == 0 or ws.boxes(p.d) <= ws.boxes(p.dv) end, "where a block stays, dK goes out by way of V's place" },
-    { function(c, p) return c.H == 0 or not (p.has.bs or p.has.causaltl or p.by_batch and not (c.H == 2 and simt.is_in_line(p))) end,
-      "where a block stays, each tile of keys is seen by a row, and all batches are alike, or tiles are numbered one batch behind the other" },
+    { function(c, p) return c.H == 0 or not p.has.causaltl and (not (p.by_batch or p.has.bs) or c.H == 2 and can_stay_apart(p)) end,
+      "where a block stays, each tile of keys is seen by a row, and all batches are alike, or tiles are listed or numbered one batch behind the other" },
     { function(c, p) return c.H ~= 1 or not p.has.w end, "a block that sums dQ lays it down by the first tile of keys of a head" },
     { function(c, p) return c.H ~= 2 or not (p.has.det and p.ragged) end, "turns are kept by one thread, which is told what is next; a batch that may end amid a tile is told to a warp" },
     { function(c, p) return c.B == 0 or bias.can_be(p) and c.H == 0 and c.T == 0 and not p.has.det end,

@@ -36,9 +36,9 @@ __device__ __forceinline__ void produce(const call &a$(take_counter), const tens
   }
 }
 %  end
-%  if not ahead then
+%  if not (listed or ahead) then
 
-__device__ __forceinline__ void consume(const call &a$(take_lists), const tensor_map &O_map)
+__device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
 {
   const float c = $(c_of_call);
   const i32 me = own_group();
@@ -55,7 +55,7 @@ __device__ __forceinline__ void consume(const call &a$(take_lists), const tensor
       return;
     const i32 i0 = my.i0;
     const $(ruled and "ruled" or "sequence") at = $(ruled and "ruled_of" or "sequence_of")(a, my.head$(has.drop and ", i0" or ""));
-    const spans all = $(listed and "told_range(a, at, i0, lists, own)" or range_of .. "(a, at, i0)"), visit = $(listed and "all" or "range<64>(a, at, i0 + 64 * me)");
+    const spans all = $(range_of)(a, at, i0), visit = range<64>(a, at, i0 + 64 * me);
     const i32 tiles = max(0, visit.last - visit.first);
     i32 others = all.last - all.first - tiles;          // tiles that other rows of the tile see
     online x(me);
@@ -73,7 +73,7 @@ __device__ __forceinline__ void consume(const call &a$(take_lists), const tensor
         softmax_$(seeks_late and "late" or schedule)(x, {a, at, i0, j * Bc, $(is_cut)}, c, n, me, own);
 %  end
       const i32 first = nth_tile($(order), 0);
-      if (is_cut(visit, $(listed and "0" or "first")))                         // with one call for both, ptxas spills
+      if (is_cut(visit, first))                         // with one call for both, ptxas spills
         first_step(x, Q, {a, at, i0, first * Bc, true}, c, n);
       else
         first_step(x, Q, {a, at, i0, first * Bc, false}, c, n);
@@ -85,7 +85,7 @@ __device__ __forceinline__ void consume(const call &a$(take_lists), const tensor
       }
 %  end
       for (; y < tiles; y++, n++) {                     // $(cut.left and "all of a window" or "the diagonal, the ragged end")
-%  step(listed and "is_cut(visit, y)" or "is_cut(visit, j)")
+%  step "is_cut(visit, j)"
       }
       last_step(x, n);
       n++;
@@ -125,6 +125,6 @@ $(entry "fwd_ws")(const call a$(take_lists)$(take_counter), const __grid_constan
       produce$(listed and "_listed" or ahead and "_ahead" or "")(a$(and_lists)$(and_counter), Q_map, K_map, V_map);
 $(placed and "    if (warp_of() > 1)\n      produce_biases(a, bias_map);\n" or "")  } else {
     registers_more<$(consumer_registers)>();
-    consume$(ahead and "_ahead" or "")(a$(and_lists), O_map);
+    consume$(listed and "_listed" or ahead and "_ahead" or "")(a, O_map);
   }$(shares and "\n  meet_other();" or "")
 }

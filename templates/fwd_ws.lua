@@ -8,7 +8,11 @@ return {
   prefer = function(p) return p.q * (p.h // p.hk) <= 64 and p.k >= 256 and 0 or 1 end,
   twin = "fwd", -- TMA reads only what is 16-byte aligned: other tensors are that kernel's
   serves = { op = "fwd", dtypes = { "f16", "bf16" }, features = simt.features, slices = true, sm = 90, sm_last = 90 },
-  lists = simt.lists "keys",
+  lists = function(c, p)
+    local of = simt.lists "keys"(c, p)
+    if of then of.pieces = ws.consumers(c) end
+    return of
+  end,
   tunables = ws.tunables,
   defaults = ws.defaults,
   words = ws.words,

@@ -19,9 +19,9 @@ __device__ __forceinline__ const unsigned char *first_block(const call &a, const
 }
 
 //: blocks_at -- which blocks of a tile are there
-__device__ __forceinline__ i32 blocks_at(const call &a, const sequence &at, i32 i0, i32 j0)
+template <i32 rows_ = Br> __device__ __forceinline__ i32 blocks_at(const call &a, const sequence &at, i32 i0, i32 j0)
 {
-  const i32 last_i = i0 + min(Br, at.nq - i0) - 1, last_j = j0 + min(Bc, at.nk - j0) - 1;
+  const i32 last_i = i0 + min(rows_, at.nq - i0) - 1, last_j = j0 + min(Bc, at.nk - j0) - 1;
   bool some = false, all = true;
   for (i32 I = i0 / a.block_q; I <= last_i / a.block_q; I++) {
     const unsigned char *row = first_block(a, at) + I * a.blocks.n;
@@ -33,7 +33,8 @@ __device__ __forceinline__ i32 blocks_at(const call &a, const sequence &at, i32 
   return all ? all_blocks : some ? some_blocks : no_block;
 }
 
-//: mask_blocks -- S = -inf in blocks that are not there; `transposed`: a row for a key
+//: mask_blocks -- S = -inf in blocks that are not there; `transposed`: a row for a key. Block by block, of which a tile has few: what is asked and
+// divided for each column of a tile took ten times as long as its products
 template <bool transposed, class Acc>
 __device__ __forceinline__ void mask_blocks(Acc &S, const call &a, const sequence &at, i32 i0, i32 j0)
 {
@@ -44,19 +45,18 @@ __device__ __forceinline__ void mask_blocks(Acc &S, const call &a, const sequenc
 #pragma unroll
   for (i32 r = 0; r < Acc::R; r++)
     down[r] = transposed ? min(j0 + Acc::row(r), at.nk - 1) / a.block_k : min(i0 + Acc::row(r), at.nq - 1) / a.block_q;
-  i64 there[Acc::R] = {}; // a bit for each column: in a loop as it stands, which takes few registers from tiles that no mask touches
+  const i32 size = transposed ? a.block_q : a.block_k, begin = transposed ? i0 : j0;
+  const i32 last = (begin + min(Acc::columns, (transposed ? at.nq : at.nk) - begin) - 1) / size;
 #pragma unroll 1
-  for (i32 c = 0; c < Acc::C; c++) {
-    const i32 across = transposed ? min(i0 + Acc::column(c), at.nq - 1) / a.block_q : min(j0 + Acc::column(c), at.nk - 1) / a.block_k;
+  for (i32 across = begin / size; across <= last; across++) {
+    const i32 first = across * size - begin, behind = first > Acc::columns - size ? Acc::columns : first + size;
 #pragma unroll
     for (i32 r = 0; r < Acc::R; r++)
-      there[r] |= i64(all[(transposed ? across : down[r]) * a.blocks.n + (transposed ? down[r] : across)] != 0) << c;
+      if (!all[(transposed ? across : down[r]) * a.blocks.n + (transposed ? down[r] : across)])
+#pragma unroll
+        for (i32 c = 0; c < Acc::C; c++)
+          S.at[r][c] = Acc::column(c) >= first && Acc::column(c) < behind ? minus_inf() : S.at[r][c];
   }
-#pragma unroll
-  for (i32 c = 0; c < Acc::C; c++)
-#pragma unroll
-    for (i32 r = 0; r < Acc::R; r++)
-      S.at[r][c] = there[r] >> c & 1 ? S.at[r][c] : minus_inf();
 }
 
 //: list_of_keys -- where the list of a tile of Q begins: how many tiles no mask touches, how many there are, then these. Ahead of
@@ -106,10 +106,53 @@ struct listing {
 };
 
 //: blocks_below -- the same of a tile that masks may cut or leave out
+template <i32 rows_ = Br>
 __device__ __forceinline__ i32 blocks_below(const call &a, const sequence &at, i32 i0, i32 j0, const spans &visit, i32 n)
 {
-  const i32 blocks = n < visit.last ? blocks_at(a, at, i0, j0) : no_block;
+  const i32 blocks = n < visit.last ? blocks_at<rows_>(a, at, i0, j0) : no_block;
   return blocks != no_block && is_cut(visit, n) ? some_blocks : blocks;
+}
+
+//: piece_bit -- from here on an entry of such a list says of each warpgroup's 64 rows two things: whether they see keys of the tile, and
+// whether a mask cuts what they see
+constexpr i32 piece_bit = 26;
+
+//: is_seen_by
+__device__ __forceinline__ bool is_seen_by(i32 entry, i32 piece)
+{
+  return entry >> (piece_bit + 2 * piece) & 1;
+}
+
+//: is_cut_for
+__device__ __forceinline__ bool is_cut_for(i32 entry, i32 piece)
+{
+  return entry >> (piece_bit + 2 * piece) & 2;
+}
+
+//: list_pieces -- a warp lists the tiles of K and V that a tile of Q visits, and which of its rows do
+__device__ __forceinline__ void list_pieces(const call &a, i32 *lists, i32 block)
+{
+  const i32 Tr = ceil_div(a.q, Br), i0 = block % Tr * Br;
+  if (block == 0 && thread_id() == 0)
+    lists[0] = 0;
+  const sequence at = sequence_of(a, block / Tr$(slices > 1 and " * slices" or ""));
+  const spans all = range(a, at, i0);
+  listing list(list_of_keys(lists, a, block), ceil_div(a.k, Bc));
+  for (i32 first = all.first; first < all.last; first += 32) {
+    const i32 j = first + thread_id();
+    i32 entry = j;
+    bool some = false, whole = true;
+#pragma unroll
+    for (i32 x = 0; x < $(pieces); x++) {
+      const spans visit = range<64>(a, at, i0 + 64 * x);
+      const i32 blocks = j < visit.first ? no_block : blocks_below<64>(a, at, i0 + 64 * x, j * Bc, visit, j);
+      entry |= blocks == no_block ? 0 : (blocks == all_blocks ? 1 : 3) << (piece_bit + 2 * x);
+      some = some || blocks != no_block;
+      whole = whole && blocks == all_blocks;
+    }
+    list.add(entry, !some ? no_block : whole ? all_blocks : some_blocks);
+  }
+  list.end();
 }
 
 //: list_keys -- a warp lists the tiles of K and V that a tile of Q visits
@@ -171,6 +214,10 @@ __device__ __forceinline__ void list_rows(const call &a, i32 *lists, i32 block)
     }
   }
   list.end();
+% if stays then
+  if (list.whole + list.cut == 0)
+    clear_keys(a, {block / Tc * group, j0}); // blocks that stay go by
+% end
 }
 
 //: list_of -- that of the tile of Q from row i0 on
@@ -208,4 +255,10 @@ __device__ __forceinline__ i32 listed_tile(const spans &visit, i32 n)
 __device__ __forceinline__ i32 first_key(const spans &visit, i32 n)
 {
   return Bc * listed_tile(visit, n);
+}
+
+//: key_of -- of the tile that such an entry is of
+__device__ __forceinline__ i32 key_of(i32 entry)
+{
+  return Bc * (entry & ((1 << piece_bit) - 1));
 }

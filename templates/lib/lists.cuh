@@ -5,7 +5,7 @@ extern "C" __global__ void __launch_bounds__(32)
 $(entry "lists")(const call a, i32 *lists)
 {
   overlap_next();
-  list_keys(a, lists, i32(block_id()));
+  $(pieces > 0 and "list_pieces" or "list_keys")(a, lists, i32(block_id()));
 }
 % end
 % if lists ~= "keys" then

@@ -49,8 +49,8 @@ __device__ __forceinline__ void put_task(i32 x, const task &my$(listed and ", co
   put4(task_place(x), my.head);
   put4(task_place(x) + 4, my.i0);
 % if listed then
-  put4(task_place(x) + 8, visit.whole);
-  put4(task_place(x) + 12, visit.last);
+  put4(task_place(x) + 8, visit.last);
+  put4(task_place(x) + 12, visit.whole);
 % end
 }
 
@@ -132,9 +132,7 @@ __device__ __forceinline__ void pass_behind(i32 me, i32 &n, i32 count, bool all)
 }
 
 //: nth_tile -- the n-th tile of K and V, in the order in which a tile of Q visits them
-% if listed then
-// As it is listed.
-% elseif cut.left then
+% if cut.left then
 // From the right to the left: in most models the nearest keys weigh most, and a maximum that does not grow costs nothing.
 % else
 // The very first, then those that no mask cuts from the right to the left, then those that one cuts. Whether scores rise or
@@ -142,7 +140,7 @@ __device__ __forceinline__ void pass_behind(i32 me, i32 &n, i32 count, bool all)
 % end
 __device__ __forceinline__ i32 nth_tile(const spans &visit, i32 n)
 {
-  return $(listed and "listed_tile(visit, n)" or cut.left and "visit.last - 1 - n" or "n == 0 || n >= visit.full ? n : visit.full - n");
+  return $(cut.left and "visit.last - 1 - n" or "n == 0 || n >= visit.full ? n : visit.full - n");
 }
 
 //: drawn_block -- which tile a block does next, where they differ: an order fixed beforehand was up to 7 % slower. Of two

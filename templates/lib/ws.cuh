@@ -187,7 +187,7 @@ template <class Acc> __device__ __forceinline__ void set_weights(weights &P, con
 //: store_from -- 64 rows of an accumulator, from i0 on, to a tensor. A warp lays its 16 rows where its rows of Q lay and
 // has them copied from there$(stores_later and "" or "; the first lane returns when they have been read")
 template <class Acc>
-__device__ __forceinline__ void store_from(u32 place, const Acc &O, const tensor_map &to, const sequence &at, i32 i0)
+__device__ __forceinline__ void store_from(u32 place, const Acc &O, const tensor_map &to, const sequence &at, i32 i0$(stores_tails and ", const stored_rows &rows_to, i32 of_batch" or ""))
 {
   constexpr i32 boxes_ = (Acc::columns + 63) / 64;
   const i32 first = warp_of() % 4 * 16, lane = $(storing_lane), row = first + lane % 16;
@@ -203,6 +203,11 @@ __device__ __forceinline__ void store_from(u32 place, const Acc &O, const tensor
   }
   copies_fence();
   warp_sync();
+% if stores_tails then
+  if (rows_to.n - of_batch < 64)
+    store_tail<Acc::columns>(place, rows_to, of_batch);
+  else
+% end
   if (lane == 0) {
 #pragma unroll
     for (i32 x = 0; x < boxes_; x++)

@@ -20,8 +20,12 @@ function ws.boxes(d) return ceil_div(d, 64) end
 function ws.threads(of) return 128 * (1 + of.all) end
 -- Registers of a thread that copies and of one that computes: 64 K of an SM, in steps of 8.
 local moved = { { 24, 232 }, { 24, 240 }, { 32, 160 } }
--- `all`: warpgroups that compute. Warps that bring biases, beside two of them, need more than others that copy.
-function ws.registers_of(all, biases) return table.unpack(biases and { 40, 232 } or moved[all]) end
+-- `all`: warpgroups that compute. Beside two of them warps that copy need more where they bring biases, too (`biases`), or stay (`stays`) and follow
+-- lists or lengths of batches: with 24 they spilled 648 bytes in ragged batches of d 64, with 40 still 160.
+function ws.registers_of(all, biases, stays, p)
+  if stays and (p.ragged or p.has.bs or p.has.iv) then return 56, 224 end
+  return table.unpack(biases and { 40, 232 } or moved[all])
+end
 -- What the compiler reports is the share of a thread before registers move.
 function ws.registers(of) return 65536 // ws.threads(of) // 8 * 8 end
 
@@ -60,8 +64,11 @@ local function tails(p, of) return p.ragged and (of.stays and 3 or 2) or 0 end
 -- And of blocks that stay: of each place of K and V that it is free, and told; and where tiles are drawn that one is wanted.
 local function stay_signals(of) return of.stays and (draws(of) and 5 or 4) or 0 end
 
--- What is said of a tile of keys to those that did not draw it (ws_stays.cuh).
-local told_bytes = 48
+-- Whether of rows that see a tile of keys all is said that their steps ask: of ragged batches, whose lengths lie in device memory.
+local function rows_told(p, of) return of.stays and simt.is_in_line(p) and not (p.scored or p.has.drop) or false end
+
+-- What is said of a tile of keys to those that did not draw it (ws_told.cuh).
+local function told_bytes(p, of) return rows_told(p, of) and 64 or 48 end
 
 -- Barriers of P: full and free; of a pair, where it lies in dS's place, full for each of these.
 local function P_signals(of) return of.paired and of.dS or 2 end
@@ -80,7 +87,7 @@ function ws.places(c, p, of)
   at.signals = at.LD + of.Q * 8 * c.Br
   at.last = at.signals + 8 * (P_signals(of) + 2 * keys + stay_signals(of) + 2 * (of.Q + of.dO + of.dS) + turns(p, of) + tails(p, of))
   at.told = ws.up(at.last, 16)
-  if of.stays then at.last = at.told + keys * told_bytes end
+  if of.stays then at.last = at.told + keys * told_bytes(p, of) end
   return at
 end
 
@@ -96,14 +103,14 @@ function ws.shapes(list)
 end
 
 function ws.words(c, p, of, own)
-  local copier, computer = ws.registers_of(of.all, of.biases)
+  local copier, computer = ws.registers_of(of.all, of.biases, of.stays, p)
   local in_order = ordered(p, of)
   local words = { libs = libs("lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh",
       "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_sums.cuh", "lib/ws_turns.cuh", "lib/ws_tails.cuh", "lib/ws_slices.cuh", "lib/ws_told.cuh", "lib/ws_stays.cuh", "lib/ws_cluster.cuh", "lib/ws_pairs.cuh",
       "lib/launches.cuh"),
     dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
     LD_threads = "prepare_threads", LD_apart = true, producer_registers = copier, consumer_registers = computer, P_shared = false, Q_held = false,
-    turns = "none", schedule = "in_flight", stores_later = true, storing_lane = of.stays and "lane_again()" or "thread_id() % 32", stays = of.stays or false, owns = of.owns or false, lays = of.lays or false, settles = of.owns or of.settles or false, draws = draws(of), ordered = in_order, loose = in_order and not p.has.det, partial = of.partial or false,
+    turns = "none", schedule = "in_flight", stores_later = true, stores_tails = p.ragged, storing_lane = of.stays and "lane_again()" or "thread_id() % 32", stays = of.stays or false, owns = of.owns or false, lays = of.lays or false, settles = of.owns or of.settles or false, draws = draws(of), ordered = in_order, loose = in_order and not p.has.det, partial = of.partial or false,
     block = in_order and (of.paired and "begun_pair(counts)" or "begun_block(counts)") or of.paired and "i32(block_id()) / 2" or "i32(block_id())", paired = of.paired or false, shares = of.shares or false, read_by = of.shares and "release_both" or "release", own_groups = of.paired and "1" or "consumers",
     take_counts = counted(p, of) and ", i32 *counts" or "", and_counts = counted(p, of) and ", counts" or "" }
   words.rows_ahead = own.rows_ahead or false
@@ -120,7 +127,9 @@ function ws.words(c, p, of, own)
   end
   words.rows_to, words.and_rows, words.and_tails = rows_to(p, words), p.ragged and ", " .. words.has_rows or "", p.ragged and ", tails" or ""
   words.copy_keys = p.ragged and "copy_some_keys" or "copy_keys"
-  words.at_of = p.ragged and not (p.scored or p.has.drop) and "cut_at" or "at"
+  words.rows_told = rows_told(p, of)
+  words.at_of = (p.ragged or p.has.bs or p.has.iv) and not (p.scored or p.has.drop) and "cut_at" or "at"
+  words.copied = (p.has.bs or p.has.iv) and not p.scored and "copied_at" or "at"
   words.lengths_here = p.ragged -- `prepare` waits for all before it, and later launches for that
   -- Rows of the second warpgroup count on from those of the first, though both have the same keys.
   words.tell_dS = p.has.dbias and string.format(" tell_dS(dP, a, of.at(a), my.j0%s);", of.paired and " - 64" or of.all > of.groups and " - Bc" or "") or ""
@@ -183,7 +192,7 @@ function ws.constants(c, p, of)
     all[#all + 1] = { "keys_free", free + of.Q + of.dO + 2 * of.dS + 2, "barrier of the first tile of K and V" }
     all[#all + 1] = { "told_full", free + of.Q + of.dO + 2 * of.dS + 2 + keys, "barrier of what is said of the first of them" }
     if draws(of) then all[#all + 1] = { "wanted", free + of.Q + of.dO + 2 * of.dS + 2 + 2 * keys, "barrier of who wants the next one" } end
-    all[#all + 1] = { "told_bytes", told_bytes, "bytes of what is said of a tile of keys" }
+    all[#all + 1] = { "told_bytes", told_bytes(p, of), "bytes of what is said of a tile of keys" }
     all[#all + 1] = { "at_told", at.told, "where it is said which tiles of keys these are, in shared memory, bytes" }
   end
   if ordered(p, of) then

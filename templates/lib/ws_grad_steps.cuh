@@ -193,10 +193,5 @@ __device__ __forceinline__ void store_scaled(u32 place, Acc &S, float scale, con
 #pragma unroll
     for (i32 c = 0; c < Acc::C; c++)
       S.at[r][c] *= scale;
-% if ragged then
-  if (rows_to.n - i0 < 64)
-    store_tail(S, rows_to, i0);
-  else
-% end
-  store_from(place, S, to, at, i0$(begins and not has.varlen and " + rows_to.before" or ""));
+  store_from(place, S, to, at, i0$(begins and not has.varlen and " + rows_to.before" or "")$(ragged and ", rows_to, i0" or ""));
 }

@@ -44,16 +44,22 @@ struct own_tasks {
     const quad x = get16(told_place(round)), y = get16(told_place(round) + 16);
     const auto said = [&](u32 number) { return as_warp ? shfl_first(i32(number)) : i32(number); };
     my = {said(x.at[0]), said(x.at[1])};
+% if listed then
+    const i32 steps = said(x.at[2]);
+    const spans visit = told_list(said(x.at[3]), steps, said(y.at[0]), u32(said(y.at[1])), u32(said(y.at[2])));
+    from = row_steps(a, my.head, steps, visit, from.before + from.steps, round);
+% else
     from = row_steps(a, my.head, said(x.at[2]), {said(x.at[3]), said(y.at[0]), said(y.at[1]), said(y.at[2])}, from.before + from.steps, round$(in_line and ", said(y.at[3])" or ""));
+% end
   }
 };
 
 //: made_tasks -- how they come about: $(owns and "all tiles of keys of a head, one after the other, then those of another" or "as they are drawn, the longest first")
 struct made_tasks {
   const call &a;
-$(draws and "  i32 number; // among the tiles of all heads\n" or "")  key_task my;
+$(listed and "  const i32 *lists;\n" or "")$(draws and "  i32 number; // among the tiles of all heads\n" or "")  key_task my;
   row_steps from;
-  __device__ __forceinline__ explicit made_tasks(const call &a_) : a(a_), $(draws and "number(-1), my{0, 0}" or "my{i32(block_id()) * (a_.h / a_.hk), -Bc}"), from(a_) {}
+  __device__ __forceinline__ explicit made_tasks(const call &a_$(listed and ", const i32 *lists_" or "")) : a(a_), $(listed and "lists(lists_), " or "")$(draws and "number(-1), my{0, 0}" or "my{i32(block_id()) * (a_.h / a_.hk), -Bc}"), from(a_) {}
   // Of the next: those that no row sees are not said.
   __device__ __forceinline__ i32 next_round() const { return from.round + (from.round < 0 || from.steps > 0); }
 % if owns then
@@ -74,7 +80,7 @@ $(draws and "  i32 number; // among the tiles of all heads\n" or "")  key_task m
     number = next;
     if (is_one())
       my = key_task_of(a, number);
-    from = row_steps(a, my, from.before + from.steps, next_round());
+    from = row_steps(a, my$(and_lists), from.before + from.steps, next_round());
   }
 % end
 };
@@ -84,12 +90,12 @@ $(draws and "  i32 number; // among the tiles of all heads\n" or "")  key_task m
 // Not before is it drawn, nor, where few are left, before all of the last one's tiles of Q are on their way: at the end others would
 // wait for what a block holds ahead, and of few tiles some blocks would have two, others none.
 % end
-__device__ __forceinline__ void bring_all_keys(const call &a, const tensor_map &K_map, const tensor_map &V_map$(draws and ", i32 *counts" or ""))
+__device__ __forceinline__ void bring_all_keys(const call &a$(take_lists), const tensor_map &K_map, const tensor_map &V_map$(draws and ", i32 *counts" or ""))
 {
 % if draws then
   await_last();                                         // nothing is drawn
 % end
-  made_tasks own(a);
+  made_tasks own(a$(and_lists));
 % if ragged then
   i32 tails = 0;
 % end
@@ -115,6 +121,9 @@ __device__ __forceinline__ void bring_all_keys(const call &a, const tensor_map &
       clear_keys(a, own.my);
       continue;
     }
+% elseif listed then
+    if (more && own.from.steps == 0)
+      continue;                                         // who made its list has cleared dK and dV
 % end
     if (!more)
       own.from.steps = 0;
@@ -133,11 +142,11 @@ __device__ __forceinline__ void bring_all_keys(const call &a, const tensor_map &
 }
 
 //: produce_all -- what the warpgroup that copies does, where blocks stay
-__device__ __forceinline__ void produce_all(const call &a, const LD_row *LD_all, const tensor_map &Q_map, const tensor_map &K_map,
+__device__ __forceinline__ void produce_all(const call &a$(take_lists), const LD_row *LD_all, const tensor_map &Q_map, const tensor_map &K_map,
                                             const tensor_map &V_map, const tensor_map &dO_map$(draws and ", i32 *counts" or ""))
 {
   if ($(ragged and "warp_of() == 2" or "thread_id() == 64"))
-    bring_all_keys(a, K_map, V_map$(draws and ", counts" or ""));
+    bring_all_keys(a$(and_lists), K_map, V_map$(draws and ", counts" or ""));
 % if ragged then
   i32 tails = 0;
 % end

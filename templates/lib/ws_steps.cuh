@@ -129,9 +129,9 @@ __device__ __forceinline__ void last_step(online &x, i32 n)
 }
 
 //: start_in_order
-__device__ __forceinline__ void start_in_order(online &x, const query &Q, i32 n, i32)
+__device__ __forceinline__ void start_in_order(online &x, const query &Q, i32 n$(take_K), i32)
 {
-  const step_of<stages> V(n), K(n + 1);
+  const step_of<stages> V(n), K($(K_of_step));
   wait(V_full + V.slot, V.parity);
   start_AB(x.O, x.P, V_place(V.slot));                  // O = O + P V
   wait(K_full + K.slot, K.parity);
@@ -140,9 +140,9 @@ __device__ __forceinline__ void start_in_order(online &x, const query &Q, i32 n,
 }
 
 //: softmax_in_order
-__device__ __forceinline__ void softmax_in_order(online &x, const tile_at &t, float c, i32 n, i32, i32)
+__device__ __forceinline__ void softmax_in_order(online &x, const tile_at &t, float c, i32 n$(take_K), i32, i32)
 {
-  const step_of<stages> V(n), K(n + 1);
+  const step_of<stages> V(n), K($(K_of_step));
   $(read_by)(V_free + V.slot);
 % if not placed then
   $(read_by)(K_free + K.slot);
@@ -153,9 +153,9 @@ __device__ __forceinline__ void softmax_in_order(online &x, const tile_at &t, fl
 }
 
 //: start_overlapped
-__device__ __forceinline__ void start_overlapped(online &x, const query &Q, i32 n, i32 me)
+__device__ __forceinline__ void start_overlapped(online &x, const query &Q, i32 n$(take_K), i32 me)
 {
-  const step_of<stages> K(n + 1), V(n);
+  const step_of<stages> K($(K_of_step)), V(n);
   wait(K_full + K.slot, K.parity);
 % if turns == "products" then
   take_turn(me);
@@ -170,9 +170,9 @@ __device__ __forceinline__ void start_overlapped(online &x, const query &Q, i32 
 }
 
 //: softmax_overlapped
-__device__ __forceinline__ void softmax_overlapped(online &x, const tile_at &t, float c, i32 n, i32 me, i32)
+__device__ __forceinline__ void softmax_overlapped(online &x, const tile_at &t, float c, i32 n$(take_K), i32 me, i32)
 {
-  const step_of<stages> K(n + 1), V(n);
+  const step_of<stages> K($(K_of_step)), V(n);
 % if turns == "softmax" then
   take_turn(me);
 % end
@@ -218,10 +218,10 @@ template <i32 first, i32 last> __device__ __forceinline__ void exp2_late(acc<Br,
 }
 
 //: softmax_late -- after either start; `own`: the place of this warpgroup's rows of Q
-__device__ __forceinline__ void softmax_late(online &x, const tile_at &t, float c, i32 n, i32 me, i32 own)
+__device__ __forceinline__ void softmax_late(online &x, const tile_at &t, float c, i32 n$(take_K), i32 me, i32 own)
 {
   constexpr i32 columns = acc<Br, Bc>::C; // of a thread
-  const step_of<stages> K(n + 1), V(n);
+  const step_of<stages> K($(K_of_step)), V(n);
 % if turns == "softmax" then
   take_turn(me);
 % end

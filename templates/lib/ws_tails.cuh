@@ -96,17 +96,17 @@ struct stored_rows {
   i32 n$(begins and not has.varlen and ", before" or "");
 };
 
-//: store_tail -- rows i0.. of an accumulator of 64 rows, one by one: what lies behind is another's, or nobody's
-template <class Acc> __device__ __forceinline__ void store_tail(const Acc &S, const stored_rows &to, i32 i0)
+//: store_tail -- of 64 rows, the first of which is row i0 of a batch, this warp's, one by one from where it has laid them: what lies behind
+// is another's, or nobody's
+template <i32 columns_> __device__ __forceinline__ void store_tail(u32 place, const stored_rows &to, i32 i0)
 {
-#pragma unroll
-  for (i32 r = 0; r < Acc::R; r++) {
-    const i32 i = i0 + warp_of() % 4 * 16 + r * 8 + thread_id() % 32 / 4;
-#pragma unroll
-    for (i32 c = 0; c < Acc::C; c += 2)
-      if (i < to.n)
-        *(u32 *)(to.data + i * to.stride + column_of(c)) = pack_$(dtype)(S.at[r][c], S.at[r][c + 1]);
+#pragma unroll 1
+  for (i32 x = thread_id() % 32; x < columns_ * 2; x += 32) { // 16 rows of chunks of 8 columns
+    const i32 row = warp_of() % 4 * 16 + x / (columns_ / 8), chunk = x % (columns_ / 8);
+    if (i0 + row < to.n)
+      *(quad *)(to.data + i64(i0 + row) * to.stride + chunk * 8) = get16(place + chunk / 8 * box_bytes<64> + row * 128 + (chunk % 8 ^ row % 8) * 16);
   }
+  warp_sync();
 }
 
 //: stored_dQ
