@@ -32,12 +32,13 @@ fat_room fat_waves_room(const fat_gpu *gpu);
 
 /* A problem on a GPU, as tiles see it. The backward's tiles are of K, and pass over rows of Q. */
 typedef struct fat_reach {
-  double rows, heads; /* that are cut into tiles: of a head; heads in all batches */
-  double group;       /* heads that share one of K and V */
-  double keys;        /* of a head's tiles: all there are */
-  double mean, most;  /* that a row sees */
-  double ends;        /* of a row's interval of keys: how many move from row to row */
-  double per_split;   /* 1 / keys of a split where the problem says that; else 0 */
+  double rows, heads;                    /* that are cut into tiles: of a head; heads in all batches */
+  double group;                          /* heads that share one of K and V */
+  double keys;                           /* of a head's tiles: all there are */
+  double mean, most;                     /* that a row sees */
+  double ends;                           /* of a row's interval of keys: how many move from row to row */
+  double per_split;                      /* 1 / keys of a split where the problem says that; else 0 */
+  double per_block_rows, per_block_keys; /* 1 / rows and keys of a block that is there or not; else 0 */
   double sms, per_sm;
   double least_ms; /* that device memory takes for Q, K, V and O */
   double D_ms;     /* of a backward: that it takes for D = rowsum(dO O) */
@@ -48,7 +49,8 @@ fat_reach fat_waves_reach(const fat_problem *p, const fat_room *room);
 /* What a config makes of any problem of its family. */
 typedef struct fat_waves {
   double Br, Bc, per_Br, per_Bc;
-  double edge; /* keys that a sloping end costs a tile beside its rows: whole tiles of Bc are visited */
+  double piece; /* rows of a tile that pass by keys of which they see none, whatever its other rows do */
+  double edge;  /* keys that a sloping end costs a tile beside its rows: whole tiles of Bc are visited */
   double blocks, per_block; /* of an SM, 1 / blocks */
   double alone, another;    /* of a round: what a block alone on its SM takes, what each further one adds */
   double together;          /* heads whose tiles start together, the longest first */

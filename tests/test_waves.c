@@ -55,6 +55,38 @@ static void rounds(void **state)
   is_work(224 * (0.7 + 0.3 / 16), "fwd-f16-b1-h8k2-q1-k128-d64", "fwd:Br64-Bc64-G1", 1, 8);
 }
 
+/* Under a block mask tiles that hold several blocks, of which one in four is there, pass over more than their
+ * rows see: with the edge of 128 keys that all tiles have, and each row seeing 1024 of 4096. The rows of a
+ * warpgroup are 64.
+ */
+static void tiles_of_blocks(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *blocks, *config;
+    double times;
+  } cases[] = {{"bs128x128", "fwd_ws:Br128-Bc128", 1},
+               {"bs64x128", "fwd_ws:Br192-Bc128", 1},
+               {"bs64x64", "fwd_ws:Br128-Bc64", 1},
+               {"bs64x64", "fwd_ws:Br128-Bc128", 4 * (2 * (1 - 9 / 16.0) - 1 / 16.0)},
+               {"bs64x64", "fwd:Br128-Bc128", 4 * (2 * (1 - 81 / 256.0) - 1 / 256.0)},
+               {"bs512x512", "fwd:Br128-Bc128", 1}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[96];
+    snprintf(text, sizeof text, "fwd-bf16-b1-h528-q4096-k4096-d64-%s", cases[i].blocks);
+    const double one = work_of("fwd-bf16-b1-h528-q4096-k4096-d64-bs4096x4096", cases[i].config, 1, 132),
+                 all = work_of(text, cases[i].config, 1, 132);
+    const double tiles = 4096 / (strstr(cases[i].config, "Br192") ? 192.0 : 128.0);
+    const double rounds = (double)(int64_t)(tiles + 0.999) * 528 / 132;
+    assert_true(fabs(all - one - rounds * 1024 * (cases[i].times - 1)) < 1e-6);
+  }
+  /* In the backward tiles are of keys, and pass over rows. */
+  assert_true(work_of("bwd-bf16-b1-h528-q4096-k4096-d64-bs64x128", "bwd_ws:Br128-Bc128", 1, 132) >
+              work_of("bwd-bf16-b1-h528-q4096-k4096-d64-bs64x128", "bwd_ws:Br64-Bc128", 1, 132));
+  assert_true(work_of("bwd-bf16-b1-h528-q4096-k4096-d64-bs128x64", "bwd_ws:Br128-Bc128", 1, 132) ==
+              work_of("bwd-bf16-b1-h528-q4096-k4096-d64-bs128x64", "bwd_ws:Br64-Bc128", 1, 132));
+}
+
 static void nothing_to_do(void **state)
 {
   (void)state;
@@ -376,6 +408,7 @@ int main(void)
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, fixture_open, fixture_close)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rounds),
+      cmocka_unit_test(tiles_of_blocks),
       cmocka_unit_test(nothing_to_do),
       cmocka_unit_test(splits),
       cmocka_unit_test(a_backward_has_launches_beside),
