@@ -151,7 +151,7 @@ def every(given):
 
 def sparsity(given):
     import papers_sparsity
-    rows = papers_sparsity.measured([int(n) for n in given.sparse.split(",")], (64, 128), alone=given.alone)
+    rows = papers_sparsity.measured([int(n) for n in given.sparse.split(",")], (64, 128), alone=given.alone, block=given.block)
     names = ("op", "n", "d", "density", "there", "ms_dense", "ms", "over_dense", "ms_flex")
     write(given, "papers-sparsity.tsv", [names, *((*row[:4], *(x if x == "" else f"{x:.4f}" for x in row[4:])) for row in rows)])
     write(given, "papers-sparsity.svg", papers_sparsity.picture(rows))
@@ -174,6 +174,7 @@ def main():
     parser.add_argument("--lengths", default="512:65536", help="length: as --seq-len takes them")
     parser.add_argument("--alone", action="store_true", help="length, sparsity: without others")
     parser.add_argument("--sparse", default="4096,16384", help="sparsity: lengths")
+    parser.add_argument("--block", type=int, default=128, help="sparsity: rows and keys of a block (128)")
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
     given = parser.parse_args()
     os.makedirs(given.out, exist_ok=True)

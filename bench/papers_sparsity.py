@@ -1,5 +1,6 @@
 """papers_sparsity.py -- runtime by density of a block mask, as the first paper draws it: block-sparse attention beside our own dense
-calls and PyTorch's FlexAttention with the same blocks. Blocks of 128 by 128 are there by chance, other ones for each head."""
+calls and PyTorch's FlexAttention with the same blocks. Blocks, 128 by 128 unless asked otherwise, are there by chance, other ones for each
+head. Calls take turns, each behind 75 ms of itself, for under load power sets the clock (docs/measured.md)."""
 
 import gc
 import time
@@ -8,7 +9,7 @@ import fatune
 import torch
 from fatune import features
 
-BLOCK, DENSITIES, TOKENS, WIDTH = 128, (1.0, 0.5, 0.2, 0.1, 0.05), 16384, 2048
+DENSITIES, TOKENS, WIDTH = (1.0, 0.5, 0.2, 0.1, 0.05), 16384, 2048
 
 
 def replayed(call):
@@ -38,21 +39,45 @@ def timed(call, seconds=0.06):
     return sorted(run(n) for _ in range(5))[2]
 
 
+def in_turns(calls, rounds=3):
+    """Milliseconds of each call, medians of rounds."""
+    graphs = [replayed(call) for call in calls]
+
+    def run(call, ms):
+        n = max(1, round(ms / size[call]))
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in "be")
+        begin.record()
+        for _ in range(n):
+            call()
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) / n
+    size = dict.fromkeys(graphs, 1.0)
+    for _ in range(2):
+        size = {call: max(run(call, 3), 1e-3) for call in graphs}
+    found = [[] for _ in graphs]
+    for _ in range(rounds):
+        for call, own in zip(graphs, found):
+            run(call, 75)
+            own.append(run(call, 20))
+    return [sorted(own)[rounds // 2] for own in found]
+
+
 class Shape:
     """One shape: its tensors, and a call of each kind."""
 
-    def __init__(self, n, d, dtype=torch.bfloat16):
+    def __init__(self, n, d, block=128, dtype=torch.bfloat16):
         torch.manual_seed(n + d)
-        self.n, self.d, b, h = n, d, TOKENS // n, WIDTH // d
+        self.n, self.d, self.block, b, h = n, d, block, TOKENS // n, WIDTH // d
         self.q, self.k, self.v, self.dO = (torch.randn(b, h, n, d, device="cuda", dtype=dtype) for _ in range(4))
         self.heads, self.flex = h, None
 
     def there(self, density):
-        return torch.rand(1, self.heads, self.n // BLOCK, self.n // BLOCK, device="cuda") < density
+        return torch.rand(1, self.heads, self.n // self.block, self.n // self.block, device="cuda") < density
 
     def ours(self, op, there=None):
         q, k, v = self.q, self.k, self.v
-        given = {} if there is None else {"block_mask": there, "block": (BLOCK, BLOCK)}
+        given = {} if there is None else {"block_mask": there, "block": (self.block, self.block)}
         with torch.no_grad():
             out, lse = fatune.attention(q, k, v, return_lse=True, **given)
             if op == "fwd":
@@ -65,7 +90,7 @@ class Shape:
         from torch.nn.attention.flex_attention import BlockMask, flex_attention
         count = there.sum(-1, dtype=torch.int32)
         order = torch.sort(there.to(torch.int8), dim=-1, descending=True, stable=True).indices.to(torch.int32)
-        blocks = BlockMask.from_kv_blocks(torch.zeros_like(count), order, count, order, BLOCK_SIZE=BLOCK,
+        blocks = BlockMask.from_kv_blocks(torch.zeros_like(count), order, count, order, BLOCK_SIZE=self.block,
                                           seq_lengths=(self.n, self.n))
         self.flex = self.flex or torch.compile(flex_attention, dynamic=False)
         leaves = [t.detach().requires_grad_(op == "bwd") for t in (self.q, self.k, self.v)]
@@ -77,38 +102,41 @@ class Shape:
     def off(self, there):
         """The largest difference of O and its gradients from PyTorch's in double, over the largest number, of one head."""
         q, k, v, dO = (t[:1, :1].double().requires_grad_() for t in (self.q, self.k, self.v, self.dO))
-        seen = there[:, :1].repeat_interleave(BLOCK, 2).repeat_interleave(BLOCK, 3)
+        seen = there[:, :1].repeat_interleave(self.block, 2).repeat_interleave(self.block, 3)
         s = (q @ k.mT / self.d ** 0.5).masked_fill(~seen, -float("inf"))
         right = torch.nan_to_num(torch.softmax(s, -1)) @ v
         wanted = (right, *torch.autograd.grad(right, (q, k, v), dO))
         with torch.no_grad():
-            given = {"block_mask": there, "block": (BLOCK, BLOCK)}
+            given = {"block_mask": there, "block": (self.block, self.block)}
             out, lse = fatune.attention(self.q, self.k, self.v, return_lse=True, **given)
             found = (out, *features.backward(self.dO, self.q, self.k, self.v, out, lse, **given))
         return max(float((a[:1, :1] - b.detach()).abs().max() / b.detach().abs().max()) for a, b in zip(found, wanted))
 
 
-def measured(lengths, dims, ops=("fwd", "bwd"), alone=False, say=print):
-    """Rows: op, n, d, density, the part of blocks that is there, ms, that over dense, FlexAttention's ms."""
+def measured(lengths, dims, ops=("fwd", "bwd"), alone=False, block=128, say=print):
+    """Rows: op, n, d, density, the part of blocks that is there, ms dense, ms, that over dense, FlexAttention's ms."""
     rows = []
     torch.cuda.set_stream(torch.cuda.Stream())
     for n in lengths:
         for d in dims:
-            shape = Shape(n, d)
+            shape = Shape(n, d, block)
             if n <= 4096:
                 say(f"n {n} d {d}: off by {shape.off(shape.there(0.2)):.2g} of the largest")
-            dense = {op: timed(shape.ours(op)) for op in ops}
-            for density in DENSITIES:
-                there = shape.there(density)
-                part = float(there.double().mean())
-                for op in ops:
-                    began = time.monotonic()
-                    ours = timed(shape.ours(op, there))
-                    flex = "" if alone else timed(shape.flexible(op, there))
-                    rows.append((op, n, d, density, part, dense[op], ours, ours / dense[op], flex))
-                    say(f"{op} n {n} d {d} density {density:g} ({part:.3f}): {ours:.3f} ms, {ours / dense[op]:.3f} of dense "
-                        f"{dense[op]:.3f}; flex {flex if alone else round(flex, 3)} ({time.monotonic() - began:.1f} s)")
-            del shape
+            masks = [shape.there(density) for density in DENSITIES]
+            for op in ops:
+                began = time.monotonic()
+                calls = [shape.ours(op), *(shape.ours(op, there) for there in masks)]
+                calls += [] if alone else [shape.flexible(op, there) for there in masks]
+                dense, *found = in_turns(calls)
+                for x, (density, there) in enumerate(zip(DENSITIES, masks)):
+                    part, ours = float(there.double().mean()), found[x]
+                    flex = "" if alone else found[len(masks) + x]
+                    rows.append((op, n, d, density, part, dense, ours, ours / dense, flex))
+                    say(f"{op} n {n} d {d} density {density:g} ({part:.3f}): {ours:.3f} ms, {ours / dense:.3f} of dense "
+                        f"{dense:.3f}; flex {flex if alone else round(flex, 3)}")
+                say(f"  {time.monotonic() - began:.1f} s")
+                del calls
+            del shape, masks
             gc.collect()
             torch.cuda.empty_cache()
     return rows
@@ -120,7 +148,7 @@ def picture(rows):
     wide, high, across = 300, 220, 4
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide * across}" height="{high * -(-len(panels) // across) + 30}" '
              'font-family="sans-serif" font-size="11"><rect width="100%" height="100%" fill="white"/>'
-             '<text x="10" y="16">ms by density of blocks of 128 x 128: <tspan fill="#4c6ef5">fatune</tspan>, '
+             '<text x="10" y="16">ms by density of blocks: <tspan fill="#4c6ef5">fatune</tspan>, '
              '<tspan fill="#e8590c">FlexAttention</tspan>, <tspan fill="#495057">fatune, dense</tspan></text>']
     for place, panel in enumerate(panels):
         own = [row for row in rows if row[:3] == panel]
