@@ -128,6 +128,9 @@ static void every_call_is_missed(void **state)
 #define AHEAD "fwd_ws:Br128-Bc32-s3-q2-Q0-I1-P1-L2-Z2-E1"
 
 #define BLOCKS "fwd-f16-b1-h2k1-q200-k300-d40-bs96x48 all gpu=H200 sms=3 lay=padded"
+/* Warpgroups of a tile of Q see other tiles of keys. */
+#define PIECES WS("s2-q2-Q0-I1-P0-L2-Z1")
+#define APART  "fwd-f16-b1-h2-q256-k700-d40-bs64x32 all gpu=H200 sms=1"
 
 #define USED "fwd-f16-b5-h2k1-q200-k300-d64-used all gpu=H200 sms=3 lay=padded"
 
@@ -169,9 +172,18 @@ static const defect defects[] = {
     {PLAIN, "clear_rows(V_place(V.slot), at.nk - j0);", ";", USED, WRONG, NULL, NULL},
     {PLAIN, "if (at.nq - i0 < Br)", "if (false)", USED, WRONG, NULL, NULL},
     /* block masks: a tile of the list left out, one with some of its blocks taken as whole */
-    {PLAIN, "to[1] = whole + cut;", "to[1] = max(whole + cut - 1, 0);", BLOCKS, WRONG, NULL, NULL},
-    {PLAIN, "return all ? all_blocks : some ? some_blocks : no_block;",
+    {PIECES, "to[1] = whole + cut;", "to[1] = max(whole + cut - 1, 0);", BLOCKS, WRONG, NULL, NULL},
+    {PIECES, "return all ? all_blocks : some ? some_blocks : no_block;",
      "return some ? all_blocks : no_block;", BLOCKS, WRONG, NULL, NULL},
+    /* whose rows see a tile, of whom a mask cuts it; a V that is awaited too long, one that is not awaited;
+       what is told of a tile */
+    {PIECES, "is_seen_by(entry, me)", "is_seen_by(entry, 0)", APART, WRONG, NULL, NULL},
+    {PIECES, "is_cut_for(entry, me)", "is_cut_for(entry, 2)", BLOCKS, WRONG, NULL, NULL},
+    {PIECES, "n - last >= stages", "n - last > stages", APART, EMU_DEADLOCK, RING, "barrier_passed("},
+    {PIECES, "if (last >= 0)\n        last_step(x, last);", ";", APART, WRONG, NULL, NULL},
+    {PIECES, "put4(entry_place(n), entry);", ";", APART, EMU_UNINITIALISED, "templates/lib/ws_lists.cuh",
+     "get4("},
+    {PIECES, "i0 + 64 * x, j * Bc", "i0, j * Bc", APART, WRONG, NULL, NULL},
     /* swizzles: of what is written, of what is read, and how many bytes lie
        from one row of 8 to the next */
     {PLAIN, "((n % 8 + lane / 16) ^ row % 8)", "(n % 8 + lane / 16)", F16, WRONG, NULL, NULL},

@@ -45,11 +45,11 @@ __device__ __forceinline__ void mask_blocks(Acc &S, const call &a, const sequenc
 #pragma unroll
   for (i32 r = 0; r < Acc::R; r++)
     down[r] = transposed ? min(j0 + Acc::row(r), at.nk - 1) / a.block_k : min(i0 + Acc::row(r), at.nq - 1) / a.block_q;
-  const i32 size = transposed ? a.block_q : a.block_k, begin = transposed ? i0 : j0;
-  const i32 last = (begin + min(Acc::columns, (transposed ? at.nq : at.nk) - begin) - 1) / size;
+  const i32 size = transposed ? a.block_q : a.block_k, start = transposed ? i0 : j0;
+  const i32 last = (start + min(Acc::columns, (transposed ? at.nq : at.nk) - start) - 1) / size;
 #pragma unroll 1
-  for (i32 across = begin / size; across <= last; across++) {
-    const i32 first = across * size - begin, behind = first > Acc::columns - size ? Acc::columns : first + size;
+  for (i32 across = start / size; across <= last; across++) {
+    const i32 first = across * size - start, behind = first > Acc::columns - size ? Acc::columns : first + size;
 #pragma unroll
     for (i32 r = 0; r < Acc::R; r++)
       if (!all[(transposed ? across : down[r]) * a.blocks.n + (transposed ? down[r] : across)])
