@@ -1,11 +1,11 @@
-"""flex.py [--case NAME,...] [--dims 64,128] [--n 8192] [--compile] [--out FILE] -- features beside PyTorch's FlexAttention with the same
+"""flex.py [--case NAME,...] [--dims 64,128] [--n 8192] [--only PEER,...] [--compile] [--out FILE] -- features beside PyTorch's FlexAttention with the same
 function: milliseconds forward and backward, and how far O and its gradients are from the peer's, over the largest number.
 
 bf16, 2 x 8192 tokens, heads x d = 2048, causal but where the case says otherwise. FlexAttention gets its mask as mask_mod with the
 BlockMask that PyTorch makes of it; dropout is timed beside PyTorch's own attention by FlashAttention-2 and by cuDNN; windows, softcap,
 ragged batches and sinks beside FlashAttention-4 too, where it is installed.
-Calls are timed as CUDA graphs, ours between two of our plain causal one, then each peer's: clocks differ from minute to minute. --compile has
-both compile and ends: processes for one case each warm fatune's database and PyTorch's cache."""
+Calls are timed as CUDA graphs that take turns, our plain causal one among them, each behind 75 ms of itself: under load power sets the clock.
+--only names the peers that are wanted. --compile has all compile and ends: processes for one case each warm fatune's database and the peers' caches."""
 
 import argparse
 import functools
@@ -16,7 +16,7 @@ import sys
 import fatune
 import torch
 import torch.nn.functional as F
-from papers_sparsity import timed
+from papers_sparsity import in_turns
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
@@ -91,6 +91,8 @@ def by_flash4(s, words):
 # Peers other than FlexAttention, whose results are others: weights are dropped by chance.
 PEERS = {"drop": {"FlashAttention-2": by_sdpa(SDPBackend.FLASH_ATTENTION), "cuDNN": by_sdpa(SDPBackend.CUDNN_ATTENTION)}, "sink": {}}
 
+NAMES = ("FlexAttention", "FlashAttention-2", "FlashAttention-4", "cuDNN")
+
 # name: what fatune.attention is given, FlexAttention's score_mod, its mask_mod; each of a Shape.
 CASES = {
     "causal": (lambda s: {}, None, lambda s: causal),
@@ -156,13 +158,14 @@ def apart(found, right, s):
 def tried(name, s, given):
     words, score, mask = CASES[name]
     found, *calls = ours(s, words(s))
-    peers = {peer: make(s) for peer, make in PEERS.get(name, {}).items()}
-    if name not in PEERS:
+    wanted = given.only.split(",") if given.only else [*NAMES]
+    peers = {peer: make(s) for peer, make in PEERS.get(name, {}).items() if peer in wanted}
+    if name not in PEERS and "FlexAttention" in wanted:
         try:
             peers["FlexAttention"] = theirs(s, score and score(s), mask(s))
         except RuntimeError as e:
             print(f"{name} d{s.d}: FlexAttention fails: {type(e).__name__}: {str(e)[:200]}", flush=True)
-    if name in FLASH4:
+    if name in FLASH4 and "FlashAttention-4" in wanted:
         try:
             peers["FlashAttention-4"] = by_flash4(s, FLASH4[name])
         except ImportError:
@@ -175,10 +178,8 @@ def tried(name, s, given):
     rows = []
     plain = ours(s, {})[1:]
     for n, op in ((0, "fwd"), (1, "bwd")):
-        ms_plain = timed(plain[n], given.seconds)
-        ms = timed(calls[n], given.seconds)
-        ms_plain = (ms_plain + timed(plain[n], given.seconds)) / 2
-        beside = {peer: timed(made[1 + n], given.seconds) for peer, made in peers.items()}
+        ms_plain, ms, *others = in_turns([plain[n], calls[n], *(made[1 + n] for made in peers.values())])
+        beside = dict(zip(peers, others))
         for peer, other in beside.items() or [("-", math.nan)]:
             rows.append((name, op, s.d, ms, ms_plain, peer, other, other / ms, off.get(peer, math.nan)))
             print(f"{name:18} {op} d{s.d}: {ms:.3f} ms, plain {ms_plain:.3f}, {peer} {other:.3f}, {other / ms:.2f} times ours; apart by {off.get(peer, math.nan):.2g}", flush=True)
@@ -190,7 +191,7 @@ def main():
     add.add_argument("--case", default=",".join(CASES))
     add.add_argument("--dims", default="64,128")
     add.add_argument("--n", type=int, default=8192)
-    add.add_argument("--seconds", type=float, default=0.06)
+    add.add_argument("--only", help=f"of {', '.join(NAMES)}")
     add.add_argument("--compile", action="store_true")
     add.add_argument("--out")
     given = add.parse_args()

@@ -21,24 +21,6 @@ def replayed(call):
     return graph.replay
 
 
-def timed(call, seconds=0.06):
-    """Milliseconds of a call, the median of five runs, after as many to warm."""
-    call = replayed(call)
-
-    def run(n):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in "be")
-        begin.record()
-        for _ in range(n):
-            call()
-        end.record()
-        end.synchronize()
-        return begin.elapsed_time(end) / n
-    run(2)
-    n = max(3, int(seconds * 200 / max(run(2), 1e-3)))
-    run(n)
-    return sorted(run(n) for _ in range(5))[2]
-
-
 def in_turns(calls, rounds=3):
     """Milliseconds of each call, medians of rounds."""
     graphs = [replayed(call) for call in calls]

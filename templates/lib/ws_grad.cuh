@@ -82,6 +82,9 @@ struct row_steps {
 % if in_line then
   i32 number; // of its first tile
 % end
+% if batch_kept then
+  i32 batch; // theirs, which is not divided for again in each step
+% end
 % if stays then
   i32 before, round; // steps, and tiles of keys, that the block has done before
 % else
@@ -103,7 +106,7 @@ struct row_steps {
 % else
   __device__ __forceinline__ row_steps(const call &a, const key_task &my$(stays and ", i32 before_, i32 round_" or ""))
       : visit(range_rows(a, sequence_of(a, my.head), my.j0)), head(my.head), steps((visit.last - visit.first) * (a.h / a.hk)),
-        tiles($(in_line and "row_line(a).all" or "ceil_div(a.q, Br)"))$(in_line and ", number(first_number(a, my.head))" or "")$(stays and ", before(before_), round(round_)" or "")
+        tiles($(in_line and "row_line(a).all" or "ceil_div(a.q, Br)"))$(in_line and ", number(first_number(a, my.head))" or "")$(batch_kept and ", batch(i32(anew(my.head / a.h)))" or "")$(stays and ", before(before_), round(round_)" or "")
   {
   }
 % end
@@ -147,7 +150,7 @@ struct row_step {
   __device__ __forceinline__ i32 number() const { return $(in_line and "first" or "head * from.tiles") + tile; }
   __device__ __forceinline__ rows_at at(const call &a) const
   {
-    return {$(rows_told and "told_rows_of(from.round, head - from.head)" or (scored and "rows" or "sequence_of") .. "(a, head)"), tile * Br, is_cut(from.visit, tile)};
+    return {$(rows_told and "told_rows_of(from.round, head - from.head)" or batch_kept and "sequence{from.batch, head - from.batch * a.h, 0, a.q, a.k}" or (scored and "rows" or "sequence_of") .. "(a, head)"), tile * Br, is_cut(from.visit, tile)};
   }
   __device__ __forceinline__ void go_on()
   {

@@ -128,6 +128,8 @@ function ws.words(c, p, of, own)
   words.rows_to, words.and_rows, words.and_tails = rows_to(p, words), p.ragged and ", " .. words.has_rows or "", p.ragged and ", tails" or ""
   words.copy_keys = p.ragged and "copy_some_keys" or "copy_keys"
   words.rows_told = rows_told(p, of)
+  -- Of a sequence dropout takes its batch and head in each step; nobody there asks for the head of K.
+  words.batch_kept = p.has.drop and not (p.scored or p.by_batch or p.has.bs or of.stays) or false
   words.at_of = (p.ragged or p.has.bs or p.has.iv) and not (p.scored or p.has.drop) and "cut_at" or "at"
   words.copied = (p.has.bs or p.has.iv) and not p.scored and "copied_at" or "at"
   words.lengths_here = p.ragged -- `prepare` waits for all before it, and later launches for that
