@@ -113,6 +113,10 @@ static const defect defects[] = {
     {"fwd", "return all ? all_blocks : some ? some_blocks : no_block;",
      "return some ? all_blocks : no_block;", BLOCKS, WRONG, NULL, NULL},
     {"bwd", "list.add(x * Tr + i,", "list.add(i,", BLOCKS_BWD, WRONG, NULL, NULL},
+    /* blocks within a tile: the last of a row, where one ends, whose they are where S is transposed */
+    {"fwd", "across <= last", "across < last", BLOCKS, WRONG, NULL, NULL},
+    {"fwd", "Acc::column(c) < behind", "true", "fwd-f32-b1-h2-q40-k90-d40-bs32x12 all", WRONG, NULL, NULL},
+    {"bwd", "(transposed ? across : down[r])", "down[r]", BLOCKS_BWD, WRONG, NULL, NULL},
     {"bwd", "visit.room - 1 - (n - visit.whole)", "visit.room - 1", BLOCKS_BWD, WRONG, NULL, NULL},
     /* the online softmax */
     {"fwd", "scale_rows(O, f);", ";", MANY_TILES " data=rising", WRONG, NULL, NULL},

@@ -83,6 +83,7 @@ static const defect defects[] = {
     {"bwd,bwd_two,fa1_bwd,standard_bwd", "fmaxf(P.at[r][c], 0.f)", "fabsf(P.at[r][c])", DROP_BWD, WRONG, NULL,
      NULL},
     {"bwd_ws", "0xbb99", "0x9988", DROP_BWD_WS, WRONG, NULL, NULL},
+    {"bwd_ws", "head - from.batch * a.h", "head", DROP_BWD_WS, WRONG, NULL, NULL},
     {"bwd_ws", "difference(value_of(P, r, x)", "difference(fabsf(value_of(P, r, x))", DROP_BWD_WS, WRONG,
      NULL, NULL},
     /* the gradient of sinks: its sign, all batches, whole blocks */

@@ -99,10 +99,8 @@ __device__ __forceinline__ void resume_step(online &x, const query &Q, const til
   const step_of<stages> K(n);
   start_ABt(x.S, Q, K_place(K.slot));                   // S = Q K^T
   products_wait<0>();
-% if not placed then
   release(K_free + K.slot);
-% end
-  const growth by = softmax_of(x, t, c$(and_slot));
+  const growth by = softmax_of(x, t, c);
   shrink(x.O, by);                                      // O = exp(m_old - m) O
 % if seeks_late and cut.left then
   x.growths = any_lane(unset(x.m)) ? 2 : 0;
