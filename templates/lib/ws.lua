@@ -197,6 +197,8 @@ ws.constraints = {
   { function(c) return c.P == 0 or ws.consumers(c) > 1 and c.I > 0 end,
     "it takes two to take turns, and products that run beside a softmax" },
   { function(c, p) return c.P == 0 or not p.has.bs end, "warpgroups whose rows see other tiles than those of others take no turns" },
+  -- The first of them would await a V that is copied behind the next K, for whose place it keeps the others waiting.
+  { function(c, p) return c.s > 1 or not p.has.bs end, "a warpgroup may pass by its first tile, with a place for the next" },
   { function(c) return c.P < 2 or c.I == 2 end, "a softmax that is not held to its place would run on beyond its turn" },
   { function(c) return c.E == 0 or c.q == 2 and c.Q == 0 and c.L == 2 and c.S == 0 end, "the next tile of Q has a place of its own" },
   { function(c, p) return c.E == 0 or not p.uneven or ceil_div(c.Br - 64, c.Bc) < c.s end,
