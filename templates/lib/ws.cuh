@@ -219,7 +219,7 @@ __device__ __forceinline__ void store_from(u32 place, const Acc &O, const tensor
   }
 }
 
-//: store_rows -- rows i0.. of O, one by one
+//: store_rows -- rows i0.. of O, one by one. Behind it all lanes are done with what they have read, as behind store_from
 template <class Acc> __device__ __forceinline__ void store_rows(const Acc &O, const place &at, i32 i0)
 {
 #pragma unroll
@@ -228,6 +228,7 @@ template <class Acc> __device__ __forceinline__ void store_rows(const Acc &O, co
 #pragma unroll
       for (i32 c = 0; c < Acc::C; c += 2)
         *(u32 *)(at.O + (i64(i0) + Acc::row(r)) * at.On + column_of(c)) = pack_$(dtype)(O.at[r][c], O.at[r][c + 1]);
+  warp_sync();
 }
 
 //: store_zeros -- rows i0.. of a tensor of n rows where no key is seen

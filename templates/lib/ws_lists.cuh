@@ -170,10 +170,9 @@ __device__ __forceinline__ void consume_listed(const call &a, const tensor_map &
       x.l = row_total(x.l);$(rows_later and " place_rows(x.m, at);" or "")
       scale_rows(x.O, finish(x.m, x.l, c$(ends_of "rows(a, my.head), i0")).factor); // O = diag(l)^-1 O
 % if ragged then
-      if (at.nq - i0 < Br) {                            // what lies behind is another's, or nobody's
+      if (at.nq - i0 < Br)                              // what lies behind is another's, or nobody's
         store_rows(x.O, rows(a, my.head), i0);
-        warp_sync();                                    // all have read Q, also of rows that see no key
-      } else
+      else
 % end
       store_from(Q_place(own), x.O, O_map, at, i0 + 64 * me);
     } else {                                            // no key is seen
