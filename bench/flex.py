@@ -158,7 +158,7 @@ def apart(found, right, s):
 def tried(name, s, given):
     words, score, mask = CASES[name]
     found, *calls = ours(s, words(s))
-    wanted = given.only.split(",") if given.only else [*NAMES]
+    wanted = given.only.split(",")
     peers = {peer: make(s) for peer, make in PEERS.get(name, {}).items() if peer in wanted}
     if name not in PEERS and "FlexAttention" in wanted:
         try:
@@ -191,7 +191,7 @@ def main():
     add.add_argument("--case", default=",".join(CASES))
     add.add_argument("--dims", default="64,128")
     add.add_argument("--n", type=int, default=8192)
-    add.add_argument("--only", help=f"of {', '.join(NAMES)}")
+    add.add_argument("--only", default=",".join(NAMES))
     add.add_argument("--compile", action="store_true")
     add.add_argument("--out")
     given = add.parse_args()

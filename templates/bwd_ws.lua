@@ -86,7 +86,7 @@ local function rounds_loosely(p, g)
 end
 
 -- Whether blocks can stay though tiles of keys have unlike rows: their lists say which, or their numbers.
-local function can_stay_apart(p) return simt.is_in_line(p) or (p.has.bs or p.has.iv) and not (p.ragged or p.has.prefix) or false end
+local function can_stay_apart(p) return simt.is_in_line(p) or ws.listed(p) and not (p.ragged or p.has.prefix) end
 
 -- Whether scores are changed by this alone, in a call without dropout and block masks whose sums may come in any order.
 local function scored_by(p, feature)

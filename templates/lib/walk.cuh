@@ -31,6 +31,14 @@ __device__ __forceinline__ key_task key_task_of(const call &a, i32 block)
 % end
 }
 
+//: sequence_behind -- that of a query head so many behind the first of those that share K and V: what divides hangs on the first alone
+__device__ __forceinline__ sequence sequence_behind(const call &a, i32 first, i32 more)
+{
+  sequence my = sequence_of(a, first);
+  my.h += more;
+  return my;
+}
+
 //: row_tiles -- the tiles of Q that see a tile of keys, head after head, with dO, LSE and D of their rows: one step each
 struct row_tiles {
   const call &a;

@@ -249,7 +249,7 @@ end
 -- The first that fits, each under a causal mask first. With `most`: for d up to that, where Br is through soonest; each
 -- is among the best of its Br at a d where that was measured.
 local function with_biases(p) return bias.come_well(p) and p.q > 64 end
--- Tiles of 64 keys under a block mask: blocks of 128 take 4 % more time than with 128 keys, but blocks of 64 a fifth (d 64 and 128, H200).
+-- Tiles of 64 keys under a block mask: blocks of 128 take 5 to 9 % more time than with 128 keys, but blocks of 64 two fifths (d 64 and 128, H200).
 local function of_blocks(p) return p.has.bs or false end
 ws.defaults = {}
 for _, row in ipairs {

@@ -16,6 +16,8 @@ local simt, grad, bias = include "lib/simt.lua", include "lib/grad.lua", include
 local ws = {}
 
 function ws.up(x, y) return ceil_div(x, y) * y end
+-- Whether a kernel steps by lists of tiles of Q.
+function ws.listed(p) return p.has.bs or p.has.iv or false end
 function ws.boxes(d) return ceil_div(d, 64) end
 function ws.threads(of) return 128 * (1 + of.all) end
 -- Registers of a thread that copies and of one that computes: 64 K of an SM, in steps of 8.
@@ -23,7 +25,7 @@ local moved = { { 24, 232 }, { 24, 240 }, { 32, 160 } }
 -- `all`: warpgroups that compute. Beside two of them warps that copy need more where they bring biases, too (`biases`), or stay (`stays`) and follow
 -- lists or lengths of batches: with 24 they spilled 648 bytes in ragged batches of d 64, with 40 still 160.
 function ws.registers_of(all, biases, stays, p)
-  if stays and (p.ragged or p.has.bs or p.has.iv) then return 56, 224 end
+  if stays and (p.ragged or ws.listed(p)) then return 56, 224 end
   return table.unpack(biases and { 40, 232 } or moved[all])
 end
 -- What the compiler reports is the share of a thread before registers move.
@@ -130,8 +132,8 @@ function ws.words(c, p, of, own)
   words.rows_told = rows_told(p, of)
   -- Of a sequence dropout takes its batch and head in each step; nobody there asks for the head of K.
   words.batch_kept = p.has.drop and not (p.scored or p.by_batch or p.has.bs or of.stays) or false
-  words.at_of = (p.ragged or p.has.bs or p.has.iv) and not (p.scored or p.has.drop) and "cut_at" or "at"
-  words.copied = (p.has.bs or p.has.iv) and not p.scored and "copied_at" or "at"
+  words.at_of = (p.ragged or ws.listed(p)) and not (p.scored or p.has.drop) and "cut_at" or "at"
+  words.copied = ws.listed(p) and not p.scored and "copied_at" or "at"
   words.lengths_here = p.ragged -- `prepare` waits for all before it, and later launches for that
   -- Rows of the second warpgroup count on from those of the first, though both have the same keys.
   words.tell_dS = p.has.dbias and string.format(" tell_dS(dP, a, of.at(a), my.j0%s);", of.paired and " - 64" or of.all > of.groups and " - Bc" or "") or ""
@@ -284,7 +286,7 @@ function ws.defaults(rows)
       local c = {}
       for _, name in ipairs { "Br", "Bc", "s", "t", "S", "R", "H", "O", "K", "E", "B", "T", "most" } do c[name] = row[name] end
       c.Z, c.meant = Z, function(p, g) -- of blocks few heads at once, whose rows stay in L2
-        return (Z == 1 or not p.has.bs) and (not row.listed or p.has.bs or p.has.iv or false) and (not row.meant or row.meant(p, g))
+        return (Z == 1 or not p.has.bs) and (not row.listed or ws.listed(p)) and (not row.meant or row.meant(p, g))
       end
       all[#all + 1] = c
     end
