@@ -118,5 +118,8 @@ void fat_mod_emit(const fat_mod *mod, bool slopes, fat_text *out);
 bool fat_mod_adds(const fat_mod *mod);
 /* The same, where what is added to s grows evenly along rows and keys, which costs little. */
 bool fat_mod_adds_evenly(const fat_mod *mod);
+/* Lines as those of fat_mod_emit, of such a one: the last returns what it adds to the first pair's s, and by
+ * how much more to that of the pair which x.rows_on and x.keys_on lead to. */
+void fat_mod_emit_course(const fat_mod *mod, fat_text *out);
 
 #endif

@@ -257,11 +257,11 @@ static void emit_value(const writer *w, int i)
   fat_text_add(w->out, ";\t");
 }
 
-/* Which nodes are needed as values, and which by their parts, from the root down. */
+/* Which more nodes are needed as values, and which by their parts, for those that are: from the last one
+ * down. */
 static void mark(writer *w)
 {
   const fat_mod_node *node = w->mod->node;
-  w->said[w->mod->root] = true;
   for (int i = w->mod->count - 1; i >= 0; i--) {
     const bool whole = node[i].type == FAT_MOD_WHOLE, even = splits(w, i);
     if (even && !whole && w->said[i])
@@ -277,22 +277,29 @@ static void mark(writer *w)
   }
 }
 
+static void emit_nodes(const writer *w, bool slopes)
+{
+  const fat_mod *mod = w->mod;
+  for (int i = 0; i < mod->count; i++) {
+    if (w->parted[i])
+      emit_parts(w, i);
+    if (w->said[i])
+      emit_value(w, i);
+    if (!slopes || !w->said[i] || !mod->node[i].varies)
+      continue;
+    fat_text_format(w->out, "const float d%d = ", i);
+    emit_form(w, i, forms[mod->node[i].op].slope, 'v');
+    fat_text_add(w->out, ";\t");
+  }
+}
+
 void fat_mod_emit(const fat_mod *mod, bool slopes, fat_text *out)
 {
   writer w = {.mod = mod, .out = out};
   set_courses(mod, w.course);
+  w.said[mod->root] = true;
   mark(&w);
-  for (int i = 0; i < mod->count; i++) {
-    if (w.parted[i])
-      emit_parts(&w, i);
-    if (w.said[i])
-      emit_value(&w, i);
-    if (!slopes || !w.said[i] || !mod->node[i].varies)
-      continue;
-    fat_text_format(out, "const float d%d = ", i);
-    emit_form(&w, i, forms[mod->node[i].op].slope, 'v');
-    fat_text_add(out, ";\t");
-  }
+  emit_nodes(&w, slopes);
   if (!slopes)
     fat_text_format(out, "return v%d;\t", mod->root);
   else
@@ -300,18 +307,28 @@ void fat_mod_emit(const fat_mod *mod, bool slopes, fat_text *out)
                     mod->root, mod->root);
 }
 
-/* From the root down by sums, of which s is a summand on one side alone; of `all`, where that is given, the
- * other side is not to be free. */
+/* From the root down by sums, of which s is a summand on one side alone: the node where s is, `of` the
+ * other side. -1 where `at` is no such sum. */
+static int behind(const fat_mod *mod, int at, int *of)
+{
+  const fat_mod_node *n = &mod->node[at];
+  if (n->op != FAT_MOD_ADD && n->op != FAT_MOD_SUB)
+    return -1;
+  const bool first = mod->node[n->of[0]].varies, second = mod->node[n->of[1]].varies;
+  if (first == second || (n->op == FAT_MOD_SUB && second))
+    return -1;
+  *of = n->of[first];
+  return n->of[!first];
+}
+
+/* Of `all`, where that is given, no summand is to be free. */
 static bool adds(const fat_mod *mod, const course *all)
 {
-  const fat_mod_node *n = &mod->node[mod->root];
-  while (n->op != FAT_MOD_S) {
-    if (n->op != FAT_MOD_ADD && n->op != FAT_MOD_SUB)
+  int at = mod->root, of;
+  while (mod->node[at].op != FAT_MOD_S) {
+    at = behind(mod, at, &of);
+    if (at < 0 || (all && all[of].goes == FREE))
       return false;
-    const bool first = mod->node[n->of[0]].varies, second = mod->node[n->of[1]].varies;
-    if (first == second || (n->op == FAT_MOD_SUB && second) || (all && all[n->of[first]].goes == FREE))
-      return false;
-    n = &mod->node[n->of[!first]];
   }
   return true;
 }
@@ -326,4 +343,34 @@ bool fat_mod_adds_evenly(const fat_mod *mod)
   course all[FAT_MOD_NODES];
   set_courses(mod, all);
   return adds(mod, all);
+}
+
+/* The sum of all summands' values of the first pair, or of what they grow by. */
+static void emit_sum(const writer *w, bool growing)
+{
+  const fat_mod *mod = w->mod;
+  fat_text_add(w->out, "0.f");
+  for (int at = mod->root, of; mod->node[at].op != FAT_MOD_S;) {
+    const char *sign = mod->node[at].op == FAT_MOD_ADD ? "+" : "-";
+    at = behind(mod, at, &of);
+    if (!growing || splits(w, of))
+      fat_text_format(w->out, " %s %c%d", sign, !splits(w, of) ? 'v' : growing ? 'e' : 'b', of);
+  }
+}
+
+void fat_mod_emit_course(const fat_mod *mod, fat_text *out)
+{
+  writer w = {.mod = mod, .out = out};
+  set_courses(mod, w.course);
+  for (int at = mod->root, of; mod->node[at].op != FAT_MOD_S;) {
+    at = behind(mod, at, &of);
+    *(splits(&w, of) ? &w.parted[of] : &w.said[of]) = true;
+  }
+  mark(&w);
+  emit_nodes(&w, false);
+  fat_text_add(out, "return {");
+  emit_sum(&w, false);
+  fat_text_add(out, ", ");
+  emit_sum(&w, true);
+  fat_text_add(out, "};\t");
 }

@@ -14,7 +14,11 @@ static void put_mods(const fat_problem *p, fat_text *out)
 {
   const fat_mod *score = fat_mod_of(p, FAT_MOD);
   const bool slopes = score && p->op == FAT_BWD && (!fat_mod_adds(score) || fat_problem_has(p, FAT_SOFTCAP));
-  fat_text_format(out, "p.keeps_slope=%d\np.adds_evenly=%d\n", slopes, score && fat_mod_adds_evenly(score));
+  const bool evenly = score && fat_mod_adds_evenly(score);
+  fat_text_format(out, "p.keeps_slope=%d\np.adds_evenly=%d\np.course=", slopes, evenly);
+  if (evenly)
+    fat_mod_emit_course(score, out);
+  fat_text_add(out, "\n");
   for (int n = 0; n < FAT_MOD_FEATURES; n++) {
     const fat_mod *mod = fat_mod_of(p, fat_mod_features[n]);
     if (!mod)

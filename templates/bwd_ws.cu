@@ -11,7 +11,7 @@ $(entry "prepare")(const call a$(take_lists), float *dQ_all, LD_row *LD_all$(tak
 {
   overlap_next();
   $(tile_of_block "")
-  make_LD(LD_all + i64(tile) * Br, rows(a, $(tile_head)), $(tile_row));         // D = rowsum(dO O)
+  make_LD(LD_all + i64(tile) * Br, rows(a, $(tile_head)), $(tile_row)$(lots and ", 1.f - a.dropout" or ""));         // D = rowsum(dO O)
   $(owns and "" or "clear_sums(dQ_all, tile" .. and_counts .. and_rows .. and_keys .. ");" .. (settles and "" or " // dQ = 0"))
 }
 
@@ -47,14 +47,14 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
       dQ_part dQ;
 %  if not S_early then
       acc<Bc, Br> S;
-      start_S(S, K, n, false);                          // S^T = K Q^T
+      start_S(S, K, n, false);$(draw_lots)                          // S^T = K Q^T
       products_wait<0>();                               // S is there, and dK
       release_Q(n - 1);
 %  end
       set_P(S, a, of.$(at_of)(a), my.j0, n);                  // P = exp(S - LSE)
       P.round(S);
       start_dP(dP, V, n, dO_here);                      // dP^T = V dO^T
-      $(has.drop and "rounded<Br> Z; Z.keep(P); start_AB(dV, Z, dO_of(n));" or "start_AB(dV, P, dO_of(n));                       ") // dV = dV + P^T dO
+      $(has.drop and "rounded<Br> Z; " .. draw .. "; start_AB(dV, Z, dO_of(n));" or "start_AB(dV, P, dO_of(n));                       ") // dV = dV + P^T dO
       give_start(me, n - from.before);
       const bool dS_here = is_full(dS_full, dS_place_of(from.dS(n)))$(Q_here);
 %  if S_early then
@@ -66,7 +66,7 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
       const D_of_rows D(LD_of(n));
 %  end
       set_slope(S, a, of.$(at_of)(a), my.j0, n);
-      minus_D_times(dP, $(has.softcap and "S" or "P"), D$(and_boost));$(tell_dS) // dS = P (dP - D)
+      $(minus_D);$(tell_dS) // dS = P (dP - D)
       dS.round(dP);
       lay_dS(from.dS(n) + 1, me, dS);
       products_wait<0>();                               // dV is there
@@ -91,7 +91,7 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
   }
   const sequence keys = of_keys(sequence_of(a, my.head));
   store_scaled(V_of(me, from.round), dV, $(has.drop and "boost(a)" or "1.f"), dV_map, keys, my.j0 + 64 * me$(rows_to "dV"));
-  store_scaled(K_of(me, from.round), dK, a.scale, dK_map, keys, my.j0 + 64 * me$(rows_to "dK"));
+  store_scaled(K_of(me, from.round), dK, $(scale), dK_map, keys, my.j0 + 64 * me$(rows_to "dK"));
   give_keys(from);
 }
 %  end
@@ -119,9 +119,9 @@ $(entry "finish")(const call a$(take_lists), const float *dQ_all, const __grid_c
 {
   $(tile_of_block ", group = warp_of() / 4")
   await_last();$(ragged and " if (!" .. has_rows .. ") return;" or "")                                         // dQ is whole
-  $(dQ_share == "turned" and "store_turned(dQ_all, tile, group, a.scale, dQ_map, sequence_of(a, " .. tile_head .. "), " .. tile_row .. rows_to "dQ" .. ");" or "acc<Bc, D> dQ = whole_dQ(dQ_all, tile);")
+  $(dQ_share == "turned" and "store_turned(dQ_all, tile, group, " .. scale .. ", dQ_map, sequence_of(a, " .. tile_head .. "), " .. tile_row .. rows_to "dQ" .. ");" or "acc<Bc, D> dQ = whole_dQ(dQ_all, tile);")
 %  if dQ_share ~= "turned" then
-  store_scaled(K_of(group), dQ, a.scale, dQ_map, sequence_of(a, $(tile_head)), $(tile_row) + 64 * group$(rows_to "dQ"));
+  store_scaled(K_of(group), dQ, $(scale), dQ_map, sequence_of(a, $(tile_head)), $(tile_row) + 64 * group$(rows_to "dQ"));
 %  end
   end_stores();
 }

@@ -33,7 +33,7 @@ end
 local function of(c, p)
   local own, K, V = consumers(c), held(c, p)
   return { groups = own, all = own, Q = c.s + c.S, dO = c.s, dS = c.t, P = 0, dQ = c.R == 0 and own * 256 * dQ_columns(c, p) or 0,
-    row_readers = own, dS_readers = own, sums = sums(c, p), partial = c.Br ~= c.Bc and sums(c, p) < 64 * ws.boxes(p.d), stays = c.H > 0, owns = c.H == 1, lays = c.T == 1, settles = c.T == 2, biases = c.B == 1,
+    row_readers = own, dS_readers = own, sums = sums(c, p), partial = c.Br ~= c.Bc and sums(c, p) < 64 * ws.boxes(p.d), stays = c.H > 0, owns = c.H == 1, lays = c.T == 1, settles = c.T == 2, biases = c.B == 1, lots = p.has.drop and not (p.has.softcap or p.has.dbias) and c.B == 0 and c.S == 0,
     turned = dQ_share(c, p) == "turned", K_held = K, V_held = V }
 end
 local function shared(c, p) return ws.places(c, p, of(c, p)).last end
@@ -84,6 +84,9 @@ local function lays_well(p, g) return stays_in_order(p, g) and not p.uneven and 
 local function rounds_loosely(p, g)
   return plain(p) and has_many_tiles(p, g) and not (p.has.w or p.by_batch or p.has.iv) and p.k <= 512 and not (p.d <= 64 and p.uneven)
 end
+
+-- Whether a call has dropout, and nothing beside it but its mask.
+local function drops_alone(p) return p.has.drop and not (p.scored or p.has.det) end
 
 -- Whether blocks can stay though tiles of keys have unlike rows: their lists say which, or their numbers.
 local function can_stay_apart(p) return simt.is_in_line(p) or ws.listed(p) and not (p.ragged or p.has.prefix) end
@@ -180,7 +183,8 @@ return {
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, most = 64, Z = { 64, 1 }, meant = stays_in_order },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 2, most = 128, meant = rounds_well },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, most = 128, meant = stays_in_order },
-    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, most = 64, meant = function(p) return p.has.drop and not (p.scored or p.has.det) end },
+    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, most = 64, meant = drops_alone },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, most = 128, meant = drops_alone },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, B = 1, most = 64, meant = bias.come_well },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, B = 1, most = 128, meant = bias.come_well },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, most = 64, meant = function(p) return scored_by(p, "bias") end },
@@ -200,9 +204,14 @@ return {
   words = function(c, p)
     local share, K = dQ_share(c, p), held(c, p)
     local dQ, turned = { dQ_columns(c, p), false }, share == "turned"
-    return ws.words(c, p, of(c, p), { S_early = c.S == 1, sliced = c.O == 1, rows_ahead = c.E == 1, dQ_share = share, reduces = c.R == 0 and "bulk" or "red",
+    local all = ws.words(c, p, of(c, p), { S_early = c.S == 1, sliced = c.O == 1, rows_ahead = c.E == 1, dQ_share = share, reduces = c.R == 0 and "bulk" or "red",
       products = ws.shapes { { c.Br, false }, { p.dv, true }, { p.d, true }, K > 0 and { c.Br, true } or { c.Br, false }, not turned and dQ or nil },
       turned_products = turned and { c.Br } or {} })
+    local drawn = all.lots
+    all.draw_lots, all.draw = drawn and " const lots by(a, of.at(a), my.j0, n);" or "", drawn and "draw(Z, P, by)" or "Z.keep(P)"
+    all.minus_D = drawn and "minus_D_drawn(dP, P, Z, D)" or string.format("minus_D_times(dP, %s, D%s)", p.has.softcap and "S" or "P", p.words.and_boost)
+    all.scale, all.scale_of_my = drawn and "scale_boosted(a)" or "a.scale", drawn and "scale_boosted(my.a)" or "my.a.scale"
+    return all
   end,
   constants = function(c, p) return ws.constants(c, p, of(c, p)) end,
   recipe = function(c, p, g, entry) return ws.recipe("bwd_ws", c, p, of(c, p), entry) end,

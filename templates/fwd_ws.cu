@@ -69,7 +69,7 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
 %  end
 %  local function step(is_cut)
         const i32 j = nth_tile($(order), y);
-        start_$(schedule)(x, Q, n, me);
+        start_$(schedule)(x, Q, n, me$(added_early and ", {a, at, i0, j * Bc, " .. is_cut .. "}, c" or ""));
         softmax_$(seeks_late and "late" or schedule)(x, {a, at, i0, j * Bc, $(is_cut)}, c, n, me, own);
 %  end
       const i32 first = nth_tile($(order), 0);

@@ -21,7 +21,8 @@
 #define DROP_32  "fwd-f32-b2-h2k1-q20-k35-d40-drop all"
 #define DROP_BWD "bwd-f16-b2-h2k1-q70-k90-d40-causal-drop all"
 
-#define DROP_BWD_WS "bwd-f16-b2-h2k1-q100-k140-d64-drop all gpu=H200"
+#define DROP_BWD_WS  "bwd-f16-b2-h2k1-q100-k140-d64-drop all gpu=H200"
+#define DROP_BWD_CAP "bwd-f16-b2-h2k1-q100-k140-d64-softcap-drop all gpu=H200"
 
 #define PAIRS     "fwd-f16-b2-h2k1-q67-k70-d64-mask-bias all"
 #define PAIRS_ODD "fwd-f16-b1-h2-q20-k73-d64-bias all"
@@ -31,6 +32,7 @@
 
 #define MOD      "fwd-f16-b2-h2k1-q67-k70-d64 all mod=s+table0[h,i]-0.1*b mask=itable1[i]<=itable1[j]"
 #define MOD_EVEN "fwd-f16-b2-h2k1-q67-k70-d64 all mod=s+table0[h]*(j-i)"
+#define MOD_LATE "fwd-f16-b1-h2k1-q70-k390-d64-causal all gpu=H200 sms=2 mod=s-(j/20-table0[h])+0.1*i"
 #define MOD_BWD  "bwd-f16-b2-h2k1-q70-k90-d40 all mod=20.0*tanh(s*table0[h]/20.0) mask=j<80"
 
 static const defect defects[] = {
@@ -43,6 +45,9 @@ static const defect defects[] = {
     {"bwd,bwd_two,fa1_bwd,standard_bwd", "slopes.at[r][c] = slope * y.slope", "slopes.at[r][c] = slope",
      MOD_BWD, WRONG, NULL, NULL},
     {"standard,fa1,fwd", "keys_on = transposed ? 0 : on", "keys_on = 0", MOD_EVEN, WRONG, NULL, NULL},
+    {"fwd_ws", "x.added[r].first -= c * origin(x.m.at[r]);", "", MOD_LATE, WRONG, NULL, NULL},
+    {"fwd_ws", "more = log2e * y.more;", "more = y.more;", MOD_LATE, WRONG, NULL, NULL},
+    {"fwd_ws", "x.keys_on = 1;", "", MOD_LATE, WRONG, NULL, NULL},
     /* pairs: heads of Q and not of K, batches, what lies beyond the last, the sign, the share in the
        derivative */
     {"fwd", "i64(at.h) * of.h", "i64(at.hk) * of.h", PAIRS, WRONG, NULL, NULL},
@@ -82,9 +87,18 @@ static const defect defects[] = {
      NULL},
     {"bwd,bwd_two,fa1_bwd,standard_bwd", "fmaxf(P.at[r][c], 0.f)", "fabsf(P.at[r][c])", DROP_BWD, WRONG, NULL,
      NULL},
-    {"bwd_ws", "0xbb99", "0x9988", DROP_BWD_WS, WRONG, NULL, NULL},
+    {"bwd_ws", "| 0x4400", "", DROP_BWD_WS, WRONG, NULL, NULL},
+    {"bwd_ws", "(2 * x + half) * 512", "2 * x * 512", DROP_BWD_WS, WRONG, NULL, NULL},
+    {"bwd_ws", "j0 / 32 + warp / 2", "j0 / 32 + warp", DROP_BWD_WS, WRONG, NULL, NULL},
+    {"bwd_ws", "part * D", "D", DROP_BWD_WS, WRONG, NULL, NULL},
+    {"bwd_ws", "fmaf(Z.value(r, x)", "fmaf(P.value(r, x)", DROP_BWD_WS, WRONG, NULL, NULL},
+    {"bwd_ws", "return a.scale * boost(a);", "return a.scale;", DROP_BWD_WS, WRONG, NULL, NULL},
+    {"bwd_ws", "named_sync(8 + warp / 2, 64);", "", DROP_BWD_WS, EMU_RACE, "templates/lib/ws_drop.cuh",
+     "get16"},
+    {"bwd_ws", "n % 2 * 2 * consumers", "0", DROP_BWD_WS, EMU_RACE, "templates/lib/ws_drop.cuh", "put16"},
+    {"bwd_ws", "0xbb99", "0x9988", DROP_BWD_CAP, WRONG, NULL, NULL},
     {"bwd_ws", "head - from.batch * a.h", "head", DROP_BWD_WS, WRONG, NULL, NULL},
-    {"bwd_ws", "difference(value_of(P, r, x)", "difference(fabsf(value_of(P, r, x))", DROP_BWD_WS, WRONG,
+    {"bwd_ws", "difference(value_of(P, r, x)", "difference(fabsf(value_of(P, r, x))", DROP_BWD_CAP, WRONG,
      NULL, NULL},
     /* the gradient of sinks: its sign, all batches, whole blocks */
     {"bwd,bwd_two", "sum -= ex2(sink - of.x) * of.y", "sum += ex2(sink - of.x) * of.y", SINK_BWD, WRONG, NULL,
@@ -98,7 +112,7 @@ static const defect defects[] = {
     {"standard,fa1,fwd", "at.nq - i", "at.nk - i", ALIBI_32, WRONG, NULL, NULL},
     {"fwd", "fabsf(first + along)", "(first + along)", ALIBI, WRONG, NULL, NULL},
     {"fwd_ws", "m.at[r] -= log2e * at.slope * float(row_of<Br>(r));", "", ALIBI_WS, WRONG, NULL, NULL},
-    {"fwd_ws", "added.first -= origin(m.at[r]);", "", ALIBI_LATE, WRONG, NULL, NULL},
+    {"fwd_ws", "added.first -= origin(x.m.at[r]);", "", ALIBI_LATE, WRONG, NULL, NULL},
     {"fwd", "first *= slope;", "", ALIBI_CUT, WRONG, NULL, NULL},
     {"bwd,bwd_two", "float(-on)", "float(on)", ALIBI_BWD, WRONG, NULL, NULL},
     {"fa1_bwd,standard_bwd,bwd,bwd_two", "L - added.at(c)", "L", ALIBI_BWD, WRONG, NULL, NULL},

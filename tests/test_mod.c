@@ -193,12 +193,38 @@ static void what_grows_evenly_has_two_parts(void **state)
   }
 }
 
+/* Of summands beside s what they are at the first pair, with their signs, and of those that grow by what. */
+static void what_is_added_evenly_has_a_course(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text, *course;
+  } cases[] = {{"s", "return {0.f, 0.f};\t"},
+               {"s + 0.5", "const float v1 = 0.5f;\treturn {0.f + v1, 0.f};\t"},
+               {"0.5 + s - j",
+                "const float v0 = 0.5f;\tconst i32 b3 = i32(x.first_j);\tconst float b4 = float(b3), "
+                "e4 = float(0 * x.rows_on + 1 * x.keys_on);\treturn {0.f - b4 + v0, 0.f - e4};\t"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    fat_mod *m;
+    fat_text lines = {0};
+    assert_int_equal(fat_mod_parse(cases[i].text, FAT_MOD, &m, NULL), FAT_OK);
+    fat_mod_emit_course(m, &lines);
+    assert_string_equal(fat_text_get(&lines), cases[i].course);
+    fat_text_free(&lines);
+    fat_mod_free(m);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(texts_have_one_form),          cmocka_unit_test(mistakes_are_told_by_column),
-      cmocka_unit_test(depth_and_length_have_limits), cmocka_unit_test(what_was_told_is_known),
-      cmocka_unit_test(derivatives_of_one_are_seen),  cmocka_unit_test(what_grows_evenly_has_two_parts),
+      cmocka_unit_test(texts_have_one_form),
+      cmocka_unit_test(mistakes_are_told_by_column),
+      cmocka_unit_test(depth_and_length_have_limits),
+      cmocka_unit_test(what_was_told_is_known),
+      cmocka_unit_test(what_is_added_evenly_has_a_course),
+      cmocka_unit_test(derivatives_of_one_are_seen),
+      cmocka_unit_test(what_grows_evenly_has_two_parts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

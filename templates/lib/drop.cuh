@@ -121,19 +121,22 @@ __device__ __forceinline__ void drop_as(Acc &P, const call &a, const At &at, i32
 }
 % end
 
-//: turn_pairs -- where S is transposed a lane has one key and two rows beside each other, of whose bytes a lane of Philox holds one
-// row and two keys: the lane of the other key makes the other row's, and they exchange what each of them needs. Two words for each
-// row then: the bytes of both rows 8 apart for 8 keys, and for the next 8
-__device__ __forceinline__ void turn_pairs(bytes16 &x, i32 own)
+//: turn_pair -- where S is transposed a lane has one key and two rows beside each other, of whose bytes a lane of Philox holds one
+// row and two keys: the lane of the other key makes the other row's, and they exchange what each of them needs. Then a word for
+// each row: the bytes of both rows 8 apart for its key, and for the one 8 behind
+__device__ __forceinline__ void turn_pair(u32 &x, u32 &y, i32 own)
 {
   const u32 even = 0x6420, odd = 0x7531; // bytes
-#pragma unroll
-  for (i32 y = 0; y < 2; y++) {
-    const u32 a = x.at[2 * y], b = x.at[2 * y + 1], mine = prmt(a, b, own ? odd : even);
-    const u32 others = u32(from_lane(i32(prmt(a, b, own ? even : odd)), 4));
-    x.at[2 * y] = own ? others : mine;
-    x.at[2 * y + 1] = own ? mine : others;
-  }
+  const u32 mine = prmt(x, y, own ? odd : even), others = u32(from_lane(i32(prmt(x, y, own ? even : odd)), 4));
+  x = own ? others : mine;
+  y = own ? mine : others;
+}
+
+//: turn_pairs -- of 16 keys, and the next 16
+__device__ __forceinline__ void turn_pairs(bytes16 &x, i32 own)
+{
+  turn_pair(x.at[0], x.at[1], own);
+  turn_pair(x.at[2], x.at[3], own);
   const u32 second = x.at[1];
   x.at[1] = x.at[2];
   x.at[2] = second;

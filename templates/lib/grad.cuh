@@ -35,8 +35,8 @@ __device__ __forceinline__ float dot_of(const quad &a, const quad &b)
   return sum;
 }
 
-//: make_LD -- LSE and D of the rows of a tile, eight lanes to a row
-__device__ __forceinline__ void make_LD(LD_row *to, const place &at, i32 i0)
+//: make_LD -- LSE and D of the rows of a tile, eight lanes to a row$(lots and "; of D a part" or "")
+__device__ __forceinline__ void make_LD(LD_row *to, const place &at, i32 i0$(lots and ", float part" or ""))
 {
   constexpr float log2e = 1.44269504088896f;
   for (i32 r = thread_id() / 8; r < Br; r += $(LD_threads) / 8) {
@@ -56,7 +56,7 @@ __device__ __forceinline__ void make_LD(LD_row *to, const place &at, i32 i0)
     if (thread_id() % 8 == 0) {
       float *const all = (float *)to + LD_tile::place(r);
       all[0] = real ? log2e * at.LSE[i] : -minus_inf();
-      all[Br] = D;
+      all[Br] = $(lots and "part * D" or "D");
     }
 % else
     if (thread_id() % 8 == 0)
@@ -188,7 +188,7 @@ __device__ __forceinline__ void dsink_by_LD(const call &a, const LD_row *LD_all,
 % else
       const LD_row of = LD_all[first + i];
 % end
-      sum -= ex2(sink - of.x) * of.y;
+      sum -= ex2(sink - of.x) * of.y$(lots and " * boost(a)" or "");
     }
   }
   sum = block_total(sum);

@@ -93,6 +93,38 @@ __device__ __forceinline__ $(keeps_slope and "modded" or "float") mod_of(const c
 % end
 }
 
+//: course -- what an expression adds to the scores of a row: to that of its first key, and by how much more with each key
+struct course {
+  float first, more;
+};
+
+//: course_of -- of one that adds what grows evenly along a row; x: the row's first pair, and one key on
+__device__ __forceinline__ course course_of(const call &a, const row_and_key &x)
+{
+% for _, line in ipairs(course_lines) do
+  $(line)
+% end
+}
+
+//: added_along -- the same of a row of S, in base 2
+template <class Acc> struct added_along {
+  float first, more;
+  added_along() = default;
+  template <class At> __device__ __forceinline__ added_along(const call &a, const At &at, i32 i0, i32 j0, i32 r)
+  {
+    constexpr float log2e = 1.44269504088896f;
+    row_and_key x = pair_of<false, Acc>(at, i0, j0, r, 0);
+    x.keys_on = 1;
+    const course y = course_of(a, x);
+    first = log2e * y.first;
+    more = log2e * y.more;
+  }
+  __device__ __forceinline__ float at(i32 c) const
+  {
+    return fmaf(more, float(Acc::column(c) - Acc::column(0)), first); // of a number that compilers know
+  }
+};
+
 //: keeps_pair -- whether the mask leaves a pair
 __device__ __forceinline__ bool keeps_pair(const call &a, const row_and_key &x)
 {

@@ -70,17 +70,21 @@ function ws.at_signals(c, p) return ws.at_bias(c, p) + ws.bias_bytes(c) end
 function ws.signals(c, p) return 2 * ws.Q_places(c) + 4 * c.s + (p.ragged and 1 or 0) end
 function ws.shared(c, p) return ws.at_signals(c, p) + 8 * ws.signals(c, p) + (p.has.bs and 16 * ws.Q_places(c) + 4 * c.s or 8 * ws.Q_places(c)) end
 
--- Whether the exponential takes products: ALiBi alone, whose term has one number for each row and one for each column where no key
--- that is seen lies behind its row.
-local function scores_late(c, p)
-  local has = p.has
-  return c.L == 2 and has.alibi and has.causal and not (p.cut.left or has.prefix or has.softcap or has.bias or has.mask or has.modHASH
-    or has.maskHASH) or false
+-- Whether scores differ from products by what grows evenly along a row: ALiBi alone, where no key that is seen lies behind its row, or an
+-- expression that says so.
+local function adds_evenly(p)
+  local has, alibi = p.has, p.has.alibi and p.has.causal and not p.has.prefix
+  return (has.modHASH and p.adds_evenly == 1 and not has.alibi or alibi and not has.modHASH)
+    and not (has.softcap or has.bias or has.mask or has.maskHASH) or false
 end
 
+-- Whether the exponential takes products then. Under a window maxima are sought of scores; of an expression more is asked while S is
+-- awaited, when a list has not said yet which keys these are.
+local function scores_late(c, p) return c.L == 2 and adds_evenly(p) and not (p.cut.left or p.has.bs and p.has.modHASH) end
+
 -- Elsewhere E = 1 is as 0, so that what won without a feature may be given to one that has it: where rows begin with different tiles
--- of keys, and under ALiBi, whose weights are made otherwise.
-function ws.can_be_ahead(p) return not (p.cut.left or p.ragged or p.has.bs or p.has.iv or p.has.alibi) end
+-- of keys, and where weights are made of products.
+function ws.can_be_ahead(p) return not (p.cut.left or p.ragged or p.has.bs or p.has.iv or p.has.alibi or adds_evenly(p)) end
 
 -- Tiles of Q that differ in length are drawn by a counter, the longest first; lists bring one of their own.
 function ws.counts(p) return p.uneven and not p.has.bs end
@@ -96,7 +100,8 @@ function ws.words(c, p)
     producer_registers = r[1], consumer_registers = r[2],
     ruled = p.has.alibi or p.has.drop or false, rows_later = p.has.alibi and p.has.causal and not (p.has.modHASH or p.has.prefix) or false, Q_held = c.Q == 1, P_shared = c.S == 1,
     schedule = c.I == 0 and "in_order" or "overlapped", held = c.I == 2,
-    scores_late = late, weights_late = late and "exp2_late" or "exp2_columns",
+    scores_late = late, weights_late = late and "exp2_late" or "exp2_columns", late_of = late and "x, t" or "x.S, x.m",
+    added_early = late and p.has.modHASH or false, take_tile = late and p.has.modHASH and ", const tile_at &t, float c" or "",
     take_counter = counts and ", i32 *counter" or "", and_counter = counts and ", counter" or "",
     turns = c.P == 0 and "none" or c.P == 1 and "products" or "softmax",
     ahead = c.E == 1 and ws.can_be_ahead(p), shares = c.M == 1, side_by_side = c.M == 1, range_of = c.M == 1 and "pair_range" or "range", read_by = c.M == 1 and "release_both" or "release",

@@ -5,6 +5,7 @@
 --   paired   whether two blocks of a cluster have 64 of the keys each (ws_pairs.cuh); shares: and copy Q and dO for each other
 --   sums     columns of dQ in its sums, where that is not d; partial: whether warpgroups make more
 --   turned   whether sums are those of dQ^T
+--   lots     whether dropout is drawn while S is awaited (ws_drop.cuh)
 --   biases   whether biases come by way of shared memory, a tile with each of Q
 --   K_held, V_held   slices of 16 columns of each in registers, where there are any
 --   lays     whether of blocks that add in turns the first lays dQ down; settles: and the last rounds it, which without det
@@ -85,7 +86,8 @@ function ws.places(c, p, of)
   at.bias = at.dS + of.dS * of.groups * 128 * c.Br
   at.P = at.bias + (of.biases and of.Q * bias.bytes(c.Br, 64 * of.groups) or 0)
   at.dQ = at.P + of.P
-  at.LD = at.dQ + of.dQ
+  at.lots = at.dQ + of.dQ
+  at.LD = at.lots + (of.lots and 2 * 2 * of.groups * ceil_div(c.Br, 64) * 2048 or 0)
   at.signals = at.LD + of.Q * 8 * c.Br
   at.last = at.signals + 8 * (P_signals(of) + 2 * keys + stay_signals(of) + 2 * (of.Q + of.dO + of.dS) + turns(p, of) + tails(p, of))
   at.told = ws.up(at.last, 16)
@@ -108,14 +110,14 @@ function ws.words(c, p, of, own)
   local copier, computer = ws.registers_of(of.all, of.biases, of.stays, p)
   local in_order = ordered(p, of)
   local words = { libs = libs("lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh",
-      "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_sums.cuh", "lib/ws_turns.cuh", "lib/ws_tails.cuh", "lib/ws_slices.cuh", "lib/ws_told.cuh", "lib/ws_stays.cuh", "lib/ws_cluster.cuh", "lib/ws_pairs.cuh",
+      "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_drop.cuh", "lib/ws_sums.cuh", "lib/ws_turns.cuh", "lib/ws_tails.cuh", "lib/ws_slices.cuh", "lib/ws_told.cuh", "lib/ws_stays.cuh", "lib/ws_cluster.cuh", "lib/ws_pairs.cuh",
       "lib/launches.cuh"),
     dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
     LD_threads = "prepare_threads", LD_apart = true, producer_registers = copier, consumer_registers = computer, P_shared = false, Q_held = false,
     turns = "none", schedule = "in_flight", stores_later = true, stores_tails = p.ragged, storing_lane = of.stays and "lane_again()" or "thread_id() % 32", stays = of.stays or false, owns = of.owns or false, lays = of.lays or false, settles = of.owns or of.settles or false, draws = draws(of), ordered = in_order, loose = in_order and not p.has.det, partial = of.partial or false,
     block = in_order and (of.paired and "begun_pair(counts)" or "begun_block(counts)") or of.paired and "i32(block_id()) / 2" or "i32(block_id())", paired = of.paired or false, shares = of.shares or false, read_by = of.shares and "release_both" or "release", own_groups = of.paired and "1" or "consumers",
     take_counts = counted(p, of) and ", i32 *counts" or "", and_counts = counted(p, of) and ", counts" or "" }
-  words.rows_ahead = own.rows_ahead or false
+  words.rows_ahead, words.lots = own.rows_ahead or false, of.lots or false
   bias.words(words, of.biases or false, "Q")
   simt.tile_words(words, p)
   if words.loose then words.together = string.format("min(Z, 1 + %s)", simt.heads_in_L2(32)) end
@@ -188,6 +190,7 @@ function ws.constants(c, p, of)
     { "Z", c.Z, "heads whose tiles start together" },
   }
   if of.biases then bias.constants(all, at.bias, 64 * of.groups) end
+  if of.lots then all[#all + 1] = { "at_lots", at.lots, "where lots that warps draw for each other lie, bytes" } end
   for _, name in ipairs { "K_held", "V_held" } do
     if (of[name] or 0) > 0 then all[#all + 1] = { name, of[name], "slices of 16 columns of " .. name:sub(1, 1) .. " in registers" } end
   end

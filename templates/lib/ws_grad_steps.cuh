@@ -77,7 +77,7 @@ __device__ __forceinline__ void set_P(acc<Bc, Br> &S, const call &a, const rows_
   if (at.is_cut)
     $(cut.right and not (cut.left or has.bs) and "mask_before" or "mask_rows")(S, a, at.of, at.i0, j0);
   $(rows_ahead and "exp2_minus_rows" or "exp2_minus_LSE")(S, $(rows_ahead and "L" or "LD_of(n)"), $(c_of_call));
-  $(weigh_rows)(S, a, at.of, at.i0, j0);
+  $(lots and "" or weigh_rows .. "(S, a, at.of, at.i0, j0);")
 }
 
 //: mask_before -- mask_rows where masks cut off none but the rows before those that see a key: by one comparison of a number that the

@@ -56,14 +56,20 @@ __device__ __forceinline__ void sliced_step(acc<Bc, D> &dK, acc<Bc, Dv> &dV, boo
 % if rows_ahead then
   const LSE_of_rows L(LD_of(n));
 % end
+% if lots then
+  await_full(dO_full, dO_place_of(n), dO_here);         // a branch: ptxas would draw between the products of S, and have S wait
+ $(draw_lots)
+% end
   products_wait<0>();                                   // S is there, and dK
   release_Q(n - 1);
   set_P(S, a, of.$(at_of)(a), my.j0, n$(rows_ahead and ", L" or ""));                      // P = exp(S - LSE)
+% if not lots then
   await_full(dO_full, dO_place_of(n), dO_here);
+% end
   P.round(S);
 % if has.drop then
   rounded<Br> Z;
-  Z.keep(P);
+  $(draw);
 % end
   start_slices(dV, $(has.drop and "Z" or "P"), dO_of(n));                       // dV = dV + P^T dO
   start_dP(dP, V, n, true);                             // dP^T = V dO^T
@@ -82,7 +88,7 @@ __device__ __forceinline__ void sliced_step(acc<Bc, D> &dK, acc<Bc, Dv> &dV, boo
 % end
   release(dO_free + dO_place_of(n).slot);
   set_slope(S, a, of.$(at_of)(a), my.j0, n);
-  minus_D_times(dP, $(has.softcap and "S" or "P"), D$(and_boost));$(tell_dS)        // dS = P (dP - D)
+  $(minus_D);$(tell_dS)        // dS = P (dP - D)
   dS.round(dP);
   lay_dS(from.dS(n) + 1, me, dS);
   start_dQ(dQ, share, from.dS(n), dS_here);             // dQ = dS K, of the step before

@@ -180,7 +180,7 @@ __device__ __forceinline__ void store_dK(acc<Bc, D> &dK, const call &a, i32 roun
   const key_task my = told_task(round);
   const sequence at = told_sequence(round);
   const i32 j0 = my.j0 + 64 * me;
-  store_scaled(V_of(me, round), dK, a.scale, dK_map, at, j0$(told_rows("dK", "my.head")));
+  store_scaled(V_of(me, round), dK, $(scale), dK_map, at, j0$(told_rows("dK", "my.head")));
   dK = {};
 }
 
@@ -258,7 +258,7 @@ $(partial and "        if (c / 2 * 8 < my.some())\n  " or "")        sums[c / 2 
 #pragma unroll
     for (i32 c = 0; c < dQ.C; c += 2)
       if (i < at.nq && ($(partial and "" or "Ds == D || ")my.column + c / 2 * 8 < D))
-        *(u32 *)(to + c / 2 * 8) = pack_$(dtype)(my.a.scale * dQ.at[r][c], my.a.scale * dQ.at[r][c + 1]);
+        *(u32 *)(to + c / 2 * 8) = pack_$(dtype)($(scale_of_my) * dQ.at[r][c], $(scale_of_my) * dQ.at[r][c + 1]);
   }
 }
 

@@ -18,6 +18,9 @@ struct online {
 % if seeks_late and cut.left then
   i32 growths; // successive tiles in which m has grown, in this warp
 % end
+% if added_early then
+  added_along<acc<Br, Bc>> added[acc<Br, Bc>::R]; // to scores of this tile, less m
+% end
   __device__ __forceinline__ explicit online(i32 me) : P(me), O{}, m(minus_inf()), l(0.f) {}
 };
 
@@ -128,14 +131,28 @@ __device__ __forceinline__ void last_step(online &x, i32 n)
   $(read_by)(V_free + V.slot);
 }
 
+//: set_added -- before S is awaited: tables lie in device memory
+__device__ __forceinline__ void set_added(online &x, const tile_at &t, float c)
+{
+  if (!t.is_cut)
+#pragma unroll
+    for (i32 r = 0; r < x.m.R; r++) {
+      x.added[r] = added_along<acc<Br, Bc>>(t.a, t.at, t.i0, t.j0, r);
+      x.added[r].first -= c * origin(x.m.at[r]);
+    }
+}
+
 //: start_in_order
-__device__ __forceinline__ void start_in_order(online &x, const query &Q, i32 n$(take_K), i32)
+__device__ __forceinline__ void start_in_order(online &x, const query &Q, i32 n$(take_K), i32$(take_tile))
 {
   const step_of<stages> V(n), K($(K_of_step));
   wait(V_full + V.slot, V.parity);
   start_AB(x.O, x.P, V_place(V.slot));                  // O = O + P V
   wait(K_full + K.slot, K.parity);
   start_ABt(x.S, Q, K_place(K.slot));                   // the next S = Q K^T
+% if added_early then
+  set_added(x, t, c);
+% end
   products_wait<0>();
 }
 
@@ -153,7 +170,7 @@ __device__ __forceinline__ void softmax_in_order(online &x, const tile_at &t, fl
 }
 
 //: start_overlapped
-__device__ __forceinline__ void start_overlapped(online &x, const query &Q, i32 n$(take_K), i32 me)
+__device__ __forceinline__ void start_overlapped(online &x, const query &Q, i32 n$(take_K), i32 me$(take_tile))
 {
   const step_of<stages> K($(K_of_step)), V(n);
   wait(K_full + K.slot, K.parity);
@@ -165,6 +182,9 @@ __device__ __forceinline__ void start_overlapped(online &x, const query &Q, i32 
   start_AB(x.O, x.P, V_place(V.slot));                  // O = O + P V
 % if turns == "products" then
   pass_turn(me);
+% end
+% if added_early then
+  set_added(x, t, c);
 % end
   products_wait<1>();                                   // S is there
 }
@@ -193,28 +213,28 @@ __device__ __forceinline__ void softmax_overlapped(online &x, const tile_at &t, 
 }
 
 //: exp2_late -- P = exp(S - m) in a thread's columns from `first` to before `last`
-% if scores_late then
-// Where no mask cuts the tile S holds products still: of ALiBi's term, the tile's first key and m one number is made for each row, so
-// that it costs a multiply-add for each score, not two and a half
-% end
-template <i32 first, i32 last> __device__ __forceinline__ void exp2_late(acc<Br, Bc> &S, const rowvec<Br> &m, const tile_at &t, float c)
+// Where no mask cuts the tile S holds products still: of what grows evenly along a row, the tile's first key and m one number is made for
+// each row, so that it costs a multiply-add for each score, not two and a half
+template <i32 first, i32 last> __device__ __forceinline__ void exp2_late(online &x, const tile_at &t, float c)
 {
-% if scores_late then
   if (!t.is_cut) {
     constexpr float log2e = 1.44269504088896f;
     const float scale = log2e * t.a.scale;
 #pragma unroll
-    for (i32 r = 0; r < m.R; r++) {
+    for (i32 r = 0; r < x.m.R; r++) {
+% if has.alibi then
       terms<false, acc<Br, Bc>> added(t.at, t.i0, t.j0, r);
-      added.first -= origin(m.at[r]);
+      added.first -= origin(x.m.at[r]);
+% else
+      const added_along<acc<Br, Bc>> &added = x.added[r];
+% end
 #pragma unroll
-      for (i32 x = first; x < last; x++)
-        S.at[r][x] = ex2(fmaf(scale, S.at[r][x], added.at(x)));
+      for (i32 n = first; n < last; n++)
+        x.S.at[r][n] = ex2(fmaf(scale, x.S.at[r][n], added.at(n)));
     }
     return;
   }
-% end
-  exp2_columns<first, last>(S, m, c);
+  exp2_columns<first, last>(x.S, x.m, c);
 }
 
 //: softmax_late -- after either start; `own`: the place of this warpgroup's rows of Q
@@ -232,13 +252,13 @@ __device__ __forceinline__ void softmax_late(online &x, const tile_at &t, float 
     move(x, row_max(x.m, x.S), c);
   }
 % end
-  $(weights_late)<0, columns / 2>(x.S, x.m, $(scores_late and "t, " or "")c);             // P = exp(S - m), whose maximum m need not be
+  $(weights_late)<0, columns / 2>($(late_of), c);             // P = exp(S - m), whose maximum m need not be
 % if held then
   hold_half(x.l, x.S);                                  // while O + P V runs
 % end
   products_wait<0>();                                   // O is there
   $(read_by)(V_free + V.slot);
-  $(weights_late)<columns / 2, columns>(x.S, x.m, $(scores_late and "t, " or "")c);
+  $(weights_late)<columns / 2, columns>($(late_of), c);
   rowvec<Br> sums_of_P = row_sum(x.S);
   weigh(x.S, t.a, t.at, t.i0, t.j0);
   set_weights(x.P, x.S$(has.drop and ", t" or ""));

@@ -32,7 +32,12 @@ static void try_mod(const char *text, fat_feature which)
     require(code.length > 0 && code.length <= 200 * (size_t)(m->count + 1) &&
             !strpbrk(fat_text_get(&code), "\n\"\\#"));
   }
-  fat_mod_adds(m);
+  if (fat_mod_adds_evenly(m)) {
+    require(fat_mod_adds(m));
+    fat_text_clear(&code);
+    fat_mod_emit_course(m, &code);
+    require(code.length > 0 && code.length <= 200 * (size_t)(m->count + 1));
+  }
   fat_text_free(&code);
   fat_mod_free(m);
   fat_mod_free(again);
