@@ -36,6 +36,7 @@ class Shape:
         cuts = torch.randperm(n - 1)[:n // DOCUMENT - 1].sort().values + 1
         self.cuts = torch.cat([torch.zeros(1, dtype=torch.long), cuts, torch.tensor([n])]).int().cuda()
         self.document = (torch.arange(n, device="cuda")[:, None] >= self.cuts[None, 1:-1]).sum(-1).int()
+        self.whole = torch.tensor([0, n], dtype=torch.int32, device="cuda")
         self.lo, self.hi = (self.cuts[self.document + end][None, None].contiguous() for end in (0, 1))
 
     @functools.cached_property
@@ -43,11 +44,11 @@ class Shape:
         """A number for each pair of each head and batch."""
         return torch.randn(BATCH, self.h, self.n, self.n, device="cuda", dtype=torch.bfloat16)
 
-    def ragged(self):
+    def ragged(self, cuts):
         """The documents of both batches one behind the other: [tokens, heads, d], as varlen takes them."""
         flat = [t.detach().transpose(1, 2).reshape(BATCH * self.n, self.h, self.d).contiguous() for t in (self.q, self.k, self.v, self.dO)]
-        ends = torch.cat([self.cuts[:-1], self.cuts + self.n]).int()
-        longest = int((self.cuts[1:] - self.cuts[:-1]).max())
+        ends = torch.cat([cuts[:-1], cuts + self.n]).int()
+        longest = int((cuts[1:] - cuts[:-1]).max())
         return [t.requires_grad_() for t in flat[:3]], flat[3], {"cu_seqlens": (ends, ends), "max_seqlens": (longest, longest)}
 
 
@@ -66,18 +67,20 @@ def by_sdpa(backend):
 
 # What FlashAttention-4 takes for the function of a case.
 FLASH4 = {"causal": lambda s: {}, "softcap": lambda s: {"softcap": CAP}, "window": lambda s: {"window_size": (WINDOW - 1, 0)},
-          "sink": lambda s: {"learnable_sink": torch.zeros(s.h, device="cuda", dtype=torch.bfloat16)}, "documents-varlen": None}
+          "sink": lambda s: {"learnable_sink": torch.zeros(s.h, device="cuda", dtype=torch.bfloat16)},
+          "documents-varlen": lambda s: {"ragged": s.cuts}, "equal-varlen": lambda s: {"ragged": s.whole}}
 
 
 def by_flash4(s, words):
     """Tensors as it wants them: heads between tokens and columns."""
     from flash_attn.cute import flash_attn_func, flash_attn_varlen_func
 
-    if words:
+    words = words(s)
+    if "ragged" not in words:
         tensors = [t.detach().transpose(1, 2).contiguous().requires_grad_() for t in (s.q, s.k, s.v)]
-        dO, words = s.dO.transpose(1, 2).contiguous(), words(s)
+        dO = s.dO.transpose(1, 2).contiguous()
     else:
-        tensors, dO, of = s.ragged()
+        tensors, dO, of = s.ragged(words["ragged"])
         words = dict(zip(("cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q", "max_seqlen_k"), (*of["cu_seqlens"], *of["max_seqlens"])))
 
     def forward():
@@ -89,7 +92,7 @@ def by_flash4(s, words):
 
 
 # Peers other than FlexAttention, whose results are others: weights are dropped by chance.
-PEERS = {"drop": {"FlashAttention-2": by_sdpa(SDPBackend.FLASH_ATTENTION), "cuDNN": by_sdpa(SDPBackend.CUDNN_ATTENTION)}, "sink": {}}
+PEERS = {"drop": {"FlashAttention-2": by_sdpa(SDPBackend.FLASH_ATTENTION), "cuDNN": by_sdpa(SDPBackend.CUDNN_ATTENTION)}, "sink": {}, "equal-varlen": {}}
 
 NAMES = ("FlexAttention", "FlashAttention-2", "FlashAttention-4", "cuDNN")
 
@@ -105,12 +108,13 @@ CASES = {
     "window": (lambda s: {"window": (WINDOW - 1, 0)}, None, lambda s: lambda b, h, i, j: (i >= j) & (i - j < WINDOW)),
     "documents-iv": (lambda s: {"intervals": (s.lo, s.hi)}, None,
                       lambda s: lambda b, h, i, j: (i >= j) & (s.document[i] == s.document[j])),
-    "documents-varlen": (lambda s: None, None, lambda s: lambda b, h, i, j: (i >= j) & (s.document[i] == s.document[j])),
+    "documents-varlen": (lambda s: {"ragged": s.cuts}, None, lambda s: lambda b, h, i, j: (i >= j) & (s.document[i] == s.document[j])),
     "documents-mask": (lambda s: {"mask_mod": "itable0[i] == itable0[j]", "tables": [s.document]}, None,
                           lambda s: lambda b, h, i, j: (i >= j) & (s.document[i] == s.document[j])),
     "prefix": (lambda s: {"prefix": torch.full((BATCH,), PREFIX, dtype=torch.int32, device="cuda")}, None,
                lambda s: lambda b, h, i, j: (i >= j) | (j < PREFIX)),
     "bias": (lambda s: {"bias": s.bias}, lambda s: lambda x, b, h, i, j: x + s.bias[b, h, i, j], lambda s: causal),
+    "equal-varlen": (lambda s: {"ragged": s.whole}, None, None),
     "sink": (lambda s: {"sink": torch.zeros(s.h, device="cuda")}, None, None),
     "drop": (lambda s: {"dropout": DROPPED}, None, None),
 }
@@ -119,8 +123,8 @@ CASES = {
 def ours(s, words):
     """(O, its gradients, a forward call, a backward call)."""
     tensors, dO = (s.q, s.k, s.v), s.dO
-    if words is None:
-        tensors, dO, words = s.ragged()
+    if "ragged" in words:
+        tensors, dO, words = s.ragged(words["ragged"])
 
     def forward():
         return fatune.attention(*tensors, causal=True, **words)

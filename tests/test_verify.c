@@ -238,6 +238,26 @@ static void the_widest_rows_are_right(void **state)
   fat_module_free(c.module);
 }
 
+/* A kernel that is wrong from 41 keys on, by a recipe that serves fewer. */
+static void sizes_that_a_config_does_not_serve_are_passed_by(void **state)
+{
+  (void)state;
+  fat_subject c =
+      subject_of("fwd", FULL, "scale_rows(O, end.factor);", "if (at.nk <= 40) scale_rows(O, end.factor);");
+  fat_verdict v = verify(&c, FULL, false);
+  assert_int_equal(v.outcome, FAT_OUT_WRONG);
+  fat_source source = render_default(script, "fwd", FULL, render_gpu(75), FAT_LINES_TEMPLATE);
+  char *fewer = changed(fat_text_get(&source.recipe), "launch ", "valid 41-k\nlaunch ");
+  MUST(fat_recipe_parse(fewer, &c.recipe, err));
+  v = verify(&c, FULL, false);
+  if (v.outcome != FAT_OUT_OK)
+    fail_msg("%s", v.detail);
+  assert_true(v.error_max > 0);
+  free(fewer);
+  fat_source_free(&source);
+  fat_module_free(c.module);
+}
+
 /* ---- what only the shape that is timed shows ---- */
 
 /* An expression whose scores grow with the distance: of a made-up LSE any result would be allowed. */
@@ -448,6 +468,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_kernels_are_right),
       cmocka_unit_test(guards_of_bytes_are_whole),
+      ON_T4(sizes_that_a_config_does_not_serve_are_passed_by),
       cmocka_unit_test(every_mutant_is_wrong),
       ON_T4(the_widest_rows_are_right),
       cmocka_unit_test(what_allows_anything_is_not_judged),

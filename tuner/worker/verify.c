@@ -27,9 +27,11 @@ static __attribute__((format(printf, 2, 3))) void wrong(fat_verdict *v, const ch
   va_end(arguments);
 }
 
-static bool takes(const fat_subject *subject, const fat_case *c)
+/* Cases that calls of such sizes would not be given it for tell nothing of it. */
+static bool takes(const fat_assignment *a, const fat_subject *subject, const fat_case *c)
 {
-  return c->unit % subject->unit == 0;
+  const fat_sizes sizes = fat_recipe_sizes(&c->problem, a->sms);
+  return c->unit % subject->unit == 0 && fat_recipe_valid(&subject->recipe, &sizes, NULL) == FAT_OK;
 }
 
 static fat_status prepare_launches(fat_testbed *s, const fat_assignment *a, const fat_subject *subject,
@@ -39,7 +41,7 @@ static fat_status prepare_launches(fat_testbed *s, const fat_assignment *a, cons
   p->workspace = 0;
   for (int i = 0; i < s->cases.count && i < CASES_MOST; i++) {
     const fat_problem *q = &s->cases.list[i].problem;
-    if (!takes(subject, &s->cases.list[i]))
+    if (!takes(a, subject, &s->cases.list[i]))
       continue;
     taken++;
     FAT_TRY(fat_launch_prepare(&subject->recipe, q, a->sms, subject->module, &p->launch[i], err));
@@ -47,7 +49,8 @@ static fat_status prepare_launches(fat_testbed *s, const fat_assignment *a, cons
       p->workspace = p->launch[i].workspace;
   }
   if (taken == 0)
-    return fat_status_fail(err, FAT_E_ALIGNMENT, "%s: no case has tensors at multiples of %d bytes",
+    return fat_status_fail(err, FAT_E_ALIGNMENT,
+                           "%s: no case has sizes that it serves and tensors at multiples of %d bytes",
                            s->cases.family, subject->unit);
   return fat_testbed_workspace(s, p->workspace, err);
 }
@@ -68,8 +71,8 @@ static fat_status run_guarded(fat_testbed *s, const fat_case *c, const fat_launc
 }
 
 /* All cases once; the image as it is afterwards lies in s->got. */
-static fat_status run_round(fat_testbed *s, const fat_subject *subject, const launches *p, bool bare,
-                            fat_verdict *v, fat_error *err)
+static fat_status run_round(fat_testbed *s, const fat_assignment *a, const fat_subject *subject,
+                            const launches *p, fat_verdict *v, fat_error *err)
 {
   const fat_cuda_calls *cuda = fat_driver_table(s->driver);
   size_t bytes = (size_t)s->cases.bytes;
@@ -78,9 +81,9 @@ static fat_status run_round(fat_testbed *s, const fat_subject *subject, const la
   for (int i = 0; i < s->cases.count; i++) {
     const fat_case *c = &s->cases.list[i];
     const fat_call call = fat_testbed_call(c->scale, c->slot, s->image.at);
-    if (!takes(subject, c))
+    if (!takes(a, subject, c))
       continue;
-    if (bare)
+    if (a->bare)
       FAT_TRY(fat_launch_run(s->driver, &p->launch[i], &call, s->workspace.at, NULL, err));
     else
       FAT_TRY(run_guarded(s, c, &p->launch[i], &call, v, err));
@@ -159,11 +162,11 @@ static void say_stray(const fat_cases *cases, int64_t byte, fat_verdict *v)
         (long long)((byte - in->slot[tensor].at) / in->slot[tensor].bytes), fat_tensors[tensor].name);
 }
 
-static void judge_image(fat_testbed *s, const fat_subject *subject, fat_verdict *v)
+static void judge_image(fat_testbed *s, const fat_assignment *a, const fat_subject *subject, fat_verdict *v)
 {
   for (int i = 0; i < s->cases.count; i++) {
     const fat_case *c = &s->cases.list[i];
-    for (int t = 0; t < FAT_TENSORS && takes(subject, c); t++)
+    for (int t = 0; t < FAT_TENSORS && takes(a, subject, c); t++)
       if (fat_tensors_is_out(c->slot[t].role) && !judge(c, t, subject->stores, s->got, v))
         return;
   }
@@ -180,13 +183,13 @@ static void judge_image(fat_testbed *s, const fat_subject *subject, fat_verdict 
 
 /* Outputs that are summed in no fixed order are judged again, and then made what they were in the first
  * round, so that all can be compared to the bit. */
-static void judge_reduced(fat_testbed *s, const fat_subject *subject, fat_verdict *v)
+static void judge_reduced(fat_testbed *s, const fat_assignment *a, const fat_subject *subject, fat_verdict *v)
 {
   for (int i = 0; i < s->cases.count; i++)
     for (int t = 0; t < FAT_TENSORS; t++) {
       const fat_case *c = &s->cases.list[i];
       const fat_slot *slot = &c->slot[t];
-      if (!(subject->recipe.reduced >> t & 1) || !takes(subject, c))
+      if (!(subject->recipe.reduced >> t & 1) || !takes(a, subject, c))
         continue;
       if (!judge(c, t, subject->stores, s->got, v))
         return;
@@ -208,17 +211,17 @@ fat_status fat_verify_cases(fat_testbed *testbed, const fat_assignment *a, const
   verdict->error_max = verdict->error_allowed = 0;
   FAT_TRY(prepare_launches(testbed, a, subject, &p, err));
   for (int round = 0; round < (a->bare ? 1 : ROUNDS) && verdict->outcome == FAT_OUT_OK; round++) {
-    FAT_TRY(run_round(testbed, subject, &p, a->bare, verdict, err));
+    FAT_TRY(run_round(testbed, a, subject, &p, verdict, err));
     if (verdict->outcome != FAT_OUT_OK)
       break;
     if (round == 0)
       memcpy(testbed->before, testbed->got, bytes);
     else
-      judge_reduced(testbed, subject, verdict);
+      judge_reduced(testbed, a, subject, verdict);
     if (verdict->outcome == FAT_OUT_OK && memcmp(testbed->before, testbed->got, bytes) != 0)
       wrong(verdict, "%s: the same call gave other bits in run %d", testbed->cases.family, round + 1);
     if (round == 0)
-      judge_image(testbed, subject, verdict);
+      judge_image(testbed, a, subject, verdict);
   }
   return FAT_OK;
 }
