@@ -31,6 +31,8 @@ typedef struct fat_bound {
     double stored; /* of one that keeps S in memory, which differs for LSE */
     double most;   /* the largest absolute value of what is right */
     double mass;   /* of a gradient: the largest sum of absolute values of its summands */
+    double spread; /* of a gradient: of errors of a unit in the last place of each dS or P the largest sum, as
+                      independent ones add up */
   } of[FAT_TENSORS];
   double score;  /* the largest absolute value of a score, or of an LSE that is subtracted from one */
   double sum;    /* the largest sum of absolute values of a score's summands */

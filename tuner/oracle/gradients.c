@@ -84,15 +84,18 @@ static weights weigh(const fat_problem *p, const pair *x, fat_bound *bound)
 
 /* A row of a gradient while it is summed up: `by` times each row of the other operand. */
 typedef struct sums {
-  double exact[FAT_PROBLEM_DV_MAX], mass[FAT_PROBLEM_DV_MAX];
+  double exact[FAT_PROBLEM_DV_MAX], mass[FAT_PROBLEM_DV_MAX], squares[FAT_PROBLEM_DV_MAX];
   float own[FAT_PROBLEM_DV_MAX];
 } sums;
 
 static void add(sums *s, fat_dtype type, const float *row, int32_t n, double by, double mass, float own_by)
 {
+  const double unit = fat_half_unit(type, by);
   for (int32_t c = 0; c < n; c++) {
+    const double error = unit * (double)row[c];
     s->exact[c] += by * (double)row[c];
     s->mass[c] += mass * fabs((double)row[c]);
+    s->squares[c] += error * error;
     s->own[c] += fat_half_operand(type, own_by) * fat_half_operand(type, row[c]);
   }
 }
@@ -104,9 +107,11 @@ static void finish(const sums *s, const fat_problem *p, int tensor, int32_t n, f
   const double by = (double)scale;
   for (int32_t c = 0; c < n; c++) {
     right[c] = by * s->exact[c];
-    if (bound)
-      fat_bound_note(bound, tensor, right[c], (double)fat_half_round(p->dtype, scale * s->own[c]),
-                     fabs(by) * s->mass[c]);
+    if (!bound)
+      continue;
+    fat_bound_note(bound, tensor, right[c], (double)fat_half_round(p->dtype, scale * s->own[c]),
+                   fabs(by) * s->mass[c]);
+    bound->of[tensor].spread = fmax(bound->of[tensor].spread, fabs(by) * sqrt(s->squares[c]));
   }
 }
 

@@ -133,3 +133,12 @@ float fat_half_stored(fat_dtype type, float x)
   float rounded = fat_half_round(type, x);
   return isfinite(rounded) ? rounded : fat_half_tf32(x); /* f16 has as many digits as TF32 */
 }
+
+double fat_half_unit(fat_dtype type, double size)
+{
+  int exponent;
+  frexp(size, &exponent); /* size is 0.5 to 1 times 2^exponent */
+  if (type == FAT_BF16)
+    return ldexp(1, exponent - 8);
+  return type == FAT_F16 ? ldexp(1, (exponent > -13 ? exponent : -13) - 11) : 0;
+}

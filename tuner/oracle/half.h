@@ -42,5 +42,7 @@ float fat_half_operand(fat_dtype type, float x);
 /* S, P, dP and dS as PyTorch stores them. Our kernels keep S in float, so where f16 would overflow they go
  * on: there the number is rounded to as many digits as f16 has. */
 float fat_half_stored(fat_dtype type, float x);
+/* A unit in the last place of a number of that size as f16 or bf16; 0 where neither is the type. */
+double fat_half_unit(fat_dtype type, double size);
 
 #endif

@@ -151,15 +151,6 @@ static void row_forward(const fat_problem *p, int64_t i, const fat_reference_inp
 /* -- bounds */
 
 /* A unit in the last place of a result of that size; for f32 the epsilon below counts. */
-static double last_place(fat_dtype type, double size)
-{
-  int exponent;
-  frexp(size, &exponent); /* size is 0.5 to 1 times 2^exponent */
-  if (type == FAT_BF16)
-    return ldexp(1, exponent - 8);
-  return type == FAT_F16 ? ldexp(1, (exponent > -13 ? exponent : -13) - 11) : 0;
-}
-
 /* What tensor cores lose, in epsilons of a sum of n products. They add in float, but truncate where a float
  * sum rounds: each step over 8 summands (16 for some) takes up to a unit in the last place, two epsilons, off
  * the sum so far, always towards zero. That is n / 4 for certain. Each product is truncated as well, but
@@ -184,14 +175,15 @@ static double product_steps(fat_dtype type, int64_t n)
  * large or too small move a mean of numbers up to v by at most 2 v tanh(u). */
 static double luck_of_stored(const fat_problem *p, const fat_bound *b, int tensor)
 {
-  const double unit = last_place(p->dtype, b->score);
+  const double unit = fat_half_unit(p->dtype, b->score);
   if (fat_tensors[tensor].is_lse)
     return unit;
   return unit < 0.25 ? 0 : 2 * b->value * tanh(unit);
 }
 
 /* How far O may be off is the sum of
- *   - twice what the computation is off;
+ *   - twice what the computation is off, or, of a gradient, what rounding dS or P may take off it, whichever
+ * is more: where a few large summands cancel, as with equal data, few elements share one luck;
  *   - a unit in the last place of the largest result. FlashAttention-3 allows 2 max |(O + 0.3 - 0.3) - O|,
  * but results of long rows are smaller than 0.3, and errors of their own size would pass;
  *   - four roundings of the largest result, and four of the largest score, whose error e^S turns into
@@ -210,8 +202,9 @@ double fat_reference_allowed(const fat_problem *p, const fat_bound *b, int tenso
   }
   const double terms = product_steps(p->dtype, b->terms) / 4;
   const double summands = 4 + product_steps(p->dtype, p->d > p->dv ? p->d : p->dv);
-  return 2 * b->of[tensor].off + last_place(fat_tensors_dtype(p, tensor), most) +
-         epsilon * most * (4 + scores + terms) + epsilon * summands * b->of[tensor].mass + luck;
+  const double rounded = fmax(2 * b->of[tensor].off, b->of[tensor].spread);
+  return rounded + fat_half_unit(fat_tensors_dtype(p, tensor), most) + epsilon * most * (4 + scores + terms) +
+         epsilon * summands * b->of[tensor].mass + luck;
 }
 
 bool fat_reference_stores(const char *kernel)
