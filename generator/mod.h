@@ -121,5 +121,8 @@ bool fat_mod_adds_evenly(const fat_mod *mod);
 /* Lines as those of fat_mod_emit, of such a one: the last returns what it adds to the first pair's s, and by
  * how much more to that of the pair which x.rows_on and x.keys_on lead to. */
 void fat_mod_emit_course(const fat_mod *mod, fat_text *out);
+/* Lines that look up what such a one asks of tables that is the same for all pairs of a head, for known.at in
+ * the lines above. Returns how many numbers these are. */
+int fat_mod_emit_known(const fat_mod *mod, fat_text *out);
 
 #endif

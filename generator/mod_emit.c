@@ -7,7 +7,7 @@
  * like j - i and a table's number times that, is kept as two parts: b of the first pair, made once, and e of
  * the distance, a constant or a multiple of one. No whole number is made, and turned into a float, for each
  * pair. */
-#include "mod.h"
+#include "mod_write.h"
 
 #include <math.h>
 #include <string.h>
@@ -61,14 +61,6 @@ static bool wraps(const fat_mod_node *n)
 
 /* -- what grows evenly with a thread's pairs */
 
-enum { FIXED, EVEN, FREE }; /* the same for all pairs, by a constant for each row and key, or else */
-
-typedef struct course {
-  uint8_t goes;          /* one of these */
-  int8_t by_row, by_key; /* what a whole number that goes evenly grows by: NO_WRAP bounds it */
-  float most;            /* of a whole number: it lies within -most and most, where that is at most NO_WRAP */
-} course;
-
 /* A sum that wraps around is not that of its parts. Rows, keys and lengths count as fewer than 2^24. */
 #define NAME_MOST 16777216.f
 #define NO_WRAP   1073741824.f
@@ -78,7 +70,7 @@ static bool sums(const fat_mod_node *n)
   return n->op == FAT_MOD_ADD || n->op == FAT_MOD_SUB || n->op == FAT_MOD_MINUS;
 }
 
-static float most_of(const fat_mod_node *n, const course *a, const course *b)
+static float most_of(const fat_mod_node *n, const fat_mod_course *a, const fat_mod_course *b)
 {
   if (n->type != FAT_MOD_WHOLE)
     return 0;
@@ -98,26 +90,26 @@ static bool over_literal(const fat_mod *m, const fat_mod_node *n)
 }
 
 /* Operands' courses are known: they stand before. */
-static course course_of(const fat_mod *m, int i, const course *all)
+static fat_mod_course course_of(const fat_mod *m, int i, const fat_mod_course *all)
 {
-  static const course none = {FIXED, 0, 0, 0};
+  static const fat_mod_course none = {FAT_MOD_FIXED, 0, 0, 0};
   const fat_mod_node *n = &m->node[i];
-  const course *of[3];
-  uint8_t furthest = FIXED;
+  const fat_mod_course *of[3];
+  uint8_t furthest = FAT_MOD_FIXED;
   for (int k = 0; k < 3; k++) {
     of[k] = n->of[k] >= 0 ? &all[n->of[k]] : &none;
     furthest = of[k]->goes > furthest ? of[k]->goes : furthest;
   }
-  const course *a = of[0], *b = of[1];
-  course x = {furthest, n->op == FAT_MOD_I, n->op == FAT_MOD_J, most_of(n, a, b)};
+  const fat_mod_course *a = of[0], *b = of[1];
+  fat_mod_course x = {furthest, n->op == FAT_MOD_I, n->op == FAT_MOD_J, most_of(n, a, b)};
   const bool scales = over_literal(m, n) || (n->op == FAT_MOD_MUL && n->type == FAT_MOD_NUMBER &&
-                                             (a->goes == FIXED || b->goes == FIXED));
+                                             (a->goes == FAT_MOD_FIXED || b->goes == FAT_MOD_FIXED));
   if (n->op == FAT_MOD_I || n->op == FAT_MOD_J)
-    x.goes = EVEN;
-  else if (n->op == FAT_MOD_S || (furthest == EVEN && !sums(n) && !scales && n->op != FAT_MOD_FLOAT))
-    x.goes = FREE;
-  if (x.most > NO_WRAP && x.goes == EVEN)
-    x.goes = FREE;
+    x.goes = FAT_MOD_EVEN;
+  else if (n->op == FAT_MOD_S || (furthest == FAT_MOD_EVEN && !sums(n) && !scales && n->op != FAT_MOD_FLOAT))
+    x.goes = FAT_MOD_FREE;
+  if (x.most > NO_WRAP && x.goes == FAT_MOD_EVEN)
+    x.goes = FAT_MOD_FREE;
   if (sums(n)) {
     const int first = n->op == FAT_MOD_MINUS ? -1 : 1, second = n->op == FAT_MOD_ADD ? 1 : -1;
     x.by_row = (int8_t)(first * a->by_row + second * b->by_row);
@@ -126,38 +118,32 @@ static course course_of(const fat_mod *m, int i, const course *all)
   return x;
 }
 
-static void set_courses(const fat_mod *mod, course *all)
+void fat_mod_write_begin(fat_mod_writer *w, const fat_mod *mod, fat_text *out)
 {
+  *w = (fat_mod_writer){.mod = mod, .out = out};
   for (int i = 0; i < mod->count; i++)
-    all[i] = course_of(mod, i, all);
+    w->course[i] = course_of(mod, i, w->course);
 }
 
 /* -- lines */
 
-typedef struct writer {
-  const fat_mod *mod;
-  course course[FAT_MOD_NODES];
-  bool said[FAT_MOD_NODES], parted[FAT_MOD_NODES]; /* is needed as a value, by its parts */
-  fat_text *out;
-} writer;
-
-static bool splits(const writer *w, int i)
+bool fat_mod_write_splits(const fat_mod_writer *w, int i)
 {
-  return w->course[i].goes == EVEN;
+  return w->course[i].goes == FAT_MOD_EVEN;
 }
 
 /* Whose size, as a number, node i is, where that goes evenly: float(abs(i - j)). */
-static int distance_of(const writer *w, int i)
+static int distance_of(const fat_mod_writer *w, int i)
 {
   const fat_mod_node *n = &w->mod->node[i];
   if (n->op != FAT_MOD_FLOAT || w->mod->node[n->of[0]].op != FAT_MOD_ABS)
     return -1;
   const int of = w->mod->node[n->of[0]].of[0];
-  return splits(w, of) ? of : -1;
+  return fat_mod_write_splits(w, of) ? of : -1;
 }
 
 /* Of operands that are split the `part` asked for. */
-static void emit_form(const writer *w, int i, const char *form, char part)
+static void emit_form(const fat_mod_writer *w, int i, const char *form, char part)
 {
   const fat_mod_node *n = &w->mod->node[i];
   for (; *form; form++) {
@@ -168,7 +154,7 @@ static void emit_form(const writer *w, int i, const char *form, char part)
     const char what = *++form;
     const bool slope = what >= 'A' && what <= 'C';
     const int of = what == 'v' ? i : n->of[what - (slope ? 'A' : 'a')];
-    const char letter = slope ? 'd' : splits(w, of) ? part : 'v';
+    const char letter = slope ? 'd' : fat_mod_write_splits(w, of) ? part : 'v';
     if (slope && !w->mod->node[of].varies)
       fat_text_add(w->out, "0.f");
     else
@@ -177,32 +163,33 @@ static void emit_form(const writer *w, int i, const char *form, char part)
 }
 
 /* A literal's reciprocal is a constant: no division is left. */
-static const char *value_form(const writer *w, int i)
+static const char *value_form(const fat_mod_writer *w, int i)
 {
   const fat_mod_node *n = &w->mod->node[i];
   return over_literal(w->mod, n) ? "$a * (1.f / $b)" : forms[n->op].value;
 }
 
 /* The part that grows: of a sum's operands those that do. */
-static const char *growing_form(const writer *w, int i)
+static const char *growing_form(const fat_mod_writer *w, int i)
 {
   const fat_mod_node *n = &w->mod->node[i];
-  const bool first = splits(w, n->of[0]), second = n->of[1] >= 0 && splits(w, n->of[1]);
+  const bool first = fat_mod_write_splits(w, n->of[0]),
+             second = n->of[1] >= 0 && fat_mod_write_splits(w, n->of[1]);
   if (!sums(n) || n->op == FAT_MOD_MINUS || (first && second))
     return value_form(w, i);
   return first ? "$a" : n->op == FAT_MOD_ADD ? "$b" : "-$b";
 }
 
 /* Of the whole number `of`, which goes evenly, as parts of node i. */
-static void emit_converted(const writer *w, int i, int of)
+static void emit_converted(const fat_mod_writer *w, int i, int of)
 {
-  const course *a = &w->course[of];
+  const fat_mod_course *a = &w->course[of];
   fat_text_format(w->out, "const float b%d = float(b%d), e%d = float(%d * x.rows_on + %d * x.keys_on);\t", i,
                   of, i, a->by_row, a->by_key);
 }
 
 /* Of a whole number the first pair's alone: the other part is known. */
-static void emit_parts(const writer *w, int i)
+static void emit_parts(const fat_mod_writer *w, int i)
 {
   const fat_mod_node *n = &w->mod->node[i];
   if (n->op == FAT_MOD_FLOAT) {
@@ -224,7 +211,7 @@ static void emit_parts(const writer *w, int i)
   fat_text_add(w->out, ";\t");
 }
 
-static void emit_value(const writer *w, int i)
+static void emit_value(const fat_mod_writer *w, int i)
 {
   static const char *const types[] = {"bool", "i32", "float"};
   const fat_mod_node *n = &w->mod->node[i];
@@ -233,7 +220,7 @@ static void emit_value(const writer *w, int i)
     fat_text_format(w->out, "const float v%d = magnitude(b%d + e%d);\t", i, i, i);
     return;
   }
-  if (splits(w, i) && n->type == FAT_MOD_NUMBER) {
+  if (fat_mod_write_splits(w, i) && n->type == FAT_MOD_NUMBER) {
     fat_text_format(w->out, "const float v%d = b%d + e%d;\t", i, i, i);
     return;
   }
@@ -245,6 +232,8 @@ static void emit_value(const writer *w, int i)
   } else if (n->op == FAT_MOD_LITERAL) {
     fat_mod_print_number(n->number, w->out);
     fat_text_add(w->out, "f");
+  } else if (w->known[i]) {
+    fat_text_format(w->out, "known.at[%d]", w->known[i] - 1);
   } else if (n->op == FAT_MOD_LOOKUP) {
     fat_text_format(w->out, "((const %s *)a.table%d.data)[", types[n->type], n->table);
     emit_form(w, i, n->of[1] < 0 ? "entry_of($a" : "entry_of($a, $b", 'v');
@@ -259,25 +248,25 @@ static void emit_value(const writer *w, int i)
 
 /* Which more nodes are needed as values, and which by their parts, for those that are: from the last one
  * down. */
-static void mark(writer *w)
+void fat_mod_write_mark(fat_mod_writer *w)
 {
   const fat_mod_node *node = w->mod->node;
   for (int i = w->mod->count - 1; i >= 0; i--) {
-    const bool whole = node[i].type == FAT_MOD_WHOLE, even = splits(w, i);
+    const bool whole = node[i].type == FAT_MOD_WHOLE, even = fat_mod_write_splits(w, i);
     if (even && !whole && w->said[i])
       w->parted[i] = true; /* of which it is made */
     const int inner = distance_of(w, i);
     if (inner >= 0 && w->said[i])
       w->parted[inner] = true;
-    for (int n = 0; inner < 0 && n < 3 && node[i].of[n] >= 0; n++) {
+    for (int n = 0; inner < 0 && !w->known[i] && n < 3 && node[i].of[n] >= 0; n++) {
       const int of = node[i].of[n];
-      w->parted[of] |= w->parted[i] && splits(w, of);
-      w->said[of] |= (w->parted[i] && !splits(w, of)) || (w->said[i] && (whole || !even));
+      w->parted[of] |= w->parted[i] && fat_mod_write_splits(w, of);
+      w->said[of] |= (w->parted[i] && !fat_mod_write_splits(w, of)) || (w->said[i] && (whole || !even));
     }
   }
 }
 
-static void emit_nodes(const writer *w, bool slopes)
+void fat_mod_write_nodes(const fat_mod_writer *w, bool slopes)
 {
   const fat_mod *mod = w->mod;
   for (int i = 0; i < mod->count; i++) {
@@ -295,82 +284,14 @@ static void emit_nodes(const writer *w, bool slopes)
 
 void fat_mod_emit(const fat_mod *mod, bool slopes, fat_text *out)
 {
-  writer w = {.mod = mod, .out = out};
-  set_courses(mod, w.course);
+  fat_mod_writer w;
+  fat_mod_write_begin(&w, mod, out);
   w.said[mod->root] = true;
-  mark(&w);
-  emit_nodes(&w, slopes);
+  fat_mod_write_mark(&w);
+  fat_mod_write_nodes(&w, slopes);
   if (!slopes)
     fat_text_format(out, "return v%d;\t", mod->root);
   else
     fat_text_format(out, mod->node[mod->root].varies ? "return {v%d, d%d};\t" : "return {v%d, 0.f};\t",
                     mod->root, mod->root);
-}
-
-/* From the root down by sums, of which s is a summand on one side alone: the node where s is, `of` the
- * other side. -1 where `at` is no such sum. */
-static int behind(const fat_mod *mod, int at, int *of)
-{
-  const fat_mod_node *n = &mod->node[at];
-  if (n->op != FAT_MOD_ADD && n->op != FAT_MOD_SUB)
-    return -1;
-  const bool first = mod->node[n->of[0]].varies, second = mod->node[n->of[1]].varies;
-  if (first == second || (n->op == FAT_MOD_SUB && second))
-    return -1;
-  *of = n->of[first];
-  return n->of[!first];
-}
-
-/* Of `all`, where that is given, no summand is to be free. */
-static bool adds(const fat_mod *mod, const course *all)
-{
-  int at = mod->root, of;
-  while (mod->node[at].op != FAT_MOD_S) {
-    at = behind(mod, at, &of);
-    if (at < 0 || (all && all[of].goes == FREE))
-      return false;
-  }
-  return true;
-}
-
-bool fat_mod_adds(const fat_mod *mod)
-{
-  return adds(mod, NULL);
-}
-
-bool fat_mod_adds_evenly(const fat_mod *mod)
-{
-  course all[FAT_MOD_NODES];
-  set_courses(mod, all);
-  return adds(mod, all);
-}
-
-/* The sum of all summands' values of the first pair, or of what they grow by. */
-static void emit_sum(const writer *w, bool growing)
-{
-  const fat_mod *mod = w->mod;
-  fat_text_add(w->out, "0.f");
-  for (int at = mod->root, of; mod->node[at].op != FAT_MOD_S;) {
-    const char *sign = mod->node[at].op == FAT_MOD_ADD ? "+" : "-";
-    at = behind(mod, at, &of);
-    if (!growing || splits(w, of))
-      fat_text_format(w->out, " %s %c%d", sign, !splits(w, of) ? 'v' : growing ? 'e' : 'b', of);
-  }
-}
-
-void fat_mod_emit_course(const fat_mod *mod, fat_text *out)
-{
-  writer w = {.mod = mod, .out = out};
-  set_courses(mod, w.course);
-  for (int at = mod->root, of; mod->node[at].op != FAT_MOD_S;) {
-    at = behind(mod, at, &of);
-    *(splits(&w, of) ? &w.parted[of] : &w.said[of]) = true;
-  }
-  mark(&w);
-  emit_nodes(&w, false);
-  fat_text_add(out, "return {");
-  emit_sum(&w, false);
-  fat_text_add(out, ", ");
-  emit_sum(&w, true);
-  fat_text_add(out, "};\t");
 }

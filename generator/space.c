@@ -18,7 +18,9 @@ static void put_mods(const fat_problem *p, fat_text *out)
   fat_text_format(out, "p.keeps_slope=%d\np.adds_evenly=%d\np.course=", slopes, evenly);
   if (evenly)
     fat_mod_emit_course(score, out);
-  fat_text_add(out, "\n");
+  fat_text_add(out, "\np.known=");
+  const int known = evenly ? fat_mod_emit_known(score, out) : 0;
+  fat_text_format(out, "\np.known_count=%d\n", known);
   for (int n = 0; n < FAT_MOD_FEATURES; n++) {
     const fat_mod *mod = fat_mod_of(p, fat_mod_features[n]);
     if (!mod)

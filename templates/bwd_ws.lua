@@ -58,7 +58,7 @@ local function plain(p) return not p.scored and bare(p) end
 local function has_many_tiles(p, g) return p.b * p.hk * ceil_div(p.k, 128) >= 4 * g.sms end
 
 -- Whether blocks gain by going on with another tile of keys, d 64: up to 4096 keys 4 to 9 %, causal 0.5 to 7 %; at 8192 and 16384,
--- where power limits the clocks, 2 to 4 %. Under a window of 1024 keys, causal, 10 %: 0.85 ms for 0.94 at 8192. At d 128: 2 to 6 %
+-- where power limits the clocks, 2 to 4 %. Under a window of 1024 keys, causal, 10 %: 0.85 ms for 0.94 at 8192, d 128 with K = 1 1.5 to 3 %. At d 128: 2 to 6 %
 -- at 512 to 2048 keys, causal 2 to 4 % at 512 and 1024; behind that they lose 1 to 5 %. At d 96 4 to 7 % less
 -- than S = 1 to 1024 keys, full, and 2048, causal, where it is level at 4096.
 local function stays_well(p, g) return plain(p) and has_many_tiles(p, g) and (not p.has.w or p.k <= p.q) end
@@ -166,7 +166,7 @@ return {
   -- 5.12 (16384; H = 0 5.37). Full: H = 2 5.12, H = 0 5.25 (8192), 10.1 and 10.3. d 128, H = 2 and S = 1: 0.46, 0.48 (512), 0.74, 0.76 (1024),
   -- 1.32, 1.34 (2048), 2.50, 2.46 (4096); causal 0.37, 0.38, 0.50, 0.53, 0.81, 0.79, 1.37, 1.36.
   -- Documents of 28 to 4631 rows, 32 heads, d 64, a tile's blocks one head after another or eight together: 1.41 and 1.34; another day 1.23,
-  -- and 1.18 where blocks stay (d 128: 0.91 for 0.80).
+  -- and 1.18 where blocks stay (d 128: 0.91 for 0.80). As a tune draws them, d 128, 2048 and 8192 rows at most: K = 1 0.263 and 1.40, S = 1 0.275 and 1.44.
   defaults = ws.defaults {
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 2, most = 64, Z = { 64 }, meant = rounds_loosely },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 2, most = 128, Z = { 64 }, meant = rounds_loosely },
@@ -178,6 +178,7 @@ return {
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, most = 64, meant = function(p, g) return stays_well(p, g) and not p.has.w end },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, most = 64, Z = { 1 }, meant = stays_well },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, most = 128, meant = stays_well_wide },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, H = 2, most = 128, meant = function(p, g) return p.has.w and p.d > 96 and stays_well(p, g) end },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 2, most = 64, Z = { 64, 1 }, meant = rounds_well },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 1, most = 64, Z = { 1 }, meant = lays_well },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, most = 64, Z = { 64, 1 }, meant = stays_in_order },
@@ -191,6 +192,7 @@ return {
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, most = 64, meant = function(p) return p.has.varlen or false end },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, most = 64, Z = { 1 } },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 0, most = 64 },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, most = 128, meant = function(p) return p.d > 96 and p.has.varlen and plain(p) end },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, most = 128, listed = true }, -- with S = 1 it spills there
     { Br = 80, Bc = 128, s = 2, t = 3, S = 0, R = 1, O = 1, K = 1, E = 1, most = 96, meant = function(p) return p.d > 80 and p.k > 1024 and plain(p) end }, -- d 96 full 5 to 7 % less than S = 1
     { Br = 96, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, most = 128, meant = many_rows },

@@ -58,7 +58,7 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
     const spans all = $(range_of)(a, at, i0), visit = range<64>(a, at, i0 + 64 * me);
     const i32 tiles = max(0, visit.last - visit.first);
     i32 others = all.last - all.first - tiles;          // tiles that other rows of the tile see
-    online x(me);
+    online x(me);$(added_early and " x.known = known_of(a, pair_of<false, acc<Br, Bc>>(at, i0, 0, 0, 0));" or "")
     await_start(me, round);
     if (tiles > 0) {
       const query Q(Q_place(own));

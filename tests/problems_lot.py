@@ -1,5 +1,5 @@
-"""problems_lot.py BUILD MINUTES [SEED] -- problems and configs of the kernels for warpgroups, drawn by lot, in the emulator: masks, batches, blocks and scores
-together, as tests/problems.txt has a few. Prints the seed, each ten that were solved, and the first that was not; exit code 1 where one was not. Of two
+"""problems_lot.py BUILD MINUTES [SEED] -- problems and configs of the kernels for warpgroups, drawn by lot, in the emulator: masks, batches, blocks, scores and
+expressions together, as tests/problems.txt has a few. Prints the seed, each ten that were solved, and the first that was not; exit code 1 where one was not. Of two
 defects that it found at once neither stood in any line of problems.txt: one with a single place for K, one in the last tile of a batch."""
 import os
 import random
@@ -11,6 +11,7 @@ import time
 build, minutes = os.path.abspath(sys.argv[1]), float(sys.argv[2])
 seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.SystemRandom().randrange(1 << 30)
 lot = random.Random(seed)
+MODS = ("s+table0[h]*(j-i)/9", "s-(j/16-table0[h,b])+0.1*i", "s*table1[h]-abs(i-j)/50", "min(s,3)+table0[j]") # the first two grow evenly along rows
 BLOCKS = ((64, 64), (128, 128), (48, 80), (16, 32), (100, 60), (192, 128), (64, 128), (64, 32))
 FWD = {"Br": (64, 128, 192), "Bc": (32, 64, 80, 96, 128), "s": (1, 2, 3, 4), "q": (1, 2), "Q": (0, 0, 1), "I": (0, 1, 2), "P": (0, 1), "L": (0, 1, 2, 2),
        "Z": (1,)}
@@ -29,20 +30,20 @@ def drawn():
     unsaid = () if fwd else ("O", "K", "E", "H") # where they are 0
     values = {name: lot.choice(some) for name, some in (FWD if fwd else BWD).items()}
     config = "-".join(f"{name}{value}" for name, value in values.items() if value or name not in unsaid)
-    return problem, f"{'fwd_ws' if fwd else 'bwd_ws'}:{config}"
+    return problem, f"{'fwd_ws' if fwd else 'bwd_ws'}:{config}", lot.choice(("", "", *MODS))
 
 
-def is_valid(problem, config):
-    return subprocess.run((os.path.join(build, "fatune"), "render", problem, "--gpu", "H200", "--config", config), stdout=subprocess.DEVNULL,
-                          stderr=subprocess.DEVNULL).returncode == 0
+def is_valid(problem, config, mod):
+    return subprocess.run((os.path.join(build, "fatune"), "render", problem, "--gpu", "H200", "--config", config, *(("--mod", mod) if mod else ())),
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
 
 def lines(count):
     found = []
     while len(found) < count:
-        problem, config = drawn()
-        if is_valid(problem, config):
-            found.append(f"{problem} {config} gpu=H200 sms={lot.choice((1, 2, 3))} lay={lot.choice(('padded', 'bshd', 'mixed'))}")
+        problem, config, mod = drawn()
+        if is_valid(problem, config, mod):
+            found.append(f"{problem} {config} gpu=H200 sms={lot.choice((1, 2, 3))} lay={lot.choice(('padded', 'bshd', 'mixed'))}{' mod=' + mod if mod else ''}")
     return found
 
 

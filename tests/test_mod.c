@@ -199,17 +199,25 @@ static void what_is_added_evenly_has_a_course(void **state)
   (void)state;
   static const struct {
     const char *text, *course;
-  } cases[] = {{"s", "return {0.f, 0.f};\t"},
-               {"s + 0.5", "const float v1 = 0.5f;\treturn {0.f + v1, 0.f};\t"},
-               {"0.5 + s - j",
-                "const float v0 = 0.5f;\tconst i32 b3 = i32(x.first_j);\tconst float b4 = float(b3), "
-                "e4 = float(0 * x.rows_on + 1 * x.keys_on);\treturn {0.f - b4 + v0, 0.f - e4};\t"}};
+    int known; /* numbers of tables that are the same for all pairs */
+  } cases[] = {
+      {"s", "return {0.f, 0.f};\t", 0},
+      {"s + 0.5", "const float v1 = 0.5f;\treturn {0.f + v1, 0.f};\t", 0},
+      {"0.5 + s - j",
+       "const float v0 = 0.5f;\tconst i32 b3 = i32(x.first_j);\tconst float b4 = float(b3), "
+       "e4 = float(0 * x.rows_on + 1 * x.keys_on);\treturn {0.f - b4 + v0, 0.f - e4};\t",
+       0},
+      {"s + table0[h] - table1[q, b]",
+       "const float v2 = known.at[0];\tconst float v6 = known.at[1];\treturn {0.f - v6 + v2, 0.f};\t", 2}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     fat_mod *m;
     fat_text lines = {0};
     assert_int_equal(fat_mod_parse(cases[i].text, FAT_MOD, &m, NULL), FAT_OK);
     fat_mod_emit_course(m, &lines);
     assert_string_equal(fat_text_get(&lines), cases[i].course);
+    fat_text_clear(&lines);
+    assert_int_equal(fat_mod_emit_known(m, &lines), cases[i].known);
+    assert_true(!cases[i].known || strstr(fat_text_get(&lines), "return {{v"));
     fat_text_free(&lines);
     fat_mod_free(m);
   }

@@ -98,8 +98,21 @@ struct course {
   float first, more;
 };
 
+//: known_numbers -- what it asks of tables that is the same for all pairs of a head
+struct known_numbers {
+  float at[$(math.max(known_count, 1))];
+};
+
+//: known_of
+__device__ __forceinline__ known_numbers known_of(const call &a, const row_and_key &x)
+{
+% for _, line in ipairs(known_lines) do
+  $(line)
+% end
+}
+
 //: course_of -- of one that adds what grows evenly along a row; x: the row's first pair, and one key on
-__device__ __forceinline__ course course_of(const call &a, const row_and_key &x)
+__device__ __forceinline__ course course_of(const call &a, const known_numbers &known, const row_and_key &x)
 {
 % for _, line in ipairs(course_lines) do
   $(line)
@@ -110,12 +123,12 @@ __device__ __forceinline__ course course_of(const call &a, const row_and_key &x)
 template <class Acc> struct added_along {
   float first, more;
   added_along() = default;
-  template <class At> __device__ __forceinline__ added_along(const call &a, const At &at, i32 i0, i32 j0, i32 r)
+  template <class At> __device__ __forceinline__ added_along(const call &a, const known_numbers &known, const At &at, i32 i0, i32 j0, i32 r)
   {
     constexpr float log2e = 1.44269504088896f;
     row_and_key x = pair_of<false, Acc>(at, i0, j0, r, 0);
     x.keys_on = 1;
-    const course y = course_of(a, x);
+    const course y = course_of(a, known, x);
     first = log2e * y.first;
     more = log2e * y.more;
   }

@@ -19,6 +19,7 @@ struct online {
   i32 growths; // successive tiles in which m has grown, in this warp
 % end
 % if added_early then
+  known_numbers known;
   added_along<acc<Br, Bc>> added[acc<Br, Bc>::R]; // to scores of this tile, less m
 % end
   __device__ __forceinline__ explicit online(i32 me) : P(me), O{}, m(minus_inf()), l(0.f) {}
@@ -137,7 +138,7 @@ __device__ __forceinline__ void set_added(online &x, const tile_at &t, float c)
   if (!t.is_cut)
 #pragma unroll
     for (i32 r = 0; r < x.m.R; r++) {
-      x.added[r] = added_along<acc<Br, Bc>>(t.a, t.at, t.i0, t.j0, r);
+      x.added[r] = added_along<acc<Br, Bc>>(t.a, x.known, t.at, t.i0, t.j0, r);
       x.added[r].first -= c * origin(x.m.at[r]);
     }
 }

@@ -37,6 +37,8 @@ static void try_mod(const char *text, fat_feature which)
     fat_text_clear(&code);
     fat_mod_emit_course(m, &code);
     require(code.length > 0 && code.length <= 200 * (size_t)(m->count + 1));
+    fat_text_clear(&code);
+    require(fat_mod_emit_known(m, &code) < m->count && code.length <= 200 * (size_t)(m->count + 1));
   }
   fat_text_free(&code);
   fat_mod_free(m);
