@@ -41,7 +41,7 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
 %  end
     for (i32 n = from.before; n <= last; n++) {
 %  if sliced then
-      sliced_step(dK, dV, dO_here, a, my, from, of, K, V, share, me, n, last_tile);
+      sliced_step(dK, dV, dO_here, a, my, from, of, K, V, share, me, n, last_tile$(lots and ", dS" or ""));
 %  else
       acc<Bc, Br> dP;
       dQ_part dQ;

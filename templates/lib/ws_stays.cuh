@@ -205,7 +205,7 @@ __device__ __forceinline__ void consume_all(const call &a, float *dQ_all, const 
   bool dO_here = false;
   await_last();                                         // dQ is 0
   lay_dS(0, me, rounded<Br>{});                         // of no step: what dQ = dS K reads in the first
-  show_dS(0);
+  show_dS(0);$(lots and " rounded<Br> dS;" or "")
   while (own.is_one()) {
     await_keys(own.from);
     const K_rows K(K_of(me, own.from.round));
@@ -214,7 +214,7 @@ __device__ __forceinline__ void consume_all(const call &a, float *dQ_all, const 
     if (n == 0)
       await_start(me, 0);                               // the warpgroup before has its first P
     for (; n < own.from.before + own.from.steps; n++) {
-      sliced_step(dK, dV, dO_here, a, own, of, K, V, share, me, n, last_tile, dK_map, dV_map);
+      sliced_step(dK, dV, dO_here, a, own, of, K, V, share, me, n, last_tile, dK_map, dV_map$(lots and ", dS" or ""));
       last_tile = of.number();
       of.go_on();
     }
