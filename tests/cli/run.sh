@@ -210,7 +210,7 @@ test_plain_winner() {
   out_has "-> default     nothing stored serves it: what won for $plain, $config" "why of a sink"
   run render $plain-sink --gpu H200 --db "$work/won.db"
   out_has "//   config     $config" "render of a sink"
-  run why $plain-bias --gpu H200 --db "$work/won.db" # by way of shared memory, which plain configs know nothing of
+  run why ${plain/bf16/f16}-bias --gpu H200 --db "$work/won.db" # by way of shared memory, of which plain configs know nothing
   out_has "the kernel's default config, fwd_ws:" "why of a bias"
 }
 
