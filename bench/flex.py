@@ -92,11 +92,11 @@ def by_flash4(s, words):
 
 
 # Peers other than FlexAttention, whose results are others: weights are dropped by chance.
-PEERS = {"drop": {"FlashAttention-2": by_sdpa(SDPBackend.FLASH_ATTENTION), "cuDNN": by_sdpa(SDPBackend.CUDNN_ATTENTION)}, "sink": {}, "equal-varlen": {}}
+PEERS = {"drop": {"FlashAttention-2": by_sdpa(SDPBackend.FLASH_ATTENTION), "cuDNN": by_sdpa(SDPBackend.CUDNN_ATTENTION)}}
 
 NAMES = ("FlexAttention", "FlashAttention-2", "FlashAttention-4", "cuDNN")
 
-# name: what fatune.attention is given, FlexAttention's score_mod, its mask_mod; each of a Shape.
+# name: what fatune.attention is given, FlexAttention's score_mod, its mask_mod (None: it has no such case); each of a Shape.
 CASES = {
     "causal": (lambda s: {}, None, lambda s: causal),
     "alibi": (lambda s: {"slopes": s.slopes}, lambda s: lambda x, b, h, i, j: x + s.slopes[h] * (j - i), lambda s: causal),
@@ -164,7 +164,7 @@ def tried(name, s, given):
     found, *calls = ours(s, words(s))
     wanted = given.only.split(",")
     peers = {peer: make(s) for peer, make in PEERS.get(name, {}).items() if peer in wanted}
-    if name not in PEERS and "FlexAttention" in wanted:
+    if mask and "FlexAttention" in wanted:
         try:
             peers["FlexAttention"] = theirs(s, score and score(s), mask(s))
         except RuntimeError as e:

@@ -649,6 +649,26 @@ static void few_large_summands_leave_room_for_luck(void **state)
     }
 }
 
+/* A weight of 0 is rounded to what it is: dropped and masked ones give dV no more room. */
+static void weights_of_0_leave_no_room(void **state)
+{
+  static const char *const problems[] = {"bwd-bf16-b1-h1-q300-k200-d32-drop",
+                                         "bwd-bf16-b1-h1-q300-k200-d32-mask"};
+  (void)state;
+  for (int x = 0; x < 2; x++) {
+    fat_problem p;
+    fat_truth t;
+    double most = 0;
+    assert_int_equal(fat_problem_parse(problems[x], &p, NULL), FAT_OK);
+    assert_int_equal(fat_truth_make(&p, 0.25f, FAT_NORMAL, 5, &t, NULL), FAT_OK);
+    for (int64_t i = 0; i < fat_tensors_elements(&p, FAT_DV); i++)
+      most = fmax(most, fabs(t.right[FAT_DV][i]));
+    if (!(t.allowed[FAT_DV][0] > 0 && t.allowed[FAT_DV][0] < 0.025 * most))
+      fail_msg("%s: dV may be off by %g of %g", problems[x], t.allowed[FAT_DV][0], most);
+    fat_truth_free(&t);
+  }
+}
+
 /* Where a row sees one key P is 1 and dS 0, but for roundings: of those there must be room. */
 static void one_key_leaves_room_for_roundings(void **state)
 {
@@ -698,6 +718,7 @@ int main(void)
       cmocka_unit_test(a_backward_call_has_the_forwards_results),
       cmocka_unit_test(gradients_are_held_to_what_their_type_resolves),
       cmocka_unit_test(few_large_summands_leave_room_for_luck),
+      cmocka_unit_test(weights_of_0_leave_no_room),
       cmocka_unit_test(one_key_leaves_room_for_roundings),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

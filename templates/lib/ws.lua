@@ -95,13 +95,14 @@ function ws.words(c, p)
   local O = { columns = ws.Do(p), held = c.S == 0 }
   local same = S.columns == O.columns and S.held == O.held
   local counts, late = ws.counts(p), scores_late(c, p)
+  local early = late and p.has.modHASH or false
   local words = { libs = ws.libs, dtype = p.dtype, slices = p.slices, packed = false, parted = false, aligned = 16, overlaps = true, stores_later = false, stores_tails = false, storing_lane = "thread_id() % 32", drawn = p.uneven, in_line = simt.is_in_line(p), by_warp = p.ragged or p.has.iv or false,
     products = same and { S } or { S, O },
     producer_registers = r[1], consumer_registers = r[2],
     ruled = p.has.alibi or p.has.drop or false, rows_later = p.has.alibi and p.has.causal and not (p.has.modHASH or p.has.prefix) or false, Q_held = c.Q == 1, P_shared = c.S == 1,
     schedule = c.I == 0 and "in_order" or "overlapped", held = c.I == 2,
     scores_late = late, weights_late = late and "exp2_late" or "exp2_columns", late_of = late and "x, t" or "x.S, x.m",
-    added_early = late and p.has.modHASH or false, take_tile = late and p.has.modHASH and ", const tile_at &t, float c" or "",
+    added_early = early, take_tile = early and ", const tile_at &t, float c" or "",
     take_counter = counts and ", i32 *counter" or "", and_counter = counts and ", counter" or "",
     turns = c.P == 0 and "none" or c.P == 1 and "products" or "softmax",
     ahead = c.E == 1 and ws.can_be_ahead(p), shares = c.M == 1, side_by_side = c.M == 1, range_of = c.M == 1 and "pair_range" or "range", read_by = c.M == 1 and "release_both" or "release",
@@ -236,7 +237,7 @@ end
 
 -- Whether tiles of 192 rows leave room for what is done to scores beside the products: spills otherwise take what they gain. Of d 64, causal,
 -- 8192 keys (H200): ALiBi 1.05 ms for 1.18 with 128 rows, dropout 1.32 for 1.38, softcap 1.51 for 1.55; of d 128 ALiBi 0.73 for 0.77, with 80 keys.
--- An expression that adds what grows evenly is as fast, at d 64 with 112 keys (1.12 ms for 1.15 with 128, which spill).
+-- An expression that adds what grows evenly goes by such tiles too, at d 64 with 112 keys (1.12 ms for 1.15 with 128, which spill).
 local function adds_a_line(p, name) return name == "alibi" or name == "modHASH" and p.adds_evenly == 1 end
 local function has_room(Bc, p)
   local some

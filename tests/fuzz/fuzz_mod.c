@@ -32,8 +32,9 @@ static void try_mod(const char *text, fat_feature which)
     require(code.length > 0 && code.length <= 200 * (size_t)(m->count + 1) &&
             !strpbrk(fat_text_get(&code), "\n\"\\#"));
   }
+  const bool adds = fat_mod_adds(m);
   if (fat_mod_adds_evenly(m)) {
-    require(fat_mod_adds(m));
+    require(adds);
     fat_text_clear(&code);
     fat_mod_emit_course(m, &code);
     require(code.length > 0 && code.length <= 200 * (size_t)(m->count + 1));

@@ -90,7 +90,7 @@ typedef struct sums {
 
 static void add(sums *s, fat_dtype type, const float *row, int32_t n, double by, double mass, float own_by)
 {
-  const double unit = fat_half_unit(type, by);
+  const double unit = by != 0 ? fat_half_unit(type, by) : 0; /* 0 is rounded to what it is */
   for (int32_t c = 0; c < n; c++) {
     const double error = unit * (double)row[c];
     s->exact[c] += by * (double)row[c];

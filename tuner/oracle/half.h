@@ -42,7 +42,8 @@ float fat_half_operand(fat_dtype type, float x);
 /* S, P, dP and dS as PyTorch stores them. Our kernels keep S in float, so where f16 would overflow they go
  * on: there the number is rounded to as many digits as f16 has. */
 float fat_half_stored(fat_dtype type, float x);
-/* A unit in the last place of a number of that size as f16 or bf16; 0 where neither is the type. */
+/* A unit in the last place of a number of that size as f16 or bf16, of 0 as of 1/2; 0 for other types, whose
+ * roundings are counted in epsilons of a float. */
 double fat_half_unit(fat_dtype type, double size);
 
 #endif

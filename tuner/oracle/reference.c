@@ -150,7 +150,6 @@ static void row_forward(const fat_problem *p, int64_t i, const fat_reference_inp
 
 /* -- bounds */
 
-/* A unit in the last place of a result of that size; for f32 the epsilon below counts. */
 /* What tensor cores lose, in epsilons of a sum of n products. They add in float, but truncate where a float
  * sum rounds: each step over 8 summands (16 for some) takes up to a unit in the last place, two epsilons, off
  * the sum so far, always towards zero. That is n / 4 for certain. Each product is truncated as well, but

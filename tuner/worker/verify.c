@@ -12,8 +12,9 @@
 
 enum { ROUNDS = 3, CASES_MOST = 32 };
 
-/* The workspace that the largest case needs, and what is launched for each. */
+/* The workspace that the largest case needs, which cases the config takes, and what is launched for each. */
 typedef struct launches {
+  bool taken[CASES_MOST];
   fat_launch launch[CASES_MOST];
   int64_t workspace;
 } launches;
@@ -41,7 +42,8 @@ static fat_status prepare_launches(fat_testbed *s, const fat_assignment *a, cons
   p->workspace = 0;
   for (int i = 0; i < s->cases.count && i < CASES_MOST; i++) {
     const fat_problem *q = &s->cases.list[i].problem;
-    if (!takes(a, subject, &s->cases.list[i]))
+    p->taken[i] = takes(a, subject, &s->cases.list[i]);
+    if (!p->taken[i])
       continue;
     taken++;
     FAT_TRY(fat_launch_prepare(&subject->recipe, q, a->sms, subject->module, &p->launch[i], err));
@@ -71,8 +73,7 @@ static fat_status run_guarded(fat_testbed *s, const fat_case *c, const fat_launc
 }
 
 /* All cases once; the image as it is afterwards lies in s->got. */
-static fat_status run_round(fat_testbed *s, const fat_assignment *a, const fat_subject *subject,
-                            const launches *p, fat_verdict *v, fat_error *err)
+static fat_status run_round(fat_testbed *s, const launches *p, bool bare, fat_verdict *v, fat_error *err)
 {
   const fat_cuda_calls *cuda = fat_driver_table(s->driver);
   size_t bytes = (size_t)s->cases.bytes;
@@ -81,9 +82,9 @@ static fat_status run_round(fat_testbed *s, const fat_assignment *a, const fat_s
   for (int i = 0; i < s->cases.count; i++) {
     const fat_case *c = &s->cases.list[i];
     const fat_call call = fat_testbed_call(c->scale, c->slot, s->image.at);
-    if (!takes(a, subject, c))
+    if (!p->taken[i])
       continue;
-    if (a->bare)
+    if (bare)
       FAT_TRY(fat_launch_run(s->driver, &p->launch[i], &call, s->workspace.at, NULL, err));
     else
       FAT_TRY(run_guarded(s, c, &p->launch[i], &call, v, err));
@@ -162,11 +163,11 @@ static void say_stray(const fat_cases *cases, int64_t byte, fat_verdict *v)
         (long long)((byte - in->slot[tensor].at) / in->slot[tensor].bytes), fat_tensors[tensor].name);
 }
 
-static void judge_image(fat_testbed *s, const fat_assignment *a, const fat_subject *subject, fat_verdict *v)
+static void judge_image(fat_testbed *s, const launches *p, const fat_subject *subject, fat_verdict *v)
 {
   for (int i = 0; i < s->cases.count; i++) {
     const fat_case *c = &s->cases.list[i];
-    for (int t = 0; t < FAT_TENSORS && takes(a, subject, c); t++)
+    for (int t = 0; t < FAT_TENSORS && p->taken[i]; t++)
       if (fat_tensors_is_out(c->slot[t].role) && !judge(c, t, subject->stores, s->got, v))
         return;
   }
@@ -183,13 +184,13 @@ static void judge_image(fat_testbed *s, const fat_assignment *a, const fat_subje
 
 /* Outputs that are summed in no fixed order are judged again, and then made what they were in the first
  * round, so that all can be compared to the bit. */
-static void judge_reduced(fat_testbed *s, const fat_assignment *a, const fat_subject *subject, fat_verdict *v)
+static void judge_reduced(fat_testbed *s, const launches *p, const fat_subject *subject, fat_verdict *v)
 {
   for (int i = 0; i < s->cases.count; i++)
     for (int t = 0; t < FAT_TENSORS; t++) {
       const fat_case *c = &s->cases.list[i];
       const fat_slot *slot = &c->slot[t];
-      if (!(subject->recipe.reduced >> t & 1) || !takes(a, subject, c))
+      if (!(subject->recipe.reduced >> t & 1) || !p->taken[i])
         continue;
       if (!judge(c, t, subject->stores, s->got, v))
         return;
@@ -211,17 +212,17 @@ fat_status fat_verify_cases(fat_testbed *testbed, const fat_assignment *a, const
   verdict->error_max = verdict->error_allowed = 0;
   FAT_TRY(prepare_launches(testbed, a, subject, &p, err));
   for (int round = 0; round < (a->bare ? 1 : ROUNDS) && verdict->outcome == FAT_OUT_OK; round++) {
-    FAT_TRY(run_round(testbed, a, subject, &p, verdict, err));
+    FAT_TRY(run_round(testbed, &p, a->bare, verdict, err));
     if (verdict->outcome != FAT_OUT_OK)
       break;
     if (round == 0)
       memcpy(testbed->before, testbed->got, bytes);
     else
-      judge_reduced(testbed, a, subject, verdict);
+      judge_reduced(testbed, &p, subject, verdict);
     if (verdict->outcome == FAT_OUT_OK && memcmp(testbed->before, testbed->got, bytes) != 0)
       wrong(verdict, "%s: the same call gave other bits in run %d", testbed->cases.family, round + 1);
     if (round == 0)
-      judge_image(testbed, a, subject, verdict);
+      judge_image(testbed, &p, subject, verdict);
   }
   return FAT_OK;
 }
