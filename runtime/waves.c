@@ -7,14 +7,20 @@
 #include "sees.h"
 #include <string.h>
 
-/* Keys that the beginning and the end of a tile take the time of, by wgmma and in a forward by mma.sync,
- * whose keys take longer to pass, and what a launch takes. By 14,351 choices between two configs at a shape
- * where both were timed, each from the time at some other shape (H200, fwd_ws, h200-ws-max.tsv), and 5,140 of
- * an earlier text (h200-ws-tune.tsv): the nearer of the two shapes loses 1.9 and 2.5 %, these numbers 0.87
- * and 1.29 %; 128 to 256 keys with 1 to 3 us 0.78 to 0.89 and 1.29 to 1.42 %. Of 7,437 choices of shapes
- * drawn by lot (H200, fwd and fwd_ws) 96 for fwd loses 2.36 %, 192 2.39 %, 16 2.5 %; where one of the two
- * times is below 6 us, 0.8, 1.4 and 0.8 %. */
-static const double overhead_wgmma = 192, overhead_mma = 96, launch_ms = 0.002;
+/* These numbers are fitted to times of one config at two shapes of its family, the one foretold from the
+ * other (H200): 11,182 such pairs of forwards and 48,048 of backwards, most of them drawn by lot
+ * (bench/results/h200-lot-fwd.tsv, h200-lot-bwd.tsv), and to what bench_pick loses with these files and with
+ * those that it reads unasked. In the root mean square they are off by 26 % forward and 22 % backward;
+ * numbers fitted to 16 rows and more, and to no groups, were by 29 and 64 %. Held out, the pick lost 10.0
+ * and 9.1 % by those and loses 7.8 and 6.6 %. */
+
+/* Keys that the beginning and the end of a tile take the time of. */
+typedef struct overheads {
+  double wgmma, mma;
+} overheads;
+static const overheads overhead[] = {[FAT_FWD] = {192, 96}, [FAT_BWD] = {256, 64}};
+/* What launches take: a backward has three that wait for each other. */
+static const double launch_ms[] = {[FAT_FWD] = 0.0025, [FAT_BWD] = 0.008};
 /* What merging takes where keys are split, a launch of its own. Without it `fwd` with N = 2, the fastest over
  * a cache of 8,192 keys, was picked for 5 to 102 keys, where it took 1.4 to 3 times as long as one launch
  * (H200, six shapes by lot). */
@@ -23,28 +29,19 @@ static const double merge_ms = 0.0025;
  * and nothing is loaded meanwhile. Of 174 times of such configs, each foretold from one at another number of
  * keys (H200, 16 to 384 keys), none is off by 17 % in the root mean square, 64 by 9, 128 by 18. */
 static const double wait_wgmma = 64;
-/* The part of the data sheet's rate at which device memory passes Q, K, V and O once, at least: without it a
- * time of few keys promises less for a long cache than reading that takes. Of the choices by lot, with
- * 192 keys for fwd too, 0.6 to 1 lose 2.36 to 2.48 %, none 2.49 %. */
-static const double dram_part = 0.75;
+/* The part of the data sheet's rate at which device memory passes Q, K, V and O of a forward once, at least
+ * (a cache of 16,017 keys passes at 0.92), and what a backward reads and writes beside its products, in short
+ * launches of their own. */
+static const double dram_part = 0.9, beside_part = 0.6;
 /* The part of a tile's time that its rows of Q take; the rest is K and V, which pass however few there are.
  */
-static const double rows_part = 0.3;
-/* Of a round's time what one block alone on its SM takes, where more would fit. By 94 pairs of a time of
- * fewer blocks than SMs and one of more than fit at once (H200, fwd, 2 to 20 blocks of an SM): full rounds
- * take 1.85 to 2.2 times as long as such a block, with 2 blocks of 4 warps as with 20 of one. */
-static const double alone = 0.5;
+static const double rows_part = 0.1;
+/* Of a round's time what one block alone on its SM takes, where more would fit. */
+static const double alone[] = {[FAT_FWD] = 0.6, [FAT_BWD] = 0.9};
 /* What each unit of distance adds to a time foretold, so that what is measured near counts for more; and how
  * much more it adds, above the floor, where all of the time measured is launches, beginnings and ends: such a
- * time says little of the rate. 0.015 and 2 lose 0.76 % in bench_pick's files and 0.92 % of 47 shapes of 16
- * to 4,096 keys (H200), 0.02 and 4 with the launch's share alone 0.83 and 1.06, 0.02 and 2 0.82 and 1.46,
- * 0.015 and 4 0.75 and 1.46. */
-static const double doubt = 0.015, fixed_doubt = 2;
-/* The same of a backward, whose clocks fall by a tenth from 1,024 keys, where memory is waited for, to 8,192.
- * Of two sets of 25 shapes (H200, bwd_ws, d 64 and 128) 0.06 loses 0.57 and 0.02 %, 0.015 0.52 and 0.17 %,
- * 0.1 0.71 and 0.02 %; 3.0 and 1.9 %, and 25 and 54 % at worst, where nothing was known of launches beside
- * the products, nor of the second tile that a block of bwd_ws with H = 2 still held ahead of others then. */
-static const double backward_doubt = 0.06;
+ * time says little of the rate. */
+static const double doubt[] = {[FAT_FWD] = 0.015, [FAT_BWD] = 0.1}, fixed_doubt = 4;
 
 /* x / m in whole steps, x not negative: `per` is 1 / m, which is not exact. */
 static double steps(double x, double per)
@@ -80,7 +77,7 @@ static const uint32_t on_device = FAT_DRAWN | 1u << FAT_INTERVAL;
 fat_room fat_waves_room(const fat_gpu *gpu)
 {
   const double sms = gpu->sms > 0 ? gpu->sms : 1;
-  return (fat_room){sms, 1 / sms, gpu->dram > 0 ? 1e-6 / (gpu->dram * dram_part) : 0};
+  return (fat_room){sms, 1 / sms, gpu->dram > 0 ? 1e-6 / gpu->dram : 0};
 }
 
 fat_reach fat_waves_reach(const fat_problem *p, const fat_room *room)
@@ -117,13 +114,18 @@ fat_reach fat_waves_reach(const fat_problem *p, const fat_room *room)
     r.mean /= FAT_DRAW_BLOCKS;
     r.most /= FAT_DRAW_BLOCKS;
   }
-  if (of_keys) {
+  if (of_keys) { /* a tile passes over the rows of all heads that share it */
+    r.keys *= group;
+    r.mean *= group;
+    r.most *= group;
+    r.ends *= group;
     const double rows = (double)p->b * (double)p->h * (double)p->q, bytes = fat_dtypes[p->dtype].bytes;
-    r.D_ms = rows * (double)p->dv * 2 * bytes * room->ms_per_byte;
-    r.sums_ms = rows * (double)p->d * (8 + bytes) * room->ms_per_byte;
+    const double ms_per_byte = room->ms_per_byte / beside_part;
+    r.D_ms = rows * (double)p->dv * 2 * bytes * ms_per_byte;
+    r.sums_ms = rows * (double)p->d * (8 + bytes) * ms_per_byte;
   }
   if (!of_keys && !(p->features & (on_device | 1u << FAT_BLOCKSPARSE)))
-    r.least_ms = bytes_of(p, least(r.keys, r.most + r.rows)) * room->ms_per_byte;
+    r.least_ms = bytes_of(p, least(r.keys, r.most + r.rows)) * room->ms_per_byte / dram_part;
   if (r.least_ms < FAT_WAVES_FLOOR)
     r.least_ms = FAT_WAVES_FLOOR;
   return r;
@@ -152,9 +154,20 @@ static bool sums_dQ(const fat_config *config)
   return strcmp(config->kernel, "bwd_two") != 0 && value_of(config, "H", 0) != 1;
 }
 
+/* Whether a kernel's warps compute by warpgroups. */
+static bool has_groups(const fat_config *config)
+{
+  static const char *const kernels[] = {"fwd_ws", "bwd_ws", "bwd_pair", "bwd_wide"};
+  bool is_one = false;
+  for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+    is_one = is_one || strcmp(config->kernel, kernels[i]) == 0;
+  return is_one;
+}
+
 fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
 {
-  const bool wgmma = strcmp(config->kernel, "fwd_ws") == 0;
+  const bool groups = has_groups(config), wgmma = groups && op != FAT_BWD;
+  const fat_op of = op == FAT_BWD ? FAT_BWD : FAT_FWD;
   int32_t packed;
   double Br = value_of(config, "Br", 64), Bc = value_of(config, "Bc", 64);
   const double wait = wgmma && value_of(config, "s", 2) < 2 ? wait_wgmma : 0;
@@ -172,16 +185,17 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
       .edge = (Bc - (double)divisor((int64_t)Br, (int64_t)Bc) - 1) / 2,
       .blocks = blocks_per_sm > 1 ? blocks_per_sm : 1,
       .per_block = blocks_per_sm > 1 ? 1.0 / blocks_per_sm : 1,
-      .alone = blocks_per_sm > 1 ? alone : 1,
-      .another = blocks_per_sm > 1 ? (1 - alone) / (blocks_per_sm - 1) : 0,
+      .alone = blocks_per_sm > 1 ? alone[of] : 1,
+      .another = blocks_per_sm > 1 ? (1 - alone[of]) / (blocks_per_sm - 1) : 0,
       .together = value_of(config, "Z", 1),
       .gathers = wgmma ? 1 : 0,
-      .overhead = (op == FAT_BWD || wgmma ? overhead_wgmma : overhead_mma) - wait,
+      .overhead = (groups ? overhead[of].wgmma : overhead[of].mma) - wait,
       .step = 1 + wait / Bc,
       .wanted = value_of(config, "N", 0),
+      .once = launch_ms[of] + (value_of(config, "N", 0) > 0 ? merge_ms : 0),
       .sums = op == FAT_BWD && sums_dQ(config) ? 1 : 0,
       .owns = op == FAT_BWD && value_of(config, "H", 0) == 1 ? 1 : 0,
-      .doubt = op == FAT_BWD ? backward_doubt : doubt,
+      .doubt = doubt[of],
       .packed = op == FAT_FWD && fat_config_get(config, "G", &packed) == FAT_OK && packed == 1 ? 1 : 0};
 }
 
@@ -252,7 +266,7 @@ double fat_waves_work(const fat_waves *w, const fat_reach *r)
 
 fat_pace fat_waves_pace(const fat_waves *w, const fat_reach *r, double ms, double work)
 {
-  const double once = least(launch_ms + (w->wanted > 0 ? merge_ms : 0), ms / 2);
+  const double once = least(w->once, ms / 2);
   const double beside = least(r->D_ms + w->sums * r->sums_ms, (ms - once) / 2), tiles = ms - once - beside;
   const double keys = least(steps(r->keys, w->per_Bc) * w->Bc, r->mean + w->Bc);
   const double fixed = once + beside + tiles * w->overhead / (w->overhead + keys);

@@ -8,13 +8,12 @@
  *   work  = rounds * tile                                     where all tiles are equal
  *         = max(tiles / slots * mean tile, late + longest)    where a mask makes them differ
  *
- * and its time 2 us for the launch, 2.5 more where splits are merged, in a backward what device memory takes
- * for the launches beside its products, and the rest in proportion, but no less than device memory takes, and
- * no less than the floor. slots: blocks that the SMs hold at once; where the last round puts fewer on an SM
- * than fit, the first takes half of a round, all others share the other half. late: when the last group of
- * heads begins, whose longest tile starts with it. A time at one shape foretold that of the same config at
- * another to 5 % with `fwd` and 16 % with `fwd_ws` (root mean square of 2,364 and 3,124 pairs on an H200,
- * times from 5 us to 6 ms): far off for a time, near enough to choose by.
+ * and its time something for launches, 2.5 us more where splits are merged, in a backward what device memory
+ * takes for the launches beside its products, and the rest in proportion, but no less than device memory
+ * takes, and no less than the floor. slots: blocks that the SMs hold at once; where the last round puts fewer
+ * on an SM than fit, the first takes most of a round (waves.c), all others share the rest. late: when the
+ * last group of heads begins, whose longest tile starts with it. A time at one shape foretells that of the
+ * same config at another to a quarter, shapes by lot (waves.c): far off for a time, near enough to choose by.
  */
 #ifndef FAT_WAVES_H
 #define FAT_WAVES_H
@@ -30,7 +29,8 @@ typedef struct fat_room {
 } fat_room;
 fat_room fat_waves_room(const fat_gpu *gpu);
 
-/* A problem on a GPU, as tiles see it. The backward's tiles are of K, and pass over rows of Q. */
+/* A problem on a GPU, as tiles see it. The backward's tiles are of K, and pass over rows of Q of all heads
+ * that share it. */
 typedef struct fat_reach {
   double rows, heads;                    /* that are cut into tiles: of a head; heads in all batches */
   double group;                          /* heads that share one of K and V */
@@ -58,6 +58,7 @@ typedef struct fat_waves {
   double overhead;          /* keys that a tile's beginning and end take the time of, */
   double step;              /* and what each key counts: more than 1 where a step waits for its keys */
   double wanted;            /* blocks for each SM, for which the keys of a tile are split; 0: they are not */
+  double once;              /* ms: what launches take, that of a merge among them */
   double packed;            /* 1: rows of all heads of a group share tiles */
   double sums;              /* 1: a backward whose blocks add to dQ's sums in device memory */
   double doubt;             /* how much more a time foretold counts for each unit of distance */
@@ -70,7 +71,7 @@ double fat_waves_work(const fat_waves *w, const fat_reach *r);
 
 /* The least that is believed of a time foretold, ms: below it a call waits more than it works, tiles of any
  * size alike, and what is near decides. */
-#define FAT_WAVES_FLOOR 0.0045
+#define FAT_WAVES_FLOOR 0.003
 
 /* What `ms` for so much work says of another amount. */
 typedef struct fat_pace {

@@ -371,7 +371,8 @@ static void a_neighbours_row_beside_the_question(void **state)
   assert_non_null(strstr(pick.why[FAT_PICK_NEAREST], "fwd:Br64"));
   const fat_candidate *here = &pick.row[FAT_PICK_NEAREST], *there = &pick.row[FAT_PICK_ARCH];
   /* By the clocks, 1590 and 1680 MHz, and for 30 SMs in the place of 40; one round of one tile on either. */
-  assert_true(fabs(there->expected - (0.002 + 0.003 * 1680 / 1590 * (1.03 + 0.1 * log2(40 / 30.0)))) < 1e-9);
+  assert_true(fabs(there->expected - (0.0025 + 0.0025 * 1680 / 1590 * (1.03 + 0.1 * log2(40 / 30.0)))) <
+              1e-9);
   assert_true(there->score < here->score);
   pick = ask(db, "fwd-f32-b4-h32-q4096-k4096-d64", "T4", NULL);
   expect(&pick, FAT_PICK_EXACT, "fwd:Br64");
@@ -391,8 +392,8 @@ static void a_problem_that_was_measured_here(void **state)
   put(db, "fwd-f32-b1-h1-q64-k64-d64", "RTX 2060", "fwd:Br32", FAT_MEASURED, 0.005);
   pick = ask(db, "fwd-f32-b1-h2-q64-k64-d64", "T4", NULL);
   expect(&pick, FAT_PICK_ARCH, "fwd:Br32");
-  assert_true(fabs(pick.row[FAT_PICK_ARCH].expected - (0.002 + 0.003 * 2 * (1.03 + 0.1 * log2(40 / 30.0)))) <
-              1e-9);
+  assert_true(
+      fabs(pick.row[FAT_PICK_ARCH].expected - (0.0025 + 0.0025 * 2 * (1.03 + 0.1 * log2(40 / 30.0)))) < 1e-9);
   pick = ask(db, "fwd-f32-b4-h32-q4096-k4096-d64", "RTX 2070", NULL); /* nothing was measured there */
   expect(&pick, FAT_PICK_ARCH, "fwd:Br32");
   fat_db_close(db);

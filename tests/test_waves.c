@@ -32,7 +32,8 @@ static void is_work(double expected, const char *problem, const char *config, in
              work, expected);
 }
 
-/* Without a mask: rounds of tiles of k keys and 192 more, of 96 more by mma.sync. */
+/* Without a mask: rounds of tiles of k keys and 192 more, of 96 more by mma.sync; see waves.c for the numbers
+ * here. */
 static void rounds(void **state)
 {
   (void)state;
@@ -44,15 +45,15 @@ static void rounds(void **state)
   is_work(224, "fwd-f16-b1-h132-q64-k128-d64", "fwd:Br64-Bc64", 1, 132);
   is_work(448, "fwd-f16-b1-h133-q64-k128-d64", "fwd:Br64-Bc64", 1, 132);
   is_work(448, "fwd-f16-b1-h264-q64-k128-d64", "fwd:Br64-Bc64", 1, 132);
-  /* Four blocks of an SM: 528 at once; 132 have an SM each, which takes half of a round, and each further
-   * block of an SM a third of the other half; 133 give one SM two. */
+  /* Four blocks of an SM: 528 at once; 132 have an SM each, which takes 0.6 of a round, and each further
+   * block of an SM a third of the rest; 133 give one SM two. */
   is_work(224, "fwd-f16-b1-h528-q64-k128-d64", "fwd:Br64-Bc64", 4, 132);
-  is_work(224 * 0.5, "fwd-f16-b1-h132-q64-k128-d64", "fwd:Br64-Bc64", 4, 132);
-  is_work(224 * (1 + 2 / 3.0), "fwd-f16-b1-h661-q64-k128-d64", "fwd:Br64-Bc64", 4, 132);
-  /* A tile with one row of 64 takes 0.7 and a 64th of 0.3; all 4 heads of a group share one: 2 tiles for 8.
+  is_work(224 * 0.6, "fwd-f16-b1-h132-q64-k128-d64", "fwd:Br64-Bc64", 4, 132);
+  is_work(224 * (1.6 + 0.4 / 3), "fwd-f16-b1-h661-q64-k128-d64", "fwd:Br64-Bc64", 4, 132);
+  /* A tile with one row of 64 takes 0.9 and a 64th of 0.1; all 4 heads of a group share one: 2 tiles for 8.
    */
-  is_work(224 * (0.7 + 0.3 / 64), "fwd-f16-b1-h8k2-q1-k128-d64", "fwd:Br64-Bc64-G0", 1, 8);
-  is_work(224 * (0.7 + 0.3 / 16), "fwd-f16-b1-h8k2-q1-k128-d64", "fwd:Br64-Bc64-G1", 1, 8);
+  is_work(224 * (0.9 + 0.1 / 64), "fwd-f16-b1-h8k2-q1-k128-d64", "fwd:Br64-Bc64-G0", 1, 8);
+  is_work(224 * (0.9 + 0.1 / 16), "fwd-f16-b1-h8k2-q1-k128-d64", "fwd:Br64-Bc64-G1", 1, 8);
 }
 
 /* Under a block mask tiles that hold several blocks, of which one in four is there, pass over more than their
@@ -92,7 +93,10 @@ static void nothing_to_do(void **state)
   (void)state;
   is_work(0, "fwd-f16-b0-h8-q64-k64-d64", "fwd:Br64-Bc64", 1, 132);
   is_work(0, "fwd-f16-b1-h8-q0-k64-d64", "fwd:Br64-Bc64", 1, 132);
-  is_work(0.5 * 96, "fwd-f16-b1-h8-q64-k0-d64", "fwd:Br64-Bc64", 2, 132);
+  is_work(0.6 * 96, "fwd-f16-b1-h8-q64-k0-d64", "fwd:Br64-Bc64", 2, 132);
+  fat_problem least;
+  MUST(fat_problem_parse("fwd-f16-b1-h1-q1-k1-d64", &least, err));
+  assert_true(fat_waves_reach(&least, &(fat_room){132, 1.0 / 132, 1e-9}).least_ms == FAT_WAVES_FLOOR);
   const fat_pace pace = fat_waves_pace(&(fat_waves){.wanted = 0}, &(fat_reach){.keys = 0}, 1, 0);
   assert_true(fat_waves_ms(&pace, &(fat_reach){0}, 100) == pace.once);
 }
@@ -112,9 +116,9 @@ static void splits(void **state)
           132); /* no room for a second */
   is_work(2048 + 96, "fwd-f16-b1-h32-q64-k8192-d64-split2048", "fwd:Br64-Bc64", 1, 132);
   is_work(2048 + 96, "fwd-f16-b1-h32-q64-k8192-d64-causal-split2048", "fwd:Br64-Bc64", 1, 132);
-  const fat_waves whole = {.wanted = 0, .step = 1}, split = {.wanted = 2, .step = 1};
+  const fat_waves whole = waves_of("fwd:Br64-Bc64", FAT_FWD), split = waves_of("fwd:Br64-Bc64-N2", FAT_FWD);
   const fat_reach reach = {.keys = 64, .mean = 64};
-  assert_true(fat_waves_pace(&split, &reach, 1, 1).once > 2 * fat_waves_pace(&whole, &reach, 1, 1).once);
+  assert_true(fat_waves_pace(&split, &reach, 1, 1).once == 2 * fat_waves_pace(&whole, &reach, 1, 1).once);
 }
 
 /* A backward takes what memory does for D and, where blocks add to them, dQ's sums, however few keys there
@@ -127,8 +131,8 @@ static void a_backward_has_launches_beside(void **state)
   MUST(fat_problem_parse("bwd-bf16-b1-h16-q16384-k16384-d128", &far, err));
   MUST(fat_problem_parse("bwd-bf16-b16-h16-q1024-k1024-d128", &near, err));
   const fat_reach from = fat_waves_reach(&far, &room), to = fat_waves_reach(&near, &room);
-  assert_true(fabs(to.D_ms - 1e-9 * 16 * 16384 * 128 * 4) < 1e-12);
-  assert_true(fabs(to.sums_ms - 1e-9 * 16 * 16384 * 128 * 10) < 1e-12);
+  assert_true(fabs(to.D_ms - 1e-9 / 0.6 * 16 * 16384 * 128 * 4) < 1e-12);
+  assert_true(fabs(to.sums_ms - 1e-9 / 0.6 * 16 * 16384 * 128 * 10) < 1e-12);
   fat_waves w = waves_of("bwd_ws:Br64-Bc128", FAT_BWD);
   assert_true(w.sums == 1 && waves_of("bwd_ws:Br64-Bc128-H1", FAT_BWD).sums == 0);
   assert_true(waves_of("bwd_two:Br64-Bc64", FAT_BWD).sums == 0 &&
@@ -147,9 +151,9 @@ static void blocks_that_stay_are_as_others(void **state)
 {
   (void)state;
   const char *const stays = "bwd_ws:Br64-Bc128-Z8-H2";
-  is_work(1024 + 192, "bwd-bf16-b1-h16-q1024-k1024-d128", stays, 1, 132);
-  is_work(4 * (1024 + 192), "bwd-bf16-b4-h16-q1024-k1024-d128", stays, 1, 132);
-  is_work(1024 + 192, "bwd-bf16-b1-h16-q1024-k1024-d128-causal", stays, 1, 132);
+  is_work(1024 + 256, "bwd-bf16-b1-h16-q1024-k1024-d128", stays, 1, 132);
+  is_work(4 * (1024 + 256), "bwd-bf16-b4-h16-q1024-k1024-d128", stays, 1, 132);
+  is_work(1024 + 256, "bwd-bf16-b1-h16-q1024-k1024-d128-causal", stays, 1, 132);
 }
 
 /* Blocks that have whole heads: 8 heads are 8 blocks, however many tiles they have; 133 are two rounds. */
@@ -157,10 +161,10 @@ static void blocks_have_whole_heads(void **state)
 {
   (void)state;
   const char *const owns = "bwd_ws:Br128-Bc128-H1";
-  is_work(16 * (2048 + 192), "bwd-bf16-b1-h8-q2048-k2048-d64", owns, 1, 132);
-  is_work(16 * (2048 + 192), "bwd-bf16-b1-h132-q2048-k2048-d64", owns, 1, 132);
-  is_work(2 * 16 * (2048 + 192), "bwd-bf16-b1-h133-q2048-k2048-d64", owns, 1, 132);
-  is_work(16 * (1024.5 + 64 - 0.5 + 192), "bwd-bf16-b1-h8-q2048-k2048-d64-causal", owns, 1, 132);
+  is_work(16 * (2048 + 256), "bwd-bf16-b1-h8-q2048-k2048-d64", owns, 1, 132);
+  is_work(16 * (2048 + 256), "bwd-bf16-b1-h132-q2048-k2048-d64", owns, 1, 132);
+  is_work(2 * 16 * (2048 + 256), "bwd-bf16-b1-h133-q2048-k2048-d64", owns, 1, 132);
+  is_work(16 * (1024.5 + 64 - 0.5 + 256), "bwd-bf16-b1-h8-q2048-k2048-d64-causal", owns, 1, 132);
 }
 
 /* Under a mask tiles differ: their sum, divided, or the last of the longest. */
@@ -207,8 +211,13 @@ static void blocks_are_reached_at_once(void **state)
 static void backward(void **state)
 {
   (void)state;
-  is_work(2 * (4096 + 192), "bwd-f16-b1-h16-q4096-k1024-d64", "bwd:Br64-Bc64", 1, 128);
-  is_work(1 * (4096 + 192), "bwd-f16-b1-h16-q4096-k1024-d64", "bwd:Br64-Bc128", 1, 128);
+  is_work(2 * (4096 + 64), "bwd-f16-b1-h16-q4096-k1024-d64", "bwd:Br64-Bc64", 1, 128);
+  is_work(1 * (4096 + 64), "bwd-f16-b1-h16-q4096-k1024-d64", "bwd:Br64-Bc128", 1, 128);
+  is_work(4096 + 256, "bwd-bf16-b1-h16-q4096-k1024-d256", "bwd_pair:Br64-Bc128", 1, 128);
+  /* Tiles of a fourth of the heads pass over the rows of four, each of which ends for itself under a mask. */
+  is_work(4 * 4096 + 64, "bwd-f16-b1-h64k16-q4096-k1024-d64", "bwd:Br64-Bc128", 1, 128);
+  is_work(16 / 8.0 * (4 * (512.5 + 64 - 0.5) + 256), "bwd-bf16-b1-h64k16-q1024-k1024-d64-causal",
+          "bwd_ws:Br128-Bc128-Z16", 1, 64);
 }
 
 /* Whatever may win unasked has the tunables that are read here; another name would count as tiles of 64.
@@ -297,7 +306,7 @@ static void the_fuller_rounds(void **state)
   /* 84 heads of 22 tiles: 14 rounds of 37 * 112 keys. The nearest: 256 tiles, 2 rounds, so 3 / 2 of its time.
    */
   expect(db, "fwd-bf16-b1-h40-q1024-k1024-d96", "fwd_ws:Br192-Bc112",
-         0.002 + 0.848944 * (2 * 1312) / (14 * (37 * 112 + 192)));
+         0.0025 + 0.848444 * (2 * 1312) / (14 * (37 * 112 + 192)));
   /* 32 heads fill two rounds of either, and the nearer row has the shorter ones. */
   expect(db, "fwd-bf16-b1-h32-q1024-k1024-d96", "fwd_ws:Br128-Bc128", 0.0346773);
   fat_db_close(db);
@@ -314,7 +323,7 @@ static void the_fuller_rounds_under_a_mask(void **state)
   /* 36 heads of 8 tiles of 192: 288 / 132 rounds of 750.5 + 96 - 0.5 + 32 + 192 keys, above 1536 + 192; where
    * it was measured 128 heads of 22 tiles, 2816 / 132 rounds of 2048.5 + 127.5 + 192. */
   expect(db, "fwd-bf16-b3-h12-q1500-k1500-d64-causal", "fwd_ws:Br192-Bc128-Z16",
-         0.002 + (far - 0.002) * (288 / 132.0 * 1070) / (2816 / 132.0 * 2368));
+         0.0025 + (far - 0.0025) * (288 / 132.0 * 1070) / (2816 / 132.0 * 2368));
   fat_db_close(db);
 }
 
@@ -329,8 +338,8 @@ static void tiles_of_tiny_shapes(void **state)
   put(db, "fwd-bf16-b32-h16-q512-k512-d128", full, 0.125408);
   is_picked(db, "fwd-bf16-b23-h12k6-q13-k13-d128", tiny);
   is_picked(db, "fwd-bf16-b8-h25-q196-k191-d128", full);
-  /* K and V of 8 x 16 heads, Q and O, at three quarters of 4,800 GB/s. */
-  expect(db, "fwd-bf16-b8-h16-q1-k63196-d128", full, 128 * 2 * (63196.0 + 1) * 256 / 3600e6);
+  /* K and V of 8 x 16 heads, Q and O, at nine tenths of 4,800 GB/s. */
+  expect(db, "fwd-bf16-b8-h16-q1-k63196-d128", full, 128 * 2 * (63196.0 + 1) * 256 / 4320e6);
   fat_db_close(db);
 }
 
@@ -345,7 +354,7 @@ static void few_keys_are_not_split(void **state)
   put_with_blocks(db, "fwd-bf16-b8-h64k16-q1-k8192-d64-causal", splits, 0.0722, 4);
   put_with_blocks(db, "fwd-bf16-b8-h16-q16-k16-d64-causal", tiny, 0.0033964, 6);
   is_picked(db, "fwd-bf16-b11-h28k4-q10-k102-d64-causal", tiny);
-  expect(db, "fwd-bf16-b1-h3-q4-k5-d64-causal", tiny, FAT_WAVES_FLOOR);
+  is_picked(db, "fwd-bf16-b1-h3-q4-k5-d64-causal", tiny);
   is_picked(db, "fwd-bf16-b8-h64k16-q1-k4096-d64-causal", splits);
   fat_db_close(db);
 }
