@@ -28,7 +28,7 @@ static double now(clockid_t clock)
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-typedef enum what { LAUNCH, RUN, RUN_SIZES, FIND, ASK_CONTEXT, ENCODE } what;
+typedef enum what { LAUNCH, RUN, RUN_SIZES, FIND, FIND_AGAIN, ASK_CONTEXT, ENCODE } what;
 typedef struct subject {
   what what;
   const planned *of;
@@ -43,11 +43,10 @@ static int encode(const planned *of, argument *map)
   return fat_map_encode(&calls, &of->plan->main.shape[0], &Q, 64, map->map);
 }
 
-/* The search alone; 0 where it found a shape. */
+/* The search alone, as for sizes that are new; 0 where it found a shape. */
 static int find(const fatune_plan *family, const fat_problem *p)
 {
-  const fat_asked asked = fat_candidate_asked(p, &family->room);
-  return fat_family_best(&family->family, &asked, 0) == NULL;
+  return fat_family_best(&family->family, p, &family->room, 0) == NULL;
 }
 
 static void *time_calls(void *user)
@@ -66,9 +65,10 @@ static void *time_calls(void *user)
     int failed = 0;
     double start = now(CLOCK_THREAD_CPUTIME_ID);
     for (int i = 0; i < CALLS; i++)
-      failed |= s->what == RUN         ? (int)fatune_run(s->of->plan, &s->of->a.all, NULL, NULL, stream)
-                : s->what == RUN_SIZES ? (int)fatune_run(s->of->family, &s->of->a.all, &sizes, NULL, stream)
-                : s->what == FIND      ? find(s->of->family, p)
+      failed |= s->what == RUN          ? (int)fatune_run(s->of->plan, &s->of->a.all, NULL, NULL, stream)
+                : s->what == RUN_SIZES  ? (int)fatune_run(s->of->family, &s->of->a.all, &sizes, NULL, stream)
+                : s->what == FIND       ? find(s->of->family, p)
+                : s->what == FIND_AGAIN ? !fat_family_known(&s->of->family->family, p, &s->of->family->room)
                 : s->what == LAUNCH ? cu.cuLaunchKernel(step->function, step->grid, 1, 1, step->block, 1, 1,
                                                         step->shared, stream, arguments, NULL)
                 : s->what == ENCODE ? encode(s->of, &map)
@@ -132,6 +132,8 @@ static int compare(const char *name, const planned *of, double allowed)
     snprintf(what, sizeof what, "%2d threads: the best of %d, %d kinds of tile", n, of->family->family.shapes,
              of->family->family.waves_count);
     broken += check(what, in_threads(FIND, of, n), 0.1, "us");
+    snprintf(what, sizeof what, "%2d threads: the same sizes again", n);
+    broken += check(what, in_threads(FIND_AGAIN, of, n), 0.1, "us");
   }
   return broken;
 }

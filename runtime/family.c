@@ -40,7 +40,8 @@ fat_status fat_family_add(fat_family *family, const fat_candidate *row, fat_load
   f->waves = waves ? waves : f->waves;
   fat_loaded *codes = realloc(f->code, (size_t)(f->codes + 2) * sizeof *codes);
   f->code = codes ? codes : f->code;
-  if (!shapes || !waves || !codes)
+  f->kept = f->kept ? f->kept : calloc(FAT_FAMILY_KEPT, sizeof *f->kept);
+  if (!shapes || !waves || !codes || !f->kept)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a family's kernels");
   int at = f->shapes++;
   for (; at > 0 && f->shape[at - 1].ms > row->ms; at--)
@@ -74,19 +75,61 @@ void fat_family_free(fat_family *family)
   free(family->code);
   free(family->shape);
   free(family->waves);
+  free(family->kept);
   fat_text_free(&family->text);
   *family = (fat_family){0};
 }
 
-const fat_shape *fat_family_best(const fat_family *family, const fat_asked *asked, uint32_t passed)
+static uint64_t mixed(uint64_t key, uint64_t number)
 {
+  key = (key ^ number) * 0x9e3779b97f4a7c15;
+  return key ^ key >> 32;
+}
+
+/* All of a call that the best depends on, as one number. */
+static uint64_t key_of(const fat_problem *p)
+{
+  const int64_t sizes[] = {p->b, p->h, p->hk, p->q, p->k};
+  uint64_t key = 1;
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    key = mixed(key, (uint64_t)sizes[i]);
+  for (uint32_t left = p->features; left != 0; left &= left - 1) {
+    const uint64_t *arg = p->arg[__builtin_ctz(left)];
+    key = mixed(mixed(key, arg[0]), arg[1]);
+  }
+  return key;
+}
+
+/* One word holds the key's upper 56 bits and the shape's number + 1, so that it is read and written as a
+ * whole. Were two sizes to share these bits, one would be given the other's kernel, which is right for it,
+ * too. */
+const fat_shape *fat_family_known(const fat_family *family, const fat_problem *p, const fat_room *room)
+{
+  const uint64_t key = key_of(p), number = 0xff;
+  _Static_assert(FAT_FAMILY_SHAPES < 0xff, "a byte numbers the shapes");
+  if (!family->kept)
+    return NULL;
+  _Atomic(uint64_t) *kept = &family->kept[(key >> 8) % FAT_FAMILY_KEPT];
+  const uint64_t before = atomic_load_explicit(kept, memory_order_relaxed);
+  if (before != 0 && (before ^ key) <= number)
+    return &family->shape[(before & number) - 1];
+  const fat_shape *best = fat_family_best(family, p, room, 0);
+  if (best)
+    atomic_store_explicit(kept, (key & ~number) | (uint64_t)(best - family->shape + 1), memory_order_relaxed);
+  return best;
+}
+
+const fat_shape *fat_family_best(const fat_family *family, const fat_problem *p, const fat_room *room,
+                                 uint64_t passed)
+{
+  const fat_asked found = fat_candidate_asked(p, room), *asked = &found;
   const fat_shape *best = NULL;
   double work[FAT_FAMILY_SHAPES], least = INFINITY, least_apart = INFINITY, least_rows = INFINITY;
   for (int i = 0; i < family->waves_count; i++)
     work[i] = fat_waves_work(&family->waves[i], &asked->reach);
   for (int i = 0; i < family->shapes; i++) {
     const fat_shape *s = &family->shape[i];
-    if (passed >> s->main & 1u)
+    if (passed >> s->main & 1)
       continue;
     if (fat_candidate_same(&s->problem, asked->problem))
       return s;

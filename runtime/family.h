@@ -8,9 +8,12 @@
 #include "candidate.h"
 #include "load.h"
 
+#include <stdatomic.h>
+
 enum {
-  FAT_FAMILY_SHAPES = 64,
-  FAT_FAMILY_CODES = 32 /* distinct cubins: at most as many kernels, each a bit of a word */
+  FAT_FAMILY_SHAPES = 96,
+  FAT_FAMILY_CODES = 64, /* distinct cubins: at most as many kernels, each a bit of a word */
+  FAT_FAMILY_KEPT = 16   /* answers that are kept */
 };
 
 typedef struct fat_shape {
@@ -30,6 +33,8 @@ typedef struct fat_family {
   int waves_count;
   fat_loaded *code;
   int codes;
+  _Atomic(uint64_t)
+      *kept;     /* what was found for sizes that were asked for before: a model's layers ask the same */
   fat_text text; /* a line for each shape: problem, step, config, twin */
 } fat_family;
 
@@ -41,8 +46,11 @@ fat_status fat_family_add(fat_family *family, const fat_candidate *row, fat_load
 const fat_loaded *fat_family_twin(const fat_family *family, const fat_loaded *main);
 void fat_family_free(fat_family *family);
 
-/* The shape whose row the pick would take for a problem, its main kernel being none of those passed over (bit
- * 1u << main); NULL: there is none. */
-const fat_shape *fat_family_best(const fat_family *family, const fat_asked *asked, uint32_t passed);
+/* The shape whose row the pick would take for a problem on a GPU, its main kernel being none of those passed
+ * over (bit 1 << main); NULL: there is none. */
+const fat_shape *fat_family_best(const fat_family *family, const fat_problem *p, const fat_room *room,
+                                 uint64_t passed);
+/* The same, from what was found before where it was asked for these sizes and nothing is passed over. */
+const fat_shape *fat_family_known(const fat_family *family, const fat_problem *p, const fat_room *room);
 
 #endif

@@ -118,7 +118,7 @@ typedef struct fatune_request {
                            16 digits */
 } fatune_request;
 
-/* Chooses and loads a kernel, for a family those of every shape that is stored (at most 64 shapes and 32
+/* Chooses and loads a kernel, for a family those of every shape that is stored (at most 96 shapes and 64
  * binaries, those nearest to its main anchor), for the CUDA context that is current in this thread (primary
  * or not) and leaves that current. A plan is immutable; asking again for the same problem in the same context
  * gives the same plan, however the database has changed since: what was tuned later is seen by handles opened

@@ -77,13 +77,12 @@ static fat_status evaluate(const calling *c, const fat_loaded *k, fat_launch *la
 static fat_status launch_best(const calling *c, fat_error *err)
 {
   const fat_family *f = &c->plan->family;
-  const fat_asked asked = fat_candidate_asked(c->problem, &c->plan->room);
-  const fat_shape *shape;
+  const fat_shape *shape = fat_family_known(f, c->problem, &c->plan->room);
   fat_launch chosen;
   fat_error other;
-  uint32_t passed = 0;
+  uint64_t passed = 0;
   fat_status first = FAT_OK;
-  while ((shape = fat_family_best(f, &asked, passed)) != NULL) {
+  while (shape) {
     /* The sentence is the best kernel's own. */
     fat_error *why = first == FAT_OK ? err : &other;
     fat_status status = evaluate(c, &f->code[shape->main], &chosen, why);
@@ -92,7 +91,8 @@ static fat_status launch_best(const calling *c, fat_error *err)
       status = evaluate(c, &f->code[shape->twin], &chosen, &other);
     if (status == FAT_OK)
       return launch(c, &chosen, err);
-    passed |= 1u << shape->main;
+    passed |= (uint64_t)1 << shape->main;
+    shape = fat_family_best(f, c->problem, &c->plan->room, passed);
   }
   if (first == FAT_OK)
     return fat_status_fail(err, FAT_E_UNSUPPORTED,

@@ -142,6 +142,29 @@ static void a_family_chooses_as_problems_do(void **state)
   fatune_plan_free(plan);
 }
 
+/* What was found is kept by all that it depends on: calls of one size may differ in a window. */
+static void kept_by_numbers_too(void **state)
+{
+  (void)state;
+  static const char *const texts[] = {"fwd-f32-b1-h8-q4096-k4096-d64-causal-w63.0",
+                                      "fwd-f32-b1-h8-q4096-k4096-d64-causal-w2047.0",
+                                      "fwd-f32-b2-h8-q4096-k4096-d64-causal-w63.0"};
+  const fat_room room = {132, 1.0 / 132, 0};
+  fat_waves waves = {.Br = 64, .Bc = 64, .per_Br = 1.0 / 64, .per_Bc = 1.0 / 64, .blocks = 1, .per_block = 1};
+  fat_shape shape[3] = {{.ms = 0}};
+  _Atomic(uint64_t) kept[FAT_FAMILY_KEPT] = {0};
+  const fat_family family = {.shape = shape, .shapes = 3, .waves = &waves, .waves_count = 1, .kept = kept};
+  for (int i = 0; i < 3; i++)
+    MUST(fat_problem_parse(texts[i], &shape[i].problem, err));
+  for (int round = 0; round < 3; round++)
+    for (int i = 0; i < 3; i++)
+      assert_ptr_equal(fat_family_known(&family, &shape[i].problem, &room), &shape[i]);
+  int used = 0;
+  for (int i = 0; i < FAT_FAMILY_KEPT; i++)
+    used += kept[i] != 0;
+  assert_true(used > 0); /* and not found anew each time */
+}
+
 /* Keys of a split are a number of the call, as a window's are. */
 static void splits_are_of_the_call(void **state)
 {
@@ -559,6 +582,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       WITH_HANDLE(the_nearest_shape_is_taken),
       WITH_HANDLE(a_family_chooses_as_problems_do),
+      cmocka_unit_test(kept_by_numbers_too),
       WITH_HANDLE(splits_are_of_the_call),
       WITH_HANDLE(ten_thousand_lengths),
       WITH_HANDLE(nothing_stored_is_a_miss),
