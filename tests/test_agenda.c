@@ -86,6 +86,9 @@ static void grid(void **state)
       "fwd-f16-b1-h16-q16-k8192-d128",
       "fwd-f16-b8-h32k8-q1-k8192-d128",
       "fwd-f16-b8-h16-q320-k320-d128",
+      "fwd-f16-b16-h16-q8-k8-d128",
+      "fwd-f16-b8-h32-q40-k40-d128",
+      "fwd-f16-b16-h32k8-q8-k2048-d128",
       "fwd-f16-b32-h16-q512-k512-d128-causal",
       "fwd-f16-b1-h16-q16384-k16384-d128-causal",
   };
@@ -111,6 +114,23 @@ static void grid(void **state)
   assert_int_equal(fat_agenda_list(&asked, gpu_named("T4"), script, &agenda, NULL), FAT_OK);
   assert_int_equal(fat_agenda_grid(&asked, gpu_named("T4"), script, &agenda, NULL), FAT_OK);
   assert_int_equal(agenda.count, 2);
+  fat_agenda_free(&agenda);
+}
+
+/* Gradients have others: none of few rows of Q, as decoding has. */
+static void grid_of_gradients(void **state)
+{
+  const fat_goal o = {.dims = {1, {64}}, .dtypes = 1u << FAT_F16, .ops = 1u << FAT_BWD};
+  char text[FAT_PROBLEM_TEXT];
+  fat_agenda agenda;
+  (void)state;
+  assert_int_equal(fat_agenda_list(&o, gpu_named("T4"), script, &agenda, NULL), FAT_OK);
+  assert_int_equal(agenda.count, 2);
+  assert_int_equal(fat_agenda_grid(&o, gpu_named("T4"), script, &agenda, NULL), FAT_OK);
+  assert_int_equal(agenda.count, 2 + 2 * 7);
+  assert_string_equal(fat_problem_print(&agenda.list[8].problem, text), "bwd-f16-b8-h32-q32-k2048-d64");
+  for (int i = 0; i < agenda.count; i++)
+    assert_true(agenda.list[i].problem.q >= 32);
   fat_agenda_free(&agenda);
 }
 
@@ -215,6 +235,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(defaults),
       cmocka_unit_test(grid),
+      cmocka_unit_test(grid_of_gradients),
       cmocka_unit_test(windows_stay),
       cmocka_unit_test(lists),
       cmocka_unit_test(typed_in_full),
