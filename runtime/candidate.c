@@ -75,12 +75,6 @@ double fat_candidate_distance(const fat_problem *a, const fat_problem *b)
   return fat_candidate_apart(&x, &y);
 }
 
-double fat_candidate_promise(double ms, const fat_problem *from, const fat_problem *to)
-{
-  return ms * fat_problem_flops(to) / fat_problem_flops(from) *
-         fmax(1, fat_candidate_rows(from) / fat_candidate_rows(to));
-}
-
 static void keep(char *to, size_t room, const char *from)
 {
   snprintf(to, room, "%s", from ? from : "");
@@ -210,10 +204,15 @@ void fat_candidate_level(fat_candidate *rows, int count)
   }
 }
 
+double fat_candidate_expected(const fat_candidate *row, const fat_asked *asked)
+{
+  return fat_waves_ms(&row->pace, &asked->reach, fat_waves_work(&row->waves, &asked->reach));
+}
+
 void fat_candidate_weigh(fat_candidate *row, const fat_asked *asked)
 {
   row->distance = fat_candidate_apart(&row->at, &asked->at);
-  row->expected = fat_waves_ms(&row->pace, &asked->reach, fat_waves_work(&row->waves, &asked->reach));
+  row->expected = fat_candidate_expected(row, asked);
   row->score = row->same_device && fat_candidate_same(&row->shape, asked->problem)
                    ? 0
                    : fat_candidate_score(&row->pace, row->expected, row->distance);

@@ -71,6 +71,8 @@ void fat_candidate_read(const fat_trial *trial, const fat_candidate_scale *scale
  * not by more. */
 void fat_candidate_level(fat_candidate *rows, int count);
 
+/* The time to be expected for a problem, ms. */
+double fat_candidate_expected(const fat_candidate *row, const fat_asked *asked);
 void fat_candidate_weigh(fat_candidate *row, const fat_asked *asked);
 
 /* Whether a comes before b, both weighed, on a device of so many SMs, of one step: the least score, of equal
@@ -97,11 +99,5 @@ void fat_candidate_tell(const fat_candidate *row, fat_text *out);
 double fat_candidate_distance(const fat_problem *a, const fat_problem *b);
 /* Those rows of Q of all heads, as they are counted there. */
 double fat_candidate_rows(const fat_problem *p);
-
-/* What a kernel that takes `ms` for a problem may be expected to take for another of its family: as long for
- * each operation, and longer by as much as the other fills the GPU less. Within a doubling of all lengths
- * this told which of two kernels is faster in 303 of 308 cases, and erred for the one that was measured there
- * (d 64 to 256 on an H200). */
-double fat_candidate_promise(double ms, const fat_problem *from, const fat_problem *to);
 
 #endif
