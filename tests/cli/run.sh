@@ -214,6 +214,22 @@ test_plain_winner() {
   out_has "the kernel's default config, fwd_ws:" "why of a bias"
 }
 
+# A tune where nothing can be measured keeps code of the package's twins: what won there still comes before them.
+test_package_wins() {
+  local problem=fwd-bf16-b4-h16-q4096-k4096-d128 winner
+  run import --db "$work/package.db" "$root/db/tuned/h200.jsonl"
+  export FATUNE_SYSTEM_DB=$work/package.db
+  run why $problem --gpu H200
+  winner=$(sed -n 's/^-> exact *\(fwd_ws:[A-Za-z0-9-]*\).*/\1/p' <<<"$out")
+  run tune $problem --gpu H200 --kernel fwd_ws,fwd --config "$winner" --db "$work/predicted.db" --quiet
+  code_is 0 "a tune beside the package"
+  run show trials --csv --db "$work/predicted.db" --origin measured
+  out_has "-W1," "the package's twin"
+  run why $problem --gpu H200 --db "$work/predicted.db"
+  out_has "-> exact       $winner" "why with the package's twin in one's own database"
+  export FATUNE_SYSTEM_DB=
+}
+
 # Configs that are named are tried alone, beside the default.
 test_named_configs() {
   local problem=fwd-f32-b64-h128-q256-k256-d16 first last
@@ -782,7 +798,7 @@ test_nvrtc() {
 
 tests=(overview usage words forms_of_help why_family no_gpu show_gpus render long_rows nothing_to_compute empty_database)
 if has_nvrtc; then
-  tests+=(tune both_ops tune_long_rows order show why render_picked plain_winner named_configs show_filters share export_keeps_files forget merge_many report databases nvrtc two_tuners interrupt kill full_disk dump)
+  tests+=(tune both_ops tune_long_rows order show why render_picked plain_winner package_wins named_configs show_filters share export_keeps_files forget merge_many report databases nvrtc two_tuners interrupt kill full_disk dump)
 else
   echo "left out: there is no usable libnvrtc, so nothing can be tuned"
 fi

@@ -98,6 +98,19 @@ static fat_status find_need(const fat_schedule *schedule, const fat_pair *pair, 
   return FAT_OK;
 }
 
+/* A row that is copied from the package is the own file's, which is asked first: the winner goes there before
+ * it, or its twin would win. */
+static fat_status own_winner(const fat_schedule *schedule, const fat_pair *pair, const fat_records *records,
+                             fat_error *err)
+{
+  const fat_session *s = schedule->session;
+  const fat_record *winner = fat_winner_find(records, schedule->incumbents[pair->item - s->agenda->list]);
+  int64_t id;
+  if (!winner || winner->id >= 0)
+    return FAT_OK;
+  return fat_records_own(s->db, winner, &pair->item->problem, s->gpu, &s->tools, &id, err);
+}
+
 /* Schedules what is due for a pair; code that is missing is made at once. */
 static fat_status make(fat_schedule *schedule, fat_pair *pair, need *n, fat_error *err)
 {
@@ -108,6 +121,8 @@ static fat_status make(fat_schedule *schedule, fat_pair *pair, need *n, fat_erro
   fat_status status = find_need(schedule, pair, &records, n, err);
   if (status == FAT_OK && n->due)
     status = fat_schedule_begin(schedule, err);
+  if (status == FAT_OK && n->due && n->record && n->record->id < 0)
+    status = own_winner(schedule, pair, &records, err);
   if (status == FAT_OK && n->due)
     status = n->record ? fat_attempt_remake(s, &pair->item->problem, n->record, err)
                        : fat_schedule_add_twin(schedule, pair, &n->point, n->of, err);
