@@ -1,5 +1,5 @@
 /* known.h -- a few configs that are tried without a search: those that won for a family before, on any GPU,
- * by any templates, in any year; or those that a command names. */
+ * by any templates, in any year, in either type of 16 bits; or those that a command names. */
 #ifndef FAT_KNOWN_H
 #define FAT_KNOWN_H
 
@@ -29,8 +29,9 @@ typedef struct fat_won {
 } fat_won;
 void fat_won_free(fat_won *won);
 
-/* The winners of the problem's family: those of its own architecture first, of these the nearest problems'
- * (fat_candidate_distance). `won` is read where it is another family's, and sorted. */
+/* The winners of the problem's family, and of that in the other type of 16 bits: those of its own
+ * architecture first, of these the nearest problems' (fat_candidate_distance; the other type is one more).
+ * `won` is read where it is another family's, and sorted. */
 fat_status fat_known_read(fat_db *db, const fat_problem *p, const fat_gpu *gpu, fat_won *won,
                           fat_known *known, fat_error *err);
 
