@@ -1,4 +1,5 @@
-/* anchor.c -- anchors of a family: the main one, q = k = 4096, 16k tokens, H*d = 2048; one row of Q. */
+/* anchor.c -- anchors of a family: the main one, q = k = 4096, 16k tokens, H*d = 2048; the others; one row of
+ * Q. */
 #include "anchor.h"
 #include "tensors.h"
 
@@ -48,6 +49,52 @@ fat_problem fat_anchor_main(const fat_problem *family, const fat_gpu *gpu)
     p.arg[FAT_CHUNK][0] = FAT_ANCHOR_WINDOW;
   fat_anchor_shape(&p, gpu);
   return p;
+}
+
+enum { TOKENS = FAT_ANCHOR_TOKENS, WIDTH = FAT_ANCHOR_WIDTH };
+
+/* `tokens` are those of K and V, `width` is H*d, `peers` counts the heads of Q that share one of K and V;
+ * behind the last there are none. The shape with few heads fills half of a large GPU with tiles of 128 rows.
+ * That of 320 rows and keys is three rounds of a large GPU at most, and no whole number of the usual tiles:
+ * there configs win that no other anchor knows, and a call whose length is ragged is given one of those that
+ * the family's anchors have. Few rows: one and several over a cache, in groups of heads too, and over as many
+ * keys. With the last three forward, and with the last three backward where there were those of one row and
+ * of 16, what is picked for others of 221 and 278 shapes lost 19 for 24 % and 9 for 11 % (H200, from the
+ * nearest of them to each anchor). */
+static const struct {
+  int64_t q, k, tokens;
+  int32_t width, peers;
+} others[FAT_OP_COUNT][FAT_ANCHOR_OTHERS] = {
+    [FAT_FWD] = {{512, 512, TOKENS, WIDTH, 1},
+                 {16384, 16384, TOKENS, WIDTH, 1},
+                 {2048, 2048, 2048, 512, 1},
+                 {1, 4096, 16 * 4096, WIDTH, 1},
+                 {16, 8192, 8192, WIDTH, 1},
+                 {1, 8192, 8 * 8192, 2 * WIDTH, 4},
+                 {320, 320, 8 * 320, WIDTH, 1},
+                 {8, 8, 16 * 8, WIDTH, 1},
+                 {40, 40, 8 * 40, 2 * WIDTH, 1},
+                 {8, 2048, 16 * 2048, 2 * WIDTH, 4}},
+    [FAT_BWD] = {{512, 512, TOKENS, WIDTH, 1},
+                 {16384, 16384, TOKENS, WIDTH, 1},
+                 {2048, 2048, 2048, 512, 1},
+                 {320, 320, 8 * 320, WIDTH, 1},
+                 {160, 160, 16 * 160, WIDTH, 1},
+                 {32, 32, 16 * 32, WIDTH, 1},
+                 {32, 2048, 8 * 2048, WIDTH, 1}},
+};
+
+bool fat_anchor_other(const fat_problem *central, int n, const fat_gpu *gpu, fat_problem *p)
+{
+  *p = *central;
+  if (n >= FAT_ANCHOR_OTHERS || others[p->op][n].tokens == 0)
+    return false;
+  p->q = others[p->op][n].q;
+  p->k = others[p->op][n].k;
+  p->b = others[p->op][n].tokens / p->k;
+  fat_anchor_heads(p, others[p->op][n].width, others[p->op][n].peers);
+  fat_anchor_clip(p, gpu);
+  return true;
 }
 
 bool fat_anchor_decode(const fat_problem *family, const fat_gpu *gpu, fat_problem *p)

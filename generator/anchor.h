@@ -27,6 +27,13 @@ void fat_anchor_clip(fat_problem *p, const fat_gpu *gpu);
 /* The main anchor of a family. */
 fat_problem fat_anchor_main(const fat_problem *family, const fat_gpu *gpu);
 
+/* The other anchors of the main one's family, one after another: short and long sequences, few heads, few
+ * short ones that fill no tiles, and few rows of Q, with and without heads that share K and V. False behind
+ * the last.
+ */
+enum { FAT_ANCHOR_OTHERS = 10 /* forward; a backward has fewer */ };
+bool fat_anchor_other(const fat_problem *central, int n, const fat_gpu *gpu, fat_problem *p);
+
 /* That of decoding, one row of Q, whose default is another than the main anchor's: tiles of 128 rows would
  * take 12 times as long (an A100 by the model, 32 heads on 8, 8192 keys). False where it is the same, or one
  * row makes no sense. */

@@ -1,4 +1,5 @@
 /* test_agenda.c -- which problems a tune is asked for: defaults, lists, the clip to memory, refusals. */
+#include "anchor.h"
 #include "search/agenda.h"
 
 #include <setjmp.h>
@@ -77,20 +78,13 @@ static void defaults(void **state)
 static void grid(void **state)
 {
   static const char *const expected[] = {
-      "fwd-f16-b4-h16-q4096-k4096-d128",
-      "fwd-f16-b4-h16-q4096-k4096-d128-causal",
-      "fwd-f16-b32-h16-q512-k512-d128",
-      "fwd-f16-b1-h16-q16384-k16384-d128",
-      "fwd-f16-b1-h4-q2048-k2048-d128",
-      "fwd-f16-b16-h16-q1-k4096-d128",
-      "fwd-f16-b1-h16-q16-k8192-d128",
-      "fwd-f16-b8-h32k8-q1-k8192-d128",
-      "fwd-f16-b8-h16-q320-k320-d128",
-      "fwd-f16-b16-h16-q8-k8-d128",
-      "fwd-f16-b8-h32-q40-k40-d128",
-      "fwd-f16-b16-h32k8-q8-k2048-d128",
-      "fwd-f16-b32-h16-q512-k512-d128-causal",
-      "fwd-f16-b1-h16-q16384-k16384-d128-causal",
+      "fwd-f16-b4-h16-q4096-k4096-d128",       "fwd-f16-b4-h16-q4096-k4096-d128-causal",
+      "fwd-f16-b32-h16-q512-k512-d128",        "fwd-f16-b1-h16-q16384-k16384-d128",
+      "fwd-f16-b1-h4-q2048-k2048-d128",        "fwd-f16-b16-h16-q1-k4096-d128",
+      "fwd-f16-b1-h16-q16-k8192-d128",         "fwd-f16-b8-h32k8-q1-k8192-d128",
+      "fwd-f16-b8-h16-q320-k320-d128",         "fwd-f16-b16-h16-q8-k8-d128",
+      "fwd-f16-b8-h32-q40-k40-d128",           "fwd-f16-b16-h32k8-q8-k2048-d128",
+      "fwd-f16-b32-h16-q512-k512-d128-causal", "fwd-f16-b1-h16-q16384-k16384-d128-causal",
   };
   char text[FAT_PROBLEM_TEXT];
   fat_goal o = {.dims = {1, {128}}, .dtypes = 1u << FAT_F16};
@@ -101,11 +95,11 @@ static void grid(void **state)
   assert_int_equal(agenda.list[1].main_plus_1, 0);
   assert_true(agenda.list[0].kernel_count > 1);
   assert_int_equal(fat_agenda_grid(&o, gpu_named("T4"), script, &agenda, NULL), FAT_OK);
-  assert_int_equal(agenda.count, 2 + 2 * FAT_AGENDA_OTHERS);
+  assert_int_equal(agenda.count, 2 + 2 * FAT_ANCHOR_OTHERS);
   for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
     assert_string_equal(fat_problem_print(&agenda.list[i].problem, text), expected[i]);
   for (int i = 2; i < agenda.count; i++) {
-    assert_int_equal(agenda.list[i].main_plus_1, i < 2 + FAT_AGENDA_OTHERS ? 1 : 2);
+    assert_int_equal(agenda.list[i].main_plus_1, i < 2 + FAT_ANCHOR_OTHERS ? 1 : 2);
     for (int k = 0; k < agenda.list[i].kernel_count; k++)
       assert_int_equal(agenda.list[i].kernels[k].picked, 1);
   }
@@ -146,7 +140,7 @@ static void windows_stay(void **state)
     fat_agenda agenda;
     assert_int_equal(fat_agenda_list(&o, gpu_named("T4"), script, &agenda, NULL), FAT_OK);
     assert_int_equal(fat_agenda_grid(&o, gpu_named("T4"), script, &agenda, NULL), FAT_OK);
-    assert_int_equal(agenda.count, 1 + FAT_AGENDA_OTHERS);
+    assert_int_equal(agenda.count, 1 + FAT_ANCHOR_OTHERS);
     for (int i = 0; i < agenda.count; i++)
       assert_non_null(strstr(fat_problem_print(&agenda.list[i].problem, text),
                              strstr(typed[n], n ? "-w7.x" : "-causal-w1023.0")));

@@ -17,7 +17,6 @@ typedef struct listing {
   fat_agenda *agenda;
 } listing;
 
-enum { TOKENS = FAT_ANCHOR_TOKENS, WIDTH = FAT_ANCHOR_WIDTH };
 static const int64_t default_dims[] = {64, 128};
 
 /* ORDER DTYPE: the first architecture that has the arithmetic, and how to say so. */
@@ -249,57 +248,14 @@ fat_status fat_agenda_list(const fat_goal *goal, const fat_gpu *gpu, fat_script 
   return status;
 }
 
-/* The other anchors of the grid; the main one has q = k = 4096, 16k tokens and H*d = 2048. `tokens` are those
- * of K and V, `width` is H*d, `peers` counts the heads of Q that share one of K and V; behind the last there
- * are none. The shape with few heads fills half of a large GPU with tiles of 128 rows. That of 320 rows and
- * keys is three rounds of a large GPU at most, and no whole number of the usual tiles: there configs win that
- * no other anchor knows, and a call whose length is ragged is given one of those that the family's anchors
- * have. Few rows: one and several over a cache, in groups of heads too, and as many keys. With three more
- * forward, and three of several rows where there were those of one and of 16 backward, what is picked for
- * others of 221 and 278 shapes lost 19 for 24 % and 9 for 11 % (H200, from the nearest of them to each
- * anchor). */
-static const struct {
-  int64_t q, k, tokens;
-  int32_t width, peers;
-} others[FAT_OP_COUNT][FAT_AGENDA_OTHERS] = {
-    [FAT_FWD] = {{512, 512, TOKENS, WIDTH, 1},
-                 {16384, 16384, TOKENS, WIDTH, 1},
-                 {2048, 2048, 2048, 512, 1},
-                 {1, 4096, 16 * 4096, WIDTH, 1},
-                 {16, 8192, 8192, WIDTH, 1},
-                 {1, 8192, 8 * 8192, 2 * WIDTH, 4},
-                 {320, 320, 8 * 320, WIDTH, 1},
-                 {8, 8, 16 * 8, WIDTH, 1},
-                 {40, 40, 8 * 40, 2 * WIDTH, 1},
-                 {8, 2048, 16 * 2048, 2 * WIDTH, 4}},
-    [FAT_BWD] = {{512, 512, TOKENS, WIDTH, 1},
-                 {16384, 16384, TOKENS, WIDTH, 1},
-                 {2048, 2048, 2048, 512, 1},
-                 {320, 320, 8 * 320, WIDTH, 1},
-                 {160, 160, 16 * 160, WIDTH, 1},
-                 {32, 32, 16 * 32, WIDTH, 1},
-                 {32, 2048, 8 * 2048, WIDTH, 1}},
-};
-
-static fat_problem other_anchor(const fat_problem *central, int n, const fat_gpu *gpu)
-{
-  fat_problem p = *central;
-  p.q = others[p.op][n].q;
-  p.k = others[p.op][n].k;
-  p.b = others[p.op][n].tokens / p.k;
-  fat_anchor_heads(&p, others[p.op][n].width, others[p.op][n].peers);
-  fat_anchor_clip(&p, gpu);
-  return p;
-}
-
 fat_status fat_agenda_grid(const fat_goal *goal, const fat_gpu *gpu, fat_script *script, fat_agenda *agenda,
                            fat_error *err)
 {
   const listing l = {goal, gpu, script, agenda};
   int mains = agenda->count;
-  for (int i = 0; i < mains; i++)
-    for (int n = 0; n < FAT_AGENDA_OTHERS && others[agenda->list[i].problem.op][n].tokens > 0; n++) {
-      fat_problem p = other_anchor(&agenda->list[i].problem, n, gpu);
+  for (int i = 0; i < mains; i++) {
+    fat_problem p;
+    for (int n = 0; fat_anchor_other(&agenda->list[i].problem, n, gpu, &p); n++) {
       fat_error why = {0};
       int before = agenda->count;
       FAT_TRY(consider(&l, &p, &why, err));
@@ -310,6 +266,7 @@ fat_status fat_agenda_grid(const fat_goal *goal, const fat_gpu *gpu, fat_script 
       item->main_plus_1 = 1 + i;
       agenda->count -= item->kernel_count == 0;
     }
+  }
   return FAT_OK;
 }
 

@@ -43,11 +43,9 @@ fat_status fat_agenda_list(const fat_goal *goal, const fat_gpu *gpu, fat_script 
                            fat_error *err);
 void fat_agenda_free(fat_agenda *agenda);
 
-/* Appends the other anchors of each family; the problems in the list are the main anchors. There are short
- * and long sequences, few heads, few short ones that fill no tiles, and few rows of Q as in decoding, with
- * and without heads that share K and V. Only kernels that may win unasked are tried there, since a call gets
+/* Appends the other anchors of each family (generator/anchor.h); the problems in the list are the main
+ * anchors. Only kernels that may win unasked are tried there, since a call gets
  * the winner of the nearest anchor. */
-enum { FAT_AGENDA_OTHERS = 10 /* at most: forward */ };
 fat_status fat_agenda_grid(const fat_goal *goal, const fat_gpu *gpu, fat_script *script, fat_agenda *agenda,
                            fat_error *err);
 
