@@ -29,8 +29,7 @@ fat_problem fat_anchor_main(const fat_problem *family, const fat_gpu *gpu);
 
 /* The other anchors of the main one's family, one after another: short and long sequences, few heads, few
  * short ones that fill no tiles, and few rows of Q, with and without heads that share K and V. False behind
- * the last.
- */
+ * the last. */
 enum { FAT_ANCHOR_OTHERS = 10 /* forward; a backward has fewer */ };
 bool fat_anchor_other(const fat_problem *central, int n, const fat_gpu *gpu, fat_problem *p);
 

@@ -80,6 +80,7 @@ void fat_family_free(fat_family *family)
   *family = (fat_family){0};
 }
 
+/* By words, since calls do this; make.c, once a plan, goes by bytes. */
 static uint64_t mixed(uint64_t key, uint64_t number)
 {
   key = (key ^ number) * 0x9e3779b97f4a7c15;

@@ -28,6 +28,7 @@ static const double doubled = 2.5; /* the distance between N and 2 N: rows of Q 
 /* The pass over the rows. */
 typedef struct pass {
   const fat_pick_question *question;
+  fat_room room;
   fat_asked asked;
   char problem[FAT_PROBLEM_TEXT];
   fat_pick *pick;
@@ -246,41 +247,39 @@ static fat_status was_tried(fat_db *db, const char *kernel, const fat_candidate 
   return status == FAT_E_NOT_FOUND ? FAT_OK : status;
 }
 
-/* The best row of another kernel that the chosen one has not beaten and that promises most at its problem;
- * NULL: none. */
-static fat_status find_rival(fat_db *db, const fat_asked *there, const pass *p, const fat_candidate *chosen,
-                             const fat_candidate **rival, double *least, fat_error *err)
+/* The best row of another kernel that the chosen one has not beaten and that promises most there, at its
+ * problem; NULL: none. */
+static fat_status find_rival(fat_db *db, const pass *p, const fat_candidate *chosen, const fat_asked *there,
+                             const fat_candidate **rival, fat_error *err)
 {
+  double least = chosen->ms;
   *rival = NULL;
-  *least = chosen->ms;
   for (int i = 0; i < KERNELS && p->near[i].found; i++) {
     const fat_candidate *row = &p->near[i];
     const double ms = fat_candidate_expected(row, there);
     bool tried = strcmp(row->kernel, chosen->kernel) == 0;
-    if (tried || fat_candidate_apart(&row->at, &chosen->at) > doubled || !(ms > 0 && ms < *least))
+    if (tried || fat_candidate_apart(&row->at, &chosen->at) > doubled || !(ms > 0 && ms < least))
       continue;
     FAT_TRY(was_tried(db, row->kernel, chosen, &tried, err));
     if (tried)
       continue;
-    *least = ms;
+    least = ms;
     *rival = row;
   }
   return FAT_OK;
 }
 
 /* Lets the row of a step yield to a rival, which is then the nearest. */
-static fat_status weigh_kernels(fat_db *db, const fat_room *room, const pass *p, fat_pick_step step,
-                                fat_error *err)
+static fat_status weigh_kernels(fat_db *db, const pass *p, fat_pick_step step, fat_error *err)
 {
   const fat_pick_question *q = p->question;
   fat_pick *pick = p->pick;
   const fat_candidate chosen = pick->row[step], *rival = NULL;
-  const fat_asked there = fat_candidate_asked(&chosen.shape, room);
   char *why = pick->why[FAT_PICK_NEAREST];
-  double ms;
   if (q->kernel || step > FAT_PICK_NEAREST || (q->exact && step == FAT_PICK_EXACT))
     return FAT_OK;
-  FAT_TRY(find_rival(db, &there, p, &chosen, &rival, &ms, err));
+  const fat_asked there = fat_candidate_asked(&chosen.shape, &p->room);
+  FAT_TRY(find_rival(db, p, &chosen, &there, &rival, err));
   if (!rival)
     return FAT_OK;
   pick->step = FAT_PICK_NEAREST;
@@ -288,8 +287,8 @@ static fat_status weigh_kernels(fat_db *db, const fat_room *room, const pass *p,
   fat_candidate_explain(rival, why, sizeof pick->why[0]);
   size_t n = strlen(why);
   snprintf(why + n, sizeof pick->why[0] - n,
-           "; promises %.4g ms for %s, where %s was never tried and %s takes %.4g ms", ms, chosen.problem,
-           rival->kernel, chosen.config, chosen.ms);
+           "; promises %.4g ms for %s, where %s was never tried and %s takes %.4g ms",
+           fat_candidate_expected(rival, &there), chosen.problem, rival->kernel, chosen.config, chosen.ms);
   return FAT_OK;
 }
 
@@ -304,8 +303,8 @@ fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pi
                            fat_error *err)
 {
   const fat_pick_question *q = question;
-  const fat_room room = fat_waves_room(q->gpu);
-  pass p = {.question = q, .asked = fat_candidate_asked(q->problem, &room), .pick = pick};
+  pass p = {.question = q, .room = fat_waves_room(q->gpu), .pick = pick};
+  p.asked = fat_candidate_asked(q->problem, &p.room);
   fat_pick_list none = {0}, *list = &none;
   *pick = (fat_pick){0};
   fat_problem_print(q->problem, p.problem);
@@ -326,7 +325,7 @@ fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pi
       fat_candidate_explain(row, pick->why[step], sizeof pick->why[step]);
     if (row->found && !(step == FAT_PICK_NEAREST && is_behind(row, &pick->row[FAT_PICK_ARCH]))) {
       pick->step = (fat_pick_step)step;
-      return weigh_kernels(db, &room, &p, pick->step, err);
+      return weigh_kernels(db, &p, pick->step, err);
     }
   }
   pick->step = FAT_PICK_DEFAULT;

@@ -158,10 +158,10 @@ static bool sums_dQ(const fat_config *config)
 static bool has_groups(const fat_config *config)
 {
   static const char *const kernels[] = {"fwd_ws", "bwd_ws", "bwd_pair", "bwd_wide"};
-  bool is_one = false;
   for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-    is_one = is_one || strcmp(config->kernel, kernels[i]) == 0;
-  return is_one;
+    if (strcmp(config->kernel, kernels[i]) == 0)
+      return true;
+  return false;
 }
 
 fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)

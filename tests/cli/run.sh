@@ -218,7 +218,7 @@ test_plain_winner() {
 test_package_wins() {
   local problem=fwd-bf16-b4-h16-q4096-k4096-d128 winner
   run import --db "$work/package.db" "$root/db/tuned/h200.jsonl"
-  export FATUNE_SYSTEM_DB=$work/package.db
+  local -x FATUNE_SYSTEM_DB=$work/package.db
   run why $problem --gpu H200
   winner=$(sed -n 's/^-> exact *\(fwd_ws:[A-Za-z0-9-]*\).*/\1/p' <<<"$out")
   run tune $problem --gpu H200 --kernel fwd_ws,fwd --config "$winner" --db "$work/predicted.db" --quiet
@@ -227,7 +227,6 @@ test_package_wins() {
   out_has "-W1," "the package's twin"
   run why $problem --gpu H200 --db "$work/predicted.db"
   out_has "-> exact       $winner" "why with the package's twin in one's own database"
-  export FATUNE_SYSTEM_DB=
 }
 
 # Configs that are named are tried alone, beside the default.

@@ -44,8 +44,7 @@ fat_status fat_agenda_list(const fat_goal *goal, const fat_gpu *gpu, fat_script 
 void fat_agenda_free(fat_agenda *agenda);
 
 /* Appends the other anchors of each family (generator/anchor.h); the problems in the list are the main
- * anchors. Only kernels that may win unasked are tried there, since a call gets
- * the winner of the nearest anchor. */
+ * anchors. Only kernels that may win unasked are tried there, since calls are given the winners. */
 fat_status fat_agenda_grid(const fat_goal *goal, const fat_gpu *gpu, fat_script *script, fat_agenda *agenda,
                            fat_error *err);
 
