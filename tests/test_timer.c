@@ -152,6 +152,23 @@ static void a_probe_is_one_call(void **state)
   assert_true(fabs(ms - 0.75) < 1e-6);
 }
 
+static void a_short_call_is_probed_again(void **state)
+{
+  worker w;
+  double ms = 0.012;
+  (void)state;
+  make_workers(&w, 1);
+  b.cu.fake_times("a_*=0.003");
+  const fat_runner runner = {launch, &w};
+  MUST(fat_timer_again(&timer, &runner, &ms, &err));
+  assert_int_equal(w.calls, 9); /* of 0.1 ms */
+  assert_true(fabs(ms - 0.003) < 1e-6);
+  ms = 0.75;
+  MUST(fat_timer_again(&timer, &runner, &ms, &err));
+  assert_int_equal(w.calls, 9);
+  assert_true(fabs(ms - 0.75) < 1e-6);
+}
+
 /* A worker whose calls take so long, timed for so many seconds at most. */
 static void time_one(worker *w, double ms, double seconds, fat_timing *t)
 {
@@ -413,6 +430,7 @@ int main(void)
       cmocka_unit_test(stability),
       cmocka_unit_test(clocks_from_stamps),
       TIMED(a_probe_is_one_call),
+      TIMED(a_short_call_is_probed_again),
       TIMED(steady_times_take_ten_samples),
       TIMED(noisy_times_take_all_they_may),
       TIMED(short_kernels_are_called_in_rows),

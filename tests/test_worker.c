@@ -272,6 +272,46 @@ static void far_slower_than_the_best(void **state)
   assert_non_null(strstr(v.detail, "4.0 times the best"));
 }
 
+/* Launches of a kernel that a check makes: on small shapes, the probe at full size and one more. */
+static int launches_of_a_check(int kernel)
+{
+  char log[400], line[400];
+  int count = 0;
+  fat_verdict v = {0};
+  fat_assignment a = assignment(FAT_TASK_CHECK, kernel, 1);
+  snprintf(log, sizeof log, "%s/launches", files.path);
+  unlink(log);
+  setenv("FAKE_CUDA_LOG", log, 1);
+  open_worker();
+  MUST(run_task(&a, 60, &v, err));
+  fat_worker_close(worker);
+  unsetenv("FAKE_CUDA_LOG");
+  FILE *f = fopen(log, "r");
+  assert_non_null(f);
+  while (fgets(line, sizeof line, f))
+    count += strstr(line, " launch ") != NULL;
+  fclose(f);
+  return count;
+}
+
+/* The first call at full size has a launch to wait for that no other hides; it is no reason to drop a kernel
+ * that takes less than that. */
+static void a_first_call_is_no_measure_of_short_ones(void **state)
+{
+  char at[64];
+  fat_verdict v = {0};
+  fat_assignment a = assignment(FAT_TASK_MEASURE, 0, 1);
+  (void)state;
+  snprintf(at, sizeof at, "#%d=slow:0.05", launches_of_a_check(0) - 1);
+  fault(0, at);
+  setenv("FAKE_CUDA_TIMES", "*=0.003", 1);
+  a.best_ms = 0.003;
+  open_worker();
+  MUST(run_task(&a, 60, &v, err));
+  assert_int_equal(v.outcome, FAT_OUT_OK);
+  assert_true(fabs(v.timing.median - 0.003) < 1e-5);
+}
+
 /* Failures that leave the process as it was: it goes on. */
 static void outcomes_without_a_death(void **state)
 {
@@ -525,6 +565,7 @@ int main(int argc, char **argv)
       WORLD(a_race_that_breaks_off_leaves_no_kind_behind),
       WORLD(a_check_takes_no_time),
       WORLD(far_slower_than_the_best),
+      WORLD(a_first_call_is_no_measure_of_short_ones),
       WORLD(outcomes_without_a_death),
       WORLD(a_fault_costs_a_process),
       WORLD(a_hang_costs_its_deadline),

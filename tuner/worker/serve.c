@@ -96,13 +96,16 @@ static fat_status measure(server *s, const fat_assignment *a, const fat_subject 
   if (v->outcome != FAT_OUT_OK || a->bare)
     return FAT_OK;
   FAT_TRY(fat_full_launch(&s->testbed, a, c, &full, err));
+  const fat_runner runner = {fat_full_work, &full};
   FAT_TRY(fat_full_probe(&full, &s->timer, v, &probe, err));
-  if (v->outcome == FAT_OUT_OK && a->task == FAT_TASK_MEASURE && a->best_ms > 0 &&
-      probe > slow_factor * a->best_ms) {
+  const bool times = v->outcome == FAT_OUT_OK && a->task == FAT_TASK_MEASURE;
+  if (times)
+    FAT_TRY(fat_timer_again(&s->timer, &runner, &probe, err));
+  if (times && a->best_ms > 0 && probe > slow_factor * a->best_ms) {
     v->outcome = FAT_OUT_SLOW;
     v->timing = (fat_timing){.count = 1, .ms = {probe}, .mhz = {NAN}};
     fat_timer_figures(&v->timing);
-    snprintf(v->detail, sizeof v->detail, "its first run took %.4g ms, %.1f times the best so far", probe,
+    snprintf(v->detail, sizeof v->detail, "its first runs took %.4g ms, %.1f times the best so far", probe,
              probe / a->best_ms);
     return FAT_OK;
   }
@@ -110,7 +113,6 @@ static fat_status measure(server *s, const fat_assignment *a, const fat_subject 
     FAT_TRY(fat_full_repeat(&full, v, err));
   if (v->outcome != FAT_OUT_OK || a->task == FAT_TASK_CHECK)
     return FAT_OK;
-  const fat_runner runner = {fat_full_work, &full};
   return fat_timer_run(&s->timer, &runner, &probe, 1, a->seconds, FAT_TIMER_LEAST, &v->timing, err);
 }
 

@@ -64,6 +64,22 @@ fat_status fat_timer_probe(fat_timer *timer, const fat_runner *runner, double *m
   return time_calls(timer, runner, 1, &turn, ms, err);
 }
 
+static int calls_of(const fat_timer *t, double probe)
+{
+  const double calls = probe > 0 ? ceil(fmax(short_ms, t->load_ms) / probe) : 1;
+  return (int)fmax(1, fmin(calls, t->load_ms > 0 ? LOAD_MOST : CALLS_MOST));
+}
+
+fat_status fat_timer_again(fat_timer *timer, const fat_runner *runner, double *ms, fat_error *err)
+{
+  double again = *ms;
+  int turn = 1;
+  if (*ms < short_ms)
+    FAT_TRY(time_calls(timer, runner, calls_of(timer, *ms), &turn, &again, err));
+  *ms = fmin(*ms, again);
+  return FAT_OK;
+}
+
 static fat_status stamp(fat_timer *t, int slot, fat_error *err)
 {
   if (!t->stamp)
@@ -106,12 +122,6 @@ static fat_status warm_up(fat_timer *t, const fat_runner *r, double probe, int *
   double ms;
   int calls = probe > 0 ? (int)fmin(ceil(warm_ms / probe), CALLS_MOST) : 1;
   return time_calls(t, r, calls > 1 ? calls : 1, turn, &ms, err);
-}
-
-static int calls_of(const fat_timer *t, double probe)
-{
-  const double calls = probe > 0 ? ceil(fmax(short_ms, t->load_ms) / probe) : 1;
-  return (int)fmax(1, fmin(calls, t->load_ms > 0 ? LOAD_MOST : CALLS_MOST));
 }
 
 /* All go on until all are stable: a GPU slows down under load, so a runner that left early would be timed on

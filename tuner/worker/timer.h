@@ -40,6 +40,9 @@ void fat_timer_close(fat_timer *timer);
 /* One call, timed: the first of its kind, so it pays for whatever comes first. FAT_E_LAUNCH where the events
  * tell no time: zero, negative, not finite. */
 fat_status fat_timer_probe(fat_timer *timer, const fat_runner *runner, double *ms, fat_error *err);
+/* What it takes behind others, where the first call was short: a launch that nothing hides is 9 us (H200), of
+ * a call of few rows three quarters. */
+fat_status fat_timer_again(fat_timer *timer, const fat_runner *runner, double *ms, fat_error *err);
 
 /* Times `count` runners in turns, for about `seconds` each: at least `least` samples, at most
  * FAT_TIMER_MOST, fewer once all are stable; of each runner as many. `probe` has a first guess of each one's
