@@ -35,7 +35,7 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
     await_start(me, 0);                                 // the warpgroup before has its first P
     bool dO_here = false;
 %  if S_early then
-    acc<Bc, Br> S;
+    acc<Bc, Br> $(keeps_slope and "slopes, " or "")S;
     start_S(S, K, from.before, false);
     products_wait<0>();
 %  end
@@ -46,13 +46,13 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
       acc<Bc, Br> dP;
       dQ_part dQ;
 %  if not S_early then
-      acc<Bc, Br> S;
+      acc<Bc, Br> $(keeps_slope and "slopes, " or "")S;
       start_S(S, K, n, false);$(draw_lots)                          // S^T = K Q^T
       products_wait<0>();                               // S is there, and dK
       release_Q(n - 1);
 %  end
-      set_P(S, a, of.$(at_of)(a), my.j0, n);                  // P = exp(S - LSE)
-      P.round(S);
+      set_P(S, a, of.$(at_of)(a), my.j0, n$(and_slopes));                  // P = exp(S - LSE)
+      P.round(S);$(keeps_slope and " times_kept(S, slopes);" or "")
       start_dP(dP, V, n, dO_here);                      // dP^T = V dO^T
       $(has.drop and "rounded<Br> Z; " .. draw .. "; start_AB(dV, Z, dO_of(n));" or "start_AB(dV, P, dO_of(n));                       ") // dV = dV + P^T dO
       give_start(me, n - from.before);

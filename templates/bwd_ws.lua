@@ -13,14 +13,25 @@ local function dQ_columns(c, p)
   return share == "rows" and p.d or share == "turned" and c.Br or 64 * ws.boxes(p.d) // consumers(c)
 end
 
+-- Where dS gets the derivatives of scores from: "T", capped scores that are tanh and nothing else, pair by pair as P is made of them;
+-- "score", which makes them beside the scores; "P", told from it again. Of dropout's weights a sign tells which are gone, and what an
+-- expression does to it is not known.
+local function slopes_from(c, p)
+  if p.keeps_slope then return "score" end
+  if not p.has.softcap then return nil end
+  if p.has.drop or p.has.modHASH then return "P" end
+  return p.words.c_is_cap and c.O == 1 and "T" or "score"
+end
+
 -- Registers that a thread which computes needs: dK and dV; what lives at once of S, dP, dQ and the operands made of them; the
 -- rest.
 local function needs(c, p)
-  local S, operand, dQ = c.Br // 2, c.Br // 4, dQ_columns(c, p) // 2
+  local S, operand, dQ, slopes = c.Br // 2, c.Br // 4, dQ_columns(c, p) // 2, slopes_from(c, p)
+  local room = slopes and 2 * S + ((c.O == 0 or slopes == "P") and operand or 0) or 0
   if c.O == 1 then
-    return p.d // 2 + p.dv // 2 + math.max(S + (p.has.drop and 2 or 1) * operand, dQ, p.has.softcap and 2 * S + operand or 0) + 32
+    return p.d // 2 + p.dv // 2 + math.max(S + (p.has.drop and 2 or 1) * operand, dQ, room) + 32
   end
-  return p.d // 2 + p.dv // 2 + math.max(S + (p.has.drop and 3 or 2) * operand, operand + dQ + c.S * S, p.has.softcap and 2 * S + operand or 0) + 24
+  return p.d // 2 + p.dv // 2 + math.max(S + (p.has.drop and 3 or 2) * operand, operand + dQ + c.S * S, room) + 24
 end
 
 -- Slices of 16 columns of K, then of V, that registers have room for as left operands.
@@ -99,6 +110,9 @@ local function scored_by(p, feature)
   return bare(p)
 end
 
+-- Whether derivatives of scores are kept beside S (slopes_from).
+local function sloped(p) return (p.keeps_slope or p.has.softcap or false) and not p.has.drop end
+
 return {
   about = "FlashAttention-2 backward for Hopper: one warpgroup copies, the others compute; dQ by asynchronous reductions",
   picked = true,
@@ -125,7 +139,7 @@ return {
   },
   constraints = {
     { function(c, p) return not (p.has.det and (p.has.bs or p.has.iv)) end, "det and bs or iv exclude each other here: sums in order go by tiles side by side" },
-    { function(c, p) return not p.keeps_slope end, "a thread has no room for the derivatives of scores" },
+    { function(c, p) return not (p.keeps_slope and p.has.drop) end, "a dropped weight is told by its sign, which a derivative may change" },
     { function(c, p) return needs(c, p) <= registers_of(c, p) end, "accumulators and operands of a thread fit its registers" },
     { function(c, p) return dQ_share(c, p) ~= "turned" or c.O == 1 and c.H ~= 1 and ws.boxes(p.d) == consumers(c) end,
       "of dQ^T each warpgroup makes 64 rows, and a wide tile has room where S is gone before dP comes" },
@@ -159,6 +173,9 @@ return {
   -- more, causal 0.6 to 1.4 % fewer. E = 1 at Br = 96: level. dK slice by slice, too: 4 to 8 % more.
   -- Causal, 4096 keys, 32 heads, the fastest of five to eight: dropout d 64 O = 1, K = 1 0.53 (plain 0.36); biases O = 1 0.63 at d 64, Br = 80
   -- 0.94 at d 128 (plain 0.61); ALiBi d 128 Br = 96, K = 1 0.65, where S = 1 spills 216 bytes.
+  -- Causal, 8192 and 2048 keys: softcap d 64 Br = 128, O = 1, H = 2 3.37 and 1.02, E = 1 3.42 and 1.09, Br = 64, S = 1 3.60 and 1.10 (3.75 and 1.18 where the slope
+  -- was told from P), d 128 K = 1 2.84 and 0.87, S = 1 3.10 and 0.97 (2.86 and 0.92); 30 tanh(s / 30) as an expression d 64 Br = 64, S = 1 4.95 and 1.52, O = 1,
+  -- H = 2 5.10 and 1.47, d 128 O = 1, K = 1 3.60 and 1.11, S = 1 4.03 and 1.25, where `bwd` took 7.19, 2.12, 6.35 and 1.83.
   -- 512 keys, O = 1, E = 1, before a thread told all others what is next: H = 1 0.36, H = 2 0.42, H = 0 0.45 (d 64 causal), 0.47, 0.49, 0.54 (d 64 full), 0.33, 0.38, 0.38 (d 128
   -- causal), 0.51, 0.46, 0.47 (d 128 full). 1024 keys: 0.56, 0.56, 0.59 (d 64 causal), 0.98, 0.76, 0.82 (d 64 full), 0.55, 0.51, 0.51 (d 128
   -- causal): sums of all SMs' heads no longer fit L2. 4096, d 64: H = 2 1.50, H = 0 1.51 (causal), 2.62 and 2.72 (full).
@@ -184,6 +201,9 @@ return {
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, most = 64, Z = { 64, 1 }, meant = stays_in_order },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 2, most = 128, meant = rounds_well },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, most = 128, meant = stays_in_order },
+    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, H = 2, most = 64, meant = function(p, g) return scored_by(p, "softcap") and has_many_tiles(p, g) and not p.has.w end },
+    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, most = 64, meant = function(p) return scored_by(p, "softcap") end },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, most = 128, meant = function(p) return p.d > 64 and sloped(p) end },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, most = 64, meant = drops_alone },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, most = 128, meant = drops_alone },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, B = 1, most = 64, meant = bias.come_well },
@@ -210,8 +230,12 @@ return {
       products = ws.shapes { { c.Br, false }, { p.dv, true }, { p.d, true }, K > 0 and { c.Br, true } or { c.Br, false }, not turned and dQ or nil },
       turned_products = turned and { c.Br } or {} })
     local drawn = all.lots
+    local slopes = slopes_from(c, p)
+    all.capped = slopes == "T"
+    if slopes == "score" then all.keeps_slope, all.and_slopes, all.slopes_out = true, ", slopes", ", Acc &slopes" end
     all.draw_lots, all.draw = drawn and " const lots by(a, of.at(a), my.j0, n);" or "", drawn and "draw(Z, P, by)" or "Z.keep(P)"
-    all.minus_D = drawn and "minus_D_drawn(dP, P, Z, D)" or string.format("minus_D_times(dP, %s, D%s)", p.has.softcap and "S" or "P", p.words.and_boost)
+    local weights = not slopes and "P" or (c.O == 0 or slopes == "P") and "S" or "W"
+    all.minus_D = drawn and "minus_D_drawn(dP, P, Z, D)" or string.format("minus_D_times(dP, %s, D%s)", weights, p.words.and_boost)
     all.scale, all.scale_of_my = drawn and "scale_boosted(a)" or "a.scale", drawn and "scale_boosted(my.a)" or "my.a.scale"
     return all
   end,

@@ -146,12 +146,12 @@ __device__ __forceinline__ bool keeps_pair(const call &a, const row_and_key &x)
 % end
 }
 
-//: times_kept -- dS times the derivatives of scores; what has no weight has none of them, whatever they are
+//: times_kept -- dS times the derivatives of scores; what has no weight has none of an expression's, whatever they are
 template <class Acc> __device__ __forceinline__ void times_kept(Acc &dS, const Acc &slopes)
 {
 #pragma unroll
   for (i32 r = 0; r < Acc::R; r++)
 #pragma unroll
     for (i32 c = 0; c < Acc::C; c++)
-      dS.at[r][c] = dS.at[r][c] == 0.f ? 0.f : dS.at[r][c] * slopes.at[r][c];
+      dS.at[r][c] = $(has.modHASH and "dS.at[r][c] == 0.f ? 0.f : " or "")dS.at[r][c] * slopes.at[r][c];
 }

@@ -176,6 +176,9 @@ __device__ __forceinline__ void score_as(Acc &S, const call &a, const At &at, i3
 % end
 % if c_is_cap then
       S.at[r][c] = tanh_of(inner * S.at[r][c]);
+%   if keeps_slope then
+      slopes.at[r][c] = 1.f - S.at[r][c] * S.at[r][c];
+%   end
 % elseif has.modHASH then -- which takes natural scores
       float s = $(has.softcap and "tanh_of(inner * S.at[r][c])" or "a.scale * S.at[r][c]");
 %   if keeps_slope then
@@ -187,6 +190,10 @@ __device__ __forceinline__ void score_as(Acc &S, const call &a, const At &at, i3
 %   if has.alibi then
       s += 0.693147180559945f * added.at(c);
 %   end
+% elseif has.softcap and keeps_slope then
+      const float capped = tanh_of(inner * S.at[r][c]);
+      slopes.at[r][c] = 1.f - capped * capped;
+      S.at[r][c] = log2e * a.softcap * capped + added.at(c);
 % elseif has.softcap then
       S.at[r][c] = log2e * a.softcap * tanh_of(inner * S.at[r][c]) + added.at(c);
 % elseif natural then
@@ -203,7 +210,7 @@ __device__ __forceinline__ void score_as(Acc &S, const call &a, const At &at, i3
 %   local here = placed and "elem(four.at[c % 8 / 2] >> c % 2 * 16)" or bias_pairs and "transposed ? by_key.at[r][c] : adds.of[c / 2].at[c % 2]" or alone
       $(into) += $(by)bias_of($(here));
 % end
-% if keeps_slope then
+% if keeps_slope and has.modHASH then
       const modded y = mod_of(a, pair_of<transposed, Acc>(at, i0, j0, r, c), s);
       S.at[r][c] = y.value;
       slopes.at[r][c] = slope * y.slope;

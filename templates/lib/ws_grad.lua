@@ -117,7 +117,7 @@ function ws.words(c, p, of, own)
     turns = "none", schedule = "in_flight", stores_later = true, stores_tails = p.ragged, storing_lane = of.stays and "lane_again()" or "thread_id() % 32", stays = of.stays or false, owns = of.owns or false, lays = of.lays or false, settles = of.owns or of.settles or false, draws = draws(of), ordered = in_order, loose = in_order and not p.has.det, partial = of.partial or false,
     block = in_order and (of.paired and "begun_pair(counts)" or "begun_block(counts)") or of.paired and "i32(block_id()) / 2" or "i32(block_id())", paired = of.paired or false, shares = of.shares or false, read_by = of.shares and "release_both" or "release", own_groups = of.paired and "1" or "consumers",
     take_counts = counted(p, of) and ", i32 *counts" or "", and_counts = counted(p, of) and ", counts" or "" }
-  words.rows_ahead, words.lots = own.rows_ahead or false, of.lots or false
+  words.rows_ahead, words.lots, words.capped = own.rows_ahead or false, of.lots or false, false
   bias.words(words, of.biases or false, "Q")
   simt.tile_words(words, p)
   if words.loose then words.together = string.format("min(Z, 1 + %s)", simt.heads_in_L2(32)) end

@@ -71,12 +71,14 @@ __device__ __forceinline__ void start_dP(acc<Bc, Br> &dP, const V_rows &V, i32 n
 }
 
 //: set_P -- S^T of a tile becomes P^T = exp(S^T - LSE)
-__device__ __forceinline__ void set_P(acc<Bc, Br> &S, const call &a, const rows_at &at, i32 j0, i32 n$(rows_ahead and ", const LSE_of_rows &L" or ""))
+__device__ __forceinline__ void set_P(acc<Bc, Br> &S, const call &a, const rows_at &at, i32 j0, i32 n$(rows_ahead and ", const LSE_of_rows &L" or "")$(keeps_slope and ", acc<Bc, Br> &slopes" or ""))
 {
-  $(score_rows)(S, a, at.of, at.i0, j0$(placed and ", bias_place(Q_place_of(n).slot)" or ""));
+  $(score_rows)(S, a, at.of, at.i0, j0$(and_slopes)$(placed and ", bias_place(Q_place_of(n).slot)" or ""));
   if (at.is_cut)
     $(cut.right and not (cut.left or has.bs) and "mask_before" or "mask_rows")(S, a, at.of, at.i0, j0);
+% if not capped then
   $(rows_ahead and "exp2_minus_rows" or "exp2_minus_LSE")(S, $(rows_ahead and "L" or "LD_of(n)"), $(c_of_call));
+% end
   $(lots and "" or weigh_rows .. "(S, a, at.of, at.i0, j0);")
 }
 
@@ -97,7 +99,7 @@ template <class Acc> __device__ __forceinline__ void mask_before(Acc &S, const c
 //: set_slope -- P times the derivative of its scores, where that is not 1
 __device__ __forceinline__ void set_slope(acc<Bc, Br> &P, const call &a, const rows_at &at, i32 j0, i32 n)
 {
-% if has.softcap then
+% if has.softcap and not (keeps_slope or capped) then
   times_slope(P, LD_of(n), a, at.of, at.i0, j0);
 % end
 }

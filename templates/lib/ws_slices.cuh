@@ -34,6 +34,28 @@ template <class Acc> __device__ __forceinline__ void exp2_minus_rows(Acc &S, con
       S.at[r][x] = ex2(fmaf(c, S.at[r][x], -__uint_as_float(L.at[x / 4].at[x % 4])));
 }
 
+//: weigh_capped -- of scores T = tanh in units of the cap: P, and W = P (1 - T^2), which dS is made of, both rounded, pair by pair: a thread
+// has no room for W beside all of S and P. Where a mask was T is -inf
+__device__ __forceinline__ void weigh_capped(rounded<Br> &P, rounded<Br> &W, const acc<Bc, Br> &T, const $(rows_ahead and "LSE_of_rows &L" or "LD_tile &LD"), float c)
+{
+#pragma unroll
+  for (i32 x = 0; x < T.C; x += 2) {
+    const quad four = $(rows_ahead and "L.at[x / 4]" or "LD.LSE(x / 4 * 4)");
+#pragma unroll
+    for (i32 r = 0; r < T.R; r++) {
+      float p[2], w[2];
+#pragma unroll
+      for (i32 y = 0; y < 2; y++) {
+        const float t = T.at[r][x + y];
+        p[y] = ex2(fmaf(c, t, -__uint_as_float(four.at[x % 4 + y])));
+        w[y] = p[y] * fmaxf(fmaf(-t, t, 1.f), 0.f);
+      }
+      P.part[x / 4][0].at[r + x % 4] = pack_$(dtype)(p[0], p[1]);
+      W.part[x / 4][0].at[r + x % 4] = pack_$(dtype)(w[0], w[1]);
+    }
+  }
+}
+
 //: sliced_step
 % if stays then
 // A first step of a tile of keys ends the tile before.
@@ -49,9 +71,9 @@ __device__ __forceinline__ void sliced_step(acc<Bc, D> &dK, acc<Bc, Dv> &dV, boo
                                             const share_of_dQ &share, i32 me, i32 n, i32 last_tile$(lots and ", rounded<Br> &dS" or ""))
 {
 % end
-  acc<Bc, Br> S, dP;
+  acc<Bc, Br> $(keeps_slope and "slopes, " or "")S, dP;
   dQ_part dQ;
-  rounded<Br> P$(lots and "; // dS is read until the next step's wait, beyond the draw" or ", dS;")
+  rounded<Br> $((keeps_slope or capped) and "W, " or "")P$(lots and "; // dS is read until the next step's wait, beyond the draw" or ", dS;")
   start_S(S, K, n, false);                              // S^T = K Q^T
 % if rows_ahead then
   const LSE_of_rows L(LD_of(n));
@@ -62,11 +84,19 @@ __device__ __forceinline__ void sliced_step(acc<Bc, D> &dK, acc<Bc, Dv> &dV, boo
 % end
   products_wait<0>();                                   // S is there, and dK
   release_Q(n - 1);
-  set_P(S, a, of.$(at_of)(a), my.j0, n$(rows_ahead and ", L" or ""));                      // P = exp(S - LSE)
+  set_P(S, a, of.$(at_of)(a), my.j0, n$(rows_ahead and ", L" or "")$(and_slopes));                      // P = exp(S - LSE)
 % if not lots then
   await_full(dO_full, dO_place_of(n), dO_here);
 % end
+% if capped then
+  weigh_capped(P, W, S, $(rows_ahead and "L" or "LD_of(n)"), $(c_of_call));
+% else
   P.round(S);
+% end
+% if keeps_slope then
+  times_kept(S, slopes);                                // W = P times the derivative of its scores
+  W.round(S);
+% end
 % if has.drop then
   rounded<Br> Z;
   $(draw);
