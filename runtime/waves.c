@@ -7,20 +7,22 @@
 #include "sees.h"
 #include <string.h>
 
-/* These numbers are fitted to times of one config at two shapes of its family, the one foretold from the
- * other (H200): 11,182 such pairs of forwards and 48,048 of backwards, most of them drawn by lot
+/* These numbers are fitted to times of one config at shapes of its family (H200), most of them drawn by lot
  * (bench/results/h200-lot-fwd.tsv, h200-lot-bwd.tsv), and to what bench_pick loses with these files and with
- * those that it reads unasked. In the root mean square they are off by 26 % forward and 22 % backward;
- * numbers fitted to 16 rows and more, and to no groups, were by 29 and 64 %. Held out, the pick lost 10.0
- * and 9.1 % by those and loses 7.8 and 6.6 %. */
-
-/* Keys that the beginning and the end of a tile take the time of. */
-typedef struct overheads {
-  double wgmma, mma;
-} overheads;
-static const overheads overhead[] = {[FAT_FWD] = {192, 96}, [FAT_BWD] = {256, 64}};
-/* What launches take: a backward has three that wait for each other. */
-static const double launch_ms[] = {[FAT_FWD] = 0.0025, [FAT_BWD] = 0.008};
+ * those that it reads unasked. One foretold from another, 66,584 pairs of forwards and 117,986 of backwards,
+ * they are off by 24 and 17 % in the root mean square, for 25 and 27 where heads that share a tile of keys
+ * were one long head, and a mask's tiles always found a free SM; by what a config takes in the median of its
+ * shapes forwards by 15 % for 17, of 256 rows and more 11 for 14. Held out, the pick loses 6.4 and 6.0 % for
+ * 7.3 and 6.2. */
+typedef struct numbers {
+  double wgmma, mma; /* keys that the beginning and the end of a tile take the time of, */
+  double again;      /* those of each further head that it passes by wgmma */
+  double launch_ms;  /* that launches take: a backward has three that wait for each other */
+  double alone;      /* of a round's time what one block alone on its SM takes, where more would fit */
+  double doubt;      /* what each unit of distance adds to a time foretold: what is near counts for more */
+} numbers;
+static const numbers fitted[] = {
+    [FAT_FWD] = {224, 80, 0, 0.0025, 0.5, 0.015}, [FAT_BWD] = {160, 64, 8, 0.009, 0.85, 0.045}};
 /* What merging takes where keys are split, a launch of its own. Without it `fwd` with N = 2, the fastest over
  * a cache of 8,192 keys, was picked for 5 to 102 keys, where it took 1.4 to 3 times as long as one launch
  * (H200, six shapes by lot). */
@@ -36,12 +38,9 @@ static const double dram_part = 0.9, beside_part = 0.6;
 /* The part of a tile's time that its rows of Q take; the rest is K and V, which pass however few there are.
  */
 static const double rows_part = 0.1;
-/* Of a round's time what one block alone on its SM takes, where more would fit. */
-static const double alone[] = {[FAT_FWD] = 0.6, [FAT_BWD] = 0.9};
-/* What each unit of distance adds to a time foretold, so that what is measured near counts for more; and how
- * much more it adds, above the floor, where all of the time measured is launches, beginnings and ends: such a
- * time says little of the rate. */
-static const double doubt[] = {[FAT_FWD] = 0.015, [FAT_BWD] = 0.1}, fixed_doubt = 4;
+/* How much more doubt adds, above the floor, where all of the time measured is launches, beginnings and ends:
+ * such a time says little of the rate. */
+static const double fixed_doubt = 6;
 
 /* x / m in whole steps, x not negative: `per` is 1 / m, which is not exact. */
 static double steps(double x, double per)
@@ -90,6 +89,7 @@ fat_reach fat_waves_reach(const fat_problem *p, const fat_room *room)
                  .group = group,
                  .keys = (double)(of_keys ? p->q : p->k),
                  .ends = ends_of(p),
+                 .passes = of_keys ? group : 1,
                  .sms = room->sms,
                  .per_sm = room->per_sm};
   r.mean = r.most = r.keys;
@@ -115,7 +115,6 @@ fat_reach fat_waves_reach(const fat_problem *p, const fat_room *room)
     r.most /= FAT_DRAW_BLOCKS;
   }
   if (of_keys) { /* a tile passes over the rows of all heads that share it */
-    r.keys *= group;
     r.mean *= group;
     r.most *= group;
     r.ends *= group;
@@ -167,7 +166,7 @@ static bool has_groups(const fat_config *config)
 fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
 {
   const bool groups = has_groups(config), wgmma = groups && op != FAT_BWD;
-  const fat_op of = op == FAT_BWD ? FAT_BWD : FAT_FWD;
+  const numbers *n = &fitted[op == FAT_BWD ? FAT_BWD : FAT_FWD];
   int32_t packed;
   double Br = value_of(config, "Br", 64), Bc = value_of(config, "Bc", 64);
   const double wait = wgmma && value_of(config, "s", 2) < 2 ? wait_wgmma : 0;
@@ -185,17 +184,18 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
       .edge = (Bc - (double)divisor((int64_t)Br, (int64_t)Bc) - 1) / 2,
       .blocks = blocks_per_sm > 1 ? blocks_per_sm : 1,
       .per_block = blocks_per_sm > 1 ? 1.0 / blocks_per_sm : 1,
-      .alone = blocks_per_sm > 1 ? alone[of] : 1,
-      .another = blocks_per_sm > 1 ? (1 - alone[of]) / (blocks_per_sm - 1) : 0,
+      .alone = blocks_per_sm > 1 ? n->alone : 1,
+      .another = blocks_per_sm > 1 ? (1 - n->alone) / (blocks_per_sm - 1) : 0,
       .together = value_of(config, "Z", 1),
       .gathers = wgmma ? 1 : 0,
-      .overhead = (groups ? overhead[of].wgmma : overhead[of].mma) - wait,
+      .overhead = (groups ? n->wgmma : n->mma) - wait,
+      .again = groups ? n->again : 0,
       .step = 1 + wait / Bc,
       .wanted = value_of(config, "N", 0),
-      .once = launch_ms[of] + (value_of(config, "N", 0) > 0 ? merge_ms : 0),
+      .once = n->launch_ms + (value_of(config, "N", 0) > 0 ? merge_ms : 0),
       .sums = op == FAT_BWD && sums_dQ(config) ? 1 : 0,
       .owns = op == FAT_BWD && value_of(config, "H", 0) == 1 ? 1 : 0,
-      .doubt = doubt[of],
+      .doubt = n->doubt,
       .packed = op == FAT_FWD && fat_config_get(config, "G", &packed) == FAT_OK && packed == 1 ? 1 : 0};
 }
 
@@ -240,35 +240,37 @@ double fat_waves_work(const fat_waves *w, const fat_reach *r)
   const double whole_tiles = Tr * (w->packed > 0 ? r->heads / group : r->heads);
   const double splits = splits_of(w, r, whole_tiles), share = splits > 1 ? 1 / splits : 1;
   const double tiles = whole_tiles * splits;
-  const double rounds = tiles * r->per_sm * w->per_block;
-  const double full = steps(r->keys, w->per_Bc) * w->Bc;
+  const double full = r->passes * steps(r->keys, w->per_Bc) * w->Bc;
+  const double overhead = w->overhead + w->again * (r->passes - 1);
   const double fill = 1 - rows_part + rows_part * least(r->rows * group * w->per_Br, 1);
   if (w->owns > 0) {
-    const double each = least(full, r->mean + r->ends * (w->Br / 2 + w->edge)) + w->overhead;
+    const double each = least(full, r->mean + r->ends * (w->Br / 2 + w->edge)) + overhead;
     return fill * Tr * each * steps(r->heads, r->per_sm);
   }
-  if (r->ends == 0 && r->per_block_keys == 0) {
-    const double whole = (double)(int64_t)(rounds + 1e-6),
-                 left = (rounds - whole) / (r->per_sm * w->per_block);
-    const double sum = whole + (left > 0.5 ? part(w, r, left) : 0);
-    return fill * (full * share * w->step + w->overhead) * sum;
-  }
+  const double rounds = tiles * r->per_sm * w->per_block, whole = (double)(int64_t)(rounds + 1e-6);
+  const double left = (rounds - whole) / (r->per_sm * w->per_block);
+  const double sum = whole + (left > 0.5 ? part(w, r, left) : 0);
+  if (r->ends == 0 && r->per_block_keys == 0)
+    return fill * (full * share * w->step + overhead) * sum;
   const double edge = r->ends * ((w->packed > 0 ? w->Br / group : w->Br) / 2 + w->edge);
-  const double times = r->per_block_keys > 0 ? widened(w, r) : 1;
-  const double mean = times * least(full, r->mean + edge) * share * w->step + w->overhead;
-  const double longest = times * least(full, r->most + edge) * share * w->step + w->overhead;
+  const double times = (r->per_block_keys > 0 ? widened(w, r) : 1) * share * w->step;
+  const double mean = times * least(full, r->mean + edge) + overhead;
+  const double longest = times * least(full, r->most + edge) + overhead;
+  const double low = 2 * r->mean - r->most; /* rows that see more differ evenly from the mean */
+  const double shortest = times * least(full, (low > 0 ? low : 0) + edge) + overhead;
   const double gathered = w->gathers * 2 * r->sms / Tr,
                together = gathered > w->together ? gathered : w->together;
   const double before = rounds - together * Tr * splits * r->per_sm * w->per_block - 1;
   const double late = (before > 0 ? before : 0) * mean + part(w, r, tiles) * longest;
-  return fill * (rounds * mean > late ? rounds * mean : late);
+  const double even = rounds * mean + (sum > rounds ? sum - rounds : 0) * least(shortest, mean);
+  return fill * (even > late ? even : late);
 }
 
 fat_pace fat_waves_pace(const fat_waves *w, const fat_reach *r, double ms, double work)
 {
   const double once = least(w->once, ms / 2);
   const double beside = least(r->D_ms + w->sums * r->sums_ms, (ms - once) / 2), tiles = ms - once - beside;
-  const double keys = least(steps(r->keys, w->per_Bc) * w->Bc, r->mean + w->Bc);
+  const double keys = least(r->passes * steps(r->keys, w->per_Bc) * w->Bc, r->mean + w->Bc);
   const double fixed = once + beside + tiles * w->overhead / (w->overhead + keys);
   return (fat_pace){once, work > 0 ? tiles / work : 0, w->sums, w->doubt,
                     w->doubt * fixed_doubt * fixed / ms};

@@ -6,12 +6,14 @@
  *
  *   tile  = keys it passes over, in whole tiles of Bc, and some more for its beginning and end
  *   work  = rounds * tile                                     where all tiles are equal
- *         = max(tiles / slots * mean tile, late + longest)    where a mask makes them differ
+ *         = max(tiles / slots * mean tile + idle * shortest tile, late + longest)   where a mask makes them
+ * differ
  *
  * and its time something for launches, 2.5 us more where splits are merged, in a backward what device memory
  * takes for the launches beside its products, and the rest in proportion, but no less than device memory
  * takes, and no less than the floor. slots: blocks that the SMs hold at once; where the last round puts fewer
- * on an SM than fit, the first takes most of a round (waves.c), all others share the rest. late: when the
+ * on an SM than fit, the first takes most of a round (waves.c), all others share the rest. idle: what the
+ * last round lacks of a whole one, which tiles that differ little leave idle as equal ones do. late: when the
  * last group of heads begins, whose longest tile starts with it. A time at one shape foretells that of the
  * same config at another to a quarter, shapes by lot (waves.c): far off for a time, near enough to choose by.
  */
@@ -35,7 +37,8 @@ typedef struct fat_reach {
   double rows, heads;                    /* that are cut into tiles: of a head; heads in all batches */
   double group;                          /* heads that share one of K and V */
   double keys;                           /* of a head's tiles: all there are */
-  double mean, most;                     /* that a row sees */
+  double passes;                         /* heads whose keys a tile passes, each in tiles of their own */
+  double mean, most;                     /* that a row sees, in all passes */
   double ends;                           /* of a row's interval of keys: how many move from row to row */
   double per_split;                      /* 1 / keys of a split where the problem says that; else 0 */
   double per_block_rows, per_block_keys; /* 1 / rows and keys of a block that is there or not; else 0 */
@@ -56,6 +59,7 @@ typedef struct fat_waves {
   double together;          /* heads whose tiles start together, the longest first */
   double gathers;           /* 1: more of them where few rounds are left, as fwd_ws does */
   double overhead;          /* keys that a tile's beginning and end take the time of, */
+  double again;             /* the same of each further head that it passes, */
   double step;              /* and what each key counts: more than 1 where a step waits for its keys */
   double wanted;            /* blocks for each SM, for which the keys of a tile are split; 0: they are not */
   double once;              /* ms: what launches take, that of a merge among them */
