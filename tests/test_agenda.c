@@ -2,11 +2,13 @@
 #include "anchor.h"
 #include "search/agenda.h"
 
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 
 static fat_script *script;
@@ -157,6 +159,27 @@ static void lists(void **state)
                       "fwd-f32-b16384-h8-q1-k1-d256-causal fwd-f32-b16-h8-q1000-k1000-d256-causal ");
 }
 
+/* Families by options and their lengths have expressions, too. */
+static void expressions(void **state)
+{
+  const fat_mod *doubled, *even;
+  fat_error err = {0};
+  (void)state;
+  assert_int_equal(fat_mod_know("s * 2.0", FAT_MOD, &doubled, &err), FAT_OK);
+  assert_int_equal(fat_mod_know("j % 2 == 0", FAT_MASK_MOD, &even, &err), FAT_OK);
+  const fat_goal goal = {.dtypes = 1u << FAT_F16,
+                         .causal = 2,
+                         .dims = {1, {64}},
+                         .seqlens = {1, {512}},
+                         .mod = doubled,
+                         .mask_mod = even};
+  char expected[256];
+  snprintf(expected, sizeof expected,
+           "fwd-f16-b32-h32-q512-k512-d64-causal-mask%016" PRIx64 "-mod%016" PRIx64 " ", even->hash,
+           doubled->hash);
+  assert_string_equal(problems(&goal, "T4"), expected);
+}
+
 static void typed_in_full(void **state)
 {
   fat_goal o = {
@@ -232,6 +255,7 @@ int main(void)
       cmocka_unit_test(grid_of_gradients),
       cmocka_unit_test(windows_stay),
       cmocka_unit_test(lists),
+      cmocka_unit_test(expressions),
       cmocka_unit_test(typed_in_full),
       cmocka_unit_test(clipped_to_memory),
       cmocka_unit_test(dtypes_that_cannot),

@@ -188,8 +188,8 @@ static fat_status list_dim(const listing *l, const fat_problem *family, fat_erro
       fat_problem p = *family;
       p.q = p.k = lengths->value[i];
       p.features = causal ? 1u << FAT_CAUSAL : 0;
-      FAT_TRY(add_mods(l->goal, &p, err));
       fat_anchor_shape(&p, l->gpu);
+      FAT_TRY(add_mods(l->goal, &p, err));
       FAT_TRY(consider(l, &p, why, err));
     }
   return FAT_OK;
