@@ -122,7 +122,7 @@ void fat_choice_free(fat_choice *choice)
 void fat_choosing_turn(fat_choosing *c, const fat_problem *p)
 {
   c->ask.problem = c->loader.problem = p;
-  c->refused_count = c->unfit_count = c->invalid_count = 0;
+  c->refused_count = c->unfit_count = 0;
   c->unable.status = FAT_OK;
   c->loader.of[0] = 0;
   c->out->has_twin = false;

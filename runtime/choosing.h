@@ -6,7 +6,7 @@
 
 #include "choose.h"
 
-enum { FAT_CHOOSING_REFUSED = 16 /* rows that are tried before giving up on what is stored */ };
+enum { FAT_CHOOSING_REFUSED = 32 /* rows that are tried before giving up on what is stored */ };
 enum { FAT_CHOOSING_UNFIT = 4 };
 
 typedef struct fat_choosing {
@@ -21,8 +21,6 @@ typedef struct fat_choosing {
   /* Kernels that need what this driver lacks, or of which two rows are not valid for the sizes. */
   char unfit[FAT_CHOOSING_UNFIT][FAT_CONFIG_KERNEL];
   int unfit_count;
-  char invalid[FAT_CHOOSING_REFUSED][FAT_CONFIG_KERNEL]; /* kernels of refused rows that are not valid */
-  int invalid_count;
   char without[512]; /* why there is no database, or one was left out; "" otherwise */
   fat_error unable;  /* FAT_E_UNSUPPORTED: why one of them cannot serve */
 } fat_choosing;

@@ -76,28 +76,15 @@ static void settle(fat_choosing *c, fat_pick_step step, const fat_candidate *row
   memcpy(c->loader.of, row->problem, sizeof c->loader.of);
 }
 
-/* Whether a row of this kernel was not valid before. */
-static bool was_invalid(const fat_choosing *c, const char *kernel)
-{
-  for (int i = 0; i < c->invalid_count; i++)
-    if (strcmp(c->invalid[i], kernel) == 0)
-      return true;
-  return false;
-}
-
 /* It is no answer. Where this driver lacks something, no other row of its kernel is; where it is not valid
- * for these sizes, another may be, of other tiles. */
+ * for these sizes, others may be, of other tiles. */
 static void leave_out(fat_choosing *c, const fat_candidate *row, const fat_error *why)
 {
-  bool unfit = why->status == FAT_E_UNSUPPORTED;
+  const bool unfit = why->status == FAT_E_UNSUPPORTED;
   fat_text_format(c->why, "left out: %s of %s: %s\n", row->config, row->problem, why->text);
   if (unfit)
     c->unable = *why;
-  if (unfit && c->loader.invalid && !was_invalid(c, row->kernel)) {
-    memcpy(c->invalid[c->invalid_count++], row->kernel, FAT_CONFIG_KERNEL);
-    unfit = false;
-  }
-  if (unfit && c->unfit_count < FAT_CHOOSING_UNFIT)
+  if (unfit && !c->loader.invalid && c->unfit_count < FAT_CHOOSING_UNFIT)
     memcpy(c->unfit[c->unfit_count++], row->kernel, FAT_CONFIG_KERNEL);
   else
     memcpy(c->refused[c->refused_count++], row->source_hash, FAT_HASH_SIZE);

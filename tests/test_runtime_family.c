@@ -28,13 +28,13 @@ static void store_measured(const char *problem, const char *config, double ms)
   store((stored){.problem = problem, .gpu = "H200", .config = config, .ms = ms, .origin = FAT_MEASURED});
 }
 
-/* Three shapes, each with a kernel of its own, which is as good as the others' by its rounds of tiles: 183,
- * 1120 and 3786 units of work; the first has a twin too. */
+/* Three shapes, each with a kernel of its own, which is as good as the others' by its rounds of tiles: 167,
+ * 1104 and 3771 units of work; the first has a twin too. */
 static void store_three(void)
 {
   store_usual();
-  store_measured(LONG, OTHER, 6.12);
-  store_measured(DECODE, THIRD, 20.67);
+  store_measured(LONG, OTHER, 6.58);
+  store_measured(DECODE, THIRD, 22.47);
   h = open_usual();
 }
 
@@ -576,6 +576,31 @@ static void a_row_that_is_not_valid_is_passed_over(void **state)
   fatune_plan_free(plan);
 }
 
+/* However many rows of a kernel are not valid, another of it may be. */
+static void rows_that_are_not_valid_cost_no_kernel(void **state)
+{
+  (void)state;
+  store((stored){
+      .problem = LONG, .gpu = "H200", .config = OTHER, .ms = 1, .origin = FAT_MEASURED, .valid = "1000-q"});
+  store((stored){.problem = "fwd-f32-b1-h4k2-q1025-k1025-d64-causal",
+                 .gpu = "H200",
+                 .config = THIRD,
+                 .ms = 1,
+                 .origin = FAT_MEASURED,
+                 .valid = "1000-q"});
+  store((stored){.problem = "fwd-f32-b1-h4k2-q1030-k1030-d64-causal",
+                 .gpu = "H200",
+                 .config = FOURTH,
+                 .ms = 1,
+                 .origin = FAT_MEASURED,
+                 .valid = "1000-q"});
+  store_measured("fwd-f32-b1-h4k2-q2048-k2048-d64-causal", WIDE, 30);
+  h = open_usual();
+  fatune_plan *plan = plan_of(h, LONG);
+  describes(plan, "kernel " WIDE);
+  fatune_plan_free(plan);
+}
+
 int main(void)
 {
 #define WITH_HANDLE(test) cmocka_unit_test_setup_teardown(test, begin, end)
@@ -600,6 +625,7 @@ int main(void)
       WITH_HANDLE(workspace_follows_the_sizes),
       WITH_HANDLE(too_many_tiles_are_refused),
       WITH_HANDLE(a_row_that_is_not_valid_is_passed_over),
+      WITH_HANDLE(rows_that_are_not_valid_cost_no_kernel),
   };
   return cmocka_run_group_tests(tests, group_open, group_close);
 }

@@ -229,6 +229,21 @@ test_package_wins() {
   out_has "-> exact       $winner" "why with the package's twin in one's own database"
 }
 
+# A row whose config is none for the sizes is passed over, though it promises most, and the answer says so.
+test_passed_over() {
+  local problem=bwd-bf16-b13-h20k10-q620-k620-d64-causal
+  grep -e '"shared"' -e bwd-bf16-b32-h32-q512-k512-d64-causal -e bwd-bf16-b16-h32-q1024-k1024-d64-causal "$root/db/tuned/h200.jsonl" >"$work/passed.jsonl"
+  run import --db "$work/passed.db" "$work/passed.jsonl"
+  local -x FATUNE_SYSTEM_DB=
+  run why $problem --gpu H200 --db "$work/passed.db"
+  code_is 0 "why where the best row is not valid"
+  out_has "H2 for bwd-bf16-b16-h32-q1024-k1024-d64-causal on this device" "the row that is taken instead"
+  out_has "passed over: bwd_ws:" "why where the best row is not valid"
+  out_has "-H1 of bwd-bf16-b32-h32-q512-k512-d64-causal, since the config is not valid for these sizes: 513-k is -107" "the row that is passed over"
+  run render $problem --gpu H200 --db "$work/passed.db"
+  out_has "-H2" "the config of what is rendered"
+}
+
 # Configs that are named are tried alone, beside the default.
 test_named_configs() {
   local problem=fwd-f32-b64-h128-q256-k256-d16 first last
@@ -797,7 +812,7 @@ test_nvrtc() {
 
 tests=(overview usage words forms_of_help why_family no_gpu show_gpus render long_rows nothing_to_compute empty_database)
 if has_nvrtc; then
-  tests+=(tune both_ops tune_long_rows order show why render_picked plain_winner package_wins named_configs show_filters share export_keeps_files forget merge_many report databases nvrtc two_tuners interrupt kill full_disk dump)
+  tests+=(tune both_ops tune_long_rows order show why render_picked plain_winner package_wins passed_over named_configs show_filters share export_keeps_files forget merge_many report databases nvrtc two_tuners interrupt kill full_disk dump)
 else
   echo "left out: there is no usable libnvrtc, so nothing can be tuned"
 fi

@@ -9,7 +9,7 @@
 #include "launch.h"
 #include "oracle/half.h"
 #include "oracle/spots.h"
-#include "pick.h"
+#include "fitting.h"
 #include "source.h"
 #include "usual.h"
 #include "worker/timer.h"
@@ -57,7 +57,7 @@ static bool stored(fat_bench *b, const fat_problem *p, const char *kernel, fat_c
   fat_point point;
   const fat_pick_question question = {
       .problem = p, .gpu = &b->asked->gpu, .kernel = kernel, .now = (int64_t)time(NULL)};
-  bool found = b->db && fat_pick_answer(b->db, &question, &rows, &pick, NULL) == FAT_OK &&
+  bool found = b->db && fat_fitting_answer(b->db, b->script, &question, &rows, &pick, NULL) == FAT_OK &&
                pick.step < FAT_PICK_DEFAULT &&
                fat_config_parse(pick.row[pick.step].config, config, NULL) == FAT_OK &&
                fat_space_point(b->script, config, p, &b->asked->gpu, &point, NULL) == FAT_OK;

@@ -7,7 +7,7 @@
 #include "commands.h"
 #include "exit.h"
 #include "open.h"
-#include "pick.h"
+#include "fitting.h"
 #include "rather.h"
 #include "source.h"
 #include "usual.h"
@@ -36,7 +36,7 @@ static fat_status find_stored(const fat_options *o, fat_script *script, const fa
   if (status != FAT_OK && o->db)
     fat_status_fail(err, status, "%s", why.text);
   else if (status == FAT_OK)
-    status = fat_pick_answer(db, &question, &rows, &pick, err);
+    status = fat_fitting_answer(db, script, &question, &rows, &pick, err);
   else
     status = FAT_E_NOT_FOUND;
   if (status == FAT_OK && pick.row[pick.step].found)

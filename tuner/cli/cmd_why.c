@@ -11,7 +11,7 @@
 #include "exit.h"
 #include "json.h"
 #include "open.h"
-#include "pick.h"
+#include "fitting.h"
 #include "rather.h"
 #include "rendered.h"
 #include "usual.h"
@@ -156,7 +156,7 @@ static fat_status find_answer(answer *a, fat_error *err)
                                 .compile_key = compile_key(a),
                                 .templates = fat_script_templates_hash(a->script),
                                 .now = (int64_t)time(NULL)};
-  FAT_TRY(fat_pick_answer(a->db, &question, &a->rows, &a->pick, err));
+  FAT_TRY(fat_fitting_answer(a->db, a->script, &question, &a->rows, &a->pick, err));
   const fat_rather rather = {a->options, &a->asked, a->script, a->db, &question};
   FAT_TRY(fat_rather_find(&rather, &a->pick, a->fallback, err));
   FAT_TRY(find_shapes(a, err));

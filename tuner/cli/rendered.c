@@ -1,5 +1,6 @@
 /* rendered.c -- a config is rendered once more: its hash is compared, its recipe says how large a workspace
- * is. What cannot be rendered any more is not known, and no error. */
+ * is and for
+ * which sizes it is none. What cannot be rendered any more is not known, and no error. */
 #include "rendered.h"
 
 #include "recipe.h"
@@ -22,6 +23,7 @@ fat_rendered fat_rendered_today(fat_script *script, const fat_problem *p, const 
     today.source = strcmp(source.hash, hash) == 0 ? "same" : "changed";
   if (fat_recipe_make(fat_text_get(&source.recipe), &recipe, NULL) == FAT_OK) {
     const fat_sizes sizes = fat_recipe_sizes(p, gpu->sms);
+    fat_recipe_check(recipe, &sizes, &today.invalid);
     if (fat_recipe_workspace(recipe, &sizes, &today.workspace, NULL) != FAT_OK)
       today.workspace = -1;
     free(recipe);

@@ -6,10 +6,12 @@
 #include "gpu.h"
 #include "problem.h"
 #include "script.h"
+#include "status.h"
 
 typedef struct fat_rendered {
   const char *source; /* beside a hash: "same" or "changed"; NULL: not compared */
   int64_t workspace;  /* bytes that a call of this problem needs beside its tensors; -1: not known */
+  fat_error invalid;  /* FAT_E_UNSUPPORTED: it is none for this problem's sizes, with why */
 } fat_rendered;
 
 /* Of a config, as text; `hash`: of the source that it was made from, or NULL. */
