@@ -1,5 +1,5 @@
-/* fitting.h -- what a call gets, as far as sizes decide: the pick's answer without rows that are not valid for
- * them. */
+/* fitting.h -- what a call gets, as far as sizes decide: the pick's answer without rows that are not valid
+ * for them. */
 #ifndef FAT_FITTING_H
 #define FAT_FITTING_H
 
