@@ -6,8 +6,8 @@
  *
  *   tile  = keys it passes over, in whole tiles of Bc, and some more for its beginning and end
  *   work  = rounds * tile                                     where all tiles are equal
- *         = max(tiles / slots * mean tile + idle * shortest tile, late + longest)   where a mask makes them
- * differ
+ *         = max(even, late + longest)                           where a mask makes them differ
+ *   even  = tiles / slots * mean tile + idle * shortest tile
  *
  * and its time something for launches, 2.5 us more where splits are merged, in a backward what device memory
  * takes for the launches beside its products, and the rest in proportion, but no less than device memory
