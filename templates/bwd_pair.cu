@@ -20,18 +20,18 @@ __device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_
   acc<Bc, Dv> dV = {};
   if (from.steps > 0) {
     row_step of(from);
-    rounded<Br> P;
+    rounded<Br> $(W_and)P;
     i32 last_tile = 0;
     await_last();                                       // dQ is 0
     wait(K_full, 0);
     const K_rows K(K_of(0));
     for (i32 n = 0; n < from.steps; n++) {
-      acc<Bc, Br> S;
+      acc<Bc, Br> $(keeps_slope and "slopes, " or "")S;
       start_S(S, K, n, false);                          // S^T = K Q^T
       products_wait<0>();                               // S is there
-      set_P(S, a, of.at(a), my.j0, n);                  // P = exp(S - LSE)
-      P.round(S);
-      lend_P(n, P);
+      set_P(S, a, of.at(a), my.j0, n$(and_slopes));                  // P = exp(S - LSE)
+      $(round_P);
+      lend_P(n, $(W));
       release_Q(n);
       await_full(dO_full, dO_place_of(n), false);
       start_AB(dV, P, dO_of(n));                        // dV = dV + P^T dO

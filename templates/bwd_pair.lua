@@ -1,12 +1,12 @@
 -- bwd_pair.lua -- the space, the needs and the three launches of bwd_pair.cu.
-local simt, ws = include "lib/simt.lua", include "lib/ws_grad.lua"
+local simt, ws, slopes_from = include "lib/simt.lua", include "lib/ws_grad.lua", include "lib/slopes.lua".from
 
 local function of(c)
   return { groups = 2, paired = true, all = 2, Q = c.s, dO = c.o, dS = c.t, P = 0, dQ = 0, row_readers = c.M == 1 and 4 or 2, dS_readers = 4, shares = c.M == 1 }
 end
 local function shared(c, p) return ws.places(c, p, of(c)).last end
--- The derivative of a capped score takes P before it is rounded; lists are of tiles of 64 keys.
-local features = simt.without(simt.closed_and("dbias", "dsink", "dlse", "det"), "softcap", "bs")
+-- Lists are of tiles of 64 keys.
+local features = simt.without(simt.closed_and("dbias", "dsink", "dlse", "det"), "bs")
 
 return {
   about = "FlashAttention-2 backward for Hopper and wide heads: two blocks of a cluster add to dQ together",
@@ -26,7 +26,7 @@ return {
   },
   constraints = {
     { function(c, p) return p.d == 192 or p.d == 256 end, "four warpgroups share columns of dQ by whole boxes of 64, or halves" },
-    { function(c, p) return not p.keeps_slope end, "a thread has no room for the derivatives of scores" },
+    { function(c, p) return slopes_from(p, true) ~= "P" end, "who makes dS has none but rounded weights to tell the derivatives of capped scores from" },
     { function(c, p) return p.uneven or c.Z == 1 end, "tiles differ in length only under a mask" },
   },
   threads = function(c) return ws.threads(of(c)) end,
@@ -44,7 +44,7 @@ return {
   end)(),
 
   words = function(c, p)
-    return ws.words(c, p, of(c), { dQ_share = "quarters", reduces = "red",
+    return ws.words(c, p, of(c), { slopes = slopes_from(p, true), dQ_share = "quarters", reduces = "red",
       products = ws.shapes { { c.Br, false }, { p.dv, true }, { p.d, true }, { 64, false }, { p.d == 256 and 64 or 32, false } } })
   end,
   constants = function(c, p) return ws.constants(c, p, of(c)) end,

@@ -1,5 +1,5 @@
 -- bwd_wide.lua -- the space, the needs and the three launches of bwd_wide.cu.
-local simt, ws = include "lib/simt.lua", include "lib/ws_grad.lua"
+local simt, ws, slopes_from = include "lib/simt.lua", include "lib/ws_grad.lua", include "lib/slopes.lua".from
 
 local function of(c)
   return { groups = 1, all = 2, Q = c.s, dO = c.s, dS = c.t, P = 128 * c.Br, dQ = 0, row_readers = 2, dS_readers = 2 }
@@ -7,8 +7,7 @@ end
 local function shared(c, p) return ws.places(c, p, of(c)).last end
 -- Columns of dQ that the first warpgroup makes; the second makes the others.
 local function first(p) return ceil_div(ws.boxes(p.d), 2) * 64 end
--- The derivative of a capped score takes P before it is rounded.
-local features = simt.without(simt.closed_and("dbias", "dsink", "dlse", "det", table.unpack(simt.batches)), "softcap")
+local features = simt.closed_and("dbias", "dsink", "dlse", "det", table.unpack(simt.batches))
 
 return {
   about = "FlashAttention-2 backward for Hopper and wide heads: two warpgroups with the same keys, one has dV, one dK",
@@ -25,7 +24,7 @@ return {
   },
   constraints = {
     { function(c, p) return not (p.has.det and (p.has.bs or p.has.iv)) end, "det and bs or iv exclude each other here: sums in order go by tiles side by side" },
-    { function(c, p) return not p.keeps_slope end, "a thread has no room for the derivatives of scores" },
+    { function(c, p) return slopes_from(p, true) ~= "P" end, "who makes dS has none but rounded weights to tell the derivatives of capped scores from" },
     { function(c, p) return math.max(p.d, p.dv) > 128 and p.d > 64 end, "one warpgroup has no room for dK and dV; of dQ each makes columns" },
     { function(c, p) return p.uneven or c.Z == 1 end, "tiles differ in length only under a mask" },
   },
@@ -41,7 +40,7 @@ return {
   end)(),
 
   words = function(c, p)
-    return ws.words(c, p, of(c), { dQ_share = "halves", reduces = "red",
+    return ws.words(c, p, of(c), { slopes = slopes_from(p, true), dQ_share = "halves", reduces = "red",
       products = ws.shapes { { c.Br, false }, { p.dv, true }, { p.d, true }, { first(p), false }, { math.max(p.d - first(p), 8), false } } })
   end,
   constants = function(c, p) return ws.constants(c, p, of(c)) end,

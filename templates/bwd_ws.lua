@@ -1,5 +1,6 @@
 -- bwd_ws.lua -- the space, the needs and the three launches of bwd_ws.cu.
 local simt, ws, bias = include "lib/simt.lua", include "lib/ws_grad.lua", include "lib/bias_tiles.lua"
+local slopes_from = include "lib/slopes.lua".from
 
 local function consumers(c) return c.Bc // 64 end
 local function registers_of(c, p) return select(2, ws.registers_of(consumers(c), c.B == 1, c.H > 0, p)) end
@@ -13,20 +14,10 @@ local function dQ_columns(c, p)
   return share == "rows" and p.d or share == "turned" and c.Br or 64 * ws.boxes(p.d) // consumers(c)
 end
 
--- Where dS gets the derivatives of scores from: "T", capped scores that are tanh and nothing else, pair by pair as P is made of them;
--- "score", which makes them beside the scores; "P", told from it again. Of dropout's weights a sign tells which are gone, and what an
--- expression does to it is not known.
-local function slopes_from(c, p)
-  if p.keeps_slope then return "score" end
-  if not p.has.softcap then return nil end
-  if p.has.drop or p.has.modHASH then return "P" end
-  return p.words.c_is_cap and c.O == 1 and "T" or "score"
-end
-
 -- Registers that a thread which computes needs: dK and dV; what lives at once of S, dP, dQ and the operands made of them; the
 -- rest.
 local function needs(c, p)
-  local S, operand, dQ, slopes = c.Br // 2, c.Br // 4, dQ_columns(c, p) // 2, slopes_from(c, p)
+  local S, operand, dQ, slopes = c.Br // 2, c.Br // 4, dQ_columns(c, p) // 2, slopes_from(p, c.O == 1)
   local room = slopes and 2 * S + ((c.O == 0 or slopes == "P") and operand or 0) or 0
   if c.O == 1 then
     return p.d // 2 + p.dv // 2 + math.max(S + (p.has.drop and 2 or 1) * operand, dQ, room) + 32
@@ -110,7 +101,7 @@ local function scored_by(p, feature)
   return bare(p)
 end
 
--- Whether derivatives of scores are kept beside S (slopes_from).
+-- Whether derivatives of scores are kept beside S (lib/slopes.lua).
 local function sloped(p) return (p.keeps_slope or p.has.softcap or false) and not p.has.drop end
 
 return {
@@ -224,17 +215,14 @@ return {
   },
 
   words = function(c, p)
-    local share, K = dQ_share(c, p), held(c, p)
+    local share, K, slopes = dQ_share(c, p), held(c, p), slopes_from(p, c.O == 1)
     local dQ, turned = { dQ_columns(c, p), false }, share == "turned"
-    local all = ws.words(c, p, of(c, p), { S_early = c.S == 1, sliced = c.O == 1, rows_ahead = c.E == 1, dQ_share = share, reduces = c.R == 0 and "bulk" or "red",
+    local all = ws.words(c, p, of(c, p), { S_early = c.S == 1, sliced = c.O == 1, slopes = slopes, rows_ahead = c.E == 1, dQ_share = share, reduces = c.R == 0 and "bulk" or "red",
       products = ws.shapes { { c.Br, false }, { p.dv, true }, { p.d, true }, K > 0 and { c.Br, true } or { c.Br, false }, not turned and dQ or nil },
       turned_products = turned and { c.Br } or {} })
     local drawn = all.lots
-    local slopes = slopes_from(c, p)
-    all.capped = slopes == "T"
-    if slopes == "score" then all.keeps_slope, all.and_slopes, all.slopes_out = true, ", slopes", ", Acc &slopes" end
     all.draw_lots, all.draw = drawn and " const lots by(a, of.at(a), my.j0, n);" or "", drawn and "draw(Z, P, by)" or "Z.keep(P)"
-    local weights = not slopes and "P" or (c.O == 0 or slopes == "P") and "S" or "W"
+    local weights = slopes and (c.O == 0 or slopes == "P") and "S" or all.W
     all.minus_D = drawn and "minus_D_drawn(dP, P, Z, D)" or string.format("minus_D_times(dP, %s, D%s)", weights, p.words.and_boost)
     all.scale, all.scale_of_my = drawn and "scale_boosted(a)" or "a.scale", drawn and "scale_boosted(my.a)" or "my.a.scale"
     return all

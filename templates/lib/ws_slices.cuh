@@ -56,6 +56,14 @@ __device__ __forceinline__ void weigh_capped(rounded<Br> &P, rounded<Br> &W, con
   }
 }
 
+//: round_sloped -- P, and W = P times the derivatives of its scores, both rounded
+__device__ __forceinline__ void round_sloped(rounded<Br> &P, rounded<Br> &W, acc<Bc, Br> &S, const acc<Bc, Br> &slopes)
+{
+  P.round(S);
+  times_kept(S, slopes);
+  W.round(S);
+}
+
 //: sliced_step
 % if stays then
 // A first step of a tile of keys ends the tile before.
@@ -73,7 +81,7 @@ __device__ __forceinline__ void sliced_step(acc<Bc, D> &dK, acc<Bc, Dv> &dV, boo
 % end
   acc<Bc, Br> $(keeps_slope and "slopes, " or "")S, dP;
   dQ_part dQ;
-  rounded<Br> $((keeps_slope or capped) and "W, " or "")P$(lots and "; // dS is read until the next step's wait, beyond the draw" or ", dS;")
+  rounded<Br> $(W_and)P$(lots and "; // dS is read until the next step's wait, beyond the draw" or ", dS;")
   start_S(S, K, n, false);                              // S^T = K Q^T
 % if rows_ahead then
   const LSE_of_rows L(LD_of(n));
@@ -88,15 +96,7 @@ __device__ __forceinline__ void sliced_step(acc<Bc, D> &dK, acc<Bc, Dv> &dV, boo
 % if not lots then
   await_full(dO_full, dO_place_of(n), dO_here);
 % end
-% if capped then
-  weigh_capped(P, W, S, $(rows_ahead and "L" or "LD_of(n)"), $(c_of_call));
-% else
-  P.round(S);
-% end
-% if keeps_slope then
-  times_kept(S, slopes);                                // W = P times the derivative of its scores
-  W.round(S);
-% end
+  $(round_P);
 % if has.drop then
   rounded<Br> Z;
   $(draw);
