@@ -200,14 +200,17 @@ test_measured() {
   out_has "$problem fwd:" "why of a family"
 }
 
-# What a package ships is tried again beside what the search chooses, whatever driver it was measured with; a text that
+# What a package ships, of this shape or by another, is tried again beside what the search chooses, whatever driver it was measured with; a text that
 # is damaged is refused.
 test_shipped() {
-  local winner other='' Br Bc R
+  local winner other='' Br Bc R near=fwd-f32-b1-h2-q80-k80-d16 taken
+  problem=$near tune alone.db
+  code_is 0 "a tune of another shape"
+  taken=" ${configs[*]} $(searched alone.db | sed -n 's/.*"config":"\([^"]*\)".*/\1/p' | tr '\n' ' ')"
   winner=$("$fatune" show best --json --db "$work/first.db" | sed -n 's/.*"config":"\([^"]*\)".*/\1/p')
   for Br in 16 32 64; do for Bc in 16 32 64 128; do for R in 1 2 4; do
     other=$(sed "s/Br[0-9]*-Bc[0-9]*-/Br$Br-Bc$Bc-/; s/-R[0-9]*-/-R$R-/" <<<"$winner")
-    if [[ " ${configs[*]} " != *" $other "* ]] && "$fatune" render $problem --gpu T4 --config "$other" >/dev/null 2>&1; then break 3; fi
+    if [[ $taken != *" $other "* ]] && "$fatune" render $problem --gpu T4 --config "$other" >/dev/null 2>&1; then break 3; fi
     other=''
   done; done; done
   if [ -z "$other" ]; then fail "no config is left that the search has not chosen"; fi
@@ -231,6 +234,9 @@ test_shipped() {
   FATUNE_SYSTEM_DB=$work/system.db tune shipped.db
   code_is 0 "a tune above a system's file"
   is "$(column shipped.db "$other" origin)" measured "what a package ships"
+  problem=$near FATUNE_SYSTEM_DB=$work/system.db tune near.db
+  code_is 0 "a tune beside a package's row of another shape"
+  is "$(column near.db "$other" origin)" measured "what calls got before, by another shape"
   sed -i '2s/"ms":/"ms":-/' "$work/t4.jsonl"
   run import --cubins all "$work/t4.jsonl" --db "$work/damaged.db"
   code_is 2 "import --cubins of a damaged text"

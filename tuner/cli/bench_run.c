@@ -9,7 +9,7 @@
 #include "launch.h"
 #include "oracle/half.h"
 #include "oracle/spots.h"
-#include "fitting.h"
+#include "search/fitting.h"
 #include "source.h"
 #include "usual.h"
 #include "worker/timer.h"

@@ -7,7 +7,7 @@
 #include "commands.h"
 #include "exit.h"
 #include "open.h"
-#include "fitting.h"
+#include "search/fitting.h"
 #include "rather.h"
 #include "source.h"
 #include "usual.h"

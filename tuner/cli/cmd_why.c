@@ -11,9 +11,9 @@
 #include "exit.h"
 #include "json.h"
 #include "open.h"
-#include "fitting.h"
+#include "search/fitting.h"
 #include "rather.h"
-#include "rendered.h"
+#include "search/rendered.h"
 #include "usual.h"
 
 #include <inttypes.h>

@@ -106,8 +106,8 @@ static bool is_done(const fat_record *record)
   return record && record->same_source && record->outcome != FAT_OUT_OOM;
 }
 
-/* The place of the incumbent, which is tried beside the shortlist: nothing tuned is slower than what a
- * package shipped. -1: there is none, it is on the list already, or the kernel no longer has that point. */
+/* The place of the incumbent, which is tried beside the shortlist: nothing tuned is slower than what calls
+ * got before. -1: there is none, it is on the list already, or the kernel no longer has that point. */
 static int find_incumbent(const fat_schedule *schedule, const fat_pair *pair)
 {
   const char *incumbent = schedule->incumbents[pair->item - schedule->session->agenda->list];
@@ -214,7 +214,7 @@ static fat_status add_item(fat_schedule *schedule, int at, fat_error *err)
   const fat_item *item = &s->agenda->list[at];
   FAT_TRY(fat_records_read(s->db, &item->problem, s->gpu, &s->tools, &schedule->records[at], err));
   if (s->lab)
-    FAT_TRY(fat_winner_incumbent(s, &item->problem, schedule->incumbents[at], err));
+    FAT_TRY(fat_winner_before(s, &item->problem, schedule->incumbents[at], err));
   if (schedule->known)
     FAT_TRY(fat_known_read(s->db, &item->problem, s->gpu, &schedule->won, &schedule->known[at], err));
   for (int k = 0; k < item->kernel_count; k++) {

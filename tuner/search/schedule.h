@@ -28,7 +28,8 @@ typedef struct fat_schedule {
   int pair_count;
   int chosen, stored;                  /* configs; those found stored */
   fat_records *records;                /* of each item, as they were when the tune began */
-  char (*incumbents)[FAT_CONFIG_TEXT]; /* of each item: the measured winner before this tune, or "" */
+  char (*incumbents)[FAT_CONFIG_TEXT]; /* of each item: what calls got before this tune by what was measured,
+                                          or "" */
   fat_known *known;                    /* of each item, where no more is tried; else NULL */
   fat_won won;                         /* of the item that was read last */
   fat_scheduled *list;

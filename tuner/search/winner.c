@@ -3,9 +3,13 @@
  * In: records. Out: the winner. Near ties are decided by a fixed rule and not by noise, so that the same GPU
  * is given the same kernel again tomorrow. */
 #include "winner.h"
+#include "fitting.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const double tie = 1.01, noisy_tie = 1.02; /* times the best */
 
@@ -92,8 +96,9 @@ const fat_record *fat_winner_find(const fat_records *records, const char *incumb
   return winner;
 }
 
-fat_status fat_winner_incumbent(const fat_session *session, const fat_problem *p,
-                                char config[FAT_CONFIG_TEXT], fat_error *err)
+/* The config of the measured winner that is stored for a problem, or "". */
+static fat_status find_own(const fat_session *session, const fat_problem *p, char config[FAT_CONFIG_TEXT],
+                           fat_error *err)
 {
   fat_best best;
   fat_status status = fat_db_best(session->db, p, session->gpu, NULL, false, &best, err);
@@ -105,6 +110,25 @@ fat_status fat_winner_incumbent(const fat_session *session, const fat_problem *p
     fat_config_print(&best.trial.config, config);
   fat_db_best_free(&best);
   return FAT_OK;
+}
+
+fat_status fat_winner_before(const fat_session *session, const fat_problem *p, char config[FAT_CONFIG_TEXT],
+                             fat_error *err)
+{
+  const fat_pick_question question = {.problem = p, .gpu = session->gpu, .now = (int64_t)time(NULL)};
+  fat_pick_rows rows = {0};
+  FAT_TRY(find_own(session, p, config, err));
+  if (*config)
+    return FAT_OK;
+  fat_pick *pick = malloc(sizeof *pick); /* large */
+  if (!pick)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the steps of a pick");
+  const fat_status status = fat_fitting_answer(session->db, session->script, &question, &rows, pick, err);
+  if (status == FAT_OK && pick->step <= FAT_PICK_ARCH)
+    snprintf(config, FAT_CONFIG_TEXT, "%s", pick->row[pick->step].config);
+  fat_pick_rows_free(&rows);
+  free(pick);
+  return status;
 }
 
 /* A record that was copied from the system's file may have become the winner by its time already. */
@@ -123,7 +147,7 @@ fat_status fat_winner_store(const fat_session *session, const fat_problem *p, co
   char now[FAT_CONFIG_TEXT];
   fat_records records;
   fat_status status = FAT_OK;
-  FAT_TRY(fat_winner_incumbent(session, p, now, err));
+  FAT_TRY(find_own(session, p, now, err));
   FAT_TRY(fat_records_read(session->db, p, session->gpu, &session->tools, &records, err));
   const fat_record *winner = fat_winner_find(&records, incumbent);
   if (winner && strcmp(winner->config, now) != 0)

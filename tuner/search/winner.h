@@ -23,9 +23,9 @@ const fat_record *fat_winner_fastest(const fat_records *records, const char *ker
  * memory, then in registers, then the first in the alphabet. NULL where none works. */
 const fat_record *fat_winner_find(const fat_records *records, const char *incumbent);
 
-/* The config of the measured winner that is stored for a problem, or "". */
-fat_status fat_winner_incumbent(const fat_session *session, const fat_problem *p,
-                                char config[FAT_CONFIG_TEXT], fat_error *err);
+/* The config that calls of a problem get by what was measured: of it, else of other shapes; "": of none. */
+fat_status fat_winner_before(const fat_session *session, const fat_problem *p, char config[FAT_CONFIG_TEXT],
+                             fat_error *err);
 /* Stores the record that should win as the winner. */
 fat_status fat_winner_store(const fat_session *session, const fat_problem *p, const char *incumbent,
                             fat_error *err);
