@@ -213,9 +213,12 @@ void fat_candidate_weigh(fat_candidate *row, const fat_asked *asked)
 {
   row->distance = fat_candidate_apart(&row->at, &asked->at);
   row->expected = fat_candidate_expected(row, asked);
-  row->score = row->same_device && fat_candidate_same(&row->shape, asked->problem)
-                   ? 0
-                   : fat_candidate_score(&row->pace, row->expected, row->distance);
+  row->score = 0;
+  if (row->same_device && fat_candidate_same(&row->shape, asked->problem))
+    return;
+  const double passing = fat_waves_passing(&row->waves, &asked->reach);
+  const double rated = fat_waves_rated(&row->pace, &asked->reach, passing, row->expected);
+  row->score = fat_candidate_score(&row->pace, row->expected, rated, row->distance);
 }
 
 bool fat_candidate_before(const fat_candidate *a, const fat_candidate *b, const fat_asked *asked, int sms)

@@ -12,17 +12,20 @@
  * those that it reads unasked. One foretold from another, 66,584 pairs of forwards and 117,986 of backwards,
  * they are off by 24 and 17 % in the root mean square, for 25 and 27 where heads that share a tile of keys
  * were one long head, and a mask's tiles always found a free SM; by what a config takes in the median of its
- * shapes forwards by 15 % for 17, of 256 rows and more 11 for 14. Held out, the pick loses 6.4 and 6.0 % for
- * 7.3 and 6.2. */
+ * shapes forwards by 15 % for 17, of 256 rows and more 11 for 14. Held out, the pick loses 6.4 and 4.7 % for
+ * 7.3 and 6.2; a backward 6.0 where what a call's tiles take beside their keys raised doubt, too, which in a
+ * forward loses less. */
 typedef struct numbers {
   double wgmma, mma; /* keys that the beginning and the end of a tile take the time of, */
   double again;      /* those of each further head that it passes by wgmma */
   double launch_ms;  /* that launches take: a backward has three that wait for each other */
   double alone;      /* of a round's time what one block alone on its SM takes, where more would fit */
-  double doubt;      /* what each unit of distance adds to a time foretold: what is near counts for more */
+  double doubt;      /* what each unit of distance adds to a time foretold: what is near counts for more; */
+  double of_rate;    /* how many times as much to what comes by a rate, where it was told from a time that was
+                        all launches, beginnings and ends */
 } numbers;
 static const numbers fitted[] = {
-    [FAT_FWD] = {224, 80, 0, 0.0025, 0.5, 0.015}, [FAT_BWD] = {160, 64, 8, 0.009, 0.85, 0.045}};
+    [FAT_FWD] = {224, 80, 0, 0.0025, 0.5, 0.015, 6}, [FAT_BWD] = {160, 64, 8, 0.009, 0.85, 0.03, 14}};
 /* What merging takes where keys are split, a launch of its own. Without it `fwd` with N = 2, the fastest over
  * a cache of 8,192 keys, was picked for 5 to 102 keys, where it took 1.4 to 3 times as long as one launch
  * (H200, six shapes by lot). */
@@ -38,10 +41,6 @@ static const double dram_part = 0.9, beside_part = 0.6;
 /* The part of a tile's time that its rows of Q take; the rest is K and V, which pass however few there are.
  */
 static const double rows_part = 0.1;
-/* How much more doubt adds, above the floor, where all of the time measured is launches, beginnings and ends:
- * such a time says little of the rate. */
-static const double fixed_doubt = 6;
-
 /* x / m in whole steps, x not negative: `per` is 1 / m, which is not exact. */
 static double steps(double x, double per)
 {
@@ -195,7 +194,9 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
       .once = n->launch_ms + (value_of(config, "N", 0) > 0 ? merge_ms : 0),
       .sums = op == FAT_BWD && sums_dQ(config) ? 1 : 0,
       .owns = op == FAT_BWD && value_of(config, "H", 0) == 1 ? 1 : 0,
+      .passes_apart = op == FAT_BWD ? 1 : 0,
       .doubt = n->doubt,
+      .of_rate = n->of_rate,
       .packed = op == FAT_FWD && fat_config_get(config, "G", &packed) == FAT_OK && packed == 1 ? 1 : 0};
 }
 
@@ -248,7 +249,7 @@ double fat_waves_work(const fat_waves *w, const fat_reach *r)
     return fill * Tr * each * steps(r->heads, r->per_sm);
   }
   const double rounds = tiles * r->per_sm * w->per_block, whole = (double)(int64_t)(rounds + 1e-6);
-  const double left = (rounds - whole) / (r->per_sm * w->per_block);
+  const double left = (rounds - whole) * r->sms * w->blocks;
   const double sum = whole + (left > 0.5 ? part(w, r, left) : 0);
   if (r->ends == 0 && r->per_block_keys == 0)
     return fill * (full * share * w->step + overhead) * sum;
@@ -258,20 +259,35 @@ double fat_waves_work(const fat_waves *w, const fat_reach *r)
   const double longest = times * least(full, r->most + edge) + overhead;
   const double low = 2 * r->mean - r->most; /* rows that see more differ evenly from the mean */
   const double shortest = times * least(full, (low > 0 ? low : 0) + edge) + overhead;
-  const double gathered = w->gathers * 2 * r->sms / Tr,
-               together = gathered > w->together ? gathered : w->together;
-  const double before = rounds - together * Tr * splits * r->per_sm * w->per_block - 1;
+  const double gathered = w->gathers * 2 * r->sms, ordered = w->together * Tr;
+  const double last = gathered > ordered ? gathered : ordered; /* tiles of heads whose tiles start together */
+  const double before = rounds - last * splits * r->per_sm * w->per_block - 1;
   const double late = (before > 0 ? before : 0) * mean + part(w, r, tiles) * longest;
   const double even = rounds * mean + (sum > rounds ? sum - rounds : 0) * least(shortest, mean);
   return fill * (even > late ? even : late);
+}
+
+/* Keys that a tile passes. */
+static double passed(const fat_waves *w, const fat_reach *r)
+{
+  return least(r->passes * steps(r->keys, w->per_Bc) * w->Bc, r->mean + w->Bc);
+}
+
+double fat_waves_tile_part(const fat_waves *w, const fat_reach *r)
+{
+  const double keys = passed(w, r);
+  return keys > 0 ? keys / (keys + w->overhead) : 1;
 }
 
 fat_pace fat_waves_pace(const fat_waves *w, const fat_reach *r, double ms, double work)
 {
   const double once = least(w->once, ms / 2);
   const double beside = least(r->D_ms + w->sums * r->sums_ms, (ms - once) / 2), tiles = ms - once - beside;
-  const double keys = least(r->passes * steps(r->keys, w->per_Bc) * w->Bc, r->mean + w->Bc);
-  const double fixed = once + beside + tiles * w->overhead / (w->overhead + keys);
-  return (fat_pace){once, work > 0 ? tiles / work : 0, w->sums, w->doubt,
-                    w->doubt * fixed_doubt * fixed / ms};
+  const double fixed = once + beside + tiles * w->overhead / (w->overhead + passed(w, r));
+  return (fat_pace){.once = once,
+                    .rate = work > 0 ? tiles / work : 0,
+                    .sums = w->sums,
+                    .sure = w->passes_apart > 0 ? once : FAT_WAVES_FLOOR,
+                    .doubt = w->doubt,
+                    .doubt_rate = w->doubt * w->of_rate * fixed / ms};
 }

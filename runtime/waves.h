@@ -65,13 +65,21 @@ typedef struct fat_waves {
   double once;              /* ms: what launches take, that of a merge among them */
   double packed;            /* 1: rows of all heads of a group share tiles */
   double sums;              /* 1: a backward whose blocks add to dQ's sums in device memory */
-  double doubt;             /* how much more a time foretold counts for each unit of distance */
+  double passes_apart;      /* 1: of a time foretold what tiles' beginnings and ends take raises no doubt */
+  double doubt;             /* how much more a time foretold counts for each unit of distance, */
+  double of_rate;           /* and how many times as much what comes by a rate (waves.c) */
   double owns;              /* 1: a block has all tiles of a head, one after another */
 } fat_waves;
 fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm);
 
 /* Runs in calls: numbers alone. */
 double fat_waves_work(const fat_waves *w, const fat_reach *r);
+/* The part of a tile that keys take, not its beginning and end, as far as that is told apart. */
+double fat_waves_tile_part(const fat_waves *w, const fat_reach *r);
+static inline double fat_waves_passing(const fat_waves *w, const fat_reach *r)
+{
+  return w->passes_apart > 0 ? fat_waves_tile_part(w, r) : 1;
+}
 
 /* The least that is believed of a time foretold, ms: below it a call waits more than it works, tiles of any
  * size alike, and what is near decides. */
@@ -79,16 +87,23 @@ double fat_waves_work(const fat_waves *w, const fat_reach *r);
 
 /* What `ms` for so much work says of another amount. */
 typedef struct fat_pace {
-  double once, rate;         /* ms: of launches, of a unit of work */
-  double sums;               /* the config's */
-  double doubt, doubt_above; /* how much more a time foretold counts for each unit of distance (candidate.h):
-                                all of it, and what is above the floor */
+  double once, rate; /* ms: of launches, of a unit of work */
+  double sums;       /* the config's */
+  double sure;       /* ms that raise no doubt */
+  /* How much more a time foretold counts for each unit of distance (candidate.h): all of it, and what comes
+   * by the rate. */
+  double doubt, doubt_rate;
 } fat_pace;
 fat_pace fat_waves_pace(const fat_waves *w, const fat_reach *r, double ms, double work);
 static inline double fat_waves_ms(const fat_pace *pace, const fat_reach *reach, double work)
 {
   const double ms = pace->once + reach->D_ms + pace->sums * reach->sums_ms + pace->rate * work;
   return ms > reach->least_ms ? ms : reach->least_ms;
+}
+/* What of it comes by the rate: `passing` is the part of its tiles that does. */
+static inline double fat_waves_rated(const fat_pace *pace, const fat_reach *reach, double passing, double ms)
+{
+  return passing * (ms - pace->sure - reach->D_ms - pace->sums * reach->sums_ms);
 }
 
 #endif
