@@ -216,9 +216,7 @@ void fat_candidate_weigh(fat_candidate *row, const fat_asked *asked)
   row->score = 0;
   if (row->same_device && fat_candidate_same(&row->shape, asked->problem))
     return;
-  const double passing = fat_waves_passing(&row->waves, &asked->reach);
-  const double rated = fat_waves_rated(&row->pace, &asked->reach, passing, row->expected);
-  row->score = fat_candidate_score(&row->pace, row->expected, rated, row->distance);
+  row->score = fat_candidate_score(&row->waves, &row->pace, &asked->reach, row->expected, row->distance);
 }
 
 bool fat_candidate_before(const fat_candidate *a, const fat_candidate *b, const fat_asked *asked, int sms)

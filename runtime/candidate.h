@@ -27,11 +27,13 @@ fat_asked fat_candidate_asked(const fat_problem *p, const fat_room *room);
 /* How a row ranks for a problem, the least first: the time to be expected there (waves.h), and more with the
  * distance, as what is measured near says more. 0 where the row is of that very problem on that very device.
  */
-static inline double fat_candidate_score(const fat_pace *pace, double expected_ms, double rated_ms,
-                                         double distance)
+static inline double fat_candidate_score(const fat_waves *w, const fat_pace *pace, const fat_reach *reach,
+                                         double expected_ms, double distance)
 {
+  const double rated_ms = fat_waves_rated(w, pace, reach, expected_ms);
   return expected_ms + distance * (pace->doubt * expected_ms + pace->doubt_rate * rated_ms);
 }
+
 /* Whether both are the same problem of their family. */
 bool fat_candidate_same(const fat_problem *a, const fat_problem *b);
 

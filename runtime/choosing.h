@@ -18,7 +18,7 @@ typedef struct fat_choosing {
   bool brief; /* of the steps only the one that is taken is told */
   char refused[FAT_CHOOSING_REFUSED][FAT_HASH_SIZE];
   int refused_count;
-  /* Kernels that need what this driver lacks, or of which two rows are not valid for the sizes. */
+  /* Kernels that need what this driver lacks. */
   char unfit[FAT_CHOOSING_UNFIT][FAT_CONFIG_KERNEL];
   int unfit_count;
   char without[512]; /* why there is no database, or one was left out; "" otherwise */

@@ -138,9 +138,8 @@ const fat_shape *fat_family_best(const fat_family *family, const fat_problem *p,
     if (ms > least) /* its score is no less */
       continue;
     const double apart = fat_candidate_apart(&s->at, &asked->at);
-    const double passing = fat_waves_passing(&family->waves[s->waves], &asked->reach);
-    const double rated = fat_waves_rated(&s->pace, &asked->reach, passing, ms);
-    const double score = fat_candidate_score(&s->pace, ms, rated, apart);
+    const fat_waves *waves = &family->waves[s->waves];
+    const double score = fat_candidate_score(waves, &s->pace, &asked->reach, ms, apart);
     if (score > least || (score == least && apart > least_apart))
       continue;
     const double rows = fabs(s->at.all - asked->at.all);

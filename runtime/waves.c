@@ -234,6 +234,12 @@ static double widened(const fat_waves *w, const fat_reach *r)
   return (2 * (1 - none) - all) * FAT_DRAW_BLOCKS;
 }
 
+/* Keys of all heads that a tile passes over where a row sees every one. */
+static double all_keys(const fat_waves *w, const fat_reach *r)
+{
+  return r->passes * steps(r->keys, w->per_Bc) * w->Bc;
+}
+
 double fat_waves_work(const fat_waves *w, const fat_reach *r)
 {
   const double group = w->packed > 0 ? r->group : 1;
@@ -241,7 +247,7 @@ double fat_waves_work(const fat_waves *w, const fat_reach *r)
   const double whole_tiles = Tr * (w->packed > 0 ? r->heads / group : r->heads);
   const double splits = splits_of(w, r, whole_tiles), share = splits > 1 ? 1 / splits : 1;
   const double tiles = whole_tiles * splits;
-  const double full = r->passes * steps(r->keys, w->per_Bc) * w->Bc;
+  const double full = all_keys(w, r);
   const double overhead = w->overhead + w->again * (r->passes - 1);
   const double fill = 1 - rows_part + rows_part * least(r->rows * group * w->per_Br, 1);
   if (w->owns > 0) {
@@ -270,7 +276,7 @@ double fat_waves_work(const fat_waves *w, const fat_reach *r)
 /* Keys that a tile passes. */
 static double passed(const fat_waves *w, const fat_reach *r)
 {
-  return least(r->passes * steps(r->keys, w->per_Bc) * w->Bc, r->mean + w->Bc);
+  return least(all_keys(w, r), r->mean + w->Bc);
 }
 
 double fat_waves_tile_part(const fat_waves *w, const fat_reach *r)

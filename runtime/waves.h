@@ -76,10 +76,6 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm);
 double fat_waves_work(const fat_waves *w, const fat_reach *r);
 /* The part of a tile that keys take, not its beginning and end, as far as that is told apart. */
 double fat_waves_tile_part(const fat_waves *w, const fat_reach *r);
-static inline double fat_waves_passing(const fat_waves *w, const fat_reach *r)
-{
-  return w->passes_apart > 0 ? fat_waves_tile_part(w, r) : 1;
-}
 
 /* The least that is believed of a time foretold, ms: below it a call waits more than it works, tiles of any
  * size alike, and what is near decides. */
@@ -100,9 +96,11 @@ static inline double fat_waves_ms(const fat_pace *pace, const fat_reach *reach, 
   const double ms = pace->once + reach->D_ms + pace->sums * reach->sums_ms + pace->rate * work;
   return ms > reach->least_ms ? ms : reach->least_ms;
 }
-/* What of it comes by the rate: `passing` is the part of its tiles that does. */
-static inline double fat_waves_rated(const fat_pace *pace, const fat_reach *reach, double passing, double ms)
+/* What of a time foretold, `ms`, comes by the rate. */
+static inline double fat_waves_rated(const fat_waves *w, const fat_pace *pace, const fat_reach *reach,
+                                     double ms)
 {
+  const double passing = w->passes_apart > 0 ? fat_waves_tile_part(w, reach) : 1;
   return passing * (ms - pace->sure - reach->D_ms - pace->sums * reach->sums_ms);
 }
 

@@ -15,7 +15,8 @@ end
 function slopes.words(words, from, c_of_call)
   local kept = from == "score"
   words.capped = from == "T"
-  words.W_and, words.W = (kept or words.capped) and "W, " or "", (kept or words.capped) and "W" or "P"
+  local weighs = kept or words.capped
+  words.W_and, words.W = weighs and "W, " or "", weighs and "W" or "P"
   words.round_P = kept and "round_sloped(P, W, S, slopes)" or words.capped and
     string.format("weigh_capped(P, W, S, %s, %s)", words.rows_ahead and "L" or "LD_of(n)", c_of_call) or "P.round(S)"
   if kept then words.keeps_slope, words.and_slopes, words.slopes_out = true, ", slopes", ", Acc &slopes" end

@@ -1,6 +1,5 @@
 /* rendered.c -- a config is rendered once more: its hash is compared, its recipe says how large a workspace
- * is and for
- * which sizes it is none. What cannot be rendered any more is not known, and no error. */
+ * is and which sizes it is not valid for. What cannot be rendered any more is not known, and no error. */
 #include "rendered.h"
 
 #include "recipe.h"
