@@ -424,6 +424,7 @@ return {
   applies = function(kernel, facts) return engine.space.applies(kernel, facts) end,
   twin = function(kernel, facts) return engine.space.twin(kernel, facts) end,
   default = function(kernel, facts) return engine.space.default(kernel, facts) end,
+  firm = function(kernel, facts) return engine.space.firm(kernel, facts) end,
   space = function(kernel, facts) return engine.space.list(kernel, facts) end,
   point = function(kernel, facts, config) return engine.space.point(kernel, facts, config) end,
 }

@@ -133,6 +133,14 @@ fat_status fat_space_twin(fat_script *script, const char *kernel, const fat_prob
   return status;
 }
 
+bool fat_space_firm(fat_script *script, const char *kernel, const fat_problem *p, const fat_gpu *gpu)
+{
+  fat_text answer = {0};
+  const bool firm = ask(script, "firm", kernel, p, gpu, NULL, &answer, NULL) == FAT_OK && answer.length > 0;
+  fat_text_free(&answer);
+  return firm;
+}
+
 /* -- reading lines */
 
 /* The next line of *at, cut off; NULL at the end. */

@@ -77,6 +77,10 @@ void fat_space_free(fat_space *space);
 fat_status fat_space_default(fat_script *script, const char *kernel, const fat_problem *p, const fat_gpu *gpu,
                              fat_point *point, fat_error *err);
 
+/* Whether times of calls with the problem's features chose that default, so that nothing else stands in its
+ * place: what won for calls without them knows nothing of these. */
+bool fat_space_firm(fat_script *script, const char *kernel, const fat_problem *p, const fat_gpu *gpu);
+
 /* The kernel that takes the tensors which this one cannot take in any config; "" where none is named. */
 fat_status fat_space_twin(fat_script *script, const char *kernel, const fat_problem *p, const fat_gpu *gpu,
                           char twin[FAT_CONFIG_KERNEL], fat_error *err);

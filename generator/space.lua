@@ -267,6 +267,14 @@ function space.default(kernel_name, facts)
   return table.concat(out, "\n") .. "\n"
 end
 
+-- "1" where the default is `firm`: times of calls with these features chose it, which what won without them knows nothing of.
+function space.firm(kernel_name, facts)
+  local p, g = space.facts(facts)
+  local kernel = engine.kernel_for(kernel_name, p)
+  local default = default_of(kernel, p, g, common(kernel, g))
+  return default and default.firm and "1" or ""
+end
+
 -- The tunables in the order in which they are walked, those with one value first: all constraints can be asked
 -- of them at once. And how many points lie below the first i of them.
 local function walked_rows(kernel, p, g)

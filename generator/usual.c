@@ -125,5 +125,6 @@ bool fat_usual_yields(fat_script *script, const fat_config *usual, const char *t
 {
   fat_point point;
   return fat_config_parse(to, config, NULL) == FAT_OK && strcmp(config->kernel, usual->kernel) == 0 &&
+         !fat_space_firm(script, usual->kernel, p, gpu) &&
          fat_space_point(script, config, p, gpu, &point, NULL) == FAT_OK;
 }

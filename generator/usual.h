@@ -11,7 +11,8 @@
 fat_status fat_usual_find(fat_script *script, const char *kernel, const fat_problem *p, const fat_gpu *gpu,
                           bool maps, fat_point *point, int *unasked, fat_error *err);
 
-/* Whether another config may stand in a default's place: it is of its kernel, and serves the problem. */
+/* Whether another config may stand in a default's place: that is not firm, and the other is of its kernel and
+ * serves the problem. */
 bool fat_usual_yields(fat_script *script, const fat_config *usual, const char *to, const fat_problem *p,
                       const fat_gpu *gpu, fat_config *config);
 

@@ -212,6 +212,8 @@ test_plain_winner() {
   out_has "//   config     $config" "render of a sink"
   run why ${plain/bf16/f16}-bias --gpu H200 --db "$work/won.db" # by way of shared memory, of which plain configs know nothing
   out_has "the kernel's default config, fwd_ws:" "why of a bias"
+  run why $plain --mod 's + table0[h] * (j - i)' --gpu H200 --db "$work/won.db" # whose default times of such calls chose
+  out_has "the kernel's default config, fwd_ws:Br192-Bc80-" "why of an expression that adds evenly"
 }
 
 # A tune where nothing can be measured keeps code of the package's twins: what won there still comes before them.
