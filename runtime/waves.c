@@ -9,12 +9,12 @@
 
 /* These numbers are fitted to times of one config at shapes of its family (H200), most of them drawn by lot
  * (bench/results/h200-lot-fwd.tsv, h200-lot-bwd.tsv), and to what bench_pick loses with these files and with
- * those that it reads unasked. One foretold from another, 66,584 pairs of forwards and 117,986 of backwards,
- * they are off by 24 and 17 % in the root mean square, for 25 and 27 where heads that share a tile of keys
- * were one long head, and a mask's tiles always found a free SM; by what a config takes in the median of its
- * shapes forwards by 15 % for 17, of 256 rows and more 11 for 14. Held out, the pick loses 6.4 and 4.7 % for
- * 7.3 and 6.2; a backward 6.0 where what a call's tiles take beside their keys raised doubt, too, which in a
- * forward loses less. */
+ * those that it reads unasked. One foretold from another, 71,484 pairs of forwards and 137,750 of backwards,
+ * they are off by 24 and 17 % in the root mean square; of fewer shapes by 25 and 27 where heads that share a
+ * tile of keys were one long head, and a mask's tiles always found a free SM; by what a config takes in the
+ * median of its shapes forwards by 15 % for 17, of 256 rows and more 11 for 14. Held out, the pick loses 6.1
+ * and 4.5 %; of fewer shapes 6.4 and 4.7 for 7.3 and 6.2, a backward 6.0 where what a call's tiles take
+ * beside their keys raised doubt, too, which in a forward loses less. */
 typedef struct numbers {
   double wgmma, mma; /* keys that the beginning and the end of a tile take the time of, */
   double again;      /* those of each further head that it passes by wgmma */
@@ -30,6 +30,11 @@ static const numbers fitted[] = {
  * a cache of 8,192 keys, was picked for 5 to 102 keys, where it took 1.4 to 3 times as long as one launch
  * (H200, six shapes by lot). */
 static const double merge_ms = 0.0025;
+/* Of a round's time what one block alone on its SM takes where all warps that fit have a scheduler each: they
+ * hardly wait for each other. 2,898 pairs of such forwards are off by 20 % in the root mean square, for 28
+ * with the half of other blocks. */
+static const double alone_few = 0.8;
+enum { SCHEDULERS = 4 /* of an SM */ };
 /* Keys that the wait for the next Bc takes the time of, in each step but the first, where wgmma has one stage
  * and nothing is loaded meanwhile. Of 174 times of such configs, each foretold from one at another number of
  * keys (H200, 16 to 384 keys), none is off by 17 % in the root mean square, 64 by 9, 128 by 18. */
@@ -162,10 +167,22 @@ static bool has_groups(const fat_config *config)
   return false;
 }
 
+/* Of a round's time what one block alone on its SM takes. */
+static double alone_of(const fat_config *config, fat_op op, int blocks_per_sm)
+{
+  const double warps = value_of(config, "w", SCHEDULERS);
+  if (blocks_per_sm <= 1)
+    return 1;
+  if (op == FAT_FWD && !has_groups(config) && warps * blocks_per_sm <= SCHEDULERS)
+    return alone_few;
+  return fitted[op == FAT_BWD ? FAT_BWD : FAT_FWD].alone;
+}
+
 fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
 {
   const bool groups = has_groups(config), wgmma = groups && op != FAT_BWD;
   const numbers *n = &fitted[op == FAT_BWD ? FAT_BWD : FAT_FWD];
+  const double alone = alone_of(config, op, blocks_per_sm);
   int32_t packed;
   double Br = value_of(config, "Br", 64), Bc = value_of(config, "Bc", 64);
   const double wait = wgmma && value_of(config, "s", 2) < 2 ? wait_wgmma : 0;
@@ -183,14 +200,15 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
       .edge = (Bc - (double)divisor((int64_t)Br, (int64_t)Bc) - 1) / 2,
       .blocks = blocks_per_sm > 1 ? blocks_per_sm : 1,
       .per_block = blocks_per_sm > 1 ? 1.0 / blocks_per_sm : 1,
-      .alone = blocks_per_sm > 1 ? n->alone : 1,
-      .another = blocks_per_sm > 1 ? (1 - n->alone) / (blocks_per_sm - 1) : 0,
+      .alone = alone,
+      .another = blocks_per_sm > 1 ? (1 - alone) / (blocks_per_sm - 1) : 0,
       .together = value_of(config, "Z", 1),
       .gathers = wgmma ? 1 : 0,
       .overhead = (groups ? n->wgmma : n->mma) - wait,
       .again = groups ? n->again : 0,
       .step = 1 + wait / Bc,
       .wanted = value_of(config, "N", 0),
+      .most = value_of(config, "M", INT32_MAX),
       .once = n->launch_ms + (value_of(config, "N", 0) > 0 ? merge_ms : 0),
       .sums = op == FAT_BWD && sums_dQ(config) ? 1 : 0,
       .owns = op == FAT_BWD && value_of(config, "H", 0) == 1 ? 1 : 0,
@@ -214,7 +232,7 @@ static double splits_of(const fat_waves *w, const fat_reach *r, double tiles)
   if (w->wanted == 0)
     return 1;
   const double room = (double)(int64_t)(r->sms * w->wanted / (tiles > 1 ? tiles : 1));
-  const double splits = least(room, steps(r->keys, w->per_Bc));
+  const double splits = least(least(room, w->most), steps(r->keys, w->per_Bc));
   return splits > 1 ? splits : 1;
 }
 

@@ -62,6 +62,7 @@ typedef struct fat_waves {
   double again;             /* the same of each further head that it passes, */
   double step;              /* and what each key counts: more than 1 where a step waits for its keys */
   double wanted;            /* blocks for each SM, for which the keys of a tile are split; 0: they are not */
+  double most;              /* splits, where a cluster's blocks merge them */
   double once;              /* ms: what launches take, that of a merge among them */
   double packed;            /* 1: rows of all heads of a group share tiles */
   double sums;              /* 1: a backward whose blocks add to dQ's sums in device memory */

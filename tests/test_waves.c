@@ -101,6 +101,23 @@ static void nothing_to_do(void **state)
   assert_true(fat_waves_ms(&pace, &(fat_reach){0}, 100) == pace.once);
 }
 
+/* Blocks whose warps have a scheduler each hardly wait for each other: one alone takes 0.8 of a round, and
+ * each further block of an SM its part of the rest. The rows and the time asked for, 0.0629 ms, are an
+ * H200's. */
+static void blocks_of_few_warps(void **state)
+{
+  static const char *const one = "fwd:Br16-Bc48-w1-s2-Q0-b1-Z1-W16";
+  (void)state;
+  is_work(208 * 0.8, "fwd-f16-b1-h132-q64-k128-d64", "fwd:Br64-Bc64-w1", 4, 132);
+  is_work(208 * (0.8 + 0.2 / 3), "fwd-f16-b1-h264-q64-k128-d64", "fwd:Br64-Bc64-w1", 4, 132);
+  is_work(208 * 0.8, "fwd-f16-b1-h132-q64-k128-d64", "fwd:Br64-Bc64-w2", 2, 132);
+  is_work(208 * 0.5, "fwd-f16-b1-h132-q64-k128-d64", "fwd:Br64-Bc64-w2", 4, 132);
+  is_work(208, "fwd-f16-b1-h132-q64-k128-d64", "fwd:Br64-Bc64-w1", 1, 132);
+  const double was = work_of("fwd-bf16-b10-h18-q3-k8598-d256-causal", one, 2, 132),
+               is = work_of("fwd-bf16-b3-h34-q3-k1387-d256-causal", one, 2, 132);
+  assert_true(fabs(0.3724 * is / was / 0.0629 - 1) < 0.25);
+}
+
 /* Splits of the keys: as many times the blocks, each with its share of the keys. 32 tiles leave N * 132 SMs'
  * room for 4, 8 or 16 of each; `split2048` makes 4 whatever N is. */
 static void splits(void **state)
@@ -114,6 +131,9 @@ static void splits(void **state)
           132); /* single tiles of keys at most */
   is_work(2 * (8192 + 80), "fwd-f16-b6-h32-q64-k8192-d64", "fwd:Br64-Bc64-N1", 1,
           132); /* no room for a second */
+  /* Where blocks of a cluster merge them, 8 at most, as the recipe has it. */
+  is_work(1024 + 80, "fwd-f16-b1-h4-q64-k8192-d64", "fwd:Br64-Bc64-N1-M8", 1, 132);
+  is_work(8192 / 33.0 + 80, "fwd-f16-b1-h4-q64-k8192-d64", "fwd:Br64-Bc64-N1", 1, 132);
   is_work(2048 + 80, "fwd-f16-b1-h32-q64-k8192-d64-split2048", "fwd:Br64-Bc64", 1, 132);
   is_work(2048 + 80, "fwd-f16-b1-h32-q64-k8192-d64-causal-split2048", "fwd:Br64-Bc64", 1, 132);
   const fat_waves whole = waves_of("fwd:Br64-Bc64", FAT_FWD), split = waves_of("fwd:Br64-Bc64-N2", FAT_FWD);
@@ -426,6 +446,7 @@ int main(void)
       cmocka_unit_test(rounds),
       cmocka_unit_test(tiles_of_blocks),
       cmocka_unit_test(nothing_to_do),
+      cmocka_unit_test(blocks_of_few_warps),
       cmocka_unit_test(splits),
       cmocka_unit_test(a_backward_has_launches_beside),
       cmocka_unit_test(blocks_that_stay_are_as_others),
