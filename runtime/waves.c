@@ -10,11 +10,11 @@
 /* These numbers are fitted to times of one config at shapes of its family (H200), most of them drawn by lot
  * (bench/results/h200-lot-fwd.tsv, h200-lot-bwd.tsv), and to what bench_pick loses with these files and with
  * those that it reads unasked. One foretold from another, 71,484 pairs of forwards and 137,750 of backwards,
- * they are off by 24 and 17 % in the root mean square; of fewer shapes by 25 and 27 where heads that share a
+ * they are off by 23 and 17 % in the root mean square; of fewer shapes by 25 and 27 where heads that share a
  * tile of keys were one long head, and a mask's tiles always found a free SM; by what a config takes in the
- * median of its shapes forwards by 15 % for 17, of 256 rows and more 11 for 14. Held out, the pick loses 6.1
- * and 4.5 %; of fewer shapes 6.4 and 4.7 for 7.3 and 6.2, a backward 6.0 where what a call's tiles take
- * beside their keys raised doubt, too, which in a forward loses less. */
+ * median of its shapes forwards by 15 % for 17, of 256 rows and more 11 for 14. Held out, the pick lost 6.1
+ * and 4.5 % with rows of a problem's own type alone; of fewer shapes 6.4 and 4.7 for 7.3 and 6.2, a backward
+ * 6.0 where what a call's tiles take beside their keys raised doubt, too, which in a forward loses less. */
 typedef struct numbers {
   double wgmma, mma; /* keys that the beginning and the end of a tile take the time of, */
   double again;      /* those of each further head that it passes by wgmma */
@@ -46,6 +46,10 @@ static const double dram_part = 0.9, beside_part = 0.6;
 /* The part of a tile's time that its rows of Q take; the rest is K and V, which pass however few there are.
  */
 static const double rows_part = 0.1;
+/* And what it takes beside its warpgroups, each of which has 64 rows or none: as much as 4.5 of them. Of
+ * 1,269 pairs a full tile of 192 rows was foretold from one of 64 or fewer as 32 % faster without that, as
+ * 4 % with it. */
+static const double beside_groups = 4.5;
 /* x / m in whole steps, x not negative: `per` is 1 / m, which is not exact. */
 static double steps(double x, double per)
 {
@@ -258,6 +262,16 @@ static double all_keys(const fat_waves *w, const fat_reach *r)
   return r->passes * steps(r->keys, w->per_Bc) * w->Bc;
 }
 
+/* The part of a tile's time that is left where rows do not fill it; `rows` are a head's, or a group's. */
+static double filled(const fat_waves *w, double rows)
+{
+  const double part = least(rows * w->per_Br, 1), fill = 1 - rows_part + rows_part * part;
+  if (!(w->piece > 0 && w->piece < w->Br))
+    return fill;
+  const double all = w->Br / w->piece, work = steps(part * all, 1);
+  return fill * (beside_groups + work) / (beside_groups + all);
+}
+
 double fat_waves_work(const fat_waves *w, const fat_reach *r)
 {
   const double group = w->packed > 0 ? r->group : 1;
@@ -267,7 +281,7 @@ double fat_waves_work(const fat_waves *w, const fat_reach *r)
   const double tiles = whole_tiles * splits;
   const double full = all_keys(w, r);
   const double overhead = w->overhead + w->again * (r->passes - 1);
-  const double fill = 1 - rows_part + rows_part * least(r->rows * group * w->per_Br, 1);
+  const double fill = filled(w, r->rows * group);
   if (w->owns > 0) {
     const double each = least(full, r->mean + r->ends * (w->Br / 2 + w->edge)) + overhead;
     return fill * Tr * each * steps(r->heads, r->per_sm);

@@ -101,6 +101,23 @@ static void nothing_to_do(void **state)
   assert_true(fat_waves_ms(&pace, &(fat_reach){0}, 100) == pace.once);
 }
 
+/* Warpgroups whose 64 rows hold none leave the others' time: as 4.5 of them is what a tile takes beside. The
+ * row, of 52 rows of 192, and the time asked for, 0.0251 ms, are an H200's; 0.0216 without that. */
+static void warpgroups_without_rows(void **state)
+{
+  static const char *const one = "fwd_ws:Br192-Bc128-s2-q2-Q0-I1-P1-L2-Z8";
+  (void)state;
+  const double third = (0.9 + 0.1 / 3) * 5.5 / 7.5;
+  is_work(third * (1024 + 224), "fwd-f16-b1-h16-q64-k1024-d64", "fwd_ws:Br192-Bc128", 1, 132);
+  is_work(6.5 / 7.5 * (0.9 + 0.1 * 65 / 192) * (1024 + 224), "fwd-f16-b1-h16-q65-k1024-d64",
+          "fwd_ws:Br192-Bc128", 1, 132);
+  is_work(1024 + 224, "fwd-f16-b1-h16-q192-k1024-d64", "fwd_ws:Br192-Bc128", 1, 132);
+  is_work((0.9 + 0.1 / 2) * (1024 + 224), "fwd-f16-b1-h16-q32-k1024-d64", "fwd_ws:Br64-Bc128", 1, 132);
+  const double was = work_of("fwd-bf16-b12-h35-q52-k16163-d64-causal", one, 1, 132),
+               is = work_of("fwd-bf16-b1-h7-q2148-k2148-d64-causal", one, 1, 132);
+  assert_true(fabs(0.4886 * is / was / 0.0251 - 1) < 0.07);
+}
+
 /* Blocks whose warps have a scheduler each hardly wait for each other: one alone takes 0.8 of a round, and
  * each further block of an SM its part of the rest. The rows and the time asked for, 0.0629 ms, are an
  * H200's. */
@@ -446,6 +463,7 @@ int main(void)
       cmocka_unit_test(rounds),
       cmocka_unit_test(tiles_of_blocks),
       cmocka_unit_test(nothing_to_do),
+      cmocka_unit_test(warpgroups_without_rows),
       cmocka_unit_test(blocks_of_few_warps),
       cmocka_unit_test(splits),
       cmocka_unit_test(a_backward_has_launches_beside),
