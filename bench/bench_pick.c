@@ -5,11 +5,11 @@
  * In: measured rows of problem, config, registers, spills, milliseconds, as bench_model reads them, and maybe
  * the clock meanwhile: where a file's comment says "compare clocks", times are what they would be at one
  * clock, as rows of races, under load, lie beside others. Each problem in turn is held out: the other shapes
- * of its family in the same file are the stored ones, each by the fastest config among those that were
- * measured both there and for the problem. Printed is how much slower than the best of all these configs for
- * the problem is what the pick takes (fat_candidate_before), beside the same for the nearest shape's; then
- * the geometric means and the worst, for all and for those of few waves. Ends with 1 where nothing is held
- * out, or the pick loses more than the nearest shape. */
+ * of its family in the same file are the stored ones, and those of the other type of 16 bits, each by the
+ * fastest config among those that were measured both there and for the problem. Printed is how much slower
+ * than the best of all these configs for the problem is what the pick takes (fat_candidate_before), beside
+ * the same for the nearest shape's; then the geometric means and the worst, for all and for those of few
+ * waves. Ends with 1 where nothing is held out, or the pick loses more than the nearest shape. */
 #include "candidate.h"
 #include "search/occupancy.h"
 #include "space.h"
@@ -115,13 +115,32 @@ static int blocks_per_sm(fat_script *script, const fat_gpu *gpu, const fat_probl
   return fat_occupancy_blocks(fat_gpu_arch(gpu->sm), &f, NULL);
 }
 
+/* Whether a shape's rows count for a held-out one: of its family, or lent by the other type of 16 bits where
+ * the shape was not measured in its own. */
+static bool counts(int of, int held)
+{
+  const shape *s = &shapes[of], *h = &shapes[held];
+  fat_problem other;
+  char family[FAT_PROBLEM_TEXT];
+  if (of == held || s->file != h->file || strcmp(s->family, h->family) == 0)
+    return of != held && s->file == h->file;
+  if (!fat_problem_other_half(&s->problem, &other) ||
+      strcmp(fat_problem_family(&other, family), h->family) != 0)
+    return false;
+  for (int i = 0; i < shape_count; i++)
+    if (i != held && shapes[i].file == h->file && strcmp(shapes[i].family, family) == 0 &&
+        fat_candidate_same(&shapes[i].problem, &other))
+      return false;
+  return true;
+}
+
 /* The stored row of a shape for a held-out one; false where too few configs were measured for both. */
 static bool stored_row(fat_script *script, const fat_gpu *gpu, int of, int held, fat_candidate *c)
 {
   const shape *s = &shapes[of];
   int common = 0, fastest = -1;
   fat_config config;
-  if (of == held || s->file != shapes[held].file || strcmp(s->family, shapes[held].family) != 0)
+  if (!counts(of, held))
     return false;
   for (int i = s->first; i >= 0; i = next[i]) {
     if (!isfinite(time_of(held, rows[i].config)))
@@ -140,6 +159,8 @@ static bool stored_row(fat_script *script, const fat_gpu *gpu, int of, int held,
                           blocks_per_sm(script, gpu, &s->problem, &config, rows[fastest].registers));
   c->pace = fat_waves_pace(&c->waves, &reach, c->ms, fat_waves_work(&c->waves, &reach));
   snprintf(c->config, sizeof c->config, "%s", rows[fastest].config);
+  if (s->problem.dtype != shapes[held].problem.dtype)
+    fat_candidate_lend(c, shapes[held].problem.dtype);
   return true;
 }
 

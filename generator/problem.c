@@ -218,3 +218,10 @@ double fat_problem_flops(const fat_problem *p)
   double forward = 2.0 * (double)p->b * (double)p->h * fat_sees_pairs(p) * (double)(p->d + p->dv);
   return forward * (p->op == FAT_BWD ? 2.5 : 1);
 }
+
+bool fat_problem_other_half(const fat_problem *p, fat_problem *other)
+{
+  *other = *p;
+  other->dtype = p->dtype == FAT_F16 ? FAT_BF16 : FAT_F16;
+  return p->dtype == FAT_F16 || p->dtype == FAT_BF16;
+}

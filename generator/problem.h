@@ -108,6 +108,9 @@ fat_status fat_problem_check(const fat_problem *p, fat_error *err);
 const char *fat_problem_print(const fat_problem *p, char buffer[FAT_PROBLEM_TEXT]);
 const char *fat_problem_family(const fat_problem *p, char buffer[FAT_PROBLEM_TEXT]);
 
+/* The same problem in the other type of 16 bits; whether it is of one of the two. */
+bool fat_problem_other_half(const fat_problem *p, fat_problem *other);
+
 static inline bool fat_problem_has(const fat_problem *p, fat_feature f)
 {
   return (p->features >> f & 1u) != 0;

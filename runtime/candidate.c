@@ -156,6 +156,16 @@ void fat_candidate_read(const fat_trial *t, const fat_candidate_scale *scale, fa
   }
 }
 
+static const double in_other_half = 1.03;
+
+void fat_candidate_lend(fat_candidate *row, fat_dtype type)
+{
+  row->lent = true;
+  row->shape.dtype = type;
+  row->pace.rate *= in_other_half;
+  fat_problem_print(&row->shape, row->problem);
+}
+
 /* The least time that was measured for a problem on a device; 0: none was. */
 static double least_time(const fat_candidate *rows, int count, const fat_problem *p, const char *facts)
 {
@@ -244,8 +254,9 @@ bool fat_candidate_before(const fat_candidate *a, const fat_candidate *b, const 
 
 void fat_candidate_explain(const fat_candidate *row, char *why, size_t room)
 {
-  int n = snprintf(why, room, "%s for %s on %s, %s %.4g ms", row->config, row->problem,
-                   row->same_device ? "this device" : row->gpu, fat_db_origin_name(row->origin), row->ms);
+  int n = snprintf(why, room, "%s for %s on %s, %s%s %.4g ms", row->config, row->problem,
+                   row->same_device ? "this device" : row->gpu, fat_db_origin_name(row->origin),
+                   row->lent ? " in the other type of 16 bits" : "", row->ms);
   if (row->distance > 0 && n > 0 && (size_t)n < room)
     n += snprintf(why + n, room - (size_t)n, "; distance %.2g", row->distance);
   if (row->score > 0 && n > 0 && (size_t)n < room)
@@ -261,6 +272,7 @@ void fat_candidate_explain(const fat_candidate *row, char *why, size_t room)
 
 void fat_candidate_tell(const fat_candidate *row, fat_text *out)
 {
-  fat_text_format(out, "%.4g ms by %s of %s%s%s, distance %.2g\n", row->expected, row->config, row->problem,
-                  row->same_device ? "" : " on ", row->same_device ? "" : row->gpu, row->distance);
+  fat_text_format(out, "%.4g ms by %s of %s%s%s%s, distance %.2g\n", row->expected, row->config, row->problem,
+                  row->same_device ? "" : " on ", row->same_device ? "" : row->gpu,
+                  row->lent ? " in the other type of 16 bits" : "", row->distance);
 }

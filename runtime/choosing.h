@@ -21,6 +21,7 @@ typedef struct fat_choosing {
   /* Kernels that need what this driver lacks. */
   char unfit[FAT_CHOOSING_UNFIT][FAT_CONFIG_KERNEL];
   int unfit_count;
+  bool alone;        /* a row of the other type of 16 bits could not be compiled: nor could another */
   char without[512]; /* why there is no database, or one was left out; "" otherwise */
   fat_error unable;  /* FAT_E_UNSUPPORTED: why one of them cannot serve */
 } fat_choosing;

@@ -47,7 +47,7 @@ static fat_pick_step step_of(const pass *p, const fat_candidate *row)
     return FAT_PICK_PREDICTED;
   if (!row->same_device)
     return FAT_PICK_ARCH;
-  return strcmp(row->problem, p->problem) == 0 ? FAT_PICK_EXACT : FAT_PICK_NEAREST;
+  return !row->lent && strcmp(row->problem, p->problem) == 0 ? FAT_PICK_EXACT : FAT_PICK_NEAREST;
 }
 
 static bool is_refused(const fat_pick_question *q, const char *source_hash)
@@ -98,16 +98,20 @@ static void note_twin(pass *p, const fat_candidate *row, fat_pick_step step)
 
 static bool is_out(const pass *p, const fat_candidate *row)
 {
-  return is_refused(p->question, row->source_hash) || is_unfit(p->question, row);
+  return (p->question->alone && row->lent) || is_refused(p->question, row->source_hash) ||
+         is_unfit(p->question, row);
 }
 
-/* Whether the problem of another device's row was measured here, too: what won here says more of it. */
-static bool is_measured_here(const pass *p, const fat_candidate *row)
+/* Whether what was measured of a row's problem says more than the row does: here, if the row is another
+ * device's; on the row's own device in the type that is asked for, if it is lent by the other. */
+static bool is_told_better(const pass *p, const fat_candidate *row)
 {
   for (int i = 0; i < p->pick->weighed->count; i++) {
-    const fat_candidate *own = &p->pick->weighed->row[i];
-    if (own->same_device && own->origin == FAT_MEASURED && !own->twin && !is_out(p, own) &&
-        fat_candidate_same(&own->shape, &row->shape))
+    const fat_candidate *other = &p->pick->weighed->row[i];
+    const bool better = (!row->same_device && other->same_device) ||
+                        (row->lent && !other->lent && strcmp(other->facts, row->facts) == 0);
+    if (better && other->origin == FAT_MEASURED && !other->twin && !is_out(p, other) &&
+        fat_candidate_same(&other->shape, &row->shape))
       return true;
   }
   return false;
@@ -119,7 +123,7 @@ static void weigh(pass *p, fat_candidate *row)
   if (is_out(p, row))
     return;
   const fat_pick_step step = step_of(p, row);
-  if (step == FAT_PICK_ARCH && is_measured_here(p, row))
+  if ((step == FAT_PICK_ARCH || row->lent) && is_told_better(p, row))
     return;
   fat_candidate_weigh(row, &p->asked);
   if (row->twin && takes_losers(p->question)) { /* of winners it is the better one for any tensors */
@@ -146,6 +150,7 @@ static const char *const nothing[FAT_PICK_DEFAULT] = {
 typedef struct reading {
   const fat_pick_question *question;
   fat_pick_list *list;
+  bool lent; /* rows of the other type of 16 bits: those that were measured, but for twins */
   bool full; /* no memory for another */
 } reading;
 
@@ -155,14 +160,19 @@ static bool keep(const fat_trial *t, void *user)
   fat_pick_list *list = r->list;
   const fat_pick_question *q = r->question;
   const fat_candidate_scale scale = {q->gpu, q->driver, q->compile_key, q->templates, q->now};
-  if (t->outcome != FAT_OUT_OK || !isfinite(t->ms) || !(t->ms > 0) || t->gpu.sm != q->gpu->sm)
+  if (t->outcome != FAT_OUT_OK || !isfinite(t->ms) || !(t->ms > 0) || t->gpu.sm != q->gpu->sm ||
+      (r->lent && t->origin != FAT_MEASURED))
     return true;
   fat_candidate *more = fat_grow(list->row, list->count, sizeof *more);
   r->full = !more;
   if (r->full)
     return false;
   list->row = more;
-  fat_candidate_read(t, &scale, &list->row[list->count++]);
+  fat_candidate *row = &list->row[list->count];
+  fat_candidate_read(t, &scale, row);
+  if (r->lent)
+    fat_candidate_lend(row, q->problem->dtype);
+  list->count += !(row->lent && row->twin);
   return true;
 }
 
@@ -178,27 +188,38 @@ void fat_pick_rows_free(fat_pick_rows *rows)
   free_list(&rows->all);
 }
 
+/* The winners of a family, or all its trials, as rows behind those that are there. */
+static fat_status read_family(fat_db *db, const fat_problem *p, reading *r, fat_error *err)
+{
+  const bool losers = takes_losers(r->question);
+  const int before = r->list->count;
+  char family[FAT_PROBLEM_TEXT];
+  const fat_db_filter filter = {.family = fat_problem_family(p, family),
+                                .kernel = r->question->kernel,
+                                .outcome_plus_1 = 1 + FAT_OUT_OK};
+  fat_status status = losers ? fat_db_trials(db, &filter, keep, r, err) : fat_db_winners(db, p, keep, r, err);
+  if (r->full)
+    status = fat_status_fail(err, FAT_E_NOMEM, "out of memory for the rows of %s", family);
+  if (status == FAT_OK && !losers && r->list->count > before) /* losers may be thousands */
+    fat_candidate_level(&r->list->row[before], r->list->count - before);
+  return status;
+}
+
 fat_status fat_pick_read(fat_db *db, const fat_pick_question *question, fat_pick_rows *rows,
                          fat_pick_list **list, fat_error *err)
 {
   const fat_pick_question *q = question;
-  const bool losers = takes_losers(q);
-  char family[FAT_PROBLEM_TEXT];
-  const fat_db_filter filter = {.family = fat_problem_family(q->problem, family),
-                                .kernel = q->kernel,
-                                .outcome_plus_1 = 1 + FAT_OUT_OK};
-  *list = losers ? &rows->all : &rows->winners;
-  reading r = {q, *list, false};
+  fat_problem other;
+  *list = takes_losers(q) ? &rows->all : &rows->winners;
+  reading r = {.question = q, .list = *list};
   if (r.list->read)
     return FAT_OK;
-  fat_status status =
-      losers ? fat_db_trials(db, &filter, keep, &r, err) : fat_db_winners(db, q->problem, keep, &r, err);
-  if (r.full)
-    status = fat_status_fail(err, FAT_E_NOMEM, "out of memory for the rows of %s", family);
+  fat_status status = read_family(db, q->problem, &r, err);
+  r.lent = true;
+  if (status == FAT_OK && fat_problem_other_half(q->problem, &other))
+    status = read_family(db, &other, &r, err);
   if (status != FAT_OK)
     free_list(r.list);
-  if (!losers) /* which may be thousands */
-    fat_candidate_level(r.list->row, r.list->count);
   r.list->read = status == FAT_OK;
   return status;
 }
@@ -240,8 +261,13 @@ static bool see_one(const fat_trial *t, void *user)
 static fat_status was_tried(fat_db *db, const char *kernel, const fat_candidate *where, bool *tried,
                             fat_error *err)
 {
-  const fat_db_filter filter = {
-      .problem = where->problem, .gpu = where->facts, .kernel = kernel, .origin_plus_1 = 1 + FAT_MEASURED};
+  char text[FAT_PROBLEM_TEXT];
+  fat_problem other;
+  const bool lent = where->lent && fat_problem_other_half(&where->shape, &other);
+  const fat_db_filter filter = {.problem = lent ? fat_problem_print(&other, text) : where->problem,
+                                .gpu = where->facts,
+                                .kernel = kernel,
+                                .origin_plus_1 = 1 + FAT_MEASURED};
   *tried = false;
   fat_status status = fat_db_trials(db, &filter, see_one, tried, err);
   return status == FAT_E_NOT_FOUND ? FAT_OK : status;

@@ -8,6 +8,10 @@
  * itself. What is expected follows from the time at a shape by how tiles fill the SMs (waves.h); the farther
  * off a shape lies, the less its row counts (candidate.h).
  *
+ * Rows that were measured in the other type of 16 bits count as nearest ones, too, where their shape was not
+ * measured in the type itself on their device: few shapes are tuned in both, and configs take as long
+ * (candidate.h). They are taken for near, never for exact.
+ *
  * A measured row has beaten the kernels that were tried at its problem, and no other. So the row of the first
  * two steps yields to the best row of a kernel that was never tried at its problem, where that lies within
  * a doubling of all lengths and promises less time there. Not so where one kernel is asked for, or the exact
@@ -35,6 +39,7 @@ typedef struct fat_pick_question {
   const char *kernel;   /* NULL: one that may be picked unasked */
   const char *unserved; /* NULL: some kernel serves the family here; else why none does */
   bool exact;           /* a row of this very problem yields to none */
+  bool alone;           /* rows of the other type of 16 bits do not count: nothing can be compiled */
   /* What is in use now; a row made with something else is named as such, but is no miss. NULL: not compared.
    */
   const char *driver, *compile_key, *templates;

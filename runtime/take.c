@@ -48,7 +48,8 @@ static fat_status take_row(fat_choosing *c, const fat_candidate *row, fat_error 
   if (status != FAT_OK || !*got || strcmp(got, row->source_hash) == 0)
     return status;
   memcpy(c->out->main.instead, row->source_hash, sizeof c->out->main.instead);
-  fat_text_add(c->why, "source: the row was measured with other templates\n");
+  fat_text_add(c->why, row->lent ? "source: the row was measured in the other type of 16 bits\n"
+                                 : "source: the row was measured with other templates\n");
   return FAT_OK;
 }
 
@@ -81,6 +82,7 @@ static void settle(fat_choosing *c, fat_pick_step step, const fat_candidate *row
 static void leave_out(fat_choosing *c, const fat_candidate *row, const fat_error *why)
 {
   const bool unfit = why->status == FAT_E_UNSUPPORTED;
+  c->alone = c->alone || (row->lent && !unfit);
   fat_text_format(c->why, "left out: %s of %s: %s\n", row->config, row->problem, why->text);
   if (unfit)
     c->unable = *why;
@@ -97,6 +99,7 @@ fat_pick_question fat_take_question(const fat_choosing *c)
                              .gpu = &c->out->gpu,
                              .kernel = c->ask.kernel,
                              .exact = c->ask.policy == FATUNE_FAIL,
+                             .alone = c->alone || !c->loader.may_rebuild,
                              .driver = *driver ? driver : NULL,
                              .now = (int64_t)time(NULL),
                              .refused = c->refused,

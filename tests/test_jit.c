@@ -324,6 +324,49 @@ static void an_imported_row_is_compiled(void **state)
   fatune_close(h);
 }
 
+/* A row of the other type of 16 bits: its config is compiled for the type that is asked for, and kept as that
+ * one's. Where nothing can be compiled it does not count. */
+static void a_row_of_the_other_half_is_compiled(void **state)
+{
+  static const char f16[] = "fwd-f16-b2-h4k2-q33-k65-d64-causal",
+                    bf16[] = "fwd-bf16-b2-h4k2-q33-k65-d64-causal",
+                    config[] = "fwd:Br64-Bc32-w4-s1-Q0-b1-Z1-W16";
+  (void)state;
+  store((stored){
+      .problem = bf16, .gpu = "H200", .config = config, .ms = 1, .origin = FAT_MEASURED, .no_content = true});
+  fatune *h = open_usual();
+  setenv("FATUNE_JIT", "/nowhere/libfatune-jit.so.0", 1);
+  fatune_plan *plan = NULL;
+  fatune_request r = request_of(f16, FATUNE_FALLBACK);
+  EXPECT(FATUNE_ERR_MISS, "nothing stored serves it", fatune_plan_make(h, &r, &plan));
+  setenv("FATUNE_JIT", JIT, 1);
+  fatune_close(h);
+  for (int i = 0; i < 2; i++) { /* compiled, then stored */
+    h = open_usual();
+    plan = plan_for(h, f16, NULL, FATUNE_COMPILE);
+    describes(plan, "pick nearest");
+    assert_non_null(strstr(fatune_describe(plan), config));
+    assert_non_null(strstr(fatune_describe(plan), "the row was measured in the other type of 16 bits"));
+    describes(plan, i ? "kernel-from stored" : "kernel-from compiled now");
+    give_source(plan, f16, "kernel");
+    give_source(plan, f16, "twin");
+    computes(plan, f16, 0);
+    computes(plan, f16, 1);
+    fatune_plan_free(plan);
+    fatune_close(h);
+  }
+  h = open_usual();
+  plan = plan_for(h, bf16, NULL, FATUNE_COMPILE); /* is given none of that */
+  describes(plan, "pick exact");
+  describes(plan, "kernel-from compiled now");
+  describes(plan, "twin-from compiled now");
+  fatune_plan_free(plan);
+  plan = plan_for(h, "fwd-f16-d64-causal", NULL, FATUNE_COMPILE);
+  assert_non_null(strstr(fatune_describe(plan), config));
+  fatune_plan_free(plan);
+  fatune_close(h);
+}
+
 /* What is stored without a cubin is compiled when it is first called, also where nothing else may be; not
  * under FATUNE_FAIL, nor where compiling is switched off. */
 static void a_stored_config_is_compiled_when_it_is_called(void **state)
@@ -642,6 +685,7 @@ int main(void)
       cmocka_unit_test_setup(a_plain_winner_is_compiled, begin_jit),
       cmocka_unit_test_setup(stored_source_is_rebuilt, begin_jit),
       cmocka_unit_test_setup(an_imported_row_is_compiled, begin_jit),
+      cmocka_unit_test_setup(a_row_of_the_other_half_is_compiled, begin_jit),
       cmocka_unit_test_setup(a_stored_config_is_compiled_when_it_is_called, begin_jit),
       cmocka_unit_test_setup(a_family_compiles_one_twin, begin_jit),
       cmocka_unit_test_setup(several_at_once, begin_jit),

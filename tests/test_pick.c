@@ -144,6 +144,7 @@ static void other_families_never_serve(void **state)
 /* -- kernels that never met */
 
 #define HALF(n) "fwd-f16-b1-h8-q" #n "-k" #n "-d256"
+#define LENT(n) "fwd-bf16-b1-h8-q" #n "-k" #n "-d256"
 
 /* At 1024 only `fwd` was measured; `fwd_ws` at half and twice the length, where it is faster. */
 static fat_db *put_strangers(void **state)
@@ -245,6 +246,41 @@ static void what_promises_less(void **state)
     expect(&pick, FAT_PICK_EXACT, "fwd:Br1");
     fat_db_close(db);
   }
+}
+
+/* What was measured in the other type of 16 bits is near, never exact, and counts where its shape was not
+ * measured in the type itself; nowhere else, and not where nothing can be compiled. */
+static void rows_of_the_other_half(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  put(db, LENT(1024), "H200", "fwd:Br9", FAT_PREDICTED, 0.1);
+  fat_pick pick = ask(db, HALF(1024), "H200", NULL);
+  expect(&pick, FAT_PICK_DEFAULT, NULL);
+  put(db, LENT(1024), "H200", "fwd:Br1", FAT_MEASURED, 1);
+  pick = ask(db, HALF(1024), "H200", NULL);
+  expect(&pick, FAT_PICK_NEAREST, "fwd:Br1");
+  assert_string_equal(pick.row[FAT_PICK_NEAREST].problem, HALF(1024));
+  assert_non_null(strstr(pick.why[FAT_PICK_NEAREST], "measured in the other type of 16 bits 1 ms"));
+  pick = ask(db, LENT(1024), "H200", NULL);
+  expect(&pick, FAT_PICK_EXACT, "fwd:Br1");
+  pick = ask(db, "fwd-f32-b1-h8-q1024-k1024-d256", "H200", NULL);
+  expect(&pick, FAT_PICK_DEFAULT, NULL);
+  put(db, HALF(64), "H200", "fwd:Br2", FAT_MEASURED, 0.1);
+  pick = ask(db, HALF(1024), "H200", NULL);
+  expect(&pick, FAT_PICK_NEAREST, "fwd:Br1");
+  fat_problem p = parsed(HALF(1024));
+  fat_pick_question q = {.problem = &p, .gpu = fixture_gpu("H200"), .alone = true};
+  pick = answer(db, &q);
+  expect(&pick, FAT_PICK_NEAREST, "fwd:Br2");
+  put(db, HALF(1024), "H200", "fwd:Br3", FAT_MEASURED, 2);
+  put(db, LENT(1024), "H100 SXM", "fwd:Br4", FAT_MEASURED, 0.5);
+  pick = ask(db, HALF(1024), "H200", NULL);
+  expect(&pick, FAT_PICK_EXACT, "fwd:Br3");
+  pick = ask(db, HALF(1000), "H200", NULL);
+  expect(&pick, FAT_PICK_NEAREST, "fwd:Br3");
+  pick = ask(db, HALF(1000), "H100 SXM", NULL);
+  expect(&pick, FAT_PICK_NEAREST, "fwd:Br4");
+  fat_db_close(db);
 }
 
 /* Baselines are found only when named, and a failed trial is never found. */
@@ -465,6 +501,7 @@ int main(void)
       IN_FOLDER(the_nearest_shape),
       IN_FOLDER(the_better_of_equally_near),
       IN_FOLDER(other_families_never_serve),
+      IN_FOLDER(rows_of_the_other_half),
       IN_FOLDER(asked_kernels),
       IN_FOLDER(asked_kernels_by_their_means),
       IN_FOLDER(a_neighbours_row_beside_the_question),

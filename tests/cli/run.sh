@@ -210,10 +210,19 @@ test_plain_winner() {
   out_has "-> default     nothing stored serves it: what won for $plain, $config" "why of a sink"
   run render $plain-sink --gpu H200 --db "$work/won.db"
   out_has "//   config     $config" "render of a sink"
-  run why ${plain/bf16/f16}-bias --gpu H200 --db "$work/won.db" # by way of shared memory, of which plain configs know nothing
+  run why $plain-bias-sink --gpu H200 --db "$work/won.db" # by way of shared memory, of which plain configs know nothing
   out_has "the kernel's default config, fwd_ws:" "why of a bias"
   run why $plain --mod 's + table0[h] * (j - i)' --gpu H200 --db "$work/won.db" # whose default times of such calls chose
   out_has "the kernel's default config, fwd_ws:Br192-Bc80-" "why of an expression that adds evenly"
+}
+
+# A family that was tuned in the other type of 16 bits alone takes what won there.
+test_other_half() {
+  run import --db "$work/half.db" "$root/db/tuned/h200.jsonl"
+  code_is 0 "import of the H200's rows"
+  run why bwd-f16-b2-h9k3-q70-k70-d256-causal --gpu H200 --db "$work/half.db"
+  out_has "-> nearest " "why of a gradient in f16"
+  out_has "measured in the other type of 16 bits" "why of a gradient in f16"
 }
 
 # A tune where nothing can be measured keeps code of the package's twins: what won there still comes before them.
@@ -814,7 +823,7 @@ test_nvrtc() {
 
 tests=(overview usage words forms_of_help why_family no_gpu show_gpus render long_rows nothing_to_compute empty_database)
 if has_nvrtc; then
-  tests+=(tune both_ops tune_long_rows order show why render_picked plain_winner package_wins passed_over named_configs show_filters share export_keeps_files forget merge_many report databases nvrtc two_tuners interrupt kill full_disk dump)
+  tests+=(tune both_ops tune_long_rows order show why render_picked plain_winner other_half package_wins passed_over named_configs show_filters share export_keeps_files forget merge_many report databases nvrtc two_tuners interrupt kill full_disk dump)
 else
   echo "left out: there is no usable libnvrtc, so nothing can be tuned"
 fi

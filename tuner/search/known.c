@@ -38,14 +38,6 @@ static bool keep(const fat_trial *t, void *user)
   return true;
 }
 
-/* The same problem in the other type of 16 bits. */
-static bool in_other(const fat_problem *p, fat_problem *other)
-{
-  *other = *p;
-  other->dtype = p->dtype == FAT_F16 ? FAT_BF16 : FAT_F16;
-  return p->dtype == FAT_F16 || p->dtype == FAT_BF16;
-}
-
 static fat_status read_family(fat_db *db, const fat_problem *p, fat_won *won, fat_error *err)
 {
   char family[FAT_PROBLEM_TEXT];
@@ -55,7 +47,7 @@ static fat_status read_family(fat_db *db, const fat_problem *p, fat_won *won, fa
     return FAT_OK;
   fat_won_free(won);
   fat_status status = fat_db_winners(db, p, keep, &r, err);
-  if (status == FAT_OK && in_other(p, &other))
+  if (status == FAT_OK && fat_problem_other_half(p, &other))
     status = fat_db_winners(db, &other, keep, &r, err);
   if (status == FAT_OK && r.failed)
     status = fat_status_fail(err, FAT_E_NOMEM, "out of memory for a family's winners");
