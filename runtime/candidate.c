@@ -219,6 +219,19 @@ double fat_candidate_expected(const fat_candidate *row, const fat_asked *asked)
   return fat_waves_ms(&row->pace, &asked->reach, fat_waves_work(&row->waves, &asked->reach));
 }
 
+void fat_candidate_stand_in(fat_candidate *row, const fat_problem *p, const char *config,
+                            const fat_room *room)
+{
+  const fat_asked asked = fat_candidate_asked(p, room);
+  fat_config own;
+  row->ms = fat_candidate_expected(row, &asked);
+  if (strcmp(row->config, config) != 0 && fat_config_parse(config, &own, NULL) == FAT_OK)
+    row->waves = fat_waves_of(&own, p->op, 1);
+  row->shape = *p;
+  row->at = asked.at;
+  row->pace = fat_waves_pace(&row->waves, &asked.reach, row->ms, fat_waves_work(&row->waves, &asked.reach));
+}
+
 void fat_candidate_weigh(fat_candidate *row, const fat_asked *asked)
 {
   row->distance = fat_candidate_apart(&row->at, &asked->at);

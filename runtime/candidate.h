@@ -74,6 +74,11 @@ void fat_candidate_read(const fat_trial *trial, const fat_candidate_scale *scale
  * is compiled when it is taken. */
 void fat_candidate_lend(fat_candidate *row, fat_dtype type);
 
+/* Makes of a row of the plain family what is expected of a config at a problem of a family that has none: its
+ * time there. */
+void fat_candidate_stand_in(fat_candidate *row, const fat_problem *p, const char *config,
+                            const fat_room *room);
+
 /* Stretches rows of other devices by what problems of the family took that were measured there and here,
  * instead of by clocks: two GPUs of a name differ by 5 %, and one that is timed under load from one that is
  * not by more. */

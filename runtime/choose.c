@@ -1,13 +1,9 @@
 /* choose.c -- the choice of a plan: asks the pick, loads what it names, asks again where that does not load.
  *
- * In: a problem or a family, a device, a policy. Out: loaded kernels with their twins, and lines that say why
- * these. A database that cannot be read is left out like a row that cannot serve. A family's choice is that
- * of each shape that is stored for it, so that a call gets what a plan for its sizes would have. */
+ * In: a problem, a device, a policy. Out: a loaded kernel with its twin, and lines that say why these. A
+ * database that cannot be read is left out like a row that cannot serve. */
 #include "choosing.h"
-#include "anchor.h"
 #include "cuda_error.h"
-#include "feature.h"
-#include "mod.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +15,7 @@ static void go_without(fat_choosing *c, const char *reason)
   snprintf(c->without, sizeof c->without, "%.500s", reason);
 }
 
-static fat_status open_db(fat_choosing *c, fat_error *err)
+fat_status fat_choosing_open_db(fat_choosing *c, fat_error *err)
 {
   const fatune *h = c->ask.handle;
   fat_error why = {0};
@@ -48,7 +44,7 @@ void fat_choosing_leave_db(fat_choosing *c, const char *reason)
   c->loader.db = NULL;
 }
 
-static void begin(fat_choosing *c, const fat_ask *ask, fat_choice *choice)
+void fat_choosing_begin(fat_choosing *c, const fat_ask *ask, fat_choice *choice)
 {
   const char *off = secure_getenv("FATUNE_DISABLE_JIT");
   const bool jit = !(off && strcmp(off, "1") == 0);
@@ -68,7 +64,7 @@ static void begin(fat_choosing *c, const fat_ask *ask, fat_choice *choice)
                                  .why = &choice->why}};
 }
 
-static fat_status end(fat_choosing *c, fat_status status, fat_error *err)
+fat_status fat_choosing_end(fat_choosing *c, fat_status status, fat_error *err)
 {
   fat_choosing_leave_db(c, "");
   fat_pick_rows_free(&c->rows);
@@ -79,45 +75,6 @@ static fat_status end(fat_choosing *c, fat_status status, fat_error *err)
     fat_status_fail(err, status, "%s; database: %s", err->text, c->without);
   return status;
 }
-
-/* The whole order for one problem but its twin. */
-static fat_status choose_kernel(fat_choosing *c, fat_pick *pick, fat_error *err)
-{
-  bool found = false;
-  FAT_TRY(fat_take_stored(c, pick, &found, err));
-  if (!found && pick->step == FAT_PICK_DEFAULT)
-    FAT_TRY(fat_take_kept(c, &found, err));
-  return found ? FAT_OK : fat_take_default(c, pick, err);
-}
-
-static fat_status choose_one(fat_choosing *c, fat_pick *pick, fat_error *err)
-{
-  FAT_TRY(choose_kernel(c, pick, err));
-  return fat_take_twin(c, err);
-}
-
-fat_status fat_choose(const fat_ask *ask, fat_choice *choice, fat_error *err)
-{
-  fat_choosing c;
-  begin(&c, ask, choice);
-  fat_pick *pick = calloc(1, sizeof *pick);
-  if (!pick)
-    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a pick");
-  fat_status status = open_db(&c, err);
-  if (status == FAT_OK)
-    status = choose_one(&c, pick, err);
-  free(pick);
-  return end(&c, status, err);
-}
-
-void fat_choice_free(fat_choice *choice)
-{
-  fat_loaded_free(&choice->main);
-  fat_loaded_free(&choice->twin);
-  fat_text_free(&choice->why);
-}
-
-/* -- a family */
 
 void fat_choosing_turn(fat_choosing *c, const fat_problem *p)
 {
@@ -131,260 +88,39 @@ void fat_choosing_turn(fat_choosing *c, const fat_problem *p)
   fat_loaded_free(&c->out->twin);
 }
 
-/* Shapes that rows of a family are of, the nearest to the main anchor first; measured ones, if there are any.
- */
-typedef struct shapes {
-  fat_problem main;
-  bool measured;
-  int count, left; /* left: more than there is room for */
-  fat_problem list[FAT_FAMILY_SHAPES];
-  double distance[FAT_FAMILY_SHAPES];
-} shapes;
-
-static void insert(shapes *s, const fat_problem *p)
-{
-  char a[FAT_PROBLEM_TEXT], b[FAT_PROBLEM_TEXT];
-  const double distance = fat_candidate_distance(&s->main, p);
-  int at = s->count;
-  fat_problem_print(p, a);
-  for (int i = 0; i < s->count; i++)
-    if (s->distance[i] == distance && strcmp(a, fat_problem_print(&s->list[i], b)) == 0)
-      return;
-  while (at > 0 && s->distance[at - 1] > distance)
-    at--;
-  s->left += s->count == FAT_FAMILY_SHAPES;
-  if (at == FAT_FAMILY_SHAPES)
-    return;
-  const int end = s->count < FAT_FAMILY_SHAPES ? s->count++ : FAT_FAMILY_SHAPES - 1;
-  memmove(&s->list[at + 1], &s->list[at], (size_t)(end - at) * sizeof s->list[0]);
-  memmove(&s->distance[at + 1], &s->distance[at], (size_t)(end - at) * sizeof s->distance[0]);
-  s->list[at] = *p;
-  s->distance[at] = distance;
-}
-
-static void note_shape(shapes *s, const fat_candidate *row)
-{
-  const bool measured = row->origin == FAT_MEASURED;
-  if (s->measured && !measured)
-    return;
-  if (measured && !s->measured)
-    s->count = s->left = 0;
-  s->measured = measured;
-  insert(s, &row->shape);
-}
-
-/* A database that cannot be read has none. */
-static fat_status list_shapes(fat_choosing *c, shapes *s, fat_error *err)
-{
-  fat_error why = {0};
-  fat_pick_list *list;
-  if (!c->loader.db)
-    return FAT_OK;
-  fat_choosing_turn(c, &s->main);
-  const fat_pick_question q = fat_take_question(c);
-  fat_status status = fat_pick_read(c->loader.db, &q, &c->rows, &list, &why);
-  for (int i = 0; i < (status == FAT_OK ? list->count : 0); i++)
-    note_shape(s, &list->row[i]);
-  if (status == FAT_E_NOMEM)
-    return fat_status_fail(err, status, "%s", why.text);
-  if (status != FAT_OK)
-    fat_choosing_leave_db(c, why.text);
-  return FAT_OK;
-}
-
-/* Puts what was chosen for the present problem into the family. */
-static fat_status add(fat_choosing *c, const fat_pick *pick, fat_family *family, fat_error *err)
-{
-  char problem[FAT_PROBLEM_TEXT];
-  fat_choice *out = c->out;
-  fat_text_format(&family->text, "variant %s %s %s", fat_problem_print(c->ask.problem, problem),
-                  fat_pick_step_name(out->step), out->main.config);
-  fat_text_format(&family->text, out->has_twin ? " twin %s\n" : "\n", out->twin.config);
-  if (c->ask.look)
-    return FAT_OK;
-  /* What a row of the shape itself took, even where its kernel yielded to one that promises more. */
-  const fat_candidate none = {.shape = *c->ask.problem}, *exact = &pick->row[FAT_PICK_EXACT];
-  const fat_candidate *row = exact->found ? exact : out->row.found ? &out->row : &none;
-  FAT_TRY(fat_family_add(family, row, &out->main, out->has_twin ? &out->twin : NULL, err));
-  c->loader.known = family->code;
-  c->loader.known_count = family->codes;
-  return FAT_OK;
-}
-
-/* The twin of another shape that has the present one's kernel. */
-static bool share_twin(fat_choosing *c, const fat_family *family)
-{
-  const fat_loaded *twin = fat_family_twin(family, &c->out->main);
-  if (!twin)
-    return false;
-  const fat_code_filter filter = {.problem = c->ask.problem,
-                                  .sm = c->out->gpu.sm,
-                                  .config = twin->config,
-                                  .source_hash = twin->source_hash};
-  c->out->has_twin = fat_load_stored(&c->loader, &filter, &c->out->twin, NULL) == FAT_OK;
-  return c->out->has_twin;
-}
-
-/* The twin of the present shape's kernel. Where a shape has one, no other is compiled: a call whose tensors
- * need it is given the nearest there is. */
-static fat_status take_twin(fat_choosing *c, const fat_family *family, fat_error *err)
-{
-  const bool may_compile = c->loader.may_compile, may_rebuild = c->loader.may_rebuild;
-  if (share_twin(c, family))
-    return FAT_OK;
-  for (int i = 0; i < family->shapes; i++)
-    if (family->shape[i].twin >= 0)
-      c->loader.may_compile = c->loader.may_rebuild = false;
-  fat_status status = fat_take_twin(c, err);
-  c->loader.may_compile = may_compile;
-  c->loader.may_rebuild = may_rebuild;
-  return status;
-}
-
-/* What is asked for while the shapes from one on are taken. */
-typedef struct foreseen {
-  fat_choosing *c;
-  const shapes *s;
-  int from;
-} foreseen;
-
-/* The rows that they will be given, unless one turns out not to load. */
-static void note_shapes(void *user, fat_ahead *ahead)
-{
-  const foreseen *f = user;
-  fat_choosing *c = f->c;
-  fat_error why = {0};
-  fat_pick *pick = malloc(sizeof *pick);
-  for (int i = f->from; pick && i < f->s->count && ahead->count < FAT_FAMILY_CODES; i++) {
-    fat_pick_question q = fat_take_question(c);
-    q.problem = &f->s->list[i];
-    q.refused_count = q.unfit_count = 0;
-    if (fat_pick_answer(c->loader.db, &q, &c->rows, pick, &why) != FAT_OK || pick->step >= FAT_PICK_DEFAULT)
-      continue;
-    const fat_candidate *row = &pick->row[pick->step];
-    const fat_code_filter filter = {.problem = &row->shape,
-                                    .sm = c->out->gpu.sm,
-                                    .facts = row->facts,
-                                    .config = row->config,
-                                    .source_hash = row->source_hash};
-    fat_ahead_note(ahead, c->loader.db, &filter);
-  }
-  free(pick);
-}
-
-/* Each shape that has a row that loads. */
-static fat_status choose_shapes(fat_choosing *c, const shapes *s, fat_pick *pick, fat_family *family,
-                                int *taken, fat_error *err)
-{
-  int left = s->left;
-  foreseen f = {c, s, 0};
-  const bool plain = !fat_mod_of(&s->main, FAT_MOD) && !fat_mod_of(&s->main, FAT_MASK_MOD);
-  c->brief = true;
-  c->loader.foresees = &f;
-  c->loader.foresee = plain && s->count > 1 ? note_shapes : NULL;
-  for (int i = 0; i < s->count; i++) {
-    bool found = false;
-    f.from = i;
-    if (family->codes + 2 > FAT_FAMILY_CODES) {
-      left++;
-      continue;
-    }
-    fat_choosing_turn(c, &s->list[i]);
-    FAT_TRY(fat_take_stored(c, pick, &found, err));
-    if (!found)
-      continue;
-    FAT_TRY(take_twin(c, family, err));
-    FAT_TRY(add(c, pick, family, err));
-    ++*taken;
-  }
-  c->brief = false;
-  c->loader.foresee = NULL;
-  if (left > 0)
-    fat_text_format(c->why,
-                    "left out: %d shapes: a plan holds %d shapes and %d cubins, those nearest to the "
-                    "main anchor\n",
-                    left, FAT_FAMILY_SHAPES, FAT_FAMILY_CODES);
-  return FAT_OK;
-}
-
-/* FATUNE_FAIL: the main anchor was measured here, or it is a miss. */
-static fat_status demand_anchor(fat_choosing *c, const shapes *s, fat_pick *pick, fat_error *err)
+/* The whole order for one problem but its twin. */
+fat_status fat_choosing_kernel(fat_choosing *c, fat_pick *pick, fat_error *err)
 {
   bool found = false;
-  if (c->ask.policy != FATUNE_FAIL)
-    return FAT_OK;
-  fat_choosing_turn(c, &s->main);
   FAT_TRY(fat_take_stored(c, pick, &found, err));
+  if (!found && pick->step == FAT_PICK_DEFAULT)
+    FAT_TRY(fat_take_kept(c, &found, err));
   return found ? FAT_OK : fat_take_default(c, pick, err);
 }
 
-/* Both are compiled side by side where the first one is: not where the plain family's winner may come before
- * a default, as that is another request. */
-static void note_defaults(void *user, fat_ahead *ahead)
+static fat_status choose_one(fat_choosing *c, fat_pick *pick, fat_error *err)
 {
-  const shapes *s = user;
-  fat_ahead_note_default(ahead, &s->main);
-  fat_ahead_note_default(ahead, &s->list[0]);
+  FAT_TRY(fat_choosing_kernel(c, pick, err));
+  return fat_take_twin(c, err);
 }
 
-/* Nothing is stored: the default of the main anchor, and that of one row of Q where it is to be had. */
-static fat_status choose_untuned(fat_choosing *c, shapes *s, fat_pick *pick, fat_family *family,
-                                 fat_error *err)
-{
-  fat_problem *decode = &s->list[0], plain;
-  fat_error why = {0};
-  const bool decodes = fat_anchor_decode(&s->main, &c->out->gpu, decode) && !c->ask.kernel;
-  fat_choosing_turn(c, &s->main);
-  c->loader.foresees = s;
-  c->loader.foresee = decodes && !fat_feature_plain(&s->main, &plain) ? note_defaults : NULL;
-  fat_status status = choose_kernel(c, pick, err);
-  c->loader.foresee = NULL;
-  if (status == FAT_OK)
-    status = fat_take_twin(c, err);
-  if (status == FAT_OK)
-    status = add(c, pick, family, err);
-  if (status != FAT_OK || !decodes)
-    return status;
-  fat_choosing_turn(c, decode);
-  c->brief = true;
-  status = choose_kernel(c, pick, &why);
-  c->brief = false;
-  if (status == FAT_OK) {
-    FAT_TRY(take_twin(c, family, err));
-    return add(c, pick, family, err);
-  }
-  if (status == FAT_E_NOMEM || fat_cuda_error_is_fatal(status))
-    return fat_status_fail(err, status, "%s", why.text);
-  fat_text_format(c->why, "left out: one row of Q: %s\n", why.text);
-  return FAT_OK;
-}
-
-static fat_status choose_family(fat_choosing *c, shapes *s, fat_pick *pick, fat_family *family,
-                                fat_error *err)
-{
-  int taken = 0;
-  FAT_TRY(open_db(c, err));
-  FAT_TRY(demand_anchor(c, s, pick, err));
-  FAT_TRY(list_shapes(c, s, err));
-  FAT_TRY(choose_shapes(c, s, pick, family, &taken, err));
-  return taken > 0 ? FAT_OK : choose_untuned(c, s, pick, family, err);
-}
-
-fat_status fat_choose_family(const fat_ask *ask, fat_choice *choice, fat_family *family, fat_error *err)
+fat_status fat_choose(const fat_ask *ask, fat_choice *choice, fat_error *err)
 {
   fat_choosing c;
-  begin(&c, ask, choice);
+  fat_choosing_begin(&c, ask, choice);
   fat_pick *pick = calloc(1, sizeof *pick);
-  shapes *s = calloc(1, sizeof *s);
-  fat_status status = FAT_E_NOMEM;
-  if (pick && s) {
-    *s = (shapes){.main = fat_anchor_main(ask->problem, &choice->gpu)};
-    status = choose_family(&c, s, pick, family, err);
-  } else
-    fat_status_fail(err, status, "out of memory for a family's shapes");
-  c.ask.problem = c.loader.problem = ask->problem; /* those of `s` go */
-  status = end(&c, status, err);
+  if (!pick)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a pick");
+  fat_status status = fat_choosing_open_db(&c, err);
+  if (status == FAT_OK)
+    status = choose_one(&c, pick, err);
   free(pick);
-  free(s);
-  return status;
+  return fat_choosing_end(&c, status, err);
+}
+
+void fat_choice_free(fat_choice *choice)
+{
+  fat_loaded_free(&choice->main);
+  fat_loaded_free(&choice->twin);
+  fat_text_free(&choice->why);
 }

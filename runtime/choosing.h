@@ -1,6 +1,7 @@
 /* choosing.h -- a choice while it is made: what the files that make it share.
  *
- * choose.c asks and says the order, take.c takes what one step of the order names. */
+ * choose.c says the order for a problem and choose_family.c for a family, take.c takes what one step of the
+ * order names. */
 #ifndef FAT_CHOOSING_H
 #define FAT_CHOOSING_H
 
@@ -25,6 +26,14 @@ typedef struct fat_choosing {
   char without[512]; /* why there is no database, or one was left out; "" otherwise */
   fat_error unable;  /* FAT_E_UNSUPPORTED: why one of them cannot serve */
 } fat_choosing;
+
+/* A choice begins, opens its databases (one that cannot be read is left out), and ends. */
+void fat_choosing_begin(fat_choosing *c, const fat_ask *ask, fat_choice *choice);
+fat_status fat_choosing_open_db(fat_choosing *c, fat_error *err);
+fat_status fat_choosing_end(fat_choosing *c, fat_status status, fat_error *err);
+
+/* The whole order for the present problem but its twin. */
+fat_status fat_choosing_kernel(fat_choosing *c, fat_pick *pick, fat_error *err);
 
 /* Forgets what was left out for another problem, and goes on with this one. */
 void fat_choosing_turn(fat_choosing *c, const fat_problem *p);

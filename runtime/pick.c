@@ -363,11 +363,11 @@ fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pi
 }
 
 fat_status fat_pick_plain(fat_db *db, const fat_pick_question *question, fat_problem *plain,
-                          char config[FAT_CONFIG_TEXT], fat_error *err)
+                          fat_candidate *row, fat_error *err)
 {
   fat_pick_question q = *question;
   fat_pick_rows rows = {0};
-  *config = 0;
+  row->found = false;
   q.problem = plain;
   q.refused_count = 0;
   if (!db || !fat_feature_plain(question->problem, plain))
@@ -377,7 +377,7 @@ fat_status fat_pick_plain(fat_db *db, const fat_pick_question *question, fat_pro
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the steps of a pick");
   const fat_status status = fat_pick_answer(db, &q, &rows, pick, err);
   if (status == FAT_OK && pick->step <= FAT_PICK_NEAREST)
-    snprintf(config, FAT_CONFIG_TEXT, "%s", pick->row[pick->step].config);
+    *row = pick->row[pick->step];
   fat_pick_rows_free(&rows);
   free(pick);
   return status;

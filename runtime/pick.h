@@ -91,10 +91,10 @@ fat_status fat_pick_read(fat_db *db, const fat_pick_question *question, fat_pick
 fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pick_rows *rows, fat_pick *pick,
                            fat_error *err);
 
-/* The config that won where the problem is plain (fat_feature_plain), which a family that nothing is known of
- * may be given too; "": there is none. In `plain` that problem. */
+/* What won where the problem is plain (fat_feature_plain), which a family that nothing is known of may be
+ * given too; `found` says whether there is such a row. In `plain` that problem. */
 fat_status fat_pick_plain(fat_db *db, const fat_pick_question *question, fat_problem *plain,
-                          char config[FAT_CONFIG_TEXT], fat_error *err);
+                          fat_candidate *row, fat_error *err);
 
 /* The rows that were weighed for the step which was taken, the least score first; not for an exact one, which
  * none is weighed against. Returns how many. */

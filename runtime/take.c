@@ -224,14 +224,14 @@ static fat_status take_default(fat_choosing *c, const fat_pick *pick, fat_error 
         : c->ask.policy == FATUNE_COMPILE ? "take FATUNE_DISABLE_JIT=1 out of the environment"
                                           : "let FATUNE_COMPILE compile the default");
   fat_problem plain;
-  char rather[FAT_CONFIG_TEXT];
+  fat_candidate rather = {0};
   const fat_pick_question q = fat_take_question(c);
-  fat_pick_plain(c->loader.db, &q, &plain, rather, &why); /* "" where it fails, too */
-  fatune_jit_request r = {.kernel = c->ask.kernel, .rather = *rather ? rather : NULL};
+  fat_pick_plain(c->loader.db, &q, &plain, &rather, &why); /* none where it fails, too */
+  fatune_jit_request r = {.kernel = c->ask.kernel, .rather = rather.found ? rather.config : NULL};
   fat_status status = fat_load_compiled(&c->loader, &r, &c->out->main, &why);
   if (status != FAT_OK)
     return fat_status_fail(err, status, "%s on %s: %s", problem, c->out->gpu.name, why.text);
-  const bool won = strcmp(c->out->main.config, rather) == 0;
+  const bool won = rather.found && strcmp(c->out->main.config, rather.config) == 0;
   c->out->step = FAT_PICK_DEFAULT;
   fat_text_format(c->why, "default: %s, %s%s%scompiled because nothing stored serves it\n",
                   c->out->main.config, won ? "which won for " : "",

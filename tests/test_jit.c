@@ -2,6 +2,7 @@
  * NVRTC. */
 #include "ahead.h"
 #include "jit.h"
+#include "make.h"
 #include "nvrtc.h"
 #include "runtime_fixture.h"
 
@@ -574,6 +575,54 @@ static void a_familys_decoder_is_compiled(void **state)
   setenv("FATUNE_JIT", JIT, 1);
 }
 
+/* The kernel that a family's plan gives a problem. */
+static const char *given(const fatune_plan *plan, const char *problem)
+{
+  fat_problem p;
+  MUST(fat_problem_parse(problem, &p, err));
+  const fat_shape *shape = fat_family_best(&plan->family, &p, &plan->room, 0);
+  assert_non_null(shape);
+  return plan->family.code[shape->main].config;
+}
+
+/* Where the plain family tells what a default takes, few heads have one of their own beside, and calls are
+ * given the better of them; but for expressions. */
+static void a_familys_few_heads_are_compiled(void **state)
+{
+  static const char large[] = "fwd_ws:Br128-Bc128-s2-q1-Q0-I1-P0-L2-Z1",
+                    small[] = "fwd_ws:Br64-Bc128-s2-q1-Q0-I1-P0-L2-Z1";
+  (void)state;
+  store((stored){.problem = "fwd-f16-b4-h32-q4096-k4096-d64",
+                 .gpu = "H200",
+                 .config = large,
+                 .ms = 0.5,
+                 .origin = FAT_MEASURED,
+                 .no_content = true});
+  store((stored){.problem = "fwd-f16-b1-h8-q2048-k2048-d64",
+                 .gpu = "H200",
+                 .config = small,
+                 .ms = 0.0152,
+                 .origin = FAT_MEASURED,
+                 .no_content = true});
+  for (int i = 0; i < 2; i++) { /* compiled, then stored */
+    fatune *h = open_usual();
+    fatune_plan *plan = plan_for(h, "fwd-f16-d64-sink", NULL, FATUNE_COMPILE);
+    describes(plan, "variants 3");
+    describes(plan, "variant fwd-f16-b1-h8-q2048-k2048-d64-sink default fwd_ws:Br64-");
+    describes(plan, i == 0 ? "kernel-from compiled now" : "kernel-from stored");
+    assert_string_equal(given(plan, "fwd-f16-b1-h8-q1024-k1024-d64-sink"), small);
+    assert_string_equal(given(plan, "fwd-f16-b16-h32-q1024-k1024-d64-sink"), large);
+    assert_string_equal(given(plan, "fwd-f16-b1-h16-q1024-k1024-d64-sink"), large); /* one round of them */
+    fatune_plan_free(plan);
+    fatune_request r = request_of("fwd-f16-d64", FATUNE_COMPILE);
+    r.mod = "s * 0.5";
+    MUST_RUN(fatune_plan_make(h, &r, &plan));
+    describes(plan, "variants 2");
+    fatune_plan_free(plan);
+    fatune_close(h);
+  }
+}
+
 /* More tiles than any grid has: no default is compiled in vain, and the error says why. */
 static void a_default_that_is_not_valid(void **state)
 {
@@ -692,6 +741,7 @@ int main(void)
       cmocka_unit_test_setup(defaults_at_once, begin_jit),
       cmocka_unit_test_setup(a_familys_default_is_compiled, begin_jit),
       cmocka_unit_test_setup(a_familys_decoder_is_compiled, begin_jit),
+      cmocka_unit_test_setup(a_familys_few_heads_are_compiled, begin_jit),
       cmocka_unit_test_setup(a_default_that_is_not_valid, begin_jit),
       cmocka_unit_test_setup(without_nvrtc, begin_jit),
       cmocka_unit_test_setup(another_libfatune_jit, begin_jit),

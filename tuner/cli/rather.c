@@ -1,13 +1,14 @@
 /* rather.c -- what a call gets where nothing stored serves its family, as the library has it
- * (runtime/choose.c, take.c, jit.c): the default, in whose place stands what won for the plain family where
- * it is of the default's kernel, serves the call, and spills nothing; and a default of its own for one row of
- * Q.
+ * (runtime/choose.c, choose_family.c, take.c, jit.c): the default, in whose place stands what won for the
+ * plain family where it is of the default's kernel, serves the call, and spills nothing; and defaults of
+ * their own for one row of Q and, where the plain family was measured, for few heads.
  *
  * Without NVRTC nobody can say whether it spills; nor could a call be given what is not stored. */
 #include "rather.h"
 
 #include "anchor.h"
 #include "compile.h"
+#include "mod.h"
 #include "source.h"
 #include "usual.h"
 
@@ -43,13 +44,14 @@ fat_status fat_rather_find(const fat_rather *asked, fat_pick *pick, char config[
   const fat_pick_question *q = asked->question;
   fat_problem plain;
   fat_config usual, other;
-  char won[FAT_CONFIG_TEXT], text[FAT_PROBLEM_TEXT];
+  fat_candidate won;
+  char text[FAT_PROBLEM_TEXT];
   if (pick->step != FAT_PICK_DEFAULT)
     return FAT_OK;
-  FAT_TRY(fat_pick_plain(asked->db, q, &plain, won, err));
-  if (!*won || fat_config_parse(config, &usual, NULL) != FAT_OK ||
-      !fat_usual_yields(asked->script, &usual, won, q->problem, q->gpu, &other) ||
-      (strcmp(won, config) != 0 && !is_lean(asked, &other)))
+  FAT_TRY(fat_pick_plain(asked->db, q, &plain, &won, err));
+  if (!won.found || fat_config_parse(config, &usual, NULL) != FAT_OK ||
+      !fat_usual_yields(asked->script, &usual, won.config, q->problem, q->gpu, &other) ||
+      (strcmp(won.config, config) != 0 && !is_lean(asked, &other)))
     return FAT_OK;
   fat_config_print(&other, config);
   snprintf(pick->why[FAT_PICK_DEFAULT], sizeof pick->why[FAT_PICK_DEFAULT],
@@ -57,28 +59,42 @@ fat_status fat_rather_find(const fat_rather *asked, fat_pick *pick, char config[
   return FAT_OK;
 }
 
-fat_status fat_rather_shapes(const fat_rather *asked, const char *config, fat_text *shapes, fat_error *err)
+/* The default of a shape beside the main anchor's, as a line; nothing where it has none. */
+static fat_status add_shape(const fat_rather *asked, const fat_problem *shape, fat_text *shapes,
+                            fat_error *err)
 {
-  char main[FAT_PROBLEM_TEXT], problem[FAT_PROBLEM_TEXT], other[FAT_CONFIG_TEXT];
-  const fat_gpu *gpu = &asked->gpu->gpu;
+  char problem[FAT_PROBLEM_TEXT], config[FAT_CONFIG_TEXT];
   fat_pick_question q = *asked->question;
-  fat_rather decoder = *asked;
-  fat_problem decode;
+  fat_rather other = *asked;
   fat_point point;
   int unasked;
-  if (!fat_anchor_decode(q.problem, gpu, &decode) ||
-      fat_usual_find(asked->script, NULL, &decode, gpu, true, &point, &unasked, NULL) != FAT_OK)
+  if (fat_usual_find(asked->script, NULL, shape, &asked->gpu->gpu, true, &point, &unasked, NULL) != FAT_OK)
     return FAT_OK;
   fat_pick *pick = calloc(1, sizeof *pick);
   if (!pick)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a pick");
   pick->step = FAT_PICK_DEFAULT;
-  fat_config_print(&point.config, other);
-  fat_text_format(shapes, "%s %s\n", fat_problem_print(q.problem, main), config);
-  q.problem = &decode;
-  decoder.question = &q;
-  const fat_status status = fat_rather_find(&decoder, pick, other, err);
+  fat_config_print(&point.config, config);
+  q.problem = shape;
+  other.question = &q;
+  const fat_status status = fat_rather_find(&other, pick, config, err);
   free(pick);
-  fat_text_format(shapes, "%s %s\n", fat_problem_print(&decode, problem), other);
+  fat_text_format(shapes, "%s %s\n", fat_problem_print(shape, problem), config);
   return status;
+}
+
+fat_status fat_rather_shapes(const fat_rather *asked, const char *config, fat_text *shapes, fat_error *err)
+{
+  char main[FAT_PROBLEM_TEXT];
+  const fat_gpu *gpu = &asked->gpu->gpu;
+  const fat_problem *p = asked->question->problem;
+  fat_problem shape, plain;
+  fat_candidate won;
+  fat_text_format(shapes, "%s %s\n", fat_problem_print(p, main), config);
+  if (fat_anchor_decode(p, gpu, &shape))
+    FAT_TRY(add_shape(asked, &shape, shapes, err));
+  FAT_TRY(fat_pick_plain(asked->db, asked->question, &plain, &won, err));
+  if (!won.found || fat_mod_of(p, FAT_MOD) || fat_mod_of(p, FAT_MASK_MOD) || !fat_anchor_few(p, gpu, &shape))
+    return FAT_OK;
+  return add_shape(asked, &shape, shapes, err);
 }

@@ -19,7 +19,8 @@ fat_status fat_rather_find(const fat_rather *asked, fat_pick *pick, char config[
                            fat_error *err);
 
 /* In: the question for a family's main anchor and the config it is answered with where nothing is stored.
- * Adds lines "PROBLEM CONFIG" for it and for one row of Q, where a plan of the family has both. */
+ * Adds lines "PROBLEM CONFIG" for it, for one row of Q and for few heads, as a plan of the family has them.
+ */
 fat_status fat_rather_shapes(const fat_rather *asked, const char *config, fat_text *shapes, fat_error *err);
 
 #endif
