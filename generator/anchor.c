@@ -52,7 +52,7 @@ fat_problem fat_anchor_main(const fat_problem *family, const fat_gpu *gpu)
 }
 
 enum { TOKENS = FAT_ANCHOR_TOKENS, WIDTH = FAT_ANCHOR_WIDTH };
-enum { FEW_HEADS = 2 }; /* which of the others, in each op, has them */
+enum { FEW_HEADS = 2, SHORT_FWD = 8, SHORT_BWD = 5 }; /* which of the others are those */
 
 /* `tokens` are those of K and V, `width` is H*d, `peers` counts the heads of Q that share one of K and V;
  * behind the last there are none. The shape with few heads fills half of a large GPU with tiles of 128 rows.
@@ -101,6 +101,11 @@ bool fat_anchor_other(const fat_problem *central, int n, const fat_gpu *gpu, fat
 bool fat_anchor_few(const fat_problem *central, const fat_gpu *gpu, fat_problem *p)
 {
   return fat_anchor_other(central, FEW_HEADS, gpu, p);
+}
+
+bool fat_anchor_short(const fat_problem *central, const fat_gpu *gpu, fat_problem *p)
+{
+  return fat_anchor_other(central, central->op == FAT_BWD ? SHORT_BWD : SHORT_FWD, gpu, p);
 }
 
 bool fat_anchor_decode(const fat_problem *family, const fat_gpu *gpu, fat_problem *p)

@@ -36,6 +36,9 @@ bool fat_anchor_other(const fat_problem *central, int n, const fat_gpu *gpu, fat
 /* That of few heads, which fill a large GPU by smaller tiles than the main one's. */
 bool fat_anchor_few(const fat_problem *central, const fat_gpu *gpu, fat_problem *p);
 
+/* That of a few rows on as many keys. */
+bool fat_anchor_short(const fat_problem *central, const fat_gpu *gpu, fat_problem *p);
+
 /* That of decoding, one row of Q, whose default is another than the main anchor's: tiles of 128 rows would
  * take 12 times as long (an A100 by the model, 32 heads on 8, 8192 keys). False where it is the same, or one
  * row makes no sense. */

@@ -227,6 +227,7 @@ void fat_candidate_stand_in(fat_candidate *row, const fat_problem *p, const char
   row->ms = fat_candidate_expected(row, &asked);
   if (strcmp(row->config, config) != 0 && fat_config_parse(config, &own, NULL) == FAT_OK)
     row->waves = fat_waves_of(&own, p->op, 1);
+  row->usual = true;
   row->shape = *p;
   row->at = asked.at;
   row->pace = fat_waves_pace(&row->waves, &asked.reach, row->ms, fat_waves_work(&row->waves, &asked.reach));

@@ -52,6 +52,7 @@ typedef struct fat_candidate {
   /* Set for the problem that is asked for by fat_candidate_weigh. */
   double distance, expected, score; /* expected: ms */
   bool same_device;
+  bool usual;      /* nothing was measured: a default stands here */
   bool lent;       /* timed in the other type of 16 bits; `shape` and `problem` are of the type asked for */
   bool eligible;   /* its kernel may be picked unasked */
   bool twin;       /* W = 1, timed where it stands in for another config */
@@ -110,6 +111,9 @@ void fat_candidate_tell(const fat_candidate *row, fat_text *out);
  * tiles, is slow at the same length with many (0.6 of cuDNN's rate where the right neighbour's gives 1.0, d
  * 128 on an H200). */
 double fat_candidate_distance(const fat_problem *a, const fat_problem *b);
+/* Farther than lengths are eight times apart: what is measured there says less than a default that is made
+ * for the sizes. */
+#define FAT_CANDIDATE_FAR 8.0
 /* Those rows of Q of all heads, as they are counted there. */
 double fat_candidate_rows(const fat_problem *p);
 

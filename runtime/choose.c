@@ -92,10 +92,19 @@ void fat_choosing_turn(fat_choosing *c, const fat_problem *p)
 fat_status fat_choosing_kernel(fat_choosing *c, fat_pick *pick, fat_error *err)
 {
   bool found = false;
+  fat_error why = {0};
   FAT_TRY(fat_take_stored(c, pick, &found, err));
   if (!found && pick->step == FAT_PICK_DEFAULT)
     FAT_TRY(fat_take_kept(c, &found, err));
-  return found ? FAT_OK : fat_take_default(c, pick, err);
+  if (found)
+    return FAT_OK;
+  const bool far = pick->far;
+  const fat_status status = fat_take_default(c, pick, &why);
+  if (status != FAT_OK && far && !fat_cuda_error_is_fatal(status)) {
+    c->far_too = true;
+    FAT_TRY(fat_take_stored(c, pick, &found, err));
+  }
+  return status == FAT_OK || found ? FAT_OK : fat_status_fail(err, status, "%s", why.text);
 }
 
 static fat_status choose_one(fat_choosing *c, fat_pick *pick, fat_error *err)

@@ -18,7 +18,7 @@ typedef struct shapes {
   fat_problem main;
   bool measured;
   int count, left; /* left: more than there is room for */
-  fat_problem list[FAT_FAMILY_SHAPES];
+  fat_problem list[FAT_FAMILY_SHAPES], far[2];
   double distance[FAT_FAMILY_SHAPES];
 } shapes;
 
@@ -208,16 +208,23 @@ static void note_defaults(void *user, fat_ahead *ahead)
   fat_ahead_note_default(ahead, &s->list[0]);
 }
 
-/* What the default that was taken is expected to take, by what won for the plain family at this shape: so the
- * better of several is known for a call's sizes. Whether that is known. */
-static bool foretell(fat_choosing *c)
+/* What the default that was taken is expected to take: what the best row promises at this shape, of the plain
+ * family or, where none tells of this one, of its own. A default is as good there, and as it lies nearest to
+ * calls of such sizes these are given it. Whether there is such a row. */
+static bool foretell(fat_choosing *c, fat_pick *pick)
 {
   const fat_room room = fat_waves_room(&c->out->gpu);
-  const fat_pick_question q = fat_take_question(c);
+  fat_pick_question q = fat_take_question(c);
   fat_problem plain;
   fat_candidate row;
-  if (fat_pick_plain(c->loader.db, &q, &plain, &row, NULL) != FAT_OK || !row.found)
+  q.near = false;
+  if (!c->loader.db || fat_pick_plain(c->loader.db, &q, &plain, &row, NULL) != FAT_OK)
     return false;
+  if (!row.found) {
+    if (fat_pick_answer(c->loader.db, &q, &c->rows, pick, NULL) != FAT_OK || pick->step >= FAT_PICK_DEFAULT)
+      return false;
+    row = pick->row[pick->step];
+  }
   fat_candidate_stand_in(&row, c->ask.problem, c->out->main.config, &room);
   c->out->row = row;
   return true;
@@ -228,13 +235,15 @@ static fat_status add_untuned(fat_choosing *c, const fat_problem *p, const char 
                               fat_pick *pick, fat_family *family, fat_error *err)
 {
   fat_error why = {0};
+  if (family->shapes == FAT_FAMILY_SHAPES || family->codes + 2 > FAT_FAMILY_CODES)
+    return FAT_OK;
   fat_choosing_turn(c, p);
   c->brief = true;
   fat_status status = fat_choosing_kernel(c, pick, &why);
   c->brief = false;
   if (status == FAT_OK) {
-    if (foretold)
-      foretell(c);
+    if (foretold && !foretell(c, pick)) /* then it would seem to take no time */
+      return FAT_OK;
     FAT_TRY(take_twin(c, family, err));
     return add(c, pick, family, err);
   }
@@ -260,7 +269,7 @@ static fat_status choose_untuned(fat_choosing *c, shapes *s, fat_pick *pick, fat
   c->loader.foresee = NULL;
   if (status == FAT_OK)
     status = fat_take_twin(c, err);
-  const bool foretold = status == FAT_OK && !c->ask.kernel && foretell(c);
+  const bool foretold = status == FAT_OK && !c->ask.kernel && foretell(c, pick);
   if (status == FAT_OK)
     status = add(c, pick, family, err);
   if (status == FAT_OK && decodes)
@@ -268,6 +277,25 @@ static fat_status choose_untuned(fat_choosing *c, shapes *s, fat_pick *pick, fat
   if (status == FAT_OK && foretold && !mod && fat_anchor_few(&s->main, &c->out->gpu, few))
     status = add_untuned(c, few, "few heads", foretold, pick, family, err);
   return status;
+}
+
+/* Beside what is stored the defaults of one row of Q and of a few rows, where all of it lies far off these.
+ */
+static fat_status add_far(fat_choosing *c, shapes *s, fat_pick *pick, fat_family *family, fat_error *err)
+{
+  static const char *const what[] = {"one row of Q", "a few rows"};
+  for (int i = 0; i < 2 && c->loader.may_compile && c->loader.db && !c->ask.kernel; i++) {
+    fat_problem *p = &s->far[i];
+    if (!(i == 0 ? fat_anchor_decode(&s->main, &c->out->gpu, p)
+                 : fat_anchor_short(&s->main, &c->out->gpu, p)))
+      continue;
+    fat_choosing_turn(c, p);
+    const fat_pick_question q = fat_take_question(c);
+    FAT_TRY(fat_pick_answer(c->loader.db, &q, &c->rows, pick, err));
+    if (pick->far)
+      FAT_TRY(add_untuned(c, p, what[i], true, pick, family, err));
+  }
+  return FAT_OK;
 }
 
 static fat_status choose_family(fat_choosing *c, shapes *s, fat_pick *pick, fat_family *family,
@@ -278,7 +306,7 @@ static fat_status choose_family(fat_choosing *c, shapes *s, fat_pick *pick, fat_
   FAT_TRY(demand_anchor(c, s, pick, err));
   FAT_TRY(list_shapes(c, s, err));
   FAT_TRY(choose_shapes(c, s, pick, family, &taken, err));
-  return taken > 0 ? FAT_OK : choose_untuned(c, s, pick, family, err);
+  return taken > 0 ? add_far(c, s, pick, family, err) : choose_untuned(c, s, pick, family, err);
 }
 
 fat_status fat_choose_family(const fat_ask *ask, fat_choice *choice, fat_family *family, fat_error *err)

@@ -52,7 +52,9 @@ fat_status fat_family_add(fat_family *family, const fat_candidate *row, fat_load
                              .pace = row->pace,
                              .waves = place_waves(f, &row->waves),
                              .main = place(f, main),
-                             .twin = -1};
+                             .twin = -1,
+                             .usual = row->usual};
+  f->usuals += row->usual;
   if (twin)
     f->shape[at].twin = place(f, twin);
   return FAT_OK;
@@ -120,17 +122,29 @@ const fat_shape *fat_family_known(const fat_family *family, const fat_problem *p
   return best;
 }
 
-const fat_shape *fat_family_best(const fat_family *family, const fat_problem *p, const fat_room *room,
-                                 uint64_t passed)
+/* Whether a shape that was measured lies near what is asked. */
+static bool is_near(const fat_family *f, const fat_asked *asked)
 {
-  const fat_asked found = fat_candidate_asked(p, room), *asked = &found;
+  for (int i = 0; i < f->shapes; i++)
+    if (!f->shape[i].usual && fat_candidate_apart(&f->shape[i].at, &asked->at) <= FAT_CANDIDATE_FAR)
+      return true;
+  return false;
+}
+
+/* Which shapes count, as a plan for the call's problem would have it: where all that was measured lies far
+ * off, defaults alone. */
+typedef enum counted { ALL, MEASURED, USUAL } counted;
+
+static const fat_shape *best_of(const fat_family *family, const fat_asked *asked, uint64_t passed,
+                                counted those)
+{
   const fat_shape *best = NULL;
   double work[FAT_FAMILY_SHAPES], least = INFINITY, least_apart = INFINITY, least_rows = INFINITY;
   for (int i = 0; i < family->waves_count; i++)
     work[i] = fat_waves_work(&family->waves[i], &asked->reach);
   for (int i = 0; i < family->shapes; i++) {
     const fat_shape *s = &family->shape[i];
-    if (passed >> s->main & 1)
+    if (passed >> s->main & 1 || (those != ALL && s->usual == (those == MEASURED)))
       continue;
     if (fat_candidate_same(&s->problem, asked->problem))
       return s;
@@ -151,4 +165,14 @@ const fat_shape *fat_family_best(const fat_family *family, const fat_problem *p,
     least_rows = rows;
   }
   return best;
+}
+
+const fat_shape *fat_family_best(const fat_family *family, const fat_problem *p, const fat_room *room,
+                                 uint64_t passed)
+{
+  const fat_asked asked = fat_candidate_asked(p, room);
+  if (family->usuals == 0 || family->usuals == family->shapes)
+    return best_of(family, &asked, passed, ALL);
+  const fat_shape *best = best_of(family, &asked, passed, is_near(family, &asked) ? MEASURED : USUAL);
+  return best ? best : best_of(family, &asked, passed, ALL);
 }

@@ -23,12 +23,13 @@ typedef struct fat_shape {
   fat_pace pace;
   int waves;      /* of the family's list */
   int main, twin; /* of `code`; twin -1: none */
+  bool usual;     /* a default stands here, beside what was measured or alone */
 } fat_shape;
 
 /* Begin with {0}. */
 typedef struct fat_family {
   fat_shape *shape; /* by ms */
-  int shapes;
+  int shapes, usuals;
   fat_waves *waves; /* distinct: few tiles of many shapes differ, and a call does this arithmetic for each */
   int waves_count;
   fat_loaded *code;

@@ -32,6 +32,7 @@ typedef struct pass {
   fat_asked asked;
   char problem[FAT_PROBLEM_TEXT];
   fat_pick *pick;
+  double nearest;              /* how far off the nearest row is */
   fat_candidate near[KERNELS]; /* the best row of each kernel on this device, not the exact one */
 } pass;
 
@@ -131,6 +132,7 @@ static void weigh(pass *p, fat_candidate *row)
     row->score = NAN;
     return;
   }
+  p->nearest = fmin(p->nearest, row->distance);
   if (is_before(p, row, &p->pick->row[step]))
     p->pick->row[step] = *row;
   if (step == FAT_PICK_NEAREST)
@@ -329,7 +331,7 @@ fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pi
                            fat_error *err)
 {
   const fat_pick_question *q = question;
-  pass p = {.question = q, .room = fat_waves_room(q->gpu), .pick = pick};
+  pass p = {.question = q, .room = fat_waves_room(q->gpu), .pick = pick, .nearest = INFINITY};
   p.asked = fat_candidate_asked(q->problem, &p.room);
   fat_pick_list none = {0}, *list = &none;
   *pick = (fat_pick){0};
@@ -344,19 +346,22 @@ fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pi
   pick->weighed = db ? list : NULL;
   for (int i = 0; i < list->count; i++)
     weigh(&p, &list->row[i]);
+  pick->far = q->near && isfinite(p.nearest) && p.nearest > FAT_CANDIDATE_FAR;
   for (int step = 0; step < FAT_PICK_DEFAULT; step++) {
     const fat_candidate *row = &pick->row[step];
     say(pick, step, db ? nothing[step] : "there is no database");
     if (row->found)
       fat_candidate_explain(row, pick->why[step], sizeof pick->why[step]);
-    if (row->found && !(step == FAT_PICK_NEAREST && is_behind(row, &pick->row[FAT_PICK_ARCH]))) {
+    if (row->found && !pick->far &&
+        !(step == FAT_PICK_NEAREST && is_behind(row, &pick->row[FAT_PICK_ARCH]))) {
       pick->step = (fat_pick_step)step;
       return weigh_kernels(db, &p, pick->step, err);
     }
   }
   pick->step = FAT_PICK_DEFAULT;
   say(pick, FAT_PICK_DEFAULT,
-      pick->twin.row.found
+      pick->far ? "what is stored lies too far off: the kernel's default config"
+      : pick->twin.row.found
           ? "only a twin for tensors that are not aligned is stored: the kernel's default config"
           : "nothing stored serves it: the kernel's default config");
   return FAT_OK;

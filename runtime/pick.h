@@ -8,6 +8,9 @@
  * itself. What is expected follows from the time at a shape by how tiles fill the SMs (waves.h); the farther
  * off a shape lies, the less its row counts (candidate.h).
  *
+ * Where a default can be had rows that all lie farther off than 8 are no answer: two rows of a window's
+ * prefills, 2,048 and 8,192 rows long, say nothing of decoding, which they would give tiles of 192 rows.
+ *
  * Rows that were measured in the other type of 16 bits count as nearest ones, too, where their shape was not
  * measured in the type itself on their device: few shapes are tuned in both, and configs take as long
  * (candidate.h). They are taken for near, never for exact.
@@ -39,6 +42,7 @@ typedef struct fat_pick_question {
   const char *kernel;   /* NULL: one that may be picked unasked */
   const char *unserved; /* NULL: some kernel serves the family here; else why none does */
   bool exact;           /* a row of this very problem yields to none */
+  bool near;            /* where all rows lie far off a default will do better, which is made for the sizes */
   bool alone;           /* rows of the other type of 16 bits do not count: nothing can be compiled */
   /* What is in use now; a row made with something else is named as such, but is no miss. NULL: not compared.
    */
@@ -65,6 +69,7 @@ typedef struct fat_pick {
   fat_pick_step step; /* the first that found something, or the nearest, to which it yielded */
   fat_candidate row[FAT_PICK_STEPS];
   fat_pick_twin twin;
+  bool far;                     /* there are rows, all of them too far off */
   const fat_pick_list *weighed; /* of the fat_pick_rows that it was asked with; NULL: there is no database */
   char why[FAT_PICK_STEPS][1024]; /* one sentence for each step, up to the chosen one */
 } fat_pick;

@@ -99,6 +99,7 @@ fat_pick_question fat_take_question(const fat_choosing *c)
                              .gpu = &c->out->gpu,
                              .kernel = c->ask.kernel,
                              .exact = c->ask.policy == FATUNE_FAIL,
+                             .near = c->loader.may_compile && !c->far_too,
                              .alone = c->alone || !c->loader.may_rebuild,
                              .driver = *driver ? driver : NULL,
                              .now = (int64_t)time(NULL),
@@ -233,9 +234,9 @@ static fat_status take_default(fat_choosing *c, const fat_pick *pick, fat_error 
     return fat_status_fail(err, status, "%s on %s: %s", problem, c->out->gpu.name, why.text);
   const bool won = rather.found && strcmp(c->out->main.config, rather.config) == 0;
   c->out->step = FAT_PICK_DEFAULT;
-  fat_text_format(c->why, "default: %s, %s%s%scompiled because nothing stored serves it\n",
-                  c->out->main.config, won ? "which won for " : "",
-                  won ? fat_problem_print(&plain, problem) : "", won ? ", " : "");
+  fat_text_format(c->why, "default: %s, %s%s%scompiled because %s\n", c->out->main.config,
+                  won ? "which won for " : "", won ? fat_problem_print(&plain, problem) : "", won ? ", " : "",
+                  pick->far ? "what is stored lies too far off" : "nothing stored serves it");
   return FAT_OK;
 }
 

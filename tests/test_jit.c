@@ -623,6 +623,46 @@ static void a_familys_few_heads_are_compiled(void **state)
   }
 }
 
+/* A row of long sequences says nothing of decoding, which has a default beside it; where none can be compiled
+ * the row serves. */
+static void what_is_far_off_has_a_default(void **state)
+{
+  static const char large[] = "fwd_ws:Br128-Bc128-s2-q1-Q0-I1-P0-L2-Z1",
+                    decode[] = "fwd-f16-b1-h32k8-q1-k4096-d64-sink";
+  (void)state;
+  store((stored){.problem = "fwd-f16-b4-h32-q4096-k4096-d64-sink",
+                 .gpu = "H200",
+                 .config = large,
+                 .ms = 0.5,
+                 .origin = FAT_MEASURED,
+                 .no_content = true});
+  fatune *h = open_usual();
+  fatune_plan *plan = plan_for(h, decode, NULL, FATUNE_FALLBACK);
+  describes(plan, "pick nearest");
+  fatune_plan_free(plan);
+  fatune_close(h);
+  setenv("FATUNE_JIT", "/nowhere/libfatune-jit.so.0", 1);
+  h = open_usual();
+  plan = plan_for(h, decode, NULL, FATUNE_COMPILE);
+  describes(plan, "pick nearest");
+  fatune_plan_free(plan);
+  fatune_close(h);
+  setenv("FATUNE_JIT", JIT, 1);
+  h = open_usual();
+  plan = plan_for(h, decode, NULL, FATUNE_COMPILE);
+  describes(plan, "pick default");
+  describes(plan, "kernel fwd:Br16-");
+  assert_non_null(strstr(fatune_describe(plan), "compiled because what is stored lies too far off"));
+  fatune_plan_free(plan);
+  plan = plan_for(h, "fwd-f16-d64-sink", NULL, FATUNE_COMPILE);
+  describes(plan, "variants 3");
+  describes(plan, "variant fwd-f16-b1-h64k16-q1-k8192-d64-sink default fwd:Br16-");
+  assert_true(strncmp(given(plan, decode), "fwd:Br16-", 9) == 0);
+  assert_string_equal(given(plan, "fwd-f16-b4-h32-q2048-k2048-d64-sink"), large);
+  fatune_plan_free(plan);
+  fatune_close(h);
+}
+
 /* More tiles than any grid has: no default is compiled in vain, and the error says why. */
 static void a_default_that_is_not_valid(void **state)
 {
@@ -742,6 +782,7 @@ int main(void)
       cmocka_unit_test_setup(a_familys_default_is_compiled, begin_jit),
       cmocka_unit_test_setup(a_familys_decoder_is_compiled, begin_jit),
       cmocka_unit_test_setup(a_familys_few_heads_are_compiled, begin_jit),
+      cmocka_unit_test_setup(what_is_far_off_has_a_default, begin_jit),
       cmocka_unit_test_setup(a_default_that_is_not_valid, begin_jit),
       cmocka_unit_test_setup(without_nvrtc, begin_jit),
       cmocka_unit_test_setup(another_libfatune_jit, begin_jit),

@@ -248,6 +248,33 @@ static void what_promises_less(void **state)
   }
 }
 
+/* Rows that all lie far off are no answer where a default can be had; one that is near lets all count. */
+static void rows_far_off(void **state)
+{
+  static const char decode[] = "fwd-f16-b1-h8-q1-k4096-d256";
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  fat_problem p = parsed(decode);
+  fat_pick_question q = {.problem = &p, .gpu = fixture_gpu("H200")};
+  put(db, HALF(4096), "H200", "fwd:Br1", FAT_MEASURED, 1);
+  fat_pick pick = answer(db, &q);
+  expect(&pick, FAT_PICK_NEAREST, "fwd:Br1");
+  assert_false(pick.far);
+  q.near = true;
+  pick = answer(db, &q);
+  expect(&pick, FAT_PICK_DEFAULT, NULL);
+  assert_true(pick.far);
+  assert_non_null(strstr(pick.why[FAT_PICK_NEAREST], "fwd:Br1 for " HALF(4096)));
+  assert_non_null(strstr(pick.why[FAT_PICK_DEFAULT], "too far off"));
+  put(db, "fwd-f16-b1-h8-q4-k4096-d256", "H200", "fwd:Br2", FAT_MEASURED, 0.004);
+  pick = answer(db, &q);
+  expect(&pick, FAT_PICK_NEAREST, "fwd:Br2");
+  p = parsed("fwd-f32-b1-h8-q1-k4096-d256"); /* of which there are none */
+  pick = answer(db, &q);
+  expect(&pick, FAT_PICK_DEFAULT, NULL);
+  assert_false(pick.far);
+  fat_db_close(db);
+}
+
 /* What was measured in the other type of 16 bits is near, never exact, and counts where its shape was not
  * measured in the type itself; nowhere else, and not where nothing can be compiled. */
 static void rows_of_the_other_half(void **state)
@@ -501,6 +528,7 @@ int main(void)
       IN_FOLDER(the_nearest_shape),
       IN_FOLDER(the_better_of_equally_near),
       IN_FOLDER(other_families_never_serve),
+      IN_FOLDER(rows_far_off),
       IN_FOLDER(rows_of_the_other_half),
       IN_FOLDER(asked_kernels),
       IN_FOLDER(asked_kernels_by_their_means),

@@ -56,7 +56,7 @@ static bool stored(fat_bench *b, const fat_problem *p, const char *kernel, fat_c
   fat_pick_rows rows = {0};
   fat_point point;
   const fat_pick_question question = {
-      .problem = p, .gpu = &b->asked->gpu, .kernel = kernel, .now = (int64_t)time(NULL)};
+      .problem = p, .gpu = &b->asked->gpu, .kernel = kernel, .near = true, .now = (int64_t)time(NULL)};
   bool found = b->db && fat_fitting_answer(b->db, b->script, &question, &rows, &pick, NULL) == FAT_OK &&
                pick.step < FAT_PICK_DEFAULT &&
                fat_config_parse(pick.row[pick.step].config, config, NULL) == FAT_OK &&

@@ -28,6 +28,7 @@ static fat_status find_stored(const fat_options *o, fat_script *script, const fa
   const fat_pick_question question = {.problem = p,
                                       .gpu = &asked->gpu,
                                       .kernel = o->goal.kernel_count ? o->goal.kernels[0] : NULL,
+                                      .near = true,
                                       .driver = asked->at_hand ? asked->driver : NULL,
                                       .templates = fat_script_templates_hash(script),
                                       .now = (int64_t)time(NULL)};

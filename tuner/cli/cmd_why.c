@@ -1,6 +1,5 @@
 /* cmd_why.c -- `fatune why PROBLEM|FAMILY`: which stored kernel a call would get, and why that one. Of a
- * family: the shapes that it was measured at here, or those whose defaults its calls get, and the answer for
- * its main anchor.
+ * family: the shapes whose winners or defaults its calls get, and the answer for its main anchor.
  *
  * In: a problem, a GPU, the database. Out: the steps of the pick (runtime/pick), each with the row it found
  * or why it found none. The chosen row is rendered again, to say whether its source is still the same. */
@@ -151,6 +150,7 @@ static fat_status find_answer(answer *a, fat_error *err)
   fat_pick_question question = {.problem = &a->problem,
                                 .gpu = &a->asked.gpu,
                                 .kernel = a->options->goal.kernel_count ? a->options->goal.kernels[0] : NULL,
+                                .near = true,
                                 .unserved = unserved.status ? unserved.text : NULL,
                                 .driver = a->asked.at_hand ? a->asked.driver : NULL,
                                 .compile_key = compile_key(a),
@@ -160,8 +160,8 @@ static fat_status find_answer(answer *a, fat_error *err)
   const fat_rather rather = {a->options, &a->asked, a->script, a->db, &question};
   FAT_TRY(fat_rather_find(&rather, &a->pick, a->fallback, err));
   FAT_TRY(find_shapes(a, err));
-  if (a->is_family && !question.kernel && a->pick.step == FAT_PICK_DEFAULT)
-    FAT_TRY(fat_rather_shapes(&rather, a->fallback, &a->shapes, err));
+  if (a->is_family && !question.kernel)
+    FAT_TRY(fat_rather_shapes(&rather, &a->pick, a->fallback, &a->shapes, err));
   const fat_candidate *row = &a->pick.row[a->pick.step];
   a->today = fat_rendered_today(a->script, &a->problem, &a->asked.gpu, row->found ? row->config : a->fallback,
                                 row->found ? row->source_hash : NULL);

@@ -54,8 +54,9 @@ fat_status fat_rather_find(const fat_rather *asked, fat_pick *pick, char config[
       (strcmp(won.config, config) != 0 && !is_lean(asked, &other)))
     return FAT_OK;
   fat_config_print(&other, config);
-  snprintf(pick->why[FAT_PICK_DEFAULT], sizeof pick->why[FAT_PICK_DEFAULT],
-           "nothing stored serves it: what won for %s", fat_problem_print(&plain, text));
+  snprintf(pick->why[FAT_PICK_DEFAULT], sizeof pick->why[FAT_PICK_DEFAULT], "%s: what won for %s",
+           pick->far ? "what is stored lies too far off" : "nothing stored serves it",
+           fat_problem_print(&plain, text));
   return FAT_OK;
 }
 
@@ -83,13 +84,51 @@ static fat_status add_shape(const fat_rather *asked, const fat_problem *shape, f
   return status;
 }
 
-fat_status fat_rather_shapes(const fat_rather *asked, const char *config, fat_text *shapes, fat_error *err)
+/* Whether all that is stored lies far off a shape. */
+static fat_status is_far(const fat_rather *asked, const fat_problem *shape, bool *far, fat_error *err)
+{
+  fat_pick_question q = *asked->question;
+  fat_pick_rows rows = {0};
+  fat_pick *pick = calloc(1, sizeof *pick);
+  if (!pick)
+    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a pick");
+  q.problem = shape;
+  const fat_status status = fat_pick_answer(asked->db, &q, &rows, pick, err);
+  *far = pick->far;
+  fat_pick_rows_free(&rows);
+  free(pick);
+  return status;
+}
+
+/* Of a family with rows: those shapes that all of them lie far off. */
+static fat_status add_far(const fat_rather *asked, fat_text *shapes, fat_error *err)
+{
+  const fat_problem *p = asked->question->problem;
+  fat_problem shape[2];
+  const bool has[] = {fat_anchor_decode(p, &asked->gpu->gpu, &shape[0]),
+                      fat_anchor_short(p, &asked->gpu->gpu, &shape[1])};
+  for (int i = 0; i < 2; i++) {
+    bool far = false;
+    if (has[i])
+      FAT_TRY(is_far(asked, &shape[i], &far, err));
+    if (far)
+      FAT_TRY(add_shape(asked, &shape[i], shapes, err));
+  }
+  return FAT_OK;
+}
+
+fat_status fat_rather_shapes(const fat_rather *asked, const fat_pick *pick, const char *config,
+                             fat_text *shapes, fat_error *err)
 {
   char main[FAT_PROBLEM_TEXT];
   const fat_gpu *gpu = &asked->gpu->gpu;
   const fat_problem *p = asked->question->problem;
   fat_problem shape, plain;
   fat_candidate won;
+  if (pick->step < FAT_PICK_DEFAULT)
+    return add_far(asked, shapes, err);
+  if (pick->step > FAT_PICK_DEFAULT)
+    return FAT_OK;
   fat_text_format(shapes, "%s %s\n", fat_problem_print(p, main), config);
   if (fat_anchor_decode(p, gpu, &shape))
     FAT_TRY(add_shape(asked, &shape, shapes, err));

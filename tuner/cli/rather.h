@@ -18,9 +18,10 @@ typedef struct fat_rather {
 fat_status fat_rather_find(const fat_rather *asked, fat_pick *pick, char config[FAT_CONFIG_TEXT],
                            fat_error *err);
 
-/* In: the question for a family's main anchor and the config it is answered with where nothing is stored.
- * Adds lines "PROBLEM CONFIG" for it, for one row of Q and for few heads, as a plan of the family has them.
- */
-fat_status fat_rather_shapes(const fat_rather *asked, const char *config, fat_text *shapes, fat_error *err);
+/* In: the question for a family's main anchor, and what it was answered. Adds lines "PROBLEM CONFIG" of the
+ * defaults that a plan of the family has: where nothing is stored for the anchor, for one row of Q and for
+ * few heads; else for one row of Q and for a few rows, if all that is stored lies far off these. */
+fat_status fat_rather_shapes(const fat_rather *asked, const fat_pick *pick, const char *config,
+                             fat_text *shapes, fat_error *err);
 
 #endif
