@@ -58,6 +58,11 @@ double fat_candidate_apart(const fat_measure *a, const fat_measure *b)
          0.5 * fabs(a->group - b->group);
 }
 
+bool fat_candidate_near(const fat_measure *a, const fat_measure *b)
+{
+  return fat_candidate_apart(a, b) <= 8 && fabs(a->rows - b->rows) < 3;
+}
+
 fat_asked fat_candidate_asked(const fat_problem *p, const fat_room *room)
 {
   return (fat_asked){p, fat_candidate_measure(p), fat_waves_reach(p, room)};

@@ -111,9 +111,9 @@ void fat_candidate_tell(const fat_candidate *row, fat_text *out);
  * tiles, is slow at the same length with many (0.6 of cuDNN's rate where the right neighbour's gives 1.0, d
  * 128 on an H200). */
 double fat_candidate_distance(const fat_problem *a, const fat_problem *b);
-/* Farther than lengths are eight times apart: what is measured there says less than a default that is made
- * for the sizes. */
-#define FAT_CANDIDATE_FAR 8.0
+/* Whether what was measured at one says something of the other: lengths at most eight times apart, and rows
+ * of all heads less than that, for tiles that fill a GPU are the wrong ones where few do not. */
+bool fat_candidate_near(const fat_measure *a, const fat_measure *b);
 /* Those rows of Q of all heads, as they are counted there. */
 double fat_candidate_rows(const fat_problem *p);
 

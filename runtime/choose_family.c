@@ -18,7 +18,7 @@ typedef struct shapes {
   fat_problem main;
   bool measured;
   int count, left; /* left: more than there is room for */
-  fat_problem list[FAT_FAMILY_SHAPES], far[2];
+  fat_problem list[FAT_FAMILY_SHAPES], far[3];
   double distance[FAT_FAMILY_SHAPES];
 } shapes;
 
@@ -253,6 +253,11 @@ static fat_status add_untuned(fat_choosing *c, const fat_problem *p, const char 
   return FAT_OK;
 }
 
+static bool is_expression(const fat_problem *p)
+{
+  return fat_mod_of(p, FAT_MOD) || fat_mod_of(p, FAT_MASK_MOD);
+}
+
 /* Nothing is stored: the default of the main anchor, and that of one row of Q where it is to be had; where
  * the plain family tells which is the better for a call, that of few heads, too, but for expressions, of
  * which each compiles its own. */
@@ -261,7 +266,6 @@ static fat_status choose_untuned(fat_choosing *c, shapes *s, fat_pick *pick, fat
 {
   fat_problem *decode = &s->list[0], *few = &s->list[1], plain;
   const bool decodes = fat_anchor_decode(&s->main, &c->out->gpu, decode) && !c->ask.kernel;
-  const bool mod = fat_mod_of(&s->main, FAT_MOD) || fat_mod_of(&s->main, FAT_MASK_MOD);
   fat_choosing_turn(c, &s->main);
   c->loader.foresees = s;
   c->loader.foresee = decodes && !fat_feature_plain(&s->main, &plain) ? note_defaults : NULL;
@@ -274,26 +278,30 @@ static fat_status choose_untuned(fat_choosing *c, shapes *s, fat_pick *pick, fat
     status = add(c, pick, family, err);
   if (status == FAT_OK && decodes)
     status = add_untuned(c, decode, "one row of Q", foretold, pick, family, err);
-  if (status == FAT_OK && foretold && !mod && fat_anchor_few(&s->main, &c->out->gpu, few))
+  if (status == FAT_OK && foretold && !is_expression(&s->main) && fat_anchor_few(&s->main, &c->out->gpu, few))
     status = add_untuned(c, few, "few heads", foretold, pick, family, err);
   return status;
 }
 
-/* Beside what is stored the defaults of one row of Q and of a few rows, where all of it lies far off these.
- */
+/* Beside what is stored the defaults of one row of Q, of a few rows and of few heads, where all of it lies
+ * far off these; of expressions, of which each compiles its own, that of one row alone. */
 static fat_status add_far(fat_choosing *c, shapes *s, fat_pick *pick, fat_family *family, fat_error *err)
 {
-  static const char *const what[] = {"one row of Q", "a few rows"};
-  for (int i = 0; i < 2 && c->loader.may_compile && c->loader.db && !c->ask.kernel; i++) {
+  static const struct {
+    bool (*shape)(const fat_problem *central, const fat_gpu *gpu, fat_problem *p);
+    const char *what;
+  } others[] = {
+      {fat_anchor_decode, "one row of Q"}, {fat_anchor_short, "a few rows"}, {fat_anchor_few, "few heads"}};
+  const int count = is_expression(&s->main) ? 1 : 3;
+  for (int i = 0; i < count && c->loader.may_compile && c->loader.db && !c->ask.kernel; i++) {
     fat_problem *p = &s->far[i];
-    if (!(i == 0 ? fat_anchor_decode(&s->main, &c->out->gpu, p)
-                 : fat_anchor_short(&s->main, &c->out->gpu, p)))
+    if (!others[i].shape(&s->main, &c->out->gpu, p))
       continue;
     fat_choosing_turn(c, p);
     const fat_pick_question q = fat_take_question(c);
     FAT_TRY(fat_pick_answer(c->loader.db, &q, &c->rows, pick, err));
     if (pick->far)
-      FAT_TRY(add_untuned(c, p, what[i], true, pick, family, err));
+      FAT_TRY(add_untuned(c, p, others[i].what, true, pick, family, err));
   }
   return FAT_OK;
 }

@@ -126,7 +126,7 @@ const fat_shape *fat_family_known(const fat_family *family, const fat_problem *p
 static bool is_near(const fat_family *f, const fat_asked *asked)
 {
   for (int i = 0; i < f->shapes; i++)
-    if (!f->shape[i].usual && fat_candidate_apart(&f->shape[i].at, &asked->at) <= FAT_CANDIDATE_FAR)
+    if (!f->shape[i].usual && fat_candidate_near(&f->shape[i].at, &asked->at))
       return true;
   return false;
 }

@@ -32,7 +32,7 @@ typedef struct pass {
   fat_asked asked;
   char problem[FAT_PROBLEM_TEXT];
   fat_pick *pick;
-  double nearest;              /* how far off the nearest row is */
+  bool some, near_some;        /* there are rows; some of them near */
   fat_candidate near[KERNELS]; /* the best row of each kernel on this device, not the exact one */
 } pass;
 
@@ -132,7 +132,8 @@ static void weigh(pass *p, fat_candidate *row)
     row->score = NAN;
     return;
   }
-  p->nearest = fmin(p->nearest, row->distance);
+  p->some = true;
+  p->near_some = p->near_some || fat_candidate_near(&row->at, &p->asked.at);
   if (is_before(p, row, &p->pick->row[step]))
     p->pick->row[step] = *row;
   if (step == FAT_PICK_NEAREST)
@@ -331,7 +332,7 @@ fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pi
                            fat_error *err)
 {
   const fat_pick_question *q = question;
-  pass p = {.question = q, .room = fat_waves_room(q->gpu), .pick = pick, .nearest = INFINITY};
+  pass p = {.question = q, .room = fat_waves_room(q->gpu), .pick = pick};
   p.asked = fat_candidate_asked(q->problem, &p.room);
   fat_pick_list none = {0}, *list = &none;
   *pick = (fat_pick){0};
@@ -346,7 +347,7 @@ fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pi
   pick->weighed = db ? list : NULL;
   for (int i = 0; i < list->count; i++)
     weigh(&p, &list->row[i]);
-  pick->far = q->near && isfinite(p.nearest) && p.nearest > FAT_CANDIDATE_FAR;
+  pick->far = q->near && p.some && !p.near_some;
   for (int step = 0; step < FAT_PICK_DEFAULT; step++) {
     const fat_candidate *row = &pick->row[step];
     say(pick, step, db ? nothing[step] : "there is no database");

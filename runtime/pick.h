@@ -8,7 +8,7 @@
  * itself. What is expected follows from the time at a shape by how tiles fill the SMs (waves.h); the farther
  * off a shape lies, the less its row counts (candidate.h).
  *
- * Where a default can be had rows that all lie farther off than 8 are no answer: two rows of a window's
+ * Where a default can be had rows that all lie far off (candidate.h) are no answer: two rows of a window's
  * prefills, 2,048 and 8,192 rows long, say nothing of decoding, which they would give tiles of 192 rows.
  *
  * Rows that were measured in the other type of 16 bits count as nearest ones, too, where their shape was not

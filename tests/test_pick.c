@@ -268,6 +268,12 @@ static void rows_far_off(void **state)
   put(db, "fwd-f16-b1-h8-q4-k4096-d256", "H200", "fwd:Br2", FAT_MEASURED, 0.004);
   pick = answer(db, &q);
   expect(&pick, FAT_PICK_NEAREST, "fwd:Br2");
+  p = parsed("fwd-f16-b16-h8-q4096-k4096-d256"); /* whose heads fill the GPU, as those of one batch do not */
+  pick = answer(db, &q);
+  assert_false(pick.far);                       /* 2^16 rows count as the most */
+  p = parsed("fwd-f16-b1-h1-q4096-k4096-d256"); /* an eighth of the rows */
+  pick = answer(db, &q);
+  assert_true(pick.far);
   p = parsed("fwd-f32-b1-h8-q1-k4096-d256"); /* of which there are none */
   pick = answer(db, &q);
   expect(&pick, FAT_PICK_DEFAULT, NULL);

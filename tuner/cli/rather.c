@@ -104,10 +104,12 @@ static fat_status is_far(const fat_rather *asked, const fat_problem *shape, bool
 static fat_status add_far(const fat_rather *asked, fat_text *shapes, fat_error *err)
 {
   const fat_problem *p = asked->question->problem;
-  fat_problem shape[2];
-  const bool has[] = {fat_anchor_decode(p, &asked->gpu->gpu, &shape[0]),
-                      fat_anchor_short(p, &asked->gpu->gpu, &shape[1])};
-  for (int i = 0; i < 2; i++) {
+  const fat_gpu *gpu = &asked->gpu->gpu;
+  const int count = fat_mod_of(p, FAT_MOD) || fat_mod_of(p, FAT_MASK_MOD) ? 1 : 3;
+  fat_problem shape[3];
+  const bool has[] = {fat_anchor_decode(p, gpu, &shape[0]), fat_anchor_short(p, gpu, &shape[1]),
+                      fat_anchor_few(p, gpu, &shape[2])};
+  for (int i = 0; i < count; i++) {
     bool far = false;
     if (has[i])
       FAT_TRY(is_far(asked, &shape[i], &far, err));

@@ -20,7 +20,7 @@ fat_status fat_rather_find(const fat_rather *asked, fat_pick *pick, char config[
 
 /* In: the question for a family's main anchor, and what it was answered. Adds lines "PROBLEM CONFIG" of the
  * defaults that a plan of the family has: where nothing is stored for the anchor, for one row of Q and for
- * few heads; else for one row of Q and for a few rows, if all that is stored lies far off these. */
+ * few heads; else for one row of Q, a few rows and few heads, if all that is stored lies far off these. */
 fat_status fat_rather_shapes(const fat_rather *asked, const fat_pick *pick, const char *config,
                              fat_text *shapes, fat_error *err);
 
