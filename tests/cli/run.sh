@@ -388,10 +388,12 @@ test_why() {
   code_is 0 why
   out_has "-> predicted" why
   out_has "today's templates give the same source" why
-  run why fwd-f32-b1-h1-q300-k256-d16 --gpu T4 --json
+  run why fwd-f32-b16-h128-q300-k256-d16 --gpu T4 --json
   json_ok "why --json"
   out_has '"step": "predicted"' "why --json"
   out_has '"distance":' "why --json"
+  run why fwd-f32-b1-h1-q300-k256-d16 --gpu T4
+  out_has "too far off" "why for one head, where 8,192 were tuned"
   run why fwd-f32-b1-h1-q300-k256-d16 --gpu T4 --kernel fa1
   out_has "fa1:" "why --kernel fa1"
   run why fwd-f32-b1-h1-q300-k256-d24 --gpu T4
