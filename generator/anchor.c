@@ -1,6 +1,7 @@
 /* anchor.c -- anchors of a family: the main one, q = k = 4096, 16k tokens, H*d = 2048; the others; one row of
  * Q. */
 #include "anchor.h"
+#include "mod.h"
 #include "tensors.h"
 
 /* Bytes of all tensors and one score matrix. In double: a product of five lengths. */
@@ -98,22 +99,22 @@ bool fat_anchor_other(const fat_problem *central, int n, const fat_gpu *gpu, fat
   return true;
 }
 
-bool fat_anchor_few(const fat_problem *central, const fat_gpu *gpu, fat_problem *p)
+static bool decodes(const fat_problem *central, const fat_gpu *gpu, fat_problem *p)
 {
-  return fat_anchor_other(central, FEW_HEADS, gpu, p);
-}
-
-bool fat_anchor_short(const fat_problem *central, const fat_gpu *gpu, fat_problem *p)
-{
-  return fat_anchor_other(central, central->op == FAT_BWD ? SHORT_BWD : SHORT_FWD, gpu, p);
-}
-
-bool fat_anchor_decode(const fat_problem *family, const fat_gpu *gpu, fat_problem *p)
-{
-  *p = fat_anchor_main(family, gpu);
+  *p = fat_anchor_main(central, gpu);
   p->b = p->q = 1;
   p->k = 2 * FAT_ANCHOR_LENGTH;
   fat_anchor_heads(p, 2 * FAT_ANCHOR_WIDTH, 4);
   return p->op == FAT_FWD && p->dtype != FAT_F32 && !fat_problem_has(p, FAT_SPLIT) &&
          !fat_problem_has(p, FAT_BLOCKSPARSE) && !fat_problem_has(p, FAT_DROP);
+}
+
+bool fat_anchor_default(const fat_problem *central, fat_anchor_beside which, const fat_gpu *gpu,
+                        fat_problem *p)
+{
+  if (which == FAT_ANCHOR_ONE_ROW)
+    return decodes(central, gpu, p);
+  const int few_rows = central->op == FAT_BWD ? SHORT_BWD : SHORT_FWD;
+  return !fat_mod_used(central) &&
+         fat_anchor_other(central, which == FAT_ANCHOR_FEW_HEADS ? FEW_HEADS : few_rows, gpu, p);
 }

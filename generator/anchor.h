@@ -33,15 +33,19 @@ fat_problem fat_anchor_main(const fat_problem *family, const fat_gpu *gpu);
 enum { FAT_ANCHOR_OTHERS = 10 /* forward; a backward has fewer */ };
 bool fat_anchor_other(const fat_problem *central, int n, const fat_gpu *gpu, fat_problem *p);
 
-/* That of few heads, which fill a large GPU by smaller tiles than the main one's. */
-bool fat_anchor_few(const fat_problem *central, const fat_gpu *gpu, fat_problem *p);
+/* The shapes that a plan of a family may have defaults of beside the main anchor's: one row of Q, decoding,
+ * where tiles of 128 rows would take 12 times as long (an A100 by the model, 32 heads on 8, 8192 keys), a few
+ * rows on as many keys, and few heads, which fill a large GPU by smaller tiles. */
+typedef enum fat_anchor_beside {
+  FAT_ANCHOR_ONE_ROW,
+  FAT_ANCHOR_FEW_ROWS,
+  FAT_ANCHOR_FEW_HEADS,
+  FAT_ANCHOR_BESIDES
+} fat_anchor_beside;
 
-/* That of a few rows on as many keys. */
-bool fat_anchor_short(const fat_problem *central, const fat_gpu *gpu, fat_problem *p);
-
-/* That of decoding, one row of Q, whose default is another than the main anchor's: tiles of 128 rows would
- * take 12 times as long (an A100 by the model, 32 heads on 8, 8192 keys). False where it is the same, or one
- * row makes no sense. */
-bool fat_anchor_decode(const fat_problem *family, const fat_gpu *gpu, fat_problem *p);
+/* False where such a shape makes no sense or its default is the main anchor's, and for expressions, of which
+ * each compiles its own kernels, but for one row. */
+bool fat_anchor_default(const fat_problem *central, fat_anchor_beside which, const fat_gpu *gpu,
+                        fat_problem *p);
 
 #endif

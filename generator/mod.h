@@ -95,6 +95,8 @@ fat_status fat_mod_add(const char *text, fat_feature which, fat_problem *p, fat_
 
 /* What a problem says of one of the two features; NULL where it has none, or nobody has told what it says. */
 const fat_mod *fat_mod_of(const fat_problem *p, fat_feature which);
+/* Whether it says anything of either. */
+bool fat_mod_used(const fat_problem *p);
 /* FAT_E_INPUT where a problem names what nobody has told, or its two expressions disagree on a table. */
 fat_status fat_mod_check(const fat_problem *p, fat_error *err);
 /* Which of a problem's features brings a table, FAT_FEATURE_COUNT where none has it; whether of whole

@@ -83,6 +83,11 @@ const fat_mod *fat_mod_of(const fat_problem *p, fat_feature which)
   return fat_problem_has(p, which) ? find(which, p->arg[which][0]) : NULL;
 }
 
+bool fat_mod_used(const fat_problem *p)
+{
+  return fat_mod_of(p, FAT_MOD) || fat_mod_of(p, FAT_MASK_MOD);
+}
+
 fat_feature fat_mod_table(const fat_problem *p, int table, bool *whole, bool *wide)
 {
   for (int n = 0; n < FAT_MOD_FEATURES; n++) { /* the first brings it */

@@ -68,6 +68,7 @@ fat_status fat_choosing_end(fat_choosing *c, fat_status status, fat_error *err)
 {
   fat_choosing_leave_db(c, "");
   fat_pick_rows_free(&c->rows);
+  fat_pick_rows_free(&c->plain_rows);
   fat_load_keep(&c->loader);
   if (status == FAT_OK)
     return fat_text_status(c->why, err);

@@ -18,7 +18,7 @@ typedef struct shapes {
   fat_problem main;
   bool measured;
   int count, left; /* left: more than there is room for */
-  fat_problem list[FAT_FAMILY_SHAPES], far[3];
+  fat_problem list[FAT_FAMILY_SHAPES], far[FAT_ANCHOR_BESIDES];
   double distance[FAT_FAMILY_SHAPES];
 } shapes;
 
@@ -159,10 +159,9 @@ static fat_status choose_shapes(fat_choosing *c, const shapes *s, fat_pick *pick
 {
   int left = s->left;
   foreseen f = {c, s, 0};
-  const bool plain = !fat_mod_of(&s->main, FAT_MOD) && !fat_mod_of(&s->main, FAT_MASK_MOD);
   c->brief = true;
   c->loader.foresees = &f;
-  c->loader.foresee = plain && s->count > 1 ? note_shapes : NULL;
+  c->loader.foresee = !fat_mod_used(&s->main) && s->count > 1 ? note_shapes : NULL;
   for (int i = 0; i < s->count; i++) {
     bool found = false;
     f.from = i;
@@ -218,7 +217,7 @@ static bool foretell(fat_choosing *c, fat_pick *pick)
   fat_problem plain;
   fat_candidate row;
   q.near = false;
-  if (!c->loader.db || fat_pick_plain(c->loader.db, &q, &plain, &row, NULL) != FAT_OK)
+  if (!c->loader.db || fat_pick_plain(c->loader.db, &q, &c->plain_rows, &plain, &row, NULL) != FAT_OK)
     return false;
   if (!row.found) {
     if (fat_pick_answer(c->loader.db, &q, &c->rows, pick, NULL) != FAT_OK || pick->step >= FAT_PICK_DEFAULT)
@@ -231,9 +230,12 @@ static bool foretell(fat_choosing *c, fat_pick *pick)
 }
 
 /* The default of a shape beside the main anchor's. Where it is not to be had, that is said and no error. */
-static fat_status add_untuned(fat_choosing *c, const fat_problem *p, const char *what, bool foretold,
+static fat_status add_untuned(fat_choosing *c, const fat_problem *p, fat_anchor_beside which, bool foretold,
                               fat_pick *pick, fat_family *family, fat_error *err)
 {
+  static const char *const what[] = {[FAT_ANCHOR_ONE_ROW] = "one row of Q",
+                                     [FAT_ANCHOR_FEW_ROWS] = "a few rows",
+                                     [FAT_ANCHOR_FEW_HEADS] = "few heads"};
   fat_error why = {0};
   if (family->shapes == FAT_FAMILY_SHAPES || family->codes + 2 > FAT_FAMILY_CODES)
     return FAT_OK;
@@ -249,23 +251,18 @@ static fat_status add_untuned(fat_choosing *c, const fat_problem *p, const char 
   }
   if (status == FAT_E_NOMEM || fat_cuda_error_is_fatal(status))
     return fat_status_fail(err, status, "%s", why.text);
-  fat_text_format(c->why, "left out: %s: %s\n", what, why.text);
+  fat_text_format(c->why, "left out: %s: %s\n", what[which], why.text);
   return FAT_OK;
 }
 
-static bool is_expression(const fat_problem *p)
-{
-  return fat_mod_of(p, FAT_MOD) || fat_mod_of(p, FAT_MASK_MOD);
-}
-
 /* Nothing is stored: the default of the main anchor, and that of one row of Q where it is to be had; where
- * the plain family tells which is the better for a call, that of few heads, too, but for expressions, of
- * which each compiles its own. */
+ * the plain family tells which is the better for a call, that of few heads, too. */
 static fat_status choose_untuned(fat_choosing *c, shapes *s, fat_pick *pick, fat_family *family,
                                  fat_error *err)
 {
   fat_problem *decode = &s->list[0], *few = &s->list[1], plain;
-  const bool decodes = fat_anchor_decode(&s->main, &c->out->gpu, decode) && !c->ask.kernel;
+  const fat_gpu *gpu = &c->out->gpu;
+  const bool decodes = fat_anchor_default(&s->main, FAT_ANCHOR_ONE_ROW, gpu, decode) && !c->ask.kernel;
   fat_choosing_turn(c, &s->main);
   c->loader.foresees = s;
   c->loader.foresee = decodes && !fat_feature_plain(&s->main, &plain) ? note_defaults : NULL;
@@ -277,31 +274,24 @@ static fat_status choose_untuned(fat_choosing *c, shapes *s, fat_pick *pick, fat
   if (status == FAT_OK)
     status = add(c, pick, family, err);
   if (status == FAT_OK && decodes)
-    status = add_untuned(c, decode, "one row of Q", foretold, pick, family, err);
-  if (status == FAT_OK && foretold && !is_expression(&s->main) && fat_anchor_few(&s->main, &c->out->gpu, few))
-    status = add_untuned(c, few, "few heads", foretold, pick, family, err);
+    status = add_untuned(c, decode, FAT_ANCHOR_ONE_ROW, foretold, pick, family, err);
+  if (status == FAT_OK && foretold && fat_anchor_default(&s->main, FAT_ANCHOR_FEW_HEADS, gpu, few))
+    status = add_untuned(c, few, FAT_ANCHOR_FEW_HEADS, foretold, pick, family, err);
   return status;
 }
 
-/* Beside what is stored the defaults of one row of Q, of a few rows and of few heads, where all of it lies
- * far off these; of expressions, of which each compiles its own, that of one row alone. */
+/* Beside what is stored the defaults of the shapes that all of it lies far off. */
 static fat_status add_far(fat_choosing *c, shapes *s, fat_pick *pick, fat_family *family, fat_error *err)
 {
-  static const struct {
-    bool (*shape)(const fat_problem *central, const fat_gpu *gpu, fat_problem *p);
-    const char *what;
-  } others[] = {
-      {fat_anchor_decode, "one row of Q"}, {fat_anchor_short, "a few rows"}, {fat_anchor_few, "few heads"}};
-  const int count = is_expression(&s->main) ? 1 : 3;
-  for (int i = 0; i < count && c->loader.may_compile && c->loader.db && !c->ask.kernel; i++) {
+  for (int i = 0; i < FAT_ANCHOR_BESIDES && c->loader.may_compile && c->loader.db && !c->ask.kernel; i++) {
     fat_problem *p = &s->far[i];
-    if (!others[i].shape(&s->main, &c->out->gpu, p))
+    if (!fat_anchor_default(&s->main, (fat_anchor_beside)i, &c->out->gpu, p))
       continue;
     fat_choosing_turn(c, p);
     const fat_pick_question q = fat_take_question(c);
     FAT_TRY(fat_pick_answer(c->loader.db, &q, &c->rows, pick, err));
     if (pick->far)
-      FAT_TRY(add_untuned(c, p, others[i].what, true, pick, family, err));
+      FAT_TRY(add_untuned(c, p, (fat_anchor_beside)i, true, pick, family, err));
   }
   return FAT_OK;
 }

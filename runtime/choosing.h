@@ -14,7 +14,7 @@ typedef struct fat_choosing {
   fat_ask ask;
   fat_choice *out;
   fat_loader loader;
-  fat_pick_rows rows; /* what the database told the pick */
+  fat_pick_rows rows, plain_rows; /* what the database told the pick, of the family and of its plain one */
   fat_text *why;
   bool brief; /* of the steps only the one that is taken is told */
   char refused[FAT_CHOOSING_REFUSED][FAT_HASH_SIZE];

@@ -368,11 +368,10 @@ fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pi
   return FAT_OK;
 }
 
-fat_status fat_pick_plain(fat_db *db, const fat_pick_question *question, fat_problem *plain,
-                          fat_candidate *row, fat_error *err)
+fat_status fat_pick_plain(fat_db *db, const fat_pick_question *question, fat_pick_rows *rows,
+                          fat_problem *plain, fat_candidate *row, fat_error *err)
 {
   fat_pick_question q = *question;
-  fat_pick_rows rows = {0};
   row->found = false;
   q.problem = plain;
   q.refused_count = 0;
@@ -381,10 +380,9 @@ fat_status fat_pick_plain(fat_db *db, const fat_pick_question *question, fat_pro
   fat_pick *pick = malloc(sizeof *pick);
   if (!pick)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the steps of a pick");
-  const fat_status status = fat_pick_answer(db, &q, &rows, pick, err);
+  const fat_status status = fat_pick_answer(db, &q, rows, pick, err);
   if (status == FAT_OK && pick->step <= FAT_PICK_NEAREST)
     *row = pick->row[pick->step];
-  fat_pick_rows_free(&rows);
   free(pick);
   return status;
 }

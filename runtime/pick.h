@@ -97,9 +97,9 @@ fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pi
                            fat_error *err);
 
 /* What won where the problem is plain (fat_feature_plain), which a family that nothing is known of may be
- * given too; `found` says whether there is such a row. In `plain` that problem. */
-fat_status fat_pick_plain(fat_db *db, const fat_pick_question *question, fat_problem *plain,
-                          fat_candidate *row, fat_error *err);
+ * given too; `found` says whether there is such a row. In `plain` that problem; `rows` are of its family. */
+fat_status fat_pick_plain(fat_db *db, const fat_pick_question *question, fat_pick_rows *rows,
+                          fat_problem *plain, fat_candidate *row, fat_error *err);
 
 /* The rows that were weighed for the step which was taken, the least score first; not for an exact one, which
  * none is weighed against. Returns how many. */

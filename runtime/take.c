@@ -227,7 +227,7 @@ static fat_status take_default(fat_choosing *c, const fat_pick *pick, fat_error 
   fat_problem plain;
   fat_candidate rather = {0};
   const fat_pick_question q = fat_take_question(c);
-  fat_pick_plain(c->loader.db, &q, &plain, &rather, &why); /* none where it fails, too */
+  fat_pick_plain(c->loader.db, &q, &c->plain_rows, &plain, &rather, &why); /* none where it fails, too */
   fatune_jit_request r = {.kernel = c->ask.kernel, .rather = rather.found ? rather.config : NULL};
   fat_status status = fat_load_compiled(&c->loader, &r, &c->out->main, &why);
   if (status != FAT_OK)

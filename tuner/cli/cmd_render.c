@@ -23,7 +23,7 @@ static fat_status find_stored(const fat_options *o, fat_script *script, const fa
 {
   fat_db *db = NULL;
   fat_text path = {0};
-  fat_pick_rows rows = {0};
+  fat_pick_rows rows = {0}, plain_rows = {0};
   fat_pick pick;
   const fat_pick_question question = {.problem = p,
                                       .gpu = &asked->gpu,
@@ -43,8 +43,9 @@ static fat_status find_stored(const fat_options *o, fat_script *script, const fa
   if (status == FAT_OK && pick.row[pick.step].found)
     snprintf(config, FAT_CONFIG_TEXT, "%s", pick.row[pick.step].config);
   else if (status == FAT_OK)
-    status = fat_rather_find(&(fat_rather){o, asked, script, db, &question}, &pick, config, err);
+    status = fat_rather_find(&(fat_rather){o, asked, script, db, &question, &plain_rows}, &pick, config, err);
   fat_pick_rows_free(&rows);
+  fat_pick_rows_free(&plain_rows);
   fat_db_close(db);
   fat_text_free(&path);
   return status == FAT_E_NOT_FOUND ? FAT_OK : status;

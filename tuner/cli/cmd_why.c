@@ -25,12 +25,11 @@ typedef struct answer {
   const fat_options *options;
   fat_problem problem; /* of a family its main anchor */
   bool is_family;
-  fat_text shapes; /* of a family: a line for each that was measured here */
   fat_asked_gpu asked;
   fat_script *script;
-  fat_db *db; /* NULL: there is none */
-  fat_text path, key;
-  fat_pick_rows rows;
+  fat_db *db;                 /* NULL: there is none */
+  fat_text path, key, shapes; /* shapes: lines, of a family */
+  fat_pick_rows rows, plain_rows;
   fat_pick pick;
   char fallback[FAT_CONFIG_TEXT]; /* what is given where nothing is stored, "" if not asked */
   fat_rendered today;             /* of what is chosen */
@@ -157,7 +156,7 @@ static fat_status find_answer(answer *a, fat_error *err)
                                 .templates = fat_script_templates_hash(a->script),
                                 .now = (int64_t)time(NULL)};
   FAT_TRY(fat_fitting_answer(a->db, a->script, &question, &a->rows, &a->pick, err));
-  const fat_rather rather = {a->options, &a->asked, a->script, a->db, &question};
+  const fat_rather rather = {a->options, &a->asked, a->script, a->db, &question, &a->plain_rows};
   FAT_TRY(fat_rather_find(&rather, &a->pick, a->fallback, err));
   FAT_TRY(find_shapes(a, err));
   if (a->is_family && !question.kernel)
@@ -322,6 +321,7 @@ static int why(const fat_options *options)
     code = FAT_EXIT_NO_KERNEL;
   fat_text_free(&out);
   fat_pick_rows_free(&a.rows);
+  fat_pick_rows_free(&a.plain_rows);
   fat_text_free(&a.path);
   fat_text_free(&a.shapes);
   fat_text_free(&a.key);

@@ -8,7 +8,6 @@
 
 #include "anchor.h"
 #include "compile.h"
-#include "mod.h"
 #include "source.h"
 #include "usual.h"
 
@@ -48,7 +47,7 @@ fat_status fat_rather_find(const fat_rather *asked, fat_pick *pick, char config[
   char text[FAT_PROBLEM_TEXT];
   if (pick->step != FAT_PICK_DEFAULT)
     return FAT_OK;
-  FAT_TRY(fat_pick_plain(asked->db, q, &plain, &won, err));
+  FAT_TRY(fat_pick_plain(asked->db, q, asked->plain_rows, &plain, &won, err));
   if (!won.found || fat_config_parse(config, &usual, NULL) != FAT_OK ||
       !fat_usual_yields(asked->script, &usual, won.config, q->problem, q->gpu, &other) ||
       (strcmp(won.config, config) != 0 && !is_lean(asked, &other)))
@@ -84,37 +83,20 @@ static fat_status add_shape(const fat_rather *asked, const fat_problem *shape, f
   return status;
 }
 
-/* Whether all that is stored lies far off a shape. */
-static fat_status is_far(const fat_rather *asked, const fat_problem *shape, bool *far, fat_error *err)
+/* Of a family with rows: those shapes that all of them lie far off. `pick` and `rows` are room for answers,
+ * which the command's own may not be: its scores are told later. */
+static fat_status add_far(const fat_rather *asked, fat_pick *pick, fat_pick_rows *rows, fat_text *shapes,
+                          fat_error *err)
 {
+  fat_problem shape;
   fat_pick_question q = *asked->question;
-  fat_pick_rows rows = {0};
-  fat_pick *pick = calloc(1, sizeof *pick);
-  if (!pick)
-    return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a pick");
-  q.problem = shape;
-  const fat_status status = fat_pick_answer(asked->db, &q, &rows, pick, err);
-  *far = pick->far;
-  fat_pick_rows_free(&rows);
-  free(pick);
-  return status;
-}
-
-/* Of a family with rows: those shapes that all of them lie far off. */
-static fat_status add_far(const fat_rather *asked, fat_text *shapes, fat_error *err)
-{
-  const fat_problem *p = asked->question->problem;
-  const fat_gpu *gpu = &asked->gpu->gpu;
-  const int count = fat_mod_of(p, FAT_MOD) || fat_mod_of(p, FAT_MASK_MOD) ? 1 : 3;
-  fat_problem shape[3];
-  const bool has[] = {fat_anchor_decode(p, gpu, &shape[0]), fat_anchor_short(p, gpu, &shape[1]),
-                      fat_anchor_few(p, gpu, &shape[2])};
-  for (int i = 0; i < count; i++) {
-    bool far = false;
-    if (has[i])
-      FAT_TRY(is_far(asked, &shape[i], &far, err));
-    if (far)
-      FAT_TRY(add_shape(asked, &shape[i], shapes, err));
+  q.problem = &shape;
+  for (int i = 0; i < FAT_ANCHOR_BESIDES; i++) {
+    if (!fat_anchor_default(asked->question->problem, (fat_anchor_beside)i, &asked->gpu->gpu, &shape))
+      continue;
+    FAT_TRY(fat_pick_answer(asked->db, &q, rows, pick, err));
+    if (pick->far)
+      FAT_TRY(add_shape(asked, &shape, shapes, err));
   }
   return FAT_OK;
 }
@@ -127,15 +109,22 @@ fat_status fat_rather_shapes(const fat_rather *asked, const fat_pick *pick, cons
   const fat_problem *p = asked->question->problem;
   fat_problem shape, plain;
   fat_candidate won;
-  if (pick->step < FAT_PICK_DEFAULT)
-    return add_far(asked, shapes, err);
+  if (pick->step < FAT_PICK_DEFAULT) {
+    fat_pick_rows rows = {0};
+    fat_pick *answer = calloc(1, sizeof *answer);
+    const fat_status status = answer ? add_far(asked, answer, &rows, shapes, err)
+                                     : fat_status_fail(err, FAT_E_NOMEM, "out of memory for a pick");
+    fat_pick_rows_free(&rows);
+    free(answer);
+    return status;
+  }
   if (pick->step > FAT_PICK_DEFAULT)
     return FAT_OK;
   fat_text_format(shapes, "%s %s\n", fat_problem_print(p, main), config);
-  if (fat_anchor_decode(p, gpu, &shape))
+  if (fat_anchor_default(p, FAT_ANCHOR_ONE_ROW, gpu, &shape))
     FAT_TRY(add_shape(asked, &shape, shapes, err));
-  FAT_TRY(fat_pick_plain(asked->db, asked->question, &plain, &won, err));
-  if (!won.found || fat_mod_of(p, FAT_MOD) || fat_mod_of(p, FAT_MASK_MOD) || !fat_anchor_few(p, gpu, &shape))
+  FAT_TRY(fat_pick_plain(asked->db, asked->question, asked->plain_rows, &plain, &won, err));
+  if (!won.found || !fat_anchor_default(p, FAT_ANCHOR_FEW_HEADS, gpu, &shape))
     return FAT_OK;
   return add_shape(asked, &shape, shapes, err);
 }

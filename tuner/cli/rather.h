@@ -11,6 +11,7 @@ typedef struct fat_rather {
   fat_script *script;
   fat_db *db; /* may be NULL */
   const fat_pick_question *question;
+  fat_pick_rows *plain_rows; /* of the plain family, for all questions */
 } fat_rather;
 
 /* In: what was asked, the answer, and the default. Where the answer is that: in its place what won where the
