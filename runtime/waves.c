@@ -50,6 +50,9 @@ static const double rows_part = 0.1;
  * 1,269 pairs a full tile of 192 rows was foretold from one of 64 or fewer as 32 % faster without that, as
  * 4 % with it. */
 static const double beside_groups = 4.5;
+/* The SMs of a GPC that can be counted on: the blocks of a cluster lie in one, and clusters of splits are as
+ * large as lets all of them run at once (templates/lib/split.lua). */
+static const double gpc = 16;
 /* x / m in whole steps, x not negative: `per` is 1 / m, which is not exact. */
 static double steps(double x, double per)
 {
@@ -236,6 +239,16 @@ static double part(const fat_waves *w, const fat_reach *r, double blocks)
   return w->alone + w->another * (least(steps(blocks, r->per_sm), w->blocks) - 1);
 }
 
+/* How many splits find room for each of so many tiles, as a cluster or as blocks that lie anywhere. */
+static double room_of(const fat_waves *w, const fat_reach *r, double tiles)
+{
+  const double most = tiles > 1 ? tiles : 1;
+  if (w->most == INT32_MAX)
+    return (double)(int64_t)(r->sms * w->wanted / most);
+  const double gpcs = r->sms > gpc ? (double)(int64_t)(r->sms / gpc) : 1;
+  return least(w->most, (double)(int64_t)(gpc / steps(most, 1 / (gpcs * w->wanted))));
+}
+
 /* Blocks that share the keys of a tile, as the recipe of fwd.lua counts them. */
 static double splits_of(const fat_waves *w, const fat_reach *r, double tiles)
 {
@@ -243,8 +256,7 @@ static double splits_of(const fat_waves *w, const fat_reach *r, double tiles)
     return steps(r->keys, r->per_split);
   if (w->wanted == 0)
     return 1;
-  const double room = (double)(int64_t)(r->sms * w->wanted / (tiles > 1 ? tiles : 1));
-  const double splits = least(least(room, w->most), steps(r->keys, w->per_Bc));
+  const double splits = least(room_of(w, r, tiles), steps(r->keys, w->per_Bc));
   return splits > 1 ? splits : 1;
 }
 

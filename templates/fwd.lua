@@ -1,5 +1,5 @@
 -- fwd.lua -- the space, the needs and the launch of fwd.cu.
-local simt, mma = include "lib/simt.lua", include "lib/mma.lua"
+local simt, mma, split = include "lib/simt.lua", include "lib/mma.lua", include "lib/split.lua"
 
 -- The work of a launch, of which `of` says what differs by the units that do it; a tile holds rows of `group` heads.
 local function launch(c, p, bytes, row, group, splits, of)
@@ -58,7 +58,7 @@ local tensor = {
   work = function(c, p, g)
     local group, row = mma.group(c, p), p.d + p.dv
     local tiles = ceil_div(p.q * group, c.Br) * p.b * p.h // group
-    local splits = mma.splits(c, p, g, tiles)
+    local splits = split.count(c, p, g, tiles)
     local visits = math.max(1, simt.visits(c, p, group) / splits)
     local launches = launch(c, p, mma.bytes(p), row, group, splits, {
       visits = visits, threads = mma.threads(c), shared = mma.shared(c, p), registers = mma.registers(c, p, g),
@@ -70,7 +70,7 @@ local tensor = {
       issue = visits * mma.tile_issue(c, p),
       steps = visits * mma.steps(c),
     })
-    if mma.is_split(c, p) and c.M == 0 then
+    if split.is_made(c, p) and c.M == 0 then
       local rows, part = p.b * p.h * p.q, 4 * c.k * splits * (p.dv + 1)
       launches[1].l2 = launches[1].l2 + rows * part
       launches[2] = { blocks = rows, threads = 128, shared = merge_bytes(p), registers = 64, visits = 1, steps = 3,
@@ -96,7 +96,7 @@ local function overlap(words) return words.overlaps and " overlap" or "" end
 -- Two launches over a workspace of what each split gives each row: O_s, Dv numbers, and L_s; or one, of clusters that keep these in
 -- shared memory.
 local function split_recipe(c, p, g, entry)
-  local splits, soon = mma.splits_of(c, p, tiles(c, p)), overlap(mma.words(c, p, g))
+  local splits, soon = split.text(c, p, tiles(c, p)), overlap(mma.words(c, p, g))
   if c.M > 0 then
     return valid(c) .. string.format("launch %s grid %s*%s block %d shared %d cluster %s%s args call int(%s)\n", entry "fwd",
       tiles(c, p), splits, mma.threads(c), mma.shared(c, p), splits, soon, splits)
@@ -119,7 +119,7 @@ return {
   lists = simt.lists "keys",
   recipe = function(c, p, g, entry)
     local half = p.dtype == "f32" and cores or tensor
-    if half == tensor and mma.is_split(c, p) then return split_recipe(c, p, g, entry) end
+    if half == tensor and split.is_made(c, p) then return split_recipe(c, p, g, entry) end
     return valid(c) .. string.format("launch %s grid %s block %d shared %d%s args call\n", entry "fwd", tiles(c, p),
       half.threads(c), half.shared(c, p, g), overlap(half.words(c, p, g)))
   end,

@@ -1,6 +1,6 @@
 -- mma.lua -- what the kernels on tensor cores have in common: tunables, what a thread holds, and the arithmetic of
 -- work that the model turns into time. Goes with mma.cuh, half.cuh and tf32.cuh.
-local libs = include "lib/libs.lua"
+local libs, split = include "lib/libs.lua", include "lib/split.lua"
 local mma = {}
 
 local function ceil_div(x, y) return (x + y - 1) // y end
@@ -58,21 +58,6 @@ end
 function mma.may_part(p)
   return p.slices == 1 and not p.has.split and not p.has.drop and p.q * (p.h // p.hk) <= 64 and p.k >= 256
 end
-
--- Into how many splits the keys of a tile of Q go: with `splitN` into N keys each, else into as many as tiles fill
--- the N blocks of each SM, and at most into single tiles of keys. As an expression of the recipe, and as a number.
-function mma.splits_of(c, p, tiles)
-  if p.has.split then return "ceildiv(k,split)" end
-  local most = string.format("ceildiv(SMs*%d+1,max(1,%s))-1", c.N, tiles)
-  if c.M > 0 then most = string.format("min(%d,%s)", c.M, most) end
-  return string.format("max(1,min(ceildiv(k,%d),%s))", c.Bc, most)
-end
-function mma.splits(c, p, g, tiles)
-  if p.has.split then return ceil_div(p.k, 4096) end -- what N is does not reach a kernel's text
-  if c.N == 0 then return 1 end
-  return math.max(1, math.min(ceil_div(p.k, c.Bc), ceil_div(g.sms * c.N + 1, math.max(tiles, 1)) - 1, c.M > 0 and c.M or math.huge))
-end
-function mma.is_split(c, p) return p.has.split or c.N > 0 end
 
 -- A window leaves little of a tile of many rows, and masking both its ends costs registers that such a tile lacks.
 function mma.is_wide(p) return not p.cut.left end
@@ -254,8 +239,8 @@ mma.constraints = {
   { function(c) return c.M == 0 or c.N > 0 end, "blocks merge what they have where keys are split evenly" },
   { function(c, p, g) return c.M == 0 or g.sm >= 90 end, "clusters of blocks are Hopper's" },
   { function(c, p) return not (p.has.split and p.has.bs) end, "split and bs exclude each other: keys of a list make no splits of so many" },
-  { function(c, p) return not mma.is_split(c, p) or p.slices == 1 end, "keys are split where V is made at once" },
-  { function(c, p) return not p.has.drop or c.G ~= 1 and not mma.is_split(c, p) end,
+  { function(c, p) return not split.is_made(c, p) or p.slices == 1 end, "keys are split where V is made at once" },
+  { function(c, p) return not p.has.drop or c.G ~= 1 and not split.is_made(c, p) end,
     "dropout draws for rows of one head, in one pass over its keys" },
   { function(c, p) return c.G ~= 1 or not (p.has.iv or p.has.bs) end, "rows of several heads share a tile where all see the same keys" },
   { function(c, p) return c.G ~= 1 or p.slices == 1 end, "rows of several heads share a tile where V is made at once" },

@@ -1,0 +1,31 @@
+-- split.lua -- how many blocks share a row's keys, for fwd: as an expression of the recipe, and as a number.
+local split = {}
+
+function split.is_made(c, p) return p.has.split or c.N > 0 end
+
+-- With `splitN` each split has N keys. Else there are as many as tiles of Q leave room for, where each SM has N blocks, and single
+-- tiles of keys at most.
+--   The blocks of a cluster lie in one GPC, which has 16 SMs at least (a Hopper's have 16 or 18), so clusters are as large as lets
+-- all of them run at once. 20 tiles in clusters of 6 blocks, one on an SM, for which 132 SMs have room, took two rounds and 28 us;
+-- in clusters of 5 they take 14 (H200, 10 heads of 60 rows, 6,275 keys, d 64).
+local gpc = 16
+
+function split.text(c, p, tiles)
+  if p.has.split then return "ceildiv(k,split)" end
+  local most = string.format("ceildiv(SMs*%d+1,max(1,%s))-1", c.N, tiles)
+  if c.M > 0 then
+    local in_a_gpc = string.format("ceildiv(max(1,%s),%d*max(1,ceildiv(SMs-%d,%d)))", tiles, c.N, gpc - 1, gpc)
+    most = string.format("min(%d,ceildiv(%d,%s)-1)", c.M, gpc + 1, in_a_gpc)
+  end
+  return string.format("max(1,min(ceildiv(k,%d),%s))", c.Bc, most)
+end
+
+function split.count(c, p, g, tiles)
+  if p.has.split then return ceil_div(p.k, 4096) end -- what N is does not reach a kernel's text
+  if c.N == 0 then return 1 end
+  local most = g.sms * c.N // math.max(tiles, 1)
+  if c.M > 0 then most = math.min(c.M, gpc // ceil_div(math.max(tiles, 1), c.N * math.max(1, g.sms // gpc))) end
+  return math.max(1, math.min(ceil_div(p.k, c.Bc), most))
+end
+
+return split
