@@ -139,7 +139,8 @@ static const fat_shape *best_of(const fat_family *family, const fat_asked *asked
                                 counted those)
 {
   const fat_shape *best = NULL;
-  double work[FAT_FAMILY_SHAPES], least = INFINITY, least_apart = INFINITY, least_rows = INFINITY;
+  fat_demand work[FAT_FAMILY_SHAPES];
+  double least = INFINITY, least_apart = INFINITY, least_rows = INFINITY;
   for (int i = 0; i < family->waves_count; i++)
     work[i] = fat_waves_work(&family->waves[i], &asked->reach);
   for (int i = 0; i < family->shapes; i++) {

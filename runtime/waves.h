@@ -46,6 +46,7 @@ typedef struct fat_reach {
   double least_ms; /* that device memory takes for Q, K, V and O */
   double D_ms;     /* of a backward: that it takes for D = rowsum(dO O) */
   double sums_ms;  /* and for dQ's sums, which are cleared and rounded */
+  double split_ms; /* of a forward: that a launch takes to merge what one split leaves of all rows */
 } fat_reach;
 fat_reach fat_waves_reach(const fat_problem *p, const fat_room *room);
 
@@ -73,8 +74,13 @@ typedef struct fat_waves {
 } fat_waves;
 fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm);
 
+/* What a config has to do for a problem. */
+typedef struct fat_demand {
+  double tiles; /* takes a pace's rate, each unit of it */
+  double merge; /* ms: what a launch that merges splits takes beside any other launch */
+} fat_demand;
 /* Runs in calls: numbers alone. */
-double fat_waves_work(const fat_waves *w, const fat_reach *r);
+fat_demand fat_waves_work(const fat_waves *w, const fat_reach *r);
 /* The part of a tile that keys take, not its beginning and end, as far as that is told apart. */
 double fat_waves_tile_part(const fat_waves *w, const fat_reach *r);
 
@@ -91,10 +97,11 @@ typedef struct fat_pace {
    * by the rate. */
   double doubt, doubt_rate;
 } fat_pace;
-fat_pace fat_waves_pace(const fat_waves *w, const fat_reach *r, double ms, double work);
-static inline double fat_waves_ms(const fat_pace *pace, const fat_reach *reach, double work)
+fat_pace fat_waves_pace(const fat_waves *w, const fat_reach *r, double ms, fat_demand work);
+static inline double fat_waves_ms(const fat_pace *pace, const fat_reach *reach, fat_demand work)
 {
-  const double ms = pace->once + reach->D_ms + pace->sums * reach->sums_ms + pace->rate * work;
+  const double ms =
+      pace->once + work.merge + reach->D_ms + pace->sums * reach->sums_ms + pace->rate * work.tiles;
   return ms > reach->least_ms ? ms : reach->least_ms;
 }
 /* What of a time foretold, `ms`, comes by the rate. */

@@ -14,7 +14,7 @@ static double work_of(const char *problem, const char *config, int blocks, int64
   const fat_room room = fat_waves_room(&(fat_gpu){.sms = (int)sms});
   const fat_reach reach = fat_waves_reach(&p, &room);
   const fat_waves waves = fat_waves_of(&c, p.op, blocks);
-  return fat_waves_work(&waves, &reach);
+  return fat_waves_work(&waves, &reach).tiles;
 }
 
 static fat_waves waves_of(const char *config, fat_op op)
@@ -97,8 +97,9 @@ static void nothing_to_do(void **state)
   fat_problem least;
   MUST(fat_problem_parse("fwd-f16-b1-h1-q1-k1-d64", &least, err));
   assert_true(fat_waves_reach(&least, &(fat_room){132, 1.0 / 132, 1e-9}).least_ms == FAT_WAVES_FLOOR);
-  const fat_pace pace = fat_waves_pace(&(fat_waves){.wanted = 0}, &(fat_reach){.keys = 0}, 1, 0);
-  assert_true(fat_waves_ms(&pace, &(fat_reach){0}, 100) == pace.once);
+  const fat_pace pace =
+      fat_waves_pace(&(fat_waves){.wanted = 0}, &(fat_reach){.keys = 0}, 1, (fat_demand){0});
+  assert_true(fat_waves_ms(&pace, &(fat_reach){0}, (fat_demand){100, 0}) == pace.once);
 }
 
 /* Warpgroups whose 64 rows hold none leave the others' time: as 4.5 of them is what a tile takes beside. The
@@ -158,7 +159,33 @@ static void splits(void **state)
   is_work(2048 + 80, "fwd-f16-b1-h32-q64-k8192-d64-causal-split2048", "fwd:Br64-Bc64", 1, 132);
   const fat_waves whole = waves_of("fwd:Br64-Bc64", FAT_FWD), split = waves_of("fwd:Br64-Bc64-N2", FAT_FWD);
   const fat_reach reach = {.keys = 64, .mean = 64};
-  assert_true(fat_waves_pace(&split, &reach, 1, 1).once == 2 * fat_waves_pace(&whole, &reach, 1, 1).once);
+  assert_true(fat_waves_pace(&split, &reach, 1, (fat_demand){1, 0}).once ==
+              2 * fat_waves_pace(&whole, &reach, 1, (fat_demand){1, 0}).once);
+}
+
+/* A launch that merges splits takes longer the more there are, and the more rows: times of an H200, the
+ * second foretold from the first as 11 us without that. Clusters have no such launch. */
+static void merging_takes_time(void **state)
+{
+  static const char *const config = "fwd:Br64-Bc64-w4-s2-Q0-b1-Z1-W16-G1-N2";
+  (void)state;
+  fat_problem four, many;
+  const fat_room room = {.sms = 132, .per_sm = 1.0 / 132};
+  MUST(fat_problem_parse("fwd-f16-b8-h32k8-q4-k8192-d128", &four, err));
+  MUST(fat_problem_parse("fwd-f16-b3-h7k1-q9-k8211-d128", &many, err));
+  const fat_reach from = fat_waves_reach(&four, &room), to = fat_waves_reach(&many, &room);
+  fat_waves w = waves_of(config, FAT_FWD);
+  w.blocks = 2;
+  w.per_block = 0.5;
+  const fat_demand was = fat_waves_work(&w, &from), is = fat_waves_work(&w, &to);
+  assert_true(fabs(is.merge - 88 * (4e-5 + 1e-9 * 4 * 189 * 129)) < 1e-9);
+  const fat_pace pace = fat_waves_pace(&w, &from, 0.0737, was);
+  assert_true(fabs(fat_waves_ms(&pace, &from, was) - 0.0737) < 1e-9);
+  assert_true(fabs(fat_waves_ms(&pace, &to, is) / 0.0239 - 1) < 0.25);
+  w.most = 8;
+  assert_true(fat_waves_work(&w, &to).merge == 0);
+  w = waves_of("fwd:Br64-Bc64", FAT_FWD);
+  assert_true(fat_waves_work(&w, &to).merge == 0);
 }
 
 /* A backward takes what memory does for D and, where blocks add to them, dQ's sums, however few keys there
@@ -177,12 +204,12 @@ static void a_backward_has_launches_beside(void **state)
   assert_true(w.sums == 1 && waves_of("bwd_ws:Br64-Bc128-H1", FAT_BWD).sums == 0);
   assert_true(waves_of("bwd_two:Br64-Bc64", FAT_BWD).sums == 0 &&
               waves_of("fwd_ws:Br128-Bc128", FAT_FWD).sums == 0);
-  const double work = fat_waves_work(&w, &from), less = fat_waves_work(&w, &to);
+  const fat_demand work = fat_waves_work(&w, &from), less = fat_waves_work(&w, &to);
   const fat_pace pace = fat_waves_pace(&w, &from, 8, work);
   assert_true(fabs(fat_waves_ms(&pace, &from, work) - 8) < 1e-9);
   const double beside = to.D_ms + to.sums_ms;
   assert_true(fabs(fat_waves_ms(&pace, &to, less) - pace.once - beside -
-                   (8 - pace.once - beside) * less / work) < 1e-9);
+                   (8 - pace.once - beside) * less.tiles / work.tiles) < 1e-9);
 }
 
 /* Blocks that stay draw one tile after another, late where few are left: to fill the SMs as blocks of a tile
@@ -469,6 +496,7 @@ int main(void)
       cmocka_unit_test(warpgroups_without_rows),
       cmocka_unit_test(blocks_of_few_warps),
       cmocka_unit_test(splits),
+      cmocka_unit_test(merging_takes_time),
       cmocka_unit_test(a_backward_has_launches_beside),
       cmocka_unit_test(blocks_that_stay_are_as_others),
       cmocka_unit_test(blocks_have_whole_heads),
