@@ -74,6 +74,8 @@ void fat_candidate_read(const fat_trial *trial, const fat_candidate_scale *scale
  * an H200 the middle four fifths take 0.98 to 1.03 times as long in f16 as in bf16. Its code is not there: it
  * is compiled when it is taken. */
 void fat_candidate_lend(fat_candidate *row, fat_dtype type);
+/* Whether a row that is lent was so much faster than a problem's own that its config is likely so, too. */
+bool fat_candidate_leads(const fat_candidate *lent, const fat_candidate *own);
 
 /* Makes of a row of the plain family what is expected of a config at a problem of a family that has none: its
  * time there. */

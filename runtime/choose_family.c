@@ -85,7 +85,7 @@ static fat_status add(fat_choosing *c, const fat_pick *pick, fat_family *family,
     return FAT_OK;
   /* What a row of the shape itself took, even where its kernel yielded to one that promises more. */
   const fat_candidate none = {.shape = *c->ask.problem}, *exact = &pick->row[FAT_PICK_EXACT];
-  const fat_candidate *row = exact->found ? exact : out->row.found ? &out->row : &none;
+  const fat_candidate *row = exact->found && !out->row.lent ? exact : out->row.found ? &out->row : &none;
   FAT_TRY(fat_family_add(family, row, &out->main, out->has_twin ? &out->twin : NULL, err));
   c->loader.known = family->code;
   c->loader.known_count = family->codes;

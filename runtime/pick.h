@@ -13,7 +13,8 @@
  *
  * Rows that were measured in the other type of 16 bits count as nearest ones, too, where their shape was not
  * measured in the type itself on their device: few shapes are tuned in both, and configs take as long
- * (candidate.h). They are taken for near, never for exact.
+ * (candidate.h). They are taken for near, never for exact. Where one took much less than the type's own row
+ * of the same problem, that one yields.
  *
  * A measured row has beaten the kernels that were tried at its problem, and no other. So the row of the first
  * two steps yields to the best row of a kernel that was never tried at its problem, where that lies within

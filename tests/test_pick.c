@@ -281,8 +281,33 @@ static void rows_far_off(void **state)
   fat_db_close(db);
 }
 
+/* A problem's own row yields where the other type's took much less, but not where nothing can be compiled. */
+static void rows_that_the_other_half_leads(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  put(db, HALF(1024), "H200", "fwd:Br3", FAT_MEASURED, 1.06);
+  put(db, LENT(1024), "H200", "fwd:Br1", FAT_MEASURED, 1);
+  fat_pick pick = ask(db, HALF(1024), "H200", NULL);
+  expect(&pick, FAT_PICK_NEAREST, "fwd:Br1");
+  assert_non_null(strstr(pick.why[FAT_PICK_EXACT], "the other type's took less"));
+  pick = ask(db, LENT(1024), "H200", NULL);
+  expect(&pick, FAT_PICK_EXACT, "fwd:Br1");
+  put(db, LENT(512), "H200", "fwd:Br4", FAT_MEASURED, 1.1); /* f16 may be as much faster by itself */
+  put(db, HALF(512), "H200", "fwd:Br5", FAT_MEASURED, 1);
+  pick = ask(db, LENT(512), "H200", NULL);
+  expect(&pick, FAT_PICK_EXACT, "fwd:Br4");
+  fat_problem p = parsed(HALF(1024));
+  fat_pick_question q = {.problem = &p, .gpu = fixture_gpu("H200"), .alone = true};
+  pick = answer(db, &q);
+  expect(&pick, FAT_PICK_EXACT, "fwd:Br3");
+  q = (fat_pick_question){.problem = &p, .gpu = fixture_gpu("H200"), .exact = true};
+  pick = answer(db, &q);
+  expect(&pick, FAT_PICK_EXACT, "fwd:Br3");
+  fat_db_close(db);
+}
+
 /* What was measured in the other type of 16 bits is near, never exact, and counts where its shape was not
- * measured in the type itself; nowhere else, and not where nothing can be compiled. */
+ * measured in the type itself, or led by little; nowhere else, and not where nothing can be compiled. */
 static void rows_of_the_other_half(void **state)
 {
   fat_db *db = fixture_db(*state, FAT_DB_WRITE);
@@ -305,7 +330,7 @@ static void rows_of_the_other_half(void **state)
   fat_pick_question q = {.problem = &p, .gpu = fixture_gpu("H200"), .alone = true};
   pick = answer(db, &q);
   expect(&pick, FAT_PICK_NEAREST, "fwd:Br2");
-  put(db, HALF(1024), "H200", "fwd:Br3", FAT_MEASURED, 2);
+  put(db, HALF(1024), "H200", "fwd:Br3", FAT_MEASURED, 1.04);
   put(db, LENT(1024), "H100 SXM", "fwd:Br4", FAT_MEASURED, 0.5);
   pick = ask(db, HALF(1024), "H200", NULL);
   expect(&pick, FAT_PICK_EXACT, "fwd:Br3");
@@ -535,6 +560,7 @@ int main(void)
       IN_FOLDER(the_better_of_equally_near),
       IN_FOLDER(other_families_never_serve),
       IN_FOLDER(rows_far_off),
+      IN_FOLDER(rows_that_the_other_half_leads),
       IN_FOLDER(rows_of_the_other_half),
       IN_FOLDER(asked_kernels),
       IN_FOLDER(asked_kernels_by_their_means),
