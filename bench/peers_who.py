@@ -114,6 +114,16 @@ class FlashAttention(Peer):
         self.deterministic = deterministic
         if deterministic and "deterministic" not in known:
             raise RuntimeError(f"{module} has no deterministic backward")
+        if module == "flash_attn_interface" and self.lacks_f16():
+            self.dtypes = ("bf16",)
+
+    @staticmethod
+    def lacks_f16():
+        """What FlashAttention-3's build says of itself: without f16, asked for decoding in it, it ended the process."""
+        try:
+            return bool(importlib.import_module("flash_attn_config").CONFIG["build_flags"]["FLASHATTENTION_DISABLE_FP16"])
+        except (ImportError, AttributeError, KeyError):
+            return False
 
     def make(self, c, q, k, v):
         q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)

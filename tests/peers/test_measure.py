@@ -181,6 +181,18 @@ class Packages(unittest.TestCase):
         self.assertEqual(self.check(four, square), {"causal": True, "window_size": (7, 0)})
         self.assertEqual(self.check(four, few), {"causal": False})
 
+    def test_a_build_without_f16_is_not_asked_for_it(self):
+        built = types.ModuleType("flash_attn_config")
+        sys.modules.update(flash_attn_interface=sys.modules["three_here"], flash_attn_config=built)
+        self.addCleanup(lambda: [sys.modules.pop(name) for name in ("flash_attn_interface", "flash_attn_config")])
+        half, other = (cells.cell("small", dtype, 1, 2, 40, 32, True) for dtype in ("f16", "bf16"))
+        for without in (False, True):
+            built.CONFIG = {"build_flags": {"FLASHATTENTION_DISABLE_FP16": without}}
+            peer = who.FlashAttention("flash_attn_interface")
+            self.assertEqual([peer.wants(half), peer.wants(other)], [not without, True])
+        del built.CONFIG
+        self.assertTrue(who.FlashAttention("flash_attn_interface").wants(half))
+
     def test_a_mask_that_pytorch_aligns_otherwise_is_left_out(self):
         peer = who.Sdpa(SDPBackend.MATH, cells.HALVES)
         c = cells.cell("small", "bf16", 1, 2, 40, 32, True, q=7)
