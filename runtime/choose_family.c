@@ -83,9 +83,11 @@ static fat_status add(fat_choosing *c, const fat_pick *pick, fat_family *family,
   fat_text_format(&family->text, out->has_twin ? " twin %s\n" : "\n", out->twin.config);
   if (c->ask.look)
     return FAT_OK;
-  /* What a row of the shape itself took, even where its kernel yielded to one that promises more. */
+  /* What a row of the shape itself took, even where its kernel yielded to one that promises more; the other
+   * type's, where it yielded to that. */
   const fat_candidate none = {.shape = *c->ask.problem}, *exact = &pick->row[FAT_PICK_EXACT];
-  const fat_candidate *row = exact->found && !out->row.lent ? exact : out->row.found ? &out->row : &none;
+  const bool led = out->row.lent && fat_candidate_same(&out->row.shape, c->ask.problem);
+  const fat_candidate *row = exact->found && !led ? exact : out->row.found ? &out->row : &none;
   FAT_TRY(fat_family_add(family, row, &out->main, out->has_twin ? &out->twin : NULL, err));
   c->loader.known = family->code;
   c->loader.known_count = family->codes;

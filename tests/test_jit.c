@@ -664,6 +664,49 @@ static void what_is_far_off_has_a_default(void **state)
   fatune_close(h);
 }
 
+/* A shape whose kernel yields to another kernel's row of the other type of 16 bits, of another shape, stays
+ * in the family's plan with the time of its own row; where the other type's row is of this shape, with that.
+ */
+static void shapes_whose_rows_yield(void **state)
+{
+  static const char here[] = "fwd-f16-b4-h32-q4096-k4096-d64", there[] = "fwd-bf16-b4-h32-q3072-k3072-d64",
+                    other[] = "fwd_ws:Br128-Bc128-s2-q1-Q0-I1-P0-L2-Z1",
+                    third[] = "fwd_ws:Br64-Bc128-s2-q1-Q0-I1-P0-L2-Z1";
+  (void)state;
+  fat_problem p;
+  MUST(fat_problem_parse(here, &p, err));
+  store((stored){.problem = here,
+                 .gpu = "H200",
+                 .config = "fwd:Br64-Bc64-w4-s1-Q0-b1-Z1-W16",
+                 .ms = 2,
+                 .origin = FAT_MEASURED,
+                 .no_content = true});
+  store((stored){.problem = there,
+                 .gpu = "H200",
+                 .config = other,
+                 .ms = 0.4,
+                 .origin = FAT_MEASURED,
+                 .no_content = true});
+  fatune *h = open_usual();
+  fatune_plan *plan = plan_for(h, "fwd-f16-d64", NULL, FATUNE_COMPILE);
+  assert_string_equal(given(plan, here), other);
+  assert_true(fat_candidate_same(&fat_family_best(&plan->family, &p, &plan->room, 0)->problem, &p));
+  fatune_plan_free(plan);
+  fatune_close(h);
+  store((stored){.problem = "fwd-bf16-b4-h32-q4096-k4096-d64",
+                 .gpu = "H200",
+                 .config = third,
+                 .ms = 0.3,
+                 .origin = FAT_MEASURED,
+                 .no_content = true});
+  h = open_usual();
+  plan = plan_for(h, "fwd-f16-d64", NULL, FATUNE_COMPILE);
+  assert_string_equal(given(plan, here), third);
+  assert_true(fat_candidate_same(&fat_family_best(&plan->family, &p, &plan->room, 0)->problem, &p));
+  fatune_plan_free(plan);
+  fatune_close(h);
+}
+
 /* More tiles than any grid has: no default is compiled in vain, and the error says why. */
 static void a_default_that_is_not_valid(void **state)
 {
@@ -784,6 +827,7 @@ int main(void)
       cmocka_unit_test_setup(a_familys_decoder_is_compiled, begin_jit),
       cmocka_unit_test_setup(a_familys_few_heads_are_compiled, begin_jit),
       cmocka_unit_test_setup(what_is_far_off_has_a_default, begin_jit),
+      cmocka_unit_test_setup(shapes_whose_rows_yield, begin_jit),
       cmocka_unit_test_setup(a_default_that_is_not_valid, begin_jit),
       cmocka_unit_test_setup(without_nvrtc, begin_jit),
       cmocka_unit_test_setup(another_libfatune_jit, begin_jit),
