@@ -175,7 +175,7 @@ fat_status fat_db_best(fat_db *db, const fat_problem *p, const fat_gpu *gpu, con
   if (other == FAT_OK && (status != FAT_OK || below.trial.origin == FAT_MEASURED)) {
     fat_db_best_free(best);
     *best = below;
-    best->trial.id = -best->trial.id;
+    best->trial.id += FAT_DB_BELOW;
     best->system = true;
     return FAT_OK;
   }

@@ -98,9 +98,12 @@ typedef struct fat_kind_time {
   double ms;
 } fat_kind_time;
 
+#define FAT_DB_BELOW INT64_MIN
+
 /* One trial, whole. Strings are borrowed. Times are milliseconds; NAN or 0 samples: nothing was timed. */
 typedef struct fat_trial {
-  int64_t id; /* set by put and by readers; negative: of the system's file, which nothing writes */
+  int64_t id; /* set by put and by readers, later ones larger; negative: of the system's file, which nothing
+                 writes: FAT_DB_BELOW and its number there */
   int64_t run;
   fat_problem problem;
   fat_gpu gpu;

@@ -107,7 +107,7 @@ static fat_status rows_of(fat_db *db, const char *schema, const selection *s, fa
       break;
     status = fat_db_rows_read(db, &rows, err);
     if (status == FAT_OK && below)
-      rows.row.trial.id = -rows.row.trial.id;
+      rows.row.trial.id += FAT_DB_BELOW;
     if (status == FAT_OK)
       *stop = !fn(&rows.row.trial, user);
     else if (status == FAT_E_CORRUPT) /* a miss, with a remark */

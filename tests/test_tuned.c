@@ -4,6 +4,7 @@
 #include "search/package.h"
 #include "nvrtc.h"
 #include "search/records.h"
+#include "search/winner.h"
 #include "runtime_fixture.h"
 
 static char system_path[300];
@@ -255,6 +256,33 @@ static void a_tune_owns_what_it_writes_to(void **state)
   fat_text_free(&text);
 }
 
+/* Of the system's rows, too, the later one counts as later: what won a race before another took less does not
+ * come back where a budget ends before anything was tried. */
+static void rows_below_are_as_old_as_they_are(void **state)
+{
+  static const fat_tools tools = {
+      .templates = HASH_B, .compile_key = "NVRTC 13.0 --std=c++17", .model = "m", .driver = "580.1"};
+  fat_db *db = NULL;
+  fat_records rows;
+  fat_trial raced = fixture_trial(ASKED, "H200", NARROW, 6), later = fixture_trial(ASKED, "H200", WIDE, 1);
+  (void)state;
+  raced.driver = later.driver = "580.1";
+  raced.origin = later.origin = FAT_MEASURED;
+  raced.race = "2026-11-22T10:00:00.000Z";
+  raced.rivals = 1;
+  MUST(fat_db_open(system_path, NULL, FAT_DB_WRITE, &db, err));
+  MUST(fat_db_put(db, &raced, NULL, err));
+  MUST(fat_db_put(db, &later, NULL, err));
+  fat_db_close(db);
+  MUST(fat_db_open(path, system_path, FAT_DB_WRITE, &db, err));
+  MUST(fat_records_read(db, &raced.problem, &raced.gpu, &tools, &rows, err));
+  const fat_record *first = fat_records_find(&rows, NARROW), *second = fat_records_find(&rows, WIDE);
+  assert_true(fat_records_is_timed(first) && first->id < second->id && second->id < 0);
+  assert_string_equal(fat_winner_find(&rows, "")->config, WIDE);
+  fat_records_free(&rows);
+  fat_db_close(db);
+}
+
 #define TEST(f) cmocka_unit_test_setup(f, begin_tuned)
 
 int main(void)
@@ -266,6 +294,7 @@ int main(void)
       TEST(an_owner_is_at_full_speed_on_the_first_call),
       TEST(templates_may_change_after_a_measurement),
       TEST(a_tune_owns_what_it_writes_to),
+      TEST(rows_below_are_as_old_as_they_are),
   };
   return cmocka_run_group_tests(tests, group_open, group_close);
 }

@@ -237,6 +237,12 @@ test_shipped() {
   problem=$near FATUNE_SYSTEM_DB=$work/system.db tune near.db
   code_is 0 "a tune beside a package's row of another shape"
   is "$(column near.db "$other" origin)" measured "what calls got before, by another shape"
+  sed "s/\"config\":\"$other\"/\"config\":\"${configs[-1]}\"/" "$work/t4.jsonl" >"$work/last.jsonl"
+  run import --cubins t4 "$work/last.jsonl" --db "$work/last.db"
+  chmod 444 "$work/last.db"
+  FATUNE_SYSTEM_DB=$work/last.db tune early.db
+  code_is 0 "a tune above a row that the search comes to last"
+  at_most "$(column early.db "${configs[-1]}" id)" 2 "what calls got before is tried first, for a budget may end"
   sed -i '2s/"ms":/"ms":-/' "$work/t4.jsonl"
   run import --cubins all "$work/t4.jsonl" --db "$work/damaged.db"
   code_is 2 "import --cubins of a damaged text"

@@ -106,17 +106,21 @@ static bool is_done(const fat_record *record)
   return record && record->same_source && record->outcome != FAT_OUT_OOM;
 }
 
-/* The place of the incumbent, which is tried beside the shortlist: nothing tuned is slower than what calls
- * got before. -1: there is none, it is on the list already, or the kernel no longer has that point. */
+/* The place of the incumbent, which is tried first, for a budget may end soon: nothing tuned is slower than
+ * what calls got before. -1: there is none, or the kernel no longer has that point. */
 static int find_incumbent(const fat_schedule *schedule, const fat_pair *pair)
 {
   const char *incumbent = schedule->incumbents[pair->item - schedule->session->agenda->list];
   const bool counts = *incumbent && pair->kernel->picked;
-  const int place = counts ? fat_shortlist_find(&pair->shortlist, incumbent) : -1;
-  for (int i = 0; i < pair->shortlist.count; i++)
-    if (pair->shortlist.chosen[i] == place)
-      return -1;
-  return place;
+  return counts ? fat_shortlist_find(&pair->shortlist, incumbent) : -1;
+}
+
+static bool is_listed(const fat_shortlist *list, int place)
+{
+  for (int i = 0; i < list->count; i++)
+    if (list->chosen[i] == place)
+      return true;
+  return false;
 }
 
 static fat_status add(fat_schedule *schedule, fat_pair *pair, const fat_point *point, int rank,
@@ -184,16 +188,19 @@ static fat_status schedule_pair(fat_schedule *schedule, fat_pair *pair, fat_erro
 {
   const fat_shortlist *list = &pair->shortlist;
   const int incumbent = find_incumbent(schedule, pair);
-  for (int i = 0; i < list->count + (incumbent >= 0); i++) {
-    const fat_point *point = &list->space.points[i < list->count ? list->chosen[i] : incumbent];
+  const bool beside = incumbent >= 0 && !is_listed(list, incumbent);
+  for (int i = 0; i < list->count + beside; i++) {
+    const int place = i < list->count ? list->chosen[i] : incumbent;
+    const int rank = known_of(schedule, pair->item) || place == incumbent ? 0 : i;
+    const fat_point *point = &list->space.points[place];
     const fat_record *record = find_record(schedule, pair, point);
-    if (!is_done(record) && !fat_schedule_may_win(schedule, &(fat_scheduled){{.point = point}, pair, i}))
+    if (!is_done(record) && !fat_schedule_may_win(schedule, &(fat_scheduled){{.point = point}, pair, rank}))
       continue;
     schedule->chosen++;
     if (is_done(record))
       schedule->stored++;
     else
-      FAT_TRY(add(schedule, pair, point, known_of(schedule, pair->item) ? 0 : i < list->count ? i : 1, err));
+      FAT_TRY(add(schedule, pair, point, rank, err));
   }
   return FAT_OK;
 }
