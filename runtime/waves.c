@@ -54,9 +54,10 @@ static const double rows_part = 0.1;
  * 1,269 pairs a full tile of 192 rows was foretold from one of 64 or fewer as 32 % faster without that, as
  * 4 % with it. */
 static const double beside_groups = 4.5;
-/* The SMs of a GPC that can be counted on: the blocks of a cluster lie in one, and clusters of splits are as
- * large as lets all of them run at once (templates/lib/split.lua). */
-static const double gpc = 16;
+/* The SMs of a GPC that can be counted on, those of a quarter of one, and tiles more than there are: the
+ * blocks of a cluster lie in one GPC, and clusters of splits are as large as lets all of them run at once
+ * (templates/lib/split.lua). */
+static const double gpc = 16, quarter = 4, spare = 2;
 /* x / m in whole steps, x not negative: `per` is 1 / m, which is not exact. */
 static double steps(double x, double per)
 {
@@ -248,11 +249,11 @@ static double part(const fat_waves *w, const fat_reach *r, double blocks)
 /* How many splits find room for each of so many tiles, as a cluster or as blocks that lie anywhere. */
 static double room_of(const fat_waves *w, const fat_reach *r, double tiles)
 {
-  const double most = tiles > 1 ? tiles : 1;
   if (w->most == INT32_MAX)
-    return (double)(int64_t)(r->sms * w->wanted / most);
-  const double gpcs = r->sms > gpc ? (double)(int64_t)(r->sms / gpc) : 1;
-  return least(w->most, (double)(int64_t)(gpc / steps(most, 1 / (gpcs * w->wanted))));
+    return (double)(int64_t)(r->sms * w->wanted / (tiles > 1 ? tiles : 1));
+  const double quarters = w->wanted * steps(r->sms, 1 / quarter);
+  return least(w->most,
+               (double)(int64_t)(gpc / steps(gpc / quarter * (tiles + spare * w->wanted), 1 / quarters)));
 }
 
 /* Blocks that share the keys of a tile, as the recipe of fwd.lua counts them. */

@@ -25,13 +25,13 @@ static fat_recipe recipe_of(const emu_case *c, const char *word)
 }
 
 /* Splits that the blocks of a cluster have are as many as it has blocks, 8 at most, and need no workspace.
- * Where 264 blocks have room, 40 clusters of 6 and 88 of 3 do not find it: 16 SMs of a GPC have room for 32
- * blocks. */
+ * Where 264 blocks have room, 64 clusters of 4 and 88 of 3 do not find it: 16 SMs of a GPC have room for 32
+ * blocks, and four more clusters are counted. 128 pairs do. */
 static void clusters_follow_the_sizes(void **state)
 {
   (void)state;
-  const int64_t cases[][3] = {{1, 8192, 8}, {8, 8192, 4}, {1, 100, 2},  {64, 8192, 1},
-                              {3, 8192, 8}, {5, 8192, 5}, {11, 8192, 2}}; /* b, k, splits */
+  const int64_t cases[][3] = {{1, 8192, 8}, {8, 8192, 3}, {1, 100, 2},   {64, 8192, 1},
+                              {3, 8192, 8}, {5, 8192, 5}, {11, 8192, 2}, {16, 8192, 2}}; /* b, k, splits */
   emu_case c = emu_check_case("fwd-bf16-b1-h32k8-q1-k8192-d128");
   assert_int_equal(fat_gpu_find("H200", &c.gpu, NULL), FAT_OK);
   const fat_recipe recipe = recipe_of(&c, "fwd:Br16-Bc64-w2-k2-s3-Q0-b1-Z1-W16-G1-N2-M8");

@@ -149,11 +149,16 @@ static void splits(void **state)
           132); /* single tiles of keys at most */
   is_work(2 * (8192 + 80), "fwd-f16-b6-h32-q64-k8192-d64", "fwd:Br64-Bc64-N1", 1,
           132); /* no room for a second */
-  /* Where blocks of a cluster merge them, 8 at most, as the recipe has it: 20 clusters of 5, 33 of 3 lie in
-   * GPCs of 16 SMs, and 20 of 6, 33 of 4 do not. */
+  /* Where blocks of a cluster merge them, 8 at most, as the recipe has it: two tiles more than there are
+   * share 33 quarters of a GPC of 16 SMs. */
   is_work(1024 + 80, "fwd-f16-b1-h4-q64-k8192-d64", "fwd:Br64-Bc64-N1-M8", 1, 132);
+  is_work(1024 + 80, "fwd-f16-b1-h14-q64-k8192-d64", "fwd:Br64-Bc64-N1-M8", 1, 132);
+  is_work(8192 / 5.0 + 80, "fwd-f16-b1-h15-q64-k8192-d64", "fwd:Br64-Bc64-N1-M8", 1, 132);
   is_work(8192 / 5.0 + 80, "fwd-f16-b1-h20-q64-k8192-d64", "fwd:Br64-Bc64-N1-M8", 1, 132);
   is_work(8192 / 3.0 + 80, "fwd-f16-b1-h33-q64-k8192-d64", "fwd:Br64-Bc64-N1-M8", 1, 132);
+  is_work(4096 + 80, "fwd-f16-b1-h64-q64-k8192-d64", "fwd:Br64-Bc64-N1-M8", 1, 132);
+  is_work(8192 + 80, "fwd-f16-b1-h65-q64-k8192-d64", "fwd:Br64-Bc64-N1-M8", 1, 132);
+  is_work(2048 + 80, "fwd-f16-b1-h2-q64-k8192-d64", "fwd:Br64-Bc64-N1-M8", 1, 16);
   is_work(8192 / 33.0 + 80, "fwd-f16-b1-h4-q64-k8192-d64", "fwd:Br64-Bc64-N1", 1, 132);
   is_work(2048 + 80, "fwd-f16-b1-h32-q64-k8192-d64-split2048", "fwd:Br64-Bc64", 1, 132);
   is_work(2048 + 80, "fwd-f16-b1-h32-q64-k8192-d64-causal-split2048", "fwd:Br64-Bc64", 1, 132);

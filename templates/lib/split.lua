@@ -5,16 +5,18 @@ function split.is_made(c, p) return p.has.split or c.N > 0 end
 
 -- With `splitN` each split has N keys. Else there are as many as tiles of Q leave room for, where each SM has N blocks, and single
 -- tiles of keys at most.
---   The blocks of a cluster lie in one GPC, which has 16 SMs at least (a Hopper's have 16 or 18), so clusters are as large as lets
--- all of them run at once. 20 tiles in clusters of 6 blocks, one on an SM, for which 132 SMs have room, took two rounds and 28 us;
--- in clusters of 5 they take 14 (H200, 10 heads of 60 rows, 6,275 keys, d 64).
-local gpc = 16
+--   The blocks of a cluster lie in one GPC, of 18 SMs or fewer, so clusters are as large as lets all of them run at once. 20 tiles in
+-- clusters of 6 blocks, one on an SM, for which 132 SMs have room, took two rounds and 28 us; in clusters of 5 they take 14 (H200, 10
+-- heads of 60 rows, 6,275 keys, d 64). Which SMs a chip lacks differs, and 132 are not always eight GPCs of 16 or more: on one H200 16
+-- clusters of 8 took 25.4 us, 8 of the same 15.4. So GPCs are taken to have 16 SMs, and N times two tiles more are counted than there
+-- are. On 132 SMs 14 tiles get clusters of 8, 22 of 5, 31 of 4, 39 of 3, 64 of 2.
+local gpc, spare, quarter = 16, 2, 4 -- SMs; tiles; SMs of a quarter of a GPC, of which 132 SMs are 33
 
 function split.text(c, p, tiles)
   if p.has.split then return "ceildiv(k,split)" end
   local most = string.format("ceildiv(SMs*%d+1,max(1,%s))-1", c.N, tiles)
   if c.M > 0 then
-    local in_a_gpc = string.format("ceildiv(max(1,%s),%d*max(1,ceildiv(SMs-%d,%d)))", tiles, c.N, gpc - 1, gpc)
+    local in_a_gpc = string.format("ceildiv(%d*(%s+%d),%d*ceildiv(SMs,%d))", gpc // quarter, tiles, spare * c.N, c.N, quarter)
     most = string.format("min(%d,ceildiv(%d,%s)-1)", c.M, gpc + 1, in_a_gpc)
   end
   return string.format("max(1,min(ceildiv(k,%d),%s))", c.Bc, most)
@@ -24,7 +26,10 @@ function split.count(c, p, g, tiles)
   if p.has.split then return ceil_div(p.k, 4096) end -- what N is does not reach a kernel's text
   if c.N == 0 then return 1 end
   local most = g.sms * c.N // math.max(tiles, 1)
-  if c.M > 0 then most = math.min(c.M, gpc // ceil_div(math.max(tiles, 1), c.N * math.max(1, g.sms // gpc))) end
+  if c.M > 0 then
+    local in_a_gpc = ceil_div(gpc // quarter * (tiles + spare * c.N), c.N * ceil_div(g.sms, quarter))
+    most = math.min(c.M, gpc // in_a_gpc)
+  end
   return math.max(1, math.min(ceil_div(p.k, c.Bc), most))
 end
 
