@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <math.h>
+#include <time.h>
 
 static fake_bench b;
 static fat_driver *driver;
@@ -336,6 +337,76 @@ static void samples_lie_between_stamps(void **state)
   assert_true(fabs(t.mhz[t.count - 1] - 1600) < 1e-9);
 }
 
+static int (*real_launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                          void *, void **, void **);
+static double held_ms[256]; /* of each stamp */
+static int stamps_seen;
+
+static int watch_launch(void *function, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by,
+                        unsigned bz, unsigned shared, void *stream, void **arguments, void **extra)
+{
+  if (function == timer.stamp && stamps_seen < 256)
+    held_ms[stamps_seen++] = 1e-6 * (double)*(unsigned long long *)arguments[1];
+  return real_launch(function, x, y, z, bx, by, bz, shared, stream, arguments, extra);
+}
+
+static fat_status launch_slowly(void *user, int turn, fat_error *e)
+{
+  const struct timespec host = {0, 50000};
+  nanosleep(&host, NULL);
+  return launch(user, turn, e);
+}
+
+/* Calls that the host takes longer to launch than the GPU to do are queued while the GPU is held, so that it
+ * does them one behind the other; those that are timed alone are not, and nobody is held for more than 8 ms.
+ */
+static void short_calls_are_queued_first(void **state)
+{
+  static const struct {
+    const char *times;
+    double ms, least, most;
+    bool slowly;
+  } cases[] = {{"a_*=0.002", 0.002, 1.5 * 50 * 0.05, 8, true},
+               {"a_*=0.05", 0.05, 0, 2, false},
+               {"a_*=2", 2, 0, 0, true}};
+  const fake_kernel tool = {.name = "stamp", .registers = 16, .params = 2, .size = {8, 8}};
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    worker w;
+    fat_timing t;
+    size_t size;
+    double again = cases[i].ms;
+    fat_cuda_calls *calls = (fat_cuda_calls *)fat_driver_table(driver);
+    void *module, *image = b.cu.fake_cubin(75, 1, &tool, &size);
+    make_workers(&w, 1);
+    assert_int_equal(b.cu.cuModuleLoadData(&module, image), 0);
+    free(image);
+    assert_int_equal(b.cu.cuModuleGetFunction(&timer.stamp, module, tool.name), 0);
+    assert_int_equal(b.cu.cuMemAlloc_v2(&timer.stamps, 64), 0);
+    timer.stamp_blocks = 1;
+    real_launch = calls->launch;
+    calls->launch = watch_launch;
+    stamps_seen = 0;
+    b.cu.fake_times(cases[i].times);
+    const fat_runner runner = {cases[i].slowly ? launch_slowly : launch, &w};
+    const fat_status status =
+        fat_timer_run(&timer, &runner, &cases[i].ms, 1, 0.001, FAT_TIMER_LEAST, &t, &err);
+    const int samples = stamps_seen;
+    const fat_status second = fat_timer_again(&timer, &runner, &again, &err);
+    calls->launch = real_launch;
+    assert_int_equal(status, FAT_OK);
+    assert_int_equal(second, FAT_OK);
+    assert_int_equal(samples, 2 * t.count);
+    assert_int_equal(stamps_seen, samples + (cases[i].ms < 0.1));
+    for (int n = 0; n < stamps_seen; n++)
+      if (n % 2 == 0 && (held_ms[n] < cases[i].least || held_ms[n] > cases[i].most))
+        fail_msg("%s: held for %g ms before sample %d", cases[i].times, held_ms[n], n / 2);
+      else if (n % 2 == 1 && held_ms[n] != 0)
+        fail_msg("%s: held for %g ms behind sample %d", cases[i].times, held_ms[n], n / 2);
+    assert_int_equal(b.cu.cuMemFree_v2(timer.stamps), 0);
+  }
+}
+
 /* ---- failures ---- */
 
 static void each_failing_call_is_told(void **state)
@@ -439,6 +510,7 @@ int main(void)
       TIMED(the_steady_goes_on_with_the_unsteady),
       TIMED(too_many_runners),
       TIMED(samples_lie_between_stamps),
+      TIMED(short_calls_are_queued_first),
       TIMED(each_failing_call_is_told),
       TIMED(times_that_are_none),
       TIMED(a_timer_that_cannot_be_made),

@@ -27,7 +27,7 @@ typedef struct fat_runner {
 typedef struct fat_timer {
   const fat_driver *driver;
   void *begin, *end;       /* events */
-  void *stamp;             /* entry of clock.cu, or NULL */
+  void *stamp;             /* entry of clock.cu, which also holds the GPU while calls are queued, or NULL */
   int stamp_blocks;        /* so many that every SM gets one */
   fat_cuda_address stamps; /* room for two */
   double load_ms;          /* of work before each sample, which lasts as long; 0: none, short samples */
@@ -46,9 +46,10 @@ fat_status fat_timer_again(fat_timer *timer, const fat_runner *runner, double *m
 
 /* Times `count` runners in turns, for about `seconds` each: at least `least` samples, at most
  * FAT_TIMER_MOST, fewer once all are stable; of each runner as many. `probe` has a first guess of each one's
- * milliseconds: what is too short for the events' resolution is timed several calls at a time. Under load a
- * sample tells what one gets call after call: the clock that the runner's own power leaves. Without, clocks
- * are as high as after a pause, for all. */
+ * milliseconds: what is too short for the events' resolution is timed several calls at a time, all of them
+ * queued before the first begins, for a launch may take its host longer than such a call takes the GPU. Under
+ * load a sample tells what one gets call after call: the clock that the runner's own power leaves. Without,
+ * clocks are as high as after a pause, for all. */
 fat_status fat_timer_run(fat_timer *timer, const fat_runner *runners, const double *probe, int count,
                          double seconds, int least, fat_timing *timings, fat_error *err);
 
