@@ -358,8 +358,8 @@ static fat_status launch_slowly(void *user, int turn, fat_error *e)
 }
 
 /* Calls that the host takes longer to launch than the GPU to do are queued while the GPU is held, so that it
- * does them one behind the other; those that are timed alone are not, and nobody is held for more than 8 ms.
- */
+ * does them one behind the other; others are not, nor those that are timed alone, and nobody is held for more
+ * than 8 ms. */
 static void short_calls_are_queued_first(void **state)
 {
   static const struct {
@@ -368,6 +368,7 @@ static void short_calls_are_queued_first(void **state)
     bool slowly;
   } cases[] = {{"a_*=0.002", 0.002, 1.5 * 50 * 0.05, 8, true},
                {"a_*=0.05", 0.05, 0, 2, false},
+               {"a_*=0.09", 0.09, 0, 0, false},
                {"a_*=2", 2, 0, 0, true}};
   const fake_kernel tool = {.name = "stamp", .registers = 16, .params = 2, .size = {8, 8}};
   (void)state;

@@ -115,14 +115,6 @@ static int find_incumbent(const fat_schedule *schedule, const fat_pair *pair)
   return counts ? fat_shortlist_find(&pair->shortlist, incumbent) : -1;
 }
 
-static bool is_listed(const fat_shortlist *list, int place)
-{
-  for (int i = 0; i < list->count; i++)
-    if (list->chosen[i] == place)
-      return true;
-  return false;
-}
-
 static fat_status add(fat_schedule *schedule, fat_pair *pair, const fat_point *point, int rank,
                       fat_error *err)
 {
@@ -188,7 +180,7 @@ static fat_status schedule_pair(fat_schedule *schedule, fat_pair *pair, fat_erro
 {
   const fat_shortlist *list = &pair->shortlist;
   const int incumbent = find_incumbent(schedule, pair);
-  const bool beside = incumbent >= 0 && !is_listed(list, incumbent);
+  const bool beside = incumbent >= 0 && !fat_shortlist_has(list, incumbent);
   for (int i = 0; i < list->count + beside; i++) {
     const int place = i < list->count ? list->chosen[i] : incumbent;
     const int rank = known_of(schedule, pair->item) || place == incumbent ? 0 : i;

@@ -199,6 +199,14 @@ int fat_shortlist_find(const fat_shortlist *list, const char *config)
   return -1;
 }
 
+bool fat_shortlist_has(const fat_shortlist *list, int place)
+{
+  for (int i = 0; i < list->count; i++)
+    if (list->chosen[i] == place)
+      return true;
+  return false;
+}
+
 void fat_shortlist_free(fat_shortlist *list)
 {
   fat_space_free(&list->space);

@@ -31,6 +31,8 @@ fat_status fat_shortlist_make(fat_script *script, const char *kernel, const fat_
                               fat_error *err);
 /* The place of a config among the points of the space; -1: it is none of them. */
 int fat_shortlist_find(const fat_shortlist *list, const char *config);
+/* Whether the point in that place was chosen. */
+bool fat_shortlist_has(const fat_shortlist *list, int place);
 void fat_shortlist_free(fat_shortlist *list);
 
 #endif

@@ -4,12 +4,12 @@
  * the SM's clock and the global timer, which are read back once at the end, so nothing but the events is
  * waited for in between. */
 #include "timer.h"
-#include "process.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { ENOUGH = 10, CALLS_MOST = 64, LOAD_MOST = 1024, STAMP_BYTES = 16, RUNNERS = 16 };
 static const double stable_width = 0.005; /* of the median */
@@ -17,8 +17,9 @@ static const double short_ms = 0.1;       /* a sample is made at least so long; 
 static const double warm_ms = 3;          /* of work before the first sample: clocks rise */
 static const double clock_ns = 20000;     /* the global timer may tick only every microsecond */
 /* The GPU is held for the time that queueing took, and half as long again. An H200's host takes 3 to 4 us for
- * a launch: calls of 2 us were all timed as 3 to 4. */
-static const double queue_margin = 1.5, hold_most_ms = 8;
+ * a launch: calls of 2 us were all timed as 3 to 4. Of calls twice as long as a launch the host is ahead
+ * anyhow, and a GPU under load is better not let rest. */
+static const double queue_margin = 1.5, well_ahead = 2, hold_most_ms = 8;
 
 fat_status fat_timer_open(const fat_driver *driver, fat_timer *timer, fat_error *err)
 {
@@ -40,19 +41,26 @@ void fat_timer_close(fat_timer *timer)
   *timer = (fat_timer){0};
 }
 
+static double host_ms(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
 /* `calls` calls between the events, in milliseconds of one; `queue_ms` (or NULL): what the host took for one.
  */
 static fat_status time_queued(fat_timer *t, const fat_runner *r, int calls, int *turn, double *ms,
                               double *queue_ms, fat_error *err)
 {
   const fat_cuda_calls *cuda = fat_driver_table(t->driver);
-  const double before = fat_process_now();
+  const double before = host_ms();
   float all = 0;
   FAT_TRY(fat_driver_check(t->driver, "cuEventRecord", cuda->event_record(t->begin, NULL), err));
   for (int i = 0; i < calls; i++)
     FAT_TRY(r->work(r->user, (*turn)++, err));
   if (queue_ms)
-    *queue_ms = 1000 * (fat_process_now() - before) / calls;
+    *queue_ms = (host_ms() - before) / calls;
   FAT_TRY(fat_driver_check(t->driver, "cuEventRecord", cuda->event_record(t->end, NULL), err));
   *ms = 0;
   FAT_TRY(fat_driver_check(t->driver, "cuEventSynchronize", cuda->event_sync(t->end), err));
@@ -84,19 +92,19 @@ static int calls_of(const fat_timer *t, double probe)
   return (int)fmax(1, fmin(calls, t->load_ms > 0 ? LOAD_MOST : CALLS_MOST));
 }
 
-/* For how many milliseconds the GPU is held before calls that are queued meanwhile. */
-static double hold_of(int calls, double queue_ms)
+/* For how many milliseconds the GPU is held for each call of `ms` that is queued meanwhile. */
+static double hold_of(double ms, double queue_ms)
 {
-  return calls > 1 ? fmin(hold_most_ms, queue_margin * queue_ms * calls) : 0;
+  return ms < well_ahead * queue_ms ? queue_margin * queue_ms : 0;
 }
 
-/* When the GPU has been held. */
+/* When the GPU has been held, not for ever. */
 static fat_status stamp(fat_timer *t, int slot, double hold_ms, fat_error *err)
 {
   if (!t->stamp)
     return FAT_OK;
   fat_cuda_address to = t->stamps + (fat_cuda_address)slot * STAMP_BYTES;
-  unsigned long long hold_ns = (unsigned long long)(1e6 * hold_ms);
+  unsigned long long hold_ns = (unsigned long long)(1e6 * fmin(hold_ms, hold_most_ms));
   void *arguments[] = {&to, &hold_ns};
   return fat_driver_check(t->driver, "cuLaunchKernel",
                           fat_driver_table(t->driver)->launch(t->stamp, (unsigned)t->stamp_blocks, 1, 1, 32,
@@ -115,19 +123,19 @@ fat_status fat_timer_again(fat_timer *timer, const fat_runner *runner, double *m
   *ms = fmin(*ms, again);
   if (!timer->stamp)
     return FAT_OK;
-  FAT_TRY(stamp(timer, 0, hold_of(calls, queue_ms), err));
+  FAT_TRY(stamp(timer, 0, hold_of(again, queue_ms) * calls, err));
   FAT_TRY(time_calls(timer, runner, calls, &turn, &again, err));
   *ms = fmin(*ms, again);
   return FAT_OK;
 }
 
 /* One sample of one runner, between two stamps. */
-static fat_status sample(fat_timer *t, const fat_runner *r, int calls, double queue_ms, int *turn,
+static fat_status sample(fat_timer *t, const fat_runner *r, int calls, double hold_ms, int *turn,
                          fat_timing *timing, fat_error *err)
 {
   unsigned long long stamps[2][2] = {{0}};
   double ms;
-  FAT_TRY(stamp(t, 0, hold_of(calls, queue_ms), err));
+  FAT_TRY(stamp(t, 0, calls > 1 ? hold_ms * calls : 0, err));
   FAT_TRY(time_calls(t, r, calls, turn, &ms, err));
   FAT_TRY(stamp(t, 1, 0, err));
   if (t->stamp)
@@ -145,13 +153,15 @@ double fat_timer_mhz(const unsigned long long before[2], const unsigned long lon
   return sane ? clocks / ns * 1000 : NAN;
 }
 
-/* Calls until clocks and caches are as they are between many calls; what the host takes for one. */
-static fat_status warm_up(fat_timer *t, const fat_runner *r, double probe, int *turn, double *queue_ms,
+/* Calls until clocks and caches are as they are between many calls; for how long the GPU is held for one. */
+static fat_status warm_up(fat_timer *t, const fat_runner *r, double probe, int *turn, double *hold_ms,
                           fat_error *err)
 {
-  double ms;
+  double ms, queue_ms;
   int calls = probe > 0 ? (int)fmin(ceil(warm_ms / probe), CALLS_MOST) : 1;
-  return time_queued(t, r, calls > 1 ? calls : 1, turn, &ms, queue_ms, err);
+  FAT_TRY(time_queued(t, r, calls > 1 ? calls : 1, turn, &ms, &queue_ms, err));
+  *hold_ms = hold_of(ms, queue_ms);
+  return FAT_OK;
 }
 
 /* All go on until all are stable: a GPU slows down under load, so a runner that left early would be timed on
@@ -168,14 +178,14 @@ static bool want_more(const fat_timing *timings, int count, double spent_ms, dou
 fat_status fat_timer_run(fat_timer *timer, const fat_runner *runners, const double *probe, int count,
                          double seconds, int least, fat_timing *timings, fat_error *err)
 {
-  double spent = 0, queue_ms[RUNNERS];
+  double spent = 0, hold_ms[RUNNERS];
   int turn[RUNNERS] = {0};
   if (count < 1 || count > RUNNERS)
     return fat_status_fail(err, FAT_E_INPUT, "%d kernels cannot be timed in turns: 1 to %d can", count,
                            RUNNERS);
   for (int i = 0; i < count; i++) {
     timings[i] = (fat_timing){0};
-    FAT_TRY(warm_up(timer, &runners[i], probe[i], &turn[i], &queue_ms[i], err));
+    FAT_TRY(warm_up(timer, &runners[i], probe[i], &turn[i], &hold_ms[i], err));
   }
   const bool loads = timer->load_ms > 0; /* then the first round heats, and is no sample */
   for (int round = 0; want_more(timings, count, spent, seconds, least); round++)
@@ -187,7 +197,7 @@ fat_status fat_timer_run(fat_timer *timer, const fat_runner *runners, const doub
         FAT_TRY(time_calls(timer, &runners[i], calls, &turn[i], &ms, err));
       if (loads && round == 0)
         continue;
-      FAT_TRY(sample(timer, &runners[i], calls, queue_ms[i], &turn[i], &timings[i], err));
+      FAT_TRY(sample(timer, &runners[i], calls, hold_ms[i], &turn[i], &timings[i], err));
       spent += calls * timings[i].ms[timings[i].count - 1];
     }
   for (int i = 0; i < count; i++)
