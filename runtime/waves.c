@@ -208,6 +208,7 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
   int32_t packed;
   double Br = value_of(config, "Br", 64), Bc = value_of(config, "Bc", 64);
   const double wait = wgmma && value_of(config, "s", 2) < 2 ? wait_wgmma : 0;
+  const double beside = wgmma && value_of(config, "M", 0) == 1 ? 2 : 1;
   if (op == FAT_BWD) {
     const double rows = Bc;
     Bc = Br;
@@ -225,6 +226,8 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
       .alone = alone,
       .another = blocks_per_sm > 1 ? (1 - alone) / (blocks_per_sm - 1) : 0,
       .together = value_of(config, "Z", 1),
+      .beside = beside,
+      .per_beside = 1 / (beside * Br),
       .gathers = wgmma ? 1 : 0,
       .overhead = (groups ? n->wgmma : n->mma) - wait,
       .again = groups ? n->again : 0,
@@ -289,14 +292,17 @@ static double all_keys(const fat_waves *w, const fat_reach *r)
   return r->passes * steps(r->keys, w->per_Bc) * w->Bc;
 }
 
-/* The part of a tile's time that is left where rows do not fill it; `rows` are a head's, or a group's. */
+/* The part of a tile's time that is left where rows do not fill it, or those that are beside each other;
+ * `rows` are a head's, or a group's. Of heads of one tile fwd_ws with M = 1 takes 1.5 to 1.7 times as long as
+ * without (H200), foretold 1.7: the other block of each pair has no rows, and copies for both. */
 static double filled(const fat_waves *w, double rows)
 {
-  const double part = least(rows * w->per_Br, 1), fill = 1 - rows_part + rows_part * part;
-  if (!(w->piece > 0 && w->piece < w->Br))
+  const double part = least(rows * w->per_beside, 1), fill = 1 - rows_part + rows_part * part;
+  if (!(w->piece > 0 && w->piece < w->beside * w->Br))
     return fill;
-  const double all = w->Br / w->piece, work = steps(part * all, 1);
-  return fill * (beside_groups + work) / (beside_groups + all);
+  const double all = w->beside * w->Br / w->piece, work = steps(part * all, 1);
+  const double other = w->beside * beside_groups;
+  return fill * (other + work) / (other + all);
 }
 
 /* The work that tiles are, whose keys are shared by so many blocks: rounds of what a tile takes. */
@@ -333,7 +339,7 @@ static double work_of(const fat_waves *w, const fat_reach *r, double Tr, double 
 fat_demand fat_waves_work(const fat_waves *w, const fat_reach *r)
 {
   const double group = w->packed > 0 ? r->group : 1;
-  const double Tr = steps(r->rows * group, w->per_Br);
+  const double Tr = w->beside * steps(r->rows * group, w->per_beside);
   const double tiles = Tr * (w->packed > 0 ? r->heads / group : r->heads);
   const double splits = splits_of(w, r, tiles);
   const bool merges = r->per_split > 0 || (w->wanted > 0 && w->most == INT32_MAX);
