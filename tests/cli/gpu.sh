@@ -570,6 +570,17 @@ test_device_lost() {
   at_most 1 "$(stored lost.db)" "one row at least"
   run doctor --db "$work/lost.db"
   out_has "its content is sound" "after a lost device"
+  local winner
+  winner=$("$fatune" show best --json --db "$work/first.db" | sed -n 's/.*"config":"\([^"]*\)".*/\1/p')
+  run export --winners --gpu T4 --db "$work/first.db" "$work/shipped.jsonl"
+  run import --cubins t4 "$work/shipped.jsonl" --db "$work/below.db"
+  chmod 444 "$work/below.db"
+  rm -f "$work/count"
+  FATUNE_SYSTEM_DB=$work/below.db FAKE_CUDA_STATE=$work/count FAKE_CUDA_FAULT="cuInit#3+=999,${configs[2]}=700" tune over.db
+  code_is 4 "a tune above a package's row whose GPU is lost"
+  at_most 1 "$(stored over.db)" "one row of its own at least"
+  FATUNE_SYSTEM_DB=$work/below.db run why $problem --gpu T4 --db "$work/over.db"
+  out_has "-> exact       $winner" "a package's faster row stays before what a lost tune had tried"
 }
 
 # ./check --gpu: its runner takes the fake for a GPU in the stages that run no kernel of the runner's own.

@@ -56,7 +56,8 @@ static fat_status end_run(fat_session *s, fat_status status, fat_error *err)
   return status == FAT_OK ? ended : status;
 }
 
-/* Winners where trials were measured, else code for the best of each pair. */
+/* Winners where trials were measured, else code for the best of each pair. What an error ended is stored as
+ * far as it came: a trial of one's own would stand before a faster row of the package. */
 static fat_status store_best(fat_schedule *schedule, fat_error *err)
 {
   const fat_session *s = schedule->session;
@@ -70,14 +71,15 @@ static fat_status store_best(fat_schedule *schedule, fat_error *err)
 fat_status fat_tune_run(fat_session *session, fat_schedule *schedule, fat_error *err)
 {
   fat_stop stops;
+  fat_error later; /* the first error is told */
   session->stop = fat_stop_begin(&stops);
   fat_status status = fat_schedule_make(session, schedule, err);
+  const bool is_made = status == FAT_OK;
   session->begun = fat_process_now();
-  if (status == FAT_OK)
+  if (is_made)
     status = run_rounds(schedule, err);
   status = end_run(session, status, err);
-  if (status == FAT_OK)
-    status = store_best(schedule, err);
+  const fat_status stored = is_made ? store_best(schedule, status == FAT_OK ? err : &later) : FAT_OK;
   fat_stop_end(&stops);
-  return status;
+  return status == FAT_OK ? stored : status;
 }
