@@ -5,13 +5,13 @@
  * Several threads may compile with one library at a time. */
 #include "compile.h"
 
+#include "clock.h"
 #include "cubin.h"
 #include "ptxas.h"
 #include "source.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { OPTIONS = 32 };
 
@@ -22,13 +22,6 @@ typedef struct watch {
   const volatile int *cancel;
 } watch;
 
-static double now(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static bool cancelled(const watch *w)
 {
   return w->cancel && __atomic_load_n(w->cancel, __ATOMIC_RELAXED);
@@ -36,7 +29,7 @@ static bool cancelled(const watch *w)
 
 static bool late(const watch *w)
 {
-  return w->deadline > 0 && now() - w->start >= w->deadline;
+  return w->deadline > 0 && fat_clock_now() - w->start >= w->deadline;
 }
 
 /* NVRTC asks from its own threads whether to stop; once true it stays so, as both answers only ever rise. */
@@ -180,7 +173,7 @@ fat_status fat_compile(fat_nvrtc *nvrtc, const char *source, const char *name, c
   const char *options[OPTIONS + 2];
   char arch[64];
   void *program = NULL;
-  watch w = {now(), deadline, cancel};
+  watch w = {fat_clock_now(), deadline, cancel};
   memset(binary, 0, sizeof *binary);
   FAT_TRY(check_target(nvrtc, target, err));
   if (cancelled(&w))
@@ -200,7 +193,7 @@ fat_status fat_compile(fat_nvrtc *nvrtc, const char *source, const char *name, c
   if (calls->watch)
     calls->watch(program, stop, &w); /* one that refuses is as good as one that lacks it */
   result = calls->compile(program, count, options);
-  binary->seconds = now() - w.start;
+  binary->seconds = fat_clock_now() - w.start;
   fat_status status = conclude(calls, program, result, &w, name, target, binary, err);
   calls->destroy(&program);
   return status;

@@ -208,7 +208,7 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
   int32_t packed;
   double Br = value_of(config, "Br", 64), Bc = value_of(config, "Bc", 64);
   const double wait = wgmma && value_of(config, "s", 2) < 2 ? wait_wgmma : 0;
-  const double beside = wgmma && value_of(config, "M", 0) == 1 ? 2 : 1;
+  const double pair = wgmma && value_of(config, "M", 0) == 1 ? 2 : 1;
   if (op == FAT_BWD) {
     const double rows = Bc;
     Bc = Br;
@@ -217,7 +217,6 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
   return (fat_waves){
       .Br = Br,
       .Bc = Bc,
-      .per_Br = 1 / Br,
       .per_Bc = 1 / Bc,
       .piece = wgmma ? 64 : Br,
       .edge = (Bc - (double)divisor((int64_t)Br, (int64_t)Bc) - 1) / 2,
@@ -226,8 +225,8 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
       .alone = alone,
       .another = blocks_per_sm > 1 ? (1 - alone) / (blocks_per_sm - 1) : 0,
       .together = value_of(config, "Z", 1),
-      .beside = beside,
-      .per_beside = 1 / (beside * Br),
+      .pair = pair,
+      .per_pair = 1 / (pair * Br),
       .gathers = wgmma ? 1 : 0,
       .overhead = (groups ? n->wgmma : n->mma) - wait,
       .again = groups ? n->again : 0,
@@ -297,11 +296,11 @@ static double all_keys(const fat_waves *w, const fat_reach *r)
  * without (H200), foretold 1.7: the other block of each pair has no rows, and copies for both. */
 static double filled(const fat_waves *w, double rows)
 {
-  const double part = least(rows * w->per_beside, 1), fill = 1 - rows_part + rows_part * part;
-  if (!(w->piece > 0 && w->piece < w->beside * w->Br))
+  const double part = least(rows * w->per_pair, 1), fill = 1 - rows_part + rows_part * part;
+  if (!(w->piece > 0 && w->piece < w->pair * w->Br))
     return fill;
-  const double all = w->beside * w->Br / w->piece, work = steps(part * all, 1);
-  const double other = w->beside * beside_groups;
+  const double all = w->pair * w->Br / w->piece, work = steps(part * all, 1);
+  const double other = w->pair * beside_groups;
   return fill * (other + work) / (other + all);
 }
 
@@ -339,7 +338,7 @@ static double work_of(const fat_waves *w, const fat_reach *r, double Tr, double 
 fat_demand fat_waves_work(const fat_waves *w, const fat_reach *r)
 {
   const double group = w->packed > 0 ? r->group : 1;
-  const double Tr = w->beside * steps(r->rows * group, w->per_beside);
+  const double Tr = w->pair * steps(r->rows * group, w->per_pair);
   const double tiles = Tr * (w->packed > 0 ? r->heads / group : r->heads);
   const double splits = splits_of(w, r, tiles);
   const bool merges = r->per_split > 0 || (w->wanted > 0 && w->most == INT32_MAX);

@@ -52,27 +52,26 @@ fat_reach fat_waves_reach(const fat_problem *p, const fat_room *room);
 
 /* What a config makes of any problem of its family. */
 typedef struct fat_waves {
-  double Br, Bc, per_Br, per_Bc;
+  double Br, Bc, per_Bc;
   double piece; /* rows of a tile that pass by keys of which they see none, whatever its other rows do */
   double edge;  /* keys that a sloping end costs a tile beside its rows: whole tiles of Bc are visited */
   double blocks, per_block; /* of an SM, 1 / blocks */
   double alone, another;    /* of a round: what a block alone on its SM takes, what each further one adds */
   double together;          /* heads whose tiles start together, the longest first */
-  double beside,
-      per_beside;      /* tiles that the blocks of a cluster have side by side, of one head; 1 / their rows */
-  double gathers;      /* 1: more of them where few rounds are left, as fwd_ws does */
-  double overhead;     /* keys that a tile's beginning and end take the time of, */
-  double again;        /* the same of each further head that it passes, */
-  double step;         /* and what each key counts: more than 1 where a step waits for its keys */
-  double wanted;       /* blocks for each SM, for which the keys of a tile are split; 0: they are not */
-  double most;         /* splits, where a cluster's blocks merge them */
-  double once;         /* ms: what launches take, that of a merge among them */
-  double packed;       /* 1: rows of all heads of a group share tiles */
-  double sums;         /* 1: a backward whose blocks add to dQ's sums in device memory */
-  double passes_apart; /* 1: of a time foretold what tiles' beginnings and ends take raises no doubt */
-  double doubt;        /* how much more a time foretold counts for each unit of distance, */
-  double of_rate;      /* and how many times as much what comes by a rate (waves.c) */
-  double owns;         /* 1: a block has all tiles of a head, one after another */
+  double pair, per_pair;    /* tiles of a head that a cluster has side by side, 1 / their rows */
+  double gathers;           /* 1: more of them where few rounds are left, as fwd_ws does */
+  double overhead;          /* keys that a tile's beginning and end take the time of, */
+  double again;             /* the same of each further head that it passes, */
+  double step;              /* and what each key counts: more than 1 where a step waits for its keys */
+  double wanted;            /* blocks for each SM, for which the keys of a tile are split; 0: they are not */
+  double most;              /* splits, where a cluster's blocks merge them */
+  double once;              /* ms: what launches take, that of a merge among them */
+  double packed;            /* 1: rows of all heads of a group share tiles */
+  double sums;              /* 1: a backward whose blocks add to dQ's sums in device memory */
+  double passes_apart;      /* 1: of a time foretold what tiles' beginnings and ends take raises no doubt */
+  double doubt;             /* how much more a time foretold counts for each unit of distance, */
+  double of_rate;           /* and how many times as much what comes by a rate (waves.c) */
+  double owns;              /* 1: a block has all tiles of a head, one after another */
 } fat_waves;
 fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm);
 

@@ -150,7 +150,8 @@ static void kept_by_numbers_too(void **state)
                                       "fwd-f32-b1-h8-q4096-k4096-d64-causal-w2047.0",
                                       "fwd-f32-b2-h8-q4096-k4096-d64-causal-w63.0"};
   const fat_room room = {132, 1.0 / 132, 0};
-  fat_waves waves = {.Br = 64, .Bc = 64, .per_Br = 1.0 / 64, .per_Bc = 1.0 / 64, .blocks = 1, .per_block = 1};
+  fat_waves waves = {
+      .Br = 64, .Bc = 64, .per_Bc = 1.0 / 64, .blocks = 1, .per_block = 1, .pair = 1, .per_pair = 1.0 / 64};
   fat_shape shape[3] = {{.ms = 0}};
   _Atomic(uint64_t) kept[FAT_FAMILY_KEPT] = {0};
   const fat_family family = {.shape = shape, .shapes = 3, .waves = &waves, .waves_count = 1, .kept = kept};

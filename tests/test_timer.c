@@ -310,6 +310,19 @@ static void too_many_runners(void **state)
 
 /* ---- stamps ---- */
 
+/* Gives the timer a kernel that stamps, and room for two. */
+static void make_stamp(void)
+{
+  const fake_kernel tool = {.name = "stamp", .registers = 16, .params = 2, .size = {8, 8}};
+  size_t size;
+  void *module, *image = b.cu.fake_cubin(75, 1, &tool, &size);
+  assert_int_equal(b.cu.cuModuleLoadData(&module, image), 0);
+  free(image);
+  assert_int_equal(b.cu.cuModuleGetFunction(&timer.stamp, module, tool.name), 0);
+  assert_int_equal(b.cu.cuMemAlloc_v2(&timer.stamps, 64), 0);
+  timer.stamp_blocks = 40;
+}
+
 /* The kernel that stamps runs before and after each sample; the fake's leaves memory as it is. */
 static void samples_lie_between_stamps(void **state)
 {
@@ -318,17 +331,10 @@ static void samples_lie_between_stamps(void **state)
   const double probe = 2;
   const unsigned long long stamps[2][2] = {{1000, 2000}, {1001000, 1602000}};
   (void)state;
-  const fake_kernel tool = {.name = "stamp", .registers = 16, .params = 1, .size = {8}};
-  size_t size;
-  void *module, *image = b.cu.fake_cubin(75, 1, &tool, &size);
   make_workers(&w, 1);
-  assert_int_equal(b.cu.cuModuleLoadData(&module, image), 0);
-  free(image);
-  assert_int_equal(b.cu.cuModuleGetFunction(&timer.stamp, module, tool.name), 0);
+  make_stamp();
   b.cu.fake_times("a_*=2,stamp=0.001");
-  assert_int_equal(b.cu.cuMemAlloc_v2(&timer.stamps, 64), 0);
   assert_int_equal(b.cu.cuMemcpyHtoD_v2(timer.stamps, stamps, sizeof stamps), 0);
-  timer.stamp_blocks = 40;
   const fat_runner runner = {launch, &w};
   MUST(fat_timer_run(&timer, &runner, &probe, 1, 10, FAT_TIMER_LEAST, &t, &err));
   assert_int_equal(b.cu.fake_launches("stamp"), 2 * t.count);
@@ -370,21 +376,14 @@ static void short_calls_are_queued_first(void **state)
                {"a_*=0.05", 0.05, 0, 2, false},
                {"a_*=0.09", 0.09, 0, 0, false},
                {"a_*=2", 2, 0, 0, true}};
-  const fake_kernel tool = {.name = "stamp", .registers = 16, .params = 2, .size = {8, 8}};
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     worker w;
     fat_timing t;
-    size_t size;
     double again = cases[i].ms;
     fat_cuda_calls *calls = (fat_cuda_calls *)fat_driver_table(driver);
-    void *module, *image = b.cu.fake_cubin(75, 1, &tool, &size);
     make_workers(&w, 1);
-    assert_int_equal(b.cu.cuModuleLoadData(&module, image), 0);
-    free(image);
-    assert_int_equal(b.cu.cuModuleGetFunction(&timer.stamp, module, tool.name), 0);
-    assert_int_equal(b.cu.cuMemAlloc_v2(&timer.stamps, 64), 0);
-    timer.stamp_blocks = 1;
+    make_stamp();
     real_launch = calls->launch;
     calls->launch = watch_launch;
     stamps_seen = 0;

@@ -38,6 +38,9 @@ column() {
     sed -n "s/.*\"$3\":\(\"[^\"]*\"\|[^,}]*\).*/\1/p" | tr -d '"'
 }
 
+# winner_of DB -- the config that is the best for the problem.
+winner_of() { "$fatune" show best --json --db "$work/$1" | sed -n 's/.*"config":"\([^"]*\)".*/\1/p'; }
+
 # is ACTUAL EXPECTED WHAT
 is() { if [ "$1" = "$2" ]; then pass; else fail "$3: '$1', expected '$2'"; fi; }
 at_most() { if [ "$1" -le "$2" ]; then pass; else fail "$3: $1, at most $2 expected"; fi; }
@@ -113,8 +116,8 @@ test_fleet() {
   gpus=$(sed -n 's/^\([0-9]*\) launch .*/\1/p' "$work/log" | sort -u | wc -l)
   if [ "$gpus" -ge 2 ]; then pass; else fail "$gpus of eight GPUs launched something"; fi
   is "$(searched eight.db | sed 's/.*"config":"\([^"]*\)".*/\1/' | sort | uniq -d)" "" "eight GPUs: configs measured twice"
-  is "$("$fatune" show best --json --db "$work/eight.db" | sed -n 's/.*"config":"\([^"]*\)".*/\1/p')" \
-    "$("$fatune" show best --json --db "$work/one.db" | sed -n 's/.*"config":"\([^"]*\)".*/\1/p')" "the winner of eight GPUs"
+  is "$(winner_of eight.db)" \
+    "$(winner_of one.db)" "the winner of eight GPUs"
   workers_are_gone "a tune on eight GPUs"
   FAKE_CUDA_DEVICES=$all tune eight.db --device all --kernel fwd,fa1 --jobs 2
   err_has "there is nothing left to do" "a second tune on eight GPUs"
@@ -207,7 +210,7 @@ test_shipped() {
   problem=$near tune alone.db
   code_is 0 "a tune of another shape"
   taken=" ${configs[*]} $(searched alone.db | sed -n 's/.*"config":"\([^"]*\)".*/\1/p' | tr '\n' ' ')"
-  winner=$("$fatune" show best --json --db "$work/first.db" | sed -n 's/.*"config":"\([^"]*\)".*/\1/p')
+  winner=$(winner_of first.db)
   for Br in 16 32 64; do for Bc in 16 32 64 128; do for R in 1 2 4; do
     other=$(sed "s/Br[0-9]*-Bc[0-9]*-/Br$Br-Bc$Bc-/; s/-R[0-9]*-/-R$R-/" <<<"$winner")
     if [[ $taken != *" $other "* ]] && "$fatune" render $problem --gpu T4 --config "$other" >/dev/null 2>&1; then break 3; fi
@@ -302,7 +305,7 @@ runs() { "$fatune" show runs --json --db "$work/$1" | grep -c '"command"'; }
 # The last round goes wrong: the first times stand, and no later tune holds it again.
 test_broken_race() {
   local winner entry count launches
-  winner=$("$fatune" show best --json --db "$work/first.db" | sed -n 's/.*"config":"\([^"]*\)".*/\1/p')
+  winner=$(winner_of first.db)
   entry=fwd_$(column first.db "$winner" source | cut -c 1-16)
   count=$(grep -c "launch $entry" "$work/first.log")
   FAKE_CUDA_STATE=$work/race FAKE_CUDA_FAULT="$winner#$count+=700" tune race.db
@@ -571,7 +574,7 @@ test_device_lost() {
   run doctor --db "$work/lost.db"
   out_has "its content is sound" "after a lost device"
   local winner
-  winner=$("$fatune" show best --json --db "$work/first.db" | sed -n 's/.*"config":"\([^"]*\)".*/\1/p')
+  winner=$(winner_of first.db)
   run export --winners --gpu T4 --db "$work/first.db" "$work/shipped.jsonl"
   run import --cubins t4 "$work/shipped.jsonl" --db "$work/below.db"
   chmod 444 "$work/below.db"

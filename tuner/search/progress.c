@@ -4,8 +4,8 @@
  * clean for results. Rate and time left are those of this run; trials found stored do not count. */
 #include "progress.h"
 
+#include "clock.h"
 #include "terminal.h"
-#include "worker/process.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ void fat_progress_begin(fat_progress *p, bool on, const char *gpu, int total, co
 {
   *p = (fat_progress){.on = on, .live = isatty(STDERR_FILENO) == 1, .total = total, .what = what};
   snprintf(p->gpu, sizeof p->gpu, "%s", gpu);
-  p->begun = p->shown = fat_process_now();
+  p->begun = p->shown = fat_clock_now();
 }
 
 static void wipe(fat_progress *p)
@@ -72,7 +72,7 @@ static void failures_text(const fat_progress *p, char *text, size_t room)
 static void line_text(const fat_progress *p, char *line, size_t room)
 {
   char failures[200], left[32] = "";
-  double seconds = fat_process_now() - p->begun;
+  double seconds = fat_clock_now() - p->begun;
   double rate = seconds > 0 ? p->done / seconds : 0;
   failures_text(p, failures, sizeof failures);
   if (p->done > 0 && p->done < p->total) {
@@ -87,9 +87,9 @@ static void line_text(const fat_progress *p, char *line, size_t room)
 /* Names and configs are canonical texts: nothing in them needs an escape. */
 static void draw_json(const fat_progress *p)
 {
-  fprintf(
-      stderr, "{\"gpu\":\"%s\",\"done\":%d,\"total\":%d,\"failed\":%d,\"seconds\":%.1f,\"best\":\"%s\"}\n",
-      p->gpu, p->done, p->total, p->done - p->outcomes[FAT_OUT_OK], fat_process_now() - p->begun, p->best);
+  fprintf(stderr,
+          "{\"gpu\":\"%s\",\"done\":%d,\"total\":%d,\"failed\":%d,\"seconds\":%.1f,\"best\":\"%s\"}\n",
+          p->gpu, p->done, p->total, p->done - p->outcomes[FAT_OUT_OK], fat_clock_now() - p->begun, p->best);
 }
 
 static void draw(fat_progress *p)
@@ -112,7 +112,7 @@ static void draw(fat_progress *p)
 
 void fat_progress_show(fat_progress *p)
 {
-  double now = fat_process_now();
+  double now = fat_clock_now();
   if (!p->on || now - p->shown < (p->live ? live_pause : plain_pause))
     return;
   p->shown = now;

@@ -6,11 +6,11 @@
  * problem. */
 #include "schedule.h"
 
+#include "clock.h"
 #include "crew.h"
 #include "effort.h"
 #include "grow.h"
 #include "winner.h"
-#include "worker/process.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -338,7 +338,7 @@ fat_status fat_schedule_begin(fat_schedule *schedule, fat_error *err)
 void fat_schedule_watch(const fat_schedule *schedule)
 {
   fat_session *s = schedule->session;
-  if (s->goal->budget > 0 && fat_process_now() - s->begun > s->goal->budget)
+  if (s->goal->budget > 0 && fat_clock_now() - s->begun > s->goal->budget)
     s->out_of_budget = true;
 }
 

@@ -25,7 +25,7 @@ typedef struct fat_session {
 
   const volatile int *stop; /* not 0: somebody has asked to stop */
   int64_t run;              /* in the database; 0: nothing has been tried yet */
-  double begun;             /* when the run began, by fat_process_now */
+  double begun;             /* when the run began, by fat_clock_now */
   int done;                 /* attempts and races that ended in this run */
   int signal;               /* that ended the tune, or 0 */
   bool out_of_budget;

@@ -5,13 +5,13 @@
  * the same command goes on where an earlier one stopped. */
 #include "tune.h"
 
+#include "clock.h"
 #include "race.h"
 #include "stop.h"
 #include "transfer.h"
 #include "twins.h"
 #include "winner.h"
 #include "work.h"
-#include "worker/process.h"
 
 /* The schedule, and what its main anchors find for the others. */
 static fat_status try_scheduled(fat_schedule *schedule, fat_error *err)
@@ -75,7 +75,7 @@ fat_status fat_tune_run(fat_session *session, fat_schedule *schedule, fat_error 
   session->stop = fat_stop_begin(&stops);
   fat_status status = fat_schedule_make(session, schedule, err);
   const bool is_made = status == FAT_OK;
-  session->begun = fat_process_now();
+  session->begun = fat_clock_now();
   if (is_made)
     status = run_rounds(schedule, err);
   status = end_run(session, status, err);

@@ -1,6 +1,7 @@
 /* process.c -- forks workers and waits for them. */
 #include "process.h"
 
+#include "clock.h"
 #include "serve.h"
 
 #include <errno.h>
@@ -14,13 +15,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-double fat_process_now(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* In the new process, between fork and exec: only calls that are safe there. */
 static _Noreturn void become_worker(int fd, const char *path, char *const arguments[], pid_t parent)
@@ -71,11 +65,11 @@ fat_status fat_process_start(int ordinal, pid_t *pid, int *fd, fat_error *err)
 
 bool fat_process_reap(pid_t pid, double seconds)
 {
-  for (double until = fat_process_now() + seconds;;) {
+  for (double until = fat_clock_now() + seconds;;) {
     pid_t ended = waitpid(pid, NULL, WNOHANG);
     if (ended == pid || (ended < 0 && errno != EINTR))
       return true;
-    if (fat_process_now() > until)
+    if (fat_clock_now() > until)
       return false;
     nanosleep(&(struct timespec){0, 1000000}, NULL);
   }
@@ -84,7 +78,7 @@ bool fat_process_reap(pid_t pid, double seconds)
 void fat_process_say_end(pid_t pid, char *why, size_t room)
 {
   siginfo_t info = {0};
-  for (double until = fat_process_now() + 1; fat_process_now() < until && info.si_pid == 0;)
+  for (double until = fat_clock_now() + 1; fat_clock_now() < until && info.si_pid == 0;)
     if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT | WNOHANG) != 0 || info.si_pid == 0)
       nanosleep(&(struct timespec){0, 1000000}, NULL);
   if (info.si_code == CLD_EXITED)

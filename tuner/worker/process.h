@@ -15,6 +15,4 @@ bool fat_process_reap(pid_t pid, double seconds);
 /* Says how a process that is about to end has ended; it is left to be reaped. */
 void fat_process_say_end(pid_t pid, char *why, size_t room);
 
-double fat_process_now(void); /* monotonic seconds */
-
 #endif

@@ -4,12 +4,12 @@
  * the SM's clock and the global timer, which are read back once at the end, so nothing but the events is
  * waited for in between. */
 #include "timer.h"
+#include "clock.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { ENOUGH = 10, CALLS_MOST = 64, LOAD_MOST = 1024, STAMP_BYTES = 16, RUNNERS = 16 };
 static const double stable_width = 0.005; /* of the median */
@@ -41,26 +41,19 @@ void fat_timer_close(fat_timer *timer)
   *timer = (fat_timer){0};
 }
 
-static double host_ms(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
-}
-
 /* `calls` calls between the events, in milliseconds of one; `queue_ms` (or NULL): what the host took for one.
  */
-static fat_status time_queued(fat_timer *t, const fat_runner *r, int calls, int *turn, double *ms,
-                              double *queue_ms, fat_error *err)
+static fat_status time_calls(fat_timer *t, const fat_runner *r, int calls, int *turn, double *ms,
+                             double *queue_ms, fat_error *err)
 {
   const fat_cuda_calls *cuda = fat_driver_table(t->driver);
-  const double before = host_ms();
+  const double before = fat_clock_now();
   float all = 0;
   FAT_TRY(fat_driver_check(t->driver, "cuEventRecord", cuda->event_record(t->begin, NULL), err));
   for (int i = 0; i < calls; i++)
     FAT_TRY(r->work(r->user, (*turn)++, err));
   if (queue_ms)
-    *queue_ms = (host_ms() - before) / calls;
+    *queue_ms = 1000 * (fat_clock_now() - before) / calls;
   FAT_TRY(fat_driver_check(t->driver, "cuEventRecord", cuda->event_record(t->end, NULL), err));
   *ms = 0;
   FAT_TRY(fat_driver_check(t->driver, "cuEventSynchronize", cuda->event_sync(t->end), err));
@@ -74,16 +67,10 @@ static fat_status time_queued(fat_timer *t, const fat_runner *r, int calls, int 
   return FAT_OK;
 }
 
-static fat_status time_calls(fat_timer *t, const fat_runner *r, int calls, int *turn, double *ms,
-                             fat_error *err)
-{
-  return time_queued(t, r, calls, turn, ms, NULL, err);
-}
-
 fat_status fat_timer_probe(fat_timer *timer, const fat_runner *runner, double *ms, fat_error *err)
 {
   int turn = 0;
-  return time_calls(timer, runner, 1, &turn, ms, err);
+  return time_calls(timer, runner, 1, &turn, ms, NULL, err);
 }
 
 static int calls_of(const fat_timer *t, double probe)
@@ -119,12 +106,12 @@ fat_status fat_timer_again(fat_timer *timer, const fat_runner *runner, double *m
   int turn = 1;
   if (*ms >= short_ms)
     return FAT_OK;
-  FAT_TRY(time_queued(timer, runner, calls, &turn, &again, &queue_ms, err));
+  FAT_TRY(time_calls(timer, runner, calls, &turn, &again, &queue_ms, err));
   *ms = fmin(*ms, again);
   if (!timer->stamp)
     return FAT_OK;
   FAT_TRY(stamp(timer, 0, hold_of(again, queue_ms) * calls, err));
-  FAT_TRY(time_calls(timer, runner, calls, &turn, &again, err));
+  FAT_TRY(time_calls(timer, runner, calls, &turn, &again, NULL, err));
   *ms = fmin(*ms, again);
   return FAT_OK;
 }
@@ -136,7 +123,7 @@ static fat_status sample(fat_timer *t, const fat_runner *r, int calls, double ho
   unsigned long long stamps[2][2] = {{0}};
   double ms;
   FAT_TRY(stamp(t, 0, calls > 1 ? hold_ms * calls : 0, err));
-  FAT_TRY(time_calls(t, r, calls, turn, &ms, err));
+  FAT_TRY(time_calls(t, r, calls, turn, &ms, NULL, err));
   FAT_TRY(stamp(t, 1, 0, err));
   if (t->stamp)
     FAT_TRY(fat_driver_check(t->driver, "cuMemcpyDtoH",
@@ -159,7 +146,7 @@ static fat_status warm_up(fat_timer *t, const fat_runner *r, double probe, int *
 {
   double ms, queue_ms;
   int calls = probe > 0 ? (int)fmin(ceil(warm_ms / probe), CALLS_MOST) : 1;
-  FAT_TRY(time_queued(t, r, calls > 1 ? calls : 1, turn, &ms, &queue_ms, err));
+  FAT_TRY(time_calls(t, r, calls > 1 ? calls : 1, turn, &ms, &queue_ms, err));
   *hold_ms = hold_of(ms, queue_ms);
   return FAT_OK;
 }
@@ -194,7 +181,7 @@ fat_status fat_timer_run(fat_timer *timer, const fat_runner *runners, const doub
       int calls = calls_of(timer, probe[i]);
       double ms;
       if (loads)
-        FAT_TRY(time_calls(timer, &runners[i], calls, &turn[i], &ms, err));
+        FAT_TRY(time_calls(timer, &runners[i], calls, &turn[i], &ms, NULL, err));
       if (loads && round == 0)
         continue;
       FAT_TRY(sample(timer, &runners[i], calls, hold_ms[i], &turn[i], &timings[i], err));

@@ -4,6 +4,7 @@
  * error that spends it, or its parent. States: none -> starting -> idle -> preparing -> running -> idle. */
 #include "worker.h"
 
+#include "clock.h"
 #include "process.h"
 
 #include <fcntl.h>
@@ -40,7 +41,7 @@ struct fat_worker {
 static void enter(fat_worker *w, state s, double seconds)
 {
   w->state = s;
-  w->until = fat_process_now() + seconds;
+  w->until = fat_clock_now() + seconds;
 }
 
 static fat_status start(fat_worker *w, fat_error *err)
@@ -265,11 +266,11 @@ fat_status fat_worker_step(fat_worker *worker, double seconds, fat_verdict *verd
   *done = false;
   if (w->state == NONE)
     return w->assignment ? start(w, err) : FAT_OK;
-  double wait = fmin(seconds, fmax(0, w->until - fat_process_now()));
+  double wait = fmin(seconds, fmax(0, w->until - fat_clock_now()));
   struct pollfd news = {w->fd, POLLIN, 0};
   int n = poll(&news, 1, (int)ceil(wait * 1000));
   if (n <= 0)
-    return w->state != IDLE && fat_process_now() >= w->until ? late(w, verdicts, done, err) : FAT_OK;
+    return w->state != IDLE && fat_clock_now() >= w->until ? late(w, verdicts, done, err) : FAT_OK;
   fat_status status = fat_inbox_read(&w->inbox, w->fd, &whole, err);
   if (status == FAT_E_NOT_FOUND)
     return died(w, verdicts, done, err);
