@@ -380,6 +380,33 @@ static void append(const float *from, int64_t heads, int64_t k, int32_t d, const
   }
 }
 
+/* What is timed: learned biases are each head's, masks are all heads', and neither is copied for each batch.
+ */
+static void shared_pairs_are_those_of_batches(void **state)
+{
+  static const struct {
+    const char *problem;
+    int tensor;
+    int64_t head; /* from head to head */
+  } cases[] = {{"fwd-bf16-b2-h3-q5-k8-d64-bias", FAT_BIASES, 5 * 8},
+               {"fwd-bf16-b2-h32-q8192-k8192-d64-bias", FAT_BIASES, 8192 * 8192},
+               {"fwd-bf16-b2-h33-q8192-k8192-d64-bias", FAT_BIASES, 0}, /* no room for 33 */
+               {"fwd-bf16-b2-h3-q5-k8-d64-mask", FAT_MASKS, 0},
+               {"bwd-bf16-b2-h3-q5-k8-d64-bias-dbias", FAT_BIASES, 5 * 8}};
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    fat_problem p;
+    int64_t stride[3];
+    assert_int_equal(fat_problem_parse(cases[i].problem, &p, NULL), FAT_OK);
+    fat_truth_lay(&p, cases[i].tensor, FAT_SHARED, 1, stride);
+    assert_int_equal(stride[0], 0);
+    assert_int_equal(stride[1], cases[i].head);
+    assert_int_equal(stride[2], p.k);
+    fat_truth_lay(&p, FAT_DBIASES, FAT_SHARED, 1, stride); /* results are never shared */
+    assert_true(stride[0] > 0);
+  }
+}
+
 /* A sink is one more key, whose V is 0 and whose score is the sink: Q is 1 and that key the sink in a column
  * that all other keys have at 0. */
 static void a_sink_is_a_key_without_a_value(void **state)
@@ -711,6 +738,7 @@ int main(void)
       cmocka_unit_test(scores_beyond_f16_have_a_finite_bound),
       cmocka_unit_test(rows_without_keys_have_no_part),
       cmocka_unit_test(a_row_is_that_of_its_keys),
+      cmocka_unit_test(shared_pairs_are_those_of_batches),
       cmocka_unit_test(a_sink_is_a_key_without_a_value),
       cmocka_unit_test(a_sink_is_all_that_empty_rows_have),
       cmocka_unit_test(gradients_are_slopes),

@@ -217,6 +217,8 @@ ws.constraints = {
   { function(c, p) return p.uneven or c.Z == 1 end, "tiles of Q differ in length only under a mask" },
   { function(c, p) return c.B == 0 or bias.can_be(p) and c.s > 1 and (c.E == 0 or not ws.can_be_ahead(p)) end,
     "tiles of biases, of 16 bits and without paddings ahead, come with those of K" },
+  { function(c) return c.B == 0 or c.Bc % 64 == 0 end, "boxes of biases are 64 columns wide: what is less is copied twice",
+    walk = true },
 }
 
 -- What a row of Q takes by the best config of each Br, where tiles are many (H200, N = 4096, full).

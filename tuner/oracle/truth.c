@@ -18,6 +18,7 @@ const char *const fat_data_names[FAT_DATAS] = {"normal", "large", "rising", "fal
                                                "equal",  "huge",  "wide",   "creeping"};
 
 enum { PADDED_ROWS = 5 /* between heads, where rows of one number have no padding of their own */ };
+static const int64_t MOST_BIASES = (int64_t)1 << 31; /* of all heads: 4 GiB of 16 bits */
 
 /* Roughly normal, from whole numbers only. */
 static float number(uint64_t *state)
@@ -231,8 +232,11 @@ void fat_truth_lay(const fat_problem *p, int t, fat_lay how, int unit, int64_t s
   if (how == FAT_PADDED && !row)
     stride[1] += (int64_t)3 * unit;
   stride[0] = h * stride[1] + (how == FAT_PADDED && !row ? (int64_t)5 * unit : 0);
-  if (how == FAT_SHARED && fat_tensors[t].width == FAT_WIDE_K && fat_tensors_is_in(fat_tensors_role(p, t)))
-    stride[0] = stride[1] = 0;
+  if (how == FAT_SHARED && fat_tensors[t].width == FAT_WIDE_K && fat_tensors_is_in(fat_tensors_role(p, t))) {
+    stride[0] = 0;
+    if (t != FAT_BIASES || h * stride[1] > MOST_BIASES)
+      stride[1] = 0;
+  }
   if (how == FAT_BSHD && !row) {
     stride[0] = n * h * d;
     stride[1] = d;
