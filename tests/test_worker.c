@@ -543,15 +543,34 @@ static void a_sanitizer_ends_when_it_is_to_stop(void **state)
   const volatile int stop = 1;
   fat_text log = {0};
   fat_error err = {0};
-  bool clean;
+  fat_finding finding;
   (void)state;
   folder_write(&files, "compute-sanitizer", "#!/bin/sh\nsleep 20\n");
   snprintf(tool, sizeof tool, "%s/compute-sanitizer", files.path);
   assert_int_equal(chmod(tool, 0700), 0);
   const double begun = now();
-  assert_int_equal(fat_sanitize_run(tool, "memcheck", 0, &none, &stop, &clean, &log, &err), FAT_E_CANCELLED);
+  assert_int_equal(fat_sanitize_run(tool, "memcheck", 0, &none, &stop, &finding, &log, &err),
+                   FAT_E_CANCELLED);
   assert_true(now() - begun < 10);
   fat_text_free(&log);
+}
+
+static void tools_misread_some_kernels(void **state)
+{
+  static const struct {
+    const char *tool, *config;
+    bool misread;
+  } cases[] = {{"racecheck", "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z8-O1", true},
+               {"memcheck", "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z8-O1", false},
+               {"racecheck", "fwd_ws:Br128-Bc128-s3-q2-Q0-I1-P1-L2-Z8-B1", true},
+               {"racecheck", "fwd_ws:Br128-Bc128-s3-q2-Q0-I1-P1-L2-Z8", false},
+               {"racecheck", "bwd:Br32-Bc32-w4-A1-wS1-wK1-wQ1-s2-V0-q0-b1-Z1-U0-W16", false},
+               {"synccheck", "bwd:Br32-Bc32-w4-A1-wS1-wK1-wQ1-s2-V0-q0-b1-Z1-U0-W16", true},
+               {"synccheck", "bwd:Br32-Bc32-w4-wS1-wK1-wQ1-s2-V0-q0-b1-Z1-U0-W16", false},
+               {"racecheck", "no config", false}};
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    assert_int_equal(fat_sanitize_misreads(cases[i].tool, cases[i].config), cases[i].misread);
 }
 
 #define WORLD(test) cmocka_unit_test_setup_teardown(test, begin_world, end_world)
@@ -576,6 +595,7 @@ int main(int argc, char **argv)
       WORLD(a_lost_device_is_told),
       WORLD(nonsense_is_refused),
       WORLD(a_sanitizer_ends_when_it_is_to_stop),
+      cmocka_unit_test(tools_misread_some_kernels),
   };
   if (argc > 1 && strcmp(argv[1], FAT_SERVE_WORD) == 0)
     return getenv("TEST_WORKER") ? misbehave(getenv("TEST_WORKER")) : fat_serve_main(argc, argv);

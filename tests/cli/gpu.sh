@@ -373,6 +373,30 @@ test_verify_none() {
   err_has "has no config" "verify of a kernel that no problem has a config for"
 }
 
+# What a tool finds is wrong, except what it is known to misread: racecheck bwd_ws, but not bwd.
+test_verify_sanitize() {
+  local kernel small=bwd-bf16-b1-h1-q64-k64-d64
+  export FAKE_CUDA_DEVICES=H200 XDG_DATA_HOME=$work/nobody PATH=$work/tools:$PATH
+  mkdir "$work/tools"
+  printf '#!/bin/sh\n[ "$2" != "$COMPLAINS" ] || { echo "$2 has found something"; exit "$4"; }\n' >"$work/tools/compute-sanitizer"
+  chmod +x "$work/tools/compute-sanitizer"
+  for kernel in bwd_ws bwd; do
+    run render $small --gpu H200 --kernel $kernel
+    printf '%s\n' "$out" >"$work/dump/$kernel.cu"
+  done
+  COMPLAINS=racecheck run verify --as H200 $small --kernel bwd_ws,bwd --sanitize
+  code_is 1 "what racecheck finds"
+  out_has "1 of 2 kernels are right" "what racecheck finds"
+  out_has "of 1 of them is what they misread" "what racecheck misreads"
+  err_has ": racecheck: racecheck has found something" "what racecheck finds"
+  COMPLAINS=memcheck run verify --as H200 $small --kernel bwd_ws --sanitize --json
+  code_is 1 "what memcheck finds"
+  out_has '"detail": "memcheck: memcheck has found something' "what memcheck finds"
+  COMPLAINS=racecheck run verify --as H200 $small --kernel bwd_ws --sanitize --json
+  code_is 0 "what racecheck misreads, as JSON"
+  out_has '"detail": "racecheck reports what it misreads' "what racecheck misreads, as JSON"
+}
+
 # Kernels of a T4 on an A100, by their PTX. The reference finds their sources in the dump.
 test_verify_as() {
   local before best backward=bwd-f16-b1-h2-q96-k96-d32-causal
@@ -605,4 +629,4 @@ test_check() {
   out_has "there is no GPU that fatune can use" "check --gpu without a GPU"
 }
 
-run_tests measured fleet shards slower odd_name comment shipped twins broken_race verify verify_none verify_as verify_stopped faults kinds race_of_imported_rows two_tuners_and_kill interrupt interrupt_twice device_lost check
+run_tests measured fleet shards slower odd_name comment shipped twins broken_race verify verify_none verify_sanitize verify_as verify_stopped faults kinds race_of_imported_rows two_tuners_and_kill interrupt interrupt_twice device_lost check
