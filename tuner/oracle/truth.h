@@ -45,8 +45,8 @@ float fat_truth_fit(const fat_problem *p, int t, int64_t element, float x);
 float *fat_truth_numbers(int64_t count, uint64_t seed);
 
 /* Where the rows of a tensor lie: packed; with the rows of all heads side by side; with some numbers behind
- * each row, head and batch; packed, but rows of pairs are those of all batches, and of all heads, too, except
- * where biases of each head have room: learned ones do, and what they take of memory and L2 decides which
+ * each row, head and batch; packed, but rows of pairs are those of all batches and heads. There biases are
+ * each head's, as learned ones are, unless they take too much memory: what L2 does not hold decides which
  * config wins. ORDER LAY */
 typedef enum fat_lay { FAT_BHSD, FAT_BSHD, FAT_PADDED, FAT_SHARED } fat_lay;
 /* Strides of tensor t from batch to batch, head to head, row to row; paddings are multiples of `unit`
