@@ -116,8 +116,7 @@ test_fleet() {
   gpus=$(sed -n 's/^\([0-9]*\) launch .*/\1/p' "$work/log" | sort -u | wc -l)
   if [ "$gpus" -ge 2 ]; then pass; else fail "$gpus of eight GPUs launched something"; fi
   is "$(searched eight.db | sed 's/.*"config":"\([^"]*\)".*/\1/' | sort | uniq -d)" "" "eight GPUs: configs measured twice"
-  is "$(winner_of eight.db)" \
-    "$(winner_of one.db)" "the winner of eight GPUs"
+  is "$(winner_of eight.db)" "$(winner_of one.db)" "the winner of eight GPUs"
   workers_are_gone "a tune on eight GPUs"
   FAKE_CUDA_DEVICES=$all tune eight.db --device all --kernel fwd,fa1 --jobs 2
   err_has "there is nothing left to do" "a second tune on eight GPUs"

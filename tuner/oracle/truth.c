@@ -18,7 +18,7 @@ const char *const fat_data_names[FAT_DATAS] = {"normal", "large", "rising", "fal
                                                "equal",  "huge",  "wide",   "creeping"};
 
 enum { PADDED_ROWS = 5 /* between heads, where rows of one number have no padding of their own */ };
-static const int64_t MOST_BIASES = (int64_t)1 << 31; /* of all heads: 4 GiB of 16 bits */
+static const int64_t most_biases = (int64_t)1 << 31; /* of all heads: 4 GiB of 16 bits */
 
 /* Roughly normal, from whole numbers only. */
 static float number(uint64_t *state)
@@ -234,7 +234,7 @@ void fat_truth_lay(const fat_problem *p, int t, fat_lay how, int unit, int64_t s
   stride[0] = h * stride[1] + (how == FAT_PADDED && !row ? (int64_t)5 * unit : 0);
   if (how == FAT_SHARED && fat_tensors[t].width == FAT_WIDE_K && fat_tensors_is_in(fat_tensors_role(p, t))) {
     stride[0] = 0;
-    if (t != FAT_BIASES || h * stride[1] > MOST_BIASES)
+    if (t != FAT_BIASES || h * stride[1] > most_biases)
       stride[1] = 0;
   }
   if (how == FAT_BSHD && !row) {

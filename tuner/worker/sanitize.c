@@ -115,10 +115,8 @@ static fat_status run(const char *sanitizer, const char *tool, int ordinal, cons
     return fat_status_fail(err, FAT_E_IO, "compute-sanitizer cannot be started: %s", strerror(errno));
   setpgid(pid, pid); /* both the child and its parent do this: either may be first */
   FAT_TRY(wait_for(pid, stop, &how, err));
-  *finding = !WIFEXITED(how)                  ? FAT_FINDING_ELSE
-             : WEXITSTATUS(how) == FOUND_CODE ? FAT_FINDING_OF_TOOL
-             : WEXITSTATUS(how) != 0          ? FAT_FINDING_ELSE
-                                              : FAT_FINDING_NONE;
+  const int ended = WIFEXITED(how) ? WEXITSTATUS(how) : -1;
+  *finding = ended == 0 ? FAT_FINDING_NONE : ended == FOUND_CODE ? FAT_FINDING_OF_TOOL : FAT_FINDING_ELSE;
   return FAT_OK;
 }
 
