@@ -17,35 +17,44 @@ static fatune *handle_of(const fat_choosing *c)
   return c->ask.handle;
 }
 
-/* A row that came without code, as an export has it: its config, as today's templates write it. The code is
- * kept where it belongs. */
-static fat_status compile_row(fat_choosing *c, const fat_candidate *row, fat_error *err)
+/* Of a row that came without code, as an export has it: its config, as today's templates write it. The code
+ * is kept where it belongs. */
+static fat_status compile_row(fat_choosing *c, const fat_code_filter *row, fat_loaded *to, fat_error *err)
 {
   fatune_jit_request r = {.config = row->config};
   const int made = c->loader.made_count;
-  FAT_TRY(fat_load_compiled(&c->loader, &r, &c->out->main, err));
+  FAT_TRY(fat_load_compiled(&c->loader, &r, to, err));
   if (c->loader.made_count > made)
-    c->loader.made[made].problem = row->shape;
+    c->loader.made[made].problem = *row->problem;
   return FAT_OK;
+}
+
+/* The code of a row of `row->problem`. A package's row comes without, and may have been measured with other
+ * templates than those that its code is of by now. */
+static fat_status load_row(fat_choosing *c, const fat_code_filter *row, fat_loaded *to, fat_error *err)
+{
+  fat_code_filter filter = *row;
+  fat_status status = fat_load_stored(&c->loader, &filter, to, err);
+  if (status != FAT_E_NOT_FOUND)
+    return status;
+  filter.source_hash = NULL;
+  status = fat_load_stored(&c->loader, &filter, to, err);
+  if (status == FAT_E_NOT_FOUND && c->loader.may_rebuild)
+    status = compile_row(c, row, to, err);
+  return status;
 }
 
 static fat_status take_row(fat_choosing *c, const fat_candidate *row, fat_error *err)
 {
-  fat_code_filter filter = {.problem = &row->shape,
-                            .sm = c->out->gpu.sm,
-                            .facts = row->facts,
-                            .config = row->config,
-                            .source_hash = row->source_hash};
-  fat_status status = fat_load_stored(&c->loader, &filter, &c->out->main, err);
-  if (status != FAT_E_NOT_FOUND)
-    return status;
-  /* A package's row may have been measured with other templates than those its code is of. */
-  filter.source_hash = NULL;
-  status = fat_load_stored(&c->loader, &filter, &c->out->main, err);
-  if (status == FAT_E_NOT_FOUND && c->loader.may_rebuild)
-    status = compile_row(c, row, err);
+  const fat_code_filter filter = {.problem = &row->shape,
+                                  .sm = c->out->gpu.sm,
+                                  .facts = row->facts,
+                                  .config = row->config,
+                                  .source_hash = row->source_hash};
+  fat_status status = load_row(c, &filter, &c->out->main, err);
   const char *got = c->out->main.source_hash; /* "": the kernel has only been named */
-  if (status != FAT_OK || !*got || strcmp(got, row->source_hash) == 0)
+  if (status != FAT_OK || !*got || strcmp(got, row->source_hash) == 0 ||
+      strcmp(c->out->main.instead, row->source_hash) == 0) /* told of another shape */
     return status;
   memcpy(c->out->main.instead, row->source_hash, sizeof c->out->main.instead);
   fat_text_add(c->why, row->lent ? "source: the row was measured in the other type of 16 bits\n"
@@ -285,10 +294,14 @@ static fat_status take_stored_twin(fat_choosing *c, const fat_config *config, fa
   if (read == FAT_E_NOMEM)
     status = fat_status_fail(err, read, "out of memory for twins");
   for (int i = 0; i < kept->count && status != FAT_OK && !fat_cuda_error_is_fatal(status); i++) {
+    fat_problem of_row;
     fat_error why = {0};
+    if (fat_problem_parse(kept->row[i].problem, &of_row, NULL) != FAT_OK)
+      continue;
+    filter.problem = &of_row;
     filter.config = kept->row[i].config;
     filter.source_hash = kept->row[i].source_hash;
-    status = fat_load_stored(&c->loader, &filter, &out->twin, &why);
+    status = load_row(c, &filter, &out->twin, &why);
     if (fat_cuda_error_is_fatal(status))
       fat_status_fail(err, status, "%s", why.text);
   }

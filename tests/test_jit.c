@@ -325,6 +325,36 @@ static void an_imported_row_is_compiled(void **state)
   fatune_close(h);
 }
 
+/* A twin that came without its code is compiled where nothing else may be, too, and is there next time. */
+static void an_imported_twin_is_compiled(void **state)
+{
+  static const char twin[] = "fwd:Br32-Bc32-T128-R4-W1-s0";
+  for (int i = 0; i < 2; i++) {
+    begin_jit(state);
+    store((stored){.problem = ASKED, .gpu = "H200", .config = WIDE, .ms = 1, .origin = FAT_MEASURED});
+    store((stored){.problem = ASKED,
+                   .gpu = "H200",
+                   .config = twin,
+                   .ms = 2,
+                   .origin = FAT_MEASURED,
+                   .no_content = true,
+                   .twin_of = WIDE});
+    if (i) /* measured with other templates */
+      fixture_sql(path, "UPDATE trial SET source = replace(source, substr(source, 1, 8), 'cafecafe')"
+                        " WHERE twin_of <> ''");
+    for (int round = 0; round < 2; round++) {
+      fatune *h = open_usual();
+      fatune_plan *plan = plan_for(h, ASKED, NULL, FATUNE_FALLBACK);
+      describes(plan, "kernel " WIDE);
+      describes(plan, "twin fwd:Br32-Bc32-T128-R4-W1-s0");
+      describes(plan, round ? "twin-from stored" : "twin-from compiled now");
+      fatune_plan_free(plan);
+      fatune_close(h);
+      setenv("FATUNE_DISABLE_JIT", "1", 1);
+    }
+  }
+}
+
 /* A row of the other type of 16 bits: its config is compiled for the type that is asked for, and kept as that
  * one's. Where nothing can be compiled it does not count. */
 static void a_row_of_the_other_half_is_compiled(void **state)
@@ -818,6 +848,7 @@ int main(void)
       cmocka_unit_test_setup(a_plain_winner_is_compiled, begin_jit),
       cmocka_unit_test_setup(stored_source_is_rebuilt, begin_jit),
       cmocka_unit_test_setup(an_imported_row_is_compiled, begin_jit),
+      cmocka_unit_test_setup(an_imported_twin_is_compiled, begin_jit),
       cmocka_unit_test_setup(a_row_of_the_other_half_is_compiled, begin_jit),
       cmocka_unit_test_setup(a_stored_config_is_compiled_when_it_is_called, begin_jit),
       cmocka_unit_test_setup(a_family_compiles_one_twin, begin_jit),

@@ -259,8 +259,8 @@ const fat_command fat_cmd_import = {
     .about = "read results that export wrote",
     .more = "Without FILE, or with '-', from stdin. Every value is checked; lines that are refused are "
             "counted, the first is shown, and the exit code is 2. With --sources the measured rows are "
-            "compared with what templates write of them now, and twins get their sources; with --cubins the "
-            "winners of the GPUs named get their cubins too, where there is an NVRTC.\n\n" FAT_EXIT_HELP,
+            "compared with what templates write of them now; with --cubins the winners of the GPUs named get "
+            "their cubins too, where there is an NVRTC.\n\n" FAT_EXIT_HELP,
     .uses = FAT_USE(SOURCES) | FAT_USE(CUBINS) | FAT_USE(JOBS) | FAT_USE(CUDA) | FAT_USE(DB) |
             FAT_USE(TEMPLATES) | FAT_USE(JSON) | FAT_USE(QUIET),
     .most = FAT_OPTIONS_ARGS,

@@ -1,11 +1,10 @@
 /* package.c -- makes the code of rows that were imported without it.
  *
  * In: measured rows of the user's file. Out: the cubins of those that a call may get unasked, with source and
- * recipe; source and recipe of twins, which no call writes again by itself. A row without code is written
- * again where it is first called, as any row that was imported: so the wheel has 4.2 MB instead of 9.6. This
- * thread renders, a pool compiles. Each source is compiled once, and not at all where the system's file has a
- * cubin of the same source by the same compiler: so a package's database can be built again on top of the
- * last one. */
+ * recipe, for the GPUs that are named. A row without code is written again where it is first called, a twin
+ * too: so no source is in a wheel (those of the twins alone were 2.4 MB of it). This thread renders, a pool
+ * compiles. Each source is compiled once, and not at all where the system's file has a cubin of the same
+ * source by the same compiler: so a package's database can be built again on top of the last one. */
 #include "package.h"
 
 #include "compile.h"
@@ -265,7 +264,7 @@ static fat_status put_beside(const making *m, const coded *p, const fat_artifact
   t.config = p->config;
   t.source_hash = p->source.hash;
   t.templates = fat_script_templates_hash(m->script);
-  t.compile_key = artifact->cubin ? fat_text_get(&m->key) : "";
+  t.compile_key = fat_text_get(&m->key);
   t.made_by = "package " FATUNE_VERSION;
   t.twin_of = p->twin_of;
   t.detail = "code of a config that was measured with other templates or another NVRTC";
@@ -275,17 +274,15 @@ static fat_status put_beside(const making *m, const coded *p, const fat_artifact
 static fat_status store(const making *m, const coded *p, fat_error *err)
 {
   const fat_binary *binary = p->original ? &p->original->binary : &p->binary;
-  const bool cubin = p->wanted && binary->cubin;
-  if (!cubin && !p->twin_of[0])
+  if (!p->wanted || !binary->cubin)
     return FAT_OK;
   const fat_artifact artifact = {.source = fat_text_get(&p->source.text),
                                  .recipe = fat_text_get(&p->source.recipe),
-                                 .cubin = cubin ? binary->cubin : NULL,
-                                 .cubin_size = cubin ? binary->size : 0,
-                                 .cubin_hash = cubin ? binary->hash : NULL,
+                                 .cubin = binary->cubin,
+                                 .cubin_size = binary->size,
+                                 .cubin_hash = binary->hash,
                                  .target = fat_gpu_arch(p->gpu.sm)->target};
-  bool same_key = !cubin || strcmp(p->compile_key, fat_text_get(&m->key)) == 0;
-  if (strcmp(p->source.hash, p->hash) == 0 && same_key)
+  if (strcmp(p->source.hash, p->hash) == 0 && strcmp(p->compile_key, fat_text_get(&m->key)) == 0)
     return fat_db_put_artifact(m->db, p->id, &artifact, err);
   return put_beside(m, p, &artifact, err);
 }
