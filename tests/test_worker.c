@@ -562,6 +562,8 @@ static void tools_misread_some_kernels(void **state)
     bool misread;
   } cases[] = {{"racecheck", "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z8-O1", true},
                {"memcheck", "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z8-O1", false},
+               {"racecheck", "bwd_pair:Br64-s2-o1-t2-Z8", true},
+               {"memcheck", "bwd_pair:Br64-s2-o1-t2-Z8", false},
                {"racecheck", "fwd_ws:Br128-Bc128-s3-q2-Q0-I1-P1-L2-Z8-B1", true},
                {"racecheck", "fwd_ws:Br128-Bc128-s3-q2-Q0-I1-P1-L2-Z8", false},
                {"racecheck", "bwd:Br32-Bc32-w4-A1-wS1-wK1-wQ1-s2-V0-q0-b1-Z1-U0-W16", false},
