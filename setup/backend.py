@@ -2,7 +2,7 @@
 
 In: this checkout, or a source distribution of it. Out: fatune-V-py3-none-manylinux_2_N_ARCH.whl, where N is what the
 binaries really ask of glibc, read from their symbol versions. The package has bin/ (the program), lib/ (the two libraries),
-include/, share/ (rows and their kernels' sources; cubins where FATUNE_CUBINS names GPUs, as for CMake).
+include/, share/ (rows; cubins and sources where FATUNE_CUBINS names GPUs, as for CMake).
 
 Written here because the usual backends tag such a wheel `linux`, which no index takes, and come with a tree of packages; this
 one needs no network."""

@@ -1,7 +1,9 @@
 /* test_shipped.c -- the rows of db/tuned: each is a config that its kernel has, as the templates are now, for
- * its own problem and GPU. A call of the problem gets another row than its own where that is not so. */
+ * its own problem and GPU, and that they write. A call of the problem gets another row than its own where
+ * that is not so. */
 #include "db_fixture.h"
 #include "folder.h"
+#include "source.h"
 #include "space.h"
 #include "text.h"
 
@@ -16,10 +18,15 @@ static bool look(const fat_trial *t, void *user)
 {
   looking *l = user;
   fat_point point;
+  fat_source source;
   fat_error why = {0};
   char problem[FAT_PROBLEM_TEXT], config[FAT_CONFIG_TEXT];
   l->rows++;
-  if (fat_space_point(l->script, &t->config, &t->problem, &t->gpu, &point, &why) != FAT_OK) {
+  if (fat_space_point(l->script, &t->config, &t->problem, &t->gpu, &point, &why) == FAT_OK &&
+      fat_source_render(l->script, &t->problem, &t->gpu, &t->config, FAT_LINES_TEMPLATE, &source, &why) ==
+          FAT_OK) {
+    fat_source_free(&source);
+  } else {
     l->unfit++;
     print_error("%s, %s, of an %s: %s\n", fat_problem_print(&t->problem, problem),
                 fat_config_print(&t->config, config), t->gpu.name, why.text);

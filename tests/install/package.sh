@@ -21,7 +21,7 @@ fail() {
 deb=$(find "$root/packages" -maxdepth 1 -name 'fatune_*.deb')
 [ -f "$deb" ] || fail "cpack made no package"
 bytes=$(wc -c <"$deb")
-[ "$bytes" -lt 6000000 ] || fail "the package has $bytes bytes"
+[ "$bytes" -lt 4500000 ] || fail "the package has $bytes bytes"
 
 # -- installed: a root with dpkg's own folders and nothing else, so that libc is forced
 mkdir -p "$root/debian/var/lib/dpkg/info" "$root/debian/var/lib/dpkg/updates" "$root/debian/var/lib/dpkg/triggers"

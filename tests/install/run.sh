@@ -15,6 +15,7 @@ fail() {
   exit 1
 }
 leave_out() { echo "left out: $*"; }
+cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
 
 DESTDIR= cmake --install "$build" --prefix "$root/first" >"$root/install.log" || fail "$(cat "$root/install.log")"
 mv "$root/first" "$root/usr" # an installed tree may be moved
@@ -49,7 +50,7 @@ if [ -n "$(find "$source/db/tuned" -name '*.jsonl')" ]; then
   system=$root/usr/share/fatune/fatune.db
   [ -f "$system" ] || fail "no system database is installed"
   [ "$(stat -c %a "$system")" = 644 ] || fail "the system database has mode $(stat -c %a "$system")"
-  grep -aq __global__ "$system" || fail "the system database has no sources"
+  [ -n "$(cached FATUNE_CUBINS)" ] || ! grep -aq __global__ "$system" || fail "the system database has sources, which calls write again"
   "$root/usr/bin/fatune" show best --json >"$root/best" || fail "show best: $(cat "$root/best")"
   grep -q '"database":"system"' "$root/best" || fail "show best has no row of the system's"
   problem=$(sed -n 's/.*"problem":"\([^"]*\)".*"origin":"measured".*/\1/p' "$root/best" | head -1)
@@ -59,7 +60,6 @@ if [ -n "$(find "$source/db/tuned" -name '*.jsonl')" ]; then
 fi
 
 # -- what ./fatune builds, which is no test, can be installed too, and is all there is
-cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
 configure() { # FOLDER OPTION...
   folder=$1
   shift

@@ -24,7 +24,7 @@ python=$root/venv/bin/python
 "$python" -m pip wheel --no-deps --no-index -w "$root" "$source" >"$root/log" 2>&1 || fail "$(tail -n 30 "$root/log")"
 wheel=$(echo "$root"/*.whl)
 bytes=$(wc -c <"$wheel")
-[ "$bytes" -lt 6000000 ] || fail "the wheel has $bytes bytes"
+[ "$bytes" -lt 4500000 ] || fail "the wheel has $bytes bytes"
 echo "$wheel" | grep -qE '/fatune-[0-9.]+-py3-none-manylinux_2_(1[7-9]|2[0-9]|3[0-6])_[a-z0-9_]+\.whl$' || fail "its name: $wheel"
 "$python" -m pip install --no-deps --no-index "$wheel" >"$root/log" 2>&1 || fail "$(cat "$root/log")"
 "$python" -m pip show fatune | grep -q '^Requires:.*nvidia-cuda-nvrtc' || fail "it does not ask for NVRTC"

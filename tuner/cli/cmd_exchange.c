@@ -150,8 +150,8 @@ static fat_status import_files(const fat_options *options, fat_db *db, fat_impor
     if (status == FAT_OK && strncmp(fat_text_get(&text), "SQLite format 3", 15) == 0)
       status = fat_status_fail(err, FAT_E_INPUT, "%s is a database: `fatune merge` takes its rows", name);
     if (status == FAT_OK)
-      status = options->sources ? fat_db_import_shipped(db, fat_text_get(&text), text.length, &one, err)
-                                : fat_db_import(db, fat_text_get(&text), text.length, &one, err);
+      status = options->packaged ? fat_db_import_shipped(db, fat_text_get(&text), text.length, &one, err)
+                                 : fat_db_import(db, fat_text_get(&text), text.length, &one, err);
     counts->added += one.added;
     counts->kept += one.kept;
     if (one.refused && !counts->refused)
@@ -257,12 +257,14 @@ const fat_command fat_cmd_import = {
     .name = "import",
     .args = "[FILE...]",
     .about = "read results that export wrote",
-    .more = "Without FILE, or with '-', from stdin. Every value is checked; lines that are refused are "
-            "counted, the first is shown, and the exit code is 2. With --sources the measured rows are "
-            "compared with what templates write of them now; with --cubins the winners of the GPUs named get "
-            "their cubins too, where there is an NVRTC.\n\n" FAT_EXIT_HELP,
-    .uses = FAT_USE(SOURCES) | FAT_USE(CUBINS) | FAT_USE(JOBS) | FAT_USE(CUDA) | FAT_USE(DB) |
-            FAT_USE(TEMPLATES) | FAT_USE(JSON) | FAT_USE(QUIET),
+    .more =
+        "Without FILE, or with '-', from stdin. Every value is checked; lines that are refused are "
+        "counted, the first is shown, and the exit code is 2. With --packaged, for a "
+        "database of such rows alone, dates ahead of this clock are taken, too; with --sources the rows "
+        "are also compared with what the templates write of them now; with --cubins the winners of the GPUs "
+        "named get their cubins, where there is an NVRTC.\n\n" FAT_EXIT_HELP,
+    .uses = FAT_USE(PACKAGED) | FAT_USE(SOURCES) | FAT_USE(CUBINS) | FAT_USE(JOBS) | FAT_USE(CUDA) |
+            FAT_USE(DB) | FAT_USE(TEMPLATES) | FAT_USE(JSON) | FAT_USE(QUIET),
     .most = FAT_OPTIONS_ARGS,
     .run = import_rows,
 };

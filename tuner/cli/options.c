@@ -327,6 +327,7 @@ fat_status fat_options_read(const fat_command *command, int argc, char **argv, f
     status = w.error.status ? fat_status_fail(err, w.error.status, "%s", w.error.text)
                             : fat_status_fail(err, FAT_E_NOMEM, "out of memory");
   options->sources = options->sources || options->cubins;
+  options->packaged = options->packaged || options->sources;
   options->goal.problems = options->args;
   options->goal.problem_count = options->arg_count;
 done:

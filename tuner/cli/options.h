@@ -39,7 +39,8 @@ typedef struct fat_options {
   bool sanitize;
   bool winners;                        /* export: them alone */
   bool force;                          /* export: over a file that is there */
-  bool sources;                        /* import: renders the rows, keeps twins; --cubins sets it */
+  bool packaged;                       /* import: any date is taken; --sources sets it */
+  bool sources;                        /* import: renders the rows; --cubins sets it */
   const char *cubins;                  /* import: the GPUs whose winners are compiled, or "all"; NULL: none */
   const char *as;                      /* NULL, or a GPU that is not at hand */
   int top;                             /* so many configs of each kernel; 0: not given */
