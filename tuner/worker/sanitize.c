@@ -26,8 +26,8 @@ static const char *const tools[] = {"memcheck", "racecheck", "initcheck", "syncc
 static const struct {
   const char *tool, *kernel, *tunable; /* which is 1; NULL: all configs */
 } misreadings[] = {{"racecheck", "bwd_ws", NULL},   {"racecheck", "bwd_wide", NULL},
-                   {"racecheck", "bwd_pair", NULL}, /* P is lent: `lend_P`, `take_lent_P` */
-                   {"racecheck", "fwd_ws", "B"},    {"synccheck", "bwd_wide", NULL},
+                   {"racecheck", "bwd_pair", NULL}, {"racecheck", "fwd_ws", "B"},
+                   {"synccheck", "bwd_wide", NULL}, {"synccheck", "bwd_pair", NULL},
                    {"synccheck", "bwd", "A"}};
 
 enum { FOUND_CODE = 86, TICK_NS = 20000000, PATIENCE_TICKS = 600 * 50, LOG_MOST = 1 << 20 };
