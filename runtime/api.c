@@ -179,8 +179,12 @@ fatune_status fatune_dropout_mask(uint64_t seed, uint64_t offset, float dropout,
   if (!(dropout >= 0 && dropout < 1)) /* nor NaN */
     return say(fat_status_fail(&err, FAT_E_INPUT, "dropout is %g, not from 0 to below 1", (double)dropout),
                &err);
-  if (own.b < 0 || own.h < 0 || own.q < 0 || own.k < 0)
-    return say(fat_status_fail(&err, FAT_E_INPUT, "b, h, q or k of the sizes is negative"), &err);
+  const int64_t each[] = {own.b, own.h, own.q, own.k};
+  for (size_t i = 0; i < sizeof each / sizeof *each; i++)
+    if (each[i] < 0 || each[i] > FAT_PROBLEM_SIZE_MAX)
+      return say(fat_status_fail(&err, FAT_E_INPUT, "b, h, q or k of the sizes is %lld, not from 0 to %lld",
+                                 (long long)each[i], (long long)FAT_PROBLEM_SIZE_MAX),
+                 &err);
   const fat_rng rng = {seed, offset};
   if (own.h > 0 && own.q > 0 && own.k > 0)
     for (int64_t head = 0; head < own.b * own.h; head++)

@@ -78,11 +78,21 @@ static fat_status fill(const fat_driver *driver, region *r, unsigned word, void 
   return FAT_OK;
 }
 
+/* What there is of an output. Gradients of a bias that all batches, heads or rows share are there where none
+ * of these is. */
+static fat_extent extent_of(const fat_problem *p, int t, const fat_view *view)
+{
+  fat_extent extent = fat_tensors_extent(p, t);
+  for (int i = 0; t == FAT_DBIASES && i < 3; i++)
+    extent.size[i] = view->stride[i] == 0 ? 1 : extent.size[i];
+  return extent;
+}
+
 /* One output; `word`: 0, or the bits of a float. */
 static fat_status write_tensor(const fat_driver *driver, const fat_problem *p, int t, const fat_view *view,
                                unsigned word, void *stream, fat_error *err)
 {
-  const fat_extent extent = fat_tensors_extent(p, t);
+  const fat_extent extent = extent_of(p, t, view);
   const int64_t element = fat_dtypes[fat_tensors_dtype(p, t)].bytes;
   const bool a_row = fat_tensors[t].width == FAT_WIDE_1;
   region r = {.at = (fat_cuda_address)(uintptr_t)view->data, .run = extent.size[3] * element};
@@ -102,7 +112,7 @@ fat_status fat_empty_write(const fat_driver *driver, const fat_problem *p, const
         "the LSE of rows that see no key is their sink, which a call without keys does not "
         "copy: leave LSE NULL");
   for (int t = 0; t < FAT_TENSORS; t++) {
-    const fat_extent extent = fat_tensors_extent(p, t);
+    const fat_extent extent = extent_of(p, t, &call->tensor[t]);
     const bool rows = extent.size[0] > 0 && extent.size[1] > 0 && extent.size[2] > 0;
     if (!rows || !fat_tensors_is_out(fat_tensors_role(p, t)) || !call->tensor[t].data)
       continue;

@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { FAT_HANDLE_PLANS = 256 /* known problems; beyond that the oldest is forgotten */ };
+enum { FAT_HANDLE_PLANS = 256 /* known problems; beyond that the oldest that nobody holds is forgotten */ };
 
 struct fatune {
   atomic_int references; /* the caller's hold, and one for each plan a caller holds */

@@ -115,6 +115,18 @@ static fatune_plan *find(fatune *h, const fatune_plan *draft)
   return found;
 }
 
+/* Whose place is taken: the oldest plan that nobody holds, else the oldest. Nobody comes to hold one
+ * meanwhile: that is done under the same lock. */
+static int oldest(const fatune *h)
+{
+  for (int i = 0; i < FAT_HANDLE_PLANS; i++) {
+    const int at = (h->next + i) % FAT_HANDLE_PLANS;
+    if (atomic_load_explicit(&h->known[at]->references, memory_order_acquire) == 1)
+      return at;
+  }
+  return h->next;
+}
+
 static void remember(fatune *h, fatune_plan *plan)
 {
   fatune_plan *forgotten = NULL;
@@ -124,9 +136,10 @@ static void remember(fatune *h, fatune_plan *plan)
   if (h->count < FAT_HANDLE_PLANS)
     h->known[h->count++] = plan;
   else {
-    forgotten = h->known[h->next];
-    h->known[h->next] = plan;
-    h->next = (h->next + 1) % FAT_HANDLE_PLANS;
+    const int at = oldest(h);
+    forgotten = h->known[at];
+    h->known[at] = plan;
+    h->next = (at + 1) % FAT_HANDLE_PLANS;
   }
   pthread_mutex_unlock(&h->lookup);
   fat_make_release(forgotten);

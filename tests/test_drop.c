@@ -101,6 +101,10 @@ static void a_mask_that_cannot_be(void **state)
   assert_int_equal(fatune_dropout_mask(0, 0, 0, &sizes, NULL), FATUNE_ERR_INPUT);
   sizes.q = -1;
   assert_int_equal(fatune_dropout_mask(0, 0, 0, &sizes, mask), FATUNE_ERR_INPUT);
+  sizes.q = 1;
+  sizes.b = sizes.h = INT64_C(1) << 32; /* whose product is 0 to 64 bits */
+  assert_int_equal(fatune_dropout_mask(0, 0, 0, &sizes, mask), FATUNE_ERR_INPUT);
+  sizes.b = sizes.h = 1;
   sizes.q = 0;
   assert_int_equal(fatune_dropout_mask(0, 0, 0, &sizes, mask), FATUNE_OK);
   assert_int_equal(mask[0], 7);

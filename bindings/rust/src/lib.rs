@@ -119,7 +119,7 @@ impl Drop for Library {
 }
 
 /// The sizes of a call.
-pub struct Sizes(pub ffi::Sizes);
+pub struct Sizes(ffi::Sizes); // whose `size` says how much of it the library reads
 
 impl Sizes {
     /// Batch, query heads, KV heads, rows of Q, rows of K and V.
@@ -144,6 +144,24 @@ impl Sizes {
     pub fn window(mut self, left: i64, right: i64) -> Sizes {
         self.0.window_left = left;
         self.0.window_right = right;
+        self
+    }
+
+    /// Of a family with ragged batches: rows of Q, and of K and V, of all batches.
+    pub fn totals(mut self, q: i64, k: i64) -> Sizes {
+        (self.0.total_q, self.0.total_k) = (q, k);
+        self
+    }
+
+    /// Of a family with chunks: keys of each.
+    pub fn chunk(mut self, keys: i64) -> Sizes {
+        self.0.chunk = keys;
+        self
+    }
+
+    /// Of a family with splits: keys of each.
+    pub fn split(mut self, keys: i64) -> Sizes {
+        self.0.split = keys;
         self
     }
 }
