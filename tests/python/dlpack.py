@@ -22,12 +22,12 @@ class Array:
     """A float32 (or float16, or byte) array with a byte offset, as DLPack allows."""
     letter = {32: "f", 16: "e", 8: "B"}
 
-    def __init__(self, shape, strides=None, values=None, device=2, code=2, bits=32, offset=64):
+    def __init__(self, shape, strides=None, values=None, device=2, code=2, bits=32, offset=64, number=0):
         self.shape, self.strides, self.dtype = shape, strides or dlpack._dense(shape), (code, bits)
         count = math.prod(shape)
         at = ctypes.c_uint64()
         assert cu.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(count * bits // 8 + offset)) == 0
-        self.at, self.offset, self.device, self.asked = at.value, offset, device, None
+        self.at, self.offset, self.device, self.number, self.asked = at.value, offset, device, number, None
         if values is not None:
             raw = struct.pack(f"{count}{self.letter[bits]}", *values)
             assert cu.cuMemcpyHtoD_v2(ctypes.c_uint64(self.at + offset), raw, ctypes.c_size_t(len(raw))) == 0
@@ -35,7 +35,7 @@ class Array:
     def __dlpack__(self, stream=None):
         self.asked = stream
         n = len(self.shape)
-        self.held = dlpack._DLTensor(self.at, self.device, 0, n, *self.dtype, 1, (ctypes.c_int64 * n)(*self.shape),
+        self.held = dlpack._DLTensor(self.at, self.device, self.number, n, *self.dtype, 1, (ctypes.c_int64 * n)(*self.shape),
                                      (ctypes.c_int64 * n)(*self.strides), self.offset)
         return new(ctypes.addressof(self.held), b"dltensor", None)
 
@@ -101,6 +101,7 @@ refused(lambda: dlpack.attention([1], k, v), "q is a list", "__dlpack__")
 refused(lambda: dlpack.attention(q, k, Array((1, 1, 4, d))), "v is (1, 1, 4, 8)", "(1, 1, 5, 8)")
 refused(lambda: dlpack.attention(q, k, v, out=Array((1, 1, n, d), device=1)), "out is on a device")
 refused(lambda: dlpack.attention(q, k, Array((1, 1, m, d), (40, 40, 1, 5))), "the last must be 1")
+refused(lambda: dlpack.attention(q, k, Array((1, 1, m, d), number=1)), "v is on GPU 1", "another GPU")
 refused(lambda: dlpack.attention(Array((1, 1, n, d), code=0), k, v), "float16, bfloat16 or float32")
 refused(lambda: dlpack.attention(q, k, v, kernel="standard", workspace=Array((1,), code=1, bits=8)), "bytes")
 cu.fake_canaries()

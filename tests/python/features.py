@@ -149,4 +149,56 @@ refused(lambda: fatune.attention(q, k, v, mod="s + itable0[i]", tables=[slope]),
 refused(lambda: fatune.attention(q, k, v, mod="s + table0[i]"), fatune.Error, "table0 is NULL")
 refused(lambda: fatune.attention(q, k, v, mod="s", tables=[slope]), fatune.Error, "table0 is none of this operation")
 refused(lambda: fatune.attention(q, k, v, mod="s + table0[i]", tables=[slope.clone().requires_grad_()]), fatune.Error, "requires a gradient")
+
+# Numbers that come as tensors are read at each call, whichever tensors these are; none of their gradients is lost.
+with torch.no_grad():
+    for n in (0.1, 0.9):
+        for name in ("scale", "softcap"):
+            for more in ({}, {"mask": seen}):
+                found, wanted = (fatune.attention(q, k, v, **{name: number}, **more) for number in (torch.tensor(n), torch.tensor(n).item()))
+                assert torch.equal(found, wanted), (name, n, more)
+    cu, flat = torch.tensor([0, 2, 5], dtype=torch.int32), [torch.randn(5, heads, D) for heads in (H, HK, HK)]
+    for ends in ([0, 2, 5], [0, 1, 5]):
+        cu.copy_(torch.tensor(ends))
+        longest = cu.diff().max()
+        found, wanted = (fatune.attention(*flat, cu_seqlens=(cu, cu), max_seqlens=(n, n)) for n in (longest, longest.item()))
+        assert torch.equal(found, wanted) and not found.isnan().any(), ends
+number = torch.tensor(0.3, requires_grad=True)
+for name in ("scale", "softcap"):
+    refused(lambda: fatune.attention(q, k, v, **{name: number}), fatune.Error, f"{name} requires a gradient")
+refused(lambda: fatune.attention(q, k, v, slopes=slopes.clone().requires_grad_()), fatune.Error, "slopes requires a gradient")
+refused(lambda: fatune.attention(q, k, v, mask=seen, chunk=torch.tensor(4)), ValueError, "chunk is a tensor")
+with torch.autograd.forward_ad.dual_level():
+    dual = torch.autograd.forward_ad.make_dual(q.detach(), torch.ones_like(q))
+    for more in ({}, {"mask": seen}):
+        refused(lambda: fatune.attention(dual, k, v, **more), fatune.Error, "tangent")
+    refused(lambda: fatune.sdpa(dual, dual, dual), fatune.Error, "tangent")
+
+# What a checkpoint keeps is asked for once; and the gradients are the same.
+for more in ({}, {"softcap": 2.0}, {"bias": bias, "mask": seen}):
+    both = [torch.autograd.grad(o.sum(), (q, k, v)) for o in (fatune.attention(q, k, v, **more), torch.utils.checkpoint.checkpoint(
+        lambda q, k, v: fatune.attention(q, k, v, **more), q, k, v, use_reentrant=False))]
+    assert all(torch.equal(a, b) for a, b in zip(*both)), more
+
+# No batch, no rows: results and gradients of such shapes.
+for given in ((q[:0], k[:0], v[:0]), (q[:, :, :0], k, v)):
+    for more in ({}, {"softcap": 2.0}):
+        leaves = [t.detach().requires_grad_() for t in given]
+        o, lse = fatune.attention(*leaves, return_lse=True, **more)
+        assert o.shape == given[0].shape and lse.shape == given[0].shape[:3]
+        for of in (o.sum(), o.sum() + lse.sum()):
+            for leaf, gradient in zip(leaves, torch.autograd.grad(of, leaves, retain_graph=True)):
+                assert gradient.shape == leaf.shape and not gradient.any(), more
+
+# Ragged tensors that do not fit together.
+check_inputs, tensors._check_inputs = tensors._check_inputs, lambda *tensors: None
+ragged = dict(cu_seqlens=(cu, cu), max_seqlens=(5, 5))
+with torch.no_grad():
+    a, b, c = flat
+    for wrong, word in (((a, b.half(), c.half()), "dtypes"), ((a, b, c[:4]), "do not fit"), ((a, b[..., :4], c), "do not fit"),
+                        ((a, b, c[:, :1]), "do not fit"), ((a.int(), b, c), "dtypes")):
+        refused(lambda: fatune.attention(*wrong, **ragged), ValueError, word)
+    for out in (torch.empty(3, H, D), torch.empty(5, H, D, dtype=torch.float16)):
+        refused(lambda: fatune.attention(*flat, out=out, **ragged), ValueError, "out is", "does not fit")
+tensors._check_inputs = check_inputs
 print("features: right")

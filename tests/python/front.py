@@ -61,7 +61,7 @@ refused(lambda: fatune.sdpa(q, k, v, torch.ones(4, 4, dtype=torch.bool), is_caus
 
 # attn_mask, bool and added, of every broadcast shape; a row that sees no key is 0, as PyTorch's.
 for lead, shape in (((2, 2), (3, 5)), ((2, 2), (1, 5)), ((2, 2), (2, 1, 3, 5)), ((2, 2), (2, 3, 5)), ((2, 2), (2, 1, 1, 5)), ((2, 2), (3, 1)),
-                    ((2,), (2, 3, 5)), ((), (3, 5)), ((2, 3, 2), (3, 1, 3, 5))):
+                    ((2,), (2, 3, 5)), ((), (3, 5)), ((2, 3, 2), (3, 1, 3, 5)), ((2, 3, 2), (3, 5))):
     given = [drawn(*lead, n, 8, needed=True) for n in (3, 5, 5)]
     twin = [t.detach().double().requires_grad_() for t in given]
     seen = torch.rand(shape) > 0.4
@@ -77,6 +77,10 @@ for lead, shape in (((2, 2), (3, 5)), ((2, 2), (1, 5)), ((2, 2), (2, 1, 3, 5)), 
         for a, b in zip(torch.autograd.grad(found, given, weight.half()), torch.autograd.grad(wanted, twin, weight)):
             close(a, b.nan_to_num(0), 8e-3)
 refused(lambda: fatune.sdpa(q, k, v, torch.ones(3, 4, dtype=torch.bool)), ValueError, "mask")
+for dtype in (torch.uint8, torch.int64):  # PyTorch takes none either
+    refused(lambda: fatune.sdpa(q, k, v, torch.ones(4, 4, dtype=dtype)), ValueError, "bool")
+none = q[:0].detach().requires_grad_()
+assert torch.autograd.grad(fatune.sdpa(none, none, none).sum(), none)[0].shape == none.shape
 
 # Autocast: float32 inputs are cast, and their gradients are float32 again.
 wide = [t.float().requires_grad_() for t in (q, k, v)]
@@ -111,6 +115,21 @@ for n in (4, 6, 9):
         close(a, b, 2e-3)
     counted(*(t.detach() for t in given))
 assert len(graphs) == 1, f"{len(graphs)} graphs for three lengths"
+# q, k and v of one tensor: what a graph takes a result's strides for, they are.
+packed = drawn(2, 6, 3, 4, 8)
+
+
+def unpacked(packed):
+    return fatune.attention(*(packed[:, :, i].transpose(1, 2) for i in range(3))).transpose(1, 2).reshape(2, 6, 32)
+
+
+both = []
+for call in (torch.compile(unpacked, backend="aot_eager", fullgraph=True), unpacked):
+    leaf = packed.detach().requires_grad_()
+    o = call(leaf)
+    both.append((o, *torch.autograd.grad(o.double().sin().sum(), leaf)))
+for a, b in zip(*both):
+    close(a, b, 2e-3)
 sink = torch.tensor([0.5, -1.0], requires_grad=True)
 sunk = torch.compile(lambda q, k, v, s: fatune.attention(q, k, v, sink=s), backend="aot_eager", fullgraph=True)
 both = sunk(q, k, v, sink), fatune.attention(q, k, v, sink=sink)

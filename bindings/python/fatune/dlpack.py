@@ -9,6 +9,7 @@ gradients."""
 
 import ctypes
 import math
+import os
 
 from . import abi
 from .abi import Sizes
@@ -69,6 +70,18 @@ def _dense(shape):
     return tuple(strides)
 
 
+_cuda = None
+
+
+def _is_current(number):
+    """Whether the GPU of that number is that of the context which is current in this thread; where there is none the library will say so."""
+    global _cuda
+    _cuda = _cuda or ctypes.CDLL(os.environ.get("FATUNE_LIBCUDA") or "libcuda.so.1")
+    current, device = ctypes.c_int(), ctypes.c_int()
+    return (_cuda.cuCtxGetDevice(ctypes.byref(current)) != 0 or
+            _cuda.cuDeviceGet(ctypes.byref(device), number) == 0 and device.value == current.value)
+
+
 def _made(like, shape, dtype):
     """Room by the library of an array; `dtype`: a name of that library, None: the array's own."""
     if not hasattr(like, "__array_namespace__"):
@@ -100,6 +113,9 @@ def attention(q, k, v, out=None, lse=None, causal=False, scale=None, workspace=N
         if given is not None:
             views[name] = View(word, given)
             views[name].check((b, h, n, m), type_, shared=True)
+    for view in views.values():
+        if view.device == CUDA and not _is_current(view.where):
+            raise ValueError(f"{view.name} is on GPU {view.where}, and the context that is current in this thread is another GPU's")
     family = f"fwd-{dtype}-d{d}" + ("" if d == dv else f"v{dv}") + "".join(
         f"-{word}" for word, there in (("causal", causal), ("mask", mask is not None), ("bias", bias is not None), ("bias32", wide)) if there)
     made = plan(family, views["Q"].where, kernel, policy)

@@ -104,11 +104,30 @@ def _given(o):
     return of
 
 
-def _kind(x):
+def _kind(name, x):
     """What of an option decides a call: of a tensor all but its address and its numbers."""
     if isinstance(x, torch.Tensor):
+        if name not in _TENSORS and name != "tables":
+            raise ValueError(f"{name} is a tensor: a number is needed")
         return x.shape, x.stride(), x.dtype, x.device, x.requires_grad
-    return tuple(_kind(one) for one in x) if isinstance(x, (tuple, list)) else x
+    return tuple(_kind(name, one) for one in x) if isinstance(x, (tuple, list)) else x
+
+
+def _with_numbers(o):
+    """Numbers that came as tensors are read: what a thread knows of a call has no tensor's numbers."""
+    if o.scale.__class__ not in _PLAIN or o.softcap.__class__ not in _PLAIN or o.dropout.__class__ not in _PLAIN:
+        o = o._replace(**{name: tensors._number(name, getattr(o, name)) for name in ("scale", "softcap", "dropout")})
+    if o.max_seqlens is None or all(n.__class__ is int for n in o.max_seqlens):
+        return o
+    return o._replace(max_seqlens=tuple(tensors._number("max_seqlens", n) for n in o.max_seqlens))
+
+
+def _refuse_gradients(o):
+    """No gradient is lost in silence: of options a sink and a bias have one."""
+    for name, t in _given(o).items():
+        if t.requires_grad and name not in ("sink", "bias"):
+            shown = f"tables[{name[len('table'):]}]" if name.startswith("table") else _FORM_OF[name][0]
+            raise Error(UNSUPPORTED, f"{shown} requires a gradient, and fatune gives none to it: detach it, or add a bias")
 
 
 class _Asked:
@@ -128,8 +147,7 @@ class _Asked:
             raise ValueError(f"dropout is {o.dropout}: a part of weights from 0 to below 1 is needed")
         if o.softcap < 0:
             raise ValueError(f"softcap is {o.softcap}: a number above 0 is needed, or 0 for none")
-        if not ragged:
-            tensors._checked(q, k, v, o.arithmetic)
+        tensors._checked(*((_whole(t) for t in (q, k, v)) if ragged else (q, k, v)), o.arithmetic)
         b = o.cu_seqlens[0].shape[0] - 1 if ragged else q.shape[0]
         rows, keys = o.max_seqlens if ragged else (q.shape[2], k.shape[2])
         block = tuple(o.block or (0, 0))
@@ -157,8 +175,7 @@ class _Asked:
         self.plans = {}
         given, found = _given(o), self.checked_tensors(o, q)
         self.is_direct = all(found[name] is one for name, one in given.items())  # none has to be copied
-        if not ragged:
-            tensors._check_inputs(q, k, v, None)
+        tensors._check_inputs(q, k, v, None)
 
     def tensors(self, o, q):
         """The tensors among a call's options, by name, as kernels take them."""
@@ -183,8 +200,6 @@ class _Asked:
         if table.dtype != wanted or table.dim() not in (1, 2) or not table.numel() or table.device != q.device:
             raise ValueError(f"tables[{n}] is {tuple(table.shape)} {table.dtype} on {table.device}: one or two dimensions of "
                              f"{wanted} on q's device are needed (table{n} is of float32, itable{n} of int32)")
-        if tensors._is_recording() and table.requires_grad:
-            raise Error(UNSUPPORTED, f"tables[{n}] requires a gradient, and expressions give none to tables: detach it, or add a bias")
         return table.detach().contiguous() if table.requires_grad else table.contiguous()
 
     @staticmethod
@@ -217,7 +232,7 @@ class _Asked:
         for letter, size, stride in zip(form[-tensor.dim():], tensor.shape, tensor.stride()):
             if letter in _STRIDES and size > 1:
                 strides[_STRIDES[letter]] = stride
-        if form[-1] in "ndkJ" and tensor.shape[-1] > 1 and tensor.stride(tensor.dim() - 1) != 1:
+        if form[-1] in "ndkJ" and tensor.shape[-1] > 1 and tensor.stride(tensor.dim() - 1) != 1 and tensor.numel():
             raise ValueError(f"the last stride of {name} must be 1; call .contiguous()")
         return Tensor(tensor.data_ptr(), (ctypes.c_int64 * 3)(*strides))
 
@@ -253,7 +268,9 @@ class _Asked:
         if not is_given:
             out = self.room(q, None if v.shape[-1] == q.shape[-1] else (*q.shape[:-1], v.shape[-1]))
         lse = self.room(q, (q.shape[1], q.shape[0]) if self.ragged else tuple(q.shape[:3]), torch.float32) if return_lse else None
-        if is_given and not self.ragged:
+        if is_given and self.ragged:
+            tensors._check_outputs(_whole(q), _whole(v), _whole(out), None)
+        elif is_given:
             tensors._check_outputs(q, v, out, lse)
         self.queue(self.plan("fwd", q), FORWARD, (q, k, v, out, lse), of, (out.stride(), return_lse))
         return out, lse
@@ -265,6 +282,11 @@ class _Asked:
         given = (q, k, v, out, lse, dO, *gradients, dLSE, dbias)
         self.queue(made, _BACKWARD, given, of, tuple(t if t is None else t.stride() for t in given[3:]))
         return gradients
+
+
+def _whole(t):
+    """A tensor of ragged batches, [total, h, d], as one batch."""
+    return t.transpose(0, 1)[None] if t.dim() == 3 else t
 
 
 def room(like, shape=None, dtype=None, partly=False):
@@ -281,7 +303,7 @@ def _asked(q, k, v, o):
     if o.rng is not None and not o.dropout:
         o = o._replace(rng=None)
     key = (q.shape, k.shape, v.shape, q.stride(), k.stride(), v.stride(), q.dtype, k.dtype, v.dtype, q.device, k.device, v.device,
-           *[x if x.__class__ in _PLAIN else _kind(x) for x in o])
+           *[x if x.__class__ in _PLAIN else _kind(name, x) for name, x in zip(Options._fields, o)])
     asked = tensors._known.calls.get(key) or tensors._known.learn(key, _Asked(q, k, v, o))
     return asked, asked.tensors(o, q)
 
@@ -309,6 +331,9 @@ def _seeded(device, seed):
 
 
 def attention(q, k, v, out, return_lse, deterministic, o):
+    o = _with_numbers(o)
+    if tensors._is_recording():
+        _refuse_gradients(o)
     if tensors._is_compiling():
         return tensors.ops.traced_with(q, k, v, out, return_lse, deterministic, o)
     asked, of = _asked(q, k, v, o)
@@ -330,7 +355,7 @@ def attention(q, k, v, out, return_lse, deterministic, o):
 def backward(dO, q, k, v, out, lse, gradients=None, deterministic=False, dLSE=None, dbias=None, **options):
     """dq, dk, dv of a call of attention with these options, from what it returned; into `gradients` where three tensors are
     given, and the bias's into `dbias`, float32 of its shape, where that is. Nothing is recorded."""
-    asked, of = _asked(q, k, v, Options(**options))
+    asked, of = _asked(q, k, v, _with_numbers(Options(**options)))
     made = asked.plan("bwd", q, dLSE is not None, deterministic, dbias is not None)
     return asked.backward(made, q, k, v, out, lse, dO, of, dLSE, gradients, dbias)
 
@@ -352,10 +377,11 @@ class _Attention(torch.autograd.Function):
             return (None,) * 10
         if tensors._is_recording():
             raise Error(UNSUPPORTED, "a second derivative of attention is asked for, and fatune has none to give")
-        *given, out, lse = ctx.saved_tensors[:7]
+        saved = ctx.saved_tensors  # once: a checkpoint makes them anew for the first who asks
+        *given, out, lse = saved[:7]
         if ctx.has_lse and dLSE is None:
             dLSE = torch.zeros_like(lse)
-        found = gradients(ctx.asked, ctx.made, dict(zip(ctx.names, ctx.saved_tensors[7:])), given, out, lse, dO,
+        found = gradients(ctx.asked, ctx.made, dict(zip(ctx.names, saved[7:])), given, out, lse, dO,
                           dLSE if ctx.has_lse else None, ctx.deterministic, ctx.needs_input_grad[:5])
         return (*found, *(None,) * 5)
 

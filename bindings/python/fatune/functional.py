@@ -30,6 +30,8 @@ def masked(attn_mask, q):
     """The keyword of fatune.attention that takes a mask of PyTorch's, of [b, h, n, keys] or 1 of each; a bias has q's type, or float32."""
     if attn_mask.dtype == torch.bool:
         return {"mask": attn_mask}
+    if not attn_mask.is_floating_point():
+        raise ValueError(f"a mask is {attn_mask.dtype}: bool, which says who is seen, or a floating type, which is added, is needed")
     return {"bias": attn_mask if attn_mask.dtype == torch.float32 else attn_mask.to(q.dtype)}
 
 
@@ -56,7 +58,9 @@ def _is_plain(query, key, value, is_causal, enable_gqa):
 
 def sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     """softmax(scale query key^T + mask) value; see torch.nn.functional.scaled_dot_product_attention."""
-    if attn_mask is None and not dropout_p and not _is_autocast("cuda"):
+    if scale is not None and scale.__class__ is not float:
+        scale = tensors._number("scale", scale)
+    if attn_mask is None and not dropout_p and not _is_autocast("cuda") and tensors._forward_ad._current_level < 0:
         if not (_is_compiling() or _is_recording() and (query.requires_grad or key.requires_grad or value.requires_grad)):
             options = (is_causal, scale, enable_gqa)
             if (known := _known.again.get(options)) and (o := known(query, key, value)) is not None:
@@ -83,6 +87,7 @@ def sdpa(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scal
         raise ValueError(f"query has {_four(query).shape[1]} heads, key {_four(key).shape[1]}: enable_gqa=True is needed")
     if attn_mask is not None:
         if query.dim() > 4:  # its leading dimensions become one, as q's
+            attn_mask = attn_mask[None] if attn_mask.dim() < 3 else attn_mask
             attn_mask = attn_mask.expand(*query.shape[:-3], *attn_mask.shape[-3:])
         attn_mask = _four(attn_mask)
     o = general(query, key, value, attn_mask, is_causal, scale=scale, dropout=dropout_p, causal=to_bottom)

@@ -20,7 +20,7 @@ def forward(q: Tensor, k: Tensor, v: Tensor, sink: Optional[Tensor], causal: boo
 
 @forward.register_fake
 def _(q, k, v, sink, *options):
-    return (torch.empty_like(q) if v.shape[3] == q.shape[3] else q.new_empty((*q.shape[:3], v.shape[3])),
+    return (torch.empty_like(q) if tensors._is_like_q(q, v) else q.new_empty((*q.shape[:3], v.shape[3])),
             q.new_empty(q.shape[:3], dtype=torch.float32))
 
 
@@ -39,7 +39,7 @@ def backward(dO: Tensor, dLSE: Optional[Tensor], q: Tensor, k: Tensor, v: Tensor
 
 @backward.register_fake
 def _(dO, dLSE, q, k, v, sink, *options):
-    return (*(torch.empty_like(t) for t in (q, k, v)), q.new_empty(0 if sink is None else sink.shape, dtype=torch.float32))
+    return (*(tensors._gradient_of(t) for t in (q, k, v)), q.new_empty(0 if sink is None else sink.shape, dtype=torch.float32))
 
 
 def _save(ctx, inputs, output):

@@ -41,6 +41,9 @@ _empty_like, _is_recording = torch.empty_like, torch.is_grad_enabled
 # The stream that torch queues on: a device's number -> an address. The public way makes an object of it first.
 _stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (lambda device: torch.cuda.current_stream(device).cuda_stream)
 
+_forward_ad = getattr(torch.autograd, "forward_ad", None)  # its `_current_level` is below 0 where nobody differentiates so
+if not hasattr(_forward_ad, "_current_level"):
+    _forward_ad = type("NoForwardMode", (), {"_current_level": -1})
 _is_deterministic = torch.are_deterministic_algorithms_enabled
 _is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
 
@@ -93,6 +96,22 @@ class _Plan(library.Plan):
                 torch.cuda.current_stream().synchronize()  # makes the device's context current
                 status = super().make(handle, request)
         return status
+
+
+def _number(name, x):
+    """A number that may have come as a tensor: it is read now, for calls are known by their numbers."""
+    if not isinstance(x, torch.Tensor):
+        return x
+    if _is_recording() and x.requires_grad:
+        raise Error(UNSUPPORTED, f"{name} requires a gradient, and fatune gives none to it: detach it, or multiply q by it")
+    return x.item()
+
+
+def _refuse_tangents(*inputs):
+    """Within a level of forward-mode differentiation: no tangent is lost in silence."""
+    for t in inputs:
+        if isinstance(t, torch.Tensor) and _forward_ad.unpack_dual(t).tangent is not None:
+            raise Error(UNSUPPORTED, "an input has a tangent, and fatune has no derivatives in forward mode: take gradients (backward)")
 
 
 def _mask(causal, window):
@@ -155,7 +174,11 @@ def _sizes(q, k, v, causal, window, split=0):
 def plan(problem, device=None, kernel=None, policy=COMPILE, aligned=False, mod=None, mask_mod=None):
     """The plan of a problem or a family on a device. `aligned`: no tensor will ever begin a row elsewhere than at a
     multiple of 16 bytes, so no second kernel for such is wanted. `mod`, `mask_mod`: expressions that the problem has too."""
-    device = torch.cuda.current_device() if device is None else torch.device(device).index or 0
+    device = None if device is None else torch.device(device)
+    if device is None or device.index is None and device.type == "cuda":
+        device = torch.cuda.current_device()
+    else:
+        device = device.index or 0
     key = (device, problem, kernel, policy, ALIGNED if aligned else 0, mod, mask_mod)
     return library.kept(key, lambda handle: _Plan(handle, *key))
 
@@ -176,7 +199,7 @@ def _rows(tensor):
     strides = tensor.stride()
     if tensor.dim() == 1:  # one number a head
         strides = (0, *strides, 0)
-    if tensor.dim() == 4 and tensor.shape[3] > 1 and strides[3] != 1:
+    if tensor.dim() == 4 and tensor.shape[3] > 1 and strides[3] != 1 and tensor.numel():
         raise ValueError(f"strides {strides}: the last must be 1; call .contiguous()")
     return _Tensor(tensor.data_ptr(), (ctypes.c_int64 * 3)(*strides[:3]))
 
@@ -195,7 +218,7 @@ def _check_outputs(q, v, out, lse):
     if tuple(out.shape) != (*q.shape[:3], v.shape[3]) or out.dtype != q.dtype or out.device != q.device:
         raise ValueError(f"out is {tuple(out.shape)} {out.dtype} on {out.device}: it does not fit q and v")
     if lse is not None and (tuple(lse.shape) != tuple(q.shape[:3]) or lse.dtype != _FLOAT
-                            or lse.device != q.device or (lse.shape[2] > 1 and lse.stride(2) != 1)):
+                            or lse.device != q.device or (lse.shape[2] > 1 and lse.stride(2) != 1 and lse.numel())):
         raise ValueError(f"lse is {tuple(lse.shape)} {lse.dtype} on {lse.device}: it does not fit q")
 
 
@@ -206,6 +229,11 @@ def _room(size, device):
 def _pattern(q, shape, dtype):
     """Something of which _empty_like makes a dense tensor of that shape: faster than new_empty, which reads arguments."""
     return q.new_empty(1, dtype=dtype).expand(shape)
+
+
+def _is_like_q(q, v):
+    """Whether a result has the strides of q; else it is dense, row by row."""
+    return v.shape[3] == q.shape[3] and _empty_like(q).stride() == q.stride()
 
 
 _Q, _K, _V, _O, _LSE, _SINK = (_NAMES.index(name) * ctypes.sizeof(_Tensor) // 8 for name in (*_FORWARD, "sink"))  # their addresses
@@ -350,8 +378,7 @@ def _forward_call(q, k, v, causal, scale, out=None, return_lse=False, kernel=Non
     """A call that this thread has not met."""
     text = family_text(q, k, v, causal, arithmetic, window, sink, split=split)
     _check_inputs(q, k, v, sink)
-    is_like_q = v.shape[3] == q.shape[3] and _empty_like(q).stride() == q.stride()
-    pattern = None if is_like_q else _pattern(q, (*q.shape[:3], v.shape[3]), q.dtype)
+    pattern = None if _is_like_q(q, v) else _pattern(q, (*q.shape[:3], v.shape[3]), q.dtype)
     rows = _pattern(q, q.shape[:3], _FLOAT) if return_lse else None
     if out is None:
         out = _empty_like(q if pattern is None else pattern)
@@ -390,6 +417,10 @@ def attention(q, k, v, causal=False, scale=None, out=None, return_lse=False, ker
     the same `rng`, a tensor of seed and offset on the GPU; None takes them from PyTorch's generator. `mask`: a bool or a byte,
     `bias`: a number that is added to the score, for each row and key, [b or 1, h or 1, n or 1, keys or 1]. `more`: ragged batches,
     lengths by batch, expressions (`mod="s + table0[h] * (j - i)"`, `mask_mod`, `tables`) and others, see features.py."""
+    if scale is not None and scale.__class__ is not float:
+        scale = _number("scale", scale)
+    if _forward_ad._current_level >= 0:
+        _refuse_tangents(q, k, v, sink, bias, slopes)
     if more or softcap or dropout or slopes is not None or mask is not None or bias is not None:
         try:
             options = features.Options(causal, scale, tuple(window), arithmetic, kernel, policy, split, sink, softcap, slopes, dropout,
@@ -463,11 +494,12 @@ class _Attention(torch.autograd.Function):
     def backward(ctx, dO, dLSE=None):
         if dO is None and dLSE is None:
             return (None,) * 5
+        saved = ctx.saved_tensors  # once: a checkpoint makes them anew for the first who asks
         if not _is_recording():
-            return _gradients(ctx, dO, dLSE)
+            return _gradients(ctx, saved, dO, dLSE)
         with torch.no_grad():
-            gradients = _gradients(ctx, dO, dLSE)
-        return _Last.apply(dO, dLSE, *ctx.saved_tensors, *gradients)
+            gradients = _gradients(ctx, saved, dO, dLSE)
+        return _Last.apply(dO, dLSE, *saved, *gradients)
 
 
 class _Last(torch.autograd.Function):
@@ -517,9 +549,9 @@ def backward(made, q, k, v, out, lse, dO, causal=False, scale=None, window=(ALL,
     return gradients
 
 
-def _gradients(ctx, dO, dLSE):
+def _gradients(ctx, saved, dO, dLSE):
     """Those of all that _Attention takes; None where none is needed. What did not count has a gradient of zeros."""
-    q, k, v, out, lse, sink = ctx.saved_tensors
+    q, k, v, out, lse, sink = saved
     known = ctx.known
     of_q, of_k, of_v, of_sink, _ = ctx.needs_input_grad
     dq = dk = dv = dsink = None
