@@ -147,7 +147,9 @@ class _Asked:
             raise ValueError(f"dropout is {o.dropout}: a part of weights from 0 to below 1 is needed")
         if o.softcap < 0:
             raise ValueError(f"softcap is {o.softcap}: a number above 0 is needed, or 0 for none")
-        tensors._checked(*((_whole(t) for t in (q, k, v)) if ragged else (q, k, v)), o.arithmetic)
+        if ragged and (k.shape[:2] != v.shape[:2] or k.shape[2] != q.shape[2]):
+            raise ValueError(f"shapes {tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)} do not fit together")
+        (tensors._checked_types if ragged else tensors._checked)(q, k, v, o.arithmetic)
         b = o.cu_seqlens[0].shape[0] - 1 if ragged else q.shape[0]
         rows, keys = o.max_seqlens if ragged else (q.shape[2], k.shape[2])
         block = tuple(o.block or (0, 0))
@@ -269,7 +271,8 @@ class _Asked:
             out = self.room(q, None if v.shape[-1] == q.shape[-1] else (*q.shape[:-1], v.shape[-1]))
         lse = self.room(q, (q.shape[1], q.shape[0]) if self.ragged else tuple(q.shape[:3]), torch.float32) if return_lse else None
         if is_given and self.ragged:
-            tensors._check_outputs(_whole(q), _whole(v), _whole(out), None)
+            if tuple(out.shape) != (*q.shape[:2], v.shape[2]) or out.dtype != q.dtype or out.device != q.device:
+                raise ValueError(f"out is {tuple(out.shape)} {out.dtype} on {out.device}: it does not fit q and v")
         elif is_given:
             tensors._check_outputs(q, v, out, lse)
         self.queue(self.plan("fwd", q), FORWARD, (q, k, v, out, lse), of, (out.stride(), return_lse))
@@ -282,11 +285,6 @@ class _Asked:
         given = (q, k, v, out, lse, dO, *gradients, dLSE, dbias)
         self.queue(made, _BACKWARD, given, of, tuple(t if t is None else t.stride() for t in given[3:]))
         return gradients
-
-
-def _whole(t):
-    """A tensor of ragged batches, [total, h, d], as one batch."""
-    return t.transpose(0, 1)[None] if t.dim() == 3 else t
 
 
 def room(like, shape=None, dtype=None, partly=False):

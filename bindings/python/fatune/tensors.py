@@ -130,12 +130,16 @@ def _checked(q, k, v, arithmetic):
     hk, nk, dv = k.shape[1], k.shape[2], v.shape[3]
     if tuple(k.shape) != (b, hk, nk, d) or tuple(v.shape) != (b, hk, nk, dv):
         raise ValueError(f"shapes {tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)} do not fit together")
+    return _checked_types(q, k, v, arithmetic), (b, h, hk, n, nk), f"d{d}" if dv == d else f"d{d}v{dv}"
+
+
+def _checked_types(q, k, v, arithmetic):
     if q.dtype not in _DTYPES or k.dtype != q.dtype or v.dtype != q.dtype:
         raise ValueError(f"dtypes {q.dtype}, {k.dtype}, {v.dtype}: one of {list(_DTYPES.values())} for all is needed")
     dtype = arithmetic or _DTYPES[q.dtype]
     if dtype != _DTYPES[q.dtype] and (q.dtype != torch.float32 or dtype not in ("tf32", "f32x3")):
         raise ValueError(f"arithmetic {arithmetic} of {q.dtype} tensors: there are tf32 and f32x3, both of float32")
-    return dtype, (b, h, hk, n, nk), f"d{d}" if dv == d else f"d{d}v{dv}"
+    return dtype
 
 
 def problem_text(q, k, v, causal=False, arithmetic=None, window=(ALL, ALL), sink=None, op="fwd", deterministic=False, split=0,
