@@ -106,6 +106,10 @@ fat_status fat_db_compact(fat_db *db, int64_t *before, int64_t *after, fat_error
       " AND id NOT IN (SELECT device FROM main.rejection)",
       err);
   FAT_TRY(fat_db_end(db, status, err));
-  FAT_TRY(fat_db_run_sql(db, "VACUUM main", err));
+  /* It attaches a file of its own, beside the system's. */
+  const int attached = sqlite3_limit(db->sql, SQLITE_LIMIT_ATTACHED, 2);
+  status = fat_db_run_sql(db, "VACUUM main", err);
+  sqlite3_limit(db->sql, SQLITE_LIMIT_ATTACHED, attached);
+  FAT_TRY(status);
   return fat_db_number(db, "main", pages, after, err);
 }

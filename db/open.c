@@ -144,6 +144,8 @@ static fat_status attach(fat_db *db, const char *path, int target, fat_error *er
   if (strcmp(real, db->path) == 0)
     return FAT_OK;
   uri_of(real, &uri);
+  memcpy(db->system_path, real, sizeof db->system_path);
+  db->named = db->system_path;
   fat_status status = fat_text_status(&uri, err);
   if (status == FAT_OK)
     status = fat_db_prepare(db, db->sql, "ATTACH ?1 AS system", &stmt, err);
@@ -153,15 +155,16 @@ static fat_status attach(fat_db *db, const char *path, int target, fat_error *er
     status = fat_db_finish(db, stmt, NULL, err);
   sqlite3_finalize(stmt);
   fat_text_free(&uri);
-  if (status != FAT_OK)
-    return status;
-  status = identify(db, "system", real, target, &version, err);
+  const bool attached = status == FAT_OK;
+  if (attached)
+    status = identify(db, "system", real, target, &version, err);
   if (status == FAT_OK && version < target)
     status = fat_status_fail(err, FAT_E_DB, "it has the older version %d.%d", version / 1000, version % 1000);
   if (status == FAT_OK)
     status = probe(db, "system", real, false, err);
+  db->named = NULL;
   db->system = status == FAT_OK;
-  if (!db->system)
+  if (attached && !db->system)
     sqlite3_exec(db->sql, "DETACH system", NULL, NULL, NULL);
   return status;
 }

@@ -67,6 +67,8 @@ struct fat_db {
   bool system; /* a system file is attached */
   int version; /* of the user's file as it was found */
   char path[FAT_DB_PATH]; /* of the user's file, without links */
+  char system_path[FAT_DB_PATH];
+  const char *named; /* what errors name instead of the user's file; NULL: nothing */
   fat_db_hold *holds;
   int wait, waited; /* milliseconds: how long a lock is waited for, how long it has been */
   long patience;    /* millions of steps left, where they are bounded (fat_db_bound) */

@@ -60,6 +60,19 @@ static bool no_room(sqlite3 *sql, int recent)
   return false;
 }
 
+/* Whether damage that was met lies in the system's file: the user's holds together. */
+static bool is_of_system(const fat_db *db, sqlite3 *sql, int primary)
+{
+  sqlite3_stmt *stmt = NULL;
+  if (!db->system || sql != db->sql || (primary != SQLITE_CORRUPT && primary != SQLITE_NOTADB))
+    return false;
+  sqlite3_prepare_v2(sql, "PRAGMA main.quick_check(1)", -1, &stmt, NULL);
+  const char *found = sqlite3_step(stmt) == SQLITE_ROW ? (const char *)sqlite3_column_text(stmt, 0) : NULL;
+  const bool sound = found && strcmp(found, "ok") == 0;
+  sqlite3_finalize(stmt);
+  return sound;
+}
+
 fat_status fat_db_fail(const fat_db *db, sqlite3 *sql, const char *what, fat_error *err)
 {
   int os = errno;
@@ -73,7 +86,12 @@ fat_status fat_db_fail(const fat_db *db, sqlite3 *sql, const char *what, fat_err
     os = sqlite3_system_errno(sql);
   if (primary == SQLITE_CANTOPEN && (os == EACCES || os == EROFS || os == EPERM))
     primary = SQLITE_READONLY;
-  const char *path = db->path[0] ? db->path : "(in memory)";
+  const char *path = db->named ? db->named : db->path[0] ? db->path : "(in memory)";
+  if (!db->named && is_of_system(db, sql, primary))
+    return fat_status_fail(err, FAT_E_CORRUPT,
+                           "the package's database %s is damaged: install fatune again, or go without it by "
+                           "FATUNE_SYSTEM_DB= (empty)",
+                           db->system_path);
   if (code == SQLITE_READONLY_ROLLBACK || code == SQLITE_READONLY_RECOVERY)
     return fat_status_fail(
         err, FAT_E_READONLY,

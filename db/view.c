@@ -81,8 +81,13 @@ static fat_status columns_of(fat_db *db, int view, const char *schema, const cha
                       " WHEN 'running' THEN iif(is_tuned(v.device), 'running', 'stopped') ELSE v.status END",
                       schema);
     else
-      fat_text_format(sql, nested ? "iif(json_valid(v.\"%1$s\"), json(v.\"%1$s\"), NULL)" : "v.\"%1$s\"",
-                      name);
+      fat_text_format(
+          sql,
+          nested ? "iif(json_valid(v.\"%1$s\"), json(v.\"%1$s\"), NULL)"
+          : json ? "iif(typeof(v.\"%1$s\") = 'real' AND abs(v.\"%1$s\") > 1.7976931348623157e308, NULL,"
+                   " v.\"%1$s\")" /* JSON has no infinity */
+                 : "v.\"%1$s\"",
+          name);
     fat_text_add(sql, json || !alive ? ", " : " AS status, ");
   }
   fat_text_format(sql, json ? "'database', '%s')" : "'%s' AS database", label);

@@ -4,6 +4,7 @@
  * quoted in it may hold any byte, so control bytes other than tab and line end become '?'. */
 #include "status.h"
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,6 +50,29 @@ const char *fat_status_name(fat_status status)
   return index < FAT_STATUS_COUNT ? names[index] : "unknown status";
 }
 
+/* Bytes of a control at s; 0: there is none. */
+static int control_at(const unsigned char *s)
+{
+  if ((*s < 0x20 && *s != '\n' && *s != '\t') || *s == 0x7f)
+    return 1;
+  if (s[0] == 0xc2 && s[1] >= 0x80 && s[1] <= 0x9f)
+    return 2;
+  const bool marks = s[0] == 0xe2 && s[1] == 0x80 && (s[2] == 0x8e || s[2] == 0x8f);
+  const bool turns = s[0] == 0xe2 && s[1] == 0x80 && s[2] >= 0xaa && s[2] <= 0xae;
+  return marks || turns || (s[0] == 0xe2 && s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9) ? 3 : 0;
+}
+
+void fat_status_plain(char *text, char instead)
+{
+  char *to = text;
+  for (const char *from = text; *from;) {
+    const int bytes = control_at((const unsigned char *)from);
+    *to++ = bytes > 0 ? instead : *from;
+    from += bytes > 0 ? bytes : 1;
+  }
+  *to = 0;
+}
+
 fat_status fat_status_fail(fat_error *err, fat_status status, const char *format, ...)
 {
   if (err == NULL)
@@ -63,11 +87,7 @@ fat_status fat_status_fail(fat_error *err, fat_status status, const char *format
     snprintf(text, sizeof text, "%s", fat_status_name(status));
   else if ((size_t)written >= sizeof text)
     memcpy(text + sizeof text - 4, "...", 4);
-  for (char *c = text; *c != 0; c++) {
-    unsigned char byte = (unsigned char)*c;
-    if ((byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7f)
-      *c = '?';
-  }
+  fat_status_plain(text, '?');
   err->status = status;
   memcpy(err->text, text, sizeof text);
   return status;

@@ -57,6 +57,10 @@ const char *fat_status_name(fat_status status);
 fat_status fat_status_fail(fat_error *err, fat_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Replaces what would steer a terminal or turn the order of letters: control bytes but tab and newline, and
+ * in UTF-8 the controls U+0080 to U+009F and those of direction. */
+void fat_status_plain(char *text, char instead);
+
 /* The one error macro: leaves the function with the status of a call that failed. */
 #define FAT_TRY(call)                                                                                        \
   do {                                                                                                       \

@@ -135,6 +135,72 @@ static void an_unusable_system_file_is_left_out(void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, fixture_open, fixture_close)
 
+/* Damage is said of the file that has it: whose rows are sound is not to move them away. */
+static void damage_is_said_of_its_file(void **state)
+{
+  const fixture *f = *state;
+  for (int below = 0; below < 2; below++) {
+    char system[300], said[400];
+    fat_db *db = NULL;
+    fat_error err = {0};
+    fat_text text = {0};
+    snprintf(system, sizeof system, "%s/system%d.db", f->folder, below);
+    unlink(f->path);
+    MUST(fat_db_open(system, NULL, FAT_DB_WRITE, &db, err));
+    fixture_put(db, "fwd:Br32", FAT_MEASURED, 1);
+    fat_db_close(db);
+    MUST(fat_db_open(f->path, NULL, FAT_DB_WRITE, &db, err));
+    fixture_put(db, "fwd:Br64", FAT_MEASURED, 2);
+    fat_db_close(db);
+    fixture_spoil(below ? system : f->path, "trial");
+    MUST(fat_db_open(f->path, system, FAT_DB_READ, &db, err));
+    assert_int_equal(fat_db_trials(db, NULL, list_config, &text, &err), FAT_E_CORRUPT);
+    snprintf(said, sizeof said,
+             below ? "the package's database %s is damaged" : "database %s: ", below ? system : f->path);
+    if (!strstr(err.text, said))
+      fail_msg("'%s' lacks '%s'", err.text, said);
+    fat_text_free(&text);
+    fat_db_close(db);
+  }
+}
+
+/* To make the user's file small takes another file of SQLite's own. */
+static void a_file_above_the_systems_is_made_small(void **state)
+{
+  const fixture *f = *state;
+  char system[300];
+  fat_db *db = NULL;
+  int64_t before = 0, after = 0;
+  snprintf(system, sizeof system, "%s/system.db", f->folder);
+  MUST(fat_db_open(system, NULL, FAT_DB_WRITE, &db, err));
+  fixture_put(db, "fwd:Br32", FAT_MEASURED, 1);
+  fat_db_close(db);
+  MUST(fat_db_open(f->path, system, FAT_DB_WRITE, &db, err));
+  fixture_put(db, "fwd:Br64", FAT_MEASURED, 2);
+  MUST(fat_db_compact(db, &before, &after, err));
+  assert_true(after > 0 && after <= before);
+  assert_string_equal(fixture_winner(db), "fwd:Br64");
+  fat_db_close(db);
+}
+
+/* JSON has no infinity, whatever somebody has put into a file. */
+static void no_number_is_infinite(void **state)
+{
+  const fixture *f = *state;
+  fat_db *db = NULL;
+  fat_text text = {0};
+  MUST(fat_db_open(f->path, NULL, FAT_DB_WRITE, &db, err));
+  fixture_put(db, "fwd:Br64", FAT_MEASURED, 2);
+  fat_db_close(db);
+  fixture_sql(f->path, "UPDATE trial SET forecast = 9e999, ms = 5e-324");
+  MUST(fat_db_open(f->path, NULL, FAT_DB_READ, &db, err));
+  MUST(fat_db_view(db, "trials", true, &text, err));
+  assert_non_null(strstr(text.data, "\"forecast\":null"));
+  assert_non_null(strstr(text.data, "\"tflops\":null"));
+  fat_text_free(&text);
+  fat_db_close(db);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -142,6 +208,9 @@ int main(void)
       TEST(rows_of_both_are_read_once),
       TEST(one_file_is_not_two),
       TEST(an_unusable_system_file_is_left_out),
+      TEST(damage_is_said_of_its_file),
+      TEST(a_file_above_the_systems_is_made_small),
+      TEST(no_number_is_infinite),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -334,6 +334,27 @@ test_verify() {
   code_is 1 "verify of a kernel that faults"
   json_ok "verify --json"
   out_has '"outcome": "fault"' "verify --json"
+  # Below what was tuned here lies a package: its rows, which have no binaries, were verified elsewhere.
+  run export --winners --gpu T4 --db "$work/first.db"
+  sed 's/-q64-k64-/-q96-k96-/' "$work/out" >"$work/package.jsonl"
+  run import --packaged "$work/package.jsonl" --db "$work/package.db"
+  code_is 0 "import --packaged"
+  FATUNE_SYSTEM_DB=$work/package.db run verify --db "$work/first.db"
+  code_is 0 "verify above a package"
+  out_has "1 of 1 kernels are right" "verify above a package"
+  cp "$work/first.db" "$work/compact.db"
+  FATUNE_SYSTEM_DB=$work/package.db run compact --db "$work/compact.db"
+  code_is 0 "compact above a package"
+  run import "$work/package.jsonl" --db "$work/none.db"
+  FAKE_CUDA_DEVICES=A100 run verify --db "$work/none.db"
+  code_is 3 "verify where nothing was tuned"
+  err_has "nothing was tuned on an A100" "verify where nothing was tuned"
+  # What is damaged is named, and what is sound is not.
+  chmod 644 "$work/package.db"
+  head -c 65536 /dev/zero | tr '\0' x | dd of="$work/package.db" bs=1 seek=4096 conv=notrunc status=none
+  FATUNE_SYSTEM_DB=$work/package.db run show --db "$work/first.db"
+  code_is 0 "show above a damaged package"
+  err_has "the system database $work/package.db is left out: database $(realpath "$work/package.db"): reading: the file is damaged" "show above a damaged package"
 }
 
 # stop_verify ARGS... -- two kernels, of which the second hangs; stopped once the first is known.

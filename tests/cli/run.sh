@@ -66,6 +66,11 @@ test_usage() {
 test_words() {
   refuses 2 "argument 1 has a control character at place 1" $'\e[31mred'
   refuses 2 "argument 3 has a control character at place 3" tune --gpu $'T4\n'
+  refuses 2 "an argument is empty" export ''
+  refuses 2 "--gpu is empty" forget --gpu ''
+  refuses 2 "choose families: a problem that is typed" tune fwd-f32-b1-h2-q64-k64-d16 --gpu T4 --dims 64
+  printf 's\0 + table0[h]' >"$work/nul"
+  refuses 2 "has a byte that is 0 behind 1 others" render fwd-f32-b1-h2-q64-k64-d16 --gpu T4 --mod "@$work/nul"
   refuses 2 "--dims '64,,128'" --gpu T4 --dims 64,,128
   refuses 3 "no GPU is at hand: no NVIDIA driver here" verify
   refuses 1 "V100 is a Volta GPU: fatune begins with Turing" --gpu V100
@@ -615,6 +620,9 @@ test_report() {
   if grep -oE '(https?:)?//[a-z0-9.]+\.[a-z]+' "$work/report.html" | grep -v '//www.w3.org' | grep -q .; then fail "the report names other places"
   else pass; fi
   refuses 2 "there is nothing to draw" report --gpu H200 -o "$work/empty.html"
+  run report -o -
+  code_is 0 "report -o -"
+  out_has '<!doctype html>' "report -o -"
   browser=$(command -v chromium || command -v google-chrome)
   if [ -z "$browser" ]; then
     echo "left out: no browser is installed that could draw the report"

@@ -270,11 +270,14 @@ static int report(const fat_options *options)
   if (own.gpu && fat_gpu_find(own.gpu, &gpu, NULL) == FAT_OK)
     own.gpu = gpu->name;
   fat_status status = make(&p, &path, &out, &err);
-  if (status == FAT_OK)
+  const bool to_stdout = strcmp(name, "-") == 0;
+  if (status == FAT_OK && !to_stdout)
     status = fat_output_write(name, fat_text_get(&path), options->force, &out, &err);
   int code = FAT_EXIT_FINE;
   if (status != FAT_OK)
     code = fat_exit_fail(&err);
+  else if (to_stdout)
+    code = fat_exit_print(fat_text_get(&out));
   else if (!options->quiet)
     fprintf(stderr, "fatune: wrote %ld trials to %s: open it in a browser\n", p.count, name);
   names_free(&p.gpus);

@@ -39,6 +39,14 @@ static fat_status open_all(opened *o, fat_error *err)
                      .command = options->command_line,
                      .quiet = options->quiet,
                      .json_progress = options->json_progress};
+  const fat_goal *goal = s->goal;
+  if (goal->problem_count > 0 &&
+      (goal->ops || goal->dtypes || goal->dims.count || goal->causal || goal->seqlens.count))
+    return fat_status_fail(
+        err, FAT_E_INPUT,
+        "--ops, --dtypes, --dims, --causal and --seqlens choose families: a problem that is "
+        "typed, like %s, says all of it",
+        goal->problems[0]);
   FAT_TRY(fat_open_script(options, &s->script, err));
   FAT_TRY(fat_open_gpu(options, &o->asked, err));
   FAT_TRY(fat_agenda_list(s->goal, gpu, s->script, &o->agenda, err));
@@ -198,23 +206,24 @@ static fat_status report(const opened *o, const fat_schedule *schedule, int *cod
   fat_results results;
   fat_text text = {0};
   FAT_TRY(fat_results_read(schedule, &results, err));
+  const bool nothing = results.waiting > 0 && results.waiting == schedule->pair_count;
   fat_status status = options->json ? fat_results_json(&results, &o->asked.gpu, &text, err)
                                     : fat_results_table(&results, fat_table_look(), &text, err);
   if (status == FAT_OK) {
-    *code = fat_exit_print(fat_text_get(&text));
-    if (!options->json) {
+    *code = nothing && !options->json ? FAT_EXIT_FINE : fat_exit_print(fat_text_get(&text));
+    if (!options->json && !nothing) {
       say_measured(o, stdout);
       say_next(o, &results);
-    } else if (!options->quiet)
+    } else if (!options->quiet && !nothing)
       say_measured(o, stderr);
     say_failures(o, &results);
-    if (results.waiting && !options->quiet)
+    if (results.waiting && (!options->quiet || nothing))
       fprintf(stderr, "fatune: %d of %d problems and kernels were not reached yet\n", results.waiting,
               schedule->pair_count);
-    if (*code == FAT_EXIT_FINE && results.missing > 0)
+    if (*code == FAT_EXIT_FINE && (results.missing > 0 || nothing))
       *code = FAT_EXIT_NO_KERNEL;
   }
-  if (status == FAT_OK && o->session.lab && options->goal.kernel_count > 0 && !options->quiet)
+  if (status == FAT_OK && o->session.lab && options->goal.kernel_count > 0 && !options->quiet && !nothing)
     status = say_hidden(&o->session, err);
   fat_results_free(&results);
   fat_text_free(&text);
@@ -267,9 +276,10 @@ const fat_command fat_cmd_tune = {
         "--config names configs that are tried alone, beside the defaults: what is near is raced. "
         "--order random takes them by lot instead of the most promising first, the same ones for the same "
         "SEED.\n\n"
-        "Each trial is stored as it ends. Ctrl-C keeps all and prints the best so far; the same command "
-        "again goes on from there. Progress goes to stderr, results to stdout.\n\n" FAT_EXIT_HELP
-        " Stopped by SIGINT or SIGTERM: 130 or 143.",
+        "Each trial is stored as it ends. Ctrl-C keeps all and prints the best so far, when the trial that "
+        "runs "
+        "has ended; a second one does not wait for that. The same command again goes on from there. Progress "
+        "goes to stderr, results to stdout.\n\n" FAT_EXIT_HELP " Stopped by SIGINT or SIGTERM: 130 or 143.",
     .uses = FAT_USE(GPU) | FAT_USE(MOD) | FAT_USE(MASK_MOD) | FAT_USE(OPS) | FAT_USE(DTYPES) | FAT_USE(DIMS) |
             FAT_USE(CAUSAL) | FAT_USE(SEQLENS) | FAT_USE(KERNEL) | FAT_USE(CONFIGS) | FAT_USE(EFFORT) |
             FAT_USE(ORDER) | FAT_USE(BUDGET) | FAT_USE(DEADLINE) | FAT_USE(JOBS) | FAT_USE(CUDA) |

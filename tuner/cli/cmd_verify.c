@@ -74,6 +74,10 @@ static fat_status list_problems(checking *c, problems *p, fat_error *err)
   }
   if (c->options->arg_count == 0)
     FAT_TRY(fat_db_trials(c->db, &filter, collect, p, err));
+  if (p->count == 0 && !p->failed)
+    return fat_status_fail(err, FAT_E_NOT_FOUND,
+                           "nothing was tuned on an %s into %s yet: there is nothing to verify",
+                           c->asked.gpu.name, fat_text_get(&c->path));
   return p->failed ? fat_status_fail(err, FAT_E_NOMEM, "out of memory for the list of problems") : FAT_OK;
 }
 
@@ -216,11 +220,13 @@ static fat_status read_as(checking *c, fat_error *err)
   return fat_proxy_target(c->as, &c->asked.gpu, target, err);
 }
 
-/* The database; for another GPU's kernels there need not be one. */
+/* The database; for another GPU's kernels there need not be one. Where no problem is typed, without what a
+ * package ships: that was verified where it was measured, and has no binaries here. */
 static fat_status open_db(checking *c, fat_error *err)
 {
   fat_error why = {0};
-  fat_status status = fat_open_db(c->options, FAT_DB_READ, &c->db, &c->path, &why);
+  const bool own = !c->as && c->options->arg_count == 0;
+  fat_status status = (own ? fat_open_own_db : fat_open_db)(c->options, FAT_DB_READ, &c->db, &c->path, &why);
   if (status == FAT_OK || (status == FAT_E_NOT_FOUND && c->as && !c->options->db))
     return FAT_OK;
   return fat_status_fail(err, status, "%s", why.text);

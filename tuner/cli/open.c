@@ -155,8 +155,8 @@ static void say_wait(const char *path)
           isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "", path); /* over a line of progress */
 }
 
-fat_status fat_open_db(const fat_options *options, fat_db_mode mode, fat_db **db, fat_text *path,
-                       fat_error *err)
+static fat_status open_db(const fat_options *options, fat_db_mode mode, const char *system, fat_db **db,
+                          fat_text *path, fat_error *err)
 {
   FAT_TRY(fat_db_path(options->db, path, err));
   /* Without --db there need not be one yet; a name that was typed and is not there is a slip. */
@@ -168,7 +168,7 @@ fat_status fat_open_db(const fat_options *options, fat_db_mode mode, fat_db **db
   const int rounds = mode == FAT_DB_WRITE ? 12 : 1;
   fat_status status = FAT_E_BUSY;
   for (int i = 0; i < rounds && status == FAT_E_BUSY; i++)
-    status = fat_db_open(fat_text_get(path), fat_db_system_path(), mode, db, err);
+    status = fat_db_open(fat_text_get(path), system, mode, db, err);
   if (status == FAT_E_NOT_FOUND)
     return fat_status_fail(err, status,
                            "there is no tuning database %s yet: a tune makes it (fatune --gpu T4)",
@@ -182,6 +182,18 @@ fat_status fat_open_db(const fat_options *options, fat_db_mode mode, fat_db **db
   if (!options->quiet && *fat_db_note(*db))
     fprintf(stderr, "fatune: note: %s\n", fat_db_note(*db));
   return FAT_OK;
+}
+
+fat_status fat_open_db(const fat_options *options, fat_db_mode mode, fat_db **db, fat_text *path,
+                       fat_error *err)
+{
+  return open_db(options, mode, fat_db_system_path(), db, path, err);
+}
+
+fat_status fat_open_own_db(const fat_options *options, fat_db_mode mode, fat_db **db, fat_text *path,
+                           fat_error *err)
+{
+  return open_db(options, mode, NULL, db, path, err);
 }
 
 fat_status fat_open_nvrtc(const fat_options *options, const fat_asked_gpu *asked, fat_nvrtc **nvrtc,

@@ -32,6 +32,9 @@ fat_status fat_open_gpu(const fat_options *options, fat_asked_gpu *asked, fat_er
  * to say, unless --quiet. */
 fat_status fat_open_db(const fat_options *options, fat_db_mode mode, fat_db **db, fat_text *path,
                        fat_error *err);
+/* The user's alone. */
+fat_status fat_open_own_db(const fat_options *options, fat_db_mode mode, fat_db **db, fat_text *path,
+                           fat_error *err);
 
 /* NVRTC for --cuda, else for the driver's CUDA. FAT_E_NVRTC also where it cannot compile for `gpu`. */
 fat_status fat_open_nvrtc(const fat_options *options, const fat_asked_gpu *asked, fat_nvrtc **nvrtc,

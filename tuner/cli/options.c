@@ -89,6 +89,9 @@ static fat_status read_mod(const row *r, void *place, const char *text, fat_erro
   fat_status status = FAT_OK;
   if (*text == '@')
     status = fat_text_read_file(&file, text + 1, FAT_MOD_TEXT, &why);
+  if (status == FAT_OK && *text == '@' && strlen(fat_text_get(&file)) != file.length)
+    status = fat_status_fail(&why, FAT_E_INPUT, "%s has a byte that is 0 behind %zu others: it is no text",
+                             text + 1, strlen(fat_text_get(&file)));
   if (status == FAT_OK)
     status = fat_mod_know(*text == '@' ? fat_text_get(&file) : text, (fat_feature)r->least, place, &why);
   fat_text_free(&file);
@@ -284,6 +287,11 @@ static error_t on_option(int key, char *text, struct argp_state *state)
   }
   if (key == 'h')
     argp_state_help(state, stdout, ARGP_HELP_STD_HELP); /* ends the program */
+  if (key == ARGP_KEY_ARG && !*text) {
+    fat_status_fail(&w->error, FAT_E_INPUT, "an argument is empty: fatune %s takes %s", w->command->name,
+                    w->command->args ? w->command->args : "options only");
+    return EINVAL;
+  }
   if (key == ARGP_KEY_ARG) {
     if (o->arg_count == w->command->most || o->arg_count == FAT_OPTIONS_ARGS) {
       fat_status_fail(&w->error, FAT_E_INPUT, "'%s' is one argument too many: fatune %s takes %s", text,

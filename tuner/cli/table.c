@@ -4,6 +4,7 @@
  * narrow terminal is dropped whole, never cut, and is named: a number is shown right or not at all. */
 #include "table.h"
 #include "grow.h"
+#include "status.h"
 
 #include "search/terminal.h"
 
@@ -25,9 +26,9 @@ void fat_table_add(fat_table *t, const char *cell)
     t->failed = true;
     return;
   }
+  fat_status_plain(copy, ' ');
   for (char *s = copy; *s; s++)
-    if ((unsigned char)*s < ' ' || *s == 0x7f)
-      *s = ' ';
+    *s = *s == '\n' || *s == '\t' ? ' ' : *s;
   t->cells[t->cell_count++] = copy;
 }
 
