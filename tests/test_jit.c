@@ -322,6 +322,11 @@ static void an_imported_row_is_compiled(void **state)
   describes(plan, "pick default");
   assert_non_null(strstr(fatune_describe(plan), "left out: " PLAIN "-x1 of "));
   fatune_plan_free(plan);
+  /* And that is what is said of it. */
+  char why[2000];
+  fatune_request r = request_of(ASKED, FATUNE_COMPILE);
+  MUST_RUN(fatune_why(h, &r, why, sizeof why));
+  assert_non_null(strstr(why, "left out: " PLAIN "-x1 of "));
   fatune_close(h);
 }
 

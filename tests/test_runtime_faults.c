@@ -1,5 +1,4 @@
 /* test_runtime_faults.c -- libfatune when things go wrong: driver, GPU, stored code, database, fork. */
-#include "handle.h"
 #include "runtime_fixture.h"
 
 /* -- the driver */
@@ -324,25 +323,6 @@ static void no_connection_is_held(void **state)
   fatune_close(h);
 }
 
-/* However many are made beside it: a plan that is held is given again, one that is not may be made anew. */
-static void a_plan_that_is_held_stays(void **state)
-{
-  (void)state;
-  char problem[FAT_PROBLEM_TEXT];
-  store_usual();
-  fatune *h = open_usual();
-  fatune_plan *first = plan_of(h, ASKED);
-  for (int i = 1; i <= FAT_HANDLE_PLANS + 1; i++) {
-    snprintf(problem, sizeof problem, "fwd-f32-b2-h4k2-q%d-k65-d64-causal", 100 + i);
-    fatune_plan_free(plan_of(h, problem));
-  }
-  fatune_plan *again = plan_of(h, ASKED);
-  assert_ptr_equal(again, first);
-  fatune_plan_free(again);
-  fatune_plan_free(first);
-  fatune_close(h);
-}
-
 /* -- fork */
 
 static int child_of(fatune *h, fatune_plan *plan)
@@ -402,7 +382,6 @@ int main(void)
       cmocka_unit_test_setup(the_system_file_stands_in, begin),
       cmocka_unit_test_setup(a_busy_database_is_a_miss, begin),
       cmocka_unit_test_setup(no_connection_is_held, begin),
-      cmocka_unit_test_setup(a_plan_that_is_held_stays, begin),
       cmocka_unit_test_setup(a_forked_child_gets_an_error, begin),
   };
   return cmocka_run_group_tests(tests, group_open, group_close);

@@ -61,6 +61,8 @@ static fat_status find_config(fat_script *script, const fatune_jit_request *r, c
   *stands_in = false;
   if (r->config) {
     FAT_TRY(fat_config_parse(r->config, config, err));
+    if (r->task == FATUNE_JIT_NAME && !r->narrow) /* else its render tells whether it is one */
+      FAT_TRY(fat_space_point(script, config, p, r->gpu, &point, err));
   } else {
     FAT_TRY(fat_usual_find(script, r->kernel, p, r->gpu, !r->mapless, &point, picked, err));
     *config = point.config;

@@ -256,6 +256,20 @@ test_passed_over() {
   out_has "H2 for bwd-bf16-b16-h32-q1024-k1024-d64-causal on this device" "the row that is taken instead"
   out_has "passed over: bwd_ws:" "why where the best row is not valid"
   out_has "-H1 of bwd-bf16-b32-h32-q512-k512-d64-causal, since the config is not valid for these sizes: 513-k is -107" "the row that is passed over"
+  # One that these templates have no kernel or no such tile of, as another version's rows may: another is the answer.
+  local kernel
+  for kernel in fwd_next:Br128 fwd:Br7-Bc32-w4-s1-Q0-b1-Z1-W16; do
+    sed -n '1p; /"problem":"fwd-bf16-b4-h16-q4096-k4096-d128"/{p;q}' "$root/db/tuned/h200.jsonl" |
+      sed "2s/\"config\":\"[^\"]*\"/\"config\":\"$kernel\"/; 2s/\"ms\":[0-9.]*/\"ms\":0.5/" >"$work/next.jsonl"
+    rm -f "$work/next.db"
+    run import "$work/next.jsonl" --db "$work/next.db"
+    code_is 0 "import of another version's row"
+    run import --packaged "$root/db/tuned/h200.jsonl" --db "$work/shipped.db"
+    FATUNE_SYSTEM_DB=$work/shipped.db run why fwd-bf16-b4-h16-q4096-k4096-d128 --gpu H200 --db "$work/next.db"
+    out_lacks "-> exact" "why above a row that nothing writes"
+    out_has "-> nearest     fwd_ws:" "why above a row that nothing writes"
+    out_has "passed over: $kernel of" "why above a row that nothing writes"
+  done
   run render $problem --gpu H200 --db "$work/passed.db"
   out_has "-H2" "the config of what is rendered"
 }

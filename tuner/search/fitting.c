@@ -1,4 +1,5 @@
-/* fitting.c -- asks the pick until its row is valid for the sizes, as a plan does (runtime/take.c).
+/* fitting.c -- asks the pick until its row is valid for the sizes and has code, as a plan does
+ * (runtime/take.c).
  *
  * In: a question, the database, templates. Out: the answer. */
 #include "fitting.h"
@@ -18,6 +19,30 @@ static void tell(const fat_candidate *first, const fat_error *why, int passed, c
     snprintf(to + m, room - m, ", and %d more", passed - 1);
 }
 
+/* Whether a plan loads the row's code, or has its source compiled, without these templates. */
+static bool is_stored(fat_db *db, const fat_candidate *row, const fat_gpu *gpu)
+{
+  fat_code code;
+  const fat_code_filter filter = {.problem = &row->shape,
+                                  .sm = gpu->sm,
+                                  .facts = row->facts,
+                                  .config = row->config,
+                                  .source_hash = row->source_hash};
+  if (fat_db_code(db, &filter, &code, NULL) != FAT_OK)
+    return false;
+  fat_db_code_free(&code);
+  return true;
+}
+
+/* Why a plan would leave the row out; FAT_OK: it takes it. */
+static fat_error refusal(fat_db *db, fat_script *script, const fat_pick_question *q, const fat_candidate *row)
+{
+  const fat_rendered today = fat_rendered_today(script, q->problem, q->gpu, row->config, NULL);
+  if (today.unwritten.status != FAT_OK && !is_stored(db, row, q->gpu))
+    return today.unwritten;
+  return today.invalid.status == FAT_E_UNSUPPORTED ? today.invalid : (fat_error){0};
+}
+
 fat_status fat_fitting_answer(fat_db *db, fat_script *script, const fat_pick_question *question,
                               fat_pick_rows *rows, fat_pick *pick, fat_error *err)
 {
@@ -31,12 +56,12 @@ fat_status fat_fitting_answer(fat_db *db, fat_script *script, const fat_pick_que
     const fat_candidate *row = &pick->row[pick->step];
     if (pick->step >= FAT_PICK_DEFAULT || !row->found || q.refused_count == PASSED)
       break;
-    const fat_rendered today = fat_rendered_today(script, q.problem, q.gpu, row->config, NULL);
-    if (today.invalid.status != FAT_E_UNSUPPORTED)
+    const fat_error refused_for = refusal(db, script, &q, row);
+    if (refused_for.status == FAT_OK)
       break;
     if (!first.found) {
       first = *row;
-      why = today.invalid;
+      why = refused_for;
     }
     memcpy(refused[q.refused_count], row->source_hash, FAT_HASH_SIZE);
   }

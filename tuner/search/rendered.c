@@ -15,8 +15,8 @@ fat_rendered fat_rendered_today(fat_script *script, const fat_problem *p, const 
   fat_config c;
   fat_source source;
   fat_recipe *recipe;
-  if (fat_config_parse(config, &c, NULL) != FAT_OK ||
-      fat_source_render(script, p, gpu, &c, FAT_LINES_TEMPLATE, &source, NULL) != FAT_OK)
+  if (fat_config_parse(config, &c, &today.unwritten) != FAT_OK ||
+      fat_source_render(script, p, gpu, &c, FAT_LINES_TEMPLATE, &source, &today.unwritten) != FAT_OK)
     return today;
   if (hash)
     today.source = strcmp(source.hash, hash) == 0 ? "same" : "changed";

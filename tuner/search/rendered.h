@@ -9,9 +9,10 @@
 #include "status.h"
 
 typedef struct fat_rendered {
-  const char *source; /* beside a hash: "same" or "changed"; NULL: not compared */
-  int64_t workspace;  /* bytes that a call of this problem needs beside its tensors; -1: not known */
-  fat_error invalid;  /* FAT_E_UNSUPPORTED: it is not valid for this problem's sizes, and why */
+  const char *source;  /* beside a hash: "same" or "changed"; NULL: not compared */
+  int64_t workspace;   /* bytes that a call of this problem needs beside its tensors; -1: not known */
+  fat_error invalid;   /* FAT_E_UNSUPPORTED: it is not valid for this problem's sizes, and why */
+  fat_error unwritten; /* why these templates do not write it; FAT_OK: they do */
 } fat_rendered;
 
 /* Of a config, as text; `hash`: of the source that it was made from, or NULL. */

@@ -234,7 +234,7 @@ class _Asked:
         for letter, size, stride in zip(form[-tensor.dim():], tensor.shape, tensor.stride()):
             if letter in _STRIDES and size > 1:
                 strides[_STRIDES[letter]] = stride
-        if form[-1] in "ndkJ" and tensor.shape[-1] > 1 and tensor.stride(tensor.dim() - 1) != 1 and tensor.numel():
+        if form[-1] in "ndkJ" and tensor.shape[-1] > 1 and tensor.stride(tensor.dim() - 1) != 1 and 0 not in tensor.shape:
             raise ValueError(f"the last stride of {name} must be 1; call .contiguous()")
         return Tensor(tensor.data_ptr(), (ctypes.c_int64 * 3)(*strides))
 

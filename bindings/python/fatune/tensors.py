@@ -203,7 +203,7 @@ def _rows(tensor):
     strides = tensor.stride()
     if tensor.dim() == 1:  # one number a head
         strides = (0, *strides, 0)
-    if tensor.dim() == 4 and tensor.shape[3] > 1 and strides[3] != 1 and tensor.numel():
+    if tensor.dim() == 4 and tensor.shape[3] > 1 and strides[3] != 1 and 0 not in tensor.shape:
         raise ValueError(f"strides {strides}: the last must be 1; call .contiguous()")
     return _Tensor(tensor.data_ptr(), (ctypes.c_int64 * 3)(*strides[:3]))
 
@@ -222,7 +222,7 @@ def _check_outputs(q, v, out, lse):
     if tuple(out.shape) != (*q.shape[:3], v.shape[3]) or out.dtype != q.dtype or out.device != q.device:
         raise ValueError(f"out is {tuple(out.shape)} {out.dtype} on {out.device}: it does not fit q and v")
     if lse is not None and (tuple(lse.shape) != tuple(q.shape[:3]) or lse.dtype != _FLOAT
-                            or lse.device != q.device or (lse.shape[2] > 1 and lse.stride(2) != 1 and lse.numel())):
+                            or lse.device != q.device or (lse.shape[2] > 1 and lse.stride(2) != 1 and 0 not in lse.shape)):
         raise ValueError(f"lse is {tuple(lse.shape)} {lse.dtype} on {lse.device}: it does not fit q")
 
 
