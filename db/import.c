@@ -63,8 +63,9 @@ static fat_status line_sql(fat_text *sql, fat_error *err)
   return fat_text_status(sql, err);
 }
 
-static const char LINE_SHARED[] =
-    "SELECT json_extract(?1, '$.shared') WHERE " IS_OBJECT " AND json_type(?1, '$.shared') = 'object'";
+static const char LINE_NEWER[] = "SELECT json_extract(?1, '$.fatune') > 1",
+                  LINE_SHARED[] = "SELECT json_extract(?1, '$.shared') WHERE " IS_OBJECT
+                                  " AND json_type(?1, '$.shared') = 'object'";
 static const char
     LINE_TIMES[] = /* as FAT_DB_TIMES; grouped, since a join would walk all clocks for each sample */
     "SELECT max(ms), max(clock), NULL, place FROM (SELECT value AS ms, NULL AS clock, key AS place, 1 AS "
@@ -178,7 +179,7 @@ static fat_status take(fat_db *db, sqlite3_stmt *stmt, sqlite3_stmt *samples, fa
 
 typedef struct reading {
   fat_db *db;
-  sqlite3_stmt *row, *samples, *shared;
+  sqlite3_stmt *row, *samples, *shared, *newer;
   fat_text common; /* what the rows share; empty: nothing */
   fat_db_row space;
   fat_import *counts;
@@ -189,6 +190,17 @@ static fat_status bind_line(reading *r, sqlite3_stmt *stmt, const char *line, si
   if (sqlite3_bind_text(stmt, 1, line, (int)length, SQLITE_STATIC) == SQLITE_OK)
     return FAT_OK;
   return fat_db_fail(r->db, r->db->sql, "importing", err);
+}
+
+/* Whether the line is written in a later way, which may mean something else by the same names. */
+static fat_status look_newer(reading *r, const char *line, size_t length, bool *newer, fat_error *err)
+{
+  bool found = false;
+  FAT_TRY(bind_line(r, r->newer, line, length, err));
+  fat_status status = fat_db_step(r->db, r->newer, &found, err);
+  *newer = status == FAT_OK && found && sqlite3_column_int(r->newer, 0) == 1;
+  fat_db_release(r->newer);
+  return status;
 }
 
 /* *found: the line says what the rows below it share, and is done with. */
@@ -220,13 +232,20 @@ static fat_status find_row(reading *r, const char *line, size_t length, bool *fo
 
 static fat_status take_line(reading *r, const char *line, size_t length, long number, fat_error *err)
 {
-  bool shared = false, found = false;
+  bool shared = false, found = false, newer = false;
   fat_error why = {0};
   if (length > LINE_MAX_BYTES) {
     refuse(r->counts, "line", number, "longer than 16 MiB");
     return FAT_OK;
   }
-  fat_status status = take_shared(r, line, length, &shared, &why);
+  fat_status status = look_newer(r, line, length, &newer, &why);
+  if (newer) {
+    refuse(r->counts, "line", number,
+           "written by a newer fatune, in a way that this one does not know: update fatune");
+    return FAT_OK;
+  }
+  if (status == FAT_OK)
+    status = take_shared(r, line, length, &shared, &why);
   if (status == FAT_OK && !shared)
     status = find_row(r, line, length, &found, &why);
   if (status == FAT_E_DB) /* SQLite's "malformed JSON" */
@@ -261,6 +280,8 @@ static fat_status take_lines(fat_db *db, const char *text, size_t length, fat_im
     status = fat_db_prepare(db, db->sql, LINE_TIMES, &r.samples, err);
   if (status == FAT_OK)
     status = fat_db_prepare(db, db->sql, LINE_SHARED, &r.shared, err);
+  if (status == FAT_OK)
+    status = fat_db_prepare(db, db->sql, LINE_NEWER, &r.newer, err);
   while (status == FAT_OK && text < end) {
     const char *stop = memchr(text, '\n', (size_t)(end - text));
     size_t n = (size_t)((stop ? stop : end) - text);
@@ -272,6 +293,7 @@ static fat_status take_lines(fat_db *db, const char *text, size_t length, fat_im
   sqlite3_finalize(r.row);
   sqlite3_finalize(r.samples);
   sqlite3_finalize(r.shared);
+  sqlite3_finalize(r.newer);
   fat_db_row_free(&r.space);
   fat_text_free(&r.common);
   fat_text_free(&sql);

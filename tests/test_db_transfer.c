@@ -129,6 +129,7 @@ static void replaced(const char *line, const char *from, const char *to, fat_tex
 static const struct {
   const char *from, *to, *why;
 } lies[] = {
+    {"\"fatune\":1", "\"fatune\":2", "written by a newer fatune"},
     {"\"problem\":\"fwd-f32", "\"problem\":\"fwd-f31", "f31"},
     {"\"problem\":\"fwd-f32-b4-h16-q4096-k4096-d64\"", "\"problem\":7", "problem"},
     {"\"problem\"", "\"question\"", "problem"},
