@@ -29,14 +29,15 @@ static int begin_t4(void **state)
   return 0;
 }
 
-/* Runs the program to its end; its words are shown where it fails. */
+/* Runs the program to its end; its words are shown where it fails. On a busy machine it may come to nothing
+ * in its budget, which is exit code 1. */
 static void tune(const char *arguments, int seconds)
 {
   char command[2000];
   snprintf(command, sizeof command,
            "FAKE_CUDA_DEVICES=T4 FAKE_CUDA_EMULATE=" NUMBERS
            " FAKE_CUDA_SOURCES=%s FATUNE_DUMP=%s %s tune %s --db %s "
-           "--jobs 2 --budget %ds >%s/words 2>&1 || { cat %s/words; false; }",
+           "--jobs 2 --budget %ds >%s/words 2>&1 || { code=$?; cat %s/words; [ $code = 1 ]; }",
            files.path, files.path, PROGRAM, arguments, path, seconds, files.path, files.path);
   assert_int_equal(system(command), 0);
 }
