@@ -73,6 +73,13 @@ void fat_status_plain(char *text, char instead)
   *to = 0;
 }
 
+void fat_status_line(char *text)
+{
+  fat_status_plain(text, ' ');
+  for (char *c = text; *c; c++)
+    *c = *c == '\n' || *c == '\t' ? ' ' : *c;
+}
+
 fat_status fat_status_fail(fat_error *err, fat_status status, const char *format, ...)
 {
   if (err == NULL)

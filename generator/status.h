@@ -61,6 +61,9 @@ fat_status fat_status_fail(fat_error *err, fat_status status, const char *format
  * in UTF-8 the controls U+0080 to U+009F and those of direction. */
 void fat_status_plain(char *text, char instead);
 
+/* Makes one line of it: puts blanks in place of all these, and of tabs and newlines too. */
+void fat_status_line(char *text);
+
 /* The one error macro: leaves the function with the status of a call that failed. */
 #define FAT_TRY(call)                                                                                        \
   do {                                                                                                       \

@@ -133,8 +133,6 @@ static void an_unusable_system_file_is_left_out(void **state)
   fat_db_close(db);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, fixture_open, fixture_close)
-
 /* Damage is said of the file that has it: whose rows are sound is not to move them away. */
 static void damage_is_said_of_its_file(void **state)
 {
@@ -200,6 +198,8 @@ static void no_number_is_infinite(void **state)
   fat_text_free(&text);
   fat_db_close(db);
 }
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, fixture_open, fixture_close)
 
 int main(void)
 {

@@ -7,6 +7,7 @@
 #include "runtime_fixture.h"
 
 #define PLAIN "fwd:Br64-Bc32-T128-R4-W4-s0" /* not the default */
+#define TWIN  "fwd:Br32-Bc32-T128-R4-W1-s0" /* takes tensors that are not aligned */
 #define JIT   FAKES "/../runtime/libfatune-jit.so.0"
 
 static int begin_jit(void **state)
@@ -333,13 +334,12 @@ static void an_imported_row_is_compiled(void **state)
 /* A twin that came without its code is compiled where nothing else may be, too, and is there next time. */
 static void an_imported_twin_is_compiled(void **state)
 {
-  static const char twin[] = "fwd:Br32-Bc32-T128-R4-W1-s0";
   for (int i = 0; i < 2; i++) {
     begin_jit(state);
     store((stored){.problem = ASKED, .gpu = "H200", .config = WIDE, .ms = 1, .origin = FAT_MEASURED});
     store((stored){.problem = ASKED,
                    .gpu = "H200",
-                   .config = twin,
+                   .config = TWIN,
                    .ms = 2,
                    .origin = FAT_MEASURED,
                    .no_content = true,
@@ -351,7 +351,7 @@ static void an_imported_twin_is_compiled(void **state)
       fatune *h = open_usual();
       fatune_plan *plan = plan_for(h, ASKED, NULL, FATUNE_FALLBACK);
       describes(plan, "kernel " WIDE);
-      describes(plan, "twin fwd:Br32-Bc32-T128-R4-W1-s0");
+      describes(plan, "twin " TWIN);
       describes(plan, round ? "twin-from stored" : "twin-from compiled now");
       fatune_plan_free(plan);
       fatune_close(h);

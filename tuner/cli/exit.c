@@ -41,9 +41,7 @@ int fat_exit_fail(const fat_error *err)
 {
   char line[sizeof err->text];
   snprintf(line, sizeof line, "%s", err->text[0] ? err->text : fat_status_name(err->status));
-  fat_status_plain(line, ' ');
-  for (char *c = line; *c; c++)
-    *c = *c == '\n' || *c == '\t' ? ' ' : *c;
+  fat_status_line(line);
   fprintf(stderr, "fatune: %s\n", line);
   return code_of(err->status);
 }

@@ -26,9 +26,7 @@ void fat_table_add(fat_table *t, const char *cell)
     t->failed = true;
     return;
   }
-  fat_status_plain(copy, ' ');
-  for (char *s = copy; *s; s++)
-    *s = *s == '\n' || *s == '\t' ? ' ' : *s;
+  fat_status_line(copy);
   t->cells[t->cell_count++] = copy;
 }
 

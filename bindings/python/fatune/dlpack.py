@@ -113,9 +113,9 @@ def attention(q, k, v, out=None, lse=None, causal=False, scale=None, workspace=N
         if given is not None:
             views[name] = View(word, given)
             views[name].check((b, h, n, m), type_, shared=True)
-    for view in views.values():
-        if view.device == CUDA and not _is_current(view.where):
-            raise ValueError(f"{view.name} is on GPU {view.where}, and the context that is current in this thread is another GPU's")
+    for where, name in {view.where: view.name for view in reversed(views.values()) if view.device == CUDA}.items():
+        if not _is_current(where):
+            raise ValueError(f"{name} is on GPU {where}, and the context that is current in this thread is another GPU's")
     family = f"fwd-{dtype}-d{d}" + ("" if d == dv else f"v{dv}") + "".join(
         f"-{word}" for word, there in (("causal", causal), ("mask", mask is not None), ("bias", bias is not None), ("bias32", wide)) if there)
     made = plan(family, views["Q"].where, kernel, policy)
