@@ -150,6 +150,9 @@ test_show_gpus() {
   run show gpus --json
   json_ok "show gpus --json"
   out_has '"gpu": "T4", "sm": 75, "sms": 40'
+  run show gpus --csv
+  out_has "gpu,sm,sms,shared_block,shared_sm,l2,bus,clock,dram,memory,device" "show gpus --csv"
+  out_has $'\nT4,75,40,65536,65536,4194304,256,1590,320,16,sm75-40SM-'
 }
 
 test_render() {
@@ -740,6 +743,7 @@ test_interrupt() {
   code_is 130 "a tune stopped by SIGINT"
   if [ $((SECONDS - begun)) -lt $((5 * patience)) ]; then pass; else fail "stopping took $((SECONDS - begun)) s"; fi
   out_has "vs standard" "the best so far"
+  err_has "stopping when what runs now has ended; Ctrl-C again stops at once"
   err_has "goes on from there"
   local stored
   stored=$("$fatune" show trials --db "$work/stop.db" | tail -n +2 | wc -l)

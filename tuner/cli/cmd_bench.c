@@ -100,7 +100,7 @@ static fat_status measure(sweep *s, fat_error *err)
 {
   fat_bench *bench = NULL;
   fat_stop stops;
-  const volatile int *stop = fat_stop_begin(&stops);
+  const volatile int *stop = fat_stop_begin(&stops, s->options->quiet);
   fat_status status = fat_bench_open(s->options, &s->asked, &bench, err);
   for (int i = 0; i < s->count && status == FAT_OK && !*stop; i++) {
     say(s, i);

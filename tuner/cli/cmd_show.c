@@ -221,6 +221,17 @@ static void gpus_json(const fat_gpu *list, int count, fat_text *out)
   fat_json_close(&j, ']');
 }
 
+/* As in JSON. No name and no fact has a comma. */
+static void gpus_csv(const fat_gpu *list, int count, fat_text *out)
+{
+  char facts[FAT_GPU_FACTS];
+  fat_text_add(out, "gpu,sm,sms,shared_block,shared_sm,l2,bus,clock,dram,memory,device\n");
+  for (const fat_gpu *g = list; g < list + count; g++)
+    fat_text_format(out, "%s,%d,%d,%d,%d,%lld,%d,%d,%g,%g,%s\n", g->name, g->sm, g->sms, g->shared_block,
+                    g->shared_sm, (long long)g->l2, g->bus, g->clock, g->dram, g->memory,
+                    fat_gpu_facts(g, facts));
+}
+
 static fat_status show_gpus(const fat_options *o, fat_text *out, fat_error *err)
 {
   static const fat_column columns[] = {
@@ -230,15 +241,8 @@ static fat_status show_gpus(const fat_options *o, fat_text *out, fat_error *err)
   };
   int count;
   const fat_gpu *list = fat_gpu_list(&count);
-  if (o->json) {
-    gpus_json(list, count, out);
-    return fat_text_status(out, err);
-  }
-  if (o->csv) {
-    fat_text_add(out, "gpu,sm,sms,shared_block,l2,clock,dram,memory,bus\n");
-    for (const fat_gpu *g = list; g < list + count; g++)
-      fat_text_format(out, "%s,%d,%d,%d,%lld,%d,%g,%g,%d\n", g->name, g->sm, g->sms, g->shared_block,
-                      (long long)g->l2, g->clock, g->dram, g->memory, g->bus);
+  if (o->json || o->csv) {
+    (o->json ? gpus_json : gpus_csv)(list, count, out);
     return fat_text_status(out, err);
   }
   fat_table t = {.columns = columns, .column_count = (int)(sizeof columns / sizeof columns[0])};

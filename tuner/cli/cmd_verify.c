@@ -297,7 +297,7 @@ static int verify(const fat_options *options)
   if (options->json)
     fat_json_open(&c.json, NULL, '[');
   fat_stop stops;
-  c.stop = fat_stop_begin(&stops);
+  c.stop = fat_stop_begin(&stops, options->quiet);
   fat_status status = open_all(&c, &err);
   if (status == FAT_OK)
     status = check_all(&c, &err);

@@ -72,7 +72,7 @@ fat_status fat_tune_run(fat_session *session, fat_schedule *schedule, fat_error 
 {
   fat_stop stops;
   fat_error later; /* the first error is told */
-  session->stop = fat_stop_begin(&stops);
+  session->stop = fat_stop_begin(&stops, session->quiet || session->json_progress);
   fat_status status = fat_schedule_make(session, schedule, err);
   const bool is_made = status == FAT_OK;
   session->begun = fat_clock_now();
