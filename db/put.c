@@ -186,13 +186,9 @@ static fat_status put_trial(fat_db *db, fat_trial *t, const keys *k, const conte
 }
 
 /* Of one config only the latest row counts. A put is the latest; a row from elsewhere goes by its date. */
-static fat_status retire(fat_db *db, const fat_trial *t, const keys *k, bool by_date, fat_error *err)
+static fat_status retire(fat_db *db, const fat_trial *t, bool by_date, fat_error *err)
 {
-  int64_t later = 0;
-  if (by_date)
-    FAT_TRY(fat_db_do(db, FAT_SQL_TRIAL_LATER, &later, err, "i", t->id));
-  return fat_db_do(db, FAT_SQL_TRIAL_RETIRE, NULL, err, "iitint", k->problem, k->device, k->config, t->id,
-                   later == 0, fat_db_origin_name(t->origin));
+  return fat_db_do(db, by_date ? FAT_SQL_TRIAL_RETIRE_BY_DATE : FAT_SQL_TRIAL_RETIRE, NULL, err, "i", t->id);
 }
 
 fat_status fat_db_choose_winner(fat_db *db, int64_t problem, int64_t device, fat_error *err)
@@ -248,8 +244,12 @@ fat_status fat_db_put_row(fat_db *db, fat_trial *t, const fat_artifact *artifact
   /* What stood for the same source and tools until now is history. */
   FAT_TRY(fat_db_do(db, FAT_SQL_TRIAL_INHERIT, NULL, err, "i", t->id));
   FAT_TRY(fat_db_do(db, FAT_SQL_TRIAL_OUTDATE, NULL, err, "i", t->id));
-  FAT_TRY(retire(db, t, &k, date != NULL, err));
-  return fat_db_choose_winner(db, k.problem, k.device, err);
+  FAT_TRY(retire(db, t, date != NULL, err));
+  /* A row that cannot win leaves a winner that was preferred among ties where it is. */
+  int64_t stands = 0;
+  if (!(t->eligible && t->outcome == FAT_OUT_OK && t->ms > 0))
+    FAT_TRY(fat_db_do(db, FAT_SQL_WINNER_STANDS, &stands, err, "ii", k.problem, k.device));
+  return stands ? FAT_OK : fat_db_choose_winner(db, k.problem, k.device, err);
 }
 
 fat_status fat_db_put(fat_db *db, fat_trial *trial, const fat_artifact *artifact, fat_error *err)
@@ -287,6 +287,8 @@ fat_status fat_db_put_artifact(fat_db *db, int64_t trial, const fat_artifact *ar
 static fat_status prefer(fat_db *db, int64_t trial, fat_error *err)
 {
   int64_t chosen = 0;
+  /* Later rows of other tools may have retired it. */
+  FAT_TRY(fat_db_do(db, FAT_SQL_TRIAL_RETIRE, NULL, err, "i", trial));
   FAT_TRY(fat_db_do(db, FAT_SQL_WINNER_PREFER, &chosen, err, "i", trial));
   if (chosen == 0)
     return fat_status_fail(err, FAT_E_NOT_FOUND, "database %s: trial %lld cannot win, or has won already",

@@ -81,6 +81,7 @@ void fat_choosing_turn(fat_choosing *c, const fat_problem *p)
 {
   c->ask.problem = c->loader.problem = p;
   c->refused_count = c->unfit_count = 0;
+  c->hidden = false;
   c->unable.status = FAT_OK;
   c->loader.of[0] = 0;
   c->out->has_twin = false;

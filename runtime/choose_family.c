@@ -142,6 +142,7 @@ static void note_shapes(void *user, fat_ahead *ahead)
     fat_pick_question q = fat_take_question(c);
     q.problem = &f->s->list[i];
     q.refused_count = q.unfit_count = 0;
+    q.hidden = false;
     if (fat_pick_answer(c->loader.db, &q, &c->rows, pick, &why) != FAT_OK || pick->step >= FAT_PICK_DEFAULT)
       continue;
     const fat_candidate *row = &pick->row[pick->step];

@@ -22,6 +22,7 @@ typedef struct fat_choosing {
   /* Kernels that need what this driver lacks. */
   char unfit[FAT_CHOOSING_UNFIT][FAT_CONFIG_KERNEL];
   int unfit_count;
+  bool hidden;       /* the present problem's winner was left out */
   bool far_too;      /* no default could be compiled: rows that lie far off may be taken, too */
   bool alone;        /* a row of the other type of 16 bits could not be compiled: nor could another */
   char without[512]; /* why there is no database, or one was left out; "" otherwise */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static atomic_uint forks;
 static bool watching;
@@ -29,6 +30,20 @@ unsigned fat_handle_forks(void)
   return atomic_load_explicit(&forks, memory_order_relaxed);
 }
 
+/* Of a path; the caller's folder may be another when a plan is made. NULL without memory. */
+static char *absolute(const char *path)
+{
+  fat_text text = {0};
+  char *folder = *path == '/' ? NULL : getcwd(NULL, 0);
+  if (folder)
+    fat_text_format(&text, "%s/", folder);
+  free(folder);
+  fat_text_add(&text, path);
+  char *made = fat_text_status(&text, NULL) == FAT_OK ? strdup(fat_text_get(&text)) : NULL;
+  fat_text_free(&text);
+  return made;
+}
+
 /* `given` as the options say it: NULL is the usual place, "" is none. */
 static fat_status place_database(fatune *h, const char *given, fat_error *err)
 {
@@ -39,7 +54,7 @@ static fat_status place_database(fatune *h, const char *given, fat_error *err)
     return FAT_OK;
   }
   fat_status status = fat_db_path(given, &path, &why);
-  h->database = status == FAT_OK ? strdup(fat_text_get(&path)) : NULL;
+  h->database = status == FAT_OK ? absolute(fat_text_get(&path)) : NULL;
   fat_text_free(&path);
   if (status == FAT_E_NOMEM || (status == FAT_OK && !h->database))
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the path of the database");
@@ -51,7 +66,7 @@ static fat_status place_database(fatune *h, const char *given, fat_error *err)
 static fat_status place_system(fatune *h, const char *given, fat_error *err)
 {
   const char *path = given ? given : fat_db_system_path();
-  h->system = *path ? strdup(path) : NULL;
+  h->system = *path ? absolute(path) : NULL;
   if (*path && !h->system)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the path of the system database");
   return FAT_OK;

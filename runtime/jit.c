@@ -13,28 +13,30 @@
 #define SONAME "libfatune-jit.so.0"
 
 /* The file of that name beside the library (or program) that this code is in; "" where that is unknown. */
-static void beside_us(char path[PATH_MAX])
+static char beside[PATH_MAX];
+
+/* At loading: a library may have been named from the folder that is current then. */
+__attribute__((constructor)) static void find_beside(void)
 {
+  char path[PATH_MAX];
   Dl_info info;
   void *self;
   fat_status (*function)(fat_jit *, const fatune_jit_request *, fatune_jit_answer *, fat_error *) =
       fat_jit_ask;
   memcpy(&self, &function, sizeof self);
-  path[0] = 0;
-  if (!dladdr(self, &info) || !info.dli_fname)
+  if (!dladdr(self, &info) || !info.dli_fname || !strchr(info.dli_fname, '/'))
     return;
-  const char *slash = strrchr(info.dli_fname, '/');
-  int folder = slash ? (int)(slash - info.dli_fname) + 1 : 0;
-  if (folder > 0 && (size_t)folder + sizeof SONAME <= PATH_MAX)
-    snprintf(path, PATH_MAX, "%.*s" SONAME, folder, info.dli_fname);
+  snprintf(path, sizeof path, "%.*s", (int)(strrchr(info.dli_fname, '/') - info.dli_fname) + 1, info.dli_fname);
+  if (!realpath(path, beside) || strlen(beside) + sizeof "/" SONAME > sizeof beside)
+    beside[0] = 0;
+  else
+    strcat(beside, "/" SONAME);
 }
 
 static fat_status open_library(fat_jit *jit, fat_error *err)
 {
   const char *given = secure_getenv("FATUNE_JIT");
-  char beside[PATH_MAX];
   const int how = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
-  beside_us(beside);
   if (given && *given)
     jit->library = dlopen(given, how);
   else if (beside[0])

@@ -76,10 +76,10 @@ static void note_near(pass *p, const fat_candidate *row)
   }
 }
 
-/* Whether losers count too, since not every kernel may win. */
+/* Whether losers count too, since not every kernel, or not every row, may win. */
 static bool takes_losers(const fat_pick_question *q)
 {
-  return q->kernel || q->unfit_count > 0;
+  return q->kernel || q->unfit_count > 0 || q->hidden;
 }
 
 static bool is_unfit(const fat_pick_question *q, const fat_candidate *row)
@@ -387,6 +387,7 @@ fat_status fat_pick_plain(fat_db *db, const fat_pick_question *question, fat_pic
   row->found = false;
   q.problem = plain;
   q.refused_count = 0;
+  q.hidden = false;
   if (!db || !fat_feature_plain(question->problem, plain))
     return FAT_OK;
   fat_pick *pick = malloc(sizeof *pick);

@@ -55,6 +55,7 @@ typedef struct fat_pick_question {
   const char (
       *unfit)[FAT_CONFIG_KERNEL]; /* kernels that cannot run here; then others' rows count that lost */
   int unfit_count;
+  bool hidden; /* this problem's winner is no answer: then others of its rows count that lost to it */
 } fat_pick_question;
 
 /* What is left where no step has a row and no default can be made: a row of the kernel that is wanted, but

@@ -101,9 +101,17 @@ static fat_status launch_best(const calling *c, fat_error *err)
   return first;
 }
 
+/* Whether there are no rows or no keys; of ragged batches the text's lengths bound them. */
+static bool is_empty(const fat_problem *p)
+{
+  if (p->q == 0 || p->k == 0)
+    return true;
+  return fat_problem_has(p, FAT_VARLEN) && (fat_draw_total(p, 0) == 0 || fat_draw_total(p, 1) == 0);
+}
+
 static fat_status run_here(const calling *c, fat_error *err)
 {
-  if (c->problem->q == 0 || c->problem->k == 0)
+  if (is_empty(c->problem))
     return fat_empty_write(c->plan->handle->driver, c->problem, &c->call, c->stream, err);
   return c->own_sizes ? launch_known(c, err) : launch_best(c, err);
 }

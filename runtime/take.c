@@ -115,7 +115,8 @@ fat_pick_question fat_take_question(const fat_choosing *c)
                              .refused = c->refused,
                              .refused_count = c->refused_count,
                              .unfit = c->unfit,
-                             .unfit_count = c->unfit_count};
+                             .unfit_count = c->unfit_count,
+                             .hidden = c->hidden};
 }
 
 fat_status fat_take_stored(fat_choosing *c, fat_pick *pick, bool *found, fat_error *err)
@@ -141,6 +142,7 @@ fat_status fat_take_stored(fat_choosing *c, fat_pick *pick, bool *found, fat_err
       fat_choosing_leave_db(c, why.text);
       continue;
     }
+    c->hidden = c->hidden || pick->step == FAT_PICK_EXACT;
     leave_out(c, row, &why);
   }
   tell(c, pick);

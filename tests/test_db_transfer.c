@@ -262,6 +262,45 @@ static void many_samples_are_read_once(void **state)
   fat_text_free(&many);
 }
 
+static void edit(fat_text *line, const char *key, const char *value)
+{
+  char *at = strstr(line->data, key);
+  assert_non_null(at);
+  memcpy(at + strlen(key), value, strlen(value));
+}
+
+/* Whatever order rows of one config come in, the one of the latest date counts. Where ours is the latest and
+ * a row from elsewhere takes its place, with an earlier date and less time, that of another driver did not
+ * step back in: none counted, and the winner was lost. */
+static void rows_from_elsewhere_leave_one_current(void **state)
+{
+  static const char *const rows[][3] = {
+      {"1", "2026-11-10", "9.5"}, {"2", "2026-11-05", "9.7"}, {"1", "2026-11-03", "9.1"}};
+  static const int orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+  fixture *f = *state;
+  for (int i = 0; i < 6; i++) {
+    fat_db *db = fixture_db(f, FAT_DB_WRITE);
+    fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br16", 9.5);
+    t.origin = FAT_MEASURED, t.driver = "1";
+    MUST(fat_db_put(db, &t, NULL, err));
+    fat_text line = export_of(db);
+    fat_db_close(db);
+    unlink(f->path);
+    db = fixture_db(f, FAT_DB_WRITE);
+    for (int k = 0; k < 3; k++) {
+      const char *const *row = rows[orders[i][k]];
+      edit(&line, "\"driver\":\"", row[0]);
+      edit(&line, "\"date\":\"", row[1]);
+      edit(&line, "\"ms\":", row[2]);
+      import_of(db, line.data);
+      assert_string_equal(fixture_winner(db), "fwd:Br16");
+    }
+    fat_text_free(&line);
+    fat_db_close(db);
+    unlink(f->path);
+  }
+}
+
 static void endless_lines_are_refused(void **state)
 {
   enum { BYTES = (16 << 20) + 100 };
@@ -622,6 +661,7 @@ int main(void)
       TEST(stored_text_is_what_json_takes),
       TEST(an_export_comes_back_as_it_was),
       TEST(many_samples_are_read_once),
+      TEST(rows_from_elsewhere_leave_one_current),
       TEST(endless_lines_are_refused),
       TEST(every_value_is_checked),
       TEST(better_rows_replace_and_older_ones_do_not_retire),

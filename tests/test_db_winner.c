@@ -357,6 +357,39 @@ static void a_tie_may_be_decided_otherwise(void **state)
   fat_db_close(db);
 }
 
+/* As after a driver is rolled back: what it timed is there, but what the newer one timed retired it. */
+static void a_row_of_earlier_tools_may_be_preferred(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  fat_trial before = fixture_trial(PROBLEM, "T4", "fwd:Br16", 10), since = before;
+  before.origin = since.origin = FAT_MEASURED;
+  before.driver = "580.1", since.driver = "590.1", since.ms = 12;
+  MUST(fat_db_put(db, &before, NULL, err));
+  MUST(fat_db_put(db, &since, NULL, err));
+  MUST(fat_db_prefer(db, before.id, err));
+  fat_best best;
+  MUST(fat_db_best(db, &before.problem, &before.gpu, NULL, false, &best, err));
+  assert_int_equal(best.trial.id, before.id);
+  fat_db_best_free(&best);
+  expect_findings(db, NULL);
+  fat_db_close(db);
+}
+
+/* A twin that is compiled when first called, say. */
+static void a_row_that_cannot_win_leaves_the_winner(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  fixture_put(db, "fwd:Br16", FAT_MEASURED, 10);
+  MUST(fat_db_prefer(db, fixture_put(db, "fwd:Br32", FAT_MEASURED, 10.05), err));
+  fixture_put(db, "fwd:Br64", FAT_PREDICTED, NAN);
+  assert_string_equal(fixture_winner(db), "fwd:Br32");
+  fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br32", NAN); /* the winner itself fails now */
+  t.origin = FAT_MEASURED, t.outcome = FAT_OUT_FAULT;
+  MUST(fat_db_put(db, &t, NULL, err));
+  assert_string_equal(fixture_winner(db), "fwd:Br16");
+  fat_db_close(db);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, fixture_open, fixture_close)
 
 int main(void)
@@ -370,6 +403,8 @@ int main(void)
       TEST(clocks_decide_who_is_the_fastest),
       TEST(means_decide_within_a_kernel_and_in_the_check),
       TEST(a_tie_may_be_decided_otherwise),
+      TEST(a_row_of_earlier_tools_may_be_preferred),
+      TEST(a_row_that_cannot_win_leaves_the_winner),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -131,6 +131,17 @@ run bench "${common[@]}" --seq-len 64 --impl flash1,flash2 --json --db "$work/db
 run bench "${common[@]}" --seq-len 64 -o "$work/none/x.json"
 code_is 3 'no folder'
 err_has 'x.json cannot be written'
+[[ $err == *'1 of 1'* ]] && fail 'a missing folder is found after the bench' || pass
+cp "$work/db" "$work/kept"
+refuses 2 'is the database itself' bench "${common[@]}" --seq-len 64 -o "$work/db" --db "$work/db" --force
+cmp -s "$work/db" "$work/kept" && pass || fail 'bench -o wrote over the database'
+refuses 2 'benchmark_result.json is there already: --force' bench "${common[@]}" --seq-len 64 -o "$work/benchmark_result.json"
+refuses 2 'sweep.svg is there already: --force' bench "${common[@]}" --seq-len 64,128 -o "$work/sweep.bench"
+refuses 2 'name FILE.json' bench "${common[@]}" --seq-len 64,128 -o "$work/lines.svg"
+run bench "${common[@]}" --seq-len 64 -o "$work/benchmark_result.json" --force --quiet
+code_is 0 'bench -o --force'
+run bench "${common[@]}" --seq-len 64 -o - --quiet
+out_has '"forward"' 'bench -o -'
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

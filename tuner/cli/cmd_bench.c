@@ -8,6 +8,7 @@
 #include "bench_torch.h"
 #include "commands.h"
 #include "exit.h"
+#include "output.h"
 #include "search/agenda.h"
 #include "search/stop.h"
 #include "search/terminal.h"
@@ -30,6 +31,8 @@ typedef struct sweep {
   int count, failed;
   int measured; /* or failed by themselves */
   int signal;   /* that asked to stop; 0: none did */
+  /* FILE of -o, the chart beside it and the database, which neither may be. No name: nothing is written. */
+  fat_text file, svg, png, database;
 } sweep;
 
 /* Those that were typed, else one. */
@@ -148,15 +151,6 @@ static fat_status print_table(const sweep *s, fat_text *out, fat_error *err)
   return status;
 }
 
-static fat_status write_file(const char *path, const fat_text *text, fat_error *err)
-{
-  FILE *f = fopen(path, "w");
-  const bool wrote = f && fwrite(text->data, 1, text->length, f) == text->length;
-  if ((f && fclose(f) != 0) || !wrote)
-    return fat_status_fail(err, FAT_E_IO, "%s cannot be written: %s", path, strerror(errno));
-  return FAT_OK;
-}
-
 /* A picture of points beside that of lines, where librsvg's tool is. */
 static void convert(const char *svg, const char *png)
 {
@@ -167,27 +161,41 @@ static void convert(const char *svg, const char *png)
     waitpid(pid, NULL, 0);
 }
 
-/* FILE.json, and FILE.svg beside it where there is more than one row. */
-static fat_status write_files(const sweep *s, const char *path, fat_error *err)
+/* Names what is to be written, FILE.json and, of more than one row, FILE.svg beside it, and finds before
+ * anything is timed what cannot be. */
+static fat_status name_files(sweep *s, fat_error *err)
 {
-  fat_text text = {0}, svg = {0}, png = {0};
-  const char *dot = strrchr(path, '.');
+  const char *path = s->options->output, *dot = path ? strrchr(path, '.') : NULL;
+  if (!path || strcmp(path, "-") == 0)
+    return FAT_OK;
   const int stem = dot && !strchr(dot, '/') ? (int)(dot - path) : (int)strlen(path);
-  fat_text_format(&svg, "%.*s.svg", stem, path);
-  fat_text_format(&png, "%.*s.png", stem, path);
+  fat_text_add(&s->file, path);
+  fat_text_format(&s->svg, "%.*s.svg", stem, path);
+  fat_text_format(&s->png, "%.*s.png", stem, path);
+  FAT_TRY(fat_db_path(s->options->db, &s->database, err));
+  if (strcmp(path, fat_text_get(&s->svg)) == 0 || strcmp(path, fat_text_get(&s->png)) == 0)
+    return fat_status_fail(err, FAT_E_INPUT, "-o %s: FILE gets JSON, and the chart is beside it: name FILE.json",
+                           path);
+  FAT_TRY(fat_output_check(path, fat_text_get(&s->database), s->options->force, err));
+  return s->count > 1
+             ? fat_output_check(fat_text_get(&s->svg), fat_text_get(&s->database), s->options->force, err)
+             : FAT_OK;
+}
+
+static fat_status write_files(const sweep *s, fat_error *err)
+{
+  const char *database = fat_text_get(&s->database), *svg = fat_text_get(&s->svg);
+  const bool force = s->options->force;
+  fat_text text = {0}, chart = {0};
   fat_status status = fat_bench_json(s->rows, s->count, &text, err);
   if (status == FAT_OK)
-    status = write_file(path, &text, err);
-  fat_text_free(&text);
-  text = (fat_text){0};
+    status = fat_output_write(fat_text_get(&s->file), database, force, &text, err);
   if (status == FAT_OK && s->count > 1 &&
-      (status = fat_bench_chart(s->rows, s->count, s->asked.gpu.name, &text, err)) == FAT_OK) {
-    status = write_file(fat_text_get(&svg), &text, err);
-    convert(fat_text_get(&svg), fat_text_get(&png));
-  }
+      (status = fat_bench_chart(s->rows, s->count, s->asked.gpu.name, &chart, err)) == FAT_OK &&
+      (status = fat_output_write(svg, database, force, &chart, err)) == FAT_OK)
+    convert(svg, fat_text_get(&s->png));
   fat_text_free(&text);
-  fat_text_free(&svg);
-  fat_text_free(&png);
+  fat_text_free(&chart);
   return status;
 }
 
@@ -200,15 +208,16 @@ static bool is_news(const sweep *s, int i)
   return true;
 }
 
+/* The table stands in `out` also where a file could not be written. */
 static fat_status tell(const sweep *s, fat_text *out, fat_error *err)
 {
+  const bool json = s->options->json || (s->options->output && !s->file.length);
   for (int i = 0; i < s->count; i++)
     if (s->rows[i].failed[0] && is_news(s, i))
       fprintf(stderr, "fatune: %s at seq_len %lld: %s\n", fat_impl_names[s->rows[i].impl],
               (long long)s->rows[i].seq_len, s->rows[i].failed);
-  if (s->options->output)
-    FAT_TRY(write_files(s, s->options->output, err));
-  return s->options->json ? fat_bench_json(s->rows, s->count, out, err) : print_table(s, out, err);
+  FAT_TRY(json ? fat_bench_json(s->rows, s->count, out, err) : print_table(s, out, err));
+  return s->file.length ? write_files(s, err) : FAT_OK;
 }
 
 static fat_status open_all(sweep *s, fat_error *err)
@@ -218,7 +227,8 @@ static fat_status open_all(sweep *s, fat_error *err)
     return fat_status_fail(err, FAT_E_NO_DEVICE, "no %s is at hand: a bench needs the GPU itself",
                            s->asked.gpu.name);
   FAT_TRY(list_rows(s, err));
-  return check_rows(s, err);
+  FAT_TRY(check_rows(s, err));
+  return name_files(s, err);
 }
 
 static int bench(const fat_options *options)
@@ -230,13 +240,21 @@ static int bench(const fat_options *options)
   if (status == FAT_OK)
     status = measure(&s, &err);
   int code = FAT_EXIT_FINE;
-  if (s.measured > 0)
-    code = tell(&s, &out, &untold) == FAT_OK ? fat_exit_print(fat_text_get(&out)) : fat_exit_fail(&untold);
+  if (s.measured > 0) {
+    const fat_status told = tell(&s, &out, &untold);
+    code = fat_exit_print(fat_text_get(&out));
+    if (told != FAT_OK)
+      code = fat_exit_fail(&untold);
+  }
   if (status != FAT_OK)
     code = fat_exit_fail(&err);
   else if (s.signal)
     code = FAT_EXIT_SIGNAL + s.signal;
   fat_text_free(&out);
+  fat_text_free(&s.file);
+  fat_text_free(&s.svg);
+  fat_text_free(&s.png);
+  fat_text_free(&s.database);
   free(s.rows);
   return code == FAT_EXIT_FINE && s.failed ? FAT_EXIT_NO_KERNEL : code;
 }
@@ -254,9 +272,9 @@ const fat_command fat_cmd_bench = {
             "With -o one row is written as {\"forward\": {\"time(s)\", \"FLOPS(TFLOPs/s)\"}, \"backward\", "
             "\"forward_backward\", \"peak_memory_usage(MB)\"}, several as a list, with a chart beside it "
             "(SVG; PNG too where "
-            "rsvg-convert is).\n\n" FAT_EXIT_HELP,
+            "rsvg-convert is). FILE that is there is written over with --force alone.\n\n" FAT_EXIT_HELP,
     .uses = FAT_USE(GPU) | FAT_USE(BATCH_SIZE) | FAT_USE(SEQ_LEN) | FAT_USE(NUM_HEADS) | FAT_USE(EMB_DIM) |
-            FAT_USE(IMPL) | FAT_USE(IS_CAUSAL) | FAT_USE(DTYPES) | FAT_USE(OUTPUT) | FAT_USE(CUDA) |
+            FAT_USE(IMPL) | FAT_USE(IS_CAUSAL) | FAT_USE(BENCH_DTYPES) | FAT_USE(OUTPUT) | FAT_USE(FORCE) | FAT_USE(CUDA) |
             FAT_USE(DB) | FAT_USE(TEMPLATES) | FAT_USE(JSON) | FAT_USE(QUIET),
     .run = bench,
 };

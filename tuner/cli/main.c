@@ -66,6 +66,7 @@ static int refuse_control(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+  signal(SIGCHLD, SIG_DFL); /* who ignores it makes us one whose workers leave no word of how they ended */
   signal(SIGXFSZ, SIG_IGN); /* a file-size limit is then a failed write, which the database reports */
   if (argc > 1 && strcmp(argv[1], FAT_SERVE_WORD) == 0)
     return fat_serve_main(argc, argv);

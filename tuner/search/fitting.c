@@ -13,10 +13,11 @@ enum { PASSED = 32 /* rows, at most */ };
 static void tell(const fat_candidate *first, const fat_error *why, int passed, char *to, size_t room)
 {
   const size_t n = strlen(to);
-  snprintf(to + n, room - n, "; passed over: %s of %s, since %s", first->config, first->problem, why->text);
-  const size_t m = strlen(to);
+  char more[32] = "";
   if (passed > 1)
-    snprintf(to + m, room - m, ", and %d more", passed - 1);
+    snprintf(more, sizeof more, ", and %d more", passed - 1);
+  snprintf(to + n, room - n, " (passed over: %s of %s, since %s%s)", first->config, first->problem, why->text,
+           more);
 }
 
 /* Whether a plan loads the row's code, or has its source compiled, without these templates. */
@@ -64,6 +65,7 @@ fat_status fat_fitting_answer(fat_db *db, fat_script *script, const fat_pick_que
       why = refused_for;
     }
     memcpy(refused[q.refused_count], row->source_hash, FAT_HASH_SIZE);
+    q.hidden = q.hidden || pick->step == FAT_PICK_EXACT;
   }
   if (first.found)
     tell(&first, &why, q.refused_count, pick->why[pick->step], sizeof pick->why[0]);
