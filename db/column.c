@@ -161,5 +161,7 @@ fat_status fat_db_trial_check(const fat_trial *t, fat_error *err)
                            " NVRTC_* of the environment");
   if (t->outcome == FAT_OUT_OK && t->origin == FAT_MEASURED && !(t->ms > 0))
     return fat_status_fail(err, FAT_E_INPUT, "a measured trial with outcome ok has no time: ms is %g", t->ms);
+  if (t->mean <= 0)
+    return fat_status_fail(err, FAT_E_INPUT, "the mean of a trial's kinds of data is %g", t->mean);
   return FAT_OK;
 }

@@ -125,17 +125,21 @@ static fat_status code_of(fat_db *from, const fat_db_row *row, fat_code *code, c
                         err);
 }
 
-static fat_status put_with_code(fat_db *db, fat_db_row *row, fat_import *counts, fat_error *err)
+/* Puts a row with its code; where `known` is the id of a row of ours, the code alone. */
+static fat_status put_with_code(fat_db *db, fat_db_row *row, int64_t known, fat_import *counts,
+                                fat_error *err)
 {
   char target[16] = "";
   fat_code code = {0};
   fat_status status = code_of(counts->code_from, row, &code, target, err);
   const fat_artifact artifact = {code.source, code.recipe, code.cubin, code.cubin_size, row->binary, target};
   const bool whole = code.source && code.recipe && code.cubin;
-  if (status == FAT_OK)
+  if (status == FAT_OK && !known)
     status = fat_db_put_row(db, &row->trial, whole ? &artifact : NULL, row->trial.date, err);
+  else if (status == FAT_OK && whole)
+    status = fat_db_put_code(db, known, &artifact, err);
   if (status == FAT_OK) {
-    counts->added++;
+    counts->added += !known;
     counts->with_code += whole;
   }
   fat_db_code_free(&code);
@@ -145,15 +149,18 @@ static fat_status put_with_code(fat_db *db, fat_db_row *row, fat_import *counts,
 static fat_status put_row(fat_db *db, fat_db_row *row, fat_import *counts, fat_error *err)
 {
   bool better;
+  int64_t bare = 0;
   fat_trial *t = &row->trial;
   FAT_TRY(fat_db_put_compare(db, t, &better, err));
   if (!better) {
     counts->kept++;
-    return FAT_OK;
+    if (counts->code_from)
+      FAT_TRY(fat_db_put_bare(db, t, &bare, err));
+    return bare ? put_with_code(db, row, bare, counts, err) : FAT_OK;
   }
   FAT_TRY(run_of(db, row, &t->run, err));
   t->log = "";
-  return put_with_code(db, row, counts, err);
+  return put_with_code(db, row, 0, counts, err);
 }
 
 /* One row that a statement stands on. `status` of a refusal is FAT_OK: it is counted. */

@@ -231,8 +231,11 @@ fat_status fat_db_open_version(const char *path, const char *system, fat_db_mode
   }
   if (status == FAT_OK && layered)
     status = open_system(db, system, target, &why);
-  if (status == FAT_OK && nothing && !db->system)
+  if (status == FAT_OK && nothing && !db->system) {
     status = FAT_E_NOT_FOUND;
+    if (*db->note) /* why the system's file is left out */
+      fat_status_fail(&why, status, "%s", db->note);
+  }
   if (status == FAT_OK && mode == FAT_DB_READ)
     status = fat_db_run_sql(db, "PRAGMA query_only = ON", &why);
   if (status != FAT_OK) {

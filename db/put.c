@@ -231,6 +231,14 @@ fat_status fat_db_put_compare(fat_db *db, const fat_trial *t, bool *better, fat_
   return fat_db_finish(db, stmt, NULL, err);
 }
 
+fat_status fat_db_put_bare(fat_db *db, const fat_trial *t, int64_t *id, fat_error *err)
+{
+  keys k;
+  FAT_TRY(find_keys(db, t, &k, err));
+  return fat_db_do(db, FAT_SQL_TRIAL_BARE, id, err, "iittit", k.problem, k.device, k.config,
+                   or_empty(t->source_hash), k.toolchain, fat_db_origin_name(t->origin));
+}
+
 fat_status fat_db_put_row(fat_db *db, fat_trial *t, const fat_artifact *artifact, const char *date,
                           fat_error *err)
 {
@@ -275,6 +283,11 @@ static fat_status attach_content(fat_db *db, int64_t trial, const fat_artifact *
   FAT_TRY(put_content(db, source, artifact, &c, err));
   return fat_db_do(db, FAT_SQL_TRIAL_CONTENT, NULL, err, "itt", trial, *c.recipe ? c.recipe : NULL,
                    *c.binary ? c.binary : NULL);
+}
+
+fat_status fat_db_put_code(fat_db *db, int64_t trial, const fat_artifact *artifact, fat_error *err)
+{
+  return attach_content(db, trial, artifact, err);
 }
 
 fat_status fat_db_put_artifact(fat_db *db, int64_t trial, const fat_artifact *artifact, fat_error *err)

@@ -184,6 +184,9 @@ fat_status fat_feature_read(const fat_words *w, bool family, fat_problem *p, int
       return fat_words_fail(w, "is not complete or has a wrong letter: expected %s", row->form);
     FAT_TRY(feature_number(w, f, &at, &p->arg[f][i]));
   }
+  if (at != w->end && family && fat_feature_numbers((fat_feature)f) > 0 &&
+      !fat_feature_in_family((fat_feature)f))
+    return fat_words_fail(w, "has numbers, which a family leaves out: expected %s", row->name);
   if (at != w->end)
     return fat_words_fail(w, "has '%c' behind it: expected %s", *at, row->form);
   p->features |= 1u << f;

@@ -26,7 +26,8 @@ __attribute__((constructor)) static void find_beside(void)
   memcpy(&self, &function, sizeof self);
   if (!dladdr(self, &info) || !info.dli_fname || !strchr(info.dli_fname, '/'))
     return;
-  snprintf(path, sizeof path, "%.*s", (int)(strrchr(info.dli_fname, '/') - info.dli_fname) + 1, info.dli_fname);
+  snprintf(path, sizeof path, "%.*s", (int)(strrchr(info.dli_fname, '/') - info.dli_fname) + 1,
+           info.dli_fname);
   if (!realpath(path, beside) || strlen(beside) + sizeof "/" SONAME > sizeof beside)
     beside[0] = 0;
   else

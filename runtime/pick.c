@@ -386,8 +386,7 @@ fat_status fat_pick_plain(fat_db *db, const fat_pick_question *question, fat_pic
   fat_pick_question q = *question;
   row->found = false;
   q.problem = plain;
-  q.refused_count = 0;
-  q.hidden = false;
+  q.refused_count = 0, q.hidden = false;
   if (!db || !fat_feature_plain(question->problem, plain))
     return FAT_OK;
   fat_pick *pick = malloc(sizeof *pick);

@@ -147,6 +147,11 @@ test_shards() {
   is "$(problems_of auto.db)" d24 "--shard auto by Slurm"
   SLURM_ARRAY_TASK_ID=11 SLURM_ARRAY_TASK_COUNT=3 SLURM_ARRAY_TASK_MIN=10 run tune "${families[@]}" --shard auto --db "$work/array.db"
   is "$(problems_of array.db)" d24 "--shard auto by an array"
+  local -x SLURM_ARRAY_TASK_COUNT=3 SLURM_ARRAY_TASK_MIN=1 SLURM_ARRAY_TASK_STEP=2
+  SLURM_ARRAY_TASK_ID=3 run tune "${families[@]}" --shard auto --db "$work/steps.db"
+  is "$(problems_of steps.db)" d24 "--shard auto by an array with steps"
+  SLURM_ARRAY_TASK_ID=4 SLURM_PROCID=0 SLURM_NTASKS=1 refuses 2 "SLURM_ARRAY_TASK_ID is 4 of 3" tune "${families[@]}" --shard auto
+  unset SLURM_ARRAY_TASK_COUNT SLURM_ARRAY_TASK_MIN SLURM_ARRAY_TASK_STEP
   OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=6 run tune "${families[@]}" --shard auto --db "$work/empty.db"
   code_is 0 "a part without families"
   refuses 2 "--shard auto: neither Slurm" tune "${families[@]}" --shard auto

@@ -57,6 +57,9 @@ test_usage() {
   refuses 1 "grid is 4294967296" render fwd-f16-b65536-h65536-q1-k1-d64 --gpu H200 --kernel fwd
   refuses 2 "one argument too many" why fwd-f32-b1-h1-q64-k64-d64 another
   refuses 2 "allowed are best, trials" show nothing
+  refuses 2 "'w64.0' at column 13 has numbers, which a family leaves out" why fwd-f16-d64-w64.0 --gpu T4
+  refuses 2 "none-such.jsonl cannot be read" import "$work/none-such.jsonl" --db "$work/none-such.db"
+  if [ -e "$work/none-such.db" ]; then fail "an import of nothing made a database"; else pass; fi
   run tune --no-such-option
   code_is 2 "an unknown option"
   err_has "no-such-option"
@@ -152,6 +155,7 @@ test_show_gpus() {
   out_has '"gpu": "T4", "sm": 75, "sms": 40'
   run show gpus --csv
   out_has "gpu,sm,sms,shared_block,shared_sm,l2,bus,clock,dram,memory,device" "show gpus --csv"
+  refuses 2 "show gpus: the whole table is printed" show gpus --top 3
   out_has $'\nT4,75,40,65536,65536,4194304,256,1590,320,16,sm75-40SM-'
 }
 
@@ -269,8 +273,7 @@ test_passed_over() {
     code_is 0 "import of another version's row"
     run import --packaged "$root/db/tuned/h200.jsonl" --db "$work/shipped.db"
     FATUNE_SYSTEM_DB=$work/shipped.db run why fwd-bf16-b4-h16-q4096-k4096-d128 --gpu H200 --db "$work/next.db"
-    out_lacks "-> exact" "why above a row that nothing writes"
-    out_has "-> nearest     fwd_ws:" "why above a row that nothing writes"
+    out_has "-> exact       fwd_ws:" "why above a row that nothing writes: the package's row of the same problem"
     out_has "passed over: $kernel of" "why above a row that nothing writes"
   done
   run render $problem --gpu H200 --db "$work/passed.db"

@@ -100,7 +100,8 @@ stage_verify() {
   "$fatune" verify --db "$out/tune.db" >"$out/verify.txt" 2>>"$log"
   need "a winner is not right" same $? 0
   "$fatune" verify --db "$out/tune.db" --kernel standard,fa1,standard_bwd,fa1_bwd >>"$out/verify.txt" 2>>"$log"
-  need "a baseline is not right" same $? 0
+  local code=$? # 3: none was tuned
+  need "a baseline is not right" test $code -eq 0 -o $code -eq 3
   cat "$out/verify.txt" >>"$log"
 }
 

@@ -49,3 +49,25 @@ void fat_checked_cells(const fat_checked *row, fat_table *table)
     fat_table_add(table, row->then ? row->then->driver : "-");
   }
 }
+
+void fat_checked_sum(const fat_checked_counts *sum, const char *gpu, const char *as, const char *driver,
+                     fat_text *text)
+{
+  fat_text_format(text, "%d of %d kernels are right on the %s at hand.\n", sum->checked - sum->bad,
+                  sum->checked, gpu);
+  if (as)
+    fat_text_format(text,
+                    "They are the %s's, as PTX that the driver compiled for the %s: the %s's machine code "
+                    "and speed are not seen.\n",
+                    as, gpu, as);
+  if (sum->bare > 0)
+    fat_text_format(text, "%d more came without binaries, by an import, and are not checked.\n", sum->bare);
+  if (sum->misread > 0)
+    fat_text_format(text,
+                    "What racecheck or synccheck report of %d of them is what they misread in such kernels: "
+                    "docs/measured.md, \"Memory, f32, sanitizers\".\n",
+                    sum->misread);
+  if (driver)
+    fat_text_format(text, "%d take more than %.0f %% longer than when they were tuned (driver %s now).\n",
+                    sum->slower, 100 * FAT_CHECKED_NOTICEABLE, driver);
+}

@@ -174,8 +174,8 @@ static fat_status name_files(sweep *s, fat_error *err)
   fat_text_format(&s->png, "%.*s.png", stem, path);
   FAT_TRY(fat_db_path(s->options->db, &s->database, err));
   if (strcmp(path, fat_text_get(&s->svg)) == 0 || strcmp(path, fat_text_get(&s->png)) == 0)
-    return fat_status_fail(err, FAT_E_INPUT, "-o %s: FILE gets JSON, and the chart is beside it: name FILE.json",
-                           path);
+    return fat_status_fail(err, FAT_E_INPUT,
+                           "-o %s: FILE gets JSON, and the chart is beside it: name FILE.json", path);
   FAT_TRY(fat_output_check(path, fat_text_get(&s->database), s->options->force, err));
   return s->count > 1
              ? fat_output_check(fat_text_get(&s->svg), fat_text_get(&s->database), s->options->force, err)
@@ -274,7 +274,7 @@ const fat_command fat_cmd_bench = {
             "(SVG; PNG too where "
             "rsvg-convert is). FILE that is there is written over with --force alone.\n\n" FAT_EXIT_HELP,
     .uses = FAT_USE(GPU) | FAT_USE(BATCH_SIZE) | FAT_USE(SEQ_LEN) | FAT_USE(NUM_HEADS) | FAT_USE(EMB_DIM) |
-            FAT_USE(IMPL) | FAT_USE(IS_CAUSAL) | FAT_USE(BENCH_DTYPES) | FAT_USE(OUTPUT) | FAT_USE(FORCE) | FAT_USE(CUDA) |
-            FAT_USE(DB) | FAT_USE(TEMPLATES) | FAT_USE(JSON) | FAT_USE(QUIET),
+            FAT_USE(IMPL) | FAT_USE(IS_CAUSAL) | FAT_USE(BENCH_DTYPES) | FAT_USE(OUTPUT) | FAT_USE(FORCE) |
+            FAT_USE(CUDA) | FAT_USE(DB) | FAT_USE(TEMPLATES) | FAT_USE(JSON) | FAT_USE(QUIET),
     .run = bench,
 };

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { IMPORT_MOST = 1 << 28, CHUNK = 1 << 16 }; /* bytes */
 
@@ -135,6 +136,15 @@ static int print_counts(const fat_options *options, const fat_import *counts, co
   return exit_code == FAT_EXIT_FINE && counts->refused > 0 ? FAT_EXIT_USAGE : exit_code;
 }
 
+/* Before a database is made for what is not there. */
+static fat_status check_inputs(const fat_options *options, fat_error *err)
+{
+  for (int i = 0; i < options->arg_count; i++)
+    if (strcmp(options->args[i], "-") != 0 && access(options->args[i], R_OK) != 0)
+      return fat_status_fail(err, FAT_E_INPUT, "%s cannot be read: %s", options->args[i], strerror(errno));
+  return FAT_OK;
+}
+
 /* All files, one after the other; a refusal names its file. */
 static fat_status import_files(const fat_options *options, fat_db *db, fat_import *counts, fat_error *err)
 {
@@ -187,7 +197,9 @@ static int import_rows(const fat_options *options)
   fat_import counts = {0};
   fat_package_counts code;
   fat_error err = {0};
-  fat_status status = fat_open_db(options, FAT_DB_WRITE, &db, &path, &err);
+  fat_status status = check_inputs(options, &err);
+  if (status == FAT_OK)
+    status = fat_open_db(options, FAT_DB_WRITE, &db, &path, &err);
   if (status == FAT_OK)
     status = import_files(options, db, &counts, &err);
   if (status == FAT_OK && options->sources && counts.refused == 0)
@@ -208,7 +220,9 @@ static int merge_files(const fat_options *options)
   fat_text path = {0};
   fat_import counts = {0};
   fat_error err = {0};
-  fat_status status = fat_open_db(options, FAT_DB_WRITE, &db, &path, &err);
+  fat_status status = options->arg_count == 1 ? check_inputs(options, &err) : FAT_OK;
+  if (status == FAT_OK)
+    status = fat_open_db(options, FAT_DB_WRITE, &db, &path, &err);
   int failed = 0, code = FAT_EXIT_FINE;
   for (int i = 0; i < options->arg_count && status == FAT_OK; i++) {
     fat_import one;

@@ -157,7 +157,7 @@ static void say_next(const fat_options *o, const shown *view, const fat_rows *ro
   if (!glance)
     return;
   if (rows->shipped)
-    fat_text_format(out, "%d rows of the package are left out: --all or a filter like --gpu shows them\n",
+    fat_text_format(out, "%d rows of the package are left out: --all shows them, as any filter does\n",
                     rows->shipped);
   if (rows->count == 0)
     fat_text_add(out, "nothing is stored that is asked for: `fatune show runs` says what was tuned\n");
@@ -241,6 +241,10 @@ static fat_status show_gpus(const fat_options *o, fat_text *out, fat_error *err)
   };
   int count;
   const fat_gpu *list = fat_gpu_list(&count);
+  if (o->gpu || o->problem || o->origin || o->goal.kernel_count > 0 || o->sort || o->top)
+    return fat_status_fail(
+        err, FAT_E_INPUT,
+        "show gpus: the whole table is printed, without filters: --csv is for sort and grep");
   if (o->json || o->csv) {
     (o->json ? gpus_json : gpus_csv)(list, count, out);
     return fat_text_status(out, err);

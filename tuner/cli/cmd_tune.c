@@ -101,10 +101,15 @@ static void say_ending(const fat_session *s, const fat_schedule *schedule)
             s->signal ? "interrupted" : "the budget is used up");
 }
 
-/* One sentence on what was and was not measured. */
-static void say_measured(const opened *o, FILE *to)
+/* One sentence on what was and was not measured, if anything works. */
+static void say_measured(const opened *o, const fat_results *results, FILE *to)
 {
   const char *gpu = o->asked.gpu.name, *path = fat_text_get(&o->path);
+  bool any = false;
+  for (int i = 0; i < results->count; i++)
+    any = any || results->list[i].works;
+  if (!any)
+    return;
   if (o->asked.at_hand)
     fprintf(to,
             "Measured on the %s at hand (driver %s): each kernel was verified first. The times and the best "
@@ -212,10 +217,10 @@ static fat_status report(const opened *o, const fat_schedule *schedule, int *cod
   if (status == FAT_OK) {
     *code = nothing && !options->json ? FAT_EXIT_FINE : fat_exit_print(fat_text_get(&text));
     if (!options->json && !nothing) {
-      say_measured(o, stdout);
+      say_measured(o, &results, stdout);
       say_next(o, &results);
     } else if (!options->quiet && !nothing)
-      say_measured(o, stderr);
+      say_measured(o, &results, stderr);
     say_failures(o, &results);
     if (results.waiting && (!options->quiet || nothing))
       fprintf(stderr, "fatune: %d of %d problems and kernels were not reached yet\n", results.waiting,

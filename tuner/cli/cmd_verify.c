@@ -21,7 +21,6 @@
 #include <unistd.h>
 
 static const double gpu_deadline = 10;   /* seconds: winners are known to be quick */
-static const double noticeable = 0.05;   /* slower than so much is more than noise of an idle GPU */
 static const double proxy_deadline = 60; /* the driver compiles the PTX first, and nobody knows the speed */
 
 /* The problems that have measured rows on the device, each once. */
@@ -40,7 +39,7 @@ typedef struct checking {
   fat_lab lab;
   fat_table table;
   fat_json json;
-  int checked, bad, slower, misread;
+  fat_checked_counts sum;
   const volatile int *stop; /* what has been checked by then is printed */
 } checking;
 
@@ -93,7 +92,8 @@ static fat_status sanitize(checking *c, const fat_problem *p, const fat_entrant 
                             .bare = true,
                             .count = 1,
                             .entrant = {*entrant}};
-  return fat_sanitize_all(fat_text_get(&c->sanitizer), c->asked.ordinal, &a, c->stop, v, &c->misread, err);
+  return fat_sanitize_all(fat_text_get(&c->sanitizer), c->asked.ordinal, &a, c->stop, v, &c->sum.misread,
+                          err);
 }
 
 /* By how much it takes longer than it did: 0.1 is 10 %. */
@@ -125,9 +125,9 @@ static void add_row(checking *c, const fat_problem *p, const char *config, const
                      .slower = c->options->time ? slower_by(then, v) : NAN};
   fat_problem_print(p, row.problem);
   const bool right = v->outcome == FAT_OUT_OK;
-  c->checked++;
-  c->bad += !right;
-  c->slower += row.slower > noticeable;
+  c->sum.checked++;
+  c->sum.bad += !right;
+  c->sum.slower += row.slower > FAT_CHECKED_NOTICEABLE;
   if (c->options->json) {
     fat_checked_json(&row, &c->json);
     flush(c);
@@ -145,10 +145,17 @@ static fat_status check(checking *c, const fat_problem *p, const char *kernel, f
   fat_best best;
   fat_verdict v = {.outcome = FAT_OUT_COMPILE_FAILED};
   fat_status status = fat_db_best(c->db, p, &c->asked.gpu, kernel, true, &best, err);
-  if (status == FAT_E_NOT_FOUND && c->options->arg_count == 0)
-    return FAT_OK;
+  if (status == FAT_E_NOT_FOUND) { /* with a binary; perhaps without */
+    status = fat_db_best(c->db, p, &c->asked.gpu, kernel, false, &best, err);
+    if (status == FAT_E_NOT_FOUND && c->options->arg_count == 0)
+      return FAT_OK;
+  }
   FAT_TRY(status);
-  snprintf(v.detail, sizeof v.detail, "its binary is not stored: the next tune makes it again");
+  if (!best.cubin || !best.recipe) {
+    c->sum.bare += best.trial.origin == FAT_MEASURED;
+    fat_db_best_free(&best);
+    return FAT_OK;
+  }
   const fat_entrant entrant = {fat_config_print(&best.trial.config, config), best.recipe, best.cubin_hash,
                                best.cubin, best.cubin_size};
   const fat_experiment e = {c->options->time ? FAT_TASK_MEASURE : FAT_TASK_CHECK,
@@ -157,8 +164,7 @@ static fat_status check(checking *c, const fat_problem *p, const char *kernel, f
                             &entrant,
                             1,
                             .expected_ms = best.trial.ms};
-  if (best.cubin && best.recipe)
-    status = fat_lab_run(&c->lab, &e, c->stop, &v, err);
+  status = fat_lab_run(&c->lab, &e, c->stop, &v, err);
   if (status == FAT_OK && v.outcome == FAT_OUT_OK && c->options->sanitize)
     status = sanitize(c, p, &entrant, &v, err);
   if (status == FAT_OK)
@@ -198,6 +204,12 @@ static fat_status check_all(checking *c, fat_error *err)
       status = check(c, &p.list[i], c->options->goal.kernels[k], err);
   }
   free(p.list);
+  if (status == FAT_OK && c->sum.checked == 0)
+    return fat_status_fail(
+        err, FAT_E_NOT_FOUND, "there is nothing to verify: %s",
+        c->sum.bare ? "what is stored came without binaries, by an import or in a package, and was "
+                      "verified where it was measured"
+                    : "no such kernel was tuned");
   return status;
 }
 
@@ -214,6 +226,8 @@ static fat_status read_as(checking *c, fat_error *err)
   if (o->as && o->time)
     return fat_status_fail(err, FAT_E_INPUT,
                            "--time compares with what was measured, which --as has none of");
+  if (o->device == FAT_DEVICE_ALL)
+    return fat_status_fail(err, FAT_E_INPUT, "--device all: verify works on one GPU, which a number names");
   if (!o->as)
     return FAT_OK;
   FAT_TRY(fat_gpu_find(o->as, &c->as, err));
@@ -257,26 +271,13 @@ static int print(checking *c, fat_error *err)
     status = fat_text_status(&c->json_text, err);
   } else {
     status = fat_table_print(&c->table, fat_table_look(), &text, err);
-    fat_text_format(&text, "%d of %d kernels are right on the %s at hand.\n", c->checked - c->bad, c->checked,
-                    c->asked.gpu.name);
-    if (c->as)
-      fat_text_format(&text,
-                      "They are the %s's, as PTX that the driver compiled for the %s: the %s's machine code "
-                      "and speed are not seen.\n",
-                      c->as->name, c->asked.gpu.name, c->as->name);
+    fat_checked_sum(&c->sum, c->asked.gpu.name, c->as ? c->as->name : NULL,
+                    c->options->time ? c->asked.driver : NULL, &text);
   }
-  if (c->misread > 0 && !c->options->json)
-    fat_text_format(&text,
-                    "What racecheck or synccheck report of %d of them is what they misread in such kernels: "
-                    "docs/measured.md, \"Memory, f32, sanitizers\".\n",
-                    c->misread);
-  if (c->options->time && !c->options->json)
-    fat_text_format(&text, "%d take more than %.0f %% longer than when they were tuned (driver %s now).\n",
-                    c->slower, 100 * noticeable, c->asked.driver);
   int code = status == FAT_OK ? fat_exit_print(fat_text_get(c->options->json ? &c->json_text : &text))
                               : fat_exit_fail(err);
   fat_text_free(&text);
-  return code == FAT_EXIT_FINE && c->bad + c->slower > 0 ? FAT_EXIT_NO_KERNEL : code;
+  return code == FAT_EXIT_FINE && c->sum.bad + c->sum.slower > 0 ? FAT_EXIT_NO_KERNEL : code;
 }
 
 static int verify(const fat_options *options)
@@ -304,7 +305,7 @@ static int verify(const fat_options *options)
   const int signal = status == FAT_E_CANCELLED ? fat_stop_signal() : 0;
   fat_stop_end(&stops);
   fat_error lost = {0};
-  int code = status == FAT_OK || c.checked > 0 ? print(&c, &lost) : FAT_EXIT_FINE;
+  int code = status == FAT_OK || c.sum.checked > 0 ? print(&c, &lost) : FAT_EXIT_FINE;
   if (signal) {
     fprintf(stderr, "fatune: interrupted: not all kernels were checked\n");
     code = FAT_EXIT_SIGNAL + signal;

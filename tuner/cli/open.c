@@ -4,9 +4,12 @@
  * no error here: everything but timing works without one, as long as a GPU is named. */
 #include "open.h"
 
+#include "compile.h"
 #include "device.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,12 +199,33 @@ fat_status fat_open_own_db(const fat_options *options, fat_db_mode mode, fat_db 
   return open_db(options, mode, NULL, db, path, err);
 }
 
+/* NVRTC takes SIGINT and SIGTERM for itself while it compiles for the first time: a Ctrl-C then ends the
+ * process without a word, as if the GPU were lost. So the first text is one that it refuses, within 40 ms,
+ * and meanwhile signals wait. */
+static void compile_first(fat_nvrtc *nvrtc, int sm)
+{
+  char target[16];
+  fat_binary none;
+  fat_error refused;
+  sigset_t wait, before;
+  sigemptyset(&wait);
+  sigaddset(&wait, SIGINT);
+  sigaddset(&wait, SIGTERM);
+  snprintf(target, sizeof target, "sm_%d", sm);
+  pthread_sigmask(SIG_BLOCK, &wait, &before);
+  fat_compile(nvrtc, "}", "first.cu", target, 0, NULL, &none, &refused);
+  fat_binary_free(&none);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 fat_status fat_open_nvrtc(const fat_options *options, const fat_asked_gpu *asked, fat_nvrtc **nvrtc,
                           fat_error *err)
 {
   FAT_TRY(fat_nvrtc_open(options->cuda ? options->cuda : asked->cuda, nvrtc, err));
-  if (fat_nvrtc_targets(*nvrtc, asked->gpu.sm))
+  if (fat_nvrtc_targets(*nvrtc, asked->gpu.sm)) {
+    compile_first(*nvrtc, asked->gpu.sm);
     return FAT_OK;
+  }
   fat_status status =
       fat_status_fail(err, FAT_E_NVRTC,
                       "NVRTC %s (%s) cannot compile for sm_%d, which the %s needs; "

@@ -65,6 +65,22 @@ static bool is_chosen(const fat_rows *rows, char **row, const fat_options *o)
          has_kernel(&o->goal, cell(rows, row, "kernel"), cell(rows, row, "config"));
 }
 
+/* A filter by a column that the view lacks would leave out all rows. */
+static fat_status check_filters(const fat_rows *rows, const fat_options *o, fat_error *err)
+{
+  const struct {
+    const char *column;
+    bool given;
+  } filters[] = {
+      {"gpu", o->gpu}, {"problem", o->problem}, {"origin", o->origin}, {"kernel", o->goal.kernel_count > 0}};
+  for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
+    if (filters[i].given && fat_rows_column(rows, filters[i].column) < 0)
+      return fat_status_fail(err, FAT_E_INPUT,
+                             "--%s: this view has no such column (--csv prints all of them)",
+                             filters[i].column);
+  return FAT_OK;
+}
+
 static bool is_filtered(const fat_options *o)
 {
   return o->gpu || o->problem || o->origin || o->goal.kernel_count || o->sort || o->top || o->all;
@@ -121,6 +137,8 @@ static fat_status choose(fat_rows *rows, const fat_options *o, fat_error *err)
 {
   char *rest = rows->text.data, *objects = rows->objects.data, *line = rest ? strsep(&rest, "\n") : NULL;
   rows->column_count = line ? split(line, rows->names) : 0;
+  if (line)
+    FAT_TRY(check_filters(rows, o, err));
   if (objects)
     strsep(&objects, "\n"); /* its bracket */
   while (rest && (line = strsep(&rest, "\n")) && *line) {

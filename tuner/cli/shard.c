@@ -5,16 +5,18 @@
 
 #include <stdlib.h>
 
-/* In this order: a step inside a job says more than the job. `base` is what the first one is called. */
+/* In this order: a step inside a job says more than the job. `base` is what the first one is called,
+ * `step` how far apart they are. */
 static const struct {
-  const char *rank, *count, *base;
+  const char *rank, *count, *base, *step;
 } launchers[] = {
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL},                    /* Open MPI */
-    {"PMI_RANK", "PMI_SIZE", NULL},                                            /* MPICH, Intel MPI */
-    {"SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN"}, /* sbatch --array */
-    {"SLURM_PROCID", "SLURM_NTASKS", NULL},                                    /* srun */
-    {"JOB_COMPLETION_INDEX", "FATUNE_SHARDS", NULL}, /* Kubernetes, which does not tell how many */
-    {"RANK", "WORLD_SIZE", NULL},                    /* torchrun */
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL, NULL}, /* Open MPI */
+    {"PMI_RANK", "PMI_SIZE", NULL, NULL},                         /* MPICH, Intel MPI */
+    {"SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN",
+     "SLURM_ARRAY_TASK_STEP"},                             /* sbatch */
+    {"SLURM_PROCID", "SLURM_NTASKS", NULL, NULL},          /* srun */
+    {"JOB_COMPLETION_INDEX", "FATUNE_SHARDS", NULL, NULL}, /* Kubernetes, which does not tell how many */
+    {"RANK", "WORLD_SIZE", NULL, NULL},                    /* torchrun */
 };
 
 /* A whole number, or -1. */
@@ -31,11 +33,17 @@ static long number_of(const char *variable)
 fat_status fat_shard_here(int *index, int *count, fat_error *err)
 {
   for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
-    const long base = launchers[i].base ? number_of(launchers[i].base) : 0;
-    const long rank = number_of(launchers[i].rank) - (base > 0 ? base : 0),
-               all = number_of(launchers[i].count);
-    if (rank < 0 || all <= 0 || rank >= all)
+    const long id = number_of(launchers[i].rank), all = number_of(launchers[i].count),
+               base = number_of(launchers[i].base), step = number_of(launchers[i].step);
+    if (id < 0 || all <= 0)
       continue;
+    const long from = id - (base > 0 ? base : 0), rank = step > 1 ? from / step : from;
+    if (rank < 0 || rank >= all || (step > 1 && from % step != 0))
+      return fat_status_fail(
+          err, FAT_E_INPUT,
+          "--shard auto: %s is %ld of %ld, which is no part of them (of an array some of whose "
+          "numbers are left out?): name it, like --shard 1/8",
+          launchers[i].rank, id, all);
     *index = 1 + (int)rank;
     *count = (int)all;
     return FAT_OK;

@@ -32,8 +32,7 @@ const volatile int *fat_stop_begin(fat_stop *stop, bool quiet)
   asked = 0;
   notice = quiet ? NULL : stopping + !isatty(STDERR_FILENO); /* below a live line */
   for (int i = 0; i < 2; i++)
-    if (sigaction(numbers[i], &action, &stop->before[i]) == 0 && stop->before[i].sa_handler == SIG_IGN)
-      sigaction(numbers[i], &stop->before[i], NULL); /* as in a background job of a script: it stays so */
+    sigaction(numbers[i], &action, &stop->before[i]);
   return &asked;
 }
 
