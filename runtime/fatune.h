@@ -141,8 +141,9 @@ typedef struct fatune_sizes {
   int64_t block_q, block_k;          /* of blocks (bs): rows and keys of one; else 0 */
 } fatune_sizes;
 
-/* Bytes that fatune_run needs beside the tensors for calls of these sizes, and so for smaller ones; may be 0.
- * NULL: the sizes of the problem that was planned, and an error where that was a family. */
+/* Bytes that fatune_run needs beside the tensors for calls of these sizes, and so for smaller ones of the
+ * same heads and split; may be 0. NULL: the sizes of the problem that was planned, and an error where that
+ * was a family. */
 FATUNE_API fatune_status fatune_workspace(const fatune_plan *plan, const fatune_sizes *sizes, size_t *bytes);
 
 /* What the plan is: lines of `name value` (problem, device, pick, kernel, origin, ...; of a family: family,
@@ -183,10 +184,11 @@ typedef struct fatune_tensors {
                                   0 where all batches have the same */
   const fatune_tensor *dsink;  /* of `dsink`: [h], the gradient of sink, which backward writes */
   const fatune_tensor *used_q, *used_k; /* [b] of int32, of `used`: how many rows of Q, of K and V each batch
-                                           has; those behind are neither read nor written. used_q NULL: all
-                                           rows of Q. Only stride[0] is read */
+                                           has; those behind are neither read nor written, unless there
+                                           are no keys, or no rows of Q, at all: then outputs are cleared as
+                                           a whole. used_q NULL: all rows of Q. Only stride[0] is read */
   const fatune_tensor *lpad;   /* [b] of int32, of `lpad`: so many rows of K and V ahead of the first key of
-                                  each batch, which are neither read nor written. Only stride[0] is read */
+                                  each batch, which are as those behind used_k. Only stride[0] is read */
   const fatune_tensor *dLSE;   /* of `dlse`: the gradient of LSE, laid out as it is */
   const fatune_tensor *prefix; /* [b] of int32, of `prefix`: the causal mask leaves the first so many keys of
                                   each batch to all of its rows. Only stride[0] is read */

@@ -140,6 +140,11 @@ void fat_attempt_make(fat_attempt *attempt, const fat_session *session, fat_scri
 
   fat_status compiled = fat_compile(session->nvrtc, fat_text_get(&attempt->source.text), config->kernel,
                                     target, compile_deadline, session->stop, &attempt->binary, err);
+  if (compiled == FAT_E_TIMEOUT) { /* stored, it is final: the process may have been stopped meanwhile */
+    fat_binary_free(&attempt->binary);
+    compiled = fat_compile(session->nvrtc, fat_text_get(&attempt->source.text), config->kernel, target,
+                           compile_deadline, session->stop, &attempt->binary, err);
+  }
   if (compiled == FAT_OK) {
     attempt->status = inspect(attempt, resident, err);
     if (attempt->status == FAT_OK && attempt->outcome != FAT_OUT_UNFIT)
