@@ -305,7 +305,7 @@ const fat_command fat_cmd_show = {
         "come to: normal data weighs half.\n\n"
         "On a terminal what all rows share stands above them, and a package's rows are left out where there "
         "are "
-        "own ones; a pipe gets every row and column.\n\n" FAT_EXIT_HELP,
+        "own ones; a pipe gets every row, with --csv or --json every column.\n\n" FAT_EXIT_HELP,
     .uses = FAT_USE(OF_GPU) | FAT_USE(PROBLEM) | FAT_USE(OF_KERNEL) | FAT_USE(ORIGIN) | FAT_USE(SORT) |
             FAT_USE(TOP) | FAT_USE(ALL) | FAT_USE(CSV) | FAT_USE(DB) | FAT_USE(JSON) | FAT_USE(QUIET),
     .most = 1,
