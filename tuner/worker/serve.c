@@ -39,6 +39,7 @@ static const struct {
   fat_outcome outcome;
 } outcomes[] = {
     {FAT_E_DEVICE_MEMORY, FAT_OUT_OOM},   {FAT_E_LAUNCH, FAT_OUT_LAUNCH_FAILED},
+    {FAT_E_NOMEM, FAT_OUT_OOM}, /* of the host, for what is right: other problems are smaller */
     {FAT_E_IMAGE, FAT_OUT_LAUNCH_FAILED}, {FAT_E_CUDA, FAT_OUT_LAUNCH_FAILED},
     {FAT_E_CONTEXT_DEAD, FAT_OUT_FAULT},
 };
