@@ -1,6 +1,7 @@
 /* mod_print.c -- an expression as canonical text. */
 #include "mod.h"
 
+#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +14,12 @@ void fat_mod_print_number(float x, fat_text *out)
     return;
   }
   snprintf(text, sizeof text, "%.9g", (double)x);
-  for (char *s = text; *s; s++)
-    *s = *s == ',' ? '.' : *s;
+  const char *point = localeconv()->decimal_point; /* of some languages two bytes */
+  char *at = strcmp(point, ".") != 0 ? strstr(text, point) : NULL;
+  if (at) {
+    *at = '.';
+    memmove(at + 1, at + strlen(point), strlen(at + strlen(point)) + 1);
+  }
   fat_text_format(out, "%s%s", text, strpbrk(text, ".e") ? "" : ".0");
 }
 
