@@ -218,10 +218,12 @@ fat_status fat_load_compiled(fat_loader *l, fatune_jit_request *request, fat_loa
 
 void fat_load_keep(fat_loader *l)
 {
+  fat_error why = {0}; /* where another process holds the database, one wait of seconds is enough */
   for (int i = 0; i < l->made_count; i++) {
     fat_made *made = &l->made[i];
-    fat_error why = {0};
-    if (l->handle->database && fat_kept_put(l->handle->database, l->gpu, made, &why) != FAT_OK)
+    if (why.status != FAT_E_BUSY)
+      why.status = l->handle->database ? fat_kept_put(l->handle->database, l->gpu, made, &why) : FAT_OK;
+    if (why.status != FAT_OK)
       fat_text_format(l->why, "kept: %s is not stored: %s\n", made->config, why.text);
     fat_jit_free(&l->handle->jit, &made->answer);
   }
