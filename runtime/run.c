@@ -101,7 +101,7 @@ static fat_status launch_best(const calling *c, fat_error *err)
   return first;
 }
 
-/* Whether there are no rows or no keys; of ragged batches the text's lengths bound them. */
+/* Whether there are no rows or no keys; ragged batches are counted by their totals. */
 static bool is_empty(const fat_problem *p)
 {
   if (p->q == 0 || p->k == 0)
