@@ -155,8 +155,8 @@ test_show_gpus() {
   out_has '"gpu": "T4", "sm": 75, "sms": 40'
   run show gpus --csv
   out_has "gpu,sm,sms,shared_block,shared_sm,l2,bus,clock,dram,memory,device" "show gpus --csv"
-  refuses 2 "show gpus: the whole table is printed" show gpus --top 3
   out_has $'\nT4,75,40,65536,65536,4194304,256,1590,320,16,sm75-40SM-'
+  refuses 2 "show gpus: the whole table is printed" show gpus --top 3
 }
 
 test_render() {
