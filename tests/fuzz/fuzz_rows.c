@@ -46,7 +46,7 @@ static void make_trial(const char *problem, const char *config, fat_trial *t)
   t->eligible = 1;
   t->source_hash = "0123456789abcdef";
   t->ms = 1.5;
-  t->p20 = t->p80 = t->clock_mhz = t->error_max = t->error_allowed = NAN;
+  t->mean = t->p20 = t->p80 = t->clock_mhz = t->error_max = t->error_allowed = NAN;
 }
 
 /* The file that is changed: a run, a failure, a measured and a predicted row, content of every kind. */
