@@ -74,7 +74,7 @@ static fat_trial trial_of(int i, char hash[FAT_HASH_SIZE])
   t.outcome = i % 11 ? FAT_OUT_OK : FAT_OUT_SPILLS;
   t.origin = FAT_PREDICTED;
   t.ms = 1 + (i * INT64_C(7919) % 1000) / 100.0;
-  t.p20 = t.p80 = t.clock_mhz = t.error_max = t.error_allowed = NAN;
+  t.mean = t.p20 = t.p80 = t.clock_mhz = t.error_max = t.error_allowed = NAN;
   t.limit = "fma";
   t.registers = 96;
   t.shared = 32768;
