@@ -149,14 +149,12 @@ static fat_status put_with_code(fat_db *db, fat_db_row *row, int64_t known, fat_
 static fat_status put_row(fat_db *db, fat_db_row *row, fat_import *counts, fat_error *err)
 {
   bool better;
-  int64_t bare = 0;
+  int64_t bare;
   fat_trial *t = &row->trial;
-  FAT_TRY(fat_db_put_compare(db, t, &better, err));
+  FAT_TRY(fat_db_put_compare(db, t, &better, &bare, err));
   if (!better) {
     counts->kept++;
-    if (counts->code_from)
-      FAT_TRY(fat_db_put_bare(db, t, &bare, err));
-    return bare ? put_with_code(db, row, bare, counts, err) : FAT_OK;
+    return bare && counts->code_from ? put_with_code(db, row, bare, counts, err) : FAT_OK;
   }
   FAT_TRY(run_of(db, row, &t->run, err));
   t->log = "";

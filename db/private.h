@@ -263,10 +263,11 @@ fat_status fat_db_run_add(fat_db *db, const char *status, const fat_run *run, in
  * config; else the one of the latest date is. */
 fat_status fat_db_put_row(fat_db *db, fat_trial *trial, const fat_artifact *artifact, const char *date,
                           fat_error *err);
-/* Whether a trial from elsewhere is better than ours of the same key, or we have none. */
-fat_status fat_db_put_compare(fat_db *db, const fat_trial *trial, bool *better, fat_error *err);
-/* The id of ours of the same key, if it has no code, which fat_db_put_code gives it; else 0. */
-fat_status fat_db_put_bare(fat_db *db, const fat_trial *trial, int64_t *id, fat_error *err);
-fat_status fat_db_put_code(fat_db *db, int64_t id, const fat_artifact *artifact, fat_error *err);
+/* Whether a trial from elsewhere is better than ours of the same key, or we have none. *bare: the id of ours
+ * where it has no binary, else 0. */
+fat_status fat_db_put_compare(fat_db *db, const fat_trial *trial, bool *better, int64_t *bare,
+                              fat_error *err);
+/* fat_db_put_artifact inside a transaction that is open. */
+fat_status fat_db_put_code(fat_db *db, int64_t trial, const fat_artifact *artifact, fat_error *err);
 
 #endif

@@ -207,7 +207,7 @@ static fat_status find_keys(fat_db *db, const fat_trial *t, keys *k, fat_error *
   return toolchain_id(db, t, &k->toolchain, err);
 }
 
-fat_status fat_db_put_compare(fat_db *db, const fat_trial *t, bool *better, fat_error *err)
+fat_status fat_db_put_compare(fat_db *db, const fat_trial *t, bool *better, int64_t *bare, fat_error *err)
 {
   keys k;
   sqlite3_stmt *stmt;
@@ -218,6 +218,7 @@ fat_status fat_db_put_compare(fat_db *db, const fat_trial *t, bool *better, fat_
                       k.toolchain, fat_db_origin_name(t->origin)));
   FAT_TRY(fat_db_step(db, stmt, &row, err));
   *better = !row;
+  *bare = row ? sqlite3_column_int64(stmt, 3) : 0;
   if (!row)
     return FAT_OK;
   const char *outcome = (const char *)sqlite3_column_text(stmt, 0);
@@ -229,14 +230,6 @@ fat_status fat_db_put_compare(fat_db *db, const fat_trial *t, bool *better, fat_
   const bool lower = (raced && races ? t->mean : t->ms) < cost;
   *better = t->outcome == FAT_OUT_OK && (!works || (raced == races ? lower : races));
   return fat_db_finish(db, stmt, NULL, err);
-}
-
-fat_status fat_db_put_bare(fat_db *db, const fat_trial *t, int64_t *id, fat_error *err)
-{
-  keys k;
-  FAT_TRY(find_keys(db, t, &k, err));
-  return fat_db_do(db, FAT_SQL_TRIAL_BARE, id, err, "iittit", k.problem, k.device, k.config,
-                   or_empty(t->source_hash), k.toolchain, fat_db_origin_name(t->origin));
 }
 
 fat_status fat_db_put_row(fat_db *db, fat_trial *t, const fat_artifact *artifact, const char *date,
@@ -267,7 +260,7 @@ fat_status fat_db_put(fat_db *db, fat_trial *trial, const fat_artifact *artifact
   return fat_db_end(db, fat_db_put_row(db, trial, artifact, NULL, err), err);
 }
 
-static fat_status attach_content(fat_db *db, int64_t trial, const fat_artifact *artifact, fat_error *err)
+fat_status fat_db_put_code(fat_db *db, int64_t trial, const fat_artifact *artifact, fat_error *err)
 {
   char source[FAT_DB_WORD + 1] = "";
   sqlite3_stmt *stmt;
@@ -285,16 +278,11 @@ static fat_status attach_content(fat_db *db, int64_t trial, const fat_artifact *
                    *c.binary ? c.binary : NULL);
 }
 
-fat_status fat_db_put_code(fat_db *db, int64_t trial, const fat_artifact *artifact, fat_error *err)
-{
-  return attach_content(db, trial, artifact, err);
-}
-
 fat_status fat_db_put_artifact(fat_db *db, int64_t trial, const fat_artifact *artifact, fat_error *err)
 {
   FAT_TRY(fat_db_ready(db, true, err));
   FAT_TRY(fat_db_begin(db, err));
-  return fat_db_end(db, attach_content(db, trial, artifact, err), err);
+  return fat_db_end(db, fat_db_put_code(db, trial, artifact, err), err);
 }
 
 static fat_status prefer(fat_db *db, int64_t trial, fat_error *err)

@@ -14,10 +14,11 @@
 
 #define NOW "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
 
-/* Row o was made of the same source by the same tools as row n, in another run. */
+/* Rows of the config that the trial ?1 has, at its problem, on its device and of its origin. */
 #define OF_CONFIG                                                                                            \
   "(problem, device, config, origin) = (SELECT problem, device, config, origin FROM main.trial WHERE id = "  \
   "?1)"
+/* Row o was made of the same source by the same tools as row n, in another run. */
 #define SAME_KEY                                                                                             \
   "o.problem = n.problem AND o.device = n.device AND o.config = n.config AND o.source = n.source"            \
   " AND o.toolchain = n.toolchain AND o.origin = n.origin AND o.id <> n.id"
