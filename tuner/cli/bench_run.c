@@ -297,7 +297,7 @@ fat_status fat_bench_open(const fat_options *options, const fat_asked_gpu *asked
   b->options = options;
   b->asked = asked;
   FAT_TRY(fat_open_script(options, &b->script, err));
-  FAT_TRY(fat_open_nvrtc(options, asked, &b->nvrtc, err));
+  FAT_TRY(fat_open_compiler(options, asked, &b->nvrtc, err));
   fat_error why = {0};
   fat_status status = fat_open_db(options, FAT_DB_READ, &b->db, &path, &why);
   fat_text_free(&path);

@@ -241,7 +241,7 @@ static fat_status show_gpus(const fat_options *o, fat_text *out, fat_error *err)
   };
   int count;
   const fat_gpu *list = fat_gpu_list(&count);
-  if (o->gpu || o->problem || o->origin || o->goal.kernel_count > 0 || o->sort || o->top)
+  if (fat_rows_filtered(o))
     return fat_status_fail(
         err, FAT_E_INPUT,
         "show gpus: the whole table is printed, without filters: --csv is for sort and grep");

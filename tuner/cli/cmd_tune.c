@@ -58,7 +58,7 @@ static fat_status open_all(opened *o, fat_error *err)
   if (o->agenda.count == 0 && !options->quiet)
     fprintf(stderr, "fatune: there are fewer families than parts: none falls to part %d of %d\n",
             options->shard.index, options->shard.count);
-  FAT_TRY(fat_open_nvrtc(options, &o->asked, &s->nvrtc, err));
+  FAT_TRY(fat_open_compiler(options, &o->asked, &s->nvrtc, err));
   FAT_TRY(fat_compile_key(s->nvrtc, &o->key, err));
   FAT_TRY(fat_open_db(options, FAT_DB_WRITE, &s->db, &o->path, err));
   FAT_TRY(fat_db_lock_tuning(s->db, gpu, err));

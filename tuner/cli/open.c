@@ -199,6 +199,22 @@ fat_status fat_open_own_db(const fat_options *options, fat_db_mode mode, fat_db 
   return open_db(options, mode, NULL, db, path, err);
 }
 
+fat_status fat_open_nvrtc(const fat_options *options, const fat_asked_gpu *asked, fat_nvrtc **nvrtc,
+                          fat_error *err)
+{
+  FAT_TRY(fat_nvrtc_open(options->cuda ? options->cuda : asked->cuda, nvrtc, err));
+  if (fat_nvrtc_targets(*nvrtc, asked->gpu.sm))
+    return FAT_OK;
+  fat_status status =
+      fat_status_fail(err, FAT_E_NVRTC,
+                      "NVRTC %s (%s) cannot compile for sm_%d, which the %s needs; "
+                      "another CUDA major may: --cuda 12 or --cuda 13",
+                      fat_nvrtc_version(*nvrtc), fat_nvrtc_path(*nvrtc), asked->gpu.sm, asked->gpu.name);
+  fat_nvrtc_close(*nvrtc);
+  *nvrtc = NULL;
+  return status;
+}
+
 /* NVRTC takes SIGINT and SIGTERM for itself while it compiles for the first time: a Ctrl-C then ends the
  * process without a word, as if the GPU were lost. So the first text is one that it refuses, within 40 ms,
  * and meanwhile signals wait. */
@@ -218,20 +234,10 @@ static void compile_first(fat_nvrtc *nvrtc, int sm)
   pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-fat_status fat_open_nvrtc(const fat_options *options, const fat_asked_gpu *asked, fat_nvrtc **nvrtc,
-                          fat_error *err)
+fat_status fat_open_compiler(const fat_options *options, const fat_asked_gpu *asked, fat_nvrtc **nvrtc,
+                             fat_error *err)
 {
-  FAT_TRY(fat_nvrtc_open(options->cuda ? options->cuda : asked->cuda, nvrtc, err));
-  if (fat_nvrtc_targets(*nvrtc, asked->gpu.sm)) {
-    compile_first(*nvrtc, asked->gpu.sm);
-    return FAT_OK;
-  }
-  fat_status status =
-      fat_status_fail(err, FAT_E_NVRTC,
-                      "NVRTC %s (%s) cannot compile for sm_%d, which the %s needs; "
-                      "another CUDA major may: --cuda 12 or --cuda 13",
-                      fat_nvrtc_version(*nvrtc), fat_nvrtc_path(*nvrtc), asked->gpu.sm, asked->gpu.name);
-  fat_nvrtc_close(*nvrtc);
-  *nvrtc = NULL;
-  return status;
+  FAT_TRY(fat_open_nvrtc(options, asked, nvrtc, err));
+  compile_first(*nvrtc, asked->gpu.sm);
+  return FAT_OK;
 }

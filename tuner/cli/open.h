@@ -39,5 +39,9 @@ fat_status fat_open_own_db(const fat_options *options, fat_db_mode mode, fat_db 
 /* NVRTC for --cuda, else for the driver's CUDA. FAT_E_NVRTC also where it cannot compile for `gpu`. */
 fat_status fat_open_nvrtc(const fat_options *options, const fat_asked_gpu *asked, fat_nvrtc **nvrtc,
                           fat_error *err);
+/* The same for who compiles while signals are awaited: NVRTC's first compile is behind it, which would take
+ * them. */
+fat_status fat_open_compiler(const fat_options *options, const fat_asked_gpu *asked, fat_nvrtc **nvrtc,
+                             fat_error *err);
 
 #endif

@@ -141,7 +141,7 @@ fat_status fat_proxy_each(const fat_proxy *proxy, fat_error *err)
   FAT_TRY(fat_proxy_target(proxy->as, &proxy->hand->gpu, m.target, err));
   fat_status status = fat_open_script(proxy->options, &m.script, err);
   if (status == FAT_OK)
-    status = fat_open_nvrtc(proxy->options, &as, &m.nvrtc, err);
+    status = fat_open_compiler(proxy->options, &as, &m.nvrtc, err);
   if (status == FAT_OK)
     status = make_all(&m, err);
   fat_nvrtc_close(m.nvrtc);

@@ -81,9 +81,9 @@ static fat_status check_filters(const fat_rows *rows, const fat_options *o, fat_
   return FAT_OK;
 }
 
-static bool is_filtered(const fat_options *o)
+bool fat_rows_filtered(const fat_options *o)
 {
-  return o->gpu || o->problem || o->origin || o->goal.kernel_count || o->sort || o->top || o->all;
+  return o->gpu || o->problem || o->origin || o->goal.kernel_count || o->sort || o->top;
 }
 
 typedef struct ordered {
@@ -193,7 +193,7 @@ fat_status fat_rows_read(fat_db *db, const char *view, const fat_options *o, boo
   fat_db_read_end(db);
   if (status == FAT_OK)
     status = choose(rows, o, err);
-  if (status == FAT_OK && own && !is_filtered(o))
+  if (status == FAT_OK && own && !fat_rows_filtered(o) && !o->all)
     leave_out_shipped(rows);
   if (status == FAT_OK && o->sort)
     status = sort_rows(rows, o->sort, err);

@@ -26,6 +26,8 @@ void fat_rows_free(fat_rows *rows);
 
 /* The place of a column, or -1. */
 int fat_rows_column(const fat_rows *rows, const char *name);
+/* Whether the options leave rows out or order them. */
+bool fat_rows_filtered(const fat_options *options);
 
 void fat_rows_csv(const fat_rows *rows, fat_text *out);
 void fat_rows_json(const fat_rows *rows, fat_text *out);
