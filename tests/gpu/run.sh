@@ -99,9 +99,12 @@ stage_kill() {
 stage_verify() {
   "$fatune" verify --db "$out/tune.db" >"$out/verify.txt" 2>>"$log"
   need "a winner is not right" same $? 0
-  "$fatune" verify --db "$out/tune.db" --kernel standard,fa1,standard_bwd,fa1_bwd >>"$out/verify.txt" 2>>"$log"
-  local code=$? # 3: none was tuned
-  need "a baseline is not right" test $code -eq 0 -o $code -eq 3
+  local baselines=standard,fa1,standard_bwd,fa1_bwd code=0
+  if FATUNE_SYSTEM_DB= "$fatune" show trials --db "$out/tune.db" --kernel $baselines --json 2>>"$log" | grep -q '"config"'; then
+    "$fatune" verify --db "$out/tune.db" --kernel $baselines >>"$out/verify.txt" 2>>"$log"
+    code=$?
+  fi
+  need "a baseline is not right" same $code 0
   cat "$out/verify.txt" >>"$log"
 }
 
