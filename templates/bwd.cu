@@ -2,7 +2,8 @@
 //   P = exp(S - LSE),  dV = P^T dO,  dP = dO V^T,  dS = P (dP - D),  dQ = scale dS K,  dK = scale dS^T Q,  D = rowsum(dO O)
 // dK and dV stay on chip, over all query heads that share K and V; to dQ every block adds its share, in fp32 in device
 // memory. S, P, dP and dS are transposed, a row for each key: so P^T and dS^T go from registers into products, where a warp
-// has whole rows of them (P_held). Three launches: D, all products, dQ rounded.
+// has whole rows of them (P_held). Three launches: D, all products, dQ rounded. Above d 80 most configs have A = 1: the same five
+// products, divided between the halves of a block (lib/apart.cuh).
 %  for _, file in ipairs(libs) do use(file) end
 extern "C" __global__ void __launch_bounds__(T)
 $(entry "prepare")(const call a$(take_lists), float *dQ_all, LD_row *LD_all)
@@ -75,7 +76,7 @@ $(entry "bwd")(const call a$(take_lists), float *dQ_all, const LD_row *LD_all)
     $(score_rows)(S, a, at, i0, j0$(and_slopes));
     if (is_cut(visit, $(listed and "n" or "i")))
       mask_rows(S, a, at, i0, j0);
-    exp2_minus_LSE(S, from.LD(n), c);                   // P^T = exp(S^T - LSE)
+    exp2_minus_LSE(S, from.LD(n), c);                   // P^T = exp(S^T - LSE), in the place of S^T
     $(weigh_rows)(S, a, at, i0, j0);
     $(P_held and "add_AB(dV, left_from(" .. kept_S .. "), from.dO(n))" or "lay_part(P, " .. kept_S .. ")"); // dV = dV + P^T dO
     S_part dP = {};
@@ -83,7 +84,7 @@ $(entry "bwd")(const call a$(take_lists), float *dQ_all, const LD_row *LD_all)
 %  if has.softcap and not keeps_slope then
     times_slope(S, from.LD(n), a, at, i0, j0);
 %  end
-    times_dP_minus_D(S, dP, from.LD(n)$(and_boost));                // dS^T = P^T (dP^T - D)
+    times_dP_minus_D(S, dP, from.LD(n)$(and_boost));                // dS^T = P^T (dP^T - D), in the place of P^T
 %  if keeps_slope then
     times_kept(S, slopes);
 %  end

@@ -30,7 +30,7 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
     await_last();                                       // dQ is 0
     const K_rows K(K_of(me, from.round));
     const V_rows V(V_of(me, from.round));
-    lay_dS(from.dS(from.before), me, rounded<Br>{});     // of no step: what dQ = dS K reads in the first
+    lay_dS(from.dS(from.before), me, rounded<Br>{});     // zeros: in the first step dQ = dS K has no step before
     show_dS(from.dS(from.before));
     await_start(me, 0);                                 // the warpgroup before has its first P
     bool dO_here = false;
@@ -40,7 +40,7 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
     products_wait<0>();
 %  end
     for (i32 n = from.before; n <= last; n++) {
-%  if sliced then
+%  if sliced then                                        -- the step below, but dV starts slice by slice as P comes: lib/ws_slices.cuh
       sliced_step(dK, dV, dO_here, a, my, from, of, K, V, share, me, n, last_tile$(lots and ", dS" or ""));
 %  else
       acc<Bc, Br> dP;
@@ -48,7 +48,7 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
 %  if not S_early then
       acc<Bc, Br> $(keeps_slope and "slopes, " or "")S;
       start_S(S, K, n, false);$(draw_lots)                          // S^T = K Q^T
-      products_wait<0>();                               // S is there, and dK
+      products_wait<0>();                               // S is there, and dK of the step before
       release_Q(n - 1);
 %  end
       set_P(S, a, of.$(at_of)(a), my.j0, n$(and_slopes));                  // P = exp(S - LSE)
@@ -59,7 +59,7 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
       const bool dS_here = is_full(dS_full, dS_place_of(from.dS(n)))$(Q_here);
 %  if S_early then
       const D_of_rows D(LD_of(n));
-      products_wait<1>();                               // dP is there, and dK
+      products_wait<1>();                               // dP is there, and dK of the step before
       release_Q(n - 1);
 %  else
       products_wait<1>();                               // dP is there

@@ -33,7 +33,7 @@ $(entry "fa1")(const call a, float *l_all, float *m_all$(O_apart and ", float *O
     for (i32 i = 0; i < Tr; i++) {                                             // 7
       const spans visit = range(a, at, i * Br);
       if (j < visit.first || j >= visit.last$(has.bs and " || blocks_at(a, at, i * Br, j * Bc) == no_block" or ""))
-        continue;                                       // no row of this tile sees a key of that one
+        continue;                                       // no row of this tile sees a key of that one; with a block mask: Algorithm 5
       block_sync();                                     // all are done with the last Q; its O, l, m are written
       const auto Q_next = depart<D>(Q_place, at.Q, at.Qn, i * Br, at.nq);      // 8
       sums<Br, Dv> O = load_sums<sums<Br, Dv>>(O_head, i * Br, at.nq);

@@ -1,5 +1,6 @@
 // fa1_bwd.cu -- FlashAttention, Algorithm 4 of the first paper: the backward with an outer loop over K and V and an inner
-// one over Q. P is made again from LSE; dK and dV grow on chip, dQ in device memory.
+// one over Q. dK and dV grow on chip, dQ in device memory. Two things are as in the second paper: P is made again from LSE, not
+// from l and m, and D is computed once, ahead of the loops.
 //   P = exp(S - LSE),  dV = P^T dO,  dP = dO V^T,  dS = P (dP - D),  dQ = scale dS K,  dK = scale dS^T Q,  D = rowsum(dO O)
 // One block for each batch and head of K and V, which sums over the query heads that share it. S, P and dS are kept
 // transposed, a row for each key: so P^T and dS^T go from registers into products.
@@ -40,7 +41,7 @@ $(entry "fa1_bwd")(const call a, float *dQ_all, float *D_all)
         const i32 i0 = i * Br;
 %  if has.bs then
         if (blocks_at(a, at, i0, j0) == no_block)
-          continue;                                     // Algorithm 5
+          continue;                                     // blocks that are not there, as in Algorithm 5
 %  end
         const auto Q_next = depart<D>(Q, at.Q, at.Qn, i0, at.nq);
         const auto dO_next = depart<Dv>(dO, at.dO, at.dOn, i0, at.nq);
@@ -52,7 +53,7 @@ $(entry "fa1_bwd")(const call a, float *dQ_all, float *D_all)
         $(score_rows)(S, a, at, i0, j0$(and_slopes));
         if (is_cut(visit, i))
           mask_rows(S, a, at, i0, j0);
-        exp2_by(S, load_colvec<Br>(at.LSE, i0, at.nq), c);                     // P^T = exp(S^T - LSE)
+        exp2_by(S, load_colvec<Br>(at.LSE, i0, at.nq), c);                     // P^T = exp(S^T - LSE), in the place of S^T
         $(weigh_rows)(S, a, at, i0, j0);
         mma_AB(dV, operand_of($(kept_S)), dO);                  // dV = dV + P^T dO
         acc<Bc, Br> dP = {};
@@ -60,7 +61,7 @@ $(entry "fa1_bwd")(const call a, float *dQ_all, float *D_all)
 %  if has.softcap and not keeps_slope then
         times_slope_by(S, load_colvec<Br>(at.LSE, i0, at.nq), a, at, i0, j0);
 %  end
-        times_difference(S, dP, load_colvec<Br>(D_all + i64(head) * a.q, i0, at.nq)$(and_boost)); // dS^T = P^T (dP^T - D)
+        times_difference(S, dP, load_colvec<Br>(D_all + i64(head) * a.q, i0, at.nq)$(and_boost)); // dS^T = P^T (dP^T - D), in the place of P^T
 %  if keeps_slope then
         times_kept(S, slopes);
 %  end

@@ -1,9 +1,9 @@
 // fwd_ws.cu -- FlashAttention-3, forward: a warpgroup that copies, and warpgroups that compute, each 64 rows of Q.
 //   O = softmax(scale Q K^T + mask) V,  LSE = log of the row sums of exp(scale Q K^T + mask)
 // A block stays on its SM and does one tile of Q after another. K and V come through rings of `stages` tiles, whose
-// barriers say full (bytes have come) and free (all have read). Products run on the tensor cores while a warpgroup
-// computes its softmax: lib/ws_steps.cuh has a step of each schedule. Each warpgroup goes on to the next tile of Q when
-// its rows are done.
+// barriers say full (bytes have come) and free (all have read). Products run on the tensor cores while a warpgroup computes
+// its softmax (lib/ws_steps.cuh), and each goes on to the next tile of Q when its rows are done. Most configs (L = 2) seek a maximum
+// in the first tile alone: then P is made by the m of earlier tiles, and corrected where sums of P exceed 2^12 (softmax_late).
 %  for _, file in ipairs(libs) do use(file) end
 %  if not (listed or ahead) then -- else lib/ws_lists.cuh or lib/ahead.cuh has it
 // One $(by_warp and "warp" or "thread"): which tile comes next, its Q for each warpgroup, and K and V of each step, K a step ahead.
@@ -57,7 +57,7 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
     const $(ruled and "ruled" or "sequence") at = $(ruled and "ruled_of" or "sequence_of")(a, my.head$(has.drop and ", i0" or ""));
     const spans all = $(range_of)(a, at, i0), visit = range<64>(a, at, i0 + 64 * me);
     const i32 tiles = max(0, visit.last - visit.first);
-    i32 others = all.last - all.first - tiles;          // tiles that other rows of the tile see
+    i32 others = all.last - all.first - tiles;          // tiles of keys that only the other warpgroups' rows see: released all the same
     online x(me);$(added_early and " x.known = known_of(a, pair_of<false, acc<Br, Bc>>(at, i0, 0, 0, 0));" or "")
     await_start(me, round);
     if (tiles > 0) {
@@ -119,7 +119,7 @@ $(entry "fwd_ws")(const call a$(take_lists)$(take_counter), const __grid_constan
   overlap_next();
   set_up();
   await_last();                                         // what tensors hold is here
-  if (warp_of() < 4) {
+  if (warp_of() < 4) {                                  // the first warpgroup copies
     registers_less<$(producer_registers)>();
     if ($(by_warp and "warp_of() == 0" or "thread_id() == 0"))
       produce$(listed and "_listed" or ahead and "_ahead" or "")(a$(and_lists)$(and_counter), Q_map, K_map, V_map);

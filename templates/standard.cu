@@ -1,7 +1,7 @@
 // standard.cu -- Algorithm 0 as it stands: S and P go through device memory, one launch for each line.
 //   1: S = Q K^T    2: P = softmax(S), in the place of S    3: O = P V
 // S has, for each batch and head, q rows of `row` elements: k rounded up to whole tiles. It is kept in base 2,
-// S = c Q K^T: smaller than Q K^T, so that 16 bits hold it where they hold the scaled scores.
+// S = c Q K^T = log2(e) scale Q K^T: Q K^T itself may be more than f16 holds where the scaled scores are not.
 %  for _, file in ipairs(libs) do use(file) end
 extern "C" __global__ void __launch_bounds__(T, $(blocks_of_sm))
 $(entry "scores")(const call a, elem *S_all)

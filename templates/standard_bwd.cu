@@ -1,7 +1,8 @@
-// standard_bwd.cu -- Algorithm 3 of the first paper: P and dS go through device memory, one launch for each line.
-//   1: P = exp(Q K^T - LSE), dP = dO V^T    2: dS = P (dP - D), in the place of dP; D = rowsum(dO O), as all other kernels
-// have it: the paper's rowsum(P dP) is the same number where O is P V to the last bit, and a call may bring any O
+// standard_bwd.cu -- Algorithm 3 of the first paper, in four launches: P and dS go through device memory.
+//   1: P = exp(Q K^T - LSE), dP = dO V^T    2: dS = P (dP - D), in the place of dP
 //   3: dV = P^T dO, dK = scale dS^T Q       4: dQ = scale dS K
+// The paper reads P from the forward; here it is made again from LSE. And D = rowsum(dO O), as in all other kernels: the paper's
+// rowsum(P dP) is the same number only where O is P V to the last bit, and a call may bring any O.
 // P and dP have, for each batch and head, q rows of `row` elements: k rounded up to whole tiles.
 %  for _, file in ipairs(libs) do use(file) end
 extern "C" __global__ void __launch_bounds__(T, $(blocks_of_sm))

@@ -1,12 +1,14 @@
-// hooks.cuh -- the only places where a feature of the problem reaches a kernel:
+// hooks.cuh -- where the features of a problem reach the kernels:
 //   rows    where the rows of one batch and head lie, how many  (varlen, pages, lengths by batch: lengths.cuh)
 //   sees    the keys that a row sees, and the rows that see a key
-//   range   which KV tiles a tile of Q visits, in spans         (masks, split, block-sparse); range_rows its transpose
+//   range   which KV tiles a tile of Q visits, in spans         (masks, block-sparse); range_rows its transpose; split_of cuts it
 //   score   a product becomes a score                           (scale; softcap, ALiBi, bias, mod)
 //   keep    whether row i sees key j                            (masks; a user's: with `score`)
 //   weigh   what happens to P after the row sum                 (dropout)
-//   finish  from m and l to the row's factor and its LSE        (sinks, partial); in ends.cuh
-// Kernels call them all, for every family; what they do is decided when they are rendered.
+//   finish  from m and l to the row's factor and its LSE        (sinks, dropout's 1 / (1 - p)); in ends.cuh
+//   tell    what dS is needed for beside dQ and dK, backward    (the gradient of a bias)
+// Kernels call them all, for every family; what they do is decided when they are rendered. A backward whose S has a row for each
+// key calls score_rows, mask_rows, weigh_rows, tell_rows; one asks for a feature itself only where a step then has an operand more.
 
 //: sequence -- the rows of one batch and query head
 struct sequence {

@@ -1,6 +1,7 @@
 // split.cuh -- the keys of a row cut into splits, each of them another block's, for calls whose tiles of Q leave SMs idle.
-// What a block then has of a row is partial: O_s = P V / l, and L_s, the logarithm of l by its true origin, in base 2. A
-// second launch merges: m = max L_s, l = sum of 2^(L_s - m), O = sum of 2^(L_s - m) O_s / l.
+// What a block then has of a row is partial: O_s = P V / l, and L_s = c m + log2(l), the LSE of the split in base 2. A
+// second launch merges: m = max L_s, l = sum of 2^(L_s - m), O = sum of 2^(L_s - m) O_s / l. Where one cluster has all splits of a
+// row, or one block the parts of a tile's keys, they merge through shared memory instead (merge_here).
 
 //: partials -- in the workspace, of all rows of all heads: O_s split after split, then L_s
 struct partials {

@@ -1,11 +1,12 @@
 // ws_steps.cuh -- a step of a warpgroup that computes: O = O + P V with the P of the tile before, S = Q K^T of the next
 // tile, and its softmax, which makes the next P. One section for each schedule:
 //   in_order    both products are done before the softmax begins
-//   overlapped  S comes first; the softmax runs beside O + P V
-// and for each way to a maximum:
+//   overlapped  S comes first; the softmax runs beside O + P V: FlashAttention-3's overlap within a warpgroup (its Algorithm 2).
+// Its ping-pong between warpgroups is P = 2 (turns == "softmax"); P = 0 only staggers the first tile (await_start).
+// And for each way to a maximum:
 //   softmax     seeks it in each tile
-//   late        computes P by the m of the tiles before. Where its sums show that weights outgrew that, P, l and O are
-//               scaled down in registers; where even the sums are not finite, S is made again, by the products of a warp.
+//   late        (L = 2) computes P by the m of the tiles before, and seeks no maximum. Where a row's sum of P exceeds 2^12, m is
+//               raised, and P, l and O are scaled down in registers; beyond 1e30 S is made again, by the products of a warp.
 //               Under a window, whose first tile some rows see nothing of, a warp with such rows seeks the next maximum, and
 //               so does one whose m has grown twice in a row
 

@@ -964,7 +964,8 @@ template <class Acc> __device__ __forceinline__ Acc total(const shares<Acc> &all
 //   P = exp(S - LSE),  dV = P^T dO,  dP = dO V^T,  dS = P (dP - D),  dQ = scale dS K,  dK = scale dS^T Q,  D = rowsum(dO O)
 // dK and dV stay on chip, over all query heads that share K and V; to dQ every block adds its share, in fp32 in device
 // memory. S, P, dP and dS are transposed, a row for each key: so P^T and dS^T go from registers into products, where a warp
-// has whole rows of them (P_held). Three launches: D, all products, dQ rounded.
+// has whole rows of them (P_held). Three launches: D, all products, dQ rounded. Above d 80 most configs have A = 1: the same five
+// products, divided between the halves of a block (lib/apart.cuh).
 extern "C" __global__ void __launch_bounds__(T)
 bwd_prepare_b6dbee16631fa64e(const call a, float *dQ_all, LD_row *LD_all)
 {
@@ -1009,12 +1010,12 @@ bwd_b6dbee16631fa64e(const call a, float *dQ_all, const LD_row *LD_all)
     score(S, a, at, i0, j0);
     if (is_cut(visit, i))
       mask_rows(S, a, at, i0, j0);
-    exp2_minus_LSE(S, from.LD(n), c);                   // P^T = exp(S^T - LSE)
+    exp2_minus_LSE(S, from.LD(n), c);                   // P^T = exp(S^T - LSE), in the place of S^T
     weigh(S, a, at, i0, j0);
     add_AB(dV, left_from(S), from.dO(n)); // dV = dV + P^T dO
     S_part dP = {};
     add_ABt(dP, rows_for<S_part>(V), from.dO(n)); // dP^T = V dO^T
-    times_dP_minus_D(S, dP, from.LD(n));                // dS^T = P^T (dP^T - D)
+    times_dP_minus_D(S, dP, from.LD(n));                // dS^T = P^T (dP^T - D), in the place of P^T
     lay_part(dS.slot(n), S);
     add_AB(dK, left_from(S), from.Q(n)); // dK = dK + dS^T Q
     leave(from, n, next);
