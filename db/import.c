@@ -4,9 +4,8 @@
  * or a file made by anybody can at worst claim times that are not true. Source and binaries are made here,
  * by our own templates and compiler; those of a database come along where it could be used as it stands: it
  * passes what access.c asks of a file, and has the owner of ours. One transaction: all of an import counts,
- * or nothing of it. A line
- * {"shared": {...}} is no row: the rows below it, up to the next such line, have what it says and they do
- * not. */
+ * or nothing of it. A line {"shared": {...}} is no row: the rows below it, up to the next such line, have
+ * what it says and they do not. */
 #include "private.h"
 #include "prose.h"
 #include <stdio.h>
@@ -14,8 +13,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
-enum { LINE_MAX_BYTES = 1 << 24 };
+/* Of a row, which may have 100,000 samples, and of what rows share, which is read again for each of them. */
+enum { LINE_MAX_BYTES = 1 << 22, SHARED_MAX_BYTES = 1 << 16 };
 
 /* Of the line ?1. json_type comes first: it fails where memory is short, and there json_valid of SQLite 3.40
  * says that the line is no JSON. json_valid keeps out what json_type takes since JSON5. */
@@ -240,17 +241,20 @@ static fat_status take_line(reading *r, const char *line, size_t length, long nu
   bool shared = false, found = false, newer = false;
   fat_error why = {0};
   if (length > LINE_MAX_BYTES) {
-    refuse(r->counts, "line", number, "longer than 16 MiB");
+    refuse(r->counts, "line", number, "longer than 4 MiB");
     return FAT_OK;
   }
   fat_status status = look_newer(r, line, length, &newer, &why);
   if (newer) {
-    refuse(r->counts, "line", number,
-           "written by a newer fatune, in a way that this one does not know: update fatune");
+    refuse(r->counts, "line", number, "written by a newer fatune, in another way: update fatune");
     return FAT_OK;
   }
   if (status == FAT_OK)
     status = take_shared(r, line, length, &shared, &why);
+  if (status == FAT_OK && shared && r->common.length > SHARED_MAX_BYTES) {
+    fat_text_clear(&r->common);
+    refuse(r->counts, "line", number, "what rows share is longer than 64 KiB");
+  }
   if (status == FAT_OK && !shared)
     status = find_row(r, line, length, &found, &why);
   if (status == FAT_E_DB) /* SQLite's "malformed JSON" */
@@ -361,6 +365,17 @@ static bool is_ours(const fat_db *db, const char *other_path, char real[FAT_DB_P
          stat(real, &there) == 0 && stat(db->path, &here) == 0 && here.st_uid == there.st_uid;
 }
 
+/* Undoes a transaction that was broken off: the first who may write the file does that by reading it. */
+static void undo(const char *path)
+{
+  char journal[FAT_DB_PATH + sizeof "-journal"];
+  sqlite3 *sql = NULL;
+  snprintf(journal, sizeof journal, "%s-journal", path);
+  if (access(journal, F_OK) == 0 && sqlite3_open_v2(path, &sql, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK)
+    sqlite3_exec(sql, "SELECT 1 FROM sqlite_schema", NULL, NULL, NULL);
+  sqlite3_close(sql);
+}
+
 fat_status fat_db_merge(fat_db *db, const char *other_path, fat_import *counts, fat_error *err)
 {
   fat_db *from = NULL;
@@ -369,6 +384,8 @@ fat_status fat_db_merge(fat_db *db, const char *other_path, fat_import *counts, 
   FAT_TRY(fat_db_ready(db, true, err));
   /* What was judged is what is opened: whoever owns a link on the way may turn it in between. */
   const bool ours = is_ours(db, other_path, real);
+  if (ours)
+    undo(real);
   FAT_TRY(fat_db_open_foreign(ours ? real : other_path, &from, err));
   counts->code_from = ours ? from : NULL;
   fat_status status = fat_db_begin(db, err);

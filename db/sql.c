@@ -100,8 +100,8 @@ fat_status fat_db_fail(const fat_db *db, sqlite3 *sql, const char *what, fat_err
     return fat_status_fail(
         err, FAT_E_READONLY,
         "database %s: a broken-off transaction must be undone first, which needs write access:"
-        " open it once with an account that may write",
-        path);
+        " open it once with an account that may write (fatune show --db %s)",
+        path, path);
   for (size_t i = 0; i < sizeof failures / sizeof *failures; i++)
     if (failures[i].code == primary)
       return fat_status_fail(err, failures[i].status, "database %s: %s: %s", path, what, failures[i].advice);

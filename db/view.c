@@ -4,6 +4,7 @@
  * SQLite; only the brackets and commas between objects are ours. */
 #include "private.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define NO_SUCH_TRIAL                                                                                        \
@@ -38,10 +39,13 @@ enum { VIEWS = sizeof views / sizeof *views, LEAST_STEPS = 20, PAGES_A_STEP = 10
 
 static void cell(fat_text *out, const char *text)
 {
-  for (const char *p = text ? text : ""; *p; p++) {
-    char c = (unsigned char)*p < ' ' ? ' ' : *p; /* a tab or line end would break the table */
-    fat_text_add_bytes(out, &c, 1);
-  }
+  char *shown = text ? strdup(text) : NULL;
+  if (shown) {
+    fat_status_line(shown); /* a tab or line end would break the table, a control character the terminal */
+    fat_text_add(out, shown);
+  } else if (text)
+    out->failed = true;
+  free(shown);
 }
 
 /* SQL's is_tuned(facts): a run that has not ended runs as long as somebody holds the lock of its device. */

@@ -288,7 +288,7 @@ fat_status fat_gpu_find(const char *name, const fat_gpu **gpu, fat_error *err)
   int near[NEAREST], distance[NEAREST], count = 0;
   for (int i = 0; i < MODELS; i++) {
     normalise(models[i].name, other);
-    int d = fat_text_distance(wanted, other), at = count;
+    int d = strstr(other, wanted) ? 0 : fat_text_distance(wanted, other), at = count; /* 4090: RTX 4090 */
     while (at > 0 && d < distance[at - 1])
       at--;
     if (at == NEAREST)

@@ -74,8 +74,12 @@ static void next(parser *x)
   else if (is_name(*s))
     while (is_name(s[x->length]))
       x->length++;
-  else if (*s)
-    x->length = (strchr("<>=!", *s) && s[1] == '=') || (*s == '/' && s[1] == '/') ? 2 : 1;
+  else if ((strchr("<>=!", *s) && s[1] == '=') || (*s == '/' && s[1] == '/'))
+    x->length = *s ? 2 : 0;
+  else if (*s) { /* a whole letter: messages name it */
+    const size_t bytes = fat_text_character(s, strlen(s));
+    x->length = bytes ? bytes : 1;
+  }
 }
 
 static bool is(const parser *x, const char *word)

@@ -15,14 +15,20 @@ typedef struct region {
   int dims; /* those with more than one element, the smallest stride first */
 } region;
 
+/* Strides are the caller's, and may be any number: what overflows wraps, as addresses do. */
+static int64_t times(int64_t a, int64_t b)
+{
+  return (int64_t)((uint64_t)a * (uint64_t)b);
+}
+
 /* Puts a dimension among the others by its stride; a negative one is walked from its other end. */
 static void add(region *r, int64_t count, int64_t stride)
 {
   if (count <= 1)
     return;
   if (stride < 0) {
-    r->at += (fat_cuda_address)((count - 1) * stride);
-    stride = -stride;
+    r->at += (fat_cuda_address)times(count - 1, stride);
+    stride = times(stride, -1);
   }
   int at = r->dims++;
   for (; at > 0 && r->d[at - 1].stride > stride; at--)
@@ -46,7 +52,7 @@ static void merge(region *r)
     drop(r, 0);
   }
   for (int i = 0; i + 1 < r->dims;)
-    if (r->d[i + 1].stride == r->d[i].stride * r->d[i].count) {
+    if (r->d[i + 1].stride == times(r->d[i].stride, r->d[i].count)) {
       r->d[i].count *= r->d[i + 1].count;
       drop(r, i + 1);
     } else
@@ -71,7 +77,8 @@ static fat_status fill(const fat_driver *driver, region *r, unsigned word, void 
   const dimension once = {1, 0}, x = r->dims > 1 ? r->d[1] : once, y = r->dims > 2 ? r->d[2] : once;
   for (int64_t i = 0; i < y.count; i++)
     for (int64_t j = 0; j < x.count; j++) {
-      fat_cuda_address at = r->at + (fat_cuda_address)(i * y.stride + j * x.stride);
+      fat_cuda_address at =
+          r->at + (fat_cuda_address)times(i, y.stride) + (fat_cuda_address)times(j, x.stride);
       int result = fill_one(fat_driver_table(driver), r, at, word, stream);
       FAT_TRY(fat_driver_check(driver, "filling the outputs of a call with a zero length", result, err));
     }
@@ -97,7 +104,7 @@ static fat_status write_tensor(const fat_driver *driver, const fat_problem *p, i
   const bool a_row = fat_tensors[t].width == FAT_WIDE_1;
   region r = {.at = (fat_cuda_address)(uintptr_t)view->data, .run = extent.size[3] * element};
   for (int i = 2; i >= 0; i--)
-    add(&r, extent.size[i], (a_row && i == 2 ? 1 : view->stride[i]) * element);
+    add(&r, extent.size[i], times(a_row && i == 2 ? 1 : view->stride[i], element));
   return fill(driver, &r, word, stream, err);
 }
 

@@ -7,9 +7,12 @@
 #include "candidate.h"
 #include "width.h"
 
+#include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* Code of another version is not taken for today's default. */
 static const char maker[] = "libfatune " FATUNE_VERSION;
@@ -149,10 +152,49 @@ static fat_status put(fat_db *db, fat_trial *trial, bool rebuilt, const fat_arti
   return o.id ? fat_db_put_artifact(db, o.id, artifact, err) : fat_db_put(db, trial, artifact, err);
 }
 
+/* A limit of a file's size comes as a signal, which ends a program that does not expect it. While this thread
+ * holds it back a write beyond the limit fails, as on a full disk. */
+typedef struct hush {
+  sigset_t limit, before;
+  bool pending; /* before, for somebody else */
+} hush;
+
+static void begin_hush(hush *h)
+{
+  sigset_t pending;
+  sigemptyset(&h->limit);
+  sigaddset(&h->limit, SIGXFSZ);
+  h->pending = sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) == 1;
+  pthread_sigmask(SIG_BLOCK, &h->limit, &h->before);
+}
+
+static void end_hush(const hush *h)
+{
+  const struct timespec now = {0, 0};
+  while (!h->pending && sigtimedwait(&h->limit, NULL, &now) < 0 && errno == EINTR)
+    continue;
+  pthread_sigmask(SIG_SETMASK, &h->before, NULL);
+}
+
+/* `named`: a config's text. */
+static fat_status put_into(const char *path, const char *named, fat_trial *trial, bool rebuilt,
+                           const fat_artifact *artifact, fat_error *err)
+{
+  fat_db *db = NULL;
+  hush h;
+  FAT_TRY(fat_config_parse(named, &trial->config, err));
+  begin_hush(&h);
+  fat_status status = fat_db_open(path, NULL, FAT_DB_WRITE, &db, err);
+  if (status == FAT_OK)
+    status = put(db, trial, rebuilt, artifact, err);
+  fat_db_close(db);
+  end_hush(&h);
+  return status;
+}
+
 fat_status fat_kept_put(const char *path, const fat_gpu *gpu, const fat_made *made, fat_error *err)
 {
   const fatune_jit_answer *a = &made->answer;
-  fat_db *db = NULL;
   fat_trial trial = fat_db_untimed();
   const fat_artifact artifact = {.source = a->source,
                                  .recipe = a->recipe,
@@ -176,9 +218,5 @@ fat_status fat_kept_put(const char *path, const fat_gpu *gpu, const fat_made *ma
                   : !made->usual   ? FAT_MADE_REBUILT
                   : made->mapless  ? FAT_MADE_DEFAULT_NO_MAPS
                                    : FAT_MADE_DEFAULT;
-  FAT_TRY(fat_config_parse(made->config, &trial.config, err));
-  FAT_TRY(fat_db_open(path, NULL, FAT_DB_WRITE, &db, err));
-  fat_status status = put(db, &trial, !made->usual && !made->twin_of[0], &artifact, err);
-  fat_db_close(db);
-  return status;
+  return put_into(path, made->config, &trial, !made->usual && !made->twin_of[0], &artifact, err);
 }

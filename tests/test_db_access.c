@@ -340,6 +340,24 @@ static void a_broken_off_transaction_is_undone_by_who_may(void **state)
   assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM sqlite_schema WHERE name = 'junk'"), 0);
 }
 
+static void a_merge_undoes_what_was_broken_off(void **state)
+{
+  const fixture *f = *state;
+  char path[300];
+  fat_import counts;
+  fat_error err = {0};
+  fat_db *db = fixture_db(f, FAT_DB_WRITE);
+  fixture_put(db, "fwd:Br16", FAT_PREDICTED, 1);
+  fat_db_close(db);
+  break_off(f);
+  snprintf(path, sizeof path, "%s/all.db", f->folder);
+  MUST(fat_db_open(path, NULL, FAT_DB_WRITE, &db, err));
+  if (fat_db_merge(db, f->path, &counts, &err) != FAT_OK)
+    fail_msg("%s", err.text);
+  assert_int_equal(counts.added, 1);
+  fat_db_close(db);
+}
+
 static void another_journal_mode_is_set_back(void **state)
 {
   const fixture *f = *state;
@@ -412,6 +430,7 @@ int main(void)
       TEST(a_link_counts_by_what_it_leads_to),
       TEST(a_read_only_place_can_be_read),
       TEST(a_broken_off_transaction_is_undone_by_who_may),
+      TEST(a_merge_undoes_what_was_broken_off),
       TEST(another_journal_mode_is_set_back),
       TEST(a_closed_folder_or_file_is_said_to_be_closed),
       TEST(a_reader_cannot_write),

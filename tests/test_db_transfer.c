@@ -303,7 +303,7 @@ static void rows_from_elsewhere_leave_one_current(void **state)
 
 static void endless_lines_are_refused(void **state)
 {
-  enum { BYTES = (16 << 20) + 100 };
+  enum { BYTES = (4 << 20) + 100 };
   fat_db *db = fixture_db(*state, FAT_DB_WRITE);
   char *line = malloc(BYTES + 1);
   assert_non_null(line);
@@ -312,7 +312,23 @@ static void endless_lines_are_refused(void **state)
   fat_import c = import_of(db, line);
   free(line);
   assert_counts(c, 0, 0, 1);
-  assert_non_null(strstr(c.first_refusal, "longer than 16 MiB"));
+  assert_non_null(strstr(c.first_refusal, "longer than 4 MiB"));
+  fat_db_close(db);
+}
+
+/* Each row below would read it again. */
+static void a_long_shared_line_is_refused(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  fat_text lines = {0};
+  fat_text_add(&lines, "{\"fatune\":1,\"shared\":{\"k\":0");
+  for (int i = 0; i < 6000; i++)
+    fat_text_format(&lines, ",\"k%d\":%d", i, i);
+  fat_text_add(&lines, "}}\n{\"fatune\":1,\"problem\":\"fwd\"}\n");
+  fat_import c = import_of(db, fat_text_get(&lines));
+  assert_counts(c, 0, 0, 2);
+  assert_non_null(strstr(c.first_refusal, "line 1: what rows share is longer than 64 KiB"));
+  fat_text_free(&lines);
   fat_db_close(db);
 }
 
@@ -663,6 +679,7 @@ int main(void)
       TEST(many_samples_are_read_once),
       TEST(rows_from_elsewhere_leave_one_current),
       TEST(endless_lines_are_refused),
+      TEST(a_long_shared_line_is_refused),
       TEST(every_value_is_checked),
       TEST(better_rows_replace_and_older_ones_do_not_retire),
       TEST(old_lines_are_understood),

@@ -174,6 +174,7 @@ static void an_unknown_name_brings_the_nearest(void **state)
   } cases[] = {
       {"T5", "unknown GPU 'T5': the nearest known are T4, T4G, A2"},
       {"RTX 4900", "unknown GPU 'RTX 4900': the nearest known are RTX 4090, "},
+      {"4090", "unknown GPU '4090': the nearest known are RTX 4090"},
       {"H201", "unknown GPU 'H201': the nearest known are H200, H20, L20"},
       {"A1000 80GB SXM", "the nearest known are A100 80GB SXM, "},
       {"RTX 5090X", "unknown GPU 'RTX 5090X': the nearest known are RTX 5090, RTX 3090, RTX 4090"},

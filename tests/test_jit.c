@@ -5,6 +5,8 @@
 #include "make.h"
 #include "nvrtc.h"
 #include "runtime_fixture.h"
+#include <signal.h>
+#include <sys/resource.h>
 
 #define PLAIN "fwd:Br64-Bc32-T128-R4-W4-s0" /* not the default */
 #define TWIN  "fwd:Br32-Bc32-T128-R4-W1-s0" /* takes tensors that are not aligned */
@@ -162,6 +164,25 @@ static void no_place_to_keep_it(void **state)
   fatune_plan_free(plan);
   fatune_close(h);
   setenv("FATUNE_DB", "", 1);
+}
+
+/* Nor does a limit of a file's size, whose signal would end this program. */
+static void no_room_to_keep_it(void **state)
+{
+  struct rlimit before, small;
+  sigset_t pending;
+  (void)state;
+  fatune *h = open_usual();
+  getrlimit(RLIMIT_FSIZE, &before);
+  small = before, small.rlim_cur = 16384;
+  setrlimit(RLIMIT_FSIZE, &small);
+  fatune_plan *plan = plan_for(h, ASKED, NULL, FATUNE_COMPILE);
+  setrlimit(RLIMIT_FSIZE, &before);
+  describes(plan, "why kept: fwd:");
+  sigpending(&pending);
+  assert_false(sigismember(&pending, SIGXFSZ));
+  fatune_plan_free(plan);
+  fatune_close(h);
 }
 
 static void an_asked_kernel_is_compiled(void **state)
@@ -847,6 +868,7 @@ int main(void)
       cmocka_unit_test_setup(each_shape_has_its_own_default, begin_jit),
       cmocka_unit_test_setup(few_heads_have_their_own_default, begin_jit),
       cmocka_unit_test_setup(no_place_to_keep_it, begin_jit),
+      cmocka_unit_test_setup(no_room_to_keep_it, begin_jit),
       cmocka_unit_test_setup(an_asked_kernel_is_compiled, begin_jit),
       cmocka_unit_test_setup(stored_code_is_preferred, begin_jit),
       cmocka_unit_test_setup(biases_need_no_map, begin_jit),

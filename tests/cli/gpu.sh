@@ -147,6 +147,8 @@ test_shards() {
   is "$(problems_of auto.db)" d24 "--shard auto by Slurm"
   SLURM_ARRAY_TASK_ID=11 SLURM_ARRAY_TASK_COUNT=3 SLURM_ARRAY_TASK_MIN=10 run tune "${families[@]}" --shard auto --db "$work/array.db"
   is "$(problems_of array.db)" d24 "--shard auto by an array"
+  PMI_RANK=0 PMI_SIZE=1 SLURM_ARRAY_TASK_ID=11 SLURM_ARRAY_TASK_COUNT=3 SLURM_ARRAY_TASK_MIN=10 run tune "${families[@]}" --shard auto --db "$work/step.db"
+  is "$(problems_of step.db)" d24 "--shard auto by an array whose tasks are MPI jobs of one process"
   local -x SLURM_ARRAY_TASK_COUNT=3 SLURM_ARRAY_TASK_MIN=1 SLURM_ARRAY_TASK_STEP=2
   SLURM_ARRAY_TASK_ID=3 run tune "${families[@]}" --shard auto --db "$work/steps.db"
   is "$(problems_of steps.db)" d24 "--shard auto by an array with steps"

@@ -59,7 +59,10 @@ test_usage() {
   refuses 2 "allowed are best, trials" show nothing
   refuses 2 "'w64.0' at column 13 has numbers, which a family leaves out" why fwd-f16-d64-w64.0 --gpu T4
   refuses 2 "none-such.jsonl cannot be read" import "$work/none-such.jsonl" --db "$work/none-such.db"
+  refuses 2 "is neither a file nor a pipe" import "$work" --db "$work/none-such.db"
   if [ -e "$work/none-such.db" ]; then fail "an import of nothing made a database"; else pass; fi
+  refuses 2 "is no command" $'\xc2\x9b31mred'
+  if grep -q $'\xc2\x9b' "$work/err"; then fail "a control character of an unknown command reached the terminal"; else pass; fi
   run tune --no-such-option
   code_is 2 "an unknown option"
   err_has "no-such-option"
@@ -309,6 +312,21 @@ test_empty_database() {
   out_has '"what": "driver", "verdict": "note"'
 }
 
+# As a service or in a container: nothing of one's own can be found, what the package has can.
+test_no_home() {
+  local home=${HOME-} data=$XDG_DATA_HOME
+  unset HOME XDG_DATA_HOME
+  refuses 2 "HOME is not set" show
+  refuses 2 "HOME is not set" tune --gpu T4
+  run import --db "$work/site.db" "$root/db/tuned/h100.jsonl"
+  FATUNE_SYSTEM_DB=$work/site.db run why bwd-bf16-b16-h32-q1024-k1024-d64 --gpu H100
+  code_is 0 "why without HOME"
+  out_has "measured 0." "why without HOME"
+  run doctor
+  is "$(grep -c 'HOME is not set' "$work/out")" 1 "findings of doctor without HOME"
+  export HOME=$home XDG_DATA_HOME=$data
+}
+
 # A tune small enough to take seconds.
 small=(--gpu T4 --dims 16 --causal no --seqlens 256)
 
@@ -541,6 +559,8 @@ test_share() {
   cp "$work/out" "$work/rows.jsonl"
   local rows
   rows=$("$fatune" show trials | tail -n +2 | wc -l)
+  run import <(cat "$work/rows.jsonl") --db "$work/piped.db" --json
+  out_has "\"added\": $rows" "import of a pipe"
   run import "$work/rows.jsonl" --db "$work/second.db" --json
   code_is 0 import
   out_has "\"added\": $rows" import
@@ -609,6 +629,7 @@ test_forget() {
   "$fatune" export | "$fatune" import --db "$db" --quiet >/dev/null
   refuses 2 "forget needs a word that says which" forget --db "$db"
   refuses 2 "there is no such file" forget --gpu T4 --db "$work/none.db"
+  refuses 2 "unknown GPU" forget --gpu T44 --db "$db"
   refuses 2 "there is no such file" compact --db "$work/none.db"
   run forget --kernel fa1 --db "$db"
   code_is 0 "forget --kernel"
@@ -852,7 +873,7 @@ test_nvrtc() {
   code_is 0 "why without NVRTC"
 }
 
-tests=(overview usage words forms_of_help why_family no_gpu show_gpus render long_rows nothing_to_compute empty_database)
+tests=(overview usage words forms_of_help why_family no_gpu show_gpus render long_rows nothing_to_compute empty_database no_home)
 if has_nvrtc; then
   tests+=(tune both_ops tune_long_rows order show why render_picked plain_winner other_half package_wins passed_over named_configs show_filters share export_keeps_files forget merge_many report databases nvrtc two_tuners interrupt kill full_disk dump)
 else

@@ -19,7 +19,7 @@ for test in again grads masks aligned; do
   PYTHONPATH="$source/bindings/python:$source/tests/python/standin" "$python" "$source/tests/python/$test.py"
 done
 if "$python" -c 'import torch' 2>/dev/null; then
-  for test in again_torch grads features front flex huggingface dropin; do
+  for test in again_torch grads features edges front flex huggingface dropin; do
     PYTHONPATH="$source/bindings/python:$source/tests/python" "$python" "$source/tests/python/$test.py"
   done
   said=$("$python" "$source/bench/binding.py" --fake "$build" --calls 5 --rounds 3) || true # as fast as this machine is

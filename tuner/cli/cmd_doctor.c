@@ -79,9 +79,11 @@ static void check_db(fat_checkup *c)
   fat_db *db = NULL;
   fat_text path = {0}, findings = {0};
   fat_error err = {0};
-  fat_status status = fat_db_path(c->options->db, &path, &err);
-  if (status == FAT_OK)
-    status = fat_db_open(fat_text_get(&path), fat_db_system_path(), FAT_DB_READ, &db, &err);
+  if (fat_db_path(c->options->db, &path, &err) != FAT_OK) {
+    fat_text_free(&path);
+    return; /* fat_doctor_files says it */
+  }
+  fat_status status = fat_db_open(fat_text_get(&path), fat_db_system_path(), FAT_DB_READ, &db, &err);
   if (status == FAT_E_NOT_FOUND) {
     fat_checkup_add(c, FAT_NOTE, "database", err.text, "the first tune makes it");
   } else if (status != FAT_OK) {

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { IMPORT_MOST = 1 << 28, CHUNK = 1 << 16 }; /* bytes */
@@ -68,18 +69,34 @@ static int export_rows(const fat_options *options)
   return code;
 }
 
-static fat_status read_stdin(fat_text *text, fat_error *err)
+static fat_status read_stream(FILE *from, const char *name, fat_text *text, fat_error *err)
 {
   static char chunk[CHUNK];
   size_t n;
-  while ((n = fread(chunk, 1, sizeof chunk, stdin)) > 0) {
+  while ((n = fread(chunk, 1, sizeof chunk, from)) > 0) {
     fat_text_add_bytes(text, chunk, n);
     if (text->length > IMPORT_MOST)
-      return fat_status_fail(err, FAT_E_INPUT, "stdin: more than %d MiB", IMPORT_MOST >> 20);
+      return fat_status_fail(err, FAT_E_INPUT, "%s: more than %d MiB", name, IMPORT_MOST >> 20);
   }
-  if (ferror(stdin))
-    return fat_status_fail(err, FAT_E_IO, "stdin cannot be read: %s", strerror(errno));
+  if (ferror(from))
+    return fat_status_fail(err, FAT_E_IO, "%s cannot be read: %s", name, strerror(errno));
   return fat_text_status(text, err);
+}
+
+/* A file, a pipe (as <(COMMAND) makes one), or "-". */
+static fat_status read_input(const char *name, fat_text *text, fat_error *err)
+{
+  struct stat s;
+  if (strcmp(name, "-") == 0)
+    return read_stream(stdin, "stdin", text, err);
+  if (stat(name, &s) != 0 || !S_ISFIFO(s.st_mode))
+    return fat_text_read_file(text, name, IMPORT_MOST, err);
+  FILE *pipe = fopen(name, "r");
+  if (!pipe)
+    return fat_status_fail(err, FAT_E_INPUT, "%s cannot be read: %s", name, strerror(errno));
+  const fat_status status = read_stream(pipe, name, text, err);
+  fclose(pipe);
+  return status;
 }
 
 static void counts_json(const fat_import *counts, const fat_package_counts *code, fat_text *out)
@@ -139,9 +156,16 @@ static int print_counts(const fat_options *options, const fat_import *counts, co
 /* Before a database is made for what is not there. */
 static fat_status check_inputs(const fat_options *options, fat_error *err)
 {
-  for (int i = 0; i < options->arg_count; i++)
-    if (strcmp(options->args[i], "-") != 0 && access(options->args[i], R_OK) != 0)
-      return fat_status_fail(err, FAT_E_INPUT, "%s cannot be read: %s", options->args[i], strerror(errno));
+  struct stat s;
+  for (int i = 0; i < options->arg_count; i++) {
+    const char *name = options->args[i];
+    if (strcmp(name, "-") == 0)
+      continue;
+    if (access(name, R_OK) != 0 || stat(name, &s) != 0)
+      return fat_status_fail(err, FAT_E_INPUT, "%s cannot be read: %s", name, strerror(errno));
+    if (!S_ISREG(s.st_mode) && !S_ISFIFO(s.st_mode))
+      return fat_status_fail(err, FAT_E_INPUT, "%s is neither a file nor a pipe", name);
+  }
   return FAT_OK;
 }
 
@@ -153,8 +177,7 @@ static fat_status import_files(const fat_options *options, fat_db *db, fat_impor
     const char *name = options->arg_count ? options->args[i] : "-";
     fat_text text = {0};
     fat_import one = {0};
-    status =
-        strcmp(name, "-") == 0 ? read_stdin(&text, err) : fat_text_read_file(&text, name, IMPORT_MOST, err);
+    status = read_input(name, &text, err);
     if (status == FAT_E_NOT_FOUND)
       status = err->status = FAT_E_INPUT;
     if (status == FAT_OK && strncmp(fat_text_get(&text), "SQLite format 3", 15) == 0)

@@ -64,6 +64,8 @@ static fat_status forget_rows(const fat_options *o, long *count, fat_error *err)
   fat_status status = open_existing(o, &db, err);
   if (status == FAT_OK)
     status = fat_db_forget(db, &what, count, err);
+  if (status == FAT_OK && *count == 0 && o->gpu)
+    status = fat_gpu_find(o->gpu, &gpu, err); /* a slip of the name: no rows bear it */
   fat_db_close(db);
   return status;
 }

@@ -45,9 +45,10 @@ static int run(const fat_command *command, int argc, char **argv)
 static int unknown(const char *name)
 {
   char guess[64];
-  fprintf(stderr, "fatune: '%s' is no command; %sfatune --help lists them\n", name,
-          fat_commands_guess(name, guess));
-  return FAT_EXIT_USAGE;
+  fat_error err = {0};
+  fat_status_fail(&err, FAT_E_INPUT, "'%s' is no command; %sfatune --help lists them", name,
+                  fat_commands_guess(name, guess));
+  return fat_exit_fail(&err);
 }
 
 /* A control byte in an argument is a slip of the paste, and would be echoed to the terminal. */

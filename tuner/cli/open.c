@@ -161,7 +161,10 @@ static void say_wait(const char *path)
 static fat_status open_db(const fat_options *options, fat_db_mode mode, const char *system, fat_db **db,
                           fat_text *path, fat_error *err)
 {
-  FAT_TRY(fat_db_path(options->db, path, err));
+  fat_status status = fat_db_path(options->db, path, err);
+  const bool nowhere = status != FAT_OK && mode == FAT_DB_READ && !options->db; /* no HOME */
+  if (status != FAT_OK && !nowhere)
+    return status;
   /* Without --db there need not be one yet; a name that was typed and is not there is a slip. */
   if (mode == FAT_DB_READ && options->db && access(options->db, F_OK) != 0 && errno == ENOENT)
     return fat_status_fail(err, FAT_E_INPUT, "--db %s: there is no such file", options->db);
@@ -169,9 +172,12 @@ static fat_status open_db(const fat_options *options, fat_db_mode mode, const ch
     fat_db_on_wait(say_wait);
   /* Of two that store without a pause on a slow disk one starves, for longer than a call may wait. */
   const int rounds = mode == FAT_DB_WRITE ? 12 : 1;
-  fat_status status = FAT_E_BUSY;
+  fat_error why = {0};
+  status = FAT_E_BUSY;
   for (int i = 0; i < rounds && status == FAT_E_BUSY; i++)
-    status = fat_db_open(fat_text_get(path), system, mode, db, err);
+    status = fat_db_open(nowhere ? NULL : fat_text_get(path), system, mode, db, nowhere ? &why : err);
+  if (status == FAT_E_NOT_FOUND && nowhere)
+    return err ? err->status : FAT_E_INPUT;
   if (status == FAT_E_NOT_FOUND)
     return fat_status_fail(err, status,
                            "there is no tuning database %s yet: a tune makes it (fatune --gpu T4)",

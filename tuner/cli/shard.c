@@ -3,9 +3,11 @@
  * In: the environment. Out: a number from 1 to how many there are. */
 #include "shard.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
-/* In this order: a step inside a job says more than the job. `base` is what the first one is called,
+/* In this order: a step inside a job says more than the job, unless it has one process alone (srun gives each
+ * task of an array a PMI of its own). `base` is what the first one is called,
  * `step` how far apart they are. */
 static const struct {
   const char *rank, *count, *base, *step;
@@ -32,6 +34,7 @@ static long number_of(const char *variable)
 
 fat_status fat_shard_here(int *index, int *count, fat_error *err)
 {
+  bool alone = false;
   for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
     const long id = number_of(launchers[i].rank), all = number_of(launchers[i].count),
                base = number_of(launchers[i].base), step = number_of(launchers[i].step);
@@ -46,8 +49,12 @@ fat_status fat_shard_here(int *index, int *count, fat_error *err)
           launchers[i].rank, id, all);
     *index = 1 + (int)rank;
     *count = (int)all;
-    return FAT_OK;
+    if (all > 1)
+      return FAT_OK;
+    alone = true;
   }
+  if (alone)
+    return FAT_OK;
   return fat_status_fail(
       err, FAT_E_INPUT,
       "--shard auto: neither Slurm, MPI nor Kubernetes (with FATUNE_SHARDS) says which part this "

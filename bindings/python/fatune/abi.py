@@ -19,6 +19,9 @@ class Error(RuntimeError):
         super().__init__(text)
         self.status = status
 
+    def __reduce__(self):  # so that it passes from one process to another
+        return type(self), (self.status, str(self))
+
 
 class Request(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("problem", ctypes.c_char_p), ("kernel", ctypes.c_char_p),
@@ -81,7 +84,7 @@ lib = _load()
 
 def check(status):
     if status != 0:
-        raise Error(status, f"{lib.fatune_status_text(status).decode()}: {lib.fatune_detail().decode()}")
+        raise Error(status, f"{lib.fatune_status_text(status).decode()}: {lib.fatune_detail().decode(errors='replace')}")
 
 
 def version():

@@ -17,7 +17,8 @@ and takes any of them together; calls without them stay as short as they were.
     o = fatune.attention(q, k, v, mask_mod="itable0[i] == itable0[j]", tables=[of])    # which pairs stay
 
 Lengths are tensors of int32 on the GPU, read when the kernel runs; masks that are given together all hold. Rows and keys that no
-batch has are neither read nor written: results hold 0 there. What no kernel serves together is an error of the call."""
+batch has are neither read nor written: results hold 0 there, but behind the last batch of ragged tensors anything (flash-attn's zero_tensors
+clears that). The diagonal of a window ends at the bottom right, with top_left, too. What no kernel serves together is an error of the call."""
 
 import ctypes
 import re
@@ -29,6 +30,7 @@ from . import tensors
 from .abi import ALL, BACKWARD, COMPILE, FORWARD, UNSUPPORTED, Error, Sizes, Tensor
 
 _BACKWARD = FORWARD + BACKWARD + ("dLSE", "dbias")
+_PAIRS = {"cu_seqlens": "(of q, of k)", "used": "(of q, of k), None for one that has none", "intervals": "(lo, hi)"}
 _PLAIN = frozenset((type(None), bool, int, float, str))  # numbers and words
 _INT32, _INT64, _BYTES = torch.int32, torch.int64, tuple(t for t in (getattr(torch, "bool", None), torch.uint8) if t)
 
@@ -117,7 +119,11 @@ def _with_numbers(o):
     """Numbers that came as tensors are read: what a thread knows of a call has no tensor's numbers."""
     if o.scale.__class__ not in _PLAIN or o.softcap.__class__ not in _PLAIN or o.dropout.__class__ not in _PLAIN:
         o = o._replace(**{name: tensors._number(name, getattr(o, name)) for name in ("scale", "softcap", "dropout")})
-    if o.max_seqlens is None or all(n.__class__ is int for n in o.max_seqlens):
+    if o.max_seqlens is None:
+        return o
+    if not isinstance(o.max_seqlens, (tuple, list)) or len(o.max_seqlens) != 2:
+        raise ValueError("max_seqlens is a pair of numbers: the longest batch of q, that of k")
+    if all(n.__class__ is int for n in o.max_seqlens):
         return o
     return o._replace(max_seqlens=tuple(tensors._number("max_seqlens", n) for n in o.max_seqlens))
 
@@ -136,18 +142,24 @@ class _Asked:
 
     def __init__(self, q, k, v, options):
         o = options
+        for name in ("cu_seqlens", "used", "intervals"):
+            pair = getattr(o, name)
+            if pair is not None and (isinstance(pair, torch.Tensor) or len(pair) != 2):
+                raise ValueError(f"{name} is a pair of tensors, {_PAIRS[name]}")
         ragged = self.ragged = o.cu_seqlens is not None
         if q.dim() != (3 if ragged else 4) or k.dim() != q.dim() or v.dim() != q.dim():
             raise ValueError("q, k, v are [b, h, n, d], or with cu_seqlens [total, h, d]")
         if ragged and o.max_seqlens is None:
             raise ValueError("cu_seqlens needs max_seqlens: the longest batch of q, that of k")
+        if o.max_seqlens is not None and not ragged:
+            raise ValueError("max_seqlens goes with cu_seqlens, which is not given")
         if o.top_left and not o.causal:
             raise ValueError("top_left says where the diagonal of a causal mask begins: give causal=True")
         if not 0 <= o.dropout < 1:
             raise ValueError(f"dropout is {o.dropout}: a part of weights from 0 to below 1 is needed")
         if o.softcap < 0:
             raise ValueError(f"softcap is {o.softcap}: a number above 0 is needed, or 0 for none")
-        if ragged and (k.shape[:2] != v.shape[:2] or k.shape[2] != q.shape[2]):
+        if ragged and (k.shape[:2] != v.shape[:2] or k.shape[2] != q.shape[2] or q.shape[1] > 0 and k.shape[1] == 0):
             raise ValueError(f"shapes {tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)} do not fit together")
         (tensors._checked_types if ragged else tensors._checked)(q, k, v, o.arithmetic)
         b = o.cu_seqlens[0].shape[0] - 1 if ragged else q.shape[0]
@@ -158,13 +170,14 @@ class _Asked:
         self.draws = (b, q.shape[1]) if o.dropout and o.rng is None else None  # whose numbers PyTorch's generator gives
         self.kernel, self.policy, self.split, self.scale = o.kernel, o.policy, o.split, o.scale
         self.softcap, self.dropout, self.mod, self.mask_mod = o.softcap, o.dropout, o.mod, o.mask_mod
-        self.partly = bool(o.used) or o.left_pad is not None  # whether tensors have rows that no batch has
+        is_used = o.used is not None and any(one is not None for one in o.used)
+        self.partly = is_used or o.left_pad is not None  # whether tensors have rows that no batch has
         causal, left, right = (True, *o.window) if o.top_left else tensors._mask(o.causal, o.window)
         windowed = left != ALL or (right != ALL and (o.top_left or right > 0))
         d, dv = q.shape[-1], v.shape[-1]
         self.types = f"{o.arithmetic or tensors._DTYPES[q.dtype]}-d{d}" + ("" if d == dv else f"v{dv}")
         words = (("causaltl" if o.top_left else "causal", causal), ("w", windowed), ("chunk", o.chunk), ("varlen", ragged),
-                 ("used", o.used), ("prefix", o.prefix is not None), ("iv", o.intervals), ("lpad", o.left_pad is not None),
+                 ("used", is_used), ("prefix", o.prefix is not None), ("iv", o.intervals), ("lpad", o.left_pad is not None),
                  ("bs", o.block_mask is not None), ("mask", o.mask is not None), ("bias", o.bias is not None), ("bias32", o.bias is not None and o.bias.dtype != q.dtype),
                  ("alibi", o.slopes is not None), ("softcap", o.softcap))
         self.words = tuple((word, bool(there)) for word, there in words)
@@ -211,8 +224,12 @@ class _Asked:
         fits = fits and all(n == size or loose and n == 1 for n, (_, size, loose) in zip(shape, form[-len(shape):]))
         if not fits or one.dtype not in types or one.device != q.device:
             wanted = ", ".join(f"{size} or 1" if loose else str(size) for _, size, loose in form)
+            if form[0][0] == "b" and len(form) > 1:  # which may be missing
+                wanted += f"] or [{form[1][1]}"
             raise ValueError(f"{name} is {shape} {one.dtype} on {one.device}: [{wanted}] numbers of "
                              f"{' or '.join(str(t).replace('torch.', '') for t in types)} on q's device are needed")
+        if form[-1][0] == "2":
+            return one.contiguous()
         if form[-1][0] == "J" and one.stride(len(shape) - 1) != 1:
             return one.contiguous()
         if form[-1][0] == "k" and (shape[3] != form[3][1] or shape[3] > 1 and one.stride(3) != 1):
@@ -283,7 +300,8 @@ class _Asked:
         gradients = gradients or tuple(self.room(t) for t in (q, k, v))
         of = {name: tensor for name, tensor in of.items() if name != "sink"}  # LSE has it
         given = (q, k, v, out, lse, dO, *gradients, dLSE, dbias)
-        self.queue(made, _BACKWARD, given, of, tuple(t if t is None else t.stride() for t in given[3:]))
+        # Of what was saved, too: a hook may bring it back laid out otherwise.
+        self.queue(made, _BACKWARD, given, of, tuple(t if t is None else t.stride() for t in (*given, *of.values())))
         return gradients
 
 
@@ -337,6 +355,8 @@ def attention(q, k, v, out, return_lse, deterministic, o):
     asked, of = _asked(q, k, v, o)
     if not (tensors._is_recording() and any(t is not None and t.requires_grad for t in (q, k, v, o.sink, o.bias))):
         both = asked.forward(q, k, v, out, return_lse, of)
+        if out is not None:
+            tensors._written(out)
         return both if return_lse else both[0]
     if out is not None:
         raise ValueError("out cannot be given where gradients are recorded: leave it out, or call under torch.no_grad()")
@@ -355,7 +375,9 @@ def backward(dO, q, k, v, out, lse, gradients=None, deterministic=False, dLSE=No
     given, and the bias's into `dbias`, float32 of its shape, where that is. Nothing is recorded."""
     asked, of = _asked(q, k, v, _with_numbers(Options(**options)))
     made = asked.plan("bwd", q, dLSE is not None, deterministic, dbias is not None)
-    return asked.backward(made, q, k, v, out, lse, dO, of, dLSE, gradients, dbias)
+    found = asked.backward(made, q, k, v, out, lse, dO, of, dLSE, gradients, dbias)
+    tensors._written(*(gradients or ()), *(() if dbias is None else (dbias,)))
+    return found
 
 
 class _Attention(torch.autograd.Function):
@@ -373,15 +395,17 @@ class _Attention(torch.autograd.Function):
     def backward(ctx, dO, dLSE):
         if dO is None and dLSE is None:
             return (None,) * 10
-        if tensors._is_recording():
-            raise Error(UNSUPPORTED, "a second derivative of attention is asked for, and fatune has none to give")
         saved = ctx.saved_tensors  # once: a checkpoint makes them anew for the first who asks
         *given, out, lse = saved[:7]
         if ctx.has_lse and dLSE is None:
             dLSE = torch.zeros_like(lse)
-        found = gradients(ctx.asked, ctx.made, dict(zip(ctx.names, saved[7:])), given, out, lse, dO,
-                          dLSE if ctx.has_lse else None, ctx.deterministic, ctx.needs_input_grad[:5])
-        return (*found, *(None,) * 5)
+        asked = (ctx.asked, ctx.made, dict(zip(ctx.names, saved[7:])), given, out, lse, dO, dLSE if ctx.has_lse else None,
+                 ctx.deterministic, ctx.needs_input_grad[:5])
+        if not tensors._is_recording():
+            return (*gradients(*asked), *(None,) * 5)
+        with torch.no_grad():
+            found = gradients(*asked)
+        return (*tensors._Last.apply(len(found), dO, dLSE, *saved, *found), *(None,) * 5)
 
 
 def gradients(asked, made, of, given, out, lse, dO, dLSE, deterministic, wanted):

@@ -4,6 +4,8 @@ flash-attn's Python runs unchanged on top of it, on a T4 too: install it with FL
 the folder `python -m fatune.dropin` prints on PYTHONPATH. Arguments come by position, as there. What fatune has no kernel for
 is an error that names it; nothing is computed otherwise."""
 
+import math
+
 import torch
 
 from . import features, tensors
@@ -177,6 +179,8 @@ def varlen_fwd(q, k, v, out, cu_q, cu_k, used_k, leftpad, block_table, alibi, ma
     options = _options(causal, left, right, softcap, alibi, scale, max_q, max_k, p, rng, chunk)
     ragged = _ragged(options, cu_q, cu_k, max_q, max_k, used_q, used_k, leftpad)
     lse, debug = _forward(q, k, v, out, ragged), q.new_empty(0)
+    if zero_tensors:  # of rows behind the last batch
+        lse.masked_fill_(torch.arange(lse.shape[1], device=lse.device) >= cu_q[-1], -math.inf)
     if return_softmax and p > 0:
         debug = _ragged_weights(q, k, options, rng, p, cu_q, cu_k, max_q, max_k)
     return [out, lse, debug, rng]

@@ -3,6 +3,8 @@
 Importing this defines them, with the schemas that flash_attn_interface.py calls, unless the real ones are loaded. Of ragged
 batches, caches and options it serves what flash2 serves, and names in an error what it does not."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -29,7 +31,8 @@ Tensor? cu_seqlens_k_new=None, Tensor? seqused_q=None, Tensor? leftpad_k=None, i
 bool is_causal=False, int window_size_left=-1, int window_size_right=-1, int attention_chunk=0, bool has_softcap=False,
 int num_splits=0, bool? pack_gqa=None, int sm_margin=0) -> Tensor"""
 NOT_SERVED = {"k_new": "appending to the cache", "q_v": "qv", "cu_seqlens_k_new": "appending to the cache",
-              "page_table": "paged KV", "rotary_cos": "rotary embedding", "q_descale": "fp8", "k_descale": "fp8",
+              "v_new": "appending to the cache", "page_table": "paged KV", "rotary_cos": "rotary embedding",
+              "seqlens_rotary": "rotary embedding", "q_descale": "fp8", "k_descale": "fp8",
               "v_descale": "fp8"}
 
 
@@ -37,6 +40,8 @@ def _refuse_others(given):
     for name, what in NOT_SERVED.items():
         if given.get(name) is not None:
             raise RuntimeError(f"fatune stands in for flash_attn_3, and has no {what} yet")
+    if given.get("cu_seqlens_k") is not None and given.get("cu_seqlens_q") is None:
+        raise RuntimeError("fatune stands in for flash_attn_3, and has no ragged keys beside rows of Q that are not: give cu_seqlens_q, too")
 
 
 def _scale(q, scale):
@@ -88,7 +93,9 @@ def _backward(dout, q, k, v, out, softmax_lse, dq=None, dk=None, dv=None, cu_seq
 
 
 def _combine(out_partial, lse_partial, out=None, out_dtype=None):
-    """Partial results [splits, b, s, h, d] with their LSEs, merged: each weighs exp(its LSE - that of all)."""
+    """Partial results [splits, b, s, h, d] with their LSEs, merged: each weighs exp(its LSE - that of all). A row without a key has -inf,
+    and inf as fatune's forward tells it."""
+    lse_partial = lse_partial.masked_fill(lse_partial == math.inf, -math.inf)
     lse = torch.logsumexp(lse_partial, 0)
     weight = torch.exp(lse_partial - lse).nan_to_num(0.0)  # -inf - -inf: a row without a key
     merged = (out_partial * weight[..., None]).sum(0).to(out_dtype or out_partial.dtype)

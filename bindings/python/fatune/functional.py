@@ -37,7 +37,9 @@ def masked(attn_mask, q):
 
 def _four(t):
     """A tensor as [b, h, n, d]."""
-    return t.reshape(-1, *t.shape[-3:]) if t.dim() >= 4 else t.reshape((1,) * (4 - t.dim()) + tuple(t.shape))
+    if t.dim() > 4:
+        return t.flatten(0, -4)
+    return t if t.dim() == 4 else t.reshape((1,) * (4 - t.dim()) + tuple(t.shape))
 
 
 def _ready(t, dtype, d):

@@ -171,23 +171,26 @@ def _gradients_with(ctx, dO, dLSE):
 
 forward_with.register_autograd(_gradients_with, setup_context=_save_with)
 
-torch.library.define("fatune::drawn", "(Tensor q, SymInt b) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
+# `own`: an empty tensor, which the compiler takes for no other: calls whose q is the same would share one draw, since it merges all operators
+# of equal arguments but PyTorch's own random ones.
+torch.library.define("fatune::drawn", "(Tensor q, SymInt b, Tensor own) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
 
 
 @torch.library.impl("fatune::drawn", "CompositeExplicitAutograd")
-def _drawn(q, b):
+def _drawn(q, b, own):
     """What dropout draws for a call of b batches."""
     return features.drawn_for(q.device, q.get_device(), b, q.shape[1])
 
 
 @torch.library.register_fake("fatune::drawn")
-def _(q, b):
+def _(q, b, own):
     return q.new_empty(2, dtype=torch.int64)
 
 
 def traced_with(q, k, v, out, return_lse, deterministic, o):
     """The same of a call with features."""
     if o.dropout and o.rng is None:
-        o = o._replace(rng=torch.ops.fatune.drawn(q, q.shape[0] if o.cu_seqlens is None else o.cu_seqlens[0].shape[0] - 1))
+        b = q.shape[0] if o.cu_seqlens is None else o.cu_seqlens[0].shape[0] - 1
+        o = o._replace(rng=torch.ops.fatune.drawn(q, b, torch.empty(0, device=q.device)))
     names, more = _apart(o)
     return _returned(forward_with(q, k, v, o.sink, o.bias, more, names, *_numbers(o, _or_torchs(deterministic))), out, return_lse)

@@ -44,6 +44,7 @@ _stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (lambda device
 _forward_ad = getattr(torch.autograd, "forward_ad", None)  # its `_current_level` is below 0 where nobody differentiates so
 if not hasattr(_forward_ad, "_current_level"):
     _forward_ad = type("NoForwardMode", (), {"_current_level": -1})
+_increment_version = getattr(getattr(torch.autograd, "graph", None), "increment_version", None)  # an older PyTorch has none
 _is_deterministic = torch.are_deterministic_algorithms_enabled
 _is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
 
@@ -107,6 +108,21 @@ def _number(name, x):
     return x.item()
 
 
+def _pair_of(window):
+    try:
+        left, right = window
+    except (TypeError, ValueError):
+        raise ValueError(f"window is {window!r}: a pair is needed, (left, right), -1 for all keys of a side") from None
+    return left, right
+
+
+def _written(*tensors):
+    """Tells autograd that tensors which a caller gave have other contents now."""
+    for t in tensors if _increment_version else ():
+        if not t.is_inference():
+            _increment_version(t)
+
+
 def _refuse_tangents(*inputs):
     """Within a level of forward-mode differentiation: no tangent is lost in silence."""
     for t in inputs:
@@ -128,7 +144,7 @@ def _checked(q, k, v, arithmetic):
         raise ValueError(f"q, k, v have {q.dim()}, {k.dim()}, {v.dim()} dimensions: 4 are needed, [b, h, n, d]")
     b, h, n, d = q.shape
     hk, nk, dv = k.shape[1], k.shape[2], v.shape[3]
-    if tuple(k.shape) != (b, hk, nk, d) or tuple(v.shape) != (b, hk, nk, dv):
+    if tuple(k.shape) != (b, hk, nk, d) or tuple(v.shape) != (b, hk, nk, dv) or h > 0 and hk == 0:
         raise ValueError(f"shapes {tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)} do not fit together")
     return _checked_types(q, k, v, arithmetic), (b, h, hk, n, nk), f"d{d}" if dv == d else f"d{d}v{dv}"
 
@@ -195,7 +211,7 @@ def _is_aligned(*tensors):
 
 def describe(problem, device=None, kernel=None, policy=COMPILE, aligned=False):
     """What serves a problem or a family and why, as lines of `name value`."""
-    return _lib.fatune_describe(plan(problem, device, kernel, policy, aligned).at).decode()
+    return _lib.fatune_describe(plan(problem, device, kernel, policy, aligned).at).decode(errors="replace")
 
 
 def _rows(tensor):
@@ -427,13 +443,13 @@ def attention(q, k, v, causal=False, scale=None, out=None, return_lse=False, ker
         _refuse_tangents(q, k, v, sink, bias, slopes)
     if more or softcap or dropout or slopes is not None or mask is not None or bias is not None:
         try:
-            options = features.Options(causal, scale, tuple(window), arithmetic, kernel, policy, split, sink, softcap, slopes, dropout,
-                                       rng, mask=mask, bias=bias, **more)
+            options = features.Options(causal, scale, _pair_of(window), arithmetic, kernel, policy, split, sink,
+                                       0.0 if softcap is None else softcap, slopes, 0.0 if dropout is None else dropout, rng, mask=mask, bias=bias, **more)
         except TypeError as why:  # of a word that is none
             raise TypeError(str(why).replace("Options.", "").replace("__new__", "fatune.attention")) from None
         return features.attention(q, k, v, out, return_lse, deterministic, options)
     if type(window) is not tuple:
-        window = tuple(window)
+        window = _pair_of(window)
     if _is_compiling():
         return ops.traced(q, k, v, sink, causal, scale, out, return_lse, kernel, policy, arithmetic, window, deterministic, split)
     is_recorded = _is_recording() and (q.requires_grad or k.requires_grad or v.requires_grad or
@@ -451,6 +467,8 @@ def attention(q, k, v, causal=False, scale=None, out=None, return_lse=False, ker
     call = _known.calls.get(key) or _known.learn(
         key, _forward_call(q, k, v, causal, scale, out, return_lse, kernel, policy, arithmetic, window, sink, split))
     o = call.forward(q, k, v, out, sink)
+    if out is not None:
+        _written(out)
     if is_new:
         _known.learn_again(options, call, q, k, v)
     return o
@@ -503,7 +521,7 @@ class _Attention(torch.autograd.Function):
             return _gradients(ctx, saved, dO, dLSE)
         with torch.no_grad():
             gradients = _gradients(ctx, saved, dO, dLSE)
-        return _Last.apply(dO, dLSE, *saved, *gradients)
+        return _Last.apply(len(gradients), dO, dLSE, *saved, *gradients)
 
 
 class _Last(torch.autograd.Function):
@@ -511,8 +529,8 @@ class _Last(torch.autograd.Function):
     them as constants where the output's gradient is one."""
 
     @staticmethod
-    def forward(ctx, dO, dLSE, q, k, v, out, lse, sink, *gradients):
-        return gradients
+    def forward(ctx, count, *given):
+        return given[-count:]
 
     @staticmethod
     def backward(ctx, *_):
