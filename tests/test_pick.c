@@ -177,6 +177,17 @@ static void an_untried_kernel_that_promises_more(void **state)
   fat_db_close(db);
 }
 
+/* What was measured for the very problem stays where the promise is less than a quarter better, and no guess.
+ */
+static void a_small_promise_is_no_reason(void **state)
+{
+  fat_db *db = put_strangers(state);
+  put(db, HALF(1024), "H200", "fwd:Br4", FAT_MEASURED, 0.83); /* promised: 0.6723 */
+  fat_pick pick = ask(db, HALF(1024), "H200", NULL);
+  expect(&pick, FAT_PICK_EXACT, "fwd:Br4");
+  fat_db_close(db);
+}
+
 /* Where the question lies beside the row that was measured alone, the other kernel is expected to be faster.
  */
 static void the_nearest_is_expected_to_be_slower(void **state)
@@ -573,6 +584,7 @@ int main(void)
       IN_FOLDER(the_nearest_twin),
       IN_FOLDER(the_nearest_device),
       IN_FOLDER(an_untried_kernel_that_promises_more),
+      IN_FOLDER(a_small_promise_is_no_reason),
       IN_FOLDER(the_nearest_is_expected_to_be_slower),
       IN_FOLDER(only_the_exact_row_will_do),
       IN_FOLDER(a_tried_kernel_is_beaten),
