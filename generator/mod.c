@@ -74,8 +74,8 @@ static void next(parser *x)
   else if (is_name(*s))
     while (is_name(s[x->length]))
       x->length++;
-  else if ((strchr("<>=!", *s) && s[1] == '=') || (*s == '/' && s[1] == '/'))
-    x->length = *s ? 2 : 0;
+  else if (*s && ((strchr("<>=!", *s) && s[1] == '=') || (*s == '/' && s[1] == '/')))
+    x->length = 2;
   else if (*s) { /* a whole letter: messages name it */
     const size_t bytes = fat_text_character(s, strlen(s));
     x->length = bytes ? bytes : 1;

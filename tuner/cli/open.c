@@ -186,6 +186,8 @@ static fat_status open_db(const fat_options *options, fat_db_mode mode, const ch
   if (status == FAT_E_IO)
     return fat_status_fail(err, FAT_E_READONLY, "%s", err ? err->text : "");
   FAT_TRY(status);
+  if (nowhere && err)
+    *err = (fat_error){0}; /* the package answers */
   if (mode == FAT_DB_WRITE)
     fat_db_wait(*db, 60);
   if (!options->quiet && *fat_db_note(*db))

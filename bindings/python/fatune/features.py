@@ -121,7 +121,7 @@ def _with_numbers(o):
         o = o._replace(**{name: tensors._number(name, getattr(o, name)) for name in ("scale", "softcap", "dropout")})
     if o.max_seqlens is None:
         return o
-    if not isinstance(o.max_seqlens, (tuple, list)) or len(o.max_seqlens) != 2:
+    if not hasattr(o.max_seqlens, "__len__") or getattr(o.max_seqlens, "shape", (2,)) != (2,) or len(o.max_seqlens) != 2:
         raise ValueError("max_seqlens is a pair of numbers: the longest batch of q, that of k")
     if all(n.__class__ is int for n in o.max_seqlens):
         return o
