@@ -122,6 +122,11 @@ test_fleet() {
   err_has "there is nothing left to do" "a second tune on eight GPUs"
   FAKE_CUDA_DEVICES=$all FAKE_CUDA_FAULT='fwd:*-Bc32-*=hang' tune hangs.db --device all --jobs 2
   code_is 0 "eight GPUs of which some hang"
+  rm -f "$work/state"
+  FAKE_CUDA_DEVICES=T4,T4 FAKE_CUDA_STATE=$work/state FAKE_CUDA_FAULT='cuDevicePrimaryCtxRetain#2=46' \
+    run tune $problem --kernel fwd --device all --effort quick --budget 3s --db "$work/left.db"
+  code_is 0 "two GPUs of which one is taken"
+  err_has " is left out: " "two GPUs of which one is taken"
   FAKE_CUDA_DEVICES=T4,H200 run tune $problem --kernel fwd --device 1 --effort quick --budget 5s --db "$work/second.db" --quiet
   code_is 0 "tune --device 1"
   out_has "Measured on the H200 at hand" "tune --device 1"

@@ -160,6 +160,30 @@ static fat_attempt *next_for(work *w, int at)
   return next;
 }
 
+/* A GPU that cannot be used, of several: the others go on. What it was given is another's then, unless it may
+ * be why the GPU is lost: that is left for a later run. */
+static fat_status leave_out(work *w, int at, fat_status status, fat_error *err)
+{
+  fat_session *s = w->session;
+  fat_attempt *attempt = w->measuring[at];
+  const bool lost = status == FAT_E_DEVICE_LOST;
+  if (s->labs < 2 || !(lost || status == FAT_E_BUSY || status == FAT_E_NO_DEVICE))
+    return status;
+  fat_progress_say(&s->progress, "device %d is left out: %s", s->lab[at].ordinal, err->text);
+  if (attempt && lost) {
+    s->progress.total--;
+    fat_attempt_free(attempt);
+  } else if (attempt)
+    w->waiting[w->waits++] = attempt;
+  fat_lab_close(&s->lab[at]);
+  s->labs--; /* the last takes its place */
+  s->lab[at] = s->lab[s->labs], s->lab[s->labs] = (fat_lab){0};
+  w->measuring[at] = w->measuring[s->labs], w->measuring[s->labs] = NULL;
+  w->filled[at] = w->filled[s->labs];
+  *err = (fat_error){0};
+  return FAT_OK;
+}
+
 /* Gives a GPU that is free its next attempt. A twin need not be fast: it is never dropped as slow. */
 static fat_status begin(work *w, int at, fat_error *err)
 {
@@ -175,7 +199,11 @@ static fat_status begin(work *w, int at, fat_error *err)
                             next->forecast.ms,
                             is_twin(next) ? 0 : pair_of(next)->best_ms};
   w->filled[at] = next->problem;
-  return fat_lab_begin(&w->session->lab[at], &e, err);
+  fat_error why = {0};
+  const fat_status status = fat_lab_begin(&w->session->lab[at], &e, &why);
+  if (status != FAT_OK && leave_out(w, at, status, &why) != FAT_OK)
+    return fat_status_fail(err, status, "%s", why.text);
+  return FAT_OK;
 }
 
 /* What a GPU has to say of its attempt. */
@@ -186,8 +214,11 @@ static fat_status end(work *w, int at, fat_error *err)
   fat_attempt *done = w->measuring[at];
   if (!done)
     return FAT_OK;
-  FAT_TRY(fat_worker_step(w->session->lab[at].worker, 0, &verdict, &ended, err));
-  if (!ended)
+  fat_error why = {0};
+  const fat_status status = fat_worker_step(w->session->lab[at].worker, 0, &verdict, &ended, &why);
+  if (status != FAT_OK && leave_out(w, at, status, &why) != FAT_OK)
+    return fat_status_fail(err, status, "%s", why.text);
+  if (status != FAT_OK || !ended)
     return FAT_OK;
   w->measuring[at] = NULL;
   fat_attempt_judge(done, &verdict);

@@ -53,7 +53,7 @@ static void compile_clock(fat_nvrtc *nvrtc, const fat_gpu *gpu, fat_binary *cloc
 fat_status fat_lab_open(int ordinal, fat_nvrtc *nvrtc, const fat_gpu *gpu, double least, fat_lab *lab,
                         fat_error *err)
 {
-  *lab = (fat_lab){.least = least, .seed = 1};
+  *lab = (fat_lab){.ordinal = ordinal, .least = least, .seed = 1};
   FAT_TRY(fat_worker_open(ordinal, &lab->worker, err));
   if (nvrtc)
     compile_clock(nvrtc, gpu, &lab->clock);

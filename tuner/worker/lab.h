@@ -10,6 +10,7 @@ enum { FAT_LABS = 16 }; /* of a host */
 
 typedef struct fat_lab {
   fat_worker *worker;
+  int ordinal;      /* of the device */
   fat_binary clock; /* the tool that reads the SM clock; empty where it does not compile */
   uint64_t seed;    /* of inputs */
   double least;     /* seconds on the GPU that every trial may take; a race may take as many per entrant */
