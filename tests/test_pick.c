@@ -177,8 +177,7 @@ static void an_untried_kernel_that_promises_more(void **state)
   fat_db_close(db);
 }
 
-/* What was measured for the very problem stays where the promise is less than a quarter better, and no guess.
- */
+/* What was measured for the very problem stays where a promise is less than a quarter better. */
 static void a_small_promise_is_no_reason(void **state)
 {
   fat_db *db = put_strangers(state);

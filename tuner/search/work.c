@@ -162,14 +162,14 @@ static fat_attempt *next_for(work *w, int at)
 
 /* A GPU that cannot be used, of several: the others go on. What it was given is another's then, unless it may
  * be why the GPU is lost: that is left for a later run. */
-static fat_status leave_out(work *w, int at, fat_status status, fat_error *err)
+static fat_status leave_out(work *w, int at, const fat_error *why, fat_error *err)
 {
   fat_session *s = w->session;
   fat_attempt *attempt = w->measuring[at];
-  const bool lost = status == FAT_E_DEVICE_LOST;
-  if (s->labs < 2 || !(lost || status == FAT_E_BUSY || status == FAT_E_NO_DEVICE))
-    return status;
-  fat_progress_say(&s->progress, "device %d is left out: %s", s->lab[at].ordinal, err->text);
+  const bool lost = why->status == FAT_E_DEVICE_LOST;
+  if (s->labs < 2 || !(lost || why->status == FAT_E_BUSY || why->status == FAT_E_NO_DEVICE))
+    return fat_status_fail(err, why->status, "%s", why->text);
+  fat_progress_say(&s->progress, "device %d is left out: %s", s->lab[at].ordinal, why->text);
   if (attempt && lost) {
     s->progress.total--;
     fat_attempt_free(attempt);
@@ -180,7 +180,6 @@ static fat_status leave_out(work *w, int at, fat_status status, fat_error *err)
   s->lab[at] = s->lab[s->labs], s->lab[s->labs] = (fat_lab){0};
   w->measuring[at] = w->measuring[s->labs], w->measuring[s->labs] = NULL;
   w->filled[at] = w->filled[s->labs];
-  *err = (fat_error){0};
   return FAT_OK;
 }
 
@@ -200,10 +199,7 @@ static fat_status begin(work *w, int at, fat_error *err)
                             is_twin(next) ? 0 : pair_of(next)->best_ms};
   w->filled[at] = next->problem;
   fat_error why = {0};
-  const fat_status status = fat_lab_begin(&w->session->lab[at], &e, &why);
-  if (status != FAT_OK && leave_out(w, at, status, &why) != FAT_OK)
-    return fat_status_fail(err, status, "%s", why.text);
-  return FAT_OK;
+  return fat_lab_begin(&w->session->lab[at], &e, &why) == FAT_OK ? FAT_OK : leave_out(w, at, &why, err);
 }
 
 /* What a GPU has to say of its attempt. */
@@ -215,10 +211,9 @@ static fat_status end(work *w, int at, fat_error *err)
   if (!done)
     return FAT_OK;
   fat_error why = {0};
-  const fat_status status = fat_worker_step(w->session->lab[at].worker, 0, &verdict, &ended, &why);
-  if (status != FAT_OK && leave_out(w, at, status, &why) != FAT_OK)
-    return fat_status_fail(err, status, "%s", why.text);
-  if (status != FAT_OK || !ended)
+  if (fat_worker_step(w->session->lab[at].worker, 0, &verdict, &ended, &why) != FAT_OK)
+    return leave_out(w, at, &why, err);
+  if (!ended)
     return FAT_OK;
   w->measuring[at] = NULL;
   fat_attempt_judge(done, &verdict);
