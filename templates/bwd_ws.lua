@@ -134,6 +134,7 @@ return {
     { function(c, p) return needs(c, p) <= registers_of(c, p) end, "accumulators and operands of a thread fit its registers" },
     { function(c, p) return dQ_share(c, p) ~= "turned" or c.O == 1 and c.H ~= 1 and ws.boxes(p.d) == consumers(c) end,
       "of dQ^T each warpgroup makes 64 rows, and a wide tile has room where S is gone before dP comes" },
+    { function(c, p) return dQ_share(c, p) ~= "columns" or ws.boxes(p.d) ~= 3 end, "a product reads columns of K from the first of a box on, or half a box" },
     { function(c, p) return c.O == 0 or c.S == 0 end, "of one step S is gone when dP comes" },
     { function(c, p) return c.K == 0 or c.O == 1 and held(c, p) > 0 end, "K stays in registers that have room for it" },
     { function(c) return c.E == 0 or c.O == 1 end, "LSE and D have room where S is gone" },

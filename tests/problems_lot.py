@@ -1,6 +1,7 @@
-"""problems_lot.py BUILD MINUTES [SEED] -- problems and configs of the kernels for warpgroups, drawn by lot, in the emulator: masks, batches, blocks, scores and
-expressions together, as tests/problems.txt has a few. Prints the seed, each ten that were solved, and the first that was not; exit code 1 where one was not. Of two
-defects that it found at once neither stood in any line of problems.txt: one with a single place for K, one in the last tile of a batch."""
+"""problems_lot.py BUILD MINUTES [SEED] -- problems and configs of the kernels for warpgroups, and default configs of all, drawn by lot, in the emulator: masks,
+batches, blocks, scores, expressions and widths of K and V together, as tests/problems.txt has a few. Prints the seed, each ten that were solved, and the first that was
+not; exit code 1 where one was not. Of three defects that it found at once none stood in any line of problems.txt: one with a single place for K, one in the last tile of
+a batch, one where K has three boxes of 64 columns and V one or two."""
 import os
 import random
 import subprocess
@@ -14,8 +15,15 @@ lot = random.Random(seed)
 MODS = ("s+table0[h]*(j-i)/9", "s-(j/16-table0[h,b])+0.1*i", "s*table1[h]-abs(i-j)/50", "min(s,3)+table0[j]") # the first two grow evenly along rows
 BLOCKS = ((64, 64), (128, 128), (48, 80), (16, 32), (100, 60), (192, 128), (64, 128), (64, 32))
 FWD = {"Br": (64, 128, 192), "Bc": (32, 64, 80, 96, 128), "s": (1, 2, 3, 4), "q": (1, 2), "Q": (0, 0, 1), "I": (0, 1, 2), "P": (0, 1), "L": (0, 1, 2, 2),
-       "Z": (1,)}
-BWD = {"Br": (64, 80, 96, 128), "Bc": (128,), "s": (2,), "t": (2,), "S": (0, 1), "R": (0, 1), "Z": (1, 8), "O": (0, 1, 1), "K": (0, 1), "E": (0, 1), "H": (0, 0, 1, 2, 2)}
+       "Z": (1,), "M": (0, 0, 0, 1)}
+BWD = {"Br": (64, 80, 96, 128), "Bc": (128,), "s": (2,), "t": (2,), "S": (0, 1), "R": (0, 1), "Z": (1, 8), "O": (0, 1, 1), "K": (0, 1), "E": (0, 1), "H": (0, 0, 1, 2, 2),
+       "T": (0, 0, 0, 1, 2)}
+WIDE = {"Br": (64,), "s": (2, 3), "t": (1, 2), "Z": (1, 8)}
+PAIR = {"Br": (64,), "s": (2, 3), "o": (1, 2), "t": (2, 3), "Z": (1, 8, 64), "M": (0, 1), "T": (0, 2)}
+SPACES = {"fwd_ws": FWD, "bwd_ws": BWD, "bwd_wide": WIDE, "bwd_pair": PAIR}
+UNSAID = {"fwd_ws": ("M",), "bwd_ws": ("O", "K", "E", "H", "T"), "bwd_wide": (), "bwd_pair": ("M", "T")} # where they are 0
+KERNELS = {"fwd": ("fwd_ws",) * 4 + ("fwd",), "bwd": ("bwd_ws",) * 4 + ("bwd_pair", "bwd_pair", "bwd_wide", "bwd", "bwd_two")}
+WIDTHS = ("40", "64", "72", "96", "128", "104", "136", "160", "192", "256", "192v128", "64v128", "72v40", "160v64", "128v64", "136v104", "96v192", "256v96")
 
 
 def drawn():
@@ -25,16 +33,19 @@ def drawn():
     masks = lot.choice(("", "-causal", "-w90.20")) + ragged + lot.choice(("", "", "-iv"))
     blocks = "-bs%dx%d" % lot.choice(BLOCKS) if lot.random() < 0.7 else ""
     scores = lot.choice(("", "", "-mask", "-bias", "-alibi", "-softcap", "-sink", "-drop"))
-    sizes = f"b{lot.choice((1, 2, 5) if ragged else (1, 2))}-{lot.choice(('h2', 'h4k2', 'h2k1'))}-q{q}-k{k}-d{lot.choice((40, 64, 72, 96, 128))}"
-    problem = f"{'fwd' if fwd else 'bwd'}-{lot.choice(('f16', 'bf16'))}-{sizes}{masks}{blocks}{scores}"
-    unsaid = () if fwd else ("O", "K", "E", "H") # where they are 0
-    values = {name: lot.choice(some) for name, some in (FWD if fwd else BWD).items()}
-    config = "-".join(f"{name}{value}" for name, value in values.items() if value or name not in unsaid)
-    return problem, f"{'fwd_ws' if fwd else 'bwd_ws'}:{config}", lot.choice(("", "", *MODS))
+    sizes = f"b{lot.choice((1, 2, 5) if ragged else (1, 2))}-{lot.choice(('h2', 'h4k2', 'h2k1'))}-q{q}-k{k}-d{lot.choice(WIDTHS)}"
+    op = "fwd" if fwd else "bwd"
+    problem = f"{op}-{lot.choice(('f16', 'bf16'))}-{sizes}{masks}{blocks}{scores}{lot.choice(('', '', '-det')) if not fwd else ''}"
+    kernel = lot.choice(KERNELS[op])
+    if kernel not in SPACES or lot.random() < 0.3:
+        return problem, kernel, lot.choice(("", "", *MODS))
+    values = {name: lot.choice(some) for name, some in SPACES[kernel].items()}
+    config = "-".join(f"{name}{value}" for name, value in values.items() if value or name not in UNSAID[kernel])
+    return problem, f"{kernel}:{config}", lot.choice(("", "", *MODS))
 
 
 def is_valid(problem, config, mod):
-    return subprocess.run((os.path.join(build, "fatune"), "render", problem, "--gpu", "H200", "--config", config, *(("--mod", mod) if mod else ())),
+    return subprocess.run((os.path.join(build, "fatune"), "render", problem, "--gpu", "H200", *(("--config", config) if ":" in config else ("--kernel", config)), *(("--mod", mod) if mod else ())),
                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
 
@@ -54,7 +65,7 @@ with tempfile.TemporaryDirectory() as folder:
     while time.monotonic() < until:
         with open(os.path.join(folder, "tests", "problems.txt"), "w", encoding="utf-8") as f:
             f.write("\n".join(lines(10)) + "\n")
-        run = subprocess.run((os.path.join(build, "tests", "test_kernels"), "_ws"), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        run = subprocess.run((os.path.join(build, "tests", "test_kernels"), "gpu="), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if run.returncode:
             sys.exit(run.stdout)
         solved += 10

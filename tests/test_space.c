@@ -309,24 +309,30 @@ static void what_does_not_apply_says_why(void **state)
 static void configs_that_are_wrong_say_why(void **state)
 {
   (void)state;
+#define PLAIN "fwd-f32-b1-h1-q64-k64-d64", "T4"
   static const struct {
-    const char *config, *words;
+    const char *problem, *gpu, *config, *words;
     fat_status status;
   } cases[] = {
-      {"fwd:Br65-Bc32-T128-R4-W4-s1", "Br is 65; allowed are 16, 32, 64, 128", FAT_E_INPUT},
-      {"fwd:Br64-Bc32-T128-R4-W4", "says nothing of s", FAT_E_INPUT},
-      {"fwd:Br64-Bc32-T128-R4-W4-Z2", "'Z2' is no tunable of fwd", FAT_E_INPUT},
-      {"fwd:Br128-Bc128-T128-R8-W4-s0", "fit 255 registers", FAT_E_UNSUPPORTED},
-      {"fwd:Br128-Bc64-T256-R4-W4-s1", "64 KB of shared memory", FAT_E_UNSUPPORTED},
-      {"fwd:Br16-Bc16-T256-R8-W4-s1", "4 to 32 lanes", FAT_E_UNSUPPORTED},
+      {PLAIN, "fwd:Br65-Bc32-T128-R4-W4-s1", "Br is 65; allowed are 16, 32, 64, 128", FAT_E_INPUT},
+      {PLAIN, "fwd:Br64-Bc32-T128-R4-W4", "says nothing of s", FAT_E_INPUT},
+      {PLAIN, "fwd:Br64-Bc32-T128-R4-W4-Z2", "'Z2' is no tunable of fwd", FAT_E_INPUT},
+      {PLAIN, "fwd:Br128-Bc128-T128-R8-W4-s0", "fit 255 registers", FAT_E_UNSUPPORTED},
+      {PLAIN, "fwd:Br128-Bc64-T256-R4-W4-s1", "64 KB of shared memory", FAT_E_UNSUPPORTED},
+      {PLAIN, "fwd:Br16-Bc16-T256-R8-W4-s1", "4 to 32 lanes", FAT_E_UNSUPPORTED},
+      /* each would read columns of K amid a box, which no product can: dQ was wrong */
+      {"bwd-bf16-b1-h1-q64-k64-d192v128", "H200", "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1", "first of a box",
+       FAT_E_UNSUPPORTED},
+      {"bwd-f16-b1-h1-q64-k64-d136v64-drop", "H200", "bwd_ws:Br64-Bc128-s2-t2-S0-R0-Z1", "first of a box",
+       FAT_E_UNSUPPORTED},
   };
-  fat_problem p = problem_of("fwd-f32-b1-h1-q64-k64-d64");
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    fat_problem p = problem_of(cases[i].problem);
     fat_config c;
     fat_point point;
     fat_error err = {0};
     assert_int_equal(fat_config_parse(cases[i].config, &c, NULL), FAT_OK);
-    fat_status status = fat_space_point(script, &c, &p, gpu_of("T4"), &point, &err);
+    fat_status status = fat_space_point(script, &c, &p, gpu_of(cases[i].gpu), &point, &err);
     if (status != cases[i].status || strstr(err.text, cases[i].words) == NULL)
       fail_msg("%s: '%s' does not hold '%s'", cases[i].config, err.text, cases[i].words);
   }
