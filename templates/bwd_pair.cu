@@ -1,8 +1,6 @@
-// bwd_pair.cu -- bwd_wide.cu by pairs: two blocks of a cluster have 64 keys each, and hand each other their dS. So each makes dQ of
-// both's keys, but half its columns, and adds half as many numbers to the sums in device memory, which bound bwd_wide.cu.
+// bwd_pair.cu -- bwd_wide.cu by pairs: two blocks of a cluster have 64 keys each, hand each other their dS, and make each half of dQ's columns for the
+// keys of both: half as much is added in device memory. One warpgroup makes S, P and dV, the other dP, dS and dK; of dQ each a quarter, a step late.
 //   P = exp(S - LSE),  dV = P^T dO,  dP = dO V^T,  dS = P (dP - D),  dQ = scale dS K,  dK = scale dS^T Q,  D = rowsum(dO O)
-// In each block one warpgroup makes S, P and dV, the other dP, dS and dK; of dQ each makes a quarter of the columns, a step late: by
-// then the other block's dS has long been there.
 %  for _, file in ipairs(libs) do use(file) end
 extern "C" __global__ void __launch_bounds__(prepare_threads)
 $(entry "prepare")(const call a, float *dQ_all, LD_row *LD_all$(take_counts))
@@ -10,19 +8,19 @@ $(entry "prepare")(const call a, float *dQ_all, LD_row *LD_all$(take_counts))
   overlap_next();
   $(tile_of_block "")
   make_LD(LD_all + i64(tile) * Br, rows(a, $(tile_head)), $(tile_row));         // D = rowsum(dO O)
-  clear_sums(dQ_all, tile$(and_counts));                                                     // dQ = 0
+  clear_sums(dQ_all, tile$(and_counts));$(settles and "" or "                                                     // dQ = 0")
 }
 
 __device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
                                         const tensor_map &dV_map)
 {
-  const quarter_of_dQ<0> own(dQ_all);
+  const quarter_of_dQ<0> own(dQ_all$(settles and ", a, my, from" or ""));
   acc<Bc, Dv> dV = {};
   if (from.steps > 0) {
     row_step of(from);
     rounded<Br> $(W_and)P;
     i32 last_tile = 0;
-    await_last();                                       // dQ is 0
+    await_last();                                       // dQ is 0$(settles and "\n    settle_unseen(own, from);" or "")
     wait(K_full, 0);
     const K_rows K(K_of(0));
     for (i32 n = 0; n < from.steps; n++) {
@@ -56,13 +54,13 @@ __device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_
 __device__ __forceinline__ void make_dK(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
                                         const tensor_map &dK_map)
 {
-  const quarter_of_dQ<1> own(dQ_all);
+  const quarter_of_dQ<1> own(dQ_all$(settles and ", a, my, from" or ""));
   acc<Bc, D> dK = {};
   if (from.steps > 0) {
     row_step of(from);
     rounded<Br> P;                                      // then dS
     i32 last_tile = 0;
-    await_last();
+    await_last();$(settles and "\n    settle_unseen(own, from);" or "")
     see_full(K_full, 0);
     wait(V_full, 0);
     const V_rows V(V_of(0));
@@ -107,7 +105,7 @@ $(entry "bwd_pair")(const call a, float *dQ_all, const LD_row *LD_all, const __g
   set_up_steps();
   if (warp_of() < 4) {
     registers_less<$(producer_registers)>();
-    produce(a, LD_all, my, from, Q_map, K_map, V_map, dO_map);$(has.det and " keep_turns(a, counts, my, from);" or "")
+    produce(a, LD_all, my, from, Q_map, K_map, V_map, dO_map);$(ordered and " keep_turns(a, counts, my, from);" or "")
   } else {
     registers_more<$(consumer_registers)>();
     if (own_group() == 0)
@@ -118,6 +116,7 @@ $(entry "bwd_pair")(const call a, float *dQ_all, const LD_row *LD_all, const __g
   meet_other();
 }
 
+%  if not settles then
 extern "C" __global__ void __launch_bounds__(2 * Br)
 $(entry "finish")(const call a, const float *dQ_all, const __grid_constant__ tensor_map dQ_map)
 {
@@ -127,4 +126,5 @@ $(entry "finish")(const call a, const float *dQ_all, const __grid_constant__ ten
   store_scaled(K_of(group), dQ, a.scale, dQ_map, sequence_of(a, $(tile_head)), $(tile_row) + 64 * group);
   end_stores();
 }
+%  end
 $(entries_beside(entry, take_lists, ", const LD_row *LD_all", "dsink_by_LD(a, LD_all, i32(block_id()))"))

@@ -2,9 +2,15 @@
 local simt, ws, slopes_from = include "lib/simt.lua", include "lib/ws_grad.lua", include "lib/slopes.lua".from
 
 local function of(c)
-  return { groups = 2, paired = true, all = 2, Q = c.s, dO = c.o, dS = c.t, P = 0, dQ = 0, row_readers = c.M == 1 and 4 or 2, dS_readers = 4, shares = c.M == 1 }
+  return { groups = 2, paired = true, all = 2, Q = c.s, dO = c.o, dS = c.t, P = 0, dQ = 0, row_readers = c.M == 1 and 4 or 2, dS_readers = 4, shares = c.M == 1, settles = c.T == 2 }
 end
 local function shared(c, p) return ws.places(c, p, of(c)).last end
+-- Whether it gains that the first pair lays dQ down and the last rounds it (T = 2), ms without and with it, H200, bf16: 512 keys d 256 full 0.537 and 0.523,
+-- causal 0.419 and 0.391, d 192 0.521 and 0.513, 0.402 and 0.399; behind that it loses 1 to 6 %, but d 256 causal at 1024 gains 1 %. With det 512 keys 0.598 and
+-- 0.533 (d 192), 0.618 and 0.553 (d 256), causal 0.516 and 0.421, 0.534 and 0.430; 1024 keys 3 %, causal 9 and 10 %; 2048 keys 1 to 3 %.
+local function rounds_well(p)
+  return p.k <= (p.has.det and 2048 or 512) and not (p.scored or p.has.dbias)
+end
 -- Lists are of tiles of 64 keys.
 local features = simt.without(simt.closed_and("dbias", "dsink", "dlse", "det"), "bs")
 
@@ -23,11 +29,13 @@ return {
     -- M = 1 against the best without (H200, bf16, N = 2048 to 16k, raced): d 256 2 to 4 % faster on normal data, -4 to 2 % in the mean with
     -- wide scores, which take less power; d 192 -2 to 3 % faster, 1 to 4 % slower in the mean (bench/results/h200-shared.tsv).
     { "M", { 0, 1 }, "1 = of each tile of Q and dO either block copies half, for both", unsaid = 0 },
+    { "T", { 0, 2 }, "the sums of dQ are 0 = cleared and rounded by launches of their own, 2 = laid down by the first pair that adds and rounded by the last", unsaid = 0 },
   },
   constraints = {
     { function(c, p) return p.d == 192 or p.d == 256 end, "four warpgroups share columns of dQ by whole boxes of 64, or halves" },
     { function(c, p) return slopes_from(p, true) ~= "P" end, "who makes dS has none but rounded weights to tell the derivatives of capped scores from" },
-    { function(c, p) return p.uneven or c.Z == 1 end, "tiles differ in length only under a mask" },
+    { function(c, p) return c.T == 0 or not (p.cut.left or p.has.iv or p.by_batch) end, "which pair is the first and which the last at a tile of dQ is known where all rows that see a key see the first" },
+    { function(c, p) return p.uneven or c.Z == 1 or c.T == 2 and not p.has.det end, "tiles differ in length only under a mask; else a head's last pair is behind all others" },
   },
   threads = function(c) return ws.threads(of(c)) end,
   shared = shared,
@@ -37,15 +45,19 @@ return {
   -- d 192 full 2.81 (t = 3); by bwd_wide, not under load, which is faster, 3.01, 1.78 and 3.10.
   defaults = (function()
     local all = {}
-    for _, row in ipairs { { 2, 2 }, { 1, 3 } } do
-      for _, Z in ipairs { 8, 1 } do all[#all + 1] = { Br = 64, s = 2, o = row[1], t = row[2], Z = Z } end
+    for _, T in ipairs { 2, 0 } do
+      for _, row in ipairs { { 2, 2 }, { 1, 3 } } do
+        for _, Z in ipairs { 8, 1 } do all[#all + 1] = { Br = 64, s = 2, o = row[1], t = row[2], Z = Z, T = T, meant = T == 2 and rounds_well or nil } end
+      end
     end
     return all
   end)(),
 
   words = function(c, p)
-    return ws.words(c, p, of(c), { slopes = slopes_from(p, true), dQ_share = "quarters", reduces = "red",
+    local all = ws.words(c, p, of(c), { slopes = slopes_from(p, true), dQ_share = "quarters", reduces = "red",
       products = ws.shapes { { c.Br, false }, { p.dv, true }, { p.d, true }, { 64, false }, { p.d == 256 and 64 or 32, false } } })
+    all.scale_of_my = "my.a.scale"
+    return all
   end,
   constants = function(c, p) return ws.constants(c, p, of(c)) end,
   recipe = function(c, p, g, entry) return ws.recipe("bwd_pair", c, p, of(c), entry) end,

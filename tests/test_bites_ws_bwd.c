@@ -50,6 +50,11 @@
 /* Of the second pair one block has no keys, and all the same makes its part of dQ. */
 #define COUPLE "bwd_pair:Br64-s2-o1-t2-Z1"
 #define SHARED "bwd_pair:Br64-s2-o1-t2-Z1-M1"
+/* Three pairs, the first of which lays dQ down, the last rounds it; and tiles of rows that see no key. */
+#define SETTLED   "bwd_pair:Br64-s2-o1-t2-Z1-T2"
+#define PAIRED    "bwd-bf16-b1-h1-q200-k300-d192-causal all gpu=H200 sms=6"
+#define SIGHTLESS "bwd-bf16-b1-h1-q200-k100-d192-causal all gpu=H200 sms=2"
+#define ABREAST   "bwd-bf16-b1-h1-q130-k500-d192 all gpu=H200 sms=8"
 
 static const struct {
   const char *kernel, *line;
@@ -229,6 +234,13 @@ static const defect defects[] = {
     {SHARED, "  release_both(dO_free", "  release(dO_free", WIDE, EMU_DEADLOCK, RING, "barrier_passed("},
     {SHARED, "peer_place(barrier_at(0), lane)", "peer_place(barrier_at(0), own_rank())", WIDE, EMU_RACE,
      "templates/lib/ws_cluster.cuh", "copy_box_to_all("},
+    /* of a pair that comes first or last at a tile of Q: both of its blocks do */
+    {SETTLED, "my.j0 < Bc", "my.j0 == 0", PAIRED, EMU_UNINITIALISED, SUMS, "reduce_add4("},
+    {SETTLED, "my.j0 / Bc * Bc + Bc", "my.j0 + Bc", PAIRED, WRONG, NULL, NULL},
+    {SETTLED, "wait(turn + at.slot * sharers + Share::which, at.parity);", "", ABREAST, EMU_RACE, SUMS,
+     "reduce_add4("},
+    {SETTLED, "if (count != nullptr) count_up(count);", "", PAIRED, EMU_DEADLOCK, TURNS, "await_reached("},
+    {SETTLED, "settle_unseen(own, from);", "", SIGHTLESS, WRONG, NULL, NULL},
     /* dQ^T: of which columns of K; turned back */
     {SLICES, "K_of(0) + my.column / 64 * box_bytes<64>", "K_of(0)", BF16, WRONG, NULL, NULL},
     {SLICES, "+ (chunk ^ row % 8) * 16, x[0]", "+ chunk * 16, x[0]", BF16, WRONG, NULL, NULL},

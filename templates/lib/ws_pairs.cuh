@@ -49,10 +49,22 @@ __device__ __forceinline__ void copy_pair_keys(u32 to, const tensor_map &from, i
 
 //: quarter_of_dQ -- the columns that a warpgroup makes: the first a box at either end, the second what is left between, a box or half of one
 template <i32 group> struct quarter_of_dQ {
-  static constexpr i32 $(has.det and "which = group, " or "")width = group == 0 || boxes == 4 ? 64 : 32;
+  static constexpr i32 $(ordered and "which = group, " or "")width = group == 0 || boxes == 4 ? 64 : 32;
   float *dQ_all;
   i32 column;
+% if settles then
+  static constexpr i32 row = 0;
+  const call &a;
+  i32 tiles, ended; // tiles of Q of a head; those that see no later keys
+  bool is_first; // whether no earlier keys are: it lays its part down
+  __device__ __forceinline__ quarter_of_dQ(float *all, const call &a_, const key_task &my, const row_steps &from)
+      : dQ_all(all), column(group == 0 ? own_rank() * (64 * (boxes - 1)) : 64 + own_rank() * width), a(a_), tiles(from.tiles),
+        ended(first_behind(a_, my, from)), is_first(my.j0 < Bc)
+  {
+  }
+% else
   __device__ __forceinline__ quarter_of_dQ(float *all) : dQ_all(all), column(group == 0 ? own_rank() * (64 * (boxes - 1)) : 64 + own_rank() * width) {}
+% end
   __device__ __forceinline__ float *sums(i32 number) const
   {
     return dQ_all + i64(number) * (Br * D) + (warp_of() % 4 * (D / 8) + column / 8) * 128;
@@ -111,14 +123,14 @@ __device__ __forceinline__ void take_lent_P(i32 n, rounded<Br> &P)
 }
 
 //: end_quarter -- the dQ of the n-th step is there: both blocks may fill that place of dS again, and it is added to its sums
-template <class Quarter, class Acc> __device__ __forceinline__ void end_quarter(const Quarter &my, i32 n, i32 number, const Acc &dQ)
+template <class Quarter, class Acc> __device__ __forceinline__ void end_quarter(const Quarter &my, i32 n, i32 number, $(settles and "" or "const ")Acc &dQ)
 {
   const u32 free = barrier_at(dS_free + dS_place_of(n).slot);
   if (thread_id() % 32 == 0) {
     barrier_arrive(free);
     barrier_arrive_there(peer_place(free, 1 - own_rank()));
   }
-  $(has.det and "add_in_turn" or "add_to_sums")($(has.det and "Quarter::which, n, " or "")my.sums(number), dQ);
+  $(settles and "settle_in_turn(my, n, number, dQ);" or (ordered and "add_in_turn" or "add_to_sums") .. "(" .. (ordered and "Quarter::which, n, " or "") .. "my.sums(number), dQ);")
 }
 
 //: last_quarter -- of the last step, with nothing beside it

@@ -228,7 +228,7 @@ __device__ __forceinline__ void consume_all(const call &a, float *dQ_all, const 
 }
 
 //: settle_dQ -- dQ of a tile from the keys of a tile: laid down, added, or with all before it the whole
-__device__ __forceinline__ void settle_dQ(const share_of_dQ &my, i32 number, dQ_part &dQ)
+$(paired and "template <class Share, class Acc> " or "")__device__ __forceinline__ void settle_dQ(const $(paired and "Share" or "share_of_dQ") &my, i32 number, $(paired and "Acc" or "dQ_part") &dQ)
 {
   const i32 lane = thread_id() % 32, tile = i32(u32(number) % u32(my.tiles));
   quad *const sums = (quad *)my.sums(number) + lane;
@@ -263,10 +263,10 @@ $(partial and "        if (c / 2 * 8 < my.some())\n  " or "")        sums[c / 2 
 }
 
 //: settle_unseen -- dQ = 0 of the tiles of Q that see no key: under a causal mask, where keys are fewer, they come first$(stays and not owns and ". A block may have drawn none" or "")
-__device__ __forceinline__ void settle_unseen(const share_of_dQ &my, const row_steps &from)
+$(paired and "template <class Share> " or "")__device__ __forceinline__ void settle_unseen(const $(paired and "Share" or "share_of_dQ") &my, const row_steps &from)
 {
   for (i32 x = 0; my.is_first$(stays and not owns and " && from.steps > 0" or "") && x < from.visit.first * (my.a.h / my.a.hk); x++) {
-    dQ_part none = {};
+    $(paired and "acc<Bc, Share::width>" or "dQ_part") none = {};
     settle_dQ(my, (from.head + x / from.visit.first) * from.tiles + x % from.visit.first, none);
   }
 }

@@ -46,7 +46,7 @@ __device__ __forceinline__ void keep_turns_of(const call &a, i32 *counts, const 
   i32 first = my.j0 / Bc; // of the tiles of keys that see a tile
 % end
 % if loose then
-  const i32 ended = my.j0 + Bc < a.k ? range_rows(a, sequence_of(a, my.head), my.j0 + Bc).first : from.tiles; // these see no later keys
+  const i32 ended = $(paired and "first_behind(a, my, from)" or "my.j0 + Bc < a.k ? range_rows(a, sequence_of(a, my.head), my.j0 + Bc).first : from.tiles"); // these see no later keys
 % end
   for (; n < from.before + from.steps; n++) {
     i32 *const count = counts + 4 + of.number() * i64($(paired and "adders" or "sharers")) + which$(paired and " + own_rank() * sharers" or "");
@@ -56,7 +56,7 @@ __device__ __forceinline__ void keep_turns_of(const call &a, i32 *counts, const 
     while (first > 0 && range_rows(a, sequence_of(a, my.head), (first - 1) * Bc).last > of.tile)
       first--;
 % end
-    const i32 earlier = $(loose and "of.tile < ended ? my.j0 / Bc : my.j0 > 0" or "my.j0 / Bc" .. (has.w and " - first" or "")), let = turn + step_of<2>(n).slot * sharers + which;
+    const i32 earlier = $(loose and "of.tile < ended ? my.j0 / Bc : my.j0 >" .. (paired and "= Bc" or " 0") or "my.j0 / Bc" .. (has.w and " - first" or "")), let = turn + step_of<2>(n).slot * sharers + which;
     const bool is_let = $(loose and "has_reached" or "count_is")(count, earlier);
     if (is_let)
       barrier_arrive(barrier_at(let));
@@ -93,13 +93,20 @@ __device__ __forceinline__ bool sees_keys(const call &a, const sequence &at, i32
 }
 
 //: settle_in_turn -- the dQ of the n-th step: laid down, added, or with all before it the whole
-__device__ __forceinline__ void settle_in_turn(const share_of_dQ &my, i32 n, i32 number, dQ_part &dQ)
+$(paired and "template <class Share, class Acc> " or "")__device__ __forceinline__ void settle_in_turn(const $(paired and "Share" or "share_of_dQ") &my, i32 n, i32 number, $(paired and "Acc" or "dQ_part") &dQ)
 {
   const step_of<2> at(n);
-  wait(turn + at.slot * sharers, at.parity);
+  wait(turn + at.slot * sharers$(paired and " + Share::which" or ""), at.parity);
   settle_dQ(my, number, dQ);
   warp_sync();
-  release(added + at.slot * sharers);
+  release(added + at.slot * sharers$(paired and " + Share::which" or ""));
+}
+
+//: first_behind -- the first tile of Q that sees keys behind those of both blocks; all tiles of a head, where there are none
+__device__ __forceinline__ i32 first_behind(const call &a, const key_task &my, const row_steps &from)
+{
+  const i32 next = my.j0 / Bc * Bc + Bc;
+  return next < a.k ? range_rows(a, sequence_of(a, my.head), next).first : from.tiles;
 }
 
 //: begun_block -- in the order in which blocks begin, whatever that is: nobody waits for a block that has not begun
