@@ -6,8 +6,9 @@ local function of(c)
 end
 local function shared(c, p) return ws.places(c, p, of(c)).last end
 -- Whether it gains that the first pair lays dQ down and the last rounds it (T = 2), ms without and with it, H200, bf16: 512 keys d 256 full 0.537 and 0.523,
--- causal 0.419 and 0.391, d 192 0.521 and 0.513, 0.402 and 0.399; behind that it loses 1 to 6 %, but d 256 causal at 1024 gains 1 %. With det 512 keys 0.598 and
--- 0.533 (d 192), 0.618 and 0.553 (d 256), causal 0.516 and 0.421, 0.534 and 0.430; 1024 keys 3 %, causal 9 and 10 %; 2048 keys 1 to 3 %.
+-- causal 0.419 and 0.391, d 192 0.521 and 0.513, 0.402 and 0.399 (level with wide scores); behind that it loses 1 to 7 %, but d 256 causal at 1024 gains 1 %. With det
+-- 512 keys 0.598 and 0.533 (d 192), 0.624 and 0.553 (d 256), causal 0.516 and 0.421, 0.534 and 0.430; 1024 keys 6 %, causal 11 %; 2048 keys 1 to 3 %, causal 6 %. On an H100
+-- 512 keys 3 to 14 %, with det 20 to 27 %, 11 to 17 at 1024.
 local function rounds_well(p)
   return p.k <= (p.has.det and 2048 or 512) and not (p.scored or p.has.dbias)
 end

@@ -1,7 +1,8 @@
-"""problems_lot.py BUILD MINUTES [SEED] -- problems and configs of the kernels for warpgroups, and default configs of all, drawn by lot, in the emulator: masks,
-batches, blocks, scores, expressions and widths of K and V together, as tests/problems.txt has a few. Prints the seed, each ten that were solved, and the first that was
-not; exit code 1 where one was not. Of three defects that it found at once none stood in any line of problems.txt: one with a single place for K, one in the last tile of
-a batch, one where K has three boxes of 64 columns and V one or two."""
+"""problems_lot.py BUILD MINUTES [SEED] -- problems and configs drawn by lot, in the emulator: masks, batches, blocks, scores, gradients, expressions and widths of K and V
+together, as tests/problems.txt has a few; configs of the kernels for warpgroups, defaults of all kernels, and what a call of large sizes is given that nobody tuned. Prints
+the seed, each ten that were solved, and the first that was not; exit code 1 where one was not. None of the defects that it was made for, or found, stood in a line of
+problems.txt: a single place for K, the last tile of a batch, K of three boxes of 64 columns beside V of one or two."""
+import json
 import os
 import random
 import subprocess
@@ -22,7 +23,13 @@ WIDE = {"Br": (64,), "s": (2, 3), "t": (1, 2), "Z": (1, 8)}
 PAIR = {"Br": (64,), "s": (2, 3), "o": (1, 2), "t": (2, 3), "Z": (1, 8, 64), "M": (0, 1), "T": (0, 2)}
 SPACES = {"fwd_ws": FWD, "bwd_ws": BWD, "bwd_wide": WIDE, "bwd_pair": PAIR}
 UNSAID = {"fwd_ws": ("M",), "bwd_ws": ("O", "K", "E", "H", "T"), "bwd_wide": (), "bwd_pair": ("M", "T")} # where they are 0
-KERNELS = {"fwd": ("fwd_ws",) * 4 + ("fwd",), "bwd": ("bwd_ws",) * 4 + ("bwd_pair", "bwd_pair", "bwd_wide", "bwd", "bwd_two")}
+KERNELS = {"fwd": ("fwd_ws",) * 4 + ("fwd", "fwd", "fa1", "standard"),
+           "bwd": ("bwd_ws",) * 4 + ("bwd_pair", "bwd_pair", "bwd_wide", "bwd", "bwd", "bwd_two", "fa1_bwd", "standard_bwd")}
+MASKS = ("", "", "-causal", "-causal", "-w90.20", "-causal-w60.0", "-causaltl", "-causaltl-w80.5", "-w70.x", "-causal-prefix")
+SCORES = ("", "", "-mask", "-bias", "-alibi", "-softcap", "-sink", "-drop", "-mask-bias", "-alibi-softcap-sink")
+GRADIENTS = (("bias", "dbias"), ("sink", "dsink"), ("", "dlse"), ("", "det")) # of what, and that they are wanted
+LARGE = ("b4-h16-q4096-k4096", "b32-h32-q512-k512", "b1-h16-q16384-k16384", "b2-h8-q300-k5000", "b8-h32k4-q1-k8192", "b1-h4-q64-k64", "b16-h40k8-q1024-k1024")
+GPUS = ("T4", "A100", "RTX 4090", "H200", "H200", "H100")
 WIDTHS = ("40", "64", "72", "96", "128", "104", "136", "160", "192", "256", "192v128", "64v128", "72v40", "160v64", "128v64", "136v104", "96v192", "256v96")
 
 
@@ -30,31 +37,46 @@ def drawn():
     """A line of problems.txt, which may be of no kernel's space."""
     fwd, ragged = lot.random() < 0.6, lot.choice(("", "", "-varlen", "-used", "-lpad"))
     q, k = (200, 300) if ragged else lot.choice(((200, 300), (330, 520), (129, 700), (390, 170)))
-    masks = lot.choice(("", "-causal", "-w90.20")) + ragged + lot.choice(("", "", "-iv"))
-    blocks = "-bs%dx%d" % lot.choice(BLOCKS) if lot.random() < 0.7 else ""
-    scores = lot.choice(("", "", "-mask", "-bias", "-alibi", "-softcap", "-sink", "-drop"))
+    masks = lot.choice(MASKS)
+    masks = (masks[:-7] + ragged + "-prefix" if masks.endswith("-prefix") else masks + ragged) + lot.choice(("", "", "-iv"))
+    blocks = "-bs%dx%d" % lot.choice(BLOCKS) if lot.random() < 0.5 else ""
+    scores = lot.choice(SCORES)
     sizes = f"b{lot.choice((1, 2, 5) if ragged else (1, 2))}-{lot.choice(('h2', 'h4k2', 'h2k1'))}-q{q}-k{k}-d{lot.choice(WIDTHS)}"
     op = "fwd" if fwd else "bwd"
-    problem = f"{op}-{lot.choice(('f16', 'bf16'))}-{sizes}{masks}{blocks}{scores}{lot.choice(('', '', '-det')) if not fwd else ''}"
     kernel = lot.choice(KERNELS[op])
+    wanted = "".join("-" + grad for of, grad in GRADIENTS if not fwd and of in scores and lot.random() < 0.3)
+    gpu = "H200" if kernel in SPACES else lot.choice(("T4", "A100", "H200"))
+    dtype = lot.choice(("f16", "bf16") if kernel in SPACES else ("f16", "bf16", "f32", "tf32", "f32x3"))
+    problem = f"{op}-{dtype}-{sizes}{masks}{blocks}{scores}{wanted}"
+    if lot.random() < 0.3:
+        gpu = lot.choice(GPUS)
+        return problem, given(problem.replace(sizes[:sizes.index("-d")], lot.choice(LARGE)), gpu), "", gpu
     if kernel not in SPACES or lot.random() < 0.3:
-        return problem, kernel, lot.choice(("", "", *MODS))
+        return problem, kernel, lot.choice(("", "", *MODS)), gpu
     values = {name: lot.choice(some) for name, some in SPACES[kernel].items()}
     config = "-".join(f"{name}{value}" for name, value in values.items() if value or name not in UNSAID[kernel])
-    return problem, f"{kernel}:{config}", lot.choice(("", "", *MODS))
+    return problem, f"{kernel}:{config}", lot.choice(("", "", *MODS)), gpu
 
 
-def is_valid(problem, config, mod):
-    return subprocess.run((os.path.join(build, "fatune"), "render", problem, "--gpu", "H200", *(("--config", config) if ":" in config else ("--kernel", config)), *(("--mod", mod) if mod else ())),
+def given(problem, gpu):
+    """The config of a call that nobody tuned; none is of no kernel's space."""
+    told = subprocess.run((os.path.join(build, "fatune"), "why", problem, "--gpu", gpu, "--json"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                          env={**os.environ, "FATUNE_DB": "", "FATUNE_SYSTEM_DB": "", "XDG_DATA_HOME": os.path.join(build, "nothing")})
+    return json.loads(told.stdout)["config"] if told.returncode == 0 else "none"
+
+
+def is_valid(problem, config, mod, gpu):
+    named = ("--config", config) if ":" in config else ("--kernel", config)
+    return subprocess.run((os.path.join(build, "fatune"), "render", problem, "--gpu", gpu, *named, *(("--mod", mod) if mod else ())),
                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
 
 def lines(count):
     found = []
     while len(found) < count:
-        problem, config, mod = drawn()
-        if is_valid(problem, config, mod):
-            found.append(f"{problem} {config} gpu=H200 sms={lot.choice((1, 2, 3))} lay={lot.choice(('padded', 'bshd', 'mixed'))}{' mod=' + mod if mod else ''}")
+        problem, config, mod, gpu = drawn()
+        if is_valid(problem, config, mod, gpu):
+            found.append(f"{problem} {config} gpu={gpu.replace(' ', '')} sms={lot.choice((1, 2, 3))} lay={lot.choice(('padded', 'bshd', 'mixed'))}{' mod=' + mod if mod else ''}")
     return found
 
 
