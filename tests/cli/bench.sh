@@ -10,6 +10,7 @@ python=$(command -v python3) && has_nvrtc || {
   exit 77
 }
 refuses 3 'no GPU is at hand' bench
+err_has '; a bench needs the GPU itself' 'bench without a GPU'
 export FATUNE_LIBCUDA=$fake FAKE_CUDA_DEVICES=T4 FAKE_CUDA_TIMES='*=0.05'
 unset CUDA_VISIBLE_DEVICES FAKE_CUDA_FAULT FAKE_CUDA_EMULATE
 common=(--batch-size 1 --num-heads 2 --emb-dim 128)

@@ -79,6 +79,7 @@ test_words() {
   refuses 2 "has a byte that is 0 behind 1 others" render fwd-f32-b1-h2-q64-k64-d16 --gpu T4 --mod "@$work/nul"
   refuses 2 "--dims '64,,128'" --gpu T4 --dims 64,,128
   refuses 3 "no GPU is at hand: no NVIDIA driver here" verify
+  err_has "; kernels are verified on the GPU itself" "verify without a GPU"
   refuses 1 "V100 is a Volta GPU: fatune begins with Turing" --gpu V100
   for option in --version --help "tune --help" "help --man"; do
     # shellcheck disable=SC2086

@@ -222,10 +222,7 @@ static fat_status tell(const sweep *s, fat_text *out, fat_error *err)
 
 static fat_status open_all(sweep *s, fat_error *err)
 {
-  FAT_TRY(fat_open_gpu(s->options, &s->asked, err));
-  if (!s->asked.at_hand)
-    return fat_status_fail(err, FAT_E_NO_DEVICE, "no %s is at hand: a bench needs the GPU itself",
-                           s->asked.gpu.name);
+  FAT_TRY(fat_open_gpu_itself(s->options, "a bench needs the GPU itself", &s->asked, err));
   FAT_TRY(list_rows(s, err));
   FAT_TRY(check_rows(s, err));
   return name_files(s, err);

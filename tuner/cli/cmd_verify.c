@@ -248,10 +248,7 @@ static fat_status open_db(checking *c, fat_error *err)
 
 static fat_status open_all(checking *c, fat_error *err)
 {
-  FAT_TRY(fat_open_gpu(c->options, &c->asked, err));
-  if (!c->asked.at_hand)
-    return fat_status_fail(err, FAT_E_NO_DEVICE, "no %s is at hand: kernels are verified on the GPU itself",
-                           c->asked.gpu.name);
+  FAT_TRY(fat_open_gpu_itself(c->options, "kernels are verified on the GPU itself", &c->asked, err));
   FAT_TRY(read_as(c, err));
   if (c->options->sanitize)
     FAT_TRY(fat_sanitize_find(&c->sanitizer, err));

@@ -103,7 +103,9 @@ static void list_equal(const fat_options *options, const fat_device *devices, in
   }
 }
 
-fat_status fat_open_gpu(const fat_options *options, fat_asked_gpu *asked, fat_error *err)
+/* `else_do`: what a command says where none is at hand and none is named. */
+static fat_status open_gpu(const fat_options *options, const char *else_do, fat_asked_gpu *asked,
+                           fat_error *err)
 {
   fat_device devices[DEVICES];
   int count;
@@ -111,10 +113,7 @@ fat_status fat_open_gpu(const fat_options *options, fat_asked_gpu *asked, fat_er
   fat_error why = {0};
   fat_status found = look_around(asked, devices, &count, &why);
   if (!options->gpu && found != FAT_OK)
-    return fat_status_fail(err, found,
-                           "no GPU is at hand: %.500s; to do without, name one with --gpu, like --gpu T4 "
-                           "(`fatune show gpus` lists them)",
-                           why.text);
+    return fat_status_fail(err, found, "no GPU is at hand: %.500s; %s", why.text, else_do);
   int first = 0;
   while (options->device > 0 && first < count && devices[first].ordinal != options->device - 1)
     first++;
@@ -148,6 +147,21 @@ fat_status fat_open_gpu(const fat_options *options, fat_asked_gpu *asked, fat_er
   return fat_status_fail(err, FAT_E_UNSUPPORTED,
                          "%s has compute capability %d.%d: fatune has no kernels for it", asked->gpu.name,
                          asked->gpu.sm / 10, asked->gpu.sm % 10);
+}
+
+fat_status fat_open_gpu(const fat_options *options, fat_asked_gpu *asked, fat_error *err)
+{
+  return open_gpu(options,
+                  "to do without, name one with --gpu, like --gpu T4 (`fatune show gpus` lists them)", asked,
+                  err);
+}
+
+fat_status fat_open_gpu_itself(const fat_options *options, const char *why, fat_asked_gpu *asked,
+                               fat_error *err)
+{
+  FAT_TRY(open_gpu(options, why, asked, err));
+  return asked->at_hand ? FAT_OK
+                        : fat_status_fail(err, FAT_E_NO_DEVICE, "no %s is at hand: %s", asked->gpu.name, why);
 }
 
 /* Once for a command, however often it waits. */

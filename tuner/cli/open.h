@@ -27,6 +27,9 @@ typedef struct fat_asked_gpu {
   char driver[48];               /* its version; "" where there is none */
 } fat_asked_gpu;
 fat_status fat_open_gpu(const fat_options *options, fat_asked_gpu *asked, fat_error *err);
+/* For a command that cannot do without; `why` not. */
+fat_status fat_open_gpu_itself(const fat_options *options, const char *why, fat_asked_gpu *asked,
+                               fat_error *err);
 
 /* The user's database over the system's; *path is where the user's lies. Says on stderr what fat_db_note has
  * to say, unless --quiet. */
