@@ -8,23 +8,29 @@
  * source are remembered, not what is due to time or memory, nor a log that tells of fewer kernels than the
  * code has.
  *
+ * Where NVRTC_APART names the program nvrtc_apart.c, that compiles, so that a sanitizer has nothing to do
+ * with it.
+ *
  * Where NVRTC_QUICK is set, a library that can (from CUDA 13 on) compiles without most of its optimizations,
  * in two fifths of the time: kernels that no GPU runs need no speed. */
-#include "cuda_abi.h"
-#include "compile.h"
+#include "nvrtc_answer.h"
 #include "compile.h"
 #include "cubin.h"
 #include "ptxas.h"
 #include "text.h"
-#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-enum { CUBIN, PTX, LOG, PARTS, MOST = 64 << 20 /* bytes of an answer */, OPTIONS = 64 };
+extern char **environ;
+
+enum { MOST = 64 << 20 /* bytes of an answer */, OPTIONS = 64 };
 
 typedef struct program {
   char *source, *name;
@@ -41,41 +47,17 @@ static fat_nvrtc_calls real;
 static char identity[1200]; /* of the real library: which file it is */
 static bool quick;
 
-/* A test that was promised the library must not go on without it. */
-static void *find(void *library, const char *symbol)
-{
-  void *address = library ? dlsym(library, symbol) : NULL;
-  if (!address) {
-    fprintf(stderr, "nvrtc_memory.c: no %s in NVRTC_REAL: %s\n", symbol, dlerror());
-    abort();
-  }
-  return address;
-}
-
 static void open_real(void)
 {
   const char *path = getenv("NVRTC_REAL");
-  void *library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE) : NULL;
-  void *address;
-  char companion[1200];
   struct stat s = {0};
   int major, minor;
-#define FIND(field, symbol, parameters)                                                                      \
-  address = find(library, #symbol);                                                                          \
-  memcpy(&real.field, &address, sizeof address);
-  FAT_NVRTC_CALLS(FIND)
-  FIND(error_text, nvrtcGetErrorString, )
-  address = dlsym(library, "nvrtcSetFlowCallback"); /* which older ones lack */
-  memcpy(&real.watch, &address, sizeof address);
+  answer_open(path, &real);
   real.version(&major, &minor);
   quick = getenv("NVRTC_QUICK") && major >= 13;
   stat(path, &s);
   snprintf(identity, sizeof identity, "%d.%d %s %lld %lld.%ld", major, minor, path, (long long)s.st_size,
            (long long)s.st_mtim.tv_sec, s.st_mtim.tv_nsec);
-  /* As generator/nvrtc.c does it: under a sanitizer NVRTC does not find its companion by itself. */
-  snprintf(companion, sizeof companion, "%.*s/libnvrtc-builtins.so.%d.%d", (int)(strrchr(path, '/') - path),
-           path, major, minor);
-  dlopen(companion, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 }
 
 static const fat_nvrtc_calls *nvrtc(void)
@@ -126,59 +108,108 @@ static bool read_answer(program *p)
   return true;
 }
 
-/* One part of what the real library made; empty where it made none. */
-static void read_part(void *program, int (*size_of)(void *, size_t *), int (*get)(void *, char *),
-                      fat_text *part)
+/* Whether the same would be said at any time: see generator/compile.c for the log. */
+static bool is_lasting(const program *p)
 {
+  fat_entry coded[FAT_COMPILE_ENTRIES], logged[FAT_COMPILE_ENTRIES];
+  char *log = strndup(p->part[LOG], p->size[LOG]);
+  const bool lasting = p->result == FAT_NVRTC_SUCCESS
+                           ? log && fat_cubin_entries((const unsigned char *)p->part[CUBIN], p->size[CUBIN],
+                                                      coded, FAT_COMPILE_ENTRIES) <=
+                                        fat_ptxas_entries(log, logged, FAT_COMPILE_ENTRIES)
+                           : p->result == FAT_NVRTC_COMPILATION;
+  free(log);
+  return lasting;
+}
+
+static void apart_must(bool so, const char *what)
+{
+  if (so)
+    return;
+  fprintf(stderr, "nvrtc_memory.c: NVRTC_APART %s\n", what);
+  abort();
+}
+
+/* Takes in what comes until the other side is closed, and asks the callback meanwhile; false once that has
+ * said "stop". */
+static bool receive(const program *p, int from, fat_text *answer)
+{
+  char bytes[65536];
+  ssize_t got = 1;
+  while (got > 0) {
+    struct pollfd ready = {.fd = from, .events = POLLIN};
+    const bool come = poll(&ready, 1, 5) > 0;
+    if (p->callback && p->callback(p->payload, NULL))
+      return false;
+    got = come ? recv(from, bytes, sizeof bytes, 0) : 1;
+    if (come && got > 0)
+      fat_text_add_bytes(answer, bytes, (size_t)got);
+  }
+  return true;
+}
+
+/* Has NVRTC_APART compile (nvrtc_apart.c): the answer, without its hash. A socket, for a test may have set a
+ * limit to files. */
+static void compile_apart(const program *p, int count, const char *const *options, fat_text *answer)
+{
+  const char *words[OPTIONS + 5] = {getenv("NVRTC_APART"), getenv("NVRTC_REAL"), p->name};
+  posix_spawn_file_actions_t actions;
+  pid_t child;
+  int side[2], how;
+  memcpy(words + 3, options, (size_t)count * sizeof *words);
+  apart_must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, side) == 0, "has no socket");
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, side[1], STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, side[1], STDOUT_FILENO);
+  apart_must(posix_spawn(&child, words[0], &actions, NULL, (char *const *)words, environ) == 0,
+             "does not start");
+  posix_spawn_file_actions_destroy(&actions);
+  close(side[1]);
+  for (size_t at = 0, length = strlen(p->source); at < length;) {
+    const ssize_t sent = send(side[0], p->source + at, length - at, MSG_NOSIGNAL);
+    apart_must(sent > 0 || errno == EINTR, "does not listen");
+    at += sent > 0 ? (size_t)sent : 0;
+  }
+  shutdown(side[0], SHUT_WR);
+  const bool whole = receive(p, side[0], answer);
+  if (!whole)
+    kill(child, SIGKILL);
+  close(side[0]);
+  while (waitpid(child, &how, 0) < 0)
+    apart_must(errno == EINTR, "is nobody's child");
+  apart_must(how == 0 || !whole, "has failed");
+  if (!whole) {
+    fat_text_clear(answer);
+    fat_text_format(answer, "%d 0 0 0\n", FAT_NVRTC_CANCELLED);
+  }
+}
+
+/* The same in this process. */
+static void compile_here(const program *p, int count, const char *const *options, fat_text *answer)
+{
+  char *bytes = NULL;
   size_t size = 0;
-  char *bytes = size_of(program, &size) == FAT_NVRTC_SUCCESS && size > 0 ? malloc(size) : NULL;
-  if (bytes && get(program, bytes) == FAT_NVRTC_SUCCESS)
-    fat_text_add_bytes(part, bytes, size);
+  FILE *out = open_memstream(&bytes, &size);
+  if (!out)
+    return;
+  answer_write(nvrtc(), p->source, p->name, count, options, p->callback, p->payload, out);
+  if (fclose(out) == 0)
+    fat_text_add_bytes(answer, bytes, size);
   free(bytes);
 }
 
-/* Whether the same would be said at any time: see generator/compile.c for the log. */
-static bool is_lasting(int result, const fat_text part[PARTS])
-{
-  fat_entry coded[FAT_COMPILE_ENTRIES], logged[FAT_COMPILE_ENTRIES];
-  if (result != FAT_NVRTC_SUCCESS)
-    return result == FAT_NVRTC_COMPILATION;
-  return fat_cubin_entries((const unsigned char *)part[CUBIN].data, part[CUBIN].length, coded,
-                           FAT_COMPILE_ENTRIES) <=
-         fat_ptxas_entries(fat_text_get(&part[LOG]), logged, FAT_COMPILE_ENTRIES);
-}
-
 /* Has the real library compile, and makes its answer of what it says. */
-static bool compile(program *p, int count, const char *const *options)
+static void compile(program *p, int count, const char *const *options)
 {
   char hash[FAT_HASH_SIZE];
-  void *program = NULL;
-  fat_text part[PARTS] = {{0}}, rest = {0};
-  int result = nvrtc()->create(&program, p->source, p->name, 0, NULL, NULL);
-  if (result == FAT_NVRTC_SUCCESS && p->callback && nvrtc()->watch)
-    nvrtc()->watch(program, p->callback, p->payload);
-  if (result == FAT_NVRTC_SUCCESS)
-    result = nvrtc()->compile(program, count, options);
-  if (result == FAT_NVRTC_SUCCESS) {
-    read_part(program, nvrtc()->cubin_size, nvrtc()->cubin, &part[CUBIN]);
-    read_part(program, nvrtc()->ptx_size, nvrtc()->ptx, &part[PTX]);
-  }
-  if (program) {
-    read_part(program, nvrtc()->log_size, nvrtc()->log, &part[LOG]);
-    nvrtc()->destroy(&program);
-  }
-  fat_text_format(&rest, "%d %zu %zu %zu\n", result, part[CUBIN].length, part[PTX].length, part[LOG].length);
-  for (int i = 0; i < PARTS; i++)
-    fat_text_add_bytes(&rest, part[i].data, part[i].length);
-  fat_text_hash(rest.data, rest.length, hash);
+  const char *apart = getenv("NVRTC_APART");
+  fat_text rest = {0};
+  (apart && apart[0] ? compile_apart : compile_here)(p, count, options, &rest);
+  fat_text_hash(fat_text_get(&rest), rest.length, hash);
   fat_text_clear(&p->answer);
   fat_text_format(&p->answer, "%s\n", hash);
   fat_text_add_bytes(&p->answer, rest.data, rest.length);
-  bool lasting = is_lasting(result, part);
   fat_text_free(&rest);
-  for (int i = 0; i < PARTS; i++)
-    fat_text_free(&part[i]);
-  return lasting;
 }
 
 /* What cannot be written is compiled again. */
@@ -262,10 +293,10 @@ EXPORT int nvrtcCompileProgram(void *handle, int count, const char *const *given
   name_file(p, count, options, file, sizeof file);
   if (file[0] && fat_text_read_file(&p->answer, file, MOST, NULL) == FAT_OK && read_answer(p))
     return p->callback && p->callback(p->payload, NULL) ? FAT_NVRTC_CANCELLED : p->result;
-  bool lasting = compile(p, count, options);
+  compile(p, count, options);
   if (fat_text_status(&p->answer, NULL) != FAT_OK || !read_answer(p))
     return FAT_NVRTC_OUT_OF_MEMORY;
-  if (lasting && file[0])
+  if (file[0] && is_lasting(p))
     keep_answer(p, file);
   return p->result;
 }

@@ -154,6 +154,28 @@ static void what_passes_is_not(void **state)
   assert_int_equal(stopped.result, FAT_NVRTC_CANCELLED);
 }
 
+/* By a program of its own: the same answers, remembered as others, and a compile that is stopped ends. */
+static void another_process_compiles(void **state)
+{
+  (void)state;
+  const compiled here = compile(SOURCE), refused = compile(REFUSED);
+  setenv("NVRTC_MEMORY", "", 1);
+  setenv("NVRTC_APART", FAKES "/nvrtc_apart", 1);
+  compiled apart = compile(SOURCE);
+  says_what_was_said(&apart, &here, apart.questions);
+  apart = compile(REFUSED);
+  says_what_was_said(&apart, &refused, apart.questions);
+  setenv("NVRTC_MEMORY", memory.path, 1);
+  compiled stopped = compile_until("fake wait 60000\n", "name.cu", "--gpu-architecture=sm_75", 2);
+  assert_int_equal(stopped.result, FAT_NVRTC_CANCELLED);
+  assert_int_equal(stopped.questions, 2);
+  apart = compile(SOURCE "apart");
+  assert_int_equal(compile(SOURCE "apart").questions, 1);
+  unsetenv("NVRTC_APART");
+  assert_int_equal(compile(SOURCE "apart").questions, 1);
+  assert_string_equal(apart.cubin, "sm_75 " SOURCE "apart");
+}
+
 static void without_a_folder(void **state)
 {
   (void)state;
@@ -218,8 +240,8 @@ static void a_damaged_answer(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      TEST(a_text_is_compiled_once), TEST(a_refusal_is_remembered), TEST(what_passes_is_not),
-      TEST(without_a_folder),        TEST(a_damaged_answer),
+      TEST(a_text_is_compiled_once),  TEST(a_refusal_is_remembered), TEST(what_passes_is_not),
+      TEST(another_process_compiles), TEST(without_a_folder),        TEST(a_damaged_answer),
   };
   return cmocka_run_group_tests(tests, open_all, close_all);
 }
