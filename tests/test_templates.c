@@ -3,7 +3,8 @@
  * recipe asks for; a mistake in a template is told with the template's line; nvcc takes a rendered text as it
  * stands.
  *
- * Skipped (exit 77) where there is no libnvrtc. FATUNE_FULL=1 compiles every default of every dimension.
+ * Skipped (exit 77) where there is no libnvrtc. FATUNE_FULL=1 compiles every default of every dimension, and
+ * the cases behind those of the short form in each table.
  */
 #include "compile.h"
 #include "changed.h"
@@ -17,6 +18,17 @@ static fat_nvrtc *nvrtc;
 static fat_script *script;
 static const char *const kernels[] = {"fwd", "fa1", "standard"};
 static const int sms[] = {75, 80, 86, 89, 90, 100, 120};
+
+static bool is_full(void)
+{
+  return getenv("FATUNE_FULL") != NULL;
+}
+
+/* How many of `all` cases are compiled; the short form has the first few. */
+static size_t chosen(size_t few, size_t all)
+{
+  return is_full() ? all : few;
+}
 
 static fat_source render(fat_script *from, const char *kernel, const char *problem, const fat_gpu *gpu)
 {
@@ -87,8 +99,8 @@ static void every_template_on_every_architecture(void **state)
 static void dimensions(void **state)
 {
   (void)state;
-  bool full = getenv("FATUNE_FULL") != NULL;
-  static const int some[] = {8, 40, 96, 128, 192, 256};
+  bool full = is_full();
+  static const int some[] = {8, 40, 128, 256};
   for (int d = 8; d <= 256; d += 8) {
     bool chosen = full;
     for (size_t i = 0; i < sizeof some / sizeof some[0]; i++)
@@ -100,7 +112,8 @@ static void dimensions(void **state)
     }
   }
   compile_one("fwd", "fwd-f32-b1-h1-q64-k64-d192v128-causal", 80);
-  compile_one("fwd", "fwd-f32-b1-h1-q64-k64-d64v256", 75);
+  if (full)
+    compile_one("fwd", "fwd-f32-b1-h1-q64-k64-d64v256", 75);
 }
 
 /* The defaults for few rows of heads that share K and V; none for d 256 does without spills on Turing. */
@@ -110,6 +123,8 @@ static void few_rows_of_shared_heads(void **state)
   static const char *const dims[] = {"d64", "d128-causal", "d192v128", "d256-causal"};
   for (size_t a = 0; a < sizeof sms / sizeof sms[0]; a++)
     for (size_t i = 0; i < sizeof dims / sizeof dims[0] - (sms[a] < 80); i++) {
+      if (!is_full() && i != a % 4)
+        continue; /* one of each, spread over the architectures */
       char problem[FAT_PROBLEM_TEXT];
       snprintf(problem, sizeof problem, "fwd-%s-b8-h32k8-q1-k8192-%s", sms[a] < 80 ? "f16" : "bf16", dims[i]);
       compile_one("fwd", problem, sms[a]);
@@ -122,11 +137,11 @@ static void few_rows_of_shared_heads(void **state)
 static void few_tiles(void **state)
 {
   (void)state;
-  static const char *const shapes[] = {"h8-q2048-k2048-d64-causal",  "h8-q300-k2048-d64",
+  static const char *const shapes[] = {"h8-q2048-k2048-d64-causal",  "h4-q2048-k2048-d128-causal",
+                                       "h4-q1024-k1024-d256-causal", "h8-q300-k2048-d64",
                                        "h24-q1024-k1024-d80",        "h128-q2048-k2048-d112",
-                                       "h4-q2048-k2048-d128-causal", "h4-q1024-k1024-d192",
-                                       "h4-q1024-k1024-d256-causal"};
-  for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+                                       "h4-q1024-k1024-d192"};
+  for (size_t i = 0; i < chosen(3, sizeof shapes / sizeof shapes[0]); i++) {
     char problem[FAT_PROBLEM_TEXT];
     snprintf(problem, sizeof problem, "fwd-bf16-b1-%s", shapes[i]);
     compile_one("fwd_ws", problem, 90);
@@ -141,6 +156,8 @@ static void windows(void **state)
   static const int some[] = {75, 80, 90};
   for (size_t a = 0; a < sizeof some / sizeof some[0]; a++)
     for (int i = 0; i < 3; i++) {
+      if (!is_full() && i != 2 && i != (int)a)
+        continue; /* fwd everywhere, the others once */
       compile_one(kernels[i], "fwd-f32-b1-h1-q64-k64-d64-w9.3", some[a]);
       compile_one(kernels[i],
                   some[a] < 80 ? "fwd-f16-b1-h1-q64-k64-d64-causal-w9.0"
@@ -149,6 +166,8 @@ static void windows(void **state)
     }
   compile_one("fwd", "fwd-f16-b1-h1-q64-k64-d128-causal-w9.0", 75);
   compile_one("fwd_ws", "fwd-bf16-b4-h16-q4096-k4096-d128-causal-w1023.0", 90);
+  if (!is_full())
+    return;
   compile_one("fwd_ws", "fwd-f16-b4-h32-q4096-k4096-d64-w512.512", 90);
   compile_one("fwd_ws", "fwd-bf16-b4-h8-q4096-k4096-d256-causal-w1023.0", 90);
 }
@@ -167,7 +186,7 @@ static void features_on_turing(void **state)
   char problem[FAT_PROBLEM_TEXT];
   compile_one("fwd", "fwd-f16-b4-h16-q4096-k4096-d64-mask", 75);
   compile_one("fwd", "fwd-f16-b4-h16-q4096-k4096-d128-causal-alibi", 75);
-  for (size_t i = 0; getenv("FATUNE_FULL") && i < 4 * (sizeof all / sizeof all[0]); i++) {
+  for (size_t i = 0; is_full() && i < 4 * (sizeof all / sizeof all[0]); i++) {
     const bool back = i % 2;
     const char *word = all[i / 4];
     if (strstr(word, back ? "chunk" : "-d") && strcmp(word, "-drop") != 0)
@@ -187,12 +206,20 @@ static void backward(void **state)
   static const struct {
     int sm;
     const char *dtype, *rest;
-  } cases[] = {{75, "f16", "d64-causal"},   {75, "f16", "d128"},  {80, "bf16", "d64"},
-               {80, "f16", "d128-causal"},  {80, "bf16", "d256"}, {86, "bf16", "d96"},
-               {89, "f16", "d128-causal"},  {89, "bf16", "d192"}, {90, "bf16", "d128-causal-w9.0"},
-               {90, "bf16", "d256-causal"}, {90, "f16", "d64"},   {120, "bf16", "d128"},
+  } cases[] = {{75, "f16", "d64-causal"},
+               {75, "f16", "d128"},
+               {80, "bf16", "d64"},
+               {80, "f16", "d128-causal"},
+               {86, "bf16", "d96"},
+               {89, "f16", "d128-causal"},
+               {90, "bf16", "d256-causal"},
+               {120, "bf16", "d128"},
+               {80, "bf16", "d256"},
+               {89, "bf16", "d192"},
+               {90, "bf16", "d128-causal-w9.0"},
+               {90, "f16", "d64"},
                {120, "f16", "d256-causal"}};
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+  for (size_t i = 0; i < chosen(8, sizeof cases / sizeof cases[0]); i++) {
     char problem[FAT_PROBLEM_TEXT];
     snprintf(problem, sizeof problem, "bwd-%s-b1-h1-q64-k64-%s", cases[i].dtype, cases[i].rest);
     compile_one("bwd", problem, cases[i].sm);
@@ -211,14 +238,15 @@ static void backward_for_warpgroups(void **state)
 {
   (void)state;
   static const char *const rest[] = {
-      "d64-causal",        "d64-causal-drop", "d64-causal-bias",  "d128",      "d128-causal",
-      "d128-causal-alibi", "d128-causal-det", "d128-causal-drop", "d96-causal"};
+      "d64-causal",      "d128-causal", "d64-causal-bias",   "d128-causal-det", "d128-causal-drop",
+      "d64-causal-drop", "d128",        "d128-causal-alibi", "d96-causal"};
   char problem[FAT_PROBLEM_TEXT];
-  for (size_t i = 0; i < sizeof rest / sizeof rest[0]; i++) {
+  for (size_t i = 0; i < chosen(5, sizeof rest / sizeof rest[0]); i++) {
     snprintf(problem, sizeof problem, "bwd-bf16-b4-h16-q4096-k4096-%s", rest[i]);
     compile_one("bwd_ws", problem, 90);
   }
-  compile_one("bwd_ws", "bwd-f16-b32-h16-q512-k512-d128", 90);
+  if (is_full())
+    compile_one("bwd_ws", "bwd-f16-b32-h16-q512-k512-d128", 90);
   compile_one("bwd_wide", "bwd-bf16-b4-h10-q4096-k4096-d192-causal", 90);
   compile_one("bwd_pair", "bwd-bf16-b4-h10-q4096-k4096-d192-causal", 90);
   compile_one("bwd_pair", "bwd-bf16-b4-h8-q4096-k4096-d256", 90);
@@ -244,7 +272,7 @@ static void weights_in_shared_memory(void **state)
       {"fwd-f16-b1-h1-q64-k64-d256", "fwd_ws:Br128-Bc96-s1-q1-Q0-I2-P1-L1-Z1-S1"}};
   if (!fat_nvrtc_targets(nvrtc, 90))
     return;
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+  for (size_t i = 0; i < chosen(2, sizeof cases / sizeof cases[0]); i++) {
     fat_problem p;
     fat_config c;
     fat_source s = {0};
