@@ -85,13 +85,14 @@ static emu_kernel load_spoiled(const victim *v, const char *text, const char *re
   return kernel;
 }
 
-/* Runs one variant of what a text holds; true if the result is wrong. */
-static bool run_variant(const victim *v, const emu_kernel *kernel, int variant, emu_report *report, char *why,
-                        size_t room)
+/* Runs one variant of what a text holds, to its end or to the first `events` of what becomes findings (0: far
+ * more than one reads); true if the result is wrong. */
+static bool run_until(int events, const victim *v, const emu_kernel *kernel, int variant, emu_report *report,
+                      char *why, size_t room)
 {
   emu_result r;
   fat_error err = {0};
-  const emu_options options = {.accesses = 200000000, .variant = variant};
+  const emu_options options = {.accesses = 200000000, .variant = variant, .events = events};
   why[0] = 0;
   if (emu_attention_run(emu_check_machine(), kernel, &v->c, &v->truth, &options, &r, &err) != FAT_OK)
     fail_msg("%s: %s", emu_check_title(&v->c, &v->config), err.text);
@@ -99,6 +100,12 @@ static bool run_variant(const victim *v, const emu_kernel *kernel, int variant, 
   *report = r.report;
   emu_result_free(&r);
   return wrong;
+}
+
+static bool run_variant(const victim *v, const emu_kernel *kernel, int variant, emu_report *report, char *why,
+                        size_t room)
+{
+  return run_until(0, v, kernel, variant, report, why, room);
 }
 
 /* Runs a spoiled text; true if the result is wrong. */

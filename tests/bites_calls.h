@@ -112,26 +112,6 @@ typedef struct bites_run {
   char why[512]; /* it is */
 } bites_run;
 
-/* Runs one config without each call of some names in turn, and first with all of them: what is found without
- * one is not in the text itself. `missed` judges. */
-static void take_out(const victim *v, const char *const *names, int count, bool again,
-                     bool (*missed)(const bites_run *run))
-{
-  bites_text all = text_of_variants(fat_text_get(&v->source.text), names, count, again);
-  bites_run run = {.v = v, .text = fat_text_get(&all.text)};
-  emu_kernel kernel = load_spoiled(v, run.text, fat_text_get(&v->source.recipe));
-  for (int i = 0; i <= all.variants; i++) {
-    run.wrong = run_variant(v, &kernel, i, &run.report, run.why, sizeof run.why);
-    run.without = all.without[i];
-    if (i > 0)
-      all.without[i]->found = missed(&run);
-    else
-      is_sound(v, run.wrong, &run.report, run.why);
-  }
-  emu_kernel_free(&kernel);
-  fat_text_free(&all.text);
-}
-
 /* Whether the kernel without a call is found out in any way: by a finding, or by wrong results. */
 static inline bool is_found_out(const bites_run *run)
 {
@@ -141,6 +121,27 @@ static inline bool is_found_out(const bites_run *run)
     print_message("%s without %s of %s:%d: %s\n", emu_check_title(&run->v->c, &run->v->config), of->name,
                   of->place.file, of->place.line, found ? run->report.finding[0].text : run->why);
   return found || run->wrong;
+}
+
+/* Runs one config without each call of some names in turn, and first with all of them: what is found without
+ * one is not in the text itself. `missed` judges. Where any finding will do the first one ends a run. */
+static void take_out(const victim *v, const char *const *names, int count, bool again,
+                     bool (*missed)(const bites_run *run))
+{
+  bites_text all = text_of_variants(fat_text_get(&v->source.text), names, count, again);
+  const int events = missed == is_found_out;
+  bites_run run = {.v = v, .text = fat_text_get(&all.text)};
+  emu_kernel kernel = load_spoiled(v, run.text, fat_text_get(&v->source.recipe));
+  for (int i = 0; i <= all.variants; i++) {
+    run.wrong = run_until(events, v, &kernel, i, &run.report, run.why, sizeof run.why);
+    run.without = all.without[i];
+    if (i > 0)
+      all.without[i]->found = missed(&run);
+    else
+      is_sound(v, run.wrong, &run.report, run.why);
+  }
+  emu_kernel_free(&kernel);
+  fat_text_free(&all.text);
 }
 
 /* Fails where a call was never missed, or where there were fewer than `least`. */

@@ -66,6 +66,7 @@ typedef struct emu_options {
   uint64_t seed;      /* of EMU_RANDOM and EMU_LAND_RANDOM */
   int resident;       /* blocks that run interleaved; 0: two */
   uint64_t accesses;  /* more than these count as endless; 0: 2^34 */
+  int events;         /* so many of what becomes findings end the run; 0: 20000 */
   bool one_workspace; /* the pointers into the workspace are parts of one array, not arrays of their own */
   int variant;        /* what emu_variant() says in a text that holds several variants of a kernel */
 } emu_options;

@@ -135,7 +135,7 @@ void emu_findings_add(const emu_event *event)
   const emu_event *e = &closer;
   look_closer(&closer);
   add(e, e->pc ? (uint32_t)(e->pc - g->module->image) : 0, self ? self->me.who : 0);
-  if (!self || (!is_fatal(e) && ++g->events < EVENTS_MAX))
+  if (!self || (!is_fatal(e) && ++g->events < (g->options->events ? g->options->events : EVENTS_MAX)))
     return;
   g->fatal = true;
   g->self = NULL;
