@@ -20,7 +20,7 @@ __device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_
     row_step of(from);
     rounded<Br> $(W_and)P;
     i32 last_tile = 0;
-    await_last();                                       // dQ is 0$(settles and "\n    settle_unseen(own, from);" or "")
+    await_last();                                       // $(settles and "nobody has counted\n    settle_unseen(own, from);" or "dQ is 0")
     wait(K_full, 0);
     const K_rows K(K_of(0));
     for (i32 n = 0; n < from.steps; n++) {
