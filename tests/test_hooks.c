@@ -129,6 +129,20 @@ static fat_interval of(const probe *x, const fat_problem *p, int64_t at)
   return x->by_key ? fat_sees_rows(p, at) : fat_sees(p, at);
 }
 
+/* The tiles of rows that visit these keys at the ends: by `range` of such rows they do, too. standard_bwd reads for
+ * a tile of keys what it wrote for tiles of rows. */
+static void visits_agree(const probe *x, const fat_problem *p, int64_t keys, int64_t first, int64_t last)
+{
+  const int64_t tiles[] = {first, last};
+  char text[FAT_PROBLEM_TEXT];
+  for (int t = 0; t < 2; t++) {
+    const int64_t begin = tiles[t] * x->rows, end = begin + x->rows < p->q ? begin + x->rows : p->q;
+    if (begin >= end || fat_sees(p, begin).lo / x->keys > keys || up(fat_sees(p, end - 1).hi, x->keys) <= keys)
+      fail_msg("%s: tile %lld of keys visits tile %lld of rows, which does not visit it",
+               fat_problem_print(p, text), (long long)keys, (long long)tiles[t]);
+  }
+}
+
 static void agrees(const probe *x, const fat_problem *p, int64_t at, int64_t tile)
 {
   int32_t out[WORDS];
@@ -157,6 +171,8 @@ static void agrees(const probe *x, const fat_problem *p, int64_t at, int64_t til
       fail_msg("%s: the tile of %lld visits [%d, %d) of tiles of %lld", text, (long long)at, out[FIRST],
                out[LAST], (long long)other);
   }
+  if (x->by_key && out[FIRST] < out[LAST])
+    visits_agree(x, p, begin / own, out[FIRST], out[LAST] - 1);
   if (out[FREE] < out[FULL])
     assert_true(out[FREE] * other >= bottom.lo && out[FULL] * other <= top.hi);
   if (out[FREE] < out[FULL] && x->by_key)

@@ -221,6 +221,24 @@ static void batches_are_counted_one_by_one(void **state)
   }
 }
 
+static void an_only_batch_is_never_empty(void **state)
+{
+  (void)state;
+  for (int64_t q = 1; q <= 64; q++)
+    for (int64_t k = 1; k <= 64; k++) {
+      fat_problem p;
+      char text[FAT_PROBLEM_TEXT];
+      snprintf(text, sizeof text, "fwd-f16-b1-h1-q%lld-k%lld-d8-varlen", (long long)q, (long long)k);
+      assert_int_equal(fat_problem_parse(text, &p, NULL), FAT_OK);
+      assert_in_range(fat_draw_total(&p, 0), 1, q);
+      assert_in_range(fat_draw_total(&p, 1), 1, k);
+      snprintf(text, sizeof text, "fwd-f16-b1-h1-q%lld-k%lld-d8-used", (long long)q, (long long)k);
+      assert_int_equal(fat_problem_parse(text, &p, NULL), FAT_OK);
+      const fat_batch x = fat_draw_batch(&p, 0, NULL, NULL);
+      assert_true(x.p.q > 0 && x.p.k > 0);
+    }
+}
+
 /* ---- lengths near 2^31: the same formulas, no walk and no overflow ---- */
 
 static fat_problem huge(const char *features)
@@ -335,6 +353,7 @@ int main(void)
       cmocka_unit_test(masks_make_tiles_uneven),
       cmocka_unit_test(pairs_and_tiles_of_blocks_are_counted),
       cmocka_unit_test(batches_are_counted_one_by_one),
+      cmocka_unit_test(an_only_batch_is_never_empty),
       cmocka_unit_test(the_longest_rows_cost_nothing),
       cmocka_unit_test(the_smallest_blocks_are_not_all_walked),
       cmocka_unit_test(spaces_of_the_longest_rows_are_listed),

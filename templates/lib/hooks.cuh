@@ -217,7 +217,7 @@ __device__ __forceinline__ spans range_rows(const call &a, const sequence &at, i
 % if has.iv then
   return rows_given(a, at, j0, min(Bc, at.nk - j0), {top.lo, bottom.hi});
 % else
-  const i32 last = ceil_div(bottom.hi, Br), first = min(top.lo / Br, last);
+  const i32 last = ceil_div(bottom.hi, Br), first = $(has.causaltl and "top.lo < at.nq ? " or "")min(top.lo / Br, last)$(has.causaltl and " : last" or "");
   if (at.nk - j0 < Bc)
     return {first, last, last, last}; // keys beyond the end are masked
   const i32 free = min(max(first, ceil_div(bottom.lo, Br)), last);
