@@ -5,8 +5,8 @@
 Needs a GPU, PyTorch and the program (FATUNE_PROGRAM, else build/fatune). Shapes are drawn by the seed: 1 to 16 sequences, 1 to 40
 heads, 1 to 20,000 rows and as many keys or others, both masks; what takes more than --tflop operations is drawn again. One side
 knows the package's rows alone, the other what the tune of this very shape found, from a database of its own (--tunes keeps it). Medians
-of nine turns inside CUDA graphs; a line of the table is written when its shape is done. --op bwd: gradients. Exit 1 where the median or
-the worst is above --limits."""
+of nine turns inside CUDA graphs; a line of the table is written when its shape is done. --op bwd: gradients. --models: the calls of known
+models (peers_models.py) in place of shapes by lot. Exit 1 where the median or the worst is above --limits."""
 
 import argparse
 import ctypes
@@ -16,6 +16,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+
+import peers_models
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "bindings", "python"))
@@ -28,6 +30,7 @@ def options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=40)
+    parser.add_argument("--models", action="store_true", help="the calls of known models; seed, count and bounds say nothing")
     parser.add_argument("--split", default="1/1", metavar="I/N", help="every N-th of them, from the I-th on")
     parser.add_argument("--database", default="", metavar="FILE", help="rows that are known beside the package's; kernels are kept in it")
     parser.add_argument("--tunes", default="", metavar="FILE", help="the database of the tunes, which is else thrown away")
@@ -44,6 +47,9 @@ def options():
 
 def drawn(given):
     """(b, h, hk, q, k, d, causal) of each shape."""
+    part, parts = map(int, given.split.split("/"))
+    if given.models:
+        return peers_models.shapes(given.op)[part - 1::parts]
     lot, shapes = random.Random(given.seed), []
     while len(shapes) < given.count:
         rows, keys = (round(given.least * (20000 / given.least) ** lot.random()) for _ in range(2))
@@ -53,7 +59,6 @@ def drawn(given):
         keys = rows if lot.random() < 0.5 else max(keys, rows if causal else 1)
         if 1e-12 * FLOPS[given.op] * b * h * rows * keys * d <= given.tflop:
             shapes.append((b, h, hk, rows, keys, d, causal))
-    part, parts = map(int, given.split.split("/"))
     return shapes[part - 1::parts]
 
 
@@ -146,10 +151,11 @@ def main():
     torch.zeros(1, device="cuda")  # its context is current from here on
     name, ratios = torch.cuda.get_device_name(), []
     with open(given.out, "w", encoding="ascii") as out, tempfile.TemporaryDirectory() as folder:
-        print(f"# {name}, fatune {tensors.version()}, {given.dtype}, {given.op}: {given.count} shapes by lot (seed {given.seed}), what is picked beside the winner "
+        shapes = drawn(given)
+        what = f"{len(shapes)} calls of known models" if given.models else f"{given.count} shapes by lot (seed {given.seed})"
+        print(f"# {name}, fatune {tensors.version()}, {given.dtype}, {given.op}: {what}, what is picked beside the winner "
               f"of a quick tune of {given.budget} each; medians of {TURNS} turns inside CUDA graphs, us", file=out)
         print("over_tuned\tpicked_us\ttuned_us\tproblem\tpicked\ttuned", file=out, flush=True)
-        shapes = drawn(given)
         for number, shape in enumerate(shapes, 1):
             sides = Sides(torch, attention, tensors, library, abi, given, folder, shape)
             picked, tuned = sides.times()
