@@ -13,6 +13,8 @@ rate and copy bandwidth of the same run.
   decode one row of Q, 32 heads on 8, d 128, K and V in turns beyond L2, inside a CUDA graph
   window causal windows of 64 to 8192 keys at n = 8192, and the causal mask alone there and at n = 2048; the operations that
          the mask leaves
+  models calls of known models (peers_models.py), inside a CUDA graph, those of few rows of Q with K and V in turns beyond L2;
+         with --ops bwd those of a step of training, without a graph
 
 Kinds of data (--data, peers_data.py makes them):
 KINDS
@@ -82,7 +84,7 @@ def add_what(parser):
     add("--sets", type=names_of(cells.SETS), default=["grid", "small"], metavar="SET,...",
         help=f"{', '.join(cells.SETS)} (default: grid,small)")
     add("--ops", type=names_of(cells.OPS), default=["fwd"], metavar="OP,...",
-        help="fwd, bwd, both: forward, backward, one behind the other as training does; all but the grid is fwd alone, "
+        help="fwd, bwd, both: forward, backward, one behind the other as training does; all but grid and models is fwd alone, "
         "and left out where other ops are asked for and no sets are (default: fwd)")
     add("--data", type=kinds, default=["normal"], metavar="KIND,...", help=f"{', '.join(data.KINDS)}, or all (default: normal)")
     add("--dtypes", type=names_of(cells.HALVES + cells.SINGLES), default=list(cells.HALVES), metavar="T,...",
@@ -171,9 +173,10 @@ def cells_of(args):
     halves = [t for t in args.dtypes if t in cells.HALVES]
     of = {"grid": lambda op: cells.grid(args.dtypes, args.dims, masks, args.lengths, op),
           "small": lambda _: cells.small(halves, args.lot, args.seed), "decode": lambda _: cells.decode(halves),
-          "window": lambda _: cells.window(halves, [d for d in args.dims if d in (64, 128)])}
+          "window": lambda _: cells.window(halves, [d for d in args.dims if d in (64, 128)]),
+          "models": lambda op: cells.models(halves, op)}
     return cells.part([c for name in cells.SETS if name in args.sets
-                       for op in args.ops if name == "grid" or op == "fwd" for c in of[name](op)], *args.split)
+                       for op in args.ops if name in cells.WITH_BACKWARD or op == "fwd" for c in of[name](op)], *args.split)
 
 
 def jobs_of(args):

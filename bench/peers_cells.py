@@ -1,16 +1,20 @@
 """peers_cells.py -- the shapes of the benchmark beside peers: the sets, their operations and bytes, parts of a run.
 
 A cell is {"set", "dtype", "b", "h", "n", "d", "causal"} and, where it has them, "hk" (heads of K and V, if fewer than h),
-"q" (rows of Q, if other than the n of K and V) and "keys" (a causal window: what a row sees, its own key with them).
-Its set says what is timed, too: grid the forward, grid-bwd the backward, grid-both one behind the other.
+"q" (rows of Q, if other than the n of K and V), "keys" (a causal window: what a row sees, its own key with them) and "model"
+(whose call it is). Its set says what is timed, too: grid the forward, grid-bwd the backward, grid-both one behind the other;
+the same of models.
 Standard library only; nothing here touches a GPU.
 """
 
 import random
 
+import peers_models
+
 HALVES = ("bf16", "f16")
 SINGLES = ("f32", "tf32", "f32x3")  # of f32 tensors
-SETS = ("grid", "small", "decode", "window")
+SETS = ("grid", "small", "decode", "window", "models")
+WITH_BACKWARD = ("grid", "models")
 OPS = ("fwd", "bwd", "both")
 PRODUCTS = {"fwd": 2, "bwd": 5, "both": 7}  # of q x n x d for each head
 OP_NAMES = {"fwd": "forward", "bwd": "backward", "both": "forward and backward"}
@@ -51,6 +55,15 @@ def op_of_set(kind):
     return kind.partition("-")[2] or "fwd"
 
 
+def is_decoding(c):
+    """Whether few rows read K and V that nothing has brought to L2."""
+    return c["set"] == "decode" or c["set"] == "models" and rows_of(c) <= peers_models.FEW
+
+
+def is_graphed(c):
+    return c["set"] in ("small", "decode", "models")
+
+
 def is_grid(kind):
     return kind.partition("-")[0] == "grid"
 
@@ -87,6 +100,13 @@ def by_lot(count, seed):
 def decode(dtypes):
     """One row of Q for each of 32 heads on 8 of K and V."""
     return [cell("decode", t, b, 32, n, 128, False, 8, 1) for t in dtypes for b, n in DECODE]
+
+
+def models(dtypes, op="fwd"):
+    """Calls of known models, of a step of training (op bwd, both) or as they are used."""
+    kind, op = ("models", "fwd") if op == "fwd" else (f"models-{op}", "bwd")
+    return [{**cell(kind, t, b, h, n, d, causal, hk, q), "model": peers_models.name_of(line)}
+            for t in dtypes for line in peers_models.MODELS[op] for b, h, hk, q, n, d, causal in [line[2:]]]
 
 
 def window(dtypes, dims, n=8192):
@@ -130,7 +150,8 @@ def shape_text(c):
     heads = f"h{c['h']}" + (f"k{c['hk']}" if "hk" in c else "")
     rows = (f"q{c['q']} " if "q" in c else "") + f"n{c['n']}"
     return f"b{c['b']} {heads} {rows} d{c['d']} {'causal' if c['causal'] else 'full'}" + (
-        f" window {c['keys']}" if "keys" in c else "") + ("" if op_of(c) == "fwd" else f" {op_of(c)}")
+        f" window {c['keys']}" if "keys" in c else "") + ("" if op_of(c) == "fwd" else f" {op_of(c)}") + (
+        f" ({c['model']})" if "model" in c else "")
 
 
 def label(c):

@@ -14,11 +14,12 @@ import peers_text
 from peers_cells import label
 from peers_data import KINDS
 
-CELL = ("set", "dtype", "b", "h", "hk", "q", "n", "d", "causal", "keys")
+CELL = ("set", "dtype", "b", "h", "hk", "q", "n", "d", "causal", "keys", "model")
+WORDS = ("set", "dtype", "model")  # of a cell, beside its numbers
 RMS, PLAIN = (tuple(f"{whose}_{name}" for name in table.GRADIENTS) for whose in ("rms", "pytorch"))  # of a backward
 COLUMNS = ("set", "data", "run", "dtype", "b", "h", "hk", "q", "n", "d", "causal", "keys", "peer", "ms", "ms_low", "ms_high",
            "warm", "settled", "tflops", "gbs", "fatune_ratio", "error", "rms", "error_pytorch", "clock", "watts", "kernel",
-           "note") + RMS + PLAIN
+           "note") + RMS + PLAIN + ("model",)
 WHOLE = ("warm", "clock", "watts")
 REALS = ("ms", "ms_low", "ms_high", "tflops", "gbs", "error", "rms") + RMS
 SAME = ("gpu", "cuda", "torch", "cudnn", "fatune", "commit", "layout", "ms", "lead", "rounds", "seed", "kernel", "policy")
@@ -75,7 +76,7 @@ def read(text):
         raise Refused("no table of this benchmark")
     for line in lines[1:]:
         field = dict(zip(names, line.split("\t")))
-        c = {name: field[name] if name in ("set", "dtype") else int(field[name]) for name in CELL if field.get(name)}
+        c = {name: field[name] if name in WORDS else int(field[name]) for name in CELL if field.get(name)}
         c["causal"] = bool(c["causal"])
         kind, run = field.get("data") or "normal", int(field.get("run") or 1)
         row = rows.setdefault(key(run, c, kind), {"cell": c, "data": kind, "run": run, "peers": {}, "absent": {}})

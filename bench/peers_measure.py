@@ -14,8 +14,6 @@ import peers_rules as rules
 import peers_table as table
 import peers_who as who
 
-GRAPHED = ("small", "decode")
-
 
 class Dead(RuntimeError):
     """The CUDA context is gone: nothing can be measured any more."""
@@ -41,7 +39,7 @@ class InContext:
 
 def graphed(c, turns):
     """How many calls a graph holds: of a small shape about 2 ms at 100 TFLOP/s, of decoding all turns of K and V."""
-    if c["set"] == "decode":
+    if cells.is_decoding(c):
         return turns * max(1, round(8 / turns))
     return max(4, min(50, round(2e11 / cells.flop(c))))
 
@@ -50,7 +48,7 @@ def made(peer, c, turns, gpu):
     """(a peer's calls, one for each turn of K and V; the stopwatch; how many attention calls it times as one)."""
     make = peer.make if cells.op_of(c) == "fwd" else peer.make_backward
     calls = [make(c, *tensors) for tensors in turns]
-    if c["set"] not in GRAPHED:
+    if not cells.is_graphed(c):
         return calls, gpu.stopwatch(calls[0]), 1
     for call in calls:
         call()
@@ -65,7 +63,7 @@ def tensors_of(c, kind, options, gpu):
     if cells.op_of(c) != "fwd":
         return [(q, k, v, data.gradient(c, *given))]
     return [(q, k, v)] + [(q, k.clone(), v.clone())
-                          for _ in range((cells.copies(c, gpu.cache) if c["set"] == "decode" else 1) - 1)]
+                          for _ in range((cells.copies(c, gpu.cache) if cells.is_decoding(c) else 1) - 1)]
 
 
 def run_cell(c, kind, run, everyone, options, gpu):

@@ -106,6 +106,9 @@ def tables(rows, kind, dtype):
         return []
     if is_grid(kind):
         return grid_table(rows, dtype, kind)
+    if kind.startswith("models"):
+        return cell_table(found, dtype, f"calls of models{of_op(kind)} (b h n d mask): milliseconds, and our time / the best peer's",
+                          lambda c: (*small_columns(c), f"({c['model']})"), "ms", 1, ".4f", ("ours/best", over_best))
     if kind == "small":
         return cell_table(found, dtype, "inside a CUDA graph (b h n d mask): microseconds, and our time / the best peer's",
                           small_columns, "ms", 1e3, ".1f", ("ours/best", over_best))
@@ -147,7 +150,7 @@ def kind_lines(s):
         lines += [f"  against the fastest peer of each cell: geometric mean {both(s['geomean'])}; least "
                   + ", ".join(f"{v:.3f} ({without_dtype(name)})" for v, name in s["least"].values())
                   + "; the fastest: " + ", ".join(f"{shown(n)} {count}" for n, count in s["fastest"].items())]
-        if s["set"] in ("small", "decode"):
+        if s["set"] in ("small", "decode") or s["set"].startswith("models"):
             lines.append("  our time / the fastest peer's: median " + both({r: 1 / v for r, v in s["median"].items()}, ".2f")
                          + "; worst " + ", ".join(f"{1 / v:.2f} ({without_dtype(name)})" for v, name in s["least"].values()))
         lines.append(f"  no cell below 1.0: {rules.verdict(s['ahead'])}" + (": " if s["below"] else "")

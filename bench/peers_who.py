@@ -21,7 +21,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import peers_backward as backward
 import peers_gpu
 import peers_table as table
-from peers_cells import HALVES, OPS, SINGLES, heads_of, label, op_of, rows_of
+from peers_cells import HALVES, OPS, SINGLES, heads_of, is_decoding, label, op_of, rows_of
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bindings", "python"))
 
@@ -147,7 +147,7 @@ class FlashInfer(Peer):
         self.workspace = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
 
     def wants(self, c):  # a prefill is not what it decodes with
-        return super().wants(c) and c["set"] != "decode"
+        return super().wants(c) and not is_decoding(c)
 
     def make(self, c, q, k, v):
         b, h, n, d = q.shape

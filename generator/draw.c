@@ -30,7 +30,8 @@ static int64_t document(const fat_problem *p, int which, int64_t i)
   return p->k * begins[x + which] / PARTS;
 }
 
-/* The same of rows and keys that count: those of an only batch are never none, with which a tune would time nothing. */
+/* The same of rows and keys that count: those of an only batch are never none, with which a tune would time
+ * nothing. */
 static int64_t counting(const fat_problem *p, int64_t most, int64_t b, int64_t other)
 {
   const int64_t part = length(p, most, b, other);

@@ -129,15 +129,16 @@ static fat_interval of(const probe *x, const fat_problem *p, int64_t at)
   return x->by_key ? fat_sees_rows(p, at) : fat_sees(p, at);
 }
 
-/* The tiles of rows that visit these keys at the ends: by `range` of such rows they do, too. standard_bwd reads for
- * a tile of keys what it wrote for tiles of rows. */
+/* The tiles of rows that visit these keys at the ends: by `range` of such rows they do, too. standard_bwd
+ * reads for a tile of keys what it wrote for tiles of rows. */
 static void visits_agree(const probe *x, const fat_problem *p, int64_t keys, int64_t first, int64_t last)
 {
   const int64_t tiles[] = {first, last};
   char text[FAT_PROBLEM_TEXT];
   for (int t = 0; t < 2; t++) {
     const int64_t begin = tiles[t] * x->rows, end = begin + x->rows < p->q ? begin + x->rows : p->q;
-    if (begin >= end || fat_sees(p, begin).lo / x->keys > keys || up(fat_sees(p, end - 1).hi, x->keys) <= keys)
+    if (begin >= end || fat_sees(p, begin).lo / x->keys > keys ||
+        up(fat_sees(p, end - 1).hi, x->keys) <= keys)
       fail_msg("%s: tile %lld of keys visits tile %lld of rows, which does not visit it",
                fat_problem_print(p, text), (long long)keys, (long long)tiles[t]);
   }

@@ -190,6 +190,21 @@ class Texts(unittest.TestCase):
         self.assertEqual(lines[-1].split(), ["64", "8192", "107374", "107374", "1.00"])
         self.assertEqual(len(lines), 2 + 9)
 
+    def test_models_are_told_by_name(self):
+        of = {op: cells.models(["bf16"], op) for op in cells.OPS}
+        self.assertEqual({op: {c["set"] for c in some} for op, some in of.items()},
+                         {"fwd": {"models"}, "bwd": {"models-bwd"}, "both": {"models-both"}})
+        self.assertEqual(len({cells.label(c) for some in of.values() for c in some}), sum(map(len, of.values())))
+        few = [c for c in of["fwd"] if cells.is_decoding(c)]
+        self.assertTrue(few and all(cells.rows_of(c) < 32 and c["n"] > 32 for c in few))
+        self.assertTrue(cells.is_graphed(of["fwd"][0]) and not cells.is_graphed(of["bwd"][0]))
+        rows = [row(c, fatune=0.01, cudnn=0.02) for some in of.values() for c in some]
+        lines = text.tables(rows, "models", "bf16")
+        self.assertEqual(lines[2].split(), "1 32/8 512 128 causal (Llama 3 8B, Mistral 7B: prompt) 0.0100 0.0200 0.50".split())
+        self.assertTrue(text.tables(rows, "models-bwd", "bf16")[0].startswith("bf16, calls of models, backward"))
+        again, _ = files.read(files.tsv(rows, FACTS))
+        self.assertEqual([r["cell"] for r in again], [r["cell"] for r in rows])
+
     def test_report_ends_with_the_kinds(self):
         lines = text.report(self.rows(), FACTS, {"fa4": "No module named 'flash_attn'"})
         whole = "\n".join(lines)
