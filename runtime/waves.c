@@ -146,6 +146,7 @@ fat_reach fat_waves_reach(const fat_problem *p, const fat_room *room)
     const double ms_per_byte = room->ms_per_byte / beside_part;
     r.D_ms = rows * (double)p->dv * 2 * bytes * ms_per_byte;
     r.sums_ms = rows * (double)p->d * (8 + bytes) * ms_per_byte;
+    r.part_ms = r.rows * r.heads * (double)(p->d + p->dv) * 8 * ms_per_byte;
   }
   if (!of_keys && !(p->features & (on_device | 1u << FAT_BLOCKSPARSE)))
     r.least_ms = bytes_of(p, least(r.keys, r.most + r.rows)) * room->ms_per_byte / dram_part;
@@ -209,6 +210,7 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
   double Br = value_of(config, "Br", 64), Bc = value_of(config, "Bc", 64);
   const double wait = wgmma && value_of(config, "s", 2) < 2 ? wait_wgmma : 0;
   const double pair = wgmma && value_of(config, "M", 0) == 1 ? 2 : 1;
+  const double parts = op == FAT_BWD ? value_of(config, "G", 1) : 1;
   if (op == FAT_BWD) {
     const double rows = Bc;
     Bc = Br;
@@ -233,9 +235,10 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
       .step = 1 + wait / Bc,
       .wanted = value_of(config, "N", 0),
       .most = value_of(config, "M", INT32_MAX),
-      .once = n->launch_ms + (value_of(config, "N", 0) > 0 ? merge_ms : 0),
+      .once = n->launch_ms + (parts > 1 || value_of(config, "N", 0) > 0 ? merge_ms : 0),
       .sums = op == FAT_BWD && sums_dQ(config) ? 1 : 0,
       .owns = op == FAT_BWD && value_of(config, "H", 0) == 1 ? 1 : 0,
+      .parts = parts,
       .passes_apart = op == FAT_BWD ? 1 : 0,
       .doubt = n->doubt,
       .of_rate = n->of_rate,
@@ -335,8 +338,29 @@ static double work_of(const fat_waves *w, const fat_reach *r, double Tr, double 
   return fill * (even > late ? even : late);
 }
 
+/* Of the heads that share K and V: into so many parts. */
+static double parts_of(const fat_waves *w, const fat_reach *r)
+{
+  return least(w->parts, r->group);
+}
+
+/* The same where they are parted: more tiles, each for fewer heads. */
+static fat_demand parted_work(const fat_waves *w, const fat_reach *r)
+{
+  const double parts = parts_of(w, r), Tr = steps(r->rows, w->per_pair);
+  fat_reach own = *r;
+  own.heads *= parts;
+  own.passes /= parts;
+  own.mean /= parts;
+  own.most /= parts;
+  own.ends /= parts;
+  return (fat_demand){work_of(w, &own, Tr, Tr * own.heads, 1), w->parts * r->part_ms};
+}
+
 fat_demand fat_waves_work(const fat_waves *w, const fat_reach *r)
 {
+  if (w->parts > 1)
+    return parted_work(w, r);
   const double group = w->packed > 0 ? r->group : 1;
   const double Tr = w->pair * steps(r->rows * group, w->per_pair);
   const double tiles = Tr * (w->packed > 0 ? r->heads / group : r->heads);
@@ -348,7 +372,7 @@ fat_demand fat_waves_work(const fat_waves *w, const fat_reach *r)
 /* Keys that a tile passes. */
 static double passed(const fat_waves *w, const fat_reach *r)
 {
-  return least(all_keys(w, r), r->mean + w->Bc);
+  return least(all_keys(w, r), r->mean + w->Bc) / parts_of(w, r);
 }
 
 double fat_waves_tile_part(const fat_waves *w, const fat_reach *r)

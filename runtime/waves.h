@@ -46,6 +46,7 @@ typedef struct fat_reach {
   double least_ms; /* that device memory takes for Q, K, V and O */
   double D_ms;     /* of a backward: that it takes for D = rowsum(dO O) */
   double sums_ms;  /* and for dQ's sums, which are cleared and rounded */
+  double part_ms;  /* and for what each part of the heads that share K and V leaves of dK and dV */
   double split_ms; /* of a forward: that a launch takes to merge what one split leaves of all rows */
 } fat_reach;
 fat_reach fat_waves_reach(const fat_problem *p, const fat_room *room);
@@ -72,6 +73,7 @@ typedef struct fat_waves {
   double doubt;             /* how much more a time foretold counts for each unit of distance, */
   double of_rate;           /* and how many times as much what comes by a rate (waves.c) */
   double owns;              /* 1: a block has all tiles of a head, one after another */
+  double parts;             /* blocks that have a tile of keys together, each for some of its heads */
 } fat_waves;
 fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm);
 

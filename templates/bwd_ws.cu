@@ -1,10 +1,9 @@
-// bwd_ws.cu -- FlashAttention-2's backward for Hopper: a warpgroup that copies, and warpgroups that compute, each with 64
-// keys.
+// bwd_ws.cu -- FlashAttention-2's backward for Hopper: a warpgroup copies, others compute, each with 64 keys.
 //   P = exp(S - LSE),  dV = P^T dO,  dP = dO V^T,  dS = P (dP - D),  dQ = scale dS K,  dK = scale dS^T Q,  D = rowsum(dO O)
-// A block keeps a tile of K and V and goes once over the tiles of Q and dO whose rows see it, which come through rings. S,
-// P, dP and dS are transposed: P^T and dS^T go from registers into the products for dV and dK; dS goes through shared memory
-// for dQ alone, which is added to fp32 sums in device memory. While a warpgroup computes P or dS, tensor cores have products
-// of the step before to do, and those of the other warpgroup. A block may stay for all tiles of keys of a head: it alone sums dQ.
+// A block keeps a tile of K and V and goes once over the tiles of Q and dO whose rows see it, which come through rings. S, P, dP
+// and dS are transposed: P^T and dS^T go from registers into the products for dV and dK, dS through shared memory for dQ alone,
+// which is added to fp32 sums in device memory. While a warpgroup computes P or dS, tensor cores have the other's products, and
+// those of the step before. A block may stay for all tiles of keys of a head, whose dQ it sums, or have some of those that share K.
 %  for _, file in ipairs(libs) do use(file) end
 extern "C" __global__ void __launch_bounds__(prepare_threads)
 $(entry "prepare")(const call a$(take_lists), float *dQ_all, LD_row *LD_all$(take_counts))
@@ -17,7 +16,7 @@ $(entry "prepare")(const call a$(take_lists), float *dQ_all, LD_row *LD_all$(tak
 
 %  if not stays then
 __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
-                                        const tensor_map &dK_map, const tensor_map &dV_map)
+                                        $(heads_parted and "float *parts_all" or "const tensor_map &dK_map, const tensor_map &dV_map"))
 {
   const i32 me = own_group(), last = from.before + from.steps - 1;
   acc<Bc, D> dK = {}; acc<Bc, Dv> dV = {};
@@ -89,9 +88,11 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
     last_dQ(share, from.dS(last + 1), last_tile);       // dK is there, too
     named_sync(1, 128 * consumers);                     // all have read K
   }
-  const sequence keys = of_keys(sequence_of(a, my.head));
+  $(heads_parted and "lay_part(a, parts_all, my, dK, dV);" or "const sequence keys = of_keys(sequence_of(a, my.head));")
+%  if not heads_parted then                              -- else others have the rest of the heads: lib/ws_parts.cuh
   store_scaled(V_of(me, from.round), dV, $(has.drop and "boost(a)" or "1.f"), dV_map, keys, my.j0 + 64 * me$(rows_to "dV"));
   store_scaled(K_of(me, from.round), dK, $(scale), dK_map, keys, my.j0 + 64 * me$(rows_to "dK"));
+%  end
   give_keys(from);
 }
 %  end
@@ -99,7 +100,7 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
 extern "C" __global__ void __launch_bounds__(T, 1)
 $(entry "bwd_ws")(const call a$(take_lists), float *dQ_all, const LD_row *LD_all, const __grid_constant__ tensor_map Q_map,
   const __grid_constant__ tensor_map K_map, const __grid_constant__ tensor_map V_map, const __grid_constant__ tensor_map dO_map,
-  const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map$(take_counts)$(take_biases))
+  $(heads_parted and "float *parts_all" or "const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map")$(take_counts)$(take_biases))
 {
   $(stays and "" or "const key_task my = key_task_of(a, " .. block .. ");\n  const row_steps from(a, my" .. and_lists .. ");")$(ragged and not stays and " if (!has_keys(a, my)) return;" or "")
   set_up_steps();
@@ -109,7 +110,7 @@ $(entry "bwd_ws")(const call a$(take_lists), float *dQ_all, const LD_row *LD_all
     $(ordered and "keep_turns(a, counts" .. (stays and "" or ", my, from") .. ");" or "")
   } else {
     registers_more<$(consumer_registers)>();
-    $(stays and "consume_all(a, dQ_all, dK_map, dV_map)" or "consume(a, dQ_all, my, from, dK_map, dV_map)");
+    $(stays and "consume_all(a, dQ_all, dK_map, dV_map)" or "consume(a, dQ_all, my, from, " .. (heads_parted and "parts_all" or "dK_map, dV_map") .. ")");
   }
 }
 

@@ -35,7 +35,7 @@ end
 local function of(c, p)
   local own, K, V = consumers(c), held(c, p)
   return { groups = own, all = own, Q = c.s + c.S, dO = c.s, dS = c.t, P = 0, dQ = c.R == 0 and own * 256 * dQ_columns(c, p) or 0,
-    row_readers = own, dS_readers = own, sums = sums(c, p), partial = c.Br ~= c.Bc and sums(c, p) < 64 * ws.boxes(p.d), stays = c.H > 0, owns = c.H == 1, lays = c.T == 1, settles = c.T == 2, biases = c.B == 1, lots = p.has.drop and not (p.has.softcap or p.has.dbias) and c.B == 0 and c.S == 0,
+    row_readers = own, dS_readers = own, sums = sums(c, p), partial = c.Br ~= c.Bc and sums(c, p) < 64 * ws.boxes(p.d), stays = c.H > 0, owns = c.H == 1, lays = c.T == 1, settles = c.T == 2, parts = c.G, biases = c.B == 1, lots = p.has.drop and not (p.has.softcap or p.has.dbias) and c.B == 0 and c.S == 0,
     turned = dQ_share(c, p) == "turned", K_held = K, V_held = V }
 end
 local function shared(c, p) return ws.places(c, p, of(c, p)).last end
@@ -101,6 +101,17 @@ local function scored_by(p, feature)
   return bare(p)
 end
 
+-- Into how many parts heads that share K and V go where tiles of keys are few, as long as each part has a head: until there are two blocks for
+-- each SM. With none parted one head of K and V of 8,192 keys, which 8 heads share, has 64 blocks.
+local function parts_meant(p, g)
+  local heads, tiles, n = p.h // p.hk, p.b * p.hk * ceil_div(p.k, 128), 1
+  if p.has.det or p.has.bs or p.by_batch or 2 * tiles >= 3 * g.sms then return 1 end
+  while 2 * n <= math.min(heads, 8) and n * tiles < 2 * g.sms do n = 2 * n end
+  return n
+end
+local function parted(n) return function(p, g) return parts_meant(p, g) == n end end
+local function parted_alone(n) return function(p, g) return plain(p) and parts_meant(p, g) == n end end
+
 -- Whether derivatives of scores are kept beside S (lib/slopes.lua).
 local function sloped(p) return (p.keeps_slope or p.has.softcap or false) and not p.has.drop end
 
@@ -127,6 +138,7 @@ return {
     { "H", { 0, 1, 2 }, "a block has 0 = a tile of keys, 1 = all those of a head, whose dQ it sums itself, 2 = one tile after another", unsaid = 0 },
     { "T", { 0, 1, 2 }, "the sums of dQ are 0 = cleared and rounded by launches of their own, 1 = with det laid down by the first block that adds, 2 = laid down by the first and rounded by the last", unsaid = 0 },
     { "B", { 0, 1 }, "a bias comes 0 = to each thread by loads of its own, 1 = by way of shared memory, brought by warps that copy nothing else", unsaid = 0 },
+    { "G", { 1, 2, 4, 8 }, "parts of the heads that share K and V, each with blocks of its own, whose sums of dK and dV a launch gathers", unsaid = 1 },
   },
   constraints = {
     { function(c, p) return not (p.has.det and (p.has.bs or p.has.iv)) end, "det and bs or iv exclude each other here: sums in order go by tiles side by side" },
@@ -152,6 +164,9 @@ return {
     { function(c, p) return c.H ~= 2 or not (p.has.det and p.ragged) end, "turns are kept by one thread, which is told what is next; a batch that may end amid a tile is told to a warp" },
     { function(c, p) return c.B == 0 or bias.can_be(p) and c.H == 0 and c.T == 0 and not p.has.det end,
       "tiles of biases, of 16 bits and without paddings ahead, come with those of Q, where blocks begin in any order and do not stay" },
+    { function(c, p) return c.G == 1 or c.H == 0 and c.T == 0 and not (p.has.det or p.has.bs or p.by_batch) end,
+      "heads are parted among blocks that have a tile of keys each, as long in all batches, and steps without lists, and add in any order" },
+    { function(c, p) return c.G == 1 or c.s == 2 and c.t == 2 and c.E == 0 and c.R == 1 end, "of parted heads few forms were tried" },
     { function(c, p) return p.uneven or c.Z == 1 or c.T == 2 and not p.has.det end, "tiles differ in length only under a mask; else a head's last block is behind all others" },
   },
   threads = function(c) return 128 * (1 + consumers(c)) end,
@@ -177,6 +192,15 @@ return {
   -- Documents of 28 to 4631 rows, 32 heads, d 64, a tile's blocks one head after another or eight together: 1.41 and 1.34; another day 1.23,
   -- and 1.18 where blocks stay (d 128: 0.91 for 0.80). As a tune draws them, d 128, 2048 and 8192 rows at most: K = 1 0.263 and 1.40, S = 1 0.275 and 1.44.
   defaults = ws.defaults {
+    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, G = 8, most = 64, meant = parted(8) },
+    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, G = 4, most = 64, meant = parted(4) },
+    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, G = 2, most = 64, meant = parted(2) },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, G = 8, most = 128, meant = parted_alone(8) },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, G = 4, most = 128, meant = parted_alone(4) },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, G = 2, most = 128, meant = parted_alone(2) },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, G = 8, most = 128, meant = parted(8) },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, G = 4, most = 128, meant = parted(4) },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, G = 2, most = 128, meant = parted(2) },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 2, most = 64, Z = { 64 }, meant = rounds_loosely },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 2, most = 128, Z = { 64 }, meant = rounds_loosely },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 1, most = 64, meant = function(p, g) return plain(p) and few_keys(p, g) end },

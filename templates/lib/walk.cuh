@@ -9,6 +9,9 @@
 //: key_task -- what one block does: a tile of K and V for all query heads that share it, of which `head` is the first
 struct key_task {
   i32 head, j0;
+% if heads_parted then
+  i32 part; // of those heads it has some, and this is their number among the parts of all
+% end
 };
 
 //: key_task_of -- the first tiles of K and V, which the most rows see under a causal mask, come first
@@ -22,10 +25,12 @@ __device__ __forceinline__ key_task key_task_of(const call &a, i32 block)
 % if in_line then
   const line<Bc> keys(key_line(a));
 % end
-  const portion mine = portion_of(block, $(in_line and "a.hk, keys.all" or "a.b * a.hk, ceil_div(a.k, Bc)"), $(together));
+  const portion mine = portion_of(block, $(in_line and "a.hk, keys.all" or "a.b * a.hk" .. (heads_parted and " * parts" or "") .. ", ceil_div(a.k, Bc)"), $(together));
 % if in_line then
   const i32 b = keys.batch_of(mine.nth);
   return {(b * a.hk + mine.head) * (a.h / a.hk), keys.tile_begin(b, mine.nth)};
+% elseif heads_parted then
+  return {mine.head / parts * (a.h / a.hk) + heads_ahead(a, mine.head % parts), Bc * mine.nth, mine.head};
 % else
   return {mine.head * (a.h / a.hk), Bc * mine.nth};
 % end

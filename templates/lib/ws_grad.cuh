@@ -105,7 +105,7 @@ struct row_steps {
   }
 % else
   __device__ __forceinline__ row_steps(const call &a, const key_task &my$(stays and ", i32 before_, i32 round_" or ""))
-      : visit(range_rows(a, sequence_of(a, my.head), my.j0)), head(my.head), steps((visit.last - visit.first) * (a.h / a.hk)),
+      : visit(range_rows(a, sequence_of(a, my.head), my.j0)), head(my.head), steps((visit.last - visit.first) * $(heads_parted and "heads_of_part(a, my)" or "(a.h / a.hk)")),
         tiles($(in_line and "row_line(a).all" or "ceil_div(a.q, Br)"))$(in_line and ", number(first_number(a, my.head))" or "")$(batch_kept and ", batch(i32(anew(my.head / a.h)))" or "")$(stays and ", before(before_), round(round_)" or "")
   {
   }

@@ -11,9 +11,9 @@
 --   lays     whether of blocks that add in turns the first lays dQ down; settles: and the last rounds it, which without det
 --            is all the order there is
 --   stays    whether a block stays for many tiles of keys, with places for two; owns: and has whole heads, whose dQ it sums
---   row_readers, dS_readers   warpgroups that read a tile of Q or dO, of dS
+--   row_readers, dS_readers   warpgroups that read a tile of Q or dO, of dS; parts: of the heads that share K and V (ws_parts.lua)
 local libs, slopes = include "lib/libs.lua", include "lib/slopes.lua"
-local simt, grad, bias = include "lib/simt.lua", include "lib/grad.lua", include "lib/bias_tiles.lua"
+local simt, grad, bias, parts = include "lib/simt.lua", include "lib/grad.lua", include "lib/bias_tiles.lua", include "lib/ws_parts.lua"
 local ws = {}
 
 function ws.up(x, y) return ceil_div(x, y) * y end
@@ -110,7 +110,7 @@ function ws.words(c, p, of, own)
   local copier, computer = ws.registers_of(of.all, of.biases, of.stays, p)
   local in_order = ordered(p, of)
   local words = { libs = libs("lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh",
-      "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_drop.cuh", "lib/ws_sums.cuh", "lib/ws_turns.cuh", "lib/ws_tails.cuh", "lib/ws_slices.cuh", "lib/ws_told.cuh", "lib/ws_stays.cuh", "lib/ws_cluster.cuh", "lib/ws_pairs.cuh", "lib/launches.cuh"),
+      "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_drop.cuh", "lib/ws_sums.cuh", "lib/ws_turns.cuh", "lib/ws_tails.cuh", "lib/ws_slices.cuh", "lib/ws_told.cuh", "lib/ws_stays.cuh", "lib/ws_cluster.cuh", "lib/ws_pairs.cuh", "lib/ws_parts.cuh", "lib/launches.cuh"),
     dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
     LD_threads = "prepare_threads", LD_apart = true, producer_registers = copier, consumer_registers = computer, P_shared = false, Q_held = false,
     turns = "none", schedule = "in_flight", stores_later = true, stores_tails = p.ragged, storing_lane = of.stays and "lane_again()" or "thread_id() % 32", stays = of.stays or false, owns = of.owns or false, lays = of.lays or false, settles = of.owns or of.settles or false, draws = draws(of), ordered = in_order, loose = in_order and not p.has.det, partial = of.partial or false,
@@ -119,7 +119,7 @@ function ws.words(c, p, of, own)
   words.rows_ahead, words.lots = own.rows_ahead or false, of.lots or false
   slopes.words(words, own.slopes, p.words.c_of_call)
   bias.words(words, of.biases or false, "Q")
-  simt.tile_words(words, p)
+  simt.tile_words(parts.words(words, p, of), p)
   if words.loose then words.together = string.format("min(Z, 1 + %s)", simt.heads_in_L2(32)) end
   words.has_rows = string.format("has_rows(a, {%s, %s})", words.tile_head, words.tile_row)
   words.sum_dQ = of.owns and "settle_dQ(my, number, dQ)" or of.settles and "settle_in_turn(my, n - 1, number, dQ)"
@@ -209,7 +209,7 @@ function ws.constants(c, p, of)
     all[#all + 1] = { "turn", first, "barrier of the first of them: it may add to dQ in even steps; then those of odd ones" }
     all[#all + 1] = { "added", first + 2 * sharers(of), "barrier of the first of them: it has added to dQ, the same way" }
   end
-  return all
+  return parts.constants(all, of)
 end
 
 -- Keys of heads so short that L2 holds those of all SMs, or that it does not matter.
@@ -240,19 +240,19 @@ function ws.recipe(name, c, p, of, entry)
   if of.owns then return owned(name, c, p, of, entry) end
   local tiles, tile = simt.row_tiles(c, p), 4 * c.Br * (of.sums or p.d)
   local dQ_LD = string.format("ws(0) ws(%s*%d)", tiles, tile)
-  local blocks = simt.tiles(p, "hk", "k", 64 * of.groups)
+  local room, blocks, out, gather = parts.recipe(p, of, entry, simt.tiles(p, "hk", "k", 64 * of.groups), string.format("%s*%d", tiles, tile + 8 * c.Br))
   local counts = counted(p, of) and string.format(" ws(%s*%d)", tiles, tile + 8 * c.Br) or ""
   local copied = of.shares and c.Br // 2 or c.Br -- rows of Q and dO of one copy
   -- Each tile of keys is seen, by the first row at the latest.
   local valid = draws(of) and p.has.w and not p.ragged and "valid L+q-k+1\n" or ""
   local finish = string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)\n", entry "finish", tiles, of.turned and 128 * of.groups or 2 * c.Br,
     c.Br * ws.boxes(p.d) * 128)
-  return string.format("workspace %s*%d%s\n%s%s", tiles, tile + 8 * c.Br + (ordered(p, of) and 4 * adders(of) or 0), counters(p, of), valid, p.has.det and "" or "reduces dQ\n")
+  return string.format("workspace %s*%d%s\n%s%s", tiles, tile + 8 * c.Br + (ordered(p, of) and 4 * adders(of) or 0), counters(p, of) .. room, valid, p.has.det and "" or "reduces dQ\n")
     .. simt.zeros(c, p, entry, ws.threads(of))
     .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", tiles, dQ_LD, counts)
     .. string.format("launch %s grid %s block %d shared %d%s overlap args call %s mapQ(%d) mapK(64) mapV(64) "
-      .. "mapdO(%d) mapdK(16) mapdV(16)%s%s\n", entry(name), grid(of, blocks), ws.threads(of), ws.places(c, p, of).last, of.paired and " cluster 2" or "", dQ_LD, copied, copied, counts, bias.map(c))
-    .. (of.settles and "" or finish)
+      .. "mapdO(%d)%s%s%s\n", entry(name), grid(of, blocks), ws.threads(of), ws.places(c, p, of).last, of.paired and " cluster 2" or "", dQ_LD, copied, copied, out, counts, bias.map(c))
+    .. (of.settles and "" or finish) .. gather
     .. simt.sinks(p, entry, ws.threads(of), string.format(" ws(%s*%d)", tiles, tile))
 end
 
@@ -278,7 +278,7 @@ function ws.work(c, p, of, bytes, steps)
   }
   if of.lays or of.settles then all[1].l2, all[1].dram = all[1].l2 - tiles * tile, all[1].dram - tiles * tile end
   if of.owns or of.settles then all[3] = nil end
-  return all
+  return parts.work(all, p, of)
 end
 
 -- Rows of a table of defaults: under a mask the longest begin first.
@@ -287,7 +287,7 @@ function ws.defaults(rows)
   for _, row in ipairs(rows) do
     for _, Z in ipairs(row.Z or { 8, 1 }) do
       local c = {}
-      for _, name in ipairs { "Br", "Bc", "s", "t", "S", "R", "H", "O", "K", "E", "B", "T", "most" } do c[name] = row[name] end
+      for _, name in ipairs { "Br", "Bc", "s", "t", "S", "R", "H", "O", "K", "E", "B", "T", "G", "most" } do c[name] = row[name] end
       c.Z, c.meant = Z, function(p, g) -- of blocks few heads at once, whose rows stay in L2
         return (Z == 1 or not p.has.bs) and (not row.listed or ws.listed(p)) and (not row.meant or row.meant(p, g))
       end
