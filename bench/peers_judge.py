@@ -14,6 +14,7 @@ import peers_cells as cells
 import peers_table as table
 
 MOST = 1 << 26  # scores of a reference, or numbers of its K: half a gigabyte of doubles, and a few times that beside them
+ROWS = 1 << 28  # scores of a forward's reference, whose rows of Q may be the last ones alone
 ALL = (-1, -1)  # a window of all keys
 
 
@@ -61,6 +62,12 @@ def some_heads(c, tensor):
     return tensor[-1:, -shared * (tensor.shape[1] // cells.heads_of(c)):]
 
 
+def some_rows(c, tensor):
+    """Of a forward's Q or O, with some heads, as many of the last rows as a reference has memory for: masks end at the last row's key,
+    whatever rows are there."""
+    return tensor[:, :, -max(1, ROWS // (tensor.shape[0] * tensor.shape[1] * c["n"])):]
+
+
 def off(found, reference):
     by = found.to(torch.float64) - reference
     return {"error": by.abs().max().item(), "rms": by.square().mean().sqrt().item()}
@@ -80,6 +87,7 @@ class Judge:
         given = [some_heads(c, t) for t in (q, k, v)]
         window = (c["keys"] - 1, -1) if "keys" in c else ALL
         if not self.is_backward:
+            given[0] = some_rows(c, given[0])
             self.reference = attend(*given, c["causal"], torch.float64, window=window)
             self.facts = {"error_pytorch": off(attend(*given, c["causal"], q.dtype, window=window), self.reference)["error"]}
             return
@@ -92,7 +100,7 @@ class Judge:
     def errors(self, result):
         """Of O, or of (dQ, dK, dV)."""
         if not self.is_backward:
-            return off(some_heads(self.c, result), self.reference)
+            return off(some_rows(self.c, some_heads(self.c, result)), self.reference)
         found = [off(some_heads(self.c, of), right) for of, right in zip(result, self.reference)]
         worst = {field: table.largest(*(times(a[field], b[field]) for a, b in zip(found, self.plain))) for field in ("error", "rms")}
         return {**worst, **{f"rms_{name}": of["rms"] for name, of in zip(table.GRADIENTS, found)}}

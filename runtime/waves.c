@@ -344,17 +344,19 @@ static double parts_of(const fat_waves *w, const fat_reach *r)
   return least(w->parts, r->group);
 }
 
-/* The same where they are parted: more tiles, each for fewer heads. */
+/* The same where they are parted: more tiles, each for fewer heads. A part without a head has a block all the
+ * same, which does nothing but begin and end. */
 static fat_demand parted_work(const fat_waves *w, const fat_reach *r)
 {
   const double parts = parts_of(w, r), Tr = steps(r->rows, w->per_pair);
+  const double idle = (w->parts - parts) * Tr * r->heads * r->per_sm * w->per_block * w->overhead;
   fat_reach own = *r;
   own.heads *= parts;
   own.passes /= parts;
   own.mean /= parts;
   own.most /= parts;
   own.ends /= parts;
-  return (fat_demand){work_of(w, &own, Tr, Tr * own.heads, 1), w->parts * r->part_ms};
+  return (fat_demand){work_of(w, &own, Tr, Tr * own.heads, 1) + idle, w->parts * r->part_ms};
 }
 
 fat_demand fat_waves_work(const fat_waves *w, const fat_reach *r)

@@ -101,16 +101,19 @@ local function scored_by(p, feature)
   return bare(p)
 end
 
--- Into how many parts heads that share K and V go where tiles of keys are few, as long as each part has a head: until there are two blocks for
--- each SM. With none parted one head of K and V of 8,192 keys, which 8 heads share, has 64 blocks.
+-- Into how many parts heads that share K and V go where tiles of keys are few, as long as each part has a head: until there are nearly two blocks
+-- for each SM. One head of K and V for 8, d 128, causal, G = 1, 2, 4, 8, ms (H200): 8192 keys 1.92, 1.34, 0.75, 0.77, with Br = 96, K = 1 0.72 at
+-- G = 4; 4096 keys 0.37, 0.24 at 4 and 8; 2048 keys 0.49, -, 0.19, 0.12; 4 x 71 heads on 1, 2048 keys, d 64 2.94, 1.78, 1.14, 1.07. Of 64 heads
+-- on 8, 4096 keys, d 64, 256 tiles 0.80, 0.83, 0.86, 0.92; of many tiles 4 to 46 % more.
 local function parts_meant(p, g)
   local heads, tiles, n = p.h // p.hk, p.b * p.hk * ceil_div(p.k, 128), 1
   if p.has.det or p.has.bs or p.by_batch or 2 * tiles >= 3 * g.sms then return 1 end
-  while 2 * n <= math.min(heads, 8) and n * tiles < 2 * g.sms do n = 2 * n end
+  while 2 * n <= math.min(heads, 8) and 8 * n * tiles < 15 * g.sms do n = 2 * n end
   return n
 end
 local function parted(n) return function(p, g) return parts_meant(p, g) == n end end
 local function parted_alone(n) return function(p, g) return plain(p) and parts_meant(p, g) == n end end
+local function parted_long(n) return function(p, g) return p.d > 96 and p.q >= 4096 and plain(p) and parts_meant(p, g) == n end end
 
 -- Whether derivatives of scores are kept beside S (lib/slopes.lua).
 local function sloped(p) return (p.keeps_slope or p.has.softcap or false) and not p.has.drop end
@@ -195,6 +198,9 @@ return {
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, G = 8, most = 64, meant = parted(8) },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, G = 4, most = 64, meant = parted(4) },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, G = 2, most = 64, meant = parted(2) },
+    { Br = 96, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, G = 8, most = 128, meant = parted_long(8) },
+    { Br = 96, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, G = 4, most = 128, meant = parted_long(4) },
+    { Br = 96, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, G = 2, most = 128, meant = parted_long(2) },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, G = 8, most = 128, meant = parted_alone(8) },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, G = 4, most = 128, meant = parted_alone(4) },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, G = 2, most = 128, meant = parted_alone(2) },

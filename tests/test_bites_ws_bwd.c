@@ -32,11 +32,14 @@
 #define LAID    "bwd_ws:Br128-Bc128-s2-t2-S0-R1-Z1-T1"
 #define ROUNDED "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-H2-T2"
 #define SLICES  "bwd_ws:Br80-Bc128-s2-t2-S0-R1-Z1-O1-E1"
+#define PARTED  "bwd_ws:Br64-Bc128-s2-t2-S1-R1-Z1-G2"
 #define FEW     "bwd-f16-b2-h1-q436-k308-d64-causal all gpu=H200 sms=1 lay=padded"
 /* Tiles of keys of one step: one is drawn while the one before the last is being done. */
 #define SHORT "bwd-f16-b2-h1-q50-k308-d64-causal all gpu=H200 sms=1 lay=padded"
 /* Two of them: that no more are there is said while the first one is being done. */
 #define PAIR "bwd-f16-b2-h1-q50-k128-d64-causal all gpu=H200 sms=1 lay=padded"
+/* Three heads on one of K and V: two parts, one of which has a head more, at two tiles of keys. */
+#define GROUP "bwd-f16-b2-h3k1-q130-k200-d64-causal all gpu=H200 sms=4 lay=padded"
 /* Tiles that a mask cuts on both sides. */
 #define WINDOW "bwd-f16-b1-h1-q150-k150-d64-w40.30 all gpu=H200 sms=1 lay=padded"
 /* Ragged batches of a causal mask; and with tiles of keys that no row sees. */
@@ -269,6 +272,14 @@ static const defect defects[] = {
     {ROUNDED, "if (count != nullptr) count_up(count);", "", LOOSE, EMU_DEADLOCK, TURNS, "await_reached("},
     /* of columns that K has not */
     {HELD, "min(width, Ds - column)", "width", PARTIAL, EMU_OUT_OF_BOUNDS, SUMS, "reduce_add4("},
+    /* parted heads: which a block has, where it lays its sums, who gathers which of them */
+    {PARTED, "+ heads_ahead(a, mine.head % parts)", "", GROUP, WRONG, NULL, NULL},
+    {PARTED, "my.part % parts + 1)", "my.part % parts)", GROUP, WRONG, NULL, NULL},
+    {PARTED, "my.part, my.j0, warp_of() - 4)", "my.part / parts * parts, my.j0, warp_of() - 4)", GROUP,
+     EMU_RACE, SUMS, "*(quad *)(to"},
+    {PARTED, "x < parts; x++, from", "x < parts - 1; x++, from", GROUP, WRONG, NULL, NULL},
+    {PARTED, "4 * me + warp_of())", "warp_of())", GROUP, WRONG, NULL, NULL},
+    {PARTED, "gathered<Dv>(from + 16 * D, step)", "gathered<Dv>(from, step)", GROUP, WRONG, NULL, NULL},
     /* dK takes the place of K only when nobody reads that any more */
     {ROWS, "named_sync(1, 128 * consumers);", "", F16, EMU_RACE, WS, "stmatrix("},
     /* rings: who arrives, at which slot, in which phase; a tile given back before dK has been made of it */

@@ -28,32 +28,37 @@ __device__ __forceinline__ void lay_part(const call &a, float *parts_all, const 
   lay_sums(to + 16 * D, dV$(partial and ", Dv" or ""));
 }
 
-//: add_laid -- those that another launch has laid down
-template <class Acc> __device__ __forceinline__ void add_laid(Acc &S, const float *from)
+//: gathered -- a warp's 16 rows of all parts, `step` floats apart, which another launch has laid down
+template <i32 columns> __device__ __forceinline__ acc<Bc, columns> gathered(const float *from, i64 step)
 {
+  acc<Bc, columns> S = {};
+  for (i32 x = 0; x < parts; x++, from += step) {
 #pragma unroll
-  for (i32 c = 0; c < Acc::C; c += 2) {
-    const quad x = ((const quad *)from)[c / 2 * 32 + thread_id() % 32];
+    for (i32 c = 0; c < columns / 4; c += 2) {
+      const quad laid = ((const quad *)from)[c / 2 * 32 + thread_id() % 32];
 #pragma unroll
-    for (i32 y = 0; y < 4; y++)
-      S.at[y / 2][c + y % 2] += __uint_as_float(x.at[y]);
+      for (i32 y = 0; y < 4; y++)
+        S.at[y / 2][c + y % 2] += __uint_as_float(laid.at[y]);
+    }
   }
+  return S;
 }
 
-//: gather_parts -- dK and dV of a tile of keys
+//: gather_parts -- dK or dV of 64 keys: even blocks have the former
 __device__ __forceinline__ void gather_parts(const call &a, float *parts_all, const tensor_map &dK_map, const tensor_map &dV_map)
 {
-  const i32 Tc = ceil_div(a.k, Bc), head = i32(block_id()) / Tc, j0 = i32(block_id()) % Tc * Bc, me = warp_of() / 4;
-  acc<Bc, D> dK = {};
-  acc<Bc, Dv> dV = {};
-  await_last();                                         // the parts are here
-  for (i32 x = 0; x < parts; x++) {
-    const float *from = part_at(a, parts_all, head * parts + x, j0, warp_of());
-    add_laid(dK, from);
-    add_laid(dV, from + 16 * D);
-  }
+  const i32 n = i32(block_id()) / 2, tile = n / consumers, me = n % consumers, Tc = ceil_div(a.k, Bc), head = tile / Tc;
+  const i32 j0 = tile % Tc * Bc;
+  const float *from = part_at(a, parts_all, head * parts, j0, 4 * me + warp_of());
+  const i64 step = i64(Tc) * (Bc * (D + Dv));
   const sequence keys = of_keys(sequence_of(a, head * (a.h / a.hk)));
-  store_scaled(V_of(me), dV, $(has.drop and "boost(a)" or "1.f"), dV_map, keys, j0 + 64 * me);
-  store_scaled(K_of(me), dK, $(scale), dK_map, keys, j0 + 64 * me);
+  await_last();                                         // the parts are here
+  if (block_id() % 2 == 0) {
+    acc<Bc, D> dK = gathered<D>(from, step);
+    store_scaled(K_of(0), dK, $(scale), dK_map, keys, j0 + 64 * me);
+  } else {
+    acc<Bc, Dv> dV = gathered<Dv>(from + 16 * D, step);
+    store_scaled(K_of(0), dV, $(has.drop and "boost(a)" or "1.f"), dV_map, keys, j0 + 64 * me);
+  }
   end_stores();
 }

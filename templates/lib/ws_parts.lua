@@ -14,7 +14,7 @@ function parts.words(words, p, of)
   words.heads_parted = parts.of(of) > 1
   function words.entries_beside(entry, ...)
     if not words.heads_parted then return p.words.entries_beside(entry, ...) end
-    local begin = 'extern "C" __global__ void __launch_bounds__(128 * consumers)\n'
+    local begin = 'extern "C" __global__ void __launch_bounds__(128)\n'
     local maps = "const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map"
     return begin .. entry "gather" .. "(const call a, float *parts_all, " .. maps .. ")\n{\n  gather_parts(a, parts_all, dK_map, dV_map);\n}\n"
       .. p.words.entries_beside(entry, ...)
@@ -27,8 +27,8 @@ end
 function parts.recipe(p, of, entry, blocks, at)
   if parts.of(of) == 1 then return "", blocks, " mapdK(16) mapdV(16)", "" end
   local rows = 64 * of.groups
-  local gather = string.format("launch %s grid %s block %d shared %d overlap args call ws(%s) mapdK(16) mapdV(16)\n", entry "gather", blocks, 128 * of.groups,
-    rows * (ceil_div(p.d, 64) + ceil_div(p.dv, 64)) * 128, at)
+  local gather = string.format("launch %s grid %d*%s block 128 shared %d overlap args call ws(%s) mapdK(16) mapdV(16)\n", entry "gather", 2 * of.groups, blocks,
+    64 * ceil_div(math.max(p.d, p.dv), 64) * 128, at)
   return string.format("+%d*%s*%d", of.parts, blocks, 4 * rows * (p.d + p.dv)), of.parts .. "*" .. blocks, string.format(" ws(%s)", at), gather
 end
 
@@ -41,7 +41,7 @@ function parts.work(all, p, of)
   products.blocks = tiles * busy
   for _, name in ipairs { "visits", "steps", "tensor", "fma", "ex2", "issue", "shared_bytes" } do products[name] = products[name] / busy end
   products.l2, products.dram = products.l2 + tiles * n * sums, products.dram + tiles * n * sums
-  all[#all + 1] = { blocks = tiles, threads = 128 * of.groups, shared = 0, registers = 160, visits = n, steps = n, fma = n * sums // 4, issue = n * sums // 4,
+  all[#all + 1] = { blocks = 2 * of.groups * tiles, threads = 128, shared = 0, registers = 128, visits = n, steps = n, fma = n * sums // 16, issue = n * sums // 16,
     l2 = tiles * n * sums, dram = tiles * n * sums }
   return all
 end

@@ -122,6 +122,17 @@ class Cell(unittest.TestCase):
         large = {**c, "b": 64, "n": 8192}
         self.assertEqual((cells.copies(large, 50 << 20), measure.graphed(large, 1)), (1, 8))
 
+    def test_long_rows_are_judged_by_the_last_ones(self):
+        for causal in (False, True):
+            c = cells.cell("models", "bf16", 1, 4, 64, 32, causal, 1)
+            with mock.patch.object(peers_judge, "MOST", 1), mock.patch.object(peers_judge, "ROWS", 4 * 64 * 8):
+                row = self.run_cell(c)
+                q = torch.randn(1, 4, 64, 32)
+                self.assertEqual(peers_judge.some_rows(c, q).shape[2], 8)
+                self.assertTrue(torch.equal(peers_judge.some_rows(c, q), q[:, :, -8:]))
+            self.assertTrue(0 < row["peers"]["fatune"]["error"] < 0.05)
+            self.assertAlmostEqual(row["peers"]["fa2"]["rms"], 0.25, delta=0.01)
+
     def test_small_shapes_run_in_graphs(self):
         gpu = Gpu()
         self.run_cell(cells.cell("small", "bf16", 1, 2, 33, 32, False, q=7), gpu=gpu)
