@@ -1,28 +1,33 @@
-"""problems_lot.py BUILD MINUTES [SEED] -- problems and configs drawn by lot, in the emulator: masks, batches, blocks, scores, gradients, expressions and widths of K and V
+"""problems_lot.py BUILD MINUTES [SEED] [--gpu] -- problems and configs drawn by lot, in the emulator: masks, batches, blocks, scores, gradients, expressions and widths of K and V
 together, as tests/problems.txt has a few; configs of the kernels for warpgroups, defaults of all kernels, and what a call of large sizes is given that nobody tuned. Prints
-the seed, each ten that were solved, and the first that was not; exit code 1 where one was not. None of the defects that it was made for, or found, stood in a line of
-problems.txt: a single place for K, the last tile of a batch, K of three boxes of 64 columns beside V of one or two."""
+the seed, each ten that were solved, and the first that was not; exit code 1 where one was not. With --gpu sizes are those of calls, and kernels run on the GPU at hand,
+verified as `fatune verify --as` does it, sixteen at once; all that are wrong are printed. None of the defects that it was made for, or found, stood in a line of
+problems.txt: a single place for K, the last tile of a batch, K of three boxes of 64 columns beside V of one or two, keys behind the last row, a ragged batch of no
+rows."""
+import concurrent.futures
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
 import time
 
-build, minutes = os.path.abspath(sys.argv[1]), float(sys.argv[2])
-seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.SystemRandom().randrange(1 << 30)
+silicon, given_words = "--gpu" in sys.argv, [word for word in sys.argv[1:] if word != "--gpu"]
+build, minutes = os.path.abspath(given_words[0]), float(given_words[1])
+seed = int(given_words[2]) if len(given_words) > 2 else random.SystemRandom().randrange(1 << 30)
 lot = random.Random(seed)
 MODS = ("s+table0[h]*(j-i)/9", "s-(j/16-table0[h,b])+0.1*i", "s*table1[h]-abs(i-j)/50", "min(s,3)+table0[j]") # the first two grow evenly along rows
 BLOCKS = ((64, 64), (128, 128), (48, 80), (16, 32), (100, 60), (192, 128), (64, 128), (64, 32))
 FWD = {"Br": (64, 128, 192), "Bc": (32, 64, 80, 96, 128), "s": (1, 2, 3, 4), "q": (1, 2), "Q": (0, 0, 1), "I": (0, 1, 2), "P": (0, 1), "L": (0, 1, 2, 2),
        "Z": (1,), "M": (0, 0, 0, 1)}
 BWD = {"Br": (64, 80, 96, 128), "Bc": (128,), "s": (2,), "t": (2,), "S": (0, 1), "R": (0, 1), "Z": (1, 8), "O": (0, 1, 1), "K": (0, 1), "E": (0, 1), "H": (0, 0, 1, 2, 2),
-       "T": (0, 0, 0, 1, 2)}
+       "T": (0, 0, 0, 1, 2), "G": (0, 0, 0, 2, 4)}
 WIDE = {"Br": (64,), "s": (2, 3), "t": (1, 2), "Z": (1, 8)}
 PAIR = {"Br": (64,), "s": (2, 3), "o": (1, 2), "t": (2, 3), "Z": (1, 8, 64), "M": (0, 1), "T": (0, 2)}
 SPACES = {"fwd_ws": FWD, "bwd_ws": BWD, "bwd_wide": WIDE, "bwd_pair": PAIR}
-UNSAID = {"fwd_ws": ("M",), "bwd_ws": ("O", "K", "E", "H", "T"), "bwd_wide": (), "bwd_pair": ("M", "T")} # where they are 0
+UNSAID = {"fwd_ws": ("M",), "bwd_ws": ("O", "K", "E", "H", "T", "G"), "bwd_wide": (), "bwd_pair": ("M", "T")} # where they are 0
 KERNELS = {"fwd": ("fwd_ws",) * 4 + ("fwd", "fwd", "fa1", "standard"),
            "bwd": ("bwd_ws",) * 4 + ("bwd_pair", "bwd_pair", "bwd_wide", "bwd", "bwd", "bwd_two", "fa1_bwd", "standard_bwd")}
 MASKS = ("", "", "-causal", "-causal", "-w90.20", "-causal-w60.0", "-causaltl", "-causaltl-w80.5", "-w70.x", "-causal-prefix")
@@ -80,8 +85,51 @@ def lines(count):
     return found
 
 
+def called(problem):
+    """The same problem with sizes of a call."""
+    q, k = lot.choice(((777, 777), (1500, 1500), (1024, 1024), (640, 1900), (130, 2500), (2048, 2048), (33, 900), (1, 1300), (1800, 500)))
+    if any(word in problem for word in ("varlen", "used", "lpad")):
+        q = k = max(q, k) // 2
+    heads = lot.choice(("h3", "h8k2", "h12", "h16k8", "h5k1"))
+    return re.sub(r"-b\d+-h\d+(k\d+)?-q\d+-k\d+-", f"-b{lot.choice((1, 2, 3, 7))}-{heads}-q{q}-k{k}-", problem)
+
+
+def verified(line):
+    """What was said of a wrong one; "" of a right one, None where there is none."""
+    problem, config, mod, gpu = line
+    if not is_valid(*line):
+        return None
+    with tempfile.TemporaryDirectory() as home:
+        named = ("--config", config) if ":" in config else ("--kernel", config)
+        run = subprocess.run((os.path.join(build, "fatune"), "verify", "--as", gpu, problem, *named, *(("--mod", mod) if mod else ()), "--quiet", "--json"),
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "FATUNE_SYSTEM_DB": "", "XDG_DATA_HOME": home})
+    return f"{problem} {config} {mod}: {run.stdout}" if run.returncode else ""
+
+
+def on_gpu():
+    """Exit code."""
+    said = subprocess.run((os.path.join(build, "fatune"), "doctor"), stdout=subprocess.PIPE, text=True).stdout
+    gpu = re.search(r"^ok +device .* known as (.+)$", said, re.M)
+    if not gpu:
+        print("no GPU that fatune knows is at hand")
+        return 3
+    right, wrong = 0, 0
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        while time.monotonic() < until:
+            some = [(called(problem), config, mod, gpu[1]) for problem, config, mod, _ in (drawn() for _ in range(64))
+                    if gpu[1] in ("H100", "H200") or config.split(":")[0] not in SPACES]
+            for told in pool.map(verified, some):
+                right, wrong = right + (told == ""), wrong + bool(told)
+                if told:
+                    print(told, flush=True)
+    print(f"{right} right, {wrong} wrong")
+    return 1 if wrong or not right else 0
+
+
 print(f"seed {seed}", flush=True)
 until, solved = time.monotonic() + 60 * minutes, 0
+if silicon:
+    sys.exit(on_gpu())
 with tempfile.TemporaryDirectory() as folder:
     os.makedirs(os.path.join(folder, "tests"))
     while time.monotonic() < until:

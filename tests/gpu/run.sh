@@ -18,7 +18,7 @@ unset FATUNE_DB FATUNE_TEMPLATES
 export FATUNE_SYSTEM_DB= XDG_DATA_HOME=$work
 rows=()
 passed=0 failed=0 skipped=0
-all="doctor tune again kill verify sanitize endless outside misaligned stray memory contract host grads binding"
+all="doctor tune again kill verify sanitize endless outside misaligned stray memory lot contract host grads binding"
 for name in ${STAGES:-}; do
   [[ " $all " == *" $name "* ]] || { echo "run.sh: there is no stage '$name': $all" >&2; exit 2; }
 done
@@ -173,6 +173,16 @@ stage_memory() {
   wait "$pid" 2>/dev/null
   "$fatune" tune "$problem" --kernel standard --db "$db" >>"$log" 2>&1
   need "it does not work when the memory is free again" same $? 0
+}
+
+# Problems and configs by lot, of all features together, in five minutes.
+stage_lot() {
+  command -v python3 >/dev/null || { skip="python3 is not installed"; return; }
+  python3 "$root/tests/problems_lot.py" "$build" "${LOT_MINUTES:-5}" ${LOT_SEED:+"$LOT_SEED"} --gpu >"$out/lot.txt" 2>&1
+  local code=$?
+  cat "$out/lot.txt" >>"$log"
+  note="$(tail -n 1 "$out/lot.txt"), $(head -n 1 "$out/lot.txt")"
+  need "$note" same $code 0
 }
 
 # libfatune's contract, with the kernels of this tune and others compiled now.
