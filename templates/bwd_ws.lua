@@ -104,10 +104,11 @@ end
 -- Into how many parts heads that share K and V go where tiles of keys are few, as long as each part has a head: until there are nearly two blocks
 -- for each SM. One head of K and V for 8, d 128, causal, G = 1, 2, 4, 8, ms (H200): 8192 keys 1.92, 1.34, 0.75, 0.77, with Br = 96, K = 1 0.72 at
 -- G = 4; 4096 keys 0.37, 0.24 at 4 and 8; 2048 keys 0.49, -, 0.19, 0.12; 4 x 71 heads on 1, 2048 keys, d 64 2.94, 1.78, 1.14, 1.07. Of 64 heads
--- on 8, 4096 keys, d 64, 256 tiles 0.80, 0.83, 0.86, 0.92; of many tiles 4 to 46 % more.
+-- on 8, 4096 keys, d 64, 256 tiles 0.80, 0.83, 0.86, 0.92; of many tiles 4 to 46 % more. Not of few rows in all heads, of which a block has few
+-- steps: the launch that gathers takes some 3 us.
 local function parts_meant(p, g)
   local heads, tiles, n = p.h // p.hk, p.b * p.hk * ceil_div(p.k, 128), 1
-  if p.has.det or p.has.bs or p.by_batch or 2 * tiles >= 3 * g.sms then return 1 end
+  if p.has.det or p.has.bs or p.by_batch or heads * p.q < 1024 or 2 * tiles >= 3 * g.sms then return 1 end
   while 2 * n <= math.min(heads, 8) and 8 * n * tiles < 15 * g.sms do n = 2 * n end
   return n
 end
