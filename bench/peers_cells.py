@@ -68,6 +68,10 @@ def is_grid(kind):
     return kind.partition("-")[0] == "grid"
 
 
+def is_models(kind):
+    return kind.partition("-")[0] == "models"
+
+
 def grid(dtypes, dims, masks, lengths, op="fwd"):
     """The protocol of the FlashAttention papers: the same tokens and the same width in every cell."""
     kind = "grid" if op == "fwd" else f"grid-{op}"

@@ -6,7 +6,7 @@ Of two runs a table shows the one that is worse for us: our lesser rate, the les
 import peers_data as data
 import peers_rules as rules
 import peers_table as table
-from peers_cells import HALVES, OP_NAMES, SINGLES, TOKENS, WIDTH, heads_of, is_grid, label, op_of_set, rows_of
+from peers_cells import HALVES, OP_NAMES, SINGLES, TOKENS, WIDTH, heads_of, is_grid, is_models, label, op_of_set, rows_of
 from peers_table import OURS, PROXY, SHORT, shown
 
 NAMED = 12  # of a list of cells, but for those below 1.0, which are all named
@@ -106,7 +106,7 @@ def tables(rows, kind, dtype):
         return []
     if is_grid(kind):
         return grid_table(rows, dtype, kind)
-    if kind.startswith("models"):
+    if is_models(kind):
         return cell_table(found, dtype, f"calls of models{of_op(kind)} (b h n d mask): milliseconds, and our time / the best peer's",
                           lambda c: (*small_columns(c), f"({c['model']})"), "ms", 1, ".4f", ("ours/best", over_best))
     if kind == "small":
@@ -150,7 +150,7 @@ def kind_lines(s):
         lines += [f"  against the fastest peer of each cell: geometric mean {both(s['geomean'])}; least "
                   + ", ".join(f"{v:.3f} ({without_dtype(name)})" for v, name in s["least"].values())
                   + "; the fastest: " + ", ".join(f"{shown(n)} {count}" for n, count in s["fastest"].items())]
-        if s["set"] in ("small", "decode") or s["set"].startswith("models"):
+        if s["set"] in ("small", "decode") or is_models(s["set"]):
             lines.append("  our time / the fastest peer's: median " + both({r: 1 / v for r, v in s["median"].items()}, ".2f")
                          + "; worst " + ", ".join(f"{1 / v:.2f} ({without_dtype(name)})" for v, name in s["least"].values()))
         lines.append(f"  no cell below 1.0: {rules.verdict(s['ahead'])}" + (": " if s["below"] else "")

@@ -12,8 +12,8 @@ end
 -- Words, among them the launch that gathers, which stands beside those of all backwards.
 function parts.words(words, p, of)
   words.heads_parted = parts.of(of) > 1
+  if not words.heads_parted then return words end
   function words.entries_beside(entry, ...)
-    if not words.heads_parted then return p.words.entries_beside(entry, ...) end
     local begin = 'extern "C" __global__ void __launch_bounds__(128)\n'
     local maps = "const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map"
     return begin .. entry "gather" .. "(const call a, float *parts_all, " .. maps .. ")\n{\n  gather_parts(a, parts_all, dK_map, dV_map);\n}\n"
