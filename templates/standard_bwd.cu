@@ -57,9 +57,6 @@ $(entry "differences")(const call a, const elem *P_all, elem *dP_all$(keeps_slop
     subtract_rows(dS, d);
     multiply(dS, $(P_of_tile));                         // dS = P (dP - D)
 %  end
-%  if has.softcap and not keeps_slope then
-    times_slope_from(dS, $(P_of_tile), at.LSE, a, at, i0, j * Bc);
-%  end
 %  if has.drop then
     store_scores(kept($(P_of_tile)), P_here, i0, j * Bc, at.nq); // for dV
 %  end

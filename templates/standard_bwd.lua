@@ -1,6 +1,10 @@
 -- standard_bwd.lua -- the space, the needs and the four launches of standard_bwd.cu.
 local simt, mma, fa1_bwd = include "lib/simt.lua", include "lib/mma.lua", include "fa1_bwd.lua"
 
+-- Whether derivatives of scores are kept beside P. Told from P as the other kernels tell those of capped scores, 1 - tanh^2, they would come of a
+-- P that was rounded to 16 bits: where scores are near the cap an error of P's is larger than what is right.
+local function keeps_slope(p) return p.keeps_slope or p.has.softcap end
+
 -- Where tiles lie in shared memory: Q, dO, then K and V, or P and dS in their place. The operand of dQ's product, on CUDA
 -- cores, lies where Q and dO do.
 local function places(bytes)
@@ -50,7 +54,13 @@ end
 -- The same tunables and tiles as fa1_bwd, but for where tiles lie; of its constraints all but the last, on registers: here
 -- dK and dV are all that a thread keeps.
 local function half(of, own)
-  local units = { tunables = of.tunables, defaults = of.defaults, words = of.words, threads = of.threads }
+  local units = { tunables = of.tunables, defaults = of.defaults, threads = of.threads }
+  units.words = function(c, p, g)
+    local words = of.words(c, p, g)
+    words.keeps_slope = keeps_slope(p)
+    if words.keeps_slope then words.and_slopes, words.slopes_out = ", slopes", ", Acc &slopes" end
+    return words
+  end
   local function wants(c, p) return own.sums(c, p) + 70 end
   units.registers = function(c, p) return math.min(255, wants(c, p)) end
   units.constraints = { table.unpack(of.constraints, 1, #of.constraints - 1) }
@@ -104,8 +114,8 @@ return {
     local threads, shared = units.threads(c), units.shared(c, p, g)
     local bytes = string.format("%d*b*h*q*ceildiv(k,%d)*%d", p.dtype == "f32" and 4 or mma.bytes(p), c.Bc, c.Bc)
     local tiles, both = string.format("ceildiv(q,%d)*b*h", c.Br), string.format("ws(0) ws(%s)", bytes)
-    local all = both .. (p.keeps_slope and string.format(" ws(2*(%s))", bytes) or "") -- derivatives of scores too
-    return string.format("workspace %d*(%s)\n", p.keeps_slope and 3 or 2, bytes) .. simt.zeros(c, p, entry, threads)
+    local all = both .. (keeps_slope(p) and string.format(" ws(2*(%s))", bytes) or "") -- derivatives of scores too
+    return string.format("workspace %d*(%s)\n", keeps_slope(p) and 3 or 2, bytes) .. simt.zeros(c, p, entry, threads)
       .. string.format("launch %s grid %s*ceildiv(k,%d) block %d shared %d args call %s\n", entry "weights", tiles, c.Bc, threads,
         shared, all)
       .. string.format("launch %s grid %s block %d shared 0 args call %s\n", entry "differences", tiles, threads, all)

@@ -63,22 +63,6 @@ template <class Acc> __device__ __forceinline__ void exp2_from(Acc &S, const row
       S.at[r][x] = ex2(fmaf(c, S.at[r][x], -log2e * L.at[r]));
 }
 
-//: times_slope_from -- dS times the derivative of scores, of weights P whose LSE is natural
-template <class Acc>
-__device__ __forceinline__ void times_slope_from(Acc &dS, const Acc &P, const float *LSE, const call &a, const place &at,
-                                                 i32 i0, i32 j0)
-{
-  constexpr float log2e = 1.44269504088896f;
-  const auto L = load_rowvec<Acc::rows>(LSE, i0, at.nq);
-#pragma unroll
-  for (i32 r = 0; r < Acc::R; r++) {
-    const steepness<false, Acc> slope(a, at, i0, j0, r);
-#pragma unroll
-    for (i32 x = 0; x < Acc::C; x++)
-      dS.at[r][x] *= slope.of(P.at[r][x], log2e * L.at[r], x);
-  }
-}
-
 //: times_marked -- dP becomes dS = P (Z dP - D), with a D for each row
 template <class Acc>
 __device__ __forceinline__ void times_marked(Acc &dP, const Acc &P, const rowvec<Acc::rows> &D, float more)
