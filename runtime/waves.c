@@ -47,6 +47,8 @@ static const double wait_wgmma = 64;
  * (a cache of 16,017 keys passes at 0.92), and what a backward reads and writes beside its products, in short
  * launches of their own. */
 static const double dram_part = 0.9, beside_part = 0.6;
+/* Of the bytes of sums that parts of heads leave each other, which L2 mostly has. */
+static const double part_of_bytes = 0.3;
 /* The part of a tile's time that its rows of Q take; the rest is K and V, which pass however few there are.
  */
 static const double rows_part = 0.1;
@@ -146,7 +148,7 @@ fat_reach fat_waves_reach(const fat_problem *p, const fat_room *room)
     const double ms_per_byte = room->ms_per_byte / beside_part;
     r.D_ms = rows * (double)p->dv * 2 * bytes * ms_per_byte;
     r.sums_ms = rows * (double)p->d * (8 + bytes) * ms_per_byte;
-    r.part_ms = r.rows * r.heads * (double)(p->d + p->dv) * 8 * ms_per_byte;
+    r.part_ms = r.rows * r.heads * (double)(p->d + p->dv) * 8 * part_of_bytes * ms_per_byte;
   }
   if (!of_keys && !(p->features & (on_device | 1u << FAT_BLOCKSPARSE)))
     r.least_ms = bytes_of(p, least(r.keys, r.most + r.rows)) * room->ms_per_byte / dram_part;
@@ -235,7 +237,7 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
       .step = 1 + wait / Bc,
       .wanted = value_of(config, "N", 0),
       .most = value_of(config, "M", INT32_MAX),
-      .once = n->launch_ms + (parts > 1 || value_of(config, "N", 0) > 0 ? merge_ms : 0),
+      .once = n->launch_ms + (value_of(config, "N", 0) > 0 ? merge_ms : 0),
       .sums = op == FAT_BWD && sums_dQ(config) ? 1 : 0,
       .owns = op == FAT_BWD && value_of(config, "H", 0) == 1 ? 1 : 0,
       .parts = parts,

@@ -6,17 +6,17 @@
 // those of the step before. A block may stay for all tiles of keys of a head, whose dQ it sums, or have some of those that share K.
 %  for _, file in ipairs(libs) do use(file) end
 extern "C" __global__ void __launch_bounds__(prepare_threads)
-$(entry "prepare")(const call a$(take_lists), float *dQ_all, LD_row *LD_all$(take_counts))
+$(entry "prepare")(const call a$(take_lists), float *dQ_all, LD_row *LD_all$(take_counts)$(heads_parted and ", key_ends *ends" or ""))
 {
   overlap_next();
   $(tile_of_block "")
   make_LD(LD_all + i64(tile) * Br, rows(a, $(tile_head)), $(tile_row)$(lots and ", 1.f - a.dropout" or ""));         // D = rowsum(dO O)
-  $(owns and "" or "clear_sums(dQ_all, tile" .. and_counts .. and_rows .. and_keys .. ");" .. (settles and "" or " // dQ = 0"))
+  $(heads_parted and "clear_ends(a, ends, tile, Tr * a.b * a.h);\n  " or "")$(owns and "" or "clear_sums(dQ_all, tile" .. and_counts .. and_rows .. and_keys .. ");" .. (settles and "" or " // dQ = 0"))
 }
 
 %  if not stays then
 __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
-                                        $(heads_parted and "float *parts_all" or "const tensor_map &dK_map, const tensor_map &dV_map"))
+                                        const tensor_map &dK_map, const tensor_map &dV_map$(heads_parted and ", key_ends *ends" or ""))
 {
   const i32 me = own_group(), last = from.before + from.steps - 1;
   acc<Bc, D> dK = {}; acc<Bc, Dv> dV = {};
@@ -88,11 +88,9 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
     last_dQ(share, from.dS(last + 1), last_tile);       // dK is there, too
     named_sync(1, 128 * consumers);                     // all have read K
   }
-  $(heads_parted and "lay_part(a, parts_all, my, dK, dV);" or "const sequence keys = of_keys(sequence_of(a, my.head));")
-%  if not heads_parted then                              -- else others have the rest of the heads: lib/ws_parts.cuh
+  $(heads_parted and "if (!has_all_parts(a, ends, my, dK, dV)) return;\n  " or "")const sequence keys = of_keys(sequence_of(a, my.head));
   store_scaled(V_of(me, from.round), dV, $(has.drop and "boost(a)" or "1.f"), dV_map, keys, my.j0 + 64 * me$(rows_to "dV"));
   store_scaled(K_of(me, from.round), dK, $(scale), dK_map, keys, my.j0 + 64 * me$(rows_to "dK"));
-%  end
   give_keys(from);
 }
 %  end
@@ -100,7 +98,7 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
 extern "C" __global__ void __launch_bounds__(T, 1)
 $(entry "bwd_ws")(const call a$(take_lists), float *dQ_all, const LD_row *LD_all, const __grid_constant__ tensor_map Q_map,
   const __grid_constant__ tensor_map K_map, const __grid_constant__ tensor_map V_map, const __grid_constant__ tensor_map dO_map,
-  $(heads_parted and "float *parts_all" or "const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map")$(take_counts)$(take_biases))
+  const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map$(take_counts)$(heads_parted and ", key_ends *ends" or "")$(take_biases))
 {
   $(stays and "" or "const key_task my = key_task_of(a, " .. block .. ");\n  const row_steps from(a, my" .. and_lists .. ");")$(ragged and not stays and " if (!has_keys(a, my)) return;" or "")
   set_up_steps();
@@ -110,7 +108,7 @@ $(entry "bwd_ws")(const call a$(take_lists), float *dQ_all, const LD_row *LD_all
     $(ordered and "keep_turns(a, counts" .. (stays and "" or ", my, from") .. ");" or "")
   } else {
     registers_more<$(consumer_registers)>();
-    $(stays and "consume_all(a, dQ_all, dK_map, dV_map)" or "consume(a, dQ_all, my, from, " .. (heads_parted and "parts_all" or "dK_map, dV_map") .. ")");
+    $(stays and "consume_all(a, dQ_all, dK_map, dV_map)" or "consume(a, dQ_all, my, from, dK_map, dV_map" .. (heads_parted and ", ends" or "") .. ")");
   }
 }
 

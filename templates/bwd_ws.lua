@@ -59,6 +59,10 @@ local function plain(p) return not p.scored and bare(p) end
 -- for 0.1043 (2,048) at d 128, causal; at d 64 0.0334 for 0.0326 and 0.0595 for 0.0613, causal, and 0.1005 for 0.0981 (2,048, full).
 local function has_many_tiles(p, g) return p.b * p.hk * ceil_div(p.k, 128) >= 4 * g.sms end
 
+-- Whether tiles of keys are unlike, and more than one for each SM, whose share hangs on which begin first: of 2,048 rows and more 0.38 ms for 0.50
+-- (32 heads on 8, 4,096 keys, causal, d 64), 0.80 for 1.00 (64 on 8).
+local function has_unlike_tiles(p, g) return p.uneven and plain(p) and p.q >= 2048 and p.b * p.hk * ceil_div(p.k, 128) > g.sms end
+
 -- Whether blocks gain by going on with another tile of keys, d 64: up to 4096 keys 4 to 9 %, causal 0.5 to 7 %; at 8192 and 16384,
 -- where power limits the clocks, 2 to 4 %. Under a window of 1024 keys, causal, 10 %: 0.85 ms for 0.94 at 8192, d 128 with K = 1 1.5 to 3 %. At d 128: 2 to 6 %
 -- at 512 to 2048 keys, causal 2 to 4 % at 512 and 1024; behind that they lose 1 to 5 %. At d 96 4 to 7 % less
@@ -101,16 +105,25 @@ local function scored_by(p, feature)
   return bare(p)
 end
 
--- Into how many parts heads that share K and V go where tiles of keys are few, as long as each part has a head: until there are nearly two blocks
--- for each SM. One head of K and V for 8, d 128, causal, G = 1, 2, 4, 8, ms (H200): 8192 keys 1.92, 1.34, 0.75, 0.77, with Br = 96, K = 1 0.72 at
--- G = 4; 4096 keys 0.37, 0.24 at 4 and 8; 2048 keys 0.49, -, 0.19, 0.12; 4 x 71 heads on 1, 2048 keys, d 64 2.94, 1.78, 1.14, 1.07. Of 64 heads
--- on 8, 4096 keys, d 64, 256 tiles 0.80, 0.83, 0.86, 0.92; of many tiles 4 to 46 % more. Not of few rows in all heads, of which a block has few
--- steps: the launch that gathers takes some 3 us.
+-- Into how many parts heads that share K and V go where tiles of keys are few. Without a mask all parts are alike: as many as leave few SMs idle in the
+-- last round. Under a mask they are not, and more of them share out better: as long as each has a head until there are nearly two blocks for each SM,
+-- and on to five if each keeps two and rows enough. Causal, G = 1, 2, 4, 8, ms (H200): d 128, 8 heads on 1, 16384 keys -, 2.53, 2.30, 2.34, 8192 1.92, -,
+-- 0.61, 0.64, 4096 -, -, -, 0.18, 2048 0.49, -, 0.14, 0.09; 28 on 4, 4096 keys 0.91, 0.64, 0.61, four times as many 2.61, 2.38, 2.47; 32 on 8, 8192 keys, twice
+-- as many 5.08, 5.09, 4096 keys 0.71, 0.69, 2048 keys 0.29, 0.20, 0.21; 8 x 16 on 8, 2048 keys 0.70, 0.79. d 64, 4 x 71 on 1, 2048 keys 2.94, -, 1.10, 1.01; 4096
+-- keys, 64 on 8 0.83, 0.79, 0.78, 32 on 8 0.39, 0.41. Not of few rows in all heads, of which a block has few steps.
 local function parts_meant(p, g)
-  local heads, tiles, n = p.h // p.hk, p.b * p.hk * ceil_div(p.k, 128), 1
-  if p.has.det or p.has.bs or p.by_batch or heads * p.q < 1024 or 2 * tiles >= 3 * g.sms then return 1 end
-  while 2 * n <= math.min(heads, 8) and 8 * n * tiles < 15 * g.sms do n = 2 * n end
-  return n
+  local heads, tiles, best = p.h // p.hk, p.b * p.hk * ceil_div(p.k, 128), 1
+  if p.has.det or p.has.bs or p.by_batch or heads * p.q < 1024 or tiles >= 5 * g.sms then return 1 end
+  local function idle(n) return ceil_div(n * tiles, g.sms) * g.sms / (n * tiles) end
+  local function gains(n)
+    if n > heads then return false end
+    if not p.uneven then return 2 * tiles < 3 * g.sms and 16 * idle(n) < 15 * idle(best) end
+    return 8 * best * tiles < 15 * g.sms or 2 * best * tiles < 9 * g.sms and 3 * n <= 2 * heads and p.q * p.d * heads >= 900000 * n
+  end
+  for _, n in ipairs { 2, 4, 8 } do
+    if gains(n) then best = n end
+  end
+  return best
 end
 local function parted(n) return function(p, g) return parts_meant(p, g) == n end end
 local function parted_alone(n) return function(p, g) return plain(p) and parts_meant(p, g) == n end end
@@ -142,7 +155,7 @@ return {
     { "H", { 0, 1, 2 }, "a block has 0 = a tile of keys, 1 = all those of a head, whose dQ it sums itself, 2 = one tile after another", unsaid = 0 },
     { "T", { 0, 1, 2 }, "the sums of dQ are 0 = cleared and rounded by launches of their own, 1 = with det laid down by the first block that adds, 2 = laid down by the first and rounded by the last", unsaid = 0 },
     { "B", { 0, 1 }, "a bias comes 0 = to each thread by loads of its own, 1 = by way of shared memory, brought by warps that copy nothing else", unsaid = 0 },
-    { "G", { 1, 2, 4, 8 }, "parts of the heads that share K and V, each with blocks of its own, whose sums of dK and dV a launch gathers", unsaid = 1 },
+    { "G", { 1, 2, 4, 8 }, "parts of the heads that share K and V, each with blocks of its own, the last of which has the sums of all", unsaid = 1 },
   },
   constraints = {
     { function(c, p) return not (p.has.det and (p.has.bs or p.has.iv)) end, "det and bs or iv exclude each other here: sums in order go by tiles side by side" },
@@ -233,6 +246,7 @@ return {
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, B = 1, most = 128, meant = bias.come_well },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, most = 64, meant = function(p) return scored_by(p, "bias") end },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, most = 64, meant = function(p) return p.has.varlen or false end },
+    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, most = 64, Z = { 8 }, meant = has_unlike_tiles },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, most = 64, Z = { 1 } },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 0, most = 64 },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, most = 128, meant = function(p) return p.d > 96 and p.has.varlen and plain(p) end },

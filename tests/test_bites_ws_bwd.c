@@ -161,6 +161,7 @@ static void every_call_is_missed(void **state)
 /* ---- other defects ---- */
 
 #define STEPS "templates/lib/ws_grad_steps.cuh"
+#define PARTS "templates/lib/ws_parts.cuh"
 #define SUMS  "templates/lib/ws_sums.cuh"
 #define TURNS "templates/lib/ws_turns.cuh"
 #define PAIRS "templates/lib/ws_pairs.cuh"
@@ -272,14 +273,16 @@ static const defect defects[] = {
     {ROUNDED, "if (count != nullptr) count_up(count);", "", LOOSE, EMU_DEADLOCK, TURNS, "await_reached("},
     /* of columns that K has not */
     {HELD, "min(width, Ds - column)", "width", PARTIAL, EMU_OUT_OF_BOUNDS, SUMS, "reduce_add4("},
-    /* parted heads: which a block has, where it lays its sums, who gathers which of them */
+    /* parted heads: which a block has, whose sums are laid where, and who adds them up, when */
     {PARTED, "+ heads_ahead(a, mine.head % parts)", "", GROUP, WRONG, NULL, NULL},
     {PARTED, "my.part % parts + 1)", "my.part % parts)", GROUP, WRONG, NULL, NULL},
-    {PARTED, "my.part, my.j0, warp_of() - 4)", "my.part / parts * parts, my.j0, warp_of() - 4)", GROUP,
-     EMU_RACE, SUMS, "*(quad *)(to"},
     {PARTED, "x < parts; x++, from", "x < parts - 1; x++, from", GROUP, WRONG, NULL, NULL},
-    {PARTED, "4 * me + warp_of())", "warp_of())", GROUP, WRONG, NULL, NULL},
-    {PARTED, "gathered<Dv>(from + 16 * D, step)", "gathered<Dv>(from, step)", GROUP, WRONG, NULL, NULL},
+    {PARTED, "of_all_parts(dV, first + 16 * D, step)", "of_all_parts(dV, first, step)", GROUP, WRONG, NULL,
+     NULL},
+    {PARTED, "* warps + warp_of() - 4, step", "* warps, step", GROUP, EMU_RACE, SUMS, "*(quad *)(to"},
+    {PARTED, "ends[x] = {0, 0};", "", GROUP, EMU_UNINITIALISED, PARTS, "atomic_add("},
+    {PARTED, "await_count(&all_ends[number].laid, parts);", "", GROUP, EMU_RACE, PARTS, "const quad part"},
+    {PARTED, "count_up(&all_ends[number].laid);", "", GROUP, EMU_DEADLOCK, PARTS, "await_count("},
     /* dK takes the place of K only when nobody reads that any more */
     {ROWS, "named_sync(1, 128 * consumers);", "", F16, EMU_RACE, WS, "stmatrix("},
     /* rings: who arrives, at which slot, in which phase; a tile given back before dK has been made of it */

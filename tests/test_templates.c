@@ -247,6 +247,13 @@ static void backward_for_warpgroups(void **state)
   }
   if (is_full())
     compile_one("bwd_ws", "bwd-f16-b32-h16-q512-k512-d128", 90);
+  /* Heads that share K and V, parted. */
+  static const char *const shared[] = {"h8k1-q8192-k8192-d128-causal", "h71k1-q2048-k2048-d64-causal",
+                                       "h8k1-q2048-k2048-d128-causal", "h12k1-q4096-k4096-d96"};
+  for (size_t i = 0; i < chosen(2, sizeof shared / sizeof shared[0]); i++) {
+    snprintf(problem, sizeof problem, "bwd-bf16-b1-%s", shared[i]);
+    compile_one("bwd_ws", problem, 90);
+  }
   compile_one("bwd_wide", "bwd-bf16-b4-h10-q4096-k4096-d192-causal", 90);
   compile_one("bwd_pair", "bwd-bf16-b4-h10-q4096-k4096-d192-causal", 90);
   compile_one("bwd_pair", "bwd-bf16-b4-h8-q4096-k4096-d256", 90);

@@ -253,7 +253,7 @@ static void blocks_have_whole_heads(void **state)
   is_work(16 * (1024.5 + 64 - 0.5 + 160), "bwd-bf16-b1-h8-q2048-k2048-d64-causal", owns, 1, 132);
 }
 
-/* Parted heads have more blocks, each of fewer heads, until a part has none; what parts leave is gathered. */
+/* Parted heads have more blocks, each of fewer heads, until a part has none; they leave sums for the last. */
 static void heads_that_share_keys_are_parted(void **state)
 {
   (void)state;
@@ -270,7 +270,7 @@ static void heads_that_share_keys_are_parted(void **state)
   const fat_waves whole = waves_of("bwd_ws:Br64-Bc128", FAT_BWD),
                   two = waves_of("bwd_ws:Br64-Bc128-G2", FAT_BWD),
                   four = waves_of("bwd_ws:Br64-Bc128-G4", FAT_BWD);
-  assert_true(fat_waves_work(&whole, &reach).merge == 0 && two.once > whole.once);
+  assert_true(fat_waves_work(&whole, &reach).merge == 0 && two.once == whole.once);
   assert_true(fat_waves_work(&four, &reach).merge == 2 * fat_waves_work(&two, &reach).merge);
 }
 

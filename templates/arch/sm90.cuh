@@ -204,6 +204,12 @@ __device__ __forceinline__ void nap_if_negative(float x)
   asm volatile("{\n.reg .pred p;\nsetp.lt.f32 p, %0, 0f00000000;\n@p nanosleep.u32 0;\n}" ::"f"(x) : "memory");
 }
 
+//: pin -- two numbers are read behind this and not before: of who waits for products the compiler does not know which [no instruction]
+__device__ __forceinline__ void pin(float &x, float &y)
+{
+  asm volatile("" : "+f"(x), "+f"(y)::"memory");
+}
+
 //: products_wait -- until all but the `left` youngest groups are done [wgmma.wait_group]
 template <i32 left> __device__ __forceinline__ void products_wait()
 {

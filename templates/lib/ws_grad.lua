@@ -119,7 +119,7 @@ function ws.words(c, p, of, own)
   words.rows_ahead, words.lots = own.rows_ahead or false, of.lots or false
   slopes.words(words, own.slopes, p.words.c_of_call)
   bias.words(words, of.biases or false, "Q")
-  simt.tile_words(parts.words(words, p, of), p)
+  simt.tile_words(parts.words(words, of), p)
   if words.loose then words.together = string.format("min(Z, 1 + %s)", simt.heads_in_L2(32)) end
   words.has_rows = string.format("has_rows(a, {%s, %s})", words.tile_head, words.tile_row)
   words.sum_dQ = of.owns and "settle_dQ(my, number, dQ)" or of.settles and "settle_in_turn(my, n - 1, number, dQ)"
@@ -240,7 +240,7 @@ function ws.recipe(name, c, p, of, entry)
   if of.owns then return owned(name, c, p, of, entry) end
   local tiles, tile = simt.row_tiles(c, p), 4 * c.Br * (of.sums or p.d)
   local dQ_LD = string.format("ws(0) ws(%s*%d)", tiles, tile)
-  local room, blocks, out, gather = parts.recipe(p, of, entry, simt.tiles(p, "hk", "k", 64 * of.groups), string.format("%s*%d", tiles, tile + 8 * c.Br))
+  local room, ends, blocks = parts.recipe(p, of, simt.tiles(p, "hk", "k", 64 * of.groups), string.format("%s*%d", tiles, tile + 8 * c.Br))
   local counts = counted(p, of) and string.format(" ws(%s*%d)", tiles, tile + 8 * c.Br) or ""
   local copied = of.shares and c.Br // 2 or c.Br -- rows of Q and dO of one copy
   -- Each tile of keys is seen, by the first row at the latest.
@@ -249,10 +249,10 @@ function ws.recipe(name, c, p, of, entry)
     c.Br * ws.boxes(p.d) * 128)
   return string.format("workspace %s*%d%s\n%s%s", tiles, tile + 8 * c.Br + (ordered(p, of) and 4 * adders(of) or 0), counters(p, of) .. room, valid, p.has.det and "" or "reduces dQ\n")
     .. simt.zeros(c, p, entry, ws.threads(of))
-    .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", tiles, dQ_LD, counts)
+    .. string.format("launch %s grid %s block 512 shared 0 args call %s%s\n", entry "prepare", tiles, dQ_LD, counts .. ends)
     .. string.format("launch %s grid %s block %d shared %d%s overlap args call %s mapQ(%d) mapK(64) mapV(64) "
-      .. "mapdO(%d)%s%s%s\n", entry(name), grid(of, blocks), ws.threads(of), ws.places(c, p, of).last, of.paired and " cluster 2" or "", dQ_LD, copied, copied, out, counts, bias.map(c))
-    .. (of.settles and "" or finish) .. gather
+      .. "mapdO(%d) mapdK(16) mapdV(16)%s%s\n", entry(name), grid(of, blocks), ws.threads(of), ws.places(c, p, of).last, of.paired and " cluster 2" or "", dQ_LD, copied, copied, counts .. ends, bias.map(c))
+    .. (of.settles and "" or finish)
     .. simt.sinks(p, entry, ws.threads(of), string.format(" ws(%s*%d)", tiles, tile))
 end
 
