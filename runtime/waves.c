@@ -212,7 +212,7 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
   double Br = value_of(config, "Br", 64), Bc = value_of(config, "Bc", 64);
   const double wait = wgmma && value_of(config, "s", 2) < 2 ? wait_wgmma : 0;
   const double pair = wgmma && value_of(config, "M", 0) == 1 ? 2 : 1;
-  const double parts = op == FAT_BWD ? value_of(config, "G", 1) : 1;
+  const double parts = groups && op == FAT_BWD ? value_of(config, "G", 1) : 1;
   if (op == FAT_BWD) {
     const double rows = Bc;
     Bc = Br;

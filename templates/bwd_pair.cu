@@ -3,16 +3,16 @@
 //   P = exp(S - LSE),  dV = P^T dO,  dP = dO V^T,  dS = P (dP - D),  dQ = scale dS K,  dK = scale dS^T Q,  D = rowsum(dO O)
 %  for _, file in ipairs(libs) do use(file) end
 extern "C" __global__ void __launch_bounds__(prepare_threads)
-$(entry "prepare")(const call a, float *dQ_all, LD_row *LD_all$(take_counts))
+$(entry "prepare")(const call a, float *dQ_all, LD_row *LD_all$(take_counts)$(take_ends))
 {
   overlap_next();
   $(tile_of_block "")
   make_LD(LD_all + i64(tile) * Br, rows(a, $(tile_head)), $(tile_row));         // D = rowsum(dO O)
-  clear_sums(dQ_all, tile$(and_counts));$(settles and "" or "                                                     // dQ = 0")
+  $(heads_parted and "clear_ends(a, ends, tile, Tr * a.b * a.h);\n  " or "")clear_sums(dQ_all, tile$(and_counts));$(settles and "" or "                                                     // dQ = 0")
 }
 
 __device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
-                                        const tensor_map &dV_map)
+                                        const tensor_map &dV_map$(take_ends))
 {
   const quarter_of_dQ<0> own(dQ_all$(settles and ", a, my, from" or ""));
   acc<Bc, Dv> dV = {};
@@ -47,12 +47,12 @@ __device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_
     last_quarter(own, from.steps - 1, last_tile);
     named_sync(1, 256);                                 // both have read K and V
   }
-  store_scaled(V_of(0), dV, 1.f, dV_map, of_keys(sequence_of(a, my.head)), my.j0);
+  $(heads_parted and "if (has_all_parts<true>(a, ends, my, dV))\n    " or "")store_scaled(V_of(0), dV, 1.f, dV_map, of_keys(sequence_of(a, my.head)), my.j0);
   end_stores();
 }
 
 __device__ __forceinline__ void make_dK(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
-                                        const tensor_map &dK_map)
+                                        const tensor_map &dK_map$(take_ends))
 {
   const quarter_of_dQ<1> own(dQ_all$(settles and ", a, my, from" or ""));
   acc<Bc, D> dK = {};
@@ -90,14 +90,14 @@ __device__ __forceinline__ void make_dK(const call &a, float *dQ_all, const key_
     last_quarter(own, from.steps - 1, last_tile);       // dK is there, too
     named_sync(1, 256);                                 // both have read K and V
   }
-  store_scaled(K_of(0), dK, a.scale, dK_map, of_keys(sequence_of(a, my.head)), my.j0);
+  $(heads_parted and "if (has_all_parts<false>(a, ends, my, dK))\n    " or "")store_scaled(K_of(0), dK, a.scale, dK_map, of_keys(sequence_of(a, my.head)), my.j0);
   end_stores();
 }
 
 extern "C" __global__ void __launch_bounds__(T, 1)
 $(entry "bwd_pair")(const call a, float *dQ_all, const LD_row *LD_all, const __grid_constant__ tensor_map Q_map,
   const __grid_constant__ tensor_map K_map, const __grid_constant__ tensor_map V_map, const __grid_constant__ tensor_map dO_map,
-  const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map$(take_counts))
+  const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map$(take_counts)$(take_ends))
 {
   key_task my = key_task_of(a, $(block));               // of both
   const row_steps from(a, my);
@@ -109,9 +109,9 @@ $(entry "bwd_pair")(const call a, float *dQ_all, const LD_row *LD_all, const __g
   } else {
     registers_more<$(consumer_registers)>();
     if (own_group() == 0)
-      make_dV(a, dQ_all, my, from, dV_map);
+      make_dV(a, dQ_all, my, from, dV_map$(and_ends));
     else
-      make_dK(a, dQ_all, my, from, dK_map);
+      make_dK(a, dQ_all, my, from, dK_map$(and_ends));
   }
   meet_other();
 }

@@ -1,8 +1,9 @@
 -- bwd_pair.lua -- the space, the needs and the three launches of bwd_pair.cu.
+local parts = include "lib/ws_parts.lua"
 local simt, ws, slopes_from = include "lib/simt.lua", include "lib/ws_grad.lua", include "lib/slopes.lua".from
 
 local function of(c)
-  return { groups = 2, paired = true, all = 2, Q = c.s, dO = c.o, dS = c.t, P = 0, dQ = 0, row_readers = c.M == 1 and 4 or 2, dS_readers = 4, shares = c.M == 1, settles = c.T == 2 }
+  return { groups = 2, paired = true, all = 2, Q = c.s, dO = c.o, dS = c.t, P = 0, dQ = 0, row_readers = c.M == 1 and 4 or 2, dS_readers = 4, shares = c.M == 1, settles = c.T == 2, parts = c.G }
 end
 local function shared(c, p) return ws.places(c, p, of(c)).last end
 -- Whether it gains that the first pair lays dQ down and the last rounds it (T = 2), ms without and with it, H200, bf16: 512 keys d 256 full 0.537 and 0.523,
@@ -31,11 +32,13 @@ return {
     -- wide scores, which take less power; d 192 -2 to 3 % faster, 1 to 4 % slower in the mean (bench/results/h200-shared.tsv).
     { "M", { 0, 1 }, "1 = of each tile of Q and dO either block copies half, for both", unsaid = 0 },
     { "T", { 0, 2 }, "the sums of dQ are 0 = cleared and rounded by launches of their own, 2 = laid down by the first pair that adds and rounded by the last", unsaid = 0 },
+    { "G", { 1, 2, 4, 8 }, "parts of the heads that share K and V, each with pairs of its own, the last of which has the sums of all", unsaid = 1 },
   },
   constraints = {
     { function(c, p) return p.d == 192 or p.d == 256 end, "four warpgroups share columns of dQ by whole boxes of 64, or halves" },
     { function(c, p) return slopes_from(p, true) ~= "P" end, "who makes dS has none but rounded weights to tell the derivatives of capped scores from" },
     { function(c, p) return c.T == 0 or not (p.cut.left or p.has.iv or p.by_batch) end, "which pair is the first and which the last at a tile of dQ is known where all rows that see a key see the first" },
+    { function(c, p) return c.G == 1 or c.T == 0 and not (p.has.det or p.by_batch) end, "heads are parted among pairs that have a tile of keys each, as long in all batches, and add in any order" },
     { function(c, p) return p.uneven or c.Z == 1 or c.T == 2 and not p.has.det end, "tiles differ in length only under a mask; else a head's last pair is behind all others" },
   },
   threads = function(c) return ws.threads(of(c)) end,
@@ -46,11 +49,16 @@ return {
   -- d 192 full 2.81 (t = 3); by bwd_wide, not under load, which is faster, 3.01, 1.78 and 3.10.
   defaults = (function()
     local all = {}
-    for _, T in ipairs { 2, 0 } do
+    local function add(T, G, meant)
       for _, row in ipairs { { 2, 2 }, { 1, 3 } } do
-        for _, Z in ipairs { 8, 1 } do all[#all + 1] = { Br = 64, s = 2, o = row[1], t = row[2], Z = Z, T = T, meant = T == 2 and rounds_well or nil } end
+        for _, Z in ipairs { 8, 1 } do all[#all + 1] = { Br = 64, s = 2, o = row[1], t = row[2], Z = Z, T = T, G = G, meant = meant } end
       end
     end
+    for _, n in ipairs { 8, 4, 2 } do
+      add(0, n, function(p, g) return parts.meant(p, g, 2) == n end)
+    end
+    add(2, 1, rounds_well)
+    add(0, 1)
     return all
   end)(),
 

@@ -6,7 +6,7 @@
 // those of the step before. A block may stay for all tiles of keys of a head, whose dQ it sums, or have some of those that share K.
 %  for _, file in ipairs(libs) do use(file) end
 extern "C" __global__ void __launch_bounds__(prepare_threads)
-$(entry "prepare")(const call a$(take_lists), float *dQ_all, LD_row *LD_all$(take_counts)$(heads_parted and ", key_ends *ends" or ""))
+$(entry "prepare")(const call a$(take_lists), float *dQ_all, LD_row *LD_all$(take_counts)$(take_ends))
 {
   overlap_next();
   $(tile_of_block "")
@@ -16,7 +16,7 @@ $(entry "prepare")(const call a$(take_lists), float *dQ_all, LD_row *LD_all$(tak
 
 %  if not stays then
 __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
-                                        const tensor_map &dK_map, const tensor_map &dV_map$(heads_parted and ", key_ends *ends" or ""))
+                                        const tensor_map &dK_map, const tensor_map &dV_map$(take_ends))
 {
   const i32 me = own_group(), last = from.before + from.steps - 1;
   acc<Bc, D> dK = {}; acc<Bc, Dv> dV = {};
@@ -98,7 +98,7 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
 extern "C" __global__ void __launch_bounds__(T, 1)
 $(entry "bwd_ws")(const call a$(take_lists), float *dQ_all, const LD_row *LD_all, const __grid_constant__ tensor_map Q_map,
   const __grid_constant__ tensor_map K_map, const __grid_constant__ tensor_map V_map, const __grid_constant__ tensor_map dO_map,
-  const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map$(take_counts)$(heads_parted and ", key_ends *ends" or "")$(take_biases))
+  const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map$(take_counts)$(take_ends)$(take_biases))
 {
   $(stays and "" or "const key_task my = key_task_of(a, " .. block .. ");\n  const row_steps from(a, my" .. and_lists .. ");")$(ragged and not stays and " if (!has_keys(a, my)) return;" or "")
   set_up_steps();
@@ -108,7 +108,7 @@ $(entry "bwd_ws")(const call a$(take_lists), float *dQ_all, const LD_row *LD_all
     $(ordered and "keep_turns(a, counts" .. (stays and "" or ", my, from") .. ");" or "")
   } else {
     registers_more<$(consumer_registers)>();
-    $(stays and "consume_all(a, dQ_all, dK_map, dV_map)" or "consume(a, dQ_all, my, from, dK_map, dV_map" .. (heads_parted and ", ends" or "") .. ")");
+    $(stays and "consume_all(a, dQ_all, dK_map, dV_map)" or "consume(a, dQ_all, my, from, dK_map, dV_map" .. and_ends .. ")");
   }
 }
 

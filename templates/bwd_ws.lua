@@ -1,6 +1,6 @@
 -- bwd_ws.lua -- the space, the needs and the three launches of bwd_ws.cu.
 local simt, ws, bias = include "lib/simt.lua", include "lib/ws_grad.lua", include "lib/bias_tiles.lua"
-local slopes_from = include "lib/slopes.lua".from
+local slopes_from, parts = include "lib/slopes.lua".from, include "lib/ws_parts.lua"
 
 local function consumers(c) return c.Bc // 64 end
 local function registers_of(c, p) return select(2, ws.registers_of(consumers(c), c.B == 1, c.H > 0, p)) end
@@ -105,26 +105,7 @@ local function scored_by(p, feature)
   return bare(p)
 end
 
--- Into how many parts heads that share K and V go where tiles of keys are few. Without a mask all parts are alike: as many as leave few SMs idle in the
--- last round. Under a mask they are not, and more of them share out better: as long as each has a head until there are nearly two blocks for each SM,
--- and on to five if each keeps two and rows enough. Causal, G = 1, 2, 4, 8, ms (H200): d 128, 8 heads on 1, 16384 keys -, 2.53, 2.30, 2.34, 8192 1.92, -,
--- 0.61, 0.64, 4096 -, -, -, 0.18, 2048 0.49, -, 0.14, 0.09; 28 on 4, 4096 keys 0.91, 0.64, 0.61, four times as many 2.61, 2.38, 2.47; 32 on 8, 8192 keys, twice
--- as many 5.08, 5.09, 4096 keys 0.71, 0.69, 2048 keys 0.29, 0.20, 0.21; 8 x 16 on 8, 2048 keys 0.70, 0.79. d 64, 4 x 71 on 1, 2048 keys 2.94, -, 1.10, 1.01; 4096
--- keys, 64 on 8 0.83, 0.79, 0.78, 32 on 8 0.39, 0.41. Not of few rows in all heads, of which a block has few steps.
-local function parts_meant(p, g)
-  local heads, tiles, best = p.h // p.hk, p.b * p.hk * ceil_div(p.k, 128), 1
-  if p.has.det or p.has.bs or p.by_batch or heads * p.q < 1024 or tiles >= 5 * g.sms then return 1 end
-  local function idle(n) return ceil_div(n * tiles, g.sms) * g.sms / (n * tiles) end
-  local function gains(n)
-    if n > heads then return false end
-    if not p.uneven then return 2 * tiles < 3 * g.sms and 16 * idle(n) < 15 * idle(best) end
-    return 8 * best * tiles < 15 * g.sms or 2 * best * tiles < 9 * g.sms and 3 * n <= 2 * heads and p.q * p.d * heads >= 900000 * n
-  end
-  for _, n in ipairs { 2, 4, 8 } do
-    if gains(n) then best = n end
-  end
-  return best
-end
+local function parts_meant(p, g) return parts.meant(p, g, 1) end
 local function parted(n) return function(p, g) return parts_meant(p, g) == n end end
 local function parted_alone(n) return function(p, g) return plain(p) and parts_meant(p, g) == n end end
 local function parted_long(n) return function(p, g) return p.d > 96 and p.q >= 4096 and plain(p) and parts_meant(p, g) == n end end

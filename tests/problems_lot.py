@@ -25,9 +25,9 @@ FWD = {"Br": (64, 128, 192), "Bc": (32, 64, 80, 96, 128), "s": (1, 2, 3, 4), "q"
 BWD = {"Br": (64, 80, 96, 128), "Bc": (128,), "s": (2,), "t": (2,), "S": (0, 1), "R": (0, 1), "Z": (1, 8), "O": (0, 1, 1), "K": (0, 1), "E": (0, 1), "H": (0, 0, 1, 2, 2),
        "T": (0, 0, 0, 1, 2), "G": (0, 0, 0, 2, 4)}
 WIDE = {"Br": (64,), "s": (2, 3), "t": (1, 2), "Z": (1, 8)}
-PAIR = {"Br": (64,), "s": (2, 3), "o": (1, 2), "t": (2, 3), "Z": (1, 8, 64), "M": (0, 1), "T": (0, 2)}
+PAIR = {"Br": (64,), "s": (2, 3), "o": (1, 2), "t": (2, 3), "Z": (1, 8, 64), "M": (0, 1), "T": (0, 2), "G": (0, 0, 2, 4)}
 SPACES = {"fwd_ws": FWD, "bwd_ws": BWD, "bwd_wide": WIDE, "bwd_pair": PAIR}
-UNSAID = {"fwd_ws": ("M",), "bwd_ws": ("O", "K", "E", "H", "T", "G"), "bwd_wide": (), "bwd_pair": ("M", "T")} # where they are 0
+UNSAID = {"fwd_ws": ("M",), "bwd_ws": ("O", "K", "E", "H", "T", "G"), "bwd_wide": (), "bwd_pair": ("M", "T", "G")} # where they are 0
 KERNELS = {"fwd": ("fwd_ws",) * 4 + ("fwd", "fwd", "fa1", "standard"),
            "bwd": ("bwd_ws",) * 4 + ("bwd_pair", "bwd_pair", "bwd_wide", "bwd", "bwd", "bwd_two", "fa1_bwd", "standard_bwd")}
 MASKS = ("", "", "-causal", "-causal", "-w90.20", "-causal-w60.0", "-causaltl", "-causaltl-w80.5", "-w70.x", "-causal-prefix")

@@ -24,22 +24,24 @@
 #define RAGGED "bwd-f16-b4-h2k1-q200-k230-d64-varlen all gpu=H200 sms=2 lay=padded"
 #define USED   "bwd-f16-b4-h2-q200-k230-d64-used all gpu=H200 sms=2 lay=padded"
 
-#define ROWS    "bwd_ws:Br128-Bc128-s2-t2-S0-R0-Z1"
-#define HELD    "bwd_ws:Br64-Bc128-s2-t2-S1-R1-Z1"
-#define COLUMNS "bwd_ws:Br64-Bc128-s2-t2-S1-R0-Z1"
-#define OWN     "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-H1"
-#define STAY    "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-E1-H2"
-#define LAID    "bwd_ws:Br128-Bc128-s2-t2-S0-R1-Z1-T1"
-#define ROUNDED "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-H2-T2"
-#define SLICES  "bwd_ws:Br80-Bc128-s2-t2-S0-R1-Z1-O1-E1"
-#define PARTED  "bwd_ws:Br64-Bc128-s2-t2-S1-R1-Z1-G2"
-#define FEW     "bwd-f16-b2-h1-q436-k308-d64-causal all gpu=H200 sms=1 lay=padded"
+#define ROWS        "bwd_ws:Br128-Bc128-s2-t2-S0-R0-Z1"
+#define HELD        "bwd_ws:Br64-Bc128-s2-t2-S1-R1-Z1"
+#define COLUMNS     "bwd_ws:Br64-Bc128-s2-t2-S1-R0-Z1"
+#define OWN         "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-H1"
+#define STAY        "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-E1-H2"
+#define LAID        "bwd_ws:Br128-Bc128-s2-t2-S0-R1-Z1-T1"
+#define ROUNDED     "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-H2-T2"
+#define SLICES      "bwd_ws:Br80-Bc128-s2-t2-S0-R1-Z1-O1-E1"
+#define PARTED      "bwd_ws:Br64-Bc128-s2-t2-S1-R1-Z1-G2"
+#define PARTED_PAIR "bwd_pair:Br64-s2-o2-t2-Z1-G2"
+#define FEW         "bwd-f16-b2-h1-q436-k308-d64-causal all gpu=H200 sms=1 lay=padded"
 /* Tiles of keys of one step: one is drawn while the one before the last is being done. */
 #define SHORT "bwd-f16-b2-h1-q50-k308-d64-causal all gpu=H200 sms=1 lay=padded"
 /* Two of them: that no more are there is said while the first one is being done. */
 #define PAIR "bwd-f16-b2-h1-q50-k128-d64-causal all gpu=H200 sms=1 lay=padded"
 /* Three heads on one of K and V: two parts, one of which has a head more, at two tiles of keys. */
-#define GROUP "bwd-f16-b2-h3k1-q130-k200-d64-causal all gpu=H200 sms=4 lay=padded"
+#define GROUP      "bwd-f16-b2-h3k1-q130-k200-d64-causal all gpu=H200 sms=4 lay=padded"
+#define GROUP_WIDE "bwd-bf16-b1-h3k1-q70-k150-d192 all gpu=H200 sms=4"
 /* Tiles that a mask cuts on both sides. */
 #define WINDOW "bwd-f16-b1-h1-q150-k150-d64-w40.30 all gpu=H200 sms=1 lay=padded"
 /* Ragged batches of a causal mask; and with tiles of keys that no row sees. */
@@ -283,6 +285,10 @@ static const defect defects[] = {
     {PARTED, "ends[x] = {0, 0};", "", GROUP, EMU_UNINITIALISED, PARTS, "atomic_add("},
     {PARTED, "await_count(&all_ends[number].laid, parts);", "", GROUP, EMU_RACE, PARTS, "const quad part"},
     {PARTED, "count_up(&all_ends[number].laid);", "", GROUP, EMU_DEADLOCK, PARTS, "await_count("},
+    {PARTED_PAIR, "own_rank() * 4 + warp_of() % 4", "warp_of() % 4", GROUP_WIDE, EMU_RACE, SUMS,
+     "*(quad *)(to"},
+    {PARTED_PAIR, "2 * number + is_V", "number", GROUP_WIDE, WRONG, NULL, NULL},
+    {PARTED_PAIR, "(is_V ? 16 * D : 0)", "0", GROUP_WIDE, EMU_RACE, SUMS, "*(quad *)(to"},
     /* dK takes the place of K only when nobody reads that any more */
     {ROWS, "named_sync(1, 128 * consumers);", "", F16, EMU_RACE, WS, "stmatrix("},
     /* rings: who arrives, at which slot, in which phase; a tile given back before dK has been made of it */

@@ -257,6 +257,7 @@ static void backward_for_warpgroups(void **state)
   compile_one("bwd_wide", "bwd-bf16-b4-h10-q4096-k4096-d192-causal", 90);
   compile_one("bwd_pair", "bwd-bf16-b4-h10-q4096-k4096-d192-causal", 90);
   compile_one("bwd_pair", "bwd-bf16-b4-h8-q4096-k4096-d256", 90);
+  compile_one("bwd_pair", "bwd-bf16-b1-h8k1-q4096-k4096-d256-causal", 90);
 }
 
 /* V of more columns than a block makes: slices of it, each as good as a V of its own. */

@@ -23,7 +23,7 @@ struct key_ends {
 //: clear_ends -- nobody has yet; each block of a launch of `tiles` clears some
 __device__ __forceinline__ void clear_ends(const call &a, key_ends *ends, i32 tile, i32 tiles)
 {
-  const i64 all = i64(a.b) * a.hk * ceil_div(a.k, Bc) * (4 * consumers);
+  const i64 all = i64(a.b) * a.hk * ceil_div(a.k, Bc) * (4 * consumers$(paired and " * 2" or ""));
   for (i64 x = i64(tile) * prepare_threads + thread_id(); x < all; x += i64(tiles) * prepare_threads)
     ends[x] = {0, 0};
 }
@@ -53,27 +53,34 @@ template <i32 columns> __device__ __forceinline__ void of_all_parts(acc<Bc, colu
   }
 }
 
-//: has_all_parts -- the sums of a warp are laid down; whether all parts are: then dK and dV are the sums of all
-__device__ __forceinline__ bool has_all_parts(const call &a, key_ends *all_ends, const key_task &my, acc<Bc, D> &dK, acc<Bc, Dv> &dV)
+//: has_all_parts -- the sums of a warp are laid down; whether all parts are: then $(paired and "its dK or dV" or "dK and dV") are the sums of all
+% local these, count, keys = paired and "sums" or "dK", paired and "all_ends[2 * number + is_V]" or "all_ends[number]", paired and "own_rank() * 4 + warp_of() % 4" or "warp_of() - 4"
+$(paired and "template <bool is_V, i32 columns> " or "")__device__ __forceinline__ bool has_all_parts(const call &a, key_ends *all_ends, const key_task &my, $(paired and "acc<Bc, columns> &sums" or "acc<Bc, D> &dK, acc<Bc, Dv> &dV"))
 {
   const i32 Tc = ceil_div(a.k, Bc), warps = 4 * consumers;
-  const i64 number = (i64(my.part / parts) * Tc + my.j0 / Bc) * warps + warp_of() - 4, step = i64(16) * (D + Dv);
-  float *const first = (float *)(all_ends + i64(a.b) * a.hk * Tc * warps) + number * parts * step, *const own = first + my.part % parts * step;
-  pinned(dK);
+  const i64 number = (i64(my.part / parts) * Tc + my.j0 / Bc) * warps + $(keys), step = i64(16) * (D + Dv);
+  float *const first = (float *)(all_ends + i64(a.b) * a.hk * Tc * warps$(paired and " * 2" or "")) + number * parts * step$(paired and " + (is_V ? 16 * D : 0)" or ""), *const own = first + my.part % parts * step;
+  pinned($(these));
+% if not paired then
   pinned(dV);
-  lay_sums(own, dK$(partial and ", D" or ""));
+% end
+  lay_sums(own, $(these)$(partial and ", D" or ""));
+% if not paired then
   lay_sums(own + 16 * D, dV$(partial and ", Dv" or ""));
+% end
   warp_sync();
   await_last();                                         // nobody had come
   i32 before = 0;
   if (thread_id() % 32 == 0) {
-    count_up(&all_ends[number].laid);
-    before = atomic_add(&all_ends[number].come, 1);
+    count_up(&$(count).laid);
+    before = atomic_add(&$(count).come, 1);
   }
   if (shfl_first(before) < parts - 1)
     return false;
-  await_count(&all_ends[number].laid, parts);           // all others are about to lay theirs, or have
-  of_all_parts(dK, first, step);
+  await_count(&$(count).laid, parts);           // all others are about to lay theirs, or have
+  of_all_parts($(these), first, step);
+% if not paired then
   of_all_parts(dV, first + 16 * D, step);
+% end
   return true;
 }
