@@ -1,7 +1,7 @@
 // ws_parts.cuh -- heads that share K and V, parted: where there are few tiles of keys, as with one head of K and V and many of Q,
-// several blocks have the same tile, each with some of the heads. All but the last that ends lay their sums of dK and dV down, as their
-// threads hold them; the last, which has its own in registers, adds them up, always in the same order, and rounds them. Each warp has 16
-// keys for itself, and asks nobody but the warps of the other blocks that have the same.
+// several blocks have the same tile, each with some of the heads. Each lays its sums of dK and dV down, as its threads hold them; the last
+// to end adds those of all up, in the same order whoever it is, and rounds them. A warp has 16 keys for itself, and asks nobody but the
+// warps of the other blocks that have the same.
 
 //: heads_ahead -- how many heads the first x parts have: as many each, or one more
 __device__ __forceinline__ i32 heads_ahead(const call &a, i32 x)
@@ -77,7 +77,7 @@ $(paired and "template <bool is_V, i32 columns> " or "")__device__ __forceinline
   }
   if (shfl_first(before) < parts - 1)
     return false;
-  await_count(&$(count).laid, parts);           // all others are about to lay theirs, or have
+  await_count(&$(count).laid, parts);           // all have laid theirs, or are about to say so
   of_all_parts($(these), first, step);
 % if not paired then
   of_all_parts(dV, first + 16 * D, step);

@@ -23,20 +23,20 @@ function parts.recipe(p, of, blocks, at)
   return string.format("+%d*%s", counts + sums, blocks), string.format(" ws(%s)", at), of.parts .. "*" .. blocks
 end
 
--- Tables of launches: that of the products has more blocks, each with fewer heads. All parts but one lay sums down, which the last reads.
+-- Tables of launches: that of the products has more blocks, each with fewer heads. All lay sums down, which the last reads.
 function parts.work(all, p, of)
   local n, products = parts.of(of), all[2]
   if n == 1 then return all end
   local tiles, busy = products.blocks, math.min(n, math.max(1, p.h // p.hk))
   products.blocks = tiles * busy
   for _, name in ipairs { "visits", "steps", "tensor", "fma", "ex2", "issue", "shared_bytes" } do products[name] = products[name] / busy end
-  products.l2 = products.l2 + 2 * tiles * (n - 1) * 4 * 64 * (of.paired and 1 or of.groups) * (p.d + p.dv)
+  products.l2 = products.l2 + 2 * tiles * n * 4 * 64 * (of.paired and 1 or of.groups) * (p.d + p.dv)
   return all
 end
 
 -- Into how many parts heads that share K and V go where tiles of keys are few. Without a mask all parts are alike: as many as leave few SMs idle in the
 -- last round. Under a mask they are not, and more of them share out better: as long as each has a head until there are nearly two blocks for each SM,
--- and on to five if each keeps two and rows enough. Causal, G = 1, 2, 4, 8, ms (H200): d 128, 8 heads on 1, 16384 keys -, 2.53, 2.30, 2.34, 8192 1.92, -,
+-- and on to four or five if each keeps one and a half, and rows enough. Causal, G = 1, 2, 4, 8, ms (H200): d 128, 8 heads on 1, 16384 keys -, 2.53, 2.30, 2.34, 8192 1.92, -,
 -- 0.61, 0.64, 4096 -, -, -, 0.18, 2048 0.49, -, 0.14, 0.09; 28 on 4, 4096 keys 0.91, 0.64, 0.61, four times as many 2.61, 2.38, 2.47; 32 on 8, 8192 keys, twice
 -- as many 5.08, 5.09, 4096 keys 0.71, 0.69, 2048 keys 0.29, 0.20, 0.21; 8 x 16 on 8, 2048 keys 0.70, 0.79. d 64, 4 x 71 on 1, 2048 keys 2.94, -, 1.10, 1.01; 4096
 -- keys, 64 on 8 0.83, 0.79, 0.78, 32 on 8 0.39, 0.41. Not of few rows in all heads, of which a block has few steps.
