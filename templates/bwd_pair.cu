@@ -8,7 +8,7 @@ $(entry "prepare")(const call a, float *dQ_all, LD_row *LD_all$(take_counts)$(ta
   overlap_next();
   $(tile_of_block "")
   make_LD(LD_all + i64(tile) * Br, rows(a, $(tile_head)), $(tile_row));         // D = rowsum(dO O)
-  $(heads_parted and "clear_ends(a, ends, tile, Tr * a.b * a.h);\n  " or "")clear_sums(dQ_all, tile$(and_counts));$(settles and "" or "                                                     // dQ = 0")
+  $(ends_cleared)clear_sums(dQ_all, tile$(and_counts));$(settles and "" or "                                                     // dQ = 0")
 }
 
 __device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_task &my, const row_steps &from,

@@ -38,7 +38,7 @@ return {
     { function(c, p) return p.d == 192 or p.d == 256 end, "four warpgroups share columns of dQ by whole boxes of 64, or halves" },
     { function(c, p) return slopes_from(p, true) ~= "P" end, "who makes dS has none but rounded weights to tell the derivatives of capped scores from" },
     { function(c, p) return c.T == 0 or not (p.cut.left or p.has.iv or p.by_batch) end, "which pair is the first and which the last at a tile of dQ is known where all rows that see a key see the first" },
-    { function(c, p) return c.G == 1 or c.T == 0 and not (p.has.det or p.by_batch) end, "heads are parted among pairs that have a tile of keys each, as long in all batches, and add in any order" },
+    { function(c, p) return c.G == 1 or c.T == 0 and parts.can_be(p) end, "heads are parted among pairs that have a tile of keys each, as long in all batches, and add in any order" },
     { function(c, p) return p.uneven or c.Z == 1 or c.T == 2 and not p.has.det end, "tiles differ in length only under a mask; else a head's last pair is behind all others" },
   },
   threads = function(c) return ws.threads(of(c)) end,

@@ -162,7 +162,7 @@ return {
     { function(c, p) return c.H ~= 2 or not (p.has.det and p.ragged) end, "turns are kept by one thread, which is told what is next; a batch that may end amid a tile is told to a warp" },
     { function(c, p) return c.B == 0 or bias.can_be(p) and c.H == 0 and c.T == 0 and not p.has.det end,
       "tiles of biases, of 16 bits and without paddings ahead, come with those of Q, where blocks begin in any order and do not stay" },
-    { function(c, p) return c.G == 1 or c.H == 0 and c.T == 0 and not (p.has.det or p.has.bs or p.by_batch) end,
+    { function(c, p) return c.G == 1 or c.H == 0 and c.T == 0 and parts.can_be(p) end,
       "heads are parted among blocks that have a tile of keys each, as long in all batches, and steps without lists, and add in any order" },
     { function(c, p) return c.G == 1 or c.s == 2 and c.t == 2 and c.E == 0 and c.R == 1 end, "of parted heads few forms were tried" },
     { function(c, p) return p.uneven or c.Z == 1 or c.T == 2 and not p.has.det end, "tiles differ in length only under a mask; else a head's last block is behind all others" },

@@ -1,5 +1,5 @@
 -- standard_bwd.lua -- the space, the needs and the four launches of standard_bwd.cu.
-local simt, mma, fa1_bwd = include "lib/simt.lua", include "lib/mma.lua", include "fa1_bwd.lua"
+local simt, mma, slopes, fa1_bwd = include "lib/simt.lua", include "lib/mma.lua", include "lib/slopes.lua", include "fa1_bwd.lua"
 
 -- Whether derivatives of scores are kept beside P. Told from P as the other kernels tell those of capped scores, 1 - tanh^2, they would come of a
 -- P that was rounded to 16 bits: where scores are near the cap an error of P's is larger than what is right.
@@ -57,8 +57,7 @@ local function half(of, own)
   local units = { tunables = of.tunables, defaults = of.defaults, threads = of.threads }
   units.words = function(c, p, g)
     local words = of.words(c, p, g)
-    words.keeps_slope = keeps_slope(p)
-    if words.keeps_slope then words.and_slopes, words.slopes_out = ", slopes", ", Acc &slopes" end
+    if keeps_slope(p) then slopes.keep(words) end
     return words
   end
   local function wants(c, p) return own.sums(c, p) + 70 end

@@ -11,6 +11,11 @@ function slopes.from(p, once)
   return p.words.c_is_cap and once and "T" or "score"
 end
 
+-- The words of a kernel whose derivatives are made beside scores and kept.
+function slopes.keep(words)
+  words.keeps_slope, words.and_slopes, words.slopes_out = true, ", slopes", ", Acc &slopes"
+end
+
 -- `round_P` makes P, and where derivatives are not 1 W, P times them; `W`: what dS is made of.
 function slopes.words(words, from, c_of_call)
   local kept = from == "score"
@@ -19,7 +24,7 @@ function slopes.words(words, from, c_of_call)
   words.W_and, words.W = weighs and "W, " or "", weighs and "W" or "P"
   words.round_P = kept and "round_sloped(P, W, S, slopes)" or words.capped and
     string.format("weigh_capped(P, W, S, %s, %s)", words.rows_ahead and "L" or "LD_of(n)", c_of_call) or "P.round(S)"
-  if kept then words.keeps_slope, words.and_slopes, words.slopes_out = true, ", slopes", ", Acc &slopes" end
+  if kept then slopes.keep(words) end
 end
 
 return slopes

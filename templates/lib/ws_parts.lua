@@ -4,6 +4,9 @@ local parts = {}
 
 function parts.of(of) return of.parts or 1 end
 
+-- Whether they can be: tiles of keys are as long in all batches, steps need no lists, and sums come in any order.
+function parts.can_be(p) return not (p.has.det or p.has.bs or p.by_batch) end
+
 function parts.constants(all, of)
   if parts.of(of) > 1 then all[#all + 1] = { "parts", of.parts, "parts of the heads that share K and V" } end
   return all
@@ -12,6 +15,7 @@ end
 function parts.words(words, of)
   words.heads_parted = parts.of(of) > 1
   words.take_ends, words.and_ends = words.heads_parted and ", key_ends *ends" or "", words.heads_parted and ", ends" or ""
+  words.ends_cleared = words.heads_parted and "clear_ends(a, ends, tile, Tr * a.b * a.h);\n  " or ""
   return words
 end
 
@@ -43,7 +47,7 @@ end
 -- `blocks`: of a tile of keys.
 function parts.meant(p, g, blocks)
   local heads, tiles, best = p.h // p.hk, blocks * p.b * p.hk * ceil_div(p.k, 128), 1
-  if p.has.det or p.has.bs or p.by_batch or heads * p.q < 1024 or tiles >= 5 * g.sms then return 1 end
+  if not parts.can_be(p) or heads * p.q < 1024 or tiles >= 5 * g.sms then return 1 end
   local function idle(n) return ceil_div(n * tiles, g.sms) * g.sms / (n * tiles) end
   local function gains(n)
     if n > heads then return false end
