@@ -315,7 +315,7 @@ static double work_of(const fat_waves *w, const fat_reach *r, double Tr, double 
   const double group = w->packed > 0 ? r->group : 1, share = splits > 1 ? 1 / splits : 1;
   const double tiles = whole_tiles * splits;
   const double full = all_keys(w, r);
-  const double overhead = w->overhead + w->again * (r->passes - 1);
+  const double overhead = w->overhead + (r->passes > 1 ? w->again * (r->passes - 1) : 0);
   const double fill = filled(w, r->rows * group);
   if (w->owns > 0) {
     const double each = least(full, r->mean + r->ends * (w->Br / 2 + w->edge)) + overhead;
@@ -340,24 +340,24 @@ static double work_of(const fat_waves *w, const fat_reach *r, double Tr, double 
   return fill * (even > late ? even : late);
 }
 
-/* Of the heads that share K and V: into so many parts. */
-static double parts_of(const fat_waves *w, const fat_reach *r)
+/* Blocks that have a tile of keys together: of few steps fewer (templates/lib/ws_parts.cuh). */
+static double blocks_of(const fat_waves *w, const fat_reach *r)
 {
-  return least(w->parts, r->group);
+  const double most = r->mean * w->per_Bc / 2;
+  return least(w->parts, most > 1 ? most : 1);
 }
 
-/* The same where they are parted: more tiles, each for fewer heads. A part without a head has a block all the
- * same, which does nothing but begin and end. */
+/* The same: more tiles, each of fewer keys. Blocks that a short tile lacks do nothing but begin and end. */
 static fat_demand parted_work(const fat_waves *w, const fat_reach *r)
 {
-  const double parts = parts_of(w, r), Tr = steps(r->rows, w->per_pair);
-  const double idle = (w->parts - parts) * Tr * r->heads * r->per_sm * w->per_block * w->overhead;
+  const double blocks = blocks_of(w, r), Tr = steps(r->rows, w->per_pair);
+  const double idle = (w->parts - blocks) * Tr * r->heads * r->per_sm * w->per_block * w->overhead;
   fat_reach own = *r;
-  own.heads *= parts;
-  own.passes /= parts;
-  own.mean /= parts;
-  own.most /= parts;
-  own.ends /= parts;
+  own.heads *= blocks;
+  own.passes /= blocks;
+  own.mean /= blocks;
+  own.most /= blocks;
+  own.ends /= blocks;
   return (fat_demand){work_of(w, &own, Tr, Tr * own.heads, 1) + idle, w->parts * r->part_ms};
 }
 
@@ -376,7 +376,7 @@ fat_demand fat_waves_work(const fat_waves *w, const fat_reach *r)
 /* Keys that a tile passes. */
 static double passed(const fat_waves *w, const fat_reach *r)
 {
-  return least(all_keys(w, r), r->mean + w->Bc) / parts_of(w, r);
+  return least(all_keys(w, r), r->mean + w->Bc) / blocks_of(w, r);
 }
 
 double fat_waves_tile_part(const fat_waves *w, const fat_reach *r)

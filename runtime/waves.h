@@ -73,7 +73,7 @@ typedef struct fat_waves {
   double doubt;             /* how much more a time foretold counts for each unit of distance, */
   double of_rate;           /* and how many times as much what comes by a rate (waves.c) */
   double owns;              /* 1: a block has all tiles of a head, one after another */
-  double parts;             /* blocks that have a tile of keys together, each for some of its heads */
+  double parts;             /* blocks that have a tile of keys together, each some of its steps */
 } fat_waves;
 fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm);
 

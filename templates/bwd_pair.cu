@@ -47,7 +47,7 @@ __device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_
     last_quarter(own, from.steps - 1, last_tile);
     named_sync(1, 256);                                 // both have read K and V
   }
-  $(heads_parted and "if (has_all_parts<true>(a, ends, my, dV))\n    " or "")store_scaled(V_of(0), dV, 1.f, dV_map, of_keys(sequence_of(a, my.head)), my.j0);
+  $(steps_parted and "if (has_all_sums<true>(a, ends, my, from, dV))\n    " or "")store_scaled(V_of(0), dV, 1.f, dV_map, of_keys(sequence_of(a, my.head)), my.j0);
   end_stores();
 }
 
@@ -90,7 +90,7 @@ __device__ __forceinline__ void make_dK(const call &a, float *dQ_all, const key_
     last_quarter(own, from.steps - 1, last_tile);       // dK is there, too
     named_sync(1, 256);                                 // both have read K and V
   }
-  $(heads_parted and "if (has_all_parts<false>(a, ends, my, dK))\n    " or "")store_scaled(K_of(0), dK, a.scale, dK_map, of_keys(sequence_of(a, my.head)), my.j0);
+  $(steps_parted and "if (has_all_sums<false>(a, ends, my, from, dK))\n    " or "")store_scaled(K_of(0), dK, a.scale, dK_map, of_keys(sequence_of(a, my.head)), my.j0);
   end_stores();
 }
 
@@ -100,7 +100,7 @@ $(entry "bwd_pair")(const call a, float *dQ_all, const LD_row *LD_all, const __g
   const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map$(take_counts)$(take_ends))
 {
   key_task my = key_task_of(a, $(block));               // of both
-  const row_steps from(a, my);
+  const row_steps from(a, my);$(steps_parted and " if (!has_part(my, from)) return;" or "")
   my.j0 += 64 * own_rank();
   set_up_steps();
   if (warp_of() < 4) {

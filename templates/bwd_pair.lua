@@ -32,13 +32,13 @@ return {
     -- wide scores, which take less power; d 192 -2 to 3 % faster, 1 to 4 % slower in the mean (bench/results/h200-shared.tsv).
     { "M", { 0, 1 }, "1 = of each tile of Q and dO either block copies half, for both", unsaid = 0 },
     { "T", { 0, 2 }, "the sums of dQ are 0 = cleared and rounded by launches of their own, 2 = laid down by the first pair that adds and rounded by the last", unsaid = 0 },
-    { "G", { 1, 2, 4, 8 }, "parts of the heads that share K and V, each with pairs of its own, the last of which has the sums of all", unsaid = 1 },
+    { "G", { 1, 2, 4, 8 }, "pairs that have two tiles of keys together, each some of their steps, the last of which has the sums of all", unsaid = 1 },
   },
   constraints = {
     { function(c, p) return p.d == 192 or p.d == 256 end, "four warpgroups share columns of dQ by whole boxes of 64, or halves" },
     { function(c, p) return slopes_from(p, true) ~= "P" end, "who makes dS has none but rounded weights to tell the derivatives of capped scores from" },
     { function(c, p) return c.T == 0 or not (p.cut.left or p.has.iv or p.by_batch) end, "which pair is the first and which the last at a tile of dQ is known where all rows that see a key see the first" },
-    { function(c, p) return c.G == 1 or c.T == 0 and parts.can_be(p) end, "heads are parted among pairs that have a tile of keys each, as long in all batches, and add in any order" },
+    { function(c, p) return c.G == 1 or c.T == 0 and parts.can_be(p) end, "steps are parted among pairs that need no lists, and add in any order" },
     { function(c, p) return p.uneven or c.Z == 1 or c.T == 2 and not p.has.det end, "tiles differ in length only under a mask; else a head's last pair is behind all others" },
   },
   threads = function(c) return ws.threads(of(c)) end,

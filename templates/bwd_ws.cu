@@ -88,7 +88,7 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
     last_dQ(share, from.dS(last + 1), last_tile);       // dK is there, too
     named_sync(1, 128 * consumers);                     // all have read K
   }
-  $(heads_parted and "if (!has_all_parts(a, ends, my, dK, dV)) return;\n  " or "")const sequence keys = of_keys(sequence_of(a, my.head));
+  $(steps_parted and "if (!has_all_sums(a, ends, my, from, dK, dV)) return;\n  " or "")const sequence keys = of_keys(sequence_of(a, my.head));
   store_scaled(V_of(me, from.round), dV, $(has.drop and "boost(a)" or "1.f"), dV_map, keys, my.j0 + 64 * me$(rows_to "dV"));
   store_scaled(K_of(me, from.round), dK, $(scale), dK_map, keys, my.j0 + 64 * me$(rows_to "dK"));
   give_keys(from);
@@ -100,7 +100,7 @@ $(entry "bwd_ws")(const call a$(take_lists), float *dQ_all, const LD_row *LD_all
   const __grid_constant__ tensor_map K_map, const __grid_constant__ tensor_map V_map, const __grid_constant__ tensor_map dO_map,
   const __grid_constant__ tensor_map dK_map, const __grid_constant__ tensor_map dV_map$(take_counts)$(take_ends)$(take_biases))
 {
-  $(stays and "" or "const key_task my = key_task_of(a, " .. block .. ");\n  const row_steps from(a, my" .. and_lists .. ");")$(ragged and not stays and " if (!has_keys(a, my)) return;" or "")
+  $(stays and "" or "const key_task my = key_task_of(a, " .. block .. ");\n  const row_steps from(a, my" .. and_lists .. ");")$(ragged and not stays and " if (!has_keys(a, my)) return;" or "")$(steps_parted and " if (!has_part(my, from)) return;" or "")
   set_up_steps();
   if (warp_of() < 4) {
     registers_less<$(producer_registers)>();

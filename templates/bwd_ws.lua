@@ -105,13 +105,27 @@ local function scored_by(p, feature)
   return bare(p)
 end
 
-local function parts_meant(p, g) return parts.meant(p, g, 1) end
-local function parted(n) return function(p, g) return parts_meant(p, g) == n end end
-local function parted_alone(n) return function(p, g) return plain(p) and parts_meant(p, g) == n end end
-local function parted_long(n) return function(p, g) return p.d > 96 and p.q >= 4096 and plain(p) and parts_meant(p, g) == n end end
-
 -- Whether derivatives of scores are kept beside S (lib/slopes.lua).
 local function sloped(p) return (p.keeps_slope or p.has.softcap or false) and not p.has.drop end
+
+-- Rows of a table of defaults: under a mask the longest begin first. `parted`: for each number of blocks that a tile of keys may be meant to have.
+local function defaults(rows)
+  local all = {}
+  local function add(row, Z, G)
+    local c = { Z = Z, G = G }
+    for _, name in ipairs { "Br", "Bc", "s", "t", "S", "R", "H", "O", "K", "E", "B", "T", "most" } do c[name] = row[name] end
+    function c.meant(p, g) -- of blocks few heads at once, whose rows stay in L2
+      return (Z == 1 or not p.has.bs) and (not row.listed or ws.listed(p)) and (not row.meant or row.meant(p, g)) and (G == 1 or parts.meant(p, g, 1) == G)
+    end
+    all[#all + 1] = c
+  end
+  for _, row in ipairs(rows) do
+    for _, G in ipairs(row.parted and { 8, 4, 2 } or { 1 }) do
+      for _, Z in ipairs(row.Z or { 8, 1 }) do add(row, Z, G) end
+    end
+  end
+  return all
+end
 
 return {
   about = "FlashAttention-2 backward for Hopper: one warpgroup copies, the others compute; dQ by asynchronous reductions",
@@ -136,7 +150,7 @@ return {
     { "H", { 0, 1, 2 }, "a block has 0 = a tile of keys, 1 = all those of a head, whose dQ it sums itself, 2 = one tile after another", unsaid = 0 },
     { "T", { 0, 1, 2 }, "the sums of dQ are 0 = cleared and rounded by launches of their own, 1 = with det laid down by the first block that adds, 2 = laid down by the first and rounded by the last", unsaid = 0 },
     { "B", { 0, 1 }, "a bias comes 0 = to each thread by loads of its own, 1 = by way of shared memory, brought by warps that copy nothing else", unsaid = 0 },
-    { "G", { 1, 2, 4, 8 }, "parts of the heads that share K and V, each with blocks of its own, the last of which has the sums of all", unsaid = 1 },
+    { "G", { 1, 2, 4, 8 }, "blocks that have a tile of keys together, each some of its steps, the last of which has the sums of all", unsaid = 1 },
   },
   constraints = {
     { function(c, p) return not (p.has.det and (p.has.bs or p.has.iv)) end, "det and bs or iv exclude each other here: sums in order go by tiles side by side" },
@@ -163,8 +177,8 @@ return {
     { function(c, p) return c.B == 0 or bias.can_be(p) and c.H == 0 and c.T == 0 and not p.has.det end,
       "tiles of biases, of 16 bits and without paddings ahead, come with those of Q, where blocks begin in any order and do not stay" },
     { function(c, p) return c.G == 1 or c.H == 0 and c.T == 0 and parts.can_be(p) end,
-      "heads are parted among blocks that have a tile of keys each, as long in all batches, and steps without lists, and add in any order" },
-    { function(c, p) return c.G == 1 or c.s == 2 and c.t == 2 and c.E == 0 and c.R == 1 end, "of parted heads few forms were tried" },
+      "a tile's steps are parted among blocks that do not stay, need no lists, and add in any order" },
+    { function(c, p) return c.G == 1 or c.R == 1 end, "of parted tiles few forms were tried" },
     { function(c, p) return p.uneven or c.Z == 1 or c.T == 2 and not p.has.det end, "tiles differ in length only under a mask; else a head's last block is behind all others" },
   },
   threads = function(c) return 128 * (1 + consumers(c)) end,
@@ -189,19 +203,12 @@ return {
   -- 1.32, 1.34 (2048), 2.50, 2.46 (4096); causal 0.37, 0.38, 0.50, 0.53, 0.81, 0.79, 1.37, 1.36.
   -- Documents of 28 to 4631 rows, 32 heads, d 64, a tile's blocks one head after another or eight together: 1.41 and 1.34; another day 1.23,
   -- and 1.18 where blocks stay (d 128: 0.91 for 0.80). As a tune draws them, d 128, 2048 and 8192 rows at most: K = 1 0.263 and 1.40, S = 1 0.275 and 1.44.
-  defaults = ws.defaults {
-    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, G = 8, most = 64, meant = parted(8) },
-    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, G = 4, most = 64, meant = parted(4) },
-    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, G = 2, most = 64, meant = parted(2) },
-    { Br = 96, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, G = 8, most = 128, meant = parted_long(8) },
-    { Br = 96, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, G = 4, most = 128, meant = parted_long(4) },
-    { Br = 96, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, G = 2, most = 128, meant = parted_long(2) },
-    { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, G = 8, most = 128, meant = parted_alone(8) },
-    { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, G = 4, most = 128, meant = parted_alone(4) },
-    { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, G = 2, most = 128, meant = parted_alone(2) },
-    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, G = 8, most = 128, meant = parted(8) },
-    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, G = 4, most = 128, meant = parted(4) },
-    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, G = 2, most = 128, meant = parted(2) },
+  defaults = defaults {
+    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, most = 64, parted = true, meant = function(p) return not p.uneven and plain(p) end },
+    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, most = 64, parted = true },
+    { Br = 96, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, most = 128, parted = true, meant = function(p) return p.d > 96 and p.q >= 4096 and plain(p) end },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, most = 128, parted = true, meant = plain },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, most = 128, parted = true },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 2, most = 64, Z = { 64 }, meant = rounds_loosely },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 2, most = 128, Z = { 64 }, meant = rounds_loosely },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 1, most = 64, meant = function(p, g) return plain(p) and few_keys(p, g) end },

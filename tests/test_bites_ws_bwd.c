@@ -39,8 +39,10 @@
 #define SHORT "bwd-f16-b2-h1-q50-k308-d64-causal all gpu=H200 sms=1 lay=padded"
 /* Two of them: that no more are there is said while the first one is being done. */
 #define PAIR "bwd-f16-b2-h1-q50-k128-d64-causal all gpu=H200 sms=1 lay=padded"
-/* Three heads on one of K and V: two parts, one of which has a head more, at two tiles of keys. */
-#define GROUP      "bwd-f16-b2-h3k1-q130-k200-d64-causal all gpu=H200 sms=4 lay=padded"
+/* Three heads on one of K and V: the second block of the first tile of keys begins amid a head; the second
+ * tile, of three steps, is not parted. And of batches of their own lengths. */
+#define GROUP      "bwd-f16-b2-h3k1-q70-k130-d64-causal all gpu=H200 sms=4 lay=padded"
+#define GROUPS     "bwd-f16-b6-h6k2-q250-k250-d64-causal-varlen all gpu=H200 sms=4 lay=padded"
 #define GROUP_WIDE "bwd-bf16-b1-h3k1-q70-k150-d192 all gpu=H200 sms=4"
 /* Tiles that a mask cuts on both sides. */
 #define WINDOW "bwd-f16-b1-h1-q150-k150-d64-w40.30 all gpu=H200 sms=1 lay=padded"
@@ -275,15 +277,21 @@ static const defect defects[] = {
     {ROUNDED, "if (count != nullptr) count_up(count);", "", LOOSE, EMU_DEADLOCK, TURNS, "await_reached("},
     /* of columns that K has not */
     {HELD, "min(width, Ds - column)", "width", PARTIAL, EMU_OUT_OF_BOUNDS, SUMS, "reduce_add4("},
-    /* parted heads: which a block has, whose sums are laid where, and who adds them up, when */
-    {PARTED, "+ heads_ahead(a, mine.head % parts)", "", GROUP, WRONG, NULL, NULL},
-    {PARTED, "my.part % parts + 1)", "my.part % parts)", GROUP, WRONG, NULL, NULL},
-    {PARTED, "x < parts; x++, from", "x < parts - 1; x++, from", GROUP, WRONG, NULL, NULL},
-    {PARTED, "of_all_parts(dV, first + 16 * D, step)", "of_all_parts(dV, first, step)", GROUP, WRONG, NULL,
+    /* parted tiles: which steps a block has, whose sums are laid where, and who adds them up, when */
+    {PARTED, "from.head += before / tiles;", "", GROUP, WRONG, NULL, NULL},
+    {PARTED, "from.first += before % tiles;", "", GROUP, WRONG, NULL, NULL},
+    {PARTED, "all * (my.part + 1) / from.blocks", "all * my.part / from.blocks", GROUP, WRONG, NULL, NULL},
+    {PARTED, "if (my.part < from.blocks)\n    return true;", "return true;", GROUP, WRONG, NULL, NULL},
+    {PARTED, "number = first_number(a, head);", "number = first_number(a, my.head);", GROUPS, WRONG, NULL,
+     NULL},
+    {PARTED, "mine.head / parts * keys.all + mine.nth", "mine.nth", GROUPS, EMU_RACE, SUMS, "*(quad *)(to"},
+    {PARTED, "x < blocks; x++, from", "x < blocks - 1; x++, from", GROUP, WRONG, NULL, NULL},
+    {PARTED, "of_all_blocks(dV, first + 16 * D, step", "of_all_blocks(dV, first, step", GROUP, WRONG, NULL,
      NULL},
     {PARTED, "* warps + warp_of() - 4, step", "* warps, step", GROUP, EMU_RACE, SUMS, "*(quad *)(to"},
     {PARTED, "ends[x] = {0, 0};", "", GROUP, EMU_UNINITIALISED, PARTS, "atomic_add("},
-    {PARTED, "await_count(&all_ends[number].laid, parts);", "", GROUP, EMU_RACE, PARTS, "const quad part"},
+    {PARTED, "await_count(&all_ends[number].laid, from.blocks);", "", GROUP, EMU_RACE, PARTS,
+     "const quad part"},
     {PARTED, "count_up(&all_ends[number].laid);", "", GROUP, EMU_DEADLOCK, PARTS, "await_count("},
     {PARTED_PAIR, "own_rank() * 4 + warp_of() % 4", "warp_of() % 4", GROUP_WIDE, EMU_RACE, SUMS,
      "*(quad *)(to"},

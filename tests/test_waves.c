@@ -253,16 +253,17 @@ static void blocks_have_whole_heads(void **state)
   is_work(16 * (1024.5 + 64 - 0.5 + 160), "bwd-bf16-b1-h8-q2048-k2048-d64-causal", owns, 1, 132);
 }
 
-/* Parted heads have more blocks, each of fewer heads, until a part has none; they leave sums for the last. */
-static void heads_that_share_keys_are_parted(void **state)
+/* Blocks that have a tile of keys together are more, each of fewer steps; they leave sums for the last. */
+static void tiles_of_keys_are_parted(void **state)
 {
   (void)state;
   const char *const mqa = "bwd-bf16-b1-h8k1-q4096-k4096-d128";
   is_work(8 * 4096 + 160 + 7 * 8, mqa, "bwd_ws:Br64-Bc128", 1, 132);
   is_work(4 * 4096 + 160 + 3 * 8, mqa, "bwd_ws:Br64-Bc128-G2", 1, 132);
   is_work(4096 + 160, mqa, "bwd_ws:Br64-Bc128-G8", 1, 256);
-  /* Of one head for each of K and V half of two parts is idle, but for its beginning and end. */
-  is_work(4096 + 160 + 160, "bwd-bf16-b1-h4-q4096-k4096-d128", "bwd_ws:Br64-Bc128-G2", 1, 128);
+  /* One head alone, too, as far as it has two steps for each. */
+  is_work(2048 + 160, "bwd-bf16-b1-h2-q4096-k4096-d128", "bwd_ws:Br64-Bc128-G2", 1, 128);
+  is_work(128 + 160 + 160, "bwd-bf16-b1-h64-q128-k256-d128", "bwd_ws:Br64-Bc128-G2", 1, 128);
   const fat_room room = {132, 1.0 / 132, 1e-9};
   fat_problem p;
   MUST(fat_problem_parse(mqa, &p, err));
@@ -541,7 +542,7 @@ int main(void)
       cmocka_unit_test(a_backward_has_launches_beside),
       cmocka_unit_test(blocks_that_stay_are_as_others),
       cmocka_unit_test(blocks_have_whole_heads),
-      cmocka_unit_test(heads_that_share_keys_are_parted),
+      cmocka_unit_test(tiles_of_keys_are_parted),
       cmocka_unit_test(masks),
       cmocka_unit_test(backward),
       cmocka_unit_test(blocks_are_reached_at_once),

@@ -9,8 +9,8 @@
 //: key_task -- what one block does: a tile of K and V for all query heads that share it, of which `head` is the first
 struct key_task {
   i32 head, j0;
-% if heads_parted then
-  i32 part; // of those heads it has some, and this is their number among the parts of all
+% if steps_parted then
+  i32 part, number; // of its steps it has some (ws_parts.cuh), which part this is; the tile's number among those of all
 % end
 };
 
@@ -25,14 +25,17 @@ __device__ __forceinline__ key_task key_task_of(const call &a, i32 block)
 % if in_line then
   const line<Bc> keys(key_line(a));
 % end
-  const portion mine = portion_of(block, $(in_line and "a.hk, keys.all" or "a.b * a.hk" .. (heads_parted and " * parts" or "") .. ", ceil_div(a.k, Bc)"), $(together));
+% local by, tiles = steps_parted and " * parts" or "", in_line and "keys.all" or "ceil_div(a.k, Bc)"
+  const portion mine = portion_of(block, $(in_line and "a.hk" or "a.b * a.hk")$(by), $(tiles), $(together));
+% local head, which = "mine.head", ""
+% if steps_parted then
+%   head, which = "mine.head / parts", string.format(", mine.head %% parts, mine.head / parts * %s + mine.nth", tiles)
+% end
 % if in_line then
   const i32 b = keys.batch_of(mine.nth);
-  return {(b * a.hk + mine.head) * (a.h / a.hk), keys.tile_begin(b, mine.nth)};
-% elseif heads_parted then
-  return {mine.head / parts * (a.h / a.hk) + heads_ahead(a, mine.head % parts), Bc * mine.nth, mine.head};
+  return {(b * a.hk + $(head)) * (a.h / a.hk), keys.tile_begin(b, mine.nth)$(which)};
 % else
-  return {mine.head * (a.h / a.hk), Bc * mine.nth};
+  return {$(head) * (a.h / a.hk), Bc * mine.nth$(which)};
 % end
 }
 

@@ -78,7 +78,7 @@ __device__ __forceinline__ void release_Q(i32 n)
 //: row_steps -- the tiles of Q that see a tile of keys, head after head of those that share it: one step each
 struct row_steps {
   spans visit; // of a head
-  i32 head, steps, tiles; // the first head; steps of all heads; tiles of a head
+  i32 head, steps, tiles;$(steps_parted and "\n  i32 first, blocks;" or "") // the first head; steps of all heads; tiles of a head; where steps are parted, the first head's first tile, and the blocks that have them
 % if in_line then
   i32 number; // of its first tile
 % end
@@ -105,9 +105,9 @@ struct row_steps {
   }
 % else
   __device__ __forceinline__ row_steps(const call &a, const key_task &my$(stays and ", i32 before_, i32 round_" or ""))
-      : visit(range_rows(a, sequence_of(a, my.head), my.j0)), head(my.head), steps((visit.last - visit.first) * $(heads_parted and "heads_of_part(a, my)" or "(a.h / a.hk)")),
-        tiles($(in_line and "row_line(a).all" or "ceil_div(a.q, Br)"))$(in_line and ", number(first_number(a, my.head))" or "")$(batch_kept and ", batch(i32(anew(my.head / a.h)))" or "")$(stays and ", before(before_), round(round_)" or "")
-  {
+      : visit(range_rows(a, sequence_of(a, my.head), my.j0)), head(my.head), steps((visit.last - visit.first) * (a.h / a.hk)),
+        tiles($(in_line and "row_line(a).all" or "ceil_div(a.q, Br)"))$(in_line and not steps_parted and ", number(first_number(a, my.head))" or "")$(batch_kept and ", batch(i32(anew(my.head / a.h)))" or "")$(stays and ", before(before_), round(round_)" or "")
+  {$(steps_parted and "\n    take_part(*this, my);" or "")$(steps_parted and in_line and "\n    number = first_number(a, head);" or "")
   }
 % end
 % if stays then
@@ -145,7 +145,7 @@ struct row_step {
   __device__ __forceinline__ void go_on() { listed = listed_tile(from.visit, ++n); }
 % else
   i32 head, tile$(in_line and ", first" or "");$(in_line and " // the number of the head's first tile" or "")
-  __device__ __forceinline__ explicit row_step(const row_steps &from_) : from(from_), head(from_.head), tile(from_.visit.$(ordered and "last - 1" or "first"))$(in_line and ", first(from_.number)" or "") {}
+  __device__ __forceinline__ explicit row_step(const row_steps &from_) : from(from_), head(from_.head), tile(from_.$(ordered and "visit.last - 1" or steps_parted and "first" or "visit.first"))$(in_line and ", first(from_.number)" or "") {}
   // Among the tiles of all heads and batches, each a block of `prepare`.
   __device__ __forceinline__ i32 number() const { return $(in_line and "first" or "head * from.tiles") + tile; }
   __device__ __forceinline__ rows_at at(const call &a) const

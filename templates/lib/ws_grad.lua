@@ -281,20 +281,4 @@ function ws.work(c, p, of, bytes, steps)
   return parts.work(all, p, of)
 end
 
--- Rows of a table of defaults: under a mask the longest begin first.
-function ws.defaults(rows)
-  local all = {}
-  for _, row in ipairs(rows) do
-    for _, Z in ipairs(row.Z or { 8, 1 }) do
-      local c = {}
-      for _, name in ipairs { "Br", "Bc", "s", "t", "S", "R", "H", "O", "K", "E", "B", "T", "G", "most" } do c[name] = row[name] end
-      c.Z, c.meant = Z, function(p, g) -- of blocks few heads at once, whose rows stay in L2
-        return (Z == 1 or not p.has.bs) and (not row.listed or ws.listed(p)) and (not row.meant or row.meant(p, g))
-      end
-      all[#all + 1] = c
-    end
-  end
-  return all
-end
-
 return ws
