@@ -1,25 +1,17 @@
 /* mod_print.c -- an expression as canonical text. */
 #include "mod.h"
 
-#include <locale.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 void fat_mod_print_number(float x, fat_text *out)
 {
-  char text[32];
+  char text[FAT_TEXT_NUMBER];
   if (isinf(x)) {
     fat_text_add(out, x < 0 ? "-inf" : "inf");
     return;
   }
-  snprintf(text, sizeof text, "%.9g", (double)x);
-  const char *point = localeconv()->decimal_point; /* of some languages two bytes */
-  char *at = strcmp(point, ".") != 0 ? strstr(text, point) : NULL;
-  if (at) {
-    *at = '.';
-    memmove(at + 1, at + strlen(point), strlen(at + strlen(point)) + 1);
-  }
+  fat_text_number((double)x, 9, text);
   fat_text_format(out, "%s%s", text, strpbrk(text, ".e") ? "" : ".0");
 }
 

@@ -10,8 +10,10 @@
 #include "library.h"
 #include "sees.h"
 #include <lauxlib.h>
+#include <locale.h>
 #include <lua.h>
 #include <lualib.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,15 +233,42 @@ static fat_status explain(const fat_script *s, int code, fat_error *err)
   return fat_status_fail(err, FAT_E_TEMPLATE, "%s", message);
 }
 
+/* Numbers have a point in templates and in what they answer, whatever the calling program's language has: Lua
+ * asks the locale, and refuses "0.5" where that has a point of two bytes. glibc has this one without memory;
+ * 0 leaves a thread's as it is. */
+static locale_t plain;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void find_plain(void)
+{
+  plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+static locale_t enter_plain(void)
+{
+  pthread_once(&once, find_plain);
+  return uselocale(plain);
+}
+
+double fat_script_number(const char *text, char **end)
+{
+  const locale_t before = enter_plain();
+  const double x = strtod(text, end);
+  uselocale(before);
+  return x;
+}
+
 /* The one lua_pcall. Leaves the stack as it was. */
 static fat_status protected_call(fat_script *s, request *q, fat_error *err)
 {
+  const locale_t before = enter_plain();
   s->instructions = 0;
   s->tripped = s->capped = false;
   lua_sethook(s->lua, count_hook, LUA_MASKCOUNT, HOOK_STEP);
   lua_pushcfunction(s->lua, perform);
   lua_pushlightuserdata(s->lua, q);
   int code = lua_pcall(s->lua, 1, 0, 0);
+  uselocale(before);
   fat_status status = code == LUA_OK ? FAT_OK : explain(s, code, err);
   lua_settop(s->lua, 0);
   return status;

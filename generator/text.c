@@ -7,6 +7,7 @@
 #include "sha.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <sha2.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -178,6 +179,18 @@ void fat_text_hash(const void *bytes, size_t n, char hash[FAT_HASH_SIZE])
     hash[2 * i + 1] = digits[digest[i] & 15];
   }
   hash[2 * sizeof digest] = 0;
+}
+
+const char *fat_text_number(double x, int digits, char buffer[FAT_TEXT_NUMBER])
+{
+  snprintf(buffer, FAT_TEXT_NUMBER, "%.*g", digits, x);
+  const char *point = localeconv()->decimal_point; /* of some languages two bytes */
+  char *at = strcmp(point, ".") != 0 ? strstr(buffer, point) : NULL;
+  if (at != NULL) {
+    *at = '.';
+    memmove(at + 1, at + strlen(point), strlen(at + strlen(point)) + 1);
+  }
+  return buffer;
 }
 
 size_t fat_text_character(const char *text, size_t n)

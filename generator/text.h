@@ -47,6 +47,10 @@ static inline bool fat_text_is_letter(char c)
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
+/* x in so many digits, as %g writes it, but with a point whatever the locale has; what `buffer` has then. */
+enum { FAT_TEXT_NUMBER = 48 };
+const char *fat_text_number(double x, int digits, char buffer[FAT_TEXT_NUMBER]);
+
 /* Bytes of the UTF-8 character at `text`, of `n` that are there; 0: it is none, as a surrogate or a longer
  * form than its shortest, which readers of JSON refuse. */
 size_t fat_text_character(const char *text, size_t n);

@@ -174,15 +174,15 @@ static void describe_why(const fat_text *why, fat_text *out)
 
 static fat_status describe(const fatune_plan *plan, const fat_choice *c, fat_text *out, fat_error *err)
 {
-  char problem[FAT_PROBLEM_TEXT], facts[FAT_GPU_FACTS];
+  char problem[FAT_PROBLEM_TEXT], facts[FAT_GPU_FACTS], ms[FAT_TEXT_NUMBER];
   fat_text_format(out, "problem %s\n", fat_problem_print(&plan->problem, problem));
   fat_text_format(out, "device %s %s\n", c->gpu.name, fat_gpu_facts(&c->gpu, facts));
   fat_text_format(out, "pick %s\n", fat_pick_step_name(c->step));
   describe_kernel(out, "kernel", &c->main);
   if (c->row.found)
-    fat_text_format(out, "row-problem %s\nrow-device %s %s\nrow-origin %s\nrow-ms %.6g\nrow-date %s\n",
-                    c->row.problem, c->row.gpu, c->row.facts, fat_db_origin_name(c->row.origin), c->row.ms,
-                    c->row.date);
+    fat_text_format(out, "row-problem %s\nrow-device %s %s\nrow-origin %s\nrow-ms %s\nrow-date %s\n",
+                    c->row.problem, c->row.gpu, c->row.facts, fat_db_origin_name(c->row.origin),
+                    fat_text_number(c->row.ms, 6, ms), c->row.date);
   if (c->row.found && c->row.differences[0])
     fat_text_format(out, "row-differences %s\n", c->row.differences);
   if (c->has_twin)
