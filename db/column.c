@@ -161,6 +161,9 @@ fat_status fat_db_trial_check(const fat_trial *t, fat_error *err)
                            " NVRTC_* of the environment");
   if (t->outcome == FAT_OUT_OK && t->origin == FAT_MEASURED && !(t->ms > 0))
     return fat_status_fail(err, FAT_E_INPUT, "a measured trial with outcome ok has no time: ms is %g", t->ms);
+  if (t->outcome == FAT_OUT_OK && t->error_max > t->error_allowed)
+    return fat_status_fail(err, FAT_E_INPUT, "a trial with outcome ok is off by %g: allowed are %g",
+                           t->error_max, t->error_allowed);
   if (t->mean <= 0)
     return fat_status_fail(err, FAT_E_INPUT, "the mean of a trial's kinds of data is %g", t->mean);
   return FAT_OK;

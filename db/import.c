@@ -1,19 +1,11 @@
-/* import.c -- rows from elsewhere: JSON lines, or another database. Parameters and results.
- *
- * Every value goes through the same readers as a stored row or a word on the command line (row.c), so a line
- * or a file made by anybody can at worst claim times that are not true. Source and binaries are made here,
- * by our own templates and compiler; those of a database come along where it could be used as it stands: it
- * passes what access.c asks of a file, and has the owner of ours. One transaction: all of an import counts,
- * or nothing of it. A line {"shared": {...}} is no row: the rows below it, up to the next such line, have
- * what it says and they do not. */
+/* import.c -- rows from elsewhere as JSON lines (take.c). Parameters and results; source and binaries are
+ * made here, by our own templates and compiler. One transaction: all of an import counts, or nothing of it. A
+ * line {"shared":
+ * {...}} is no row: the rows below it, up to the next such line, have what it says and they do not. */
 #include "private.h"
 #include "prose.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 /* Of a row, which may have 100,000 samples, and of what rows share, which is read again for each of them. */
 enum { LINE_MAX_BYTES = 1 << 22, SHARED_MAX_BYTES = 1 << 16 };
@@ -41,6 +33,11 @@ static const char *prose_of(int column)
   return NULL;
 }
 
+/* A value of JSON, by its path; a blob, which no column is, for one that SQLite would take as a number or a
+ * text. */
+#define VALUE                                                                                                \
+  "iif(json_type(j, '$.%1$s') IN ('true', 'false', 'array', 'object'), x'', json_extract(j, '$.%1$s'))"
+
 /* A line ?1 as a row, over what the lines above share, ?2. */
 static fat_status line_sql(fat_text *sql, fat_error *err)
 {
@@ -53,9 +50,9 @@ static fat_status line_sql(fat_text *sql, fat_error *err)
     else if (f->value == FAT_VALUE_SAMPLES)
       fat_text_add(sql, "coalesce(json_array_length(?1, '$.samples'), 0)");
     else if (old)
-      fat_text_format(sql, "iif(old, %s, json_extract(j, '$.%s'))", old, f->path);
+      fat_text_format(sql, "iif(old, %2$s, " VALUE ")", f->path, old);
     else
-      fat_text_format(sql, "json_extract(j, '$.%s')", f->path);
+      fat_text_format(sql, VALUE, f->path);
   }
   fat_text_add(
       sql, " FROM (SELECT j, json_type(j, '$.made_by') IS NULL AS old, json_extract(j, '$.detail') AS detail,"
@@ -67,121 +64,15 @@ static fat_status line_sql(fat_text *sql, fat_error *err)
 static const char LINE_NEWER[] = "SELECT json_extract(?1, '$.fatune') > 1",
                   LINE_SHARED[] = "SELECT json_extract(?1, '$.shared') WHERE " IS_OBJECT
                                   " AND json_type(?1, '$.shared') = 'object'";
-static const char
-    LINE_TIMES[] = /* as FAT_DB_TIMES; grouped, since a join would walk all clocks for each sample */
-    "SELECT max(ms), max(clock), NULL, place FROM (SELECT value AS ms, NULL AS clock, key AS place, 1 AS "
-    "timed"
+/* As FAT_DB_TIMES; grouped, since a join would walk all clocks for each sample. */
+static const char LINE_TIMES[] =
+    "SELECT max(ms), max(clock), NULL, place FROM"
+    " (SELECT iif(type IN ('true', 'false'), 'no number', value) AS ms, NULL AS clock, key AS place,"
+    " 1 AS timed"
     " FROM json_each(?1, '$.samples') WHERE json_type(?1, '$.samples') = 'array'"
     " UNION ALL SELECT NULL, value, key, 0 FROM json_each(?1, '$.clocks')) GROUP BY place HAVING max(timed)"
-    " UNION ALL SELECT k.value, NULL, k.key, 1000000 + k.id FROM json_each(?1, '$.kinds') k"
-    " WHERE json_type(?1, '$.kinds') = 'object' ORDER BY place";
-
-static void refuse(fat_import *counts, const char *where, long number, const char *why)
-{
-  if (counts->refused++ == 0)
-    snprintf(counts->first_refusal, sizeof counts->first_refusal, "%s %ld: %.200s", where, number, why);
-}
-
-/* -- one row into our file */
-
-static fat_status run_of(fat_db *db, const fat_db_row *row, int64_t *id, fat_error *err)
-{
-  const fat_trial *t = &row->trial;
-  FAT_TRY(
-      fat_db_do(db, FAT_SQL_RUN_FIND, id, err, "tttt", row->version, t->driver, row->nvrtc, t->templates));
-  if (*id)
-    return FAT_OK;
-  fat_run run = {.command = "import",
-                 .version = row->version,
-                 .driver = t->driver,
-                 .nvrtc = row->nvrtc,
-                 .templates = t->templates};
-  return fat_db_run_add(db, "imported", &run, id, err);
-}
-
-/* A date ahead of ours would outrank everything that is tuned here until then. */
-static bool is_future(const char *date)
-{
-  char limit[40] = "";
-  struct tm utc;
-  time_t soon = time(NULL) + 24 * 3600;
-  return !gmtime_r(&soon, &utc) || !strftime(limit, sizeof limit, "%Y-%m-%dT%H:%M:%S", &utc) ||
-         strncmp(date, limit, strlen(limit)) > 0;
-}
-
-/* What a row was made into, of a file that is trusted; each content is checked against its hash. Nothing
- * unless all of it is there and whole. */
-static fat_status code_of(fat_db *from, const fat_db_row *row, fat_code *code, char target[16],
-                          fat_error *err)
-{
-  unsigned char *text;
-  size_t size;
-  if (!from || !*row->recipe || !*row->binary)
-    return FAT_OK;
-  FAT_TRY(fat_db_content(from, "main", FAT_DB_SOURCE, row->trial.source_hash, &text, &size, NULL, err));
-  code->source = (char *)text;
-  FAT_TRY(fat_db_content(from, "main", FAT_DB_RECIPE, row->recipe, &text, &size, NULL, err));
-  code->recipe = (char *)text;
-  return fat_db_content(from, "main", FAT_DB_BINARY, row->binary, &code->cubin, &code->cubin_size, target,
-                        err);
-}
-
-/* Puts a row with its code; where `known` is the id of a row of ours, the code alone. */
-static fat_status put_with_code(fat_db *db, fat_db_row *row, int64_t known, fat_import *counts,
-                                fat_error *err)
-{
-  char target[16] = "";
-  fat_code code = {0};
-  fat_status status = code_of(counts->code_from, row, &code, target, err);
-  const fat_artifact artifact = {code.source, code.recipe, code.cubin, code.cubin_size, row->binary, target};
-  const bool whole = code.source && code.recipe && code.cubin;
-  if (status == FAT_OK && !known)
-    status = fat_db_put_row(db, &row->trial, whole ? &artifact : NULL, row->trial.date, err);
-  else if (status == FAT_OK && whole)
-    status = fat_db_put_code(db, known, &artifact, err);
-  if (status == FAT_OK) {
-    counts->added += !known;
-    counts->with_code += whole;
-  }
-  fat_db_code_free(&code);
-  return status;
-}
-
-static fat_status put_row(fat_db *db, fat_db_row *row, fat_import *counts, fat_error *err)
-{
-  bool better;
-  int64_t bare;
-  fat_trial *t = &row->trial;
-  FAT_TRY(fat_db_put_compare(db, t, &better, &bare, err));
-  if (!better) {
-    counts->kept++;
-    return bare && counts->code_from ? put_with_code(db, row, bare, counts, err) : FAT_OK;
-  }
-  FAT_TRY(run_of(db, row, &t->run, err));
-  t->log = "";
-  return put_with_code(db, row, 0, counts, err);
-}
-
-/* One row that a statement stands on. `status` of a refusal is FAT_OK: it is counted. */
-static fat_status take(fat_db *db, sqlite3_stmt *stmt, sqlite3_stmt *samples, fat_db_row *row,
-                       const char *where, long number, fat_import *counts, fat_error *err)
-{
-  fat_error why = {0};
-  fat_status status = fat_db_row_read(stmt, row, &why);
-  if (status == FAT_OK && !counts->any_date && is_future(row->trial.date))
-    status = fat_status_fail(&why, FAT_E_CORRUPT, "date %s is in the future", row->trial.date);
-  if (status == FAT_OK)
-    status = fat_db_row_samples(samples, row, &why);
-  if (status == FAT_E_CORRUPT) {
-    refuse(counts, where, number, why.text);
-    return FAT_OK;
-  }
-  if (status != FAT_OK)
-    return fat_status_fail(err, status, "%s", why.text);
-  return put_row(db, row, counts, err);
-}
-
-/* -- JSON lines */
+    " UNION ALL SELECT iif(k.type IN ('true', 'false'), 'no number', k.value), NULL, k.key, 1000000 + k.id"
+    " FROM json_each(?1, '$.kinds') k WHERE json_type(?1, '$.kinds') = 'object' ORDER BY place";
 
 typedef struct reading {
   fat_db *db;
@@ -241,28 +132,28 @@ static fat_status take_line(reading *r, const char *line, size_t length, long nu
   bool shared = false, found = false, newer = false;
   fat_error why = {0};
   if (length > LINE_MAX_BYTES) {
-    refuse(r->counts, "line", number, "longer than 4 MiB");
+    fat_db_take_refuse(r->counts, "line", number, "longer than 4 MiB");
     return FAT_OK;
   }
   fat_status status = look_newer(r, line, length, &newer, &why);
   if (newer) {
-    refuse(r->counts, "line", number, "written by a newer fatune, in another way: update fatune");
+    fat_db_take_refuse(r->counts, "line", number, "written by a newer fatune, in another way: update fatune");
     return FAT_OK;
   }
   if (status == FAT_OK)
     status = take_shared(r, line, length, &shared, &why);
   if (status == FAT_OK && shared && r->common.length > SHARED_MAX_BYTES) {
     fat_text_clear(&r->common);
-    refuse(r->counts, "line", number, "what rows share is longer than 64 KiB");
+    fat_db_take_refuse(r->counts, "line", number, "what rows share is longer than 64 KiB");
   }
   if (status == FAT_OK && !shared)
     status = find_row(r, line, length, &found, &why);
   if (status == FAT_E_DB) /* SQLite's "malformed JSON" */
     status = FAT_OK;
   if (status == FAT_OK && found)
-    status = take(r->db, r->row, r->samples, &r->space, "line", number, r->counts, &why);
+    status = fat_db_take_row(r->db, r->row, r->samples, &r->space, "line", number, r->counts, &why);
   else if (status == FAT_OK && !shared)
-    refuse(r->counts, "line", number, "no JSON object");
+    fat_db_take_refuse(r->counts, "line", number, "no JSON object");
   fat_db_release(r->row);
   fat_db_release(r->samples);
   return status == FAT_OK ? status : fat_status_fail(err, status, "%s", why.text);
@@ -332,69 +223,4 @@ fat_status fat_db_import_shipped(fat_db *db, const char *json_lines, size_t leng
                                  fat_error *err)
 {
   return import(db, json_lines, length, true, counts, err);
-}
-
-/* -- another database */
-
-static fat_status take_database(fat_db *db, fat_db *from, fat_import *counts, fat_error *err)
-{
-  fat_db_rows rows = {0};
-  bool more = true;
-  fat_status status = fat_db_rows_open(from, "main", " WHERE t.latest = 1 ORDER BY t.id", true, &rows, err);
-  while (status == FAT_OK) {
-    status = fat_db_step(from, rows.stmt, &more, err);
-    if (status != FAT_OK || !more)
-      break;
-    int64_t id = sqlite3_column_int64(rows.stmt, FAT_ROW_id);
-    status = fat_db_bind(from, rows.samples, err, "i", id);
-    if (status == FAT_OK)
-      status = take(db, rows.stmt, rows.samples, &rows.row, "trial", (long)id, counts, err);
-    fat_db_release(rows.samples);
-  }
-  fat_db_rows_close(from, &rows);
-  return status;
-}
-
-/* Whether the other file, which lies at `real`, could be opened as one's own database, and belongs to whom
- * ours does. */
-static bool is_ours(const fat_db *db, const char *other_path, char real[FAT_DB_PATH])
-{
-  bool exists;
-  struct stat here, there;
-  return !db->memory && fat_db_access(other_path, FAT_DB_READ, real, &exists, NULL) == FAT_OK &&
-         stat(real, &there) == 0 && stat(db->path, &here) == 0 && here.st_uid == there.st_uid;
-}
-
-/* Undoes a transaction that was broken off: the first who may write the file does that by reading it. */
-static void undo(const char *path)
-{
-  char journal[FAT_DB_PATH + sizeof "-journal"];
-  sqlite3 *sql = NULL;
-  snprintf(journal, sizeof journal, "%s-journal", path);
-  if (access(journal, F_OK) == 0 && sqlite3_open_v2(path, &sql, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK)
-    sqlite3_exec(sql, "SELECT 1 FROM sqlite_schema", NULL, NULL, NULL);
-  sqlite3_close(sql);
-}
-
-fat_status fat_db_merge(fat_db *db, const char *other_path, fat_import *counts, fat_error *err)
-{
-  fat_db *from = NULL;
-  char real[FAT_DB_PATH];
-  memset(counts, 0, sizeof *counts);
-  FAT_TRY(fat_db_ready(db, true, err));
-  /* What was judged is what is opened: whoever owns a link on the way may turn it in between. */
-  const bool ours = is_ours(db, other_path, real);
-  if (ours)
-    undo(real);
-  FAT_TRY(fat_db_open_foreign(ours ? real : other_path, &from, err));
-  counts->code_from = ours ? from : NULL;
-  fat_status status = fat_db_begin(db, err);
-  if (status == FAT_OK)
-    status = take_database(db, from, counts, err);
-  status = fat_db_end(db, status, err);
-  fat_db_close(from);
-  counts->code_from = NULL;
-  if (status != FAT_OK)
-    memset(counts, 0, sizeof *counts);
-  return status;
 }

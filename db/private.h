@@ -270,4 +270,10 @@ fat_status fat_db_put_compare(fat_db *db, const fat_trial *trial, bool *better, 
 /* fat_db_put_artifact inside a transaction that is open. */
 fat_status fat_db_put_code(fat_db *db, int64_t trial, const fat_artifact *artifact, fat_error *err);
 
+/* One row from elsewhere, on which a statement stands, with the statement of its samples. A row that is
+ * refused is counted, with where it stood, and is no failure. */
+fat_status fat_db_take_row(fat_db *db, sqlite3_stmt *stmt, sqlite3_stmt *samples, fat_db_row *row,
+                           const char *where, long number, fat_import *counts, fat_error *err);
+void fat_db_take_refuse(fat_import *counts, const char *where, long number, const char *why);
+
 #endif

@@ -38,7 +38,7 @@ static void fill(fat_db *db)
   MUST(fat_db_run_begin(db, &run, &id, err));
   fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br16", 1.2);
   t.run = id, t.origin = FAT_MEASURED, t.samples = times, t.clocks = clocks, t.sample_count = 3;
-  t.error_max = INFINITY, t.error_allowed = 1e-3;
+  t.error_max = t.error_allowed = INFINITY;
   t.mean = 1.3, t.kind_count = 2;
   t.kinds[0] = (fat_kind_time){"normal", 1.2}, t.kinds[1] = (fat_kind_time){"fall4", 1.4083333333333334};
   t.driver = "580.1";
@@ -152,6 +152,13 @@ static const struct {
     {"\"ms\":2.0", "\"ms\":1e999", "ms"},
     {"\"ms\":2.0", "\"ms\":\"2\"", "ms"},
     {"\"ms\":2.0", "\"ms\":[2]", "ms"},
+    {"\"ms\":2.0", "\"ms\":true", "ms"},
+    {"\"registers\":64", "\"registers\":false", "registers"},
+    {"\"config\":\"fwd:Br16\"", "\"config\":[\"fwd:Br16\"]", "config"},
+    {"\"driver\":\"", "\"driver\":{},\"drives\":\"", "driver"},
+    {"\"error_max\":", "\"error_allowed\":1e-9,\"error_max\":1,\"was\":", "off by 1"},
+    {"\"samples\":[]", "\"samples\":[true]", "samples"},
+    {"\"kinds\":{}", "\"kinds\":{\"wide\":true}", "kind"},
     {"\"registers\":64", "\"registers\":null", "registers"},
     {"\"registers\":64", "\"registers\":64.5", "registers"},
     {"\"registers\":64", "\"registers\":1000000", "registers"},
