@@ -151,8 +151,8 @@ static bool stored_row(fat_script *script, const fat_gpu *gpu, int of, int held,
   }
   if (common < FEW || fat_config_parse(rows[fastest].config, &config, NULL) != FAT_OK)
     return false;
-  const fat_room room = fat_waves_room(gpu);
-  const fat_reach reach = fat_waves_reach(&s->problem, &room);
+  const fat_room room = fat_reach_room(gpu);
+  const fat_reach reach = fat_reach_of(&s->problem, &room);
   *c = (fat_candidate){.found = true, .same_device = true, .shape = s->problem, .ms = rows[fastest].ms};
   c->at = fat_candidate_measure(&s->problem);
   c->waves = fat_waves_of(&config, s->problem.op,
@@ -191,7 +191,7 @@ static void tell(const char *what, const sum *nearest, const sum *pick)
 /* Holds one out: [0] for all, [1] where the picked config's tiles make few waves. */
 static void hold_out(fat_script *script, const fat_gpu *gpu, int held, sum nearest[2], sum pick[2])
 {
-  const fat_room room = fat_waves_room(gpu);
+  const fat_room room = fat_reach_room(gpu);
   const fat_asked asked = fat_candidate_asked(&shapes[held].problem, &room);
   fat_candidate c, near = {0}, best = {0};
   double least = INFINITY;

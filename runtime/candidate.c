@@ -65,7 +65,7 @@ bool fat_candidate_near(const fat_measure *a, const fat_measure *b)
 
 fat_asked fat_candidate_asked(const fat_problem *p, const fat_room *room)
 {
-  return (fat_asked){p, fat_candidate_measure(p), fat_waves_reach(p, room)};
+  return (fat_asked){p, fat_candidate_measure(p), fat_reach_of(p, room)};
 }
 
 bool fat_candidate_same(const fat_problem *a, const fat_problem *b)
@@ -133,8 +133,8 @@ void fat_candidate_read(const fat_trial *t, const fat_candidate_scale *scale, fa
                          .mean = t->mean,
                          .sms = t->gpu.sms};
   row->at = fat_candidate_measure(&t->problem);
-  const fat_room room = fat_waves_room(&t->gpu);
-  const fat_reach reach = fat_waves_reach(&t->problem, &room);
+  const fat_room room = fat_reach_room(&t->gpu);
+  const fat_reach reach = fat_reach_of(&t->problem, &room);
   row->waves = fat_waves_of(&t->config, t->problem.op, t->blocks_per_sm);
   row->pace = fat_waves_pace(&row->waves, &reach, t->ms, fat_waves_work(&row->waves, &reach));
   row->eligible = t->eligible;

@@ -215,7 +215,7 @@ static void note_defaults(void *user, fat_ahead *ahead)
  * calls of such sizes these are given it. Whether there is such a row. */
 static bool foretell(fat_choosing *c, fat_pick *pick)
 {
-  const fat_room room = fat_waves_room(&c->out->gpu);
+  const fat_room room = fat_reach_room(&c->out->gpu);
   fat_pick_question q = fat_take_question(c);
   fat_problem plain;
   fat_candidate row;

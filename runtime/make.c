@@ -281,7 +281,7 @@ static fat_status make(fatune *h, fatune_plan *plan, fat_error *err)
   }
   FAT_TRY(fat_device_facts(h->driver, plan->context.device, &device, err));
   plan->sms = device.sms;
-  plan->room = fat_waves_room(&device);
+  plan->room = fat_reach_room(&device);
   const fat_ask ask = ask_of(h, plan, &device);
   status = plan->is_family ? make_family(plan, &ask, &text, err) : make_problem(plan, &ask, &text, err);
   plan->text = text.data;

@@ -342,7 +342,7 @@ fat_status fat_pick_answer(fat_db *db, const fat_pick_question *question, fat_pi
                            fat_error *err)
 {
   const fat_pick_question *q = question;
-  pass p = {.question = q, .room = fat_waves_room(q->gpu), .pick = pick};
+  pass p = {.question = q, .room = fat_reach_room(q->gpu), .pick = pick};
   p.asked = fat_candidate_asked(q->problem, &p.room);
   fat_pick_list none = {0}, *list = &none;
   *pick = (fat_pick){0};

@@ -21,35 +21,7 @@
 #define FAT_WAVES_H
 
 #include "config.h"
-#include "gpu.h"
-#include "problem.h"
-
-/* What a GPU gives to tiles. */
-typedef struct fat_room {
-  double sms, per_sm; /* SMs, 1 / SMs */
-  double ms_per_byte; /* that device memory takes; 0: not known */
-} fat_room;
-fat_room fat_waves_room(const fat_gpu *gpu);
-
-/* A problem on a GPU, as tiles see it. The backward's tiles are of K, and pass over rows of Q of all heads
- * that share it. */
-typedef struct fat_reach {
-  double rows, heads;                    /* that are cut into tiles: of a head; heads in all batches */
-  double group;                          /* heads that share one of K and V */
-  double keys;                           /* of a head's tiles: all there are */
-  double passes;                         /* heads whose keys a tile passes, each in tiles of their own */
-  double mean, most;                     /* that a row sees, in all passes */
-  double ends;                           /* of a row's interval of keys: how many move from row to row */
-  double per_split;                      /* 1 / keys of a split where the problem says that; else 0 */
-  double per_block_rows, per_block_keys; /* 1 / rows and keys of a block that is there or not; else 0 */
-  double sms, per_sm;
-  double least_ms; /* that device memory takes for Q, K, V and O */
-  double D_ms;     /* of a backward: that it takes for D = rowsum(dO O) */
-  double sums_ms;  /* and for dQ's sums, which are cleared and rounded */
-  double part_ms;  /* and for what each part of the heads that share K and V leaves of dK and dV */
-  double split_ms; /* of a forward: that a launch takes to merge what one split leaves of all rows */
-} fat_reach;
-fat_reach fat_waves_reach(const fat_problem *p, const fat_room *room);
+#include "reach.h"
 
 /* What a config makes of any problem of its family. */
 typedef struct fat_waves {
@@ -86,10 +58,6 @@ typedef struct fat_demand {
 fat_demand fat_waves_work(const fat_waves *w, const fat_reach *r);
 /* The part of a tile that keys take, not its beginning and end, as far as that is told apart. */
 double fat_waves_tile_part(const fat_waves *w, const fat_reach *r);
-
-/* The least that is believed of a time foretold, ms: below it a call waits more than it works, tiles of any
- * size alike, and what is near decides. */
-#define FAT_WAVES_FLOOR 0.003
 
 /* What `ms` for so much work says of another amount. */
 typedef struct fat_pace {

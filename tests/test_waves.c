@@ -11,8 +11,8 @@ static double work_of(const char *problem, const char *config, int blocks, int64
   fat_config c;
   MUST(fat_problem_parse(problem, &p, err));
   MUST(fat_config_parse(config, &c, err));
-  const fat_room room = fat_waves_room(&(fat_gpu){.sms = (int)sms});
-  const fat_reach reach = fat_waves_reach(&p, &room);
+  const fat_room room = fat_reach_room(&(fat_gpu){.sms = (int)sms});
+  const fat_reach reach = fat_reach_of(&p, &room);
   const fat_waves waves = fat_waves_of(&c, p.op, blocks);
   return fat_waves_work(&waves, &reach).tiles;
 }
@@ -96,7 +96,7 @@ static void nothing_to_do(void **state)
   is_work(0.5 * 80, "fwd-f16-b1-h8-q64-k0-d64", "fwd:Br64-Bc64", 2, 132);
   fat_problem least;
   MUST(fat_problem_parse("fwd-f16-b1-h1-q1-k1-d64", &least, err));
-  assert_true(fat_waves_reach(&least, &(fat_room){132, 1.0 / 132, 1e-9}).least_ms == FAT_WAVES_FLOOR);
+  assert_true(fat_reach_of(&least, &(fat_room){132, 1.0 / 132, 1e-9}).least_ms == FAT_REACH_FLOOR);
   const fat_pace pace =
       fat_waves_pace(&(fat_waves){.wanted = 0}, &(fat_reach){.keys = 0}, 1, (fat_demand){0});
   assert_true(fat_waves_ms(&pace, &(fat_reach){0}, (fat_demand){100, 0}) == pace.once);
@@ -192,7 +192,7 @@ static void merging_takes_time(void **state)
   const fat_room room = {.sms = 132, .per_sm = 1.0 / 132};
   MUST(fat_problem_parse("fwd-f16-b8-h32k8-q4-k8192-d128", &four, err));
   MUST(fat_problem_parse("fwd-f16-b3-h7k1-q9-k8211-d128", &many, err));
-  const fat_reach from = fat_waves_reach(&four, &room), to = fat_waves_reach(&many, &room);
+  const fat_reach from = fat_reach_of(&four, &room), to = fat_reach_of(&many, &room);
   fat_waves w = waves_of(config, FAT_FWD);
   w.blocks = 2;
   w.per_block = 0.5;
@@ -216,7 +216,7 @@ static void a_backward_has_launches_beside(void **state)
   const fat_room room = {.sms = 132, .per_sm = 1.0 / 132, .ms_per_byte = 1e-9};
   MUST(fat_problem_parse("bwd-bf16-b1-h16-q16384-k16384-d128", &far, err));
   MUST(fat_problem_parse("bwd-bf16-b16-h16-q1024-k1024-d128", &near, err));
-  const fat_reach from = fat_waves_reach(&far, &room), to = fat_waves_reach(&near, &room);
+  const fat_reach from = fat_reach_of(&far, &room), to = fat_reach_of(&near, &room);
   assert_true(fabs(to.D_ms - 1e-9 / 0.6 * 16 * 16384 * 128 * 4) < 1e-12);
   assert_true(fabs(to.sums_ms - 1e-9 / 0.6 * 16 * 16384 * 128 * 10) < 1e-12);
   fat_waves w = waves_of("bwd_ws:Br64-Bc128", FAT_BWD);
@@ -267,12 +267,37 @@ static void tiles_of_keys_are_parted(void **state)
   const fat_room room = {132, 1.0 / 132, 1e-9};
   fat_problem p;
   MUST(fat_problem_parse(mqa, &p, err));
-  const fat_reach reach = fat_waves_reach(&p, &room);
+  const fat_reach reach = fat_reach_of(&p, &room);
   const fat_waves whole = waves_of("bwd_ws:Br64-Bc128", FAT_BWD),
                   two = waves_of("bwd_ws:Br64-Bc128-G2", FAT_BWD),
                   four = waves_of("bwd_ws:Br64-Bc128-G4", FAT_BWD);
   assert_true(fat_waves_work(&whole, &reach).merge == 0 && two.once == whole.once);
   assert_true(fat_waves_work(&four, &reach).merge == 2 * fat_waves_work(&two, &reach).merge);
+}
+
+/* Of a ragged call there are as many batches as its rows or keys would fill, as long as the longest: here
+ * two. */
+static void ragged_batches_are_fewer(void **state)
+{
+  (void)state;
+  static const char *const texts[][3] = {
+      {"fwd-bf16-b8-h8-q2048-k2048-d64-varlen", "fwd-bf16-b2-h8-q2048-k2048-d64", "fwd_ws:Br128-Bc128"},
+      {"bwd-bf16-b8-h8k1-q2048-k2048-d64-causal-varlen", "bwd-bf16-b2-h8k1-q2048-k2048-d64-causal",
+       "bwd_ws:Br64-Bc128-G4"}};
+  const fat_room room = {132, 1.0 / 132, 1e-9};
+  for (int i = 0; i < 2; i++) {
+    fat_problem ragged, even;
+    MUST(fat_problem_parse(texts[i][0], &ragged, err));
+    MUST(fat_problem_parse(texts[i][1], &even, err));
+    ragged.arg[FAT_VARLEN][0] = ragged.arg[FAT_VARLEN][1] = 1 + 2 * 2048; /* as a call tells it */
+    const fat_reach r = fat_reach_of(&ragged, &room), e = fat_reach_of(&even, &room);
+    const fat_waves w = waves_of(texts[i][2], even.op);
+    assert_true(fat_waves_work(&w, &r).tiles == fat_waves_work(&w, &e).tiles);
+    assert_true(r.D_ms == e.D_ms && r.sums_ms == e.sums_ms && r.part_ms == e.part_ms);
+    ragged.arg[FAT_VARLEN][0] = ragged.arg[FAT_VARLEN][1] = 1 + 8 * 2048;
+    const fat_reach full = fat_reach_of(&ragged, &room);
+    assert_true(fat_waves_work(&w, &r).tiles < fat_waves_work(&w, &full).tiles);
+  }
 }
 
 /* Under a mask tiles differ: their sum, divided, or the last of the longest. */
@@ -309,11 +334,11 @@ static void blocks_are_reached_at_once(void **state)
   (void)state;
   fat_problem p;
   fat_reach reach = {0};
-  const fat_room room = fat_waves_room(fixture_gpu("H200"));
+  const fat_room room = fat_reach_room(fixture_gpu("H200"));
   MUST(fat_problem_parse("fwd-f16-b4-h16-q4096-k65536-d128-causal-bs64x64", &p, err));
   const clock_t begin = clock();
   for (int i = 0; i < CALLS; i++)
-    reach = fat_waves_reach(&p, &room);
+    reach = fat_reach_of(&p, &room);
   assert_true((double)(clock() - begin) / CLOCKS_PER_SEC < 0.02);
   assert_true(fabs(reach.mean * (double)p.q / fat_sees_pairs(&p) - 1) < 0.03);
 }
@@ -543,6 +568,7 @@ int main(void)
       cmocka_unit_test(blocks_that_stay_are_as_others),
       cmocka_unit_test(blocks_have_whole_heads),
       cmocka_unit_test(tiles_of_keys_are_parted),
+      cmocka_unit_test(ragged_batches_are_fewer),
       cmocka_unit_test(masks),
       cmocka_unit_test(backward),
       cmocka_unit_test(blocks_are_reached_at_once),
