@@ -81,7 +81,7 @@ function space.facts(text)
   p.keeps_slope = p.keeps_slope == 1
   p.words = { c_is_cap = p.has.softcap and not (p.has.alibi or p.has.bias or p.has.modHASH) or false,
     mod_lines = lines_of(p.mod), mask_lines = lines_of(p.mask), course_lines = lines_of(p.course), known_lines = lines_of(p.known), known_count = p.known_count, keeps_slope = p.keeps_slope, and_slopes = p.keeps_slope and ", slopes" or "",
-    slopes_out = p.keeps_slope and ", Acc &slopes" or "", biases_in = "", and_biases = "", ruled = false, rows_later = false, lengths_here = false, lots = false, in_line = false, apart = false, side_by_side = false, c_of_call = p.scored and "unit_of(a)" or "base2(a.scale)", score_rows = p.scored and "score_rows" or "score",
+    slopes_out = p.keeps_slope and ", Acc &slopes" or "", biases_in = "", and_biases = "", ruled = false, rows_later = false, lengths_here = false, lots = false, in_line = false, key_splits = false, apart = false, side_by_side = false, c_of_call = p.scored and "unit_of(a)" or "base2(a.scale)", score_rows = p.scored and "score_rows" or "score",
     -- Of a backward, whose weights keep what dropout takes from them.
     weigh_back = p.has.drop and "mark" or "weigh", weigh_rows = p.has.drop and "mark_rows" or "weigh",
     kept_S = p.has.drop and "kept(S)" or "S", and_boost = p.has.drop and ", boost(a)" or "",

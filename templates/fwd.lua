@@ -42,9 +42,6 @@ local cores = {
   end,
 }
 
--- Shared bytes of the launch that merges splits: of 4 warps a maximum, a sum and 4 columns of each 128 for each lane.
-local function merge_bytes(p) return 4 * 32 * 4 * (4 * ceil_div(p.dv, 128) + 2) end
-
 local tensor = {
   tunables = mma.tunables,
   defaults = mma.defaults,
@@ -73,9 +70,7 @@ local tensor = {
     if split.is_made(c, p) and c.M == 0 then
       local rows, part = p.b * p.h * p.q, 4 * c.k * splits * (p.dv + 1)
       launches[1].l2 = launches[1].l2 + rows * part
-      launches[2] = { blocks = rows, threads = 128, shared = merge_bytes(p), registers = 64, visits = 1, steps = 3,
-        fma = splits * p.dv, ex2 = splits, issue = splits * p.dv, l2 = rows * part,
-        dram = rows * p.dv * mma.bytes(p) }
+      launches[2] = split.merge_work(p, splits, part, mma.bytes(p))
     end
     return launches
   end,
@@ -107,7 +102,7 @@ local function split_recipe(c, p, g, entry)
   return string.format("workspace %d*%s\n", 4 * (p.dv + 1), parts) .. valid(c)
     .. string.format("launch %s grid %s*%s block %d shared %d%s args call ws(0) int(%s)\n", entry "fwd", tiles(c, p), splits,
       mma.threads(c), mma.shared(c, p), soon, splits)
-    .. string.format("launch %s grid b*h*q block 128 shared %d%s args call ws(0) int(%s)\n", entry "merge", merge_bytes(p), soon, splits)
+    .. string.format("launch %s grid b*h*q block 128 shared %d%s args call ws(0) int(%s)\n", entry "merge", split.merge_bytes(p), soon, splits)
 end
 
 return {

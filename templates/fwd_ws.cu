@@ -7,22 +7,19 @@
 %  for _, file in ipairs(libs) do use(file) end
 %  if not (listed or ahead) then -- else lib/ws_lists.cuh or lib/ahead.cuh has it
 // One $(by_warp and "warp" or "thread"): which tile comes next, its Q for each warpgroup, and K and V of each step, K a step ahead.
-__device__ __forceinline__ void produce(const call &a$(take_counter), const tensor_map &Q_map, const tensor_map &K_map,
+__device__ __forceinline__ void produce(const call &a$(take_counter)$(key_splits and ", i32 splits" or ""), const tensor_map &Q_map, const tensor_map &K_map,
                                         const tensor_map &V_map)
 {
   i32 n = 0;                                            // tiles of K and V
-%  if ragged then
-  i32 tails = 0;                                        // those in which a batch ends
-%  end
-  for (i32 round = 0;; round++) {                       // tiles of Q
-    const i32 block = $(uneven and "drawn_block(counter, round, blocks_of(a))" or "nth_block(round)");
-    const bool last = block >= blocks_of(a);
-    const task my = task_of(a, last ? 0 : block);
+$(ragged and "  i32 tails = 0;\n" or "")  for (i32 round = 0;; round++) {                       // tiles of Q
+    const i32 block = $(uneven and "drawn_block(counter, round, " .. all_blocks .. ")" or "nth_block(round)");
+    const bool last = block >= $(all_blocks);
+    const task my = $(task_of)(a, last ? 0 : block$(and_splits));
     const sequence at = sequence_of(a, my.head);
-    const spans visit = last ? spans{} : $(range_of)(a, at, my.i0);
+    const spans visit = last ? spans{} : $(visited);
     const i32 tiles = visit.last - visit.first;
     for (i32 x = 0; x < consumers; x++) {
-      copy_Q(Q_map, round, x, {last ? -1 : my.head, my.i0}, at, visit);
+      copy_Q(Q_map, round, x, {last ? -1 : my.head, my.i0$(key_splits and ", my.split" or "")}, at, visit);
       if (x == 0 && tiles > 0)
         copy_K(K_map, n, nth_tile(visit, 0) * Bc, at);  // while the other warpgroups finish
     }
@@ -36,7 +33,7 @@ __device__ __forceinline__ void produce(const call &a$(take_counter), const tens
   }
 }
 %  end
-%  if not (listed or ahead) then
+%  if not (listed or ahead or key_splits) then
 
 __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
 {
@@ -112,7 +109,7 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
 %  end
 
 extern "C" __global__ void __launch_bounds__(T, 1)
-$(entry "fwd_ws")(const call a$(take_lists)$(take_counter), const __grid_constant__ tensor_map Q_map,
+$(entry "fwd_ws")(const call a$(take_lists)$(take_counter)$(take_partial), const __grid_constant__ tensor_map Q_map,
   const __grid_constant__ tensor_map K_map, const __grid_constant__ tensor_map V_map,
   const __grid_constant__ tensor_map O_map$(take_biases))
 {
@@ -122,9 +119,10 @@ $(entry "fwd_ws")(const call a$(take_lists)$(take_counter), const __grid_constan
   if (warp_of() < 4) {                                  // the first warpgroup copies
     registers_less<$(producer_registers)>();
     if ($(by_warp and "warp_of() == 0" or "thread_id() == 0"))
-      produce$(listed and "_listed" or ahead and "_ahead" or "")(a$(and_lists)$(and_counter), Q_map, K_map, V_map);
+      produce$(listed and "_listed" or ahead and "_ahead" or "")(a$(and_lists)$(and_counter)$(and_splits), Q_map, K_map, V_map);
 $(placed and "    if (warp_of() > 1)\n      produce_biases(a, bias_map);\n" or "")  } else {
     registers_more<$(consumer_registers)>();
-    consume$(listed and "_listed" or ahead and "_ahead" or "")(a, O_map);
+    consume$(listed and "_listed(a, O_map)" or ahead and "_ahead(a, O_map)" or key_splits and "_split(a, partial, splits)" or "(a, O_map)");
   }$(shares and "\n  meet_other();" or "")
 }
+$(key_splits and 'extern "C" __global__ void __launch_bounds__(128)\n' .. entry "merge" .. "(const call a, float *partial, i32 splits) { merge_row(a, partials(a, partial, splits), i64(block_id())); }\n" or "")

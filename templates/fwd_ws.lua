@@ -1,5 +1,6 @@
 -- fwd_ws.lua -- the space, the needs and the launch of fwd_ws.cu.
 local simt, ws, bias = include "lib/simt.lua", include "lib/ws.lua", include "lib/bias_tiles.lua"
+local split = include "lib/split.lua"
 
 return {
   about = "FlashAttention-3 forward: one warpgroup copies, the others compute; for Hopper",
@@ -25,6 +26,8 @@ return {
   work = function(c, p, g)
     local visits, row = simt.visits(c, p), p.d + p.dv
     local tiles = ceil_div(p.q, c.Br) * p.b * p.h * p.slices
+    local splits = c.N > 0 and split.count(c, p, g, tiles) or 1
+    tiles, visits = tiles * splits, math.max(1, visits / splits)
     local blocks = math.max(math.min(tiles, g.sms), 1) -- each does its share of the tiles, one after another
     local share = p.uneven and tiles / blocks or ceil_div(tiles, blocks)
     local Dp, Do = ceil_div(p.d, 16) * 16, ws.Do(p)
@@ -40,6 +43,7 @@ return {
         l2 = 2 * tiles * (visits * c.Bc + c.Br) * row,
         dram = 2 * (p.b * p.h * p.q + p.b * p.hk * p.k) * (p.d + p.slices * p.dv),
       },
+      c.N > 0 and split.merge_work(p, splits, 4 * splits * (p.dv + 1), 2) or nil,
     }
   end,
 
@@ -47,10 +51,18 @@ return {
   recipe = function(c, p, g, entry)
     local two, copied = c.M == 1, c.M == 1 and c.Bc // 2 or c.Bc -- rows of K and V of one copy
     local tiles = (two and "2*" or "") .. simt.tiles(p, "h", "q", two and 2 * c.Br or c.Br) .. simt.slices(p)
-    local counts = ws.counts(p)
-    return (counts and "workspace 4\n" or "") .. string.format("valid 2147483647-SMs-%s\n", tiles)
+    local counts, room, more, merge = ws.counts(p), ws.counts(p) and "4" or nil, "", ""
+    if c.N > 0 then -- behind the counter O_s and L_s, as many as fwd.lua says
+      local splits = split.text(c, p, tiles)
+      room = string.format("16+%d*min(b*h*q*ceildiv(k,%d),%d*max(SMs*%d,%s))", 4 * (p.dv + 1), c.Bc, c.Br, c.N, tiles)
+      more = string.format(" ws(16) int(%s)", splits)
+      merge = string.format("launch %s grid b*h*q block 128 shared %d overlap args call%s\n", entry "merge", split.merge_bytes(p), more)
+      tiles = tiles .. "*" .. splits
+    end
+    return (room and "workspace " .. room .. "\n" or "") .. string.format("valid 2147483647-SMs-%s\n", tiles)
       .. (counts and string.format("clear 0 4*min(1,max(0,%s-2*SMs))\n", tiles) or "") .. string.format(
-      "launch %s grid min(SMs,%s) block %d shared %d%s overlap args call%s mapQ(%d) mapK(%d) mapV(%d) mapO(16)%s\n",
-      entry "fwd_ws", tiles, ws.threads(c), ws.shared(c, p), two and " cluster 2" or "", counts and " ws(0)" or "", 64, copied, copied, bias.map(c))
+      "launch %s grid min(SMs,%s) block %d shared %d%s overlap args call%s%s mapQ(%d) mapK(%d) mapV(%d) mapO(16)%s\n",
+      entry "fwd_ws", tiles, ws.threads(c), ws.shared(c, p), two and " cluster 2" or "", counts and " ws(0)" or "", more, 64, copied, copied, bias.map(c))
+      .. merge
   end,
 }

@@ -39,17 +39,27 @@
 /* Three tiles of Q, of which two blocks have two at a time; of the last two one has no rows. */
 #define TWOS "fwd-f16-b1-h2k1-q300-k170-d40 all gpu=H200 sms=2 lay=padded"
 
+/* Two tiles of Q, three splits of each, of which a block has two; some of the keys of the last are seen by
+ * the second warpgroup alone. */
+#define PARTS "fwd-f16-b1-h1-q230-k330-d40-causal all gpu=H200 sms=3 lay=padded"
+
 #define WS(rest) "fwd_ws:Br128-Bc32-" rest
+#define SPLIT    WS("s2-q1-Q0-I1-P1-L2-Z1-N2")
 #define SHARED   WS("s2-q1-Q0-I1-P0-L2-Z1-M1")
 #define SHARED_E WS("s2-q2-Q0-I1-P0-L2-Z1-E1-M1")
 
 static const struct {
   const char *kernel, *line;
 } schedules[] = {
-    {WS("s2-q1-Q0-I1-P1-L0-Z1"), F16},       {WS("s2-q2-Q1-I2-P1-L1-Z2"), BF16},
-    {WS("s1-q1-Q0-I0-P0-L0-Z1"), F16},       {WS("s2-q1-Q1-I2-P0-L0-Z1"), NO_KEYS},
-    {WS("s2-q1-Q0-I2-P1-L0-Z1-S1"), F16},    {WS("s2-q1-Q0-I1-P1-L2-Z1"), LARGE},
-    {WS("s2-q1-Q0-I1-P1-L0-Z1-B1"), BIASED}, {WS("s2-q2-Q0-I1-P1-L2-Z1-B1"), BIASED_ODD},
+    {WS("s2-q1-Q0-I1-P1-L0-Z1"), F16},
+    {WS("s2-q2-Q1-I2-P1-L1-Z2"), BF16},
+    {WS("s1-q1-Q0-I0-P0-L0-Z1"), F16},
+    {WS("s2-q1-Q1-I2-P0-L0-Z1"), NO_KEYS},
+    {WS("s2-q1-Q0-I2-P1-L0-Z1-S1"), F16},
+    {WS("s2-q1-Q0-I1-P1-L2-Z1"), LARGE},
+    {WS("s2-q1-Q0-I1-P1-L0-Z1-B1"), BIASED},
+    {WS("s2-q2-Q0-I1-P1-L2-Z1-B1"), BIASED_ODD},
+    {SPLIT, PARTS},
 };
 enum { SCHEDULES = sizeof schedules / sizeof *schedules };
 
@@ -135,6 +145,15 @@ static void every_call_is_missed(void **state)
 #define USED "fwd-f16-b5-h2k1-q200-k300-d64-used all gpu=H200 sms=3 lay=padded"
 
 static const defect defects[] = {
+    /* splits of keys: which tiles they are, whose rows see them, which of them a block has, and where it
+       leaves what it has */
+    {SPLIT, "own.last - own.first, own.first};", "own.last - own.first, 0};", PARTS, WRONG, NULL, NULL},
+    {SPLIT, "max(own.full - all.base, 0)", "all.last", PARTS, WRONG, NULL, NULL},
+    {SPLIT, "block % splits", "0", PARTS, WRONG, NULL, NULL},
+    {SPLIT, "const i32 s = my.split;", "const i32 s = 0;", PARTS, WRONG, NULL, NULL},
+    {SPLIT, "put4(task_place(x) + 8, my.split);", "", PARTS, WRONG, NULL, NULL},
+    {SPLIT, "pass_behind(me, n, all.last - tiles, tiles == 0);", "", PARTS, EMU_DEADLOCK, RING,
+     "barrier_passed("},
     /* biases: whose, of which keys, which chunk; all have read them when the next tile may come */
     {BIASES, "at.h, at.b, full);", "at.hk, at.b, full);", BIASED, WRONG, NULL, NULL},
     {WS("s2-q2-Q0-I1-P1-L2-Z1-B1"), "nth_tile(visit, x) * Bc, barrier_at(", "x * Bc, barrier_at(", BIASED,

@@ -172,7 +172,7 @@ __device__ __forceinline__ interval seen_by(const call &a, const sequence &at, i
 //: spans -- tiles [first, last): up to `free` the lower end of masks cuts them, up to `full` no mask touches them, then
 // the upper end does
 struct spans {
-  i32 first, free, full, last;
+  i32 first, free, full, last;$(key_splits and "\n  i32 base;" or "")
 % if listed then
   const i32 *list; // of tiles: those that no mask touches from the front on, others from the end
   i32 whole, room; // how many of the former; of all that there are
@@ -182,7 +182,7 @@ struct spans {
 //: is_cut -- whether a mask cuts the j-th tile
 __device__ __forceinline__ bool is_cut(const spans &visit, i32 j)
 {
-  return $(has.bs and not listed and "true" or "j < visit.free || j >= visit.full");
+  return $(has.bs and not listed and "true" or key_splits and "j - visit.base >= visit.full" or "j < visit.free || j >= visit.full");
 }
 
 //: range -- hook: the KV tiles that rows [i0, i0 + rows_) visit; none where no such row is

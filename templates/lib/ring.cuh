@@ -40,14 +40,14 @@ __device__ __forceinline__ u32 barrier_at(i32 which)
 //: task_place -- the record of which tile a place of Q holds
 __device__ __forceinline__ u32 task_place(i32 x)
 {
-  return shared_address(shared_memory()) + at_tasks + $(listed and 16 or 8) * x;
+  return shared_address(shared_memory()) + at_tasks + $((listed or key_splits) and 16 or 8) * x;
 }
 
 //: put_task -- behind the last task there is head -1
 __device__ __forceinline__ void put_task(i32 x, const task &my$(listed and ", const spans &visit" or ""))
 {
   put4(task_place(x), my.head);
-  put4(task_place(x) + 4, my.i0);
+  put4(task_place(x) + 4, my.i0);$(key_splits and "\n  put4(task_place(x) + 8, my.split);" or "")
 % if listed then
   put4(task_place(x) + 8, visit.last);
   put4(task_place(x) + 12, visit.whole);
@@ -59,8 +59,8 @@ __device__ __forceinline__ task get_task(i32 x)
 {
   task my = {0, 0};
   if (thread_id() % 32 == 0)
-    my = {i32(get4(task_place(x))), i32(get4(task_place(x) + 4))};
-  return {shfl_first(my.head), shfl_first(my.i0)};
+    my = {i32(get4(task_place(x))), i32(get4(task_place(x) + 4))$(key_splits and ", i32(get4(task_place(x) + 8))" or "")};
+  return {shfl_first(my.head), shfl_first(my.i0)$(key_splits and ", shfl_first(my.split)" or "")};
 }
 
 //: set_up -- one thread prepares the barriers. A copy arrives once; who has read it, with each of its warps
@@ -140,7 +140,7 @@ __device__ __forceinline__ void pass_behind(i32 me, i32 &n, i32 count, bool all)
 % end
 __device__ __forceinline__ i32 nth_tile(const spans &visit, i32 n)
 {
-  return $(cut.left and "visit.last - 1 - n" or "n == 0 || n >= visit.full ? n : visit.full - n");
+  return $(cut.left and "visit.last - 1 - n" or key_splits and "visit.base + (n == 0 || n >= visit.full ? n : visit.full - n)" or "n == 0 || n >= visit.full ? n : visit.full - n");
 }
 
 //: drawn_block -- which tile a block does next, where they differ: an order fixed beforehand was up to 7 % slower. Of two

@@ -33,7 +33,7 @@ template <class Acc>
 __device__ __forceinline__ void store_partial(Acc &O, const rowvec<Acc::rows> &m, const rowvec<Acc::rows> &l, float c,
                                               const partials &to, const task &my, const sequence &at)
 {
-  const i32 s = i32(block_id())$(parted and " % (to.splits / parts) * parts + own_part()" or " % to.splits");
+  const i32 s = $(key_splits and "my.split" or "i32(block_id())" .. (parted and " % (to.splits / parts) * parts + own_part()" or " % to.splits"));
   const i64 first = i64(my.head) * at.$(ragged and "all_q" or "nq"); // row of the head
   rowvec<Acc::rows> factor, L;
 #pragma unroll

@@ -1,6 +1,16 @@
 -- split.lua -- how many blocks share a row's keys, for fwd: as an expression of the recipe, and as a number.
 local split = {}
 
+-- Shared bytes of the launch that merges splits: of 4 warps a maximum, a sum and 4 columns of each 128 for each lane.
+function split.merge_bytes(p) return 4 * 32 * 4 * (4 * ceil_div(p.dv, 128) + 2) end
+
+-- And its work: of each row, which has a block, what the splits have left.
+function split.merge_work(p, splits, part, bytes)
+  local rows = p.b * p.h * p.q
+  return { blocks = rows, threads = 128, shared = split.merge_bytes(p), registers = 64, visits = 1, steps = 3,
+    fma = splits * p.dv, ex2 = splits, issue = splits * p.dv, l2 = rows * part, dram = rows * p.dv * bytes }
+end
+
 function split.is_made(c, p) return p.has.split or c.N > 0 end
 
 -- With `splitN` each split has N keys. Else there are as many as tiles of Q leave room for, where each SM has N blocks, and single

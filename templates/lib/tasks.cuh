@@ -2,7 +2,7 @@
 
 //: task -- what one block does: a tile of Q of one head; `head` counts as sequence_of does
 struct task {
-  i32 head, i0;
+  i32 head, i0;$(key_splits and "\n  i32 split;" or "")
 };
 
 //: portion -- a head, and which of its tiles
