@@ -3,7 +3,7 @@
 // A block keeps a tile of K and V and goes once over the tiles of Q and dO whose rows see it, which come through rings. S, P, dP
 // and dS are transposed: P^T and dS^T go from registers into the products for dV and dK, dS through shared memory for dQ alone,
 // which is added to fp32 sums in device memory. While a warpgroup computes P or dS, tensor cores have the other's products, and
-// those of the step before. A block may stay for all tiles of keys of a head, whose dQ it sums, or have some of those that share K.
+// those of the step before. A block may stay for all tiles of keys of a head, whose dQ it sums, or for some steps of a tile.
 %  for _, file in ipairs(libs) do use(file) end
 extern "C" __global__ void __launch_bounds__(prepare_threads)
 $(entry "prepare")(const call a$(take_lists), float *dQ_all, LD_row *LD_all$(take_counts)$(take_ends))

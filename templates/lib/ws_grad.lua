@@ -11,7 +11,7 @@
 --   lays     whether of blocks that add in turns the first lays dQ down; settles: and the last rounds it, which without det
 --            is all the order there is
 --   stays    whether a block stays for many tiles of keys, with places for two; owns: and has whole heads, whose dQ it sums
---   row_readers, dS_readers   warpgroups that read a tile of Q or dO, of dS; parts: of the heads that share K and V (ws_parts.lua)
+--   row_readers, dS_readers   warpgroups that read a tile of Q or dO, of dS; parts: blocks that have a tile of keys together (ws_parts.lua)
 local libs, slopes = include "lib/libs.lua", include "lib/slopes.lua"
 local simt, grad, bias, parts = include "lib/simt.lua", include "lib/grad.lua", include "lib/bias_tiles.lua", include "lib/ws_parts.lua"
 local ws = {}

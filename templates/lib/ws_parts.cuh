@@ -1,6 +1,6 @@
-// ws_parts.cuh -- tiles of keys that several blocks have together, where there are few of them, as with one head of K and V and many of Q. Each block has some of the steps, and lays its sums of dK and dV down, as its
-// threads hold them; the last to end adds those of all up, in the same order whoever it is, and rounds them. A warp has 16 keys for itself, and
-// asks nobody but the warps of the other blocks that have the same.
+// ws_parts.cuh -- tiles of keys that several blocks have together, where there are few of them, as with one head of K and V and many of
+// Q. Each block has some of the steps, and lays its sums of dK and dV down, as its threads hold them; the last to end adds those of all up, in
+// the same order whoever it is, and rounds them. A warp has 16 keys for itself, and asks nobody but the warps of the other blocks that have the same.
 
 //: take_part -- of the steps of a tile those of one block, two at least. Tiles that are short under a mask have as many blocks as long ones: a share
 // for each, that all blocks be alike, left more idle in the last round (0.74 ms for 0.61: 8 heads on 1, 8,192 keys, d 128, causal, H200)
