@@ -86,7 +86,7 @@ fat_status fat_db_fail(const fat_db *db, sqlite3 *sql, const char *what, fat_err
     primary = SQLITE_NOMEM;
   if (primary == SQLITE_IOERR && no_room(sql, os))
     primary = SQLITE_FULL;
-  if (primary == SQLITE_FULL) /* the first look into a new file writes its tables */
+  if (primary == SQLITE_FULL && strcmp(what, "reading") == 0) /* the first look into a new file writes */
     what = "writing";
   if (sql && sqlite3_system_errno(sql))
     os = sqlite3_system_errno(sql);
