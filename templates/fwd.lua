@@ -96,13 +96,11 @@ local function split_recipe(c, p, g, entry)
     return valid(c) .. string.format("launch %s grid %s*%s block %d shared %d cluster %s%s args call int(%s)\n", entry "fwd",
       tiles(c, p), splits, mma.threads(c), mma.shared(c, p), splits, soon, splits)
   end
-  -- Rows in all splits. What a call of some sizes needs must be enough for smaller ones, which may have more splits.
-  local parts = p.has.split and "b*h*q*" .. splits
-    or string.format((c.k > 1 and c.k .. "*" or "") .. "min(b*h*q*ceildiv(k,%d),%d*max(SMs*%d,%s))", c.Bc, c.Br, c.N, tiles(c, p))
+  local parts = p.has.split and "b*h*q*" .. splits or (c.k > 1 and c.k .. "*" or "") .. split.rows(c, tiles(c, p))
   return string.format("workspace %d*%s\n", 4 * (p.dv + 1), parts) .. valid(c)
     .. string.format("launch %s grid %s*%s block %d shared %d%s args call ws(0) int(%s)\n", entry "fwd", tiles(c, p), splits,
       mma.threads(c), mma.shared(c, p), soon, splits)
-    .. string.format("launch %s grid b*h*q block 128 shared %d%s args call ws(0) int(%s)\n", entry "merge", split.merge_bytes(p), soon, splits)
+    .. split.merge(p, entry, soon, string.format(" ws(0) int(%s)", splits))
 end
 
 return {

@@ -16,7 +16,7 @@ $(ragged and "  i32 tails = 0;\n" or "")  for (i32 round = 0;; round++) {       
     const bool last = block >= $(all_blocks);
     const task my = $(task_of)(a, last ? 0 : block$(and_splits));
     const sequence at = sequence_of(a, my.head);
-    const spans visit = last ? spans{} : $(visited);
+    const spans visit = last ? spans{} : $(visited "my.i0");
     const i32 tiles = visit.last - visit.first;
     for (i32 x = 0; x < consumers; x++) {
       copy_Q(Q_map, round, x, {last ? -1 : my.head, my.i0$(key_splits and ", my.split" or "")}, at, visit);
@@ -33,17 +33,14 @@ $(ragged and "  i32 tails = 0;\n" or "")  for (i32 round = 0;; round++) {       
   }
 }
 %  end
-%  if not (listed or ahead or key_splits) then
+%  if not (listed or ahead) then
 
-__device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
+__device__ __forceinline__ void consume(const call &a$(take_partial), const tensor_map &O_map)
 {
   const float c = $(c_of_call);
   const i32 me = own_group();
   i32 n = 0;
-%  if turns ~= "none" then
-  first_turn(me);
-%  end
-  for (i32 round = 0;; round++) {
+$(turns ~= "none" and "  first_turn(me);\n" or "")  for (i32 round = 0;; round++) {
     const step_of<Q_stages> slot(round);
     const i32 own = slot.slot * consumers + me;         // the place of this warpgroup's rows
     wait(Q_full + own, slot.parity);
@@ -52,7 +49,7 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
       return;
     const i32 i0 = my.i0;
     const $(ruled and "ruled" or "sequence") at = $(ruled and "ruled_of" or "sequence_of")(a, my.head$(has.drop and ", i0" or ""));
-    const spans all = $(range_of)(a, at, i0), visit = range<64>(a, at, i0 + 64 * me);
+    const spans all = $(visited "i0"), visit = $(visited_by_me);
     const i32 tiles = max(0, visit.last - visit.first);
     i32 others = all.last - all.first - tiles;          // tiles of keys that only the other warpgroups' rows see: released all the same
     online x(me);$(added_early and " x.known = known_of(a, pair_of<false, acc<Br, Bc>>(at, i0, 0, 0, 0));" or "")
@@ -87,22 +84,25 @@ __device__ __forceinline__ void consume(const call &a, const tensor_map &O_map)
       last_step(x, n);
       n++;
       x.l = row_total(x.l);$(rows_later and " place_rows(x.m, at);" or "")
+%  if not key_splits then
       scale_rows(x.O, finish(x.m, x.l, c$(ends_of "rows(a, my.head), i0")).factor); // O = diag(l)^-1 O
-%  if ragged then
-      if (at.nq - i0 < Br)                              // what lies behind is another's, or nobody's
-        store_rows(x.O, rows(a, my.head), i0);
-      else
+      $(ragged and "if (at.nq - i0 < Br)\n        store_rows(x.O, rows(a, my.head), i0);\n      else\n      " or "")store_from(Q_place(own), x.O, O_map, at, i0 + 64 * me);$(ragged and " // what lies behind some rows is another's, or nobody's" or "")
 %  end
-      store_from(Q_place(own), x.O, O_map, at, i0 + 64 * me);
     } else {                                            // no key is seen
       give_start(me, round);
+%  if not key_splits then
       const place rows_at = rows(a, my.head);
       store_zeros<sums<Br, Dv>>(rows_at.O, rows_at.On, i0, at.nq);
+%  end
     }
     release(Q_free + own);
+%  if key_splits then
+    store_partial(x.O, x.m, x.l, c, partials(a, partial, splits), my, at); // O_s and L_s of the split
+%  else
     const place rows_at = rows(a, my.head);             // asked for above the loops, it costs up to 4 % (d 64, H200)
     if (rows_at.LSE)
       store_rowvec(finish(x.m, x.l, c$(ends_of "rows_at, i0")).LSE, rows_at.LSE, i0, at.nq);
+%  end
     pass_behind(me, n, others, tiles == 0);
   }
 }
@@ -122,7 +122,7 @@ $(entry "fwd_ws")(const call a$(take_lists)$(take_counter)$(take_partial), const
       produce$(listed and "_listed" or ahead and "_ahead" or "")(a$(and_lists)$(and_counter)$(and_splits), Q_map, K_map, V_map);
 $(placed and "    if (warp_of() > 1)\n      produce_biases(a, bias_map);\n" or "")  } else {
     registers_more<$(consumer_registers)>();
-    consume$(listed and "_listed(a, O_map)" or ahead and "_ahead(a, O_map)" or key_splits and "_split(a, partial, splits)" or "(a, O_map)");
+    consume$(listed and "_listed" or ahead and "_ahead" or "")(a$(and_partial), O_map);
   }$(shares and "\n  meet_other();" or "")
 }
 $(key_splits and 'extern "C" __global__ void __launch_bounds__(128)\n' .. entry "merge" .. "(const call a, float *partial, i32 splits) { merge_row(a, partials(a, partial, splits), i64(block_id())); }\n" or "")

@@ -52,11 +52,11 @@ return {
     local two, copied = c.M == 1, c.M == 1 and c.Bc // 2 or c.Bc -- rows of K and V of one copy
     local tiles = (two and "2*" or "") .. simt.tiles(p, "h", "q", two and 2 * c.Br or c.Br) .. simt.slices(p)
     local counts, room, more, merge = ws.counts(p), ws.counts(p) and "4" or nil, "", ""
-    if c.N > 0 then -- behind the counter O_s and L_s, as many as fwd.lua says
+    if c.N > 0 then -- behind the counter O_s and L_s
       local splits = split.text(c, p, tiles)
-      room = string.format("16+%d*min(b*h*q*ceildiv(k,%d),%d*max(SMs*%d,%s))", 4 * (p.dv + 1), c.Bc, c.Br, c.N, tiles)
+      room = string.format("16+%d*%s", 4 * (p.dv + 1), split.rows(c, tiles))
       more = string.format(" ws(16) int(%s)", splits)
-      merge = string.format("launch %s grid b*h*q block 128 shared %d overlap args call%s\n", entry "merge", split.merge_bytes(p), more)
+      merge = split.merge(p, entry, " overlap", more)
       tiles = tiles .. "*" .. splits
     end
     return (room and "workspace " .. room .. "\n" or "") .. string.format("valid 2147483647-SMs-%s\n", tiles)

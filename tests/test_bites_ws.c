@@ -152,8 +152,7 @@ static const defect defects[] = {
     {SPLIT, "block % splits", "0", PARTS, WRONG, NULL, NULL},
     {SPLIT, "const i32 s = my.split;", "const i32 s = 0;", PARTS, WRONG, NULL, NULL},
     {SPLIT, "put4(task_place(x) + 8, my.split);", "", PARTS, WRONG, NULL, NULL},
-    {SPLIT, "pass_behind(me, n, all.last - tiles, tiles == 0);", "", PARTS, EMU_DEADLOCK, RING,
-     "barrier_passed("},
+    {SPLIT, "pass_behind(me, n, others, tiles == 0);", "", PARTS, EMU_DEADLOCK, RING, "barrier_passed("},
     /* biases: whose, of which keys, which chunk; all have read them when the next tile may come */
     {BIASES, "at.h, at.b, full);", "at.hk, at.b, full);", BIASED, WRONG, NULL, NULL},
     {WS("s2-q2-Q0-I1-P1-L2-Z1-B1"), "nth_tile(visit, x) * Bc, barrier_at(", "x * Bc, barrier_at(", BIASED,

@@ -11,6 +11,16 @@ function split.merge_work(p, splits, part, bytes)
     fma = splits * p.dv, ex2 = splits, issue = splits * p.dv, l2 = rows * part, dram = rows * p.dv * bytes }
 end
 
+-- Rows of all splits, as an expression: what a call of some sizes needs must be enough for smaller ones, which may have more splits.
+function split.rows(c, tiles)
+  return string.format("min(b*h*q*ceildiv(k,%d),%d*max(SMs*%d,%s))", c.Bc, c.Br, c.N, tiles)
+end
+
+-- The launch that merges; `args`: where O_s and L_s lie, and of how many splits.
+function split.merge(p, entry, soon, args)
+  return string.format("launch %s grid b*h*q block 128 shared %d%s args call%s\n", entry "merge", split.merge_bytes(p), soon, args)
+end
+
 function split.is_made(c, p) return p.has.split or c.N > 0 end
 
 -- With `splitN` each split has N keys. Else there are as many as tiles of Q leave room for, where each SM has N blocks, and single

@@ -115,8 +115,8 @@ function ws.words(c, p)
     K_of_step = p.has.bs and "k" or "n + 1", take_K = p.has.bs and ", i32 k" or "", -- that of the tile behind the n-th, or of one farther on
     take_slot = c.B == 1 and ", i32 slot" or "", and_slot = c.B == 1 and ", K.slot" or "" }
   bias.words(words, c.B == 1, "K")
-  words.key_splits, words.split, words.merges = c.N > 0, c.N > 0 and "evenly", c.N > 0 and "later"
-  words.visited = c.N > 0 and "split_range(a, at, my, splits)" or words.range_of .. "(a, at, my.i0)"
+  words.key_splits, words.split, words.visited_by_me = c.N > 0, "evenly", string.format(c.N > 0 and "within(%s, all)" or "%s", "range<64>(a, at, i0 + 64 * me)")
+  function words.visited(i0) return c.N > 0 and "split_range(a, at, my, splits)" or string.format("%s(a, at, %s)", words.range_of, i0) end
   words.all_blocks, words.task_of = c.N > 0 and "blocks_of(a) * splits" or "blocks_of(a)", c.N > 0 and "split_task_of" or "task_of"
   words.take_partial, words.and_partial, words.and_splits = c.N > 0 and ", float *partial, i32 splits" or "", c.N > 0 and ", partial, splits" or "", c.N > 0 and ", splits" or ""
   return words
