@@ -1,7 +1,7 @@
 /* import.c -- rows from elsewhere as JSON lines (take.c). Parameters and results; source and binaries are
- * made here, by our own templates and compiler. One transaction: all of an import counts, or nothing of it. A
- * line {"shared":
- * {...}} is no row: the rows below it, up to the next such line, have what it says and they do not. */
+ * made here, by our own templates and compiler. One transaction: all of an import counts, or nothing of it.
+ * A line that holds an object "shared" is no row: the rows below it, up to the next such line, have what it
+ * says and they do not. */
 #include "private.h"
 #include "prose.h"
 #include <stdlib.h>

@@ -13,7 +13,6 @@
 #include <locale.h>
 #include <lua.h>
 #include <lualib.h>
-#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -233,35 +232,10 @@ static fat_status explain(const fat_script *s, int code, fat_error *err)
   return fat_status_fail(err, FAT_E_TEMPLATE, "%s", message);
 }
 
-/* Numbers have a point in templates and in what they answer, whatever the calling program's language has: Lua
- * asks the locale, and refuses "0.5" where that has a point of two bytes. glibc has this one without memory;
- * 0 leaves a thread's as it is. */
-static locale_t plain;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void find_plain(void)
-{
-  plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-}
-
-static locale_t enter_plain(void)
-{
-  pthread_once(&once, find_plain);
-  return uselocale(plain);
-}
-
-double fat_script_number(const char *text, char **end)
-{
-  const locale_t before = enter_plain();
-  const double x = strtod(text, end);
-  uselocale(before);
-  return x;
-}
-
 /* The one lua_pcall. Leaves the stack as it was. */
 static fat_status protected_call(fat_script *s, request *q, fat_error *err)
 {
-  const locale_t before = enter_plain();
+  const locale_t before = fat_text_enter_plain(); /* numbers in templates and answers have a point */
   s->instructions = 0;
   s->tripped = s->capped = false;
   lua_sethook(s->lua, count_hook, LUA_MASKCOUNT, HOOK_STEP);

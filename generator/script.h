@@ -20,9 +20,6 @@ void fat_script_close(fat_script *script);
 fat_status fat_script_call(fat_script *script, const char *function, int count, const char *const *args,
                            fat_text *result, fat_error *err);
 
-/* A number in such a text: with a point, whatever the language of the calling program has. */
-double fat_script_number(const char *text, char **end);
-
 /* SHA-256 over all templates in use and the engine: one hash that changes when any of them does. */
 const char *fat_script_templates_hash(const fat_script *script);
 

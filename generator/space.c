@@ -164,7 +164,7 @@ static bool read_work(char *line, fat_work *w)
                             &w->steps,  &w->uneven,  &w->spills,       &w->dram,      &w->l2};
   for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
     char *end;
-    *fields[i] = fat_script_number(line, &end);
+    *fields[i] = fat_text_read_number(line, &end);
     if (end == line)
       return false;
     line = end;

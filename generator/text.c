@@ -7,7 +7,7 @@
 #include "sha.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <locale.h>
+#include <pthread.h>
 #include <sha2.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -181,16 +181,35 @@ void fat_text_hash(const void *bytes, size_t n, char hash[FAT_HASH_SIZE])
   hash[2 * sizeof digest] = 0;
 }
 
+/* glibc has this one without memory; 0 leaves a thread's as it is. */
+static locale_t plain;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void find_plain(void)
+{
+  plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+locale_t fat_text_enter_plain(void)
+{
+  pthread_once(&once, find_plain);
+  return uselocale(plain);
+}
+
 const char *fat_text_number(double x, int digits, char buffer[FAT_TEXT_NUMBER])
 {
+  const locale_t before = fat_text_enter_plain();
   snprintf(buffer, FAT_TEXT_NUMBER, "%.*g", digits, x);
-  const char *point = localeconv()->decimal_point; /* of some languages two bytes */
-  char *at = strcmp(point, ".") != 0 ? strstr(buffer, point) : NULL;
-  if (at != NULL) {
-    *at = '.';
-    memmove(at + 1, at + strlen(point), strlen(at + strlen(point)) + 1);
-  }
+  uselocale(before);
   return buffer;
+}
+
+double fat_text_read_number(const char *text, char **end)
+{
+  const locale_t before = fat_text_enter_plain();
+  const double x = strtod(text, end);
+  uselocale(before);
+  return x;
 }
 
 size_t fat_text_character(const char *text, size_t n)

@@ -6,6 +6,7 @@
 #define FAT_TEXT_H
 
 #include "status.h"
+#include <locale.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -47,9 +48,16 @@ static inline bool fat_text_is_letter(char c)
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* x in so many digits, as %g writes it, but with a point whatever the locale has; what `buffer` has then. */
+/* C's own locale for this thread, until uselocale takes back what was before. Numbers have a point there,
+ * whatever the calling program's language has: Lua asks the locale, and refuses "0.5" where that has a point
+ * of two bytes. */
+locale_t fat_text_enter_plain(void);
+
+/* x in so many digits, as %g writes it there; what `buffer` has then. And such a number as strtod reads it.
+ */
 enum { FAT_TEXT_NUMBER = 48 };
 const char *fat_text_number(double x, int digits, char buffer[FAT_TEXT_NUMBER]);
+double fat_text_read_number(const char *text, char **end);
 
 /* Bytes of the UTF-8 character at `text`, of `n` that are there; 0: it is none, as a surrogate or a longer
  * form than its shortest, which readers of JSON refuse. */
