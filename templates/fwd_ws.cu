@@ -86,7 +86,7 @@ $(turns ~= "none" and "  first_turn(me);\n" or "")  for (i32 round = 0;; round++
       x.l = row_total(x.l);$(rows_later and " place_rows(x.m, at);" or "")
 %  if not key_splits then
       scale_rows(x.O, finish(x.m, x.l, c$(ends_of "rows(a, my.head), i0")).factor); // O = diag(l)^-1 O
-      $(ragged and "if (at.nq - i0 < Br)\n        store_rows(x.O, rows(a, my.head), i0);\n      else\n      " or "")store_from(Q_place(own), x.O, O_map, at, i0 + 64 * me);$(ragged and " // what lies behind some rows is another's, or nobody's" or "")
+      $(ragged and "if (at.nq - i0 < Br)\n        store_rows(x.O, rows(a, my.head), i0);\n      else\n      " or "")store_from(Q_place(own), x.O, O_map, at, i0 + 64 * me); // what lies behind a ragged batch's rows is another's, or nobody's
 %  end
     } else {                                            // no key is seen
       give_start(me, round);
