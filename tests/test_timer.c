@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <math.h>
-#include <time.h>
 
 static fake_bench b;
 static fat_driver *driver;
@@ -356,26 +355,35 @@ static int watch_launch(void *function, unsigned x, unsigned y, unsigned z, unsi
   return real_launch(function, x, y, z, bx, by, bz, shared, stream, arguments, extra);
 }
 
-static fat_status launch_slowly(void *user, int turn, fat_error *e)
+/* A host whose seconds pass by launches alone, so that a busy machine changes nothing here. */
+static double host_seconds, launch_seconds;
+
+static double host_now(void)
 {
-  const struct timespec host = {0, 50000};
-  nanosleep(&host, NULL);
+  return host_seconds;
+}
+
+static fat_status launch_in_time(void *user, int turn, fat_error *e)
+{
+  host_seconds += launch_seconds;
   return launch(user, turn, e);
 }
 
-/* Calls that the host takes longer to launch than the GPU to do are queued while the GPU is held, so that it
- * does them one behind the other; others are not, nor those that are timed alone, and nobody is held for more
- * than 8 ms. */
+/* Calls that take the GPU less than twice as long as the host takes to launch them are queued while the GPU is
+ * held, half as long again as queueing takes, so that it does them one behind the other; others are not, nor
+ * those that are timed alone, and nobody is held for more than 8 ms. */
 static void short_calls_are_queued_first(void **state)
 {
   static const struct {
     const char *times;
-    double ms, least, most;
-    bool slowly;
-  } cases[] = {{"a_*=0.002", 0.002, 1.5 * 50 * 0.05, 8, true},
-               {"a_*=0.05", 0.05, 0, 2, false},
-               {"a_*=0.09", 0.09, 0, 0, false},
-               {"a_*=2", 2, 0, 0, true}};
+    double ms, launch_us, held; /* held: in ms, before each sample */
+  } cases[] = {{"a_*=0.002", 0.002, 4, 1.5 * 50 * 0.004},
+               {"a_*=0.002", 0.002, 0.9, 0},
+               {"a_*=0.05", 0.05, 30, 1.5 * 2 * 0.03},
+               {"a_*=0.05", 0.05, 24, 0},
+               {"a_*=0.01", 0.01, 900, 8},
+               {"a_*=0.09", 0.09, 4, 0},
+               {"a_*=2", 2, 4000, 0}};
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     worker w;
@@ -384,11 +392,13 @@ static void short_calls_are_queued_first(void **state)
     fat_cuda_calls *calls = (fat_cuda_calls *)fat_driver_table(driver);
     make_workers(&w, 1);
     make_stamp();
+    timer.now = host_now;
+    launch_seconds = 1e-6 * cases[i].launch_us;
     real_launch = calls->launch;
     calls->launch = watch_launch;
     stamps_seen = 0;
     b.cu.fake_times(cases[i].times);
-    const fat_runner runner = {cases[i].slowly ? launch_slowly : launch, &w};
+    const fat_runner runner = {launch_in_time, &w};
     const fat_status status =
         fat_timer_run(&timer, &runner, &cases[i].ms, 1, 0.001, FAT_TIMER_LEAST, &t, &err);
     const int samples = stamps_seen;
@@ -399,10 +409,9 @@ static void short_calls_are_queued_first(void **state)
     assert_int_equal(samples, 2 * t.count);
     assert_int_equal(stamps_seen, samples + (cases[i].ms < 0.1));
     for (int n = 0; n < stamps_seen; n++)
-      if (n % 2 == 0 && (held_ms[n] < cases[i].least || held_ms[n] > cases[i].most))
-        fail_msg("%s: held for %g ms before sample %d", cases[i].times, held_ms[n], n / 2);
-      else if (n % 2 == 1 && held_ms[n] != 0)
-        fail_msg("%s: held for %g ms behind sample %d", cases[i].times, held_ms[n], n / 2);
+      if (fabs(held_ms[n] - (n % 2 == 0 ? cases[i].held : 0)) > 1e-5)
+        fail_msg("%s, %g us a launch: held for %g ms %s sample %d", cases[i].times, cases[i].launch_us,
+                 held_ms[n], n % 2 == 0 ? "before" : "behind", n / 2);
     assert_int_equal(b.cu.cuMemFree_v2(timer.stamps), 0);
   }
 }

@@ -24,7 +24,7 @@ static const double queue_margin = 1.5, well_ahead = 2, hold_most_ms = 8;
 fat_status fat_timer_open(const fat_driver *driver, fat_timer *timer, fat_error *err)
 {
   const fat_cuda_calls *cuda = fat_driver_table(driver);
-  *timer = (fat_timer){.driver = driver};
+  *timer = (fat_timer){.driver = driver, .now = fat_clock_now};
   FAT_TRY(fat_driver_check(driver, "cuEventCreate", cuda->event_create(&timer->begin, FAT_CUDA_EVENT_DEFAULT),
                            err));
   return fat_driver_check(driver, "cuEventCreate", cuda->event_create(&timer->end, FAT_CUDA_EVENT_DEFAULT),
@@ -47,13 +47,13 @@ static fat_status time_calls(fat_timer *t, const fat_runner *r, int calls, int *
                              double *queue_ms, fat_error *err)
 {
   const fat_cuda_calls *cuda = fat_driver_table(t->driver);
-  const double before = fat_clock_now();
+  const double before = t->now();
   float all = 0;
   FAT_TRY(fat_driver_check(t->driver, "cuEventRecord", cuda->event_record(t->begin, NULL), err));
   for (int i = 0; i < calls; i++)
     FAT_TRY(r->work(r->user, (*turn)++, err));
   if (queue_ms)
-    *queue_ms = 1000 * (fat_clock_now() - before) / calls;
+    *queue_ms = 1000 * (t->now() - before) / calls;
   FAT_TRY(fat_driver_check(t->driver, "cuEventRecord", cuda->event_record(t->end, NULL), err));
   *ms = 0;
   FAT_TRY(fat_driver_check(t->driver, "cuEventSynchronize", cuda->event_sync(t->end), err));

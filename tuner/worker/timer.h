@@ -26,6 +26,7 @@ typedef struct fat_runner {
 
 typedef struct fat_timer {
   const fat_driver *driver;
+  double (*now)(void);     /* seconds of the host: how long it takes for a launch */
   void *begin, *end;       /* events */
   void *stamp;             /* entry of clock.cu, which also holds the GPU while calls are queued, or NULL */
   int stamp_blocks;        /* so many that every SM gets one */
