@@ -555,7 +555,7 @@ test_kinds() {
   out_has "-> exact       $uneven" "why of rows that know no kinds"
   FAKE_CUDA_TIMES="$uneven@rise*=0.02,$uneven=0.005,$level=0.0052,fwd:*=0.012" tune kinds3.db
   out_has "${level#fwd:}" "the winner once kinds are known"
-  run tune bwd-f32-b1-h2k1-q64-k96-d16-causal --effort quick --jobs 2 --deadline $((2 * patience))s --db "$work/back.db" --json
+  run tune bwd-f32-b1-h2k1-q64-k96-d16-causal --kernel fa1_bwd --effort quick --jobs 2 --deadline $((2 * patience))s --db "$work/back.db" --json
   code_is 0 "a backward tune"
   is "$("$fatune" show best --json --db "$work/back.db" | grep -o '"kinds":{[^}]*}' | named)" "normal wide " "kinds of a backward call"
 }

@@ -215,28 +215,33 @@ test_long_rows() {
   if [ "$took" -lt $((2000 * ${PATIENCE:-1})) ]; then pass; else fail "render and why took $took ms"; fi
 }
 
+# h200_rows -- a database of the H200's rows, $work/h200.db, which nobody writes to; imported once.
+h200_rows() {
+  [ ! -e "$work/h200.db" ] || return 0
+  run import --db "$work/h200.db" "$root/db/tuned/h200.jsonl"
+  code_is 0 "import of the H200's rows"
+}
+
 # A family of which nothing is stored is given what won for the plain one, where that serves it and spills nothing.
 test_plain_winner() {
   local plain=fwd-bf16-b4-h16-q4096-k4096-d128-causal config
-  run import --db "$work/won.db" "$root/db/tuned/h200.jsonl"
-  code_is 0 "import of the H200's rows"
-  run why $plain --gpu H200 --db "$work/won.db"
+  h200_rows
+  run why $plain --gpu H200 --db "$work/h200.db"
   config=$(sed -n 's/.*\(fwd_ws:[A-Za-z0-9-]*\).*/\1/p' <<<"$out" | head -1)
-  run why $plain-sink --gpu H200 --db "$work/won.db"
+  run why $plain-sink --gpu H200 --db "$work/h200.db"
   out_has "-> default     nothing stored serves it: what won for $plain, $config" "why of a sink"
-  run render $plain-sink --gpu H200 --db "$work/won.db"
+  run render $plain-sink --gpu H200 --db "$work/h200.db"
   out_has "//   config     $config" "render of a sink"
-  run why $plain-bias-sink --gpu H200 --db "$work/won.db" # by way of shared memory, of which plain configs know nothing
+  run why $plain-bias-sink --gpu H200 --db "$work/h200.db" # by way of shared memory, of which plain configs know nothing
   out_has "the kernel's default config, fwd_ws:" "why of a bias"
-  run why $plain --mod 's + table0[h] * (j - i)' --gpu H200 --db "$work/won.db" # whose default times of such calls chose
+  run why $plain --mod 's + table0[h] * (j - i)' --gpu H200 --db "$work/h200.db" # whose default times of such calls chose
   out_has "the kernel's default config, fwd_ws:Br192-Bc80-" "why of an expression that adds evenly"
 }
 
 # A family that was tuned in the other type of 16 bits alone takes what won there.
 test_other_half() {
-  run import --db "$work/half.db" "$root/db/tuned/h200.jsonl"
-  code_is 0 "import of the H200's rows"
-  run why bwd-f16-b2-h9k3-q70-k70-d256-causal --gpu H200 --db "$work/half.db"
+  h200_rows
+  run why bwd-f16-b2-h9k3-q70-k70-d256-causal --gpu H200 --db "$work/h200.db"
   out_has "-> nearest " "why of a gradient in f16"
   out_has "measured in the other type of 16 bits" "why of a gradient in f16"
 }
@@ -244,8 +249,8 @@ test_other_half() {
 # A tune where nothing can be measured keeps code of the package's twins: what won there still comes before them.
 test_package_wins() {
   local problem=fwd-bf16-b4-h16-q4096-k4096-d128 winner
-  run import --db "$work/package.db" "$root/db/tuned/h200.jsonl"
-  local -x FATUNE_SYSTEM_DB=$work/package.db
+  h200_rows
+  local -x FATUNE_SYSTEM_DB=$work/h200.db
   run why $problem --gpu H200
   winner=$(sed -n 's/^-> exact *\(fwd_ws:[A-Za-z0-9-]*\).*/\1/p' <<<"$out")
   run tune $problem --gpu H200 --kernel fwd_ws,fwd --config "$winner" --db "$work/predicted.db" --quiet
@@ -269,13 +274,13 @@ test_passed_over() {
   out_has "-H1 of bwd-bf16-b32-h32-q512-k512-d64-causal, since the config is not valid for these sizes: 513-k is -107" "the row that is passed over"
   # One that these templates have no kernel or no such tile of, as another version's rows may: another is the answer.
   local kernel
+  run import --packaged "$root/db/tuned/h200.jsonl" --db "$work/shipped.db"
   for kernel in fwd_next:Br128 fwd:Br7-Bc32-w4-s1-Q0-b1-Z1-W16; do
     sed -n '1p; /"problem":"fwd-bf16-b4-h16-q4096-k4096-d128"/{p;q}' "$root/db/tuned/h200.jsonl" |
       sed "2s/\"config\":\"[^\"]*\"/\"config\":\"$kernel\"/; 2s/\"ms\":[0-9.]*/\"ms\":0.5/" >"$work/next.jsonl"
     rm -f "$work/next.db"
     run import "$work/next.jsonl" --db "$work/next.db"
     code_is 0 "import of another version's row"
-    run import --packaged "$root/db/tuned/h200.jsonl" --db "$work/shipped.db"
     FATUNE_SYSTEM_DB=$work/shipped.db run why fwd-bf16-b4-h16-q4096-k4096-d128 --gpu H200 --db "$work/next.db"
     out_has "-> exact       fwd_ws:" "why above a row that nothing writes: the package's row of the same problem"
     out_has "passed over: $kernel of" "why above a row that nothing writes"
