@@ -369,9 +369,9 @@ static fat_status launch_in_time(void *user, int turn, fat_error *e)
   return launch(user, turn, e);
 }
 
-/* Calls that take the GPU less than twice as long as the host takes to launch them are queued while the GPU is
- * held, half as long again as queueing takes, so that it does them one behind the other; others are not, nor
- * those that are timed alone, and nobody is held for more than 8 ms. */
+/* Calls that take the GPU less than twice as long as the host takes to launch them are queued while the GPU
+ * is held, half as long again as queueing takes, so that it does them one behind the other; others are not,
+ * nor those that are timed alone, and nobody is held for more than 8 ms. */
 static void short_calls_are_queued_first(void **state)
 {
   static const struct {
