@@ -48,31 +48,35 @@ static fat_status line_sql(fat_text *sql, fat_error *err)
     if (!fat_db_travels(f))
       fat_text_add(sql, "NULL");
     else if (f->value == FAT_VALUE_SAMPLES)
-      fat_text_add(sql, "coalesce(json_array_length(?1, '$.samples'), 0)");
+      fat_text_add(sql, "iif(coalesce(json_type(?1, '$.samples'), 'null') IN ('null', 'array'),"
+                        " coalesce(json_array_length(?1, '$.samples'), 0), x'')");
     else if (old)
       fat_text_format(sql, "iif(old, %2$s, " VALUE ")", f->path, old);
     else
       fat_text_format(sql, VALUE, f->path);
   }
-  fat_text_add(
-      sql, " FROM (SELECT j, json_type(j, '$.made_by') IS NULL AS old, json_extract(j, '$.detail') AS detail,"
-           " json_extract(j, '$.driver') AS driver"
-           " FROM (SELECT json_patch(coalesce(?2, '{}'), ?1) AS j WHERE " IS_OBJECT "))");
+  fat_text_add(sql, " FROM (SELECT j, json_type(j, '$.made_by') IS NULL AS old");
+  fat_text_format(sql, ", " VALUE " AS %1$s", "detail");
+  fat_text_format(sql, ", " VALUE " AS %1$s", "driver");
+  fat_text_add(sql, " FROM (SELECT json_patch(coalesce(?2, '{}'), ?1) AS j WHERE " IS_OBJECT "))");
   return fat_text_status(sql, err);
 }
 
 static const char LINE_NEWER[] = "SELECT json_extract(?1, '$.fatune') > 1",
                   LINE_SHARED[] = "SELECT json_extract(?1, '$.shared') WHERE " IS_OBJECT
                                   " AND json_type(?1, '$.shared') = 'object'";
-/* As FAT_DB_TIMES; grouped, since a join would walk all clocks for each sample. */
+/* A time or a clock: what is no number is a text, which fat_db_row_samples refuses. */
+#define NUMBER "iif(type IN ('null', 'integer', 'real'), value, 'no number')"
+/* As FAT_DB_TIMES; grouped, since a join would walk all clocks for each sample. Kinds that are no object have
+ * no names. */
 static const char LINE_TIMES[] =
     "SELECT max(ms), max(clock), NULL, place FROM"
-    " (SELECT iif(type IN ('true', 'false'), 'no number', value) AS ms, NULL AS clock, key AS place,"
-    " 1 AS timed"
+    " (SELECT " NUMBER " AS ms, NULL AS clock, key AS place, 1 AS timed"
     " FROM json_each(?1, '$.samples') WHERE json_type(?1, '$.samples') = 'array'"
-    " UNION ALL SELECT NULL, value, key, 0 FROM json_each(?1, '$.clocks')) GROUP BY place HAVING max(timed)"
-    " UNION ALL SELECT iif(k.type IN ('true', 'false'), 'no number', k.value), NULL, k.key, 1000000 + k.id"
-    " FROM json_each(?1, '$.kinds') k WHERE json_type(?1, '$.kinds') = 'object' ORDER BY place";
+    " UNION ALL SELECT NULL, " NUMBER
+    ", key, 0 FROM json_each(?1, '$.clocks')) GROUP BY place HAVING max(timed)"
+    " UNION ALL SELECT " NUMBER ", NULL, iif(json_type(?1, '$.kinds') = 'object', key, ''), 1000000 + id"
+    " FROM json_each(?1, '$.kinds') WHERE json_type(?1, '$.kinds') <> 'null' ORDER BY place";
 
 typedef struct reading {
   fat_db *db;

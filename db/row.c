@@ -282,7 +282,7 @@ fat_status fat_db_row_samples(sqlite3_stmt *stmt, fat_db_row *row, fat_error *er
     int type = sqlite3_column_type(stmt, 0), clock = sqlite3_column_type(stmt, 1);
     bool known = clock == SQLITE_FLOAT || clock == SQLITE_INTEGER;
     if (count >= t->sample_count || (type != SQLITE_FLOAT && type != SQLITE_INTEGER) ||
-        !(ms >= 0 && ms <= FAT_DB_MS)) {
+        !(ms >= 0 && ms <= FAT_DB_MS) || (!known && clock != SQLITE_NULL)) {
       status = fat_status_fail(err, FAT_E_CORRUPT, "samples do not agree with their number or range");
       break;
     }
