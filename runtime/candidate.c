@@ -19,7 +19,7 @@ static double doublings(double a)
 /* Rows of Q of all heads. */
 static double all_rows(const fat_problem *p)
 {
-  return (double)p->b * (double)p->h * (double)p->q;
+  return fat_reach_batches(p, false) * (double)p->h * (double)p->q;
 }
 
 /* As far as they tell GPUs apart: more than 512 tiles of 128 keep any GPU of today busy. */

@@ -164,7 +164,7 @@ static double room_of(const fat_waves *w, const fat_reach *r, double tiles)
                (double)(int64_t)(gpc / steps(gpc / quarter * (tiles + spare * w->wanted), 1 / quarters)));
 }
 
-/* Blocks that share the keys of a tile, as the recipe of fwd.lua counts them. */
+/* Blocks that share the keys of a tile, as templates/lib/split.lua counts them. */
 static double splits_of(const fat_waves *w, const fat_reach *r, double tiles)
 {
   if (r->per_split > 0)
@@ -248,7 +248,8 @@ static double blocks_of(const fat_waves *w, const fat_reach *r)
   return least(w->parts, most > 1 ? most : 1);
 }
 
-/* The same: more tiles, each of fewer keys. Blocks that a short tile lacks do nothing but begin and end. */
+/* The same: more tiles, each of fewer keys. Blocks that a short tile lacks do nothing but begin and end, and
+ * one that has a tile alone lays no sums down. */
 static fat_demand parted_work(const fat_waves *w, const fat_reach *r)
 {
   const double blocks = blocks_of(w, r), Tr = steps(r->rows, w->per_pair);
@@ -259,7 +260,7 @@ static fat_demand parted_work(const fat_waves *w, const fat_reach *r)
   own.mean /= blocks;
   own.most /= blocks;
   own.ends /= blocks;
-  return (fat_demand){work_of(w, &own, Tr, Tr * own.heads, 1) + idle, w->parts * r->part_ms};
+  return (fat_demand){work_of(w, &own, Tr, Tr * own.heads, 1) + idle, blocks > 1 ? blocks * r->part_ms : 0};
 }
 
 fat_demand fat_waves_work(const fat_waves *w, const fat_reach *r)

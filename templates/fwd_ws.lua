@@ -40,7 +40,7 @@ return {
         fma = scores, ex2 = scores, steps = 0,
         -- K and V come once and are read by each warpgroup; where P is laid, it is written and read.
         shared_bytes = share * visits * 2 * (c.Br // 64 + 1) * c.Bc * row + c.S * 4 * scores,
-        l2 = 2 * tiles * (visits * c.Bc + c.Br) * row,
+        l2 = 2 * tiles * (visits * c.Bc + c.Br) * row + (c.N > 0 and 4 * splits * (p.dv + 1) * p.b * p.h * p.q or 0),
         dram = 2 * (p.b * p.h * p.q + p.b * p.hk * p.k) * (p.d + p.slices * p.dv),
       },
       c.N > 0 and split.merge_work(p, splits, 4 * splits * (p.dv + 1), 2) or nil,

@@ -1,4 +1,5 @@
 /* test_runtime.c -- the contract of libfatune, line by line: open, plan, run, why, and what each may do. */
+#include "language.h"
 #include "runtime_fixture.h"
 #include <time.h>
 
@@ -386,6 +387,28 @@ static double seconds(void)
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* A program that reads what fatune_describe says finds a point in numbers, whatever language it speaks. */
+static void numbers_have_a_point(void **state)
+{
+  (void)state;
+  int made = 0;
+  store((stored){.problem = ASKED, .gpu = "H200", .config = WIDE, .ms = 1.5, .origin = FAT_MEASURED});
+  for (int i = 0; i < LANGUAGES; i++) {
+    const folder f = folder_make();
+    if (language_speak(&f, i)) {
+      fatune *h = open_usual();
+      fatune_plan *plan = plan_of(h, ASKED);
+      describes(plan, "row-ms 1.5\n");
+      fatune_plan_free(plan);
+      fatune_close(h);
+      made++;
+    }
+    language_forget(&f);
+  }
+  if (made < LANGUAGES)
+    skip(); /* no localedef, no tables of UTF-8, or no glibc */
+}
+
 /* A generous bound, for builds without sanitizers: bench_run prints the figures. */
 static void planning_is_fast(void **state)
 {
@@ -426,6 +449,7 @@ int main(void)
       cmocka_unit_test_setup(arguments_are_checked, begin),
       cmocka_unit_test_setup(known_plans, begin),
       cmocka_unit_test_setup(many_problems, begin),
+      cmocka_unit_test_setup(numbers_have_a_point, begin),
       cmocka_unit_test_setup(planning_is_fast, begin),
   };
   return cmocka_run_group_tests(tests, group_open, group_close);

@@ -297,7 +297,29 @@ static void ragged_batches_are_fewer(void **state)
     ragged.arg[FAT_VARLEN][0] = ragged.arg[FAT_VARLEN][1] = 1 + 8 * 2048;
     const fat_reach full = fat_reach_of(&ragged, &room);
     assert_true(fat_waves_work(&w, &r).tiles < fat_waves_work(&w, &full).tiles);
+    /* Rows of Q are counted by themselves, for D, dQ's sums and what lies near. */
+    ragged.arg[FAT_VARLEN][1] = 1 + 2 * 2048;
+    const fat_reach few_keys = fat_reach_of(&ragged, &room);
+    assert_true(few_keys.D_ms == full.D_ms && few_keys.sums_ms == full.sums_ms);
+    assert_true(even.op == FAT_BWD ? few_keys.heads == e.heads : few_keys.heads == full.heads);
+    ragged.arg[FAT_VARLEN][0] = ragged.arg[FAT_VARLEN][1];
+    assert_true(fat_candidate_distance(&ragged, &even) == 0);
   }
+}
+
+/* A tile of so few steps that one block has them lays no sums down for another. */
+static void sums_of_one_block_are_not_laid(void **state)
+{
+  (void)state;
+  fat_problem few, many;
+  const fat_room room = {132, 1.0 / 132, 1e-9};
+  MUST(fat_problem_parse("bwd-bf16-b1-h32-q128-k16384-d128", &few, err));
+  MUST(fat_problem_parse("bwd-bf16-b1-h32-q1024-k16384-d128", &many, err));
+  const fat_waves w = waves_of("bwd_ws:Br64-Bc128-G8", FAT_BWD);
+  const fat_reach f = fat_reach_of(&few, &room), m = fat_reach_of(&many, &room);
+  assert_true(f.part_ms == m.part_ms);
+  assert_true(fat_waves_work(&w, &f).merge == 0);
+  assert_true(fat_waves_work(&w, &m).merge == 8 * m.part_ms);
 }
 
 /* Under a mask tiles differ: their sum, divided, or the last of the longest. */
@@ -569,6 +591,7 @@ int main(void)
       cmocka_unit_test(blocks_have_whole_heads),
       cmocka_unit_test(tiles_of_keys_are_parted),
       cmocka_unit_test(ragged_batches_are_fewer),
+      cmocka_unit_test(sums_of_one_block_are_not_laid),
       cmocka_unit_test(masks),
       cmocka_unit_test(backward),
       cmocka_unit_test(blocks_are_reached_at_once),

@@ -1,4 +1,4 @@
--- split.lua -- how many blocks share a row's keys, for fwd: as an expression of the recipe, and as a number.
+-- split.lua -- how many blocks share a row's keys, for fwd and fwd_ws: as an expression of the recipe, and as a number.
 local split = {}
 
 -- Shared bytes of the launch that merges splits: of 4 warps a maximum, a sum and 4 columns of each 128 for each lane.

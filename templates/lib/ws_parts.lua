@@ -28,14 +28,15 @@ function parts.recipe(p, of, blocks, at)
   return string.format("+%d*%s", counts + sums, blocks), string.format(" ws(%s)", at), of.parts .. "*" .. blocks
 end
 
--- Tables of launches: that of the products has more blocks, each with fewer steps. All lay sums down, which the last reads.
+-- Tables of launches: that of the products has more blocks, each with fewer steps. Of several all lay sums down, which the last reads.
 function parts.work(all, p, of)
   local n, products = parts.of(of), all[2]
   if n == 1 then return all end
   local tiles, blocks = products.blocks, math.max(1, math.min(n, products.visits / 2))
   products.blocks = tiles * blocks
   for _, name in ipairs { "visits", "steps", "tensor", "fma", "ex2", "issue", "shared_bytes" } do products[name] = products[name] / blocks end
-  products.l2 = products.l2 + 2 * tiles * blocks * 4 * 64 * (of.paired and 1 or of.groups) * (p.d + p.dv)
+  local laid = blocks > 1 and blocks or 0
+  products.l2 = products.l2 + 2 * tiles * laid * 4 * 64 * (of.paired and 1 or of.groups) * (p.d + p.dv)
   return all
 end
 
