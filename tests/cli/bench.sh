@@ -115,14 +115,20 @@ code_is 0 'a list as JSON'
 out_has '"batch_size": 2'
 [ -z "$err" ] && pass || fail 'quiet'
 
-# Ctrl-C in a sweep: what is measured by then is written and printed.
-printf '#!/bin/sh\nkill -INT "$PPID"\necho "0.001 0.002 12.5"\n' >"$work/bin/python3"
+# Ctrl-C in a sweep: what is measured by then is written and printed, and so is what runs.
+printf '#!/bin/sh\nkill -INT "$PPID"\nsleep 0.2\necho "0.001 0.002 12.5"\n' >"$work/bin/python3"
 PATH=$work/bin:$PATH run bench "${common[@]}" --seq-len 64,128 --impl flash1,pytorch -o "$work/stopped.json"
 code_is 130 'an interrupted sweep'
 out_has flash1
 err_has 'flash1 at seq_len 128: not measured: the bench was interrupted'
 "$python" -c 'import json, sys; print(*("forward" in r for r in json.load(open(sys.argv[1]))))' "$work/stopped.json" >"$work/said" 2>&1
 [ "$(<"$work/said")" = 'True True False False' ] && pass || fail "rows of an interrupted sweep: $(<"$work/said")"
+# A second one ends it at once, also where NVRTC, which sets handlers of its own meanwhile, has compiled first. Two that
+# come before the first is seen are one: so there are more.
+printf '#!/bin/sh\nfor n in $(seq 50); do kill -INT "$PPID" || exit; sleep 0.1; done\necho "0.001 0.002 12.5"\n' >"$work/bin/python3"
+NVRTC_MEMORY='' PATH=$work/bin:$PATH run bench "${common[@]}" --seq-len 64,128 --impl flash1,pytorch
+code_is 130 'a sweep interrupted twice'
+[ -z "$out" ] && pass || fail "a sweep interrupted twice printed $out"
 
 # What is stored serves; what cannot be written is said.
 run tune fwd-f16-b1-h2-q64-k64-d64 --kernel fa1 --effort quick --jobs 2 --db "$work/db" --quiet

@@ -16,9 +16,13 @@ static const char *volatile notice;
 static const char stopping[] =
     "\nfatune: stopping when what runs now has ended; Ctrl-C again stops at once. Results so far are kept\n";
 
+/* The second of its kind ends the process. By SA_RESETHAND alone it would not: NVRTC, which sets handlers of
+ * its own in its first compile, puts ours back without that flag. */
 static void on_signal(int number)
 {
   const int error = errno;
+  const struct sigaction ends = {.sa_handler = SIG_DFL};
+  sigaction(number, &ends, NULL);
   __atomic_store_n(&asked, number, __ATOMIC_RELAXED); /* pool threads read it meanwhile */
   if (notice && write(STDERR_FILENO, notice, strlen(notice)) < 0)
     notice = NULL; /* nobody reads it */
@@ -27,7 +31,7 @@ static void on_signal(int number)
 
 const volatile int *fat_stop_begin(fat_stop *stop, bool quiet)
 {
-  struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+  struct sigaction action = {.sa_handler = on_signal};
   sigemptyset(&action.sa_mask);
   asked = 0;
   notice = quiet ? NULL : stopping + !isatty(STDERR_FILENO); /* below a live line */
