@@ -16,18 +16,12 @@ static double doublings(double a)
   return log2(a > 1 ? a : 1);
 }
 
-/* Rows of Q of all heads. */
-static double all_rows(const fat_problem *p)
-{
-  return fat_reach_batches(p, false) * (double)p->h * (double)p->q;
-}
-
 /* As far as they tell GPUs apart: more than 512 tiles of 128 keep any GPU of today busy. */
 static const double plenty = 512 * 128, log_plenty = 16;
 
 double fat_candidate_rows(const fat_problem *p)
 {
-  return fmin(all_rows(p), plenty);
+  return fmin(fat_reach_rows(p), plenty);
 }
 
 /* Keys that a row may see. */
@@ -45,7 +39,7 @@ static int64_t keys_of(const fat_problem *p)
 
 fat_measure fat_candidate_measure(const fat_problem *p)
 {
-  const double all = doublings(all_rows(p)); /* a logarithm takes 5 ns, and a call does this */
+  const double all = doublings(fat_reach_rows(p)); /* a logarithm takes 5 ns, and a call does this */
   const double group = p->h == p->hk ? 0 : doublings((double)p->h / (double)(p->hk > 0 ? p->hk : 1));
   const int64_t keys = keys_of(p);
   const double q = doublings((double)p->q), k = keys == p->q ? q : doublings((double)keys);

@@ -57,7 +57,8 @@ fat_room fat_reach_room(const fat_gpu *gpu)
   return (fat_room){sms, 1 / sms, gpu->dram > 0 ? 1e-6 / gpu->dram : 0};
 }
 
-double fat_reach_batches(const fat_problem *p, bool of_keys)
+/* Batches; of a ragged call as many as would hold its rows or keys, each as long as the longest. */
+static double batches_of(const fat_problem *p, bool of_keys)
 {
   const int64_t longest = of_keys ? p->k : p->q;
   if (!fat_problem_has(p, FAT_VARLEN) || longest <= 0)
@@ -66,9 +67,14 @@ double fat_reach_batches(const fat_problem *p, bool of_keys)
   return least(all > 1 ? all : 1, (double)p->b);
 }
 
+double fat_reach_rows(const fat_problem *p)
+{
+  return batches_of(p, false) * (double)p->h * (double)p->q;
+}
+
 fat_reach fat_reach_of(const fat_problem *p, const fat_room *room)
 {
-  const double batches = fat_reach_batches(p, p->op == FAT_BWD);
+  const double batches = batches_of(p, p->op == FAT_BWD);
   const double heads = batches * (double)p->h * fat_problem_slices(p);
   const double group = p->h == p->hk ? 1 : (double)p->h / (double)(p->hk > 0 ? p->hk : 1);
   const bool of_keys = p->op == FAT_BWD;
@@ -103,8 +109,7 @@ fat_reach fat_reach_of(const fat_problem *p, const fat_room *room)
     r.mean *= group;
     r.most *= group;
     r.ends *= group;
-    const double rows = fat_reach_batches(p, false) * (double)p->h * (double)p->q;
-    const double bytes = fat_dtypes[p->dtype].bytes;
+    const double rows = fat_reach_rows(p), bytes = fat_dtypes[p->dtype].bytes;
     const double ms_per_byte = room->ms_per_byte / beside_part;
     r.D_ms = rows * (double)p->dv * 2 * bytes * ms_per_byte;
     r.sums_ms = rows * (double)p->d * (8 + bytes) * ms_per_byte;

@@ -32,8 +32,8 @@ typedef struct fat_reach {
   double split_ms; /* of a forward: that a launch takes to merge what one split leaves of all rows */
 } fat_reach;
 fat_reach fat_reach_of(const fat_problem *p, const fat_room *room);
-/* Batches; of a ragged call as many as would hold its rows, or keys, each as long as the longest. */
-double fat_reach_batches(const fat_problem *p, bool of_keys);
+/* Rows of Q of all heads; of a ragged call those of as many of its longest as would hold them. */
+double fat_reach_rows(const fat_problem *p);
 
 /* The least that is believed of a time foretold, ms: below it a call waits more than it works, tiles of any
  * size alike, and what is near decides. */

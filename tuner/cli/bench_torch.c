@@ -6,7 +6,6 @@
 
 #include "embed.h"
 
-#include <errno.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,28 +16,12 @@
 enum { SAID = 4096, NUMBER = 24 };
 extern char **environ;
 
-/* As read and waitpid, but a Ctrl-C meanwhile ends neither: what runs is measured to its end. */
-static ssize_t read_on(int fd, char *chunk, size_t room)
-{
-  ssize_t n;
-  do
-    n = read(fd, chunk, room);
-  while (n < 0 && errno == EINTR);
-  return n;
-}
-
-static void wait_on(pid_t pid, int *status)
-{
-  while (waitpid(pid, status, 0) < 0 && errno == EINTR)
-    ;
-}
-
 /* What the child writes, as far as there is room; the rest is read and dropped. */
 static void read_all(int fd, char said[SAID])
 {
   size_t used = 0;
   char chunk[512];
-  for (ssize_t n; (n = read_on(fd, chunk, sizeof chunk)) > 0;) {
+  for (ssize_t n; (n = read(fd, chunk, sizeof chunk)) > 0;) {
     if (used + (size_t)n >= SAID) { /* the last words count */
       const size_t keep = SAID / 2;
       memmove(said, said + used - keep, keep);
@@ -68,7 +51,7 @@ static int run_python(char *const arguments[], char said[SAID])
   close(ends[1]);
   if (result == 0) {
     read_all(ends[0], said);
-    wait_on(pid, &status);
+    waitpid(pid, &status, 0);
   } else {
     snprintf(said, SAID, "python3 cannot be started: %s", strerror(result));
   }

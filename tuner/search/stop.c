@@ -16,8 +16,9 @@ static const char *volatile notice;
 static const char stopping[] =
     "\nfatune: stopping when what runs now has ended; Ctrl-C again stops at once. Results so far are kept\n";
 
-/* The second of its kind ends the process. By SA_RESETHAND alone it would not: NVRTC, which sets handlers of
- * its own in its first compile, puts ours back without that flag. */
+/* The second of its kind ends the process, not by SA_RESETHAND: NVRTC, which sets handlers of its own in its
+ * first compile, puts ours back by signal(), with SA_RESTART alone. So that flag is ours from the start:
+ * reads and waits go on, until what runs has ended. */
 static void on_signal(int number)
 {
   const int error = errno;
@@ -31,7 +32,7 @@ static void on_signal(int number)
 
 const volatile int *fat_stop_begin(fat_stop *stop, bool quiet)
 {
-  struct sigaction action = {.sa_handler = on_signal};
+  struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
   sigemptyset(&action.sa_mask);
   asked = 0;
   notice = quiet ? NULL : stopping + !isatty(STDERR_FILENO); /* below a live line */
