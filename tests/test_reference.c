@@ -654,6 +654,27 @@ static void gradients_are_held_to_what_their_type_resolves(void **state)
   }
 }
 
+/* A kernel whose exponentials flush every weight of a sink to 0 is right; one that keeps half of a weight
+ * that is not flushed is not. */
+static void weights_of_a_far_sink_may_be_flushed(void **state)
+{
+  (void)state;
+  fat_problem p;
+  fat_truth t;
+  assert_int_equal(fat_problem_parse("bwd-f32-b1-h1-q9-k7-d16-sink-dsink", &p, NULL), FAT_OK);
+  assert_int_equal(fat_truth_make(&p, 0.25f, FAT_NORMAL, 5, &t, NULL), FAT_OK);
+  double least = INFINITY;
+  for (int64_t i = 0; i < p.q; i++)
+    least = fmin(least, t.in[FAT_LSE][i]);
+  t.in[FAT_SINKS][0] = (float)(least + log(0x1p-126) - 0.1);
+  assert_int_equal(fat_truth_solve(&p, 0.25f, &t, NULL), FAT_OK);
+  assert_true(t.right[FAT_DSINKS][0] != 0 && fabs(t.right[FAT_DSINKS][0]) <= t.allowed[FAT_DSINKS][0]);
+  t.in[FAT_SINKS][0] += 20;
+  assert_int_equal(fat_truth_solve(&p, 0.25f, &t, NULL), FAT_OK);
+  assert_true(fabs(t.right[FAT_DSINKS][0]) / 2 > t.allowed[FAT_DSINKS][0]);
+  fat_truth_free(&t);
+}
+
 /* Of equal data few elements differ: no draw may have an honest dQ be unlucky where the computation was
  * lucky. */
 static void few_large_summands_leave_room_for_luck(void **state)
@@ -745,6 +766,7 @@ int main(void)
       cmocka_unit_test(lse_alone_does_not_move_v),
       cmocka_unit_test(a_backward_call_has_the_forwards_results),
       cmocka_unit_test(gradients_are_held_to_what_their_type_resolves),
+      cmocka_unit_test(weights_of_a_far_sink_may_be_flushed),
       cmocka_unit_test(few_large_summands_leave_room_for_luck),
       cmocka_unit_test(weights_of_0_leave_no_room),
       cmocka_unit_test(one_key_leaves_room_for_roundings),

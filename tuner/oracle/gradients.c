@@ -12,6 +12,7 @@
 #include "scores.h"
 #include "sees.h"
 
+#include <float.h>
 #include <math.h>
 
 /* What one row and one key need to be scored. */
@@ -194,6 +195,13 @@ void fat_gradients_key(const fat_problem *p, int64_t j, const fat_reference_inpu
   note_terms(bound, group * (rows.hi - rows.lo));
 }
 
+/* Exponentials of GPUs make 0 of what has no full precision: of a sink that is far below all scores these are
+ * all terms that there are. */
+static float flushed(double weight)
+{
+  return weight < FLT_MIN ? 0 : (float)weight;
+}
+
 /* A sink has the weight exp(sink - LSE) in every row of its head, and a V of 0: dS = weight (0 - D). */
 void fat_gradients_sink(const fat_problem *p, int64_t h, const fat_reference_inputs *in, double *right,
                         fat_bound *bound)
@@ -212,7 +220,7 @@ void fat_gradients_sink(const fat_problem *p, int64_t h, const fat_reference_inp
       const double w = exp((double)in->of[FAT_SINKS][h] - (double)in->of[FAT_LSE][row]);
       sum -= w * D;
       mass += w * (D_sum + fabs((double)d));
-      own -= (float)w * (float)D;
+      own -= flushed(w) * (float)D;
     }
   *right = sum;
   if (bound)
