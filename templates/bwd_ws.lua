@@ -5,13 +5,14 @@ local slopes_from, parts = include "lib/slopes.lua".from, include "lib/ws_parts.
 local function consumers(c) return c.Bc // 64 end
 local function registers_of(c, p) return select(2, ws.registers_of(consumers(c), c.B == 1, c.H > 0, p)) end
 
--- Of dQ each warpgroup makes its rows or its columns; columns by whole boxes of K, which zeros fill behind the last one and which are
--- not added. Where tiles of Q are no multiple of 64 rows it makes its columns as rows of dQ^T = K^T dS^T.
+-- Of dQ each warpgroup makes its rows or its columns: whole boxes of K, which zeros fill behind the last column and which are not added,
+-- or half of the columns (C = 1), and K's second box begins with the second's. Where tiles of Q are no multiple of 64 rows it makes its
+-- columns as rows of dQ^T = K^T dS^T.
 local function dQ_share(c, p) return c.Br == c.Bc and "rows" or c.Br > 64 and "turned" or "columns" end
 local function sums(c, p) return c.Br == c.Bc and p.d or ws.up(p.d, 16) end
 local function dQ_columns(c, p)
   local share = dQ_share(c, p)
-  return share == "rows" and p.d or share == "turned" and c.Br or 64 * ws.boxes(p.d) // consumers(c)
+  return share == "rows" and p.d or share == "turned" and c.Br or (c.C == 1 and sums(c, p) or 64 * ws.boxes(p.d)) // consumers(c)
 end
 
 -- Registers that a thread which computes needs: dK and dV; what lives at once of S, dP, dQ and the operands made of them; the
@@ -35,7 +36,7 @@ end
 local function of(c, p)
   local own, K, V = consumers(c), held(c, p)
   return { groups = own, all = own, Q = c.s + c.S, dO = c.s, dS = c.t, P = 0, dQ = c.R == 0 and own * 256 * dQ_columns(c, p) or 0,
-    row_readers = own, dS_readers = own, sums = sums(c, p), partial = c.Br ~= c.Bc and sums(c, p) < 64 * ws.boxes(p.d), stays = c.H > 0, owns = c.H == 1, lays = c.T == 1, settles = c.T == 2, parts = c.G, biases = c.B == 1, lots = p.has.drop and not (p.has.softcap or p.has.dbias) and c.B == 0 and c.S == 0,
+    row_readers = own, dS_readers = own, sums = sums(c, p), partial = c.Br ~= c.Bc and c.C == 0 and sums(c, p) < 64 * ws.boxes(p.d), halves = c.C == 1, made = dQ_share(c, p) == "rows" and ws.up(p.d, 16) or c.C == 1 and sums(c, p) or 64 * ws.boxes(p.d), stays = c.H > 0, owns = c.H == 1, lays = c.T == 1, settles = c.T == 2, parts = c.G, biases = c.B == 1, lots = p.has.drop and not (p.has.softcap or p.has.dbias) and c.B == 0 and c.S == 0,
     turned = dQ_share(c, p) == "turned", K_held = K, V_held = V }
 end
 local function shared(c, p) return ws.places(c, p, of(c, p)).last end
@@ -63,14 +64,17 @@ local function has_many_tiles(p, g) return p.b * p.hk * ceil_div(p.k, 128) >= 4 
 -- (32 heads on 8, 4,096 keys, causal, d 64), 0.80 for 1.00 (64 on 8).
 local function has_unlike_tiles(p, g) return p.uneven and plain(p) and p.q >= 2048 and p.b * p.hk * ceil_div(p.k, 128) > g.sms end
 
+-- Whether halves of dQ's columns are less than whole boxes.
+local function halves_are_less(p) return p.d > 64 and p.d <= 112 end
+
 -- Whether blocks gain by going on with another tile of keys, d 64: up to 4096 keys 4 to 9 %, causal 0.5 to 7 %; at 8192 and 16384,
 -- where power limits the clocks, 2 to 4 %. Under a window of 1024 keys, causal, 10 %: 0.85 ms for 0.94 at 8192, d 128 with K = 1 1.5 to 3 %. At d 128: 2 to 6 %
--- at 512 to 2048 keys, causal 2 to 4 % at 512 and 1024; behind that they lose 1 to 5 %. At d 96 4 to 7 % less
--- than S = 1 to 1024 keys, full, and 2048, causal, where it is level at 4096.
+-- at 512 to 2048 keys, causal 2 to 4 % at 512 and 1024; behind that they lose 1 to 5 %. At d 96 they
+-- gain 1 to 3 % at 800 to 1024 keys with halves of dQ's columns, and lose to tiles of dS in three places behind that.
 local function stays_well(p, g) return plain(p) and has_many_tiles(p, g) and (not p.has.w or p.k <= p.q) end
 local function stays_well_wide(p, g)
-  local most = p.d > 96 and (p.uneven and 1024 or 2048) or (p.uneven and 4096 or 1024)
-  return p.d > 80 and has_many_tiles(p, g) and plain(p) and not (p.has.w or p.by_batch) and p.k <= most
+  local most = (p.uneven or halves_are_less(p)) and 1024 or 2048
+  return p.d > 64 and has_many_tiles(p, g) and plain(p) and not (p.has.w or p.by_batch) and p.k <= most
 end
 
 -- Whether blocks that go on gain where dQ is summed in order: d 64 9 and 3 % at 1024 and 2048 keys, then they take 10 to 18 % more clocks; causal,
@@ -113,7 +117,7 @@ local function defaults(rows)
   local all = {}
   local function add(row, Z, G)
     local c = { Z = Z, G = G }
-    for _, name in ipairs { "Br", "Bc", "s", "t", "S", "R", "H", "O", "K", "E", "B", "T", "most" } do c[name] = row[name] end
+    for _, name in ipairs { "Br", "Bc", "s", "t", "S", "R", "H", "O", "K", "E", "B", "T", "C", "most" } do c[name] = row[name] end
     function c.meant(p, g) -- of blocks few heads at once, whose rows stay in L2
       return (Z == 1 or not p.has.bs) and (not row.listed or ws.listed(p)) and (not row.meant or row.meant(p, g)) and (G == 1 or parts.meant(p, g, 1) == G)
     end
@@ -150,6 +154,7 @@ return {
     { "H", { 0, 1, 2 }, "a block has 0 = a tile of keys, 1 = all those of a head, whose dQ it sums itself, 2 = one tile after another", unsaid = 0 },
     { "T", { 0, 1, 2 }, "the sums of dQ are 0 = cleared and rounded by launches of their own, 1 = with det laid down by the first block that adds, 2 = laid down by the first and rounded by the last", unsaid = 0 },
     { "B", { 0, 1 }, "a bias comes 0 = to each thread by loads of its own, 1 = by way of shared memory, brought by warps that copy nothing else", unsaid = 0 },
+    { "C", { 0, 1 }, "of dQ each warpgroup makes 0 = its rows, or whole boxes of columns, 1 = half of the columns", unsaid = 0 },
     { "G", { 1, 2, 4, 8 }, "blocks that have a tile of keys together, each some of its steps, the last of which has the sums of all", unsaid = 1 },
   },
   constraints = {
@@ -158,6 +163,7 @@ return {
     { function(c, p) return needs(c, p) <= registers_of(c, p) end, "accumulators and operands of a thread fit its registers" },
     { function(c, p) return dQ_share(c, p) ~= "turned" or c.O == 1 and c.H ~= 1 and ws.boxes(p.d) == consumers(c) end,
       "of dQ^T each warpgroup makes 64 rows, and a wide tile has room where S is gone before dP comes" },
+    { function(c, p) return c.C == 0 or dQ_share(c, p) == "columns" and p.d < 128 and sums(c, p) % 128 ~= 0 end, "halves are of a head dimension that leaves a box of two half empty" },
     { function(c, p) return dQ_share(c, p) ~= "columns" or ws.boxes(p.d) ~= 3 end, "a product reads columns of K from the first of a box on, or half a box" },
     { function(c, p) return c.O == 0 or c.S == 0 end, "of one step S is gone when dP comes" },
     { function(c, p) return c.K == 0 or c.O == 1 and held(c, p) > 0 end, "K stays in registers that have room for it" },
@@ -207,6 +213,7 @@ return {
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, most = 64, parted = true, meant = function(p) return not p.uneven and plain(p) end },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, most = 64, parted = true },
     { Br = 96, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, most = 128, parted = true, meant = function(p) return p.d > 96 and p.q >= 4096 and plain(p) end },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, C = 1, most = 112, parted = true, meant = function(p) return p.d > 64 and plain(p) end },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, most = 128, parted = true, meant = plain },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, most = 128, parted = true },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 2, most = 64, Z = { 64 }, meant = rounds_loosely },
@@ -218,6 +225,7 @@ return {
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, most = 64, meant = function(p, g) return plain(p) and has_many_tiles(p, g) and simt.is_in_line(p) end },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, most = 64, meant = function(p, g) return stays_well(p, g) and not p.has.w end },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, most = 64, Z = { 1 }, meant = stays_well },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, C = 1, most = 112, meant = stays_well_wide },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, most = 128, meant = stays_well_wide },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, H = 2, most = 128, meant = function(p, g) return p.has.w and p.d > 96 and stays_well(p, g) end },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 2, most = 64, Z = { 64, 1 }, meant = rounds_well },
@@ -239,7 +247,8 @@ return {
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 0, most = 64 },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, most = 128, meant = function(p) return p.d > 96 and p.has.varlen and plain(p) end },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, most = 128, listed = true }, -- with S = 1 it spills there
-    { Br = 80, Bc = 128, s = 2, t = 3, S = 0, R = 1, O = 1, K = 1, E = 1, most = 96, meant = function(p) return p.d > 80 and p.k > 1024 and plain(p) end }, -- d 96 full 5 to 7 % less than S = 1
+    -- Halves of dQ's columns, d 96 and 80, 1,400 keys and more, full and causal: 2 to 10 % less than the best without, 7 in the mean of 15.
+    { Br = 64, Bc = 128, s = 2, t = 3, S = 0, R = 1, O = 1, K = 1, E = 1, C = 1, most = 112, meant = function(p) return p.d > 64 and plain(p) end },
     { Br = 96, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, most = 128, meant = many_rows },
     { Br = 96, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, most = 128, meant = function(p) return p.d > 96 and p.q >= 4096 and scored_by(p, "alibi") end },
     { Br = 80, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, most = 128, meant = function(p) return p.d > 96 and scored_by(p, "bias") end },

@@ -54,32 +54,32 @@ struct descriptor {
   __device__ __forceinline__ u64 at(u32 bytes) const { return u64(rest) << 32 | (start + (bytes >> 4)); }
 };
 
-//: own_rows -- this warp's 16 rows of a tile of 64, columns x to x + 15
-__device__ __forceinline__ quad own_rows(u32 place, i32 x)
+//: own_rows -- this warp's 16 rows of a tile of 64, columns x to x + 15$(halves and "; `again`: columns of the first box that are in the second, too" or "")
+__device__ __forceinline__ quad own_rows(u32 place, i32 x$(halves and ", i32 again = 0" or ""))
 {
   const i32 lane = thread_id() % 32, row = warp_of() % 4 * 16 + lane % 16;
-  return ldmatrix(place + x / 64 * box_bytes<64> + row * 128 + ((x % 64 / 8 + lane / 16) ^ row % 8) * 16);
+  return ldmatrix(place + x / 64 * box_bytes<64> + row * 128 + ((x % 64 / 8$(halves and " + (x < 64 ? 0 : again / 8)" or "") + lane / 16) ^ row % 8) * 16);
 }
 
 //: held_rows
-template <i32 depth> struct held_rows {
+template <i32 depth$(halves and ", i32 again = 0" or "")> struct held_rows {
   static constexpr i32 steps = depth / 16;
   quad part[steps];
   __device__ __forceinline__ explicit held_rows(u32 place)
   {
 #pragma unroll
     for (i32 k = 0; k < steps; k++)
-      part[k] = own_rows(place, 16 * k);
+      part[k] = own_rows(place, 16 * k$(halves and ", again" or ""));
   }
   __device__ __forceinline__ const quad &at(i32 k) const { return part[k]; }
 };
 
 //: placed_rows -- 8 rows are 1024 bytes
-template <i32 depth> struct placed_rows {
+template <i32 depth$(halves and ", i32 again = 0" or "")> struct placed_rows {
   static constexpr i32 steps = depth / 16;
   descriptor rows;
   __device__ __forceinline__ explicit placed_rows(u32 place) : rows(place, 16, 1024) {}
-  __device__ __forceinline__ u64 at(i32 k) const { return rows.at(k / 4 * box_bytes<64> + k % 4 * 32); }
+  __device__ __forceinline__ u64 at(i32 k) const { return rows.at(k / 4 * box_bytes<64> + k % 4 * 32$(halves and " + (k < 4 ? 0 : 2 * again)" or "")); }
 };
 
 //: query -- Q as the left operand of S = Q K^T

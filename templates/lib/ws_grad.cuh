@@ -5,7 +5,7 @@
 //: K_of -- 64 rows of K$(stays and "" or ", later of dK"); `round`: tiles of keys that the block has done before, where it stays
 __device__ __forceinline__ u32 K_of(i32 group, i32 round = 0)
 {
-  return shared_address(shared_memory()) + $(stays and "(keys_place_of(round).slot * consumers + group)" or "group") * (boxes * box_bytes<64>);
+  return shared_address(shared_memory()) + $(stays and "(keys_place_of(round).slot * consumers + group)" or "group") * ($(K_boxes) * box_bytes<64>);
 }
 
 //: V_of -- 64 rows of V, later of dV$(stays and ", then of dK" or "")
@@ -203,8 +203,8 @@ __device__ __forceinline__ void set_up_steps()
   $(paired and "meet_other" or "block_sync")();
 }
 
-//: copy_keys -- the rows of K or of V of all warpgroups
-template <i32 boxes_>
+//: copy_keys -- the rows of K or of V of all warpgroups$(halves and "; `next`: the first column of the second box" or "")
+template <i32 boxes_$(halves and ", i32 next = 64" or "")>
 __device__ __forceinline__ void copy_keys(u32 to, const tensor_map &from, i32 j0, const sequence &at, i32 full)
 {
   barrier_expect(barrier_at(full), $(own_groups) * boxes_ * box_bytes<64>);
@@ -212,7 +212,7 @@ __device__ __forceinline__ void copy_keys(u32 to, const tensor_map &from, i32 j0
   for (i32 w = 0; w < $(own_groups); w++)
 #pragma unroll
     for (i32 x = 0; x < boxes_; x++)
-      copy_box(to + (w * boxes_ + x) * box_bytes<64>, from, 64 * x, j0 + 64 * w, at.hk, at.b, barrier_at(full));
+      copy_box(to + (w * boxes_ + x) * box_bytes<64>, from, $(halves and "next" or "64") * x, j0 + 64 * w, at.hk, at.b, barrier_at(full));
 }
 
 //: bring_Q -- the n-th tile of Q, and LSE and D of its rows, when their place is free; `number` counts the tiles of all heads
@@ -248,7 +248,7 @@ __device__ __forceinline__ void bring_queries(const call &a, const LD_row *LD_al
 {
 % if not stays then
 $(ragged and "  i32 tails = 0;\n" or "")  if (from.steps > 0)
-    $(paired and "copy_pair_keys" or copy_keys)<boxes>(K_of(0), K_map, my.j0, sequence_of(a, my.head), K_full$(and_tails));
+    $(paired and "copy_pair_keys" or copy_keys)<$(copied_K)>(K_of(0), K_map, my.j0, sequence_of(a, my.head), K_full$(and_tails));
 % end
   await_last();                                         // D is here
   row_step of(from);

@@ -3,7 +3,8 @@
 --   groups   warpgroups that have 64 keys of their own; all: those that compute
 --   Q dO dS  tiles of each in shared memory; P: bytes of P there; dQ: bytes of dQ there
 --   paired   whether two blocks of a cluster have 64 of the keys each (ws_pairs.cuh); shares: and copy Q and dO for each other
---   sums     columns of dQ in its sums, where that is not d; partial: whether warpgroups make more
+--   sums     columns of dQ in its sums, where that is not d; partial: whether warpgroups make more; halves: whether each makes half, and
+--            K's second box begins with those of the second; made: columns of dQ that all make together
 --   turned   whether sums are those of dQ^T
 --   lots     whether dropout is drawn while S is awaited (ws_drop.cuh)
 --   biases   whether biases come by way of shared memory, a tile with each of Q
@@ -79,7 +80,7 @@ local function P_signals(of) return of.paired and of.dS or 2 end
 -- Where tiles lie in shared memory; of a pair two boxes of the other block's K behind its own.
 function ws.places(c, p, of)
   local keys = of.stays and 2 or 1
-  local at = { V = keys * own_groups(of) * ws.boxes(p.d) * 8192 + (of.paired and 2 * 8192 or 0) }
+  local at = { V = keys * own_groups(of) * (of.halves and 2 or ws.boxes(p.d)) * 8192 + (of.paired and 2 * 8192 or 0) }
   at.Q = at.V + keys * own_groups(of) * ws.boxes(p.dv) * 8192
   at.dO = at.Q + of.Q * ws.boxes(p.d) * 128 * c.Br
   at.dS = at.dO + of.dO * ws.boxes(p.dv) * 128 * c.Br
@@ -113,7 +114,8 @@ function ws.words(c, p, of, own)
       "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_drop.cuh", "lib/ws_sums.cuh", "lib/ws_turns.cuh", "lib/ws_tails.cuh", "lib/ws_slices.cuh", "lib/ws_told.cuh", "lib/ws_stays.cuh", "lib/ws_cluster.cuh", "lib/ws_pairs.cuh", "lib/ws_parts.cuh", "lib/launches.cuh"),
     dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
     LD_threads = "prepare_threads", LD_apart = true, producer_registers = copier, consumer_registers = computer, P_shared = false, Q_held = false,
-    turns = "none", schedule = "in_flight", stores_later = true, stores_tails = p.ragged, storing_lane = of.stays and "lane_again()" or "thread_id() % 32", stays = of.stays or false, owns = of.owns or false, lays = of.lays or false, settles = of.owns or of.settles or false, draws = draws(of), ordered = in_order, loose = in_order and not p.has.det, partial = of.partial or false,
+    turns = "none", schedule = "in_flight", stores_later = true, stores_tails = p.ragged, storing_lane = of.stays and "lane_again()" or "thread_id() % 32", stays = of.stays or false, owns = of.owns or false, lays = of.lays or false, settles = of.owns or of.settles or false, draws = draws(of), ordered = in_order, loose = in_order and not p.has.det, partial = of.partial or false, halves = of.halves or false,
+    K_boxes = of.halves and "2" or "boxes", copied_K = of.halves and "2, share_of_dQ::width" or "boxes",
     block = in_order and (of.paired and "begun_pair(counts)" or "begun_block(counts)") or of.paired and "i32(block_id()) / 2" or "i32(block_id())", paired = of.paired or false, shares = of.shares or false, read_by = of.shares and "release_both" or "release", own_groups = of.paired and "1" or "consumers",
     take_counts = counted(p, of) and ", i32 *counts" or "", and_counts = counted(p, of) and ", counts" or "" }
   words.rows_ahead, words.lots = own.rows_ahead or false, of.lots or false
@@ -269,7 +271,7 @@ function ws.work(c, p, of, bytes, steps)
     { blocks = tiles, threads = 512, shared = 0, registers = 40, visits = 1, steps = 2, fma = c.Br * p.dv, issue = c.Br * p.dv,
       l2 = tiles * (4 * c.Br * p.dv + tile), dram = p.b * p.h * p.q * 4 * p.dv + tiles * tile },
     { blocks = blocks, threads = ws.threads(of), shared = ws.places(c, p, of).last, registers = ws.registers(of), visits = visits,
-      uneven = simt.uneven(tiled, p), steps = visits * steps, tensor = visits * 2 * S * (3 * Dp + 2 * Dw), fma = visits * 3 * S,
+      uneven = simt.uneven(tiled, p), steps = visits * steps, tensor = visits * 2 * S * (2 * Dp + (of.made or Dp) + 2 * Dw), fma = visits * 3 * S,
       ex2 = visits * S, issue = visits * 3 * S, shared_bytes = visits * (bytes + own_groups(of) * 2 * rows + 2 * S + rows),
       l2 = blocks * visits * (rows + added) + blocks * 2 * 64 * own_groups(of) * (Dp + Dw),
       dram = 2 * (p.b * p.h * p.q + 2 * p.b * p.hk * p.k) * (p.d + p.dv) + tiles * tile },

@@ -29,15 +29,15 @@ template <i32 columns_> struct rounded : operand<Bc, columns_> {
 };
 
 //: kept_rows -- rows of a tile as the left operand of many products: the first columns, `held` times 16, in registers
-template <i32 depth, i32 held_> struct kept_rows {
+template <i32 depth, i32 held_$(halves and ", i32 again = 0" or "")> struct kept_rows {
   static constexpr i32 held = held_, steps = depth / 16;
-  held_rows<16 * held> first;
-  placed_rows<depth> all;
+  held_rows<16 * held$(halves and ", again" or "")> first;
+  placed_rows<depth$(halves and ", again" or "")> all;
   __device__ __forceinline__ explicit kept_rows(u32 place) : first(place), all(place) {}
 };
 
 //: K_rows -- K as the left operand of S^T = K Q^T
-typedef $(K_held > 0 and "kept_rows<Dp, K_held>" or "placed_rows<Dp>") K_rows;
+typedef $(K_held > 0 and "kept_rows<Dp, K_held" or "placed_rows<Dp")$(halves and ", 64 - share_of_dQ::width" or "")> K_rows;
 
 //: V_rows -- V as that of dP^T = V dO^T
 typedef $(V_held > 0 and "kept_rows<Dw, V_held>" or "placed_rows<Dw>") V_rows;

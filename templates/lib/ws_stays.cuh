@@ -135,7 +135,7 @@ __device__ __forceinline__ void bring_all_keys(const call &a$(take_lists), const
         barrier_arrive(barrier_at(K_full + keys.slot));
     }
     if (more) {
-      $(copy_keys)<boxes>(K_of(0, own.from.round), K_map, own.my.j0, at, K_full + keys.slot$(and_tails));
+      $(copy_keys)<$(copied_K)>(K_of(0, own.from.round), K_map, own.my.j0, at, K_full + keys.slot$(and_tails));
       $(copy_keys)<V_boxes>(V_of(0, own.from.round), V_map, own.my.j0, at, V_full + keys.slot$(and_tails));
     }
   } while (more);

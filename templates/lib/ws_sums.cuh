@@ -101,12 +101,12 @@ __device__ __forceinline__ void start_dQ(Acc &dQ, const Share &my, i32 n, bool i
   for (i32 k = 0; k < Bc / 16; k++)
     wgmma_turned<0>(dQ.at, a.at(k / 4 * (boxes * box_bytes<64>) + k % 4 * 2048), b.at(k / 4 * box_bytes<Br> + k % 4 * 32), k > 0);
 % else
-  const descriptor a(dS_of(n) + my.row * 128, 16, 1024), b($(stays and "my.K" or "K_of(0)") + my.column / 64 * box_bytes<64> + my.column % 64 * 2, box_bytes<64>, 1024);
+  const descriptor a(dS_of(n) + my.row * 128, 16, 1024), b($(stays and "my.K" or "K_of(0)") + $(halves and "my.me * box_bytes<64>" or "my.column / 64 * box_bytes<64> + my.column % 64 * 2"), box_bytes<64>, 1024);
   await_full(dS_full, dS_place_of(n), is_here);
   products_fence();
 #pragma unroll
   for (i32 k = 0; k < Bc / 16; k++)
-    wgmma<1>(dQ.at, a.at(k / 4 * box_bytes<Br> + k % 4 * 32), b.at(k / 4 * (boxes * box_bytes<64>) + k % 4 * 2048), k > 0);
+    wgmma<1>(dQ.at, a.at(k / 4 * box_bytes<Br> + k % 4 * 32), b.at(k / 4 * ($(K_boxes) * box_bytes<64>) + k % 4 * 2048), k > 0);
 % end
   products_commit();
 }

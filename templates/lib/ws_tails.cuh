@@ -55,7 +55,7 @@ __device__ __forceinline__ void copy_rows(u32 to, const tensor_map &from, const 
 }
 
 //: copy_some_keys -- `copy_keys` of a batch
-template <i32 boxes_>
+template <i32 boxes_$(halves and ", i32 next = 64" or "")>
 __device__ __forceinline__ void copy_some_keys(u32 to, const tensor_map &from, i32 j0, const sequence &at, i32 full, i32 &tails)
 {
   const bool is_tail = at.nk - j0 < Bc; // the warp's first: all lanes are here
@@ -66,7 +66,7 @@ __device__ __forceinline__ void copy_some_keys(u32 to, const tensor_map &from, i
     for (i32 w = 0; w < consumers; w++)
 #pragma unroll
       for (i32 x = 0; x < boxes_; x++)
-        copy_box(to + (w * boxes_ + x) * box_bytes<64>, from, 64 * x, $(begins and "at.k0 + " or "")j0 + 64 * w, at.hk, $(has.varlen and "0" or "at.b"), barrier);
+        copy_box(to + (w * boxes_ + x) * box_bytes<64>, from, $(halves and "next" or "64") * x, $(begins and "at.k0 + " or "")j0 + 64 * w, at.hk, $(has.varlen and "0" or "at.b"), barrier);
   }
   if (!is_tail)
     return;
