@@ -55,7 +55,7 @@ $(turns ~= "none" and "  first_turn(me);\n" or "")  for (i32 round = 0;; round++
     online x(me);$(added_early and " x.known = known_of(a, pair_of<false, acc<Br, Bc>>(at, i0, 0, 0, 0));" or "")
     await_start(me, round);
     if (tiles > 0) {
-      const query Q(Q_place(own));
+      $(packed and "lay_Q(Q_place(own), rows(a, my.head), i0, me);\n      " or "")const query Q(Q_place(own));
 %  local order = cut.left and "visit" or "all"           -- whose order of tiles is this warpgroup's
 %  if cut.left then
       others -= all.last - visit.last;
@@ -95,7 +95,7 @@ $(turns ~= "none" and "  first_turn(me);\n" or "")  for (i32 round = 0;; round++
       store_zeros<sums<Br, Dv>>(rows_at.O, rows_at.On, i0, at.nq);
 %  end
     }
-    release(Q_free + own);
+    $(key_splits and Q_held and "warp_sync(); " or "")release(Q_free + own);$(key_splits and Q_held and "                 // all lanes have read Q" or "")
 %  if key_splits then
     store_partial(x.O, x.m, x.l, c, partials(a, partial, splits), my, at); // O_s and L_s of the split
 %  else

@@ -1,6 +1,6 @@
 -- fwd_ws.lua -- the space, the needs and the launch of fwd_ws.cu.
 local simt, ws, bias = include "lib/simt.lua", include "lib/ws.lua", include "lib/bias_tiles.lua"
-local split = include "lib/split.lua"
+local splits = include "lib/ws_splits.lua"
 
 return {
   about = "FlashAttention-3 forward: one warpgroup copies, the others compute; for Hopper",
@@ -24,10 +24,8 @@ return {
   registers = ws.registers,
 
   work = function(c, p, g)
-    local visits, row = simt.visits(c, p), p.d + p.dv
-    local tiles = ceil_div(p.q, c.Br) * p.b * p.h * p.slices
-    local splits = c.N > 0 and split.count(c, p, g, tiles) or 1
-    tiles, visits = tiles * splits, math.max(1, visits / splits)
+    local count, row = splits.count(c, p, g), p.d + p.dv
+    local tiles, visits = splits.tiles(c, p) * count, math.max(1, simt.visits(c, p, splits.group(c, p)) / count)
     local blocks = math.max(math.min(tiles, g.sms), 1) -- each does its share of the tiles, one after another
     local share = p.uneven and tiles / blocks or ceil_div(tiles, blocks)
     local Dp, Do = ceil_div(p.d, 16) * 16, ws.Do(p)
@@ -40,27 +38,23 @@ return {
         fma = scores, ex2 = scores, steps = 0,
         -- K and V come once and are read by each warpgroup; where P is laid, it is written and read.
         shared_bytes = share * visits * 2 * (c.Br // 64 + 1) * c.Bc * row + c.S * 4 * scores,
-        l2 = 2 * tiles * (visits * c.Bc + c.Br) * row + (c.N > 0 and 4 * splits * (p.dv + 1) * p.b * p.h * p.q or 0),
+        l2 = 2 * tiles * (visits * c.Bc + c.Br) * row + (c.N > 0 and splits.part(p, count) * p.b * p.h * p.q or 0),
         dram = 2 * (p.b * p.h * p.q + p.b * p.hk * p.k) * (p.d + p.slices * p.dv),
       },
-      c.N > 0 and split.merge_work(p, splits, 4 * splits * (p.dv + 1), 2) or nil,
+      c.N > 0 and splits.merge_work(p, count) or nil,
     }
   end,
 
   -- The kernel counts tiles in 32 bits, and beyond the last one by as many as there are blocks.
   recipe = function(c, p, g, entry)
     local two, copied = c.M == 1, c.M == 1 and c.Bc // 2 or c.Bc -- rows of K and V of one copy
-    local tiles = (two and "2*" or "") .. simt.tiles(p, "h", "q", two and 2 * c.Br or c.Br) .. simt.slices(p)
+    local tiles = splits.tiles_text(c, p)
+    -- Where blocks have two tiles each at most, nothing is drawn; so it is where tiles have splits, which are as many as N times SMs.
+    local cleared = string.format("clear 0 4*min(1,max(0,%s-2*SMs))\n", tiles)
     local counts, room, more, merge = ws.counts(p), ws.counts(p) and "4" or nil, "", ""
-    if c.N > 0 then -- behind the counter O_s and L_s
-      local splits = split.text(c, p, tiles)
-      room = string.format("16+%d*%s", 4 * (p.dv + 1), split.rows(c, tiles))
-      more = string.format(" ws(16) int(%s)", splits)
-      merge = split.merge(p, entry, " overlap", more)
-      tiles = tiles .. "*" .. splits
-    end
-    return (room and "workspace " .. room .. "\n" or "") .. string.format("valid 2147483647-SMs-%s\n", tiles)
-      .. (counts and string.format("clear 0 4*min(1,max(0,%s-2*SMs))\n", tiles) or "") .. string.format(
+    if c.N > 0 then tiles, room, more, merge = splits.recipe(c, p, entry, tiles) end -- behind the counter O_s and L_s
+    return (room and "workspace " .. room .. "\n" or "") .. splits.valid(c) .. string.format("valid 2147483647-SMs-%s\n", tiles)
+      .. (counts and cleared or "") .. string.format(
       "launch %s grid min(SMs,%s) block %d shared %d%s overlap args call%s%s mapQ(%d) mapK(%d) mapV(%d) mapO(16)%s\n",
       entry "fwd_ws", tiles, ws.threads(c), ws.shared(c, p), two and " cluster 2" or "", counts and " ws(0)" or "", more, 64, copied, copied, bias.map(c))
       .. merge

@@ -43,8 +43,12 @@
  * the second warpgroup alone. */
 #define PARTS "fwd-f16-b1-h1-q230-k330-d40-causal all gpu=H200 sms=3 lay=padded"
 
+/* The same of three heads that share K and V: the last rows of the second tile are beyond them all. */
+#define PEERS "fwd-f16-b1-h6k2-q70-k330-d40-causal all gpu=H200 sms=5 lay=padded"
+
 #define WS(rest) "fwd_ws:Br128-Bc32-" rest
 #define SPLIT    WS("s2-q1-Q0-I1-P1-L2-Z1-N2")
+#define PACKED   WS("s2-q1-Q0-I1-P1-L2-Z1-N2-G1")
 #define SHARED   WS("s2-q1-Q0-I1-P0-L2-Z1-M1")
 #define SHARED_E WS("s2-q2-Q0-I1-P0-L2-Z1-E1-M1")
 
@@ -60,6 +64,7 @@ static const struct {
     {WS("s2-q1-Q0-I1-P1-L0-Z1-B1"), BIASED},
     {WS("s2-q2-Q0-I1-P1-L2-Z1-B1"), BIASED_ODD},
     {SPLIT, PARTS},
+    {PACKED, PEERS},
 };
 enum { SCHEDULES = sizeof schedules / sizeof *schedules };
 
@@ -152,6 +157,12 @@ static const defect defects[] = {
     {SPLIT, "block % splits", "0", PARTS, WRONG, NULL, NULL},
     {SPLIT, "const i32 s = my.split;", "const i32 s = 0;", PARTS, WRONG, NULL, NULL},
     {SPLIT, "put4(task_place(x) + 8, my.split);", "", PARTS, WRONG, NULL, NULL},
+    {PACKED, "i0 + 64 * me + r", "i0 + r", PEERS, WRONG, NULL, NULL},
+    {PACKED, "(chunk % 8 ^ r % 8) * 16, is", "chunk % 8 * 16, is", PEERS, WRONG, NULL, NULL},
+    {PACKED, "named_sync(1 + consumers + me, 128);", "", PEERS, EMU_RACE, "templates/lib/ws.cuh", "wgmma"},
+    {PACKED, "i < from.nq && ", "", PEERS, EMU_OUT_OF_BOUNDS, "templates/lib/ws_splits.cuh", "put16("},
+    {WS("s2-q1-Q1-I2-P0-L2-Z1-N2-G1"), "warp_sync(); release(Q_free + own);", "release(Q_free + own);", PEERS,
+     EMU_RACE, "templates/lib/ws_splits.cuh", "put16("},
     {SPLIT, "pass_behind(me, n, others, tiles == 0);", "", PARTS, EMU_DEADLOCK, RING, "barrier_passed("},
     /* biases: whose, of which keys, which chunk; all have read them when the next tile may come */
     {BIASES, "at.h, at.b, full);", "at.hk, at.b, full);", BIASED, WRONG, NULL, NULL},

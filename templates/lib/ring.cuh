@@ -229,10 +229,10 @@ __device__ __forceinline__ void copy_Q(const tensor_map &Q_map, i32 round, i32 x
 % end
   put_task(place, my$(listed and ", visit" or ""));
 % local batch = has.varlen and "0" or "at.b"
-  if (visit.first < visit.last)
+  if ($(packed and "false" or "visit.first < visit.last"))
     copy_tile<boxes, 64>(Q_place(place), Q_map, $(has.varlen and "at.q0 + " or "")my.i0 + 64 * x, at.h, $(batch), Q_full + place);
   else
-    barrier_arrive(barrier_at(Q_full + place)); // nothing to copy
+    barrier_arrive(barrier_at(Q_full + place)); // nothing to copy$(packed and ": who computes loads its rows" or "")
 }
 
 //: copy_K -- the n-th tile of K, when its place is free

@@ -62,5 +62,5 @@ __device__ __forceinline__ i32 nth_block(i32 n)
 //: blocks_of -- tiles of Q of all heads; the recipe's `valid` line refuses calls that have 2^31 or more
 __device__ __forceinline__ i32 blocks_of(const call &a)
 {
-  return $(in_line and "row_line(a).all" or "ceil_div(a.q, " .. (side_by_side and "2 * Br" or "Br") .. ") * a.b") * a.h$(slices > 1 and " * slices" or "");
+  return $(packed and "ceil_div(a.q * (a.h / a.hk), Br) * a.b * a.hk" or (in_line and "row_line(a).all" or "ceil_div(a.q, " .. (side_by_side and "2 * Br" or "Br") .. ") * a.b") .. " * a.h")$(slices > 1 and " * slices" or "");
 }

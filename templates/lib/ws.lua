@@ -1,12 +1,12 @@
 -- ws.lua -- the space of the kernels for warpgroups: tunables, what lies where in shared memory, registers, and the
 -- arithmetic of work that the model turns into time. Goes with ring.cuh and ws.cuh.
-local libs, bias, simt, split = include "lib/libs.lua", include "lib/bias_tiles.lua", include "lib/simt.lua", include "lib/split.lua"
+local libs, bias, simt, splits = include "lib/libs.lua", include "lib/bias_tiles.lua", include "lib/simt.lua", include "lib/ws_splits.lua"
 local ws = {}
 
 local function ceil_div(x, y) return (x + y - 1) // y end
 local function up(x, y) return ceil_div(x, y) * y end
 
-ws.libs = libs("lib/ends.cuh", "lib/softmax.cuh", "lib/late.cuh", "lib/matrix.cuh", "lib/fragments.cuh",
+ws.libs = libs("lib/ends.cuh", "lib/softmax.cuh", "lib/late.cuh", "lib/matrix.cuh", "lib/packed.cuh", "lib/fragments.cuh",
   "lib/ring.cuh", "lib/ws_cluster.cuh", "lib/ws.cuh", "lib/ws_lists.cuh", "lib/ws_steps.cuh", "lib/ahead.cuh", "lib/split.cuh", "lib/ws_splits.cuh", "lib/half.cuh", "lib/launches.cuh")
 
 local Bc_values = {}
@@ -49,7 +49,7 @@ ws.tunables = {
   -- limits them; on wide data, which take less power, it wins less or loses. Under a causal mask, where the block that drew a tile told the
   -- other one, it was 1 % faster to 3 % slower on normal data and 1 to 4 % slower in the mean of all kinds: not kept.
   { "M", { 0, 1 }, "1 = two blocks of a cluster have tiles of Q side by side, and each copies half of each tile of K and V, for both", unsaid = 0 },
-  { "N", { 0, 1, 2 }, "blocks for each SM, among which the keys of a row are split where tiles of Q are fewer; 0 = they are not", unsaid = 0 },
+  splits.tunables[1], splits.tunables[2],
   { "B", { 0, 1 }, "a bias comes 0 = to each thread by loads of its own, 1 = by way of shared memory, brought by warps that copy nothing else", unsaid = 0 },
 }
 
@@ -99,7 +99,7 @@ function ws.words(c, p)
   local same = S.columns == O.columns and S.held == O.held
   local counts, late = ws.counts(p), scores_late(c, p)
   local early = late and p.has.modHASH or false
-  local words = { libs = ws.libs, dtype = p.dtype, slices = p.slices, packed = false, parted = false, aligned = 16, overlaps = true, stores_later = false, stores_tails = false, storing_lane = "thread_id() % 32", drawn = p.uneven, in_line = simt.is_in_line(p), by_warp = p.ragged or p.has.iv or false,
+  local words = { libs = ws.libs, dtype = p.dtype, slices = p.slices, parted = false, aligned = 16, overlaps = true, stores_later = false, stores_tails = false, storing_lane = "thread_id() % 32", drawn = p.uneven, in_line = simt.is_in_line(p), by_warp = p.ragged or p.has.iv or false,
     products = same and { S } or { S, O },
     producer_registers = r[1], consumer_registers = r[2],
     ruled = p.has.alibi or p.has.drop or false, rows_later = p.has.alibi and p.has.causal and not (p.has.modHASH or p.has.prefix) or false, Q_held = c.Q == 1, halves = false, P_shared = c.S == 1,
@@ -115,10 +115,7 @@ function ws.words(c, p)
     K_of_step = p.has.bs and "k" or "n + 1", take_K = p.has.bs and ", i32 k" or "", -- that of the tile behind the n-th, or of one farther on
     take_slot = c.B == 1 and ", i32 slot" or "", and_slot = c.B == 1 and ", K.slot" or "" }
   bias.words(words, c.B == 1, "K")
-  words.key_splits, words.split, words.visited_by_me = c.N > 0, "evenly", string.format(c.N > 0 and "within(%s, all)" or "%s", "range<64>(a, at, i0 + 64 * me)")
-  function words.visited(i0) return c.N > 0 and "split_range(a, at, my, splits)" or string.format("%s(a, at, %s)", words.range_of, i0) end
-  words.all_blocks, words.task_of = c.N > 0 and "blocks_of(a) * splits" or "blocks_of(a)", c.N > 0 and "split_task_of" or "task_of"
-  words.take_partial, words.and_partial, words.and_splits = c.N > 0 and ", float *partial, i32 splits" or "", c.N > 0 and ", partial, splits" or "", c.N > 0 and ", splits" or ""
+  splits.words(words, c)
   return words
 end
 
@@ -219,10 +216,7 @@ ws.constraints = {
   { function(c, p, g) return c.M == 0 or c.B == 0 and g.sms % 2 == 0 and not (p.uneven or p.ragged or p.has.bs or p.has.iv or p.has.chunk or p.has.prefix) end,
     "two tiles of Q that share K and V see the same keys, and no more is copied than these" },
   { function(c, p) return c.E == 0 or ws.can_be_ahead(p) end, "E is 1 where all rows begin with the same tile of keys", walk = true },
-  { function(c, p) return c.N == 0 or c.M == 0 and c.E == 0 and c.B == 0 and p.slices == 1 and not (p.cut.left or p.ragged or p.has.bs or p.has.iv or p.has.drop) end,
-    "keys are split where rows see them from the first on, all batches are as long, and blocks are alike" },
-  { function(c, p, g) return c.N == 0 or p.q > 32 and split.count(c, p, g, ceil_div(p.q, c.Br) * p.b * p.h) > 1 end,
-    "keys are split where tiles of Q leave SMs idle", walk = true },
+  splits.constraints[1], splits.constraints[2], splits.constraints[3],
   { function(c, p) return p.uneven or c.Z == 1 end, "tiles of Q differ in length only under a mask" },
   { function(c, p) return c.B == 0 or bias.can_be(p) and c.s > 1 and (c.E == 0 or not ws.can_be_ahead(p)) end,
     "tiles of biases, of 16 bits and without paddings ahead, come with those of K" },

@@ -1,0 +1,56 @@
+-- ws_splits.lua -- fwd_ws for few rows of Q: where keys of a row are split among blocks (N), and rows of heads that share K and V
+-- share tiles (G): tunables, constraints, words, and the recipe's part. Goes with ws_splits.cuh and split.lua.
+local simt, split = include "lib/simt.lua", include "lib/split.lua"
+local splits = {}
+
+splits.tunables = {
+  { "N", { 0, 1, 2 }, "blocks for each SM, among which the keys of a row are split where tiles of Q are fewer; 0 = they are not", unsaid = 0 },
+  { "G", { 0, 1 }, "tiles of Q hold rows of 0 = one head, 1 = all heads that share K and V", unsaid = 0 },
+}
+
+-- Heads whose rows share tiles.
+function splits.group(c, p) return c.G == 1 and p.h // p.hk or 1 end
+
+-- The kernel counts such rows in 32 bits: where there are more, no size is valid.
+function splits.valid(c) return c.G == 1 and "valid 2-ceildiv(q*ceildiv(h,hk),2147483647)\n" or "" end
+
+-- Tiles of Q of a call, as a number; splits of each; and the tiles as an expression.
+function splits.tiles(c, p)
+  local group = splits.group(c, p)
+  return ceil_div(p.q * group, c.Br) * p.b * p.h // group * p.slices
+end
+function splits.count(c, p, g) return c.N > 0 and split.count(c, p, g, splits.tiles(c, p)) or 1 end
+function splits.tiles_text(c, p)
+  if c.G == 1 then return string.format("ceildiv(q*ceildiv(h,hk),%d)*b*hk", c.Br) end
+  return (c.M == 1 and "2*" or "") .. simt.tiles(p, "h", "q", c.M == 1 and 2 * c.Br or c.Br) .. simt.slices(p)
+end
+
+splits.constraints = {
+  { function(c, p) return c.N == 0 or c.M == 0 and c.E == 0 and c.B == 0 and p.slices == 1 and not (p.cut.left or p.ragged or p.has.bs or p.has.iv or p.has.drop) end,
+    "keys are split where rows see them from the first on, all batches are as long, and blocks are alike" },
+  { function(c, p, g) return c.N == 0 or (c.G == 1 or p.q > 32) and splits.count(c, p, g) > 1 end, "keys are split where tiles of Q leave SMs idle", walk = true },
+  { function(c, p) return c.G == 0 or c.N > 0 and not p.scored end, "rows of several heads share a tile where each leaves its sums by itself, and all are scored alike" },
+}
+
+function splits.words(words, c)
+  local N = c.N > 0
+  words.packed, words.key_splits, words.split = c.G == 1, N, "evenly"
+  words.visited_by_me = string.format(N and "within(%s, all)" or "%s", "range<64>(a, at, i0 + 64 * me)")
+  function words.visited(i0) return N and "split_range(a, at, my, splits)" or string.format("%s(a, at, %s)", words.range_of, i0) end
+  words.all_blocks, words.task_of = N and "blocks_of(a) * splits" or "blocks_of(a)", N and "split_task_of" or "task_of"
+  words.take_partial, words.and_partial, words.and_splits = N and ", float *partial, i32 splits" or "", N and ", partial, splits" or "", N and ", splits" or ""
+end
+
+-- Of a recipe whose first launch has `tiles` blocks of work: how many it has then, what the workspace holds behind its first 16 bytes,
+-- further arguments, and the launch that merges.
+function splits.recipe(c, p, entry, tiles)
+  local count = split.text(c, p, tiles)
+  local args = string.format(" ws(16) int(%s)", count)
+  return tiles .. "*" .. count, string.format("16+%d*%s", 4 * (p.dv + 1), split.rows(c, tiles)), args, split.merge(p, entry, " overlap", args)
+end
+
+-- And the work of merging; `part`: bytes that a row leaves.
+function splits.part(p, count) return 4 * count * (p.dv + 1) end
+function splits.merge_work(p, count) return split.merge_work(p, count, splits.part(p, count), 2) end
+
+return splits
