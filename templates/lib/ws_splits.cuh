@@ -27,11 +27,12 @@ __device__ __forceinline__ spans within(const spans &own, const spans &all)
 __device__ __forceinline__ void lay_Q(u32 to, const place &from, i32 i0, i32 me)
 {
   constexpr i32 chunks = 8 * boxes; // of a row, 16 bytes each
+  const i32 rows_here = from.nq - i0 - 64 * me;
 #pragma unroll
   for (i32 x = thread_id() % 32; x < 16 * chunks; x += 32) {
-    const i32 r = warp_of() % 4 * 16 + x / chunks, chunk = x % chunks, i = i0 + 64 * me + r;
-    const bool is_there = i < from.nq && chunk * 8 < D;
-    put16(to + chunk / 8 * box_bytes<64> + r * 128 + (chunk % 8 ^ r % 8) * 16, is_there ? *(const quad *)(from.Q + i64(i) * from.Qn + chunk * 8) : quad{});
+    const i32 r = warp_of() % 4 * 16 + x / chunks, chunk = x % chunks;
+    const bool is_there = r < rows_here && chunk * 8 < D;
+    put16(to + chunk / 8 * box_bytes<64> + r * 128 + (chunk % 8 ^ r % 8) * 16, is_there ? *(const quad *)(from.Q + (i64(i0) + 64 * me + r) * from.Qn + chunk * 8) : quad{});
   }
   copies_fence();
   named_sync(1 + consumers + me, 128);
