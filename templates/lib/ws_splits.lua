@@ -28,7 +28,8 @@ end
 splits.constraints = {
   { function(c, p) return c.N == 0 or c.M == 0 and c.E == 0 and c.B == 0 and p.slices == 1 and not (p.cut.left or p.ragged or p.has.bs or p.has.iv or p.has.drop) end,
     "keys are split where rows see them from the first on, all batches are as long, and blocks are alike" },
-  { function(c, p, g) return c.N == 0 or (c.G == 1 or p.q > 32) and splits.count(c, p, g) > 1 end, "keys are split where tiles of Q leave SMs idle", walk = true },
+  { function(c, p, g) return c.N == 0 or c.G == 1 and p.q <= 64 or p.q > 32 and splits.count(c, p, g) > 1 end,
+    "keys are split where tiles of Q leave SMs idle, or hold the few rows of many heads", walk = true },
   { function(c, p) return c.G == 0 or c.N > 0 and p.h > p.hk and not p.scored end, "rows of several heads share a tile where they share K and V, each leaves its sums by itself, and all are scored alike" },
 }
 
