@@ -53,8 +53,10 @@ local function many_rows(p) return p.d > 96 and p.q >= 4096 and not (p.uneven or
 -- Whether a call has nothing beside its mask and its scores' features.
 local function bare(p) return not (p.has.drop or p.has.bs or p.has.det or p.has.dbias) end
 
--- Whether a call has nothing beside its mask; masked: or beside that its order of sums.
+-- Whether a call has nothing beside its mask.
 local function plain(p) return not p.scored and bare(p) end
+
+-- Whether it may have an order of its sums (det), too.
 local function masked(p) return not (p.scored or p.has.drop or p.has.bs or p.has.dbias) end
 
 -- Whether an SM gets four tiles of keys or more. With one or two, 16 heads, blocks that stay took 0.0532 ms for 0.0496 (1,024 keys) and 0.1065

@@ -49,8 +49,8 @@ ws.tunables = {
   -- limits them; on wide data, which take less power, it wins less or loses. Under a causal mask, where the block that drew a tile told the
   -- other one, it was 1 % faster to 3 % slower on normal data and 1 to 4 % slower in the mean of all kinds: not kept.
   { "M", { 0, 1 }, "1 = two blocks of a cluster have tiles of Q side by side, and each copies half of each tile of K and V, for both", unsaid = 0 },
-  splits.tunables[1], splits.tunables[2],
   { "B", { 0, 1 }, "a bias comes 0 = to each thread by loads of its own, 1 = by way of shared memory, brought by warps that copy nothing else", unsaid = 0 },
+  table.unpack(splits.tunables),
 }
 
 function ws.consumers(c) return c.Br // 64 end
@@ -216,12 +216,12 @@ ws.constraints = {
   { function(c, p, g) return c.M == 0 or c.B == 0 and g.sms % 2 == 0 and not (p.uneven or p.ragged or p.has.bs or p.has.iv or p.has.chunk or p.has.prefix) end,
     "two tiles of Q that share K and V see the same keys, and no more is copied than these" },
   { function(c, p) return c.E == 0 or ws.can_be_ahead(p) end, "E is 1 where all rows begin with the same tile of keys", walk = true },
-  splits.constraints[1], splits.constraints[2], splits.constraints[3],
   { function(c, p) return p.uneven or c.Z == 1 end, "tiles of Q differ in length only under a mask" },
   { function(c, p) return c.B == 0 or bias.can_be(p) and c.s > 1 and (c.E == 0 or not ws.can_be_ahead(p)) end,
     "tiles of biases, of 16 bits and without paddings ahead, come with those of K" },
   { function(c) return c.B == 0 or c.Bc % 64 == 0 end, "boxes of biases are 64 columns wide: what is less is copied twice",
     walk = true },
+  table.unpack(splits.constraints),
 }
 
 -- What a row of Q takes by the best config of each Br, where tiles are many (H200, N = 4096, full).
