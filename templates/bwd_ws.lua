@@ -10,9 +10,10 @@ local function registers_of(c, p) return select(2, ws.registers_of(consumers(c),
 -- columns as rows of dQ^T = K^T dS^T.
 local function dQ_share(c, p) return c.Br == c.Bc and "rows" or c.Br > 64 and "turned" or "columns" end
 local function sums(c, p) return c.Br == c.Bc and p.d or ws.up(p.d, 16) end
+local function dQ_made(c, p) return c.Br == c.Bc and ws.up(p.d, 16) or c.C == 1 and sums(c, p) or 64 * ws.boxes(p.d) end -- columns, by all together
 local function dQ_columns(c, p)
   local share = dQ_share(c, p)
-  return share == "rows" and p.d or share == "turned" and c.Br or (c.C == 1 and sums(c, p) or 64 * ws.boxes(p.d)) // consumers(c)
+  return share == "rows" and p.d or share == "turned" and c.Br or dQ_made(c, p) // consumers(c)
 end
 
 -- Registers that a thread which computes needs: dK and dV; what lives at once of S, dP, dQ and the operands made of them; the
@@ -36,7 +37,7 @@ end
 local function of(c, p)
   local own, K, V = consumers(c), held(c, p)
   return { groups = own, all = own, Q = c.s + c.S, dO = c.s, dS = c.t, P = 0, dQ = c.R == 0 and own * 256 * dQ_columns(c, p) or 0,
-    row_readers = own, dS_readers = own, sums = sums(c, p), partial = c.Br ~= c.Bc and c.C == 0 and sums(c, p) < 64 * ws.boxes(p.d), halves = c.C == 1, made = dQ_share(c, p) == "rows" and ws.up(p.d, 16) or c.C == 1 and sums(c, p) or 64 * ws.boxes(p.d), stays = c.H > 0, owns = c.H == 1, lays = c.T == 1, settles = c.T == 2, parts = c.G, biases = c.B == 1, lots = p.has.drop and not (p.has.softcap or p.has.dbias) and c.B == 0 and c.S == 0,
+    row_readers = own, dS_readers = own, sums = sums(c, p), partial = c.Br ~= c.Bc and sums(c, p) < dQ_made(c, p), halves = c.C == 1, made = dQ_made(c, p), stays = c.H > 0, owns = c.H == 1, lays = c.T == 1, settles = c.T == 2, parts = c.G, biases = c.B == 1, lots = p.has.drop and not (p.has.softcap or p.has.dbias) and c.B == 0 and c.S == 0,
     turned = dQ_share(c, p) == "turned", K_held = K, V_held = V }
 end
 local function shared(c, p) return ws.places(c, p, of(c, p)).last end
@@ -72,8 +73,8 @@ local function halves_are_less(p) return p.d > 64 and p.d <= 112 end
 
 -- Whether blocks gain by going on with another tile of keys, d 64: up to 4096 keys 4 to 9 %, causal 0.5 to 7 %; at 8192 and 16384,
 -- where power limits the clocks, 2 to 4 %. Under a window of 1024 keys, causal, 10 %: 0.85 ms for 0.94 at 8192, d 128 with K = 1 1.5 to 3 %. At d 128: 2 to 6 %
--- at 512 to 2048 keys, causal 2 to 4 % at 512 and 1024; behind that they lose 1 to 5 %. At d 96 they
--- gain 1 to 3 % at 800 to 1024 keys with halves of dQ's columns, and lose to tiles of dS in three places behind that.
+-- at 512 to 2048 keys, causal 2 to 4 % at 512 and 1024; behind that they lose 1 to 5 %. At d 96, with
+-- halves of dQ's columns, they take 0 to 5 % less at 800 to 1024 keys than tiles of dS in three places, and are level at 2048, causal.
 local function stays_well(p, g) return plain(p) and has_many_tiles(p, g) and (not p.has.w or p.k <= p.q) end
 local function stays_well_wide(p, g)
   local most = (p.uneven or halves_are_less(p)) and 1024 or 2048

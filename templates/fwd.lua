@@ -1,10 +1,9 @@
 -- fwd.lua -- the space, the needs and the launch of fwd.cu.
-local simt, mma, split = include "lib/simt.lua", include "lib/mma.lua", include "lib/split.lua"
+local simt, mma, split, packed = include "lib/simt.lua", include "lib/mma.lua", include "lib/split.lua", include "lib/packed.lua"
 
--- The work of a launch, of which `of` says what differs by the units that do it; a tile holds rows of `group` heads.
-local function launch(c, p, bytes, row, group, splits, of)
-  local Tr = ceil_div(p.q * group, c.Br)
-  of.blocks = Tr * p.b * p.h // group * p.slices * splits
+-- The work of a launch, of which `of` says what differs by the units that do it.
+local function launch(c, p, bytes, row, splits, of)
+  of.blocks = packed.tiles(c, p) * splits
   of.l2 = bytes * of.blocks * (of.visits * c.Bc + c.Br) * row
   of.dram = bytes * (p.b * p.h * p.q + p.b * p.hk * p.k) * (p.d + p.slices * p.dv)
   return { of }
@@ -31,7 +30,7 @@ local cores = {
   work = function(c, p)
     local visits, Dp, row = simt.visits(c, p), simt.padded(c, p), p.d + p.dv
     local tile_words = c.Bc * row
-    return launch(c, p, 4, row, 1, 1, {
+    return launch(c, p, 4, row, 1, {
       visits = visits, threads = c.T, shared = simt.tiles_QPKV(c, p), registers = simt.registers(c, p),
       fma = visits * c.Br * c.Bc * (p.d + Dp + 1) + visits * c.Br * Dp,
       ex2 = visits * c.Br * (c.Bc + simt.lanes(c)),
@@ -53,11 +52,10 @@ local tensor = {
   registers = mma.registers,
 
   work = function(c, p, g)
-    local group, row = mma.group(c, p), p.d + p.dv
-    local tiles = ceil_div(p.q * group, c.Br) * p.b * p.h // group
-    local splits = split.count(c, p, g, tiles)
+    local group, row = packed.group(c, p), p.d + p.dv
+    local splits = split.count(c, p, g, packed.tiles(c, p))
     local visits = math.max(1, simt.visits(c, p, group) / splits)
-    local launches = launch(c, p, mma.bytes(p), row, group, splits, {
+    local launches = launch(c, p, mma.bytes(p), row, splits, {
       visits = visits, threads = mma.threads(c), shared = mma.shared(c, p), registers = mma.registers(c, p, g),
       spills = mma.spills(c, p, g), uneven = simt.uneven(c, p, group) / math.sqrt(c.Z),
       tensor = visits * mma.flop(c, p, g),
@@ -76,13 +74,7 @@ local tensor = {
   end,
 }
 
--- Tiles of Q of a call, of rows of all heads that share K and V where they are put together. The kernel counts such rows
--- in 32 bits: where there are more, no size is valid.
-local function tiles(c, p)
-  if c.G == 1 then return string.format("ceildiv(q*ceildiv(h,hk),%d)*b*hk", c.Br) end
-  return string.format("ceildiv(q,%d)*b*h%s", c.Br, simt.slices(p))
-end
-local function valid(c) return c.G == 1 and "valid 2-ceildiv(q*ceildiv(h,hk),2147483647)\n" or "" end
+local function tiles(c, p) return packed.tiles_text(c, string.format("ceildiv(q,%d)*b*h%s", c.Br, simt.slices(p))) end
 
 -- What begins before the work ahead has ended: of a call of microseconds the beginning is a part (H200, calls one after another:
 -- 0.6 us of 3.8 to 20).
@@ -93,11 +85,11 @@ local function overlap(words) return words.overlaps and " overlap" or "" end
 local function split_recipe(c, p, g, entry)
   local splits, soon = split.text(c, p, tiles(c, p)), overlap(mma.words(c, p, g))
   if c.M > 0 then
-    return valid(c) .. string.format("launch %s grid %s*%s block %d shared %d cluster %s%s args call int(%s)\n", entry "fwd",
+    return packed.valid(c) .. string.format("launch %s grid %s*%s block %d shared %d cluster %s%s args call int(%s)\n", entry "fwd",
       tiles(c, p), splits, mma.threads(c), mma.shared(c, p), splits, soon, splits)
   end
   local parts = p.has.split and "b*h*q*" .. splits or (c.k > 1 and c.k .. "*" or "") .. split.rows(c, tiles(c, p))
-  return string.format("workspace %d*%s\n", 4 * (p.dv + 1), parts) .. valid(c)
+  return string.format("workspace %d*%s\n", 4 * (p.dv + 1), parts) .. packed.valid(c)
     .. string.format("launch %s grid %s*%s block %d shared %d%s args call ws(0) int(%s)\n", entry "fwd", tiles(c, p), splits,
       mma.threads(c), mma.shared(c, p), soon, splits)
     .. split.merge(p, entry, soon, string.format(" ws(0) int(%s)", splits))
@@ -113,7 +105,7 @@ return {
   recipe = function(c, p, g, entry)
     local half = p.dtype == "f32" and cores or tensor
     if half == tensor and split.is_made(c, p) then return split_recipe(c, p, g, entry) end
-    return valid(c) .. string.format("launch %s grid %s block %d shared %d%s args call\n", entry "fwd", tiles(c, p),
+    return packed.valid(c) .. string.format("launch %s grid %s block %d shared %d%s args call\n", entry "fwd", tiles(c, p),
       half.threads(c), half.shared(c, p, g), overlap(half.words(c, p, g)))
   end,
 }

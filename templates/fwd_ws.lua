@@ -1,6 +1,6 @@
 -- fwd_ws.lua -- the space, the needs and the launch of fwd_ws.cu.
 local simt, ws, bias = include "lib/simt.lua", include "lib/ws.lua", include "lib/bias_tiles.lua"
-local splits = include "lib/ws_splits.lua"
+local splits, packed = include "lib/ws_splits.lua", include "lib/packed.lua"
 
 return {
   about = "FlashAttention-3 forward: one warpgroup copies, the others compute; for Hopper",
@@ -25,7 +25,7 @@ return {
 
   work = function(c, p, g)
     local count, row = splits.count(c, p, g), p.d + p.dv
-    local tiles, visits = splits.tiles(c, p) * count, math.max(1, simt.visits(c, p, splits.group(c, p)) / count)
+    local tiles, visits = packed.tiles(c, p) * count, math.max(1, simt.visits(c, p, packed.group(c, p)) / count)
     local blocks = math.max(math.min(tiles, g.sms), 1) -- each does its share of the tiles, one after another
     local share = p.uneven and tiles / blocks or ceil_div(tiles, blocks)
     local Dp, Do = ceil_div(p.d, 16) * 16, ws.Do(p)
@@ -48,12 +48,12 @@ return {
   -- The kernel counts tiles in 32 bits, and beyond the last one by as many as there are blocks.
   recipe = function(c, p, g, entry)
     local two, copied = c.M == 1, c.M == 1 and c.Bc // 2 or c.Bc -- rows of K and V of one copy
-    local tiles = splits.tiles_text(c, p)
+    local tiles = packed.tiles_text(c, (two and "2*" or "") .. simt.tiles(p, "h", "q", two and 2 * c.Br or c.Br) .. simt.slices(p))
     -- Where blocks have two tiles each at most, nothing is drawn; so it is where tiles have splits, which are as many as N times SMs.
     local cleared = string.format("clear 0 4*min(1,max(0,%s-2*SMs))\n", tiles)
     local counts, room, more, merge = ws.counts(p), ws.counts(p) and "4" or nil, "", ""
     if c.N > 0 then tiles, room, more, merge = splits.recipe(c, p, entry, tiles) end -- behind the counter O_s and L_s
-    return (room and "workspace " .. room .. "\n" or "") .. splits.valid(c) .. string.format("valid 2147483647-SMs-%s\n", tiles)
+    return (room and "workspace " .. room .. "\n" or "") .. packed.valid(c) .. string.format("valid 2147483647-SMs-%s\n", tiles)
       .. (counts and cleared or "") .. string.format(
       "launch %s grid min(SMs,%s) block %d shared %d%s overlap args call%s%s mapQ(%d) mapK(%d) mapV(%d) mapO(16)%s\n",
       entry "fwd_ws", tiles, ws.threads(c), ws.shared(c, p), two and " cluster 2" or "", counts and " ws(0)" or "", more, 64, copied, copied, bias.map(c))

@@ -42,9 +42,8 @@ mma.tunables = {
     function(p, g) return g.sm >= 90 and mma.has_idle_SMs(p, g) and { 0, 8 } or { 0 } end, unsaid = 0 },
 }
 
--- Heads whose rows lie in one tile of Q, and whether a problem has so few rows of Q that they are worth putting
--- together: alone, those of a head would fill half of a tile at most.
-function mma.group(c, p) return c.G == 1 and p.h // p.hk or 1 end
+-- Whether a problem has so few rows of Q that those of several heads are worth putting together: alone, those of a head would fill
+-- half of a tile at most.
 function mma.has_few_rows(p) return p.h > p.hk and p.q <= 32 and p.slices == 1 end
 
 -- Whether tiles of 128 rows, which heads that share K and V may fill together, leave SMs without a block while there are keys to

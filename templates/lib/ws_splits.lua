@@ -1,6 +1,6 @@
 -- ws_splits.lua -- fwd_ws for few rows of Q: where keys of a row are split among blocks (N), and rows of heads that share K and V
 -- share tiles (G): tunables, constraints, words, and the recipe's part. Goes with ws_splits.cuh and split.lua.
-local simt, split = include "lib/simt.lua", include "lib/split.lua"
+local packed, split = include "lib/packed.lua", include "lib/split.lua"
 local splits = {}
 
 splits.tunables = {
@@ -8,22 +8,8 @@ splits.tunables = {
   { "G", { 0, 1 }, "tiles of Q hold rows of 0 = one head, 1 = all heads that share K and V", unsaid = 0 },
 }
 
--- Heads whose rows share tiles.
-function splits.group(c, p) return c.G == 1 and p.h // p.hk or 1 end
-
--- The kernel counts such rows in 32 bits: where there are more, no size is valid.
-function splits.valid(c) return c.G == 1 and "valid 2-ceildiv(q*ceildiv(h,hk),2147483647)\n" or "" end
-
--- Tiles of Q of a call, as a number; splits of each; and the tiles as an expression.
-function splits.tiles(c, p)
-  local group = splits.group(c, p)
-  return ceil_div(p.q * group, c.Br) * p.b * p.h // group * p.slices
-end
-function splits.count(c, p, g) return c.N > 0 and split.count(c, p, g, splits.tiles(c, p)) or 1 end
-function splits.tiles_text(c, p)
-  if c.G == 1 then return string.format("ceildiv(q*ceildiv(h,hk),%d)*b*hk", c.Br) end
-  return (c.M == 1 and "2*" or "") .. simt.tiles(p, "h", "q", c.M == 1 and 2 * c.Br or c.Br) .. simt.slices(p)
-end
+-- Splits of each tile of Q.
+function splits.count(c, p, g) return c.N > 0 and split.count(c, p, g, packed.tiles(c, p)) or 1 end
 
 splits.constraints = {
   { function(c, p) return c.N == 0 or c.M == 0 and c.E == 0 and c.B == 0 and p.slices == 1 and not (p.cut.left or p.ragged or p.has.bs or p.has.iv or p.has.drop) end,
