@@ -53,9 +53,9 @@ $(turns ~= "none" and "  first_turn(me);\n" or "")  for (i32 round = 0;; round++
     const i32 tiles = max(0, visit.last - visit.first);
     i32 others = all.last - all.first - tiles;          // tiles of keys that only the other warpgroups' rows see: released all the same
     online x(me);$(added_early and " x.known = known_of(a, pair_of<false, acc<Br, Bc>>(at, i0, 0, 0, 0));" or "")
-    await_start(me, round);
+    $(packed and "lay_Q(Q_place(own), rows(a, my.head), i0, me);\n    " or "")await_start(me, round);
     if (tiles > 0) {
-      $(packed and "lay_Q(Q_place(own), rows(a, my.head), i0, me);\n      " or "")const query Q(Q_place(own));
+      const query Q(Q_place(own));
 %  local order = cut.left and "visit" or "all"           -- whose order of tiles is this warpgroup's
 %  if cut.left then
       others -= all.last - visit.last;
@@ -95,10 +95,11 @@ $(turns ~= "none" and "  first_turn(me);\n" or "")  for (i32 round = 0;; round++
       store_zeros<sums<Br, Dv>>(rows_at.O, rows_at.On, i0, at.nq);
 %  end
     }
-    $(key_splits and Q_held and "warp_sync(); " or "")release(Q_free + own);$(key_splits and Q_held and "                 // all lanes have read Q" or "")
 %  if key_splits then
-    store_partial(x.O, x.m, x.l, c, partials(a, partial, splits), my, at); // O_s and L_s of the split
-%  else
+    store_split(x.O, x.m, x.l, c, partials(a, partial, splits), my, at, own); // O_s and L_s
+%  end
+    release(Q_free + own);
+%  if not key_splits then
     const place rows_at = rows(a, my.head);             // asked for above the loops, it costs up to 4 % (d 64, H200)
     if (rows_at.LSE)
       store_rowvec(finish(x.m, x.l, c$(ends_of "rows_at, i0")).LSE, rows_at.LSE, i0, at.nq);
@@ -125,4 +126,4 @@ $(placed and "    if (warp_of() > 1)\n      produce_biases(a, bias_map);\n" or "
     consume$(listed and "_listed" or ahead and "_ahead" or "")(a$(and_partial), O_map);
   }$(shares and "\n  meet_other();" or "")
 }
-$(key_splits and 'extern "C" __global__ void __launch_bounds__(128)\n' .. entry "merge" .. "(const call a, float *partial, i32 splits) { merge_row(a, partials(a, partial, splits), i64(block_id())); }\n" or "")
+$(key_splits and 'extern "C" __global__ void __launch_bounds__(128, 7)\n' .. entry "merge" .. "(const call a, float *partial, i32 splits) { merge_row(a, partials(a, partial, splits)); }\n" or "")

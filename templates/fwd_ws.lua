@@ -6,7 +6,7 @@ return {
   about = "FlashAttention-3 forward: one warpgroup copies, the others compute; for Hopper",
   picked = true, -- a call may be given this kernel unasked
   -- Before the others that may, where nothing is measured; but not for few rows on many keys, as decoding has.
-  prefer = function(p) return p.q * (p.h // p.hk) <= 64 and p.k >= 256 and 0 or 1 end,
+  prefer = function(p) return p.q * (p.h // p.hk) <= 64 and p.k >= 256 and not splits.are_many(p) and 0 or 1 end,
   twin = "fwd", -- TMA reads only what is 16-byte aligned: other tensors are that kernel's
   serves = { op = "fwd", dtypes = { "f16", "bf16" }, features = simt.features, slices = true, sm = 90, sm_last = 90 },
   lists = function(c, p)

@@ -49,9 +49,11 @@
 #define SHARED_TF32  "fwd-tf32" SHARED " gpu=A100"
 
 /* Keys in splits, of rows of a few heads. */
-#define IN_SPLITS     "fwd:Br16-Bc32-w1-s2-Q0-b1-Z1-W16-G1-N2"
-#define SPLITS        "-b1-h6k2-q5-k290-d40-causal all lay=padded sms=6 data=large"
-#define SPLITS_BF16   "fwd-bf16" SPLITS " gpu=A100"
+#define IN_SPLITS   "fwd:Br16-Bc32-w1-s2-Q0-b1-Z1-W16-G1-N2"
+#define SPLITS      "-b1-h6k2-q5-k290-d40-causal all lay=padded sms=6 data=large"
+#define SPLITS_BF16 "fwd-bf16" SPLITS " gpu=A100"
+/* More splits than two warps read at once, and rows that are odd. */
+#define SPLITS_MANY   "fwd-bf16-b1-h3k1-q5-k700-d40-causal all lay=padded sms=12 gpu=A100 data=rising"
 #define SPLITS_NORMAL "fwd-bf16-b1-h6k2-q5-k290-d40-causal all sms=24 gpu=A100"
 /* Parts of a tile's keys, and splits that the blocks of a cluster have. */
 #define IN_PARTS      "fwd:Br16-Bc32-w2-k2-s2-Q0-b1-Z1-W16-G1"
@@ -149,7 +151,7 @@ static void every_call_is_missed(void **state)
 static const defect defects[] = {
     /* launches that overlap: what the one before makes */
     {IN_SPLITS, "launch_wait();", "", CLUSTER_BF16, EMU_RACE, "templates/lib/split.cuh",
-     "L[n] = s < from.splits ? *from.L(s, row)"},
+     "L[n] = s0 + n * by < splits ? *L_s"},
     {BWD_LATE, "launch_wait();", "", BACKWARD "H200", EMU_RACE, "templates/lib/walk.cuh",
      "copy_async(LD(n).data + 16 * thread_id()"},
     {BWD_APART, "launch_wait();", "", BACKWARD "H200", EMU_RACE, "templates/lib/walk.cuh",
@@ -174,7 +176,12 @@ static const defect defects[] = {
     {IN_SPLITS, "f_s = ex2(m_s - origin(m))", "f_s = ex2(m_s)", SPLITS_BF16, WRONG, NULL, NULL},
     {IN_SPLITS, "l = f * l + f_s * l_s", "l += f_s * l_s", SPLITS_BF16, WRONG, NULL, NULL},
     {IN_SPLITS, "own[1] = sum.l", "own[1] = 1.f", SPLITS_NORMAL, WRONG, NULL, NULL},
-    {IN_SPLITS, "w = 1; w < by", "w = 2; w < by", SPLITS_BF16, WRONG, NULL, NULL},
+    {IN_SPLITS, "l *= f;", "", SPLITS_MANY, WRONG, NULL, NULL},
+    {IN_SPLITS, "O[x][y] *= f;", "", SPLITS_MANY, WRONG, NULL, NULL},
+    {IN_SPLITS, "f_s[s] = ex2(L_s[s] - origin(m))", "f_s[s] = ex2(L_s[s])", SPLITS_BF16, WRONG, NULL, NULL},
+    {IN_SPLITS, "own += 32 * room;", "", SPLITS_BF16, WRONG, NULL, NULL},
+    {IN_SPLITS, "i32(from.rows) - 1);", "i32(from.rows));", SPLITS_MANY, EMU_OUT_OF_BOUNDS, SPLIT,
+     "*L_s"},
     {IN_SPLITS, "splits * rows * Dv + s * rows", "(splits - 1) * rows * Dv + s * rows", SPLITS_BF16, WRONG,
      NULL, NULL},
     {IN_SPLITS, "i64 first = i64(my.head) * at.nq", "i64 first = i64(my.head) * at.q", SPLITS_BF16, WRONG,

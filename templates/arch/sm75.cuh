@@ -26,6 +26,12 @@ __device__ __forceinline__ void warp_sync()
   __syncwarp();
 }
 
+//: keep_order -- loads above are asked for before those below: ptxas moves none past it [bar.warp.sync]
+__device__ __forceinline__ void keep_order()
+{
+  __syncwarp();
+}
+
 //: shfl_xor -- x of the thread whose lane number differs in the bits `lanes` [shfl.sync.bfly]
 __device__ __forceinline__ float shfl_xor(float x, i32 lanes)
 {

@@ -28,13 +28,10 @@ __device__ __forceinline__ spans split_of(const spans &all, i32 s, i32 splits, c
   return {first, min(max(all.free, first), last), min(max(all.full, first), last), last$(listed and ", all.list, all.whole, all.room" or "")};
 }
 
-//: store_partial -- what this block has of its rows; of one that sees no key here, L = -inf
+//: end_split -- O_s, in place of P V, and L_s of the rows of a split; of one in which a row sees no key, L_s = -inf
 template <class Acc>
-__device__ __forceinline__ void store_partial(Acc &O, const rowvec<Acc::rows> &m, const rowvec<Acc::rows> &l, float c,
-                                              const partials &to, const task &my, const sequence &at)
+__device__ __forceinline__ rowvec<Acc::rows> end_split(Acc &O, const rowvec<Acc::rows> &m, const rowvec<Acc::rows> &l, float c)
 {
-  const i32 s = $(key_splits and "my.split" or "i32(block_id())" .. (parted and " % (to.splits / parts) * parts + own_part()" or " % to.splits"));
-  const i64 first = i64(my.head) * at.$(ragged and "all_q" or "nq"); // row of the head
   rowvec<Acc::rows> factor, L;
 #pragma unroll
   for (i32 r = 0; r < m.R; r++) {
@@ -42,6 +39,17 @@ __device__ __forceinline__ void store_partial(Acc &O, const rowvec<Acc::rows> &m
     L.at[r] = fmaf(c, m.at[r], lg2(l.at[r]));
   }
   scale_rows(O, factor);
+  return L;
+}
+
+//: store_partial -- what this block has of its rows
+template <class Acc>
+__device__ __forceinline__ void store_partial(Acc &O, const rowvec<Acc::rows> &m, const rowvec<Acc::rows> &l, float c,
+                                              const partials &to, const task &my, const sequence &at)
+{
+  const i32 s = i32(block_id())$(parted and " % (to.splits / parts) * parts + own_part()" or " % to.splits");
+  const i64 first = i64(my.head) * at.$(ragged and "all_q" or "nq"); // row of the head
+  const rowvec<Acc::rows> L = end_split(O, m, l, c);
 % if packed then
   store_sums(O, {to.O(s, first), {at.peers * Dv, Dv, at.peers}}, my.i0, at.nq);
   store_rowvec(L, {to.L(s, first), {at.peers, 1, at.peers}}, my.i0, at.nq);
@@ -67,71 +75,101 @@ template <i32 chunks> struct merged {
       for (i32 y = 0; y < 4; y++)
         O[x][y] = f * O[x][y] + f_s * O_s[x][y];
   }
+% if key_splits or merges == "later" then
+  // The same of several, each with maximum L_s and sum 1.
+  template <i32 many> __device__ __forceinline__ void gain_all(const float (&L_s)[many], const float (&O_s)[many][chunks][4])
+  {
+    const float m_old = m;
+#pragma unroll
+    for (i32 s = 0; s < many; s++)
+      m = fmaxf(m, L_s[s]);
+    const float f = ex2(m_old - origin(m));
+    float f_s[many];
+    l *= f;
+#pragma unroll
+    for (i32 s = 0; s < many; s++)
+      l += f_s[s] = ex2(L_s[s] - origin(m));
+#pragma unroll
+    for (i32 x = 0; x < chunks; x++)
+#pragma unroll
+      for (i32 y = 0; y < 4; y++) {
+        O[x][y] *= f;
+#pragma unroll
+        for (i32 s = 0; s < many; s++)
+          O[x][y] = fmaf(f_s[s], O_s[s][x][y], O[x][y]);
+      }
+  }
+% end
 };
 
-//: merge_row -- one row by a block: its warps take the splits in turns, `ahead` of them read at once, then the first puts
+//: merge_row -- two rows by a block: two warps take the splits of a row in turns, `ahead` of them read at once, then the first puts
 // together what they have. Sums have one order, whatever a row's neighbours are
-__device__ __forceinline__ void merge_row(const call &a, const partials &from, i64 row)
+__device__ __forceinline__ void merge_row(const call &a, const partials &from)
 {
-  constexpr i32 chunks = (Dv + 127) / 128, by = 4, ahead = 8; // of 4 columns for each lane; warps
-  const i32 warp = thread_id() / 32, lane = thread_id() % 32;
+  constexpr i32 chunks = (Dv + 127) / 128, by = 2, ahead = 8 / chunks, room = 4 * chunks + 2; // of 4 columns for each lane; warps; floats
+  const i32 warp = thread_id() / 32 % by, lane = thread_id() % 32, own_row = i32(block_id()) * 2 + thread_id() / (32 * by);
+  const i32 row = min(own_row, i32(from.rows) - 1);
   overlap_next();
-  await_last(); // all O_s and L_s are here
+  const float *O_s = from.O(warp, row) + 4 * lane, *L_s = from.L(warp, row); // of the warp's next split
+  const i64 next = by * from.rows;
 % local function whose_row()
-  const i32 head = i32(row / $(packed and "(i64(a.q) * (a.h / a.hk))" or "a.q"));
+  const i32 head = row / $(packed and "(a.q * (a.h / a.hk))" or "a.q");
   const place at = rows(a, head);
-  const i64 i = row - i64(head) * at.$(ragged and "all_q" or "nq");
+  const i32 i = row - head * at.$(ragged and "all_q" or "nq");
 % end
+% if not ragged then
+%  whose_row()
+% end
+  await_last(); // all O_s and L_s are here
 % if ragged then
 %  whose_row()
-  if (i >= at.nq)
-    return; // a shorter batch has no such row
 % end
+  const i32 splits = $(ragged and "i < at.nq ? from.splits : 0" or "from.splits");$(ragged and " // a shorter batch has no such row" or "")
   merged<chunks> sum = {minus_inf(), 0.f, {}};
-  for (i32 s0 = warp; s0 < from.splits; s0 += ahead * by) {
+  for (i32 s0 = warp; s0 < splits; s0 += ahead * by) {
     float L[ahead], O[ahead][chunks][4] = {};
 #pragma unroll
-    for (i32 n = 0; n < ahead; n++) {
-      const i32 s = s0 + n * by;
-      L[n] = s < from.splits ? *from.L(s, row) : minus_inf();
+    for (i32 n = 0; n < ahead; n++, O_s += next * Dv)
 #pragma unroll
       for (i32 x = 0; x < chunks; x++)
-        if (s < from.splits && 128 * x + 4 * lane < Dv)
-          get_quad(O[n][x], from.O(s, row) + 128 * x + 4 * lane);
-    }
+        if (s0 + n * by < splits && 128 * x + 4 * lane < Dv)
+          get_quad(O[n][x], O_s + 128 * x);
+    keep_order(); // all are asked for before the first is awaited, which ptxas would do to save registers
 #pragma unroll
-    for (i32 n = 0; n < ahead; n++)
-      sum.gain(L[n], 1.f, O[n]);
+    for (i32 n = 0; n < ahead; n++, L_s += next)
+      L[n] = s0 + n * by < splits ? *L_s : minus_inf();
+    sum.gain_all(L, O);
   }
-  float *all = (float *)shared_memory() + lane * (4 * chunks + 2), *own = all + warp * 32 * (4 * chunks + 2);
+  float *own = (float *)shared_memory() + thread_id() * room;
   own[0] = sum.m;
   own[1] = sum.l;
 #pragma unroll
   for (i32 x = 0; x < 4 * chunks; x++)
     own[2 + x] = sum.O[x / 4][x % 4];
   block_sync();
-  if (warp > 0)
+  if (warp > 0 || own_row > row$(ragged and " || i >= at.nq" or ""))
     return;
+  float O[chunks][4];
+  own += 32 * room;
 #pragma unroll
-  for (i32 w = 1; w < by; w++) {
-    float O[chunks][4];
-    own += 32 * (4 * chunks + 2);
-#pragma unroll
-    for (i32 x = 0; x < 4 * chunks; x++)
-      O[x / 4][x % 4] = own[2 + x];
-    sum.gain(own[0], own[1], O);
-  }
+  for (i32 x = 0; x < 4 * chunks; x++)
+    O[x / 4][x % 4] = own[2 + x];
+  sum.gain(own[0], own[1], O);
 
-% if not ragged then
-%  whose_row()
-% end
   const ending end = end_row(sum.m, sum.l, 1.f$(has.sink and ", " .. (packed and "at.sink[i]" or "*at.sink") or ""));
+  elem *const to = at.O + i * at.On + 4 * lane;
 #pragma unroll
-  for (i32 x = 0; x < 4 * chunks; x++) {
-    const i32 column = x / 4 * 128 + 4 * lane + x % 4;
-    if (column < Dv)
-      at.O[i * at.On + column] = elem_of(end.factor * sum.O[x / 4][x % 4]);
-  }
+  for (i32 x = 0; x < chunks; x++)
+    if (128 * x + 4 * lane < Dv) {
+% if aligned == 16 and (dtype == "f16" or dtype == "bf16") then
+      *(float2 *)(to + 128 * x) = {__uint_as_float(pack_$(dtype)(end.factor * sum.O[x][0], end.factor * sum.O[x][1])),
+                                   __uint_as_float(pack_$(dtype)(end.factor * sum.O[x][2], end.factor * sum.O[x][3]))};
+% else
+#pragma unroll
+      for (i32 y = 0; y < 4; y++)
+        to[128 * x + y] = elem_of(end.factor * sum.O[x][y]);
+% end
+    }
   if (at.LSE && lane == 0)
     at.LSE[i] = end.LSE;
 }

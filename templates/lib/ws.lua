@@ -264,7 +264,7 @@ end
 local function with_biases(p) return bias.come_well(p) and p.q > 64 end
 -- Tiles of 64 keys under a block mask: blocks of 128 take 5 to 9 % more time than with 128 keys, but blocks of 64 two fifths (d 64 and 128, H200).
 local function of_blocks(p) return p.has.bs or false end
-ws.defaults = {}
+ws.defaults = { table.unpack(splits.defaults) }
 for _, row in ipairs {
   { 64, 128, 2, 2, 0, 2, B = 1, most = 128, meant = function(p, g) return with_biases(p) and soonest(p, g) == 64 end },
   { 128, 128, 2, 1, 1, 2, B = 1, s = 3, most = 64, meant = with_biases }, { 128, 128, 1, 1, 1, 2, B = 1, most = 128, meant = with_biases },

@@ -22,18 +22,73 @@ __device__ __forceinline__ spans within(const spans &own, const spans &all)
   return {0, 0, min(max(own.full - all.base, 0), last), last, all.base};
 }
 
-//: lay_Q -- the 64 rows of Q of a warpgroup, which are those of heads that share K and V: each warp loads its 16, and lays them as
-// copies would. The warps meet before a product reads them
+//: lay_Q -- the 64 rows of Q of a warpgroup, which are those of heads that share K and V: each warp loads its 16, a lane parts of one
+// of them, and lays them as copies would. The warps meet before a product reads them
 __device__ __forceinline__ void lay_Q(u32 to, const place &from, i32 i0, i32 me)
 {
-  constexpr i32 chunks = 8 * boxes; // of a row, 16 bytes each
-  const i32 rows_here = from.nq - i0 - 64 * me;
+  constexpr i32 chunks = 4 * boxes, ahead = 8; // of a lane's half of the row, 16 bytes each; asked for at once
+  const i32 lane = thread_id() % 32, r = warp_of() % 4 * 16 + lane % 16, i = i0 + 64 * me + r;
+  const elem *const row = from.Q + i64(i) * from.Qn;
 #pragma unroll
-  for (i32 x = thread_id() % 32; x < 16 * chunks; x += 32) {
-    const i32 r = warp_of() % 4 * 16 + x / chunks, chunk = x % chunks;
-    const bool is_there = r < rows_here && chunk * 8 < D;
-    put16(to + chunk / 8 * box_bytes<64> + r * 128 + (chunk % 8 ^ r % 8) * 16, is_there ? *(const quad *)(from.Q + (i64(i0) + 64 * me + r) * from.Qn + chunk * 8) : quad{});
+  for (i32 x0 = 0; x0 < chunks; x0 += ahead) {
+    quad x[ahead];
+#pragma unroll
+    for (i32 n = 0; n < ahead; n++) {
+      const i32 chunk = 2 * (x0 + n) + lane / 16;
+      x[n] = i < from.nq && chunk * 8 < D ? *(const quad *)(row + chunk * 8) : quad{};
+    }
+#pragma unroll
+    for (i32 n = 0; n < ahead && x0 + n < chunks; n++) {
+      const i32 chunk = 2 * (x0 + n) + lane / 16;
+      put16(to + chunk / 8 * box_bytes<64> + r * 128 + (chunk % 8 ^ r % 8) * 16, x[n]);
+    }
   }
   copies_fence();
   named_sync(1 + consumers + me, 128);
+}
+
+//: lay_sums -- a warp's 16 rows of O_s to rows of floats in device memory, of which rows_here are there: a line of a row at once, through
+// the place of its rows of Q, since a store of registers has 32 bytes of each of eight rows
+template <class Acc> __device__ __forceinline__ void lay_sums(const Acc &O, float *to, i32 rows_here, i32 own)
+{
+  constexpr i32 line = 32, lines = (Acc::columns + line - 1) / line; // floats; lines of a row
+  const i32 lane = thread_id() % 32;
+  float *const place = (float *)shared_memory() + (own * Q_boxes * 64 + warp_of() % 4 * 16) * line;
+#pragma unroll
+  for (i32 x0 = 0; x0 < lines; x0 += Q_boxes) {
+    warp_sync(); // all lanes have read what lies there
+#pragma unroll
+    for (i32 c = x0 * line / 4; c < (x0 + Q_boxes) * line / 4 && c < Acc::C; c += 2) // of a thread 2 of 8 columns
+#pragma unroll
+      for (i32 r = 0; r < Acc::R; r++) {
+        const i32 row = 8 * r + lane / 4, chunk = c / 2 % 4 * 2 + lane % 4 / 2; // chunks as those of tiles are
+        *(float2 *)(place + c * 4 / line % Q_boxes * 64 * line + row * line + (chunk ^ row % 8) * 4 + lane % 2 * 2) = {O.at[r][c], O.at[r][c + 1]};
+      }
+    warp_sync();
+#pragma unroll
+    for (i32 x = x0; x < x0 + Q_boxes && x < lines; x++)
+#pragma unroll
+      for (i32 r = 0; r < 16; r += 4) {
+        const i32 row = r + lane / 8, column = x * line + lane % 8 * 4;
+        if (row < rows_here && column < Dv)
+          *(quad *)(to + row * Dv + column) = *(const quad *)(place + x % Q_boxes * 64 * line + row * line + (lane % 8 ^ row % 8) * 4);
+      }
+  }
+  copies_fence();
+  warp_sync();
+}
+
+//: store_split -- what this warpgroup has of its rows. Rows of heads that share a tile lie as they do there
+template <class Acc>
+__device__ __forceinline__ void store_split(Acc &O, const rowvec<Acc::rows> &m, const rowvec<Acc::rows> &l, float c, const partials &to,
+                                            const task &my, const sequence &at, i32 own)
+{
+  const rowvec<Acc::rows> L = end_split(O, m, l, c);
+  const i64 first = i64(my.head) * at.nq + my.i0;
+#pragma unroll
+  for (i32 r = 0; r < L.R; r++)
+    if (lane_of() == 0 && Acc::row(r) < at.nq - my.i0)
+      to.L(my.split, first)[Acc::row(r)] = L.at[r];
+  const i32 i = first_row<Acc::rows>();
+  lay_sums(O, to.O(my.split, first + i), at.nq - my.i0 - i, own);
 }

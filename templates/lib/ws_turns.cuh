@@ -114,8 +114,10 @@ __device__ __forceinline__ i32 begun_block(i32 *counts)
 {
   await_last();
   i32 *const place = (i32 *)(shared_memory() + at_LD);
-  if (thread_id() == 0)
+  if (thread_id() == 0) {
     *place = atomic_add(counts, 1);
+    copies_fence(); // a copy writes there next
+  }
   block_sync();
   return *place;
 }

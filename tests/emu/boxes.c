@@ -148,10 +148,13 @@ static void check(emu_block *b, const emu_box *x, unsigned agent, const uint32_t
     else if (r.inside)
       emu_clocks_access(b, agent, x->epoch, seen, (uintptr_t)r.data, (uint32_t)r.inside, !x->signal, x->pc);
     for (uint32_t at = 0; at < width; at += CHUNK)
-      if (x->signal || (at + CHUNK > r.skip && at < r.skip + r.inside))
-        emu_clocks_access(b, agent, x->epoch, x->signal ? seen : async,
-                          (uintptr_t)shared_at(b, place_of(&x->map, r.shared + at)), CHUNK, x->signal != NULL,
+      if (x->signal || (at + CHUNK > r.skip && at < r.skip + r.inside)) {
+        const uintptr_t place = (uintptr_t)shared_at(b, place_of(&x->map, r.shared + at));
+        if (x->signal)
+          emu_clocks_replace(b, agent, x->epoch, async, place, CHUNK, x->pc);
+        emu_clocks_access(b, agent, x->epoch, x->signal ? seen : async, place, CHUNK, x->signal != NULL,
                           x->pc);
+      }
   }
 }
 

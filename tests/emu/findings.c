@@ -95,7 +95,8 @@ static uint64_t one_of(uint64_t stamp, const emu_hot *hot)
   return stamp;
 }
 
-/* A copy or product that reads what a thread wrote races with it or is just missing a fence. */
+/* A copy or product that reads or writes over what a thread wrote races with it or is just missing a fence.
+ */
 static void look_closer(emu_event *e)
 {
   const emu_hot *hot = &emu_now->memory->hot;
@@ -104,11 +105,11 @@ static void look_closer(emu_event *e)
   unsigned me = hot->me->who & EMU_SET, other = e->other >> EMU_EPOCH_BITS & EMU_SET;
   if (!e->other_is_write)
     e->other = one_of(e->other, hot);
-  if (me < EMU_THREADS_MAX || e->is_write || other >= EMU_THREADS_MAX)
+  if (me < EMU_THREADS_MAX || !e->other_is_write || other >= EMU_THREADS_MAX)
     return;
   const emu_thread *self = emu_now->self;
   emu_me as = *hot->me;
-  as.seen = me - EMU_THREADS_MAX < EMU_AGENT_STORES
+  as.seen = me - EMU_THREADS_MAX >= EMU_AGENT_PRODUCTS && me - EMU_THREADS_MAX < EMU_AGENT_STORES
                 ? self->home->side->group[self->me.thread / EMU_GROUP].clock.seen
                 : self->clock.seen;
   if (emu_before(hot, e->other, EMU_ONE, &as))
