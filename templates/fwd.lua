@@ -68,7 +68,7 @@ local tensor = {
     if split.is_made(c, p) and c.M == 0 then
       local rows, part = p.b * p.h * p.q, 4 * c.k * splits * (p.dv + 1)
       launches[1].l2 = launches[1].l2 + rows * part
-      launches[2] = split.merge_work(p, splits, part, mma.bytes(p))
+      launches[2] = split.merge_work(p, c.k * splits, part, mma.bytes(p))
     end
     return launches
   end,
@@ -92,7 +92,7 @@ local function split_recipe(c, p, g, entry)
   return string.format("workspace %d*%s\n", 4 * (p.dv + 1), parts) .. packed.valid(c)
     .. string.format("launch %s grid %s*%s block %d shared %d%s args call ws(0) int(%s)\n", entry "fwd", tiles(c, p), splits,
       mma.threads(c), mma.shared(c, p), soon, splits)
-    .. split.merge(p, entry, soon, string.format(" ws(0) int(%s)", splits))
+    .. split.merge(p, entry, soon, string.format(" ws(0) int(%s)", splits), splits, c.k)
 end
 
 return {

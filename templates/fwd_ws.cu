@@ -126,4 +126,4 @@ $(placed and "    if (warp_of() > 1)\n      produce_biases(a, bias_map);\n" or "
     consume$(listed and "_listed" or ahead and "_ahead" or "")(a$(and_partial), O_map);
   }$(shares and "\n  meet_other();" or "")
 }
-$(key_splits and 'extern "C" __global__ void __launch_bounds__(128, 7)\n' .. entry "merge" .. "(const call a, float *partial, i32 splits) { merge_row(a, partials(a, partial, splits)); }\n" or "")
+$(key_splits and 'extern "C" __global__ void __launch_bounds__(128, 6)\n' .. entry "merge" .. "(const call a, float *partial, i32 splits) { merge_row(a, partials(a, partial, splits)); }\n" or "")

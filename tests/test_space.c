@@ -207,9 +207,8 @@ static void few_tiles_have_a_default_of_their_own(void **state)
   } measured[] = {{"fwd-bf16-b1-h8-q2048-k2048-d64", 128},  {"fwd-bf16-b1-h8-q4096-k4096-d40", 128},
                   {"fwd-bf16-b2-h16-q1024-k1024-d80", 128}, {"fwd-bf16-b2-h16-q1024-k1024-d96-causal", 128},
                   {"fwd-bf16-b1-h4-q2048-k2048-d128", 64},  {"fwd-bf16-b1-h24-q4608-k4608-d128", 128},
-                  {"fwd-bf16-b1-h2-q2048-k2048-d256", 64},  {"fwd-bf16-b1-h2-q2048-k2048-d256-causal", 64},
-                  {"fwd-bf16-b4-h32-q4096-k4096-d64", 192}, {"fwd-bf16-b4-h8-q4096-k4096-d256", 128},
-                  {"fwd-bf16-b16-h32-q1-k4096-d64", 192}};
+                  {"fwd-bf16-b1-h2-q2048-k2048-d256", 128}, {"fwd-bf16-b4-h32-q4096-k4096-d64", 192},
+                  {"fwd-bf16-b4-h8-q4096-k4096-d256", 128}, {"fwd-bf16-b16-h32-q1-k4096-d64", 192}};
   for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {
     char text[FAT_CONFIG_TEXT], wanted[40];
     fat_problem p = problem_of(measured[i].problem);

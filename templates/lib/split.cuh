@@ -102,12 +102,13 @@ template <i32 chunks> struct merged {
 % end
 };
 
-//: merge_row -- two rows by a block: two warps take the splits of a row in turns, `ahead` of them read at once, then the first puts
-// together what they have. Sums have one order, whatever a row's neighbours are
+//: merge_row -- two rows by a block, or one of more than 16 splits: the warps of a row take its splits in turns, `ahead` of them read
+// at once, then the first puts together what they have. Sums have one order, whatever a row's neighbours are
 __device__ __forceinline__ void merge_row(const call &a, const partials &from)
 {
-  constexpr i32 chunks = (Dv + 127) / 128, by = 2, ahead = 8 / chunks, room = 4 * chunks + 2; // of 4 columns for each lane; warps; floats
-  const i32 warp = thread_id() / 32 % by, lane = thread_id() % 32, own_row = i32(block_id()) * 2 + thread_id() / (32 * by);
+  constexpr i32 chunks = (Dv + 127) / 128, ahead = 8 / chunks, room = 4 * chunks + 2; // of 4 columns for each lane; floats
+  const i32 by = from.splits > 16 ? 4 : 2; // warps
+  const i32 warp = thread_id() / 32 % by, lane = thread_id() % 32, own_row = i32(block_id()) * (4 / by) + thread_id() / (32 * by);
   const i32 row = min(own_row, i32(from.rows) - 1);
   overlap_next();
   const float *O_s = from.O(warp, row) + 4 * lane, *L_s = from.L(warp, row); // of the warp's next split
@@ -149,12 +150,14 @@ __device__ __forceinline__ void merge_row(const call &a, const partials &from)
   block_sync();
   if (warp > 0 || own_row > row$(ragged and " || i >= at.nq" or ""))
     return;
-  float O[chunks][4];
-  own += 32 * room;
+  for (i32 w = 1; w < by; w++) {
+    float O[chunks][4];
+    own += 32 * room;
 #pragma unroll
-  for (i32 x = 0; x < 4 * chunks; x++)
-    O[x / 4][x % 4] = own[2 + x];
-  sum.gain(own[0], own[1], O);
+    for (i32 x = 0; x < 4 * chunks; x++)
+      O[x / 4][x % 4] = own[2 + x];
+    sum.gain(own[0], own[1], O);
+  }
 
   const ending end = end_row(sum.m, sum.l, 1.f$(has.sink and ", " .. (packed and "at.sink[i]" or "*at.sink") or ""));
   elem *const to = at.O + i * at.On + 4 * lane;

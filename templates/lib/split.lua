@@ -4,11 +4,12 @@ local split = {}
 -- Shared bytes of the launch that merges splits: of 4 warps a maximum, a sum and 4 columns of each 128 for each lane.
 function split.merge_bytes(p) return 4 * 32 * 4 * (4 * ceil_div(p.dv, 128) + 2) end
 
--- And its work: of each row, of which a block has two, what the splits have left.
+-- And its work: of each row what its splits, or all their parts, have left.
 function split.merge_work(p, splits, part, bytes)
   local rows = p.b * p.h * p.q
-  return { blocks = ceil_div(rows, 2), threads = 128, shared = split.merge_bytes(p), registers = 64, visits = 1, steps = 3,
-    fma = 2 * splits * p.dv, ex2 = 2 * splits, issue = 2 * splits * p.dv, l2 = rows * part, dram = rows * p.dv * bytes }
+  local of_block = splits > 16 and 1 or 2
+  return { blocks = ceil_div(rows, of_block), threads = 128, shared = split.merge_bytes(p), registers = 80, visits = 1, steps = 3,
+    fma = of_block * splits * p.dv, ex2 = of_block * splits, issue = of_block * splits * p.dv, l2 = rows * part, dram = rows * p.dv * bytes }
 end
 
 -- Rows of all splits, as an expression: what a call of some sizes needs must be enough for smaller ones, which may have more splits.
@@ -16,9 +17,10 @@ function split.rows(c, tiles)
   return string.format("min(b*h*q*ceildiv(k,%d),%d*max(SMs*%d,%s))", c.Bc, c.Br, c.N, tiles)
 end
 
--- The launch that merges; `args`: where O_s and L_s lie, and of how many splits.
-function split.merge(p, entry, soon, args)
-  return string.format("launch %s grid ceildiv(b*h*q,2) block 128 shared %d%s args call%s\n", entry "merge", split.merge_bytes(p), soon, args)
+-- The launch that merges, two rows by a block or one; `args`: where O_s and L_s lie, and of how many splits, each of so many parts.
+function split.merge(p, entry, soon, args, splits, parts)
+  local one_row = string.format("min(1,max(0,%d*%s-16))", parts, splits)
+  return string.format("launch %s grid ceildiv(b*h*q,2-%s) block 128 shared %d%s args call%s\n", entry "merge", one_row, split.merge_bytes(p), soon, args)
 end
 
 function split.is_made(c, p) return p.has.split or c.N > 0 end

@@ -22,19 +22,19 @@ splits.constraints = {
 }
 
 -- Where nothing is measured: heads share tiles where that makes fewer, of 64 rows where 128 would leave 8 at most; keys are split where a
--- third of the SMs have a tile, or fewer. Of 19 shapes of 4 to 512 rows on 4,096 to 32,768 keys (H200, d 64 to 256) the fastest of 10 configs in
--- 15, and at most 4 % behind it.
+-- third of the SMs have a tile, or fewer, and each split spares 1,500 keys.
 local function is_meant(c, p, g)
-  local group, tiles = p.h // p.hk, packed.tiles({ G = c.G, Br = 128 }, p)
+  local group, tiles, count = p.h // p.hk, packed.tiles({ G = c.G, Br = 128 }, p), splits.count(c, p, g)
   local fewer = not p.scored and ceil_div(p.q * group, 128) < ceil_div(p.q, 128) * group
   local small = p.q * (c.G == 1 and group or 1) <= 64 or tiles <= 8
-  return p.k >= 4096 and (fewer or splits.count(c, p, g) > 2) and c.G == (fewer and 1 or 0) and c.Br == (small and 64 or 128)
+  return c.G == (fewer and 1 or 0) and c.Br == (small and 64 or 128)
+    and (fewer and p.k >= 4096 or count > 2 and p.k - p.k // count >= 1500)
 end
 splits.defaults = {}
-for _, row in ipairs { { 128, 2 }, { 80, 2 }, { 64, 1 } } do -- d up to 128, 192 and 256
+for _, row in ipairs { { 128, 2, 128 }, { 80, 2, 192 }, { 64, 1 } } do -- of K and V, of Q; d up to
   for _, Br in ipairs { 128, 64 } do
     for x = 0, 3 do
-      local c = { Br = Br, Bc = row[1], s = 2, q = row[2], Q = 0, I = 2, P = 0, L = 2, Z = x % 2 == 0 and 8 or 1, N = 1, G = x // 2 }
+      local c = { Br = Br, Bc = row[1], s = 2, q = row[2], Q = 0, I = 2, P = 0, L = 2, Z = x % 2 == 0 and 8 or 1, N = 1, G = x // 2, most = row[3] }
       c.meant = function(p, g) return is_meant(c, p, g) end
       splits.defaults[#splits.defaults + 1] = c
     end
@@ -58,7 +58,7 @@ end
 function splits.recipe(c, p, entry, tiles)
   local count = split.text(c, p, tiles)
   local args = string.format(" ws(16) int(%s)", count)
-  return tiles .. "*" .. count, string.format("16+%d*%s", 4 * (p.dv + 1), split.rows(c, tiles)), args, split.merge(p, entry, " overlap", args)
+  return tiles .. "*" .. count, string.format("16+%d*%s", 4 * (p.dv + 1), split.rows(c, tiles)), args, split.merge(p, entry, " overlap", args, count, 1)
 end
 
 -- And the work of merging; `part`: bytes that a row leaves.
