@@ -31,7 +31,7 @@ local function is_meant(c, p, g)
     and (fewer and p.k >= 4096 or count > 2 and p.k - p.k // count >= 1500)
 end
 splits.defaults = {}
-for _, row in ipairs { { 128, 2, 128 }, { 80, 2, 192 }, { 64, 1 } } do -- of K and V, of Q; d up to
+for _, row in ipairs { { 128, 2, 128 }, { 128, 1, 192 }, { 80, 2, 192 }, { 64, 1 } } do -- of K and V, of Q; d up to
   for _, Br in ipairs { 128, 64 } do
     for x = 0, 3 do
       local c = { Br = Br, Bc = row[1], s = 2, q = row[2], Q = 0, I = 2, P = 0, L = 2, Z = x % 2 == 0 and 8 or 1, N = 1, G = x // 2, most = row[3] }
