@@ -220,6 +220,32 @@ static void few_tiles_have_a_default_of_their_own(void **state)
   }
 }
 
+/* Few rows on many keys: heads share tiles where that makes fewer, keys are split where SMs are idle. */
+static void few_rows_have_a_default_of_their_own(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *problem, *config;
+  } wanted[] = {
+      {"fwd-bf16-b1-h32k8-q64-k16384-d128-causal", "fwd_ws:Br128-Bc128-s2-q2-Q0-I2-P0-L2-Z8-N1-G1"},
+      {"fwd-bf16-b1-h32k8-q16-k16384-d128-causal", "fwd_ws:Br64-Bc128-s2-q2-Q0-I2-P0-L2-Z8-N1-G1"},
+      {"fwd-bf16-b8-h32k8-q32-k8192-d128-causal", "fwd_ws:Br128-Bc128-s2-q2-Q0-I2-P0-L2-Z8-N1-G1"},
+      {"fwd-bf16-b1-h8k1-q512-k32768-d128-causal", "fwd_ws:Br128-Bc128-s2-q2-Q0-I2-P0-L2-Z8-N1"},
+      {"fwd-f16-b1-h16k8-q50-k10000-d256", "fwd_ws:Br64-Bc64-s2-q1-Q0-I2-P0-L2-Z1-N1-G1"},
+      {"fwd-bf16-b1-h16-q128-k16384-d192v128", "fwd_ws:Br128-Bc128-s2-q1-Q0-I2-P0-L2-Z1-N1"},
+      {"fwd-bf16-b1-h32k8-q64-k16384-d128-softcap", "fwd_ws:Br64-Bc128-s2-q2-Q0-I2-P0-L2-Z1-N1"},
+      {"fwd-bf16-b8-h32k8-q128-k4096-d128-causal", "fwd_ws:Br128-Bc128-s2-q2-Q0-I2-P0-L2-Z8"},
+      {"fwd-bf16-b1-h32k8-q64-k16384-d128-w4096.0", "fwd_ws:Br128-Bc128-s2-q2-Q0-I2-P0-L2-Z8"},
+  };
+  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+    char text[FAT_CONFIG_TEXT];
+    fat_problem p = problem_of(wanted[i].problem);
+    fat_point point;
+    assert_int_equal(fat_space_default(script, "fwd_ws", &p, gpu_of("H200"), &point, NULL), FAT_OK);
+    assert_string_equal(fat_config_print(&point.config, text), wanted[i].config);
+  }
+}
+
 /* Values that no walk takes, and those that it takes only beside others: who asks gets them. */
 static void what_is_not_worth_a_walk_can_be_asked_for(void **state)
 {
@@ -424,6 +450,7 @@ int main(void)
       cmocka_unit_test(launches_ahead_are_counted),
       cmocka_unit_test(nothing_valid_is_cut_off),
       cmocka_unit_test(few_tiles_have_a_default_of_their_own),
+      cmocka_unit_test(few_rows_have_a_default_of_their_own),
       cmocka_unit_test(few_keys_have_a_default_of_their_own),
       cmocka_unit_test(what_is_not_worth_a_walk_can_be_asked_for),
       cmocka_unit_test(spaces_of_few_rows_are_walked_whole),
