@@ -118,7 +118,7 @@ local function sloped(p) return (p.keeps_slope or p.has.softcap or false) and no
 
 -- Rows of a table of defaults: under a mask the longest begin first. `parted`: for each number of blocks that a tile of keys may be meant to have.
 -- Each row of 64 rows of Q stands for one with halves of dQ's columns, too, where these are less: d 72 to 96, 51 shapes, full and causal, 2 % less time than the
--- best without (256 to 1,024 keys) to 9; d 96, causal, with a window 5, dropout 4, det 2, ALiBi 2, ragged 2.
+-- best without in the mean of up to 1,024 keys, 5 of more; d 96, causal, with a window 5, dropout 4, det 2, ALiBi 2, ragged 2.
 local function defaults(rows)
   local all = {}
   local function add(row, Z, G, C)

@@ -232,9 +232,9 @@ mma.constraints = {
   { function(c, p) return p.uneven or c.Z == 1 end, "tiles of Q differ in length only under a mask" },
   { function(c, p) return c.U == 0 or c.Q == 0 and c.U * 32 < mma.Dp(p) * mma.bytes(p) end,
     "some steps of S = Q K^T in a loop: there are more, and Q is not in registers, which are known by name alone" },
-  { function(c, p) return not p.has.split or c.N == 0 and c.L == 0 and c.Bc == 64 end,
+  { function(c, p) return not p.has.split or c.N == 0 and c.k == 1 and c.L == 0 and c.Bc == 64 end,
     "splits of so many keys give the same bits whatever the config: tiles of 64 keys (Bc64), every step as written (L0), "
-      .. "no other splits (N)" },
+      .. "no other splits (N), no parts (k)" },
   { function(c) return c.M == 0 or c.N > 0 end, "blocks merge what they have where keys are split evenly" },
   { function(c, p, g) return c.M == 0 or g.sm >= 90 end, "clusters of blocks are Hopper's" },
   { function(c, p) return not (p.has.split and p.has.bs) end, "split and bs exclude each other: keys of a list make no splits of so many" },

@@ -103,11 +103,11 @@ template <i32 chunks> struct merged {
 };
 
 //: merge_row -- two rows by a block, or one of more than 16 splits: the warps of a row take its splits in turns, `ahead` of them read
-// at once, then the first puts together what they have. Sums have one order, whatever a row's neighbours are
+// at once, then the first puts together what they have. $(split == "by keys" and "One row, however many splits a call has: sums have one order, whatever a row's neighbours are" or "Sums have one order, of the sizes alone")
 __device__ __forceinline__ void merge_row(const call &a, const partials &from)
 {
   constexpr i32 chunks = (Dv + 127) / 128, ahead = 8 / chunks, room = 4 * chunks + 2; // of 4 columns for each lane; floats
-  const i32 by = from.splits > 16 ? 4 : 2; // warps
+  const i32 by = $(split == "by keys" and "4" or "from.splits > 16 ? 4 : 2"); // warps
   const i32 warp = thread_id() / 32 % by, lane = thread_id() % 32, own_row = i32(block_id()) * (4 / by) + thread_id() / (32 * by);
   const i32 row = min(own_row, i32(from.rows) - 1);
   overlap_next();

@@ -27,15 +27,16 @@ __device__ __forceinline__ spans within(const spans &own, const spans &all)
 __device__ __forceinline__ void lay_Q(u32 to, const place &from, i32 i0, i32 me)
 {
   constexpr i32 chunks = 4 * boxes, ahead = 8; // of a lane's half of the row, 16 bytes each; asked for at once
-  const i32 lane = thread_id() % 32, r = warp_of() % 4 * 16 + lane % 16, i = i0 + 64 * me + r;
-  const elem *const row = from.Q + i64(i) * from.Qn;
+  const i32 lane = thread_id() % 32, r = warp_of() % 4 * 16 + lane % 16;
+  const bool is_there = 64 * me + r < from.nq - i0;
+  const elem *const row = from.Q + (i64(i0) + 64 * me + r) * from.Qn;
 #pragma unroll
   for (i32 x0 = 0; x0 < chunks; x0 += ahead) {
     quad x[ahead];
 #pragma unroll
     for (i32 n = 0; n < ahead; n++) {
       const i32 chunk = 2 * (x0 + n) + lane / 16;
-      x[n] = i < from.nq && chunk * 8 < D ? *(const quad *)(row + chunk * 8) : quad{};
+      x[n] = is_there && chunk * 8 < D ? *(const quad *)(row + chunk * 8) : quad{};
     }
 #pragma unroll
     for (i32 n = 0; n < ahead && x0 + n < chunks; n++) {
@@ -47,9 +48,9 @@ __device__ __forceinline__ void lay_Q(u32 to, const place &from, i32 i0, i32 me)
   named_sync(1 + consumers + me, 128);
 }
 
-//: lay_sums -- a warp's 16 rows of O_s to rows of floats in device memory, of which rows_here are there: a line of a row at once, through
+//: lay_O -- a warp's 16 rows of O_s to rows of floats in device memory, of which rows_here are there: a line of a row at once, through
 // the place of its rows of Q, since a store of registers has 32 bytes of each of eight rows
-template <class Acc> __device__ __forceinline__ void lay_sums(const Acc &O, float *to, i32 rows_here, i32 own)
+template <class Acc> __device__ __forceinline__ void lay_O(const Acc &O, float *to, i32 rows_here, i32 own)
 {
   constexpr i32 line = 32, lines = (Acc::columns + line - 1) / line; // floats; lines of a row
   const i32 lane = thread_id() % 32;
@@ -90,5 +91,5 @@ __device__ __forceinline__ void store_split(Acc &O, const rowvec<Acc::rows> &m, 
     if (lane_of() == 0 && Acc::row(r) < at.nq - my.i0)
       to.L(my.split, first)[Acc::row(r)] = L.at[r];
   const i32 i = first_row<Acc::rows>();
-  lay_sums(O, to.O(my.split, first + i), at.nq - my.i0 - i, own);
+  lay_O(O, to.O(my.split, first + i), at.nq - my.i0 - i, own);
 }

@@ -4,7 +4,8 @@ local packed, split = include "lib/packed.lua", include "lib/split.lua"
 local splits = {}
 
 splits.tunables = {
-  { "N", { 0, 1, 2 }, "blocks for each SM, among which the keys of a row are split where tiles of Q are fewer; 0 = they are not", unsaid = 0 },
+  -- 2 beside 1 (H200, 49 pairs of configs): up to 79 % slower, as splits of a second round read K and V again; faster in two, which N = 0 beats.
+  { "N", { 0, 1, 2 }, "blocks for each SM, among which the keys of a row are split where tiles of Q are fewer; 0 = they are not", { 0, 1 }, unsaid = 0 },
   { "G", { 0, 1 }, "tiles of Q hold rows of 0 = one head, 1 = all heads that share K and V", unsaid = 0 },
 }
 
@@ -21,8 +22,8 @@ splits.constraints = {
   { function(c, p) return c.G == 0 or c.N > 0 and p.h > p.hk and not p.scored end, "rows of several heads share a tile where they share K and V, each leaves its sums by itself, and all are scored alike" },
 }
 
--- Where nothing is measured: heads share tiles where that makes fewer, of 64 rows where 128 would leave 8 at most; keys are split where a
--- third of the SMs have a tile, or fewer, and each split spares 1,500 keys.
+-- Where nothing is measured: heads share tiles where that makes fewer, of 64 rows where 128 would leave 8 at most, with 4,096 keys or where keys are split;
+-- these are where a third of the SMs have a tile, or fewer, and each split spares 1,500 keys.
 local function is_meant(c, p, g)
   local group, tiles, count = p.h // p.hk, packed.tiles({ G = c.G, Br = 128 }, p), splits.count(c, p, g)
   local fewer = not p.scored and ceil_div(p.q * group, 128) < ceil_div(p.q, 128) * group
@@ -60,6 +61,8 @@ function splits.recipe(c, p, entry, tiles)
   local args = string.format(" ws(16) int(%s)", count)
   return tiles .. "*" .. count, string.format("16+%d*%s", 4 * (p.dv + 1), split.rows(c, tiles)), args, split.merge(p, entry, " overlap", args, count, 1)
 end
+
+function splits.valid(c) return split.valid(c.N > 0) end
 
 -- And the work of merging; `part`: bytes that a row leaves.
 function splits.part(p, count) return 4 * count * (p.dv + 1) end

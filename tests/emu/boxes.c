@@ -151,7 +151,9 @@ static void check(emu_block *b, const emu_box *x, unsigned agent, const uint32_t
       if (x->signal || (at + CHUNK > r.skip && at < r.skip + r.inside)) {
         const uintptr_t place = (uintptr_t)shared_at(b, place_of(&x->map, r.shared + at));
         if (x->signal)
-          emu_clocks_replace(b, agent, x->epoch, async, place, CHUNK, x->pc);
+          emu_clocks_replace(b, agent, x->epoch,
+                             async + (b - x->by->home) * (ptrdiff_t)x->by->home->side->stride, place, CHUNK,
+                             x->pc);
         emu_clocks_access(b, agent, x->epoch, x->signal ? seen : async, place, CHUNK, x->signal != NULL,
                           x->pc);
       }

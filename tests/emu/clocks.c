@@ -266,12 +266,14 @@ void emu_clocks_replace(emu_block *b, unsigned which, uint32_t epoch, const uint
   emu_hot *hot = &emu_now->memory->hot;
   emu_me *me = hot->me, as = agent(b, which, epoch, async);
   hot->me = &as;
-  for (uint32_t at = 0; at < size; at += 4) {
-    const emu_cell *cell = hot->shadow + (address + at - hot->arena) / 4;
-    const bool is_by_thread = cell->write >> EMU_TAG_SHIFT == EMU_FILLED &&
-                              (cell->write >> EMU_EPOCH_BITS & EMU_SET) < EMU_THREADS_MAX;
-    if (is_by_thread && !emu_before(hot, cell->write, EMU_ONE, &as))
-      emu_report_race(hot, cell, 1, 1, address + at, 4, pc);
+  for (uint32_t at = 0; at < size; at += 2) {
+    emu_cell *word = hot->shadow + (address + at - hot->arena) / 4, *cell = word;
+    if (word->write >> EMU_TAG_SHIFT == EMU_SPLIT)
+      cell = &emu_halves_of(hot, word)->half[at / 2 % 2];
+    if (cell->write >> EMU_TAG_SHIFT == EMU_FILLED &&
+        (cell->write >> EMU_EPOCH_BITS & EMU_SET) < EMU_THREADS_MAX &&
+        !emu_before(hot, cell->write, EMU_ONE, &as))
+      emu_report_race(hot, cell, 1, 1, address + at, 2, pc);
   }
   hot->me = me;
 }

@@ -111,7 +111,7 @@ static void look_closer(emu_event *e)
   emu_me as = *hot->me;
   as.seen = me - EMU_THREADS_MAX >= EMU_AGENT_PRODUCTS && me - EMU_THREADS_MAX < EMU_AGENT_STORES
                 ? self->home->side->group[self->me.thread / EMU_GROUP].clock.seen
-                : self->clock.seen;
+                : self->clock.seen + (hot->me->rank - self->me.rank) * (ptrdiff_t)hot->me->stride;
   if (emu_before(hot, e->other, EMU_ONE, &as))
     e->kind = EMU_UNFENCED;
 }

@@ -103,7 +103,7 @@ const uint32_t *emu_clocks_of_group(emu_block *b, int group);
 /* An access of `size` bytes by an agent that has seen `seen`. */
 void emu_clocks_access(emu_block *b, unsigned agent, uint32_t epoch, const uint32_t *seen, uintptr_t address,
                        uint32_t size, int is_write, uintptr_t pc);
-/* What the agent is about to write over, where threads stored it: as it is seen beside them. */
+/* A look at what the agent is about to write over; `async`: whose stores copies have been shown by fences. */
 void emu_clocks_replace(emu_block *b, unsigned agent, uint32_t epoch, const uint32_t *async,
                         uintptr_t address, uint32_t size, uintptr_t pc);
 /* Numbers of fp32 that such an agent changes as atomics do. */
