@@ -89,7 +89,7 @@ local function split_recipe(c, p, g, entry)
       tiles(c, p), splits, mma.threads(c), mma.shared(c, p), splits, soon, splits)
   end
   local parts = p.has.split and "b*h*q*" .. splits or (c.k > 1 and c.k .. "*" or "") .. split.rows(c, tiles(c, p))
-  return string.format("workspace %d*%s\n", 4 * (p.dv + 1), parts) .. packed.valid(c) .. split.valid(true)
+  return string.format("workspace %d*%s\n", 4 * (p.dv + 1), parts) .. packed.valid(c) .. split.valid
     .. string.format("launch %s grid %s*%s block %d shared %d%s args call ws(0) int(%s)\n", entry "fwd", tiles(c, p), splits,
       mma.threads(c), mma.shared(c, p), soon, splits)
     .. split.merge(p, entry, soon, string.format(" ws(0) int(%s)", splits), splits, c.k)

@@ -116,6 +116,15 @@ static void launches_ahead_are_counted(void **state)
   }
 }
 
+/* What a kernel's default is on an H200; in `text`. */
+static const char *default_of(const char *kernel, const char *problem, char text[FAT_CONFIG_TEXT])
+{
+  const fat_problem p = problem_of(problem);
+  fat_point point;
+  assert_int_equal(fat_space_default(script, kernel, &p, gpu_of("H200"), &point, NULL), FAT_OK);
+  return fat_config_print(&point.config, text);
+}
+
 /* A block of bwd_ws does a whole head where these are many and short, and nothing tells by batch what is
  * seen. */
 static void few_keys_have_a_default_of_their_own(void **state)
@@ -130,10 +139,7 @@ static void few_keys_have_a_default_of_their_own(void **state)
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     char problem[FAT_PROBLEM_TEXT], config[FAT_CONFIG_TEXT];
     snprintf(problem, sizeof problem, "bwd-bf16-b132-h1-q250-k250-d64%s", cases[i].features);
-    fat_problem p = problem_of(problem);
-    fat_point point;
-    assert_int_equal(fat_space_default(script, "bwd_ws", &p, gpu_of("H200"), &point, NULL), FAT_OK);
-    if ((strstr(fat_config_print(&point.config, config), "-H1") != NULL) != cases[i].is_whole)
+    if ((strstr(default_of("bwd_ws", problem, config), "-H1") != NULL) != cases[i].is_whole)
       fail_msg("%s: %s", problem, config);
   }
 }
@@ -211,11 +217,8 @@ static void few_tiles_have_a_default_of_their_own(void **state)
                   {"fwd-bf16-b4-h8-q4096-k4096-d256", 128}, {"fwd-bf16-b16-h32-q1-k4096-d64", 192}};
   for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {
     char text[FAT_CONFIG_TEXT], wanted[40];
-    fat_problem p = problem_of(measured[i].problem);
-    fat_point point;
-    assert_int_equal(fat_space_default(script, "fwd_ws", &p, gpu_of("H200"), &point, NULL), FAT_OK);
     snprintf(wanted, sizeof wanted, "fwd_ws:Br%d-", measured[i].Br);
-    if (strncmp(fat_config_print(&point.config, text), wanted, strlen(wanted)) != 0)
+    if (strncmp(default_of("fwd_ws", measured[i].problem, text), wanted, strlen(wanted)) != 0)
       fail_msg("%s: %s, where %s... was the fastest", measured[i].problem, text, wanted);
   }
 }
@@ -239,10 +242,7 @@ static void few_rows_have_a_default_of_their_own(void **state)
   };
   for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
     char text[FAT_CONFIG_TEXT];
-    fat_problem p = problem_of(wanted[i].problem);
-    fat_point point;
-    assert_int_equal(fat_space_default(script, "fwd_ws", &p, gpu_of("H200"), &point, NULL), FAT_OK);
-    assert_string_equal(fat_config_print(&point.config, text), wanted[i].config);
+    assert_string_equal(default_of("fwd_ws", wanted[i].problem, text), wanted[i].config);
   }
 }
 

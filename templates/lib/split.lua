@@ -4,10 +4,13 @@ local split = {}
 -- Shared bytes of the launch that merges splits: of 4 warps a maximum, a sum and 4 columns of each 128 for each lane.
 function split.merge_bytes(p) return 4 * 32 * 4 * (4 * ceil_div(p.dv, 128) + 2) end
 
+-- Rows of at most so many splits, or parts of these, two of which a block of that launch has. merge_row decides the same (split.cuh).
+local few = 16
+
 -- And its work: of each row what its splits, or all their parts, have left.
 function split.merge_work(p, splits, part, bytes)
   local rows = p.b * p.h * p.q
-  local of_block = (splits > 16 or p.has.split) and 1 or 2
+  local of_block = (splits > few or p.has.split) and 1 or 2
   return { blocks = ceil_div(rows, of_block), threads = 128, shared = split.merge_bytes(p), registers = 80, visits = 1, steps = 3,
     fma = of_block * splits * p.dv, ex2 = of_block * splits, issue = of_block * splits * p.dv, l2 = rows * part, dram = rows * p.dv * bytes }
 end
@@ -19,12 +22,12 @@ end
 
 -- The launch that merges, two rows by a block or one; `args`: where O_s and L_s lie, and of how many splits, each of so many parts.
 function split.merge(p, entry, soon, args, splits, parts)
-  local rows = p.has.split and "b*h*q" or string.format("ceildiv(b*h*q,2-min(1,max(0,%d*%s-16)))", parts, splits)
+  local rows = p.has.split and "b*h*q" or string.format("ceildiv(b*h*q,2-min(1,max(0,%d*%s-%d)))", parts, splits, few)
   return string.format("launch %s grid %s block 128 shared %d%s args call%s\n", entry "merge", rows, split.merge_bytes(p), soon, args)
 end
 
 -- It counts rows in 32 bits: where there are more, no size is valid.
-function split.valid(merges) return merges and "valid 2147483647-b*h*q\n" or "" end
+split.valid = "valid 2147483647-b*h*q\n"
 
 function split.is_made(c, p) return p.has.split or c.N > 0 end
 

@@ -25,9 +25,9 @@ splits.constraints = {
 -- Where nothing is measured: heads share tiles where that makes fewer, of 64 rows where 128 would leave 8 at most, with 4,096 keys or where keys are split;
 -- these are where a third of the SMs have a tile, or fewer, and each split spares 1,500 keys.
 local function is_meant(c, p, g)
-  local group, tiles, count = p.h // p.hk, packed.tiles({ G = c.G, Br = 128 }, p), splits.count(c, p, g)
-  local fewer = not p.scored and ceil_div(p.q * group, 128) < ceil_div(p.q, 128) * group
-  local small = p.q * (c.G == 1 and group or 1) <= 64 or tiles <= 8
+  local function tiles(G) return packed.tiles({ G = G, Br = 128 }, p) end
+  local count, fewer = splits.count(c, p, g), not p.scored and tiles(1) < tiles(0)
+  local small = p.q * packed.group(c, p) <= 64 or tiles(c.G) <= 8
   return c.G == (fewer and 1 or 0) and c.Br == (small and 64 or 128)
     and (fewer and p.k >= 4096 or count > 2 and p.k - p.k // count >= 1500)
 end
@@ -62,7 +62,7 @@ function splits.recipe(c, p, entry, tiles)
   return tiles .. "*" .. count, string.format("16+%d*%s", 4 * (p.dv + 1), split.rows(c, tiles)), args, split.merge(p, entry, " overlap", args, count, 1)
 end
 
-function splits.valid(c) return split.valid(c.N > 0) end
+function splits.valid(c) return c.N > 0 and split.valid or "" end
 
 -- And the work of merging; `part`: bytes that a row leaves.
 function splits.part(p, count) return 4 * count * (p.dv + 1) end
