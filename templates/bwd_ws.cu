@@ -25,7 +25,7 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
     const share_of_dQ share(me, dQ_all$(lays and ", my" or settles and ", my, from, a" or ""));$(settles and "\n    settle_unseen(share, from);" or "")
     i32 last_tile = -1;
     rounded<Br> P, dS;                                  // as products read them
-    row_step of(from);
+    $(own_step) of(from);
     await_last();                                       // dQ is 0
     const K_rows K(K_of(me, from.round));
     const V_rows V(V_of(me, from.round));
@@ -38,7 +38,7 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
     start_S(S, K, from.before, false);
     products_wait<0>();
 %  end
-    for (i32 n = from.before; n <= last; n++) {
+    for (i32 n = from.before; $(has_more); n++) {
 %  if sliced then                                        -- the step below, but dV starts slice by slice as P comes: lib/ws_slices.cuh
       sliced_step(dK, dV, dO_here, a, my, from, of, K, V, share, me, n, last_tile$(lots and ", dS" or ""));
 %  else

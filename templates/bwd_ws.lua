@@ -38,7 +38,7 @@ local function of(c, p)
   local own, K, V = consumers(c), held(c, p)
   return { groups = own, all = own, Q = c.s + c.S, dO = c.s, dS = c.t, P = 0, dQ = c.R == 0 and own * 256 * dQ_columns(c, p) or 0,
     row_readers = own, dS_readers = own, sums = sums(c, p), partial = c.Br ~= c.Bc and sums(c, p) < dQ_made(c, p), halves = c.C == 1, made = dQ_made(c, p), stays = c.H > 0, owns = c.H == 1, lays = c.T == 1, settles = c.T == 2, parts = c.G, biases = c.B == 1, lots = p.has.drop and not (p.has.softcap or p.has.dbias) and c.B == 0 and c.S == 0,
-    turned = dQ_share(c, p) == "turned", K_held = K, V_held = V }
+    tells = c.S == 0 and c.H == 0 and p.ragged and not (ws.listed(p) or p.scored or p.has.drop), turned = dQ_share(c, p) == "turned", K_held = K, V_held = V }
 end
 local function shared(c, p) return ws.places(c, p, of(c, p)).last end
 

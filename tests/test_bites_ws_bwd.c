@@ -29,6 +29,7 @@
 #define COLUMNS     "bwd_ws:Br64-Bc128-s2-t2-S1-R0-Z1"
 #define OWN         "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-H1"
 #define STAY        "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-E1-H2"
+#define KEPT        "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-K1"
 #define LAID        "bwd_ws:Br128-Bc128-s2-t2-S0-R1-Z1-T1"
 #define ROUNDED     "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-H2-T2"
 #define SLICES      "bwd_ws:Br80-Bc128-s2-t2-S0-R1-Z1-O1-E1"
@@ -174,6 +175,7 @@ static void every_call_is_missed(void **state)
 #define STAYS "templates/lib/ws_stays.cuh"
 #define WS    "templates/lib/ws.cuh"
 #define TAILS "templates/lib/ws_tails.cuh"
+#define TOLD  "templates/lib/ws_steps_told.cuh"
 
 /* Blocks that are there or not, of which some keys see none. */
 #define SPARSE "bwd-f16-b1-h4k2-q150-k700-d64-bs64x128 all gpu=H200 sms=2"
@@ -346,6 +348,13 @@ static const defect defects[] = {
     {ROWS, "ends[b * next] / R + b", "ends[b * next] / R", RAGGED, WRONG, NULL, NULL},
     {ROWS, "first(b + x) <= number", "first(b + x) < number", RAGGED, WRONG, NULL, NULL},
     {ROWS, "first += from.tiles;", "", RAGGED, WRONG, NULL, NULL},
+    /* of a step what is told: before its tile is full, whether a mask cuts it, of which lengths, whether it
+       is the last; until all lanes have read it */
+    {ROWS, "tell_step(n, at, number, is_last);", "", LINED, EMU_UNINITIALISED, TOLD, "get16("},
+    {ROWS, "u32(at.is_cut ? at.i0 : -1)", "u32(-1)", LINED, WRONG, NULL, NULL},
+    {ROWS, "u32(at.of.nq), u32(at.of.nk)", "u32(at.of.nk), u32(at.of.nq)", LINED, WRONG, NULL, NULL},
+    {ROWS, "n + 1 == from.before + from.steps", "false", LINED, EMU_DEADLOCK, RING, "barrier_passed("},
+    {KEPT, "  warp_sync(); // what was told last all lanes have read\n", "", LINED, EMU_RACE, TOLD, "put16("},
     /* heads that share K and V */
     {ROWS, "      head++;", "", F16, WRONG, NULL, NULL},
 };

@@ -71,7 +71,7 @@ __device__ __forceinline__ void see_full(i32 which, u32 parity)
 //: release_Q -- this warp has read the n-th tile of Q, and LSE and D of its rows
 __device__ __forceinline__ void release_Q(i32 n)
 {
-  if (n >= 0)
+$(steps_told and "  warp_sync(); // what was told last all lanes have read\n" or "")  if (n >= 0)
     $(read_by)(Q_free + Q_place_of(n).slot);
 }
 
@@ -216,13 +216,13 @@ __device__ __forceinline__ void copy_keys(u32 to, const tensor_map &from, i32 j0
 }
 
 //: bring_Q -- the n-th tile of Q, and LSE and D of its rows, when their place is free; `number` counts the tiles of all heads
-__device__ __forceinline__ void bring_Q(const tensor_map &Q_map, const LD_row *LD_all, i32 n, const rows_at &at, i32 number$(ragged and ", i32 &tails" or ""))
+__device__ __forceinline__ void bring_Q(const tensor_map &Q_map, const LD_row *LD_all, i32 n, const rows_at &at, i32 number$(steps_told and ", bool is_last" or "")$(ragged and ", i32 &tails" or ""))
 {
   const Q_place_of to(n);
   wait(Q_free + to.slot, to.parity ^ 1);
 % if ragged then
   if (thread_id() == 0) {
-    barrier_expect(barrier_at(Q_full + to.slot), LD_tile::bytes);
+$(steps_told and "    tell_step(n, at, number, is_last);\n" or "")    barrier_expect(barrier_at(Q_full + to.slot), LD_tile::bytes);
     copy_bulk(LD_of(n).data, LD_all + i64(number) * Br, LD_tile::bytes, barrier_at(Q_full + to.slot));
   }
   copy_rows<boxes>(Q_of(n), Q_map, at, Q_full + to.slot, tails);
@@ -253,7 +253,7 @@ $(ragged and "  i32 tails = 0;\n" or "")  if (from.steps > 0)
   await_last();                                         // D is here
   row_step of(from);
   for (i32 n = from.before; n < from.before + from.steps; n++) {
-    bring_Q(Q_map, LD_all, n, of.$(copied)(a), of.number()$(and_tails));
+    bring_Q(Q_map, LD_all, n, of.$(copied)(a), of.number()$(steps_told and ", n + 1 == from.before + from.steps" or "")$(and_tails));
     of.go_on();
   }
 }

@@ -12,6 +12,7 @@
 --   lays     whether of blocks that add in turns the first lays dQ down; settles: and the last rounds it, which without det
 --            is all the order there is
 --   stays    whether a block stays for many tiles of keys, with places for two; owns: and has whole heads, whose dQ it sums
+--   tells    whether who copies a tile of Q tells those that compute which it is: they need not count, nor ask for lengths and lists
 --   row_readers, dS_readers   warpgroups that read a tile of Q or dO, of dS; parts: blocks that have a tile of keys together (ws_parts.lua)
 local libs, slopes = include "lib/libs.lua", include "lib/slopes.lua"
 local simt, grad, bias, parts = include "lib/simt.lua", include "lib/grad.lua", include "lib/bias_tiles.lua", include "lib/ws_parts.lua"
@@ -74,6 +75,9 @@ local function rows_told(p, of) return of.stays and simt.is_in_line(p) and not (
 -- What is said of a tile of keys to those that did not draw it (ws_told.cuh).
 local function told_bytes(p, of) return rows_told(p, of) and 64 or 48 end
 
+-- What is said of a step to those that compute, where they would ask for it (ws_steps_told.cuh).
+local step_bytes = 32
+
 -- Barriers of P: full and free; of a pair, where it lies in dS's place, full for each of these.
 local function P_signals(of) return of.paired and of.dS or 2 end
 
@@ -89,7 +93,8 @@ function ws.places(c, p, of)
   at.dQ = at.P + of.P
   at.lots = at.dQ + of.dQ
   at.LD = at.lots + (of.lots and 2 * 2 * of.groups * ceil_div(c.Br, 64) * 2048 or 0)
-  at.signals = at.LD + of.Q * 8 * c.Br
+  at.steps = at.LD + of.Q * 8 * c.Br
+  at.signals = at.steps + (of.tells and of.Q * step_bytes or 0)
   at.last = at.signals + 8 * (P_signals(of) + 2 * keys + stay_signals(of) + 2 * (of.Q + of.dO + of.dS) + turns(p, of) + tails(p, of))
   at.told = ws.up(at.last, 16)
   if of.stays then at.last = at.told + keys * told_bytes(p, of) end
@@ -111,7 +116,7 @@ function ws.words(c, p, of, own)
   local copier, computer = ws.registers_of(of.all, of.biases, of.stays, p)
   local in_order = ordered(p, of)
   local words = { libs = libs("lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh",
-      "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_drop.cuh", "lib/ws_sums.cuh", "lib/ws_turns.cuh", "lib/ws_tails.cuh", "lib/ws_slices.cuh", "lib/ws_told.cuh", "lib/ws_stays.cuh", "lib/ws_cluster.cuh", "lib/ws_pairs.cuh", "lib/ws_parts.cuh", "lib/launches.cuh"),
+      "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_drop.cuh", "lib/ws_sums.cuh", "lib/ws_turns.cuh", "lib/ws_tails.cuh", "lib/ws_slices.cuh", "lib/ws_told.cuh", "lib/ws_steps_told.cuh", "lib/ws_stays.cuh", "lib/ws_cluster.cuh", "lib/ws_pairs.cuh", "lib/ws_parts.cuh", "lib/launches.cuh"),
     dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
     LD_threads = "prepare_threads", LD_apart = true, producer_registers = copier, consumer_registers = computer, P_shared = false, Q_held = false,
     turns = "none", schedule = "in_flight", stores_later = true, stores_tails = p.ragged, storing_lane = of.stays and "lane_again()" or "thread_id() % 32", stays = of.stays or false, owns = of.owns or false, lays = of.lays or false, settles = of.owns or of.settles or false, draws = draws(of), ordered = in_order, loose = in_order and not p.has.det, partial = of.partial or false, halves = of.halves or false,
@@ -134,6 +139,8 @@ function ws.words(c, p, of, own)
   words.rows_to, words.and_rows, words.and_tails = rows_to(p, words), p.ragged and ", " .. words.has_rows or "", p.ragged and ", tails" or ""
   words.copy_keys = p.ragged and "copy_some_keys" or "copy_keys"
   words.rows_told = rows_told(p, of)
+  words.steps_told, words.own_step = of.tells or false, of.tells and "told_step" or "row_step"
+  words.has_more = of.tells and "of.more" or "n <= last"
   -- Of a sequence dropout takes its batch and head in each step; nobody there asks for the head of K.
   words.batch_kept = p.has.drop and not (p.scored or p.by_batch or p.has.bs or of.stays) or false
   words.at_of = (p.ragged or ws.listed(p)) and not (p.scored or p.has.drop) and "cut_at" or "at"
@@ -192,6 +199,10 @@ function ws.constants(c, p, of)
     { "Z", c.Z, "heads whose tiles start together" },
   }
   if of.biases then bias.constants(all, at.bias, 64 * of.groups) end
+  if of.tells then
+    all[#all + 1] = { "at_steps", at.steps, "where it is said what the tiles of Q of the ring are, in shared memory, bytes" }
+    all[#all + 1] = { "step_bytes", step_bytes, "bytes of what is said of one" }
+  end
   if of.lots then all[#all + 1] = { "at_lots", at.lots, "where lots that warps draw for each other lie, bytes" } end
   for _, name in ipairs { "K_held", "V_held" } do
     if (of[name] or 0) > 0 then all[#all + 1] = { name, of[name], "slices of 16 columns of " .. name:sub(1, 1) .. " in registers" } end

@@ -68,14 +68,14 @@ __device__ __forceinline__ void round_sloped(rounded<Br> &P, rounded<Br> &W, acc
 % if stays then
 // A first step of a tile of keys ends the tile before.
 __device__ __forceinline__ void sliced_step(acc<Bc, D> &dK, acc<Bc, Dv> &dV, bool &dO_here, const call &a, const own_tasks &own,
-                                            const row_step &of, const K_rows &K, const V_rows &V, share_of_dQ &share,
+                                            const $(own_step) &of, const K_rows &K, const V_rows &V, share_of_dQ &share,
                                             i32 me, i32 n, i32 last_tile, const tensor_map &dK_map, const tensor_map &dV_map$(lots and ", rounded<Br> &dS" or ""))
 {
   const key_task &my = own.my;
   const row_steps &from = own.from;
 % else
 __device__ __forceinline__ void sliced_step(acc<Bc, D> &dK, acc<Bc, Dv> &dV, bool &dO_here, const call &a, const key_task &my,
-                                            const row_steps &from, const row_step &of, const K_rows &K, const V_rows &V,
+                                            const row_steps &from, const $(own_step) &of, const K_rows &K, const V_rows &V,
                                             const share_of_dQ &share, i32 me, i32 n, i32 last_tile$(lots and ", rounded<Br> &dS" or ""))
 {
 % end
