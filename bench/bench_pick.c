@@ -160,7 +160,7 @@ static bool stored_row(fat_script *script, const fat_gpu *gpu, int of, int held,
   c->pace = fat_waves_pace(&c->waves, &reach, c->ms, fat_waves_work(&c->waves, &reach));
   snprintf(c->config, sizeof c->config, "%s", rows[fastest].config);
   if (s->problem.dtype != shapes[held].problem.dtype)
-    fat_candidate_lend(c, shapes[held].problem.dtype);
+    fat_candidate_lend(c, &shapes[held].problem);
   return true;
 }
 

@@ -59,6 +59,16 @@ FORWARD = (
     ("Phi 3 mini", "next word of 8", 8, 32, 32, 1, 4096, 96, False),
     ("GPT-2", "next word", 1, 12, 12, 1, 1024, 64, False),
     ("Whisper large", "next word of 8, on the sound", 8, 20, 20, 1, 1500, 64, False),
+    ("MiniLM-L6, BGE small", "64 texts", 64, 12, 12, 128, 128, 32, False),
+    ("BGE small", "32 texts", 32, 12, 12, 512, 512, 32, False),
+    ("Swin-T", "windows of 64 images, without their bias", 4096, 3, 3, 49, 49, 32, False),
+    ("Swin-T", "64 images, last stage", 64, 24, 24, 49, 49, 32, False),
+    ("DETR", "8 images", 8, 8, 8, 850, 850, 32, False),
+    ("DETR", "queries on 8 images", 8, 8, 8, 100, 850, 32, False),
+    ("SegFormer B0", "8 images, first stage", 8, 1, 1, 16384, 256, 32, False),
+    ("Evoformer", "128 rows, without their bias", 128, 8, 8, 256, 256, 32, False),
+    ("SAM's decoder", "16 prompts on the image", 16, 8, 8, 7, 4096, 16, False),
+    ("ESM-2 8M", "8 proteins", 8, 20, 20, 1022, 1022, 16, False),
 )
 
 # what a step of training has of one layer
@@ -88,6 +98,11 @@ BACKWARD = (
     ("SDXL", "64 x 64 on the text", 4, 10, 10, 4096, 77, 64, False),
     ("FLUX.1", "", 2, 24, 24, 4608, 4608, 128, False),
     ("DiT-XL/2", "", 64, 16, 16, 256, 256, 72, False),
+    ("MiniLM-L6, BGE small", "", 256, 12, 12, 128, 128, 32, False),
+    ("BGE small", "", 64, 12, 12, 512, 512, 32, False),
+    ("Swin-T", "", 4096, 3, 3, 49, 49, 32, False),
+    ("DETR", "", 8, 8, 8, 850, 850, 32, False),
+    ("Evoformer", "", 128, 8, 8, 256, 256, 32, False),
 )
 
 MODELS = {"fwd": FORWARD, "bwd": BACKWARD}

@@ -225,3 +225,21 @@ bool fat_problem_other_half(const fat_problem *p, fat_problem *other)
   other->dtype = p->dtype == FAT_F16 ? FAT_BF16 : FAT_F16;
   return p->dtype == FAT_F16 || p->dtype == FAT_BF16;
 }
+
+int fat_problem_kin(const fat_problem *p, fat_problem kin[FAT_PROBLEM_KIN])
+{
+  static const int32_t usual[] = {64, 96, 128, 192, 256};
+  enum { USUAL = sizeof usual / sizeof *usual };
+  int at = 0, count = 1;
+  while (at < USUAL && usual[at] < p->d)
+    at++;
+  const bool lends = at < USUAL && usual[at] != p->d && p->d == p->dv;
+  kin[0] = *p;
+  count += fat_problem_other_half(p, &kin[count]);
+  for (int i = 0, own = count; lends && i < own; i++) {
+    kin[count] = kin[i];
+    kin[count].d = kin[count].dv = usual[at];
+    count++;
+  }
+  return count;
+}

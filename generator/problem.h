@@ -111,6 +111,12 @@ const char *fat_problem_family(const fat_problem *p, char buffer[FAT_PROBLEM_TEX
 /* The same problem in the other type of 16 bits; whether it is of one of the two. */
 bool fat_problem_other_half(const fat_problem *p, fat_problem *other);
 
+/* The problem, and those whose winners are lent to it: in the other type of 16 bits, and in either type at
+ * the next larger of the head dimensions that most shapes are tuned for (64, 96, 128, 192, 256), unless it
+ * has one of these or a V of another dimension. Returns how many. */
+enum { FAT_PROBLEM_KIN = 4 };
+int fat_problem_kin(const fat_problem *p, fat_problem kin[FAT_PROBLEM_KIN]);
+
 static inline bool fat_problem_has(const fat_problem *p, fat_feature f)
 {
   return (p->features >> f & 1u) != 0;

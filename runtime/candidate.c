@@ -135,6 +135,7 @@ void fat_candidate_read(const fat_trial *t, const fat_candidate_scale *scale, fa
   /* One that came to a race is weighed for itself. */
   row->twin = fat_width_get(&t->config) == 1 && *t->twin_of && !*t->race;
   keep(row->problem, sizeof row->problem, fat_problem_print(&t->problem, text));
+  keep(row->timed, sizeof row->timed, text);
   keep(row->gpu, sizeof row->gpu, t->gpu.name);
   keep(row->facts, sizeof row->facts, fat_gpu_facts(&t->gpu, facts));
   keep(row->config, sizeof row->config, fat_config_print(&t->config, config));
@@ -157,11 +158,18 @@ void fat_candidate_read(const fat_trial *t, const fat_candidate_scale *scale, fa
 
 static const double in_other_half = 1.03;
 
-void fat_candidate_lend(fat_candidate *row, fat_dtype type)
+void fat_candidate_lend(fat_candidate *row, const fat_problem *asked)
 {
+  const bool other_half = row->shape.dtype != asked->dtype;
+  char width[16] = "";
+  if (row->shape.d != asked->d)
+    snprintf(width, sizeof width, " at d %d", (int)row->shape.d);
+  snprintf(row->lender, sizeof row->lender, "%s%s", other_half ? " in the other type of 16 bits" : "", width);
   row->lent = true;
-  row->shape.dtype = type;
-  row->pace.rate *= in_other_half;
+  row->shape.dtype = asked->dtype;
+  row->shape.d = asked->d;
+  row->shape.dv = asked->dv;
+  row->pace.rate *= other_half ? in_other_half : 1;
   fat_problem_print(&row->shape, row->problem);
 }
 
@@ -278,8 +286,8 @@ bool fat_candidate_before(const fat_candidate *a, const fat_candidate *b, const 
 void fat_candidate_explain(const fat_candidate *row, char *why, size_t room)
 {
   int n = snprintf(why, room, "%s for %s on %s, %s%s %.4g ms", row->config, row->problem,
-                   row->same_device ? "this device" : row->gpu, fat_db_origin_name(row->origin),
-                   row->lent ? " in the other type of 16 bits" : "", row->ms);
+                   row->same_device ? "this device" : row->gpu, fat_db_origin_name(row->origin), row->lender,
+                   row->ms);
   if (row->distance > 0 && n > 0 && (size_t)n < room)
     n += snprintf(why + n, room - (size_t)n, "; distance %.2g", row->distance);
   if (row->score > 0 && n > 0 && (size_t)n < room)
@@ -296,6 +304,6 @@ void fat_candidate_explain(const fat_candidate *row, char *why, size_t room)
 void fat_candidate_tell(const fat_candidate *row, fat_text *out)
 {
   fat_text_format(out, "%.4g ms by %s of %s%s%s%s, distance %.2g\n", row->expected, row->config, row->problem,
-                  row->same_device ? "" : " on ", row->same_device ? "" : row->gpu,
-                  row->lent ? " in the other type of 16 bits" : "", row->distance);
+                  row->same_device ? "" : " on ", row->same_device ? "" : row->gpu, row->lender,
+                  row->distance);
 }

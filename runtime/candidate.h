@@ -43,6 +43,7 @@ typedef struct fat_candidate {
   fat_problem shape;
   fat_measure at;                                                /* the shape's */
   char problem[FAT_PROBLEM_TEXT], gpu[32], facts[FAT_GPU_FACTS]; /* problem: the shape's text */
+  char timed[FAT_PROBLEM_TEXT]; /* what was timed: another where it is lent */
   char config[FAT_CONFIG_TEXT], kernel[FAT_CONFIG_KERNEL], source_hash[FAT_HASH_SIZE], date[40];
   fat_origin origin;
   double ms, mean; /* mean: over all kinds of data; NAN or 0: it was in no race that timed them */
@@ -53,7 +54,8 @@ typedef struct fat_candidate {
   double distance, expected, score; /* expected: ms */
   bool same_device;
   bool usual;      /* nothing was measured: a default stands here */
-  bool lent;       /* timed in the other type of 16 bits; `shape` and `problem` are of the type asked for */
+  bool lent;       /* timed in the other type of 16 bits or at a wider head; `shape` is of those asked for */
+  char lender[56]; /* which: " in the other type of 16 bits at d 64" */
   bool eligible;   /* its kernel may be picked unasked */
   bool twin;       /* W = 1, timed where it stands in for another config */
   double age_days; /* NAN: its date cannot be read */
@@ -70,10 +72,10 @@ typedef struct fat_candidate_scale {
 
 void fat_candidate_read(const fat_trial *trial, const fat_candidate_scale *scale, fat_candidate *row);
 
-/* Makes a row of the other type of 16 bits one of the type that is asked for: of 176 configs timed in both on
- * an H200 the middle four fifths take 0.98 to 1.03 times as long in f16 as in bf16. Its code is not there: it
- * is compiled when it is taken. */
-void fat_candidate_lend(fat_candidate *row, fat_dtype type);
+/* Makes a row of the other type of 16 bits, or of a wider head, one of those that are asked for: of 176
+ * configs timed in both on an H200 the middle four fifths take 0.98 to 1.03 times as long in f16 as in bf16.
+ * Its code is not there: it is compiled when it is taken. */
+void fat_candidate_lend(fat_candidate *row, const fat_problem *asked);
 /* Whether a row that is lent was so much faster than a problem's own that its config is likely so, too. */
 bool fat_candidate_leads(const fat_candidate *lent, const fat_candidate *own);
 

@@ -158,7 +158,7 @@ static const char *const nothing[FAT_PICK_DEFAULT] = {
 typedef struct reading {
   const fat_pick_question *question;
   fat_pick_list *list;
-  bool lent; /* rows of the other type of 16 bits: those that were measured, but for twins */
+  bool lent; /* rows of another type or width: those that were measured, but for twins */
   bool full; /* no memory for another */
 } reading;
 
@@ -179,7 +179,7 @@ static bool keep(const fat_trial *t, void *user)
   fat_candidate *row = &list->row[list->count];
   fat_candidate_read(t, &scale, row);
   if (r->lent)
-    fat_candidate_lend(row, q->problem->dtype);
+    fat_candidate_lend(row, q->problem);
   list->count += !(row->lent && row->twin);
   return true;
 }
@@ -217,15 +217,17 @@ fat_status fat_pick_read(fat_db *db, const fat_pick_question *question, fat_pick
                          fat_pick_list **list, fat_error *err)
 {
   const fat_pick_question *q = question;
-  fat_problem other;
+  fat_problem kin[FAT_PROBLEM_KIN];
   *list = takes_losers(q) ? &rows->all : &rows->winners;
   reading r = {.question = q, .list = *list};
   if (r.list->read)
     return FAT_OK;
-  fat_status status = read_family(db, q->problem, &r, err);
-  r.lent = true;
-  if (status == FAT_OK && fat_problem_other_half(q->problem, &other))
-    status = read_family(db, &other, &r, err);
+  fat_status status = FAT_OK;
+  const int count = fat_problem_kin(q->problem, kin);
+  for (int i = 0; i < count && status == FAT_OK; i++) {
+    r.lent = i > 0;
+    status = read_family(db, &kin[i], &r, err);
+  }
   if (status != FAT_OK)
     free_list(r.list);
   r.list->read = status == FAT_OK;
@@ -267,13 +269,8 @@ static bool see_one(const fat_trial *t, void *user)
 static fat_status was_tried(fat_db *db, const char *kernel, const fat_candidate *where, bool *tried,
                             fat_error *err)
 {
-  char text[FAT_PROBLEM_TEXT];
-  fat_problem other;
-  const bool lent = where->lent && fat_problem_other_half(&where->shape, &other);
-  const fat_db_filter filter = {.problem = lent ? fat_problem_print(&other, text) : where->problem,
-                                .gpu = where->facts,
-                                .kernel = kernel,
-                                .origin_plus_1 = 1 + FAT_MEASURED};
+  const fat_db_filter filter = {
+      .problem = where->timed, .gpu = where->facts, .kernel = kernel, .origin_plus_1 = 1 + FAT_MEASURED};
   *tried = false;
   fat_status status = fat_db_trials(db, &filter, see_one, tried, err);
   return status == FAT_E_NOT_FOUND ? FAT_OK : status;

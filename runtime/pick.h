@@ -14,7 +14,10 @@
  * Rows that were measured in the other type of 16 bits count as nearest ones, too, where their shape was not
  * measured in the type itself on their device: few shapes are tuned in both, and configs take as long
  * (candidate.h). They are taken for near, never for exact. Where one took much less than the type's own row
- * of the same problem, that one yields.
+ * of the same problem, that one yields. Rows of the next wider head that many shapes
+ * are tuned for are lent to one that few are, their times taken as they are: of 15 calls of models of d 16
+ * and 32 on an H200 the default took 1.38 times as long as the best of a tune in the mean, 3.96 times at
+ * worst, what won at d 64 1.15 and 1.64 times.
  *
  * A measured row has beaten the kernels that were tried at its problem, and no other. So the row of the first
  * two steps yields to the best row of a kernel that was never tried at its problem, where that lies within
@@ -44,7 +47,7 @@ typedef struct fat_pick_question {
   const char *unserved; /* NULL: some kernel serves the family here; else why none does */
   bool exact;           /* a row of this very problem yields to none */
   bool near;            /* where all rows lie far off a default will do better, which is made for the sizes */
-  bool alone;           /* rows of the other type of 16 bits do not count: nothing can be compiled */
+  bool alone;           /* rows of another type or width do not count: nothing can be compiled */
   /* What is in use now; a row made with something else is named as such, but is no miss. NULL: not compared.
    */
   const char *driver, *compile_key, *templates;

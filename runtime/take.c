@@ -57,8 +57,8 @@ static fat_status take_row(fat_choosing *c, const fat_candidate *row, fat_error 
       strcmp(c->out->main.instead, row->source_hash) == 0) /* told of another shape */
     return status;
   memcpy(c->out->main.instead, row->source_hash, sizeof c->out->main.instead);
-  fat_text_add(c->why, row->lent ? "source: the row was measured in the other type of 16 bits\n"
-                                 : "source: the row was measured with other templates\n");
+  fat_text_format(c->why, "source: the row was measured%s\n",
+                  row->lent ? row->lender : " with other templates");
   return FAT_OK;
 }
 

@@ -351,6 +351,41 @@ static void rows_of_the_other_half(void **state)
   fat_db_close(db);
 }
 
+/* A head that few shapes are tuned for is lent what won at the next wider one that many are, in either type,
+ * and with what was measured for it; no other head is, nor one with another V. */
+static void rows_of_a_wider_head(void **state)
+{
+  fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+  put(db, "fwd-bf16-b1-h8-q1024-k1024-d64", "H200", "fwd:Br1", FAT_MEASURED, 1);
+  put(db, "fwd-bf16-b1-h8-q512-k512-d128", "H200", "fwd:Br2", FAT_MEASURED, 0.1);
+  fat_pick pick = ask(db, "fwd-bf16-b1-h8-q1024-k1024-d32", "H200", NULL);
+  expect(&pick, FAT_PICK_NEAREST, "fwd:Br1");
+  assert_string_equal(pick.row[FAT_PICK_NEAREST].problem, "fwd-bf16-b1-h8-q1024-k1024-d32");
+  assert_non_null(strstr(pick.why[FAT_PICK_NEAREST], "measured at d 64 1 ms"));
+  pick = ask(db, "fwd-f16-b1-h8-q1024-k1024-d40", "H200", NULL);
+  expect(&pick, FAT_PICK_NEAREST, "fwd:Br1");
+  assert_non_null(strstr(pick.why[FAT_PICK_NEAREST], "measured in the other type of 16 bits at d 64 1 ms"));
+  pick = ask(db, "fwd-bf16-b1-h8-q1024-k1024-d72", "H200", NULL);
+  expect(&pick, FAT_PICK_DEFAULT, NULL);
+  pick = ask(db, "fwd-bf16-b1-h8-q1024-k1024-d96", "H200", NULL);
+  expect(&pick, FAT_PICK_DEFAULT, NULL);
+  pick = ask(db, "fwd-bf16-b1-h8-q1024-k1024-d32v64", "H200", NULL);
+  expect(&pick, FAT_PICK_DEFAULT, NULL);
+  pick = ask(db, "fwd-f32-b1-h8-q1024-k1024-d32", "H200", NULL);
+  expect(&pick, FAT_PICK_DEFAULT, NULL);
+  put(db, "fwd-bf16-b1-h8-q1024-k1024-d32", "H200", "fwd:Br3", FAT_MEASURED, 0.9);
+  pick = ask(db, "fwd-bf16-b1-h8-q1024-k1024-d32", "H200", NULL);
+  expect(&pick, FAT_PICK_EXACT, "fwd:Br3");
+  put(db, "fwd-bf16-b1-h8-q8-k1024-d64", "H200", "fwd:Br4", FAT_MEASURED, 0.1);
+  pick = ask(db, "fwd-bf16-b1-h8-q8-k1024-d32", "H200", NULL);
+  expect(&pick, FAT_PICK_NEAREST, "fwd:Br4");
+  fat_problem p = parsed("fwd-bf16-b1-h8-q8-k1024-d40");
+  fat_pick_question q = {.problem = &p, .gpu = fixture_gpu("H200"), .alone = true};
+  pick = answer(db, &q);
+  expect(&pick, FAT_PICK_DEFAULT, NULL);
+  fat_db_close(db);
+}
+
 /* Baselines are found only when named, and a failed trial is never found. */
 static void asked_kernels(void **state)
 {
@@ -572,6 +607,7 @@ int main(void)
       IN_FOLDER(rows_far_off),
       IN_FOLDER(rows_that_the_other_half_leads),
       IN_FOLDER(rows_of_the_other_half),
+      IN_FOLDER(rows_of_a_wider_head),
       IN_FOLDER(asked_kernels),
       IN_FOLDER(asked_kernels_by_their_means),
       IN_FOLDER(a_neighbours_row_beside_the_question),

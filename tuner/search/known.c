@@ -13,7 +13,7 @@
 /* Doublings: another architecture is farther than any problem; the other type of 16 bits is near, for of 176
  * configs that were timed in both at the same problem the middle eight of ten take 0.98 to 1.03 times as long
  * in one as in the other (H200). */
-static const double elsewhere = 1000, in_other_half = 1;
+static const double elsewhere = 1000, lent = 1;
 
 typedef struct reading {
   fat_won *won;
@@ -42,13 +42,14 @@ static fat_status read_family(fat_db *db, const fat_problem *p, fat_won *won, fa
 {
   char family[FAT_PROBLEM_TEXT];
   reading r = {.won = won};
-  fat_problem other;
+  fat_problem kin[FAT_PROBLEM_KIN];
+  fat_status status = FAT_OK;
+  const int count = fat_problem_kin(p, kin);
   if (strcmp(fat_problem_family(p, family), won->family) == 0)
     return FAT_OK;
   fat_won_free(won);
-  fat_status status = fat_db_winners(db, p, keep, &r, err);
-  if (status == FAT_OK && fat_problem_other_half(p, &other))
-    status = fat_db_winners(db, &other, keep, &r, err);
+  for (int i = 0; i < count && status == FAT_OK; i++)
+    status = fat_db_winners(db, &kin[i], keep, &r, err);
   if (status == FAT_OK && r.failed)
     status = fat_status_fail(err, FAT_E_NOMEM, "out of memory for a family's winners");
   if (status == FAT_OK)
@@ -82,9 +83,9 @@ fat_status fat_known_read(fat_db *db, const fat_problem *p, const fat_gpu *gpu, 
   known->count = 0;
   FAT_TRY(read_family(db, p, won, err));
   for (int i = 0; i < won->count; i++)
-    won->row[i].far = fat_candidate_distance(&won->row[i].problem, p) +
-                      (won->row[i].sm == gpu->sm ? 0 : elsewhere) +
-                      (won->row[i].problem.dtype == p->dtype ? 0 : in_other_half);
+    won->row[i].far =
+        fat_candidate_distance(&won->row[i].problem, p) + (won->row[i].sm == gpu->sm ? 0 : elsewhere) +
+        (won->row[i].problem.dtype == p->dtype ? 0 : lent) + (won->row[i].problem.d == p->d ? 0 : lent);
   if (won->count > 0)
     qsort(won->row, (size_t)won->count, sizeof *won->row, by_distance);
   for (int i = 0; i < won->count && known->count < FAT_KNOWN_MOST; i++)
