@@ -5,8 +5,12 @@ local splits, packed = include "lib/ws_splits.lua", include "lib/packed.lua"
 return {
   about = "FlashAttention-3 forward: one warpgroup copies, the others compute; for Hopper",
   picked = true, -- a call may be given this kernel unasked
-  -- Before the others that may, where nothing is measured; but not for few rows on many keys, as decoding has.
-  prefer = function(p) return p.q * (p.h // p.hk) <= 64 and p.k >= 256 and not splits.are_many(p) and 0 or 1 end,
+  -- Before the others that may, where nothing is measured; but not for few rows on many keys, as decoding has, or on few, where half of its time
+  -- goes by until a tile's first product begins (131 us for 69: 4,096 x 3 heads of 49, d 32; 9 for 7: 14 x 33 of 52, d 64; level at d 96).
+  prefer = function(p)
+    local few = p.q * (p.h // p.hk) <= 64 and (p.k >= 256 or p.k <= 128 and p.d <= 64)
+    return few and not splits.are_many(p) and 0 or 1
+  end,
   twin = "fwd", -- TMA reads only what is 16-byte aligned: other tensors are that kernel's
   serves = { op = "fwd", dtypes = { "f16", "bf16" }, features = simt.features, slices = true, sm = 90, sm_last = 90 },
   lists = function(c, p)

@@ -112,7 +112,7 @@ static void a_damaged_default_is_a_miss(void **state)
 /* Another shape of the family may have another default, which is then compiled too. */
 static void each_shape_has_its_own_default(void **state)
 {
-  const char *many = "fwd-f16-b1-h4k1-q64-k64-d64", *few = "fwd-f16-b1-h4k1-q1-k64-d64";
+  const char *many = "fwd-f16-b1-h4k1-q80-k64-d64", *few = "fwd-f16-b1-h4k1-q1-k64-d64";
   fatune_plan *plan;
   (void)state;
   for (int i = 0; i < 4; i++) {

@@ -9,7 +9,7 @@
 #include "usual.h"
 #include "width.h"
 
-#define HALF     "fwd-f16-b1-h2-q64-k64-d64"
+#define HALF     "fwd-f16-b1-h2-q80-k80-d64"
 #define JIT      FAKES "/../runtime/libfatune-jit.so.0"
 #define PROGRAM  FAKES "/../fatune"
 #define STANDIN  "fwd:Br128-Bc32-w4-s1-Q1-b1-Z1-W1"
@@ -39,6 +39,7 @@ static void defaults_of_gpus(void **state)
       {HALF, "A100 40GB SXM", NULL, "fwd", 1},
       {HALF, "T4", NULL, "fwd", 1},
       {"fwd-bf16-b1-h2-q64-k64-d128-causal", "H200", NULL, "fwd_ws", 1},
+      {"fwd-f16-b64-h3-q49-k49-d32", "H200", NULL, "fwd", 1},
       {ASKED, "H200", NULL, "fwd", 1},
       {"fwd-bf16-b1-h32k8-q8-k16384-d128-causal", "H200", NULL, "fwd", 1},
       {"fwd-bf16-b1-h32k8-q9-k16384-d128-causal", "H200", NULL, "fwd_ws", 1},

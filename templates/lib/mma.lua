@@ -212,9 +212,15 @@ add_defaults(has_few, few_rows, { G = 1 })
 add_defaults(in_one, split_rows, { N = 2 })
 -- Turing, where K and V travel through registers, leaves 32 rows of a warp none beyond d 64, nor where scores take some: 208 to
 -- 600 bytes of spills.
-local function has_room(p, g, Br)
-  return Br < 128 or mma.is_wide(p) and (g.sm >= 80 or math.max(p.d, p.dv) <= 64 and not (p.scored or p.has.drop or p.has.bs))
+local function has_wide_warps(p, g)
+  return mma.is_wide(p) and (g.sm >= 80 or math.max(p.d, p.dv) <= 64 and not (p.scored or p.has.drop or p.has.bs))
 end
+local function has_room(p, g, Br) return Br < 128 or has_wide_warps(p, g) end
+-- Many short heads, as windows of images have: 4,096 x 3 of 49 rows, d 32, take 71 us, with tiles of 64 rows and keys 94, of 128 rows half as
+-- long again (H200).
+local function is_short(p) return rows_of(p) > 16 and rows_of(p) <= 64 and p.k <= 128 end
+add_defaults(function(p, g) return is_short(p) and has_wide_warps(p, g) end, { { 64, 32, 2, 2, 0, 64 }, { 64, 32, 2, 1, 0, 64 } }, {})
+add_defaults(is_short, { { 64, 32, 4, 2, 0, 128 }, { 64, 32, 4, 1, 0, 128 }, { 64, 64, 4, 1, 0 } }, {})
 add_defaults(function(p, g, Br) return is_idle(p, g) and has_room(p, g, Br) end, many_rows, { N = 2 })
 add_defaults(has_room, many_rows, {})
 
