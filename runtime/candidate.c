@@ -162,7 +162,8 @@ void fat_candidate_lend(fat_candidate *row, const fat_problem *asked)
 {
   const bool other_half = row->shape.dtype != asked->dtype;
   char width[16] = "";
-  if (row->shape.d != asked->d)
+  row->wider = row->shape.d != asked->d;
+  if (row->wider)
     snprintf(width, sizeof width, " at d %d", (int)row->shape.d);
   snprintf(row->lender, sizeof row->lender, "%s%s", other_half ? " in the other type of 16 bits" : "", width);
   row->lent = true;

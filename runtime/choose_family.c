@@ -22,14 +22,18 @@ typedef struct shapes {
   double distance[FAT_FAMILY_SHAPES];
 } shapes;
 
-static void insert(shapes *s, const fat_problem *p)
+/* What a wider head lends comes behind all that was measured at this one, which has no need of it there. */
+static const double behind = 1000;
+
+static void insert(shapes *s, const fat_problem *p, bool wider)
 {
   char a[FAT_PROBLEM_TEXT], b[FAT_PROBLEM_TEXT];
-  const double distance = fat_candidate_distance(&s->main, p);
+  const double apart = fat_candidate_distance(&s->main, p), distance = apart + (wider ? behind : 0);
   int at = s->count;
   fat_problem_print(p, a);
   for (int i = 0; i < s->count; i++)
-    if (s->distance[i] == distance && strcmp(a, fat_problem_print(&s->list[i], b)) == 0)
+    if ((s->distance[i] == apart || s->distance[i] == distance) &&
+        strcmp(a, fat_problem_print(&s->list[i], b)) == 0)
       return;
   while (at > 0 && s->distance[at - 1] > distance)
     at--;
@@ -51,7 +55,7 @@ static void note_shape(shapes *s, const fat_candidate *row)
   if (measured && !s->measured)
     s->count = s->left = 0;
   s->measured = measured;
-  insert(s, &row->shape);
+  insert(s, &row->shape, row->wider);
 }
 
 /* A database that cannot be read has none. */

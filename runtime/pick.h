@@ -14,10 +14,11 @@
  * Rows that were measured in the other type of 16 bits count as nearest ones, too, where their shape was not
  * measured in the type itself on their device: few shapes are tuned in both, and configs take as long
  * (candidate.h). They are taken for near, never for exact. Where one took much less than the type's own row
- * of the same problem, that one yields. Rows of the next wider head that many shapes
- * are tuned for are lent to one that few are, their times taken as they are: of 15 calls of models of d 16
- * and 32 on an H200 the default took 1.38 times as long as the best of a tune in the mean, 3.96 times at
- * worst, what won at d 64 1.15 and 1.64 times.
+ * of the same problem, that one yields.
+ *
+ * Rows of the next wider head that many shapes are tuned for are lent to one that few are, their times taken
+ * as they are: of 15 calls of models of d 16 and 32 on an H200 the default took 1.38 times as long as the
+ * best of a tune in the mean, 3.96 times at worst, what won at d 64 1.15 and 1.64 times.
  *
  * A measured row has beaten the kernels that were tried at its problem, and no other. So the row of the first
  * two steps yields to the best row of a kernel that was never tried at its problem, where that lies within

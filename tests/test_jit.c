@@ -4,6 +4,7 @@
 #include "jit.h"
 #include "make.h"
 #include "nvrtc.h"
+#include "family.h"
 #include "runtime_fixture.h"
 #include <signal.h>
 #include <sys/resource.h>
@@ -420,6 +421,60 @@ static void a_row_of_the_other_half_is_compiled(void **state)
   fatune_plan_free(plan);
   plan = plan_for(h, "fwd-f16-d64-causal", NULL, FATUNE_COMPILE);
   assert_non_null(strstr(fatune_describe(plan), config));
+  fatune_plan_free(plan);
+  fatune_close(h);
+}
+
+/* A row of the next wider head that most shapes are tuned for: its config is compiled for the head that is
+ * asked for, and kept as that one's; so it is in a family's plan, behind what was measured at that head
+ * itself. */
+static void a_row_of_a_wider_head_is_compiled(void **state)
+{
+  static const char narrow[] = "fwd-f16-b2-h4k2-q133-k165-d40-causal",
+                    wide[] = "fwd-f16-b2-h4k2-q133-k165-d64-causal",
+                    own[] = "fwd-f16-b2-h4k2-q13-k1650-d40-causal",
+                    config[] = "fwd:Br64-Bc32-w4-s1-Q0-b1-Z1-W16",
+                    other[] = "fwd:Br32-Bc32-w2-s1-Q0-b1-Z1-W16";
+  (void)state;
+  store((stored){
+      .problem = wide, .gpu = "H200", .config = config, .ms = 1, .origin = FAT_MEASURED, .no_content = true});
+  for (int i = 0; i < 2; i++) { /* compiled, then stored */
+    fatune *h = open_usual();
+    fatune_plan *plan = plan_for(h, narrow, NULL, FATUNE_COMPILE);
+    describes(plan, "pick nearest");
+    assert_non_null(strstr(fatune_describe(plan), config));
+    assert_non_null(strstr(fatune_describe(plan), "the row was measured at d 64"));
+    describes(plan, i ? "kernel-from stored" : "kernel-from compiled now");
+    give_source(plan, narrow, "kernel");
+    give_source(plan, narrow, "twin");
+    computes(plan, narrow, 0);
+    computes(plan, narrow, 1);
+    fatune_plan_free(plan);
+    fatune_close(h);
+  }
+  for (int i = 0; i < FAT_FAMILY_SHAPES; i++) { /* all nearer to the family's main shape than `own` */
+    char near[FAT_PROBLEM_TEXT];
+    snprintf(near, sizeof near, "fwd-f16-b2-h4k2-q%d-k4096-d64-causal", 3000 + i);
+    store((stored){.problem = near,
+                   .gpu = "H200",
+                   .config = config,
+                   .ms = 1,
+                   .origin = FAT_MEASURED,
+                   .no_content = true});
+  }
+  for (int i = 0; i < 2; i++)
+    store((stored){.problem = i ? narrow : own,
+                   .gpu = "H200",
+                   .config = other,
+                   .ms = 0.5,
+                   .origin = FAT_MEASURED,
+                   .no_content = true});
+  fatune *h = open_usual();
+  fatune_plan *plan = plan_for(h, "fwd-f16-d40-causal", NULL, FATUNE_COMPILE);
+  const char *first = strstr(fatune_describe(plan), narrow); /* once: the lent one is the same shape */
+  assert_true(first && strstr(first, own) && !strstr(first + 1, narrow));
+  assert_non_null(strstr(fatune_describe(plan), other));
+  assert_non_null(strstr(fatune_describe(plan), "left out: 2 shapes"));
   fatune_plan_free(plan);
   fatune_close(h);
 }
@@ -877,6 +932,7 @@ int main(void)
       cmocka_unit_test_setup(an_imported_row_is_compiled, begin_jit),
       cmocka_unit_test_setup(an_imported_twin_is_compiled, begin_jit),
       cmocka_unit_test_setup(a_row_of_the_other_half_is_compiled, begin_jit),
+      cmocka_unit_test_setup(a_row_of_a_wider_head_is_compiled, begin_jit),
       cmocka_unit_test_setup(a_stored_config_is_compiled_when_it_is_called, begin_jit),
       cmocka_unit_test_setup(a_family_compiles_one_twin, begin_jit),
       cmocka_unit_test_setup(several_at_once, begin_jit),

@@ -12,7 +12,7 @@
 --   lays     whether of blocks that add in turns the first lays dQ down; settles: and the last rounds it, which without det
 --            is all the order there is
 --   stays    whether a block stays for many tiles of keys, with places for two; owns: and has whole heads, whose dQ it sums
---   tells    whether who copies a tile of Q tells those that compute which it is: they need not count, nor ask for lengths and lists
+--   tells    whether who copies a tile of Q tells those that compute which it is: they need not count, nor ask for lengths
 --   row_readers, dS_readers   warpgroups that read a tile of Q or dO, of dS; parts: blocks that have a tile of keys together (ws_parts.lua)
 local libs, slopes = include "lib/libs.lua", include "lib/slopes.lua"
 local simt, grad, bias, parts = include "lib/simt.lua", include "lib/grad.lua", include "lib/bias_tiles.lua", include "lib/ws_parts.lua"
