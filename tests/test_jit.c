@@ -382,6 +382,27 @@ static void an_imported_twin_is_compiled(void **state)
   }
 }
 
+/* What was measured elsewhere is compiled for a call, then stored for it. */
+static void is_lent(const char *asked, const char *config, const char *where)
+{
+  char words[80];
+  snprintf(words, sizeof words, "the row was measured %s", where);
+  for (int i = 0; i < 2; i++) {
+    fatune *h = open_usual();
+    fatune_plan *plan = plan_for(h, asked, NULL, FATUNE_COMPILE);
+    describes(plan, "pick nearest");
+    assert_non_null(strstr(fatune_describe(plan), config));
+    assert_non_null(strstr(fatune_describe(plan), words));
+    describes(plan, i ? "kernel-from stored" : "kernel-from compiled now");
+    give_source(plan, asked, "kernel");
+    give_source(plan, asked, "twin");
+    computes(plan, asked, 0);
+    computes(plan, asked, 1);
+    fatune_plan_free(plan);
+    fatune_close(h);
+  }
+}
+
 /* A row of the other type of 16 bits: its config is compiled for the type that is asked for, and kept as that
  * one's. Where nothing can be compiled it does not count. */
 static void a_row_of_the_other_half_is_compiled(void **state)
@@ -399,20 +420,7 @@ static void a_row_of_the_other_half_is_compiled(void **state)
   EXPECT(FATUNE_ERR_MISS, "nothing stored serves it", fatune_plan_make(h, &r, &plan));
   setenv("FATUNE_JIT", JIT, 1);
   fatune_close(h);
-  for (int i = 0; i < 2; i++) { /* compiled, then stored */
-    h = open_usual();
-    plan = plan_for(h, f16, NULL, FATUNE_COMPILE);
-    describes(plan, "pick nearest");
-    assert_non_null(strstr(fatune_describe(plan), config));
-    assert_non_null(strstr(fatune_describe(plan), "the row was measured in the other type of 16 bits"));
-    describes(plan, i ? "kernel-from stored" : "kernel-from compiled now");
-    give_source(plan, f16, "kernel");
-    give_source(plan, f16, "twin");
-    computes(plan, f16, 0);
-    computes(plan, f16, 1);
-    fatune_plan_free(plan);
-    fatune_close(h);
-  }
+  is_lent(f16, config, "in the other type of 16 bits");
   h = open_usual();
   plan = plan_for(h, bf16, NULL, FATUNE_COMPILE); /* is given none of that */
   describes(plan, "pick exact");
@@ -438,20 +446,7 @@ static void a_row_of_a_wider_head_is_compiled(void **state)
   (void)state;
   store((stored){
       .problem = wide, .gpu = "H200", .config = config, .ms = 1, .origin = FAT_MEASURED, .no_content = true});
-  for (int i = 0; i < 2; i++) { /* compiled, then stored */
-    fatune *h = open_usual();
-    fatune_plan *plan = plan_for(h, narrow, NULL, FATUNE_COMPILE);
-    describes(plan, "pick nearest");
-    assert_non_null(strstr(fatune_describe(plan), config));
-    assert_non_null(strstr(fatune_describe(plan), "the row was measured at d 64"));
-    describes(plan, i ? "kernel-from stored" : "kernel-from compiled now");
-    give_source(plan, narrow, "kernel");
-    give_source(plan, narrow, "twin");
-    computes(plan, narrow, 0);
-    computes(plan, narrow, 1);
-    fatune_plan_free(plan);
-    fatune_close(h);
-  }
+  is_lent(narrow, config, "at d 64");
   for (int i = 0; i < FAT_FAMILY_SHAPES; i++) { /* all nearer to the family's main shape than `own` */
     char near[FAT_PROBLEM_TEXT];
     snprintf(near, sizeof near, "fwd-f16-b2-h4k2-q%d-k4096-d64-causal", 3000 + i);
