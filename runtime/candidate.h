@@ -53,10 +53,10 @@ typedef struct fat_candidate {
   /* Set for the problem that is asked for by fat_candidate_weigh. */
   double distance, expected, score; /* expected: ms */
   bool same_device;
-  bool usual; /* nothing was measured: a default stands here */
-  bool lent,
-      wider;       /* timed in the other type of 16 bits, or at a wider head; `shape` is of those asked for */
-  char lender[56]; /* which: " in the other type of 16 bits at d 64" */
+  bool usual;      /* nothing was measured: a default stands here */
+  bool lent;       /* timed in the other type of 16 bits or at a wider head; `shape` is of those asked for */
+  bool wider;      /* the latter, or both */
+  char lender[56]; /* where: " in the other type of 16 bits at d 64" */
   bool eligible;   /* its kernel may be picked unasked */
   bool twin;       /* W = 1, timed where it stands in for another config */
   double age_days; /* NAN: its date cannot be read */

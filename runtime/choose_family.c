@@ -22,18 +22,13 @@ typedef struct shapes {
   double distance[FAT_FAMILY_SHAPES];
 } shapes;
 
-/* What a wider head lends comes behind all that was measured at this one, which has no need of it there. */
-static const double behind = 1000;
-
+/* What a wider head lends comes behind all that was measured at this one: it fills what room that leaves. */
 static void insert(shapes *s, const fat_problem *p, bool wider)
 {
-  char a[FAT_PROBLEM_TEXT], b[FAT_PROBLEM_TEXT];
-  const double apart = fat_candidate_distance(&s->main, p), distance = apart + (wider ? behind : 0);
+  const double behind = wider ? 1000 : 0, distance = fat_candidate_distance(&s->main, p) + behind;
   int at = s->count;
-  fat_problem_print(p, a);
   for (int i = 0; i < s->count; i++)
-    if ((s->distance[i] == apart || s->distance[i] == distance) &&
-        strcmp(a, fat_problem_print(&s->list[i], b)) == 0)
+    if (fat_candidate_same(&s->list[i], p))
       return;
   while (at > 0 && s->distance[at - 1] > distance)
     at--;

@@ -5,8 +5,8 @@ local splits, packed = include "lib/ws_splits.lua", include "lib/packed.lua"
 return {
   about = "FlashAttention-3 forward: one warpgroup copies, the others compute; for Hopper",
   picked = true, -- a call may be given this kernel unasked
-  -- Before the others that may, where nothing is measured; but not for few rows on many keys, as decoding has, or on few, where half of its time
-  -- goes by until a tile's first product begins (131 us for 69: 4,096 x 3 heads of 49, d 32; 9 for 7: 14 x 33 of 52, d 64; level at d 96).
+  -- Before the others that may, where nothing is measured; but not for few rows on many keys, as decoding has, nor on few keys up to d 64: its best
+  -- config takes 131 us for fwd's 69 (4,096 x 3 heads of 49 rows, d 32), 9 for 7 (14 x 33 of 52, d 64), as long at d 96 (H200).
   prefer = function(p)
     local few = p.q * (p.h // p.hk) <= 64 and (p.k >= 256 or p.k <= 128 and p.d <= 64)
     return few and not splits.are_many(p) and 0 or 1

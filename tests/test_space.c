@@ -246,6 +246,24 @@ static void few_rows_have_a_default_of_their_own(void **state)
   }
 }
 
+/* Short heads have tiles of 64 rows, of two warps where each has registers for 32. */
+static void short_heads_have_a_default_of_their_own(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *problem, *config;
+  } wanted[] = {{"fwd-bf16-b4096-h3-q49-k49-d32", "fwd:Br64-Bc32-w2-s2-Q0-b1-Z1-W16"},
+                {"fwd-bf16-b64-h12-q64-k128-d64-causal", "fwd:Br64-Bc32-w2-s2-Q0-b1-Z8-W16"},
+                {"fwd-bf16-b64-h12-q50-k50-d128", "fwd:Br64-Bc32-w4-s2-Q0-b1-Z1-W16"},
+                {"fwd-bf16-b64-h12-q50-k50-d256", "fwd:Br64-Bc64-w4-s1-Q0-b1-Z1-W16"},
+                {"fwd-bf16-b64-h12-q65-k128-d64", "fwd:Br128-Bc64-w4-s1-Q0-b1-Z1-W16"},
+                {"fwd-bf16-b64-h12-q64-k129-d64", "fwd:Br128-Bc64-w4-s1-Q0-b1-Z1-W16"}};
+  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+    char text[FAT_CONFIG_TEXT];
+    assert_string_equal(default_of("fwd", wanted[i].problem, text), wanted[i].config);
+  }
+}
+
 /* Values that no walk takes, and those that it takes only beside others: who asks gets them. */
 static void what_is_not_worth_a_walk_can_be_asked_for(void **state)
 {
@@ -451,6 +469,7 @@ int main(void)
       cmocka_unit_test(nothing_valid_is_cut_off),
       cmocka_unit_test(few_tiles_have_a_default_of_their_own),
       cmocka_unit_test(few_rows_have_a_default_of_their_own),
+      cmocka_unit_test(short_heads_have_a_default_of_their_own),
       cmocka_unit_test(few_keys_have_a_default_of_their_own),
       cmocka_unit_test(what_is_not_worth_a_walk_can_be_asked_for),
       cmocka_unit_test(spaces_of_few_rows_are_walked_whole),

@@ -12,7 +12,7 @@
 
 /* Doublings: another architecture is farther than any problem; the other type of 16 bits is near, for of 176
  * configs that were timed in both at the same problem the middle eight of ten take 0.98 to 1.03 times as long
- * in one as in the other (H200). */
+ * in one as in the other (H200); and so is the wider head that lends. */
 static const double elsewhere = 1000, lent = 1;
 
 typedef struct reading {
@@ -44,10 +44,10 @@ static fat_status read_family(fat_db *db, const fat_problem *p, fat_won *won, fa
   reading r = {.won = won};
   fat_problem kin[FAT_PROBLEM_KIN];
   fat_status status = FAT_OK;
-  const int count = fat_problem_kin(p, kin);
   if (strcmp(fat_problem_family(p, family), won->family) == 0)
     return FAT_OK;
   fat_won_free(won);
+  const int count = fat_problem_kin(p, kin);
   for (int i = 0; i < count && status == FAT_OK; i++)
     status = fat_db_winners(db, &kin[i], keep, &r, err);
   if (status == FAT_OK && r.failed)

@@ -31,8 +31,7 @@ void fat_won_free(fat_won *won);
 
 /* The winners of the problem's family and of those that lend it theirs (fat_problem_kin): those of its own
  * architecture first, of these the nearest problems' (fat_candidate_distance; the other type and another head
- * are one more each).
- * `won` is read where it is another family's, and sorted. */
+ * are one more each). `won` is read where it is another family's, and sorted. */
 fat_status fat_known_read(fat_db *db, const fat_problem *p, const fat_gpu *gpu, fat_won *won,
                           fat_known *known, fat_error *err);
 
