@@ -39,7 +39,7 @@ return {
     { function(c, p) return slopes_from(p, true) ~= "P" end, "who makes dS has none but rounded weights to tell the derivatives of capped scores from" },
     { function(c, p) return c.T == 0 or not (p.cut.left or p.has.iv or p.by_batch) end, "which pair is the first and which the last at a tile of dQ is known where all rows that see a key see the first" },
     { function(c, p) return c.G == 1 or c.T == 0 and parts.can_be(p) end, "steps are parted among pairs that need no lists, and add in any order" },
-    { function(c, p) return p.uneven or c.Z == 1 or c.T == 2 and not p.has.det end, "tiles differ in length only under a mask; else a head's last pair is behind all others" },
+    { function(c, p) return c.Z == 1 or not p.has.det and (p.uneven or c.T == 2) end, "tiles differ in length only under a mask; in order as many heads begin together as L2 has room for" },
   },
   threads = function(c) return ws.threads(of(c)) end,
   shared = shared,

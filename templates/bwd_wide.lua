@@ -26,7 +26,7 @@ return {
     { function(c, p) return not (p.has.det and (p.has.bs or p.has.iv)) end, "det and bs or iv exclude each other here: sums in order go by tiles side by side" },
     { function(c, p) return slopes_from(p, true) ~= "P" end, "who makes dS has none but rounded weights to tell the derivatives of capped scores from" },
     { function(c, p) return math.max(p.d, p.dv) > 128 and p.d > 64 end, "one warpgroup has no room for dK and dV; of dQ each makes columns" },
-    { function(c, p) return p.uneven or c.Z == 1 end, "tiles differ in length only under a mask" },
+    { function(c, p) return c.Z == 1 or p.uneven and not p.has.det end, "tiles differ in length only under a mask; in order as many heads begin together as L2 has room for" },
   },
   threads = function(c) return ws.threads(of(c)) end,
   shared = shared,

@@ -16,8 +16,9 @@
 /* And under a causal mask; and of blocks that stay. */
 #define CUT_DET  "bwd-f16-b1-h1-q370-k500-d64-causal-det all gpu=H200 sms=4"
 #define STAY_DET "bwd-f16-b1-h1-q130-k700-d64-det all gpu=H200 sms=4"
-/* Of these some rows see no key. */
+/* Of these some rows see no key; and there is one tile of keys. */
 #define FEW_DET  "bwd-f16-b1-h2k1-q436-k308-d64-causal-det all gpu=H200 sms=3 lay=padded"
+#define ONCE_DET "bwd-f16-b1-h2k1-q436-k100-d64-causal-det all gpu=H200 sms=3 lay=padded"
 #define WIDE_DET "bwd-bf16-b1-h1-q70-k250-d192-det all gpu=H200 sms=4"
 #define PAIR_DET "bwd-bf16-b1-h1-q70-k450-d192-det all gpu=H200 sms=8"
 /* Batches of lengths of their own: with others behind them, and with what is no number. */
@@ -261,13 +262,18 @@ static const defect defects[] = {
     {HELD, "release(added + at.slot * sharers + which);", "", DET, EMU_DEADLOCK, RING, "barrier_passed("},
     {HELD, "count_up(count);", "", DET, EMU_DEADLOCK, TURNS, "await_count("},
     {STAY, "count_up(count);", "", STAY_DET, EMU_DEADLOCK, TURNS, "await_count("},
+    {STAY, "(ceil_div(a.k, Bc) - 1 - mine.nth)", "mine.nth", STAY_DET, EMU_DEADLOCK, TURNS, "await_count("},
+    {HELD, "min(tile * Br + Br, at.nq) - 1", "tile * Br", CUT_DET, EMU_DEADLOCK, TURNS, "await_count("},
     {STAY, "barrier_arrive(barrier_at(let));", "", STAY_DET, EMU_DEADLOCK, RING, "barrier_passed("},
     /* of sums that nobody has cleared: who lays them down, who rounds them, and what no key reaches */
-    {LAID, "is_first = my.j0 == 0;", "is_first = false;", CUT_DET, EMU_UNINITIALISED, SUMS, "reduce_add4("},
-    {LAID, "is_first = my.j0 == 0;", "is_first = my.j0 <= Bc;", CUT_DET, WRONG, NULL, NULL},
+    {LAID, "i32(u32(number) % u32(tiles)) < ended", "false", CUT_DET, EMU_UNINITIALISED, SUMS,
+     "reduce_add4("},
+    {LAID, "i32(u32(number) % u32(tiles)) < ended", "i32(u32(number) % u32(tiles)) <= ended", CUT_DET, WRONG,
+     NULL, NULL},
     {LAID, "if (has_keys)", "if (true)", FEW_DET, EMU_UNINITIALISED, SUMS, "= from["},
     {ROUNDED, "my.j0 + Bc).first : tiles;", "my.j0).first : tiles;", FEW_DET, WRONG, NULL, NULL},
-    {ROUNDED, "settle_unseen(share, own.from);", "", FEW_DET, WRONG, NULL, NULL},
+    {ROUNDED, "settle_unseen(share, own.from);", "", ONCE_DET, WRONG, NULL, NULL},
+    {ROUNDED, "settle_unseen(share, from);", "", FEW_DET, WRONG, NULL, NULL},
     {ROUNDED, "wait(turn + at.slot * sharers, at.parity);", "", FEW_DET, EMU_UNINITIALISED, SUMS,
      "reduce_add4("},
     /* the same without an order: all wait for the first, the last for all. That the last waits for more than

@@ -145,7 +145,7 @@ struct row_step {
   __device__ __forceinline__ void go_on() { listed = listed_tile(from.visit, ++n); }
 % else
   i32 head, tile$(in_line and ", first" or "");$(in_line and " // the number of the head's first tile" or "")
-  __device__ __forceinline__ explicit row_step(const row_steps &from_) : from(from_), head(from_.head), tile(from_.$(ordered and "visit.last - 1" or steps_parted and "first" or "visit.first"))$(in_line and ", first(from_.number)" or "") {}
+  __device__ __forceinline__ explicit row_step(const row_steps &from_) : from(from_), head(from_.head), tile(from_.$(loose and "visit.last - 1" or steps_parted and "first" or "visit.first"))$(in_line and ", first(from_.number)" or "") {}
   // Among the tiles of all heads and batches, each a block of `prepare`.
   __device__ __forceinline__ i32 number() const { return $(in_line and "first" or "head * from.tiles") + tile; }
   __device__ __forceinline__ rows_at at(const call &a) const
@@ -154,8 +154,8 @@ struct row_step {
   }
   __device__ __forceinline__ void go_on()
   {
-    if ($(ordered and "--tile < from.visit.first" or "++tile == from.visit.last")) {
-      tile = from.visit.$(ordered and "last - 1" or "first");
+    if ($(loose and "--tile < from.visit.first" or "++tile == from.visit.last")) {
+      tile = from.visit.$(loose and "last - 1" or "first");
       head++;
 % if in_line then
       first += from.tiles;

@@ -56,7 +56,7 @@ template <i32 group> struct quarter_of_dQ {
   static constexpr i32 row = 0;
   const call &a;
   i32 tiles, ended; // tiles of Q of a head; those that see no later keys
-  bool is_first; // whether no earlier keys are: it lays its part down
+  bool is_first; // whether no earlier keys are
   __device__ __forceinline__ quarter_of_dQ(float *all, const call &a_, const key_task &my, const row_steps &from)
       : dQ_all(all), column(group == 0 ? own_rank() * (64 * (boxes - 1)) : 64 + own_rank() * width), a(a_), tiles(from.tiles),
         ended(first_behind(a_, my, from)), is_first(my.j0 < Bc)

@@ -74,7 +74,7 @@ $(listed and "  const i32 *lists;\n" or "")$(draws and "  i32 number; // among t
 % else
   __device__ __forceinline__ i32 all() const { return $(in_line and "a.hk * key_line(a).all" or "a.b * a.hk * ceil_div(a.k, Bc)"); }
   __device__ __forceinline__ bool is_one() const { return number < all(); }
-  __device__ __forceinline__ bool are_few_left() const { return number + 2 * grid_size() >= all(); } // two rounds of the grid draw the rest
+  __device__ __forceinline__ bool are_few_left() const { return $(draws_late and "true" or "number + 2 * grid_size() >= all()"); }$(draws_late and "" or " // two rounds of the grid draw the rest")
   __device__ __forceinline__ void go_on(i32 next)
   {
     number = next;
@@ -87,8 +87,8 @@ $(listed and "  const i32 *lists;\n" or "")$(draws and "  i32 number; // among t
 
 //: bring_all_keys -- one $(ragged and "warp" or "thread") says what is next, when a place is free, and copies K and V
 % if draws then
-// Not before is it drawn, nor, where few are left, before all of the last one's tiles of Q are on their way: at the end others would
-// wait for what a block holds ahead, and of few tiles some blocks would have two, others none.
+// Not before is it drawn, nor$(draws_late and "" or ", where few are left,") before all of the last one's tiles of Q are on their way: $(draws_late and "" or "at the end ")others would
+// wait for what a block holds ahead$(draws_late and ", whose turn is before theirs" or ", and of few tiles some blocks would have two, others none").
 % end
 __device__ __forceinline__ void bring_all_keys(const call &a$(take_lists), const tensor_map &K_map, const tensor_map &V_map$(draws and ", i32 *counts" or ""))
 {
@@ -232,8 +232,12 @@ $(paired and "template <class Share, class Acc> " or "")__device__ __forceinline
 {
   const i32 lane = thread_id() % 32, tile = i32(u32(number) % u32(my.tiles));
   quad *const sums = (quad *)my.sums(number) + lane;
-  if (tile >= my.ended) {
-    if (!my.is_first)
+% local is_part, comes_later = "tile >= my.ended", "!my.is_first"
+% if last_first then
+%   is_part, comes_later = comes_later, is_part
+% end
+  if ($(is_part)) {
+    if ($(comes_later))
       $(partial and "add_some_to_sums(my.sums(number), dQ, my.some())" or "add_to_sums(my.sums(number), dQ)");
     else
 #pragma unroll
@@ -242,7 +246,7 @@ $(partial and "        if (c / 2 * 8 < my.some())\n  " or "")        sums[c / 2 
                              __float_as_uint(dQ.at[1][c + 1])}};
     return;
   }
-  if (!my.is_first)
+  if ($(comes_later))
 #pragma unroll
     for (i32 c = 0; c < dQ.C; c += 2) {
       const quad x = $(partial and "c / 2 * 8 >= my.some() ? quad{} : " or "")sums[c / 2 * 32];

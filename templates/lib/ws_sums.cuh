@@ -9,20 +9,27 @@ struct share_of_dQ {
   i32 me, row, column; // the warpgroup; the first
   float *dQ_all;
 % if lays or settles and not owns then
-  // Blocks of a head come one after another, those of the first keys first, which lay their part down$(settles and ". Those of the last keys round the whole" or "").
+%  if last_first then
+  // Blocks of a head come one after another, those of the last keys first: who comes first at a tile of Q, which sees no later keys, lays
+  // its part down$(settles and ", and those of the first keys round the whole" or "").
+%  else
+  // Those of the first keys lay their part down, and those of the last keys round the whole.
+%  end
 %  if settles then
   const call &a;
+%  end
   i32 tiles, ended; // tiles of Q of a head; those that see no later keys
-%  end
-  bool is_first;
-  __device__ __forceinline__ void come(const key_task &my$(settles and ", const row_steps &from" or ""))
-  {
-    is_first = my.j0 == 0;
 %  if settles then
-    tiles = from.tiles;
-    ended = my.j0 + Bc < a.k ? range_rows(a, sequence_of(a, my.head), my.j0 + Bc).first : tiles;
+  bool is_first;
 %  end
+  __device__ __forceinline__ void come(const key_task &my, const row_steps &from$(settles and "" or ", const call &a"))
+  {
+    $(settles and "is_first = my.j0 == 0;\n    " or "")tiles = from.tiles;
+    ended = my.j0 + Bc < a.k ? range_rows(a, sequence_of(a, my.head), my.j0 + Bc).first : tiles;
   }
+%  if lays then
+  __device__ __forceinline__ bool comes_first(i32 number) const { return i32(u32(number) % u32(tiles)) < ended; }
+%  end
 % end
 % if stays then
   u32 K; // of the step before, whose tile of keys may be the one before
@@ -48,14 +55,14 @@ struct share_of_dQ {
     is_first = own.my.j0 == 0;
     ended = own.my.j0 + Bc < a.k ? range_rows(a, sequence_of(a, own.my.head), own.my.j0 + Bc).first : tiles;
 %  elseif lays or settles then
-    come(own.my$(settles and ", own.from" or ""));
+    come(own.my, own.from$(settles and "" or ", own.a"));
 %  end
   }
 % elseif lays or settles then
-  __device__ __forceinline__ share_of_dQ(i32 me_, float *all, const key_task &my$(settles and ", const row_steps &from, const call &a_" or ""))
+  __device__ __forceinline__ share_of_dQ(i32 me_, float *all, const key_task &my, const row_steps &from, const call &a_)
       : me(me_), row($(rows and "64 * me_" or "0")), column($(columns and "me_ * width" or turned and "64 * me_" or "0")), dQ_all(all)$(settles and ", a(a_)" or "")
   {
-    come(my$(settles and ", from" or ""));
+    come(my, from$(settles and "" or ", a_"));
   }
 % else
   __device__ __forceinline__ share_of_dQ(i32 me_, float *all)

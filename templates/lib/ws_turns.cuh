@@ -1,10 +1,14 @@
 // ws_turns.cuh -- dQ of the backward for warpgroups summed in an order (`det`): whose turn it is to add to the sums of a tile of Q. Each
 // tile has a count of the blocks that have added to it; a block asks for its turn a step ahead, and passes it on.
 
-//: keep_turns -- $(loose and "the first block lays dQ of a tile down, the last one rounds it, and those between wait for the first alone. With `det`" or "with `det`") blocks add to dQ of a tile one after another, those of earlier keys first, so that its bits are
-// always the same. A thread that nothing else needs awaits that so many have added as see the tile with earlier keys, lets
-// those that compute add, and counts up. Blocks of earlier keys begin earlier and go through the tiles in the same order, the
-// last first: these all see under a causal mask, too. So each block is a step behind the one before, and hardly one waits.
+//: keep_turns -- $(loose and "the first block lays dQ of a tile down, the last one rounds it, and those between wait for the first alone" or "with `det` blocks add to dQ of a tile one after another, so that its bits are always the same"). A thread that nothing
+// else needs awaits that so many have added as must have, lets those that compute add, and counts up.
+% if last_first then
+// Blocks of later keys begin earlier, and each with the first tile that sees its keys: under a causal mask it is from the start as many tiles behind
+// the one before as their keys are, and without one soon a step, so hardly one waits.
+% else
+// Blocks of earlier keys begin earlier and go through the tiles in the same order, the last first: these all see under a causal mask, too.
+% end
 // A step may be let before the one before has passed its turn on: passing takes as long as all sums of the SM are on their way
 % if stays then
 // Blocks that stay draw tiles of keys in this order, and do them in it: of all that are not done the first waits for none
@@ -29,6 +33,12 @@ __device__ __forceinline__ void keep_turns(const call &a, i32 *counts$(stays and
     count_turn(which, n - 1, adding);
 }
 
+//: tiles_behind -- the tiles of keys behind a block's own that a tile of Q sees, of which its last row sees the most
+__device__ __forceinline__ i32 tiles_behind(const call &a, const sequence &at, const key_task &my, i32 tile)
+{
+  return ceil_div(sees(a, at, min(tile * Br + Br, at.nq) - 1).hi, Bc) - 1 - my.j0 / Bc;
+}
+
 //: count_turn -- the warpgroup has added the dQ of the n-th step: the next block may
 __device__ __forceinline__ void count_turn(i32 which, i32 n, i32 *count)
 {
@@ -42,21 +52,14 @@ __device__ __forceinline__ void keep_turns_of(const call &a, i32 *counts, const 
                                               i32 *&adding)
 {
   row_step of(from);
-% if has.w then
-  i32 first = my.j0 / Bc; // of the tiles of keys that see a tile
-% end
-% if loose then
+% if last_first then
+  const sequence at = sequence_of(a, my.head);
+% else
   const i32 ended = $(paired and "first_behind(a, my, from)" or "my.j0 + Bc < a.k ? range_rows(a, sequence_of(a, my.head), my.j0 + Bc).first : from.tiles"); // these see no later keys
 % end
   for (; n < from.before + from.steps; n++) {
     i32 *const count = counts + 4 + of.number() * i64($(paired and "adders" or "sharers")) + which$(paired and " + own_rank() * sharers" or "");
-% if has.w then
-    if (of.tile == from.visit.last - 1)
-      first = my.j0 / Bc; // of another head
-    while (first > 0 && range_rows(a, sequence_of(a, my.head), (first - 1) * Bc).last > of.tile)
-      first--;
-% end
-    const i32 earlier = $(loose and "of.tile < ended ? my.j0 / Bc : my.j0 >" .. (paired and "= Bc" or " 0") or "my.j0 / Bc" .. (has.w and " - first" or "")), let = turn + step_of<2>(n).slot * sharers + which;
+    const i32 earlier = $(last_first and "tiles_behind(a, at, my, of.tile)" or "of.tile < ended ? my.j0 / Bc : my.j0 >" .. (paired and "= Bc" or " 0")), let = turn + step_of<2>(n).slot * sharers + which;
     const bool is_let = $(loose and "has_reached" or "count_is")(count, earlier);
     if (is_let)
       barrier_arrive(barrier_at(let));
