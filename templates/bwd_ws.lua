@@ -81,15 +81,16 @@ local function stays_well_wide(p, g)
   return p.d > 64 and has_many_tiles(p, g) and plain(p) and not (p.has.w or p.by_batch) and p.k <= most
 end
 
--- Whether blocks that go on gain where dQ is summed in order: d 64 9 and 3 % at 1024 and 2048 keys, then they take 10 to 18 % more clocks; causal,
--- with all heads begun together, 15, 11, 5 and 1 % at 1024 to 8192, level at 16384. d 128 10 and 1 % at 512 and 1024, causal 6 % at 1024. Between
--- them nothing was timed.
+-- Whether blocks that go on gain where dQ is summed in order: d 64 9 and 3 % at 1024 and 2048 keys, then they take 10 to 18 % more clocks; causal
+-- 4 and 2 % at 8192 and 16384. d 96 causal 9 and 3 % at 1024 and 2048 with T = 2, behind that they lose, 3 and 6 % at 4096 and 16384. d 128 10 and 1 % at 512 and 1024,
+-- causal 6 % at 1024.
 local function stays_in_order(p, g)
-  return p.has.det and has_many_tiles(p, g) and not (p.scored or p.has.drop or p.has.dbias or p.has.w) and (p.d <= 64 or p.d > 96) and p.k <= (p.d > 96 and 1024 or p.uneven and 8192 or 2048)
+  local most = p.d > 96 and 1024 or p.d > 64 and 2048 or p.uneven and p.k or 2048
+  return p.has.det and has_many_tiles(p, g) and not (p.scored or p.has.drop or p.has.dbias or p.has.w) and (p.uneven or p.d <= 64 or p.d > 96) and p.k <= most
 end
 
--- Whether it also gains that the first block lays dQ down and the last rounds it (T = 2): d 64 causal 10 and 3 % at 1024 and 2048 keys, full 3 % at 512;
--- d 128 causal 10 % at 1024, full 8 and 3 % at 512 and 1024. By laying alone (T = 1) d 64 full gains 1 % at 1024, d 128 full 7 and 4 %.
+-- Whether it also gains that the first block lays dQ down and the last rounds it (T = 2): d 64 causal 5 and 3 % at 1024 and 2048 keys, level at 4096, full 3 % at
+-- 512; d 128 causal 10 % at 1024, full 8 and 3 % at 512 and 1024. By laying alone (T = 1) d 64 full gains 1 % at 1024, d 128 full 7 and 4 %.
 local function rounds_well(p, g) return stays_in_order(p, g) and p.k <= (p.d > 96 and 1024 or p.uneven and 2048 or 512) end
 local function lays_well(p, g) return stays_in_order(p, g) and not p.uneven and p.k <= 1024 end
 
