@@ -74,7 +74,9 @@ $(listed and "  const i32 *lists;\n" or "")$(draws and "  i32 number; // among t
 % else
   __device__ __forceinline__ i32 all() const { return $(in_line and "a.hk * key_line(a).all" or "a.b * a.hk * ceil_div(a.k, Bc)"); }
   __device__ __forceinline__ bool is_one() const { return number < all(); }
-  __device__ __forceinline__ bool are_few_left() const { return $(draws_late and "true" or "number + 2 * grid_size() >= all()"); }$(draws_late and "" or " // two rounds of the grid draw the rest")
+%  if not draws_late then
+  __device__ __forceinline__ bool are_few_left() const { return number + 2 * grid_size() >= all(); } // two rounds of the grid draw the rest
+%  end
   __device__ __forceinline__ void go_on(i32 next)
   {
     number = next;
@@ -105,7 +107,7 @@ __device__ __forceinline__ void bring_all_keys(const call &a$(take_lists), const
     const keys_place_of keys(round);
     wait(keys_free + keys.slot, keys.parity ^ 1);
 % if draws then
-    if (round > 0 && own.are_few_left()) see_full(wanted, step_of<1>(round - 1).parity);
+    if (round > 0$(draws_late and "" or " && own.are_few_left()")) see_full(wanted, step_of<1>(round - 1).parity);
 % end
 % if ragged then
     i32 next = 0;
