@@ -89,8 +89,8 @@ local function stays_in_order(p, g)
   return p.has.det and has_many_tiles(p, g) and not (p.scored or p.has.drop or p.has.dbias or p.has.w) and (p.uneven or p.d <= 64 or p.d > 96) and p.k <= most
 end
 
--- Whether it also gains that the first block lays dQ down and the last rounds it (T = 2): d 64 causal 5 and 3 % at 1024 and 2048 keys, level at 4096, full 3 % at
--- 512; d 128 causal 10 % at 1024, full 8 and 3 % at 512 and 1024. By laying alone (T = 1) d 64 full gains 1 % at 1024, d 128 full 7 and 4 %.
+-- Whether it also gains that the first block lays dQ down and the last rounds it (T = 2): d 64 causal 13 % of the clocks at 1024 keys, 3 to 6 % at 2048, level at
+-- 4096, full 3 % at 512; d 128 causal 10 % at 1024, full 8 and 3 % at 512 and 1024. By laying alone (T = 1) d 64 full gains 1 % at 1024, d 128 full 7 and 4 %.
 local function rounds_well(p, g) return stays_in_order(p, g) and p.k <= (p.d > 96 and 1024 or p.uneven and 2048 or 512) end
 local function lays_well(p, g) return stays_in_order(p, g) and not p.uneven and p.k <= 1024 end
 

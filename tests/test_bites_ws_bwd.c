@@ -263,7 +263,8 @@ static const defect defects[] = {
     {HELD, "count_up(count);", "", DET, EMU_DEADLOCK, TURNS, "await_count("},
     {STAY, "count_up(count);", "", STAY_DET, EMU_DEADLOCK, TURNS, "await_count("},
     {STAY, "(ceil_div(a.k, Bc) - 1 - mine.nth)", "mine.nth", STAY_DET, EMU_DEADLOCK, TURNS, "await_count("},
-    {HELD, "min(tile * Br + Br, at.nq) - 1", "tile * Br", CUT_DET, EMU_DEADLOCK, TURNS, "await_count("},
+    {HELD, "range(a, at, tile * Br).last", "range(a, at, tile * Br).full", CUT_DET, EMU_DEADLOCK, TURNS,
+     "await_count("},
     {STAY, "barrier_arrive(barrier_at(let));", "", STAY_DET, EMU_DEADLOCK, RING, "barrier_passed("},
     /* of sums that nobody has cleared: who lays them down, who rounds them, and what no key reaches */
     {LAID, "i32(u32(number) % u32(tiles)) < ended", "false", CUT_DET, EMU_UNINITIALISED, SUMS,

@@ -137,7 +137,8 @@ end
 -- Heads whose Q, dO and sums of dQ so many megabytes of L2 hold, as CUDA.
 function simt.heads_in_L2(megabytes) return string.format("i32(%d / (max(a.q, 1) * 4 * i64(D + Dv)))", megabytes << 20) end
 
--- Words of such a launch: what says which tile a block has, `more` declared beside it; its head, its first row.
+-- Words of such a launch: what says which tile a block has, `more` declared beside it; its head, its first row. With det as many heads begin
+-- together as L2 has room for, of which causal masks leave half idle; kernels that sum dQ in order have a number of their own.
 function simt.tile_words(words, p)
   local in_line = simt.is_in_line(p)
   words.together = p.has.det and string.format("max(Z, %s)", simt.heads_in_L2(p.uneven and 64 or 32)) or "Z"

@@ -33,10 +33,10 @@ __device__ __forceinline__ void keep_turns(const call &a, i32 *counts$(stays and
     count_turn(which, n - 1, adding);
 }
 
-//: tiles_behind -- the tiles of keys behind a block's own that a tile of Q sees, of which its last row sees the most
+//: tiles_behind -- the tiles of keys behind a block's own that a tile of Q sees
 __device__ __forceinline__ i32 tiles_behind(const call &a, const sequence &at, const key_task &my, i32 tile)
 {
-  return ceil_div(sees(a, at, min(tile * Br + Br, at.nq) - 1).hi, Bc) - 1 - my.j0 / Bc;
+  return range(a, at, tile * Br).last - 1 - my.j0 / Bc;
 }
 
 //: count_turn -- the warpgroup has added the dQ of the n-th step: the next block may
@@ -89,10 +89,10 @@ template <class Acc> __device__ __forceinline__ void add_in_turn(i32 which, i32 
   release(added + at.slot * sharers + which);
 }
 
-//: sees_keys -- whether a row of a tile sees any key: the last one sees the most
+//: sees_keys -- whether a row of a tile sees any key
 __device__ __forceinline__ bool sees_keys(const call &a, const sequence &at, i32 i0)
 {
-  return sees(a, at, min(i0 + Br, at.nq) - 1).hi > 0;
+  return range(a, at, i0).last > 0;
 }
 
 //: settle_in_turn -- the dQ of the n-th step: laid down, added, or with all before it the whole
