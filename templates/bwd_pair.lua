@@ -27,7 +27,7 @@ return {
     { "s", { 2, 3 }, "tiles of Q in shared memory" },
     { "o", { 1, 2 }, "tiles of dO in shared memory" },
     { "t", { 2, 3 }, "tiles of dS in shared memory: one is laid before the one before is read" },
-    { "Z", { 1, 8, 64 }, "heads whose tiles start together, the longest first" },
+    { "Z", { 1, 2, 4, 8, 64 }, "heads whose tiles start together, the longest first" },
     -- M = 1 against the best without (H200, bf16, N = 2048 to 16k, raced): d 256 2 to 4 % faster on normal data, -4 to 2 % in the mean with
     -- wide scores, which take less power; d 192 -2 to 3 % faster, 1 to 4 % slower in the mean (bench/results/h200-shared.tsv).
     { "M", { 0, 1 }, "1 = of each tile of Q and dO either block copies half, for both", unsaid = 0 },

@@ -20,7 +20,7 @@ return {
     { "Br", { 64 }, "rows of Q and dO of one tile" },
     { "s", { 2, 3 }, "tiles of Q and of dO in shared memory" },
     { "t", { 1, 2 }, "tiles of dS in shared memory" },
-    { "Z", { 1, 8, 64 }, "heads whose tiles start together, the longest first" },
+    { "Z", { 1, 2, 4, 8, 64 }, "heads whose tiles start together, the longest first" },
   },
   constraints = {
     { function(c, p) return not (p.has.det and (p.has.bs or p.has.iv)) end, "det and bs or iv exclude each other here: sums in order go by tiles side by side" },

@@ -62,7 +62,8 @@ local function masked(p) return not (p.scored or p.has.drop or p.has.bs or p.has
 
 -- Whether an SM gets four tiles of keys or more. With one or two, 16 heads, blocks that stay took 0.0532 ms for 0.0496 (1,024 keys) and 0.1065
 -- for 0.1043 (2,048) at d 128, causal; at d 64 0.0334 for 0.0326 and 0.0595 for 0.0613, causal, and 0.1005 for 0.0981 (2,048, full).
-local function has_many_tiles(p, g) return p.b * p.hk * ceil_div(p.k, 128) >= 4 * g.sms end
+local function has_tiles(p, g, each) return p.b * p.hk * ceil_div(p.k, 128) >= each * g.sms end
+local function has_many_tiles(p, g) return has_tiles(p, g, 4) end
 
 -- Whether tiles of keys are unlike, and more than one for each SM, whose share hangs on which begin first: of 2,048 rows and more 0.38 ms for 0.50
 -- (32 heads on 8, 4,096 keys, causal, d 64), 0.80 for 1.00 (64 on 8).
@@ -81,12 +82,13 @@ local function stays_well_wide(p, g)
   return p.d > 64 and has_many_tiles(p, g) and plain(p) and not (p.has.w or p.by_batch) and p.k <= most
 end
 
--- Whether blocks that go on gain where dQ is summed in order: d 64 9 and 3 % at 1024 and 2048 keys, then they take 10 to 18 % more clocks; causal
--- 4 and 2 % at 8192 and 16384. d 96 causal 9 and 3 % at 1024 and 2048 with T = 2, behind that they lose, 3 and 6 % at 4096 and 16384. d 128 10 and 1 % at 512 and 1024,
--- causal 6 % at 1024.
+-- Whether blocks that go on gain where dQ is summed in order: d 64 9 and 3 % at 1024 and 2048 keys, then they take 10 to 18 % more clocks. Causal, where
+-- they leave the longest tiles for the end, as others do not (walk.cuh), 5 and 2 % at 4096 and 8192 keys, 31 tiles for each SM; they lose 2 % at 16384, and
+-- 21 % of 8 heads of 4096 keys, two tiles for each. d 96 causal 9 and 3 % at 1024 and 2048 with T = 2, behind that they lose, 1 to 5 %. d 128 10 and 1 % at 512
+-- and 1024, causal 6 % at 1024.
 local function stays_in_order(p, g)
-  local most = p.d > 96 and 1024 or p.d > 64 and 2048 or p.uneven and p.k or 2048
-  return p.has.det and has_many_tiles(p, g) and not (p.scored or p.has.drop or p.has.dbias or p.has.w) and (p.uneven or p.d <= 64 or p.d > 96) and p.k <= most
+  local most = p.d > 96 and 1024 or p.d > 64 and 2048 or p.uneven and 8192 or 2048
+  return p.has.det and has_tiles(p, g, p.uneven and 8 or 4) and not (p.scored or p.has.drop or p.has.dbias or p.has.w) and (p.uneven or p.d <= 64 or p.d > 96) and p.k <= most
 end
 
 -- Whether it also gains that the first block lays dQ down and the last rounds it (T = 2): d 64 causal 13 % of the clocks at 1024 keys, 3 to 6 % at 2048, level at
@@ -157,7 +159,7 @@ return {
     { "t", { 2, 3 }, "tiles of dS in shared memory" },
     { "S", { 0, 1 }, "S of a tile starts 0 = in its own step, 1 = in the step before, beside dQ and dK" },
     { "R", { 0, 1 }, "dQ is added to its sums 0 = from shared memory, by copies, 1 = from registers" },
-    { "Z", { 1, 8, 64 }, "heads whose tiles start together, the longest first" },
+    { "Z", { 1, 2, 4, 8, 64 }, "heads whose tiles start together, the longest first" },
     { "O", { 0, 1 }, "dV starts 0 = when all of P is there, beside dP, 1 = slice by slice, as P comes, and dP behind it", unsaid = 0 },
     { "K", { 0, 1 }, "1 = of K, then of V, registers hold what they have room for", unsaid = 0 },
     { "E", { 0, 1 }, "1 = LSE and D are loaded while S and dP are awaited", unsaid = 0 },
@@ -260,7 +262,7 @@ return {
     { Br = 96, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, most = 128, meant = many_rows },
     { Br = 96, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, most = 128, meant = function(p) return p.d > 96 and p.q >= 4096 and scored_by(p, "alibi") end },
     { Br = 80, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, most = 128, meant = function(p) return p.d > 96 and scored_by(p, "bias") end },
-    { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, T = 1, most = 128, meant = function(p) return p.has.det and p.d > 96 end }, -- causal 2 and 3 % at 2048 and 4096 keys, full 1
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, T = 1, most = 128, meant = function(p) return p.has.det and p.d > 96 and (not p.uneven or p.k < 2048) end }, -- 1 % full; causal level at 2048 keys, 3 % more from 4096 on
     { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, most = 128 },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 0, most = 128 },
   },

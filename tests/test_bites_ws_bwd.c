@@ -21,6 +21,12 @@
 #define ONCE_DET "bwd-f16-b1-h2k1-q436-k100-d64-causal-det all gpu=H200 sms=3 lay=padded"
 #define WIDE_DET "bwd-bf16-b1-h1-q70-k250-d192-det all gpu=H200 sms=4"
 #define PAIR_DET "bwd-bf16-b1-h1-q70-k450-d192-det all gpu=H200 sms=8"
+/* The second head goes the other way: the first keys first, each from the last rows on; under a window; by
+ * pairs, with rows that see no key. */
+#define BOTH_DET   "bwd-f16-b1-h2-q370-k500-d64-causal-det all gpu=H200 sms=2"
+#define BAND_DET   "bwd-f16-b1-h2-q370-k500-d64-causal-w150.0-det all gpu=H200 sms=2"
+#define PAIRS_DET  "bwd-bf16-b2-h1-q200-k300-d192-causal-det all gpu=H200 sms=8"
+#define UNSEEN_DET "bwd-bf16-b2-h1-q200-k100-d192-causal-det all gpu=H200 sms=4"
 /* Batches of lengths of their own: with others behind them, and with what is no number. */
 #define RAGGED "bwd-f16-b4-h2k1-q200-k230-d64-varlen all gpu=H200 sms=2 lay=padded"
 #define USED   "bwd-f16-b4-h2-q200-k230-d64-used all gpu=H200 sms=2 lay=padded"
@@ -266,10 +272,23 @@ static const defect defects[] = {
     {HELD, "range(a, at, tile * Br).last", "range(a, at, tile * Br).full", CUT_DET, EMU_DEADLOCK, TURNS,
      "await_count("},
     {STAY, "barrier_arrive(barrier_at(let));", "", STAY_DET, EMU_DEADLOCK, RING, "barrier_passed("},
+    {HELD, "(reversed ? mine.nth : ceil_div(a.k, Bc) - 1 - mine.nth)", "(ceil_div(a.k, Bc) - 1 - mine.nth)",
+     BOTH_DET, EMU_DEADLOCK, TURNS, "await_count("},
+    {HELD, "my.reversed ? tiles_ahead(a, at, my, of.row_tile()) : ", "", BOTH_DET, EMU_DEADLOCK, TURNS,
+     "await_count("},
+    {HELD, "my.j0 / Bc - range(a, at, tile * Br).first", "my.j0 / Bc", BAND_DET, EMU_DEADLOCK, TURNS,
+     "await_count("},
+    {HELD, "(tile ^ tile >> 31)", "tile", BOTH_DET, EMU_DEADLOCK, RING, "barrier_passed("},
     /* of sums that nobody has cleared: who lays them down, who rounds them, and what no key reaches */
     {LAID, "i32(u32(number) % u32(tiles)) < ended", "false", CUT_DET, EMU_UNINITIALISED, SUMS,
      "reduce_add4("},
     {LAID, "i32(u32(number) % u32(tiles)) < ended", "i32(u32(number) % u32(tiles)) <= ended", CUT_DET, WRONG,
+     NULL, NULL},
+    {LAID, "reversed ? is_first : ", "", BOTH_DET, EMU_UNINITIALISED, SUMS, "reduce_add4("},
+    {SETTLED, "my.reversed ? tile >= my.ended : !my.is_first", "!my.is_first", PAIRS_DET, WRONG, NULL, NULL},
+    {SETTLED, "my.reversed ? !my.is_first : tile >= my.ended", "tile >= my.ended", PAIRS_DET, WRONG, NULL,
+     NULL},
+    {SETTLED, "my.reversed ? -from.visit.last : from.visit.first", "from.visit.first", UNSEEN_DET, WRONG,
      NULL, NULL},
     {LAID, "if (has_keys)", "if (true)", FEW_DET, EMU_UNINITIALISED, SUMS, "= from["},
     {ROUNDED, "my.j0 + Bc).first : tiles;", "my.j0).first : tiles;", FEW_DET, WRONG, NULL, NULL},
@@ -402,13 +421,10 @@ static void sums_out_of_order_are_found(void **state)
   enum { WAITS = 3 };
   static const struct {
     const char *kernel, *line, *turn;
-  } of[] = {{HELD, DET, TURN},
-            {HELD, CUT_DET, TURN},
-            {STAY, STAY_DET, TURN},
-            {LAID, CUT_DET, TURN},
-            {ROUNDED, FEW_DET, "wait(turn + at.slot * sharers, at.parity);"},
-            {HALVES, WIDE_DET, TURN},
-            {COUPLE, PAIR_DET, TURN}};
+  } of[] = {{HELD, DET, TURN},        {HELD, CUT_DET, TURN},
+            {HELD, BOTH_DET, TURN},   {STAY, STAY_DET, TURN},
+            {LAID, CUT_DET, TURN},    {ROUNDED, FEW_DET, "wait(turn + at.slot * sharers, at.parity);"},
+            {HALVES, WIDE_DET, TURN}, {COUPLE, PAIR_DET, TURN}};
   (void)state;
   for (unsigned i = 0; i < sizeof of / sizeof *of; i++) {
     victim v = victim_of(of[i].kernel, of[i].line);

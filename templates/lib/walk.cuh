@@ -9,17 +9,24 @@
 //: key_task -- what one block does: a tile of K and V for all query heads that share it, of which `head` is the first
 struct key_task {
   i32 head, j0;
+% if both_ways then
+  bool reversed; // whether those of its head go the other way: the first keys first, each from the last rows on
+% end
 % if steps_parted then
   i32 part, number; // of its steps it has some (ws_parts.cuh), which part this is; the tile's number among those of all
 % end
 };
 
-//: key_task_of -- $(last_first and "the last" or "the first") tiles of K and V$(last_first and "" or ", which the most rows see under a causal mask,") come first
+//: key_task_of -- $(last_first and "the last" or "the first") tiles of K and V$(last_first and "" or ", which the most rows see under a causal mask,") come first$(both_ways and ", but of the last heads" or "")
 % if last_first then
 // Blocks begin with the first rows that see their keys. So under a causal mask, of blocks that begin together each is a tile of Q behind
 // the one whose turn is before its own, and hardly one waits. As many heads go together as 32 MB of L2 hold with Q, dO and sums of dQ: blocks
 // of fewer would wait for each other, and rows of more come from device memory again for each round of tiles of keys. H200, d 64, causal,
 // 16384 keys: 5.36 ms with four heads, 5.47 with two, 5.78 with eight; first keys first, from the last rows on, 5.72 with eight, 5.83 with 32
+% end
+% if both_ways then
+// The last heads that go together go the other way, so that the longest tiles are not left for the end. Their blocks begin one after another, as
+// others end, and so are behind each other as well
 % end
 __device__ __forceinline__ key_task key_task_of(const call &a, i32 block)
 {
@@ -27,8 +34,15 @@ __device__ __forceinline__ key_task key_task_of(const call &a, i32 block)
   const line<Bc> keys(key_line(a));
 % end
 % local by, tiles = steps_parted and " * parts" or "", in_line and "keys.all" or "ceil_div(a.k, Bc)"
-  const portion mine = portion_of(block, $(in_line and "a.hk" or "a.b * a.hk")$(by), $(tiles), $(together));
-% local head, nth, which = "mine.head", last_first and "(" .. tiles .. " - 1 - mine.nth)" or "mine.nth", ""
+% local heads = in_line and "a.hk" or "a.b * a.hk"
+% if both_ways then
+  const i32 most = $(together);
+  const portion mine = portion_of(block, $(heads), $(tiles), most);
+  const bool reversed = mine.head >= max(most, $(heads) - most);
+% else
+  const portion mine = portion_of(block, $(heads)$(by), $(tiles), $(together));
+% end
+% local head, nth, which = "mine.head", both_ways and "(reversed ? mine.nth : " .. tiles .. " - 1 - mine.nth)" or last_first and "(" .. tiles .. " - 1 - mine.nth)" or "mine.nth", both_ways and ", reversed" or ""
 % if steps_parted then
 %   head, which = "mine.head / parts", string.format(", mine.head %% parts, mine.head / parts * %s + mine.nth", tiles)
 % end

@@ -75,6 +75,12 @@ $(steps_told and "  warp_sync(); // what was told last all lanes have read\n" or
     $(read_by)(Q_free + Q_place_of(n).slot);
 }
 
+//: directed -- tiles that come from the last one on are counted upwards, too: as the complement of their number, which is below 0
+__device__ __forceinline__ spans directed(const spans &visit, bool reversed)
+{
+  return reversed ? spans{-visit.last, visit.free, visit.full, -visit.first} : visit;
+}
+
 //: row_steps -- the tiles of Q that see a tile of keys, head after head of those that share it: one step each
 struct row_steps {
   spans visit; // of a head
@@ -105,7 +111,7 @@ struct row_steps {
   }
 % else
   __device__ __forceinline__ row_steps(const call &a, const key_task &my$(stays and ", i32 before_, i32 round_" or ""))
-      : visit(range_rows(a, sequence_of(a, my.head), my.j0)), head(my.head), steps((visit.last - visit.first) * (a.h / a.hk)),
+      : visit($(both_ways and "directed(range_rows(a, sequence_of(a, my.head), my.j0), my.reversed)" or "range_rows(a, sequence_of(a, my.head), my.j0)")), head(my.head), steps((visit.last - visit.first) * (a.h / a.hk)),
         tiles($(in_line and "row_line(a).all" or "ceil_div(a.q, Br)"))$(in_line and not steps_parted and ", number(first_number(a, my.head))" or "")$(batch_kept and ", batch(i32(anew(my.head / a.h)))" or "")$(stays and ", before(before_), round(round_)" or "")
   {$(steps_parted and "\n    take_part(*this, my);" or "")$(steps_parted and in_line and "\n    number = first_number(a, head);" or "")
   }
@@ -146,11 +152,14 @@ struct row_step {
 % else
   i32 head, tile$(in_line and ", first" or "");$(in_line and " // the number of the head's first tile" or "")
   __device__ __forceinline__ explicit row_step(const row_steps &from_) : from(from_), head(from_.head), tile(from_.$(loose and "visit.last - 1" or steps_parted and "first" or "visit.first"))$(in_line and ", first(from_.number)" or "") {}
+% if both_ways then
+  __device__ __forceinline__ i32 row_tile() const { return $(this_tile); }
+% end
   // Among the tiles of all heads and batches, each a block of `prepare`.
-  __device__ __forceinline__ i32 number() const { return $(in_line and "first" or "head * from.tiles") + tile; }
+  __device__ __forceinline__ i32 number() const { return $(in_line and "first" or "head * from.tiles") + $(this_tile); }
   __device__ __forceinline__ rows_at at(const call &a) const
   {
-    return {$(rows_told and "told_rows_of(from.round, head - from.head)" or batch_kept and "sequence{from.batch, head - from.batch * a.h, 0, a.q, a.k}" or (scored and "rows" or "sequence_of") .. "(a, head)"), tile * Br, is_cut(from.visit, tile)};
+    return {$(rows_told and "told_rows_of(from.round, head - from.head)" or batch_kept and "sequence{from.batch, head - from.batch * a.h, 0, a.q, a.k}" or (scored and "rows" or "sequence_of") .. "(a, head)"), $(this_tile) * Br, is_cut(from.visit, $(this_tile))};
   }
   __device__ __forceinline__ void go_on()
   {
@@ -168,7 +177,7 @@ struct row_step {
   // clocks at d 64 and 180 of 4,060 at d 128 (H = 2, H200).
   __device__ __forceinline__ rows_at cut_at(const call &a) const
   {
-    const bool cut = is_cut(from.visit, $(listed and "n" or "tile"));
+    const bool cut = is_cut(from.visit, $(listed and "n" or this_tile));
     return cut ? at(a) : rows_at{{}, 0, false};
   }
 % end

@@ -116,11 +116,12 @@ function ws.words(c, p, of, own)
   local copier, computer = ws.registers_of(of.all, of.biases, of.stays, p)
   local in_order = ordered(p, of)
   local last_first = in_order and p.has.det or false
+  local both_ways = last_first and p.uneven and not of.stays
   local words = { libs = libs("lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh",
       "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_drop.cuh", "lib/ws_sums.cuh", "lib/ws_turns.cuh", "lib/ws_tails.cuh", "lib/ws_slices.cuh", "lib/ws_told.cuh", "lib/ws_steps_told.cuh", "lib/ws_stays.cuh", "lib/ws_cluster.cuh", "lib/ws_pairs.cuh", "lib/ws_parts.cuh", "lib/launches.cuh"),
     dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
     LD_threads = "prepare_threads", LD_apart = true, producer_registers = copier, consumer_registers = computer, P_shared = false, Q_held = false,
-    turns = "none", schedule = "in_flight", stores_later = true, stores_tails = p.ragged, storing_lane = of.stays and "lane_again()" or "thread_id() % 32", stays = of.stays or false, owns = of.owns or false, lays = of.lays or false, settles = of.owns or of.settles or false, draws = draws(of), ordered = in_order, last_first = last_first, draws_late = draws(of) and last_first and p.uneven or false, loose = in_order and not last_first, partial = of.partial or false, halves = of.halves or false,
+    turns = "none", schedule = "in_flight", stores_later = true, stores_tails = p.ragged, storing_lane = of.stays and "lane_again()" or "thread_id() % 32", stays = of.stays or false, owns = of.owns or false, lays = of.lays or false, settles = of.owns or of.settles or false, draws = draws(of), ordered = in_order, last_first = last_first, both_ways = both_ways, this_tile = both_ways and "(tile ^ tile >> 31)" or "tile", draws_late = draws(of) and last_first and p.uneven or false, loose = in_order and not last_first, partial = of.partial or false, halves = of.halves or false,
     K_boxes = of.halves and "2" or "boxes", copied_K = of.halves and "2, share_of_dQ::width" or "boxes",
     block = in_order and (of.paired and "begun_pair(counts)" or "begun_block(counts)") or of.paired and "i32(block_id()) / 2" or "i32(block_id())", paired = of.paired or false, shares = of.shares or false, read_by = of.shares and "release_both" or "release", own_groups = of.paired and "1" or "consumers",
     take_counts = counted(p, of) and ", i32 *counts" or "", and_counts = counted(p, of) and ", counts" or "" }
@@ -128,7 +129,8 @@ function ws.words(c, p, of, own)
   slopes.words(words, own.slopes, p.words.c_of_call)
   bias.words(words, of.biases or false, "Q")
   simt.tile_words(parts.words(words, of), p)
-  if in_order then words.together = string.format(last_first and "max(1, %s)" or "min(Z, 1 + %s)", simt.heads_in_L2(32)) end
+  local fit, heads = simt.heads_in_L2(32), words.in_line and "a.hk" or "a.b * a.hk"
+  if in_order then words.together = string.format(last_first and "max(1, %s)" or "min(Z, 1 + %s)", both_ways and string.format("min(%s, (%s + 1) / 2)", fit, heads) or fit) end
   words.has_rows = string.format("has_rows(a, {%s, %s})", words.tile_head, words.tile_row)
   words.sum_dQ = of.owns and "settle_dQ(my, number, dQ)" or of.settles and "settle_in_turn(my, n - 1, number, dQ)"
     or in_order and string.format("add_in_turn(0, n - 1, my.sums(number), dQ%s%s)", of.lays and ", my.comes_first(number)" or "", of.partial and ", my.some()" or "")

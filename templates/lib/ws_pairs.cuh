@@ -57,9 +57,12 @@ template <i32 group> struct quarter_of_dQ {
   const call &a;
   i32 tiles, ended; // tiles of Q of a head; those that see no later keys
   bool is_first; // whether no earlier keys are
+%  if both_ways then
+  bool reversed;
+%  end
   __device__ __forceinline__ quarter_of_dQ(float *all, const call &a_, const key_task &my, const row_steps &from)
       : dQ_all(all), column(group == 0 ? own_rank() * (64 * (boxes - 1)) : 64 + own_rank() * width), a(a_), tiles(from.tiles),
-        ended(first_behind(a_, my, from)), is_first(my.j0 < Bc)
+        ended(first_behind(a_, my, from)), is_first(my.j0 < Bc)$(both_ways and ", reversed(my.reversed)" or "")
   {
   }
 % else

@@ -235,7 +235,9 @@ $(paired and "template <class Share, class Acc> " or "")__device__ __forceinline
   const i32 lane = thread_id() % 32, tile = i32(u32(number) % u32(my.tiles));
   quad *const sums = (quad *)my.sums(number) + lane;
 % local is_part, comes_later = "tile >= my.ended", "!my.is_first"
-% if last_first then
+% if both_ways then
+%   is_part, comes_later = "my.reversed ? tile >= my.ended : !my.is_first", "my.reversed ? !my.is_first : tile >= my.ended"
+% elseif last_first then
 %   is_part, comes_later = comes_later, is_part
 % end
   if ($(is_part)) {
@@ -271,8 +273,12 @@ $(partial and "        if (c / 2 * 8 < my.some())\n  " or "")        sums[c / 2 
 //: settle_unseen -- dQ = 0 of the tiles of Q that see no key: under a causal mask, where keys are fewer, they come first$(stays and not owns and ". A block may have drawn none" or "")
 $(paired and "template <class Share> " or "")__device__ __forceinline__ void settle_unseen(const $(paired and "Share" or "share_of_dQ") &my, const row_steps &from)
 {
-  for (i32 x = 0; my.is_first$(stays and not owns and " && from.steps > 0" or "") && x < from.visit.first * (my.a.h / my.a.hk); x++) {
+% local first = both_ways and "first" or "from.visit.first"
+% if both_ways then
+  const i32 first = my.reversed ? -from.visit.last : from.visit.first;
+% end
+  for (i32 x = 0; my.is_first$(stays and not owns and " && from.steps > 0" or "") && x < $(first) * (my.a.h / my.a.hk); x++) {
     $(paired and "acc<Bc, Share::width>" or "dQ_part") none = {};
-    settle_dQ(my, (from.head + x / from.visit.first) * from.tiles + x % from.visit.first, none);
+    settle_dQ(my, (from.head + x / $(first)) * from.tiles + x % $(first), none);
   }
 }

@@ -11,7 +11,7 @@ struct share_of_dQ {
 % if lays or settles and not owns then
 %  if last_first then
   // Blocks of a head come one after another, those of the last keys first: who comes first at a tile of Q, which sees no later keys, lays
-  // its part down$(settles and ", and those of the first keys round the whole" or "").
+  // its part down$(settles and ", and those of the first keys round the whole" or "").$(both_ways and " Of the last heads it is the other way round." or "")
 %  else
   // Those of the first keys lay their part down, and those of the last keys round the whole.
 %  end
@@ -19,16 +19,16 @@ struct share_of_dQ {
   const call &a;
 %  end
   i32 tiles, ended; // tiles of Q of a head; those that see no later keys
-%  if settles then
-  bool is_first;
+%  if settles or both_ways then
+  bool is_first;$(both_ways and " // whether it has the first keys\n  bool reversed;" or "")
 %  end
   __device__ __forceinline__ void come(const key_task &my, const row_steps &from$(settles and "" or ", const call &a"))
   {
-    $(settles and "is_first = my.j0 == 0;\n    " or "")tiles = from.tiles;
+    $((settles or both_ways) and "is_first = my.j0 == 0;\n    " or "")$(both_ways and "reversed = my.reversed;\n    " or "")tiles = from.tiles;
     ended = my.j0 + Bc < a.k ? range_rows(a, sequence_of(a, my.head), my.j0 + Bc).first : tiles;
   }
 %  if lays then
-  __device__ __forceinline__ bool comes_first(i32 number) const { return i32(u32(number) % u32(tiles)) < ended; }
+  __device__ __forceinline__ bool comes_first(i32 number) const { return $(both_ways and "reversed ? is_first : " or "")i32(u32(number) % u32(tiles)) < ended; }
 %  end
 % end
 % if stays then

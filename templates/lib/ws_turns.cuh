@@ -5,7 +5,7 @@
 // else needs awaits that so many have added as must have, lets those that compute add, and counts up.
 % if last_first then
 // Blocks of later keys begin earlier, and each with the first tile that sees its keys: under a causal mask it is from the start as many tiles behind
-// the one before as their keys are, and without one soon a step, so hardly one waits.
+// the one before as their keys are, and without one soon a step, so hardly one waits.$(both_ways and " Of the last heads it is the other way round." or "")
 % else
 // Blocks of earlier keys begin earlier and go through the tiles in the same order, the last first: these all see under a causal mask, too.
 % end
@@ -39,6 +39,12 @@ __device__ __forceinline__ i32 tiles_behind(const call &a, const sequence &at, c
   return range(a, at, tile * Br).last - 1 - my.j0 / Bc;
 }
 
+//: tiles_ahead -- those ahead of it
+__device__ __forceinline__ i32 tiles_ahead(const call &a, const sequence &at, const key_task &my, i32 tile)
+{
+  return my.j0 / Bc - range(a, at, tile * Br).first;
+}
+
 //: count_turn -- the warpgroup has added the dQ of the n-th step: the next block may
 __device__ __forceinline__ void count_turn(i32 which, i32 n, i32 *count)
 {
@@ -59,7 +65,7 @@ __device__ __forceinline__ void keep_turns_of(const call &a, i32 *counts, const 
 % end
   for (; n < from.before + from.steps; n++) {
     i32 *const count = counts + 4 + of.number() * i64($(paired and "adders" or "sharers")) + which$(paired and " + own_rank() * sharers" or "");
-    const i32 earlier = $(last_first and "tiles_behind(a, at, my, of.tile)" or "of.tile < ended ? my.j0 / Bc : my.j0 >" .. (paired and "= Bc" or " 0")), let = turn + step_of<2>(n).slot * sharers + which;
+    const i32 earlier = $(both_ways and "my.reversed ? tiles_ahead(a, at, my, of.row_tile()) : tiles_behind(a, at, my, of.row_tile())" or last_first and "tiles_behind(a, at, my, of.tile)" or "of.tile < ended ? my.j0 / Bc : my.j0 >" .. (paired and "= Bc" or " 0")), let = turn + step_of<2>(n).slot * sharers + which;
     const bool is_let = $(loose and "has_reached" or "count_is")(count, earlier);
     if (is_let)
       barrier_arrive(barrier_at(let));
