@@ -266,6 +266,8 @@ static const defect defects[] = {
     /* turns: each is given, each is passed on */
     {HELD, "barrier_arrive(barrier_at(let));", "", DET, EMU_DEADLOCK, RING, "barrier_passed("},
     {HELD, "release(added + at.slot * sharers + which);", "", DET, EMU_DEADLOCK, RING, "barrier_passed("},
+    {HELD, "copies_fence(); // a copy writes there next", "", DET, EMU_UNFENCED, GRAD, "copy_bulk("},
+    {COUPLE, "copies_fence(); // a copy writes there next", "", PAIR_DET, EMU_UNFENCED, GRAD, "copy_bulk("},
     {HELD, "count_up(count);", "", DET, EMU_DEADLOCK, TURNS, "await_count("},
     {STAY, "count_up(count);", "", STAY_DET, EMU_DEADLOCK, TURNS, "await_count("},
     {STAY, "(ceil_div(a.k, Bc) - 1 - mine.nth)", "mine.nth", STAY_DET, EMU_DEADLOCK, TURNS, "await_count("},

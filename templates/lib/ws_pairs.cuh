@@ -6,14 +6,13 @@
 __device__ __forceinline__ i32 begun_pair(i32 *counts)
 {
   await_last();
-  float *const place = (float *)(shared_memory() + at_LD);
+  float *const places = (float *)(shared_memory() + at_LD); // of the first block, one for each to read
   if (thread_id() == 0 && own_rank() == 0) {
-    const float number = __int_as_float(atomic_add(counts, 1));
-    *place = number;
-    *peer(place, 1) = number;
+    places[0] = places[1] = __int_as_float(atomic_add(counts, 1));
+    copies_fence(); // a copy writes there next
   }
   meet_other();
-  return __float_as_int(*place);
+  return __float_as_int(*peer(places + own_rank(), 0));
 }
 
 //: own_dS -- where this block's part of the n-th dS lies, and P before

@@ -67,16 +67,9 @@ static void met(emu_block *first)
 {
   emu_now->report->barriers++;
   first->at_cluster = 0;
-  bool clocks = false;
   for (emu_block *b = first; b < first + emu_now->cluster; b++)
-    clocks |= b->side && b->side->in_use;
-  for (emu_block *b = first; b < first + emu_now->cluster; b++)
-    if (clocks)
-      emu_clocks_need(b);
-    else
-      emu_memory_age(emu_now->memory, b->shared, b->shared_size);
-  if (clocks)
-    emu_clocks_met_all(first, emu_now->cluster);
+    emu_clocks_need(b);
+  emu_clocks_met_all(first, emu_now->cluster);
   for (emu_block *b = first; b < first + emu_now->cluster; b++) {
     for (int i = 0; i < b->threads; i++) {
       b->thread[i].arrived = false;
