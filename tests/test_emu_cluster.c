@@ -49,6 +49,27 @@ static void numbers_of_both_are_summed(void **state)
   }
 }
 
+/* Of device memory, and with no barrier in shared memory. */
+static void what_one_wrote_before_they_met_another_reads(void **state)
+{
+  (void)state;
+  for (int met = 0; met < 2; met++) {
+    emu_options options = options_of(0, 1);
+    bench b = bench_open();
+    emu_report r =
+        run_blocks(&b,
+                   met ? KERNEL("const i32 r = i32(block_id()) % 2; if (t == 0 && r == 0) a.v[0] = 7;" MEET
+                                "if (t == 0 && r == 1) a.v[1] = a.v[0];")
+                       : KERNEL("const i32 r = i32(block_id()) % 2; if (t == 0 && r == 0) a.v[0] = 7;"
+                                "if (t == 0 && r == 1) a.v[1] = a.v[0];"),
+                   2, THREADS, SHARED, &options);
+    if (met)
+      assert_int_equal(b.a.v[1], 7);
+    assert_int_equal(r.findings > 0, !met);
+    emu_close(b.e);
+  }
+}
+
 static const miss misses[] = {
     {EXCHANGE("block_sync();", AWAIT, FENCE, SYNC, SEND, ANNOUNCED, SEE, TELL, MEET), THREADS, EMU_RACE, 0,
      "shared memory[8192], which thread 0 of block"},
@@ -101,6 +122,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(numbers_of_both_are_summed),
+      cmocka_unit_test(what_one_wrote_before_they_met_another_reads),
       cmocka_unit_test(every_part_is_missed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
