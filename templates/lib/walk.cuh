@@ -54,6 +54,12 @@ __device__ __forceinline__ key_task key_task_of(const call &a, i32 block)
 % end
 }
 
+//: directed -- tiles that come from the last one on are counted upwards, too: as the complement of their number, which is below 0
+__device__ __forceinline__ spans directed(const spans &visit, bool reversed)
+{
+  return reversed ? spans{-visit.last, visit.free, visit.full, -visit.first} : visit;
+}
+
 //: sequence_behind -- that of a query head so many behind the first of those that share K and V: what divides hangs on the first alone
 __device__ __forceinline__ sequence sequence_behind(const call &a, i32 first, i32 more)
 {

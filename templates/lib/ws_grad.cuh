@@ -60,8 +60,7 @@ template <class Place> __device__ __forceinline__ void await_full(i32 first, con
     wait(first + at.slot, at.parity);
 }
 
-//: see_full -- that a tile is here which another warpgroup, whose word came first, has waited for: what copies wrote each
-// asks for that reads it
+//: see_full -- that a tile is here which another warpgroup, whose word came first, has waited for: what copies wrote each asks for that reads it
 __device__ __forceinline__ void see_full(i32 which, u32 parity)
 {
   while (!barrier_passed(barrier_at(which), parity)) {
@@ -73,12 +72,6 @@ __device__ __forceinline__ void release_Q(i32 n)
 {
 $(steps_told and "  warp_sync(); // what was told last all lanes have read\n" or "")  if (n >= 0)
     $(read_by)(Q_free + Q_place_of(n).slot);
-}
-
-//: directed -- tiles that come from the last one on are counted upwards, too: as the complement of their number, which is below 0
-__device__ __forceinline__ spans directed(const spans &visit, bool reversed)
-{
-  return reversed ? spans{-visit.last, visit.free, visit.full, -visit.first} : visit;
 }
 
 //: row_steps -- the tiles of Q that see a tile of keys, head after head of those that share it: one step each
