@@ -60,7 +60,7 @@ local function plain(p) return not p.scored and bare(p) end
 -- Whether it may have an order of its sums (det), too.
 local function masked(p) return not (p.scored or p.has.drop or p.has.bs or p.has.dbias) end
 
--- Whether an SM gets four tiles of keys or more. With one or two, 16 heads, blocks that stay took 0.0532 ms for 0.0496 (1,024 keys) and 0.1065
+-- Whether an SM gets so many tiles of keys; many are four or more. With one or two, 16 heads, blocks that stay took 0.0532 ms for 0.0496 (1,024 keys) and 0.1065
 -- for 0.1043 (2,048) at d 128, causal; at d 64 0.0334 for 0.0326 and 0.0595 for 0.0613, causal, and 0.1005 for 0.0981 (2,048, full).
 local function has_tiles(p, g, each) return p.b * p.hk * ceil_div(p.k, 128) >= each * g.sms end
 local function has_many_tiles(p, g) return has_tiles(p, g, 4) end

@@ -49,20 +49,18 @@ static void numbers_of_both_are_summed(void **state)
   }
 }
 
-/* Of device memory, and with no barrier in shared memory. */
+/* One block writes device memory, the other reads it: with no barrier in shared memory. */
+#define HANDED(meet)                                                                                         \
+  KERNEL("const i32 r = i32(block_id()) % 2; if (t == 0 && r == 0) a.v[0] = 7;\n" meet                       \
+         "\nif (t == 0 && r == 1) a.v[1] = a.v[0];")
+
 static void what_one_wrote_before_they_met_another_reads(void **state)
 {
   (void)state;
   for (int met = 0; met < 2; met++) {
     emu_options options = options_of(0, 1);
     bench b = bench_open();
-    emu_report r =
-        run_blocks(&b,
-                   met ? KERNEL("const i32 r = i32(block_id()) % 2; if (t == 0 && r == 0) a.v[0] = 7;" MEET
-                                "if (t == 0 && r == 1) a.v[1] = a.v[0];")
-                       : KERNEL("const i32 r = i32(block_id()) % 2; if (t == 0 && r == 0) a.v[0] = 7;"
-                                "if (t == 0 && r == 1) a.v[1] = a.v[0];"),
-                   2, THREADS, SHARED, &options);
+    emu_report r = run_blocks(&b, met ? HANDED(MEET) : HANDED(""), 2, THREADS, SHARED, &options);
     if (met)
       assert_int_equal(b.a.v[1], 7);
     assert_int_equal(r.findings > 0, !met);

@@ -143,6 +143,7 @@ function simt.tile_words(words, p)
   local in_line = simt.is_in_line(p)
   words.together = p.has.det and string.format("max(Z, %s)", simt.heads_in_L2(p.uneven and 64 or 32)) or "Z"
   words.steps_parted, words.last_first, words.both_ways = words.steps_parted or false, words.last_first or false, words.both_ways or false
+  words.key_heads = in_line and "a.hk" or "a.b * a.hk" -- a line has the tiles of all batches
   words.in_line, words.tile_head, words.tile_row = in_line, in_line and "my.head" or "tile / Tr", in_line and "my.i0" or "tile % Tr * Br"
   function words.tile_of_block(more)
     return in_line and string.format("const i32 tile = i32(block_id())%s;\n  const task my = row_task_of(a, tile);", more)

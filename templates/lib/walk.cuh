@@ -25,8 +25,8 @@ struct key_task {
 // 16384 keys: 5.36 ms with four heads, 5.47 with two, 5.78 with eight; first keys first, from the last rows on, 5.72 with eight, 5.83 with 32
 % end
 % if both_ways then
-// The last heads that go together go the other way, so that the longest tiles are not left for the end. Their blocks begin one after another, as
-// others end, and so are behind each other as well
+// The last group of heads goes the other way, so that the longest tiles are not left for the end. By then blocks begin one after another, as others
+// end, so hardly one waits there either
 % end
 __device__ __forceinline__ key_task key_task_of(const call &a, i32 block)
 {
@@ -34,13 +34,12 @@ __device__ __forceinline__ key_task key_task_of(const call &a, i32 block)
   const line<Bc> keys(key_line(a));
 % end
 % local by, tiles = steps_parted and " * parts" or "", in_line and "keys.all" or "ceil_div(a.k, Bc)"
-% local heads = in_line and "a.hk" or "a.b * a.hk"
 % if both_ways then
   const i32 most = $(together);
-  const portion mine = portion_of(block, $(heads), $(tiles), most);
-  const bool reversed = mine.head >= max(most, $(heads) - most);
+  const portion mine = portion_of(block, $(key_heads), $(tiles), most);
+  const bool reversed = mine.head >= max(most, $(key_heads) - most);
 % else
-  const portion mine = portion_of(block, $(heads)$(by), $(tiles), $(together));
+  const portion mine = portion_of(block, $(key_heads)$(by), $(tiles), $(together));
 % end
 % local head, nth, which = "mine.head", both_ways and "(reversed ? mine.nth : " .. tiles .. " - 1 - mine.nth)" or last_first and "(" .. tiles .. " - 1 - mine.nth)" or "mine.nth", both_ways and ", reversed" or ""
 % if steps_parted then

@@ -129,8 +129,8 @@ function ws.words(c, p, of, own)
   slopes.words(words, own.slopes, p.words.c_of_call)
   bias.words(words, of.biases or false, "Q")
   simt.tile_words(parts.words(words, of), p)
-  local fit, heads = simt.heads_in_L2(32), words.in_line and "a.hk" or "a.b * a.hk"
-  if in_order then words.together = string.format(last_first and "max(1, %s)" or "min(Z, 1 + %s)", both_ways and string.format("min(%s, (%s + 1) / 2)", fit, heads) or fit) end
+  local fit = string.format(both_ways and "min(%s, (%s + 1) / 2)" or "%s", simt.heads_in_L2(32), words.key_heads)
+  if in_order then words.together = string.format(last_first and "max(1, %s)" or "min(Z, 1 + %s)", fit) end
   words.has_rows = string.format("has_rows(a, {%s, %s})", words.tile_head, words.tile_row)
   words.sum_dQ = of.owns and "settle_dQ(my, number, dQ)" or of.settles and "settle_in_turn(my, n - 1, number, dQ)"
     or in_order and string.format("add_in_turn(0, n - 1, my.sums(number), dQ%s%s)", of.lays and ", my.comes_first(number)" or "", of.partial and ", my.some()" or "")

@@ -72,7 +72,7 @@ $(listed and "  const i32 *lists;\n" or "")$(draws and "  i32 number; // among t
     from = row_steps(a, my, from.before + from.steps, next_round());
   }
 % else
-  __device__ __forceinline__ i32 all() const { return $(in_line and "a.hk * key_line(a).all" or "a.b * a.hk * ceil_div(a.k, Bc)"); }
+  __device__ __forceinline__ i32 all() const { return $(key_heads) * $(in_line and "key_line(a).all" or "ceil_div(a.k, Bc)"); }
   __device__ __forceinline__ bool is_one() const { return number < all(); }
 %  if not draws_late then
   __device__ __forceinline__ bool are_few_left() const { return number + 2 * grid_size() >= all(); } // two rounds of the grid draw the rest
