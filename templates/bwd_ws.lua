@@ -37,7 +37,7 @@ end
 local function of(c, p)
   local own, K, V = consumers(c), held(c, p)
   return { groups = own, all = own, Q = c.s + c.S, dO = c.s, dS = c.t, P = 0, dQ = c.R == 0 and own * 256 * dQ_columns(c, p) or 0,
-    row_readers = own, dS_readers = own, sums = sums(c, p), partial = c.Br ~= c.Bc and sums(c, p) < dQ_made(c, p), halves = c.C == 1, made = dQ_made(c, p), stays = c.H > 0, owns = c.H == 1, lays = c.T == 1, settles = c.T == 2, parts = c.G, biases = c.B == 1, lots = p.has.drop and not (p.has.softcap or p.has.dbias) and c.B == 0 and c.S == 0,
+    row_readers = own, dS_readers = own, sums = sums(c, p), partial = c.Br ~= c.Bc and sums(c, p) < dQ_made(c, p), halves = c.C == 1, made = dQ_made(c, p), stays = c.H > 0, owns = c.H == 1, lays = c.T == 1, settles = c.T >= 2, last_first = c.T == 3, parts = c.G, biases = c.B == 1, lots = p.has.drop and not (p.has.softcap or p.has.dbias) and c.B == 0 and c.S == 0,
     tells = c.S == 0 and c.H == 0 and p.ragged and not (ws.listed(p) or p.scored or p.has.drop), turned = dQ_share(c, p) == "turned", K_held = K, V_held = V }
 end
 local function shared(c, p) return ws.places(c, p, of(c, p)).last end
@@ -96,10 +96,17 @@ end
 local function rounds_well(p, g) return stays_in_order(p, g) and p.k <= (p.d > 96 and 1024 or p.uneven and 2048 or 512) end
 local function lays_well(p, g) return stays_in_order(p, g) and not p.uneven and p.k <= 1024 end
 
--- And without det, of 512 keys and as many heads begun together as L2 has room for: d 64 full 6 % less than whole heads, d 128 causal 5 %, d 96
--- 4 %, causal 11 % (d 64 causal 2 % more).
+-- And without det, with as many heads begun together as L2 has room for: at 512 keys d 64 full 6 % less than whole heads, d 128 causal 5 %, d 96
+-- 4 %, causal 11 % (d 64 causal 2 % more); causal d 128 3 % at 647 and 768, d 96 4 % at 802. With the last keys first (T = 3), which begin with blocks of few
+-- steps and lose where tiles are few: d 64, causal, 9, 5 and 2 % at 768, 1024 and 1280 (T = 2: 5 and 2 %), d 96 2 % at 1024; level at 512, and d 128 at 1024 4 % more.
+local function rounds_plainly(p) return plain(p) and not (p.has.w or p.by_batch or p.has.iv) end
 local function rounds_loosely(p, g)
-  return plain(p) and has_many_tiles(p, g) and not (p.has.w or p.by_batch or p.has.iv) and p.k <= 512 and not (p.d <= 64 and p.uneven)
+  return rounds_plainly(p) and has_many_tiles(p, g) and p.k <= (p.uneven and 832 or 512) and not (p.d <= 64 and p.uneven)
+end
+local function rounds_last_first(p, g)
+  local above, most = 832, p.d <= 96 and 1024 or 0
+  if p.d <= 64 then above, most = 512, 1280 end
+  return rounds_plainly(p) and p.uneven and has_tiles(p, g, 8) and p.k > above and p.k <= most
 end
 
 -- Whether a call has dropout, and nothing beside it but its mask.
@@ -164,7 +171,7 @@ return {
     { "K", { 0, 1 }, "1 = of K, then of V, registers hold what they have room for", unsaid = 0 },
     { "E", { 0, 1 }, "1 = LSE and D are loaded while S and dP are awaited", unsaid = 0 },
     { "H", { 0, 1, 2 }, "a block has 0 = a tile of keys, 1 = all those of a head, whose dQ it sums itself, 2 = one tile after another", unsaid = 0 },
-    { "T", { 0, 1, 2 }, "the sums of dQ are 0 = cleared and rounded by launches of their own, 1 = with det laid down by the first block that adds, 2 = laid down by the first and rounded by the last", unsaid = 0 },
+    { "T", { 0, 1, 2, 3 }, "the sums of dQ are 0 = cleared and rounded by launches of their own, 1 = with det laid down by the first block that adds, 2 = laid down by the first and rounded by the last, 3 = the same, and under a mask the last keys come first", unsaid = 0 },
     { "B", { 0, 1 }, "a bias comes 0 = to each thread by loads of its own, 1 = by way of shared memory, brought by warps that copy nothing else", unsaid = 0 },
     { "C", { 0, 1 }, "of dQ each warpgroup makes 0 = its rows, or whole boxes of columns, 1 = half of the columns", unsaid = 0 },
     { "G", { 1, 2, 4, 8 }, "blocks that have a tile of keys together, each some of its steps, the last of which has the sums of all", unsaid = 1 },
@@ -183,6 +190,7 @@ return {
     { function(c, p) return c.R == 1 or not p.has.det and c.T == 0 end, "in order registers are added: copies would be awaited by the warps that compute" },
     { function(c, p) return c.T == 0 or c.H ~= 1 end, "who has all of a head lays dQ down and rounds it anyhow" },
     { function(c, p) return c.T ~= 1 or p.has.det end, "to lay dQ down alone gains where blocks add in turns" },
+    { function(c, p) return c.T ~= 3 or p.uneven and not p.has.det end, "without a mask either way is the same, and det has that order" },
     { function(c, p) return c.T < 2 or dQ_share(c, p) ~= "turned" end, "who rounds has rows or columns of dQ, not of dQ^T" },
     { function(c, p) return c.T == 0 or not (p.cut.left or p.has.bs or p.has.iv or p.by_batch) end, "which block is the first and which the last at a tile of dQ is known where all rows that see a key see the first" },
     { function(c, p) return c.H == 0 or c.R == 1 and c.O == 1 end, "where a block stays, dQ is added from registers, a step late as dK is" },
@@ -229,6 +237,8 @@ return {
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, most = 128, parted = true },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 2, most = 64, Z = { 64 }, meant = rounds_loosely },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 2, most = 128, Z = { 64 }, meant = rounds_loosely },
+    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 3, most = 64, Z = { 64 }, meant = rounds_last_first },
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 3, most = 128, Z = { 64 }, meant = rounds_last_first },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 1, most = 64, meant = function(p, g) return plain(p) and few_keys(p, g) end },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 1, most = 128, meant = function(p, g) return plain(p) and few_keys(p, g) end },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, H = 1, most = 64, meant = few_keys },

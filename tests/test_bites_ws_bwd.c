@@ -39,6 +39,8 @@
 #define KEPT        "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-K1"
 #define LAID        "bwd_ws:Br128-Bc128-s2-t2-S0-R1-Z1-T1"
 #define ROUNDED     "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-H2-T2"
+#define LAST_FIRST  "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-H2-T3"
+#define BOTH_ENDS   "bwd_ws:Br64-Bc128-s2-t2-S1-R1-Z1-T3"
 #define SLICES      "bwd_ws:Br80-Bc128-s2-t2-S0-R1-Z1-O1-E1"
 #define PARTED      "bwd_ws:Br64-Bc128-s2-t2-S1-R1-Z1-G2"
 #define PARTED_PAIR "bwd_pair:Br64-s2-o2-t2-Z1-G2"
@@ -79,7 +81,8 @@ static const struct {
 enum { SCHEDULES = sizeof schedules / sizeof *schedules };
 
 /* Without an order. */
-#define LOOSE "bwd-f16-b1-h1-q130-k500-d64 all gpu=H200 sms=4"
+#define LOOSE     "bwd-f16-b1-h1-q130-k500-d64 all gpu=H200 sms=4"
+#define LOOSE_CUT "bwd-f16-b2-h1-q300-k300-d64-causal all gpu=H200 sms=4"
 /* The second warpgroup has but half the columns of dQ. */
 #define PARTIAL "bwd-bf16-b1-h1-q130-k150-d96 all gpu=H200 sms=2"
 
@@ -305,6 +308,12 @@ static const defect defects[] = {
     {ROUNDED, "of.tile < ended ? my.j0 / Bc : my.j0 > 0", "of.tile < ended ? my.j0 / Bc : 0", LOOSE,
      EMU_UNINITIALISED, SUMS, "reduce_add4("},
     {ROUNDED, "if (count != nullptr) count_up(count);", "", LOOSE, EMU_DEADLOCK, TURNS, "await_reached("},
+    {LAST_FIRST, "comes_last ? all : min(all, 1)", "comes_last ? all : 0", LOOSE_CUT, EMU_UNINITIALISED, SUMS,
+     "reduce_add4("},
+    {LAST_FIRST, "comes_last = my.j0 < Bc", "comes_last = my.j0 >= Bc", LOOSE_CUT, EMU_DEADLOCK, TURNS,
+     "await_reached("},
+    {BOTH_ENDS, "my.reversed ? tiles_behind(a, at, my, of.row_tile()) == 0 : my.j0 < Bc", "my.j0 < Bc",
+     LOOSE_CUT, EMU_DEADLOCK, TURNS, "await_reached("},
     /* of columns that K has not */
     {HELD, "min(width, Ds - column)", "width", PARTIAL, EMU_OUT_OF_BOUNDS, SUMS, "reduce_add4("},
     /* parted tiles: which steps a block has, whose sums are laid where, and who adds them up, when */

@@ -144,7 +144,7 @@ struct row_step {
   __device__ __forceinline__ void go_on() { listed = listed_tile(from.visit, ++n); }
 % else
   i32 head, tile$(in_line and ", first" or "");$(in_line and " // the number of the head's first tile" or "")
-  __device__ __forceinline__ explicit row_step(const row_steps &from_) : from(from_), head(from_.head), tile(from_.$(loose and "visit.last - 1" or steps_parted and "first" or "visit.first"))$(in_line and ", first(from_.number)" or "") {}
+  __device__ __forceinline__ explicit row_step(const row_steps &from_) : from(from_), head(from_.head), tile(from_.$(backwards and "visit.last - 1" or steps_parted and "first" or "visit.first"))$(in_line and ", first(from_.number)" or "") {}
 % if both_ways then
   __device__ __forceinline__ i32 row_tile() const { return $(this_tile); }
 % end
@@ -156,8 +156,8 @@ struct row_step {
   }
   __device__ __forceinline__ void go_on()
   {
-    if ($(loose and "--tile < from.visit.first" or "++tile == from.visit.last")) {
-      tile = from.visit.$(loose and "last - 1" or "first");
+    if ($(backwards and "--tile < from.visit.first" or "++tile == from.visit.last")) {
+      tile = from.visit.$(backwards and "last - 1" or "first");
       head++;
 % if in_line then
       first += from.tiles;

@@ -10,7 +10,7 @@
 --   biases   whether biases come by way of shared memory, a tile with each of Q
 --   K_held, V_held   slices of 16 columns of each in registers, where there are any
 --   lays     whether of blocks that add in turns the first lays dQ down; settles: and the last rounds it, which without det
---            is all the order there is
+--            is all the order there is; last_first: where that begins with the last keys, as det does
 --   stays    whether a block stays for many tiles of keys, with places for two; owns: and has whole heads, whose dQ it sums
 --   tells    whether who copies a tile of Q tells those that compute which it is: they need not count, nor ask for lengths
 --   row_readers, dS_readers   warpgroups that read a tile of Q or dO, of dS; parts: blocks that have a tile of keys together (ws_parts.lua)
@@ -115,13 +115,13 @@ end
 function ws.words(c, p, of, own)
   local copier, computer = ws.registers_of(of.all, of.biases, of.stays, p)
   local in_order = ordered(p, of)
-  local last_first = in_order and p.has.det or false
+  local last_first = in_order and (p.has.det or of.last_first) or false
   local both_ways = last_first and p.uneven and not of.stays
   local words = { libs = libs("lib/softmax.cuh", "lib/fragments.cuh", "lib/ring.cuh",
       "lib/ws.cuh", "lib/half.cuh", "lib/grad.cuh", "lib/walk.cuh", "lib/ws_grad.cuh", "lib/ws_grad_steps.cuh", "lib/ws_drop.cuh", "lib/ws_sums.cuh", "lib/ws_turns.cuh", "lib/ws_tails.cuh", "lib/ws_slices.cuh", "lib/ws_told.cuh", "lib/ws_steps_told.cuh", "lib/ws_stays.cuh", "lib/ws_cluster.cuh", "lib/ws_pairs.cuh", "lib/ws_parts.cuh", "lib/launches.cuh"),
     dtype = p.dtype, slices = 1, packed = false, parted = false, drawn = false, aligned = 16, overlaps = true, travels = false,
     LD_threads = "prepare_threads", LD_apart = true, producer_registers = copier, consumer_registers = computer, P_shared = false, Q_held = false,
-    turns = "none", schedule = "in_flight", stores_later = true, stores_tails = p.ragged, storing_lane = of.stays and "lane_again()" or "thread_id() % 32", stays = of.stays or false, owns = of.owns or false, lays = of.lays or false, settles = of.owns or of.settles or false, draws = draws(of), ordered = in_order, last_first = last_first, both_ways = both_ways, this_tile = both_ways and "(tile ^ tile >> 31)" or "tile", draws_late = draws(of) and last_first and p.uneven or false, loose = in_order and not last_first, partial = of.partial or false, halves = of.halves or false,
+    turns = "none", schedule = "in_flight", stores_later = true, stores_tails = p.ragged, storing_lane = of.stays and "lane_again()" or "thread_id() % 32", stays = of.stays or false, owns = of.owns or false, lays = of.lays or false, settles = of.owns or of.settles or false, draws = draws(of), ordered = in_order, last_first = last_first, both_ways = both_ways, this_tile = both_ways and "(tile ^ tile >> 31)" or "tile", draws_late = draws(of) and last_first and p.uneven or false, loose = in_order and not p.has.det, backwards = in_order and not last_first, partial = of.partial or false, halves = of.halves or false,
     K_boxes = of.halves and "2" or "boxes", copied_K = of.halves and "2, share_of_dQ::width" or "boxes",
     block = in_order and (of.paired and "begun_pair(counts)" or "begun_block(counts)") or of.paired and "i32(block_id()) / 2" or "i32(block_id())", paired = of.paired or false, shares = of.shares or false, read_by = of.shares and "release_both" or "release", own_groups = of.paired and "1" or "consumers",
     take_counts = counted(p, of) and ", i32 *counts" or "", and_counts = counted(p, of) and ", counts" or "" }
@@ -130,7 +130,7 @@ function ws.words(c, p, of, own)
   bias.words(words, of.biases or false, "Q")
   simt.tile_words(parts.words(words, of), p)
   local fit = string.format(both_ways and "min(%s, (%s + 1) / 2)" or "%s", simt.heads_in_L2(32), words.key_heads)
-  if in_order then words.together = string.format(last_first and "max(1, %s)" or "min(Z, 1 + %s)", fit) end
+  if in_order then words.together = string.format(p.has.det and "max(1, %s)" or "min(Z, 1 + %s)", fit) end
   words.has_rows = string.format("has_rows(a, {%s, %s})", words.tile_head, words.tile_row)
   words.sum_dQ = of.owns and "settle_dQ(my, number, dQ)" or of.settles and "settle_in_turn(my, n - 1, number, dQ)"
     or in_order and string.format("add_in_turn(0, n - 1, my.sums(number), dQ%s%s)", of.lays and ", my.comes_first(number)" or "", of.partial and ", my.some()" or "")
