@@ -62,10 +62,8 @@ local function adders(of) return of.paired and 2 * sharers(of) or sharers(of) en
 
 -- Barriers of the order in which blocks add to dQ.
 local function turns(p, of) return ordered(p, of) and 4 * sharers(of) or 0 end
-
 -- And of tiles in which a batch ends: of each warp that copies.
 local function tails(p, of) return p.ragged and (of.stays and 3 or 2) or 0 end
-
 -- And of blocks that stay: of each place of K and V that it is free, and told; and where tiles are drawn that one is wanted.
 local function stay_signals(of) return of.stays and (draws(of) and 5 or 4) or 0 end
 
@@ -259,8 +257,10 @@ function ws.recipe(name, c, p, of, entry)
   local room, ends, blocks = parts.recipe(p, of, simt.tiles(p, "hk", "k", 64 * of.groups), string.format("%s*%d", tiles, tile + 8 * c.Br))
   local counts = counted(p, of) and string.format(" ws(%s*%d)", tiles, tile + 8 * c.Br) or ""
   local copied = of.shares and c.Br // 2 or c.Br -- rows of Q and dO of one copy
-  -- Each tile of keys is seen, by the first row at the latest.
+  -- Each tile of keys is seen, by the first row at the latest. Where the longest tiles come last they decide if tiles are few: 1.3 and 1.4 times the time of
+  -- T = 2 at 3 and 1.5 for an SM. Up to 448 keys a head has but four.
   local valid = draws(of) and p.has.w and not p.ragged and "valid L+q-k+1\n" or ""
+  if p.uneven and (of.last_first or p.has.det and draws(of)) then valid = string.format("%svalid max(%s%s-6*SMs+1,449-k)\n", valid, of.paired and "2*" or "", blocks) end
   local finish = string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)\n", entry "finish", tiles, of.turned and 128 * of.groups or 2 * c.Br,
     c.Br * ws.boxes(p.d) * 128)
   return string.format("workspace %s*%d%s\n%s%s", tiles, tile + 8 * c.Br + (ordered(p, of) and 4 * adders(of) or 0), counters(p, of) .. room, valid, p.has.det and "" or "reduces dQ\n")
