@@ -263,15 +263,16 @@ test_package_wins() {
 
 # A row whose config is none for the sizes is passed over, though it promises most, and the answer says so.
 test_passed_over() {
-  local problem=bwd-bf16-b13-h20k10-q620-k620-d64-causal
-  grep -e '"shared"' -e bwd-bf16-b32-h32-q512-k512-d64-causal -e bwd-bf16-b16-h32-q1024-k1024-d64-causal "$root/db/tuned/h200.jsonl" >"$work/passed.jsonl"
-  run import --db "$work/passed.db" "$work/passed.jsonl"
+  local problem=bwd-bf16-b26-h20k10-q620-k620-d64-causal
+  run import --db "$work/passed.db" "$root/db/tuned/h200.jsonl"
   local -x FATUNE_SYSTEM_DB=
   run why $problem --gpu H200 --db "$work/passed.db"
   code_is 0 "why where the best row is not valid"
-  out_has "H2 for bwd-bf16-b16-h32-q1024-k1024-d64-causal on this device" "the row that is taken instead"
+  out_has "T3 for bwd-bf16-b20-h32-q768-k768-d64-causal on this device" "the row that is taken instead"
   out_has "passed over: bwd_ws:" "why where the best row is not valid"
   out_has "-H1 of bwd-bf16-b32-h32-q512-k512-d64-causal, since the config is not valid for these sizes: 513-k is -107" "the row that is passed over"
+  run why bwd-bf16-b4-h12-q1024-k1024-d64-causal --gpu H200 --db "$work/passed.db"
+  out_has "-T3 of bwd-bf16-b16-h32-q1024-k1024-d64-causal, since the config is not valid for these sizes: max(ceildiv(k,128)*b*hk-6*SMs+1,449-k) is -407" "a row of many tiles"
   # One that these templates have no kernel or no such tile of, as another version's rows may: another is the answer.
   local kernel
   run import --packaged "$root/db/tuned/h200.jsonl" --db "$work/shipped.db"
