@@ -14,9 +14,9 @@ local function rounds_well(p)
   return p.k <= (p.has.det and 2048 or 512) and not (p.scored or p.has.dbias)
 end
 -- With the last keys first (T = 3), causal, 512 keys: d 256 0.392 and 0.382, d 192 0.402 and 0.392, with d 128 of V 0.575 and 0.563; 1024 keys d 256 0.551 and
--- 0.535, d 192 level, with d 128 of V 2 % more.
-local function rounds_last_first(p)
-  return p.uneven and not p.has.det and p.k <= (p.d == 256 and 1024 or 512) and not (p.scored or p.has.dbias)
+-- 0.535, d 192 level, with d 128 of V 2 % more. All had 15 tiles for each SM or more; of fewer than 6 no such config is valid (ws.recipe).
+local function rounds_last_first(p, g)
+  return p.uneven and 2 * p.b * p.hk * ceil_div(p.k, 128) >= 8 * g.sms and not p.has.det and p.k <= (p.d == 256 and 1024 or 512) and not (p.scored or p.has.dbias)
 end
 -- Lists are of tiles of 64 keys.
 local features = simt.without(simt.closed_and("dbias", "dsink", "dlse", "det"), "bs")

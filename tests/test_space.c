@@ -144,6 +144,26 @@ static void few_keys_have_a_default_of_their_own(void **state)
   }
 }
 
+/* Where the longest tiles of keys begin last (T = 3) there must be many: of few no such config is valid. */
+static void few_tiles_have_no_default_of_many(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *kernel, *problem;
+    bool is_last_first;
+  } cases[] = {{"bwd_pair", "bwd-bf16-b16-h8-q1024-k1024-d256-causal", true},
+               {"bwd_pair", "bwd-bf16-b4-h8-q1024-k1024-d256-causal", false},
+               {"bwd_pair", "bwd-bf16-b4-h10-q512-k512-d192-causal", false},
+               {"bwd_ws", "bwd-bf16-b16-h12-q1024-k1024-d64-causal", true},
+               {"bwd_ws", "bwd-bf16-b4-h12-q1024-k1024-d64-causal", false}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    char config[FAT_CONFIG_TEXT];
+    if ((strstr(default_of(cases[i].kernel, cases[i].problem, config), "-T3") != NULL) !=
+        cases[i].is_last_first)
+      fail_msg("%s: %s", cases[i].problem, config);
+  }
+}
+
 /* All configs of a space, as texts; to be freed. */
 static char (*texts_of(const fat_space *space))[FAT_CONFIG_TEXT]
 {
@@ -471,6 +491,7 @@ int main(void)
       cmocka_unit_test(few_rows_have_a_default_of_their_own),
       cmocka_unit_test(short_heads_have_a_default_of_their_own),
       cmocka_unit_test(few_keys_have_a_default_of_their_own),
+      cmocka_unit_test(few_tiles_have_no_default_of_many),
       cmocka_unit_test(what_is_not_worth_a_walk_can_be_asked_for),
       cmocka_unit_test(spaces_of_few_rows_are_walked_whole),
       cmocka_unit_test(work_is_counted_right),

@@ -59,7 +59,7 @@ __device__ __forceinline__ void keep_turns_of(const call &a, i32 *counts, const 
 {
   row_step of(from);
 % local behind = string.format("tiles_behind(a, at, my, of.%s)", both_ways and "row_tile()" or "tile")
-% local all = both_ways and "my.reversed ? tiles_ahead(a, at, my, of.row_tile()) : " .. behind or behind
+% local earlier = both_ways and "my.reversed ? tiles_ahead(a, at, my, of.row_tile()) : " .. behind or behind
 % local comes_last = last_first and "comes_last" or "of.tile < ended"
 % if last_first then
   const sequence at = sequence_of(a, my.head);
@@ -69,13 +69,13 @@ __device__ __forceinline__ void keep_turns_of(const call &a, i32 *counts, const 
   for (; n < from.before + from.steps; n++) {
     i32 *const count = counts + 4 + of.number() * i64($(paired and "adders" or "sharers")) + which$(paired and " + own_rank() * sharers" or "");
 % if loose and last_first then
-    const i32 all = $(all);
+    const i32 all = $(earlier);
     const bool comes_last = $(both_ways and "my.reversed ? " .. behind .. " == 0 : " or "")my.j0 < Bc;
-%   all = "comes_last ? all : min(all, 1)"
+%   earlier = "comes_last ? all : min(all, 1)"
 % elseif loose then
-%   all = comes_last .. " ? my.j0 / Bc : my.j0 >" .. (paired and "= Bc" or " 0")
+%   earlier = comes_last .. " ? my.j0 / Bc : my.j0 >" .. (paired and "= Bc" or " 0")
 % end
-    const i32 earlier = $(all), let = turn + step_of<2>(n).slot * sharers + which;
+    const i32 earlier = $(earlier), let = turn + step_of<2>(n).slot * sharers + which;
     const bool is_let = $(loose and "has_reached" or "count_is")(count, earlier);
     if (is_let)
       barrier_arrive(barrier_at(let));
