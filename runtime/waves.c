@@ -14,7 +14,11 @@
  * tile of keys were one long head, and a mask's tiles always found a free SM; by what a config takes in the
  * median of its shapes forwards by 15 % for 17, of 256 rows and more 11 for 14. Held out, the pick lost 6.1
  * and 4.5 % with rows of a problem's own type alone; of fewer shapes 6.4 and 4.7 for 7.3 and 6.2, a backward
- * 6.0 where what a call's tiles take beside their keys raised doubt, too, which in a forward loses less. */
+ * 6.0 where what a call's tiles take beside their keys raised doubt, too, which in a forward loses less.
+ * The backward's were fitted again since T counts: with numbers of one half of its shapes the other lost 3.5
+ * and, by the package's rows alone, 4.7 % for 3.8 and 5.6, that one with the other's 3.7 and 5.0 for 3.6 and
+ * 5.2; for forwards nothing was gained. Of all 446 it loses 3.0 % for 3.6, by the package's rows 4.6 for
+ * 5.7. */
 typedef struct numbers {
   double wgmma, mma; /* keys that the beginning and the end of a tile take the time of, */
   double again;      /* those of each further head that it passes by wgmma */
@@ -25,7 +29,7 @@ typedef struct numbers {
                         all launches, beginnings and ends */
 } numbers;
 static const numbers fitted[] = {
-    [FAT_FWD] = {224, 80, 0, 0.0025, 0.5, 0.015, 6}, [FAT_BWD] = {160, 64, 8, 0.009, 0.85, 0.03, 14}};
+    [FAT_FWD] = {224, 80, 0, 0.0025, 0.5, 0.015, 6}, [FAT_BWD] = {220, 72, 8, 0.009, 0.75, 0.018, 11}};
 /* What merging takes where keys are split, a launch of its own. Without it `fwd` with N = 2, the fastest over
  * a cache of 8,192 keys, was picked for 5 to 102 keys, where it took 1.4 to 3 times as long as one launch
  * (H200, six shapes by lot). */
@@ -76,11 +80,12 @@ static int64_t divisor(int64_t a, int64_t b)
   return a;
 }
 
-/* Whether dQ is added up in device memory: not where one block has whole heads, or Q has blocks of its own.
- */
-static bool sums_dQ(const fat_config *config)
+/* Whether dQ's sums are cleared and rounded by launches of their own: not where one block has whole heads, Q
+ * has blocks of its own, or the first block lays them down and the last one rounds them. */
+static bool sums_apart(const fat_config *config)
 {
-  return strcmp(config->kernel, "bwd_two") != 0 && value_of(config, "H", 0) != 1;
+  return strcmp(config->kernel, "bwd_two") != 0 && value_of(config, "H", 0) != 1 &&
+         value_of(config, "T", 0) < 2;
 }
 
 /* Whether a kernel's warps compute by warpgroups. */
@@ -139,7 +144,8 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
       .wanted = value_of(config, "N", 0),
       .most = value_of(config, "M", INT32_MAX),
       .once = n->launch_ms + (value_of(config, "N", 0) > 0 ? merge_ms : 0),
-      .sums = op == FAT_BWD && sums_dQ(config) ? 1 : 0,
+      .sums = op == FAT_BWD && sums_apart(config) ? 1 : 0,
+      .in_turn = op == FAT_BWD && value_of(config, "T", 0) >= 2 ? 1 : 0,
       .owns = op == FAT_BWD && value_of(config, "H", 0) == 1 ? 1 : 0,
       .parts = parts,
       .passes_apart = op == FAT_BWD ? 1 : 0,
@@ -226,7 +232,7 @@ static double work_of(const fat_waves *w, const fat_reach *r, double Tr, double 
   const double left = (rounds - whole) * r->sms * w->blocks;
   const double sum = whole + (left > 0.5 ? part(w, r, left) : 0);
   if (r->ends == 0 && r->per_block_keys == 0)
-    return fill * (full * share * w->step + overhead) * sum;
+    return fill * ((full * share * w->step + overhead) * sum + w->in_turn * (Tr - 1) * w->Bc);
   const double edge = r->ends * ((w->packed > 0 ? w->Br / group : w->Br) / 2 + w->edge);
   const double times = (r->per_block_keys > 0 ? widened(w, r) : 1) * share * w->step;
   const double mean = times * least(full, r->mean + edge) + overhead;

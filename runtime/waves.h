@@ -40,10 +40,11 @@ typedef struct fat_waves {
   double most;              /* splits, where a cluster's blocks merge them */
   double once;              /* ms: what launches take, that of a merge among them */
   double packed;            /* 1: rows of all heads of a group share tiles */
-  double sums;              /* 1: a backward whose blocks add to dQ's sums in device memory */
+  double sums;              /* 1: a backward whose dQ launches of their own clear and round */
   double passes_apart;      /* 1: of a time foretold what tiles' beginnings and ends take raises no doubt */
   double doubt;             /* how much more a time foretold counts for each unit of distance, */
   double of_rate;           /* and how many times as much what comes by a rate (waves.c) */
+  double in_turn;           /* 1: the first tiles of a head without a mask begin a step behind each other */
   double owns;              /* 1: a block has all tiles of a head, one after another */
   double parts;             /* blocks that have a tile of keys together, each some of its steps */
 } fat_waves;
