@@ -86,22 +86,29 @@ end
 -- they leave the longest tiles for the end, as others do not (walk.cuh), 5 and 2 % at 4096 and 8192 keys, 31 tiles for each SM; they lose 2 % at 16384, and
 -- 21 % of 8 heads of 4096 keys, two tiles for each. d 96 causal 9 and 3 % at 1024 and 2048 with T = 2, behind that they lose, 1 to 5 %. d 128 10 and 1 % at 512
 -- and 1024, causal 6 % at 1024.
+local function orders_plainly(p) return p.has.det and not (p.scored or p.has.drop or p.has.dbias or p.has.w) end
 local function stays_in_order(p, g)
   local most = p.d > 96 and 1024 or p.d > 64 and 2048 or p.uneven and 8192 or 2048
-  return p.has.det and has_tiles(p, g, p.uneven and 8 or 4) and not (p.scored or p.has.drop or p.has.dbias or p.has.w) and (p.uneven or p.d <= 64 or p.d > 96) and p.k <= most
+  return orders_plainly(p) and has_tiles(p, g, p.uneven and 8 or 4) and (p.uneven or p.d <= 64 or p.d > 96) and p.k <= most
 end
 
 -- Whether it also gains that the first block lays dQ down and the last rounds it (T = 2): d 64 causal 13 % of the clocks at 1024 keys, 3 to 6 % at 2048, level at
 -- 4096, full 3 % at 512; d 128 causal 10 % at 1024, full 8 and 3 % at 512 and 1024. By laying alone (T = 1) d 64 full gains 1 % at 1024, d 128 full 7 and 4 %.
 local function rounds_well(p, g) return stays_in_order(p, g) and p.k <= (p.d > 96 and 1024 or p.uneven and 2048 or 512) end
 local function lays_well(p, g) return stays_in_order(p, g) and not p.uneven and p.k <= 1024 end
+-- Where blocks do not stay, causal, d 64: 2 to 5 % less than without at 1024 to 4096 keys with 3 to 4 tiles for each SM.
+local function rounds_apart(p) return orders_plainly(p) and p.uneven and p.k <= 4096 end
 
 -- And without det, with as many heads begun together as L2 has room for: at 512 keys d 64 full 6 % less than whole heads, d 128 causal 5 %, d 96
--- 4 %, causal 11 % (d 64 causal 2 % more); causal d 128 3 % at 647 and 768, d 96 4 % at 802. With the last keys first (T = 3), which begin with blocks of few
--- steps and lose where tiles are few: d 64, causal, 9, 5 and 2 % at 768, 1024 and 1280 (T = 2: 5 and 2 %), d 96 2 % at 1024; level at 512, and d 128 at 1024 4 % more.
+-- 4 %, causal 11 % (d 64 causal 2 % more); causal d 128 3 % at 647 and 768, d 96 4 % at 802. Causal with few tiles, 1.5 to 4 for each SM, beside the best without at
+-- 1024 keys d 64 5 to 10 %, d 96 4 %, d 128 6 and 13 %; with 1.3 d 96 4 % more, with 5 and 6 level, at 2048 keys 3 to 16 % more. With the last keys first (T = 3),
+-- which begin with blocks of few steps and lose where tiles are few: d 64, causal, 9, 5 and 2 % at 768, 1024 and 1280 (T = 2: 5 and 2 %), d 96 2 % at 1024; level at
+-- 512, and d 128 at 1024 4 % more.
 local function rounds_plainly(p) return plain(p) and not (p.has.w or p.by_batch or p.has.iv) end
 local function rounds_loosely(p, g)
-  return rounds_plainly(p) and has_many_tiles(p, g) and p.k <= (p.uneven and 832 or 512) and not (p.d <= 64 and p.uneven)
+  if not rounds_plainly(p) or p.d <= 64 and p.uneven and few_keys(p, g) then return false end
+  local few = p.uneven and has_tiles(p, g, 1.4) and not has_tiles(p, g, 5)
+  return few and p.k <= 1024 or has_many_tiles(p, g) and p.k <= (p.uneven and p.d > 64 and 832 or 512)
 end
 local function rounds_last_first(p, g)
   local above, most = 832, p.d <= 96 and 1024 or 0
@@ -251,6 +258,7 @@ return {
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 2, most = 64, Z = { 1 }, meant = rounds_well },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 1, most = 64, Z = { 1 }, meant = lays_well },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, most = 64, Z = { 1 }, meant = stays_in_order },
+    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, T = 2, most = 64, Z = { 1 }, meant = rounds_apart },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 2, most = 128, Z = { 1 }, meant = rounds_well },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, most = 128, Z = { 1 }, meant = stays_in_order },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, H = 2, most = 64, meant = function(p, g) return scored_by(p, "softcap") and has_many_tiles(p, g) and not p.has.w end },
@@ -272,7 +280,7 @@ return {
     { Br = 96, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, most = 128, meant = many_rows },
     { Br = 96, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, most = 128, meant = function(p) return p.d > 96 and p.q >= 4096 and scored_by(p, "alibi") end },
     { Br = 80, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, most = 128, meant = function(p) return p.d > 96 and scored_by(p, "bias") end },
-    { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, T = 1, most = 128, meant = function(p) return p.has.det and p.d > 96 and (not p.uneven or p.k < 2048) end }, -- 1 % full; causal level at 2048 keys, 3 % more from 4096 on
+    { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, T = 1, most = 128, meant = function(p) return p.has.det and p.d > 96 and (not p.uneven or p.k <= 2048) end }, -- 1 % full; causal none to 2 at 2048 keys, 2 to 3 % more from 4096 on
     { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 1, most = 128 },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 1, R = 0, most = 128 },
   },

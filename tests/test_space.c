@@ -144,23 +144,33 @@ static void few_keys_have_a_default_of_their_own(void **state)
   }
 }
 
-/* Where the longest tiles of keys begin last (T = 3) there must be many: of few no such config is valid. */
-static void few_tiles_have_no_default_of_many(void **state)
+/* How sums of dQ are made hangs on how many tiles of keys there are: with the longest tiles last (T = 3) of
+ * many, for of few no such config is valid; in the order of keys (T = 2) of one and a half to five for each
+ * SM, and with det where blocks do not stay. */
+static void sums_are_made_as_tiles_are_many(void **state)
 {
   (void)state;
   static const struct {
     const char *kernel, *problem;
-    bool is_last_first;
-  } cases[] = {{"bwd_pair", "bwd-bf16-b16-h8-q1024-k1024-d256-causal", true},
-               {"bwd_pair", "bwd-bf16-b4-h8-q1024-k1024-d256-causal", false},
-               {"bwd_pair", "bwd-bf16-b4-h10-q512-k512-d192-causal", false},
-               {"bwd_ws", "bwd-bf16-b16-h12-q1024-k1024-d64-causal", true},
-               {"bwd_ws", "bwd-bf16-b4-h12-q1024-k1024-d64-causal", false}};
+    int T;
+  } cases[] = {{"bwd_pair", "bwd-bf16-b16-h8-q1024-k1024-d256-causal", 3},
+               {"bwd_pair", "bwd-bf16-b4-h8-q1024-k1024-d256-causal", 0},
+               {"bwd_pair", "bwd-bf16-b4-h10-q512-k512-d192-causal", 2},
+               {"bwd_ws", "bwd-bf16-b16-h12-q1024-k1024-d64-causal", 3},
+               {"bwd_ws", "bwd-bf16-b8-h12-q1024-k1024-d64-causal", 0},
+               {"bwd_ws", "bwd-bf16-b4-h12-q1024-k1024-d64-causal", 2},
+               {"bwd_ws", "bwd-bf16-b4-h12-q2048-k2048-d64-causal", 0},
+               {"bwd_ws", "bwd-bf16-b1-h21-q1024-k1024-d96-causal", 0},
+               {"bwd_ws", "bwd-bf16-b2-h16-q1024-k1024-d128-causal", 2},
+               {"bwd_ws", "bwd-bf16-b4-h12-q1024-k1024-d64-causal-det", 2},
+               {"bwd_ws", "bwd-bf16-b1-h32-q16384-k16384-d64-causal-det", 0}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    char config[FAT_CONFIG_TEXT];
-    if ((strstr(default_of(cases[i].kernel, cases[i].problem, config), "-T3") != NULL) !=
-        cases[i].is_last_first)
-      fail_msg("%s: %s", cases[i].problem, config);
+    char text[FAT_CONFIG_TEXT], wanted[8] = "";
+    const char *said = strstr(default_of(cases[i].kernel, cases[i].problem, text), "-T");
+    if (cases[i].T > 0)
+      snprintf(wanted, sizeof wanted, "-T%d", cases[i].T);
+    if (said == NULL ? cases[i].T > 0 : strncmp(said, wanted, 3) != 0)
+      fail_msg("%s: %s", cases[i].problem, text);
   }
 }
 
@@ -491,7 +501,7 @@ int main(void)
       cmocka_unit_test(few_rows_have_a_default_of_their_own),
       cmocka_unit_test(short_heads_have_a_default_of_their_own),
       cmocka_unit_test(few_keys_have_a_default_of_their_own),
-      cmocka_unit_test(few_tiles_have_no_default_of_many),
+      cmocka_unit_test(sums_are_made_as_tiles_are_many),
       cmocka_unit_test(what_is_not_worth_a_walk_can_be_asked_for),
       cmocka_unit_test(spaces_of_few_rows_are_walked_whole),
       cmocka_unit_test(work_is_counted_right),
