@@ -464,9 +464,18 @@ test_verify_as() {
   code_is 1 "verify --as T4 of wrong kernels"
   out_has "0 of 3 kernels are right"
   is "$(stored first.db)" "$before" "rows after verify --as"
-  refuses 2 "choose kernels for --as" verify --dims 64 --db "$work/first.db"
+  refuses 2 "--time compares with what was measured" verify --dims 64 --time --db "$work/first.db"
   refuses 2 "at hand is older (sm_80) than its PTX (sm_89)" verify --as L4 $problem
   export FAKE_CUDA_DEVICES=T4
+  # The same kernels of the GPU at hand itself, tuned or not.
+  XDG_DATA_HOME=$work/nobody run verify $problem --config "${configs[4]}"
+  code_is 0 "verify of a config that nobody tuned"
+  out_has "${configs[4]#fwd:}" "verify of a config that nobody tuned"
+  out_lacks "as PTX" "verify of the machine code of the GPU at hand"
+  FAKE_CUDA_FAULT='fwd_*=wrong' run verify $problem --top 3 --json
+  code_is 1 "verify of wrong kernels that nobody tuned"
+  json_ok "verify --top --json"
+  is "$(grep -o '"ms": ' "$work/out" | wc -l)" 3 "rows of the first three"
 }
 
 # Milliseconds since the epoch at which a config was stored.

@@ -18,8 +18,8 @@ void fat_checked_json(const fat_checked *row, fat_json *json)
   fat_json_string(json, "outcome", fat_db_outcome_name(v->outcome));
   fat_json_double(json, "error", v->error_max);
   fat_json_double(json, "allowed", v->error_allowed);
-  if (row->as)
-    fat_json_double(json, "proxy_ms", v->timing.median);
+  if (row->made)
+    fat_json_double(json, row->as ? "proxy_ms" : "ms", v->timing.median);
   if (row->timed && row->then) {
     fat_json_double(json, "stored_ms", row->then->ms);
     fat_json_double(json, "ms", right ? v->timing.median : NAN);
@@ -40,7 +40,7 @@ void fat_checked_cells(const fat_checked *row, fat_table *table)
   fat_table_add(table, right ? "right" : fat_db_outcome_name(v->outcome));
   fat_table_addf(table, "%.3g", v->error_max);
   fat_table_addf(table, "%.3g", v->error_allowed);
-  if (row->as)
+  if (row->made)
     fat_table_addf(table, isfinite(v->timing.median) ? "%.4g" : "-", v->timing.median);
   if (row->timed) {
     fat_table_addf(table, row->then ? "%.4g" : "-", row->then ? row->then->ms : 0);

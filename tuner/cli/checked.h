@@ -10,7 +10,8 @@
 typedef struct fat_checked {
   char problem[FAT_PROBLEM_TEXT];
   const char *config;
-  const char *as;     /* the GPU whose kernel it is, where that is not the one at hand; else NULL */
+  bool made;          /* it was compiled now */
+  const char *as;     /* the GPU that --as names, whose kernel it is; else NULL */
   bool timed;         /* it is compared with how it was stored */
   const char *driver; /* now */
   const fat_verdict *verdict;

@@ -1,7 +1,7 @@
-/* cmd_verify.c -- `fatune verify`: the winners of a database, checked again on the GPU at hand; with --as the
- * kernels of another GPU.
+/* cmd_verify.c -- `fatune verify`: the winners of a database, checked again on the GPU at hand; kernels that
+ * are compiled now, where they are chosen as for a tune; with --as those of another GPU.
  *
- * In: a database, perhaps problems. Out: one line for each winner: right or not, how near to its bound; with
+ * In: a database, perhaps problems. Out: one line for each kernel: right or not, how near to its bound; with
  * --sanitize what the tools say. Exit code 1 where one is not right. Nothing is stored. */
 #include "checked.h"
 #include "commands.h"
@@ -33,7 +33,7 @@ typedef struct problems {
 typedef struct checking {
   const fat_options *options;
   fat_asked_gpu asked;
-  const fat_gpu *as; /* whose kernels they are, where that is not the GPU at hand */
+  const fat_gpu *as; /* whose kernels are compiled now; NULL: those that are stored are checked */
   fat_db *db;
   fat_text path, sanitizer, json_text;
   fat_lab lab;
@@ -75,7 +75,8 @@ static fat_status list_problems(checking *c, problems *p, fat_error *err)
     FAT_TRY(fat_db_trials(c->db, &filter, collect, p, err));
   if (p->count == 0 && !p->failed)
     return fat_status_fail(err, FAT_E_NOT_FOUND,
-                           "nothing was tuned on an %s into %s yet: there is nothing to verify",
+                           "nothing was tuned on an %s into %s yet: there is nothing to verify (what a call "
+                           "gets untuned: verify PROBLEM --top 1)",
                            c->asked.gpu.name, fat_text_get(&c->path));
   return p->failed ? fat_status_fail(err, FAT_E_NOMEM, "out of memory for the list of problems") : FAT_OK;
 }
@@ -117,7 +118,8 @@ static void add_row(checking *c, const fat_problem *p, const char *config, const
                     const fat_trial *then)
 {
   fat_checked row = {.config = config,
-                     .as = c->as ? c->as->name : NULL,
+                     .made = c->as != NULL,
+                     .as = c->options->as ? c->as->name : NULL,
                      .timed = c->options->time,
                      .driver = c->asked.driver,
                      .verdict = v,
@@ -173,9 +175,9 @@ static fat_status check(checking *c, const fat_problem *p, const char *kernel, f
   return status;
 }
 
-/* A kernel of the GPU that is not at hand; see proxy.h. Its time on this GPU is taken, too. */
-static fat_status check_proxy(const fat_problem *p, const fat_entrant *entrant, const char *failed,
-                              void *user, fat_error *err)
+/* A kernel that was compiled now; see proxy.h. Its time on this GPU is taken, too. */
+static fat_status check_made(const fat_problem *p, const fat_entrant *entrant, const char *failed, void *user,
+                             fat_error *err)
 {
   checking *c = user;
   fat_verdict v = {.outcome = FAT_OUT_COMPILE_FAILED, .timing = {.median = NAN}};
@@ -193,7 +195,7 @@ static fat_status check_proxy(const fat_problem *p, const fat_entrant *entrant, 
 static fat_status check_all(checking *c, fat_error *err)
 {
   problems p = {0};
-  const fat_proxy proxy = {c->options, c->as, &c->asked, c->db, c->stop, check_proxy, c};
+  const fat_proxy proxy = {c->options, c->as, &c->asked, c->db, c->stop, check_made, c};
   if (c->as)
     return fat_proxy_each(&proxy, err);
   fat_status status = list_problems(c, &p, err);
@@ -213,29 +215,35 @@ static fat_status check_all(checking *c, fat_error *err)
   return status;
 }
 
-/* --as, and the options that need it. */
-static fat_status read_as(checking *c, fat_error *err)
+/* Whether kernels are chosen as for a tune, so that they are compiled now. */
+static bool chooses(const fat_options *o)
+{
+  return o->as || o->goal.ops || o->goal.dtypes || o->goal.dims.count || o->goal.causal ||
+         o->goal.seqlens.count || o->config || o->top;
+}
+
+static fat_status choose(checking *c, fat_error *err)
 {
   const fat_options *o = c->options;
   char target[FAT_PROXY_TARGET];
-  if (!o->as && (o->goal.ops || o->goal.dtypes || o->goal.dims.count || o->goal.causal ||
-                 o->goal.seqlens.count || o->config || o->top))
-    return fat_status_fail(err, FAT_E_INPUT,
-                           "--ops, --dtypes, --dims, --causal, --seqlens, --config and --top choose kernels "
-                           "for --as; winners are chosen by their problems and --kernel");
-  if (o->as && o->time)
-    return fat_status_fail(err, FAT_E_INPUT,
-                           "--time compares with what was measured, which --as has none of");
   if (o->device == FAT_DEVICE_ALL)
     return fat_status_fail(err, FAT_E_INPUT, "--device all: verify works on one GPU, which a number names");
+  if (!chooses(o))
+    return FAT_OK;
+  if (o->time)
+    return fat_status_fail(err, FAT_E_INPUT,
+                           "--time compares with what was measured: of winners, which --kernel and problems "
+                           "choose, not of kernels that are compiled now (--as, --config, --top, --ops, "
+                           "--dtypes, --dims, --causal, --seqlens)");
+  c->as = &c->asked.gpu;
   if (!o->as)
     return FAT_OK;
   FAT_TRY(fat_gpu_find(o->as, &c->as, err));
   return fat_proxy_target(c->as, &c->asked.gpu, target, err);
 }
 
-/* The database; for another GPU's kernels there need not be one. Where no problem is typed, without what a
- * package ships: that was verified where it was measured, and has no binaries here. */
+/* The database; for kernels that are compiled now there need not be one. Where no problem is typed, without
+ * what a package ships: that was verified where it was measured, and has no binaries here. */
 static fat_status open_db(checking *c, fat_error *err)
 {
   fat_error why = {0};
@@ -249,7 +257,7 @@ static fat_status open_db(checking *c, fat_error *err)
 static fat_status open_all(checking *c, fat_error *err)
 {
   FAT_TRY(fat_open_gpu_itself(c->options, "kernels are verified on the GPU itself", &c->asked, err));
-  FAT_TRY(read_as(c, err));
+  FAT_TRY(choose(c, err));
   if (c->options->sanitize)
     FAT_TRY(fat_sanitize_find(&c->sanitizer, err));
   FAT_TRY(open_db(c, err));
@@ -268,7 +276,7 @@ static int print(checking *c, fat_error *err)
     status = fat_text_status(&c->json_text, err);
   } else {
     status = fat_table_print(&c->table, fat_table_look(), &text, err);
-    fat_checked_sum(&c->sum, c->asked.gpu.name, c->as ? c->as->name : NULL,
+    fat_checked_sum(&c->sum, c->asked.gpu.name, c->options->as ? c->as->name : NULL,
                     c->options->time ? c->asked.driver : NULL, &text);
   }
   int code = status == FAT_OK ? fat_exit_print(fat_text_get(c->options->json ? &c->json_text : &text))
@@ -283,13 +291,13 @@ static int verify(const fat_options *options)
       {"problem", false, 9, true}, {"config", false, 8, false}, {"verdict", false, 7, false},
       {"error", true, 1, false},   {"allowed", true, 0, false}, {"stored ms", true, 4, false},
       {"ms", true, 5, false},      {"change", true, 6, false},  {"stored driver", false, 3, false}};
-  if (options->as)
-    columns[5].title = "proxy ms";
+  if (chooses(options))
+    columns[5].title = options->as ? "proxy ms" : "ms";
   checking c = {.options = options,
                 .table = {.columns = columns,
-                          .column_count = options->time ? 9
-                                          : options->as ? 6
-                                                        : 5}};
+                          .column_count = options->time      ? 9
+                                          : chooses(options) ? 6
+                                                             : 5}};
   fat_error err = {0};
   c.json = (fat_json){.out = &c.json_text};
   if (options->json)
@@ -320,7 +328,7 @@ static int verify(const fat_options *options)
 const fat_command fat_cmd_verify = {
     .name = "verify",
     .args = "[PROBLEM...]",
-    .about = "check the stored winners again on the GPU at hand",
+    .about = "check the stored winners again, or kernels that are compiled now, on the GPU at hand",
     .more =
         "Runs each winner (or with --kernel the best of those kernels) on small shapes around every tile "
         "edge and at its own shape, against a reference in double: random, large and adversarial inputs, "
@@ -329,6 +337,10 @@ const fat_command fat_cmd_verify = {
         "With --time each winner is timed again, and the exit code is 1 where one takes 5 % longer than when "
         "it was "
         "tuned: for cron, after a driver or a clock has changed.\n\n"
+        "Where kernels are chosen as for a tune they are compiled now, tuned or not: --config checks that "
+        "config of the problems typed, --top 5 the first five that a tune would try of each kernel, --dims "
+        "64 what the database knows as best for the problems that a tune of it would have, else the "
+        "defaults.\n\n"
         "With --as T4 the kernels are those that a T4 would be given (of the problems typed or chosen as "
         "for tune: what the database knows as best, else the defaults), as PTX that the driver of a newer "
         "GPU compiles for itself: a check of all but the T4's machine code. Times are those of the GPU at "

@@ -1,6 +1,6 @@
-/* proxy.c -- renders and compiles kernels of one GPU for the driver of another.
+/* proxy.c -- renders and compiles kernels, of the GPU at hand or of another for its driver.
  *
- * In: options, both GPUs. Out: each kernel as an entrant whose binary is PTX. */
+ * In: options, both GPUs. Out: each kernel as an entrant whose binary is machine code, or PTX. */
 #include "proxy.h"
 
 #include "search/agenda.h"
@@ -138,7 +138,10 @@ fat_status fat_proxy_each(const fat_proxy *proxy, fat_error *err)
   making m = {.proxy = proxy};
   fat_asked_gpu as = *proxy->hand; /* its driver, the other's architecture */
   as.gpu = *proxy->as;
-  FAT_TRY(fat_proxy_target(proxy->as, &proxy->hand->gpu, m.target, err));
+  if (proxy->as == &proxy->hand->gpu)
+    snprintf(m.target, sizeof m.target, "%s", fat_gpu_arch(proxy->as->sm)->target);
+  else
+    FAT_TRY(fat_proxy_target(proxy->as, &proxy->hand->gpu, m.target, err));
   fat_status status = fat_open_script(proxy->options, &m.script, err);
   if (status == FAT_OK)
     status = fat_open_compiler(proxy->options, &as, &m.nvrtc, err);

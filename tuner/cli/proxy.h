@@ -1,5 +1,5 @@
-/* proxy.h -- kernels of a GPU that is not at hand, for one that is: rendered for the former and compiled to
- * PTX of its architecture, which the driver of the latter compiles for itself.
+/* proxy.h -- kernels that are compiled now, for the GPU at hand; or those of another GPU: rendered for it and
+ * compiled to PTX of its architecture, which the driver of the one at hand compiles for itself.
  *
  * That checks their indices, their synchronisation and their arithmetic, but neither the machine code nor the
  * speed of the GPU that they are for. */
@@ -12,18 +12,18 @@
 
 typedef struct fat_proxy {
   const fat_options *options; /* problems, kernels, --config, --top; as a tune reads them */
-  const fat_gpu *as;          /* the GPU that is not at hand */
-  const fat_asked_gpu *hand;  /* the one that is */
-  fat_db *db;                 /* where the former's best configs are looked up; NULL: nowhere */
-  const volatile int *stop;   /* not 0: FAT_E_CANCELLED */
+  const fat_gpu *as;          /* the GPU whose kernels they are; `&hand->gpu`: that is the one at hand */
+  const fat_asked_gpu *hand;
+  fat_db *db;               /* where the former's best configs are looked up; NULL: nowhere */
+  const volatile int *stop; /* not 0: FAT_E_CANCELLED */
   /* Takes one kernel; `failed` says why it did not compile, and is NULL where it did. */
   fat_status (*take)(const fat_problem *p, const fat_entrant *entrant, const char *failed, void *user,
                      fat_error *err);
   void *user;
 } fat_proxy;
 
-/* "compute_75" for a T4. FAT_E_INPUT where the GPU at hand is older, or the PTX is for one architecture alone
- * that is not its own. */
+/* "compute_75" for a T4. FAT_E_INPUT where the GPU at
+ * hand is older, or the PTX is for one architecture alone that is not its own. */
 enum { FAT_PROXY_TARGET = 24 };
 fat_status fat_proxy_target(const fat_gpu *as, const fat_gpu *hand, char target[FAT_PROXY_TARGET],
                             fat_error *err);
