@@ -41,8 +41,6 @@ column() {
 # winner_of DB -- the config that is the best for the problem.
 winner_of() { "$fatune" show best --json --db "$work/$1" | sed -n 's/.*"config":"\([^"]*\)".*/\1/p'; }
 
-# is ACTUAL EXPECTED WHAT
-is() { if [ "$1" = "$2" ]; then pass; else fail "$3: '$1', expected '$2'"; fi; }
 at_most() { if [ "$1" -le "$2" ]; then pass; else fail "$3: $1, at most $2 expected"; fi; }
 
 # A process that has ended may still wait to be reaped by whoever adopted it.
@@ -464,7 +462,7 @@ test_verify_as() {
   code_is 1 "verify --as T4 of wrong kernels"
   out_has "0 of 3 kernels are right"
   is "$(stored first.db)" "$before" "rows after verify --as"
-  refuses 2 "--time compares with what was measured" verify --dims 64 --time --db "$work/first.db"
+  refuses 2 "--time compares winners with what was measured" verify --dims 64 --time --db "$work/first.db"
   refuses 2 "at hand is older (sm_80) than its PTX (sm_89)" verify --as L4 $problem
   export FAKE_CUDA_DEVICES=T4
   # The same kernels of the GPU at hand itself, tuned or not.

@@ -232,9 +232,8 @@ static fat_status choose(checking *c, fat_error *err)
     return FAT_OK;
   if (o->time)
     return fat_status_fail(err, FAT_E_INPUT,
-                           "--time compares with what was measured: of winners, which --kernel and problems "
-                           "choose, not of kernels that are compiled now (--as, --config, --top, --ops, "
-                           "--dtypes, --dims, --causal, --seqlens)");
+                           "--time compares winners with what was measured, not kernels that are compiled "
+                           "now (--as, --config, --top, --ops, --dtypes, --dims, --causal, --seqlens)");
   c->as = &c->asked.gpu;
   if (!o->as)
     return FAT_OK;
@@ -291,8 +290,7 @@ static int verify(const fat_options *options)
       {"problem", false, 9, true}, {"config", false, 8, false}, {"verdict", false, 7, false},
       {"error", true, 1, false},   {"allowed", true, 0, false}, {"stored ms", true, 4, false},
       {"ms", true, 5, false},      {"change", true, 6, false},  {"stored driver", false, 3, false}};
-  if (chooses(options))
-    columns[5].title = options->as ? "proxy ms" : "ms";
+  columns[5].title = options->as ? "proxy ms" : chooses(options) ? "ms" : columns[5].title;
   checking c = {.options = options,
                 .table = {.columns = columns,
                           .column_count = options->time      ? 9
@@ -309,8 +307,7 @@ static int verify(const fat_options *options)
     status = check_all(&c, &err);
   const int signal = status == FAT_E_CANCELLED ? fat_stop_signal() : 0;
   fat_stop_end(&stops);
-  fat_error lost = {0};
-  int code = status == FAT_OK || c.sum.checked > 0 ? print(&c, &lost) : FAT_EXIT_FINE;
+  int code = status == FAT_OK || c.sum.checked > 0 ? print(&c, &(fat_error){0}) : FAT_EXIT_FINE;
   if (signal) {
     fprintf(stderr, "fatune: interrupted: not all kernels were checked\n");
     code = FAT_EXIT_SIGNAL + signal;
@@ -335,8 +332,7 @@ const fat_command fat_cmd_verify = {
         "poison around the tensors, repeated runs. The exit code is 1 where one is not right. Stores "
         "nothing.\n\n"
         "With --time each winner is timed again, and the exit code is 1 where one takes 5 % longer than when "
-        "it was "
-        "tuned: for cron, after a driver or a clock has changed.\n\n"
+        "it was tuned: for cron, after a driver or a clock has changed.\n\n"
         "Where kernels are chosen as for a tune they are compiled now, tuned or not: --config checks that "
         "config of the problems typed, --top 5 the first five that a tune would try of each kernel, --dims "
         "64 what the database knows as best for the problems that a tune of it would have, else the "
