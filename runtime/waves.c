@@ -15,10 +15,9 @@
  * median of its shapes forwards by 15 % for 17, of 256 rows and more 11 for 14. Held out, the pick lost 6.1
  * and 4.5 % with rows of a problem's own type alone; of fewer shapes 6.4 and 4.7 for 7.3 and 6.2, a backward
  * 6.0 where what a call's tiles take beside their keys raised doubt, too, which in a forward loses less.
- * The backward's were fitted again since T counts: with numbers of one half of its shapes the other lost 3.5
- * and, by the package's rows alone, 4.7 % for 3.8 and 5.6, that one with the other's 3.7 and 5.0 for 3.6 and
- * 5.2; for forwards nothing was gained. Of all 446 it loses 3.0 % for 3.6, by the package's rows 4.6 for
- * 5.7. */
+ * The backward's were fitted again since T counts: of all 446 shapes it loses 2.9 % for 3.6, 60 % at worst
+ * for 90, by the package's rows alone 4.5 for 5.7, of an H100's 56 3.8 for 5.9. Fitted to one half of the
+ * shapes alone they were better for one other half and level for the other; the forward's were worse. */
 typedef struct numbers {
   double wgmma, mma; /* keys that the beginning and the end of a tile take the time of, */
   double again;      /* those of each further head that it passes by wgmma */
@@ -29,7 +28,7 @@ typedef struct numbers {
                         all launches, beginnings and ends */
 } numbers;
 static const numbers fitted[] = {
-    [FAT_FWD] = {224, 80, 0, 0.0025, 0.5, 0.015, 6}, [FAT_BWD] = {220, 72, 8, 0.009, 0.75, 0.018, 11}};
+    [FAT_FWD] = {224, 80, 0, 0.0025, 0.5, 0.015, 6}, [FAT_BWD] = {160, 64, 8, 0.009, 0.7, 0.02, 10}};
 /* What merging takes where keys are split, a launch of its own. Without it `fwd` with N = 2, the fastest over
  * a cache of 8,192 keys, was picked for 5 to 102 keys, where it took 1.4 to 3 times as long as one launch
  * (H200, six shapes by lot). */
@@ -43,6 +42,11 @@ enum { SCHEDULERS = 4 /* of an SM */ };
  * and nothing is loaded meanwhile. Of 174 times of such configs, each foretold from one at another number of
  * keys (H200, 16 to 384 keys), none is off by 17 % in the root mean square, 64 by 9, 128 by 18. */
 static const double wait_wgmma = 64;
+/* What each step of a forward by mma.sync takes beside its keys, for barriers, copies and latencies. With it
+ * the pick loses 3.8 % instead of 4.2, by the package's rows alone 8.9 instead of 9.7, on an H100 1.7 instead
+ * of 2.3, and less in each half of the shapes. As keys it would fit as well, but tiles of 16 keys, timed
+ * where one step passes all, would be held for slower than two launches. */
+static const double step_ms = 0.0003;
 /* The part of a tile's time that its rows of Q take; the rest is K and V, which pass however few they are. */
 static const double rows_part = 0.1;
 /* And what it takes beside its warpgroups, each of which has 64 rows or none: as much as 4.5 of them. Of
@@ -146,6 +150,7 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
       .once = n->launch_ms + (value_of(config, "N", 0) > 0 ? merge_ms : 0),
       .sums = op == FAT_BWD && sums_apart(config) ? 1 : 0,
       .in_turn = op == FAT_BWD && value_of(config, "T", 0) >= 2 ? 1 : 0,
+      .step_ms = op != FAT_BWD && !groups && value_of(config, "w", 0) > 0 ? step_ms : 0,
       .owns = op == FAT_BWD && value_of(config, "H", 0) == 1 ? 1 : 0,
       .parts = parts,
       .passes_apart = op == FAT_BWD ? 1 : 0,
@@ -269,6 +274,16 @@ static fat_demand parted_work(const fat_waves *w, const fat_reach *r)
   return (fat_demand){work_of(w, &own, Tr, Tr * own.heads, 1) + idle, blocks > 1 ? blocks * r->part_ms : 0};
 }
 
+/* What steps take beside their keys, in each round. */
+static double beside_keys(const fat_waves *w, const fat_reach *r, double tiles, double splits)
+{
+  if (w->step_ms == 0)
+    return 0;
+  const double steps_of_tile = least(all_keys(w, r), r->mean + w->Bc) * w->per_Bc;
+  const double rounds = tiles * r->per_sm * w->per_block;
+  return w->step_ms * steps_of_tile * (rounds * splits > 1 ? rounds : 1 / splits);
+}
+
 fat_demand fat_waves_work(const fat_waves *w, const fat_reach *r)
 {
   if (w->parts > 1)
@@ -278,7 +293,8 @@ fat_demand fat_waves_work(const fat_waves *w, const fat_reach *r)
   const double tiles = Tr * (w->packed > 0 ? r->heads / group : r->heads);
   const double splits = splits_of(w, r, tiles);
   const bool merges = r->per_split > 0 || (w->wanted > 0 && w->most == INT32_MAX);
-  return (fat_demand){work_of(w, r, Tr, tiles, splits), merges ? splits * r->split_ms : 0};
+  return (fat_demand){work_of(w, r, Tr, tiles, splits),
+                      (merges ? splits * r->split_ms : 0) + beside_keys(w, r, tiles, splits)};
 }
 
 /* Keys that a tile passes. */
@@ -296,7 +312,7 @@ double fat_waves_tile_part(const fat_waves *w, const fat_reach *r)
 fat_pace fat_waves_pace(const fat_waves *w, const fat_reach *r, double ms, fat_demand work)
 {
   const double once = least(w->once, ms / 2);
-  const double beside = least(work.merge + r->D_ms + w->sums * r->sums_ms, (ms - once) / 2),
+  const double beside = least(work.beside + r->D_ms + w->sums * r->sums_ms, (ms - once) / 2),
                tiles = ms - once - beside;
   const double fixed = once + beside + tiles * w->overhead / (w->overhead + passed(w, r));
   return (fat_pace){.once = once,

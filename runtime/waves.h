@@ -9,8 +9,9 @@
  *         = max(even, late + longest)                           where a mask makes them differ
  *   even  = tiles / slots * mean tile + idle * shortest tile
  *
- * and its time something for launches, 2.5 us more where splits are merged, in a backward what device memory
- * takes for the launches beside its products, and the rest in proportion, but no less than device memory
+ * and its time something for launches, 2.5 us more where splits are merged, for each step of a forward by
+ * mma.sync, in a backward what device memory takes for the launches beside its products, and the rest in
+ * proportion, but no less than device memory
  * takes, and no less than the floor. slots: blocks that the SMs hold at once; where the last round puts fewer
  * on an SM than fit, the first takes most of a round (waves.c), all others share the rest. idle: what the
  * last round lacks of a whole one, which tiles that differ little leave idle as equal ones do. late: when the
@@ -45,6 +46,7 @@ typedef struct fat_waves {
   double doubt;             /* how much more a time foretold counts for each unit of distance, */
   double of_rate;           /* and how many times as much what comes by a rate (waves.c) */
   double in_turn;           /* 1: the first tiles of a head without a mask begin a step behind each other */
+  double step_ms;           /* ms that each step takes beside its keys */
   double owns;              /* 1: a block has all tiles of a head, one after another */
   double parts;             /* blocks that have a tile of keys together, each some of its steps */
 } fat_waves;
@@ -52,8 +54,8 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm);
 
 /* What a config has to do for a problem. */
 typedef struct fat_demand {
-  double tiles; /* takes a pace's rate, each unit of it */
-  double merge; /* ms: what a launch that merges splits takes beside any other launch */
+  double tiles;  /* takes a pace's rate, each unit of it */
+  double beside; /* ms that pass whatever the pace: of steps, and where a launch merges splits */
 } fat_demand;
 /* Runs in calls: numbers alone. */
 fat_demand fat_waves_work(const fat_waves *w, const fat_reach *r);
@@ -73,7 +75,7 @@ fat_pace fat_waves_pace(const fat_waves *w, const fat_reach *r, double ms, fat_d
 static inline double fat_waves_ms(const fat_pace *pace, const fat_reach *reach, fat_demand work)
 {
   const double ms =
-      pace->once + work.merge + reach->D_ms + pace->sums * reach->sums_ms + pace->rate * work.tiles;
+      pace->once + work.beside + reach->D_ms + pace->sums * reach->sums_ms + pace->rate * work.tiles;
   return ms > reach->least_ms ? ms : reach->least_ms;
 }
 /* What of a time foretold, `ms`, comes by the rate. */

@@ -196,15 +196,37 @@ static void merging_takes_time(void **state)
   fat_waves w = waves_of(config, FAT_FWD);
   w.blocks = 2;
   w.per_block = 0.5;
+  w.step_ms = 0; /* the next test's */
   const fat_demand was = fat_waves_work(&w, &from), is = fat_waves_work(&w, &to);
-  assert_true(fabs(is.merge - 88 * (4e-5 + 1e-9 * 4 * 189 * 129)) < 1e-9);
+  assert_true(fabs(is.beside - 88 * (4e-5 + 1e-9 * 4 * 189 * 129)) < 1e-9);
   const fat_pace pace = fat_waves_pace(&w, &from, 0.0737, was);
   assert_true(fabs(fat_waves_ms(&pace, &from, was) - 0.0737) < 1e-9);
   assert_true(fabs(fat_waves_ms(&pace, &to, is) / 0.0239 - 1) < 0.25);
   w.most = 8;
-  assert_true(fat_waves_work(&w, &to).merge == 0);
+  assert_true(fat_waves_work(&w, &to).beside == 0);
   w = waves_of("fwd:Br64-Bc64", FAT_FWD);
-  assert_true(fat_waves_work(&w, &to).merge == 0);
+  assert_true(fat_waves_work(&w, &to).beside == 0);
+}
+
+/* A step by mma.sync takes as long at least as its barriers and latencies, in each round, whatever it has of
+ * keys; what CUDA cores or warpgroups do is counted by keys alone. */
+static void steps_take_time(void **state)
+{
+  (void)state;
+  fat_problem p;
+  const fat_room room = {.sms = 132, .per_sm = 1.0 / 132};
+  MUST(fat_problem_parse("fwd-bf16-b1-h264-q64-k1024-d64", &p, err));
+  const fat_reach reach = fat_reach_of(&p, &room);
+  const fat_waves wide = waves_of("fwd:Br64-Bc64-w4-s1", FAT_FWD),
+                  narrow = waves_of("fwd:Br64-Bc16-w4-s2", FAT_FWD),
+                  split = waves_of("fwd:Br64-Bc16-w4-s2-N4-M8", FAT_FWD),
+                  cores = waves_of("fwd:Br64-Bc16-T128", FAT_FWD),
+                  groups = waves_of("fwd_ws:Br64-Bc64-s2", FAT_FWD);
+  assert_true(fabs(fat_waves_work(&wide, &reach).beside - 2 * 16 * wide.step_ms) < 1e-12);
+  assert_true(fabs(fat_waves_work(&narrow, &reach).beside - 2 * 64 * narrow.step_ms) < 1e-12);
+  assert_true(wide.step_ms > 0 &&
+              fat_waves_work(&split, &reach).beside == fat_waves_work(&narrow, &reach).beside);
+  assert_true(cores.step_ms == 0 && groups.step_ms == 0);
 }
 
 /* A backward takes what memory does for D and, where other launches clear and round them, dQ's sums, however
@@ -239,9 +261,9 @@ static void blocks_that_stay_are_as_others(void **state)
 {
   (void)state;
   const char *const stays = "bwd_ws:Br64-Bc128-Z8-H2";
-  is_work(1024 + 220, "bwd-bf16-b1-h16-q1024-k1024-d128", stays, 1, 132);
-  is_work(4 * (1024 + 220), "bwd-bf16-b4-h16-q1024-k1024-d128", stays, 1, 132);
-  is_work(1024 + 220, "bwd-bf16-b1-h16-q1024-k1024-d128-causal", stays, 1, 132);
+  is_work(1024 + 160, "bwd-bf16-b1-h16-q1024-k1024-d128", stays, 1, 132);
+  is_work(4 * (1024 + 160), "bwd-bf16-b4-h16-q1024-k1024-d128", stays, 1, 132);
+  is_work(1024 + 160, "bwd-bf16-b1-h16-q1024-k1024-d128-causal", stays, 1, 132);
 }
 
 /* Whose first lays dQ down: all tiles of a head see the same rows without a mask, and each begins when the
@@ -250,10 +272,10 @@ static void tiles_in_turn_begin_behind_each_other(void **state)
 {
   (void)state;
   const char *const turns = "bwd_ws:Br64-Bc128-Z64-H2-T2";
-  is_work(1024 + 220 + 7 * 64, "bwd-bf16-b1-h16-q1024-k1024-d128", turns, 1, 132);
-  is_work(4 * (1024 + 220) + 7 * 64, "bwd-bf16-b4-h16-q1024-k1024-d128", turns, 1, 132);
-  is_work(1024 + 220, "bwd-bf16-b1-h16-q1024-k1024-d128-causal", turns, 1, 132);
-  is_work(1024 + 220, "bwd-bf16-b1-h16-q1024-k1024-d128", "bwd_ws:Br64-Bc128-Z64-H2-T1", 1, 132);
+  is_work(1024 + 160 + 7 * 64, "bwd-bf16-b1-h16-q1024-k1024-d128", turns, 1, 132);
+  is_work(4 * (1024 + 160) + 7 * 64, "bwd-bf16-b4-h16-q1024-k1024-d128", turns, 1, 132);
+  is_work(1024 + 160, "bwd-bf16-b1-h16-q1024-k1024-d128-causal", turns, 1, 132);
+  is_work(1024 + 160, "bwd-bf16-b1-h16-q1024-k1024-d128", "bwd_ws:Br64-Bc128-Z64-H2-T1", 1, 132);
 }
 
 /* Blocks that have whole heads: 8 heads are 8 blocks, however many tiles they have; 133 are two rounds. */
@@ -261,10 +283,10 @@ static void blocks_have_whole_heads(void **state)
 {
   (void)state;
   const char *const owns = "bwd_ws:Br128-Bc128-H1";
-  is_work(16 * (2048 + 220), "bwd-bf16-b1-h8-q2048-k2048-d64", owns, 1, 132);
-  is_work(16 * (2048 + 220), "bwd-bf16-b1-h132-q2048-k2048-d64", owns, 1, 132);
-  is_work(2 * 16 * (2048 + 220), "bwd-bf16-b1-h133-q2048-k2048-d64", owns, 1, 132);
-  is_work(16 * (1024.5 + 64 - 0.5 + 220), "bwd-bf16-b1-h8-q2048-k2048-d64-causal", owns, 1, 132);
+  is_work(16 * (2048 + 160), "bwd-bf16-b1-h8-q2048-k2048-d64", owns, 1, 132);
+  is_work(16 * (2048 + 160), "bwd-bf16-b1-h132-q2048-k2048-d64", owns, 1, 132);
+  is_work(2 * 16 * (2048 + 160), "bwd-bf16-b1-h133-q2048-k2048-d64", owns, 1, 132);
+  is_work(16 * (1024.5 + 64 - 0.5 + 160), "bwd-bf16-b1-h8-q2048-k2048-d64-causal", owns, 1, 132);
 }
 
 /* Blocks that have a tile of keys together are more, each of fewer steps; they leave sums for the last. */
@@ -272,12 +294,12 @@ static void tiles_of_keys_are_parted(void **state)
 {
   (void)state;
   const char *const mqa = "bwd-bf16-b1-h8k1-q4096-k4096-d128";
-  is_work(8 * 4096 + 220 + 7 * 8, mqa, "bwd_ws:Br64-Bc128", 1, 132);
-  is_work(4 * 4096 + 220 + 3 * 8, mqa, "bwd_ws:Br64-Bc128-G2", 1, 132);
-  is_work(4096 + 220, mqa, "bwd_ws:Br64-Bc128-G8", 1, 256);
+  is_work(8 * 4096 + 160 + 7 * 8, mqa, "bwd_ws:Br64-Bc128", 1, 132);
+  is_work(4 * 4096 + 160 + 3 * 8, mqa, "bwd_ws:Br64-Bc128-G2", 1, 132);
+  is_work(4096 + 160, mqa, "bwd_ws:Br64-Bc128-G8", 1, 256);
   /* One head alone, too, as far as it has two steps for each. */
-  is_work(2048 + 220, "bwd-bf16-b1-h2-q4096-k4096-d128", "bwd_ws:Br64-Bc128-G2", 1, 128);
-  is_work(128 + 220 + 220, "bwd-bf16-b1-h64-q128-k256-d128", "bwd_ws:Br64-Bc128-G2", 1, 128);
+  is_work(2048 + 160, "bwd-bf16-b1-h2-q4096-k4096-d128", "bwd_ws:Br64-Bc128-G2", 1, 128);
+  is_work(128 + 160 + 160, "bwd-bf16-b1-h64-q128-k256-d128", "bwd_ws:Br64-Bc128-G2", 1, 128);
   const fat_room room = {132, 1.0 / 132, 1e-9};
   fat_problem p;
   MUST(fat_problem_parse(mqa, &p, err));
@@ -285,8 +307,8 @@ static void tiles_of_keys_are_parted(void **state)
   const fat_waves whole = waves_of("bwd_ws:Br64-Bc128", FAT_BWD),
                   two = waves_of("bwd_ws:Br64-Bc128-G2", FAT_BWD),
                   four = waves_of("bwd_ws:Br64-Bc128-G4", FAT_BWD);
-  assert_true(fat_waves_work(&whole, &reach).merge == 0 && two.once == whole.once);
-  assert_true(fat_waves_work(&four, &reach).merge == 2 * fat_waves_work(&two, &reach).merge);
+  assert_true(fat_waves_work(&whole, &reach).beside == 0 && two.once == whole.once);
+  assert_true(fat_waves_work(&four, &reach).beside == 2 * fat_waves_work(&two, &reach).beside);
 }
 
 /* Of a ragged call there are as many batches as its rows or keys would fill, as long as the longest: here
@@ -332,8 +354,8 @@ static void sums_of_one_block_are_not_laid(void **state)
   const fat_waves w = waves_of("bwd_ws:Br64-Bc128-G8", FAT_BWD);
   const fat_reach f = fat_reach_of(&few, &room), m = fat_reach_of(&many, &room);
   assert_true(f.part_ms == m.part_ms);
-  assert_true(fat_waves_work(&w, &f).merge == 0);
-  assert_true(fat_waves_work(&w, &m).merge == 8 * m.part_ms);
+  assert_true(fat_waves_work(&w, &f).beside == 0);
+  assert_true(fat_waves_work(&w, &m).beside == 8 * m.part_ms);
 }
 
 /* Under a mask tiles differ: their sum, divided, or the last of the longest. */
@@ -382,14 +404,14 @@ static void blocks_are_reached_at_once(void **state)
 static void backward(void **state)
 {
   (void)state;
-  is_work(2 * (4096 + 72), "bwd-f16-b1-h16-q4096-k1024-d64", "bwd:Br64-Bc64", 1, 128);
-  is_work(1 * (4096 + 72), "bwd-f16-b1-h16-q4096-k1024-d64", "bwd:Br64-Bc128", 1, 128);
-  is_work(4096 + 220, "bwd-bf16-b1-h16-q4096-k1024-d256", "bwd_pair:Br64-Bc128", 1, 128);
+  is_work(2 * (4096 + 64), "bwd-f16-b1-h16-q4096-k1024-d64", "bwd:Br64-Bc64", 1, 128);
+  is_work(1 * (4096 + 64), "bwd-f16-b1-h16-q4096-k1024-d64", "bwd:Br64-Bc128", 1, 128);
+  is_work(4096 + 160, "bwd-bf16-b1-h16-q4096-k1024-d256", "bwd_pair:Br64-Bc128", 1, 128);
   /* Tiles of a fourth of the heads pass over the rows of four, each of which has tiles of its own, and ends
    * for itself under a mask; by wgmma 8 keys more for each head that follows. */
-  is_work(4 * 64 + 72, "bwd-f16-b1-h64k16-q10-k1024-d64", "bwd:Br64-Bc128", 1, 128);
-  is_work(4 * 4096 + 72, "bwd-f16-b1-h64k16-q4096-k1024-d64", "bwd:Br64-Bc128", 1, 128);
-  is_work(16 / 8.0 * (4 * (512.5 + 64 - 0.5) + 220 + 3 * 8), "bwd-bf16-b1-h64k16-q1024-k1024-d64-causal",
+  is_work(4 * 64 + 64, "bwd-f16-b1-h64k16-q10-k1024-d64", "bwd:Br64-Bc128", 1, 128);
+  is_work(4 * 4096 + 64, "bwd-f16-b1-h64k16-q4096-k1024-d64", "bwd:Br64-Bc128", 1, 128);
+  is_work(16 / 8.0 * (4 * (512.5 + 64 - 0.5) + 160 + 3 * 8), "bwd-bf16-b1-h64k16-q1024-k1024-d64-causal",
           "bwd_ws:Br128-Bc128-Z16", 1, 64);
 }
 
@@ -600,6 +622,7 @@ int main(void)
       cmocka_unit_test(blocks_of_few_warps),
       cmocka_unit_test(splits),
       cmocka_unit_test(merging_takes_time),
+      cmocka_unit_test(steps_take_time),
       cmocka_unit_test(a_backward_has_launches_beside),
       cmocka_unit_test(blocks_that_stay_are_as_others),
       cmocka_unit_test(tiles_in_turn_begin_behind_each_other),

@@ -34,6 +34,8 @@ code_is() { if [ "$code" = "$1" ]; then pass; else fail "$2: exit code $code, ex
 out_has() { if [[ $out == *"$1"* ]]; then pass; else fail "${2:-stdout} lacks '$1'"; fi; }
 out_lacks() { if [[ $out != *"$1"* ]]; then pass; else fail "${2:-stdout} has '$1'"; fi; }
 err_has() { if [[ $err == *"$1"* ]]; then pass; else fail "${2:-stderr} lacks '$1'"; fi; }
+# is ACTUAL EXPECTED WHAT
+is() { if [ "$1" = "$2" ]; then pass; else fail "$3: '$1', expected '$2'"; fi; }
 
 # refuses CODE 'TEXT' ARGS... -- one line on stderr with TEXT, nothing on stdout.
 refuses() {
