@@ -25,11 +25,11 @@ typedef struct fat_reach {
   double per_split;                      /* 1 / keys of a split where the problem says that; else 0 */
   double per_block_rows, per_block_keys; /* 1 / rows and keys of a block that is there or not; else 0 */
   double sms, per_sm;
-  double least_ms; /* that device memory takes for Q, K, V and O */
-  double D_ms;     /* of a backward: that it takes for D = rowsum(dO O) */
-  double sums_ms;  /* and for dQ's sums, which are cleared and rounded */
-  double part_ms;  /* and for the sums that each of a tile's blocks leaves of dK and dV */
-  double split_ms; /* of a forward: that a launch takes to merge what one split leaves of all rows */
+  double least_ms;  /* that device memory takes for Q, K, V and O */
+  double memory_ms; /* that no tile's pace hides: some of these; of a backward for D = rowsum(dO O) */
+  double sums_ms;   /* of a backward also for dQ's sums, which are cleared and rounded */
+  double part_ms;   /* and for the sums that each of a tile's blocks leaves of dK and dV */
+  double split_ms;  /* of a forward: that a launch takes to merge what one split leaves of all rows */
 } fat_reach;
 fat_reach fat_reach_of(const fat_problem *p, const fat_room *room);
 /* Rows of Q of all heads; of a ragged call those of as many of its longest as would hold them. */

@@ -15,9 +15,10 @@
  * median of its shapes forwards by 15 % for 17, of 256 rows and more 11 for 14. Held out, the pick lost 6.1
  * and 4.5 % with rows of a problem's own type alone; of fewer shapes 6.4 and 4.7 for 7.3 and 6.2, a backward
  * 6.0 where what a call's tiles take beside their keys raised doubt, too, which in a forward loses less.
- * The backward's were fitted again since T counts: of all 446 shapes it loses 2.9 % for 3.6, 60 % at worst
- * for 90, by the package's rows alone 4.5 for 5.7, of an H100's 56 3.8 for 5.9. Fitted to one half of the
- * shapes alone they were better for one other half and level for the other; the forward's were worse. */
+ * Fitted again since T counts and steps and memory take time of their own (below, reach.c): of 446 backwards
+ * it loses 2.7 % for 3.6, 60 % at worst for 90, by the package's rows alone 4.5 for 5.7, of an H100's 56 3.8
+ * for 5.9; of 497 forwards 3.5 for 4.2, 44 at worst for 82, by the package's rows 8.2 for 9.7, of an H100's
+ * 61 1.5 for 2.3; less in each half of an H200's shapes, too. */
 typedef struct numbers {
   double wgmma, mma; /* keys that the beginning and the end of a tile take the time of, */
   double again;      /* those of each further head that it passes by wgmma */
@@ -28,7 +29,7 @@ typedef struct numbers {
                         all launches, beginnings and ends */
 } numbers;
 static const numbers fitted[] = {
-    [FAT_FWD] = {224, 80, 0, 0.0025, 0.5, 0.015, 6}, [FAT_BWD] = {160, 64, 8, 0.009, 0.7, 0.02, 10}};
+    [FAT_FWD] = {224, 80, 0, 0.0025, 0.6, 0.018, 6}, [FAT_BWD] = {160, 64, 8, 0.009, 0.7, 0.02, 10}};
 /* What merging takes where keys are split, a launch of its own. Without it `fwd` with N = 2, the fastest over
  * a cache of 8,192 keys, was picked for 5 to 102 keys, where it took 1.4 to 3 times as long as one launch
  * (H200, six shapes by lot). */
@@ -42,13 +43,12 @@ enum { SCHEDULERS = 4 /* of an SM */ };
  * and nothing is loaded meanwhile. Of 174 times of such configs, each foretold from one at another number of
  * keys (H200, 16 to 384 keys), none is off by 17 % in the root mean square, 64 by 9, 128 by 18. */
 static const double wait_wgmma = 64;
-/* What each step of a forward by mma.sync takes beside its keys, for barriers, copies and latencies. With it
- * the pick loses 3.8 % instead of 4.2, by the package's rows alone 8.9 instead of 9.7, on an H100 1.7 instead
- * of 2.3, and less in each half of the shapes. As keys it would fit as well, but tiles of 16 keys, timed
- * where one step passes all, would be held for slower than two launches. */
+/* What each step of a forward by mma.sync takes beside its keys, for barriers, copies and latencies. As keys
+ * it would fit as well, but tiles of 16 keys, timed where one step passes all, would be held for slower than
+ * two launches. */
 static const double step_ms = 0.0003;
 /* The part of a tile's time that its rows of Q take; the rest is K and V, which pass however few they are. */
-static const double rows_part = 0.1;
+static const double rows_part = 0.05;
 /* And what it takes beside its warpgroups, each of which has 64 rows or none: as much as 4.5 of them. Of
  * 1,269 pairs a full tile of 192 rows was foretold from one of 64 or fewer as 32 % faster without that, as
  * 4 % with it. */
@@ -312,7 +312,7 @@ double fat_waves_tile_part(const fat_waves *w, const fat_reach *r)
 fat_pace fat_waves_pace(const fat_waves *w, const fat_reach *r, double ms, fat_demand work)
 {
   const double once = least(w->once, ms / 2);
-  const double beside = least(work.beside + r->D_ms + w->sums * r->sums_ms, (ms - once) / 2),
+  const double beside = least(work.beside + r->memory_ms + w->sums * r->sums_ms, (ms - once) / 2),
                tiles = ms - once - beside;
   const double fixed = once + beside + tiles * w->overhead / (w->overhead + passed(w, r));
   return (fat_pace){.once = once,

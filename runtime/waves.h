@@ -75,7 +75,7 @@ fat_pace fat_waves_pace(const fat_waves *w, const fat_reach *r, double ms, fat_d
 static inline double fat_waves_ms(const fat_pace *pace, const fat_reach *reach, fat_demand work)
 {
   const double ms =
-      pace->once + work.beside + reach->D_ms + pace->sums * reach->sums_ms + pace->rate * work.tiles;
+      pace->once + work.beside + reach->memory_ms + pace->sums * reach->sums_ms + pace->rate * work.tiles;
   return ms > reach->least_ms ? ms : reach->least_ms;
 }
 /* What of a time foretold, `ms`, comes by the rate. */
@@ -83,7 +83,8 @@ static inline double fat_waves_rated(const fat_waves *w, const fat_pace *pace, c
                                      double ms)
 {
   const double passing = w->passes_apart > 0 ? fat_waves_tile_part(w, reach) : 1;
-  return passing * (ms - pace->sure - reach->D_ms - pace->sums * reach->sums_ms);
+  const double beside = w->passes_apart > 0 ? reach->memory_ms + pace->sums * reach->sums_ms : 0;
+  return passing * (ms - pace->sure - beside);
 }
 
 #endif
