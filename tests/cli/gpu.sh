@@ -474,6 +474,7 @@ test_verify_as() {
   code_is 1 "verify of wrong kernels that nobody tuned"
   json_ok "verify --top --json"
   is "$(grep -o '"ms": ' "$work/out" | wc -l)" 3 "rows of the first three"
+  refuses 2 "choose no kernel of these problems" verify $problem --config "${configs[4]}" --kernel standard
 }
 
 # Milliseconds since the epoch at which a config was stored.

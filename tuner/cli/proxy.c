@@ -86,6 +86,15 @@ static fat_status make_first(const making *m, const fat_problem *p, const char *
   return status;
 }
 
+/* Whether --config or --kernel ask for it, or a call may be given it unasked. */
+static bool is_asked(const fat_options *o, const fat_item_kernel *kernel)
+{
+  const size_t length = strlen(kernel->name);
+  if (o->config)
+    return strncmp(o->config, kernel->name, length) == 0 && o->config[length] == ':';
+  return kernel->picked || o->goal.kernel_count > 0;
+}
+
 static fat_status make_pair(const making *m, const fat_problem *p, const fat_item_kernel *kernel,
                             fat_error *err)
 {
@@ -94,13 +103,9 @@ static fat_status make_pair(const making *m, const fat_problem *p, const fat_ite
   if (o->config) {
     fat_point point;
     FAT_TRY(fat_config_parse(o->config, &config, err));
-    if (strcmp(config.kernel, kernel->name) != 0)
-      return FAT_OK;
     FAT_TRY(fat_space_point(m->script, &config, p, m->proxy->as, &point, err));
     return make(m, p, &config, err);
   }
-  if (!kernel->picked && o->goal.kernel_count == 0)
-    return FAT_OK;
   if (o->top == 0 && is_stored(m, p, kernel->name, &config))
     return make(m, p, &config, err);
   return make_first(m, p, kernel->name, o->top > 0 ? o->top : 1, err);
@@ -118,6 +123,8 @@ static fat_status make_all(const making *m, fat_error *err)
   int made = 0;
   for (int i = 0; i < agenda.count; i++)
     for (int k = 0; k < agenda.list[i].kernel_count && status == FAT_OK; k++) {
+      if (!is_asked(m->proxy->options, &agenda.list[i].kernels[k]))
+        continue;
       status = make_pair(m, &agenda.list[i].problem, &agenda.list[i].kernels[k], &why);
       made += status == FAT_OK;
       if (status != FAT_E_UNSUPPORTED)
@@ -128,7 +135,9 @@ static fat_status make_all(const making *m, fat_error *err)
       status = FAT_OK;
     }
   fat_agenda_free(&agenda);
-  if (status == FAT_OK && made == 0 && why.text[0])
+  if (status == FAT_OK && made == 0 && !why.text[0])
+    return fat_status_fail(err, FAT_E_INPUT, "--config and --kernel choose no kernel of these problems");
+  if (status == FAT_OK && made == 0)
     status = FAT_E_UNSUPPORTED;
   return status == FAT_OK ? FAT_OK : fat_status_fail(err, status, "%s", why.text);
 }
