@@ -6,10 +6,12 @@ return {
   about = "FlashAttention-3 forward: one warpgroup copies, the others compute; for Hopper",
   picked = true, -- a call may be given this kernel unasked
   -- Before the others that may, where nothing is measured; but not for few rows on many keys, as decoding has, nor on few keys up to d 64: its best
-  -- config takes 131 us for fwd's 69 (4,096 x 3 heads of 49 rows, d 32), 9 for 7 (14 x 33 of 52, d 64), as long at d 96 (H200).
+  -- config takes 131 us for fwd's 69 (4,096 x 3 heads of 49 rows, d 32), 9 for 7 (14 x 33 of 52, d 64), as long at d 96 (H200). Nor for 64 rows on
+  -- as many keys and 32 rows on up to 255, 20 to 80 % slower up to d 128, above for 32 rows and up to 64 keys 0 to 40.
   prefer = function(p)
-    local few = p.q * (p.h // p.hk) <= 64 and (p.k >= 256 or p.k <= 128 and p.d <= 64)
-    return few and not splits.are_many(p) and 0 or 1
+    local few, wide = p.q * (p.h // p.hk) <= 64 and p.k >= 256, math.max(p.d, p.dv) > 128
+    local short = p.q <= 64 and p.k <= (p.d <= 64 and 128 or wide and 0 or 64) or p.q <= 32 and p.k <= (wide and 64 or 255)
+    return (few or short) and not splits.are_many(p) and 0 or 1
   end,
   twin = "fwd", -- TMA reads only what is 16-byte aligned: other tensors are that kernel's
   serves = { op = "fwd", dtypes = { "f16", "bf16" }, features = simt.features, slices = true, sm = 90, sm_last = 90 },

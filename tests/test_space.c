@@ -294,6 +294,29 @@ static void short_heads_have_a_default_of_their_own(void **state)
   }
 }
 
+/* Few rows on few keys have small tiles; up to 16 rows on 80 keys and more parts of these. */
+static void tiny_shapes_have_a_default_of_their_own(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *kernel, *problem, *config;
+  } wanted[] = {
+      {"fwd", "fwd-bf16-b8-h16-q16-k16-d64", "fwd:Br32-Bc16-w2-s2-Q0-b1-Z1-W16"},
+      {"fwd", "fwd-bf16-b8-h16k2-q32-k32-d256", "fwd:Br32-Bc16-w2-s2-Q0-b1-Z1-W16"},
+      {"fwd", "fwd-bf16-b8-h16k2-q32-k33-d128", "fwd:Br32-Bc48-w2-s2-Q0-b1-Z1-W16"},
+      {"fwd", "fwd-bf16-b8-h16k2-q16-k80-d128", "fwd:Br16-Bc64-w2-k2-s3-Q0-b1-Z1-W16"},
+      {"fwd", "fwd-bf16-b8-h16-q16-k80-d128-drop", "fwd:Br32-Bc48-w2-s2-Q0-b1-Z1-W16"},
+      {"bwd", "bwd-bf16-b8-h16-q16-k16-d64", "bwd:Br16-Bc32-w4-A1-wS2-wK2-wQ1-s2-V0-q0-b1-Z1-U0-W16"},
+      {"bwd", "bwd-bf16-b8-h16-q32-k17-d128", "bwd:Br32-Bc32-w4-A1-wS1-wK1-wQ1-s2-V0-q0-b1-Z1-U0-W16"},
+      {"bwd", "bwd-bf16-b8-h16-q32-k17-d256", "bwd:Br32-Bc16-w4-A1-wS1-wK1-wQ1-s2-V0-q0-b1-Z1-U0-W16"},
+      {"bwd_ws", "bwd-bf16-b8-h16-q400-k128-d64", "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-K1-H1"},
+      {"bwd_ws", "bwd-bf16-b2-h16-q400-k65-d128", "bwd_ws:Br64-Bc128-s2-t2-S1-R1-Z1"}};
+  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+    char text[FAT_CONFIG_TEXT];
+    assert_string_equal(default_of(wanted[i].kernel, wanted[i].problem, text), wanted[i].config);
+  }
+}
+
 /* Values that no walk takes, and those that it takes only beside others: who asks gets them. */
 static void what_is_not_worth_a_walk_can_be_asked_for(void **state)
 {
@@ -500,6 +523,7 @@ int main(void)
       cmocka_unit_test(few_tiles_have_a_default_of_their_own),
       cmocka_unit_test(few_rows_have_a_default_of_their_own),
       cmocka_unit_test(short_heads_have_a_default_of_their_own),
+      cmocka_unit_test(tiny_shapes_have_a_default_of_their_own),
       cmocka_unit_test(few_keys_have_a_default_of_their_own),
       cmocka_unit_test(sums_are_made_as_tiles_are_many),
       cmocka_unit_test(what_is_not_worth_a_walk_can_be_asked_for),

@@ -139,14 +139,16 @@ function grad.constraints(wants, shared)
   }, wants, 120, shared)
 end
 
--- Tables of defaults, for elements of 2 and of 4 bytes: rows of what `names` says, and the largest d that each is meant for.
--- Twice, for under a mask the longest begin first.
+-- Tables of defaults, for elements of 2 and of 4 bytes: rows of what `names` says, the largest d that each is meant for, the most
+-- rows of Q and the most keys. Twice, for under a mask the longest begin first.
 function grad.defaults(names, tables)
   local all = {}
   for bytes = 2, 4, 2 do
     for _, row in ipairs(tables[bytes]) do
+      local rows, keys = row[#names + 2] or math.huge, row[#names + 3] or math.huge
+      local function meant(p) return mma.bytes(p) == bytes and p.q <= rows and p.k <= keys end
       for _, Z in ipairs { 8, 1 } do
-        local c = { Z = Z, W = 16, most = row[#names + 1], meant = function(p) return mma.bytes(p) == bytes end }
+        local c = { Z = Z, W = 16, most = row[#names + 1], meant = meant }
         for i, name in ipairs(names) do c[name] = row[i] end
         all[#all + 1] = c
       end

@@ -199,6 +199,13 @@ local has_few, is_idle = mma.has_few_rows, mma.has_idle_SMs
 local function rows_of(p) return p.q * (has_few(p) and p.h // p.hk or 1) end -- that may fill a tile
 local function in_one(p, g, Br) return is_idle(p, g) and rows_of(p) <= Br end
 add_defaults(function(p) return p.has.split end, { { 64, 64, 4, 2, 0, 128 }, { 64, 64, 4, 1, 0 }, { 64, 64, 4, 0, 1 } }, { L = 0 })
+-- Few rows on few keys, those of each head by themselves: of 80 shapes by lot (H200, d 64 to 256) with up to 32 keys the first is 1 to 3 % behind the
+-- best that was timed and tiles of 128 rows 60 to 100; parts of the keys are the best of all of 90 keys and more, up to 16 rows; else tiles of
+-- 48 keys are 0 to 27 % behind.
+local function is_short(p, most) return p.q <= 32 and p.k <= most and not p.has.split end
+add_defaults(function(p) return is_short(p, 32) end, { { 32, 16, 2, 2, 0 }, { 32, 16, 2, 1, 0 } }, {})
+add_defaults(function(p) return is_short(p, 255) and p.q <= 16 and p.k >= 80 and p.slices == 1 and not p.has.drop end, part_rows, { k = 2 })
+add_defaults(function(p) return is_short(p, 255) end, { { 32, 48, 2, 2, 0 }, { 32, 32, 2, 2, 0, 128 }, { 32, 32, 2, 1, 0, 128 }, { 32, 16, 2, 2, 0 }, { 32, 16, 2, 1, 0 } }, {})
 local function in_16(p) return mma.may_part(p) and rows_of(p) <= 16 end
 add_defaults(function(p, g) return in_16(p) and has_few(p) and is_idle(p, g) end, part_rows, { G = 1, N = 1, k = 2 })
 add_defaults(function(p) return in_16(p) and has_few(p) end, part_rows, { G = 1, k = 2 })
@@ -218,9 +225,9 @@ end
 local function has_room(p, g, Br) return Br < 128 or has_wide_warps(p, g) end
 -- Many short heads, as windows of images have: 4,096 x 3 of 49 rows, d 32, take 71 us, with tiles of 64 rows and keys 94, of 128 rows half as
 -- long again (H200).
-local function is_short(p) return rows_of(p) > 16 and rows_of(p) <= 64 and p.k <= 128 end
-add_defaults(function(p, g) return is_short(p) and has_wide_warps(p, g) end, { { 64, 32, 2, 2, 0, 64 }, { 64, 32, 2, 1, 0, 64 } }, {})
-add_defaults(is_short, { { 64, 32, 4, 2, 0, 128 }, { 64, 32, 4, 1, 0, 128 }, { 64, 64, 4, 1, 0 } }, {})
+local function is_window(p) return rows_of(p) > 16 and rows_of(p) <= 64 and p.k <= 128 end
+add_defaults(function(p, g) return is_window(p) and has_wide_warps(p, g) end, { { 64, 32, 2, 2, 0, 64 }, { 64, 32, 2, 1, 0, 64 } }, {})
+add_defaults(is_window, { { 64, 32, 4, 2, 0, 128 }, { 64, 32, 4, 1, 0, 128 }, { 64, 64, 4, 1, 0 } }, {})
 add_defaults(function(p, g, Br) return is_idle(p, g) and has_room(p, g, Br) end, many_rows, { N = 2 })
 add_defaults(has_room, many_rows, {})
 
