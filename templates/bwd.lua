@@ -140,7 +140,7 @@ return {
   -- then, where P must be exact, as many keys of a block as shared memory holds; those with one tile of Q (s = 1) are for Turing; the
   -- last two for its d above 176. Bytes that threads spill, stored: on sm_80 12 to 44 at d 64 to 96 and 84 at d 192, in 99 KB 40 at
   -- d 256 and 168 to 212 at d 128; else none but f32 tensors' above d 192.
-  -- Before them those of few rows: up to 16 and 32, and as many keys, within 1 to 7 % of the best of 76 shapes by lot (H200), up to 16 on more keys within
+  -- Before them those of few rows: up to 16 and 32, and as many keys, within 1 to 7 % of the best of 79 shapes by lot (H200), up to 16 on more keys within
   -- 4 % of 25.
   defaults = grad.defaults({ "Br", "Bc", "w", "A", "wS", "wK", "wQ", "s", "V", "q", "U", "b" }, { [2] = {
     { 16, 32, 4, 1, 2, 2, 1, 2, 0, 0, 0, 1, 128, 16, 16 }, { 16, 32, 4, 1, 2, 1, 1, 2, 0, 0, 0, 1, 256, 16, 16 },

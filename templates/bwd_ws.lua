@@ -116,7 +116,7 @@ local function rounds_last_first(p, g)
   return rounds_plainly(p) and p.uneven and has_tiles(p, g, 8) and p.k > above and p.k <= most
 end
 
--- Whether a head has one tile of keys, so that its block has all of dQ: of 45 shapes by lot within 1 to 14 % of the best that was timed (H200).
+-- Whether a head has one tile of keys, so that its block has all of dQ: of 34 shapes by lot within 1 to 14 % of the best that was timed (H200).
 local function has_one_tile(p) return plain(p) and p.k <= (p.d <= 96 and 128 or 64) end
 
 -- Whether a call has dropout, and nothing beside it but its mask.

@@ -199,7 +199,7 @@ local has_few, is_idle = mma.has_few_rows, mma.has_idle_SMs
 local function rows_of(p) return p.q * (has_few(p) and p.h // p.hk or 1) end -- that may fill a tile
 local function in_one(p, g, Br) return is_idle(p, g) and rows_of(p) <= Br end
 add_defaults(function(p) return p.has.split end, { { 64, 64, 4, 2, 0, 128 }, { 64, 64, 4, 1, 0 }, { 64, 64, 4, 0, 1 } }, { L = 0 })
--- Few rows on few keys, those of each head by themselves: of 80 shapes by lot (H200, d 64 to 256) with up to 32 keys the first is 1 to 3 % behind the
+-- Few rows on few keys, those of each head by themselves: of 68 shapes by lot (H200, d 64 to 256) with up to 32 keys the first is 1 to 3 % behind the
 -- best that was timed and tiles of 128 rows 60 to 100; parts of the keys are the best of all of 90 keys and more, up to 16 rows; else tiles of
 -- 48 keys are 0 to 27 % behind.
 local function is_short(p, most) return p.q <= 32 and p.k <= most and not p.has.split end

@@ -153,7 +153,7 @@ function simt.tile_words(words, p)
 end
 
 -- Whether a backward has so few rows that warpgroups' tiles, of 64 rows, are slower than those of `bwd`, where nothing is measured: their best takes
--- 1.2 to 1.9 times as long with up to 16 rows, with 32 rows and keys 1.1 to 1.7 above d 64, there 1.06 (81 shapes by lot, H200).
+-- 1.2 to 1.9 times as long with up to 16 rows, with 32 rows and keys 1.1 to 1.7 above d 64, there 1.06 (104 shapes by lot, H200).
 function simt.is_tiny(p)
   return not p.has.det and (p.q <= 16 or math.max(p.d, p.dv) > 64 and math.max(p.q, p.k) <= 32)
 end

@@ -22,8 +22,8 @@ typedef struct fat_proxy {
   void *user;
 } fat_proxy;
 
-/* "compute_75" for a T4. FAT_E_INPUT where the GPU at
- * hand is older, or the PTX is for one architecture alone that is not its own. */
+/* "compute_75" for a T4. FAT_E_INPUT where the GPU at hand is older, or the PTX is for one architecture alone
+ * that is not its own. */
 enum { FAT_PROXY_TARGET = 24 };
 fat_status fat_proxy_target(const fat_gpu *as, const fat_gpu *hand, char target[FAT_PROXY_TARGET],
                             fat_error *err);
