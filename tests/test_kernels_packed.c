@@ -120,6 +120,7 @@ static void few_rows_of_shared_heads_are_packed_by_default(void **state)
     assert_true(packs("fwd-f16-b8-h32k8-q1-k8192-d256-causal", gpus[i]));
     assert_true(packs("fwd-f16-b1-h8k1-q32-k256-d64v96", gpus[i]));
     assert_false(packs("fwd-f16-b1-h8k1-q32-k255-d64v96", gpus[i]));
+    assert_true(packs("fwd-f16-b256-h32k8-q1-k255-d128", gpus[i]));
     assert_false(packs("fwd-f16-b8-h32-q1-k8192-d128", gpus[i]));
     assert_false(packs("fwd-f16-b8-h32k8-q64-k8192-d128", gpus[i]));
     assert_false(packs("fwd-f32-b8-h32k8-q1-k8192-d128", gpus[i]));

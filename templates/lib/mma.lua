@@ -201,8 +201,11 @@ local function in_one(p, g, Br) return is_idle(p, g) and rows_of(p) <= Br end
 add_defaults(function(p) return p.has.split end, { { 64, 64, 4, 2, 0, 128 }, { 64, 64, 4, 1, 0 }, { 64, 64, 4, 0, 1 } }, { L = 0 })
 -- Few rows on few keys, those of each head by themselves: of 68 shapes by lot (H200, d 64 to 256) with up to 32 keys the first is 1 to 3 % behind the
 -- best that was timed and tiles of 128 rows 60 to 100; parts of the keys are the best of all of 90 keys and more, up to 16 rows; else tiles of
--- 48 keys are 0 to 27 % behind.
-local function is_short(p, most) return p.q <= 32 and p.k <= most and not p.has.split end
+-- 48 keys are 0 to 27 % behind. Heads that share more K and V than these shapes, 16 MB, are put together all the same: each would read all of it.
+local function is_short(p, most)
+  local shared = p.h > p.hk and p.b * p.hk * p.k * (p.d + p.dv) * mma.bytes(p) or 0
+  return p.q <= 32 and p.k <= most and shared <= 2 ^ 24 and not p.has.split
+end
 add_defaults(function(p) return is_short(p, 32) end, { { 32, 16, 2, 2, 0 }, { 32, 16, 2, 1, 0 } }, {})
 add_defaults(function(p) return is_short(p, 255) and p.q <= 16 and p.k >= 80 and p.slices == 1 and not p.has.drop end, part_rows, { k = 2 })
 add_defaults(function(p) return is_short(p, 255) end, { { 32, 48, 2, 2, 0 }, { 32, 32, 2, 2, 0, 128 }, { 32, 32, 2, 1, 0, 128 }, { 32, 16, 2, 2, 0 }, { 32, 16, 2, 1, 0 } }, {})
