@@ -36,19 +36,26 @@ GRADIENTS = (("bias", "dbias"), ("sink", "dsink"), ("", "dlse"), ("", "det")) # 
 LARGE = ("b4-h16-q4096-k4096", "b32-h32-q512-k512", "b1-h16-q16384-k16384", "b2-h8-q300-k5000", "b8-h32k4-q1-k8192", "b1-h4-q64-k64", "b16-h40k8-q1024-k1024")
 GPUS = ("T4", "A100", "RTX 4090", "H200", "H200", "H100")
 WIDTHS = ("40", "64", "72", "96", "128", "104", "136", "160", "192", "256", "192v128", "64v128", "72v40", "160v64", "128v64", "136v104", "96v192", "256v96")
+WIDE_WIDTHS = ("192", "192", "256", "256", "192v128", "256v96")
+NARROW_WIDTHS = ("40", "64", "72", "96", "104", "128", "64v128", "72v40", "128v64")
 
 
 def drawn():
     """A line of problems.txt, which may be of no kernel's space."""
-    fwd, ragged = lot.random() < 0.6, lot.choice(("", "", "-varlen", "-used", "-lpad"))
-    q, k = (200, 300) if ragged else lot.choice(((200, 300), (330, 520), (129, 700), (390, 170)))
-    masks = lot.choice(MASKS)
-    masks = (masks[:-7] + ragged + "-prefix" if masks.endswith("-prefix") else masks + ragged) + lot.choice(("", "", "-iv"))
-    blocks = "-bs%dx%d" % lot.choice(BLOCKS) if lot.random() < 0.5 else ""
-    scores = lot.choice(SCORES)
-    sizes = f"b{lot.choice((1, 2, 5) if ragged else (1, 2))}-{lot.choice(('h2', 'h4k2', 'h2k1'))}-q{q}-k{k}-d{lot.choice(WIDTHS)}"
+    fwd = lot.random() < 0.6
     op = "fwd" if fwd else "bwd"
     kernel = lot.choice(KERNELS[op])
+    values = {name: lot.choice(some) for name, some in SPACES.get(kernel, {}).items()}
+    settles = values.get("T", 0) >= 2
+    if settles: # each other draw must allow it, or hardly one in a hundred would be valid
+        values.update({"Br": lot.choice((64, 128)), "S": 0, "R": 1, "O": 1, "K": 0, "H": lot.choice((0, 0, 2)), "G": 0} if kernel == "bwd_ws" else {"G": 0})
+    ragged = "" if settles else lot.choice(("", "", "-varlen", "-used", "-lpad"))
+    q, k = (200, 300) if ragged else lot.choice(((200, 300), (330, 520), (129, 700), (390, 170)))
+    masks = lot.choice(("-causal", "-causal", "-causaltl") if settles else MASKS)
+    masks = (masks[:-7] + ragged + "-prefix" if masks.endswith("-prefix") else masks + ragged) + ("" if settles else lot.choice(("", "", "-iv")))
+    blocks = "-bs%dx%d" % lot.choice(BLOCKS) if not settles and lot.random() < 0.5 else ""
+    scores = lot.choice(SCORES)
+    sizes = f"b{lot.choice((1, 2, 5) if ragged else (1, 2))}-{lot.choice(('h2', 'h4k2', 'h2k1'))}-q{q}-k{k}-d{lot.choice(WIDE_WIDTHS if kernel == 'bwd_pair' else NARROW_WIDTHS if settles else WIDTHS)}"
     wanted = "".join("-" + grad for of, grad in GRADIENTS if not fwd and of in scores and lot.random() < 0.3)
     gpu = "H200" if kernel in SPACES else lot.choice(("T4", "A100", "H200"))
     dtype = lot.choice(("f16", "bf16") if kernel in SPACES else ("f16", "bf16", "f32", "tf32", "f32x3"))
@@ -56,9 +63,8 @@ def drawn():
     if lot.random() < 0.3:
         gpu = lot.choice(GPUS)
         return problem, given(problem.replace(sizes[:sizes.index("-d")], lot.choice(LARGE)), gpu), "", gpu
-    if kernel not in SPACES or lot.random() < 0.3:
+    if kernel not in SPACES or not settles and lot.random() < 0.3:
         return problem, kernel, lot.choice(("", "", *MODS)), gpu
-    values = {name: lot.choice(some) for name, some in SPACES[kernel].items()}
     config = "-".join(f"{name}{value}" for name, value in values.items() if value or name not in UNSAID[kernel])
     return problem, f"{kernel}:{config}", lot.choice(("", "", *MODS)), gpu
 
