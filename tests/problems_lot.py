@@ -51,7 +51,7 @@ def drawn():
         values.update({"Br": lot.choice((64, 128)), "S": 0, "R": 1, "O": 1, "K": 0, "H": lot.choice((0, 0, 2)), "G": 0} if kernel == "bwd_ws" else {"G": 0})
     ragged = "" if settles else lot.choice(("", "", "-varlen", "-used", "-lpad"))
     q, k = (200, 300) if ragged else lot.choice(((200, 300), (330, 520), (129, 700), (390, 170)))
-    masks = lot.choice(("-causal", "-causal", "-causaltl") if settles else MASKS)
+    masks = lot.choice(("-causal", "-causaltl", "" if values["T"] == 2 else "-causal") if settles else MASKS)
     masks = (masks[:-7] + ragged + "-prefix" if masks.endswith("-prefix") else masks + ragged) + ("" if settles else lot.choice(("", "", "-iv")))
     blocks = "-bs%dx%d" % lot.choice(BLOCKS) if not settles and lot.random() < 0.5 else ""
     scores = lot.choice(SCORES)
