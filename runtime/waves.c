@@ -84,12 +84,17 @@ static int64_t divisor(int64_t a, int64_t b)
   return a;
 }
 
+/* Whether the first block at a tile of dQ lays its sums down and the last one rounds them. */
+static bool settles(const fat_config *config)
+{
+  return value_of(config, "T", 0) >= 2;
+}
+
 /* Whether dQ's sums are cleared and rounded by launches of their own: not where one block has whole heads, Q
- * has blocks of its own, or the first block lays them down and the last one rounds them. */
+ * has blocks of its own, or those that add do both. */
 static bool sums_apart(const fat_config *config)
 {
-  return strcmp(config->kernel, "bwd_two") != 0 && value_of(config, "H", 0) != 1 &&
-         value_of(config, "T", 0) < 2;
+  return strcmp(config->kernel, "bwd_two") != 0 && value_of(config, "H", 0) != 1 && !settles(config);
 }
 
 /* Whether a kernel's warps compute by warpgroups. */
@@ -149,7 +154,7 @@ fat_waves fat_waves_of(const fat_config *config, fat_op op, int blocks_per_sm)
       .most = value_of(config, "M", INT32_MAX),
       .once = n->launch_ms + (value_of(config, "N", 0) > 0 ? merge_ms : 0),
       .sums = op == FAT_BWD && sums_apart(config) ? 1 : 0,
-      .in_turn = op == FAT_BWD && value_of(config, "T", 0) >= 2 ? 1 : 0,
+      .in_turn = op == FAT_BWD && settles(config) ? 1 : 0,
       .step_ms = op != FAT_BWD && !groups && value_of(config, "w", 0) > 0 ? step_ms : 0,
       .owns = op == FAT_BWD && value_of(config, "H", 0) == 1 ? 1 : 0,
       .parts = parts,

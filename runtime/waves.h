@@ -9,14 +9,15 @@
  *         = max(even, late + longest)                           where a mask makes them differ
  *   even  = tiles / slots * mean tile + idle * shortest tile
  *
- * and its time something for launches, 2.5 us more where splits are merged, for each step of a forward by
- * mma.sync, in a backward what device memory takes for the launches beside its products, and the rest in
- * proportion, but no less than device memory
- * takes, and no less than the floor. slots: blocks that the SMs hold at once; where the last round puts fewer
- * on an SM than fit, the first takes most of a round (waves.c), all others share the rest. idle: what the
- * last round lacks of a whole one, which tiles that differ little leave idle as equal ones do. late: when the
- * last group of heads begins, whose longest tile starts with it. A time at one shape foretells that of the
- * same config at another to a quarter, shapes by lot (waves.c): far off for a time, near enough to choose by.
+ * and its time something for launches, 2.5 us more where splits are merged, something for each step of a
+ * forward by mma.sync and for the quarter of a forward's memory time that tiles do not hide, in a backward
+ * what device memory takes for the launches beside its products, and the rest in proportion, but no less than
+ * device memory takes, and no less than the floor. slots: blocks that the SMs hold at once; where the last
+ * round puts fewer on an SM than fit, the first takes most of a round (waves.c), all others share the rest.
+ * idle: what the last round lacks of a whole one, which tiles that differ little leave idle as equal ones do.
+ * late: when the last group of heads begins, whose longest tile starts with it. A time at one shape foretells
+ * that of the same config at another to a quarter, shapes by lot (waves.c): far off for a time, near enough
+ * to choose by.
  */
 #ifndef FAT_WAVES_H
 #define FAT_WAVES_H
@@ -82,9 +83,9 @@ static inline double fat_waves_ms(const fat_pace *pace, const fat_reach *reach, 
 static inline double fat_waves_rated(const fat_waves *w, const fat_pace *pace, const fat_reach *reach,
                                      double ms)
 {
-  const double passing = w->passes_apart > 0 ? fat_waves_tile_part(w, reach) : 1;
-  const double beside = w->passes_apart > 0 ? reach->memory_ms + pace->sums * reach->sums_ms : 0;
-  return passing * (ms - pace->sure - beside);
+  if (w->passes_apart == 0)
+    return ms - pace->sure;
+  return fat_waves_tile_part(w, reach) * (ms - pace->sure - reach->memory_ms - pace->sums * reach->sums_ms);
 }
 
 #endif

@@ -122,10 +122,16 @@ local on_cores = {
 -- and that a byte spilled moves twice in a step, were fitted to 550 timings of 16-bit configs with d 64, 128 and 192 on an H200.
 local function waits(c) return c.A == 1 and (c.s > 1 and 1.2 or 2) or c.q == 1 and 3.3 or c.s > 1 and 3.1 or 4.3 end
 
+-- Whether there are so few rows that warpgroups' tiles, of 64 rows, are slower than those of this kernel, where nothing is measured: their best takes
+-- 1.2 to 1.9 times as long with up to 16 rows, with 32 rows and keys 1.1 to 1.7 above d 64, there 1.06 (104 shapes by lot, H200).
+local function is_tiny(p)
+  return not p.has.det and (p.q <= 16 or math.max(p.d, p.dv) > 64 and math.max(p.q, p.k) <= 32)
+end
+
 return {
   about = "FlashAttention-2 backward: one tile of K and V a block, one pass over the rows of Q; dQ by reductions",
   picked = true,
-  prefer = 1,
+  prefer = function(p) return is_tiny(p) and 4 or 1 end, -- bwd_pair has 3
   serves = { op = "bwd", dtypes = { "f16", "bf16", "f32", "tf32", "f32x3" }, features = grad.features, sm = 75 },
   lists = simt.lists "rows",
   on = function(p) return p.dtype == "f32" and on_cores end,

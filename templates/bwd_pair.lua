@@ -24,7 +24,7 @@ local features = simt.without(simt.closed_and("dbias", "dsink", "dlse", "det"), 
 return {
   about = "FlashAttention-2 backward for Hopper and wide heads: two blocks of a cluster add to dQ together",
   picked = true,
-  prefer = function(p) return simt.is_tiny(p) and 0 or 3 end,
+  prefer = 3,
   twin = function(p) return p.has.det and "bwd_two" or "bwd" end,
   serves = { op = "bwd", dtypes = { "f16", "bf16" }, features = features, sm = 90, sm_last = 90 },
   tunables = {

@@ -12,7 +12,7 @@ local features = simt.closed_and("dbias", "dsink", "dlse", "det", table.unpack(s
 return {
   about = "FlashAttention-2 backward for Hopper and wide heads: two warpgroups with the same keys, one has dV, one dK",
   picked = true,
-  prefer = function(p) return simt.is_tiny(p) and 0 or 2 end,
+  prefer = 2,
   lists = simt.lists("rows", "iv", 64),
   twin = function(p) return p.has.det and "bwd_two" or "bwd" end,
   serves = { op = "bwd", dtypes = { "f16", "bf16" }, features = features, sm = 90, sm_last = 90 },

@@ -163,7 +163,7 @@ end
 return {
   about = "FlashAttention-2 backward for Hopper: one warpgroup copies, the others compute; dQ by asynchronous reductions",
   picked = true,
-  prefer = function(p) return simt.is_tiny(p) and 0 or 2 end,
+  prefer = 2,
   lists = simt.lists("rows", "iv"),
   -- TMA reads only what is 16-byte aligned: other tensors are that kernel's.
   twin = function(p) return p.has.det and "bwd_two" or "bwd" end,

@@ -152,12 +152,6 @@ function simt.tile_words(words, p)
   return words
 end
 
--- Whether a backward has so few rows that warpgroups' tiles, of 64 rows, are slower than those of `bwd`, where nothing is measured: their best takes
--- 1.2 to 1.9 times as long with up to 16 rows, with 32 rows and keys 1.1 to 1.7 above d 64, there 1.06 (104 shapes by lot, H200).
-function simt.is_tiny(p)
-  return not p.has.det and (p.q <= 16 or math.max(p.d, p.dv) > 64 and math.max(p.q, p.k) <= 32)
-end
-
 -- What a grid has more of where V is made in slices.
 function simt.slices(p) return p.slices > 1 and "*" .. p.slices or "" end
 

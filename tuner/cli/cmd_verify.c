@@ -290,14 +290,12 @@ static int verify(const fat_options *options)
       {"problem", false, 9, true}, {"config", false, 8, false}, {"verdict", false, 7, false},
       {"error", true, 1, false},   {"allowed", true, 0, false}, {"stored ms", true, 4, false},
       {"ms", true, 5, false},      {"change", true, 6, false},  {"stored driver", false, 3, false}};
-  columns[5].title = options->as ? "proxy ms" : chooses(options) ? "ms" : columns[5].title;
-  checking c = {.options = options,
-                .table = {.columns = columns,
-                          .column_count = options->time      ? 9
-                                          : chooses(options) ? 6
-                                                             : 5}};
+  if (chooses(options))
+    columns[5].title = options->as ? "proxy ms" : "ms";
+  const int shown = options->time ? 9 : chooses(options) ? 6 : 5;
+  checking c = {.options = options, .table = {.columns = columns, .column_count = shown}};
   fat_error err = {0};
-  c.json = (fat_json){.out = &c.json_text};
+  c.json.out = &c.json_text;
   if (options->json)
     fat_json_open(&c.json, NULL, '[');
   fat_stop stops;
