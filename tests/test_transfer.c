@@ -53,7 +53,7 @@ static void begin_by(fat_effort effort, world *w, void **state)
                              .script = w->script,
                              .tools = tools,
                              .db = w->db,
-                             .lab = (fat_lab *)w, /* only asked whether it is there */
+                             .labs = 1, /* only asked whether there is one */
                              .stop = &no_stop};
   MUST(fat_schedule_make(&w->session, &w->schedule, err));
 }
@@ -127,7 +127,7 @@ static void predictions_transfer_nothing(void **state)
   world w;
   begin(&w, state);
   put(w.db, MAIN, configs[0], 1, FAT_OUT_OK);
-  w.session.lab = NULL;
+  w.session.labs = 0;
   assert_int_equal(transfer(&w), 0);
   end(&w);
 }

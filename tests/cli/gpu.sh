@@ -125,6 +125,12 @@ test_fleet() {
     run tune $problem --kernel fwd --device all --effort quick --budget 3s --db "$work/left.db"
   code_is 0 "two GPUs of which one is taken"
   err_has " is left out: " "two GPUs of which one is taken"
+  # Of three one is taken once the others measure: the last takes its place, and goes on.
+  rm -f "$work/state"
+  FAKE_CUDA_DEVICES=T4,T4,T4 FAKE_CUDA_STATE=$work/state FAKE_CUDA_FAULT='cuDeviceGet#4=slow:2500,cuDevicePrimaryCtxRetain#3=46,fwd_*=slow:15' \
+    run tune $problem --kernel fwd --device all --effort quick --jobs 2 --budget 6s --db "$work/moved.db"
+  code_is 0 "three GPUs of which one is taken late"
+  err_has " is left out: " "three GPUs of which one is taken late"
   FAKE_CUDA_DEVICES=T4,H200 run tune $problem --kernel fwd --device 1 --effort quick --budget 5s --db "$work/second.db" --quiet
   code_is 0 "tune --device 1"
   out_has "Measured on the H200 at hand" "tune --device 1"
@@ -329,6 +335,13 @@ test_broken_race() {
   code_is 0 "a tune after a race that faults"
   is "$(grep -c launch "$work/log")" "$launches" "launches after a race that was broken off"
   is "$(runs race.db)" 1 "runs after a race that was broken off"
+  # A GPU that faults in its race and cannot be opened again is left out; the other one is still there.
+  rm -f "$work/race"
+  FAKE_CUDA_DEVICES=T4,T4 FAKE_CUDA_STATE=$work/race FAKE_CUDA_FAULT="$winner#$count+=700,cuDevicePrimaryCtxRetain#3+=46" \
+    tune gone.db --device all
+  code_is 0 "a tune that loses a GPU in its race"
+  err_has " is left out: " "a tune that loses a GPU in its race"
+  is "$(column gone.db "$winner" outcome)" ok "the winner of a race that lost its GPU"
 }
 
 test_verify() {

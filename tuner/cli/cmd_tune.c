@@ -21,7 +21,8 @@ typedef struct opened {
   fat_asked_gpu asked;
   fat_agenda agenda;
   fat_text key, path;
-  fat_lab labs[FAT_LABS]; /* of the GPUs at hand; the session counts them */
+  fat_lab labs[FAT_LABS]; /* of the GPUs at hand; the session has those that are not left out */
+  fat_binary clock;
   fat_sources sources;
   fat_session session;
 } opened;
@@ -70,17 +71,20 @@ static fat_status open_all(opened *o, fat_error *err)
                          .driver = o->asked.at_hand ? o->asked.driver : NULL};
   if (!o->asked.at_hand)
     return FAT_OK;
-  s->lab = o->labs;
-  for (; s->labs < o->asked.count; s->labs++)
-    FAT_TRY(fat_lab_open(o->asked.ordinals[s->labs], s->nvrtc, gpu,
-                         options->deadline > 0 ? options->deadline : gpu_deadline, &s->lab[s->labs], err));
+  for (; s->labs < o->asked.count; s->labs++) {
+    s->lab[s->labs] = &o->labs[s->labs];
+    FAT_TRY(fat_lab_open(o->asked.ordinals[s->labs], &o->clock,
+                         options->deadline > 0 ? options->deadline : gpu_deadline, s->lab[s->labs], err));
+  }
+  fat_lab_make_clock(s->nvrtc, gpu, &o->clock); /* while the workers open their GPUs */
   return FAT_OK;
 }
 
 static void close_all(opened *o)
 {
   for (int i = 0; i < o->session.labs; i++)
-    fat_lab_close(&o->labs[i]);
+    fat_lab_close(o->session.lab[i]);
+  fat_binary_free(&o->clock);
   fat_db_close(o->session.db);
   fat_text_free(&o->path);
   fat_text_free(&o->key);
@@ -228,7 +232,8 @@ static fat_status report(const opened *o, const fat_schedule *schedule, int *cod
     if (*code == FAT_EXIT_FINE && (results.missing > 0 || nothing))
       *code = FAT_EXIT_NO_KERNEL;
   }
-  if (status == FAT_OK && o->session.lab && options->goal.kernel_count > 0 && !options->quiet && !nothing)
+  if (status == FAT_OK && o->session.labs > 0 && options->goal.kernel_count > 0 && !options->quiet &&
+      !nothing)
     status = say_hidden(&o->session, err);
   fat_results_free(&results);
   fat_text_free(&text);

@@ -263,7 +263,7 @@ static fat_status open_all(checking *c, fat_error *err)
   double least = c->as ? proxy_deadline : gpu_deadline;
   if (c->options->deadline > 0)
     least = c->options->deadline;
-  return fat_lab_open(c->asked.ordinal, NULL, &c->asked.gpu, least, &c->lab, err);
+  return fat_lab_open(c->asked.ordinal, NULL, least, &c->lab, err);
 }
 
 static int print(checking *c, fat_error *err)

@@ -153,19 +153,31 @@ static void clear(race *r)
   r->pair = NULL;
 }
 
-static fat_status enter(fat_session *s, race *r, fat_lab *lab, fat_error *err)
+/* The race of a GPU that is left out is not held in this run; what was measured before stands. */
+static fat_status leave_out(fat_session *s, race *races, int at, const fat_error *why, fat_error *err)
 {
+  FAT_TRY(fat_session_leave_out(s, at, why, err));
+  clear(&races[at]);
+  races[at] = races[s->labs], races[s->labs] = (race){0};
+  return FAT_OK;
+}
+
+static fat_status enter(fat_session *s, race *races, int at, fat_error *err)
+{
+  race *r = &races[at];
   fat_experiment e = {FAT_TASK_RACE, &r->pair->item->problem, s->gpu, r->f.entrant,
                       r->f.count,    .expected_ms = 0};
   name_race(r->name);
   for (int i = 0; i < r->f.count; i++)
     e.expected_ms = fmax(e.expected_ms, r->f.record[i]->ms);
-  return fat_lab_begin(lab, &e, err);
+  fat_error why = {0};
+  return fat_lab_begin(s->lab[at], &e, &why) == FAT_OK ? FAT_OK : leave_out(s, races, at, &why, err);
 }
 
-/* Begins the race of a pair if one is due; else r->pair is NULL. */
-static fat_status begin(fat_schedule *schedule, const fat_pair *pair, race *r, fat_lab *lab, fat_error *err)
+/* Begins the race of a pair on a GPU if one is due; else races[at].pair is NULL. */
+static fat_status begin(fat_schedule *schedule, const fat_pair *pair, race *races, int at, fat_error *err)
 {
+  race *r = &races[at];
   fat_session *s = schedule->session;
   const fat_problem *p = &pair->item->problem;
   const fat_record *finalists[FAT_RACE_MOST];
@@ -182,7 +194,7 @@ static fat_status begin(fat_schedule *schedule, const fat_pair *pair, race *r, f
   if (status == FAT_OK)
     status = gather(s, p, finalists, count, &r->f, err);
   if (status == FAT_OK && r->f.count > 1)
-    return enter(s, r, lab, err);
+    return enter(s, races, at, err);
   clear(r);
   return status;
 }
@@ -207,17 +219,21 @@ static fat_status end(fat_session *s, race *r, bool *held, fat_error *err)
 }
 
 /* News of a GPU's race; once it is held it may be due again. */
-static fat_status step(fat_schedule *schedule, race *r, fat_lab *lab, fat_error *err)
+static fat_status step(fat_schedule *schedule, race *races, int at, fat_error *err)
 {
   enum { RACES = 3 };
+  fat_session *s = schedule->session;
+  race *r = &races[at];
   bool done, held;
   const fat_pair *pair = r->pair;
-  FAT_TRY(fat_worker_step(lab->worker, 0, r->verdicts, &done, err));
+  fat_error why = {0};
+  if (fat_worker_step(s->lab[at]->worker, 0, r->verdicts, &done, &why) != FAT_OK)
+    return leave_out(s, races, at, &why, err);
   if (!done)
     return FAT_OK;
-  FAT_TRY(end(schedule->session, r, &held, err));
+  FAT_TRY(end(s, r, &held, err));
   clear(r);
-  return held && ++r->held < RACES && !fat_schedule_ends(schedule) ? begin(schedule, pair, r, lab, err)
+  return held && ++r->held < RACES && !fat_schedule_ends(schedule) ? begin(schedule, pair, races, at, err)
                                                                    : FAT_OK;
 }
 
@@ -228,9 +244,9 @@ static fat_status turn(fat_schedule *schedule, race *races, int *next, bool *bus
   fat_session *s = schedule->session;
   *busy = false;
   for (int i = 0; i < s->labs; i++) {
-    while (!races[i].pair && *next < schedule->pair_count && !fat_schedule_ends(schedule)) {
+    while (i < s->labs && !races[i].pair && *next < schedule->pair_count && !fat_schedule_ends(schedule)) {
       races[i].held = 0;
-      FAT_TRY(begin(schedule, &schedule->pairs[(*next)++], &races[i], &s->lab[i], err));
+      FAT_TRY(begin(schedule, &schedule->pairs[(*next)++], races, i, err));
     }
     *busy = *busy || races[i].pair;
   }
@@ -238,7 +254,7 @@ static fat_status turn(fat_schedule *schedule, race *races, int *next, bool *bus
     fat_lab_wait(s->lab, s->labs, pause);
   for (int i = 0; i < s->labs; i++)
     if (races[i].pair)
-      FAT_TRY(step(schedule, &races[i], &s->lab[i], err));
+      FAT_TRY(step(schedule, races, i, err));
   return FAT_OK;
 }
 

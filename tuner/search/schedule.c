@@ -30,7 +30,7 @@ static const fat_known *known_of(const fat_schedule *schedule, const fat_item *i
 static fat_status list_pair(const fat_schedule *schedule, fat_script *script, fat_pair *pair)
 {
   const fat_session *s = schedule->session;
-  fat_shortlist_rule rule = fat_effort_rule(s->goal, pair->item, pair->kernel, s->lab != NULL);
+  fat_shortlist_rule rule = fat_effort_rule(s->goal, pair->item, pair->kernel, s->labs > 0);
   rule.known = known_of(schedule, pair->item);
   fat_status status = fat_shortlist_make(script, pair->kernel->name, &pair->item->problem, s->gpu, rule,
                                          &pair->shortlist, &pair->why);
@@ -170,7 +170,7 @@ bool fat_schedule_may_win(const fat_schedule *schedule, const fat_scheduled *att
   static const double margin = 1.02;
   const fat_session *s = schedule->session;
   const fat_pair *pair = attempt->pair;
-  const bool known = !s->lab && s->goal->effort == FAT_QUICK && !s->goal->shuffle && attempt->rank > 0;
+  const bool known = s->labs == 0 && s->goal->effort == FAT_QUICK && !s->goal->shuffle && attempt->rank > 0;
   return !known || pair->best_ms == 0 ||
          pair->shortlist.estimate[attempt->attempt.point - pair->shortlist.space.points] <
              margin * pair->best_ms;
@@ -212,7 +212,7 @@ static fat_status add_item(fat_schedule *schedule, int at, fat_error *err)
   fat_session *s = schedule->session;
   const fat_item *item = &s->agenda->list[at];
   FAT_TRY(fat_records_read(s->db, &item->problem, s->gpu, &s->tools, &schedule->records[at], err));
-  if (s->lab)
+  if (s->labs > 0)
     FAT_TRY(fat_winner_before(s, &item->problem, schedule->incumbents[at], err));
   if (schedule->known)
     FAT_TRY(fat_known_read(s->db, &item->problem, s->gpu, &schedule->won, &schedule->known[at], err));
@@ -327,8 +327,8 @@ fat_status fat_schedule_begin(fat_schedule *schedule, fat_error *err)
   FAT_TRY(fat_db_run_begin(s->db, &run, &s->run, err));
   FAT_TRY(store_rejections(schedule, err));
   for (int i = 0; i < s->labs; i++)
-    s->lab[i].seed = (uint64_t)s->run;
-  fat_progress_begin(&s->progress, !s->quiet, s->gpu->name, schedule->count, s->lab ? "tried" : "compiled");
+    s->lab[i]->seed = (uint64_t)s->run;
+  fat_progress_begin(&s->progress, !s->quiet, s->gpu->name, schedule->count, s->labs > 0 ? "tried" : "compiled");
   s->progress.json = s->json_progress;
   s->progress.live = s->progress.live && !s->json_progress;
   say(schedule);

@@ -17,8 +17,8 @@ typedef struct fat_session {
   fat_tools tools;
   const char *dump; /* folder for .cu, .cubin and .log, or NULL */
   fat_db *db;
-  const char *command; /* as typed */
-  fat_lab *lab;        /* of each of the equal GPUs at hand; NULL: there is none, and trials are predicted */
+  const char *command;    /* as typed */
+  fat_lab *lab[FAT_LABS]; /* of each of the equal GPUs at hand; without one trials are predicted */
   int labs;
   bool quiet;         /* no progress on stderr */
   bool json_progress; /* as JSON lines */
@@ -31,5 +31,9 @@ typedef struct fat_session {
   bool out_of_budget;
   fat_progress progress;
 } fat_session;
+
+/* A GPU that cannot be used any more, of several: the others go on, and the last of them takes its place.
+ * Else, and where it failed in another way, `why` is the result. */
+fat_status fat_session_leave_out(fat_session *s, int at, const fat_error *why, fat_error *err);
 
 #endif

@@ -56,7 +56,7 @@ fat_status fat_transfer_add(fat_schedule *schedule, fat_error *err)
   for (int i = 0; i < schedule->pair_count; i++) {
     fat_pair *pair = &schedule->pairs[i];
     fat_records of_main = {0}, own = {0};
-    if (pair->item->main_plus_1 == 0 || pair->shortlist.count == 0 || !s->lab)
+    if (pair->item->main_plus_1 == 0 || pair->shortlist.count == 0 || s->labs == 0)
       continue;
     const fat_problem *main_anchor = &s->agenda->list[pair->item->main_plus_1 - 1].problem;
     fat_status status = fat_records_read(s->db, main_anchor, s->gpu, &s->tools, &of_main, err);

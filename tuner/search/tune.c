@@ -36,7 +36,7 @@ static fat_status run_rounds(fat_schedule *schedule, fat_error *err)
     before = s->done;
     FAT_TRY(try_scheduled(schedule, err));
     FAT_TRY(fat_twins_make(schedule, err));
-    if (s->lab && round < ROUNDS - 1)
+    if (s->labs > 0 && round < ROUNDS - 1)
       FAT_TRY(fat_race_hold_all(schedule, err));
   }
   return FAT_OK;
@@ -61,9 +61,9 @@ static fat_status end_run(fat_session *s, fat_status status, fat_error *err)
 static fat_status store_best(fat_schedule *schedule, fat_error *err)
 {
   const fat_session *s = schedule->session;
-  for (int a = 0; a < s->agenda->count && s->lab; a++)
+  for (int a = 0; a < s->agenda->count && s->labs > 0; a++)
     FAT_TRY(fat_winner_store(s, &s->agenda->list[a].problem, schedule->incumbents[a], err));
-  for (fat_pair *pair = schedule->pairs; pair < schedule->pairs + schedule->pair_count && !s->lab; pair++)
+  for (fat_pair *pair = schedule->pairs; pair < schedule->pairs + schedule->pair_count && s->labs == 0; pair++)
     FAT_TRY(fat_leader_store(&pair->leader, s, &pair->item->problem, pair->kernel->name, err));
   return FAT_OK;
 }

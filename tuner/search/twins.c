@@ -28,7 +28,7 @@ static const fat_record *find_best(const fat_schedule *schedule, const fat_pair 
 {
   const fat_session *s = schedule->session;
   const char *incumbent = schedule->incumbents[pair->item - s->agenda->list];
-  const fat_record *winner = s->lab ? fat_winner_find(records, incumbent) : NULL;
+  const fat_record *winner = s->labs > 0 ? fat_winner_find(records, incumbent) : NULL;
   const bool wins = winner && strcmp(winner->kernel, pair->kernel->name) == 0;
   if (wins && pair->kernel->picked)
     return winner;
@@ -156,7 +156,7 @@ fat_status fat_twins_make(fat_schedule *schedule, fat_error *err)
   for (int i = 0; i < schedule->pair_count; i++)
     /* A kernel that only who names it gets has its twin compiled when it is called; where it is measured,
      * that too. */
-    needs[i].due = schedule->session->lab || schedule->pairs[i].kernel->picked;
+    needs[i].due = schedule->session->labs > 0 || schedule->pairs[i].kernel->picked;
   schedule->closing = true;
   for (int k = 0; k < FAT_TWIN_MOST && more && status == FAT_OK && !*schedule->session->stop; k++)
     status = make_all(schedule, needs, &more, err);

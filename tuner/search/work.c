@@ -23,8 +23,9 @@ typedef struct work {
   int threads;
   fat_attempt *measuring[FAT_LABS];    /* with the worker of each lab, or NULL */
   const fat_problem *filled[FAT_LABS]; /* whose inputs lie on each lab's GPU, or NULL */
-  fat_attempt *waiting[AHEAD + FAT_LABS + FAT_CREW_MOST];
-  int waits; /* compiled, in order */
+  /* Compiled, in order: what the GPUs and the pool had room for, and what left GPUs had. */
+  fat_attempt *waiting[AHEAD + 2 * FAT_LABS + FAT_CREW_MOST];
+  int waits;
 } work;
 
 /* On a thread of the pool. */
@@ -57,7 +58,7 @@ static bool keeps_binary(const work *w, const fat_attempt *done)
 {
   const double best = pair_of(done)->best_ms;
   return ((const fat_scheduled *)done)->rank == 0 ||
-         (w->session->lab && done->outcome == FAT_OUT_OK &&
+         (w->session->labs > 0 && done->outcome == FAT_OUT_OK &&
           (best == 0 || fat_attempt_ms(done) <= worth_keeping * best));
 }
 
@@ -76,8 +77,8 @@ static void note_best(work *w, fat_attempt *done)
   fat_pair *pair = pair_of(done);
   fat_progress *progress = &w->session->progress;
   const double ms = fat_attempt_ms(done);
-  bool leads = w->session->lab ? isfinite(ms) && (pair->best_ms == 0 || ms < pair->best_ms)
-                               : fat_leader_offer(&pair->leader, done);
+  bool leads = w->session->labs > 0 ? isfinite(ms) && (pair->best_ms == 0 || ms < pair->best_ms)
+                                    : fat_leader_offer(&pair->leader, done);
   if (!leads)
     return;
   pair->best_ms = ms;
@@ -118,7 +119,7 @@ static fat_status finish(work *w, fat_attempt *done, fat_error *err)
 static fat_status feed(work *w, fat_error *err)
 {
   fat_schedule *schedule = w->schedule;
-  int room = w->session->lab ? AHEAD + w->session->labs - 1 + w->threads - w->waits : w->threads + 1;
+  int room = w->session->labs > 0 ? AHEAD + w->session->labs - 1 + w->threads - w->waits : w->threads + 1;
   while (!fat_schedule_ends(schedule) && schedule->begun < schedule->count &&
          fat_pool_pending(w->pool) < room) {
     fat_scheduled *next = &schedule->list[schedule->begun++];
@@ -133,7 +134,7 @@ static fat_status feed(work *w, fat_error *err)
 /* An attempt that the pool is done with: to the GPU's queue, or finished. */
 static fat_status take(work *w, fat_attempt *attempt, fat_error *err)
 {
-  if (!w->session->lab || !fat_attempt_runs(attempt))
+  if (w->session->labs == 0 || !fat_attempt_runs(attempt))
     return finish(w, attempt, err);
   w->waiting[w->waits++] = attempt;
   return FAT_OK;
@@ -160,24 +161,18 @@ static fat_attempt *next_for(work *w, int at)
   return next;
 }
 
-/* A GPU that cannot be used, of several: the others go on. What it was given is another's then, unless it may
- * be why the GPU is lost: that is left for a later run. */
+/* What a GPU that is left out was given is another's then, unless it may be why the GPU is lost: that is left
+ * for a later run. */
 static fat_status leave_out(work *w, int at, const fat_error *why, fat_error *err)
 {
   fat_session *s = w->session;
   fat_attempt *attempt = w->measuring[at];
-  const bool lost = why->status == FAT_E_DEVICE_LOST;
-  if (s->labs < 2 || !(lost || why->status == FAT_E_BUSY || why->status == FAT_E_NO_DEVICE))
-    return fat_status_fail(err, why->status, "%s", why->text);
-  fat_progress_say(&s->progress, "device %d is left out: %s", s->lab[at].ordinal, why->text);
-  if (attempt && lost) {
+  FAT_TRY(fat_session_leave_out(s, at, why, err));
+  if (attempt && why->status == FAT_E_DEVICE_LOST) {
     s->progress.total--;
     fat_attempt_free(attempt);
   } else if (attempt)
     w->waiting[w->waits++] = attempt;
-  fat_lab_close(&s->lab[at]);
-  s->labs--; /* the last takes its place */
-  s->lab[at] = s->lab[s->labs], s->lab[s->labs] = (fat_lab){0};
   w->measuring[at] = w->measuring[s->labs], w->measuring[s->labs] = NULL;
   w->filled[at] = w->filled[s->labs];
   return FAT_OK;
@@ -199,7 +194,7 @@ static fat_status begin(work *w, int at, fat_error *err)
                             is_twin(next) ? 0 : pair_of(next)->best_ms};
   w->filled[at] = next->problem;
   fat_error why = {0};
-  return fat_lab_begin(&w->session->lab[at], &e, &why) == FAT_OK ? FAT_OK : leave_out(w, at, &why, err);
+  return fat_lab_begin(w->session->lab[at], &e, &why) == FAT_OK ? FAT_OK : leave_out(w, at, &why, err);
 }
 
 /* What a GPU has to say of its attempt. */
@@ -211,7 +206,7 @@ static fat_status end(work *w, int at, fat_error *err)
   if (!done)
     return FAT_OK;
   fat_error why = {0};
-  if (fat_worker_step(w->session->lab[at].worker, 0, &verdict, &ended, &why) != FAT_OK)
+  if (fat_worker_step(w->session->lab[at]->worker, 0, &verdict, &ended, &why) != FAT_OK)
     return leave_out(w, at, &why, err);
   if (!ended)
     return FAT_OK;

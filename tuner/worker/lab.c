@@ -39,7 +39,7 @@ static int kinds_of(const fat_experiment *e)
 }
 
 /* Without the tool samples have no clock. Nothing else is lost, so a tune goes on without it. */
-static void compile_clock(fat_nvrtc *nvrtc, const fat_gpu *gpu, fat_binary *clock)
+void fat_lab_make_clock(fat_nvrtc *nvrtc, const fat_gpu *gpu, fat_binary *clock)
 {
   static const char name[] = "tuner/worker/clock.cu";
   const fat_library inside = {0};
@@ -50,25 +50,22 @@ static void compile_clock(fat_nvrtc *nvrtc, const fat_gpu *gpu, fat_binary *cloc
   fat_text_free(&text);
 }
 
-fat_status fat_lab_open(int ordinal, fat_nvrtc *nvrtc, const fat_gpu *gpu, double least, fat_lab *lab,
-                        fat_error *err)
+fat_status fat_lab_open(int ordinal, const fat_binary *clock, double least, fat_lab *lab, fat_error *err)
 {
-  *lab = (fat_lab){.ordinal = ordinal, .least = least, .seed = 1};
-  FAT_TRY(fat_worker_open(ordinal, &lab->worker, err));
-  if (nvrtc)
-    compile_clock(nvrtc, gpu, &lab->clock);
-  return FAT_OK;
+  *lab = (fat_lab){.ordinal = ordinal, .clock = clock, .least = least, .seed = 1};
+  return fat_worker_open(ordinal, &lab->worker, err);
 }
 
 void fat_lab_close(fat_lab *lab)
 {
   fat_worker_close(lab->worker);
-  fat_binary_free(&lab->clock);
   *lab = (fat_lab){0};
 }
 
 fat_status fat_lab_begin(fat_lab *lab, const fat_experiment *e, fat_error *err)
 {
+  static const fat_binary none;
+  const fat_binary *clock = lab->clock ? lab->clock : &none;
   fat_assignment *a = &lab->assignment;
   *a = (fat_assignment){.task = e->task,
                         .problem = *e->problem,
@@ -77,20 +74,20 @@ fat_status fat_lab_begin(fat_lab *lab, const fat_experiment *e, fat_error *err)
                         .seed = lab->seed,
                         .best_ms = e->best_ms,
                         .seconds = sample_seconds,
-                        .clock = {.cubin_hash = lab->clock.hash,
-                                  .cubin = lab->clock.cubin,
-                                  .cubin_size = lab->clock.cubin ? lab->clock.size : 0},
+                        .clock = {.cubin_hash = clock->hash,
+                                  .cubin = clock->cubin,
+                                  .cubin_size = clock->cubin ? clock->size : 0},
                         .count = e->count};
   memcpy(a->entrant, e->entrants, (size_t)e->count * sizeof *e->entrants);
   return fat_worker_begin(lab->worker, a, fat_lab_deadline(lab->least, e->expected_ms, e->count, kinds_of(e)),
                           err);
 }
 
-void fat_lab_wait(const fat_lab *labs, int count, double seconds)
+void fat_lab_wait(fat_lab *const *labs, int count, double seconds)
 {
   struct pollfd news[FAT_LABS];
   for (int i = 0; i < count; i++)
-    news[i] = (struct pollfd){fat_worker_descriptor(labs[i].worker), POLLIN, 0}; /* -1: left out */
+    news[i] = (struct pollfd){fat_worker_descriptor(labs[i]->worker), POLLIN, 0}; /* -1: left out */
   poll(news, (nfds_t)count, (int)ceil(seconds * 1000));
 }
 
