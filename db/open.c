@@ -313,9 +313,12 @@ fat_status fat_db_open_foreign(const char *path, fat_db **out, fat_error *err)
   if (!S_ISREG(s.st_mode))
     return fat_status_fail(err, FAT_E_FOREIGN, "database %s is no regular file", path);
   fat_db *db = calloc(1, sizeof *db);
-  if (!db || !realpath(path, db->path)) {
-    free(db);
+  if (!db)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a database handle");
+  if (!realpath(path, db->path)) {
+    const int why = errno;
+    free(db);
+    return fat_status_fail(err, FAT_E_DENIED, "database %s: %s", path, strerror(why));
   }
   db->pid = getpid();
   fat_status status = FAT_OK;
@@ -335,9 +338,10 @@ fat_status fat_db_open_foreign(const char *path, fat_db **out, fat_error *err)
     status = refuse_large(db, err);
   if (status == FAT_OK && db->version < FAT_DB_VERSION) {
     status = into_memory(db, db->version == 0, err);
-    fat_db_bound(db, db->patience); /* what is left, of this connection too */
-    if (status == FAT_OK)
+    if (status == FAT_OK) {
+      fat_db_bound(db, db->patience); /* what is left, of this connection too */
       status = fat_db_migrate(db, fat_db_migrations, fat_db_migration_count, FAT_DB_VERSION, err);
+    }
   }
   if (status == FAT_OK && db->version > 0)
     status = probe(db, "main", db->path, true, err);

@@ -108,22 +108,32 @@ static fat_status write_tensor(const fat_driver *driver, const fat_problem *p, i
   return fill(driver, &r, word, stream, err);
 }
 
+static bool is_written(const fat_problem *p, const fat_call *call, int t)
+{
+  return fat_tensors_is_out(fat_tensors_role(p, t)) && call->tensor[t].data;
+}
+
 fat_status fat_empty_write(const fat_driver *driver, const fat_problem *p, const fat_call *call, void *stream,
                            fat_error *err)
 {
   const unsigned plus_inf = 0x7f800000, minus_inf = 0xff800000;
   const unsigned unseen = fat_problem_has(p, FAT_PARTIAL) ? minus_inf : plus_inf;
-  if (fat_problem_has(p, FAT_SINK) && p->b > 0 && p->q > 0 && call->tensor[FAT_LSE].data)
+  const bool has_rows = p->b > 0 && p->q > 0, is_sunk = fat_problem_has(p, FAT_SINK);
+  if (has_rows && is_sunk && is_written(p, call, FAT_LSE))
     return fat_status_fail(
         err, FAT_E_UNSUPPORTED,
         "the LSE of rows that see no key is their sink, which a call without keys does not "
         "copy: leave LSE NULL");
+  if (has_rows && is_written(p, call, FAT_DSINKS) && fat_problem_has(p, FAT_DLSE))
+    return fat_status_fail(
+        err, FAT_E_UNSUPPORTED,
+        "the gradient of a sink is that of LSE where rows see no key, which a call without "
+        "keys does not add up");
   for (int t = 0; t < FAT_TENSORS; t++) {
     const fat_extent extent = extent_of(p, t, &call->tensor[t]);
     const bool rows = extent.size[0] > 0 && extent.size[1] > 0 && extent.size[2] > 0;
-    if (!rows || !fat_tensors_is_out(fat_tensors_role(p, t)) || !call->tensor[t].data)
-      continue;
-    FAT_TRY(write_tensor(driver, p, t, &call->tensor[t], fat_tensors[t].is_lse ? unseen : 0, stream, err));
+    if (rows && is_written(p, call, t))
+      FAT_TRY(write_tensor(driver, p, t, &call->tensor[t], fat_tensors[t].is_lse ? unseen : 0, stream, err));
   }
   return FAT_OK;
 }

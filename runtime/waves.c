@@ -57,15 +57,16 @@ static const double beside_groups = 4.5;
  * blocks of a cluster lie in one GPC, and clusters of splits are as large as lets all of them run at once
  * (templates/lib/split.lua). */
 static const double gpc = 16, quarter = 4, spare = 2;
-/* x / m in whole steps, x not negative: `per` is 1 / m, which is not exact. */
-static double steps(double x, double per)
-{
-  return (double)(int64_t)(x * per + (1 - 1e-6));
-}
-
 static double least(double a, double b)
 {
   return a < b ? a : b;
+}
+
+/* x / m in whole steps, x not negative: `per` is 1 / m, which is not exact. Sizes that no GPU holds may come
+ * to more than the type does. */
+static double steps(double x, double per)
+{
+  return (double)(int64_t)least(x * per + (1 - 1e-6), 9e18);
 }
 
 static double value_of(const fat_config *config, const char *name, int32_t other)

@@ -62,6 +62,26 @@ static void age_is_counted_in_days(void **state)
   fat_db_close(db);
 }
 
+/* What a run leaves out is said once: it is still there when the run's first trials come. */
+static void a_run_that_goes_on_keeps_what_it_left_out(void **state)
+{
+  const fixture *f = *state;
+  fat_db *db = fixture_db(f, FAT_DB_WRITE);
+  const fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br16", 1.0);
+  const fat_db_rejection left = {&t.problem, "fwd", "too many registers", 3};
+  const fat_run run = {"fatune", "0.1.0", "", "", "", "", "", ""};
+  int64_t running, ended, before, after;
+  MUST(fat_db_run_begin(db, &run, &running, err));
+  MUST(fat_db_run_begin(db, &run, &ended, err));
+  MUST(fat_db_put_rejections(db, running, &t.gpu, &left, 1, err));
+  MUST(fat_db_put_rejections(db, ended, &t.gpu, &left, 1, err));
+  MUST(fat_db_run_end(db, ended, "done", err));
+  MUST(fat_db_compact(db, &before, &after, err));
+  fat_db_close(db);
+  assert_int_equal(fixture_number(f->path, "SELECT sum(count) FROM rejection"), 3);
+  assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM run"), 1);
+}
+
 static void a_compact_file_has_what_trials_need(void **state)
 {
   enum { LARGE = 1 << 20 };
@@ -106,6 +126,7 @@ int main(void)
       TEST(the_next_best_wins),
       TEST(an_older_source_counts_again),
       TEST(age_is_counted_in_days),
+      TEST(a_run_that_goes_on_keeps_what_it_left_out),
       TEST(a_compact_file_has_what_trials_need),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

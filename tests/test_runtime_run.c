@@ -323,6 +323,40 @@ static void no_keys_but_a_sink(void **state)
   fatune_plan_free(plain);
 }
 
+/* LSE is read there, and no row of dQ is left as it was; but LSE's own gradient would be a part of dsink. */
+static void no_keys_but_a_sink_backward(void **state)
+{
+  (void)state;
+  fatune_plan *plain = plan_of(h, "bwd-f32-b1-h2-q5-k0-d8-sink-dsink"),
+              *more = plan_of(h, "bwd-f32-b1-h2-q5-k0-d8-sink-dsink-dlse");
+  enum { COUNT = 2 * 5 * 8 };
+  float *dq = device_memory(COUNT * sizeof *dq), *dsinks = device_memory(2 * sizeof *dsinks);
+  const fatune_tensor none = {NULL, {0}}, q = {dq, {80, 40, 8}}, row = {dq, {10, 5, 1}},
+                      dQ = {dq, {80, 40, 8}}, dsink = {dsinks, {0, 1, 0}};
+  fatune_tensors t = {.size = sizeof t,
+                      .Q = &q,
+                      .K = &none,
+                      .V = &none,
+                      .O = &q,
+                      .LSE = &row,
+                      .dO = &q,
+                      .dQ = &dQ,
+                      .dK = &none,
+                      .dV = &none,
+                      .scale = 1,
+                      .sink = &row,
+                      .dsink = &dsink};
+  paint(&dQ, COUNT);
+  paint(&dsink, 2);
+  MUST_RUN(fatune_run(plain, &t, NULL, NULL, NULL));
+  check_filled(&dQ, (int64_t[]){1, 2, 5}, 8, COUNT, 0);
+  assert_true(dsinks[0] == 0 && dsinks[1] == 0);
+  t.dLSE = &row;
+  EXPECT(FATUNE_ERR_UNSUPPORTED, "gradient of a sink", fatune_run(more, &t, NULL, NULL, NULL));
+  fatune_plan_free(plain);
+  fatune_plan_free(more);
+}
+
 /* Strides may run backwards. */
 static void no_keys_backwards(void **state)
 {
@@ -628,6 +662,7 @@ int main(void)
       PLANNED(no_keys),
       PLANNED(no_keys_of_one_head),
       PLANNED(no_keys_but_a_sink),
+      PLANNED(no_keys_but_a_sink_backward),
       PLANNED(no_keys_backwards),
       PLANNED(nothing_to_do),
       PLANNED(run_does_nothing_else),

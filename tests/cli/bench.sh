@@ -46,6 +46,9 @@ least = 8 * 64 * 128 * 2 / 2**20  # Q K V O and their gradients
 assert least <= ours["peak_memory_usage(MB)"] < 4 * least, ours["peak_memory_usage(MB)"]
 PY
 
+touch "$work/taken.png"
+refuses 2 'taken.png is there already' bench "${common[@]}" --seq-len 64:256 --impl flash1 -o "$work/taken.json"
+
 # A sweep: every combination once, the list's keys, a chart that shows each.
 mkdir "$work/bin"
 cat >"$work/bin/python3" <<'SH'

@@ -337,7 +337,7 @@ test_broken_race() {
   is "$(runs race.db)" 1 "runs after a race that was broken off"
   # A GPU that faults in its race and cannot be opened again is left out; the other one is still there.
   rm -f "$work/race"
-  FAKE_CUDA_DEVICES=T4,T4 FAKE_CUDA_STATE=$work/race FAKE_CUDA_FAULT="$winner#$count+=700,cuDevicePrimaryCtxRetain#3+=46" \
+  FAKE_CUDA_DEVICES=T4,T4 FAKE_CUDA_STATE=$work/race FAKE_CUDA_FAULT="$winner#$count=700,cuDevicePrimaryCtxRetain#3+=46" \
     tune gone.db --device all
   code_is 0 "a tune that loses a GPU in its race"
   err_has " is left out: " "a tune that loses a GPU in its race"
@@ -347,6 +347,13 @@ test_broken_race() {
 test_verify() {
   run verify --db "$work/first.db"
   code_is 0 verify
+  # Nothing that is opened takes the place of what the caller has closed.
+  "$fatune" verify --db "$work/first.db" <&- >&- 2>"$work/err"
+  code=$? out='' err=$(<"$work/err")
+  code_is 3 "verify that cannot print"
+  "$fatune" verify --db "$work/first.db" <&- >"$work/out" 2>&-
+  code=$? out=$(<"$work/out") err=''
+  code_is 0 "verify without stdin and stderr"
   out_has "right"
   out_has "1 of 1 kernels are right"
   FAKE_CUDA_FAULT='fwd_*=wrong' run verify --db "$work/first.db"

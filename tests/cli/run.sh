@@ -677,6 +677,8 @@ test_report() {
   if grep -oE '(https?:)?//[a-z0-9.]+\.[a-z]+' "$work/report.html" | grep -v '//www.w3.org' | grep -q .; then fail "the report names other places"
   else pass; fi
   refuses 2 "there is nothing to draw" report --gpu H200 -o "$work/empty.html"
+  run report --kernel fa1,fwd -o "$work/two.html"
+  err_has "wrote $("$fatune" show trials --kernel fa1,fwd --csv | tail -n +2 | wc -l) trials" "report of two kernels"
   run report -o -
   code_is 0 "report -o -"
   out_has '<!doctype html>' "report -o -"

@@ -177,9 +177,10 @@ static fat_status name_files(sweep *s, fat_error *err)
     return fat_status_fail(err, FAT_E_INPUT,
                            "-o %s: FILE gets JSON, and the chart is beside it: name FILE.json", path);
   FAT_TRY(fat_output_check(path, fat_text_get(&s->database), s->options->force, err));
-  return s->count > 1
-             ? fat_output_check(fat_text_get(&s->svg), fat_text_get(&s->database), s->options->force, err)
-             : FAT_OK;
+  if (s->count == 1)
+    return FAT_OK;
+  FAT_TRY(fat_output_check(fat_text_get(&s->svg), fat_text_get(&s->database), s->options->force, err));
+  return fat_output_check(fat_text_get(&s->png), fat_text_get(&s->database), s->options->force, err);
 }
 
 static fat_status write_files(const sweep *s, fat_error *err)

@@ -169,6 +169,9 @@ static bool add_trial(const fat_trial *t, void *user)
   char facts[FAT_GPU_FACTS], problem[FAT_PROBLEM_TEXT], config[FAT_CONFIG_TEXT];
   bool fresh;
   fat_problem_print(&t->problem, problem);
+  fat_config_print(&t->config, config);
+  if (!fat_rows_asks_for(&p->options->goal, t->config.kernel, config))
+    return true;
   if (p->options->problem && !strstr(problem, p->options->problem))
     return true;
   if (p->options->gpu && strcmp(t->gpu.name, p->options->gpu) != 0)
@@ -179,7 +182,7 @@ static bool add_trial(const fat_trial *t, void *user)
   const int which = place_of(&p->problems, problem, &fresh);
   if (fresh)
     add_problem(p, &t->problem, problem);
-  const bool wins = is_winner(p, facts, problem, fat_config_print(&t->config, config), t->date);
+  const bool wins = is_winner(p, facts, problem, config, t->date);
   fat_text_format(&p->trials, "%s[%d,%d,", p->count++ ? ",\n" : "\n", gpu, which);
   add_string(&p->trials, config);
   fat_text_format(&p->trials, ",%d,%d", t->origin == FAT_MEASURED,
@@ -239,8 +242,7 @@ static fat_status assemble(page *p, fat_text *out, fat_error *err)
 
 static fat_status make(page *p, fat_text *path, fat_text *out, fat_error *err)
 {
-  const fat_db_filter filter = {.kernel = p->options->goal.kernel_count ? p->options->goal.kernels[0] : NULL,
-                                .origin_plus_1 = !p->options->origin ? 0
+  const fat_db_filter filter = {.origin_plus_1 = !p->options->origin ? 0
                                                  : strcmp(p->options->origin, "measured") == 0
                                                      ? 1 + FAT_MEASURED
                                                      : 1 + FAT_PREDICTED,

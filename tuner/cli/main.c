@@ -8,10 +8,12 @@
 #include "text.h"
 
 #include <argp.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { NAME_ROOM = 32 };
 
@@ -65,8 +67,21 @@ static int refuse_control(int argc, char **argv)
   return FAT_EXIT_FINE;
 }
 
+/* Whoever closed stdin, stdout or stderr must not find a worker's socket or the database in its place. Writes
+ * still fail there: /dev/null is opened for reading. */
+static void fill_standard_places(void)
+{
+  int fd;
+  do
+    fd = open("/dev/null", O_RDONLY);
+  while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd >= 0)
+    close(fd);
+}
+
 int main(int argc, char **argv)
 {
+  fill_standard_places();
   signal(SIGCHLD, SIG_DFL); /* who ignores it makes us one whose workers leave no word of how they ended */
   signal(SIGXFSZ, SIG_IGN); /* a file-size limit is then a failed write, which the database reports */
   if (argc > 1 && strcmp(argv[1], FAT_SERVE_WORD) == 0)

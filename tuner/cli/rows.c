@@ -46,7 +46,7 @@ static const char *stored_name(const char *gpu)
   return fat_gpu_find(gpu, &row, NULL) == FAT_OK ? row->name : gpu;
 }
 
-static bool has_kernel(const fat_goal *goal, const char *kernel, const char *config)
+bool fat_rows_asks_for(const fat_goal *goal, const char *kernel, const char *config)
 {
   for (int i = 0; i < goal->kernel_count; i++) {
     const size_t n = strlen(goal->kernels[i]);
@@ -62,7 +62,7 @@ static bool is_chosen(const fat_rows *rows, char **row, const fat_options *o)
   return (!o->gpu || strcmp(cell(rows, row, "gpu"), stored_name(o->gpu)) == 0) &&
          (!o->problem || strstr(cell(rows, row, "problem"), o->problem)) &&
          (!o->origin || strcmp(cell(rows, row, "origin"), o->origin) == 0) &&
-         has_kernel(&o->goal, cell(rows, row, "kernel"), cell(rows, row, "config"));
+         fat_rows_asks_for(&o->goal, cell(rows, row, "kernel"), cell(rows, row, "config"));
 }
 
 /* A filter by a column that the view lacks would leave out all rows. */

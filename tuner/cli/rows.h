@@ -26,6 +26,8 @@ void fat_rows_free(fat_rows *rows);
 
 /* The place of a column, or -1. */
 int fat_rows_column(const fat_rows *rows, const char *name);
+/* Whether a goal names the kernel, alone or with its config; where it names none, any is asked for. */
+bool fat_rows_asks_for(const fat_goal *goal, const char *kernel, const char *config);
 /* Whether the options leave rows out or order them. */
 bool fat_rows_filtered(const fat_options *options);
 
