@@ -328,7 +328,8 @@ fat_status fat_schedule_begin(fat_schedule *schedule, fat_error *err)
   FAT_TRY(store_rejections(schedule, err));
   for (int i = 0; i < s->labs; i++)
     s->lab[i]->seed = (uint64_t)s->run;
-  fat_progress_begin(&s->progress, !s->quiet, s->gpu->name, schedule->count, s->labs > 0 ? "tried" : "compiled");
+  fat_progress_begin(&s->progress, !s->quiet, s->gpu->name, schedule->count,
+                     s->labs > 0 ? "tried" : "compiled");
   s->progress.json = s->json_progress;
   s->progress.live = s->progress.live && !s->json_progress;
   say(schedule);

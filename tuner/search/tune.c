@@ -63,7 +63,8 @@ static fat_status store_best(fat_schedule *schedule, fat_error *err)
   const fat_session *s = schedule->session;
   for (int a = 0; a < s->agenda->count && s->labs > 0; a++)
     FAT_TRY(fat_winner_store(s, &s->agenda->list[a].problem, schedule->incumbents[a], err));
-  for (fat_pair *pair = schedule->pairs; pair < schedule->pairs + schedule->pair_count && s->labs == 0; pair++)
+  for (fat_pair *pair = schedule->pairs; pair < schedule->pairs + schedule->pair_count && s->labs == 0;
+       pair++)
     FAT_TRY(fat_leader_store(&pair->leader, s, &pair->item->problem, pair->kernel->name, err));
   return FAT_OK;
 }
