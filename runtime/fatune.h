@@ -222,9 +222,9 @@ typedef struct fatune_tensors {
  * kernel of the shape that promises most and is valid for them, a problem's plan its own;
  * FATUNE_ERR_UNSUPPORTED where none is valid. `workspace` is fatune_workspace bytes of device memory at a
  * multiple of 16 (NULL where 0), not used by another stream meanwhile. Rows that see no key get O = 0 and LSE
- * = +inf, or their sink, also where k is 0 (there a forward with a sink has no LSE, and LSE's own gradient leaves no
- * dsink: FATUNE_ERR_UNSUPPORTED); their gradients are 0. Where b is 0 there is nothing to do. Errors of the GPU itself show in later CUDA
- * calls, as always. */
+ * = +inf, or their sink, also where k is 0 (there a forward with a sink has no LSE, and LSE's own gradient
+ * leaves no dsink: FATUNE_ERR_UNSUPPORTED); their gradients are 0. Where b is 0 there is nothing to do.
+ * Errors of the GPU itself show in later CUDA calls, as always. */
 FATUNE_API fatune_status fatune_run(const fatune_plan *plan, const fatune_tensors *tensors,
                                     const fatune_sizes *sizes, void *workspace, void *stream);
 
