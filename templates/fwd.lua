@@ -43,7 +43,7 @@ local cores = {
 
 local tensor = {
   tunables = mma.tunables,
-  defaults = mma.defaults,
+  defaults = include "lib/mma_usual.lua",
   words = mma.words,
   constants = mma.constants,
   constraints = mma.constraints,

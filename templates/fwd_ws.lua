@@ -21,7 +21,7 @@ return {
     return of
   end,
   tunables = ws.tunables,
-  defaults = ws.defaults,
+  defaults = include "lib/ws_usual.lua",
   words = ws.words,
   constants = ws.constants,
   constraints = ws.constraints,

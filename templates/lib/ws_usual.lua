@@ -1,0 +1,71 @@
+-- ws_usual.lua -- what `fwd_ws` is given where nothing is measured: rows in the order in which they are asked.
+local ws, bias, splits = include "lib/ws.lua", include "lib/bias_tiles.lua", include "lib/ws_splits.lua"
+
+-- What a row of Q takes by the best config of each Br, where tiles are many (H200, N = 4096, full).
+local function row_time(Br, d)
+  if Br < 192 then return Br == 64 and 1.5 or 1 end
+  return d <= 96 and 0.88 or d <= 128 and 1.04 or math.huge -- wider heads leave it no room
+end
+
+-- The Br that is through soonest: all SMs take rounds of tiles, and the last round is as long as any. nil for the few
+-- rows of Q of a decode, whose time is that of K and V.
+local function soonest(p, g)
+  local best, least
+  for _, Br in ipairs { 192, 128, 64 } do
+    local rounds = ceil_div(ceil_div(p.q, Br) * p.b * p.h * p.slices, g.sms)
+    local time = rounds * Br * row_time(Br, math.max(p.d, p.dv))
+    if not least or time < least then best, least = Br, time end
+  end
+  return p.q > 64 and best or nil
+end
+
+-- Whether tiles of 192 rows leave room for what is done to scores beside the products: spills otherwise take what they gain. Of d 64, causal,
+-- 8192 keys (H200): ALiBi 1.05 ms for 1.18 with 128 rows, dropout 1.32 for 1.38, softcap 1.51 for 1.55; of d 128 ALiBi 0.73 for 0.77, with 80 keys.
+-- An expression that adds what grows evenly goes by such tiles too, at d 64 with 112 keys (1.12 ms for 1.15 with 128, which spill).
+local function adds_a_line(p, name) return name == "alibi" or name == "modHASH" and p.adds_evenly == 1 end
+local function has_room(Bc, p)
+  local some
+  for _, name in ipairs { "alibi", "softcap", "drop", "mask", "bias", "modHASH", "maskHASH", "bs" } do
+    if p.has[name] then
+      if some then return false end
+      some = name
+    end
+  end
+  if not some then return true end
+  if adds_a_line(p, some) then return Bc == 80 or math.max(p.d, p.dv) <= 64 and (some == "alibi" or Bc <= 112) end
+  return math.max(p.d, p.dv) <= 64 and Bc == 96 and (some == "softcap" or some == "drop")
+end
+
+-- The first that fits, each under a causal mask first. With `most`: for d up to that, where Br is through soonest; each
+-- is among the best of its Br at a d where that was measured.
+local function with_biases(p) return bias.come_well(p) and p.q > 64 end
+-- Tiles of 64 keys under a block mask: blocks of 128 take 5 to 9 % more time than with 128 keys, but blocks of 64 two fifths (d 64 and 128, H200).
+local function of_blocks(p) return p.has.bs or false end
+local defaults = { table.unpack(splits.defaults) }
+for _, row in ipairs {
+  { 64, 128, 2, 2, 0, 2, B = 1, most = 128, meant = function(p, g) return with_biases(p) and soonest(p, g) == 64 end },
+  { 128, 128, 2, 1, 1, 2, B = 1, s = 3, most = 64, meant = with_biases }, { 128, 128, 1, 1, 1, 2, B = 1, most = 128, meant = with_biases },
+  { 128, 64, 2, 2, 0, 2, s = 4, most = 128, meant = of_blocks }, { 128, 64, 2, 2, 0, 2, most = 192, meant = of_blocks },
+  { 128, 128, 2, 1, 1, 2, most = 64 }, { 64, 128, 2, 1, 0, 2, most = 64 },
+  { 128, 128, 2, 1, 0, 2, most = 96 }, { 64, 128, 2, 2, 0, 2, most = 128 },
+  { 64, 112, 2, 2, 0, 2, most = 192 }, { 64, 80, 1, 2, 0, 2, most = 256 },
+  { 192, 128, 2, 1, 1, 0, most = 64, meant = function(p) return p.cut.left and not p.has.causal end }, -- without spills
+  -- 8192 keys, causal: 0.84 ms for 0.90 by the plain call's 128 x 128, which does not spill either (H200).
+  { 192, 80, 2, 1, 0, 2, most = 128, firm = true, meant = function(p, g) return ws.scores_late({ L = 2 }, p) and not p.ragged and math.max(p.d, p.dv) > 96 and soonest(p, g) ~= 64 end },
+  { 192, 128, 2, 1, 1, 2 }, -- d up to 64
+  { 192, 112, 2, 1, 1, 2 }, -- d up to 96
+  { 192, 96, 2, 1, 1, 2, most = 64 },
+  { 128, 128, 2, 2, 0, 2 }, -- d up to 128
+  { 128, 80, 2, 2, 0, 2 }, -- d up to 192
+  { 128, 64, 1, 2, 0, 2 }, { 64, 64, 1, 2, 0, 1 }, -- d up to 256
+} do
+  local meant = row.meant or row.most and function(p, g) return soonest(p, g) == row[1] end or function() return true end
+  for _, Z in ipairs { 8, 1 } do
+    -- Blocks of 128 rows fit no tile of 192: 2.4 times the dense time at half of the blocks (d 64, H200). Blocks that are there by chance need few heads at once, whose K and V stay in L2: at a tenth 14 % less time (d 128, N = 16k).
+    defaults[#defaults + 1] = { Br = row[1], Bc = row[2], s = row.s or 2, q = row[3], Q = 0, I = row[4], P = row[5], L = row[6],
+      Z = Z, B = row.B, most = row.most, firm = row.firm,
+      meant = function(p, g) return (row[1] < 192 or has_room(row[2], p)) and (Z == 1 or not p.has.bs) and meant(p, g) end }
+  end
+end
+
+return defaults
