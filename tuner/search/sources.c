@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct fat_rendered {
+typedef struct fat_source_hash {
   char key[FAT_HASH_SIZE], hash[FAT_HASH_SIZE]; /* of family and config; of the source, "": there is none */
-} fat_rendered;
+} fat_source_hash;
 
 static fat_status render(const fat_sources *s, const fat_problem *p, const fat_config *config,
                          char hash[FAT_HASH_SIZE], fat_error *err)
@@ -32,11 +32,11 @@ static fat_status render(const fat_sources *s, const fat_problem *p, const fat_c
 static fat_status add(fat_sources *s, const char *key, const fat_problem *p, const fat_config *config,
                       fat_error *err)
 {
-  fat_rendered *larger = fat_grow(s->list, s->count, sizeof *larger);
+  fat_source_hash *larger = fat_grow(s->list, s->count, sizeof *larger);
   if (!larger)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for hashes of sources");
   s->list = larger;
-  fat_rendered *last = &s->list[s->count];
+  fat_source_hash *last = &s->list[s->count];
   memcpy(last->key, key, sizeof last->key);
   FAT_TRY(render(s, p, config, last->hash, err));
   s->count++;

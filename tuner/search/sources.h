@@ -14,7 +14,7 @@
 typedef struct fat_sources {
   fat_script *script;
   const fat_gpu *gpu;
-  struct fat_rendered *list;
+  struct fat_source_hash *list;
   int count;
 } fat_sources;
 
