@@ -119,6 +119,12 @@ fat_status fat_problem_parse_family(const char *text, fat_problem *p, fat_error 
   return parse(text, true, p, err);
 }
 
+bool fat_problem_is_family(const char *text)
+{
+  const char *second = strchr(text, '-'), *third = second ? strchr(second + 1, '-') : NULL;
+  return third && third[1] == 'd';
+}
+
 fat_status fat_problem_check(const fat_problem *p, fat_error *err)
 {
   const int64_t most = FAT_PROBLEM_SIZE_MAX, d_most = FAT_PROBLEM_D_MAX;

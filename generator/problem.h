@@ -100,6 +100,9 @@ fat_status fat_problem_parse(const char *text, fat_problem *p, fat_error *err);
  * they may be, and at 1 where that is 0. */
 fat_status fat_problem_parse_family(const char *text, fat_problem *p, fat_error *err);
 
+/* Whether a text is meant as a family's: it has no batch, so its third word is the head dimension. */
+bool fat_problem_is_family(const char *text);
+
 /* Ranges and combinations: d and dv, heads divisible, lengths not negative, features that exclude each
  * other (causal and causaltl). FAT_E_INPUT with the argument, its value and what is allowed. */
 fat_status fat_problem_check(const fat_problem *p, fat_error *err);

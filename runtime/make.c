@@ -11,11 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A family's text has no batch: its third word is the head dimension. */
 static fat_status read_problem(const char *text, fatune_plan *plan, fat_error *err)
 {
-  const char *second = strchr(text, '-'), *third = second ? strchr(second + 1, '-') : NULL;
-  plan->is_family = third && third[1] == 'd';
+  plan->is_family = fat_problem_is_family(text);
   return plan->is_family ? fat_problem_parse_family(text, &plan->problem, err)
                          : fat_problem_parse(text, &plan->problem, err);
 }

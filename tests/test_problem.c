@@ -371,6 +371,18 @@ static void a_family_has_no_sizes(void **state)
   assert_int_equal(fat_problem_parse_family("fwd-f16-d8-bs4x4", &p, &err), FAT_E_INPUT);
 }
 
+static void a_text_is_meant_as_a_family_where_its_third_word_is_d(void **state)
+{
+  (void)state;
+  static const char *const families[] = {"fwd-f16-d64", "bwd-bf16-d192v128-causal", "fwd-f15-d9", "x-y-d"};
+  static const char *const others[] = {"",     "fwd",   "fwd-f16", "fwd-f16-", "fwd-f16-b1-h1-q1-k1-d64",
+                                       "-d64", "d-d64", "--b1-d64"};
+  for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+    assert_true(fat_problem_is_family(families[i]));
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    assert_false(fat_problem_is_family(others[i]));
+}
+
 static void no_beginning_of_a_text_is_read_beyond_its_end(void **state)
 {
   (void)state;
@@ -470,6 +482,7 @@ int main(void)
       cmocka_unit_test(the_longest_text_fits_its_buffer),
       cmocka_unit_test(mistakes_are_told_with_their_place),
       cmocka_unit_test(a_family_has_no_sizes),
+      cmocka_unit_test(a_text_is_meant_as_a_family_where_its_third_word_is_d),
       cmocka_unit_test(no_beginning_of_a_text_is_read_beyond_its_end),
       cmocka_unit_test(check_names_value_and_range),
       cmocka_unit_test(operations_are_counted_by_convention),

@@ -70,12 +70,10 @@ static const char *compile_key(answer *a)
   return key;
 }
 
-/* A family's text has no batch: its third word is the head dimension. */
 static fat_status read_problem(answer *a, fat_error *err)
 {
-  const char *text = a->options->args[0], *second = strchr(text, '-');
-  const char *third = second ? strchr(second + 1, '-') : NULL;
-  a->is_family = third && third[1] == 'd';
+  const char *text = a->options->args[0];
+  a->is_family = fat_problem_is_family(text);
   return fat_agenda_problem(&a->options->goal, text, a->is_family, &a->problem, err);
 }
 
