@@ -317,7 +317,10 @@ local function assemble(kernel, words, sm, constants)
     end
   end
   local main = run(template("templates/" .. kernel.name .. ".cu")[1], env)
-  if words.listed then table.move(run(template("templates/lib/lists.cuh")[1], env), 1, 99, #main + 1, main) end
+  if words.listed then
+    local lists = run(template("templates/lib/lists.cuh")[1], env)
+    table.move(lists, 1, #lists, #main + 1, main)
+  end
   need(main)
   for _, line in ipairs(main) do out[#out + 1] = line end
   return out

@@ -226,8 +226,8 @@ end
 
 -- "P config launches" and one line of numbers for each launch.
 local function point_lines(kernel, c, p, g, out)
-  local launches = work_ahead(kernel, c, p)
-  table.move(kernel.work(c, p, g), 1, 99, #launches + 1, launches)
+  local launches, own = work_ahead(kernel, c, p), kernel.work(c, p, g)
+  table.move(own, 1, #own, #launches + 1, launches)
   out[#out + 1] = string.format("P\t%s\t%d", config_text(kernel, c), #launches)
   for _, launch in ipairs(launches) do
     local numbers = {}
