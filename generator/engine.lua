@@ -349,11 +349,18 @@ local function list_words(of)
   local listed = of and true or false
   local function by(hook) return function(x) return listed and string.format("listed_%s(%s, lists)", hook, x) end end
   -- Kernels whose blocks stay, which go by a tile with an empty list, say so themselves.
-  return { listed = listed, lists = of and of.lists or "none", stays = false, pieces = of and of.pieces or 0, take_lists = listed and ", const i32 *lists" or "",
-    and_lists = listed and ", lists" or "", to_last = listed and "visit" or "visit.last",
+  return {
+    listed = listed,
+    lists = of and of.lists or "none",
+    stays = false,
+    pieces = of and of.pieces or 0,
+    take_lists = listed and ", const i32 *lists" or "",
+    and_lists = listed and ", lists" or "",
+    to_last = listed and "visit" or "visit.last",
     range_of = listed and by "range" or function(x) return "range(" .. x .. ")" end,
     rows_of = listed and by "rows" or function(x) return "range_rows(" .. x .. ")" end,
-    first_key = function(x) return listed and "first_key(visit, " .. x .. ")" or x .. " * Bc" end }
+    first_key = function(x) return listed and "first_key(visit, " .. x .. ")" or x .. " * Bc" end,
+  }
 end
 
 -- The launches that make lists: their entries, and whose lists they are: of so many heads, of tiles so long along which size.
@@ -403,9 +410,12 @@ function engine.render(kernel_name, facts, config)
   local function entry(name)
     return (name == kernel.name and name or kernel.name .. "_" .. name) .. "_0000000000000000"
   end
-  local words = { entry = entry, sm = g.sm, has = p.has, cut = p.cut, begins = p.begins, by_batch = p.by_batch, ragged = p.ragged, uneven = p.uneven,
+  local words = {
+    entry = entry, sm = g.sm,
+    has = p.has, cut = p.cut, begins = p.begins, by_batch = p.by_batch,
+    ragged = p.ragged, uneven = p.uneven, scored = p.scored,
     tensors = p.tensors, call_members = p.members, call_bytes = p.call_bytes,
-    scored = p.scored }
+  }
   local listed = kernel.lists and kernel.lists(c, p)
   for name, value in pairs(list_words(listed)) do words[name] = value end
   for name, value in pairs(p.words) do words[name] = value end

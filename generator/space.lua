@@ -14,8 +14,9 @@ local fail, ceil_div = engine.fail, engine.ceil_div
 local space = {}
 
 -- The tensors of a problem and the members of the struct that a kernel takes, of "Q:q:d:in LSE:q:1:wanted | w/2". A
--- tensor: name; side "q", "k" or, of heads alone, "h" and in each batch "a", of batches "b", of a call "c", a table "t"; width "d", "dv", "k" (keys) or 1; whether it holds
--- whole numbers, whether it is written. Members: C declarations, one a line.
+-- tensor: name; side "q", "k" or, of heads alone, "h" and in each batch "a", of batches "b", of a call "c", a table
+-- "t"; width "d", "dv", "k" (keys) or 1; whether it holds whole numbers, whether it is written. Members: C
+-- declarations, one a line.
 local function tensors_of(text)
   local tensors, lines, last = {}, {}, nil
   local numbers = { w = "L, R", chunk = "chunk", paged = "page", split = "split", bs = "block_q, block_k", varlen = "total_q, total_k" }
@@ -79,12 +80,38 @@ function space.facts(text)
   -- has to know whether S is transposed.
   p.scored = p.has.softcap or p.has.alibi or p.has.mask or p.has.bias or p.has.modHASH or p.has.maskHASH or false
   p.keeps_slope = p.keeps_slope == 1
-  p.words = { c_is_cap = p.has.softcap and not (p.has.alibi or p.has.bias or p.has.modHASH) or false,
-    mod_lines = lines_of(p.mod), mask_lines = lines_of(p.mask), course_lines = lines_of(p.course), known_lines = lines_of(p.known), known_count = p.known_count, keeps_slope = p.keeps_slope, and_slopes = p.keeps_slope and ", slopes" or "",
-    slopes_out = p.keeps_slope and ", Acc &slopes" or "", biases_in = "", and_biases = "", ruled = false, rows_later = false, lengths_here = false, lots = false, in_line = false, key_splits = false, apart = false, side_by_side = false, c_of_call = p.scored and "unit_of(a)" or "base2(a.scale)", score_rows = p.scored and "score_rows" or "score",
+  p.words = {
+    -- Scores and what mods make of them.
+    c_is_cap = p.has.softcap and not (p.has.alibi or p.has.bias or p.has.modHASH) or false,
+    c_of_call = p.scored and "unit_of(a)" or "base2(a.scale)",
+    score_rows = p.scored and "score_rows" or "score",
+    mod_lines = lines_of(p.mod),
+    mask_lines = lines_of(p.mask),
+    course_lines = lines_of(p.course),
+    known_lines = lines_of(p.known),
+    known_count = p.known_count,
+    keeps_slope = p.keeps_slope,
+    and_slopes = p.keeps_slope and ", slopes" or "",
+    slopes_out = p.keeps_slope and ", Acc &slopes" or "",
+    biases_in = "",
+    and_biases = "",
+    -- What some kernels say otherwise.
+    ruled = false,
+    rows_later = false,
+    lengths_here = false,
+    lots = false,
+    in_line = false,
+    key_splits = false,
+    apart = false,
+    side_by_side = false,
     -- Of a backward, whose weights keep what dropout takes from them.
-    weigh_back = p.has.drop and "mark" or "weigh", weigh_rows = p.has.drop and "mark_rows" or "weigh",
-    kept_S = p.has.drop and "kept(S)" or "S", and_boost = p.has.drop and ", boost(a)" or "",
+    weigh_back = p.has.drop and "mark" or "weigh",
+    weigh_rows = p.has.drop and "mark_rows" or "weigh",
+    kept_S = p.has.drop and "kept(S)" or "S",
+    and_boost = p.has.drop and ", boost(a)" or "",
+    -- Places: tensors that have rows of their own for a batch and a head, and what `finish` takes beside m, l and c.
+    tensors_of_rows = of_rows,
+    ends_of = function(place) return p.has.drop and ", a, " .. place or p.has.sink and ", " .. place or "" end,
     -- Of a backward, launches beside its products.
     entries_beside = function(entry, lists, more, sinks)
       local all, begin = {}, 'extern "C" __global__ void __launch_bounds__(T) '
@@ -92,9 +119,7 @@ function space.facts(text)
       if p.has.dbias then all[#all + 1] = begin .. entry "zeros" .. "(const call a" .. lists .. ") { clear_pairs(a, i32(block_id())); }" end
       return table.concat(all, "\n")
     end,
-    -- What `finish` takes beside m, l and c.
-    tensors_of_rows = of_rows,
-    ends_of = function(place) return p.has.drop and ", a, " .. place or p.has.sink and ", " .. place or "" end }
+  }
   p.visits = function(Br, Bc, group) return engine.visits(p.text, Br, Bc, group) end
   return p, g
 end
