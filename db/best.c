@@ -17,7 +17,7 @@ static const struct {
 /* What comes behind the columns of a row: the winner of problem ?1 on device ?2; the best row of kernel ?3,
  * which is the winner where that is of this kernel: of others within noise a tie has been decided. */
 #define WINS  "w.trial = t.id AND w.problem = p.id AND w.device = d.id"
-#define WORKS " WHERE p.text = ?1 AND d.facts = ?2 AND t.current = 1 AND t.outcome = 'ok' AND t.ms > 0"
+#define WORKS " WHERE p.text = ?1 AND d.facts = ?2 AND " FAT_DB_WORKS
 #define COST  FAT_DB_COST("%1$s", "t.problem", "t.device", "l.kernel = ?3")
 static const char WINNER[] = " JOIN %1$s.winner w ON " WINS WORKS;
 static const char BEST[] =

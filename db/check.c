@@ -7,8 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define RUNNING "t.eligible = 1 AND t.current = 1 AND t.outcome = 'ok' AND t.ms > 0"
-#define COST    FAT_DB_COST("%1$s", "t.problem", "t.device", "l.eligible = 1")
+#define COST FAT_DB_COST("%1$s", "t.problem", "t.device", "l.eligible = 1")
 
 /* Queries whose every row is a finding. %1$s: the schema. */
 static const char *const findings_of[] = {
@@ -18,7 +17,7 @@ static const char *const findings_of[] = {
     " FROM pragma_foreign_key_check(NULL, '%1$s') LIMIT 100",
     "SELECT 'trial ' || t.id || ' is the winner, but trial ' || b.id || ' is better' FROM %1$s.winner w"
     " JOIN %1$s.trial b ON b.id = (SELECT t.id FROM %1$s.trial t WHERE t.problem = w.problem"
-    " AND t.device = w.device AND " RUNNING " ORDER BY t.origin, " COST " LIMIT 1)"
+    " AND t.device = w.device AND " FAT_DB_MAY_WIN " ORDER BY t.origin, " COST " LIMIT 1)"
     " JOIN %1$s.trial t ON t.id = w.trial"
     /* Measured ones within noise of each other are ties, between which fat_db_prefer may have decided. Who
      * has no mean where means decide costs without end. */
@@ -29,9 +28,10 @@ static const char *const findings_of[] = {
     " AND (t.ms <= 1.01 * b.ms OR coalesce(t.p20 <= b.p80, 0)))))) LIMIT 100",
     "SELECT 'trial ' || t.id || ' is a winner and may not be' FROM %1$s.winner w JOIN %1$s.trial t ON t.id = "
     "w.trial"
-    " WHERE NOT (" RUNNING ") OR t.problem <> w.problem OR t.device <> w.device LIMIT 100",
+    " WHERE NOT (" FAT_DB_MAY_WIN ") OR t.problem <> w.problem OR t.device <> w.device LIMIT 100",
     "SELECT DISTINCT 'problem ' || p.text || ' has trials that may win, but no winner' FROM %1$s.trial t"
-    " JOIN %1$s.problem p ON p.id = t.problem WHERE " RUNNING " AND NOT EXISTS (SELECT 1 FROM %1$s.winner w"
+    " JOIN %1$s.problem p ON p.id = t.problem WHERE " FAT_DB_MAY_WIN
+    " AND NOT EXISTS (SELECT 1 FROM %1$s.winner w"
     " WHERE w.problem = t.problem AND w.device = t.device) LIMIT 100",
 };
 

@@ -117,7 +117,7 @@ static const char CHOSEN[] =
     " t.config LIKE '%-W1' OR t.config LIKE '%-W1-%' OR t.config LIKE '%:W1-%' AS narrow,"
     " dense_rank() OVER (PARTITION BY p.family, t.device ORDER BY p.flops DESC, p.text) AS size"
     " FROM main.trial t JOIN main.problem p ON p.id = t.problem"
-    " WHERE t.origin = 'measured' AND t.outcome = 'ok' AND t.current = 1 AND t.ms > 0),"
+    " WHERE t.origin = 'measured' AND " FAT_DB_WORKS "),"
     " first AS (SELECT g.* FROM good g JOIN main.winner w ON w.trial = g.id),"
     " beside AS (SELECT g.*, row_number() OVER (PARTITION BY g.problem, g.device, g.kernel ORDER BY g.cost,"
     " g.config) AS place, row_number() OVER (PARTITION BY g.problem, g.device, g.kernel, g.narrow"

@@ -31,6 +31,11 @@ enum {
   trial ".ms * iif(" trial ".clock_mhz > 0, " trial ".clock_mhz, (SELECT f.clock FROM " schema               \
         ".device f WHERE f.id = " trial ".device))"
 
+/* That trial t counts: it is the current one of its config, works and has a time; and that it may win. The
+ * indexes trial_kernel and trial_winner of schema.sql say the same. */
+#define FAT_DB_WORKS   "t.current = 1 AND t.outcome = 'ok' AND t.ms > 0"
+#define FAT_DB_MAY_WIN "t.eligible = 1 AND " FAT_DB_WORKS
+
 /* What trial t costs, in comparison with the others of its problem and device; `among` says which trials l
  * those are. It is the mean if the one that takes the fewest clocks has one, and a trial without a mean comes
  * last then; else the time. */
