@@ -58,12 +58,8 @@ static fat_status choose_winners(fat_db *db, fat_error *err)
 
 static fat_status forget(fat_db *db, const fat_db_forgotten *what, long *count, fat_error *err)
 {
-  static const char *const dependent[] = {"DELETE FROM main.winner WHERE trial IN " MATCH,
-                                          "DELETE FROM main.sample WHERE trial IN " MATCH,
-                                          "DELETE FROM main.kind WHERE trial IN " MATCH};
-  for (size_t i = 0; i < sizeof dependent / sizeof *dependent; i++)
-    FAT_TRY(delete_from(db, dependent[i], what, err));
-  FAT_TRY(delete_from(db, "DELETE FROM main.trial WHERE id IN " MATCH, what, err));
+  FAT_TRY(delete_from(db, "DELETE FROM main.winner WHERE trial IN " MATCH, what, err));
+  FAT_TRY(delete_from(db, "DELETE FROM main.trial WHERE id IN " MATCH, what, err)); /* and their times */
   *count = sqlite3_changes(db->sql);
   FAT_TRY(fat_db_run_sql(
       db,

@@ -257,6 +257,19 @@ static const struct {
      "fwd-f32-b4-h32-q4096-k4096-d64-causal fwd:Br64-Bc32-T128-R4-W4-s1"},
 };
 
+/* The times of trials go with them, whichever version made the tables. */
+static void forget_all(const fixture *f)
+{
+  const fat_db_forgotten all = {0};
+  const int64_t trials = fixture_number(f->path, "SELECT count(*) FROM trial");
+  long count;
+  fat_db *db = fixture_db(f, FAT_DB_WRITE);
+  MUST(fat_db_forget(db, &all, &count, err));
+  fat_db_close(db);
+  assert_int_equal(count, trials);
+  says(f->path, "SELECT (SELECT count(*) FROM sample) + (SELECT count(*) FROM kind)", "0");
+}
+
 /* The file of a program of version 1.0 keeps its winners, races, twins and runs, and stays as it was in a
  * copy. */
 static void a_file_of_version_1_0_keeps_what_was_measured(void **state)
@@ -281,6 +294,7 @@ static void a_file_of_version_1_0_keeps_what_was_measured(void **state)
   assert_int_equal(fixture_number(f->path, "SELECT count(*) FROM sqlite_schema WHERE name LIKE '%0'"), 0);
   for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
     says(f->path, facts[i].query, facts[i].expected);
+  forget_all(f);
 }
 
 /* The file of a program of version 1.1, which knew no kinds: it keeps its winners, by their times, until a
@@ -320,6 +334,7 @@ static void a_file_of_version_1_1_keeps_its_winners(void **state)
   fat_db_close(db);
   says(f->path, "SELECT config || ' ' || mean || kinds FROM best WHERE problem LIKE '%-q64-%'",
        "fwd:Br16-Bc16 0.03{\"normal\":0.025}");
+  forget_all(f);
 }
 
 /* In version 1.2 a raw viewer was told for ever that a killed run is running. */
