@@ -13,16 +13,13 @@
   " AND uk.driver = k.driver AND uk.made_by = k.made_by AND u.config = t.config AND u.source = t.source "    \
   "AND u.origin = t.origin)"
 
-/* The user's file has a winner for the same problem and device, and it is not a prediction beside a
- * measurement: a measured row counts more than where it lies. */
-#define HIDDEN_WINNER                                                                                        \
-  " AND NOT EXISTS (SELECT 1 FROM main.winner uw JOIN main.problem up ON up.id = uw.problem"                 \
-  " JOIN main.device ud ON ud.id = uw.device JOIN main.trial u ON u.id = uw.trial"                           \
-  " WHERE up.text = p.text AND ud.facts = d.facts AND u.origin <= t.origin)"
-#define OVERRULED_WINNER                                                                                     \
-  " AND NOT EXISTS (SELECT 1 FROM system.winner sw JOIN system.problem sp ON sp.id = sw.problem"             \
-  " JOIN system.device sd ON sd.id = sw.device JOIN system.trial s ON s.id = sw.trial"                       \
-  " WHERE sp.text = p.text AND sd.facts = d.facts AND s.origin < t.origin)"
+/* The file has no winner for the same problem and device whose origin compares so with the row's. The user's
+ * hides the system's, unless it is a prediction beside a measurement: a measured row counts more than where
+ * it lies. view.c says the same of the views, which are the file's own: rows are read by the tables alone. */
+#define NO_WINNER(schema, compares)                                                                          \
+  " AND NOT EXISTS (SELECT 1 FROM " schema ".winner ow JOIN " schema ".problem op ON op.id = ow.problem"     \
+  " JOIN " schema ".device od ON od.id = ow.device JOIN " schema ".trial o ON o.id = ow.trial"               \
+  " WHERE op.text = p.text AND od.facts = d.facts AND o.origin " compares " t.origin)"
 
 typedef struct clause {
   const char *sql;
@@ -154,10 +151,10 @@ fat_status fat_db_winners(fat_db *db, const fat_problem *family, fat_db_trial_fn
   FAT_TRY(fat_db_ready(db, false, err));
   const clause clauses[] = {{" AND p.family = ?", fat_problem_family(family, text)}};
   selection s = {" JOIN %1$s.winner w ON w.trial = t.id AND w.problem = p.id", clauses, 1,
-                 db->system ? OVERRULED_WINNER : "", false};
+                 db->system ? NO_WINNER("system", "<") : "", false};
   FAT_TRY(rows_of(db, "main", &s, fn, user, &stop, err));
   if (!db->system || stop)
     return FAT_OK;
-  s.rest = HIDDEN_WINNER;
+  s.rest = NO_WINNER("main", "<=");
   return rows_of(db, "system", &s, fn, user, &stop, err);
 }

@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NO_BEST(schema, compares)                                                                            \
+  "NOT EXISTS (SELECT 1 FROM " schema ".best o WHERE o.problem = v.problem AND o.device = v.device"          \
+  " AND o.origin " compares " v.origin)"
 #define NO_SUCH_TRIAL                                                                                        \
   "NOT EXISTS (SELECT 1 FROM main.trials o WHERE o.problem = v.problem AND o.device = v.device"              \
   " AND o.config = v.config AND o.source = v.source AND o.compile_key = v.compile_key"                       \
@@ -19,12 +22,7 @@ static const struct {
   const char *order;
 } views[] = {
     /* A prediction does not win over a measurement, wherever that lies. */
-    {"best",
-     "NOT EXISTS (SELECT 1 FROM system.best o WHERE o.problem = v.problem AND o.device = v.device"
-     " AND o.origin < v.origin)",
-     "NOT EXISTS (SELECT 1 FROM main.best o WHERE o.problem = v.problem AND o.device = v.device"
-     " AND o.origin <= v.origin)",
-     "sm, gpu, family, problem"},
+    {"best", NO_BEST("system", "<"), NO_BEST("main", "<="), "sm, gpu, family, problem"},
     {"trials", "true", NO_SUCH_TRIAL, "id"},
     {"failures", "true", NO_SUCH_TRIAL, "id"},
     {"runs", "true", "true", "id"},
