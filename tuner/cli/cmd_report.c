@@ -106,23 +106,6 @@ static void add_problem(page *p, const fat_problem *problem, const char *text)
   fat_text_add(&p->problem_facts, "]");
 }
 
-static bool is_winner(const page *p, const char *facts, const char *problem, const char *config,
-                      const char *date)
-{
-  static const char *const columns[] = {"config", "problem", "device", "date"};
-  const char *const values[] = {config, problem, facts, date};
-  for (int r = 0; r < p->best.count; r++) {
-    bool same = true;
-    for (int i = 0; i < 4 && same; i++) {
-      const int at = fat_rows_column(&p->best, columns[i]);
-      same = at >= 0 && strcmp(p->best.row[r][at], values[i]) == 0;
-    }
-    if (same)
-      return true;
-  }
-  return false;
-}
-
 /* Milliseconds that each unit needs for a winner's work, by its template's count: tensor, fma, ex2, shared,
  * dram; and its bytes of device memory. */
 static void add_limits(page *p, const fat_trial *t)
@@ -182,7 +165,8 @@ static bool add_trial(const fat_trial *t, void *user)
   const int which = place_of(&p->problems, problem, &fresh);
   if (fresh)
     add_problem(p, &t->problem, problem);
-  const bool wins = is_winner(p, facts, problem, config, t->date);
+  const bool wins =
+      fat_rows_have(&p->best, (const char *[]){config, problem, facts, t->source_hash, t->date});
   fat_text_format(&p->trials, "%s[%d,%d,", p->count++ ? ",\n" : "\n", gpu, which);
   add_string(&p->trials, config);
   fat_text_format(&p->trials, ",%d,%d", t->origin == FAT_MEASURED,

@@ -112,25 +112,10 @@ static void add_cell(fat_table *t, const fat_column *column, const char *text)
     fat_table_add(t, text);
 }
 
-/* Whether a row of the winners is the same trial. */
-static bool wins(const fat_rows *rows, char **row, const fat_rows *winners)
-{
-  static const char *const same[] = {"config", "problem", "device", "source", "date"};
-  for (int w = 0; w < winners->count; w++) {
-    bool equal = true;
-    for (size_t i = 0; i < sizeof same / sizeof *same && equal; i++) {
-      const int a = fat_rows_column(rows, same[i]), b = fat_rows_column(winners, same[i]);
-      equal = a >= 0 && b >= 0 && strcmp(row[a], winners->row[w][b]) == 0;
-    }
-    if (equal)
-      return true;
-  }
-  return false;
-}
-
 static fat_status lay_out(const shown *view, const fat_rows *rows, const fat_rows *winners, fat_text *out,
                           fat_error *err)
 {
+  const char *trial[FAT_ROWS_KEY];
   fat_table t = {.columns = view->columns};
   while (t.column_count < (int)(sizeof view->columns / sizeof view->columns[0]) &&
          view->columns[t.column_count].title)
@@ -140,7 +125,7 @@ static fat_status lay_out(const shown *view, const fat_rows *rows, const fat_row
       const int at = fat_rows_column(rows, view->columns[c].title);
       add_cell(&t, &view->columns[c], at >= 0 ? rows->row[r][at] : "");
     }
-    if (wins(rows, rows->row[r], winners))
+    if (fat_rows_trial(rows, r, trial) && fat_rows_have(winners, trial))
       fat_table_mark(&t);
   }
   fat_status status = fat_table_print(&t, fat_table_look(), out, err);

@@ -32,6 +32,29 @@ int fat_rows_column(const fat_rows *rows, const char *name)
   return -1;
 }
 
+bool fat_rows_trial(const fat_rows *rows, int row, const char *trial[FAT_ROWS_KEY])
+{
+  for (int i = 0; i < FAT_ROWS_KEY; i++) {
+    if (rows->key[i] < 0)
+      return false;
+    trial[i] = rows->row[row][rows->key[i]];
+  }
+  return true;
+}
+
+bool fat_rows_have(const fat_rows *rows, const char *const trial[FAT_ROWS_KEY])
+{
+  const char *own[FAT_ROWS_KEY];
+  for (int r = 0; r < rows->count && fat_rows_trial(rows, r, own); r++) {
+    int same = 0;
+    while (same < FAT_ROWS_KEY && strcmp(own[same], trial[same]) == 0)
+      same++;
+    if (same == FAT_ROWS_KEY)
+      return true;
+  }
+  return false;
+}
+
 static const char *cell(const fat_rows *rows, char **row, const char *column)
 {
   const int at = fat_rows_column(rows, column);
@@ -135,8 +158,11 @@ static fat_status sort_rows(fat_rows *rows, const char *column, fat_error *err)
 /* Splits both texts, which have one line for each row, and keeps the rows that are chosen. */
 static fat_status choose(fat_rows *rows, const fat_options *o, fat_error *err)
 {
+  static const char *const key[FAT_ROWS_KEY] = {"config", "problem", "device", "source", "date"};
   char *rest = rows->text.data, *objects = rows->objects.data, *line = rest ? strsep(&rest, "\n") : NULL;
   rows->column_count = line ? split(line, rows->names) : 0;
+  for (int i = 0; i < FAT_ROWS_KEY; i++)
+    rows->key[i] = fat_rows_column(rows, key[i]);
   if (line)
     FAT_TRY(check_filters(rows, o, err));
   if (objects)
