@@ -226,11 +226,7 @@ static fat_status assemble(page *p, fat_text *out, fat_error *err)
 
 static fat_status make(page *p, fat_text *path, fat_text *out, fat_error *err)
 {
-  const fat_db_filter filter = {.origin_plus_1 = !p->options->origin ? 0
-                                                 : strcmp(p->options->origin, "measured") == 0
-                                                     ? 1 + FAT_MEASURED
-                                                     : 1 + FAT_PREDICTED,
-                                .samples = true};
+  const fat_db_filter filter = {.origin_plus_1 = p->options->origin_plus_1, .samples = true};
   FAT_TRY(fat_open_db(p->options, FAT_DB_READ, &p->db, path, err));
   FAT_TRY(fat_rows_read(p->db, "best", &(fat_options){0}, false, &p->best, err));
   if (fat_open_script(p->options, &p->script, NULL) != FAT_OK)

@@ -5,6 +5,7 @@
 #include "options.h"
 #include "bench_rows.h"
 
+#include "db.h"
 #include "shard.h"
 
 #include <argp.h>
@@ -143,46 +144,45 @@ static fat_status read_configs(const row *r, void *place, const char *text, fat_
   }
 }
 
-/* One name out of `known`. */
-static fat_status read_choice(const char *argument, const char *text, const char *const *known, int count,
-                              int *choice, fat_error *err)
+/* One name out of `known`, as its place there, counted from the row's `least`. */
+static fat_status read_choice(const row *r, int *choice, const char *text, const char *const *known,
+                              int count, fat_error *err)
 {
   uint32_t mask;
-  FAT_TRY(fat_list_names(argument, text, known, count, &mask, err));
+  FAT_TRY(fat_list_names(r->name, text, known, count, &mask, err));
   for (int i = 0; i < count; i++)
     if (mask == 1u << i) {
-      *choice = i;
+      *choice = i + (int)r->least;
       return FAT_OK;
     }
-  return fat_status_fail(err, FAT_E_INPUT, "%s '%s': allowed is one name, not a list", argument, text);
+  return fat_status_fail(err, FAT_E_INPUT, "%s '%s': allowed is one name, not a list", r->name, text);
 }
 
 static fat_status read_lines(const row *r, void *place, const char *text, fat_error *err)
 {
   static const char *const names[] = {"template", "generated"}; /* ORDER LINES */
-  int choice = 0;
-  FAT_TRY(read_choice(r->name, text, names, 2, &choice, err));
-  *(fat_lines *)place = (fat_lines)choice;
-  return FAT_OK;
+  return read_choice(r, place, text, names, 2, err);
 }
 
 static fat_status read_origin(const row *r, void *place, const char *text, fat_error *err)
 {
-  static const char *const names[] = {"measured", "predicted"};
-  int choice = 0;
-  FAT_TRY(read_choice(r->name, text, names, 2, &choice, err));
-  *(const char **)place = names[choice];
-  return FAT_OK;
+  const char *names[FAT_ORIGIN_COUNT];
+  for (int i = 0; i < FAT_ORIGIN_COUNT; i++)
+    names[i] = fat_db_origin_name((fat_origin)i);
+  return read_choice(r, place, text, names, FAT_ORIGIN_COUNT, err);
 }
 
 static fat_status read_effort(const row *r, void *place, const char *text, fat_error *err)
 {
   static const char *const names[FAT_EFFORT_COUNT] = {"quick", "full", "exhaustive",
                                                       "known"}; /* ORDER EFFORT */
-  int choice = 0;
-  FAT_TRY(read_choice(r->name, text, names, FAT_EFFORT_COUNT, &choice, err));
-  *(fat_effort *)place = (fat_effort)choice;
-  return FAT_OK;
+  return read_choice(r, place, text, names, FAT_EFFORT_COUNT, err);
+}
+
+static fat_status read_progress(const row *r, void *place, const char *text, fat_error *err)
+{
+  static const char *const names[] = {"text", "json"};
+  return read_choice(r, place, text, names, 2, err);
 }
 
 /* Without a seed it is always the same one: the same command goes on where it stopped. */
@@ -229,15 +229,6 @@ static fat_status read_shard(const row *r, void *place, const char *text, fat_er
     return fat_status_fail(err, FAT_E_INPUT, "%s '%s': allowed are auto and I/N, like 1/8 to 8/8", r->name,
                            text);
   *shard = (fat_shard){(int)index, (int)count};
-  return FAT_OK;
-}
-
-static fat_status read_progress(const row *r, void *place, const char *text, fat_error *err)
-{
-  static const char *const names[] = {"text", "json"};
-  int choice = 0;
-  FAT_TRY(read_choice(r->name, text, names, 2, &choice, err));
-  *(bool *)place = choice == 1;
   return FAT_OK;
 }
 

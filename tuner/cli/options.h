@@ -29,7 +29,7 @@ typedef struct fat_options {
   const char *gpu;          /* NULL: the device at hand */
   int device;               /* 1 + its ordinal; 0: the first; FAT_DEVICE_ALL: it and all that are equal */
   fat_shard shard;
-  bool json_progress;
+  int json_progress;  /* 0: as text */
   bool time;          /* verify: time the winners again */
   const char *config; /* NULL: the default one */
   fat_lines lines;
@@ -37,16 +37,17 @@ typedef struct fat_options {
   int cuda;                          /* 12, 13; 0: as the driver says */
   const char *db, *templates, *dump; /* NULL: as the environment says */
   bool sanitize;
-  bool winners;                        /* export: them alone */
-  bool force;                          /* export: over a file that is there */
-  bool packaged;                       /* import: any date is taken; --sources sets it */
-  bool sources;                        /* import: renders the rows; --cubins sets it */
-  const char *cubins;                  /* import: the GPUs whose winners are compiled, or "all"; NULL: none */
-  const char *as;                      /* NULL, or a GPU that is not at hand */
-  int top;                             /* so many configs of each kernel; 0: not given */
-  const char *problem, *origin, *sort; /* show: which rows, in which order; NULL: all, as stored */
-  bool all;                            /* show: also a package's rows beside one's own */
-  const char *output;                  /* report, bench: the file; NULL: fatune.html, none */
+  bool winners;               /* export: them alone */
+  bool force;                 /* export: over a file that is there */
+  bool packaged;              /* import: any date is taken; --sources sets it */
+  bool sources;               /* import: renders the rows; --cubins sets it */
+  const char *cubins;         /* import: the GPUs whose winners are compiled, or "all"; NULL: none */
+  const char *as;             /* NULL, or a GPU that is not at hand */
+  int top;                    /* so many configs of each kernel; 0: not given */
+  const char *problem, *sort; /* show: which rows, in which order; NULL: all, as stored */
+  int origin_plus_1;          /* 0: any */
+  bool all;                   /* show: also a package's rows beside one's own */
+  const char *output;         /* report, bench: the file; NULL: fatune.html, none */
   bool csv;
   const char *source;                                     /* forget: the beginning of a hash; NULL: any */
   int older;                                              /* forget: days; 0: any */

@@ -84,7 +84,8 @@ static bool is_chosen(const fat_rows *rows, char **row, const fat_options *o)
 {
   return (!o->gpu || strcmp(cell(rows, row, "gpu"), stored_name(o->gpu)) == 0) &&
          (!o->problem || strstr(cell(rows, row, "problem"), o->problem)) &&
-         (!o->origin || strcmp(cell(rows, row, "origin"), o->origin) == 0) &&
+         (!o->origin_plus_1 ||
+          strcmp(cell(rows, row, "origin"), fat_db_origin_name((fat_origin)(o->origin_plus_1 - 1))) == 0) &&
          fat_rows_asks_for(&o->goal, cell(rows, row, "kernel"), cell(rows, row, "config"));
 }
 
@@ -94,8 +95,10 @@ static fat_status check_filters(const fat_rows *rows, const fat_options *o, fat_
   const struct {
     const char *column;
     bool given;
-  } filters[] = {
-      {"gpu", o->gpu}, {"problem", o->problem}, {"origin", o->origin}, {"kernel", o->goal.kernel_count > 0}};
+  } filters[] = {{"gpu", o->gpu},
+                 {"problem", o->problem},
+                 {"origin", o->origin_plus_1 > 0},
+                 {"kernel", o->goal.kernel_count > 0}};
   for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
     if (filters[i].given && fat_rows_column(rows, filters[i].column) < 0)
       return fat_status_fail(err, FAT_E_INPUT,
@@ -106,7 +109,7 @@ static fat_status check_filters(const fat_rows *rows, const fat_options *o, fat_
 
 bool fat_rows_filtered(const fat_options *o)
 {
-  return o->gpu || o->problem || o->origin || o->goal.kernel_count || o->sort || o->top;
+  return o->gpu || o->problem || o->origin_plus_1 || o->goal.kernel_count || o->sort || o->top;
 }
 
 typedef struct ordered {
