@@ -5,6 +5,7 @@
  * it is); `dram` is the peak of the data sheet. A new GPU is one line here. Models that differ only in the
  * size of their memory or in name have equal facts: they are one GPU to a kernel. */
 #include "gpu.h"
+#include "insert.h"
 #include "text.h"
 #include <inttypes.h>
 #include <math.h>
@@ -285,24 +286,22 @@ fat_status fat_gpu_find(const char *name, const fat_gpu **gpu, fat_error *err)
           "kernels are made of, and CUDA 13 compiles for nothing older",
           name, too_old[i].family);
   /* The nearest rows, nearest first and else in the order of the table, by insertion. */
-  int near[NEAREST], distance[NEAREST], count = 0;
+  struct {
+    int model, distance;
+  } near[NEAREST];
+  int count = 0;
   for (int i = 0; i < MODELS; i++) {
     normalise(models[i].name, other);
     int d = strstr(other, wanted) ? 0 : fat_text_distance(wanted, other), at = count; /* 4090: RTX 4090 */
-    while (at > 0 && d < distance[at - 1])
+    while (at > 0 && d < near[at - 1].distance)
       at--;
-    if (at == NEAREST)
-      continue;
-    count += count < NEAREST;
-    for (int j = count - 1; j > at; j--) {
-      near[j] = near[j - 1];
-      distance[j] = distance[j - 1];
+    if (fat_insert_room(near, sizeof near[0], &count, NEAREST, at)) {
+      near[at].model = i;
+      near[at].distance = d;
     }
-    near[at] = i;
-    distance[at] = d;
   }
   return fat_status_fail(err, FAT_E_INPUT, "unknown GPU '%.60s': the nearest known are %s, %s, %s", name,
-                         models[near[0]].name, models[near[1]].name, models[near[2]].name);
+                         models[near[0].model].name, models[near[1].model].name, models[near[2].model].name);
 }
 
 /* How far two figures are apart, as a part of the larger; 0 where one of them is not known. */

@@ -6,6 +6,7 @@
 #include "anchor.h"
 #include "cuda_error.h"
 #include "feature.h"
+#include "insert.h"
 #include "mod.h"
 
 #include <stdio.h>
@@ -18,8 +19,11 @@ typedef struct shapes {
   fat_problem main;
   bool measured;
   int count, left; /* left: more than there is room for */
-  fat_problem list[FAT_FAMILY_SHAPES], far[FAT_ANCHOR_BESIDES];
-  double distance[FAT_FAMILY_SHAPES];
+  struct {
+    fat_problem problem;
+    double distance;
+  } list[FAT_FAMILY_SHAPES];
+  fat_problem far[FAT_ANCHOR_BESIDES];
 } shapes;
 
 /* What a wider head lends comes behind all that was measured at this one: it fills what room that leaves. */
@@ -28,18 +32,15 @@ static void insert(shapes *s, const fat_problem *p, bool wider)
   const double behind = wider ? 1000 : 0, distance = fat_candidate_distance(&s->main, p) + behind;
   int at = s->count;
   for (int i = 0; i < s->count; i++)
-    if (fat_candidate_same(&s->list[i], p))
+    if (fat_candidate_same(&s->list[i].problem, p))
       return;
-  while (at > 0 && s->distance[at - 1] > distance)
+  while (at > 0 && s->list[at - 1].distance > distance)
     at--;
   s->left += s->count == FAT_FAMILY_SHAPES;
-  if (at == FAT_FAMILY_SHAPES)
+  if (!fat_insert_room(s->list, sizeof s->list[0], &s->count, FAT_FAMILY_SHAPES, at))
     return;
-  const int end = s->count < FAT_FAMILY_SHAPES ? s->count++ : FAT_FAMILY_SHAPES - 1;
-  memmove(&s->list[at + 1], &s->list[at], (size_t)(end - at) * sizeof s->list[0]);
-  memmove(&s->distance[at + 1], &s->distance[at], (size_t)(end - at) * sizeof s->distance[0]);
-  s->list[at] = *p;
-  s->distance[at] = distance;
+  s->list[at].problem = *p;
+  s->list[at].distance = distance;
 }
 
 static void note_shape(shapes *s, const fat_candidate *row)
@@ -139,7 +140,7 @@ static void note_shapes(void *user, fat_ahead *ahead)
   fat_pick *pick = malloc(sizeof *pick);
   for (int i = f->from; pick && i < f->s->count && ahead->count < FAT_FAMILY_CODES; i++) {
     fat_pick_question q = fat_take_question(c);
-    q.problem = &f->s->list[i];
+    q.problem = &f->s->list[i].problem;
     q.refused_count = q.unfit_count = 0;
     q.hidden = false;
     if (fat_pick_answer(c->loader.db, &q, &c->rows, pick, &why) != FAT_OK || pick->step >= FAT_PICK_DEFAULT)
@@ -171,7 +172,7 @@ static fat_status choose_shapes(fat_choosing *c, const shapes *s, fat_pick *pick
       left++;
       continue;
     }
-    fat_choosing_turn(c, &s->list[i]);
+    fat_choosing_turn(c, &s->list[i].problem);
     FAT_TRY(fat_take_stored(c, pick, &found, err));
     if (!found)
       continue;
@@ -206,7 +207,7 @@ static void note_defaults(void *user, fat_ahead *ahead)
 {
   const shapes *s = user;
   fat_ahead_note_default(ahead, &s->main);
-  fat_ahead_note_default(ahead, &s->list[0]);
+  fat_ahead_note_default(ahead, &s->list[0].problem);
 }
 
 /* What the default that was taken is expected to take: what the best row promises at this shape, of the plain
@@ -262,7 +263,7 @@ static fat_status add_untuned(fat_choosing *c, const fat_problem *p, fat_anchor_
 static fat_status choose_untuned(fat_choosing *c, shapes *s, fat_pick *pick, fat_family *family,
                                  fat_error *err)
 {
-  fat_problem *decode = &s->list[0], *few = &s->list[1], plain;
+  fat_problem *decode = &s->list[0].problem, *few = &s->list[1].problem, plain;
   const fat_gpu *gpu = &c->out->gpu;
   const bool decodes = fat_anchor_default(&s->main, FAT_ANCHOR_ONE_ROW, gpu, decode) && !c->ask.kernel;
   fat_choosing_turn(c, &s->main);

@@ -5,6 +5,7 @@
 #include "kept.h"
 
 #include "candidate.h"
+#include "insert.h"
 #include "width.h"
 
 #include <errno.h>
@@ -35,10 +36,8 @@ static void insert(fat_kept *kept, const fat_trial *t, double rank)
       return;
   while (at > 0 && kept->row[at - 1].rank > rank)
     at--;
-  if (at == FAT_KEPT_MOST)
+  if (!fat_insert_room(kept->row, sizeof kept->row[0], &kept->count, FAT_KEPT_MOST, at))
     return;
-  int end = kept->count < FAT_KEPT_MOST ? kept->count++ : FAT_KEPT_MOST - 1;
-  memmove(&kept->row[at + 1], &kept->row[at], (size_t)(end - at) * sizeof kept->row[0]);
   snprintf(kept->row[at].config, sizeof kept->row[at].config, "%s", config);
   snprintf(kept->row[at].source_hash, sizeof kept->row[at].source_hash, "%s", t->source_hash);
   snprintf(kept->row[at].problem, sizeof kept->row[at].problem, "%s",

@@ -7,6 +7,7 @@
 #include "pick.h"
 #include "feature.h"
 #include "grow.h"
+#include "insert.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -248,11 +249,8 @@ int fat_pick_list_weighed(const fat_pick *pick, const fat_candidate *row[FAT_PIC
     int at = count;
     while (at > 0 && row[at - 1]->score > c->score)
       at--;
-    if (at == FAT_PICK_LISTED)
-      continue;
-    count += count < FAT_PICK_LISTED;
-    memmove(&row[at + 1], &row[at], (size_t)(count - 1 - at) * sizeof row[0]);
-    row[at] = c;
+    if (fat_insert_room(row, sizeof row[0], &count, FAT_PICK_LISTED, at))
+      row[at] = c;
   }
   return count;
 }

@@ -3,6 +3,7 @@
  * In: measured records. Out: the same records with the times of the race. */
 #include "race.h"
 
+#include "insert.h"
 #include "winner.h"
 
 #include <math.h>
@@ -28,11 +29,8 @@ static void insert(const fat_record *finalists[FAT_RACE_MOST], int *count, const
   int at = *count;
   while (at > 0 && fat_winner_cost(finalists[at - 1], by) > fat_winner_cost(record, by))
     at--;
-  if (at >= FAT_RACE_MOST - 1)
-    return;
-  int end = *count < FAT_RACE_MOST - 1 ? (*count)++ : FAT_RACE_MOST - 2;
-  memmove(&finalists[at + 1], &finalists[at], (size_t)(end - at) * sizeof *finalists);
-  finalists[at] = record;
+  if (fat_insert_room(finalists, sizeof *finalists, count, FAT_RACE_MOST - 1, at))
+    finalists[at] = record;
 }
 
 int fat_race_finalists(const fat_records *records, const char *kernel, const char *default_config,

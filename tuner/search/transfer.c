@@ -6,9 +6,9 @@
 #include "transfer.h"
 
 #include "effort.h"
+#include "insert.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { MOST = 64 };
 
@@ -23,11 +23,8 @@ static int fastest(const fat_records *records, const char *kernel, int most, con
       continue;
     while (at > 0 && best[at - 1]->ms > record->ms)
       at--;
-    if (at == most)
-      continue;
-    count += count < most;
-    memmove(&best[at + 1], &best[at], (size_t)(count - 1 - at) * sizeof *best);
-    best[at] = record;
+    if (fat_insert_room(best, sizeof *best, &count, most, at))
+      best[at] = record;
   }
   return count;
 }
