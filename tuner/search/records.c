@@ -21,12 +21,7 @@ typedef struct reading {
 /* Copies a text of the database; what does not fit is cut off. */
 static void copy_text(char *to, size_t room, const char *from)
 {
-  size_t n = from ? strlen(from) : 0;
-  if (n >= room)
-    n = room - 1;
-  if (n)
-    memcpy(to, from, n);
-  to[n] = 0;
+  snprintf(to, room, "%s", from ? from : "");
 }
 
 static bool same(const char *a, const char *b)
