@@ -96,10 +96,10 @@ static bool is_date(const char *date)
 {
   const char *form = "dddd-dd-ddTdd:dd:dd";
   for (; *form; form++, date++)
-    if (*form == 'd' ? *date < '0' || *date > '9' : *date != *form)
+    if (*form == 'd' ? !fat_text_is_digit(*date) : *date != *form)
       return false;
   if (*date == '.')
-    for (date++; *date >= '0' && *date <= '9'; date++)
+    for (date++; fat_text_is_digit(*date); date++)
       ;
   return strcmp(date, "Z") == 0;
 }

@@ -5,6 +5,7 @@
  * never by its columns, and lines that say nothing known are passed over: the wording grows with each
  * release. */
 #include "ptxas.h"
+#include "text.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@ static int number_before(const char *line, const char *phrase)
 {
   const char *end = strstr(line, phrase);
   const char *digits = end;
-  while (digits && digits > line && digits[-1] >= '0' && digits[-1] <= '9')
+  while (digits && digits > line && fat_text_is_digit(digits[-1]))
     digits--;
   if (!end || digits == end)
     return -1;

@@ -5,6 +5,8 @@
  * what is allowed. */
 #include "list.h"
 
+#include "text.h"
+
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +18,7 @@ static bool read_digits(const char *s, int64_t *value, const char **end)
 {
   int64_t v = 0;
   const char *p = s;
-  for (; *p >= '0' && *p <= '9'; p++) {
+  for (; fat_text_is_digit(*p); p++) {
     if (v > (INT64_MAX - (*p - '0')) / 10)
       return false;
     v = 10 * v + (*p - '0');
