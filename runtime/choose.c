@@ -90,7 +90,6 @@ void fat_choosing_turn(fat_choosing *c, const fat_problem *p)
   fat_loaded_free(&c->out->twin);
 }
 
-/* The whole order for one problem but its twin. */
 fat_status fat_choosing_kernel(fat_choosing *c, fat_pick *pick, fat_error *err)
 {
   bool found = false;
@@ -109,12 +108,6 @@ fat_status fat_choosing_kernel(fat_choosing *c, fat_pick *pick, fat_error *err)
   return status == FAT_OK || found ? FAT_OK : fat_status_fail(err, status, "%s", why.text);
 }
 
-static fat_status choose_one(fat_choosing *c, fat_pick *pick, fat_error *err)
-{
-  FAT_TRY(fat_choosing_kernel(c, pick, err));
-  return fat_take_twin(c, err);
-}
-
 fat_status fat_choose(const fat_ask *ask, fat_choice *choice, fat_error *err)
 {
   fat_choosing c;
@@ -124,7 +117,9 @@ fat_status fat_choose(const fat_ask *ask, fat_choice *choice, fat_error *err)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a pick");
   fat_status status = fat_choosing_open_db(&c, err);
   if (status == FAT_OK)
-    status = choose_one(&c, pick, err);
+    status = fat_choosing_kernel(&c, pick, err);
+  if (status == FAT_OK)
+    status = fat_take_twin(&c, err);
   free(pick);
   return fat_choosing_end(&c, status, err);
 }
