@@ -122,12 +122,14 @@ static fat_status add(fat_schedule *schedule, fat_pair *pair, const fat_point *p
   if (!larger)
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for the schedule");
   schedule->list = larger;
-  schedule->list[schedule->count++] = (fat_scheduled){.attempt = {.problem = &pair->item->problem,
-                                                                  .gpu = schedule->session->gpu,
-                                                                  .point = point,
-                                                                  .eligible = pair->kernel->picked > 0},
-                                                      .pair = pair,
-                                                      .rank = rank};
+  schedule->list[schedule->count] = (fat_scheduled){.attempt = {.problem = &pair->item->problem,
+                                                                .gpu = schedule->session->gpu,
+                                                                .point = point,
+                                                                .eligible = pair->kernel->picked > 0},
+                                                    .pair = pair,
+                                                    .rank = rank,
+                                                    .place = schedule->count};
+  schedule->count++;
   return FAT_OK;
 }
 
@@ -185,11 +187,11 @@ static fat_status schedule_pair(fat_schedule *schedule, fat_pair *pair, fat_erro
     const int place = i < list->count ? list->chosen[i] : incumbent;
     const int rank = known_of(schedule, pair->item) || place == incumbent ? 0 : i;
     const fat_point *point = &list->space.points[place];
-    const fat_record *record = find_record(schedule, pair, point);
-    if (!is_done(record) && !fat_schedule_may_win(schedule, &(fat_scheduled){{.point = point}, pair, rank}))
+    const bool done = is_done(find_record(schedule, pair, point));
+    if (!done && !fat_schedule_may_win(schedule, &(fat_scheduled){{.point = point}, pair, rank, 0}))
       continue;
     schedule->chosen++;
-    if (is_done(record))
+    if (done)
       schedule->stored++;
     else
       FAT_TRY(add(schedule, pair, point, rank, err));
@@ -197,13 +199,11 @@ static fat_status schedule_pair(fat_schedule *schedule, fat_pair *pair, fat_erro
   return FAT_OK;
 }
 
-/* Entries lie in the order of pairs, so ties keep that order. */
+/* Ties keep the order in which they were added, that of pairs, whatever qsort does with equals. */
 static int by_rank(const void *a, const void *b)
 {
   const fat_scheduled *x = a, *y = b;
-  if (x->rank != y->rank)
-    return x->rank - y->rank;
-  return x->pair < y->pair ? -1 : x->pair > y->pair;
+  return x->rank != y->rank ? x->rank - y->rank : x->place - y->place;
 }
 
 /* The pairs of one item of the agenda, and what is stored of it. */

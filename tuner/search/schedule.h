@@ -19,7 +19,8 @@ typedef struct fat_pair {
 typedef struct fat_scheduled {
   fat_attempt attempt; /* first: the pool carries attempt pointers */
   fat_pair *pair;
-  int rank; /* in its pair's order; 0 is the default config, or any of what is known or named */
+  int rank;  /* in its pair's order; 0 is the default config, or any of what is known or named */
+  int place; /* among all, as they were added */
 } fat_scheduled;
 
 typedef struct fat_schedule {
