@@ -95,11 +95,11 @@ static void draw_json(const fat_progress *p)
 static void draw(fat_progress *p)
 {
   char line[LINE_ROOM];
-  line_text(p, line, sizeof line);
   if (p->json) {
     draw_json(p);
     return;
   }
+  line_text(p, line, sizeof line);
   if (!p->live) {
     fprintf(stderr, "%s\n", line);
     return;
