@@ -1,7 +1,8 @@
 /* put.c -- a trial into the file: its problem, device, toolchain, content, samples and the winner, at once.
  *
  * In: a trial and what was made for it. Out: one committed transaction, or none. Invariant: after each commit
- * the winner row of (problem, device) names the best of the trials that may win, and nothing else does. */
+ * the winner row of (problem, device) names the best of the trials that may win, or one within noise of it
+ * that fat_db_prefer was told; where none may win there is no such row. */
 #include "private.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
-/* mod.c -- parses an expression by recursive descent, bounded in depth, into nodes with types; keeps what is
- * known. */
+/* mod.c -- parses an expression by recursive descent, bounded in depth, into nodes with types. */
 #include "mod.h"
 
 #include <math.h>

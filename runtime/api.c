@@ -1,7 +1,8 @@
 /* api.c -- the public calls: arguments are checked, the work is done by make and run.
  *
- * Every failure keeps its sentence for the calling thread. Invariant of fatune_run: it reads the plan and the
- * arguments and writes its own stack; the context that was current stays current. */
+ * Every failure keeps its sentence for the calling thread. Invariant of fatune_run: beside its own stack it
+ * writes no more than the answers that a family's plan keeps, as relaxed atomics; the context that was
+ * current stays current. */
 #include "call.h"
 #include "detail.h"
 #include "drop.h"

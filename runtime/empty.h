@@ -1,5 +1,6 @@
 /* empty.h -- what a call with a zero length leaves in the outputs that have rows all the same: 0, and +inf in
- * LSE (-inf in problems whose results are merged: `partial`). FAT_E_UNSUPPORTED where LSE would be a sink. */
+ * LSE (-inf in problems whose results are merged: `partial`). FAT_E_UNSUPPORTED where LSE would be a sink, or
+ * a sink's gradient that of LSE. */
 #ifndef FAT_EMPTY_H
 #define FAT_EMPTY_H
 

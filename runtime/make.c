@@ -2,7 +2,8 @@
  *
  * In: a request and the context that is current. Out: a plan with one more reference. A known problem costs a
  * look into a short list; a new one is made under the lock for making, so that threads that ask for the same
- * get the same. Invariant: a plan is written before anybody but its maker can see it, and never after. */
+ * get the same. Invariant: a plan is written before anybody but its maker can see it, and never after, but
+ * for the answers that its family keeps (fat_family_known). */
 #include "make.h"
 #include "device.h"
 #include "mod.h"

@@ -4,7 +4,8 @@
 
 #include "make.h"
 
-/* Queues the call; `sizes` NULL: the plan's own. Reads the plan and writes its own stack. */
+/* Queues the call; `sizes` NULL: the plan's own. It writes nothing of the plan but the answers that its
+ * family keeps, as relaxed atomics (fat_family_known). */
 fat_status fat_run_call(const fatune_plan *plan, const fatune_tensors *tensors, const fatune_sizes *sizes,
                         void *workspace, void *stream, fat_error *err);
 

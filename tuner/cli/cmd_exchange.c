@@ -1,8 +1,9 @@
 /* cmd_exchange.c -- `fatune export`, `import`, `merge`: results between databases.
  *
- * In and out: JSON lines of parameters and results, or another database file. Binaries are not exchanged: a
- * cubin is code, and what comes in is compiled again before it runs. The database of a package is made here:
- * its rows from text (`export --winners`), its code by this program (`import --cubins`). */
+ * In and out: JSON lines of parameters and results, or another database file. Binaries come in from one's own
+ * files alone, by `merge`: a cubin is code, and what others measured is compiled here before it runs. The
+ * database of a package is made here: its rows from text (`export --winners`), its code by this program
+ * (`import --cubins`). */
 #include "search/package.h"
 #include "commands.h"
 #include "exit.h"
