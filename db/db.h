@@ -102,8 +102,8 @@ typedef struct fat_kind_time {
 
 /* One trial, whole. Strings are borrowed. Times are milliseconds; NAN or 0 samples: nothing was timed. */
 typedef struct fat_trial {
-  int64_t id; /* set by put and by readers, later ones larger; negative: of the system's file, which nothing
-                 writes: FAT_DB_BELOW and its number there */
+  int64_t id; /* set by put and by readers; increases with time; negative: a row of the read-only system file,
+                 FAT_DB_BELOW + its id there */
   int64_t run;
   fat_problem problem;
   fat_gpu gpu;
@@ -159,14 +159,14 @@ typedef struct fat_artifact {
   const char *target; /* "sm_75" */
 } fat_artifact;
 
-/* Stores a trial, its artifacts and, where it wins, the winner row of (family, anchor, device) in one
+/* Stores a trial, its artifacts and, where it wins, the winner row of its problem and device in one
  * transaction, committed on return. The id is set in `trial`. The same (problem, device, config, source,
  * compile key, driver, maker, origin) in the same run replaces its earlier row and keeps its id; the row of
- * an earlier run stays as it was, as history, and what is stored of its code goes with the new one. Rules:
- * only a kernel that is eligible, with outcome ok, wins; measured beats predicted; the lowest ms wins or,
- * where the trial of the fewest clocks has a mean, the lowest mean; an incumbent keeps a tie. Of the rows of
- * one (problem, device, config, origin) only the latest counts: what was tried with older source or tools
- * stays readable but cannot win. FAT_E_INPUT names a value that no trial can have. */
+ * an earlier run stays as it was, as history, and what is stored of its code goes with the new one. Which
+ * trial wins: of those that are eligible and ok a measured one before a predicted one, then that of the
+ * lowest mean, if the trial that takes the fewest clocks has a mean, else of the lowest ms; of equals the
+ * incumbent. Of the rows of one (problem, device, config, origin) only the latest counts: what was tried with
+ * older source or tools stays readable but cannot win. FAT_E_INPUT names a value that no trial can have. */
 fat_status fat_db_put(fat_db *db, fat_trial *trial, const fat_artifact *artifact, fat_error *err);
 
 /* Attaches artifacts to a trial that is stored already (the cubins of the best, kept at the end). */

@@ -25,8 +25,8 @@ typedef int64_t (*fat_draw_from)(const fat_problem *p, fat_feature f, int which,
 /* By numbers that `number` gives, of tensors by batch alone; NULL: those that are drawn. */
 fat_batch fat_draw_batch(const fat_problem *p, int64_t b, fat_draw_from number, const void *from);
 
-/* With `varlen`: rows of Q, or of K and V where `keys` is 1, of all batches. arg[FAT_VARLEN] holds what a
- * call has, and 1 more; 0: as drawn. */
+/* With `varlen`: rows of Q, or of K and V where `keys` is 1, of all batches. arg[FAT_VARLEN] is the call's
+ * total plus 1; 0: the drawn total. */
 int64_t fat_draw_total(const fat_problem *p, int keys);
 
 /* Of `bs`: how many blocks of rows, or of keys where `keys` is 1, there are; 0 without it. And whether the

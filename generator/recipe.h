@@ -76,8 +76,8 @@ typedef struct fat_step_values {
 /* Text to struct and back; FAT_E_INPUT with line and column. Printing gives the canonical text (no blanks
  * inside expressions, only needed parentheses), which parses to the same struct. */
 fat_status fat_recipe_parse(const char *text, fat_recipe *r, fat_error *err);
-/* The same on the heap, without the steps that it does not have: its 80 KB are much for the stack of somebody
- * else's thread. free() it. On failure, which may be FAT_E_NOMEM too, *r is NULL. */
+/* The same on the heap, with room only for the steps that it has: the whole struct takes 80 KB, much of the
+ * stack of a caller's thread. To be freed by free(). On failure, which may be FAT_E_NOMEM too, *r is NULL. */
 fat_status fat_recipe_make(const char *text, fat_recipe **r, fat_error *err);
 void fat_recipe_print(const fat_recipe *r, fat_text *out);
 

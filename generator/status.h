@@ -57,8 +57,8 @@ const char *fat_status_name(fat_status status);
 fat_status fat_status_fail(fat_error *err, fat_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Replaces what would steer a terminal or turn the order of letters: control bytes but tab and newline, and
- * in UTF-8 the controls U+0080 to U+009F and those of direction. */
+/* Replaces what could control a terminal or reorder the text: control bytes except tab and newline, U+0080 to
+ * U+009F, and Unicode's direction marks. */
 void fat_status_plain(char *text, char instead);
 
 /* Makes one line of it: puts blanks in place of all these, and of tabs and newlines too. */

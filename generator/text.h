@@ -48,13 +48,12 @@ static inline bool fat_text_is_letter(char c)
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* C's own locale for this thread, until uselocale takes back what was before. Numbers have a point there,
- * whatever the calling program's language has: Lua asks the locale, and refuses "0.5" where that has a point
- * of two bytes. */
+/* Switches this thread to the C locale and returns the previous one, for uselocale to restore. Lua follows
+ * the locale, and refuses "0.5" where the decimal separator has two bytes. */
 locale_t fat_text_enter_plain(void);
 
-/* x in so many digits, as %g writes it there; what `buffer` has then. And such a number as strtod reads it.
- */
+/* Writes x with so many digits, as %g does in the C locale; returns buffer. The second is strtod in that
+ * locale. */
 enum { FAT_TEXT_NUMBER = 48 };
 const char *fat_text_number(double x, int digits, char buffer[FAT_TEXT_NUMBER]);
 double fat_text_read_number(const char *text, char **end);

@@ -13,7 +13,7 @@ typedef struct fat_call_form {
     uint8_t role;    /* fat_role */
     uint8_t element; /* bytes */
     uint8_t side;    /* fat_side */
-    bool a_row; /* one number a row, one row, or rows of pairs: what aligns it is its own element alone */
+    bool a_row; /* needs only its element's alignment: one number a row, a single row, or a row of pairs */
   } tensor[FAT_TENSORS];
   uint32_t of, others;      /* those that the family has, and those that it does not: bit 1u << tensor */
   bool scalar[FAT_SCALARS]; /* those that the family has */

@@ -119,7 +119,7 @@ double fat_candidate_distance(const fat_problem *a, const fat_problem *b);
 /* Whether what was measured at one says something of the other: lengths at most eight times apart, and rows
  * of all heads less than that, for tiles that fill a GPU are the wrong ones where few do not. */
 bool fat_candidate_near(const fat_measure *a, const fat_measure *b);
-/* Those rows of Q of all heads, as they are counted there. */
+/* Rows of Q in all heads, capped at 2^16 as in the distance. */
 double fat_candidate_rows(const fat_problem *p);
 
 #endif

@@ -43,8 +43,8 @@ typedef struct fatune_jit_answer {
   size_t cubin_size;
   char *compile_key;             /* as fat_compile_key says */
   char templates[FAT_HASH_SIZE]; /* hash over all of them */
-  int picked; /* above 0: a default that a request without kernel is answered with where maps are made, a twin
-                 that a call may be given unasked */
+  int picked; /* above 0: calls may get it unasked, as the default where the driver makes tensor maps, or as a
+                 twin */
   int registers, stack, spills; /* worst entry */
   double seconds;               /* the compile took */
 } fatune_jit_answer;

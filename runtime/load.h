@@ -41,8 +41,8 @@ typedef struct fat_loader {
   void *foresees;
   const fat_loaded *known; /* what the plan has loaded already */
   int known_count;
-  bool
-      invalid; /* FAT_E_UNSUPPORTED: the config is not valid for the sizes; else the driver lacks something */
+  bool invalid; /* set with FAT_E_UNSUPPORTED: true if the config is not valid for the sizes, false if the
+                   driver lacks something */
 } fat_loader;
 
 /* The stored code of a config: loaded as it is, or rebuilt where that is allowed. FAT_E_NOT_FOUND: neither.

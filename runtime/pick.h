@@ -8,16 +8,16 @@
  * itself. What is expected follows from the time at a shape by how tiles fill the SMs (waves.h); the farther
  * off a shape lies, the less its row counts (candidate.h).
  *
- * Where a default can be had rows that all lie far off (candidate.h) are no answer: two rows of a window's
- * prefills, 2,048 and 8,192 rows long, say nothing of decoding, which they would give tiles of 192 rows.
+ * If a default can be compiled, rows that all lie far off (candidate.h) are ignored: windowed prefills of
+ * 2,048 and 8,192 rows would give a decode tiles of 192 rows.
  *
  * Rows that were measured in the other type of 16 bits count as nearest ones, too, where their shape was not
  * measured in the type itself on their device: few shapes are tuned in both, and configs take as long
  * (candidate.h). They are taken for near, never for exact. Where one took much less than the type's own row
  * of the same problem, that one yields.
  *
- * Rows of the next wider head that many shapes are tuned for are lent to one that few are, their times taken
- * as they are: of 15 calls of models of d 16 and 32 on an H200 the default took 1.38 times as long as the
+ * A head dimension for which few shapes are tuned borrows the rows of the next larger common one, with their
+ * times unchanged: of 15 calls of models of d 16 and 32 on an H200 the default took 1.38 times as long as the
  * best of a tune in the mean, 3.96 times at worst, what won at d 64 1.15 and 1.64 times.
  *
  * A measured row has beaten the kernels that were tried at its problem, and no other. So the row of the first

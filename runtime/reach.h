@@ -19,7 +19,8 @@ typedef struct fat_reach {
   double rows, heads;                    /* that are cut into tiles: of a head; heads in all batches */
   double group;                          /* heads that share one of K and V */
   double keys;                           /* of a head's tiles: all there are */
-  double passes;                         /* heads whose keys a tile passes, each in tiles of their own */
+  double passes;                         /* backward: heads over whose rows of Q a tile loops, each in tiles
+                                            of its own; forward: 1 */
   double mean, most;                     /* that a row sees, in all passes */
   double ends;                           /* of a row's interval of keys: how many move from row to row */
   double per_split;                      /* 1 / keys of a split where the problem says that; else 0 */

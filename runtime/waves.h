@@ -9,15 +9,16 @@
  *         = max(even, late + longest)                           where a mask makes them differ
  *   even  = tiles / slots * mean tile + idle * shortest tile
  *
- * and its time something for launches, 2.5 us more where splits are merged, something for each step of a
- * forward by mma.sync and for the quarter of a forward's memory time that tiles do not hide, in a backward
- * what device memory takes for the launches beside its products, and the rest in proportion, but no less than
- * device memory takes, and no less than the floor. slots: blocks that the SMs hold at once; where the last
- * round puts fewer on an SM than fit, the first takes most of a round (waves.c), all others share the rest.
- * idle: what the last round lacks of a whole one, which tiles that differ little leave idle as equal ones do.
- * late: when the last group of heads begins, whose longest tile starts with it. A time at one shape foretells
- * that of the same config at another to a quarter, shapes by lot (waves.c): far off for a time, near enough
- * to choose by.
+ * Its time is the sum of: launches (2.5 us more where splits are merged); memory time of what splits or parts
+ * leave to be merged; steps of an mma.sync forward; a quarter of a forward's memory time; memory time of a
+ * backward's other launches; and the rest in proportion to work. It is at least the memory time, and at least
+ * the floor.
+ *
+ * slots: blocks that the SMs hold at once; where the last round puts fewer on an SM than fit, the first takes
+ * most of a round (waves.c), all others share the rest. idle: what the last round lacks of a whole one, which
+ * tiles that differ little leave idle as equal ones do. late: when the last group of heads begins, whose
+ * longest tile starts with it. A time at one shape foretells that of the same config at another to a quarter,
+ * shapes by lot (waves.c): far off for a time, near enough to choose by.
  */
 #ifndef FAT_WAVES_H
 #define FAT_WAVES_H
@@ -28,7 +29,7 @@
 /* What a config makes of any problem of its family. */
 typedef struct fat_waves {
   double Br, Bc, per_Bc;
-  double piece; /* rows of a tile that pass by keys of which they see none, whatever its other rows do */
+  double piece; /* rows of a tile that skip keys which none of them sees, independently of its other rows */
   double edge;  /* keys that a sloping end costs a tile beside its rows: whole tiles of Bc are visited */
   double blocks, per_block; /* of an SM, 1 / blocks */
   double alone, another;    /* of a round: what a block alone on its SM takes, what each further one adds */

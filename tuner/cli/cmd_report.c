@@ -187,7 +187,7 @@ static bool add_trial(const fat_trial *t, void *user)
   return !p->trials.failed && !p->words.failed && !p->problems.failed && !p->gpus.failed;
 }
 
-/* A view as SQLite writes it, which has no '<' that could end a script once it is masked. */
+/* A view as SQLite's JSON, each '<' escaped: "</script>" in a text would end the script that holds it. */
 static fat_status add_view(page *p, const char *view, fat_text *out, fat_error *err)
 {
   fat_text json = {0};

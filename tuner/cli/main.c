@@ -82,7 +82,8 @@ static void fill_standard_places(void)
 int main(int argc, char **argv)
 {
   fill_standard_places();
-  signal(SIGCHLD, SIG_DFL); /* who ignores it makes us one whose workers leave no word of how they ended */
+  /* A parent that ignores SIGCHLD passes that on, and we could not learn how a worker ended. */
+  signal(SIGCHLD, SIG_DFL);
   signal(SIGXFSZ, SIG_IGN); /* a file-size limit is then a failed write, which the database reports */
   if (argc > 1 && strcmp(argv[1], FAT_SERVE_WORD) == 0)
     return fat_serve_main(argc, argv);

@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* In this order: a step inside a job says more than the job, unless it has one process alone (srun gives each
- * task of an array a PMI of its own). `base` is what the first one is called,
- * `step` how far apart they are. */
+/* In the order in which they are asked. The first with several processes decides: those inside a job come
+ * before the job, and one with a single process is passed over (srun gives each task of an array a PMI of its
+ * own). `base` is the number of the first process, `step` the difference between two. */
 static const struct {
   const char *rank, *count, *base, *step;
 } launchers[] = {

@@ -52,9 +52,9 @@ fat_status fat_schedule_add_twin(fat_schedule *schedule, fat_pair *pair, const f
                                  const char *of, fat_error *err);
 bool fat_schedule_has(const fat_schedule *schedule, const fat_pair *pair, const fat_point *point);
 
-/* Whether an attempt may still become the best of its pair. Where nothing is measured a forecast is the
- * estimate made worse by what the compiler says, so an estimate that is behind a forecast is not worth a
- * compile. */
+/* Whether an attempt may still become the best of its pair. Without measurements a forecast is the estimate
+ * plus what the compiler's figures cost, so a config whose estimate is already worse than the best forecast
+ * is not compiled. */
 bool fat_schedule_may_win(const fat_schedule *schedule, const fat_scheduled *attempt);
 
 /* Begins the run in the database, unless it has begun, and says what is scheduled. A tune that finds all done

@@ -16,9 +16,9 @@ static const char *volatile notice;
 static const char stopping[] =
     "\nfatune: stopping when what runs now has ended; Ctrl-C again stops at once. Results so far are kept\n";
 
-/* The second of its kind ends the process, not by SA_RESETHAND: NVRTC, which sets handlers of its own in its
- * first compile, puts ours back by signal(), with SA_RESTART alone. So that flag is ours from the start:
- * reads and waits go on, until what runs has ended. */
+/* The second of its kind ends the process. The handler resets itself instead of using SA_RESETHAND: NVRTC's
+ * first compile installs its own handlers and restores ours by signal(), which keeps SA_RESTART alone. So we
+ * use SA_RESTART from the start: reads and waits go on until what runs has ended. */
 static void on_signal(int number)
 {
   const int error = errno;

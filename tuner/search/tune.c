@@ -31,7 +31,7 @@ static fat_status run_rounds(fat_schedule *schedule, fat_error *err)
 {
   enum { ROUNDS = 3 };
   const fat_session *s = schedule->session;
-  /* A race that has begun makes a winner behind the budget's end, too, whose twin is due. */
+  /* A race begun before the budget ended may yield a winner after it, which then still needs its twin. */
   for (int round = 0, before = -1; round < ROUNDS && before < s->done; round++) {
     before = s->done;
     FAT_TRY(try_scheduled(schedule, err));

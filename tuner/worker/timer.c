@@ -16,9 +16,10 @@ static const double stable_width = 0.005; /* of the median */
 static const double short_ms = 0.1;       /* a sample is made at least so long; events tell 0.5 us */
 static const double warm_ms = 3;          /* of work before the first sample: clocks rise */
 static const double clock_ns = 20000;     /* the global timer may tick only every microsecond */
-/* The GPU is held for the time that queueing took, and half as long again. An H200's host takes 3 to 4 us for
- * a launch: calls of 2 us were all timed as 3 to 4. Of calls twice as long as a launch the host is ahead
- * anyhow, and a GPU under load is better not let rest. */
+/* While short calls are queued the GPU is held, for 1.5 times as long as that takes: an H200's host needs 3
+ * to 4 us to queue a launch, and without the hold calls of 2 us were all timed as 3 to 4. Calls that take
+ * twice as long as their queueing are not held: the host is ahead anyway, and a GPU under load should not
+ * rest. */
 static const double queue_margin = 1.5, well_ahead = 2, hold_most_ms = 8;
 
 fat_status fat_timer_open(const fat_driver *driver, fat_timer *timer, fat_error *err)
