@@ -215,7 +215,7 @@ function space.applies(kernel_name, facts)
   local reason = unserved(kernel, p, g)
   if kernel.serves.op ~= p.op then return "-1 " .. reason end -- what others say of the problem is of more use
   if reason then fail("unsupported", "%s", reason) end
-  local function say(word) return type(word) == "function" and word(p) or type(word) ~= "function" and word end
+  local function say(word) return type(word) == "function" and word(p, g) or type(word) ~= "function" and word end
   return string.format("%d", say(kernel.picked) and 1 + (say(kernel.prefer) or 0) or 0)
 end
 

@@ -123,15 +123,15 @@ local on_cores = {
 local function waits(c) return c.A == 1 and (c.s > 1 and 1.2 or 2) or c.q == 1 and 3.3 or c.s > 1 and 3.1 or 4.3 end
 
 -- Whether there are so few rows that warpgroups' tiles, of 64 rows, are slower than those of this kernel, where nothing is measured: their best takes
--- 1.2 to 1.9 times as long with up to 16 rows, with 32 rows and keys 1.1 to 1.7 above d 64, there 1.06 (104 shapes by lot, H200).
-local function is_tiny(p)
-  return not p.has.det and (p.q <= 16 or math.max(p.d, p.dv) > 64 and math.max(p.q, p.k) <= 32)
+-- 1.2 to 1.9 times as long with up to 16 rows, with 32 rows and keys 1.1 to 1.7 above d 64; there 1.7 and 2.2 with 512 and 2,048 heads, 1.06 with fewer (188 shapes, H200).
+local function is_tiny(p, g)
+  return not p.has.det and (p.q <= 16 or math.max(p.q, p.k) <= 32 and (math.max(p.d, p.dv) > 64 or p.b * p.hk >= 2 * g.sms))
 end
 
 return {
   about = "FlashAttention-2 backward: one tile of K and V a block, one pass over the rows of Q; dQ by reductions",
   picked = true,
-  prefer = function(p) return is_tiny(p) and 4 or 1 end, -- bwd_pair has 3
+  prefer = function(p, g) return is_tiny(p, g) and 4 or 1 end, -- bwd_pair has 3
   serves = { op = "bwd", dtypes = { "f16", "bf16", "f32", "tf32", "f32x3" }, features = grad.features, sm = 75 },
   lists = simt.lists "rows",
   on = function(p) return p.dtype == "f32" and on_cores end,
@@ -146,10 +146,10 @@ return {
   -- then, where P must be exact, as many keys of a block as shared memory holds; those with one tile of Q (s = 1) are for Turing; the
   -- last two for its d above 176. Bytes that threads spill, stored: on sm_80 12 to 44 at d 64 to 96 and 84 at d 192, in 99 KB 40 at
   -- d 256 and 168 to 212 at d 128; else none but f32 tensors' above d 192.
-  -- Before them those of few rows: up to 16 and 32, and as many keys, within 1 to 7 % of the best of 79 shapes by lot (H200), up to 16 on more keys within
+  -- Before them those of few rows: up to 24 and 32, and as many keys, within 1 to 7 % of the best of 79 shapes by lot (H200), up to 16 on more keys within
   -- 4 % of 25.
   defaults = grad.defaults({ "Br", "Bc", "w", "A", "wS", "wK", "wQ", "s", "V", "q", "U", "b" }, { [2] = {
-    { 16, 32, 4, 1, 2, 2, 1, 2, 0, 0, 0, 1, 128, 16, 16 }, { 16, 32, 4, 1, 2, 1, 1, 2, 0, 0, 0, 1, 256, 16, 16 },
+    { 16, 32, 4, 1, 2, 2, 1, 2, 0, 0, 0, 1, 128, 24, 24 }, { 16, 32, 4, 1, 2, 1, 1, 2, 0, 0, 0, 1, 256, 16, 16 },
     { 32, 32, 4, 1, 1, 1, 1, 2, 0, 0, 0, 1, 128, 32, 32 }, { 32, 16, 4, 1, 1, 1, 1, 2, 0, 0, 0, 1, 256, 32, 32 },
     { 16, 128, 4, 1, 2, 2, 1, 2, 0, 0, 0, 1, 64, 16 }, { 16, 96, 6, 1, 3, 3, 1, 2, 0, 0, 0, 2, 96, 16 },
     { 16, 64, 4, 1, 2, 2, 1, 2, 0, 0, 0, 1, 128, 16 }, { 16, 64, 8, 1, 4, 1, 1, 2, 0, 0, 0, 1, 256, 16 },

@@ -1,18 +1,12 @@
 -- fwd_ws.lua -- the space, the needs and the launch of fwd_ws.cu.
 local simt, ws, bias = include "lib/simt.lua", include "lib/ws.lua", include "lib/bias_tiles.lua"
-local splits, packed = include "lib/ws_splits.lua", include "lib/packed.lua"
+local splits, packed, short = include "lib/ws_splits.lua", include "lib/packed.lua", include "lib/short.lua"
 
 return {
   about = "FlashAttention-3 forward: one warpgroup copies, the others compute; for Hopper",
   picked = true, -- a call may be given this kernel unasked
-  -- Before the others that may, where nothing is measured; but not for few rows on many keys, as decoding has, nor on few keys up to d 64: its best
-  -- config takes 131 us for fwd's 69 (4,096 x 3 heads of 49 rows, d 32), 9 for 7 (14 x 33 of 52, d 64), as long at d 96 (H200). Nor for
-  -- 32 rows on up to 255 keys, which it passes 20 to 80 % slower up to d 128; above on up to 64 keys, 0 to 40 %.
-  prefer = function(p)
-    local few, wide = p.q * (p.h // p.hk) <= 64 and p.k >= 256, math.max(p.d, p.dv) > 128
-    local short = p.q <= 64 and p.k <= 128 and p.d <= 64 or p.q <= 32 and p.k <= (wide and 64 or 255)
-    return (few or short) and not splits.are_many(p) and 0 or 1
-  end,
+  -- Before the others that may, where nothing is measured, but for short calls.
+  prefer = function(p, g) return short.by_mma(p, g) and not splits.are_many(p) and 0 or 1 end,
   twin = "fwd", -- TMA reads only what is 16-byte aligned: other tensors are that kernel's
   serves = { op = "fwd", dtypes = { "f16", "bf16" }, features = simt.features, slices = true, sm = 90, sm_last = 90 },
   lists = function(c, p)

@@ -9,7 +9,7 @@
 #include "usual.h"
 #include "width.h"
 
-#define HALF     "fwd-f16-b1-h2-q80-k80-d64"
+#define HALF     "fwd-f16-b1-h2-q272-k80-d64"
 #define JIT      FAKES "/../runtime/libfatune-jit.so.0"
 #define PROGRAM  FAKES "/../fatune"
 #define STANDIN  "fwd:Br128-Bc32-w4-s1-Q1-b1-Z1-W1"
@@ -38,7 +38,15 @@ static void defaults_of_gpus(void **state)
       {HALF, "H100 SXM", NULL, "fwd_ws", 1},
       {HALF, "A100 40GB SXM", NULL, "fwd", 1},
       {HALF, "T4", NULL, "fwd", 1},
-      {"fwd-bf16-b1-h2-q64-k64-d128-causal", "H200", NULL, "fwd_ws", 1},
+      {"fwd-bf16-b1-h2-q64-k64-d192-causal", "H200", NULL, "fwd_ws", 1},
+      {"fwd-bf16-b1-h2-q256-k256-d128-causal", "H200", NULL, "fwd", 1}, /* few heads */
+      {"fwd-bf16-b1-h2-q256-k257-d128-causal", "H200", NULL, "fwd_ws", 1},
+      {"fwd-bf16-b1-h2-q97-k97-d128", "H200", NULL, "fwd_ws", 1},
+      {"fwd-bf16-b32-h16-q96-k96-d128-causal", "H200", NULL, "fwd", 1},
+      {"fwd-bf16-b32-h16-q97-k97-d128-causal", "H200", NULL, "fwd_ws", 1},
+      {"fwd-bf16-b32-h16-q97-k97-d64", "H200", NULL, "fwd_ws", 1},
+      {"fwd-bf16-b32-h16-q256-k256-d64-causal", "H200", NULL, "fwd", 1},
+      {"fwd-bf16-b32-h16-q256-k256-d64-causal-softcap", "H200", NULL, "fwd_ws", 1},
       {"fwd-bf16-b1-h6k2-q64-k64-d64-causal", "H200", NULL, "fwd", 1},
       {"fwd-f16-b64-h3-q49-k49-d32", "H200", NULL, "fwd", 1},
       {ASKED, "H200", NULL, "fwd", 1},
@@ -52,6 +60,7 @@ static void defaults_of_gpus(void **state)
       {"fwd-bf16-b9-h14k7-q32-k65-d256", "H200", NULL, "fwd_ws", 1},
       {"bwd-bf16-b9-h14k7-q16-k1600-d64", "H200", NULL, "bwd", 1},
       {"bwd-bf16-b9-h14k7-q17-k17-d64", "H200", NULL, "bwd_ws", 1},
+      {"bwd-bf16-b132-h14k7-q17-k17-d64", "H200", NULL, "bwd", 1},
       {"bwd-bf16-b9-h14k7-q32-k32-d128", "H200", NULL, "bwd", 1},
       {"bwd-bf16-b9-h14k7-q32-k32-d256", "H200", NULL, "bwd", 1},
       {"bwd-bf16-b9-h14k7-q33-k33-d256", "H200", NULL, "bwd_pair", 1},

@@ -244,7 +244,7 @@ static void few_tiles_have_a_default_of_their_own(void **state)
                   {"fwd-bf16-b2-h16-q1024-k1024-d80", 128}, {"fwd-bf16-b2-h16-q1024-k1024-d96-causal", 128},
                   {"fwd-bf16-b1-h4-q2048-k2048-d128", 64},  {"fwd-bf16-b1-h24-q4608-k4608-d128", 128},
                   {"fwd-bf16-b1-h2-q2048-k2048-d256", 128}, {"fwd-bf16-b4-h32-q4096-k4096-d64", 192},
-                  {"fwd-bf16-b4-h8-q4096-k4096-d256", 128}, {"fwd-bf16-b16-h32-q1-k4096-d64", 192}};
+                  {"fwd-bf16-b4-h8-q4096-k4096-d256", 128}, {"fwd-bf16-b16-h32-q1-k4096-d64", 64}};
   for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {
     char text[FAT_CONFIG_TEXT], wanted[40];
     snprintf(wanted, sizeof wanted, "fwd_ws:Br%d-", measured[i].Br);
@@ -268,7 +268,8 @@ static void few_rows_have_a_default_of_their_own(void **state)
       {"fwd-bf16-b1-h16-q128-k16384-d192v128", "fwd_ws:Br128-Bc128-s2-q1-Q0-I2-P0-L2-Z1-N1"},
       {"fwd-bf16-b1-h32k8-q64-k16384-d128-softcap", "fwd_ws:Br64-Bc128-s2-q2-Q0-I2-P0-L2-Z1-N1"},
       {"fwd-bf16-b8-h32k8-q128-k4096-d128-causal", "fwd_ws:Br128-Bc128-s2-q2-Q0-I2-P0-L2-Z8"},
-      {"fwd-bf16-b1-h32k8-q64-k16384-d128-w4096.0", "fwd_ws:Br128-Bc128-s2-q2-Q0-I2-P0-L2-Z8"},
+      {"fwd-bf16-b1-h32k8-q64-k16384-d128-w4096.0", "fwd_ws:Br64-Bc128-s2-q2-Q0-I2-P0-L2-Z8"},
+      {"fwd-bf16-b6-h6k1-q5200-k5200-d64", "fwd_ws:Br192-Bc128-s2-q2-Q0-I1-P1-L2-Z1"},
   };
   for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
     char text[FAT_CONFIG_TEXT];
@@ -276,18 +277,21 @@ static void few_rows_have_a_default_of_their_own(void **state)
   }
 }
 
-/* Short heads have tiles of 64 rows, of two warps where each has registers for 32. */
+/* Short heads have tiles of 32 rows, of 64 keys under a mask or where heads are few; else of 64 or, of warpgroups, 128. */
 static void short_heads_have_a_default_of_their_own(void **state)
 {
   (void)state;
   static const struct {
     const char *problem, *config;
-  } wanted[] = {{"fwd-bf16-b4096-h3-q49-k49-d32", "fwd:Br64-Bc32-w2-s2-Q0-b1-Z1-W16"},
-                {"fwd-bf16-b64-h12-q64-k128-d64-causal", "fwd:Br64-Bc32-w2-s2-Q0-b1-Z8-W16"},
+  } wanted[] = {{"fwd-bf16-b4096-h3-q49-k49-d32", "fwd:Br32-Bc32-w2-s2-Q0-b1-Z1-W16"},
+                {"fwd-bf16-b2-h12-q256-k256-d64", "fwd:Br32-Bc64-w2-s2-Q0-b1-Z1-W16"},
+                {"fwd-bf16-b64-h12-q64-k128-d64-causal", "fwd:Br32-Bc64-w2-s2-Q0-b1-Z8-W16"},
+                {"fwd-bf16-b64-h12-q64-k128-d64-alibi", "fwd:Br64-Bc32-w2-s2-Q0-b1-Z1-W16"},
                 {"fwd-bf16-b64-h12-q50-k50-d128", "fwd:Br64-Bc32-w4-s2-Q0-b1-Z1-W16"},
                 {"fwd-bf16-b64-h12-q50-k50-d256", "fwd:Br64-Bc64-w4-s1-Q0-b1-Z1-W16"},
-                {"fwd-bf16-b64-h12-q65-k128-d64", "fwd:Br128-Bc64-w4-s1-Q0-b1-Z1-W16"},
-                {"fwd-bf16-b64-h12-q64-k129-d64", "fwd:Br128-Bc64-w4-s1-Q0-b1-Z1-W16"}};
+                {"fwd-bf16-b64-h12-q96-k128-d64", "fwd:Br32-Bc32-w2-s2-Q0-b1-Z1-W16"},
+                {"fwd-bf16-b64-h12-q97-k128-d64", "fwd:Br128-Bc64-w4-s1-Q0-b1-Z1-W16"},
+                {"fwd-bf16-b64-h12-q65-k257-d64", "fwd:Br128-Bc64-w4-s1-Q0-b1-Z1-W16"}};
   for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
     char text[FAT_CONFIG_TEXT];
     assert_string_equal(default_of("fwd", wanted[i].problem, text), wanted[i].config);
@@ -310,7 +314,9 @@ static void tiny_shapes_have_a_default_of_their_own(void **state)
       {"bwd", "bwd-bf16-b8-h16-q32-k17-d128", "bwd:Br32-Bc32-w4-A1-wS1-wK1-wQ1-s2-V0-q0-b1-Z1-U0-W16"},
       {"bwd", "bwd-bf16-b8-h16-q32-k17-d256", "bwd:Br32-Bc16-w4-A1-wS1-wK1-wQ1-s2-V0-q0-b1-Z1-U0-W16"},
       {"bwd_ws", "bwd-bf16-b8-h16-q400-k128-d64", "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-K1-H1"},
-      {"bwd_ws", "bwd-bf16-b2-h16-q400-k65-d128", "bwd_ws:Br64-Bc128-s2-t2-S1-R1-Z1"}};
+      {"bwd", "bwd-bf16-b8-h16-q24-k24-d128", "bwd:Br16-Bc32-w4-A1-wS2-wK2-wQ1-s2-V0-q0-b1-Z1-U0-W16"},
+      {"bwd_ws", "bwd-bf16-b2-h16-q400-k65-d128", "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-E1-H1"},
+      {"bwd_ws", "bwd-bf16-b2-h16-q400-k129-d128", "bwd_ws:Br64-Bc128-s2-t2-S1-R1-Z1"}};
   for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
     char text[FAT_CONFIG_TEXT];
     assert_string_equal(default_of(wanted[i].kernel, wanted[i].problem, text), wanted[i].config);

@@ -46,11 +46,14 @@ mma.tunables = {
 -- half of a tile at most.
 function mma.has_few_rows(p) return p.h > p.hk and p.q <= 32 and p.slices == 1 end
 
--- Whether tiles of 128 rows, which heads that share K and V may fill together, leave SMs without a block while there are keys to
--- split.
+-- Tiles of 128 rows, which heads that share K and V may fill together.
+function mma.shared_tiles(p)
+  return p.b * (p.h > p.hk and ceil_div(p.q * p.h // p.hk, 128) * p.hk or ceil_div(p.q, 128) * p.h)
+end
+
+-- Whether these leave SMs without a block while there are keys to split.
 function mma.has_idle_SMs(p, g)
-  local tiles = p.h > p.hk and ceil_div(p.q * p.h // p.hk, 128) * p.hk or ceil_div(p.q, 128) * p.h
-  return p.slices == 1 and not p.has.split and p.k >= 256 and tiles * p.b < g.sms
+  return p.slices == 1 and not p.has.split and p.k >= 256 and mma.shared_tiles(p) < g.sms
 end
 
 -- Whether rows are so few that parts of a tile's keys may have warps of their own.
