@@ -1,4 +1,4 @@
-/* test_table.c -- tables: aligned, never cut, narrower by dropping what matters least. */
+/* test_table.c -- tables: aligned, narrower by dropping what matters least; prose alone is cut. */
 #include "cli/table.h"
 
 #include <setjmp.h>
@@ -113,6 +113,54 @@ static void narrowest(void **state)
             "(no room for: ms, date; a wider terminal or --json has all)\n");
 }
 
+/* Sentences give way to the columns that tell rows apart, and have what room is left; a column that was
+ * narrow enough comes back once a wide one is gone. */
+static void prose(void **state)
+{
+  static const fat_column few[] = {{"id", true, 2, false},
+                                   {"config", false, 8, false},
+                                   {"date", false, 1, false},
+                                   {"detail", false, 9, false}};
+  static const char *const cells[] = {
+      "7",  "fwd:Br64-Bc64",  "2026-11-21", "it is too sl\xc3\xb6w by far, and wrong",
+      "12", "fwd:Br128-Bc64", "2026-11-22", "fine"};
+  static const struct {
+    int width;
+    const char *text;
+  } cases[] = {
+      {0, "id  config          date        detail\n"
+          " 7  fwd:Br64-Bc64   2026-11-21  it is too sl\xc3\xb6w by far, and wrong\n"
+          "12  fwd:Br128-Bc64  2026-11-22  fine\n"},
+      {60, "id  config          date        detail\n"
+           " 7  fwd:Br64-Bc64   2026-11-21  it is too sl\xc3\xb6w by far, and \xe2\x80\xa6\n"
+           "12  fwd:Br128-Bc64  2026-11-22  fine\n"
+           "(no room for: all of detail; a wider terminal or --json has all)\n"},
+      {38, "id  config          detail\n"
+           " 7  fwd:Br64-Bc64   it is too sl\xc3\xb6w by\xe2\x80\xa6\n"
+           "12  fwd:Br128-Bc64  fine\n"
+           "(no room for: date, all of detail; a wider terminal or --json has all)\n"},
+      {31, "id  detail\n"
+           " 7  it is too sl\xc3\xb6w by far, and\xe2\x80\xa6\n"
+           "12  fine\n"
+           "(no room for: config, date, all of detail; a wider terminal or --json has all)\n"},
+      {3, "detail\n"
+          "it is too sl\xc3\xb6w \xe2\x80\xa6\n"
+          "fine\n"
+          "(no room for: id, config, date, all of detail; a wider terminal or --json has all)\n"},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    fat_table t = {.columns = few, .column_count = 4, .prose = "detail"};
+    fat_text out = {0};
+    for (int c = 0; c < 8; c++)
+      fat_table_add(&t, cells[c]);
+    assert_int_equal(fat_table_print(&t, (fat_look){.width = cases[i].width}, &out, NULL), FAT_OK);
+    assert_string_equal(fat_text_get(&out), cases[i].text);
+    fat_text_free(&out);
+    fat_table_free(&t);
+  }
+}
+
 /* To a person: what all rows share stands above them, a row is marked, in colour where there is one. */
 static void glance(void **state)
 {
@@ -159,13 +207,10 @@ static void no_rows(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(wide),
-      cmocka_unit_test(headings),
-      cmocka_unit_test(dropped),
-      cmocka_unit_test(narrowest),
-      cmocka_unit_test(no_rows),
-      cmocka_unit_test(glance),
-      cmocka_unit_test(several_headings),
+      cmocka_unit_test(wide),    cmocka_unit_test(headings),
+      cmocka_unit_test(dropped), cmocka_unit_test(narrowest),
+      cmocka_unit_test(prose),   cmocka_unit_test(no_rows),
+      cmocka_unit_test(glance),  cmocka_unit_test(several_headings),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -531,6 +531,8 @@ sys.stdout.buffer.write(text.replace(b"\r\n", b"\n"))' "$@" >"$work/out"; out=$(
     TERM=xterm NO_COLOR='' seen "$fatune" show trials
     out_has "gpu: T4" "show on a terminal"
     out_has $'\e[1;32m*' "the winner on a terminal"
+    seen "$fatune" show rejections
+    out_has "the tiles fit the 64 KB" "show rejections on a terminal"
     TERM=dumb seen "$fatune" show trials
     out_lacks $'\e[' "TERM=dumb"
     NO_COLOR=1 TERM=xterm seen "$fatune" "${small[@]}" --quiet

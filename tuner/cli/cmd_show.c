@@ -15,15 +15,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The columns a person sees, by their names in the view, with how long each stays on a narrow terminal. */
+/* The columns a person sees, by their names in the view, with how long each stays on a narrow terminal;
+ * `prose` is the one whose sentences are cut there. */
 typedef struct shown {
-  const char *view;
+  const char *view, *prose;
   fat_column columns[16];
 } shown;
 
 enum { TRIALS = 1 };
 static const shown tables[] = {
     {"best",
+     NULL,
      {{"gpu", false, 15, true},
       {"problem", false, 12, true},
       {"kernel", false, 10, false},
@@ -40,6 +42,7 @@ static const shown tables[] = {
       {"date", false, 0, false},
       {"kinds", false, -1, false}}},
     {"trials",
+     NULL,
      {{"id", true, 3, false},
       {"gpu", false, 14, true},
       {"problem", false, 11, true},
@@ -56,15 +59,17 @@ static const shown tables[] = {
       {"date", false, 1, false},
       {"kinds", false, 0, false}}},
     {"failures",
+     "detail",
      {{"id", true, 2, false},
       {"gpu", false, 9, true},
       {"problem", false, 7, true},
-      {"config", false, 6, false},
-      {"outcome", false, 8, false},
-      {"detail", false, 5, false},
+      {"config", false, 8, false},
+      {"outcome", false, 6, false},
+      {"detail", false, 10, false},
       {"date", false, 1, false}}},
-    {"runs", /* each database numbers its own */
-     {{"id", true, 8, false},
+    {"runs",
+     "command",
+     {{"id", true, 8, false}, /* each database numbers its own */
       {"database", false, 6, false},
       {"begun", false, 7, false},
       {"ended", false, 2, false},
@@ -74,13 +79,14 @@ static const shown tables[] = {
       {"nvrtc", false, 1, false},
       {"command", false, 3, false}}},
     {"rejections",
+     "reason",
      {{"run", true, 3, false},
       {"database", false, 3, false},
       {"gpu", false, 2, false},
       {"problem", false, 5, true},
-      {"kernel", false, 4, false},
+      {"kernel", false, 6, false},
       {"count", true, 7, false},
-      {"reason", false, 6, false}}},
+      {"reason", false, 8, false}}},
 };
 
 /* {"normal":1.2345678,"wide":2} as people read it: normal 1.235, wide 2. */
@@ -116,7 +122,7 @@ static fat_status lay_out(const shown *view, const fat_rows *rows, const fat_row
                           fat_error *err)
 {
   const char *trial[FAT_ROWS_KEY];
-  fat_table t = {.columns = view->columns};
+  fat_table t = {.columns = view->columns, .prose = view->prose};
   while (t.column_count < (int)(sizeof view->columns / sizeof view->columns[0]) &&
          view->columns[t.column_count].title)
     t.column_count++;

@@ -1,7 +1,7 @@
 /* table.c -- aligned columns for people; programs read --json.
  *
  * In: columns and cells. Out: text with a title line. Widths count characters, not bytes. What does not fit a
- * narrow terminal is dropped whole, never cut, and is named: a number is shown right or not at all. */
+ * narrow terminal is dropped whole and named: a number is shown right or not at all. Prose alone is cut. */
 #include "table.h"
 #include "grow.h"
 #include "status.h"
@@ -15,6 +15,10 @@
 #include <unistd.h>
 
 enum { GAP = 2, CELL_ROOM = 1024 };
+
+/* What prose keeps while other columns may go for it: a third of the line, and never less than this. */
+enum { PROSE_SHARE = 3, PROSE_LEAST = 16 };
+static const char ellipsis[] = "\xe2\x80\xa6";
 
 void fat_table_add(fat_table *t, const char *cell)
 {
@@ -88,6 +92,7 @@ typedef struct layout {
   bool shared[FAT_TABLE_COLUMNS]; /* all rows have the same, which stands above them */
   bool headings;                  /* heading columns stand as lines */
   int margin;                     /* for marks */
+  int whole[FAT_TABLE_COLUMNS];   /* the width before anything was cut */
 } layout;
 
 /* A number's point and what follows: ".25x" of "1.25x". */
@@ -142,18 +147,30 @@ static bool is_heading(const fat_table *t, const layout *l, int column)
   return t->columns[column].heading && !l->shared[column];
 }
 
-static void fit(const fat_table *t, layout *l)
+/* Whether a column is left out for lack of room. */
+static bool is_hidden(const fat_table *t, const layout *l, int column)
 {
-  const int width = l->look.width;
-  measure(t, l);
-  if (width <= 0 || total_width(t, l) <= width)
-    return;
+  return !l->shown[column] && !l->shared[column] && !(l->headings && t->columns[column].heading);
+}
+
+static bool is_prose(const fat_table *t, int column)
+{
+  return t->prose && strcmp(t->columns[column].title, t->prose) == 0;
+}
+
+/* Prose as narrow as it may become, so that other columns can be weighed against it. */
+static void squeeze(const fat_table *t, layout *l)
+{
+  const int share = l->look.width / PROSE_SHARE, least = share > PROSE_LEAST ? share : PROSE_LEAST;
   for (int c = 0; c < t->column_count; c++)
-    if (is_heading(t, l, c)) {
-      l->headings = true;
-      l->shown[c] = false;
-    }
-  while (total_width(t, l) > width) {
+    if (is_prose(t, c) && l->width[c] > least)
+      l->width[c] = least;
+}
+
+/* Hides columns until the rest fits or only those stay that matter most. */
+static void drop(const fat_table *t, layout *l)
+{
+  while (total_width(t, l) > l->look.width) {
     int least = -1, most = -1;
     for (int c = 0; c < t->column_count; c++) {
       if (!l->shown[c])
@@ -169,12 +186,73 @@ static void fit(const fat_table *t, layout *l)
   }
 }
 
+/* A wide column that went may have left room for narrow ones that went before it. */
+static void bring_back(const fat_table *t, layout *l)
+{
+  bool tried[FAT_TABLE_COLUMNS] = {false};
+  for (;;) {
+    int most = -1;
+    for (int c = 0; c < t->column_count; c++)
+      if (!tried[c] && is_hidden(t, l, c) && (most < 0 || t->columns[c].keep > t->columns[most].keep))
+        most = c;
+    if (most < 0)
+      return;
+    tried[most] = true;
+    l->shown[most] = true;
+    l->shown[most] = total_width(t, l) <= l->look.width;
+  }
+}
+
+/* Gives prose the room that is left. */
+static void stretch(const fat_table *t, layout *l)
+{
+  for (int c = 0; c < t->column_count; c++) {
+    const int room = l->look.width - total_width(t, l), missing = l->whole[c] - l->width[c];
+    if (is_prose(t, c) && l->shown[c] && room > 0)
+      l->width[c] += missing < room ? missing : room;
+  }
+}
+
+static void fit(const fat_table *t, layout *l)
+{
+  measure(t, l);
+  memcpy(l->whole, l->width, sizeof l->whole);
+  if (l->look.width <= 0 || total_width(t, l) <= l->look.width)
+    return;
+  for (int c = 0; c < t->column_count; c++)
+    if (is_heading(t, l, c)) {
+      l->headings = true;
+      l->shown[c] = false;
+    }
+  squeeze(t, l);
+  drop(t, l);
+  bring_back(t, l);
+  stretch(t, l);
+}
+
 static bool is_marked(const fat_table *t, int row)
 {
   for (int i = 0; i < t->mark_count; i++)
     if (t->marked[i] == row)
       return true;
   return false;
+}
+
+/* A cell at the width of its column, with the last of its characters an ellipsis where it is longer. */
+static void print_cell(const char *cell, int width, fat_text *out)
+{
+  const char *end = cell;
+  if (characters(cell) <= width) {
+    fat_text_add(out, cell);
+    return;
+  }
+  for (int n = 0; *end; end++) {
+    n += ((unsigned char)*end & 0xc0) != 0x80;
+    if (n == width)
+      break;
+  }
+  fat_text_add_bytes(out, cell, (size_t)(end - cell));
+  fat_text_add(out, ellipsis);
 }
 
 static void print_line(const fat_table *t, const layout *l, int row, fat_text *out)
@@ -191,10 +269,12 @@ static void print_line(const fat_table *t, const layout *l, int row, fat_text *o
     if (!l->shown[c])
       continue;
     const char *cell = row < 0 ? t->columns[c].title : cell_of(t, row, c);
-    const int tail = tail_of(t, l, row, c), pad = l->width[c] - characters(cell) - tail;
+    const int tail = tail_of(t, l, row, c), length = characters(cell),
+              pad = length < l->width[c] ? l->width[c] - length - tail : 0;
     if (t->columns[c].right)
       blanks += pad;
-    fat_text_format(out, "%*s%s", blanks, "", cell);
+    fat_text_format(out, "%*s", blanks, "");
+    print_cell(cell, l->width[c], out);
     blanks = GAP + (t->columns[c].right ? tail : pad);
   }
   fat_text_add(out, colour ? "\033[0m\n" : "\n");
@@ -231,14 +311,17 @@ static void print_heading(const fat_table *t, const layout *l, int row, fat_text
     fat_text_add(out, "\n");
 }
 
+/* What does not stand there, or not whole. */
 static void name_hidden(const fat_table *t, const layout *l, fat_text *out)
 {
   const char *before = "(no room for: ";
-  for (int c = 0; c < t->column_count; c++)
-    if (!l->shown[c] && !l->shared[c] && !(l->headings && t->columns[c].heading)) {
-      fat_text_format(out, "%s%s", before, t->columns[c].title);
-      before = ", ";
-    }
+  for (int c = 0; c < t->column_count; c++) {
+    const bool cut = l->shown[c] && l->width[c] < l->whole[c];
+    if (!cut && !is_hidden(t, l, c))
+      continue;
+    fat_text_format(out, "%s%s%s", before, cut ? "all of " : "", t->columns[c].title);
+    before = ", ";
+  }
   if (before[0] == ',')
     fat_text_add(out, "; a wider terminal or --json has all)\n");
 }

@@ -18,7 +18,8 @@ typedef struct fat_column {
 typedef struct fat_table {
   const fat_column *columns;
   int column_count;
-  char **cells; /* row after row */
+  const char *prose; /* the title of a column of sentences, or NULL: on a narrow terminal it is cut */
+  char **cells;      /* row after row */
   int cell_count;
   int marked[FAT_TABLE_MARKS], mark_count; /* rows that matter most */
   bool failed;
@@ -42,7 +43,8 @@ void fat_table_addf(fat_table *t, const char *format, ...) __attribute__((format
 void fat_table_mark(fat_table *t);
 
 /* Prints into `out`, not wider than the look says: heading columns become lines of their own first, then
- * columns are left out, which a last line names. The points of numbers stand below each other. */
+ * prose is cut and columns are left out, which a last line names. The points of numbers stand below each
+ * other. */
 fat_status fat_table_print(const fat_table *t, fat_look look, fat_text *out, fat_error *err);
 void fat_table_free(fat_table *t);
 
