@@ -53,6 +53,8 @@ const char *fat_db_system_path(void);
  * missing or unusable is left out, with the reason kept for fat_db_note. Errors of the user's file: FOREIGN,
  * NEWER, CORRUPT, DENIED, READONLY, BUSY, FULL. */
 fat_status fat_db_open(const char *path, const char *system, fat_db_mode mode, fat_db **db, fat_error *err);
+/* Whether FAT_E_NOT_FOUND of an open says why the system's file is left out. */
+bool fat_db_left_out(const fat_error *err);
 void fat_db_close(fat_db *db);
 /* How long what another process holds is waited for, before FAT_E_BUSY: 5 seconds unless this says otherwise.
  */

@@ -196,6 +196,13 @@ static fat_status open_main(fat_db *db, const char *path, fat_db_mode mode, cons
   return probe(db, "main", db->path, mode == FAT_DB_WRITE, err);
 }
 
+static const char left_out[] = "the system database ";
+
+bool fat_db_left_out(const fat_error *err)
+{
+  return strncmp(err->text, left_out, sizeof left_out - 1) == 0;
+}
+
 /* The system's file under it; one that cannot be used is left out, with a remark. */
 static fat_status open_system(fat_db *db, const char *system, int target, fat_error *err)
 {
@@ -205,7 +212,7 @@ static fat_status open_system(fat_db *db, const char *system, int target, fat_er
     return fat_status_fail(err, status, "%s", why.text);
   bool expected = status != FAT_E_NOT_FOUND || strcmp(system, FATUNE_SYSTEM_DB) != 0;
   if (status != FAT_OK && expected)
-    fat_db_remark(db, "the system database %s is left out: %s", system, why.text);
+    fat_db_remark(db, "%s%s is left out: %s", left_out, system, why.text);
   return FAT_OK;
 }
 

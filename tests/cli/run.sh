@@ -328,6 +328,31 @@ test_empty_database() {
   out_has '"what": "driver", "verdict": "note"'
 }
 
+# Where there is no database of one's own, what is wrong with the site's is told by every command that reads.
+test_refused_site() {
+  local problem=fwd-f32-b1-h1-q64-k64-d64 said
+  local -x FATUNE_SYSTEM_DB=$work/site.db XDG_DATA_HOME=$work/nobody
+  said="the system database $FATUNE_SYSTEM_DB is left out: "
+  for wrong in missing others damaged folder; do
+    case $wrong in
+    others) echo >"$work/site.db" && chmod 666 "$work/site.db" ;;
+    damaged) chmod 600 "$work/site.db" && head -c 8192 /dev/zero | tr '\0' x >"$work/site.db" ;;
+    folder) rm "$work/site.db" && mkdir "$work/site.db" ;;
+    esac
+    for command in show "show runs" "report -o $work/report.html" export; do
+      # shellcheck disable=SC2086
+      refuses 3 "there is no tuning database $work/nobody/fatune/fatune.db yet: a tune makes it (fatune --gpu T4); $said" $command
+    done
+    for command in why render; do
+      run $command $problem --gpu T4
+      code_is 0 "$command above a site's database that is refused ($wrong)"
+      err_has "fatune: note: $said" "$command above a site's database that is refused ($wrong)"
+    done
+  done
+  rmdir "$work/site.db"
+  HOME='' XDG_DATA_HOME='' refuses 2 "$said" show
+}
+
 # As a service or in a container: nothing of one's own can be found, what the package has can.
 test_no_home() {
   local home=${HOME-} data=$XDG_DATA_HOME
@@ -893,7 +918,7 @@ test_nvrtc() {
   code_is 0 "why without NVRTC"
 }
 
-tests=(overview usage words forms_of_help why_family no_gpu show_gpus render long_rows nothing_to_compute empty_database no_home)
+tests=(overview usage words forms_of_help why_family no_gpu show_gpus render long_rows nothing_to_compute empty_database refused_site no_home)
 if has_nvrtc; then
   tests+=(tune both_ops tune_long_rows order show why render_picked plain_winner other_half package_wins passed_over named_configs show_filters share export_keeps_files forget merge_many report databases nvrtc two_tuners interrupt kill full_disk dump)
 else

@@ -298,11 +298,9 @@ fat_status fat_bench_open(const fat_options *options, const fat_asked_gpu *asked
   b->asked = asked;
   FAT_TRY(fat_open_script(options, &b->script, err));
   FAT_TRY(fat_open_compiler(options, asked, &b->nvrtc, err));
-  fat_error why = {0};
-  fat_status status = fat_open_db(options, FAT_DB_READ, &b->db, &path, &why);
+  fat_status status = fat_open_db_if_any(options, &b->db, &path, err);
   fat_text_free(&path);
-  if (status != FAT_OK && (status != FAT_E_NOT_FOUND || options->db))
-    return fat_status_fail(err, status, "%s", why.text);
+  FAT_TRY(status);
   return open_device(b, err);
 }
 

@@ -33,13 +33,16 @@ static fat_status find_stored(const fat_options *o, fat_script *script, const fa
                                       .templates = fat_script_templates_hash(script),
                                       .now = (int64_t)time(NULL)};
   fat_error why = {0};
-  fat_status status = fat_open_db(o, FAT_DB_READ, &db, &path, &why);
+  fat_status status = fat_open_db_if_any(o, &db, &path, &why);
   if (status != FAT_OK && o->db)
     fat_status_fail(err, status, "%s", why.text);
-  else if (status == FAT_OK)
+  else if (db)
     status = fat_fitting_answer(db, script, &question, &rows, &pick, err);
-  else
+  else {
+    if (status != FAT_OK)
+      fprintf(stderr, "fatune: note: this is the default, since %s\n", why.text);
     status = FAT_E_NOT_FOUND;
+  }
   if (status == FAT_OK && pick.row[pick.step].found)
     snprintf(config, FAT_CONFIG_TEXT, "%s", pick.row[pick.step].config);
   else if (status == FAT_OK)

@@ -245,12 +245,10 @@ static fat_status choose(checking *c, fat_error *err)
  * what a package ships: that was verified where it was measured, and has no binaries here. */
 static fat_status open_db(checking *c, fat_error *err)
 {
-  fat_error why = {0};
-  const bool own = !c->as && c->options->arg_count == 0;
-  fat_status status = (own ? fat_open_own_db : fat_open_db)(c->options, FAT_DB_READ, &c->db, &c->path, &why);
-  if (status == FAT_OK || (status == FAT_E_NOT_FOUND && c->as && !c->options->db))
-    return FAT_OK;
-  return fat_status_fail(err, status, "%s", why.text);
+  const bool own = c->options->arg_count == 0;
+  if (c->as)
+    return fat_open_db_if_any(c->options, &c->db, &c->path, err);
+  return (own ? fat_open_own_db : fat_open_db)(c->options, FAT_DB_READ, &c->db, &c->path, err);
 }
 
 static fat_status open_all(checking *c, fat_error *err)

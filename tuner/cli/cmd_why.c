@@ -141,7 +141,7 @@ static fat_status find_answer(answer *a, fat_error *err)
   a->empty = status == FAT_OK ? find_empty(&a->problem) : NULL;
   if (a->empty)
     return FAT_OK;
-  status = fat_open_db(a->options, FAT_DB_READ, &a->db, &a->path, err);
+  status = fat_open_db_if_any(a->options, &a->db, &a->path, err);
   if (status != FAT_OK && status != FAT_E_NOT_FOUND)
     return status;
   fat_pick_question question = {.problem = &a->problem,

@@ -172,8 +172,15 @@ static void say_wait(const char *path)
           isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "", path); /* over a line of progress */
 }
 
+static void say_note(const fat_options *options, const char *note)
+{
+  if (!options->quiet && *note)
+    fprintf(stderr, "fatune: note: %s\n", note);
+}
+
+/* `why`: what the database said, where there is neither a user's nor a system's. */
 static fat_status open_db(const fat_options *options, fat_db_mode mode, const char *system, fat_db **db,
-                          fat_text *path, fat_error *err)
+                          fat_text *path, fat_error *why, fat_error *err)
 {
   fat_status status = fat_db_path(options->db, path, err);
   const bool nowhere = status != FAT_OK && mode == FAT_DB_READ && !options->db; /* no HOME */
@@ -186,39 +193,51 @@ static fat_status open_db(const fat_options *options, fat_db_mode mode, const ch
     fat_db_on_wait(say_wait);
   /* Of two that store without a pause on a slow disk one starves, for longer than a call may wait. */
   const int rounds = mode == FAT_DB_WRITE ? 12 : 1;
-  fat_error why = {0};
+  const fat_error homeless = *err;
   status = FAT_E_BUSY;
   for (int i = 0; i < rounds && status == FAT_E_BUSY; i++)
-    status = fat_db_open(nowhere ? NULL : fat_text_get(path), system, mode, db, nowhere ? &why : err);
+    status = fat_db_open(nowhere ? NULL : fat_text_get(path), system, mode, db, why);
+  const char *left_out = fat_db_left_out(why) ? why->text : "", *before = *left_out ? "; " : "";
   if (status == FAT_E_NOT_FOUND && nowhere)
-    return err ? err->status : FAT_E_INPUT;
+    return fat_status_fail(err, homeless.status, "%s%s%s", homeless.text, before, left_out);
   if (status == FAT_E_NOT_FOUND)
     return fat_status_fail(err, status,
-                           "there is no tuning database %s yet: a tune makes it (fatune --gpu T4)",
-                           fat_text_get(path));
+                           "there is no tuning database %s yet: a tune makes it (fatune --gpu T4)%s%s",
+                           fat_text_get(path), before, left_out);
   /* A path that cannot be had is a wrong argument, like one that may not be written. */
-  if (status == FAT_E_IO)
-    return fat_status_fail(err, FAT_E_READONLY, "%s", err ? err->text : "");
-  FAT_TRY(status);
-  if (nowhere && err)
+  if (status != FAT_OK)
+    return fat_status_fail(err, status == FAT_E_IO ? FAT_E_READONLY : status, "%s", why->text);
+  if (nowhere)
     *err = (fat_error){0}; /* the package answers */
   if (mode == FAT_DB_WRITE)
     fat_db_wait(*db, 60);
-  if (!options->quiet && *fat_db_note(*db))
-    fprintf(stderr, "fatune: note: %s\n", fat_db_note(*db));
+  say_note(options, fat_db_note(*db));
   return FAT_OK;
 }
 
 fat_status fat_open_db(const fat_options *options, fat_db_mode mode, fat_db **db, fat_text *path,
                        fat_error *err)
 {
-  return open_db(options, mode, fat_db_system_path(), db, path, err);
+  return open_db(options, mode, fat_db_system_path(), db, path, &(fat_error){0}, err);
 }
 
 fat_status fat_open_own_db(const fat_options *options, fat_db_mode mode, fat_db **db, fat_text *path,
                            fat_error *err)
 {
-  return open_db(options, mode, NULL, db, path, err);
+  return open_db(options, mode, NULL, db, path, &(fat_error){0}, err);
+}
+
+fat_status fat_open_db_if_any(const fat_options *options, fat_db **db, fat_text *path, fat_error *err)
+{
+  fat_error why = {0}, missing = {0};
+  const fat_status status = open_db(options, FAT_DB_READ, fat_db_system_path(), db, path, &why, &missing);
+  if (status == FAT_OK)
+    return FAT_OK;
+  if (status != FAT_E_NOT_FOUND || options->db)
+    return fat_status_fail(err, status, "%s", missing.text);
+  if (fat_db_left_out(&why))
+    say_note(options, why.text);
+  return FAT_OK;
 }
 
 fat_status fat_open_nvrtc(const fat_options *options, const fat_asked_gpu *asked, fat_nvrtc **nvrtc,

@@ -35,6 +35,9 @@ fat_status fat_open_gpu_itself(const fat_options *options, const char *why, fat_
  * to say, unless --quiet. */
 fat_status fat_open_db(const fat_options *options, fat_db_mode mode, fat_db **db, fat_text *path,
                        fat_error *err);
+/* The same for reading where a command can do without: *db is NULL where there is none and --db names none.
+ */
+fat_status fat_open_db_if_any(const fat_options *options, fat_db **db, fat_text *path, fat_error *err);
 /* The user's alone. */
 fat_status fat_open_own_db(const fat_options *options, fat_db_mode mode, fat_db **db, fat_text *path,
                            fat_error *err);
