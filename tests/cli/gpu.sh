@@ -490,6 +490,9 @@ test_verify_as() {
   code_is 0 "verify of a config that nobody tuned"
   out_has "${configs[4]#fwd:}" "verify of a config that nobody tuned"
   out_lacks "as PTX" "verify of the machine code of the GPU at hand"
+  run verify $problem --config "${configs[4]}" --db "$work/no-such.db"
+  code_is 0 "verify of a named config with a database that is not there"
+  refuses 2 "no-such.db: there is no such file" verify $problem --db "$work/no-such.db"
   FAKE_CUDA_FAULT='fwd_*=wrong' run verify $problem --top 3 --json
   code_is 1 "verify of wrong kernels that nobody tuned"
   json_ok "verify --top --json"

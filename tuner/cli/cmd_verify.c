@@ -241,11 +241,14 @@ static fat_status choose(checking *c, fat_error *err)
   return fat_proxy_target(c->as, &c->asked.gpu, target, err);
 }
 
-/* The database; for kernels that are compiled now there need not be one. Where no problem is typed, without
- * what a package ships: that was verified where it was measured, and has no binaries here. */
+/* The database; for kernels that are compiled now there need not be one, and configs that --config or --top
+ * chooses need nothing of it. Where no problem is typed, without what a package ships: that was verified
+ * where it was measured, and has no binaries here. */
 static fat_status open_db(checking *c, fat_error *err)
 {
   const bool own = c->options->arg_count == 0;
+  if (c->as && (c->options->config || c->options->top))
+    return FAT_OK;
   if (c->as)
     return fat_open_db_if_any(c->options, &c->db, &c->path, err);
   return (own ? fat_open_own_db : fat_open_db)(c->options, FAT_DB_READ, &c->db, &c->path, err);
