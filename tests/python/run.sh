@@ -10,7 +10,7 @@ unset FAKE_CUDA_FAULT FAKE_CUDA_SOURCES FAKE_CUDA_DB
 export FATUNE_DB="$root/fatune.db" FATUNE_SYSTEM_DB= FATUNE_LIBCUDA="$build/tests/fake_cuda.so" FATUNE_LIBRARY="$build/runtime/libfatune.so" \
   FATUNE_JIT="$build/runtime/libfatune-jit.so" FAKE_CUDA_DEVICES=H200 FAKE_CUDA_EMULATE=reference PYTHONDONTWRITEBYTECODE=1
 
-for test in names; do
+for test in names program; do
   PYTHONPATH="$source/bindings/python" "$python" "$source/tests/python/$test.py"
 done
 "$build/probe" >/dev/null 2>&1 || {
