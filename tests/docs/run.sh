@@ -70,7 +70,7 @@ for command in $commands; do
 done
 "$fatune" help environment | while read -r name _; do grep -q "^| \`$name\`" docs/command-line.md || echo "$name"; done >"$work/lacks"
 if [ -s "$work/lacks" ]; then fail "docs/command-line.md lacks $(paste -sd' ' "$work/lacks")"; else pass; fi
-for name in $(grep -rhoE '(getenv\(|given\([^,]*, |environ\.get\()"FATUNE_[A-Z_]+"' generator db runtime tuner bindings | grep -oE 'FATUNE_[A-Z_]+' | sort -u); do
+for name in $(grep -rhoE '"FATUNE_[A-Z_]+"' generator db runtime tuner bindings/{python,cpython,xla} --include=*.{c,h,py} | tr -d '"' | sort -u); do
   if "$fatune" help environment | grep -q "^$name "; then pass; else fail "'fatune help environment' lacks $name"; fi
 done
 # What troubleshooting quotes is said somewhere: the words between dots, in the strings of the sources.
