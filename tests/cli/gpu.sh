@@ -165,6 +165,10 @@ test_shards() {
   unset SLURM_ARRAY_TASK_COUNT SLURM_ARRAY_TASK_MIN SLURM_ARRAY_TASK_STEP
   OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=6 run tune "${families[@]}" --shard auto --db "$work/empty.db"
   code_is 0 "a part without families"
+  OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=6 run tune "${families[@]::7}" --shard auto --db "$work/empty.db"
+  err_has "part 6 of 6 (OMPI_COMM_WORLD_RANK): there are fewer families than parts" "a part without families"
+  run tune "${families[@]::7}" --shard 2/2 --db "$work/shard2.db"
+  err_has $'fatune: part 2 of 2\n' "tune --shard 2/2"
   refuses 2 "--shard auto: neither Slurm" tune "${families[@]}" --shard auto
   refuses 2 "--shard '3/2'" tune "${families[@]}" --shard 3/2
 }

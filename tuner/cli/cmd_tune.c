@@ -27,6 +27,19 @@ typedef struct opened {
   fat_session session;
 } opened;
 
+/* Keeps the families of --shard, and says which part that is: many processes may have been told the same. */
+static void take_part(opened *o)
+{
+  const fat_shard *part = &o->options->shard;
+  if (part->count > 1)
+    fat_agenda_shard(&o->agenda, part->index, part->count);
+  if (part->count == 0 || o->options->quiet)
+    return;
+  fprintf(stderr, "fatune: part %d of %d%s%s%s%s\n", part->index, part->count, part->by ? " (" : "",
+          part->by ? part->by : "", part->by ? ")" : "",
+          o->agenda.count == 0 ? ": there are fewer families than parts, none falls to it" : "");
+}
+
 static fat_status open_all(opened *o, fat_error *err)
 {
   const fat_options *options = o->options;
@@ -54,11 +67,7 @@ static fat_status open_all(opened *o, fat_error *err)
   if (o->asked.at_hand && s->goal->problem_count == 0 && s->goal->seqlens.count == 0)
     FAT_TRY(fat_agenda_grid(s->goal, gpu, s->script, &o->agenda, err));
   FAT_TRY(fat_agenda_check(s->goal, gpu, s->script, &o->agenda, err));
-  if (options->shard.count > 1)
-    fat_agenda_shard(&o->agenda, options->shard.index, options->shard.count);
-  if (o->agenda.count == 0 && !options->quiet)
-    fprintf(stderr, "fatune: there are fewer families than parts: none falls to part %d of %d\n",
-            options->shard.index, options->shard.count);
+  take_part(o);
   FAT_TRY(fat_open_compiler(options, &o->asked, &s->nvrtc, err));
   FAT_TRY(fat_compile_key(s->nvrtc, &o->key, err));
   FAT_TRY(fat_open_db(options, FAT_DB_WRITE, &s->db, &o->path, err));

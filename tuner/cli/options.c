@@ -219,7 +219,7 @@ static fat_status read_shard(const row *r, void *place, const char *text, fat_er
 {
   fat_shard *shard = place;
   if (strcmp(text, "auto") == 0)
-    return fat_shard_here(&shard->index, &shard->count, err);
+    return fat_shard_here(shard, err);
   char first[24];
   const char *slash = strchr(text, '/');
   int64_t index = 0, count = 0;
@@ -228,7 +228,7 @@ static fat_status read_shard(const row *r, void *place, const char *text, fat_er
       fat_list_number(r->name, slash + 1, r->least, r->most, &count, NULL) != FAT_OK || index > count)
     return fat_status_fail(err, FAT_E_INPUT, "%s '%s': allowed are auto and I/N, like 1/8 to 8/8", r->name,
                            text);
-  *shard = (fat_shard){(int)index, (int)count};
+  *shard = (fat_shard){.index = (int)index, .count = (int)count};
   return FAT_OK;
 }
 

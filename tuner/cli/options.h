@@ -3,6 +3,7 @@
 #define FAT_OPTIONS_H
 
 #include "search/goal.h"
+#include "shard.h"
 #include "source.h"
 #include <stdbool.h>
 
@@ -17,11 +18,6 @@ typedef enum fat_option {
 enum { FAT_OPTIONS_ARGS = 1024 };
 
 enum { FAT_DEVICE_ALL = -1 };
-
-/* The index-th of `count` parts of a tune's families; count 0: all. */
-typedef struct fat_shard {
-  int index, count;
-} fat_shard;
 
 typedef struct fat_options {
   const char *command_line; /* as it was typed */

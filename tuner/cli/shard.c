@@ -1,6 +1,6 @@
 /* shard.c -- which part of a tune this process is, as the launcher of many processes tells it.
  *
- * In: the environment. Out: a number from 1 to how many there are. */
+ * In: the environment. Out: a number from 1 to how many there are, and who said so. */
 #include "shard.h"
 
 #include <stdbool.h>
@@ -32,7 +32,7 @@ static long number_of(const char *variable)
   return *end || value > 100000 ? -1 : value;
 }
 
-fat_status fat_shard_here(int *index, int *count, fat_error *err)
+fat_status fat_shard_here(fat_shard *shard, fat_error *err)
 {
   bool alone = false;
   for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
@@ -47,8 +47,7 @@ fat_status fat_shard_here(int *index, int *count, fat_error *err)
           "--shard auto: %s is %ld of %ld, which is no part of them (of an array some of whose "
           "numbers are left out?): name it, like --shard 1/8",
           launchers[i].rank, id, all);
-    *index = 1 + (int)rank;
-    *count = (int)all;
+    *shard = (fat_shard){1 + (int)rank, (int)all, launchers[i].rank};
     if (all > 1)
       return FAT_OK;
     alone = true;

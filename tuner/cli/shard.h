@@ -4,7 +4,13 @@
 
 #include "status.h"
 
-/* 1 to *count. FAT_E_INPUT where no launcher has said. */
-fat_status fat_shard_here(int *index, int *count, fat_error *err);
+/* The index-th of `count` parts of a tune's families; count 0: all. */
+typedef struct fat_shard {
+  int index, count;
+  const char *by; /* the variable that says so; NULL: it was typed */
+} fat_shard;
+
+/* From 1 to its count. FAT_E_INPUT where no launcher has said. */
+fat_status fat_shard_here(fat_shard *shard, fat_error *err);
 
 #endif
