@@ -225,6 +225,14 @@ double fat_problem_flops(const fat_problem *p)
   return forward * (p->op == FAT_BWD ? 2.5 : 1);
 }
 
+const char *fat_problem_nothing(const fat_problem *p)
+{
+  return p->b == 0   ? "b is 0: there is nothing to compute, no kernel is needed"
+         : p->q == 0 ? "q is 0: there is nothing to compute, no kernel is needed"
+         : p->k == 0 ? "k is 0: a call fills O and LSE, no kernel is needed"
+                     : NULL;
+}
+
 bool fat_problem_other_half(const fat_problem *p, fat_problem *other)
 {
   *other = *p;

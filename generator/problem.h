@@ -111,6 +111,9 @@ fat_status fat_problem_check(const fat_problem *p, fat_error *err);
 const char *fat_problem_print(const fat_problem *p, char buffer[FAT_PROBLEM_TEXT]);
 const char *fat_problem_family(const fat_problem *p, char buffer[FAT_PROBLEM_TEXT]);
 
+/* Why a call of it launches nothing, whatever is stored; NULL: it launches a kernel. */
+const char *fat_problem_nothing(const fat_problem *p);
+
 /* The same problem in the other type of 16 bits; whether it is of one of the two. */
 bool fat_problem_other_half(const fat_problem *p, fat_problem *other);
 

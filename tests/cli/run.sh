@@ -577,6 +577,7 @@ test_nothing_to_compute() {
       code_is 0 "why $problem"
       out_has "-> none        " "why $problem"
       out_has "is 0: " "why $problem"
+      refuses 2 " is needed" tune $problem --gpu H200 --db "$work/zero.db"
       for kernel in standard fa1 fwd fwd_ws; do
         if [[ $kernel-$problem == fwd_ws-fwd-f32* ]]; then continue; fi
         run why $problem --gpu H200 --kernel $kernel
@@ -591,6 +592,8 @@ test_nothing_to_compute() {
   run why fwd-f16-b0-h4-q64-k64-d64 --gpu H200 --json
   json_ok "why --json of a batch of 0"
   out_has '"step": "none"' "why --json of a batch of 0"
+  if [ -e "$work/zero.db" ]; then fail "a tune of nothing made a database"; else pass; fi
+  refuses 2 "fwd-f16-b1-h4-q0-k64-d64: q is 0: there is nothing to compute" tune fwd-f16-b1-h4-q64-k64-d64 fwd-f16-b1-h4-q0-k64-d64 --gpu H200
   run why fwd-f16-b0-h4-q64-k64-d64-partial --gpu T4
   code_is 1 "why for what no kernel serves, of a batch of 0"
   out_has "-> unsupported" "why for what no kernel serves, of a batch of 0"

@@ -40,6 +40,19 @@ static void take_part(opened *o)
           o->agenda.count == 0 ? ": there are fewer families than parts, none falls to it" : "");
 }
 
+/* What no call launches is not timed: its time would be that of nothing. */
+static fat_status refuse_nothing(const fat_agenda *agenda, fat_error *err)
+{
+  char problem[FAT_PROBLEM_TEXT];
+  for (int i = 0; i < agenda->count; i++) {
+    const char *why = fat_problem_nothing(&agenda->list[i].problem);
+    if (why)
+      return fat_status_fail(err, FAT_E_INPUT, "%s: %s", fat_problem_print(&agenda->list[i].problem, problem),
+                             why);
+  }
+  return FAT_OK;
+}
+
 static fat_status open_all(opened *o, fat_error *err)
 {
   const fat_options *options = o->options;
@@ -64,6 +77,7 @@ static fat_status open_all(opened *o, fat_error *err)
   FAT_TRY(fat_open_script(options, &s->script, err));
   FAT_TRY(fat_open_gpu(options, &o->asked, err));
   FAT_TRY(fat_agenda_list(s->goal, gpu, s->script, &o->agenda, err));
+  FAT_TRY(refuse_nothing(&o->agenda, err));
   if (o->asked.at_hand && s->goal->problem_count == 0 && s->goal->seqlens.count == 0)
     FAT_TRY(fat_agenda_grid(s->goal, gpu, s->script, &o->agenda, err));
   FAT_TRY(fat_agenda_check(s->goal, gpu, s->script, &o->agenda, err));

@@ -37,15 +37,6 @@ typedef struct answer {
   fat_trial timed;                /* the chosen row's mean and kinds alone */
 } answer;
 
-/* Calls that launch nothing, whatever is stored. */
-static const char *find_empty(const fat_problem *p)
-{
-  return p->b == 0   ? "b is 0: there is nothing to compute, no kernel is needed"
-         : p->q == 0 ? "q is 0: there is nothing to compute, no kernel is needed"
-         : p->k == 0 ? "k is 0: a call fills O and LSE, no kernel is needed"
-                     : NULL;
-}
-
 /* Which kernel would serve, by its default config; FAT_E_UNSUPPORTED where none does. */
 static fat_status find_default(answer *a, fat_error *err)
 {
@@ -138,7 +129,7 @@ static fat_status find_answer(answer *a, fat_error *err)
   fat_status status = find_default(a, &unserved);
   if (status != FAT_OK && status != FAT_E_UNSUPPORTED)
     return fat_status_fail(err, status, "%s", unserved.text);
-  a->empty = status == FAT_OK ? find_empty(&a->problem) : NULL;
+  a->empty = status == FAT_OK ? fat_problem_nothing(&a->problem) : NULL;
   if (a->empty)
     return FAT_OK;
   status = fat_open_db_if_any(a->options, &a->db, &a->path, err);
