@@ -187,6 +187,10 @@ static void typed_in_full(void **state)
       .problems = (const char *const[]){"fwd-f32-b1-h4k2-q100-k200-d72v64-causal", "fwd-f32-b1-h1-q1-k1-d8"}};
   (void)state;
   assert_string_equal(problems(&o, "T4"), "fwd-f32-b1-h4k2-q100-k200-d72v64-causal fwd-f32-b1-h1-q1-k1-d8 ");
+  o = (fat_goal){.problem_count = 3,
+                 .problems = (const char *const[]){"fwd-f32-b1-h1-q1-k1-d8", "fwd-f32-b1-h4-q1-k1-d8",
+                                                   "fwd-f32-b1-h1k1-q1-k1-d8"}};
+  assert_string_equal(problems(&o, "T4"), "fwd-f32-b1-h1-q1-k1-d8 fwd-f32-b1-h4-q1-k1-d8 ");
 }
 
 /* One score matrix of d 64 at 16k tokens and N = 16384 is 34 GB: more than a T4 has at b 1 already, so b

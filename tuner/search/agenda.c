@@ -160,6 +160,17 @@ fat_status fat_agenda_problem(const fat_goal *goal, const char *text, bool famil
   return status == FAT_OK ? add_mods(goal, p, err) : status;
 }
 
+static bool is_listed(const fat_agenda *agenda, const fat_problem *p)
+{
+  char text[FAT_PROBLEM_TEXT], other[FAT_PROBLEM_TEXT];
+  fat_problem_print(p, text);
+  for (int i = 0; i < agenda->count; i++)
+    if (strcmp(fat_problem_print(&agenda->list[i].problem, other), text) == 0)
+      return true;
+  return false;
+}
+
+/* One that is typed twice counts once, however it is written. */
 static fat_status list_typed(const listing *l, fat_error *err)
 {
   for (int i = 0; i < l->goal->problem_count; i++) {
@@ -168,6 +179,8 @@ static fat_status list_typed(const listing *l, fat_error *err)
     int before = l->agenda->count;
     FAT_TRY(fat_agenda_problem(l->goal, l->goal->problems[i], false, &p, err));
     FAT_TRY(fat_agenda_dtype(l->goal->problems[i], p.dtype, l->gpu, err));
+    if (is_listed(l->agenda, &p))
+      continue;
     FAT_TRY(consider(l, &p, &why, err));
     if (l->agenda->count == before)
       return fat_status_fail(err, FAT_E_UNSUPPORTED, "%s: %s", l->goal->problems[i], why.text);
