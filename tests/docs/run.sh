@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # run.sh FATUNE -- README and docs: blocks marked sh and python run in the order in which they stand, page by page, in a folder
-# like a fresh tree whose ./fatune is the program that is built; links, commands and variables that are told exist; the sample
-# table is what is printed today. Blocks that need a cluster or root are not marked.
+# like a fresh tree whose ./fatune is the program that is built, with a database where it lies by default; links, commands and
+# variables that are told exist; the sample table is what is printed today. Blocks that need a cluster or root are not marked.
 set -u
 fatune=$(realpath "${1:?the first argument is the program}")
 root=$(realpath "$(dirname "$0")/../..")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-export XDG_DATA_HOME=$work/share HOME=$work FATUNE_DB=$work/share/fatune/fatune.db FATUNE_SYSTEM_DB='' PATH="$work/bin:$PATH" \
+unset FATUNE_DB XDG_DATA_HOME
+export HOME=$work FATUNE_SYSTEM_DB='' PATH="$work/bin:$PATH" \
   FATUNE_LIBCUDA=$work/none FATUNE_LIBNVML=$work/none
 mkdir -p "$work/bin" "$work/tree"
 ln -s "$fatune" "$work/bin/fatune"
@@ -83,8 +84,7 @@ if [ "$(wc -l <README.md)" -le 150 ]; then pass; else fail "README.md has more t
 # -- what is shown works
 if "$fatune" doctor --json | grep -q '"what": "NVRTC", "verdict": "ok"'; then
   for page in "${pages[@]}"; do
-    rm -rf "$XDG_DATA_HOME" "$work"/tree/*.db "$work"/tree/*.jsonl "$work"/tree/*.html
-    mkdir -p "$XDG_DATA_HOME"
+    rm -rf "$HOME/.local" "$work"/tree/*.db "$work"/tree/*.jsonl "$work"/tree/*.html
     case $page in
       docs/start.md | README.md | CONTRIBUTING.md) ;;
       *) "$fatune" --gpu T4 --dims 16 --causal no --seqlens 256 --dtypes f16 --quiet >/dev/null ;;
