@@ -74,6 +74,8 @@ if [ -s "$work/lacks" ]; then fail "docs/command-line.md lacks $(paste -sd' ' "$
 for name in $(grep -rhoE '"FATUNE_[A-Z_]+"' generator db runtime tuner bindings/{python,cpython,xla} --include=*.{c,h,py} | tr -d '"' | sort -u); do
   if "$fatune" help environment | grep -q "^$name "; then pass; else fail "'fatune help environment' lacks $name"; fi
 done
+# A notebook's cell is run again: a file that it wrote is written over.
+if grep -n '^ *!.* export ' README.md docs/*.md | grep -v -- --force; then fail "a cell cannot be run a second time"; else pass; fi
 # What troubleshooting quotes is said somewhere: the words between dots, in the strings of the sources.
 cat generator/*.c db/*.c runtime/*.c runtime/fatune.h tuner/*/*.c setup/*.sh | tr '\n' ' ' | sed 's/" *"//g' >"$work/said"
 while read -r part; do
