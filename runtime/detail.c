@@ -86,8 +86,10 @@ static char *text_of_thread(int make)
 fatune_status fat_detail_keep(fat_status status, const char *sentence)
 {
   char *text = text_of_thread(1);
-  if (text)
+  if (text) {
     snprintf(text, SENTENCE, "%s", sentence);
+    fat_status_line(text); /* a problem's text may hold line ends */
+  }
   return statuses[status] == FATUNE_OK ? FATUNE_ERR_INTERNAL : statuses[status];
 }
 

@@ -83,6 +83,19 @@ static void kernels_get_what_they_need(void **state)
   }
 }
 
+/* What a caller passed is told in one line, whatever it holds. */
+static void one_sentence(void **state)
+{
+  (void)state;
+  fatune *h = open_usual();
+  fatune_plan *plan = NULL;
+  fatune_request r = request_of("fwd-f16-d64\nfoo\tbar\x1b[31m\xc2\x9b", FATUNE_FALLBACK);
+  EXPECT(FATUNE_ERR_INPUT, "foo bar", fatune_plan_make(h, &r, &plan));
+  for (const char *c = fatune_detail(); *c; c++)
+    assert_true((unsigned char)*c >= 0x20 && (unsigned char)*c < 0x7f);
+  fatune_close(h);
+}
+
 /* Kernels of several steps with a workspace are given it, and refuse to run without. */
 static void workspace(void **state)
 {
@@ -440,6 +453,7 @@ int main(void)
       cmocka_unit_test_setup(texts_and_versions, begin),
       cmocka_unit_test_setup(one_call_from_end_to_end, begin),
       cmocka_unit_test_setup(kernels_get_what_they_need, begin),
+      cmocka_unit_test_setup(one_sentence, begin),
       cmocka_unit_test_setup(workspace, begin),
       cmocka_unit_test_setup(pick_order, begin),
       cmocka_unit_test_setup(a_miss, begin),
