@@ -72,6 +72,11 @@ fat_status fat_choosing_end(fat_choosing *c, fat_status status, fat_error *err)
   fat_load_keep(&c->loader);
   if (status == FAT_OK)
     return fat_text_status(c->why, err);
+  /* A slip of the name looks like a kernel that nobody tuned: which ones exist only the templates know. */
+  if (err && status == FAT_E_NOT_FOUND && c->ask.kernel)
+    fat_status_fail(err, status,
+                    "the request names kernel '%s', and none of that name is stored that serves: %.700s",
+                    c->ask.kernel, err->text);
   if (err && *c->without && !fat_cuda_error_is_fatal(status))
     fat_status_fail(err, status, "%s; database: %s", err->text, c->without);
   return status;

@@ -54,6 +54,9 @@ static fat_status read_request(const fatune *h, const fatune_request *r, fatune_
   if (r->flags & ~(uint32_t)FATUNE_ALIGNED)
     return fat_status_fail(err, FAT_E_INPUT, "fatune_request.flags is %u: allowed is FATUNE_ALIGNED (%d)",
                            r->flags, FATUNE_ALIGNED);
+  if (r->kernel && !*r->kernel)
+    return fat_status_fail(err, FAT_E_INPUT,
+                           "fatune_request.kernel is empty: name one, such as fwd, or NULL for the fastest");
   fat_call_form_of(&plan->problem, &plan->form);
   fat_tensors_layout(&plan->problem, &plan->layout);
   plan->kernel = r->kernel ? strdup(r->kernel) : NULL;

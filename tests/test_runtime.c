@@ -185,6 +185,16 @@ static void a_miss(void **state)
     if (!strstr(why, lines[i]))
       fail_msg("no '%s' in %s", lines[i], why);
   }
+  r.kernel = "nokernel"; /* a slip */
+  EXPECT(FATUNE_ERR_MISS,
+         "the request names kernel 'nokernel', and none of that name is stored that serves: " ASKED,
+         fatune_plan_make(h, &r, &plan));
+  r.problem = "fwd-f32-d64-causal";
+  EXPECT(FATUNE_ERR_MISS, "kernel 'nokernel'", fatune_plan_make(h, &r, &plan));
+  r = request_of(ASKED, FATUNE_FALLBACK);
+  r.kernel = "";
+  EXPECT(FATUNE_ERR_INPUT, "fatune_request.kernel is empty", fatune_plan_make(h, &r, &plan));
+  r.kernel = NULL;
   /* Compiling is allowed, but switched off. */
   setenv("FATUNE_DISABLE_JIT", "1", 1);
   r.policy = FATUNE_COMPILE;
