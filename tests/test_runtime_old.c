@@ -7,7 +7,7 @@
 #include "runtime_fixture.h"
 #include "width.h"
 
-#define HALF    "fwd-f16-b1-h2-q80-k80-d64"
+#define HALF    "fwd-f16-b1-h2-q272-k80-d64"
 #define JIT     FAKES "/../runtime/libfatune-jit.so.0"
 #define MAPPED  "fwd_ws:Br128-Bc128-s2-q2-Q0-I2-P1-L0-Z1"
 #define PLAIN   "fwd:Br128-Bc32-w4-s1-Q1-b1-Z1-W16"
@@ -71,12 +71,12 @@ static void the_beaten_serve(void **state)
   (void)state;
   for (int n = 1; n <= 20; n++) { /* more rows than are tried one by one */
     char problem[64];
-    snprintf(problem, sizeof problem, "fwd-f16-b1-h2-q%d-k%d-d64", 80 * n, 80 * n);
+    snprintf(problem, sizeof problem, "fwd-f16-b1-h2-q%d-k80-d64", 272 * n);
     store_row(problem, MAPPED, 1, NULL);
   }
   store_row(HALF, NARROW1, 2, MAPPED);
   serves(NULL, FATUNE_FAIL, NARROW1, "exact");
-  store_row("fwd-f16-b1-h2-q160-k160-d64", OTHER, 3, NULL);
+  store_row("fwd-f16-b1-h2-q544-k80-d64", OTHER, 3, NULL);
   serves(NULL, FATUNE_FALLBACK, OTHER, "nearest");
   serves("fwd", FATUNE_FALLBACK, OTHER, "nearest");
   store_row(HALF, PLAIN, 4, NULL);

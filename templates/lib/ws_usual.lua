@@ -49,11 +49,11 @@ local function of_blocks(p) return p.has.bs or false end
 -- Calls that the rows below were timed for (bench/results/h200-short.tsv), of more than `d` columns.
 local function plain(p, d) return d_of(p) > (d or 0) and not (p.scored or p.has.bs or p.has.drop) end
 -- Rows on up to 96 keys, in tiles of 48 or 64: 0 to 9 % behind the best, where tiles of 128 keys take 28 to 65 % more.
-local function are_few_keys(p, Bc)
-  return plain(p) and p.q > 64 and p.k <= 96 and (Bc == 64) == (p.k > 48 and p.k <= 64)
+local function are_few_keys(p, d, Bc)
+  return plain(p, d) and p.q > 64 and p.k <= 96 and (Bc == 64) == (p.k > 48 and p.k <= 64)
 end
 local function few_keys(Br, Bc)
-  return function(p, g) return are_few_keys(p, Bc) and soonest(p, g) == Br end
+  return function(p, g) return are_few_keys(p, 0, Bc) and soonest(p, g) == Br end
 end
 -- Up to 256 rows and keys, which warpgroups pass sooner than tiles of 32 rows do (short.lua).
 local function are_short(p, d, least, most) return plain(p, d) and p.q > least and p.q <= most and p.k <= 256 end
@@ -69,12 +69,13 @@ for _, row in ipairs {
   { 128, 64, 2, 2, 0, 2, s = 4, most = 128, meant = of_blocks }, { 128, 64, 2, 2, 0, 2, most = 192, meant = of_blocks },
   { 192, 48, 2, 1, 1, 2, most = 64, meant = few_keys(192, 48) }, { 192, 64, 2, 1, 1, 2, most = 64, meant = few_keys(192, 64) },
   { 128, 48, 2, 1, 1, 2, most = 64, meant = few_keys(128, 48) }, { 128, 64, 2, 1, 1, 2, most = 64, meant = few_keys(128, 64) },
+  { 64, 48, 2, 1, 0, 2, most = 64, meant = few_keys(64, 48) }, { 64, 64, 2, 1, 0, 2, most = 64, meant = few_keys(64, 64) },
   { 64, 64, 2, 1, 0, 2, most = 96, meant = function(p, g) return are_short(p, 64, 0, 64) or are_short(p, 64, 64, 256) and short.are_few(p, g) end },
   { 64, 64, 2, 2, 0, 2, most = 128, meant = function(p, g) return are_short(p, 96, 0, 64) or are_short(p, 96, 64, 256) and short.are_few(p, g) end },
   { 64, 48, 2, 2, 0, 2, most = 256, meant = function(p, g) return are_short(p, 128, 0, 64) or are_short(p, 128, 64, 256) and short.are_few(p, g) end },
-  { 128, 48, 2, 2, 0, 2, most = 256, meant = function(p) return are_few_keys(p, 48) and p.k <= 48 or are_short(p, 128, 64, 200) end },
-  { 192, 48, 2, 2, 0, 2, most = 128, meant = function(p) return are_few_keys(p, 48) and p.q > 256 end },
-  { 128, 64, 2, 2, 0, 2, most = 128, meant = function(p) return are_few_keys(p, 64) and p.q > 256 end },
+  { 128, 48, 2, 2, 0, 2, most = 256, meant = function(p) return are_few_keys(p, 64, 48) and p.k <= 48 or are_short(p, 128, 64, 200) end },
+  { 192, 48, 2, 2, 0, 2, most = 128, meant = function(p) return are_few_keys(p, 64, 48) and p.q > 256 end },
+  { 128, 64, 2, 2, 0, 2, most = 128, meant = function(p) return are_few_keys(p, 64, 64) and p.q > 256 end },
   { 192, 96, 2, 1, 1, 2, most = 64, meant = function(p) return are_short(p, 0, 128, 192) end },
   { 128, 64, 2, 2, 0, 2, Q = 1, s = 4, Z = 2, most = 96, meant = function(p, g) return are_short(p, 64, 64, 256) or are_medium(p, 64) and soonest(p, g) == 128 end },
   { 128, 64, 2, 2, 0, 2, Q = 1, s = 3, Z = 2, most = 128, meant = function(p) return are_short(p, 96, 64, 256) end },
