@@ -277,7 +277,8 @@ static void few_rows_have_a_default_of_their_own(void **state)
   }
 }
 
-/* Short heads have tiles of 32 rows, of 64 keys under a mask or where heads are few; else of 64 or, of warpgroups, 128. */
+/* Short heads have tiles of 32 rows, of 64 keys under a mask or where heads are few; else of 64 or, of
+ * warpgroups, 128. */
 static void short_heads_have_a_default_of_their_own(void **state)
 {
   (void)state;
