@@ -284,7 +284,7 @@ static void short_heads_have_a_default_of_their_own(void **state)
   (void)state;
   static const struct {
     const char *problem, *config;
-  } wanted[] = {{"fwd-bf16-b4096-h3-q49-k49-d32", "fwd:Br32-Bc32-w2-s2-Q0-b1-Z1-W16"},
+  } wanted[] = {{"fwd-bf16-b4096-h3-q49-k49-d32", "fwd:Br64-Bc32-w2-s2-Q0-b1-Z1-W16"},
                 {"fwd-bf16-b2-h12-q256-k256-d64", "fwd:Br32-Bc64-w2-s2-Q0-b1-Z1-W16"},
                 {"fwd-bf16-b64-h12-q64-k128-d64-causal", "fwd:Br32-Bc64-w2-s2-Q0-b1-Z8-W16"},
                 {"fwd-bf16-b64-h12-q64-k128-d64-alibi", "fwd:Br64-Bc32-w2-s2-Q0-b1-Z1-W16"},
