@@ -34,9 +34,10 @@ add(function(p) return p.has.split end, { { 64, 64, 4, 2, 0, 128 }, { 64, 64, 4,
 
 -- Few rows on few keys, those of each head by themselves: of 68 shapes by lot (H200, d 64 to 256) with up to 32 keys the first is 1 to 3 % behind the
 -- best that was timed and tiles of 128 rows 60 to 100; parts of the keys are the best of all of 90 keys and more, up to 16 rows; else tiles of
--- 48 keys are 0 to 27 % behind. Heads that share more K and V than these shapes, 16 MB, are put together all the same: each would read all of it.
+-- 48 keys are 0 to 27 % behind. Heads that share K and V are put together all the same where they would read more than 40 MB by themselves: of 512 heads on 300 keys these
+-- take 36 to 53 % more time than together at d 128 (79 MB) and 4 to 13 % less at d 64 but for one row (39 MB), 560 on 208 keys at d 96 70 % more (45 MB).
 local function shares_little(p)
-  return p.h == p.hk or p.b * p.hk * p.k * (p.d + p.dv) * mma.bytes(p) <= 2 ^ 24
+  return p.h == p.hk or p.b * p.h * p.k * (p.d + p.dv) * mma.bytes(p) <= 40e6
 end
 local function is_short(p, most) return p.q <= 32 and p.k <= most and shares_little(p) and not p.has.split end
 add(function(p) return is_short(p, 32) end, { { 32, 16, 2, 2, 0 }, { 32, 16, 2, 1, 0 } }, {})

@@ -1,5 +1,5 @@
 -- short.lua -- which forwards are so short that tiles of few rows by mma.sync come before those of warpgroups, where nothing is measured. All by times of
--- 438 shapes on an H200 (bf16; bench/results/h200-short.tsv), each with 5 to 17 configs.
+-- 398 shapes on H200s (bf16; bench/results/h200-short.tsv), each with 5 to 17 configs.
 local short = {}
 
 -- Rows of all heads that share K and V.
