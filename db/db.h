@@ -260,6 +260,8 @@ typedef struct fat_import {
   fat_db *code_from; /* private: the database whose binaries may come along, or NULL */
 } fat_import;
 fat_status fat_db_export(fat_db *db, fat_text *out, fat_error *err);
+/* Of a damaged file, row by row, what can be read; *lost: rows that were found and not read. */
+fat_status fat_db_export_readable(fat_db *db, fat_text *out, long *lost, fat_error *err);
 /* Of what was measured, on the GPU of these facts (NULL: any), only what is worth shipping: winners, the best
  * of each kernel, their twins. Read by import too; the same rows give the same text. */
 fat_status fat_db_export_winners(fat_db *db, const char *gpu, fat_text *out, fat_error *err);

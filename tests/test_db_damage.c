@@ -136,6 +136,83 @@ static void a_damaged_row_is_a_miss(void **state)
   }
 }
 
+static int lines_of(const fat_text *text)
+{
+  int lines = 0;
+  for (size_t i = 0; i < text->length; i++)
+    lines += text->data[i] == '\n';
+  return lines;
+}
+
+/* Where a table has only a page, it is gone; of trials, which have some, the rows of others are left. */
+static void what_can_be_read_is_exported(void **state)
+{
+  enum { ROWS = 60, PAGE = 4096 };
+  static const struct {
+    const char *table;
+    int least, most; /* rows that are still written */
+    const char *has; /* in each of them */
+  } cases[] = {{"run", ROWS, ROWS, "\"samples\":["},        {"sample", ROWS, ROWS, "\"samples\":null"},
+               {"kind", ROWS, ROWS, "\"config\":\"fwd:Br"}, {"mod", ROWS, ROWS, "\"config\":\"fwd:Br"},
+               {"trial", 1, ROWS - 1, "\"samples\":["},     {"problem", 0, 0, ""}};
+  const fixture *f = *state;
+  fat_db *db = fixture_db(f, FAT_DB_WRITE);
+  fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br16", 1);
+  const double times[] = {1, 2};
+  fat_text whole = {0}, text = {0};
+  char sql[128], config[32];
+  const fat_run run = {.command = "fatune", .version = "0.1.0"};
+  t.samples = times, t.sample_count = 2;
+  MUST(fat_db_run_begin(db, &run, &t.run, err));
+  for (int i = 0; i < ROWS; i++) {
+    snprintf(config, sizeof config, "fwd:Br%d", 16 + i);
+    MUST(fat_config_parse(config, &t.config, err));
+    MUST(fat_db_put(db, &t, NULL, err));
+  }
+  fat_db_close(db);
+  MUST(fat_text_read_file(&whole, f->path, 1 << 22, err));
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    fat_error first = {0};
+    long lost = -1;
+    /* The root of a table of one page is its leaf; of trials the first leaf is taken. */
+    snprintf(sql, sizeof sql,
+             strcmp(cases[i].table, "trial") == 0
+                 ? "SELECT min(pageno) FROM dbstat WHERE name = '%s' AND pagetype = 'leaf'"
+                 : "SELECT rootpage FROM sqlite_schema WHERE name = '%s'",
+             cases[i].table);
+    const size_t page = (size_t)fixture_number(f->path, sql);
+    assert_true(page > 1 && page * PAGE <= whole.length);
+    char *bytes = malloc(whole.length);
+    assert_non_null(bytes);
+    memcpy(bytes, whole.data, whole.length);
+    memset(bytes + (page - 1) * PAGE, 0xa5, PAGE);
+    FILE *file = fopen(f->path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, whole.length, file), whole.length);
+    assert_int_equal(fclose(file), 0);
+    free(bytes);
+    db = fixture_db(f, FAT_DB_READ);
+    fat_text_clear(&text);
+    assert_int_equal(fat_db_export(db, &text, &first), FAT_E_CORRUPT);
+    fat_text_clear(&text);
+    MUST(fat_db_export_readable(db, &text, &lost, err));
+    fat_db_close(db);
+    const int left = lines_of(&text);
+    if (left < cases[i].least || left > cases[i].most || left + lost > ROWS)
+      fail_msg("%s: %d rows are left, %ld lost", cases[i].table, left, lost);
+    int has = 0;
+    for (const char *at = text.data; left > 0 && (at = strstr(at, cases[i].has)); at++)
+      has++;
+    assert_int_equal(has, left);
+    file = fopen(f->path, "wb"); /* whole again */
+    assert_non_null(file);
+    assert_int_equal(fwrite(whole.data, 1, whole.length, file), whole.length);
+    assert_int_equal(fclose(file), 0);
+  }
+  fat_text_free(&whole);
+  fat_text_free(&text);
+}
+
 /* Everything a command does with a file, whatever state it is in. */
 static void use(const char *path, const fat_trial *asked, long *opened, long *served)
 {
@@ -163,6 +240,7 @@ static void use(const char *path, const fat_trial *asked, long *opened, long *se
     fat_db_view(db, "best", true, &text, &err);
     fat_db_view(db, "runs", false, &text, &err);
     fat_db_export(db, &text, &err);
+    fat_db_export_readable(db, &text, &(long){0}, &err);
     fat_db_check(db, &text, &err);
     if (mode == FAT_DB_WRITE) {
       fat_trial t = *asked;
@@ -253,6 +331,7 @@ int main(void)
       TEST(a_damaged_binary_is_never_handed_out),
       TEST(damaged_text_is_left_out),
       TEST(a_damaged_row_is_a_miss),
+      TEST(what_can_be_read_is_exported),
       TEST(an_endless_view_is_given_up),
       TEST(random_bytes_crash_nothing),
   };

@@ -629,6 +629,25 @@ test_share() {
 }
 
 # A file that is there is written over only where --force says so, the database by no name, and never in part.
+# A page of a table beside the trials is gone: all rows are written, without what stood there, and can be taken again.
+test_damaged_export() {
+  if ! command -v python3 >/dev/null; then return; fi
+  mkdir -p -m 700 "$work/hurt"
+  python3 -c 'import sqlite3, sys
+page = sqlite3.connect(sys.argv[1]).execute("SELECT rootpage FROM sqlite_schema WHERE name = \"run\"").fetchone()[0]
+data = bytearray(open(sys.argv[1], "rb").read())
+data[(page - 1) * 4096:page * 4096] = b"\xa5" * 4096
+open(sys.argv[2], "wb").write(data)' "$XDG_DATA_HOME/fatune/fatune.db" "$work/hurt/one.db"
+  chmod 600 "$work/hurt/one.db"
+  local rows
+  rows=$("$fatune" show trials --csv | tail -n +2 | wc -l)
+  run export --db "$work/hurt/one.db" "$work/hurt/rows.jsonl"
+  code_is 3 "export of a damaged database"
+  err_has "is damaged: of its rows $rows could be read, 0 could not" "export of a damaged database"
+  run import "$work/hurt/rows.jsonl" --db "$work/hurt/new.db"
+  out_has "$rows rows added" "import of what could be read"
+}
+
 test_export_keeps_files() {
   local own=$work/own.db rows
   cp "$XDG_DATA_HOME/fatune/fatune.db" "$own"
@@ -923,7 +942,7 @@ test_nvrtc() {
 
 tests=(overview usage words forms_of_help why_family no_gpu show_gpus render long_rows nothing_to_compute empty_database refused_site no_home)
 if has_nvrtc; then
-  tests+=(tune both_ops tune_long_rows order show why render_picked plain_winner other_half package_wins passed_over named_configs show_filters share export_keeps_files forget merge_many report databases nvrtc two_tuners interrupt kill full_disk dump)
+  tests+=(tune both_ops tune_long_rows order show why render_picked plain_winner other_half package_wins passed_over named_configs show_filters share export_keeps_files damaged_export forget merge_many report databases nvrtc two_tuners interrupt kill full_disk dump)
 else
   echo "left out: there is no usable libnvrtc, so nothing can be tuned"
 fi

@@ -43,18 +43,31 @@ static fat_status export_winners(const fat_options *options, fat_db *db, fat_tex
   return FAT_OK;
 }
 
+/* All rows; of a damaged file those that can be read, and *lost says how many others there are, or -1: it is
+ * not damaged. */
+static fat_status export_all(fat_db *db, fat_text *out, long *lost, fat_error *err)
+{
+  *lost = -1;
+  const fat_status status = fat_db_export(db, out, err);
+  if (status != FAT_E_CORRUPT)
+    return status;
+  fat_text_clear(out);
+  return fat_db_export_readable(db, out, lost, err);
+}
+
 static int export_rows(const fat_options *options)
 {
   fat_db *db = NULL;
   fat_text path = {0}, out = {0};
   fat_error err = {0};
   int code = FAT_EXIT_FINE;
+  long lost = -1;
   fat_status status =
       options->gpu && !options->winners
           ? fat_status_fail(&err, FAT_E_INPUT, "--gpu goes with --winners: without it all rows are written")
           : fat_open_db(options, FAT_DB_READ, &db, &path, &err);
   if (status == FAT_OK)
-    status = options->winners ? export_winners(options, db, &out, &err) : fat_db_export(db, &out, &err);
+    status = options->winners ? export_winners(options, db, &out, &err) : export_all(db, &out, &lost, &err);
   const char *name = options->arg_count ? options->args[0] : "-";
   if (status == FAT_OK && strcmp(name, "-") != 0) {
     status = fat_output_write(name, fat_text_get(&path), options->force, &out, &err);
@@ -62,6 +75,14 @@ static int export_rows(const fat_options *options)
       fprintf(stderr, "fatune: wrote %ld rows to %s\n", count_rows(&out), name);
   } else if (status == FAT_OK)
     code = fat_exit_print(fat_text_get(&out));
+  if (status == FAT_OK && lost >= 0) {
+    fprintf(stderr,
+            "fatune: database %s is damaged: of its rows %ld could be read, %ld could not; `fatune import` "
+            "brings "
+            "those that were written into a new one\n",
+            fat_text_get(&path), count_rows(&out), lost);
+    code = FAT_EXIT_ENVIRONMENT;
+  }
   if (status != FAT_OK)
     code = fat_exit_fail(&err);
   fat_db_close(db);
