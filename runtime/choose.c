@@ -54,6 +54,7 @@ void fat_choosing_begin(fat_choosing *c, const fat_ask *ask, fat_choice *choice)
   *c = (fat_choosing){.ask = *ask,
                       .out = choice,
                       .why = &choice->why,
+                      .jit_off = !jit,
                       .loader = {.handle = ask->handle,
                                  .problem = ask->problem,
                                  .gpu = &choice->gpu,
@@ -88,6 +89,7 @@ void fat_choosing_turn(fat_choosing *c, const fat_problem *p)
   c->refused_count = c->unfit_count = 0;
   c->hidden = false;
   c->unable.status = FAT_OK;
+  c->unbuilt[0] = 0;
   c->loader.of[0] = 0;
   c->out->has_twin = false;
   c->out->row.found = false;

@@ -27,6 +27,9 @@ typedef struct fat_choosing {
   bool alone;        /* a row of the other type of 16 bits could not be compiled: nor could another */
   char without[512]; /* why there is no database, or one was left out; "" otherwise */
   fat_error unable;  /* FAT_E_UNSUPPORTED: why one of them cannot serve */
+  bool jit_off;      /* FATUNE_DISABLE_JIT: nothing is compiled, whatever the policy says */
+  /* The first measured row that was left out for want of a binary: "config for problem"; "": none was. */
+  char unbuilt[FAT_CONFIG_TEXT + FAT_PROBLEM_TEXT + 8];
 } fat_choosing;
 
 /* A choice begins, opens its databases (one that cannot be read is left out), and ends. */

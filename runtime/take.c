@@ -71,7 +71,10 @@ static void tell(fat_choosing *c, const fat_pick *pick)
 {
   const fat_candidate *row[FAT_PICK_LISTED];
   for (int i = 0; i <= (int)pick->step && i < FAT_PICK_DEFAULT && !c->brief; i++)
-    fat_text_format(c->why, "%s: %s\n", fat_pick_step_name((fat_pick_step)i), pick->why[i]);
+    fat_text_format(c->why, "%s: %s\n", fat_pick_step_name((fat_pick_step)i),
+                    i == FAT_PICK_EXACT && c->hidden && pick->step != FAT_PICK_EXACT
+                        ? "what was measured of this problem on this device is left out"
+                        : pick->why[i]);
   const int rows = c->brief ? 0 : fat_pick_list_weighed(pick, row);
   for (int i = 0; i < rows; i++) {
     fat_text_add(c->why, "expected: ");
@@ -91,6 +94,8 @@ static void settle(fat_choosing *c, fat_pick_step step, const fat_candidate *row
 static void leave_out(fat_choosing *c, const fat_candidate *row, const fat_error *why)
 {
   const bool unfit = why->status == FAT_E_UNSUPPORTED;
+  if (why->status == FAT_E_NOT_FOUND && row->origin == FAT_MEASURED && !c->unbuilt[0])
+    snprintf(c->unbuilt, sizeof c->unbuilt, "%s for %s", row->config, row->problem);
   c->alone = c->alone || (row->lent && !unfit);
   fat_text_format(c->why, "left out: %s of %s: %s\n", row->config, row->problem, why->text);
   if (unfit)
@@ -217,6 +222,28 @@ fat_status fat_take_kept(fat_choosing *c, bool *found, fat_error *err)
   return fat_cuda_error_is_fatal(status) ? status : FAT_OK;
 }
 
+/* Why a policy under which nothing is compiled has no answer, and what helps. */
+static fat_status refuse(const fat_choosing *c, const fat_pick *pick, const char *problem, fat_error *err)
+{
+  const bool only_exact = c->ask.policy == FATUNE_FAIL;
+  const char *device = c->out->gpu.name, *take_out = "take FATUNE_DISABLE_JIT=1 out of the environment";
+  if (c->unbuilt[0])
+    return fat_status_fail(
+        err, FAT_E_NOT_FOUND,
+        "%s on %s: measured, but stored without a binary: %s; %s%s%s, or take a package that "
+        "brings binaries",
+        problem, device, c->unbuilt, c->jit_off ? take_out : "", c->jit_off && only_exact ? " and " : "",
+        only_exact ? "let FATUNE_FALLBACK compile it once" : "");
+  return fat_status_fail(err, FAT_E_NOT_FOUND, "%s on %s: %s%s; tune it with the program fatune, or %s",
+                         problem, device,
+                         only_exact && pick->step < FAT_PICK_DEFAULT ? "not measured itself, only: "
+                                                                     : "nothing stored serves it: ",
+                         pick->step < FAT_PICK_DEFAULT ? pick->why[pick->step] : pick->why[FAT_PICK_NEAREST],
+                         only_exact   ? "let FATUNE_FALLBACK take what is near"
+                         : c->jit_off ? take_out
+                                      : "let FATUNE_COMPILE compile the default");
+}
+
 /* What the policy says where nothing stored may be taken. */
 static fat_status take_default(fat_choosing *c, const fat_pick *pick, fat_error *err)
 {
@@ -226,15 +253,7 @@ static fat_status take_default(fat_choosing *c, const fat_pick *pick, fat_error 
   if (!c->loader.may_compile && c->unable.status != FAT_OK)
     return fat_status_fail(err, c->unable.status, "%s on %s: %s", problem, c->out->gpu.name, c->unable.text);
   if (!c->loader.may_compile)
-    return fat_status_fail(
-        err, FAT_E_NOT_FOUND, "%s on %s: %s%s; tune it with the program fatune, or %s", problem,
-        c->out->gpu.name,
-        c->ask.policy == FATUNE_FAIL && pick->step < FAT_PICK_DEFAULT ? "not measured itself, only: "
-                                                                      : "nothing stored serves it: ",
-        pick->step < FAT_PICK_DEFAULT ? pick->why[pick->step] : pick->why[FAT_PICK_NEAREST],
-        c->ask.policy == FATUNE_FAIL      ? "let FATUNE_FALLBACK take what is near"
-        : c->ask.policy == FATUNE_COMPILE ? "take FATUNE_DISABLE_JIT=1 out of the environment"
-                                          : "let FATUNE_COMPILE compile the default");
+    return refuse(c, pick, problem, err);
   fat_problem plain;
   fat_candidate rather = {0};
   const fat_pick_question q = fat_take_question(c);

@@ -321,7 +321,7 @@ static void an_imported_row_is_compiled(void **state)
     fatune *h = open_usual();
     fatune_plan *plan = NULL;
     fatune_request r = request_of(ASKED, FATUNE_FAIL);
-    EXPECT(FATUNE_ERR_MISS, i ? "not measured itself" : "nothing stored serves it",
+    EXPECT(FATUNE_ERR_MISS, i ? "not measured itself" : "measured, but stored without a binary",
            fatune_plan_make(h, &r, &plan));
     plan = plan_for(h, ASKED, NULL, FATUNE_FALLBACK);
     describes(plan, i ? "pick arch" : "pick exact");
@@ -493,7 +493,7 @@ static void a_stored_config_is_compiled_when_it_is_called(void **state)
     fatune_plan *plan = NULL;
     fatune *h = open_usual();
     setenv("FATUNE_DISABLE_JIT", "1", 1);
-    EXPECT(FATUNE_ERR_MISS, "nothing stored serves it", fatune_plan_make(h, &r, &plan));
+    EXPECT(FATUNE_ERR_MISS, "measured, but stored without a binary", fatune_plan_make(h, &r, &plan));
     unsetenv("FATUNE_DISABLE_JIT");
     r.policy = FATUNE_FAIL;
     EXPECT(FATUNE_ERR_MISS, i ? "not measured itself" : "nothing stored serves it",

@@ -210,6 +210,35 @@ static void a_miss(void **state)
   fatune_close(h);
 }
 
+/* What was measured and cannot be launched here is not called unmeasured. */
+static void measured_but_not_built(void **state)
+{
+  (void)state;
+  fatune *h = open_usual();
+  fatune_plan *plan = NULL;
+  fatune_request r = request_of(ASKED, FATUNE_FAIL);
+  char why[2048];
+  store((stored){
+      .problem = ASKED, .gpu = "H200", .config = WIDE, .ms = 1, .origin = FAT_MEASURED, .no_content = true});
+  EXPECT(FATUNE_ERR_MISS,
+         "measured, but stored without a binary: " WIDE " for " ASKED "; let FATUNE_FALLBACK",
+         fatune_plan_make(h, &r, &plan));
+  assert_int_equal(fatune_why(h, &r, why, sizeof why), FATUNE_ERR_MISS);
+  if (!strstr(why, "exact: what was measured of this problem on this device is left out"))
+    fail_msg("%s", why);
+  setenv("FATUNE_DISABLE_JIT", "1", 1);
+  EXPECT(FATUNE_ERR_MISS, "; take FATUNE_DISABLE_JIT=1 out of the environment and let FATUNE_FALLBACK",
+         fatune_plan_make(h, &r, &plan));
+  r.policy = FATUNE_FALLBACK;
+  EXPECT(FATUNE_ERR_MISS, "; take FATUNE_DISABLE_JIT=1 out of the environment, or take a package",
+         fatune_plan_make(h, &r, &plan));
+  r.problem = "fwd-f32-b1-h2-q64-k64-d128";
+  EXPECT(FATUNE_ERR_MISS, "or take FATUNE_DISABLE_JIT=1 out", fatune_plan_make(h, &r, &plan));
+  unsetenv("FATUNE_DISABLE_JIT");
+  assert_null(plan);
+  fatune_close(h);
+}
+
 /* why and supported load nothing, compile nothing and need no context. */
 static void why_only_looks(void **state)
 {
@@ -467,6 +496,7 @@ int main(void)
       cmocka_unit_test_setup(workspace, begin),
       cmocka_unit_test_setup(pick_order, begin),
       cmocka_unit_test_setup(a_miss, begin),
+      cmocka_unit_test_setup(measured_but_not_built, begin),
       cmocka_unit_test_setup(why_only_looks, begin),
       cmocka_unit_test_setup(two_databases, begin),
       cmocka_unit_test_setup(devices_are_known_by_their_row, begin),

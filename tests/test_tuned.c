@@ -219,7 +219,7 @@ static void templates_may_change_after_a_measurement(void **state)
   fatune *h = open_usual();
   fatune_plan *plan = NULL;
   fatune_request r = request_of(ASKED, FATUNE_FALLBACK);
-  EXPECT(FATUNE_ERR_MISS, "nothing stored serves it", fatune_plan_make(h, &r, &plan));
+  EXPECT(FATUNE_ERR_MISS, "measured, but stored without a binary", fatune_plan_make(h, &r, &plan));
   fatune_close(h);
   free(older);
   fat_text_free(&text);
