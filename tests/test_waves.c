@@ -247,6 +247,9 @@ static void a_backward_has_launches_beside(void **state)
               waves_of("bwd_pair:Br64-T2", FAT_BWD).sums == 0);
   assert_true(waves_of("bwd_two:Br64-Bc64", FAT_BWD).sums == 0 &&
               waves_of("fwd_ws:Br128-Bc128", FAT_FWD).sums == 0);
+  assert_true(fabs(waves_of("bwd_ws:Br64-Bc128-H1", FAT_BWD).once - w.once * 2 / 3) < 1e-12 &&
+              fabs(waves_of("bwd_pair:Br64-T2", FAT_BWD).once - w.once * 2 / 3) < 1e-12 &&
+              waves_of("bwd_two:Br64-Bc64", FAT_BWD).once == w.once);
   const fat_demand work = fat_waves_work(&w, &from), less = fat_waves_work(&w, &to);
   const fat_pace pace = fat_waves_pace(&w, &from, 8, work);
   assert_true(fabs(fat_waves_ms(&pace, &from, work) - 8) < 1e-9);
