@@ -277,8 +277,7 @@ static void few_rows_have_a_default_of_their_own(void **state)
   }
 }
 
-/* Short heads have tiles of 32 rows, of 64 keys under a mask or where heads are few; else of 64 or, of
- * warpgroups, 128. */
+/* Short heads have tiles of 32 rows, of 64 keys where heads are few; narrow ones and scored ones of 64. */
 static void short_heads_have_a_default_of_their_own(void **state)
 {
   (void)state;
@@ -286,7 +285,7 @@ static void short_heads_have_a_default_of_their_own(void **state)
     const char *problem, *config;
   } wanted[] = {{"fwd-bf16-b4096-h3-q49-k49-d32", "fwd:Br64-Bc32-w2-s2-Q0-b1-Z1-W16"},
                 {"fwd-bf16-b2-h12-q256-k256-d64", "fwd:Br32-Bc64-w2-s2-Q0-b1-Z1-W16"},
-                {"fwd-bf16-b64-h12-q64-k128-d64-causal", "fwd:Br32-Bc64-w2-s2-Q0-b1-Z8-W16"},
+                {"fwd-bf16-b64-h12-q64-k128-d64-causal", "fwd:Br32-Bc32-w2-s2-Q0-b1-Z8-W16"},
                 {"fwd-bf16-b64-h12-q64-k128-d64-alibi", "fwd:Br64-Bc32-w2-s2-Q0-b1-Z1-W16"},
                 {"fwd-bf16-b64-h12-q50-k50-d128", "fwd:Br64-Bc32-w4-s2-Q0-b1-Z1-W16"},
                 {"fwd-bf16-b64-h12-q50-k50-d256", "fwd:Br64-Bc64-w4-s1-Q0-b1-Z1-W16"},
