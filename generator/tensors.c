@@ -57,8 +57,8 @@ const fat_tensor_row fat_tensors[FAT_TENSORS] = {
 
 /* ORDER SCALAR */
 const fat_scalar_row fat_scalars[FAT_SCALARS] = {
-    /* name    feature      least    most    usual */
-    {"softcap", FAT_SOFTCAP, FLT_MIN, FLT_MAX, 4},
+    /* name    feature      least    most  usual; kernels multiply a cap by log2(e), and divide by it */
+    {"softcap", FAT_SOFTCAP, 1e-30f, 1e38f, 4},
     {"dropout", FAT_DROP, 0, 1 - FLT_EPSILON / 2, 0.25f},
 };
 

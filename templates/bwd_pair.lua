@@ -42,7 +42,7 @@ return {
   constraints = {
     { function(c, p) return p.d == 192 or p.d == 256 end, "four warpgroups share columns of dQ by whole boxes of 64, or halves" },
     { function(c, p) return slopes_from(p, true) ~= "P" end, "who makes dS has none but rounded weights to tell the derivatives of capped scores from" },
-    { function(c, p) return c.T == 0 or not (p.cut.left or p.has.iv or p.by_batch) end, "which pair is the first and which the last at a tile of dQ is known where all rows that see a key see the first" },
+    { function(c, p) return c.T == 0 or not p.cut.left end, "which pair is the first and which the last at a tile of dQ is known where all rows that see a key see the first" },
     { function(c, p) return c.T ~= 3 or p.uneven and not p.has.det end, "without a mask either way is the same, and det has that order" },
     { function(c, p) return c.G == 1 or c.T == 0 and parts.can_be(p) end, "steps are parted among pairs that need no lists, and add in any order" },
     { function(c, p) return c.Z == 1 or not p.has.det and (p.uneven or c.T == 2) end, "tiles differ in length only under a mask; in order as many heads begin together as L2 has room for" },

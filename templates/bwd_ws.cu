@@ -39,7 +39,7 @@ __device__ __forceinline__ void consume(const call &a, float *dQ_all, const key_
     products_wait<0>();
 %  end
     for (i32 n = from.before; $(has_more); n++) {
-%  if sliced then                                        -- the step below, but dV starts slice by slice as P comes: lib/ws_slices.cuh
+%  if sliced then                                        -- O = 1: the step below, but dV starts slice by slice as P comes (lib/ws_slices.cuh)
       sliced_step(dK, dV, dO_here, a, my, from, of, K, V, share, me, n, last_tile$(lots and ", dS" or ""));
 %  else
       acc<Bc, Br> dP;

@@ -63,6 +63,7 @@ $(turns ~= "none" and "  first_turn(me);\n" or "")  for (i32 round = 0;; round++
 %  end
 %  local function step(is_cut)
         const i32 j = nth_tile($(order), y);
+        // S = Q K^T of tile j, beside O = O + P V of the tile before; then its P, and m and l with it
         start_$(schedule)(x, Q, n, me$(added_early and ", {a, at, i0, j * Bc, " .. is_cut .. "}, c" or ""));
         softmax_$(seeks_late and "late" or schedule)(x, {a, at, i0, j * Bc, $(is_cut)}, c, n, me, own);
 %  end

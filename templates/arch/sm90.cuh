@@ -112,12 +112,6 @@ __device__ __forceinline__ void store_wait()
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
-//: store_wait_all -- until this thread's stores are done, and seen by it [cp.async.bulk.wait_group]
-__device__ __forceinline__ void store_wait_all()
-{
-  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
-}
-
 //: await_count -- until a number in device memory is n; what those did before who counted it up came before what this thread
 // does next [ld.acquire.gpu]
 __device__ __forceinline__ void await_count(const i32 *from, i32 n)

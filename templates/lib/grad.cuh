@@ -1,7 +1,7 @@
 // grad.cuh -- what the backward needs beside products: LSE and D of rows, what becomes of S^T and dP^T, and which tiles a
 // block visits. S, P, dP and dS are transposed, a row for each key.
 
-//: LD_row -- of one row of Q: log2(e) LSE, and D = rowsum(dO O). Beyond the last row of a tile LSE is inf, so that P is 0
+//: LD_row -- of one row of Q: log2(e) LSE, and D = rowsum(dO O). Beyond the last row of a sequence LSE is inf, so that P is 0
 typedef float2 LD_row;
 
 //: LD_tile -- those of the rows of a tile

@@ -20,7 +20,7 @@ template <i32 rows_> __device__ __forceinline__ bool unset(const rowvec<rows_> &
   return is;
 }
 
-//: grown -- whether the maximum of one of this thread's rows has grown by more than 2^4; f: by what l shrinks
+//: grown -- whether the maximum of one of this thread's rows has grown by more than 4, in base 2; f: by what l shrinks
 template <i32 rows_> __device__ __forceinline__ bool grown(const rowvec<rows_> &f)
 {
   bool is = false;

@@ -75,7 +75,7 @@ __device__ __forceinline__ void set_P(acc<Bc, Br> &S, const call &a, const rows_
 {
   $(score_rows)(S, a, at.of, at.i0, j0$(and_slopes)$(placed and ", bias_place(Q_place_of(n).slot)" or ""));
   if (at.is_cut)
-    $(cut.right and not (cut.left or has.bs) and "mask_before" or "mask_rows")(S, a, at.of, at.i0, j0);
+    $(cut.right and not (cut.left or has.bs or has.modHASH or placed and ragged) and "mask_before" or "mask_rows")(S, a, at.of, at.i0, j0);
 % if not capped then
   $(rows_ahead and "exp2_minus_rows" or "exp2_minus_LSE")(S, $(rows_ahead and "L" or "LD_of(n)"), $(c_of_call));
 % end
@@ -83,7 +83,8 @@ __device__ __forceinline__ void set_P(acc<Bc, Br> &S, const call &a, const rows_
 }
 
 //: mask_before -- mask_rows where masks cut off none but the rows before those that see a key: by one comparison of a number that the
-// compiler knows. Of rows behind the last one LSE is inf
+// compiler knows. Rows behind the last one need none, as their LSE is inf and their scores are numbers: not where an expression gives these, nor where
+// tiles of biases reach past a batch's rows
 template <class Acc> __device__ __forceinline__ void mask_before(Acc &S, const call &a, const sequence &at, i32 i0, i32 j0)
 {
 #pragma unroll

@@ -443,10 +443,6 @@ TWIN void store_commit()
 {
   emu_store_commit();
 }
-TWIN void store_wait_all()
-{
-  emu_store_wait();
-}
 TWIN void await_count(const int *from, int n)
 {
   emu_await_count(from, n, 0);
