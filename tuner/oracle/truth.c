@@ -147,7 +147,8 @@ static void spoil_outside(const fat_problem *p, float *in[FAT_TENSORS])
   for (int t = 0; t < FAT_TENSORS; t++) {
     const fat_extent e = fat_tensors_extent(p, t);
     const bool of_keys = fat_tensors[t].side == FAT_OF_K, of_biases = t == FAT_BIASES && p->op == FAT_BWD;
-    for (int64_t i = 0; in[t] && (of_keys || t == FAT_DO || of_biases) && i < fat_tensors_elements(p, t); i++) {
+    for (int64_t i = 0; in[t] && (of_keys || t == FAT_DO || of_biases) && i < fat_tensors_elements(p, t);
+         i++) {
       const int64_t row = i / e.size[3], n = row % e.size[2];
       const fat_batch x = fat_draw_batch(p, row / e.size[2] / e.size[1], NULL, NULL);
       const bool is_outside =
