@@ -43,7 +43,7 @@ typedef struct call {
 } call;
 typedef char call_is_304_bytes[sizeof(call) == 304 ? 1 : -1]; // as the host lays it out
 
-//: LD_row -- of one row of Q: log2(e) LSE, and D = rowsum(dO O). Beyond the last row of a tile LSE is inf, so that P is 0
+//: LD_row -- of one row of Q: log2(e) LSE, and D = rowsum(dO O). Beyond the last row of a sequence LSE is inf, so that P is 0
 typedef float2 LD_row;
 
 //: overlap_next -- the launch behind may begin, where it overlaps
