@@ -4,6 +4,7 @@
  * checked, and at least one kernel serves it. */
 #include "anchor.h"
 #include "grow.h"
+#include "insert.h"
 #include "agenda.h"
 
 #include <stdlib.h>
@@ -96,10 +97,9 @@ static fat_status serve(const listing *l, fat_item *item, fat_error *why, fat_er
     int place = item->kernel_count;
     while (place > 0 && item->kernels[place - 1].picked < one.picked)
       place--;
-    memmove(&item->kernels[place + 1], &item->kernels[place],
-            (size_t)(item->kernel_count - place) * sizeof item->kernels[0]);
-    item->kernels[place] = one;
-    item->kernel_count++;
+    if (fat_insert_room(item->kernels, sizeof item->kernels[0], &item->kernel_count, FAT_SPACE_KERNELS,
+                        place))
+      item->kernels[place] = one;
   }
   return FAT_OK;
 }
