@@ -174,19 +174,26 @@ static inline int64_t fixture_number(const char *path, const char *text)
   return value;
 }
 
-/* The first page of a table becomes garbage; the file opens as before. */
-static inline void fixture_spoil(const char *path, const char *table)
+/* The page that a query names becomes garbage; the file opens as before. */
+static inline void fixture_spoil_page(const char *path, const char *query)
 {
-  char garbage[4096], sql[120];
-  snprintf(sql, sizeof sql, "SELECT rootpage FROM sqlite_schema WHERE name = '%s'", table);
-  long page = (long)fixture_number(path, "PRAGMA page_size"), root = (long)fixture_number(path, sql);
+  char garbage[4096];
+  long page = (long)fixture_number(path, "PRAGMA page_size"), number = (long)fixture_number(path, query);
   memset(garbage, 0x5a, sizeof garbage);
-  assert_true(page > 0 && (size_t)page <= sizeof garbage && root > 1);
+  assert_true(page > 0 && (size_t)page <= sizeof garbage && number > 1);
   FILE *file = fopen(path, "r+b");
   assert_non_null(file);
-  assert_int_equal(fseek(file, (root - 1) * page, SEEK_SET), 0);
+  assert_int_equal(fseek(file, (number - 1) * page, SEEK_SET), 0);
   assert_int_equal(fwrite(garbage, 1, (size_t)page, file), page);
   assert_int_equal(fclose(file), 0);
+}
+
+/* The first page of a table. */
+static inline void fixture_spoil(const char *path, const char *table)
+{
+  char sql[120];
+  snprintf(sql, sizeof sql, "SELECT rootpage FROM sqlite_schema WHERE name = '%s'", table);
+  fixture_spoil_page(path, sql);
 }
 
 #endif

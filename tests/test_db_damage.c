@@ -147,7 +147,7 @@ static int lines_of(const fat_text *text)
 /* Where a table has only a page, it is gone; of trials, which have some, the rows of others are left. */
 static void what_can_be_read_is_exported(void **state)
 {
-  enum { ROWS = 60, PAGE = 4096 };
+  enum { ROWS = 60 };
   static const struct {
     const char *table;
     int least, most; /* rows that are still written */
@@ -160,7 +160,7 @@ static void what_can_be_read_is_exported(void **state)
   fat_trial t = fixture_trial(PROBLEM, "T4", "fwd:Br16", 1);
   const double times[] = {1, 2};
   fat_text whole = {0}, text = {0};
-  char sql[128], config[32];
+  char config[32];
   const fat_run run = {.command = "fatune", .version = "0.1.0"};
   t.samples = times, t.sample_count = 2;
   MUST(fat_db_run_begin(db, &run, &t.run, err));
@@ -175,22 +175,11 @@ static void what_can_be_read_is_exported(void **state)
     fat_error first = {0};
     long lost = -1;
     /* The root of a table of one page is its leaf; of trials the first leaf is taken. */
-    snprintf(sql, sizeof sql,
-             strcmp(cases[i].table, "trial") == 0
-                 ? "SELECT min(pageno) FROM dbstat WHERE name = '%s' AND pagetype = 'leaf'"
-                 : "SELECT rootpage FROM sqlite_schema WHERE name = '%s'",
-             cases[i].table);
-    const size_t page = (size_t)fixture_number(f->path, sql);
-    assert_true(page > 1 && page * PAGE <= whole.length);
-    char *bytes = malloc(whole.length);
-    assert_non_null(bytes);
-    memcpy(bytes, whole.data, whole.length);
-    memset(bytes + (page - 1) * PAGE, 0xa5, PAGE);
-    FILE *file = fopen(f->path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, whole.length, file), whole.length);
-    assert_int_equal(fclose(file), 0);
-    free(bytes);
+    if (strcmp(cases[i].table, "trial") == 0)
+      fixture_spoil_page(f->path,
+                         "SELECT min(pageno) FROM dbstat WHERE name = 'trial' AND pagetype = 'leaf'");
+    else
+      fixture_spoil(f->path, cases[i].table);
     db = fixture_db(f, FAT_DB_READ);
     fat_text_clear(&text);
     assert_int_equal(fat_db_export(db, &text, &first), FAT_E_CORRUPT);
@@ -204,10 +193,7 @@ static void what_can_be_read_is_exported(void **state)
     for (const char *at = text.data; left > 0 && (at = strstr(at, cases[i].has)); at++)
       has++;
     assert_int_equal(has, left);
-    file = fopen(f->path, "wb"); /* whole again */
-    assert_non_null(file);
-    assert_int_equal(fwrite(whole.data, 1, whole.length, file), whole.length);
-    assert_int_equal(fclose(file), 0);
+    fixture_write(f->path, whole.data, whole.length);
   }
   fat_text_free(&whole);
   fat_text_free(&text);

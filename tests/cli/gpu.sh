@@ -351,6 +351,8 @@ test_broken_race() {
 test_verify() {
   run verify --db "$work/first.db"
   code_is 0 verify
+  out_has "right"
+  out_has "1 of 1 kernels are right"
   # Nothing that is opened takes the place of what the caller has closed.
   "$fatune" verify --db "$work/first.db" <&- >&- 2>"$work/err"
   code=$? out='' err=$(<"$work/err")
@@ -358,8 +360,7 @@ test_verify() {
   "$fatune" verify --db "$work/first.db" <&- >"$work/out" 2>&-
   code=$? out=$(<"$work/out") err=''
   code_is 0 "verify without stdin and stderr"
-  out_has "right"
-  out_has "1 of 1 kernels are right"
+  out_has "1 of 1 kernels are right" "verify without stdin and stderr"
   FAKE_CUDA_FAULT='fwd_*=wrong' run verify --db "$work/first.db"
   code_is 1 "verify of a wrong kernel"
   out_has "0 of 1 kernels are right"

@@ -628,7 +628,6 @@ test_share() {
   refuses 2 "no-such.db" merge "$work/no-such.db"
 }
 
-# A file that is there is written over only where --force says so, the database by no name, and never in part.
 # A page of a table beside the trials is gone: all rows are written, without what stood there, and can be taken again.
 test_damaged_export() {
   if ! command -v python3 >/dev/null; then return; fi
@@ -648,6 +647,7 @@ open(sys.argv[2], "wb").write(data)' "$XDG_DATA_HOME/fatune/fatune.db" "$work/hu
   out_has "$rows rows added" "import of what could be read"
 }
 
+# A file that is there is written over only where --force says so, the database by no name, and never in part.
 test_export_keeps_files() {
   local own=$work/own.db rows
   cp "$XDG_DATA_HOME/fatune/fatune.db" "$own"
