@@ -32,9 +32,12 @@
 /* They do so tile by tile along the diagonal. */
 #define RISING "fwd-f16-b1-h2k1-q300-k330-d40-causal all gpu=H200 sms=2 lay=padded data=rising"
 
+/* Under a window, where some warps of a warpgroup seek a maximum and some do not. */
+#define WINDOW "fwd-f16-b1-h2k1-q300-k330-d40-causal-w130.0 all gpu=H200 sms=2 lay=padded data=rising"
+
 /* Biases that copies read, and those that they cannot. */
 #define BIASED     "fwd-f16-b1-h2k1-q200-k168-d40-causal-bias all gpu=H200 sms=2"
-#define BIASED_ODD "fwd-f16-b1-h2k1-q200-k165-d40-causal-bias all gpu=H200 sms=2"
+#define BIASED_ODD "fwd-f16-b1-h2k1-q200-k168-d40-causal-bias all gpu=H200 sms=2 lay=padded"
 
 /* Three tiles of Q, of which two blocks have two at a time; of the last two one has no rows. */
 #define TWOS "fwd-f16-b1-h2k1-q300-k170-d40 all gpu=H200 sms=2 lay=padded"
@@ -276,6 +279,14 @@ static const defect defects[] = {
     {LOOSE, "set_weights(x.P, x.S);\n  //", "//", F16, WRONG, NULL, NULL},
     {LOOSE_LAID, "    set_weights(x.P, x.S);\n  }", "  }", LARGE, WRONG, NULL, NULL},
     {LOOSE_LAID, "set_weights(x.P, x.S);\n  //", "//", F16, WRONG, NULL, NULL},
+    /* the same under a window: O shrinks when it is there, and all warps of a warpgroup wait for it at once
+     */
+    {LOOSE, "  if (seeks)\n    scale_rows(x.O, by);\n", "", WINDOW, WRONG, NULL, NULL},
+    {LOOSE, "    by = move(x, row_max(x.m, x.S), c);",
+     "    by = (products_wait<0>(), move(x, row_max(x.m, x.S), c));", WINDOW, EMU_MISUSE, WS_LIB, "wgmma"},
+    {LOOSE, "    by = move(x, row_max(x.m, x.S), c);",
+     "    scale_rows(x.O, by = move(x, row_max(x.m, x.S), c));", WINDOW, EMU_PRODUCT_REGISTERS, SOFTMAX,
+     "O.at[r][c]"},
     /* the order of tiles, the same for who copies and who computes */
     {LOOSE, "n == 0 || n >= visit.full ? n : visit.full - n", "visit.last - 1 - n", F16, WRONG, NULL, NULL},
     {LOOSE, "nth_tile(visit, x) * Bc", "x * Bc", FULL, WRONG, NULL, NULL},
@@ -292,8 +303,8 @@ static const defect defects[] = {
      "exp2_columns<columns / 2 - 1, columns>(x.S, x.m, c);", F16, WRONG, NULL, NULL},
     {LOOSE,
      "products_wait<0>();                                   // O is there\n"
-     "  release(V_free + V.slot);\n  exp2",
-     "release(V_free + V.slot);\n  products_wait<0>();\n  exp2", FULL, EMU_RACE, RING, "copy_box("},
+     "  release(V_free + V.slot);\n#line",
+     "release(V_free + V.slot);\n  products_wait<0>();\n#line", FULL, EMU_RACE, RING, "copy_box("},
     {LOOSE_LAID, "exp2_columns<0, columns / 2>(x.S, x.m, c);",
      "exp2_columns<0, columns / 2>(x.S, x.m, c); set_weights(x.P, x.S);", LARGE, EMU_RACE, WS_LIB,
      "stmatrix("},

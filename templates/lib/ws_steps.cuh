@@ -83,15 +83,16 @@ __device__ __forceinline__ void shrink(sums<Br, Dv> &O, const growth &by)
   scale_rows(O, by.f);
 }
 
-//: move -- the softmax goes on from another m: l = exp(m_old - m) l, O = exp(m_old - m) O; the factor
+//: move -- the softmax goes on from another m: l = exp(m_old - m) l$(cut.left and "; the factor, by which O is to shrink when it is there" or ", O = exp(m_old - m) O; the factor")
 __device__ __forceinline__ rowvec<Br> move(online &x, const rowvec<Br> &m, float c)
 {
   const rowvec<Br> f = decay(x.m, m, c);
   x.m = m;
   x.l = f * x.l;
-  scale_rows(x.O, f);
 % if cut.left then
   x.growths = any_lane(grown(f)) ? x.growths + 1 : 0;
+% else
+  scale_rows(x.O, f);
 % end
   return f;
 }
@@ -249,10 +250,10 @@ __device__ __forceinline__ void softmax_late(online &x, const tile_at &t, float 
 % end
   $(scores_late and "if (t.is_cut)\n    " or "")set_scores(x.S, t$(and_slot));
 % if cut.left then
-  if (x.growths > 1) {
-    products_wait<0>();                                 // O is there
-    move(x, row_max(x.m, x.S), c);
-  }
+  const bool seeks = x.growths > 1;                     // this warp alone: for O waits the whole warpgroup, by one instruction
+  rowvec<Br> by(1.f);
+  if (seeks)
+    by = move(x, row_max(x.m, x.S), c);
 % end
   $(weights_late)<0, columns / 2>($(late_of), c);             // P = exp(S - m), whose maximum m need not be
 % if held then
@@ -260,6 +261,10 @@ __device__ __forceinline__ void softmax_late(online &x, const tile_at &t, float 
 % end
   products_wait<0>();                                   // O is there
   $(read_by)(V_free + V.slot);
+% if cut.left then
+  if (seeks)
+    scale_rows(x.O, by);
+% end
   $(weights_late)<columns / 2, columns>($(late_of), c);
   rowvec<Br> sums_of_P = row_sum(x.S);
   weigh(x.S, t.a, t.at, t.i0, t.j0);
@@ -278,6 +283,9 @@ __device__ __forceinline__ void softmax_late(online &x, const tile_at &t, float 
       m = row_max(x.m, x.S);
     }
     const rowvec<Br> f = move(x, m, c);
+% if cut.left then
+    scale_rows(x.O, f);
+% end
     if (finite) {
       scale_rows(x.S, f);
       sums_of_P = f * sums_of_P;

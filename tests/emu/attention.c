@@ -48,7 +48,9 @@ static emu_layout lay_out(const emu_case *c, const fat_config *config, int t)
 {
   const fat_problem *p = &c->problem;
   const int element = fat_dtypes[fat_tensors_dtype(p, t)].bytes;
-  const int wide = fat_dtypes[p->dtype].bytes, unit = (int)fat_width_alignment(config, wide);
+  const int wide = fat_dtypes[p->dtype].bytes;
+  /* rows of biases may begin anywhere */
+  const int unit = t == FAT_BIASES && element == wide ? wide : (int)fat_width_alignment(config, wide);
   const fat_extent e = fat_tensors_extent(p, t);
   /* rows are contiguous, and never far */
   const bool row = fat_tensors[t].width == FAT_WIDE_1 || fat_tensors[t].side == FAT_OF_CALL ||

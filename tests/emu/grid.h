@@ -62,6 +62,7 @@ typedef struct emu_thread {
   uint32_t sends;              /* begun */
   uintptr_t store_pc;
   uint32_t products, products_done; /* begun; awaited */
+  uint32_t waits_for_products;      /* which waits there were, one after another */
   bool fenced;                      /* registers, once at least */
   int product_groups, register_arrays;
   uint32_t

@@ -270,6 +270,12 @@ const emu_thread *emu_products_meet(emu_block *b, int group)
         t[i].me.part.product.add != first->product.add ||
         (!first->product.a && t[i].me.part.product.left != first->product.left))
       emu_findings_misuse("the threads of a warpgroup name different operands", pc);
+  for (int i = 1; i < EMU_GROUP; i++)
+    if (t[i].waits_for_products != t->waits_for_products)
+      emu_findings_misuse(
+          "a wait for products is one instruction of all threads of a warpgroup, and some have "
+          "waited where others have not",
+          pc);
   if ((int)(g->begun - g->done) == g->room) {
     g->room = g->room ? 2 * g->room : 8;
     g->work = realloc(g->work, (size_t)g->room * sizeof *g->work);
@@ -303,6 +309,7 @@ void emu_products_commit(void)
 void emu_products_wait(int left)
 {
   emu_thread *t = emu_now->self;
+  t->waits_for_products = 31 * t->waits_for_products + (uint32_t)left + 1;
   if (!t->home->side || t->product_groups <= left)
     return;
   int group = t->me.thread / EMU_GROUP;
