@@ -53,7 +53,7 @@ return {
     local cleared = string.format("clear 0 4*min(1,max(0,%s-2*SMs))\n", tiles)
     local counts, room, more, merge = ws.counts(p), ws.counts(p) and "4" or nil, "", ""
     if c.N > 0 then tiles, room, more, merge = splits.recipe(c, p, entry, tiles) end -- behind the counter O_s and L_s
-    return (room and "workspace " .. room .. "\n" or "") .. packed.valid(c) .. splits.valid(c) .. string.format("valid 2147483647-SMs-%s\n", tiles)
+    return (room and "workspace " .. room .. "\n" or "") .. packed.valid(c) .. splits.valid(c) .. bias.valid(c) .. string.format("valid 2147483647-SMs-%s\n", tiles)
       .. (counts and cleared or "") .. string.format(
       "launch %s grid min(SMs,%s) block %d shared %d%s overlap args call%s%s mapQ(%d) mapK(%d) mapV(%d) mapO(16)%s\n",
       entry "fwd_ws", tiles, ws.threads(c), ws.shared(c, p), two and " cluster 2" or "", counts and " ws(0)" or "", more, 64, copied, copied, bias.map(c))

@@ -61,7 +61,7 @@
 #define UNSEEN "bwd-f16-b6-h1-q90-k390-d64-w40.0-varlen all gpu=H200 sms=2"
 /* Biases that copies read, and those that they cannot. */
 #define BIASED     "bwd-f16-b1-h2k1-q170-k200-d128-causal-bias all gpu=H200 sms=2"
-#define BIASED_ODD "bwd-f16-b1-h2k1-q150-k201-d128-causal-bias all gpu=H200 sms=2"
+#define BIASED_ODD "bwd-f16-b1-h2k1-q150-k200-d128-causal-bias all gpu=H200 sms=2 lay=padded"
 #define BIASES     "bwd_ws:Br80-Bc128-s2-t2-S0-R1-Z1-O1-B1"
 #define HALVES     "bwd_wide:Br64-s2-t2-Z1"
 /* Of the second pair one block has no keys, and all the same makes its part of dQ. */

@@ -42,7 +42,7 @@ local function has_room(Bc, p)
   return d_of(p) <= 64 and Bc == 96 and (some == "softcap" or some == "drop")
 end
 
-local function with_biases(p) return bias.come_well(p) and p.q > 64 end
+local function with_biases(p) return bias.can_be(p) and p.q > 64 end
 -- Tiles of 64 keys under a block mask: blocks of 128 take 5 to 9 % more time than with 128 keys, but blocks of 64 two fifths (d 64 and 128, H200).
 local function of_blocks(p) return p.has.bs or false end
 
