@@ -259,7 +259,7 @@ function ws.recipe(name, c, p, of, entry)
   local copied = of.shares and c.Br // 2 or c.Br -- rows of Q and dO of one copy
   -- Each tile of keys is seen, by the first row at the latest. Where the longest tiles come last they decide if tiles are few: 1.3 and 1.4 times the time of
   -- T = 2 at 3 and 1.5 for an SM. Up to 448 keys a head has but four.
-  local valid = bias.valid(c) .. (draws(of) and p.has.w and not p.ragged and "valid L+q-k+1\n" or "")
+  local valid = bias.valid(c) .. parts.valid(p, of, c.Br) .. (draws(of) and p.has.w and not p.ragged and "valid L+q-k+1\n" or "")
   if p.uneven and (of.last_first or p.has.det and draws(of)) then valid = string.format("%svalid max(%s%s-6*SMs+1,449-k)\n", valid, of.paired and "2*" or "", blocks) end
   local finish = string.format("launch %s grid %s block %d shared %d overlap args call ws(0) mapdQ(16)\n", entry "finish", tiles, of.turned and 128 * of.groups or 2 * c.Br,
     c.Br * ws.boxes(p.d) * 128)
