@@ -97,16 +97,6 @@ __device__ __forceinline__ rowvec<Br> move(online &x, const rowvec<Br> &m, float
   return f;
 }
 
-//: above_by -- the m by which the largest weight of each row is 1, where P holds weights by another that is too small
-__device__ __forceinline__ rowvec<Br> above_by(const rowvec<Br> &m, const acc<Br, Bc> &P, float c)
-{
-  rowvec<Br> v = row_max(rowvec<Br>(1.f), P);
-#pragma unroll
-  for (i32 r = 0; r < v.R; r++)
-    v.at[r] = m.at[r] + lg2(v.at[r]) * ex2(-lg2(c));
-  return v;
-}
-
 //: first_step -- S and P of the first tile
 __device__ __forceinline__ void first_step(online &x, const query &Q, const tile_at &t, float c, i32 n)
 {
