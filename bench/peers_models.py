@@ -1,8 +1,10 @@
 """peers_models.py -- the attention calls of models that people run: shapes for peers.py's set `models` and for lot.py --models.
 
+    build/fatune tune $(python3 bench/peers_models.py)
+
 Sizes are those of the models' published configurations, lengths and batches what they are commonly run with; where two models ask for
-the same call the line names both. Calls that have more than Q, K, V and a causal mask (biases, softcap, windows) are not here.
-Standard library only.
+the same call the line names both. Calls that have more than Q, K, V and a causal mask (biases, softcap, windows, sinks, lengths) are problems of
+the program, in WITH_FEATURES; the second line prints them. Standard library only.
 """
 
 FEW = 32  # rows of Q or fewer: what they read is K and V, a cache that another layer has driven out of L2
@@ -105,6 +107,79 @@ BACKWARD = (
     ("Evoformer", "", 128, 8, 8, 256, 256, 32, False),
 )
 
+# model, what it does, problem
+WITH_FEATURES = (
+    ("gpt-oss", "prompt, window", "fwd-bf16-b1-h64k8-q4096-k4096-d64-causal-w127.0-sink"),
+    ("gpt-oss", "prompt", "fwd-bf16-b1-h64k8-q4096-k4096-d64-causal-sink"),
+    ("gpt-oss", "8 prompts, window", "fwd-bf16-b8-h64k8-q1024-k1024-d64-causal-w127.0-sink"),
+    ("gpt-oss", "8 prompts", "fwd-bf16-b8-h64k8-q1024-k1024-d64-causal-sink"),
+    ("gpt-oss", "next word of 32, window", "fwd-bf16-b32-h64k8-q1-k4096-d64-causal-w127.0-sink"),
+    ("gpt-oss", "next word of 32", "fwd-bf16-b32-h64k8-q1-k4096-d64-sink"),
+    ("gpt-oss", "next word", "fwd-bf16-b1-h64k8-q1-k8192-d64-sink"),
+    ("gpt-oss", "next word of 32 of unlike lengths", "fwd-bf16-b32-h64k8-q1-k4096-d64-used-sink"),
+    ("Gemma 2 9B", "prompt", "fwd-bf16-b1-h16k8-q8192-k8192-d256-causal-softcap"),
+    ("Gemma 2 9B", "prompt, window", "fwd-bf16-b1-h16k8-q8192-k8192-d256-causal-w4095.0-softcap"),
+    ("Gemma 2 9B", "next word of 8", "fwd-bf16-b8-h16k8-q1-k4096-d256-softcap"),
+    ("Gemma 3 4B", "prompt, window", "fwd-bf16-b1-h8k4-q8192-k8192-d256-causal-w1023.0"),
+    ("Gemma 3 27B", "prompt, window", "fwd-bf16-b1-h32k16-q8192-k8192-d128-causal-w1023.0"),
+    ("Gemma 3 27B", "next word of 8, window", "fwd-bf16-b8-h32k16-q1-k8192-d128-causal-w1023.0"),
+    ("Mistral 7B v0.1", "prompt, window", "fwd-bf16-b1-h32k8-q16384-k16384-d128-causal-w4095.0"),
+    ("Phi 3 mini", "prompt, window", "fwd-bf16-b1-h32-q4096-k4096-d96-causal-w2046.0"),
+    ("Llama 4 Scout", "prompt, chunks", "fwd-bf16-b1-h40k8-q16384-k16384-d128-causal-chunk8192"),
+    ("ModernBERT base", "text, window", "fwd-bf16-b1-h12-q8192-k8192-d64-w64.64"),
+    ("ModernBERT base", "ragged texts", "fwd-bf16-b16-h12-q1024-k1024-d64-varlen"),
+    ("ModernBERT base", "ragged texts, window", "fwd-bf16-b16-h12-q1024-k1024-d64-w64.64-varlen"),
+    ("Longformer", "text", "fwd-bf16-b1-h12-q4096-k4096-d64-w256.256"),
+    ("BGE base", "64 ragged texts", "fwd-bf16-b64-h12-q512-k512-d64-varlen"),
+    ("BGE small", "64 ragged texts", "fwd-bf16-b64-h12-q512-k512-d32-varlen"),
+    ("BERT base", "32 padded texts", "fwd-bf16-b32-h12-q512-k512-d64-used"),
+    ("BERT base", "32 texts, mask", "fwd-bf16-b32-h12-q512-k512-d64-mask"),
+    ("BLOOM 7B", "prompt", "fwd-bf16-b1-h32-q2048-k2048-d128-causal-alibi"),
+    ("BLOOM 7B", "next word of 8", "fwd-bf16-b8-h32-q1-k2048-d128-alibi"),
+    ("T5 base", "32 texts", "fwd-bf16-b32-h12-q512-k512-d64-bias"),
+    ("T5 base", "32 texts, decoder", "fwd-bf16-b32-h12-q512-k512-d64-causal-bias"),
+    ("T5 base", "next word of 32", "fwd-bf16-b32-h12-q1-k512-d64-bias"),
+    ("Swin-T", "windows of 64 images", "fwd-bf16-b4096-h3-q49-k49-d32-bias"),
+    ("SAM ViT-B", "windows of an image", "fwd-bf16-b25-h12-q196-k196-d64-bias"),
+    ("SAM ViT-H", "image", "fwd-bf16-b1-h16-q4096-k4096-d80-bias"),
+    ("BEiT-L", "64 images", "fwd-bf16-b64-h16-q197-k197-d64-bias"),
+    ("Evoformer", "128 rows", "fwd-bf16-b128-h8-q256-k256-d32-bias"),
+    ("AlphaFold 3", "triangle of 384", "fwd-bf16-b384-h4-q384-k384-d32-bias"),
+    ("Llama 3 8B", "next word of 32 of unlike lengths", "fwd-bf16-b32-h32k8-q1-k4096-d128-used"),
+    ("Llama 3 8B", "next word of 8 of unlike lengths", "fwd-bf16-b8-h32k8-q1-k8192-d128-used"),
+    ("Llama 3 70B on 8 GPUs", "next word of 64 of unlike lengths", "fwd-bf16-b64-h8k1-q1-k8192-d128-used"),
+    ("Llama 3 8B", "16 padded prompts", "fwd-bf16-b16-h32k8-q1024-k1024-d128-causal-used"),
+    ("Llama 3 8B", "16 prompts padded on the left", "fwd-bf16-b16-h32k8-q1024-k1024-d128-causal-lpad"),
+    ("Llama 3 8B", "16 ragged prompts", "fwd-bf16-b16-h32k8-q1024-k1024-d128-causal-varlen"),
+    ("Llama 3 8B", "packed documents", "fwd-bf16-b2-h32k8-q8192-k8192-d128-causal-iv"),
+    ("Qwen 2 VL", "images", "fwd-bf16-b4-h16-q1024-k1024-d80-varlen"),
+    ("Qwen 2.5 VL", "windows of images", "fwd-bf16-b64-h16-q64-k64-d80-varlen"),
+    ("PaliGemma", "image and text", "fwd-bf16-b8-h8k1-q384-k384-d256-causal-prefix"),
+    ("GPT-2", "16 texts, dropout", "fwd-bf16-b16-h12-q1024-k1024-d64-causal-drop"),
+    ("BERT large", "32 texts, dropout", "fwd-bf16-b32-h16-q512-k512-d64-drop"),
+    ("gpt-oss", "window", "bwd-bf16-b1-h64k8-q4096-k4096-d64-causal-w127.0-sink-dsink"),
+    ("gpt-oss", "", "bwd-bf16-b1-h64k8-q4096-k4096-d64-causal-sink-dsink"),
+    ("Gemma 2 9B", "", "bwd-bf16-b2-h16k8-q4096-k4096-d256-causal-softcap"),
+    ("Gemma 2 9B", "window", "bwd-bf16-b1-h16k8-q8192-k8192-d256-causal-w4095.0-softcap"),
+    ("Gemma 3 4B", "window", "bwd-bf16-b1-h8k4-q8192-k8192-d256-causal-w1023.0"),
+    ("Gemma 3 27B", "window", "bwd-bf16-b1-h32k16-q8192-k8192-d128-causal-w1023.0"),
+    ("Mistral 7B v0.1", "window", "bwd-bf16-b1-h32k8-q8192-k8192-d128-causal-w4095.0"),
+    ("Llama 3 8B", "ragged texts", "bwd-bf16-b8-h32k8-q2048-k2048-d128-causal-varlen"),
+    ("Llama 3 8B", "documents", "bwd-bf16-b2-h32k8-q8192-k8192-d128-causal-iv"),
+    ("ModernBERT base", "ragged texts", "bwd-bf16-b16-h12-q1024-k1024-d64-varlen"),
+    ("ModernBERT base", "ragged texts, window", "bwd-bf16-b16-h12-q1024-k1024-d64-w64.64-varlen"),
+    ("Qwen 2 VL", "images", "bwd-bf16-b4-h16-q1024-k1024-d80-varlen"),
+    ("GPT-2", "dropout", "bwd-bf16-b16-h12-q1024-k1024-d64-causal-drop"),
+    ("BERT large", "dropout", "bwd-bf16-b32-h16-q512-k512-d64-drop"),
+    ("BLOOM 7B", "", "bwd-bf16-b4-h32-q2048-k2048-d128-causal-alibi"),
+    ("T5 base", "", "bwd-bf16-b32-h12-q512-k512-d64-bias-dbias"),
+    ("T5 base", "decoder", "bwd-bf16-b32-h12-q512-k512-d64-causal-bias-dbias"),
+    ("BEiT-L", "", "bwd-bf16-b64-h16-q197-k197-d64-bias-dbias"),
+    ("Swin-T", "", "bwd-bf16-b1024-h3-q49-k49-d32-bias-dbias"),
+    ("Evoformer", "", "bwd-bf16-b128-h8-q256-k256-d32-bias-dbias"),
+    ("BERT base", "padded texts", "bwd-bf16-b32-h12-q512-k512-d64-used"),
+)
+
 MODELS = {"fwd": FORWARD, "bwd": BACKWARD}
 
 
@@ -116,3 +191,7 @@ def shapes(op):
 def name_of(line):
     """What a table calls it."""
     return f"{line[0]}: {line[1]}" if line[1] else line[0]
+
+
+if __name__ == "__main__":
+    print("\n".join(problem for _, _, problem in WITH_FEATURES))

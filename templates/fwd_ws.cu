@@ -110,7 +110,7 @@ $(turns ~= "none" and "  first_turn(me);\n" or "")  for (i32 round = 0;; round++
 }
 %  end
 
-extern "C" __global__ void __launch_bounds__(T, 1)
+extern "C" __global__ void __launch_bounds__(T, $(blocks_of_sm))
 $(entry "fwd_ws")(const call a$(take_lists)$(take_counter)$(take_partial), const __grid_constant__ tensor_map Q_map,
   const __grid_constant__ tensor_map K_map, const __grid_constant__ tensor_map V_map,
   const __grid_constant__ tensor_map O_map$(take_biases))

@@ -45,7 +45,9 @@ static void defaults_of_gpus(void **state)
       {"fwd-bf16-b32-h16-q96-k96-d128-causal", "H200", NULL, "fwd", 1},
       {"fwd-bf16-b32-h16-q97-k97-d128-causal", "H200", NULL, "fwd_ws", 1},
       {"fwd-bf16-b32-h16-q97-k97-d64", "H200", NULL, "fwd_ws", 1},
-      {"fwd-bf16-b32-h16-q256-k256-d64-causal", "H200", NULL, "fwd", 1},
+      {"fwd-bf16-b32-h16-q256-k256-d64-causal", "H200", NULL, "fwd_ws", 1}, /* several blocks on an SM */
+      {"fwd-bf16-b1-h16-q256-k256-d64-causal", "H200", NULL, "fwd", 1},
+      {"fwd-bf16-b32-h16-q256-k256-d64-varlen", "H200", NULL, "fwd", 1},
       {"fwd-bf16-b32-h16-q256-k256-d64-causal-softcap", "H200", NULL, "fwd_ws", 1},
       {"fwd-bf16-b1-h6k2-q64-k64-d64-causal", "H200", NULL, "fwd", 1},
       {"fwd-f16-b64-h3-q49-k49-d32", "H200", NULL, "fwd", 1},

@@ -49,6 +49,13 @@ ws.tunables = {
   -- limits them; on wide data, which take less power, it wins less or loses. Under a causal mask, where the block that drew a tile told the
   -- other one, it was 1 % faster to 3 % slower on normal data and 1 to 4 % slower in the mean of all kinds: not kept.
   { "M", { 0, 1 }, "1 = two blocks of a cluster have tiles of Q side by side, and each copies half of each tile of K and V, for both", unsaid = 0 },
+  -- With 2 to 4 one's products run beside another's beginning and end (H200, bf16, the best beside the best with 1): d 64, windows of 128 keys 15 and 22 % faster,
+  -- ragged texts of up to 512 rows 29 %, 1,024 keys, causal, 7 %, 128 to 257 keys level to 3 % slower, 512 to 4,096 5 to 16 %, causal 2 %; d 32, 128 and 512 keys
+  -- 15 and 2 % faster; d 128, 256 to 8,192 keys, 3 to 8 % slower (bench/results/h200-ws-blocks.tsv).
+  { "b", { 1, 2, 3, 4 }, "blocks that an SM has at once", function(p)
+    local d = math.max(p.d, p.dv)
+    return d <= 32 and { 1, 2, 3, 4 } or d == 64 and { 1, 2, 3 } or (d < 64 or d == 128) and { 1, 2 } or { 1 }
+  end, unsaid = 1 },
   { "B", { 0, 1 }, "a bias comes 0 = to each thread by loads of its own, 1 = by way of shared memory, brought by warps that copy nothing else", unsaid = 0 },
   table.unpack(splits.tunables),
 }
@@ -58,8 +65,17 @@ function ws.Q_places(c) return c.q * ws.consumers(c) end -- of 64 rows, one for 
 function ws.threads(c) return 128 * (1 + ws.consumers(c)) end
 function ws.boxes(d) return ceil_div(d, 64) end
 function ws.Do(p) return up(p.dv, 8) end
--- Registers of a thread that copies and of one that computes: 64 K of an SM, in steps of 8, at most 240 of use.
-local registers_of = { { 56, 240 }, { 40, 232 }, { 32, 160 } }
+-- Registers of a thread when a block begins, of the 64 K of an SM, which `b` blocks share; and of one that computes, 240 at most: what those that
+-- copy leave. All in steps of 8.
+local function down8(x) return x // 8 * 8 end
+local function first_registers(c, b) return down8(65536 // (ws.threads(c) * b)) end
+local function copying_registers(c, b) return b > 1 and 32 or ({ 56, 40, 32 })[ws.consumers(c)] end
+local function computing_registers(c, b)
+  local left = ws.threads(c) * first_registers(c, b) - 128 * copying_registers(c, b)
+  return math.min(240, down8(left // (128 * ws.consumers(c))))
+end
+-- What the compiler reports.
+function ws.registers(c) return first_registers(c, c.b) end
 
 -- O is laid where Q was.
 function ws.Q_boxes(p) return math.max(ws.boxes(p.d), ws.boxes(p.dv)) end
@@ -93,7 +109,6 @@ function ws.can_be_ahead(p) return not (p.cut.left or p.ragged or p.has.bs or p.
 function ws.counts(p) return p.uneven and not p.has.bs end
 
 function ws.words(c, p)
-  local r = registers_of[ws.consumers(c)]
   local S = { columns = c.Bc, held = c.Q == 1 }
   local O = { columns = ws.Do(p), held = c.S == 0 }
   local same = S.columns == O.columns and S.held == O.held
@@ -101,7 +116,7 @@ function ws.words(c, p)
   local early = late and p.has.modHASH or false
   local words = { libs = ws.libs, dtype = p.dtype, slices = p.slices, parted = false, aligned = 16, overlaps = true, stores_later = false, stores_tails = false, storing_lane = "thread_id() % 32", drawn = p.uneven, in_line = simt.is_in_line(p), by_warp = p.ragged or p.has.iv or false,
     products = same and { S } or { S, O },
-    producer_registers = r[1], consumer_registers = r[2],
+    producer_registers = copying_registers(c, c.b), consumer_registers = computing_registers(c, c.b), blocks_of_sm = c.b,
     ruled = p.has.alibi or p.has.drop or false, rows_later = p.has.alibi and p.has.causal and not (p.has.modHASH or p.has.prefix) or false, Q_held = c.Q == 1, halves = false, P_shared = c.S == 1,
     schedule = c.I == 0 and "in_order" or "overlapped", held = c.I == 2,
     scores_late = late, weights_late = late and "exp2_late" or "exp2_columns", late_of = late and "x, t" or "x.S, x.m",
@@ -166,9 +181,7 @@ function ws.needs(c, p, S)
   local P = c.I > 0 and (S or c.S) == 0 and c.Bc // 4 or 0
   return c.Bc // 2 + ws.Do(p) // 2 + P + c.Q * up(p.d, 16) // 4 + 28
 end
-function ws.fits(c, p, S) return ws.needs(c, p, S) <= registers_of[ws.consumers(c)][2] end
--- What the compiler reports is the share of a thread before registers move.
-function ws.registers(c) return 65536 // ws.threads(c) // 8 * 8 end
+local function fits(c, p, b, S) return ws.needs(c, p, S) <= computing_registers(c, b) end
 
 -- How much longer a launch takes than its products alone, in tensor cores' time. Logarithms of 808 times of configs on
 -- an H200 (bf16 and f16, d 64, 128 and 256, N = 512 to 16k), as a sum of what a config and a problem bring in: 7 % off
@@ -179,7 +192,7 @@ function ws.registers(c) return 65536 // ws.threads(c) // 8 * 8 end
 function ws.slack(c, p, visits)
   local short, small, wide = 128 / c.Bc, p.d <= 64, p.dv > 192
   local once = 0.1 + (c.q == 1 and 0.08 or 0) + (c.P == 0 and 0.18 or 0) + (p.uneven and 0.1 - 0.28 * c.Br / 128 or 0)
-  local x = 0.3 - 0.17 * short + 0.085 * short * short + once / math.max(visits, 1)
+  local x = 0.3 - 0.17 * short + 0.085 * short * short + once / math.max(visits * c.b, 1)
   if small then x = x + 0.2 + 0.08 * short + (c.L == 1 and 0.04 or 0) + (c.Br == 192 and -0.17 or 0) end
   if wide then x = x + 0 - 0.16 * short end
   if not small and c.Br == 192 then x = x - 0.06 end
@@ -191,6 +204,7 @@ function ws.slack(c, p, visits)
   if c.q == 1 then x = x + 0.03 end
   if c.s == 1 then x = x + 0.145 end
   if c.Br == 64 then x = x + 0.34 end
+  if c.b > 1 then x = x - (c.Br == 64 and 0.1 * c.b or 0.2) end -- 300 times of 22 problems
   if c.M == 1 then x = x + (c.Br == 192 and 0.05 or 0.02) end -- by clocks; in time it is made up for where power limits these
   if c.E == 1 then x = x + (p.uneven and 0.05 or -0.02) end
   if c.L == 2 then x = x - (small and 0.125 or p.dv <= 128 and 0.19 or 0.06) end
@@ -199,13 +213,19 @@ function ws.slack(c, p, visits)
 end
 
 ws.constraints = {
-  { function(c, p) return ws.fits(c, p) end, "accumulators and operands of a thread fit its registers" },
-  { function(c, p) return c.S == 0 or not ws.fits(c, p, 0) end, "P goes to shared memory where registers have no room for it",
+  { function(c, p) return fits(c, p, 1) end, "accumulators and operands of a thread fit its registers" },
+  { function(c, p) return fits(c, p, c.b) end, "so they do beside other blocks of the SM" },
+  { function(c, p) return c.S == 0 or not fits(c, p, 1, 0) end, "P goes to shared memory where registers have no room for it",
     walk = true },
-  { function(c, p) return math.max(c.Bc, ws.Do(p)) // 2 + 26 <= ws.registers(c) end,
+  { function(c, p) return math.max(c.Bc, ws.Do(p)) // 2 + 26 <= first_registers(c, 1) end,
     "what one product writes fits the registers of a thread before they move" },
+  { function(c, p) return math.max(c.Bc, ws.Do(p)) // 2 + 26 <= ws.registers(c) end, "so it does beside other blocks of the SM" },
   { function(c) return c.P == 0 or ws.consumers(c) > 1 and c.I > 0 end,
     "it takes two to take turns, and products that run beside a softmax" },
+  { function(c, p, g) return c.b == 1 or c.M == 0 and c.N == 0 and c.b * (ws.shared(c, p) + g.shared_reserved) <= g.shared_sm end,
+    "the blocks of an SM fit its shared memory, and are neither pairs nor counted by splits" },
+  { function(c) return c.b == 1 or c.L == 2 and c.q == 2 and c.s > 1 and c.P == 0 and c.S == 0 and c.E == 0 and (c.Z == 1 or c.Z == 8) end,
+    "of several blocks on an SM these forms won", walk = true },
   { function(c, p) return c.P == 0 or not p.has.bs end, "warpgroups whose rows see other tiles than those of others take no turns" },
   -- The first of them would await a V that is copied behind the next K, for whose place it keeps the others waiting.
   { function(c, p) return c.s > 1 or not p.has.bs end, "a warpgroup may pass by its first tile, with a place for the next" },

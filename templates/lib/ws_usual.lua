@@ -1,5 +1,5 @@
 -- ws_usual.lua -- what `fwd_ws` is given where nothing is measured: rows in the order in which they are asked.
-local ws, bias, splits, short = include "lib/ws.lua", include "lib/bias_tiles.lua", include "lib/ws_splits.lua", include "lib/short.lua"
+local ws, bias, splits, short, beside = include "lib/ws.lua", include "lib/bias_tiles.lua", include "lib/ws_splits.lua", include "lib/short.lua", include "lib/ws_beside.lua"
 
 local function d_of(p) return math.max(p.d, p.dv) end
 
@@ -64,6 +64,7 @@ local function are_medium(p, d) return plain(p, d) and p.uneven and p.q > 64 and
 -- The first that fits, each under a causal mask first. With `most`: for d up to that, where Br is through soonest; each
 -- is among the best of its Br at a d where that was measured.
 local defaults = { table.unpack(splits.defaults) }
+for _, c in ipairs(beside.defaults) do defaults[#defaults + 1] = c end
 for _, row in ipairs {
   { 64, 128, 2, 2, 0, 2, B = 1, most = 128, meant = function(p, g) return with_biases(p) and soonest(p, g) == 64 end },
   { 128, 128, 2, 1, 1, 2, B = 1, s = 3, most = 64, meant = with_biases }, { 128, 128, 1, 1, 1, 2, B = 1, most = 128, meant = with_biases },
