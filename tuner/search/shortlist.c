@@ -56,15 +56,23 @@ static void choose(fat_shortlist *s, bool *taken, int place)
   s->chosen[s->count++] = place;
 }
 
+static bool all_say(const fat_shortlist *s, const char *name)
+{
+  int32_t value;
+  for (int i = 0; i < s->count; i++)
+    if (fat_config_get(&s->space.points[s->chosen[i]].config, name, &value) != FAT_OK)
+      return false;
+  return true;
+}
+
 /* Whether a point has a value that none of the chosen has, or lacks a tunable that all of them have. */
 static bool brings_new(const fat_shortlist *s, int place)
 {
-  const fat_config *c = &s->space.points[place].config;
-  bool shorter = true;
-  for (int i = 0; i < s->count; i++)
-    shorter = shorter && c->count < s->space.points[s->chosen[i]].config.count;
-  if (shorter)
-    return true;
+  const fat_config *c = &s->space.points[place].config, *first = &s->space.points[s->chosen[0]].config;
+  int32_t value;
+  for (int v = 0; v < first->count; v++)
+    if (fat_config_get(c, first->values[v].name, &value) != FAT_OK && all_say(s, first->values[v].name))
+      return true;
   for (int v = 0; v < c->count; v++) {
     bool seen = false;
     for (int i = 0; i < s->count && !seen; i++)
