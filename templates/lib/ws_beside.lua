@@ -5,7 +5,7 @@ local beside = {}
 
 local function d_of(p) return math.max(p.d, p.dv) end
 
--- Two tiles of 128 rows for each of two blocks: with fewer, 12 heads of 2,048 rows or 32 of 1,024, causal, d 64, were 2 and 25 % slower.
+-- Two tiles of 128 rows for each of two blocks: with fewer, 12 heads of 2,048 rows and 32 of 1,024, causal, d 64, were 25 and 2 % slower.
 local function are_many(p, g) return ceil_div(p.q, 128) * p.b * p.h * p.slices >= 4 * g.sms end
 
 -- Keys that a tile passes in the mean. At d 64 windows of 128 to 512 keys were 6 to 27 % faster, of 1,024 2 % slower; causal calls of 128 to 1,024 4 to 16 %
@@ -20,21 +20,26 @@ local function is_ragged(p, most) return p.ragged and p.q > 256 and p.q <= most 
 -- Scores that threads make of what they load: 197 keys and biases 19 % faster, 512 and a mask 5 %; 300 and biases, causal, 24 % by small tiles.
 local function loads(p) return p.has.bias and p.k % 8 ~= 0 or p.has.mask or false end
 
+-- What more registers than the products' are for.
+local function is_plain(p) return not (p.scored or p.has.iv or p.has.drop) end
+
 -- Of heads of 64 columns: rows of one length, those of many lengths or with more to do for a score, full calls that load.
-local function plain_64(p) return d_of(p) == 64 and is_brief(p, 700) and not (p.scored or p.has.iv or p.has.drop) end
+local function plain_64(p) return d_of(p) == 64 and is_brief(p, 700) and is_plain(p) end
 local function other_64(p) return d_of(p) == 64 and (is_ragged(p, 2048) or is_brief(p, 700)) end
 local function loads_64(p) return d_of(p) == 64 and loads(p) and not p.uneven and p.q > 96 and p.q <= 512 end
--- Of up to 32: 512 rows, causal, 23 % faster, ragged 37; 49 rows 6 to 13 %; 128 and 256 rows, or 256 keys, 2 to 14 %.
+-- Of up to 32: 512 rows, causal, 23 % faster, ragged 37; 49 rows 6 to 13 %, with biases 7, by three blocks 5; four leave threads 96 registers, of which a
+-- mask takes more. 128 and 256 rows, or 256 keys, 2 to 14 %.
 local function small_32(p)
   return d_of(p) <= 32 and (is_ragged(p, 2048) or p.q > 256 and is_brief(p, 700) or not p.uneven and p.q > 32 and p.q <= 64 and p.k <= 64)
 end
-local function short_32(p) return d_of(p) <= 32 and not p.uneven and p.q > 64 and p.k > 64 and p.k <= 256 end
+local function tiny_32(p) return small_32(p) and is_plain(p) end
+local function short_32(p) return d_of(p) <= 32 and not (p.uneven or p.scored) and p.q > 64 and p.k > 64 and p.k <= 256 end
 local function wide(p) return d_of(p) == 128 and (is_ragged(p, 512) or p.cut.left and is_brief(p, 320)) end
 
 -- Br, Bc, s, I, b.
 local rows = {
   { 128, 64, 3, 0, 2, plain_64 }, { 64, 64, 3, 1, 3, other_64 }, { 128, 48, 2, 1, 2, loads_64 },
-  { 64, 64, 2, 1, 4, small_32 }, { 128, 64, 2, 1, 2, short_32 }, { 64, 64, 2, 2, 2, wide },
+  { 64, 64, 2, 1, 4, tiny_32 }, { 64, 64, 2, 1, 3, small_32 }, { 128, 64, 2, 1, 2, short_32 }, { 64, 64, 2, 2, 2, wide },
 }
 
 -- Whether such a row is meant for a call. Lists of blocks, biases that come as tiles and split keys have defaults of their own.
