@@ -116,7 +116,7 @@ $(entry "fwd")(const call a$(take_lists)$(merges == "later" and ", float *partia
   store_partial(O, m, row_total(l), c, partials(a, partial, splits$(parted and " * parts" or "")), my, at); // O_s and L_s of split s
 }
 
-extern "C" __global__ void __launch_bounds__(128, 6)
+extern "C" __global__ void __launch_bounds__(128, $(merges_of_sm))
 $(entry "merge")(const call a$(take_lists), float *partial, i32 splits)
 {
   merge_row(a, partials(a, partial, splits$(parted and " * parts" or ""))); // O of all O_s and L_s

@@ -103,6 +103,7 @@ function mma.words(c, p, g)
     unrolled = c.U, rescale = c.L == 1 and "seldom" or "always", Q_held = c.Q == 1, aligned = c.W, blocks_of_sm = c.b,
     schedule = c.s == 0 and "in_turns" or c.s == 1 and "alone" or "in_flight", overlaps = g.sm >= 90,
     split = p.has.split and "by keys" or c.N > 0 and "evenly", parted = c.k > 1,
+    merges_of_sm = g.sm >= 100 and p.dv > 128 and 5 or 6, -- six spill 24 bytes there
     merges = p.has.split and "later" or c.M > 0 and "in a cluster" or c.N > 0 and "later" or c.k > 1 and "in a block" }
 end
 
