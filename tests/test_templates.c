@@ -172,6 +172,17 @@ static void windows(void **state)
   compile_one("fwd_ws", "fwd-bf16-b4-h8-q4096-k4096-d256-causal-w1023.0", 90);
 }
 
+/* Nor do several blocks that share an SM, but for what some features want. */
+static void several_blocks(void **state)
+{
+  (void)state;
+  static const char *const problems[] = {
+      "fwd-bf16-b8-h64k8-q1024-k1024-d64-causal-w127.0-sink", "fwd-f16-b64-h12-q49-k49-d32",
+      "fwd-bf16-b16-h12-q512-k512-d128-causal-w127.0", "fwd-bf16-b16-h12-q512-k512-d64-causal-alibi"};
+  for (size_t i = 0; i < chosen(2, sizeof problems / sizeof problems[0]); i++)
+    compile_one("fwd_ws", problems[i], 90);
+}
+
 /* No feature's default spills on Turing, whose K and V travel through registers; here those that need the
  * most of them, all for FATUNE_FULL=1. */
 static void features_on_turing(void **state)
@@ -376,6 +387,7 @@ int main(void)
       cmocka_unit_test(few_rows_of_shared_heads),
       cmocka_unit_test(few_tiles),
       cmocka_unit_test(windows),
+      cmocka_unit_test(several_blocks),
       cmocka_unit_test(features_on_turing),
       cmocka_unit_test(backward),
       cmocka_unit_test(backward_for_warpgroups),
