@@ -21,9 +21,10 @@ static emu_case hopper_case(const char *problem)
 
 static void edges_are_solved(const char *problem, const fat_config *config, int first, int count)
 {
-  int32_t Br, Bc;
+  int32_t Br, Bc, M;
   assert_int_equal(fat_config_get(config, "Br", &Br), FAT_OK);
   assert_int_equal(fat_config_get(config, "Bc", &Bc), FAT_OK);
+  const bool pairs = fat_config_get(config, "M", &M) == FAT_OK && M == 1; /* of blocks */
   const int64_t lengths[LENGTHS][2] = {
       {Br + 1, 3 * Bc - 1}, {2 * Br + 1, Bc + 1}, {2 * Br - 1, 1}, {Br, 2 * Bc},
       {1, 2 * Bc + 1},      {Br - 1, Bc},         {1, 1},          {3 * Br, Bc - 1},
@@ -32,7 +33,7 @@ static void edges_are_solved(const char *problem, const fat_config *config, int 
     emu_case c = hopper_case(problem);
     c.problem.q = lengths[i % LENGTHS][0];
     c.problem.k = lengths[i % LENGTHS][1];
-    c.sms = 1 + i % 3;
+    c.sms = (1 + i % 3) * (pairs ? 2 : 1);
     c.seed = (uint64_t)i;
     c.lay = (emu_lay)(i % EMU_FAR);
     c.data = (fat_data)(i % FAT_DATAS);
