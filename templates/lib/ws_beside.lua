@@ -1,5 +1,5 @@
 -- ws_beside.lua -- what fwd_ws is given where nothing is measured and several blocks are to share an SM (b): calls of so many short rows that
--- a tile's beginning and end take as long as its products. By races of 77 problems on H200s (bf16; bench/results/h200-ws-blocks.tsv).
+-- a tile's beginning and end take as long as its products. By races of 91 problems on H200s (bf16; bench/results/h200-ws-blocks.tsv).
 local simt = include "lib/simt.lua"
 local beside = {}
 
