@@ -156,6 +156,7 @@ static void short_rows_have_several_blocks_on_an_sm(void **state)
     int b;
   } cases[] = {{"fwd-bf16-b8-h64k8-q1024-k1024-d64-causal-w127.0-sink", 2},
                {"fwd-bf16-b8-h64k8-q1024-k1024-d64-causal-w127.0-softcap", 3},
+               {"fwd-bf16-b8-h64k8-q1024-k1024-d64-causal-w127.0-softcap-drop", 0},
                {"fwd-bf16-b8-h64k8-q4096-k4096-d64-causal-w1023.0", 0},
                {"fwd-bf16-b16-h12-q1024-k1024-d64-causal", 2},
                {"fwd-bf16-b16-h12-q2048-k2048-d64-causal", 0},

@@ -20,8 +20,13 @@ local function is_ragged(p, most) return p.ragged and p.q > 256 and p.q <= most 
 -- Scores that threads make of what they load: 197 keys and biases 19 % faster, 512 and a mask 5 %; 300 and biases, causal, 24 % by small tiles.
 local function loads(p) return p.has.bias and p.k % 8 ~= 0 or p.has.mask or false end
 
--- What more registers than the products' are for.
-local function is_plain(p) return not (p.scored or p.has.iv or p.has.drop) end
+-- What takes registers beside the products: one of these leaves enough of 128 for a thread of three blocks; several do not, nor may an expression.
+local function wants(p)
+  local count = (p.has.modHASH or p.has.maskHASH) and 2 or 0
+  for _, name in ipairs { "softcap", "alibi", "mask", "bias", "drop", "iv" } do count = count + (p.has[name] and 1 or 0) end
+  return count
+end
+local function is_plain(p) return wants(p) == 0 end
 
 -- Of heads of 64 columns: rows of one length, those of many lengths or with more to do for a score, full calls that load.
 local function plain_64(p) return d_of(p) == 64 and is_brief(p, 700) and is_plain(p) end
@@ -33,7 +38,7 @@ local function small_32(p)
   return d_of(p) <= 32 and (is_ragged(p, 2048) or p.q > 256 and is_brief(p, 700) or not p.uneven and p.q > 32 and p.q <= 64 and p.k <= 64)
 end
 local function tiny_32(p) return small_32(p) and is_plain(p) end
-local function short_32(p) return d_of(p) <= 32 and not (p.uneven or p.scored) and p.q > 64 and p.k > 64 and p.k <= 256 end
+local function short_32(p) return d_of(p) <= 32 and is_plain(p) and not p.uneven and p.q > 64 and p.k > 64 and p.k <= 256 end
 local function wide(p) return d_of(p) == 128 and (is_ragged(p, 512) or p.cut.left and is_brief(p, 320)) end
 
 -- Br, Bc, s, I, b.
@@ -44,7 +49,7 @@ local rows = {
 
 -- Whether such a row is meant for a call. Lists of blocks, biases that come as tiles and split keys have defaults of their own.
 local function is_for(row, p, g)
-  return are_many(p, g) and not (p.has.bs or p.has.split or p.has.bias and not loads(p)) and row[6](p)
+  return are_many(p, g) and wants(p) < 2 and not (p.has.bs or p.has.split or p.has.bias and not loads(p)) and row[6](p)
 end
 function beside.are_meant(p, g)
   for _, row in ipairs(rows) do
