@@ -147,6 +147,23 @@ static void few_keys_have_a_default_of_their_own(void **state)
   }
 }
 
+/* Without a mask few keys leave little of the last tile empty. */
+static void tiles_of_few_keys_are_full(void **state)
+{
+  (void)state;
+  static const struct {
+    int k, Bc;
+  } cases[] = {{257, 96}, {288, 96}, {289, 112}, {384, 128}, {403, 112}, {512, 128}, {640, 128}, {641, 128}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (int wide = 0; wide < 2; wide++) {
+      char problem[FAT_PROBLEM_TEXT], text[FAT_CONFIG_TEXT], wanted[16];
+      snprintf(problem, sizeof problem, "fwd-bf16-b32-h16-q%d-k%d-d%d", cases[i].k, cases[i].k, 64 << wide);
+      snprintf(wanted, sizeof wanted, "-Bc%d-", cases[i].Bc);
+      if (!strstr(default_of("fwd_ws", problem, text), wanted))
+        fail_msg("%s: %s", problem, text);
+    }
+}
+
 /* Several blocks of fwd_ws share an SM where tiles are many and each passes few keys. */
 static void short_rows_have_several_blocks_on_an_sm(void **state)
 {
@@ -226,6 +243,7 @@ int main(void)
       cmocka_unit_test(short_heads_have_a_default_of_their_own),
       cmocka_unit_test(tiny_shapes_have_a_default_of_their_own),
       cmocka_unit_test(few_keys_have_a_default_of_their_own),
+      cmocka_unit_test(tiles_of_few_keys_are_full),
       cmocka_unit_test(short_rows_have_several_blocks_on_an_sm),
       cmocka_unit_test(sums_are_made_as_tiles_are_many),
   };
