@@ -4,7 +4,7 @@
 
 Sizes are those of the models' published configurations, lengths and batches what they are commonly run with; where two models ask for
 the same call the line names both. Calls that have more than Q, K, V and a causal mask (biases, softcap, windows, sinks, lengths) are problems of
-the program, in WITH_FEATURES; the second line prints them. Standard library only.
+the program, in WITH_FEATURES, which the command above tunes. Standard library only.
 """
 
 FEW = 32  # rows of Q or fewer: what they read is K and V, a cache that another layer has driven out of L2

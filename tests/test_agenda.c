@@ -1,5 +1,6 @@
 /* test_agenda.c -- which problems a tune is asked for: defaults, lists, the clip to memory, refusals. */
 #include "anchor.h"
+#include "named.h"
 #include "search/agenda.h"
 
 #include <inttypes.h>
@@ -29,13 +30,6 @@ static int close_script(void **state)
   return 0;
 }
 
-static const fat_gpu *gpu_named(const char *name)
-{
-  const fat_gpu *gpu = NULL;
-  assert_int_equal(fat_gpu_find(name, &gpu, NULL), FAT_OK);
-  return gpu;
-}
-
 /* All problems of the list, a space after each. */
 static const char *problems(const fat_goal *goal, const char *gpu)
 {
@@ -44,7 +38,7 @@ static const char *problems(const fat_goal *goal, const char *gpu)
   fat_agenda agenda;
   fat_error err = {0};
   text[0] = 0;
-  if (fat_agenda_list(goal, gpu_named(gpu), script, &agenda, &err) != FAT_OK)
+  if (fat_agenda_list(goal, gpu_of(gpu), script, &agenda, &err) != FAT_OK)
     fail_msg("%s", err.text);
   for (int i = 0; i < agenda.count; i++) {
     strcat(text, fat_problem_print(&agenda.list[i].problem, one));
@@ -59,7 +53,7 @@ static fat_status refused(const fat_goal *goal, const char *gpu, fat_error *err)
 {
   fat_agenda agenda;
   *err = (fat_error){0};
-  fat_status status = fat_agenda_list(goal, gpu_named(gpu), script, &agenda, err);
+  fat_status status = fat_agenda_list(goal, gpu_of(gpu), script, &agenda, err);
   assert_int_equal(agenda.count, 0);
   return status;
 }
@@ -92,11 +86,11 @@ static void grid(void **state)
   fat_goal o = {.dims = {1, {128}}, .dtypes = 1u << FAT_F16};
   fat_agenda agenda;
   (void)state;
-  assert_int_equal(fat_agenda_list(&o, gpu_named("T4"), script, &agenda, NULL), FAT_OK);
+  assert_int_equal(fat_agenda_list(&o, gpu_of("T4"), script, &agenda, NULL), FAT_OK);
   assert_int_equal(agenda.count, 2);
   assert_int_equal(agenda.list[1].main_plus_1, 0);
   assert_true(agenda.list[0].kernel_count > 1);
-  assert_int_equal(fat_agenda_grid(&o, gpu_named("T4"), script, &agenda, NULL), FAT_OK);
+  assert_int_equal(fat_agenda_grid(&o, gpu_of("T4"), script, &agenda, NULL), FAT_OK);
   assert_int_equal(agenda.count, 2 + 2 * FAT_ANCHOR_OTHERS);
   for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
     assert_string_equal(fat_problem_print(&agenda.list[i].problem, text), expected[i]);
@@ -107,8 +101,8 @@ static void grid(void **state)
   }
   fat_agenda_free(&agenda);
   fat_goal asked = {.dims = {1, {128}}, .dtypes = 1u << FAT_F16, .kernel_count = 1, .kernels = {"standard"}};
-  assert_int_equal(fat_agenda_list(&asked, gpu_named("T4"), script, &agenda, NULL), FAT_OK);
-  assert_int_equal(fat_agenda_grid(&asked, gpu_named("T4"), script, &agenda, NULL), FAT_OK);
+  assert_int_equal(fat_agenda_list(&asked, gpu_of("T4"), script, &agenda, NULL), FAT_OK);
+  assert_int_equal(fat_agenda_grid(&asked, gpu_of("T4"), script, &agenda, NULL), FAT_OK);
   assert_int_equal(agenda.count, 2);
   fat_agenda_free(&agenda);
 }
@@ -120,9 +114,9 @@ static void grid_of_gradients(void **state)
   char text[FAT_PROBLEM_TEXT];
   fat_agenda agenda;
   (void)state;
-  assert_int_equal(fat_agenda_list(&o, gpu_named("T4"), script, &agenda, NULL), FAT_OK);
+  assert_int_equal(fat_agenda_list(&o, gpu_of("T4"), script, &agenda, NULL), FAT_OK);
   assert_int_equal(agenda.count, 2);
-  assert_int_equal(fat_agenda_grid(&o, gpu_named("T4"), script, &agenda, NULL), FAT_OK);
+  assert_int_equal(fat_agenda_grid(&o, gpu_of("T4"), script, &agenda, NULL), FAT_OK);
   assert_int_equal(agenda.count, 2 + 2 * 7);
   assert_string_equal(fat_problem_print(&agenda.list[8].problem, text), "bwd-f16-b8-h32-q32-k2048-d64");
   for (int i = 0; i < agenda.count; i++)
@@ -140,8 +134,8 @@ static void windows_stay(void **state)
     fat_goal o = {.problem_count = 1, .problems = (const char *const[]){typed[n]}};
     char text[FAT_PROBLEM_TEXT];
     fat_agenda agenda;
-    assert_int_equal(fat_agenda_list(&o, gpu_named("T4"), script, &agenda, NULL), FAT_OK);
-    assert_int_equal(fat_agenda_grid(&o, gpu_named("T4"), script, &agenda, NULL), FAT_OK);
+    assert_int_equal(fat_agenda_list(&o, gpu_of("T4"), script, &agenda, NULL), FAT_OK);
+    assert_int_equal(fat_agenda_grid(&o, gpu_of("T4"), script, &agenda, NULL), FAT_OK);
     assert_int_equal(agenda.count, 1 + FAT_ANCHOR_OTHERS);
     for (int i = 0; i < agenda.count; i++)
       assert_non_null(strstr(fat_problem_print(&agenda.list[i].problem, text),

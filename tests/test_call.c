@@ -3,14 +3,8 @@
 #include "call.h"
 #include "mod.h"
 #include "empty.h"
+#include "named.h"
 #include "runtime_fixture.h"
-
-static fat_problem problem_of(const char *text)
-{
-  fat_problem p;
-  MUST(fat_problem_parse(text, &p, err));
-  return p;
-}
 
 static void versions_agree(void **state)
 {

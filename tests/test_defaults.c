@@ -1,5 +1,6 @@
 /* test_defaults.c -- which default config a kernel has for a problem: what is few, short or narrow has one of
  * its own. */
+#include "named.h"
 #include "space.h"
 #include <setjmp.h>
 #include <stdbool.h>
@@ -11,22 +12,6 @@
 #include <cmocka.h>
 
 static fat_script *script;
-
-static fat_problem problem_of(const char *text)
-{
-  fat_problem p;
-  fat_error err = {0};
-  if (fat_problem_parse(text, &p, &err) != FAT_OK)
-    fail_msg("%s", err.text);
-  return p;
-}
-
-static const fat_gpu *gpu_of(const char *name)
-{
-  const fat_gpu *gpu;
-  assert_int_equal(fat_gpu_find(name, &gpu, NULL), FAT_OK);
-  return gpu;
-}
 
 /* What a kernel's default is on an H200; in `text`. */
 static const char *default_of(const char *kernel, const char *problem, char text[FAT_CONFIG_TEXT])

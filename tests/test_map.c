@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include "emu/maps.h"
 #include "fake/bench.h"
+#include "named.h"
 
 static fake_bench bench;
 static fat_cuda_calls calls;
@@ -25,15 +26,6 @@ static int begin(void **state)
   fake_bench_begin(&bench, 90);
   calls.map_tiled = bench.cu.cuTensorMapEncodeTiled;
   return 0;
-}
-
-static fat_problem problem_of(const char *text)
-{
-  fat_problem p;
-  fat_error err = {0};
-  if (fat_problem_parse(text, &p, &err) != FAT_OK)
-    fail_msg("%s", err.text);
-  return p;
 }
 
 /* An address that nobody follows. */

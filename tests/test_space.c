@@ -2,6 +2,7 @@
  * are valid, rejections add up, and what does not apply says why. */
 #include "feature.h"
 #include "language.h"
+#include "named.h"
 #include "space.h"
 #include <math.h>
 #include <setjmp.h>
@@ -15,22 +16,6 @@
 #include <cmocka.h>
 
 static fat_script *script;
-
-static fat_problem problem_of(const char *text)
-{
-  fat_problem p;
-  fat_error err = {0};
-  if (fat_problem_parse(text, &p, &err) != FAT_OK)
-    fail_msg("%s", err.text);
-  return p;
-}
-
-static const fat_gpu *gpu_of(const char *name)
-{
-  const fat_gpu *gpu;
-  assert_int_equal(fat_gpu_find(name, &gpu, NULL), FAT_OK);
-  return gpu;
-}
 
 static void kernels_are_listed(void **state)
 {

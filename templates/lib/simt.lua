@@ -155,6 +155,9 @@ end
 -- What a grid has more of where V is made in slices.
 function simt.slices(p) return p.slices > 1 and "*" .. p.slices or "" end
 
+-- The wider of both head dimensions, by which defaults are chosen.
+function simt.widest(p) return math.max(p.d, p.dv) end
+
 -- KV tiles visited by each tile of Q on average. Kept: a space asks for it with the same tiles many times. `group`:
 -- heads that share the rows of a tile, where not one alone has them.
 local kept = {}

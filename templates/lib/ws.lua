@@ -49,11 +49,11 @@ ws.tunables = {
   -- limits them; on wide data, which take less power, it wins less or loses. Under a causal mask, where the block that drew a tile told the
   -- other one, it was 1 % faster to 3 % slower on normal data and 1 to 4 % slower in the mean of all kinds: not kept.
   { "M", { 0, 1 }, "1 = two blocks of a cluster have tiles of Q side by side, and each copies half of each tile of K and V, for both", unsaid = 0 },
-  -- With 2 to 4 one's products run beside another's beginning and end (H200, bf16, the best beside the best with 1): d 64, windows of 128 keys 15 and 22 % faster,
-  -- ragged texts of up to 512 rows 29 %, 1,024 keys, causal, 7 %, 128 to 257 keys level to 3 % slower, 512 to 4,096 5 to 16 %, causal 2 %; d 32, 128 and 512 keys
-  -- 15 and 2 % faster; d 128, 256 to 8,192 keys, 3 to 8 % slower (bench/results/h200-ws-blocks.tsv).
+  -- With 2 to 4 one's products run beside another's beginning and end (H200, bf16, the best beside the best with 1, bench/results/h200-ws-blocks.tsv): d 64, windows of
+  -- 128 keys 9 to 27 % faster, ragged texts of up to 512 rows 24 and 32 %, 128 to 1,024 keys, causal, 4 to 16 %, of more 2 to 4 % slower, full 128 and 197 keys level,
+  -- 257 to 4,096 3 to 16 % slower; d 128, 256 to 8,192 keys, 4 to 14 % slower but for narrow windows and ragged texts. ws_beside.lua has more.
   { "b", { 1, 2, 3, 4 }, "blocks that an SM has at once", function(p)
-    local d = math.max(p.d, p.dv)
+    local d = simt.widest(p)
     return d <= 32 and { 1, 2, 3, 4 } or d == 64 and { 1, 2, 3 } or (d < 64 or d == 128) and { 1, 2 } or { 1 }
   end, unsaid = 1 },
   { "B", { 0, 1 }, "a bias comes 0 = to each thread by loads of its own, 1 = by way of shared memory, brought by warps that copy nothing else", unsaid = 0 },
@@ -213,6 +213,7 @@ function ws.slack(c, p, visits)
 end
 
 ws.constraints = {
+  -- Asked of one block first: b is set last, and waiting for it a walk saw 400 million instructions and more.
   { function(c, p) return fits(c, p, 1) end, "accumulators and operands of a thread fit its registers" },
   { function(c, p) return fits(c, p, c.b) end, "so they do beside other blocks of the SM" },
   { function(c, p) return c.S == 0 or not fits(c, p, 1, 0) end, "P goes to shared memory where registers have no room for it",

@@ -1,7 +1,7 @@
 -- ws_usual.lua -- what `fwd_ws` is given where nothing is measured: rows in the order in which they are asked.
-local ws, bias, splits, short, beside = include "lib/ws.lua", include "lib/bias_tiles.lua", include "lib/ws_splits.lua", include "lib/short.lua", include "lib/ws_beside.lua"
+local simt, ws, bias, splits, short, beside = include "lib/simt.lua", include "lib/ws.lua", include "lib/bias_tiles.lua", include "lib/ws_splits.lua", include "lib/short.lua", include "lib/ws_beside.lua"
 
-local function d_of(p) return math.max(p.d, p.dv) end
+local d_of = simt.widest
 
 -- What a row of Q takes by the best config of each Br, where tiles are many (H200, N = 4096, full). Up to 2,048 rows under a mask, above d 64: so that the
 -- Br that is through soonest loses least at 57 causal shapes of 300 to 1,200 rows, 1.5 to 2.6 % for 2 to 6 by what holds for long ones.

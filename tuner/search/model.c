@@ -102,16 +102,22 @@ static double pipe_clocks(const fat_work *w, const usage *u, double r)
   return ((of_scheduler - 1) * u->busy + u->sum) * SCHEDULERS / warps;
 }
 
+/* Two bounds at once: the larger, and a little more where the other comes near. */
+static double together(double a, double b)
+{
+  const double more = fmax(a, b), less = fmin(a, b), p = fat_model_sharpness;
+  return more > 0 && isfinite(more) ? more * pow(1 + pow(less / more, p), 1 / p) : more;
+}
+
 /* Clocks of one round of r resident blocks; *exposed says whether latency decides it. */
 static double round_clocks(const fat_work *w, const usage *u, double r, bool *exposed)
 {
-  double pipe = pipe_clocks(w, u, r), alone = pipe_clocks(w, u, 1), p = fat_model_sharpness;
+  double pipe = pipe_clocks(w, u, r), alone = pipe_clocks(w, u, 1);
   bool tensor = w->tensor > 0;
   alone = tensor ? fat_model_work_before * alone + w->steps * fat_model_copy_clocks
                  : alone + w->steps * fat_model_step_clocks;
   *exposed = alone > pipe;
-  double more = fmax(pipe, alone), less = fmin(pipe, alone);
-  return tensor ? more * pow(1 + pow(less / more, p), 1 / p) + fat_model_block_clocks : more;
+  return tensor ? together(pipe, alone) + fat_model_block_clocks : fmax(pipe, alone);
 }
 
 static double l2_bytes(int sm)
@@ -145,13 +151,13 @@ static double launch_ms(const fat_gpu *gpu, const fat_arch *arch, const fat_work
       {FAT_LIMIT_L2, w->l2 / (l2_bytes(gpu->sm) * gpu->sms * clocks_per_ms)},
   };
   int most = 0;
-  double powers = 0;
+  double ms = 0;
   for (int i = 0; i < (int)(sizeof limits / sizeof limits[0]); i++) {
     most = limits[i].ms > limits[most].ms ? i : most;
-    powers += pow(limits[i].ms, fat_model_sharpness);
+    ms = together(ms, limits[i].ms);
   }
   *limit = limits[most].limit;
-  return pow(powers, 1 / fat_model_sharpness);
+  return ms;
 }
 
 fat_forecast fat_model_predict(const fat_gpu *gpu, const fat_work *work, const fat_resident *resident,
