@@ -11,7 +11,7 @@ local function are_many(p, g) return ceil_div(p.q, 128) * p.b * p.h * p.slices >
 local function passed(p) return 64 * simt.visits({ Br = 128, Bc = 64 }, p) end
 local function passes_few(p, keys) return p.uneven and not p.ragged and p.q > 96 and passed(p) <= keys end
 
--- Ragged batches of texts of up to 2,048, d 64: 3 to 28 % faster, of 4,096 and more 3 to 9 % slower; up to 96 rows are for fwd (short.lua), up to 256
+-- Ragged batches of texts of up to 2,048, d 64: 3 to 32 % faster, of 4,096 and more 3 to 9 % slower; up to 96 rows are for fwd (short.lua), up to 256
 -- without a mask, too. At d 128 texts of up to 512 were 9 and 13 % faster, of 1,024 level, of 2,048 7 % slower.
 local function is_ragged(p, most) return p.ragged and p.q > 256 and p.q <= most end
 
