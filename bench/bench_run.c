@@ -40,7 +40,7 @@ static int encode(const planned *of, argument *map)
   const fat_cuda_calls calls = {.map_tiled = cu.cuTensorMapEncodeTiled};
   const fatune_tensor *t = &of->a.Q;
   const fat_view Q = {t->data, {t->stride[0], t->stride[1], t->stride[2]}};
-  return fat_map_encode(&calls, &of->plan->main.shape[0], &Q, 64, map->map);
+  return fat_map_encode(&calls, &of->plan->main.shape[0], &Q, (fat_map_box){64, 0}, map->map);
 }
 
 /* The search alone, as for sizes that are new; 0 where it found a shape. */

@@ -131,7 +131,7 @@ static fat_status parse_arg(cursor *c, fat_step *step)
   return FAT_OK;
 }
 
-/* NAME grid E block E shared E [cluster E] [overlap] args A... */
+/* NAME grid E block E shared E [cluster E] [heads E] [overlap] args A... */
 static fat_status parse_launch(cursor *c, fat_step *step)
 {
   const struct {
@@ -153,11 +153,14 @@ static fat_status parse_launch(cursor *c, fat_step *step)
   }
   if (take_word(c, "cluster"))
     FAT_TRY(parse_value(c, &step->cluster, 0));
+  if (take_word(c, "heads"))
+    FAT_TRY(parse_value(c, &step->heads, 0));
   step->overlap = take_word(c, "overlap");
   if (!take_word(c, "args"))
     return fail(c, step->overlap         ? "expected 'args'"
-                   : step->cluster.count ? "expected 'overlap' or 'args'"
-                                         : "expected 'cluster', 'overlap' or 'args'");
+                   : step->heads.count   ? "expected 'overlap' or 'args'"
+                   : step->cluster.count ? "expected 'heads', 'overlap' or 'args'"
+                                         : "expected 'cluster', 'heads', 'overlap' or 'args'");
   while (*c->at != '\n' && *c->at != 0)
     FAT_TRY(parse_arg(c, step));
   return FAT_OK;
@@ -249,6 +252,8 @@ static void print_launch(const fat_step *step, fat_text *out)
   print_value(" shared ", &step->shared, "", out);
   if (step->cluster.count > 0)
     print_value(" cluster ", &step->cluster, "", out);
+  if (step->heads.count > 0)
+    print_value(" heads ", &step->heads, "", out);
   fat_text_add(out, step->overlap ? " overlap args" : " args");
   for (int a = 0; a < step->args; a++) {
     const fat_arg_kind kind = step->arg[a].kind;

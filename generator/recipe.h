@@ -5,7 +5,7 @@
  *   reduces dQ
  *   clear 0 4*b*h*q
  *   launch fa1_0123456789abcdef grid b*h block 128 shared 49152 args call ws(0) ws(4*b*h*q)
- *   launch sum_0123456789abcdef grid 4*b block 64 shared 0 cluster 4 overlap args call mapdO(64)
+ *   launch sum_0123456789abcdef grid 4*b block 64 shared 0 cluster 4 heads 2 overlap args call mapdO(64)
  *
  * One step a line. Expressions: whole numbers, + - * and ceildiv(x,y), min(x,y), max(x,y), parentheses, and
  * the names b h hk q k SMs, tq tk (rows of Q and of K of all batches), L R (keys to the left and right of the
@@ -13,7 +13,8 @@
  * templates/lib/args.h by value, `ws(e)` a pointer e bytes into the workspace, `int(e)` a 32-bit number,
  * `map` and a tensor's name
  * (`mapQ(e)`) a tensor map of it by value, whose boxes are 128 bytes of e rows, swizzled over 128 bytes.
- * `cluster e`: so many blocks form a cluster. `overlap`: the launch may begin before the work ahead of it on
+ * `cluster e`: so many blocks form a cluster. `heads e`: the boxes of tensors that have a row for each of Q
+ * hold rows of e heads, side by side. `overlap`: the launch may begin before the work ahead of it on
  * its stream has ended, where the driver lets it; the kernel waits where it needs that. `valid
  * e`: the config is none for sizes where e is 0 or less. `reduces` and a tensor's name: the launches sum it
  * in no fixed order, so that equal calls may differ in its last bits.
@@ -48,6 +49,7 @@ typedef struct fat_step {
   char entry[FAT_RECIPE_ENTRY]; /* launch */
   fat_expr grid, block, shared; /* launch: blocks (x only), threads, dynamic shared bytes */
   fat_expr cluster;             /* blocks of a cluster; count 0: there are no clusters */
+  fat_expr heads;               /* of a box; count 0: one */
   bool overlap;                 /* with the launch before */
   int args;
   struct {
@@ -70,6 +72,7 @@ typedef struct fat_recipe {
 typedef struct fat_step_values {
   int64_t offset, bytes;
   int64_t grid, block, shared, cluster; /* cluster 0: none */
+  int64_t heads;                        /* of a box of rows of Q; 0: one */
   int64_t arg[FAT_RECIPE_ARGS];
 } fat_step_values;
 
@@ -99,7 +102,8 @@ fat_status fat_recipe_check(const fat_recipe *r, const fat_sizes *sizes, fat_err
 /* Evaluation. FAT_E_INPUT where an expression fails (fat_expr_eval) and on a senseless result: grid below 1
  * where the problem has work or above 2^31 - 1, block above 1024, shared above 1 MiB, a negative number of
  * bytes, a clear or a pointer beyond the workspace, an int beyond 32 bits, a box of a tensor map without rows
- * or with more than 256, a cluster of more than 8 blocks or one that does not divide the grid. */
+ * or with more than 256, a cluster of more than 8 blocks or one that does not divide the grid, heads that do
+ * not divide the rows of a box of theirs. */
 fat_status fat_recipe_workspace(const fat_recipe *r, const fat_sizes *sizes, int64_t *bytes, fat_error *err);
 fat_status fat_recipe_step(const fat_recipe *r, int step, const fat_sizes *sizes, fat_step_values *values,
                            fat_error *err);

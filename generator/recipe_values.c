@@ -3,6 +3,7 @@
  * In: a recipe, sizes. Out: numbers, each checked for the range of what it is used as before anything is
  * launched with it. Runs in calls: nothing is allocated. */
 #include "recipe.h"
+#include "map.h"
 #include <inttypes.h>
 
 enum { BLOCK_MOST = 1024, SHARED_MOST = 1 << 20, BOX_MOST = 256, CLUSTER_MOST = 8 };
@@ -17,6 +18,18 @@ static fat_status bounded(const fat_expr *e, const fat_sizes *sizes, const char 
   if (*value < least || *value > most)
     return fat_status_fail(err, FAT_E_INPUT, "recipe: %s is %" PRId64 ": allowed are %" PRId64 " to %" PRId64,
                            what, *value, least, most);
+  return FAT_OK;
+}
+
+static fat_status box_height(const fat_expr *e, fat_tensor tensor, int64_t heads, const fat_sizes *sizes,
+                             int64_t *value, fat_error *err)
+{
+  FAT_TRY(bounded(e, sizes, "the height of a tensor map's box", 1, BOX_MOST, value, err));
+  const fat_map_box box = fat_map_box_of(tensor, *value, heads);
+  if (box.heads > 0 && box.rows % box.heads != 0)
+    return fat_status_fail(err, FAT_E_INPUT,
+                           "recipe: %" PRId64 " rows of a box are no multiple of %" PRId64 " heads", box.rows,
+                           box.heads);
   return FAT_OK;
 }
 
@@ -122,6 +135,8 @@ fat_status fat_recipe_step(const fat_recipe *r, int step, const fat_sizes *sizes
           err, FAT_E_INPUT, "recipe: a grid of %" PRId64 " blocks is no multiple of its clusters of %" PRId64,
           values->grid, values->cluster);
   }
+  if (s->heads.count > 0)
+    FAT_TRY(bounded(&s->heads, sizes, "heads of a box", 1, BOX_MOST, &values->heads, err));
   for (int a = 0; a < s->args; a++) {
     const fat_expr *value = &s->arg[a].value;
     if (s->arg[a].kind == FAT_ARG_WS)
@@ -129,7 +144,7 @@ fat_status fat_recipe_step(const fat_recipe *r, int step, const fat_sizes *sizes
     else if (s->arg[a].kind == FAT_ARG_INT)
       FAT_TRY(bounded(value, sizes, "an int argument", INT32_MIN, INT32_MAX, &values->arg[a], err));
     else if (s->arg[a].kind == FAT_ARG_MAP)
-      FAT_TRY(bounded(value, sizes, "the height of a tensor map's box", 1, BOX_MOST, &values->arg[a], err));
+      FAT_TRY(box_height(&s->arg[a].value, s->arg[a].tensor, values->heads, sizes, &values->arg[a], err));
   }
   return FAT_OK;
 }

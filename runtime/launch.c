@@ -60,6 +60,7 @@ static fat_status evaluate_step(const fat_recipe *recipe, int index, const fat_e
   step->block = (unsigned)values.block;
   step->shared = (unsigned)values.shared;
   step->cluster = (unsigned)values.cluster;
+  step->heads = values.heads;
   step->overlap = from->overlap;
   for (int a = 0; a < from->args; a++) {
     const fat_tensor t = from->arg[a].tensor;
@@ -164,8 +165,8 @@ static outcome run_launch(const running *r, const fat_launch_step *step)
     else if (kind == FAT_ARG_INT)
       value[a].number = (int32_t)step->arg[a].value;
     else if (kind == FAT_ARG_MAP) {
-      int result = fat_map_encode(r->cuda, &r->launch->shape[t], &r->call->tensor[t], step->arg[a].value,
-                                  value[a].map);
+      const fat_map_box box = fat_map_box_of((int)t, step->arg[a].value, step->heads);
+      int result = fat_map_encode(r->cuda, &r->launch->shape[t], &r->call->tensor[t], box, value[a].map);
       if (result != FAT_CUDA_SUCCESS)
         return (outcome){result, "cuTensorMapEncodeTiled"};
     }

@@ -15,6 +15,7 @@ typedef struct fat_launch_step {
   void *function;                        /* launch */
   unsigned grid, block, shared, cluster; /* launch: blocks of x, threads of a block, dynamic shared bytes,
                                             blocks of a cluster (0: none) */
+  int64_t heads;                         /* of a box of rows of Q; 0: one */
   bool overlap;
   int args;
   struct {

@@ -112,11 +112,11 @@ static void job_allocate(job *j)
   j->workspace = bytes ? tensor_of(NULL, (bytes + 3) / 4) : 0;
 }
 
-static void job_map(const job *j, fat_tensor tensor, int64_t rows, void *map)
+static void job_map(const job *j, fat_tensor tensor, fat_map_box box, void *map)
 {
   const fat_cuda_calls calls = {.map_tiled = cu.cuTensorMapEncodeTiled};
   const fat_map_shape shape = fat_map_shape_of(&j->c.problem, (int)tensor);
-  assert_int_equal(fat_map_encode(&calls, &shape, &j->call.tensor[tensor], rows, map), 0);
+  assert_int_equal(fat_map_encode(&calls, &shape, &j->call.tensor[tensor], box, map), 0);
 }
 
 static void job_launch(job *j, const fat_step *s, const fat_step_values *v, void *stream)
@@ -133,7 +133,7 @@ static void job_launch(job *j, const fat_step *s, const fat_step_values *v, void
     else if (s->arg[a].kind == FAT_ARG_INT)
       value[a].number = (int32_t)v->arg[a];
     else
-      job_map(j, s->arg[a].tensor, v->arg[a], value[a].map);
+      job_map(j, s->arg[a].tensor, fat_map_box_of((int)s->arg[a].tensor, v->arg[a], v->heads), value[a].map);
   }
   assert_int_equal(cu.cuModuleGetFunction(&function, j->module, s->entry), 0);
   assert_int_equal(cu.cuFuncSetAttribute(function, FAT_CUDA_FUNCTION_DYNAMIC_SHARED, (int)v->shared), 0);

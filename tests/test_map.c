@@ -52,6 +52,27 @@ static void each_tensor_has_its_own_sizes(void **state)
   }
 }
 
+/* Heads beside each other, of which each row of the matrix of rows and heads has all; keys know of none. */
+static void rows_of_several_heads_are_a_box(void **state)
+{
+  (void)state;
+  const fat_problem p = problem_of("fwd-bf16-b2-h16k4-q100-k257-d64");
+  const fat_map_shape shape = fat_map_shape_of(&p, FAT_Q);
+  const fat_view t = {at(0x10000), {100 * 16 * 64, 100 * 64, 64}};
+  const uint64_t size[] = {64, 16, 100, 2};
+  const uint16_t edges[] = {64, 4, 16, 1};
+  const fat_map_box box = fat_map_box_of(FAT_Q, 64, 4);
+  assert_true(box.rows == 64 && box.heads == 4);
+  assert_int_equal(fat_map_encode(&calls, &shape, &t, box, map.bytes), 0);
+  assert_memory_equal(map.made.size, size, sizeof size);
+  assert_memory_equal(map.made.box, edges, sizeof edges);
+  assert_true(map.made.stride[0] == 100 * 128 && map.made.stride[1] == 128);
+  assert_true(map.made.stride[2] == 1600 * 128);
+  assert_int_equal(fat_map_box_of(FAT_K, 64, 4).heads, 0);
+  assert_int_equal(fat_map_box_of(FAT_BIAS, 64, 4).heads, 0);
+  assert_int_equal(fat_map_box_of(FAT_O, 64, 0).heads, 0);
+}
+
 static void types_follow_the_elements(void **state)
 {
   (void)state;
@@ -69,7 +90,7 @@ static void types_follow_the_elements(void **state)
     const fat_map_shape shape = fat_map_shape_of(&p, FAT_K);
     assert_int_equal(shape.type, cases[i].type);
     assert_int_equal(shape.element, cases[i].element);
-    assert_int_equal(fat_map_encode(&calls, &shape, &t, 64, map.bytes), 0);
+    assert_int_equal(fat_map_encode(&calls, &shape, &t, (fat_map_box){64, 0}, map.bytes), 0);
     assert_int_equal(map.made.type, cases[i].type);
     assert_int_equal(map.made.element, cases[i].element);
     assert_int_equal(map.made.box[0], 128 / cases[i].element);
@@ -122,7 +143,7 @@ static void strides_become_bytes(void **state)
     const uint16_t box[] = {(uint16_t)(128 / shape.element), 96, 1, 1};
     memset(map.bytes, 0xff, sizeof map.bytes);
     assert_true(fat_map_fits(&shape, &t));
-    assert_int_equal(fat_map_encode(&calls, &shape, &t, 96, map.bytes), 0);
+    assert_int_equal(fat_map_encode(&calls, &shape, &t, (fat_map_box){96, 0}, map.bytes), 0);
     assert_int_equal(map.made.magic, EMU_MAP_MAGIC);
     assert_int_equal(map.made.base, 0x7f0000000010);
     assert_int_equal(map.made.rank, FAT_MAP_DIMS);
@@ -185,7 +206,7 @@ static void rows_of_any_length_fit(void **state)
     const fat_map_shape shape = fat_map_shape_of(&p, FAT_BIASES);
     const fat_view t = {at(0x10000), {5 * 200, 5 * 200, 200}};
     assert_true(fat_map_fits(&shape, &t));
-    assert_int_equal(fat_map_encode(&calls, &shape, &t, 64, map.bytes), 0);
+    assert_int_equal(fat_map_encode(&calls, &shape, &t, (fat_map_box){64, 0}, map.bytes), 0);
   }
 }
 
@@ -220,7 +241,7 @@ static void what_fits_is_what_the_driver_takes(void **state)
         bool fit = fat_map_fits(&shape, &t);
         all++;
         fits += fit;
-        if (fat_map_encode(&calls, &shape, &t, 64, map.bytes) != (fit ? 0 : 1))
+        if (fat_map_encode(&calls, &shape, &t, (fat_map_box){64, 0}, map.bytes) != (fit ? 0 : 1))
           fail_msg("%s, strides %lld %lld %lld, address %p: the driver says otherwise than %d", problems[i],
                    (long long)t.stride[0], (long long)t.stride[1], (long long)t.stride[2], t.data, fit);
       }
@@ -311,9 +332,13 @@ static void the_fake_driver_is_strict(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(each_tensor_has_its_own_sizes), cmocka_unit_test(types_follow_the_elements),
-      cmocka_unit_test(strides_become_bytes),          cmocka_unit_test(what_cannot_be_mapped),
-      cmocka_unit_test(rows_of_any_length_fit),        cmocka_unit_test(what_fits_is_what_the_driver_takes),
+      cmocka_unit_test(each_tensor_has_its_own_sizes),
+      cmocka_unit_test(types_follow_the_elements),
+      cmocka_unit_test(rows_of_several_heads_are_a_box),
+      cmocka_unit_test(strides_become_bytes),
+      cmocka_unit_test(what_cannot_be_mapped),
+      cmocka_unit_test(rows_of_any_length_fit),
+      cmocka_unit_test(what_fits_is_what_the_driver_takes),
       cmocka_unit_test(the_fake_driver_is_strict),
   };
   return cmocka_run_group_tests(tests, begin, NULL);

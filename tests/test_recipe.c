@@ -35,7 +35,7 @@ static const char every_word[] = /* that came later */
     "launch one grid 8*b block 128 shared 0 cluster 2*b overlap args mapdO(64) mapdQ(16) mapdK(R+1) "
     "mapdV(L)\n"
     "launch two grid b block 128 shared 0 cluster 2 args call int(tk) int(chunk)\n"
-    "launch three grid b block 128 shared 0 overlap args\n";
+    "launch three grid b block 128 shared 0 heads ceildiv(h,hk) overlap args mapQ(64) mapK(1) mapbias(1)\n";
 
 /* Recipes are large: one for all tests. */
 static fat_recipe recipe, other;
@@ -110,7 +110,7 @@ static void clusters_overlap_and_totals(void **state)
   assert_int_equal(fat_recipe_step(&recipe, 1, &sizes, &v, &err), FAT_OK);
   assert_true(v.cluster == 2 && v.arg[1] == 514 && v.arg[2] == 32);
   assert_int_equal(fat_recipe_step(&recipe, 2, &sizes, &v, &err), FAT_OK);
-  assert_int_equal(v.cluster, 0);
+  assert_true(v.cluster == 0 && v.heads == sizes.h / sizes.hk && v.heads > 1);
   assert_string_equal(fat_recipe_clustered(&recipe), "one");
   assert_string_equal(fat_recipe_mapped(&recipe), "one");
   read_text("launch a grid 1 block 1 shared 0 args call\nlaunch b grid 1 block 1 shared 0 overlap args");
@@ -230,13 +230,14 @@ static void mistakes_are_told_with_line_and_column(void **state)
       {"launch x grid 1 shared 0", "line 1, column 17: expected 'block'"},
       {"launch x grid 1 block 1 args", "line 1, column 25: expected 'shared'"},
       {"launch x grid 1 block 1 shared 0",
-       "line 1, column 33: expected 'cluster', 'overlap' or 'args' at the end of the line"},
+       "line 1, column 33: expected 'cluster', 'heads', 'overlap' or 'args' at the end of the line"},
       {"launch x grid 1 block 1 shared 0 cluster", "column 41: expected a whole number"},
-      {"launch x grid 1 block 1 shared 0 cluster 2", "column 43: expected 'overlap' or 'args'"},
+      {"launch x grid 1 block 1 shared 0 cluster 2", "column 43: expected 'heads', 'overlap' or 'args'"},
+      {"launch x grid 1 block 1 shared 0 heads 2 cluster 2", "column 42: expected 'overlap' or 'args'"},
       {"launch x grid 1 block 1 shared 0 overlap", "column 41: expected 'args' at the end"},
       {"launch x grid 1 block 1 shared 0 overlap cluster 2 args", "column 42: expected 'args' before"},
       {"launch x grid 1 block 1 shared 0\nargs call",
-       "line 1, column 33: expected 'cluster', 'overlap' or 'args'"},
+       "line 1, column 33: expected 'cluster', 'heads', 'overlap' or 'args'"},
       {"launch x grid 1 block 1 shared 0 args foo",
        "column 39: expected an argument: call, ws(BYTES), int(VALUE) or map and a tensor's name, as in "
        "mapQ(ROWS), "
@@ -308,6 +309,9 @@ static void senseless_numbers_are_errors(void **state)
       {"launch x grid 1 block 1 shared 0 args call mapO(257)", "map's box is 257: allowed are 1 to 256"},
       {"launch x grid 1 block 1 shared 0 args mapV(k)", "map's box is 257: allowed are 1 to 256"},
       {"launch x grid 1 block 1 shared 0 args mapK(0-1)", "map's box is -1: allowed are 1 to 256"},
+      {"launch x grid 1 block 1 shared 0 heads 0 args call", "heads of a box is 0: allowed are 1 to 256"},
+      {"launch x grid 1 block 1 shared 0 heads 3 args mapO(64)",
+       "64 rows of a box are no multiple of 3 heads"},
       {"launch x grid 8 block 1 shared 0 cluster 0 args", "cluster is 0: allowed are 1 to 8"},
       {"launch x grid 16 block 1 shared 0 cluster 16 args", "cluster is 16: allowed are 1 to 8"},
       {"launch x grid 9 block 1 shared 0 cluster 2 args",

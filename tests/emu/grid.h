@@ -8,6 +8,7 @@
 #define EMU_GRID_H
 
 #include "fiber.h"
+#include "map.h"
 #include "memory.h"
 #include "module.h"
 
@@ -160,7 +161,7 @@ const emu_thread *emu_together(emu_thread *lanes);
 
 /* The map of a tensor of the struct `call` that kernels are given, whose sizes are those it was laid out
  * with. FAT_E_INPUT where that is no tensor's first element, or it cannot be mapped. */
-fat_status emu_map_fill(const emu *e, fat_tensor tensor, int64_t rows, const void *call, size_t call_size,
+fat_status emu_map_fill(const emu *e, fat_tensor tensor, fat_map_box box, const void *call, size_t call_size,
                         void *map, fat_error *err);
 
 /* Threads of a warp that do different things where one is to be done together. Fatal. */

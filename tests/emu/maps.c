@@ -93,7 +93,7 @@ static const emu_region *region_of(const emu *e, const char *name, const void *a
   return NULL;
 }
 
-fat_status emu_map_fill(const emu *e, fat_tensor tensor, int64_t rows, const void *args, size_t size,
+fat_status emu_map_fill(const emu *e, fat_tensor tensor, fat_map_box box, const void *args, size_t size,
                         void *map, fat_error *err)
 {
   static const fat_cuda_calls calls = {.map_tiled = emu_map_tiled};
@@ -109,8 +109,7 @@ fat_status emu_map_fill(const emu *e, fat_tensor tensor, int64_t rows, const voi
                          .spared = !fat_map_is_needed(tensor)};
   for (int i = 0; i < EMU_DIMS; i++)
     shape.size[i] = (uint64_t)l->size[EMU_DIMS - 1 - i];
-  if ((!shape.spared && !fat_map_fits(&shape, &view)) ||
-      fat_map_encode(&calls, &shape, &view, rows, map) != 0)
+  if ((!shape.spared && !fat_map_fits(&shape, &view)) || fat_map_encode(&calls, &shape, &view, box, map) != 0)
     return fat_status_fail(err, FAT_E_INPUT, "%s cannot be mapped: its address or strides do not allow it",
                            name);
   return FAT_OK;

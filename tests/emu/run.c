@@ -225,7 +225,9 @@ static fat_status launch(emu_grid *g, const fat_step *s, const fat_step_values *
     else if (kind == FAT_ARG_INT)
       value[i].number = (int32_t)v->arg[i];
     else if (kind != FAT_ARG_CALL)
-      FAT_TRY(emu_map_fill(g->memory, s->arg[i].tensor, v->arg[i], call, call_size, value[i].map, err));
+      FAT_TRY(emu_map_fill(g->memory, s->arg[i].tensor,
+                           fat_map_box_of((int)s->arg[i].tensor, v->arg[i], v->heads), call, call_size,
+                           value[i].map, err));
   }
   begin_launch(g, s->overlap);
   return run_entry(g, s->entry, &entry, v, args, err);

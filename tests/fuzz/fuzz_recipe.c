@@ -36,6 +36,7 @@ static void try_sizes(const fat_recipe *r, const fat_sizes *sizes)
     require(v.grid >= 0 && v.grid <= INT32_MAX && v.block >= 0 && v.block <= 1024);
     require(v.shared >= 0 && v.shared <= 1 << 20);
     require(v.cluster >= 0 && v.cluster <= 8 && (v.cluster == 0 || v.grid % v.cluster == 0));
+    require(v.heads >= 0 && v.heads <= 256);
     for (int a = 0; a < r->step[i].args; a++) {
       fat_arg_kind kind = r->step[i].arg[a].kind;
       require(kind != FAT_ARG_WS || (v.arg[a] >= 0 && v.arg[a] <= workspace));

@@ -98,8 +98,8 @@ static int encode(const planned *of, arguments *to)
   for (int a = 0; a < of->step->args; a++) {
     const fat_tensor t = of->step->arg[a].tensor;
     if (of->step->arg[a].kind == FAT_ARG_MAP)
-      result |= fat_map_encode(cu, &of->plan->main.shape[t], &of->args.tensor[t], of->step->arg[a].value,
-                               to->map[a]);
+      result |= fat_map_encode(cu, &of->plan->main.shape[t], &of->args.tensor[t],
+                               fat_map_box_of((int)t, of->step->arg[a].value, of->step->heads), to->map[a]);
   }
   return result;
 }
