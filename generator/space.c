@@ -2,6 +2,7 @@
 #include "space.h"
 #include "grow.h"
 #include "mod.h"
+#include "recipe.h"
 #include "sees.h"
 #include "tensors.h"
 #include <stdio.h>
@@ -36,6 +37,7 @@ static void put_mods(const fat_problem *p, fat_text *out)
 static void put_facts(const fat_problem *p, const fat_gpu *gpu, const fat_arch *arch, fat_text *out)
 {
   const int slices = fat_problem_slices(p);
+  const fat_sizes sizes = fat_recipe_sizes(p, gpu->sms);
   char text[FAT_PROBLEM_TEXT];
   fat_text_format(out, "p.text=%s\np.op=%s\np.dtype=%s\n", fat_problem_print(p, text), fat_ops[p->op],
                   fat_dtypes[p->dtype].name);
@@ -46,6 +48,7 @@ static void put_facts(const fat_problem *p, const fat_gpu *gpu, const fat_arch *
   for (int f = 0; f < FAT_FEATURE_COUNT; f++)
     if (fat_problem_has(p, f))
       fat_text_format(out, "%s ", fat_problem_feature_form(f));
+  fat_text_format(out, "\np.tq=%lld\np.tk=%lld", (long long)sizes.tq, (long long)sizes.tk);
   fat_text_format(out, "\np.uneven=%d\n", fat_sees_uneven(p));
   put_mods(p, out);
   fat_tensors_facts(p, out);

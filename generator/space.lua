@@ -97,6 +97,9 @@ function space.facts(text)
     and_biases = "",
     -- What some kernels say otherwise.
     ruled = false,
+    shifts = false,
+    grouped = false,
+    told = false,
     rows_later = false,
     lengths_here = false,
     lots = false,

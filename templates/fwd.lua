@@ -5,7 +5,7 @@ local simt, mma, split, packed = include "lib/simt.lua", include "lib/mma.lua", 
 local function launch(c, p, bytes, row, splits, of)
   of.blocks = packed.tiles(c, p) * splits
   of.l2 = bytes * of.blocks * (of.visits * c.Bc + c.Br) * row
-  of.dram = bytes * (p.b * p.h * p.q + p.b * p.hk * p.k) * (p.d + p.slices * p.dv)
+  of.dram = bytes * (p.tq * p.h + p.tk * p.hk) * (p.d + p.slices * p.dv)
   return { of }
 end
 

@@ -5,7 +5,7 @@
 // its softmax (lib/ws_steps.cuh), and each goes on to the next tile of Q when its rows are done. Most configs (L = 2) seek a maximum
 // in the first tile alone: then P is made by the m of earlier tiles, and corrected where sums of P exceed 2^12 (softmax_late).
 %  for _, file in ipairs(libs) do use(file) end
-%  if not (listed or ahead) then -- else lib/ws_lists.cuh or lib/ahead.cuh has it
+%  if not (listed or ahead or told) then -- else lib/ws_lists.cuh, lib/ahead.cuh or lib/ws_records.cuh has it
 // One $(by_warp and "warp" or "thread"): which tile comes next, its Q for each warpgroup, and K and V of each step, K a step ahead.
 __device__ __forceinline__ void produce(const call &a$(take_counter)$(key_splits and ", i32 splits" or ""), const tensor_map &Q_map, const tensor_map &K_map,
                                         const tensor_map &V_map)
@@ -15,7 +15,7 @@ $(ragged and "  i32 tails = 0;\n" or "")  for (i32 round = 0;; round++) {       
     const i32 block = $(uneven and "drawn_block(counter, round, " .. all_blocks .. ")" or "nth_block(round)");
     const bool last = block >= $(all_blocks);
     const task my = $(task_of)(a, last ? 0 : block$(and_splits));
-    const sequence at = sequence_of(a, my.head);
+    const sequence at = $(shifts and "window_of(a, my.head, my.i0)" or "sequence_of(a, my.head)");
     const spans visit = last ? spans{} : $(visited "my.i0");
     const i32 tiles = visit.last - visit.first;
     for (i32 x = 0; x < consumers; x++) {
@@ -39,21 +39,21 @@ __device__ __forceinline__ void consume(const call &a$(take_partial), const tens
 {
   const float c = $(c_of_call);
   const i32 me = own_group();
-  i32 n = 0;
+  i32 n = 0;$(stores_later and "\n  i32 leaving = -1;                                     // the place from which rows of O are still copied" or "")
 $(turns ~= "none" and "  first_turn(me);\n" or "")  for (i32 round = 0;; round++) {
     const step_of<Q_stages> slot(round);
     const i32 own = slot.slot * consumers + me;         // the place of this warpgroup's rows
     wait(Q_full + own, slot.parity);
-    const task my = get_task(own);
+    const $(take_task);
     if (my.head < 0)
-      return;
+      return$(stores_later and " free_place(leaving)" or "");
     const i32 i0 = my.i0;
-    const $(ruled and "ruled" or "sequence") at = $(ruled and "ruled_of" or "sequence_of")(a, my.head$(has.drop and ", i0" or ""));
-    const spans all = $(visited "i0"), visit = $(visited_by_me);
+    const $(rows_type) at = $(told and (windowed and "windowed_by(a, my.at, i0)" or "my.at") or rows_type .. "_of(a, my.head" .. rows_from .. ")");
+    const spans all = $(told and "my.all" or visited "i0"), visit = $(told and "my.visit" or visited_by_me);
     const i32 tiles = max(0, visit.last - visit.first);
     i32 others = all.last - all.first - tiles;          // tiles of keys that only the other warpgroups' rows see: released all the same
     online x(me);$(added_early and " x.known = known_of(a, pair_of<false, acc<Br, Bc>>(at, i0, 0, 0, 0));" or "")
-    $(packed and "lay_Q(Q_place(own), rows(a, my.head), i0, me);\n    " or "")await_start(me, round);
+    $(packed and not grouped and "lay_Q(Q_place(own), rows(a, my.head), i0, me);\n    " or "")await_start(me, round);
     if (tiles > 0) {
       const query Q(Q_place(own));
 %  local order = cut.left and "visit" or "all"           -- whose order of tiles is this warpgroup's
@@ -72,7 +72,7 @@ $(turns ~= "none" and "  first_turn(me);\n" or "")  for (i32 round = 0;; round++
         first_step(x, Q, {a, at, i0, first * Bc, true}, c, n);
       else
         first_step(x, Q, {a, at, i0, first * Bc, false}, c, n);
-      give_start(me, round);
+      give_start(me, round);$(stores_later and "\n      free_place(leaving);" or "")
       i32 y = 1;
 %  if not cut.left then
       for (; y < all.full; y++, n++) {                  // tiles that no mask touches
@@ -86,22 +86,22 @@ $(turns ~= "none" and "  first_turn(me);\n" or "")  for (i32 round = 0;; round++
       n++;
       x.l = row_total(x.l);$(rows_later and " place_rows(x.m, at);" or "")
 %  if not key_splits then
-      scale_rows(x.O, finish(x.m, x.l, c$(ends_of "rows(a, my.head), i0")).factor); // O = diag(l)^-1 O
-      $(ragged and "if (at.nq - i0 < Br)\n        store_rows(x.O, rows(a, my.head), i0);\n      else\n      " or "")store_from(Q_place(own), x.O, O_map, at, i0 + 64 * me); // what lies behind a ragged batch's rows is another's, or nobody's
+      scale_rows(x.O, finish(x.m, x.l, c$(ends_of("rows(a, " .. rows_by .. "), i0"))).factor); // O = diag(l)^-1 O
+      $(ragged and "if (at.nq - i0 < Br)\n        store_rows(x.O, rows(a, " .. rows_by .. "), i0);\n      else\n      " or "")store_from(Q_place(own), x.O, O_map, at, i0 + 64 * me); // what lies behind a ragged batch's rows is another's, or nobody's
 %  end
     } else {                                            // no key is seen
-      give_start(me, round);
+      give_start(me, round);$(stores_later and "\n      free_place(leaving);" or "")
 %  if not key_splits then
-      const place rows_at = rows(a, my.head);
+      const place rows_at = rows(a, $(rows_by));
       store_zeros<sums<Br, Dv>>(rows_at.O, rows_at.On, i0, at.nq);
 %  end
     }
 %  if key_splits then
     store_split(x.O, x.m, x.l, c, partials(a, partial, splits), my, at, own); // O_s and L_s
 %  end
-    release(Q_free + own);
+    $(stores_later and "leaving = own" or "release(Q_free + own)");
 %  if not key_splits then
-    const place rows_at = rows(a, my.head);             // asked for above the loops, it costs up to 4 % (d 64, H200)
+    const place rows_at = rows(a, $(rows_by));             // asked for above the loops, it costs up to 4 % (d 64, H200)
     if (rows_at.LSE)
       store_rowvec(finish(x.m, x.l, c$(ends_of "rows_at, i0")).LSE, rows_at.LSE, i0, at.nq);
 %  end
@@ -121,7 +121,7 @@ $(entry "fwd_ws")(const call a$(take_lists)$(take_counter)$(take_partial), const
   if (warp_of() < 4) {                                  // the first warpgroup copies
     registers_less<$(producer_registers)>();
     if ($(by_warp and "warp_of() == 0" or "thread_id() == 0"))
-      produce$(listed and "_listed" or ahead and "_ahead" or "")(a$(and_lists)$(and_counter)$(and_splits), Q_map, K_map, V_map);
+      $(told and tell_and_produce or "produce" .. (listed and "_listed" or ahead and "_ahead" or "") .. "(a" .. and_lists .. and_counter .. and_splits .. ", Q_map, K_map, V_map);")
 $(placed and "    if (warp_of() > 1)\n      produce_biases(a, bias_map);\n" or "")  } else {
     registers_more<$(consumer_registers)>();
     consume$(listed and "_listed" or ahead and "_ahead" or "")(a$(and_partial), O_map);

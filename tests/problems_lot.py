@@ -21,13 +21,14 @@ lot = random.Random(seed)
 MODS = ("s+table0[h]*(j-i)/9", "s-(j/16-table0[h,b])+0.1*i", "s*table1[h]-abs(i-j)/50", "min(s,3)+table0[j]") # the first two grow evenly along rows
 BLOCKS = ((64, 64), (128, 128), (48, 80), (16, 32), (100, 60), (192, 128), (64, 128), (64, 32))
 FWD = {"Br": (64, 128, 192), "Bc": (32, 64, 80, 96, 128), "s": (1, 2, 3, 4), "q": (1, 2), "Q": (0, 0, 1), "I": (0, 1, 2), "P": (0, 1), "L": (0, 1, 2, 2),
-       "Z": (1,), "M": (0, 0, 0, 1), "b": (0, 0, 2, 2, 3, 4), "N": (0, 0, 0, 1, 2)}
+       "Z": (1,), "M": (0, 0, 0, 1), "b": (0, 0, 2, 2, 3, 4), "N": (0, 0, 0, 1, 2),
+       "D": (0, 1, 1), "G": (0, 0, 1)}
 BWD = {"Br": (64, 80, 96, 128), "Bc": (128,), "s": (2,), "t": (2,), "S": (0, 1), "R": (0, 1), "Z": (1, 2, 8), "O": (0, 1, 1), "K": (0, 1), "E": (0, 1), "H": (0, 0, 1, 2, 2),
        "T": (0, 0, 0, 1, 2, 3), "C": (0, 0, 1), "G": (0, 0, 0, 2, 4)}
 WIDE = {"Br": (64,), "s": (2, 3), "t": (1, 2), "Z": (1, 4, 8)}
 PAIR = {"Br": (64,), "s": (2, 3), "o": (1, 2), "t": (2, 3), "Z": (1, 4, 8, 64), "M": (0, 1), "T": (0, 2, 3), "G": (0, 0, 2, 4)}
 SPACES = {"fwd_ws": FWD, "bwd_ws": BWD, "bwd_wide": WIDE, "bwd_pair": PAIR}
-UNSAID = {"fwd_ws": ("M", "b", "N"), "bwd_ws": ("O", "K", "E", "H", "T", "C", "G"), "bwd_wide": (), "bwd_pair": ("M", "T", "G")} # where they are 0
+UNSAID = {"fwd_ws": ("M", "b", "N", "D", "G"), "bwd_ws": ("O", "K", "E", "H", "T", "C", "G"), "bwd_wide": (), "bwd_pair": ("M", "T", "G")} # where they are 0
 KERNELS = {"fwd": ("fwd_ws",) * 4 + ("fwd", "fwd", "fa1", "standard"),
            "bwd": ("bwd_ws",) * 4 + ("bwd_pair", "bwd_pair", "bwd_wide", "bwd", "bwd", "bwd_two", "fa1_bwd", "standard_bwd")}
 MASKS = ("", "", "-causal", "-causal", "-w90.20", "-causal-w60.0", "-causaltl", "-causaltl-w80.5", "-w70.x", "-causal-prefix")

@@ -149,38 +149,54 @@ static void tiles_of_few_keys_are_full(void **state)
     }
 }
 
-/* Several blocks of fwd_ws share an SM where tiles are many and each passes few keys. */
-static void short_rows_have_several_blocks_on_an_sm(void **state)
+/* Several blocks of fwd_ws share an SM, and a warp draws tiles (D), where tiles are many and each passes few
+ * keys; these tiles hold rows of all heads that share K and V (G), as long as a box has them. */
+static void short_rows_are_told_of_and_share_an_sm(void **state)
 {
   (void)state;
   static const struct {
     const char *problem;
-    int b;
-  } cases[] = {{"fwd-bf16-b8-h64k8-q1024-k1024-d64-causal-w127.0-sink", 2},
-               {"fwd-bf16-b8-h64k8-q1024-k1024-d64-causal-w127.0-softcap", 3},
-               {"fwd-bf16-b8-h64k8-q1024-k1024-d64-causal-w127.0-softcap-drop", 0},
-               {"fwd-bf16-b8-h64k8-q4096-k4096-d64-causal-w1023.0", 0},
-               {"fwd-bf16-b16-h12-q1024-k1024-d64-causal", 2},
-               {"fwd-bf16-b16-h12-q2048-k2048-d64-causal", 0},
-               {"fwd-bf16-b1-h12-q1024-k1024-d64-causal", 0},
-               {"fwd-bf16-b16-h12-q1024-k1024-d64", 0},
-               {"fwd-bf16-b16-h12-q1024-k1024-d80-causal", 0},
-               {"fwd-bf16-b16-h12-q2048-k2048-d64-varlen", 3},
-               {"fwd-bf16-b16-h12-q4096-k4096-d64-varlen", 0},
-               {"fwd-bf16-b16-h12-q512-k512-d128-causal-used", 2},
-               {"fwd-bf16-b16-h12-q513-k513-d128-causal-used", 0},
-               {"fwd-bf16-b16-h12-q512-k512-d64-causal-bs64x64", 0},
-               {"fwd-bf16-b64-h16-q197-k197-d64-bias", 2},
-               {"fwd-bf16-b64-h16-q200-k200-d64-bias", 0},
-               {"fwd-bf16-b64-h12-q49-k49-d32", 4},
-               {"fwd-bf16-b64-h12-q49-k49-d32-bias", 3},
-               {"fwd-bf16-b64-h12-q128-k128-d32", 2}};
+    int D, b, G;
+  } cases[] = {{"fwd-bf16-b8-h64k8-q1024-k1024-d64-causal-w127.0-sink", 1, 2, 1},
+               {"fwd-bf16-b8-h24k8-q1024-k1024-d64-causal-w127.0-sink", 1, 2, 0},
+               {"fwd-bf16-b8-h64k8-q1024-k1024-d64-causal-w127.0-softcap", 1, 3, 0},
+               {"fwd-bf16-b8-h64k8-q1024-k1024-d64-causal-w127.0-drop", 0, 3, 0},
+               {"fwd-bf16-b8-h64k8-q1024-k1024-d64-causal-w127.0-softcap-drop", 0, 1, 0},
+               {"fwd-bf16-b8-h64k8-q4096-k4096-d64-causal-w511.0", 1, 2, 1},
+               {"fwd-bf16-b8-h64k8-q4096-k4096-d64-causal-w1023.0", 1, 1, 0},
+               {"fwd-bf16-b8-h64k8-q4096-k4096-d64-causal-w2047.0", 0, 1, 0},
+               {"fwd-bf16-b16-h12-q1024-k1024-d64-causal", 1, 2, 0},
+               {"fwd-bf16-b16-h12-q2048-k2048-d64-causal", 0, 1, 0},
+               {"fwd-bf16-b1-h12-q1024-k1024-d64-causal", 0, 1, 0},
+               {"fwd-bf16-b16-h12-q1024-k1024-d64", 0, 1, 0},
+               {"fwd-bf16-b16-h12-q1024-k1024-d80-causal", 0, 1, 0},
+               {"fwd-bf16-b16-h12-q2048-k2048-d64-varlen", 1, 3, 0},
+               {"fwd-bf16-b16-h12k3-q2048-k2048-d64-varlen", 1, 3, 1},
+               {"fwd-bf16-b16-h12-q4096-k4096-d64-varlen", 0, 1, 0},
+               {"fwd-bf16-b16-h12-q512-k512-d128-causal-used", 1, 2, 0},
+               {"fwd-bf16-b16-h12k6-q512-k512-d128-causal-used", 1, 1, 1},
+               {"fwd-bf16-b16-h12-q513-k513-d128-causal-used", 1, 1, 0},
+               {"fwd-bf16-b16-h12-q513-k513-d128-causal-used-alibi", 0, 1, 0},
+               {"fwd-bf16-b16-h12k4-q1024-k1024-d96-causal-varlen", 1, 1, 0},
+               {"fwd-bf16-b16-h12k3-q1024-k1024-d96-causal-varlen", 1, 1, 1},
+               {"fwd-bf16-b8-h32k8-q4096-k4096-d128-causal-w1023.0", 1, 1, 1},
+               {"fwd-bf16-b8-h32-q4096-k4096-d128-causal-w1023.0", 1, 1, 0},
+               {"fwd-bf16-b16-h12-q512-k512-d64-causal-bs64x64", 0, 1, 0},
+               {"fwd-bf16-b64-h16-q197-k197-d64-bias", 0, 2, 0},
+               {"fwd-bf16-b64-h16-q200-k200-d64-bias", 0, 1, 0},
+               {"fwd-bf16-b64-h12-q49-k49-d32", 0, 4, 0},
+               {"fwd-bf16-b64-h12-q49-k49-d32-bias", 0, 3, 0},
+               {"fwd-bf16-b64-h12-q512-k512-d32-varlen", 1, 4, 0},
+               {"fwd-bf16-b64-h12-q128-k128-d32", 0, 2, 0}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    char text[FAT_CONFIG_TEXT], wanted[8] = "";
-    const char *said = strstr(default_of("fwd_ws", cases[i].problem, text), "-b");
-    if (cases[i].b > 0)
-      snprintf(wanted, sizeof wanted, "-b%d", cases[i].b);
-    if (strcmp(said ? said : "", wanted) != 0)
+    char text[FAT_CONFIG_TEXT];
+    fat_config config;
+    int32_t D = 0, b = 1, G = 0;
+    assert_int_equal(fat_config_parse(default_of("fwd_ws", cases[i].problem, text), &config, NULL), FAT_OK);
+    (void)fat_config_get(&config, "D", &D);
+    (void)fat_config_get(&config, "b", &b);
+    (void)fat_config_get(&config, "G", &G);
+    if (D != cases[i].D || b != cases[i].b || G != cases[i].G)
       fail_msg("%s: %s", cases[i].problem, text);
   }
 }
@@ -229,7 +245,7 @@ int main(void)
       cmocka_unit_test(tiny_shapes_have_a_default_of_their_own),
       cmocka_unit_test(few_keys_have_a_default_of_their_own),
       cmocka_unit_test(tiles_of_few_keys_are_full),
-      cmocka_unit_test(short_rows_have_several_blocks_on_an_sm),
+      cmocka_unit_test(short_rows_are_told_of_and_share_an_sm),
       cmocka_unit_test(sums_are_made_as_tiles_are_many),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);

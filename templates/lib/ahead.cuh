@@ -66,7 +66,7 @@ __device__ __forceinline__ void consume_ahead(const call &a, const tensor_map &O
     const bool last = record.head < 0;
     const task my = {last ? ~record.head : record.head, record.i0};
     const i32 i0 = my.i0;
-    const $(ruled and "ruled" or "sequence") at = $(ruled and "ruled_of" or "sequence_of")(a, my.head$(has.drop and ", i0" or ""));
+    const $(rows_type) at = $(rows_type)_of(a, my.head$(rows_from));
     const spans all = seen_range(a, at, i0), visit = range<64>(a, at, i0 + 64 * me);
     const i32 tiles = visit.last > 0 ? visit.last : all.last, first = nth_tile(all, 0);
     const query Q(Q_place(own));

@@ -15,7 +15,12 @@ struct sequence {
   i32 b, h, hk; // batch, query head, the head of K and V that it shares
 % if packed then
   i32 nq, nk;   // how many rows: of Q those of all heads that share K and V
+%  if grouped then
+  i32 q;        // rows of Q of one head
+  power_of_2 peers; // heads that share K and V
+%  else
   i32 q, peers; // rows of Q of one head; heads that share K and V
+%  end
 % else
   i32 nq, nk;   // how many rows
 % end
@@ -28,7 +33,7 @@ struct sequence {
 % if has.prefix then
   i32 prefix;   // keys that the causal mask leaves to all rows
 % end
-% if begins then
+% if begins or shifts then
   i32 k0;       // the first of its keys in their tensors
 % end
 % if has.varlen then
@@ -49,7 +54,12 @@ __device__ __forceinline__ sequence sequence_of(const call &a, i32 head)
 {
 % local give = by_batch and "sequence my = " or "return "
 % if packed then
+%  if grouped then
+  const i32 hk = head % a.hk;
+  const power_of_2 peers(a.h / a.hk);
+%  else
   const i32 hk = head % a.hk, peers = a.h / a.hk;
+%  end
   $(give){head / a.hk, hk * peers, hk, a.q * peers, a.k, a.q, peers};
 % elseif slices > 1 then
   const i32 h = head / slices % a.h;
@@ -79,9 +89,14 @@ struct place : sequence {
 };
 
 //: rows -- hook
+% if told then
+__device__ __forceinline__ place rows(const call &a, const sequence &at)
+{
+% else
 __device__ __forceinline__ place rows(const call &a, i32 head)
 {
   const sequence at = sequence_of(a, head);
+% end
   const i64 b = at.b, h = at.h, hk = at.hk;
   place my;
   (sequence &)my = at;

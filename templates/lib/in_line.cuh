@@ -2,7 +2,7 @@
 // as all rows need, not as the longest batch needs in each. Of 16 documents of 1024 rows on average and 4000 at most, three
 // blocks in four had nothing to do.
 
-//: line -- the tiles of R rows of a head, or of those that share K and V. Those of batch b begin at number ends[b] / R + b:
+//: line -- the tiles of R rows of a head, or of those that share K and V$(grouped and ", where `peers` lie in one" or ""). Those of batch b begin at number ends[b] / R + b:
 // wherever its rows begin, their tiles end before the next one's begin, and one number at most is left over. Where each batch is
 // nearly as long as the longest, all get as many numbers as that has tiles, if these are fewer
 template <i32 R> struct line {
@@ -10,8 +10,11 @@ template <i32 R> struct line {
   i64 next;
   i32 batches, longest, all; // batches; tiles of the longest; numbers
   bool is_even;
-  __device__ __forceinline__ line(const whole_tensor &cu, i32 batches_, i32 rows, i32 rows_of_all)
-      : ends(cu.data), next(cu.b), batches(batches_), longest(ceil_div(rows, R)), is_even(i64(batches_) * ceil_div(rows, R) <= rows_of_all / R + batches_)
+% if grouped then
+  power_of_2 peers;
+% end
+  __device__ __forceinline__ line(const whole_tensor &cu, i32 batches_, i32 rows, i32 rows_of_all$(grouped and ", power_of_2 peers_" or ""))
+      : ends(cu.data), next(cu.b), batches(batches_), longest(ceil_div(rows, R)), is_even(i64(batches_) * ceil_div(rows, R) <= rows_of_all / R + batches_)$(grouped and ", peers(peers_)" or "")
   {
     all = is_even ? batches * longest : rows_of_all / R + batches;
 % if not lengths_here then
@@ -19,7 +22,7 @@ template <i32 R> struct line {
 % end
   }
   // The number of the first tile of a batch.
-  __device__ __forceinline__ i32 first(i32 b) const { return is_even ? b * longest : ends[b * next] / R + b; }
+  __device__ __forceinline__ i32 first(i32 b) const { return is_even ? b * longest : ends[b * next]$(grouped and " * peers" or "") / R + b; }
   // Of which batch a tile is: all threads of a warp ask for the same, and each looks at one batch in 32, then at one of those between.
   __device__ __forceinline__ i32 batch_of(i32 number) const
   {
@@ -53,7 +56,12 @@ __device__ __forceinline__ i32 lanes_where(bool x)
 //: row_line -- of Q
 __device__ __forceinline__ line<Br> row_line(const call &a)
 {
+% if grouped then
+  const power_of_2 peers(a.h / a.hk);
+  return line<Br>(a.cu_q, a.b, a.q * peers, a.total_q * peers, peers);
+% else
   return line<Br>(a.cu_q, a.b, a.q, a.total_q);
+% end
 }
 
 //: key_line -- of K and V

@@ -9,9 +9,24 @@ function packed.tiles(c, p)
   local group = packed.group(c, p)
   return ceil_div(p.q * group, c.Br) * p.b * p.h // group * p.slices
 end
-function packed.tiles_text(c, apart) return c.G == 1 and string.format("ceildiv(q*ceildiv(h,hk),%d)*b*hk", c.Br) or apart end
+function packed.tiles_text(c, apart, in_line)
+  if c.G ~= 1 then return apart end
+  local R = c.Br
+  if in_line then return string.format("hk*min(b*ceildiv(q*ceildiv(h,hk),%d),ceildiv(tq*ceildiv(h,hk)+1,%d)+b-1)", R, R) end
+  return string.format("ceildiv(q*ceildiv(h,hk),%d)*b*hk", R)
+end
 
 -- A kernel counts rows of all such heads in 32 bits: where there are more, no size is valid.
-function packed.valid(c) return c.G == 1 and "valid 2-ceildiv(q*ceildiv(h,hk),2147483647)\n" or "" end
+function packed.valid(c, in_line)
+  return c.G == 1 and string.format("valid 2-ceildiv(%s*ceildiv(h,hk),2147483647)\n", in_line and "max(q,tq)" or "q") or ""
+end
+
+-- Whether copies bring the rows of all such heads: a box has as many of each, and a warp stores 16 rows by one. Lists are of a head's rows.
+function packed.can_be_boxed(p)
+  return 16 % (p.h // p.hk) == 0 and p.slices == 1 and not (p.has.bs or p.has.iv or p.has.drop)
+end
+function packed.is_boxed(c) return c.G == 1 and c.N == 0 end
+function packed.boxes_valid(c) return packed.is_boxed(c) and "valid 17-ceildiv(h,hk)*ceildiv(16,ceildiv(h,hk))\n" or "" end
+function packed.boxes(c) return packed.is_boxed(c) and " heads ceildiv(h,hk)" or "" end
 
 return packed

@@ -68,7 +68,7 @@ __device__ __forceinline__ void set_up()
 {
   if (thread_id() == 0) {
     for (i32 x = 0; x < signals; x++)
-      barrier_init(barrier_at(x), $(placed and "x >= K_full && x < V_full ? 1 + bias_threads / 32 : x >= Q_free && x < K_free && (x - Q_free) % consumers == 0 ? 4 + bias_threads / 32 : " or "")x < Q_free$(ragged and " || x == V_tail" or "") ? 1 : x < K_free ? 4 : $(shares and "8" or "4") * consumers);
+      barrier_init(barrier_at(x), $(told and "x >= told ? 1 : x >= Q_free && x < K_free && (x - Q_free) % consumers == 0 ? 5 : " or "")$(placed and "x >= K_full && x < V_full ? 1 + bias_threads / 32 : x >= Q_free && x < K_free && (x - Q_free) % consumers == 0 ? 4 + bias_threads / 32 : " or "")x < Q_free$(ragged and " || x == V_tail" or "") ? 1 : x < K_free ? 4 : $(shares and "8" or "4") * consumers);
     barrier_init_fence();
   }
   $(shares and "meet_other" or "block_sync")();
@@ -150,7 +150,7 @@ __device__ __forceinline__ i32 drawn_block(i32 *counter, i32 round, i32 tiles)
   if (tiles <= 2 * grid_size())
     return nth_block(round);
 % local draw = "atomic_add(counter, 1)"
-  return round == 0 ? i32(block_id()) : grid_size() + $(by_warp and "shfl_first(thread_id() == 0 ? " .. draw .. " : 0)" or draw);
+  return round == 0 ? i32(block_id()) : grid_size() + $((by_warp or told) and "shfl_first(thread_id() " .. (told and "% 32 " or "") .. "== 0 ? " .. draw .. " : 0)" or draw);
 }
 
 //: own_group -- which of the warpgroups that compute this one is. What is made of it is the same for a whole warp, and
@@ -229,10 +229,10 @@ __device__ __forceinline__ void copy_Q(const tensor_map &Q_map, i32 round, i32 x
 % end
   put_task(place, my$(listed and ", visit" or ""));
 % local batch = has.varlen and "0" or "at.b"
-  if ($(packed and "false" or "visit.first < visit.last"))
-    copy_tile<boxes, 64>(Q_place(place), Q_map, $(has.varlen and "at.q0 + " or "")my.i0 + 64 * x, at.h, $(batch), Q_full + place);
+  if ($(packed and not grouped and "false" or "visit.first < visit.last"))
+    copy_tile<boxes, 64>(Q_place(place), Q_map, $(rows_of_Q("at", "my.i0 + 64 * x")), Q_full + place);
   else
-    barrier_arrive(barrier_at(Q_full + place)); // nothing to copy$(packed and ": who computes loads its rows" or "")
+    barrier_arrive(barrier_at(Q_full + place)); // nothing to copy$(packed and not grouped and ": who computes loads its rows" or "")
 }
 
 //: copy_K -- the n-th tile of K, when its place is free
@@ -241,7 +241,7 @@ __device__ __forceinline__ void copy_K(const tensor_map &K_map, i32 n, i32 j0, c
   const step_of<stages> K(n);
   wait(K_free + K.slot, K.parity ^ 1);
 % local batch = has.varlen and "0" or "at.b"
-  $(by_warp and "if (thread_id() == 0) " or "")$(shares and "copy_half" or "copy_tile")<boxes, Bc>(K_place(K.slot), K_map, $(begins and "at.k0 + " or "")j0, at.hk, $(batch), K_full + K.slot);
+  $(by_warp and "if (thread_id() == 0) " or "")$(shares and "copy_half" or "copy_tile")<boxes, Bc>(K_place(K.slot), K_map, $((begins or shifts) and "at.k0 + " or "")j0, at.hk, $(batch), K_full + K.slot);
 }
 
 //: copy_V -- the n-th tile of V, when its place is free
@@ -258,7 +258,7 @@ __device__ __forceinline__ void copy_V(const tensor_map &V_map, i32 n, i32 j0, c
   const bool is_tail = at.nk - j0 < Bc;
 %   full = "is_tail ? V_tail : V_full + V.slot"
 % end
-  $(by_warp and "if (thread_id() == 0) " or "")$(shares and "copy_half" or "copy_tile")<V_boxes, Bc>(V_place(V.slot), V_map, $(begins and "at.k0 + " or "")j0, at.hk, $(batch), $(full)$(slices > 1 and ", at.v0" or ""));
+  $(by_warp and "if (thread_id() == 0) " or "")$(shares and "copy_half" or "copy_tile")<V_boxes, Bc>(V_place(V.slot), V_map, $((begins or shifts) and "at.k0 + " or "")j0, at.hk, $(batch), $(full)$(slices > 1 and ", at.v0" or ""));
 % if ragged then
   if (!is_tail)
     return;

@@ -34,10 +34,11 @@ __device__ __forceinline__ portion portion_of(i32 block, i32 heads, i32 tiles, i
 __device__ __forceinline__ task task_of(const call &a, i32 block)
 {
 % if in_line then
+% local heads = packed and "a.hk" or "a.h"
   const line<Br> rows(row_line(a));
-  const portion mine = portion_of(block, a.h, rows.all, $(drawn and "max(Z, ceil_div(2 * grid_size(), rows.all))" or "Z"));
+  const portion mine = portion_of(block, $(heads), rows.all, $(drawn and "max(Z, ceil_div(2 * grid_size(), rows.all))" or "Z"));
   const i32 number = rows.all - 1 - mine.nth, b = rows.batch_of(number);
-  return {b * a.h + mine.head, rows.tile_begin(b, number)};
+  return {b * $(heads) + mine.head, rows.tile_begin(b, number)};
 }
 % else
 % if packed then
@@ -62,5 +63,5 @@ __device__ __forceinline__ i32 nth_block(i32 n)
 //: blocks_of -- tiles of Q of all heads; the recipe's `valid` line refuses calls that have 2^31 or more
 __device__ __forceinline__ i32 blocks_of(const call &a)
 {
-  return $(packed and "ceil_div(a.q * (a.h / a.hk), Br) * a.b * a.hk" or (in_line and "row_line(a).all" or "ceil_div(a.q, " .. (side_by_side and "2 * Br" or "Br") .. ") * a.b") .. " * a.h")$(slices > 1 and " * slices" or "");
+  return $(packed and (in_line and "row_line(a).all" or "ceil_div(a.q * (a.h / a.hk), Br) * a.b") .. " * a.hk" or (in_line and "row_line(a).all" or "ceil_div(a.q, " .. (side_by_side and "2 * Br" or "Br") .. ") * a.b") .. " * a.h")$(slices > 1 and " * slices" or "");
 }

@@ -211,11 +211,24 @@ __device__ __forceinline__ void store_from(u32 place, const Acc &O, const tensor
   if (lane == 0) {
 #pragma unroll
     for (i32 x = 0; x < boxes_; x++)
+% if grouped then
+      store_box(to, 64 * x, at.h, $(has.varlen and "at.q0 + " or "")(i0 + first) / at.peers, $(has.varlen and "0" or "at.b"), place + x * box_bytes<64> + first * 128);
+% else
       store_box(to, $(slices > 1 and "at.v0 + " or "")64 * x, $(has.varlen and "at.q0 + " or "")i0 + first, at.h, $(has.varlen and "0" or "at.b"), place + x * box_bytes<64> + first * 128);
+% end
     store_commit();
 % if not stores_later then
     store_wait();
 % end
+  }
+}
+
+//: free_place -- that of rows of Q, once this warp's rows of O have been copied from it; none where it is negative
+__device__ __forceinline__ void free_place(i32 own)
+{
+  if (own >= 0 && thread_id() % 32 == 0) {
+    store_wait();
+    barrier_arrive(barrier_at(Q_free + own));
   }
 }
 
@@ -232,7 +245,7 @@ template <class Acc> __device__ __forceinline__ void store_rows(const Acc &O, co
 }
 
 //: store_zeros -- rows i0.. of a tensor of n rows where no key is seen
-template <class Acc> __device__ __forceinline__ void store_zeros(elem *to, i64 stride, i32 i0, i32 n)
+template <class Acc> __device__ __forceinline__ void store_zeros(elem *to, $(packed and "const packed_rows &" or "i64 ")stride, i32 i0, i32 n)
 {
 #pragma unroll
   for (i32 r = 0; r < Acc::R; r++)

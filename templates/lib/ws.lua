@@ -1,13 +1,14 @@
 -- ws.lua -- the space of the kernels for warpgroups: tunables, what lies where in shared memory, registers, and the
 -- arithmetic of work that the model turns into time. Goes with ring.cuh and ws.cuh.
 local libs, bias, simt, splits = include "lib/libs.lua", include "lib/bias_tiles.lua", include "lib/simt.lua", include "lib/ws_splits.lua"
+local records, windows, packed = include "lib/ws_records.lua", include "lib/ws_windows.lua", include "lib/packed.lua"
 local ws = {}
 
 local function ceil_div(x, y) return (x + y - 1) // y end
 local function up(x, y) return ceil_div(x, y) * y end
 
 ws.libs = libs("lib/ends.cuh", "lib/softmax.cuh", "lib/late.cuh", "lib/matrix.cuh", "lib/packed.cuh", "lib/fragments.cuh",
-  "lib/ring.cuh", "lib/ws_cluster.cuh", "lib/ws.cuh", "lib/ws_lists.cuh", "lib/ws_steps.cuh", "lib/ahead.cuh", "lib/split.cuh", "lib/ws_splits.cuh", "lib/half.cuh", "lib/launches.cuh")
+  "lib/ring.cuh", "lib/ws_cluster.cuh", "lib/ws.cuh", "lib/ws_lists.cuh", "lib/ws_steps.cuh", "lib/ahead.cuh", "lib/ws_windows.cuh", "lib/ws_records.cuh", "lib/split.cuh", "lib/ws_splits.cuh", "lib/half.cuh", "lib/launches.cuh")
 
 local Bc_values = {}
 for Bc = 32, 256, 16 do Bc_values[#Bc_values + 1] = Bc end
@@ -37,6 +38,7 @@ ws.tunables = {
   -- and the order of tiles (ring.cuh, nth_tile) meets the largest scores of most data within two tiles.
   { "L", { 0, 1, 2 }, "O and l are scaled down 0 = with every tile, 1 = when a maximum has outgrown the last by 2^8, 2 = when sums of "
     .. "weights show that: no maximum is sought" },
+  records.tunable,
   { "Z", { 1, 2, 4, 8, 16, 64 }, "heads whose tiles of Q start together, the longest first" },
   -- Against the best with P in registers (H200, bf16, full, N = 4096): 1.4 % faster at d 128 with Br = 192; 4 % slower at d 64, 2.3 % at
   -- d 96. Of tiles that registers have room for: 3 to 12 % slower throughout (bench/results/h200-ws-turns.tsv).
@@ -86,8 +88,11 @@ function ws.P_bytes(c) return c.S * ws.boxes(c.Bc) * 128 * c.Br end
 function ws.at_bias(c, p) return ws.at_P(c, p) + ws.P_bytes(c) end
 function ws.bias_bytes(c) return c.B * c.s * bias.bytes(c.Br, c.Bc) end
 function ws.at_signals(c, p) return ws.at_bias(c, p) + ws.bias_bytes(c) end
-function ws.signals(c, p) return 2 * ws.Q_places(c) + 4 * c.s + (p.ragged and 1 or 0) end
-function ws.shared(c, p) return ws.at_signals(c, p) + 8 * ws.signals(c, p) + (p.has.bs and 16 * ws.Q_places(c) + 4 * c.s or (c.N > 0 and 16 or 8) * ws.Q_places(c)) end
+local function own_signals(c, p) return 2 * ws.Q_places(c) + 4 * c.s + (p.ragged and 1 or 0) end
+function ws.signals(c, p) return own_signals(c, p) + records.signals(c, p) end
+function ws.at_tasks(c, p) return up(ws.at_signals(c, p) + 8 * ws.signals(c, p), c.D == 1 and 16 or 8) end
+local function task_bytes(c, p) return (p.has.bs or c.N > 0) and 16 or records.bytes(c, p) end
+function ws.shared(c, p) return ws.at_tasks(c, p) + task_bytes(c, p) * ws.Q_places(c) + (p.has.bs and 4 * c.s or 0) end
 
 -- Whether scores differ from products by what grows evenly along a row: ALiBi alone, where no key that is seen lies behind its row, or an
 -- expression that says so.
@@ -114,10 +119,13 @@ function ws.words(c, p)
   local same = S.columns == O.columns and S.held == O.held
   local counts, late = ws.counts(p), ws.scores_late(c, p)
   local early = late and p.has.modHASH or false
-  local words = { libs = ws.libs, dtype = p.dtype, slices = p.slices, parted = false, aligned = 16, overlaps = true, stores_later = false, stores_tails = false, storing_lane = "thread_id() % 32", drawn = p.uneven, in_line = simt.is_in_line(p), by_warp = p.ragged or p.has.iv or false,
+  local ruled = p.has.alibi or p.has.drop or false
+  local windowed = windows.are_told(p)
+  local words = { libs = ws.libs, dtype = p.dtype, slices = p.slices, parted = false, aligned = 16, overlaps = true, stores_later = c.D == 1 and c.q == 2, stores_tails = false, storing_lane = "thread_id() % 32", drawn = p.uneven, in_line = simt.is_in_line(p), by_warp = p.ragged or p.has.iv or false,
     products = same and { S } or { S, O },
     producer_registers = copying_registers(c, c.b), consumer_registers = computing_registers(c, c.b), blocks_of_sm = c.b,
-    ruled = p.has.alibi or p.has.drop or false, rows_later = p.has.alibi and p.has.causal and not (p.has.modHASH or p.has.prefix) or false, Q_held = c.Q == 1, halves = false, P_shared = c.S == 1,
+    ruled = ruled, rows_type = ruled and "ruled" or windowed and "windowed" or "sequence", rows_from = (p.has.drop or windowed) and ", i0" or "", windowed = windowed,
+    shifts = windows.shift(c, p), lo_by_hi = windows.lo_by_hi(p), rows_later = p.has.alibi and p.has.causal and not (p.has.modHASH or p.has.prefix) or false, Q_held = c.Q == 1, halves = false, P_shared = c.S == 1,
     schedule = c.I == 0 and "in_order" or "overlapped", held = c.I == 2,
     scores_late = late, weights_late = late and "exp2_late" or "exp2_columns", late_of = late and "x, t" or "x.S, x.m",
     added_early = early, take_tile = early and ", const tile_at &t, float c" or "",
@@ -129,7 +137,14 @@ function ws.words(c, p)
     tile_again = p.scored and "{t.a, t.at, t.i0, i32(anew(t.j0)), t.is_cut}" or "t",
     K_of_step = p.has.bs and "k" or "n + 1", take_K = p.has.bs and ", i32 k" or "", -- that of the tile behind the n-th, or of one farther on
     take_slot = c.B == 1 and ", i32 slot" or "", and_slot = c.B == 1 and ", K.slot" or "" }
+  function words.rows_of_Q(at, row)
+    local batch = p.has.varlen and "0" or at .. ".b"
+    local first = p.has.varlen and at .. ".q0 + " or ""
+    if packed.is_boxed(c) then return string.format("%s.h, %s(%s) / %s.peers, %s", at, first, row, at, batch) end -- heads come before rows in such a map
+    return string.format("%s%s, %s.h, %s", first, row, at, batch)
+  end
   bias.words(words, c.B == 1, "K")
+  records.words(words, c, p)
   splits.words(words, c)
   return words
 end
@@ -164,13 +179,14 @@ function ws.constants(c, p)
     { "V_free", 2 * Q + 3 * c.s, "barrier of the first tile of the ring" },
     { "V_tail", 2 * Q + 4 * c.s, "barrier of the tile of V in which a batch ends" },
     { "signals", ws.signals(c, p), "barriers" },
-    { "at_tasks", ws.at_signals(c, p) + 8 * ws.signals(c, p), "where the records of which tile each place of Q holds lie, bytes" },
+    { "at_tasks", ws.at_tasks(c, p), "where the records of which tile each place of Q holds lie, bytes" },
     { "Z", c.Z, "heads whose tiles of Q start together" },
     { "slices", p.slices, "blocks beside each other that make the columns of O" },
   }
   if p.has.bs then
-    all[#all + 1] = { "at_entries", ws.at_signals(c, p) + 8 * ws.signals(c, p) + 16 * Q, "where the entries of the tiles of K in their list lie, bytes" }
+    all[#all + 1] = { "at_entries", ws.at_tasks(c, p) + 16 * Q, "where the entries of the tiles of K in their list lie, bytes" }
   end
+  if c.D == 1 then records.constants(all, c, p, own_signals(c, p)) end
   if c.B == 1 then bias.constants(all, ws.at_bias(c, p), c.Bc) end
   return all
 end
@@ -205,6 +221,7 @@ function ws.slack(c, p, visits)
   if c.s == 1 then x = x + 0.145 end
   if c.Br == 64 then x = x + 0.34 end
   if c.b > 1 then x = x - (c.Br == 64 and 0.1 * c.b or 0.2) end -- 300 times of 22 problems
+  if c.D == 1 then x = x - 0.02 - 0.1 / math.max(visits, 1) end -- 27 problems
   if c.M == 1 then x = x + (c.Br == 192 and 0.05 or 0.02) end -- by clocks; in time it is made up for where power limits these
   if c.E == 1 then x = x + (p.uneven and 0.05 or -0.02) end
   if c.L == 2 then x = x - (small and 0.125 or p.dv <= 128 and 0.19 or 0.06) end
@@ -238,11 +255,13 @@ ws.constraints = {
     "two tiles of Q that share K and V see the same keys, and no more is copied than these" },
   { function(c, p) return c.E == 0 or ws.can_be_ahead(p) end, "E is 1 where all rows begin with the same tile of keys", walk = true },
   { function(c, p) return p.uneven or c.Z == 1 end, "tiles of Q differ in length only under a mask" },
+  { function(c) return c.Z <= 2 or c.Z == 8 or c.L == 2 and c.Q == 0 end, "what seldom wins is walked with few numbers of heads", walk = true },
   { function(c, p) return c.B == 0 or bias.can_be(p) and c.s > 1 and (c.E == 0 or not ws.can_be_ahead(p)) end,
     "tiles of biases, of 16 bits and without paddings ahead, come with those of K" },
   { function(c) return c.B == 0 or c.Bc % 64 == 0 end, "boxes of biases are 64 columns wide: what is less is copied twice",
     walk = true },
-  table.unpack(splits.constraints),
+  table.unpack(records.constraints),
 }
+for _, one in ipairs(splits.constraints) do ws.constraints[#ws.constraints + 1] = one end
 
 return ws

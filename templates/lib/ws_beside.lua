@@ -1,6 +1,7 @@
--- ws_beside.lua -- what fwd_ws is given where nothing is measured and several blocks are to share an SM (b): calls of so many short rows that
--- a tile's beginning and end take as long as its products. By races of 91 problems on H200s (bf16; bench/results/h200-ws-blocks.tsv).
-local simt = include "lib/simt.lua"
+-- ws_beside.lua -- what fwd_ws is given where nothing is measured and a tile's beginning and end take as long as its products: several blocks
+-- share an SM (b), another warp draws tiles (D), heads that share K and V share tiles (G). By races of 91 problems on H200s (bf16;
+-- bench/results/h200-ws-blocks.tsv) and 27 since D and G (bench/results/h200-ws-records.tsv).
+local simt, packed, records = include "lib/simt.lua", include "lib/packed.lua", include "lib/ws_records.lua"
 local beside, d_of = {}, simt.widest
 
 -- Two tiles of 128 rows for each of two blocks: with fewer, 12 heads of 2,048 rows and 32 of 1,024, causal, d 64, were 25 and 2 % slower.
@@ -39,15 +40,31 @@ local function tiny_32(p) return small_32(p) and is_plain(p) end
 local function short_32(p) return d_of(p) <= 32 and is_plain(p) and not p.uneven and p.q > 64 and p.k > 64 and p.k <= 256 end
 local function wide(p) return d_of(p) == 128 and (is_ragged(p, 512) or p.cut.left and passes_few(p, 320)) end
 
--- Br, Bc, s, I, b.
+-- Rows of all heads that share K and V in a tile: at d 64 windows of 128 to 512 keys are 10 to 20 % faster than by the best tiles of one head, causal 256 to
+-- 2,048 rows 2 to 6, of 4,096 4 % slower, windows of 1,024 keys 2 %; ragged texts 1 to 6 % faster, at d 96 and 128 10 to 24, windows of 128 and 512 keys 4 to 8, of 1,024 level.
+local function can_group(p) return p.h > p.hk and not p.scored and records.can_be(p) and packed.can_be_boxed(p) end
+local function grouped_64(p) return can_group(p) and d_of(p) == 64 and (passes_few(p, p.cut.left and 720 or 1100) or is_ragged(p, 2048) and p.cut.left) end
+local function ragged_64(p) return can_group(p) and d_of(p) == 64 and is_ragged(p, 2048) end
+local function grouped_wide(p) return can_group(p) and d_of(p) > 64 and d_of(p) <= 128 and is_ragged(p, 2048) end
+local function grouped_128(p) return can_group(p) and d_of(p) == 128 and p.cut.left and passes_few(p, 1200) end
+-- And those of one head, drawn by another warp: windows of 1,024 keys are 3 to 10 % faster than the best without, ragged texts of d 96 and 128 2 to 4.
+local function windows(p, d, keys) return records.can_be(p) and d_of(p) == d and p.cut.left and passes_few(p, keys) end
+local function windows_64(p) return windows(p, 64, 1300) and not passes_few(p, 700) end
+local function windows_128(p) return windows(p, 128, 1300) and not passes_few(p, 320) end
+local function ragged_96(p) return records.can_be(p) and d_of(p) > 80 and d_of(p) <= 96 and is_ragged(p, 2048) end
+local function ragged_128(p) return records.can_be(p) and d_of(p) == 128 and is_ragged(p, 4096) and p.q > 512 end
+
+-- Br, Bc, s, I, P, b, and what D is where it may be 1, and G.
 local rows = {
-  { 128, 64, 3, 0, 2, plain_64 }, { 64, 64, 3, 1, 3, other_64 }, { 128, 48, 2, 1, 2, loads_64 },
-  { 64, 64, 2, 1, 4, tiny_32 }, { 64, 64, 2, 1, 3, small_32 }, { 128, 64, 2, 1, 2, short_32 }, { 64, 64, 2, 2, 2, wide },
+  { 128, 48, 3, 1, 0, 2, 1, 1, grouped_64 }, { 64, 64, 3, 1, 0, 3, 1, 1, ragged_64 }, { 192, 64, 4, 2, 0, 1, 1, 1, grouped_wide }, { 192, 64, 4, 2, 0, 1, 1, 1, grouped_128 },
+  { 128, 64, 3, 0, 0, 2, 1, 0, plain_64 }, { 64, 64, 3, 1, 0, 3, 1, 0, other_64 }, { 128, 48, 2, 1, 0, 2, 0, 0, loads_64 },
+  { 64, 64, 2, 1, 0, 4, 1, 0, tiny_32 }, { 64, 64, 2, 1, 0, 3, 1, 0, small_32 }, { 128, 64, 2, 1, 0, 2, 0, 0, short_32 }, { 64, 64, 2, 2, 0, 2, 1, 0, wide },
+  { 192, 128, 2, 1, 1, 1, 1, 0, windows_64 }, { 192, 64, 4, 2, 0, 1, 1, 0, windows_128 }, { 192, 64, 4, 2, 0, 1, 1, 0, ragged_96 }, { 128, 128, 2, 2, 0, 1, 1, 0, ragged_128 },
 }
 
 -- Whether such a row is meant for a call. Lists of blocks, biases that come as tiles and split keys have defaults of their own.
 local function is_for(row, p, g)
-  return are_many(p, g) and wants(p) < 2 and not (p.has.bs or p.has.split or p.has.bias and not loads(p)) and row[6](p)
+  return are_many(p, g) and wants(p) < 2 and not (p.has.bs or p.has.split or p.has.bias and not loads(p)) and row[9](p)
 end
 function beside.are_meant(p, g)
   for _, row in ipairs(rows) do
@@ -56,11 +73,14 @@ function beside.are_meant(p, g)
   return false
 end
 
+-- Several blocks without D are for what no record tells of; full calls have none.
 beside.defaults = {}
 for _, row in ipairs(rows) do
-  for _, Z in ipairs { 8, 1 } do
-    beside.defaults[#beside.defaults + 1] = { Br = row[1], Bc = row[2], s = row[3], q = 2, Q = 0, I = row[4], P = 0, L = 2, Z = Z, b = row[5], firm = true,
-      meant = function(p, g) return is_for(row, p, g) end }
+  for D = row[7], row[6] > 1 and 0 or 1, -1 do
+    for _, Z in ipairs { 8, 1 } do
+      beside.defaults[#beside.defaults + 1] = { Br = row[1], Bc = row[2], s = row[3], q = 2, Q = 0, I = row[4], P = row[5], L = 2, D = D, Z = Z, b = row[6],
+        G = D * row[8], firm = true, meant = function(p, g) return (D == 0 or p.uneven) and is_for(row, p, g) end }
+    end
   end
 end
 

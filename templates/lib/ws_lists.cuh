@@ -122,7 +122,7 @@ __device__ __forceinline__ void consume_listed(const call &a, const tensor_map &
     if (my.head < 0)
       return;
     const i32 i0 = my.i0, begin = shfl_first(n), end = begin + told_tiles(own);
-    const $(ruled and "ruled" or "sequence") at = $(ruled and "ruled_of" or "sequence_of")(a, my.head$(has.drop and ", i0" or ""));
+    const $(rows_type) at = $(rows_type)_of(a, my.head$(rows_from));
     online x(me);
     await_start(me, round);
     if (begin < end) {

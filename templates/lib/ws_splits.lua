@@ -1,5 +1,5 @@
--- ws_splits.lua -- fwd_ws for few rows of Q: where keys of a row are split among blocks (N), and rows of heads that share K and V
--- share tiles (G): tunables, constraints, words, and the recipe's part. Goes with ws_splits.cuh and split.lua.
+-- ws_splits.lua -- fwd_ws for few rows of Q: where keys of a row are split among blocks (N), and, for few keys as well, where rows of heads
+-- that share K and V share tiles (G): tunables, constraints, words, and the recipe's part. Goes with ws_splits.cuh and split.lua.
 local packed, split = include "lib/packed.lua", include "lib/split.lua"
 local splits = {}
 
@@ -19,7 +19,9 @@ splits.constraints = {
     "keys are split where rows see them from the first on, all batches are as long, and blocks are alike" },
   { function(c, p, g) return c.N == 0 or c.G == 1 and p.q <= 64 or p.q > 32 and splits.count(c, p, g) > 1 end,
     "keys are split where tiles of Q leave SMs idle, or hold the few rows of many heads", walk = true },
-  { function(c, p) return c.G == 0 or c.N > 0 and p.h > p.hk and not p.scored end, "rows of several heads share a tile where they share K and V, each leaves its sums by itself, and all are scored alike" },
+  { function(c, p) return c.G == 0 or p.h > p.hk and not p.scored and (c.N > 0 or c.M == 0 and c.E == 0 and c.B == 0 and packed.can_be_boxed(p)) end,
+    "rows of several heads share a tile where they share K and V, all are scored alike, and each leaves its sums by itself or boxes hold rows of all" },
+  { function(c, p) return c.G == 0 or c.N > 0 or c.D == 1 end, "tiles of several heads that see few keys are told of", walk = true },
 }
 
 -- Where nothing is measured: heads share tiles where that makes a quarter fewer (by a rounded tile fewer 5,200 rows took 1.8 times the best time), of 64 rows where 128 would leave 8 at most, with 4,096 keys or where keys are split;
@@ -47,7 +49,7 @@ function splits.are_many(p) return p.q * (p.h // p.hk) > 32 and p.k >= 4096 and 
 
 function splits.words(words, c)
   local N = c.N > 0
-  words.packed, words.key_splits, words.split = c.G == 1, N, "evenly"
+  words.packed, words.grouped, words.key_splits, words.split = c.G == 1, packed.is_boxed(c), N, "evenly"
   words.visited_by_me = string.format(N and "within(%s, all)" or "%s", "range<64>(a, at, i0 + 64 * me)")
   function words.visited(i0) return N and "split_range(a, at, my, splits)" or string.format("%s(a, at, %s)", words.range_of, i0) end
   words.all_blocks, words.task_of = N and "blocks_of(a) * splits" or "blocks_of(a)", N and "split_task_of" or "task_of"

@@ -29,7 +29,7 @@ struct online {
 //: tile_at -- a tile of S: its sequence, first row and first key, and whether a mask cuts it
 struct tile_at {
   const call &a;
-  const $(ruled and "ruled" or "sequence") &at;
+  const $(rows_type) &at;
   i32 i0, j0;
   bool is_cut;
 };
@@ -47,7 +47,7 @@ __device__ __forceinline__ void set_scores(acc<Br, Bc> &S, const tile_at &t$(tak
 {
   score(S, t.a, t.at, t.i0, t.j0$(placed and ", bias_place(slot)" or ""));
   if (t.is_cut)
-    mask(S, t.a, t.at, t.i0, t.j0);
+    $(windowed and "mask_window(S, t.a, t.at, t.j0)" or "mask(S, t.a, t.at, t.i0, t.j0)");
 }
 
 //: softmax_of -- the softmax of a tile: m = max(m, rowmax(S)), S becomes P = exp(S - m), l = exp(m_old - m) l + rowsum(P)
