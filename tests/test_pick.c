@@ -351,6 +351,23 @@ static void rows_of_the_other_half(void **state)
   fat_db_close(db);
 }
 
+/* A problem that another device has by an older kernel alone says nothing of how fast that device is: its
+ * rows would seem twice as fast here. Where one kernel won on both, they are. */
+static void devices_are_compared_by_one_kernel(void **state)
+{
+  for (int same = 0; same < 2; same++) {
+    fixture_close(state);
+    fixture_open(state);
+    fat_db *db = fixture_db(*state, FAT_DB_WRITE);
+    put(db, HALF(2048), "H200", "fwd_ws:Br1", FAT_MEASURED, 1);
+    put(db, HALF(2048), "H100 SXM", same ? "fwd_ws:Br2" : "fwd:Br2", FAT_MEASURED, 2);
+    put(db, HALF(1024), "H100 SXM", "fwd_ws:Br3", FAT_MEASURED, 0.5);
+    const fat_pick pick = ask(db, HALF(1000), "H200", NULL);
+    expect(&pick, same ? FAT_PICK_ARCH : FAT_PICK_NEAREST, same ? "fwd_ws:Br3" : "fwd_ws:Br1");
+    fat_db_close(db);
+  }
+}
+
 /* A head that few shapes are tuned for is lent what won at the next wider one that many are, in either type,
  * and with what was measured for it; no other head is, nor one with another V. */
 static void rows_of_a_wider_head(void **state)
@@ -613,6 +630,7 @@ int main(void)
       IN_FOLDER(rows_far_off),
       IN_FOLDER(rows_that_the_other_half_leads),
       IN_FOLDER(rows_of_the_other_half),
+      IN_FOLDER(devices_are_compared_by_one_kernel),
       IN_FOLDER(rows_of_a_wider_head),
       IN_FOLDER(asked_kernels),
       IN_FOLDER(asked_kernels_by_their_means),
