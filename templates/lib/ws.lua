@@ -221,7 +221,7 @@ function ws.slack(c, p, visits)
   if c.s == 1 then x = x + 0.145 end
   if c.Br == 64 then x = x + 0.34 end
   if c.b > 1 then x = x - (c.Br == 64 and 0.1 * c.b or 0.2) end -- 300 times of 22 problems
-  if c.D == 1 then x = x - 0.02 - 0.1 / math.max(visits, 1) end -- 27 problems
+  if c.D == 1 then x = x - 0.02 - 0.1 / math.max(visits, 1) end -- of 109 groups ranks correlate by 0.34, without by 0.30
   if c.M == 1 then x = x + (c.Br == 192 and 0.05 or 0.02) end -- by clocks; in time it is made up for where power limits these
   if c.E == 1 then x = x + (p.uneven and 0.05 or -0.02) end
   if c.L == 2 then x = x - (small and 0.125 or p.dv <= 128 and 0.19 or 0.06) end
