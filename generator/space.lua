@@ -52,7 +52,7 @@ local function lines_of(text)
 end
 
 -- "key=value" lines -> the problem p and the GPU g, numbers as whole numbers. p.has holds its features by name;
--- p.visits(Br, Bc, group) are the KV tiles of all tiles of Q, and the most of one.
+-- p.tq and p.tk are the rows of Q and of K of all batches; p.visits(Br, Bc, group) are the KV tiles of all tiles of Q, and the most of one.
 function space.facts(text)
   local p, g = { has = {}, features = {} }, {}
   for where, key, value in string.gmatch(text, "(%l)%.([%w_]+)=([^\n]*)\n") do
@@ -112,6 +112,10 @@ function space.facts(text)
     weigh_rows = p.has.drop and "mark_rows" or "weigh",
     kept_S = p.has.drop and "kept(S)" or "S",
     and_boost = p.has.drop and ", boost(a)" or "",
+    -- Where rows of Q, O and the like begin in a tensor map of them: row, head, batch.
+    rows_of_Q = function(at, row)
+      return string.format("%s%s, %s.h, %s", p.has.varlen and at .. ".q0 + " or "", row, at, p.has.varlen and "0" or at .. ".b")
+    end,
     -- Places: tensors that have rows of their own for a batch and a head, and what `finish` takes beside m, l and c.
     tensors_of_rows = of_rows,
     ends_of = function(place) return p.has.drop and ", a, " .. place or p.has.sink and ", " .. place or "" end,

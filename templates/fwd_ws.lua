@@ -48,14 +48,13 @@ return {
   -- The kernel counts tiles in 32 bits, and beyond the last one by as many as there are blocks.
   recipe = function(c, p, g, entry)
     local two, copied = c.M == 1, c.M == 1 and c.Bc // 2 or c.Bc -- rows of K and V of one copy
-    local in_line = simt.is_in_line(p)
-    local tiles = packed.tiles_text(c, (two and "2*" or "") .. simt.tiles(p, "h", "q", two and 2 * c.Br or c.Br) .. simt.slices(p), in_line)
+    local tiles = (two and "2*" or "") .. simt.tiles(p, packed.heads(c), "q", two and 2 * c.Br or c.Br, packed.times(c)) .. simt.slices(p)
     -- Where blocks have two tiles each at most, nothing is drawn; so it is where tiles have splits, which are as many as N times SMs.
     local cleared = string.format("clear 0 4*min(1,max(0,%s-%d*SMs))\n", tiles, 2 * c.b)
     local blocks = (c.b > 1 and c.b .. "*" or "") .. "SMs"
     local counts, room, more, merge = ws.counts(p), ws.counts(p) and "4" or nil, "", ""
     if c.N > 0 then tiles, room, more, merge = splits.recipe(c, p, entry, tiles) end -- behind the counter O_s and L_s
-    return (room and "workspace " .. room .. "\n" or "") .. packed.valid(c, in_line) .. packed.boxes_valid(c) .. splits.valid(c) .. bias.valid(c) .. string.format("valid 2147483647-%s-%s\n", blocks, tiles)
+    return (room and "workspace " .. room .. "\n" or "") .. packed.valid(c, simt.is_in_line(p)) .. packed.boxes_valid(c) .. splits.valid(c) .. bias.valid(c) .. string.format("valid 2147483647-%s-%s\n", blocks, tiles)
       .. (counts and cleared or "") .. string.format(
       "launch %s grid min(%s,%s) block %d shared %d%s%s overlap args call%s%s mapQ(%d) mapK(%d) mapV(%d) mapO(16)%s\n",
       entry "fwd_ws", blocks, tiles, ws.threads(c), ws.shared(c, p), two and " cluster 2" or "", packed.boxes(c), counts and " ws(0)" or "", more, 64, copied, copied, bias.map(c))

@@ -53,8 +53,7 @@ __device__ __forceinline__ void bring_biases(u32 to, const call &a, const tensor
     barrier_expect(full, bias_boxes * box_bytes<Br>);
 #pragma unroll
     for (i32 x = 0; x < bias_boxes; x++)
-% local batch = has.varlen and "0" or "at.b"
-      copy_box(to + x * box_bytes<Br>, map, j0 + 64 * x, $(has.varlen and "at.q0 + " or "")i0, at.h, $(batch), full);
+      copy_box(to + x * box_bytes<Br>, map, j0 + 64 * x, $(rows_of_Q("at", "i0")), full);
   } else if (thread_id() % 32 == 0) {
     barrier_arrive(full);
   }

@@ -9,12 +9,10 @@ function packed.tiles(c, p)
   local group = packed.group(c, p)
   return ceil_div(p.q * group, c.Br) * p.b * p.h // group * p.slices
 end
-function packed.tiles_text(c, apart, in_line)
-  if c.G ~= 1 then return apart end
-  local R = c.Br
-  if in_line then return string.format("hk*min(b*ceildiv(q*ceildiv(h,hk),%d),ceildiv(tq*ceildiv(h,hk)+1,%d)+b-1)", R, R) end
-  return string.format("ceildiv(q*ceildiv(h,hk),%d)*b*hk", R)
-end
+function packed.tiles_text(c, apart) return c.G == 1 and string.format("ceildiv(q*ceildiv(h,hk),%d)*b*hk", c.Br) or apart end
+-- What simt.tiles makes such an expression of: whose tiles they are, and how many times as many rows.
+function packed.heads(c) return c.G == 1 and "hk" or "h" end
+function packed.times(c) return c.G == 1 and "*ceildiv(h,hk)" or "" end
 
 -- A kernel counts rows of all such heads in 32 bits: where there are more, no size is valid.
 function packed.valid(c, in_line)
@@ -27,6 +25,13 @@ function packed.can_be_boxed(p)
 end
 function packed.is_boxed(c) return c.G == 1 and c.N == 0 end
 function packed.boxes_valid(c) return packed.is_boxed(c) and "valid 17-ceildiv(h,hk)*ceildiv(16,ceildiv(h,hk))\n" or "" end
+function packed.words(words, c, p)
+  words.grouped = packed.is_boxed(c)
+  if not words.grouped then return end
+  function words.rows_of_Q(at, row) -- heads come before rows in such a map
+    return string.format("%s.h, %s(%s) / %s.peers, %s", at, p.has.varlen and at .. ".q0 + " or "", row, at, p.has.varlen and "0" or at .. ".b")
+  end
+end
 function packed.boxes(c) return packed.is_boxed(c) and " heads ceildiv(h,hk)" or "" end
 
 return packed

@@ -228,7 +228,6 @@ __device__ __forceinline__ void copy_Q(const tensor_map &Q_map, i32 round, i32 x
     return;
 % end
   put_task(place, my$(listed and ", visit" or ""));
-% local batch = has.varlen and "0" or "at.b"
   if ($(packed and not grouped and "false" or "visit.first < visit.last"))
     copy_tile<boxes, 64>(Q_place(place), Q_map, $(rows_of_Q("at", "my.i0 + 64 * x")), Q_full + place);
   else

@@ -123,8 +123,9 @@ end
 -- so are slices of V.
 function simt.is_in_line(p) return p.has.varlen and not (p.has.iv or p.has.bs) and p.slices == 1 or false end
 
--- Tiles of so many rows of all batches and of so many heads, along q or k.
-function simt.tiles(p, heads, along, rows)
+-- Tiles of so many rows of all batches and of so many heads, along q or k, `times` as many rows where several heads lie in one.
+function simt.tiles(p, heads, along, rows, times)
+  along = along .. (times or "")
   if not simt.is_in_line(p) then return string.format("ceildiv(%s,%d)*b*%s", along, rows, heads) end
   return string.format("%s*min(b*ceildiv(%s,%d),ceildiv(t%s+1,%d)+b-1)", heads, along, rows, along, rows)
 end

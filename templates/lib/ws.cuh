@@ -211,11 +211,7 @@ __device__ __forceinline__ void store_from(u32 place, const Acc &O, const tensor
   if (lane == 0) {
 #pragma unroll
     for (i32 x = 0; x < boxes_; x++)
-% if grouped then
-      store_box(to, 64 * x, at.h, $(has.varlen and "at.q0 + " or "")(i0 + first) / at.peers, $(has.varlen and "0" or "at.b"), place + x * box_bytes<64> + first * 128);
-% else
-      store_box(to, $(slices > 1 and "at.v0 + " or "")64 * x, $(has.varlen and "at.q0 + " or "")i0 + first, at.h, $(has.varlen and "0" or "at.b"), place + x * box_bytes<64> + first * 128);
-% end
+      store_box(to, $(slices > 1 and "at.v0 + " or "")64 * x, $(rows_of_Q("at", "i0 + first")), place + x * box_bytes<64> + first * 128);
     store_commit();
 % if not stores_later then
     store_wait();

@@ -137,12 +137,7 @@ function ws.words(c, p)
     tile_again = p.scored and "{t.a, t.at, t.i0, i32(anew(t.j0)), t.is_cut}" or "t",
     K_of_step = p.has.bs and "k" or "n + 1", take_K = p.has.bs and ", i32 k" or "", -- that of the tile behind the n-th, or of one farther on
     take_slot = c.B == 1 and ", i32 slot" or "", and_slot = c.B == 1 and ", K.slot" or "" }
-  function words.rows_of_Q(at, row)
-    local batch = p.has.varlen and "0" or at .. ".b"
-    local first = p.has.varlen and at .. ".q0 + " or ""
-    if packed.is_boxed(c) then return string.format("%s.h, %s(%s) / %s.peers, %s", at, first, row, at, batch) end -- heads come before rows in such a map
-    return string.format("%s%s, %s.h, %s", first, row, at, batch)
-  end
+  packed.words(words, c, p)
   bias.words(words, c.B == 1, "K")
   records.words(words, c, p)
   splits.words(words, c)

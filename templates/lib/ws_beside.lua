@@ -54,17 +54,28 @@ local function windows_128(p) return windows(p, 128, 1300) and not passes_few(p,
 local function ragged_96(p) return records.can_be(p) and d_of(p) > 80 and d_of(p) <= 96 and is_ragged(p, 2048) end
 local function ragged_128(p) return records.can_be(p) and d_of(p) == 128 and is_ragged(p, 4096) and p.q > 512 end
 
--- Br, Bc, s, I, P, b, and what D is where it may be 1, and G.
+-- Where nothing is said of it b is 1; P, D and G are 0. D is 1 where a record tells of tiles and these differ in length, G with it.
 local rows = {
-  { 128, 48, 3, 1, 0, 2, 1, 1, grouped_64 }, { 64, 64, 3, 1, 0, 3, 1, 1, ragged_64 }, { 192, 64, 4, 2, 0, 1, 1, 1, grouped_wide }, { 192, 64, 4, 2, 0, 1, 1, 1, grouped_128 },
-  { 128, 64, 3, 0, 0, 2, 1, 0, plain_64 }, { 64, 64, 3, 1, 0, 3, 1, 0, other_64 }, { 128, 48, 2, 1, 0, 2, 0, 0, loads_64 },
-  { 64, 64, 2, 1, 0, 4, 1, 0, tiny_32 }, { 64, 64, 2, 1, 0, 3, 1, 0, small_32 }, { 128, 64, 2, 1, 0, 2, 0, 0, short_32 }, { 64, 64, 2, 2, 0, 2, 1, 0, wide },
-  { 192, 128, 2, 1, 1, 1, 1, 0, windows_64 }, { 192, 64, 4, 2, 0, 1, 1, 0, windows_128 }, { 192, 64, 4, 2, 0, 1, 1, 0, ragged_96 }, { 128, 128, 2, 2, 0, 1, 1, 0, ragged_128 },
+  { grouped_64, Br = 128, Bc = 48, s = 3, I = 1, b = 2, D = 1, G = 1 },
+  { ragged_64, Br = 64, Bc = 64, s = 3, I = 1, b = 3, D = 1, G = 1 },
+  { grouped_wide, Br = 192, Bc = 64, s = 4, I = 2, D = 1, G = 1 },
+  { grouped_128, Br = 192, Bc = 64, s = 4, I = 2, D = 1, G = 1 },
+  { plain_64, Br = 128, Bc = 64, s = 3, I = 0, b = 2, D = 1 },
+  { other_64, Br = 64, Bc = 64, s = 3, I = 1, b = 3, D = 1 },
+  { loads_64, Br = 128, Bc = 48, s = 2, I = 1, b = 2 },
+  { tiny_32, Br = 64, Bc = 64, s = 2, I = 1, b = 4, D = 1 },
+  { small_32, Br = 64, Bc = 64, s = 2, I = 1, b = 3, D = 1 },
+  { short_32, Br = 128, Bc = 64, s = 2, I = 1, b = 2 },
+  { wide, Br = 64, Bc = 64, s = 2, I = 2, b = 2, D = 1 },
+  { windows_64, Br = 192, Bc = 128, s = 2, I = 1, P = 1, D = 1 },
+  { windows_128, Br = 192, Bc = 64, s = 4, I = 2, D = 1 },
+  { ragged_96, Br = 192, Bc = 64, s = 4, I = 2, D = 1 },
+  { ragged_128, Br = 128, Bc = 128, s = 2, I = 2, D = 1 },
 }
 
 -- Whether such a row is meant for a call. Lists of blocks, biases that come as tiles and split keys have defaults of their own.
 local function is_for(row, p, g)
-  return are_many(p, g) and wants(p) < 2 and not (p.has.bs or p.has.split or p.has.bias and not loads(p)) and row[9](p)
+  return are_many(p, g) and wants(p) < 2 and not (p.has.bs or p.has.split or p.has.bias and not loads(p)) and row[1](p)
 end
 function beside.are_meant(p, g)
   for _, row in ipairs(rows) do
@@ -73,13 +84,13 @@ function beside.are_meant(p, g)
   return false
 end
 
--- Several blocks without D are for what no record tells of; full calls have none.
+-- Several blocks are for what no record tells of, too, and for full calls.
 beside.defaults = {}
 for _, row in ipairs(rows) do
-  for D = row[7], row[6] > 1 and 0 or 1, -1 do
+  for D = row.D or 0, row.b and 0 or 1, -1 do
     for _, Z in ipairs { 8, 1 } do
-      beside.defaults[#beside.defaults + 1] = { Br = row[1], Bc = row[2], s = row[3], q = 2, Q = 0, I = row[4], P = row[5], L = 2, D = D, Z = Z, b = row[6],
-        G = D * row[8], firm = true, meant = function(p, g) return (D == 0 or p.uneven) and is_for(row, p, g) end }
+      beside.defaults[#beside.defaults + 1] = { Br = row.Br, Bc = row.Bc, s = row.s, q = 2, Q = 0, I = row.I, P = row.P or 0, L = 2, D = D, Z = Z, b = row.b,
+        G = D * (row.G or 0), firm = true, meant = function(p, g) return (D == 0 or p.uneven) and is_for(row, p, g) end }
     end
   end
 end

@@ -3,10 +3,9 @@ local windows, simt = include "lib/ws_windows.lua", include "lib/simt.lua"
 local records = {}
 
 -- Of tiles that differ in length D = 1 is walked, too, where blocks have two or more and rows see up to 2,048 keys.
-local function can_be(p) return not (p.has.bs or p.has.iv or p.has.alibi or p.has.drop) end
-records.can_be = can_be
+records.can_be = windows.rows_are_plain
 local function has_many(p, g) return ceil_div(p.q, 128) * p.b * p.h * p.slices >= 2 * g.sms end
-local function is_walked(p, g) return can_be(p) and p.uneven and has_many(p, g) and math.min(p.q, simt.visits({ Br = 128, Bc = 64 }, p) * 64) <= 2048 end
+local function is_walked(p, g) return records.can_be(p) and p.uneven and has_many(p, g) and math.min(p.q, simt.visits({ Br = 128, Bc = 64 }, p) * 64) <= 2048 end
 records.tunable = { "D", { 0, 1 }, "tiles of Q are drawn 0 = by the thread that copies K and V, 1 = by another warp, which tells all others what they would ask for",
   function(p, g) return is_walked(p, g) and { 0, 1 } or { 0 } end, unsaid = 0 }
 
@@ -62,7 +61,7 @@ end
 
 -- Each by itself, so that a walk asks it early.
 records.constraints = {
-  { function(c, p) return c.D == 0 or can_be(p) end, "a record tells of a tile whose rows see keys by a line, and whose scores ask for nothing" },
+  { function(c, p) return c.D == 0 or records.can_be(p) end, "a record tells of a tile whose rows see keys by a line, and whose scores ask for nothing" },
   { function(c, p) return c.D == 0 or c.Q == 0 and c.s > 1 and (c.q == 2 or simt.widest(p) > 128) end, "of what is short these forms won", walk = true },
   { function(c) return c.D == 0 or c.L == 2 and (c.P == 0 or c.Br == 192) end, "and these", walk = true },
   { function(c) return c.D == 0 or c.Z == 1 or c.Z == 8 end, "so did these", walk = true },

@@ -49,7 +49,7 @@ function splits.are_many(p) return p.q * (p.h // p.hk) > 32 and p.k >= 4096 and 
 
 function splits.words(words, c)
   local N = c.N > 0
-  words.packed, words.grouped, words.key_splits, words.split = c.G == 1, packed.is_boxed(c), N, "evenly"
+  words.packed, words.key_splits, words.split = c.G == 1, N, "evenly"
   words.visited_by_me = string.format(N and "within(%s, all)" or "%s", "range<64>(a, at, i0 + 64 * me)")
   function words.visited(i0) return N and "split_range(a, at, my, splits)" or string.format("%s(a, at, %s)", words.range_of, i0) end
   words.all_blocks, words.task_of = N and "blocks_of(a) * splits" or "blocks_of(a)", N and "split_task_of" or "task_of"

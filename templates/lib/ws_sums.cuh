@@ -256,7 +256,7 @@ __device__ __forceinline__ void store_turned(const float *dQ_all, i64 number, i3
 % end
   if (lane == 0$(ragged and " && rows_to.n - i0 >= Br" or "")) {
     for (i32 k = warp; k < Br / 16; k += 4)
-      store_box(to, 64 * group, $(has.varlen and "at.q0 + " or "")i0 + 16 * k, at.h, $(has.varlen and "0" or "at.b"), place + 16 * k * 128);
+      store_box(to, 64 * group, $(rows_of_Q("at", "i0 + 16 * k")), place + 16 * k * 128);
     store_commit();
   }
 }

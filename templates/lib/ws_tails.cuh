@@ -46,7 +46,7 @@ __device__ __forceinline__ void copy_rows(u32 to, const tensor_map &from, const 
   const bool is_tail = rows_here < Br;
   warp_sync(); // a lane two tiles behind would take one phase of a barrier for another
   if (thread_id() % 32 == 0)
-    copy_tile<boxes_, Br>(to, from, $(has.varlen and "at.of.q0 + " or "")at.i0, at.of.h, $(has.varlen and "0" or "at.of.b"), is_tail ? tail + warp_of() : full);
+    copy_tile<boxes_, Br>(to, from, $(rows_of_Q("at.of", "at.i0")), is_tail ? tail + warp_of() : full);
   if (!is_tail)
     return;
   wait(tail + warp_of(), tails++ % 2);

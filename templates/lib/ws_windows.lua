@@ -1,10 +1,12 @@
 -- ws_windows.lua -- fwd_ws under a window: where what rows see is asked once, and where tiles of keys begin anywhere. Goes with ws_windows.cuh.
 local windows = {}
 
-function windows.are_told(p)
+-- Whether rows see keys by a line alone, and nothing is asked for their scores.
+function windows.rows_are_plain(p)
   local has = p.has
-  return p.cut.left and not (has.alibi or has.drop or has.iv or has.bs) or false
+  return not (has.alibi or has.drop or has.iv or has.bs)
 end
+function windows.are_told(p) return p.cut.left and windows.rows_are_plain(p) end
 
 -- Where masks and scores count keys from the end alone, and a tile of Q would else visit one more than its keys fill.
 function windows.shift(c, p)
