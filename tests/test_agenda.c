@@ -1,6 +1,7 @@
 /* test_agenda.c -- which problems a tune is asked for: defaults, lists, the clip to memory, refusals. */
 #include "anchor.h"
 #include "named.h"
+#include "scripted.h"
 #include "search/agenda.h"
 
 #include <inttypes.h>
@@ -11,24 +12,6 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
-
-static fat_script *script;
-
-static int open_script(void **state)
-{
-  fat_error err = {0};
-  (void)state;
-  if (fat_script_open(NULL, &script, &err) != FAT_OK)
-    fail_msg("%s", err.text);
-  return 0;
-}
-
-static int close_script(void **state)
-{
-  (void)state;
-  fat_script_close(script);
-  return 0;
-}
 
 /* All problems of the list, a space after each. */
 static const char *problems(const fat_goal *goal, const char *gpu)

@@ -1,6 +1,7 @@
 /* test_defaults.c -- which default config a kernel has for a problem: what is few, short or narrow has one of
  * its own. */
 #include "named.h"
+#include "scripted.h"
 #include "space.h"
 #include <setjmp.h>
 #include <stdbool.h>
@@ -10,8 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
-
-static fat_script *script;
 
 /* What a kernel's default is on an H200; in `text`. */
 static const char *default_of(const char *kernel, const char *problem, char text[FAT_CONFIG_TEXT])
@@ -233,11 +232,6 @@ static void sums_are_made_as_tiles_are_many(void **state)
 
 int main(void)
 {
-  fat_error err = {0};
-  if (fat_script_open(NULL, &script, &err) != FAT_OK) {
-    fprintf(stderr, "%s\n", err.text);
-    return 1;
-  }
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(few_tiles_have_a_default_of_their_own),
       cmocka_unit_test(few_rows_have_a_default_of_their_own),
@@ -248,7 +242,5 @@ int main(void)
       cmocka_unit_test(short_rows_are_told_of_and_share_an_sm),
       cmocka_unit_test(sums_are_made_as_tiles_are_many),
   };
-  int failed = cmocka_run_group_tests(tests, NULL, NULL);
-  fat_script_close(script);
-  return failed;
+  return cmocka_run_group_tests(tests, open_script, close_script);
 }

@@ -17,13 +17,6 @@ static const char *const configs[] = {
 };
 enum { CONFIGS = sizeof configs / sizeof *configs };
 
-static emu_case hopper_case(const char *problem)
-{
-  emu_case c = emu_check_case(problem);
-  assert_int_equal(fat_gpu_find("H200", &c.gpu, NULL), FAT_OK);
-  return c;
-}
-
 /* Heads of more than 64 columns leave no room for several blocks on an SM. */
 static fat_config config_of(int which, const emu_case *c)
 {
@@ -40,7 +33,7 @@ static fat_config config_of(int which, const emu_case *c)
 
 static void solves(const char *problem, int which, uint64_t number)
 {
-  emu_case c = hopper_case(problem);
+  emu_case c = emu_check_hopper_case(problem);
   const fat_config config = config_of(which, &c);
   c.sms = 1 + (int)(number % 3);
   c.seed = number;
@@ -94,7 +87,7 @@ static void tensors_reach_past_two_to_the_31(void **state)
 {
   (void)state;
   emu_check_far();
-  emu_case c = hopper_case("fwd-bf16-b2-h8k2-q40-k60-d64-causal-w30.0");
+  emu_case c = emu_check_hopper_case("fwd-bf16-b2-h8k2-q40-k60-d64-causal-w30.0");
   const fat_config config = emu_check_config(configs[0], &c);
   c.lay = EMU_FAR;
   fat_truth t = emu_check_truth(&c);
@@ -118,7 +111,7 @@ static void what_no_box_holds_is_refused(void **state)
                {32, 1, 100, FAT_E_UNSUPPORTED},
                {8, 1, INT64_C(1) << 28, FAT_E_UNSUPPORTED}};
   static fat_recipe recipe;
-  emu_case c = hopper_case("fwd-bf16-b2-h8k1-q100-k100-d64-causal");
+  emu_case c = emu_check_hopper_case("fwd-bf16-b2-h8k1-q100-k100-d64-causal");
   const fat_config config = emu_check_config(configs[0], &c);
   fat_source source;
   fat_error err = {0};
@@ -149,7 +142,7 @@ static void where_it_is_walked(void **state)
                {"fwd-bf16-b8-h30k10-q1000-k1000-d128-causal", false},
                {"fwd-bf16-b8-h32k4-q1000-k1000-d128", false}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    emu_case c = hopper_case(cases[i].problem);
+    emu_case c = emu_check_hopper_case(cases[i].problem);
     fat_space space = emu_check_space("fwd_ws", &c);
     int boxed = 0;
     for (int n = 0; n < space.count; n++) {

@@ -32,8 +32,7 @@ static void clusters_follow_the_sizes(void **state)
   (void)state;
   const int64_t cases[][3] = {{1, 8192, 8}, {8, 8192, 3}, {1, 100, 2},   {64, 8192, 1},
                               {3, 8192, 8}, {5, 8192, 5}, {11, 8192, 2}, {16, 8192, 2}}; /* b, k, splits */
-  emu_case c = emu_check_case("fwd-bf16-b1-h32k8-q1-k8192-d128");
-  assert_int_equal(fat_gpu_find("H200", &c.gpu, NULL), FAT_OK);
+  emu_case c = emu_check_hopper_case("fwd-bf16-b1-h32k8-q1-k8192-d128");
   const fat_recipe recipe = recipe_of(&c, "fwd:Br16-Bc64-w2-k2-s3-Q0-b1-Z1-W16-G1-N2-M8");
   assert_int_equal(recipe.steps, 1);
   assert_int_equal(recipe.workspace.count, 0);

@@ -12,13 +12,6 @@
 
 enum { LENGTHS = 9 };
 
-static emu_case hopper_case(const char *problem)
-{
-  emu_case c = emu_check_case(problem);
-  assert_int_equal(fat_gpu_find("H200", &c.gpu, NULL), FAT_OK);
-  return c;
-}
-
 static void edges_are_solved(const char *problem, const fat_config *config, int first, int count)
 {
   int32_t Br, Bc, M;
@@ -30,7 +23,7 @@ static void edges_are_solved(const char *problem, const fat_config *config, int 
       {1, 2 * Bc + 1},      {Br - 1, Bc},         {1, 1},          {3 * Br, Bc - 1},
       {Br + 1, 5 * Bc}};
   for (int i = first; i < first + count; i++) {
-    emu_case c = hopper_case(problem);
+    emu_case c = emu_check_hopper_case(problem);
     c.problem.q = lengths[i % LENGTHS][0];
     c.problem.k = lengths[i % LENGTHS][1];
     c.sms = (1 + i % 3) * (pairs ? 2 : 1);
@@ -53,7 +46,7 @@ static void every_tunable_value_works_at_tile_edges(void **state)
   const int each = emu_check_full() ? LENGTHS : 2;
   for (int f = 0; f < (emu_check_full() ? 6 : 1); f++) {
     fat_config picked[EMU_COVER];
-    emu_case c = hopper_case(problems[f]);
+    emu_case c = emu_check_hopper_case(problems[f]);
     fat_space space = emu_check_space("fwd_ws", &c);
     int count = emu_check_covering(&space, picked);
     assert_true(count >= 6);
@@ -89,7 +82,7 @@ static void warpgroups_see_tiles_of_their_own(void **state)
   const int count = (int)(sizeof shapes / sizeof *shapes);
   for (int i = 0; i < count; i++)
     for (int j = 0; j < (int)(sizeof configs / sizeof *configs); j++) {
-      emu_case c = hopper_case(shapes[i].problem);
+      emu_case c = emu_check_hopper_case(shapes[i].problem);
       c.problem.q = shapes[i].q;
       c.problem.k = shapes[i].k;
       c.sms = 1 + (i + j) % 2;
@@ -125,7 +118,7 @@ static void weights_in_shared_memory(void **state)
       {"fwd_ws:Br192-Bc128-s2-q1-Q0-I0-P0-L0-Z1-S1", "fwd-f16-b1-h1-q128-k128-d64"},
       {"fwd_ws:Br192-Bc160-s2-q1-Q0-I1-P0-L0-Z1-S1", "fwd-bf16-b1-h1-q128-k128-d64-causal"}};
   for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
-    emu_case c = hopper_case(cases[i][1]);
+    emu_case c = emu_check_hopper_case(cases[i][1]);
     fat_config config = emu_check_config(cases[i][0], &c);
     edges_are_solved(cases[i][1], &config, emu_check_full() ? 0 : i, emu_check_full() ? LENGTHS : 2);
   }
@@ -147,7 +140,7 @@ static void weights_that_outgrow_a_maximum(void **state)
       {"fwd_ws:Br64-Bc32-s2-q2-Q0-I1-P0-L2-Z1", "fwd-bf16-b1-h2k1-q70-k140-d64-causal-alibi"}};
   for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++)
     for (int data = 0; data < FAT_DATAS; data++) {
-      emu_case c = hopper_case(cases[i][1]);
+      emu_case c = emu_check_hopper_case(cases[i][1]);
       c.sms = 1;
       c.seed = (uint64_t)(16 * i + data);
       c.data = (fat_data)data;
@@ -163,7 +156,7 @@ static void weights_that_outgrow_a_maximum(void **state)
 static void rows_whose_first_keys_weigh_nothing(void **state)
 {
   (void)state;
-  emu_case c = hopper_case("fwd-bf16-b1-h1-q100-k200-d64");
+  emu_case c = emu_check_hopper_case("fwd-bf16-b1-h1-q100-k200-d64");
   fat_config config = emu_check_config("fwd_ws:Br128-Bc32-s2-q1-Q0-I1-P0-L2-Z1", &c);
   fat_truth t = emu_check_truth(&c);
   for (int i = 0; i < 100; i++) {
@@ -188,7 +181,7 @@ static void rows_whose_first_keys_weigh_nothing(void **state)
 static void results_do_not_depend_on_order_layout_or_grid(void **state)
 {
   (void)state;
-  emu_case c = hopper_case("fwd-f16-b2-h2k1-q150-k170-d64-causal");
+  emu_case c = emu_check_hopper_case("fwd-f16-b2-h2k1-q150-k170-d64-causal");
   fat_config config = emu_check_config("fwd_ws", &c);
   fat_truth t = emu_check_truth(&c);
   size_t rows = (size_t)(c.problem.b * c.problem.h * c.problem.q);

@@ -9,13 +9,6 @@
 
 enum { LENGTHS = 8 };
 
-static emu_case hopper_case(const char *problem)
-{
-  emu_case c = emu_check_case(problem);
-  assert_int_equal(fat_gpu_find("H200", &c.gpu, NULL), FAT_OK);
-  return c;
-}
-
 /* Rows of Q and keys, of one tile of each and a little more or less; heads that share keys go on where the
  * last one ended, in whatever place of a ring. */
 static void edges_are_solved(const char *problem, const fat_config *config, int first, int count)
@@ -27,7 +20,7 @@ static void edges_are_solved(const char *problem, const fat_config *config, int 
       {Br + 1, 2 * Bc - 1}, {3 * Br, Bc + 1}, {2 * Br - 1, 1}, {Br, 2 * Bc},
       {1, Bc + 1},          {Br - 1, Bc},     {1, 1},          {5 * Br, Bc - 63}};
   for (int i = first; i < first + count; i++) {
-    emu_case c = hopper_case(problem);
+    emu_case c = emu_check_hopper_case(problem);
     c.problem.q = lengths[i % LENGTHS][0];
     c.problem.k = lengths[i % LENGTHS][1];
     c.sms = 1 + i % 3;
@@ -53,7 +46,7 @@ static void every_tunable_value_works_at_tile_edges(void **state)
                {"bwd_wide", "bwd-f16-b1-h2-q128-k128-d256"}};
   for (int f = 0; f < (emu_check_full() ? 6 : 3); f++) {
     fat_config picked[EMU_COVER];
-    emu_case c = hopper_case(cases[f].problem);
+    emu_case c = emu_check_hopper_case(cases[f].problem);
     fat_space space = emu_check_space(cases[f].kernel, &c);
     const int count = emu_check_covering(&space, picked);
     assert_true(count >= 2);
@@ -80,7 +73,7 @@ static void results_do_not_depend_on_order_or_layout(void **state)
       {"bwd_pair", "bwd-bf16-b1-h2k1-q150-k250-d192-causal-det"},
       {"bwd_pair:Br64-s2-o2-t2-Z1-M1", "bwd-bf16-b1-h2k1-q150-k250-d192-causal-det"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    emu_case c = hopper_case(cases[i][1]);
+    emu_case c = emu_check_hopper_case(cases[i][1]);
     fat_config config = emu_check_config(cases[i][0], &c);
     fat_truth t = emu_check_truth(&c);
     emu_result first = emu_check_run(&c, &t, &config, EMU_IN_ORDER, 0);

@@ -7,11 +7,10 @@
 #include "changed.h"
 #include "recipe.h"
 #include "render.h"
+#include "scripted.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static fat_script *script;
 
 static fat_source render(const char *kernel, const char *problem, const fat_gpu *gpu, fat_lines lines)
 {
@@ -240,11 +239,6 @@ static void golden_hashes(void **state)
 
 int main(void)
 {
-  fat_error err = {0};
-  if (fat_script_open(NULL, &script, &err) != FAT_OK) {
-    fprintf(stderr, "%s\n", err.text);
-    return 1;
-  }
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(same_text_each_time),
       cmocka_unit_test(the_hash_means_the_code),
@@ -254,7 +248,5 @@ int main(void)
       cmocka_unit_test(golden_renders),
       cmocka_unit_test(golden_hashes),
   };
-  int failed = cmocka_run_group_tests(tests, NULL, NULL);
-  fat_script_close(script);
-  return failed;
+  return cmocka_run_group_tests(tests, open_script, close_script);
 }

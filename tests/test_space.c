@@ -3,6 +3,7 @@
 #include "feature.h"
 #include "language.h"
 #include "named.h"
+#include "scripted.h"
 #include "space.h"
 #include <math.h>
 #include <setjmp.h>
@@ -14,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-
-static fat_script *script;
 
 static void kernels_are_listed(void **state)
 {
@@ -370,11 +369,6 @@ static void numbers_have_a_point_in_any_language(void **state)
 
 int main(void)
 {
-  fat_error err = {0};
-  if (fat_script_open(NULL, &script, &err) != FAT_OK) {
-    fprintf(stderr, "%s\n", err.text);
-    return 1;
-  }
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(kernels_are_listed),
       cmocka_unit_test(every_dimension_has_a_default),
@@ -391,7 +385,5 @@ int main(void)
       cmocka_unit_test(no_kernel_serves_what_is_not_offered),
       cmocka_unit_test(numbers_have_a_point_in_any_language),
   };
-  int failed = cmocka_run_group_tests(tests, NULL, NULL);
-  fat_script_close(script);
-  return failed;
+  return cmocka_run_group_tests(tests, open_script, close_script);
 }

@@ -147,6 +147,13 @@ emu_case emu_check_case(const char *problem)
   return c;
 }
 
+emu_case emu_check_hopper_case(const char *problem)
+{
+  emu_case c = emu_check_case(problem);
+  assert_int_equal(fat_gpu_find("H200", &c.gpu, NULL), FAT_OK);
+  return c;
+}
+
 int emu_check_open(void **state)
 {
   (void)state;

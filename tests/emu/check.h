@@ -31,6 +31,8 @@ int emu_check_covering(const fat_space *space, fat_config picked[EMU_COVER]);
 fat_config emu_check_config(const char *word, const emu_case *c);
 /* Problem text to case, with all else as in an ordinary call. */
 emu_case emu_check_case(const char *problem);
+/* The same on an H200. */
+emu_case emu_check_hopper_case(const char *problem);
 fat_truth emu_check_truth(const emu_case *c);
 
 /* The case and config in words, for messages; overwritten by the next call. */
