@@ -32,14 +32,15 @@ __device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_
       lend_P(n, $(W));
       release_Q(n);
       await_full(dO_full, dO_place_of(n), false);
-      start_AB(dV, P, dO_of(n));                        // dV = dV + P^T dO
       if (n > 0) {
         acc<Bc, own.width> dQ;
         start_pair_dQ(dQ, own, n - 1);                  // dQ = dS K
-        products_wait<0>();                             // dQ is there, and dV
+        start_AB(dV, P, dO_of(n));                      // dV = dV + P^T dO
+        products_wait<1>();                             // dQ is there, and leaves beside dV
         end_quarter(own, n - 1, last_tile, dQ);
       } else
-        products_wait<0>();
+        start_AB(dV, P, dO_of(n));
+      products_wait<0>();                               // dV is there
       $(read_by)(dO_free + dO_place_of(n).slot);
       last_tile = of.number();
       of.go_on();
@@ -48,7 +49,6 @@ __device__ __forceinline__ void make_dV(const call &a, float *dQ_all, const key_
     named_sync(1, 256);                                 // both have read K and V
   }
   $(steps_parted and "if (has_all_sums<true>(a, ends, my, from, dV))\n    " or "")store_scaled(V_of(0), dV, 1.f, dV_map, of_keys(sequence_of(a, my.head)), my.j0);
-  end_stores();
 }
 
 __device__ __forceinline__ void make_dK(const call &a, float *dQ_all, const key_task &my, const row_steps &from,
@@ -67,11 +67,11 @@ __device__ __forceinline__ void make_dK(const call &a, float *dQ_all, const key_
     for (i32 n = 0; n < from.steps; n++) {
       acc<Bc, Br> dP;
       start_dP(dP, V, n, false);                        // dP^T = V dO^T
+      see_full(Q_full + Q_place_of(n).slot, Q_place_of(n).parity);
       products_wait<0>();                               // dP is there, and dK
       $(read_by)(dO_free + dO_place_of(n).slot);
       release_Q(n - 1);
       take_lent_P(n, P);
-      see_full(Q_full + Q_place_of(n).slot, Q_place_of(n).parity);
       minus_D_times(dP, P, D_of_rows(LD_of(n)));$(tell_dS)        // dS = P (dP - D)
       P.round(dP);
       lay_dS(n, own_rank(), P);
@@ -91,7 +91,6 @@ __device__ __forceinline__ void make_dK(const call &a, float *dQ_all, const key_
     named_sync(1, 256);                                 // both have read K and V
   }
   $(steps_parted and "if (has_all_sums<false>(a, ends, my, from, dK))\n    " or "")store_scaled(K_of(0), dK, a.scale, dK_map, of_keys(sequence_of(a, my.head)), my.j0);
-  end_stores();
 }
 
 extern "C" __global__ void __launch_bounds__(T, 1)
@@ -112,6 +111,7 @@ $(entry "bwd_pair")(const call a, float *dQ_all, const LD_row *LD_all, const __g
       make_dV(a, dQ_all, my, from, dV_map$(and_ends));
     else
       make_dK(a, dQ_all, my, from, dK_map$(and_ends));
+    end_stores();
   }
   meet_other();
 }

@@ -71,7 +71,7 @@ return {
   end)(),
 
   words = function(c, p)
-    local all = ws.words(c, p, of(c), { slopes = slopes_from(p, true), dQ_share = "quarters", reduces = "red",
+    local all = ws.words(c, p, of(c), { slopes = slopes_from(p, true), dQ_share = "quarters", reduces = "red", one_address = true,
       products = ws.shapes { { c.Br, false }, { p.dv, true }, { p.d, true }, { 64, false }, { p.d == 256 and 64 or 32, false } } })
     all.scale_of_my = "my.a.scale"
     return all

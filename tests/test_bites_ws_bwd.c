@@ -36,6 +36,7 @@
 #define COLUMNS     "bwd_ws:Br64-Bc128-s2-t2-S1-R0-Z1"
 #define OWN         "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-H1"
 #define STAY        "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-E1-H2"
+#define EARLY       "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-E2-H2"
 #define KEPT        "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-K1"
 #define LAID        "bwd_ws:Br128-Bc128-s2-t2-S0-R1-Z1-T1"
 #define ROUNDED     "bwd_ws:Br64-Bc128-s2-t2-S0-R1-Z1-O1-H2-T2"
@@ -233,6 +234,11 @@ static const defect defects[] = {
     {HELD, "reduce_add4(to + (c / 2 * 32 + thread_id() % 32) * 4", "reduce_add4(to + c / 2 * 128", F16, WRONG,
      NULL, NULL},
     {HALVES, "column = group * first", "column = 0", WIDE, WRONG, NULL, NULL},
+    /* a tile of Q that is free before the next S starts: the product that read it is awaited; of sums at one
+     * address each thread has its own */
+    {EARLY, "  products_wait<0>();\n  release_Q(n - 1);\n", "  release_Q(n - 1);\n", F16, EMU_RACE, RING,
+     "copy_box("},
+    {EARLY, "own = to + thread_id() % 32 * 4", "own = to", F16, WRONG, NULL, NULL},
     /* of a pair: whose dS and K is where, and which columns each makes; who waits for whom */
     {COUPLE, "64 + own_rank() * width", "64", WIDE, WRONG, NULL, NULL},
     {COUPLE, "b(own_rank() == 0 ? own : other", "b(true ? own : other", WIDE, WRONG, NULL, NULL},

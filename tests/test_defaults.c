@@ -200,6 +200,34 @@ static void short_rows_are_told_of_and_share_an_sm(void **state)
   }
 }
 
+/* A tile of Q is free before the next S starts (E = 2) where that was raced and won, so not where the last
+ * keys come first at d 64, nor under windows or scores. */
+static void queries_are_sent_for_early_by_default(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *problem;
+    int32_t E;
+  } cases[] = {{"bwd-bf16-b4-h32-q4096-k4096-d64-causal", 2},
+               {"bwd-bf16-b16-h32-q1024-k1024-d64", 2},
+               {"bwd-bf16-b16-h32-q1024-k1024-d64-causal", 1},
+               {"bwd-bf16-b4-h21-q4096-k4096-d96", 2},
+               {"bwd-bf16-b16-h21-q1024-k1024-d96-causal", 2},
+               {"bwd-bf16-b4-h16-q4096-k4096-d128-causal", 2},
+               {"bwd-bf16-b8-h16-q2048-k2048-d128", 2},
+               {"bwd-bf16-b4-h16-q4096-k4096-d128-causal-alibi", 0},
+               {"bwd-bf16-b2-h16-q8192-k8192-d128-causal-varlen", 0}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[FAT_CONFIG_TEXT];
+    fat_config config;
+    int32_t E = 0;
+    assert_int_equal(fat_config_parse(default_of("bwd_ws", cases[i].problem, text), &config, NULL), FAT_OK);
+    (void)fat_config_get(&config, "E", &E);
+    if (E != cases[i].E)
+      fail_msg("%s: %s", cases[i].problem, text);
+  }
+}
+
 /* How sums of dQ are made hangs on how many tiles of keys there are: with the longest tiles last (T = 3) of
  * many, for of few no such config is valid; in the order of keys (T = 2) of one and a half to five for each
  * SM, and with det where blocks do not stay. */
@@ -238,6 +266,7 @@ int main(void)
       cmocka_unit_test(short_heads_have_a_default_of_their_own),
       cmocka_unit_test(tiny_shapes_have_a_default_of_their_own),
       cmocka_unit_test(few_keys_have_a_default_of_their_own),
+      cmocka_unit_test(queries_are_sent_for_early_by_default),
       cmocka_unit_test(tiles_of_few_keys_are_full),
       cmocka_unit_test(short_rows_are_told_of_and_share_an_sm),
       cmocka_unit_test(sums_are_made_as_tiles_are_many),

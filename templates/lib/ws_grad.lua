@@ -123,7 +123,9 @@ function ws.words(c, p, of, own)
     K_boxes = of.halves and "2" or "boxes", copied_K = of.halves and "2, share_of_dQ::width" or "boxes",
     block = in_order and (of.paired and "begun_pair(counts)" or "begun_block(counts)") or of.paired and "i32(block_id()) / 2" or "i32(block_id())", paired = of.paired or false, shares = of.shares or false, read_by = of.shares and "release_both" or "release", own_groups = of.paired and "1" or "consumers",
     take_counts = counted(p, of) and ", i32 *counts" or "", and_counts = counted(p, of) and ", counts" or "" }
-  words.rows_ahead, words.lots = own.rows_ahead or false, of.lots or false
+  words.rows_ahead, words.frees_early, words.lots = own.rows_ahead or false, own.frees_early or false, of.lots or false
+  words.own_sums = own.one_address and "  float *const own = to + thread_id() % 32 * 4;\n" or ""
+  words.nth_sums = own.one_address and "own + c / 2 * 128" or "to + (c / 2 * 32 + thread_id() % 32) * 4"
   slopes.words(words, own.slopes, p.words.c_of_call)
   bias.words(words, of.biases or false, "Q")
   simt.tile_words(parts.words(words, of), p)
@@ -139,14 +141,12 @@ function ws.words(c, p, of, own)
   end
   words.rows_to, words.and_rows, words.and_tails = rows_to(p, words), p.ragged and ", " .. words.has_rows or "", p.ragged and ", tails" or ""
   words.copy_keys = p.ragged and "copy_some_keys" or "copy_keys"
-  words.rows_told = rows_told(p, of)
-  words.steps_told, words.own_step = of.tells or false, of.tells and "told_step" or "row_step"
-  words.has_more = of.tells and "of.more" or "n <= last"
+  words.steps_told, words.own_step, words.has_more = of.tells or false, of.tells and "told_step" or "row_step", of.tells and "of.more" or "n <= last"
   -- Of a sequence dropout takes its batch and head in each step; nobody there asks for the head of K.
   words.batch_kept = p.has.drop and not (p.scored or p.by_batch or p.has.bs or of.stays) or false
   words.at_of = (p.ragged or ws.listed(p)) and not (p.scored or p.has.drop) and "cut_at" or "at"
   words.copied = ws.listed(p) and not p.scored and "copied_at" or "at"
-  words.lengths_here = p.ragged -- `prepare` waits for all before it, and later launches for that
+  words.rows_told, words.lengths_here = rows_told(p, of), p.ragged -- `prepare` waits for all before it, and later launches for that
   -- Rows of the second warpgroup count on from those of the first, though both have the same keys.
   words.tell_dS = p.has.dbias and string.format(" tell_dS(dP, a, of.at(a), my.j0%s);", of.paired and " - 64" or of.all > of.groups and " - Bc" or "") or ""
   words.Q_here = own.S_early and ", Q_here = is_full(Q_full, Q_place_of(n + 1))" or ""

@@ -121,18 +121,18 @@ __device__ __forceinline__ void start_dQ(Acc &dQ, const Share &my, i32 n, bool i
 //: add_to_sums -- numbers of an accumulator to those of all blocks, from registers
 template <class Acc> __device__ __forceinline__ void add_to_sums(float *to, const Acc &dQ)
 {
-#pragma unroll
+$(own_sums)#pragma unroll
   for (i32 c = 0; c < Acc::C; c += 2)
-    reduce_add4(to + (c / 2 * 32 + thread_id() % 32) * 4, dQ.at[0][c], dQ.at[0][c + 1], dQ.at[1][c], dQ.at[1][c + 1]);
+    reduce_add4($(nth_sums), dQ.at[0][c], dQ.at[0][c + 1], dQ.at[1][c], dQ.at[1][c + 1]);
 }
 
 //: add_some_to_sums -- of its first columns
 template <class Acc> __device__ __forceinline__ void add_some_to_sums(float *to, const Acc &dQ, i32 some)
 {
-#pragma unroll
+$(own_sums)#pragma unroll
   for (i32 c = 0; c < Acc::C; c += 2)
     if (c / 2 * 8 < some)
-      reduce_add4(to + (c / 2 * 32 + thread_id() % 32) * 4, dQ.at[0][c], dQ.at[0][c + 1], dQ.at[1][c], dQ.at[1][c + 1]);
+      reduce_add4($(nth_sums), dQ.at[0][c], dQ.at[0][c + 1], dQ.at[1][c], dQ.at[1][c + 1]);
 }
 
 //: lay_sums -- the first that there are
