@@ -117,7 +117,8 @@ local function rounds_last_first(p, g)
 end
 
 -- Whether it gains at d 128 that the next Q is sent for before S starts (E = 2), with K in registers, beside S = 1 in the mean of normal and wide scores: 3 and 4 % less
--- at 1,024 to 16,384 keys, full, 2 to 7 causal. Where blocks stay E = 2 takes 3 % less than E = 1 at d 64 from 4,096 keys on, full from 1,024, 2 to 5 at d 96.
+-- at 1,024 to 16,384 keys, full, 2 to 7 causal. Beside E = 1 it takes 1 to 3 % less at d 64 where blocks stay, under a window and with det, too, 2 to 5 at d 96;
+-- level in ragged batches, 3 % more with ALiBi and where the last keys come first (T = 3) at d 64.
 local function frees_well(p) return p.d > 96 and p.q >= 1024 and p.k >= 1024 and plain(p) and not (p.by_batch or p.has.w or p.has.iv) end
 
 -- Whether a head has one tile of keys, so that its block has all of dQ: of 34 shapes by lot within 1 to 14 % of the best that was timed (H200), of 12 more of d 128
@@ -262,12 +263,12 @@ return {
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, H = 1, most = 128, meant = few_keys },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, most = 64, meant = function(p, g) return plain(p) and has_many_tiles(p, g) and simt.is_in_line(p) end },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 2, H = 2, most = 64, meant = function(p, g) return stays_well(p, g) and not p.has.w end },
-    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, most = 64, Z = { 1 }, meant = stays_well },
+    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 2, H = 2, most = 64, Z = { 8 }, meant = stays_well },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 2, H = 2, most = 128, meant = stays_well_wide },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, K = 1, H = 2, most = 128, meant = function(p, g) return p.has.w and p.d > 96 and stays_well(p, g) end },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 2, most = 64, Z = { 1 }, meant = rounds_well },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 1, most = 64, Z = { 1 }, meant = lays_well },
-    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, most = 64, Z = { 1 }, meant = stays_in_order },
+    { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 2, H = 2, most = 64, Z = { 1 }, meant = stays_in_order },
     { Br = 128, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, T = 2, most = 64, Z = { 1 }, meant = rounds_apart },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, T = 2, most = 128, Z = { 1 }, meant = rounds_well },
     { Br = 64, Bc = 128, s = 2, t = 2, S = 0, R = 1, O = 1, E = 1, H = 2, most = 128, Z = { 1 }, meant = stays_in_order },

@@ -200,8 +200,8 @@ static void short_rows_are_told_of_and_share_an_sm(void **state)
   }
 }
 
-/* A tile of Q is free before the next S starts (E = 2) where that was raced and won, so not where the last
- * keys come first at d 64, nor under windows or scores. */
+/* A tile of Q is free before the next S starts (E = 2) where that was raced and won: not where the last keys
+ * come first at d 64, in ragged batches or with scores of their own. */
 static void queries_are_sent_for_early_by_default(void **state)
 {
   (void)state;
@@ -216,7 +216,10 @@ static void queries_are_sent_for_early_by_default(void **state)
                {"bwd-bf16-b4-h16-q4096-k4096-d128-causal", 2},
                {"bwd-bf16-b8-h16-q2048-k2048-d128", 2},
                {"bwd-bf16-b4-h16-q4096-k4096-d128-causal-alibi", 0},
-               {"bwd-bf16-b2-h16-q8192-k8192-d128-causal-varlen", 0}};
+               {"bwd-bf16-b2-h16-q8192-k8192-d128-causal-varlen", 0},
+               {"bwd-bf16-b2-h32-q8192-k8192-d64-causal-w1023.0", 2},
+               {"bwd-bf16-b4-h32-q4096-k4096-d64-causal-det", 2},
+               {"bwd-bf16-b2-h32-q8192-k8192-d64-causal-varlen", 1}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char text[FAT_CONFIG_TEXT];
     fat_config config;
