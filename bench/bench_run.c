@@ -46,7 +46,7 @@ static int encode(const planned *of, argument *map)
 /* The search alone, as for sizes that are new; 0 where it found a shape. */
 static int find(const fatune_plan *family, const fat_problem *p)
 {
-  return fat_family_best(&family->family, p, &family->room, 0) == NULL;
+  return fat_family_best(&family->family, p, &family->room, NULL) == NULL;
 }
 
 static void *time_calls(void *user)

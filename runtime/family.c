@@ -116,7 +116,7 @@ const fat_shape *fat_family_known(const fat_family *family, const fat_problem *p
   const uint64_t before = atomic_load_explicit(kept, memory_order_relaxed);
   if (before != 0 && (before ^ key) <= number)
     return &family->shape[(before & number) - 1];
-  const fat_shape *best = fat_family_best(family, p, room, 0);
+  const fat_shape *best = fat_family_best(family, p, room, NULL);
   if (best)
     atomic_store_explicit(kept, (key & ~number) | (uint64_t)(best - family->shape + 1), memory_order_relaxed);
   return best;
@@ -135,7 +135,7 @@ static bool is_near(const fat_family *f, const fat_asked *asked)
  * off, defaults alone. */
 typedef enum counted { ALL, MEASURED, USUAL } counted;
 
-static const fat_shape *best_of(const fat_family *family, const fat_asked *asked, uint64_t passed,
+static const fat_shape *best_of(const fat_family *family, const fat_asked *asked, const fat_passed *passed,
                                 counted those)
 {
   const fat_shape *best = NULL;
@@ -145,7 +145,7 @@ static const fat_shape *best_of(const fat_family *family, const fat_asked *asked
     work[i] = fat_waves_work(&family->waves[i], &asked->reach);
   for (int i = 0; i < family->shapes; i++) {
     const fat_shape *s = &family->shape[i];
-    if (passed >> s->main & 1 || (those != ALL && s->usual == (those == MEASURED)))
+    if (fat_passed_has(passed, s->main) || (those != ALL && s->usual == (those == MEASURED)))
       continue;
     if (fat_candidate_same(&s->problem, asked->problem))
       return s;
@@ -169,7 +169,7 @@ static const fat_shape *best_of(const fat_family *family, const fat_asked *asked
 }
 
 const fat_shape *fat_family_best(const fat_family *family, const fat_problem *p, const fat_room *room,
-                                 uint64_t passed)
+                                 const fat_passed *passed)
 {
   const fat_asked asked = fat_candidate_asked(p, room);
   if (family->usuals == 0 || family->usuals == family->shapes)

@@ -11,9 +11,10 @@
 #include <stdatomic.h>
 
 enum {
-  FAT_FAMILY_SHAPES = 96,
-  FAT_FAMILY_CODES = 64, /* distinct cubins: at most as many kernels, each a bit of a word */
-  FAT_FAMILY_KEPT = 16   /* answers that are kept */
+  FAT_FAMILY_SHAPES =
+      240, /* an H200's package has 140 of d 64: with room for 96, most shapes of decoding were left out */
+  FAT_FAMILY_CODES = 128, /* distinct cubins: at most as many kernels */
+  FAT_FAMILY_KEPT = 16    /* answers that are kept */
 };
 
 typedef struct fat_shape {
@@ -39,6 +40,19 @@ typedef struct fat_family {
   fat_text text; /* a line for each shape: problem, step, config, twin */
 } fat_family;
 
+/* Kernels that do not serve a call; begins with {0}. */
+typedef struct fat_passed {
+  uint64_t bits[FAT_FAMILY_CODES / 64];
+} fat_passed;
+static inline void fat_passed_add(fat_passed *passed, int code)
+{
+  passed->bits[code / 64] |= (uint64_t)1 << code % 64;
+}
+static inline bool fat_passed_has(const fat_passed *passed, int code)
+{
+  return passed != NULL && (passed->bits[code / 64] >> code % 64 & 1) != 0;
+}
+
 /* One more shape, a row's; where no row is behind the kernel, `row` has the problem and else zeros. Takes the
  * recipes over. `twin` may be NULL. */
 fat_status fat_family_add(fat_family *family, const fat_candidate *row, fat_loaded *main, fat_loaded *twin,
@@ -48,9 +62,9 @@ const fat_loaded *fat_family_twin(const fat_family *family, const fat_loaded *ma
 void fat_family_free(fat_family *family);
 
 /* The shape whose row the pick would take for a problem on a GPU, its main kernel being none of those passed
- * over (bit 1 << main); NULL: there is none. */
+ * over (NULL: none is); NULL: there is none. */
 const fat_shape *fat_family_best(const fat_family *family, const fat_problem *p, const fat_room *room,
-                                 uint64_t passed);
+                                 const fat_passed *passed);
 /* The same, from what was found before where it was asked for these sizes and nothing is passed over. */
 const fat_shape *fat_family_known(const fat_family *family, const fat_problem *p, const fat_room *room);
 

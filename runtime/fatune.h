@@ -118,12 +118,13 @@ typedef struct fatune_request {
                            16 digits */
 } fatune_request;
 
-/* Chooses and loads a kernel, for a family those of every shape that is stored (at most 96 shapes and 64
- * binaries, those nearest to its main anchor), for the CUDA context that is current in this thread (primary
- * or not) and leaves that current. A plan is immutable; asking again for the same problem in the same context
- * gives the same plan while it is held (up to 256 of them), and mostly later, too, however the database has
- * changed since: what was tuned later is seen by handles opened later. A plan must not outlive its context.
- * Any thread may ask; known plans are given at once, new ones are made one after the other within a handle.
+/* Chooses and loads a kernel, for a family those of every shape that is stored (at most 240 shapes and
+ * 128 binaries, those nearest to its main anchor), for the CUDA context that is current in this thread
+ * (primary or not) and leaves that current. A plan is immutable; asking again for the same problem in the
+ * same context gives the same plan while it is held (up to 256 of them), and mostly later, too, however the
+ * database has changed since: what was tuned later is seen by handles opened later. A plan must not outlive
+ * its context. Any thread may ask; known plans are given at once, new ones are made one after the other
+ * within a handle.
  */
 FATUNE_API fatune_status fatune_plan_make(fatune *handle, const fatune_request *request, fatune_plan **plan);
 FATUNE_API void fatune_plan_free(fatune_plan *plan); /* NULL is allowed */

@@ -80,7 +80,7 @@ static fat_status launch_best(const calling *c, fat_error *err)
   const fat_shape *shape = fat_family_known(f, c->problem, &c->plan->room);
   fat_launch chosen;
   fat_error other;
-  uint64_t passed = 0;
+  fat_passed passed = {0};
   fat_status first = FAT_OK;
   while (shape) {
     /* The sentence is the best kernel's own. */
@@ -91,8 +91,8 @@ static fat_status launch_best(const calling *c, fat_error *err)
       status = evaluate(c, &f->code[shape->twin], &chosen, &other);
     if (status == FAT_OK)
       return launch(c, &chosen, err);
-    passed |= (uint64_t)1 << shape->main;
-    shape = fat_family_best(f, c->problem, &c->plan->room, passed);
+    fat_passed_add(&passed, shape->main);
+    shape = fat_family_best(f, c->problem, &c->plan->room, &passed);
   }
   if (first == FAT_OK)
     return fat_status_fail(err, FAT_E_UNSUPPORTED,

@@ -687,7 +687,7 @@ static const char *given(const fatune_plan *plan, const char *problem)
 {
   fat_problem p;
   MUST(fat_problem_parse(problem, &p, err));
-  const fat_shape *shape = fat_family_best(&plan->family, &p, &plan->room, 0);
+  const fat_shape *shape = fat_family_best(&plan->family, &p, &plan->room, NULL);
   assert_non_null(shape);
   return plan->family.code[shape->main].config;
 }
@@ -796,7 +796,7 @@ static void shapes_whose_rows_yield(void **state)
   fatune *h = open_usual();
   fatune_plan *plan = plan_for(h, "fwd-f16-d64", NULL, FATUNE_COMPILE);
   assert_string_equal(given(plan, here), other);
-  assert_true(fat_candidate_same(&fat_family_best(&plan->family, &p, &plan->room, 0)->problem, &p));
+  assert_true(fat_candidate_same(&fat_family_best(&plan->family, &p, &plan->room, NULL)->problem, &p));
   fatune_plan_free(plan);
   fatune_close(h);
   store((stored){.problem = "fwd-bf16-b4-h32-q4096-k4096-d64",
@@ -808,7 +808,7 @@ static void shapes_whose_rows_yield(void **state)
   h = open_usual();
   plan = plan_for(h, "fwd-f16-d64", NULL, FATUNE_COMPILE);
   assert_string_equal(given(plan, here), third);
-  assert_true(fat_candidate_same(&fat_family_best(&plan->family, &p, &plan->room, 0)->problem, &p));
+  assert_true(fat_candidate_same(&fat_family_best(&plan->family, &p, &plan->room, NULL)->problem, &p));
   fatune_plan_free(plan);
   fatune_close(h);
 }
