@@ -349,6 +349,18 @@ static void cubins_have_a_limit(void **state)
   fatune_plan_free(plan);
 }
 
+static void kernels_that_are_passed_over_are_told_apart(void **state)
+{
+  (void)state;
+  for (int code = 0; code < FAT_FAMILY_CODES; code++) {
+    fat_passed passed = {0};
+    fat_passed_add(&passed, code);
+    for (int i = 0; i < FAT_FAMILY_CODES; i++)
+      assert_int_equal(fat_passed_has(&passed, i), i == code);
+    assert_false(fat_passed_has(NULL, code));
+  }
+}
+
 static void why_of_a_family(void **state)
 {
   (void)state;
@@ -617,6 +629,7 @@ int main(void)
       WITH_HANDLE(a_row_that_does_not_load_is_left_out),
       WITH_HANDLE(shapes_have_a_limit),
       WITH_HANDLE(cubins_have_a_limit),
+      WITH_HANDLE(kernels_that_are_passed_over_are_told_apart),
       WITH_HANDLE(a_damaged_file_has_no_shapes),
       WITH_HANDLE(why_of_a_family),
       WITH_HANDLE(sizes_are_checked),
