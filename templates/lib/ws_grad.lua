@@ -140,13 +140,13 @@ function ws.words(c, p, of, own)
     return p.ragged and string.format(", at.nk - j0 < 64 ? stored_%s(rows(a, %s)) : stored_rows{nullptr, 0, at.nk}", name, head) or ""
   end
   words.rows_to, words.and_rows, words.and_tails = rows_to(p, words), p.ragged and ", " .. words.has_rows or "", p.ragged and ", tails" or ""
-  words.copy_keys = p.ragged and "copy_some_keys" or "copy_keys"
+  words.copy_keys, words.rows_told = p.ragged and "copy_some_keys" or "copy_keys", rows_told(p, of)
   words.steps_told, words.own_step, words.has_more = of.tells or false, of.tells and "told_step" or "row_step", of.tells and "of.more" or "n <= last"
   -- Of a sequence dropout takes its batch and head in each step; nobody there asks for the head of K.
   words.batch_kept = p.has.drop and not (p.scored or p.by_batch or p.has.bs or of.stays) or false
   words.at_of = (p.ragged or ws.listed(p)) and not (p.scored or p.has.drop) and "cut_at" or "at"
   words.copied = ws.listed(p) and not p.scored and "copied_at" or "at"
-  words.rows_told, words.lengths_here = rows_told(p, of), p.ragged -- `prepare` waits for all before it, and later launches for that
+  words.lengths_here = p.ragged -- `prepare` waits for all before it, and later launches for that
   -- Rows of the second warpgroup count on from those of the first, though both have the same keys.
   words.tell_dS = p.has.dbias and string.format(" tell_dS(dP, a, of.at(a), my.j0%s);", of.paired and " - 64" or of.all > of.groups and " - Bc" or "") or ""
   words.Q_here = own.S_early and ", Q_here = is_full(Q_full, Q_place_of(n + 1))" or ""
