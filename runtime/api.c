@@ -56,13 +56,24 @@ void fatune_close(fatune *handle)
     fat_handle_release(handle);
 }
 
-static fat_status read_request(const fatune *handle, const fatune_request *request, fatune_request *own,
+/* A request and what it points to, as this library knows them. */
+typedef struct asked {
+  fatune_request request;
+  fatune_sizes sizes;
+} asked;
+
+static fat_status read_request(const fatune *handle, const fatune_request *request, asked *own,
                                fat_error *err)
 {
+  fatune_request *r = &own->request;
   FAT_TRY(fat_handle_check(handle, err));
   if (!request)
     return fat_status_fail(err, FAT_E_INPUT, "the request is NULL");
-  return fat_call_struct("fatune_request", request, REQUEST_LEAST, sizeof *own, own, err);
+  FAT_TRY(fat_call_struct("fatune_request", request, REQUEST_LEAST, sizeof *r, r, err));
+  if (r->sizes)
+    FAT_TRY(fat_call_struct("fatune_sizes", r->sizes, SIZES_LEAST, sizeof own->sizes, &own->sizes, err));
+  r->sizes = r->sizes ? &own->sizes : NULL;
+  return FAT_OK;
 }
 
 fatune_status fatune_plan_make(fatune *handle, const fatune_request *request, fatune_plan **plan)
@@ -71,11 +82,11 @@ fatune_status fatune_plan_make(fatune *handle, const fatune_request *request, fa
   err.text[0] = 0;
   if (!plan)
     return say(fat_status_fail(&err, FAT_E_INPUT, "fatune_plan_make: the place for the plan is NULL"), &err);
-  fatune_request own;
+  asked own;
   *plan = NULL;
   fat_status status = read_request(handle, request, &own, &err);
   if (status == FAT_OK)
-    status = fat_make_plan(handle, &own, plan, &err);
+    status = fat_make_plan(handle, &own.request, plan, &err);
   return say(status, &err);
 }
 
@@ -128,12 +139,12 @@ fatune_status fatune_why(fatune *handle, const fatune_request *request, char *te
   fat_error err;
   err.text[0] = 0;
   fat_text why = {0};
-  fatune_request own;
+  asked own;
   if (text && room > 0)
     *text = 0;
   fat_status status = read_request(handle, request, &own, &err);
   if (status == FAT_OK)
-    status = fat_make_look(handle, &own, &why, &err);
+    status = fat_make_look(handle, &own.request, &why, &err);
   if (text && room > 0)
     snprintf(text, room, "%s", fat_text_get(&why));
   fat_text_free(&why);

@@ -12,8 +12,10 @@ typedef struct fat_ask {
   const fat_gpu *device;      /* as the driver reports it */
   const char *kernel;         /* NULL: any */
   fatune_policy policy;
-  bool aligned; /* no twin is wanted */
-  bool look;    /* only say what would be chosen: nothing is loaded, compiled or launched */
+  bool aligned;            /* no twin is wanted */
+  bool look;               /* only say what would be chosen: nothing is loaded, compiled or launched */
+  bool later;              /* of a family's rows without a binary only those that `call` needs are compiled */
+  const fat_problem *call; /* NULL: none */
 } fat_ask;
 
 typedef struct fat_choice {

@@ -2,74 +2,32 @@
  * gets what a plan for its sizes would have; where none is, defaults of a few shapes.
  *
  * In: a family, a device, a policy. Out: shapes with their kernels, and lines that say why these. */
-#include "choosing.h"
-#include "anchor.h"
+#include "shapes.h"
 #include "cuda_error.h"
 #include "feature.h"
-#include "insert.h"
 #include "mod.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Shapes that rows of a family are of, the nearest to the main anchor first; measured ones, if there are any.
- */
-typedef struct shapes {
-  fat_problem main;
-  bool measured;
-  int count, left; /* left: more than there is room for */
-  struct {
-    fat_problem problem;
-    double distance;
-  } list[FAT_FAMILY_SHAPES];
-  fat_problem far[FAT_ANCHOR_BESIDES];
-} shapes;
-
-/* What a wider head lends comes behind all that was measured at this one: it fills what room that leaves. */
-static void insert(shapes *s, const fat_problem *p, bool wider)
+/* What a row of the present problem itself took, even where its kernel yielded to one that promises more; the
+ * other type's, where it yielded to that. `none`: where there is no row. */
+static const fat_candidate *row_of(const fat_choosing *c, const fat_pick *pick, const fat_candidate *none)
 {
-  const double behind = wider ? 1000 : 0, distance = fat_candidate_distance(&s->main, p) + behind;
-  int at = s->count;
-  for (int i = 0; i < s->count; i++)
-    if (fat_candidate_same(&s->list[i].problem, p))
-      return;
-  while (at > 0 && s->list[at - 1].distance > distance)
-    at--;
-  s->left += s->count == FAT_FAMILY_SHAPES;
-  if (!fat_insert_room(s->list, sizeof s->list[0], &s->count, FAT_FAMILY_SHAPES, at))
-    return;
-  s->list[at].problem = *p;
-  s->list[at].distance = distance;
+  const fat_choice *out = c->out;
+  const fat_candidate *exact = &pick->row[FAT_PICK_EXACT];
+  const bool led = out->row.lent && fat_candidate_same(&out->row.shape, c->ask.problem);
+  return exact->found && !led ? exact : out->row.found ? &out->row : none;
 }
 
-static void note_shape(shapes *s, const fat_candidate *row)
+/* Puts a shape into the family, whose kernels are those that are known from then on. */
+static fat_status put(fat_choosing *c, const fat_candidate *row, fat_loaded *main, fat_loaded *twin,
+                      fat_family *family, fat_error *err)
 {
-  const bool measured = row->origin == FAT_MEASURED;
-  if (s->measured && !measured)
-    return;
-  if (measured && !s->measured)
-    s->count = s->left = 0;
-  s->measured = measured;
-  insert(s, &row->shape, row->wider);
-}
-
-/* A database that cannot be read has none. */
-static fat_status list_shapes(fat_choosing *c, shapes *s, fat_error *err)
-{
-  fat_error why = {0};
-  fat_pick_list *list;
-  if (!c->loader.db)
-    return FAT_OK;
-  fat_choosing_turn(c, &s->main);
-  const fat_pick_question q = fat_take_question(c);
-  fat_status status = fat_pick_read(c->loader.db, &q, &c->rows, &list, &why);
-  for (int i = 0; i < (status == FAT_OK ? list->count : 0); i++)
-    note_shape(s, &list->row[i]);
-  if (status == FAT_E_NOMEM)
-    return fat_status_fail(err, status, "%s", why.text);
-  if (status != FAT_OK)
-    fat_choosing_leave_db(c, why.text);
+  FAT_TRY(fat_family_add(family, row, main, twin, err));
+  c->loader.known = family->code;
+  c->loader.known_count = family->codes;
   return FAT_OK;
 }
 
@@ -78,20 +36,13 @@ static fat_status add(fat_choosing *c, const fat_pick *pick, fat_family *family,
 {
   char problem[FAT_PROBLEM_TEXT];
   fat_choice *out = c->out;
+  const fat_candidate none = {.shape = *c->ask.problem}, *row = row_of(c, pick, &none);
   fat_text_format(&family->text, "variant %s %s %s", fat_problem_print(c->ask.problem, problem),
                   fat_pick_step_name(out->step), out->main.config);
   fat_text_format(&family->text, out->has_twin ? " twin %s\n" : "\n", out->twin.config);
   if (c->ask.look)
     return FAT_OK;
-  /* What a row of the shape itself took, even where its kernel yielded to one that promises more; the other
-   * type's, where it yielded to that. */
-  const fat_candidate none = {.shape = *c->ask.problem}, *exact = &pick->row[FAT_PICK_EXACT];
-  const bool led = out->row.lent && fat_candidate_same(&out->row.shape, c->ask.problem);
-  const fat_candidate *row = exact->found && !led ? exact : out->row.found ? &out->row : &none;
-  FAT_TRY(fat_family_add(family, row, &out->main, out->has_twin ? &out->twin : NULL, err));
-  c->loader.known = family->code;
-  c->loader.known_count = family->codes;
-  return FAT_OK;
+  return put(c, row, &out->main, out->has_twin ? &out->twin : NULL, family, err);
 }
 
 /* The twin of another shape that has the present one's kernel. */
@@ -127,7 +78,7 @@ static fat_status take_twin(fat_choosing *c, const fat_family *family, fat_error
 /* What is asked for while the shapes from one on are taken. */
 typedef struct foreseen {
   fat_choosing *c;
-  const shapes *s;
+  const fat_shapes *s;
   int from;
 } foreseen;
 
@@ -156,31 +107,53 @@ static void note_shapes(void *user, fat_ahead *ahead)
   free(pick);
 }
 
-/* Each shape that has a row that loads. */
-static fat_status choose_shapes(fat_choosing *c, const shapes *s, fat_pick *pick, fat_family *family,
+/* One shape, if it has a row that loads, or would once it is built. */
+static fat_status choose_shape(fat_choosing *c, fat_shapes *s, int i, fat_pick *pick, fat_family *family,
+                               bool *taken, fat_error *err)
+{
+  const bool later = c->loader.later;
+  bool found = false;
+  fat_choosing_turn(c, &s->list[i].problem);
+  FAT_TRY(fat_take_stored(c, pick, &found, err));
+  s->list[i].unbuilt = !found && c->loader.put_off;
+  *taken = found || s->list[i].unbuilt;
+  if (s->list[i].unbuilt) {
+    const fat_candidate *row = row_of(c, pick, &c->out->row);
+    s->list[i].step = c->out->step;
+    memcpy(s->list[i].config, c->out->row.config, sizeof s->list[i].config);
+    s->list[i].row = row->shape;
+    return put(c, row, NULL, NULL, family, err);
+  }
+  if (!found)
+    return FAT_OK;
+  c->loader.later = false;
+  fat_status status = take_twin(c, family, err);
+  c->loader.later = later;
+  return status == FAT_OK ? add(c, pick, family, err) : status;
+}
+
+/* All of them. */
+static fat_status choose_shapes(fat_choosing *c, fat_shapes *s, fat_pick *pick, fat_family *family,
                                 int *taken, fat_error *err)
 {
   int left = s->left;
   foreseen f = {c, s, 0};
   c->brief = true;
+  c->loader.later = c->ask.later;
   c->loader.foresees = &f;
   c->loader.foresee = !fat_mod_used(&s->main) && s->count > 1 ? note_shapes : NULL;
   for (int i = 0; i < s->count; i++) {
-    bool found = false;
+    bool one = false;
     f.from = i;
     if (family->codes + 2 > FAT_FAMILY_CODES) {
       left++;
       continue;
     }
-    fat_choosing_turn(c, &s->list[i].problem);
-    FAT_TRY(fat_take_stored(c, pick, &found, err));
-    if (!found)
-      continue;
-    FAT_TRY(take_twin(c, family, err));
-    FAT_TRY(add(c, pick, family, err));
-    ++*taken;
+    FAT_TRY(choose_shape(c, s, i, pick, family, &one, err));
+    *taken += one;
   }
   c->brief = false;
+  c->loader.later = false;
   c->loader.foresee = NULL;
   if (left > 0)
     fat_text_format(c->why,
@@ -191,7 +164,7 @@ static fat_status choose_shapes(fat_choosing *c, const shapes *s, fat_pick *pick
 }
 
 /* FATUNE_FAIL: the main anchor was measured here, or it is a miss. */
-static fat_status demand_anchor(fat_choosing *c, const shapes *s, fat_pick *pick, fat_error *err)
+static fat_status demand_anchor(fat_choosing *c, const fat_shapes *s, fat_pick *pick, fat_error *err)
 {
   bool found = false;
   if (c->ask.policy != FATUNE_FAIL)
@@ -205,7 +178,7 @@ static fat_status demand_anchor(fat_choosing *c, const shapes *s, fat_pick *pick
  * a default, as that is another request. */
 static void note_defaults(void *user, fat_ahead *ahead)
 {
-  const shapes *s = user;
+  const fat_shapes *s = user;
   fat_ahead_note_default(ahead, &s->main);
   fat_ahead_note_default(ahead, &s->list[0].problem);
 }
@@ -260,7 +233,7 @@ static fat_status add_untuned(fat_choosing *c, const fat_problem *p, fat_anchor_
 
 /* Nothing is stored: the default of the main anchor, and that of one row of Q where it is to be had; where
  * the plain family tells which is the better for a call, that of few heads, too. */
-static fat_status choose_untuned(fat_choosing *c, shapes *s, fat_pick *pick, fat_family *family,
+static fat_status choose_untuned(fat_choosing *c, fat_shapes *s, fat_pick *pick, fat_family *family,
                                  fat_error *err)
 {
   fat_problem *decode = &s->list[0].problem, *few = &s->list[1].problem, plain;
@@ -283,8 +256,10 @@ static fat_status choose_untuned(fat_choosing *c, shapes *s, fat_pick *pick, fat
   return status;
 }
 
-/* Beside what is stored the defaults of the shapes that all of it lies far off. */
-static fat_status add_far(fat_choosing *c, shapes *s, fat_pick *pick, fat_family *family, fat_error *err)
+/* Beside what is stored the defaults of the shapes that all of it lies far off; `later`: whether there are
+ * such is noted alone. */
+static fat_status add_far(fat_choosing *c, fat_shapes *s, bool later, fat_pick *pick, fat_family *family,
+                          fat_error *err)
 {
   for (int i = 0; i < FAT_ANCHOR_BESIDES && c->loader.may_compile && c->loader.db && !c->ask.kernel; i++) {
     fat_problem *p = &s->far[i];
@@ -293,21 +268,103 @@ static fat_status add_far(fat_choosing *c, shapes *s, fat_pick *pick, fat_family
     fat_choosing_turn(c, p);
     const fat_pick_question q = fat_take_question(c);
     FAT_TRY(fat_pick_answer(c->loader.db, &q, &c->rows, pick, err));
-    if (pick->far)
+    if (pick->far && later)
+      family->far_unbuilt = true;
+    else if (pick->far)
       FAT_TRY(add_untuned(c, p, (fat_anchor_beside)i, true, pick, family, err));
   }
   return FAT_OK;
 }
 
-static fat_status choose_family(fat_choosing *c, shapes *s, fat_pick *pick, fat_family *family,
+/* Chooses a shape again that is not built; one that cannot be built goes. */
+static fat_status choose_again(fat_choosing *c, fat_shapes *s, int i, bool later, fat_pick *pick,
+                               fat_family *family, int *taken, fat_error *err)
+{
+  const fat_shape *shape = family->shape;
+  bool one = false;
+  while (shape->main >= 0 || !fat_candidate_same(&shape->problem, &s->list[i].row))
+    shape++;
+  fat_family_remove(family, shape);
+  s->list[i].unbuilt = false;
+  if (family->codes + 2 > FAT_FAMILY_CODES) {
+    --*taken;
+    return FAT_OK;
+  }
+  c->brief = true;
+  c->loader.later = later;
+  fat_status status = choose_shape(c, s, i, pick, family, &one, err);
+  c->brief = c->loader.later = false;
+  *taken -= !one;
+  return status;
+}
+
+/* Builds a shape that a call needs. */
+static fat_status build_shape(fat_choosing *c, fat_shapes *s, const fat_shape *shape, fat_pick *pick,
+                              fat_family *family, int *taken, fat_error *err)
+{
+  int i = 0;
+  while (!s->list[i].unbuilt || !fat_candidate_same(&s->list[i].row, &shape->problem))
+    i++;
+  return choose_again(c, s, i, false, pick, family, taken, err);
+}
+
+static bool has_config(const fat_family *family, const char *config)
+{
+  for (int i = 0; i < family->codes; i++)
+    if (strcmp(family->code[i].config, config) == 0)
+      return true;
+  return false;
+}
+
+/* Shapes that are served by kernels which are there by now: what was compiled for one is another's, too. */
+static fat_status share_built(fat_choosing *c, fat_shapes *s, fat_pick *pick, fat_family *family, int *taken,
+                              fat_error *err)
+{
+  for (int i = 0; i < s->count; i++)
+    if (s->list[i].unbuilt && has_config(family, s->list[i].config))
+      FAT_TRY(choose_again(c, s, i, true, pick, family, taken, err));
+  return FAT_OK;
+}
+
+/* What the call at hand needs; what else is not built is said. */
+static fat_status build_for_call(fat_choosing *c, fat_shapes *s, fat_pick *pick, fat_family *family,
+                                 int *taken, fat_error *err)
+{
+  char problem[FAT_PROBLEM_TEXT];
+  const fat_shape *shape;
+  const fat_room room = fat_reach_room(c->ask.device);
+  fat_family_need need = FAT_NEEDS_NOTHING;
+  while (c->ask.call && (need = fat_family_needs(family, c->ask.call, &room, c->ask.device->sms, &shape)) !=
+                            FAT_NEEDS_NOTHING) {
+    family->far_unbuilt &= need != FAT_NEEDS_FAR;
+    FAT_TRY(need == FAT_NEEDS_FAR ? add_far(c, s, false, pick, family, err)
+                                  : build_shape(c, s, shape, pick, family, taken, err));
+  }
+  FAT_TRY(share_built(c, s, pick, family, taken, err));
+  for (int i = 0; i < s->count; i++)
+    if (s->list[i].unbuilt)
+      fat_text_format(&family->text, "variant %s %s %s unbuilt\n",
+                      fat_problem_print(&s->list[i].problem, problem), fat_pick_step_name(s->list[i].step),
+                      s->list[i].config);
+  return FAT_OK;
+}
+
+static fat_status choose_family(fat_choosing *c, fat_shapes *s, fat_pick *pick, fat_family *family,
                                 fat_error *err)
 {
   int taken = 0;
   FAT_TRY(fat_choosing_open_db(c, err));
   FAT_TRY(demand_anchor(c, s, pick, err));
-  FAT_TRY(list_shapes(c, s, err));
+  FAT_TRY(fat_shapes_list(c, s, err));
   FAT_TRY(choose_shapes(c, s, pick, family, &taken, err));
-  return taken > 0 ? add_far(c, s, pick, family, err) : choose_untuned(c, s, pick, family, err);
+  if (taken > 0)
+    FAT_TRY(add_far(c, s, c->ask.later, pick, family, err));
+  if (taken > 0)
+    FAT_TRY(build_for_call(c, s, pick, family, &taken, err));
+  if (taken > 0)
+    return FAT_OK;
+  family->far_unbuilt = false;
+  return choose_untuned(c, s, pick, family, err);
 }
 
 fat_status fat_choose_family(const fat_ask *ask, fat_choice *choice, fat_family *family, fat_error *err)
@@ -315,10 +372,10 @@ fat_status fat_choose_family(const fat_ask *ask, fat_choice *choice, fat_family 
   fat_choosing c;
   fat_choosing_begin(&c, ask, choice);
   fat_pick *pick = calloc(1, sizeof *pick);
-  shapes *s = calloc(1, sizeof *s);
+  fat_shapes *s = calloc(1, sizeof *s);
   fat_status status = FAT_E_NOMEM;
   if (pick && s) {
-    *s = (shapes){.main = fat_anchor_main(ask->problem, &choice->gpu)};
+    *s = (fat_shapes){.main = fat_anchor_main(ask->problem, &choice->gpu)};
     status = choose_family(&c, s, pick, family, err);
   } else
     fat_status_fail(err, status, "out of memory for a family's shapes");

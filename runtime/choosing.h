@@ -49,7 +49,8 @@ void fat_choosing_leave_db(fat_choosing *c, const char *reason);
 /* What the pick is asked for the present problem. */
 fat_pick_question fat_take_question(const fat_choosing *c);
 
-/* Takes the first stored row that loads. *found false: there is none that may be taken. */
+/* Takes the first stored row that loads. *found false: there is none that may be taken, or the loader put off
+ * to compile it. */
 fat_status fat_take_stored(fat_choosing *c, fat_pick *pick, bool *found, fat_error *err);
 
 /* A default that was compiled on demand before: for this shape, or for another that has the same default. */

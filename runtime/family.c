@@ -51,10 +51,11 @@ fat_status fat_family_add(fat_family *family, const fat_candidate *row, fat_load
                              .ms = row->ms,
                              .pace = row->pace,
                              .waves = place_waves(f, &row->waves),
-                             .main = place(f, main),
+                             .main = main ? place(f, main) : -1,
                              .twin = -1,
                              .usual = row->usual};
   f->usuals += row->usual;
+  f->unbuilt += !main;
   if (twin)
     f->shape[at].twin = place(f, twin);
   return FAT_OK;
@@ -64,10 +65,18 @@ const fat_loaded *fat_family_twin(const fat_family *family, const fat_loaded *ma
 {
   for (int i = 0; i < family->shapes; i++) {
     const fat_shape *s = &family->shape[i];
-    if (s->twin >= 0 && family->code[s->main].recipe == main->recipe)
+    if (s->twin >= 0 && s->main >= 0 && family->code[s->main].recipe == main->recipe)
       return &family->code[s->twin];
   }
   return NULL;
+}
+
+void fat_family_remove(fat_family *family, const fat_shape *shape)
+{
+  family->usuals -= shape->usual;
+  family->unbuilt -= shape->main < 0;
+  fat_shape *at = &family->shape[shape - family->shape];
+  memmove(at, at + 1, (size_t)(--family->shapes - (shape - family->shape)) * sizeof *at);
 }
 
 void fat_family_free(fat_family *family)
@@ -117,7 +126,7 @@ const fat_shape *fat_family_known(const fat_family *family, const fat_problem *p
   if (before != 0 && (before ^ key) <= number)
     return &family->shape[(before & number) - 1];
   const fat_shape *best = fat_family_best(family, p, room, NULL);
-  if (best)
+  if (best && best->main >= 0)
     atomic_store_explicit(kept, (key & ~number) | (uint64_t)(best - family->shape + 1), memory_order_relaxed);
   return best;
 }
@@ -168,12 +177,37 @@ static const fat_shape *best_of(const fat_family *family, const fat_asked *asked
   return best;
 }
 
+/* Stands for the defaults of far shapes while they are not built. */
+static const fat_shape far_default = {.main = -1, .twin = -1, .usual = true};
+
 const fat_shape *fat_family_best(const fat_family *family, const fat_problem *p, const fat_room *room,
                                  const fat_passed *passed)
 {
   const fat_asked asked = fat_candidate_asked(p, room);
-  if (family->usuals == 0 || family->usuals == family->shapes)
+  const bool far_unbuilt = family->far_unbuilt && !(passed && passed->unbuilt);
+  if (!far_unbuilt && (family->usuals == 0 || family->usuals == family->shapes))
     return best_of(family, &asked, passed, ALL);
-  const fat_shape *best = best_of(family, &asked, passed, is_near(family, &asked) ? MEASURED : USUAL);
+  const bool near = is_near(family, &asked);
+  if (far_unbuilt && !near)
+    return &far_default;
+  const fat_shape *best = best_of(family, &asked, passed, near ? MEASURED : USUAL);
   return best ? best : best_of(family, &asked, passed, ALL);
+}
+
+fat_family_need fat_family_needs(const fat_family *family, const fat_problem *p, const fat_room *room,
+                                 int64_t sms, const fat_shape **shape)
+{
+  const fat_sizes sizes = fat_recipe_sizes(p, sms);
+  fat_passed passed = {0};
+  if (family->unbuilt == 0 && !family->far_unbuilt)
+    return FAT_NEEDS_NOTHING;
+  while ((*shape = fat_family_best(family, p, room, &passed))) {
+    const int code = (*shape)->main;
+    if (code < 0)
+      return *shape == &far_default ? FAT_NEEDS_FAR : FAT_NEEDS_SHAPE;
+    if (fat_recipe_check(family->code[code].recipe, &sizes, NULL) == FAT_OK)
+      break;
+    fat_passed_add(&passed, code); /* not valid for these sizes: fatune_run passes it, too */
+  }
+  return FAT_NEEDS_NOTHING;
 }

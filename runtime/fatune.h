@@ -35,7 +35,8 @@ typedef enum fatune_status {
   FATUNE_ERR_INPUT,       /* an argument is wrong; the detail names it, its value and what is allowed */
   FATUNE_ERR_MEMORY,      /* out of host memory */
   FATUNE_ERR_UNSUPPORTED, /* no kernel can do this problem, or this library is too old for the request */
-  FATUNE_ERR_MISS,        /* nothing stored serves the problem, and the policy does not let us compile */
+  FATUNE_ERR_MISS,        /* nothing stored serves the problem, and the policy does not let us compile; or
+                             the plan has no kernel for these sizes yet (fatune_request.sizes) */
   FATUNE_ERR_COMPILE,   /* compiling was allowed and failed: no libfatune-jit, no NVRTC, an error of theirs */
   FATUNE_ERR_NO_DRIVER, /* no NVIDIA driver, or one that does not start */
   FATUNE_ERR_NO_DEVICE, /* no GPU */
@@ -116,13 +117,19 @@ typedef struct fatune_request {
                       process, and one that was tuned to the database. NULL: nothing is told */
   const char *mask_mod; /* whether row i sees key j, as in "itable0[i] == itable0[j]": the same for mask and
                            16 digits */
+  const struct fatune_sizes *sizes; /* of a family: those of the call at hand. Of what is stored without a
+                                       binary only its kernel is compiled now (b 0: none is), and each other
+                                       one when a plan is asked for with sizes that need it: until then
+                                       fatune_workspace and fatune_run answer FATUNE_ERR_MISS for these.
+                                       NULL: all are compiled now, which takes half a minute on two cores */
 } fatune_request;
 
 /* Chooses and loads a kernel, for a family those of every shape that is stored (at most 240 shapes and
  * 128 binaries, those nearest to its main anchor), for the CUDA context that is current in this thread
  * (primary or not) and leaves that current. A plan is immutable; asking again for the same problem in the
  * same context gives the same plan while it is held (up to 256 of them), and mostly later, too, however the
- * database has changed since: what was tuned later is seen by handles opened later. A plan must not outlive
+ * database has changed since: what was tuned later is seen by handles opened later. Only sizes whose kernel a
+ * family's plan has not compiled yet give another plan, which has that one, too. A plan must not outlive
  * its context. Any thread may ask; known plans are given at once, new ones are made one after the other
  * within a handle.
  */

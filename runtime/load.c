@@ -102,6 +102,9 @@ static fat_status compile(fat_loader *l, fatune_jit_request *r, fat_code *rebuil
   char problem[FAT_PROBLEM_TEXT];
   fatune_jit_answer answer;
   fat_jit *jit = &l->handle->jit;
+  l->put_off = l->later;
+  if (l->later)
+    return fat_status_fail(err, FAT_E_NOT_FOUND, "it is compiled when a call needs it");
   FAT_TRY(make_room(l, err));
   const bool foreseen = foresee(l);
   if (l->db) /* compiling takes seconds, and a tune may want to store */
@@ -160,10 +163,12 @@ static fat_status take(fat_loader *l, const fat_code_filter *filter, fat_code *c
     status = load(l, to->recipe, code->cubin, code->cubin_hash, &to->entries, err);
   if (status == FAT_OK)
     name(to, l->problem, filter->config, code->source_hash, "stored");
-  else if (!fat_cuda_error_is_fatal(status) && l->may_rebuild && to->recipe && read_source(l, filter, code)) {
+  else if (!fat_cuda_error_is_fatal(status) && l->may_rebuild && to->recipe &&
+           (l->later || read_source(l, filter, code))) {
     fatune_jit_request r = {.config = filter->config};
     fat_error why = *err;
-    fat_text_format(l->why, "rebuild: %s: %s\n", filter->config, why.text);
+    if (!l->later)
+      fat_text_format(l->why, "rebuild: %s: %s\n", filter->config, why.text);
     status = compile(l, &r, code, to, err);
     if (status == FAT_OK && !l->look) /* where it belongs */
       l->made[l->made_count - 1].problem = *filter->problem;

@@ -29,6 +29,8 @@ typedef struct fat_loader {
   bool may_compile;          /* a default, a twin */
   bool may_rebuild;          /* what is stored without a cubin that loads */
   bool look;                 /* only say what would be: nothing is loaded or compiled */
+  bool later;                /* what must be compiled is put off */
+  bool put_off;              /* something was: the status is FAT_E_NOT_FOUND then */
   fat_db *db;                /* NULL: none */
   fat_text *why;             /* takes what is worth saying, a line each */
   char of[FAT_PROBLEM_TEXT]; /* the problem whose row was taken; "": none was */

@@ -1,10 +1,10 @@
-/* make.c -- makes plans and keeps them known.
+/* make.c -- makes plans.
  *
  * In: a request and the context that is current. Out: a plan with one more reference. A known problem costs a
  * look into a short list; a new one is made under the lock for making, so that threads that ask for the same
  * get the same. Invariant: a plan is written before anybody but its maker can see it, and never after, but
  * for the answers that its family keeps (fat_family_known). */
-#include "make.h"
+#include "known.h"
 #include "device.h"
 #include "mod.h"
 
@@ -19,7 +19,7 @@ static fat_status read_problem(const char *text, fatune_plan *plan, fat_error *e
                          : fat_problem_parse(text, &plan->problem, err);
 }
 
-static const char *print(const fatune_plan *p, char text[FAT_PROBLEM_TEXT])
+const char *fat_make_print(const fatune_plan *p, char text[FAT_PROBLEM_TEXT])
 {
   return p->is_family ? fat_problem_family(&p->problem, text) : fat_problem_print(&p->problem, text);
 }
@@ -38,6 +38,14 @@ static fat_status read_mods(const fatune *h, const fatune_request *r, fat_proble
     fat_db_close(db);
   }
   return fat_mod_check(p, err);
+}
+
+/* Those of the call at hand, which a problem has itself. One of no batches, rows or keys needs no kernel. */
+static fat_status read_sizes(const fatune_sizes *sizes, fatune_plan *plan, fat_error *err)
+{
+  plan->later = plan->is_family && sizes;
+  plan->has_call = plan->later && sizes->b > 0 && sizes->q > 0 && sizes->k > 0;
+  return plan->has_call ? fat_call_sizes(sizes, &plan->problem, &plan->call, err) : FAT_OK;
 }
 
 static fat_status read_request(const fatune *h, const fatune_request *r, fatune_plan *plan, fat_error *err)
@@ -64,87 +72,7 @@ static fat_status read_request(const fatune *h, const fatune_request *r, fatune_
     return fat_status_fail(err, FAT_E_NOMEM, "out of memory for a plan");
   plan->policy = r->policy;
   plan->flags = r->flags;
-  return FAT_OK;
-}
-
-/* -- known plans */
-
-static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
-{
-  for (size_t i = 0; i < n; i++)
-    hash = (hash ^ ((const unsigned char *)bytes)[i]) * UINT64_C(0x100000001b3);
-  return hash;
-}
-
-static uint64_t key_of(const fatune_plan *p)
-{
-  char text[FAT_PROBLEM_TEXT];
-  const char *kernel = p->kernel ? p->kernel : "";
-  uint64_t hash = UINT64_C(0xcbf29ce484222325);
-  print(p, text);
-  hash = mix(hash, text, strlen(text) + 1);
-  hash = mix(hash, kernel, strlen(kernel) + 1);
-  hash = mix(hash, &p->policy, sizeof p->policy);
-  hash = mix(hash, &p->flags, sizeof p->flags);
-  hash = mix(hash, &p->context.handle, sizeof p->context.handle);
-  return mix(hash, &p->context.id, sizeof p->context.id);
-}
-
-static bool is_same(const fatune_plan *a, const fatune_plan *b)
-{
-  char x[FAT_PROBLEM_TEXT], y[FAT_PROBLEM_TEXT];
-  return a->key == b->key && a->policy == b->policy && a->flags == b->flags &&
-         fat_context_same(&a->context, &b->context) && !a->kernel == !b->kernel &&
-         (!a->kernel || strcmp(a->kernel, b->kernel) == 0) && strcmp(print(a, x), print(b, y)) == 0;
-}
-
-static void hold(fatune_plan *plan)
-{
-  atomic_fetch_add_explicit(&plan->references, 1, memory_order_relaxed);
-}
-
-/* The known plan that equals `draft`, with one more reference; NULL if there is none. */
-static fatune_plan *find(fatune *h, const fatune_plan *draft)
-{
-  fatune_plan *found = NULL;
-  pthread_mutex_lock(&h->lookup);
-  for (int i = 0; i < h->count && !found; i++)
-    if (is_same(h->known[i], draft))
-      found = h->known[i];
-  if (found)
-    hold(found);
-  pthread_mutex_unlock(&h->lookup);
-  return found;
-}
-
-/* Whose place is taken: the oldest plan that nobody holds, else the oldest. Nobody comes to hold one
- * meanwhile: that is done under the same lock. */
-static int oldest(const fatune *h)
-{
-  for (int i = 0; i < FAT_HANDLE_PLANS; i++) {
-    const int at = (h->next + i) % FAT_HANDLE_PLANS;
-    if (atomic_load_explicit(&h->known[at]->references, memory_order_acquire) == 1)
-      return at;
-  }
-  return h->next;
-}
-
-static void remember(fatune *h, fatune_plan *plan)
-{
-  fatune_plan *forgotten = NULL;
-  hold(plan);
-  pthread_mutex_lock(&h->lookup);
-  h->release = fat_make_release;
-  if (h->count < FAT_HANDLE_PLANS)
-    h->known[h->count++] = plan;
-  else {
-    const int at = oldest(h);
-    forgotten = h->known[at];
-    h->known[at] = plan;
-    h->next = (at + 1) % FAT_HANDLE_PLANS;
-  }
-  pthread_mutex_unlock(&h->lookup);
-  fat_make_release(forgotten);
+  return read_sizes(r->sizes, plan, err);
 }
 
 void fat_make_release(fatune_plan *plan)
@@ -156,8 +84,6 @@ void fat_make_release(fatune_plan *plan)
   free(plan->text);
   free(plan);
 }
-
-/* -- making */
 
 static void describe_kernel(fat_text *out, const char *what, const fat_loaded *k)
 {
@@ -197,7 +123,7 @@ static fat_status describe(const fatune_plan *plan, const fat_choice *c, fat_tex
 static fat_status describe_family(const fatune_plan *plan, const fat_choice *c, fat_text *out, fat_error *err)
 {
   char family[FAT_PROBLEM_TEXT], facts[FAT_GPU_FACTS];
-  fat_text_format(out, "family %s\n", print(plan, family));
+  fat_text_format(out, "family %s\n", fat_make_print(plan, family));
   fat_text_format(out, "device %s %s\n", c->gpu.name, fat_gpu_facts(&c->gpu, facts));
   fat_text_format(out, "variants %d\ncubins %d\n", plan->family.shapes, plan->family.codes);
   fat_text_add(out, fat_text_get(&plan->family.text));
@@ -214,7 +140,9 @@ static fat_ask ask_of(fatune *h, const fatune_plan *plan, const fat_gpu *device)
                    .device = device,
                    .kernel = plan->kernel,
                    .policy = (fatune_policy)plan->policy,
-                   .aligned = (plan->flags & FATUNE_ALIGNED) != 0};
+                   .aligned = (plan->flags & FATUNE_ALIGNED) != 0,
+                   .later = plan->later,
+                   .call = plan->has_call ? &plan->call : NULL};
 }
 
 /* A zero length: fatune_run fills or does nothing, and no kernel is needed. */
@@ -293,13 +221,13 @@ static fat_status make(fatune *h, fatune_plan *plan, fat_error *err)
 static fat_status make_or_find(fatune *h, fatune_plan **draft, fat_error *err)
 {
   pthread_mutex_lock(&h->making);
-  fatune_plan *known = find(h, *draft); /* made while we waited */
+  fatune_plan *known = fat_known_find(h, *draft); /* made while we waited */
   fat_status status = known ? FAT_OK : make(h, *draft, err);
   if (known) {
     fat_make_release(*draft);
     *draft = known;
   } else if (status == FAT_OK)
-    remember(h, *draft);
+    fat_known_put(h, *draft);
   pthread_mutex_unlock(&h->making);
   return status;
 }
@@ -320,8 +248,8 @@ fat_status fat_make_plan(fatune *h, const fatune_request *request, fatune_plan *
     fat_make_release(draft);
     return status;
   }
-  draft->key = key_of(draft);
-  fatune_plan *known = find(h, draft);
+  draft->key = fat_known_key(draft);
+  fatune_plan *known = fat_known_find(h, draft);
   if (known) {
     fat_make_release(draft);
     draft = known;
@@ -364,6 +292,8 @@ fat_status fat_make_look(fatune *h, const fatune_request *request, fat_text *why
   if (status == FAT_OK) {
     fat_ask ask = ask_of(h, &draft, &device);
     ask.look = true;
+    ask.later = false;
+    ask.call = NULL;
     pthread_mutex_lock(&h->making);
     status = draft.is_family ? fat_choose_family(&ask, &choice, &draft.family, err)
                              : fat_choose(&ask, &choice, err);

@@ -16,6 +16,8 @@ struct fatune_plan {
   fat_call_layout layout;
   char *kernel; /* or NULL */
   uint32_t policy, flags;
+  bool later, has_call; /* of a family: kernels are built when calls need them; that of `call` is */
+  fat_problem call;
   fat_context context;
   int64_t sms; /* of its device */
   fat_room room;
@@ -29,6 +31,8 @@ struct fatune_plan {
 
 /* The known plan, or a new one; one more reference for the caller. */
 fat_status fat_make_plan(fatune *handle, const fatune_request *request, fatune_plan **plan, fat_error *err);
+/* Its problem or family as text, in `text`. */
+const char *fat_make_print(const fatune_plan *plan, char text[FAT_PROBLEM_TEXT]);
 /* The choice alone, as lines of text; the status says whether there is one. */
 fat_status fat_make_look(fatune *handle, const fatune_request *request, fat_text *why, fat_error *err);
 void fat_make_release(fatune_plan *plan);

@@ -74,14 +74,25 @@ static fat_status evaluate(const calling *c, const fat_loaded *k, fat_launch *la
   return status;
 }
 
+static fat_status fail_to_have_built(fat_error *err)
+{
+  return fat_status_fail(
+      err, FAT_E_NOT_FOUND,
+      "the plan was made for another call (fatune_request.sizes), and the kernel for these "
+      "sizes is not compiled yet: ask for a plan with these sizes, or with NULL for all "
+      "kernels at once");
+}
+
 static fat_status launch_best(const calling *c, fat_error *err)
 {
   const fat_family *f = &c->plan->family;
   const fat_shape *shape = fat_family_known(f, c->problem, &c->plan->room);
   fat_launch chosen;
   fat_error other;
-  fat_passed passed = {0};
+  fat_passed passed = {.unbuilt = true};
   fat_status first = FAT_OK;
+  if (shape && shape->main < 0)
+    return fail_to_have_built(err);
   while (shape) {
     /* The sentence is the best kernel's own. */
     fat_error *why = first == FAT_OK ? err : &other;
@@ -171,6 +182,10 @@ fat_status fat_run_workspace(const fatune_plan *plan, const fatune_sizes *sizes,
   FAT_TRY(problem_of(plan, sizes, &room, &problem, err));
   if (!sizes)
     return FAT_OK;
+  const fat_shape *shape;
+  if (problem->b > 0 && !is_empty(problem) &&
+      fat_family_needs(&plan->family, problem, &plan->room, plan->sms, &shape) != FAT_NEEDS_NOTHING)
+    return fail_to_have_built(err);
   const fat_sizes of = fat_recipe_sizes(problem, plan->sms);
   fat_status status = plan->family.codes > 0 ? FAT_E_UNSUPPORTED : FAT_OK; /* until one can tell */
   *bytes = 0;

@@ -35,11 +35,11 @@ static fat_status load_row(fat_choosing *c, const fat_code_filter *row, fat_load
 {
   fat_code_filter filter = *row;
   fat_status status = fat_load_stored(&c->loader, &filter, to, err);
-  if (status != FAT_E_NOT_FOUND)
+  if (status != FAT_E_NOT_FOUND || c->loader.put_off)
     return status;
   filter.source_hash = NULL;
   status = fat_load_stored(&c->loader, &filter, to, err);
-  if (status == FAT_E_NOT_FOUND && c->loader.may_rebuild)
+  if (status == FAT_E_NOT_FOUND && !c->loader.put_off && c->loader.may_rebuild)
     status = compile_row(c, row, to, err);
   return status;
 }
@@ -134,11 +134,12 @@ fat_status fat_take_stored(fat_choosing *c, fat_pick *pick, bool *found, fat_err
     if (status == FAT_OK && !is_allowed(c, pick->step))
       break;
     const fat_candidate *row = status == FAT_OK ? &pick->row[pick->step] : NULL;
+    c->loader.put_off = false;
     if (row)
       status = take_row(c, row, &why);
-    if (status == FAT_OK) {
+    if (status == FAT_OK || c->loader.put_off) {
       settle(c, pick->step, row);
-      *found = true;
+      *found = status == FAT_OK;
       break;
     }
     if (fat_cuda_error_is_fatal(status))

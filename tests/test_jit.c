@@ -3,22 +3,13 @@
 #include "ahead.h"
 #include "jit.h"
 #include "make.h"
-#include "nvrtc.h"
 #include "family.h"
-#include "runtime_fixture.h"
+#include "jit_fixture.h"
 #include <signal.h>
 #include <sys/resource.h>
 
 #define PLAIN "fwd:Br64-Bc32-T128-R4-W4-s0" /* not the default */
 #define TWIN  "fwd:Br32-Bc32-T128-R4-W1-s0" /* takes tensors that are not aligned */
-#define JIT   FAKES "/../runtime/libfatune-jit.so.0"
-
-static int begin_jit(void **state)
-{
-  begin(state);
-  setenv("FATUNE_JIT", JIT, 1);
-  return 0;
-}
 
 /* A process that cannot compile is served from what is stored by now. */
 static void is_kept(const char *problem, const char *kernel)
@@ -905,13 +896,8 @@ static void requests(void **state)
 
 int main(void)
 {
-  fat_nvrtc *nvrtc = NULL;
-  fat_error err = {0};
-  if (fat_nvrtc_open(13, &nvrtc, &err) != FAT_OK) {
-    printf("skipped: %s\n", err.text);
+  if (!has_nvrtc())
     return 77;
-  }
-  fat_nvrtc_close(nvrtc);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(the_default_is_compiled, begin_jit),
       cmocka_unit_test_setup(a_damaged_default_is_a_miss, begin_jit),

@@ -70,11 +70,12 @@ static bool read_number(const xla_frame *frame, const char *name, int dtype, voi
   return true;
 }
 
-/* The family's plan in the context that is current. One reference of each is kept; libfatune finds it by
- * itself. */
-static fatune_status plan_of(const char *family, fatune_plan **plan)
+/* The family's plan in the context that is current, with the kernel for a call of these sizes. One reference
+ * of each is kept; libfatune finds it by itself. */
+static fatune_status plan_of(const char *family, const fatune_sizes *sizes, fatune_plan **plan)
 {
-  const fatune_request request = {.size = sizeof request, .problem = family, .policy = FATUNE_COMPILE};
+  const fatune_request request = {
+      .size = sizeof request, .problem = family, .policy = FATUNE_COMPILE, .sizes = sizes};
   fatune_status status = FATUNE_OK;
   pthread_mutex_lock(&lock);
   if (!library)
@@ -155,7 +156,7 @@ static xla_error *execute(const xla_frame *frame, const op *o)
   sizes.hk = k->dims[1];
   sizes.q = q->dims[2];
   sizes.k = k->dims[2];
-  const fatune_status status = plan_of(family, &plan);
+  const fatune_status status = plan_of(family, &sizes, &plan);
   return status == FATUNE_OK ? queue(frame, plan, &tensors, &sizes) : fail_of(frame, status);
 }
 

@@ -21,6 +21,8 @@ PYTHONPATH="$source/bindings/python" "$python" "$source/tests/python/dlpack.py"
 for test in again grads masks aligned; do
   PYTHONPATH="$source/bindings/python:$source/tests/python/standin" "$python" "$source/tests/python/$test.py"
 done
+FATUNE_DB="$root/built.db" FATUNE_SYSTEM_DB="$build/share/fatune/fatune.db" \
+  PYTHONPATH="$source/bindings/python:$source/tests/python/standin" "$python" "$source/tests/python/built.py"
 if "$python" -c 'import torch' 2>/dev/null; then
   for test in again_torch grads features edges front flex huggingface dropin; do
     PYTHONPATH="$source/bindings/python:$source/tests/python" "$python" "$source/tests/python/$test.py"

@@ -6,7 +6,8 @@ import ctypes
 import os
 
 FALLBACK, FAIL, COMPILE = 0, 1, 2  # fatune_policy
-UNSUPPORTED, NO_CONTEXT, ALIGNMENT = 3, 8, 15  # fatune_status: nothing can do it; this thread has not used the GPU yet; not so aligned
+# fatune_status: nothing can do it; not stored, or not compiled yet; this thread has not used the GPU yet; not so aligned
+UNSUPPORTED, MISS, NO_CONTEXT, ALIGNMENT = 3, 4, 8, 15
 ALIGNED = 1  # a flag of fatune_request
 ALL = -1  # a side of a window without an end
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -25,7 +26,8 @@ class Error(RuntimeError):
 
 class Request(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("problem", ctypes.c_char_p), ("kernel", ctypes.c_char_p),
-                ("policy", ctypes.c_uint32), ("flags", ctypes.c_uint32), ("mod", ctypes.c_char_p), ("mask_mod", ctypes.c_char_p)]
+                ("policy", ctypes.c_uint32), ("flags", ctypes.c_uint32), ("mod", ctypes.c_char_p), ("mask_mod", ctypes.c_char_p),
+                ("sizes", ctypes.c_void_p)]
 
 
 class Tensor(ctypes.Structure):

@@ -118,9 +118,9 @@ def attention(q, k, v, out=None, lse=None, causal=False, scale=None, workspace=N
             raise ValueError(f"{name} is on GPU {where}, and the context that is current in this thread is another GPU's")
     family = f"fwd-{dtype}-d{d}" + ("" if d == dv else f"v{dv}") + "".join(
         f"-{word}" for word, there in (("causal", causal), ("mask", mask is not None), ("bias", bias is not None), ("bias32", wide)) if there)
-    made = plan(family, views["Q"].where, kernel, policy)
     sizes = Sizes(ctypes.sizeof(Sizes), b, h, hk, n, m)
-    need = made.workspace(sizes)
+    made = plan(family, views["Q"].where, sizes, kernel, policy)
+    _, need = made.serving(sizes)
     if need and workspace is None:
         workspace = _made(q, (need,), "uint8")
     room = View("workspace", workspace) if need else None

@@ -259,10 +259,17 @@ class _Asked:
         """That of one of its families; `words`: whether dlse, det, dbias are among its words."""
         made = self.plans.get((op, *words))
         if made is None:
-            made = self.plans[(op, *words)] = tensors.plan(
-                self.family(op, *words), q.device, self.kernel if op == "fwd" else None, self.policy, mod=self.mod,
-                mask_mod=self.mask_mod, aligned=tensors._is_aligned(q))
+            sizes = self.sizes_of(op)
+            made = tensors.plan(self.family(op, *words), q.device, self.kernel if op == "fwd" else None, self.policy, mod=self.mod,
+                                mask_mod=self.mask_mod, aligned=tensors._is_aligned(q), sizes=sizes)
+            made.serving(sizes)  # so that what cannot be had is an error of this call
+            self.plans[(op, *words)] = made
         return made
+
+    def sizes_of(self, op):
+        sizes = Sizes.from_buffer_copy(self.sizes)
+        sizes.split = self.split if op == "fwd" else 0
+        return sizes
 
     def queue(self, made, names, given, of, form):
         """Queues a call of a plan with the tensors `given`, whose `names` are these, and `of`, the options'. `form`: what neither these nor
@@ -271,8 +278,7 @@ class _Asked:
         key = (self, made, form)
         call = tensors._known.calls.get(key)
         if call is None:
-            sizes = Sizes.from_buffer_copy(self.sizes)
-            sizes.split = self.split if names is FORWARD else 0
+            sizes = self.sizes_of("fwd" if names is FORWARD else "bwd")
             named = dict(zip((n for n, t in zip((*names, *of), (*given, *of.values())) if t is not None), there))
             call = tensors._Call(made, sizes, self.scale, named, place=self.place)
             call.image.tensors.softcap, call.image.tensors.dropout = self.softcap, self.dropout

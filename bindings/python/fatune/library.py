@@ -4,7 +4,7 @@ import collections
 import ctypes
 import threading
 
-from .abi import COMPILE, Request, check, lib
+from .abi import COMPILE, MISS, Request, Sizes, check, lib
 
 PLANS = 64  # kept; beyond that the one that was not used for longest goes
 _lock = threading.Lock()  # of what follows
@@ -13,25 +13,37 @@ _plans = collections.OrderedDict()
 
 
 class Plan:
-    """A plan of the library, freed with the last who holds it."""
+    """A plan of the library, freed with the last who holds it. That of a family compiles a kernel when a call needs it: then the library
+    has another plan for it, and calls that know the one before keep that."""
 
-    def __init__(self, handle, problem, kernel, policy, flags=0, mod=None, mask_mod=None):
-        self.at = ctypes.c_void_p()
-        request = Request(ctypes.sizeof(Request), problem.encode(), kernel and kernel.encode(), policy, flags,
-                          mod and mod.encode(), mask_mod and mask_mod.encode())
-        check(self.make(handle, ctypes.byref(request)))
+    def __init__(self, handle, problem, kernel, policy, flags=0, mod=None, mask_mod=None, sizes=None):
+        self.handle, self.held = handle, []
+        self.request = (problem.encode(), kernel and kernel.encode(), policy, flags, mod and mod.encode(), mask_mod and mask_mod.encode())
+        self.build(sizes or Sizes(ctypes.sizeof(Sizes)))
 
-    def make(self, handle, request):
-        return lib.fatune_plan_make(handle, request, ctypes.byref(self.at))
+    def build(self, sizes=None):
+        """Compiles the kernel that a call of these sizes needs; without sizes all of them."""
+        at, size = ctypes.c_void_p(), ctypes.sizeof(Request)
+        check(self.make(ctypes.byref(Request(size, *self.request, sizes and ctypes.addressof(sizes))), ctypes.byref(at)))
+        self.held.append(at)
+        self.at = at
+
+    def make(self, request, at):
+        return lib.fatune_plan_make(self.handle, request, at)
 
     def __del__(self):
-        if self.at and lib:
-            lib.fatune_plan_free(self.at)
+        for at in self.held if lib else ():
+            lib.fatune_plan_free(at)
 
-    def workspace(self, sizes):
+    def serving(self, sizes):
+        """(address of a plan that has the kernel for a call of these sizes, bytes of its workspace)."""
         size = ctypes.c_size_t()
-        check(lib.fatune_workspace(self.at, ctypes.byref(sizes), ctypes.byref(size)))
-        return size.value
+        status = lib.fatune_workspace(self.at, ctypes.byref(sizes), ctypes.byref(size))
+        if status == MISS:
+            self.build(sizes)
+            status = lib.fatune_workspace(self.at, ctypes.byref(sizes), ctypes.byref(size))
+        check(status)
+        return self.at.value, size.value
 
     def run(self, tensors, sizes, workspace, stream):
         check(lib.fatune_run(self.at, ctypes.byref(tensors), ctypes.byref(sizes), workspace, stream))
@@ -53,7 +65,7 @@ def kept(key, make):
         return _plans[key]
 
 
-def plan(problem, context, kernel=None, policy=COMPILE):
-    """The plan of a problem or a family in the CUDA context that is current. `context`: what tells it from others, a
-    device's number where contexts are the primary ones."""
-    return kept((context, problem, kernel, policy), lambda handle: Plan(handle, problem, kernel, policy))
+def plan(problem, context, sizes, kernel=None, policy=COMPILE):
+    """The plan of a problem or a family in the CUDA context that is current, and `sizes` of a call. `context`: what tells it from others,
+    a device's number where contexts are the primary ones."""
+    return kept((context, problem, kernel, policy), lambda handle: Plan(handle, problem, kernel, policy, sizes=sizes))

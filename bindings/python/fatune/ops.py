@@ -32,7 +32,7 @@ def backward(dO: Tensor, dLSE: Optional[Tensor], q: Tensor, k: Tensor, v: Tensor
     with torch.no_grad():
         window = (left, right)
         text = tensors.family_text(q, k, v, causal, arithmetic, window, sink, "bwd", deterministic, dlse=dLSE is not None)
-        made = tensors.plan(text, q.device, None, policy)
+        made = tensors.plan(text, q.device, None, policy, sizes=tensors._sizes(q, k, v, causal, window))
         dsink = q.new_empty(0, dtype=torch.float32) if sink is None else tensors._sink_gradient(out, lse, dO, sink, dLSE)
         return (*tensors.backward(made, q, k, v, out, lse, dO, causal, scale, window, dLSE=dLSE), dsink)
 

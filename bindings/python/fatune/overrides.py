@@ -59,7 +59,7 @@ def _backward(dO, q, k, v, out, lse, is_causal, from_top, scale, bias=None, dbia
                                       window=window, bias=bias[..., :keys], dbias=None if dbias is None else dbias[..., :keys])
         else:
             text = tensors.family_text(q, seen_k, seen_v, causal, None, window, None, "bwd", deterministic)
-            made = tensors.plan(text, q.device, None, tensors.COMPILE)
+            made = tensors.plan(text, q.device, None, tensors.COMPILE, sizes=tensors._sizes(q, seen_k, seen_v, causal, window))
             tensors.backward(made, q, seen_k, seen_v, out, lse, dO, causal, scale, window, room)
     return tuple(gradients)
 

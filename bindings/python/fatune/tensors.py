@@ -85,17 +85,17 @@ _known = _Known()
 class _Plan(library.Plan):
     """A plan on a device of torch's."""
 
-    def __init__(self, handle, device, problem, kernel, policy, flags, mod=None, mask_mod=None):
+    def __init__(self, handle, device, problem, kernel, policy, flags, mod=None, mask_mod=None, sizes=None):
         self.device, self.flags, self.asked = device, flags, (problem, device, kernel, policy)
         self.expressions = {"mod": mod, "mask_mod": mask_mod}
-        super().__init__(handle, problem, kernel, policy, flags, mod, mask_mod)
+        super().__init__(handle, problem, kernel, policy, flags, mod, mask_mod, sizes)
 
-    def make(self, handle, request):
+    def make(self, request, at):
         with torch.cuda.device(self.device):
-            status = super().make(handle, request)
+            status = super().make(request, at)
             if status == NO_CONTEXT:
                 torch.cuda.current_stream().synchronize()  # makes the device's context current
-                status = super().make(handle, request)
+                status = super().make(request, at)
         return status
 
 
@@ -191,16 +191,17 @@ def _sizes(q, k, v, causal, window, split=0):
                   left if windowed else 0, right if windowed else 0, 0, split)
 
 
-def plan(problem, device=None, kernel=None, policy=COMPILE, aligned=False, mod=None, mask_mod=None):
+def plan(problem, device=None, kernel=None, policy=COMPILE, aligned=False, mod=None, mask_mod=None, sizes=None):
     """The plan of a problem or a family on a device. `aligned`: no tensor will ever begin a row elsewhere than at a
-    multiple of 16 bytes, so no second kernel for such is wanted. `mod`, `mask_mod`: expressions that the problem has too."""
+    multiple of 16 bytes, so no second kernel for such is wanted. `mod`, `mask_mod`: expressions that the problem has too. `sizes`: of the
+    call at hand; the plan of a family compiles no other kernel, and without sizes none."""
     device = None if device is None else torch.device(device)
     if device is None or device.index is None and device.type == "cuda":
         device = torch.cuda.current_device()
     else:
         device = device.index or 0
     key = (device, problem, kernel, policy, ALIGNED if aligned else 0, mod, mask_mod)
-    return library.kept(key, lambda handle: _Plan(handle, *key))
+    return library.kept(key, lambda handle: _Plan(handle, *key, sizes=sizes))
 
 
 def _is_aligned(*tensors):
@@ -291,7 +292,8 @@ class _Call:
 
     def take(self, made):
         """The plan whose call this is."""
-        self.made, self.plan, self.size = made, made.at.value, made.workspace(self.image.sizes)
+        self.made = made
+        self.plan, self.size = made.serving(self.image.sizes)
         self.room = functools.partial(_room, self.size, self.device)
         self.kept = self.at = None
 
@@ -337,7 +339,7 @@ class _Call:
         """After a run that failed: once more, with a plan for tensors that lie elsewhere than those that came before."""
         if self.prepared or status not in (ALIGNMENT, UNSUPPORTED) or not self.made.flags & ALIGNED:
             _check(status)
-        self.take(plan(*self.made.asked, aligned=False, **self.made.expressions))
+        self.take(plan(*self.made.asked, aligned=False, sizes=self.image.sizes, **self.made.expressions))
         self.queue()
 
 
@@ -405,8 +407,8 @@ def _forward_call(q, k, v, causal, scale, out=None, return_lse=False, kernel=Non
     lse = None if rows is None else _empty_like(rows)
     _check_outputs(q, v, out, lse)
     given = dict(zip(_FORWARD + _FEATURES, (q, k, v, out, lse, sink)))
-    made = plan(text, q.device, kernel, policy, aligned=_is_aligned(q, k, v))
-    call = _Call(made, _sizes(q, k, v, causal, window, split), scale, given)
+    sizes = _sizes(q, k, v, causal, window, split)
+    call = _Call(plan(text, q.device, kernel, policy, aligned=_is_aligned(q, k, v), sizes=sizes), sizes, scale, given)
     call.out, call.lse = pattern, rows
     return call
 
@@ -419,7 +421,8 @@ def family_call(q, k, v, out, lse, causal=False, scale=None, window=(ALL, ALL), 
         text = family_text(q, k, v, causal, None, window)
         _check_inputs(q, k, v, None)
         _check_outputs(q, v, out, lse)
-        call = _known.learn(key, _Call(plan(text, q.device, None, policy), _sizes(q, k, v, causal, window), scale,
+        sizes = _sizes(q, k, v, causal, window)
+        call = _known.learn(key, _Call(plan(text, q.device, None, policy, sizes=sizes), sizes, scale,
                                        dict(zip(_FORWARD, (q, k, v, out, lse)))))
     return call
 
@@ -493,7 +496,9 @@ def _recorded(key, q, k, v, sink, causal, scale, out, return_lse, kernel, policy
         known = _Recorded()
         known.causal, known.scale, known.window, known.has_lse = causal, scale, window, return_lse
         try:
-            known.made = plan(text, q.device, None, policy, aligned=_is_aligned(q, k, v))  # now, so that what cannot be had is an error of this call
+            sizes = _sizes(q, k, v, causal, window)  # now, so that what cannot be had is an error of this call
+            known.made = plan(text, q.device, None, policy, aligned=_is_aligned(q, k, v), sizes=sizes)
+            known.made.serving(sizes)
         except Error as e:
             raise Error(e.status, f"this call has no gradients (call under torch.no_grad() if none are wanted): {e}") from e
         known.call = _forward_call(q, k, v, causal, scale, None, True, kernel, policy, arithmetic, window, sink, split)

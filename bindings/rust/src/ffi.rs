@@ -25,6 +25,9 @@ pub struct Request {
     pub kernel: *const c_char,
     pub policy: u32,
     pub flags: u32,
+    pub r#mod: *const c_char,
+    pub mask_mod: *const c_char,
+    pub sizes: *const Sizes,
 }
 
 #[repr(C)]

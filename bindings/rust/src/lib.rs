@@ -92,11 +92,21 @@ impl Library {
 
     /// The plan of a problem (`fwd-f16-b2-h16-q512-k512-d64`) or a family (`fwd-f16-d64`) in the context that is current.
     pub fn plan(&self, problem: &str, policy: Policy) -> Result<Plan, Error> {
-        self.plan_of(problem, None, policy)
+        self.make(problem, None, policy, None)
     }
 
     /// The same of one kernel: "fa1", "standard", ...
     pub fn plan_of(&self, problem: &str, kernel: Option<&str>, policy: Policy) -> Result<Plan, Error> {
+        self.make(problem, kernel, policy, None)
+    }
+
+    /// The plan of a family, for a call of these sizes: of kernels that are stored without a binary it compiles only the one that the
+    /// call needs. Calls that need another are an error until a plan is asked for with their sizes.
+    pub fn plan_for(&self, family: &str, sizes: &Sizes, policy: Policy) -> Result<Plan, Error> {
+        self.make(family, None, policy, Some(sizes))
+    }
+
+    fn make(&self, problem: &str, kernel: Option<&str>, policy: Policy, sizes: Option<&Sizes>) -> Result<Plan, Error> {
         let problem = c_text(problem)?;
         let kernel = kernel.map(c_text).transpose()?;
         let request = ffi::Request {
@@ -105,6 +115,9 @@ impl Library {
             kernel: kernel.as_ref().map_or(ptr::null(), |text| text.as_ptr()),
             policy: policy as u32,
             flags: 0,
+            r#mod: ptr::null(),
+            mask_mod: ptr::null(),
+            sizes: sizes.map_or(ptr::null(), |sizes| &sizes.0),
         };
         let mut plan = ptr::null_mut();
         check(unsafe { ffi::fatune_plan_make(self.0, &request, &mut plan) })?;

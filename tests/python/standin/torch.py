@@ -169,7 +169,7 @@ def zeros(shape, dtype=float32, device=None):
 
 def tensor(values, shape, dtype=float32):
     t = empty(shape, dtype)
-    raw = struct.pack(f"{len(values)}{dict(int32='i', int64='q').get(dtype, 'f')}", *values)
+    raw = struct.pack(f"{len(values)}{dict(int32='i', int64='q', float16='e').get(dtype, 'f')}", *values)
     _copy(_cu.cuMemcpyHtoD_v2, ctypes.c_uint64(t.at), raw, len(raw))
     return t
 
